@@ -1,0 +1,3 @@
+module github.com/collectivex/collectivex
+
+go 1.26

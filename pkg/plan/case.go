@@ -1,0 +1,172 @@
+// Package plan turns definitions and filters into cases, shards and cells.
+// Everything in it is a pure function; what this machine is comes in as an
+// argument.
+package plan
+
+// MatrixVersion is the version every matrix and every document carries.
+// Readers accept 1 only, so it never changes.
+const MatrixVersion = 1
+
+// Format numbers the layout of the matrix file. A cell refuses a matrix of
+// another format.
+const Format = 1
+
+// Family names a kind of measurement. A family owns its block of a Case, its
+// rows and its record type.
+type Family string
+
+// The families.
+const (
+	FamilyEP         Family = "ep"
+	FamilyCollective Family = "collective"
+)
+
+// Case is one measurement as it was asked for. It is made once, by Resolve,
+// and travels unchanged to the document that answers it: nothing downstream
+// defaults, repairs or re-derives a field.
+//
+// The common fields stand here; the block of the case's family is embedded, so
+// that a case is one flat JSON object, as existing readers expect. Exactly one
+// block is non-nil.
+type Case struct {
+	CaseID      string `json:"case_id"`
+	SKU         string `json:"sku"`
+	Family      Family `json:"family"`
+	Suite       string `json:"suite"`
+	Backend     string `json:"backend"`
+	World       int    `json:"world"` // ranks; one rank drives one device
+	Nodes       int    `json:"nodes"`
+	GPUsPerNode int    `json:"gpus_per_node"` // as the platform has them
+	// RanksPerNode is World / Nodes.
+	RanksPerNode int    `json:"ranks_per_node"`
+	Precision    string `json:"precision"` // EP: dispatch precision (bf16, fp8); collective: element type
+	// Repeat numbers independent runs of the same case with fresh rank groups, from 1.
+	Repeat int `json:"repeat"`
+	// Sampling names the sampling profile whose numbers the family block carries.
+	Sampling string `json:"sampling"`
+	// Contract names what the clock covers, such as layout-and-dispatch-v1.
+	Contract string `json:"contract"`
+
+	ScaleUpDomain     int     `json:"scale_up_domain"`     // devices in one scale-up domain
+	Scope             string  `json:"scope"`               // scale-up or scale-out
+	ScaleUpTransport  string  `json:"scale_up_transport"`  // nvlink, mnnvl, xgmi, shm
+	ScaleOutTransport *string `json:"scale_out_transport"` // null inside one domain
+	Transport         string  `json:"transport"`
+	TopologyClass     string  `json:"topology_class"`
+
+	*EP
+	*Collective
+}
+
+// EP is the block of an expert-parallel dispatch/combine case: one mode,
+// phase, precision and routing over a ladder of tokens per rank.
+type EP struct {
+	EPSize   int    `json:"ep"` // equals World
+	Workload string `json:"workload"`
+	Mode     string `json:"mode"`  // normal or low-latency
+	Phase    string `json:"phase"` // decode or prefill
+	Routing  string `json:"routing"`
+	Hidden   int    `json:"hidden"`
+	TopK     int    `json:"topk"`
+	Experts  int    `json:"experts"`
+	Seed     uint64 `json:"seed"`
+	// Ladder lists tokens per rank, ascending, separated by spaces.
+	Ladder string   `json:"ladder"`
+	Timing EPTiming `json:"timing"`
+}
+
+// EPTiming holds the sample counts of an EP case; see methodology: fresh-entry
+// windows are Trials × Iters, chained windows ChainTrials × (ChainIters − ChainDrop).
+type EPTiming struct {
+	ItersPerTrial       int `json:"iters_per_trial"`
+	TrialsPerPoint      int `json:"trials_per_point"`
+	WarmupItersPerTrial int `json:"warmup_iters_per_trial"`
+	ChainItersPerTrial  int `json:"chain_iters_per_trial"`
+	ChainTrialsPerPoint int `json:"chain_trials_per_point"`
+	ChainDrop           int `json:"chain_drop"`
+}
+
+// Collective is the block of a collective case: one operation, element type
+// and reduction over a ladder of sizes.
+type Collective struct {
+	Op string `json:"op"` // nccl-tests' names: all_reduce, all_gather, …
+	// RedOp is sum, prod, min, max, avg or mulsum; empty where the op does not reduce.
+	RedOp string `json:"redop"`
+	// Root is the root rank of a rooted op, else 0.
+	Root int `json:"root"`
+	// Sizes are bytes as nccl-tests counts them (its size column), ascending.
+	Sizes []int64 `json:"sizes"`
+	// Placements: out_of_place, in_place.
+	Placements []string `json:"placements"`
+	// Modes are timing modes: pipelined, per_iteration, graph. Each has its own fields.
+	Modes []string `json:"modes"`
+	// Buffers is cold (rotate over more memory than the caches hold) or warm (reuse).
+	Buffers string `json:"buffers"`
+	// Registration is none, local or symmetric.
+	Registration string           `json:"registration"`
+	Measure      CollectiveTiming `json:"measure"`
+}
+
+// CollectiveTiming holds the sample counts of a collective case.
+type CollectiveTiming struct {
+	Warmup     int `json:"warmup"`     // untimed operations before a window
+	Iterations int `json:"iterations"` // operations in one window (nccl-tests' -n)
+	Trials     int `json:"trials"`     // windows per size, placement and mode
+}
+
+// Dispositions of a requested case.
+const (
+	Runnable    = "runnable"
+	Unsupported = "unsupported"
+)
+
+// Requested is one case of the matrix with its disposition. An unsupported one
+// is terminal here and carries its reason.
+type Requested struct {
+	SKU         string  `json:"sku"`
+	Disposition string  `json:"disposition"`
+	Reason      *string `json:"reason"`
+	Detail      *string `json:"detail"`
+	Case        Case    `json:"case"`
+}
+
+// Cell is one leg of the workflow's matrix: the cases of one shard, run in
+// order inside one allocation.
+type Cell struct {
+	ID            string   `json:"id"`
+	SKU           string   `json:"sku"`
+	Backend       string   `json:"backend"`
+	Family        Family   `json:"family"`
+	Mode          string   `json:"mode,omitempty"` // EP cells only
+	Runner        string   `json:"runner"`         // runner label
+	Arch          string   `json:"arch"`           // amd64 or arm64: which binary the cell downloads
+	Launcher      string   `json:"launcher"`       // bare or slurm
+	Container     string   `json:"container"`      // none, pyxis or docker
+	Image         string   `json:"image,omitempty"`
+	Nodes         int      `json:"nodes"`
+	GPUsPerNode   int      `json:"gpus_per_node"`
+	ScaleUpDomain int      `json:"scale_up_domain"`
+	Wave          int      `json:"wave"`    // from 0; a wave holds at most 256 cells
+	Index         int      `json:"index"`   // position over all waves, from 0
+	Total         int      `json:"total"`   // cells over all waves
+	Minutes       int      `json:"minutes"` // job timeout: estimate with its margin
+	CaseIDs       []string `json:"case_ids"`
+}
+
+// Generator says what made a matrix.
+type Generator struct {
+	Program string `json:"program"` // cxgen or cxrun
+	Version string `json:"version"` // program version; a cell refuses another one
+	Format  int    `json:"format"`
+}
+
+// Matrix is the plan as a file (matrix_full.json). Cells list case ids; each
+// case stands once, in RequestedCases (EP, which existing readers parse) or in
+// RequestedOther (every other family).
+type Matrix struct {
+	Version        int         `json:"version"`
+	Generator      Generator   `json:"generator"`
+	RequestedCases []Requested `json:"requested_cases"`
+	RequestedOther []Requested `json:"requested_other"`
+	Include        []Cell      `json:"include"`
+}

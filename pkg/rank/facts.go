@@ -1,0 +1,21 @@
+package rank
+
+// Facts are what a rank learned about its device and library while it ran a
+// case. Everything here may be published.
+type Facts struct {
+	DeviceProduct      string  `json:"device_product"` // name the runtime reports
+	DeviceArch         string  `json:"device_arch"`    // sm_90, gfx942, x86-64
+	Framework          string  `json:"framework"`      // cuda, hip, host, torch x.y
+	AcceleratorRuntime string  `json:"accelerator_runtime"`
+	Library            Library `json:"library"`
+	CPUs               []int   `json:"cpus,omitempty"` // pinned to these
+	NUMANode           int     `json:"numa_node"`      // −1 where unknown
+}
+
+// Library names the communication library that was really loaded.
+type Library struct {
+	Kind    string `json:"kind"` // nccl, rccl, mscclpp, host, deepep, …
+	Version string `json:"version"`
+	SOName  string `json:"soname,omitempty"`
+	BuildID string `json:"build_id,omitempty"`
+}

@@ -1,0 +1,63 @@
+// Package rank is what runs inside one rank process: its place in the group,
+// its channel to the shard and the loop over cases.
+package rank
+
+import (
+	"encoding/json"
+
+	"github.com/collectivex/collectivex/pkg/rendezvous"
+)
+
+// Place says which rank this process is.
+type Place struct {
+	Rank      int `json:"rank"`
+	World     int `json:"world"`
+	LocalRank int `json:"local_rank"` // also the device index
+	Node      int `json:"node"`
+}
+
+// Record is one line of a rank's stream. The kinds of a family are its own;
+// the kinds below belong to every rank.
+type Record struct {
+	Kind string          `json:"kind"`
+	Data json.RawMessage `json:"data,omitempty"`
+}
+
+// Kinds every rank writes.
+const (
+	KindDone    = "done"    // the case ended in this rank; nothing follows
+	KindFailure = "failure" // Failure; nothing follows
+	KindFacts   = "facts"   // Facts
+)
+
+// Failure says why a rank could not do its case. Code is from the closed list
+// in package result; Text is private and stays in log files.
+type Failure struct {
+	Code string `json:"code"`
+	Text string `json:"text"`
+}
+
+// Session is what a family's rank half works with during one case.
+type Session struct {
+	Place
+	Store rendezvous.Store
+	// Scope prefixes every store key of this case, so that a warm group never
+	// meets keys of an earlier case.
+	Scope string
+	emit  func(Record) error
+}
+
+// NewSession returns a session whose records go to emit.
+func NewSession(p Place, s rendezvous.Store, scope string, emit func(Record) error) *Session {
+	return &Session{Place: p, Store: s, Scope: scope, emit: emit}
+}
+
+// Emit appends a record to this rank's stream. It is called outside timed
+// windows; what it wrote survives a crash of the rank.
+func (s *Session) Emit(kind string, data any) error {
+	raw, err := json.Marshal(data)
+	if err != nil {
+		return err
+	}
+	return s.emit(Record{Kind: kind, Data: raw})
+}

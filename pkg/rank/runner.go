@@ -1,0 +1,42 @@
+package rank
+
+import (
+	"context"
+
+	"github.com/collectivex/collectivex/pkg/plan"
+)
+
+// Runner does the cases of one group in this rank. It is opened once per
+// group, so that what is slow to set up (device, communicator, imports) stays
+// warm from case to case.
+type Runner interface {
+	// Run does one case exactly as it says, or returns an error (an *Error where
+	// the reason has a code). Samples are emitted as they come.
+	Run(ctx context.Context, s *Session, c plan.Case) error
+	Close() error
+}
+
+// Opener opens the runner of a group; c is the group's first case and says
+// family and backend.
+type Opener func(ctx context.Context, s *Session, c plan.Case) (Runner, error)
+
+// Error carries a reason code from package result's closed list with the
+// private text.
+type Error struct {
+	Code string
+	Err  error
+}
+
+func (e *Error) Error() string { return e.Code + ": " + e.Err.Error() }
+
+// Unwrap returns the private cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Stream is what one rank left of one case, as the shard reads it back.
+type Stream struct {
+	Rank    int
+	Records []Record // family records, in order
+	Facts   *Facts
+	Failure *Failure
+	Done    bool // false: the rank never ended the case
+}

@@ -1,0 +1,84 @@
+package result
+
+// CollectiveDocument answers a collective case.
+type CollectiveDocument struct {
+	Envelope
+	Workload    CollectiveWorkload    `json:"workload"`
+	Measurement CollectiveMeasurement `json:"measurement"`
+}
+
+// CollectiveWorkload says which sizes were measured and which were not, and why.
+type CollectiveWorkload struct {
+	SizesMeasured []int64       `json:"sizes_measured"`
+	SizesDropped  []DroppedSize `json:"sizes_dropped"`
+}
+
+// DroppedSize is a size that was asked for and not measured.
+type DroppedSize struct {
+	Bytes  int64  `json:"bytes"`
+	Reason string `json:"reason"` // from the closed list
+}
+
+// CollectiveMeasurement is the measured part of a collective document.
+type CollectiveMeasurement struct {
+	Op           string `json:"op"`
+	DType        string `json:"dtype"`
+	RedOp        string `json:"redop"`
+	Root         int    `json:"root"`
+	Buffers      string `json:"buffers"`      // cold or warm
+	Registration string `json:"registration"` // as realised: none, local, symmetric
+	// RegistrationHandle reports whether the library returned a handle; a
+	// successful registration without one is a silent no-op.
+	RegistrationHandle bool            `json:"registration_handle"`
+	Path               string          `json:"path"`       // entry point that ran: native, alltoall spelling, grouped-send-recv
+	CheckedBy          string          `json:"checked_by"` // device or host: where the comparison ran
+	Rows               []CollectiveRow `json:"rows"`
+	Warmup             int             `json:"warmup"`
+	Iterations         int             `json:"iterations"`
+	Trials             int             `json:"trials"`
+	SamplingProfile    string          `json:"sampling_profile"`
+}
+
+// CollectiveRow is one size and placement. Each timing mode has its own field;
+// they are never compared with each other. Times are microseconds, bandwidths
+// GB/s = 1e9 bytes per second.
+type CollectiveRow struct {
+	Bytes     int64  `json:"bytes"` // nccl-tests' size column
+	Count     int64  `json:"count"` // nccl-tests' count column: elements (per rank for the gathering ops)
+	Placement string `json:"placement"`
+	Complete  bool   `json:"complete"`
+	// Pipelined is host time of back-to-back operations divided by their number,
+	// one figure per trial, maximum over ranks: comparable with nccl-tests.
+	Pipelined *Timing `json:"pipelined,omitempty"`
+	// PerIteration is an event pair around each operation, maximum over ranks per iteration.
+	PerIteration *Timing `json:"per_iteration,omitempty"`
+	// Graph is the pipelined operations captured once and replayed.
+	Graph *Timing `json:"graph,omitempty"`
+	Check Check   `json:"correctness"`
+}
+
+// Timing is one timing mode's figures for a row.
+type Timing struct {
+	Percentiles Percentiles `json:"percentiles_us"`
+	Min         float64     `json:"min_us"`
+	Mean        float64     `json:"mean_us"`
+	Max         float64     `json:"max_us"`
+	SampleCount int         `json:"sample_count"`
+	// RankMin and RankMean are medians over iterations of the fastest rank and of the mean rank.
+	RankMin  float64 `json:"cross_rank_min_p50_us"`
+	RankMean float64 `json:"cross_rank_mean_p50_us"`
+	AlgBW    float64 `json:"algbw_gbps"` // GB/s at p50
+	BusBW    float64 `json:"busbw_gbps"` // GB/s at p50
+	// RankP50 is each rank's own median, in rank order.
+	RankP50   []float64  `json:"rank_p50_us,omitempty"`
+	Histogram *Histogram `json:"histogram,omitempty"`
+}
+
+// Check is the verdict of the bit comparison on the buffers of a timed iteration.
+type Check struct {
+	Passed  bool  `json:"passed"`
+	Wrong   int64 `json:"wrong_elements"` // summed over ranks
+	Checked int64 `json:"checked_elements"`
+	// ToleranceULP is 0 where results are compared bit for bit.
+	ToleranceULP int `json:"tolerance_ulp"`
+}

@@ -1,0 +1,173 @@
+// Package result is the documents a run leaves: their types, identity,
+// comparison key and JSON Schema. It knows no other package of this module
+// but plan, whose Case each document carries unchanged.
+package result
+
+import "github.com/collectivex/collectivex/pkg/plan"
+
+// Version is the version of every document; see plan.MatrixVersion.
+const Version = plan.MatrixVersion
+
+// Record types. Readers skip the ones they do not know.
+const (
+	RecordEP         = "case-attempt"
+	RecordCollective = "collective-attempt"
+)
+
+// Statuses of an outcome. Readers show any other as failed.
+const (
+	Success     = "success"
+	Invalid     = "invalid" // ran, and a check failed
+	Failed      = "failed"  // did not end: crash, hang, refusal
+	Unsupported = "unsupported"
+)
+
+// Document is one answer to one case: an EPDocument or a CollectiveDocument.
+type Document interface {
+	// Head returns the envelope, which all record types share.
+	Head() *Envelope
+}
+
+// Envelope is what every document has, whatever its family.
+type Envelope struct {
+	Version     int      `json:"version"`
+	RecordType  string   `json:"record_type"`
+	GeneratedAt string   `json:"generated_at"` // ISO 8601, UTC
+	Identity    Identity `json:"identity"`
+	// ComparisonKey is equal exactly where two documents may stand in one line.
+	ComparisonKey  string         `json:"comparison_key"`
+	Implementation Implementation `json:"implementation"`
+	Topology       Topology       `json:"topology"`
+	Runtime        Runtime        `json:"runtime"`
+	Provenance     Provenance     `json:"provenance"`
+	Outcome        Outcome        `json:"outcome"`
+}
+
+// Head implements Document.
+func (e *Envelope) Head() *Envelope { return e }
+
+// Identity says which case a document answers and which attempt it is.
+type Identity struct {
+	CaseID            string            `json:"case_id"`
+	AttemptOrdinal    int               `json:"attempt_ordinal"` // from 1
+	Repeat            int               `json:"repeat"`          // from 1
+	AllocationFactors AllocationFactors `json:"allocation_factors"`
+	CaseFactors       CaseFactors       `json:"case_factors"`
+	// Case is the case as it was planned, unchanged.
+	Case plan.Case `json:"case"`
+}
+
+// AllocationFactors identify the run.
+type AllocationFactors struct {
+	RunID      *string `json:"run_id"`
+	RunAttempt *string `json:"run_attempt"`
+	SourceSHA  *string `json:"source_sha"`
+}
+
+// CaseFactors are the factors existing readers use. For EP, Case is EPFactors;
+// other families carry their case.
+type CaseFactors struct {
+	SKU  string `json:"sku"`
+	Case any    `json:"case"`
+}
+
+// EPFactors are the twenty factors of an EP case, as readers expect them.
+type EPFactors struct {
+	Backend           string  `json:"backend"`
+	EP                int     `json:"ep"`
+	Experts           int     `json:"experts"`
+	GPUsPerNode       int     `json:"gpus_per_node"`
+	Hidden            int     `json:"hidden"`
+	Ladder            string  `json:"ladder"` // the measured one
+	Mode              string  `json:"mode"`
+	Nodes             int     `json:"nodes"`
+	Phase             string  `json:"phase"`
+	Precision         string  `json:"precision"`
+	Routing           string  `json:"routing"`
+	ScaleUpDomain     int     `json:"scale_up_domain"`
+	ScaleUpTransport  string  `json:"scale_up_transport"`
+	ScaleOutTransport *string `json:"scale_out_transport"`
+	Scope             string  `json:"scope"`
+	Suite             string  `json:"suite"`
+	TopK              int     `json:"topk"`
+	TopologyClass     string  `json:"topology_class"`
+	Transport         string  `json:"transport"`
+	Workload          string  `json:"workload"`
+}
+
+// Implementation says what was measured.
+type Implementation struct {
+	Name             string  `json:"name"` // the backend
+	Maturity         string  `json:"maturity"`
+	KernelGeneration string  `json:"kernel_generation"`
+	LibraryVersion   *string `json:"library_version"`
+	// The four below are EP's.
+	CombineReduction           string `json:"combine_reduction,omitempty"`
+	FP8Consume                 string `json:"fp8_consume,omitempty"`
+	StageExcludedFromRoundtrip *bool  `json:"stage_excluded_from_roundtrip,omitempty"`
+	ChainedPeriod              *bool  `json:"chained_period,omitempty"`
+}
+
+// Topology says where it ran.
+type Topology struct {
+	DeviceProduct     string  `json:"device_product"` // name the runtime reports
+	GPUsPerNode       int     `json:"gpus_per_node"`
+	Nodes             int     `json:"nodes"`
+	Placement         string  `json:"placement"` // packed
+	ScaleUpDomain     int     `json:"scale_up_domain"`
+	ScaleUpTransport  string  `json:"scale_up_transport"`
+	ScaleOutTransport *string `json:"scale_out_transport"`
+	Scope             string  `json:"scope"`
+	TopologyClass     string  `json:"topology_class"`
+	Transport         string  `json:"transport"`
+	WorldSize         int     `json:"world_size"`
+}
+
+// Runtime says on what software it ran.
+type Runtime struct {
+	Vendor             string            `json:"vendor"` // nvidia, amd, host
+	Framework          string            `json:"framework"`
+	AcceleratorRuntime string            `json:"accelerator_runtime"`
+	CollectiveLibrary  CollectiveLibrary `json:"collective_library"`
+}
+
+// CollectiveLibrary is the NCCL-like library; Version is null unless exactly one was loaded.
+type CollectiveLibrary struct {
+	Kind    string  `json:"kind"`
+	Version *string `json:"version"`
+}
+
+// Provenance is what may be published of where a document comes from.
+type Provenance struct {
+	Image     *string `json:"image"`
+	SourceSHA *string `json:"source_sha"`
+	Generator string  `json:"generator"` // program and version
+	// Host is what the machine says of itself, by allow-list.
+	Host map[string]string `json:"host,omitempty"`
+	// Environment is the allow-listed part (NCCL_*, NVSHMEM_*, …) that the ranks had.
+	Environment map[string]string `json:"environment,omitempty"`
+	Libraries   []Library         `json:"libraries,omitempty"`
+}
+
+// Library is a library that was really loaded.
+type Library struct {
+	Kind    string `json:"kind"`
+	Version string `json:"version"`
+	SOName  string `json:"soname,omitempty"`
+	BuildID string `json:"build_id,omitempty"`
+}
+
+// Outcome is how it ended. Reasons begin with a code of the closed list
+// (see Reason), the first being the one readers show.
+type Outcome struct {
+	Status  string   `json:"status"`
+	Reasons []string `json:"reasons"`
+}
+
+// Percentiles of a set of samples, microseconds, nearest rank.
+type Percentiles struct {
+	P50 float64 `json:"p50"`
+	P90 float64 `json:"p90"`
+	P95 float64 `json:"p95"`
+	P99 float64 `json:"p99"`
+}

@@ -1,0 +1,193 @@
+package result
+
+// Availability and origin of a component; readers key on the spelling.
+const (
+	Measured    = "measured"
+	Derived     = "derived"
+	Unavailable = "unavailable"
+
+	OriginMeasured       = "measured"
+	OriginPercentileSum  = "derived-percentile-sum"
+	OriginChainedMedian  = "chained-median"
+	OriginChainedRankMin = "chained-cross-rank-min"
+)
+
+// EPDocument answers an EP case.
+type EPDocument struct {
+	Envelope
+	Workload    EPWorkload    `json:"workload"`
+	Measurement EPMeasurement `json:"measurement"`
+}
+
+// EPWorkload says which part of the ladder was measured, and whether all
+// ranks had the same routing trace.
+type EPWorkload struct {
+	CrossRankConsistent bool  `json:"cross_rank_consistent"`
+	LadderMeasured      []int `json:"ladder_measured"`
+	LadderDropped       []int `json:"ladder_dropped"`
+	LadderCap           *int  `json:"ladder_cap"`
+}
+
+// EPMeasurement is the measured part of an EP document.
+type EPMeasurement struct {
+	DispatchDType    string     `json:"dispatch_dtype"`
+	CombineDType     string     `json:"combine_dtype"`
+	CombineSemantics string     `json:"combine_semantics"` // activation-only
+	PayloadUnit      string     `json:"payload_unit"`      // token-rank
+	Rows             []EPRow    `json:"rows"`
+	Sampling         EPSampling `json:"sampling"`
+}
+
+// EPSampling says how many samples stand behind a row.
+type EPSampling struct {
+	Profile                 string `json:"profile"`
+	IterationsPerTrial      int    `json:"iterations_per_trial"`
+	Trials                  int    `json:"trials"`
+	SamplesPerComponent     int    `json:"samples_per_component"`
+	WarmupIterations        int    `json:"warmup_iterations"`
+	ChainIterationsPerTrial int    `json:"chain_iterations_per_trial"`
+	ChainTrials             int    `json:"chain_trials"`
+	ChainDrop               int    `json:"chain_drop"`
+}
+
+// Component is one timed quantity, microseconds.
+type Component struct {
+	Availability string       `json:"availability"`
+	Origin       *string      `json:"origin"`
+	Percentiles  *Percentiles `json:"percentiles_us"`
+	SampleCount  int          `json:"sample_count"`
+}
+
+// EPRow is one rung of the ladder. Byte and copy counts are sums over the EP world.
+type EPRow struct {
+	TokensPerRank int          `json:"tokens_per_rank"`
+	GlobalTokens  int          `json:"global_tokens"`
+	Complete      bool         `json:"complete"` // false: the case ended before all samples of this row were taken
+	Components    EPComponents `json:"components"`
+	ChainFloor    EPOps        `json:"chain_floor_us"`
+	ChainHealth   EPHealth     `json:"chain_health"`
+	RankMin       EPFresh      `json:"cross_rank_min_us"`
+	RankSpread    Component    `json:"cross_rank_spread_us"` // of roundtrip
+	Correctness   EPCheck      `json:"correctness"`
+	Bytes         EPBytes      `json:"byte_provenance"`
+	LogicalCopies EPCopies     `json:"logical_copies"`
+	Receive       EPReceive    `json:"receive"`
+	TokenRate     *Percentiles `json:"token_rate_at_latency_percentile"` // tokens/s
+	RoutingStats  EPRouting    `json:"routing"`
+	// Histograms of the pooled samples by component.
+	Histograms map[string]Histogram `json:"histograms,omitempty"`
+}
+
+// EPComponents are the timed components of a row.
+type EPComponents struct {
+	Dispatch    Component `json:"dispatch"`
+	Combine     Component `json:"combine"`
+	Roundtrip   Component `json:"roundtrip"`
+	Stage       Component `json:"stage"`
+	IsolatedSum Component `json:"isolated_sum"`
+	PairPeriod  Component `json:"pair_period"`
+}
+
+// EPOps is a figure for each op of a chained pair.
+type EPOps struct {
+	Dispatch Component `json:"dispatch"`
+	Combine  Component `json:"combine"`
+}
+
+// EPFresh is a figure for each fresh-entry window.
+type EPFresh struct {
+	Dispatch  Component `json:"dispatch"`
+	Combine   Component `json:"combine"`
+	Roundtrip Component `json:"roundtrip"`
+}
+
+// EPHealth says whether a chain was steady.
+type EPHealth struct {
+	PairSpread   Component `json:"pair_spread_us"`
+	InterpairGap Component `json:"interpair_gap_us"`
+	SettleDrift  Component `json:"settle_drift_us"`
+}
+
+// EPCheck is the verdict of the oracle on a row. Errors are null where there
+// is no finite figure.
+type EPCheck struct {
+	Passed                bool     `json:"passed"`
+	MaxRelativeError      *float64 `json:"max_relative_error"`
+	PostChainPassed       bool     `json:"post_chain_state_passed"`
+	ChainLastOutputPassed *bool    `json:"chain_last_output_passed"`
+	ChainLastOutputError  *float64 `json:"chain_last_output_error"`
+	// Reasons name the checks that failed, from the closed list.
+	Reasons []string `json:"reasons,omitempty"`
+}
+
+// EPBytes is the logical payload of each op.
+type EPBytes struct {
+	Dispatch  ByteCount `json:"dispatch"`
+	Combine   ByteCount `json:"combine"`
+	Stage     ByteCount `json:"stage"`
+	Roundtrip ByteCount `json:"roundtrip"`
+}
+
+// ByteCount is logical bytes over the EP world.
+type ByteCount struct {
+	Activation int64 `json:"activation_data_bytes"`
+	Scale      int64 `json:"scale_bytes"`
+	Total      int64 `json:"total_logical_bytes"`
+}
+
+// EPCopies counts logical copies. Wire is per-assignment or rank-deduplicated.
+type EPCopies struct {
+	Routed      int64  `json:"routed"`
+	Assignments int64  `json:"assignments"`
+	Wire        string `json:"wire"`
+}
+
+// EPReceive is over ranks, of the rows the first oracle saw.
+type EPReceive struct {
+	Min   int     `json:"min"`
+	Mean  float64 `json:"mean"`
+	Max   int     `json:"max"`
+	Total int     `json:"total"`
+}
+
+// EPRouting describes a row's routing trace.
+type EPRouting struct {
+	FanoutMean               float64    `json:"fanout_mean"`
+	FanoutMin                int        `json:"fanout_min"`
+	FanoutMax                int        `json:"fanout_max"`
+	FanoutHistogram          []int      `json:"fanout_histogram"`
+	RoutedCopies             int64      `json:"routed_copies"`
+	PayloadCopiesPerRank     []int64    `json:"payload_copies_per_rank"`
+	PayloadRankCV            float64    `json:"payload_rank_cv"`
+	ExpertAssignmentsPerRank []int64    `json:"expert_assignments_per_rank"`
+	ExpertAssignmentRankCV   float64    `json:"expert_assignment_rank_cv"`
+	ExpertLoadMin            int64      `json:"expert_load_min"`
+	ExpertLoadMax            int64      `json:"expert_load_max"`
+	ExpertLoadMean           float64    `json:"expert_load_mean"`
+	ExpertLoadCV             float64    `json:"expert_load_cv"`
+	HotspotRatio             float64    `json:"hotspot_ratio"`
+	EmptyExpertCount         int        `json:"empty_expert_count"`
+	EmptyRankCount           int        `json:"empty_rank_count"`
+	Locality                 EPLocality `json:"locality"`
+}
+
+// EPLocality says how far copies travel; fractions are over routed copies.
+type EPLocality struct {
+	Placement           string  `json:"placement"`
+	LocalRankFraction   float64 `json:"local_rank_fraction"`
+	SameNodeFraction    float64 `json:"same_node_fraction"`
+	SameScaleUpDomain   float64 `json:"same_scaleup_domain_fraction"`
+	CrossNodeFraction   float64 `json:"cross_node_fraction"`
+	CrossDomainFraction float64 `json:"cross_domain_fraction"`
+	GPUsPerNode         int     `json:"gpus_per_node"`
+	ScaleUpDomain       int     `json:"scale_up_domain"`
+	Copies              int64   `json:"copies"`
+}
+
+// Histogram counts samples in bins of equal width: bin i covers
+// [Min + i·Width, Min + (i+1)·Width), microseconds; the last one is closed.
+type Histogram struct {
+	Min    float64 `json:"min_us"`
+	Width  float64 `json:"width_us"`
+	Counts []int   `json:"counts"`
+}
