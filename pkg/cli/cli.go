@@ -1,5 +1,6 @@
-// Package cli is the commands of cxgen and cxrun: flags, exit codes, progress
-// and what a step says to its Actions runner. It holds no logic of its own.
+// Package cli is what the commands of both programs share: streams, exit
+// codes and how an error ends a program. The commands themselves are in gen
+// (cxgen, free of cgo) and run (cxrun).
 package cli
 
 import (
@@ -35,11 +36,13 @@ func (e *ExitError) Error() string { return e.Err.Error() }
 // Unwrap returns the cause.
 func (e *ExitError) Unwrap() error { return e.Err }
 
-func usageError(format string, args ...any) error {
+// UsageError ends the program with ExitUsage.
+func UsageError(format string, args ...any) error {
 	return &ExitError{Code: ExitUsage, Err: fmt.Errorf(format, args...)}
 }
 
-func environmentError(format string, args ...any) error {
+// EnvironmentError ends the program with ExitEnvironment.
+func EnvironmentError(format string, args ...any) error {
 	return &ExitError{Code: ExitEnvironment, Err: fmt.Errorf(format, args...)}
 }
 
@@ -51,17 +54,8 @@ type Streams struct {
 	Getenv func(string) string
 }
 
-// Gen runs cxgen and returns its exit code.
-func Gen(ctx context.Context, s Streams, args []string) int {
-	return execute(ctx, s, genRoot(s), args)
-}
-
-// Run runs cxrun and returns its exit code.
-func Run(ctx context.Context, s Streams, args []string) int {
-	return execute(ctx, s, runRoot(s), args)
-}
-
-func execute(ctx context.Context, s Streams, root *cobra.Command, args []string) int {
+// Execute runs root with args and returns the exit code of the program.
+func Execute(ctx context.Context, s Streams, root *cobra.Command, args []string) int {
 	root.SetArgs(args)
 	root.SetIn(s.In)
 	root.SetOut(s.Out)
@@ -69,7 +63,7 @@ func execute(ctx context.Context, s Streams, root *cobra.Command, args []string)
 	root.SilenceErrors = true
 	root.SilenceUsage = true
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return usageError("%w; see '%s --help'", err, c.CommandPath())
+		return UsageError("%w; see '%s --help'", err, c.CommandPath())
 	})
 	err := root.ExecuteContext(ctx)
 	if err == nil {
@@ -81,4 +75,13 @@ func execute(ctx context.Context, s Streams, root *cobra.Command, args []string)
 		return exit.Code
 	}
 	return ExitFailed
+}
+
+// UnknownCommand refuses words that are no command of c, which cobra would
+// otherwise take as arguments of the root.
+func UnknownCommand(c *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	return UsageError("unknown command %q; see '%s --help'", args[0], c.CommandPath())
 }

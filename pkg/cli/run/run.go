@@ -1,0 +1,23 @@
+// Package run is the commands of cxrun: one file per command.
+package run
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/collectivex/collectivex/pkg/cli"
+)
+
+// Main runs cxrun and returns its exit code.
+func Main(ctx context.Context, s cli.Streams, args []string) int {
+	root := &cobra.Command{
+		Use:     "cxrun",
+		Short:   "Run, check and report collective and expert-parallel benchmarks",
+		Version: cli.Version,
+		Args:    cli.UnknownCommand,
+		RunE:    func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	root.AddCommand()
+	return cli.Execute(ctx, s, root, args)
+}
