@@ -1,0 +1,57 @@
+package measure
+
+import (
+	"fmt"
+	"slices"
+)
+
+// A Reduction folds the values that the ranks have for one iteration, in rank
+// order, into one figure.
+type Reduction func(values []float64) float64
+
+// Max is the slowest rank: what the group waits for.
+func Max(values []float64) float64 { return slices.Max(values) }
+
+// Min is the fastest rank.
+func Min(values []float64) float64 { return slices.Min(values) }
+
+// Spread is the slowest rank minus the fastest.
+func Spread(values []float64) float64 { return slices.Max(values) - slices.Min(values) }
+
+// LowerMedian is the median, for an even number of values the lower of the two
+// in the middle. It is the nearest-rank p50.
+func LowerMedian(values []float64) float64 { return Percentile(values, 50) }
+
+// LargestMagnitude is the value furthest from 0 with its sign, the first one
+// on a tie.
+func LargestMagnitude(values []float64) float64 {
+	worst := values[0]
+	for _, v := range values[1:] {
+		if max(v, -v) > max(worst, -worst) {
+			worst = v
+		}
+	}
+	return worst
+}
+
+// OverRanks reduces perRank, one slice of samples per rank, iteration by
+// iteration. The ranks must have as many samples as each other.
+func OverRanks(perRank [][]float64, reduce Reduction) ([]float64, error) {
+	if len(perRank) == 0 {
+		return nil, fmt.Errorf("reduction over no ranks")
+	}
+	for r, samples := range perRank {
+		if len(samples) != len(perRank[0]) {
+			return nil, fmt.Errorf("rank %d has %d samples, rank 0 has %d", r, len(samples), len(perRank[0]))
+		}
+	}
+	out := make([]float64, len(perRank[0]))
+	column := make([]float64, len(perRank))
+	for i := range out {
+		for r, samples := range perRank {
+			column[r] = samples[i]
+		}
+		out[i] = reduce(column)
+	}
+	return out, nil
+}

@@ -1,0 +1,76 @@
+// Package measure is the statistics and the order of sampling that every
+// family shares, so that figures stay comparable between them. It knows no
+// family and takes no measurement itself.
+package measure
+
+import (
+	"math"
+	"slices"
+
+	"github.com/collectivex/collectivex/pkg/result"
+)
+
+// Percentile returns the nearest-rank percentile q (0 to 100) of samples
+// without interpolation: the sorted value at max(0, min(n−1, ceil(q/100·n) − 1)).
+// It leaves samples as they are. No samples is a mistake of the caller and panics.
+func Percentile(samples []float64, q float64) float64 {
+	return percentileOfSorted(slices.Sorted(slices.Values(samples)), q)
+}
+
+func percentileOfSorted(sorted []float64, q float64) float64 {
+	n := len(sorted)
+	i := int(math.Ceil(q/100*float64(n))) - 1
+	return sorted[max(0, min(n-1, i))]
+}
+
+// Percentiles returns p50, p90, p95 and p99 of samples; see Percentile.
+func Percentiles(samples []float64) result.Percentiles {
+	sorted := slices.Sorted(slices.Values(samples))
+	return result.Percentiles{
+		P50: percentileOfSorted(sorted, 50),
+		P90: percentileOfSorted(sorted, 90),
+		P95: percentileOfSorted(sorted, 95),
+		P99: percentileOfSorted(sorted, 99),
+	}
+}
+
+// Mean returns the arithmetic mean, 0 of nothing.
+func Mean(values []float64) float64 {
+	if len(values) == 0 {
+		return 0
+	}
+	var sum float64
+	for _, v := range values {
+		sum += v
+	}
+	return sum / float64(len(values))
+}
+
+// CV returns the coefficient of variation: population standard deviation over
+// mean, 0 where the mean is 0.
+func CV(values []float64) float64 {
+	mean := Mean(values)
+	if mean == 0 {
+		return 0
+	}
+	var squares float64
+	for _, v := range values {
+		squares += (v - mean) * (v - mean)
+	}
+	return math.Sqrt(squares/float64(len(values))) / mean
+}
+
+// Histogram counts samples in bins of equal width between the smallest and the
+// largest of them. Equal samples give one bin of width 0. No samples is a
+// mistake of the caller and panics.
+func Histogram(samples []float64, bins int) result.Histogram {
+	lo, hi := slices.Min(samples), slices.Max(samples)
+	if lo == hi {
+		return result.Histogram{Min: lo, Counts: []int{len(samples)}}
+	}
+	h := result.Histogram{Min: lo, Width: (hi - lo) / float64(bins), Counts: make([]int, bins)}
+	for _, s := range samples {
+		h.Counts[min(int((s-lo)/h.Width), bins-1)]++
+	}
+	return h
+}
