@@ -1,0 +1,76 @@
+package dl
+
+import (
+	"debug/elf"
+	"encoding/hex"
+)
+
+// identity is what a library's file says of itself.
+type identity struct {
+	soname  string
+	buildID string
+}
+
+const (
+	noteGNUBuildID = 3
+	maxNotes       = 1 << 20 // bytes; a larger segment is no note of a sane file
+)
+
+func readIdentity(path string) (identity, error) {
+	f, err := elf.Open(path)
+	if err != nil {
+		return identity{}, err
+	}
+	defer f.Close()
+	var id identity
+	if names, err := f.DynString(elf.DT_SONAME); err == nil && len(names) > 0 {
+		id.soname = names[0]
+	}
+	for _, p := range f.Progs {
+		if p.Type != elf.PT_NOTE || p.Filesz > maxNotes {
+			continue
+		}
+		notes := make([]byte, p.Filesz)
+		if _, err := p.ReadAt(notes, 0); err != nil {
+			return id, err
+		}
+		if desc := findNote(f, notes, "GNU\x00", noteGNUBuildID, p.Align); desc != nil {
+			id.buildID = hex.EncodeToString(desc)
+			break
+		}
+	}
+	return id, nil
+}
+
+// findNote returns the description of the first note with this owner and type.
+// The layout is in the ELF specification, "Note Section": three words, then
+// name and description, each padded to the segment's alignment.
+func findNote(f *elf.File, notes []byte, owner string, kind uint32, align uint64) []byte {
+	if align < 4 {
+		align = 4
+	}
+	pad := func(n uint32) uint64 { return (uint64(n) + align - 1) &^ (align - 1) }
+	for len(notes) >= 12 {
+		nameLen := f.ByteOrder.Uint32(notes[0:])
+		descLen := f.ByteOrder.Uint32(notes[4:])
+		noteType := f.ByteOrder.Uint32(notes[8:])
+		nameEnd := 12 + uint64(nameLen)
+		descStart := 12 + pad(nameLen)
+		if align == 8 { // the header of 12 bytes counts into the padding
+			descStart = (nameEnd + 7) &^ 7
+		}
+		descEnd := descStart + uint64(descLen)
+		if nameEnd > uint64(len(notes)) || descEnd > uint64(len(notes)) {
+			return nil
+		}
+		if noteType == kind && string(notes[12:nameEnd]) == owner {
+			return notes[descStart:descEnd]
+		}
+		next := descStart + pad(descLen)
+		if next > uint64(len(notes)) {
+			return nil
+		}
+		notes = notes[next:]
+	}
+	return nil
+}

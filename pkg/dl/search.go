@@ -1,0 +1,71 @@
+package dl
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// Search says where a library is looked for.
+type Search struct {
+	What string // how messages call it, such as "NCCL"
+	// Env names the environment variable that, when set, is the only place
+	// looked at.
+	Env string
+	// Names are tried in order. A name without a slash is a soname for the dynamic
+	// loader; one with a slash is a path, where * and ? match as in a shell.
+	Names []string
+	// Global makes the library's symbols visible to later ones; see OpenGlobal.
+	Global bool
+}
+
+// Open opens the first library that loads. The error of none is one line that
+// says what was looked for, where, and how to say where it is; it wraps
+// ErrNoLibrary.
+func (s Search) Open() (*Library, error) {
+	openOne := Open
+	if s.Global {
+		openOne = OpenGlobal
+	}
+	if named := os.Getenv(s.Env); named != "" {
+		l, err := openOne(named)
+		if err != nil {
+			return nil, fmt.Errorf("%s from %s=%s: %w", s.What, s.Env, named, err)
+		}
+		return l, nil
+	}
+	var broken []string
+	for _, name := range s.Names {
+		for _, candidate := range candidates(name) {
+			l, err := openOne(candidate)
+			if err == nil {
+				return l, nil
+			}
+			// A file that is there and does not load is worth its reason; a name that
+			// is nowhere is said by the list below.
+			if reason := err.Error(); !strings.Contains(reason, candidate+": cannot open shared object file") {
+				broken = append(broken, strings.TrimPrefix(reason, ErrNoLibrary.Error()+": "))
+			}
+		}
+	}
+	if len(broken) > 0 {
+		return nil, fmt.Errorf("%s: %w that loads: %s; set %s to its path", s.What, ErrNoLibrary, strings.Join(broken, "; "), s.Env)
+	}
+	return nil, fmt.Errorf("%s: %w: looked for %s; install it or set %s to its path", s.What, ErrNoLibrary, strings.Join(s.Names, ", "), s.Env)
+}
+
+// candidates expands a pattern; newer versions come first.
+func candidates(name string) []string {
+	if !strings.ContainsAny(name, "*?") {
+		return []string{name}
+	}
+	found, err := filepath.Glob(name)
+	if err != nil {
+		return nil
+	}
+	for i, j := 0, len(found)-1; i < j; i, j = i+1, j-1 {
+		found[i], found[j] = found[j], found[i]
+	}
+	return found
+}
