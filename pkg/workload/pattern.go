@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/bits"
+
+	"github.com/collectivex/collectivex/pkg/numeric"
 )
 
 // Pattern says what every element of a collective's buffers is. An element is
@@ -57,7 +59,7 @@ type Pattern struct{ p Params }
 type Params struct {
 	Seed  uint32
 	World uint32
-	DType uint32 // NCCL's value
+	Type  uint32 // NCCL's value
 	RedOp uint32 // NCCL's value; 5 mulsum, 6 copy
 	// Size is bytes per element; Mantissa and Bias are 0 for integers.
 	Size     uint32
@@ -86,8 +88,8 @@ const (
 )
 
 // NewPattern returns the pattern of a reduction (or of a copy, with NoRedOp).
-func NewPattern(t DType, op RedOp, world int, seed uint32) (Pattern, error) {
-	if int(t) >= len(formats) || int(op) >= len(redOpNames) {
+func NewPattern(t numeric.Type, op RedOp, world int, seed uint32) (Pattern, error) {
+	if t < 0 || int(t) >= len(formats) || int(op) >= len(redOpNames) {
 		return Pattern{}, fmt.Errorf("pattern: no such element type or reduction: %d, %d", t, op)
 	}
 	if world < 1 || world > maxWorld && op == Avg {
@@ -95,14 +97,14 @@ func NewPattern(t DType, op RedOp, world int, seed uint32) (Pattern, error) {
 	}
 	f := formats[t]
 	p := Params{
-		Seed: seed, World: uint32(world), DType: uint32(t), RedOp: uint32(op),
-		Size: uint32(f.size), Mantissa: f.mantissa, Bias: f.bias,
+		Seed: seed, World: uint32(world), Type: uint32(t), RedOp: uint32(op),
+		Size: uint32(t.Size()), Mantissa: f.mantissa, Bias: f.bias,
 		Summands: uint32(world), AvgShift: -1,
 	}
 	if f.signed {
 		p.Signed = 1
 	}
-	if !t.Floating() {
+	if f.mantissa == 0 {
 		if op == Avg {
 			p.Summands = min(p.Summands, f.summands)
 			p.Mask = uint32(1)<<(min(8*p.Size, 32)-1) - 1
@@ -155,8 +157,8 @@ func ceilLog2(n uint32) uint32 { return uint32(bits.Len32(n - 1)) }
 // Params returns the pattern as kernels take it.
 func (p Pattern) Params() Params { return p.p }
 
-// DType is the element type.
-func (p Pattern) DType() DType { return DType(p.p.DType) }
+// Type is the element type.
+func (p Pattern) Type() numeric.Type { return numeric.Type(p.p.Type) }
 
 // ToleranceULP is 0 where results are compared bit for bit, else the greatest
 // distance allowed, in units in the last place.
