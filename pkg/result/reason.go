@@ -1,5 +1,12 @@
 package result
 
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+)
+
 // Reason is a code of the closed list of outcome reasons. A published reason is
 // a code, optionally followed by ": " and numbers, ranks or names from the
 // definitions; never by text of a library, a path or a host.
@@ -21,7 +28,44 @@ const (
 	ReasonInternal       Reason = "internal-error"
 	ReasonNonFinite      Reason = "non-finite-error"
 	ReasonUnchecked      Reason = "check-did-not-run"
+	ReasonUnpublishable  Reason = "unpublishable"   // what was measured held something private
 	ReasonMemoryForSize  Reason = "memory-for-size" // a size dropped from the ladder
 	ReasonTokenCapacity  Reason = "backend-token-capacity"
 	ReasonPlatformNoCell Reason = "backend-platform-unsupported"
 )
+
+// Reasons returns the closed list.
+func Reasons() []Reason {
+	return []Reason{
+		ReasonSemantics, ReasonTimeout, ReasonSkipped, ReasonRankDied, ReasonLibrary, ReasonNoLibrary,
+		ReasonNoSymbol, ReasonDevice, ReasonMemory, ReasonRefused, ReasonEnvironment, ReasonInternal,
+		ReasonNonFinite, ReasonUnchecked, ReasonUnpublishable, ReasonMemoryForSize, ReasonTokenCapacity,
+		ReasonPlatformNoCell,
+	}
+}
+
+// reasonDetail is what may follow a code. It has no slash, colon or at sign,
+// so that no path, address or URL fits in it.
+var reasonDetail = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9 ._,=+()-]{0,119}$`)
+
+// With returns the reason with its detail, or the bare code where the detail
+// is not of the published form: private text never gets past here.
+func (r Reason) With(format string, args ...any) string {
+	detail := fmt.Sprintf(format, args...)
+	if !reasonDetail.MatchString(detail) {
+		return string(r)
+	}
+	return string(r) + ": " + detail
+}
+
+// CheckReason returns an error unless s is a reason of the published form.
+func CheckReason(s string) error {
+	code, detail, found := strings.Cut(s, ": ")
+	if !slices.Contains(Reasons(), Reason(code)) {
+		return fmt.Errorf("reason %q begins with no code of the closed list", s)
+	}
+	if found && !reasonDetail.MatchString(detail) {
+		return fmt.Errorf("reason %q has a detail that is not of the published form", s)
+	}
+	return nil
+}

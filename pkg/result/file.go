@@ -1,0 +1,187 @@
+package result
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// tempSuffix ends the names of files that were not committed.
+const tempSuffix = ".cx-partial"
+
+// AtomicFile is a file that appears under its name whole or not at all.
+type AtomicFile struct {
+	path string
+	temp *os.File
+}
+
+// CreateAtomic opens a file that Commit will put at path, over an older one if
+// there is one. The caller ends it with Commit or Abort.
+func CreateAtomic(path string) (*AtomicFile, error) {
+	temp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*"+tempSuffix)
+	if err != nil {
+		return nil, err
+	}
+	return &AtomicFile{path: path, temp: temp}, nil
+}
+
+// Write implements io.Writer.
+func (f *AtomicFile) Write(p []byte) (int, error) { return f.temp.Write(p) }
+
+// Commit syncs what was written and puts it in place. When it fails, nothing
+// is left behind.
+func (f *AtomicFile) Commit() error {
+	err := errors.Join(f.temp.Chmod(0o644), f.temp.Sync())
+	if err = errors.Join(err, f.temp.Close()); err == nil {
+		err = os.Rename(f.temp.Name(), f.path)
+	}
+	if err != nil {
+		os.Remove(f.temp.Name())
+		return fmt.Errorf("write %s: %w", f.path, err)
+	}
+	return syncDir(filepath.Dir(f.path))
+}
+
+// Abort drops what was written.
+func (f *AtomicFile) Abort() {
+	f.temp.Close()
+	os.Remove(f.temp.Name())
+}
+
+// syncDir makes a rename in dir survive a crash of the machine.
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return d.Sync()
+}
+
+// RemovePartial removes what a killed writer left in dir.
+func RemovePartial(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if strings.HasSuffix(e.Name(), tempSuffix) {
+			err = errors.Join(err, os.Remove(filepath.Join(dir, e.Name())))
+		}
+	}
+	return err
+}
+
+// FileName is the name of a document's file: case id, time of the document and
+// the position of the case in its shard.
+func FileName(d Document, index int) (string, error) {
+	head := d.Head()
+	at, err := time.Parse(time.RFC3339, head.GeneratedAt)
+	if err != nil {
+		return "", fmt.Errorf("generated_at: %w", err)
+	}
+	return fmt.Sprintf("%s_%s-c%03d.json", head.Identity.CaseID, at.UTC().Format("20060102T150405.000Z"), index), nil
+}
+
+// Write validates d, has screen look at its bytes and writes it into dir,
+// whole or not at all; index is the position of the case in its shard. screen
+// decides what may be published (see package provenance); its error keeps the
+// document from the disk. The path is returned. A file that exists is an error.
+func Write(dir string, d Document, index int, screen func([]byte) error) (string, error) {
+	if err := Validate(d); err != nil {
+		return "", err
+	}
+	data, err := Encode(d)
+	if err != nil {
+		return "", err
+	}
+	if err := screen(data); err != nil {
+		return "", fmt.Errorf("document of %s is not published: %w", d.Head().Identity.CaseID, err)
+	}
+	name, err := FileName(d, index)
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, name)
+	if _, err := os.Lstat(path); err == nil {
+		return "", fmt.Errorf("document %s exists already", path)
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return "", err
+	}
+	f, err := CreateAtomic(path)
+	if err != nil {
+		return "", err
+	}
+	if _, err := f.Write(data); err != nil {
+		f.Abort()
+		return "", err
+	}
+	return path, f.Commit()
+}
+
+// Encode returns v as one line of compact JSON and a newline. Numbers are not
+// rounded; NaN and infinity are refused with the place where they stand.
+func Encode(v any) ([]byte, error) {
+	if at := nonFinite(reflect.ValueOf(v), ""); at != "" {
+		return nil, fmt.Errorf("%s is not a finite number; publish null and a failed check instead", at)
+	}
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return nil, err
+	}
+	return b.Bytes(), nil
+}
+
+// nonFinite returns the JSON path of the first NaN or infinity in v, else "".
+func nonFinite(v reflect.Value, at string) string {
+	switch v.Kind() {
+	case reflect.Float32, reflect.Float64:
+		if f := v.Float(); math.IsNaN(f) || math.IsInf(f, 0) {
+			return at
+		}
+	case reflect.Pointer, reflect.Interface:
+		if !v.IsNil() {
+			return nonFinite(v.Elem(), at)
+		}
+	case reflect.Slice, reflect.Array:
+		for i := range v.Len() {
+			if p := nonFinite(v.Index(i), at+"["+strconv.Itoa(i)+"]"); p != "" {
+				return p
+			}
+		}
+	case reflect.Map:
+		for _, k := range v.MapKeys() {
+			if p := nonFinite(v.MapIndex(k), at+"."+k.String()); p != "" {
+				return p
+			}
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			f := v.Type().Field(i)
+			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			if !f.IsExported() || name == "-" {
+				continue
+			}
+			next := at
+			if !f.Anonymous {
+				next = strings.TrimPrefix(at+"."+name, ".")
+			}
+			if p := nonFinite(v.Field(i), next); p != "" {
+				return p
+			}
+		}
+	default:
+	}
+	return ""
+}

@@ -1,0 +1,136 @@
+package result
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/collectivex/collectivex/pkg/plan"
+)
+
+// EPFactorsOf returns the twenty factors of an EP case. measured replaces the
+// ladder that was asked for, unless it is empty.
+func EPFactorsOf(c plan.Case, measured []int) EPFactors {
+	ladder := c.Ladder
+	if len(measured) > 0 {
+		points := make([]string, len(measured))
+		for i, t := range measured {
+			points[i] = strconv.Itoa(t)
+		}
+		ladder = strings.Join(points, " ")
+	}
+	return EPFactors{
+		Backend: c.Backend, EP: c.EPSize, Experts: c.Experts, GPUsPerNode: c.GPUsPerNode,
+		Hidden: c.Hidden, Ladder: ladder, Mode: c.Mode, Nodes: c.Nodes, Phase: c.Phase,
+		Precision: c.Precision, Routing: c.Routing, ScaleUpDomain: c.ScaleUpDomain,
+		ScaleUpTransport: c.ScaleUpTransport, ScaleOutTransport: c.ScaleOutTransport,
+		Scope: c.Scope, Suite: c.Suite, TopK: c.TopK, TopologyClass: c.TopologyClass,
+		Transport: c.Transport, Workload: c.Workload,
+	}
+}
+
+// EPCaseID is the case id that the factors of an EP case spell:
+// {sku}-{backend}-{workload}-{mode}-{phase}-ep{N}-{routing}-{precision}, each
+// lower case with every other run of characters as one dash.
+func EPCaseID(sku string, f EPFactors) string {
+	parts := []string{sku, f.Backend, f.Workload, f.Mode, f.Phase, "ep" + strconv.Itoa(f.EP), f.Routing, f.Precision}
+	for i, p := range parts {
+		parts[i] = slug(p)
+	}
+	return strings.Join(parts, "-")
+}
+
+func slug(s string) string {
+	var b strings.Builder
+	for _, r := range strings.ToLower(s) {
+		if (r >= 'a' && r <= 'z') || (r >= '0' && r <= '9') {
+			b.WriteRune(r)
+		} else if n := b.Len(); n > 0 && b.String()[n-1] != '-' {
+			b.WriteByte('-')
+		}
+	}
+	return strings.TrimRight(b.String(), "-")
+}
+
+// comparisonFactors is everything that must match before two documents may stand in
+// one line. Rows are matched by tokens per rank or bytes, so ladders are not
+// in it; neither are the suite, the repeat, or the SKU, whose product and
+// fabric are in the topology class. The library's version is a factor beside
+// the key (implementation.library_version), so that old and new compare.
+type comparisonFactors struct {
+	Family            plan.Family           `json:"family"`
+	Backend           string                `json:"backend"`
+	World             int                   `json:"world"`
+	Nodes             int                   `json:"nodes"`
+	GPUsPerNode       int                   `json:"gpus_per_node"`
+	ScaleUpDomain     int                   `json:"scale_up_domain"`
+	ScaleUpTransport  string                `json:"scale_up_transport"`
+	ScaleOutTransport *string               `json:"scale_out_transport"`
+	TopologyClass     string                `json:"topology_class"`
+	Precision         string                `json:"precision"`
+	Contract          string                `json:"contract"`
+	Sampling          string                `json:"sampling"`
+	EP                *epComparison         `json:"ep,omitempty"`
+	Collective        *collectiveComparison `json:"collective,omitempty"`
+	Environment       map[string]string     `json:"environment"`
+}
+
+type epComparison struct {
+	Workload string        `json:"workload"`
+	Mode     string        `json:"mode"`
+	Phase    string        `json:"phase"`
+	Routing  string        `json:"routing"`
+	Hidden   int           `json:"hidden"`
+	TopK     int           `json:"topk"`
+	Experts  int           `json:"experts"`
+	Seed     uint64        `json:"seed"`
+	Timing   plan.EPTiming `json:"timing"`
+}
+
+type collectiveComparison struct {
+	Op           string                `json:"op"`
+	RedOp        string                `json:"redop"`
+	Root         int                   `json:"root"`
+	Buffers      string                `json:"buffers"`
+	Registration string                `json:"registration"`
+	Measure      plan.CollectiveTiming `json:"measure"`
+}
+
+// ComparisonKey is equal exactly where two cases, each run under its
+// environment (the part that documents publish), may be compared: the first
+// 32 hexadecimal digits of the SHA-256 of the factors named above as JSON.
+func ComparisonKey(c plan.Case, environment map[string]string) (string, error) {
+	k := comparisonFactors{
+		Family: c.Family, Backend: c.Backend, World: c.World, Nodes: c.Nodes,
+		GPUsPerNode: c.GPUsPerNode, ScaleUpDomain: c.ScaleUpDomain,
+		ScaleUpTransport: c.ScaleUpTransport, ScaleOutTransport: c.ScaleOutTransport,
+		TopologyClass: c.TopologyClass, Precision: c.Precision, Contract: c.Contract,
+		Sampling: c.Sampling, Environment: environment,
+	}
+	if k.Environment == nil {
+		k.Environment = map[string]string{}
+	}
+	switch {
+	case c.Family == plan.FamilyEP && c.EP != nil:
+		k.EP = &epComparison{
+			Workload: c.Workload, Mode: c.Mode, Phase: c.Phase, Routing: c.Routing,
+			Hidden: c.Hidden, TopK: c.TopK, Experts: c.Experts, Seed: c.Seed, Timing: c.Timing,
+		}
+	case c.Family == plan.FamilyCollective && c.Collective != nil:
+		k.Collective = &collectiveComparison{
+			Op: c.Op, RedOp: c.RedOp, Root: c.Root, Buffers: c.Buffers,
+			Registration: c.Registration, Measure: c.Measure,
+		}
+	default:
+		return "", fmt.Errorf("case %s: family %q without its block", c.CaseID, c.Family)
+	}
+	data, err := json.Marshal(k)
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:16]), nil
+}

@@ -1,0 +1,273 @@
+package result_test
+
+import (
+	"encoding/json"
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/result/resulttest"
+)
+
+func all([]byte) error { return nil }
+
+func TestNewIsFailedUntilSaidOtherwise(t *testing.T) {
+	for _, c := range []plan.Case{resulttest.EPCase(), resulttest.CollectiveCase()} {
+		d := resulttest.New(c, resulttest.Attempt())
+		require.ErrorContains(t, result.Validate(d), "failed without a reason")
+		resulttest.Fail(d, result.ReasonTimeout.With("case budget of %d s", 60))
+		require.NoError(t, result.Validate(d))
+		data, err := result.Encode(d)
+		require.NoError(t, err)
+		require.Contains(t, string(data), `"rows":[]`)
+		require.Contains(t, string(data), `"reasons":["timeout: case budget of 60 s"]`)
+		require.Contains(t, string(data), `"vendor":"host"`)
+	}
+}
+
+func TestEPCaseFactorsAreTwenty(t *testing.T) {
+	data, err := json.Marshal(result.EPFactorsOf(resulttest.EPCase(), []int{1, 2}))
+	require.NoError(t, err)
+	var m map[string]any
+	require.NoError(t, json.Unmarshal(data, &m))
+	require.Len(t, m, 20)
+	require.Equal(t, "1 2", m["ladder"])
+	require.Nil(t, m["scale_out_transport"])
+	require.Equal(t, "1 2 4", result.EPFactorsOf(resulttest.EPCase(), nil).Ladder)
+}
+
+func TestEPCaseID(t *testing.T) {
+	f := result.EPFactors{Backend: "DeepEP_V2", Workload: "deepseek-v3", Mode: "low-latency", Phase: "decode", EP: 16, Routing: "zipf (1.0)", Precision: "fp8"}
+	require.Equal(t, "h100-dgxc-deepep-v2-deepseek-v3-low-latency-decode-ep16-zipf-1-0-fp8", result.EPCaseID("H100--dgxc ", f))
+}
+
+func TestValidateFindsWhatIsWrong(t *testing.T) {
+	ep := func() *result.EPDocument { return resulttest.EP(resulttest.EPCase(), resulttest.Attempt()) }
+	coll := func() *result.CollectiveDocument {
+		return resulttest.Collective(resulttest.CollectiveCase(), resulttest.Attempt())
+	}
+	require.NoError(t, result.Validate(ep()))
+	require.NoError(t, result.Validate(coll()))
+	for _, tc := range []struct {
+		name string
+		doc  func() result.Document
+		want string
+	}{
+		{"another version", func() result.Document { d := ep(); d.Version = 2; return d }, "version is 2"},
+		{"local time", func() result.Document { d := ep(); d.GeneratedAt = "2026-01-02T03:04:05+02:00"; return d }, "not UTC"},
+		{"another case id", func() result.Document { d := ep(); d.Identity.CaseID = "x"; return d }, "not that of the case"},
+		{"id and factors disagree", func() result.Document {
+			d := ep()
+			d.Identity.Case.EP.EPSize = 4
+			d.SetLadder([]int{1, 2, 4}, nil, nil)
+			return d
+		}, "recomputed from the factors"},
+		{"factors are not the case", func() result.Document {
+			d := ep()
+			f := result.EPFactorsOf(d.Identity.Case, []int{1, 2, 4})
+			f.Hidden = 1
+			d.Identity.CaseFactors.Case = f
+			return d
+		}, "not the case with the measured ladder"},
+		{"key of another environment", func() result.Document {
+			d := ep()
+			d.Provenance.Environment = map[string]string{"NCCL_ALGO": "Tree"}
+			return d
+		}, "comparison_key"},
+		{"success with a failed row", func() result.Document {
+			d := ep()
+			d.Measurement.Rows[1].Correctness.Passed = false
+			return d
+		}, "T=2 is complete true, passed false"},
+		{"success with a partial row", func() result.Document { d := ep(); d.Measurement.Rows[0].Complete = false; return d }, "T=1 is complete false"},
+		{"success without rows", func() result.Document { d := coll(); d.Measurement.Rows = []result.CollectiveRow{}; return d }, "without rows"},
+		{"null rows", func() result.Document { d := coll(); d.Measurement.Rows = nil; return d }, "rows is null"},
+		{"success of differing traces", func() result.Document { d := ep(); d.Workload.CrossRankConsistent = false; return d }, "traces"},
+		{"wrong origin", func() result.Document {
+			d := ep()
+			d.Measurement.Rows[0].Components.PairPeriod = d.Measurement.Rows[0].Components.Roundtrip
+			return d
+		}, "components.pair_period: must be measured with origin chained-median"},
+		{"a component is missing", func() result.Document {
+			d := ep()
+			d.Measurement.Rows[2].Components.Dispatch = result.Component{Availability: result.Unavailable}
+			return d
+		}, "rows[T=4].components.dispatch is unavailable"},
+		{"percentiles fall", func() result.Document {
+			d := ep()
+			d.Measurement.Rows[0].RankSpread.Percentiles = &result.Percentiles{P50: 2, P90: 1, P95: 1, P99: 1}
+			return d
+		}, "do not ascend"},
+		{"passed without a check", func() result.Document { d := coll(); d.Measurement.Rows[0].Check.Checked = 0; return d }, "0 of 0 elements"},
+		{"passed with wrong elements", func() result.Document { d := coll(); d.Measurement.Rows[0].Check.Wrong = 3; return d }, "passed with 3"},
+		{"a size nobody asked for", func() result.Document { d := coll(); d.Measurement.Rows[0].Bytes = 9; return d }, "not asked for"},
+		{"free text as reason", func() result.Document { return resulttest.Fail(ep(), "NCCL WARN socket 10.0.0.1") }, "closed list"},
+		{"path as detail", func() result.Document { return resulttest.Fail(ep(), "internal-error: open /home/u/x") }, "published form"},
+		{"unknown status", func() result.Document { d := ep(); d.Outcome.Status = "ok"; return d }, "unknown"},
+		{"unknown vendor", func() result.Document { d := ep(); d.Runtime.Vendor = ""; return d }, "vendor"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			require.ErrorContains(t, result.Validate(tc.doc()), tc.want)
+		})
+	}
+}
+
+func TestReasonDropsPrivateDetail(t *testing.T) {
+	require.Equal(t, "rank-died: rank 1 signal 9", result.ReasonRankDied.With("rank %d signal %d", 1, 9))
+	require.Equal(t, "library-error", result.ReasonLibrary.With("open %s", "/home/someone/libnccl.so"))
+	for _, r := range result.Reasons() {
+		require.NoError(t, result.CheckReason(string(r)))
+	}
+}
+
+func TestWriteRefuses(t *testing.T) {
+	dir := t.TempDir()
+	d := resulttest.EP(resulttest.EPCase(), resulttest.Attempt())
+	d.Measurement.Rows[1].Receive.Mean = math.NaN()
+	_, err := result.Write(dir, d, 3, all)
+	require.ErrorContains(t, err, "measurement.rows[1].receive.mean is not a finite number")
+
+	d.Measurement.Rows[1].Receive.Mean = 1
+	secret := errors.New("a host name")
+	_, err = result.Write(dir, d, 3, func([]byte) error { return secret })
+	require.ErrorIs(t, err, secret)
+	left, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Empty(t, left)
+
+	path, err := result.Write(dir, d, 3, all)
+	require.NoError(t, err)
+	require.Equal(t, filepath.Join(dir, d.Identity.CaseID+"_20260102T030405.006Z-c003.json"), path)
+	_, err = result.Write(dir, d, 3, all)
+	require.ErrorContains(t, err, "exists already")
+	_, err = result.Write(filepath.Join(dir, "none"), d, 3, all)
+	require.ErrorIs(t, err, os.ErrNotExist)
+	left, err = os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Len(t, left, 1)
+}
+
+func TestRemovePartial(t *testing.T) {
+	dir := t.TempDir()
+	_, err := result.CreateAtomic(filepath.Join(dir, "a.json")) // its writer is killed here
+	require.NoError(t, err)
+	kept := filepath.Join(dir, "b.json")
+	f, err := result.CreateAtomic(kept)
+	require.NoError(t, err)
+	require.NoError(t, f.Commit())
+	require.NoError(t, result.RemovePartial(dir))
+	left, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Len(t, left, 1)
+	require.Equal(t, "b.json", left[0].Name())
+}
+
+func TestDecodeReturnsWhatWasWritten(t *testing.T) {
+	for _, d := range []result.Document{
+		resulttest.EP(resulttest.EPCase(), resulttest.Attempt()),
+		resulttest.Collective(resulttest.CollectiveCase(), resulttest.Attempt()),
+		resulttest.Fail(resulttest.New(resulttest.CollectiveCase(), resulttest.Attempt()), "timeout"),
+	} {
+		data, err := result.Encode(d)
+		require.NoError(t, err)
+		require.Equal(t, 1, strings.Count(string(data), "\n"))
+		got, err := result.Decode(data)
+		require.NoError(t, err)
+		require.NoError(t, result.Validate(got))
+		again, err := result.Encode(got)
+		require.NoError(t, err)
+		require.Equal(t, string(data), string(again))
+	}
+}
+
+func TestDecodeNamesTheForeign(t *testing.T) {
+	for _, data := range []string{`{}`, `{"version":2,"record_type":"case-attempt"}`, `{"version":1,"record_type":"kv"}`} {
+		_, err := result.Decode([]byte(data))
+		require.ErrorIs(t, err, result.ErrForeign, data)
+	}
+	for _, data := range []string{``, `{"version":1,"record_type":"case-at`, `[]`, `{"version":1,"record_type":"case-attempt"}{}`} {
+		_, err := result.Decode([]byte(data))
+		require.Error(t, err, data)
+		require.NotErrorIs(t, err, result.ErrForeign, data)
+	}
+}
+
+func TestComparisonKey(t *testing.T) {
+	key := func(c plan.Case, env map[string]string) string {
+		k, err := result.ComparisonKey(c, env)
+		require.NoError(t, err)
+		return k
+	}
+	base := key(resulttest.EPCase(), nil)
+	rdma := "rdma"
+	differ := map[string]func(*plan.Case){
+		"backend":      func(c *plan.Case) { c.Backend = "x" },
+		"world":        func(c *plan.Case) { c.World = 4 },
+		"nodes":        func(c *plan.Case) { c.Nodes = 2 },
+		"precision":    func(c *plan.Case) { c.Precision = "fp8" },
+		"sampling":     func(c *plan.Case) { c.Sampling = "fixed-v1" },
+		"trials":       func(c *plan.Case) { c.Timing.TrialsPerPoint++ },
+		"contract":     func(c *plan.Case) { c.Contract = "cached-layout" },
+		"topology":     func(c *plan.Case) { c.TopologyClass = "x" },
+		"fabric":       func(c *plan.Case) { c.ScaleOutTransport = &rdma },
+		"domain":       func(c *plan.Case) { c.ScaleUpDomain = 72 },
+		"mode":         func(c *plan.Case) { c.Mode = "low-latency" },
+		"phase":        func(c *plan.Case) { c.Phase = "prefill" },
+		"routing":      func(c *plan.Case) { c.Routing = "zipf" },
+		"workload dim": func(c *plan.Case) { c.Hidden++ },
+		"seed":         func(c *plan.Case) { c.Seed++ },
+	}
+	seen := map[string]string{base: "base"}
+	for name, change := range differ {
+		c := resulttest.EPCase()
+		change(&c)
+		k := key(c, nil)
+		require.NotContains(t, seen, k, name)
+		seen[k] = name
+	}
+	k := key(resulttest.EPCase(), map[string]string{"NCCL_ALGO": "Ring"})
+	require.NotContains(t, seen, k, "environment")
+	same := map[string]func(*plan.Case){
+		"sku":    func(c *plan.Case) { c.SKU = "x"; c.CaseID = "y" },
+		"suite":  func(c *plan.Case) { c.Suite = "x" },
+		"ladder": func(c *plan.Case) { c.Ladder = "1" },
+		"repeat": func(c *plan.Case) { c.Repeat = 3 },
+	}
+	for name, change := range same {
+		c := resulttest.EPCase()
+		change(&c)
+		require.Equal(t, base, key(c, map[string]string{}), name)
+	}
+	for name, change := range map[string]func(*plan.Case){
+		"op":           func(c *plan.Case) { c.Op = "all_gather" },
+		"redop":        func(c *plan.Case) { c.RedOp = "max" },
+		"buffers":      func(c *plan.Case) { c.Buffers = "cold" },
+		"registration": func(c *plan.Case) { c.Registration = "local" },
+		"iterations":   func(c *plan.Case) { c.Measure.Iterations++ },
+	} {
+		c := resulttest.CollectiveCase()
+		change(&c)
+		require.NotEqual(t, key(resulttest.CollectiveCase(), nil), key(c, nil), name)
+	}
+	_, err := result.ComparisonKey(plan.Case{Family: plan.FamilyEP}, nil)
+	require.ErrorContains(t, err, "without its block")
+}
+
+func TestNewSaysWhoAndWhen(t *testing.T) {
+	a := resulttest.Attempt()
+	a.At = time.Date(2026, 5, 6, 9, 0, 0, 0, time.FixedZone("", 3600))
+	a.RunID, a.SourceSHA = "", ""
+	h := resulttest.New(resulttest.EPCase(), a).Head()
+	require.Equal(t, "2026-05-06T08:00:00.000Z", h.GeneratedAt)
+	require.Nil(t, h.Identity.AllocationFactors.RunID)
+	require.Nil(t, h.Provenance.SourceSHA)
+	require.Equal(t, "1", *h.Identity.AllocationFactors.RunAttempt)
+}

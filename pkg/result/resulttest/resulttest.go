@@ -1,0 +1,194 @@
+// Package resulttest makes valid cases and documents for tests of the packages
+// that read or write them.
+package resulttest
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/result"
+)
+
+// At is when the documents of this package were made.
+var At = time.Date(2026, 1, 2, 3, 4, 5, 6e6, time.UTC)
+
+// EPCase returns a case of two ranks on the host backend.
+func EPCase() plan.Case {
+	c := plan.Case{
+		SKU: "local", Family: plan.FamilyEP, Suite: "smoke", Backend: "host",
+		World: 2, Nodes: 1, GPUsPerNode: 4, RanksPerNode: 2, Precision: "bf16", Repeat: 1,
+		Sampling: "smoke", Contract: "layout-and-dispatch-v1", ScaleUpDomain: 4, Scope: "scale-up",
+		ScaleUpTransport: "shm", Transport: "shm", TopologyClass: "local-shm-island",
+		EP: &plan.EP{
+			EPSize: 2, Workload: "deepseek-v3", Mode: "normal", Phase: "decode", Routing: "uniform",
+			Hidden: 7168, TopK: 8, Experts: 256, Seed: 67, Ladder: "1 2 4",
+			Timing: plan.EPTiming{
+				ItersPerTrial: 8, TrialsPerPoint: 4, WarmupItersPerTrial: 2,
+				ChainItersPerTrial: 16, ChainTrialsPerPoint: 2, ChainDrop: 4,
+			},
+		},
+	}
+	c.CaseID = result.EPCaseID(c.SKU, result.EPFactorsOf(c, nil))
+	return c
+}
+
+// CollectiveCase returns a float all_reduce of two ranks on the host backend.
+func CollectiveCase() plan.Case {
+	return plan.Case{
+		CaseID: "local-host-all-reduce-float-sum-w2", SKU: "local", Family: plan.FamilyCollective,
+		Suite: "smoke", Backend: "host", World: 2, Nodes: 1, GPUsPerNode: 4, RanksPerNode: 2,
+		Precision: "float", Repeat: 1, Sampling: "smoke", Contract: "collective-v1", ScaleUpDomain: 4,
+		Scope: "scale-up", ScaleUpTransport: "shm", Transport: "shm", TopologyClass: "local-shm-island",
+		Collective: &plan.Collective{
+			Op: "all_reduce", RedOp: "sum", Sizes: []int64{8, 1024, 1 << 20},
+			Placements: []string{"out_of_place", "in_place"}, Modes: []string{"pipelined", "per_iteration"},
+			Buffers: "warm", Registration: "none",
+			Measure: plan.CollectiveTiming{Warmup: 2, Iterations: 10, Trials: 3},
+		},
+	}
+}
+
+// Attempt returns what the documents of this package say of their run.
+func Attempt() result.Attempt {
+	return result.Attempt{
+		RunID: "4711", RunAttempt: "1", SourceSHA: strings.Repeat("ab", 20), Ordinal: 1, At: At,
+		Vendor: "host", Generator: "cxrun dev",
+		Environment: map[string]string{"NCCL_ALGO": "Ring"},
+	}
+}
+
+// New is result.New for arguments that are known to be good.
+func New(c plan.Case, a result.Attempt) result.Document {
+	d, err := result.New(c, a)
+	if err != nil {
+		panic(err)
+	}
+	return d
+}
+
+// EP returns a successful document of c, one row per rung of its ladder, with
+// figures that grow with the rung.
+func EP(c plan.Case, a result.Attempt) *result.EPDocument {
+	d := New(c, a).(*result.EPDocument)
+	var ladder []int
+	for _, f := range strings.Fields(c.Ladder) {
+		var t int
+		fmt.Sscan(f, &t)
+		ladder = append(ladder, t)
+		d.Measurement.Rows = append(d.Measurement.Rows, EPRow(c, t))
+	}
+	d.SetLadder(ladder, nil, nil)
+	d.Workload.CrossRankConsistent = true
+	d.Measurement.DispatchDType = "bf16"
+	no, yes := false, true
+	d.Implementation.Maturity = "reference"
+	d.Implementation.KernelGeneration = "host"
+	d.Implementation.CombineReduction = "domain-fp32"
+	d.Implementation.FP8Consume = "native"
+	d.Implementation.StageExcludedFromRoundtrip = &no
+	d.Implementation.ChainedPeriod = &yes
+	succeed(&d.Envelope)
+	return d
+}
+
+// EPRow returns a complete row of t tokens per rank.
+func EPRow(c plan.Case, t int) result.EPRow {
+	timing := c.Timing
+	fresh := timing.ItersPerTrial * timing.TrialsPerPoint
+	chain := (timing.ChainItersPerTrial - timing.ChainDrop) * timing.ChainTrialsPerPoint
+	base := 10 + float64(t)
+	measured := func(us float64, n int) result.Component {
+		return component(result.Measured, result.OriginMeasured, us, n)
+	}
+	floor := func(us float64) result.Component {
+		return component(result.Measured, result.OriginChainedRankMin, us, chain)
+	}
+	rate := float64(t*c.World) / (2 * base * 1e-6)
+	failure := 0.001
+	copies := int64(2 * t * c.World)
+	bytes := copies * int64(c.Hidden) * 2
+	return result.EPRow{
+		TokensPerRank: t, GlobalTokens: t * c.World, Complete: true,
+		Components: result.EPComponents{
+			Dispatch: measured(base, fresh), Combine: measured(base, fresh), Roundtrip: measured(2*base, fresh),
+			Stage:       result.Component{Availability: result.Unavailable},
+			IsolatedSum: component(result.Derived, result.OriginPercentileSum, 2*base, 0),
+			PairPeriod:  component(result.Measured, result.OriginChainedMedian, 1.5*base, chain),
+		},
+		ChainFloor: result.EPOps{Dispatch: floor(base / 2), Combine: floor(base / 2)},
+		ChainHealth: result.EPHealth{
+			PairSpread: measured(1, chain), InterpairGap: measured(0.5, timing.ChainTrialsPerPoint),
+			SettleDrift: measured(0.1, timing.ChainTrialsPerPoint),
+		},
+		RankMin:    result.EPFresh{Dispatch: measured(base-1, fresh), Combine: measured(base-1, fresh), Roundtrip: measured(2*base-1, fresh)},
+		RankSpread: measured(1, fresh),
+		Correctness: result.EPCheck{
+			Passed: true, MaxRelativeError: &failure, PostChainPassed: true,
+			ChainLastOutputPassed: &[]bool{true}[0], ChainLastOutputError: &failure,
+		},
+		Bytes: result.EPBytes{
+			Dispatch:  result.ByteCount{Activation: bytes, Total: bytes},
+			Combine:   result.ByteCount{Activation: bytes, Total: bytes},
+			Roundtrip: result.ByteCount{Activation: 2 * bytes, Total: 2 * bytes},
+		},
+		LogicalCopies: result.EPCopies{Routed: copies, Assignments: int64(t * c.World * c.TopK), Wire: "rank-deduplicated"},
+		Receive:       result.EPReceive{Min: t, Mean: float64(copies) / float64(c.World), Max: 2 * t, Total: int(copies)},
+		TokenRate:     &result.Percentiles{P50: rate, P90: rate, P95: rate, P99: rate},
+		RoutingStats: result.EPRouting{
+			FanoutMean: 2, FanoutMin: 2, FanoutMax: 2, FanoutHistogram: []int{0, t * c.World}, RoutedCopies: copies,
+			PayloadCopiesPerRank: []int64{copies / 2, copies / 2}, ExpertAssignmentsPerRank: []int64{copies, copies},
+			Locality: result.EPLocality{
+				Placement: "packed", LocalRankFraction: 0.5, SameNodeFraction: 1, SameScaleUpDomain: 1,
+				GPUsPerNode: c.GPUsPerNode, ScaleUpDomain: c.ScaleUpDomain, Copies: copies,
+			},
+		},
+	}
+}
+
+// Collective returns a successful document of c: one row per size and placement.
+func Collective(c plan.Case, a result.Attempt) *result.CollectiveDocument {
+	d := New(c, a).(*result.CollectiveDocument)
+	for _, size := range c.Sizes {
+		for _, placement := range c.Placements {
+			us := 2 + float64(size)/10e3
+			timing := &result.Timing{
+				Percentiles: result.Percentiles{P50: us, P90: us, P95: us, P99: us * 1.1},
+				Min:         us, Mean: us, Max: us * 1.1, SampleCount: c.Measure.Trials, RankMin: us, RankMean: us,
+				AlgBW: float64(size) / us / 1e3, BusBW: float64(size) / us / 1e3, RankP50: []float64{us, us},
+			}
+			d.Measurement.Rows = append(d.Measurement.Rows, result.CollectiveRow{
+				Bytes: size, Count: size / 4, Placement: placement, Complete: true,
+				Pipelined: timing, PerIteration: timing,
+				Check: result.Check{Passed: true, Checked: 2 * size / 4},
+			})
+		}
+	}
+	d.Workload.SizesMeasured = c.Sizes
+	d.Measurement.CheckedBy = "host"
+	d.Measurement.Path = "native"
+	succeed(&d.Envelope)
+	return d
+}
+
+// Fail gives d a failed outcome.
+func Fail(d result.Document, reasons ...string) result.Document {
+	d.Head().Outcome = result.Outcome{Status: result.Failed, Reasons: reasons}
+	return d
+}
+
+func succeed(e *result.Envelope) {
+	e.Topology.DeviceProduct = "Host CPU"
+	e.Runtime.Framework = "host"
+	e.Runtime.AcceleratorRuntime = "host"
+	e.Runtime.CollectiveLibrary = result.CollectiveLibrary{Kind: "host"}
+	e.Outcome = result.Outcome{Status: result.Success, Reasons: []string{}}
+}
+
+func component(availability, origin string, us float64, n int) result.Component {
+	return result.Component{
+		Availability: availability, Origin: &origin, SampleCount: n,
+		Percentiles: &result.Percentiles{P50: us, P90: us * 1.1, P95: us * 1.2, P99: us * 1.5},
+	}
+}

@@ -1,0 +1,286 @@
+package result
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/collectivex/collectivex/pkg/plan"
+)
+
+// Validate returns everything that is wrong with a document before it is
+// written: its identity must be that of the case it answers, its status must
+// follow from its rows, and nothing measured may lack its check.
+func Validate(d Document) error {
+	p := &problems{}
+	p.envelope(d.Head())
+	switch doc := d.(type) {
+	case *EPDocument:
+		p.ep(doc)
+	case *CollectiveDocument:
+		p.collective(doc)
+	default:
+		p.add("unknown document type %T", d)
+	}
+	if len(p.errs) == 0 {
+		return nil
+	}
+	return fmt.Errorf("document of case %s: %w", d.Head().Identity.CaseID, errors.Join(p.errs...))
+}
+
+// problems collects what is wrong.
+type problems struct{ errs []error }
+
+func (p *problems) add(format string, args ...any) {
+	p.errs = append(p.errs, fmt.Errorf(format, args...))
+}
+
+func (p *problems) check(ok bool, format string, args ...any) {
+	if !ok {
+		p.add(format, args...)
+	}
+}
+
+func (p *problems) envelope(e *Envelope) {
+	p.check(e.Version == Version, "version is %d, must be %d", e.Version, Version)
+	if at, err := time.Parse(time.RFC3339, e.GeneratedAt); err != nil {
+		p.add("generated_at: %w", err)
+	} else {
+		_, offset := at.Zone()
+		p.check(offset == 0, "generated_at %s is not UTC", e.GeneratedAt)
+	}
+	id := e.Identity
+	p.check(id.CaseID != "" && id.CaseID == id.Case.CaseID, "identity.case_id %q is not that of the case (%q)", id.CaseID, id.Case.CaseID)
+	p.check(id.AttemptOrdinal > 0, "identity.attempt_ordinal is %d, must be positive", id.AttemptOrdinal)
+	p.check(id.Repeat > 0 && id.Repeat == id.Case.Repeat, "identity.repeat is %d, the case says %d", id.Repeat, id.Case.Repeat)
+	p.check(id.CaseFactors.SKU == id.Case.SKU, "identity.case_factors.sku %q is not that of the case (%q)", id.CaseFactors.SKU, id.Case.SKU)
+	if key, err := ComparisonKey(id.Case, e.Provenance.Environment); err != nil {
+		p.add("%w", err)
+	} else {
+		p.check(e.ComparisonKey == key, "comparison_key %q is not that of case and environment (%q)", e.ComparisonKey, key)
+	}
+	p.check(e.Implementation.Name == id.Case.Backend, "implementation.name %q is not the backend of the case (%q)", e.Implementation.Name, id.Case.Backend)
+	p.check(e.Topology.WorldSize == id.Case.World, "topology.world_size is %d, the case says %d", e.Topology.WorldSize, id.Case.World)
+	p.check(slices.Contains([]string{"nvidia", "amd", "host"}, e.Runtime.Vendor), "runtime.vendor %q is none of nvidia, amd, host", e.Runtime.Vendor)
+	p.check(e.Provenance.Generator != "", "provenance.generator is empty")
+	p.outcome(e.Outcome)
+}
+
+func (p *problems) outcome(o Outcome) {
+	switch o.Status {
+	case Success:
+		p.check(len(o.Reasons) == 0, "outcome is success with reasons %q", o.Reasons)
+	case Invalid, Failed, Unsupported:
+		p.check(len(o.Reasons) > 0, "outcome is %s without a reason", o.Status)
+	default:
+		p.add("outcome.status %q is unknown", o.Status)
+	}
+	p.check(o.Reasons != nil, "outcome.reasons is null, must be a list")
+	for _, r := range o.Reasons {
+		if err := CheckReason(r); err != nil {
+			p.add("outcome: %w", err)
+		}
+	}
+}
+
+// good requires what a success promises of its rows, each of which passed and
+// is complete or not.
+func (p *problems) good(status string, rows int, bad []string) {
+	if status != Success {
+		return
+	}
+	p.check(rows > 0, "outcome is success without rows")
+	for _, b := range bad {
+		p.add("outcome is success, but row %s", b)
+	}
+}
+
+func (p *problems) ep(d *EPDocument) {
+	id := d.Identity
+	p.check(d.RecordType == RecordEP && id.Case.Family == plan.FamilyEP, "record_type %q for family %q", d.RecordType, id.Case.Family)
+	if id.Case.EP == nil {
+		return // said by the comparison key
+	}
+	if f, ok := epFactors(id.CaseFactors.Case); !ok {
+		p.add("identity.case_factors.case is a %T, not EP factors", id.CaseFactors.Case)
+	} else {
+		p.check(sameFactors(f, EPFactorsOf(id.Case, d.Workload.LadderMeasured)),
+			"identity.case_factors.case is not the case with the measured ladder")
+		got := EPCaseID(id.CaseFactors.SKU, f)
+		p.check(got == id.CaseID, "case id recomputed from the factors is %q, scheduled is %q", got, id.CaseID)
+	}
+	m := d.Measurement
+	p.check(m.Rows != nil, "measurement.rows is null, must be a list")
+	p.check(d.Workload.LadderMeasured != nil && d.Workload.LadderDropped != nil, "workload has a null ladder")
+	p.check(m.CombineDType == "bf16" && m.CombineSemantics == "activation-only" && m.PayloadUnit == "token-rank",
+		"measurement has other constants than bf16, activation-only, token-rank")
+	p.check(m.Sampling == epSampling(id.Case), "measurement.sampling is not the sampling of the case")
+	var bad []string
+	last := 0
+	for _, r := range m.Rows {
+		at := fmt.Sprintf("measurement.rows[T=%d]", r.TokensPerRank)
+		p.check(r.TokensPerRank > last, "%s: rows do not ascend", at)
+		last = r.TokensPerRank
+		p.check(r.GlobalTokens == r.TokensPerRank*id.Case.World, "%s: global_tokens is %d", at, r.GlobalTokens)
+		p.epRow(at, r)
+		if !r.Complete || !r.Correctness.Passed {
+			bad = append(bad, fmt.Sprintf("T=%d is complete %v, passed %v", r.TokensPerRank, r.Complete, r.Correctness.Passed))
+		}
+		if d.Outcome.Status == Success {
+			p.check(slices.Contains(d.Workload.LadderMeasured, r.TokensPerRank), "%s is not in workload.ladder_measured", at)
+		}
+	}
+	p.good(d.Outcome.Status, len(m.Rows), bad)
+	if d.Outcome.Status == Success {
+		p.check(len(m.Rows) == len(d.Workload.LadderMeasured), "%d rows for a measured ladder of %d", len(m.Rows), len(d.Workload.LadderMeasured))
+		p.check(d.Workload.CrossRankConsistent, "outcome is success, but the routing traces of the ranks differ")
+		p.check(m.DispatchDType != "", "measurement.dispatch_dtype is empty")
+		i := d.Implementation
+		p.check(i.Maturity != "" && i.KernelGeneration != "" && i.CombineReduction != "" && i.FP8Consume != "" &&
+			i.StageExcludedFromRoundtrip != nil && i.ChainedPeriod != nil, "implementation lacks a declaration of the adapter")
+		p.check(d.Topology.DeviceProduct != "", "topology.device_product is empty")
+	}
+}
+
+func (p *problems) epRow(at string, r EPRow) {
+	named := []struct {
+		name   string
+		origin string
+		c      Component
+	}{
+		{"components.dispatch", OriginMeasured, r.Components.Dispatch},
+		{"components.combine", OriginMeasured, r.Components.Combine},
+		{"components.roundtrip", OriginMeasured, r.Components.Roundtrip},
+		{"components.stage", OriginMeasured, r.Components.Stage},
+		{"components.isolated_sum", OriginPercentileSum, r.Components.IsolatedSum},
+		{"components.pair_period", OriginChainedMedian, r.Components.PairPeriod},
+		{"chain_floor_us.dispatch", OriginChainedRankMin, r.ChainFloor.Dispatch},
+		{"chain_floor_us.combine", OriginChainedRankMin, r.ChainFloor.Combine},
+		{"chain_health.pair_spread_us", OriginMeasured, r.ChainHealth.PairSpread},
+		{"chain_health.interpair_gap_us", OriginMeasured, r.ChainHealth.InterpairGap},
+		{"chain_health.settle_drift_us", OriginMeasured, r.ChainHealth.SettleDrift},
+		{"cross_rank_min_us.dispatch", OriginMeasured, r.RankMin.Dispatch},
+		{"cross_rank_min_us.combine", OriginMeasured, r.RankMin.Combine},
+		{"cross_rank_min_us.roundtrip", OriginMeasured, r.RankMin.Roundtrip},
+		{"cross_rank_spread_us", OriginMeasured, r.RankSpread},
+	}
+	for _, n := range named {
+		if err := n.c.check(n.origin); err != nil {
+			p.add("%s.%s: %w", at, n.name, err)
+		} else if r.Complete && n.c.Availability == Unavailable && n.name != "components.stage" {
+			p.add("%s.%s is unavailable in a complete row", at, n.name)
+		}
+	}
+	if r.Complete {
+		p.check(r.TokenRate != nil, "%s: no token rate in a complete row", at)
+	}
+	for _, reason := range r.Correctness.Reasons {
+		if err := CheckReason(reason); err != nil {
+			p.add("%s.correctness: %w", at, err)
+		}
+	}
+	if r.Correctness.Passed {
+		p.check(r.Correctness.MaxRelativeError != nil, "%s.correctness passed without a figure", at)
+	}
+}
+
+// check holds a component to its form: availability and origin go together,
+// a derived one has no samples of its own.
+func (c Component) check(origin string) error {
+	switch c.Availability {
+	case Unavailable:
+		if c.Origin != nil || c.Percentiles != nil || c.SampleCount != 0 {
+			return errors.New("unavailable with figures")
+		}
+		return nil
+	case Measured, Derived:
+		want := Measured
+		if origin == OriginPercentileSum {
+			want = Derived
+		}
+		if c.Availability != want || c.Origin == nil || *c.Origin != origin {
+			return fmt.Errorf("must be %s with origin %s", want, origin)
+		}
+		if c.Percentiles == nil || (c.SampleCount > 0) != (c.Availability == Measured) {
+			return fmt.Errorf("%s with %d samples and percentiles %v", c.Availability, c.SampleCount, c.Percentiles)
+		}
+		return c.Percentiles.check()
+	default:
+		return fmt.Errorf("availability %q", c.Availability)
+	}
+}
+
+func (q Percentiles) check() error {
+	if q.P50 > q.P90 || q.P90 > q.P95 || q.P95 > q.P99 {
+		return fmt.Errorf("percentiles do not ascend: %v", q)
+	}
+	return nil
+}
+
+func (p *problems) collective(d *CollectiveDocument) {
+	id := d.Identity
+	p.check(d.RecordType == RecordCollective && id.Case.Family == plan.FamilyCollective, "record_type %q for family %q", d.RecordType, id.Case.Family)
+	if id.Case.Collective == nil {
+		return
+	}
+	m := d.Measurement
+	p.check(m.Rows != nil, "measurement.rows is null, must be a list")
+	p.check(d.Workload.SizesMeasured != nil && d.Workload.SizesDropped != nil, "workload has a null list of sizes")
+	p.check(m.Op == id.Case.Op && m.DType == id.Case.Precision && m.RedOp == id.Case.RedOp && m.Root == id.Case.Root && m.Buffers == id.Case.Buffers,
+		"measurement is not of the op, type, reduction, root and buffers of the case")
+	for _, s := range d.Workload.SizesDropped {
+		if err := CheckReason(s.Reason); err != nil {
+			p.add("workload.sizes_dropped[%d]: %w", s.Bytes, err)
+		}
+	}
+	var bad []string
+	for _, r := range m.Rows {
+		at := fmt.Sprintf("measurement.rows[%d bytes, %s]", r.Bytes, r.Placement)
+		p.check(slices.Contains(id.Case.Sizes, r.Bytes) && slices.Contains(id.Case.Placements, r.Placement), "%s was not asked for", at)
+		for mode, t := range map[string]*Timing{"pipelined": r.Pipelined, "per_iteration": r.PerIteration, "graph": r.Graph} {
+			if t == nil {
+				continue
+			}
+			p.check(slices.Contains(id.Case.Modes, mode), "%s: %s was not asked for", at, mode)
+			p.check(t.SampleCount > 0, "%s.%s has no samples", at, mode)
+			if err := t.Percentiles.check(); err != nil {
+				p.add("%s.%s: %w", at, mode, err)
+			}
+		}
+		if r.Check.Passed {
+			p.check(r.Check.Wrong == 0 && (r.Check.Checked > 0 || r.Count == 0), "%s passed with %d of %d elements wrong", at, r.Check.Wrong, r.Check.Checked)
+		}
+		if !r.Complete || !r.Check.Passed {
+			bad = append(bad, fmt.Sprintf("%d bytes %s is complete %v, passed %v", r.Bytes, r.Placement, r.Complete, r.Check.Passed))
+		}
+	}
+	p.good(d.Outcome.Status, len(m.Rows), bad)
+	if d.Outcome.Status == Success {
+		p.check(m.CheckedBy != "", "outcome is success, but nothing says where the check ran")
+		p.check(d.Topology.DeviceProduct != "", "topology.device_product is empty")
+	}
+}
+
+// epFactors returns the EP factors that a document holds by value or, after
+// Decode, by pointer.
+func epFactors(v any) (EPFactors, bool) {
+	switch f := v.(type) {
+	case EPFactors:
+		return f, true
+	case *EPFactors:
+		return *f, true
+	default:
+		return EPFactors{}, false
+	}
+}
+
+// sameFactors compares two sets of factors by value.
+func sameFactors(a, b EPFactors) bool {
+	at, bt := a.ScaleOutTransport, b.ScaleOutTransport
+	if (at == nil) != (bt == nil) || (at != nil && *at != *bt) {
+		return false
+	}
+	a.ScaleOutTransport, b.ScaleOutTransport = nil, nil
+	return a == b
+}
