@@ -27,7 +27,7 @@ type Record struct {
 const (
 	KindDone    = "done"    // the case ended in this rank; nothing follows
 	KindFailure = "failure" // Failure; nothing follows
-	KindFacts   = "facts"   // Facts
+	KindFacts   = "facts"   // Facts; the family writes it in each Run, as soon as it is known
 )
 
 // Failure says why a rank could not do its case. Code is from the closed list
@@ -43,8 +43,9 @@ type Session struct {
 	Store rendezvous.Store
 	// Scope prefixes every store key of this case, so that a warm group never
 	// meets keys of an earlier case.
-	Scope string
-	emit  func(Record) error
+	Scope  string
+	emit   func(Record) error
+	faults []Fault
 }
 
 // NewSession returns a session whose records go to emit.

@@ -1,0 +1,140 @@
+package rank
+
+import (
+	"fmt"
+	"os"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// FaultVariable is the environment variable that injects faults into ranks. It
+// is part of the published environment, so that a run with faults never looks
+// like a run without.
+const FaultVariable = "CX_FAULT"
+
+// Kinds of faults that any rank can have. Kinds of data faults (a flipped bit,
+// a wrong expert) belong to the families, which name them.
+const (
+	FaultExit  = "exit"  // the process ends with status 7
+	FaultSegv  = "segv"  // the process ends by SIGSEGV
+	FaultHang  = "hang"  // the rank stands still for ever
+	FaultSlow  = "slow"  // every record takes 20 ms longer
+	FaultPanic = "panic" // Go code panics
+	FaultMute  = "mute"  // the rank works but its records are lost, and it says done
+	FaultLie   = "lie"   // the rank says done without having worked
+)
+
+// Points at which a fault of a process can strike; a record number is written
+// "record-3".
+const (
+	FaultAtOpen  = "open"  // before the group's runner opens
+	FaultAtStart = "start" // before the case runs: the default
+	FaultAtEnd   = "end"   // after the case ran, before the rank says done
+)
+
+// Fault is one injected fault.
+type Fault struct {
+	Case string // glob over case ids, as in path.Match
+	Rank int
+	Kind string
+	At   string // point, as in the constants; families may define more
+}
+
+// ParseFaults reads "case=GLOB,rank=N,kind=KIND[,at=POINT]", several of them
+// separated by ";". An empty text has no faults.
+func ParseFaults(text string) ([]Fault, error) {
+	var faults []Fault
+	for part := range strings.SplitSeq(text, ";") {
+		if strings.TrimSpace(part) == "" {
+			continue
+		}
+		f := Fault{Case: "*", Rank: -1, At: FaultAtStart}
+		for field := range strings.SplitSeq(part, ",") {
+			key, value, _ := strings.Cut(strings.TrimSpace(field), "=")
+			var err error
+			switch key {
+			case "case":
+				f.Case = value
+				_, err = path.Match(value, "")
+			case "rank":
+				f.Rank, err = strconv.Atoi(value)
+			case "kind":
+				f.Kind = value
+			case "at":
+				f.At = value
+			default:
+				err = fmt.Errorf("unknown key %q; known are case, rank, kind, at", key)
+			}
+			if err != nil {
+				return nil, fmt.Errorf("%s %q: %w", FaultVariable, part, err)
+			}
+		}
+		if f.Kind == "" || f.Rank < 0 {
+			return nil, fmt.Errorf("%s %q: rank and kind are needed", FaultVariable, part)
+		}
+		faults = append(faults, f)
+	}
+	return faults, nil
+}
+
+// String spells the fault as ParseFaults reads it.
+func (f Fault) String() string {
+	return fmt.Sprintf("case=%s,rank=%d,kind=%s,at=%s", f.Case, f.Rank, f.Kind, f.At)
+}
+
+// matching returns the faults of one rank in one case.
+func matching(faults []Fault, caseID string, rank int) []Fault {
+	return slices.DeleteFunc(slices.Clone(faults), func(f Fault) bool {
+		ok, _ := path.Match(f.Case, caseID)
+		return !ok || f.Rank != rank
+	})
+}
+
+// Fault returns where a data fault of this kind is injected into this rank in
+// this case; ok is false where there is none, which is the normal case.
+func (s *Session) Fault(kind string) (at string, ok bool) {
+	for _, f := range s.faults {
+		if f.Kind == kind {
+			return f.At, true
+		}
+	}
+	return "", false
+}
+
+// strike does the process faults of this point.
+func (s *Session) strike(point string) {
+	for _, f := range s.faults {
+		if f.At != point {
+			continue
+		}
+		switch f.Kind {
+		case FaultExit:
+			os.Exit(7)
+		case FaultSegv:
+			_ = unix.Kill(unix.Getpid(), unix.SIGSEGV)
+			time.Sleep(time.Minute)
+		case FaultHang:
+			for { // deaf to SIGTERM, as a rank inside a library is
+				time.Sleep(time.Hour)
+			}
+		case FaultPanic:
+			panic("injected fault")
+		}
+	}
+}
+
+// strikeRecord does the faults of the n-th record and reports whether the
+// record is lost.
+func (s *Session) strikeRecord(n int) (lost bool) {
+	s.strike(fmt.Sprintf("record-%d", n))
+	if _, slow := s.Fault(FaultSlow); slow {
+		time.Sleep(20 * time.Millisecond)
+	}
+	_, lost = s.Fault(FaultMute)
+	return lost
+}

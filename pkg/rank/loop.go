@@ -1,0 +1,174 @@
+package rank
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"runtime"
+	"runtime/debug"
+
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/rendezvous"
+	"github.com/collectivex/collectivex/pkg/result"
+)
+
+// Order is what the shard puts under OrderKey(n), n from 1, for all ranks of a
+// group: the next case or the end.
+type Order struct {
+	Stop  bool      `json:"stop,omitempty"`
+	Scope string    `json:"scope,omitempty"` // of the case's session
+	Case  plan.Case `json:"case,omitzero"`
+}
+
+// OrderKey is the store key of a group's n-th order.
+func OrderKey(n int) string { return fmt.Sprintf("order-%04d", n) }
+
+// StreamKey is the store key of a rank's records of the case with this scope.
+func StreamKey(scope string, rank int) string { return fmt.Sprintf("%s/rank-%d", scope, rank) }
+
+// ErrStore is wrapped by errors of the store: the machine, not the case, failed.
+var ErrStore = errors.New("rank cannot reach its store")
+
+// Find returns the opener of a case's family and backend.
+type Find func(c plan.Case) (Opener, error)
+
+// Loop is the life of a rank process: it takes order after order, opens the
+// group's runner at the first and runs each case in it. It returns nil after
+// the stop order, and an error after the first case that failed, which the
+// case's stream then tells too: a group does not outlive a failure. Log takes
+// private text.
+//
+// Loop keeps its goroutine on one OS thread, since devices are current on a
+// thread.
+func Loop(ctx context.Context, place Place, store rendezvous.Store, find Find, faults []Fault, log io.Writer) error {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	var runner Runner
+	for n := 1; ; n++ {
+		order, err := nextOrder(ctx, store, n)
+		switch {
+		case err != nil:
+			return err
+		case !order.Stop:
+			if runner, err = doCase(ctx, place, store, order, runner, find, faults, log); err != nil {
+				return err
+			}
+		case runner != nil:
+			return runner.Close()
+		default:
+			return nil
+		}
+	}
+}
+
+func nextOrder(ctx context.Context, store rendezvous.Store, n int) (Order, error) {
+	raw, err := store.Get(ctx, OrderKey(n))
+	if err != nil {
+		return Order{}, fmt.Errorf("%w: %w", ErrStore, err)
+	}
+	var order Order
+	if err := json.Unmarshal(raw, &order); err != nil {
+		return Order{}, fmt.Errorf("%s: %w", OrderKey(n), err)
+	}
+	return order, nil
+}
+
+// doCase runs one case, in a new runner if there is none yet, and ends its
+// stream.
+func doCase(ctx context.Context, place Place, store rendezvous.Store, order Order, runner Runner, find Find, faults []Fault, log io.Writer) (Runner, error) {
+	stream := StreamKey(order.Scope, place.Rank)
+	write := func(r Record) error {
+		line, err := json.Marshal(r)
+		if err != nil {
+			return err
+		}
+		if err := store.Append(stream, line); err != nil {
+			return fmt.Errorf("%w: %w", ErrStore, err)
+		}
+		return nil
+	}
+	s := NewSession(place, store, order.Scope, nil)
+	s.faults = matching(faults, order.Case.CaseID, place.Rank)
+	records := 0
+	s.emit = func(r Record) error {
+		if records++; s.strikeRecord(records) {
+			return nil
+		}
+		return write(r)
+	}
+
+	fmt.Fprintf(log, "=== rank %d: %s: %s\n", place.Rank, order.Scope, order.Case.CaseID)
+	err := guard(func() (err error) {
+		if runner == nil {
+			s.strike(FaultAtOpen)
+			open, err := find(order.Case)
+			if err != nil {
+				return err
+			}
+			if runner, err = open(ctx, s, order.Case); err != nil {
+				return err
+			}
+		}
+		if _, lie := s.Fault(FaultLie); lie {
+			return nil
+		}
+		s.strike(FaultAtStart)
+		err = runner.Run(ctx, s, order.Case)
+		s.strike(FaultAtEnd)
+		return err
+	})
+	if err == nil {
+		return runner, write(Record{Kind: KindDone})
+	}
+	failure := Failure{Code: string(result.ReasonInternal), Text: err.Error()}
+	var coded *Error
+	if errors.As(err, &coded) {
+		failure.Code = coded.Code
+	}
+	raw, _ := json.Marshal(failure) // two strings always marshal
+	return nil, errors.Join(fmt.Errorf("%s: %w", order.Case.CaseID, err), write(Record{Kind: KindFailure, Data: raw}))
+}
+
+// guard turns a panic of f into an error that carries the stack.
+func guard(f func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = &Error{Code: string(result.ReasonInternal), Err: fmt.Errorf("panic: %v\n%s", p, debug.Stack())}
+		}
+	}()
+	return f()
+}
+
+// ReadStream reads back what one rank left of the case with this scope. A torn
+// last record, of a rank that was killed while it wrote, is not part of it.
+func ReadStream(store rendezvous.Store, scope string, rank int) (Stream, error) {
+	s := Stream{Rank: rank}
+	lines, _, err := store.Records(StreamKey(scope, rank), 0)
+	if err != nil {
+		return s, err
+	}
+	for i, line := range lines {
+		var r Record
+		if err := json.Unmarshal(line, &r); err != nil {
+			return s, fmt.Errorf("%s: record %d: %w", StreamKey(scope, rank), i+1, err)
+		}
+		switch r.Kind {
+		case KindDone:
+			s.Done = true
+		case KindFailure:
+			s.Failure = new(Failure)
+			err = json.Unmarshal(r.Data, s.Failure)
+		case KindFacts:
+			s.Facts = new(Facts)
+			err = json.Unmarshal(r.Data, s.Facts)
+		default:
+			s.Records = append(s.Records, r)
+		}
+		if err != nil {
+			return s, fmt.Errorf("%s: record %d: %w", StreamKey(scope, rank), i+1, err)
+		}
+	}
+	return s, nil
+}
