@@ -1,0 +1,182 @@
+package launch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/collectivex/collectivex/pkg/rank"
+)
+
+// killGrace is how long killed processes may take to go.
+const killGrace = 20 * time.Second
+
+// Local starts ranks as processes of this host.
+type Local struct {
+	// Program and Args start a rank; the rank's own flags follow them.
+	Program string
+	Args    []string
+}
+
+var _ Launcher = Local{}
+
+// Self starts ranks as this program's hidden command.
+func Self() (Local, error) {
+	program, err := os.Executable()
+	if err != nil {
+		return Local{}, fmt.Errorf("find this program: %w", err)
+	}
+	return Local{Program: program, Args: []string{"rank"}}, nil
+}
+
+// Start implements Launcher. Each rank leads a process group of its own and
+// dies with this process.
+func (l Local) Start(_ context.Context, spec Spec) (Group, error) {
+	if err := os.MkdirAll(spec.LogDir, 0o700); err != nil {
+		return nil, fmt.Errorf("start ranks: %w", err)
+	}
+	g := &localGroup{exits: make(chan Exit, len(spec.Places)), done: make(chan struct{})}
+	var started []chan error
+	var running sync.WaitGroup
+	for _, p := range spec.Places {
+		cmd := exec.Command(l.Program, slices.Concat(l.Args, rankFlags(spec.Store, p))...)
+		cmd.Env = environ(os.Environ(), spec.Env)
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+		start := make(chan error, 1)
+		started = append(started, start)
+		running.Go(func() { g.run(cmd, p.Rank, LogFile(spec.LogDir, p.Rank), start) })
+	}
+	go func() {
+		running.Wait()
+		close(g.exits)
+		close(g.done)
+	}()
+	var err error
+	for i, start := range started {
+		if e := <-start; e != nil {
+			err = errors.Join(err, fmt.Errorf("start rank %d: %w", spec.Places[i].Rank, e))
+		}
+	}
+	if err != nil {
+		return nil, errors.Join(err, g.Kill())
+	}
+	return g, nil
+}
+
+// LogFile is the file in dir that takes what a rank prints.
+func LogFile(dir string, rank int) string {
+	return filepath.Join(dir, fmt.Sprintf("rank-%d.log", rank))
+}
+
+func rankFlags(store string, p rank.Place) []string {
+	return []string{
+		"--store", store,
+		"--rank", strconv.Itoa(p.Rank),
+		"--world", strconv.Itoa(p.World),
+		"--local-rank", strconv.Itoa(p.LocalRank),
+		"--node", strconv.Itoa(p.Node),
+	}
+}
+
+// environ is the inherited environment with extra on top of it.
+func environ(inherited []string, extra map[string]string) []string {
+	env := slices.Clone(inherited)
+	for _, name := range slices.Sorted(maps.Keys(extra)) {
+		env = append(env, name+"="+extra[name]) // the last one of a name counts
+	}
+	return env
+}
+
+type localGroup struct {
+	exits chan Exit
+	done  chan struct{}
+
+	mu   sync.Mutex
+	pids []int // leaders that are not reaped yet
+}
+
+// run starts a rank and waits for its end. It keeps its OS thread, because the
+// kernel sends the parent-death signal when the thread that forked ends.
+func (g *localGroup) run(cmd *exec.Cmd, rank int, log string, started chan<- error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	file, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		started <- err
+		return
+	}
+	defer file.Close()
+	cmd.Stdout, cmd.Stderr = file, file
+	if err := cmd.Start(); err != nil {
+		started <- err
+		return
+	}
+	pid := cmd.Process.Pid
+	g.mu.Lock()
+	g.pids = append(g.pids, pid)
+	g.mu.Unlock()
+	started <- nil
+
+	// The leader is left a zombie until its group is dead, so that the group's
+	// id cannot become another's.
+	for {
+		err := unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
+		if !errors.Is(err, unix.EINTR) {
+			break
+		}
+	}
+	g.mu.Lock()
+	_ = unix.Kill(-pid, unix.SIGKILL) // what the rank started and left
+	g.pids = slices.DeleteFunc(g.pids, func(p int) bool { return p == pid })
+	g.mu.Unlock()
+	_ = cmd.Wait() // tells what ProcessState tells
+	for end := time.Now().Add(killGrace); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		if errors.Is(unix.Kill(-pid, 0), unix.ESRCH) {
+			break
+		}
+	}
+	exit := Exit{Rank: rank, Code: cmd.ProcessState.ExitCode()}
+	if status := cmd.ProcessState.Sys().(syscall.WaitStatus); status.Signaled() {
+		exit.Code, exit.Signal = 0, int(status.Signal())
+	}
+	g.exits <- exit
+}
+
+// Exits implements Group.
+func (g *localGroup) Exits() <-chan Exit { return g.exits }
+
+// Dump implements Group: the Go runtime of a rank prints its stacks on SIGQUIT.
+func (g *localGroup) Dump() { g.signal(func(pid int) { _ = unix.Kill(pid, unix.SIGQUIT) }) }
+
+// Kill implements Group.
+func (g *localGroup) Kill() error {
+	g.signal(func(pid int) { _ = unix.Kill(-pid, unix.SIGKILL) })
+	select {
+	case <-g.done:
+		return nil
+	case <-time.After(killGrace):
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		return fmt.Errorf("processes %v do not die", g.pids)
+	}
+}
+
+func (g *localGroup) signal(send func(pid int)) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, pid := range g.pids {
+		send(pid)
+	}
+}

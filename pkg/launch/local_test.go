@@ -1,0 +1,181 @@
+package launch
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// shell starts ranks that are a shell script; its arguments are the rank's flags.
+func shell(script string) Local {
+	return Local{Program: "/bin/sh", Args: []string{"-c", script, "rank"}}
+}
+
+func start(t *testing.T, l Local, world int, env map[string]string) (Group, Spec) {
+	t.Helper()
+	spec := Spec{Places: Places(world, world), Store: t.TempDir(), LogDir: filepath.Join(t.TempDir(), "logs"), Env: env}
+	g, err := l.Start(t.Context(), spec)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, g.Kill()) })
+	return g, spec
+}
+
+func exits(g Group) map[int]Exit {
+	all := map[int]Exit{}
+	for e := range g.Exits() {
+		all[e.Rank] = e
+	}
+	return all
+}
+
+func TestPlacesArePacked(t *testing.T) {
+	p := Places(6, 4)
+	require.Len(t, p, 6)
+	require.Equal(t, "{3 6 3 0} {4 6 0 1} {5 6 1 1}", fmt.Sprint(p[3], " ", p[4], " ", p[5]))
+}
+
+func TestEachRankGetsItsPlaceAndItsLog(t *testing.T) {
+	g, spec := start(t, shell(`echo "out $*"; echo err >&2`), 2, nil)
+	for r, e := range exits(g) {
+		require.True(t, e.OK(), e)
+		log, err := os.ReadFile(LogFile(spec.LogDir, r))
+		require.NoError(t, err)
+		require.Equal(t, fmt.Sprintf("out --store %s --rank %d --world 2 --local-rank %d --node 0\nerr\n", spec.Store, r, r), string(log))
+	}
+}
+
+func TestExitsTellCodeAndSignal(t *testing.T) {
+	g, _ := start(t, shell(`case "$*" in *"--rank 0"*) exit 7;; *) kill -9 $$;; esac`), 2, nil)
+	all := exits(g)
+	require.Equal(t, "rank 0 exit 7", all[0].String())
+	require.Equal(t, "rank 1 signal 9", all[1].String())
+	require.False(t, all[0].OK() || all[1].OK())
+}
+
+func TestEnvironmentIsTheInheritedOneAndTheCases(t *testing.T) {
+	t.Setenv("CX_TEST_INHERITED", "a")
+	t.Setenv("CX_TEST_BOTH", "b")
+	g, spec := start(t, shell(`echo $CX_TEST_INHERITED $CX_TEST_BOTH $CX_TEST_CASE`), 1,
+		map[string]string{"CX_TEST_BOTH": "case", "CX_TEST_CASE": "c"})
+	exits(g)
+	log, err := os.ReadFile(LogFile(spec.LogDir, 0))
+	require.NoError(t, err)
+	require.Equal(t, "a case c\n", string(log))
+
+	// The next group does not see it.
+	g, spec = start(t, shell(`echo $CX_TEST_INHERITED $CX_TEST_BOTH $CX_TEST_CASE`), 1, nil)
+	exits(g)
+	log, err = os.ReadFile(LogFile(spec.LogDir, 0))
+	require.NoError(t, err)
+	require.Equal(t, "a b\n", string(log))
+}
+
+func TestNothingStartsWhereOneRankCannot(t *testing.T) {
+	spec := Spec{Places: Places(2, 2), Store: t.TempDir(), LogDir: t.TempDir()}
+	require.NoError(t, os.Mkdir(LogFile(spec.LogDir, 1), 0o700)) // its log cannot be opened
+	pidFile := filepath.Join(t.TempDir(), "pid")
+	_, err := shell("echo $$ > "+pidFile+"; sleep 1000").Start(t.Context(), spec)
+	require.ErrorContains(t, err, "start rank 1")
+	if pid, err := os.ReadFile(pidFile); err == nil {
+		requireGone(t, string(pid))
+	}
+}
+
+func TestKillEndsWhatARankStarted(t *testing.T) {
+	pids := t.TempDir()
+	// A deaf rank with a deaf child, both in the rank's group.
+	g, _ := start(t, shell(`trap "" TERM QUIT INT; sleep 1000 & echo $! > `+pids+`/child; echo $$ > `+pids+`/leader; wait`), 1, nil)
+	child, leader := waitFile(t, pids+"/child"), waitFile(t, pids+"/leader")
+	g.Dump() // deaf
+	require.NoError(t, g.Kill())
+	require.Equal(t, "rank 0 signal 9", exits(g)[0].String())
+	requireGone(t, child)
+	requireGone(t, leader)
+}
+
+func TestARankThatEndsLeavesNothingBehind(t *testing.T) {
+	pid := filepath.Join(t.TempDir(), "child")
+	g, _ := start(t, shell(`sleep 1000 & echo $! > `+pid), 1, nil)
+	require.True(t, exits(g)[0].OK())
+	requireGone(t, waitFile(t, pid))
+}
+
+func TestDumpPrintsStacks(t *testing.T) {
+	g, spec := start(t, Local{Program: os.Args[0], Args: []string{"-test.run=^TestHelperSleep$", "sleep"}}, 1, nil)
+	for { // until the runtime of the rank handles signals
+		if log, _ := os.ReadFile(LogFile(spec.LogDir, 0)); strings.Contains(string(log), "sleeping") {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	g.Dump()
+	require.False(t, exits(g)[0].OK())
+	log, err := os.ReadFile(LogFile(spec.LogDir, 0))
+	require.NoError(t, err)
+	require.Contains(t, string(log), "TestHelperSleep(")
+}
+
+func TestRanksDieWithTheirLauncher(t *testing.T) {
+	dir := t.TempDir()
+	cmd := exec.Command(os.Args[0], "-test.run=^TestHelperLaunch$", dir)
+	require.NoError(t, cmd.Start())
+	pid := waitFile(t, dir+"/pid")
+	require.NoError(t, cmd.Process.Kill())
+	_ = cmd.Wait()
+	requireGone(t, pid)
+}
+
+// TestHelperSleep is a rank of TestDumpPrintsStacks, no test.
+func TestHelperSleep(t *testing.T) {
+	if len(os.Args) < 3 || os.Args[2] != "sleep" {
+		return
+	}
+	fmt.Println("sleeping")
+	time.Sleep(time.Hour)
+}
+
+// TestHelperLaunch is the launcher of TestRanksDieWithTheirLauncher, no test.
+func TestHelperLaunch(t *testing.T) {
+	if len(os.Args) != 3 || !filepath.IsAbs(os.Args[2]) {
+		return
+	}
+	dir := os.Args[2]
+	_, err := shell(`echo $$ > `+dir+`/pid; sleep 1000`).Start(context.Background(),
+		Spec{Places: Places(1, 1), Store: dir, LogDir: dir})
+	require.NoError(t, err)
+	time.Sleep(time.Hour)
+}
+
+func waitFile(t *testing.T, path string) string {
+	t.Helper()
+	var text string
+	require.Eventually(t, func() bool {
+		raw, err := os.ReadFile(path)
+		text = strings.TrimSpace(string(raw))
+		return err == nil && text != ""
+	}, 30*time.Second, time.Millisecond)
+	return text
+}
+
+// requireGone waits until the process is gone or a zombie that someone else has to reap.
+func requireGone(t *testing.T, pid string) {
+	t.Helper()
+	n, err := strconv.Atoi(strings.TrimSpace(pid))
+	require.NoError(t, err)
+	require.Eventually(t, func() bool {
+		if unix.Kill(n, 0) != nil {
+			return true
+		}
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", n))
+		return err != nil || strings.Contains(string(stat), ") Z ")
+	}, 30*time.Second, time.Millisecond, "process %d lives", n)
+}
