@@ -54,6 +54,10 @@ type Case struct {
 	Transport         string  `json:"transport"`
 	TopologyClass     string  `json:"topology_class"`
 
+	// Env is environment that the definitions give the ranks of this case, on top
+	// of what they inherit.
+	Env map[string]string `json:"env,omitempty"`
+
 	*EP
 	*Collective
 }
@@ -128,6 +132,9 @@ type Requested struct {
 	Reason      *string `json:"reason"`
 	Detail      *string `json:"detail"`
 	Case        Case    `json:"case"`
+	// BudgetSeconds ends a case that hangs: the estimate of its time with a
+	// generous margin. 0 where it is unsupported.
+	BudgetSeconds int `json:"budget_seconds,omitempty"`
 }
 
 // Cell is one leg of the workflow's matrix: the cases of one shard, run in
@@ -143,6 +150,11 @@ type Cell struct {
 	Launcher      string   `json:"launcher"`       // bare or slurm
 	Container     string   `json:"container"`      // none, pyxis or docker
 	Image         string   `json:"image,omitempty"`
+	Vendor        string   `json:"vendor"`      // of the platform: nvidia, amd or host
+	Product       string   `json:"product"`     // of the platform's devices; a cell refuses other ones
+	DeviceArch    string   `json:"device_arch"` // of the platform's devices: sm_90, gfx942, host
+	Maturity      string   `json:"maturity"`    // of the backend, for its documents
+	Retries       int      `json:"retries"`     // further attempts of a failed case, as the backend's definition allows
 	Nodes         int      `json:"nodes"`
 	GPUsPerNode   int      `json:"gpus_per_node"`
 	ScaleUpDomain int      `json:"scale_up_domain"`

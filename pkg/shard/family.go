@@ -8,17 +8,16 @@ import (
 	"github.com/collectivex/collectivex/pkg/result"
 )
 
-// Assembler builds a family's document of a case from what its ranks left, in
-// rank order. It fills the record type, Identity.CaseFactors.Case,
-// Implementation, the family's own blocks and Outcome (success or invalid, with
-// reasons); the shard fills the rest of the envelope, and the outcome where a
-// rank did not end the case.
+// Assembler fills the document of a case, as result.New made it, with what its
+// ranks left, in rank order: Implementation, the family's own blocks (and with
+// them Identity.CaseFactors), and Outcome (success or invalid, with reasons).
+// The shard fills Runtime, Topology.DeviceProduct and Provenance from the
+// ranks' facts, and the outcome where a rank did not end the case.
 //
-// It takes whatever is there: without streams, or with torn ones, the document
-// has the rows that are whole, the others marked incomplete, and is not a
-// success. An error means that the streams make no sense; the shard then asks
-// again without streams, which must not fail.
-type Assembler func(c plan.Case, streams []rank.Stream) (result.Document, error)
+// It takes whatever is there: torn streams, or none of a rank, give a document
+// with the rows that can be made, marked incomplete where samples are missing,
+// and never a success. An error means that the streams make no sense.
+type Assembler func(d result.Document, streams []rank.Stream) error
 
 // Family is what a family brings to both sides of the store.
 type Family struct {
