@@ -1,0 +1,41 @@
+package workload
+
+import (
+	"encoding/binary"
+	"hash"
+
+	"golang.org/x/crypto/blake2b"
+)
+
+// Streams of the counter.
+const (
+	streamExpert = 0
+	streamWeight = 1
+)
+
+// counter is the keyed random source of every routing: the 8-byte BLAKE2b
+// digest, read as a little-endian integer, of four coordinates written as
+// little-endian uint64, keyed with the seed as 8 little-endian bytes. A draw
+// depends on its coordinates alone, whatever was drawn before.
+type counter struct {
+	hash    hash.Hash
+	message [32]byte
+	digest  [8]byte
+}
+
+func newCounter(seed uint64) *counter {
+	h, err := blake2b.New(8, binary.LittleEndian.AppendUint64(nil, seed))
+	if err != nil {
+		panic(err) // only sizes can be wrong, and they are constant
+	}
+	return &counter{hash: h}
+}
+
+func (c *counter) draw(token, slot, attempt, stream int) uint64 {
+	for i, coordinate := range [4]int{token, slot, attempt, stream} {
+		binary.LittleEndian.PutUint64(c.message[8*i:], uint64(coordinate))
+	}
+	c.hash.Reset()
+	c.hash.Write(c.message[:])
+	return binary.LittleEndian.Uint64(c.hash.Sum(c.digest[:0]))
+}

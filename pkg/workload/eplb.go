@@ -1,0 +1,83 @@
+package workload
+
+import (
+	"cmp"
+	"slices"
+)
+
+// redundantSlots is how many expert slots EPLB adds, before rounding up to a
+// multiple of the ranks.
+const redundantSlots = 32
+
+// eplb is an expert-parallel load balancer's placement: hot experts have
+// several slots, and each rank hosts equally many slots with about equally much
+// load. Slots are numbered rank by rank, so that packed placement holds for
+// them as it does for experts.
+type eplb struct {
+	logical  []int32   // expert of each slot
+	replicas [][]int32 // slots of each expert, ascending
+}
+
+// planEPLB places replicas for the expert loads of t: greedily one more slot to
+// the expert with the most load per slot, then, heaviest first, each slot to
+// the least loaded rank that has room.
+func planEPLB(t *Trace) *eplb {
+	load := make([]int64, t.Experts)
+	for _, e := range t.Expert {
+		load[e]++
+	}
+	extra := (redundantSlots + t.World - 1) / t.World * t.World
+	copies := make([]int64, t.Experts)
+	for e := range copies {
+		copies[e] = 1
+	}
+	for range extra {
+		hottest := 0
+		for e := range load {
+			if load[e]*copies[hottest] > load[hottest]*copies[e] {
+				hottest = e
+			}
+		}
+		copies[hottest]++
+	}
+
+	type slot struct {
+		expert int32
+		share  float64
+	}
+	var slots []slot
+	for e, n := range copies {
+		for range n {
+			slots = append(slots, slot{int32(e), float64(load[e]) / float64(n)})
+		}
+	}
+	slices.SortStableFunc(slots, func(a, b slot) int { return cmp.Compare(b.share, a.share) })
+
+	perRank := len(slots) / t.World
+	hosted := make([][]int32, t.World)
+	loaded := make([]float64, t.World)
+	for _, s := range slots {
+		least := -1
+		for r := range hosted {
+			if len(hosted[r]) < perRank && (least < 0 || loaded[r] < loaded[least]) {
+				least = r
+			}
+		}
+		hosted[least] = append(hosted[least], s.expert)
+		loaded[least] += s.share
+	}
+
+	p := &eplb{logical: slices.Concat(hosted...), replicas: make([][]int32, t.Experts)}
+	for id, expert := range p.logical {
+		p.replicas[expert] = append(p.replicas[expert], int32(id))
+	}
+	return p
+}
+
+// place replaces the experts of token by their slots: replica token mod count.
+func (p *eplb) place(token int, experts []int32) {
+	for i, e := range experts {
+		slots := p.replicas[e]
+		experts[i] = slots[token%len(slots)]
+	}
+}

@@ -1,0 +1,248 @@
+package workload
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"sort"
+	"strconv"
+	"strings"
+)
+
+// Shape is what a routing is drawn for.
+type Shape struct {
+	Seed    uint64
+	World   int
+	Experts int // logical experts
+	TopK    int
+	// LargestRung is the largest tokens per rank of the case's ladder. EPLB plans
+	// its replicas from the trace of that rung.
+	LargestRung int
+}
+
+// Routing draws traces by name:
+//
+//	uniform              each expert alike; the headline of every suite
+//	zipf-mild, zipf, zipf-heavy
+//	                     expert e with weight 1/(e+1)^s, s = 0.5, 1, 2
+//	balanced             every expert equally often, fan-out as large as it gets
+//	balanced-rank-local  every expert equally often, a token's experts side by side: fan-out 1
+//	                     where top-k divides the experts of a rank
+//	hotspot-single       slot 0 of every token is expert 0, the others uniform
+//	hotspot-moving[-stepN]      slot 0 is expert N mod E (N = 0 without a step)
+//	alternating-groups[-stepN]  uniform over the first half of the experts, over the second where N is odd
+//	uneven-linear        uniform; ranks send 0.5·T to 1.5·T tokens, W·T in all
+//	uneven-empty-rank    uniform; the last rank sends nothing
+//	NAME-eplb            NAME over replicated experts, see eplb
+//
+// Everything random comes from one keyed counter, so that a token's row
+// depends on its index, not on the batch: a smaller batch is a prefix of a
+// larger one (with the same offsets).
+type Routing struct {
+	shape  Shape
+	slots  int // experts of a trace: Shape.Experts, with EPLB more
+	pick   picker
+	counts func(world, tokensPerRank int) []int
+	eplb   *eplb
+}
+
+// A picker chooses the experts of one token.
+type picker func(c *counter, token int, experts []int32)
+
+// routings are the names without suffixes.
+var routings = map[string]struct {
+	picker  func(s Shape, step int) picker
+	counts  func(world, tokensPerRank int) []int // nil: equally many
+	stepped bool                                 // the name may carry a step
+}{
+	"uniform":             {picker: uniform},
+	"zipf-mild":           {picker: zipf(math.Sqrt)},
+	"zipf":                {picker: zipf(func(n float64) float64 { return n })},
+	"zipf-heavy":          {picker: zipf(func(n float64) float64 { return n * n })},
+	"balanced":            {picker: balanced},
+	"balanced-rank-local": {picker: rankLocal},
+	"hotspot-single":      {picker: hotspot},
+	"hotspot-moving":      {picker: hotspot, stepped: true},
+	"alternating-groups":  {picker: alternating, stepped: true},
+	"uneven-linear":       {picker: uniform, counts: linearCounts},
+	"uneven-empty-rank":   {picker: uniform, counts: emptyRankCounts},
+}
+
+const (
+	eplbSuffix = "-eplb"
+	stepSuffix = "-step"
+)
+
+// NewRouting returns the routing of that name for s, or an error where the
+// name is unknown or the shape cannot be routed.
+func NewRouting(name string, s Shape) (*Routing, error) {
+	if s.World < 1 || s.TopK < 1 || s.Experts < s.TopK || s.Experts%s.World != 0 {
+		return nil, fmt.Errorf("routing %s: %d experts on %d ranks with top-k %d: experts must be a multiple of the ranks and at least top-k",
+			name, s.Experts, s.World, s.TopK)
+	}
+	base, replicated := strings.CutSuffix(name, eplbSuffix)
+	base, number, stepped := strings.Cut(base, stepSuffix)
+	step, err := strconv.Atoi(number)
+	if stepped && (err != nil || step < 0) {
+		return nil, fmt.Errorf("routing %q: the step must be a number from 0", name)
+	}
+	def, known := routings[base]
+	if !known || stepped && !def.stepped {
+		return nil, fmt.Errorf("unknown routing %q", name)
+	}
+	r := &Routing{shape: s, slots: s.Experts, pick: def.picker(s, step), counts: def.counts}
+	if r.counts == nil {
+		r.counts = evenCounts
+	}
+	if base == "alternating-groups" && s.Experts/2 < s.TopK {
+		return nil, fmt.Errorf("routing %s: top-k %d needs %d experts in each half, there are %d", name, s.TopK, s.TopK, s.Experts/2)
+	}
+	if replicated {
+		if s.LargestRung < 1 {
+			return nil, fmt.Errorf("routing %s: no rung to plan the replicas from", name)
+		}
+		r.eplb = planEPLB(r.Trace(s.LargestRung))
+		r.slots = len(r.eplb.logical)
+	}
+	return r, nil
+}
+
+// Trace returns the trace of a batch of tokensPerRank tokens on each rank.
+func (r *Routing) Trace(tokensPerRank int) *Trace {
+	s := r.shape
+	t := &Trace{World: s.World, TopK: s.TopK, Experts: r.slots, First: make([]int, s.World+1)}
+	for rank, n := range r.counts(s.World, tokensPerRank) {
+		t.First[rank+1] = t.First[rank] + n
+	}
+	t.Expert = make([]int32, t.Tokens()*s.TopK)
+	t.Weight = make([]float32, t.Tokens()*s.TopK)
+	c := newCounter(s.Seed)
+	for token := range t.Tokens() {
+		experts, weights := t.Row(token)
+		r.pick(c, token, experts)
+		if r.eplb != nil {
+			r.eplb.place(token, experts)
+		}
+		drawWeights(c, token, weights)
+	}
+	return t
+}
+
+// drawWeights fills the weights of a token: raw weights 1 … 65535 over their
+// sum, divided in float64.
+func drawWeights(c *counter, token int, weights []float32) {
+	raw := make([]float64, len(weights))
+	var sum float64
+	for slot := range raw {
+		raw[slot] = float64(1 + c.draw(token, slot, 0, streamWeight)%65535)
+		sum += raw[slot]
+	}
+	for slot := range raw {
+		weights[slot] = float32(raw[slot] / sum)
+	}
+}
+
+// firstUnused tries attempt 0, 1, 2, … and takes the first expert that the
+// token does not use yet.
+func firstUnused(c *counter, token, slot int, used []int32, choose func(draw uint64) int32) int32 {
+	for attempt := 0; ; attempt++ {
+		if e := choose(c.draw(token, slot, attempt, streamExpert)); !slices.Contains(used, e) {
+			return e
+		}
+	}
+}
+
+// drawUniform fills the slots from first on, out of n experts from low on.
+func drawUniform(c *counter, token int, experts []int32, first, low, n int) {
+	for slot := first; slot < len(experts); slot++ {
+		experts[slot] = firstUnused(c, token, slot, experts[:slot], func(draw uint64) int32 {
+			return int32(low) + int32(draw%uint64(n))
+		})
+	}
+}
+
+func uniform(s Shape, _ int) picker {
+	return func(c *counter, token int, experts []int32) {
+		drawUniform(c, token, experts, 0, 0, s.Experts)
+	}
+}
+
+// zipf gives expert e the weight floor(2^40 / power(e+1)): integers, from
+// operations that IEEE rounds alike everywhere, so that traces do not depend
+// on the machine.
+func zipf(power func(n float64) float64) func(s Shape, step int) picker {
+	return func(s Shape, _ int) picker {
+		upTo := make([]uint64, s.Experts)
+		var sum uint64
+		for e := range upTo {
+			sum += uint64((1 << 40) / power(float64(e+1)))
+			upTo[e] = sum
+		}
+		choose := func(draw uint64) int32 {
+			point := draw % sum
+			return int32(sort.Search(s.Experts, func(e int) bool { return upTo[e] > point }))
+		}
+		return func(c *counter, token int, experts []int32) {
+			for slot := range experts {
+				experts[slot] = firstUnused(c, token, slot, experts[:slot], choose)
+			}
+		}
+	}
+}
+
+// balanced spreads the slots over the ranks, one expert further after each
+// round over all of them.
+func balanced(s Shape, _ int) picker {
+	return func(_ *counter, token int, experts []int32) {
+		for slot := range experts {
+			experts[slot] = int32((token + slot*(s.Experts/s.World) + slot/s.World) % s.Experts)
+		}
+	}
+}
+
+func rankLocal(s Shape, _ int) picker {
+	return func(_ *counter, token int, experts []int32) {
+		for slot := range experts {
+			experts[slot] = int32((token*s.TopK + slot) % s.Experts)
+		}
+	}
+}
+
+func hotspot(s Shape, step int) picker {
+	return func(c *counter, token int, experts []int32) {
+		experts[0] = int32(step % s.Experts)
+		drawUniform(c, token, experts, 1, 0, s.Experts)
+	}
+}
+
+func alternating(s Shape, step int) picker {
+	half := s.Experts / 2
+	return func(c *counter, token int, experts []int32) {
+		drawUniform(c, token, experts, 0, step%2*half, half)
+	}
+}
+
+func evenCounts(world, tokensPerRank int) []int {
+	counts := make([]int, world)
+	for r := range counts {
+		counts[r] = tokensPerRank
+	}
+	return counts
+}
+
+// linearCounts rises from T/2 on the first rank to 3T/2 on the last. The ranks
+// pair up to 2T, so that the batch has W·T tokens.
+func linearCounts(world, tokensPerRank int) []int {
+	counts := evenCounts(world, tokensPerRank)
+	for r := range world / 2 {
+		counts[r] = tokensPerRank/2 + tokensPerRank*r/(world-1)
+		counts[world-1-r] = 2*tokensPerRank - counts[r]
+	}
+	return counts
+}
+
+func emptyRankCounts(world, tokensPerRank int) []int {
+	counts := evenCounts(world, tokensPerRank)
+	counts[world-1] = 0
+	return counts
+}

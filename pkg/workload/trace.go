@@ -1,0 +1,80 @@
+package workload
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"io"
+	"math"
+	"sort"
+)
+
+// Trace says which experts each token of the global batch uses, and how much.
+// Placement is packed: expert e lives on rank e div (Experts/World).
+type Trace struct {
+	World   int
+	TopK    int
+	Experts int // global expert slots; with EPLB the redundant ones too
+	// First[r] is the first token of rank r; First[World] the number of tokens.
+	First []int
+	// Expert and Weight are row-major, a row of TopK per token. The experts of a
+	// token differ; its weights sum to 1.
+	Expert []int32
+	Weight []float32
+}
+
+// Tokens returns the tokens of the global batch.
+func (t *Trace) Tokens() int { return t.First[t.World] }
+
+// RankTokens returns the number of tokens that rank r sends.
+func (t *Trace) RankTokens(r int) int { return t.First[r+1] - t.First[r] }
+
+// MaxRankTokens returns the largest number of tokens that a rank sends.
+func (t *Trace) MaxRankTokens() int {
+	most := 0
+	for r := range t.World {
+		most = max(most, t.RankTokens(r))
+	}
+	return most
+}
+
+// SourceRank returns the rank that token belongs to.
+func (t *Trace) SourceRank(token int) int {
+	return sort.Search(t.World, func(r int) bool { return t.First[r+1] > token })
+}
+
+// ExpertsPerRank returns how many experts a rank hosts.
+func (t *Trace) ExpertsPerRank() int { return t.Experts / t.World }
+
+// ExpertRank returns the rank that hosts expert.
+func (t *Trace) ExpertRank(expert int32) int { return int(expert) / t.ExpertsPerRank() }
+
+// Row returns the experts and weights of token, in slot order.
+func (t *Trace) Row(token int) (experts []int32, weights []float32) {
+	low, high := token*t.TopK, (token+1)*t.TopK
+	return t.Expert[low:high:high], t.Weight[low:high:high]
+}
+
+// Digest is a SHA-256 over all experts (int64, little-endian) and then all
+// weights (float32, little-endian), row-major: equal exactly where traces are.
+func (t *Trace) Digest() [sha256.Size]byte {
+	h := sha256.New()
+	writeExperts(h, t.Expert)
+	writeWeights(h, t.Weight)
+	return [sha256.Size]byte(h.Sum(nil))
+}
+
+func writeExperts(w io.Writer, experts []int32) {
+	var b [8]byte
+	for _, e := range experts {
+		binary.LittleEndian.PutUint64(b[:], uint64(e))
+		w.Write(b[:])
+	}
+}
+
+func writeWeights(w io.Writer, weights []float32) {
+	var b [4]byte
+	for _, v := range weights {
+		binary.LittleEndian.PutUint32(b[:], math.Float32bits(v))
+		w.Write(b[:])
+	}
+}
