@@ -1,0 +1,11 @@
+// Package matrix holds the definitions that ship with both programs: suites,
+// platforms, backends, workloads and sampling profiles. Package catalog reads
+// them; a directory of the same layout can stand in for them.
+package matrix
+
+import "embed"
+
+// FS is the embedded definitions.
+//
+//go:embed *.yaml platforms/*.yaml suites/*.yaml
+var FS embed.FS

@@ -1,0 +1,42 @@
+package catalog
+
+import (
+	"strconv"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+)
+
+// Bytes is an amount of memory, written as a number of bytes or with a binary
+// unit: 8, 4KiB, 1MiB, 8GiB.
+type Bytes int64
+
+// MaxBytes is the largest amount a definition can name.
+const MaxBytes = 1 << 50
+
+// ParseBytes reads an amount.
+func ParseBytes(s string) (Bytes, bool) {
+	unit := int64(1)
+	for i, suffix := range []string{"KiB", "MiB", "GiB"} {
+		if number, ok := strings.CutSuffix(s, suffix); ok {
+			s, unit = number, 1<<(10*(i+1))
+			break
+		}
+	}
+	x, err := strconv.ParseInt(s, 10, 64)
+	if err != nil || x < 0 || x > MaxBytes/unit {
+		return 0, false
+	}
+	return Bytes(x * unit), true
+}
+
+func (d *decoder) bytes(n *yaml.Node, b *Bytes, f field) {
+	x, ok := ParseBytes(n.Value)
+	if n.Kind != yaml.ScalarNode || !ok {
+		d.fault(d.at(n), "%s must be an amount of bytes such as 8, 4KiB or 1MiB, not %s", f.what, describe(n))
+		return
+	}
+	if d.least(n, float64(x), f) {
+		*b = x
+	}
+}

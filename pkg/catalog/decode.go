@@ -1,0 +1,394 @@
+package catalog
+
+import (
+	"fmt"
+	"math"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+)
+
+// A decoder turns YAML nodes into typed values and notes every fault it meets
+// on the way. What a struct accepts is said by its tags:
+//
+//	yaml:"key"            a required key
+//	yaml:"key,optional"   a key that may be left out
+//	yaml:",name"          the key under which the struct stands in its parent
+//	yaml:",value"         the whole value under that key
+//	in:"kind"             the value, or each element, is a name of that kind
+//	min:"1"               the least number allowed
+//
+// A slice of structs with a name field is written as a mapping, in order. Lists
+// are never empty and hold nothing twice.
+type decoder struct {
+	file   string
+	faults *Errors
+	// pos has the position of every value read, by the address of its field.
+	pos  map[any]Pos
+	refs []reference
+}
+
+// A reference is a name to be looked up once all files are read.
+type reference struct {
+	Pos
+	kind string
+	name string
+}
+
+func (d *decoder) at(n *yaml.Node) Pos { return Pos{File: d.file, Line: n.Line, Col: n.Column} }
+
+func (d *decoder) fault(p Pos, format string, args ...any) {
+	*d.faults = append(*d.faults, Diagnostic{Pos: p, Msg: fmt.Sprintf(format, args...)})
+}
+
+// document decodes the one YAML document in data into the struct that out
+// points to, and reports whether the file could be read at all.
+func (d *decoder) document(data []byte, out any) bool {
+	root, ok := d.parse(data)
+	if !ok {
+		return false
+	}
+	before := len(*d.faults)
+	d.decode(root, reflect.ValueOf(out).Elem(), field{what: "the file"})
+	return len(*d.faults) == before
+}
+
+// field is what the tags of a struct field say.
+type field struct {
+	index    int
+	key      string
+	what     string // in messages
+	optional bool
+	isName   bool
+	isValue  bool
+	kind     string
+	min      *float64
+}
+
+func fields(t reflect.Type) []field {
+	out := make([]field, 0, t.NumField())
+	for i := range t.NumField() {
+		tag := t.Field(i).Tag
+		key, option, _ := strings.Cut(tag.Get("yaml"), ",")
+		f := field{
+			index: i, key: key, what: strconv.Quote(key), kind: tag.Get("in"),
+			optional: option == "optional", isName: option == "name", isValue: option == "value",
+		}
+		if s := tag.Get("min"); s != "" {
+			v, err := strconv.ParseFloat(s, 64)
+			if err != nil {
+				panic(fmt.Sprintf("catalog: bad min tag on %s.%s", t, t.Field(i).Name))
+			}
+			f.min = &v
+		}
+		out = append(out, f)
+	}
+	return out
+}
+
+func pick(fs []field, is func(field) bool) *field {
+	if i := slices.IndexFunc(fs, is); i >= 0 {
+		return &fs[i]
+	}
+	return nil
+}
+
+// parse returns the root of the only document in data. Syntax errors carry a
+// line only; the column is that of the line's first character.
+func (d *decoder) parse(data []byte) (*yaml.Node, bool) {
+	dec := yaml.NewDecoder(strings.NewReader(string(data)))
+	var doc, second yaml.Node
+	if err := safely(func() error { return dec.Decode(&doc) }); err != nil {
+		if err.Error() == "EOF" {
+			d.fault(Pos{d.file, 1, 1}, "the file is empty")
+			return nil, false
+		}
+		d.syntax(data, err)
+		return nil, false
+	}
+	if err := safely(func() error { return dec.Decode(&second) }); err == nil {
+		d.fault(d.at(&second), "a second document: a definition file holds one")
+		return nil, false
+	} else if err.Error() != "EOF" {
+		d.syntax(data, err)
+		return nil, false
+	}
+	return doc.Content[0], true
+}
+
+// safely turns a panic of the parser into an error: it must not matter what
+// bytes a definition file holds.
+func safely(f func() error) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("yaml: %v", r)
+		}
+	}()
+	return f()
+}
+
+var syntaxLine = regexp.MustCompile(`^(?:yaml: )?(?:line (\d+): )?(.*)$`)
+
+func (d *decoder) syntax(data []byte, err error) {
+	m := syntaxLine.FindStringSubmatch(strings.ReplaceAll(err.Error(), "\n", " "))
+	line := 1
+	if m[1] != "" {
+		line, _ = strconv.Atoi(m[1])
+	}
+	lines := strings.Split(string(data), "\n")
+	line = max(1, min(line, len(lines)))
+	text := lines[line-1]
+	col := len(text) - len(strings.TrimLeft(text, " \t")) + 1
+	d.fault(Pos{d.file, line, col}, "not YAML: %s", m[2])
+}
+
+func (d *decoder) decode(n *yaml.Node, v reflect.Value, f field) {
+	if n.Kind == yaml.AliasNode || n.Anchor != "" {
+		d.fault(d.at(n), "anchors and aliases are not allowed; write the value out")
+		return
+	}
+	d.pos[v.Addr().Interface()] = d.at(n)
+	if b, ok := v.Addr().Interface().(*Bytes); ok {
+		d.bytes(n, b, f)
+		return
+	}
+	switch v.Kind() {
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		d.decode(n, v.Elem(), f)
+	case reflect.Struct:
+		d.structure(n, v, f)
+	case reflect.Slice:
+		if e := v.Type().Elem(); e.Kind() == reflect.Struct {
+			if name := pick(fields(e), func(f field) bool { return f.isName }); name != nil {
+				d.named(n, v, f, *name)
+				return
+			}
+		}
+		d.list(n, v, f)
+	default:
+		d.scalar(n, v, f)
+	}
+}
+
+// structure decodes a mapping into a struct.
+func (d *decoder) structure(n *yaml.Node, v reflect.Value, f field) {
+	if n.Kind != yaml.MappingNode {
+		d.fault(d.at(n), "%s must be a mapping, not %s", f.what, describe(n))
+		return
+	}
+	fs := slices.DeleteFunc(fields(v.Type()), func(f field) bool { return f.isName })
+	var keys []string
+	for _, f := range fs {
+		keys = append(keys, f.key)
+	}
+	seen := map[string]int{}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		k, val := n.Content[i], n.Content[i+1]
+		key, ok := d.key(k, seen)
+		if !ok {
+			continue
+		}
+		if sub := pick(fs, func(f field) bool { return f.key == key }); sub != nil {
+			d.decode(val, v.Field(sub.index), *sub)
+		} else {
+			d.fault(d.at(k), "unknown key %q%s", key, Hint(key, keys))
+		}
+	}
+	for _, sub := range fs {
+		if seen[sub.key] == 0 && !sub.optional {
+			d.fault(d.at(n), "%s lacks the key %q", f.what, sub.key)
+		}
+	}
+}
+
+// key returns the name of a mapping's key, which stands there once.
+func (d *decoder) key(k *yaml.Node, seen map[string]int) (string, bool) {
+	if k.Kind != yaml.ScalarNode || k.Anchor != "" {
+		d.fault(d.at(k), "a key must be a plain word, not %s", describe(k))
+		return "", false
+	}
+	if line := seen[k.Value]; line != 0 {
+		d.fault(d.at(k), "key %q stands twice, first in line %d", k.Value, line)
+		return "", false
+	}
+	seen[k.Value] = k.Line
+	return k.Value, true
+}
+
+// named decodes a mapping into a slice of structs that know their own key.
+func (d *decoder) named(n *yaml.Node, v reflect.Value, f, name field) {
+	if n.Kind != yaml.MappingNode {
+		d.fault(d.at(n), "%s must be a mapping, not %s", f.what, describe(n))
+		return
+	}
+	if len(n.Content) == 0 {
+		d.fault(d.at(n), "%s is empty", f.what)
+		return
+	}
+	elem := v.Type().Elem()
+	value := pick(fields(elem), func(f field) bool { return f.isValue })
+	out := reflect.MakeSlice(v.Type(), len(n.Content)/2, len(n.Content)/2)
+	seen := map[string]int{}
+	used := 0
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		k, val := n.Content[i], n.Content[i+1]
+		key, ok := d.key(k, seen)
+		if !ok {
+			continue
+		}
+		if name.kind != "" {
+			d.refs = append(d.refs, reference{d.at(k), name.kind, key})
+		} else {
+			d.name(d.at(k), key)
+		}
+		e := out.Index(used)
+		used++
+		e.Field(name.index).SetString(key)
+		target, as := e, field{what: strconv.Quote(key)}
+		if value != nil {
+			target, as = e.Field(value.index), *value
+			as.what = strconv.Quote(key)
+		}
+		d.decode(val, target, as)
+		d.pos[e.Addr().Interface()] = d.at(k)
+	}
+	v.Set(out.Slice(0, used))
+}
+
+var nameForm = regexp.MustCompile(`^[a-z0-9]+([.-][a-z0-9]+)*$`)
+
+// name checks a name that the definitions introduce.
+func (d *decoder) name(p Pos, name string) {
+	switch {
+	case !nameForm.MatchString(name):
+		d.fault(p, "%q is no name: lower-case letters and digits, joined by '-' or '.'", name)
+	case name == All:
+		d.fault(p, "%q is no name: filters use the word for everything", name)
+	}
+}
+
+// list decodes a sequence.
+func (d *decoder) list(n *yaml.Node, v reflect.Value, f field) {
+	if n.Kind != yaml.SequenceNode {
+		d.fault(d.at(n), "%s must be a list, not %s", f.what, describe(n))
+		return
+	}
+	if len(n.Content) == 0 {
+		d.fault(d.at(n), "%s is empty", f.what)
+		return
+	}
+	out := reflect.MakeSlice(v.Type(), len(n.Content), len(n.Content))
+	seen := map[string]bool{}
+	elem := f
+	elem.what = "an element of " + f.what
+	for i, c := range n.Content {
+		d.decode(c, out.Index(i), elem)
+		if c.Kind == yaml.ScalarNode {
+			if seen[c.Value] {
+				d.fault(d.at(c), "%s lists %s twice", f.what, c.Value)
+			}
+			seen[c.Value] = true
+		}
+	}
+	v.Set(out)
+}
+
+func (d *decoder) scalar(n *yaml.Node, v reflect.Value, f field) {
+	switch v.Kind() {
+	case reflect.String:
+		if n.Kind != yaml.ScalarNode || n.ShortTag() != "!!str" {
+			d.fault(d.at(n), "%s must be a word, not %s", f.what, describe(n))
+			return
+		}
+		if strings.TrimSpace(n.Value) == "" {
+			d.fault(d.at(n), "%s is empty", f.what)
+			return
+		}
+		v.SetString(n.Value)
+		if f.kind != "" {
+			d.refs = append(d.refs, reference{d.at(n), f.kind, n.Value})
+		}
+	case reflect.Bool:
+		if n.Kind != yaml.ScalarNode || n.ShortTag() != "!!bool" {
+			d.fault(d.at(n), "%s must be true or false, not %s", f.what, describe(n))
+			return
+		}
+		v.SetBool(n.Value == "true")
+	case reflect.Int, reflect.Uint64:
+		d.integer(n, v, f)
+	case reflect.Float64:
+		x, err := strconv.ParseFloat(n.Value, 64)
+		if n.Kind != yaml.ScalarNode || !isNumber(n) || err != nil || math.IsInf(x, 0) || math.IsNaN(x) {
+			d.fault(d.at(n), "%s must be a number, not %s", f.what, describe(n))
+			return
+		}
+		if d.least(n, x, f) {
+			v.SetFloat(x)
+		}
+	default:
+		panic(fmt.Sprintf("catalog: a definition cannot hold a %s", v.Type()))
+	}
+}
+
+func (d *decoder) integer(n *yaml.Node, v reflect.Value, f field) {
+	if n.Kind != yaml.ScalarNode || n.ShortTag() != "!!int" {
+		d.fault(d.at(n), "%s must be a whole number, not %s", f.what, describe(n))
+		return
+	}
+	x, err := strconv.ParseInt(n.Value, 10, 64)
+	if err != nil {
+		d.fault(d.at(n), "%s must be a plain decimal number, not %s", f.what, n.Value)
+		return
+	}
+	switch {
+	case !d.least(n, float64(x), f):
+	case v.Kind() == reflect.Uint64 && x < 0:
+		d.fault(d.at(n), "%s must not be negative", f.what)
+	case v.Kind() == reflect.Uint64:
+		v.SetUint(uint64(x))
+	case x > maxInt:
+		d.fault(d.at(n), "%s must be at most %d, not %d", f.what, maxInt, x)
+	default:
+		v.SetInt(x)
+	}
+}
+
+// maxInt bounds every count, so that products of them stay far from overflow.
+const maxInt = 1 << 30
+
+func (d *decoder) least(n *yaml.Node, x float64, f field) bool {
+	if f.min != nil && x < *f.min {
+		d.fault(d.at(n), "%s must be at least %v, not %s", f.what, *f.min, n.Value)
+		return false
+	}
+	return true
+}
+
+func isNumber(n *yaml.Node) bool { return n.ShortTag() == "!!int" || n.ShortTag() == "!!float" }
+
+func describe(n *yaml.Node) string {
+	switch n.Kind {
+	case yaml.MappingNode:
+		return "a mapping"
+	case yaml.SequenceNode:
+		return "a list"
+	case yaml.AliasNode:
+		return "an alias"
+	}
+	switch n.ShortTag() {
+	case "!!null":
+		return "nothing"
+	case "!!str":
+		return strconv.Quote(n.Value)
+	case "!!int", "!!float":
+		return "the number " + n.Value
+	case "!!bool":
+		return "the truth value " + n.Value
+	}
+	return "a " + strings.TrimPrefix(n.ShortTag(), "!!")
+}

@@ -1,0 +1,87 @@
+package catalog
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Pos is a place in a definition file; lines and columns count from 1.
+type Pos struct {
+	File string
+	Line int
+	Col  int
+}
+
+func (p Pos) String() string { return fmt.Sprintf("%s:%d:%d", p.File, p.Line, p.Col) }
+
+// Diagnostic is one thing wrong in the definitions.
+type Diagnostic struct {
+	Pos
+	Msg string
+}
+
+func (d Diagnostic) String() string { return d.Pos.String() + ": " + d.Msg }
+
+// Errors is everything wrong in the definitions, by file, line and column. It
+// is never empty.
+type Errors []Diagnostic
+
+func (e Errors) Error() string {
+	lines := make([]string, len(e))
+	for i, d := range e {
+		lines[i] = d.String()
+	}
+	return strings.Join(lines, "\n")
+}
+
+func (e Errors) sort() {
+	slices.SortStableFunc(e, func(a, b Diagnostic) int {
+		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Col, b.Col))
+	})
+}
+
+// Nearest returns the name in names that got was probably meant to be, or "".
+func Nearest(got string, names []string) string {
+	best, bestDist := "", max(2, len(got)/3)+1
+	for _, n := range names {
+		if d := distance(strings.ToLower(got), strings.ToLower(n)); d < bestDist {
+			best, bestDist = n, d
+		}
+	}
+	return best
+}
+
+// Hint says what was probably meant: "; did you mean …?", or else what there
+// is to choose from.
+func Hint(got string, names []string) string {
+	switch n := Nearest(got, names); {
+	case n != "":
+		return fmt.Sprintf("; did you mean %q?", n)
+	case len(names) == 0:
+		return "; there is none"
+	default:
+		return "; choose from " + strings.Join(names, ", ")
+	}
+}
+
+// distance is the Levenshtein distance of two strings, in bytes.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diag := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diag
+			if a[i] != b[j] {
+				cost = 1 + min(diag, row[j], row[j+1])
+			}
+			diag, row[j+1] = row[j+1], cost
+		}
+	}
+	return row[len(b)]
+}

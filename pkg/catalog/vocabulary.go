@@ -1,0 +1,64 @@
+package catalog
+
+// vocabularies are the closed lists that definitions choose from, by the name
+// that `in` tags use. Their order is the order of plans and tables.
+func vocabularies() map[string][]string {
+	return map[string][]string{
+		"vendor":       {"nvidia", "amd", "host"},
+		"cpu":          {"amd64", "arm64"},
+		"transport":    {"nvlink", "mnnvl", "xgmi", "shm"},
+		"scale-out":    {"rdma"},
+		"launcher":     {"bare", "slurm"},
+		"container":    {"none", "pyxis", "docker"},
+		"maturity":     {"production", "candidate", "reference"},
+		"mode":         EPModes(),
+		"phase":        Phases(),
+		"precision":    Precisions(),
+		"contract":     {"layout-and-dispatch-v1", "cached-layout"},
+		"op":           Ops(),
+		"dtype":        DTypes(),
+		"redop":        RedOps(),
+		"placement":    {"out_of_place", "in_place"},
+		"timing mode":  {"pipelined", "per_iteration", "graph"},
+		"buffers":      {"cold", "warm"},
+		"registration": {"none", "local", "symmetric"},
+	}
+}
+
+// EPModes lists the modes of EP backends.
+func EPModes() []string { return []string{ModeNormal, ModeLowLatency} }
+
+// Phases lists the phases of EP cases.
+func Phases() []string { return []string{PhaseDecode, PhasePrefill} }
+
+// Precisions lists the dispatch precisions of EP cases.
+func Precisions() []string { return []string{"bf16", "fp8"} }
+
+// Names that plans treat specially.
+const (
+	ModeNormal     = "normal"
+	ModeLowLatency = "low-latency"
+	PhaseDecode    = "decode"
+	PhasePrefill   = "prefill"
+)
+
+// Ops lists the collective operations, with nccl-tests' names.
+func Ops() []string {
+	return []string{"all_reduce", "all_gather", "reduce_scatter", "alltoall", "broadcast", "sendrecv", "reduce", "gather", "scatter"}
+}
+
+// Reduces reports whether op takes a reduction operator.
+func Reduces(op string) bool {
+	return op == "all_reduce" || op == "reduce_scatter" || op == "reduce"
+}
+
+// DTypes lists the element types of collectives, with nccl-tests' names.
+func DTypes() []string {
+	return []string{
+		"int8", "uint8", "int32", "uint32", "int64", "uint64",
+		"half", "float", "double", "bfloat16", "f8e4m3", "f8e5m2",
+	}
+}
+
+// RedOps lists the reduction operators, with nccl-tests' names.
+func RedOps() []string { return []string{"sum", "prod", "max", "min", "avg", "mulsum"} }
