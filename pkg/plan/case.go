@@ -21,6 +21,14 @@ const (
 	FamilyCollective Family = "collective"
 )
 
+// Timing contracts: what the clock covers.
+const (
+	// ContractLayout: dispatch covers layout and communication, every call.
+	ContractLayout = "layout-and-dispatch-v1"
+	// ContractOp: the collective operation alone, from its enqueueing to its completion.
+	ContractOp = "op-only-v1"
+)
+
 // Case is one measurement as it was asked for. It is made once, by Resolve,
 // and travels unchanged to the document that answers it: nothing downstream
 // defaults, repairs or re-derives a field.
@@ -75,8 +83,11 @@ type EP struct {
 	Experts  int    `json:"experts"`
 	Seed     uint64 `json:"seed"`
 	// Ladder lists tokens per rank, ascending, separated by spaces.
-	Ladder string   `json:"ladder"`
-	Timing EPTiming `json:"timing"`
+	Ladder string `json:"ladder"`
+	// LadderCap is the most tokens per rank the backend takes in this mode; points
+	// above it are dropped at run time and recorded. Null is no cap.
+	LadderCap *int     `json:"ladder_cap"`
+	Timing    EPTiming `json:"timing"`
 }
 
 // EPTiming holds the sample counts of an EP case; see methodology: fresh-entry

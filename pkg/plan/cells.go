@@ -1,0 +1,157 @@
+package plan
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+
+	"github.com/collectivex/collectivex/pkg/catalog"
+)
+
+// Limits of a plan. GitHub runs at most 256 jobs of one matrix, so the workflow
+// has several sweep jobs, and a job at most six hours on its own runners.
+const (
+	WaveCells       = 256
+	Waves           = 4
+	DefaultMaxCases = 128
+	MaxCellMinutes  = 350
+)
+
+// key is what the cases of one cell have in common. Cells are sorted by it.
+type key struct {
+	sku, backend string
+	family       Family
+	mode         string
+	nodes        int
+	precision    string
+}
+
+func keyOf(c *Case) key {
+	k := key{sku: c.SKU, backend: c.Backend, family: c.Family, nodes: c.Nodes}
+	if c.EP != nil {
+		k.mode, k.precision = c.Mode, c.Precision
+	}
+	return k
+}
+
+func (k key) compare(o key) int {
+	return cmp.Or(
+		cmp.Compare(k.sku, o.sku), cmp.Compare(k.backend, o.backend), cmp.Compare(k.family, o.family),
+		cmp.Compare(k.mode, o.mode), cmp.Compare(k.nodes, o.nodes), cmp.Compare(k.precision, o.precision),
+	)
+}
+
+// id names the cell: {sku}-{backend}[-ll]-{precision}-n{nodes} for EP,
+// {sku}-{backend}-{family}-n{nodes} for the rest.
+func (k key) id() string {
+	factors := []string{k.sku, k.backend}
+	switch {
+	case k.family != FamilyEP:
+		factors = append(factors, string(k.family))
+	case k.mode == catalog.ModeLowLatency:
+		factors = append(factors, "ll", k.precision)
+	case k.mode == catalog.ModeNormal:
+		factors = append(factors, k.precision)
+	default:
+		factors = append(factors, k.mode, k.precision)
+	}
+	return slug(append(factors, "n"+strconv.Itoa(k.nodes))...)
+}
+
+// cells groups the runnable cases, in their order, into cells within all limits,
+// and interleaves the cells of the platforms, so that no pool waits for another.
+func cells(cat *catalog.Catalog, requested []Requested, maxCases int) ([]Cell, error) {
+	if maxCases == 0 {
+		maxCases = DefaultMaxCases
+	}
+	shards := map[key][]*Case{}
+	var keys []key
+	for i := range requested {
+		c := &requested[i].Case
+		if requested[i].Disposition != Runnable {
+			continue
+		}
+		k := keyOf(c)
+		if shards[k] == nil {
+			keys = append(keys, k)
+		}
+		shards[k] = append(shards[k], c)
+	}
+	slices.SortFunc(keys, key.compare)
+	bySKU := map[string][]Cell{}
+	for _, k := range keys {
+		cut, err := split(cat, k, shards[k], maxCases)
+		if err != nil {
+			return nil, err
+		}
+		bySKU[k.sku] = append(bySKU[k.sku], cut...)
+	}
+	return number(interleave(cat, bySKU))
+}
+
+// split cuts the cases of one key into cells of at most maxCases cases and
+// MaxCellMinutes. Cells after the first have their number in the id.
+func split(cat *catalog.Catalog, k key, cases []*Case, maxCases int) ([]Cell, error) {
+	p, setup := cat.Platform(k.sku), float64(cat.Backend(k.backend).SetupSeconds)
+	var out []Cell
+	var spent float64
+	for _, c := range cases {
+		need := setup + seconds(cat, c)
+		if minutes(need) > MaxCellMinutes {
+			return nil, fmt.Errorf("case %s is estimated at %.0f minutes, more than the %d a cell may take; shorten its ladder or its sampling",
+				c.CaseID, need/60, MaxCellMinutes)
+		}
+		last := len(out) - 1
+		if last < 0 || len(out[last].CaseIDs) == maxCases || minutes(spent+need) > MaxCellMinutes {
+			out = append(out, newCell(p, k, len(out)+1))
+			last, spent = len(out)-1, 0
+		}
+		spent += need
+		out[last].CaseIDs = append(out[last].CaseIDs, c.CaseID)
+		out[last].Minutes = minutes(spent)
+	}
+	return out, nil
+}
+
+// minutes is the job timeout for an estimate: twice as long, and the overhead.
+func minutes(seconds float64) int { return overheadMinutes + int(math.Ceil(2*seconds/60)) }
+
+func newCell(p *catalog.Platform, k key, number int) Cell {
+	id := k.id()
+	if number > 1 {
+		id = slug(id, "c"+strconv.Itoa(number))
+	}
+	return Cell{
+		ID: id, SKU: k.sku, Backend: k.backend, Family: k.family, Mode: k.mode,
+		Runner: p.Runner, Arch: p.CPU, Launcher: p.Launch.Launcher, Container: p.Launch.Container, Image: p.Image,
+		Nodes: k.nodes, GPUsPerNode: p.GPUsPerNode, ScaleUpDomain: p.ScaleUp.Domain,
+	}
+}
+
+// interleave takes the first cell of each platform, then the second, and so on.
+func interleave(cat *catalog.Catalog, bySKU map[string][]Cell) []Cell {
+	out := []Cell{}
+	for round := 0; ; round++ {
+		before := len(out)
+		for i := range cat.Platforms {
+			if cs := bySKU[cat.Platforms[i].SKU]; round < len(cs) {
+				out = append(out, cs[round])
+			}
+		}
+		if len(out) == before {
+			return out
+		}
+	}
+}
+
+func number(cells []Cell) ([]Cell, error) {
+	if len(cells) > Waves*WaveCells {
+		return nil, fmt.Errorf("the plan has %d cells, more than the %d of the workflow's %d waves; filter it", len(cells), Waves*WaveCells, Waves)
+	}
+	for i := range cells {
+		cells[i].Wave, cells[i].Index, cells[i].Total = i/WaveCells, i, len(cells)
+	}
+	return cells, nil
+}

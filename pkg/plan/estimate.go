@@ -1,0 +1,56 @@
+package plan
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/collectivex/collectivex/pkg/catalog"
+)
+
+// Job time around the measuring: downloads, allocation, images.
+const overheadMinutes = 15
+
+// seconds estimates how long a case takes on its platform, without the set-up
+// of its rank group. It sizes cells and job timeouts and nothing else.
+func seconds(cat *catalog.Catalog, c *Case) float64 {
+	p := cat.Platform(c.SKU)
+	pace := p.ScaleUp.Pace
+	if c.Scope == ScaleOut {
+		pace = p.ScaleOut.Pace
+	}
+	switch c.Family {
+	case FamilyEP:
+		return epSeconds(c.EP, pace)
+	default:
+		return collectiveSeconds(c.Collective, pace)
+	}
+}
+
+// epSeconds counts roundtrips: three fresh-entry components, two chains and
+// their warm-ups, and the conditioning before each check. A rank moves each
+// token to at most topk ranks and back, two bytes an element.
+func epSeconds(c *EP, pace catalog.Pace) float64 {
+	t := c.Timing
+	roundtrips := float64(3*t.TrialsPerPoint*(t.WarmupItersPerTrial+t.ItersPerTrial) +
+		t.ChainTrialsPerPoint*(t.WarmupItersPerTrial+2*t.ChainItersPerTrial) + 24)
+	var micros float64
+	for _, word := range strings.Fields(c.Ladder) {
+		tokens, err := strconv.Atoi(word)
+		if err != nil || c.LadderCap != nil && tokens > *c.LadderCap {
+			continue
+		}
+		bytes := float64(tokens) * float64(min(c.TopK, c.EPSize)) * float64(c.Hidden) * 4
+		micros += roundtrips * (2*pace.Micros + bytes/(pace.GBps*1e3))
+	}
+	return micros / 1e6
+}
+
+// collectiveSeconds takes every operation to move its size twice.
+func collectiveSeconds(c *Collective, pace catalog.Pace) float64 {
+	ops := float64(len(c.Placements) * len(c.Modes) * c.Measure.Trials * (c.Measure.Warmup + c.Measure.Iterations))
+	var micros float64
+	for _, size := range c.Sizes {
+		micros += ops * (pace.Micros + 2*float64(size)/(pace.GBps*1e3))
+	}
+	return micros / 1e6
+}

@@ -1,0 +1,198 @@
+package plan
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+)
+
+// Write writes the matrix as JSON, one case or cell a line. The generator must
+// be set.
+func (m *Matrix) Write(w io.Writer) error {
+	if m.Generator.Program == "" || m.Generator.Version == "" || m.Generator.Format != Format {
+		return fmt.Errorf("matrix has no generator: %+v", m.Generator)
+	}
+	out := bufio.NewWriterSize(w, 1<<16)
+	gen, err := json.Marshal(m.Generator)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "{\"version\":%d,\n\"generator\":%s", m.Version, gen)
+	if err := writeList(out, "requested_cases", m.RequestedCases); err != nil {
+		return err
+	}
+	if err := writeList(out, "requested_other", m.RequestedOther); err != nil {
+		return err
+	}
+	if err := writeList(out, "include", m.Include); err != nil {
+		return err
+	}
+	fmt.Fprint(out, "}\n")
+	return out.Flush()
+}
+
+func writeList[T any](out *bufio.Writer, name string, list []T) error {
+	fmt.Fprintf(out, ",\n%q:[", name)
+	for i := range list {
+		raw, err := json.Marshal(&list[i])
+		if err != nil {
+			return err
+		}
+		if i > 0 {
+			out.WriteByte(',')
+		}
+		out.WriteByte('\n')
+		out.Write(raw) // errors of a bufio.Writer stay until Flush
+	}
+	_, err := out.WriteString("]")
+	return err
+}
+
+// WriteFile writes the matrix to path, whole or not at all.
+func (m *Matrix) WriteFile(path string) (err error) {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			f.Close()
+			os.Remove(f.Name())
+		}
+	}()
+	if err := m.Write(f); err != nil {
+		return err
+	}
+	if err := f.Chmod(0o644); err != nil {
+		return err
+	}
+	if err := f.Sync(); err != nil {
+		return err
+	}
+	if err := f.Close(); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
+}
+
+// Read reads a matrix that this version of the program wrote. It refuses
+// another format or version, and a matrix whose cells and cases do not fit
+// together.
+func Read(r io.Reader, version string) (*Matrix, error) {
+	var m Matrix
+	dec := json.NewDecoder(r)
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&m); err != nil {
+		return nil, fmt.Errorf("matrix: %w", err)
+	}
+	if _, err := dec.Token(); err != io.EOF {
+		return nil, fmt.Errorf("matrix: there is text after its end")
+	}
+	switch {
+	case m.Version != MatrixVersion:
+		return nil, fmt.Errorf("matrix: version %d, want %d", m.Version, MatrixVersion)
+	case m.Generator.Format != Format:
+		return nil, fmt.Errorf("matrix: format %d, this program reads %d", m.Generator.Format, Format)
+	case m.Generator.Version != version:
+		return nil, fmt.Errorf("matrix: made by %s %s, this program is %s; use one version for all jobs of a run",
+			m.Generator.Program, m.Generator.Version, version)
+	}
+	return &m, m.check()
+}
+
+// ReadFile reads the matrix in the file at path; see Read.
+func ReadFile(path, version string) (*Matrix, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	m, err := Read(bufio.NewReaderSize(f, 1<<16), version)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return m, nil
+}
+
+// check refuses a matrix in which cells and cases do not fit together: each
+// case stands once, has the block of its family, and each runnable one is in
+// exactly one cell.
+func (m *Matrix) check() error {
+	runnable := map[string]bool{}
+	seen := map[string]bool{}
+	for _, q := range slices.Concat(m.RequestedCases, m.RequestedOther) {
+		id := q.Case.CaseID
+		switch {
+		case seen[id]:
+			return fmt.Errorf("matrix: case %s stands twice", id)
+		case (q.Case.EP == nil) == (q.Case.Collective == nil):
+			return fmt.Errorf("matrix: case %s has not exactly one family block", id)
+		case q.Disposition != Runnable && q.Disposition != Unsupported:
+			return fmt.Errorf("matrix: case %s has the unknown disposition %q", id, q.Disposition)
+		}
+		seen[id] = true
+		if q.Disposition == Runnable {
+			runnable[id] = true
+		}
+	}
+	ids := map[string]bool{}
+	for i := range m.Include {
+		c := &m.Include[i]
+		if ids[c.ID] {
+			return fmt.Errorf("matrix: cell %s stands twice", c.ID)
+		}
+		ids[c.ID] = true
+		for _, id := range c.CaseIDs {
+			if !runnable[id] {
+				return fmt.Errorf("matrix: cell %s lists case %s, which is not runnable, not known or in another cell", c.ID, id)
+			}
+			delete(runnable, id)
+		}
+	}
+	for id := range runnable {
+		return fmt.Errorf("matrix: runnable case %s is in no cell", id)
+	}
+	return nil
+}
+
+// Requested returns every requested case, EP first, in plan order.
+func (m *Matrix) Requested() []Requested { return slices.Concat(m.RequestedCases, m.RequestedOther) }
+
+// Case returns the case of that id.
+func (m *Matrix) Case(id string) (Case, error) {
+	for _, list := range [][]Requested{m.RequestedCases, m.RequestedOther} {
+		for i := range list {
+			if list[i].Case.CaseID == id {
+				return list[i].Case, nil
+			}
+		}
+	}
+	return Case{}, fmt.Errorf("the matrix has no case %q", id)
+}
+
+// Cell returns the cell of that id.
+func (m *Matrix) Cell(id string) (Cell, error) {
+	for i := range m.Include {
+		if m.Include[i].ID == id {
+			return m.Include[i], nil
+		}
+	}
+	return Cell{}, fmt.Errorf("the matrix has no cell %q", id)
+}
+
+// Cases returns the cases of a cell, in its order.
+func (m *Matrix) Cases(cell Cell) ([]Case, error) {
+	out := make([]Case, len(cell.CaseIDs))
+	for i, id := range cell.CaseIDs {
+		c, err := m.Case(id)
+		if err != nil {
+			return nil, fmt.Errorf("cell %s: %w", cell.ID, err)
+		}
+		out[i] = c
+	}
+	return out, nil
+}

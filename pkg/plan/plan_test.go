@@ -1,0 +1,108 @@
+package plan_test
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/matrix"
+	"github.com/collectivex/collectivex/pkg/catalog"
+	"github.com/collectivex/collectivex/pkg/plan"
+)
+
+func shipped(t testing.TB) *catalog.Catalog {
+	t.Helper()
+	cat, err := catalog.Load(matrix.FS)
+	require.NoError(t, err)
+	return cat
+}
+
+func resolve(t testing.TB, cat *catalog.Catalog, f plan.Filters) *plan.Matrix {
+	t.Helper()
+	m, err := plan.Resolve(cat, f, plan.Machine{})
+	require.NoError(t, err)
+	m.Generator = plan.Generator{Program: "cxgen", Version: "v1", Format: plan.Format}
+	return m
+}
+
+func caseIDs(list []plan.Requested) []string {
+	ids := []string{}
+	for _, q := range list {
+		ids = append(ids, q.Case.CaseID)
+	}
+	return ids
+}
+
+func TestResolveSmoke(t *testing.T) {
+	m := resolve(t, shipped(t), plan.Filters{Suites: []string{"smoke"}})
+	require.Equal(t, []string{
+		"local-host-tiny-normal-decode-ep2-uniform-bf16",
+		"local-host-tiny-normal-decode-ep4-uniform-bf16",
+	}, caseIDs(m.RequestedCases))
+	require.Equal(t, []string{
+		"local-host-all-reduce-float-sum-w2-warm",
+		"local-host-all-reduce-float-sum-w4-warm",
+	}, caseIDs(m.RequestedOther))
+	cell, err := m.Cell("local-host-bf16-n1")
+	require.NoError(t, err)
+	require.Equal(t, "ubuntu-latest", cell.Runner)
+	cases, err := m.Cases(cell)
+	require.NoError(t, err)
+	require.Len(t, cases, 2)
+	require.Equal(t, "1 8 32 128", cases[0].Ladder)
+	require.Nil(t, cases[0].Collective)
+}
+
+func TestMachineStandsForLocal(t *testing.T) {
+	m, err := plan.Resolve(shipped(t), plan.Filters{}, plan.Machine{Arch: "aarch64", CPU: "arm64"})
+	require.NoError(t, err)
+	require.Equal(t, "arm64", m.Include[0].Arch)
+}
+
+func TestFileRoundTrip(t *testing.T) {
+	m := resolve(t, shipped(t), plan.Filters{Suites: []string{"smoke"}})
+	path := filepath.Join(t.TempDir(), "matrix_full.json")
+	require.NoError(t, m.WriteFile(path))
+	got, err := plan.ReadFile(path, "v1")
+	require.NoError(t, err)
+	require.Equal(t, m, got)
+
+	files, err := os.ReadDir(filepath.Dir(path))
+	require.NoError(t, err)
+	require.Len(t, files, 1, "a temporary file was left")
+}
+
+func TestReadRefuses(t *testing.T) {
+	var buf bytes.Buffer
+	require.NoError(t, resolve(t, shipped(t), plan.Filters{Suites: []string{"smoke"}}).Write(&buf))
+	good := buf.String()
+	for _, tc := range []struct {
+		name, old, new, want string
+	}{
+		{"another program version", `"version":"v1"`, `"version":"v2"`, "made by cxgen v2, this program is v1"},
+		{"another format", `"format":1`, `"format":9`, "format 9, this program reads 1"},
+		{"another matrix version", `{"version":1,`, `{"version":2,`, "version 2, want 1"},
+		{"an unknown field", `{"version":1,`, `{"version":1,"x":0,`, `unknown field "x"`},
+		{"a truncated file", "\n]", "", "matrix: "},
+		{"a dangling case id", `"case_ids":["local-host-all-reduce-float-sum-w2-warm"`, `"case_ids":["nope"`, "cell local-host-collective-n1 lists case nope"},
+		{"a cell twice", `"id":"local-host-bf16-n1"`, `"id":"local-host-collective-n1"`, "cell local-host-collective-n1 stands twice"},
+		{"a case without a cell", `"case_ids":["local-host-all-reduce-float-sum-w2-warm",`, `"case_ids":[`, "is in no cell"},
+		{"a case twice", `"case_id":"local-host-all-reduce-float-sum-w2-warm"`, `"case_id":"local-host-all-reduce-float-sum-w4-warm"`, "stands twice"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			bad := strings.Replace(good, tc.old, tc.new, 1)
+			if tc.name == "a truncated file" {
+				bad = good[:len(good)/2]
+			}
+			require.NotEqual(t, good, bad)
+			_, err := plan.Read(strings.NewReader(bad), "v1")
+			require.ErrorContains(t, err, tc.want)
+		})
+	}
+	_, err := plan.Read(strings.NewReader(good), "v1")
+	require.NoError(t, err)
+}

@@ -1,0 +1,62 @@
+package plan
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/collectivex/collectivex/pkg/catalog"
+)
+
+// Scopes of a case.
+const (
+	ScaleUp  = "scale-up"
+	ScaleOut = "scale-out"
+)
+
+// place fills in where world ranks of platform p run: packed onto as few nodes
+// as hold them, one rank a device.
+func (c *Case) place(p *catalog.Platform, world int) {
+	c.SKU, c.World = p.SKU, world
+	c.GPUsPerNode, c.ScaleUpDomain = p.GPUsPerNode, p.ScaleUp.Domain
+	c.Nodes = max(1, world/p.GPUsPerNode)
+	c.RanksPerNode = world / c.Nodes
+	up := p.ScaleUp.Transport
+	c.ScaleUpTransport = up
+	if world > p.ScaleUp.Domain {
+		out := p.ScaleOut.Transport
+		c.Scope, c.ScaleOutTransport = ScaleOut, &out
+		c.Transport = up + "-" + out
+		c.TopologyClass = p.Product + "-" + up + "-" + out
+		return
+	}
+	c.Scope, c.Transport = ScaleUp, up
+	switch up {
+	case "mnnvl":
+		c.TopologyClass = fmt.Sprintf("%s-nvl%d-mnnvl", p.Product, p.ScaleUp.Domain)
+	case "xgmi":
+		c.TopologyClass = p.Product + "-xgmi"
+	default:
+		c.TopologyClass = p.Product + "-" + up + "-island"
+	}
+}
+
+// slug joins the factors of an id: lower case, runs of characters outside a–z
+// and 0–9 become one '-', none at either end.
+func slug(factors ...string) string {
+	var b strings.Builder
+	for _, f := range factors {
+		dash := b.Len() > 0
+		for _, r := range strings.ToLower(f) {
+			if (r < 'a' || r > 'z') && (r < '0' || r > '9') {
+				dash = true
+				continue
+			}
+			if dash && b.Len() > 0 {
+				b.WriteByte('-')
+			}
+			dash = false
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
