@@ -1,0 +1,70 @@
+package gen
+
+import (
+	"github.com/sethvargo/go-githubactions"
+	"github.com/spf13/cobra"
+
+	"github.com/collectivex/collectivex/pkg/cli"
+	"github.com/collectivex/collectivex/pkg/plan"
+)
+
+func newMatrix(s cli.Streams) *cobra.Command {
+	var (
+		defs    cli.Definitions
+		filters plan.Filters
+		out     string
+		outputs bool
+	)
+	cmd := &cobra.Command{
+		Use:   "matrix",
+		Short: "Resolve the shard matrix",
+		Long: `Resolve the definitions and filters to the shard matrix: every case with its
+disposition, and the cells that run them. A filter that leaves nothing runnable
+is no error; a name that nobody knows is one.`,
+		Example: `  cxgen matrix --suite smoke -o matrix_full.json
+  cxgen matrix --suite ep-core --sku h100-dgxc,mi355x --mode normal`,
+		Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			cat, err := defs.Load()
+			if err != nil {
+				return err
+			}
+			m, err := plan.Resolve(cat, filters, plan.Machine{})
+			if err != nil {
+				return cli.UsageError("%w", err)
+			}
+			m.Generator = plan.Generator{Program: "cxgen", Version: cli.Version, Format: plan.Format}
+			if outputs {
+				if err := setOutputs(s, m); err != nil {
+					return err
+				}
+			}
+			if out == "" || out == "-" {
+				return m.Write(s.Out)
+			}
+			return m.WriteFile(out)
+		},
+	}
+	defs.AddFlag(cmd.Flags())
+	cli.AddFilterFlags(cmd.Flags(), &filters)
+	cmd.Flags().StringVarP(&out, "output", "o", "", "write to `FILE` instead of standard output")
+	cmd.Flags().BoolVar(&outputs, "github-output", false, "also set the outputs of the workflow's setup job: matrix_N, count_N, cells, archs")
+	return cmd
+}
+
+// setOutputs sets the step's outputs. Without the runner's output file there is
+// nowhere to set them.
+func setOutputs(s cli.Streams, m *plan.Matrix) error {
+	if s.Getenv("GITHUB_OUTPUT") == "" {
+		return cli.EnvironmentError("--github-output needs GITHUB_OUTPUT, which the Actions runner sets")
+	}
+	outputs, err := m.Outputs()
+	if err != nil {
+		return cli.UsageError("%w", err)
+	}
+	action := githubactions.New(githubactions.WithGetenv(s.Getenv), githubactions.WithWriter(s.Out))
+	for _, o := range outputs {
+		action.SetOutput(o.Name, o.Value)
+	}
+	return nil
+}
