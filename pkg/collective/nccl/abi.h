@@ -115,10 +115,11 @@ enum {
 };
 
 // One operation. count is elements as the entry point takes them; dtype and
-// redop are the library's values.
+// redop are the library's values. Addresses are device memory, which Go holds
+// as numbers.
 typedef struct {
-	const char *send;
-	char *recv;
+	uintptr_t send;
+	uintptr_t recv;
 	size_t count;
 	int32_t how;
 	int32_t dtype;
@@ -126,15 +127,14 @@ typedef struct {
 	int32_t root;
 	int32_t peer;
 	int32_t width; // bytes of one element
-	// Vector operations: 4*nranks values, send counts, send displacements,
-	// receive counts, receive displacements, in elements.
-	const size_t *vector;
 } cx_call;
 
 // cx_nccl_enqueue enqueues n operations on the stream and returns the first
 // result that is not success, with its index in *at. With group > 1 every
-// group consecutive operations are one group call.
-int cx_nccl_enqueue(const cx_nccl *f, cx_comm comm, int rank, int nranks, cx_stream stream,
-                    const cx_call *calls, int n, int group, int *at);
+// group consecutive operations are one group call. vector is of the operations
+// of unequal parts: 4*nranks values in elements, send counts, send
+// displacements, receive counts, receive displacements.
+int cx_nccl_enqueue(const cx_nccl *f, cx_comm comm, int rank, int nranks, uintptr_t stream,
+                    const size_t *vector, const cx_call *calls, int n, int group, int *at);
 
 #endif

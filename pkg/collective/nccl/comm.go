@@ -1,6 +1,7 @@
 package nccl
 
 /*
+#include <stdlib.h>
 #include "abi.h"
 
 static int cx_CommInitRank(const cx_nccl *f, cx_comm *c, int n, const cx_nccl_id *id, int rank) {
@@ -37,8 +38,8 @@ type Communicator struct {
 	handle C.cx_comm
 	rank   int
 	world  int
-	// calls is C memory for the operations of one Enqueue, reused.
-	calls []C.cx_call
+	calls  []C.cx_call // what one Enqueue passes to C, reused
+	vector *C.size_t   // see Vector; nil until it is set
 }
 
 // Init joins the group of world ranks that id names. All ranks call it; it
@@ -117,7 +118,10 @@ func (c *Communicator) Abort() error {
 	return c.check("ncclCommAbort", C.cx_CommAbort(c.lib.table, c.handle))
 }
 
-func (c *Communicator) forget() { c.handle = nil }
+func (c *Communicator) forget() {
+	C.free(unsafe.Pointer(c.vector))
+	c.handle, c.vector = nil, nil
+}
 
 // AsyncError returns the error that work in flight met, if any.
 func (c *Communicator) AsyncError() error {
