@@ -34,9 +34,13 @@ func EPFactorsOf(c plan.Case, measured []int) EPFactors {
 
 // EPCaseID is the case id that the factors of an EP case spell:
 // {sku}-{backend}-{workload}-{mode}-{phase}-ep{N}-{routing}-{precision}, each
-// lower case with every other run of characters as one dash.
-func EPCaseID(sku string, f EPFactors) string {
+// lower case with every other run of characters as one dash; repeats after the
+// first add r{N}.
+func EPCaseID(sku string, f EPFactors, repeat int) string {
 	parts := []string{sku, f.Backend, f.Workload, f.Mode, f.Phase, "ep" + strconv.Itoa(f.EP), f.Routing, f.Precision}
+	if repeat > 1 {
+		parts = append(parts, "r"+strconv.Itoa(repeat))
+	}
 	for i, p := range parts {
 		parts[i] = slug(p)
 	}
@@ -73,6 +77,7 @@ type comparisonFactors struct {
 	Precision         string                `json:"precision"`
 	Contract          string                `json:"contract"`
 	Sampling          string                `json:"sampling"`
+	Env               map[string]string     `json:"env"` // of the case itself
 	EP                *epComparison         `json:"ep,omitempty"`
 	Collective        *collectiveComparison `json:"collective,omitempty"`
 	Environment       map[string]string     `json:"environment"`
@@ -108,7 +113,7 @@ func ComparisonKey(c plan.Case, environment map[string]string) (string, error) {
 		GPUsPerNode: c.GPUsPerNode, ScaleUpDomain: c.ScaleUpDomain,
 		ScaleUpTransport: c.ScaleUpTransport, ScaleOutTransport: c.ScaleOutTransport,
 		TopologyClass: c.TopologyClass, Precision: c.Precision, Contract: c.Contract,
-		Sampling: c.Sampling, Environment: environment,
+		Sampling: c.Sampling, Env: c.Env, Environment: environment,
 	}
 	if k.Environment == nil {
 		k.Environment = map[string]string{}
@@ -133,4 +138,11 @@ func ComparisonKey(c plan.Case, environment map[string]string) (string, error) {
 	}
 	sum := sha256.Sum256(data)
 	return hex.EncodeToString(sum[:16]), nil
+}
+
+// Factors returns the factors of an EP document, the zero value where it has
+// none.
+func (d *EPDocument) Factors() EPFactors {
+	f, _ := epFactors(d.Identity.CaseFactors.Case)
+	return f
 }

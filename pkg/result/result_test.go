@@ -46,7 +46,8 @@ func TestEPCaseFactorsAreTwenty(t *testing.T) {
 
 func TestEPCaseID(t *testing.T) {
 	f := result.EPFactors{Backend: "DeepEP_V2", Workload: "deepseek-v3", Mode: "low-latency", Phase: "decode", EP: 16, Routing: "zipf (1.0)", Precision: "fp8"}
-	require.Equal(t, "h100-dgxc-deepep-v2-deepseek-v3-low-latency-decode-ep16-zipf-1-0-fp8", result.EPCaseID("H100--dgxc ", f))
+	require.Equal(t, "h100-dgxc-deepep-v2-deepseek-v3-low-latency-decode-ep16-zipf-1-0-fp8", result.EPCaseID("H100--dgxc ", f, 1))
+	require.Equal(t, "h-b-w-m-p-ep1-r-p-r3", result.EPCaseID("h", result.EPFactors{Backend: "b", Workload: "w", Mode: "m", Phase: "p", EP: 1, Routing: "r", Precision: "p"}, 3))
 }
 
 func TestValidateFindsWhatIsWrong(t *testing.T) {
@@ -224,6 +225,7 @@ func TestComparisonKey(t *testing.T) {
 		"routing":      func(c *plan.Case) { c.Routing = "zipf" },
 		"workload dim": func(c *plan.Case) { c.Hidden++ },
 		"seed":         func(c *plan.Case) { c.Seed++ },
+		"case env":     func(c *plan.Case) { c.Env = map[string]string{"X": "1"} },
 	}
 	seen := map[string]string{base: "base"}
 	for name, change := range differ {

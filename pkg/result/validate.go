@@ -107,7 +107,7 @@ func (p *problems) ep(d *EPDocument) {
 	} else {
 		p.check(sameFactors(f, EPFactorsOf(id.Case, d.Workload.LadderMeasured)),
 			"identity.case_factors.case is not the case with the measured ladder")
-		got := EPCaseID(id.CaseFactors.SKU, f)
+		got := EPCaseID(id.CaseFactors.SKU, f, id.Repeat)
 		p.check(got == id.CaseID, "case id recomputed from the factors is %q, scheduled is %q", got, id.CaseID)
 	}
 	m := d.Measurement
@@ -226,7 +226,7 @@ func (p *problems) collective(d *CollectiveDocument) {
 	}
 	m := d.Measurement
 	p.check(m.Rows != nil, "measurement.rows is null, must be a list")
-	p.check(d.Workload.SizesMeasured != nil && d.Workload.SizesDropped != nil && d.Workload.Excluded != nil, "workload has a null list")
+	p.check(d.Workload.SizesMeasured != nil && d.Workload.SizesDropped != nil, "workload has a null list of sizes")
 	p.check(m.Op == id.Case.Op && m.DType == id.Case.Precision && m.RedOp == id.Case.RedOp && m.Root == id.Case.Root && m.Buffers == id.Case.Buffers,
 		"measurement is not of the op, type, reduction, root and buffers of the case")
 	for _, s := range d.Workload.SizesDropped {
@@ -234,15 +234,10 @@ func (p *problems) collective(d *CollectiveDocument) {
 			p.add("workload.sizes_dropped[%d]: %w", s.Bytes, err)
 		}
 	}
-	for _, x := range d.Workload.Excluded {
-		if err := CheckReason(x.Reason); err != nil {
-			p.add("workload.excluded[%s]: %w", x.What, err)
-		}
-	}
 	var bad []string
 	for _, r := range m.Rows {
 		at := fmt.Sprintf("measurement.rows[%d bytes, %s]", r.Bytes, r.Placement)
-		p.check(slices.Contains(id.Case.Sizes, r.Requested) && r.Bytes <= r.Requested && slices.Contains(id.Case.Placements, r.Placement), "%s was not asked for", at)
+		p.check(slices.Contains(id.Case.Sizes, r.Bytes) && slices.Contains(id.Case.Placements, r.Placement), "%s was not asked for", at)
 		for mode, t := range map[string]*Timing{"pipelined": r.Pipelined, "per_iteration": r.PerIteration, "graph": r.Graph} {
 			if t == nil {
 				continue
@@ -274,10 +269,11 @@ func epFactors(v any) (EPFactors, bool) {
 	case EPFactors:
 		return f, true
 	case *EPFactors:
-		return *f, true
-	default:
-		return EPFactors{}, false
+		if f != nil {
+			return *f, true
+		}
 	}
+	return EPFactors{}, false
 }
 
 // sameFactors compares two sets of factors by value.

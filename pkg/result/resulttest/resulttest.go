@@ -30,7 +30,7 @@ func EPCase() plan.Case {
 			},
 		},
 	}
-	c.CaseID = result.EPCaseID(c.SKU, result.EPFactorsOf(c, nil))
+	c.CaseID = result.EPCaseID(c.SKU, result.EPFactorsOf(c, nil), c.Repeat)
 	return c
 }
 
@@ -159,7 +159,7 @@ func Collective(c plan.Case, a result.Attempt) *result.CollectiveDocument {
 				AlgBW: float64(size) / us / 1e3, BusBW: float64(size) / us / 1e3, RankP50: []float64{us, us},
 			}
 			d.Measurement.Rows = append(d.Measurement.Rows, result.CollectiveRow{
-				Requested: size, Bytes: size, Count: size / 4, Placement: placement, Slots: 1, Complete: true,
+				Bytes: size, Count: size / 4, Placement: placement, Complete: true,
 				Pipelined: timing, PerIteration: timing,
 				Check: result.Check{Passed: true, Checked: 2 * size / 4},
 			})

@@ -1,0 +1,245 @@
+package result_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/result/resulttest"
+)
+
+// This file is a reader of a run's artifacts as the public dashboard is known
+// to read them: lenient about what it does not know, and throwing where that
+// reader throws, so that one bad document loses the whole run. It shares no
+// type with package result.
+
+type dashboard struct {
+	series   map[string][]point // case id → points of its success
+	coverage map[string]outcome // case id → how it ended
+}
+
+type point struct {
+	tokens    float64
+	roundtrip float64 // p99
+	rateGBps  float64 // payload of dispatch at p50, for each GPU
+}
+
+type outcome struct{ status, reason string }
+
+type object = map[string]any
+
+func readRun(matrix []byte, shards [][]byte) (d *dashboard, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			d, err = nil, fmt.Errorf("the run is rejected: %v", r)
+		}
+	}()
+	d = &dashboard{series: map[string][]point{}, coverage: map[string]outcome{}}
+	var m object
+	must(json.Unmarshal(matrix, &m))
+	version := m["version"].(float64)
+	check(version == 1, "version %v", version)
+	_ = m["include"].([]any)
+	cases := map[string]object{}
+	for _, r := range m["requested_cases"].([]any) {
+		r := r.(object)
+		c := r["case"].(object)
+		id := c["case_id"].(string)
+		cases[id] = c
+		for _, field := range []string{"ep", "gpus_per_node", "nodes", "scale_up_domain"} {
+			_ = c[field].(float64)
+		}
+		for _, field := range []string{"backend", "phase", "topology_class", "scale_up_transport"} {
+			_ = c[field].(string)
+		}
+		if t := c["scale_out_transport"]; t != nil {
+			_ = t.(string)
+		}
+		ladder(c)
+		_ = r["sku"].(string)
+		switch r["disposition"].(string) {
+		case "runnable":
+			d.coverage[id] = outcome{"pending", ""}
+		case "unsupported":
+			reason, _ := r["reason"].(string)
+			d.coverage[id] = outcome{"unsupported", reason}
+		default:
+			panic("disposition")
+		}
+	}
+	for _, raw := range shards {
+		var doc object
+		must(json.Unmarshal(raw, &doc))
+		check(number(doc["version"]) == version, "shard of version %v", doc["version"])
+		if doc["record_type"] != "case-attempt" {
+			continue
+		}
+		d.document(doc)
+	}
+	return d, nil
+}
+
+func (d *dashboard) document(doc object) {
+	identity := doc["identity"].(object)
+	id := identity["case_id"].(string)
+	check(id != "", "no case id")
+	rows := doc["measurement"].(object)["rows"].([]any)
+	factors := identity["case_factors"].(object)
+	_ = factors["sku"].(string)
+	c := factors["case"].(object)
+	ladder(c)
+	vendor := strings.ToLower(doc["runtime"].(object)["vendor"].(string))
+	_ = doc["implementation"].(object)["name"].(string)
+	end := doc["outcome"].(object)
+	reason := ""
+	if reasons := end["reasons"].([]any); len(reasons) > 0 {
+		reason = reasons[0].(string)
+	}
+	status := end["status"].(string)
+	switch status {
+	case "success", "unsupported", "failed", "invalid", "diagnostic", "pending":
+	default:
+		status = "failed"
+	}
+	if old, ok := d.coverage[id]; ok && (old.status == "success" || (old.status != "pending" && status != "success")) {
+		return // success beats failure, the first document wins
+	}
+	d.coverage[id] = outcome{status, reason}
+	if status != "success" || (vendor != "amd" && vendor != "nvidia") {
+		return
+	}
+	for _, r := range rows {
+		r := r.(object)
+		p := point{tokens: number(r["tokens_per_rank"])}
+		_ = number(r["global_tokens"])
+		components := r["components"].(object)
+		for _, op := range []string{"dispatch", "stage", "combine", "roundtrip"} {
+			block := components[op].(object)
+			_ = block["availability"].(string)
+			q, _ := block["percentiles_us"].(object)
+			for _, name := range []string{"p50", "p90", "p95", "p99"} {
+				if q != nil {
+					_ = number(q[name])
+				}
+			}
+			bytes := r["byte_provenance"].(object)[op].(object)
+			_ = number(bytes["activation_data_bytes"])
+			if op == "dispatch" {
+				p.rateGBps = number(bytes["total_logical_bytes"]) / number(c["ep"]) / number(q["p50"]) * 1e-3
+			}
+			if op == "roundtrip" {
+				p.roundtrip = number(q["p99"])
+			}
+		}
+		for _, name := range []string{"p50", "p90", "p95", "p99"} {
+			_ = number(r["token_rate_at_latency_percentile"].(object)[name])
+		}
+		d.series[id] = append(d.series[id], p)
+	}
+}
+
+func ladder(c object) {
+	for _, f := range strings.Split(c["ladder"].(string), " ") {
+		n, err := strconv.Atoi(f)
+		must(err)
+		check(n > 0, "ladder %q", c["ladder"])
+	}
+}
+
+func number(v any) float64 { return v.(float64) }
+
+func must(err error) { check(err == nil, "%v", err) }
+
+func check(ok bool, format string, args ...any) {
+	if !ok {
+		panic(fmt.Sprintf(format, args...))
+	}
+}
+
+// mixedRun is a run of every kind: EP that succeeded, EP that failed, EP that
+// the plan ended, and a collective.
+func mixedRun(t *testing.T) (matrix []byte, shards [][]byte, ids [3]string) {
+	ok, crashed, never := resulttest.EPCase(), resulttest.EPCase(), resulttest.EPCase()
+	crashed.Precision, never.Phase = "fp8", "prefill"
+	for i, c := range []*plan.Case{&ok, &crashed, &never} {
+		c.CaseID = result.EPCaseID(c.SKU, result.EPFactorsOf(*c, nil), 1)
+		ids[i] = c.CaseID
+	}
+	reason := "backend-platform-unsupported"
+	m := plan.Matrix{
+		Version:   plan.MatrixVersion,
+		Generator: plan.Generator{Program: "cxgen", Version: "dev", Format: plan.Format},
+		RequestedCases: []plan.Requested{
+			{SKU: "local", Disposition: plan.Runnable, Case: ok},
+			{SKU: "local", Disposition: plan.Runnable, Case: crashed},
+			{SKU: "local", Disposition: plan.Unsupported, Reason: &reason, Case: never},
+		},
+		RequestedOther: []plan.Requested{{SKU: "local", Disposition: plan.Runnable, Case: resulttest.CollectiveCase()}},
+		Include:        []plan.Cell{},
+	}
+	var b strings.Builder
+	require.NoError(t, m.Write(&b))
+	a := resulttest.Attempt()
+	a.Vendor = "nvidia"
+	documents := []result.Document{
+		resulttest.EP(ok, a),
+		resulttest.Fail(resulttest.New(crashed, a), result.ReasonRankDied.With("rank %d signal %d", 1, 9)),
+		resulttest.Collective(resulttest.CollectiveCase(), a),
+		resulttest.Fail(resulttest.New(resulttest.CollectiveCase(), a), string(result.ReasonTimeout)),
+	}
+	for _, d := range documents {
+		require.NoError(t, result.Validate(d))
+		data, err := result.Encode(d)
+		require.NoError(t, err)
+		shards = append(shards, data)
+	}
+	return []byte(b.String()), shards, ids
+}
+
+func TestTheDashboardReadsAMixedRun(t *testing.T) {
+	matrix, shards, ids := mixedRun(t)
+	d, err := readRun(matrix, shards)
+	require.NoError(t, err)
+	require.Equal(t, map[string]outcome{
+		ids[0]: {"success", ""},
+		ids[1]: {"failed", "rank-died: rank 1 signal 9"},
+		ids[2]: {"unsupported", "backend-platform-unsupported"},
+	}, d.coverage)
+	require.Len(t, d.series, 1)
+	points := d.series[ids[0]]
+	require.Len(t, points, 3)
+	require.Equal(t, 4.0, points[2].tokens)
+	require.InDelta(t, 42, points[2].roundtrip, 1e-9)
+	// 16 copies of 7168 bf16 in 14 µs over 2 ranks.
+	require.InDelta(t, 16*7168*2/2/14*1e-3, points[2].rateGBps, 1e-2)
+}
+
+// The reader above must be one that a bad document fails.
+func TestTheDashboardRejectsWhatLacksAField(t *testing.T) {
+	for _, tc := range []struct{ name, old, new string }{
+		{"another version", `"version":1`, `"version":2`},
+		{"no case id", `"case_id"`, `"x"`},
+		{"no rows", `"rows"`, `"x"`},
+		{"no vendor", `"vendor"`, `"x"`},
+		{"no outcome", `"outcome"`, `"x"`},
+		{"no ladder", `"ladder"`, `"x"`},
+		{"no components", `"components"`, `"x"`},
+		{"no bytes", `"byte_provenance"`, `"x"`},
+		{"no token rate", `"token_rate_at_latency_percentile"`, `"x"`},
+		{"truncated", `}}`, ``},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			matrix, shards, _ := mixedRun(t)
+			broken := strings.ReplaceAll(string(shards[0]), tc.old, tc.new)
+			require.NotEqual(t, string(shards[0]), broken)
+			_, err := readRun(matrix, [][]byte{shards[2], []byte(broken)})
+			require.ErrorContains(t, err, "rejected")
+		})
+	}
+}
