@@ -1,0 +1,239 @@
+package fold
+
+import (
+	"bufio"
+	"cmp"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/result"
+)
+
+// Case names one case of one run: all its attempts answer it.
+type Case struct {
+	Run string // run id
+	ID  string
+}
+
+// Answer is the attempt that stands for a case: the newest success, else the
+// newest attempt.
+type Answer struct {
+	Case
+	Status   string
+	Reasons  []string
+	Attempts int
+	order    [2]int // run attempt, ordinal
+	at       time.Time
+}
+
+// Verdict says whether a run answered what it was asked.
+type Verdict struct {
+	Documents  int // lines of the fold
+	Duplicates int // byte-identical repetitions, left out
+	Problems   []*Problem
+	Answers    []Answer // in order of run and case id
+	Runs       []string // run ids seen, sorted
+
+	// What follows needs the matrix.
+	Requested   int      // runnable cases
+	Unsupported int      // cases that the matrix itself ended
+	Missing     []string // runnable case ids without a document
+	Unrequested []string // case ids with a document that the matrix does not have
+}
+
+// Failed returns the answers that are neither success nor unsupported.
+func (v *Verdict) Failed() []Answer {
+	var out []Answer
+	for _, a := range v.Answers {
+		if a.Status != result.Success && a.Status != result.Unsupported {
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
+// Err is nil where every requested case ended well and every file was a
+// document of this run.
+func (v *Verdict) Err() error {
+	var parts []string
+	count := func(n int, one string) {
+		if n == 1 {
+			parts = append(parts, "1 "+one)
+		} else if n > 1 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, strings.Replace(one, " ", "s ", 1)))
+		}
+	}
+	count(len(v.Missing), "case without a document")
+	count(len(v.Failed()), "case failed")
+	count(len(v.Problems), "file that is no document")
+	count(len(v.Unrequested), "case that was not asked for")
+	if len(v.Runs) > 1 && v.Requested > 0 {
+		parts = append(parts, fmt.Sprintf("documents of %d runs for one matrix", len(v.Runs)))
+	}
+	if len(parts) == 0 {
+		return nil
+	}
+	return errors.New(strings.Join(parts, ", "))
+}
+
+// Judge collects a verdict from the records of a fold.
+type Judge struct {
+	seed    maphash.Seed
+	seen    map[attempt]uint64 // hash of the document
+	answers map[Case]*Answer
+	v       Verdict
+}
+
+var errClash = errors.New("another document is this attempt too")
+
+// attempt is the identity of an attempt, hashed: a fold of many runs holds many.
+type attempt uint64
+
+// NewJudge returns a judge that has seen nothing.
+func NewJudge() *Judge {
+	return &Judge{
+		seed: maphash.MakeSeed(), seen: map[attempt]uint64{},
+		answers: map[Case]*Answer{},
+	}
+}
+
+// Problem notes a file that is no document.
+func (j *Judge) Problem(p *Problem) { j.v.Problems = append(j.v.Problems, p) }
+
+// Record notes a document and reports whether it belongs in the fold, and
+// whether it stands for its case so far. A byte-identical repetition does not
+// belong. Two different documents that claim to be the same attempt both do,
+// and are a problem.
+func (j *Judge) Record(r Record) (belongs, stands bool) {
+	h := r.Head
+	id := attempt(maphash.String(j.seed, fmt.Sprintf("%s\x00%s\x00%s\x00%d", h.RunID, h.RunAttempt, h.CaseID, h.Ordinal)))
+	sum := maphash.Bytes(j.seed, r.Line)
+	if old, ok := j.seen[id]; ok {
+		if old == sum {
+			j.v.Duplicates++
+			return false, false
+		}
+		j.Problem(&Problem{Source: r.Source, Err: fmt.Errorf("%w: attempt %d of case %s", errClash, h.Ordinal, h.CaseID)})
+	}
+	j.seen[id] = sum
+	j.v.Documents++
+	return true, j.answer(h)
+}
+
+func (j *Judge) answer(h Head) (stands bool) {
+	key := Case{Run: h.RunID, ID: h.CaseID}
+	next := Answer{Case: key, Status: h.Status, Reasons: h.Reasons, Attempts: 1, order: [2]int{number(h.RunAttempt), h.Ordinal}}
+	next.at, _ = parseTime(h.GeneratedAt) // known has parsed it
+	old, ok := j.answers[key]
+	if !ok {
+		j.answers[key] = &next
+		return true
+	}
+	old.Attempts++
+	if !next.beats(*old) {
+		return false
+	}
+	next.Attempts = old.Attempts
+	*old = next
+	return true
+}
+
+// beats reports whether a stands for the case rather than b.
+func (a Answer) beats(b Answer) bool {
+	if success := a.Status == result.Success; success != (b.Status == result.Success) {
+		return success
+	}
+	if c := slices.Compare(a.order[:], b.order[:]); c != 0 {
+		return c > 0
+	}
+	return a.at.After(b.at)
+}
+
+// Verdict returns what the judge found, against m where it is not nil.
+func (j *Judge) Verdict(m *plan.Matrix) *Verdict {
+	v := j.v
+	answered := map[string]bool{}
+	for _, a := range j.answers {
+		v.Answers = append(v.Answers, *a)
+		answered[a.ID] = true
+		if !slices.Contains(v.Runs, a.Run) {
+			v.Runs = append(v.Runs, a.Run)
+		}
+	}
+	slices.Sort(v.Runs)
+	slices.SortFunc(v.Answers, func(a, b Answer) int {
+		return cmp.Or(strings.Compare(a.Run, b.Run), strings.Compare(a.ID, b.ID))
+	})
+	if m == nil {
+		return &v
+	}
+	known := map[string]bool{}
+	for _, r := range m.Requested() {
+		known[r.Case.CaseID] = true
+		if r.Disposition != plan.Runnable {
+			v.Unsupported++
+			continue
+		}
+		v.Requested++
+		if !answered[r.Case.CaseID] {
+			v.Missing = append(v.Missing, r.Case.CaseID)
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(answered)) {
+		if !known[id] {
+			v.Unrequested = append(v.Unrequested, id)
+		}
+	}
+	return &v
+}
+
+// Fold writes the documents below in, one per line, to out, which appears
+// whole or not at all, and returns the verdict of the run against m, which may
+// be nil. An error means that nothing was written.
+func Fold(in []string, m *plan.Matrix, out string) (*Verdict, error) {
+	f, err := result.CreateAtomic(out)
+	if err != nil {
+		return nil, err
+	}
+	v, err := write(in, m, f)
+	if err != nil {
+		f.Abort()
+		return nil, err
+	}
+	return v, f.Commit()
+}
+
+func write(in []string, m *plan.Matrix, f *result.AtomicFile) (*Verdict, error) {
+	w := bufio.NewWriterSize(f, 1<<20)
+	j := NewJudge()
+	for rec, err := range Read(in) {
+		var p *Problem
+		switch {
+		case errors.As(err, &p):
+			j.Problem(p)
+		case err != nil:
+			return nil, err
+		default:
+			if belongs, _ := j.Record(rec); belongs {
+				w.Write(rec.Line)
+				w.WriteByte('\n') // a bufio.Writer keeps its first error for Flush
+			}
+		}
+	}
+	return j.Verdict(m), w.Flush()
+}
+
+func parseTime(s string) (time.Time, error) { return time.Parse(time.RFC3339, s) }
+
+// number reads a run attempt; text that is none counts as 0.
+func number(s string) int {
+	n, _ := strconv.Atoi(s)
+	return n
+}

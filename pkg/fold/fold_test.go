@@ -1,0 +1,182 @@
+package fold
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/result/resulttest"
+)
+
+func write1(t *testing.T, dir string, d result.Document, index int) {
+	require.NoError(t, os.MkdirAll(dir, 0o755))
+	_, err := result.Write(dir, d, index, func([]byte) error { return nil })
+	require.NoError(t, err)
+}
+
+func attemptOf(runAttempt string, ordinal int, minute int) result.Attempt {
+	a := resulttest.Attempt()
+	a.RunAttempt, a.Ordinal = runAttempt, ordinal
+	a.At = a.At.Add(time.Duration(minute) * time.Minute)
+	return a
+}
+
+func requested(cases ...plan.Case) *plan.Matrix {
+	m := &plan.Matrix{Version: 1}
+	for _, c := range cases {
+		m.RequestedCases = append(m.RequestedCases, plan.Requested{SKU: c.SKU, Disposition: plan.Runnable, Case: c})
+	}
+	return m
+}
+
+func TestFoldIsOrderedAndIdempotent(t *testing.T) {
+	in := t.TempDir()
+	c, e := resulttest.CollectiveCase(), resulttest.EPCase()
+	write1(t, filepath.Join(in, "b"), resulttest.EP(e, attemptOf("1", 1, 0)), 0)
+	write1(t, filepath.Join(in, "a", "deep"), resulttest.Collective(c, attemptOf("1", 1, 0)), 1)
+	write1(t, filepath.Join(in, "c"), resulttest.EP(e, attemptOf("1", 1, 0)), 0) // uploaded again by a re-run
+
+	out := filepath.Join(in, "run.ndjson")
+	v, err := Fold([]string{in}, requested(c, e), out)
+	require.NoError(t, err)
+	require.NoError(t, v.Err())
+	require.Equal(t, 2, v.Documents)
+	require.Equal(t, 1, v.Duplicates)
+	first, err := os.ReadFile(out)
+	require.NoError(t, err)
+	lines := strings.SplitAfter(string(first), "\n")
+	require.Len(t, lines, 3)
+	require.Contains(t, lines[0], "collective-attempt")
+	require.Contains(t, lines[1], "case-attempt")
+
+	for _, again := range [][]string{{in}, {out}, {out, in}} {
+		_, err = Fold(again, nil, out)
+		require.NoError(t, err)
+		second, err := os.ReadFile(out)
+		require.NoError(t, err)
+		require.Equal(t, string(first), string(second), "%v", again)
+	}
+}
+
+func TestStandingAttempt(t *testing.T) {
+	c := resulttest.CollectiveCase()
+	fail := func(a result.Attempt, reason string) result.Document {
+		return resulttest.Fail(resulttest.New(c, a), reason)
+	}
+	ok := func(a result.Attempt) result.Document { return resulttest.Collective(c, a) }
+	for _, tc := range []struct {
+		name   string
+		docs   []result.Document
+		status string
+		reason string
+	}{
+		{"newest success", []result.Document{ok(attemptOf("1", 1, 0)), fail(attemptOf("2", 1, 9), "timeout")}, "success", ""},
+		{"newest without success", []result.Document{fail(attemptOf("2", 1, 9), "timeout"), fail(attemptOf("1", 2, 3), "skipped")}, "failed", "timeout"},
+		{"ordinal within a run attempt", []result.Document{fail(attemptOf("1", 2, 0), "timeout"), fail(attemptOf("1", 1, 9), "skipped")}, "failed", "timeout"},
+		{"run attempts are numbers", []result.Document{fail(attemptOf("10", 1, 0), "timeout"), fail(attemptOf("9", 1, 9), "skipped")}, "failed", "timeout"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			in := t.TempDir()
+			for i, d := range tc.docs {
+				write1(t, in, d, i)
+			}
+			v, err := Fold([]string{in}, requested(c), filepath.Join(in, "x.ndjson"))
+			require.NoError(t, err)
+			require.Len(t, v.Answers, 1)
+			require.Equal(t, len(tc.docs), v.Documents)
+			require.Equal(t, len(tc.docs), v.Answers[0].Attempts)
+			require.Equal(t, tc.status, v.Answers[0].Status)
+			require.Equal(t, tc.reason, strings.Join(v.Answers[0].Reasons, ","))
+		})
+	}
+}
+
+func TestNothingIsSkippedSilently(t *testing.T) {
+	c := resulttest.CollectiveCase()
+	good := encoded(t, resulttest.Collective(c, attemptOf("1", 1, 0)))
+	private := strings.Replace(string(good), `"framework":"host"`, `"framework":"10.1.2.3"`, 1)
+	clash := strings.Replace(string(good), `"p50":`, `"p50":1`, 1)
+	for _, tc := range []struct{ name, content, kind, err string }{
+		{"empty", "", "truncated JSON", "1 file"},
+		{"truncated", string(good[:len(good)/2]), "truncated JSON", "1 file"},
+		{"binary", "\x7fELF", "not JSON", "1 file"},
+		{"foreign", `{"version":1,"record_type":"swap"}`, "JSON that is no document of this program", "1 file"},
+		{"matrix", `{"version":1,"include":[],"requested_cases":[]}`, "JSON that is no document of this program", "1 file"},
+		{"other version", strings.Replace(string(good), `"version":1`, `"version":3`, 1), "JSON that is no document of this program", "1 file"},
+		{"no time", strings.Replace(string(good), `"generated_at":"2026`, `"generated_at":"`, 1), "JSON that is no document of this program", "1 file"},
+		{"private", private, "document that holds something private", "1 file"},
+		{"clash", clash, "second document for one attempt", "1 file"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			in := t.TempDir()
+			require.NoError(t, os.WriteFile(filepath.Join(in, "a.json"), good, 0o644))
+			require.NoError(t, os.WriteFile(filepath.Join(in, "b.json"), []byte(tc.content), 0o644))
+			out := filepath.Join(in, "x.ndjson")
+			v, err := Fold([]string{in}, requested(c), out)
+			require.NoError(t, err)
+			require.Len(t, v.Problems, 1)
+			require.Equal(t, filepath.Join(in, "b.json"), v.Problems[0].Source)
+			require.Equal(t, tc.kind, v.Problems[0].Kind(), "%v", v.Problems[0])
+			require.ErrorContains(t, v.Err(), tc.err)
+			folded, err := os.ReadFile(out)
+			require.NoError(t, err)
+			require.Equal(t, string(good), string(folded[:len(good)]))
+		})
+	}
+}
+
+func TestGate(t *testing.T) {
+	c, e := resulttest.CollectiveCase(), resulttest.EPCase()
+	other := c
+	other.CaseID = "unsupported-case"
+	m := requested(c, e)
+	m.RequestedOther = []plan.Requested{{Disposition: plan.Unsupported, Case: other}}
+	in := t.TempDir()
+	out := filepath.Join(in, "x.ndjson")
+	judge := func() *Verdict {
+		v, err := Fold([]string{in}, m, out)
+		require.NoError(t, err)
+		return v
+	}
+	v := judge()
+	require.EqualError(t, v.Err(), "2 cases without a document")
+	require.Equal(t, 2, v.Requested)
+	require.Equal(t, 1, v.Unsupported)
+
+	write1(t, in, resulttest.Collective(c, attemptOf("1", 1, 0)), 0)
+	require.EqualError(t, judge().Err(), "1 case without a document")
+	write1(t, in, resulttest.Fail(resulttest.New(e, attemptOf("1", 1, 0)), "rank-died: rank 1 signal 9"), 1)
+	v = judge()
+	require.EqualError(t, v.Err(), "1 case failed")
+	require.Equal(t, []string{"rank-died: rank 1 signal 9"}, v.Failed()[0].Reasons)
+	write1(t, in, resulttest.EP(e, attemptOf("1", 2, 1)), 1)
+	require.NoError(t, judge().Err())
+
+	foreign := resulttest.CollectiveCase()
+	foreign.CaseID = "not-in-the-matrix"
+	write1(t, in, resulttest.Collective(foreign, attemptOf("1", 1, 0)), 2)
+	require.EqualError(t, judge().Err(), "1 case that was not asked for")
+	a := attemptOf("1", 1, 0)
+	a.RunID = "4712"
+	write1(t, in, resulttest.Collective(c, a), 3)
+	require.EqualError(t, judge().Err(), "1 case that was not asked for, documents of 2 runs for one matrix")
+}
+
+func TestFoldLeavesTheOldFileWhereItCannotRead(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "x.ndjson")
+	require.NoError(t, os.WriteFile(out, []byte("old\n"), 0o644))
+	_, err := Fold([]string{filepath.Join(t.TempDir(), "none")}, nil, out)
+	require.ErrorIs(t, err, os.ErrNotExist)
+	left, err := os.ReadDir(filepath.Dir(out))
+	require.NoError(t, err)
+	require.Len(t, left, 1)
+	data, err := os.ReadFile(out)
+	require.NoError(t, err)
+	require.Equal(t, "old\n", string(data))
+}

@@ -1,0 +1,108 @@
+package fold
+
+import (
+	"bytes"
+	"encoding/json"
+	"math/rand"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/result/resulttest"
+)
+
+func encoded(t testing.TB, d result.Document) []byte {
+	data, err := result.Encode(d)
+	require.NoError(t, err)
+	return data
+}
+
+func TestScanReadsTheHead(t *testing.T) {
+	d := resulttest.EP(resulttest.EPCase(), resulttest.Attempt())
+	data := encoded(t, resulttest.Fail(d, "timeout: case budget of 60 s", "skipped"))
+	line, h, err := scan(data, nil, nil)
+	require.NoError(t, err)
+	require.Equal(t, string(bytes.TrimSpace(data)), string(line))
+	require.Equal(t, Head{
+		Version: 1, RecordType: "case-attempt", GeneratedAt: "2026-01-02T03:04:05.006Z",
+		CaseID: d.Identity.CaseID, Ordinal: 1, RunID: "4711", RunAttempt: "1",
+		Status: "failed", Reasons: []string{"timeout: case budget of 60 s", "skipped"},
+	}, h)
+}
+
+func TestScanCompacts(t *testing.T) {
+	data := encoded(t, resulttest.EP(resulttest.EPCase(), resulttest.Attempt()))
+	var pretty bytes.Buffer
+	require.NoError(t, json.Indent(&pretty, data, " ", "\t"))
+	line, _, err := scan(pretty.Bytes(), nil, nil)
+	require.NoError(t, err)
+	require.Equal(t, strings.TrimSpace(string(data)), string(line))
+}
+
+// scan must take exactly the objects that encoding/json takes, and make of them
+// what json.Compact does.
+func TestScanAgreesWithEncodingJSON(t *testing.T) {
+	for _, s := range []string{
+		`{}`, ` { } `, `{"a":1}`, `{"a":-0.5e+7,"b":[1,2,{"c":null}],"d":true,"e":false}`, `{"a":"\u00e9\n\"\\"}`,
+		`{"a":"é"}`, "{\"a\":\"\xff\"}", "{\"a\":\"\x01\"}", `{"a":01}`, `{"a":1.}`, `{"a":.5}`, `{"a":-}`, `{"a":1e}`,
+		`{"a":+1}`, `{"a":NaN}`, `{"a":tru}`, `{"a":nul`, `{"a"}`, `{"a":}`, `{"a":1,}`, `{,}`, `{"a":[1,]}`, `{"a":[}`,
+		`{"a":"`, `{"a":"\`, `{"a":"\u12`, `{"a":"\u12g4"}`, `{"a":"\x"}`, `{a:1}`, `{"a":1}{`, `{"a":1} x`, ``, ` `, `{`, `[`,
+		`{"a":1 2}`, `{"a" 1}`, `{"outcome":1,"identity":[],"version":"1"}`, `{"outcome":{"status":1,"reasons":{"a":2}}}`,
+	} {
+		agree(t, []byte(s))
+	}
+	data := bytes.TrimSpace(encoded(t, resulttest.Collective(resulttest.CollectiveCase(), resulttest.Attempt())))
+	for i := range data { // truncated at every byte
+		_, _, err := scan(data[:i], nil, nil)
+		require.ErrorIs(t, err, errTruncated, "%d bytes", i)
+	}
+	rng := rand.New(rand.NewSource(1))
+	alphabet := []byte("{}[]\":,\\ntru0123456789.eE+- \t\n\x00\xc3\xa9\xff")
+	for range 4000 { // one byte changed, added or removed
+		m := bytes.Clone(data)
+		i := rng.Intn(len(m))
+		switch rng.Intn(3) {
+		case 0:
+			m[i] = alphabet[rng.Intn(len(alphabet))]
+		case 1:
+			m = append(m[:i:i], append([]byte{alphabet[rng.Intn(len(alphabet))]}, m[i:]...)...)
+		default:
+			m = append(m[:i:i], m[i+1:]...)
+		}
+		agree(t, m)
+	}
+}
+
+func agree(t *testing.T, data []byte) {
+	var want map[string]json.RawMessage
+	// encoding/json repairs what is not UTF-8; scan refuses it.
+	ok := json.Unmarshal(data, &want) == nil && json.Valid(data) && want != nil && bytes.Equal(bytes.ToValidUTF8(data, nil), data)
+	line, _, err := scan(data, nil, nil)
+	require.Equal(t, ok, err == nil, "%q: %v", data, err)
+	if ok {
+		var compact bytes.Buffer
+		require.NoError(t, json.Compact(&compact, data))
+		require.Equal(t, compact.String(), string(line))
+	}
+}
+
+func FuzzScan(f *testing.F) {
+	f.Add(encoded(f, resulttest.Collective(resulttest.CollectiveCase(), resulttest.Attempt())))
+	f.Fuzz(func(t *testing.T, data []byte) { agree(t, data) })
+}
+
+func TestScanBoundsDepth(t *testing.T) {
+	deep := `{"a":` + strings.Repeat("[", 100) + strings.Repeat("]", 100) + `}`
+	_, _, err := scan([]byte(deep), nil, nil)
+	require.ErrorContains(t, err, "nested deeper than 64")
+}
+
+func TestScanShowsEveryStringThatCouldBePrivate(t *testing.T) {
+	var seen []string
+	in := `{"plain":"word","a.b":1,"mac":"aa-bb","uuid":"0123456789012345678901234","n":{"path":["\/x"]}}`
+	_, _, err := scan([]byte(in), nil, func(raw []byte) error { seen = append(seen, unquote(raw)); return nil })
+	require.NoError(t, err)
+	require.Equal(t, []string{"a.b", "aa-bb", "0123456789012345678901234", "/x"}, seen)
+}
