@@ -70,7 +70,8 @@ func Execute(ctx context.Context, s Streams, root *cobra.Command, args []string)
 		return ExitOK
 	}
 	fmt.Fprintf(s.Err, "%s: %v\n", root.Name(), err)
-	if exit, ok := errors.AsType[*ExitError](err); ok {
+	var exit *ExitError
+	if errors.As(err, &exit) {
 		return exit.Code
 	}
 	return ExitFailed

@@ -1,8 +1,7 @@
 package gen
 
 import (
-	"fmt"
-
+	"github.com/sethvargo/go-githubactions"
 	"github.com/spf13/cobra"
 
 	"github.com/collectivex/collectivex/pkg/cli"
@@ -53,16 +52,19 @@ is no error; a name that nobody knows is one.`,
 	return cmd
 }
 
-// setOutputs sets the outputs of the step.
+// setOutputs sets the step's outputs. Without the runner's output file there is
+// nowhere to set them.
 func setOutputs(s cli.Streams, m *plan.Matrix) error {
+	if s.Getenv("GITHUB_OUTPUT") == "" {
+		return cli.EnvironmentError("--github-output needs GITHUB_OUTPUT, which the Actions runner sets")
+	}
 	outputs, err := m.Outputs()
 	if err != nil {
 		return cli.UsageError("%w", err)
 	}
+	action := githubactions.New(githubactions.WithGetenv(s.Getenv), githubactions.WithWriter(s.Out))
 	for _, o := range outputs {
-		if err := s.SetOutput(o.Name, o.Value); err != nil {
-			return fmt.Errorf("--github-output: %w", err)
-		}
+		action.SetOutput(o.Name, o.Value)
 	}
 	return nil
 }

@@ -1,0 +1,80 @@
+package run
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/collectivex/collectivex/pkg/cli"
+	"github.com/collectivex/collectivex/pkg/fold"
+	"github.com/collectivex/collectivex/pkg/plan"
+)
+
+func newAggregate(s cli.Streams) *cobra.Command {
+	var (
+		in          []string
+		matrix, out string
+	)
+	cmd := &cobra.Command{
+		Use:   "aggregate --in DIR --matrix FILE -o FILE.ndjson",
+		Short: "Fold the documents of a run into one NDJSON file and judge the run",
+		Long: `Write every document below the given directories (*.json) and NDJSON files into
+one NDJSON file, one document a line, and judge the run.
+
+Exit code 1 where a requested case has no document, where the attempt that
+stands for a case failed, or where a file is no document of the run; the NDJSON
+is written all the same. Without --matrix nothing is known of what was asked for.`,
+		Example: `  cxrun aggregate --in shards --matrix matrix_full.json -o run.ndjson
+  cxrun aggregate --in monday.ndjson --in tuesday.ndjson -o week.ndjson`,
+		Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			if len(in) == 0 || out == "" {
+				return cli.UsageError("aggregate needs --in and -o")
+			}
+			m, err := readMatrix(matrix)
+			if err != nil {
+				return err
+			}
+			v, err := fold.Fold(in, m, out)
+			if err != nil {
+				return cli.EnvironmentError("%w", err)
+			}
+			printVerdict(s, v)
+			return v.Err()
+		},
+	}
+	cmd.Flags().StringArrayVar(&in, "in", nil, "read documents below `DIR`, or the lines of a FILE.ndjson; may be repeated")
+	cmd.Flags().StringVar(&matrix, "matrix", "", "judge against the matrix in `FILE`")
+	cmd.Flags().StringVarP(&out, "output", "o", "", "write the NDJSON to `FILE`")
+	return cmd
+}
+
+// readMatrix reads the matrix at path, nil where there is none to read.
+func readMatrix(path string) (*plan.Matrix, error) {
+	if path == "" {
+		return nil, nil
+	}
+	m, err := plan.ReadFile(path, cli.Version)
+	if err != nil {
+		return nil, cli.UsageError("%w", err)
+	}
+	return m, nil
+}
+
+// printVerdict names what went wrong, one line each, and counts.
+func printVerdict(s cli.Streams, v *fold.Verdict) {
+	for _, p := range v.Problems {
+		fmt.Fprintf(s.Err, "left out: %v\n", p)
+	}
+	for _, id := range v.Missing {
+		fmt.Fprintf(s.Err, "no document: %s\n", id)
+	}
+	for _, id := range v.Unrequested {
+		fmt.Fprintf(s.Err, "not asked for: %s\n", id)
+	}
+	for _, a := range v.Failed() {
+		fmt.Fprintf(s.Err, "%s: %s: %v\n", a.Status, a.ID, a.Reasons)
+	}
+	fmt.Fprintf(s.Out, "%d documents of %d cases, %d duplicates and %d files left out\n",
+		v.Documents, len(v.Answers), v.Duplicates, len(v.Problems))
+}

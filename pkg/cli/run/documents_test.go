@@ -1,0 +1,100 @@
+package run_test
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/pkg/cli"
+	"github.com/collectivex/collectivex/pkg/cli/run"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/result/resulttest"
+)
+
+// cxrun runs the program in-process.
+func cxrun(env map[string]string, args ...string) (code int, stdout, stderr string) {
+	var out, errs bytes.Buffer
+	code = run.Main(context.Background(), cli.Streams{
+		In: bytes.NewReader(nil), Out: &out, Err: &errs, Getenv: func(k string) string { return env[k] },
+	}, args)
+	return code, out.String(), errs.String()
+}
+
+// shards writes the documents of a run with one failed case and its matrix.
+func shards(t *testing.T) (dir, matrix string) {
+	dir = t.TempDir()
+	matrix = filepath.Join(dir, "matrix")
+	e, c := resulttest.EPCase(), resulttest.CollectiveCase()
+	m := plan.Matrix{
+		Version:        plan.MatrixVersion,
+		Generator:      plan.Generator{Program: "cxgen", Version: cli.Version, Format: plan.Format},
+		RequestedCases: []plan.Requested{{SKU: "local", Disposition: plan.Runnable, Case: e}},
+		RequestedOther: []plan.Requested{{SKU: "local", Disposition: plan.Runnable, Case: c}},
+		Include:        []plan.Cell{{ID: "a", CaseIDs: []string{e.CaseID, c.CaseID}}},
+	}
+	require.NoError(t, m.WriteFile(matrix))
+	for i, d := range []result.Document{
+		resulttest.EP(e, resulttest.Attempt()),
+		resulttest.Fail(resulttest.New(c, resulttest.Attempt()), result.ReasonTimeout.With("case budget of 60 s")),
+	} {
+		_, err := result.Write(dir, d, i, func([]byte) error { return nil })
+		require.NoError(t, err)
+	}
+	return dir, matrix
+}
+
+func TestAggregate(t *testing.T) {
+	dir, matrix := shards(t)
+	out := filepath.Join(dir, "run.ndjson")
+	code, stdout, stderr := cxrun(nil, "aggregate", "--in", dir, "--matrix", matrix, "-o", out)
+	require.Equal(t, cli.ExitFailed, code)
+	require.Equal(t, "2 documents of 2 cases, 0 duplicates and 0 files left out\n", stdout)
+	require.Equal(t, "failed: local-host-all-reduce-float-sum-w2: [timeout: case budget of 60 s]\ncxrun: 1 case failed\n", stderr)
+	data, err := os.ReadFile(out)
+	require.NoError(t, err)
+	require.Equal(t, 2, bytes.Count(data, []byte("\n")))
+
+	code, _, stderr = cxrun(nil, "aggregate", "--in", dir)
+	require.Equal(t, cli.ExitUsage, code)
+	require.Contains(t, stderr, "aggregate needs --in and -o")
+	code, _, _ = cxrun(nil, "aggregate", "--in", dir, "--matrix", out, "-o", out)
+	require.Equal(t, cli.ExitUsage, code)
+	code, _, _ = cxrun(nil, "aggregate", "--in", filepath.Join(dir, "none"), "-o", out)
+	require.Equal(t, cli.ExitEnvironment, code)
+}
+
+func TestSummarize(t *testing.T) {
+	dir, matrix := shards(t)
+	code, stdout, _ := cxrun(nil, "summarize", "--in", dir, "--matrix", matrix)
+	require.Equal(t, cli.ExitOK, code)
+	require.Contains(t, stdout, "1 of 2 cases passed, 1 failed")
+	require.Contains(t, stdout, "timeout: case budget of 60 s")
+
+	code, _, stderr := cxrun(nil, "summarize", "--in", dir, "--gate")
+	require.Equal(t, cli.ExitFailed, code)
+	require.Contains(t, stderr, "1 case failed")
+
+	page := filepath.Join(dir, "summary.md")
+	require.NoError(t, os.WriteFile(page, []byte("before\n"), 0o644))
+	code, stdout, _ = cxrun(map[string]string{"GITHUB_STEP_SUMMARY": page}, "summarize", "--in", dir)
+	require.Equal(t, cli.ExitOK, code)
+	require.Empty(t, stdout)
+	data, err := os.ReadFile(page)
+	require.NoError(t, err)
+	require.Contains(t, string(data), "before\n## CollectiveX")
+
+	code, stdout, _ = cxrun(map[string]string{"GITHUB_STEP_SUMMARY": page}, "summarize", "--in", dir, "--format", "json")
+	require.Equal(t, cli.ExitOK, code)
+	require.Contains(t, stdout, `"failed":[{"case_id":"local-host-all-reduce-float-sum-w2"`)
+
+	code, _, stderr = cxrun(map[string]string{"GITHUB_STEP_SUMMARY": dir}, "summarize", "--in", dir)
+	require.Equal(t, cli.ExitFailed, code)
+	require.Contains(t, stderr, "job summary")
+	code, _, _ = cxrun(nil, "summarize", "--in", dir, "--format", "html")
+	require.Equal(t, cli.ExitUsage, code)
+}

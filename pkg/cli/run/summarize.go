@@ -1,0 +1,80 @@
+package run
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/collectivex/collectivex/pkg/cli"
+	"github.com/collectivex/collectivex/pkg/report"
+)
+
+func newSummarize(s cli.Streams) *cobra.Command {
+	var (
+		in             []string
+		matrix, format string
+		gate           bool
+	)
+	cmd := &cobra.Command{
+		Use:   "summarize --in DIR|FILE",
+		Short: "Sum up a run: failed cases first, then one headline per case",
+		Long: `Sum up the documents below a directory or in an NDJSON file. In a step of an
+Actions job the summary goes, as Markdown, to the job's page; elsewhere it goes
+to standard output as text. --format goes to standard output in any case.`,
+		Example: `  cxrun summarize --in results
+  cxrun summarize --in run.ndjson --matrix matrix_full.json --format json --gate`,
+		Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			if len(in) == 0 {
+				return cli.UsageError("summarize needs --in")
+			}
+			m, err := readMatrix(matrix)
+			if err != nil {
+				return err
+			}
+			sum, verdict, err := report.Build(in, m)
+			if err != nil {
+				return cli.EnvironmentError("%w", err)
+			}
+			for _, p := range verdict.Problems {
+				fmt.Fprintf(s.Err, "left out: %v\n", p)
+			}
+			if err := printSummary(s, sum, format); err != nil {
+				return err
+			}
+			if gate {
+				return verdict.Err()
+			}
+			return nil
+		},
+	}
+	cmd.Flags().StringArrayVar(&in, "in", nil, "read documents below `DIR`, or the lines of a FILE.ndjson; may be repeated")
+	cmd.Flags().StringVar(&matrix, "matrix", "", "also say what of the matrix in `FILE` is missing or unsupported")
+	cmd.Flags().StringVar(&format, "format", "", "`FORM` on standard output: markdown, text or json")
+	cmd.Flags().BoolVar(&gate, "gate", false, "exit 1 where aggregate would")
+	return cmd
+}
+
+func printSummary(s cli.Streams, sum *report.Summary, format string) error {
+	switch format {
+	case "text":
+		return sum.Text(s.Out)
+	case "json":
+		return sum.JSON(s.Out)
+	case "markdown":
+		return sum.Markdown(s.Out, report.MaxMarkdown)
+	case "":
+	default:
+		return cli.UsageError("unknown --format %q; it is markdown, text or json", format)
+	}
+	left, ok := s.StepSummaryLeft(report.MaxMarkdown)
+	if !ok {
+		return sum.Text(s.Out)
+	}
+	var b strings.Builder
+	if err := sum.Markdown(&b, left); err != nil {
+		return err
+	}
+	return s.AddStepSummary(b.String())
+}

@@ -1,0 +1,137 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/collectivex/collectivex/pkg/result"
+)
+
+// MaxMarkdown is GitHub's limit for what one step adds to the job summary.
+const MaxMarkdown = 1 << 20
+
+// maxCharts bounds the charts of one section; the browser draws each of them.
+const maxCharts = 6
+
+// Text writes the summary for a terminal.
+func (s *Summary) Text(w io.Writer) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s\n", s.verdict())
+	for _, sec := range s.sections() {
+		fmt.Fprintf(&b, "\n%s\n", sec.title)
+		b.WriteString(sec.table.text())
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// JSON writes the summary as one line of JSON.
+func (s *Summary) JSON(w io.Writer) error {
+	data, err := result.Encode(s)
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(data)
+	return err
+}
+
+// Markdown writes the summary for GitHub's job page in at most limit bytes.
+// What does not fit is left out, and the summary says so.
+func (s *Summary) Markdown(w io.Writer, limit int) error {
+	b := budget{left: limit - reserve}
+	mark := "✅"
+	if s.err != nil {
+		mark = "❌"
+	}
+	b.add(fmt.Sprintf("## CollectiveX\n\n%s **%s**\n", mark, s.verdict()))
+	for _, sec := range s.sections() {
+		b.section(sec)
+	}
+	_, err := io.WriteString(w, b.out.String()+b.farewell())
+	return err
+}
+
+// reserve is kept for saying what was left out.
+const reserve = 512
+
+// budget is Markdown that grows up to a limit.
+type budget struct {
+	out  strings.Builder
+	left int
+	rows int // rows left out
+	secs int // sections left out
+	pics int // charts left out
+}
+
+func (b *budget) add(s string) bool {
+	if len(s) > b.left {
+		return false
+	}
+	b.left -= len(s)
+	b.out.WriteString(s)
+	return true
+}
+
+func (b *budget) section(sec section) {
+	open, end := fmt.Sprintf("\n### %s\n\n", escape(sec.title)), ""
+	if sec.folded {
+		open, end = fmt.Sprintf("\n<details><summary>%s</summary>\n\n", escape(sec.title)), "\n</details>\n"
+	}
+	if sec.note != "" {
+		open += sec.note + "\n\n"
+	}
+	head, rows := sec.table.markdown()
+	if len(rows) == 0 || !b.add(open+head+rows[0]) {
+		b.secs++
+		return
+	}
+	b.left -= len(end)
+	for i, r := range rows[1:] {
+		if !b.add(r) {
+			b.rows += len(rows) - 1 - i
+			break
+		}
+	}
+	for i, c := range sec.charts {
+		if i == maxCharts || !b.add(c.markdown()) {
+			b.pics += len(sec.charts) - i
+			break
+		}
+	}
+	b.out.WriteString(end)
+}
+
+func (b *budget) farewell() string {
+	var left []string
+	for _, l := range []struct {
+		n    int
+		what string
+	}{{b.rows, "row"}, {b.secs, "section"}, {b.pics, "chart"}} {
+		if l.n > 0 {
+			left = append(left, plural(l.n, l.what))
+		}
+	}
+	if len(left) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("\nLeft out of this page: %s. The NDJSON of the run has everything.\n", strings.Join(left, ", "))
+}
+
+// markdown returns the chart as a Mermaid block.
+func (c chart) markdown() string {
+	labels := make([]string, len(c.labels))
+	values := make([]string, len(c.values))
+	for i := range c.labels {
+		labels[i] = quoted(c.labels[i])
+		values[i] = strconv.FormatFloat(c.values[i], 'g', 4, 64)
+	}
+	return fmt.Sprintf("\n```mermaid\nxychart-beta\n  title %s\n  x-axis %s [%s]\n  y-axis %s\n  line [%s]\n```\n",
+		quoted(c.title), quoted(c.x), strings.Join(labels, ", "), quoted(c.y), strings.Join(values, ", "))
+}
+
+// quoted is a string of Mermaid, which has no escape for a quote.
+func quoted(s string) string {
+	return `"` + strings.NewReplacer(`"`, "'", "`", "'", "\n", " ").Replace(s) + `"`
+}

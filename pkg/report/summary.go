@@ -1,0 +1,239 @@
+// Package report turns the documents of a run into what people read: the job
+// summary, as Markdown, text or JSON.
+package report
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/collectivex/collectivex/pkg/fold"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/result"
+)
+
+// Summary is a run at a glance: what went wrong first, then one headline per
+// case that stands. It is also the JSON form.
+type Summary struct {
+	Runs     []string `json:"runs"`
+	Requests *Counts  `json:"requested"` // null without a matrix
+	Counts   Counts   `json:"cases"`
+
+	Failed      []Failed      `json:"failed"`
+	Missing     []string      `json:"missing"`
+	Unsupported []Unsupported `json:"unsupported"`
+	// Rejected counts files that are no document, by reason. Their names are in
+	// the log: they may be private.
+	Rejected    []Rejected `json:"rejected"`
+	Unrequested []string   `json:"unrequested"`
+
+	Machines    []Machine    `json:"machines"`
+	EP          []EP         `json:"ep"`
+	Collectives []Collective `json:"collectives"`
+
+	err error
+}
+
+// Counts counts cases. Of what was requested, Cases is the runnable ones.
+type Counts struct {
+	Cases       int `json:"cases"`
+	Success     int `json:"success"`
+	Invalid     int `json:"invalid"`
+	Failed      int `json:"failed"`
+	Unsupported int `json:"unsupported"`
+	Missing     int `json:"missing"`
+	Attempts    int `json:"attempts"`
+}
+
+// Failed is a case whose standing attempt neither succeeded nor was
+// unsupported.
+type Failed struct {
+	CaseID   string   `json:"case_id"`
+	Status   string   `json:"status"`
+	Reasons  []string `json:"reasons"`
+	Attempts int      `json:"attempts"`
+	// Measured says how much of the case has complete rows that passed.
+	Measured int `json:"rows_measured"`
+	Asked    int `json:"rows_requested"`
+}
+
+// Unsupported is a case that the matrix itself ended.
+type Unsupported struct {
+	CaseID string `json:"case_id"`
+	Reason string `json:"reason"`
+	Detail string `json:"detail"`
+}
+
+// Rejected is how many files were no document for one reason.
+type Rejected struct {
+	Reason string `json:"reason"`
+	Files  int    `json:"files"`
+}
+
+// Machine is what a SKU was in this run. A SKU with several lines ran on
+// unlike machines.
+type Machine struct {
+	SKU       string `json:"sku"`
+	Backend   string `json:"backend"`
+	Vendor    string `json:"vendor"`
+	Device    string `json:"device"`
+	Framework string `json:"framework"`
+	Runtime   string `json:"runtime"`
+	Library   string `json:"library"`
+	Cases     int    `json:"cases"`
+}
+
+// Build reads the documents below the given paths (see fold.Read) and sums
+// them up, against m where it is not nil.
+func Build(in []string, m *plan.Matrix) (*Summary, *fold.Verdict, error) {
+	judge := fold.NewJudge()
+	standing := map[fold.Case]figures{}
+	for rec, err := range fold.Read(in) {
+		var p *fold.Problem
+		if errors.As(err, &p) {
+			judge.Problem(p)
+			continue
+		} else if err != nil {
+			return nil, nil, err
+		}
+		if _, stands := judge.Record(rec); !stands {
+			continue
+		}
+		d, err := result.Decode(rec.Line)
+		if err != nil {
+			judge.Problem(&fold.Problem{Source: rec.Source, Err: err})
+			continue
+		}
+		standing[fold.Case{Run: rec.Head.RunID, ID: rec.Head.CaseID}] = figuresOf(d)
+	}
+	v := judge.Verdict(m)
+	return sum(v, standing, m), v, nil
+}
+
+// figures is what a summary keeps of a document.
+type figures struct {
+	machine         Machine
+	measured, asked int
+	ep              *EP
+	collective      *Collective
+}
+
+func figuresOf(d result.Document) figures {
+	h := d.Head()
+	f := figures{machine: machineOf(h)}
+	switch d := d.(type) {
+	case *result.EPDocument:
+		f.asked = len(strings.Fields(d.Factors().Ladder))
+		if c := h.Identity.Case; c.EP != nil {
+			f.asked = len(strings.Fields(c.Ladder)) - len(d.Workload.LadderDropped)
+		}
+		for _, r := range d.Measurement.Rows {
+			if r.Complete && r.Correctness.Passed {
+				f.measured++
+			}
+		}
+		f.ep = epOf(d)
+	case *result.CollectiveDocument:
+		c := h.Identity.Case
+		f.asked = (len(c.Sizes) - len(d.Workload.SizesDropped)) * len(c.Placements)
+		for _, r := range d.Measurement.Rows {
+			if r.Complete && r.Check.Passed {
+				f.measured++
+			}
+		}
+		f.collective = collectiveOf(d)
+	}
+	return f
+}
+
+func machineOf(h *result.Envelope) Machine {
+	m := Machine{
+		SKU: h.Identity.CaseFactors.SKU, Backend: h.Implementation.Name, Vendor: h.Runtime.Vendor,
+		Device: h.Topology.DeviceProduct, Framework: h.Runtime.Framework, Runtime: h.Runtime.AcceleratorRuntime,
+	}
+	if h.Implementation.LibraryVersion != nil {
+		m.Library = *h.Implementation.LibraryVersion
+	} else if v := h.Runtime.CollectiveLibrary.Version; v != nil {
+		m.Library = h.Runtime.CollectiveLibrary.Kind + " " + *v
+	}
+	return m
+}
+
+func sum(v *fold.Verdict, standing map[fold.Case]figures, m *plan.Matrix) *Summary {
+	s := &Summary{
+		Runs: v.Runs, Missing: v.Missing, Unrequested: v.Unrequested, err: v.Err(),
+	}
+	machines := map[Machine]int{}
+	for _, a := range v.Answers {
+		s.Counts.add(a)
+		f := standing[a.Case]
+		switch a.Status {
+		case result.Success:
+			machines[f.machine]++
+			if f.ep != nil {
+				s.EP = append(s.EP, *f.ep)
+			}
+			if f.collective != nil {
+				s.Collectives = append(s.Collectives, *f.collective)
+			}
+		case result.Unsupported:
+		default:
+			s.Failed = append(s.Failed, Failed{
+				CaseID: a.ID, Status: a.Status, Reasons: a.Reasons, Attempts: a.Attempts,
+				Measured: f.measured, Asked: f.asked,
+			})
+		}
+	}
+	for m, n := range machines {
+		m.Cases = n
+		s.Machines = append(s.Machines, m)
+	}
+	slices.SortFunc(s.Machines, func(a, b Machine) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
+	s.rejected(v.Problems)
+	if m != nil {
+		s.Counts.Missing = len(v.Missing)
+		s.Requests = &Counts{Cases: v.Requested, Unsupported: v.Unsupported}
+		for _, r := range m.Requested() {
+			if r.Disposition == plan.Unsupported {
+				s.Unsupported = append(s.Unsupported, Unsupported{CaseID: r.Case.CaseID, Reason: orEmpty(r.Reason), Detail: orEmpty(r.Detail)})
+			}
+		}
+	}
+	return s
+}
+
+func (c *Counts) add(a fold.Answer) {
+	c.Cases++
+	c.Attempts += a.Attempts
+	switch a.Status {
+	case result.Success:
+		c.Success++
+	case result.Invalid:
+		c.Invalid++
+	case result.Unsupported:
+		c.Unsupported++
+	default:
+		c.Failed++
+	}
+}
+
+// rejected counts problems by kind; the text of an error may quote the file.
+func (s *Summary) rejected(problems []*fold.Problem) {
+	for _, p := range problems {
+		kind := p.Kind()
+		i := slices.IndexFunc(s.Rejected, func(r Rejected) bool { return r.Reason == kind })
+		if i < 0 {
+			i = len(s.Rejected)
+			s.Rejected = append(s.Rejected, Rejected{Reason: kind})
+		}
+		s.Rejected[i].Files++
+	}
+}
+
+func orEmpty(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}

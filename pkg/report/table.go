@@ -1,0 +1,91 @@
+package report
+
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+// column is one column of a table; figures stand at the right.
+type column struct {
+	name  string
+	right bool
+}
+
+type table struct {
+	columns []column
+	rows    [][]string
+}
+
+// text and figure are the columns of that kind with the given names.
+func text(names ...string) []column { return columns(false, names) }
+
+func figure(names ...string) []column { return columns(true, names) }
+
+func columns(right bool, names []string) []column {
+	out := make([]column, len(names))
+	for i, n := range names {
+		out[i] = column{n, right}
+	}
+	return out
+}
+
+// escape makes s one Markdown table cell that shows its characters as they are.
+func escape(s string) string {
+	return cellEscapes.Replace(strings.ToValidUTF8(s, "\uFFFD"))
+}
+
+var cellEscapes = strings.NewReplacer(
+	"\\", `\\`, "|", `\|`, "`", "\\`", "*", `\*`, "_", `\_`, "[", `\[`, "]", `\]`, "~", `\~`, "#", `\#`, "$", `\$`,
+	"<", "&lt;", ">", "&gt;", "&", "&amp;", "@", "&#64;", "\r", " ", "\n", " ", "\t", " ",
+)
+
+// markdown returns the table's head and its rows, each with a newline.
+func (t *table) markdown() (head string, rows []string) {
+	var names, rule strings.Builder
+	for _, c := range t.columns {
+		names.WriteString("| " + escape(c.name) + " ")
+		if c.right {
+			rule.WriteString("|--:")
+		} else {
+			rule.WriteString("|---")
+		}
+	}
+	for _, r := range t.rows {
+		var b strings.Builder
+		for _, cell := range r {
+			b.WriteString("| " + escape(cell) + " ")
+		}
+		rows = append(rows, b.String()+"|\n")
+	}
+	return names.String() + "|\n" + rule.String() + "|\n", rows
+}
+
+// text returns the table as aligned lines.
+func (t *table) text() string {
+	width := make([]int, len(t.columns))
+	head := make([]string, len(t.columns))
+	for i, c := range t.columns {
+		head[i] = c.name
+	}
+	lines := append([][]string{head}, t.rows...)
+	for _, r := range lines {
+		for i, cell := range r {
+			width[i] = max(width[i], utf8.RuneCountInString(cell))
+		}
+	}
+	var b strings.Builder
+	for _, r := range lines {
+		var line strings.Builder
+		for i, cell := range r {
+			pad := strings.Repeat(" ", width[i]-utf8.RuneCountInString(cell))
+			if t.columns[i].right {
+				cell = pad + cell
+			} else {
+				cell += pad
+			}
+			line.WriteString("  " + cell)
+		}
+		b.WriteString(strings.TrimRight(line.String(), " ") + "\n")
+	}
+	return b.String()
+}

@@ -1,0 +1,58 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+)
+
+// significant prints v with three significant digits and no exponent.
+func significant(v float64) string {
+	if v == 0 {
+		return "0"
+	}
+	digits := 2 - int(math.Floor(math.Log10(math.Abs(v))))
+	return strconv.FormatFloat(v, 'f', max(0, min(digits, 6)), 64)
+}
+
+// orDash is significant, with a dash for what was not measured.
+func orDash(v float64) string {
+	if v == 0 {
+		return "–"
+	}
+	return significant(v)
+}
+
+// size prints bytes with a binary prefix, exactly where that is short.
+func size(bytes int64) string {
+	const units = "KMGTPE"
+	if bytes < 1024 {
+		return fmt.Sprintf("%d B", bytes)
+	}
+	v, i := float64(bytes)/1024, 0
+	for v >= 1024 && i < len(units)-1 {
+		v, i = v/1024, i+1
+	}
+	return strconv.FormatFloat(v, 'f', -1, 64)[:min(5, len(strconv.FormatFloat(v, 'f', -1, 64)))] + " " + units[i:i+1] + "iB"
+}
+
+// rate prints a count a second with a decimal prefix.
+func rate(v float64) string {
+	for _, u := range []struct {
+		scale  float64
+		prefix string
+	}{{1e9, " G"}, {1e6, " M"}, {1e3, " k"}} {
+		if v >= u.scale {
+			return significant(v/u.scale) + u.prefix
+		}
+	}
+	return orDash(v)
+}
+
+// plural is "1 case", "2 cases".
+func plural(n int, one string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return strconv.Itoa(n) + " " + one + "s"
+}
