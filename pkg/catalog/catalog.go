@@ -86,6 +86,7 @@ type Backend struct {
 	Vendors      []string           `yaml:"vendors" in:"vendor"`
 	Maturity     string             `yaml:"maturity" in:"maturity"`
 	SetupSeconds int                `yaml:"setup_seconds" min:"0"`
+	Retries      int                `yaml:"retries,optional" min:"0"` // further attempts of a case that dies, hangs or meets an error of the library
 	EP           *EPBackend         `yaml:"ep,optional"`
 	Collective   *CollectiveBackend `yaml:"collective,optional"`
 }

@@ -70,8 +70,7 @@ func Execute(ctx context.Context, s Streams, root *cobra.Command, args []string)
 		return ExitOK
 	}
 	fmt.Fprintf(s.Err, "%s: %v\n", root.Name(), err)
-	var exit *ExitError
-	if errors.As(err, &exit) {
+	if exit, ok := errors.AsType[*ExitError](err); ok {
 		return exit.Code
 	}
 	return ExitFailed

@@ -105,7 +105,7 @@ func split(cat *catalog.Catalog, k key, cases []*Case, maxCases int) ([]Cell, er
 		}
 		last := len(out) - 1
 		if last < 0 || len(out[last].CaseIDs) == maxCases || minutes(spent+need) > MaxCellMinutes {
-			out = append(out, newCell(p, k, len(out)+1))
+			out = append(out, newCell(p, cat.Backend(k.backend), k, len(out)+1))
 			last, spent = len(out)-1, 0
 		}
 		spent += need
@@ -118,7 +118,7 @@ func split(cat *catalog.Catalog, k key, cases []*Case, maxCases int) ([]Cell, er
 // minutes is the job timeout for an estimate: twice as long, and the overhead.
 func minutes(seconds float64) int { return overheadMinutes + int(math.Ceil(2*seconds/60)) }
 
-func newCell(p *catalog.Platform, k key, number int) Cell {
+func newCell(p *catalog.Platform, b *catalog.Backend, k key, number int) Cell {
 	id := k.id()
 	if number > 1 {
 		id = slug(id, "c"+strconv.Itoa(number))
@@ -126,6 +126,7 @@ func newCell(p *catalog.Platform, k key, number int) Cell {
 	return Cell{
 		ID: id, SKU: k.sku, Backend: k.backend, Family: k.family, Mode: k.mode,
 		Runner: p.Runner, Arch: p.CPU, Launcher: p.Launch.Launcher, Container: p.Launch.Container, Image: p.Image,
+		Vendor: p.Vendor, Product: p.Product, DeviceArch: p.Arch, Maturity: b.Maturity, Retries: b.Retries,
 		Nodes: k.nodes, GPUsPerNode: p.GPUsPerNode, ScaleUpDomain: p.ScaleUp.Domain,
 	}
 }

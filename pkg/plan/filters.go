@@ -88,6 +88,15 @@ func list(words []string) string {
 	return "; they have " + strings.Join(words, ", ")
 }
 
+// Sizes returns the EP degrees and the world sizes that any suite has, ascending.
+func Sizes(cat *catalog.Catalog) (degrees, worlds []int) {
+	suites := make([]*catalog.Suite, len(cat.Suites))
+	for i := range cat.Suites {
+		suites[i] = &cat.Suites[i]
+	}
+	return sweep(cat, suites)
+}
+
 // sweep returns the EP degrees and the world sizes of suites, ascending.
 func sweep(cat *catalog.Catalog, suites []*catalog.Suite) (degrees, worlds []int) {
 	for _, s := range suites {

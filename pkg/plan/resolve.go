@@ -93,6 +93,9 @@ func (r *resolver) add(c Case, repeats int, disposition, reason, detail string) 
 			continue
 		}
 		q := Requested{SKU: c.SKU, Disposition: disposition, Case: c}
+		if disposition == Runnable {
+			q.BudgetSeconds = budgetSeconds(r.cat, &c)
+		}
 		if reason != "" {
 			q.Reason = &reason
 		}

@@ -9,8 +9,17 @@ type CollectiveDocument struct {
 
 // CollectiveWorkload says which sizes were measured and which were not, and why.
 type CollectiveWorkload struct {
-	SizesMeasured []int64       `json:"sizes_measured"`
+	SizesMeasured []int64       `json:"sizes_measured"` // as they were asked for
 	SizesDropped  []DroppedSize `json:"sizes_dropped"`
+	// Excluded lists the timing modes and placements that were asked for and do
+	// not exist for this op or on this device.
+	Excluded []Exclusion `json:"excluded"`
+}
+
+// Exclusion is a timing mode or a placement that does not exist here.
+type Exclusion struct {
+	What   string `json:"what"`   // graph, in_place, …
+	Reason string `json:"reason"` // from the closed list
 }
 
 // DroppedSize is a size that was asked for and not measured.
@@ -43,10 +52,16 @@ type CollectiveMeasurement struct {
 // they are never compared with each other. Times are microseconds, bandwidths
 // GB/s = 1e9 bytes per second.
 type CollectiveRow struct {
-	Bytes     int64  `json:"bytes"` // nccl-tests' size column
+	// Requested is the size of the case; Bytes is what of it was moved, nccl-tests'
+	// size column: whole elements, and whole 16 bytes per rank where ranks have
+	// parts of a buffer.
+	Requested int64  `json:"requested_bytes"`
+	Bytes     int64  `json:"bytes"`
 	Count     int64  `json:"count"` // nccl-tests' count column: elements (per rank for the gathering ops)
 	Placement string `json:"placement"`
-	Complete  bool   `json:"complete"`
+	// Slots is the number of buffers that the iterations rotate over; 1 reuses one.
+	Slots    int  `json:"buffer_slots"`
+	Complete bool `json:"complete"` // false: the case ended before all samples of this row were taken
 	// Pipelined is host time of back-to-back operations divided by their number,
 	// one figure per trial, maximum over ranks: comparable with nccl-tests.
 	Pipelined *Timing `json:"pipelined,omitempty"`

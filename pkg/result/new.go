@@ -74,7 +74,7 @@ func New(c plan.Case, a Attempt) (Document, error) {
 		head.Identity.CaseFactors = CaseFactors{SKU: c.SKU, Case: c}
 		return &CollectiveDocument{
 			Envelope: head,
-			Workload: CollectiveWorkload{SizesMeasured: []int64{}, SizesDropped: []DroppedSize{}},
+			Workload: CollectiveWorkload{SizesMeasured: []int64{}, SizesDropped: []DroppedSize{}, Excluded: []Exclusion{}},
 			Measurement: CollectiveMeasurement{
 				Op: c.Op, DType: c.Precision, RedOp: c.RedOp, Root: c.Root,
 				Buffers: c.Buffers, Registration: c.Registration, Rows: []CollectiveRow{},

@@ -30,6 +30,7 @@ const (
 	ReasonUnchecked      Reason = "check-did-not-run"
 	ReasonUnpublishable  Reason = "unpublishable"   // what was measured held something private
 	ReasonMemoryForSize  Reason = "memory-for-size" // a size dropped from the ladder
+	ReasonSizeTooSmall   Reason = "size-too-small"  // a size that leaves a rank without an element
 	ReasonTokenCapacity  Reason = "backend-token-capacity"
 	ReasonPlatformNoCell Reason = "backend-platform-unsupported"
 )
@@ -39,7 +40,8 @@ func Reasons() []Reason {
 	return []Reason{
 		ReasonSemantics, ReasonTimeout, ReasonSkipped, ReasonRankDied, ReasonLibrary, ReasonNoLibrary,
 		ReasonNoSymbol, ReasonDevice, ReasonMemory, ReasonRefused, ReasonEnvironment, ReasonInternal,
-		ReasonNonFinite, ReasonUnchecked, ReasonUnpublishable, ReasonMemoryForSize, ReasonTokenCapacity,
+		ReasonNonFinite, ReasonUnchecked, ReasonUnpublishable, ReasonMemoryForSize, ReasonSizeTooSmall,
+		ReasonTokenCapacity,
 		ReasonPlatformNoCell,
 	}
 }

@@ -226,7 +226,7 @@ func (p *problems) collective(d *CollectiveDocument) {
 	}
 	m := d.Measurement
 	p.check(m.Rows != nil, "measurement.rows is null, must be a list")
-	p.check(d.Workload.SizesMeasured != nil && d.Workload.SizesDropped != nil, "workload has a null list of sizes")
+	p.check(d.Workload.SizesMeasured != nil && d.Workload.SizesDropped != nil && d.Workload.Excluded != nil, "workload has a null list")
 	p.check(m.Op == id.Case.Op && m.DType == id.Case.Precision && m.RedOp == id.Case.RedOp && m.Root == id.Case.Root && m.Buffers == id.Case.Buffers,
 		"measurement is not of the op, type, reduction, root and buffers of the case")
 	for _, s := range d.Workload.SizesDropped {
@@ -234,10 +234,15 @@ func (p *problems) collective(d *CollectiveDocument) {
 			p.add("workload.sizes_dropped[%d]: %w", s.Bytes, err)
 		}
 	}
+	for _, x := range d.Workload.Excluded {
+		if err := CheckReason(x.Reason); err != nil {
+			p.add("workload.excluded[%s]: %w", x.What, err)
+		}
+	}
 	var bad []string
 	for _, r := range m.Rows {
 		at := fmt.Sprintf("measurement.rows[%d bytes, %s]", r.Bytes, r.Placement)
-		p.check(slices.Contains(id.Case.Sizes, r.Bytes) && slices.Contains(id.Case.Placements, r.Placement), "%s was not asked for", at)
+		p.check(slices.Contains(id.Case.Sizes, r.Requested) && r.Bytes <= r.Requested && slices.Contains(id.Case.Placements, r.Placement), "%s was not asked for", at)
 		for mode, t := range map[string]*Timing{"pipelined": r.Pipelined, "per_iteration": r.PerIteration, "graph": r.Graph} {
 			if t == nil {
 				continue

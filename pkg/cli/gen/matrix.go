@@ -1,7 +1,8 @@
 package gen
 
 import (
-	"github.com/sethvargo/go-githubactions"
+	"fmt"
+
 	"github.com/spf13/cobra"
 
 	"github.com/collectivex/collectivex/pkg/cli"
@@ -52,19 +53,16 @@ is no error; a name that nobody knows is one.`,
 	return cmd
 }
 
-// setOutputs sets the step's outputs. Without the runner's output file there is
-// nowhere to set them.
+// setOutputs sets the outputs of the step.
 func setOutputs(s cli.Streams, m *plan.Matrix) error {
-	if s.Getenv("GITHUB_OUTPUT") == "" {
-		return cli.EnvironmentError("--github-output needs GITHUB_OUTPUT, which the Actions runner sets")
-	}
 	outputs, err := m.Outputs()
 	if err != nil {
 		return cli.UsageError("%w", err)
 	}
-	action := githubactions.New(githubactions.WithGetenv(s.Getenv), githubactions.WithWriter(s.Out))
 	for _, o := range outputs {
-		action.SetOutput(o.Name, o.Value)
+		if err := s.SetOutput(o.Name, o.Value); err != nil {
+			return fmt.Errorf("--github-output: %w", err)
+		}
 	}
 	return nil
 }

@@ -159,7 +159,7 @@ func Collective(c plan.Case, a result.Attempt) *result.CollectiveDocument {
 				AlgBW: float64(size) / us / 1e3, BusBW: float64(size) / us / 1e3, RankP50: []float64{us, us},
 			}
 			d.Measurement.Rows = append(d.Measurement.Rows, result.CollectiveRow{
-				Bytes: size, Count: size / 4, Placement: placement, Complete: true,
+				Requested: size, Bytes: size, Count: size / 4, Placement: placement, Slots: 1, Complete: true,
 				Pipelined: timing, PerIteration: timing,
 				Check: result.Check{Passed: true, Checked: 2 * size / 4},
 			})

@@ -1,0 +1,54 @@
+package host
+
+import (
+	"fmt"
+	"slices"
+)
+
+// heap hands out ranges of a segment, first fit.
+type heap struct {
+	bytes int64
+	used  map[int64]int64 // offset → bytes
+}
+
+const (
+	smallAlign = 4096
+	largeAlign = 2 << 20 // so that huge pages can serve large ranges
+)
+
+// take returns the offset of a free range.
+func (h *heap) take(bytes int64) (int64, error) {
+	align := int64(smallAlign)
+	if bytes >= largeAlign {
+		align = largeAlign
+	}
+	starts := make([]int64, 0, len(h.used))
+	for at := range h.used {
+		starts = append(starts, at)
+	}
+	slices.Sort(starts)
+	var at int64
+	for _, start := range starts {
+		if at+bytes <= start {
+			break
+		}
+		at = roundUp(start+h.used[start], align)
+	}
+	if at+bytes > h.bytes {
+		return 0, fmt.Errorf("%d bytes do not fit the heap of %d bytes", bytes, h.bytes)
+	}
+	h.used[at] = bytes
+	return at, nil
+}
+
+// drop frees the range at offset and returns its bytes.
+func (h *heap) drop(at int64) (int64, error) {
+	bytes, ok := h.used[at]
+	if !ok {
+		return 0, fmt.Errorf("no allocation begins at offset %d", at)
+	}
+	delete(h.used, at)
+	return bytes, nil
+}
+
+func roundUp(n, to int64) int64 { return (n + to - 1) / to * to }

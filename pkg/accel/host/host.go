@@ -1,0 +1,242 @@
+// Package host is the accelerator of a machine without one: device memory is
+// host memory that the ranks of the machine share, streams run inline and
+// events read the monotonic clock. Its device index is the local rank.
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+	"unsafe"
+
+	"github.com/collectivex/collectivex/pkg/accel"
+	"golang.org/x/sys/unix"
+)
+
+// maxHeap bounds the address space that a device and each of its peers reserve.
+const maxHeap = 64 << 30
+
+// Device is one rank's share of the host.
+type Device struct {
+	machine machine
+	info    accel.Info
+	segment *Segment
+	heap    heap
+	cpus    []int
+	pinned  bool
+	numa    int
+	hosted  map[unsafe.Pointer]int64 // AllocHost
+}
+
+var _ accel.Device = (*Device)(nil)
+
+// Open returns the device of one of localWorld ranks on this host. Where every
+// rank can have a processor of its own, the calling OS thread, which the caller
+// must have locked, stays on that of localRank from now on.
+func Open(localRank, localWorld int) (*Device, error) {
+	d, err := open(machine{root: "/"}, localRank, localWorld)
+	if err != nil {
+		return nil, fmt.Errorf("host device %d: %w", localRank, err)
+	}
+	return d, nil
+}
+
+func open(m machine, localRank, localWorld int) (*Device, error) {
+	if localRank < 0 || localRank >= localWorld {
+		return nil, fmt.Errorf("local rank %d of %d", localRank, localWorld)
+	}
+	cpus, err := allowedCPUs()
+	if err != nil {
+		return nil, err
+	}
+	d := &Device{machine: m, cpus: cpus, numa: -1, hosted: map[unsafe.Pointer]int64{}}
+	if localWorld <= len(cpus) {
+		d.cpus = cpus[localRank : localRank+1]
+		if err := pin(d.cpus[0]); err != nil {
+			return nil, err
+		}
+		d.pinned = true
+		d.numa = m.numaNode(d.cpus[0])
+	}
+	_, total, err := m.memory()
+	if err != nil {
+		return nil, err
+	}
+	d.info = accel.Info{
+		Vendor: "host", Product: m.product(), Arch: arch(), Runtime: m.kernel(),
+		L2Bytes: m.lastLevelCache(d.cpus[0]), TotalBytes: total, SharedHostMem: true,
+	}
+	d.heap = heap{bytes: roundUp(min(total, maxHeap), pageBytes), used: map[int64]int64{}}
+	if d.segment, err = NewSegment("cxrun-heap", d.heap.bytes); err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+// CPUs lists the processors this rank runs on; pinned says that it is one of its own.
+func (d *Device) CPUs() (cpus []int, pinned bool) { return d.cpus, d.pinned }
+
+// NUMANode is the node of a pinned rank, else −1.
+func (d *Device) NUMANode() int { return d.numa }
+
+// Segment is the memory that Alloc hands out parts of.
+func (d *Device) Segment() *Segment { return d.segment }
+
+// Info implements accel.Device.
+func (d *Device) Info() accel.Info { return d.info }
+
+// Memory implements accel.Device. All ranks of the host share what is free.
+func (d *Device) Memory() (free, total int64, err error) { return d.machine.memory() }
+
+// Alloc implements accel.Device. The memory is zero and takes no page fault.
+func (d *Device) Alloc(bytes int64) (accel.Ptr, error) {
+	if bytes <= 0 {
+		return 0, fmt.Errorf("allocate %d bytes of device memory", bytes)
+	}
+	at, err := d.heap.take(bytes)
+	if err != nil {
+		return 0, err
+	}
+	if err := d.segment.Populate(at, bytes); err != nil {
+		_, _ = d.heap.drop(at)
+		return 0, err
+	}
+	return d.base().Add(at), nil
+}
+
+func (d *Device) base() accel.Ptr { return accel.Ptr(uintptr(d.segment.base)) }
+
+// Free implements accel.Device.
+func (d *Device) Free(p accel.Ptr) error {
+	at := int64(p - d.base())
+	bytes, err := d.heap.drop(at)
+	if err != nil {
+		return fmt.Errorf("free device memory: %w", err)
+	}
+	return d.segment.release(at, roundUp(bytes, pageBytes))
+}
+
+// AllocHost implements accel.Device.
+func (d *Device) AllocHost(bytes int64) (unsafe.Pointer, error) {
+	p, err := unix.MmapPtr(-1, 0, nil, uintptr(bytes), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_POPULATE)
+	if err != nil {
+		return nil, fmt.Errorf("allocate %d bytes of host memory: %w", bytes, err)
+	}
+	d.hosted[p] = bytes
+	return p, nil
+}
+
+// FreeHost implements accel.Device.
+func (d *Device) FreeHost(p unsafe.Pointer) error {
+	bytes, ok := d.hosted[p]
+	if !ok {
+		return errors.New("free host memory: not an allocation of this device")
+	}
+	delete(d.hosted, p)
+	return unix.MunmapPtr(p, uintptr(bytes))
+}
+
+// Bytes is device memory as a slice. It is valid until it is freed.
+func Bytes(p accel.Ptr, bytes int64) []byte {
+	return unsafe.Slice((*byte)(pointer(p)), bytes)
+}
+
+// pointer turns an address outside Go's heap into a pointer. Inlined, it makes
+// the compiler of Go 1.26 fail on copies of a constant length.
+//
+//go:noinline
+func pointer(p accel.Ptr) unsafe.Pointer { return *(*unsafe.Pointer)(unsafe.Pointer(&p)) }
+
+// CopyIn implements accel.Device.
+func (d *Device) CopyIn(_ accel.Stream, dst accel.Ptr, src unsafe.Pointer, bytes int64) error {
+	copy(Bytes(dst, bytes), unsafe.Slice((*byte)(src), bytes))
+	return nil
+}
+
+// CopyOut implements accel.Device.
+func (d *Device) CopyOut(_ accel.Stream, dst unsafe.Pointer, src accel.Ptr, bytes int64) error {
+	copy(unsafe.Slice((*byte)(dst), bytes), Bytes(src, bytes))
+	return nil
+}
+
+// Copy implements accel.Device.
+func (d *Device) Copy(_ accel.Stream, dst, src accel.Ptr, bytes int64) error {
+	copy(Bytes(dst, bytes), Bytes(src, bytes))
+	return nil
+}
+
+// Set implements accel.Device.
+func (d *Device) Set(_ accel.Stream, dst accel.Ptr, value byte, bytes int64) error {
+	buf := Bytes(dst, bytes)
+	for i := range buf {
+		buf[i] = value
+	}
+	return nil
+}
+
+// NewStream implements accel.Device.
+func (d *Device) NewStream() (accel.Stream, error) { return stream{}, nil }
+
+// NewEvent implements accel.Device.
+func (d *Device) NewEvent() (accel.Event, error) { return &event{}, nil }
+
+// Elapsed implements accel.Device.
+func (d *Device) Elapsed(start, end accel.Event) (float64, error) {
+	from, to := start.(*event).at, end.(*event).at
+	if from == 0 || to == 0 {
+		return 0, errors.New("elapsed: an event was never recorded")
+	}
+	return float64(to-from) / float64(time.Microsecond), nil
+}
+
+// Synchronize implements accel.Device.
+func (d *Device) Synchronize() error { return nil }
+
+// Compile implements accel.Device: there is no run-time compiler.
+func (d *Device) Compile(context.Context, string, string) (accel.Module, error) {
+	return nil, fmt.Errorf("host kernels: %w", accel.ErrUnsupported)
+}
+
+// Close implements accel.Device. Memory that is still allocated goes with it.
+func (d *Device) Close() error {
+	err := d.segment.Close()
+	for p, bytes := range d.hosted {
+		err = errors.Join(err, unix.MunmapPtr(p, uintptr(bytes)))
+	}
+	clear(d.hosted)
+	return err
+}
+
+// stream runs its work inline, so that it is always done.
+type stream struct{}
+
+func (stream) Handle() uintptr { return 0 }
+
+func (stream) Record(e accel.Event) error {
+	e.(*event).at = time.Since(epoch)
+	return nil
+}
+
+func (stream) Synchronize() error   { return nil }
+func (stream) Query() (bool, error) { return true, nil }
+
+func (stream) BeginCapture() error {
+	return fmt.Errorf("host graphs: %w", accel.ErrUnsupported)
+}
+
+func (stream) EndCapture() (accel.Graph, error) {
+	return nil, fmt.Errorf("host graphs: %w", accel.ErrUnsupported)
+}
+
+func (stream) Close() error { return nil }
+
+// epoch makes an event a reading of the monotonic clock alone, which is cheaper
+// than time.Now.
+var epoch = time.Now()
+
+// event is the time since epoch, 0 before it is recorded.
+type event struct{ at time.Duration }
+
+func (*event) Handle() uintptr { return 0 }
+func (*event) Close() error    { return nil }

@@ -1,0 +1,27 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/sethvargo/go-githubactions"
+)
+
+// SetOutput sets an output of the Actions step this program runs in. It is an
+// EnvironmentError where there is no such step.
+func (s Streams) SetOutput(name, value string) (err error) {
+	const variable = "GITHUB_OUTPUT"
+	if s.Getenv(variable) == "" {
+		return EnvironmentError("%s is not set: this is no step of an Actions job", variable)
+	}
+	if strings.Contains(value, "_GitHubActionsFileCommandDelimeter_") {
+		return fmt.Errorf("output %s contains the delimiter of output files", name)
+	}
+	defer func() { // the library panics where the file cannot be written
+		if r := recover(); r != nil {
+			err = fmt.Errorf("output %s: %v", name, r)
+		}
+	}()
+	githubactions.New(githubactions.WithGetenv(s.Getenv), githubactions.WithWriter(s.Out)).SetOutput(name, value)
+	return nil
+}

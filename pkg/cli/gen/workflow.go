@@ -1,0 +1,96 @@
+package gen
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/collectivex/collectivex/pkg/cli"
+	"github.com/collectivex/collectivex/pkg/workflow"
+)
+
+func newWorkflow(s cli.Streams) *cobra.Command {
+	var (
+		defs        cli.Definitions
+		out, source string
+		check       bool
+	)
+	cmd := &cobra.Command{
+		Use:   "workflow",
+		Short: "Emit the GitHub Actions workflow",
+		Long: `Emit the GitHub Actions workflow that resolves, runs and folds a sweep. Its
+inputs offer what the definitions have.
+
+In a repository other than CollectiveX's own, --source says which commit of
+CollectiveX the workflow builds.`,
+		Example: `  cxgen workflow
+  cxgen workflow --check
+  cxgen workflow --source collectivex/collectivex@0123456789abcdef0123456789abcdef01234567`,
+		Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			cat, err := defs.Load()
+			if err != nil {
+				return err
+			}
+			var from workflow.Source
+			if source != "" {
+				if from, err = workflow.ParseSource(source); err != nil {
+					return cli.UsageError("%w", err)
+				}
+			}
+			text, err := workflow.Emit(cat, from)
+			if err != nil {
+				return cli.UsageError("%w", err)
+			}
+			switch {
+			case check:
+				return checkFile(out, text)
+			case out == "-":
+				_, err := s.Out.Write(text)
+				return err
+			default:
+				return writeFile(out, text)
+			}
+		},
+	}
+	defs.AddFlag(cmd.Flags())
+	cmd.Flags().StringVarP(&out, "output", "o", workflow.File, "write to `FILE`; - is standard output")
+	cmd.Flags().BoolVar(&check, "check", false, "write nothing; exit 1 if FILE is not what would be written")
+	cmd.Flags().StringVar(&source, "source", "", "build CollectiveX from `REPO@SHA` instead of the workflow's own repository")
+	return cmd
+}
+
+// checkFile is an error where the file is not want.
+func checkFile(path string, want []byte) error {
+	got, err := os.ReadFile(path)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return fmt.Errorf("%s is missing; make it with the same command without --check", path)
+	case err != nil:
+		return err
+	case bytes.Equal(got, want):
+		return nil
+	}
+	line := 1 + bytes.Count(got[:common(got, want)], []byte("\n"))
+	return fmt.Errorf("%s:%d: not what the definitions say; make it anew with the same command without --check", path, line)
+}
+
+// common is the length of the common beginning of a and b.
+func common(a, b []byte) int {
+	n := 0
+	for n < len(a) && n < len(b) && a[n] == b[n] {
+		n++
+	}
+	return n
+}
+
+func writeFile(path string, text []byte) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(path, text, 0o644)
+}

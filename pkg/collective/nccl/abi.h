@@ -1,0 +1,140 @@
+// The NCCL C ABI as declared by this project: types, the function table that
+// dlsym fills, and the loops that run many operations in one call from Go.
+// Enum values and layouts are those of NCCL 2.x; nothing here is a vendor header.
+#ifndef CX_NCCL_ABI_H
+#define CX_NCCL_ABI_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+// A unique id is passed by value, so its type has to have its true size.
+typedef struct { char bytes[128]; } cx_nccl_id;
+
+// ncclConfig_t as of 2.30, 96 bytes. A library reads no more of it than it knows.
+typedef struct {
+	size_t size;
+	uint32_t magic;
+	uint32_t version;
+	int32_t blocking;
+	int32_t cgaClusterSize;
+	int32_t minCTAs;
+	int32_t maxCTAs;
+	const char *netName;
+	int32_t splitShare;
+	int32_t trafficClass;
+	const char *commName;
+	int32_t collnetEnable;
+	int32_t CTAPolicy;
+	int32_t shrinkShare;
+	int32_t nvlsCTAs;
+	int32_t nChannelsPerNetPeer;
+	int32_t nvlinkCentricSched;
+	int32_t graphUsageMode;
+	int32_t numRmaCtx;
+	int32_t maxP2pPeers;
+	int32_t graphStreamOrdering;
+} cx_nccl_config;
+
+typedef void *cx_comm;   // ncclComm_t
+typedef void *cx_stream; // cudaStream_t, hipStream_t
+typedef void *cx_window; // ncclWindow_t
+
+// name, return type, parameters. The symbol is the name with "nccl" before it.
+#define CX_NCCL_FUNCTIONS(X) \
+	X(GetVersion, int, (int *)) \
+	X(GetErrorString, const char *, (int)) \
+	X(GetLastError, const char *, (cx_comm)) \
+	X(GetUniqueId, int, (cx_nccl_id *)) \
+	X(CommInitRank, int, (cx_comm *, int, cx_nccl_id, int)) \
+	X(CommInitRankConfig, int, (cx_comm *, int, cx_nccl_id, int, cx_nccl_config *)) \
+	X(CommFinalize, int, (cx_comm)) \
+	X(CommDestroy, int, (cx_comm)) \
+	X(CommAbort, int, (cx_comm)) \
+	X(CommGetAsyncError, int, (cx_comm, int *)) \
+	X(CommSplit, int, (cx_comm, int, int, cx_comm *, cx_nccl_config *)) \
+	X(CommCount, int, (cx_comm, int *)) \
+	X(CommUserRank, int, (cx_comm, int *)) \
+	X(MemAlloc, int, (void **, size_t)) \
+	X(MemFree, int, (void *)) \
+	X(CommRegister, int, (cx_comm, void *, size_t, void **)) \
+	X(CommDeregister, int, (cx_comm, void *)) \
+	X(CommWindowRegister, int, (cx_comm, void *, size_t, cx_window *, int)) \
+	X(CommWindowDeregister, int, (cx_comm, cx_window)) \
+	X(AllReduce, int, (const void *, void *, size_t, int, int, cx_comm, cx_stream)) \
+	X(ReduceScatter, int, (const void *, void *, size_t, int, int, cx_comm, cx_stream)) \
+	X(AllGather, int, (const void *, void *, size_t, int, cx_comm, cx_stream)) \
+	X(Broadcast, int, (const void *, void *, size_t, int, int, cx_comm, cx_stream)) \
+	X(Reduce, int, (const void *, void *, size_t, int, int, int, cx_comm, cx_stream)) \
+	X(AlltoAll, int, (const void *, void *, size_t, int, cx_comm, cx_stream)) \
+	X(AllToAll, int, (const void *, void *, size_t, int, cx_comm, cx_stream)) \
+	X(AlltoAllv, int, (const void *, const size_t *, const size_t *, void *, const size_t *, const size_t *, int, cx_comm, cx_stream)) \
+	X(AllToAllv, int, (const void *, const size_t *, const size_t *, void *, const size_t *, const size_t *, int, cx_comm, cx_stream)) \
+	X(Gather, int, (const void *, void *, size_t, int, int, cx_comm, cx_stream)) \
+	X(Scatter, int, (const void *, void *, size_t, int, int, cx_comm, cx_stream)) \
+	X(Send, int, (const void *, size_t, int, int, cx_comm, cx_stream)) \
+	X(Recv, int, (void *, size_t, int, int, cx_comm, cx_stream)) \
+	X(GroupStart, int, (void)) \
+	X(GroupEnd, int, (void)) \
+	X(RedOpCreatePreMulSum, int, (int *, void *, int, int, cx_comm)) \
+	X(RedOpDestroy, int, (int, cx_comm))
+
+// The table: a NULL entry is a symbol that the library lacks.
+typedef struct {
+#define CX_FIELD(name, ret, params) ret (*name) params;
+	CX_NCCL_FUNCTIONS(CX_FIELD)
+#undef CX_FIELD
+} cx_nccl;
+
+// How many entries the table has, and the symbol of entry i.
+int cx_nccl_count(void);
+const char *cx_nccl_symbol(int i);
+// cx_nccl_set fills entry i.
+void cx_nccl_set(cx_nccl *f, int i, void *address);
+
+// How one operation is done: the entry point, or the grouped form that stands
+// in for it where the library has none.
+enum {
+	CX_ALL_REDUCE,
+	CX_ALL_GATHER,
+	CX_REDUCE_SCATTER,
+	CX_BROADCAST,
+	CX_REDUCE,
+	CX_ALLTOALL,          // ncclAlltoAll
+	CX_ALLTOALL_OLD,      // ncclAllToAll
+	CX_ALLTOALL_GROUPED,  // grouped send/recv
+	CX_ALLTOALLV,         // ncclAlltoAllv
+	CX_ALLTOALLV_OLD,     // ncclAllToAllv
+	CX_ALLTOALLV_GROUPED, // grouped send/recv
+	CX_GATHER,
+	CX_GATHER_GROUPED,
+	CX_SCATTER,
+	CX_SCATTER_GROUPED,
+	CX_SENDRECV,          // ring: send to rank+1, receive from rank-1
+	CX_HYPERCUBE,         // all-gather in log2(n) exchanges
+	CX_PAIR,              // one message from rank root to rank peer
+};
+
+// One operation. count is elements as the entry point takes them; dtype and
+// redop are the library's values. Addresses are device memory, which Go holds
+// as numbers.
+typedef struct {
+	uintptr_t send;
+	uintptr_t recv;
+	size_t count;
+	int32_t how;
+	int32_t dtype;
+	int32_t redop;
+	int32_t root;
+	int32_t peer;
+	int32_t width; // bytes of one element
+} cx_call;
+
+// cx_nccl_enqueue enqueues n operations on the stream and returns the first
+// result that is not success, with its index in *at. With group > 1 every
+// group consecutive operations are one group call. vector is of the operations
+// of unequal parts: 4*nranks values in elements, send counts, send
+// displacements, receive counts, receive displacements.
+int cx_nccl_enqueue(const cx_nccl *f, cx_comm comm, int rank, int nranks, uintptr_t stream,
+                    const size_t *vector, const cx_call *calls, int n, int group, int *at);
+
+#endif

@@ -1,0 +1,159 @@
+package nccl
+
+/*
+#include <stdlib.h>
+#include "abi.h"
+
+static int cx_CommInitRank(const cx_nccl *f, cx_comm *c, int n, const cx_nccl_id *id, int rank) {
+	return f->CommInitRank(c, n, *id, rank);
+}
+static int cx_CommInitRankConfig(const cx_nccl *f, cx_comm *c, int n, const cx_nccl_id *id, int rank, cx_nccl_config *config) {
+	return f->CommInitRankConfig(c, n, *id, rank, config);
+}
+static int cx_CommSplit(const cx_nccl *f, cx_comm c, int color, int key, cx_comm *to, cx_nccl_config *config) {
+	return f->CommSplit(c, color, key, to, config);
+}
+static int cx_CommFinalize(const cx_nccl *f, cx_comm c) { return f->CommFinalize(c); }
+static int cx_CommDestroy(const cx_nccl *f, cx_comm c) { return f->CommDestroy(c); }
+static int cx_CommAbort(const cx_nccl *f, cx_comm c) { return f->CommAbort(c); }
+static int cx_CommGetAsyncError(const cx_nccl *f, cx_comm c, int *r) { return f->CommGetAsyncError(c, r); }
+static int cx_CommCount(const cx_nccl *f, cx_comm c, int *n) { return f->CommCount(c, n); }
+static int cx_CommUserRank(const cx_nccl *f, cx_comm c, int *r) { return f->CommUserRank(c, r); }
+static int cx_RedOpCreatePreMulSum(const cx_nccl *f, int *op, void *scalar, int dtype, cx_comm c) {
+	return f->RedOpCreatePreMulSum(op, scalar, dtype, 1, c);
+}
+static int cx_RedOpDestroy(const cx_nccl *f, int op, cx_comm c) { return f->RedOpDestroy(op, c); }
+*/
+import "C"
+
+import (
+	"errors"
+	"unsafe"
+)
+
+// Communicator is one rank's end of a group. It belongs to the device that was current
+// when it was made.
+type Communicator struct {
+	lib    *Library
+	handle C.cx_comm
+	rank   int
+	world  int
+	calls  []C.cx_call // what one Enqueue passes to C, reused
+	vector *C.size_t   // see Vector; nil until it is set
+}
+
+// Init joins the group of world ranks that id names. All ranks call it; it
+// returns when the group stands.
+func (l *Library) Init(id ID, rank, world int, config Config) (*Communicator, error) {
+	c := &Communicator{lib: l, rank: rank, world: world}
+	cid := (*C.cx_nccl_id)(unsafe.Pointer(&id))
+	if !l.has["ncclCommInitRankConfig"] {
+		err := l.check("ncclCommInitRank", rank, C.cx_CommInitRank(l.table, &c.handle, C.int(world), cid, C.int(rank)))
+		return c.made(err)
+	}
+	block := config.fill(l.Version)
+	err := l.check("ncclCommInitRankConfig", rank, C.cx_CommInitRankConfig(l.table, &c.handle, C.int(world), cid, C.int(rank), &block))
+	return c.made(err)
+}
+
+func (c *Communicator) made(err error) (*Communicator, error) {
+	if err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// NoColor takes part in a split without joining a new group.
+const NoColor = -1
+
+// Split makes a group of the ranks that give the same color, ordered by key.
+// All ranks call it; one with NoColor gets nil.
+func (c *Communicator) Split(color, key int, config Config) (*Communicator, error) {
+	if err := c.lib.need("ncclCommSplit"); err != nil {
+		return nil, err
+	}
+	to := &Communicator{lib: c.lib, rank: c.rank}
+	block := config.fill(c.lib.Version)
+	if err := c.check("ncclCommSplit", C.cx_CommSplit(c.lib.table, c.handle, C.int(color), C.int(key), &to.handle, &block)); err != nil {
+		return nil, err
+	}
+	if to.handle == nil {
+		return nil, nil
+	}
+	var rank, world C.int
+	err := errors.Join(
+		to.check("ncclCommUserRank", C.cx_CommUserRank(c.lib.table, to.handle, &rank)),
+		to.check("ncclCommCount", C.cx_CommCount(c.lib.table, to.handle, &world)))
+	to.rank, to.world = int(rank), int(world)
+	return to.made(err)
+}
+
+// Rank and World say which end of which group this is.
+func (c *Communicator) Rank() int  { return c.rank }
+func (c *Communicator) World() int { return c.world }
+
+// Close ends a communicator in order: all ranks have to call it.
+func (c *Communicator) Close() error {
+	if c.handle == nil {
+		return nil
+	}
+	defer c.forget()
+	if c.lib.has["ncclCommFinalize"] {
+		if err := c.check("ncclCommFinalize", C.cx_CommFinalize(c.lib.table, c.handle)); err != nil {
+			return errors.Join(err, c.Abort())
+		}
+	}
+	return c.check("ncclCommDestroy", C.cx_CommDestroy(c.lib.table, c.handle))
+}
+
+// Abort ends a communicator after an error; work in flight stops.
+func (c *Communicator) Abort() error {
+	if c.handle == nil {
+		return nil
+	}
+	defer c.forget()
+	if err := c.lib.need("ncclCommAbort"); err != nil {
+		return err
+	}
+	return c.check("ncclCommAbort", C.cx_CommAbort(c.lib.table, c.handle))
+}
+
+func (c *Communicator) forget() {
+	C.free(unsafe.Pointer(c.vector))
+	c.handle, c.vector = nil, nil
+}
+
+// AsyncError returns the error that work in flight met, if any.
+func (c *Communicator) AsyncError() error {
+	if !c.lib.has["ncclCommGetAsyncError"] {
+		return nil
+	}
+	var r C.int
+	if result := C.cx_CommGetAsyncError(c.lib.table, c.handle, &r); result != 0 {
+		return c.check("ncclCommGetAsyncError", result)
+	}
+	if Result(r) == InProgress {
+		return nil
+	}
+	return c.check("asynchronous error", r)
+}
+
+func (c *Communicator) check(call string, result C.int) error {
+	return c.lib.check(call, c.rank, result)
+}
+
+// NewPreMulSum makes a reduction that multiplies this rank's input by the
+// scalar, given as the bits of one element, before the sum.
+func (c *Communicator) NewPreMulSum(dtype int, scalar uint64) (op int, err error) {
+	if err := c.lib.need("ncclRedOpCreatePreMulSum"); err != nil {
+		return 0, err
+	}
+	var made C.int
+	err = c.check("ncclRedOpCreatePreMulSum", C.cx_RedOpCreatePreMulSum(c.lib.table, &made, unsafe.Pointer(&scalar), C.int(dtype), c.handle))
+	return int(made), err
+}
+
+// FreePreMulSum gives a reduction back.
+func (c *Communicator) FreePreMulSum(op int) error {
+	return c.check("ncclRedOpDestroy", C.cx_RedOpDestroy(c.lib.table, C.int(op), c.handle))
+}

@@ -1,0 +1,182 @@
+// Package nccl speaks the NCCL C ABI, whoever implements it: NCCL, RCCL or
+// MSCCL++. Libraries are opened while the program runs; what one lacks is
+// known by its symbols, not by its version.
+package nccl
+
+/*
+#include <stdlib.h>
+#include "abi.h"
+
+static int cx_GetVersion(const cx_nccl *f, int *v) { return f->GetVersion(v); }
+static int cx_GetUniqueId(const cx_nccl *f, cx_nccl_id *id) { return f->GetUniqueId(id); }
+static const char *cx_GetLastError(const cx_nccl *f) { return f->GetLastError(NULL); }
+*/
+import "C"
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"unsafe"
+
+	"github.com/collectivex/collectivex/pkg/dl"
+)
+
+// Kind names an implementation.
+type Kind string
+
+// The implementations.
+const (
+	NCCL    Kind = "nccl"
+	RCCL    Kind = "rccl"
+	MSCCLPP Kind = "mscclpp"
+)
+
+var searches = map[Kind]dl.Search{
+	NCCL: {What: "NCCL", Env: "CX_NCCL_LIB", Names: []string{
+		"libnccl.so.2", "/usr/lib/*-linux-gnu/libnccl.so.2", "/usr/local/lib/libnccl.so.2",
+	}},
+	RCCL: {What: "RCCL", Env: "CX_RCCL_LIB", Names: []string{
+		"librccl.so.1", "/opt/rocm/lib/librccl.so.1", "/opt/rocm-*/lib/librccl.so.1",
+	}},
+}
+
+// IDBytes is the size of a unique id.
+const IDBytes = 128
+
+// ID is a unique id: what the ranks of one communicator have in common.
+type ID [IDBytes]byte
+
+// Library is one loaded implementation.
+type Library struct {
+	lib   *dl.Library
+	table *C.cx_nccl
+	// Kind is what the library is, not what was asked for.
+	Kind Kind
+	// Version is the code that ncclGetVersion returned.
+	Version Version
+	has     map[string]bool
+}
+
+// ErrNotKind is wrapped by the error that says that a library was found and is
+// another one than asked for.
+var ErrNotKind = errors.New("another library")
+
+// Open opens the library of a kind, where the environment or the loader says it is.
+func Open(kind Kind) (*Library, error) {
+	search, ok := searches[kind]
+	if !ok {
+		return nil, fmt.Errorf("no library is known for %q", kind)
+	}
+	lib, err := search.Open()
+	if err != nil {
+		return nil, err
+	}
+	l, err := bind(lib)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", search.What, err)
+	}
+	if l.Kind != kind {
+		return nil, fmt.Errorf("%s: %w: %s is %s %s; set %s to the library meant", search.What, ErrNotKind, filepath.Base(lib.Path()), l.Kind, l.VersionString(), search.Env)
+	}
+	return l, nil
+}
+
+// required are the symbols without which a library is none of this ABI.
+var required = []string{"ncclGetVersion", "ncclGetUniqueId", "ncclCommInitRank", "ncclCommDestroy", "ncclGroupStart", "ncclGroupEnd"}
+
+func bind(lib *dl.Library) (*Library, error) {
+	l := &Library{lib: lib, has: map[string]bool{}}
+	l.table = (*C.cx_nccl)(C.calloc(1, C.size_t(unsafe.Sizeof(C.cx_nccl{}))))
+	for i := range int(C.cx_nccl_count()) {
+		name := C.GoString(C.cx_nccl_symbol(C.int(i)))
+		address, err := lib.Symbol(name)
+		if err != nil {
+			continue
+		}
+		l.has[name] = true
+		C.cx_nccl_set(l.table, C.int(i), address)
+	}
+	for _, name := range required {
+		if err := l.need(name); err != nil {
+			C.free(unsafe.Pointer(l.table))
+			return nil, err
+		}
+	}
+	var v C.int
+	if err := l.check("ncclGetVersion", -1, C.cx_GetVersion(l.table, &v)); err != nil {
+		C.free(unsafe.Pointer(l.table))
+		return nil, err
+	}
+	l.Version = Version(v)
+	l.Kind = l.identify()
+	return l, nil
+}
+
+// identify tells the implementations apart. The version cannot: MSCCL++ counts
+// its own, which may come to look like an NCCL code.
+func (l *Library) identify() Kind {
+	name := l.lib.SOName()
+	if name == "" {
+		name = filepath.Base(l.lib.Path())
+	}
+	switch {
+	case strings.HasPrefix(name, "libmscclpp"):
+		return MSCCLPP
+	case strings.HasPrefix(name, "librccl"):
+		return RCCL
+	}
+	// A renamed file still shows what it is linked with.
+	if _, err := l.lib.Symbol(mscclppSymbol); err == nil {
+		return MSCCLPP
+	}
+	if _, err := l.lib.Symbol(rcclSymbol); err == nil {
+		return RCCL
+	}
+	return NCCL
+}
+
+const (
+	mscclppSymbol = "_ZN7mscclpp7versionB5cxx11Ev" // mscclpp::version()
+	rcclSymbol    = "ncclAllToAllv"                // never in NCCL
+)
+
+// Has reports whether the library has a symbol.
+func (l *Library) Has(symbol string) bool { return l.has[symbol] }
+
+// need returns an error that wraps dl.ErrNoSymbol when the library lacks symbol.
+func (l *Library) need(symbol string) error {
+	if l.has[symbol] {
+		return nil
+	}
+	return fmt.Errorf("%w: %s in %s", dl.ErrNoSymbol, symbol, filepath.Base(l.lib.Path()))
+}
+
+// VersionString is the version as its makers write it, such as 2.28.9.
+func (l *Library) VersionString() string { return l.Version.format(l.Kind) }
+
+// SOName, BuildID and Path say which file was loaded; Path is private.
+func (l *Library) SOName() string  { return l.lib.SOName() }
+func (l *Library) BuildID() string { return l.lib.BuildID() }
+func (l *Library) Path() string    { return l.lib.Path() }
+
+// NewID makes a unique id. One rank makes it, and all of them use it.
+func (l *Library) NewID() (ID, error) {
+	var id C.cx_nccl_id
+	err := l.check("ncclGetUniqueId", -1, C.cx_GetUniqueId(l.table, &id))
+	return *(*ID)(unsafe.Pointer(&id)), err
+}
+
+func (l *Library) check(call string, rank int, result C.int) error {
+	if result == 0 {
+		return nil
+	}
+	e := &Error{Call: call, Result: Result(result), Rank: rank}
+	if l.has["ncclGetLastError"] {
+		if text := C.cx_GetLastError(l.table); text != nil {
+			e.Detail = strings.Join(strings.Fields(C.GoString(text)), " ")
+		}
+	}
+	return e
+}

@@ -1,0 +1,116 @@
+package nccl
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/pkg/collective/nccl/nccltest"
+	"github.com/collectivex/collectivex/pkg/dl"
+)
+
+func TestVersion(t *testing.T) {
+	for _, c := range []struct {
+		code Version
+		kind Kind
+		want string
+	}{
+		{2304, NCCL, "2.3.4"},
+		{2804, NCCL, "2.8.4"},
+		{20903, NCCL, "2.9.3"},
+		{21403, RCCL, "2.14.3"},
+		{22809, NCCL, "2.28.9"},
+		{23007, NCCL, "2.30.7"},
+		{900, MSCCLPP, "0.9.0"},
+		{2304, MSCCLPP, "0.23.4"},
+		{10203, MSCCLPP, "1.2.3"},
+	} {
+		require.Equal(t, c.want, c.code.format(c.kind), "%d of %s", c.code, c.kind)
+	}
+}
+
+func TestOpenSaysWhatTheLibraryIs(t *testing.T) {
+	t.Setenv("CX_NCCL_LIB", nccltest.Build(t, t.TempDir(), nccltest.Variant{}))
+	t.Setenv("CX_RCCL_LIB", nccltest.Build(t, t.TempDir(), nccltest.Variant{RCCL: true}))
+
+	n, err := Open(NCCL)
+	require.NoError(t, err)
+	require.Equal(t, NCCL, n.Kind)
+	require.Equal(t, "2.28.9", n.VersionString())
+	require.Equal(t, "libnccl.so.2", n.SOName())
+	require.True(t, n.Has("ncclAlltoAll"))
+	require.False(t, n.Has("ncclAllToAll"))
+
+	// Both export the same names; neither may call into the other.
+	r, err := Open(RCCL)
+	require.NoError(t, err)
+	require.Equal(t, RCCL, r.Kind)
+	require.Equal(t, "2.22.3", r.VersionString())
+	require.True(t, r.Has("ncclAllToAllv"))
+	again, err := Open(NCCL)
+	require.NoError(t, err)
+	require.Equal(t, "2.28.9", again.VersionString())
+}
+
+// With global symbols the second library does call into the first: the test
+// above can fail.
+func TestGlobalSymbolsCrossBind(t *testing.T) {
+	if os.Getenv("CX_TEST_GLOBAL") == "" {
+		self := exec.Command(os.Args[0], "-test.run=^TestGlobalSymbolsCrossBind$")
+		self.Env = append(os.Environ(), "CX_TEST_GLOBAL=1")
+		out, err := self.CombinedOutput()
+		require.NoError(t, err, "%s", out)
+		return
+	}
+	a, err := dl.OpenGlobal(nccltest.Build(t, t.TempDir(), nccltest.Variant{}))
+	require.NoError(t, err)
+	b, err := dl.OpenGlobal(nccltest.Build(t, t.TempDir(), nccltest.Variant{RCCL: true}))
+	require.NoError(t, err)
+	_, err = bind(a)
+	require.NoError(t, err)
+	r, err := bind(b)
+	require.NoError(t, err)
+	require.Equal(t, "2.28.9", r.VersionString())
+}
+
+func TestIdentifyARenamedLibrary(t *testing.T) {
+	for _, c := range []struct {
+		variant nccltest.Variant
+		want    Kind
+	}{
+		{nccltest.Variant{SOName: "libmine.so"}, NCCL},
+		{nccltest.Variant{SOName: "libmine.so", RCCL: true}, RCCL},
+		{nccltest.Variant{SOName: "libmscclpp_nccl.so.0"}, MSCCLPP},
+	} {
+		lib, err := dl.Open(nccltest.Build(t, t.TempDir(), c.variant))
+		require.NoError(t, err)
+		l, err := bind(lib)
+		require.NoError(t, err)
+		require.Equal(t, c.want, l.Kind, "%+v", c.variant)
+	}
+}
+
+func TestOpenRefuses(t *testing.T) {
+	missing := filepath.Join(t.TempDir(), "libnccl.so.2")
+	t.Setenv("CX_NCCL_LIB", missing)
+	_, err := Open(NCCL)
+	require.ErrorIs(t, err, dl.ErrNoLibrary)
+	require.ErrorContains(t, err, "NCCL from CX_NCCL_LIB="+missing)
+
+	other := nccltest.Build(t, t.TempDir(), nccltest.Variant{RCCL: true})
+	t.Setenv("CX_NCCL_LIB", other)
+	_, err = Open(NCCL)
+	require.ErrorIs(t, err, ErrNotKind)
+	require.ErrorContains(t, err, "librccl.so.1 is rccl 2.22.3")
+
+	t.Setenv("CX_NCCL_LIB", nccltest.Build(t, t.TempDir(), nccltest.Variant{Hide: []string{"ncclGetUniqueId"}}))
+	_, err = Open(NCCL)
+	require.ErrorIs(t, err, dl.ErrNoSymbol)
+	require.EqualError(t, err, "NCCL: no such symbol: ncclGetUniqueId in libnccl.so.2")
+
+	_, err = Open("gloo")
+	require.Error(t, err)
+}

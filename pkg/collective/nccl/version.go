@@ -1,0 +1,25 @@
+package nccl
+
+import "fmt"
+
+// Version is the code that ncclGetVersion returns. Of NCCL and RCCL it decodes
+// as X·1000+Y·100+Z up to 2.8 and as X·10000+Y·100+Z from 2.9 on. A library
+// that is neither (MSCCL++) counts its own versions in the second way.
+type Version int
+
+// Releases that matter here: a config field exists, or may be set, from then on.
+const (
+	v2_14 Version = 21400
+	v2_17 Version = 21700
+	v2_27 Version = 22700
+	v2_28 Version = 22800
+	v2_30 Version = 23000
+)
+
+// format writes v as the library counts: x.y.z.
+func (v Version) format(kind Kind) string {
+	if kind != MSCCLPP && v >= 2000 && v < 10000 {
+		return fmt.Sprintf("%d.%d.%d", v/1000, v%1000/100, v%100)
+	}
+	return fmt.Sprintf("%d.%d.%d", v/10000, v%10000/100, v%100)
+}

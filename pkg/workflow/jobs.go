@@ -1,0 +1,181 @@
+package workflow
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+
+	"github.com/collectivex/collectivex/pkg/plan"
+)
+
+// Where the jobs run that touch no GPU.
+const hosted = "ubuntu-24.04"
+
+// GlibcFloor is the oldest GNU C library that the built cxrun runs on. Setup
+// and the tests refuse a binary that needs a newer one.
+const GlibcFloor = "2.34"
+
+// Artifacts of a run. Readers parse the names of matrix and shards; those of a
+// cell carry the attempt, since an artifact's name is taken once and for all.
+const (
+	matrixArtifact    = "cxsweep-matrix-${{ github.run_id }}"
+	binariesArtifact  = "cxsweep-binaries-${{ github.run_id }}"
+	aggregateArtifact = "cxsweep-aggregate-${{ github.run_id }}"
+	shardArtifacts    = "cxshard-${{ matrix.id }}-${{ github.run_id }}-" // and the attempt
+	samplesArtifacts  = "cxsamples-${{ matrix.id }}-${{ github.run_id }}-"
+	attempt           = "${{ github.run_attempt }}"
+)
+
+// programs is where a job keeps what setup built. The runner empties it.
+const programs = "${{ runner.temp }}/collectivex" // in scripts: $RUNNER_TEMP/collectivex
+
+// always runs a step whatever happened before, also in a cancelled job.
+const always = "${{ always() }}"
+
+const (
+	buildGen = `version=$(git rev-parse HEAD)
+CGO_ENABLED=0 go build -trimpath -ldflags "-X ` + versionVariable + `=$version" -o bin/cxgen ./cmd/cxgen`
+
+	// The programs travel in a tar, since artifacts lose the run bit.
+	buildRun = `version=$(git rev-parse HEAD)
+for arch in amd64 arm64; do
+  case " $ARCHS " in *" $arch "*) ;; *) continue ;; esac
+  cc=gcc
+  if [ "$arch" = arm64 ]; then cc=aarch64-linux-gnu-gcc; fi
+  CGO_ENABLED=1 GOOS=linux GOARCH=$arch CC=$cc \
+    go build -trimpath -ldflags "-X ` + versionVariable + `=$version" -o "bin/$arch/cxrun" ./cmd/cxrun
+  need=$(readelf --version-info --wide "bin/$arch/cxrun" | grep -o 'GLIBC_[0-9.]*' | sort -uV | tail -n 1)
+  if [ "$(printf '%s\n' "$need" GLIBC_` + GlibcFloor + ` | sort -V | tail -n 1)" != GLIBC_` + GlibcFloor + ` ]; then
+    echo "::error::cxrun for $arch needs $need, newer than the promised GLIBC_` + GlibcFloor + `"
+    exit 1
+  fi
+  tar -C "bin/$arch" -cf "bin/cxrun-$arch.tar" cxrun
+done`
+
+	installCross = `sudo apt-get update -qq
+sudo apt-get install -qq -y --no-install-recommends gcc-aarch64-linux-gnu libc6-dev-arm64-cross`
+
+	// Workspaces of runners persist, and private logs with them; a cell has a
+	// directory of its own, and the old ones go.
+	runCell = `mkdir -p cells
+find cells -mindepth 1 -maxdepth 1 -mtime +14 -exec rm -rf {} + || echo "::warning::old directories of cells stay on this runner"
+mkdir -p "$CX_DIR"
+tar -C "$RUNNER_TEMP/collectivex" -xf "$RUNNER_TEMP/collectivex/cxrun-$CX_ARCH.tar"
+"$RUNNER_TEMP/collectivex/cxrun" shard --matrix "$RUNNER_TEMP/collectivex/matrix_full.json" --id "$CX_CELL" --results "$CX_DIR" --resume`
+
+	summarizeCell = `"$RUNNER_TEMP/collectivex/cxrun" summarize --in "$CX_DIR" --format markdown >> "$GITHUB_STEP_SUMMARY"`
+
+	runAggregate = `mkdir -p shards
+tar -C "$RUNNER_TEMP/collectivex" -xf "$RUNNER_TEMP/collectivex/cxrun-amd64.tar"
+"$RUNNER_TEMP/collectivex/cxrun" aggregate --in shards --matrix "$RUNNER_TEMP/collectivex/matrix_full.json" -o "$CX_NDJSON"`
+
+	summarizeRun = `"$RUNNER_TEMP/collectivex/cxrun" summarize --in "$CX_NDJSON" --format markdown >> "$GITHUB_STEP_SUMMARY"`
+)
+
+const versionVariable = "github.com/collectivex/collectivex/pkg/cli.Version"
+
+func setup(ins []input, from Source) *yaml.Node {
+	outputs := mapping()
+	outputs.Style = 0
+	for _, name := range outputNames() {
+		outputs.Content = append(outputs.Content, scalar(name), scalar(expression("steps.plan.outputs.%s", name)))
+	}
+	with := []any{"persist-credentials", false}
+	if from != (Source{}) {
+		with = append(with, "repository", from.Repository, "ref", from.SHA)
+	}
+	env, flags := mapping(), []string{}
+	env.Style = 0
+	for _, in := range ins {
+		env.Content = append(env.Content, scalar(in.variable()), scalar(expression("inputs.%s", in.name())))
+		flags = append(flags, fmt.Sprintf(`--%s="$%s"`, in.filter, in.variable()))
+	}
+	resolve := "bin/cxgen matrix --github-output -o matrix_full.json \\\n  " + strings.Join(flags, " \\\n  ")
+	return mapping(
+		"runs-on", hosted,
+		"timeout-minutes", 20,
+		"permissions", mapping("contents", "read"),
+		"outputs", outputs,
+		"steps", list([]*yaml.Node{
+			checkout.step("Check out CollectiveX", "", with...),
+			setupGo.step("Set up Go", "", "go-version-file", "go.mod"),
+			step("Build cxgen", "", "run", script(buildGen)),
+			step("Plan", "", "id", "plan", "env", env, "run", script(resolve)),
+			step("Install the arm64 compiler", expression("contains(steps.plan.outputs.archs, 'arm64')"), "run", script(installCross)),
+			step("Build cxrun", "", "env", mapping("ARCHS", "amd64 "+expression("steps.plan.outputs.archs")), "run", script(buildRun)),
+			upload("Upload the matrix", "", matrixArtifact, "matrix_full.json", "error", "overwrite", true),
+			upload("Upload the programs", "", binariesArtifact, "bin/cxrun-*.tar", "error", "overwrite", true),
+		}),
+	)
+}
+
+// outputNames are the outputs that the other jobs read; see plan.Matrix.Outputs.
+func outputNames() []string {
+	var names []string
+	for wave := range plan.Waves {
+		names = append(names, "count_"+strconv.Itoa(wave), "matrix_"+strconv.Itoa(wave))
+	}
+	return names
+}
+
+func sweep(wave int) *yaml.Node {
+	out := "needs.setup.outputs."
+	return mapping(
+		"name", "${{ matrix.id }}",
+		"needs", "setup",
+		"if", expression("%scount_%d != '0'", out, wave),
+		"runs-on", "${{ matrix.runner }}",
+		"timeout-minutes", "${{ matrix.minutes }}",
+		"permissions", mapping(),
+		"strategy", mapping(
+			"fail-fast", false,
+			"matrix", expression("fromJSON(%smatrix_%d)", out, wave),
+		),
+		"env", mapping(
+			"CX_CELL", "${{ matrix.id }}",
+			"CX_ARCH", "${{ matrix.arch }}",
+			"CX_DIR", "cells/${{ github.run_id }}-${{ github.run_attempt }}-${{ matrix.id }}",
+		),
+		"steps", list([]*yaml.Node{
+			download("Download the matrix", "", "name", matrixArtifact, "path", programs),
+			download("Download the programs", "", "name", binariesArtifact, "path", programs),
+			download("Download what earlier attempts left", "${{ github.run_attempt != '1' }}",
+				"pattern", shardArtifacts+"*", "path", "${{ env.CX_DIR }}", "merge-multiple", true),
+			step("Run the cell", "", "run", script(runCell)),
+			step("Summarize", always, "run", script(summarizeCell)),
+			upload("Upload the documents", always, shardArtifacts+attempt, "${{ env.CX_DIR }}/*.json", "error"),
+			upload("Upload the samples", always, samplesArtifacts+attempt, "${{ env.CX_DIR }}/samples", "ignore"),
+		}),
+	)
+}
+
+func aggregate(needs []string) *yaml.Node {
+	return mapping(
+		"needs", needs,
+		"if", "${{ always() && needs.setup.result == 'success' }}",
+		"runs-on", hosted,
+		"timeout-minutes", 30,
+		"permissions", mapping(),
+		"env", mapping("CX_NDJSON", "collectivex-${{ github.run_id }}.ndjson"),
+		"steps", list([]*yaml.Node{
+			download("Download the matrix", "", "name", matrixArtifact, "path", programs),
+			download("Download the programs", "", "name", binariesArtifact, "path", programs),
+			download("Download the documents of all cells", "", "pattern", "cxshard-*-${{ github.run_id }}-*", "path", "shards"),
+			step("Aggregate", "", "run", script(runAggregate)),
+			step("Summarize", always, "run", script(summarizeRun)),
+			upload("Upload the dataset", always, aggregateArtifact, "${{ env.CX_NDJSON }}", "error", "overwrite", true),
+		}),
+	)
+}
+
+// upload uploads the files at path; missing says what to do if there are none:
+// error or ignore.
+func upload(name, condition, artifact, path, missing string, with ...any) *yaml.Node {
+	return uploadArtifact.step(name, condition, append([]any{"name", artifact, "path", path, "if-no-files-found", missing}, with...)...)
+}
+
+func download(name string, condition string, with ...any) *yaml.Node {
+	return downloadArtifact.step(name, condition, with...)
+}

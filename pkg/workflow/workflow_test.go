@@ -1,0 +1,120 @@
+package workflow_test
+
+import (
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/rhysd/actionlint"
+	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/matrix"
+	"github.com/collectivex/collectivex/pkg/catalog"
+	"github.com/collectivex/collectivex/pkg/workflow"
+)
+
+var update = flag.Bool("update", false, "rewrite the goldens")
+
+const commit = "0123456789abcdef0123456789abcdef01234567"
+
+func emit(t *testing.T, from workflow.Source) []byte {
+	t.Helper()
+	cat, err := catalog.Load(matrix.FS)
+	require.NoError(t, err)
+	text, err := workflow.Emit(cat, from)
+	require.NoError(t, err)
+	return text
+}
+
+// forms are the workflow as it is emitted for CollectiveX's own repository and
+// for one that takes CollectiveX from elsewhere.
+func forms(t *testing.T) map[string][]byte {
+	return map[string][]byte{
+		"own":     emit(t, workflow.Source{}),
+		"another": emit(t, workflow.Source{Repository: "collectivex/collectivex", SHA: commit}),
+	}
+}
+
+func TestGoldens(t *testing.T) {
+	for name, got := range forms(t) {
+		file := filepath.Join("testdata", name+".yml")
+		if *update {
+			require.NoError(t, os.WriteFile(file, got, 0o644))
+		}
+		want, err := os.ReadFile(file)
+		require.NoError(t, err)
+		require.Equal(t, string(want), string(got), "%s; go test ./pkg/workflow -update", file)
+	}
+}
+
+// lint returns what actionlint, with shellcheck where there is one, has to say.
+func lint(t *testing.T, text []byte) []string {
+	t.Helper()
+	l, err := actionlint.NewLinter(io.Discard, &actionlint.LinterOptions{Shellcheck: "shellcheck"})
+	require.NoError(t, err)
+	faults, err := l.Lint("collectivex-sweep.yml", text, nil)
+	require.NoError(t, err)
+	out := []string{}
+	for _, f := range faults {
+		out = append(out, fmt.Sprintf("%d:%d: %s", f.Line, f.Column, f.Message))
+	}
+	return out
+}
+
+var pin = regexp.MustCompile(`(actions/[a-z-]+)@[0-9a-f]{40} # v([0-9]+)\.[0-9.]+`)
+
+// tagged has the major tag for each pinned commit, since actionlint knows the
+// inputs of actions by that alone; for two actions the newest it knows.
+func tagged(text []byte) []byte {
+	known := map[string]string{"actions/checkout": "6", "actions/setup-go": "6"}
+	return pin.ReplaceAllFunc(text, func(uses []byte) []byte {
+		m := pin.FindSubmatch(uses)
+		major := string(m[2])
+		if k := known[string(m[1])]; k != "" {
+			major = k
+		}
+		return fmt.Appendf(nil, "%s@v%s", m[1], major)
+	})
+}
+
+// TestLint lints both forms as they are and with tags for commits.
+func TestLint(t *testing.T) {
+	for name, text := range forms(t) {
+		t.Run(name, func(t *testing.T) {
+			require.Empty(t, lint(t, text))
+			require.NotRegexp(t, `uses: .*@[0-9a-f]{40}`, string(tagged(text)), "a pinned commit without its tag")
+			require.Empty(t, lint(t, tagged(text)))
+		})
+	}
+}
+
+// TestLintFinds shows that the linter sees what it is there for.
+func TestLintFinds(t *testing.T) {
+	text := string(emit(t, workflow.Source{}))
+	for want, broken := range map[string]string{
+		`property "count_9" is not defined`: strings.Replace(text, "needs.setup.outputs.count_0", "needs.setup.outputs.count_9", 1),
+		`input "patern" is not defined`:     strings.Replace(string(tagged([]byte(text))), "pattern:", "patern:", 1),
+		`SC2086`:                            strings.Replace(text, `--id "$CX_CELL"`, `--id $CX_CELL`, 1),
+	} {
+		require.Contains(t, strings.Join(lint(t, []byte(broken)), "\n"), want)
+	}
+}
+
+func TestParseSource(t *testing.T) {
+	got, err := workflow.ParseSource("acme/collective.x@" + commit)
+	require.NoError(t, err)
+	require.Equal(t, workflow.Source{Repository: "acme/collective.x", SHA: commit}, got)
+	for _, bad := range []string{
+		"", "acme/x", "acme/x@main", "acme/x@v1.0.0", "acme/x@" + commit[:39], "acme/x@" + commit + "0", "x@" + commit,
+		"acme/x y@" + commit, "acme/x\n@" + commit, "acme/${{ github.actor }}@" + commit, "a/b/c@" + commit,
+		"acme/x@" + strings.ToUpper(commit), "acme/x@" + commit + "\n",
+	} {
+		_, err := workflow.ParseSource(bad)
+		require.Error(t, err, "%q", bad)
+	}
+}

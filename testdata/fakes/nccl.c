@@ -1,0 +1,870 @@
+// A stand-in for libnccl and librccl: the NCCL C ABI over the memory of the
+// stand-in driver libraries, one process per rank. It moves and reduces real
+// data, in stream order and in graphs, and keeps the rules of the real ones. It
+// knows nothing of who calls it or what is expected.
+//
+// Built with -DCX_FAKE_RCCL it is RCCL: hipMalloc for memory and RCCL's extra
+// symbols. What a library lacks is hidden by a version script.
+//
+// The environment orders faults. RANK:N is a rank and how many operations of a
+// communicator come before the fault, from 0.
+//   CX_FAKE_NCCL_VERSION=CODE         ncclGetVersion (default 22809); CX_FAKE_RCCL_VERSION likewise (22203)
+//   CX_FAKE_NCCL_INIT_ERROR=RANK      communicator set-up fails there
+//   CX_FAKE_NCCL_CALL_ERROR=RANK:N    the call returns ncclInternalError
+//   CX_FAKE_NCCL_ASYNC_ERROR=RANK:N   the operation never ends, the communicator says ncclRemoteError
+//   CX_FAKE_NCCL_HANG=RANK:N          the operation never ends
+//   CX_FAKE_NCCL_FLIP=RANK:N          one bit of the middle of the result is wrong
+//   CX_FAKE_NCCL_MEMORY=BYTES         ncclMemAlloc fails beyond
+//   CX_FAKE_NCCL_NO_HANDLE=1          registrations succeed without a handle
+
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <math.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+	Success, UnhandledCudaError, SystemError, InternalError, InvalidArgument, InvalidUsage, RemoteError, InProgress
+};
+enum { Sum, Prod, Max, Min, Avg };
+enum { MAX_RANKS = 16, MAIL = 256, MAX_OPS = 4096, MAX_REDOPS = 64, CHUNK = 1 << 20 };
+
+// ---- element types ---------------------------------------------------------
+
+struct format { int size, mantissa, bias, finite; };
+static const struct format formats[] = {
+	{1, 0, 0, 0}, {1, 0, 0, 0}, {4, 0, 0, 0}, {4, 0, 0, 0}, {8, 0, 0, 0}, {8, 0, 0, 0},
+	{2, 10, 15, 0}, {4, 23, 127, 0}, {8, 52, 1023, 0}, {2, 7, 127, 0}, {1, 3, 7, 1}, {1, 2, 15, 0},
+};
+enum { TYPES = sizeof formats / sizeof formats[0] };
+enum { F16 = 6, F32 = 7, F64 = 8, BF16 = 9, E4M3 = 10, E5M2 = 11 };
+
+static uint64_t load(const char *p, int type) {
+	uint64_t v = 0;
+	memcpy(&v, p, formats[type].size);
+	return v;
+}
+
+static void store(char *p, int type, uint64_t v) { memcpy(p, &v, formats[type].size); }
+
+// Small floating types go through double, which holds each of them and the
+// product or sum of two exactly enough to round once.
+static double decode(uint64_t v, int type) {
+	if (type == F32) { float f; memcpy(&f, &v, 4); return f; }
+	if (type == F64) { double d; memcpy(&d, &v, 8); return d; }
+	const struct format *f = &formats[type];
+	int bits = 8 * f->size, width = bits - 1 - f->mantissa;
+	int sign = v >> (bits - 1) & 1, exponent = v >> f->mantissa & ((1 << width) - 1);
+	int fraction = v & ((1 << f->mantissa) - 1), ones = (1 << width) - 1;
+	if (exponent == ones && (!f->finite || fraction == (1 << f->mantissa) - 1))
+		return !f->finite && fraction == 0 ? (sign ? -INFINITY : INFINITY) : NAN;
+	double m = exponent == 0 ? ldexp(fraction, 1 - f->bias - f->mantissa)
+	                         : ldexp((1 << f->mantissa) | fraction, exponent - f->bias - f->mantissa);
+	return sign ? -m : m;
+}
+
+static uint64_t encode(double d, int type) {
+	uint64_t v = 0;
+	if (type == F32) { float f = (float)d; memcpy(&v, &f, 4); return v; }
+	if (type == F64) { memcpy(&v, &d, 8); return v; }
+	const struct format *f = &formats[type];
+	int bits = 8 * f->size, width = bits - 1 - f->mantissa, ones = (1 << width) - 1;
+	uint64_t sign = (uint64_t)(signbit(d) != 0) << (bits - 1);
+	d = fabs(d);
+	if (isnan(d)) return sign | (uint64_t)ones << f->mantissa | ((1 << f->mantissa) - 1);
+	int exponent = 0;
+	if (d != 0) frexp(d, &exponent);
+	exponent--; // d = 1.x * 2^exponent
+	if (exponent < 1 - f->bias) exponent = 1 - f->bias;
+	double scaled = nearbyint(ldexp(d, f->mantissa - exponent)); // to nearest, ties to even
+	uint64_t m = isinf(d) ? UINT64_MAX >> 1 : (uint64_t)scaled;
+	// A carry out of the fraction, or a subnormal that became normal, adds into the exponent.
+	uint64_t magnitude = m < (uint64_t)1 << f->mantissa
+		? m : m - ((uint64_t)1 << f->mantissa) + ((uint64_t)(exponent + f->bias) << f->mantissa);
+	uint64_t limit = ((uint64_t)ones << f->mantissa) + (f->finite ? (1u << f->mantissa) - 1 : 0);
+	if (isinf(d) || magnitude >= limit) {
+		int saturates = type == E4M3 || type == E5M2;
+		magnitude = saturates ? limit - 1 : limit;
+	}
+	return sign | magnitude;
+}
+
+static uint64_t truncated(uint64_t v, int type) {
+	return formats[type].size == 8 ? v : v & (((uint64_t)1 << 8 * formats[type].size) - 1);
+}
+
+static int64_t extended(uint64_t v, int type) {
+	int shift = 64 - 8 * formats[type].size;
+	return (int64_t)(v << shift) >> shift;
+}
+
+// reduce2 is one step of a reduction, rounded to the element type.
+static uint64_t reduce2(uint64_t a, uint64_t b, int type, int op) {
+	if (formats[type].mantissa != 0) {
+		double x = decode(a, type), y = decode(b, type);
+		switch (op) {
+		case Prod: return encode(x * y, type);
+		case Max: return y > x ? b : a;
+		case Min: return y < x ? b : a;
+		default:
+			// A float sum of two floats is rounded once: not through double twice.
+			if (type == F32) return encode((float)x + (float)y, type);
+			return encode(x + y, type);
+		}
+	}
+	int is_signed = type == 0 || type == 2 || type == 4;
+	switch (op) {
+	case Prod: return truncated(a * b, type);
+	case Max:
+	case Min: {
+		int less = is_signed ? extended(b, type) < extended(a, type) : b < a;
+		return less == (op == Min) ? b : a;
+	}
+	default: return truncated(a + b, type);
+	}
+}
+
+static uint64_t scaled(uint64_t v, uint64_t scalar, int type) {
+	if (formats[type].mantissa != 0) return encode(decode(v, type) * decode(scalar, type), type);
+	return truncated(v * scalar, type);
+}
+
+// ---- the stand-in driver ---------------------------------------------------
+
+static struct {
+	// Says which file holds the memory at p, and where in it.
+	int (*locate)(const void *p, char *path, size_t cap, uint64_t *offset, uint64_t *length);
+	// Runs fn(arg) in stream order, once for each time the work is launched. release
+	// is called when nothing can launch it again.
+	int (*enqueue)(void *stream, void (*fn)(void *), void *arg, void (*release)(void *));
+	int (*alloc)(void **p, size_t bytes);
+	int (*free)(void *p);
+} driver;
+
+static pthread_once_t driver_once = PTHREAD_ONCE_INIT;
+
+static void driver_bind(void) {
+#ifdef CX_FAKE_RCCL
+	const char *names[] = {"libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so", NULL};
+	const char *alloc = "hipMalloc", *release = "hipFree";
+#else
+	const char *names[] = {"libcuda.so.1", NULL};
+	const char *alloc = "cuMemAlloc_v2", *release = "cuMemFree_v2";
+#endif
+	void *handle = NULL;
+	for (int i = 0; names[i] != NULL && handle == NULL; i++)
+		handle = dlopen(names[i], RTLD_NOW | RTLD_NOLOAD);
+	if (handle == NULL) return;
+	*(void **)&driver.locate = dlsym(handle, "cx_fake_locate");
+	*(void **)&driver.enqueue = dlsym(handle, "cx_fake_enqueue");
+	*(void **)&driver.alloc = dlsym(handle, alloc);
+	*(void **)&driver.free = dlsym(handle, release);
+}
+
+static int driver_ok(void) {
+	pthread_once(&driver_once, driver_bind);
+	return driver.locate != NULL && driver.enqueue != NULL;
+}
+
+// ---- orders from the environment -------------------------------------------
+
+static long ordered(const char *name, long otherwise) {
+	const char *text = getenv(name);
+	return text != NULL && *text != 0 ? strtol(text, NULL, 0) : otherwise;
+}
+
+// fault_at reports whether the order RANK:N names this operation.
+static int fault_at(const char *name, int rank, uint64_t n) {
+	const char *text = getenv(name);
+	char *rest;
+	if (text == NULL || *text == 0) return 0;
+	long at = strtol(text, &rest, 0);
+	return at == rank && *rest == ':' && strtoull(rest + 1, NULL, 0) == n;
+}
+
+static int version(void) {
+#ifdef CX_FAKE_RCCL
+	return (int)ordered("CX_FAKE_RCCL_VERSION", 22203);
+#else
+	return (int)ordered("CX_FAKE_NCCL_VERSION", 22809);
+#endif
+}
+
+static __thread char last_error[256];
+
+static int fail(int result, const char *format, ...) {
+	va_list args;
+	va_start(args, format);
+	vsnprintf(last_error, sizeof last_error, format, args);
+	va_end(args);
+	return result;
+}
+
+// ---- what the ranks of a communicator share --------------------------------
+
+struct place { char path[256]; uint64_t offset; };
+
+// One collective as one rank calls it. All but the places and the scalar have to
+// be equal on all ranks.
+struct post {
+	int32_t kind, type, op, root, premul;
+	uint64_t count, scalar;
+	struct place send;
+};
+
+struct mail { int32_t type; uint64_t count; struct place send; };
+
+struct pair {
+	_Atomic uint64_t posted, taken;
+	struct mail box[MAIL];
+};
+
+struct shared {
+	_Atomic int joined, nranks;
+	_Atomic int claimed[MAX_RANKS];
+	_Atomic uint64_t host_phase[MAX_RANKS], stream_phase[MAX_RANKS];
+	int64_t host_value[MAX_RANKS][2];
+	struct post posts[MAX_RANKS];
+	struct pair pairs[MAX_RANKS][MAX_RANKS]; // [from][to]
+};
+
+struct redop { int used; int type; uint64_t scalar; };
+
+struct comm {
+	uint32_t alive; // LIVING until destroyed; the memory stays so that later use is seen
+	int rank, nranks;
+	char path[128];
+	struct shared *shared;
+	_Atomic int async, aborted;
+	uint64_t ops; // operations called
+	uint64_t splits, host_phase, stream_phase;
+	struct redop redops[MAX_REDOPS];
+};
+
+enum { LIVING = 0x11fe11fe, GONE = 0xdeadc033 };
+
+static void pause_a_little(int *spins) {
+	if (++*spins < 200) { sched_yield(); return; }
+	struct timespec t = {0, 50000};
+	nanosleep(&t, NULL);
+}
+
+// await_phase waits until all ranks have come as far as this one. It gives up
+// when this rank's communicator is aborted.
+static int await_phase(struct comm *c, _Atomic uint64_t *phases, uint64_t mine) {
+	atomic_store(&phases[c->rank], mine);
+	for (int r = 0, spins = 0; r < c->nranks;) {
+		if (atomic_load(&phases[r]) >= mine) { r++; continue; }
+		if (atomic_load(&c->aborted)) return 0;
+		pause_a_little(&spins);
+	}
+	return 1;
+}
+
+static int stream_barrier(struct comm *c) { return await_phase(c, c->shared->stream_phase, ++c->stream_phase); }
+static int host_barrier(struct comm *c) { return await_phase(c, c->shared->host_phase, ++c->host_phase); }
+
+// hang_until_abort is how an operation that cannot end behaves on a device.
+static void hang_until_abort(struct comm *c) {
+	for (int spins = 0; !atomic_load(&c->aborted);) pause_a_little(&spins);
+}
+
+static void broken(struct comm *c, int result) {
+	int none = Success;
+	atomic_compare_exchange_strong(&c->async, &none, result);
+	hang_until_abort(c);
+}
+
+// ---- other ranks' memory ---------------------------------------------------
+
+struct mapping { char path[256]; char *base; uint64_t length; struct mapping *next; };
+static struct mapping *mappings;
+static pthread_mutex_t mappings_lock = PTHREAD_MUTEX_INITIALIZER;
+
+// at maps the file of a place and returns the address of n bytes there.
+static char *at(const struct place *p, uint64_t n) {
+	pthread_mutex_lock(&mappings_lock);
+	struct mapping *m = mappings;
+	while (m != NULL && (strcmp(m->path, p->path) != 0 || m->length < p->offset + n)) m = m->next;
+	if (m == NULL) {
+		struct stat s;
+		int fd = open(p->path, O_RDWR | O_CLOEXEC);
+		if (fd >= 0 && fstat(fd, &s) == 0 && (uint64_t)s.st_size >= p->offset + n) {
+			void *base = mmap(NULL, s.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+			if (base != MAP_FAILED) {
+				m = calloc(1, sizeof *m);
+				snprintf(m->path, sizeof m->path, "%s", p->path);
+				m->base = base;
+				m->length = s.st_size;
+				m->next = mappings;
+				mappings = m;
+			}
+		}
+		if (fd >= 0) close(fd);
+	}
+	pthread_mutex_unlock(&mappings_lock);
+	return m == NULL ? NULL : m->base + p->offset;
+}
+
+// place_of finds the file behind n bytes of device memory.
+static int place_of(const void *p, uint64_t n, struct place *place) {
+	uint64_t length = 0;
+	memset(place, 0, sizeof *place);
+	if (n == 0) return 1;
+	return driver.locate(p, place->path, sizeof place->path, &place->offset, &length) == 0 && length >= n;
+}
+
+// ---- operations ------------------------------------------------------------
+
+enum kind { AllReduce, ReduceScatter, AllGather, Broadcast, Reduce, AlltoAll, Gather, Scatter, Send, Recv };
+
+struct op {
+	struct comm *comm;
+	int kind, type, op, root, premul; // root is the peer of Send and Recv
+	uint64_t scalar;
+	const char *send;
+	char *recv;
+	uint64_t count;
+	int hang, async, flip;
+};
+
+struct work { int n; struct op ops[]; };
+
+// A block of a result: count elements from rank source's input, or reduced over all ranks.
+enum { REDUCED = -1 };
+
+static char *peer_input(struct comm *c, int r, uint64_t first, uint64_t count) {
+	struct post *p = &c->shared->posts[r];
+	int size = formats[p->type].size;
+	struct place q = p->send;
+	q.offset += first * size;
+	return at(&q, count * size);
+}
+
+static int reduce_into(struct comm *c, const struct op *o, char *to, uint64_t first, uint64_t count) {
+	int size = formats[o->type].size, op = o->op;
+	const char *in[MAX_RANKS];
+	uint64_t average = 0;
+	int floating = formats[o->type].mantissa != 0;
+	for (int r = 0; r < c->nranks; r++)
+		if ((in[r] = peer_input(c, r, first, count)) == NULL) return 0;
+	if (op == Avg && floating) average = encode(1.0 / c->nranks, o->type);
+	for (uint64_t i = 0; i < count; i++) {
+		uint64_t acc = 0;
+		for (int k = 0; k < c->nranks; k++) {
+			// As in a ring, each part of a buffer is reduced in another order.
+			int r = (int)((k + (first + i) / 1024) % c->nranks);
+			struct post *p = &c->shared->posts[r];
+			uint64_t v = load(in[r] + i * size, o->type);
+			if (p->premul) v = scaled(v, p->scalar, o->type);
+			if (average != 0) v = scaled(v, average, o->type);
+			acc = k == 0 ? v : reduce2(acc, v, o->type, op == Avg ? Sum : op);
+		}
+		if (op == Avg && !floating) {
+			int is_signed = o->type == 0 || o->type == 2 || o->type == 4;
+			acc = is_signed ? truncated((uint64_t)(extended(acc, o->type) / c->nranks), o->type) : acc / c->nranks;
+		}
+		store(to + i * size, o->type, acc);
+	}
+	return 1;
+}
+
+// produce writes count elements of the result, from element first on.
+static int produce(struct comm *c, const struct op *o, char *to, int source, uint64_t first, uint64_t count) {
+	if (source == REDUCED) return reduce_into(c, o, to, first, count);
+	char *in = peer_input(c, source, first, count);
+	if (in == NULL && count > 0) return 0;
+	if (count > 0) memcpy(to, in, count * formats[o->type].size);
+	return 1;
+}
+
+struct block { uint64_t to; int source; uint64_t first, count; };
+
+// layout is what each rank's receive buffer consists of.
+static int layout(const struct comm *c, const struct op *o, struct block *b) {
+	int n = c->nranks, rank = c->rank;
+	uint64_t k = o->count;
+	switch (o->kind) {
+	case AllReduce: b[0] = (struct block){0, REDUCED, 0, k}; return 1;
+	case Reduce: b[0] = (struct block){0, REDUCED, 0, k}; return rank == o->root;
+	case ReduceScatter: b[0] = (struct block){0, REDUCED, (uint64_t)rank * k, k}; return 1;
+	case Broadcast: b[0] = (struct block){0, o->root, 0, k}; return 1;
+	case Scatter: b[0] = (struct block){0, o->root, (uint64_t)rank * k, k}; return 1;
+	case AllGather:
+	case Gather:
+		for (int r = 0; r < n; r++) b[r] = (struct block){(uint64_t)r * k, r, 0, k};
+		return o->kind == AllGather || rank == o->root ? n : 0;
+	default: // AlltoAll
+		for (int r = 0; r < n; r++) b[r] = (struct block){(uint64_t)r * k, r, (uint64_t)rank * k, k};
+		return n;
+	}
+}
+
+// input is how many elements of the send buffer are read.
+static uint64_t input(const struct comm *c, const struct op *o) {
+	switch (o->kind) {
+	case ReduceScatter:
+	case AlltoAll: return o->count * (uint64_t)c->nranks;
+	case Broadcast: return c->rank == o->root ? o->count : 0;
+	case Scatter: return c->rank == o->root ? o->count * (uint64_t)c->nranks : 0;
+	default: return o->count;
+	}
+}
+
+static uint64_t output(const struct comm *c, const struct op *o) {
+	switch (o->kind) {
+	case AllGather:
+	case AlltoAll: return o->count * (uint64_t)c->nranks;
+	case Gather: return c->rank == o->root ? o->count * (uint64_t)c->nranks : 0;
+	case Reduce: return c->rank == o->root ? o->count : 0;
+	default: return o->count;
+	}
+}
+
+static void run_collective(const struct op *o) {
+	struct comm *c = o->comm;
+	struct shared *s = c->shared;
+	struct post *mine = &s->posts[c->rank];
+	struct block blocks[MAX_RANKS];
+	struct place target;
+	int size = formats[o->type].size;
+	memset(mine, 0, sizeof *mine);
+	*mine = (struct post){o->kind, o->type, o->op, o->root, o->premul, o->count, o->scalar, {{0}, 0}};
+	int known = place_of(o->send, input(c, o) * size, &mine->send) && place_of(o->recv, output(c, o) * size, &target);
+	if (!stream_barrier(c)) return;
+	if (!known) { broken(c, UnhandledCudaError); return; }
+	for (int r = 0; r < c->nranks; r++) {
+		struct post *p = &s->posts[r];
+		if (p->kind != o->kind || p->type != o->type || p->op != o->op || p->root != o->root || p->premul != o->premul || p->count != o->count) {
+			broken(c, InvalidUsage);
+			return;
+		}
+	}
+	int n = layout(c, o, blocks);
+	uint64_t most = o->count; // every block has count elements, on all ranks alike
+	char *part = malloc((size_t)MAX_RANKS * CHUNK * 8);
+	for (uint64_t first = 0; first == 0 || first < most; first += CHUNK) {
+		uint64_t count = most - first < CHUNK ? most - first : CHUNK;
+		int ok = 1;
+		for (int b = 0; b < n && ok; b++)
+			ok = produce(c, o, part + (size_t)b * CHUNK * 8, blocks[b].source, blocks[b].first + first, count);
+		// In place, this rank writes what others still read.
+		if (!stream_barrier(c)) break;
+		if (!ok) { broken(c, UnhandledCudaError); break; }
+		for (int b = 0; b < n; b++) {
+			uint64_t to = blocks[b].to + first;
+			memcpy(o->recv + to * size, part + (size_t)b * CHUNK * 8, count * size);
+		}
+	}
+	if (o->flip && output(c, o) > 0) o->recv[output(c, o) / 2 * size] ^= 1;
+	free(part);
+}
+
+static int post_mail(const struct op *o) {
+	struct comm *c = o->comm;
+	struct pair *p = &c->shared->pairs[c->rank][o->root];
+	uint64_t n = atomic_load(&p->posted);
+	for (int spins = 0; n - atomic_load(&p->taken) >= MAIL;) {
+		if (atomic_load(&c->aborted)) return 0;
+		pause_a_little(&spins);
+	}
+	struct mail *m = &p->box[n % MAIL];
+	m->type = o->type;
+	m->count = o->count;
+	if (!place_of(o->send, o->count * formats[o->type].size, &m->send)) { broken(c, UnhandledCudaError); return 0; }
+	atomic_store(&p->posted, n + 1);
+	return 1;
+}
+
+static int take_mail(const struct op *o) {
+	struct comm *c = o->comm;
+	struct pair *p = &c->shared->pairs[o->root][c->rank];
+	uint64_t n = atomic_load(&p->taken), bytes = o->count * formats[o->type].size;
+	for (int spins = 0; atomic_load(&p->posted) <= n;) {
+		if (atomic_load(&c->aborted)) return 0;
+		pause_a_little(&spins);
+	}
+	struct mail *m = &p->box[n % MAIL];
+	if (m->type != o->type || m->count != o->count) { broken(c, InvalidUsage); return 0; }
+	if (bytes > 0) {
+		char *from = at(&m->send, bytes);
+		if (from == NULL) { broken(c, UnhandledCudaError); return 0; }
+		memmove(o->recv, from, bytes);
+		if (o->flip) o->recv[o->count / 2 * formats[o->type].size] ^= 1;
+	}
+	atomic_store(&p->taken, n + 1);
+	return 1;
+}
+
+// run does a group: all sends are under way before the first receive waits.
+static void run(void *arg) {
+	struct work *w = arg;
+	for (int i = 0; i < w->n; i++) {
+		struct comm *c = w->ops[i].comm;
+		if (w->ops[i].async) { broken(c, RemoteError); return; }
+		if (w->ops[i].hang) { hang_until_abort(c); return; }
+		if (atomic_load(&c->aborted)) return;
+	}
+	for (int i = 0; i < w->n; i++)
+		if (w->ops[i].kind == Send && !post_mail(&w->ops[i])) return;
+	for (int i = 0; i < w->n; i++) {
+		if (w->ops[i].kind == Recv && !take_mail(&w->ops[i])) return;
+		if (w->ops[i].kind < Send) run_collective(&w->ops[i]);
+	}
+	for (int i = 0; i < w->n; i++) {
+		struct op *o = &w->ops[i];
+		if (o->kind != Send) continue;
+		struct pair *p = &o->comm->shared->pairs[o->comm->rank][o->root];
+		for (int spins = 0; atomic_load(&p->taken) < atomic_load(&p->posted) && !atomic_load(&o->comm->aborted);)
+			pause_a_little(&spins);
+	}
+}
+
+// ---- groups ----------------------------------------------------------------
+
+static __thread int depth;
+static __thread struct { void *stream; int n, cap; struct op *ops; } pending;
+
+static int launch(void *stream, const struct op *ops, int n) {
+	struct work *w = malloc(sizeof *w + (size_t)n * sizeof *ops);
+	w->n = n;
+	memcpy(w->ops, ops, (size_t)n * sizeof *ops);
+	return driver.enqueue(stream, run, w, free) == 0 ? Success : fail(UnhandledCudaError, "the stream refused the work");
+}
+
+int ncclGroupStart(void) { depth++; return Success; }
+
+int ncclGroupEnd(void) {
+	if (depth == 0) return fail(InvalidUsage, "group end without group start");
+	if (--depth > 0 || pending.n == 0) return Success;
+	int n = pending.n;
+	pending.n = 0;
+	return launch(pending.stream, pending.ops, n);
+}
+
+static int submit(struct op *o, void *stream) {
+	struct comm *c = o->comm;
+	uint64_t n = c->ops++;
+	if (fault_at("CX_FAKE_NCCL_CALL_ERROR", c->rank, n)) return fail(InternalError, "ordered to fail at operation %llu", (unsigned long long)n);
+	o->hang = fault_at("CX_FAKE_NCCL_HANG", c->rank, n);
+	o->async = fault_at("CX_FAKE_NCCL_ASYNC_ERROR", c->rank, n);
+	o->flip = fault_at("CX_FAKE_NCCL_FLIP", c->rank, n);
+	if (depth == 0) return launch(stream, o, 1);
+	if (pending.n > 0 && pending.stream != stream) return fail(InvalidUsage, "one group on two streams");
+	if (pending.n == pending.cap) {
+		pending.cap = pending.cap == 0 ? 64 : 2 * pending.cap;
+		pending.ops = realloc(pending.ops, (size_t)pending.cap * sizeof *pending.ops);
+	}
+	pending.stream = stream;
+	pending.ops[pending.n++] = *o;
+	return Success;
+}
+
+static int check_comm(const struct comm *c) {
+	if (c == NULL) return fail(InvalidArgument, "no communicator");
+	if (c->alive != LIVING) return fail(InvalidArgument, "communicator was destroyed, or never made");
+	return Success;
+}
+
+#define TRY(call) do { int result = (call); if (result != Success) return result; } while (0)
+
+static int check_op(struct op *o) {
+	struct comm *c = o->comm;
+	TRY(check_comm(c));
+	if (o->type < 0 || o->type >= TYPES) return fail(InvalidArgument, "no such type: %d", o->type);
+	if (o->type == BF16 && version() < 21003) return fail(InvalidArgument, "no bfloat16 before 2.10");
+	if (o->type >= E4M3 && version() < 22403) return fail(InvalidArgument, "no fp8 before 2.24");
+	if (o->root < 0 || o->root >= c->nranks) return fail(InvalidArgument, "rank %d of %d", o->root, c->nranks);
+	if ((o->send == NULL && input(c, o) > 0 && o->kind != Recv) || (o->recv == NULL && output(c, o) > 0 && o->kind != Send))
+		return fail(InvalidArgument, "no buffer");
+	if (o->op > Avg) {
+		int at = o->op - Avg - 1;
+		if (at >= MAX_REDOPS || !c->redops[at].used) return fail(InvalidArgument, "no such reduction: %d", o->op);
+		if (c->redops[at].type != o->type) return fail(InvalidArgument, "reduction %d is of another type", o->op);
+		o->premul = 1;
+		o->scalar = c->redops[at].scalar;
+		o->op = Sum;
+	}
+	if (o->op < 0 || (o->op == Avg && version() < 21003)) return fail(InvalidArgument, "no such reduction: %d", o->op);
+	return Success;
+}
+
+static int call(struct comm *c, int kind, const void *send, void *recv, size_t count, int type, int op, int root, void *stream) {
+	struct op o = {.comm = c, .kind = kind, .type = type, .op = op, .root = root, .send = send, .recv = recv, .count = count};
+	TRY(check_op(&o));
+	return submit(&o, stream);
+}
+
+typedef struct comm *ncclComm_t;
+
+int ncclAllReduce(const void *s, void *r, size_t n, int t, int op, ncclComm_t c, void *stream) { return call(c, AllReduce, s, r, n, t, op, 0, stream); }
+int ncclReduceScatter(const void *s, void *r, size_t n, int t, int op, ncclComm_t c, void *stream) { return call(c, ReduceScatter, s, r, n, t, op, 0, stream); }
+int ncclAllGather(const void *s, void *r, size_t n, int t, ncclComm_t c, void *stream) { return call(c, AllGather, s, r, n, t, 0, 0, stream); }
+int ncclBroadcast(const void *s, void *r, size_t n, int t, int root, ncclComm_t c, void *stream) { return call(c, Broadcast, s, r, n, t, 0, root, stream); }
+int ncclReduce(const void *s, void *r, size_t n, int t, int op, int root, ncclComm_t c, void *stream) { return call(c, Reduce, s, r, n, t, op, root, stream); }
+int ncclAlltoAll(const void *s, void *r, size_t n, int t, ncclComm_t c, void *stream) { return call(c, AlltoAll, s, r, n, t, 0, 0, stream); }
+int ncclGather(const void *s, void *r, size_t n, int t, int root, ncclComm_t c, void *stream) { return call(c, Gather, s, r, n, t, 0, root, stream); }
+int ncclScatter(const void *s, void *r, size_t n, int t, int root, ncclComm_t c, void *stream) { return call(c, Scatter, s, r, n, t, 0, root, stream); }
+int ncclSend(const void *s, size_t n, int t, int peer, ncclComm_t c, void *stream) { return call(c, Send, s, NULL, n, t, 0, peer, stream); }
+int ncclRecv(void *r, size_t n, int t, int peer, ncclComm_t c, void *stream) { return call(c, Recv, NULL, r, n, t, 0, peer, stream); }
+
+#ifdef CX_FAKE_RCCL
+int ncclAllToAll(const void *s, void *r, size_t n, int t, ncclComm_t c, void *stream) { return ncclAlltoAll(s, r, n, t, c, stream); }
+
+int ncclAlltoAllv(const void *send, const size_t *sendcounts, const size_t *sdispls, void *recv, const size_t *recvcounts, const size_t *rdispls, int type, ncclComm_t c, void *stream) {
+	TRY(check_comm(c));
+	if (type < 0 || type >= TYPES) return fail(InvalidArgument, "no such type: %d", type);
+	size_t size = formats[type].size;
+	TRY(ncclGroupStart());
+	for (int r = 0; r < c->nranks; r++) {
+		ncclSend((const char *)send + sdispls[r] * size, sendcounts[r], type, r, c, stream);
+		ncclRecv((char *)recv + rdispls[r] * size, recvcounts[r], type, r, c, stream);
+	}
+	return ncclGroupEnd();
+}
+
+int ncclAllToAllv(const void *send, const size_t *sendcounts, const size_t *sdispls, void *recv, const size_t *recvcounts, const size_t *rdispls, int type, ncclComm_t c, void *stream) {
+	return ncclAlltoAllv(send, sendcounts, sdispls, recv, recvcounts, rdispls, type, c, stream);
+}
+#endif
+
+// ---- communicators ---------------------------------------------------------
+
+typedef struct { char bytes[128]; } ncclUniqueId;
+
+typedef struct {
+	size_t size;
+	uint32_t magic, version;
+	int32_t blocking, cgaClusterSize, minCTAs, maxCTAs;
+	const char *netName;
+	int32_t splitShare, trafficClass;
+	const char *commName;
+	int32_t collnetEnable, CTAPolicy, shrinkShare, nvlsCTAs, nChannelsPerNetPeer, nvlinkCentricSched, graphUsageMode, numRmaCtx, maxP2pPeers, graphStreamOrdering;
+} ncclConfig_t;
+
+// ncclFakeVersion is exported, so that a library whose symbols are bound to
+// another one's gives itself away by its version.
+int ncclFakeVersion(void) { return version(); }
+
+int ncclGetVersion(int *v) { if (v == NULL) return InvalidArgument; *v = ncclFakeVersion(); return Success; }
+
+const char *ncclGetErrorString(int r) {
+	static const char *names[] = {"no error", "unhandled device error", "system error", "internal error", "invalid argument", "invalid usage", "remote error", "in progress"};
+	return r >= 0 && r < 8 ? names[r] : "unknown result code";
+}
+
+const char *ncclGetLastError(ncclComm_t c) { (void)c; return last_error; }
+
+int ncclGetUniqueId(ncclUniqueId *id) {
+	static _Atomic int made;
+	struct timespec t;
+	if (id == NULL) return InvalidArgument;
+	clock_gettime(CLOCK_REALTIME, &t);
+	memset(id, 0x5a, sizeof *id); // all of it has to arrive
+	snprintf(id->bytes, 100, "/dev/shm/cx-fake-nccl-%d-%d-%lld%09ld", getpid(), atomic_fetch_add(&made, 1), (long long)t.tv_sec, t.tv_nsec);
+	memcpy(id->bytes + 120, "complete", 8);
+	return Success;
+}
+
+static struct shared *share(const char *path) {
+	int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	if (fd < 0) return NULL;
+	void *p = ftruncate(fd, sizeof(struct shared)) == 0 ? mmap(NULL, sizeof(struct shared), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) : MAP_FAILED;
+	close(fd);
+	return p == MAP_FAILED ? NULL : p;
+}
+
+// join makes this rank's end; it returns when all have come.
+static int join(ncclComm_t *to, const char *path, int rank, int nranks) {
+	struct shared *s = share(path);
+	if (s == NULL) return fail(SystemError, "%s: %s", path, strerror(errno));
+	int none = 0;
+	if (!atomic_compare_exchange_strong(&s->nranks, &none, nranks) && none != nranks)
+		return fail(InvalidArgument, "%d ranks here, %d elsewhere", nranks, none);
+	if (atomic_exchange(&s->claimed[rank], 1)) return fail(InvalidUsage, "rank %d came twice", rank);
+	struct comm *c = calloc(1, sizeof *c);
+	c->alive = LIVING;
+	c->rank = rank;
+	c->nranks = nranks;
+	c->shared = s;
+	snprintf(c->path, sizeof c->path, "%s", path);
+	host_barrier(c);
+	if (rank == 0) unlink(path);
+	*to = c;
+	return Success;
+}
+
+int ncclCommInitRank(ncclComm_t *to, int nranks, ncclUniqueId id, int rank) {
+	if (to == NULL || nranks < 1 || nranks > MAX_RANKS || rank < 0 || rank >= nranks) return fail(InvalidArgument, "rank %d of %d", rank, nranks);
+	if (memcmp(id.bytes + 120, "complete", 8) != 0) return fail(InvalidArgument, "the unique id did not arrive whole");
+	if (!driver_ok()) return fail(UnhandledCudaError, "no driver");
+	if (ordered("CX_FAKE_NCCL_INIT_ERROR", -1) == rank) return fail(SystemError, "ordered to fail at set-up of rank %d", rank);
+	return join(to, id.bytes, rank, nranks);
+}
+
+static size_t config_size(void) {
+	int v = version();
+	return v < 21700 ? 24 : v < 21800 ? 40 : v < 22700 ? 48 : v < 22800 ? 72 : v < 22900 ? 80 : v < 23000 ? 88 : 96;
+}
+
+static int check_config(const ncclConfig_t *given) {
+	ncclConfig_t config;
+	if (given == NULL) return Success;
+	memset(&config, 0, sizeof config);
+	if (given->size < 24) return fail(InvalidArgument, "config of %zu bytes", given->size);
+	memcpy(&config, given, given->size < config_size() ? given->size : config_size());
+	if (config.magic != 0xcafebeef) return fail(InvalidArgument, "config without its magic");
+	if (config.version < 21400 || config.version > 30000) return fail(InvalidArgument, "config of version %u", config.version);
+	if (config.blocking != 0 && config.blocking != 1 && (config.blocking != INT_MIN || version() < 21700))
+		return fail(InvalidArgument, "config with blocking %d", config.blocking);
+	if (config_size() >= 72 && config.version >= 22700 && config.CTAPolicy != INT_MIN && (config.CTAPolicy < 0 || config.CTAPolicy > 2))
+		return fail(InvalidArgument, "config with CTAPolicy %d", config.CTAPolicy);
+	if (config_size() >= 80 && config.version >= 22800 && config.nvlinkCentricSched != INT_MIN && config.nvlinkCentricSched != 0 && config.nvlinkCentricSched != 1)
+		return fail(InvalidArgument, "config with nvlinkCentricSched %d", config.nvlinkCentricSched);
+	return Success;
+}
+
+int ncclCommInitRankConfig(ncclComm_t *to, int nranks, ncclUniqueId id, int rank, ncclConfig_t *config) {
+	TRY(check_config(config));
+	return ncclCommInitRank(to, nranks, id, rank);
+}
+
+int ncclCommSplit(ncclComm_t c, int color, int key, ncclComm_t *to, ncclConfig_t *config) {
+	TRY(check_comm(c));
+	TRY(check_config(config));
+	if (to == NULL || color < -1) return fail(InvalidArgument, "color %d", color);
+	*to = NULL;
+	c->shared->host_value[c->rank][0] = color;
+	c->shared->host_value[c->rank][1] = key;
+	host_barrier(c);
+	int rank = 0, nranks = 0;
+	for (int r = 0; r < c->nranks; r++) {
+		int64_t *v = c->shared->host_value[r];
+		if (v[0] != color) continue;
+		nranks++;
+		rank += v[1] < key || (v[1] == key && r < c->rank);
+	}
+	host_barrier(c);
+	char path[200];
+	snprintf(path, sizeof path, "%s-%llu-%d", c->path, (unsigned long long)c->splits++, color);
+	if (strlen(path) >= sizeof c->path) return fail(InternalError, "split too deep");
+	return color == -1 ? Success : join(to, path, rank, nranks);
+}
+
+int ncclCommCount(ncclComm_t c, int *n) { TRY(check_comm(c)); *n = c->nranks; return Success; }
+int ncclCommUserRank(ncclComm_t c, int *r) { TRY(check_comm(c)); *r = c->rank; return Success; }
+int ncclCommGetAsyncError(ncclComm_t c, int *r) { TRY(check_comm(c)); *r = atomic_load(&c->async); return Success; }
+int ncclCommFinalize(ncclComm_t c) { TRY(check_comm(c)); host_barrier(c); return Success; }
+int ncclCommDestroy(ncclComm_t c) { TRY(check_comm(c)); c->alive = GONE; return Success; }
+
+int ncclCommAbort(ncclComm_t c) {
+	TRY(check_comm(c));
+	atomic_store(&c->aborted, 1);
+	c->alive = GONE;
+	return Success;
+}
+
+// ---- reductions, memory, registration --------------------------------------
+
+int ncclRedOpCreatePreMulSum(int *op, void *scalar, int type, int residence, ncclComm_t c) {
+	TRY(check_comm(c));
+	if (op == NULL || scalar == NULL || type < 0 || type >= TYPES || residence != 1) return fail(InvalidArgument, "type %d, residence %d", type, residence);
+	for (int i = 0; i < MAX_REDOPS; i++) {
+		if (c->redops[i].used) continue;
+		c->redops[i] = (struct redop){1, type, load(scalar, type)};
+		*op = Avg + 1 + i;
+		return Success;
+	}
+	return fail(InternalError, "too many reductions");
+}
+
+int ncclRedOpDestroy(int op, ncclComm_t c) {
+	TRY(check_comm(c));
+	int at = op - Avg - 1;
+	if (at < 0 || at >= MAX_REDOPS || !c->redops[at].used) return fail(InvalidArgument, "no such reduction: %d", op);
+	c->redops[at].used = 0;
+	return Success;
+}
+
+enum { REGIONS = 4096, ALIGNMENT = 4096 };
+static struct { char *p; size_t n; } regions[REGIONS];
+static size_t allocated;
+
+int ncclMemAlloc(void **p, size_t n) {
+	long limit = ordered("CX_FAKE_NCCL_MEMORY", LONG_MAX);
+	if (!driver_ok()) return fail(UnhandledCudaError, "no driver");
+	if (allocated + n > (size_t)limit || driver.alloc(p, n) != 0) return fail(UnhandledCudaError, "out of memory");
+	for (int i = 0; i < REGIONS; i++) {
+		if (regions[i].p != NULL) continue;
+		regions[i].p = *p;
+		regions[i].n = n;
+		allocated += n;
+		return Success;
+	}
+	return fail(InternalError, "too many allocations");
+}
+
+int ncclMemFree(void *p) {
+	for (int i = 0; i < REGIONS; i++) {
+		if (p == NULL || regions[i].p != p) continue;
+		allocated -= regions[i].n;
+		regions[i].p = NULL;
+		return driver.free(p) == 0 ? Success : UnhandledCudaError;
+	}
+	return p == NULL ? Success : fail(InvalidArgument, "not from ncclMemAlloc");
+}
+
+// region_of finds the allocation that n bytes at p lie in; -1 where there is none.
+static int region_of(const char *p, size_t n) {
+	for (int i = 0; i < REGIONS; i++)
+		if (regions[i].p != NULL && p >= regions[i].p && p + n <= regions[i].p + regions[i].n) return i;
+	return -1;
+}
+
+static int registered; // what a handle points at
+
+int ncclCommRegister(ncclComm_t c, void *p, size_t n, void **handle) {
+	TRY(check_comm(c));
+	if (p == NULL || handle == NULL || n == 0) return fail(InvalidArgument, "nothing to register");
+	*handle = ordered("CX_FAKE_NCCL_NO_HANDLE", 0) || region_of(p, n) < 0 ? NULL : &registered;
+	return Success;
+}
+
+int ncclCommDeregister(ncclComm_t c, void *handle) {
+	TRY(check_comm(c));
+	return handle == NULL || handle == &registered ? Success : fail(InvalidArgument, "no such handle");
+}
+
+int ncclCommWindowRegister(ncclComm_t c, void *p, size_t n, void **window, int flags) {
+	TRY(check_comm(c));
+	if (p == NULL || window == NULL || n == 0 || (uintptr_t)p % ALIGNMENT != 0 || flags < 0 || flags > 3) return fail(InvalidArgument, "no window at %p", p);
+	int at = region_of(p, n);
+	int64_t offset = at < 0 ? -1 : (char *)p - regions[at].p;
+	*window = NULL;
+	// Windows are made by all ranks together, at equal offsets.
+	c->shared->host_value[c->rank][0] = offset;
+	c->shared->host_value[c->rank][1] = (int64_t)n;
+	host_barrier(c);
+	int equal = 1;
+	for (int r = 0; r < c->nranks; r++)
+		equal &= c->shared->host_value[r][0] == offset && c->shared->host_value[r][1] == (int64_t)n;
+	host_barrier(c);
+	if (!equal) return fail(InvalidUsage, "windows differ between ranks");
+	if (at >= 0 && !ordered("CX_FAKE_NCCL_NO_HANDLE", 0)) *window = &registered;
+	return Success;
+}
+
+int ncclCommWindowDeregister(ncclComm_t c, void *window) { return ncclCommDeregister(c, window); }
