@@ -22,6 +22,7 @@ const FaultVariable = "CX_FAULT"
 const (
 	FaultExit  = "exit"  // the process ends with status 7
 	FaultSegv  = "segv"  // the process ends by SIGSEGV
+	FaultKill  = "kill"  // the process ends by SIGKILL, as by a full memory
 	FaultHang  = "hang"  // the rank stands still for ever
 	FaultSlow  = "slow"  // every record takes 20 ms longer
 	FaultPanic = "panic" // Go code panics
@@ -117,6 +118,9 @@ func (s *Session) strike(point string) {
 			os.Exit(7)
 		case FaultSegv:
 			_ = unix.Kill(unix.Getpid(), unix.SIGSEGV)
+			time.Sleep(time.Minute)
+		case FaultKill:
+			_ = unix.Kill(unix.Getpid(), unix.SIGKILL)
 			time.Sleep(time.Minute)
 		case FaultHang:
 			for { // deaf to SIGTERM, as a rank inside a library is

@@ -1,6 +1,7 @@
 package rank
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -29,7 +30,42 @@ func OrderKey(n int) string { return fmt.Sprintf("order-%04d", n) }
 func StreamKey(scope string, rank int) string { return fmt.Sprintf("%s/rank-%d", scope, rank) }
 
 // ErrStore is wrapped by errors of the store: the machine, not the case, failed.
-var ErrStore = errors.New("rank cannot reach its store")
+var ErrStore = errors.New("store fails")
+
+// Ending is how a record ends a rank's stream of a case.
+type Ending int
+
+// The endings.
+const (
+	NotEnded Ending = iota
+	EndedDone
+	EndedFailure
+)
+
+// EndingOf looks at one line of a stream without reading it whole, since the
+// shard looks often while the ranks measure.
+func EndingOf(line []byte) Ending {
+	switch {
+	case bytes.HasPrefix(line, []byte(`{"kind":"`+KindDone+`"`)):
+		return EndedDone
+	case bytes.HasPrefix(line, []byte(`{"kind":"`+KindFailure+`"`)):
+		return EndedFailure
+	default:
+		return NotEnded
+	}
+}
+
+// FactsOf returns the facts that a line of a stream holds, if it does.
+func FactsOf(line []byte) (f Facts, ok bool) {
+	if !bytes.HasPrefix(line, []byte(`{"kind":"`+KindFacts+`"`)) {
+		return f, false
+	}
+	var r struct {
+		Data *Facts `json:"data"`
+	}
+	r.Data = &f
+	return f, json.Unmarshal(line, &r) == nil
+}
 
 // Find returns the opener of a case's family and backend.
 type Find func(c plan.Case) (Opener, error)
@@ -142,12 +178,14 @@ func guard(f func() error) (err error) {
 }
 
 // ReadStream reads back what one rank left of the case with this scope. A torn
-// last record, of a rank that was killed while it wrote, is not part of it.
+// last record, of a rank that was killed while it wrote, is not part of it. An
+// error that is not ErrStore means that a record is none; those before it are
+// returned.
 func ReadStream(store rendezvous.Store, scope string, rank int) (Stream, error) {
 	s := Stream{Rank: rank}
 	lines, _, err := store.Records(StreamKey(scope, rank), 0)
 	if err != nil {
-		return s, err
+		return s, fmt.Errorf("%w: %w", ErrStore, err)
 	}
 	for i, line := range lines {
 		var r Record

@@ -1,0 +1,28 @@
+package run
+
+import (
+	"fmt"
+
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/shard"
+)
+
+// families returns what this program can measure.
+func families() shard.Registry {
+	return shard.Registry{}
+}
+
+// find returns a rank's way to open the runner of a case.
+func find(families shard.Registry) rank.Find {
+	return func(c plan.Case) (rank.Opener, error) {
+		if open := families[c.Family].Backends[c.Backend]; open != nil {
+			return open, nil
+		}
+		return nil, &rank.Error{
+			Code: string(result.ReasonNoLibrary),
+			Err:  fmt.Errorf("this program has no backend %q for family %q", c.Backend, c.Family),
+		}
+	}
+}

@@ -1,0 +1,61 @@
+package run
+
+import (
+	"errors"
+	"runtime"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+
+	"github.com/collectivex/collectivex/pkg/cli"
+	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/rendezvous"
+)
+
+// rankThreads is how many OS threads of a rank may run Go code at once: the
+// one that measures and one for everything else.
+const rankThreads = 2
+
+// newRank is one rank of a group. Launchers start it; people do not.
+func newRank(s cli.Streams) *cobra.Command {
+	var (
+		store string
+		place rank.Place
+	)
+	cmd := &cobra.Command{
+		Use:    "rank",
+		Short:  "Be one rank of a group (started by shard)",
+		Hidden: true,
+		Args:   cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) (err error) {
+			// Libraries print to standard output. It is moved away, so that nothing
+			// depends on what a launcher does with it.
+			if err := unix.Dup3(2, 1, 0); err != nil {
+				return cli.EnvironmentError("move standard output: %w", err)
+			}
+			faults, err := rank.ParseFaults(s.Getenv(rank.FaultVariable))
+			if err != nil {
+				return cli.UsageError("%w", err)
+			}
+			files, err := rendezvous.OpenFile(store)
+			if err != nil {
+				return cli.EnvironmentError("%w", err)
+			}
+			defer func() { err = errors.Join(err, files.Close()) }()
+			runtime.GOMAXPROCS(min(rankThreads, runtime.NumCPU()))
+			err = rank.Loop(c.Context(), place, files, find(families()), faults, s.Err)
+			if errors.Is(err, rank.ErrStore) {
+				return cli.EnvironmentError("%w", err)
+			}
+			return err
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&store, "store", "", "`DIR` of the group's store")
+	f.IntVar(&place.Rank, "rank", 0, "this rank")
+	f.IntVar(&place.World, "world", 1, "ranks of the group")
+	f.IntVar(&place.LocalRank, "local-rank", 0, "rank within its node, and its device")
+	f.IntVar(&place.Node, "node", 0, "node of the rank")
+	_ = cmd.MarkFlagRequired("store") // fails for unknown flags alone
+	return cmd
+}

@@ -1,0 +1,222 @@
+package shard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/result"
+)
+
+// errUnwritten is wrapped where a document could not be put on the disk.
+var errUnwritten = errors.New("cannot write")
+
+// attempt runs the n-th case once and writes the document that tells how it
+// ended. An error means that the machine cannot go on.
+func (r *runner) attempt(ctx context.Context, n, index int) (result.Outcome, error) {
+	q := r.Cases[index]
+	budget, late := r.budget(q)
+	switch {
+	case ctx.Err() != nil:
+		return r.skip(n, index, result.ReasonSkipped.With("cancelled"))
+	case budget == 0:
+		return r.skip(n, index, late)
+	case r.Families[q.Case.Family].Backends[q.Case.Backend] == nil:
+		return r.skip(n, index, result.ReasonNoLibrary.With("this program has no backend %s", q.Case.Backend))
+	}
+	r.history.attempts[keyOf(q.Case)]++
+	r.Observer.Started(n, len(r.Cases), q.Case, r.history.attempts[keyOf(q.Case)])
+	began := time.Now()
+	g, err := r.group(ctx, q.Case)
+	if err != nil {
+		_, unwritten := r.write(index, ended{reasons: []string{result.ReasonEnvironment.With("ranks do not start")}})
+		return result.Outcome{}, errors.Join(err, unwritten)
+	}
+	end, fatal := g.do(ctx, q.Case, budget, late)
+	if fatal != nil {
+		end.reasons = append(end.reasons, result.ReasonEnvironment.With("ranks or their store"))
+	}
+	outcome, err := r.write(index, end)
+	if err == nil {
+		r.Observer.Ended(n, len(r.Cases), q.Case, outcome, time.Since(began), g.logs)
+	}
+	if outcome.Status != result.Success {
+		err = errors.Join(err, r.closeGroup(ctx)) // whatever it did, no other case inherits it
+	}
+	return outcome, errors.Join(err, fatal, end.misfit)
+}
+
+// skip writes the document of a case that is not run.
+func (r *runner) skip(n, index int, reason string) (result.Outcome, error) {
+	c := r.Cases[index].Case
+	r.history.attempts[keyOf(c)]++
+	outcome, err := r.write(index, ended{reasons: []string{reason}})
+	if err == nil {
+		r.Observer.Ended(n, len(r.Cases), c, outcome, 0, "")
+	}
+	return outcome, err
+}
+
+// budget returns how long a case may take now, and the reason if it takes
+// longer; 0 where the shard has no time left for it.
+func (r *runner) budget(q plan.Requested) (time.Duration, string) {
+	budget := time.Duration(q.BudgetSeconds) * time.Second
+	left := r.Limit - time.Since(r.started) - endReserve
+	switch {
+	case left < leastBudget:
+		return 0, result.ReasonSkipped.With("shard time limit")
+	case left < budget:
+		return left, result.ReasonTimeout.With("shard time limit")
+	default:
+		return budget, result.ReasonTimeout.With("case budget of %d s", q.BudgetSeconds)
+	}
+}
+
+// group returns the warm group where c may run in it, else a new one.
+func (r *runner) group(ctx context.Context, c plan.Case) (*group, error) {
+	if r.warm != nil && r.warm.key == groupKey(c) && r.warm.alive() {
+		return r.warm, nil
+	}
+	if err := r.closeGroup(ctx); err != nil {
+		return nil, err
+	}
+	r.groups++
+	name := fmt.Sprintf("group-%03d", r.groups)
+	g, err := startGroup(ctx, r.Launcher, filepath.Join(r.scratch.path, name), filepath.Join(r.logs, name), c, r.fits)
+	r.warm = g
+	return g, err
+}
+
+// fits compares what a rank found with the platform of the cell.
+func (r *runner) fits(f rank.Facts) error {
+	if !isProduct(f.DeviceProduct, r.Cell.Product) {
+		return fmt.Errorf("device is %q, but platform %s has %s", f.DeviceProduct, r.Cell.SKU, r.Cell.Product)
+	}
+	return nil
+}
+
+// isProduct reports whether the name that a runtime gives a device ("NVIDIA
+// H200", "AMD Instinct MI355X") has product ("h200") as a word, so that an H200
+// is no H20. The product "host" is any processor: its platform is the machine
+// at hand.
+func isProduct(reported, product string) bool {
+	if product == "host" {
+		return true
+	}
+	for _, word := range strings.FieldsFunc(strings.ToLower(reported), func(c rune) bool {
+		return (c < 'a' || c > 'z') && (c < '0' || c > '9')
+	}) {
+		if word == product {
+			return true
+		}
+	}
+	return false
+}
+
+// write writes samples and document of a case's attempt.
+func (r *runner) write(index int, end ended) (result.Outcome, error) {
+	c := r.Cases[index].Case
+	doc, err := r.document(c, end)
+	if err != nil {
+		return result.Outcome{}, err
+	}
+	name, err := result.FileName(doc, index)
+	if err != nil {
+		return result.Outcome{}, err
+	}
+	var private error
+	screen := func(b []byte) error {
+		if err := r.Run.Screen(b); err != nil {
+			private = err
+		}
+		return private
+	}
+	err = writeSamples(r.Results, name, end.streams, screen)
+	if err == nil {
+		_, err = result.Write(r.Results, doc, index, screen)
+	}
+	if err != nil {
+		removeSamples(r.Results, name)
+	}
+	if private != nil {
+		r.private.Error("not published", "case", c.CaseID, "error", private)
+		if doc, err = r.empty(c, result.ReasonUnpublishable.With("document or samples")); err == nil {
+			_, err = result.Write(r.Results, doc, index, r.Run.Screen)
+		}
+	}
+	if err != nil {
+		return result.Outcome{}, fmt.Errorf("%w: %w", errUnwritten, err)
+	}
+	return doc.Head().Outcome, nil
+}
+
+// document returns a valid document of an attempt: with what the ranks left,
+// or, where that makes no sense, without it.
+func (r *runner) document(c plan.Case, end ended) (result.Document, error) {
+	doc, err := r.empty(c, end.reasons...)
+	if err != nil || len(end.streams) == 0 {
+		return doc, err
+	}
+	full, err := r.empty(c)
+	if err != nil {
+		return nil, err
+	}
+	head := full.Head()
+	err = r.Families[c.Family].Assemble(full, end.streams)
+	describe(head, end.streams)
+	if len(end.reasons) > 0 {
+		head.Outcome = result.Outcome{Status: result.Failed, Reasons: end.reasons}
+	}
+	if err = errors.Join(err, result.Validate(full)); err != nil {
+		r.private.Error("what the ranks left makes no document", "case", c.CaseID, "error", err)
+		if len(end.reasons) == 0 {
+			return r.empty(c, result.ReasonInternal.With("samples make no document"))
+		}
+		return doc, nil
+	}
+	return full, nil
+}
+
+// empty returns the document of an attempt that failed without rows.
+func (r *runner) empty(c plan.Case, reasons ...string) (result.Document, error) {
+	doc, err := result.New(c, result.Attempt{
+		RunID: r.Run.RunID, RunAttempt: r.Run.RunAttempt, SourceSHA: r.Run.SourceSHA,
+		Ordinal: r.history.attempts[keyOf(c)], At: time.Now(),
+		Vendor: r.Cell.Vendor, Generator: r.Run.Generator, Image: r.Cell.Image,
+		Environment: r.Run.Environment(c.Env), Host: r.Run.Host,
+	})
+	if err != nil {
+		return nil, err
+	}
+	head := doc.Head()
+	head.Implementation.Maturity = r.Cell.Maturity
+	head.Outcome = result.Outcome{Status: result.Failed, Reasons: append([]string{}, reasons...)}
+	return doc, nil
+}
+
+// describe says what the ranks ran on. Ranks of one case run on equal devices
+// and libraries; the first that told stands for all.
+func describe(head *result.Envelope, streams []rank.Stream) {
+	for _, s := range streams {
+		f := s.Facts
+		if f == nil {
+			continue
+		}
+		head.Topology.DeviceProduct = f.DeviceProduct
+		head.Runtime.Framework = f.Framework
+		head.Runtime.AcceleratorRuntime = f.AcceleratorRuntime
+		library := result.Library{Kind: f.Library.Kind, Version: f.Library.Version, SOName: f.Library.SOName, BuildID: f.Library.BuildID}
+		head.Provenance.Libraries = []result.Library{library}
+		head.Runtime.CollectiveLibrary.Kind = f.Library.Kind
+		if f.Library.Version != "" {
+			head.Runtime.CollectiveLibrary.Version = &library.Version
+			head.Implementation.LibraryVersion = &library.Version
+		}
+		return
+	}
+}

@@ -1,0 +1,314 @@
+package shard
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"log"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/pkg/launch"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/rendezvous"
+	"github.com/collectivex/collectivex/pkg/result"
+)
+
+// This file is a small family in this test binary, which is both the shard and,
+// started again, its ranks. One op of it is a barrier through the store; its
+// check is that all ranks sent each other their numbers.
+
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 {
+		switch os.Args[1] {
+		case "rank":
+			os.Exit(rankMain(os.Args[2:]))
+		case "shard":
+			os.Exit(shardMain(os.Args[2:]))
+		}
+	}
+	os.Exit(m.Run())
+}
+
+func rankMain(args []string) int {
+	var p rank.Place
+	f := flag.NewFlagSet("rank", flag.ExitOnError)
+	store := f.String("store", "", "")
+	f.IntVar(&p.Rank, "rank", 0, "")
+	f.IntVar(&p.World, "world", 0, "")
+	f.IntVar(&p.LocalRank, "local-rank", 0, "")
+	f.IntVar(&p.Node, "node", 0, "")
+	_ = f.Parse(args)
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	s, err := rendezvous.OpenFile(*store)
+	if err != nil {
+		log.Print(err)
+		return 3
+	}
+	faults, err := rank.ParseFaults(os.Getenv(rank.FaultVariable))
+	if err != nil {
+		log.Print(err)
+		return 2
+	}
+	find := func(c plan.Case) (rank.Opener, error) { return fakeFamilies()[c.Family].Backends[c.Backend], nil }
+	if err := rank.Loop(ctx, p, s, find, faults, os.Stderr); err != nil {
+		log.Print(err)
+		return 1
+	}
+	return 0
+}
+
+func fakeFamilies() Registry {
+	return Registry{plan.FamilyCollective: {
+		Assemble: fakeAssemble,
+		Backends: map[string]rank.Opener{"fake": fakeOpen},
+	}}
+}
+
+// fakeRecord is one size of one rank.
+type fakeRecord struct {
+	Bytes int64 `json:"bytes"`
+	Wrong int64 `json:"wrong"`
+	PID   int   `json:"pid"`   // shows which process ran the case
+	Cases int   `json:"cases"` // of the runner so far
+	Env   string
+}
+
+type fakeRunner struct{ cases int }
+
+func fakeOpen(context.Context, *rank.Session, plan.Case) (rank.Runner, error) {
+	return &fakeRunner{}, nil
+}
+
+func (r *fakeRunner) Close() error { return nil }
+
+func (r *fakeRunner) Run(ctx context.Context, s *rank.Session, c plan.Case) error {
+	r.cases++
+	product := "Fake One"
+	if p := os.Getenv("FAKE_PRODUCT"); p != "" {
+		product = p
+	}
+	if err := s.Emit(rank.KindFacts, rank.Facts{
+		DeviceProduct: product, Framework: "fake", NUMANode: -1, Library: rank.Library{Kind: "fake", Version: "1.2.3"},
+	}); err != nil {
+		return err
+	}
+	for i, bytes := range c.Sizes {
+		values, err := s.Store.Gather(ctx, fmt.Sprintf("%s/size-%d", s.Scope, i), s.Rank, s.World, fmt.Append(nil, s.Rank))
+		if err != nil {
+			return err
+		}
+		var wrong int64
+		for r, v := range values {
+			if string(v) != fmt.Sprint(r) {
+				wrong++
+			}
+		}
+		if _, flip := s.Fault("flip"); flip {
+			wrong++
+		}
+		if _, library := s.Fault("library"); library {
+			return &rank.Error{Code: string(result.ReasonLibrary), Err: fmt.Errorf("secret-host.example.com said /no/such/path")}
+		}
+		if _, refuse := s.Fault("refuse"); refuse {
+			return &rank.Error{Code: string(result.ReasonRefused), Err: fmt.Errorf("no such size")}
+		}
+		if _, secret := s.Fault("secret"); secret {
+			if err := s.Emit("note", map[string]string{"text": "secret-host.example.com"}); err != nil {
+				return err
+			}
+		}
+		if err := s.Emit("size", fakeRecord{Bytes: bytes, Wrong: wrong, PID: os.Getpid(), Cases: r.cases, Env: os.Getenv("FAKE_CASE")}); err != nil {
+			return err
+		}
+	}
+	if _, at := s.Fault("leave"); at { // a child that outlives its rank
+		attr := &os.ProcAttr{Files: []*os.File{nil, os.Stderr, os.Stderr}}
+		if _, err := os.StartProcess("/bin/sleep", []string{"sleep", "1000.1234"}, attr); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fakeAssemble makes a row per size that any rank told of.
+func fakeAssemble(d result.Document, streams []rank.Stream) error {
+	doc := d.(*result.CollectiveDocument)
+	c := doc.Identity.Case
+	told := map[int64]int{}
+	wrong := map[int64]int64{}
+	for _, s := range streams {
+		for _, r := range s.Records {
+			if r.Kind != "size" {
+				continue
+			}
+			var f fakeRecord
+			if err := json.Unmarshal(r.Data, &f); err != nil {
+				return err
+			}
+			told[f.Bytes]++
+			wrong[f.Bytes] += f.Wrong
+		}
+	}
+	doc.Measurement.CheckedBy = "host"
+	passed := true
+	for _, bytes := range c.Sizes {
+		row := result.CollectiveRow{
+			Requested: bytes, Bytes: bytes, Count: bytes, Placement: "out_of_place", Slots: 1,
+			Complete: told[bytes] == c.World,
+			Check:    result.Check{Checked: bytes, Wrong: wrong[bytes]},
+		}
+		row.Check.Passed = row.Complete && row.Check.Wrong == 0
+		passed = passed && row.Check.Passed
+		if told[bytes] > 0 {
+			doc.Measurement.Rows = append(doc.Measurement.Rows, row)
+			doc.Workload.SizesMeasured = append(doc.Workload.SizesMeasured, bytes)
+		}
+	}
+	doc.Outcome = result.Outcome{Status: result.Success, Reasons: []string{}}
+	if !passed {
+		doc.Outcome = result.Outcome{Status: result.Invalid, Reasons: []string{string(result.ReasonSemantics)}}
+	}
+	return nil
+}
+
+// fakeCase returns the i-th case of the fake backend.
+func fakeCase(i, world, sizes int) plan.Requested {
+	c := plan.Case{
+		CaseID: fmt.Sprintf("fake-case-%02d-w%d", i, world), SKU: "fake", Family: plan.FamilyCollective,
+		Suite: "smoke", Backend: "fake", World: world, Nodes: 1, GPUsPerNode: 8, RanksPerNode: world,
+		Precision: "float", Repeat: 1, Sampling: "smoke", Contract: plan.ContractOp, ScaleUpDomain: 8,
+		Scope: "scale-up", ScaleUpTransport: "shm", Transport: "shm", TopologyClass: "fake-shm-island",
+		Collective: &plan.Collective{
+			Op: "all_reduce", RedOp: "sum", Placements: []string{"out_of_place"}, Modes: []string{"pipelined"},
+			Buffers: "warm", Registration: "none",
+		},
+	}
+	for n := range sizes {
+		c.Sizes = append(c.Sizes, 8<<n)
+	}
+	return plan.Requested{SKU: c.SKU, Disposition: plan.Runnable, Case: c, BudgetSeconds: 60}
+}
+
+// fakeShard returns a shard of cases with two ranks each.
+func fakeShard(results, scratch string, cases ...plan.Requested) *Shard {
+	s := &Shard{
+		Cell:  plan.Cell{ID: "fake-cell", SKU: "fake", Backend: "fake", Vendor: "host", Product: "fake", Maturity: "reference"},
+		Cases: cases,
+		Run: Run{
+			RunID: "run-1", RunAttempt: "1", Generator: "cxrun test",
+			Environment: func(env map[string]string) map[string]string { return env },
+			Screen: func(b []byte) error {
+				if strings.Contains(string(b), "secret") {
+					return fmt.Errorf("a secret")
+				}
+				return nil
+			},
+		},
+		Families: fakeFamilies(),
+		Launcher: launch.Local{Program: os.Args[0], Args: []string{"rank"}},
+		Results:  results, Scratch: scratch, Limit: time.Hour,
+		Observer: &recorder{},
+	}
+	for _, q := range cases {
+		s.Cell.CaseIDs = append(s.Cell.CaseIDs, q.Case.CaseID)
+	}
+	return s
+}
+
+// recorder keeps what an observer is told.
+type recorder struct{ lines []string }
+
+func (o *recorder) add(format string, args ...any) {
+	o.lines = append(o.lines, fmt.Sprintf(format, args...))
+}
+
+func (o *recorder) Started(n, total int, c plan.Case, attempt int) {
+	o.add("%d/%d start %s attempt %d", n, total, c.CaseID, attempt)
+}
+
+func (o *recorder) Ended(n, total int, c plan.Case, out result.Outcome, _ time.Duration, _ string) {
+	o.add("%d/%d %s %s %s", n, total, out.Status, c.CaseID, strings.Join(out.Reasons, "; "))
+}
+func (o *recorder) Kept(n, total int, c plan.Case) { o.add("%d/%d kept %s", n, total, c.CaseID) }
+func (o *recorder) Warn(text string)               { o.add("warn %s", text) }
+
+// shardMain runs a shard of the given number of cases in this process.
+func shardMain(args []string) int {
+	f := flag.NewFlagSet("shard", flag.ExitOnError)
+	results := f.String("results", "", "")
+	scratch := f.String("scratch", "", "")
+	cases := f.Int("cases", 4, "")
+	sizes := f.Int("sizes", 4, "")
+	tmpfs := f.Int("tmpfs", 0, "")
+	_ = f.Parse(args)
+	if *tmpfs > 0 { // in a mount namespace of our own
+		if err := mountSmall(*results, *tmpfs); err != nil {
+			log.Print(err)
+			return 4
+		}
+	}
+	var list []plan.Requested
+	for i := range *cases {
+		list = append(list, fakeCase(i, 2, *sizes))
+	}
+	s := fakeShard(*results, *scratch, list...)
+	s.Resume = true
+	counts, err := s.Do(context.Background())
+	fmt.Println(counts, err)
+	for _, e := range readDocs(*results) {
+		fmt.Println("doc", e.Head().Identity.CaseID, e.Head().Outcome.Status)
+	}
+	switch {
+	case err != nil:
+		return 3
+	case counts.Failed > 0:
+		return 1
+	default:
+		return 0
+	}
+}
+
+// readDocs returns the documents in dir by name; it panics on anything else.
+func readDocs(dir string) []result.Document {
+	names, err := filepath.Glob(filepath.Join(dir, "*.json"))
+	if err != nil {
+		panic(err)
+	}
+	var docs []result.Document
+	for _, n := range names {
+		data, err := os.ReadFile(n)
+		if err != nil {
+			panic(err)
+		}
+		d, err := result.Decode(data)
+		if err != nil {
+			panic(err)
+		}
+		docs = append(docs, d)
+	}
+	return docs
+}
+
+// byCase returns the documents of dir, which must be valid, one per case.
+func byCase(t *testing.T, dir string) map[string]*result.CollectiveDocument {
+	t.Helper()
+	out := map[string]*result.CollectiveDocument{}
+	for _, d := range readDocs(dir) {
+		require.NoError(t, result.Validate(d))
+		id := d.Head().Identity.CaseID
+		require.NotContains(t, out, id, "two documents")
+		out[id] = d.(*result.CollectiveDocument)
+	}
+	return out
+}

@@ -1,0 +1,245 @@
+package shard
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/collectivex/collectivex/pkg/launch"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/rendezvous"
+	"github.com/collectivex/collectivex/pkg/result"
+)
+
+// How long the shard waits for ranks.
+const (
+	pollInterval = 10 * time.Millisecond  // between two looks at the ranks' streams
+	failureGrace = 500 * time.Millisecond // for the other ranks to tell their part of a failure
+	dumpGrace    = 3 * time.Second        // to write stacks
+	stopGrace    = 30 * time.Second       // to close libraries and devices
+)
+
+// groupKey is what cases must share to run in one warm group. The library file
+// is chosen by environment, and the inherited part of that is the shard's own.
+func groupKey(c plan.Case) string {
+	mode := ""
+	if c.EP != nil {
+		mode = c.Mode
+	}
+	env, _ := json.Marshal(c.Env) // keys are sorted; strings always marshal
+	return fmt.Sprint(c.Family, c.Backend, mode, c.World, c.Nodes, c.RanksPerNode, c.Repeat, string(env))
+}
+
+// group is a warm group of ranks.
+type group struct {
+	key    string
+	ranks  launch.Group
+	store  *rendezvous.File
+	dir    string // of the store; removed at the end
+	logs   string // directory
+	world  int
+	orders int
+	broken bool // a rank has ended
+	// fits refuses a rank whose device is not what the cell is for.
+	fits func(rank.Facts) error
+}
+
+// startGroup starts the ranks for c and those that may follow it.
+func startGroup(ctx context.Context, l launch.Launcher, dir, logs string, c plan.Case, fits func(rank.Facts) error) (*group, error) {
+	store, err := rendezvous.OpenFile(dir)
+	if err != nil {
+		return nil, err
+	}
+	ranks, err := l.Start(ctx, launch.Spec{
+		Places: launch.Places(c.World, c.RanksPerNode), Store: dir, Env: c.Env, LogDir: logs,
+	})
+	if err != nil {
+		return nil, errors.Join(err, store.Close(), os.RemoveAll(dir))
+	}
+	return &group{key: groupKey(c), ranks: ranks, store: store, dir: dir, logs: logs, world: c.World, fits: fits}, nil
+}
+
+// alive reports whether all ranks wait for the next case.
+func (g *group) alive() bool {
+	select {
+	case <-g.ranks.Exits():
+		g.broken = true
+	default:
+	}
+	return !g.broken
+}
+
+// ended is how the ranks ended a case.
+type ended struct {
+	streams []rank.Stream
+	reasons []string // why not all ranks did the case; empty where they did
+	misfit  error    // a device is not what the cell is for
+}
+
+// do gives the ranks a case and waits for its end, or ends it: after budget,
+// with late as the reason, or with ctx. Where there is a reason, the group is
+// dead. An error means that the machine is of no more use: the store cannot be
+// written or read, or ranks do not die.
+func (g *group) do(ctx context.Context, c plan.Case, budget time.Duration, late string) (ended, error) {
+	g.orders++
+	scope := fmt.Sprintf("case-%04d", g.orders)
+	if err := g.order(ctx, rank.Order{Scope: scope, Case: c}); err != nil {
+		return ended{}, err
+	}
+	end, err := g.wait(ctx, scope, budget, late)
+	if len(end.reasons) > 0 || err != nil {
+		g.broken = true
+		err = errors.Join(err, g.ranks.Kill())
+	}
+	for r := range g.world {
+		s, e := rank.ReadStream(g.store, scope, r)
+		switch {
+		case errors.Is(e, rank.ErrStore):
+			err = errors.Join(err, e)
+		case e != nil:
+			end.reasons = append(end.reasons, result.ReasonInternal.With("records of rank %d", r))
+		}
+		end.streams = append(end.streams, s)
+	}
+	return end, err
+}
+
+func (g *group) order(ctx context.Context, o rank.Order) error {
+	raw, err := json.Marshal(o)
+	if err != nil {
+		return err
+	}
+	return g.store.Put(context.WithoutCancel(ctx), rank.OrderKey(g.orders), raw)
+}
+
+// wait returns when all ranks have said done, or with the reasons why they
+// will not, the likeliest cause first.
+func (g *group) wait(ctx context.Context, scope string, budget time.Duration, late string) (ended, error) {
+	timeout := time.NewTimer(budget)
+	defer timeout.Stop()
+	poll := time.NewTicker(pollInterval)
+	defer poll.Stop()
+	offsets := make([]int64, g.world)
+	ends := make([]rank.Ending, g.world)
+	exits := g.ranks.Exits()
+	for {
+		var exited *launch.Exit
+		select {
+		case <-ctx.Done():
+			return ended{reasons: []string{result.ReasonSkipped.With("cancelled")}}, nil
+		case <-timeout.C:
+			g.dump()
+			return ended{reasons: []string{late}}, nil
+		case exit, ok := <-exits:
+			if !ok {
+				exits = nil // all have ended; the look below says how
+			} else {
+				exited, g.broken = &exit, true
+			}
+		case <-poll.C:
+		}
+		for r := range g.world {
+			lines, next, err := g.store.Records(rank.StreamKey(scope, r), offsets[r])
+			if err != nil {
+				return ended{}, err
+			}
+			for _, line := range lines {
+				if facts, ok := rank.FactsOf(line); ok {
+					if err := g.fits(facts); err != nil {
+						return ended{reasons: []string{result.ReasonEnvironment.With("device of rank %d", r)}, misfit: err}, nil
+					}
+				}
+				ends[r] = rank.EndingOf(line)
+			}
+			offsets[r] = next
+		}
+		switch {
+		case exited != nil && ends[exited.Rank] != rank.EndedDone, slices.Contains(ends, rank.EndedFailure):
+			reasons, err := g.reasons(scope, exited)
+			return ended{reasons: reasons}, err
+		case !slices.Contains(ends, rank.NotEnded):
+			return ended{}, nil
+		}
+	}
+}
+
+// reasons says why a case failed, once it is known that a rank did: a rank
+// that died without a word before those that told of an error, since they may
+// only have lost their peer. first is the exit that was seen, if any.
+func (g *group) reasons(scope string, first *launch.Exit) ([]string, error) {
+	exits := g.drain(failureGrace)
+	if first != nil {
+		exits = append(exits, *first)
+	}
+	slices.SortFunc(exits, func(a, b launch.Exit) int { return a.Rank - b.Rank })
+	told := make([]string, g.world)
+	for r := range g.world {
+		s, err := rank.ReadStream(g.store, scope, r)
+		switch {
+		case errors.Is(err, rank.ErrStore):
+			return nil, err
+		case s.Failure != nil:
+			told[r] = reasonOf(*s.Failure, r)
+		case s.Done:
+			told[r] = "" // its exit is no part of this case
+		default:
+			continue
+		}
+		exits = slices.DeleteFunc(exits, func(e launch.Exit) bool { return e.Rank == r })
+	}
+	var reasons []string
+	for _, e := range exits {
+		reasons = append(reasons, result.ReasonRankDied.With("%s", e))
+	}
+	return append(reasons, slices.DeleteFunc(told, func(s string) bool { return s == "" })...), nil
+}
+
+// drain returns the exits that come within grace, at once when all ranks have ended.
+func (g *group) drain(grace time.Duration) (exits []launch.Exit) {
+	g.broken = true
+	deadline := time.After(grace)
+	for {
+		select {
+		case exit, ok := <-g.ranks.Exits():
+			if !ok {
+				return exits
+			}
+			exits = append(exits, exit)
+		case <-deadline:
+			return exits
+		}
+	}
+}
+
+// dump has all ranks print their stacks and gives them time to do so.
+func (g *group) dump() {
+	g.ranks.Dump()
+	g.drain(dumpGrace)
+}
+
+// reasonOf is the published form of a rank's failure: its code, which must be
+// of the closed list, and the rank.
+func reasonOf(f rank.Failure, rank int) string {
+	reason := result.Reason(f.Code)
+	if result.CheckReason(f.Code) != nil {
+		reason = result.ReasonInternal
+	}
+	return reason.With("rank %d", rank)
+}
+
+// close ends a group: ranks that wait for a case close what they opened, and
+// all of them are gone when it returns without error.
+func (g *group) close(ctx context.Context) error {
+	if !g.broken && ctx.Err() == nil {
+		g.orders++
+		if g.order(ctx, rank.Order{Stop: true}) == nil {
+			g.drain(stopGrace)
+		}
+	}
+	return errors.Join(g.ranks.Kill(), g.store.Close(), os.RemoveAll(g.dir))
+}

@@ -1,0 +1,111 @@
+package shard
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/collectivex/collectivex/pkg/result"
+)
+
+// shardCommand is this binary as a shard of its own process.
+func shardCommand(results, scratch string, cases int, more ...string) *exec.Cmd {
+	args := append([]string{"shard", "-results", results, "-scratch", scratch, "-cases", fmt.Sprint(cases)}, more...)
+	return exec.Command(os.Args[0], args...)
+}
+
+// Kills a shard at 50 random moments, in between letting it go on where it
+// stopped, until it ends: what was finished stays as it is, byte for byte, the
+// running case is done again, nothing twice, and nothing is left lying about.
+func TestResumeAfterKill(t *testing.T) {
+	const cases, kills = 12, 50
+	killed := 0
+	for killed < kills {
+		results, scratch := t.TempDir(), t.TempDir()
+		finished := map[string]string{}
+		for round := 0; ; round++ {
+			cmd := shardCommand(results, scratch, cases)
+			require.NoError(t, cmd.Start())
+			timer := time.AfterFunc(time.Duration(rand.IntN(400))*time.Millisecond, func() { _ = cmd.Process.Kill() })
+			err := cmd.Wait()
+			if timer.Stop() || err == nil {
+				require.NoError(t, err)
+				break
+			}
+			if killed++; killed >= kills {
+				require.NoError(t, shardCommand(results, scratch, cases).Run())
+				break
+			}
+			names, err := filepath.Glob(filepath.Join(results, "*.json"))
+			require.NoError(t, err)
+			for _, n := range names {
+				data, err := os.ReadFile(n)
+				require.NoError(t, err)
+				if before, ok := finished[n]; ok {
+					require.Equal(t, before, string(data), "a finished document changed")
+				}
+				finished[n] = string(data)
+			}
+			require.Subset(t, names, keys(finished), "a finished document vanished")
+		}
+		docs := byCase(t, results) // valid, one each
+		require.Len(t, docs, cases)
+		for id, d := range docs {
+			require.Equal(t, result.Success, d.Outcome.Status)
+			require.Len(t, readSamples(t, results, id), len(d.Identity.Case.Sizes)*2)
+		}
+		samples, err := os.ReadDir(filepath.Join(results, samplesDir))
+		require.NoError(t, err)
+		require.Len(t, samples, cases)
+		requireNoLitter(t, &Shard{Results: results, Scratch: scratch})
+	}
+}
+
+func keys(m map[string]string) (out []string) {
+	for k := range m {
+		out = append(out, k)
+	}
+	return out
+}
+
+// mountSmall puts a file system of so many bytes over dir, in the mount
+// namespace of this process alone.
+func mountSmall(dir string, bytes int) error {
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return err
+	}
+	return unix.Mount("tmpfs", dir, "tmpfs", 0, fmt.Sprintf("size=%d", bytes))
+}
+
+// A full disk: what is finished is whole, the running case is named, the exit
+// says that the environment is at fault.
+func TestFullDisk(t *testing.T) {
+	results, scratch := t.TempDir(), t.TempDir()
+	cmd := shardCommand(results, scratch, 200, "-tmpfs", fmt.Sprint(160<<10))
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNS}
+	if os.Getuid() != 0 {
+		cmd.SysProcAttr.Cloneflags |= unix.CLONE_NEWUSER
+		cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}}
+	}
+	out, err := cmd.CombinedOutput()
+	t.Logf("%s", out)
+	var exit *exec.ExitError
+	require.ErrorAs(t, err, &exit)
+	require.Equal(t, 3, exit.ExitCode())
+	require.Regexp(t, `environment: case fake-case-\d+-w2: cannot write: .*no space left on device`, string(out))
+	lines := strings.Split(strings.TrimSpace(string(out)), "\n")[1:]
+	require.Greater(t, len(lines), 3, "some documents were finished")
+	require.Less(t, len(lines), 200)
+	for _, l := range lines {
+		require.Regexp(t, `^doc fake-case-\d+-w2 success$`, l, "each of them whole")
+	}
+}

@@ -1,0 +1,219 @@
+package shard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/collectivex/collectivex/pkg/launch"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/result"
+)
+
+// Run says which run the documents belong to and who writes them.
+type Run struct {
+	RunID      string
+	RunAttempt string
+	SourceSHA  string
+	Generator  string // program and version
+	// Host is what documents say of this machine.
+	Host map[string]string
+	// Environment is what documents say of the environment of ranks that inherit
+	// ours and get env on top.
+	Environment func(env map[string]string) map[string]string
+	// Screen refuses bytes that may not be published.
+	Screen func([]byte) error
+}
+
+// Shard is one cell to run.
+type Shard struct {
+	Cell plan.Cell
+	// Cases are the cell's, in its order.
+	Cases    []plan.Requested
+	Run      Run
+	Families Registry
+	Launcher launch.Launcher
+	Results  string // directory of the documents
+	Resume   bool   // go on where an earlier shard on Results stopped
+	// Limit bounds the whole shard; what does not fit is skipped.
+	Limit time.Duration
+	// Scratch is where stores and shared memory go; see ScratchBase.
+	Scratch  string
+	Observer Observer
+}
+
+// Observer is told what a shard does, in order. All it is told may be
+// published but logs, a directory of private files.
+type Observer interface {
+	// Started tells that an attempt of the n-th of total cases begins.
+	Started(n, total int, c plan.Case, attempt int)
+	// Ended tells how it ended; logs is empty where no rank was started.
+	Ended(n, total int, c plan.Case, o result.Outcome, took time.Duration, logs string)
+	// Kept tells of a case that an earlier shard finished.
+	Kept(n, total int, c plan.Case)
+	// Warn tells what an operator should know.
+	Warn(text string)
+}
+
+// Counts is what a shard did.
+type Counts struct {
+	Passed, Failed, Kept int
+}
+
+// ErrExists is returned where the results hold documents of the cell and the
+// shard was not told to resume.
+var ErrExists = errors.New("results hold documents of this cell already; resume, or use another directory")
+
+// ErrEnvironment is wrapped by errors that say that this machine cannot go on:
+// documents cannot be written, devices are not the platform's, ranks do not
+// start or do not die. Finished documents are intact, and every other case has
+// one that says so, unless documents cannot be written.
+var ErrEnvironment = errors.New("environment")
+
+// Reserves of a shard's time limit.
+const (
+	leastBudget = 5 * time.Second // a case is not started with less
+	endReserve  = 5 * time.Second // kept for killing the last case and writing documents
+)
+
+// runner is a running shard.
+type runner struct {
+	*Shard
+	started time.Time
+	history history
+	scratch *scratch
+	logs    string
+	private *slog.Logger // what may not be published
+	groups  int
+	warm    *group
+	counts  Counts
+}
+
+// Do runs the cell. Every case of it ends in a document, unless documents
+// cannot be written; see ErrEnvironment.
+func (s *Shard) Do(ctx context.Context) (counts Counts, err error) {
+	r := &runner{Shard: s, started: time.Now()}
+	unlock, err := lockResults(s.Results)
+	if err != nil {
+		return r.counts, fmt.Errorf("%w: %w", ErrEnvironment, err)
+	}
+	defer func() { err = errors.Join(err, unlock()) }()
+	if r.history, err = readHistory(s.Results, s.Run, s.Observer.Warn); err != nil {
+		return r.counts, fmt.Errorf("%w: %w", ErrEnvironment, err)
+	}
+	if !s.Resume && slices.ContainsFunc(s.Cases, func(c plan.Requested) bool { return r.history.knows(c.Case) }) {
+		return r.counts, fmt.Errorf("%s: %w", s.Results, ErrExists)
+	}
+	r.logs = filepath.Join(s.Results, "logs", r.started.UTC().Format("20060102T150405.000Z"))
+	log, err := openLog(r.logs)
+	if err != nil {
+		return r.counts, fmt.Errorf("%w: %w", ErrEnvironment, err)
+	}
+	defer log.Close()
+	r.private = slog.New(slog.NewTextHandler(log, nil))
+	if r.scratch, err = newScratch(s.Scratch); err != nil {
+		return r.counts, fmt.Errorf("%w: %w", ErrEnvironment, err)
+	}
+	defer func() { err = errors.Join(err, r.scratch.remove()) }()
+	defer func() { err = errors.Join(err, r.closeGroup(ctx)) }()
+	order := r.order()
+	for n, index := range order {
+		if err := r.attempts(ctx, n+1, index); err != nil {
+			return r.counts, errors.Join(err, r.giveUp(ctx, n+1, order[n+1:], err))
+		}
+	}
+	return r.counts, nil
+}
+
+func openLog(dir string) (*os.File, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	return os.OpenFile(filepath.Join(dir, "shard.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+}
+
+// order returns the indices of the cases with those of one group together,
+// groups and cases in the order of the cell.
+func (r *runner) order() []int {
+	var keys []string
+	byKey := map[string][]int{}
+	for i, q := range r.Cases {
+		k := groupKey(q.Case)
+		if byKey[k] == nil {
+			keys = append(keys, k)
+		}
+		byKey[k] = append(byKey[k], i)
+	}
+	var order []int
+	for _, k := range keys {
+		order = append(order, byKey[k]...)
+	}
+	return order
+}
+
+// attempts runs the n-th case until it ends well, or in a way that another
+// attempt will not mend, or has no attempts left. Every attempt has a document.
+func (r *runner) attempts(ctx context.Context, n, index int) error {
+	c := r.Cases[index].Case
+	if r.history.finished[keyOf(c)] {
+		r.counts.Kept++
+		r.Observer.Kept(n, len(r.Cases), c)
+		return nil
+	}
+	for retries := r.Cell.Retries; ; retries-- {
+		outcome, err := r.attempt(ctx, n, index)
+		if err != nil {
+			r.counts.Failed++
+			return fmt.Errorf("%w: case %s: %w", ErrEnvironment, c.CaseID, err)
+		}
+		switch {
+		case outcome.Status == result.Success:
+			r.counts.Passed++
+			return nil
+		case retries == 0 || !mendable(outcome):
+			r.counts.Failed++
+			return nil
+		}
+	}
+}
+
+// mendable reports whether another attempt may end otherwise: after a death, a
+// hang or an error of the library or a device, never after a wrong result.
+func mendable(o result.Outcome) bool {
+	return o.Status == result.Failed && slices.Contains([]result.Reason{
+		result.ReasonRankDied, result.ReasonTimeout, result.ReasonLibrary, result.ReasonDevice,
+	}, codeOf(o))
+}
+
+// giveUp writes documents for the cases that a machine that failed will not
+// run, unless it is the documents that failed.
+func (r *runner) giveUp(ctx context.Context, n int, rest []int, cause error) error {
+	if errors.Is(cause, errUnwritten) {
+		return nil
+	}
+	for i, index := range rest {
+		if r.history.finished[keyOf(r.Cases[index].Case)] {
+			continue
+		}
+		r.counts.Failed++
+		if _, err := r.skip(n+1+i, index, result.ReasonEnvironment.With("an earlier case ended the cell")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// closeGroup ends the warm group, if there is one.
+func (r *runner) closeGroup(ctx context.Context) error {
+	g := r.warm
+	if g == nil {
+		return nil
+	}
+	r.warm = nil
+	return g.close(ctx)
+}

@@ -1,0 +1,424 @@
+package shard
+
+import (
+	"bufio"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/pkg/launch"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/result"
+)
+
+// do runs the shard and returns its documents and what its observer saw.
+func do(t *testing.T, s *Shard) (Counts, map[string]*result.CollectiveDocument, []string) {
+	t.Helper()
+	counts, err := s.Do(t.Context())
+	require.NoError(t, err)
+	requireNoLitter(t, s)
+	return counts, byCase(t, s.Results), s.Observer.(*recorder).lines
+}
+
+// requireNoLitter proves that a shard leaves documents, samples and logs, and
+// no process, no scratch directory and no partial file.
+func requireNoLitter(t *testing.T, s *Shard) {
+	t.Helper()
+	left, err := os.ReadDir(s.Scratch)
+	require.NoError(t, err)
+	require.Empty(t, left, "scratch")
+	require.NoError(t, filepath.WalkDir(s.Results, func(path string, d fs.DirEntry, err error) error {
+		if rel, _ := filepath.Rel(s.Results, path); rel == "logs" {
+			return fs.SkipDir
+		}
+		if !d.IsDir() {
+			require.True(t, strings.HasSuffix(path, ".json") || strings.HasSuffix(path, samplesSuffix), path)
+		}
+		return err
+	}))
+	requireNoRanks(t, s.Scratch)
+}
+
+// requireNoRanks proves that no process has dir on its command line.
+func requireNoRanks(t *testing.T, dir string) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		files, err := filepath.Glob("/proc/[0-9]*/cmdline")
+		require.NoError(t, err)
+		for _, f := range files {
+			if line, err := os.ReadFile(f); err == nil && strings.Contains(string(line), dir) && f != "/proc/self/cmdline" {
+				return false
+			}
+		}
+		return true
+	}, 30*time.Second, 10*time.Millisecond, "ranks live")
+}
+
+type line struct {
+	Rank int        `json:"rank"`
+	Kind string     `json:"kind"`
+	Data fakeRecord `json:"data"`
+}
+
+func readSamples(t *testing.T, results, caseID string) []line {
+	t.Helper()
+	names, err := filepath.Glob(filepath.Join(results, samplesDir, caseID+"_*"+samplesSuffix))
+	require.NoError(t, err)
+	require.Len(t, names, 1)
+	f, err := os.Open(names[0])
+	require.NoError(t, err)
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	require.NoError(t, err)
+	var out []line
+	for sc := bufio.NewScanner(z); sc.Scan(); {
+		var l line
+		require.NoError(t, json.Unmarshal(sc.Bytes(), &l))
+		out = append(out, l)
+	}
+	return out
+}
+
+func TestEveryCaseHasADocument(t *testing.T) {
+	s := fakeShard(t.TempDir(), t.TempDir(), fakeCase(0, 2, 3), fakeCase(1, 2, 3), fakeCase(2, 3, 2))
+	counts, docs, seen := do(t, s)
+	require.Equal(t, Counts{Passed: 3}, counts)
+	require.Len(t, docs, 3)
+	for i, q := range s.Cases {
+		d := docs[q.Case.CaseID]
+		require.Equal(t, result.Success, d.Outcome.Status)
+		require.Equal(t, 1, d.Identity.AttemptOrdinal)
+		require.Equal(t, "run-1", *d.Identity.AllocationFactors.RunID)
+		require.Equal(t, "Fake One", d.Topology.DeviceProduct)
+		require.Equal(t, "1.2.3", *d.Implementation.LibraryVersion)
+		require.Equal(t, "host", d.Runtime.Vendor)
+		require.Len(t, d.Measurement.Rows, len(q.Case.Sizes))
+		names, err := filepath.Glob(filepath.Join(s.Results, q.Case.CaseID+"_*Z-c00"+string(rune('0'+i))+".json"))
+		require.NoError(t, err)
+		require.Len(t, names, 1)
+		require.Len(t, readSamples(t, s.Results, q.Case.CaseID), len(q.Case.Sizes)*q.Case.World)
+	}
+	require.Equal(t, []string{
+		"1/3 start fake-case-00-w2 attempt 1", "1/3 success fake-case-00-w2 ",
+		"2/3 start fake-case-01-w2 attempt 1", "2/3 success fake-case-01-w2 ",
+		"3/3 start fake-case-02-w3 attempt 1", "3/3 success fake-case-02-w3 ",
+	}, seen)
+}
+
+func TestTheCaseOfADocumentIsThePlannedOne(t *testing.T) {
+	q := fakeCase(0, 2, 3)
+	q.Case.Env = map[string]string{"FAKE_CASE": "<&>"}
+	planned, err := json.Marshal(q.Case)
+	require.NoError(t, err)
+	s := fakeShard(t.TempDir(), t.TempDir(), q)
+	do(t, s)
+	names, err := filepath.Glob(filepath.Join(s.Results, "*.json"))
+	require.NoError(t, err)
+	data, err := os.ReadFile(names[0])
+	require.NoError(t, err)
+	var doc struct {
+		Identity struct {
+			Case plan.Case `json:"case"`
+		} `json:"identity"`
+	}
+	require.NoError(t, json.Unmarshal(data, &doc))
+	got, err := json.Marshal(doc.Identity.Case)
+	require.NoError(t, err)
+	require.Equal(t, string(planned), string(got))
+}
+
+// Faults that cost their case alone, with the reason that names them. The
+// table in docs/reliability.md names the subtests.
+func TestFaultCostsItsCaseOnly(t *testing.T) {
+	const hit = "fake-case-01-w2"
+	tests := []struct {
+		name, fault string
+		budget      int
+		status      string
+		reasons     []string
+		rows        int // at least; marked where they are not whole
+	}{
+		{"rank exits", "kind=exit", 0, result.Failed, []string{"rank-died: rank 1 exit 7"}, 0},
+		{"rank exits while it opens", "kind=exit,at=open", 0, result.Failed, []string{"rank-died: rank 1 exit 7"}, 0},
+		{"rank exits at its end", "kind=exit,at=end", 0, result.Failed, []string{"rank-died: rank 1 exit 7"}, 4},
+		{"rank is killed", "kind=kill,at=record-4", 0, result.Failed, []string{"rank-died: rank 1 signal 9"}, 2},
+		{"rank meets a segmentation fault", "kind=segv,at=record-4", 0, result.Failed, []string{"rank-died: rank 1 exit 2"}, 2},
+		{"rank hangs", "kind=hang,at=record-4", 3, result.Failed, []string{"timeout: case budget of 3 s"}, 2},
+		{"rank panics", "kind=panic", 0, result.Failed, []string{"internal-error: rank 1"}, 0},
+		{"rank is slow", "kind=slow", 0, result.Success, []string{}, 4},
+		{"rank loses its records", "kind=mute", 0, result.Invalid, []string{"semantic correctness or routing identity failed"}, 4},
+		{"rank says done without work", "kind=lie", 3, result.Failed, []string{"timeout: case budget of 3 s"}, 0},
+		{"library fails", "kind=library", 0, result.Failed, []string{"library-error: rank 1"}, 0},
+		{"backend refuses", "kind=refuse", 0, result.Failed, []string{"refused: rank 1"}, 0},
+		{"result is wrong", "kind=flip", 0, result.Invalid, []string{"semantic correctness or routing identity failed"}, 4},
+		{"record is private", "kind=secret", 0, result.Failed, []string{"unpublishable: document or samples"}, 0},
+		{"rank leaves a child", "kind=leave", 0, result.Success, []string{}, 4},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Setenv(rank.FaultVariable, "case="+hit+",rank=1,"+tt.fault)
+			s := fakeShard(t.TempDir(), t.TempDir(), fakeCase(0, 2, 4), fakeCase(1, 2, 4), fakeCase(2, 2, 4))
+			if tt.budget > 0 {
+				s.Cases[1].BudgetSeconds = tt.budget
+			}
+			if strings.Contains(tt.fault, "at=open") { // only the first case of a group opens its runner
+				s.Cases[1].Case.Env = map[string]string{"FAKE_CASE": "alone"}
+			}
+			counts, docs, _ := do(t, s)
+			require.Equal(t, 3, counts.Passed+counts.Failed)
+			require.Len(t, docs, 3)
+			require.Equal(t, result.Success, docs["fake-case-00-w2"].Outcome.Status, "the case before")
+			require.Equal(t, result.Success, docs["fake-case-02-w2"].Outcome.Status, "the case after")
+			d := docs[hit]
+			require.Equal(t, tt.status, d.Outcome.Status)
+			require.Subset(t, d.Outcome.Reasons, tt.reasons)
+			require.Subset(t, tt.reasons, d.Outcome.Reasons[:min(1, len(d.Outcome.Reasons))], "the cause comes first")
+			require.GreaterOrEqual(t, len(d.Measurement.Rows), tt.rows)
+			require.Equal(t, "host", d.Runtime.Vendor)
+			for _, row := range d.Measurement.Rows {
+				require.Equal(t, row.Complete && row.Check.Wrong == 0, row.Check.Passed)
+			}
+		})
+	}
+}
+
+func TestAHungRankLeavesItsStacksInItsLog(t *testing.T) {
+	t.Setenv(rank.FaultVariable, "rank=0,kind=hang")
+	s := fakeShard(t.TempDir(), t.TempDir(), fakeCase(0, 2, 4))
+	s.Cases[0].BudgetSeconds = 1
+	counts, _, _ := do(t, s)
+	require.Equal(t, Counts{Failed: 1}, counts)
+	logs, err := filepath.Glob(filepath.Join(s.Results, "logs", "*", "group-001", "rank-*.log"))
+	require.NoError(t, err)
+	require.Len(t, logs, 2)
+	hung, err := os.ReadFile(logs[0])
+	require.NoError(t, err)
+	require.Contains(t, string(hung), "(*Session).strike")
+	peer, err := os.ReadFile(logs[1])
+	require.NoError(t, err)
+	require.Contains(t, string(peer), "fakeRunner).Run", "the peer that waits")
+}
+
+func TestWhatALibrarySaysStaysPrivate(t *testing.T) {
+	t.Setenv(rank.FaultVariable, "rank=1,kind=library")
+	s := fakeShard(t.TempDir(), t.TempDir(), fakeCase(0, 2, 4))
+	_, _, seen := do(t, s)
+	const private = "secret-host"
+	require.NotContains(t, strings.Join(seen, "\n"), private)
+	inLogs := false
+	require.NoError(t, filepath.WalkDir(s.Results, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		require.NoError(t, err)
+		if strings.Contains(string(data), private) {
+			require.Contains(t, path, "/logs/")
+			inLogs = true
+		}
+		return nil
+	}))
+	require.True(t, inLogs, "the operator finds it in the log")
+}
+
+func TestGroupsStayWarmByKey(t *testing.T) {
+	env := fakeCase(2, 2, 1)
+	env.Case.Env = map[string]string{"FAKE_CASE": "set"}
+	// Key order: w2 (cases 0, 3), w3 (1), w2 with environment (2).
+	s := fakeShard(t.TempDir(), t.TempDir(), fakeCase(0, 2, 1), fakeCase(1, 3, 1), env, fakeCase(3, 2, 1))
+	_, _, seen := do(t, s)
+	require.Contains(t, seen[2], "fake-case-03-w2", "cases of a group run together")
+	first, again := readSamples(t, s.Results, "fake-case-00-w2")[0].Data, readSamples(t, s.Results, "fake-case-03-w2")[0].Data
+	require.Equal(t, first.PID, again.PID, "one process")
+	require.Equal(t, 2, again.Cases, "one runner")
+	other := readSamples(t, s.Results, "fake-case-02-w2")[0].Data
+	require.NotEqual(t, first.PID, other.PID)
+	require.Equal(t, "set", other.Env)
+	require.Empty(t, first.Env+again.Env, "the environment of a case does not leak")
+	require.Equal(t, os.Getenv("FAKE_CASE"), "", "not into the shard either")
+}
+
+func TestAFailureEndsItsGroup(t *testing.T) {
+	t.Setenv(rank.FaultVariable, "case=fake-case-01-*,rank=0,kind=flip")
+	s := fakeShard(t.TempDir(), t.TempDir(), fakeCase(0, 2, 1), fakeCase(1, 2, 1), fakeCase(2, 2, 1))
+	do(t, s)
+	require.Equal(t, 2, readSamples(t, s.Results, "fake-case-01-w2")[0].Data.Cases, "warm until then")
+	require.Equal(t, 1, readSamples(t, s.Results, "fake-case-02-w2")[0].Data.Cases, "fresh after it")
+}
+
+func TestRetriesKeepEveryAttempt(t *testing.T) {
+	t.Setenv(rank.FaultVariable, "case=fake-case-00-*,rank=0,kind=exit;case=fake-case-01-*,rank=0,kind=flip")
+	s := fakeShard(t.TempDir(), t.TempDir(), fakeCase(0, 2, 1), fakeCase(1, 2, 1))
+	s.Cell.Retries = 2
+	counts, err := s.Do(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, Counts{Failed: 2}, counts)
+	ordinals := map[string][]int{}
+	for _, d := range readDocs(s.Results) {
+		id := d.Head().Identity
+		ordinals[id.CaseID] = append(ordinals[id.CaseID], id.AttemptOrdinal)
+	}
+	require.Equal(t, map[string][]int{
+		"fake-case-00-w2": {1, 2, 3}, // died
+		"fake-case-01-w2": {1},       // a wrong result is no accident
+	}, ordinals)
+}
+
+func TestAShardNearItsLimitEndsOrderly(t *testing.T) {
+	s := fakeShard(t.TempDir(), t.TempDir(), fakeCase(0, 2, 1), fakeCase(1, 2, 1))
+	s.Limit = endReserve + leastBudget - time.Millisecond
+	counts, docs, _ := do(t, s)
+	require.Equal(t, Counts{Failed: 2}, counts)
+	for _, d := range docs {
+		require.Equal(t, result.Outcome{Status: result.Failed, Reasons: []string{"skipped: shard time limit"}}, d.Outcome)
+		require.Empty(t, d.Measurement.Rows)
+	}
+
+	// With time again they have their chance, and keep both documents.
+	again := fakeShard(s.Results, s.Scratch, s.Cases...)
+	again.Resume = true
+	counts, err := again.Do(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, Counts{Passed: 2}, counts)
+	docList := readDocs(s.Results)
+	require.Len(t, docList, 4)
+	require.Equal(t, 2, docList[1].Head().Identity.AttemptOrdinal)
+}
+
+func TestTheLimitEndsTheRunningCase(t *testing.T) {
+	t.Setenv(rank.FaultVariable, "case=fake-case-00-*,rank=0,kind=hang")
+	s := fakeShard(t.TempDir(), t.TempDir(), fakeCase(0, 2, 1), fakeCase(1, 2, 1))
+	s.Limit = endReserve + leastBudget + 500*time.Millisecond
+	_, docs, _ := do(t, s)
+	require.Equal(t, []string{"timeout: shard time limit"}, docs["fake-case-00-w2"].Outcome.Reasons)
+	require.Equal(t, []string{"skipped: shard time limit"}, docs["fake-case-01-w2"].Outcome.Reasons)
+}
+
+func TestCancelEndsOrderly(t *testing.T) {
+	t.Setenv(rank.FaultVariable, "case=fake-case-00-*,rank=0,kind=hang")
+	s := fakeShard(t.TempDir(), t.TempDir(), fakeCase(0, 2, 1), fakeCase(1, 2, 1))
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(500*time.Millisecond, cancel)
+	counts, err := s.Do(ctx)
+	require.NoError(t, err)
+	require.Equal(t, Counts{Failed: 2}, counts)
+	for _, d := range byCase(t, s.Results) {
+		require.Equal(t, []string{"skipped: cancelled"}, d.Outcome.Reasons)
+	}
+	requireNoLitter(t, s)
+}
+
+func TestResultsAreNotMixed(t *testing.T) {
+	s := fakeShard(t.TempDir(), t.TempDir(), fakeCase(0, 2, 1))
+	do(t, s)
+	_, err := s.Do(t.Context())
+	require.ErrorIs(t, err, ErrExists)
+
+	unlock, err := lockResults(s.Results)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, unlock()) }()
+	s.Resume = true
+	_, err = s.Do(t.Context())
+	require.ErrorIs(t, err, ErrEnvironment)
+	require.ErrorContains(t, err, "another shard")
+}
+
+func TestResumeLeavesFinishedCasesAndNamesStrangers(t *testing.T) {
+	s := fakeShard(t.TempDir(), t.TempDir(), fakeCase(0, 2, 1), fakeCase(1, 2, 1))
+	first := *s
+	first.Cases = s.Cases[:1]
+	first.Observer = &recorder{}
+	do(t, &first)
+	require.NoError(t, os.WriteFile(filepath.Join(s.Results, "torn.json"), []byte(`{"version":1,"rec`), 0o644))
+	s.Resume = true
+	counts, err := s.Do(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, Counts{Passed: 1, Kept: 1}, counts)
+	seen := s.Observer.(*recorder).lines
+	require.Contains(t, seen[0], "warn torn.json does not count")
+	require.Equal(t, "1/2 kept fake-case-00-w2", seen[1])
+}
+
+func TestARerunGivesFailedCasesAnotherChance(t *testing.T) {
+	t.Setenv(rank.FaultVariable, "case=fake-case-00-*,rank=0,kind=exit")
+	s := fakeShard(t.TempDir(), t.TempDir(), fakeCase(0, 2, 1), fakeCase(1, 2, 1))
+	do(t, s)
+	t.Setenv(rank.FaultVariable, "")
+
+	same := fakeShard(s.Results, s.Scratch, s.Cases...)
+	same.Resume = true
+	counts, err := same.Do(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, Counts{Kept: 2}, counts, "the same attempt has its answer")
+
+	rerun := fakeShard(s.Results, s.Scratch, s.Cases...)
+	rerun.Resume, rerun.Run.RunAttempt = true, "2"
+	counts, err = rerun.Do(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, Counts{Passed: 1, Kept: 1}, counts)
+	docs := readDocs(s.Results)
+	require.Len(t, docs, 3)
+	require.Equal(t, 1, docs[1].Head().Identity.AttemptOrdinal, "ordinals count within a run attempt")
+	require.Equal(t, "2", *docs[1].Head().Identity.AllocationFactors.RunAttempt)
+}
+
+func TestAnotherDeviceIsRefused(t *testing.T) {
+	t.Setenv("FAKE_PRODUCT", "Fake Ones 80GB")
+	s := fakeShard(t.TempDir(), t.TempDir(), fakeCase(0, 2, 1), fakeCase(1, 2, 1))
+	counts, err := s.Do(t.Context())
+	require.NoError(t, err, "fake is a word of the name")
+	require.Equal(t, Counts{Passed: 2}, counts)
+
+	s = fakeShard(t.TempDir(), t.TempDir(), fakeCase(0, 2, 1), fakeCase(1, 2, 1))
+	s.Cell.Product = "fak"
+	counts, err = s.Do(t.Context())
+	require.ErrorIs(t, err, ErrEnvironment)
+	require.ErrorContains(t, err, `device is "Fake Ones 80GB", but platform fake has fak`)
+	require.Equal(t, Counts{Failed: 2}, counts)
+	docs := byCase(t, s.Results)
+	require.Contains(t, docs["fake-case-00-w2"].Outcome.Reasons[0], "environment: device of rank")
+	require.Equal(t, []string{"environment: an earlier case ended the cell"}, docs["fake-case-01-w2"].Outcome.Reasons)
+	requireNoLitter(t, s)
+}
+
+func TestIsProduct(t *testing.T) {
+	for _, tt := range []struct {
+		reported, product string
+		want              bool
+	}{
+		{"NVIDIA H200", "h200", true},
+		{"NVIDIA H20", "h200", false},
+		{"NVIDIA H200 NVL", "h20", false},
+		{"NVIDIA GB200", "b200", false},
+		{"AMD Instinct MI355X", "mi355x", true},
+		{"Some Processor", "host", true},
+		{"", "h200", false},
+	} {
+		require.Equal(t, tt.want, isProduct(tt.reported, tt.product), tt)
+	}
+}
+
+func TestABackendThatThisProgramLacks(t *testing.T) {
+	s := fakeShard(t.TempDir(), t.TempDir(), fakeCase(0, 2, 1))
+	s.Cases[0].Case.Backend = "other"
+	_, docs, _ := do(t, s)
+	require.Equal(t, []string{"library-missing: this program has no backend other"}, docs["fake-case-00-w2"].Outcome.Reasons)
+}
+
+func TestRanksThatDoNotStart(t *testing.T) {
+	s := fakeShard(t.TempDir(), t.TempDir(), fakeCase(0, 2, 1), fakeCase(1, 2, 1))
+	s.Launcher = launch.Local{Program: filepath.Join(t.TempDir(), "missing")}
+	counts, err := s.Do(t.Context())
+	require.ErrorIs(t, err, ErrEnvironment)
+	require.Equal(t, Counts{Failed: 2}, counts)
+	require.Equal(t, []string{"environment: ranks do not start"}, byCase(t, s.Results)["fake-case-00-w2"].Outcome.Reasons)
+}
