@@ -33,10 +33,10 @@ func ParseBytes(s string) (Bytes, bool) {
 func (d *decoder) bytes(n *yaml.Node, b *Bytes, f field) {
 	x, ok := ParseBytes(n.Value)
 	if n.Kind != yaml.ScalarNode || !ok {
-		d.fault(d.at(n), "%s must be an amount of bytes such as 8, 4KiB or 1MiB, not %s", f.what, describe(n))
+		d.fault(d.at(n), "%s must be an amount of bytes such as 8, 4KiB or 1MiB, not %s", f.what, d.describe(n))
 		return
 	}
-	if d.least(n, float64(x), f) {
+	if d.within(n, float64(x), f) {
 		*b = x
 	}
 }

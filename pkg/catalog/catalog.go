@@ -20,16 +20,17 @@ type Platform struct {
 	// Local marks the platform that stands for the machine at hand.
 	Local       bool      `yaml:"local,optional"`
 	Vendor      string    `yaml:"vendor" in:"vendor"`
-	Product     string    `yaml:"product"` // lower-case name used in topology classes
+	Product     string    `yaml:"product"` // name used in topology classes
 	Arch        string    `yaml:"arch"`    // of the device: sm90, gfx942
 	CPU         string    `yaml:"cpu" in:"cpu"`
 	Image       string    `yaml:"image,optional"` // container image with the vendor's libraries
 	GPUsPerNode int       `yaml:"gpus_per_node" min:"1"`
 	ScaleUp     ScaleUp   `yaml:"scale_up"`
-	ScaleOut    *ScaleOut `yaml:"scale_out,optional"`
+	ScaleOut    *ScaleOut `yaml:"scale_out,optional"` // absent: no RDMA between scale-up domains
 	Fabric      *Fabric   `yaml:"fabric,optional"`
 	Runner      string    `yaml:"runner,optional"` // runner label; the SKU unless said
 	Launch      Launch    `yaml:"launch"`
+	Env         []Var     `yaml:"env,optional"` // for every case
 	Backends    []Support `yaml:"backends"`
 }
 
@@ -40,17 +41,18 @@ type ScaleUp struct {
 	Pace      Pace   `yaml:"pace"`
 }
 
+// ScaleOut is the RDMA fabric between scale-up domains.
+type ScaleOut struct {
+	Pace     Pace     `yaml:"pace"`
+	Requires []string `yaml:"requires,optional" in:"operator key"` // on top of Launch's
+	Env      []Var    `yaml:"env,optional"`                        // for cases that use it
+}
+
 // Pace is how fast one operation is taken to be when job timeouts are sized. It
 // is cautious and no claim about the hardware.
 type Pace struct {
 	Micros float64 `yaml:"us" min:"1"`      // per operation, whatever its size
-	GBps   float64 `yaml:"gbps" min:"0.01"` // per device
-}
-
-// ScaleOut is the fabric between scale-up domains.
-type ScaleOut struct {
-	Transport string `yaml:"transport" in:"scale-out"`
-	Pace      Pace   `yaml:"pace"`
+	GBps   float64 `yaml:"gbps" min:"0.01"` // per device, on top
 }
 
 // Fabric describes the network as surveyed.
@@ -59,10 +61,22 @@ type Fabric struct {
 	Switch string `yaml:"switch"`
 }
 
-// Launch says how ranks come to run on the platform.
+// Launch says how ranks come to run on the platform, with the arguments that
+// its machines need. What is private to a cluster is in Operator.
 type Launch struct {
-	Launcher  string `yaml:"launcher" in:"launcher"`
-	Container string `yaml:"container" in:"container"`
+	Launcher  string   `yaml:"launcher" in:"launcher"`
+	Container string   `yaml:"container" in:"container"`
+	Salloc    []string `yaml:"salloc,optional"` // slurm: further arguments of the allocation
+	Srun      []string `yaml:"srun,optional"`   // slurm: further arguments of each step
+	Docker    []string `yaml:"docker,optional"` // docker: further arguments of run
+	// Requires names the operator values without which nothing can start.
+	Requires []string `yaml:"requires,optional" in:"operator key"`
+}
+
+// Var is an environment variable of the ranks.
+type Var struct {
+	Name  string `yaml:",name" in:"environment variable"`
+	Value string `yaml:",value"`
 }
 
 // Support says what one backend runs on a platform.
@@ -72,6 +86,7 @@ type Support struct {
 	EP []Degrees `yaml:"ep,optional"`
 	// Collective lists world sizes.
 	Collective []int `yaml:"collective,optional" min:"1"`
+	Env        []Var `yaml:"env,optional"` // for this backend on this platform
 }
 
 // Degrees are the EP degrees that run in one mode.
@@ -82,13 +97,16 @@ type Degrees struct {
 
 // Backend is one library, or the embedded host backend.
 type Backend struct {
-	Name         string             `yaml:",name"`
-	Vendors      []string           `yaml:"vendors" in:"vendor"`
-	Maturity     string             `yaml:"maturity" in:"maturity"`
-	SetupSeconds int                `yaml:"setup_seconds" min:"0"`
-	Retries      int                `yaml:"retries,optional" min:"0"` // further attempts of a case that dies, hangs or meets an error of the library
-	EP           *EPBackend         `yaml:"ep,optional"`
-	Collective   *CollectiveBackend `yaml:"collective,optional"`
+	Name         string   `yaml:",name"`
+	Vendors      []string `yaml:"vendors" in:"vendor"`
+	Maturity     string   `yaml:"maturity" in:"maturity"`
+	SetupSeconds int      `yaml:"setup_seconds" min:"0"` // before a group's first case; sizes job timeouts
+	// Retries gives a case that dies, hangs or meets an error of the library so
+	// many further attempts.
+	Retries    int                `yaml:"retries,optional" min:"0"`
+	Env        []Var              `yaml:"env,optional"`
+	EP         *EPBackend         `yaml:"ep,optional"`
+	Collective *CollectiveBackend `yaml:"collective,optional"`
 }
 
 // EPBackend is what a backend does of the EP family.
@@ -97,6 +115,8 @@ type EPBackend struct {
 	// OffPath lists precisions that run only when a filter names them.
 	OffPath []string `yaml:"off_path,optional" in:"precision"`
 	Modes   []EPMode `yaml:"modes"`
+	// Unsupported says why the backend does not run where a suite asks for it.
+	Unsupported []Rule `yaml:"unsupported,optional"`
 }
 
 // EPMode is one mode of an EP backend.
@@ -104,6 +124,18 @@ type EPMode struct {
 	Name string `yaml:",name" in:"mode"`
 	// MaxTokens caps the ladder, in tokens per rank; 0 is no cap.
 	MaxTokens int `yaml:"max_tokens,optional" min:"1"`
+}
+
+// Rule is the reason why a backend does not run. It covers every combination
+// of platform, mode and degree that matches all it names.
+type Rule struct {
+	Vendors    []string `yaml:"vendors,optional" in:"vendor"`
+	Transports []string `yaml:"transports,optional" in:"transport"` // of the scale-up domain
+	Platforms  []string `yaml:"platforms,optional" in:"platform"`
+	Scopes     []string `yaml:"scopes,optional" in:"scope"`
+	Modes      []string `yaml:"modes,optional" in:"mode"`
+	Degrees    []int    `yaml:"degrees,optional" min:"1"`
+	Reason     string   `yaml:"reason"`
 }
 
 // CollectiveBackend is what a backend does of the collective family.
@@ -277,6 +309,17 @@ func ladder(ls []Ladder, phase string) []int {
 	}
 	return nil
 }
+
+// Scope says whether world ranks of the platform stay in one scale-up domain.
+func (p *Platform) Scope(world int) string {
+	if world > p.ScaleUp.Domain {
+		return ScopeOut
+	}
+	return ScopeUp
+}
+
+// Nodes returns how many nodes world ranks take, packed.
+func (p *Platform) Nodes(world int) int { return max(1, world/p.GPUsPerNode) }
 
 // Names returns the name of each element, in order.
 func Names[T any](list []T, name func(*T) string) []string {

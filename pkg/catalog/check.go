@@ -1,6 +1,9 @@
 package catalog
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // check reports definitions that are well formed and contradict each other.
 func (l *loader) check() {
@@ -22,6 +25,7 @@ func (l *loader) check() {
 	for i := range l.cat.Suites {
 		l.checkSuite(&l.cat.Suites[i])
 	}
+	l.checkRules()
 }
 
 func (l *loader) checkWorkload(w *Workload) {
@@ -54,14 +58,46 @@ func (l *loader) checkBackend(b *Backend) {
 }
 
 func (l *loader) checkPlatform(p *Platform) {
-	if p.Launch.Container == "pyxis" && p.Launch.Launcher != "slurm" {
-		l.fault(l.pos[&p.Launch.Container], "pyxis is a plugin of slurm; the launcher is %q", p.Launch.Launcher)
+	la := &p.Launch
+	if la.Container == "pyxis" && la.Launcher != "slurm" {
+		l.fault(l.pos[&la.Container], "pyxis is a plugin of slurm; the launcher is %q", la.Launcher)
 	}
-	if p.Launch.Container != "none" && p.Image == "" {
-		l.fault(l.pos[&p.Launch.Container], "container %q needs an image", p.Launch.Container)
+	if la.Container != "none" && p.Image == "" {
+		l.fault(l.pos[&la.Container], "container %q needs an image", la.Container)
 	}
+	l.checkArgs(la.Salloc, la.Launcher == "slurm", "salloc", "the launcher is "+la.Launcher)
+	l.checkArgs(la.Srun, la.Launcher == "slurm", "srun", "the launcher is "+la.Launcher)
+	l.checkArgs(la.Docker, la.Container == "docker", "docker", "the container is "+la.Container)
 	for i := range p.Backends {
 		l.checkSupport(p, &p.Backends[i])
+	}
+}
+
+// ownedArgs are arguments that the launchers set themselves, from the case.
+func ownedArgs() []string {
+	return []string{
+		"--nodes", "--ntasks", "--ntasks-per-node", "--gres", "--gpus-per-node", "--time", "--jobid", "--export",
+		"--partition", "--account", "--qos", "--nodelist", "--exclude",
+		"--container-image", "--container-mounts", "--kill-on-bad-exit",
+		"--volume", "--workdir", "--name", "--rm", "--env",
+	}
+}
+
+// checkArgs refuses arguments of a tool that the platform does not use, and
+// ones that are not its to say.
+func (l *loader) checkArgs(args []string, used bool, tool, why string) {
+	for i := range args {
+		p := l.pos[&args[i]]
+		name, _, _ := strings.Cut(args[i], "=")
+		switch {
+		case !used:
+			l.fault(p, "%s arguments are of no use: %s", tool, why)
+			return
+		case !strings.HasPrefix(name, "--"):
+			l.fault(p, "write %s arguments as --name or --name=value, not %q", tool, args[i])
+		case slices.Contains(ownedArgs(), name):
+			l.fault(p, "%s is set from the case and the operator's values", name)
+		}
 	}
 }
 
@@ -81,12 +117,27 @@ func (l *loader) checkSupport(p *Platform, s *Support) {
 	}
 	for i := range s.EP {
 		d := &s.EP[i]
-		if b.EP != nil && b.EP.Mode(d.Mode) == nil {
-			l.fault(l.pos[d], "backend %q has no mode %q", b.Name, d.Mode)
+		if b.EP != nil {
+			l.checkDegrees(p, b, d)
 		}
 		l.checkWorlds(p, d.Degrees)
 	}
 	l.checkWorlds(p, s.Collective)
+}
+
+// checkDegrees refuses degrees of a mode that the backend does not have, and
+// ones that a rule says do not run.
+func (l *loader) checkDegrees(p *Platform, b *Backend, d *Degrees) {
+	if b.EP.Mode(d.Mode) == nil {
+		l.fault(l.pos[d], "backend %q has no mode %q%s", b.Name, d.Mode,
+			Hint(d.Mode, Names(b.EP.Modes, func(m *EPMode) string { return m.Name })))
+		return
+	}
+	for i := range d.Degrees {
+		if r := b.EP.rule(p, d.Mode, d.Degrees[i]); r != nil {
+			l.fault(l.pos[&d.Degrees[i]], "EP%d runs here, and %s says why it does not: %s", d.Degrees[i], l.pos[r], r.Reason)
+		}
+	}
 }
 
 // checkWorlds refuses worlds that do not fill their nodes evenly.
@@ -95,8 +146,8 @@ func (l *loader) checkWorlds(p *Platform, worlds []int) {
 		if w := worlds[i]; w > p.GPUsPerNode && w%p.GPUsPerNode != 0 {
 			l.fault(l.pos[&worlds[i]], "%d ranks do not fill nodes of %d devices evenly", w, p.GPUsPerNode)
 		}
-		if w := worlds[i]; w > p.ScaleUp.Domain && p.ScaleOut == nil {
-			l.fault(l.pos[&worlds[i]], "%d ranks exceed the scale-up domain of %d and the platform has no scale_out", w, p.ScaleUp.Domain)
+		if w := worlds[i]; p.Scope(w) == ScopeOut && p.ScaleOut == nil {
+			l.fault(l.pos[&worlds[i]], "%d ranks exceed the scale-up domain of %d, and the platform has no scale_out", w, p.ScaleUp.Domain)
 		}
 	}
 }

@@ -20,7 +20,7 @@ import (
 //	yaml:",name"          the key under which the struct stands in its parent
 //	yaml:",value"         the whole value under that key
 //	in:"kind"             the value, or each element, is a name of that kind
-//	min:"1"               the least number allowed
+//	min:"1" max:"9"       the least and the greatest number allowed
 //
 // A slice of structs with a name field is written as a mapping, in order. Lists
 // are never empty and hold nothing twice.
@@ -30,6 +30,8 @@ type decoder struct {
 	// pos has the position of every value read, by the address of its field.
 	pos  map[any]Pos
 	refs []reference
+	// private keeps values out of messages.
+	private bool
 }
 
 // A reference is a name to be looked up once all files are read.
@@ -66,7 +68,7 @@ type field struct {
 	isName   bool
 	isValue  bool
 	kind     string
-	min      *float64
+	min, max *float64
 }
 
 func fields(t reflect.Type) []field {
@@ -78,16 +80,22 @@ func fields(t reflect.Type) []field {
 			index: i, key: key, what: strconv.Quote(key), kind: tag.Get("in"),
 			optional: option == "optional", isName: option == "name", isValue: option == "value",
 		}
-		if s := tag.Get("min"); s != "" {
-			v, err := strconv.ParseFloat(s, 64)
-			if err != nil {
-				panic(fmt.Sprintf("catalog: bad min tag on %s.%s", t, t.Field(i).Name))
-			}
-			f.min = &v
-		}
+		f.min, f.max = bound(tag.Get("min")), bound(tag.Get("max"))
 		out = append(out, f)
 	}
 	return out
+}
+
+// bound reads a min or max tag.
+func bound(tag string) *float64 {
+	if tag == "" {
+		return nil
+	}
+	v, err := strconv.ParseFloat(tag, 64)
+	if err != nil {
+		panic("catalog: a bound is no number: " + tag)
+	}
+	return &v
 }
 
 func pick(fs []field, is func(field) bool) *field {
@@ -178,7 +186,7 @@ func (d *decoder) decode(n *yaml.Node, v reflect.Value, f field) {
 // structure decodes a mapping into a struct.
 func (d *decoder) structure(n *yaml.Node, v reflect.Value, f field) {
 	if n.Kind != yaml.MappingNode {
-		d.fault(d.at(n), "%s must be a mapping, not %s", f.what, describe(n))
+		d.fault(d.at(n), "%s must be a mapping, not %s", f.what, d.describe(n))
 		return
 	}
 	fs := slices.DeleteFunc(fields(v.Type()), func(f field) bool { return f.isName })
@@ -209,7 +217,7 @@ func (d *decoder) structure(n *yaml.Node, v reflect.Value, f field) {
 // key returns the name of a mapping's key, which stands there once.
 func (d *decoder) key(k *yaml.Node, seen map[string]int) (string, bool) {
 	if k.Kind != yaml.ScalarNode || k.Anchor != "" {
-		d.fault(d.at(k), "a key must be a plain word, not %s", describe(k))
+		d.fault(d.at(k), "a key must be a plain word, not %s", d.describe(k))
 		return "", false
 	}
 	if line := seen[k.Value]; line != 0 {
@@ -223,7 +231,7 @@ func (d *decoder) key(k *yaml.Node, seen map[string]int) (string, bool) {
 // named decodes a mapping into a slice of structs that know their own key.
 func (d *decoder) named(n *yaml.Node, v reflect.Value, f, name field) {
 	if n.Kind != yaml.MappingNode {
-		d.fault(d.at(n), "%s must be a mapping, not %s", f.what, describe(n))
+		d.fault(d.at(n), "%s must be a mapping, not %s", f.what, d.describe(n))
 		return
 	}
 	if len(n.Content) == 0 {
@@ -242,7 +250,7 @@ func (d *decoder) named(n *yaml.Node, v reflect.Value, f, name field) {
 			continue
 		}
 		if name.kind != "" {
-			d.refs = append(d.refs, reference{d.at(k), name.kind, key})
+			d.word(d.at(k), key, name.kind)
 		} else {
 			d.name(d.at(k), key)
 		}
@@ -272,10 +280,45 @@ func (d *decoder) name(p Pos, name string) {
 	}
 }
 
+// forms are the kinds of words that have a form instead of a list.
+func forms() map[string]*regexp.Regexp {
+	return map[string]*regexp.Regexp{
+		"environment variable": variableForm,
+		"network interface":    deviceForm,
+		"rdma device":          deviceForm,
+		"absolute path":        pathForm,
+	}
+}
+
+var (
+	variableForm = regexp.MustCompile(`^[A-Z_][A-Z0-9_]*$`)
+	deviceForm   = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.-]{0,31}(:[1-9][0-9]*)?$`)
+	pathForm     = regexp.MustCompile(`^/[^\x00-\x1f]*$`)
+)
+
+// word takes note of a word of some kind, or checks its form at once.
+func (d *decoder) word(p Pos, word, kind string) {
+	form := forms()[kind]
+	switch {
+	case form == nil:
+		d.refs = append(d.refs, reference{p, kind, word})
+	case !form.MatchString(word):
+		d.fault(p, "%s is no %s", d.quote(word), kind)
+	}
+}
+
+// quote is a value as messages may show it.
+func (d *decoder) quote(value string) string {
+	if d.private {
+		return "the value"
+	}
+	return strconv.Quote(value)
+}
+
 // list decodes a sequence.
 func (d *decoder) list(n *yaml.Node, v reflect.Value, f field) {
 	if n.Kind != yaml.SequenceNode {
-		d.fault(d.at(n), "%s must be a list, not %s", f.what, describe(n))
+		d.fault(d.at(n), "%s must be a list, not %s", f.what, d.describe(n))
 		return
 	}
 	if len(n.Content) == 0 {
@@ -290,7 +333,7 @@ func (d *decoder) list(n *yaml.Node, v reflect.Value, f field) {
 		d.decode(c, out.Index(i), elem)
 		if c.Kind == yaml.ScalarNode {
 			if seen[c.Value] {
-				d.fault(d.at(c), "%s lists %s twice", f.what, c.Value)
+				d.fault(d.at(c), "%s lists %s twice", f.what, d.quote(c.Value))
 			}
 			seen[c.Value] = true
 		}
@@ -302,7 +345,11 @@ func (d *decoder) scalar(n *yaml.Node, v reflect.Value, f field) {
 	switch v.Kind() {
 	case reflect.String:
 		if n.Kind != yaml.ScalarNode || n.ShortTag() != "!!str" {
-			d.fault(d.at(n), "%s must be a word, not %s", f.what, describe(n))
+			hint := ""
+			if n.Kind == yaml.ScalarNode && n.ShortTag() != "!!null" {
+				hint = "; put it in quotes"
+			}
+			d.fault(d.at(n), "%s must be a word, not %s%s", f.what, d.describe(n), hint)
 			return
 		}
 		if strings.TrimSpace(n.Value) == "" {
@@ -311,11 +358,11 @@ func (d *decoder) scalar(n *yaml.Node, v reflect.Value, f field) {
 		}
 		v.SetString(n.Value)
 		if f.kind != "" {
-			d.refs = append(d.refs, reference{d.at(n), f.kind, n.Value})
+			d.word(d.at(n), n.Value, f.kind)
 		}
 	case reflect.Bool:
 		if n.Kind != yaml.ScalarNode || n.ShortTag() != "!!bool" {
-			d.fault(d.at(n), "%s must be true or false, not %s", f.what, describe(n))
+			d.fault(d.at(n), "%s must be true or false, not %s", f.what, d.describe(n))
 			return
 		}
 		v.SetBool(n.Value == "true")
@@ -324,10 +371,10 @@ func (d *decoder) scalar(n *yaml.Node, v reflect.Value, f field) {
 	case reflect.Float64:
 		x, err := strconv.ParseFloat(n.Value, 64)
 		if n.Kind != yaml.ScalarNode || !isNumber(n) || err != nil || math.IsInf(x, 0) || math.IsNaN(x) {
-			d.fault(d.at(n), "%s must be a number, not %s", f.what, describe(n))
+			d.fault(d.at(n), "%s must be a number, not %s", f.what, d.describe(n))
 			return
 		}
-		if d.least(n, x, f) {
+		if d.within(n, x, f) {
 			v.SetFloat(x)
 		}
 	default:
@@ -337,22 +384,22 @@ func (d *decoder) scalar(n *yaml.Node, v reflect.Value, f field) {
 
 func (d *decoder) integer(n *yaml.Node, v reflect.Value, f field) {
 	if n.Kind != yaml.ScalarNode || n.ShortTag() != "!!int" {
-		d.fault(d.at(n), "%s must be a whole number, not %s", f.what, describe(n))
+		d.fault(d.at(n), "%s must be a whole number, not %s", f.what, d.describe(n))
 		return
 	}
 	x, err := strconv.ParseInt(n.Value, 10, 64)
 	if err != nil {
-		d.fault(d.at(n), "%s must be a plain decimal number, not %s", f.what, n.Value)
+		d.fault(d.at(n), "%s must be a plain decimal number, not %s", f.what, d.number(n))
 		return
 	}
 	switch {
-	case !d.least(n, float64(x), f):
+	case !d.within(n, float64(x), f):
 	case v.Kind() == reflect.Uint64 && x < 0:
 		d.fault(d.at(n), "%s must not be negative", f.what)
 	case v.Kind() == reflect.Uint64:
 		v.SetUint(uint64(x))
 	case x > maxInt:
-		d.fault(d.at(n), "%s must be at most %d, not %d", f.what, maxInt, x)
+		d.fault(d.at(n), "%s must be at most %d, not %s", f.what, maxInt, d.number(n))
 	default:
 		v.SetInt(x)
 	}
@@ -361,17 +408,29 @@ func (d *decoder) integer(n *yaml.Node, v reflect.Value, f field) {
 // maxInt bounds every count, so that products of them stay far from overflow.
 const maxInt = 1 << 30
 
-func (d *decoder) least(n *yaml.Node, x float64, f field) bool {
+func (d *decoder) within(n *yaml.Node, x float64, f field) bool {
 	if f.min != nil && x < *f.min {
-		d.fault(d.at(n), "%s must be at least %v, not %s", f.what, *f.min, n.Value)
+		d.fault(d.at(n), "%s must be at least %v, not %s", f.what, *f.min, d.number(n))
+		return false
+	}
+	if f.max != nil && x > *f.max {
+		d.fault(d.at(n), "%s must be at most %v, not %s", f.what, *f.max, d.number(n))
 		return false
 	}
 	return true
 }
 
+func (d *decoder) number(n *yaml.Node) string {
+	if d.private {
+		return "this one"
+	}
+	return n.Value
+}
+
 func isNumber(n *yaml.Node) bool { return n.ShortTag() == "!!int" || n.ShortTag() == "!!float" }
 
-func describe(n *yaml.Node) string {
+// describe says what stands there instead of what was expected.
+func (d *decoder) describe(n *yaml.Node) string {
 	switch n.Kind {
 	case yaml.MappingNode:
 		return "a mapping"
@@ -384,8 +443,14 @@ func describe(n *yaml.Node) string {
 	case "!!null":
 		return "nothing"
 	case "!!str":
+		if d.private {
+			return "a word"
+		}
 		return strconv.Quote(n.Value)
 	case "!!int", "!!float":
+		if d.private {
+			return "a number"
+		}
 		return "the number " + n.Value
 	case "!!bool":
 		return "the truth value " + n.Value

@@ -59,7 +59,7 @@ func Load(fsys fs.FS) (*Catalog, error) {
 
 	l.platforms()
 	l.suites()
-	l.resolve()
+	l.resolve(l.names(), l.broken)
 	if len(*l.faults) == 0 {
 		l.check()
 	}
@@ -158,17 +158,23 @@ func reason(err error) string {
 	return err.Error()
 }
 
-// resolve looks up every name that a definition uses.
-func (l *loader) resolve() {
+// names lists what there is of every kind of name.
+func (l *loader) names() map[string][]string {
 	names := vocabularies()
 	names["platform"] = Names(l.cat.Platforms, func(p *Platform) string { return p.SKU })
 	names["backend"] = Names(l.cat.Backends, func(b *Backend) string { return b.Name })
 	names["workload"] = Names(l.cat.Workloads, func(w *Workload) string { return w.Name })
 	names["routing"] = Names(l.cat.Routings, func(r *Routing) string { return r.Name })
 	names["sampling"] = Names(l.cat.Sampling, func(s *Sampling) string { return s.Name })
-	for _, r := range l.refs {
-		if !slices.Contains(names[r.kind], r.name) && !l.broken[r.kind] {
-			l.fault(r.Pos, "unknown %s %q%s", r.kind, r.name, Hint(r.name, names[r.kind]))
+	return names
+}
+
+// resolve looks up every name that was used. Names of a broken kind are left
+// alone.
+func (d *decoder) resolve(names map[string][]string, broken map[string]bool) {
+	for _, r := range d.refs {
+		if !slices.Contains(names[r.kind], r.name) && !broken[r.kind] {
+			d.fault(r.Pos, "unknown %s %q%s", r.kind, r.name, Hint(r.name, names[r.kind]))
 		}
 	}
 }

@@ -6,19 +6,19 @@ func vocabularies() map[string][]string {
 	return map[string][]string{
 		"vendor":       {"nvidia", "amd", "host"},
 		"cpu":          {"amd64", "arm64"},
-		"transport":    {"nvlink", "mnnvl", "xgmi", "shm"},
-		"scale-out":    {"rdma"},
+		"transport":    {"nvlink", "mnnvl", "xgmi", "pcie", "shm"},
+		"scope":        {ScopeUp, ScopeOut},
+		"operator key": OperatorKeys(),
 		"launcher":     {"bare", "slurm"},
 		"container":    {"none", "pyxis", "docker"},
 		"maturity":     {"production", "candidate", "reference"},
 		"mode":         EPModes(),
 		"phase":        Phases(),
 		"precision":    Precisions(),
-		"contract":     {"layout-and-dispatch-v1", "cached-layout"},
 		"op":           Ops(),
 		"dtype":        DTypes(),
 		"redop":        RedOps(),
-		"placement":    {"out_of_place", "in_place"},
+		"placement":    {OutOfPlace, InPlace},
 		"timing mode":  {"pipelined", "per_iteration", "graph"},
 		"buffers":      {"cold", "warm"},
 		"registration": {"none", "local", "symmetric"},
@@ -34,12 +34,20 @@ func Phases() []string { return []string{PhaseDecode, PhasePrefill} }
 // Precisions lists the dispatch precisions of EP cases.
 func Precisions() []string { return []string{"bf16", "fp8"} }
 
+// Scopes of a group of ranks: inside one scale-up domain, or over several.
+const (
+	ScopeUp  = "scale-up"
+	ScopeOut = "scale-out"
+)
+
 // Names that plans treat specially.
 const (
 	ModeNormal     = "normal"
 	ModeLowLatency = "low-latency"
 	PhaseDecode    = "decode"
 	PhasePrefill   = "prefill"
+	OutOfPlace     = "out_of_place"
+	InPlace        = "in_place"
 )
 
 // Ops lists the collective operations, with nccl-tests' names.
@@ -51,6 +59,9 @@ func Ops() []string {
 func Reduces(op string) bool {
 	return op == "all_reduce" || op == "reduce_scatter" || op == "reduce"
 }
+
+// HasInPlace reports whether op has an in-place form.
+func HasInPlace(op string) bool { return op != "alltoall" && op != "sendrecv" }
 
 // DTypes lists the element types of collectives, with nccl-tests' names.
 func DTypes() []string {

@@ -161,6 +161,7 @@ type Cell struct {
 	Launcher      string   `json:"launcher"`       // bare or slurm
 	Container     string   `json:"container"`      // none, pyxis or docker
 	Image         string   `json:"image,omitempty"`
+	Launch        Launch   `json:"launch"`
 	Vendor        string   `json:"vendor"`      // of the platform: nvidia, amd or host
 	Product       string   `json:"product"`     // of the platform's devices; a cell refuses other ones
 	DeviceArch    string   `json:"device_arch"` // of the platform's devices: sm_90, gfx942, host
@@ -174,6 +175,15 @@ type Cell struct {
 	Total         int      `json:"total"`   // cells over all waves
 	Minutes       int      `json:"minutes"` // job timeout: estimate with its margin
 	CaseIDs       []string `json:"case_ids"`
+}
+
+// Launch is what a launcher needs beyond the cell's own fields.
+type Launch struct {
+	Salloc []string `json:"salloc,omitempty"` // further arguments of the slurm allocation
+	Srun   []string `json:"srun,omitempty"`   // further arguments of each slurm step
+	Docker []string `json:"docker,omitempty"` // further arguments of docker run
+	// Requires names the operator values without which nothing can start.
+	Requires []string `json:"requires,omitempty"`
 }
 
 // Generator says what made a matrix.

@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/collectivex/collectivex/pkg/catalog"
 )
@@ -94,18 +95,18 @@ func cells(cat *catalog.Catalog, requested []Requested, maxCases int) ([]Cell, e
 // split cuts the cases of one key into cells of at most maxCases cases and
 // MaxCellMinutes. Cells after the first have their number in the id.
 func split(cat *catalog.Catalog, k key, cases []*Case, maxCases int) ([]Cell, error) {
-	p, setup := cat.Platform(k.sku), float64(cat.Backend(k.backend).SetupSeconds)
+	p, be := cat.Platform(k.sku), cat.Backend(k.backend)
 	var out []Cell
 	var spent float64
 	for _, c := range cases {
-		need := setup + seconds(cat, c)
+		need := float64(be.SetupSeconds) + seconds(cat, c)
 		if minutes(need) > MaxCellMinutes {
 			return nil, fmt.Errorf("case %s is estimated at %.0f minutes, more than the %d a cell may take; shorten its ladder or its sampling",
 				c.CaseID, need/60, MaxCellMinutes)
 		}
 		last := len(out) - 1
 		if last < 0 || len(out[last].CaseIDs) == maxCases || minutes(spent+need) > MaxCellMinutes {
-			out = append(out, newCell(p, cat.Backend(k.backend), k, len(out)+1))
+			out = append(out, newCell(p, be, k, c.Scope, len(out)+1))
 			last, spent = len(out)-1, 0
 		}
 		spent += need
@@ -118,17 +119,32 @@ func split(cat *catalog.Catalog, k key, cases []*Case, maxCases int) ([]Cell, er
 // minutes is the job timeout for an estimate: twice as long, and the overhead.
 func minutes(seconds float64) int { return overheadMinutes + int(math.Ceil(2*seconds/60)) }
 
-func newCell(p *catalog.Platform, b *catalog.Backend, k key, number int) Cell {
+func newCell(p *catalog.Platform, be *catalog.Backend, k key, scope string, number int) Cell {
 	id := k.id()
 	if number > 1 {
 		id = slug(id, "c"+strconv.Itoa(number))
 	}
+	la := p.Launch
+	requires := la.Requires
+	if scope == catalog.ScopeOut {
+		requires = slices.Concat(requires, p.ScaleOut.Requires)
+	}
 	return Cell{
 		ID: id, SKU: k.sku, Backend: k.backend, Family: k.family, Mode: k.mode,
-		Runner: p.Runner, Arch: p.CPU, Launcher: p.Launch.Launcher, Container: p.Launch.Container, Image: p.Image,
-		Vendor: p.Vendor, Product: p.Product, DeviceArch: p.Arch, Maturity: b.Maturity, Retries: b.Retries,
+		Runner: p.Runner, Arch: p.CPU, Launcher: la.Launcher, Container: la.Container, Image: p.Image,
+		Launch: Launch{Salloc: la.Salloc, Srun: la.Srun, Docker: la.Docker, Requires: requires},
+		Vendor: p.Vendor, Product: p.Product, DeviceArch: deviceArch(p.Arch),
+		Maturity: be.Maturity, Retries: be.Retries,
 		Nodes: k.nodes, GPUsPerNode: p.GPUsPerNode, ScaleUpDomain: p.ScaleUp.Domain,
 	}
+}
+
+// deviceArch is the architecture as the device itself says it: sm_90 for sm90.
+func deviceArch(arch string) string {
+	if number, ok := strings.CutPrefix(arch, "sm"); ok {
+		return "sm_" + number
+	}
+	return arch
 }
 
 // interleave takes the first cell of each platform, then the second, and so on.

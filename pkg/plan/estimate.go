@@ -24,7 +24,7 @@ func budgetSeconds(cat *catalog.Catalog, c *Case) int {
 func seconds(cat *catalog.Catalog, c *Case) float64 {
 	p := cat.Platform(c.SKU)
 	pace := p.ScaleUp.Pace
-	if c.Scope == ScaleOut {
+	if c.Scope == catalog.ScopeOut && p.ScaleOut != nil {
 		pace = p.ScaleOut.Pace
 	}
 	switch c.Family {

@@ -58,7 +58,7 @@ func TestResolveSmoke(t *testing.T) {
 }
 
 func TestMachineStandsForLocal(t *testing.T) {
-	m, err := plan.Resolve(shipped(t), plan.Filters{}, plan.Machine{Arch: "aarch64", CPU: "arm64"})
+	m, err := plan.Resolve(shipped(t), plan.Filters{SKUs: []string{"local"}}, plan.Machine{Arch: "aarch64", CPU: "arm64"})
 	require.NoError(t, err)
 	require.Equal(t, "arm64", m.Include[0].Arch)
 }

@@ -200,8 +200,31 @@ func (r *resolver) epCase(p *catalog.Platform, s *catalog.Suite, b *catalog.EPBl
 		},
 	}
 	c.place(p, ep)
+	c.Env = environment(p, be, c.Scope)
 	c.CaseID = slug(p.SKU, be.Name, w.Name, mode, phase, "ep"+strconv.Itoa(ep), routing, precision)
 	return c
+}
+
+// environment merges what the definitions give the ranks, the more particular
+// over the more general: platform, scale-out fabric, backend, backend on platform.
+func environment(p *catalog.Platform, be *catalog.Backend, scope string) map[string]string {
+	layers := [][]catalog.Var{p.Env, be.Env}
+	if scope == catalog.ScopeOut && p.ScaleOut != nil {
+		layers = slices.Insert(layers, 1, p.ScaleOut.Env)
+	}
+	if sup := p.Support(be.Name); sup != nil {
+		layers = append(layers, sup.Env)
+	}
+	var env map[string]string
+	for _, layer := range layers {
+		for _, v := range layer {
+			if env == nil {
+				env = map[string]string{}
+			}
+			env[v.Name] = v.Value
+		}
+	}
+	return env
 }
 
 func ladderCap(be *catalog.EPBackend, mode string) *int {
@@ -273,6 +296,12 @@ func (r *resolver) collectiveBackend(p *catalog.Platform, s *catalog.Suite, b *c
 
 // lacks names what of the case the backend does not have, or is empty.
 func lacks(be *catalog.Backend, c *Collective, dtype string) string {
+	if len(c.Placements) == 0 {
+		return fmt.Sprintf("operation %s has no in-place form", c.Op)
+	}
+	if len(c.Modes) == 0 {
+		return fmt.Sprintf("backend %s has none of the timing modes", be.Name)
+	}
 	has := func(list []string, v, what string) string {
 		if v == "" || slices.Contains(list, v) {
 			return ""
@@ -292,6 +321,14 @@ func lacks(be *catalog.Backend, c *Collective, dtype string) string {
 	return ""
 }
 
+// placements leaves in_place out where the operation has no such form.
+func placements(op string, want []string) []string {
+	if catalog.HasInPlace(op) {
+		return want
+	}
+	return slices.DeleteFunc(slices.Clone(want), func(p string) bool { return p == catalog.InPlace })
+}
+
 func (r *resolver) collectiveCase(p *catalog.Platform, s *catalog.Suite, b *catalog.CollectiveBlock, be *catalog.Backend,
 	world int, op, dtype, redop, registration, buffers string,
 ) Case {
@@ -301,11 +338,12 @@ func (r *resolver) collectiveCase(p *catalog.Platform, s *catalog.Suite, b *cata
 		Repeat: 1, Sampling: s.Sampling, Contract: ContractOp,
 		Collective: &Collective{
 			Op: op, RedOp: redop, Sizes: b.Sizes.List(),
-			Placements: b.Placements, Modes: ordered(be.Collective.Modes, b.Modes),
+			Placements: placements(op, b.Placements), Modes: ordered(be.Collective.Modes, b.Modes),
 			Buffers: buffers, Registration: registration, Measure: CollectiveTiming(t),
 		},
 	}
 	c.place(p, world)
+	c.Env = environment(p, be, c.Scope)
 	factors := []string{p.SKU, be.Name, op, dtype, redop, "w" + strconv.Itoa(world), buffers}
 	if registration != "none" {
 		factors = append(factors, "reg", registration)

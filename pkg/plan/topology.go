@@ -7,33 +7,28 @@ import (
 	"github.com/collectivex/collectivex/pkg/catalog"
 )
 
-// Scopes of a case.
-const (
-	ScaleUp  = "scale-up"
-	ScaleOut = "scale-out"
-)
+// scaleOutTransport is what joins scale-up domains.
+const scaleOutTransport = "rdma"
 
 // place fills in where world ranks of platform p run: packed onto as few nodes
 // as hold them, one rank a device.
 func (c *Case) place(p *catalog.Platform, world int) {
 	c.SKU, c.World = p.SKU, world
 	c.GPUsPerNode, c.ScaleUpDomain = p.GPUsPerNode, p.ScaleUp.Domain
-	c.Nodes = max(1, world/p.GPUsPerNode)
+	c.Nodes = p.Nodes(world)
 	c.RanksPerNode = world / c.Nodes
+	c.Scope = p.Scope(world)
 	up := p.ScaleUp.Transport
-	c.ScaleUpTransport = up
-	if world > p.ScaleUp.Domain {
-		out := p.ScaleOut.Transport
-		c.Scope, c.ScaleOutTransport = ScaleOut, &out
+	c.ScaleUpTransport, c.Transport = up, up
+	switch {
+	case c.Scope == catalog.ScopeOut:
+		out := scaleOutTransport
+		c.ScaleOutTransport = &out
 		c.Transport = up + "-" + out
 		c.TopologyClass = p.Product + "-" + up + "-" + out
-		return
-	}
-	c.Scope, c.Transport = ScaleUp, up
-	switch up {
-	case "mnnvl":
+	case up == "mnnvl":
 		c.TopologyClass = fmt.Sprintf("%s-nvl%d-mnnvl", p.Product, p.ScaleUp.Domain)
-	case "xgmi":
+	case up == "xgmi":
 		c.TopologyClass = p.Product + "-xgmi"
 	default:
 		c.TopologyClass = p.Product + "-" + up + "-island"
