@@ -62,3 +62,22 @@ func Places(world, ranksPerNode int) []rank.Place {
 	}
 	return places
 }
+
+// For returns the launcher of a cell. One that this program does not have
+// refuses to start, so that every case of the cell says so.
+func For(launcher, container string) Launcher {
+	if launcher == "bare" && container == "none" {
+		l, err := Self()
+		if err == nil {
+			return l
+		}
+		return refusing{err}
+	}
+	return refusing{fmt.Errorf("this program has no launcher %q with container %q", launcher, container)}
+}
+
+// refusing starts nothing.
+type refusing struct{ err error }
+
+// Start implements Launcher.
+func (r refusing) Start(context.Context, Spec) (Group, error) { return nil, r.err }

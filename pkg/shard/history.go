@@ -119,3 +119,25 @@ func tidy(dir string) error {
 	}
 	return err
 }
+
+// RunIn returns the run id of the documents in dir, so that a shard outside of
+// Actions resumes its own run, or fresh where there are none.
+func RunIn(dir, fresh string) (string, error) {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return fresh, nil
+	}
+	if err != nil {
+		return "", err
+	}
+	for _, e := range entries {
+		data, err := os.ReadFile(filepath.Join(dir, e.Name()))
+		if filepath.Ext(e.Name()) != ".json" || err != nil {
+			continue
+		}
+		if doc, err := result.Decode(data); err == nil && doc.Head().Identity.AllocationFactors.RunID != nil {
+			return *doc.Head().Identity.AllocationFactors.RunID, nil
+		}
+	}
+	return fresh, nil
+}

@@ -1,0 +1,125 @@
+package run
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/collectivex/collectivex/pkg/cli"
+	"github.com/collectivex/collectivex/pkg/launch"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/provenance"
+	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/shard"
+)
+
+// cellRun is how this program runs a cell, whether for shard or for sweep.
+type cellRun struct {
+	matrix  *plan.Matrix
+	run     shard.Run
+	results string
+	resume  bool
+	limit   time.Duration // 0: as long as it takes
+}
+
+// noLimit is a time limit that no shard reaches.
+const noLimit = 1 << 62 * time.Nanosecond
+
+// do runs one cell, with progress. A failed case is no error; see shard.Counts.
+func (r cellRun) do(ctx context.Context, s cli.Streams, cell plan.Cell) (shard.Counts, error) {
+	cases, err := requested(r.matrix, cell)
+	if err != nil {
+		return shard.Counts{}, cli.UsageError("%w", err)
+	}
+	p := newProgress(s, fmt.Sprintf("%s: %d cases", cell.ID, len(cases)))
+	defer p.end()
+	limit := r.limit
+	if limit == 0 {
+		limit = noLimit
+	}
+	sh := shard.Shard{
+		Cell: cell, Cases: cases, Run: r.run, Families: families(),
+		Launcher: launch.For(cell.Launcher, cell.Container),
+		Results:  r.results, Resume: r.resume, Limit: limit, Scratch: shard.ScratchBase(),
+		Observer: p,
+	}
+	counts, err := sh.Do(ctx)
+	switch {
+	case errors.Is(err, shard.ErrExists):
+		return counts, cli.UsageError("%w", err)
+	case err != nil:
+		return counts, cli.EnvironmentError("cell %s: %w", cell.ID, err)
+	default:
+		return counts, nil
+	}
+}
+
+// requested returns what the matrix asks of a cell, in the cell's order.
+func requested(m *plan.Matrix, cell plan.Cell) ([]plan.Requested, error) {
+	byID := map[string]plan.Requested{}
+	for _, q := range m.Requested() {
+		byID[q.Case.CaseID] = q
+	}
+	var out []plan.Requested
+	for _, id := range cell.CaseIDs {
+		q, ok := byID[id]
+		if !ok {
+			return nil, fmt.Errorf("cell %s: the matrix has no case %q", cell.ID, id)
+		}
+		out = append(out, q)
+	}
+	return out, nil
+}
+
+// newRun says what documents tell of this run: its identity, which on Actions
+// is the job's, and what of this machine may be published.
+func newRun(s cli.Streams, localID string) (shard.Run, error) {
+	faults, err := rank.ParseFaults(s.Getenv(rank.FaultVariable))
+	if err != nil {
+		return shard.Run{}, cli.UsageError("%w", err)
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		return shard.Run{}, cli.EnvironmentError("%w", err)
+	}
+	run := shard.Run{
+		RunID: s.Getenv("GITHUB_RUN_ID"), RunAttempt: s.Getenv("GITHUB_RUN_ATTEMPT"),
+		SourceSHA: s.Getenv("GITHUB_SHA"), Generator: "cxrun " + cli.Version,
+		Environment: func(env map[string]string) map[string]string { return published(os.Environ(), env, faults) },
+		Screen:      provenance.NewScreen(provenance.Names(host, os.Environ())...).Document,
+	}
+	if run.RunID == "" {
+		run.RunID, run.RunAttempt = localID, "1"
+	}
+	return run, nil
+}
+
+// published is what documents say of the environment of ranks: injected
+// faults are part of it, so that no run with faults looks like one without.
+func published(inherited []string, env map[string]string, faults []rank.Fault) map[string]string {
+	for name, value := range env {
+		inherited = append(inherited, name+"="+value)
+	}
+	out := maps.Clone(provenance.Environment(inherited))
+	if len(faults) > 0 {
+		var spelled []string
+		for _, f := range faults {
+			spelled = append(spelled, f.String())
+		}
+		out[rank.FaultVariable] = strings.Join(spelled, ";")
+	}
+	return out
+}
+
+// localRunID returns a new run id for a run outside of Actions.
+func localRunID(now time.Time) string {
+	var suffix [3]byte
+	_, _ = rand.Read(suffix[:]) // never fails
+	return fmt.Sprintf("local-%s-%s", now.UTC().Format("20060102T150405Z"), hex.EncodeToString(suffix[:]))
+}

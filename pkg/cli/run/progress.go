@@ -1,0 +1,154 @@
+package run
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/collectivex/collectivex/pkg/cli"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/shard"
+)
+
+// How often a running case is told of: on a terminal its line is drawn again,
+// elsewhere a line is added.
+const (
+	terminalTick = 200 * time.Millisecond
+	plainTick    = 30 * time.Second
+)
+
+// progress shows what a shard does: one line per case that ended, and on a
+// terminal a last line with the one that runs. On Actions the lines of a cell
+// are folded, and failed cases are annotations.
+type progress struct {
+	w       io.Writer
+	width   int // of the terminal; 0 where there is none
+	actions bool
+
+	mu      sync.Mutex
+	running string // "" between cases
+	since   time.Time
+	stop    chan struct{}
+	stopped sync.WaitGroup
+}
+
+var _ shard.Observer = (*progress)(nil)
+
+// newProgress returns the progress of one cell; end ends it.
+func newProgress(s cli.Streams, title string) *progress {
+	p := &progress{w: s.Err, actions: s.OnActions(), stop: make(chan struct{})}
+	p.width, _ = s.Terminal(s.Err)
+	if p.actions {
+		fmt.Fprintf(p.w, "::group::%s\n", title)
+	} else {
+		fmt.Fprintln(p.w, title)
+	}
+	tick := plainTick
+	if p.width > 0 {
+		tick = terminalTick
+	}
+	p.stopped.Go(func() { p.watch(tick) })
+	return p
+}
+
+// end ends the progress and returns when nothing more is written.
+func (p *progress) end() {
+	close(p.stop)
+	p.stopped.Wait()
+	p.line("")
+	if p.actions {
+		fmt.Fprintln(p.w, "::endgroup::")
+	}
+}
+
+func (p *progress) watch(tick time.Duration) {
+	t := time.NewTicker(tick)
+	defer t.Stop()
+	for {
+		select {
+		case <-p.stop:
+			return
+		case <-t.C:
+			p.mu.Lock()
+			if p.running != "" {
+				p.status()
+			}
+			p.mu.Unlock()
+		}
+	}
+}
+
+// status tells of the running case. The lock is held.
+func (p *progress) status() {
+	text := fmt.Sprintf("%s  %s", p.running, time.Since(p.since).Round(time.Second))
+	if p.width == 0 {
+		fmt.Fprintln(p.w, text)
+		return
+	}
+	fmt.Fprintf(p.w, "\r\x1b[K%s", text[:min(len(text), p.width-1)])
+}
+
+// line adds a line above the running case's; an empty text only clears that.
+func (p *progress) line(text string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.running = ""
+	if p.width > 0 {
+		fmt.Fprint(p.w, "\r\x1b[K")
+	}
+	if text != "" {
+		fmt.Fprintln(p.w, text)
+	}
+}
+
+func counter(n, total int) string {
+	digits := len(fmt.Sprint(total))
+	return fmt.Sprintf("[%*d/%d]", digits, n, total)
+}
+
+// Started implements shard.Observer.
+func (p *progress) Started(n, total int, c plan.Case, attempt int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.running, p.since = fmt.Sprintf("%s running   %s", counter(n, total), c.CaseID), time.Now()
+	if attempt > 1 {
+		p.running += fmt.Sprintf(" (attempt %d)", attempt)
+	}
+	if p.width > 0 {
+		p.status()
+	}
+}
+
+// Ended implements shard.Observer.
+func (p *progress) Ended(n, total int, c plan.Case, o result.Outcome, took time.Duration, logs string) {
+	text := fmt.Sprintf("%s %-9s %s  %.1fs", counter(n, total), o.Status, c.CaseID, took.Seconds())
+	if o.Status != result.Success {
+		reasons := strings.Join(o.Reasons, "; ")
+		text += "  " + reasons
+		if logs != "" {
+			text += "; logs in " + logs
+		}
+		if p.actions {
+			text += fmt.Sprintf("\n::error title=%s::%s", c.CaseID, reasons)
+		}
+	}
+	p.line(text)
+}
+
+// Kept implements shard.Observer.
+func (p *progress) Kept(n, total int, c plan.Case) {
+	p.line(fmt.Sprintf("%s %-9s %s", counter(n, total), "kept", c.CaseID))
+}
+
+// Warn implements shard.Observer.
+func (p *progress) Warn(text string) {
+	if p.actions {
+		text = "::warning::" + text
+	} else {
+		text = "warning: " + text
+	}
+	p.line(text)
+}

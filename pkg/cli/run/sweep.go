@@ -1,0 +1,143 @@
+package run
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/collectivex/collectivex/pkg/catalog"
+	"github.com/collectivex/collectivex/pkg/cli"
+	"github.com/collectivex/collectivex/pkg/fold"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/report"
+)
+
+// defaultSuite is what a sweep runs unless it is told which suites.
+const defaultSuite = "smoke"
+
+// Names below a sweep's directory. Documents are below cellsDir, one directory a cell.
+const (
+	matrixFile = "matrix_full.json"
+	cellsDir   = "cells"
+	foldFile   = "run.ndjson"
+)
+
+func newSweep(s cli.Streams) *cobra.Command {
+	var (
+		defs    cli.Definitions
+		filters plan.Filters
+		out     string
+	)
+	cmd := &cobra.Command{
+		Use:   "sweep",
+		Short: "Plan, run, fold and sum up on this machine",
+		Long: `Run the whole pipeline on this machine: plan the cases that the filters keep, run
+every cell, fold the documents and sum them up. Without filters it runs the
+suite "smoke" on the platform that stands for the machine at hand, with real
+ranks, within a minute or two.`,
+		Example: `  cxrun sweep
+  cxrun sweep --op all_reduce --world 2
+  cxrun sweep --sku h200 --suite ep-core --backend deepep-v2 --out results/h200`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			cat, err := defs.Load()
+			if err != nil {
+				return err
+			}
+			m, err := planHere(cat, filters)
+			if err != nil {
+				return err
+			}
+			id := localRunID(time.Now())
+			if out == "" {
+				out = filepath.Join("results", id)
+			}
+			run, err := newRun(s, id)
+			if err != nil {
+				return err
+			}
+			if err := writePlan(m, out); err != nil {
+				return err
+			}
+			var failed []error
+			for _, cell := range m.Include {
+				r := cellRun{matrix: m, run: run, results: filepath.Join(out, cellsDir, cell.ID)}
+				if _, err := r.do(c.Context(), s, cell); err != nil {
+					failed = append(failed, err)
+				}
+			}
+			verdict, err := sumUp(s, m, out)
+			if err != nil {
+				return err
+			}
+			if len(failed) > 0 {
+				return errors.Join(failed...)
+			}
+			return verdict.Err()
+		},
+	}
+	defs.AddFlag(cmd.Flags())
+	cli.AddFilterFlags(cmd.Flags(), &filters)
+	cmd.Flags().StringVar(&out, "out", "", "write everything into `DIR`; results/RUN unless said")
+	return cmd
+}
+
+// planHere plans for the machine at hand, unless the filters name other platforms.
+func planHere(cat *catalog.Catalog, f plan.Filters) (*plan.Matrix, error) {
+	if len(f.Suites) == 0 {
+		f.Suites = []string{defaultSuite}
+	}
+	if len(f.SKUs) == 0 {
+		for i := range cat.Platforms {
+			if cat.Platforms[i].Local {
+				f.SKUs = append(f.SKUs, cat.Platforms[i].SKU)
+			}
+		}
+	}
+	m, err := plan.Resolve(cat, f, plan.Machine{Arch: "host", CPU: runtime.GOARCH})
+	if err != nil {
+		return nil, cli.UsageError("%w", err)
+	}
+	m.Generator = plan.Generator{Program: "cxrun", Version: cli.Version, Format: plan.Format}
+	return m, nil
+}
+
+// writePlan writes the matrix into out, which must not have one.
+func writePlan(m *plan.Matrix, out string) error {
+	path := filepath.Join(out, matrixFile)
+	if _, err := os.Stat(path); err == nil {
+		return cli.UsageError("%s holds a run already; use another --out", out)
+	}
+	if err := os.MkdirAll(filepath.Join(out, cellsDir), 0o755); err != nil {
+		return cli.EnvironmentError("%w", err)
+	}
+	if err := m.WriteFile(path); err != nil {
+		return cli.EnvironmentError("%w", err)
+	}
+	return nil
+}
+
+// sumUp folds the documents, prints the summary and says where things are.
+func sumUp(s cli.Streams, m *plan.Matrix, out string) (*fold.Verdict, error) {
+	path := filepath.Join(out, foldFile)
+	verdict, err := fold.Fold([]string{filepath.Join(out, cellsDir)}, m, path)
+	if err != nil {
+		return nil, cli.EnvironmentError("%w", err)
+	}
+	sum, _, err := report.Build([]string{path}, m)
+	if err != nil {
+		return nil, cli.EnvironmentError("%w", err)
+	}
+	if err := printSummary(s, sum, ""); err != nil {
+		return nil, err
+	}
+	fmt.Fprintf(s.Out, "\nplan       %s\ndocuments  %s\nsamples    %s\nlogs       %s (private)\nall in one %s\n",
+		filepath.Join(out, matrixFile), filepath.Join(out, cellsDir, "*", "*.json"),
+		filepath.Join(out, cellsDir, "*", "samples"), filepath.Join(out, cellsDir, "*", "logs"), path)
+	return verdict, nil
+}
