@@ -40,16 +40,24 @@ func forms(t *testing.T) map[string][]byte {
 	}
 }
 
-func TestGoldens(t *testing.T) {
-	for name, got := range forms(t) {
-		file := filepath.Join("testdata", name+".yml")
-		if *update {
-			require.NoError(t, os.WriteFile(file, got, 0o644))
-		}
-		want, err := os.ReadFile(file)
-		require.NoError(t, err)
-		require.Equal(t, string(want), string(got), "%s; go test ./pkg/workflow -update", file)
+// TestGolden holds the workflow of this repository against the definitions.
+func TestGolden(t *testing.T) {
+	file := filepath.Join("..", "..", workflow.File)
+	got := emit(t, workflow.Source{})
+	if *update {
+		require.NoError(t, os.WriteFile(file, got, 0o644))
 	}
+	want, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.Equal(t, string(want), string(got), "go test ./pkg/workflow -update")
+}
+
+// TestSource shows that another source changes nothing but what is checked out.
+func TestSource(t *testing.T) {
+	f := forms(t)
+	require.Equal(t, string(f["another"]), strings.Replace(string(f["own"]),
+		"          persist-credentials: false\n",
+		"          persist-credentials: false\n          repository: collectivex/collectivex\n          ref: "+commit+"\n", 1))
 }
 
 // lint returns what actionlint, with shellcheck where there is one, has to say.
