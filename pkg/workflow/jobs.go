@@ -41,7 +41,7 @@ CGO_ENABLED=0 go build -trimpath -ldflags "-X ` + versionVariable + `=$version" 
 	// The programs travel in a tar, since artifacts lose the run bit.
 	buildRun = `version=$(git rev-parse HEAD)
 for arch in amd64 arm64; do
-  case " $ARCHS " in *" $arch "*) ;; *) continue ;; esac
+  case " $CX_ARCHS " in *" $arch "*) ;; *) continue ;; esac
   cc=gcc
   if [ "$arch" = arm64 ]; then cc=aarch64-linux-gnu-gcc; fi
   CGO_ENABLED=1 GOOS=linux GOARCH=$arch CC=$cc \
@@ -104,7 +104,7 @@ func setup(ins []input, from Source) *yaml.Node {
 			step("Build cxgen", "", "run", script(buildGen)),
 			step("Plan", "", "id", "plan", "env", env, "run", script(resolve)),
 			step("Install the arm64 compiler", expression("contains(steps.plan.outputs.archs, 'arm64')"), "run", script(installCross)),
-			step("Build cxrun", "", "env", mapping("ARCHS", "amd64 "+expression("steps.plan.outputs.archs")), "run", script(buildRun)),
+			step("Build cxrun", "", "env", mapping("CX_ARCHS", "amd64 "+expression("steps.plan.outputs.archs")), "run", script(buildRun)),
 			upload("Upload the matrix", "", matrixArtifact, "matrix_full.json", "error", "overwrite", true),
 			upload("Upload the programs", "", binariesArtifact, "bin/cxrun-*.tar", "error", "overwrite", true),
 		}),
