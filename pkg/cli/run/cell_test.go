@@ -1,0 +1,114 @@
+package run
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/pkg/cli"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/rank"
+)
+
+// TestMain lets this test binary be its own ranks.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == "rank" {
+		os.Exit(Main(context.Background(), cli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Getenv: os.Getenv}, os.Args[1:]))
+	}
+	os.Exit(m.Run())
+}
+
+// cxrun runs the program in this process.
+func cxrun(t *testing.T, env map[string]string, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	for k, v := range env {
+		t.Setenv(k, v) // for the ranks
+	}
+	var out, errs bytes.Buffer
+	code = Main(t.Context(), cli.Streams{In: strings.NewReader(""), Out: &out, Err: &errs, Getenv: func(k string) string { return env[k] }}, args)
+	return code, out.String(), errs.String()
+}
+
+// planned writes the matrix of the smoke suite and returns its path.
+func planned(t *testing.T) string {
+	t.Helper()
+	var d cli.Definitions
+	cat, err := d.Load()
+	require.NoError(t, err)
+	m, err := planHere(cat, plan.Filters{})
+	require.NoError(t, err)
+	path := filepath.Join(t.TempDir(), matrixFile)
+	require.NoError(t, m.WriteFile(path))
+	return path
+}
+
+func TestShardRefuses(t *testing.T) {
+	matrix := planned(t)
+	raw, err := os.ReadFile(matrix)
+	require.NoError(t, err)
+	variant := func(name, old, changed string) string {
+		text := strings.Replace(string(raw), old, changed, 1)
+		require.NotEqual(t, string(raw), text)
+		path := filepath.Join(t.TempDir(), name)
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o644))
+		return path
+	}
+	const cell = "local-host-collective-n1"
+	tests := []struct {
+		name   string
+		matrix string
+		id     string
+		want   string
+	}{
+		{"unknown cell", matrix, "local-host-n9", `the matrix has no cell "local-host-n9"`},
+		{"matrix of another format", variant("format.json", `"format":1`, `"format":2`), cell, "format 2, this program reads 1"},
+		{"matrix of another version", variant("version.json", `"version":"dev"`, `"version":"v9"`), cell, "made by cxrun v9, this program is dev"},
+		{"truncated matrix", variant("cut.json", `"include":[`, ``), cell, "cut.json: matrix"},
+		{"case that no matrix has", variant("case.json", `"case_ids":["`, `"case_ids":["other","`), cell, "other"},
+		{"no matrix", filepath.Join(t.TempDir(), "none.json"), cell, "no such file"},
+		{"no cell", matrix, "", "shard needs --matrix, --id and --results"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			results := filepath.Join(t.TempDir(), "results")
+			code, _, stderr := cxrun(t, nil, "shard", "--matrix", tt.matrix, "--id", tt.id, "--results", results)
+			require.Equal(t, cli.ExitUsage, code)
+			require.Contains(t, stderr, tt.want)
+			require.NoDirExists(t, results, "nothing was begun")
+		})
+	}
+}
+
+func TestAFaultThatCannotBeReadIsRefused(t *testing.T) {
+	code, _, stderr := cxrun(t, map[string]string{rank.FaultVariable: "rank=x"}, "sweep", "--out", t.TempDir())
+	require.Equal(t, cli.ExitUsage, code)
+	require.Contains(t, stderr, `CX_FAULT "rank=x"`)
+}
+
+func TestPublishedEnvironmentShowsFaults(t *testing.T) {
+	faults, err := rank.ParseFaults("rank=1,kind=exit; case=a*,rank=0,kind=hang,at=end")
+	require.NoError(t, err)
+	got := published([]string{"NCCL_ALGO=Ring", "HOME=/root"}, map[string]string{"NCCL_ALGO": "Tree"}, faults)
+	require.Equal(t, map[string]string{
+		"NCCL_ALGO": "Tree",
+		"CX_FAULT":  "case=*,rank=1,kind=exit,at=start;case=a*,rank=0,kind=hang,at=end",
+	}, got)
+}
+
+func TestASweepNeedsAFreshDirectory(t *testing.T) {
+	out := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(out, matrixFile), nil, 0o644))
+	code, _, stderr := cxrun(t, nil, "sweep", "--out", out)
+	require.Equal(t, cli.ExitUsage, code)
+	require.Contains(t, stderr, "holds a run already")
+}
+
+func TestASweepOfNothingIsGood(t *testing.T) {
+	code, stdout, _ := cxrun(t, nil, "sweep", "--out", t.TempDir(), "--phase", "prefill", "--mode", "low-latency")
+	require.Equal(t, cli.ExitOK, code, stdout)
+}

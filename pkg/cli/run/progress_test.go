@@ -1,0 +1,114 @@
+package run
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/collectivex/collectivex/pkg/cli"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/result"
+)
+
+func streams(w *bytes.Buffer, env map[string]string) cli.Streams {
+	return cli.Streams{Out: w, Err: w, Getenv: func(k string) string { return env[k] }}
+}
+
+// tell shows a cell of three cases.
+func tell(s cli.Streams) {
+	p := newProgress(s, "cell-n1: 3 cases")
+	p.Warn("torn.json does not count")
+	p.Kept(1, 3, plan.Case{CaseID: "a"})
+	p.Started(2, 3, plan.Case{CaseID: "b"}, 2)
+	p.Ended(2, 3, plan.Case{CaseID: "b"}, result.Outcome{Status: result.Success}, 1200*time.Millisecond, "logs/1")
+	p.Started(3, 3, plan.Case{CaseID: "c"}, 1)
+	p.Ended(3, 3, plan.Case{CaseID: "c"}, result.Outcome{
+		Status: result.Failed, Reasons: []string{"rank-died: rank 1 signal 9", "library-error: rank 0"},
+	}, time.Second, "logs/2")
+	p.end()
+}
+
+func TestProgressIsPlainLines(t *testing.T) {
+	var w bytes.Buffer
+	tell(streams(&w, nil))
+	require.Equal(t, `cell-n1: 3 cases
+warning: torn.json does not count
+[1/3] kept      a
+[2/3] success   b  1.2s
+[3/3] failed    c  1.0s  rank-died: rank 1 signal 9; library-error: rank 0; logs in logs/2
+`, w.String())
+}
+
+func TestProgressOnActionsIsAGroupAndAnnotations(t *testing.T) {
+	var w bytes.Buffer
+	tell(streams(&w, map[string]string{"GITHUB_ACTIONS": "true", "CI": "true"}))
+	require.Equal(t, `::group::cell-n1: 3 cases
+::warning::torn.json does not count
+[1/3] kept      a
+[2/3] success   b  1.2s
+[3/3] failed    c  1.0s  rank-died: rank 1 signal 9; library-error: rank 0; logs in logs/2
+::error title=c::rank-died: rank 1 signal 9; library-error: rank 0
+::endgroup::
+`, w.String())
+}
+
+// pty returns both ends of a terminal of that width.
+func pty(t *testing.T, width uint16) (master, terminal *os.File) {
+	t.Helper()
+	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
+	require.NoError(t, err)
+	t.Cleanup(func() { master.Close() })
+	require.NoError(t, unix.IoctlSetPointerInt(int(master.Fd()), unix.TIOCSPTLCK, 0))
+	n, err := unix.IoctlGetInt(int(master.Fd()), unix.TIOCGPTN)
+	require.NoError(t, err)
+	terminal, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0)
+	require.NoError(t, err)
+	t.Cleanup(func() { terminal.Close() })
+	require.NoError(t, unix.IoctlSetWinsize(int(master.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: width}))
+	return master, terminal
+}
+
+func TestProgressOnATerminal(t *testing.T) {
+	tests := []struct {
+		name  string
+		width uint16
+		env   map[string]string
+		drawn bool
+	}{
+		{"terminal", 12, nil, true},
+		{"CI", 80, map[string]string{"CI": "true"}, false},
+		{"dumb terminal", 80, map[string]string{"TERM": "dumb"}, false},
+		{"no width", 0, nil, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			master, terminal := pty(t, tt.width)
+			tell(cli.Streams{Err: terminal, Getenv: func(k string) string { return tt.env[k] }})
+			buf := make([]byte, 1<<16)
+			n, err := master.Read(buf)
+			require.NoError(t, err)
+			got := string(buf[:n])
+			require.Equal(t, tt.drawn, strings.Contains(got, "\r\x1b[K[2/3] runni\r\x1b[K"), "the running case, cut to the width, drawn over: %q", got)
+			require.Equal(t, tt.drawn, strings.Contains(got, "\x1b"))
+		})
+	}
+}
+
+func TestProgressTellsOfALongCase(t *testing.T) {
+	var w bytes.Buffer
+	p := &progress{w: &w, stop: make(chan struct{})}
+	p.Started(1, 2, plan.Case{CaseID: "a"}, 2)
+	p.stopped.Go(func() { p.watch(time.Millisecond) })
+	require.Eventually(t, func() bool {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return strings.HasPrefix(w.String(), "[1/2] running   a (attempt 2)  0s\n")
+	}, 30*time.Second, time.Millisecond)
+	p.end()
+}

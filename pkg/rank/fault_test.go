@@ -1,0 +1,51 @@
+package rank
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+func TestParseFaults(t *testing.T) {
+	faults, err := ParseFaults("rank=1,kind=exit; case=a-*,rank=0,kind=flip,at=dispatch ;")
+	require.NoError(t, err)
+	require.Equal(t, []Fault{
+		{Case: "*", Rank: 1, Kind: "exit", At: FaultAtStart},
+		{Case: "a-*", Rank: 0, Kind: "flip", At: "dispatch"},
+	}, faults)
+	for _, f := range faults {
+		again, err := ParseFaults(f.String())
+		require.NoError(t, err)
+		require.Equal(t, []Fault{f}, again)
+	}
+	none, err := ParseFaults("")
+	require.NoError(t, err)
+	require.Empty(t, none)
+	for text, want := range map[string]string{
+		"kind=exit":              "rank and kind are needed",
+		"rank=1":                 "rank and kind are needed",
+		"rank=one,kind=exit":     "invalid syntax",
+		"rank=1,kind=exit,to=2":  `unknown key "to"`,
+		"case=[,rank=1,kind=abc": "syntax error in pattern",
+	} {
+		_, err := ParseFaults(text)
+		require.ErrorContains(t, err, want, text)
+	}
+}
+
+func TestFaultsStrikeTheirRankAndCaseAlone(t *testing.T) {
+	faults, err := ParseFaults("case=a-*,rank=1,kind=flip,at=combine")
+	require.NoError(t, err)
+	for _, tt := range []struct {
+		id   string
+		rank int
+		want bool
+	}{{"a-1", 1, true}, {"a-1", 0, false}, {"b-1", 1, false}} {
+		s := Session{faults: matching(faults, tt.id, tt.rank)}
+		at, ok := s.Fault("flip")
+		require.Equal(t, tt.want, ok)
+		require.Equal(t, tt.want, at == "combine")
+		_, ok = s.Fault("swap")
+		require.False(t, ok)
+	}
+}
