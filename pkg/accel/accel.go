@@ -19,6 +19,9 @@ func (p Ptr) Add(n int64) Ptr { return p + Ptr(n) }
 // ErrUnsupported is wrapped by errors that say that a device cannot do a thing at all.
 var ErrUnsupported = errors.New("not supported by this device")
 
+// ErrOutOfMemory is matched by errors of an allocation for which there is no memory.
+var ErrOutOfMemory = errors.New("out of device memory")
+
 // Info describes a device. All of it may be published.
 type Info struct {
 	Vendor        string // nvidia, amd, host
@@ -99,6 +102,21 @@ type Module interface {
 // Kernel is one function of a module.
 type Kernel interface {
 	// Launch enqueues the kernel. Each argument points at a value of the kernel's
-	// parameter type.
+	// parameter type, which is copied before Launch returns. As cgo demands, the Go
+	// object around the value holds no Go pointers.
 	Launch(s Stream, grid, block uint32, sharedBytes uint32, args ...unsafe.Pointer) error
+}
+
+// VirtualAllocator is a Device that can also give memory of its virtual memory
+// management, which libraries can map into other processes and register as
+// symmetric. Free takes it back.
+type VirtualAllocator interface {
+	// AllocVirtual returns ErrUnsupported where device or driver cannot.
+	AllocVirtual(bytes int64) (Ptr, error)
+}
+
+// Peers is a Device that knows which other devices can reach it directly.
+type Peers interface {
+	// CanAccessPeer reports whether this device can address memory of device peer.
+	CanAccessPeer(peer int) (bool, error)
 }
