@@ -1,0 +1,146 @@
+// Package fakes builds, for tests, the stand-ins for the vendors' driver
+// libraries and run-time compilers in testdata/fakes, and sets the environment
+// in which programs find them.
+package fakes
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Set is the built libraries.
+type Set struct {
+	CUDA, NVRTC, HIP, HIPRTC string
+}
+
+var driverSources = []string{"driver.c", "device.c", "memory.c", "stream.c", "graph.c", "module.c"}
+
+// libraries of a Set: soname, sources, arguments.
+var libraries = []struct {
+	soname  string
+	sources []string
+	args    []string
+}{
+	{"libcuda.so.1", driverSources, nil},
+	{"libnvrtc.so.13", []string{"rtc.c"}, nil},
+	{"libamdhip64.so.6", driverSources, []string{"-DHIP"}},
+	{"libhiprtc.so.6", []string{"rtc.c"}, []string{"-DHIP"}},
+}
+
+// beside are files that the libraries read where they lie.
+var beside = []string{"shim.h", "kernel.h"}
+
+// Build compiles the libraries with the compiler that cgo uses, once for each
+// state of their sources.
+func Build(t testing.TB) Set {
+	t.Helper()
+	source := Source(t)
+	dir := filepath.Join(os.TempDir(), fmt.Sprintf("collectivex-fakes-%d-%s", os.Getuid(), fingerprint(t, source)))
+	if _, err := os.Stat(dir); err != nil {
+		build(t, source, dir)
+	}
+	path := func(i int) string { return filepath.Join(dir, libraries[i].soname) }
+	return Set{CUDA: path(0), NVRTC: path(1), HIP: path(2), HIPRTC: path(3)}
+}
+
+// Source is the directory of the libraries' sources.
+func Source(t testing.TB) string {
+	t.Helper()
+	_, here, _, ok := runtime.Caller(0)
+	require.True(t, ok)
+	return filepath.Join(filepath.Dir(here), "..", "..", "testdata", "fakes")
+}
+
+// build fills a directory and moves it into place, so that tests that run at the
+// same time never see half of it.
+func build(t testing.TB, source, dir string) {
+	t.Helper()
+	work, err := os.MkdirTemp(filepath.Dir(dir), "collectivex-fakes-new-")
+	require.NoError(t, err)
+	defer os.RemoveAll(work)
+	for _, lib := range libraries {
+		args := []string{"-O2", "-g", "-Wall", "-shared", "-fPIC", "-fvisibility=hidden", "-pthread",
+			"-Wl,-soname," + lib.soname, "-o", filepath.Join(work, lib.soname)}
+		args = append(args, lib.args...)
+		for _, s := range lib.sources {
+			args = append(args, filepath.Join(source, s))
+		}
+		out, err := exec.Command(Compiler(t), append(args, "-ldl")...).CombinedOutput()
+		require.NoError(t, err, "%s: %s", lib.soname, out)
+	}
+	for _, name := range beside {
+		data, err := os.ReadFile(filepath.Join(source, name))
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(filepath.Join(work, name), data, 0o600))
+	}
+	if err := os.Rename(work, dir); err != nil {
+		_, err = os.Stat(dir) // another test was first
+		require.NoError(t, err)
+	}
+}
+
+func fingerprint(t testing.TB, source string) string {
+	t.Helper()
+	h := sha256.New()
+	names := append(append([]string{"rtc.c", "gpu.h"}, driverSources...), beside...)
+	for _, name := range names {
+		data, err := os.ReadFile(filepath.Join(source, name))
+		require.NoError(t, err)
+		fmt.Fprintf(h, "%s %d\n%s", name, len(data), data)
+	}
+	fmt.Fprint(h, Compiler(t), libraries)
+	return hex.EncodeToString(h.Sum(nil))[:16]
+}
+
+// Compiler is the C compiler that cgo uses.
+func Compiler(t testing.TB) string {
+	t.Helper()
+	out, err := exec.Command("go", "env", "CC").Output()
+	require.NoError(t, err)
+	return strings.TrimSpace(string(out))
+}
+
+// Environ is the environment in which a program finds the libraries, with device
+// memory in dir.
+func (s Set) Environ(dir string) []string {
+	return []string{
+		"CX_CUDA_LIB=" + s.CUDA,
+		"CX_NVRTC_LIB=" + s.NVRTC,
+		"CX_HIP_LIB=" + s.HIP,
+		"CX_HIPRTC_LIB=" + s.HIPRTC,
+		"CX_FAKE_DIR=" + dir,
+	}
+}
+
+// Use makes this process find the libraries, with device memory in a directory
+// of this test.
+func (s Set) Use(t testing.TB) {
+	t.Helper()
+	for _, kv := range s.Environ(MemoryDir(t)) {
+		name, value, _ := strings.Cut(kv, "=")
+		t.Setenv(name, value)
+	}
+}
+
+// MemoryDir is a directory for device memory that goes with the test: in memory
+// itself, so that nothing is written to a disk.
+func MemoryDir(t testing.TB) string {
+	t.Helper()
+	base := "/dev/shm"
+	if _, err := os.Stat(base); err != nil {
+		base = ""
+	}
+	dir, err := os.MkdirTemp(base, "collectivex-fake-")
+	require.NoError(t, err)
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}

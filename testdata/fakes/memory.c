@@ -1,0 +1,430 @@
+/* Device memory in a file, page-locked memory, virtual memory management. */
+#define _GNU_SOURCE
+#include "gpu.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+/* What the drivers promise; small allocations share pages, as they do there. */
+enum { ALIGNMENT = 256 };
+enum { POISON = 0xa5, POISON_ALL = 1 << 20 };
+
+static size_t round_up(size_t n, size_t to) { return (n + to - 1) / to * to; }
+
+static pthread_mutex_t map_mutex = PTHREAD_MUTEX_INITIALIZER;
+static int running_kernels;
+
+int fake_map_device(struct device *d)
+{
+	int fd;
+	if (d->base)
+		return OK;
+	d->total = settings.memory;
+	d->span = round_up(2 * d->total, VMM_GRANULE);
+	if (snprintf(d->path, sizeof d->path, "%s/memory-%d-%d", settings.dir, (int)getpid(), d->index) >= (int)sizeof d->path)
+		return INVALID_VALUE;
+	fd = open(d->path, O_RDWR | O_CREAT | O_TRUNC, 0600);
+	if (fd < 0 || ftruncate(fd, d->span) != 0) {
+		perror(d->path);
+		return UNKNOWN;
+	}
+	d->host = mmap(NULL, d->span, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+	/* Leave room to start at a multiple of the largest alignment asked for. */
+	d->base = mmap(NULL, d->span + VMM_GRANULE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (d->host == MAP_FAILED || d->base == MAP_FAILED)
+		return OUT_OF_MEMORY;
+	d->base = (char *)round_up((size_t)d->base, VMM_GRANULE);
+	if (mmap(d->base, d->span, PROT_NONE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, fd, 0) == MAP_FAILED)
+		return OUT_OF_MEMORY;
+	close(fd);
+	return OK;
+}
+
+void fake_unmap_device(struct device *d)
+{
+	if (!d->base)
+		return;
+	munmap(d->host, d->span);
+	munmap(d->base, d->span);
+}
+
+void fake_drop_memory(struct device *d)
+{
+	pthread_mutex_lock(&d->mutex);
+	while (d->blocks) {
+		struct block *b = d->blocks;
+		d->blocks = b->next;
+		free(b);
+	}
+	d->used = 0;
+	madvise(d->host, d->span, MADV_REMOVE);
+	pthread_mutex_unlock(&d->mutex);
+}
+
+static void each_device(void (*fn)(struct device *))
+{
+	for (int i = 0; i < settings.devices; i++)
+		if (fake_device(i)->base)
+			fn(fake_device(i));
+}
+
+static void readable(struct device *d) { mprotect(d->base, d->span, PROT_READ | PROT_WRITE); }
+static void unreadable(struct device *d) { mprotect(d->base, d->span, PROT_NONE); }
+
+void fake_open_memory(void)
+{
+	pthread_mutex_lock(&map_mutex);
+	if (running_kernels++ == 0)
+		each_device(readable);
+	pthread_mutex_unlock(&map_mutex);
+}
+
+void fake_close_memory(void)
+{
+	pthread_mutex_lock(&map_mutex);
+	if (--running_kernels == 0)
+		each_device(unreadable);
+	pthread_mutex_unlock(&map_mutex);
+}
+
+struct device *fake_owner(uint64_t p)
+{
+	for (int i = 0; i < settings.devices; i++) {
+		struct device *d = fake_device(i);
+		if (d->base && p >= (uint64_t)d->base && p < (uint64_t)d->base + d->span)
+			return d;
+	}
+	return NULL;
+}
+
+/* First fit. The caller holds the mutex. */
+static struct block *insert(struct device *d, size_t bytes, size_t align)
+{
+	size_t at = 0;
+	struct block **link = &d->blocks, *b;
+	for (; *link; link = &(*link)->next) {
+		if (at + bytes <= (*link)->offset)
+			break;
+		at = round_up((*link)->offset + (*link)->bytes, align);
+	}
+	if (at + bytes > d->span)
+		return NULL;
+	b = calloc(1, sizeof *b);
+	b->offset = at;
+	b->bytes = bytes;
+	b->next = *link;
+	*link = b;
+	return b;
+}
+
+static struct block **find(struct device *d, uint64_t p)
+{
+	struct block **link = &d->blocks;
+	while (*link && (uint64_t)d->base + (*link)->offset != p)
+		link = &(*link)->next;
+	return *link ? link : NULL;
+}
+
+/* Gives the pages back; they read as zero when used again. */
+static void punch(struct device *d, size_t offset, size_t bytes)
+{
+	size_t from = round_up(offset, 4096), to = (offset + bytes) / 4096 * 4096;
+	if (to > from)
+		madvise(d->host + from, to - from, MADV_REMOVE);
+}
+
+/* New memory holds anything but zeros, at its ends at least. */
+static void poison(struct device *d, size_t offset, size_t bytes)
+{
+	if (bytes <= POISON_ALL) {
+		memset(d->host + offset, POISON, bytes);
+	} else {
+		memset(d->host + offset, POISON, 4096);
+		memset(d->host + offset + bytes - 4096, POISON, 4096);
+	}
+}
+
+int fake_alloc(struct device *d, size_t bytes, uint64_t *p)
+{
+	struct block *b;
+	if (bytes == 0)
+		return INVALID_VALUE;
+	pthread_mutex_lock(&d->mutex);
+	b = d->used + bytes <= d->total ? insert(d, bytes, ALIGNMENT) : NULL;
+	if (b) {
+		d->used += bytes;
+		poison(d, b->offset, bytes);
+		*p = (uint64_t)d->base + b->offset;
+	}
+	pthread_mutex_unlock(&d->mutex);
+	return b ? OK : OUT_OF_MEMORY;
+}
+
+int fake_free(uint64_t p)
+{
+	struct device *d = fake_owner(p);
+	struct block **link, *b;
+	int rc = INVALID_VALUE;
+	if (p == 0)
+		return OK;
+	if (!d)
+		return INVALID_VALUE;
+	fake_device_sync(d);
+	pthread_mutex_lock(&d->mutex);
+	link = find(d, p);
+	if (link && !(*link)->reserved) {
+		b = *link;
+		*link = b->next;
+		d->used -= b->bytes;
+		punch(d, b->offset, b->bytes);
+		free(b);
+		rc = OK;
+	}
+	pthread_mutex_unlock(&d->mutex);
+	return rc;
+}
+
+char *fake_host_view(struct device *d, uint64_t p, size_t bytes)
+{
+	char *view = NULL;
+	size_t offset;
+	if (!d || fake_owner(p) != d)
+		return NULL;
+	offset = p - (uint64_t)d->base;
+	pthread_mutex_lock(&d->mutex);
+	for (struct block *b = d->blocks; b; b = b->next)
+		if (offset >= b->offset && offset + bytes <= b->offset + b->bytes && (!b->reserved || b->accessible))
+			view = d->host + offset;
+	pthread_mutex_unlock(&d->mutex);
+	return view;
+}
+
+struct pinned {
+	char *p;
+	size_t bytes;
+	struct pinned *next;
+};
+
+static struct pinned *pinned;
+static pthread_mutex_t pinned_mutex = PTHREAD_MUTEX_INITIALIZER;
+
+int fake_host_alloc(void **p, size_t bytes)
+{
+	struct pinned *h;
+	if (bytes == 0)
+		return INVALID_VALUE;
+	h = calloc(1, sizeof *h);
+	h->bytes = bytes;
+	h->p = aligned_alloc(4096, round_up(bytes, 4096));
+	if (!h->p) {
+		free(h);
+		return OUT_OF_MEMORY;
+	}
+	memset(h->p, POISON, bytes < POISON_ALL ? bytes : 4096);
+	pthread_mutex_lock(&pinned_mutex);
+	h->next = pinned;
+	pinned = h;
+	pthread_mutex_unlock(&pinned_mutex);
+	*p = h->p;
+	return OK;
+}
+
+int fake_host_free(void *p)
+{
+	struct pinned **link, *h = NULL;
+	if (!p)
+		return OK;
+	pthread_mutex_lock(&pinned_mutex);
+	for (link = &pinned; *link && (*link)->p != p; link = &(*link)->next)
+		;
+	if (*link) {
+		h = *link;
+		*link = h->next;
+		free(h->p);
+		free(h);
+	}
+	pthread_mutex_unlock(&pinned_mutex);
+	return h ? OK : INVALID_VALUE;
+}
+
+int fake_is_pinned(const void *p, size_t bytes)
+{
+	int found = 0;
+	pthread_mutex_lock(&pinned_mutex);
+	for (struct pinned *h = pinned; h; h = h->next)
+		if ((char *)p >= h->p && (char *)p + bytes <= h->p + h->bytes)
+			found = 1;
+	pthread_mutex_unlock(&pinned_mutex);
+	return found;
+}
+
+struct physical {
+	struct device *dev;
+	size_t bytes;
+	int mappings, released;
+};
+
+/* Memory goes when it is released and no range maps it any more. */
+static void drop_physical(struct physical *m)
+{
+	if (m->released && m->mappings == 0)
+		m->dev->used -= m->bytes;
+}
+
+int fake_vmm_create(struct device *d, size_t bytes, uint64_t *handle)
+{
+	struct physical *m;
+	if (bytes == 0 || bytes % VMM_GRANULE)
+		return INVALID_VALUE;
+	pthread_mutex_lock(&d->mutex);
+	if (d->used + bytes > d->total) {
+		pthread_mutex_unlock(&d->mutex);
+		return OUT_OF_MEMORY;
+	}
+	d->used += bytes;
+	pthread_mutex_unlock(&d->mutex);
+	m = calloc(1, sizeof *m);
+	m->dev = d;
+	m->bytes = bytes;
+	*handle = (uint64_t)m;
+	return OK;
+}
+
+int fake_vmm_release(uint64_t handle)
+{
+	struct physical *m = (struct physical *)handle;
+	if (!m || m->released)
+		return INVALID_VALUE;
+	pthread_mutex_lock(&m->dev->mutex);
+	m->released = 1;
+	drop_physical(m);
+	pthread_mutex_unlock(&m->dev->mutex);
+	return OK;
+}
+
+int fake_vmm_reserve(struct device *d, size_t bytes, uint64_t *p)
+{
+	struct block *b;
+	if (bytes == 0 || bytes % VMM_GRANULE)
+		return INVALID_VALUE;
+	pthread_mutex_lock(&d->mutex);
+	b = insert(d, bytes, VMM_GRANULE);
+	if (b) {
+		b->reserved = 1;
+		*p = (uint64_t)d->base + b->offset;
+	}
+	pthread_mutex_unlock(&d->mutex);
+	return b ? OK : OUT_OF_MEMORY;
+}
+
+/* The reserved block at p with this size, mapped or not; NULL otherwise. */
+static struct block *range(struct device *d, uint64_t p, size_t bytes, int mapped)
+{
+	struct block **link = d ? find(d, p) : NULL;
+	return link && (*link)->reserved && (*link)->bytes == bytes && (*link)->mapped == mapped ? *link : NULL;
+}
+
+/* One memory object behind each range, as this project uses it. */
+static struct { uint64_t p; struct physical *m; } mappings[1024];
+
+int fake_vmm_map(uint64_t p, size_t bytes, uint64_t handle)
+{
+	struct physical *m = (struct physical *)handle;
+	struct device *d = fake_owner(p);
+	struct block *b;
+	int rc = INVALID_VALUE;
+	if (!d || !m || m->released || m->bytes != bytes || m->dev != d)
+		return INVALID_VALUE;
+	pthread_mutex_lock(&d->mutex);
+	b = range(d, p, bytes, 0);
+	for (int i = 0; b && i < 1024; i++) {
+		if (mappings[i].m)
+			continue;
+		mappings[i].p = p;
+		mappings[i].m = m;
+		m->mappings++;
+		b->mapped = 1;
+		poison(d, b->offset, bytes);
+		rc = OK;
+		break;
+	}
+	pthread_mutex_unlock(&d->mutex);
+	return rc;
+}
+
+int fake_vmm_access(uint64_t p, size_t bytes)
+{
+	struct device *d = fake_owner(p);
+	struct block *b;
+	if (!d)
+		return INVALID_VALUE;
+	pthread_mutex_lock(&d->mutex);
+	b = range(d, p, bytes, 1);
+	if (b)
+		b->accessible = 1;
+	pthread_mutex_unlock(&d->mutex);
+	return b ? OK : INVALID_VALUE;
+}
+
+int fake_vmm_unmap(uint64_t p, size_t bytes)
+{
+	struct device *d = fake_owner(p);
+	struct block *b;
+	if (!d)
+		return INVALID_VALUE;
+	fake_device_sync(d);
+	pthread_mutex_lock(&d->mutex);
+	b = range(d, p, bytes, 1);
+	for (int i = 0; b && i < 1024; i++) {
+		if (!mappings[i].m || mappings[i].p != p)
+			continue;
+		mappings[i].m->mappings--;
+		drop_physical(mappings[i].m);
+		mappings[i].m = NULL;
+		b->mapped = b->accessible = 0;
+		punch(d, b->offset, b->bytes);
+		break;
+	}
+	pthread_mutex_unlock(&d->mutex);
+	return b ? OK : INVALID_VALUE;
+}
+
+int fake_vmm_address_free(uint64_t p, size_t bytes)
+{
+	struct device *d = fake_owner(p);
+	struct block *b, **link;
+	if (!d)
+		return INVALID_VALUE;
+	pthread_mutex_lock(&d->mutex);
+	b = range(d, p, bytes, 0);
+	if (b) {
+		link = find(d, p);
+		*link = b->next;
+		free(b);
+	}
+	pthread_mutex_unlock(&d->mutex);
+	return b ? OK : INVALID_VALUE;
+}
+
+int cx_fake_locate(const void *p, char *path, size_t cap, uint64_t *offset, uint64_t *length)
+{
+	struct device *d = fake_owner((uint64_t)p);
+	uint64_t at = d ? (uint64_t)p - (uint64_t)d->base : 0;
+	int rc = INVALID_VALUE;
+	if (!d || strlen(d->path) >= cap)
+		return INVALID_VALUE;
+	pthread_mutex_lock(&d->mutex);
+	for (struct block *b = d->blocks; b; b = b->next)
+		if (at >= b->offset && at < b->offset + b->bytes && (!b->reserved || b->accessible)) {
+			strcpy(path, d->path);
+			*offset = at;
+			*length = b->offset + b->bytes - at;
+			rc = OK;
+		}
+	pthread_mutex_unlock(&d->mutex);
+	return rc;
+}

@@ -1,0 +1,185 @@
+/*
+ * Lets g++ compile kernel source that CUDA and HIP compile too, and runs it
+ * block by block. Each thread of a block is a fiber; __syncthreads() hands over
+ * to the next one, and nobody passes it before all have arrived.
+ */
+#ifndef CX_FAKE_SHIM_H
+#define CX_FAKE_SHIM_H
+
+#include <setjmp.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <ucontext.h>
+#include <utility>
+
+#include "kernel.h"
+
+#define CX_FAKE_DEVICE 1
+#define __global__ __attribute__((visibility("default")))
+#define __device__
+#define __host__
+#define __forceinline__ inline
+#define __launch_bounds__(...)
+#define __restrict__ __restrict
+#define __shared__ static thread_local
+
+namespace cx_fake {
+
+struct dim3 {
+	unsigned x, y, z;
+};
+
+struct fiber {
+	jmp_buf at;
+	ucontext_t start;
+	dim3 thread;
+	int done;
+	int started;
+};
+
+enum { MAX_FIBERS = 1024, STACK = 64 << 10 };
+
+struct machine {
+	dim3 grid_dim, block_dim, block;
+	fiber *self;
+	fiber fibers[MAX_FIBERS];
+	char *stacks;
+	jmp_buf scheduler;
+	ucontext_t first;
+	void (*body)(const char *packed);
+	const char *packed;
+};
+
+inline machine *&current()
+{
+	static thread_local machine *m;
+	return m;
+}
+
+inline void yield(int done)
+{
+	machine *m = current();
+	fiber *f = m->self;
+	f->done = done;
+	if (_setjmp(f->at) == 0)
+		_longjmp(m->scheduler, 1);
+}
+
+/* A fiber lives on from block to block, so that its stack is made once. */
+inline void live()
+{
+	for (;;) {
+		machine *m = current();
+		m->body(m->packed);
+		yield(1);
+	}
+}
+
+inline void resume(machine *m, fiber *f, int index)
+{
+	m->self = f;
+	if (_setjmp(m->scheduler) != 0)
+		return;
+	if (f->started)
+		_longjmp(f->at, 1);
+	f->started = 1;
+	getcontext(&f->start);
+	f->start.uc_stack.ss_sp = m->stacks + (size_t)index * STACK;
+	f->start.uc_stack.ss_size = STACK;
+	f->start.uc_link = nullptr;
+	makecontext(&f->start, live, 0);
+	setcontext(&f->start);
+}
+
+inline void run(const unsigned grid[3], const unsigned block[3], const char *packed, void (*body)(const char *))
+{
+	machine *m = current();
+	if (!m) {
+		m = current() = (machine *)calloc(1, sizeof *m);
+		m->stacks = (char *)mmap(nullptr, (size_t)MAX_FIBERS * STACK, PROT_READ | PROT_WRITE,
+			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	}
+	m->grid_dim = {grid[0], grid[1], grid[2]};
+	m->block_dim = {block[0], block[1], block[2]};
+	m->body = body;
+	m->packed = packed;
+	int threads = block[0] * block[1] * block[2];
+	for (unsigned z = 0; z < grid[2]; z++)
+		for (unsigned y = 0; y < grid[1]; y++)
+			for (unsigned x = 0; x < grid[0]; x++) {
+				m->block = {x, y, z};
+				for (int t = 0; t < threads; t++) {
+					m->fibers[t].thread = {t % block[0], t / block[0] % block[1], t / block[0] / block[1]};
+					m->fibers[t].done = 0;
+				}
+				/* Each round takes every live thread to its next barrier. */
+				for (int live = threads; live > 0;) {
+					live = 0;
+					for (int t = 0; t < threads; t++) {
+						if (m->fibers[t].done)
+							continue;
+						resume(m, &m->fibers[t], t);
+						live += !m->fibers[t].done;
+					}
+				}
+			}
+}
+
+template <class F> struct bridge;
+
+template <class... A> struct bridge<void (*)(A...)> {
+	static constexpr int count = sizeof...(A);
+	static constexpr size_t bytes = (sizeof(A) + ... + 0);
+
+	static void pack(void **params, char *packed)
+	{
+		int i = 0;
+		(void)i;
+		((__builtin_memcpy(packed, params[i++], sizeof(A)), packed += sizeof(A)), ...);
+	}
+
+	template <class T> static T take(const char *&packed)
+	{
+		T v;
+		__builtin_memcpy(&v, packed, sizeof v);
+		packed += sizeof v;
+		return v;
+	}
+
+	struct call {
+		call(void (*kernel)(A...), A... args) { kernel(args...); }
+	};
+
+	/* Braces, unlike a call, evaluate in order. */
+	static void invoke(void (*kernel)(A...), const char *packed) { call{kernel, take<A>(packed)...}; }
+};
+
+} // namespace cx_fake
+
+#define threadIdx (cx_fake::current()->self->thread)
+#define blockIdx (cx_fake::current()->block)
+#define blockDim (cx_fake::current()->block_dim)
+#define gridDim (cx_fake::current()->grid_dim)
+
+static inline void __syncthreads() { cx_fake::yield(0); }
+static inline void __threadfence() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
+static inline void __threadfence_system() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
+
+static inline int atomicAdd(int *p, int v) { return __atomic_fetch_add(p, v, __ATOMIC_SEQ_CST); }
+static inline unsigned atomicAdd(unsigned *p, unsigned v) { return __atomic_fetch_add(p, v, __ATOMIC_SEQ_CST); }
+static inline unsigned long long atomicAdd(unsigned long long *p, unsigned long long v) { return __atomic_fetch_add(p, v, __ATOMIC_SEQ_CST); }
+
+/* One per kernel; the fake compiler appends these to the source. */
+#define CX_FAKE_KERNEL(name)                                                                                  \
+	static void cx_body_##name(const char *packed) { cx_fake::bridge<decltype(&name)>::invoke(name, packed); } \
+	static void cx_run_##name(const unsigned g[3], const unsigned b[3], const char *packed)                   \
+	{                                                                                                         \
+		cx_fake::run(g, b, packed, cx_body_##name);                                                       \
+	}                                                                                                         \
+	extern "C" __attribute__((visibility("default"))) const struct cx_kernel cx_kernel_##name = {             \
+		cx_fake::bridge<decltype(&name)>::count, cx_fake::bridge<decltype(&name)>::bytes,                 \
+		cx_fake::bridge<decltype(&name)>::pack, cx_run_##name};
+
+#endif
