@@ -1,0 +1,353 @@
+// Package acceltest is the contract of accel.Device as tests, which every device
+// passes, real or stand-in.
+package acceltest
+
+import (
+	"bytes"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/pkg/accel"
+)
+
+// Run runs all tests, each with a device that open makes current on the test's
+// OS thread.
+func Run(t *testing.T, open func(t *testing.T) accel.Device) {
+	for _, test := range []struct {
+		name string
+		run  func(t *testing.T, d accel.Device)
+	}{
+		{"info", testInfo},
+		{"memory", testMemory},
+		{"out of memory", testOutOfMemory},
+		{"page-locked memory", testHostMemory},
+		{"copies", testCopies},
+		{"order", testOrder},
+		{"events", testEvents},
+		{"graph", testGraph},
+		{"spoiled capture", testSpoiledCapture},
+		{"kernel", testKernel},
+		{"kernel in a graph", testKernelGraph},
+		{"small floats", testSmallFloats},
+		{"kernel errors", testKernelErrors},
+		{"virtual memory", testVirtual},
+		{"peers", testPeers},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread()
+			d := open(t)
+			defer func() { require.NoError(t, d.Close()) }()
+			test.run(t, d)
+		})
+	}
+}
+
+// stream returns a stream that goes with the test.
+func stream(t *testing.T, d accel.Device) accel.Stream {
+	t.Helper()
+	s, err := d.NewStream()
+	require.NoError(t, err)
+	return s
+}
+
+func alloc(t *testing.T, d accel.Device, bytes int) accel.Ptr {
+	t.Helper()
+	p, err := d.Alloc(int64(bytes))
+	require.NoError(t, err)
+	return p
+}
+
+func pointer[T any](v []T) unsafe.Pointer { return unsafe.Pointer(unsafe.SliceData(v)) }
+
+func bytesOf[T any](v []T) int { return len(v) * int(unsafe.Sizeof(*new(T))) }
+
+func copyIn[T any](t *testing.T, d accel.Device, s accel.Stream, dst accel.Ptr, v []T) {
+	t.Helper()
+	require.NoError(t, d.CopyIn(s, dst, pointer(v), int64(bytesOf(v))))
+	require.NoError(t, s.Synchronize())
+}
+
+func copyOut[T any](t *testing.T, d accel.Device, s accel.Stream, src accel.Ptr, n int) []T {
+	t.Helper()
+	v := make([]T, n)
+	require.NoError(t, d.CopyOut(s, pointer(v), src, int64(bytesOf(v))))
+	require.NoError(t, s.Synchronize())
+	return v
+}
+
+func testInfo(t *testing.T, d accel.Device) {
+	info := d.Info()
+	require.Contains(t, []string{"nvidia", "amd"}, info.Vendor)
+	require.NotEmpty(t, info.Product)
+	require.Regexp(t, `^(sm_[0-9]{2,3}|gfx[0-9a-f]{3,5}(:[a-z]+[+-])*)$`, info.Arch)
+	require.Regexp(t, `^(CUDA|HIP) [0-9]+\.[0-9]+$`, info.Runtime)
+	require.Positive(t, info.Multiproc)
+	require.Positive(t, info.L2Bytes)
+	require.Regexp(t, `^[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7]$`, info.PCIBusID)
+	free, total, err := d.Memory()
+	require.NoError(t, err)
+	require.Equal(t, info.TotalBytes, total)
+	require.Positive(t, free)
+	require.LessOrEqual(t, free, total)
+}
+
+func testMemory(t *testing.T, d accel.Device) {
+	before, _, err := d.Memory()
+	require.NoError(t, err)
+	taken := map[accel.Ptr]int64{}
+	for _, size := range []int64{1, 100, 256, 4095, 4096, 4097, 1 << 20, 100, 1, 3 << 20} {
+		p, err := d.Alloc(size)
+		require.NoError(t, err)
+		require.Zero(t, p%4096, "%d bytes at %#x", size, p)
+		for q, n := range taken {
+			require.True(t, p+accel.Ptr(size) <= q || q+accel.Ptr(n) <= p, "allocations overlap")
+		}
+		taken[p] = size
+	}
+	for p := range taken {
+		require.NoError(t, d.Free(p))
+	}
+	// Drivers may keep a page or two of their own.
+	after, _, err := d.Memory()
+	require.NoError(t, err)
+	require.InDelta(t, before, after, 64<<20)
+
+	p := alloc(t, d, 1<<20)
+	require.NoError(t, d.Free(p))
+	require.Error(t, d.Free(p), "freed twice")
+	for _, size := range []int64{0, -1} {
+		_, err := d.Alloc(size)
+		require.ErrorContains(t, err, "a size must be positive")
+	}
+}
+
+func testOutOfMemory(t *testing.T, d accel.Device) {
+	_, total, err := d.Memory()
+	require.NoError(t, err)
+	_, err = d.Alloc(2 * total)
+	require.ErrorIs(t, err, accel.ErrOutOfMemory)
+	require.NotErrorIs(t, err, accel.ErrUnsupported)
+	p := alloc(t, d, 1<<20) // the device goes on
+	require.NoError(t, d.Free(p))
+}
+
+func testHostMemory(t *testing.T, d accel.Device) {
+	s := stream(t, d)
+	defer s.Close()
+	const n = 1 << 16
+	h, err := d.AllocHost(2 * n)
+	require.NoError(t, err)
+	p := alloc(t, d, n)
+	host := unsafe.Slice((*byte)(h), 2*n)
+	for i := range n {
+		host[i] = byte(i * 7)
+	}
+	require.NoError(t, d.CopyIn(s, p, h, n))
+	require.NoError(t, d.CopyOut(s, unsafe.Add(h, n), p, n))
+	require.NoError(t, s.Synchronize())
+	require.Equal(t, host[:n], host[n:])
+	require.NoError(t, d.Free(p))
+	require.NoError(t, d.FreeHost(h))
+	_, err = d.AllocHost(0)
+	require.ErrorContains(t, err, "a size must be positive")
+}
+
+func testCopies(t *testing.T, d accel.Device) {
+	s := stream(t, d)
+	defer s.Close()
+	const n = 100_003
+	in := make([]byte, n)
+	for i := range in {
+		in[i] = byte(i*31 + i>>8)
+	}
+	a, b := alloc(t, d, n), alloc(t, d, n)
+	copyIn(t, d, s, a, in)
+	require.NoError(t, d.Set(s, b, 0x5a, n))
+	require.NoError(t, d.Copy(s, b.Add(3), a.Add(7), n-11))
+	got := copyOut[byte](t, d, s, b, n)
+	want := make([]byte, n)
+	for i := range want {
+		want[i] = 0x5a
+	}
+	copy(want[3:], in[7:n-4])
+	require.Equal(t, want, got)
+	require.NoError(t, d.Free(a))
+	require.NoError(t, d.Free(b))
+	require.Error(t, d.CopyOut(s, pointer(got), 4096, n), "an address that is no memory")
+}
+
+// Work of one stream ends in the order in which it was enqueued.
+func testOrder(t *testing.T, d accel.Device) {
+	s := stream(t, d)
+	defer s.Close()
+	const n = 1 << 20
+	p := alloc(t, d, n)
+	for i := range 200 {
+		require.NoError(t, d.Set(s, p, byte(i), n))
+	}
+	got := copyOut[byte](t, d, s, p, n)
+	require.Equal(t, n, bytes.Count(got, []byte{199}))
+	require.NoError(t, d.Free(p))
+	require.NoError(t, d.Synchronize())
+}
+
+func testEvents(t *testing.T, d accel.Device) {
+	s := stream(t, d)
+	defer s.Close()
+	var events [3]accel.Event
+	for i := range events {
+		e, err := d.NewEvent()
+		require.NoError(t, err)
+		events[i] = e
+	}
+	_, err := d.Elapsed(events[0], events[1])
+	require.Error(t, err, "events that were never recorded")
+
+	const n = 64 << 20
+	p := alloc(t, d, n)
+	require.NoError(t, s.Record(events[0]))
+	for i := range 20 {
+		require.NoError(t, d.Set(s, p, byte(i), n))
+	}
+	require.NoError(t, s.Record(events[1]))
+	require.NoError(t, s.Record(events[2]))
+	deadline := time.Now().Add(time.Minute)
+	for done := false; !done; {
+		done, err = s.Query()
+		require.NoError(t, err)
+		require.True(t, time.Now().Before(deadline), "the stream never ends")
+	}
+	work, err := d.Elapsed(events[0], events[1])
+	require.NoError(t, err)
+	nothing, err := d.Elapsed(events[1], events[2])
+	require.NoError(t, err)
+	require.Greater(t, work, 20.0, "20 fills of 64 MiB in microseconds")
+	require.Less(t, work, 60e6)
+	require.GreaterOrEqual(t, nothing, 0.0)
+	back, err := d.Elapsed(events[1], events[0])
+	require.NoError(t, err)
+	require.InDelta(t, -work, back, 1)
+	require.NoError(t, d.Free(p))
+	for _, e := range events {
+		require.NoError(t, e.Close())
+	}
+}
+
+// capture captures what enqueue enqueues.
+func capture(t *testing.T, s accel.Stream, enqueue func()) accel.Graph {
+	t.Helper()
+	require.NoError(t, s.BeginCapture())
+	enqueue()
+	g, err := s.EndCapture()
+	require.NoError(t, err)
+	return g
+}
+
+func testGraph(t *testing.T, d accel.Device) {
+	s := stream(t, d)
+	defer s.Close()
+	const n = 4096
+	a, b := alloc(t, d, n), alloc(t, d, n)
+	require.NoError(t, d.Set(s, a, 1, n))
+	require.NoError(t, d.Set(s, b, 2, n))
+	require.NoError(t, s.Synchronize())
+	g := capture(t, s, func() {
+		require.NoError(t, d.Copy(s, b, a, n))
+		require.NoError(t, d.Set(s, a, 3, n))
+	})
+	require.EqualValues(t, 2, copyOut[byte](t, d, s, b, n)[n-1], "capturing runs nothing")
+	require.NoError(t, g.Launch(s))
+	require.EqualValues(t, 1, copyOut[byte](t, d, s, b, n)[n-1])
+	require.NoError(t, g.Launch(s))
+	require.NoError(t, g.Launch(s))
+	require.EqualValues(t, 3, copyOut[byte](t, d, s, b, n)[n-1], "each launch runs all of it")
+	require.NoError(t, g.Close())
+	require.NoError(t, d.Free(a))
+	require.NoError(t, d.Free(b))
+}
+
+// Waiting inside a capture spoils it; the stream is good again afterwards.
+func testSpoiledCapture(t *testing.T, d accel.Device) {
+	s := stream(t, d)
+	defer s.Close()
+	_, err := s.EndCapture()
+	require.Error(t, err, "nothing is being captured")
+	require.NoError(t, s.BeginCapture())
+	require.Error(t, s.BeginCapture(), "captured twice")
+	_, err = s.EndCapture()
+	if err != nil { // a driver may give up the capture for that
+		require.NotErrorIs(t, err, accel.ErrUnsupported)
+	}
+	require.NoError(t, s.BeginCapture())
+	require.Error(t, s.Synchronize())
+	_, err = s.EndCapture()
+	require.Error(t, err)
+	testOrderOn(t, d, s)
+}
+
+func testOrderOn(t *testing.T, d accel.Device, s accel.Stream) {
+	t.Helper()
+	p := alloc(t, d, 64)
+	require.NoError(t, d.Set(s, p, 9, 64))
+	require.EqualValues(t, 9, copyOut[byte](t, d, s, p, 64)[63])
+	require.NoError(t, d.Free(p))
+}
+
+func testVirtual(t *testing.T, d accel.Device) {
+	v, ok := d.(accel.VirtualAllocator)
+	require.True(t, ok)
+	s := stream(t, d)
+	defer s.Close()
+	const n = 5 << 20
+	before, _, err := d.Memory()
+	require.NoError(t, err)
+	p, err := v.AllocVirtual(n)
+	require.NoError(t, err)
+	require.Zero(t, p%4096)
+	during, _, err := d.Memory()
+	require.NoError(t, err)
+	require.LessOrEqual(t, during, before-n)
+	require.NoError(t, d.Set(s, p, 0x11, n))
+	require.NoError(t, d.Set(s, p.Add(n-1), 0x22, 1))
+	got := copyOut[byte](t, d, s, p, n)
+	require.EqualValues(t, 0x11, got[0])
+	require.EqualValues(t, 0x22, got[n-1])
+	require.NoError(t, d.Free(p))
+	require.Error(t, d.Free(p), "freed twice")
+	after, _, err := d.Memory()
+	require.NoError(t, err)
+	require.InDelta(t, before, after, 64<<20)
+
+	_, err = v.AllocVirtual(0)
+	require.ErrorContains(t, err, "a size must be positive")
+	_, total, err := d.Memory()
+	require.NoError(t, err)
+	_, err = v.AllocVirtual(2 * total)
+	require.ErrorIs(t, err, accel.ErrOutOfMemory)
+}
+
+func testPeers(t *testing.T, d accel.Device) {
+	p, ok := d.(accel.Peers)
+	require.True(t, ok)
+	_, err := p.CanAccessPeer(1 << 20)
+	require.Error(t, err, "no such device")
+	self, err := p.CanAccessPeer(0)
+	require.NoError(t, err)
+	require.False(t, self, "device 0 is no peer of itself")
+}
+
+// oneLine is what every error of a user's mistake has to be.
+func oneLine(t *testing.T, err error, parts ...string) {
+	t.Helper()
+	require.Error(t, err)
+	require.NotContains(t, strings.TrimSpace(err.Error()), "\n")
+	for _, p := range parts {
+		require.ErrorContains(t, err, p)
+	}
+}

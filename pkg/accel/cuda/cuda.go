@@ -1,0 +1,152 @@
+// Package cuda is NVIDIA devices by the driver API. A device is used through its
+// primary context, where the CUDA runtime, NCCL and torch live too.
+package cuda
+
+import (
+	"fmt"
+
+	"github.com/collectivex/collectivex/pkg/accel/gpu"
+	"github.com/collectivex/collectivex/pkg/dl"
+)
+
+// driver is where libcuda is looked for.
+var driver = dl.Search{
+	What:  "CUDA driver",
+	Env:   "CX_CUDA_LIB",
+	Names: []string{"libcuda.so.1", "/usr/local/nvidia/lib64/libcuda.so.1", "/usr/lib/wsl/lib/libcuda.so.1"},
+}
+
+// Load finds and initialises the CUDA driver.
+func Load() (*gpu.Driver, error) { return gpu.Load(vendor()) }
+
+// Attribute numbers of CUdevice_attribute.
+const (
+	attrMultiprocessors = 16
+	attrL2Bytes         = 38
+	attrMajor           = 75
+	attrMinor           = 76
+	attrVMM             = 102
+)
+
+func vendor() gpu.Vendor {
+	return gpu.Vendor{
+		Name:   "nvidia",
+		Driver: driver,
+		// The plain names of old functions are forms with 32-bit sizes, which the
+		// library keeps for old programs: take the versioned ones.
+		Symbols: gpu.Symbols{
+			Init:         "cuInit",
+			Version:      "cuDriverGetVersion",
+			ErrorNameOut: "cuGetErrorName",
+
+			DeviceCount:     "cuDeviceGetCount",
+			DeviceGet:       "cuDeviceGet",
+			DeviceName:      "cuDeviceGetName",
+			DeviceBusID:     "cuDeviceGetPCIBusId",
+			DeviceAttribute: "cuDeviceGetAttribute",
+			CanAccessPeer:   "cuDeviceCanAccessPeer",
+			PrimaryRetain:   "cuDevicePrimaryCtxRetain",
+			PrimaryRelease:  "cuDevicePrimaryCtxRelease_v2",
+			ContextSet:      "cuCtxSetCurrent",
+			Synchronize:     "cuCtxSynchronize",
+
+			MemInfo:   "cuMemGetInfo_v2",
+			MemAlloc:  "cuMemAlloc_v2",
+			MemFree:   "cuMemFree_v2",
+			HostAlloc: "cuMemHostAlloc",
+			HostFree:  "cuMemFreeHost",
+			CopyIn:    "cuMemcpyHtoDAsync_v2",
+			CopyOut:   "cuMemcpyDtoHAsync_v2",
+			Copy:      "cuMemcpyDtoDAsync_v2",
+			Set:       "cuMemsetD8Async",
+
+			StreamCreate:      "cuStreamCreate",
+			StreamDestroy:     "cuStreamDestroy_v2",
+			StreamSynchronize: "cuStreamSynchronize",
+			StreamQuery:       "cuStreamQuery",
+			EventCreate:       "cuEventCreate",
+			EventDestroy:      "cuEventDestroy_v2",
+			EventRecord:       "cuEventRecord",
+			EventElapsed:      "cuEventElapsedTime",
+
+			CaptureBegin:     "cuStreamBeginCapture_v2",
+			CaptureEnd:       "cuStreamEndCapture",
+			GraphInstantiate: "cuGraphInstantiateWithFlags",
+			GraphUpload:      "cuGraphUpload",
+			GraphLaunch:      "cuGraphLaunch",
+			GraphDestroy:     "cuGraphDestroy",
+			GraphExecDestroy: "cuGraphExecDestroy",
+
+			ModuleLoad:     "cuModuleLoadData",
+			ModuleUnload:   "cuModuleUnload",
+			ModuleFunction: "cuModuleGetFunction",
+			Launch:         "cuLaunchKernel",
+
+			VMMGranularity: "cuMemGetAllocationGranularity",
+			VMMCreate:      "cuMemCreate",
+			VMMRelease:     "cuMemRelease",
+			VMMReserve:     "cuMemAddressReserve",
+			VMMAddressFree: "cuMemAddressFree",
+			VMMMap:         "cuMemMap",
+			VMMUnmap:       "cuMemUnmap",
+			VMMAccess:      "cuMemSetAccess",
+		},
+		Numbers: gpu.Numbers{Multiprocessors: attrMultiprocessors, L2Bytes: attrL2Bytes, VMM: attrVMM},
+		Version: func(code int) string { return fmt.Sprintf("CUDA %d.%d", code/1000, code%1000/10) },
+		Arch: func(d *gpu.Driver, index int) (string, error) {
+			major, err := d.Attribute(attrMajor, index)
+			if err != nil {
+				return "", err
+			}
+			minor, err := d.Attribute(attrMinor, index)
+			if err != nil {
+				return "", err
+			}
+			return fmt.Sprintf("sm_%d%d", major, minor), nil
+		},
+		Compiler: func(code int) gpu.CompilerVendor { return compiler(code / 1000) },
+	}
+}
+
+// OpenCompiler opens NVRTC for compiling without a device.
+func OpenCompiler() (*gpu.Compiler, error) { return gpu.OpenCompiler(compiler(newestNVRTC)) }
+
+// newestNVRTC is the newest major version whose soname is known.
+const newestNVRTC = 13
+
+// compiler is NVRTC of at most the driver's major version: a driver does not
+// load images of a compiler that is a major version ahead of it.
+func compiler(major int) gpu.CompilerVendor {
+	var names []string
+	for _, v := range []struct {
+		major  int
+		soname string
+	}{
+		{13, "libnvrtc.so.13"},
+		{12, "libnvrtc.so.12"},
+		{11, "libnvrtc.so.11.2"},
+	} {
+		if v.major <= major {
+			names = append(names, v.soname, "/usr/local/cuda/lib64/"+v.soname, fmt.Sprintf("/usr/local/cuda-%d*/lib64/%s", v.major, v.soname))
+		}
+	}
+	return gpu.CompilerVendor{
+		Name:    "NVRTC",
+		Library: dl.Search{What: "CUDA run-time compiler (NVRTC)", Env: "CX_NVRTC_LIB", Names: names},
+		Symbols: gpu.CompilerSymbols{
+			ErrorString: "nvrtcGetErrorString",
+			Version:     "nvrtcVersion",
+			Create:      "nvrtcCreateProgram",
+			Compile:     "nvrtcCompileProgram",
+			LogSize:     "nvrtcGetProgramLogSize",
+			Log:         "nvrtcGetProgramLog",
+			CodeSize:    "nvrtcGetCUBINSize",
+			Code:        "nvrtcGetCUBIN",
+			Destroy:     "nvrtcDestroyProgram",
+		},
+		// Products and sums stay apart, so that kernels and host compute the same bits.
+		Options: func(arch string) []string {
+			return []string{"--gpu-architecture=" + arch, "--std=c++17", "--fmad=false"}
+		},
+	}
+}

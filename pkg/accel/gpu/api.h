@@ -1,0 +1,189 @@
+/*
+ * Our own declarations of the driver interface that CUDA's driver API and
+ * HIP's runtime share: the same functions, argument for argument, under two
+ * sets of names. The table is filled by dlsym; a function that a library
+ * lacks stays NULL. One trampoline per function calls through the table.
+ */
+#ifndef CX_GPU_API_H
+#define CX_GPU_API_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef uint64_t cx_ptr; /* CUdeviceptr, hipDeviceptr_t */
+typedef uint64_t cx_mem; /* CUmemGenericAllocationHandle, hipMemGenericAllocationHandle_t */
+
+/* CUmemLocation and hipMemLocation. */
+typedef struct {
+	int type;
+	int id;
+} cx_location;
+
+/* CUmemAllocationProp; hipMemAllocationProp since HIP 6.0. */
+typedef struct {
+	int type;
+	int handle_types;
+	cx_location location;
+	void *win32_metadata;
+	struct {
+		unsigned char compression;
+		unsigned char rdma_capable;
+		unsigned short usage;
+		unsigned char reserved[4];
+	} flags;
+} cx_mem_prop;
+
+/* CUmemAccessDesc and hipMemAccessDesc. */
+typedef struct {
+	cx_location location;
+	int flags;
+} cx_access;
+
+typedef struct {
+	int (*init)(unsigned flags);
+	int (*version)(int *version);
+	/* cuGetErrorName returns through its argument, hipGetErrorName directly. */
+	int (*error_name_out)(int code, const char **name);
+	const char *(*error_name)(int code);
+
+	int (*device_count)(int *count);
+	int (*device_get)(int *device, int index);
+	int (*device_name)(char *name, int cap, int device);
+	int (*device_bus_id)(char *name, int cap, int device);
+	int (*device_attribute)(int *value, int attribute, int device);
+	int (*device_properties)(void *properties, int device); /* HIP alone */
+	int (*can_access_peer)(int *can, int device, int peer);
+	/* CUDA binds a context to the thread, HIP a device. */
+	int (*primary_retain)(void **context, int device);
+	int (*primary_release)(int device);
+	int (*context_set)(void *context);
+	int (*device_set)(int device);
+	int (*synchronize)(void);
+
+	int (*mem_info)(size_t *free, size_t *total);
+	int (*mem_alloc)(cx_ptr *p, size_t bytes);
+	int (*mem_free)(cx_ptr p);
+	int (*host_alloc)(void **p, size_t bytes, unsigned flags);
+	int (*host_free)(void *p);
+	int (*copy_in)(cx_ptr dst, const void *src, size_t bytes, void *stream);
+	int (*copy_out)(void *dst, cx_ptr src, size_t bytes, void *stream);
+	int (*copy)(cx_ptr dst, cx_ptr src, size_t bytes, void *stream);
+	int (*set)(cx_ptr dst, unsigned char value, size_t bytes, void *stream);
+
+	int (*stream_create)(void **stream, unsigned flags);
+	int (*stream_destroy)(void *stream);
+	int (*stream_synchronize)(void *stream);
+	int (*stream_query)(void *stream);
+
+	int (*event_create)(void **event, unsigned flags);
+	int (*event_destroy)(void *event);
+	int (*event_record)(void *event, void *stream);
+	int (*event_elapsed)(float *ms, void *start, void *end);
+
+	int (*capture_begin)(void *stream, int mode);
+	int (*capture_end)(void *stream, void **graph);
+	int (*graph_instantiate)(void **exec, void *graph, unsigned long long flags);
+	int (*graph_upload)(void *exec, void *stream);
+	int (*graph_launch)(void *exec, void *stream);
+	int (*graph_destroy)(void *graph);
+	int (*graph_exec_destroy)(void *exec);
+
+	int (*module_load)(void **module, const void *image);
+	int (*module_unload)(void *module);
+	int (*module_function)(void **function, void *module, const char *name);
+	int (*launch)(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
+		unsigned shared, void *stream, void **params, void **extra);
+
+	int (*vmm_granularity)(size_t *bytes, const cx_mem_prop *prop, int option);
+	int (*vmm_create)(cx_mem *handle, size_t bytes, const cx_mem_prop *prop, unsigned long long flags);
+	int (*vmm_release)(cx_mem handle);
+	int (*vmm_reserve)(cx_ptr *p, size_t bytes, size_t alignment, cx_ptr at, unsigned long long flags);
+	int (*vmm_address_free)(cx_ptr p, size_t bytes);
+	int (*vmm_map)(cx_ptr p, size_t bytes, size_t offset, cx_mem handle, unsigned long long flags);
+	int (*vmm_unmap)(cx_ptr p, size_t bytes);
+	int (*vmm_access)(cx_ptr p, size_t bytes, const cx_access *desc, size_t count);
+} cx_gpu;
+
+static inline int cx_init(const cx_gpu *g) { return g->init(0); }
+static inline int cx_version(const cx_gpu *g, int *v) { return g->version(v); }
+static inline const char *cx_error_name(const cx_gpu *g, int code) {
+	const char *name = NULL;
+	if (g->error_name)
+		return g->error_name(code);
+	return g->error_name_out(code, &name) == 0 ? name : NULL;
+}
+
+static inline int cx_device_count(const cx_gpu *g, int *n) { return g->device_count(n); }
+static inline int cx_device_get(const cx_gpu *g, int *dev, int i) { return g->device_get(dev, i); }
+static inline int cx_device_name(const cx_gpu *g, char *s, int cap, int dev) { return g->device_name(s, cap, dev); }
+static inline int cx_device_bus_id(const cx_gpu *g, char *s, int cap, int dev) { return g->device_bus_id(s, cap, dev); }
+static inline int cx_device_attribute(const cx_gpu *g, int *v, int a, int dev) { return g->device_attribute(v, a, dev); }
+static inline int cx_device_properties(const cx_gpu *g, void *p, int dev) { return g->device_properties(p, dev); }
+static inline int cx_can_access_peer(const cx_gpu *g, int *can, int dev, int peer) { return g->can_access_peer(can, dev, peer); }
+static inline int cx_synchronize(const cx_gpu *g) { return g->synchronize(); }
+
+/* Binds the device to the calling thread, by its primary context where the
+ * interface has contexts. */
+static inline int cx_bind(const cx_gpu *g, int dev) {
+	void *context = NULL;
+	int rc;
+	if (g->device_set)
+		return g->device_set(dev);
+	rc = g->primary_retain(&context, dev);
+	return rc ? rc : g->context_set(context);
+}
+static inline int cx_unbind(const cx_gpu *g, int dev) { return g->device_set ? 0 : g->primary_release(dev); }
+
+static inline int cx_mem_info(const cx_gpu *g, size_t *f, size_t *t) { return g->mem_info(f, t); }
+static inline int cx_mem_alloc(const cx_gpu *g, cx_ptr *p, size_t n) { return g->mem_alloc(p, n); }
+static inline int cx_mem_free(const cx_gpu *g, cx_ptr p) { return g->mem_free(p); }
+static inline int cx_host_alloc(const cx_gpu *g, void **p, size_t n) { return g->host_alloc(p, n, 0); }
+static inline int cx_host_free(const cx_gpu *g, void *p) { return g->host_free(p); }
+static inline int cx_copy_in(const cx_gpu *g, cx_ptr d, const void *s, size_t n, uintptr_t st) { return g->copy_in(d, s, n, (void *)st); }
+static inline int cx_copy_out(const cx_gpu *g, void *d, cx_ptr s, size_t n, uintptr_t st) { return g->copy_out(d, s, n, (void *)st); }
+static inline int cx_copy(const cx_gpu *g, cx_ptr d, cx_ptr s, size_t n, uintptr_t st) { return g->copy(d, s, n, (void *)st); }
+static inline int cx_set(const cx_gpu *g, cx_ptr d, unsigned char v, size_t n, uintptr_t st) { return g->set(d, v, n, (void *)st); }
+
+/* Flag 1 is CU_STREAM_NON_BLOCKING and hipStreamNonBlocking. */
+static inline int cx_stream_create(const cx_gpu *g, uintptr_t *s) { return g->stream_create((void **)s, 1); }
+static inline int cx_stream_destroy(const cx_gpu *g, uintptr_t s) { return g->stream_destroy((void *)s); }
+static inline int cx_stream_synchronize(const cx_gpu *g, uintptr_t s) { return g->stream_synchronize((void *)s); }
+static inline int cx_stream_query(const cx_gpu *g, uintptr_t s) { return g->stream_query((void *)s); }
+
+static inline int cx_event_create(const cx_gpu *g, uintptr_t *e) { return g->event_create((void **)e, 0); }
+static inline int cx_event_destroy(const cx_gpu *g, uintptr_t e) { return g->event_destroy((void *)e); }
+static inline int cx_event_record(const cx_gpu *g, uintptr_t e, uintptr_t s) { return g->event_record((void *)e, (void *)s); }
+static inline int cx_event_elapsed(const cx_gpu *g, float *ms, uintptr_t a, uintptr_t b) { return g->event_elapsed(ms, (void *)a, (void *)b); }
+
+/* Mode 1 is thread-local: libraries may allocate on their own threads meanwhile. */
+static inline int cx_capture_begin(const cx_gpu *g, uintptr_t s) { return g->capture_begin((void *)s, 1); }
+static inline int cx_capture_end(const cx_gpu *g, uintptr_t s, uintptr_t *graph) { return g->capture_end((void *)s, (void **)graph); }
+static inline int cx_graph_instantiate(const cx_gpu *g, uintptr_t *exec, uintptr_t graph) { return g->graph_instantiate((void **)exec, (void *)graph, 0); }
+static inline int cx_graph_upload(const cx_gpu *g, uintptr_t exec, uintptr_t s) { return g->graph_upload((void *)exec, (void *)s); }
+static inline int cx_graph_launch(const cx_gpu *g, uintptr_t exec, uintptr_t s) { return g->graph_launch((void *)exec, (void *)s); }
+static inline int cx_graph_destroy(const cx_gpu *g, uintptr_t graph) { return g->graph_destroy((void *)graph); }
+static inline int cx_graph_exec_destroy(const cx_gpu *g, uintptr_t exec) { return g->graph_exec_destroy((void *)exec); }
+
+static inline int cx_module_load(const cx_gpu *g, uintptr_t *m, const void *image) { return g->module_load((void **)m, image); }
+static inline int cx_module_unload(const cx_gpu *g, uintptr_t m) { return g->module_unload((void *)m); }
+static inline int cx_module_function(const cx_gpu *g, uintptr_t *f, uintptr_t m, const char *name) { return g->module_function((void **)f, (void *)m, name); }
+
+/* Arguments one by one, so that each may point at Go memory for the call's
+ * length: an array of them in Go memory may not. */
+static inline int cx_launch(const cx_gpu *g, uintptr_t f, unsigned grid, unsigned block, unsigned shared, uintptr_t s,
+	void *a0, void *a1, void *a2, void *a3, void *a4, void *a5, void *a6, void *a7,
+	void *a8, void *a9, void *a10, void *a11, void *a12, void *a13, void *a14, void *a15) {
+	void *params[16] = {a0, a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13, a14, a15};
+	return g->launch((void *)f, grid, 1, 1, block, 1, 1, shared, (void *)s, params, NULL);
+}
+
+static inline int cx_vmm_granularity(const cx_gpu *g, size_t *n, const cx_mem_prop *p) { return g->vmm_granularity(n, p, 1); }
+static inline int cx_vmm_create(const cx_gpu *g, cx_mem *h, size_t n, const cx_mem_prop *p) { return g->vmm_create(h, n, p, 0); }
+static inline int cx_vmm_release(const cx_gpu *g, cx_mem h) { return g->vmm_release(h); }
+static inline int cx_vmm_reserve(const cx_gpu *g, cx_ptr *p, size_t n, size_t align) { return g->vmm_reserve(p, n, align, 0, 0); }
+static inline int cx_vmm_address_free(const cx_gpu *g, cx_ptr p, size_t n) { return g->vmm_address_free(p, n); }
+static inline int cx_vmm_map(const cx_gpu *g, cx_ptr p, size_t n, cx_mem h) { return g->vmm_map(p, n, 0, h, 0); }
+static inline int cx_vmm_unmap(const cx_gpu *g, cx_ptr p, size_t n) { return g->vmm_unmap(p, n); }
+static inline int cx_vmm_access(const cx_gpu *g, cx_ptr p, size_t n, const cx_access *d, size_t count) { return g->vmm_access(p, n, d, count); }
+
+#endif

@@ -1,0 +1,85 @@
+package gpu
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// Cached is Compile with the images kept in dir (empty: collectivex/kernels in
+// the user's cache directory). An image is found again by architecture, source,
+// options and compiler version. Concurrent callers may compile twice, but none
+// ever reads half an image: files appear whole, and carry their own hash.
+func (c *Compiler) Cached(ctx context.Context, dir, name, source, arch string) ([]byte, error) {
+	path := filepath.Join(cacheDir(dir), c.cacheKey(source, arch)+".image")
+	if image, ok := readImage(path); ok {
+		return image, nil
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	image, err := c.Compile(name, source, arch)
+	if err != nil {
+		return nil, err
+	}
+	// An image that cannot be kept is still an image.
+	_ = writeImage(path, image)
+	return image, nil
+}
+
+func cacheDir(dir string) string {
+	if dir != "" {
+		return dir
+	}
+	base, err := os.UserCacheDir()
+	if err != nil {
+		base = os.TempDir() // a container without a home
+	}
+	return filepath.Join(base, "collectivex", "kernels")
+}
+
+func (c *Compiler) cacheKey(source, arch string) string {
+	h := sha256.New()
+	// Every part ends in a zero byte, so that no two lists hash alike.
+	for _, part := range append([]string{c.Version(), c.lib.BuildID(), arch, source}, c.vendor.Options(arch)...) {
+		h.Write([]byte(part))
+		h.Write([]byte{0})
+	}
+	plain := strings.NewReplacer(":", "-", "/", "-").Replace(arch)
+	return plain + "-" + hex.EncodeToString(h.Sum(nil))
+}
+
+// readImage returns an image whose hash, at the end of the file, holds.
+func readImage(path string) ([]byte, bool) {
+	raw, err := os.ReadFile(path)
+	if err != nil || len(raw) <= sha256.Size {
+		return nil, false
+	}
+	image, sum := raw[:len(raw)-sha256.Size], raw[len(raw)-sha256.Size:]
+	want := sha256.Sum256(image)
+	return image, bytes.Equal(sum, want[:])
+}
+
+func writeImage(path string, image []byte) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), "new-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name())
+	sum := sha256.Sum256(image)
+	_, err = f.Write(append(bytes.Clone(image), sum[:]...))
+	if closeErr := f.Close(); err == nil {
+		err = closeErr
+	}
+	if err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
+}

@@ -1,0 +1,146 @@
+package gpu
+
+/*
+#include <stdlib.h>
+#include "compiler.h"
+*/
+import "C"
+
+import (
+	"fmt"
+	"strings"
+	"unsafe"
+
+	"github.com/collectivex/collectivex/pkg/dl"
+)
+
+// CompilerVendor is what sets one vendor's run-time compiler apart.
+type CompilerVendor struct {
+	Name    string // NVRTC, HIPRTC
+	Library dl.Search
+	Symbols CompilerSymbols
+	// Options are the compiler's arguments for an architecture.
+	Options func(arch string) []string
+}
+
+// CompilerSymbols are the exported names of the compiler's functions.
+type CompilerSymbols struct {
+	ErrorString, Version, Create, Compile, LogSize, Log, CodeSize, Code, Destroy string
+}
+
+// Compiler compiles kernel source into images for named architectures. It needs
+// no device.
+type Compiler struct {
+	vendor       CompilerVendor
+	lib          *dl.Library
+	table        *C.cx_rtc
+	major, minor int
+}
+
+// OpenCompiler finds and binds a run-time compiler. The error wraps
+// dl.ErrNoLibrary or dl.ErrNoSymbol.
+func OpenCompiler(v CompilerVendor) (*Compiler, error) {
+	lib, err := v.Library.Open()
+	if err != nil {
+		return nil, err
+	}
+	t := (*C.cx_rtc)(C.calloc(1, C.sizeof_cx_rtc))
+	s := v.Symbols
+	for _, b := range []binding{
+		{s.ErrorString, unsafe.Pointer(&t.error_string)},
+		{s.Version, unsafe.Pointer(&t.version)},
+		{s.Create, unsafe.Pointer(&t.create)},
+		{s.Compile, unsafe.Pointer(&t.compile)},
+		{s.LogSize, unsafe.Pointer(&t.log_size)},
+		{s.Log, unsafe.Pointer(&t.log)},
+		{s.CodeSize, unsafe.Pointer(&t.code_size)},
+		{s.Code, unsafe.Pointer(&t.code)},
+		{s.Destroy, unsafe.Pointer(&t.destroy)},
+	} {
+		p, err := lib.Symbol(b.name)
+		if err != nil {
+			C.free(unsafe.Pointer(t))
+			return nil, fmt.Errorf("%s too old or of another kind: %w", v.Name, err)
+		}
+		*(*unsafe.Pointer)(b.slot) = p
+	}
+	c := &Compiler{vendor: v, lib: lib, table: t}
+	var major, minor C.int
+	if err := c.err(s.Version, C.cx_rtc_version(t, &major, &minor)); err != nil {
+		return nil, err
+	}
+	c.major, c.minor = int(major), int(minor)
+	return c, nil
+}
+
+// Library is the file that was loaded.
+func (c *Compiler) Library() *dl.Library { return c.lib }
+
+// Version names the compiler, such as "NVRTC 13.0".
+func (c *Compiler) Version() string {
+	return fmt.Sprintf("%s %d.%d", c.vendor.Name, c.major, c.minor)
+}
+
+// Compile returns an image of source for arch. The error of source that does not
+// compile carries the compiler's first complaint; one line.
+func (c *Compiler) Compile(name, source, arch string) ([]byte, error) {
+	csource, cname := C.CString(source), C.CString(name)
+	defer C.free(unsafe.Pointer(csource))
+	defer C.free(unsafe.Pointer(cname))
+	t, s := c.table, c.vendor.Symbols
+	var program unsafe.Pointer
+	if err := c.err(s.Create, C.cx_rtc_create(t, &program, csource, cname)); err != nil {
+		return nil, err
+	}
+	defer C.cx_rtc_destroy(t, &program)
+
+	var options []*C.char
+	for _, o := range c.vendor.Options(arch) {
+		option := C.CString(o)
+		defer C.free(unsafe.Pointer(option))
+		options = append(options, option)
+	}
+	rc := C.cx_rtc_compile(t, program, C.int(len(options)), unsafe.SliceData(options))
+	if err := c.err(s.Compile, rc); err != nil {
+		return nil, fmt.Errorf("compile %s for %s with %s: %w: %s", name, arch, c.Version(), err, c.complaint(program))
+	}
+	var size C.size_t
+	if err := c.err(s.CodeSize, C.cx_rtc_code_size(t, program, &size)); err != nil {
+		return nil, err
+	}
+	if size == 0 {
+		return nil, fmt.Errorf("compile %s for %s with %s: the compiler gave no image", name, arch, c.Version())
+	}
+	image := make([]byte, size)
+	if err := c.err(s.Code, C.cx_rtc_code(t, program, (*C.char)(pointerTo(image)))); err != nil {
+		return nil, err
+	}
+	return image, nil
+}
+
+// complaint is the first line of the compiler's log that speaks of an error,
+// else its first line.
+func (c *Compiler) complaint(program unsafe.Pointer) string {
+	var size C.size_t
+	if C.cx_rtc_log_size(c.table, program, &size) != 0 || size == 0 {
+		return "no log"
+	}
+	text := make([]byte, size)
+	if C.cx_rtc_log(c.table, program, (*C.char)(pointerTo(text))) != 0 {
+		return "no log"
+	}
+	lines := strings.Split(strings.TrimSpace(CString(text)), "\n")
+	for _, line := range lines {
+		if strings.Contains(line, "error") {
+			return strings.TrimSpace(line)
+		}
+	}
+	return strings.TrimSpace(lines[0])
+}
+
+func (c *Compiler) err(call string, rc C.int) error {
+	if rc == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s: %s (%d)", call, C.GoString(C.cx_rtc_error(c.table, rc)), int(rc))
+}

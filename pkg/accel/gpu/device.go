@@ -1,0 +1,229 @@
+package gpu
+
+/*
+#cgo noescape cx_copy_in
+#cgo nocallback cx_copy_in
+#cgo noescape cx_copy_out
+#cgo nocallback cx_copy_out
+#cgo noescape cx_copy
+#cgo nocallback cx_copy
+#cgo noescape cx_set
+#cgo nocallback cx_set
+#cgo noescape cx_event_elapsed
+#cgo nocallback cx_event_elapsed
+#include "api.h"
+*/
+import "C"
+
+import (
+	"bytes"
+	"fmt"
+	"unsafe"
+
+	"github.com/collectivex/collectivex/pkg/accel"
+)
+
+const codeNoDevice = 100
+
+// Alignment of device memory. The drivers promise 256 bytes; libraries that
+// register memory, and the fold of offsets between ranks, want pages.
+const alignment = 4096
+
+// Device is a device that is current on the OS thread that opened it. It
+// implements accel.Device, accel.VirtualAllocator and accel.Peers.
+type Device struct {
+	driver   *Driver
+	api      *api
+	dev      C.int
+	index    int
+	info     accel.Info
+	cacheDir string
+	// bases holds the allocations that Free cannot hand back by their address alone.
+	bases map[accel.Ptr]allocation
+}
+
+// allocation is what stands behind an address.
+type allocation struct {
+	base   accel.Ptr
+	mapped int64 // bytes of a virtual allocation, else 0
+	handle C.cx_mem
+}
+
+var (
+	_ accel.Device           = (*Device)(nil)
+	_ accel.VirtualAllocator = (*Device)(nil)
+	_ accel.Peers            = (*Device)(nil)
+)
+
+func (d *Device) describe() (accel.Info, error) {
+	a, s := d.api, d.api.symbols
+	var name, bus [256]C.char
+	if err := a.err(s.DeviceName, C.cx_device_name(a.table, &name[0], C.int(len(name)), d.dev)); err != nil {
+		return accel.Info{}, err
+	}
+	if err := a.err(s.DeviceBusID, C.cx_device_bus_id(a.table, &bus[0], C.int(len(bus)), d.dev)); err != nil {
+		return accel.Info{}, err
+	}
+	arch, err := d.driver.vendor.Arch(d.driver, d.index)
+	if err != nil {
+		return accel.Info{}, err
+	}
+	multiprocessors, err := d.driver.Attribute(d.driver.vendor.Numbers.Multiprocessors, d.index)
+	if err != nil {
+		return accel.Info{}, err
+	}
+	l2, err := d.driver.Attribute(d.driver.vendor.Numbers.L2Bytes, d.index)
+	if err != nil {
+		return accel.Info{}, err
+	}
+	_, total, err := d.Memory()
+	if err != nil {
+		return accel.Info{}, err
+	}
+	return accel.Info{
+		Vendor:     d.driver.vendor.Name,
+		Product:    C.GoString(&name[0]),
+		Arch:       arch,
+		Runtime:    d.driver.Version(),
+		Multiproc:  multiprocessors,
+		L2Bytes:    int64(l2),
+		TotalBytes: total,
+		PCIBusID:   C.GoString(&bus[0]),
+	}, nil
+}
+
+// Info implements accel.Device.
+func (d *Device) Info() accel.Info { return d.info }
+
+// Driver is the library the device runs on.
+func (d *Device) Driver() *Driver { return d.driver }
+
+// Memory implements accel.Device.
+func (d *Device) Memory() (free, total int64, err error) {
+	var f, t C.size_t
+	err = d.api.err(d.api.symbols.MemInfo, C.cx_mem_info(d.api.table, &f, &t))
+	return int64(f), int64(t), err
+}
+
+// Alloc implements accel.Device.
+func (d *Device) Alloc(size int64) (accel.Ptr, error) {
+	p, err := d.alloc(size)
+	if err != nil || p%alignment == 0 {
+		return p, err
+	}
+	// Small allocations share a page. Take one with room to move up instead.
+	if err := d.free(p); err != nil {
+		return 0, err
+	}
+	base, err := d.alloc(size + alignment)
+	if err != nil {
+		return 0, err
+	}
+	p = (base + alignment - 1) &^ (alignment - 1)
+	if p != base {
+		d.bases[p] = allocation{base: base}
+	}
+	return p, nil
+}
+
+func (d *Device) alloc(size int64) (accel.Ptr, error) {
+	if size <= 0 {
+		return 0, fmt.Errorf("allocate %d bytes: a size must be positive", size)
+	}
+	var p C.cx_ptr
+	if err := d.api.err(d.api.symbols.MemAlloc, C.cx_mem_alloc(d.api.table, &p, C.size_t(size))); err != nil {
+		return 0, fmt.Errorf("allocate %d bytes: %w", size, err)
+	}
+	return accel.Ptr(p), nil
+}
+
+// Free implements accel.Device.
+func (d *Device) Free(p accel.Ptr) error {
+	a, found := d.bases[p]
+	if !found {
+		return d.free(p)
+	}
+	delete(d.bases, p)
+	if a.mapped > 0 {
+		return d.freeVirtual(p, a)
+	}
+	return d.free(a.base)
+}
+
+func (d *Device) free(p accel.Ptr) error {
+	return d.api.err(d.api.symbols.MemFree, C.cx_mem_free(d.api.table, C.cx_ptr(p)))
+}
+
+// AllocHost implements accel.Device.
+func (d *Device) AllocHost(size int64) (unsafe.Pointer, error) {
+	if size <= 0 {
+		return nil, fmt.Errorf("allocate %d bytes of page-locked memory: a size must be positive", size)
+	}
+	var p unsafe.Pointer
+	if err := d.api.err(d.api.symbols.HostAlloc, C.cx_host_alloc(d.api.table, &p, C.size_t(size))); err != nil {
+		return nil, fmt.Errorf("allocate %d bytes of page-locked memory: %w", size, err)
+	}
+	return p, nil
+}
+
+// FreeHost implements accel.Device.
+func (d *Device) FreeHost(p unsafe.Pointer) error {
+	return d.api.err(d.api.symbols.HostFree, C.cx_host_free(d.api.table, p))
+}
+
+// CopyIn implements accel.Device.
+func (d *Device) CopyIn(s accel.Stream, dst accel.Ptr, src unsafe.Pointer, n int64) error {
+	return d.api.err(d.api.symbols.CopyIn,
+		C.cx_copy_in(d.api.table, C.cx_ptr(dst), src, C.size_t(n), C.uintptr_t(s.Handle())))
+}
+
+// CopyOut implements accel.Device.
+func (d *Device) CopyOut(s accel.Stream, dst unsafe.Pointer, src accel.Ptr, n int64) error {
+	return d.api.err(d.api.symbols.CopyOut,
+		C.cx_copy_out(d.api.table, dst, C.cx_ptr(src), C.size_t(n), C.uintptr_t(s.Handle())))
+}
+
+// Copy implements accel.Device.
+func (d *Device) Copy(s accel.Stream, dst, src accel.Ptr, n int64) error {
+	return d.api.err(d.api.symbols.Copy,
+		C.cx_copy(d.api.table, C.cx_ptr(dst), C.cx_ptr(src), C.size_t(n), C.uintptr_t(s.Handle())))
+}
+
+// Set implements accel.Device.
+func (d *Device) Set(s accel.Stream, dst accel.Ptr, value byte, n int64) error {
+	return d.api.err(d.api.symbols.Set,
+		C.cx_set(d.api.table, C.cx_ptr(dst), C.uchar(value), C.size_t(n), C.uintptr_t(s.Handle())))
+}
+
+// Elapsed implements accel.Device.
+func (d *Device) Elapsed(start, end accel.Event) (float64, error) {
+	var ms C.float
+	err := d.api.err(d.api.symbols.EventElapsed,
+		C.cx_event_elapsed(d.api.table, &ms, C.uintptr_t(start.Handle()), C.uintptr_t(end.Handle())))
+	return float64(ms) * 1e3, err
+}
+
+// Synchronize implements accel.Device.
+func (d *Device) Synchronize() error {
+	return d.api.err(d.api.symbols.Synchronize, C.cx_synchronize(d.api.table))
+}
+
+// CanAccessPeer implements accel.Peers.
+func (d *Device) CanAccessPeer(peer int) (bool, error) {
+	return d.driver.CanAccessPeer(d.index, peer)
+}
+
+// Close gives the device back. Memory, streams and modules of it are invalid
+// from then on.
+func (d *Device) Close() error {
+	return d.api.err("release device", C.cx_unbind(d.api.table, d.dev))
+}
+
+// pointerTo is the address of a Go buffer for the length of a call.
+func pointerTo(buf []byte) unsafe.Pointer { return unsafe.Pointer(unsafe.SliceData(buf)) }
+
+// CString returns the text before the first zero byte of buf.
+func CString(buf []byte) string {
+	text, _, _ := bytes.Cut(buf, []byte{0})
+	return string(text)
+}

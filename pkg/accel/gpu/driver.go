@@ -1,0 +1,134 @@
+package gpu
+
+/*
+#include "api.h"
+*/
+import "C"
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/collectivex/collectivex/pkg/accel"
+	"github.com/collectivex/collectivex/pkg/dl"
+)
+
+// Driver is a loaded and initialised driver library. It is opened once in a
+// process and lives as long as it: drivers do not survive being unloaded.
+type Driver struct {
+	vendor  Vendor
+	api     *api
+	lib     *dl.Library
+	version int
+	// compiler opens the run-time compiler once.
+	compiler func() (*Compiler, error)
+}
+
+// Load finds the vendor's driver library, binds it and initialises it. The
+// error wraps dl.ErrNoLibrary or dl.ErrNoSymbol where those are the cause.
+func Load(v Vendor) (*Driver, error) {
+	lib, err := v.Driver.Open()
+	if err != nil {
+		return nil, err
+	}
+	a, err := bind(lib, v.Symbols)
+	if err != nil {
+		return nil, fmt.Errorf("%s too old or of another kind: %w", v.Driver.What, err)
+	}
+	d := &Driver{vendor: v, api: a, lib: lib}
+	if err := a.err(v.Symbols.Init, C.cx_init(a.table)); err != nil {
+		return nil, fmt.Errorf("%s: %w", v.Driver.What, err)
+	}
+	var code C.int
+	if err := a.err(v.Symbols.Version, C.cx_version(a.table, &code)); err != nil {
+		return nil, err
+	}
+	d.version = int(code)
+	d.compiler = sync.OnceValues(func() (*Compiler, error) { return OpenCompiler(v.Compiler(d.version)) })
+	return d, nil
+}
+
+// Library is the file that was loaded.
+func (d *Driver) Library() *dl.Library { return d.lib }
+
+// Version is the driver's version, such as "CUDA 13.0".
+func (d *Driver) Version() string { return d.vendor.Version(d.version) }
+
+// Count returns how many devices this process sees.
+func (d *Driver) Count() (int, error) {
+	var n C.int
+	err := d.api.err(d.api.symbols.DeviceCount, C.cx_device_count(d.api.table, &n))
+	var code *Error
+	if errors.As(err, &code) && code.Code == codeNoDevice {
+		return 0, nil
+	}
+	return int(n), err
+}
+
+// Compiler opens the run-time compiler that suits this driver; see OpenCompiler.
+func (d *Driver) Compiler() (*Compiler, error) { return d.compiler() }
+
+// Attribute returns an integer attribute of device index, by the vendor's number.
+func (d *Driver) Attribute(number, index int) (int, error) {
+	dev, err := d.device(index)
+	if err != nil {
+		return 0, err
+	}
+	var v C.int
+	err = d.api.err(d.api.symbols.DeviceAttribute, C.cx_device_attribute(d.api.table, &v, C.int(number), dev))
+	return int(v), err
+}
+
+// Properties fills a property structure of a device; its layout is the caller's
+// business, and so is that buf is large enough.
+func (d *Driver) Properties(buf []byte, index int) error {
+	return d.api.err(d.api.symbols.DeviceProperties,
+		C.cx_device_properties(d.api.table, pointerTo(buf), C.int(index)))
+}
+
+// CanAccessPeer reports whether device index can address the memory of device peer.
+func (d *Driver) CanAccessPeer(index, peer int) (bool, error) {
+	a, err := d.device(index)
+	if err != nil {
+		return false, err
+	}
+	b, err := d.device(peer)
+	if err != nil {
+		return false, err
+	}
+	var can C.int
+	err = d.api.err(d.api.symbols.CanAccessPeer, C.cx_can_access_peer(d.api.table, &can, a, b))
+	return can != 0, err
+}
+
+func (d *Driver) device(index int) (C.int, error) {
+	var dev C.int
+	err := d.api.err(d.api.symbols.DeviceGet, C.cx_device_get(d.api.table, &dev, C.int(index)))
+	return dev, err
+}
+
+// Open makes device index current on the calling OS thread, which the caller has
+// locked, and describes it. Compiled kernels are kept in cacheDir; empty means
+// the user's cache directory.
+func (d *Driver) Open(index int, cacheDir string) (*Device, error) {
+	count, err := d.Count()
+	if err != nil {
+		return nil, err
+	}
+	if index < 0 || index >= count {
+		return nil, fmt.Errorf("device %d: this process sees %d %s devices", index, count, d.vendor.Name)
+	}
+	dev, err := d.device(index)
+	if err != nil {
+		return nil, err
+	}
+	if err := d.api.err("bind device", C.cx_bind(d.api.table, dev)); err != nil {
+		return nil, fmt.Errorf("device %d: %w", index, err)
+	}
+	g := &Device{driver: d, api: d.api, dev: dev, index: index, cacheDir: cacheDir, bases: map[accel.Ptr]allocation{}}
+	if g.info, err = g.describe(); err != nil {
+		return nil, errors.Join(fmt.Errorf("device %d: %w", index, err), g.Close())
+	}
+	return g, nil
+}

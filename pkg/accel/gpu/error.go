@@ -1,0 +1,34 @@
+package gpu
+
+import (
+	"fmt"
+
+	"github.com/collectivex/collectivex/pkg/accel"
+)
+
+// Error is a call of the driver that failed. Both vendors number the errors
+// below alike.
+type Error struct {
+	Call string // exported name of the function
+	Code int
+	Name string // the driver's name for the code
+}
+
+const (
+	codeOutOfMemory = 2
+	codeNotReady    = 600
+	codeUnsupported = 801
+)
+
+func (e *Error) Error() string { return fmt.Sprintf("%s: %s (%d)", e.Call, e.Name, e.Code) }
+
+// Is matches accel's errors, so that callers need not know the vendor's codes.
+func (e *Error) Is(target error) bool {
+	switch target {
+	case accel.ErrOutOfMemory:
+		return e.Code == codeOutOfMemory
+	case accel.ErrUnsupported:
+		return e.Code == codeUnsupported
+	}
+	return false
+}

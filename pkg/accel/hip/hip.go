@@ -1,0 +1,147 @@
+// Package hip is AMD devices by the HIP runtime, from version 6.0 on.
+package hip
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/collectivex/collectivex/pkg/accel/gpu"
+	"github.com/collectivex/collectivex/pkg/dl"
+)
+
+// runtimeLibrary is where libamdhip64 is looked for.
+var runtimeLibrary = dl.Search{
+	What: "HIP runtime",
+	Env:  "CX_HIP_LIB",
+	Names: []string{
+		"libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so",
+		"/opt/rocm/lib/libamdhip64.so", "/opt/rocm-*/lib/libamdhip64.so",
+	},
+}
+
+// Load finds and initialises the HIP runtime.
+func Load() (*gpu.Driver, error) { return gpu.Load(vendor()) }
+
+// Attribute numbers of hipDeviceAttribute_t.
+const (
+	attrL2Bytes         = 19
+	attrMultiprocessors = 63
+	attrVMM             = 89
+)
+
+// hipDeviceProp_tR0600 has 1472 bytes; the buffer leaves room for a later tail.
+const (
+	propertyBytes = 4096
+	archOffset    = 1160 // gcnArchName
+	archBytes     = 256
+)
+
+func vendor() gpu.Vendor {
+	return gpu.Vendor{
+		Name:   "amd",
+		Driver: runtimeLibrary,
+		Symbols: gpu.Symbols{
+			Init:      "hipInit",
+			Version:   "hipRuntimeGetVersion",
+			ErrorName: "hipGetErrorName",
+
+			DeviceCount:     "hipGetDeviceCount",
+			DeviceGet:       "hipDeviceGet",
+			DeviceName:      "hipDeviceGetName",
+			DeviceBusID:     "hipDeviceGetPCIBusId",
+			DeviceAttribute: "hipDeviceGetAttribute",
+			// The plain name is the structure of HIP 5, which is laid out otherwise.
+			DeviceProperties: "hipGetDevicePropertiesR0600",
+			CanAccessPeer:    "hipDeviceCanAccessPeer",
+			DeviceSet:        "hipSetDevice",
+			Synchronize:      "hipDeviceSynchronize",
+
+			MemInfo:   "hipMemGetInfo",
+			MemAlloc:  "hipMalloc",
+			MemFree:   "hipFree",
+			HostAlloc: "hipHostMalloc",
+			HostFree:  "hipHostFree",
+			CopyIn:    "hipMemcpyHtoDAsync",
+			CopyOut:   "hipMemcpyDtoHAsync",
+			Copy:      "hipMemcpyDtoDAsync",
+			Set:       "hipMemsetD8Async",
+
+			StreamCreate:      "hipStreamCreateWithFlags",
+			StreamDestroy:     "hipStreamDestroy",
+			StreamSynchronize: "hipStreamSynchronize",
+			StreamQuery:       "hipStreamQuery",
+			EventCreate:       "hipEventCreateWithFlags",
+			EventDestroy:      "hipEventDestroy",
+			EventRecord:       "hipEventRecord",
+			EventElapsed:      "hipEventElapsedTime",
+
+			CaptureBegin:     "hipStreamBeginCapture",
+			CaptureEnd:       "hipStreamEndCapture",
+			GraphInstantiate: "hipGraphInstantiateWithFlags",
+			GraphUpload:      "hipGraphUpload",
+			GraphLaunch:      "hipGraphLaunch",
+			GraphDestroy:     "hipGraphDestroy",
+			GraphExecDestroy: "hipGraphExecDestroy",
+
+			ModuleLoad:     "hipModuleLoadData",
+			ModuleUnload:   "hipModuleUnload",
+			ModuleFunction: "hipModuleGetFunction",
+			Launch:         "hipModuleLaunchKernel",
+
+			VMMGranularity: "hipMemGetAllocationGranularity",
+			VMMCreate:      "hipMemCreate",
+			VMMRelease:     "hipMemRelease",
+			VMMReserve:     "hipMemAddressReserve",
+			VMMAddressFree: "hipMemAddressFree",
+			VMMMap:         "hipMemMap",
+			VMMUnmap:       "hipMemUnmap",
+			VMMAccess:      "hipMemSetAccess",
+		},
+		Numbers: gpu.Numbers{Multiprocessors: attrMultiprocessors, L2Bytes: attrL2Bytes, VMM: attrVMM},
+		Version: func(code int) string { return fmt.Sprintf("HIP %d.%d", code/10_000_000, code/100_000%100) },
+		Arch: func(d *gpu.Driver, index int) (string, error) {
+			properties := make([]byte, propertyBytes)
+			if err := d.Properties(properties, index); err != nil {
+				return "", err
+			}
+			arch := gpu.CString(properties[archOffset : archOffset+archBytes])
+			if !strings.HasPrefix(arch, "gfx") {
+				return "", fmt.Errorf("HIP reports architecture %q: its device properties are not those of HIP 6 or 7", arch)
+			}
+			return arch, nil
+		},
+		Compiler: func(int) gpu.CompilerVendor { return compiler() },
+	}
+}
+
+// OpenCompiler opens HIPRTC for compiling without a device.
+func OpenCompiler() (*gpu.Compiler, error) { return gpu.OpenCompiler(compiler()) }
+
+func compiler() gpu.CompilerVendor {
+	return gpu.CompilerVendor{
+		Name: "HIPRTC",
+		Library: dl.Search{
+			What: "HIP run-time compiler (HIPRTC)",
+			Env:  "CX_HIPRTC_LIB",
+			Names: []string{
+				"libhiprtc.so.7", "libhiprtc.so.6", "libhiprtc.so",
+				"/opt/rocm/lib/libhiprtc.so", "/opt/rocm-*/lib/libhiprtc.so",
+			},
+		},
+		Symbols: gpu.CompilerSymbols{
+			ErrorString: "hiprtcGetErrorString",
+			Version:     "hiprtcVersion",
+			Create:      "hiprtcCreateProgram",
+			Compile:     "hiprtcCompileProgram",
+			LogSize:     "hiprtcGetProgramLogSize",
+			Log:         "hiprtcGetProgramLog",
+			CodeSize:    "hiprtcGetCodeSize",
+			Code:        "hiprtcGetCode",
+			Destroy:     "hiprtcDestroyProgram",
+		},
+		// Products and sums stay apart, so that kernels and host compute the same bits.
+		Options: func(arch string) []string {
+			return []string{"--offload-arch=" + arch, "-std=c++17", "-ffp-contract=off"}
+		},
+	}
+}

@@ -1,0 +1,24 @@
+// Package kernels is the source of the device kernels: one text that CUDA's and
+// HIP's run-time compilers both take.
+package kernels
+
+import (
+	"embed"
+	"fmt"
+)
+
+//go:embed *.cu
+var files embed.FS
+
+// Source returns the named kernels behind the prelude, ready to be compiled.
+func Source(name string) (string, error) {
+	prelude, err := files.ReadFile("prelude.cu")
+	if err != nil {
+		return "", err
+	}
+	body, err := files.ReadFile(name + ".cu")
+	if err != nil {
+		return "", fmt.Errorf("kernels %s: %w", name, err)
+	}
+	return string(prelude) + string(body), nil
+}
