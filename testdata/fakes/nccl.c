@@ -215,7 +215,7 @@ static int fail(int result, const char *format, ...) {
 
 // ---- what the ranks of a communicator share --------------------------------
 
-struct place { char path[256]; uint64_t offset; };
+struct place { char path[512]; uint64_t offset; };
 
 // One collective as one rank calls it. All but the places and the scalar have to
 // be equal on all ranks.
@@ -290,7 +290,7 @@ static void broken(struct comm *c, int result) {
 
 // ---- other ranks' memory ---------------------------------------------------
 
-struct mapping { char path[256]; char *base; uint64_t length; struct mapping *next; };
+struct mapping { char path[512]; char *base; uint64_t length; struct mapping *next; };
 static struct mapping *mappings;
 static pthread_mutex_t mappings_lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -443,7 +443,9 @@ static void run_collective(const struct op *o) {
 	int size = formats[o->type].size;
 	memset(mine, 0, sizeof *mine);
 	*mine = (struct post){o->kind, o->type, o->op, o->root, o->premul, o->count, o->scalar, {{0}, 0}};
+	char *recv = NULL;
 	int known = place_of(o->send, input(c, o) * size, &mine->send) && place_of(o->recv, output(c, o) * size, &target);
+	if (known && output(c, o) > 0) known = (recv = at(&target, output(c, o) * size)) != NULL;
 	if (!stream_barrier(c)) return;
 	if (!known) { broken(c, UnhandledCudaError); return; }
 	for (int r = 0; r < c->nranks; r++) {
@@ -464,12 +466,10 @@ static void run_collective(const struct op *o) {
 		// In place, this rank writes what others still read.
 		if (!stream_barrier(c)) break;
 		if (!ok) { broken(c, UnhandledCudaError); break; }
-		for (int b = 0; b < n; b++) {
-			uint64_t to = blocks[b].to + first;
-			memcpy(o->recv + to * size, part + (size_t)b * CHUNK * 8, count * size);
-		}
+		for (int b = 0; b < n && count > 0; b++)
+			memcpy(recv + (blocks[b].to + first) * size, part + (size_t)b * CHUNK * 8, count * size);
 	}
-	if (o->flip && output(c, o) > 0) o->recv[output(c, o) / 2 * size] ^= 1;
+	if (o->flip && output(c, o) > 0) recv[output(c, o) / 2 * size] ^= 1;
 	free(part);
 }
 
@@ -500,10 +500,11 @@ static int take_mail(const struct op *o) {
 	struct mail *m = &p->box[n % MAIL];
 	if (m->type != o->type || m->count != o->count) { broken(c, InvalidUsage); return 0; }
 	if (bytes > 0) {
-		char *from = at(&m->send, bytes);
-		if (from == NULL) { broken(c, UnhandledCudaError); return 0; }
-		memmove(o->recv, from, bytes);
-		if (o->flip) o->recv[o->count / 2 * formats[o->type].size] ^= 1;
+		struct place target;
+		char *from = at(&m->send, bytes), *to = place_of(o->recv, bytes, &target) ? at(&target, bytes) : NULL;
+		if (from == NULL || to == NULL) { broken(c, UnhandledCudaError); return 0; }
+		memmove(to, from, bytes);
+		if (o->flip) to[o->count / 2 * formats[o->type].size] ^= 1;
 	}
 	atomic_store(&p->taken, n + 1);
 	return 1;

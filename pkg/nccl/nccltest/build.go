@@ -28,7 +28,7 @@ func Build(t testing.TB, dir string, v Variant) string {
 	t.Helper()
 	_, here, _, ok := runtime.Caller(0)
 	require.True(t, ok)
-	source := filepath.Join(filepath.Dir(here), "..", "..", "..", "..", "testdata", "fakes", "nccl.c")
+	source := filepath.Join(filepath.Dir(here), "..", "..", "..", "testdata", "fakes", "nccl.c")
 	soname, args := "libnccl.so.2", []string{"-O2", "-g", "-shared", "-fPIC", "-pthread"}
 	if v.RCCL {
 		soname = "librccl.so.1"

@@ -1,7 +1,6 @@
 package nccl
 
 /*
-#include <stdlib.h>
 #include "abi.h"
 
 static int cx_CommInitRank(const cx_nccl *f, cx_comm *c, int n, const cx_nccl_id *id, int rank) {
@@ -28,18 +27,26 @@ import "C"
 
 import (
 	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
 	"unsafe"
 )
 
-// Communicator is one rank's end of a group. It belongs to the device that was current
-// when it was made.
+// ErrEnded is wrapped by errors of a communicator that was closed or aborted.
+var ErrEnded = errors.New("the communicator has ended")
+
+// Communicator is one rank's end of a group. It belongs to the device that was
+// current when it was made, and to one thread; Abort alone may be called from
+// any.
 type Communicator struct {
 	lib    *Library
 	handle C.cx_comm
 	rank   int
 	world  int
-	calls  []C.cx_call // what one Enqueue passes to C, reused
-	vector *C.size_t   // see Vector; nil until it is set
+	ended  atomic.Bool
+	// asking is held while another thread's Abort must not free the handle.
+	asking sync.Mutex
 }
 
 // Init joins the group of world ranks that id names. All ranks call it; it
@@ -69,7 +76,7 @@ const NoColor = -1
 // Split makes a group of the ranks that give the same color, ordered by key.
 // All ranks call it; one with NoColor gets nil.
 func (c *Communicator) Split(color, key int, config Config) (*Communicator, error) {
-	if err := c.lib.need("ncclCommSplit"); err != nil {
+	if err := c.lib.Need("ncclCommSplit"); err != nil {
 		return nil, err
 	}
 	to := &Communicator{lib: c.lib, rank: c.rank}
@@ -88,45 +95,64 @@ func (c *Communicator) Split(color, key int, config Config) (*Communicator, erro
 	return to.made(err)
 }
 
-// Rank and World say which end of which group this is.
-func (c *Communicator) Rank() int  { return c.rank }
+// Rank is this end's place in the group.
+func (c *Communicator) Rank() int { return c.rank }
+
+// World is the number of ranks of the group.
 func (c *Communicator) World() int { return c.world }
 
-// Close ends a communicator in order: all ranks have to call it.
+// Library is what the communicator was made with.
+func (c *Communicator) Library() *Library { return c.lib }
+
+// Handle is the ncclComm_t, for packages that call the library in C.
+func (c *Communicator) Handle() (unsafe.Pointer, error) {
+	if c.ended.Load() {
+		return nil, fmt.Errorf("rank %d: %w", c.rank, ErrEnded)
+	}
+	return unsafe.Pointer(c.handle), nil
+}
+
+// Close ends a communicator in order: all ranks have to call it. After Abort
+// it does nothing.
 func (c *Communicator) Close() error {
-	if c.handle == nil {
+	if c.ended.Swap(true) {
 		return nil
 	}
-	defer c.forget()
 	if c.lib.has["ncclCommFinalize"] {
 		if err := c.check("ncclCommFinalize", C.cx_CommFinalize(c.lib.table, c.handle)); err != nil {
-			return errors.Join(err, c.Abort())
+			return errors.Join(err, c.abort())
 		}
 	}
 	return c.check("ncclCommDestroy", C.cx_CommDestroy(c.lib.table, c.handle))
 }
 
-// Abort ends a communicator after an error; work in flight stops.
+// Abort ends a communicator after an error: work in flight stops, now and for
+// ever. Only the first call does something.
 func (c *Communicator) Abort() error {
-	if c.handle == nil {
+	if c.ended.Swap(true) {
 		return nil
 	}
-	defer c.forget()
-	if err := c.lib.need("ncclCommAbort"); err != nil {
-		return err
-	}
-	return c.check("ncclCommAbort", C.cx_CommAbort(c.lib.table, c.handle))
+	return c.abort()
 }
 
-func (c *Communicator) forget() {
-	C.free(unsafe.Pointer(c.vector))
-	c.handle, c.vector = nil, nil
+func (c *Communicator) abort() error {
+	if err := c.lib.Need("ncclCommAbort"); err != nil {
+		return err
+	}
+	c.asking.Lock()
+	defer c.asking.Unlock()
+	return c.check("ncclCommAbort", C.cx_CommAbort(c.lib.table, c.handle))
 }
 
 // AsyncError returns the error that work in flight met, if any.
 func (c *Communicator) AsyncError() error {
 	if !c.lib.has["ncclCommGetAsyncError"] {
 		return nil
+	}
+	c.asking.Lock()
+	defer c.asking.Unlock()
+	if _, err := c.Handle(); err != nil {
+		return err
 	}
 	var r C.int
 	if result := C.cx_CommGetAsyncError(c.lib.table, c.handle, &r); result != 0 {
@@ -145,7 +171,7 @@ func (c *Communicator) check(call string, result C.int) error {
 // NewPreMulSum makes a reduction that multiplies this rank's input by the
 // scalar, given as the bits of one element, before the sum.
 func (c *Communicator) NewPreMulSum(dtype int, scalar uint64) (op int, err error) {
-	if err := c.lib.need("ncclRedOpCreatePreMulSum"); err != nil {
+	if err := c.lib.Need("ncclRedOpCreatePreMulSum"); err != nil {
 		return 0, err
 	}
 	var made C.int

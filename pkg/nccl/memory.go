@@ -25,7 +25,7 @@ import (
 
 // Alloc returns device memory that the library can register.
 func (l *Library) Alloc(bytes int64) (accel.Ptr, error) {
-	if err := l.need("ncclMemAlloc"); err != nil {
+	if err := l.Need("ncclMemAlloc"); err != nil {
 		return 0, err
 	}
 	var p unsafe.Pointer
@@ -54,7 +54,7 @@ func (c *Communicator) Register(p accel.Ptr, bytes int64, window bool) (*Registr
 	if window {
 		call = "ncclCommWindowRegister"
 	}
-	if err := c.lib.need(call); err != nil {
+	if err := c.lib.Need(call); err != nil {
 		return nil, err
 	}
 	r := &Registration{c: c, window: window}

@@ -99,7 +99,7 @@ func bind(lib *dl.Library) (*Library, error) {
 		C.cx_nccl_set(l.table, C.int(i), address)
 	}
 	for _, name := range required {
-		if err := l.need(name); err != nil {
+		if err := l.Need(name); err != nil {
 			C.free(unsafe.Pointer(l.table))
 			return nil, err
 		}
@@ -145,8 +145,8 @@ const (
 // Has reports whether the library has a symbol.
 func (l *Library) Has(symbol string) bool { return l.has[symbol] }
 
-// need returns an error that wraps dl.ErrNoSymbol when the library lacks symbol.
-func (l *Library) need(symbol string) error {
+// Need returns an error that wraps dl.ErrNoSymbol when the library lacks symbol.
+func (l *Library) Need(symbol string) error {
 	if l.has[symbol] {
 		return nil
 	}
@@ -156,10 +156,18 @@ func (l *Library) need(symbol string) error {
 // VersionString is the version as its makers write it, such as 2.28.9.
 func (l *Library) VersionString() string { return l.Version.format(l.Kind) }
 
-// SOName, BuildID and Path say which file was loaded; Path is private.
-func (l *Library) SOName() string  { return l.lib.SOName() }
+// Table is the function table (cx_nccl of abi.h), for packages that call the
+// library in loops of their own, in C.
+func (l *Library) Table() unsafe.Pointer { return unsafe.Pointer(l.table) }
+
+// SOName is the soname of the file that was loaded.
+func (l *Library) SOName() string { return l.lib.SOName() }
+
+// BuildID is the build id of the file that was loaded.
 func (l *Library) BuildID() string { return l.lib.BuildID() }
-func (l *Library) Path() string    { return l.lib.Path() }
+
+// Path is the file that was loaded. It is private.
+func (l *Library) Path() string { return l.lib.Path() }
 
 // NewID makes a unique id. One rank makes it, and all of them use it.
 func (l *Library) NewID() (ID, error) {
@@ -169,10 +177,16 @@ func (l *Library) NewID() (ID, error) {
 }
 
 func (l *Library) check(call string, rank int, result C.int) error {
-	if result == 0 {
+	return l.Check(call, rank, Result(result))
+}
+
+// Check returns the *Error of a call that rank made, or nil for Success. Rank is −1 where
+// no communicator exists yet.
+func (l *Library) Check(call string, rank int, result Result) error {
+	if result == Success {
 		return nil
 	}
-	e := &Error{Call: call, Result: Result(result), Rank: rank}
+	e := &Error{Call: call, Result: result, Rank: rank}
 	if l.has["ncclGetLastError"] {
 		if text := C.cx_GetLastError(l.table); text != nil {
 			e.Detail = strings.Join(strings.Fields(C.GoString(text)), " ")

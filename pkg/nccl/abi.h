@@ -1,6 +1,6 @@
 // The NCCL C ABI as declared by this project: types, the function table that
-// dlsym fills, and the loops that run many operations in one call from Go.
-// Enum values and layouts are those of NCCL 2.x; nothing here is a vendor header.
+// dlsym fills. Enum values and layouts are those of NCCL 2.x; nothing here is a
+// vendor header.
 #ifndef CX_NCCL_ABI_H
 #define CX_NCCL_ABI_H
 
@@ -90,51 +90,5 @@ int cx_nccl_count(void);
 const char *cx_nccl_symbol(int i);
 // cx_nccl_set fills entry i.
 void cx_nccl_set(cx_nccl *f, int i, void *address);
-
-// How one operation is done: the entry point, or the grouped form that stands
-// in for it where the library has none.
-enum {
-	CX_ALL_REDUCE,
-	CX_ALL_GATHER,
-	CX_REDUCE_SCATTER,
-	CX_BROADCAST,
-	CX_REDUCE,
-	CX_ALLTOALL,          // ncclAlltoAll
-	CX_ALLTOALL_OLD,      // ncclAllToAll
-	CX_ALLTOALL_GROUPED,  // grouped send/recv
-	CX_ALLTOALLV,         // ncclAlltoAllv
-	CX_ALLTOALLV_OLD,     // ncclAllToAllv
-	CX_ALLTOALLV_GROUPED, // grouped send/recv
-	CX_GATHER,
-	CX_GATHER_GROUPED,
-	CX_SCATTER,
-	CX_SCATTER_GROUPED,
-	CX_SENDRECV,          // ring: send to rank+1, receive from rank-1
-	CX_HYPERCUBE,         // all-gather in log2(n) exchanges
-	CX_PAIR,              // one message from rank root to rank peer
-};
-
-// One operation. count is elements as the entry point takes them; dtype and
-// redop are the library's values. Addresses are device memory, which Go holds
-// as numbers.
-typedef struct {
-	uintptr_t send;
-	uintptr_t recv;
-	size_t count;
-	int32_t how;
-	int32_t dtype;
-	int32_t redop;
-	int32_t root;
-	int32_t peer;
-	int32_t width; // bytes of one element
-} cx_call;
-
-// cx_nccl_enqueue enqueues n operations on the stream and returns the first
-// result that is not success, with its index in *at. With group > 1 every
-// group consecutive operations are one group call. vector is of the operations
-// of unequal parts: 4*nranks values in elements, send counts, send
-// displacements, receive counts, receive displacements.
-int cx_nccl_enqueue(const cx_nccl *f, cx_comm comm, int rank, int nranks, uintptr_t stream,
-                    const size_t *vector, const cx_call *calls, int n, int group, int *at);
 
 #endif
