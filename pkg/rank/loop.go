@@ -159,8 +159,7 @@ func doCase(ctx context.Context, place Place, store rendezvous.Store, order Orde
 		return runner, write(Record{Kind: KindDone})
 	}
 	failure := Failure{Code: string(result.ReasonInternal), Text: err.Error()}
-	var coded *Error
-	if errors.As(err, &coded) {
+	if coded, ok := errors.AsType[*Error](err); ok {
 		failure.Code = coded.Code
 	}
 	raw, _ := json.Marshal(failure) // two strings always marshal

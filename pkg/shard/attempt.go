@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -108,14 +109,9 @@ func isProduct(reported, product string) bool {
 	if product == "host" {
 		return true
 	}
-	for _, word := range strings.FieldsFunc(strings.ToLower(reported), func(c rune) bool {
+	return slices.Contains(strings.FieldsFunc(strings.ToLower(reported), func(c rune) bool {
 		return (c < 'a' || c > 'z') && (c < '0' || c > '9')
-	}) {
-		if word == product {
-			return true
-		}
-	}
-	return false
+	}), product)
 }
 
 // write writes samples and document of a case's attempt.

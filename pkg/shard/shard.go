@@ -124,7 +124,7 @@ func (s *Shard) Do(ctx context.Context) (counts Counts, err error) {
 	order := r.order()
 	for n, index := range order {
 		if err := r.attempts(ctx, n+1, index); err != nil {
-			return r.counts, errors.Join(err, r.giveUp(ctx, n+1, order[n+1:], err))
+			return r.counts, errors.Join(err, r.giveUp(n+1, order[n+1:], err))
 		}
 	}
 	return r.counts, nil
@@ -192,7 +192,7 @@ func mendable(o result.Outcome) bool {
 
 // giveUp writes documents for the cases that a machine that failed will not
 // run, unless it is the documents that failed.
-func (r *runner) giveUp(ctx context.Context, n int, rest []int, cause error) error {
+func (r *runner) giveUp(n int, rest []int, cause error) error {
 	if errors.Is(cause, errUnwritten) {
 		return nil
 	}

@@ -60,7 +60,8 @@ documents that were finished are whole, and --resume goes on after them.`,
 			if limit == 0 {
 				limit = time.Duration(cell.Minutes)*time.Minute - jobReserve
 			}
-			counts, err := cellRun{matrix: m, run: run, results: results, resume: resume, limit: limit}.do(c.Context(), s, cell)
+			r := cellRun{matrix: m, run: run, results: results, resume: resume, limit: limit}
+			counts, err := r.do(c.Context(), s, cell)
 			fmt.Fprintf(s.Out, "%s: %d passed, %d failed, %d kept\n", cell.ID, counts.Passed, counts.Failed, counts.Kept)
 			if err != nil {
 				return err
