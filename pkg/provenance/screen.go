@@ -220,3 +220,40 @@ func hasHostName(s string) bool {
 	}
 	return false
 }
+
+// publicText is the form of a name or version that a runtime or library gives
+// itself.
+var publicText = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9 ()@.,:+_/-]{0,95}$`)
+
+// Public returns text that a runtime or library said of itself, such as a
+// device's name or a version, or Withheld where it is not of the published
+// form. Empty text stays empty.
+func (s *Screen) Public(text string) string {
+	if text == "" || (publicText.MatchString(text) && s.Check(text) == nil) {
+		return text
+	}
+	return Withheld
+}
+
+var (
+	soName  = regexp.MustCompile(`^lib[A-Za-z0-9_+-]+(\.[a-z0-9]+)*\.so(\.[0-9]+)*$`)
+	buildID = regexp.MustCompile(`^[0-9a-f]{8,64}$`)
+)
+
+// SOName returns the name of a library file without its directory, or nothing
+// where it is not of the published form.
+func (s *Screen) SOName(file string) string {
+	file = file[strings.LastIndexByte(file, '/')+1:]
+	if !soName.MatchString(file) || s.Check(file) != nil {
+		return ""
+	}
+	return file
+}
+
+// BuildID returns a linker's build id, or nothing where it is none.
+func (s *Screen) BuildID(id string) string {
+	if !buildID.MatchString(id) {
+		return ""
+	}
+	return id
+}

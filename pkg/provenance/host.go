@@ -1,0 +1,171 @@
+package provenance
+
+import (
+	"bufio"
+	"bytes"
+	"io/fs"
+	"path"
+	"regexp"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Host returns what documents say of the machine whose file systems are below
+// root ("proc", "sys", "etc"): the CPU's model and counts, NUMA nodes, memory,
+// kernel and operating system. A fact that cannot be read is absent; one whose
+// text is not of its published form is Withheld.
+func Host(root fs.FS, screen *Screen) map[string]string {
+	h := host{root: root, screen: screen, facts: map[string]string{"arch": runtime.GOARCH}}
+	h.cpu()
+	h.memory()
+	h.kernel()
+	h.settings()
+	return h.facts
+}
+
+type host struct {
+	root   fs.FS
+	screen *Screen
+	facts  map[string]string
+}
+
+// Published forms of the facts that are text.
+var (
+	cpuModel      = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9 ()@.,+_-]{2,80}$`)
+	kernelNumber  = regexp.MustCompile(`^[0-9]+\.[0-9]+(\.[0-9]+)?(-[0-9]+(\.[0-9]+){0,4})?`)
+	kernelFlavour = regexp.MustCompile(`^[.+-]?(generic|lowlatency|aws|azure|gcp|gke|oracle|kvm|cloud|amd64|arm64|x86_64|aarch64|64k|nvidia|rt|default|el[789](_[0-9]+)?|el10(_[0-9]+)?|amzn2(023)?|fc[0-9]+|deb1[0-9](u[0-9]+)?|microsoft|standard|WSL2)`)
+	osName        = regexp.MustCompile(`^[a-z0-9._-]{1,24} ?[0-9.]{0,12}$`)
+	setting       = regexp.MustCompile(`^[a-z_]{1,16}$`)
+	cpuDir        = regexp.MustCompile(`^cpu[0-9]+$`)
+	nodeDir       = regexp.MustCompile(`^node[0-9]+$`)
+)
+
+// set keeps a text fact in its published form.
+func (h *host) set(name, value string, form *regexp.Regexp) {
+	value = strings.Join(strings.Fields(value), " ")
+	if value == "" {
+		return
+	}
+	if !form.MatchString(value) || h.screen.Check(value) != nil {
+		value = Withheld
+	}
+	h.facts[name] = value
+}
+
+func (h *host) count(name string, n int) {
+	if n > 0 {
+		h.facts[name] = strconv.Itoa(n)
+	}
+}
+
+func (h *host) read(name string) string {
+	data, err := fs.ReadFile(h.root, name)
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(data))
+}
+
+// dirs returns the entries of dir whose name has the form.
+func (h *host) dirs(dir string, form *regexp.Regexp) []string {
+	entries, err := fs.ReadDir(h.root, dir)
+	if err != nil {
+		return nil
+	}
+	var out []string
+	for _, e := range entries {
+		if form.MatchString(e.Name()) {
+			out = append(out, path.Join(dir, e.Name()))
+		}
+	}
+	return out
+}
+
+// cpu reads /proc/cpuinfo and /sys/devices/system/{cpu,node}.
+func (h *host) cpu() {
+	info := h.fields("proc/cpuinfo", ':')
+	model := info["model name"]
+	if part := info["CPU part"]; model == "" && part != "" {
+		model = "ARM implementer " + info["CPU implementer"] + " part " + part
+	}
+	h.set("cpu_model", model, cpuModel)
+	if slices.Contains(strings.Fields(info["flags"]), "hypervisor") {
+		h.facts["virtual_machine"] = "true"
+	}
+	var sockets, cores []string
+	cpus := h.dirs("sys/devices/system/cpu", cpuDir)
+	for _, cpu := range cpus {
+		socket := h.read(path.Join(cpu, "topology/physical_package_id"))
+		core := socket + "/" + h.read(path.Join(cpu, "topology/core_id"))
+		if socket != "" && !slices.Contains(sockets, socket) {
+			sockets = append(sockets, socket)
+		}
+		if socket != "" && !slices.Contains(cores, core) {
+			cores = append(cores, core)
+		}
+	}
+	h.count("cpu_sockets", len(sockets))
+	h.count("cpu_cores", len(cores))
+	h.count("cpu_threads", len(cpus))
+	h.count("numa_nodes", len(h.dirs("sys/devices/system/node", nodeDir)))
+}
+
+// memory reads /proc/meminfo, which counts KiB.
+func (h *host) memory() {
+	kib, _, _ := strings.Cut(h.fields("proc/meminfo", ':')["MemTotal"], " ")
+	if n, err := strconv.ParseInt(kib, 10, 64); err == nil {
+		h.facts["memory_bytes"] = strconv.FormatInt(n<<10, 10)
+	}
+}
+
+// kernel publishes the version and what of its suffix is known: some name
+// their kernels after their hosts.
+func (h *host) kernel() {
+	release := h.read("proc/sys/kernel/osrelease")
+	number := kernelNumber.FindString(release)
+	if number == "" {
+		return
+	}
+	rest := release[len(number):]
+	for m := kernelFlavour.FindString(rest); m != ""; m = kernelFlavour.FindString(rest) {
+		number, rest = number+m, rest[len(m):]
+	}
+	h.facts["kernel"] = number
+	os := h.fields("etc/os-release", '=')
+	h.set("os", strings.Trim(os["ID"], `"`)+" "+strings.Trim(os["VERSION_ID"], `"`), osName)
+}
+
+// settings reads what is known to move timings.
+func (h *host) settings() {
+	h.set("cpu_governor", h.read("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"), setting)
+	if _, on, ok := strings.Cut(h.read("sys/kernel/mm/transparent_hugepage/enabled"), "["); ok {
+		on, _, _ = strings.Cut(on, "]")
+		h.set("transparent_hugepage", on, setting)
+	}
+	quota, period, ok := strings.Cut(h.read("sys/fs/cgroup/cpu.max"), " ")
+	q, err1 := strconv.ParseFloat(quota, 64)
+	p, err2 := strconv.ParseFloat(period, 64)
+	if ok && err1 == nil && err2 == nil && p > 0 {
+		h.facts["cpu_quota"] = strconv.FormatFloat(q/p, 'g', 4, 64)
+	}
+}
+
+// fields reads "name<separator>value" lines; the first of a name counts.
+func (h *host) fields(name string, separator byte) map[string]string {
+	data, err := fs.ReadFile(h.root, name)
+	if err != nil {
+		return nil
+	}
+	out := map[string]string{}
+	lines := bufio.NewScanner(bytes.NewReader(data))
+	for lines.Scan() {
+		key, value, ok := strings.Cut(lines.Text(), string(separator))
+		key = strings.TrimSpace(key)
+		if _, seen := out[key]; ok && !seen {
+			out[key] = strings.TrimSpace(value)
+		}
+	}
+	return out
+}
