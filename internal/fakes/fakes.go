@@ -1,6 +1,6 @@
-// Package fakes builds, for tests, the stand-ins for the vendors' driver
-// libraries and run-time compilers in testdata/fakes, and sets the environment
-// in which programs find them.
+// Package fakes builds, for tests, the stand-ins for the vendors' drivers,
+// run-time compilers and communication libraries in testdata/fakes, and sets the
+// environment in which programs find them.
 package fakes
 
 import (
@@ -19,7 +19,7 @@ import (
 
 // Set is the built libraries.
 type Set struct {
-	CUDA, NVRTC, HIP, HIPRTC string
+	CUDA, NVRTC, HIP, HIPRTC, NCCL, RCCL string
 }
 
 var driverSources = []string{"driver.c", "device.c", "memory.c", "stream.c", "graph.c", "module.c"}
@@ -34,6 +34,8 @@ var libraries = []struct {
 	{"libnvrtc.so.13", []string{"rtc.c"}, nil},
 	{"libamdhip64.so.6", driverSources, []string{"-DHIP"}},
 	{"libhiprtc.so.6", []string{"rtc.c"}, []string{"-DHIP"}},
+	{"libnccl.so.2", []string{"nccl.c"}, []string{"-fvisibility=default"}},
+	{"librccl.so.1", []string{"nccl.c"}, []string{"-fvisibility=default", "-DCX_FAKE_RCCL"}},
 }
 
 // beside are files that the libraries read where they lie.
@@ -49,7 +51,7 @@ func Build(t testing.TB) Set {
 		build(t, source, dir)
 	}
 	path := func(i int) string { return filepath.Join(dir, libraries[i].soname) }
-	return Set{CUDA: path(0), NVRTC: path(1), HIP: path(2), HIPRTC: path(3)}
+	return Set{CUDA: path(0), NVRTC: path(1), HIP: path(2), HIPRTC: path(3), NCCL: path(4), RCCL: path(5)}
 }
 
 // Source is the directory of the libraries' sources.
@@ -74,7 +76,7 @@ func build(t testing.TB, source, dir string) {
 		for _, s := range lib.sources {
 			args = append(args, filepath.Join(source, s))
 		}
-		out, err := exec.Command(Compiler(t), append(args, "-ldl")...).CombinedOutput()
+		out, err := exec.Command(Compiler(t), append(args, "-ldl", "-lm")...).CombinedOutput()
 		require.NoError(t, err, "%s: %s", lib.soname, out)
 	}
 	for _, name := range beside {
@@ -91,7 +93,7 @@ func build(t testing.TB, source, dir string) {
 func fingerprint(t testing.TB, source string) string {
 	t.Helper()
 	h := sha256.New()
-	names := append(append([]string{"rtc.c", "gpu.h"}, driverSources...), beside...)
+	names := append(append([]string{"rtc.c", "gpu.h", "nccl.c"}, driverSources...), beside...)
 	for _, name := range names {
 		data, err := os.ReadFile(filepath.Join(source, name))
 		require.NoError(t, err)
@@ -117,6 +119,8 @@ func (s Set) Environ(dir string) []string {
 		"CX_NVRTC_LIB=" + s.NVRTC,
 		"CX_HIP_LIB=" + s.HIP,
 		"CX_HIPRTC_LIB=" + s.HIPRTC,
+		"CX_NCCL_LIB=" + s.NCCL,
+		"CX_RCCL_LIB=" + s.RCCL,
 		"CX_FAKE_DIR=" + dir,
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/collectivex/collectivex/pkg/dl"
-	"github.com/collectivex/collectivex/pkg/nccl/nccltest"
+	"github.com/collectivex/collectivex/internal/fakes"
 )
 
 func TestVersion(t *testing.T) {
@@ -33,8 +33,8 @@ func TestVersion(t *testing.T) {
 }
 
 func TestOpenSaysWhatTheLibraryIs(t *testing.T) {
-	t.Setenv("CX_NCCL_LIB", nccltest.Build(t, t.TempDir(), nccltest.Variant{}))
-	t.Setenv("CX_RCCL_LIB", nccltest.Build(t, t.TempDir(), nccltest.Variant{RCCL: true}))
+	t.Setenv("CX_NCCL_LIB", fakes.Build(t).NCCL)
+	t.Setenv("CX_RCCL_LIB", fakes.Build(t).RCCL)
 
 	n, err := Open(NCCL)
 	require.NoError(t, err)
@@ -65,9 +65,9 @@ func TestGlobalSymbolsCrossBind(t *testing.T) {
 		require.NoError(t, err, "%s", out)
 		return
 	}
-	a, err := dl.OpenGlobal(nccltest.Build(t, t.TempDir(), nccltest.Variant{}))
+	a, err := dl.OpenGlobal(fakes.Build(t).NCCL)
 	require.NoError(t, err)
-	b, err := dl.OpenGlobal(nccltest.Build(t, t.TempDir(), nccltest.Variant{RCCL: true}))
+	b, err := dl.OpenGlobal(fakes.Build(t).RCCL)
 	require.NoError(t, err)
 	_, err = bind(a)
 	require.NoError(t, err)
@@ -78,14 +78,14 @@ func TestGlobalSymbolsCrossBind(t *testing.T) {
 
 func TestIdentifyARenamedLibrary(t *testing.T) {
 	for _, c := range []struct {
-		variant nccltest.Variant
+		variant fakes.Variant
 		want    Kind
 	}{
-		{nccltest.Variant{SOName: "libmine.so"}, NCCL},
-		{nccltest.Variant{SOName: "libmine.so", RCCL: true}, RCCL},
-		{nccltest.Variant{SOName: "libmscclpp_nccl.so.0"}, MSCCLPP},
+		{fakes.Variant{SOName: "libmine.so"}, NCCL},
+		{fakes.Variant{SOName: "libmine.so", RCCL: true}, RCCL},
+		{fakes.Variant{SOName: "libmscclpp_nccl.so.0"}, MSCCLPP},
 	} {
-		lib, err := dl.Open(nccltest.Build(t, t.TempDir(), c.variant))
+		lib, err := dl.Open(c.variant.Build(t))
 		require.NoError(t, err)
 		l, err := bind(lib)
 		require.NoError(t, err)
@@ -100,13 +100,13 @@ func TestOpenRefuses(t *testing.T) {
 	require.ErrorIs(t, err, dl.ErrNoLibrary)
 	require.ErrorContains(t, err, "NCCL from CX_NCCL_LIB="+missing)
 
-	other := nccltest.Build(t, t.TempDir(), nccltest.Variant{RCCL: true})
+	other := fakes.Build(t).RCCL
 	t.Setenv("CX_NCCL_LIB", other)
 	_, err = Open(NCCL)
 	require.ErrorIs(t, err, ErrNotKind)
 	require.ErrorContains(t, err, "librccl.so.1 is rccl 2.22.3")
 
-	t.Setenv("CX_NCCL_LIB", nccltest.Build(t, t.TempDir(), nccltest.Variant{Hide: []string{"ncclGetUniqueId"}}))
+	t.Setenv("CX_NCCL_LIB", fakes.Variant{Hide: []string{"ncclGetUniqueId"}}.Build(t))
 	_, err = Open(NCCL)
 	require.ErrorIs(t, err, dl.ErrNoSymbol)
 	require.EqualError(t, err, "NCCL: no such symbol: ncclGetUniqueId in libnccl.so.2")

@@ -12,13 +12,15 @@ var files embed.FS
 
 // Source returns the named kernels behind the prelude, ready to be compiled.
 func Source(name string) (string, error) {
-	prelude, err := files.ReadFile("prelude.cu")
-	if err != nil {
-		return "", err
-	}
 	body, err := files.ReadFile(name + ".cu")
 	if err != nil {
 		return "", fmt.Errorf("kernels %s: %w", name, err)
 	}
-	return string(prelude) + string(body), nil
+	return Complete(string(body)), nil
 }
+
+//go:embed prelude.cu
+var prelude string
+
+// Complete returns kernels of another package behind the prelude.
+func Complete(body string) string { return prelude + body }
