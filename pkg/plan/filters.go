@@ -56,7 +56,7 @@ func (f *Filters) check(cat *catalog.Catalog, suites []*catalog.Suite) error {
 	if f.MaxCases < 0 {
 		errs = append(errs, fmt.Errorf("a cell cannot hold %d cases", f.MaxCases))
 	}
-	if len(f.SKUs) > 0 && !slices.ContainsFunc(f.SKUs, func(s string) bool { return !slices.Contains(f.ExcludeSKUs, s) }) {
+	if len(errs) == 0 && len(f.SKUs) > 0 && !slices.ContainsFunc(f.SKUs, func(s string) bool { return !slices.Contains(f.ExcludeSKUs, s) }) {
 		errs = append(errs, fmt.Errorf("every selected sku is excluded: %s", strings.Join(f.SKUs, ", ")))
 	}
 	if len(errs) == 0 {

@@ -1,0 +1,287 @@
+package workflow_test
+
+import (
+	"encoding/json"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/workflow"
+)
+
+// The smoke suite on this machine.
+const (
+	epCell         = "local-host-bf16-n1"
+	collectiveCell = "local-host-collective-n1"
+	epCase         = "local-host-tiny-normal-decode-ep2-uniform-bf16"
+)
+
+// document is what the tests read of a document.
+type document struct {
+	RecordType string `json:"record_type"`
+	Identity   struct {
+		CaseID            string                   `json:"case_id"`
+		AttemptOrdinal    int                      `json:"attempt_ordinal"`
+		AllocationFactors result.AllocationFactors `json:"allocation_factors"`
+	} `json:"identity"`
+	Outcome     result.Outcome `json:"outcome"`
+	Measurement struct {
+		Rows []json.RawMessage `json:"rows"`
+	} `json:"measurement"`
+}
+
+// dataset returns the documents of a run's NDJSON by case id.
+func (s *stage) dataset(t *testing.T, run int) map[string][]document {
+	t.Helper()
+	n := strconv.Itoa(run)
+	docs := map[string][]document{}
+	for line := range strings.Lines(s.artifact(t, run, "cxsweep-aggregate-"+n)["collectivex-"+n+".ndjson"]) {
+		var d document
+		require.NoError(t, json.Unmarshal([]byte(line), &d))
+		docs[d.Identity.CaseID] = append(docs[d.Identity.CaseID], d)
+	}
+	return docs
+}
+
+func (s *stage) matrix(t *testing.T, run int) *plan.Matrix {
+	t.Helper()
+	var m plan.Matrix
+	text := s.artifact(t, run, "cxsweep-matrix-"+strconv.Itoa(run))["matrix_full.json"]
+	require.NoError(t, json.Unmarshal([]byte(text), &m))
+	return &m
+}
+
+// runnable returns the ids of the cases that a run must measure.
+func runnable(m *plan.Matrix) []string {
+	var ids []string
+	for _, c := range m.Include {
+		ids = append(ids, c.CaseIDs...)
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// TestSweep runs the workflow of this repository from dispatch to dataset.
+func TestSweep(t *testing.T) {
+	s := newStage(t)
+	commit := s.commit(t, repository, nil)
+	o := s.dispatch(t, request{run: 11, attempt: 1})
+	require.False(t, o.failed, o.text)
+
+	require.Equal(t, []string{epCell, collectiveCell}, o.legs("sweep_0"))
+	for _, leg := range o.legs("sweep_0") {
+		require.Equal(t, "success", o.step("sweep_0", leg, "Run the cell"), leg)
+		require.Equal(t, "skipped", o.step("sweep_0", leg, "Download what earlier attempts left"), leg)
+		require.Contains(t, o.summary("sweep_0", leg), "passed", leg)
+	}
+	for _, job := range []string{"sweep_1", "sweep_2", "sweep_3"} {
+		require.Empty(t, o.legs(job), job)
+	}
+	require.Equal(t, "success", o.step("aggregate", "", "Aggregate"))
+	require.Contains(t, o.summary("aggregate", ""), "4 of 4 cases passed")
+	require.Equal(t, []string{
+		"cxsamples-local-host-bf16-n1-11-1", "cxsamples-local-host-collective-n1-11-1",
+		"cxshard-local-host-bf16-n1-11-1", "cxshard-local-host-collective-n1-11-1",
+		"cxsweep-aggregate-11", "cxsweep-binaries-11", "cxsweep-matrix-11",
+	}, s.names(t, 11))
+
+	m := s.matrix(t, 11)
+	require.Equal(t, plan.Generator{Program: "cxgen", Version: commit, Format: plan.Format}, m.Generator)
+	docs := s.dataset(t, 11)
+	require.Equal(t, runnable(m), slices.Sorted(maps.Keys(docs)))
+	for id, attempts := range docs {
+		require.Len(t, attempts, 1, id)
+		d := attempts[0]
+		require.Equal(t, result.Success, d.Outcome.Status, id)
+		require.NotEmpty(t, d.Measurement.Rows, id)
+		require.Equal(t, "11", *d.Identity.AllocationFactors.RunID, id)
+		require.Equal(t, "1", *d.Identity.AllocationFactors.RunAttempt, id)
+	}
+	for name := range s.artifact(t, 11, "cxshard-"+epCell+"-11-1") {
+		require.NotContains(t, name, "/", "readers parse every document in the root; logs stay on the runner")
+		require.Equal(t, ".json", filepath.Ext(name))
+	}
+	s.refusesOtherVersion(t, 11)
+}
+
+// refusesOtherVersion shows that the program of one version does not run the
+// matrix of another one.
+func (s *stage) refusesOtherVersion(t *testing.T, run int) {
+	t.Helper()
+	n, dir := strconv.Itoa(run), t.TempDir()
+	tar := filepath.Join(s.artifacts, n, "cxsweep-binaries-"+n, "cxrun-amd64.tar")
+	require.NoError(t, exec.Command("tar", "-C", dir, "-xf", tar).Run())
+	m := s.matrix(t, run)
+	m.Generator.Version = "another"
+	require.NoError(t, m.WriteFile(filepath.Join(dir, "matrix_full.json")))
+	out, err := exec.Command(filepath.Join(dir, "cxrun"), "shard", "--matrix", filepath.Join(dir, "matrix_full.json"),
+		"--id", epCell, "--results", filepath.Join(dir, "results")).CombinedOutput()
+	require.Error(t, err)
+	require.Contains(t, string(out), "made by cxgen another")
+	require.NoDirExists(t, filepath.Join(dir, "results"))
+}
+
+// TestSweepFailure lets one case die in the first attempt of a run: its cell is
+// red, everything else is there, and the second attempt mends it.
+func TestSweepFailure(t *testing.T) {
+	s := newStage(t)
+	s.commit(t, repository, nil)
+	fault := rank.Fault{Case: epCase, Rank: 1, Kind: rank.FaultExit, At: rank.FaultAtStart}
+	o := s.dispatch(t, request{run: 12, attempt: 1, env: []string{rank.FaultVariable + "=" + fault.String()}})
+	require.True(t, o.failed)
+
+	require.Equal(t, "failure", o.step("sweep_0", epCell, "Run the cell"))
+	require.Equal(t, "success", o.step("sweep_0", collectiveCell, "Run the cell"))
+	for _, leg := range []string{epCell, collectiveCell} {
+		for _, step := range []string{"Summarize", "Upload the documents", "Upload the samples"} {
+			require.Equal(t, "success", o.step("sweep_0", leg, step), "%s: %s", leg, step)
+		}
+	}
+	for _, text := range []string{o.summary("sweep_0", epCell), o.summary("aggregate", "")} {
+		require.Contains(t, text, epCase)
+		require.Contains(t, text, "rank-died: rank 1")
+	}
+	require.NotContains(t, o.summary("sweep_0", collectiveCell), "rank-died")
+	m := s.matrix(t, 12)
+	docs := s.dataset(t, 12)
+	require.Equal(t, runnable(m), slices.Sorted(maps.Keys(docs)))
+	for id, attempts := range docs {
+		want := result.Success
+		if id == epCase {
+			want = result.Failed
+		}
+		require.Equal(t, want, attempts[0].Outcome.Status, id)
+	}
+	first := s.artifact(t, 12, "cxshard-"+epCell+"-12-1")
+
+	o = s.dispatch(t, request{run: 12, attempt: 2})
+	require.False(t, o.failed, o.text)
+	require.Equal(t, "success", o.step("sweep_0", epCell, "Download what earlier attempts left"))
+	require.Contains(t, o.said("sweep_0", epCell, "Run the cell"), "1 passed, 0 failed, 1 kept")
+	require.Contains(t, o.said("sweep_0", collectiveCell, "Run the cell"), "0 passed, 0 failed, 2 kept")
+	second := s.artifact(t, 12, "cxshard-"+epCell+"-12-2")
+	require.Len(t, second, len(first)+1, "uploads are cumulative")
+	for name, text := range first {
+		require.Equal(t, text, second[name], name)
+	}
+	docs = s.dataset(t, 12)
+	require.Equal(t, runnable(m), slices.Sorted(maps.Keys(docs)))
+	var statuses []string
+	for _, d := range docs[epCase] {
+		statuses = append(statuses, *d.Identity.AllocationFactors.RunAttempt+" "+d.Outcome.Status)
+	}
+	slices.Sort(statuses)
+	require.Equal(t, "2 success", statuses[len(statuses)-1])
+	require.Equal(t, "1 failed", statuses[0])
+	require.Contains(t, o.summary("aggregate", ""), "4 of 4 cases passed")
+}
+
+// TestSweepOfNothing filters everything away: no cell starts, and the run is
+// green with an empty dataset.
+func TestSweepOfNothing(t *testing.T) {
+	s := newStage(t)
+	s.commit(t, repository, nil)
+	o := s.dispatch(t, request{run: 13, attempt: 1, inputs: map[string]string{"suite": "smoke", "sku": "mi355x"}})
+	require.False(t, o.failed, o.text)
+	for wave := range plan.Waves {
+		require.Empty(t, o.legs("sweep_"+strconv.Itoa(wave)))
+	}
+	require.Equal(t, "success", o.step("aggregate", "", "Aggregate"))
+	require.Empty(t, s.dataset(t, 13))
+	require.Equal(t, []string{"cxsweep-aggregate-13", "cxsweep-binaries-13", "cxsweep-matrix-13"}, s.names(t, 13))
+}
+
+// TestSweepElsewhere runs the workflow in a repository that has nothing but the
+// workflow, and takes CollectiveX from another one.
+func TestSweepElsewhere(t *testing.T) {
+	s := newStage(t)
+	commit := s.commit(t, "collectivex/collectivex", nil)
+	write(t, filepath.Join(s.repositories, repository, workflow.File), emit(t, workflow.Source{Repository: "collectivex/collectivex", SHA: commit}))
+	s.repo(t, repository)
+	o := s.dispatch(t, request{run: 14, attempt: 1, inputs: map[string]string{"op": "all_reduce", "world": "2"}})
+	require.False(t, o.failed, o.text)
+	require.Equal(t, []string{collectiveCell}, o.legs("sweep_0"))
+	m := s.matrix(t, 14)
+	require.Equal(t, commit, m.Generator.Version)
+	require.Equal(t, runnable(m), slices.Sorted(maps.Keys(s.dataset(t, 14))))
+	require.Len(t, s.dataset(t, 14), 1)
+}
+
+// hostile are texts that an operator, or somebody with the API, may send.
+func hostile(canary string) map[string]string {
+	return map[string]string{
+		"substitution": "$(touch " + canary + ")",
+		"backticks":    "`touch " + canary + "`",
+		"quotes":       `"; touch ` + canary + `; "`,
+		"apostrophes":  `'; touch ` + canary + `; '`,
+		"separator":    "smoke; touch " + canary,
+		"lines":        "smoke\ntouch " + canary,
+		"flag":         "--definitions=" + canary,
+		"expression":   "${{ hashFiles('go.mod') }}",
+		"output":       "smoke\ncount_0<<EOF\n9\nEOF",
+		"command":      "\n::error::" + canary + "\n::add-path::" + canary,
+	}
+}
+
+// TestHostileInputs sends hostile text in every input: each is refused by name,
+// nothing of it runs, and nothing after the plan starts.
+func TestHostileInputs(t *testing.T) {
+	s := newStage(t)
+	s.commit(t, repository, nil)
+	canary := filepath.Join(t.TempDir(), "canary")
+	run := 20
+	for name, text := range hostile(canary) {
+		run++
+		t.Run(name, func(t *testing.T) {
+			inputs := map[string]string{}
+			for _, input := range []string{"suite", "backend", "sku", "exclude_sku", "mode", "phase", "precision", "op", "dtype", "redop"} {
+				inputs[input] = text
+			}
+			o := s.dispatch(t, request{run: run, attempt: 1, inputs: inputs})
+			require.True(t, o.failed)
+			require.Equal(t, "success", o.step("setup", "", "Build cxgen"))
+			require.Equal(t, "failure", o.step("setup", "", "Plan"))
+			said := o.said("setup", "", "Plan")
+			require.Contains(t, said, "unknown suite")
+			require.Contains(t, said, "unknown redop")
+			require.NoFileExists(t, canary)
+			require.NoDirExists(t, filepath.Join(s.artifacts, strconv.Itoa(run)))
+			for _, e := range o.events {
+				require.NotContains(t, []string{"setup.Build cxrun", "sweep_0", "aggregate"}, e.JobID)
+				require.NotEqual(t, "error", e.Command, e.Arg)
+				require.NotEqual(t, "add-path", e.Command, e.Arg)
+			}
+		})
+	}
+	for _, input := range []string{"ep", "world", "max_cases"} {
+		t.Run(input, func(t *testing.T) {
+			run++
+			o := s.dispatch(t, request{run: run, attempt: 1, inputs: map[string]string{input: "2$(touch " + canary + ")"}})
+			require.Equal(t, "failure", o.step("setup", "", "Plan"))
+			require.Contains(t, o.said("setup", "", "Plan"), "invalid argument")
+			require.NoFileExists(t, canary)
+		})
+	}
+}
+
+// TestHostileControl shows that the canary sings where an input does reach a
+// shell line.
+func TestHostileControl(t *testing.T) {
+	s := newStage(t)
+	canary := filepath.Join(t.TempDir(), "canary")
+	text := strings.Replace(string(emit(t, workflow.Source{})), `--suite="$CX_INPUT_SUITE"`, `--suite="${{ inputs.suite }}"`, 1)
+	s.commit(t, repository, map[string][]byte{workflow.File: []byte(text)})
+	s.dispatch(t, request{run: 40, attempt: 1, inputs: map[string]string{"suite": hostile(canary)["substitution"]}})
+	_, err := os.Stat(canary)
+	require.NoError(t, err)
+}
