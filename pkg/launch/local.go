@@ -44,6 +44,9 @@ func Self() (Local, error) {
 // Start implements Launcher. Each rank leads a process group of its own and
 // dies with this process.
 func (l Local) Start(_ context.Context, spec Spec) (Group, error) {
+	if last := spec.Places[len(spec.Places)-1]; last.Node > 0 {
+		return nil, fmt.Errorf("start ranks: %d nodes are asked for, and this host is one", last.Node+1)
+	}
 	if err := os.MkdirAll(spec.LogDir, 0o700); err != nil {
 		return nil, fmt.Errorf("start ranks: %w", err)
 	}

@@ -53,6 +53,17 @@ func TestEachRankGetsItsPlaceAndItsLog(t *testing.T) {
 	}
 }
 
+func TestOneHostIsOneNode(t *testing.T) {
+	_, err := shell("exit 0").Start(t.Context(), Spec{Places: Places(4, 2), Store: t.TempDir(), LogDir: t.TempDir()})
+	require.ErrorContains(t, err, "2 nodes are asked for")
+}
+
+func TestForRefusesWhatItDoesNotHave(t *testing.T) {
+	require.IsType(t, Local{}, For("bare", "none"))
+	_, err := For("slurm", "pyxis").Start(t.Context(), Spec{})
+	require.ErrorContains(t, err, `no launcher "slurm" with container "pyxis"`)
+}
+
 func TestExitsTellCodeAndSignal(t *testing.T) {
 	g, _ := start(t, shell(`case "$*" in *"--rank 0"*) exit 7;; *) kill -9 $$;; esac`), 2, nil)
 	all := exits(g)

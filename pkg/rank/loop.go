@@ -29,8 +29,13 @@ func OrderKey(n int) string { return fmt.Sprintf("order-%04d", n) }
 // StreamKey is the store key of a rank's records of the case with this scope.
 func StreamKey(scope string, rank int) string { return fmt.Sprintf("%s/rank-%d", scope, rank) }
 
-// ErrStore is wrapped by errors of the store: the machine, not the case, failed.
+// ErrStore is wrapped by errors of the store, as on a full disk: the machine,
+// not the case, failed. A rank that meets one cannot tell it through the store,
+// so its process ends with status ExitStore.
 var ErrStore = errors.New("store fails")
+
+// ExitStore is the status of a rank process after ErrStore.
+const ExitStore = 3
 
 // Ending is how a record ends a rank's stream of a case.
 type Ending int

@@ -3,6 +3,7 @@ package shard
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"log"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/collectivex/collectivex/pkg/launch"
 	"github.com/collectivex/collectivex/pkg/plan"
@@ -63,6 +65,9 @@ func rankMain(args []string) int {
 	find := func(c plan.Case) (rank.Opener, error) { return fakeFamilies()[c.Family].Backends[c.Backend], nil }
 	if err := rank.Loop(ctx, p, s, find, faults, os.Stderr); err != nil {
 		log.Print(err)
+		if errors.Is(err, rank.ErrStore) {
+			return rank.ExitStore
+		}
 		return 1
 	}
 	return 0
@@ -122,6 +127,12 @@ func (r *fakeRunner) Run(ctx context.Context, s *rank.Session, c plan.Case) erro
 		}
 		if _, refuse := s.Fault("refuse"); refuse {
 			return &rank.Error{Code: string(result.ReasonRefused), Err: fmt.Errorf("no such size")}
+		}
+		if _, full := s.Fault("full"); full {
+			signal.Ignore(syscall.SIGXFSZ)
+			if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{}); err != nil {
+				return err
+			}
 		}
 		if _, secret := s.Fault("secret"); secret {
 			if err := s.Emit("note", map[string]string{"text": "secret-host.example.com"}); err != nil {

@@ -18,7 +18,7 @@ import (
 
 // How long the shard waits for ranks.
 const (
-	pollInterval = 10 * time.Millisecond  // between two looks at the ranks' streams
+	pollInterval = 40 * time.Millisecond  // between two looks at the ranks' streams: seldom, since it takes time from ranks that measure
 	failureGrace = 500 * time.Millisecond // for the other ranks to tell their part of a failure
 	dumpGrace    = 3 * time.Second        // to write stacks
 	stopGrace    = 30 * time.Second       // to close libraries and devices
@@ -172,7 +172,7 @@ func (g *group) wait(ctx context.Context, scope string, budget time.Duration, la
 // that died without a word before those that told of an error, since they may
 // only have lost their peer. first is the exit that was seen, if any.
 func (g *group) reasons(scope string, first *launch.Exit) ([]string, error) {
-	exits := g.drain(failureGrace)
+	exits := g.drain(context.Background(), failureGrace)
 	if first != nil {
 		exits = append(exits, *first)
 	}
@@ -194,17 +194,24 @@ func (g *group) reasons(scope string, first *launch.Exit) ([]string, error) {
 	}
 	var reasons []string
 	for _, e := range exits {
-		reasons = append(reasons, result.ReasonRankDied.With("%s", e))
+		if e.Code == rank.ExitStore {
+			reasons = append(reasons, result.ReasonEnvironment.With("store of rank %d", e.Rank))
+		} else {
+			reasons = append(reasons, result.ReasonRankDied.With("%s", e))
+		}
 	}
 	return append(reasons, slices.DeleteFunc(told, func(s string) bool { return s == "" })...), nil
 }
 
-// drain returns the exits that come within grace, at once when all ranks have ended.
-func (g *group) drain(grace time.Duration) (exits []launch.Exit) {
+// drain returns the exits that come within grace and before ctx ends, at once
+// when all ranks have ended.
+func (g *group) drain(ctx context.Context, grace time.Duration) (exits []launch.Exit) {
 	g.broken = true
 	deadline := time.After(grace)
 	for {
 		select {
+		case <-ctx.Done():
+			return exits
 		case exit, ok := <-g.ranks.Exits():
 			if !ok {
 				return exits
@@ -219,7 +226,7 @@ func (g *group) drain(grace time.Duration) (exits []launch.Exit) {
 // dump has all ranks print their stacks and gives them time to do so.
 func (g *group) dump() {
 	g.ranks.Dump()
-	g.drain(dumpGrace)
+	g.drain(context.Background(), dumpGrace)
 }
 
 // reasonOf is the published form of a rank's failure: its code, which must be
@@ -238,7 +245,7 @@ func (g *group) close(ctx context.Context) error {
 	if !g.broken && ctx.Err() == nil {
 		g.orders++
 		if g.order(ctx, rank.Order{Stop: true}) == nil {
-			g.drain(stopGrace)
+			g.drain(ctx, stopGrace)
 		}
 	}
 	return errors.Join(g.ranks.Kill(), g.store.Close(), os.RemoveAll(g.dir))

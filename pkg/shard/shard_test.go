@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"context"
 	"encoding/json"
+	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -152,6 +153,7 @@ func TestFaultCostsItsCaseOnly(t *testing.T) {
 		{"rank exits at its end", "kind=exit,at=end", 0, result.Failed, []string{"rank-died: rank 1 exit 7"}, 4},
 		{"rank is killed", "kind=kill,at=record-4", 0, result.Failed, []string{"rank-died: rank 1 signal 9"}, 2},
 		{"rank meets a segmentation fault", "kind=segv,at=record-4", 0, result.Failed, []string{"rank-died: rank 1 exit 2"}, 2},
+		{"rank's disk is full", "kind=full", 0, result.Failed, []string{"environment: store of rank 1"}, 0},
 		{"rank hangs", "kind=hang,at=record-4", 3, result.Failed, []string{"timeout: case budget of 3 s"}, 2},
 		{"rank panics", "kind=panic", 0, result.Failed, []string{"internal-error: rank 1"}, 0},
 		{"rank is slow", "kind=slow", 0, result.Success, []string{}, 4},
@@ -421,4 +423,25 @@ func TestRanksThatDoNotStart(t *testing.T) {
 	require.ErrorIs(t, err, ErrEnvironment)
 	require.Equal(t, Counts{Failed: 2}, counts)
 	require.Equal(t, []string{"environment: ranks do not start"}, byCase(t, s.Results)["fake-case-00-w2"].Outcome.Reasons)
+}
+
+// undying is a launcher of ranks that hang and that no signal ends.
+type undying struct{}
+
+func (undying) Start(context.Context, launch.Spec) (launch.Group, error) { return undying{}, nil }
+func (undying) Exits() <-chan launch.Exit                                { return nil }
+func (undying) Dump()                                                    {}
+func (undying) Kill() error                                              { return errors.New("processes [1] do not die") }
+
+func TestRanksThatDoNotDie(t *testing.T) {
+	s := fakeShard(t.TempDir(), t.TempDir(), fakeCase(0, 2, 1), fakeCase(1, 2, 1))
+	s.Cases[0].BudgetSeconds = 1
+	s.Launcher = undying{}
+	counts, err := s.Do(t.Context())
+	require.ErrorIs(t, err, ErrEnvironment)
+	require.ErrorContains(t, err, "do not die")
+	require.Equal(t, Counts{Failed: 2}, counts)
+	docs := byCase(t, s.Results)
+	require.Equal(t, []string{"timeout: case budget of 1 s", "environment: ranks or their store"}, docs["fake-case-00-w2"].Outcome.Reasons)
+	require.Equal(t, []string{"environment: an earlier case ended the cell"}, docs["fake-case-01-w2"].Outcome.Reasons)
 }

@@ -45,7 +45,7 @@ func newRank(s cli.Streams) *cobra.Command {
 			runtime.GOMAXPROCS(min(rankThreads, runtime.NumCPU()))
 			err = rank.Loop(c.Context(), place, files, find(families()), faults, s.Err)
 			if errors.Is(err, rank.ErrStore) {
-				return cli.EnvironmentError("%w", err)
+				return &cli.ExitError{Code: rank.ExitStore, Err: err}
 			}
 			return err
 		},
