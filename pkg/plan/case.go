@@ -25,6 +25,8 @@ const (
 const (
 	// ContractLayout: dispatch covers layout and communication, every call.
 	ContractLayout = "layout-and-dispatch-v1"
+	// ContractCachedLayout: dispatch with the layout of an earlier one, no exchange of counts.
+	ContractCachedLayout = "cached-layout"
 	// ContractOp: the collective operation alone, from its enqueueing to its completion.
 	ContractOp = "op-only-v1"
 )

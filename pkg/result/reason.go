@@ -26,6 +26,7 @@ const (
 	ReasonRefused        Reason = "refused"     // the backend cannot do exactly this case
 	ReasonEnvironment    Reason = "environment" // the machine is not what the case says
 	ReasonInternal       Reason = "internal-error"
+	ReasonCheck          Reason = "check-failed" // "check-failed: before payload rank 1"
 	ReasonNonFinite      Reason = "non-finite-error"
 	ReasonUnchecked      Reason = "check-did-not-run"
 	ReasonUnpublishable  Reason = "unpublishable"   // what was measured held something private
@@ -40,7 +41,7 @@ func Reasons() []Reason {
 	return []Reason{
 		ReasonSemantics, ReasonTimeout, ReasonSkipped, ReasonRankDied, ReasonLibrary, ReasonNoLibrary,
 		ReasonNoSymbol, ReasonDevice, ReasonMemory, ReasonRefused, ReasonEnvironment, ReasonInternal,
-		ReasonNonFinite, ReasonUnchecked, ReasonUnpublishable, ReasonMemoryForSize, ReasonSizeTooSmall,
+		ReasonCheck, ReasonNonFinite, ReasonUnchecked, ReasonUnpublishable, ReasonMemoryForSize, ReasonSizeTooSmall,
 		ReasonTokenCapacity,
 		ReasonPlatformNoCell,
 	}

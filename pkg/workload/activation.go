@@ -43,13 +43,12 @@ func FillActivation(row []uint16, token uint32, seed uint64) {
 	}
 }
 
-// SourceToken reads the source id back from a received row, given as a function
-// of its columns. It refuses a row whose first columns are not all finite and
-// of magnitude 0.25 at least.
-func SourceToken(column func(c int) float32) (uint32, error) {
+// SourceToken reads the source id back from a received row in bf16. It refuses
+// a row whose first columns are not all finite and of magnitude 0.25 at least.
+func SourceToken(row []uint16) (uint32, error) {
 	var token uint32
-	for c := range SourceColumns {
-		v := float64(column(c))
+	for c, b := range row[:SourceColumns] {
+		v := float64(numeric.FromBF16(b))
 		if math.IsNaN(v) || math.IsInf(v, 0) || math.Abs(v) < minSourceMagnitude {
 			return 0, fmt.Errorf("column %d of a received row is %v and tells no source", c, v)
 		}

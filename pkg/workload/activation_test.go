@@ -35,28 +35,29 @@ func TestActivationCheckValues(t *testing.T) {
 }
 
 func TestSourceToken(t *testing.T) {
+	row := make([]uint16, 64)
 	for _, token := range []uint32{0, 1, 5, 1<<31 + 12345, math.MaxUint32} {
-		row := activation(token, 67, 64)
 		for _, codec := range []*numeric.FP8{nil, numeric.E4M3FN, numeric.E4M3FNUZ} {
-			got, err := SourceToken(func(c int) float32 {
-				if codec == nil {
-					return row[c]
+			FillActivation(row, token, 67)
+			if codec != nil {
+				for c, b := range row {
+					row[c] = numeric.BF16(codec.Decode(codec.Encode(numeric.FromBF16(b))))
 				}
-				return codec.Decode(codec.Encode(row[c]))
-			})
+			}
+			got, err := SourceToken(row)
 			require.NoError(t, err)
 			require.Equal(t, token, got)
 		}
 	}
-	for _, bad := range []float32{0, 0.2499, -0.2499, float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1))} {
-		row := activation(5, 67, 64)
-		row[31] = bad
-		_, err := SourceToken(func(c int) float32 { return row[c] })
+	for _, bad := range []float32{0, 0.2490234375, -0.2490234375, float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1))} {
+		FillActivation(row, 5, 67)
+		row[31] = numeric.BF16(bad)
+		_, err := SourceToken(row)
 		require.ErrorContains(t, err, "column 31")
 	}
-	row := activation(5, 67, 64)
-	row[31] = -0.25
-	got, err := SourceToken(func(c int) float32 { return row[c] })
+	FillActivation(row, 5, 67)
+	row[31] = numeric.BF16(-0.25)
+	got, err := SourceToken(row)
 	require.NoError(t, err)
 	require.Equal(t, uint32(5), got)
 }

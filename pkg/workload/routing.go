@@ -32,7 +32,7 @@ type Shape struct {
 //	hotspot-moving[-stepN]      slot 0 is expert N mod E (N = 0 without a step)
 //	alternating-groups[-stepN]  uniform over the first half of the experts, over the second where N is odd
 //	uneven-linear        uniform; ranks send 0.5·T to 1.5·T tokens, W·T in all
-//	uneven-empty-rank    uniform; the last rank sends nothing
+//	uneven-empty-rank    uniform; the last rank sends nothing, the others its tokens too
 //	NAME-eplb            NAME over replicated experts, see eplb
 //
 // Everything random comes from one keyed counter, so that a token's row
@@ -105,6 +105,16 @@ func NewRouting(name string, s Shape) (*Routing, error) {
 		r.slots = len(r.eplb.logical)
 	}
 	return r, nil
+}
+
+// Experts returns the expert slots of every trace: the logical experts, with
+// EPLB more.
+func (r *Routing) Experts() int { return r.slots }
+
+// MaxRankTokens returns the most tokens that a rank sends in a batch of
+// tokensPerRank tokens on each rank.
+func (r *Routing) MaxRankTokens(tokensPerRank int) int {
+	return slices.Max(r.counts(r.shape.World, tokensPerRank))
 }
 
 // Trace returns the trace of a batch of tokensPerRank tokens on each rank.
@@ -241,8 +251,16 @@ func linearCounts(world, tokensPerRank int) []int {
 	return counts
 }
 
+// emptyRankCounts leaves the last rank without tokens; the others take its
+// tokens in turn, so that the batch has W·T tokens. A single rank keeps them.
 func emptyRankCounts(world, tokensPerRank int) []int {
 	counts := evenCounts(world, tokensPerRank)
+	if world == 1 {
+		return counts
+	}
 	counts[world-1] = 0
+	for i := range tokensPerRank {
+		counts[i%(world-1)]++
+	}
 	return counts
 }

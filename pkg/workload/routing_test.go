@@ -188,10 +188,12 @@ func TestUnevenCounts(t *testing.T) {
 		}
 	}
 	require.Equal(t, []int{32, 53, 75, 96}, linearCounts(4, 64))
-	require.Equal(t, []int{64, 64, 64, 0}, emptyRankCounts(4, 64))
-	tr := trace(t, "uneven-linear", Shape{Seed: 67, World: 4, Experts: 64, TopK: 8}, 64)
-	require.Equal(t, []int{0, 32, 85, 160, 256}, tr.First)
-	require.Equal(t, 96, tr.MaxRankTokens())
+	require.Equal(t, []int{86, 85, 85, 0}, emptyRankCounts(4, 64))
+	require.Equal(t, []int{64}, emptyRankCounts(1, 64))
+	r, err := NewRouting("uneven-linear", Shape{Seed: 67, World: 4, Experts: 64, TopK: 8})
+	require.NoError(t, err)
+	require.Equal(t, []int{0, 32, 85, 160, 256}, r.Trace(64).First)
+	require.Equal(t, 96, r.MaxRankTokens(64))
 }
 
 func TestEPLBBalances(t *testing.T) {
@@ -206,11 +208,14 @@ func TestEPLBBalances(t *testing.T) {
 		require.LessOrEqual(t, imbalance(name+"-eplb"), imbalance(name), name)
 	}
 	require.Equal(t, 288, trace(t, "zipf-eplb", s, 8).Experts)
+	r, err := NewRouting("zipf-eplb", s)
+	require.NoError(t, err)
+	require.Equal(t, 288, r.Experts())
 	s.World, s.Experts = 3, 24
 	require.Equal(t, 24+33, trace(t, "zipf-eplb", s, 8).Experts, "redundant slots are rounded up to the ranks")
 
 	// Slots lead back to the experts of the routing without replicas.
-	r, err := NewRouting("zipf-eplb", s)
+	r, err = NewRouting("zipf-eplb", s)
 	require.NoError(t, err)
 	plain, placed := trace(t, "zipf", s, 32), r.Trace(32)
 	for i, slot := range placed.Expert {

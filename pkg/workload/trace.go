@@ -28,15 +28,6 @@ func (t *Trace) Tokens() int { return t.First[t.World] }
 // RankTokens returns the number of tokens that rank r sends.
 func (t *Trace) RankTokens(r int) int { return t.First[r+1] - t.First[r] }
 
-// MaxRankTokens returns the largest number of tokens that a rank sends.
-func (t *Trace) MaxRankTokens() int {
-	most := 0
-	for r := range t.World {
-		most = max(most, t.RankTokens(r))
-	}
-	return most
-}
-
 // SourceRank returns the rank that token belongs to.
 func (t *Trace) SourceRank(token int) int {
 	return sort.Search(t.World, func(r int) bool { return t.First[r+1] > token })

@@ -1,0 +1,168 @@
+// Package ep measures expert-parallel dispatch and combine: the contract that
+// every library is measured under, the oracle that checks what it did, and the
+// document that tells. One sub-package per library implements Adapter.
+//
+// W is the world size, T the tokens per rank, K top-k, E the experts, H the
+// hidden size, G = W·T the tokens of the global batch.
+package ep
+
+import (
+	"context"
+
+	"github.com/collectivex/collectivex/pkg/accel"
+	"github.com/collectivex/collectivex/pkg/numeric"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/rank"
+)
+
+// Modes of a case.
+const (
+	ModeNormal     = "normal"
+	ModeLowLatency = "low-latency"
+)
+
+// Layout is what a rank receives.
+type Layout string
+
+// The layouts.
+const (
+	// TokenRank: one row for each token that has an expert here, with the ids and
+	// weights of those experts.
+	TokenRank Layout = "token-rank"
+	// TokenExpert: one row for each token and expert here, grouped by expert,
+	// without weights.
+	TokenExpert Layout = "token-expert"
+)
+
+// Semantics is what combine computes from what the ranks return.
+type Semantics string
+
+// The semantics.
+const (
+	// UnweightedRankSum: the sum over ranks of one row each, which the receiving
+	// rank has weighted.
+	UnweightedRankSum Semantics = "unweighted-rank-sum"
+	// WeightedKernelSum: the sum over the token's slots of weight times row, in
+	// float32 in slot order.
+	WeightedKernelSum Semantics = "weighted-kernel-sum"
+)
+
+// Reduction is the order and rounding of an UnweightedRankSum.
+type Reduction string
+
+// The reductions.
+const (
+	// DomainFP32 adds the ranks of a scale-up domain, ascending, in float32,
+	// rounds each domain's sum to bf16 and adds the domains in float32.
+	DomainFP32 Reduction = "domain-fp32"
+	// TopKSlotTree adds neighbours of the token's slots level by level and rounds
+	// each sum to bf16; a rank counts in its first slot.
+	TopKSlotTree Reduction = "topk-slot-tree"
+)
+
+// How an expert consumes fp8 rows.
+const (
+	ConsumeNative  = "native"  // as they are: the conversion stays out of the pair. Also in bf16.
+	ConsumeDequant = "dequant" // converted first: the conversion belongs to the pair
+)
+
+// Description is what an adapter declares of itself for one case. All ranks
+// declare the same.
+type Description struct {
+	Mode             string    `json:"mode"`
+	KernelGeneration string    `json:"kernel_generation"`
+	LibraryVersion   string    `json:"library_version,omitempty"` // empty: the library does not tell
+	Receive          Layout    `json:"receive"`
+	Combine          Semantics `json:"combine"`
+	Reduction        Reduction `json:"combine_reduction"`
+	DispatchDType    string    `json:"dispatch_dtype"` // bf16, fp8-e4m3fn, …
+	FP8Consume       string    `json:"fp8_consume"`
+	// FreshPair: a handle is good for one combine, and every dispatch needs its.
+	FreshPair bool `json:"fresh_pair"`
+	// StageWorks: stage does work on the device, beyond assigning a pointer.
+	StageWorks bool `json:"stage_works"`
+	// LadderCap is the most tokens that a rank may send; 0 is no limit.
+	LadderCap int `json:"ladder_cap"`
+	// Codec is what dispatch does to a row.
+	Codec Codec `json:"-"`
+	// IndexType is the type of expert ids that dispatch reads: Int32 or Int64.
+	IndexType numeric.Type `json:"-"`
+}
+
+// Hoisted reports whether staging is taken out of the roundtrip and the chain.
+func (d Description) Hoisted() bool { return d.StageWorks && d.FP8Consume != ConsumeDequant }
+
+// Problem is one rung of the ladder as one rank has it: device memory that the
+// adapter reads and never writes.
+type Problem struct {
+	TokensPerRank int // the rung
+	Tokens        int // rows that this rank sends; other ranks may send more or fewer
+	World         int
+	Hidden        int
+	TopK          int
+	Experts       int       // global; expert e lives on rank e div (Experts/World)
+	X             accel.Ptr // bf16, [Tokens][Hidden]
+	Expert        accel.Ptr // Description.IndexType, [Tokens][TopK]; −1 is no expert
+	Weight        accel.Ptr // float32, [Tokens][TopK]
+}
+
+// Capacity is what the problems of a case need at most.
+type Capacity struct {
+	Tokens  int // that any one rank sends
+	Experts int // global; with EPLB more than the case has
+}
+
+// Handle is what a dispatch leaves for its combine. It belongs to the adapter.
+type Handle any
+
+// Staged is the expert outputs that a combine takes. It belongs to the adapter
+// and stays valid until the next Bind, StageRows or Stage.
+type Staged any
+
+// Received is what a rank received, read back to the host. The order of rows
+// is the adapter's own.
+type Received struct {
+	Payload []uint16 // bf16 as an expert sees it, after the codec; [rows][Hidden]
+	// Expert holds global expert ids. Token-rank: [rows][TopK], −1 where an expert
+	// is not here; token-expert: [rows].
+	Expert []int32
+	Weight []float32 // token-rank: [rows][TopK], beside Expert; else nil
+	Counts []int32   // rows per local expert, as the library counted them
+}
+
+// Adapter is one library in one rank. It is opened once per group of ranks and
+// used from one OS thread; all work goes to the stream it was opened with.
+//
+// Dispatch, Stage and Combine enqueue. They are called by all ranks in the same
+// order, and may wait for the device only in the first roundtrip after a Bind.
+type Adapter interface {
+	// Describe declares the adapter for a case, or refuses it.
+	Describe(c plan.Case) (Description, error)
+	// Prepare makes the buffers of a case, collectively. ctx ends every wait of
+	// the case.
+	Prepare(ctx context.Context, s *rank.Session, c plan.Case, need Capacity) error
+	// Bind makes p the problem of the calls that follow. It is collective,
+	// untimed, and comes again before each warm-up.
+	Bind(p *Problem) error
+	// Dispatch sends the bound problem.
+	Dispatch() (Handle, error)
+	// Stage turns what arrived into what combine takes, each row as it is: the
+	// stand-in for the experts.
+	Stage(h Handle) (Staged, error)
+	// StageRows stages rows (bf16, [rows][Hidden], in the order of Inspect) instead.
+	StageRows(h Handle, rows []uint16) (Staged, error)
+	// Combine returns the sums of this rank's tokens: bf16, [Tokens][Hidden], in
+	// device memory that is valid until the next Combine.
+	Combine(h Handle, s Staged) (accel.Ptr, error)
+	// Inspect reads back what arrived, after a synchronise and before the combine.
+	Inspect(h Handle) (*Received, error)
+	Close() error
+}
+
+// CachedDispatcher is an Adapter that can measure the cached-layout contract.
+type CachedDispatcher interface {
+	Adapter
+	// DispatchCached sends the bound problem with the layout of an earlier
+	// dispatch of it: no layout, no exchange of counts.
+	DispatchCached(h Handle) (Handle, error)
+}

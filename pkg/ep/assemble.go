@@ -1,0 +1,110 @@
+package ep
+
+import (
+	"encoding/hex"
+	"fmt"
+	"slices"
+
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/workload"
+)
+
+// Assemble is the shard half of the family (see shard.Assembler). It reduces
+// over ranks, pools over trials and judges; the document of a case that all
+// ranks ended is success or invalid, any other keeps its outcome.
+func Assemble(doc result.Document, streams []rank.Stream) error {
+	d, ok := doc.(*result.EPDocument)
+	if !ok {
+		return fmt.Errorf("assemble EP streams into a %T", doc)
+	}
+	c := d.Identity.Case
+	ranks, err := readEvidence(c, streams)
+	if err != nil {
+		return err
+	}
+	declared, err := agreedPlan(ranks)
+	if err != nil {
+		return err
+	}
+	if declared != nil {
+		if err := fill(d, c, ranks, declared); err != nil {
+			return err
+		}
+	}
+	if !slices.ContainsFunc(ranks, func(e evidence) bool { return !e.ended }) {
+		d.Outcome = judgement(d)
+	}
+	return nil
+}
+
+// fill makes everything of the document but its outcome.
+func fill(d *result.EPDocument, c plan.Case, ranks []evidence, declared *planRecord) error {
+	routing, _, err := routingOf(c)
+	if err != nil {
+		return err
+	}
+	hoisted, chained := declared.Hoisted(), true
+	i := &d.Implementation
+	i.KernelGeneration = declared.KernelGeneration
+	if declared.LibraryVersion != "" {
+		i.LibraryVersion = &declared.LibraryVersion
+	}
+	i.CombineReduction = string(declared.Reduction)
+	i.FP8Consume = declared.FP8Consume
+	i.StageExcludedFromRoundtrip = &hoisted
+	i.ChainedPeriod = &chained
+	d.Measurement.DispatchDType = declared.DispatchDType
+
+	var limit *int
+	if declared.LadderCap > 0 {
+		limit = &declared.LadderCap
+	}
+	var measured []int
+	d.Workload.CrossRankConsistent = true
+	for _, rung := range declared.Measured {
+		trace := routing.Trace(rung)
+		strangers := otherTraces(ranks, rung, trace)
+		if strangers != nil {
+			d.Workload.CrossRankConsistent = false
+		}
+		row, any, err := makeRow(c, ranks, declared, rung, trace, strangers)
+		if err != nil {
+			return fmt.Errorf("T=%d: %w", rung, err)
+		}
+		if any {
+			measured = append(measured, rung)
+			d.Measurement.Rows = append(d.Measurement.Rows, row)
+		}
+	}
+	d.SetLadder(measured, declared.Dropped, limit)
+	return nil
+}
+
+// otherTraces returns the ranks that did not show the trace of the case.
+func otherTraces(ranks []evidence, rung int, trace *workload.Trace) (strangers []int) {
+	digest := trace.Digest()
+	want := hex.EncodeToString(digest[:])
+	for r, e := range ranks {
+		if e.digests[rung] != want {
+			strangers = append(strangers, r)
+		}
+	}
+	return strangers
+}
+
+// judgement is the outcome of a case that all ranks ended.
+func judgement(d *result.EPDocument) result.Outcome {
+	rows := d.Measurement.Rows
+	failed := func(r result.EPRow) bool { return r.Complete && !r.Correctness.Passed }
+	torn := func(r result.EPRow) bool { return !r.Complete }
+	switch {
+	case slices.ContainsFunc(rows, failed):
+		return result.Outcome{Status: result.Invalid, Reasons: []string{string(result.ReasonSemantics)}}
+	case len(rows) == 0, slices.ContainsFunc(rows, torn), !d.Workload.CrossRankConsistent:
+		return result.Outcome{Status: result.Invalid, Reasons: []string{string(result.ReasonUnchecked)}}
+	default:
+		return result.Outcome{Status: result.Success, Reasons: []string{}}
+	}
+}

@@ -1,0 +1,82 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/result"
+	"golang.org/x/sys/unix"
+)
+
+// lineBytes separates what different ranks write.
+const lineBytes = 64
+
+// counter is a number in shared memory that one rank raises and others wait for.
+type counter struct {
+	atomic.Uint64
+	_ [lineBytes - 8]byte
+}
+
+// control is a rank's page of counters. It raises the first four itself;
+// arrived[s] belongs to source rank s.
+type control struct {
+	released counter // dispatches that this rank no longer reads
+	ready    counter // combines whose staged rows stand in memory
+	pulled   counter // combines that this rank has read all rows of
+	gone     counter // 1: the rank has given up
+	region   counter // where the staged rows of the last ready combine stand
+	arrived  [maxWorld]counter
+}
+
+// maxWorld bounds the ranks of one host.
+const maxWorld = 64
+
+const controlBytes = int64(unsafe.Sizeof(control{}))
+
+// A rank looks for the processor again after each of busySpins loads, then
+// gives it away; after peekEvery of those it looks at its peers.
+const (
+	busySpins = 256
+	peekEvery = 1024
+)
+
+// waiter waits for counters of peers without keeping a processor from them.
+type waiter struct {
+	ctx   context.Context
+	peers []peer
+	busy  int // loads before the processor is given away
+}
+
+// wait returns when n has reached least, or with an error when the context ends
+// or a peer has given up or died.
+func (w *waiter) wait(n *counter, least uint64) error {
+	for spins := 0; n.Load() < least; spins++ {
+		if spins < w.busy {
+			continue
+		}
+		_, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
+		if spins%peekEvery == 0 {
+			if err := w.peek(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (w *waiter) peek() error {
+	if err := w.ctx.Err(); err != nil {
+		return err
+	}
+	for r, p := range w.peers {
+		dead := p.pid != 0 && errors.Is(unix.Kill(p.pid, 0), unix.ESRCH)
+		if dead || p.control.gone.Load() != 0 {
+			return &rank.Error{Code: string(result.ReasonRankDied), Err: fmt.Errorf("rank %d is gone", r)}
+		}
+	}
+	return nil
+}

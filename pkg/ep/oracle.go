@@ -1,0 +1,227 @@
+package ep
+
+import (
+	"math"
+	"slices"
+
+	"github.com/collectivex/collectivex/pkg/numeric"
+	"github.com/collectivex/collectivex/pkg/workload"
+)
+
+// Names of the checks, as rows publish them.
+const (
+	CheckSource       = "source_decode" // every received row tells its source
+	CheckSourceSet    = "source_set"
+	CheckMetadata     = "metadata"
+	CheckMultiplicity = "multiplicity"
+	CheckWeights      = "weights"
+	CheckCounts       = "counts"
+	CheckPayload      = "payload"
+	CheckCombine      = "combine_values"
+	CheckInputs       = "inputs_unchanged"
+)
+
+// checkNames lists the checks in the order in which rows name those that failed.
+var checkNames = []string{
+	CheckSource, CheckSourceSet, CheckMetadata, CheckMultiplicity, CheckWeights,
+	CheckCounts, CheckPayload, CheckCombine, CheckInputs,
+}
+
+// Verdict is what the oracle says of one dispatch and combine on one rank.
+type Verdict struct {
+	Passed bool     `json:"passed"`
+	Error  *float64 `json:"error"`            // of the combined values; null where it is not finite or was not taken
+	Failed []string `json:"failed,omitempty"` // names of the checks
+	Rows   int      `json:"rows"`             // received; 0 where a row told no source
+}
+
+func (v *Verdict) fail(check string) {
+	if !slices.Contains(v.Failed, check) {
+		v.Failed = append(v.Failed, check)
+	}
+	v.Passed = false
+}
+
+func (v *Verdict) require(check string, ok bool) {
+	if !ok {
+		v.fail(check)
+	}
+}
+
+// oracle knows what one rank must receive and get back.
+type oracle struct {
+	*arithmetic
+	rank int
+}
+
+// delivery is one row that a rank must receive: a token for a rank, or a token
+// for one expert.
+type delivery struct {
+	token  int
+	expert int32 // token-expert only
+}
+
+// received judges what arrived. It returns the rows that this rank's experts
+// send back for it, or nil where a row does not tell its source.
+func (o *oracle) received(rx *Received) (messages []uint16, v Verdict) {
+	v.Passed = true
+	hidden := len(o.pattern)
+	rows := len(rx.Payload) / hidden
+	perRow := 1
+	if o.Receive == TokenRank {
+		perRow = o.trace.TopK
+	}
+	shaped := len(rx.Payload) == rows*hidden && len(rx.Expert) == rows*perRow &&
+		(o.Receive == TokenExpert || len(rx.Weight) == len(rx.Expert))
+	if !shaped {
+		v.fail(CheckMetadata)
+		return nil, v
+	}
+	sources := make([]int, rows)
+	for i := range sources {
+		token, err := workload.SourceToken(rx.Payload[i*hidden:][:workload.SourceColumns])
+		if err != nil {
+			v.fail(CheckSource)
+			return nil, v
+		}
+		sources[i] = int(token)
+	}
+	v.Rows = rows
+
+	o.sourceSet(&v, rx, sources)
+	o.counts(&v, rx)
+	messages = make([]uint16, len(rx.Payload))
+	want := make([]uint16, hidden)
+	for i, token := range sources {
+		row := rx.Payload[i*hidden : (i+1)*hidden]
+		known := token < o.trace.Tokens()
+		if known {
+			o.source(want, token)
+		}
+		v.require(CheckPayload, known && slices.Equal(row, want))
+		o.apply(messages[i*hidden:(i+1)*hidden], row, o.transform(&v, rx, i, token))
+	}
+	return messages, v
+}
+
+// transform judges what arrived beside row i and returns what the experts here
+// do to it.
+func (o *oracle) transform(v *Verdict, rx *Received, i, token int) workload.Affine {
+	if o.Receive == TokenExpert {
+		e := rx.Expert[i]
+		v.require(CheckMetadata, o.here(e))
+		return workload.Expert(max(e, 0))
+	}
+	k := o.trace.TopK
+	ids, weights := rx.Expert[i*k:(i+1)*k], rx.Weight[i*k:(i+1)*k]
+	want := map[int32]float32{}
+	if token < o.trace.Tokens() {
+		experts, parts := o.trace.Row(token)
+		for slot, e := range experts {
+			if o.here(e) {
+				want[e] = parts[slot]
+			}
+		}
+	}
+	got := map[int32]float32{}
+	var experts []int32
+	var parts []float32
+	for slot, e := range ids {
+		if e < 0 {
+			v.require(CheckMetadata, e == -1)
+			continue
+		}
+		got[e] = weights[slot]
+		experts, parts = append(experts, e), append(parts, weights[slot])
+	}
+	v.require(CheckMultiplicity, len(experts) == len(want))
+	v.require(CheckMetadata, len(got) == len(experts) && len(got) == len(want))
+	for e, w := range want {
+		part, found := got[e]
+		v.require(CheckMetadata, found)
+		v.require(CheckWeights, math.Float32bits(part) == math.Float32bits(w))
+	}
+	return weighted(experts, parts)
+}
+
+func (o *oracle) here(expert int32) bool {
+	return expert >= 0 && int(expert) < o.trace.Experts && o.trace.ExpertRank(expert) == o.rank
+}
+
+// sourceSet compares the rows that arrived with those that must.
+func (o *oracle) sourceSet(v *Verdict, rx *Received, sources []int) {
+	var want, got []delivery
+	for token := range o.trace.Tokens() {
+		experts, _ := o.trace.Row(token)
+		for _, e := range experts {
+			if !o.here(e) {
+				continue
+			}
+			if o.Receive == TokenRank {
+				want = append(want, delivery{token: token})
+				break
+			}
+			want = append(want, delivery{token, e})
+		}
+	}
+	for i, token := range sources {
+		d := delivery{token: token}
+		if o.Receive == TokenExpert {
+			d.expert = rx.Expert[i]
+		}
+		got = append(got, d)
+	}
+	order := func(a, b delivery) int {
+		if a.token != b.token {
+			return a.token - b.token
+		}
+		return int(a.expert) - int(b.expert)
+	}
+	slices.SortFunc(want, order)
+	slices.SortFunc(got, order)
+	if !slices.Equal(want, got) {
+		v.fail(CheckSourceSet)
+		if o.Receive == TokenExpert {
+			v.fail(CheckMultiplicity)
+		}
+	}
+}
+
+// counts compares the rows per local expert as the library counted them.
+func (o *oracle) counts(v *Verdict, rx *Received) {
+	first := o.rank * o.trace.ExpertsPerRank()
+	want := make([]int32, o.trace.ExpertsPerRank())
+	for _, e := range o.trace.Expert {
+		if o.here(e) {
+			want[int(e)-first]++
+		}
+	}
+	v.require(CheckCounts, slices.Equal(want, rx.Counts))
+}
+
+// combinedValues judges what combine returned for this rank's tokens.
+func (o *oracle) combinedValues(v *Verdict, out []uint16) {
+	hidden := len(o.pattern)
+	first := o.trace.First[o.rank]
+	if len(out) != o.trace.RankTokens(o.rank)*hidden {
+		v.fail(CheckCombine)
+		return
+	}
+	worst := 0.0
+	for i := range o.trace.RankTokens(o.rank) {
+		for c, want := range o.combined(first + i) {
+			worst = worse(worst, out[i*hidden+c], want)
+		}
+	}
+	v.Error = finite(worst)
+	v.require(CheckCombine, within(worst))
+}
+
+// compareOutputs is the chain's check: the error of its last output against
+// that of a drained pair of the same rung, with the latter as reference.
+func compareOutputs(got, reference []uint16) (worst float64) {
+	for i, b := range reference {
+		worst = worse(worst, got[i], numeric.FromBF16(b))
+	}
+	return worst
+}

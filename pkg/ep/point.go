@@ -1,0 +1,120 @@
+package ep
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math"
+	"unsafe"
+
+	"github.com/collectivex/collectivex/pkg/accel"
+	"github.com/collectivex/collectivex/pkg/numeric"
+	"github.com/collectivex/collectivex/pkg/workload"
+)
+
+// point is one rung of the ladder on one rank.
+type point struct {
+	*Problem
+	trace  *workload.Trace
+	oracle oracle
+	inputs []input
+}
+
+// input is a buffer of the problem and what it was made as.
+type input struct {
+	at   accel.Ptr
+	made []byte
+}
+
+// newPoint makes the inputs of a rung on the device.
+func (m *run) newPoint(tokensPerRank int, trace *workload.Trace) (*point, error) {
+	first, tokens := trace.First[m.Rank], trace.RankTokens(m.Rank)
+	p := &point{trace: trace}
+	p.Problem = &Problem{
+		TokensPerRank: tokensPerRank, Tokens: tokens, World: m.World,
+		Hidden: m.c.Hidden, TopK: m.c.TopK, Experts: trace.Experts,
+	}
+	p.oracle = oracle{newArithmetic(m.d, trace, m.c.Seed, m.c.Hidden, m.c.ScaleUpDomain), m.Rank}
+
+	var x, experts, weights []byte
+	row := make([]uint16, m.c.Hidden)
+	for i := range tokens {
+		workload.FillActivation(row, uint32(first+i), m.c.Seed)
+		for _, b := range row {
+			x = binary.NativeEndian.AppendUint16(x, b)
+		}
+		ids, parts := trace.Row(first + i)
+		for slot, e := range ids {
+			if m.d.IndexType == numeric.Int32 {
+				experts = binary.NativeEndian.AppendUint32(experts, uint32(e))
+			} else {
+				experts = binary.NativeEndian.AppendUint64(experts, uint64(e))
+			}
+			weights = binary.NativeEndian.AppendUint32(weights, math.Float32bits(parts[slot]))
+		}
+	}
+	for _, in := range []struct {
+		at   *accel.Ptr
+		made []byte
+	}{{&p.X, x}, {&p.Expert, experts}, {&p.Weight, weights}} {
+		var err error
+		if *in.at, err = m.upload(in.made); err != nil {
+			return nil, err
+		}
+		p.inputs = append(p.inputs, input{*in.at, in.made})
+	}
+	return p, m.stream.Synchronize()
+}
+
+// upload puts data into device memory of its own, which the case frees. A rank
+// without tokens gets an address all the same.
+func (m *run) upload(data []byte) (accel.Ptr, error) {
+	at, err := m.device.Alloc(max(1, int64(len(data))))
+	if err != nil {
+		return 0, err
+	}
+	m.buffers = append(m.buffers, at)
+	if len(data) == 0 {
+		return at, nil
+	}
+	return at, m.device.CopyIn(m.stream, at, unsafe.Pointer(&data[0]), int64(len(data)))
+}
+
+// inputsChanged reports whether a buffer of the problem is no longer what it
+// was made as.
+func (m *run) inputsChanged(p *point) (bool, error) {
+	for _, in := range p.inputs {
+		now, err := m.download(in.at, len(in.made))
+		if err != nil {
+			return false, err
+		}
+		if !bytes.Equal(now, in.made) {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// download copies device memory to the host and waits for it.
+func (m *run) download(at accel.Ptr, n int) ([]byte, error) {
+	data := make([]byte, n)
+	if n == 0 {
+		return data, nil
+	}
+	if err := m.device.CopyOut(m.stream, unsafe.Pointer(&data[0]), at, int64(n)); err != nil {
+		return nil, err
+	}
+	return data, m.stream.Synchronize()
+}
+
+// output reads a combined output back.
+func (m *run) output(p *point, out accel.Ptr) ([]uint16, error) {
+	data, err := m.download(out, 2*p.Tokens*p.Hidden)
+	if err != nil {
+		return nil, err
+	}
+	values := make([]uint16, len(data)/2)
+	for i := range values {
+		values[i] = binary.NativeEndian.Uint16(data[2*i:])
+	}
+	return values, nil
+}

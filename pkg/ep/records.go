@@ -1,0 +1,69 @@
+package ep
+
+// Kinds of records that a rank writes during an EP case. They hold numbers and
+// declared names alone, and may be published.
+const (
+	kindPlan    = "ep-plan"    // planRecord, first
+	kindPoint   = "ep-point"   // pointRecord, once per rung
+	kindVerdict = "ep-verdict" // verdictRecord, three times per rung
+	kindFresh   = "ep-fresh"   // freshRecord, per trial, rung and component
+	kindChain   = "ep-chain"   // chainRecord, per chain trial and rung
+)
+
+// planRecord says what this rank is about to measure.
+type planRecord struct {
+	Description
+	ValueBytes int   `json:"value_bytes"` // of a dispatched value
+	ScaleBytes int   `json:"scale_bytes"` // of a dispatched row
+	Measured   []int `json:"measured"`    // rungs
+	Dropped    []int `json:"dropped"`     // rungs above the cap
+}
+
+// pointRecord is what the ranks must agree on before a rung counts.
+type pointRecord struct {
+	TokensPerRank int    `json:"tokens_per_rank"`
+	Digest        string `json:"digest"` // of the whole routing trace, hex
+}
+
+// Moments of the oracle.
+const (
+	whenBefore    = "before"     // before any timing
+	whenPostChain = "post-chain" // on the state that the last chain left
+	whenAfter     = "after"      // after all timing
+)
+
+// verdictRecord is the oracle at one moment.
+type verdictRecord struct {
+	TokensPerRank int    `json:"tokens_per_rank"`
+	When          string `json:"when"`
+	Verdict
+}
+
+// Names of the fresh-entry components.
+const (
+	compRoundtrip = "roundtrip"
+	compDispatch  = "dispatch"
+	compCombine   = "combine"
+	compStage     = "stage"
+)
+
+// freshRecord is the samples of one component in one trial, microseconds.
+type freshRecord struct {
+	Trial         int       `json:"trial"`
+	TokensPerRank int       `json:"tokens_per_rank"`
+	Component     string    `json:"component"`
+	Microseconds  []float64 `json:"us"`
+}
+
+// chainRecord is what one chain trial kept, microseconds, and the check of its
+// last output, which is null where staging is hoisted.
+type chainRecord struct {
+	Trial         int       `json:"trial"`
+	TokensPerRank int       `json:"tokens_per_rank"`
+	Dispatch      []float64 `json:"dispatch_us"`
+	Combine       []float64 `json:"combine_us"`
+	Pair          []float64 `json:"pair_us"`
+	StartToStart  []float64 `json:"start_to_start_us"` // one fewer
+	OutputPassed  *bool     `json:"output_passed"`
+	OutputError   *float64  `json:"output_error"` // null too where it is not finite
+}

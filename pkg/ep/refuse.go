@@ -1,0 +1,120 @@
+package ep
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/collectivex/collectivex/pkg/numeric"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/workload"
+)
+
+// refused is an error of a case that must not run.
+func refused(format string, args ...any) error {
+	return &rank.Error{Code: string(result.ReasonRefused), Err: fmt.Errorf(format, args...)}
+}
+
+// checkCase refuses a case that nothing can run as it stands, before anything
+// is opened for it.
+func checkCase(c plan.Case, world int) error {
+	if c.EP == nil {
+		return refused("case %s has no ep block", c.CaseID)
+	}
+	t := c.Timing
+	switch {
+	case c.Mode != ModeNormal && c.Mode != ModeLowLatency:
+		return refused("unknown mode %q", c.Mode)
+	case t.ItersPerTrial <= 0 || t.TrialsPerPoint <= 0 || t.WarmupItersPerTrial <= 0:
+		return refused("iterations, trials and warm-up must be positive: %+v", t)
+	case t.ChainItersPerTrial <= 0 || t.ChainTrialsPerPoint <= 0:
+		return refused("chain iterations and trials must be positive: %+v", t)
+	case t.ChainDrop < 0 || t.ChainDrop > t.ChainItersPerTrial-2:
+		return refused("chain_drop must be between 0 and %d: %+v", t.ChainItersPerTrial-2, t)
+	case c.World != world || c.EPSize != world:
+		return refused("case of world %d and ep %d in a group of %d ranks", c.World, c.EPSize, world)
+	case c.Experts%world != 0:
+		return refused("%d experts do not divide among %d ranks", c.Experts, world)
+	case c.Hidden < workload.SourceColumns:
+		return refused("hidden size %d is below %d, the columns that carry the source", c.Hidden, workload.SourceColumns)
+	case c.Contract != plan.ContractLayout && c.Contract != plan.ContractCachedLayout:
+		return refused("unknown timing contract %q", c.Contract)
+	}
+	return nil
+}
+
+// checkDescription refuses an adapter that does not do exactly what c says, or
+// that the oracle cannot check.
+func checkDescription(c plan.Case, d Description) error {
+	tokenRank := d.Receive == TokenRank && d.Combine == UnweightedRankSum
+	tokenExpert := d.Receive == TokenExpert && d.Combine == WeightedKernelSum
+	fp8 := d.DispatchDType != "bf16"
+	switch {
+	case d.Mode != c.Mode:
+		return refused("adapter is in mode %q, the case asks for %q", d.Mode, c.Mode)
+	case !tokenRank && !tokenExpert:
+		return refused("no oracle for receive layout %q with combine %q", d.Receive, d.Combine)
+	case c.Mode == ModeNormal && !tokenRank:
+		return refused("combine %q is not allowed in normal mode", d.Combine)
+	case d.Reduction != DomainFP32 && d.Reduction != TopKSlotTree:
+		return refused("no oracle for reduction %q", d.Reduction)
+	case fp8 != (c.Precision != "bf16") || fp8 != (d.Codec.Format != nil):
+		return refused("precision %s is asked for, dispatch would be %s", c.Precision, d.DispatchDType)
+	case d.FP8Consume != ConsumeNative && d.FP8Consume != ConsumeDequant:
+		return refused("unknown fp8 consumption %q", d.FP8Consume)
+	case d.IndexType != numeric.Int32 && d.IndexType != numeric.Int64:
+		return refused("expert ids cannot be %s", d.IndexType)
+	}
+	return nil
+}
+
+// parseLadder returns the rungs of a ladder, ascending and once each. What is
+// not positive is dropped.
+func parseLadder(text string) ([]int, error) {
+	var rungs []int
+	for _, field := range strings.FieldsFunc(text, func(r rune) bool { return r == ' ' || r == ',' }) {
+		t, err := strconv.Atoi(field)
+		if err != nil {
+			return nil, refused("ladder %q: %w", text, err)
+		}
+		if t > 0 {
+			rungs = append(rungs, t)
+		}
+	}
+	slices.Sort(rungs)
+	return slices.Compact(rungs), nil
+}
+
+// routingOf returns the routing of a case.
+func routingOf(c plan.Case) (*workload.Routing, []int, error) {
+	rungs, err := parseLadder(c.Ladder)
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(rungs) == 0 {
+		return nil, nil, refused("ladder %q is empty", c.Ladder)
+	}
+	r, err := workload.NewRouting(c.Routing, workload.Shape{
+		Seed: c.Seed, World: c.World, Experts: c.Experts, TopK: c.TopK, LargestRung: rungs[len(rungs)-1],
+	})
+	if err != nil {
+		return nil, nil, refused("%w", err)
+	}
+	return r, rungs, nil
+}
+
+// clamp splits the rungs by what an adapter can take: at most limit tokens on
+// any rank, where limit is not 0.
+func clamp(r *workload.Routing, rungs []int, limit int) (measured, dropped []int) {
+	for _, t := range rungs {
+		if limit > 0 && r.MaxRankTokens(t) > limit {
+			dropped = append(dropped, t)
+		} else {
+			measured = append(measured, t)
+		}
+	}
+	return measured, dropped
+}

@@ -1,0 +1,290 @@
+package ep
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/collectivex/collectivex/pkg/measure"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/workload"
+)
+
+// histogramBins is how many bins a published histogram has.
+const histogramBins = 40
+
+// rowMaker makes one row and remembers whether anything of it is there, and
+// whether all is.
+type rowMaker struct {
+	c        plan.Case
+	ranks    []evidence
+	rung     int
+	row      result.EPRow
+	any      bool
+	complete bool
+	err      error
+}
+
+// makeRow returns the row of a rung; any is false where no rank left anything
+// of it. The strangers are the ranks that used another trace, or told none.
+func makeRow(c plan.Case, ranks []evidence, declared *planRecord, rung int, trace *workload.Trace, strangers []int) (row result.EPRow, any bool, err error) {
+	m := &rowMaker{c: c, ranks: ranks, rung: rung, complete: true}
+	r := &m.row
+	r.TokensPerRank, r.GlobalTokens = rung, trace.Tokens()
+	r.Histograms = map[string]result.Histogram{}
+
+	r.RoutingStats = routingStats(trace, c.GPUsPerNode, c.ScaleUpDomain)
+	copies := r.RoutingStats.RoutedCopies
+	r.Bytes = byteCounts(copies, c.Hidden, declared.ValueBytes, declared.ScaleBytes)
+	r.LogicalCopies = result.EPCopies{Routed: copies, Assignments: int64(len(trace.Expert)), Wire: "rank-deduplicated"}
+	if declared.Receive == TokenExpert {
+		r.LogicalCopies.Wire = "per-assignment"
+	}
+
+	m.components(declared.StageWorks)
+	m.chains()
+	m.correctness(declared.Hoisted(), strangers)
+	if q := r.Components.Roundtrip.Percentiles; q != nil {
+		rate := func(us float64) float64 { return float64(r.GlobalTokens) / (us * 1e-6) }
+		r.TokenRate = &result.Percentiles{P50: rate(q.P50), P90: rate(q.P90), P95: rate(q.P95), P99: rate(q.P99)}
+	}
+	r.Complete = m.complete
+	return m.row, m.any, m.err
+}
+
+// component makes a component of pooled samples, of which want are expected,
+// and the histogram under name, if it has one.
+func (m *rowMaker) component(us []float64, err error, want int, origin, name string) result.Component {
+	if err != nil && m.err == nil {
+		m.err = err
+	}
+	if len(us) < want {
+		m.complete = false
+	}
+	if len(us) == 0 {
+		return unavailable()
+	}
+	m.any = true
+	q := measure.Percentiles(us)
+	if name != "" {
+		m.row.Histograms[name] = measure.Histogram(us, histogramBins)
+	}
+	return result.Component{Availability: result.Measured, Origin: &origin, Percentiles: &q, SampleCount: len(us)}
+}
+
+func unavailable() result.Component { return result.Component{Availability: result.Unavailable} }
+
+func (m *rowMaker) components(stageWorks bool) {
+	want := m.c.Timing.ItersPerTrial * m.c.Timing.TrialsPerPoint
+	fresh := func(component string, reduce measure.Reduction, name string) result.Component {
+		us, err := freshSamples(m.c, m.ranks, m.rung, component, reduce)
+		return m.component(us, err, want, result.OriginMeasured, name)
+	}
+	k := &m.row.Components
+	k.Dispatch = fresh(compDispatch, measure.Max, compDispatch)
+	k.Combine = fresh(compCombine, measure.Max, compCombine)
+	k.Roundtrip = fresh(compRoundtrip, measure.Max, compRoundtrip)
+	k.Stage = unavailable()
+	if stageWorks {
+		k.Stage = fresh(compStage, measure.Max, compStage)
+	}
+	k.IsolatedSum = isolatedSum(k.Dispatch, k.Stage, k.Combine)
+	m.row.RankMin = result.EPFresh{
+		Dispatch:  fresh(compDispatch, measure.Min, ""),
+		Combine:   fresh(compCombine, measure.Min, ""),
+		Roundtrip: fresh(compRoundtrip, measure.Min, ""),
+	}
+	m.row.RankSpread = fresh(compRoundtrip, measure.Spread, "")
+}
+
+// isolatedSum adds dispatch, stage (0 where it is unavailable) and combine
+// percentile by percentile.
+func isolatedSum(dispatch, stage, combine result.Component) result.Component {
+	if dispatch.Percentiles == nil || combine.Percentiles == nil {
+		return unavailable()
+	}
+	sum, origin := result.Percentiles{}, result.OriginPercentileSum
+	for _, part := range []result.Component{dispatch, stage, combine} {
+		if q := part.Percentiles; q != nil {
+			sum.P50 += q.P50
+			sum.P90 += q.P90
+			sum.P95 += q.P95
+			sum.P99 += q.P99
+		}
+	}
+	return result.Component{Availability: result.Derived, Origin: &origin, Percentiles: &sum}
+}
+
+func (m *rowMaker) chains() {
+	t := m.c.Timing
+	want := (t.ChainItersPerTrial - t.ChainDrop) * t.ChainTrialsPerPoint
+	chain := func(part func(chainRecord) []float64, reduce measure.Reduction, origin, name string) result.Component {
+		us, err := chainSamples(m.c, m.ranks, m.rung, part, reduce)
+		return m.component(us, err, want, origin, name)
+	}
+	pair := func(r chainRecord) []float64 { return r.Pair }
+	m.row.Components.PairPeriod = chain(pair, measure.LowerMedian, result.OriginChainedMedian, "pair_period")
+	m.row.ChainFloor = result.EPOps{
+		Dispatch: chain(func(r chainRecord) []float64 { return r.Dispatch }, measure.Min, result.OriginChainedRankMin, ""),
+		Combine:  chain(func(r chainRecord) []float64 { return r.Combine }, measure.Min, result.OriginChainedRankMin, ""),
+	}
+	perTrial := func(figure func(chainRecord) []float64, reduce measure.Reduction) result.Component {
+		us, err := chainSamples(m.c, m.ranks, m.rung, figure, reduce)
+		return m.component(us, err, t.ChainTrialsPerPoint, result.OriginMeasured, "")
+	}
+	m.row.ChainHealth = result.EPHealth{
+		PairSpread:   chain(pair, measure.Spread, result.OriginMeasured, ""),
+		InterpairGap: perTrial(interpairGap, measure.LowerMedian),
+		SettleDrift:  perTrial(settleDrift, measure.LargestMagnitude),
+	}
+}
+
+// interpairGap is one rank's idle time between pairs in one trial.
+func interpairGap(r chainRecord) []float64 {
+	if len(r.Pair) == 0 {
+		return nil
+	}
+	return []float64{measure.Percentile(r.StartToStart, 50) - measure.Percentile(r.Pair, 50)}
+}
+
+// settleDrift is how much one rank's pairs of the late half of a trial are
+// longer than those of the early half.
+func settleDrift(r chainRecord) []float64 {
+	half := len(r.Pair) / 2
+	if half == 0 {
+		return nil
+	}
+	return []float64{measure.Percentile(r.Pair[half:], 50) - measure.Percentile(r.Pair[:half], 50)}
+}
+
+// correctness folds the verdicts of all ranks and moments. A rank that told no
+// trace has no first verdict either, which makes the row incomplete.
+func (m *rowMaker) correctness(hoisted bool, strangers []int) {
+	check := result.EPCheck{Passed: true}
+	fail := func(reason string) {
+		check.Passed = false
+		check.Reasons = append(check.Reasons, reason)
+	}
+	worst, finite := 0.0, true
+	received := result.EPReceive{Min: math.MaxInt}
+	for _, when := range []string{whenBefore, whenPostChain, whenAfter} {
+		failed := map[string][]int{}
+		var missing, nonFinite []int
+		for r, e := range m.ranks {
+			v, ok := e.verdicts[moment{m.rung, when}]
+			if !ok {
+				missing = append(missing, r)
+				continue
+			}
+			m.any = true
+			for _, name := range v.Failed {
+				failed[name] = append(failed[name], r)
+			}
+			switch {
+			case v.Error != nil:
+				worst = math.Max(worst, *v.Error)
+			case slices.Contains(v.Failed, CheckCombine):
+				nonFinite = append(nonFinite, r)
+			}
+			if when == whenBefore {
+				received.Total += v.Rows
+				received.Min, received.Max = min(received.Min, v.Rows), max(received.Max, v.Rows)
+			}
+		}
+		for _, name := range checkNames {
+			if failed[name] != nil {
+				fail(result.ReasonCheck.With("%s %s %s", when, name, m.name(failed[name])))
+			}
+		}
+		if nonFinite != nil {
+			finite = false
+			fail(result.ReasonNonFinite.With("%s %s", when, m.name(nonFinite)))
+		}
+		if missing != nil {
+			m.complete = false
+			fail(result.ReasonUnchecked.With("%s %s", when, m.name(missing)))
+		}
+		if when == whenPostChain {
+			check.PostChainPassed = len(failed) == 0 && missing == nil
+		}
+	}
+	if received.Total == 0 {
+		received.Min = 0
+		fail(result.ReasonCheck.With("nothing was received"))
+	}
+	received.Mean = float64(received.Total) / float64(len(m.ranks))
+	m.row.Receive = received
+	if finite {
+		check.MaxRelativeError = &worst
+	}
+	if strangers != nil {
+		fail(result.ReasonCheck.With("routing_trace %s", m.name(strangers)))
+	}
+	if !hoisted {
+		m.chainOutputs(&check, fail)
+	}
+	m.row.Correctness = check
+}
+
+// chainOutputs folds the checks of the chains' last outputs.
+func (m *rowMaker) chainOutputs(check *result.EPCheck, fail func(string)) {
+	passed, worst, finite := true, 0.0, true
+	var failed, nonFinite []int
+	taken := 0
+	for r, e := range m.ranks {
+		for trial := range m.c.Timing.ChainTrialsPerPoint {
+			record, ok := e.chains[chainKey{m.rung, trial}]
+			if !ok || record.OutputPassed == nil {
+				continue // the missing samples make the row incomplete
+			}
+			taken++
+			if !*record.OutputPassed && !slices.Contains(failed, r) {
+				passed = false
+				failed = append(failed, r)
+			}
+			switch {
+			case record.OutputError != nil:
+				worst = math.Max(worst, *record.OutputError)
+			case !slices.Contains(nonFinite, r):
+				finite = false
+				nonFinite = append(nonFinite, r)
+			}
+		}
+	}
+	if failed != nil {
+		fail(result.ReasonCheck.With("chain_last_output %s", m.name(failed)))
+	}
+	if nonFinite != nil {
+		fail(result.ReasonNonFinite.With("chain_last_output %s", m.name(nonFinite)))
+	}
+	if want := len(m.ranks) * m.c.Timing.ChainTrialsPerPoint; taken < want {
+		m.complete = false
+		passed = false
+		fail(result.ReasonUnchecked.With("chain_last_output %d of %d", taken, want))
+	}
+	if taken == 0 {
+		return
+	}
+	check.ChainLastOutputPassed = &passed
+	if finite {
+		check.ChainLastOutputError = &worst
+	}
+}
+
+// name names ranks as reasons do.
+func (m *rowMaker) name(ranks []int) string {
+	if len(ranks) == len(m.ranks) {
+		return "all ranks"
+	}
+	names := make([]string, len(ranks))
+	for i, r := range ranks {
+		names[i] = strconv.Itoa(r)
+	}
+	if len(ranks) > 8 {
+		return fmt.Sprintf("%d ranks from %s", len(ranks), names[0])
+	}
+	return "rank " + strings.Join(names, ",")
+}
