@@ -27,7 +27,7 @@ type control struct {
 	released counter // dispatches that this rank no longer reads
 	ready    counter // combines whose staged rows stand in memory
 	pulled   counter // combines that this rank has read all rows of
-	gone     counter // 1: the rank has given up
+	gone     counter // 1: the rank waits no more and raises nothing
 	region   counter // where the staged rows of the last ready combine stand
 	arrived  [maxWorld]counter
 }
@@ -51,32 +51,32 @@ type waiter struct {
 	busy  int // loads before the processor is given away
 }
 
-// wait returns when n has reached least, or with an error when the context ends
-// or a peer has given up or died.
-func (w *waiter) wait(n *counter, least uint64) error {
+// wait returns when rank has raised n to least, or with an error when the
+// context ends or the rank has given up or died. A rank that left because all
+// was done has raised all there is to wait for.
+func (w *waiter) wait(rank int, n *counter, least uint64) error {
 	for spins := 0; n.Load() < least; spins++ {
 		if spins < w.busy {
 			continue
 		}
 		_, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
-		if spins%peekEvery == 0 {
-			if err := w.peek(); err != nil {
-				return err
-			}
+		if spins%peekEvery != 0 {
+			continue
+		}
+		if err := w.peek(rank); err != nil && n.Load() < least {
+			return err
 		}
 	}
 	return nil
 }
 
-func (w *waiter) peek() error {
+func (w *waiter) peek(r int) error {
 	if err := w.ctx.Err(); err != nil {
 		return err
 	}
-	for r, p := range w.peers {
-		dead := p.pid != 0 && errors.Is(unix.Kill(p.pid, 0), unix.ESRCH)
-		if dead || p.control.gone.Load() != 0 {
-			return &rank.Error{Code: string(result.ReasonRankDied), Err: fmt.Errorf("rank %d is gone", r)}
-		}
+	p := &w.peers[r]
+	if p.control.gone.Load() != 0 || errors.Is(unix.Kill(p.pid, 0), unix.ESRCH) {
+		return &rank.Error{Code: string(result.ReasonRankDied), Err: fmt.Errorf("rank %d is gone", r)}
 	}
 	return nil
 }

@@ -1,0 +1,142 @@
+// Package eptest runs EP cases in tests: a group of ranks over a store, as
+// goroutines of one process or as the caller's own processes, and the document
+// that comes of it.
+package eptest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/pkg/ep"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/rendezvous"
+	"github.com/collectivex/collectivex/pkg/result"
+)
+
+// Limit ends a test whose ranks hang.
+const Limit = 2 * time.Minute
+
+// Case returns a small bf16 case in normal mode, with few samples.
+func Case(world int, change ...func(*plan.Case)) plan.Case {
+	c := plan.Case{
+		SKU: "local", Family: plan.FamilyEP, Suite: "test", Backend: "host",
+		World: world, Nodes: 1, GPUsPerNode: world, RanksPerNode: world, Precision: "bf16", Repeat: 1,
+		Sampling: "test", Contract: plan.ContractLayout, ScaleUpDomain: world, Scope: "scale-up",
+		ScaleUpTransport: "shm", Transport: "shm", TopologyClass: "local-shm-island",
+		EP: &plan.EP{
+			EPSize: world, Workload: "tiny", Mode: ep.ModeNormal, Phase: "decode", Routing: "uniform",
+			Hidden: 256, TopK: 4, Experts: 16, Seed: 67, Ladder: "1 2 8",
+			Timing: plan.EPTiming{
+				ItersPerTrial: 2, TrialsPerPoint: 3, WarmupItersPerTrial: 2,
+				ChainItersPerTrial: 6, ChainTrialsPerPoint: 2, ChainDrop: 2,
+			},
+		},
+	}
+	for _, f := range change {
+		f(&c)
+	}
+	c.CaseID = result.EPCaseID(c.SKU, result.EPFactorsOf(c, nil), c.Repeat)
+	return c
+}
+
+// Run runs the cases in one warm group of goroutines, each on an OS thread of
+// its own, and returns what each rank left of each case. Faults are as in
+// rank.ParseFaults.
+func Run(t *testing.T, open rank.Opener, faults string, cases ...plan.Case) [][]rank.Stream {
+	ctx, cancel := context.WithTimeout(context.Background(), Limit)
+	defer cancel()
+	world := cases[0].World
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(world + 2)) // waiting ranks hold their processors
+	store := Store(t)
+	Order(t, store, cases...)
+	parsed, err := rank.ParseFaults(faults)
+	require.NoError(t, err)
+
+	find := func(plan.Case) (rank.Opener, error) { return open, nil }
+	var group sync.WaitGroup
+	for r := range world {
+		group.Go(func() {
+			runtime.LockOSThread() // for good: the rank may have pinned it
+			place := rank.Place{Rank: r, World: world, LocalRank: r}
+			if err := rank.Loop(ctx, place, store, find, parsed, io.Discard); err != nil {
+				t.Logf("rank %d: %v", r, err)
+				cancel()
+			}
+		})
+	}
+	group.Wait()
+	return Streams(t, store, cases...)
+}
+
+// Store returns a store of its own for a group.
+func Store(t *testing.T) *rendezvous.File {
+	store, err := rendezvous.OpenFile(t.TempDir())
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, store.Close()) })
+	return store
+}
+
+// Order tells the group of store to run the cases and then to end.
+func Order(t *testing.T, store rendezvous.Store, cases ...plan.Case) {
+	for n, o := range append(orders(cases), rank.Order{Stop: true}) {
+		raw, err := json.Marshal(o)
+		require.NoError(t, err)
+		require.NoError(t, store.Put(t.Context(), rank.OrderKey(n+1), raw))
+	}
+}
+
+func orders(cases []plan.Case) (all []rank.Order) {
+	for i, c := range cases {
+		all = append(all, rank.Order{Scope: scope(i), Case: c})
+	}
+	return all
+}
+
+func scope(i int) string { return fmt.Sprintf("case-%04d", i) }
+
+// Streams reads back what the ranks left of each case.
+func Streams(t *testing.T, store rendezvous.Store, cases ...plan.Case) [][]rank.Stream {
+	all := make([][]rank.Stream, len(cases))
+	for i, c := range cases {
+		for r := range c.World {
+			s, err := rank.ReadStream(store, scope(i), r)
+			require.NoError(t, err)
+			all[i] = append(all[i], s)
+		}
+	}
+	return all
+}
+
+// Document assembles what the ranks left of a case into its document, and does
+// what a shard does besides, so that it can be validated.
+func Document(t *testing.T, c plan.Case, streams []rank.Stream) *result.EPDocument {
+	doc, err := result.New(c, result.Attempt{
+		Ordinal: 1, At: time.Unix(0, 0), Vendor: "host", Generator: "test",
+	})
+	require.NoError(t, err)
+	d := doc.(*result.EPDocument)
+	d.Implementation.Maturity = "reference"
+	require.NoError(t, ep.Assemble(d, streams))
+	for _, s := range streams {
+		if s.Facts != nil {
+			d.Topology.DeviceProduct = s.Facts.DeviceProduct
+		}
+		if s.Failure != nil {
+			t.Logf("rank %d: %s: %s", s.Rank, s.Failure.Code, s.Failure.Text)
+		}
+	}
+	if d.Outcome.Status == result.Failed && len(d.Outcome.Reasons) == 0 {
+		d.Outcome.Reasons = []string{string(result.ReasonRankDied)}
+	}
+	require.NoError(t, result.Validate(d))
+	return d
+}

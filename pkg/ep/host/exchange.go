@@ -1,0 +1,216 @@
+package host
+
+import (
+	"github.com/collectivex/collectivex/pkg/accel"
+	"github.com/collectivex/collectivex/pkg/ep"
+)
+
+// Where staged rows stand.
+const (
+	inReceive = iota // where they arrived
+	inStaged
+)
+
+// handle is a dispatch. A rank has one at a time.
+type handle struct{ n uint64 }
+
+// staged is what a combine takes: a region.
+type staged struct{ region uint64 }
+
+var (
+	received = &staged{inReceive}
+	own      = &staged{inStaged}
+)
+
+// Dispatch implements ep.Adapter: layout, cast, and every row into the memory
+// of its destination.
+//
+// A source overwrites only its own part of a destination, once the
+// destination no longer reads the dispatch before.
+func (a *adapter) Dispatch() (ep.Handle, error) {
+	a.layOut()
+	return a.dispatch(true)
+}
+
+// DispatchCached implements ep.CachedDispatcher.
+func (a *adapter) DispatchCached(ep.Handle) (ep.Handle, error) { return a.dispatch(false) }
+
+func (a *adapter) dispatch(notify bool) (ep.Handle, error) {
+	a.dispatched++
+	n := a.dispatched
+	a.own.control.released.Store(n - 1)
+	a.encode()
+	me := a.place.Rank
+	for i := range a.shape.world {
+		to := (me + i) % a.shape.world
+		if err := a.wait(to, &a.peers[to].control.released, n-1); err != nil {
+			return nil, err
+		}
+		a.send(to, notify)
+		a.peers[to].control.arrived[me].Store(n)
+	}
+	for from := range a.shape.world {
+		if err := a.wait(from, &a.own.control.arrived[from], n); err != nil {
+			return nil, err
+		}
+	}
+	a.handle.n = n
+	return &a.handle, nil
+}
+
+// encode casts this rank's tokens, once for all their destinations.
+func (a *adapter) encode() {
+	if a.d.Codec.Format == nil {
+		return
+	}
+	h, scales := a.shape.hidden, a.d.Codec.Scales(a.shape.hidden)
+	x := deviceSlice[uint16](a.p.X, a.p.Tokens*h)
+	for t := range a.p.Tokens {
+		a.d.Codec.Encode(a.codes[t*h:(t+1)*h], a.scales[t*scales:(t+1)*scales], x[t*h:(t+1)*h])
+	}
+}
+
+// send writes this rank's part of the receive area of a destination.
+func (a *adapter) send(to int, notify bool) {
+	s, l := &a.shape, &a.layout
+	p := s.part(a.peers[to].receive, a.place.Rank)
+	if notify {
+		*p.rows() = uint64(len(l.sends[to]))
+		copy(p.counts(), l.counts[to*s.perRank:(to+1)*s.perRank])
+	}
+	h, scales := s.hidden, a.d.Codec.Scales(s.hidden)
+	x := deviceSlice[uint16](a.p.X, a.p.Tokens*h)
+	experts := deviceSlice[int64](a.p.Expert, a.p.Tokens*s.topk)
+	weights := deviceSlice[float32](a.p.Weight, a.p.Tokens*s.topk)
+	for row, token := range l.sends[to] {
+		t := int(token)
+		if a.d.Codec.Format == nil {
+			copy(p.bf16(row), x[t*h:(t+1)*h])
+		} else {
+			copy(p.codes(row), a.codes[t*h:(t+1)*h])
+			copy(p.scales(row), a.scales[t*scales:(t+1)*scales])
+		}
+		if a.d.Receive == ep.TokenExpert {
+			continue
+		}
+		ids, parts := p.ids(row), p.weights(row)
+		for slot := range s.topk {
+			ids[slot], parts[slot] = -1, 0
+			if e := experts[t*s.topk+slot]; e >= 0 && int(e)/s.perRank == to {
+				ids[slot], parts[slot] = int32(e), weights[t*s.topk+slot]
+			}
+		}
+	}
+}
+
+// decode is a received row as an expert sees it.
+func (a *adapter) decode(dst []uint16, p part, row int) {
+	if a.d.Codec.Format == nil {
+		copy(dst, p.bf16(row))
+		return
+	}
+	a.d.Codec.Decode(dst, p.codes(row), p.scales(row))
+}
+
+// Stage implements ep.Adapter: bf16 rows stay where they arrived, fp8 rows are
+// converted.
+func (a *adapter) Stage(ep.Handle) (ep.Staged, error) {
+	if a.d.Codec.Format == nil {
+		return received, nil
+	}
+	if err := a.stagedFree(); err != nil {
+		return nil, err
+	}
+	for source := range a.shape.world {
+		p := a.shape.part(a.own.receive, source)
+		for row := range int(*p.rows()) {
+			a.decode(a.shape.stagedRow(a.own.staged, source, row), p, row)
+		}
+	}
+	return own, nil
+}
+
+// StageRows implements ep.Adapter.
+func (a *adapter) StageRows(_ ep.Handle, rows []uint16) (ep.Staged, error) {
+	if err := a.stagedFree(); err != nil {
+		return nil, err
+	}
+	for source := range a.shape.world {
+		for row := range int(*a.shape.part(a.own.receive, source).rows()) {
+			copy(a.shape.stagedRow(a.own.staged, source, row), rows[:a.shape.hidden])
+			rows = rows[a.shape.hidden:]
+		}
+	}
+	return own, nil
+}
+
+// wait waits for a counter that rank raises. When that fails, this rank gives
+// up too, so that the others do.
+func (a *adapter) wait(rank int, n *counter, least uint64) error {
+	err := a.waiter.wait(rank, n, least)
+	if err != nil {
+		a.own.control.gone.Store(1)
+	}
+	return err
+}
+
+// stagedFree waits until no rank reads the staged area any more.
+func (a *adapter) stagedFree() error {
+	for r := range a.peers {
+		if err := a.wait(r, &a.peers[r].control.pulled, a.combined); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Combine implements ep.Adapter: each rank reads the rows of its tokens back
+// and reduces them.
+func (a *adapter) Combine(h ep.Handle, s ep.Staged) (accel.Ptr, error) {
+	if err := a.stagedFree(); err != nil { // they still read the region of the combine before
+		return 0, err
+	}
+	a.combined++
+	c := a.own.control
+	c.region.Store(s.(*staged).region)
+	c.released.Store(h.(*handle).n)
+	c.ready.Store(a.combined)
+	for r := range a.peers {
+		if err := a.wait(r, &a.peers[r].control.ready, a.combined); err != nil {
+			return 0, err
+		}
+	}
+	a.reduce()
+	c.pulled.Store(a.combined)
+	return a.out, nil
+}
+
+// Inspect implements ep.Adapter.
+func (a *adapter) Inspect(ep.Handle) (*ep.Received, error) {
+	s := &a.shape
+	rx := &ep.Received{Counts: make([]int32, s.perRank)}
+	row := make([]uint16, s.hidden)
+	for source := range s.world {
+		p := s.part(a.own.receive, source)
+		expert, left := 0, int32(0)
+		for i, n := range p.counts() {
+			rx.Counts[i] += n
+		}
+		for i := range int(*p.rows()) {
+			a.decode(row, p, i)
+			rx.Payload = append(rx.Payload, row...)
+			if a.d.Receive == ep.TokenRank {
+				rx.Expert = append(rx.Expert, p.ids(i)...)
+				rx.Weight = append(rx.Weight, p.weights(i)...)
+				continue
+			}
+			for left == 0 { // rows are grouped by expert
+				left = p.counts()[expert]
+				expert++
+			}
+			left--
+			rx.Expert = append(rx.Expert, int32(a.place.Rank*s.perRank+expert-1))
+		}
+	}
+	return rx, nil
+}

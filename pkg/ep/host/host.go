@@ -1,0 +1,140 @@
+// Package host is the expert-parallel backend of a machine without
+// accelerators: ranks are processes that write into each other's memory and
+// read back from it. It moves and reduces real bytes, in the forms that GPU
+// libraries have: normal mode (one row per token and rank, unweighted sum) and
+// low latency (one row per token and expert, weighted sum).
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+
+	"github.com/collectivex/collectivex/pkg/accel"
+	accelhost "github.com/collectivex/collectivex/pkg/accel/host"
+	"github.com/collectivex/collectivex/pkg/ep"
+	"github.com/collectivex/collectivex/pkg/numeric"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/result"
+)
+
+// lowLatencyCap is the most tokens of a rank in low-latency mode, as in the
+// libraries whose form it takes.
+const lowLatencyCap = 256
+
+// Variant is how an adapter does what libraries do differently. The zero
+// Variant is that of the host backend.
+type Variant struct {
+	Reduction ep.Reduction // of normal mode; empty is ep.DomainFP32
+	PlainCast bool         // fp8 is a plain cast, without scales
+}
+
+// Open returns the opener of a variant's runners.
+func Open(v Variant) rank.Opener {
+	if v.Reduction == "" {
+		v.Reduction = ep.DomainFP32
+	}
+	return func(_ context.Context, s *rank.Session, c plan.Case) (rank.Runner, error) {
+		if c.Nodes != 1 || s.World > maxWorld {
+			return nil, refused("the host backend has up to %d ranks on one host, not %d on %d", maxWorld, s.World, c.Nodes)
+		}
+		device, err := accelhost.Open(s.LocalRank, s.World)
+		if err != nil {
+			return nil, &rank.Error{Code: string(result.ReasonDevice), Err: err}
+		}
+		stream, err := device.NewStream()
+		if err != nil {
+			return nil, errors.Join(err, device.Close())
+		}
+		cpus, _ := device.CPUs()
+		info := device.Info()
+		return ep.NewRunner(device, stream, newAdapter(device, s.Place, v), rank.Facts{
+			DeviceProduct: info.Product, DeviceArch: info.Arch,
+			Framework: "host", AcceleratorRuntime: info.Runtime,
+			Library: rank.Library{Kind: "host", Version: runtime.Version()},
+			CPUs:    cpus, NUMANode: device.NUMANode(),
+		}), nil
+	}
+}
+
+func refused(format string, args ...any) error {
+	return &rank.Error{Code: string(result.ReasonRefused), Err: fmt.Errorf(format, args...)}
+}
+
+// adapter is one rank's half of the exchange.
+type adapter struct {
+	device  *accelhost.Device
+	variant Variant
+	place   rank.Place
+	peers   []peer // by rank, this one too
+	waiter  waiter
+
+	d          ep.Description
+	shape      shape
+	own        areas
+	private    []accel.Ptr // of the case, with own
+	p          *ep.Problem
+	layout     layout
+	codes      []byte    // of this rank's tokens, in fp8
+	scales     []float32 // beside codes
+	sums       sums
+	out        accel.Ptr
+	handle     handle
+	dispatched uint64
+	combined   uint64
+}
+
+var _ ep.CachedDispatcher = (*adapter)(nil)
+
+func newAdapter(device *accelhost.Device, place rank.Place, v Variant) *adapter {
+	return &adapter{device: device, variant: v, place: place}
+}
+
+// Describe implements ep.Adapter.
+func (a *adapter) Describe(c plan.Case) (ep.Description, error) {
+	d := ep.Description{
+		Mode: c.Mode, Reduction: a.variant.Reduction, DispatchDType: "bf16",
+		FP8Consume: ep.ConsumeNative, IndexType: numeric.Int64,
+	}
+	switch c.Mode {
+	case ep.ModeNormal:
+		d.KernelGeneration = "host-shm"
+		d.Receive, d.Combine = ep.TokenRank, ep.UnweightedRankSum
+	case ep.ModeLowLatency:
+		d.KernelGeneration = "host-shm-ll"
+		d.Receive, d.Combine = ep.TokenExpert, ep.WeightedKernelSum
+		d.FreshPair = true
+		d.LadderCap = lowLatencyCap
+	}
+	switch c.Precision {
+	case "bf16":
+	case "fp8":
+		d.DispatchDType = "fp8-e4m3fn"
+		d.StageWorks = true
+		d.Codec = ep.Codec{Format: numeric.E4M3FN, Block: !a.variant.PlainCast}
+	default:
+		return d, refused("the host backend dispatches bf16 and fp8, not %s", c.Precision)
+	}
+	return d, nil
+}
+
+// Bind implements ep.Adapter.
+func (a *adapter) Bind(p *ep.Problem) error {
+	a.p = p
+	return nil
+}
+
+// Close implements ep.Adapter. Peers that still wait learn that this rank is
+// gone; their mappings outlive it.
+func (a *adapter) Close() error {
+	if a.own.control != nil {
+		a.own.control.gone.Store(1)
+	}
+	var err error
+	for _, p := range a.peers {
+		err = errors.Join(err, p.segment.Close())
+	}
+	return err
+}

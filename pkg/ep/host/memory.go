@@ -1,0 +1,245 @@
+package host
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"runtime"
+	"unsafe"
+
+	"github.com/collectivex/collectivex/pkg/accel"
+	accelhost "github.com/collectivex/collectivex/pkg/accel/host"
+	"github.com/collectivex/collectivex/pkg/ep"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/rank"
+)
+
+// shape is how the memory of a case is laid out, the same on all ranks. A rank
+// has a receive area and a staged area, each with one part per source rank.
+//
+//	receive part:  header | row 0 | row 1 | …
+//	header:        rows uint64, then rows per local expert, int32
+//	row:           values, then scales (float32), then, in a token-rank layout,
+//	               TopK expert ids (int32, −1 elsewhere) and weights (float32)
+//	staged part:   rows of Hidden bf16
+type shape struct {
+	world, hidden, topk int
+	experts, perRank    int // expert slots: global, of a rank
+	tokens              int // most that a rank sends
+	rows                int // most that a rank sends to another
+	scalesAt, idsAt     int // in a row
+	rowBytes            int
+	headerBytes         int
+	partBytes           int
+}
+
+func newShape(c plan.Case, d ep.Description, need ep.Capacity) shape {
+	s := shape{
+		world: c.World, hidden: c.Hidden, topk: c.TopK,
+		experts: need.Experts, perRank: need.Experts / c.World, tokens: need.Tokens, rows: need.Tokens,
+	}
+	s.scalesAt = roundUp(s.hidden*d.Codec.ValueBytes(), 4)
+	s.idsAt = s.scalesAt + 4*d.Codec.Scales(s.hidden)
+	s.rowBytes = roundUp(s.idsAt, lineBytes)
+	if d.Receive == ep.TokenRank {
+		s.rowBytes = roundUp(s.idsAt+8*s.topk, lineBytes)
+	} else {
+		s.rows = need.Tokens * min(s.topk, s.perRank)
+	}
+	s.headerBytes = roundUp(8+4*s.perRank, lineBytes)
+	s.partBytes = s.headerBytes + s.rows*s.rowBytes
+	return s
+}
+
+func roundUp(n, to int) int { return (n + to - 1) / to * to }
+
+// areas are where a rank's memory stands in this process.
+type areas struct {
+	control *control
+	receive unsafe.Pointer
+	staged  unsafe.Pointer
+}
+
+// peer is another rank's memory, or this one's.
+type peer struct {
+	pid     int
+	segment *accelhost.Segment
+	areas
+}
+
+// offer is what a rank tells its peers of its areas: offsets in its segment.
+type offer struct {
+	Control int64 `json:"control"`
+	Receive int64 `json:"receive"`
+	Staged  int64 `json:"staged"`
+}
+
+// Prepare implements ep.Adapter.
+func (a *adapter) Prepare(ctx context.Context, s *rank.Session, c plan.Case, need ep.Capacity) (err error) {
+	if a.d, err = a.Describe(c); err != nil {
+		return err
+	}
+	if a.peers == nil {
+		if err := a.openPeers(ctx, s); err != nil {
+			return err
+		}
+	} else if err := s.Store.Barrier(ctx, s.Scope+"/ep-host-free", s.Rank, s.World); err != nil {
+		return err
+	}
+	if err := a.freeCase(); err != nil {
+		return err
+	}
+	a.shape = newShape(c, a.d, need)
+	sh := a.shape
+	base := accel.Ptr(uintptr(a.device.Segment().Base()))
+	var o offer
+	for _, area := range []struct {
+		bytes  int64
+		offset *int64
+	}{
+		{controlBytes, &o.Control},
+		{int64(sh.world) * int64(sh.partBytes), &o.Receive},
+		{int64(sh.world) * int64(sh.rows) * int64(sh.hidden) * 2, &o.Staged},
+	} {
+		at, err := a.alloc(area.bytes)
+		if err != nil {
+			return err
+		}
+		*area.offset = int64(at - base)
+	}
+	if a.out, err = a.alloc(int64(sh.tokens) * int64(sh.hidden) * 2); err != nil {
+		return err
+	}
+	if a.d.Codec.Format != nil {
+		a.codes = make([]byte, sh.tokens*sh.hidden)
+		a.scales = make([]float32, sh.tokens*a.d.Codec.Scales(sh.hidden))
+	}
+	a.layout = newLayout(sh)
+	a.sums = newSums(sh, c.ScaleUpDomain)
+	a.dispatched, a.combined = 0, 0
+	return a.exchange(ctx, s, o)
+}
+
+// exchange tells the peers where this rank's areas are. It returns after all
+// ranks have made theirs.
+func (a *adapter) exchange(ctx context.Context, s *rank.Session, o offer) error {
+	raw, err := json.Marshal(o)
+	if err != nil {
+		return err
+	}
+	offers, err := s.Store.Gather(ctx, s.Scope+"/ep-host-areas", s.Rank, s.World, raw)
+	if err != nil {
+		return err
+	}
+	for r, raw := range offers {
+		var o offer
+		if err := json.Unmarshal(raw, &o); err != nil {
+			return fmt.Errorf("areas of rank %d: %w", r, err)
+		}
+		base := a.peers[r].segment.Base()
+		a.peers[r].areas = areas{
+			control: (*control)(unsafe.Add(base, o.Control)),
+			receive: unsafe.Add(base, o.Receive),
+			staged:  unsafe.Add(base, o.Staged),
+		}
+	}
+	a.own = a.peers[s.Rank].areas
+	a.waiter = waiter{ctx: ctx, peers: a.peers}
+	if s.World <= runtime.NumCPU() {
+		a.waiter.busy = busySpins
+	}
+	return nil
+}
+
+// openPeers maps the segments of all ranks of the group, once.
+func (a *adapter) openPeers(ctx context.Context, s *rank.Session) error {
+	raw, err := json.Marshal(a.device.Segment().Handle())
+	if err != nil {
+		return err
+	}
+	handles, err := s.Store.Gather(ctx, s.Scope+"/ep-host-segments", s.Rank, s.World, raw)
+	if err != nil {
+		return err
+	}
+	for r, raw := range handles {
+		var h accelhost.Handle
+		if err := json.Unmarshal(raw, &h); err != nil {
+			return fmt.Errorf("segment of rank %d: %w", r, err)
+		}
+		segment, err := accelhost.OpenSegment(h)
+		if err != nil {
+			return fmt.Errorf("rank %d: %w", r, err)
+		}
+		a.peers = append(a.peers, peer{pid: h.PID, segment: segment})
+	}
+	// An owner must live until all have opened its segment.
+	return s.Store.Barrier(ctx, s.Scope+"/ep-host-opened", s.Rank, s.World)
+}
+
+func (a *adapter) alloc(bytes int64) (accel.Ptr, error) {
+	at, err := a.device.Alloc(max(1, bytes))
+	if err == nil {
+		a.private = append(a.private, at)
+	}
+	return at, err
+}
+
+// freeCase gives back the memory of the case before.
+func (a *adapter) freeCase() (err error) {
+	for _, at := range a.private {
+		err = errors.Join(err, a.device.Free(at))
+	}
+	a.private = nil
+	return err
+}
+
+// part is the receive part of a source rank in some rank's area.
+type part struct {
+	s  *shape
+	at unsafe.Pointer
+}
+
+func (s *shape) part(receive unsafe.Pointer, source int) part {
+	return part{s, unsafe.Add(receive, source*s.partBytes)}
+}
+
+// rows is how many rows the source sent.
+func (p part) rows() *uint64 { return (*uint64)(p.at) }
+
+// counts are the rows per local expert.
+func (p part) counts() []int32 { return unsafe.Slice((*int32)(unsafe.Add(p.at, 8)), p.s.perRank) }
+
+func (p part) row(i int) unsafe.Pointer {
+	return unsafe.Add(p.at, p.s.headerBytes+i*p.s.rowBytes)
+}
+
+func (p part) bf16(i int) []uint16 { return unsafe.Slice((*uint16)(p.row(i)), p.s.hidden) }
+
+func (p part) codes(i int) []byte { return unsafe.Slice((*byte)(p.row(i)), p.s.hidden) }
+
+func (p part) scales(i int) []float32 {
+	return unsafe.Slice((*float32)(unsafe.Add(p.row(i), p.s.scalesAt)), (p.s.idsAt-p.s.scalesAt)/4)
+}
+
+func (p part) ids(i int) []int32 {
+	return unsafe.Slice((*int32)(unsafe.Add(p.row(i), p.s.idsAt)), p.s.topk)
+}
+
+func (p part) weights(i int) []float32 {
+	return unsafe.Slice((*float32)(unsafe.Add(p.row(i), p.s.idsAt+4*p.s.topk)), p.s.topk)
+}
+
+// stagedRow is a row of a staged area: row i of what source sent.
+func (s *shape) stagedRow(staged unsafe.Pointer, source, i int) []uint16 {
+	return unsafe.Slice((*uint16)(unsafe.Add(staged, (source*s.rows+i)*s.hidden*2)), s.hidden)
+}
+
+// deviceSlice is n values of device memory.
+func deviceSlice[T any](at accel.Ptr, n int) []T {
+	if n == 0 {
+		return nil
+	}
+	var size T
+	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(accelhost.Bytes(at, int64(n)*int64(unsafe.Sizeof(size)))))), n)
+}

@@ -1,0 +1,112 @@
+package host
+
+import (
+	"github.com/collectivex/collectivex/pkg/ep"
+	"github.com/collectivex/collectivex/pkg/numeric"
+)
+
+// sums are the accumulators of one token.
+type sums struct {
+	domain   int         // ranks of a scale-up domain
+	total    []float32   // over domains, or over slots
+	inDomain []float32   // over the ranks of a domain
+	tree     [][]float32 // by slot
+}
+
+func newSums(s shape, domain int) sums {
+	sum := sums{domain: max(1, domain), total: make([]float32, s.hidden), inDomain: make([]float32, s.hidden)}
+	for range s.topk {
+		sum.tree = append(sum.tree, make([]float32, s.hidden))
+	}
+	return sum
+}
+
+// reduce reads the rows of this rank's tokens back and writes their sums.
+func (a *adapter) reduce() {
+	h := a.shape.hidden
+	out := deviceSlice[uint16](a.out, a.p.Tokens*h)
+	for t := range a.p.Tokens {
+		pulls := a.layout.pulls[a.layout.first[t]:a.layout.first[t+1]]
+		dst := out[t*h : (t+1)*h]
+		switch {
+		case a.d.Combine == ep.WeightedKernelSum:
+			a.weightedSum(dst, pulls, t)
+		case a.d.Reduction == ep.TopKSlotTree:
+			a.slotTree(dst, pulls)
+		default:
+			a.domainSum(dst, pulls)
+		}
+	}
+}
+
+// row is a row as its rank staged it.
+func (a *adapter) row(p pull) []uint16 {
+	from := &a.peers[p.rank]
+	if from.control.region.Load() == inStaged {
+		return a.shape.stagedRow(from.staged, a.place.Rank, p.row)
+	}
+	return a.shape.part(from.receive, a.place.Rank).bf16(p.row)
+}
+
+// domainSum adds the ranks of a domain in float32, rounds, and adds the
+// domains.
+func (a *adapter) domainSum(dst []uint16, pulls []pull) {
+	total, inDomain := a.sums.total, a.sums.inDomain
+	clear(total)
+	clear(inDomain)
+	for i, p := range pulls {
+		add(inDomain, a.row(p))
+		if i+1 == len(pulls) || pulls[i+1].rank/a.sums.domain != p.rank/a.sums.domain {
+			for c, v := range inDomain {
+				total[c] += numeric.FromBF16(numeric.BF16(v))
+			}
+			clear(inDomain)
+		}
+	}
+	round(dst, total)
+}
+
+// weightedSum adds weight times row in slot order.
+func (a *adapter) weightedSum(dst []uint16, pulls []pull, token int) {
+	total := a.sums.total
+	clear(total)
+	weights := deviceSlice[float32](a.p.Weight, a.p.Tokens*a.p.TopK)[token*a.p.TopK:]
+	for _, p := range pulls {
+		w := weights[p.slot]
+		for c, b := range a.row(p) {
+			total[c] += float32(numeric.FromBF16(b) * w)
+		}
+	}
+	round(dst, total)
+}
+
+// slotTree adds neighbouring slots level by level, each sum rounded.
+func (a *adapter) slotTree(dst []uint16, pulls []pull) {
+	level := a.sums.tree
+	for _, slot := range level {
+		clear(slot)
+	}
+	for _, p := range pulls {
+		add(level[p.slot], a.row(p))
+	}
+	for step := 1; step < len(level); step *= 2 {
+		for i := 0; i+step < len(level); i += 2 * step {
+			for c, v := range level[i+step] {
+				level[i][c] = numeric.FromBF16(numeric.BF16(level[i][c] + v))
+			}
+		}
+	}
+	round(dst, level[0])
+}
+
+func add(sum []float32, row []uint16) {
+	for c, b := range row {
+		sum[c] += numeric.FromBF16(b)
+	}
+}
+
+func round(dst []uint16, sum []float32) {
+	for c, v := range sum {
+		dst[c] = numeric.BF16(v)
+	}
+}
