@@ -88,11 +88,13 @@ func newRun(s cli.Streams, localID string) (shard.Run, error) {
 	if err != nil {
 		return shard.Run{}, cli.EnvironmentError("%w", err)
 	}
+	screen := provenance.NewScreen(provenance.Names(host, os.Environ())...)
 	run := shard.Run{
 		RunID: s.Getenv("GITHUB_RUN_ID"), RunAttempt: s.Getenv("GITHUB_RUN_ATTEMPT"),
 		SourceSHA: s.Getenv("GITHUB_SHA"), Generator: "cxrun " + cli.Version,
 		Environment: func(env map[string]string) map[string]string { return published(os.Environ(), env, faults) },
-		Screen:      provenance.NewScreen(provenance.Names(host, os.Environ())...).Document,
+		Screen:      screen.Document,
+		Host:        provenance.Host(os.DirFS("/"), screen),
 	}
 	if run.RunID == "" {
 		run.RunID, run.RunAttempt = localID, "1"
