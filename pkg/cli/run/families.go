@@ -3,6 +3,8 @@ package run
 import (
 	"fmt"
 
+	"github.com/collectivex/collectivex/pkg/ep"
+	ephost "github.com/collectivex/collectivex/pkg/ep/host"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
@@ -11,7 +13,12 @@ import (
 
 // families returns what this program can measure.
 func families() shard.Registry {
-	return shard.Registry{}
+	return shard.Registry{
+		plan.FamilyEP: {
+			Assemble: ep.Assemble,
+			Backends: map[string]rank.Opener{"host": ephost.Open(ephost.Variant{})},
+		},
+	}
 }
 
 // find returns a rank's way to open the runner of a case.
