@@ -26,7 +26,6 @@ func TestStandIns(t *testing.T) {
 		"bad name": "The artifact name is not valid: a/b",
 		"absent":   "Artifact 'absent' not found",
 	} {
-
 		require.Contains(t, o.said("all", "", step), want, step)
 	}
 	for _, step := range []string{"tree", "glob", "file", "two", "over", "warn", "by name", "by pattern", "merged", "single match", "no match"} {

@@ -24,11 +24,8 @@ const (
 	File = ".github/workflows/collectivex-sweep.yml"
 )
 
-// GitHub's limits of a workflow file.
-const (
-	MaxFileBytes = 500_000
-	MaxInputs    = 25
-)
+// MaxFileBytes is the size up to which GitHub takes a workflow file.
+const MaxFileBytes = 500_000
 
 // Source is where setup takes CollectiveX from. The zero value is the
 // repository that the workflow lives in.
@@ -52,9 +49,6 @@ func ParseSource(s string) (Source, error) {
 // Emit returns the workflow for the definitions in cat.
 func Emit(cat *catalog.Catalog, from Source) ([]byte, error) {
 	ins := inputs(cat)
-	if len(ins) > MaxInputs {
-		return nil, fmt.Errorf("the workflow has %d inputs, but GitHub takes at most %d", len(ins), MaxInputs)
-	}
 	root := mapping(
 		"name", Name,
 		"on", mapping("workflow_dispatch", mapping("inputs", declare(ins))),

@@ -1,0 +1,105 @@
+package workflow_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"gopkg.in/yaml.v3"
+
+	"github.com/collectivex/collectivex/matrix"
+	"github.com/collectivex/collectivex/pkg/catalog"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/workflow"
+)
+
+// GitHub's limits.
+const (
+	maxMatrixJobs = 256
+	maxInputs     = 25
+)
+
+// full is a plan that fills every wave.
+func full(id func(n int) string) *plan.Matrix {
+	m := &plan.Matrix{}
+	for n := range plan.Waves * plan.WaveCells {
+		m.Include = append(m.Include, plan.Cell{ID: id(n), Runner: "h200-dgxc", Arch: "amd64", Minutes: 350, Wave: n / plan.WaveCells, Index: n})
+	}
+	return m
+}
+
+// TestWaves shows that the workflow's jobs read exactly what a full plan says:
+// no cell is lost, and no matrix is larger than GitHub runs.
+func TestWaves(t *testing.T) {
+	outputs, err := full(func(n int) string { return fmt.Sprintf("h200-dgxc-deepep-v2-ll-fp8-n2-c%d", n) }).Outputs()
+	require.NoError(t, err)
+	text := string(emit(t, workflow.Source{}))
+	value := map[string]string{}
+	for _, o := range outputs {
+		value[o.Name] = o.Value
+	}
+
+	cells := map[string]bool{}
+	jobs := regexp.MustCompile(`fromJSON\(needs\.setup\.outputs\.(matrix_[0-9]+)\)`).FindAllStringSubmatch(text, -1)
+	for _, job := range jobs {
+		var m struct{ Include []plan.Leg }
+		require.NoError(t, json.Unmarshal([]byte(value[job[1]]), &m))
+		require.LessOrEqual(t, len(m.Include), maxMatrixJobs)
+		require.Equal(t, fmt.Sprint(len(m.Include)), value[strings.Replace(job[1], "matrix", "count", 1)])
+		for _, leg := range m.Include {
+			require.False(t, cells[leg.ID], leg.ID)
+			cells[leg.ID] = true
+		}
+	}
+	require.Len(t, cells, plan.Waves*plan.WaveCells)
+	for _, read := range regexp.MustCompile(`outputs\.([a-z_0-9]+)`).FindAllStringSubmatch(text, -1) {
+		require.Contains(t, value, read[1], "the workflow reads an output that the plan does not set")
+	}
+}
+
+func TestOutputsTooLarge(t *testing.T) {
+	_, err := full(func(n int) string { return fmt.Sprintf("%0600d", n) }).Outputs()
+	require.ErrorContains(t, err, "GitHub allows 1048576")
+}
+
+func TestInputs(t *testing.T) {
+	var w struct {
+		On struct {
+			WorkflowDispatch struct {
+				Inputs map[string]struct {
+					Type    string
+					Default any
+					Options []string
+				}
+			} `yaml:"workflow_dispatch"`
+		}
+	}
+	require.NoError(t, yaml.Unmarshal(emit(t, workflow.Source{}), &w))
+	inputs := w.On.WorkflowDispatch.Inputs
+	require.NotEmpty(t, inputs)
+	require.LessOrEqual(t, len(inputs), maxInputs)
+	for name, in := range inputs {
+		if in.Type == "choice" {
+			require.Contains(t, in.Options, in.Default, name)
+		} else {
+			require.Contains(t, []string{"exclude_sku", "max_cases"}, name)
+		}
+	}
+	require.Contains(t, inputs["sku"].Options, "mi355x")
+	require.Equal(t, "number", inputs["max_cases"].Type)
+}
+
+func TestFileTooLarge(t *testing.T) {
+	cat, err := catalog.Load(matrix.FS)
+	require.NoError(t, err)
+	p := cat.Platforms[0]
+	for n := range 20_000 {
+		p.SKU = fmt.Sprintf("pool-with-a-name-%d", n)
+		cat.Platforms = append(cat.Platforms, p)
+	}
+	_, err = workflow.Emit(cat, workflow.Source{})
+	require.ErrorContains(t, err, "GitHub takes at most 500000")
+}
