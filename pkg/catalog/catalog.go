@@ -100,10 +100,10 @@ type Backend struct {
 	Name         string   `yaml:",name"`
 	Vendors      []string `yaml:"vendors" in:"vendor"`
 	Maturity     string   `yaml:"maturity" in:"maturity"`
-	SetupSeconds int      `yaml:"setup_seconds" min:"0"` // before a group's first case; sizes job timeouts
+	SetupSeconds int      `yaml:"setup_seconds" min:"0" max:"86400"` // before a group's first case; sizes job timeouts
 	// Retries gives a case that dies, hangs or meets an error of the library so
 	// many further attempts.
-	Retries    int                `yaml:"retries,optional" min:"0"`
+	Retries    int                `yaml:"retries,optional" min:"0" max:"10"`
 	Env        []Var              `yaml:"env,optional"`
 	EP         *EPBackend         `yaml:"ep,optional"`
 	Collective *CollectiveBackend `yaml:"collective,optional"`
@@ -178,19 +178,19 @@ type Sampling struct {
 
 // EPSampling is the EP part of a profile; see plan.EPTiming.
 type EPSampling struct {
-	ItersPerTrial       int `yaml:"iters_per_trial" min:"1"`
-	TrialsPerPoint      int `yaml:"trials_per_point" min:"1"`
-	WarmupItersPerTrial int `yaml:"warmup_iters_per_trial" min:"1"`
-	ChainItersPerTrial  int `yaml:"chain_iters_per_trial" min:"1"`
-	ChainTrialsPerPoint int `yaml:"chain_trials_per_point" min:"1"`
-	ChainDrop           int `yaml:"chain_drop" min:"0"`
+	ItersPerTrial       int `yaml:"iters_per_trial" min:"1" max:"1000000"`
+	TrialsPerPoint      int `yaml:"trials_per_point" min:"1" max:"1000000"`
+	WarmupItersPerTrial int `yaml:"warmup_iters_per_trial" min:"1" max:"1000000"`
+	ChainItersPerTrial  int `yaml:"chain_iters_per_trial" min:"1" max:"1000000"`
+	ChainTrialsPerPoint int `yaml:"chain_trials_per_point" min:"1" max:"1000000"`
+	ChainDrop           int `yaml:"chain_drop" min:"0" max:"1000000"`
 }
 
 // CollectiveSampling is the collective part of a profile; see plan.CollectiveTiming.
 type CollectiveSampling struct {
-	Warmup     int `yaml:"warmup" min:"0"`
-	Iterations int `yaml:"iterations" min:"1"`
-	Trials     int `yaml:"trials" min:"1"`
+	Warmup     int `yaml:"warmup" min:"0" max:"1000000"`
+	Iterations int `yaml:"iterations" min:"1" max:"1000000"`
+	Trials     int `yaml:"trials" min:"1" max:"1000000"`
 }
 
 // Suite is a set of cases under one name.
@@ -198,7 +198,7 @@ type Suite struct {
 	Name       string            `yaml:",name"` // the file's name
 	Platforms  []string          `yaml:"platforms" in:"platform"`
 	Sampling   string            `yaml:"sampling" in:"sampling"`
-	Repeats    int               `yaml:"repeats,optional" min:"1"` // independent runs of each case; 1 unless said
+	Repeats    int               `yaml:"repeats,optional" min:"1" max:"1000"` // independent runs of each case; 1 unless said
 	EP         []EPBlock         `yaml:"ep,optional"`
 	Collective []CollectiveBlock `yaml:"collective,optional"`
 }

@@ -1,10 +1,6 @@
 package catalog
 
-import (
-	"fmt"
-	"slices"
-	"strings"
-)
+import "slices"
 
 // Coverage is one combination that a suite asks for and how it stands.
 type Coverage struct {
@@ -16,9 +12,9 @@ type Coverage struct {
 	Reason  string // why not; empty where it runs
 }
 
-// Coverage lists every combination of platform, backend, mode and degree that
-// some suite asks for: by platform, then in the order of backends, modes and
-// degrees. Of collective backends it lists the worlds that run.
+// Coverage lists every combination of platform, backend of its vendor, mode and
+// degree that some suite asks for: by platform, then in the order of backends,
+// modes and degrees. Of collective backends it lists the worlds that run.
 func (c *Catalog) Coverage() []Coverage {
 	var out []Coverage
 	for i := range c.Platforms {
@@ -39,7 +35,7 @@ func (c *Catalog) Coverage() []Coverage {
 }
 
 func (c *Catalog) epCoverage(p *Platform, b *Backend) []Coverage {
-	if b.EP == nil {
+	if b.EP == nil || !slices.Contains(b.Vendors, p.Vendor) {
 		return nil
 	}
 	var out []Coverage
@@ -50,15 +46,10 @@ func (c *Catalog) epCoverage(p *Platform, b *Backend) []Coverage {
 		for _, degree := range c.asked(p, b, mode) {
 			row := Coverage{SKU: p.SKU, Backend: b.Name, Mode: mode, World: degree}
 			sup := p.Support(b.Name)
-			switch {
-			case sup != nil && slices.Contains(sup.Degrees(mode), degree):
+			if sup != nil && slices.Contains(sup.Degrees(mode), degree) {
 				row.Runs = true
-			case !slices.Contains(b.Vendors, p.Vendor):
-				row.Reason = fmt.Sprintf("runs on %s only", strings.Join(b.Vendors, " and "))
-			default:
-				if r := b.EP.rule(p, mode, degree); r != nil {
-					row.Reason = r.Reason
-				}
+			} else if r := b.EP.rule(p, mode, degree); r != nil {
+				row.Reason = r.Reason
 			}
 			out = append(out, row)
 		}
@@ -111,10 +102,7 @@ func (l *loader) checkRules() {
 	for i := range l.cat.Platforms {
 		p := &l.cat.Platforms[i]
 		for j := range l.cat.Backends {
-			b := &l.cat.Backends[j]
-			if b.EP != nil && slices.Contains(b.Vendors, p.Vendor) {
-				l.checkGaps(p, b, used)
-			}
+			l.checkGaps(p, &l.cat.Backends[j], used)
 		}
 	}
 	for i := range l.cat.Backends {

@@ -141,11 +141,15 @@ func safely(f func() error) (err error) {
 
 var syntaxLine = regexp.MustCompile(`^(?:yaml: )?(?:line (\d+): )?(.*)$`)
 
+// parserError matches the messages whose line the YAML package counts from 0;
+// in its other messages lines count from 1. Line 0 is left out of both.
+var parserError = regexp.MustCompile(`^did not find expected (?:<|node content|key|'-' indicator|',' or )`)
+
 func (d *decoder) syntax(data []byte, err error) {
 	m := syntaxLine.FindStringSubmatch(strings.ReplaceAll(err.Error(), "\n", " "))
-	line := 1
-	if m[1] != "" {
-		line, _ = strconv.Atoi(m[1])
+	line, _ := strconv.Atoi(m[1]) // 0 where there is none
+	if parserError.MatchString(m[2]) {
+		line++
 	}
 	lines := strings.Split(string(data), "\n")
 	line = max(1, min(line, len(lines)))

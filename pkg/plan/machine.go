@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/collectivex/collectivex/pkg/catalog"
@@ -9,22 +10,93 @@ import (
 // Machine is what the machine at hand really is, as cxrun found it. It stands
 // in for the static facts of the local platform; the zero value leaves them.
 type Machine struct {
-	Arch string // of the processor or device: x86-64, sm90, gfx942
 	CPU  string // amd64 or arm64
+	GPUs *GPUs  // nil: none
 }
 
-// in returns the catalog with the facts of the machine in the platform that
-// stands for the machine at hand.
+// GPUs are the equal devices of one machine.
+type GPUs struct {
+	Vendor    string // nvidia or amd
+	Product   string // as platforms name it: h200, mi300x
+	Arch      string // sm90, gfx942
+	Transport string // between them: nvlink, xgmi or pcie
+	Count     int
+	// Backends names the backends whose libraries were found.
+	Backends []string
+}
+
+// SKU names the platform that the GPUs are planned as.
+func (g *GPUs) SKU() string { return slug(localSKU, g.Product) }
+
+const localSKU = "local"
+
+// in returns the catalog with the machine in it: its processor in the local
+// platform, and its GPUs as a platform of their own, which joins every suite
+// that names the local platform or one of the same vendor.
 func (m Machine) in(cat *catalog.Catalog) *catalog.Catalog {
-	if m == (Machine{}) {
-		return cat
-	}
 	out := *cat
 	out.Platforms = slices.Clone(cat.Platforms)
 	for i := range out.Platforms {
-		if p := &out.Platforms[i]; p.Local {
-			p.Arch, p.CPU = m.Arch, m.CPU
+		if p := &out.Platforms[i]; p.Local && m.CPU != "" {
+			p.CPU = m.CPU
+		}
+	}
+	if m.GPUs == nil {
+		return &out
+	}
+	p := m.GPUs.platform(cat, m.CPU)
+	out.Platforms = append(out.Platforms, p)
+	slices.SortFunc(out.Platforms, func(a, b catalog.Platform) int { return cmp.Compare(a.SKU, b.SKU) })
+	out.Suites = slices.Clone(cat.Suites)
+	for i := range out.Suites {
+		s := &out.Suites[i]
+		if slices.ContainsFunc(s.Platforms, func(sku string) bool {
+			other := cat.Platform(sku)
+			return other.Local || other.Vendor == p.Vendor
+		}) {
+			s.Platforms = append(slices.Clone(s.Platforms), p.SKU)
 		}
 	}
 	return &out
+}
+
+// platform describes the GPUs as definitions would: one node, one domain, EP in
+// every mode and collectives at the powers of two up to all devices.
+func (g *GPUs) platform(cat *catalog.Catalog, cpu string) catalog.Platform {
+	p := catalog.Platform{
+		SKU: g.SKU(), Runner: g.SKU(), Vendor: g.Vendor, Product: g.Product, Arch: g.Arch, CPU: cpu,
+		GPUsPerNode: g.Count,
+		ScaleUp: catalog.ScaleUp{
+			Domain: g.Count, Transport: g.Transport,
+			Pace: catalog.Pace{Micros: 200, GBps: 20}, // PCIe's; sizes budgets only
+		},
+		Launch: catalog.Launch{Launcher: "bare", Container: "none"},
+	}
+	worlds := worldsUpTo(g.Count)
+	for _, name := range g.Backends {
+		b := cat.Backend(name)
+		if b == nil || !slices.Contains(b.Vendors, g.Vendor) {
+			continue
+		}
+		s := catalog.Support{Backend: name}
+		if b.EP != nil && g.Count > 1 {
+			for _, m := range b.EP.Modes {
+				s.EP = append(s.EP, catalog.Degrees{Mode: m.Name, Degrees: worlds})
+			}
+		}
+		if b.Collective != nil {
+			s.Collective = worlds
+		}
+		p.Backends = append(p.Backends, s)
+	}
+	return p
+}
+
+// worldsUpTo lists 2, 4, 8, … and n itself; a single device is a world of one.
+func worldsUpTo(n int) []int {
+	var out []int
+	for w := 2; w < n; w *= 2 {
+		out = append(out, w)
+	}
+	return append(out, n)
 }

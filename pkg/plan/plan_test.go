@@ -58,9 +58,38 @@ func TestResolveSmoke(t *testing.T) {
 }
 
 func TestMachineStandsForLocal(t *testing.T) {
-	m, err := plan.Resolve(shipped(t), plan.Filters{SKUs: []string{"local"}}, plan.Machine{Arch: "aarch64", CPU: "arm64"})
+	cat := shipped(t)
+	gpus := plan.GPUs{
+		Vendor: "nvidia", Product: "h200", Arch: "sm90", Transport: "nvlink", Count: 4,
+		Backends: []string{"nccl", "rccl", "a2a"},
+	}
+	m, err := plan.Resolve(cat, plan.Filters{Suites: []string{"smoke"}}, plan.Machine{CPU: "arm64", GPUs: &gpus})
 	require.NoError(t, err)
-	require.Equal(t, "arm64", m.Include[0].Arch)
+	require.Equal(t, []string{
+		"local-host-all-reduce-float-sum-w2-warm",
+		"local-host-all-reduce-float-sum-w4-warm",
+		"local-h200-nccl-all-reduce-float-sum-w2-warm",
+		"local-h200-nccl-all-reduce-float-sum-w4-warm",
+	}, caseIDs(m.RequestedOther))
+	cell, err := m.Cell("local-h200-nccl-collective-n1")
+	require.NoError(t, err)
+	require.Equal(t, "arm64", cell.Arch)
+	require.Equal(t, "sm_90", cell.DeviceArch)
+	require.Equal(t, "h200-nvlink-island", m.RequestedOther[2].Case.TopologyClass)
+
+	m, err = plan.Resolve(cat, plan.Filters{Suites: []string{"ep-reference"}, SKUs: []string{"local-h200"}}, plan.Machine{CPU: "amd64", GPUs: &gpus})
+	require.NoError(t, err)
+	require.Equal(t, "local-h200-a2a-deepseek-v3-normal-decode-ep8-uniform-bf16", m.RequestedCases[0].Case.CaseID)
+	require.Equal(t, plan.Unsupported, m.RequestedCases[0].Disposition)
+
+	one := gpus
+	one.Count = 1
+	m, err = plan.Resolve(cat, plan.Filters{Suites: []string{"collectives-core"}, SKUs: []string{"local-h200"}, Ops: []string{"all_gather"}}, plan.Machine{GPUs: &one})
+	require.NoError(t, err)
+	require.Equal(t, []string{"local-h200-nccl-all-gather-float-w1-cold"}, caseIDs(m.RequestedOther))
+
+	_, err = plan.Resolve(cat, plan.Filters{SKUs: []string{"local-h200"}}, plan.Machine{})
+	require.ErrorContains(t, err, `unknown sku "local-h200"`)
 }
 
 func TestFileRoundTrip(t *testing.T) {
