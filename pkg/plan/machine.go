@@ -30,6 +30,20 @@ func (g *GPUs) SKU() string { return slug(localSKU, g.Product) }
 
 const localSKU = "local"
 
+// SKUs names the platforms that stand for the machine.
+func (m Machine) SKUs(cat *catalog.Catalog) []string {
+	var out []string
+	for i := range cat.Platforms {
+		if cat.Platforms[i].Local {
+			out = append(out, cat.Platforms[i].SKU)
+		}
+	}
+	if m.GPUs != nil {
+		out = append(out, m.GPUs.SKU())
+	}
+	return out
+}
+
 // in returns the catalog with the machine in it: its processor in the local
 // platform, and its GPUs as a platform of their own, which joins every suite
 // that names the local platform or one of the same vendor.

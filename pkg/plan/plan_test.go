@@ -71,6 +71,7 @@ func TestMachineStandsForLocal(t *testing.T) {
 		"local-h200-nccl-all-reduce-float-sum-w2-warm",
 		"local-h200-nccl-all-reduce-float-sum-w4-warm",
 	}, caseIDs(m.RequestedOther))
+	require.Equal(t, []string{"local", "local-h200"}, plan.Machine{GPUs: &gpus}.SKUs(cat))
 	cell, err := m.Cell("local-h200-nccl-collective-n1")
 	require.NoError(t, err)
 	require.Equal(t, "arm64", cell.Arch)

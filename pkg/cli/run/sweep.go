@@ -92,14 +92,11 @@ func planHere(cat *catalog.Catalog, f plan.Filters) (*plan.Matrix, error) {
 	if len(f.Suites) == 0 {
 		f.Suites = []string{defaultSuite}
 	}
+	machine := plan.Machine{CPU: runtime.GOARCH}
 	if len(f.SKUs) == 0 {
-		for i := range cat.Platforms {
-			if cat.Platforms[i].Local {
-				f.SKUs = append(f.SKUs, cat.Platforms[i].SKU)
-			}
-		}
+		f.SKUs = machine.SKUs(cat)
 	}
-	m, err := plan.Resolve(cat, f, plan.Machine{Arch: "host", CPU: runtime.GOARCH})
+	m, err := plan.Resolve(cat, f, machine)
 	if err != nil {
 		return nil, cli.UsageError("%w", err)
 	}
