@@ -11,8 +11,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/collectivex/collectivex/pkg/cli"
+	"github.com/collectivex/collectivex/pkg/fold"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/result"
 )
 
 // TestMain lets this test binary be its own ranks.
@@ -111,4 +113,57 @@ func TestASweepNeedsAFreshDirectory(t *testing.T) {
 func TestASweepOfNothingIsGood(t *testing.T) {
 	code, stdout, _ := cxrun(t, nil, "sweep", "--out", t.TempDir(), "--phase", "prefill", "--mode", "low-latency")
 	require.Equal(t, cli.ExitOK, code, stdout)
+}
+
+// sweptDocuments returns the documents of a sweep in out by case id, all valid.
+func sweptDocuments(t *testing.T, out string) map[string]result.Document {
+	t.Helper()
+	docs := map[string]result.Document{}
+	for rec, err := range fold.Read([]string{filepath.Join(out, foldFile)}) {
+		require.NoError(t, err)
+		d, err := result.Decode(rec.Line)
+		require.NoError(t, err)
+		require.NoError(t, result.Validate(d))
+		docs[d.Head().Identity.CaseID] = d
+	}
+	return docs
+}
+
+func TestSweep(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "out")
+	code, stdout, stderr := cxrun(t, nil, "sweep", "--out", out, "--ep", "2")
+	require.Equal(t, cli.ExitOK, code, stderr)
+	require.Regexp(t, `(?m)^\[1/1\] success   local-host-tiny-normal-decode-ep2-uniform-bf16  \d+\.\ds$`, stderr)
+	require.Contains(t, stdout, "all in one "+filepath.Join(out, foldFile))
+	docs := sweptDocuments(t, out)
+	require.Len(t, docs, 1)
+	for id, d := range docs {
+		head := d.Head()
+		require.Equal(t, result.Success, head.Outcome.Status, id)
+		require.Equal(t, "1", *head.Identity.AllocationFactors.RunAttempt)
+		require.Regexp(t, `^local-\d{8}T\d{6}Z-[0-9a-f]{6}$`, *head.Identity.AllocationFactors.RunID)
+		require.NotContains(t, head.Provenance.Environment, rank.FaultVariable)
+		samples, err := filepath.Glob(filepath.Join(out, cellsDir, "*", "samples", id+"_*.ndjson.gz"))
+		require.NoError(t, err)
+		require.Len(t, samples, 1)
+	}
+}
+
+func TestSweepWithADeadRank(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "out")
+	code, stdout, stderr := cxrun(t, map[string]string{rank.FaultVariable: "case=*-ep2-*,rank=1,kind=kill,at=record-9"},
+		"sweep", "--out", out, "--ep", "2,4")
+	require.Equal(t, cli.ExitFailed, code, stderr)
+	require.Contains(t, stdout, "rank-died: rank 1 signal 9")
+	docs := sweptDocuments(t, out)
+	const dead = "local-host-tiny-normal-decode-ep2-uniform-bf16"
+	for id, d := range docs {
+		want := result.Success
+		if id == dead {
+			want = result.Failed
+		}
+		require.Equal(t, want, d.Head().Outcome.Status, id)
+		require.Contains(t, d.Head().Provenance.Environment, rank.FaultVariable, "a run with faults says so")
+	}
+	require.Contains(t, docs, dead)
 }
