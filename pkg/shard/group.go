@@ -133,7 +133,7 @@ func (g *group) wait(ctx context.Context, scope string, budget time.Duration, la
 		case <-ctx.Done():
 			return ended{reasons: []string{result.ReasonSkipped.With("cancelled")}}, nil
 		case <-timeout.C:
-			g.dump()
+			g.dump(ctx)
 			return ended{reasons: []string{late}}, nil
 		case exit, ok := <-exits:
 			if !ok {
@@ -160,7 +160,7 @@ func (g *group) wait(ctx context.Context, scope string, budget time.Duration, la
 		}
 		switch {
 		case exited != nil && ends[exited.Rank] != rank.EndedDone, slices.Contains(ends, rank.EndedFailure):
-			reasons, err := g.reasons(scope, exited)
+			reasons, err := g.reasons(ctx, scope, exited)
 			return ended{reasons: reasons}, err
 		case !slices.Contains(ends, rank.NotEnded):
 			return ended{}, nil
@@ -171,8 +171,8 @@ func (g *group) wait(ctx context.Context, scope string, budget time.Duration, la
 // reasons says why a case failed, once it is known that a rank did: a rank
 // that died without a word before those that told of an error, since they may
 // only have lost their peer. first is the exit that was seen, if any.
-func (g *group) reasons(scope string, first *launch.Exit) ([]string, error) {
-	exits := g.drain(context.Background(), failureGrace)
+func (g *group) reasons(ctx context.Context, scope string, first *launch.Exit) ([]string, error) {
+	exits := g.drain(ctx, failureGrace)
 	if first != nil {
 		exits = append(exits, *first)
 	}
@@ -224,9 +224,9 @@ func (g *group) drain(ctx context.Context, grace time.Duration) (exits []launch.
 }
 
 // dump has all ranks print their stacks and gives them time to do so.
-func (g *group) dump() {
+func (g *group) dump(ctx context.Context) {
 	g.ranks.Dump()
-	g.drain(context.Background(), dumpGrace)
+	g.drain(ctx, dumpGrace)
 }
 
 // reasonOf is the published form of a rank's failure: its code, which must be
