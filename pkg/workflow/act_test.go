@@ -139,7 +139,7 @@ func (s *stage) dispatch(t *testing.T, r request) *outcome {
 		"workflow_dispatch", "--json", "-W", file, "--no-skip-checkout", "--action-offline-mode", "--no-cache-server",
 		"--env", "GITHUB_RUN_ID=" + strconv.Itoa(r.run), "--env", "GITHUB_RUN_ATTEMPT=" + strconv.Itoa(r.attempt),
 	}
-	for _, label := range []string{"ubuntu-24.04", "ubuntu-latest"} {
+	for _, label := range []string{"ubuntu-24.04", "ubuntu-latest", ownLabel} {
 		args = append(args, "-P", label+"=-self-hosted")
 	}
 	text, err := os.ReadFile(filepath.Join(s.repositories, repository, file))

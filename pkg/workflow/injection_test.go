@@ -124,7 +124,7 @@ func TestNoInjection(t *testing.T) {
 
 // TestExposures shows that each way is seen.
 func TestExposures(t *testing.T) {
-	text := string(emit(t, workflow.Source{}))
+	text := string(emit(t, workflow.Options{}))
 	replace := func(old, new string) string {
 		require.Contains(t, text, old)
 		return strings.Replace(text, old, new, 1)

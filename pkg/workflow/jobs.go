@@ -76,39 +76,66 @@ tar -C "$RUNNER_TEMP/collectivex" -xf "$RUNNER_TEMP/collectivex/cxrun-amd64.tar"
 
 const versionVariable = "github.com/collectivex/collectivex/pkg/cli.Version"
 
-func setup(ins []input, from Source) *yaml.Node {
+func setup(ins []input, o Options) *yaml.Node {
 	outputs := mapping()
 	outputs.Style = 0
 	for _, name := range outputNames() {
 		outputs.Content = append(outputs.Content, scalar(name), scalar(expression("steps.plan.outputs.%s", name)))
 	}
-	with := []any{"persist-credentials", false}
-	if from != (Source{}) {
-		with = append(with, "repository", from.Repository, "ref", from.SHA)
-	}
-	env, flags := mapping(), []string{}
-	env.Style = 0
-	for _, in := range ins {
-		env.Content = append(env.Content, scalar(in.variable()), scalar(expression("inputs.%s", in.name())))
-		flags = append(flags, fmt.Sprintf(`--%s="$%s"`, in.filter, in.variable()))
-	}
-	resolve := "bin/cxgen matrix --github-output -o matrix_full.json \\\n  " + strings.Join(flags, " \\\n  ")
+	steps := append(sources(o),
+		setupGo.step("Set up Go", "", "go-version-file", "go.mod"),
+		step("Build cxgen", "", "run", script(buildGen)),
+		resolve(ins, o),
+		step("Install the arm64 compiler", expression("contains(steps.plan.outputs.archs, 'arm64')"), "run", script(installCross)),
+		step("Build cxrun", "", "env", mapping("CX_ARCHS", "amd64 "+expression("steps.plan.outputs.archs")), "run", script(buildRun)),
+		upload("Upload the matrix", "", matrixArtifact, "matrix_full.json", "error", "overwrite", true),
+		upload("Upload the programs", "", binariesArtifact, "bin/cxrun-*.tar", "error", "overwrite", true),
+	)
 	return mapping(
 		"runs-on", hosted,
 		"timeout-minutes", 20,
 		"permissions", mapping("contents", "read"),
 		"outputs", outputs,
-		"steps", list([]*yaml.Node{
-			checkout.step("Check out CollectiveX", "", with...),
-			setupGo.step("Set up Go", "", "go-version-file", "go.mod"),
-			step("Build cxgen", "", "run", script(buildGen)),
-			step("Plan", "", "id", "plan", "env", env, "run", script(resolve)),
-			step("Install the arm64 compiler", expression("contains(steps.plan.outputs.archs, 'arm64')"), "run", script(installCross)),
-			step("Build cxrun", "", "env", mapping("CX_ARCHS", "amd64 "+expression("steps.plan.outputs.archs")), "run", script(buildRun)),
-			upload("Upload the matrix", "", matrixArtifact, "matrix_full.json", "error", "overwrite", true),
-			upload("Upload the programs", "", binariesArtifact, "bin/cxrun-*.tar", "error", "overwrite", true),
-		}),
+		"steps", list(steps),
 	)
+}
+
+// own is where setup has the workflow's own repository, where that is not the
+// source of CollectiveX and has definitions.
+const own = "own"
+
+// sources check out CollectiveX, and the repository that has the definitions.
+func sources(o Options) []*yaml.Node {
+	with := []any{"persist-credentials", false}
+	if o.Source == (Source{}) {
+		return []*yaml.Node{checkout.step("Check out CollectiveX", "", with...)}
+	}
+	steps := []*yaml.Node{checkout.step("Check out CollectiveX", "", append(with, "repository", o.Source.Repository, "ref", o.Source.SHA)...)}
+	if o.Definitions != "" {
+		steps = append(steps, checkout.step("Check out the definitions", "", append(with, "path", own)...))
+	}
+	return steps
+}
+
+// resolve is the step that makes the matrix.
+func resolve(ins []input, o Options) *yaml.Node {
+	var env []any
+	command := []string{"bin/cxgen matrix --github-output -o matrix_full.json"}
+	add := func(flag, variable, value string) {
+		env = append(env, variable, value)
+		command = append(command, fmt.Sprintf(`  --%s="$%s"`, flag, variable))
+	}
+	if o.Definitions != "" {
+		dir := o.Definitions
+		if o.Source != (Source{}) {
+			dir = own + "/" + dir
+		}
+		add("definitions", "CX_DEFINITIONS", dir)
+	}
+	for _, in := range ins {
+		add(in.filter, in.variable(), expression("inputs.%s", in.name()))
+	}
+	return step("Plan", "", "id", "plan", "env", mapping(env...), "run", script(strings.Join(command, " \\\n")))
 }
 
 // outputNames are the outputs that the other jobs read; see plan.Matrix.Outputs.

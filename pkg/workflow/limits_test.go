@@ -36,7 +36,7 @@ func full(id func(n int) string) *plan.Matrix {
 func TestWaves(t *testing.T) {
 	outputs, err := full(func(n int) string { return fmt.Sprintf("h200-dgxc-deepep-v2-ll-fp8-n2-c%d", n) }).Outputs()
 	require.NoError(t, err)
-	text := string(emit(t, workflow.Source{}))
+	text := string(emit(t, workflow.Options{}))
 	value := map[string]string{}
 	for _, o := range outputs {
 		value[o.Name] = o.Value
@@ -77,7 +77,7 @@ func TestInputs(t *testing.T) {
 			} `yaml:"workflow_dispatch"`
 		}
 	}
-	require.NoError(t, yaml.Unmarshal(emit(t, workflow.Source{}), &w))
+	require.NoError(t, yaml.Unmarshal(emit(t, workflow.Options{}), &w))
 	inputs := w.On.WorkflowDispatch.Inputs
 	require.NotEmpty(t, inputs)
 	require.LessOrEqual(t, len(inputs), maxInputs)
@@ -100,6 +100,6 @@ func TestFileTooLarge(t *testing.T) {
 		p.SKU = fmt.Sprintf("pool-with-a-name-%d", n)
 		cat.Platforms = append(cat.Platforms, p)
 	}
-	_, err = workflow.Emit(cat, workflow.Source{})
+	_, err = workflow.Emit(cat, workflow.Options{})
 	require.ErrorContains(t, err, "GitHub takes at most 500000")
 }

@@ -23,7 +23,7 @@ func runOf(t *testing.T, job, name string) string {
 			Steps []struct{ Name, Run string }
 		}
 	}
-	require.NoError(t, yaml.Unmarshal(emit(t, workflow.Source{}), &w))
+	require.NoError(t, yaml.Unmarshal(emit(t, workflow.Options{}), &w))
 	for _, s := range w.Jobs[job].Steps {
 		if s.Name == name {
 			return s.Run

@@ -1,6 +1,7 @@
 package workflow_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"maps"
 	"os"
@@ -13,11 +14,15 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/collectivex/collectivex/matrix"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/workflow"
 )
+
+// ownLabel is a runner label that only a fleet owner's definitions have.
+const ownLabel = "bench-box"
 
 // The smoke suite on this machine.
 const (
@@ -201,18 +206,29 @@ func TestSweepOfNothing(t *testing.T) {
 	require.Equal(t, []string{"cxsweep-aggregate-13", "cxsweep-binaries-13", "cxsweep-matrix-13"}, s.names(t, 13))
 }
 
-// TestSweepElsewhere runs the workflow in a repository that has nothing but the
-// workflow, and takes CollectiveX from another one.
+// TestSweepElsewhere runs the workflow in a fleet owner's repository, which has
+// the workflow and definitions of its own, and takes CollectiveX from another one.
 func TestSweepElsewhere(t *testing.T) {
 	s := newStage(t)
 	commit := s.commit(t, "collectivex/collectivex", nil)
-	write(t, filepath.Join(s.repositories, repository, workflow.File), emit(t, workflow.Source{Repository: "collectivex/collectivex", SHA: commit}))
+	fleet := filepath.Join(s.repositories, repository)
+	require.NoError(t, os.CopyFS(filepath.Join(fleet, "matrix"), matrix.FS))
+	local := filepath.Join(fleet, "matrix", "platforms", "local.yaml")
+	text, err := os.ReadFile(local)
+	require.NoError(t, err)
+	text = bytes.Replace(text, []byte("runner: ubuntu-latest"), []byte("runner: "+ownLabel), 1)
+	require.NoError(t, os.WriteFile(local, text, 0o644))
+	write(t, filepath.Join(fleet, workflow.File), emit(t, workflow.Options{
+		Source: workflow.Source{Repository: "collectivex/collectivex", SHA: commit}, Definitions: "matrix",
+	}))
 	s.repo(t, repository)
+
 	o := s.dispatch(t, request{run: 14, attempt: 1, inputs: map[string]string{"op": "all_reduce", "world": "2"}})
 	require.False(t, o.failed, o.text)
 	require.Equal(t, []string{collectiveCell}, o.legs("sweep_0"))
 	m := s.matrix(t, 14)
 	require.Equal(t, commit, m.Generator.Version)
+	require.Equal(t, ownLabel, m.Include[0].Runner)
 	require.Equal(t, runnable(m), slices.Sorted(maps.Keys(s.dataset(t, 14))))
 	require.Len(t, s.dataset(t, 14), 1)
 }
@@ -279,7 +295,7 @@ func TestHostileInputs(t *testing.T) {
 func TestHostileControl(t *testing.T) {
 	s := newStage(t)
 	canary := filepath.Join(t.TempDir(), "canary")
-	text := strings.Replace(string(emit(t, workflow.Source{})), `--suite="$CX_INPUT_SUITE"`, `--suite="${{ inputs.suite }}"`, 1)
+	text := strings.Replace(string(emit(t, workflow.Options{})), `--suite="$CX_INPUT_SUITE"`, `--suite="${{ inputs.suite }}"`, 1)
 	s.commit(t, repository, map[string][]byte{workflow.File: []byte(text)})
 	s.dispatch(t, request{run: 40, attempt: 1, inputs: map[string]string{"suite": hostile(canary)["substitution"]}})
 	_, err := os.Stat(canary)

@@ -22,28 +22,29 @@ var update = flag.Bool("update", false, "rewrite the goldens")
 
 const commit = "0123456789abcdef0123456789abcdef01234567"
 
-func emit(t *testing.T, from workflow.Source) []byte {
+func emit(t *testing.T, o workflow.Options) []byte {
 	t.Helper()
 	cat, err := catalog.Load(matrix.FS)
 	require.NoError(t, err)
-	text, err := workflow.Emit(cat, from)
+	text, err := workflow.Emit(cat, o)
 	require.NoError(t, err)
 	return text
 }
 
-// forms are the workflow as it is emitted for CollectiveX's own repository and
-// for one that takes CollectiveX from elsewhere.
+// forms are the workflow as it is emitted for CollectiveX's own repository, for
+// one that takes CollectiveX from elsewhere, and for one with definitions besides.
 func forms(t *testing.T) map[string][]byte {
 	return map[string][]byte{
-		"own":     emit(t, workflow.Source{}),
-		"another": emit(t, workflow.Source{Repository: "collectivex/collectivex", SHA: commit}),
+		"own":     emit(t, workflow.Options{}),
+		"another": emit(t, workflow.Options{Source: workflow.Source{Repository: "collectivex/collectivex", SHA: commit}}),
+		"defined": emit(t, workflow.Options{Source: workflow.Source{Repository: "collectivex/collectivex", SHA: commit}, Definitions: "fleet/matrix"}),
 	}
 }
 
 // TestGolden holds the workflow of this repository against the definitions.
 func TestGolden(t *testing.T) {
 	file := filepath.Join("..", "..", workflow.File)
-	got := emit(t, workflow.Source{})
+	got := emit(t, workflow.Options{})
 	if *update {
 		require.NoError(t, os.WriteFile(file, got, 0o644))
 	}
@@ -55,6 +56,8 @@ func TestGolden(t *testing.T) {
 // TestSource shows that another source changes nothing but what is checked out.
 func TestSource(t *testing.T) {
 	f := forms(t)
+	require.Contains(t, string(f["defined"]), "          persist-credentials: false\n          path: own\n")
+	require.Contains(t, string(f["defined"]), "CX_DEFINITIONS: own/fleet/matrix\n")
 	require.Equal(t, string(f["another"]), strings.Replace(string(f["own"]),
 		"          persist-credentials: false\n",
 		"          persist-credentials: false\n          repository: collectivex/collectivex\n          ref: "+commit+"\n", 1))
@@ -103,7 +106,7 @@ func TestLint(t *testing.T) {
 
 // TestLintFinds shows that the linter sees what it is there for.
 func TestLintFinds(t *testing.T) {
-	text := string(emit(t, workflow.Source{}))
+	text := string(emit(t, workflow.Options{}))
 	for want, broken := range map[string]string{
 		`property "count_9" is not defined`: strings.Replace(text, "needs.setup.outputs.count_0", "needs.setup.outputs.count_9", 1),
 		`input "patern" is not defined`:     strings.Replace(string(tagged([]byte(text))), "pattern:", "patern:", 1),
@@ -123,6 +126,15 @@ func TestParseSource(t *testing.T) {
 		"acme/x@" + strings.ToUpper(commit), "acme/x@" + commit + "\n",
 	} {
 		_, err := workflow.ParseSource(bad)
+		require.Error(t, err, "%q", bad)
+	}
+}
+
+func TestDefinitions(t *testing.T) {
+	cat, err := catalog.Load(matrix.FS)
+	require.NoError(t, err)
+	for _, bad := range []string{"/matrix", "../matrix", "a/../b", "./matrix", "a//b", "a/", "a b", "$(x)", "a\nb", `a"b`, "-a", "${{ inputs.suite }}"} {
+		_, err := workflow.Emit(cat, workflow.Options{Definitions: bad})
 		require.Error(t, err, "%q", bad)
 	}
 }

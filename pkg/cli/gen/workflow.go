@@ -26,23 +26,26 @@ func newWorkflow(s cli.Streams) *cobra.Command {
 inputs offer what the definitions have.
 
 In a repository other than CollectiveX's own, --source says which commit of
-CollectiveX the workflow builds.`,
+CollectiveX the workflow builds. Definitions other than the built-in ones are a
+directory of the workflow's repository, as seen from its root; the workflow
+plans with them.`,
 		Example: `  cxgen workflow
   cxgen workflow --check
-  cxgen workflow --source collectivex/collectivex@0123456789abcdef0123456789abcdef01234567`,
+  cxgen workflow --source collectivex/collectivex@0123456789abcdef0123456789abcdef01234567
+  cxgen workflow --source collectivex/collectivex@0123456789abcdef0123456789abcdef01234567 --definitions matrix`,
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			cat, err := defs.Load()
 			if err != nil {
 				return err
 			}
-			var from workflow.Source
+			options := workflow.Options{Definitions: filepath.ToSlash(defs.Dir)}
 			if source != "" {
-				if from, err = workflow.ParseSource(source); err != nil {
+				if options.Source, err = workflow.ParseSource(source); err != nil {
 					return cli.UsageError("%w", err)
 				}
 			}
-			text, err := workflow.Emit(cat, from)
+			text, err := workflow.Emit(cat, options)
 			if err != nil {
 				return cli.UsageError("%w", err)
 			}

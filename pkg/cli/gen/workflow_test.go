@@ -52,6 +52,19 @@ func TestWorkflowCheck(t *testing.T) {
 	}
 }
 
+func TestWorkflowDefinitions(t *testing.T) {
+	t.Chdir(filepath.Join("..", "..", ".."))
+	code, stdout, stderr := cxgen(t, "workflow", "-o", "-", "--definitions", "matrix")
+	require.Equal(t, cli.ExitOK, code, stderr)
+	require.Contains(t, stdout, "CX_DEFINITIONS: matrix\n")
+
+	t.Chdir("pkg")
+	code, stdout, stderr = cxgen(t, "workflow", "-o", "-", "--definitions", "../matrix")
+	require.Equal(t, cli.ExitUsage, code)
+	require.Empty(t, stdout)
+	require.Contains(t, stderr, "relative to its root")
+}
+
 func TestWorkflowSource(t *testing.T) {
 	code, stdout, stderr := cxgen(t, "workflow", "-o", "-", "--source", "acme/cx@0123456789abcdef0123456789abcdef01234567")
 	require.Equal(t, cli.ExitOK, code, stderr)
