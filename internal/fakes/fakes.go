@@ -24,12 +24,14 @@ type Set struct {
 
 var driverSources = []string{"driver.c", "device.c", "memory.c", "stream.c", "graph.c", "module.c"}
 
-// libraries of a Set: soname, sources, arguments.
-var libraries = []struct {
+type library struct {
 	soname  string
 	sources []string
 	args    []string
-}{
+}
+
+// libraries of a Set, in its order.
+var libraries = []library{
 	{"libcuda.so.1", driverSources, nil},
 	{"libnvrtc.so.13", []string{"rtc.c"}, nil},
 	{"libamdhip64.so.6", driverSources, []string{"-DHIP"}},
@@ -70,14 +72,7 @@ func build(t testing.TB, source, dir string) {
 	require.NoError(t, err)
 	defer os.RemoveAll(work)
 	for _, lib := range libraries {
-		args := []string{"-O2", "-g", "-Wall", "-shared", "-fPIC", "-fvisibility=hidden", "-pthread",
-			"-Wl,-soname," + lib.soname, "-o", filepath.Join(work, lib.soname)}
-		args = append(args, lib.args...)
-		for _, s := range lib.sources {
-			args = append(args, filepath.Join(source, s))
-		}
-		out, err := exec.Command(Compiler(t), append(args, "-ldl", "-lm")...).CombinedOutput()
-		require.NoError(t, err, "%s: %s", lib.soname, out)
+		compile(t, source, lib, filepath.Join(work, lib.soname))
 	}
 	for _, name := range beside {
 		data, err := os.ReadFile(filepath.Join(source, name))
@@ -88,6 +83,32 @@ func build(t testing.TB, source, dir string) {
 		_, err = os.Stat(dir) // another test was first
 		require.NoError(t, err)
 	}
+}
+
+func compile(t testing.TB, source string, lib library, out string) {
+	t.Helper()
+	args := []string{"-O2", "-g", "-Wall", "-shared", "-fPIC", "-fvisibility=hidden", "-pthread",
+		"-Wl,-soname," + lib.soname, "-o", out}
+	args = append(args, lib.args...)
+	for _, s := range lib.sources {
+		args = append(args, filepath.Join(source, s))
+	}
+	output, err := exec.Command(Compiler(t), append(args, "-ldl", "-lm")...).CombinedOutput()
+	require.NoError(t, err, "%s: %s", lib.soname, output)
+}
+
+// OldCUDA is a libcuda.so.1 that lacks symbols.
+func OldCUDA(t testing.TB, symbols ...string) string {
+	t.Helper()
+	dir := t.TempDir()
+	script := filepath.Join(dir, "hide.map")
+	hide := fmt.Sprintf("{ local: %s; };\n", strings.Join(symbols, "; "))
+	require.NoError(t, os.WriteFile(script, []byte(hide), 0o600))
+	lib := libraries[0]
+	lib.args = []string{"-Wl,--version-script=" + script}
+	out := filepath.Join(dir, lib.soname)
+	compile(t, Source(t), lib, out)
+	return out
 }
 
 func fingerprint(t testing.TB, source string) string {

@@ -128,7 +128,7 @@ func (d *Driver) Open(index int, cacheDir string) (*Device, error) {
 	}
 	g := &Device{driver: d, api: d.api, dev: dev, index: index, cacheDir: cacheDir, bases: map[accel.Ptr]allocation{}}
 	if g.info, err = g.describe(); err != nil {
-		return nil, errors.Join(fmt.Errorf("device %d: %w", index, err), g.Close())
+		return nil, also(fmt.Errorf("device %d: %w", index, err), g.Close())
 	}
 	return g, nil
 }

@@ -32,3 +32,18 @@ func (e *Error) Is(target error) bool {
 	}
 	return false
 }
+
+// also joins errors on one line, the first being the cause; nil ones do not count.
+func also(errs ...error) error {
+	var all error
+	for _, err := range errs {
+		switch {
+		case err == nil:
+		case all == nil:
+			all = err
+		default:
+			all = fmt.Errorf("%w; %w", all, err)
+		}
+	}
+	return all
+}

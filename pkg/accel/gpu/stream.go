@@ -14,7 +14,6 @@ package gpu
 import "C"
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/collectivex/collectivex/pkg/accel"
@@ -70,7 +69,7 @@ func (s *stream) EndCapture() (accel.Graph, error) {
 	g := &graph{api: a}
 	err := a.err(a.symbols.GraphInstantiate, C.cx_graph_instantiate(a.table, &g.handle, template))
 	// The executable graph is a copy.
-	err = errors.Join(err, a.err(a.symbols.GraphDestroy, C.cx_graph_destroy(a.table, template)))
+	err = also(err, a.err(a.symbols.GraphDestroy, C.cx_graph_destroy(a.table, template)))
 	if err != nil {
 		return nil, err
 	}
@@ -81,7 +80,7 @@ func (s *stream) EndCapture() (accel.Graph, error) {
 		}
 	}
 	if err != nil {
-		return nil, errors.Join(err, g.Close())
+		return nil, also(err, g.Close())
 	}
 	return g, nil
 }

@@ -6,7 +6,6 @@ package gpu
 import "C"
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/collectivex/collectivex/pkg/accel"
@@ -27,8 +26,12 @@ func (d *Device) AllocVirtual(size int64) (p accel.Ptr, err error) {
 	if size <= 0 {
 		return 0, fmt.Errorf("allocate %d bytes: a size must be positive", size)
 	}
-	if has, err := d.hasVMM(); err != nil || !has {
-		return 0, errors.Join(err, fmt.Errorf("virtual memory management: %w", accel.ErrUnsupported))
+	has, err := d.hasVMM()
+	if err != nil {
+		return 0, err
+	}
+	if !has {
+		return 0, fmt.Errorf("virtual memory management: %w", accel.ErrUnsupported)
 	}
 	defer func() {
 		if err != nil {
@@ -48,18 +51,18 @@ func (d *Device) AllocVirtual(size int64) (p accel.Ptr, err error) {
 	}
 	var at C.cx_ptr
 	if err := a.err(s.VMMReserve, C.cx_vmm_reserve(a.table, &at, bytes, granule)); err != nil {
-		return 0, errors.Join(err, a.err(s.VMMRelease, C.cx_vmm_release(a.table, handle)))
+		return 0, also(err, a.err(s.VMMRelease, C.cx_vmm_release(a.table, handle)))
 	}
 	mapped := allocation{mapped: int64(bytes), handle: handle}
 	if err := a.err(s.VMMMap, C.cx_vmm_map(a.table, at, bytes, handle)); err != nil {
-		return 0, errors.Join(err, d.releaseVirtual(at, mapped))
+		return 0, also(err, d.releaseVirtual(at, mapped))
 	}
 	access, err := d.everyPeer()
 	if err == nil {
 		err = a.err(s.VMMAccess, C.cx_vmm_access(a.table, at, bytes, &access[0], C.size_t(len(access))))
 	}
 	if err != nil {
-		return 0, errors.Join(err, d.freeVirtual(accel.Ptr(at), mapped))
+		return 0, also(err, d.freeVirtual(accel.Ptr(at), mapped))
 	}
 	d.bases[accel.Ptr(at)] = mapped
 	return accel.Ptr(at), nil
@@ -103,12 +106,12 @@ func location(dev C.int) C.cx_location { return C.cx_location{_type: memOnDevice
 
 func (d *Device) freeVirtual(p accel.Ptr, v allocation) error {
 	unmap := d.api.err(d.api.symbols.VMMUnmap, C.cx_vmm_unmap(d.api.table, C.cx_ptr(p), C.size_t(v.mapped)))
-	return errors.Join(unmap, d.releaseVirtual(C.cx_ptr(p), v))
+	return also(unmap, d.releaseVirtual(C.cx_ptr(p), v))
 }
 
 // releaseVirtual gives back memory and addresses that are not mapped.
 func (d *Device) releaseVirtual(p C.cx_ptr, v allocation) error {
-	return errors.Join(
+	return also(
 		d.api.err(d.api.symbols.VMMRelease, C.cx_vmm_release(d.api.table, v.handle)),
 		d.api.err(d.api.symbols.VMMAddressFree, C.cx_vmm_address_free(d.api.table, p, C.size_t(v.mapped))))
 }
