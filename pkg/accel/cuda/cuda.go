@@ -131,8 +131,9 @@ func compiler(major int) gpu.CompilerVendor {
 		}
 	}
 	return gpu.CompilerVendor{
-		Name:    "NVRTC",
-		Library: dl.Search{What: "CUDA run-time compiler (NVRTC)", Env: "CX_NVRTC_LIB", Names: names},
+		Name:      "NVRTC",
+		Library:   dl.Search{What: "CUDA run-time compiler (NVRTC)", Env: "CX_NVRTC_LIB", Names: names},
+		Companion: "libnvrtc-builtins.so.*",
 		Symbols: gpu.CompilerSymbols{
 			ErrorString: "nvrtcGetErrorString",
 			Version:     "nvrtcVersion",

@@ -8,6 +8,7 @@ import "C"
 
 import (
 	"fmt"
+	"path/filepath"
 	"strings"
 	"unsafe"
 
@@ -18,7 +19,10 @@ import (
 type CompilerVendor struct {
 	Name    string // NVRTC, HIPRTC
 	Library dl.Search
-	Symbols CompilerSymbols
+	// Companion is a pattern of file names beside the library that it opens by
+	// soname alone; empty for none.
+	Companion string
+	Symbols   CompilerSymbols
 	// Options are the compiler's arguments for an architecture.
 	Options func(arch string) []string
 }
@@ -43,6 +47,9 @@ func OpenCompiler(v CompilerVendor) (*Compiler, error) {
 	lib, err := v.Library.Open()
 	if err != nil {
 		return nil, err
+	}
+	if err := openCompanion(lib, v.Companion); err != nil {
+		return nil, fmt.Errorf("%s: %w", v.Name, err)
 	}
 	t := (*C.cx_rtc)(C.calloc(1, C.sizeof_cx_rtc))
 	s := v.Symbols
@@ -71,6 +78,20 @@ func OpenCompiler(v CompilerVendor) (*Compiler, error) {
 	}
 	c.major, c.minor = int(major), int(minor)
 	return c, nil
+}
+
+// openCompanion loads what the library would not find by itself when it lies in
+// no directory that the loader knows, such as that of a Python wheel.
+func openCompanion(lib *dl.Library, pattern string) error {
+	if pattern == "" {
+		return nil
+	}
+	files, err := filepath.Glob(filepath.Join(filepath.Dir(lib.Path()), pattern))
+	if err != nil || len(files) == 0 {
+		return err // the loader may know better
+	}
+	_, err = dl.Open(files[0])
+	return err
 }
 
 // Library is the file that was loaded.
