@@ -87,8 +87,10 @@ func build(t testing.TB, source, dir string) {
 
 func compile(t testing.TB, source string, lib library, out string) {
 	t.Helper()
-	args := []string{"-O2", "-g", "-Wall", "-shared", "-fPIC", "-fvisibility=hidden", "-pthread",
-		"-Wl,-soname," + lib.soname, "-o", out}
+	args := []string{
+		"-O2", "-g", "-Wall", "-shared", "-fPIC", "-fvisibility=hidden", "-pthread",
+		"-Wl,-soname," + lib.soname, "-o", out,
+	}
 	args = append(args, lib.args...)
 	for _, s := range lib.sources {
 		args = append(args, filepath.Join(source, s))

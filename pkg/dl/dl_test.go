@@ -139,12 +139,24 @@ func TestSearch(t *testing.T) {
 		{"first name that loads", "", []string{"libcx-nowhere.so", filepath.Join(dir, "libanswer.so.1")}, "libanswer.so.1", ""},
 		{"pattern takes the newest", "", []string{filepath.Join(dir, "libanswer.so.*")}, "libanswer.so.2", ""},
 		{"variable wins", filepath.Join(dir, "libanswer.so.1"), []string{filepath.Join(dir, "libanswer.so.2")}, "libanswer.so.1", ""},
-		{"variable is the only place", "/nowhere/lib.so", []string{filepath.Join(dir, "libanswer.so.2")}, "",
-			"answers from CX_TEST_LIB=/nowhere/lib.so: no such library: /nowhere/lib.so: cannot open shared object file: No such file or directory"},
-		{"nowhere", "", []string{"libcx-nowhere.so", "/nowhere/libcx.so.*"}, "",
-			"answers: no such library: looked for libcx-nowhere.so, /nowhere/libcx.so.*; install it or set CX_TEST_LIB to its path"},
-		{"there but broken", "", []string{"libcx-nowhere.so", text}, "",
-			"answers: no such library that loads: " + text + ": file too short; set CX_TEST_LIB to its path"},
+		{
+			"variable is the only place", "/nowhere/lib.so",
+			[]string{filepath.Join(dir, "libanswer.so.2")},
+			"",
+			"answers from CX_TEST_LIB=/nowhere/lib.so: no such library: /nowhere/lib.so: cannot open shared object file: No such file or directory",
+		},
+		{
+			"nowhere", "",
+			[]string{"libcx-nowhere.so", "/nowhere/libcx.so.*"},
+			"",
+			"answers: no such library: looked for libcx-nowhere.so, /nowhere/libcx.so.*; install it or set CX_TEST_LIB to its path",
+		},
+		{
+			"there but broken", "",
+			[]string{"libcx-nowhere.so", text},
+			"",
+			"answers: no such library that loads: " + text + ": file too short; set CX_TEST_LIB to its path",
+		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Setenv(env, tc.env)

@@ -184,8 +184,10 @@ func testKernelErrors(t *testing.T, d accel.Device) {
 	var args [17]unsafe.Pointer
 	require.ErrorContains(t, k.Launch(s, 1, 1, 0, args[:]...), "at most 16")
 	x := newSmokeInput(t, d, s, 10)
-	good := []unsafe.Pointer{unsafe.Pointer(&x.in), unsafe.Pointer(&x.out), unsafe.Pointer(&x.count),
-		unsafe.Pointer(&x.n), unsafe.Pointer(&x.scale), unsafe.Pointer(&x.first)}
+	good := []unsafe.Pointer{
+		unsafe.Pointer(&x.in), unsafe.Pointer(&x.out), unsafe.Pointer(&x.count),
+		unsafe.Pointer(&x.n), unsafe.Pointer(&x.scale), unsafe.Pointer(&x.first),
+	}
 	require.Error(t, k.Launch(s, 0, 64, 0, good...), "an empty grid")
 	require.Error(t, k.Launch(s, 1, 1<<20, 0, good...), "a block that is too large")
 	x.launch(t, k, s, 1, 64)

@@ -95,7 +95,7 @@ func requireKernels(t *testing.T, image []byte, source string) {
 	}
 	const declaration = `extern "C" __global__ void `
 	found := 0
-	for _, line := range strings.Split(source, "\n") {
+	for line := range strings.SplitSeq(source, "\n") {
 		if rest, ok := strings.CutPrefix(line, declaration); ok {
 			name, _, _ := strings.Cut(rest, "(")
 			require.True(t, has[name], "%s is not in the image", name)
