@@ -26,9 +26,14 @@ func TestTheTableOfFaultsIsTrue(t *testing.T) {
 		}
 	}
 
+	// What is injected by a table has a row in the page.
 	table := regexp.MustCompile(`(?m)^\t\t\{"([^"]+)", "kind=`)
-	for _, name := range table.FindAllStringSubmatch(sources(t, "."), -1) {
-		require.Contains(t, string(page), "TestFaultCostsItsCaseOnly/"+name[1]+" |")
+	for dir, test := range map[string]string{".": "TestFaultCostsItsCaseOnly", "../cli/run": "TestWrongDataIsInvalid"} {
+		names := table.FindAllStringSubmatch(sources(t, dir), -1)
+		require.NotEmpty(t, names)
+		for _, name := range names {
+			require.Contains(t, string(page), test+"/"+name[1]+" |")
+		}
 	}
 }
 

@@ -167,3 +167,32 @@ func TestSweepWithADeadRank(t *testing.T) {
 	}
 	require.Contains(t, docs, dead)
 }
+
+// Wrong data, injected into one rank of real cases, makes them invalid, and
+// costs the other case of the sweep nothing. The names stand in the table of
+// docs/reliability.md.
+func TestWrongDataIsInvalid(t *testing.T) {
+	tests := []struct{ name, fault string }{
+		{"flipped bit", "kind=flip-bit"},
+		{"two tokens swapped", "kind=swap-tokens"},
+		{"token dropped", "kind=drop-token"},
+		{"token doubled", "kind=double-token"},
+		{"wrong weight", "kind=wrong-weight"},
+		{"wrong expert", "kind=wrong-expert"},
+		{"stale data of the previous pair", "kind=stale"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			out := filepath.Join(t.TempDir(), "out")
+			code, _, stderr := cxrun(t, map[string]string{rank.FaultVariable: "case=*-ep2-*,rank=1," + tt.fault}, "sweep", "--out", out, "--ep", "2,4")
+			require.Equal(t, cli.ExitFailed, code, stderr)
+			for id, d := range sweptDocuments(t, out) {
+				want := result.Outcome{Status: result.Success, Reasons: []string{}}
+				if strings.Contains(id, "-ep2-") {
+					want = result.Outcome{Status: result.Invalid, Reasons: []string{string(result.ReasonSemantics)}}
+				}
+				require.Equal(t, want, d.Head().Outcome, id)
+			}
+		})
+	}
+}
