@@ -1,6 +1,8 @@
 package shard
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -24,8 +26,9 @@ func keyOf(c plan.Case) caseKey { return caseKey{c.CaseID, c.Repeat} }
 
 // history is what a results directory already holds.
 type history struct {
-	attempts map[caseKey]int  // attempts of this run attempt
-	finished map[caseKey]bool // not to be run again
+	attempts map[caseKey]int       // attempts of this run attempt
+	finished map[caseKey]bool      // not to be run again
+	cases    map[caseKey]plan.Case // as the documents of this run have them
 }
 
 // readHistory reads the documents in dir. A case is finished by any document
@@ -33,7 +36,7 @@ type history struct {
 // of an earlier attempt of the run: a re-run gives failed cases another one.
 // Files that are no documents are named to warn, and do not count.
 func readHistory(dir string, run Run, warn func(string)) (history, error) {
-	h := history{attempts: map[caseKey]int{}, finished: map[caseKey]bool{}}
+	h := history{attempts: map[caseKey]int{}, finished: map[caseKey]bool{}, cases: map[caseKey]plan.Case{}}
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return h, err
@@ -56,7 +59,8 @@ func readHistory(dir string, run Run, warn func(string)) (history, error) {
 		if allocation.RunID == nil || *allocation.RunID != run.RunID {
 			continue // another run: nothing is shared with it
 		}
-		key := caseKey{head.Identity.CaseID, head.Identity.Repeat}
+		key := keyOf(head.Identity.Case)
+		h.cases[key] = head.Identity.Case
 		if allocation.RunAttempt != nil && *allocation.RunAttempt == run.RunAttempt {
 			h.attempts[key] = max(h.attempts[key], head.Identity.AttemptOrdinal)
 			h.finished[key] = h.finished[key] || !untried(head.Outcome)
@@ -66,8 +70,31 @@ func readHistory(dir string, run Run, warn func(string)) (history, error) {
 	return h, nil
 }
 
-// knows reports whether this run has a document of the case.
-func (h history) knows(c plan.Case) bool { return h.finished[keyOf(c)] || h.attempts[keyOf(c)] > 0 }
+// admits says whether a shard may run the cases: the documents of its run
+// answer these cases and no others of the same names, and there are none of
+// them unless it resumes.
+func (h history) admits(cases []plan.Requested, resume bool) error {
+	for _, q := range cases {
+		old, known := h.cases[keyOf(q.Case)]
+		if !known {
+			continue
+		}
+		if !resume {
+			return ErrExists
+		}
+		if !sameCase(old, q.Case) {
+			return fmt.Errorf("%w: case %s was planned otherwise then", ErrOther, q.Case.CaseID)
+		}
+	}
+	return nil
+}
+
+// sameCase compares cases as documents and matrices spell them.
+func sameCase(a, b plan.Case) bool {
+	x, errX := json.Marshal(a)
+	y, errY := json.Marshal(b)
+	return errX == nil && errY == nil && bytes.Equal(x, y)
+}
 
 // untried reports whether a case failed for want of time or of a fit machine.
 func untried(o result.Outcome) bool {

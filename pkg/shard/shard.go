@@ -65,9 +65,11 @@ type Counts struct {
 	Passed, Failed, Kept int
 }
 
-// ErrExists is returned where the results hold documents of the cell and the
-// shard was not told to resume.
-var ErrExists = errors.New("results hold documents of this cell already; resume, or use another directory")
+// What keeps a shard from writing into a results directory that is in use.
+var (
+	ErrExists = errors.New("results hold documents of this cell already; resume, or use another directory")
+	ErrOther  = errors.New("results are of another plan; use another directory")
+)
 
 // ErrEnvironment is wrapped by errors that say that this machine cannot go on:
 // documents cannot be written, devices are not the platform's, ranks do not
@@ -106,8 +108,8 @@ func (s *Shard) Do(ctx context.Context) (counts Counts, err error) {
 	if r.history, err = readHistory(s.Results, s.Run, s.Observer.Warn); err != nil {
 		return r.counts, fmt.Errorf("%w: %w", ErrEnvironment, err)
 	}
-	if !s.Resume && slices.ContainsFunc(s.Cases, func(c plan.Requested) bool { return r.history.knows(c.Case) }) {
-		return r.counts, fmt.Errorf("%s: %w", s.Results, ErrExists)
+	if err := r.history.admits(s.Cases, s.Resume); err != nil {
+		return r.counts, fmt.Errorf("%s: %w", s.Results, err)
 	}
 	r.logs = filepath.Join(s.Results, "logs", r.started.UTC().Format("20060102T150405.000Z"))
 	log, err := openLog(r.logs)

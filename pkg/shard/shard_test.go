@@ -350,6 +350,16 @@ func TestResumeLeavesFinishedCasesAndNamesStrangers(t *testing.T) {
 	require.Equal(t, "1/2 kept fake-case-00-w2", seen[1])
 }
 
+func TestResumeRefusesAnotherPlan(t *testing.T) {
+	s := fakeShard(t.TempDir(), t.TempDir(), fakeCase(0, 2, 1))
+	do(t, s)
+	other := fakeShard(s.Results, s.Scratch, fakeCase(0, 2, 2))
+	other.Resume = true
+	_, err := other.Do(t.Context())
+	require.ErrorIs(t, err, ErrOther)
+	require.ErrorContains(t, err, "fake-case-00-w2")
+}
+
 func TestARerunGivesFailedCasesAnotherChance(t *testing.T) {
 	t.Setenv(rank.FaultVariable, "case=fake-case-00-*,rank=0,kind=exit")
 	s := fakeShard(t.TempDir(), t.TempDir(), fakeCase(0, 2, 1), fakeCase(1, 2, 1))

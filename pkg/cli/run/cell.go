@@ -51,7 +51,7 @@ func (r cellRun) do(ctx context.Context, s cli.Streams, cell plan.Cell) (shard.C
 	}
 	counts, err := sh.Do(ctx)
 	switch {
-	case errors.Is(err, shard.ErrExists):
+	case errors.Is(err, shard.ErrExists), errors.Is(err, shard.ErrOther):
 		return counts, cli.UsageError("%w", err)
 	case err != nil:
 		return counts, cli.EnvironmentError("cell %s: %w", cell.ID, err)
@@ -71,6 +71,9 @@ func requested(m *plan.Matrix, cell plan.Cell) ([]plan.Requested, error) {
 		q, ok := byID[id]
 		if !ok {
 			return nil, fmt.Errorf("cell %s: the matrix has no case %q", cell.ID, id)
+		}
+		if q.BudgetSeconds <= 0 {
+			return nil, fmt.Errorf("cell %s: case %s has no time budget", cell.ID, id)
 		}
 		out = append(out, q)
 	}
