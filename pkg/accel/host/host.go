@@ -168,9 +168,14 @@ func (d *Device) Copy(_ accel.Stream, dst, src accel.Ptr, bytes int64) error {
 
 // Set implements accel.Device.
 func (d *Device) Set(_ accel.Stream, dst accel.Ptr, value byte, bytes int64) error {
+	if bytes == 0 {
+		return nil
+	}
 	buf := Bytes(dst, bytes)
-	for i := range buf {
-		buf[i] = value
+	buf[0] = value
+	for done := int64(1); done < bytes; {
+		const step = 1 << 15 // copied from the first level cache
+		done += int64(copy(buf[done:], buf[:min(done, step)]))
 	}
 	return nil
 }

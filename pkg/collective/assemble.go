@@ -1,0 +1,243 @@
+package collective
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+
+	"github.com/collectivex/collectivex/pkg/measure"
+	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/result"
+)
+
+// histogramBins is the number of bins of a published histogram.
+const histogramBins = 32
+
+// track is what one rank left of a case.
+type track struct {
+	setup   *setup
+	samples map[window]sample
+}
+
+// Assemble fills the document of a collective case with what its ranks left;
+// see shard.Assembler.
+func Assemble(doc result.Document, streams []rank.Stream) error {
+	d, ok := doc.(*result.CollectiveDocument)
+	if !ok {
+		return fmt.Errorf("document of type %T for a collective case", doc)
+	}
+	sp, err := parse(d.Identity.Case)
+	if err != nil {
+		return err
+	}
+	tracks := make([]track, len(streams))
+	for i, s := range streams {
+		if tracks[i], err = read(s); err != nil {
+			return fmt.Errorf("rank %d: %w", s.Rank, err)
+		}
+		if s.Facts != nil && d.Implementation.LibraryVersion == nil && s.Facts.Library.Version != "" {
+			d.Implementation.LibraryVersion = &s.Facts.Library.Version
+		}
+	}
+	first := slices.IndexFunc(tracks, func(t track) bool { return t.setup != nil })
+	if first < 0 {
+		return nil // no rank came so far: no rows, and the outcome is the shard's
+	}
+	common := tracks[first].setup
+	registered := true
+	for i, t := range tracks {
+		if t.setup == nil {
+			continue
+		}
+		if !t.setup.agrees(common) {
+			return fmt.Errorf("ranks %d and %d do not measure the same", streams[first].Rank, streams[i].Rank)
+		}
+		registered = registered && t.setup.Registered
+	}
+	d.Measurement.Path = common.Path
+	d.Measurement.CheckedBy = common.CheckedBy
+	d.Measurement.RegistrationHandle = registered
+	d.Workload.SizesDropped = append(d.Workload.SizesDropped, common.Dropped...)
+	d.Workload.Excluded = append(d.Workload.Excluded, common.Excluded...)
+	for i, rung := range common.Rungs {
+		row, seen, err := sp.row(i, rung, common, tracks, len(streams) == sp.World)
+		if err != nil {
+			return err
+		}
+		if !seen {
+			continue
+		}
+		d.Measurement.Rows = append(d.Measurement.Rows, row)
+		if !slices.Contains(d.Workload.SizesMeasured, rung.Requested) {
+			d.Workload.SizesMeasured = append(d.Workload.SizesMeasured, rung.Requested)
+		}
+	}
+	done := len(streams) == sp.World && !slices.ContainsFunc(streams, func(s rank.Stream) bool { return !s.Done })
+	judge(d, done, len(d.Measurement.Rows) == len(common.Rungs))
+	return nil
+}
+
+// agrees compares what has to be the same on all ranks.
+func (s setup) agrees(o *setup) bool {
+	strip := func(rungs []rungRecord) []rungRecord {
+		out := slices.Clone(rungs)
+		for i := range out {
+			out[i].Checks = 0
+		}
+		return out
+	}
+	a, b := s, *o
+	a.Rungs, b.Rungs = strip(a.Rungs), strip(b.Rungs)
+	a.Registered, b.Registered = false, false
+	return reflect.DeepEqual(a, b)
+}
+
+func read(s rank.Stream) (track, error) {
+	t := track{samples: map[window]sample{}}
+	for i, r := range s.Records {
+		var err error
+		switch r.Kind {
+		case kindSetup:
+			t.setup = new(setup)
+			err = json.Unmarshal(r.Data, t.setup)
+		case kindSample:
+			var v sample
+			if err = json.Unmarshal(r.Data, &v); err != nil {
+				break
+			}
+			if _, twice := t.samples[v.window]; twice {
+				err = fmt.Errorf("window %+v is there twice", v.window)
+			}
+			t.samples[v.window] = v
+		default:
+			err = fmt.Errorf("unknown kind %q", r.Kind)
+		}
+		if err != nil {
+			return t, fmt.Errorf("record %d: %w", i+1, err)
+		}
+	}
+	if t.setup == nil && len(t.samples) > 0 {
+		return t, errors.New("samples without a setup")
+	}
+	return t, nil
+}
+
+// row makes the row of a rung; seen reports whether every rank has a window of it.
+func (sp spec) row(at int, r rungRecord, common *setup, tracks []track, everyRank bool) (row result.CollectiveRow, seen bool, err error) {
+	row = result.CollectiveRow{
+		Requested: r.Requested, Bytes: r.Bytes, Count: r.Count, Placement: r.Placement, Slots: r.Slots,
+		Complete: everyRank,
+		Check:    result.Check{Passed: everyRank, ToleranceULP: common.Tolerance},
+	}
+	for _, mode := range common.Modes {
+		var perRank [][]float64 // [rank][sample]
+		for trial := range sp.Measure.Trials {
+			w := window{Requested: r.Requested, Placement: r.Placement, Mode: mode, Trial: trial}
+			all := sp.collect(&row.Check, w, at, tracks)
+			if all == nil || !everyRank {
+				row.Complete = false
+				continue
+			}
+			if perRank == nil {
+				perRank = make([][]float64, len(tracks))
+			}
+			for i, us := range all {
+				perRank[i] = append(perRank[i], us...)
+			}
+		}
+		if perRank == nil {
+			continue
+		}
+		timing, err := sp.timing(r.Bytes, perRank)
+		if err != nil {
+			return row, false, fmt.Errorf("%d bytes %s %s: %w", r.Requested, r.Placement, mode, err)
+		}
+		seen = true
+		switch mode {
+		case Pipelined:
+			row.Pipelined = timing
+		case PerIteration:
+			row.PerIteration = timing
+		case Graph:
+			row.Graph = timing
+		}
+	}
+	row.Check.Passed = row.Check.Passed && row.Check.Checked > 0 && row.Check.Wrong == 0
+	return row, seen, nil
+}
+
+// collect returns the samples of one window by rank, nil unless every rank has
+// them, and adds the verdicts of those that do. A window without the check it
+// should have fails the row.
+func (sp spec) collect(check *result.Check, w window, at int, tracks []track) [][]float64 {
+	all := make([][]float64, 0, len(tracks))
+	for _, t := range tracks {
+		s, ok := t.samples[w]
+		if !ok {
+			continue
+		}
+		all = append(all, s.US)
+		if s.Check == nil || s.Check.Checked != t.setup.Rungs[at].Checks {
+			check.Passed = false
+			continue
+		}
+		check.Checked += s.Check.Checked
+		check.Wrong += s.Check.Wrong
+	}
+	if len(all) < len(tracks) {
+		return nil
+	}
+	return all
+}
+
+// timing reduces the samples of the ranks: the slowest rank of each sample is
+// what counts.
+func (sp spec) timing(bytes int64, perRank [][]float64) (*result.Timing, error) {
+	slowest, err := measure.OverRanks(perRank, measure.Max)
+	if err != nil {
+		return nil, err
+	}
+	fastest, err := measure.OverRanks(perRank, measure.Min)
+	if err != nil {
+		return nil, err
+	}
+	mean, err := measure.OverRanks(perRank, measure.Mean)
+	if err != nil {
+		return nil, err
+	}
+	t := &result.Timing{
+		Percentiles: measure.Percentiles(slowest),
+		Min:         slices.Min(slowest),
+		Mean:        measure.Mean(slowest),
+		Max:         slices.Max(slowest),
+		SampleCount: len(slowest),
+		RankMin:     measure.Percentile(fastest, 50),
+		RankMean:    measure.Percentile(mean, 50),
+	}
+	t.AlgBW = AlgBW(bytes, t.Percentiles.P50)
+	t.BusBW = t.AlgBW * sp.op.BusFactor(sp.World)
+	for _, samples := range perRank {
+		t.RankP50 = append(t.RankP50, measure.Percentile(samples, 50))
+	}
+	h := measure.Histogram(slowest, histogramBins)
+	t.Histogram = &h
+	return t, nil
+}
+
+// judge sets the outcome of a case whose ranks all ended it, or whose data are
+// wrong; else it is the shard's, which knows why a rank did not.
+func judge(d *result.CollectiveDocument, done, all bool) {
+	rows := d.Measurement.Rows
+	has := func(f func(result.CollectiveRow) bool) bool { return slices.ContainsFunc(rows, f) }
+	switch {
+	case has(func(r result.CollectiveRow) bool { return r.Check.Wrong > 0 }):
+		d.Outcome = result.Outcome{Status: result.Invalid, Reasons: []string{string(result.ReasonSemantics)}}
+	case !done:
+	case !all || len(rows) == 0 || has(func(r result.CollectiveRow) bool { return !r.Complete || !r.Check.Passed }):
+		d.Outcome = result.Outcome{Status: result.Invalid, Reasons: []string{string(result.ReasonUnchecked)}}
+	default:
+		d.Outcome = result.Outcome{Status: result.Success, Reasons: []string{}}
+	}
+}

@@ -1,0 +1,82 @@
+// Package collective is the family of collective operations: what they move,
+// how they are timed and how their results are checked. It assumes nothing of
+// the device: sub-packages bring the libraries (collective/host, …).
+package collective
+
+import (
+	"context"
+
+	"github.com/collectivex/collectivex/pkg/accel"
+	"github.com/collectivex/collectivex/pkg/numeric"
+	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/workload"
+)
+
+// Call is one operation as a library takes it. Its memory layout is a C struct
+// of eight 64-bit words (op and reduction share the first), so that a slice of
+// calls crosses into C as it is.
+type Call struct {
+	Op    Op
+	RedOp workload.RedOp
+	Type  numeric.Type
+	Root  int
+	// Count is elements as NCCL's functions count them: of the whole buffer for
+	// all_reduce, broadcast, reduce and sendrecv, of one rank's part for the others.
+	Count int64
+	// Scalar is what a mulsum multiplies this rank's input by.
+	Scalar     float64
+	Send, Recv accel.Ptr
+}
+
+// Comm is a communicator of one library, used from the rank's thread. Errors
+// are *rank.Error where the reason has a code.
+type Comm interface {
+	// Supports returns an error (result.ReasonRefused, ReasonNoSymbol) where the library
+	// cannot do exactly this call. Addresses are not looked at.
+	Supports(c Call) error
+	// Alloc returns device memory that suits the library, registered as asked
+	// (none, local, symmetric). All ranks call it in the same order with the same
+	// arguments.
+	Alloc(ctx context.Context, bytes int64, registration string) (Memory, error)
+	// Enqueue adds the operations to the stream, in order, in one crossing into the
+	// library. All ranks enqueue the same operations. Calls that capture a graph
+	// come here too.
+	Enqueue(s accel.Stream, calls []Call) error
+	// AsyncError returns an error that a running operation met, without waiting.
+	AsyncError() error
+	// Abort ends running operations with an error, now and for ever. It alone may
+	// be called from any goroutine, and more than once.
+	Abort()
+	// Path names the entry point that does op: native, or what stands in for it.
+	Path(op Op) string
+	Close() error
+}
+
+// Memory is what Comm.Alloc returns.
+type Memory interface {
+	Ptr() accel.Ptr
+	// Registered reports whether the library returned a handle for it.
+	Registered() bool
+	Close() error
+}
+
+// Data fills and checks buffers where they live. Regions count elements from buf.
+type Data interface {
+	Fill(s accel.Stream, p workload.Pattern, buf accel.Ptr, regions []workload.Region) error
+	// Poison writes the complement of what a check expects.
+	Poison(s accel.Stream, p workload.Pattern, buf accel.Ptr, regions []workload.Region) error
+	// Check waits for the stream and compares.
+	Check(s accel.Stream, p workload.Pattern, buf accel.Ptr, regions []workload.Region) (workload.Verdict, error)
+	// CheckedBy is device, or host where a copy is compared.
+	CheckedBy() string
+	Close() error
+}
+
+// Parts is what a backend brings to a Runner, which closes them in this order.
+type Parts struct {
+	Data   Data
+	Comm   Comm
+	Device accel.Device
+	// Facts are emitted with every case.
+	Facts rank.Facts
+}

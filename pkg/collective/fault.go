@@ -1,0 +1,77 @@
+package collective
+
+import (
+	"unsafe"
+
+	"github.com/collectivex/collectivex/pkg/accel"
+	"github.com/collectivex/collectivex/pkg/result"
+)
+
+// Kinds of data faults, for rank.FaultVariable: what a broken library would
+// leave in the receive buffer of a rank after a timed window. They are done to
+// the buffer itself, between the window and its check.
+const (
+	FaultFlip  = "flip"  // one bit of one element is flipped
+	FaultStale = "stale" // the result is that of the window before
+	FaultSwap  = "swap"  // the parts of two ranks (or two halves) stand in each other's place
+)
+
+// injure does the data faults of this rank, normally none.
+func (b *bench) injure(w window) error {
+	regions := b.outputs()
+	if len(regions) == 0 {
+		return nil
+	}
+	slots := b.rung.checked(len(b.calls))
+	slot := slots[len(slots)-1]
+	_, recv := b.buffers(slot)
+	size := int64(b.dtype.Size())
+	if _, ok := b.session.Fault(FaultStale); ok {
+		p, err := b.pattern(w.Requested, w.Placement, w.Mode, w.Trial-1, slot)
+		if err != nil {
+			return err
+		}
+		if err := b.Data.Fill(b.stream, p, recv, regions); err != nil {
+			return coded(result.ReasonDevice, err)
+		}
+	}
+	if _, ok := b.session.Fault(FaultFlip); ok {
+		last := regions[len(regions)-1]
+		at := recv.Add((last.Offset + last.Count) * size).Add(-1) // the sign and exponent are here
+		if err := b.edit(at, 1, func(buf []byte) { buf[0] ^= 0x40 }); err != nil {
+			return err
+		}
+	}
+	if _, ok := b.session.Fault(FaultSwap); ok {
+		bytes := b.rung.Recv * size
+		part := bytes / 2
+		if len(regions) > 1 {
+			part = regions[0].Count * size
+		}
+		err := b.edit(recv, bytes, func(buf []byte) {
+			for i := range part {
+				buf[i], buf[part+i] = buf[part+i], buf[i]
+			}
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// edit changes device memory through a copy on the host.
+func (b *bench) edit(at accel.Ptr, bytes int64, change func([]byte)) error {
+	buf := make([]byte, bytes)
+	if err := b.Device.CopyOut(b.stream, unsafe.Pointer(&buf[0]), at, bytes); err != nil {
+		return coded(result.ReasonDevice, err)
+	}
+	if err := b.stream.Synchronize(); err != nil {
+		return coded(result.ReasonDevice, err)
+	}
+	change(buf)
+	if err := b.Device.CopyIn(b.stream, at, unsafe.Pointer(&buf[0]), bytes); err != nil {
+		return coded(result.ReasonDevice, err)
+	}
+	return coded(result.ReasonDevice, b.stream.Synchronize())
+}

@@ -1,0 +1,380 @@
+// The host communicator. Every rank is a process; its buffers lie in a heap
+// that all ranks map, so that data move without a copy in between.
+//
+// Ranks meet in the control memory. Each has two posts, used in turn. In step k
+// a rank writes its post (k mod 2), marks it with k and waits for the marks of all the
+// others. It cannot run two steps ahead, so that nobody overwrites what
+// a slower rank still reads. A small operation is one step: inputs travel in the
+// posts and every rank makes its own output from them. A large one is two: the
+// first tells where the buffers are, the second says that all work is done; in
+// between each rank does its part of the work, wherever the outputs lie.
+
+#include "comm.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <poll.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "reduce.h"
+
+#define TINY 32       // bytes that travel in the line of the mark
+#define EAGER 4096    // bytes that travel in a post
+#define SPINS 2000    // looks before a rank with its own processor yields it
+#define CROWD_SPINS 20
+#define CROWD_YIELDS 20
+#define LOOK_NS 50000000L // between two looks whether the others live
+
+typedef struct {
+	_Atomic uint32_t mark;
+	uint32_t what; // fingerprint of the operation
+	int64_t send, recv;
+	double scalar;
+	char tiny[TINY];
+	char eager[EAGER];
+} post;
+
+typedef struct {
+	_Alignas(128) post posts[2];
+	_Alignas(128) _Atomic uint32_t sleepers; // ranks that wait for this one in the kernel
+} desk;
+
+typedef struct {
+	_Alignas(128) _Atomic uint32_t aborted; // 1, or 2 + the rank that died
+	_Alignas(128) desk desks[];
+} control;
+
+struct cx_comm {
+	control *control;
+	int rank, world, crowded;
+	int64_t heap_bytes, cache;
+	uint32_t step;
+	char **heaps;
+	struct pollfd *lives; // pidfds of the others; −1 for this process
+	const void **sources; // scratch of an operation
+	void **targets;
+	double *scalars;
+};
+
+int64_t cx_control_bytes(int world) { return (int64_t)(sizeof(control) + (size_t)world * sizeof(desk)); }
+
+cx_comm *cx_open(void *memory, int rank, int world, void *const *heaps, int64_t heap_bytes, const int *pids, int crowded,
+                 int64_t cache) {
+	cx_comm *c = calloc(1, sizeof *c);
+	if (!c) return NULL;
+	size_t n = (size_t)world;
+	*c = (cx_comm){.control = memory, .rank = rank, .world = world, .crowded = crowded, .heap_bytes = heap_bytes, .cache = cache};
+	c->heaps = calloc(n, sizeof *c->heaps);
+	c->lives = calloc(n, sizeof *c->lives);
+	c->sources = calloc(n, sizeof *c->sources);
+	c->targets = calloc(n, sizeof *c->targets);
+	c->scalars = calloc(n, sizeof *c->scalars);
+	if (!c->heaps || !c->lives || !c->sources || !c->targets || !c->scalars) {
+		cx_close(c);
+		return NULL;
+	}
+	for (int r = 0; r < world; r++) {
+		c->heaps[r] = heaps[r];
+		c->lives[r].events = POLLIN;
+		// Before Linux 5.3 there are none, and poll ignores −1.
+		c->lives[r].fd = pids[r] == getpid() ? -1 : (int)syscall(SYS_pidfd_open, pids[r], 0);
+	}
+	return c;
+}
+
+void cx_close(cx_comm *c) {
+	for (int r = 0; c->lives && r < c->world; r++)
+		if (c->lives[r].fd > 0) close(c->lives[r].fd);
+	free(c->heaps);
+	free(c->lives);
+	free(c->sources);
+	free(c->targets);
+	free(c->scalars);
+	free(c);
+}
+
+static void futex(_Atomic uint32_t *word, int op, uint32_t value, const struct timespec *timeout) {
+	syscall(SYS_futex, (uint32_t *)word, op, value, timeout, NULL, 0);
+}
+
+static void wake(_Atomic uint32_t *mark) { futex(mark, FUTEX_WAKE, 1u << 30, NULL); }
+
+static void end(control *k, int world, uint32_t why) {
+	uint32_t none = 0;
+	atomic_compare_exchange_strong(&k->aborted, &none, why);
+	for (int r = 0; r < world; r++) {
+		wake(&k->desks[r].posts[0].mark);
+		wake(&k->desks[r].posts[1].mark);
+	}
+}
+
+void cx_abort(cx_comm *c) { end(c->control, c->world, 1); }
+
+static inline void pause_cpu(void) {
+#if defined(__x86_64__)
+	__builtin_ia32_pause();
+#elif defined(__aarch64__)
+	__asm__ volatile("yield");
+#endif
+}
+
+static int64_t now_ns(void) {
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * 1000000000L + t.tv_nsec;
+}
+
+// Returns CX_OK unless the operation has to end: somebody aborted, or a rank
+// is no more (looked at now and then, since *next).
+static int look(cx_comm *c, int64_t *next, int *culprit) {
+	uint32_t why = atomic_load_explicit(&c->control->aborted, memory_order_acquire);
+	int64_t now = now_ns();
+	if (!why && now >= *next) {
+		*next = now + LOOK_NS;
+		if (poll(c->lives, (nfds_t)c->world, 0) > 0)
+			for (int r = 0; r < c->world && !why; r++)
+				if (c->lives[r].revents) why = 2 + (uint32_t)r;
+		if (why) end(c->control, c->world, why);
+	}
+	if (!why) return CX_OK;
+	if (why == 1) return CX_ABORTED;
+	*culprit = (int)why - 2;
+	return CX_DIED;
+}
+
+// Waits for rank r's mark of this step.
+static int wait_slowly(cx_comm *c, int r, int *culprit) {
+	desk *d = &c->control->desks[r];
+	_Atomic uint32_t *mark = &d->posts[c->step & 1].mark;
+	int64_t next = now_ns() + LOOK_NS;
+	for (int n = 0;; n++) {
+		uint32_t seen = atomic_load_explicit(mark, memory_order_acquire);
+		if (seen == c->step) return CX_OK;
+		int rc = look(c, &next, culprit);
+		if (rc != CX_OK) return rc;
+		if (!c->crowded || n < CROWD_YIELDS) {
+			sched_yield();
+			continue;
+		}
+		static const struct timespec timeout = {.tv_nsec = LOOK_NS};
+		atomic_fetch_add(&d->sleepers, 1);
+		if (atomic_load(mark) == seen && !atomic_load(&c->control->aborted)) futex(mark, FUTEX_WAIT, seen, &timeout);
+		atomic_fetch_sub(&d->sleepers, 1);
+	}
+}
+
+static inline int wait_for(cx_comm *c, int r, int *culprit) {
+	_Atomic uint32_t *mark = &c->control->desks[r].posts[c->step & 1].mark;
+	for (int n = c->crowded ? CROWD_SPINS : SPINS; n > 0; n--) {
+		if (atomic_load_explicit(mark, memory_order_acquire) == c->step) return CX_OK;
+		pause_cpu();
+	}
+	return wait_slowly(c, r, culprit);
+}
+
+static inline post *post_of(cx_comm *c, int r) { return &c->control->desks[r].posts[c->step & 1]; }
+
+// Begins the next step; the caller writes the post that it returns, then calls meet.
+static inline post *begin(cx_comm *c) {
+	c->step++;
+	return post_of(c, c->rank);
+}
+
+// Marks this rank's post and waits for all the others'.
+static inline int meet(cx_comm *c, uint32_t what, int *culprit) {
+	desk *d = &c->control->desks[c->rank];
+	post *mine = post_of(c, c->rank);
+	mine->what = what;
+	if (c->crowded) {
+		atomic_store(&mine->mark, c->step);
+		if (atomic_load(&d->sleepers)) wake(&mine->mark);
+	} else {
+		atomic_store_explicit(&mine->mark, c->step, memory_order_release);
+	}
+	for (int r = 0; r < c->world; r++) {
+		if (r == c->rank) continue;
+		int rc = wait_for(c, r, culprit);
+		if (rc != CX_OK) return rc;
+		if (post_of(c, r)->what != what) {
+			*culprit = r;
+			return CX_DISAGREE;
+		}
+	}
+	return CX_OK;
+}
+
+int cx_agree(cx_comm *c, uint32_t value, int *culprit) {
+	begin(c);
+	return meet(c, value, culprit);
+}
+
+static uint32_t fingerprint(const cx_call *k) {
+	uint64_t h = (uint64_t)k->count * 0x9e3779b97f4a7c15u;
+	h ^= (uint64_t)k->op << 8 | (uint64_t)k->redop << 16 | (uint64_t)k->type << 24 | (uint64_t)k->root << 32;
+	h *= 0x9e3779b97f4a7c15u;
+	return (uint32_t)(h >> 32) | 1;
+}
+
+static int sends_all(int op) { return op == OP_REDUCE_SCATTER || op == OP_ALL_TO_ALL || op == OP_SCATTER; }
+static int receives_all(int op) { return op == OP_ALL_GATHER || op == OP_ALL_TO_ALL || op == OP_GATHER; }
+
+static int sends(const cx_comm *c, const cx_call *k) {
+	return (k->op != OP_BROADCAST && k->op != OP_SCATTER) || k->root == c->rank;
+}
+
+static int receives(const cx_comm *c, const cx_call *k) {
+	return (k->op != OP_REDUCE && k->op != OP_GATHER) || k->root == c->rank;
+}
+
+// One step: inputs in the posts.
+static int small(cx_comm *c, const cx_call *k, int64_t part, int64_t bytes, uint32_t what, int *culprit) {
+	post *mine = begin(c);
+	mine->scalar = k->scalar;
+	if (sends(c, k)) memcpy(bytes <= TINY ? mine->tiny : mine->eager, (const void *)k->send, (size_t)bytes);
+	int rc = meet(c, what, culprit);
+	if (rc != CX_OK || !receives(c, k)) return rc;
+	for (int r = 0; r < c->world; r++) {
+		post *p = post_of(c, r);
+		c->sources[r] = bytes <= TINY ? p->tiny : p->eager;
+		c->scalars[r] = p->scalar;
+	}
+	char *out = (char *)k->recv;
+	int64_t mine_at = c->rank * part;
+	switch (k->op) {
+	case OP_REDUCE_SCATTER:
+		for (int r = 0; r < c->world; r++) c->sources[r] = (const char *)c->sources[r] + mine_at;
+		// fallthrough
+	case OP_ALL_REDUCE:
+	case OP_REDUCE:
+		c->targets[0] = out;
+		cx_reduce((int)k->type, (int)k->redop, c->sources, c->scalars, c->world, k->count, c->targets, 1, 0);
+		break;
+	case OP_ALL_GATHER:
+	case OP_GATHER:
+		for (int r = 0; r < c->world; r++) memcpy(out + r * part, c->sources[r], (size_t)part);
+		break;
+	case OP_ALL_TO_ALL:
+		for (int r = 0; r < c->world; r++) memcpy(out + r * part, (const char *)c->sources[r] + mine_at, (size_t)part);
+		break;
+	case OP_BROADCAST:
+		memcpy(out, c->sources[k->root], (size_t)part);
+		break;
+	case OP_SCATTER:
+		memcpy(out, (const char *)c->sources[k->root] + mine_at, (size_t)part);
+		break;
+	case OP_SENDRECV:
+		memcpy(out, c->sources[(c->rank + c->world - 1) % c->world], (size_t)part);
+		break;
+	}
+	return CX_OK;
+}
+
+// Splits n elements among the ranks at multiples of 64 bytes.
+static void share(const cx_comm *c, int64_t n, int64_t size, int64_t *from, int64_t *count) {
+	int64_t line = 64 / size;
+	int64_t each = ((n + c->world - 1) / c->world + line - 1) / line * line;
+	*from = c->rank * each < n ? c->rank * each : n;
+	*count = *from + each < n ? each : n - *from;
+}
+
+// This rank's part of a large operation, once all know where the buffers are.
+static void work(cx_comm *c, const cx_call *k, int64_t size, int64_t part, int stream) {
+	int w = c->world, me = c->rank, root = (int)k->root;
+	int64_t from = 0, n = k->count;
+	char *send[w], *recv[w];
+	for (int r = 0; r < w; r++) {
+		post *p = post_of(c, r);
+		send[r] = c->heaps[r] + p->send;
+		recv[r] = c->heaps[r] + p->recv;
+		c->scalars[r] = p->scalar;
+	}
+	switch (k->op) {
+	case OP_REDUCE_SCATTER:
+		for (int r = 0; r < w; r++) c->sources[r] = send[r] + me * part;
+		c->targets[0] = recv[me];
+		cx_reduce((int)k->type, (int)k->redop, c->sources, c->scalars, w, n, c->targets, 1, stream);
+		break;
+	case OP_ALL_REDUCE:
+	case OP_REDUCE:
+		share(c, k->count, size, &from, &n);
+		for (int r = 0; r < w; r++) {
+			c->sources[r] = send[r] + from * size;
+			c->targets[r] = recv[(me + r) % w] + from * size;
+		}
+		if (k->op == OP_REDUCE) c->targets[0] = recv[root] + from * size;
+		cx_reduce((int)k->type, (int)k->redop, c->sources, c->scalars, w, n, c->targets, k->op == OP_REDUCE ? 1 : w, stream);
+		break;
+	case OP_ALL_GATHER:
+		for (int r = 0; r < w; r++) c->targets[r] = recv[(me + r) % w] + me * part;
+		cx_multicast(send[me], part, c->targets, w, stream);
+		break;
+	case OP_BROADCAST:
+		share(c, k->count, size, &from, &n);
+		for (int r = 0; r < w; r++) c->targets[r] = recv[(me + r) % w] + from * size;
+		cx_multicast(send[root] + from * size, n * size, c->targets, w, stream);
+		break;
+	case OP_ALL_TO_ALL:
+		for (int r = 0; r < w; r++) {
+			int to = (me + r) % w;
+			c->targets[0] = recv[to] + me * part;
+			cx_multicast(send[me] + to * part, part, c->targets, 1, stream);
+		}
+		break;
+	case OP_SENDRECV:
+		c->targets[0] = recv[(me + 1) % w];
+		cx_multicast(send[me], part, c->targets, 1, stream);
+		break;
+	case OP_GATHER:
+		c->targets[0] = recv[root] + me * part;
+		cx_multicast(send[me], part, c->targets, 1, stream);
+		break;
+	case OP_SCATTER:
+		c->targets[0] = recv[me];
+		cx_multicast(send[root] + me * part, part, c->targets, 1, stream);
+		break;
+	}
+	if (stream) cx_drain();
+}
+
+// Two steps: where the buffers are, and that the work is done.
+static int large(cx_comm *c, const cx_call *k, int64_t size, int64_t part, uint32_t what, int *culprit) {
+	post *mine = begin(c);
+	mine->scalar = k->scalar;
+	mine->send = (char *)k->send - c->heaps[c->rank];
+	mine->recv = (char *)k->recv - c->heaps[c->rank];
+	int rc = meet(c, what, culprit);
+	if (rc != CX_OK) return rc;
+	int64_t in = sends_all((int)k->op) ? part * c->world : part, out = receives_all((int)k->op) ? part * c->world : part;
+	work(c, k, size, part, (in + out) * c->world > c->cache);
+	begin(c);
+	return meet(c, ~what, culprit);
+}
+
+static int inside(const cx_comm *c, uintptr_t p, int64_t bytes) {
+	uintptr_t heap = (uintptr_t)c->heaps[c->rank];
+	return p >= heap && p + (uintptr_t)bytes <= heap + (uintptr_t)c->heap_bytes;
+}
+
+static int run(cx_comm *c, const cx_call *k, int *culprit) {
+	int64_t size = (int64_t)cx_type_size((int)k->type), part = k->count * size;
+	int64_t in = sends_all((int)k->op) ? part * c->world : part;
+	int64_t out = receives_all((int)k->op) ? part * c->world : part;
+	if ((sends(c, k) && !inside(c, k->send, in)) || (receives(c, k) && !inside(c, k->recv, out))) return CX_OUTSIDE;
+	uint32_t what = fingerprint(k);
+	if (in <= EAGER) return small(c, k, part, in, what, culprit);
+	return large(c, k, size, part, what, culprit);
+}
+
+int cx_enqueue(cx_comm *c, const cx_call *calls, int64_t n, int *culprit) {
+	for (int64_t i = 0; i < n; i++) {
+		int rc = run(c, &calls[i], culprit);
+		if (rc != CX_OK) return rc;
+	}
+	return CX_OK;
+}

@@ -1,0 +1,255 @@
+// Package host is the library of a machine without one: collectives among the
+// processes of one host over memory that all of them map. It moves real bytes
+// as fast as the memory allows, so that every step of a measurement is real on
+// any machine.
+package host
+
+/*
+#cgo CFLAGS: -O3 -std=c11 -D_GNU_SOURCE -Wall -Wextra
+#include <stdlib.h>
+#include "comm.h"
+*/
+import "C"
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"os"
+	"strings"
+	"sync"
+	"unsafe"
+
+	"github.com/collectivex/collectivex/pkg/accel"
+	hostdev "github.com/collectivex/collectivex/pkg/accel/host"
+	"github.com/collectivex/collectivex/pkg/collective"
+	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/result"
+)
+
+// Version names the algorithms; results of two versions differ in more than noise.
+const Version = "1"
+
+// Comm is the communicator of one rank.
+type Comm struct {
+	world   int
+	device  *hostdev.Device
+	control *hostdev.Segment
+	peers   []*hostdev.Segment // nil for this rank
+
+	mu sync.Mutex // Abort against Close
+	c  *C.cx_comm // nil once closed
+}
+
+var _ collective.Comm = (*Comm)(nil)
+
+// member is what a rank tells the others of itself.
+type member struct {
+	Boot    string         `json:"boot"` // boot id: the same on one host
+	Heap    hostdev.Handle `json:"heap"`
+	Control hostdev.Handle `json:"control"` // of rank 0
+	Pinned  bool           `json:"pinned"`
+}
+
+// NewComm joins the ranks of s, all on this host, into a communicator.
+func NewComm(ctx context.Context, s *rank.Session, d *hostdev.Device) (*Comm, error) {
+	c := &Comm{world: s.World, device: d, peers: make([]*hostdev.Segment, s.World)}
+	if err := c.join(ctx, s); err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return c, nil
+}
+
+func (c *Comm) join(ctx context.Context, s *rank.Session) error {
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return fmt.Errorf("tell hosts apart: %w", err)
+	}
+	me := member{Boot: strings.TrimSpace(string(boot)), Heap: c.device.Segment().Handle()}
+	_, me.Pinned = c.device.CPUs()
+	if s.Rank == 0 {
+		if c.control, err = hostdev.NewSegment("cxrun-control", int64(C.cx_control_bytes(C.int(s.World)))); err != nil {
+			return err
+		}
+		me.Control = c.control.Handle()
+	}
+	members, err := gather(ctx, s, me)
+	if err != nil {
+		return err
+	}
+	if err := c.attach(s, members); err != nil {
+		return err
+	}
+	// A segment goes with its owner: nobody leaves before all have mapped it.
+	return s.Store.Barrier(ctx, s.Scope+"/host-comm-open", s.Rank, s.World)
+}
+
+func gather(ctx context.Context, s *rank.Session, me member) ([]member, error) {
+	raw, err := json.Marshal(me)
+	if err != nil {
+		return nil, err
+	}
+	all, err := s.Store.Gather(ctx, s.Scope+"/host-comm", s.Rank, s.World, raw)
+	if err != nil {
+		return nil, err
+	}
+	members := make([]member, len(all))
+	for r, raw := range all {
+		if err := json.Unmarshal(raw, &members[r]); err != nil {
+			return nil, fmt.Errorf("rank %d: %w", r, err)
+		}
+		if members[r].Boot != me.Boot {
+			return nil, &rank.Error{Code: string(result.ReasonEnvironment), Err: fmt.Errorf("rank %d is on another host: the host library shares memory", r)}
+		}
+	}
+	return members, nil
+}
+
+// attach maps what the others offered.
+func (c *Comm) attach(s *rank.Session, members []member) error {
+	var err error
+	if c.control == nil {
+		if c.control, err = hostdev.OpenSegment(members[0].Control); err != nil {
+			return err
+		}
+	}
+	heaps := make([]unsafe.Pointer, s.World)
+	pids := make([]C.int, s.World)
+	crowded := C.int(0)
+	for r, m := range members {
+		heaps[r] = c.device.Segment().Base()
+		if r != s.Rank {
+			if c.peers[r], err = hostdev.OpenSegment(m.Heap); err != nil {
+				return err
+			}
+			heaps[r] = c.peers[r].Base()
+		}
+		pids[r] = C.int(m.Heap.PID)
+		if !m.Pinned {
+			crowded = 1
+		}
+	}
+	c.c = C.cx_open(c.control.Base(), C.int(s.Rank), C.int(s.World), &heaps[0], C.int64_t(members[s.Rank].Heap.Bytes),
+		&pids[0], crowded, C.int64_t(c.device.Info().L2Bytes))
+	if c.c == nil {
+		return errors.New("no memory for a communicator")
+	}
+	return nil
+}
+
+// Supports implements collective.Comm: there is nothing it cannot do.
+func (c *Comm) Supports(collective.Call) error { return nil }
+
+// Path implements collective.Comm.
+func (c *Comm) Path(collective.Op) string { return "native" }
+
+// memory is a range of the heap.
+type memory struct {
+	device *hostdev.Device
+	ptr    accel.Ptr
+}
+
+func (m memory) Ptr() accel.Ptr   { return m.ptr }
+func (m memory) Registered() bool { return false }
+func (m memory) Close() error     { return m.device.Free(m.ptr) }
+
+// Alloc implements collective.Comm. The memory is mapped by all ranks, so that
+// there is no registration to ask for.
+func (c *Comm) Alloc(_ context.Context, bytes int64, registration string) (collective.Memory, error) {
+	if registration != "none" {
+		return nil, &rank.Error{Code: string(result.ReasonRefused), Err: fmt.Errorf("registration %q: host memory has none", registration)}
+	}
+	ptr, err := c.device.Alloc(bytes)
+	if err != nil {
+		return nil, &rank.Error{Code: string(result.ReasonMemory), Err: err}
+	}
+	m := memory{c.device, ptr}
+	offset := int64(ptr) - int64(uintptr(c.device.Segment().Base()))
+	if err := c.agree(fmt.Sprintf("%d %d", offset, bytes)); err != nil {
+		return nil, errors.Join(err, m.Close())
+	}
+	for _, peer := range c.peers {
+		if peer == nil {
+			continue
+		}
+		if err := peer.Populate(offset, bytes); err != nil {
+			return nil, errors.Join(&rank.Error{Code: string(result.ReasonMemory), Err: err}, m.Close())
+		}
+	}
+	return m, nil
+}
+
+// agree waits for all ranks to say the same.
+func (c *Comm) agree(what string) error {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(what)) // never fails
+	var culprit C.int
+	return failure(C.cx_agree(c.c, C.uint32_t(h.Sum32()), &culprit), culprit)
+}
+
+// Enqueue implements collective.Comm. The operations have ended when it returns.
+func (c *Comm) Enqueue(_ accel.Stream, calls []collective.Call) error {
+	if len(calls) == 0 {
+		return nil
+	}
+	var culprit C.int
+	rc := C.cx_enqueue(c.c, (*C.cx_call)(unsafe.Pointer(&calls[0])), C.int64_t(len(calls)), &culprit)
+	if rc == C.CX_OK {
+		return nil
+	}
+	return failure(rc, culprit)
+}
+
+func failure(rc, culprit C.int) error {
+	switch rc {
+	case C.CX_OK:
+		return nil
+	case C.CX_DIED:
+		return &rank.Error{Code: string(result.ReasonRankDied), Err: fmt.Errorf("rank %d ended during an operation", culprit)}
+	case C.CX_DISAGREE:
+		return &rank.Error{Code: string(result.ReasonLibrary), Err: fmt.Errorf("rank %d called another operation", culprit)}
+	case C.CX_OUTSIDE:
+		return &rank.Error{Code: string(result.ReasonLibrary), Err: errors.New("a buffer is not from Alloc")}
+	default:
+		return &rank.Error{Code: string(result.ReasonLibrary), Err: errors.New("aborted")}
+	}
+}
+
+// AsyncError implements collective.Comm: operations end inside Enqueue.
+func (c *Comm) AsyncError() error { return nil }
+
+// Abort implements collective.Comm: the operations of all ranks end.
+func (c *Comm) Abort() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.c != nil {
+		C.cx_abort(c.c)
+	}
+}
+
+// Close implements collective.Comm.
+func (c *Comm) Close() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.c != nil {
+		C.cx_close(c.c)
+		c.c = nil
+	}
+	var err error
+	for r, peer := range c.peers {
+		if peer != nil {
+			err = errors.Join(err, peer.Close())
+			c.peers[r] = nil
+		}
+	}
+	if c.control != nil {
+		err = errors.Join(err, c.control.Close())
+		c.control = nil
+	}
+	return err
+}
+
+// callBytes is the size of a call in C, which collective.Call has to have.
+const callBytes = C.sizeof_cx_call

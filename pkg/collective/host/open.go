@@ -1,0 +1,37 @@
+package host
+
+import (
+	"context"
+	"errors"
+
+	hostdev "github.com/collectivex/collectivex/pkg/accel/host"
+	"github.com/collectivex/collectivex/pkg/collective"
+	"github.com/collectivex/collectivex/pkg/collective/hostdata"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/result"
+)
+
+// Open opens the runner of a rank of the host backend; it is a rank.Opener. The
+// caller has locked its OS thread.
+func Open(ctx context.Context, s *rank.Session, c plan.Case) (rank.Runner, error) {
+	device, err := hostdev.Open(s.LocalRank, c.RanksPerNode)
+	if err != nil {
+		return nil, &rank.Error{Code: string(result.ReasonDevice), Err: err}
+	}
+	comm, err := NewComm(ctx, s, device)
+	if err != nil {
+		return nil, errors.Join(err, device.Close())
+	}
+	info := device.Info()
+	facts := rank.Facts{
+		DeviceProduct: info.Product, DeviceArch: info.Arch,
+		Framework: "host", AcceleratorRuntime: info.Runtime,
+		Library:  rank.Library{Kind: "host", Version: Version},
+		NUMANode: device.NUMANode(),
+	}
+	if cpus, pinned := device.CPUs(); pinned {
+		facts.CPUs = cpus
+	}
+	return collective.NewRunner(collective.Parts{Data: hostdata.Data{}, Comm: comm, Device: device, Facts: facts})
+}

@@ -1,0 +1,292 @@
+package host
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	hostdev "github.com/collectivex/collectivex/pkg/accel/host"
+	"github.com/collectivex/collectivex/pkg/collective"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/rendezvous"
+	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/stretchr/testify/require"
+)
+
+// rankVariable makes the test binary a rank process: "DIR RANK WORLD".
+const rankVariable = "CX_TEST_COLLECTIVE_RANK"
+
+func TestMain(m *testing.M) {
+	if text, ok := os.LookupEnv(rankVariable); ok {
+		if err := rankMain(text); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+func rankMain(text string) error {
+	fields := strings.Fields(text)
+	r, _ := strconv.Atoi(fields[1])
+	world, _ := strconv.Atoi(fields[2])
+	store, err := rendezvous.OpenFile(fields[0])
+	if err != nil {
+		return err
+	}
+	faults, err := rank.ParseFaults(os.Getenv(rank.FaultVariable))
+	if err != nil {
+		return err
+	}
+	find := func(plan.Case) (rank.Opener, error) { return Open, nil }
+	return rank.Loop(context.Background(), rank.Place{Rank: r, World: world, LocalRank: r}, store, find, faults, os.Stderr)
+}
+
+func testCase(world int, edit func(*plan.Case)) plan.Case {
+	c := plan.Case{
+		SKU: "local", Family: plan.FamilyCollective, Suite: "test", Backend: "host",
+		World: world, Nodes: 1, GPUsPerNode: world, RanksPerNode: world, Precision: "float", Repeat: 1,
+		Sampling: "test", ScaleUpDomain: world, Scope: "scale-up",
+		Collective: &plan.Collective{
+			Op: "all_reduce", RedOp: "sum", Sizes: []int64{8, 4096, 1 << 20},
+			Placements: []string{collective.OutOfPlace, collective.InPlace},
+			Modes:      []string{collective.Pipelined, collective.PerIteration, collective.Graph},
+			Buffers:    collective.Warm, Registration: "none",
+			Measure: plan.CollectiveTiming{Warmup: 2, Iterations: 5, Trials: 3},
+		},
+	}
+	if edit != nil {
+		edit(&c)
+	}
+	c.CaseID = fmt.Sprintf("local-host-%s-%s-%s-w%d", c.Op, c.Precision, c.Buffers, world)
+	return c
+}
+
+// group is the rank processes of a test.
+type group struct {
+	t     *testing.T
+	world int
+	store rendezvous.Store
+	ranks []*process
+	order int
+}
+
+// process is a rank; ended is closed when it is no more, with err its status.
+type process struct {
+	cmd   *exec.Cmd
+	log   strings.Builder
+	ended chan struct{}
+	err   error
+}
+
+func (p *process) wait() error {
+	<-p.ended
+	return p.err
+}
+
+func start(t *testing.T, world int, env ...string) *group {
+	dir := t.TempDir()
+	store, err := rendezvous.OpenFile(dir)
+	require.NoError(t, err)
+	g := &group{t: t, world: world, store: store}
+	for r := range world {
+		p := &process{cmd: exec.Command(os.Args[0]), ended: make(chan struct{})}
+		p.cmd.Env = append(append(os.Environ(), fmt.Sprintf("%s=%s %d %d", rankVariable, dir, r, world)), env...)
+		p.cmd.Stderr = &p.log
+		require.NoError(t, p.cmd.Start())
+		go func() {
+			p.err = p.cmd.Wait()
+			close(p.ended)
+		}()
+		t.Cleanup(func() {
+			_ = p.cmd.Process.Kill()
+			_ = p.wait()
+		})
+		g.ranks = append(g.ranks, p)
+	}
+	return g
+}
+
+func (g *group) put(o rank.Order) {
+	g.order++
+	raw, err := json.Marshal(o)
+	require.NoError(g.t, err)
+	require.NoError(g.t, g.store.Put(g.t.Context(), rank.OrderKey(g.order), raw))
+}
+
+// streams waits until each rank ended the case with this scope.
+func (g *group) streams(scope string) []rank.Stream {
+	streams := make([]rank.Stream, g.world)
+	require.Eventually(g.t, func() bool {
+		ended := true
+		for r := range streams {
+			var err error
+			streams[r], err = rank.ReadStream(g.store, scope, r)
+			require.NoError(g.t, err)
+			ended = ended && (streams[r].Done || streams[r].Failure != nil)
+		}
+		return ended
+	}, time.Minute, 10*time.Millisecond)
+	return streams
+}
+
+// run does one case and returns its document.
+func (g *group) run(c plan.Case) *result.CollectiveDocument {
+	scope := fmt.Sprintf("case-%d", g.order)
+	g.put(rank.Order{Scope: scope, Case: c})
+	return document(g.t, c, g.streams(scope))
+}
+
+func document(t *testing.T, c plan.Case, streams []rank.Stream) *result.CollectiveDocument {
+	doc, err := result.New(c, result.Attempt{Ordinal: 1, At: time.Now(), Vendor: "host", Generator: "test 0"})
+	require.NoError(t, err)
+	require.NoError(t, collective.Assemble(doc, streams))
+	return doc.(*result.CollectiveDocument)
+}
+
+func (g *group) stop() {
+	g.put(rank.Order{Stop: true})
+	for r, p := range g.ranks {
+		require.NoError(g.t, p.wait(), "rank %d: %s", r, p.log.String())
+	}
+}
+
+func requireSuccess(t *testing.T, d *result.CollectiveDocument) {
+	t.Helper()
+	require.Equal(t, result.Success, d.Outcome.Status, "%v", d.Outcome.Reasons)
+	d.Topology.DeviceProduct = "test" // the shard's
+	require.NoError(t, result.Validate(d))
+}
+
+// One warm group of processes does case after case.
+func TestCasesInProcesses(t *testing.T) {
+	for _, world := range []int{1, 2, 4} {
+		t.Run(strconv.Itoa(world), func(t *testing.T) {
+			g := start(t, world)
+			for _, buffers := range []string{collective.Warm, collective.Cold} {
+				d := g.run(testCase(world, func(c *plan.Case) { c.Buffers = buffers }))
+				requireSuccess(t, d)
+				require.Len(t, d.Measurement.Rows, 6)
+				require.Equal(t, []int64{8, 4096, 1 << 20}, d.Workload.SizesMeasured)
+				require.Equal(t, []result.Exclusion{{What: "graph", Reason: "refused: the device has no graphs"}}, d.Workload.Excluded)
+				for _, row := range d.Measurement.Rows {
+					require.NotNil(t, row.Pipelined)
+					require.Equal(t, 3, row.Pipelined.SampleCount)
+					require.Equal(t, 15, row.PerIteration.SampleCount)
+					require.Nil(t, row.Graph)
+					require.Len(t, row.PerIteration.RankP50, world)
+					require.Positive(t, row.PerIteration.Percentiles.P50)
+					require.Positive(t, row.Check.Checked)
+				}
+			}
+			g.stop()
+		})
+	}
+}
+
+func TestEveryOperationInProcesses(t *testing.T) {
+	g := start(t, 2)
+	for _, op := range collective.Ops() {
+		d := g.run(testCase(2, func(c *plan.Case) {
+			c.Op = op.String()
+			c.Precision = "bfloat16"
+			c.Sizes = []int64{4, 1 << 16}
+			c.Measure = plan.CollectiveTiming{Warmup: 1, Iterations: 4, Trials: 2}
+			if c.RedOp = ""; op.Reduces() {
+				c.RedOp = "avg"
+			}
+			if op.Rooted() {
+				c.Root = 1
+			}
+		}))
+		requireSuccess(t, d)
+		if e := op.Extent(4, 9, 2); e.Count == 0 {
+			require.Equal(t, []result.DroppedSize{{Bytes: 4, Reason: "size-too-small: 2 ranks of bfloat16"}}, d.Workload.SizesDropped, op)
+		}
+		if !op.InPlace() {
+			require.Len(t, d.Workload.Excluded, 2, op)
+		}
+	}
+	g.stop()
+}
+
+// Every data fault is caught by the check, in every operation it can happen in.
+func TestDataFaultsAreCaught(t *testing.T) {
+	for _, kind := range []string{collective.FaultFlip, collective.FaultStale, collective.FaultSwap} {
+		t.Run(kind, func(t *testing.T) {
+			for _, op := range collective.Ops() {
+				g := start(t, 2, rank.FaultVariable+"=rank=0,kind="+kind)
+				d := g.run(testCase(2, func(c *plan.Case) {
+					c.Op = op.String()
+					c.Sizes = []int64{4096}
+					if c.RedOp = ""; op.Reduces() {
+						c.RedOp = "sum"
+					}
+					c.Measure = plan.CollectiveTiming{Iterations: 2, Trials: 1}
+				}))
+				require.Equal(t, result.Invalid, d.Outcome.Status, op)
+				require.Equal(t, []string{string(result.ReasonSemantics)}, d.Outcome.Reasons)
+				for _, row := range d.Measurement.Rows {
+					require.False(t, row.Check.Passed)
+					require.Positive(t, row.Check.Wrong)
+				}
+				require.NoError(t, result.Validate(d))
+				g.stop()
+			}
+		})
+	}
+}
+
+// A rank that dies in the middle ends its peers' case with its name; what was
+// measured is kept and marked.
+func TestDeadRank(t *testing.T) {
+	g := start(t, 2, rank.FaultVariable+"=rank=1,kind=segv,at=record-8")
+	c := testCase(2, nil)
+	g.put(rank.Order{Scope: "case", Case: c})
+	var streams []rank.Stream
+	require.Error(t, g.ranks[1].wait())
+	require.Error(t, g.ranks[0].wait(), "the peer gives up by itself")
+	for r := range 2 {
+		s, err := rank.ReadStream(g.store, "case", r)
+		require.NoError(t, err)
+		streams = append(streams, s)
+	}
+	require.Equal(t, string(result.ReasonRankDied), streams[0].Failure.Code)
+	require.Contains(t, streams[0].Failure.Text, "rank 1 ended")
+	d := document(t, c, streams)
+	require.Equal(t, result.Failed, d.Outcome.Status)
+	require.NotEmpty(t, d.Measurement.Rows)
+	last := d.Measurement.Rows[len(d.Measurement.Rows)-1]
+	require.False(t, last.Complete)
+	require.True(t, last.Check.Passed)
+	d.Outcome.Reasons = []string{result.ReasonRankDied.With("rank 1")}
+	require.NoError(t, result.Validate(d))
+}
+
+// A rank that waits for one that never comes ends with its context.
+func TestCancelEndsAWaitingRank(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	together(t, 2, func(r int, d *hostdev.Device, c *Comm) error {
+		if r == 1 {
+			<-ctx.Done()
+			return nil
+		}
+		defer context.AfterFunc(ctx, c.Abort)()
+		err := c.agree("never")
+		var coded *rank.Error
+		if !errors.As(err, &coded) {
+			return fmt.Errorf("want an abort, got %w", err)
+		}
+		return nil
+	})
+}

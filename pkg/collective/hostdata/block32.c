@@ -1,0 +1,3 @@
+#define CX_WORD unsigned int
+#define MAKE cx_make_32
+#include "block.h"

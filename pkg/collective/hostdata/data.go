@@ -1,0 +1,78 @@
+// Package hostdata fills and checks buffers that this process can reach: those
+// of the host library, and copies of device buffers.
+package hostdata
+
+/*
+#cgo CFLAGS: -O3 -std=c11 -Wall -Wextra
+#include "data.h"
+*/
+import "C"
+
+import (
+	"unsafe"
+
+	"github.com/collectivex/collectivex/pkg/accel"
+	"github.com/collectivex/collectivex/pkg/collective"
+	"github.com/collectivex/collectivex/pkg/workload"
+)
+
+// Data implements collective.Data on memory of this process. It runs inline:
+// the caller has waited for the stream.
+type Data struct{}
+
+var _ collective.Data = Data{}
+
+// Fill implements collective.Data.
+func (Data) Fill(_ accel.Stream, p workload.Pattern, buf accel.Ptr, regions []workload.Region) error {
+	write(p, buf, regions, 0)
+	return nil
+}
+
+// Poison implements collective.Data.
+func (Data) Poison(_ accel.Stream, p workload.Pattern, buf accel.Ptr, regions []workload.Region) error {
+	write(p, buf, regions, 1)
+	return nil
+}
+
+func write(p workload.Pattern, buf accel.Ptr, regions []workload.Region, complement C.int) {
+	q := pattern(p)
+	for _, r := range regions {
+		region := region(r)
+		C.cx_write(&q, pointer(buf), &region, complement)
+	}
+}
+
+// Check implements collective.Data.
+func (Data) Check(_ accel.Stream, p workload.Pattern, buf accel.Ptr, regions []workload.Region) (workload.Verdict, error) {
+	q := pattern(p)
+	v := C.cx_verdict{first: -1}
+	for _, r := range regions {
+		region := region(r)
+		C.cx_check(&q, pointer(buf), &region, &v)
+	}
+	return workload.Verdict{Checked: int64(v.checked), Wrong: int64(v.wrong), First: int64(v.first)}, nil
+}
+
+// CheckedBy implements collective.Data.
+func (Data) CheckedBy() string { return "host" }
+
+// Close implements collective.Data.
+func (Data) Close() error { return nil }
+
+// pattern is workload.Params, which has the layout of cx_pattern.
+func pattern(p workload.Pattern) C.cx_pattern {
+	params := p.Params()
+	return *(*C.cx_pattern)(unsafe.Pointer(&params))
+}
+
+func region(r workload.Region) C.cx_region {
+	return C.cx_region{
+		offset: C.int64_t(r.Offset), count: C.int64_t(r.Count),
+		first: C.int64_t(r.First), source: C.int64_t(r.Source),
+	}
+}
+
+// pointer turns an address outside Go's heap into a pointer.
+//
+//go:noinline
+func pointer(p accel.Ptr) unsafe.Pointer { return *(*unsafe.Pointer)(unsafe.Pointer(&p)) }

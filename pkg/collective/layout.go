@@ -1,0 +1,150 @@
+package collective
+
+import (
+	"fmt"
+	"hash/fnv"
+
+	"github.com/collectivex/collectivex/pkg/result"
+)
+
+// limits are what bounds the buffers of a case, the same on all ranks.
+type limits struct {
+	Bytes    int64 `json:"bytes"`     // device memory for buffers
+	Cache    int64 `json:"cache"`     // last level cache
+	NoGraphs bool  `json:"no_graphs"` // the device cannot capture
+}
+
+// unknownCache stands for a last level cache whose size the device does not tell.
+const unknownCache = 64 << 20
+
+// meet returns what suits both.
+func (l limits) meet(o limits) limits {
+	return limits{Bytes: min(l.Bytes, o.Bytes), Cache: max(l.Cache, o.Cache), NoGraphs: l.NoGraphs || o.NoGraphs}
+}
+
+// rung is one size and placement with its place in memory. Slot i begins at
+// i·Stride; its receive buffer RecvAt bytes later where they are apart.
+type rung struct {
+	Requested int64
+	Extent
+	Placement string
+	Slots     int
+	stride    int64
+	recvAt    int64
+}
+
+// ladder is what of a case is measured, in order, and what is not.
+type ladder struct {
+	rungs    []rung
+	bytes    int64 // of the largest rung
+	flush    int64 // bytes written before a window to empty the caches
+	modes    []string
+	dropped  []result.DroppedSize
+	excluded []result.Exclusion
+}
+
+// slotAlign keeps buffers at the alignment that libraries like best.
+const slotAlign = 512
+
+// layOut decides what is measured within the limits.
+func (s spec) layOut(l limits) ladder {
+	var out ladder
+	for _, mode := range s.Modes {
+		if mode == Graph && l.NoGraphs {
+			out.exclude(mode, "the device has no graphs")
+			continue
+		}
+		out.modes = append(out.modes, mode)
+	}
+	var placements []string
+	for _, p := range s.Placements {
+		if p == InPlace && !s.op.InPlace() {
+			out.exclude(p, "%s has no in-place form", s.op)
+			continue
+		}
+		placements = append(placements, p)
+	}
+	if s.Buffers == Cold {
+		out.flush = 2 * l.Cache
+	}
+	for _, size := range s.Sizes {
+		e := s.op.Extent(size, s.dtype, s.World)
+		if e.Count == 0 {
+			out.dropped = append(out.dropped, result.DroppedSize{Bytes: size, Reason: result.ReasonSizeTooSmall.With("%d ranks of %s", s.World, s.dtype)})
+			continue
+		}
+		var rungs []rung
+		fits := true
+		for _, p := range placements {
+			r, need := s.rung(size, e, p, l.Bytes-out.flush, l.Cache)
+			if need > l.Bytes-out.flush {
+				out.dropped = append(out.dropped, result.DroppedSize{Bytes: size, Reason: result.ReasonMemoryForSize.With("needs %d of %d bytes", need+out.flush, l.Bytes)})
+				fits = false
+				break
+			}
+			rungs = append(rungs, r)
+			out.bytes = max(out.bytes, need)
+		}
+		if fits {
+			out.rungs = append(out.rungs, rungs...)
+		}
+	}
+	return out
+}
+
+func (l *ladder) exclude(what, format string, args ...any) {
+	l.excluded = append(l.excluded, result.Exclusion{What: what, Reason: result.ReasonRefused.With(format, args...)})
+}
+
+// rung lays out one size and placement and returns the bytes it needs. In
+// place, the last slot is kept for the last iteration, since an earlier one
+// overwrites its own input.
+func (s spec) rung(size int64, e Extent, placement string, room, cache int64) (rung, int64) {
+	element := int64(s.dtype.Size())
+	r := rung{Requested: size, Extent: e, Placement: placement, Slots: 1, stride: align(e.Bytes)}
+	if placement == OutOfPlace {
+		r.recvAt = align(e.Send * element)
+		r.stride = r.recvAt + align(e.Recv*element)
+	} else if s.Measure.Iterations > 1 {
+		r.Slots = 2
+	}
+	if s.Buffers == Cold {
+		most := min(int64(s.Measure.Iterations), room/r.stride)
+		r.Slots = int(max(min(2*cache/r.stride+1, most), min(2, int64(s.Measure.Iterations))))
+	}
+	return r, int64(r.Slots) * r.stride
+}
+
+func align(n int64) int64 { return (n + slotAlign - 1) / slotAlign * slotAlign }
+
+// slot is the buffer of iteration i of n.
+func (r rung) slot(i, n int) int {
+	if r.Placement == OutOfPlace || r.Slots == 1 {
+		return i % r.Slots
+	}
+	if i == n-1 {
+		return r.Slots - 1
+	}
+	return i % (r.Slots - 1)
+}
+
+// checked lists the slots that hold a result of the window's iterations on
+// untouched input.
+func (r rung) checked(n int) []int {
+	first, last := 0, min(r.Slots, n)
+	if r.Placement == InPlace {
+		first, last = r.Slots-1, r.Slots
+	}
+	var slots []int
+	for i := first; i < last; i++ {
+		slots = append(slots, i)
+	}
+	return slots
+}
+
+// seed is a number of its own for every buffer of every window of every case.
+func seed(caseID string, size int64, placement, mode string, trial, slot int) uint32 {
+	h := fnv.New32a()
+	fmt.Fprintf(h, "%s %d %s %s %d %d", caseID, size, placement, mode, trial, slot)
+	return h.Sum32()
+}

@@ -1,0 +1,52 @@
+package collective
+
+import (
+	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/workload"
+)
+
+// Kinds of records of this family.
+const (
+	kindSetup  = "collective-setup"
+	kindSample = "collective-sample"
+)
+
+// setup is what a rank knows before its first window.
+type setup struct {
+	Path       string               `json:"path"`
+	CheckedBy  string               `json:"checked_by"`
+	Registered bool                 `json:"registered"`
+	Tolerance  int                  `json:"tolerance_ulp"`
+	Modes      []string             `json:"modes"`
+	Rungs      []rungRecord         `json:"rungs"`
+	Dropped    []result.DroppedSize `json:"dropped"`
+	Excluded   []result.Exclusion   `json:"excluded"`
+}
+
+// rungRecord is a rung that will be measured.
+type rungRecord struct {
+	Requested int64  `json:"requested"`
+	Bytes     int64  `json:"bytes"`
+	Count     int64  `json:"count"`
+	Placement string `json:"placement"`
+	Slots     int    `json:"slots"`
+	// Checks is the elements that this rank compares in each window.
+	Checks int64 `json:"checks"`
+}
+
+// window names one timed window; all ranks have the same ones in the same order.
+type window struct {
+	Requested int64  `json:"requested"`
+	Placement string `json:"placement"`
+	Mode      string `json:"mode"`
+	Trial     int    `json:"trial"`
+}
+
+// sample is what one rank saw in one window, appended when its check has run.
+type sample struct {
+	window
+	// US is microseconds: one for every iteration (per_iteration), else one, the
+	// window divided by its iterations.
+	US    []float64         `json:"us"`
+	Check *workload.Verdict `json:"check"`
+}

@@ -1,0 +1,181 @@
+package collective
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"runtime"
+	"runtime/debug"
+
+	"github.com/collectivex/collectivex/pkg/accel"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/result"
+)
+
+// Runner is the rank half of the family, over the parts of one backend.
+type Runner struct {
+	parts  Parts
+	stream accel.Stream
+}
+
+var _ rank.Runner = (*Runner)(nil)
+
+// NewRunner returns a runner that owns p.
+func NewRunner(p Parts) (*Runner, error) {
+	stream, err := p.Device.NewStream()
+	if err != nil {
+		return nil, coded(result.ReasonDevice, err)
+	}
+	return &Runner{parts: p, stream: stream}, nil
+}
+
+// Close implements rank.Runner.
+func (r *Runner) Close() error {
+	return errors.Join(r.stream.Close(), r.parts.Data.Close(), r.parts.Comm.Close(), r.parts.Device.Close())
+}
+
+// Run implements rank.Runner: every size, placement, trial and timing mode of
+// the case in this order. Each window is appended to the rank's stream when its
+// buffers have been checked.
+func (r *Runner) Run(ctx context.Context, s *rank.Session, c plan.Case) error {
+	sp, err := parse(c)
+	if err != nil {
+		return err
+	}
+	if s.World != c.World {
+		return refused(fmt.Errorf("%d ranks run a case of %d", s.World, c.World))
+	}
+	if err := s.Emit(rank.KindFacts, r.parts.Facts); err != nil {
+		return err
+	}
+	if err := r.parts.Comm.Supports(sp.call(s.Rank)); err != nil {
+		return err
+	}
+	defer context.AfterFunc(ctx, r.parts.Comm.Abort)()
+	agreed, err := r.agree(ctx, s, c)
+	if err != nil {
+		return err
+	}
+	l := sp.layOut(agreed)
+	switch {
+	case len(l.modes) == 0:
+		return refused(errors.New("none of the timing modes exists here"))
+	case len(l.rungs) == 0 && len(l.dropped) > 0:
+		return coded(result.ReasonMemoryForSize, fmt.Errorf("every size was dropped: %v", l.dropped))
+	case len(l.rungs) == 0:
+		return refused(fmt.Errorf("%s has none of the placements %v", sp.op, c.Placements))
+	}
+
+	// Collections happen between the windows only.
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	b, err := r.prepare(ctx, s, sp, l)
+	if err != nil {
+		return err
+	}
+	return errors.Join(b.run(ctx), b.close())
+}
+
+// memoryShare is the part of the free device memory that buffers may take.
+const memoryShare = 0.8
+
+// agree finds the limits that hold on every rank.
+func (r *Runner) agree(ctx context.Context, s *rank.Session, c plan.Case) (limits, error) {
+	free, _, err := r.parts.Device.Memory()
+	if err != nil {
+		return limits{}, coded(result.ReasonDevice, err)
+	}
+	info := r.parts.Device.Info()
+	mine := limits{Bytes: int64(memoryShare * float64(free)), Cache: info.L2Bytes}
+	if info.SharedHostMem {
+		mine.Bytes /= int64(max(1, c.RanksPerNode))
+	}
+	if mine.Cache == 0 {
+		mine.Cache = unknownCache
+	}
+	if mine.NoGraphs, err = r.noGraphs(); err != nil {
+		return limits{}, err
+	}
+	raw, err := json.Marshal(mine)
+	if err != nil {
+		return limits{}, err
+	}
+	all, err := s.Store.Gather(ctx, s.Scope+"/limits", s.Rank, s.World, raw)
+	if err != nil {
+		return limits{}, err
+	}
+	for from, raw := range all {
+		var other limits
+		if err := json.Unmarshal(raw, &other); err != nil {
+			return limits{}, fmt.Errorf("limits of rank %d: %w", from, err)
+		}
+		mine = mine.meet(other)
+	}
+	return mine, nil
+}
+
+// noGraphs tries an empty capture.
+func (r *Runner) noGraphs() (bool, error) {
+	err := r.stream.BeginCapture()
+	if errors.Is(err, accel.ErrUnsupported) {
+		return true, nil
+	}
+	if err != nil {
+		return false, coded(result.ReasonDevice, err)
+	}
+	g, err := r.stream.EndCapture()
+	if err != nil {
+		return false, coded(result.ReasonDevice, err)
+	}
+	return false, coded(result.ReasonDevice, g.Close())
+}
+
+// prepare allocates what the windows of a case need and emits its setup.
+func (r *Runner) prepare(ctx context.Context, s *rank.Session, sp spec, l ladder) (*bench, error) {
+	runtime.GC()
+	b := &bench{Parts: r.parts, stream: r.stream, session: s, spec: sp, ladder: l}
+	memory, err := r.parts.Comm.Alloc(ctx, l.bytes+l.flush+syncBytes, sp.Registration)
+	if err != nil {
+		return nil, err
+	}
+	b.memory = memory
+	b.flushAt = memory.Ptr().Add(l.bytes)
+	b.syncAt = b.flushAt.Add(l.flush)
+	n := sp.Measure.Iterations
+	b.calls = make([]Call, n)
+	b.us = make([]float64, n)
+	for range n {
+		e, err := r.parts.Device.NewEvent()
+		if err != nil {
+			return nil, errors.Join(coded(result.ReasonDevice, err), b.close())
+		}
+		b.starts = append(b.starts, e)
+		if e, err = r.parts.Device.NewEvent(); err != nil {
+			return nil, errors.Join(coded(result.ReasonDevice, err), b.close())
+		}
+		b.ends = append(b.ends, e)
+	}
+	if err := s.Emit(kindSetup, b.setup()); err != nil {
+		return nil, errors.Join(err, b.close())
+	}
+	return b, nil
+}
+
+func (b *bench) setup() setup {
+	out := setup{
+		Path: b.Comm.Path(b.op), CheckedBy: b.Data.CheckedBy(), Registered: b.memory.Registered(),
+		Modes: b.ladder.modes, Dropped: b.ladder.dropped, Excluded: b.ladder.excluded,
+	}
+	if p, err := b.pattern(0, "", "", 0, 0); err == nil { // parse has tried it
+		out.Tolerance = p.ToleranceULP()
+	}
+	for _, r := range b.ladder.rungs {
+		record := rungRecord{Requested: r.Requested, Bytes: r.Bytes, Count: r.Count, Placement: r.Placement, Slots: r.Slots}
+		for _, region := range b.op.Outputs(r.Extent, b.session.Rank, b.World, b.Root) {
+			record.Checks += region.Count * int64(len(r.checked(b.Measure.Iterations)))
+		}
+		out.Rungs = append(out.Rungs, record)
+	}
+	return out
+}

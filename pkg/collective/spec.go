@@ -1,0 +1,96 @@
+package collective
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/collectivex/collectivex/pkg/numeric"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/workload"
+)
+
+// Names of a case's timing modes, placements and buffer states.
+const (
+	Pipelined    = "pipelined"
+	PerIteration = "per_iteration"
+	Graph        = "graph"
+
+	OutOfPlace = "out_of_place"
+	InPlace    = "in_place"
+
+	Cold = "cold"
+	Warm = "warm"
+)
+
+// spec is a case in the family's own types.
+type spec struct {
+	plan.Case
+	op    Op
+	dtype numeric.Type
+	redop workload.RedOp
+}
+
+// parse refuses a case that makes no sense to this family.
+func parse(c plan.Case) (spec, error) {
+	s := spec{Case: c}
+	if c.Collective == nil {
+		return s, refused(fmt.Errorf("case of family %q", c.Family))
+	}
+	var err error
+	if s.op, err = ParseOp(c.Op); err != nil {
+		return s, refused(err)
+	}
+	if s.dtype, err = numeric.ParseType(c.Precision); err != nil {
+		return s, refused(err)
+	}
+	if s.redop, err = workload.ParseRedOp(c.RedOp); err != nil {
+		return s, refused(err)
+	}
+	m := c.Measure
+	for _, bad := range []struct {
+		is   bool
+		what string
+	}{
+		{s.op.Reduces() != (s.redop != workload.NoRedOp), fmt.Sprintf("%s with reduction %q", s.op, c.RedOp)},
+		{c.World < 1 || c.Root < 0 || c.Root >= c.World || !s.op.Rooted() && c.Root != 0, fmt.Sprintf("root %d of %d ranks for %s", c.Root, c.World, s.op)},
+		{unknown(c.Modes, Pipelined, PerIteration, Graph), fmt.Sprintf("timing modes %q", c.Modes)},
+		{unknown(c.Placements, OutOfPlace, InPlace), fmt.Sprintf("placements %q", c.Placements)},
+		{unknown([]string{c.Buffers}, Cold, Warm), fmt.Sprintf("buffers %q", c.Buffers)},
+		{m.Warmup < 0 || m.Iterations < 1 || m.Trials < 1, fmt.Sprintf("sampling %+v", m)},
+		{len(c.Sizes) == 0 || slices.Min(c.Sizes) < 1, fmt.Sprintf("sizes %v", c.Sizes)},
+	} {
+		if bad.is {
+			return s, refused(fmt.Errorf("cannot measure %s", bad.what))
+		}
+	}
+	_, err = workload.NewPattern(s.dtype, s.redop, c.World, 0)
+	return s, refused(err)
+}
+
+// unknown reports whether names is empty or holds one that is not known.
+func unknown(names []string, known ...string) bool {
+	return len(names) == 0 || slices.ContainsFunc(names, func(n string) bool { return !slices.Contains(known, n) })
+}
+
+// call is the operation of rank without its buffers.
+func (s spec) call(rank int) Call {
+	return Call{Op: s.op, RedOp: s.redop, Type: s.dtype, Root: s.Root, Scalar: float64(workload.MulSumScalar(rank))}
+}
+
+// pattern is the data of one buffer in one window. Every window and every
+// buffer has its own, so that nothing left over from another can pass.
+func (s spec) pattern(size int64, placement, mode string, trial, slot int) (workload.Pattern, error) {
+	return workload.NewPattern(s.dtype, s.redop, s.World, seed(s.CaseID, size, placement, mode, trial, slot))
+}
+
+// coded gives err a reason code, unless it is nil or has one.
+func coded(code result.Reason, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &rank.Error{Code: string(code), Err: err}
+}
+
+func refused(err error) error { return coded(result.ReasonRefused, err) }
