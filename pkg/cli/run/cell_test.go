@@ -3,6 +3,7 @@ package run
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -169,27 +170,34 @@ func TestSweepWithADeadRank(t *testing.T) {
 	require.Contains(t, docs, dead)
 }
 
-// Wrong data, injected into one rank of real cases, makes them invalid, and
-// costs the other case of the sweep nothing. The names stand in the table of
-// docs/reliability.md.
+// Wrong data, injected into one rank of the cases of two ranks, makes them
+// invalid, and costs those of four ranks nothing. The names stand in the table
+// of docs/reliability.md.
 func TestWrongDataIsInvalid(t *testing.T) {
-	tests := []struct{ name, fault string }{
-		{"flipped bit", "kind=flip-bit"},
-		{"two tokens swapped", "kind=swap-tokens"},
-		{"token dropped", "kind=drop-token"},
-		{"token doubled", "kind=double-token"},
-		{"wrong weight", "kind=wrong-weight"},
-		{"wrong expert", "kind=wrong-expert"},
-		{"stale data of the previous pair", "kind=stale"},
+	tests := []struct{ name, fault, filter string }{
+		{"a bit of a token flipped", "kind=flip-bit", "--ep=2,4"},
+		{"two tokens swapped", "kind=swap-tokens", "--ep=2,4"},
+		{"token dropped", "kind=drop-token", "--ep=2,4"},
+		{"token doubled", "kind=double-token", "--ep=2,4"},
+		{"wrong weight", "kind=wrong-weight", "--ep=2,4"},
+		{"wrong expert", "kind=wrong-expert", "--ep=2,4"},
+		{"stale data of the previous pair", "kind=stale", "--ep=2,4"},
+		{"a bit of a result flipped", "kind=flip", "--op=all_reduce"},
+		{"two parts of a result swapped", "kind=swap", "--op=all_reduce"},
+		{"stale result of the previous window", "kind=stale", "--op=all_reduce"},
 	}
+	hit := func(id string) bool { return strings.Contains(id, "-ep2-") || strings.Contains(id, "-w2-") }
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			out := filepath.Join(t.TempDir(), "out")
-			code, _, stderr := cxrun(t, map[string]string{rank.FaultVariable: "case=*-ep2-*,rank=1," + tt.fault}, "sweep", "--out", out, "--ep", "2,4")
+			faults := fmt.Sprintf("case=*-ep2-*,rank=1,%s;case=*-w2-*,rank=1,%[1]s", tt.fault)
+			code, _, stderr := cxrun(t, map[string]string{rank.FaultVariable: faults}, "sweep", "--suite", "smoke", "--out", out, tt.filter)
 			require.Equal(t, cli.ExitFailed, code, stderr)
-			for id, d := range sweptDocuments(t, out) {
+			docs := sweptDocuments(t, out)
+			require.Greater(t, len(docs), 1)
+			for id, d := range docs {
 				want := result.Outcome{Status: result.Success, Reasons: []string{}}
-				if strings.Contains(id, "-ep2-") {
+				if hit(id) {
 					want = result.Outcome{Status: result.Invalid, Reasons: []string{string(result.ReasonSemantics)}}
 				}
 				require.Equal(t, want, d.Head().Outcome, id)

@@ -3,6 +3,8 @@ package run
 import (
 	"fmt"
 
+	"github.com/collectivex/collectivex/pkg/collective"
+	collectivehost "github.com/collectivex/collectivex/pkg/collective/host"
 	"github.com/collectivex/collectivex/pkg/ep"
 	ephost "github.com/collectivex/collectivex/pkg/ep/host"
 	"github.com/collectivex/collectivex/pkg/plan"
@@ -14,6 +16,10 @@ import (
 // families returns what this program can measure.
 func families() shard.Registry {
 	return shard.Registry{
+		plan.FamilyCollective: {
+			Assemble: collective.Assemble,
+			Backends: map[string]rank.Opener{"host": collectivehost.Open},
+		},
 		plan.FamilyEP: {
 			Assemble: ep.Assemble,
 			Backends: map[string]rank.Opener{"host": ephost.Open(ephost.Variant{})},
