@@ -81,7 +81,8 @@ type Description struct {
 	FreshPair bool `json:"fresh_pair"`
 	// StageWorks: stage does work on the device, beyond assigning a pointer.
 	StageWorks bool `json:"stage_works"`
-	// LadderCap is the most tokens that a rank may send; 0 is no limit.
+	// LadderCap is the most tokens that a rank may send; 0 is no limit. Where the
+	// case has one too, the smaller counts.
 	LadderCap int `json:"ladder_cap"`
 	// Codec is what dispatch does to a row.
 	Codec Codec `json:"-"`

@@ -71,7 +71,7 @@ func fill(d *result.EPDocument, c plan.Case, ranks []evidence, declared *planRec
 		}
 		row, any, err := makeRow(c, ranks, declared, rung, trace, strangers)
 		if err != nil {
-			return fmt.Errorf("T=%d: %w", rung, err)
+			return fmt.Errorf("rung %d: %w", rung, err)
 		}
 		if any {
 			measured = append(measured, rung)

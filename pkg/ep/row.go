@@ -229,47 +229,47 @@ func (m *rowMaker) correctness(hoisted bool, strangers []int) {
 	m.row.Correctness = check
 }
 
-// chainOutputs folds the checks of the chains' last outputs.
+// chainOutputs folds the checks of the chains' last outputs. The verdict stays
+// null where some are missing and none failed.
 func (m *rowMaker) chainOutputs(check *result.EPCheck, fail func(string)) {
-	passed, worst, finite := true, 0.0, true
+	worst := 0.0
 	var failed, nonFinite []int
 	taken := 0
 	for r, e := range m.ranks {
 		for trial := range m.c.Timing.ChainTrialsPerPoint {
 			record, ok := e.chains[chainKey{m.rung, trial}]
 			if !ok || record.OutputPassed == nil {
-				continue // the missing samples make the row incomplete
+				continue
 			}
 			taken++
 			if !*record.OutputPassed && !slices.Contains(failed, r) {
-				passed = false
 				failed = append(failed, r)
 			}
 			switch {
 			case record.OutputError != nil:
 				worst = math.Max(worst, *record.OutputError)
 			case !slices.Contains(nonFinite, r):
-				finite = false
 				nonFinite = append(nonFinite, r)
 			}
 		}
 	}
+	want := len(m.ranks) * m.c.Timing.ChainTrialsPerPoint
 	if failed != nil {
 		fail(result.ReasonCheck.With("chain_last_output %s", m.name(failed)))
 	}
 	if nonFinite != nil {
 		fail(result.ReasonNonFinite.With("chain_last_output %s", m.name(nonFinite)))
 	}
-	if want := len(m.ranks) * m.c.Timing.ChainTrialsPerPoint; taken < want {
+	if taken < want {
 		m.complete = false
-		passed = false
 		fail(result.ReasonUnchecked.With("chain_last_output %d of %d", taken, want))
+		if failed == nil {
+			return
+		}
 	}
-	if taken == 0 {
-		return
-	}
+	passed := failed == nil
 	check.ChainLastOutputPassed = &passed
-	if finite {
+	if nonFinite == nil {
 		check.ChainLastOutputError = &worst
 	}
 }

@@ -96,6 +96,9 @@ func (m *run) prepare(ctx context.Context, r *Runner) (err error) {
 	if err != nil {
 		return err
 	}
+	if limit := m.c.LadderCap; limit != nil && (m.d.LadderCap == 0 || *limit < m.d.LadderCap) {
+		m.d.LadderCap = *limit
+	}
 	measured, dropped := clamp(routing, rungs, m.d.LadderCap)
 	if len(measured) == 0 {
 		return refused("every rung of ladder %q is above the cap of %d tokens", m.c.Ladder, m.d.LadderCap)
@@ -119,7 +122,7 @@ func (m *run) prepare(ctx context.Context, r *Runner) (err error) {
 		need.Tokens = max(need.Tokens, routing.MaxRankTokens(t))
 		p, err := m.newPoint(t, routing.Trace(t))
 		if err != nil {
-			return fmt.Errorf("T=%d: %w", t, err)
+			return fmt.Errorf("rung %d: %w", t, err)
 		}
 		m.points = append(m.points, p)
 	}
@@ -177,7 +180,7 @@ func (m *run) measureFresh() error {
 			for _, component := range measure.Rotate(components, trial) {
 				us, err := m.fresh(p, component)
 				if err != nil {
-					return fmt.Errorf("T=%d, trial %d, %s: %w", p.TokensPerRank, trial, component, err)
+					return fmt.Errorf("rung %d, trial %d, %s: %w", p.TokensPerRank, trial, component, err)
 				}
 				if err := m.Emit(kindFresh, freshRecord{trial, p.TokensPerRank, component, us}); err != nil {
 					return err
@@ -194,7 +197,7 @@ func (m *run) measureChains() error {
 		for _, p := range measure.Rotate(m.points, trial) {
 			record, err := m.chains(p, trial)
 			if err != nil {
-				return fmt.Errorf("T=%d, chain trial %d: %w", p.TokensPerRank, trial, err)
+				return fmt.Errorf("rung %d, chain trial %d: %w", p.TokensPerRank, trial, err)
 			}
 			if err := m.Emit(kindChain, record); err != nil {
 				return err
@@ -234,7 +237,7 @@ func (m *run) judge(p *point, when string) error {
 	}
 	v, err := m.oracle(p)
 	if err != nil {
-		return fmt.Errorf("T=%d, oracle %s: %w", p.TokensPerRank, when, err)
+		return fmt.Errorf("rung %d, oracle %s: %w", p.TokensPerRank, when, err)
 	}
 	if err := compare(whenBefore); err != nil {
 		return err

@@ -29,8 +29,18 @@ var types = [...]struct {
 	name string
 	size int
 }{
-	{"int8", 1}, {"uint8", 1}, {"int32", 4}, {"uint32", 4}, {"int64", 8}, {"uint64", 8},
-	{"half", 2}, {"float", 4}, {"double", 8}, {"bfloat16", 2}, {"f8e4m3", 1}, {"f8e5m2", 1},
+	{"int8", 1},
+	{"uint8", 1},
+	{"int32", 4},
+	{"uint32", 4},
+	{"int64", 8},
+	{"uint64", 8},
+	{"half", 2},
+	{"float", 4},
+	{"double", 8},
+	{"bfloat16", 2},
+	{"f8e4m3", 1},
+	{"f8e5m2", 1},
 }
 
 // Types returns every type, in the order of nccl-tests.

@@ -54,11 +54,12 @@ func (t *Trace) Digest() [sha256.Size]byte {
 	return [sha256.Size]byte(h.Sum(nil))
 }
 
+// writeExperts writes to a hash or a buffer, which never fail.
 func writeExperts(w io.Writer, experts []int32) {
 	var b [8]byte
 	for _, e := range experts {
 		binary.LittleEndian.PutUint64(b[:], uint64(e))
-		w.Write(b[:])
+		_, _ = w.Write(b[:])
 	}
 }
 
@@ -66,6 +67,6 @@ func writeWeights(w io.Writer, weights []float32) {
 	var b [4]byte
 	for _, v := range weights {
 		binary.LittleEndian.PutUint32(b[:], math.Float32bits(v))
-		w.Write(b[:])
+		_, _ = w.Write(b[:])
 	}
 }

@@ -7,9 +7,10 @@ import (
 	"sync/atomic"
 	"unsafe"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
-	"golang.org/x/sys/unix"
 )
 
 // lineBytes separates what different ranks write.

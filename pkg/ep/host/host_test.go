@@ -1,7 +1,9 @@
 package host_test
 
 import (
+	"encoding/json"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -15,20 +17,30 @@ import (
 
 func lowLatency(c *plan.Case) { c.Mode = ep.ModeLowLatency }
 func fp8(c *plan.Case)        { c.Precision = "fp8" }
+func cached(c *plan.Case)     { c.Contract = plan.ContractCachedLayout }
 
 func routing(name string) func(*plan.Case) {
 	return func(c *plan.Case) { c.Routing = name }
+}
+
+func ladder(rungs string) func(*plan.Case) {
+	return func(c *plan.Case) { c.Ladder = rungs }
 }
 
 // run measures a case on real ranks and requires that it passes.
 func run(t *testing.T, v host.Variant, c plan.Case) *result.EPDocument {
 	t.Helper()
 	d := eptest.Document(t, c, eptest.Run(t, host.Open(v), "", c)[0])
+	requireSuccess(t, d)
+	return d
+}
+
+func requireSuccess(t *testing.T, d *result.EPDocument) {
+	t.Helper()
 	for _, r := range d.Measurement.Rows {
 		require.True(t, r.Correctness.Passed, "T=%d: %v", r.TokensPerRank, r.Correctness.Reasons)
 	}
 	require.Equal(t, result.Outcome{Status: result.Success, Reasons: []string{}}, d.Outcome)
-	return d
 }
 
 func TestEveryForm(t *testing.T) {
@@ -37,22 +49,190 @@ func TestEveryForm(t *testing.T) {
 		variant host.Variant
 		change  []func(*plan.Case)
 		dtype   string
+		scales  int64 // bytes of a row
 	}{
-		{"normal bf16", host.Variant{}, nil, "bf16"},
-		{"normal bf16 tree", host.Variant{Reduction: ep.TopKSlotTree}, nil, "bf16"},
-		{"normal fp8 blocks", host.Variant{}, []func(*plan.Case){fp8}, "fp8-e4m3fn"},
-		{"normal fp8 cast", host.Variant{PlainCast: true}, []func(*plan.Case){fp8}, "fp8-e4m3fn"},
-		{"normal fp8 tree", host.Variant{Reduction: ep.TopKSlotTree}, []func(*plan.Case){fp8}, "fp8-e4m3fn"},
-		{"low latency bf16", host.Variant{}, []func(*plan.Case){lowLatency}, "bf16"},
-		{"low latency fp8", host.Variant{}, []func(*plan.Case){lowLatency, fp8}, "fp8-e4m3fn"},
-		{"low latency fp8 cast", host.Variant{PlainCast: true}, []func(*plan.Case){lowLatency, fp8}, "fp8-e4m3fn"},
+		{"normal bf16", host.Variant{}, nil, "bf16", 0},
+		{"normal bf16 tree", host.Variant{Reduction: ep.TopKSlotTree}, nil, "bf16", 0},
+		{"normal fp8 blocks", host.Variant{}, []func(*plan.Case){fp8}, "fp8-e4m3fn", 8},
+		{"normal fp8 cast", host.Variant{PlainCast: true}, []func(*plan.Case){fp8}, "fp8-e4m3fn", 0},
+		{"normal fp8 tree", host.Variant{Reduction: ep.TopKSlotTree}, []func(*plan.Case){fp8}, "fp8-e4m3fn", 8},
+		{"normal cached", host.Variant{}, []func(*plan.Case){cached}, "bf16", 0},
+		{"normal cached fp8", host.Variant{}, []func(*plan.Case){cached, fp8}, "fp8-e4m3fn", 8},
+		{"low latency bf16", host.Variant{}, []func(*plan.Case){lowLatency}, "bf16", 0},
+		{"low latency fp8", host.Variant{}, []func(*plan.Case){lowLatency, fp8}, "fp8-e4m3fn", 8},
+		{"low latency fp8 cast", host.Variant{PlainCast: true}, []func(*plan.Case){lowLatency, fp8}, "fp8-e4m3fn", 0},
 	} {
 		for _, world := range []int{1, 2, 4} {
 			t.Run(fmt.Sprintf("%s/%d", c.name, world), func(t *testing.T) {
 				d := run(t, c.variant, eptest.Case(world, c.change...))
 				require.Equal(t, c.dtype, d.Measurement.DispatchDType)
 				require.Len(t, d.Measurement.Rows, 3)
+				for _, r := range d.Measurement.Rows {
+					require.Equal(t, r.RoutingStats.RoutedCopies*c.scales, r.Bytes.Dispatch.Scale)
+					staged := r.Components.Stage.Availability == result.Measured
+					require.Equal(t, c.dtype != "bf16", staged, "only fp8 has something to stage")
+					require.Equal(t, staged, r.Correctness.ChainLastOutputPassed == nil)
+				}
+				require.Equal(t, c.dtype != "bf16", *d.Implementation.StageExcludedFromRoundtrip)
 			})
 		}
+	}
+}
+
+// What a rank receives is what the routing says, row by row or slot by slot.
+func TestReceiveCounts(t *testing.T) {
+	normal := run(t, host.Variant{}, eptest.Case(4)).Measurement.Rows[2]
+	require.EqualValues(t, normal.LogicalCopies.Routed, normal.Receive.Total)
+	require.Equal(t, "rank-deduplicated", normal.LogicalCopies.Wire)
+	slots := run(t, host.Variant{}, eptest.Case(4, lowLatency)).Measurement.Rows[2]
+	require.EqualValues(t, slots.LogicalCopies.Assignments, slots.Receive.Total)
+	require.EqualValues(t, 4*8*4, slots.Receive.Total)
+	require.Equal(t, "per-assignment", slots.LogicalCopies.Wire)
+}
+
+func TestEveryRouting(t *testing.T) {
+	for _, name := range []string{
+		"zipf-mild", "zipf", "zipf-heavy", "balanced", "balanced-rank-local", "hotspot-single",
+		"hotspot-moving-step5", "alternating-groups", "alternating-groups-step1",
+		"uneven-linear", "uneven-empty-rank", "uniform-eplb", "zipf-heavy-eplb",
+	} {
+		for _, change := range [][]func(*plan.Case){{routing(name)}, {routing(name), lowLatency, fp8}} {
+			c := eptest.Case(2, change...)
+			t.Run(c.CaseID, func(t *testing.T) {
+				d := run(t, host.Variant{}, c)
+				last := d.Measurement.Rows[2]
+				require.Equal(t, 16, last.GlobalTokens)
+				if name == "alternating-groups" {
+					require.Equal(t, 1, last.RoutingStats.EmptyRankCount)
+					require.Equal(t, 0, last.Receive.Min)
+				}
+			})
+		}
+	}
+}
+
+// Several domains on one host: the sum over domains is not rounded as one.
+func TestTwoDomains(t *testing.T) {
+	d := run(t, host.Variant{}, eptest.Case(4, func(c *plan.Case) { c.ScaleUpDomain = 2 }))
+	require.Less(t, d.Measurement.Rows[2].RoutingStats.Locality.SameScaleUpDomain, 1.0)
+}
+
+func TestLadderCap(t *testing.T) {
+	d := run(t, host.Variant{}, eptest.Case(2, lowLatency, ladder("256 257 1 512")))
+	require.Equal(t, []int{1, 256}, d.Workload.LadderMeasured)
+	require.Equal(t, []int{257, 512}, d.Workload.LadderDropped)
+	require.Equal(t, 256, *d.Workload.LadderCap)
+	require.Equal(t, "1 256", d.Identity.CaseFactors.Case.(result.EPFactors).Ladder)
+
+	// The definitions may know a smaller cap; with uneven tokens the fullest rank counts.
+	small := 6
+	d = run(t, host.Variant{}, eptest.Case(2, lowLatency, ladder("2 4 6"), routing("uneven-linear"),
+		func(c *plan.Case) { c.LadderCap = &small }))
+	require.Equal(t, []int{2, 4}, d.Workload.LadderMeasured)
+	require.Equal(t, 6, *d.Workload.LadderCap)
+
+	c := eptest.Case(2, lowLatency, ladder("300"))
+	s := eptest.Run(t, host.Open(host.Variant{}), "", c)[0]
+	require.Equal(t, string(result.ReasonRefused), s[0].Failure.Code)
+}
+
+func TestRefusals(t *testing.T) {
+	for _, change := range []func(*plan.Case){
+		func(c *plan.Case) { c.Nodes = 2 },
+		func(c *plan.Case) { c.Precision = "mxfp8" },
+		func(c *plan.Case) { c.Routing = "mystery" },
+	} {
+		for _, s := range eptest.Run(t, host.Open(host.Variant{}), "", eptest.Case(2, change))[0] {
+			require.False(t, s.Done)
+			require.Equal(t, string(result.ReasonRefused), s.Failure.Code)
+		}
+	}
+}
+
+// A warm group measures cases of different forms and sizes one after another.
+func TestWarmGroup(t *testing.T) {
+	cases := []plan.Case{
+		eptest.Case(2), eptest.Case(2, ladder("32")), eptest.Case(2, fp8), eptest.Case(2, lowLatency),
+		eptest.Case(2, routing("zipf-eplb")), eptest.Case(2, ladder("1")),
+	}
+	for i, streams := range eptest.Run(t, host.Open(host.Variant{}), "", cases...) {
+		requireSuccess(t, eptest.Document(t, cases[i], streams))
+	}
+}
+
+// The order of section 1 of the contract, as the records of a rank show it:
+// three rungs, three trials, two chain trials.
+func TestOrderOfACase(t *testing.T) {
+	streams := eptest.Run(t, host.Open(host.Variant{}), "", eptest.Case(2))[0]
+	var order []string
+	for _, r := range streams[1].Records {
+		var f struct {
+			T         int    `json:"tokens_per_rank"`
+			Component string `json:"component"`
+			When      string `json:"when"`
+		}
+		require.NoError(t, json.Unmarshal(r.Data, &f))
+		letter := strings.ToUpper(f.Component + " ")[:1]
+		order = append(order, strings.TrimSpace(fmt.Sprintf("%s %d%s%s", strings.TrimPrefix(r.Kind, "ep-"), f.T, strings.TrimSpace(letter), f.When)))
+	}
+	require.Equal(t, strings.Join([]string{
+		"plan 0",
+		"point 1", "verdict 1before", "point 2", "verdict 2before", "point 8", "verdict 8before",
+		"fresh 1R", "fresh 1D", "fresh 1C", "fresh 2R", "fresh 2D", "fresh 2C", "fresh 8R", "fresh 8D", "fresh 8C",
+		"fresh 2D", "fresh 2C", "fresh 2R", "fresh 8D", "fresh 8C", "fresh 8R", "fresh 1D", "fresh 1C", "fresh 1R",
+		"fresh 8C", "fresh 8R", "fresh 8D", "fresh 1C", "fresh 1R", "fresh 1D", "fresh 2C", "fresh 2R", "fresh 2D",
+		"chain 1", "chain 2", "chain 8",
+		"chain 2", "verdict 2post-chain", "chain 8", "verdict 8post-chain", "chain 1", "verdict 1post-chain",
+		"verdict 1after", "verdict 2after", "verdict 8after",
+	}, "\n"), strings.Join(order, "\n"))
+}
+
+// Each injected data fault fails the case, by the check that should see it.
+func TestInjectedFaults(t *testing.T) {
+	type forms struct{ normal, lowLatency string }
+	for _, c := range []struct {
+		kind, at string
+		want     forms
+	}{
+		{ep.FaultFlipBit, "start", forms{"before payload", "before payload"}},
+		{ep.FaultSwapTokens, "start", forms{"before metadata", "before source_set"}},
+		{ep.FaultDropToken, "start", forms{"before source_set", "before source_set"}},
+		{ep.FaultDoubleToken, "start", forms{"before source_set", "before source_set"}},
+		{ep.FaultWrongWeight, "start", forms{"before weights", "before combine_values"}},
+		{ep.FaultWrongExpert, "start", forms{"before counts", "before counts"}},
+		{ep.FaultStale, "start", forms{"before combine_values", "before combine_values"}},
+		{ep.FaultFlipBit, "timed", forms{"after payload", "after payload"}},
+		{ep.FaultWrongExpert, "timed", forms{"post-chain counts", "post-chain counts"}},
+		{ep.FaultStale, "timed", forms{"post-chain combine_values", "post-chain combine_values"}},
+		{ep.FaultFlipBit, "chain", forms{"chain_last_output", "chain_last_output"}},
+		{ep.FaultDropToken, "chain", forms{"chain_last_output", "chain_last_output"}},
+	} {
+		for want, change := range map[string][]func(*plan.Case){
+			c.want.normal:            nil,
+			c.want.lowLatency + " *": {lowLatency},
+		} {
+			kase := eptest.Case(2, append(change, ladder("8"))...)
+			t.Run(c.kind+" "+c.at+" "+kase.Mode, func(t *testing.T) {
+				fault := fmt.Sprintf("rank=1,kind=%s,at=%s", c.kind, c.at)
+				d := eptest.Document(t, kase, eptest.Run(t, host.Open(host.Variant{}), fault, kase)[0])
+				require.Equal(t, result.Outcome{Status: result.Invalid, Reasons: []string{string(result.ReasonSemantics)}}, d.Outcome)
+				found := false
+				for _, reason := range d.Measurement.Rows[0].Correctness.Reasons {
+					found = found || strings.HasPrefix(reason, "check-failed: "+strings.TrimSuffix(want, " *")+" ")
+				}
+				require.True(t, found, "%s is not in %q", want, d.Measurement.Rows[0].Correctness.Reasons)
+				if c.at != "start" {
+					for _, reason := range d.Measurement.Rows[0].Correctness.Reasons {
+						require.NotContains(t, reason, ": before", "the fault begins later")
+					}
+				}
+			})
+		}
+	}
+}
+
+func TestFaultAtAnUnknownPoint(t *testing.T) {
+	for _, s := range eptest.Run(t, host.Open(host.Variant{}), "rank=0,kind=flip-bit,at=open; rank=1,kind=flip-bit,at=open", eptest.Case(2))[0] {
+		require.Equal(t, string(result.ReasonRefused), s.Failure.Code)
 	}
 }

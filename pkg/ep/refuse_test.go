@@ -1,0 +1,139 @@
+package ep
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/pkg/numeric"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/workload"
+)
+
+func refusable() plan.Case {
+	return plan.Case{
+		CaseID: "x", Backend: "host", World: 2, Precision: "bf16", Contract: plan.ContractLayout,
+		EP: &plan.EP{
+			EPSize: 2, Mode: ModeNormal, Hidden: 64, TopK: 2, Experts: 8, Routing: "uniform", Ladder: "1",
+			Timing: plan.EPTiming{
+				ItersPerTrial: 1, TrialsPerPoint: 1, WarmupItersPerTrial: 1,
+				ChainItersPerTrial: 4, ChainTrialsPerPoint: 1, ChainDrop: 2,
+			},
+		},
+	}
+}
+
+func requireRefused(t *testing.T, err error, text string) {
+	t.Helper()
+	var coded *rank.Error
+	require.ErrorAs(t, err, &coded)
+	require.Equal(t, string(result.ReasonRefused), coded.Code)
+	require.ErrorContains(t, err, text)
+}
+
+func TestCasesThatAreRefused(t *testing.T) {
+	require.NoError(t, checkCase(refusable(), 2))
+	for _, c := range []struct {
+		name   string
+		change func(c *plan.Case)
+		want   string
+	}{
+		{"other family", func(c *plan.Case) { c.EP = nil }, "no ep block"},
+		{"mode", func(c *plan.Case) { c.Mode = "fast" }, `unknown mode "fast"`},
+		{"iterations", func(c *plan.Case) { c.Timing.ItersPerTrial = 0 }, "must be positive"},
+		{"trials", func(c *plan.Case) { c.Timing.TrialsPerPoint = 0 }, "must be positive"},
+		{"warm-up", func(c *plan.Case) { c.Timing.WarmupItersPerTrial = 0 }, "must be positive"},
+		{"chain iterations", func(c *plan.Case) { c.Timing.ChainItersPerTrial = 0 }, "chain iterations"},
+		{"chain trials", func(c *plan.Case) { c.Timing.ChainTrialsPerPoint = -1 }, "chain iterations"},
+		{"negative drop", func(c *plan.Case) { c.Timing.ChainDrop = -1 }, "chain_drop"},
+		{"drop that leaves one pair", func(c *plan.Case) { c.Timing.ChainDrop = 3 }, "between 0 and 2"},
+		{"experts", func(c *plan.Case) { c.Experts = 9 }, "9 experts do not divide among 2 ranks"},
+		{"world", func(c *plan.Case) { c.World = 4 }, "group of 2 ranks"},
+		{"ep size", func(c *plan.Case) { c.EPSize = 4 }, "group of 2 ranks"},
+		{"hidden", func(c *plan.Case) { c.Hidden = 31 }, "hidden size 31"},
+		{"contract", func(c *plan.Case) { c.Contract = "runtime-visible-v1" }, "unknown timing contract"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			bad := refusable()
+			c.change(&bad)
+			requireRefused(t, checkCase(bad, 2), c.want)
+		})
+	}
+}
+
+func TestAdaptersThatAreRefused(t *testing.T) {
+	normal := Description{
+		Mode: ModeNormal, Receive: TokenRank, Combine: UnweightedRankSum, Reduction: DomainFP32,
+		DispatchDType: "bf16", FP8Consume: ConsumeNative, IndexType: numeric.Int32,
+	}
+	require.NoError(t, checkDescription(refusable(), normal))
+	weighted := normal
+	weighted.Mode, weighted.Receive, weighted.Combine = ModeLowLatency, TokenExpert, WeightedKernelSum
+	low := refusable()
+	low.Mode = ModeLowLatency
+	require.NoError(t, checkDescription(low, weighted))
+	unweighted := normal
+	unweighted.Mode = ModeLowLatency
+	require.NoError(t, checkDescription(low, unweighted), "a low-latency kernel may leave the weights to the experts")
+
+	for _, c := range []struct {
+		name   string
+		change func(c *plan.Case, d *Description)
+		want   string
+	}{
+		{"mode", func(_ *plan.Case, d *Description) { d.Mode = ModeLowLatency }, "adapter is in mode"},
+		{"layout without its semantics", func(_ *plan.Case, d *Description) { d.Receive = TokenExpert }, "no oracle for receive layout"},
+		{"semantics without its layout", func(_ *plan.Case, d *Description) { d.Combine = WeightedKernelSum }, "no oracle for receive layout"},
+		{"weighted sum in normal mode", func(_ *plan.Case, d *Description) {
+			d.Receive, d.Combine = TokenExpert, WeightedKernelSum
+		}, "not allowed in normal mode"},
+		{"reduction", func(_ *plan.Case, d *Description) { d.Reduction = "fp16" }, "no oracle for reduction"},
+		{"fp8 that is realised as bf16", func(c *plan.Case, _ *Description) { c.Precision = "fp8" }, "precision fp8 is asked for, dispatch would be bf16"},
+		{"bf16 that is realised as fp8", func(_ *plan.Case, d *Description) { d.DispatchDType = "fp8-e4m3fn" }, "precision bf16 is asked for"},
+		{"fp8 without a codec", func(c *plan.Case, d *Description) { c.Precision, d.DispatchDType = "fp8", "fp8-e4m3fn" }, "precision fp8"},
+		{"consumption", func(_ *plan.Case, d *Description) { d.FP8Consume = "" }, "fp8 consumption"},
+		{"ids", func(_ *plan.Case, d *Description) { d.IndexType = numeric.Uint32 }, "expert ids cannot be uint32"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			asked, declared := refusable(), normal
+			c.change(&asked, &declared)
+			requireRefused(t, checkDescription(asked, declared), c.want)
+		})
+	}
+}
+
+func TestLadder(t *testing.T) {
+	rungs, err := parseLadder("8, 4 4,0 -3 512,16")
+	require.NoError(t, err)
+	require.Equal(t, []int{4, 8, 16, 512}, rungs)
+	_, err = parseLadder("1 two")
+	requireRefused(t, err, `ladder "1 two"`)
+	c := refusable()
+	c.Ladder = "0 -1"
+	_, _, err = routingOf(c)
+	requireRefused(t, err, "is empty")
+	c.Ladder, c.Routing = "1", "round-robin"
+	_, _, err = routingOf(c)
+	requireRefused(t, err, "unknown routing")
+}
+
+func TestClamp(t *testing.T) {
+	for _, c := range []struct {
+		routing           string
+		limit             int
+		measured, dropped []int
+	}{
+		{"uniform", 0, []int{2, 4, 6}, nil},
+		{"uniform", 4, []int{2, 4}, []int{6}},
+		{"uniform", 1, nil, []int{2, 4, 6}},
+		{"uneven-linear", 6, []int{2, 4}, []int{6}}, // the last rank sends 3, 6, 9
+	} {
+		r, err := workload.NewRouting(c.routing, workload.Shape{World: 2, Experts: 8, TopK: 2})
+		require.NoError(t, err)
+		measured, dropped := clamp(r, []int{2, 4, 6}, c.limit)
+		require.Equal(t, c.measured, measured)
+		require.Equal(t, c.dropped, dropped)
+	}
+}

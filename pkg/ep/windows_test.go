@@ -1,0 +1,182 @@
+package ep
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"unsafe"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/pkg/accel"
+	"github.com/collectivex/collectivex/pkg/numeric"
+	"github.com/collectivex/collectivex/pkg/plan"
+)
+
+// tape is a device, a stream and an adapter, as far as windows need them, that write down what is asked of
+// them: B bind, D dispatch, L dispatch with a cached layout, S stage, C
+// combine, | an event, . a synchronise. A combine shows which stage it takes
+// where that is not the last dispatch's: C0 is the first stage.
+type tape struct {
+	accel.Device
+	accel.Stream
+	Adapter
+	log      strings.Builder
+	stages   int
+	staged   map[int]int // stage → dispatch it was made from
+	dispatch int
+	events   int
+}
+
+type tapeEvent struct {
+	accel.Event
+	at int
+}
+
+func (*tapeEvent) Close() error { return nil }
+
+func (t *tape) Record(e accel.Event) error {
+	t.events++
+	e.(*tapeEvent).at = t.events
+	t.log.WriteString("|")
+	return nil
+}
+
+func (t *tape) NewEvent() (accel.Event, error) { return &tapeEvent{}, nil }
+
+func (t *tape) Elapsed(start, end accel.Event) (float64, error) {
+	return float64(end.(*tapeEvent).at - start.(*tapeEvent).at), nil
+}
+
+func (t *tape) Synchronize() error {
+	t.log.WriteString(".")
+	return nil
+}
+
+func (t *tape) CopyOut(accel.Stream, unsafe.Pointer, accel.Ptr, int64) error { return nil }
+
+func (t *tape) Bind(*Problem) error {
+	t.log.WriteString("B")
+	return nil
+}
+
+func (t *tape) Dispatch() (Handle, error) {
+	t.dispatch++
+	t.log.WriteString("D")
+	return t.dispatch, nil
+}
+
+func (t *tape) DispatchCached(Handle) (Handle, error) {
+	t.dispatch++
+	t.log.WriteString("L")
+	return t.dispatch, nil
+}
+
+func (t *tape) Stage(h Handle) (Staged, error) {
+	t.staged[t.stages] = h.(int)
+	t.stages++
+	t.log.WriteString("S")
+	return t.stages - 1, nil
+}
+
+func (t *tape) Combine(h Handle, s Staged) (accel.Ptr, error) {
+	t.log.WriteString("C")
+	if t.staged[s.(int)] != h.(int) {
+		fmt.Fprint(&t.log, s)
+	}
+	return 0, nil
+}
+
+func (*tape) Close() error { return nil }
+
+var timingOf3 = plan.EPTiming{
+	ItersPerTrial: 2, TrialsPerPoint: 1, WarmupItersPerTrial: 3,
+	ChainItersPerTrial: 3, ChainTrialsPerPoint: 1, ChainDrop: 1,
+}
+
+func newTape(d Description, contract string) (*tape, *run) {
+	t := &tape{staged: map[int]int{}}
+	m := &run{
+		device: t, stream: t, adapter: t, d: d,
+		c:     plan.Case{Contract: contract, EP: &plan.EP{Timing: timingOf3}},
+		start: &tapeEvent{}, end: &tapeEvent{},
+	}
+	return t, m
+}
+
+var forms = map[string]Description{
+	"reusable":                {IndexType: numeric.Int64},
+	"fresh":                   {FreshPair: true},
+	"reusable hoisted":        {StageWorks: true, FP8Consume: ConsumeNative},
+	"fresh hoisted":           {FreshPair: true, StageWorks: true, FP8Consume: ConsumeNative},
+	"reusable staged in pair": {StageWorks: true, FP8Consume: ConsumeDequant},
+}
+
+// Section 2 of the contract, to the letter: three warm-ups, two samples. No
+// synchronise stands between pre and the start event.
+func TestFreshWindows(t *testing.T) {
+	const each, reuse, bound = "DSC.DSC.DSC.", "DSC.DC0.DC0.", "B"
+	for _, c := range []struct{ form, component, want string }{
+		{"reusable", compRoundtrip, bound + each + "|DSC|.|DSC|."},
+		{"reusable", compDispatch, bound + each + "|D|.|D|."},
+		{"reusable", compCombine, bound + each + "DS." + "|C|.|C|."},
+		{"fresh", compRoundtrip, bound + each + "|DSC|.|DSC|."},
+		{"fresh", compDispatch, bound + each + "|D|.SC.|D|.SC."},
+		{"fresh", compCombine, bound + each + "DS|C|.DS|C|."},
+		{"reusable hoisted", compRoundtrip, bound + reuse + "DSC." + "|DC1|.|DC1|."},
+		{"reusable hoisted", compDispatch, bound + reuse + "|D|.|D|."},
+		{"reusable hoisted", compCombine, bound + reuse + "DS." + "|C|.|C|."},
+		{"reusable hoisted", compStage, bound + each + "D|S|.D|S|."},
+		{"fresh hoisted", compRoundtrip, bound + reuse + "DSC." + "|DC1|.|DC1|."},
+		{"fresh hoisted", compDispatch, bound + reuse + "|D|.SC.|D|.SC."},
+		{"fresh hoisted", compCombine, bound + reuse + "DS|C|.DS|C|."},
+		{"fresh hoisted", compStage, bound + each + "D|S|.C.D|S|.C."},
+		{"reusable staged in pair", compRoundtrip, bound + each + "|DSC|.|DSC|."},
+		{"reusable staged in pair", compStage, bound + each + "D|S|.D|S|."},
+	} {
+		t.Run(c.form+" "+c.component, func(t *testing.T) {
+			tape, m := newTape(forms[c.form], plan.ContractLayout)
+			us, err := m.fresh(&point{Problem: &Problem{}}, c.component)
+			require.NoError(t, err)
+			require.Equal(t, c.want, tape.log.String())
+			require.Equal(t, []float64{1, 1}, us)
+		})
+	}
+}
+
+// Section 3: floors chain, period chain, one drained pair; three pairs each.
+func TestChains(t *testing.T) {
+	for _, c := range []struct{ form, want string }{
+		{"reusable", "B" + "DSC.DSC.DSC." + "|D|S|C|" + "|D|S|C|" + "|D|S|C|." + "|DSC|" + "|DSC|" + "|DSC|." + "DSC."},
+		{"fresh", "B" + "DSC.DSC.DSC." + "|D|S|C|" + "|D|S|C|" + "|D|S|C|." + "|DSC|" + "|DSC|" + "|DSC|." + "DSC."},
+		{"reusable hoisted", "B" + "DSC.DC0.DC0." + "DSC." + "|D||C1|" + "|D||C1|" + "|D||C1|." + "|DC1|" + "|DC1|" + "|DC1|." + "DSC."},
+		{"reusable staged in pair", "B" + "DSC.DSC.DSC." + "|D|S|C|" + "|D|S|C|" + "|D|S|C|." + "|DSC|" + "|DSC|" + "|DSC|." + "DSC."},
+	} {
+		t.Run(c.form, func(t *testing.T) {
+			tape, m := newTape(forms[c.form], plan.ContractLayout)
+			r, err := m.chains(&point{Problem: &Problem{}}, 7)
+			require.NoError(t, err)
+			require.Equal(t, c.want, tape.log.String())
+			// The first pair is dropped; the floors have four events a pair, the period two.
+			require.Equal(t, []float64{1, 1}, r.Dispatch)
+			require.Equal(t, []float64{1, 1}, r.Combine)
+			require.Equal(t, []float64{1, 1}, r.Pair)
+			require.Equal(t, []float64{2}, r.StartToStart)
+			require.Equal(t, 7, r.Trial)
+			hoisted := m.d.Hoisted()
+			require.Equal(t, hoisted, r.OutputPassed == nil)
+			require.Equal(t, hoisted, r.OutputError == nil)
+		})
+	}
+}
+
+// Under the cached-layout contract only the first dispatch after a bind makes a
+// layout, and no window has it.
+func TestCachedLayout(t *testing.T) {
+	tape, m := newTape(forms["reusable"], plan.ContractCachedLayout)
+	_, err := m.fresh(&point{Problem: &Problem{}}, compDispatch)
+	require.NoError(t, err)
+	_, err = m.fresh(&point{Problem: &Problem{}}, compCombine)
+	require.NoError(t, err)
+	require.Equal(t, "BDSC.LSC.LSC.|L|.|L|."+"BDSC.LSC.LSC.LS.|C|.|C|.", tape.log.String())
+}
