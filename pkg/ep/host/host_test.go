@@ -86,7 +86,7 @@ func TestReceiveCounts(t *testing.T) {
 	require.Equal(t, "rank-deduplicated", normal.LogicalCopies.Wire)
 	slots := run(t, host.Variant{}, eptest.Case(4, lowLatency)).Measurement.Rows[2]
 	require.EqualValues(t, slots.LogicalCopies.Assignments, slots.Receive.Total)
-	require.EqualValues(t, 4*8*4, slots.Receive.Total)
+	require.Equal(t, 4*8*4, slots.Receive.Total)
 	require.Equal(t, "per-assignment", slots.LogicalCopies.Wire)
 }
 
