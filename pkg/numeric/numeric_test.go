@@ -107,6 +107,14 @@ func each(t *testing.T, f func(t *testing.T, s spec)) {
 	}
 }
 
+// same is require.Equal, fast where there are many.
+func same[T comparable](t *testing.T, want, got T, format string, args ...any) {
+	t.Helper()
+	if want != got {
+		require.Equal(t, want, got, append([]any{format}, args...)...)
+	}
+}
+
 // Every code decodes to the value its bits spell, and every number encodes
 // back to its own code.
 func TestAllCodes(t *testing.T) {
@@ -119,15 +127,15 @@ func TestAllCodes(t *testing.T) {
 			case !s.negativeZero && code == sign:
 				require.True(t, math.IsNaN(float64(got)), "code %#x", code)
 			case s.finite(code &^ sign):
-				require.Equal(t, math.Float64bits(s.value(code)), math.Float64bits(float64(got)), "code %#x", code)
-				require.Equal(t, code, s.encode(got), "value %v", got)
+				same(t, math.Float64bits(s.value(code)), math.Float64bits(float64(got)), "code %#x", code)
+				same(t, code, s.encode(got), "value %v", got)
 				largest = max(largest, float64(got))
 			case got == got: // an infinity: only the formats of IEEE have one, with an empty mantissa
 				require.True(t, math.IsInf(float64(got), 0), "code %#x", code)
 				require.Zero(t, code&(1<<s.mant-1))
 			}
 			if got != got {
-				require.Equal(t, s.nan, s.encode(got), "code %#x", code)
+				same(t, s.nan, s.encode(got), "code %#x", code)
 			}
 		}
 		require.Equal(t, s.max, largest)
@@ -145,7 +153,7 @@ func TestRounding(t *testing.T) {
 		for code := uint32(0); code+1 < sign && s.finite(code+1); code++ {
 			low, high := float64(s.decode(code)), float64(s.decode(code+1))
 			middle := float32((low + high) / 2)
-			require.Equal(t, (low+high)/2, float64(middle), "the middle is a float32")
+			same(t, (low+high)/2, float64(middle), "the middle is a float32")
 			even := code + code&1
 			for _, side := range []uint32{0, sign} {
 				flip := float32(1)
@@ -158,9 +166,9 @@ func TestRounding(t *testing.T) {
 					}
 					return code | side
 				}
-				require.Equal(t, want(even), s.encode(flip*middle), "middle above code %#x", code)
-				require.Equal(t, want(code), s.encode(flip*math.Nextafter32(middle, 0)), "below the middle above code %#x", code)
-				require.Equal(t, want(code+1), s.encode(flip*math.Nextafter32(middle, math.MaxFloat32)), "above the middle above code %#x", code)
+				same(t, want(even), s.encode(flip*middle), "middle above code %#x", code)
+				same(t, want(code), s.encode(flip*math.Nextafter32(middle, 0)), "below the middle above code %#x", code)
+				same(t, want(code+1), s.encode(flip*math.Nextafter32(middle, math.MaxFloat32)), "above the middle above code %#x", code)
 			}
 		}
 	})
@@ -194,7 +202,7 @@ func TestFP16IsThatOfAnotherImplementation(t *testing.T) {
 		if x != x {
 			continue
 		}
-		require.Equal(t, float16.Fromfloat32(x).Bits(), numeric.FP16(x), "%v", x)
+		same(t, float16.Fromfloat32(x).Bits(), numeric.FP16(x), "%v", x)
 	}
 }
 
