@@ -120,7 +120,6 @@ type event struct {
 
 // outcome is what a run left.
 type outcome struct {
-	text   string
 	events []event
 	failed bool // act's own verdict
 }
@@ -158,11 +157,11 @@ func (s *stage) dispatch(t *testing.T, r request) *outcome {
 		"CX_STANDIN_ARTIFACTS="+s.artifacts, "CX_STANDIN_REPOSITORIES="+s.repositories)
 	cmd.Env = append(cmd.Env, r.env...)
 	out, err := cmd.CombinedOutput()
-	o := &outcome{text: string(out), failed: err != nil}
+	o := &outcome{failed: err != nil}
 	if log := os.Getenv("CX_ACT_LOG"); log != "" {
 		require.NoError(t, os.WriteFile(log, out, 0o644))
 	}
-	require.NotContains(t, o.text, "Skipping unsupported platform")
+	require.NotContains(t, string(out), "Skipping unsupported platform")
 	lines := bufio.NewScanner(bytes.NewReader(out))
 	lines.Buffer(nil, 16<<20)
 	for lines.Scan() {
@@ -199,6 +198,23 @@ func (o *outcome) step(job, leg, name string) string {
 		}
 	}
 	return ""
+}
+
+// log returns what the steps printed and which of them failed, for people.
+func (o *outcome) log() string {
+	var text strings.Builder
+	for _, e := range o.events {
+		where := strings.TrimSpace(e.JobID + " " + e.leg)
+		switch {
+		case e.Raw:
+			fmt.Fprintf(&text, "[%s: %s] %s", where, e.Step, e.Msg)
+		case e.Command == "error":
+			fmt.Fprintf(&text, "[%s: %s] error: %s\n", where, e.Step, e.Arg)
+		case e.StepResult == "failure" && len(e.StepID) == 1:
+			fmt.Fprintf(&text, "[%s: %s] failed\n", where, e.Step)
+		}
+	}
+	return text.String()
 }
 
 // legs returns the cells that a sweep job ran.

@@ -17,7 +17,7 @@ func TestStandIns(t *testing.T) {
 	write(t, filepath.Join(s.repositories, repository, "actions.yml"), text)
 	s.repo(t, repository)
 	o := s.dispatch(t, request{file: "actions.yml", run: 7, attempt: 1})
-	require.False(t, o.failed, o.text)
+	require.False(t, o.failed, o.log())
 
 	for step, want := range map[string]string{
 		"again":    "(409) Conflict: an artifact with this name already exists on the workflow run: one",

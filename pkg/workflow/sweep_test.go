@@ -81,7 +81,7 @@ func TestSweep(t *testing.T) {
 	s := newStage(t)
 	commit := s.commit(t, repository, nil)
 	o := s.dispatch(t, request{run: 11, attempt: 1})
-	require.False(t, o.failed, o.text)
+	require.False(t, o.failed, o.log())
 
 	require.Equal(t, []string{epCell, collectiveCell}, o.legs("sweep_0"))
 	for _, leg := range o.legs("sweep_0") {
@@ -143,7 +143,7 @@ func TestSweepFailure(t *testing.T) {
 	s.commit(t, repository, nil)
 	fault := rank.Fault{Case: epCase, Rank: 1, Kind: rank.FaultExit, At: rank.FaultAtStart}
 	o := s.dispatch(t, request{run: 12, attempt: 1, env: []string{rank.FaultVariable + "=" + fault.String()}})
-	require.True(t, o.failed)
+	require.True(t, o.failed, o.log())
 
 	require.Equal(t, "failure", o.step("sweep_0", epCell, "Run the cell"))
 	require.Equal(t, "success", o.step("sweep_0", collectiveCell, "Run the cell"))
@@ -170,7 +170,7 @@ func TestSweepFailure(t *testing.T) {
 	first := s.artifact(t, 12, "cxshard-"+epCell+"-12-1")
 
 	o = s.dispatch(t, request{run: 12, attempt: 2})
-	require.False(t, o.failed, o.text)
+	require.False(t, o.failed, o.log())
 	require.Equal(t, "success", o.step("sweep_0", epCell, "Download what earlier attempts left"))
 	require.Contains(t, o.said("sweep_0", epCell, "Run the cell"), "1 passed, 0 failed, 1 kept")
 	require.Contains(t, o.said("sweep_0", collectiveCell, "Run the cell"), "0 passed, 0 failed, 2 kept")
@@ -197,7 +197,7 @@ func TestSweepOfNothing(t *testing.T) {
 	s := newStage(t)
 	s.commit(t, repository, nil)
 	o := s.dispatch(t, request{run: 13, attempt: 1, inputs: map[string]string{"suite": "smoke", "sku": "mi355x"}})
-	require.False(t, o.failed, o.text)
+	require.False(t, o.failed, o.log())
 	for wave := range plan.Waves {
 		require.Empty(t, o.legs("sweep_"+strconv.Itoa(wave)))
 	}
@@ -224,7 +224,7 @@ func TestSweepElsewhere(t *testing.T) {
 	s.repo(t, repository)
 
 	o := s.dispatch(t, request{run: 14, attempt: 1, inputs: map[string]string{"op": "all_reduce", "world": "2"}})
-	require.False(t, o.failed, o.text)
+	require.False(t, o.failed, o.log())
 	require.Equal(t, []string{collectiveCell}, o.legs("sweep_0"))
 	m := s.matrix(t, 14)
 	require.Equal(t, commit, m.Generator.Version)
@@ -264,7 +264,7 @@ func TestHostileInputs(t *testing.T) {
 				inputs[input] = text
 			}
 			o := s.dispatch(t, request{run: run, attempt: 1, inputs: inputs})
-			require.True(t, o.failed)
+			require.True(t, o.failed, o.log())
 			require.Equal(t, "success", o.step("setup", "", "Build cxgen"))
 			require.Equal(t, "failure", o.step("setup", "", "Plan"))
 			said := o.said("setup", "", "Plan")
