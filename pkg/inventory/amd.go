@@ -1,0 +1,160 @@
+package inventory
+
+import (
+	"cmp"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+)
+
+const (
+	kfdNodes = "sys/class/kfd/kfd/topology/nodes"
+	drm      = "sys/class/drm"
+)
+
+// kfdNode is a GPU as the compute driver lists it.
+type kfdNode struct {
+	number  string // directory
+	address string
+	arch    string
+	memory  int64
+	card    string // its directory in the graphics driver; empty where there is none
+}
+
+// kfd returns the GPUs in order of their PCI addresses.
+func (r *Reader) kfd() []kfdNode {
+	var nodes []kfdNode
+	for _, number := range r.list(kfdNodes) {
+		p := r.properties(kfdNodes, number, "properties")
+		if p["simd_count"] == 0 || p["gfx_target_version"] == 0 {
+			continue // a processor
+		}
+		// location_id is bus, device and function; see kfd_topology.c.
+		location := p["location_id"]
+		n := kfdNode{
+			number:  number,
+			address: fmt.Sprintf("%04x:%02x:%02x.%x", p["domain"], location>>8&0xff, location>>3&0x1f, location&7),
+			arch:    gfx(p["gfx_target_version"]),
+		}
+		for _, bank := range r.list(kfdNodes, number, "mem_banks") {
+			n.memory += int64(r.properties(kfdNodes, number, "mem_banks", bank, "properties")["size_in_bytes"])
+		}
+		if minor := p["drm_render_minor"]; minor > 0 {
+			n.card = path.Join(drm, fmt.Sprintf("renderD%d", minor), "device")
+		}
+		nodes = append(nodes, n)
+	}
+	slices.SortFunc(nodes, func(a, b kfdNode) int { return cmp.Compare(a.address, b.address) })
+	return nodes
+}
+
+// gfx spells gfx_target_version: 90402 is gfx942, 90010 gfx90a.
+func gfx(version uint64) string {
+	return fmt.Sprintf("gfx%d%x%x", version/10000, version/100%100, version%100)
+}
+
+func (r *Reader) addAMD(m *Machine) {
+	nodes := r.kfd()
+	if len(nodes) == 0 {
+		return
+	}
+	version := r.text("sys/module/amdgpu/version")
+	if version == "" {
+		version = "in-tree" // the kernel's own
+	}
+	m.Drivers = append(m.Drivers, Driver{Vendor: AMD, Version: version})
+	for i, n := range nodes {
+		g := GPU{Index: i, Vendor: AMD, Arch: n.arch, MemoryBytes: n.memory, address: n.address}
+		g.Product = r.text(n.card, "product_name")
+		if g.Product == "" {
+			g.Product = "AMD " + n.arch
+		}
+		g.PCIe = r.pcie(n.card)
+		compute, memory := r.text(n.card, "current_compute_partition"), r.text(n.card, "current_memory_partition")
+		g.Partition = strings.Trim(compute+"/"+memory, "/")
+		g.MaxSMMHz = maxClock(r.text(n.card, "pp_dpm_sclk"))
+		g.MaxMemMHz = maxClock(r.text(n.card, "pp_dpm_mclk"))
+		if microwatts, ok := r.number(r.hwmon(n.card), "power1_cap"); ok {
+			g.PowerLimitW = int(microwatts / 1_000_000)
+		}
+		m.GPUs = append(m.GPUs, g)
+	}
+	m.Links = append(m.Links, r.xgmi(nodes)...)
+}
+
+// pcieGenerations by transfer rate.
+var pcieGenerations = map[string]int{"2.5": 1, "5.0": 2, "8.0": 3, "16.0": 4, "32.0": 5, "64.0": 6}
+
+func (r *Reader) pcie(card string) string {
+	rate, _, _ := strings.Cut(r.text(card, "max_link_speed"), " ")
+	width, ok := r.number(card, "max_link_width")
+	gen := pcieGenerations[rate]
+	if !ok || gen == 0 {
+		return ""
+	}
+	return fmt.Sprintf("gen%d x%d", gen, width)
+}
+
+// hwmon is the directory of a card's sensors.
+func (r *Reader) hwmon(card string) string {
+	dir := path.Join(card, "hwmon")
+	if names := r.list(dir); len(names) > 0 {
+		return path.Join(dir, names[0])
+	}
+	return dir
+}
+
+// ioLinkXGMI is the type of a KFD link; see kfd_crat.h.
+const ioLinkXGMI = 11
+
+// xgmi finds the pairs that the compute driver says are joined by XGMI.
+func (r *Reader) xgmi(nodes []kfdNode) []Link {
+	index := map[uint64]int{}
+	for i, n := range nodes {
+		var number uint64
+		if _, err := fmt.Sscan(n.number, &number); err == nil {
+			index[number] = i
+		}
+	}
+	var links []Link
+	for a, n := range nodes {
+		for _, link := range r.list(kfdNodes, n.number, "io_links") {
+			p := r.properties(kfdNodes, n.number, "io_links", link, "properties")
+			b, ok := index[p["node_to"]]
+			if ok && p["type"] == ioLinkXGMI && a < b {
+				links = append(links, Link{A: a, B: b, Kind: LinkXGMI})
+			}
+		}
+	}
+	return links
+}
+
+// maxClock is the highest of a table of levels: "0: 132Mhz *", where S stands
+// for sleep.
+func maxClock(table string) int {
+	highest := 0
+	for line := range strings.Lines(table) {
+		highest = max(highest, levelMHz(line))
+	}
+	return highest
+}
+
+// currentClock is the level that a star marks.
+func currentClock(table string) int {
+	for line := range strings.Lines(table) {
+		if strings.Contains(line, "*") {
+			return levelMHz(line)
+		}
+	}
+	return 0
+}
+
+func levelMHz(line string) int {
+	_, rest, _ := strings.Cut(line, ":")
+	var mhz int
+	if n, _ := fmt.Sscanf(rest, "%dMhz", &mhz); n != 1 {
+		return 0
+	}
+	return mhz
+}

@@ -1,0 +1,129 @@
+package inventory
+
+import (
+	"cmp"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+)
+
+const pciDevices = "sys/bus/pci/devices"
+
+// pciDevice is one accelerator on the PCI bus.
+type pciDevice struct {
+	vendor string
+	numa   int
+	// way leads from the host bridge to the device: pci0000:15, 0000:15:01.0, …
+	way []string
+}
+
+// pciBus is the accelerators by address.
+type pciBus map[string]pciDevice
+
+var pciVendors = map[string]string{"0x10de": NVIDIA, "0x1002": AMD}
+
+// readPCI reads the display controllers (class 03) and processing accelerators
+// (class 12) of the vendors we know.
+func (r *Reader) readPCI() pciBus {
+	bus := pciBus{}
+	for _, address := range r.list(pciDevices) {
+		vendor := pciVendors[r.text(pciDevices, address, "vendor")]
+		class := r.text(pciDevices, address, "class")
+		if vendor == "" || !strings.HasPrefix(class, "0x03") && !strings.HasPrefix(class, "0x12") {
+			continue
+		}
+		d := pciDevice{vendor: vendor, numa: -1}
+		if n, ok := r.number(pciDevices, address, "numa_node"); ok {
+			d.numa = int(n)
+		}
+		if target, err := fs.ReadLink(r.root, path.Join(pciDevices, address)); err == nil {
+			_, way, _ := strings.Cut(target, "devices/")
+			d.way = strings.Split(way, "/")
+		}
+		bus[address] = d
+	}
+	return bus
+}
+
+// pciAddress spells an address as sysfs does: 0000:1b:00.0.
+func pciAddress(s string) string {
+	var domain, bus, device, function uint32
+	s = strings.ToLower(strings.TrimSpace(s))
+	if n, err := fmt.Sscanf(s, "%x:%x:%x.%x", &domain, &bus, &device, &function); n != 4 || err != nil {
+		if n, err := fmt.Sscanf(s, "%x:%x.%x", &bus, &device, &function); n != 3 || err != nil {
+			return s
+		}
+		domain = 0
+	}
+	return fmt.Sprintf("%04x:%02x:%02x.%x", domain, bus, device, function)
+}
+
+func (b pciBus) numaNode(address string) int {
+	if d, ok := b[address]; ok {
+		return d.numa
+	}
+	return -1
+}
+
+// between says how two devices reach each other over PCIe.
+func (b pciBus) between(one, other string) string {
+	x, known := b[one]
+	y, alsoKnown := b[other]
+	if !known || !alsoKnown {
+		return LinkUnknown
+	}
+	shared := 0
+	for shared < min(len(x.way), len(y.way)) && x.way[shared] == y.way[shared] {
+		shared++
+	}
+	switch {
+	case shared == 0 && x.numa >= 0 && x.numa == y.numa:
+		return LinkNode
+	case shared == 0:
+		return LinkSys
+	case shared == 1:
+		return LinkPHB
+	// Below one switch there is a port and the device on either side.
+	case len(x.way)-shared <= 2 && len(y.way)-shared <= 2:
+		return LinkPIX
+	}
+	return LinkPXB
+}
+
+// undriven counts the devices that are not among gpus. A vendor whose driver
+// lists some does not list the others on purpose: a display adapter.
+func (b pciBus) undriven(gpus []GPU) map[string]int {
+	var out map[string]int
+	for _, d := range b {
+		if slices.ContainsFunc(gpus, func(g GPU) bool { return g.Vendor == d.vendor }) {
+			continue
+		}
+		if out == nil {
+			out = map[string]int{}
+		}
+		out[d.vendor]++
+	}
+	return out
+}
+
+// addPCILinks gives every pair of one vendor that has no better link its PCIe one.
+func (m *Machine) addPCILinks(bus pciBus) {
+	for i := range m.GPUs {
+		for j := i + 1; j < len(m.GPUs); j++ {
+			a, b := &m.GPUs[i], &m.GPUs[j]
+			if a.Vendor != b.Vendor || m.linked(a.Index, b.Index) {
+				continue
+			}
+			m.Links = append(m.Links, Link{A: a.Index, B: b.Index, Kind: bus.between(a.address, b.address)})
+		}
+	}
+	slices.SortFunc(m.Links, func(x, y Link) int {
+		return cmp.Or(cmp.Compare(x.A, y.A), cmp.Compare(x.B, y.B))
+	})
+}
+
+func (m *Machine) linked(a, b int) bool {
+	return slices.ContainsFunc(m.Links, func(l Link) bool { return l.A == a && l.B == b })
+}

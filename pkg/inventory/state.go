@@ -1,0 +1,144 @@
+package inventory
+
+import (
+	"github.com/NVIDIA/go-nvml/pkg/nvml"
+)
+
+// State is what changes while a machine works: read before and after a
+// measurement, it shows what a figure cannot.
+type State struct {
+	GPUs   []GPUState `json:"gpus,omitempty"`
+	Fabric *Fabric    `json:"fabric,omitempty"` // of RDMA adapters; nil without any
+}
+
+// GPUState is the state of GPU Index of a vendor. Zero clocks, temperature and
+// power are unknown.
+type GPUState struct {
+	Index        int    `json:"index"`
+	Vendor       string `json:"vendor"`
+	SMMHz        int    `json:"sm_mhz"`
+	MemMHz       int    `json:"mem_mhz"`
+	TemperatureC int    `json:"temperature_c"`
+	PowerW       int    `json:"power_w"`
+	// Throttle lists why the clocks are below what they could be; idle is no reason.
+	Throttle []string `json:"throttle,omitempty"`
+	// ECC errors since the driver started.
+	ECCCorrected   uint64 `json:"ecc_corrected"`
+	ECCUncorrected uint64 `json:"ecc_uncorrected"`
+}
+
+// Fabric is the sum of the counters of all RDMA ports.
+type Fabric struct {
+	SentBytes     uint64 `json:"sent_bytes"`
+	ReceivedBytes uint64 `json:"received_bytes"`
+	// WaitTicks counts ticks in which a port had data and no credit to send it.
+	WaitTicks    uint64 `json:"wait_ticks"`
+	SymbolErrors uint64 `json:"symbol_errors"`
+	LinkDowned   uint64 `json:"link_downed"`
+}
+
+// State reads the state of all devices.
+func (r *Reader) State() State {
+	var s State
+	r.withNVML(&Machine{}, func(devices []nvmlDevice) {
+		for i, d := range devices {
+			s.GPUs = append(s.GPUs, nvidiaState(i, d))
+		}
+	})
+	for i, n := range r.kfd() {
+		s.GPUs = append(s.GPUs, r.amdState(i, n))
+	}
+	s.Fabric = r.fabric()
+	return s
+}
+
+// throttles names NVML's reasons, of which nvidia-smi's names are these.
+var throttles = []struct {
+	bit  uint64
+	name string
+}{
+	{nvml.ClocksEventReasonApplicationsClocksSetting, "applications-clocks-setting"},
+	{nvml.ClocksEventReasonSwPowerCap, "sw-power-cap"},
+	{nvml.ClocksThrottleReasonHwSlowdown, "hw-slowdown"},
+	{nvml.ClocksEventReasonSyncBoost, "sync-boost"},
+	{nvml.ClocksEventReasonSwThermalSlowdown, "sw-thermal-slowdown"},
+	{nvml.ClocksThrottleReasonHwThermalSlowdown, "hw-thermal-slowdown"},
+	{nvml.ClocksThrottleReasonHwPowerBrakeSlowdown, "hw-power-brake-slowdown"},
+	{nvml.ClocksEventReasonDisplayClockSetting, "display-clock-setting"},
+}
+
+func nvidiaState(index int, d nvmlDevice) GPUState {
+	s := GPUState{Index: index, Vendor: NVIDIA}
+	if mhz, ret := d.GetClockInfo(nvml.CLOCK_SM); ret == nvml.SUCCESS {
+		s.SMMHz = int(mhz)
+	}
+	if mhz, ret := d.GetClockInfo(nvml.CLOCK_MEM); ret == nvml.SUCCESS {
+		s.MemMHz = int(mhz)
+	}
+	if celsius, ret := d.GetTemperature(nvml.TEMPERATURE_GPU); ret == nvml.SUCCESS {
+		s.TemperatureC = int(celsius)
+	}
+	if milliwatts, ret := d.GetPowerUsage(); ret == nvml.SUCCESS {
+		s.PowerW = int(milliwatts / 1000)
+	}
+	if reasons, ret := d.GetCurrentClocksThrottleReasons(); ret == nvml.SUCCESS {
+		for _, t := range throttles {
+			if reasons&t.bit != 0 {
+				s.Throttle = append(s.Throttle, t.name)
+			}
+		}
+	}
+	if n, ret := d.GetTotalEccErrors(nvml.MEMORY_ERROR_TYPE_CORRECTED, nvml.VOLATILE_ECC); ret == nvml.SUCCESS {
+		s.ECCCorrected = n
+	}
+	if n, ret := d.GetTotalEccErrors(nvml.MEMORY_ERROR_TYPE_UNCORRECTED, nvml.VOLATILE_ECC); ret == nvml.SUCCESS {
+		s.ECCUncorrected = n
+	}
+	return s
+}
+
+func (r *Reader) amdState(index int, n kfdNode) GPUState {
+	s := GPUState{
+		Index: index, Vendor: AMD,
+		SMMHz:  currentClock(r.text(n.card, "pp_dpm_sclk")),
+		MemMHz: currentClock(r.text(n.card, "pp_dpm_mclk")),
+	}
+	sensors := r.hwmon(n.card)
+	if millicelsius, ok := r.number(sensors, "temp1_input"); ok {
+		s.TemperatureC = int(millicelsius / 1000)
+	}
+	for _, name := range []string{"power1_average", "power1_input"} {
+		if microwatts, ok := r.number(sensors, name); ok && s.PowerW == 0 {
+			s.PowerW = int(microwatts / 1_000_000)
+		}
+	}
+	// ue and ce of every block that counts: "ue: 0\nce: 3".
+	for _, name := range r.list(n.card, "ras") {
+		errors := r.properties(n.card, "ras", name)
+		s.ECCUncorrected += errors["ue:"]
+		s.ECCCorrected += errors["ce:"]
+	}
+	return s
+}
+
+// fabric adds up the counters of every port. Data counters count words of 4 bytes.
+func (r *Reader) fabric() *Fabric {
+	var f *Fabric
+	for _, adapter := range r.list(infiniband) {
+		for _, port := range r.list(infiniband, adapter, "ports") {
+			if f == nil {
+				f = &Fabric{}
+			}
+			counter := func(name string) uint64 {
+				n, _ := r.number(infiniband, adapter, "ports", port, "counters", name)
+				return uint64(n)
+			}
+			f.SentBytes += 4 * counter("port_xmit_data")
+			f.ReceivedBytes += 4 * counter("port_rcv_data")
+			f.WaitTicks += counter("port_xmit_wait")
+			f.SymbolErrors += counter("symbol_error")
+			f.LinkDowned += counter("link_downed")
+		}
+	}
+	return f
+}
