@@ -127,7 +127,7 @@ func (r *runner) write(index int, end ended) (result.Outcome, error) {
 	}
 	var private error
 	screen := func(b []byte) error {
-		if err := r.Run.Screen(b); err != nil {
+		if err := r.Run.Screen.Document(b); err != nil {
 			private = err
 		}
 		return private
@@ -142,7 +142,7 @@ func (r *runner) write(index int, end ended) (result.Outcome, error) {
 	if private != nil {
 		r.private.Error("not published", "case", c.CaseID, "error", private)
 		if doc, err = r.empty(c, result.ReasonUnpublishable.With("document or samples")); err == nil {
-			_, err = result.Write(r.Results, doc, index, r.Run.Screen)
+			_, err = result.Write(r.Results, doc, index, r.Run.Screen.Document)
 		}
 	}
 	if err != nil {
@@ -164,7 +164,7 @@ func (r *runner) document(c plan.Case, end ended) (result.Document, error) {
 	}
 	head := full.Head()
 	err = r.Families[c.Family].Assemble(full, end.streams)
-	describe(head, end.streams)
+	r.describe(head, end.streams)
 	if len(end.reasons) > 0 {
 		head.Outcome = result.Outcome{Status: result.Failed, Reasons: end.reasons}
 	}
@@ -196,19 +196,24 @@ func (r *runner) empty(c plan.Case, reasons ...string) (result.Document, error) 
 }
 
 // describe says what the ranks ran on. Ranks of one case run on equal devices
-// and libraries; the first that told stands for all.
-func describe(head *result.Envelope, streams []rank.Stream) {
+// and libraries; the first that told stands for all. What a runtime or library
+// says of itself is published only in its known form.
+func (r *runner) describe(head *result.Envelope, streams []rank.Stream) {
+	public := r.Run.Screen.Public
 	for _, s := range streams {
 		f := s.Facts
 		if f == nil {
 			continue
 		}
-		head.Topology.DeviceProduct = f.DeviceProduct
-		head.Runtime.Framework = f.Framework
-		head.Runtime.AcceleratorRuntime = f.AcceleratorRuntime
-		library := result.Library{Kind: f.Library.Kind, Version: f.Library.Version, SOName: f.Library.SOName, BuildID: f.Library.BuildID}
+		head.Topology.DeviceProduct = public(f.DeviceProduct)
+		head.Runtime.Framework = public(f.Framework)
+		head.Runtime.AcceleratorRuntime = public(f.AcceleratorRuntime)
+		library := result.Library{
+			Kind: public(f.Library.Kind), Version: public(f.Library.Version),
+			SOName: r.Run.Screen.SOName(f.Library.SOName), BuildID: r.Run.Screen.BuildID(f.Library.BuildID),
+		}
 		head.Provenance.Libraries = []result.Library{library}
-		head.Runtime.CollectiveLibrary.Kind = f.Library.Kind
+		head.Runtime.CollectiveLibrary.Kind = library.Kind
 		if f.Library.Version != "" {
 			head.Runtime.CollectiveLibrary.Version = &library.Version
 			head.Implementation.LibraryVersion = &library.Version

@@ -20,6 +20,7 @@ import (
 
 	"github.com/collectivex/collectivex/pkg/launch"
 	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/provenance"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/rendezvous"
 	"github.com/collectivex/collectivex/pkg/result"
@@ -219,12 +220,7 @@ func fakeShard(results, scratch string, cases ...plan.Requested) *Shard {
 		Run: Run{
 			RunID: "run-1", RunAttempt: "1", Generator: "cxrun test",
 			Environment: func(env map[string]string) map[string]string { return env },
-			Screen: func(b []byte) error {
-				if strings.Contains(string(b), "secret") {
-					return fmt.Errorf("a secret")
-				}
-				return nil
-			},
+			Screen:      provenance.NewScreen("secret"),
 		},
 		Families: fakeFamilies(),
 		Launcher: launch.Local{Program: os.Args[0], Args: []string{"rank"}},

@@ -12,6 +12,7 @@ import (
 
 	"github.com/collectivex/collectivex/pkg/launch"
 	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/provenance"
 	"github.com/collectivex/collectivex/pkg/result"
 )
 
@@ -26,8 +27,8 @@ type Run struct {
 	// Environment is what documents say of the environment of ranks that inherit
 	// ours and get env on top.
 	Environment func(env map[string]string) map[string]string
-	// Screen refuses bytes that may not be published.
-	Screen func([]byte) error
+	// Screen decides what may be published.
+	Screen *provenance.Screen
 }
 
 // Shard is one cell to run.

@@ -96,8 +96,8 @@ func newRun(s cli.Streams, localID string) (shard.Run, error) {
 		RunID: s.Getenv("GITHUB_RUN_ID"), RunAttempt: s.Getenv("GITHUB_RUN_ATTEMPT"),
 		SourceSHA: s.Getenv("GITHUB_SHA"), Generator: "cxrun " + cli.Version,
 		Environment: func(env map[string]string) map[string]string { return published(os.Environ(), env, faults) },
-		Screen:      screen.Document,
 		Host:        provenance.Host(os.DirFS("/"), screen),
+		Screen:      screen,
 	}
 	if run.RunID == "" {
 		run.RunID, run.RunAttempt = localID, "1"
