@@ -16,7 +16,7 @@ import (
 // How often a running case is told of: on a terminal its line is drawn again,
 // elsewhere a line is added.
 const (
-	terminalTick = 200 * time.Millisecond
+	terminalTick = time.Second
 	plainTick    = 30 * time.Second
 )
 
@@ -29,7 +29,8 @@ type progress struct {
 	actions bool
 
 	mu      sync.Mutex
-	running string // "" between cases
+	running string // the case; "" between cases
+	counter string
 	since   time.Time
 	stop    chan struct{}
 	stopped sync.WaitGroup
@@ -83,7 +84,7 @@ func (p *progress) watch(tick time.Duration) {
 
 // status tells of the running case. The lock is held.
 func (p *progress) status() {
-	text := fmt.Sprintf("%s  %s", p.running, time.Since(p.since).Round(time.Second))
+	text := fmt.Sprintf("%s running %4s  %s", p.counter, time.Since(p.since).Round(time.Second), p.running)
 	if p.width == 0 {
 		fmt.Fprintln(p.w, text)
 		return
@@ -113,7 +114,7 @@ func counter(n, total int) string {
 func (p *progress) Started(n, total int, c plan.Case, attempt int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.running, p.since = fmt.Sprintf("%s running   %s", counter(n, total), c.CaseID), time.Now()
+	p.running, p.counter, p.since = c.CaseID, counter(n, total), time.Now()
 	if attempt > 1 {
 		p.running += fmt.Sprintf(" (attempt %d)", attempt)
 	}
