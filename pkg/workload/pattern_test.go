@@ -7,8 +7,9 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/collectivex/collectivex/pkg/numeric"
 	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/pkg/numeric"
 )
 
 // value is what the bits of an element mean, exactly.
@@ -79,7 +80,8 @@ func TestPatternIsExactInAnyOrder(t *testing.T) {
 				require.True(t, holds(dt, got), "index %d: %v", i, got)
 				require.Equal(t, got, value(dt, p.Expected(i)), "index %d", i)
 			} else {
-				require.Equal(t, reduceIntegers(p, op, order, i), p.Expected(i), "index %d", i)
+				want := reduceIntegers(p, op, order, i)
+				require.Equal(t, want, p.Expected(i), "index %d", i)
 			}
 		}
 	})

@@ -10,8 +10,9 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/collectivex/collectivex/pkg/accel"
 	"golang.org/x/sys/unix"
+
+	"github.com/collectivex/collectivex/pkg/accel"
 )
 
 // maxHeap bounds the address space that a device and each of its peers reserve.

@@ -11,8 +11,9 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/collectivex/collectivex/pkg/accel"
 	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/pkg/accel"
 )
 
 // peerVariable makes the test binary a second process that adds one to the
@@ -201,12 +202,12 @@ func TestMachine(t *testing.T) {
 	write("proc/meminfo", "MemTotal:  1000 kB\nMemFree: 1 kB\nMemAvailable:  900 kB\n")
 	free, total, err := m.memory()
 	require.NoError(t, err)
-	require.EqualValues(t, []int64{900 << 10, 1000 << 10}, []int64{free, total})
+	require.Equal(t, []int64{900 << 10, 1000 << 10}, []int64{free, total})
 	write("sys/fs/cgroup/memory.max", "409600\n")
 	write("sys/fs/cgroup/memory.current", "9600\n")
 	free, total, err = m.memory()
 	require.NoError(t, err)
-	require.EqualValues(t, []int64{400000, 409600}, []int64{free, total})
+	require.Equal(t, []int64{400000, 409600}, []int64{free, total})
 	write("sys/fs/cgroup/memory.max", "max\n")
 	_, total, err = m.memory()
 	require.NoError(t, err)

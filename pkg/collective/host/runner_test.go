@@ -12,13 +12,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	hostdev "github.com/collectivex/collectivex/pkg/accel/host"
 	"github.com/collectivex/collectivex/pkg/collective"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/rendezvous"
 	"github.com/collectivex/collectivex/pkg/result"
-	"github.com/stretchr/testify/require"
 )
 
 // rankVariable makes the test binary a rank process: "DIR RANK WORLD".
@@ -283,8 +284,7 @@ func TestCancelEndsAWaitingRank(t *testing.T) {
 		}
 		defer context.AfterFunc(ctx, c.Abort)()
 		err := c.agree("never")
-		var coded *rank.Error
-		if !errors.As(err, &coded) {
+		if _, ok := errors.AsType[*rank.Error](err); !ok {
 			return fmt.Errorf("want an abort, got %w", err)
 		}
 		return nil

@@ -5,10 +5,11 @@ import (
 	"testing"
 	"unsafe"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/collectivex/collectivex/pkg/accel"
 	"github.com/collectivex/collectivex/pkg/numeric"
 	"github.com/collectivex/collectivex/pkg/workload"
-	"github.com/stretchr/testify/require"
 )
 
 func ptr(buf []byte) accel.Ptr { return accel.Ptr(uintptr(unsafe.Pointer(&buf[0]))) }
@@ -90,8 +91,12 @@ func BenchmarkData(b *testing.B) {
 		op    workload.RedOp
 		world int
 	}{
-		{numeric.Float, workload.Sum, 2}, {numeric.Float, workload.Sum, 8}, {numeric.BFloat16, workload.Avg, 2},
-		{numeric.Int64, workload.Prod, 2}, {numeric.F8E4M3, workload.Max, 2}, {numeric.Float, workload.NoRedOp, 2},
+		{numeric.Float, workload.Sum, 2},
+		{numeric.Float, workload.Sum, 8},
+		{numeric.BFloat16, workload.Avg, 2},
+		{numeric.Int64, workload.Prod, 2},
+		{numeric.F8E4M3, workload.Max, 2},
+		{numeric.Float, workload.NoRedOp, 2},
 	} {
 		p, err := workload.NewPattern(c.dt, c.op, c.world, 1)
 		require.NoError(b, err)
