@@ -32,6 +32,7 @@ type decoder struct {
 	refs []reference
 	// private keeps values out of messages.
 	private bool
+	types   map[reflect.Type][]field // what tags say, by struct
 }
 
 // A reference is a name to be looked up once all files are read.
@@ -71,7 +72,10 @@ type field struct {
 	min, max *float64
 }
 
-func fields(t reflect.Type) []field {
+func (d *decoder) fields(t reflect.Type) []field {
+	if known := d.types[t]; known != nil {
+		return known
+	}
 	out := make([]field, 0, t.NumField())
 	for i := range t.NumField() {
 		tag := t.Field(i).Tag
@@ -83,6 +87,10 @@ func fields(t reflect.Type) []field {
 		f.min, f.max = bound(tag.Get("min")), bound(tag.Get("max"))
 		out = append(out, f)
 	}
+	if d.types == nil {
+		d.types = map[reflect.Type][]field{}
+	}
+	d.types[t] = out
 	return out
 }
 
@@ -176,7 +184,7 @@ func (d *decoder) decode(n *yaml.Node, v reflect.Value, f field) {
 		d.structure(n, v, f)
 	case reflect.Slice:
 		if e := v.Type().Elem(); e.Kind() == reflect.Struct {
-			if name := pick(fields(e), func(f field) bool { return f.isName }); name != nil {
+			if name := pick(d.fields(e), func(f field) bool { return f.isName }); name != nil {
 				d.named(n, v, f, *name)
 				return
 			}
@@ -193,11 +201,7 @@ func (d *decoder) structure(n *yaml.Node, v reflect.Value, f field) {
 		d.fault(d.at(n), "%s must be a mapping, not %s", f.what, d.describe(n))
 		return
 	}
-	fs := slices.DeleteFunc(fields(v.Type()), func(f field) bool { return f.isName })
-	var keys []string
-	for _, f := range fs {
-		keys = append(keys, f.key)
-	}
+	fs := d.fields(v.Type())
 	seen := map[string]int{}
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		k, val := n.Content[i], n.Content[i+1]
@@ -205,17 +209,28 @@ func (d *decoder) structure(n *yaml.Node, v reflect.Value, f field) {
 		if !ok {
 			continue
 		}
-		if sub := pick(fs, func(f field) bool { return f.key == key }); sub != nil {
+		if sub := pick(fs, func(f field) bool { return f.key == key && !f.isName }); sub != nil {
 			d.decode(val, v.Field(sub.index), *sub)
 		} else {
-			d.fault(d.at(k), "unknown key %q%s", key, Hint(key, keys))
+			d.fault(d.at(k), "unknown key %q%s", key, Hint(key, keys(fs)))
 		}
 	}
 	for _, sub := range fs {
-		if seen[sub.key] == 0 && !sub.optional {
+		if seen[sub.key] == 0 && !sub.optional && !sub.isName {
 			d.fault(d.at(n), "%s lacks the key %q", f.what, sub.key)
 		}
 	}
+}
+
+// keys lists the keys that a struct accepts.
+func keys(fs []field) []string {
+	var out []string
+	for _, f := range fs {
+		if !f.isName {
+			out = append(out, f.key)
+		}
+	}
+	return out
 }
 
 // key returns the name of a mapping's key, which stands there once.
@@ -243,7 +258,7 @@ func (d *decoder) named(n *yaml.Node, v reflect.Value, f, name field) {
 		return
 	}
 	elem := v.Type().Elem()
-	value := pick(fields(elem), func(f field) bool { return f.isValue })
+	value := pick(d.fields(elem), func(f field) bool { return f.isValue })
 	out := reflect.MakeSlice(v.Type(), len(n.Content)/2, len(n.Content)/2)
 	seen := map[string]int{}
 	used := 0
@@ -284,14 +299,18 @@ func (d *decoder) name(p Pos, name string) {
 	}
 }
 
-// forms are the kinds of words that have a form instead of a list.
-func forms() map[string]*regexp.Regexp {
-	return map[string]*regexp.Regexp{
-		"environment variable": variableForm,
-		"network interface":    deviceForm,
-		"rdma device":          deviceForm,
-		"absolute path":        pathForm,
+// form returns what a word of some kind must look like; kinds that have a list
+// instead have none.
+func form(kind string) *regexp.Regexp {
+	switch kind {
+	case "environment variable":
+		return variableForm
+	case "network interface", "rdma device":
+		return deviceForm
+	case "absolute path":
+		return pathForm
 	}
+	return nil
 }
 
 var (
@@ -302,8 +321,7 @@ var (
 
 // word takes note of a word of some kind, or checks its form at once.
 func (d *decoder) word(p Pos, word, kind string) {
-	form := forms()[kind]
-	switch {
+	switch form := form(kind); {
 	case form == nil:
 		d.refs = append(d.refs, reference{p, kind, word})
 	case !form.MatchString(word):

@@ -42,12 +42,18 @@ func (e Errors) sort() {
 	})
 }
 
-// Nearest returns the name in names that got was probably meant to be, or "".
+// Nearest returns the name in names that got was probably meant to be: the one
+// with the fewest edits between them, else one that begins like it; or "".
 func Nearest(got string, names []string) string {
 	best, bestDist := "", max(2, len(got)/3)+1
 	for _, n := range names {
 		if d := distance(strings.ToLower(got), strings.ToLower(n)); d < bestDist {
 			best, bestDist = n, d
+		}
+	}
+	for _, n := range names {
+		if best == "" && min(len(n), len(got)) >= 3 && (strings.HasPrefix(n, got) || strings.HasPrefix(got, n)) {
+			best = n
 		}
 	}
 	return best

@@ -63,22 +63,24 @@ func (k key) id() string {
 
 // cells groups the runnable cases, in their order, into cells within all limits,
 // and interleaves the cells of the platforms, so that no pool waits for another.
-func cells(cat *catalog.Catalog, requested []Requested, maxCases int) ([]Cell, error) {
+func cells(cat *catalog.Catalog, m *Matrix, maxCases int) ([]Cell, error) {
 	if maxCases == 0 {
 		maxCases = DefaultMaxCases
 	}
 	shards := map[key][]*Case{}
 	var keys []key
-	for i := range requested {
-		c := &requested[i].Case
-		if requested[i].Disposition != Runnable {
-			continue
+	for _, requested := range [][]Requested{m.RequestedCases, m.RequestedOther} {
+		for i := range requested {
+			c := &requested[i].Case
+			if requested[i].Disposition != Runnable {
+				continue
+			}
+			k := keyOf(c)
+			if shards[k] == nil {
+				keys = append(keys, k)
+			}
+			shards[k] = append(shards[k], c)
 		}
-		k := keyOf(c)
-		if shards[k] == nil {
-			keys = append(keys, k)
-		}
-		shards[k] = append(shards[k], c)
 	}
 	slices.SortFunc(keys, key.compare)
 	bySKU := map[string][]Cell{}

@@ -2,12 +2,16 @@ package plan
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
+	"sync"
 )
 
 // Write writes the matrix as JSON, one case or cell a line. The generator must
@@ -35,21 +39,47 @@ func (m *Matrix) Write(w io.Writer) error {
 	return out.Flush()
 }
 
+// writeList writes a list under its name, one element a line. Elements are
+// encoded by all processors, a block each, and written in order.
 func writeList[T any](out *bufio.Writer, name string, list []T) error {
-	fmt.Fprintf(out, ",\n%q:[", name)
-	for i := range list {
-		raw, err := json.Marshal(&list[i])
-		if err != nil {
+	const block = 512
+	fmt.Fprintf(out, ",\n%q:[\n", name)
+	blocks := make([]bytes.Buffer, runtime.GOMAXPROCS(0))
+	errs := make([]error, len(blocks))
+	for start := 0; start < len(list); start += block * len(blocks) {
+		var running sync.WaitGroup
+		for i := range blocks {
+			first := min(start+i*block, len(list))
+			part := list[first:min(first+block, len(list))]
+			running.Go(func() { errs[i] = encode(&blocks[i], part, first > 0) })
+		}
+		running.Wait()
+		if err := errors.Join(errs...); err != nil {
 			return err
 		}
-		if i > 0 {
-			out.WriteByte(',')
+		for i := range blocks {
+			if _, err := blocks[i].WriteTo(out); err != nil {
+				return err
+			}
 		}
-		out.WriteByte('\n')
-		out.Write(raw) // errors of a bufio.Writer stay until Flush
 	}
 	_, err := out.WriteString("]")
 	return err
+}
+
+// encode appends the elements of list, each on a line of its own after a comma
+// where something stands before it.
+func encode[T any](buf *bytes.Buffer, list []T, follows bool) error {
+	enc := json.NewEncoder(buf)
+	for i := range list {
+		if i > 0 || follows {
+			buf.WriteByte(',')
+		}
+		if err := enc.Encode(&list[i]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // WriteFile writes the matrix to path, whole or not at all.

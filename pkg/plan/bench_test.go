@@ -1,0 +1,46 @@
+package plan_test
+
+import (
+	"io"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/matrix"
+	"github.com/collectivex/collectivex/pkg/catalog"
+	"github.com/collectivex/collectivex/pkg/plan"
+)
+
+func BenchmarkLoad(b *testing.B) {
+	for b.Loop() {
+		_, err := catalog.Load(matrix.FS)
+		require.NoError(b, err)
+	}
+}
+
+func BenchmarkResolve(b *testing.B) {
+	for _, bc := range []struct {
+		name    string
+		cat     *catalog.Catalog
+		filters plan.Filters
+	}{
+		{"ep-core", shipped(b), plan.Filters{Suites: []string{"ep-core"}}},
+		{"everything", shipped(b), plan.Filters{}},
+		{"100k", synthetic(15), plan.Filters{}},
+	} {
+		b.Run(bc.name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				resolve(b, bc.cat, bc.filters)
+			}
+		})
+	}
+}
+
+func BenchmarkWrite(b *testing.B) {
+	m := resolve(b, synthetic(15), plan.Filters{})
+	b.ReportAllocs()
+	for b.Loop() {
+		require.NoError(b, m.Write(io.Discard))
+	}
+}

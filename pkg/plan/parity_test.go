@@ -1,0 +1,195 @@
+package plan_test
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/pkg/plan"
+)
+
+var update = flag.Bool("update", false, "write goldens anew")
+
+// TestParity holds ep-core to the plan that CollectiveX made of the same
+// definitions: its cases, their ids and order, its cells and their order. The
+// golden was compared with the output of CollectiveX's own generator at
+// revision 843c6254, field by field.
+func TestParity(t *testing.T) {
+	m := resolve(t, shipped(t), plan.Filters{Suites: []string{"ep-core"}})
+	var b strings.Builder
+	for _, q := range m.RequestedCases {
+		fmt.Fprintf(&b, "%s %s %s\n", q.Disposition, q.Case.CaseID, q.Case.TopologyClass)
+	}
+	for _, c := range m.Include {
+		fmt.Fprintf(&b, "cell %s: %s\n", c.ID, strings.Join(c.CaseIDs, " "))
+	}
+	const golden = "testdata/ep-core.txt"
+	if *update {
+		require.NoError(t, os.WriteFile(golden, []byte(b.String()), 0o644))
+	}
+	want, err := os.ReadFile(golden)
+	require.NoError(t, err)
+	require.Equal(t, string(want), b.String())
+
+	require.Len(t, m.Include, 88)
+	count := map[string]int{}
+	points, above := 0, 0
+	for _, q := range m.RequestedCases {
+		count[q.Disposition]++
+		if q.Disposition == plan.Unsupported {
+			require.Equal(t, plan.ReasonPlatform, *q.Reason)
+			require.Nil(t, q.Detail)
+			continue
+		}
+		require.Nil(t, q.Reason)
+		for _, word := range strings.Fields(q.Case.Ladder) {
+			tokens, err := strconv.Atoi(word)
+			require.NoError(t, err)
+			points++
+			if q.Case.LadderCap != nil && tokens > *q.Case.LadderCap {
+				above++
+			}
+		}
+	}
+	require.Equal(t, map[string]int{plan.Runnable: 142, plan.Unsupported: 26}, count)
+	require.Equal(t, 1096, points)
+	require.Equal(t, 40, above, "points that low latency's caps drop at run time")
+	require.Empty(t, m.RequestedOther)
+}
+
+func TestCaseOfTheHeadline(t *testing.T) {
+	m := resolve(t, shipped(t), plan.Filters{Suites: []string{"ep-core"}})
+	c, err := m.Case("b200-nscale-deepep-v2-deepseek-v3-low-latency-decode-ep16-uniform-fp8")
+	require.NoError(t, err)
+	require.Equal(t, plan.EPTiming{
+		ItersPerTrial: 8, TrialsPerPoint: 256, WarmupItersPerTrial: 32,
+		ChainItersPerTrial: 128, ChainTrialsPerPoint: 4, ChainDrop: 16,
+	}, c.Timing)
+	require.Equal(t, "1 2 4 8 16 32 64 128 256 512", c.Ladder)
+	require.Equal(t, 256, *c.LadderCap)
+	require.Equal(t, 2, c.Nodes)
+	require.Equal(t, "scale-out", c.Scope)
+	require.Equal(t, "rdma", *c.ScaleOutTransport)
+	require.Equal(t, "nvlink-rdma", c.Transport)
+	require.Equal(t, "b200-nvlink-rdma", c.TopologyClass)
+	require.Equal(t, uint64(67), c.Seed)
+	require.Equal(t, map[string]string{
+		"NCCL_CUMEM_ENABLE": "1", "NCCL_NET": "IB", "NCCL_IB_MERGE_NICS": "0",
+		"NVSHMEM_ENABLE_NIC_PE_MAPPING": "1", "NVSHMEM_IB_ENABLE_IBGDA": "1", "NVSHMEM_IBGDA_NIC_HANDLER": "gpu",
+	}, c.Env)
+	cell, err := m.Cell("b200-nscale-deepep-v2-ll-fp8-n2")
+	require.NoError(t, err)
+	require.Equal(t, []string{c.CaseID}, cell.CaseIDs)
+	require.Equal(t, []string{"slurm.partition", "slurm.account", "storage.images", "network.rdma_devices"}, cell.Launch.Requires)
+	require.Equal(t, "sm_100", cell.DeviceArch)
+
+	for id, class := range map[string]string{
+		"gb300-deepep-v2-deepseek-v3-normal-decode-ep16-uniform-bf16":  "gb300-nvl72-mnnvl",
+		"mi355x-mori-deepseek-v3-normal-decode-ep8-uniform-bf16":       "mi355x-xgmi",
+		"mi325x-tw-mori-deepseek-v3-normal-decode-ep16-uniform-bf16":   "mi325x-xgmi-rdma",
+		"h200-dgxc-nccl-ep-deepseek-v3-normal-decode-ep8-uniform-bf16": "h200-nvlink-island",
+	} {
+		c, err := m.Case(id)
+		require.NoError(t, err)
+		require.Equal(t, class, c.TopologyClass)
+	}
+	sdma, err := m.Case("mi300x-tw-mori-deepseek-v3-normal-decode-ep8-uniform-bf16")
+	require.NoError(t, err)
+	require.Equal(t, "0", sdma.Env["MORI_ENABLE_SDMA"], "the backend on its platform has the last word")
+}
+
+func TestFilters(t *testing.T) {
+	cat := shipped(t)
+	core := []string{"ep-core"}
+	for _, tc := range []struct {
+		name                  string
+		filters               plan.Filters
+		runnable, unsupported int
+		cells                 int
+	}{
+		{"none", plan.Filters{Suites: core}, 142, 26, 88},
+		{"one backend", plan.Filters{Suites: core, Backends: []string{"mori"}}, 18, 6, 12},
+		{"one sku", plan.Filters{Suites: core, SKUs: []string{"b300"}}, 11, 2, 6},
+		{"all but one sku", plan.Filters{Suites: core, ExcludeSKUs: []string{"b300"}}, 131, 24, 82},
+		{"ep size", plan.Filters{Suites: core, EP: []int{16}}, 38, 26, 22},
+		{"world size", plan.Filters{Suites: core, Worlds: []int{16}}, 38, 26, 22},
+		{"mode: unsupported rows stay", plan.Filters{Suites: core, Modes: []string{"low-latency"}}, 34, 26, 34},
+		{"precision: unsupported rows stay, off-path ones join", plan.Filters{Suites: core, Precisions: []string{"fp8"}}, 64, 26, 39},
+		{"both precisions: off-path ones join", plan.Filters{Suites: core, Precisions: []string{"bf16", "fp8"}}, 150, 26, 92},
+		{"phase", plan.Filters{Suites: core, Phases: []string{"prefill"}}, 54, 13, 54},
+		{"nothing runnable is no error", plan.Filters{Suites: core, SKUs: []string{"b300"}, Backends: []string{"mori"}}, 0, 0, 0},
+		{"only unsupported", plan.Filters{Suites: core, SKUs: []string{"b300"}, EP: []int{16}, Backends: []string{"nccl-ep"}}, 0, 2, 0},
+		{"a collective filter leaves no ep case", plan.Filters{Suites: core, Ops: []string{"all_reduce"}}, 0, 0, 0},
+		{"ops", plan.Filters{Suites: []string{"collectives-core"}, Ops: []string{"all_reduce", "gather"}, SKUs: []string{"mi355x"}}, 6, 0, 2},
+		{"redop keeps what reduces", plan.Filters{Suites: []string{"collectives-core"}, RedOps: []string{"sum"}, SKUs: []string{"mi355x"}}, 9, 0, 2},
+		{"dtype of no case", plan.Filters{Suites: []string{"collectives-core"}, DTypes: []string{"half"}}, 0, 0, 0},
+		{"an ep filter leaves no collective", plan.Filters{Suites: []string{"collectives-core", "ep-core"}, SKUs: []string{"mi355x"}, EP: []int{8}}, 10, 0, 6},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			m := resolve(t, cat, tc.filters)
+			runnable, unsupported := 0, 0
+			for _, q := range m.Requested() {
+				if q.Disposition == plan.Runnable {
+					runnable++
+				} else {
+					unsupported++
+				}
+			}
+			require.Equal(t, []int{tc.runnable, tc.unsupported, tc.cells}, []int{runnable, unsupported, len(m.Include)})
+			require.NotNil(t, m.Include, "an empty plan is a list in JSON")
+		})
+	}
+}
+
+func TestFilterErrors(t *testing.T) {
+	cat := shipped(t)
+	for _, tc := range []struct {
+		name    string
+		filters plan.Filters
+		want    string
+	}{
+		{"suite", plan.Filters{Suites: []string{"ep-coer"}}, `unknown suite "ep-coer"; did you mean "ep-core"?`},
+		{"backend", plan.Filters{Backends: []string{"deepep"}}, `unknown backend "deepep"; did you mean "deepep-v2"?`},
+		{"sku", plan.Filters{SKUs: []string{"mi355"}}, `unknown sku "mi355"; did you mean "mi355x"?`},
+		{"excluded sku", plan.Filters{ExcludeSKUs: []string{"gb400"}}, `unknown excluded sku "gb400"; did you mean "gb200"?`},
+		{"mode", plan.Filters{Modes: []string{"fast"}}, `unknown mode "fast"; choose from normal, low-latency`},
+		{"precision", plan.Filters{Precisions: []string{"fp16"}}, `unknown precision "fp16"; did you mean "bf16"?`},
+		{"phase", plan.Filters{Phases: []string{"train"}}, `unknown phase "train"; choose from decode, prefill`},
+		{"op", plan.Filters{Ops: []string{"allreduce"}}, `unknown op "allreduce"; did you mean "all_reduce"?`},
+		{"dtype", plan.Filters{DTypes: []string{"bf16"}}, `unknown dtype "bf16"; choose from int8, uint8, int32, uint32, int64, uint64, half, float, double, bfloat16, f8e4m3, f8e5m2`},
+		{"redop", plan.Filters{RedOps: []string{"xor"}}, `unknown redop "xor"; choose from sum, prod, max, min, avg, mulsum`},
+		{"ep size", plan.Filters{Suites: []string{"ep-core"}, EP: []int{32}}, "EP size 32 is in none of the selected suites; they have 8, 16"},
+		{"ep size of a suite without", plan.Filters{Suites: []string{"collectives-core"}, EP: []int{8}}, "EP size 8 is in none of the selected suites; they have none"},
+		{"world size", plan.Filters{Suites: []string{"collectives-core"}, Worlds: []int{3}}, "world size 3 is in none of the selected suites; they have 2, 4, 8, 16"},
+		{"the only sku excluded", plan.Filters{SKUs: []string{"b300"}, ExcludeSKUs: []string{"b300"}}, "every selected sku is excluded: b300"},
+		{"all at once", plan.Filters{SKUs: []string{"x"}, Modes: []string{"y"}}, "unknown sku \"x\"; choose from b200-nscale, b300, gb200, gb300, h100-dgxc, h200-dgxc, local, mi300x-tw, mi325x-tw, mi355x\nunknown mode \"y\"; choose from normal, low-latency"},
+		{"max cases", plan.Filters{MaxCases: -1}, "a cell cannot hold -1 cases"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			_, err := plan.Resolve(cat, tc.filters, plan.Machine{})
+			require.EqualError(t, err, tc.want)
+		})
+	}
+}
+
+// TestAllSuitesTogether: without a filter everything is planned, and no two
+// suites ask for different cases of one id.
+func TestAllSuitesTogether(t *testing.T) {
+	m := resolve(t, shipped(t), plan.Filters{})
+	require.Less(t, len(m.Include), plan.WaveCells)
+	suites := map[string]bool{}
+	for _, q := range m.Requested() {
+		suites[q.Case.Suite] = true
+		for _, mode := range []string{"in_place"} {
+			if q.Case.Collective != nil && (q.Case.Op == "alltoall" || q.Case.Op == "sendrecv") {
+				require.NotContains(t, q.Case.Placements, mode)
+			}
+		}
+	}
+	require.Len(t, suites, 5)
+}

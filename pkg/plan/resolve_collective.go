@@ -1,0 +1,121 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/collectivex/collectivex/pkg/catalog"
+)
+
+// collectiveBlock adds the cases of one block on one platform: by world, backend,
+// operation, element type, reduction, registration and buffers, at every world
+// that the platform has for the backend.
+func (r *resolver) collectiveBlock(p *catalog.Platform, s *catalog.Suite, b *catalog.CollectiveBlock) {
+	sizes := b.Sizes.List()
+	var worlds []int
+	for _, name := range b.Backends {
+		if sup := p.Support(name); sup != nil {
+			worlds = append(worlds, sup.Collective...)
+		}
+	}
+	slices.Sort(worlds)
+	for _, world := range slices.Compact(worlds) {
+		if !keeps(r.filters.Worlds, world) {
+			continue
+		}
+		for i := range r.cat.Backends {
+			be := &r.cat.Backends[i]
+			if !slices.Contains(b.Backends, be.Name) || !keeps(r.filters.Backends, be.Name) {
+				continue
+			}
+			if sup := p.Support(be.Name); sup != nil && slices.Contains(sup.Collective, world) {
+				r.collectiveBackend(p, s, b, be, world, sizes)
+			}
+		}
+	}
+}
+
+func (r *resolver) collectiveBackend(p *catalog.Platform, s *catalog.Suite, b *catalog.CollectiveBlock, be *catalog.Backend, world int, sizes []int64) {
+	c := r.common(p, s, be, world)
+	c.Family, c.Contract = FamilyCollective, ContractOp
+	shape := Collective{
+		Sizes: sizes, Modes: ordered(be.Collective.Modes, b.Modes),
+		Measure: CollectiveTiming(r.cat.SamplingProfile(s.Sampling).Collective),
+	}
+	for _, op := range ordered(catalog.Ops(), b.Ops) {
+		if !keeps(r.filters.Ops, op) {
+			continue
+		}
+		shape.Op, shape.Placements = op, placements(op, b.Placements)
+		redops := []string{""}
+		if catalog.Reduces(op) {
+			redops = ordered(catalog.RedOps(), b.RedOps)
+		}
+		for _, dtype := range ordered(catalog.DTypes(), b.DTypes) {
+			for _, redop := range redops {
+				if !keeps(r.filters.DTypes, dtype) || !keeps(r.filters.RedOps, redop) {
+					continue
+				}
+				c.Precision, shape.RedOp = dtype, redop
+				r.collectiveCases(c, shape, s, b, be)
+			}
+		}
+	}
+}
+
+// collectiveCases adds the cases that differ in registration and buffers alone.
+// What the backend cannot do is unsupported.
+func (r *resolver) collectiveCases(c Case, shape Collective, s *catalog.Suite, b *catalog.CollectiveBlock, be *catalog.Backend) {
+	for _, registration := range b.Registrations {
+		for _, buffers := range b.Buffers {
+			block := shape
+			block.Registration, block.Buffers = registration, buffers
+			c.Collective = &block
+			c.CaseID = collectiveID(&c)
+			if lack := lacks(be, &c); lack != "" {
+				r.unsupported(c, lack)
+			} else {
+				r.runnable(c, s.Repeats)
+			}
+		}
+	}
+}
+
+// collectiveID names a collective case in the grammar of EP ids:
+// {sku}-{backend}-{op}-{type}[-{redop}]-w{world}-{buffers}[-reg-{registration}].
+func collectiveID(c *Case) string {
+	factors := []string{c.SKU, c.Backend, c.Op, c.Precision, c.RedOp, "w" + strconv.Itoa(c.World), c.Buffers}
+	if c.Registration != "none" {
+		factors = append(factors, "reg", c.Registration)
+	}
+	return slug(factors...)
+}
+
+// placements leaves in_place out where the operation has no such form.
+func placements(op string, want []string) []string {
+	if catalog.HasInPlace(op) {
+		return want
+	}
+	return slices.DeleteFunc(slices.Clone(want), func(p string) bool { return p == catalog.InPlace })
+}
+
+// lacks names what of the case the backend does not have, or is empty.
+func lacks(be *catalog.Backend, c *Case) string {
+	has := be.Collective
+	switch {
+	case len(c.Placements) == 0:
+		return fmt.Sprintf("operation %s has no in-place form", c.Op)
+	case len(c.Modes) == 0:
+		return fmt.Sprintf("backend %s has none of the timing modes", be.Name)
+	case !slices.Contains(has.Ops, c.Op):
+		return fmt.Sprintf("backend %s has no operation %s", be.Name, c.Op)
+	case !slices.Contains(has.DTypes, c.Precision):
+		return fmt.Sprintf("backend %s has no element type %s", be.Name, c.Precision)
+	case c.RedOp != "" && !slices.Contains(has.RedOps, c.RedOp):
+		return fmt.Sprintf("backend %s has no reduction %s", be.Name, c.RedOp)
+	case !slices.Contains(has.Registrations, c.Registration):
+		return fmt.Sprintf("backend %s has no registration %s", be.Name, c.Registration)
+	}
+	return ""
+}

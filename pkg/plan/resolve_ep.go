@@ -1,0 +1,93 @@
+package plan
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/collectivex/collectivex/pkg/catalog"
+)
+
+// epBlock adds the cases of one block on one platform: by degree, phase, backend,
+// mode, routing and precision.
+func (r *resolver) epBlock(p *catalog.Platform, s *catalog.Suite, b *catalog.EPBlock) {
+	for _, degree := range slices.Sorted(slices.Values(b.Degrees)) {
+		if !keeps(r.filters.EP, degree) || !keeps(r.filters.Worlds, degree) {
+			continue
+		}
+		for _, phase := range ordered(catalog.Phases(), b.Phases) {
+			if !keeps(r.filters.Phases, phase) {
+				continue
+			}
+			for i := range r.cat.Backends {
+				be := &r.cat.Backends[i]
+				if slices.Contains(b.Backends, be.Name) && keeps(r.filters.Backends, be.Name) {
+					r.epBackend(p, s, b, be, degree, phase)
+				}
+			}
+		}
+	}
+}
+
+// epBackend adds the cases of one backend, degree and phase. A backend that the
+// platform does not list gives none; one that it lists without the degree gives
+// one unsupported case, whatever the mode and precision filters say.
+func (r *resolver) epBackend(p *catalog.Platform, s *catalog.Suite, b *catalog.EPBlock, be *catalog.Backend, degree int, phase string) {
+	support := p.Support(be.Name)
+	if support == nil || len(support.EP) == 0 {
+		return
+	}
+	c := r.common(p, s, be, degree)
+	c.Family, c.Contract = FamilyEP, ContractLayout
+	w := r.cat.Workload(b.Workload)
+	shape := EP{
+		EPSize: degree, Workload: w.Name, Phase: phase,
+		Hidden: w.Hidden, TopK: w.TopK, Experts: w.Experts, Seed: w.Seed,
+		Ladder: words(b.Ladder(w, phase)), Timing: EPTiming(r.cat.SamplingProfile(s.Sampling).EP),
+	}
+	if !slices.Contains(support.Degrees(catalog.ModeNormal), degree) {
+		r.unsupported(epCase(c, shape, be, catalog.ModeNormal, b.Routings[0], slices.Min(be.EP.Precisions)), "")
+		return
+	}
+	for _, mode := range ordered(catalog.EPModes(), b.Modes) {
+		if !keeps(r.filters.Modes, mode) || !slices.Contains(support.Degrees(mode), degree) ||
+			mode == catalog.ModeLowLatency && phase != catalog.PhaseDecode {
+			continue
+		}
+		for _, routing := range b.Routings {
+			for _, precision := range ordered(catalog.Precisions(), b.Precisions) {
+				if r.wantPrecision(be.EP, precision) {
+					r.runnable(epCase(c, shape, be, mode, routing, precision), s.Repeats)
+				}
+			}
+		}
+	}
+}
+
+// wantPrecision: a precision off the backend's main path must be asked for by name.
+func (r *resolver) wantPrecision(be *catalog.EPBackend, precision string) bool {
+	if !slices.Contains(be.Precisions, precision) || !keeps(r.filters.Precisions, precision) {
+		return false
+	}
+	return len(r.filters.Precisions) > 0 || !slices.Contains(be.OffPath, precision)
+}
+
+// epCase completes c and its block.
+func epCase(c Case, shape EP, be *catalog.Backend, mode, routing, precision string) Case {
+	shape.Mode, shape.Routing = mode, routing
+	if m := be.EP.Mode(mode); m != nil && m.MaxTokens > 0 {
+		shape.LadderCap = &m.MaxTokens
+	}
+	c.Precision, c.EP = precision, &shape
+	c.CaseID = slug(c.SKU, c.Backend, shape.Workload, mode, shape.Phase, "ep"+strconv.Itoa(shape.EPSize), routing, precision)
+	return c
+}
+
+// words writes a ladder as cases carry it.
+func words(ns []int) string {
+	out := make([]string, len(ns))
+	for i, n := range ns {
+		out[i] = strconv.Itoa(n)
+	}
+	return strings.Join(out, " ")
+}
