@@ -101,7 +101,7 @@ func split(cat *catalog.Catalog, k key, cases []*Case, maxCases int) ([]Cell, er
 	var out []Cell
 	var spent float64
 	for _, c := range cases {
-		need := float64(be.SetupSeconds) + seconds(cat, c)
+		need := float64(be.SetupSeconds) + seconds(p, c)
 		if minutes(need) > MaxCellMinutes {
 			return nil, fmt.Errorf("case %s is estimated at %.0f minutes, more than the %d a cell may take; shorten its ladder or its sampling",
 				c.CaseID, need/60, MaxCellMinutes)

@@ -14,15 +14,14 @@ const overheadMinutes = 15
 // budgetSeconds is when a case counts as hung: ten times its estimate and a
 // minute, since an estimate is rough and machines are shared, and at most the
 // hour and a half that CollectiveX gives a case.
-func budgetSeconds(cat *catalog.Catalog, c *Case) int {
-	estimate := float64(cat.Backend(c.Backend).SetupSeconds) + seconds(cat, c)
+func budgetSeconds(p *catalog.Platform, be *catalog.Backend, c *Case) int {
+	estimate := float64(be.SetupSeconds) + seconds(p, c)
 	return min(60+int(math.Ceil(10*estimate)), 5400)
 }
 
 // seconds estimates how long a case takes on its platform, without the set-up
 // of its rank group. It sizes cells, job timeouts and budgets, and nothing else.
-func seconds(cat *catalog.Catalog, c *Case) float64 {
-	p := cat.Platform(c.SKU)
+func seconds(p *catalog.Platform, c *Case) float64 {
 	pace := p.ScaleUp.Pace
 	if c.Scope == catalog.ScopeOut && p.ScaleOut != nil {
 		pace = p.ScaleOut.Pace

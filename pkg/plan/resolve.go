@@ -133,8 +133,8 @@ func (r *resolver) list(f Family) *[]Requested {
 
 // runnable requests a case in each of its repeats. Repeats after the first have
 // their number in the id, so that ids stay unique.
-func (r *resolver) runnable(c Case, repeats int) {
-	budget, id := budgetSeconds(r.cat, &c), c.CaseID
+func (r *resolver) runnable(p *catalog.Platform, be *catalog.Backend, c Case, repeats int) {
+	budget, id := budgetSeconds(p, be, &c), c.CaseID
 	for n := 1; n <= repeats; n++ {
 		c.Repeat = n
 		if n > 1 {

@@ -58,7 +58,7 @@ func (r *resolver) collectiveBackend(p *catalog.Platform, s *catalog.Suite, b *c
 					continue
 				}
 				c.Precision, shape.RedOp = dtype, redop
-				r.collectiveCases(c, shape, s, b, be)
+				r.collectiveCases(p, s, b, be, c, shape)
 			}
 		}
 	}
@@ -66,7 +66,7 @@ func (r *resolver) collectiveBackend(p *catalog.Platform, s *catalog.Suite, b *c
 
 // collectiveCases adds the cases that differ in registration and buffers alone.
 // What the backend cannot do is unsupported.
-func (r *resolver) collectiveCases(c Case, shape Collective, s *catalog.Suite, b *catalog.CollectiveBlock, be *catalog.Backend) {
+func (r *resolver) collectiveCases(p *catalog.Platform, s *catalog.Suite, b *catalog.CollectiveBlock, be *catalog.Backend, c Case, shape Collective) {
 	for _, registration := range b.Registrations {
 		for _, buffers := range b.Buffers {
 			block := shape
@@ -76,7 +76,7 @@ func (r *resolver) collectiveCases(c Case, shape Collective, s *catalog.Suite, b
 			if lack := lacks(be, &c); lack != "" {
 				r.unsupported(c, lack)
 			} else {
-				r.runnable(c, s.Repeats)
+				r.runnable(p, be, c, s.Repeats)
 			}
 		}
 	}

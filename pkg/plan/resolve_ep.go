@@ -57,7 +57,7 @@ func (r *resolver) epBackend(p *catalog.Platform, s *catalog.Suite, b *catalog.E
 		for _, routing := range b.Routings {
 			for _, precision := range ordered(catalog.Precisions(), b.Precisions) {
 				if r.wantPrecision(be.EP, precision) {
-					r.runnable(epCase(c, shape, be, mode, routing, precision), s.Repeats)
+					r.runnable(p, be, epCase(c, shape, be, mode, routing, precision), s.Repeats)
 				}
 			}
 		}

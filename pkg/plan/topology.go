@@ -2,7 +2,6 @@ package plan
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/collectivex/collectivex/pkg/catalog"
 )
@@ -38,20 +37,23 @@ func (c *Case) place(p *catalog.Platform, world int) {
 // slug joins the factors of an id: lower case, runs of characters outside a–z
 // and 0–9 become one '-', none at either end.
 func slug(factors ...string) string {
-	var b strings.Builder
+	id := make([]byte, 0, 96)
 	for _, f := range factors {
-		dash := b.Len() > 0
-		for _, r := range strings.ToLower(f) {
+		dash := len(id) > 0
+		for _, r := range f {
+			if r >= 'A' && r <= 'Z' {
+				r += 'a' - 'A'
+			}
 			if (r < 'a' || r > 'z') && (r < '0' || r > '9') {
-				dash = true
+				dash = len(id) > 0
 				continue
 			}
-			if dash && b.Len() > 0 {
-				b.WriteByte('-')
+			if dash {
+				id = append(id, '-')
+				dash = false
 			}
-			dash = false
-			b.WriteRune(r)
+			id = append(id, byte(r))
 		}
 	}
-	return b.String()
+	return string(id)
 }
