@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -74,5 +75,14 @@ func TestEveryRoomIsInTheHouse(t *testing.T) {
 		}
 		return nil
 	}))
-	require.ElementsMatch(t, packages, rooms)
+	for _, p := range packages {
+		if !slices.Contains(rooms, p) {
+			t.Errorf("the table of rooms in docs/architecture.md lacks a line for %s", p)
+		}
+	}
+	for _, r := range rooms {
+		if !slices.Contains(packages, r) {
+			t.Errorf("the table of rooms in docs/architecture.md has %s, which is gone", r)
+		}
+	}
 }
