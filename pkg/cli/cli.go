@@ -65,15 +65,34 @@ func Execute(ctx context.Context, s Streams, root *cobra.Command, args []string)
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return UsageError("%w; see '%s --help'", err, c.CommandPath())
 	})
-	err := root.ExecuteContext(ctx)
+	started := false
+	noteStart(root, &started)
+	ran, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		return ExitOK
+	}
+	if _, known := errors.AsType[*ExitError](err); !started && !known {
+		err = UsageError("%w; see '%s --help'", err, ran.CommandPath())
 	}
 	fmt.Fprintf(s.Err, "%s: %v\n", root.Name(), err)
 	if exit, ok := errors.AsType[*ExitError](err); ok {
 		return exit.Code
 	}
 	return ExitFailed
+}
+
+// noteStart sets started when c or a command below it begins to run: an error
+// before that is one of usage (arguments, required flags).
+func noteStart(c *cobra.Command, started *bool) {
+	if run := c.RunE; run != nil {
+		c.RunE = func(c *cobra.Command, args []string) error {
+			*started = true
+			return run(c, args)
+		}
+	}
+	for _, sub := range c.Commands() {
+		noteStart(sub, started)
+	}
 }
 
 // UnknownCommand refuses words that are no command of c, which cobra would

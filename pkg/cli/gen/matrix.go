@@ -43,7 +43,11 @@ is no error; a name that nobody knows is one.`,
 			if out == "" || out == "-" {
 				return m.Write(s.Out)
 			}
-			return m.WriteFile(out)
+			if err := m.WriteFile(out); err != nil {
+				return cli.EnvironmentError("%w", err)
+			}
+			_, err = fmt.Fprintln(s.Out, describe(m))
+			return err
 		},
 	}
 	defs.AddFlag(cmd.Flags())
@@ -51,6 +55,17 @@ is no error; a name that nobody knows is one.`,
 	cmd.Flags().StringVarP(&out, "output", "o", "", "write to `FILE` instead of standard output")
 	cmd.Flags().BoolVar(&outputs, "github-output", false, "also set the outputs of the workflow's setup job: matrix_N, count_N, cells, archs")
 	return cmd
+}
+
+// describe says in a line what a matrix holds.
+func describe(m *plan.Matrix) string {
+	count := map[string]int{}
+	for _, list := range [][]plan.Requested{m.RequestedCases, m.RequestedOther} {
+		for i := range list {
+			count[list[i].Disposition]++
+		}
+	}
+	return fmt.Sprintf("%d cells, %d runnable and %d unsupported cases", len(m.Include), count[plan.Runnable], count[plan.Unsupported])
 }
 
 // setOutputs sets the outputs of the step.

@@ -1,0 +1,238 @@
+package gen_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/pkg/cli"
+	"github.com/collectivex/collectivex/pkg/cli/gen"
+	"github.com/collectivex/collectivex/pkg/plan"
+)
+
+var update = flag.Bool("update", false, "write goldens anew")
+
+// golden compares what a command printed with a file in testdata.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		require.NoError(t, os.MkdirAll("testdata", 0o755))
+		require.NoError(t, os.WriteFile(path, []byte(got), 0o644))
+	}
+	want, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, string(want), got)
+}
+
+func TestValidate(t *testing.T) {
+	code, stdout, stderr := cxgen(t, "validate", "--reasons")
+	require.Equal(t, cli.ExitOK, code, stderr)
+	golden(t, "validate.txt", stdout)
+
+	code, stdout, _ = cxgen(t, "validate")
+	require.Equal(t, cli.ExitOK, code)
+	require.NotContains(t, stdout, "gdrdrv", "reasons are shown on request")
+}
+
+func TestValidateShowsAllFaults(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.CopyFS(dir, os.DirFS("../../../matrix")))
+	for _, file := range []string{"sampling.yaml", "suites/ep-core.yaml"} {
+		path := filepath.Join(dir, file)
+		data, err := os.ReadFile(path)
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(path, append([]byte("bogus: 1\n"), data...), 0o644))
+	}
+	code, stdout, stderr := cxgen(t, "validate", "--definitions", dir)
+	require.Equal(t, cli.ExitUsage, code)
+	require.Empty(t, stdout)
+	require.Equal(t, `cxgen: the definitions are not sound
+sampling.yaml:1:1: unknown key "bogus"; choose from profiles
+suites/ep-core.yaml:1:1: unknown key "bogus"; choose from platforms, sampling, repeats, ep, collective
+`, stderr)
+}
+
+func TestMatrix(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "matrix_full.json")
+	code, stdout, stderr := cxgen(t, "matrix", "--suite", "ep-core", "-o", path)
+	require.Equal(t, cli.ExitOK, code, stderr)
+	require.Equal(t, "88 cells, 142 runnable and 26 unsupported cases\n", stdout)
+	m, err := plan.ReadFile(path, cli.Version)
+	require.NoError(t, err)
+	require.Equal(t, plan.Generator{Program: "cxgen", Version: cli.Version, Format: plan.Format}, m.Generator)
+
+	code, stdout, _ = cxgen(t, "matrix", "--suite", "ep-core")
+	require.Equal(t, cli.ExitOK, code)
+	file, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, string(file), stdout, "the file and standard output are the same")
+}
+
+func TestMatrixFilters(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		args   []string
+		code   int
+		stderr string
+		cells  int
+	}{
+		{"comma lists", []string{"--sku", "b300,mi355x", "--ep", "8", "--mode", "normal"}, cli.ExitOK, "", 7},
+		{"all is no filter", []string{"--sku", "all", "--backend", "", "--ep", "all"}, cli.ExitOK, "", 88},
+		{"nothing left", []string{"--sku", "b300", "--backend", "mori"}, cli.ExitOK, "", 0},
+		{"smaller cells", []string{"--sku", "b300", "--max-cases", "1"}, cli.ExitOK, "", 11},
+		{"unknown name", []string{"--sku", "b301"}, cli.ExitUsage, "cxgen: unknown sku \"b301\"; did you mean \"b300\"?\n", 0},
+		{"not a size", []string{"--ep", "eight"}, cli.ExitUsage, "cxgen: invalid argument \"eight\" for \"--ep\" flag: \"eight\" is not a positive number; see 'cxgen matrix --help'\n", 0},
+		{"negative size", []string{"--world=-8"}, cli.ExitUsage, "cxgen: invalid argument \"-8\" for \"--world\" flag: \"-8\" is not a positive number; see 'cxgen matrix --help'\n", 0},
+		{"outside the sweep", []string{"--ep", "64"}, cli.ExitUsage, "cxgen: EP size 64 is in none of the selected suites; they have 8, 16\n", 0},
+		{"an argument", []string{"more"}, cli.ExitUsage, "cxgen: unknown command \"more\" for \"cxgen matrix\"; see 'cxgen matrix --help'\n", 0},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			code, stdout, stderr := cxgen(t, append([]string{"matrix", "--suite", "ep-core"}, tc.args...)...)
+			require.Equal(t, tc.code, code, stderr)
+			require.Equal(t, tc.stderr, stderr)
+			if code == cli.ExitOK {
+				m, err := plan.Read(strings.NewReader(stdout), cli.Version)
+				require.NoError(t, err)
+				require.Len(t, m.Include, tc.cells)
+			}
+		})
+	}
+}
+
+func TestMatrixGitHubOutput(t *testing.T) {
+	dir := t.TempDir()
+	output := filepath.Join(dir, "output")
+	env := map[string]string{"GITHUB_OUTPUT": output}
+	run := func(args ...string) (int, string) {
+		var errs bytes.Buffer
+		s := cli.Streams{In: new(bytes.Buffer), Out: new(bytes.Buffer), Err: &errs, Getenv: func(k string) string { return env[k] }}
+		return gen.Main(context.Background(), s, append([]string{"matrix", "--github-output", "-o", filepath.Join(dir, "m.json")}, args...)), errs.String()
+	}
+	code, stderr := run("--suite", "ep-core", "--sku", "gb200,mi355x")
+	require.Equal(t, cli.ExitOK, code, stderr)
+	text, err := os.ReadFile(output)
+	require.NoError(t, err)
+	got := parseOutputs(t, string(text))
+	var wave struct{ Include []plan.Leg }
+	require.NoError(t, json.Unmarshal([]byte(got["matrix_0"]), &wave))
+	require.Equal(t, fmt.Sprint(len(wave.Include)), got["count_0"])
+	require.Equal(t, got["cells"], got["count_0"])
+	require.Equal(t, "gb200-deepep-v2-ll-bf16-n2", wave.Include[0].ID)
+	require.Equal(t, "arm64", wave.Include[0].Arch)
+	require.Equal(t, "amd64 arm64", got["archs"])
+	require.Equal(t, `{"include":[]}`, got["matrix_1"])
+	require.Equal(t, "0", got["count_1"])
+
+	delete(env, "GITHUB_OUTPUT")
+	code, stderr = run()
+	require.Equal(t, cli.ExitEnvironment, code)
+	require.Contains(t, stderr, "GITHUB_OUTPUT is not set")
+}
+
+// parseOutputs reads the heredocs of an output file.
+func parseOutputs(t *testing.T, text string) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	for i := 0; i < len(lines); i += 3 {
+		name, delimiter, ok := strings.Cut(lines[i], "<<")
+		require.True(t, ok, lines[i])
+		require.Equal(t, delimiter, lines[i+2])
+		out[name] = lines[i+1]
+	}
+	return out
+}
+
+// TestLargePlanInBounds runs the program on definitions of more than 100,000
+// cases: it takes at most 256 MiB.
+func TestLargePlanInBounds(t *testing.T) {
+	dir := t.TempDir()
+	program := filepath.Join(dir, "cxgen")
+	build := exec.Command("go", "build", "-o", program, "../../../cmd/cxgen")
+	text, err := build.CombinedOutput()
+	require.NoError(t, err, string(text))
+	defs := filepath.Join(dir, "defs")
+	writeLarge(t, defs, 15)
+
+	cmd := exec.Command(program, "matrix", "--definitions", defs, "-o", filepath.Join(dir, "m.json"))
+	text, err = cmd.CombinedOutput()
+	require.NoError(t, err, string(text))
+	require.Equal(t, "825 cells, 103680 runnable and 0 unsupported cases\n", string(text))
+	used, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage)
+	require.True(t, ok)
+	require.Less(t, used.Maxrss, int64(256<<10), "KiB")
+}
+
+// writeLarge writes definitions of 6912 cases for each platform.
+func writeLarge(t *testing.T, dir string, platforms int) {
+	t.Helper()
+	files := map[string]string{
+		"backends.yaml": `backends:
+  ring:
+    vendors: [nvidia]
+    maturity: candidate
+    setup_seconds: 0
+    collective:
+      ops: [all_reduce, all_gather, reduce_scatter, alltoall, broadcast, sendrecv, reduce, gather, scatter]
+      dtypes: [int8, uint8, int32, uint32, int64, uint64, half, float, double, bfloat16, f8e4m3, f8e5m2]
+      redops: [sum, prod, max, min, avg, mulsum]
+      modes: [pipelined, per_iteration]
+      registrations: [none, local, symmetric]
+`,
+		"workloads.yaml": `workloads:
+  unused: {hidden: 64, topk: 1, experts: 2, seed: 1, ladders: {decode: [1]}}
+routings:
+  uniform: each expert alike
+`,
+		"sampling.yaml": `profiles:
+  short:
+    ep: {iters_per_trial: 1, trials_per_point: 1, warmup_iters_per_trial: 1, chain_iters_per_trial: 4, chain_trials_per_point: 1, chain_drop: 1}
+    collective: {warmup: 1, iterations: 2, trials: 3}
+`,
+	}
+	var skus []string
+	for i := range platforms {
+		sku := fmt.Sprintf("pool-%02d", i)
+		skus = append(skus, sku)
+		files["platforms/"+sku+".yaml"] = `vendor: nvidia
+product: x
+arch: sm90
+cpu: amd64
+gpus_per_node: 8
+scale_up: {domain: 8, transport: nvlink, pace: {us: 10, gbps: 1000}}
+scale_out: {pace: {us: 20, gbps: 1000}}
+launch: {launcher: bare, container: none}
+backends:
+  ring: {collective: [2, 4, 8, 16]}
+`
+	}
+	files["suites/large.yaml"] = `platforms: [` + strings.Join(skus, ", ") + `]
+sampling: short
+collective:
+  - backends: [ring]
+    ops: [all_reduce, all_gather, reduce_scatter, alltoall, broadcast, sendrecv, reduce, gather, scatter]
+    dtypes: [int8, uint8, int32, uint32, int64, uint64, half, float, double, bfloat16, f8e4m3, f8e5m2]
+    redops: [sum, prod, max, min, avg, mulsum]
+    sizes: {from: 8, to: 8GiB, factor: 2}
+    placements: [out_of_place, in_place]
+    modes: [pipelined, per_iteration]
+    buffers: [cold, warm]
+    registrations: [none, local, symmetric]
+`
+	for name, text := range files {
+		path := filepath.Join(dir, name)
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o644))
+	}
+}
