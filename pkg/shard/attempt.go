@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/collectivex/collectivex/pkg/plan"
@@ -88,30 +86,9 @@ func (r *runner) group(ctx context.Context, c plan.Case) (*group, error) {
 	}
 	r.groups++
 	name := fmt.Sprintf("group-%03d", r.groups)
-	g, err := startGroup(ctx, r.Launcher, filepath.Join(r.scratch.path, name), filepath.Join(r.logs, name), c, r.fits)
+	g, err := startGroup(ctx, r.Launcher, filepath.Join(r.scratch.path, name), filepath.Join(r.logs, name), c, r.Fits)
 	r.warm = g
 	return g, err
-}
-
-// fits compares what a rank found with the platform of the cell.
-func (r *runner) fits(f rank.Facts) error {
-	if !isProduct(f.DeviceProduct, r.Cell.Product) {
-		return fmt.Errorf("device is %q, but platform %s has %s", f.DeviceProduct, r.Cell.SKU, r.Cell.Product)
-	}
-	return nil
-}
-
-// isProduct reports whether the name that a runtime gives a device ("NVIDIA
-// H200", "AMD Instinct MI355X") has product ("h200") as a word, so that an H200
-// is no H20. The product "host" is any processor: its platform is the machine
-// at hand.
-func isProduct(reported, product string) bool {
-	if product == "host" {
-		return true
-	}
-	return slices.Contains(strings.FieldsFunc(strings.ToLower(reported), func(c rune) bool {
-		return (c < 'a' || c > 'z') && (c < '0' || c > '9')
-	}), product)
 }
 
 // write writes samples and document of a case's attempt.

@@ -100,12 +100,8 @@ func (r *fakeRunner) Close() error { return nil }
 
 func (r *fakeRunner) Run(ctx context.Context, s *rank.Session, c plan.Case) error {
 	r.cases++
-	product := "Fake One"
-	if p := os.Getenv("FAKE_PRODUCT"); p != "" {
-		product = p
-	}
 	if err := s.Emit(rank.KindFacts, rank.Facts{
-		DeviceProduct: product, Framework: "fake", NUMANode: -1, Library: rank.Library{Kind: "fake", Version: "1.2.3"},
+		DeviceProduct: "Fake One", Framework: "fake", NUMANode: -1, Library: rank.Library{Kind: "fake", Version: "1.2.3"},
 	}); err != nil {
 		return err
 	}
@@ -223,6 +219,7 @@ func fakeShard(results, scratch string, cases ...plan.Requested) *Shard {
 			Screen:      provenance.NewScreen("secret"),
 		},
 		Families: fakeFamilies(),
+		Fits:     func(rank.Facts) error { return nil },
 		Launcher: launch.Local{Program: os.Args[0], Args: []string{"rank"}},
 		Results:  results, Scratch: scratch, Limit: time.Hour,
 		Observer: &recorder{},

@@ -13,6 +13,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/launch"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/provenance"
+	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
 )
 
@@ -43,6 +44,9 @@ type Shard struct {
 	Resume   bool   // go on where an earlier shard on Results stopped
 	// Limit bounds the whole shard; what does not fit is skipped.
 	Limit time.Duration
+	// Fits returns why a rank's device is not one of the cell's platform, nil
+	// where it is. The first that is not ends the shard.
+	Fits func(rank.Facts) error
 	// Scratch is where stores and shared memory go; see ScratchBase.
 	Scratch  string
 	Observer Observer
