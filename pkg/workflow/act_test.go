@@ -189,8 +189,8 @@ func goEnv(t *testing.T) []string {
 	return env
 }
 
-// step returns how a step of a job ended: success, failure or skipped; empty
-// where it never came to it. Leg is the cell of a sweep job.
+// step returns how a step of a job ended: success or failure; empty where it
+// was skipped or never came to it. Leg is the cell of a sweep job.
 func (o *outcome) step(job, leg, name string) string {
 	for _, e := range o.events {
 		if e.JobID == job && e.leg == leg && e.Step == name && e.Stage == "Main" && len(e.StepID) == 1 && e.StepResult != "" {

@@ -104,6 +104,15 @@ func TestLint(t *testing.T) {
 	}
 }
 
+// TestLintOwn lints the workflow that is written by hand.
+func TestLintOwn(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "..", ".github", "workflows", "ci.yml"))
+	require.NoError(t, err)
+	require.Empty(t, lint(t, text))
+	require.NotRegexp(t, `uses: .*@[0-9a-f]{40}`, string(tagged(text)))
+	require.Empty(t, lint(t, tagged(text)))
+}
+
 // TestLintFinds shows that the linter sees what it is there for.
 func TestLintFinds(t *testing.T) {
 	text := string(emit(t, workflow.Options{}))
