@@ -1,0 +1,156 @@
+package collective
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/result"
+)
+
+func aCase(edit func(*plan.Case)) plan.Case {
+	c := plan.Case{
+		CaseID: "local-host-all-reduce", SKU: "local", Family: plan.FamilyCollective, Suite: "test", Backend: "host",
+		World: 2, Nodes: 1, GPUsPerNode: 2, RanksPerNode: 2, Precision: "float", Repeat: 1, Sampling: "test",
+		Collective: &plan.Collective{
+			Op: "all_reduce", RedOp: "sum", Sizes: []int64{8, 1 << 20},
+			Placements: []string{OutOfPlace, InPlace}, Modes: []string{Pipelined, PerIteration},
+			Buffers: Warm, Registration: "none",
+			Measure: plan.CollectiveTiming{Warmup: 1, Iterations: 4, Trials: 2},
+		},
+	}
+	if edit != nil {
+		edit(&c)
+	}
+	return c
+}
+
+func TestParseRefuses(t *testing.T) {
+	for name, edit := range map[string]func(*plan.Case){
+		"another family":   func(c *plan.Case) { c.Collective = nil },
+		"op":               func(c *plan.Case) { c.Op = "allreduce" },
+		"type":             func(c *plan.Case) { c.Precision = "fp32" },
+		"reduction":        func(c *plan.Case) { c.RedOp = "xor" },
+		"no reduction":     func(c *plan.Case) { c.RedOp = "" },
+		"a reduction":      func(c *plan.Case) { c.Op = "all_gather" },
+		"root":             func(c *plan.Case) { c.Op, c.Root = "reduce", 2 },
+		"root of no op":    func(c *plan.Case) { c.Root = 1 },
+		"mode":             func(c *plan.Case) { c.Modes = []string{"cpu"} },
+		"no mode":          func(c *plan.Case) { c.Modes = nil },
+		"placement":        func(c *plan.Case) { c.Placements = []string{"inplace"} },
+		"buffers":          func(c *plan.Case) { c.Buffers = "tepid" },
+		"no iterations":    func(c *plan.Case) { c.Measure.Iterations = 0 },
+		"no trials":        func(c *plan.Case) { c.Measure.Trials = 0 },
+		"negative warm-up": func(c *plan.Case) { c.Measure.Warmup = -1 },
+		"no sizes":         func(c *plan.Case) { c.Sizes = nil },
+		"no bytes":         func(c *plan.Case) { c.Sizes = []int64{0} },
+		"world":            func(c *plan.Case) { c.World, c.RedOp = 2000, "avg" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := parse(aCase(edit))
+			var coded *rank.Error
+			require.ErrorAs(t, err, &coded)
+			require.Equal(t, string(result.ReasonRefused), coded.Code)
+		})
+	}
+	_, err := parse(aCase(nil))
+	require.NoError(t, err)
+}
+
+func lay(t *testing.T, l limits, edit func(*plan.Case)) ladder {
+	sp, err := parse(aCase(edit))
+	require.NoError(t, err)
+	return sp.layOut(l)
+}
+
+func TestLayOutKeepsAccountOfWhatIsLeftOut(t *testing.T) {
+	l := lay(t, limits{Bytes: 3 << 20, Cache: 1 << 20, NoGraphs: true}, func(c *plan.Case) {
+		c.Op, c.RedOp = "alltoall", ""
+		c.Sizes = []int64{16, 1 << 20, 1 << 22}
+		c.Modes = []string{Graph, Pipelined}
+	})
+	require.Equal(t, []result.Exclusion{
+		{What: "graph", Reason: "refused: the device has no graphs"},
+		{What: "in_place", Reason: "refused: alltoall has no in-place form"},
+	}, l.excluded)
+	require.Equal(t, []result.DroppedSize{
+		{Bytes: 16, Reason: "size-too-small: 2 ranks of float"},
+		{Bytes: 1 << 22, Reason: "memory-for-size: needs 8388608 of 3145728 bytes"},
+	}, l.dropped)
+	require.Len(t, l.rungs, 1)
+	require.Equal(t, []string{Pipelined}, l.modes)
+	for _, d := range l.dropped {
+		require.NoError(t, result.CheckReason(d.Reason))
+	}
+}
+
+func TestSlots(t *testing.T) {
+	const mib = 1 << 20
+	for _, c := range []struct {
+		name      string
+		buffers   string
+		placement string
+		bytes     int64
+		n         int
+		want      int
+		of        []int // slot of each iteration
+		checked   []int
+	}{
+		{"warm", Warm, OutOfPlace, mib, 4, 1, []int{0, 0, 0, 0}, []int{0}},
+		{"warm in place keeps one for the last", Warm, InPlace, mib, 4, 2, []int{0, 0, 0, 1}, []int{1}},
+		{"once in place", Warm, InPlace, mib, 1, 1, []int{0}, []int{0}},
+		{"cold covers the caches twice", Cold, OutOfPlace, mib, 8, 5, []int{0, 1, 2, 3, 4, 0, 1, 2}, []int{0, 1, 2, 3, 4}},
+		{"cold has no more than iterations", Cold, OutOfPlace, 8, 3, 3, []int{0, 1, 2}, []int{0, 1, 2}},
+		{"cold in place", Cold, InPlace, 4 * mib, 5, 3, []int{0, 1, 0, 1, 2}, []int{2}},
+		{"cold and large still has two", Cold, OutOfPlace, 64 * mib, 4, 2, []int{0, 1, 0, 1}, []int{0, 1}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l := lay(t, limits{Bytes: 1 << 40, Cache: 4 * mib}, func(p *plan.Case) {
+				p.Buffers, p.Placements, p.Sizes, p.Measure.Iterations = c.buffers, []string{c.placement}, []int64{c.bytes}, c.n
+			})
+			r := l.rungs[0]
+			require.Equal(t, c.want, r.Slots)
+			var of []int
+			for i := range c.n {
+				of = append(of, r.slot(i, c.n))
+			}
+			require.Equal(t, c.of, of)
+			require.Equal(t, c.checked, r.checked(c.n))
+			require.GreaterOrEqual(t, l.bytes, int64(r.Slots)*c.bytes)
+			if c.buffers == Cold {
+				require.EqualValues(t, 8*mib, l.flush)
+			} else {
+				require.Zero(t, l.flush)
+			}
+		})
+	}
+}
+
+// Memory that holds two buffers but not as many as the caches ask for.
+func TestColdRotatesOverWhatFits(t *testing.T) {
+	l := lay(t, limits{Bytes: 18 << 20, Cache: 4 << 20}, func(c *plan.Case) {
+		c.Buffers, c.Placements, c.Sizes, c.Measure.Iterations = Cold, []string{OutOfPlace}, []int64{1 << 20}, 100
+	})
+	require.Equal(t, 5, l.rungs[0].Slots)
+	l = lay(t, limits{Bytes: 12 << 20, Cache: 4 << 20}, func(c *plan.Case) {
+		c.Buffers, c.Placements, c.Sizes, c.Measure.Iterations = Cold, []string{OutOfPlace}, []int64{1 << 20}, 100
+	})
+	require.Equal(t, 2, l.rungs[0].Slots)
+}
+
+func TestSeedsDiffer(t *testing.T) {
+	seen := map[uint32]string{}
+	for _, mode := range []string{Pipelined, PerIteration, Graph} {
+		for _, placement := range []string{OutOfPlace, InPlace} {
+			for trial := range 10 {
+				for slot := range 20 {
+					s := seed("case", 1<<20, placement, mode, trial, slot)
+					require.Empty(t, seen[s])
+					seen[s] = mode
+				}
+			}
+		}
+	}
+}

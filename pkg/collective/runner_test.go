@@ -1,0 +1,300 @@
+package collective_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/pkg/accel"
+	hostdev "github.com/collectivex/collectivex/pkg/accel/host"
+	"github.com/collectivex/collectivex/pkg/collective"
+	"github.com/collectivex/collectivex/pkg/collective/host"
+	"github.com/collectivex/collectivex/pkg/collective/hostdata"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/rendezvous"
+	"github.com/collectivex/collectivex/pkg/result"
+)
+
+// device is the host device with graphs: while it captures, calls are kept.
+type device struct {
+	*hostdev.Device
+	noGraphs bool
+}
+
+func (d *device) NewStream() (accel.Stream, error) {
+	inner, err := d.Device.NewStream()
+	return &stream{Stream: inner, device: d}, err
+}
+
+type stream struct {
+	accel.Stream
+	device *device
+	graph  *graph // while capturing
+}
+
+func (s *stream) BeginCapture() error {
+	if s.device.noGraphs {
+		return accel.ErrUnsupported
+	}
+	s.graph = new(graph)
+	return nil
+}
+
+func (s *stream) EndCapture() (accel.Graph, error) {
+	g := s.graph
+	s.graph = nil
+	return g, nil
+}
+
+type graph struct {
+	comm     *comm
+	calls    []collective.Call
+	launches int
+	closed   bool
+}
+
+func (g *graph) Launch(s accel.Stream) error {
+	g.launches++
+	return g.comm.Comm.Enqueue(s, g.calls)
+}
+
+func (g *graph) Close() error {
+	g.closed = true
+	return nil
+}
+
+// comm is the host library with a hook before every window of calls.
+type comm struct {
+	collective.Comm
+	rank     int
+	enqueued [][]collective.Call
+	graphs   []*graph
+	// spoil does something wrong with the calls before they run or after they ran.
+	spoil func(c *comm, s accel.Stream, calls []collective.Call) error
+}
+
+func (c *comm) Enqueue(s accel.Stream, calls []collective.Call) error {
+	if g := s.(*stream).graph; g != nil {
+		g.comm = c
+		g.calls = append(g.calls, calls...)
+		c.graphs = append(c.graphs, g)
+		return nil
+	}
+	c.enqueued = append(c.enqueued, slices.Clone(calls))
+	if c.spoil != nil {
+		return c.spoil(c, s, calls)
+	}
+	return c.Comm.Enqueue(s, calls)
+}
+
+func aCase(edit func(*plan.Case)) plan.Case {
+	c := plan.Case{
+		CaseID: "local-host-all-reduce", SKU: "local", Family: plan.FamilyCollective, Suite: "test", Backend: "host",
+		World: 2, Nodes: 1, GPUsPerNode: 2, RanksPerNode: 2, Precision: "float", Repeat: 1, Sampling: "test",
+		Collective: &plan.Collective{
+			Op: "all_reduce", RedOp: "sum", Sizes: []int64{4096},
+			Placements: []string{collective.OutOfPlace, collective.InPlace},
+			Modes:      []string{collective.Pipelined, collective.PerIteration, collective.Graph},
+			Buffers:    collective.Warm, Registration: "none",
+			Measure: plan.CollectiveTiming{Warmup: 5, Iterations: 3, Trials: 2},
+		},
+	}
+	if edit != nil {
+		edit(&c)
+	}
+	return c
+}
+
+// run does a case with its ranks as threads of this process.
+func run(t *testing.T, c plan.Case, noGraphs bool, spoil func(c *comm, s accel.Stream, calls []collective.Call) error) (*result.CollectiveDocument, []*comm, error) {
+	t.Helper()
+	dir := t.TempDir()
+	streams := make([]rank.Stream, c.World)
+	comms := make([]*comm, c.World)
+	errs := make([]error, c.World)
+	var wg sync.WaitGroup
+	for r := range c.World {
+		comms[r] = &comm{rank: r, spoil: spoil}
+		streams[r].Rank = r
+		wg.Go(func() {
+			runtime.LockOSThread() // pinned: never unlocked, the thread ends here
+			errs[r] = runRank(t.Context(), dir, r, c, noGraphs, comms[r], &streams[r])
+			streams[r].Done = errs[r] == nil
+		})
+	}
+	wg.Wait()
+	doc, err := result.New(c, result.Attempt{Ordinal: 1, At: time.Now(), Vendor: "host", Generator: "test 0"})
+	require.NoError(t, err)
+	require.NoError(t, collective.Assemble(doc, streams))
+	return doc.(*result.CollectiveDocument), comms, errors.Join(errs...)
+}
+
+func runRank(ctx context.Context, dir string, r int, c plan.Case, noGraphs bool, wrapper *comm, out *rank.Stream) (err error) {
+	store, err := rendezvous.OpenFile(dir)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	s := rank.NewSession(rank.Place{Rank: r, World: c.World, LocalRank: r}, store, "case", func(rec rank.Record) error {
+		if rec.Kind != rank.KindFacts {
+			out.Records = append(out.Records, rec)
+		}
+		return nil
+	})
+	d, err := hostdev.Open(r, c.World)
+	if err != nil {
+		return err
+	}
+	inner, err := host.NewComm(ctx, s, d)
+	if err != nil {
+		return errors.Join(err, d.Close())
+	}
+	wrapper.Comm = inner
+	runner, err := collective.NewRunner(collective.Parts{Data: hostdata.Data{}, Comm: wrapper, Device: &device{d, noGraphs}})
+	if err != nil {
+		return err
+	}
+	err = runner.Run(ctx, s, c)
+	// A rank that leaves takes its heap with it: wait for the others.
+	return errors.Join(err, store.Barrier(ctx, "end", r, c.World), runner.Close())
+}
+
+func TestRunWithGraphs(t *testing.T) {
+	d, comms, err := run(t, aCase(nil), false, nil)
+	require.NoError(t, err)
+	require.Equal(t, result.Success, d.Outcome.Status, "%v", d.Outcome.Reasons)
+	require.Empty(t, d.Workload.Excluded)
+	for _, row := range d.Measurement.Rows {
+		require.Equal(t, 2, row.Graph.SampleCount)
+		require.Equal(t, 2, row.Pipelined.SampleCount)
+		require.Equal(t, 6, row.PerIteration.SampleCount)
+	}
+	for _, c := range comms {
+		require.Len(t, c.graphs, 2, "one per rung")
+		for _, g := range c.graphs {
+			require.Len(t, g.calls, 3)
+			require.Equal(t, 4, g.launches, "in each trial one to upload and one that is timed")
+			require.True(t, g.closed)
+		}
+	}
+}
+
+func TestRunWithoutGraphs(t *testing.T) {
+	d, _, err := run(t, aCase(nil), true, nil)
+	require.NoError(t, err)
+	require.Equal(t, result.Success, d.Outcome.Status)
+	require.Equal(t, "graph", d.Workload.Excluded[0].What)
+
+	_, _, err = run(t, aCase(func(c *plan.Case) { c.Modes = []string{collective.Graph} }), true, nil)
+	require.ErrorContains(t, err, "none of the timing modes exists here")
+}
+
+// The operations of a rung: warm-up, the ranks brought together, the window in
+// one crossing or, per iteration, one by one.
+func TestWhatIsEnqueued(t *testing.T) {
+	_, comms, err := run(t, aCase(func(c *plan.Case) {
+		c.Placements = []string{collective.InPlace}
+		c.Modes = []string{collective.Pipelined, collective.PerIteration}
+		c.Measure.Trials = 1
+	}), true, nil)
+	require.NoError(t, err)
+	var lengths []int
+	for _, calls := range comms[0].enqueued {
+		lengths = append(lengths, len(calls))
+	}
+	const warm, rest, sync = 3, 2, 1 // 5 of warm-up, 3 calls at a time
+	require.Equal(t, []int{warm, rest, sync, 3, warm, rest, sync, 1, 1, 1}, lengths)
+	window := comms[0].enqueued[3]
+	require.Equal(t, window[0], window[1])
+	require.NotEqual(t, window[0].Send, window[2].Send, "the last operation has input that no other has overwritten")
+	for _, call := range window {
+		require.Equal(t, call.Send, call.Recv)
+		require.EqualValues(t, 1024, call.Count)
+	}
+}
+
+func TestRunRefusesWhatDoesNotFit(t *testing.T) {
+	_, _, err := run(t, aCase(func(c *plan.Case) { c.Sizes = []int64{1 << 50} }), true, nil)
+	require.ErrorContains(t, err, "every size was dropped")
+	var coded *rank.Error
+	require.ErrorAs(t, err, &coded)
+	require.Equal(t, string(result.ReasonMemoryForSize), coded.Code)
+	_, _, err = run(t, aCase(func(c *plan.Case) { c.Op, c.RedOp, c.Placements = "alltoall", "", []string{collective.InPlace} }), true, nil)
+	require.ErrorContains(t, err, "none of the placements")
+	_, _, err = run(t, aCase(func(c *plan.Case) { c.Registration = "symmetric" }), true, nil)
+	require.ErrorContains(t, err, "registration")
+}
+
+// What a wrong library could do, each caught by the check of the timed buffers.
+func TestWrongLibraries(t *testing.T) {
+	bytesAt := func(c collective.Call) []byte {
+		return hostdev.Bytes(c.Recv, c.Count*int64(c.Type.Size()))
+	}
+	after := func(harm func(calls []collective.Call)) func(c *comm, s accel.Stream, calls []collective.Call) error {
+		return func(c *comm, s accel.Stream, calls []collective.Call) error {
+			if err := c.Comm.Enqueue(s, calls); err != nil {
+				return err
+			}
+			if c.rank == 1 {
+				harm(calls)
+			}
+			return nil
+		}
+	}
+	stale := map[int][]byte{}
+	for name, spoil := range map[string]func(c *comm, s accel.Stream, calls []collective.Call) error{
+		"flips a bit": after(func(calls []collective.Call) { bytesAt(calls[len(calls)-1])[3] ^= 1 }),
+		"swaps the halves": after(func(calls []collective.Call) {
+			b := bytesAt(calls[len(calls)-1])
+			for i := range len(b) / 2 {
+				b[i], b[len(b)/2+i] = b[len(b)/2+i], b[i]
+			}
+		}),
+		"returns the result of the window before": after(func(calls []collective.Call) {
+			b := bytesAt(calls[len(calls)-1])
+			now := slices.Clone(b)
+			if old := stale[len(b)]; old != nil {
+				copy(b, old)
+			}
+			stale[len(b)] = now
+		}),
+		"forgets one rank": func(c *comm, s accel.Stream, calls []collective.Call) error {
+			if c.rank == 1 {
+				for _, call := range calls {
+					clear(unsafe.Slice((*byte)(unsafe.Pointer(&hostdev.Bytes(call.Send, 1)[0])), call.Count*4))
+				}
+			}
+			return c.Comm.Enqueue(s, calls)
+		},
+		"does nothing": func(c *comm, s accel.Stream, calls []collective.Call) error {
+			if len(calls) == 1 && calls[0].Count == 4 { // what brings the ranks together
+				return c.Comm.Enqueue(s, calls)
+			}
+			return nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, buffers := range []string{collective.Warm, collective.Cold} {
+				clear(stale)
+				d, _, err := run(t, aCase(func(c *plan.Case) {
+					c.Buffers, c.Modes = buffers, []string{collective.Pipelined}
+				}), true, spoil)
+				require.NoError(t, err)
+				require.Equal(t, result.Invalid, d.Outcome.Status)
+				require.Equal(t, []string{string(result.ReasonSemantics)}, d.Outcome.Reasons)
+				for _, row := range d.Measurement.Rows {
+					require.False(t, row.Check.Passed, fmt.Sprint(buffers, row.Placement))
+				}
+			}
+		})
+	}
+}
