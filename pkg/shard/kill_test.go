@@ -91,10 +91,12 @@ func mountSmall(dir string, bytes int) error {
 func TestFullDisk(t *testing.T) {
 	results, scratch := t.TempDir(), t.TempDir()
 	cmd := shardCommand(results, scratch, 200, "-tmpfs", fmt.Sprint(160<<10))
-	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNS}
-	if os.Getuid() != 0 {
-		cmd.SysProcAttr.Cloneflags |= unix.CLONE_NEWUSER
-		cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}}
+	if os.Getuid() == 0 {
+		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNS}
+	} else if exec.Command("sudo", "-n", "true").Run() == nil {
+		cmd = exec.Command("sudo", append([]string{"-n", "unshare", "--mount"}, cmd.Args...)...)
+	} else {
+		t.Skip("a file system of its own needs root, or sudo without a password")
 	}
 	out, err := cmd.CombinedOutput()
 	t.Logf("%s", out)

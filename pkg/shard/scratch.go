@@ -12,7 +12,7 @@ import (
 )
 
 // scratchPrefix begins the names of scratch directories.
-const scratchPrefix = "collectivex-"
+const scratchPrefix = "cxshard-"
 
 // scratch is a directory that a shard and its ranks share while the shard
 // lives: stores and shared memory. Its owner holds a lock on it, which the
