@@ -5,8 +5,8 @@ import "github.com/collectivex/collectivex/pkg/numeric"
 // BlockColumns is how many columns share a scale in a block codec.
 const BlockColumns = 128
 
-// minBlockMax keeps the scale of a block of zeros away from zero.
-const minBlockMax = 1e-4
+// MinBlockMax keeps the scale of a block of zeros away from zero.
+const MinBlockMax = 1e-4
 
 // Codec is what dispatch does to a row: nothing (bf16), a plain cast to fp8, or
 // a cast with one float32 scale for each block of 128 columns. The zero Codec
@@ -44,7 +44,7 @@ func (c Codec) Encode(codes []byte, scales []float32, row []uint16) {
 	}
 	for at := 0; at < len(row); at += BlockColumns {
 		block := row[at:min(at+BlockColumns, len(row))]
-		amax := float32(minBlockMax)
+		amax := float32(MinBlockMax)
 		for _, b := range block {
 			amax = max(amax, numeric.FromBF16(b&0x7fff))
 		}

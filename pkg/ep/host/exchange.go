@@ -66,7 +66,7 @@ func (a *adapter) encode() {
 	h, scales := a.shape.hidden, a.d.Codec.Scales(a.shape.hidden)
 	x := deviceSlice[uint16](a.p.X, a.p.Tokens*h)
 	for t := range a.p.Tokens {
-		a.d.Codec.Encode(a.codes[t*h:(t+1)*h], a.scales[t*scales:(t+1)*scales], x[t*h:(t+1)*h])
+		encodeRow(a.d.Codec, a.codes[t*h:(t+1)*h], a.scales[t*scales:(t+1)*scales], x[t*h:(t+1)*h])
 	}
 }
 
@@ -109,7 +109,7 @@ func (a *adapter) decode(dst []uint16, p part, row int) {
 		copy(dst, p.bf16(row))
 		return
 	}
-	a.d.Codec.Decode(dst, p.codes(row), p.scales(row))
+	decodeRow(a.d.Codec, dst, p.codes(row), p.scales(row))
 }
 
 // Stage implements ep.Adapter: bf16 rows stay where they arrived, fp8 rows are

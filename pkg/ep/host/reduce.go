@@ -1,15 +1,12 @@
 package host
 
-import (
-	"github.com/collectivex/collectivex/pkg/ep"
-	"github.com/collectivex/collectivex/pkg/numeric"
-)
+import "github.com/collectivex/collectivex/pkg/ep"
 
 // sums are the accumulators of one token.
 type sums struct {
 	domain   int         // ranks of a scale-up domain
 	total    []float32   // over domains, or over slots
-	inDomain []float32   // over the ranks of a domain
+	inDomain []float32   // over the ranks of a domain; zero between tokens
 	tree     [][]float32 // by slot
 }
 
@@ -53,17 +50,13 @@ func (a *adapter) row(p pull) []uint16 {
 func (a *adapter) domainSum(dst []uint16, pulls []pull) {
 	total, inDomain := a.sums.total, a.sums.inDomain
 	clear(total)
-	clear(inDomain)
 	for i, p := range pulls {
-		add(inDomain, a.row(p))
+		addRow(inDomain, a.row(p))
 		if i+1 == len(pulls) || pulls[i+1].rank/a.sums.domain != p.rank/a.sums.domain {
-			for c, v := range inDomain {
-				total[c] += numeric.FromBF16(numeric.BF16(v))
-			}
-			clear(inDomain)
+			flushRow(total, inDomain)
 		}
 	}
-	round(dst, total)
+	roundRow(dst, total)
 }
 
 // weightedSum adds weight times row in slot order.
@@ -72,12 +65,9 @@ func (a *adapter) weightedSum(dst []uint16, pulls []pull, token int) {
 	clear(total)
 	weights := deviceSlice[float32](a.p.Weight, a.p.Tokens*a.p.TopK)[token*a.p.TopK:]
 	for _, p := range pulls {
-		w := weights[p.slot]
-		for c, b := range a.row(p) {
-			total[c] += float32(numeric.FromBF16(b) * w)
-		}
+		addWeightedRow(total, a.row(p), weights[p.slot])
 	}
-	round(dst, total)
+	roundRow(dst, total)
 }
 
 // slotTree adds neighbouring slots level by level, each sum rounded.
@@ -87,26 +77,12 @@ func (a *adapter) slotTree(dst []uint16, pulls []pull) {
 		clear(slot)
 	}
 	for _, p := range pulls {
-		add(level[p.slot], a.row(p))
+		addRow(level[p.slot], a.row(p))
 	}
 	for step := 1; step < len(level); step *= 2 {
 		for i := 0; i+step < len(level); i += 2 * step {
-			for c, v := range level[i+step] {
-				level[i][c] = numeric.FromBF16(numeric.BF16(level[i][c] + v))
-			}
+			addRoundedRow(level[i], level[i+step])
 		}
 	}
-	round(dst, level[0])
-}
-
-func add(sum []float32, row []uint16) {
-	for c, b := range row {
-		sum[c] += numeric.FromBF16(b)
-	}
-}
-
-func round(dst []uint16, sum []float32) {
-	for c, v := range sum {
-		dst[c] = numeric.BF16(v)
-	}
+	roundRow(dst, level[0])
 }

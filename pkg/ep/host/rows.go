@@ -1,0 +1,56 @@
+package host
+
+// #cgo CFLAGS: -O3 -std=c11 -Wall -Wextra
+// #include "rows.h"
+import "C"
+
+import (
+	"unsafe"
+
+	"github.com/collectivex/collectivex/pkg/ep"
+)
+
+// The functions below are the Go names of rows.h. Rows are not empty, and what
+// goes together has one length.
+
+func u16(row []uint16) *C.uint16_t { return (*C.uint16_t)(unsafe.SliceData(row)) }
+
+func f32(sum []float32) *C.float { return (*C.float)(unsafe.SliceData(sum)) }
+
+func u8(codes []byte) *C.uint8_t { return (*C.uint8_t)(unsafe.SliceData(codes)) }
+
+// blockOf is the block of a codec, in columns; 0 is none.
+func blockOf(c ep.Codec) C.int64_t {
+	if !c.Block {
+		return 0
+	}
+	return ep.BlockColumns
+}
+
+func encodeRow(c ep.Codec, codes []byte, scales []float32, row []uint16) {
+	C.cx_row_encode(u8(codes), f32(scales), u16(row), C.int64_t(len(row)), blockOf(c), ep.MinBlockMax)
+}
+
+func decodeRow(c ep.Codec, row []uint16, codes []byte, scales []float32) {
+	C.cx_row_decode(u16(row), u8(codes), f32(scales), C.int64_t(len(row)), blockOf(c))
+}
+
+func addRow(sum []float32, row []uint16) {
+	C.cx_row_add(f32(sum), u16(row), C.int64_t(len(row)))
+}
+
+func addWeightedRow(sum []float32, row []uint16, weight float32) {
+	C.cx_row_add_weighted(f32(sum), u16(row), C.float(weight), C.int64_t(len(row)))
+}
+
+func flushRow(sum, part []float32) {
+	C.cx_row_flush(f32(sum), f32(part), C.int64_t(len(sum)))
+}
+
+func addRoundedRow(sum, part []float32) {
+	C.cx_row_add_rounded(f32(sum), f32(part), C.int64_t(len(sum)))
+}
+
+func roundRow(row []uint16, sum []float32) {
+	C.cx_row_round(u16(row), f32(sum), C.int64_t(len(row)))
+}

@@ -1,0 +1,21 @@
+// What is done to rows of bf16 values: casts and sums. Every function computes
+// exactly what its Go form in package ep does.
+#pragma once
+
+#include <stdint.h>
+
+// Casts a row to e4m3fn. With a block, each block columns share a scale: codes
+// of value·(448/amax) and scale amax/448, amax at least least.
+void cx_row_encode(uint8_t *codes, float *scales, const uint16_t *row, int64_t n, int64_t block, float least);
+void cx_row_decode(uint16_t *row, const uint8_t *codes, const float *scales, int64_t n, int64_t block);
+
+// sum += row
+void cx_row_add(float *sum, const uint16_t *row, int64_t n);
+// sum += weight · row, each product rounded to float
+void cx_row_add_weighted(float *sum, const uint16_t *row, float weight, int64_t n);
+// sum += bf16(part); part = 0
+void cx_row_flush(float *sum, float *part, int64_t n);
+// sum = bf16(sum + part)
+void cx_row_add_rounded(float *sum, const float *part, int64_t n);
+// row = bf16(sum)
+void cx_row_round(uint16_t *row, const float *sum, int64_t n);
