@@ -18,6 +18,6 @@ func Main(ctx context.Context, s cli.Streams, args []string) int {
 		Args:    cli.UnknownCommand,
 		RunE:    func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	root.AddCommand(newValidate(s), newMatrix(s), newWorkflow(s))
+	root.AddCommand(newValidate(s), newMatrix(s), newWorkflow(s), newSchema())
 	return cli.Execute(ctx, s, root, args)
 }

@@ -1,0 +1,150 @@
+package schema
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path"
+	"reflect"
+	"strings"
+
+	"github.com/invopop/jsonschema"
+
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/result"
+)
+
+// tighten adds to s, the schema of t, and to the definitions below it what Go
+// types do not tell the reflector: a pointer that is always written may be
+// null, and some fields have a closed list of values.
+func (m *maker) tighten(root *jsonschema.Schema, t reflect.Type, seen map[reflect.Type]bool) error {
+	return m.walk(root, root, t, seen)
+}
+
+func (m *maker) walk(root, s *jsonschema.Schema, t reflect.Type, seen map[reflect.Type]bool) error {
+	for i := range t.NumField() {
+		f := t.Field(i)
+		inner := element(f.Type)
+		if f.Anonymous {
+			if err := m.walk(root, s, inner, seen); err != nil {
+				return err
+			}
+			continue
+		}
+		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+		p, ok := s.Properties.Get(name)
+		if !ok {
+			continue // of another family's block
+		}
+		if list, ok := values[t.Name()+"."+name]; ok {
+			p.Enum = list
+			m.used[t.Name()+"."+name] = true
+		}
+		if f.Type.Kind() == reflect.Pointer && !strings.Contains(options, "omitempty") {
+			description := p.Description
+			p.Description = ""
+			s.Properties.Set(name, &jsonschema.Schema{AnyOf: []*jsonschema.Schema{p, {Type: "null"}}, Description: description})
+		}
+		if err := m.definition(root, inner, seen); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// definition tightens the definitions of t, if it is a struct.
+func (m *maker) definition(root *jsonschema.Schema, t reflect.Type, seen map[reflect.Type]bool) error {
+	names := []string{t.Name()}
+	switch {
+	case t.Kind() == reflect.Interface && m.factors != nil:
+		t = reflect.TypeOf(m.factors)
+		names = []string{t.Name()}
+	case t == reflect.TypeFor[plan.Case]():
+		names = m.cases
+	}
+	if t.Kind() != reflect.Struct || seen[t] {
+		return nil
+	}
+	seen[t] = true
+	for _, name := range names {
+		if old, ok := m.types[name]; ok && old != t {
+			return fmt.Errorf("types %v and %v have the same name", old, t)
+		}
+		m.types[name] = t
+		d := root.Definitions[name]
+		if d == nil {
+			return fmt.Errorf("type %v has no definition", t)
+		}
+		if err := m.walk(root, d, t, seen); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// element strips pointers, slices and maps.
+func element(t reflect.Type) reflect.Type {
+	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice || t.Kind() == reflect.Map {
+		t = t.Elem()
+	}
+	return t
+}
+
+// comments returns the doc comments of types and fields, by the names that the
+// reflector looks them up with.
+func comments() (map[string]string, error) {
+	out := map[string]string{}
+	if err := addComments(out, reflect.TypeFor[plan.Case]().PkgPath(), "case.go", plan.Source); err != nil {
+		return nil, err
+	}
+	files, err := result.Source.ReadDir(".")
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range files {
+		text, err := result.Source.ReadFile(path.Join(".", f.Name()))
+		if err != nil {
+			return nil, err
+		}
+		if err := addComments(out, reflect.TypeFor[result.Envelope]().PkgPath(), f.Name(), string(text)); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+func addComments(out map[string]string, pkg, name, text string) error {
+	file, err := parser.ParseFile(token.NewFileSet(), name, text, parser.ParseComments)
+	if err != nil {
+		return err
+	}
+	for _, decl := range file.Decls {
+		gen, ok := decl.(*ast.GenDecl)
+		if !ok || gen.Tok != token.TYPE {
+			continue
+		}
+		for _, spec := range gen.Specs {
+			typ := spec.(*ast.TypeSpec)
+			key := pkg + "." + typ.Name.Name
+			out[key] = line(gen.Doc)
+			s, ok := typ.Type.(*ast.StructType)
+			if !ok {
+				continue
+			}
+			for _, f := range s.Fields.List {
+				for _, n := range f.Names {
+					if out[key+"."+n.Name] = line(f.Doc); f.Doc == nil {
+						out[key+"."+n.Name] = line(f.Comment)
+					}
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// line is a comment as one line.
+func line(c *ast.CommentGroup) string {
+	return strings.Join(strings.Fields(c.Text()), " ")
+}
