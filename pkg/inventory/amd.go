@@ -123,7 +123,7 @@ func (r *Reader) xgmi(nodes []kfdNode) []Link {
 			p := r.properties(kfdNodes, n.number, "io_links", link, "properties")
 			b, ok := index[p["node_to"]]
 			if ok && p["type"] == ioLinkXGMI && a < b {
-				links = append(links, Link{A: a, B: b, Kind: LinkXGMI})
+				links = append(links, Link{Vendor: AMD, A: a, B: b, Kind: LinkXGMI})
 			}
 		}
 	}

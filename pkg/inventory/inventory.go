@@ -80,10 +80,11 @@ func (g *GPU) At(address string) bool { return g.address == pciAddress(address) 
 
 // Link is the best connection between two GPUs of the same vendor.
 type Link struct {
-	A     int    `json:"a"` // GPU.Index
-	B     int    `json:"b"`
-	Kind  string `json:"kind"`
-	Width int    `json:"width,omitempty"` // parallel links of nvlink
+	Vendor string `json:"vendor"`
+	A      int    `json:"a"` // GPU.Index
+	B      int    `json:"b"`
+	Kind   string `json:"kind"`
+	Width  int    `json:"width,omitempty"` // parallel links of nvlink
 }
 
 // NIC is a kind of RDMA adapter port that the machine has Count of.
@@ -98,17 +99,17 @@ type NIC struct {
 
 // Transport names what all GPUs of a vendor reach each other by: nvlink, xgmi or
 // pcie. A single GPU has pcie.
-func (m *Machine) Transport() string {
+func (m *Machine) Transport(vendor string) string {
 	kind := ""
 	for _, l := range m.Links {
-		k := "pcie"
-		if l.Kind == LinkNVLink || l.Kind == LinkXGMI {
-			k = l.Kind
+		if l.Vendor != vendor {
+			continue
 		}
-		if kind != "" && kind != k {
+		switch {
+		case l.Kind != LinkNVLink && l.Kind != LinkXGMI, kind != "" && kind != l.Kind:
 			return "pcie"
 		}
-		kind = k
+		kind = l.Kind
 	}
 	if kind == "" {
 		return "pcie"

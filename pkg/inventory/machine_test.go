@@ -177,7 +177,7 @@ func TestDGX(t *testing.T) {
 				require.Equal(t, tc.product.nvlinks, l.Width)
 				require.Less(t, l.A, l.B)
 			}
-			require.Equal(t, "nvlink", m.Transport())
+			require.Equal(t, "nvlink", m.Transport("nvidia"))
 			requirePublic(t, m)
 
 			// CUDA spells addresses its own way.
@@ -216,7 +216,7 @@ func TestMIGAndUnsupportedQueries(t *testing.T) {
 	require.Empty(t, m.GPUs[0].ECC)
 	require.Zero(t, m.GPUs[0].PowerLimitW)
 	require.Equal(t, -1, m.GPUs[0].NUMANode)
-	require.Equal(t, "pcie", m.Transport())
+	require.Equal(t, "pcie", m.Transport("nvidia"))
 	require.Len(t, m.Links, 28)
 	require.Equal(t, "unknown", m.Links[0].Kind)
 }
@@ -245,7 +245,7 @@ func TestDirectNVLinks(t *testing.T) {
 			require.Equal(t, "unknown", l.Kind)
 		}
 	}
-	require.Equal(t, "pcie", m.Transport(), "some pairs have nothing better")
+	require.Equal(t, "pcie", m.Transport("nvidia"), "some pairs have nothing better")
 }
 
 func TestBrokenDriver(t *testing.T) {
@@ -278,7 +278,7 @@ func TestNothing(t *testing.T) {
 	r := inventory.NewReader(fstest.MapFS{}, noNVML(nvml.ERROR_LIBRARY_NOT_FOUND))
 	m := r.Machine()
 	require.Equal(t, inventory.Machine{GPUs: []inventory.GPU{}}, m)
-	require.Equal(t, "pcie", m.Transport())
+	require.Equal(t, "pcie", m.Transport("nvidia"))
 	require.Equal(t, inventory.State{}, r.State())
 }
 

@@ -145,7 +145,7 @@ func nvlinks(devices []nvmlDevice) []Link {
 	for i := range devices {
 		for j := i + 1; j < len(devices); j++ {
 			if width := direct[[2]int{i, j}] + min(switched[i], switched[j]); width > 0 {
-				links = append(links, Link{A: i, B: j, Kind: LinkNVLink, Width: width})
+				links = append(links, Link{Vendor: NVIDIA, A: i, B: j, Kind: LinkNVLink, Width: width})
 			}
 		}
 	}

@@ -113,17 +113,17 @@ func (m *Machine) addPCILinks(bus pciBus) {
 	for i := range m.GPUs {
 		for j := i + 1; j < len(m.GPUs); j++ {
 			a, b := &m.GPUs[i], &m.GPUs[j]
-			if a.Vendor != b.Vendor || m.linked(a.Index, b.Index) {
+			if a.Vendor != b.Vendor || m.linked(a.Vendor, a.Index, b.Index) {
 				continue
 			}
-			m.Links = append(m.Links, Link{A: a.Index, B: b.Index, Kind: bus.between(a.address, b.address)})
+			m.Links = append(m.Links, Link{Vendor: a.Vendor, A: a.Index, B: b.Index, Kind: bus.between(a.address, b.address)})
 		}
 	}
 	slices.SortFunc(m.Links, func(x, y Link) int {
-		return cmp.Or(cmp.Compare(x.A, y.A), cmp.Compare(x.B, y.B))
+		return cmp.Or(-cmp.Compare(x.Vendor, y.Vendor), cmp.Compare(x.A, y.A), cmp.Compare(x.B, y.B))
 	})
 }
 
-func (m *Machine) linked(a, b int) bool {
-	return slices.ContainsFunc(m.Links, func(l Link) bool { return l.A == a && l.B == b })
+func (m *Machine) linked(vendor string, a, b int) bool {
+	return slices.ContainsFunc(m.Links, func(l Link) bool { return l.Vendor == vendor && l.A == a && l.B == b })
 }

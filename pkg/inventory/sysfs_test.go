@@ -77,7 +77,7 @@ func TestAMD(t *testing.T) {
 	for _, l := range m.Links {
 		require.Equal(t, "xgmi", l.Kind)
 	}
-	require.Equal(t, "xgmi", m.Transport())
+	require.Equal(t, "xgmi", m.Transport("amd"))
 	require.Empty(t, m.Undriven)
 	requirePublic(t, m)
 

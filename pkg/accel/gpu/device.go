@@ -55,43 +55,6 @@ var (
 	_ accel.Peers            = (*Device)(nil)
 )
 
-func (d *Device) describe() (accel.Info, error) {
-	a, s := d.api, d.api.symbols
-	var name, bus [256]C.char
-	if err := a.err(s.DeviceName, C.cx_device_name(a.table, &name[0], C.int(len(name)), d.dev)); err != nil {
-		return accel.Info{}, err
-	}
-	if err := a.err(s.DeviceBusID, C.cx_device_bus_id(a.table, &bus[0], C.int(len(bus)), d.dev)); err != nil {
-		return accel.Info{}, err
-	}
-	arch, err := d.driver.vendor.Arch(d.driver, d.index)
-	if err != nil {
-		return accel.Info{}, err
-	}
-	multiprocessors, err := d.driver.Attribute(d.driver.vendor.Numbers.Multiprocessors, d.index)
-	if err != nil {
-		return accel.Info{}, err
-	}
-	l2, err := d.driver.Attribute(d.driver.vendor.Numbers.L2Bytes, d.index)
-	if err != nil {
-		return accel.Info{}, err
-	}
-	_, total, err := d.Memory()
-	if err != nil {
-		return accel.Info{}, err
-	}
-	return accel.Info{
-		Vendor:     d.driver.vendor.Name,
-		Product:    C.GoString(&name[0]),
-		Arch:       arch,
-		Runtime:    d.driver.Version(),
-		Multiproc:  multiprocessors,
-		L2Bytes:    int64(l2),
-		TotalBytes: total,
-		PCIBusID:   C.GoString(&bus[0]),
-	}, nil
-}
-
 // Info implements accel.Device.
 func (d *Device) Info() accel.Info { return d.info }
 

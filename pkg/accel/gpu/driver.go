@@ -102,6 +102,44 @@ func (d *Driver) CanAccessPeer(index, peer int) (bool, error) {
 	return can != 0, err
 }
 
+// Describe says what device index is, without opening it: all of accel.Info but
+// its memory.
+func (d *Driver) Describe(index int) (accel.Info, error) {
+	dev, err := d.device(index)
+	if err != nil {
+		return accel.Info{}, err
+	}
+	a, s := d.api, d.api.symbols
+	var name, bus [256]C.char
+	if err := a.err(s.DeviceName, C.cx_device_name(a.table, &name[0], C.int(len(name)), dev)); err != nil {
+		return accel.Info{}, err
+	}
+	if err := a.err(s.DeviceBusID, C.cx_device_bus_id(a.table, &bus[0], C.int(len(bus)), dev)); err != nil {
+		return accel.Info{}, err
+	}
+	arch, err := d.vendor.Arch(d, index)
+	if err != nil {
+		return accel.Info{}, err
+	}
+	multiprocessors, err := d.Attribute(d.vendor.Numbers.Multiprocessors, index)
+	if err != nil {
+		return accel.Info{}, err
+	}
+	l2, err := d.Attribute(d.vendor.Numbers.L2Bytes, index)
+	if err != nil {
+		return accel.Info{}, err
+	}
+	return accel.Info{
+		Vendor:    d.vendor.Name,
+		Product:   C.GoString(&name[0]),
+		Arch:      arch,
+		Runtime:   d.Version(),
+		Multiproc: multiprocessors,
+		L2Bytes:   int64(l2),
+		PCIBusID:  C.GoString(&bus[0]),
+	}, nil
+}
+
 func (d *Driver) device(index int) (C.int, error) {
 	var dev C.int
 	err := d.api.err(d.api.symbols.DeviceGet, C.cx_device_get(d.api.table, &dev, C.int(index)))
@@ -127,7 +165,11 @@ func (d *Driver) Open(index int, cacheDir string) (*Device, error) {
 		return nil, fmt.Errorf("device %d: %w", index, err)
 	}
 	g := &Device{driver: d, api: d.api, dev: dev, index: index, cacheDir: cacheDir, bases: map[accel.Ptr]allocation{}}
-	if g.info, err = g.describe(); err != nil {
+	g.info, err = d.Describe(index)
+	if err == nil {
+		_, g.info.TotalBytes, err = g.Memory()
+	}
+	if err != nil {
 		return nil, also(fmt.Errorf("device %d: %w", index, err), g.Close())
 	}
 	return g, nil

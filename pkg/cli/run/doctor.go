@@ -1,0 +1,104 @@
+package run
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/collectivex/collectivex/pkg/catalog"
+	"github.com/collectivex/collectivex/pkg/cli"
+	"github.com/collectivex/collectivex/pkg/machine"
+)
+
+func newDoctor(s cli.Streams) *cobra.Command {
+	var (
+		names  []string
+		asJSON bool
+	)
+	cmd := &cobra.Command{
+		Use:   "doctor",
+		Short: "Say what is missing here for which backend, and what to do about it",
+		Long: `Say of every backend whether this machine can run it and, where it cannot, what is
+missing, where it was looked for and what to do about it; one line each.
+
+Exit code 3 where a backend that --backend asks for cannot run.`,
+		Example: `  cxrun doctor
+  cxrun doctor --backend nccl`,
+		Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			cat, err := new(cli.Definitions).Load()
+			if err != nil {
+				return err
+			}
+			backends, err := chosen(cat, names)
+			if err != nil {
+				return err
+			}
+			findings := here().examiner().Examine(backends)
+			if asJSON {
+				err = writeJSON(s.Out, findings)
+			} else {
+				err = printFindings(s.Out, findings)
+			}
+			if err != nil || len(names) == 0 {
+				return err
+			}
+			return missing(findings)
+		},
+	}
+	f := cmd.Flags()
+	f.StringSliceVar(&names, "backend", nil, "only these `BACKENDS`, which have to be able to run")
+	f.BoolVar(&asJSON, "json", false, "write JSON")
+	return cmd
+}
+
+// chosen returns the named backends; all of them without names.
+func chosen(cat *catalog.Catalog, names []string) ([]catalog.Backend, error) {
+	if len(names) == 0 {
+		return cat.Backends, nil
+	}
+	var known []string
+	for i := range cat.Backends {
+		known = append(known, cat.Backends[i].Name)
+	}
+	var out []catalog.Backend
+	var errs []error
+	for _, name := range names {
+		if b := cat.Backend(name); b != nil {
+			out = append(out, *b)
+		} else {
+			errs = append(errs, fmt.Errorf("unknown backend %q%s", name, catalog.Hint(name, known)))
+		}
+	}
+	if len(errs) > 0 {
+		return nil, cli.UsageError("%w", errors.Join(errs...))
+	}
+	return out, nil
+}
+
+func printFindings(out io.Writer, findings []machine.Finding) error {
+	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
+	for _, f := range findings {
+		fmt.Fprintf(w, "%s\t%s\t%s\n", f.Backend, f.State, f.Text)
+	}
+	return w.Flush()
+}
+
+// missing is the error of backends that were asked for and cannot run.
+func missing(findings []machine.Finding) error {
+	var names []string
+	for _, f := range findings {
+		if f.State == machine.Missing && !slices.Contains(names, f.Backend) {
+			names = append(names, f.Backend)
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	return cli.EnvironmentError("this machine cannot run %s", strings.Join(names, ", "))
+}

@@ -1,0 +1,204 @@
+package run
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/collectivex/collectivex/pkg/catalog"
+	"github.com/collectivex/collectivex/pkg/cli"
+	"github.com/collectivex/collectivex/pkg/inventory"
+	"github.com/collectivex/collectivex/pkg/machine"
+	"github.com/collectivex/collectivex/pkg/provenance"
+)
+
+// site is what env and doctor look at.
+type site struct {
+	root    fs.FS
+	reader  *inventory.Reader
+	environ []string
+}
+
+// here is this machine.
+func here() site {
+	return site{root: os.DirFS("/"), reader: inventory.New(), environ: os.Environ()}
+}
+
+func (s site) examiner() *machine.Examiner {
+	families := families()
+	has := func(backend string) bool {
+		for _, f := range families {
+			if f.Backends[backend] != nil {
+				return true
+			}
+		}
+		return false
+	}
+	return machine.NewExaminer(s.reader.Machine(), machine.Libraries(), s.root, has)
+}
+
+// describe says what the machine is, in what may be published of it.
+func (s site) describe(backends []catalog.Backend) (machine.Description, error) {
+	hostname, err := os.Hostname()
+	if err != nil {
+		return machine.Description{}, cli.EnvironmentError("%w", err)
+	}
+	screen := provenance.NewScreen(provenance.Names(hostname, s.environ)...)
+	e := s.examiner()
+	d := e.Describe(e.Examine(backends))
+	d.Program = "cxrun " + cli.Version
+	d.Host = provenance.Host(s.root, screen)
+	d.State = s.reader.State()
+	d.Environment = provenance.Environment(s.environ)
+	text, err := json.Marshal(d)
+	if err != nil {
+		return d, err
+	}
+	if err := screen.Document(text); err != nil {
+		return d, fmt.Errorf("this machine cannot be described: %w", err)
+	}
+	return d, nil
+}
+
+func newEnv(s cli.Streams) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "env",
+		Short: "Say what this machine is, as the documents will say it",
+		Long: `Say what this machine is: host, accelerators and the links between them, fabric,
+libraries, and the part of the environment that changes what libraries do. All of
+it may be published: names, addresses and serial numbers are left out.`,
+		Example: `  cxrun env
+  cxrun env --json`,
+		Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			cat, err := new(cli.Definitions).Load()
+			if err != nil {
+				return err
+			}
+			d, err := here().describe(cat.Backends)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return writeJSON(s.Out, d)
+			}
+			return printDescription(s.Out, d)
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	return cmd
+}
+
+func writeJSON(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
+}
+
+// printDescription writes one line a thing, in aligned columns.
+func printDescription(out io.Writer, d machine.Description) error {
+	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
+	row := func(name string, cells ...string) {
+		fmt.Fprintf(w, "%s\t%s\n", name, strings.TrimRight(strings.Join(cells, "\t"), "\t"))
+	}
+	row("program", d.Program)
+	for _, name := range slices.Sorted(maps.Keys(d.Host)) {
+		row("host", name, d.Host[name])
+	}
+	for _, r := range d.Drivers {
+		row("driver", r.Vendor, r.Version, r.Runtime)
+	}
+	for i := range d.GPUs {
+		row("gpu", gpuCells(&d.GPUs[i])...)
+	}
+	if len(d.GPUs) == 0 {
+		row("gpu", "none")
+	}
+	for _, l := range linkLines(d.Links) {
+		row("links", l)
+	}
+	for _, st := range d.State.GPUs {
+		row("state", stateCells(st)...)
+	}
+	for _, n := range d.NICs {
+		state := "down"
+		if n.Active {
+			state = "active"
+		}
+		row("fabric", fmt.Sprintf("%d × %s", n.Count, n.Adapter), n.LinkLayer, n.Rate, state, n.Firmware)
+	}
+	for _, vendor := range slices.Sorted(maps.Keys(d.Undriven)) {
+		row("warning", fmt.Sprintf("%d %s GPUs that no driver answers for", d.Undriven[vendor], vendor))
+	}
+	for _, text := range d.Warnings {
+		row("warning", text)
+	}
+	for _, l := range d.Libraries {
+		row("library", l.Kind, l.Version, l.SOName, l.BuildID)
+	}
+	row("backends", strings.Join(d.Backends, " "))
+	for _, name := range slices.Sorted(maps.Keys(d.Environment)) {
+		row("variable", name+"="+d.Environment[name])
+	}
+	return w.Flush()
+}
+
+func gpuCells(g *inventory.GPU) []string {
+	cells := []string{
+		fmt.Sprintf("%s %d", g.Vendor, g.Index), g.Product, g.Arch, fmt.Sprintf("%.1f GiB", float64(g.MemoryBytes)/(1<<30)), g.PCIe,
+	}
+	add := func(ok bool, format string, v any) {
+		if ok {
+			cells = append(cells, fmt.Sprintf(format, v))
+		}
+	}
+	add(g.NUMANode >= 0, "numa %d", g.NUMANode)
+	add(g.ECC != "", "ecc %s", g.ECC)
+	add(g.Partition != "", "%s", g.Partition)
+	add(g.PowerLimitW > 0, "%d W", g.PowerLimitW)
+	add(g.MaxSMMHz > 0, "%d MHz", g.MaxSMMHz)
+	return cells
+}
+
+func stateCells(s inventory.GPUState) []string {
+	throttle := "not throttled"
+	if len(s.Throttle) > 0 {
+		throttle = strings.Join(s.Throttle, ",")
+	}
+	return []string{
+		fmt.Sprintf("%s %d", s.Vendor, s.Index), fmt.Sprintf("%d MHz", s.SMMHz), fmt.Sprintf("memory %d MHz", s.MemMHz),
+		fmt.Sprintf("%d °C", s.TemperatureC), fmt.Sprintf("%d W", s.PowerW), throttle,
+		fmt.Sprintf("ecc %d corrected %d uncorrected", s.ECCCorrected, s.ECCUncorrected),
+	}
+}
+
+// linkLines says it in one line where all pairs are alike.
+func linkLines(links []inventory.Link) []string {
+	spell := func(l inventory.Link) string {
+		if l.Width > 0 {
+			return fmt.Sprintf("%s ×%d", l.Kind, l.Width)
+		}
+		return l.Kind
+	}
+	if len(links) == 0 {
+		return nil
+	}
+	kind := spell(links[0])
+	if !slices.ContainsFunc(links, func(l inventory.Link) bool { return spell(l) != kind }) {
+		return []string{fmt.Sprintf("every pair: %s", kind)}
+	}
+	var lines []string
+	for _, l := range links {
+		lines = append(lines, fmt.Sprintf("%s %d–%d: %s", l.Vendor, l.A, l.B, spell(l)))
+	}
+	return lines
+}

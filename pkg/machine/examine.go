@@ -1,0 +1,167 @@
+package machine
+
+import (
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"github.com/collectivex/collectivex/pkg/accel/host"
+	"github.com/collectivex/collectivex/pkg/catalog"
+	"github.com/collectivex/collectivex/pkg/inventory"
+)
+
+// States of a Finding.
+const (
+	Ready   = "ready"   // the backend can run here
+	Missing = "missing" // it cannot, and why
+	Note    = "note"    // it can, with less than it could have
+)
+
+// Finding is one line about one backend.
+type Finding struct {
+	Backend string `json:"backend"`
+	State   string `json:"state"`
+	// Text says what is missing, where it was looked for and what to do. It may
+	// name paths of this machine.
+	Text string `json:"text"`
+}
+
+// Examiner knows the machine it examines.
+type Examiner struct {
+	inventory inventory.Machine
+	libraries map[string]Library
+	root      fs.FS
+	has       func(backend string) bool
+}
+
+// NewExaminer returns an examiner of a machine, its libraries and its file
+// systems ("sys", "proc"); has reports whether this program can measure with a
+// backend. Devices that a driver shows and the inventory does not have, as in a
+// container without NVML, join the inventory.
+func NewExaminer(m inventory.Machine, libraries map[string]Library, root fs.FS, has func(backend string) bool) *Examiner {
+	e := &Examiner{inventory: m, libraries: libraries, root: root, has: has}
+	for _, kind := range kinds {
+		for _, g := range libraries[kind].gpus {
+			if !slices.ContainsFunc(m.GPUs, func(o inventory.GPU) bool { return o.Vendor == g.Vendor }) {
+				e.inventory.GPUs = append(e.inventory.GPUs, g)
+			}
+		}
+	}
+	return e
+}
+
+// Examine says of each backend whether it can run here and, where not, what is
+// missing. A backend has one ready finding, or at least one that is missing.
+func (e *Examiner) Examine(backends []catalog.Backend) []Finding {
+	var all []Finding
+	for i := range backends {
+		b := &backends[i]
+		found := e.backend(b)
+		if !slices.ContainsFunc(found, func(f Finding) bool { return f.State == Missing }) {
+			found = slices.Insert(found, 0, Finding{State: Ready, Text: e.with(b)})
+		}
+		for _, f := range found {
+			f.Backend = b.Name
+			all = append(all, f)
+		}
+	}
+	return all
+}
+
+func (e *Examiner) backend(b *catalog.Backend) []Finding {
+	if !e.has(b.Name) {
+		return []Finding{{State: Missing, Text: "this version of cxrun cannot measure with it"}}
+	}
+	if slices.Contains(b.Vendors, hostVendor) {
+		return sharedMemory()
+	}
+	vendor := e.vendor(b)
+	if vendor == "" {
+		return []Finding{{State: Missing, Text: e.withoutGPU(b.Vendors)}}
+	}
+	found := e.missingLibraries(b.Name, vendor)
+	return append(found, e.settings(vendor)...)
+}
+
+const hostVendor = "host"
+
+// vendor is the one of the backend's vendors whose GPUs are here; empty for none.
+func (e *Examiner) vendor(b *catalog.Backend) string {
+	for _, v := range b.Vendors {
+		if e.count(v) > 0 {
+			return v
+		}
+	}
+	return ""
+}
+
+func (e *Examiner) count(vendor string) int {
+	n := 0
+	for i := range e.inventory.GPUs {
+		if e.inventory.GPUs[i].Vendor == vendor {
+			n++
+		}
+	}
+	return n
+}
+
+var vendorNames = map[string]string{inventory.NVIDIA: "NVIDIA", inventory.AMD: "AMD"}
+
+// driverHints say how to see whether a vendor's driver works.
+var driverHints = map[string]string{
+	inventory.NVIDIA: "nvidia-smi shows whether its driver works; in a container, start it with --gpus all",
+	inventory.AMD:    "load amdgpu; in a container, start it with --device /dev/kfd --device /dev/dri",
+}
+
+func (e *Examiner) withoutGPU(vendors []string) string {
+	var names []string
+	for _, v := range vendors {
+		if n := e.inventory.Undriven[v]; n > 0 {
+			return fmt.Sprintf("%s on the PCI bus and no driver answers: %s", gpus(n, v), driverHints[v])
+		}
+		names = append(names, vendorNames[v])
+	}
+	return fmt.Sprintf("no %s GPU in this machine: run it where there is one", strings.Join(names, " or "))
+}
+
+func gpus(n int, vendor string) string {
+	if n == 1 {
+		return "1 " + vendorNames[vendor] + " GPU"
+	}
+	return fmt.Sprintf("%d %s GPUs", n, vendorNames[vendor])
+}
+
+// with says on what a ready backend runs.
+func (e *Examiner) with(b *catalog.Backend) string {
+	v := e.vendor(b)
+	if v == "" {
+		return "processes over shared memory"
+	}
+	parts := []string{gpus(e.count(v), v)}
+	for _, kind := range needs(b.Name, v).required {
+		l := e.libraries[kind]
+		parts = append(parts, strings.TrimSpace(labels[kind]+" "+l.Version))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// labels go before a version that does not name its library.
+var labels = map[string]string{NCCL: "NCCL", RCCL: "RCCL"}
+
+// sharedMemory tries what the ranks of the host backend do: one makes memory,
+// another maps it.
+func sharedMemory() []Finding {
+	const bytes = 1 << 20
+	s, err := host.NewSegment("cx-doctor", bytes)
+	if err != nil {
+		return []Finding{{State: Missing, Text: err.Error()}}
+	}
+	defer s.Close()
+	peer, err := host.OpenSegment(s.Handle())
+	if err != nil {
+		return []Finding{{State: Missing, Text: err.Error() + ": ranks must see each other's /proc entries"}}
+	}
+	defer peer.Close()
+	return nil
+}

@@ -1,0 +1,111 @@
+// Package machine says what the machine at hand can run: which libraries are
+// here, what each backend needs, and what of that is missing.
+package machine
+
+import (
+	"fmt"
+
+	"github.com/collectivex/collectivex/pkg/accel/cuda"
+	"github.com/collectivex/collectivex/pkg/accel/gpu"
+	"github.com/collectivex/collectivex/pkg/accel/hip"
+	"github.com/collectivex/collectivex/pkg/dl"
+	"github.com/collectivex/collectivex/pkg/inventory"
+	"github.com/collectivex/collectivex/pkg/nccl"
+)
+
+// Kinds of libraries.
+const (
+	CUDA   = "cuda"
+	NVRTC  = "nvrtc"
+	HIP    = "hip"
+	HIPRTC = "hiprtc"
+	NCCL   = "nccl"
+	RCCL   = "rccl"
+)
+
+// kinds in the order in which they are listed.
+var kinds = []string{CUDA, NVRTC, NCCL, HIP, HIPRTC, RCCL}
+
+// Library is a library as it was found here, or why it was not. All but Path
+// and Err may be published.
+type Library struct {
+	Kind    string `json:"kind"`
+	Version string `json:"version"`
+	SOName  string `json:"soname,omitempty"`
+	BuildID string `json:"build_id,omitempty"`
+	// Devices is how many devices a driver lets this process see.
+	Devices int    `json:"devices,omitempty"`
+	Path    string `json:"-"` // file that was loaded
+	Err     error  `json:"-"` // nil when it can be used
+
+	gpus []inventory.GPU // what the driver says of its devices
+}
+
+// Found reports whether the library is here and can be used.
+func (l *Library) Found() bool { return l.Err == nil }
+
+// Libraries opens what this program knows, each in its own namespace, and says
+// by kind what was found. A driver that sees no device counts as missing.
+func Libraries() map[string]Library {
+	libraries := map[string]Library{
+		NCCL: communication(nccl.NCCL),
+		RCCL: communication(nccl.RCCL),
+	}
+	libraries[CUDA], libraries[NVRTC] = vendor(cuda.Load, cuda.OpenCompiler)
+	libraries[HIP], libraries[HIPRTC] = vendor(hip.Load, hip.OpenCompiler)
+	for kind, l := range libraries {
+		l.Kind = kind
+		libraries[kind] = l
+	}
+	return libraries
+}
+
+func opened(lib *dl.Library, version string) Library {
+	return Library{Version: version, SOName: lib.SOName(), BuildID: lib.BuildID(), Path: lib.Path()}
+}
+
+// vendor finds a driver and the compiler that suits it, or any compiler where
+// there is no driver.
+func vendor(load func() (*gpu.Driver, error), open func() (*gpu.Compiler, error)) (driver, compiler Library) {
+	if d, err := load(); err != nil {
+		driver = Library{Err: err}
+	} else {
+		driver = opened(d.Library(), d.Version())
+		driver.gpus, driver.Err = visible(d)
+		driver.Devices = len(driver.gpus)
+		open = d.Compiler
+	}
+	c, err := open()
+	if err != nil {
+		return driver, Library{Err: err}
+	}
+	return driver, opened(c.Library(), c.Version())
+}
+
+// visible is what a driver says of the devices that this process sees.
+func visible(d *gpu.Driver) ([]inventory.GPU, error) {
+	count, err := d.Count()
+	if err != nil {
+		return nil, err
+	}
+	if count == 0 {
+		return nil, fmt.Errorf("%s sees no device: look at CUDA_VISIBLE_DEVICES, HIP_VISIBLE_DEVICES and what the container was given", d.Version())
+	}
+	gpus := make([]inventory.GPU, count)
+	for i := range gpus {
+		info, err := d.Describe(i)
+		if err != nil {
+			return nil, err
+		}
+		gpus[i] = inventory.GPU{Index: i, Vendor: info.Vendor, Product: info.Product, Arch: info.Arch, NUMANode: -1}
+	}
+	return gpus, nil
+}
+
+func communication(kind nccl.Kind) Library {
+	n, err := nccl.Open(kind)
+	if err != nil {
+		return Library{Err: err}
+	}
+	return Library{Version: n.VersionString(), SOName: n.SOName(), BuildID: n.BuildID(), Path: n.Path()}
+}

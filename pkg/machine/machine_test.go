@@ -1,0 +1,269 @@
+package machine_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/internal/fakes"
+	"github.com/collectivex/collectivex/pkg/catalog"
+	"github.com/collectivex/collectivex/pkg/inventory"
+	"github.com/collectivex/collectivex/pkg/machine"
+	"github.com/collectivex/collectivex/pkg/plan"
+)
+
+var backends = []catalog.Backend{
+	{Name: "nccl", Vendors: []string{"nvidia"}},
+	{Name: "rccl", Vendors: []string{"amd"}},
+	{Name: "a2a", Vendors: []string{"nvidia", "amd"}},
+	{Name: "host", Vendors: []string{"host"}},
+	{Name: "elsewhere", Vendors: []string{"nvidia"}},
+}
+
+func has(backend string) bool { return backend != "elsewhere" }
+
+// missing is a library that was not found.
+func missing(text string) machine.Library { return machine.Library{Err: errors.New(text)} }
+
+// all is every library, found.
+func all() map[string]machine.Library {
+	return map[string]machine.Library{
+		machine.CUDA:   {Kind: machine.CUDA, Version: "CUDA 13.0", Devices: 8},
+		machine.NVRTC:  {Kind: machine.NVRTC, Version: "NVRTC 13.0"},
+		machine.NCCL:   {Kind: machine.NCCL, Version: "2.28.9", SOName: "libnccl.so.2", Path: "/opt/private/libnccl.so.2"},
+		machine.HIP:    {Kind: machine.HIP, Version: "HIP 6.4", Devices: 8},
+		machine.HIPRTC: {Kind: machine.HIPRTC, Version: "HIPRTC 6.4"},
+		machine.RCCL:   {Kind: machine.RCCL, Version: "2.22.3"},
+	}
+}
+
+func without(libraries map[string]machine.Library, kinds ...string) map[string]machine.Library {
+	out := maps.Clone(libraries)
+	for _, k := range kinds {
+		out[k] = missing("no " + k)
+	}
+	return out
+}
+
+func gpus(vendor, product string, n int) inventory.Machine {
+	m := inventory.Machine{}
+	for i := range n {
+		m.GPUs = append(m.GPUs, inventory.GPU{Index: i, Vendor: vendor, Product: product, Arch: "sm_90"})
+		for j := range i {
+			m.Links = append(m.Links, inventory.Link{Vendor: vendor, A: j, B: i, Kind: "nvlink", Width: 18})
+		}
+	}
+	return m
+}
+
+// shm is a machine whose /dev/shm has so many KiB.
+func shm(kib int) fstest.MapFS {
+	return fstest.MapFS{
+		"proc/self/mounts": {Data: fmt.Appendf(nil, "proc /proc proc rw 0 0\ntmpfs /dev/shm tmpfs rw,nosuid,size=%dk,inode64 0 0\n", kib)},
+		"proc/self/limits": {Data: []byte("Limit                     Soft Limit           Hard Limit           Units     \nMax locked memory         65536                65536                bytes     \n")},
+	}
+}
+
+func TestExamine(t *testing.T) {
+	const plenty = 64 << 20
+	nvidia := gpus("nvidia", "NVIDIA H200", 8)
+	fabric := gpus("nvidia", "NVIDIA H200", 8)
+	fabric.NICs = []inventory.NIC{{Adapter: "MT4129", Active: true, Count: 8}}
+	mig := gpus("nvidia", "NVIDIA H100 80GB HBM3", 2)
+	mig.GPUs[1].Partition = "mig"
+	with := shm(plenty)
+	with["sys/module/nvidia_peermem/refcnt"] = &fstest.MapFile{Data: []byte("0\n")}
+	for _, tc := range []struct {
+		name      string
+		machine   inventory.Machine
+		libraries map[string]machine.Library
+		root      fstest.MapFS
+		want      string
+	}{
+		{
+			"laptop", inventory.Machine{}, without(all(), machine.CUDA, machine.NVRTC, machine.NCCL, machine.HIP, machine.HIPRTC, machine.RCCL), shm(plenty), `
+nccl missing no NVIDIA GPU in this machine: run it where there is one
+rccl missing no AMD GPU in this machine: run it where there is one
+a2a missing no NVIDIA or AMD GPU in this machine: run it where there is one
+host ready processes over shared memory
+elsewhere missing this version of cxrun cannot measure with it`,
+		},
+		{
+			"driver not loaded", inventory.Machine{Undriven: map[string]int{"nvidia": 1, "amd": 4}}, without(all(), machine.CUDA, machine.HIP), shm(plenty), `
+nccl missing 1 NVIDIA GPU on the PCI bus and no driver answers: nvidia-smi shows whether its driver works; in a container, start it with --gpus all
+rccl missing 4 AMD GPUs on the PCI bus and no driver answers: load amdgpu; in a container, start it with --device /dev/kfd --device /dev/dri
+a2a missing 1 NVIDIA GPU on the PCI bus and no driver answers: nvidia-smi shows whether its driver works; in a container, start it with --gpus all
+host ready processes over shared memory
+elsewhere missing this version of cxrun cannot measure with it`,
+		},
+		{
+			"NVIDIA with all", nvidia, without(all(), machine.HIP, machine.RCCL), shm(plenty), `
+nccl ready 8 NVIDIA GPUs, CUDA 13.0, NCCL 2.28.9
+rccl missing no AMD GPU in this machine: run it where there is one
+a2a ready 8 NVIDIA GPUs, CUDA 13.0, NCCL 2.28.9
+host ready processes over shared memory
+elsewhere missing this version of cxrun cannot measure with it`,
+		},
+		{
+			"AMD with all", gpus("amd", "AMD Instinct MI300X OAM", 8), without(all(), machine.CUDA, machine.NCCL), shm(plenty), `
+nccl missing no NVIDIA GPU in this machine: run it where there is one
+rccl ready 8 AMD GPUs, HIP 6.4, RCCL 2.22.3
+a2a ready 8 AMD GPUs, HIP 6.4, RCCL 2.22.3
+host ready processes over shared memory
+elsewhere missing this version of cxrun cannot measure with it`,
+		},
+		{
+			"no libraries", nvidia, without(all(), machine.CUDA, machine.NVRTC, machine.NCCL), shm(plenty), `
+nccl missing no cuda
+nccl missing no nccl
+nccl note no nvrtc; until then results are checked on host copies instead of on the device
+rccl missing no AMD GPU in this machine: run it where there is one
+a2a missing no cuda
+a2a missing no nccl
+a2a note no nvrtc; until then results are checked on host copies instead of on the device
+host ready processes over shared memory
+elsewhere missing this version of cxrun cannot measure with it`,
+		},
+		{
+			"small container without a compiler, MIG", mig, without(all(), machine.NVRTC), shm(64 << 10), `
+nccl ready 2 NVIDIA GPUs, CUDA 13.0, NCCL 2.28.9
+nccl note no nvrtc; until then results are checked on host copies instead of on the device
+nccl note MIG is on: its instances do not reach each other; turn it off with nvidia-smi -mig 0
+nccl note /dev/shm has 64 MiB: start the container with --ipc=host or --shm-size=8g
+`,
+		},
+		{
+			"fabric without its settings", fabric, all(), shm(plenty), `
+nccl ready 8 NVIDIA GPUs, CUDA 13.0, NCCL 2.28.9
+nccl note RDMA adapters are active and nvidia_peermem is not loaded: without it or DMA-BUF, data between machines goes through host memory
+nccl note RDMA adapters are active and at most 64 KiB may be locked: raise it with ulimit -l unlimited
+`,
+		},
+		{
+			"fabric with peer memory", fabric, all(), with, `
+nccl ready 8 NVIDIA GPUs, CUDA 13.0, NCCL 2.28.9
+nccl note RDMA adapters are active and at most 64 KiB may be locked: raise it with ulimit -l unlimited
+`,
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			ask := backends
+			if strings.HasSuffix(tc.want, "\n") {
+				ask = backends[:1]
+			}
+			var got []string
+			for _, f := range machine.NewExaminer(tc.machine, tc.libraries, tc.root, has).Examine(ask) {
+				require.NotContains(t, f.Text, "\n")
+				got = append(got, f.Backend+" "+f.State+" "+f.Text)
+			}
+			require.Equal(t, strings.TrimSpace(tc.want), strings.Join(got, "\n"))
+		})
+	}
+}
+
+func TestDescribeAndPlan(t *testing.T) {
+	e := machine.NewExaminer(gpus("nvidia", "NVIDIA H200", 8), without(all(), machine.HIP, machine.HIPRTC, machine.RCCL), shm(1<<20), has)
+	d := e.Describe(e.Examine(backends))
+	d.Host = map[string]string{"arch": "arm64"}
+	require.Equal(t, []string{"nccl", "a2a", "host"}, d.Backends)
+	text, err := json.Marshal(d)
+	require.NoError(t, err)
+	require.NotContains(t, string(text), "private", "paths stay here")
+	require.Contains(t, string(text), `{"kind":"nccl","version":"2.28.9","soname":"libnccl.so.2"}`)
+
+	var again machine.Description
+	require.NoError(t, json.Unmarshal(text, &again), "another process reads it")
+	require.Equal(t, plan.Machine{CPU: "arm64", GPUs: &plan.GPUs{
+		Vendor: "nvidia", Product: "h200", Arch: "sm90", Transport: "nvlink", Count: 8, Backends: []string{"nccl", "a2a", "host"},
+	}}, again.Plan())
+}
+
+func TestPlanOfOddMachines(t *testing.T) {
+	for _, tc := range []struct {
+		name      string
+		machine   inventory.Machine
+		libraries map[string]machine.Library
+		count     int // −1: no GPUs in the plan
+	}{
+		{"fewer visible than there", gpus("nvidia", "NVIDIA H200", 8), map[string]machine.Library{machine.CUDA: {Devices: 2}}, 2},
+		{"unlike products", inventory.Machine{GPUs: []inventory.GPU{
+			{Vendor: "nvidia", Product: "NVIDIA A100"}, {Index: 1, Vendor: "nvidia", Product: "NVIDIA T400"},
+		}}, map[string]machine.Library{machine.CUDA: {Devices: 2}}, -1},
+		{"no driver library", gpus("nvidia", "NVIDIA H200", 8), without(nil), -1},
+		{"nothing", inventory.Machine{}, without(nil), -1},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			libraries := without(all(), machine.CUDA, machine.HIP)
+			for kind, l := range tc.libraries {
+				l.Kind = kind
+				libraries[kind] = l
+			}
+			e := machine.NewExaminer(tc.machine, libraries, fstest.MapFS{}, has)
+			d := e.Describe(nil)
+			p := d.Plan()
+			if tc.count < 0 {
+				require.Nil(t, p.GPUs)
+				return
+			}
+			require.Equal(t, tc.count, p.GPUs.Count)
+		})
+	}
+}
+
+// The stand-ins, which have no NVML: what the drivers say of their devices
+// stands in for the inventory.
+func TestLibraries(t *testing.T) {
+	fakes.Build(t).Use(t)
+	t.Setenv("CX_FAKE_DEVICES", "4")
+	libraries := machine.Libraries()
+	for kind, want := range map[string]string{
+		machine.CUDA: "CUDA 13.0", machine.NVRTC: "NVRTC 13.0", machine.HIP: "HIP 6.4", machine.HIPRTC: "HIPRTC 6.4",
+	} {
+		l := libraries[kind]
+		require.NoError(t, l.Err)
+		require.Equal(t, want, l.Version)
+		require.Equal(t, kind, l.Kind)
+		require.NotEmpty(t, l.SOName)
+		require.NotEmpty(t, l.Path)
+	}
+	require.Regexp(t, `^2\.[0-9]+\.[0-9]+$`, libraries[machine.NCCL].Version)
+	require.Regexp(t, `^2\.[0-9]+\.[0-9]+$`, libraries[machine.RCCL].Version)
+	require.Equal(t, 4, libraries[machine.CUDA].Devices)
+
+	e := machine.NewExaminer(inventory.Machine{}, libraries, fstest.MapFS{}, has)
+	findings := e.Examine(backends[:2])
+	require.Len(t, findings, 2)
+	require.Equal(t, machine.Ready, findings[0].State)
+	require.Regexp(t, `^4 NVIDIA GPUs, CUDA 13.0, NCCL 2\.`, findings[0].Text)
+	require.Regexp(t, `^4 AMD GPUs, HIP 6.4, RCCL 2\.`, findings[1].Text)
+	d := e.Describe(findings)
+	require.Len(t, d.GPUs, 8)
+	require.Equal(t, "cx-fake-nvidia-gpu", d.Plan().GPUs.Product)
+	require.Equal(t, "sm90", d.Plan().GPUs.Arch)
+}
+
+func TestLibrariesThatAreNotThere(t *testing.T) {
+	for _, name := range []string{"CX_CUDA_LIB", "CX_NVRTC_LIB", "CX_HIP_LIB", "CX_HIPRTC_LIB", "CX_NCCL_LIB", "CX_RCCL_LIB"} {
+		t.Setenv(name, "/nowhere/lib.so")
+	}
+	for kind, l := range machine.Libraries() {
+		require.False(t, l.Found(), kind)
+		require.ErrorContains(t, l.Err, "/nowhere/lib.so", kind)
+		require.NotContains(t, l.Err.Error(), "\n")
+	}
+}
+
+func TestDriverWithoutDevice(t *testing.T) {
+	fakes.Build(t).Use(t)
+	t.Setenv("CX_FAKE_FAIL", "cuDeviceGetCount=100,hipInit=100")
+	libraries := machine.Libraries()
+	require.EqualError(t, libraries[machine.CUDA].Err,
+		"CUDA 13.0 sees no device: look at CUDA_VISIBLE_DEVICES, HIP_VISIBLE_DEVICES and what the container was given")
+	require.EqualError(t, libraries[machine.HIP].Err, "HIP runtime: hipInit: hipErrorNoDevice (100)")
+}

@@ -1,0 +1,133 @@
+package machine
+
+import (
+	"fmt"
+	"io/fs"
+	"strconv"
+	"strings"
+
+	"github.com/collectivex/collectivex/pkg/inventory"
+)
+
+// libraryNeeds are the kinds of libraries that a backend cannot do without, and
+// those without which it does less.
+type libraryNeeds struct {
+	required []string
+	useful   []useful
+}
+
+type useful struct{ kind, without string }
+
+const hostChecks = "results are checked on host copies instead of on the device"
+
+// needs says what a backend needs on GPUs of a vendor: the vendor's own
+// libraries, and those the backend is made of.
+func needs(backend, vendor string) libraryNeeds {
+	n := map[string]libraryNeeds{
+		inventory.NVIDIA: {required: []string{CUDA}, useful: []useful{{NVRTC, hostChecks}}},
+		inventory.AMD:    {required: []string{HIP}, useful: []useful{{HIPRTC, hostChecks}}},
+	}[vendor]
+	switch backend {
+	case NCCL, "nccl-ep", "a2a", RCCL:
+		n.required = append(n.required, map[string]string{inventory.NVIDIA: NCCL, inventory.AMD: RCCL}[vendor])
+	}
+	return n
+}
+
+func (e *Examiner) missingLibraries(backend, vendor string) []Finding {
+	var found []Finding
+	n := needs(backend, vendor)
+	for _, kind := range n.required {
+		if l := e.libraries[kind]; !l.Found() {
+			found = append(found, Finding{State: Missing, Text: l.Err.Error()})
+		}
+	}
+	for _, u := range n.useful {
+		if l := e.libraries[u.kind]; !l.Found() {
+			found = append(found, Finding{State: Note, Text: fmt.Sprintf("%s; until then %s", l.Err, u.without)})
+		}
+	}
+	return found
+}
+
+// smallSharedMemory is what containers have unless they are given more, and
+// less than communicators of a whole machine want.
+const smallSharedMemory = 1 << 30
+
+// settings are what makes a backend fail late or run slowly on GPUs.
+func (e *Examiner) settings(vendor string) []Finding {
+	var notes []string
+	for i := range e.inventory.GPUs {
+		if g := &e.inventory.GPUs[i]; g.Vendor == vendor && g.Partition == "mig" {
+			notes = append(notes, "MIG is on: its instances do not reach each other; turn it off with nvidia-smi -mig 0")
+			break
+		}
+	}
+	if bytes, ok := e.sharedMemoryBytes(); ok && bytes < smallSharedMemory {
+		notes = append(notes, fmt.Sprintf("/dev/shm has %d MiB: start the container with --ipc=host or --shm-size=8g", bytes>>20))
+	}
+	if e.activeRDMA() {
+		if vendor == inventory.NVIDIA && !e.exists("sys/module/nvidia_peermem") && !e.exists("sys/module/nv_peer_mem") {
+			notes = append(notes, "RDMA adapters are active and nvidia_peermem is not loaded: without it or DMA-BUF, data between machines goes through host memory")
+		}
+		if limit, ok := e.lockedMemory(); ok && limit < smallSharedMemory {
+			notes = append(notes, fmt.Sprintf("RDMA adapters are active and at most %d KiB may be locked: raise it with ulimit -l unlimited", limit>>10))
+		}
+	}
+	var found []Finding
+	for _, text := range notes {
+		found = append(found, Finding{State: Note, Text: text})
+	}
+	return found
+}
+
+func (e *Examiner) activeRDMA() bool {
+	for _, n := range e.inventory.NICs {
+		if n.Active {
+			return true
+		}
+	}
+	return false
+}
+
+func (e *Examiner) exists(name string) bool {
+	_, err := fs.Stat(e.root, name)
+	return err == nil
+}
+
+// sharedMemoryBytes is the size of /dev/shm, as it was mounted.
+func (e *Examiner) sharedMemoryBytes() (int64, bool) {
+	mounts, err := fs.ReadFile(e.root, "proc/self/mounts")
+	if err != nil {
+		return 0, false
+	}
+	for line := range strings.Lines(string(mounts)) {
+		fields := strings.Fields(line)
+		if len(fields) < 4 || fields[1] != "/dev/shm" {
+			continue
+		}
+		for option := range strings.SplitSeq(fields[3], ",") {
+			if kib, ok := strings.CutPrefix(option, "size="); ok {
+				n, err := strconv.ParseInt(strings.TrimSuffix(kib, "k"), 10, 64)
+				return n << 10, err == nil
+			}
+		}
+	}
+	return 0, false
+}
+
+// lockedMemory is how much this process may lock, in bytes.
+func (e *Examiner) lockedMemory() (int64, bool) {
+	limits, err := fs.ReadFile(e.root, "proc/self/limits")
+	if err != nil {
+		return 0, false
+	}
+	for line := range strings.Lines(string(limits)) {
+		if rest, ok := strings.CutPrefix(line, "Max locked memory"); ok {
+			soft, _, _ := strings.Cut(strings.TrimSpace(rest), " ")
+			n, err := strconv.ParseInt(soft, 10, 64) // unlimited is no number
+			return n, err == nil
+		}
+	}
+	return 0, false
+}
