@@ -48,7 +48,7 @@ var beside = []string{"shim.h", "kernel.h"}
 func Build(t testing.TB) Set {
 	t.Helper()
 	source := Source(t)
-	dir := filepath.Join(os.TempDir(), fmt.Sprintf("collectivex-fakes-%d-%s", os.Getuid(), fingerprint(t, source)))
+	dir := filepath.Join(os.TempDir(), fmt.Sprintf("cx-fakes-%d-%s", os.Getuid(), fingerprint(t, source)))
 	if _, err := os.Stat(dir); err != nil {
 		build(t, source, dir)
 	}
@@ -68,7 +68,7 @@ func Source(t testing.TB) string {
 // same time never see half of it.
 func build(t testing.TB, source, dir string) {
 	t.Helper()
-	work, err := os.MkdirTemp(filepath.Dir(dir), "collectivex-fakes-new-")
+	work, err := os.MkdirTemp(filepath.Dir(dir), "cx-fakes-new-")
 	require.NoError(t, err)
 	defer os.RemoveAll(work)
 	for _, lib := range libraries {
@@ -159,14 +159,15 @@ func (s Set) Use(t testing.TB) {
 }
 
 // MemoryDir is a directory for device memory that goes with the test: in memory
-// itself, so that nothing is written to a disk.
+// itself, so that nothing is written to a disk. Its name is none that a shard
+// takes for its own and clears away.
 func MemoryDir(t testing.TB) string {
 	t.Helper()
 	base := "/dev/shm"
 	if _, err := os.Stat(base); err != nil {
 		base = ""
 	}
-	dir, err := os.MkdirTemp(base, "collectivex-fake-")
+	dir, err := os.MkdirTemp(base, "cx-fake-")
 	require.NoError(t, err)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	return dir

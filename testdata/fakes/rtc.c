@@ -219,6 +219,8 @@ EXPORT int FN(nvrtcCompileProgram, hiprtcCompileProgram)(void *program, int coun
 		;
 	free(p->log);
 	p->log = slurp(log, &bytes);
+	if (!p->log)
+		p->log = strdup("error: the compiler left no log");
 	free(p->image);
 	p->image = status == 0 ? slurp(image, &p->image_bytes) : NULL;
 	unlink(source);
