@@ -115,6 +115,8 @@ type EPBackend struct {
 	// OffPath lists precisions that run only when a filter names them.
 	OffPath []string `yaml:"off_path,optional" in:"precision"`
 	Modes   []EPMode `yaml:"modes"`
+	// Contracts lists the timing contracts it can keep; layout-and-dispatch-v1 unless said.
+	Contracts []string `yaml:"contracts,optional" in:"contract"`
 	// Unsupported says why the backend does not run where a suite asks for it.
 	Unsupported []Rule `yaml:"unsupported,optional"`
 }
@@ -212,8 +214,10 @@ type EPBlock struct {
 	Phases     []string `yaml:"phases" in:"phase"`
 	Precisions []string `yaml:"precisions" in:"precision"`
 	Routings   []string `yaml:"routings" in:"routing"`
+	Contracts  []string `yaml:"contracts,optional" in:"contract"` // layout-and-dispatch-v1 unless said
 	// Ladders stand in for the workload's.
-	Ladders []Ladder `yaml:"ladders,optional"`
+	Ladders  []Ladder `yaml:"ladders,optional"`
+	Sampling string   `yaml:"sampling,optional" in:"sampling"` // the suite's unless said
 }
 
 // CollectiveBlock asks for the product of its lists, at each world size that
@@ -228,6 +232,7 @@ type CollectiveBlock struct {
 	Modes         []string `yaml:"modes" in:"timing mode"`
 	Buffers       []string `yaml:"buffers" in:"buffers"`
 	Registrations []string `yaml:"registrations" in:"registration"`
+	Sampling      string   `yaml:"sampling,optional" in:"sampling"` // the suite's unless said
 }
 
 // Sizes is a ladder of message sizes: From, From·Factor, … up to To.

@@ -177,7 +177,7 @@ func (l *loader) checkEPBlock(b *EPBlock) {
 			l.fault(l.pos[&b.Degrees[i]], "the %d experts of workload %q do not spread evenly over %d ranks", w.Experts, w.Name, b.Degrees[i])
 		}
 	}
-	var modes, precisions []string
+	var modes, precisions, contracts []string
 	for i := range b.Backends {
 		be := l.cat.Backend(b.Backends[i])
 		if be.EP == nil {
@@ -186,9 +186,11 @@ func (l *loader) checkEPBlock(b *EPBlock) {
 		}
 		modes = append(modes, Names(be.EP.Modes, func(m *EPMode) string { return m.Name })...)
 		precisions = append(precisions, be.EP.Precisions...)
+		contracts = append(contracts, be.EP.Contracts...)
 	}
 	l.checkOffered(b.Modes, modes, "mode")
 	l.checkOffered(b.Precisions, precisions, "precision")
+	l.checkOffered(b.Contracts, contracts, "timing contract")
 }
 
 func (l *loader) checkCollectiveBlock(b *CollectiveBlock) {

@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"cmp"
 	"errors"
 	"io/fs"
 	"path"
@@ -59,6 +60,7 @@ func Load(fsys fs.FS) (*Catalog, error) {
 
 	l.platforms()
 	l.suites()
+	l.defaults()
 	l.resolve(l.names(), l.broken)
 	if len(*l.faults) == 0 {
 		l.check()
@@ -91,9 +93,6 @@ func (l *loader) platforms() {
 		p := &l.cat.Platforms[i]
 		p.SKU = l.fileName(f)
 		l.read(f, p)
-		if p.Runner == "" {
-			p.Runner = p.SKU
-		}
 	}
 }
 
@@ -102,8 +101,37 @@ func (l *loader) suites() {
 	l.cat.Suites = make([]Suite, len(files))
 	for i, f := range files {
 		s := &l.cat.Suites[i]
-		s.Name, s.Repeats = l.fileName(f), 1
+		s.Name = l.fileName(f)
 		l.read(f, s)
+	}
+}
+
+// defaults fills in what may be left out.
+func (l *loader) defaults() {
+	for i := range l.cat.Platforms {
+		p := &l.cat.Platforms[i]
+		p.Runner = cmp.Or(p.Runner, p.SKU)
+	}
+	contracts := []string{ContractLayout}
+	for i := range l.cat.Backends {
+		if b := l.cat.Backends[i].EP; b != nil && len(b.Contracts) == 0 {
+			b.Contracts = contracts
+		}
+	}
+	for i := range l.cat.Suites {
+		s := &l.cat.Suites[i]
+		s.Repeats = max(1, s.Repeats)
+		for j := range s.EP {
+			b := &s.EP[j]
+			if len(b.Contracts) == 0 {
+				b.Contracts = contracts
+			}
+			b.Sampling = cmp.Or(b.Sampling, s.Sampling)
+		}
+		for j := range s.Collective {
+			b := &s.Collective[j]
+			b.Sampling = cmp.Or(b.Sampling, s.Sampling)
+		}
 	}
 }
 

@@ -15,6 +15,7 @@ func vocabularies() map[string][]string {
 		"mode":         EPModes(),
 		"phase":        Phases(),
 		"precision":    Precisions(),
+		"contract":     Contracts(),
 		"op":           Ops(),
 		"dtype":        DTypes(),
 		"redop":        RedOps(),
@@ -38,6 +39,17 @@ func Precisions() []string { return []string{"bf16", "fp8"} }
 const (
 	ScopeUp  = "scale-up"
 	ScopeOut = "scale-out"
+)
+
+// Contracts lists the timing contracts of EP cases: what the clock covers.
+func Contracts() []string { return []string{ContractLayout, ContractCachedLayout} }
+
+// Timing contracts of EP cases.
+const (
+	// ContractLayout: dispatch covers layout and communication, every call.
+	ContractLayout = "layout-and-dispatch-v1"
+	// ContractCachedLayout: dispatch with the layout of an earlier one, no exchange of counts.
+	ContractCachedLayout = "cached-layout"
 )
 
 // Names that plans treat specially.

@@ -3,6 +3,8 @@
 // argument.
 package plan
 
+import "github.com/collectivex/collectivex/pkg/catalog"
+
 // MatrixVersion is the version every matrix and every document carries.
 // Readers accept 1 only, so it never changes.
 const MatrixVersion = 1
@@ -23,10 +25,8 @@ const (
 
 // Timing contracts: what the clock covers.
 const (
-	// ContractLayout: dispatch covers layout and communication, every call.
-	ContractLayout = "layout-and-dispatch-v1"
-	// ContractCachedLayout: dispatch with the layout of an earlier one, no exchange of counts.
-	ContractCachedLayout = "cached-layout"
+	ContractLayout       = catalog.ContractLayout
+	ContractCachedLayout = catalog.ContractCachedLayout
 	// ContractOp: the collective operation alone, from its enqueueing to its completion.
 	ContractOp = "op-only-v1"
 )

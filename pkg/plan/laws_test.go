@@ -27,6 +27,7 @@ func drawCatalog(t *rapid.T) *catalog.Catalog {
 		Backends: []catalog.Backend{
 			{Name: "moe", Vendors: []string{"nvidia"}, SetupSeconds: rapid.IntRange(0, 600).Draw(t, "setup"), EP: &catalog.EPBackend{
 				Precisions: []string{"bf16", "fp8"},
+				Contracts:  catalog.Contracts()[:rapid.IntRange(1, 2).Draw(t, "contracts")],
 				OffPath:    []string{"fp8"}[:rapid.IntRange(0, 1).Draw(t, "off path")],
 				Modes:      []catalog.EPMode{{Name: "normal"}, {Name: "low-latency", MaxTokens: 64}},
 			}},
@@ -52,13 +53,13 @@ func drawCatalog(t *rapid.T) *catalog.Catalog {
 		{Name: "a", Sampling: "s", Repeats: rapid.IntRange(1, 3).Draw(t, "repeats"), EP: []catalog.EPBlock{{
 			Workload: "w", Backends: []string{"moe"}, Degrees: some("degrees", degrees), Modes: words("modes", catalog.EPModes()),
 			Phases: words("phases", catalog.Phases()), Precisions: words("precisions", catalog.Precisions()),
-			Routings: []string{"uniform", "zipf"},
+			Routings: []string{"uniform", "zipf"}, Contracts: catalog.Contracts(), Sampling: "s",
 		}}},
 		{Name: "b", Sampling: "s", Repeats: 1, Collective: []catalog.CollectiveBlock{{
 			Backends: []string{"ring"}, Ops: words("ops", catalog.Ops()), DTypes: []string{"float", "half"}, RedOps: []string{"sum", "max"},
 			Sizes:      catalog.Sizes{From: 8, To: 1 << 20, Factor: 4},
 			Placements: words("placements", []string{"out_of_place", "in_place"}), Modes: []string{"pipelined", "graph"},
-			Buffers: []string{"cold", "warm"}, Registrations: []string{"none", "symmetric"},
+			Buffers: []string{"cold", "warm"}, Registrations: []string{"none", "symmetric"}, Sampling: "s",
 		}}},
 	}
 	for i := range rapid.IntRange(1, 5).Draw(t, "platforms") {
@@ -198,7 +199,7 @@ func synthetic(platforms int) *catalog.Catalog {
 			Backends: []string{"ring"}, Ops: catalog.Ops(), DTypes: catalog.DTypes(), RedOps: catalog.RedOps(),
 			Sizes:      catalog.Sizes{From: 8, To: 1 << 33, Factor: 2},
 			Placements: []string{"out_of_place", "in_place"}, Modes: []string{"pipelined", "per_iteration"},
-			Buffers: []string{"cold", "warm"}, Registrations: []string{"none", "local", "symmetric"},
+			Buffers: []string{"cold", "warm"}, Registrations: []string{"none", "local", "symmetric"}, Sampling: "s",
 		}}}},
 	}
 	for i := range platforms {

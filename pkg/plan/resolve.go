@@ -116,7 +116,7 @@ func (r *resolver) suite(p *catalog.Platform, s *catalog.Suite) {
 // world have in common.
 func (r *resolver) common(p *catalog.Platform, s *catalog.Suite, be *catalog.Backend, world int) Case {
 	c := Case{
-		Suite: s.Name, Backend: be.Name, Repeat: 1, Sampling: s.Sampling,
+		Suite: s.Name, Backend: be.Name, Repeat: 1,
 		Env: environment(p, be, p.Scope(world)),
 	}
 	c.place(p, world)

@@ -38,10 +38,10 @@ func (r *resolver) collectiveBlock(p *catalog.Platform, s *catalog.Suite, b *cat
 
 func (r *resolver) collectiveBackend(p *catalog.Platform, s *catalog.Suite, b *catalog.CollectiveBlock, be *catalog.Backend, world int, sizes []int64) {
 	c := r.common(p, s, be, world)
-	c.Family, c.Contract = FamilyCollective, ContractOp
+	c.Family, c.Sampling, c.Contract = FamilyCollective, b.Sampling, ContractOp
 	shape := Collective{
 		Sizes: sizes, Modes: ordered(be.Collective.Modes, b.Modes),
-		Measure: CollectiveTiming(r.cat.SamplingProfile(s.Sampling).Collective),
+		Measure: CollectiveTiming(r.cat.SamplingProfile(b.Sampling).Collective),
 	}
 	for _, op := range ordered(catalog.Ops(), b.Ops) {
 		if !keeps(r.filters.Ops, op) {

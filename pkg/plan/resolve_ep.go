@@ -9,7 +9,7 @@ import (
 )
 
 // epBlock adds the cases of one block on one platform: by degree, phase, backend,
-// mode, routing and precision.
+// mode, routing, precision and timing contract.
 func (r *resolver) epBlock(p *catalog.Platform, s *catalog.Suite, b *catalog.EPBlock) {
 	for _, degree := range slices.Sorted(slices.Values(b.Degrees)) {
 		if !keeps(r.filters.EP, degree) || !keeps(r.filters.Worlds, degree) {
@@ -38,12 +38,12 @@ func (r *resolver) epBackend(p *catalog.Platform, s *catalog.Suite, b *catalog.E
 		return
 	}
 	c := r.common(p, s, be, degree)
-	c.Family, c.Contract = FamilyEP, ContractLayout
+	c.Family, c.Sampling, c.Contract = FamilyEP, b.Sampling, b.Contracts[0]
 	w := r.cat.Workload(b.Workload)
 	shape := EP{
 		EPSize: degree, Workload: w.Name, Phase: phase,
 		Hidden: w.Hidden, TopK: w.TopK, Experts: w.Experts, Seed: w.Seed,
-		Ladder: words(b.Ladder(w, phase)), Timing: EPTiming(r.cat.SamplingProfile(s.Sampling).EP),
+		Ladder: words(b.Ladder(w, phase)), Timing: EPTiming(r.cat.SamplingProfile(b.Sampling).EP),
 	}
 	if !slices.Contains(support.Degrees(catalog.ModeNormal), degree) {
 		r.unsupported(epCase(c, shape, be, catalog.ModeNormal, b.Routings[0], slices.Min(be.EP.Precisions)), "")
@@ -56,7 +56,10 @@ func (r *resolver) epBackend(p *catalog.Platform, s *catalog.Suite, b *catalog.E
 		}
 		for _, routing := range b.Routings {
 			for _, precision := range ordered(catalog.Precisions(), b.Precisions) {
-				if r.wantPrecision(be.EP, precision) {
+				if !r.wantPrecision(be.EP, precision) {
+					continue
+				}
+				for _, c.Contract = range ordered(be.EP.Contracts, b.Contracts) {
 					r.runnable(p, be, epCase(c, shape, be, mode, routing, precision), s.Repeats)
 				}
 			}
@@ -72,14 +75,19 @@ func (r *resolver) wantPrecision(be *catalog.EPBackend, precision string) bool {
 	return len(r.filters.Precisions) > 0 || !slices.Contains(be.OffPath, precision)
 }
 
-// epCase completes c and its block.
+// epCase completes c and its block. Only a contract other than the default is
+// part of the id, so that ids are CollectiveX's.
 func epCase(c Case, shape EP, be *catalog.Backend, mode, routing, precision string) Case {
 	shape.Mode, shape.Routing = mode, routing
 	if m := be.EP.Mode(mode); m != nil && m.MaxTokens > 0 {
 		shape.LadderCap = &m.MaxTokens
 	}
 	c.Precision, c.EP = precision, &shape
-	c.CaseID = slug(c.SKU, c.Backend, shape.Workload, mode, shape.Phase, "ep"+strconv.Itoa(shape.EPSize), routing, precision)
+	factors := []string{c.SKU, c.Backend, shape.Workload, mode, shape.Phase, "ep" + strconv.Itoa(shape.EPSize), routing, precision}
+	if c.Contract != ContractLayout {
+		factors = append(factors, c.Contract)
+	}
+	c.CaseID = slug(factors...)
 	return c
 }
 
