@@ -36,13 +36,14 @@ func golden(t *testing.T, name, got string) {
 }
 
 func TestValidate(t *testing.T) {
-	code, stdout, stderr := cxgen(t, "validate", "--reasons")
+	code, stdout, stderr := cxgen(t, "validate", "--reasons", "--definitions", "../../catalog/testdata/base")
 	require.Equal(t, cli.ExitOK, code, stderr)
 	golden(t, "validate.txt", stdout)
 
 	code, stdout, _ = cxgen(t, "validate")
 	require.Equal(t, cli.ExitOK, code)
-	require.NotContains(t, stdout, "gdrdrv", "reasons are shown on request")
+	require.Contains(t, stdout, "gb200        nccl-ep        low-latency  -    -    yes  no\n")
+	require.NotContains(t, stdout, "brought up at EP8", "reasons are shown on request")
 }
 
 func TestValidateShowsAllFaults(t *testing.T) {
