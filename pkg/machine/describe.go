@@ -39,8 +39,8 @@ func (e *Examiner) Describe(findings []Finding) Description {
 }
 
 // Plan is the machine as plans take it. Its GPUs are those of the vendor whose
-// driver shows the most devices; they take part where they are all of one
-// product, since a rank's device is its local rank.
+// driver shows the most devices; they take part where a backend can run on
+// them and they are all of one product, since a rank's device is its local rank.
 func (d *Description) Plan() plan.Machine {
 	m := plan.Machine{CPU: d.Host["arch"]}
 	best, most := "", 0
@@ -55,7 +55,7 @@ func (d *Description) Plan() plan.Machine {
 			gpus = append(gpus, g)
 		}
 	}
-	if len(gpus) == 0 || slices.ContainsFunc(gpus, func(g inventory.GPU) bool { return g.Product != gpus[0].Product }) {
+	if len(gpus) == 0 || !d.drivesGPUs() || slices.ContainsFunc(gpus, func(g inventory.GPU) bool { return g.Product != gpus[0].Product }) {
 		return m
 	}
 	m.GPUs = &plan.GPUs{
@@ -67,4 +67,9 @@ func (d *Description) Plan() plan.Machine {
 		Backends:  d.Backends,
 	}
 	return m
+}
+
+// drivesGPUs reports whether a backend that can run here runs on GPUs.
+func (d *Description) drivesGPUs() bool {
+	return slices.ContainsFunc(d.Backends, func(name string) bool { return name != hostBackend })
 }

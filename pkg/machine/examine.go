@@ -84,7 +84,11 @@ func (e *Examiner) backend(b *catalog.Backend) []Finding {
 	return append(found, e.settings(vendor)...)
 }
 
-const hostVendor = "host"
+// The backend that needs no GPU, and its vendor.
+const (
+	hostBackend = "host"
+	hostVendor  = "host"
+)
 
 // vendor is the one of the backend's vendors whose GPUs are here; empty for none.
 func (e *Examiner) vendor(b *catalog.Backend) string {

@@ -196,6 +196,9 @@ func TestPlanOfOddMachines(t *testing.T) {
 			{Vendor: "nvidia", Product: "NVIDIA A100"}, {Index: 1, Vendor: "nvidia", Product: "NVIDIA T400"},
 		}}, map[string]machine.Library{machine.CUDA: {Devices: 2}}, -1},
 		{"no driver library", gpus("nvidia", "NVIDIA H200", 8), without(nil), -1},
+		{"no library to measure", gpus("nvidia", "NVIDIA H200", 8), map[string]machine.Library{
+			machine.CUDA: {Devices: 8}, machine.NCCL: missing("no nccl"),
+		}, -1},
 		{"nothing", inventory.Machine{}, without(nil), -1},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -205,7 +208,7 @@ func TestPlanOfOddMachines(t *testing.T) {
 				libraries[kind] = l
 			}
 			e := machine.NewExaminer(tc.machine, libraries, fstest.MapFS{}, has)
-			d := e.Describe(nil)
+			d := e.Describe(e.Examine(backends))
 			p := d.Plan()
 			if tc.count < 0 {
 				require.Nil(t, p.GPUs)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -18,9 +19,9 @@ import (
 	"github.com/collectivex/collectivex/pkg/result"
 )
 
-// TestMain lets this test binary be its own ranks.
+// TestMain lets this test binary be its own ranks, and describe its machine.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == "rank" {
+	if len(os.Args) > 1 && (os.Args[1] == "rank" || os.Args[1] == "env") {
 		os.Exit(Main(context.Background(), cli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Getenv: os.Getenv}, os.Args[1:]))
 	}
 	os.Exit(m.Run())
@@ -43,7 +44,7 @@ func planned(t *testing.T) string {
 	var d cli.Definitions
 	cat, err := d.Load()
 	require.NoError(t, err)
-	m, err := planHere(cat, plan.Filters{})
+	m, err := planHere(cat, plan.Filters{}, plan.Machine{CPU: runtime.GOARCH})
 	require.NoError(t, err)
 	path := filepath.Join(t.TempDir(), matrixFile)
 	require.NoError(t, m.WriteFile(path))

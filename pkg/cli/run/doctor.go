@@ -17,6 +17,7 @@ import (
 
 func newDoctor(s cli.Streams) *cobra.Command {
 	var (
+		defs   cli.Definitions
 		names  []string
 		asJSON bool
 	)
@@ -31,7 +32,7 @@ Exit code 3 where a backend that --backend asks for cannot run.`,
   cxrun doctor --backend nccl`,
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			cat, err := new(cli.Definitions).Load()
+			cat, err := defs.Load()
 			if err != nil {
 				return err
 			}
@@ -52,6 +53,7 @@ Exit code 3 where a backend that --backend asks for cannot run.`,
 		},
 	}
 	f := cmd.Flags()
+	defs.AddFlag(f)
 	f.StringSliceVar(&names, "backend", nil, "only these `BACKENDS`, which have to be able to run")
 	f.BoolVar(&asJSON, "json", false, "write JSON")
 	return cmd

@@ -69,7 +69,10 @@ func (s site) describe(backends []catalog.Backend) (machine.Description, error) 
 }
 
 func newEnv(s cli.Streams) *cobra.Command {
-	var asJSON bool
+	var (
+		defs   cli.Definitions
+		asJSON bool
+	)
 	cmd := &cobra.Command{
 		Use:   "env",
 		Short: "Say what this machine is, as the documents will say it",
@@ -80,7 +83,7 @@ it may be published: names, addresses and serial numbers are left out.`,
   cxrun env --json`,
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			cat, err := new(cli.Definitions).Load()
+			cat, err := defs.Load()
 			if err != nil {
 				return err
 			}
@@ -94,6 +97,7 @@ it may be published: names, addresses and serial numbers are left out.`,
 			return printDescription(s.Out, d)
 		},
 	}
+	defs.AddFlag(cmd.Flags())
 	cmd.Flags().BoolVar(&asJSON, "json", false, "write JSON")
 	return cmd
 }

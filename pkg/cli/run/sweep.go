@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -49,7 +48,7 @@ ranks, within a minute or two.`,
 			if err != nil {
 				return err
 			}
-			m, err := planHere(cat, filters)
+			m, err := planHere(cat, filters, machineHere(c.Context(), s, defs))
 			if err != nil {
 				return err
 			}
@@ -88,11 +87,10 @@ ranks, within a minute or two.`,
 }
 
 // planHere plans for the machine at hand, unless the filters name other platforms.
-func planHere(cat *catalog.Catalog, f plan.Filters) (*plan.Matrix, error) {
+func planHere(cat *catalog.Catalog, f plan.Filters, machine plan.Machine) (*plan.Matrix, error) {
 	if len(f.Suites) == 0 {
 		f.Suites = []string{defaultSuite}
 	}
-	machine := plan.Machine{CPU: runtime.GOARCH}
 	if len(f.SKUs) == 0 {
 		f.SKUs = machine.SKUs(cat)
 	}

@@ -1,0 +1,53 @@
+package run
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"time"
+
+	"github.com/collectivex/collectivex/pkg/cli"
+	"github.com/collectivex/collectivex/pkg/machine"
+	"github.com/collectivex/collectivex/pkg/plan"
+)
+
+// probeLimit is how long a machine has to describe itself. Drivers that start
+// cold take seconds.
+const probeLimit = 2 * time.Minute
+
+// machineHere is this machine as plans take it. The program asks itself, in a
+// process of its own: a driver or library that dies while it is opened costs the
+// GPUs, not the sweep.
+func machineHere(ctx context.Context, s cli.Streams, defs cli.Definitions) plan.Machine {
+	d, err := probe(ctx, defs)
+	if err != nil {
+		fmt.Fprintf(s.Err, "cxrun: this machine's GPUs are left out: %v; see 'cxrun doctor'\n", err)
+		return plan.Machine{CPU: runtime.GOARCH}
+	}
+	return d.Plan()
+}
+
+func probe(ctx context.Context, defs cli.Definitions) (machine.Description, error) {
+	var d machine.Description
+	program, err := os.Executable()
+	if err != nil {
+		return d, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, probeLimit)
+	defer cancel()
+	args := []string{"env", "--json"}
+	if defs.Dir != "" {
+		args = append(args, "--definitions", defs.Dir)
+	}
+	text, err := exec.CommandContext(ctx, program, args...).Output()
+	if err != nil {
+		return d, fmt.Errorf("cxrun env: %w", err)
+	}
+	if err := json.Unmarshal(text, &d); err != nil {
+		return d, fmt.Errorf("cxrun env: %w", err)
+	}
+	return d, nil
+}
