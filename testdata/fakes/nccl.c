@@ -801,16 +801,18 @@ int ncclRedOpDestroy(int op, ncclComm_t c) {
 }
 
 enum { REGIONS = 4096, ALIGNMENT = 4096 };
-static struct { char *p; size_t n; } regions[REGIONS];
+static struct { char *p, *base; size_t n; } regions[REGIONS];
 static size_t allocated;
 
 int ncclMemAlloc(void **p, size_t n) {
 	long limit = ordered("CX_FAKE_NCCL_MEMORY", LONG_MAX);
 	if (!driver_ok()) return fail(UnhandledCudaError, "no driver");
-	if (allocated + n > (size_t)limit || driver.alloc(p, n) != 0) return fail(UnhandledCudaError, "out of memory");
+	void *base;
+	if (allocated + n > (size_t)limit || driver.alloc(&base, n + ALIGNMENT) != 0) return fail(UnhandledCudaError, "out of memory");
 	for (int i = 0; i < REGIONS; i++) {
 		if (regions[i].p != NULL) continue;
-		regions[i].p = *p;
+		*p = regions[i].p = (char *)(((uintptr_t)base + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT);
+		regions[i].base = base;
 		regions[i].n = n;
 		allocated += n;
 		return Success;
@@ -823,7 +825,7 @@ int ncclMemFree(void *p) {
 		if (p == NULL || regions[i].p != p) continue;
 		allocated -= regions[i].n;
 		regions[i].p = NULL;
-		return driver.free(p) == 0 ? Success : UnhandledCudaError;
+		return driver.free(regions[i].base) == 0 ? Success : UnhandledCudaError;
 	}
 	return p == NULL ? Success : fail(InvalidArgument, "not from ncclMemAlloc");
 }

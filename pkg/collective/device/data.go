@@ -1,0 +1,239 @@
+// Package device makes and checks the data of the collective family where it is
+// measured: in the memory of a device.
+package device
+
+import (
+	"context"
+	_ "embed" // pattern.cu
+	"errors"
+	"unsafe"
+
+	"github.com/collectivex/collectivex/pkg/accel"
+	"github.com/collectivex/collectivex/pkg/accel/kernels"
+	"github.com/collectivex/collectivex/pkg/collective"
+	"github.com/collectivex/collectivex/pkg/collective/hostdata"
+	"github.com/collectivex/collectivex/pkg/workload"
+)
+
+//go:embed pattern.cu
+var patternKernels string
+
+// source is the kernels with what they need: pattern.h, its functions for
+// devices.
+func source() string {
+	return kernels.Complete("#define CX_FN static __device__ __forceinline__\n" + workload.PatternSource + patternKernels)
+}
+
+// NewData returns data that kernels of the device make and check or, where
+// nothing can compile them, the host.
+func NewData(ctx context.Context, d accel.Device) (collective.Data, error) {
+	module, err := d.Compile(ctx, "pattern.cu", source())
+	if errors.Is(err, accel.ErrUnsupported) {
+		return NewHostData(d), nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	k := &deviceData{device: d, module: module}
+	if err := k.prepare(); err != nil {
+		return nil, errors.Join(err, k.Close())
+	}
+	return k, nil
+}
+
+// deviceData runs the kernels of pattern.cu.
+type deviceData struct {
+	device       accel.Device
+	module       accel.Module
+	write, check accel.Kernel
+	verdict      accel.Ptr   // what the check kernel writes
+	found        *foundWords // its copy on the host
+}
+
+// foundWords is the verdict of the check kernel.
+type foundWords struct{ wrong, first uint64 }
+
+const foundBytes = int64(unsafe.Sizeof(foundWords{}))
+
+func (k *deviceData) prepare() (err error) {
+	if k.write, err = k.module.Kernel("cx_pattern_write"); err != nil {
+		return err
+	}
+	if k.check, err = k.module.Kernel("cx_pattern_check"); err != nil {
+		return err
+	}
+	if k.verdict, err = k.device.Alloc(foundBytes); err != nil {
+		return err
+	}
+	host, err := k.device.AllocHost(foundBytes)
+	k.found = (*foundWords)(host)
+	return err
+}
+
+// CheckedBy implements collective.Data.
+func (k *deviceData) CheckedBy() string { return "device" }
+
+// Fill implements collective.Data.
+func (k *deviceData) Fill(s accel.Stream, p workload.Pattern, buf accel.Ptr, regions []workload.Region) error {
+	return k.writeAll(s, p, buf, regions, 0)
+}
+
+// Poison implements collective.Data.
+func (k *deviceData) Poison(s accel.Stream, p workload.Pattern, buf accel.Ptr, regions []workload.Region) error {
+	return k.writeAll(s, p, buf, regions, ^uint64(0))
+}
+
+func (k *deviceData) writeAll(s accel.Stream, p workload.Pattern, buf accel.Ptr, regions []workload.Region, flip uint64) error {
+	for _, r := range regions {
+		if err := k.launch(s, k.write, p, buf, r, unsafe.Pointer(&flip)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Check implements collective.Data.
+func (k *deviceData) Check(s accel.Stream, p workload.Pattern, buf accel.Ptr, regions []workload.Region) (workload.Verdict, error) {
+	v := workload.Verdict{First: -1}
+	*k.found = foundWords{first: ^uint64(0)}
+	if err := k.device.CopyIn(s, k.verdict, unsafe.Pointer(k.found), foundBytes); err != nil {
+		return v, err
+	}
+	verdict := k.verdict // an argument may not lie among Go pointers
+	for _, r := range regions {
+		v.Checked += r.Count
+		if err := k.launch(s, k.check, p, buf, r, unsafe.Pointer(&verdict)); err != nil {
+			return v, err
+		}
+	}
+	if err := k.device.CopyOut(s, unsafe.Pointer(k.found), k.verdict, foundBytes); err != nil {
+		return v, err
+	}
+	if err := s.Synchronize(); err != nil {
+		return v, err
+	}
+	if k.found.wrong > 0 {
+		v.Wrong, v.First = int64(k.found.wrong), int64(k.found.first)
+	}
+	return v, nil
+}
+
+const (
+	blockThreads = 256
+	// blocksPerSM fills a multiprocessor with threads.
+	blocksPerSM = 8
+)
+
+func (k *deviceData) launch(s accel.Stream, f accel.Kernel, p workload.Pattern, buf accel.Ptr, r workload.Region, more ...unsafe.Pointer) error {
+	if r.Count == 0 {
+		return nil
+	}
+	params, source := p.Params(), int32(r.Source)
+	args := append([]unsafe.Pointer{
+		unsafe.Pointer(&buf), unsafe.Pointer(&params), unsafe.Pointer(&r.Offset), unsafe.Pointer(&r.Count),
+		unsafe.Pointer(&r.First), unsafe.Pointer(&source),
+	}, more...)
+	blocks := (r.Count + blockThreads - 1) / blockThreads
+	blocks = min(blocks, int64(max(1, k.device.Info().Multiproc)*blocksPerSM))
+	return f.Launch(s, uint32(blocks), blockThreads, 0, args...)
+}
+
+// Close implements collective.Data.
+func (k *deviceData) Close() error {
+	var err error
+	if k.found != nil {
+		err = errors.Join(err, k.device.FreeHost(unsafe.Pointer(k.found)))
+	}
+	if k.verdict != 0 {
+		err = errors.Join(err, k.device.Free(k.verdict))
+	}
+	return errors.Join(err, k.module.Close())
+}
+
+// HostData makes and checks copies of buffers on the host: what stands in where
+// nothing compiles kernels, and the second opinion where something does.
+type HostData struct {
+	device accel.Device
+	inline hostdata.Data
+}
+
+var _ collective.Data = (*HostData)(nil)
+
+// NewHostData returns data for the memory of d.
+func NewHostData(d accel.Device) *HostData { return &HostData{device: d} }
+
+// CheckedBy implements collective.Data.
+func (k *HostData) CheckedBy() string { return "host" }
+
+// pieceBytes is how much of a buffer is on the host at a time.
+const pieceBytes = 64 << 20
+
+// staged calls do with parts of the regions: staging memory, the part of the
+// buffer that belongs there, and what its elements are.
+func (k *HostData) staged(p workload.Pattern, buf accel.Ptr, regions []workload.Region, do func(stage unsafe.Pointer, at accel.Ptr, r workload.Region) error) error {
+	stage, err := k.device.AllocHost(pieceBytes)
+	if err != nil {
+		return err
+	}
+	size := int64(p.Type().Size())
+	for _, r := range regions {
+		for done := int64(0); done < r.Count && err == nil; {
+			part := workload.Region{Count: min(r.Count-done, pieceBytes/size), First: r.First + done, Source: r.Source}
+			err = do(stage, buf.Add((r.Offset+done)*size), part)
+			done += part.Count
+		}
+	}
+	return errors.Join(err, k.device.FreeHost(stage))
+}
+
+// Fill implements collective.Data.
+func (k *HostData) Fill(s accel.Stream, p workload.Pattern, buf accel.Ptr, regions []workload.Region) error {
+	return k.write(s, p, buf, regions, k.inline.Fill)
+}
+
+// Poison implements collective.Data.
+func (k *HostData) Poison(s accel.Stream, p workload.Pattern, buf accel.Ptr, regions []workload.Region) error {
+	return k.write(s, p, buf, regions, k.inline.Poison)
+}
+
+func (k *HostData) write(s accel.Stream, p workload.Pattern, buf accel.Ptr, regions []workload.Region,
+	put func(accel.Stream, workload.Pattern, accel.Ptr, []workload.Region) error,
+) error {
+	return k.staged(p, buf, regions, func(stage unsafe.Pointer, at accel.Ptr, r workload.Region) error {
+		if err := put(s, p, accel.Ptr(uintptr(stage)), []workload.Region{r}); err != nil {
+			return err
+		}
+		if err := k.device.CopyIn(s, at, stage, r.Count*int64(p.Type().Size())); err != nil {
+			return err
+		}
+		return s.Synchronize()
+	})
+}
+
+// Check implements collective.Data.
+func (k *HostData) Check(s accel.Stream, p workload.Pattern, buf accel.Ptr, regions []workload.Region) (workload.Verdict, error) {
+	v := workload.Verdict{First: -1}
+	size := int64(p.Type().Size())
+	err := k.staged(p, buf, regions, func(stage unsafe.Pointer, at accel.Ptr, r workload.Region) error {
+		if err := k.device.CopyOut(s, stage, at, r.Count*size); err != nil {
+			return err
+		}
+		if err := s.Synchronize(); err != nil {
+			return err
+		}
+		part, err := k.inline.Check(s, p, accel.Ptr(uintptr(stage)), []workload.Region{r})
+		if err != nil {
+			return err
+		}
+		if first := int64(at-buf)/size + part.First; part.Wrong > 0 && (v.Wrong == 0 || first < v.First) {
+			v.First = first
+		}
+		v.Checked += part.Checked
+		v.Wrong += part.Wrong
+		return nil
+	})
+	return v, err
+}
+
+// Close implements collective.Data.
+func (k *HostData) Close() error { return nil }

@@ -1,0 +1,244 @@
+// Package nccl brings the NCCL C ABI to the collective family: the backends
+// nccl, rccl and mscclpp.
+package nccl
+
+/*
+#cgo CFLAGS: -I${SRCDIR}/../../nccl
+#include "enqueue.h"
+*/
+import "C"
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"unsafe"
+
+	"github.com/collectivex/collectivex/pkg/accel"
+	"github.com/collectivex/collectivex/pkg/collective"
+	"github.com/collectivex/collectivex/pkg/dl"
+	"github.com/collectivex/collectivex/pkg/nccl"
+	"github.com/collectivex/collectivex/pkg/numeric"
+	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/workload"
+)
+
+// comm is a communicator of the family. It may use what it is made from until
+// Close.
+type comm struct {
+	c      *nccl.Communicator
+	device accel.Device
+	end    C.cx_end
+	paths  map[collective.Op]string
+	// scalars are what the reductions in end.premul multiply by.
+	scalars map[numeric.Type]float64
+}
+
+var _ collective.Comm = (*comm)(nil)
+
+func newComm(c *nccl.Communicator, d accel.Device) (*comm, error) {
+	handle, err := c.Handle()
+	if err != nil {
+		return nil, err
+	}
+	k := &comm{c: c, device: d, paths: map[collective.Op]string{}, scalars: map[numeric.Type]float64{}}
+	k.end.comm = C.cx_comm(handle)
+	k.end.rank, k.end.nranks = C.int(c.Rank()), C.int(c.World())
+	for op := range ways {
+		if w, err := choose(c.Library(), op); err == nil {
+			k.end.how[op] = w.how
+			k.paths[op] = w.path
+		}
+	}
+	return k, nil
+}
+
+// Path implements collective.Comm.
+func (k *comm) Path(op collective.Op) string { return k.paths[op] }
+
+// Enqueue implements collective.Comm.
+func (k *comm) Enqueue(s accel.Stream, calls []collective.Call) error {
+	if len(calls) == 0 {
+		return nil
+	}
+	if _, err := k.c.Handle(); err != nil {
+		return libraryError(err)
+	}
+	for i := range calls {
+		if calls[i].RedOp == workload.MulSum {
+			if err := k.multiply(calls[i].Type, calls[i].Scalar); err != nil {
+				return err
+			}
+		}
+	}
+	var at C.int
+	failed := C.cx_nccl_enqueue((*C.cx_nccl)(k.c.Library().Table()), &k.end, C.uintptr_t(s.Handle()),
+		(*C.cx_call)(unsafe.Pointer(&calls[0])), C.int(len(calls)), &at)
+	if failed == 0 {
+		return nil
+	}
+	err := k.c.Library().Check(k.Path(calls[at].Op), k.c.Rank(), nccl.Result(failed))
+	return libraryError(fmt.Errorf("operation %d of %d: %w", int(at)+1, len(calls), err))
+}
+
+// multiply makes the reduction that multiplies elements of type t by scalar
+// before their sum, unless it is there.
+func (k *comm) multiply(t numeric.Type, scalar float64) error {
+	if have, ok := k.scalars[t]; ok && have == scalar {
+		return nil
+	}
+	bits, err := scalarBits(t, scalar)
+	if err != nil {
+		return refused("%v", err)
+	}
+	if err := k.forget(t); err != nil {
+		return err
+	}
+	op, err := k.c.NewPreMulSum(int(t), bits)
+	if err != nil {
+		return libraryError(err)
+	}
+	k.end.premul[t] = C.int(op)
+	k.scalars[t] = scalar
+	return nil
+}
+
+func (k *comm) forget(t numeric.Type) error {
+	if _, ok := k.scalars[t]; !ok {
+		return nil
+	}
+	delete(k.scalars, t)
+	return libraryError(k.c.FreePreMulSum(int(k.end.premul[t])))
+}
+
+// scalarBits is a small whole number as one element.
+func scalarBits(t numeric.Type, scalar float64) (uint64, error) {
+	switch t {
+	case numeric.Float:
+		return uint64(math.Float32bits(float32(scalar))), nil
+	case numeric.Double:
+		return math.Float64bits(scalar), nil
+	case numeric.Half:
+		return uint64(numeric.FP16(float32(scalar))), nil
+	case numeric.BFloat16:
+		return uint64(numeric.BF16(float32(scalar))), nil
+	case numeric.F8E4M3:
+		return uint64(numeric.E4M3FN.Encode(float32(scalar))), nil
+	case numeric.F8E5M2:
+		return uint64(numeric.E5M2.Encode(float32(scalar))), nil
+	}
+	if scalar < 0 || scalar > 127 || scalar != math.Trunc(scalar) {
+		return 0, fmt.Errorf("%v is no scalar for %s", scalar, t)
+	}
+	return uint64(scalar), nil
+}
+
+// AsyncError implements collective.Comm.
+func (k *comm) AsyncError() error { return libraryError(k.c.AsyncError()) }
+
+// Abort implements collective.Comm.
+func (k *comm) Abort() { _ = k.c.Abort() } // the case has failed with what led here
+
+// Close implements collective.Comm.
+func (k *comm) Close() error {
+	if _, err := k.c.Handle(); errors.Is(err, nccl.ErrEnded) {
+		return nil
+	}
+	var err error
+	for t := range k.scalars {
+		err = errors.Join(err, k.forget(t))
+	}
+	return errors.Join(err, libraryError(k.c.Close()))
+}
+
+// memory is a buffer, with the library's registration where there is one.
+type memory struct {
+	comm         *comm
+	at           accel.Ptr
+	ofLibrary    bool
+	registration *nccl.Registration
+}
+
+// Alloc implements collective.Comm. The memory is the library's own where it
+// has some: only that can be registered on all of them.
+func (k *comm) Alloc(_ context.Context, bytes int64, registration string) (collective.Memory, error) {
+	m := &memory{comm: k}
+	lib := k.c.Library()
+	var err error
+	if m.ofLibrary = lib.Has("ncclMemAlloc"); m.ofLibrary {
+		m.at, err = lib.Alloc(bytes)
+	} else {
+		m.at, err = k.device.Alloc(bytes)
+	}
+	if err != nil {
+		return nil, memoryError(bytes, err)
+	}
+	if registration == "none" {
+		return m, nil
+	}
+	m.registration, err = k.c.Register(m.at, bytes, registration == "symmetric")
+	switch {
+	case err == nil || errors.Is(err, nccl.ErrNoHandle):
+		return m, nil
+	case errors.Is(err, dl.ErrNoSymbol):
+		return nil, errors.Join(coded(result.ReasonNoSymbol, err), m.Close())
+	default:
+		return nil, errors.Join(libraryError(err), m.Close())
+	}
+}
+
+// Ptr implements collective.Memory.
+func (m *memory) Ptr() accel.Ptr { return m.at }
+
+// Registered implements collective.Memory.
+func (m *memory) Registered() bool { return m.registration != nil }
+
+// Close implements collective.Memory. A communicator that was aborted took its
+// registrations with it.
+func (m *memory) Close() error {
+	var err error
+	if _, ended := m.comm.c.Handle(); m.registration != nil && ended == nil {
+		err = libraryError(m.registration.Close())
+	}
+	if !m.ofLibrary {
+		return errors.Join(err, coded(result.ReasonDevice, m.comm.device.Free(m.at)))
+	}
+	return errors.Join(err, libraryError(m.comm.c.Library().Free(m.at)))
+}
+
+// coded gives err a reason code, unless it is nil.
+func coded(code result.Reason, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &rank.Error{Code: string(code), Err: err}
+}
+
+func refused(format string, args ...any) error {
+	return coded(result.ReasonRefused, fmt.Errorf(format, args...))
+}
+
+// libraryError gives err the code of a library's error, with its result and the
+// library's own text for the log.
+func libraryError(err error) error {
+	var e *nccl.Error
+	switch {
+	case err == nil:
+		return nil
+	case !errors.As(err, &e):
+		return coded(result.ReasonLibrary, err)
+	case e.Detail != "":
+		err = fmt.Errorf("%w: %s", err, e.Detail)
+	}
+	return &rank.Error{Code: result.ReasonLibrary.With("%s %s on rank %d", e.Call, e.Result, e.Rank), Err: err}
+}
+
+func memoryError(bytes int64, err error) error {
+	var e *nccl.Error
+	if errors.As(err, &e) && e.Detail != "" {
+		err = fmt.Errorf("%w: %s", err, e.Detail)
+	}
+	return &rank.Error{Code: result.ReasonMemory.With("%d bytes", bytes), Err: err}
+}

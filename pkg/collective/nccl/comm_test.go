@@ -1,0 +1,482 @@
+package nccl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/internal/fakes"
+	"github.com/collectivex/collectivex/pkg/accel"
+	"github.com/collectivex/collectivex/pkg/collective"
+	"github.com/collectivex/collectivex/pkg/nccl"
+	"github.com/collectivex/collectivex/pkg/numeric"
+	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/rendezvous"
+	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/workload"
+)
+
+// end is one rank's end of a group, with what a test needs to use it.
+type end struct {
+	opened
+	rank.Place
+	stream accel.Stream
+	wrong  error // what checks found; the group goes on
+}
+
+// together runs body as every rank of a group in this process and returns the
+// ranks' errors. A rank that hangs fails the test.
+func together(t *testing.T, kind nccl.Kind, world int, body func(e *end) error) []error {
+	t.Helper()
+	dir := t.TempDir()
+	errs := make([]error, world)
+	done := make(chan int)
+	for r := range world {
+		go func() {
+			runtime.LockOSThread() // a device is current here; the thread ends with the rank
+			defer func() { done <- r }()
+			errs[r] = asRank(t.Context(), dir, kind, rank.Place{Rank: r, World: world, LocalRank: r}, body)
+		}()
+	}
+	timeout := time.After(3 * time.Minute)
+	for range world {
+		select {
+		case r := <-done:
+			if errs[r] != nil {
+				t.Logf("rank %d: %v", r, errs[r])
+			}
+		case <-timeout:
+			require.FailNow(t, "a rank hangs")
+		}
+	}
+	return errs
+}
+
+// shared is what all tests use: a HIP device stays open as long as the process,
+// and kernels are compiled once.
+var shared string
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	os.RemoveAll(shared)
+	os.Exit(code)
+}
+
+// setUp makes this process find the stand-ins, with four devices.
+func setUp(t *testing.T) {
+	t.Helper()
+	if shared == "" {
+		dir, err := os.MkdirTemp("/dev/shm", "collectivex-nccl-")
+		require.NoError(t, err)
+		shared = dir
+	}
+	for _, kv := range append(fakes.Build(t).Environ(shared), "XDG_CACHE_HOME="+shared, "CX_FAKE_DEVICES=4") {
+		name, value, _ := strings.Cut(kv, "=")
+		t.Setenv(name, value)
+	}
+}
+
+func asRank(ctx context.Context, dir string, kind nccl.Kind, p rank.Place, body func(e *end) error) error {
+	store, err := rendezvous.OpenFile(dir)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	e := &end{Place: p}
+	if err := e.open(ctx, kind, rank.NewSession(p, store, "test", nil)); err != nil {
+		return errors.Join(err, e.opened.close())
+	}
+	if e.stream, err = e.device.NewStream(); err != nil {
+		return err
+	}
+	if err = body(e); err != nil {
+		e.comm.Abort()
+	}
+	return errors.Join(err, e.wrong, e.stream.Close(), e.data.Close(), e.comm.Close(), e.device.Close())
+}
+
+// wait is what the family does: it looks at the stream and at the library.
+func (e *end) wait() error {
+	for {
+		done, err := e.stream.Query()
+		if done || err != nil {
+			return err
+		}
+		if err := e.comm.AsyncError(); err != nil {
+			return err
+		}
+		time.Sleep(100 * time.Microsecond)
+	}
+}
+
+// run does an operation on fresh data and checks it.
+func (e *end) run(m collective.Memory, op collective.Op, dt numeric.Type, redop workload.RedOp, bytes int64, inPlace bool) error {
+	root := 0
+	if op.Rooted() {
+		root = e.World - 1
+	}
+	x := op.Extent(bytes, dt, e.World)
+	if x.Count == 0 {
+		return nil
+	}
+	p, err := workload.NewPattern(dt, redop, e.World, uint32(bytes))
+	if err != nil {
+		return err
+	}
+	call := collective.Call{
+		Op: op, RedOp: redop, Type: dt, Root: root, Count: x.Count,
+		Scalar: float64(workload.MulSumScalar(e.Rank)), Send: m.Ptr(), Recv: m.Ptr().Add(1 << 20),
+	}
+	if inPlace {
+		s, r := op.InPlaceOffsets(x.Count, e.Rank)
+		call.Send, call.Recv = m.Ptr().Add(s*int64(dt.Size())), m.Ptr().Add(r*int64(dt.Size()))
+	}
+	if err := e.comm.Supports(call); err != nil {
+		return err
+	}
+	out := op.Outputs(x, e.Rank, e.World, root)
+	if err := e.data.Poison(e.stream, p, call.Recv, out); err != nil {
+		return err
+	}
+	if err := e.data.Fill(e.stream, p, call.Send, op.Inputs(x, e.Rank, root)); err != nil {
+		return err
+	}
+	if err := e.comm.Enqueue(e.stream, []collective.Call{call}); err != nil {
+		return err
+	}
+	if err := e.wait(); err != nil {
+		return err
+	}
+	v, err := e.data.Check(e.stream, p, call.Recv, out)
+	if err != nil {
+		return err
+	}
+	if v.Wrong > 0 && e.wrong == nil {
+		e.wrong = fmt.Errorf("rank %d: %s %s %s, in place %v: %+v", e.Rank, op, dt, redop, inPlace, v)
+	}
+	return nil
+}
+
+// everything does every operation on every type with every reduction.
+func everything(e *end) error {
+	m, err := e.comm.Alloc(context.Background(), 2<<20, "none")
+	if err != nil {
+		return err
+	}
+	for _, op := range collective.Ops() {
+		redops := []workload.RedOp{workload.NoRedOp}
+		if op.Reduces() {
+			redops = workload.RedOps()
+		}
+		for _, dt := range numeric.Types() {
+			for _, redop := range redops {
+				for _, inPlace := range []bool{false, true} {
+					if inPlace && !op.InPlace() {
+						continue
+					}
+					if err := e.run(m, op, dt, redop, 5000, inPlace); err != nil {
+						return fmt.Errorf("%s %s %s: %w", op, dt, redop, err)
+					}
+				}
+			}
+		}
+	}
+	return m.Close()
+}
+
+func TestOperations(t *testing.T) {
+	setUp(t)
+	t.Setenv("CX_FAKE_NCCL_VERSION", "22809")
+	t.Setenv("CX_FAKE_RCCL_VERSION", "22809")
+	for _, kind := range []nccl.Kind{nccl.NCCL, nccl.RCCL} {
+		t.Setenv("CX_FAKE_ARCH", map[nccl.Kind]string{nccl.NCCL: "sm_90", nccl.RCCL: "gfx950"}[kind])
+		for _, world := range []int{1, 2, 3} {
+			t.Run(fmt.Sprint(kind, world), func(t *testing.T) {
+				for _, err := range together(t, kind, world, everything) {
+					require.NoError(t, err)
+				}
+			})
+		}
+	}
+}
+
+// What a library lacks is done by grouped sends and receives, or by its older
+// name, and the document can say so.
+func TestStandIns(t *testing.T) {
+	setUp(t)
+	ops := []collective.Op{collective.AllToAll, collective.Gather, collective.Scatter, collective.SendRecv}
+	for _, c := range []struct {
+		name  string
+		kind  nccl.Kind
+		hide  []string
+		paths []string
+	}{
+		{"new", nccl.NCCL, nil, []string{"ncclAlltoAll", "ncclGather", "ncclScatter", "grouped-send-recv"}},
+		{"old", nccl.NCCL, []string{"ncclAlltoAll", "ncclGather", "ncclScatter"}, []string{"grouped-send-recv", "grouped-send-recv", "grouped-send-recv", "grouped-send-recv"}},
+		{"old RCCL", nccl.RCCL, []string{"ncclAlltoAll", "ncclAlltoAllv"}, []string{"ncclAllToAll", "ncclGather", "ncclScatter", "grouped-send-recv"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			variant := fakes.Variant{RCCL: c.kind == nccl.RCCL, Hide: c.hide}
+			t.Setenv("CX_NCCL_LIB", variant.Build(t))
+			t.Setenv("CX_RCCL_LIB", variant.Build(t))
+			for _, err := range together(t, c.kind, 3, func(e *end) error {
+				m, err := e.comm.Alloc(context.Background(), 2<<20, "none")
+				if err != nil {
+					return err
+				}
+				for i, op := range ops {
+					if got := e.comm.Path(op); got != c.paths[i] {
+						return fmt.Errorf("%s by %s, not %s", op, got, c.paths[i])
+					}
+					for _, inPlace := range []bool{false, op.InPlace()} {
+						if err := e.run(m, op, numeric.Half, workload.NoRedOp, 9000, inPlace); err != nil {
+							return fmt.Errorf("%s: %w", op, err)
+						}
+					}
+				}
+				return m.Close()
+			}) {
+				require.NoError(t, err)
+			}
+		})
+	}
+}
+
+func TestSupports(t *testing.T) {
+	setUp(t)
+	for _, c := range []struct {
+		name    string
+		version string
+		arch    string
+		hide    []string
+		call    collective.Call
+		want    string
+	}{
+		{"old and bfloat16", "20804", "sm_90", nil, collective.Call{Type: numeric.BFloat16}, "refused: nccl 2.8.4 has no bfloat16"},
+		{"old and avg", "20804", "sm_90", nil, collective.Call{Type: numeric.Float, RedOp: workload.Avg}, "refused: nccl 2.8.4 has no avg"},
+		{"old and fp8", "22304", "sm_90", nil, collective.Call{Type: numeric.F8E4M3}, "refused: nccl 2.23.4 has no f8e4m3"},
+		{"old device and fp8", "22809", "sm_80", nil, collective.Call{Type: numeric.F8E5M2}, "refused: sm_80 does not reduce f8e5m2"},
+		{"old device and a copy", "22809", "sm_80", nil, collective.Call{Op: collective.AllGather, Type: numeric.F8E5M2, RedOp: workload.NoRedOp}, ""},
+		{"no mulsum", "22809", "sm_90", []string{"ncclRedOpCreatePreMulSum"}, collective.Call{Type: numeric.Float, RedOp: workload.MulSum}, "symbol-missing: no such symbol: ncclRedOpCreatePreMulSum in libnccl.so.2"},
+		{"no reduce", "22809", "sm_90", []string{"ncclReduce"}, collective.Call{Op: collective.Reduce, Type: numeric.Float}, "symbol-missing: no such symbol: ncclReduce in libnccl.so.2"},
+		{"no send", "22809", "sm_90", []string{"ncclSend"}, collective.Call{Op: collective.SendRecv, Type: numeric.Float}, "symbol-missing: no such symbol: ncclSend in libnccl.so.2"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			version := c.version
+			if version == "20804" {
+				version = "2804"
+			}
+			t.Setenv("CX_FAKE_NCCL_VERSION", version)
+			t.Setenv("CX_FAKE_ARCH", c.arch)
+			if c.hide != nil || version == "2804" {
+				// A release without these has no config either.
+				hide := append([]string{"ncclCommInitRankConfig"}, c.hide...)
+				t.Setenv("CX_NCCL_LIB", fakes.Variant{Hide: hide}.Build(t))
+			}
+			for _, err := range together(t, nccl.NCCL, 1, func(e *end) error { return e.comm.Supports(c.call) }) {
+				if c.want == "" {
+					require.NoError(t, err)
+				} else {
+					require.EqualError(t, err, c.want)
+				}
+			}
+		})
+	}
+}
+
+func TestSupportsOfMSCCLPP(t *testing.T) {
+	for _, c := range []struct {
+		call collective.Call
+		ok   bool
+	}{
+		{collective.Call{Op: collective.AllReduce, Type: numeric.Half, RedOp: workload.Sum}, true},
+		{collective.Call{Op: collective.AllGather, Type: numeric.BFloat16, RedOp: workload.NoRedOp}, true},
+		{collective.Call{Op: collective.AllReduce, Type: numeric.Int64, RedOp: workload.Sum}, false},
+		{collective.Call{Op: collective.AllReduce, Type: numeric.Half, RedOp: workload.Avg}, false},
+		{collective.Call{Op: collective.SendRecv, Type: numeric.Half, RedOp: workload.NoRedOp}, false},
+	} {
+		require.Equal(t, c.ok, supportsMSCCLPP(c.call) == nil, "%+v", c.call)
+	}
+}
+
+// reason is the code of an error, as a document would say it.
+func reason(t *testing.T, err error) string {
+	t.Helper()
+	var coded *rank.Error
+	require.ErrorAs(t, err, &coded)
+	require.NoError(t, result.CheckReason(coded.Code))
+	return coded.Code
+}
+
+func reduceOnce(e *end) error {
+	m, err := e.comm.Alloc(context.Background(), 2<<20, "none")
+	if err != nil {
+		return err
+	}
+	for range 3 {
+		if err := e.run(m, collective.AllReduce, numeric.Float, workload.Sum, 4096, false); err != nil {
+			return err
+		}
+	}
+	return m.Close()
+}
+
+// Every failure has a code that may be published, and the call's name and rank
+// in its text.
+func TestFailures(t *testing.T) {
+	setUp(t)
+	t.Run("a call", func(t *testing.T) {
+		t.Setenv("CX_FAKE_NCCL_CALL_ERROR", "0:1")
+		errs := together(t, nccl.NCCL, 1, reduceOnce)
+		require.Equal(t, "library-error: ncclAllReduce ncclInternalError on rank 0", reason(t, errs[0]))
+		require.ErrorContains(t, errs[0], "operation 1 of 1: ncclAllReduce: ncclInternalError on rank 0: ordered to fail at operation 1")
+	})
+	t.Run("asynchronous", func(t *testing.T) {
+		t.Setenv("CX_FAKE_NCCL_ASYNC_ERROR", "0:1")
+		errs := together(t, nccl.NCCL, 1, reduceOnce)
+		require.Equal(t, "library-error: asynchronous error ncclRemoteError on rank 0", reason(t, errs[0]))
+	})
+	t.Run("memory", func(t *testing.T) {
+		t.Setenv("CX_FAKE_NCCL_MEMORY", "4096")
+		errs := together(t, nccl.NCCL, 1, reduceOnce)
+		require.Equal(t, "out-of-memory: 2097152 bytes", reason(t, errs[0]))
+	})
+	t.Run("set-up", func(t *testing.T) {
+		t.Setenv("CX_FAKE_NCCL_INIT_ERROR", "0")
+		errs := together(t, nccl.NCCL, 1, reduceOnce)
+		require.Equal(t, "library-error: ncclCommInitRankConfig ncclSystemError on rank 0", reason(t, errs[0]))
+	})
+	t.Run("one wrong bit", func(t *testing.T) {
+		t.Setenv("CX_FAKE_NCCL_FLIP", "1:2")
+		errs := together(t, nccl.NCCL, 2, reduceOnce)
+		require.NoError(t, errs[0])
+		require.ErrorContains(t, errs[1], "Wrong:1 First:512")
+	})
+	t.Run("no such device", func(t *testing.T) {
+		errs := together(t, nccl.NCCL, 1, func(e *end) error {
+			_, err := openDevice(e.device.Driver(), rank.NewSession(rank.Place{Rank: 4, World: 5, LocalRank: 4}, nil, "", nil))
+			return err
+		})
+		require.Equal(t, "environment: 4 devices for local rank 4", reason(t, errs[0]))
+	})
+	t.Run("no library", func(t *testing.T) {
+		t.Setenv("CX_NCCL_LIB", "/nowhere/libnccl.so.2")
+		errs := together(t, nccl.NCCL, 1, reduceOnce)
+		require.Equal(t, "library-missing", reason(t, errs[0]))
+	})
+	t.Run("another library", func(t *testing.T) {
+		t.Setenv("CX_NCCL_LIB", fakes.Build(t).RCCL)
+		errs := together(t, nccl.NCCL, 1, reduceOnce)
+		require.Equal(t, "library-missing", reason(t, errs[0]))
+	})
+	t.Run("no driver", func(t *testing.T) {
+		t.Setenv("CX_CUDA_LIB", "/nowhere/libcuda.so.1")
+		errs := together(t, nccl.NCCL, 1, reduceOnce)
+		require.Equal(t, "library-missing", reason(t, errs[0]))
+	})
+}
+
+// An operation that never ends, ends with Abort from another goroutine.
+func TestAbortEndsAHang(t *testing.T) {
+	setUp(t)
+	t.Setenv("CX_FAKE_NCCL_HANG", "0:1")
+	errs := together(t, nccl.NCCL, 2, func(e *end) error {
+		stop := time.AfterFunc(2*time.Second, e.comm.Abort)
+		defer stop.Stop()
+		return reduceOnce(e)
+	})
+	for _, err := range errs {
+		require.ErrorContains(t, err, "the communicator has ended")
+	}
+}
+
+// Operations that the ranks do not agree on are found by the stand-in.
+func TestMismatch(t *testing.T) {
+	setUp(t)
+	errs := together(t, nccl.NCCL, 2, func(e *end) error {
+		m, err := e.comm.Alloc(context.Background(), 1<<20, "none")
+		if err != nil {
+			return err
+		}
+		call := collective.Call{Op: collective.AllReduce, Type: numeric.Float, Count: int64(4 + e.Rank), Send: m.Ptr(), Recv: m.Ptr()}
+		if err := e.comm.Enqueue(e.stream, []collective.Call{call}); err != nil {
+			return err
+		}
+		return e.wait()
+	})
+	for _, err := range errs {
+		require.ErrorContains(t, err, "ncclInvalidUsage")
+	}
+}
+
+// A captured operation runs with each launch of the graph.
+func TestGraph(t *testing.T) {
+	setUp(t)
+	for _, err := range together(t, nccl.NCCL, 2, func(e *end) error {
+		m, err := e.comm.Alloc(context.Background(), 1<<20, "none")
+		if err != nil {
+			return err
+		}
+		one := float32(1)
+		if err := e.device.CopyIn(e.stream, m.Ptr(), unsafe.Pointer(&one), 4); err != nil {
+			return err
+		}
+		if err := e.stream.BeginCapture(); err != nil {
+			return err
+		}
+		call := collective.Call{Op: collective.AllReduce, Type: numeric.Float, Count: 1, Send: m.Ptr(), Recv: m.Ptr()}
+		enqueued := e.comm.Enqueue(e.stream, []collective.Call{call, call, call})
+		g, err := e.stream.EndCapture()
+		if err := errors.Join(enqueued, err); err != nil {
+			return err
+		}
+		if err := errors.Join(g.Launch(e.stream), g.Launch(e.stream), e.wait()); err != nil {
+			return err
+		}
+		var got float32
+		if err := errors.Join(e.device.CopyOut(e.stream, unsafe.Pointer(&got), m.Ptr(), 4), e.stream.Synchronize()); err != nil {
+			return err
+		}
+		if got != 64 {
+			return fmt.Errorf("1 doubled six times is %v", got)
+		}
+		return errors.Join(g.Close(), m.Close())
+	}) {
+		require.NoError(t, err)
+	}
+}
+
+func TestRegistrationIsWhatTheLibrarySays(t *testing.T) {
+	setUp(t)
+	for _, c := range []struct {
+		registration, noHandle string
+		want                   bool
+	}{{"none", "", false}, {"local", "", true}, {"symmetric", "", true}, {"symmetric", "1", false}} {
+		t.Setenv("CX_FAKE_NCCL_NO_HANDLE", c.noHandle)
+		for _, err := range together(t, nccl.NCCL, 2, func(e *end) error {
+			m, err := e.comm.Alloc(context.Background(), 1<<20, c.registration)
+			if err != nil {
+				return err
+			}
+			if m.Registered() != c.want {
+				return fmt.Errorf("%+v: registered %v", c, m.Registered())
+			}
+			return m.Close()
+		}) {
+			require.NoError(t, err)
+		}
+	}
+}
+
+func TestCallLayout(t *testing.T) {
+	require.EqualValues(t, callBytes, unsafe.Sizeof(collective.Call{}))
+	require.EqualValues(t, callRecv, unsafe.Offsetof(collective.Call{}.Recv))
+}

@@ -1,0 +1,103 @@
+#include "enqueue.h"
+
+// TRY leaves the function with the result of a call that failed.
+#define TRY(call) \
+	do { \
+		int result = (call); \
+		if (result != 0) return result; \
+	} while (0)
+
+// collective.Reduce values: the first five are the library's own.
+enum { MULSUM = 5 };
+
+static const int widths[] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1}; // bytes, by type
+
+// One operation on its way: what it is, and where it goes.
+typedef struct {
+	const cx_nccl *f;
+	const cx_end *e;
+	const cx_call *c;
+	size_t count;
+	int type, root;
+	cx_stream stream;
+} job;
+
+static int send(const job *j, uintptr_t from, int to) {
+	return j->f->Send((const void *)from, j->count, j->type, to, j->e->comm, j->stream);
+}
+
+static int recv(const job *j, uintptr_t to, int from) {
+	return j->f->Recv((void *)to, j->count, j->type, from, j->e->comm, j->stream);
+}
+
+// part is the address of rank r's part of a buffer.
+static uintptr_t part(const job *j, uintptr_t buffer, int r) {
+	return buffer + (size_t)r * j->count * (size_t)widths[j->type];
+}
+
+static int alltoall_parts(const job *j) {
+	for (int r = 0; r < j->e->nranks; r++) {
+		TRY(send(j, part(j, j->c->send, r), r));
+		TRY(recv(j, part(j, j->c->recv, r), r));
+	}
+	return 0;
+}
+
+static int gather_parts(const job *j) {
+	TRY(send(j, j->c->send, j->root));
+	if (j->e->rank != j->root) return 0;
+	for (int r = 0; r < j->e->nranks; r++) TRY(recv(j, part(j, j->c->recv, r), r));
+	return 0;
+}
+
+static int scatter_parts(const job *j) {
+	TRY(recv(j, j->c->recv, j->root));
+	if (j->e->rank != j->root) return 0;
+	for (int r = 0; r < j->e->nranks; r++) TRY(send(j, part(j, j->c->send, r), r));
+	return 0;
+}
+
+static int ring_parts(const job *j) {
+	int n = j->e->nranks;
+	TRY(send(j, j->c->send, (j->e->rank + 1) % n));
+	return recv(j, j->c->recv, (j->e->rank - 1 + n) % n);
+}
+
+// grouped closes the group also where a part failed: an open one would swallow
+// the abort that follows.
+static int grouped(const job *j, int (*parts)(const job *)) {
+	TRY(j->f->GroupStart());
+	int result = parts(j), end = j->f->GroupEnd();
+	return result != 0 ? result : end;
+}
+
+static int enqueue(const job *j) {
+	const cx_nccl *f = j->f;
+	const void *from = (const void *)j->c->send;
+	void *to = (void *)j->c->recv;
+	int redop = j->c->redop == MULSUM ? j->e->premul[j->type] : (int)j->c->redop;
+	switch (j->e->how[j->c->op]) {
+	case CX_ALL_REDUCE: return f->AllReduce(from, to, j->count, j->type, redop, j->e->comm, j->stream);
+	case CX_ALL_GATHER: return f->AllGather(from, to, j->count, j->type, j->e->comm, j->stream);
+	case CX_REDUCE_SCATTER: return f->ReduceScatter(from, to, j->count, j->type, redop, j->e->comm, j->stream);
+	case CX_BROADCAST: return f->Broadcast(from, to, j->count, j->type, j->root, j->e->comm, j->stream);
+	case CX_REDUCE: return f->Reduce(from, to, j->count, j->type, redop, j->root, j->e->comm, j->stream);
+	case CX_ALLTOALL: return f->AlltoAll(from, to, j->count, j->type, j->e->comm, j->stream);
+	case CX_ALLTOALL_OLD: return f->AllToAll(from, to, j->count, j->type, j->e->comm, j->stream);
+	case CX_ALLTOALL_GROUPED: return grouped(j, alltoall_parts);
+	case CX_GATHER: return f->Gather(from, to, j->count, j->type, j->root, j->e->comm, j->stream);
+	case CX_GATHER_GROUPED: return grouped(j, gather_parts);
+	case CX_SCATTER: return f->Scatter(from, to, j->count, j->type, j->root, j->e->comm, j->stream);
+	case CX_SCATTER_GROUPED: return grouped(j, scatter_parts);
+	default: return grouped(j, ring_parts);
+	}
+}
+
+int cx_nccl_enqueue(const cx_nccl *f, const cx_end *e, uintptr_t stream, const cx_call *calls, int n, int *at) {
+	for (*at = 0; *at < n; ++*at) {
+		const cx_call *c = &calls[*at];
+		job j = {f, e, c, (size_t)c->count, (int)c->type, (int)c->root, (cx_stream)stream};
+		TRY(enqueue(&j));
+	}
+	return 0;
+}

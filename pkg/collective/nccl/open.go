@@ -1,0 +1,149 @@
+package nccl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/collectivex/collectivex/pkg/accel/cuda"
+	"github.com/collectivex/collectivex/pkg/accel/gpu"
+	"github.com/collectivex/collectivex/pkg/accel/hip"
+	"github.com/collectivex/collectivex/pkg/collective"
+	"github.com/collectivex/collectivex/pkg/collective/device"
+	"github.com/collectivex/collectivex/pkg/dl"
+	"github.com/collectivex/collectivex/pkg/nccl"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/result"
+)
+
+// platform is the devices that a library drives.
+type platform struct {
+	framework string
+	load      func() (*gpu.Driver, error)
+}
+
+var platforms = map[nccl.Kind]platform{
+	nccl.NCCL: {"cuda", cuda.Load},
+	nccl.RCCL: {"hip", hip.Load},
+}
+
+// Open returns the rank.Opener of the backend over a kind of library. Its ranks
+// drive the device of their local rank and have locked their OS thread.
+func Open(kind nccl.Kind) rank.Opener {
+	return func(ctx context.Context, s *rank.Session, _ plan.Case) (rank.Runner, error) {
+		var o opened
+		if err := o.open(ctx, kind, s); err != nil {
+			return nil, errors.Join(err, o.close())
+		}
+		return collective.NewRunner(collective.Parts{Data: o.data, Comm: o.comm, Device: o.device, Facts: o.facts(kind)})
+	}
+}
+
+// opened is what a runner is made of, as far as it has come.
+type opened struct {
+	library *nccl.Library
+	device  *gpu.Device
+	data    collective.Data
+	comm    *comm
+}
+
+func (o *opened) open(ctx context.Context, kind nccl.Kind, s *rank.Session) error {
+	var err error
+	if o.library, err = nccl.Open(kind); err != nil {
+		return missing(err)
+	}
+	driver, err := platforms[kind].load()
+	if err != nil {
+		return missing(err)
+	}
+	if o.device, err = openDevice(driver, s); err != nil {
+		return err
+	}
+	if o.data, err = device.NewData(ctx, o.device); err != nil {
+		return coded(result.ReasonDevice, err)
+	}
+	id, err := shareID(ctx, o.library, s)
+	if err != nil {
+		return err
+	}
+	c, err := o.library.Init(id, s.Rank, s.World, nccl.Config{NVLinkCentric: true})
+	if err != nil {
+		return libraryError(err)
+	}
+	o.comm, err = newComm(c, o.device)
+	return libraryError(err)
+}
+
+// openDevice opens the device of the rank; there have to be as many as ranks.
+func openDevice(driver *gpu.Driver, s *rank.Session) (*gpu.Device, error) {
+	count, err := driver.Count()
+	if err != nil {
+		return nil, coded(result.ReasonDevice, err)
+	}
+	if s.LocalRank >= count {
+		return nil, &rank.Error{
+			Code: result.ReasonEnvironment.With("%d devices for local rank %d", count, s.LocalRank),
+			Err:  fmt.Errorf("rank %d wants device %d, and this process sees %d", s.Rank, s.LocalRank, count),
+		}
+	}
+	d, err := driver.Open(s.LocalRank, "")
+	return d, coded(result.ReasonDevice, err)
+}
+
+// shareID makes the id in rank 0 and gives it to the others.
+func shareID(ctx context.Context, l *nccl.Library, s *rank.Session) (nccl.ID, error) {
+	key := s.Scope + "/nccl-id"
+	if s.Rank == 0 {
+		id, err := l.NewID()
+		if err != nil {
+			return id, libraryError(err)
+		}
+		return id, s.Store.Put(ctx, key, id[:])
+	}
+	raw, err := s.Store.Get(ctx, key)
+	if err != nil {
+		return nccl.ID{}, err
+	}
+	if len(raw) != nccl.IDBytes {
+		return nccl.ID{}, fmt.Errorf("unique id of %d bytes", len(raw))
+	}
+	return nccl.ID(raw), nil
+}
+
+// missing gives the error of a library that cannot be used its code.
+func missing(err error) error {
+	switch {
+	case errors.Is(err, dl.ErrNoSymbol):
+		return coded(result.ReasonNoSymbol, err)
+	case errors.Is(err, dl.ErrNoLibrary), errors.Is(err, nccl.ErrNotKind):
+		return coded(result.ReasonNoLibrary, err)
+	}
+	return coded(result.ReasonDevice, err)
+}
+
+func (o *opened) facts(kind nccl.Kind) rank.Facts {
+	info := o.device.Info()
+	return rank.Facts{
+		DeviceProduct: info.Product, DeviceArch: info.Arch,
+		Framework: platforms[kind].framework, AcceleratorRuntime: info.Runtime,
+		Library: rank.Library{
+			Kind: string(o.library.Kind), Version: o.library.VersionString(),
+			SOName: o.library.SOName(), BuildID: o.library.BuildID(),
+		},
+		NUMANode: -1,
+	}
+}
+
+// close gives back what was opened before an error. There is no communicator
+// then: making it is the last step.
+func (o *opened) close() error {
+	var err error
+	if o.data != nil {
+		err = o.data.Close()
+	}
+	if o.device != nil {
+		err = errors.Join(err, o.device.Close())
+	}
+	return err
+}

@@ -1,0 +1,132 @@
+package nccl
+
+/*
+#include "enqueue.h"
+*/
+import "C"
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/collectivex/collectivex/pkg/collective"
+	"github.com/collectivex/collectivex/pkg/nccl"
+	"github.com/collectivex/collectivex/pkg/numeric"
+	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/workload"
+)
+
+// way is one way to do an operation.
+type way struct {
+	how C.int
+	// path names it in documents: the entry point, or what stands in for it.
+	path    string
+	symbols []string
+}
+
+func native(how C.int, symbol string) way { return way{how, symbol, []string{symbol}} }
+
+func grouped(how C.int) way {
+	return way{how, "grouped-send-recv", []string{"ncclSend", "ncclRecv"}}
+}
+
+// ways lists how an operation can be done, the best first. RCCL had the
+// all-to-all long before NCCL, under another spelling.
+var ways = map[collective.Op][]way{
+	collective.AllReduce:     {native(C.CX_ALL_REDUCE, "ncclAllReduce")},
+	collective.AllGather:     {native(C.CX_ALL_GATHER, "ncclAllGather")},
+	collective.ReduceScatter: {native(C.CX_REDUCE_SCATTER, "ncclReduceScatter")},
+	collective.AllToAll: {
+		native(C.CX_ALLTOALL, "ncclAlltoAll"), native(C.CX_ALLTOALL_OLD, "ncclAllToAll"), grouped(C.CX_ALLTOALL_GROUPED),
+	},
+	collective.Broadcast: {native(C.CX_BROADCAST, "ncclBroadcast")},
+	collective.SendRecv:  {grouped(C.CX_SENDRECV)},
+	collective.Reduce:    {native(C.CX_REDUCE, "ncclReduce")},
+	collective.Gather:    {native(C.CX_GATHER, "ncclGather"), grouped(C.CX_GATHER_GROUPED)},
+	collective.Scatter:   {native(C.CX_SCATTER, "ncclScatter"), grouped(C.CX_SCATTER_GROUPED)},
+}
+
+// choose returns the best way that the library has the symbols for.
+func choose(l *nccl.Library, op collective.Op) (way, error) {
+	lacks := fmt.Errorf("no way to do %s", op)
+	for _, w := range ways[op] {
+		var err error
+		for _, symbol := range w.symbols {
+			err = errors.Join(err, l.Need(symbol))
+		}
+		if err == nil {
+			return w, nil
+		}
+		lacks = err
+	}
+	return way{}, lacks
+}
+
+// The first releases of NCCL with a type or reduction; RCCL counts the same.
+const (
+	sinceBFloat16 = 21003
+	sinceAvg      = 21003
+	sinceFP8      = 22403
+)
+
+// fp8Arch is the first NVIDIA architecture that reduces fp8.
+const fp8Arch = 90
+
+// Supports implements collective.Comm.
+func (k *comm) Supports(c collective.Call) error {
+	l := k.c.Library()
+	if _, err := choose(l, c.Op); err != nil {
+		return coded(result.ReasonNoSymbol, err)
+	}
+	if c.RedOp == workload.MulSum {
+		if err := l.Need("ncclRedOpCreatePreMulSum"); err != nil {
+			return coded(result.ReasonNoSymbol, err)
+		}
+	}
+	if l.Kind == nccl.MSCCLPP {
+		return supportsMSCCLPP(c)
+	}
+	fp8 := c.Type == numeric.F8E4M3 || c.Type == numeric.F8E5M2
+	arch := k.device.Info().Arch
+	switch {
+	case c.Type == numeric.BFloat16 && l.Version < sinceBFloat16, fp8 && l.Version < sinceFP8:
+		return refused("%s %s has no %s", l.Kind, l.VersionString(), c.Type)
+	case c.RedOp == workload.Avg && l.Version < sinceAvg:
+		return refused("%s %s has no %s", l.Kind, l.VersionString(), c.RedOp)
+	case fp8 && c.Op.Reduces() && smVersion(arch) > 0 && smVersion(arch) < fp8Arch:
+		return refused("%s does not reduce %s", arch, c.Type)
+	case fp8 && c.Op.Reduces() && strings.HasPrefix(arch, "gfx94"):
+		// Its fp8 has another exponent bias (FNUZ), for which there is no data.
+		return refused("%s is of another format on %s", c.Type, arch)
+	}
+	return nil
+}
+
+// smVersion is 90 of sm_90 and 0 of what is not NVIDIA's.
+func smVersion(arch string) int {
+	n, _ := strconv.Atoi(strings.TrimPrefix(arch, "sm_"))
+	return n
+}
+
+// supportsMSCCLPP knows what ends the process instead of returning an error.
+func supportsMSCCLPP(c collective.Call) error {
+	switch c.Type {
+	case numeric.Int8, numeric.Int64, numeric.Uint64, numeric.Double:
+		return refused("mscclpp has no %s", c.Type)
+	}
+	switch {
+	case c.Op.Reduces() && c.RedOp != workload.Sum && c.RedOp != workload.Min:
+		return refused("mscclpp has no %s", c.RedOp)
+	case c.Op != collective.AllReduce && c.Op != collective.AllGather:
+		return refused("mscclpp has no %s of its own", c.Op)
+	}
+	return nil
+}
+
+// The layout that a collective.Call has to have; a test compares them.
+const (
+	callBytes = C.sizeof_cx_call
+	callRecv  = C.sizeof_cx_call - C.sizeof_uintptr_t
+)
