@@ -5,8 +5,10 @@ import (
 
 	"github.com/collectivex/collectivex/pkg/collective"
 	collectivehost "github.com/collectivex/collectivex/pkg/collective/host"
+	collectivenccl "github.com/collectivex/collectivex/pkg/collective/nccl"
 	"github.com/collectivex/collectivex/pkg/ep"
 	ephost "github.com/collectivex/collectivex/pkg/ep/host"
+	"github.com/collectivex/collectivex/pkg/nccl"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
@@ -18,7 +20,11 @@ func families() shard.Registry {
 	return shard.Registry{
 		plan.FamilyCollective: {
 			Assemble: collective.Assemble,
-			Backends: map[string]rank.Opener{"host": collectivehost.Open},
+			Backends: map[string]rank.Opener{
+				"host": collectivehost.Open,
+				"nccl": collectivenccl.Open(nccl.NCCL),
+				"rccl": collectivenccl.Open(nccl.RCCL),
+			},
 		},
 		plan.FamilyEP: {
 			Assemble: ep.Assemble,
