@@ -270,6 +270,15 @@ func TestTooLong(t *testing.T) {
 	require.ErrorContains(t, err, "more than the 350 a cell may take")
 }
 
+// TestTooMany: a plan that no workflow could run is refused before it is built.
+func TestTooMany(t *testing.T) {
+	f := plan.Filters{MaxCases: plan.DefaultMaxCases}
+	cat := synthetic(1)
+	cat.Suites[0].Repeats = 25
+	_, err := plan.Resolve(cat, f, plan.Machine{})
+	require.EqualError(t, err, "the plan has more than 131072 cases; filter it")
+}
+
 // TestConflict: two suites may ask for the same case, not for two cases of one id.
 func TestConflict(t *testing.T) {
 	cat := synthetic(1)

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
 	"slices"
@@ -134,6 +135,9 @@ func (r *resolver) list(f Family) *[]Requested {
 // runnable requests a case in each of its repeats. Repeats after the first have
 // their number in the id, so that ids stay unique.
 func (r *resolver) runnable(p *catalog.Platform, be *catalog.Backend, c Case, repeats int) {
+	if r.err != nil {
+		return
+	}
 	budget, id := budgetSeconds(p, be, &c), c.CaseID
 	for n := 1; n <= repeats; n++ {
 		c.Repeat = n
@@ -160,6 +164,10 @@ func (r *resolver) add(q Requested) {
 	list := r.list(q.Case.Family)
 	at, known := r.seen[q.Case.CaseID]
 	if !known {
+		if len(r.seen) == mostCases(r.filters) {
+			r.err = cmp.Or(r.err, fmt.Errorf("the plan has more than %d cases; filter it", mostCases(r.filters)))
+			return
+		}
 		r.seen[q.Case.CaseID] = place{q.Case.Family, len(*list)}
 		*list = append(*list, q)
 		return
@@ -171,6 +179,9 @@ func (r *resolver) add(q Requested) {
 		r.err = fmt.Errorf("suites %q and %q ask for different cases of the same id %s; plan them apart", first, q.Case.Suite, q.Case.CaseID)
 	}
 }
+
+// mostCases is how many cases the cells of all waves can hold.
+func mostCases(f Filters) int { return Waves * WaveCells * max(f.MaxCases, DefaultMaxCases) }
 
 // environment merges what the definitions give the ranks, the more particular
 // over the more general: platform, scale-out fabric, backend, backend on platform.

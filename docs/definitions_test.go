@@ -1,0 +1,46 @@
+package docs_test
+
+import (
+	"io/fs"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/matrix"
+	"github.com/collectivex/collectivex/pkg/catalog"
+	"github.com/collectivex/collectivex/pkg/plan"
+)
+
+// The examples of definitions.md are sound beside the shipped definitions.
+func TestDefinitionExamples(t *testing.T) {
+	page, err := os.ReadFile("definitions.md")
+	require.NoError(t, err)
+	example := regexp.MustCompile("(?ms)^```yaml\n# as (.+?)\n(.*?)^```$")
+	files := fstest.MapFS{}
+	for _, m := range example.FindAllStringSubmatch(string(page), -1) {
+		files[m[1]] = &fstest.MapFile{Data: []byte(m[2])}
+	}
+	require.Len(t, files, 3)
+	require.NoError(t, fs.WalkDir(matrix.FS, ".", func(p string, e fs.DirEntry, err error) error {
+		if err == nil && !e.IsDir() {
+			data, _ := fs.ReadFile(matrix.FS, p)
+			files[p] = &fstest.MapFile{Data: data}
+		}
+		return err
+	}))
+
+	operator := files["the operator file"].Data
+	delete(files, "the operator file")
+	cat, err := catalog.Load(files)
+	require.NoError(t, err)
+	_, err = plan.Resolve(cat, plan.Filters{}, plan.Machine{})
+	require.NoError(t, err)
+	op, err := catalog.ParseOperator("operator.yaml", operator, cat)
+	require.NoError(t, err)
+	require.Empty(t, op.Platform("h100-dgxc").Missing(cat.Platform("h100-dgxc").Launch.Requires))
+	require.True(t, strings.HasPrefix(op.Platform("mi300x-tw").Docker.Command[0], "sudo"))
+}

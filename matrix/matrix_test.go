@@ -1,0 +1,104 @@
+package matrix_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/matrix"
+	"github.com/collectivex/collectivex/pkg/catalog"
+	"github.com/collectivex/collectivex/pkg/collective"
+	"github.com/collectivex/collectivex/pkg/numeric"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/workload"
+)
+
+// What the definitions may ask for is what the families can do: each name here
+// has its meaning in another package.
+
+func load(t *testing.T) *catalog.Catalog {
+	t.Helper()
+	cat, err := catalog.Load(matrix.FS)
+	require.NoError(t, err)
+	return cat
+}
+
+func TestRoutingsHaveAMeaning(t *testing.T) {
+	cat := load(t)
+	used := map[string]bool{}
+	m, err := plan.Resolve(cat, plan.Filters{}, plan.Machine{})
+	require.NoError(t, err)
+	for _, q := range m.RequestedCases {
+		c := q.Case
+		if used[c.Routing] {
+			continue
+		}
+		used[c.Routing] = true
+		_, err := workload.NewRouting(c.Routing, workload.Shape{
+			Seed: c.Seed, World: c.World, Experts: c.Experts, TopK: c.TopK, LargestRung: 8,
+		})
+		require.NoError(t, err, c.CaseID)
+	}
+	for _, r := range cat.Routings {
+		require.True(t, used[r.Name], "no suite uses routing %s", r.Name)
+	}
+}
+
+func TestCollectivesHaveAMeaning(t *testing.T) {
+	for _, name := range catalog.Ops() {
+		op, err := collective.ParseOp(name)
+		require.NoError(t, err)
+		require.Equal(t, op.Reduces(), catalog.Reduces(name), name)
+		require.Equal(t, op.InPlace(), catalog.HasInPlace(name), name)
+	}
+	require.Len(t, collective.Ops(), len(catalog.Ops()))
+	for _, name := range catalog.DTypes() {
+		_, err := numeric.ParseType(name)
+		require.NoError(t, err)
+	}
+	for _, name := range catalog.RedOps() {
+		op, err := workload.ParseRedOp(name)
+		require.NoError(t, err)
+		require.NotEqual(t, workload.NoRedOp, op)
+	}
+}
+
+// TestCaps: the ladder caps of the low-latency kernels.
+func TestCaps(t *testing.T) {
+	cat := load(t)
+	for backend, most := range map[string]int{"deepep-v2": 256, "uccl-ep": 256, "mori": 256, "nccl-ep": 128, "host": 256} {
+		ep := cat.Backend(backend).EP
+		require.Equal(t, most, ep.Mode("low-latency").MaxTokens, backend)
+		require.Zero(t, ep.Mode("normal").MaxTokens, backend)
+	}
+	require.Nil(t, cat.Backend("flashinfer-ep").EP.Mode("low-latency"))
+}
+
+// TestEveryPoolIsPlanned: no platform, backend, workload or profile is left over.
+func TestEveryPoolIsPlanned(t *testing.T) {
+	cat := load(t)
+	m, err := plan.Resolve(cat, plan.Filters{}, plan.Machine{})
+	require.NoError(t, err)
+	var skus, backends, workloads, profiles []string
+	for _, q := range m.Requested() {
+		skus = append(skus, q.SKU)
+		backends = append(backends, q.Case.Backend)
+		profiles = append(profiles, q.Case.Sampling)
+		if q.Case.EP != nil {
+			workloads = append(workloads, q.Case.Workload)
+		}
+	}
+	for _, p := range cat.Platforms {
+		require.True(t, slices.Contains(skus, p.SKU), p.SKU)
+	}
+	for _, b := range cat.Backends {
+		require.True(t, slices.Contains(backends, b.Name), b.Name)
+	}
+	for _, w := range cat.Workloads {
+		require.True(t, slices.Contains(workloads, w.Name), w.Name)
+	}
+	for _, s := range cat.Sampling {
+		require.True(t, slices.Contains(profiles, s.Name), s.Name)
+	}
+}

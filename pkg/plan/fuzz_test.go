@@ -1,0 +1,49 @@
+package plan_test
+
+import (
+	"io/fs"
+	"testing"
+	"testing/fstest"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/matrix"
+	"github.com/collectivex/collectivex/pkg/catalog"
+	"github.com/collectivex/collectivex/pkg/plan"
+)
+
+// FuzzResolve plans any suite that the loader lets pass: planning never panics,
+// and what is planned fits into the outputs of a job.
+func FuzzResolve(f *testing.F) {
+	defs := fstest.MapFS{}
+	require.NoError(f, fs.WalkDir(matrix.FS, ".", func(p string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		data, err := fs.ReadFile(matrix.FS, p)
+		defs[p] = &fstest.MapFile{Data: data}
+		return err
+	}))
+	suites, err := fs.Glob(defs, "suites/*.yaml")
+	require.NoError(f, err)
+	for _, s := range suites {
+		f.Add(defs[s].Data)
+	}
+	f.Fuzz(func(t *testing.T, suite []byte) {
+		own := fstest.MapFS{"suites/fuzz.yaml": {Data: suite}}
+		for p, file := range defs {
+			own[p] = file
+		}
+		cat, err := catalog.Load(own)
+		if err != nil {
+			return
+		}
+		m, err := plan.Resolve(cat, plan.Filters{Suites: []string{"fuzz"}}, plan.Machine{})
+		if err != nil {
+			return
+		}
+		m.Generator = plan.Generator{Program: "cxgen", Version: "v1", Format: plan.Format}
+		_, err = m.Outputs()
+		require.NoError(t, err)
+	})
+}
