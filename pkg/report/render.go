@@ -2,8 +2,9 @@ package report
 
 import (
 	"fmt"
+	"html"
 	"io"
-	"strconv"
+	"slices"
 	"strings"
 
 	"github.com/collectivex/collectivex/pkg/result"
@@ -15,12 +16,22 @@ const MaxMarkdown = 1 << 20
 // maxCharts bounds the charts of one section; the browser draws each of them.
 const maxCharts = 6
 
+// maxTextRows bounds the details that a terminal shows.
+const maxTextRows = 24
+
 // Text writes the summary for a terminal.
 func (s *Summary) Text(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n", s.verdict())
 	for _, sec := range s.sections() {
 		fmt.Fprintf(&b, "\n%s\n", sec.title)
+		if sec.common != "" {
+			fmt.Fprintf(&b, "all: %s\n", sec.common)
+		}
+		if n := len(sec.table.rows); sec.folded && n > maxTextRows {
+			fmt.Fprintf(&b, "  %s: in the JSON form and in the documents\n", plural(n, "row"))
+			continue
+		}
 		b.WriteString(sec.table.text())
 	}
 	_, err := io.WriteString(w, b.String())
@@ -45,7 +56,7 @@ func (s *Summary) Markdown(w io.Writer, limit int) error {
 	if s.err != nil {
 		mark = "❌"
 	}
-	b.add(fmt.Sprintf("## CollectiveX\n\n%s **%s**\n", mark, s.verdict()))
+	b.add(fmt.Sprintf("## CollectiveX\n\n%s **%s**\n", mark, escape(s.verdict())))
 	for _, sec := range s.sections() {
 		b.section(sec)
 	}
@@ -77,10 +88,13 @@ func (b *budget) add(s string) bool {
 func (b *budget) section(sec section) {
 	open, end := fmt.Sprintf("\n### %s\n\n", escape(sec.title)), ""
 	if sec.folded {
-		open, end = fmt.Sprintf("\n<details><summary>%s</summary>\n\n", escape(sec.title)), "\n</details>\n"
+		open, end = fmt.Sprintf("\n<details><summary>%s</summary>\n\n", html.EscapeString(sec.title)), "\n</details>\n"
 	}
 	if sec.note != "" {
-		open += sec.note + "\n\n"
+		open += escape(sec.note) + "\n\n"
+	}
+	if sec.common != "" {
+		open += "All rows: " + escape(sec.common) + "\n\n"
 	}
 	head, rows := sec.table.markdown()
 	if len(rows) == 0 || !b.add(open+head+rows[0]) {
@@ -119,17 +133,28 @@ func (b *budget) farewell() string {
 	return fmt.Sprintf("\nLeft out of this page: %s. The NDJSON of the run has everything.\n", strings.Join(left, ", "))
 }
 
-// markdown returns the chart as a Mermaid block.
+// markdown returns the chart as a Mermaid block. Mermaid reads no exponents, so
+// values are scaled by a prefix of the unit.
 func (c chart) markdown() string {
+	scale, prefix := 1.0, ""
+	if top := slices.Max(c.values); top >= 1e6 {
+		scale, prefix = 1e6, "M "
+	} else if top >= 1e4 {
+		scale, prefix = 1e3, "k "
+	}
 	labels := make([]string, len(c.labels))
 	values := make([]string, len(c.values))
 	for i := range c.labels {
 		labels[i] = quoted(c.labels[i])
-		values[i] = strconv.FormatFloat(c.values[i], 'g', 4, 64)
+		values[i] = significant(c.values[i] / scale)
 	}
-	return fmt.Sprintf("\n```mermaid\nxychart-beta\n  title %s\n  x-axis %s [%s]\n  y-axis %s\n  line [%s]\n```\n",
-		quoted(c.title), quoted(c.x), strings.Join(labels, ", "), quoted(c.y), strings.Join(values, ", "))
+	return fmt.Sprintf("\n```mermaid\n%s\nxychart-beta\n  title %s\n  x-axis %s [%s]\n  y-axis %s 0 --> %s\n  line [%s]\n```\n",
+		chartTheme, quoted(c.title), quoted(c.x), strings.Join(labels, ", "), quoted(prefix+c.y),
+		significant(1.05*slices.Max(c.values)/scale), strings.Join(values, ", "))
 }
+
+// chartTheme gives the line a colour that shows on light and on dark pages.
+const chartTheme = `%%{init: {"themeVariables": {"xyChart": {"plotColorPalette": "#2f81f7"}}}}%%`
 
 // quoted is a string of Mermaid, which has no escape for a quote.
 func quoted(s string) string {

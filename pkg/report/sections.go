@@ -14,8 +14,28 @@ type section struct {
 	title  string
 	note   string
 	table  *table
+	keys   int // leading columns of the table that tell its rows apart
+	common string
 	charts []chart
-	folded bool // details that Markdown folds away
+	folded bool // details
+}
+
+// liftCommon takes the key columns that are equal in all rows out of the table
+// and names them once.
+func (s *section) liftCommon() {
+	var common []string
+	for i := s.keys - 1; i >= 0; i-- {
+		value := s.table.rows[0][i]
+		if slices.ContainsFunc(s.table.rows, func(r []string) bool { return r[i] != value }) {
+			continue
+		}
+		if value != "" {
+			common = append(common, s.table.columns[i].name+" "+value)
+		}
+		s.table.remove(i)
+	}
+	slices.Reverse(common)
+	s.common = strings.Join(common, ", ")
 }
 
 // chart is one series over labelled positions. Charts have no logarithmic axis
@@ -33,13 +53,15 @@ func (s *Summary) sections() []section {
 		s.epSection(),
 	}
 	all = append(all, s.collectiveSections()...)
-	all = append(all, s.machineSection())
-	all = append(all, s.epLadders()...)
+	all = append(all, s.machineSection(), s.epLadder())
 	all = append(all, s.collectiveLadders()...)
 	all = append(all, s.unsupportedSection())
-	return slices.DeleteFunc(all, func(s section) bool {
-		return (s.table == nil || len(s.table.rows) == 0) && len(s.charts) == 0
-	})
+	all = slices.DeleteFunc(all, func(s section) bool { return len(s.table.rows) == 0 })
+	for i := range all {
+		all[i].liftCommon()
+		all[i].table.dropEmpty()
+	}
+	return all
 }
 
 // verdict is the first line of every form.
@@ -68,14 +90,18 @@ func (s *Summary) verdict() string {
 	if extra := c.Attempts - c.Cases; extra > 0 {
 		parts = append(parts, plural(extra, "further attempt"))
 	}
-	return strings.Join(parts, ", ")
+	line := strings.Join(parts, ", ")
+	if len(s.Runs) == 1 && s.Runs[0] != "" {
+		line = "run " + s.Runs[0] + ": " + line
+	}
+	return line
 }
 
 func (s *Summary) failedSection() section {
-	t := &table{columns: append(text("case", "status", "reason"), figure("rows", "attempts")...)}
+	t := &table{columns: append(text("cell", "case", "status", "reason"), figure("rows", "attempts")...)}
 	for _, f := range s.Failed {
 		t.rows = append(t.rows, []string{
-			f.CaseID, f.Status, strings.Join(f.Reasons, "; "),
+			f.Cell, f.CaseID, f.Status, strings.Join(f.Reasons, "; "),
 			fmt.Sprintf("%d of %d", f.Measured, f.Asked), strconv.Itoa(f.Attempts),
 		})
 	}
@@ -83,22 +109,22 @@ func (s *Summary) failedSection() section {
 }
 
 func (s *Summary) missingSection() section {
+	t := &table{columns: text("cell", "case")}
+	for _, m := range s.Missing {
+		t.rows = append(t.rows, []string{m.Cell, m.CaseID})
+	}
 	return section{
-		title: "Cases without a document", table: list("case", s.Missing),
-		note: "The cell that had them ended without writing one: see its log.",
+		title: "Cases without a document", table: t,
+		note: "The cell ended without writing one: its log says why.",
 	}
 }
 
 func (s *Summary) unrequestedSection() section {
-	return section{title: "Cases that nobody asked for", table: list("case", s.Unrequested)}
-}
-
-func list(name string, items []string) *table {
-	t := &table{columns: text(name)}
-	for _, i := range items {
-		t.rows = append(t.rows, []string{i})
+	t := &table{columns: text("case")}
+	for _, id := range s.Unrequested {
+		t.rows = append(t.rows, []string{id})
 	}
-	return t
+	return section{title: "Cases that nobody asked for", table: t}
 }
 
 func (s *Summary) rejectedSection() section {
@@ -125,10 +151,16 @@ func (s *Summary) machineSection() section {
 	return section{title: "Measured on", table: t}
 }
 
+// epKeys are the columns that tell EP cases apart.
+var epKeys = text("SKU", "backend", "mode", "phase", "routing", "dispatch", "EP")
+
+func (e *EP) keys() []string {
+	return []string{e.SKU, e.Backend, e.Mode, e.Phase, e.Routing, e.Dispatch, strconv.Itoa(e.World)}
+}
+
 func (s *Summary) epSection() section {
-	t := &table{columns: append(text("SKU", "backend", "mode", "phase", "routing", "dispatch"),
-		figure("EP", "T", "pair period p50 µs", "p99", "dispatch p50 µs", "combine p50 µs", "roundtrip p50 µs", "tokens/s",
-			"dispatch GB/s", "combine GB/s", "max error")...)}
+	t := &table{columns: slices.Concat(epKeys, figure("T"), []column{{name: "pair period µs", right: true, strong: true}},
+		figure("p99", "dispatch µs", "combine µs", "roundtrip µs", "tokens/s", "dispatch GB/s", "combine GB/s", "max error"), text("not measured"))}
 	for _, e := range s.EP {
 		if len(e.Rungs) == 0 {
 			continue
@@ -139,19 +171,25 @@ func (s *Summary) epSection() section {
 		if !pair {
 			mark = " (roundtrip)"
 		}
-		t.rows = append(t.rows, []string{
-			e.SKU, e.Backend, e.Mode, e.Phase, e.Routing, e.Dispatch, strconv.Itoa(e.World), strconv.Itoa(p.TokensPerRank),
-			orDash(p50(us)) + mark, orDash(p99(us)), orDash(p50(p.DispatchTime)), orDash(p50(p.CombineTime)),
+		t.rows = append(t.rows, append(e.keys(), strconv.Itoa(p.TokensPerRank),
+			orDash(p50(us))+mark, orDash(p99(us)), orDash(p50(p.DispatchTime)), orDash(p50(p.CombineTime)),
 			orDash(p50(p.Roundtrip)), rate(p.TokenRate), orDash(p.DispatchGBps), orDash(p.CombineGBps),
-			strconv.FormatFloat(e.MaxError, 'g', 2, 64),
-		})
+			strconv.FormatFloat(e.MaxError, 'g', 2, 64), e.dropped()))
 	}
 	return section{
-		title: "Expert parallel dispatch and combine", table: t,
-		note: fmt.Sprintf("At T = %d tokens per rank, else the middle of the ladder. The headline is the chained pair period; "+
-			"dispatch, combine and roundtrip are fresh-entry windows, maximum over ranks. "+
-			"GB/s are logical bytes for each GPU at p50; tokens/s are at the roundtrip's p50.", headlineTokens),
+		title: "Expert parallel dispatch and combine", table: t, keys: len(epKeys),
+		note: fmt.Sprintf("At T = %d tokens per rank, else the middle of the ladder. Times are p50 but for the column p99. "+
+			"The headline is the chained pair period; dispatch, combine and roundtrip are fresh-entry windows, maximum over ranks. "+
+			"GB/s are logical bytes for each GPU; tokens/s are at the roundtrip.", headlineTokens),
 	}
+}
+
+// dropped says which rungs the backend cannot do.
+func (e *EP) dropped() string {
+	if len(e.Dropped) == 0 {
+		return ""
+	}
+	return "T = " + strings.Trim(fmt.Sprint(e.Dropped), "[]")
 }
 
 func p50(q *result.Percentiles) float64 {
@@ -168,41 +206,45 @@ func p99(q *result.Percentiles) float64 {
 	return q.P99
 }
 
-// epLadders is one table for each SKU and EP degree: a line per case and rung.
-func (s *Summary) epLadders() []section {
-	t := &table{columns: append(text("case"), figure("T", "pair period p50 µs", "dispatch p50 µs", "combine p50 µs",
-		"roundtrip p50 µs", "p99", "tokens/s", "dispatch GB/s", "combine GB/s")...)}
-	sec := section{title: "Every rung", table: t, folded: true}
+func (s *Summary) epLadder() section {
+	t := &table{columns: slices.Concat(epKeys, figure("T", "pair period µs", "dispatch µs", "combine µs", "roundtrip µs",
+		"p99", "tokens/s", "dispatch GB/s", "combine GB/s"))}
+	sec := section{title: "Dispatch and combine at every rung", table: t, keys: len(epKeys), folded: true}
 	for _, e := range s.EP {
-		c := chart{title: e.CaseID, x: "tokens per rank", y: "tokens/s at roundtrip p50"}
+		c := chart{title: fmt.Sprintf("%s %s EP%d %s %s %s %s", e.SKU, e.Backend, e.World, e.Mode, e.Phase, e.Routing, e.Dispatch),
+			x: "tokens per rank", y: "tokens/s at roundtrip p50"}
 		for _, p := range e.Rungs {
-			t.rows = append(t.rows, []string{
-				e.CaseID, strconv.Itoa(p.TokensPerRank), orDash(p50(p.PairPeriod)), orDash(p50(p.DispatchTime)),
-				orDash(p50(p.CombineTime)), orDash(p50(p.Roundtrip)), orDash(p99(p.Roundtrip)), rate(p.TokenRate),
-				orDash(p.DispatchGBps), orDash(p.CombineGBps),
-			})
+			t.rows = append(t.rows, append(e.keys(), strconv.Itoa(p.TokensPerRank), orDash(p50(p.PairPeriod)),
+				orDash(p50(p.DispatchTime)), orDash(p50(p.CombineTime)), orDash(p50(p.Roundtrip)), orDash(p99(p.Roundtrip)),
+				rate(p.TokenRate), orDash(p.DispatchGBps), orDash(p.CombineGBps)))
 			c.labels = append(c.labels, strconv.Itoa(p.TokensPerRank))
 			c.values = append(c.values, p.TokenRate)
 		}
 		sec.charts = append(sec.charts, c)
 	}
-	return []section{sec}
+	return sec
+}
+
+// collectiveKeys are the columns that tell collective cases apart.
+var collectiveKeys = text("SKU", "backend", "ranks", "op", "type", "redop", "buffers")
+
+func (c *Collective) keys() []string {
+	return []string{c.SKU, c.Backend, strconv.Itoa(c.World), c.Op, c.DType, c.RedOp, c.Buffers}
 }
 
 func (s *Summary) collectiveSections() []section {
 	var out []section
 	for _, g := range groups(s.Collectives) {
-		t := &table{columns: append(text("op", "type", "redop", "buffers"), figure("busbw GB/s", "at", "latency p50 µs", "at")...)}
+		t := &table{columns: slices.Concat(collectiveKeys,
+			[]column{{name: "peak busbw GB/s", right: true, strong: true}}, figure("at", "floor µs", "at"))}
 		for _, c := range g.cases {
-			if len(c.Points) == 0 {
-				continue
-			}
 			peak, floor := c.Points[c.Peak], c.Points[c.Floor]
-			t.rows = append(t.rows, []string{
-				c.Op, c.DType, c.RedOp, c.Buffers, orDash(peak.BusBW), size(peak.Bytes), orDash(floor.P50), size(floor.Bytes),
-			})
+			t.rows = append(t.rows, append(c.keys(), orDash(peak.BusBW), size(peak.Bytes), orDash(floor.P50), size(floor.Bytes)))
 		}
-		out = append(out, section{title: "Collectives: " + g.title, table: t, note: "Peak bus bandwidth and latency floor."})
+		out = append(out, section{
+			title: "Collectives, " + g.title, table: t, keys: len(collectiveKeys),
+			note: "The highest bus bandwidth and the lowest latency of the ladder, both at p50.",
+		})
 	}
 	return out
 }
@@ -215,30 +257,32 @@ func (s *Summary) collectiveLadders() []section {
 		for i, b := range sizes {
 			names[i] = size(b)
 		}
-		latency := &table{columns: append(text("op", "type", "redop", "buffers"), figure(names...)...)}
+		latency := &table{columns: slices.Concat(collectiveKeys, figure(names...))}
 		busbw := &table{columns: latency.columns}
-		sec := section{title: "Bus bandwidth GB/s by size: " + g.title, table: busbw, folded: true}
+		sec := section{title: "Bus bandwidth by size in GB/s, " + g.title, table: busbw, keys: len(collectiveKeys), folded: true}
 		for _, c := range g.cases {
-			lead := []string{c.Op, c.DType, c.RedOp, c.Buffers}
-			lat, bw := slices.Clone(lead), slices.Clone(lead)
+			lat, bw := c.keys(), c.keys()
 			for _, b := range sizes {
 				p := c.at(b)
 				lat, bw = append(lat, orDash(p.P50)), append(bw, orDash(p.BusBW))
 			}
 			latency.rows, busbw.rows = append(latency.rows, lat), append(busbw.rows, bw)
-			ch := chart{title: strings.TrimSpace(c.Op + " " + c.DType + " " + c.RedOp), x: "bytes", y: "busbw GB/s"}
+			ch := chart{title: fmt.Sprintf("%s %s %d ranks: %s", c.SKU, c.Backend, c.World, strings.TrimSpace(c.Op+" "+c.DType+" "+c.RedOp)),
+				x: "size", y: "busbw GB/s"}
 			for _, p := range c.Points {
 				ch.labels, ch.values = append(ch.labels, size(p.Bytes)), append(ch.values, p.BusBW)
 			}
 			sec.charts = append(sec.charts, ch)
 		}
-		out = append(out, section{title: "Latency p50 µs by size: " + g.title, table: latency, folded: true}, sec)
+		out = append(out, section{
+			title: "Latency p50 by size in µs, " + g.title, table: latency, keys: len(collectiveKeys), folded: true,
+		}, sec)
 	}
 	return out
 }
 
-// group is collective cases that may stand in one table: one machine, world,
-// timing mode and placement.
+// group is collective cases that may stand in one column: one timing mode and
+// placement.
 type group struct {
 	title string
 	cases []Collective
@@ -247,7 +291,10 @@ type group struct {
 func groups(all []Collective) []group {
 	var out []group
 	for _, c := range all {
-		title := fmt.Sprintf("%s, %s, %d ranks, %s, %s", c.SKU, c.Backend, c.World, words(c.Mode), words(c.Placement))
+		if len(c.Points) == 0 {
+			continue
+		}
+		title := words(c.Mode) + ", " + words(c.Placement)
 		i := slices.IndexFunc(out, func(g group) bool { return g.title == title })
 		if i < 0 {
 			i = len(out)

@@ -21,7 +21,7 @@ type Summary struct {
 	Counts   Counts   `json:"cases"`
 
 	Failed      []Failed      `json:"failed"`
-	Missing     []string      `json:"missing"`
+	Missing     []Missing     `json:"missing"`
 	Unsupported []Unsupported `json:"unsupported"`
 	// Rejected counts files that are no document, by reason. Their names are in
 	// the log: they may be private.
@@ -49,6 +49,7 @@ type Counts struct {
 // Failed is a case whose standing attempt neither succeeded nor was
 // unsupported.
 type Failed struct {
+	Cell     string   `json:"cell"` // empty without a matrix
 	CaseID   string   `json:"case_id"`
 	Status   string   `json:"status"`
 	Reasons  []string `json:"reasons"`
@@ -56,6 +57,12 @@ type Failed struct {
 	// Measured says how much of the case has complete rows that passed.
 	Measured int `json:"rows_measured"`
 	Asked    int `json:"rows_requested"`
+}
+
+// Missing is a runnable case without a document.
+type Missing struct {
+	Cell   string `json:"cell"`
+	CaseID string `json:"case_id"`
 }
 
 // Unsupported is a case that the matrix itself ended.
@@ -161,9 +168,8 @@ func machineOf(h *result.Envelope) Machine {
 }
 
 func sum(v *fold.Verdict, standing map[fold.Case]figures, m *plan.Matrix) *Summary {
-	s := &Summary{
-		Runs: v.Runs, Missing: v.Missing, Unrequested: v.Unrequested, err: v.Err(),
-	}
+	s := &Summary{Runs: v.Runs, Unrequested: v.Unrequested, err: v.Err()}
+	cells := cellsOf(m)
 	machines := map[Machine]int{}
 	for _, a := range v.Answers {
 		s.Counts.add(a)
@@ -180,7 +186,7 @@ func sum(v *fold.Verdict, standing map[fold.Case]figures, m *plan.Matrix) *Summa
 		case result.Unsupported:
 		default:
 			s.Failed = append(s.Failed, Failed{
-				CaseID: a.ID, Status: a.Status, Reasons: a.Reasons, Attempts: a.Attempts,
+				Cell: cells[a.ID], CaseID: a.ID, Status: a.Status, Reasons: a.Reasons, Attempts: a.Attempts,
 				Measured: f.measured, Asked: f.asked,
 			})
 		}
@@ -193,6 +199,9 @@ func sum(v *fold.Verdict, standing map[fold.Case]figures, m *plan.Matrix) *Summa
 	s.rejected(v.Problems)
 	if m != nil {
 		s.Counts.Missing = len(v.Missing)
+		for _, id := range v.Missing {
+			s.Missing = append(s.Missing, Missing{Cell: cells[id], CaseID: id})
+		}
 		s.Requests = &Counts{Cases: v.Requested, Unsupported: v.Unsupported}
 		for _, r := range m.Requested() {
 			if r.Disposition == plan.Unsupported {
@@ -201,6 +210,20 @@ func sum(v *fold.Verdict, standing map[fold.Case]figures, m *plan.Matrix) *Summa
 		}
 	}
 	return s
+}
+
+// cellsOf returns the cell of each case.
+func cellsOf(m *plan.Matrix) map[string]string {
+	cells := map[string]string{}
+	if m == nil {
+		return cells
+	}
+	for _, c := range m.Include {
+		for _, id := range c.CaseIDs {
+			cells[id] = c.ID
+		}
+	}
+	return cells
 }
 
 func (c *Counts) add(a fold.Answer) {

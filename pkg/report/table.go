@@ -1,19 +1,38 @@
 package report
 
 import (
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
 
-// column is one column of a table; figures stand at the right.
+// column is one column of a table; figures stand at the right, the headline is
+// strong.
 type column struct {
-	name  string
-	right bool
+	name   string
+	right  bool
+	strong bool
 }
 
 type table struct {
 	columns []column
 	rows    [][]string
+}
+
+// dropEmpty removes the columns that no row has anything in.
+func (t *table) dropEmpty() {
+	for i := len(t.columns) - 1; i >= 0; i-- {
+		if !slices.ContainsFunc(t.rows, func(r []string) bool { return r[i] != "" }) {
+			t.remove(i)
+		}
+	}
+}
+
+func (t *table) remove(i int) {
+	t.columns = slices.Delete(slices.Clone(t.columns), i, i+1)
+	for k := range t.rows {
+		t.rows[k] = slices.Delete(t.rows[k], i, i+1)
+	}
 }
 
 // text and figure are the columns of that kind with the given names.
@@ -24,7 +43,7 @@ func figure(names ...string) []column { return columns(true, names) }
 func columns(right bool, names []string) []column {
 	out := make([]column, len(names))
 	for i, n := range names {
-		out[i] = column{n, right}
+		out[i] = column{name: n, right: right}
 	}
 	return out
 }
@@ -52,8 +71,11 @@ func (t *table) markdown() (head string, rows []string) {
 	}
 	for _, r := range t.rows {
 		var b strings.Builder
-		for _, cell := range r {
-			b.WriteString("| " + escape(cell) + " ")
+		for i, cell := range r {
+			if cell = escape(cell); t.columns[i].strong && cell != "" {
+				cell = "**" + cell + "**"
+			}
+			b.WriteString("| " + cell + " ")
 		}
 		rows = append(rows, b.String()+"|\n")
 	}

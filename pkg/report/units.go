@@ -2,8 +2,8 @@ package report
 
 import (
 	"fmt"
-	"math"
 	"strconv"
+	"strings"
 )
 
 // significant prints v with three significant digits and no exponent.
@@ -11,8 +11,9 @@ func significant(v float64) string {
 	if v == 0 {
 		return "0"
 	}
-	digits := 2 - int(math.Floor(math.Log10(math.Abs(v))))
-	return strconv.FormatFloat(v, 'f', max(0, min(digits, 6)), 64)
+	_, exponent, _ := strings.Cut(strconv.FormatFloat(v, 'e', 2, 64), "e")
+	e, _ := strconv.Atoi(exponent) // FormatFloat wrote it
+	return strconv.FormatFloat(v, 'f', max(0, min(2-e, 6)), 64)
 }
 
 // orDash is significant, with a dash for what was not measured.
@@ -33,7 +34,7 @@ func size(bytes int64) string {
 	for v >= 1024 && i < len(units)-1 {
 		v, i = v/1024, i+1
 	}
-	return strconv.FormatFloat(v, 'f', -1, 64)[:min(5, len(strconv.FormatFloat(v, 'f', -1, 64)))] + " " + units[i:i+1] + "iB"
+	return strconv.FormatFloat(v, 'g', 4, 64) + " " + units[i:i+1] + "iB"
 }
 
 // rate prints a count a second with a decimal prefix.

@@ -1,0 +1,204 @@
+package report_test
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/report"
+	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/result/resulttest"
+)
+
+var update = flag.Bool("update", false, "write the goldens anew")
+
+func golden(t *testing.T, name, got string) {
+	path := filepath.Join("testdata", name)
+	if *update {
+		require.NoError(t, os.MkdirAll("testdata", 0o755))
+		require.NoError(t, os.WriteFile(path, []byte(got), 0o644))
+	}
+	want, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, string(want), got)
+}
+
+// run is a run as a test needs it: its matrix and a directory of documents.
+type run struct {
+	t      *testing.T
+	dir    string
+	matrix plan.Matrix
+	n      int
+}
+
+func newRun(t *testing.T) *run { return &run{t: t, dir: t.TempDir(), matrix: plan.Matrix{Version: 1}} }
+
+func (r *run) ask(c plan.Case, disposition string, reason string) {
+	q := plan.Requested{SKU: c.SKU, Disposition: disposition, Case: c}
+	if reason != "" {
+		q.Reason = &reason
+	}
+	if c.EP != nil {
+		r.matrix.RequestedCases = append(r.matrix.RequestedCases, q)
+	} else {
+		r.matrix.RequestedOther = append(r.matrix.RequestedOther, q)
+	}
+}
+
+func (r *run) answer(d result.Document) {
+	r.n++
+	_, err := result.Write(r.dir, d, r.n, func([]byte) error { return nil })
+	require.NoError(r.t, err)
+}
+
+func (r *run) build() *report.Summary {
+	s, _, err := report.Build([]string{r.dir}, &r.matrix)
+	require.NoError(r.t, err)
+	return s
+}
+
+func epCase(sku, backend, mode, ladder string) plan.Case {
+	c := resulttest.EPCase()
+	c.SKU, c.Backend, c.Mode, c.Ladder = sku, backend, mode, ladder
+	c.CaseID = result.EPCaseID(c.SKU, result.EPFactorsOf(c, nil), 1)
+	return c
+}
+
+func collectiveCase(sku, op string, world int) plan.Case {
+	c := resulttest.CollectiveCase()
+	c.SKU, c.Op, c.World, c.Backend = sku, op, world, "nccl"
+	c.Sizes = nil
+	for s := int64(8); s <= 1<<30; s *= 4 {
+		c.Sizes = append(c.Sizes, s)
+	}
+	c.CaseID = fmt.Sprintf("%s-nccl-%s-float-sum-w%d", sku, strings.ReplaceAll(op, "_", "-"), world)
+	return c
+}
+
+func attempt(ordinal int, vendor string) result.Attempt {
+	a := resulttest.Attempt()
+	a.Ordinal, a.Vendor = ordinal, vendor
+	return a
+}
+
+// mixed is a run with one of everything.
+func mixed(t *testing.T) *run {
+	r := newRun(t)
+	ladder := "1 2 4 8 16 32 64 128"
+	good, low := epCase("h200-dgxc", "deepep-v2", "normal", ladder), epCase("h200-dgxc", "deepep-v2", "low-latency", ladder)
+	hung, wrong := epCase("mi355x", "mori", "normal", ladder), epCase("mi355x", "uccl-ep", "normal", ladder)
+	never, lost := epCase("mi355x", "mori", "low-latency", ladder), epCase("h200-dgxc", "nccl-ep", "normal", ladder)
+	for _, c := range []plan.Case{good, low, hung, wrong, lost} {
+		r.ask(c, plan.Runnable, "")
+	}
+	r.ask(never, plan.Unsupported, "backend-platform-unsupported")
+	r.matrix.Include = []plan.Cell{{ID: "mi355x-mori-bf16-n1", CaseIDs: []string{hung.CaseID}}, {ID: "h200-dgxc-nccl-ep-bf16-n1", CaseIDs: []string{lost.CaseID}}}
+	r.answer(resulttest.EP(good, attempt(1, "nvidia")))
+	r.answer(resulttest.Fail(resulttest.New(low, attempt(1, "nvidia")), "rank-died: rank 1 signal 9"))
+	d := resulttest.EP(low, attempt(2, "nvidia")) // the retry succeeded, below a cap and without a chain
+	d.Measurement.Rows = d.Measurement.Rows[:5]
+	d.SetLadder([]int{1, 2, 4, 8, 16}, []int{32, 64, 128}, nil)
+	r.answer(d)
+	partial := resulttest.EP(hung, attempt(1, "amd"))
+	partial.Measurement.Rows = partial.Measurement.Rows[:3]
+	partial.Measurement.Rows[2].Complete = false
+	partial.SetLadder([]int{1, 2, 4}, nil, nil)
+	r.answer(resulttest.Fail(partial, "timeout: case budget of 60 s"))
+	invalid := resulttest.EP(wrong, attempt(1, "amd"))
+	invalid.Measurement.Rows[3].Correctness.Passed = false
+	invalid.Outcome = result.Outcome{Status: result.Invalid, Reasons: []string{string(result.ReasonSemantics)}}
+	r.answer(invalid)
+	for _, c := range []plan.Case{
+		collectiveCase("h200-dgxc", "all_reduce", 2), collectiveCase("h200-dgxc", "all_gather", 2), collectiveCase("h200-dgxc", "all_reduce", 8),
+	} {
+		r.ask(c, plan.Runnable, "")
+		r.answer(resulttest.Collective(c, attempt(1, "nvidia")))
+	}
+	require.NoError(t, os.WriteFile(filepath.Join(r.dir, "torn.json"), []byte(`{"version":1,`), 0o644))
+	return r
+}
+
+func TestSummaryOfAMixedRun(t *testing.T) {
+	s := mixed(t).build()
+	var b bytes.Buffer
+	require.NoError(t, s.Markdown(&b, report.MaxMarkdown))
+	golden(t, "mixed.md", b.String())
+	b.Reset()
+	require.NoError(t, s.Text(&b))
+	golden(t, "mixed.txt", b.String())
+	b.Reset()
+	require.NoError(t, s.JSON(&b))
+	golden(t, "mixed.json", b.String())
+}
+
+func TestSummaryOfNothing(t *testing.T) {
+	var b bytes.Buffer
+	require.NoError(t, newRun(t).build().Text(&b))
+	require.Equal(t, "0 of 0 cases passed\n", b.String())
+}
+
+func TestHeadlineIsThePairPeriodOrSaysSo(t *testing.T) {
+	r := newRun(t)
+	c := epCase("h200-dgxc", "deepep-v2", "normal", "1 2 4")
+	r.ask(c, plan.Runnable, "")
+	d := resulttest.EP(c, attempt(1, "nvidia"))
+	for i := range d.Measurement.Rows { // as artifacts from before the chain have it
+		d.Measurement.Rows[i].Components.PairPeriod = result.Component{Availability: result.Unavailable}
+	}
+	data, err := result.Encode(d)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(r.dir, "old.json"), data, 0o644))
+	var b bytes.Buffer
+	require.NoError(t, r.build().Text(&b))
+	require.Contains(t, b.String(), "24.0 (roundtrip)")
+}
+
+// A reader of the page must see cells as they are, whatever is in them.
+func TestMarkdownEscapesCells(t *testing.T) {
+	r := newRun(t)
+	c := epCase("h200-dgxc", "deepep-v2", "normal", "1")
+	c.CaseID = "a|b`c*d_e<f>&[g](h)@i\nj"
+	r.ask(c, plan.Runnable, "")
+	var b bytes.Buffer
+	require.NoError(t, r.build().Markdown(&b, report.MaxMarkdown))
+	require.Contains(t, b.String(), "| a\\|b\\`c\\*d\\_e&lt;f&gt;&amp;\\[g\\](h)&#64;i j |\n")
+}
+
+func TestMarkdownFitsAndSaysWhatItLeftOut(t *testing.T) {
+	r := newRun(t)
+	for i := range 60 {
+		ok, bad := epCase(fmt.Sprintf("sku%03d", i), "deepep-v2", "normal", "1 2 4"), epCase(fmt.Sprintf("sku%03d", i), "mori", "normal", "1")
+		r.ask(ok, plan.Runnable, "")
+		r.ask(bad, plan.Runnable, "")
+		r.answer(resulttest.EP(ok, attempt(1, "nvidia")))
+		r.answer(resulttest.Fail(resulttest.New(bad, attempt(1, "amd")), "timeout"))
+	}
+	s := r.build()
+	whole := &bytes.Buffer{}
+	require.NoError(t, s.Markdown(whole, report.MaxMarkdown))
+	require.Contains(t, whole.String(), "Left out of this page: 54 charts.")
+	for _, limit := range []int{1000, 4000, 8000, 12000, 20000, whole.Len() + 512} {
+		var b bytes.Buffer
+		require.NoError(t, s.Markdown(&b, limit))
+		require.LessOrEqual(t, b.Len(), limit)
+		require.Contains(t, b.String(), "60 of 120 cases passed, 60 failed")
+		require.Equal(t, strings.Count(b.String(), "<details>"), strings.Count(b.String(), "</details>"))
+		if limit < whole.Len() {
+			require.Regexp(t, `Left out of this page: .*(row|section)s?`, b.String())
+		} else {
+			require.Equal(t, whole.String(), b.String())
+		}
+	}
+	var b bytes.Buffer
+	require.NoError(t, s.Markdown(&b, 3000))
+	require.Contains(t, b.String(), "sku000-mori", "failed cases come first")
+	require.NoError(t, s.Text(io.Discard))
+}
