@@ -42,16 +42,16 @@ var (
 
 // Environment returns the part of environ ("NAME=value") that documents carry.
 // A variable that counts but whose value is not of a published form keeps its
-// name and has the value Withheld.
-func Environment(environ []string) map[string]string {
+// name and has the value Withheld. One whose name is private is left out.
+func (s *Screen) Environment(environ []string) map[string]string {
 	out := map[string]string{}
 	for _, kv := range environ {
 		name, value, ok := strings.Cut(kv, "=")
 		if !ok || !slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(name, p) }) ||
-			!variable.MatchString(name) {
+			!variable.MatchString(name) || s.Check(name) != nil {
 			continue
 		}
-		if !published(name, value) {
+		if !s.publishes(name, value) {
 			value = Withheld
 		}
 		out[name] = value
@@ -61,7 +61,7 @@ func Environment(environ []string) map[string]string {
 
 var variable = regexp.MustCompile(`^[A-Z][A-Z0-9_]{1,63}$`)
 
-func published(name, value string) bool {
+func (s *Screen) publishes(name, value string) bool {
 	if value == "" {
 		return true
 	}
@@ -73,5 +73,5 @@ func published(name, value string) bool {
 			return false
 		}
 	}
-	return NewScreen().Check(value) == nil
+	return s.Check(value) == nil
 }

@@ -72,7 +72,7 @@ var shapes = []shape{
 	{"a path", '\\', matches(`(?i)(^|[^a-z])[a-z]:\\|\\\\[a-z0-9]`)},
 	{"a user at a host", '@', hasAccount},
 	{"a host name", '.', hasHostName},
-	{"a credential", '_', matches(`(^|[^A-Za-z0-9])(gh[pousr]_[A-Za-z0-9]{16,}|github_pat_[A-Za-z0-9_]{16,}|hf_[A-Za-z0-9]{16,})`)},
+	{"a credential", '_', matches(`(?i)(^|[^a-z0-9])(gh[pousr]_[a-z0-9]{16,}|github_pat_[a-z0-9_]{16,}|hf_[a-z0-9]{16,})`)},
 	{"a credential", '-', matches(`(^|[^A-Za-z0-9])(xox[a-z]-|nvapi-|sk-|glpat-)[A-Za-z0-9_-]{16,}|-----BEGIN `)},
 	{"a credential", 'A', matches(`(^|[^A-Za-z0-9])A(KIA|SIA)[0-9A-Z]{16}`)},
 	{"a credential", 'J', matches(`(^|[^A-Za-z0-9])eyJ[A-Za-z0-9_-]{10,}`)},

@@ -108,7 +108,7 @@ func newRun(s cli.Streams, localID string) (shard.Run, error) {
 	run := shard.Run{
 		RunID: s.Getenv("GITHUB_RUN_ID"), RunAttempt: s.Getenv("GITHUB_RUN_ATTEMPT"),
 		SourceSHA: s.Getenv("GITHUB_SHA"), Generator: "cxrun " + cli.Version,
-		Environment: func(env map[string]string) map[string]string { return published(os.Environ(), env, faults) },
+		Environment: func(env map[string]string) map[string]string { return published(screen, os.Environ(), env, faults) },
 		Host:        provenance.Host(os.DirFS("/"), screen),
 		Screen:      screen,
 	}
@@ -120,11 +120,11 @@ func newRun(s cli.Streams, localID string) (shard.Run, error) {
 
 // published is what documents say of the environment of ranks: injected
 // faults are part of it, so that no run with faults looks like one without.
-func published(inherited []string, env map[string]string, faults []rank.Fault) map[string]string {
+func published(screen *provenance.Screen, inherited []string, env map[string]string, faults []rank.Fault) map[string]string {
 	for name, value := range env {
 		inherited = append(inherited, name+"="+value)
 	}
-	out := maps.Clone(provenance.Environment(inherited))
+	out := maps.Clone(screen.Environment(inherited))
 	if len(faults) > 0 {
 		var spelled []string
 		for _, f := range faults {

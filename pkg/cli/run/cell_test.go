@@ -15,6 +15,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/fold"
 	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/provenance"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
 )
@@ -98,7 +99,7 @@ func TestAFaultThatCannotBeReadIsRefused(t *testing.T) {
 func TestPublishedEnvironmentShowsFaults(t *testing.T) {
 	faults, err := rank.ParseFaults("rank=1,kind=exit; case=a*,rank=0,kind=hang,at=end")
 	require.NoError(t, err)
-	got := published([]string{"NCCL_ALGO=Ring", "HOME=/root"}, map[string]string{"NCCL_ALGO": "Tree"}, faults)
+	got := published(provenance.NewScreen(), []string{"NCCL_ALGO=Ring", "HOME=/root"}, map[string]string{"NCCL_ALGO": "Tree"}, faults)
 	require.Equal(t, map[string]string{
 		"NCCL_ALGO": "Tree",
 		"CX_FAULT":  "case=*,rank=1,kind=exit,at=start;case=a*,rank=0,kind=hang,at=end",

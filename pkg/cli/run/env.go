@@ -57,7 +57,7 @@ func (s site) describe(backends []catalog.Backend) (machine.Description, error) 
 	d.Program = "cxrun " + cli.Version
 	d.Host = provenance.Host(s.root, screen)
 	d.State = s.reader.State()
-	d.Environment = provenance.Environment(s.environ)
+	d.Environment = screen.Environment(s.environ)
 	text, err := json.Marshal(d)
 	if err != nil {
 		return d, err
