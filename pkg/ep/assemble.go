@@ -57,6 +57,11 @@ func fill(d *result.EPDocument, c plan.Case, ranks []evidence, declared *planRec
 	i.ChainedPeriod = &chained
 	d.Measurement.DispatchDType = declared.DispatchDType
 
+	if p, ok := routing.Placement(); ok {
+		d.Workload.EPLB = &result.EPLB{
+			Slots: p.Slots, ImbalanceBefore: p.Before, ImbalanceAfter: p.After, MappingSHA256: hex.EncodeToString(p.Digest[:]),
+		}
+	}
 	var limit *int
 	if declared.LadderCap > 0 {
 		limit = &declared.LadderCap

@@ -26,6 +26,17 @@ type EPWorkload struct {
 	LadderMeasured      []int `json:"ladder_measured"`
 	LadderDropped       []int `json:"ladder_dropped"`
 	LadderCap           *int  `json:"ladder_cap"`
+	// EPLB describes the replicas of a routing over replicated experts.
+	EPLB *EPLB `json:"eplb,omitempty"`
+}
+
+// EPLB is a placement of replicated experts. Imbalances are the load of the
+// fullest rank over that of the mean rank, in the trace of the largest rung.
+type EPLB struct {
+	Slots           int     `json:"slots"` // expert slots of all ranks; rows count load by slot
+	ImbalanceBefore float64 `json:"imbalance_before"`
+	ImbalanceAfter  float64 `json:"imbalance_after"`
+	MappingSHA256   string  `json:"mapping_sha256"` // over the expert of each slot, int64 little-endian
 }
 
 // EPMeasurement is the measured part of an EP document.

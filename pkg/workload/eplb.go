@@ -2,6 +2,7 @@ package workload
 
 import (
 	"cmp"
+	"crypto/sha256"
 	"slices"
 )
 
@@ -72,6 +73,44 @@ func planEPLB(t *Trace) *eplb {
 		p.replicas[expert] = append(p.replicas[expert], int32(id))
 	}
 	return p
+}
+
+// Placement describes the slots of an EPLB routing.
+type Placement struct {
+	Slots int // of all ranks
+	// Before and After are the load of the fullest rank over that of the mean
+	// rank, for the trace that the placement was planned from.
+	Before, After float64
+	// Digest is a SHA-256 over the expert of each slot (int64, little-endian).
+	Digest [sha256.Size]byte
+}
+
+// Placement describes the slots of an EPLB routing; ok is false for any other.
+func (r *Routing) Placement() (p Placement, ok bool) {
+	if r.eplb == nil {
+		return p, false
+	}
+	placed := r.Trace(r.shape.LargestRung)
+	plain := *placed
+	plain.Experts = r.shape.Experts
+	plain.Expert = make([]int32, len(placed.Expert))
+	for i, slot := range placed.Expert {
+		plain.Expert[i] = r.eplb.logical[slot]
+	}
+	h := sha256.New()
+	writeExperts(h, r.eplb.logical)
+	return Placement{
+		Slots: r.slots, Before: imbalance(&plain), After: imbalance(placed), Digest: [sha256.Size]byte(h.Sum(nil)),
+	}, true
+}
+
+// imbalance is the load of the fullest rank over that of the mean rank.
+func imbalance(t *Trace) float64 {
+	load := make([]int, t.World)
+	for _, e := range t.Expert {
+		load[t.ExpertRank(e)]++
+	}
+	return float64(slices.Max(load)) * float64(t.World) / float64(len(t.Expert))
 }
 
 // place replaces the experts of token by their slots: replica token mod count.

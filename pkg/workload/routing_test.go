@@ -199,14 +199,23 @@ func TestUnevenCounts(t *testing.T) {
 func TestEPLBBalances(t *testing.T) {
 	s := Shape{Seed: 67, World: 8, Experts: 256, TopK: 8, LargestRung: 128}
 	for _, name := range []string{"uniform", "zipf-mild", "zipf", "zipf-heavy", "hotspot-single"} {
-		imbalance := func(name string) float64 {
-			tr := trace(t, name, s, 128)
-			_, ranks := loads(tr)
-			return float64(slices.Max(ranks)) * float64(tr.World) / float64(len(tr.Expert))
-		}
-		require.Less(t, imbalance(name+"-eplb"), 1.30, name)
-		require.LessOrEqual(t, imbalance(name+"-eplb"), imbalance(name), name)
+		r, err := NewRouting(name+"-eplb", s)
+		require.NoError(t, err)
+		p, ok := r.Placement()
+		require.True(t, ok)
+		require.Equal(t, 288, p.Slots)
+		require.Equal(t, imbalance(trace(t, name, s, 128)), p.Before, name)
+		require.Less(t, p.After, 1.30, name)
+		require.LessOrEqual(t, p.After, p.Before, name)
+		again, err := NewRouting(name+"-eplb", s)
+		require.NoError(t, err)
+		same, _ := again.Placement()
+		require.Equal(t, p, same)
 	}
+	plainRouting, err := NewRouting("zipf", s)
+	require.NoError(t, err)
+	_, ok := plainRouting.Placement()
+	require.False(t, ok)
 	require.Equal(t, 288, trace(t, "zipf-eplb", s, 8).Experts)
 	r, err := NewRouting("zipf-eplb", s)
 	require.NoError(t, err)

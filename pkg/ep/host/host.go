@@ -9,7 +9,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 
 	"github.com/collectivex/collectivex/pkg/accel"
 	accelhost "github.com/collectivex/collectivex/pkg/accel/host"
@@ -23,6 +22,9 @@ import (
 // lowLatencyCap is the most tokens of a rank in low-latency mode, as in the
 // libraries whose form it takes.
 const lowLatencyCap = 256
+
+// Version is raised when what this backend does in a window changes.
+const Version = "1"
 
 // Variant is how an adapter does what libraries do differently. The zero
 // Variant is that of the host backend.
@@ -48,14 +50,17 @@ func Open(v Variant) rank.Opener {
 		if err != nil {
 			return nil, errors.Join(err, device.Close())
 		}
-		cpus, _ := device.CPUs()
 		info := device.Info()
-		return ep.NewRunner(device, stream, newAdapter(device, s.Place, v), rank.Facts{
+		facts := rank.Facts{
 			DeviceProduct: info.Product, DeviceArch: info.Arch,
 			Framework: "host", AcceleratorRuntime: info.Runtime,
-			Library: rank.Library{Kind: "host", Version: runtime.Version()},
-			CPUs:    cpus, NUMANode: device.NUMANode(),
-		}), nil
+			Library:  rank.Library{Kind: "host", Version: Version},
+			NUMANode: device.NUMANode(),
+		}
+		if cpus, pinned := device.CPUs(); pinned {
+			facts.CPUs = cpus
+		}
+		return ep.NewRunner(device, stream, newAdapter(device, s.Place, v), facts), nil
 	}
 }
 

@@ -101,6 +101,7 @@ func TestEveryRouting(t *testing.T) {
 			t.Run(c.CaseID, func(t *testing.T) {
 				d := run(t, host.Variant{}, c)
 				last := d.Measurement.Rows[2]
+				require.Equal(t, strings.HasSuffix(name, "-eplb"), d.Workload.EPLB != nil)
 				require.Equal(t, 16, last.GlobalTokens)
 				if name == "alternating-groups" {
 					require.Equal(t, 1, last.RoutingStats.EmptyRankCount)
