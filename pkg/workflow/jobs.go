@@ -65,13 +65,13 @@ mkdir -p "$CX_DIR"
 tar -C "$RUNNER_TEMP/collectivex" -xf "$RUNNER_TEMP/collectivex/cxrun-$CX_ARCH.tar"
 "$RUNNER_TEMP/collectivex/cxrun" shard --matrix "$RUNNER_TEMP/collectivex/matrix_full.json" --id "$CX_CELL" --results "$CX_DIR" --resume`
 
-	summarizeCell = `"$RUNNER_TEMP/collectivex/cxrun" summarize --in "$CX_DIR" --format markdown >> "$GITHUB_STEP_SUMMARY"`
+	summarizeCell = `"$RUNNER_TEMP/collectivex/cxrun" summarize --in "$CX_DIR"`
 
 	runAggregate = `mkdir -p shards
 tar -C "$RUNNER_TEMP/collectivex" -xf "$RUNNER_TEMP/collectivex/cxrun-amd64.tar"
 "$RUNNER_TEMP/collectivex/cxrun" aggregate --in shards --matrix "$RUNNER_TEMP/collectivex/matrix_full.json" -o "$CX_NDJSON"`
 
-	summarizeRun = `"$RUNNER_TEMP/collectivex/cxrun" summarize --in "$CX_NDJSON" --format markdown >> "$GITHUB_STEP_SUMMARY"`
+	summarizeRun = `"$RUNNER_TEMP/collectivex/cxrun" summarize --in "$CX_NDJSON" --matrix "$RUNNER_TEMP/collectivex/matrix_full.json"`
 )
 
 const versionVariable = "github.com/collectivex/collectivex/pkg/cli.Version"
