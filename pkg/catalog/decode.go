@@ -172,7 +172,7 @@ func (d *decoder) decode(n *yaml.Node, v reflect.Value, f field) {
 		return
 	}
 	d.pos[v.Addr().Interface()] = d.at(n)
-	if b, ok := v.Addr().Interface().(*Bytes); ok {
+	if b, ok := reflect.TypeAssert[*Bytes](v.Addr()); ok {
 		d.bytes(n, b, f)
 		return
 	}

@@ -1,7 +1,6 @@
 package catalog_test
 
 import (
-	"errors"
 	"io/fs"
 	"maps"
 	"os"
@@ -47,7 +46,7 @@ func FuzzLoad(f *testing.F) {
 			return
 		}
 		var faults catalog.Errors
-		require.True(t, errors.As(err, &faults))
+		require.ErrorAs(t, err, &faults)
 		require.NotEmpty(t, faults)
 		for _, d := range faults {
 			require.NotEmpty(t, d.File)

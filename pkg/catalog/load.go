@@ -179,8 +179,7 @@ func (l *loader) layout() {
 
 // reason is an I/O error without its path, which the position already says.
 func reason(err error) string {
-	var p *fs.PathError
-	if errors.As(err, &p) {
+	if p, ok := errors.AsType[*fs.PathError](err); ok {
 		return p.Err.Error()
 	}
 	return err.Error()

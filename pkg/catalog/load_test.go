@@ -66,7 +66,7 @@ func TestDiagnostics(t *testing.T) {
 			cat, err := catalog.Load(defs)
 			require.Error(t, err)
 			require.Nil(t, cat)
-			require.IsType(t, catalog.Errors{}, err)
+			require.ErrorAs(t, err, new(catalog.Errors))
 			got := err.Error() + "\n"
 			golden := strings.TrimSuffix(file, ".yaml") + ".out"
 			if *update {

@@ -42,7 +42,7 @@ func epSeconds(c *EP, pace catalog.Pace) float64 {
 	roundtrips := float64(3*t.TrialsPerPoint*(t.WarmupItersPerTrial+t.ItersPerTrial) +
 		t.ChainTrialsPerPoint*(t.WarmupItersPerTrial+2*t.ChainItersPerTrial) + 24)
 	var micros float64
-	for _, word := range strings.Fields(c.Ladder) {
+	for word := range strings.FieldsSeq(c.Ladder) {
 		tokens, err := strconv.Atoi(word)
 		if err != nil || c.LadderCap != nil && tokens > *c.LadderCap {
 			continue

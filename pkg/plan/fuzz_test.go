@@ -2,6 +2,7 @@ package plan_test
 
 import (
 	"io/fs"
+	"maps"
 	"testing"
 	"testing/fstest"
 
@@ -30,10 +31,8 @@ func FuzzResolve(f *testing.F) {
 		f.Add(defs[s].Data)
 	}
 	f.Fuzz(func(t *testing.T, suite []byte) {
-		own := fstest.MapFS{"suites/fuzz.yaml": {Data: suite}}
-		for p, file := range defs {
-			own[p] = file
-		}
+		own := maps.Clone(defs)
+		own["suites/fuzz.yaml"] = &fstest.MapFile{Data: suite}
 		cat, err := catalog.Load(own)
 		if err != nil {
 			return

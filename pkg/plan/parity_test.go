@@ -47,7 +47,7 @@ func TestParity(t *testing.T) {
 			continue
 		}
 		require.Nil(t, q.Reason)
-		for _, word := range strings.Fields(q.Case.Ladder) {
+		for word := range strings.FieldsSeq(q.Case.Ladder) {
 			tokens, err := strconv.Atoi(word)
 			require.NoError(t, err)
 			points++
