@@ -19,7 +19,7 @@ import (
 
 // Set is the built libraries.
 type Set struct {
-	CUDA, NVRTC, HIP, HIPRTC, NCCL, RCCL string
+	CUDA, NVRTC, HIP, HIPRTC, NCCL, RCCL, NVML string
 }
 
 var driverSources = []string{"driver.c", "device.c", "memory.c", "stream.c", "graph.c", "module.c"}
@@ -38,6 +38,7 @@ var libraries = []library{
 	{"libhiprtc.so.6", []string{"rtc.c"}, []string{"-DHIP"}},
 	{"libnccl.so.2", []string{"nccl.c"}, []string{"-fvisibility=default"}},
 	{"librccl.so.1", []string{"nccl.c"}, []string{"-fvisibility=default", "-DCX_FAKE_RCCL"}},
+	{"libnvidia-ml.so.1", []string{"nvml.c"}, nil},
 }
 
 // beside are files that the libraries read where they lie.
@@ -53,7 +54,7 @@ func Build(t testing.TB) Set {
 		build(t, source, dir)
 	}
 	path := func(i int) string { return filepath.Join(dir, libraries[i].soname) }
-	return Set{CUDA: path(0), NVRTC: path(1), HIP: path(2), HIPRTC: path(3), NCCL: path(4), RCCL: path(5)}
+	return Set{CUDA: path(0), NVRTC: path(1), HIP: path(2), HIPRTC: path(3), NCCL: path(4), RCCL: path(5), NVML: path(6)}
 }
 
 // Source is the directory of the libraries' sources.
@@ -116,7 +117,7 @@ func OldCUDA(t testing.TB, symbols ...string) string {
 func fingerprint(t testing.TB, source string) string {
 	t.Helper()
 	h := sha256.New()
-	names := append(append([]string{"rtc.c", "gpu.h", "nccl.c"}, driverSources...), beside...)
+	names := append(append([]string{"rtc.c", "gpu.h", "nccl.c", "nvml.c"}, driverSources...), beside...)
 	for _, name := range names {
 		data, err := os.ReadFile(filepath.Join(source, name))
 		require.NoError(t, err)
@@ -144,6 +145,7 @@ func (s Set) Environ(dir string) []string {
 		"CX_HIPRTC_LIB=" + s.HIPRTC,
 		"CX_NCCL_LIB=" + s.NCCL,
 		"CX_RCCL_LIB=" + s.RCCL,
+		"CX_NVML_LIB=" + s.NVML,
 		"CX_FAKE_DIR=" + dir,
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/NVIDIA/go-nvml/pkg/nvml"
+	"github.com/collectivex/collectivex/pkg/inventory/nvml"
 )
 
 // Vendors.
@@ -132,7 +132,7 @@ func (g *GPU) Model() string {
 // Reader reads a machine.
 type Reader struct {
 	root fs.FS
-	nvml nvml.Interface
+	nvml nvml.Library
 }
 
 // New returns a reader of this machine.
@@ -140,7 +140,7 @@ func New() *Reader { return NewReader(os.DirFS("/"), nvml.New()) }
 
 // NewReader returns a reader of the machine whose file systems are below root
 // ("sys") and whose NVIDIA driver is library.
-func NewReader(root fs.FS, library nvml.Interface) *Reader { return &Reader{root: root, nvml: library} }
+func NewReader(root fs.FS, library nvml.Library) *Reader { return &Reader{root: root, nvml: library} }
 
 // Machine reads what there is. What cannot be read is missing, with a warning
 // where it should have been there.

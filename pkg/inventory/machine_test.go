@@ -106,11 +106,11 @@ func pciInfo(address string) nvml.PciInfo {
 }
 
 // noNVML is a machine without NVIDIA's driver.
-func noNVML(ret nvml.Return) nvml.Interface {
-	return &mock.Interface{
+func noNVML(ret nvml.Return) mockLibrary {
+	return mockLibrary{&mock.Interface{
 		InitFunc:     func() nvml.Return { return ret },
 		ShutdownFunc: func() nvml.Return { return nvml.SUCCESS },
-	}
+	}}
 }
 
 func file(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text)} }
@@ -151,7 +151,7 @@ func TestDGX(t *testing.T) {
 				pciFiles(root, "0x10de", "0x030200", fmt.Sprint(i/4), fmt.Sprintf("pci0000:%02x/0000:%02x:01.0", busOf(i)-1, busOf(i)-1),
 					fmt.Sprintf("0000:%02x:00.0", busOf(i)))
 			}
-			m := inventory.NewReader(root, dgx(tc.product)).Machine()
+			m := inventory.NewReader(root, mockLibrary{dgx(tc.product)}).Machine()
 			require.Empty(t, m.Warnings)
 			require.Empty(t, m.Undriven)
 			require.Equal(t, []inventory.Driver{{Vendor: "nvidia", Version: "580.95.05", Runtime: "CUDA 13.0"}}, m.Drivers)
@@ -189,7 +189,7 @@ func TestDGX(t *testing.T) {
 }
 
 func TestState(t *testing.T) {
-	s := inventory.NewReader(fstest.MapFS{}, dgx(h200)).State()
+	s := inventory.NewReader(fstest.MapFS{}, mockLibrary{dgx(h200)}).State()
 	require.Len(t, s.GPUs, 8)
 	require.Equal(t, inventory.GPUState{
 		Index: 2, Vendor: "nvidia", SMMHz: 345, MemMHz: 3201, TemperatureC: 41, PowerW: 76,
@@ -210,7 +210,7 @@ func TestMIGAndUnsupportedQueries(t *testing.T) {
 		d.GetNvLinkStateFunc = func(int) (nvml.EnableState, nvml.Return) { return 0, nvml.ERROR_NOT_SUPPORTED }
 		d.GetEnforcedPowerLimitFunc = func() (uint32, nvml.Return) { return 0, nvml.ERROR_NOT_SUPPORTED }
 	}
-	m := inventory.NewReader(fstest.MapFS{}, server).Machine()
+	m := inventory.NewReader(fstest.MapFS{}, mockLibrary{server}).Machine()
 	require.Empty(t, m.Warnings)
 	require.Equal(t, "mig", m.GPUs[0].Partition)
 	require.Empty(t, m.GPUs[0].ECC)
@@ -236,7 +236,7 @@ func TestDirectNVLinks(t *testing.T) {
 			return pciInfo(fmt.Sprintf("00000000:%02X:00.0", busOf(i^1))), nvml.SUCCESS
 		}
 	}
-	m := inventory.NewReader(fstest.MapFS{}, server).Machine()
+	m := inventory.NewReader(fstest.MapFS{}, mockLibrary{server}).Machine()
 	for _, l := range m.Links {
 		if l.A^1 == l.B {
 			require.Equal(t, "nvlink", l.Kind)

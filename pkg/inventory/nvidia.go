@@ -5,35 +5,35 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/NVIDIA/go-nvml/pkg/nvml"
+	"github.com/collectivex/collectivex/pkg/inventory/nvml"
 )
 
 // withNVML runs read on the devices of the driver, if there is one, in order of
 // their PCI addresses.
 func (r *Reader) withNVML(m *Machine, read func([]nvmlDevice)) {
 	switch ret := r.nvml.Init(); ret {
-	case nvml.SUCCESS:
-	case nvml.ERROR_LIBRARY_NOT_FOUND:
+	case nvml.Success:
+	case nvml.LibraryNotFound:
 		return
 	default:
-		m.warn("NVML does not start: " + nvmlError(ret))
+		m.warn(fmt.Sprintf("NVML does not start: error %d", ret))
 		return
 	}
-	defer func() { _ = r.nvml.Shutdown() }()
-	count, ret := r.nvml.DeviceGetCount()
-	if ret != nvml.SUCCESS {
-		m.warn("NVML does not list devices: " + nvmlError(ret))
+	defer r.nvml.Shutdown()
+	count, ret := r.nvml.Count()
+	if ret != nvml.Success {
+		m.warn(fmt.Sprintf("NVML does not list devices: error %d", ret))
 		return
 	}
 	var devices []nvmlDevice
 	for i := range count {
-		d, ret := r.nvml.DeviceGetHandleByIndex(i)
-		if ret != nvml.SUCCESS {
-			m.warn("NVML does not open a device: " + nvmlError(ret))
+		d, ret := r.nvml.Device(i)
+		if ret != nvml.Success {
+			m.warn(fmt.Sprintf("NVML does not open a device: error %d", ret))
 			continue
 		}
-		pci, _ := d.GetPciInfo()
-		devices = append(devices, nvmlDevice{d, pciAddress(busID(pci))})
+		id, _ := d.BusID()
+		devices = append(devices, nvmlDevice{d, pciAddress(id)})
 	}
 	slices.SortStableFunc(devices, func(a, b nvmlDevice) int { return cmp.Compare(a.address, b.address) })
 	read(devices)
@@ -44,25 +44,11 @@ type nvmlDevice struct {
 	address string
 }
 
-// nvmlError spells a code without asking the library, whose text may hold names.
-func nvmlError(ret nvml.Return) string { return fmt.Sprintf("error %d", ret) }
-
-func busID(pci nvml.PciInfo) string {
-	var text []byte
-	for _, c := range pci.BusId {
-		if c == 0 {
-			break
-		}
-		text = append(text, byte(c))
-	}
-	return string(text)
-}
-
 func (r *Reader) addNVIDIA(m *Machine) {
 	r.withNVML(m, func(devices []nvmlDevice) {
 		d := Driver{Vendor: NVIDIA}
-		d.Version, _ = r.nvml.SystemGetDriverVersion()
-		if v, ret := r.nvml.SystemGetCudaDriverVersion(); ret == nvml.SUCCESS {
+		d.Version, _ = r.nvml.DriverVersion()
+		if v, ret := r.nvml.CUDAVersion(); ret == nvml.Success {
 			d.Runtime = fmt.Sprintf("CUDA %d.%d", v/1000, v%1000/10)
 		}
 		m.Drivers = append(m.Drivers, d)
@@ -73,40 +59,42 @@ func (r *Reader) addNVIDIA(m *Machine) {
 	})
 }
 
+// or is v where the driver answered, else the zero value.
+func or[T any](v T, ret nvml.Return) T {
+	if ret != nvml.Success {
+		var none T
+		return none
+	}
+	return v
+}
+
 // describe reads one device; what the driver does not answer stays empty.
 func describe(index int, d nvmlDevice) GPU {
-	g := GPU{Index: index, Vendor: NVIDIA, address: d.address}
-	g.Product, _ = d.GetName()
-	if major, minor, ret := d.GetCudaComputeCapability(); ret == nvml.SUCCESS {
+	g := GPU{
+		Index: index, Vendor: NVIDIA, address: d.address,
+		Product:     or(d.Name()),
+		MemoryBytes: or(d.MemoryBytes()),
+		PowerLimitW: or(d.PowerLimitMilliwatts()) / 1000,
+		MaxSMMHz:    or(d.MaxClockMHz(nvml.ClockSM)),
+		MaxMemMHz:   or(d.MaxClockMHz(nvml.ClockMem)),
+	}
+	if major, minor, ret := d.ComputeCapability(); ret == nvml.Success {
 		g.Arch = fmt.Sprintf("sm_%d%d", major, minor)
 	}
-	if memory, ret := d.GetMemoryInfo(); ret == nvml.SUCCESS {
-		g.MemoryBytes = int64(memory.Total)
-	}
-	gen, ret := d.GetMaxPcieLinkGeneration()
-	if width, widthRet := d.GetMaxPcieLinkWidth(); ret == nvml.SUCCESS && widthRet == nvml.SUCCESS {
+	if gen, width := or(d.MaxPCIeGeneration()), or(d.MaxPCIeWidth()); gen > 0 && width > 0 {
 		g.PCIe = fmt.Sprintf("gen%d x%d", gen, width)
 	}
-	if current, _, ret := d.GetEccMode(); ret == nvml.SUCCESS {
+	if on, ret := d.ECC(); ret == nvml.Success {
 		g.ECC = "off"
-		if current == nvml.FEATURE_ENABLED {
+		if on {
 			g.ECC = "on"
 		}
 	}
-	if current, _, ret := d.GetMigMode(); ret == nvml.SUCCESS {
+	if on, ret := d.MIG(); ret == nvml.Success {
 		g.Partition = "no-mig"
-		if current == nvml.DEVICE_MIG_ENABLE {
+		if on {
 			g.Partition = "mig"
 		}
-	}
-	if milliwatts, ret := d.GetEnforcedPowerLimit(); ret == nvml.SUCCESS {
-		g.PowerLimitW = int(milliwatts / 1000)
-	}
-	if mhz, ret := d.GetMaxClockInfo(nvml.CLOCK_SM); ret == nvml.SUCCESS {
-		g.MaxSMMHz = int(mhz)
-	}
-	if mhz, ret := d.GetMaxClockInfo(nvml.CLOCK_MEM); ret == nvml.SUCCESS {
-		g.MaxMemMHz = int(mhz)
 	}
 	return g
 }
@@ -122,19 +110,16 @@ func nvlinks(devices []nvmlDevice) []Link {
 	direct := map[[2]int]int{}
 	switched := make([]int, len(devices))
 	for i, d := range devices {
-		for link := range nvml.NVLINK_MAX_LINKS {
-			state, ret := d.GetNvLinkState(link)
-			if ret != nvml.SUCCESS {
+		for link := range nvml.MaxNVLinks {
+			active, ret := d.NVLinkActive(link)
+			if ret != nvml.Success {
 				break // no link has a higher number
 			}
-			if state != nvml.FEATURE_ENABLED {
+			remote, ret := d.NVLinkRemoteBusID(link)
+			if !active || ret != nvml.Success {
 				continue
 			}
-			remote, ret := d.GetNvLinkRemotePciInfo(link)
-			if ret != nvml.SUCCESS {
-				continue
-			}
-			if j, ok := at[pciAddress(busID(remote))]; ok {
+			if j, ok := at[pciAddress(remote)]; ok {
 				direct[[2]int{i, j}]++
 			} else {
 				switched[i]++
@@ -150,4 +135,39 @@ func nvlinks(devices []nvmlDevice) []Link {
 		}
 	}
 	return links
+}
+
+// throttles names the bits of NVML's clock reasons as nvidia-smi does. Bit 0 is
+// idle, which is no throttling.
+var throttles = []struct {
+	bit  uint64
+	name string
+}{
+	{0x002, "applications-clocks-setting"},
+	{0x004, "sw-power-cap"},
+	{0x008, "hw-slowdown"},
+	{0x010, "sync-boost"},
+	{0x020, "sw-thermal-slowdown"},
+	{0x040, "hw-thermal-slowdown"},
+	{0x080, "hw-power-brake-slowdown"},
+	{0x100, "display-clock-setting"},
+}
+
+func nvidiaState(index int, d nvmlDevice) GPUState {
+	s := GPUState{
+		Index: index, Vendor: NVIDIA,
+		SMMHz:          or(d.ClockMHz(nvml.ClockSM)),
+		MemMHz:         or(d.ClockMHz(nvml.ClockMem)),
+		TemperatureC:   or(d.TemperatureC()),
+		PowerW:         or(d.PowerMilliwatts()) / 1000,
+		ECCCorrected:   or(d.ECCErrors(false)),
+		ECCUncorrected: or(d.ECCErrors(true)),
+	}
+	reasons := or(d.ClockReasons())
+	for _, t := range throttles {
+		if reasons&t.bit != 0 {
+			s.Throttle = append(s.Throttle, t.name)
+		}
+	}
+	return s
 }

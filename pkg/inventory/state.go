@@ -1,9 +1,5 @@
 package inventory
 
-import (
-	"github.com/NVIDIA/go-nvml/pkg/nvml"
-)
-
 // State is what changes while a machine works: read before and after a
 // measurement, it shows what a figure cannot.
 type State struct {
@@ -49,51 +45,6 @@ func (r *Reader) State() State {
 		s.GPUs = append(s.GPUs, r.amdState(i, n))
 	}
 	s.Fabric = r.fabric()
-	return s
-}
-
-// throttles names NVML's reasons, of which nvidia-smi's names are these.
-var throttles = []struct {
-	bit  uint64
-	name string
-}{
-	{nvml.ClocksEventReasonApplicationsClocksSetting, "applications-clocks-setting"},
-	{nvml.ClocksEventReasonSwPowerCap, "sw-power-cap"},
-	{nvml.ClocksThrottleReasonHwSlowdown, "hw-slowdown"},
-	{nvml.ClocksEventReasonSyncBoost, "sync-boost"},
-	{nvml.ClocksEventReasonSwThermalSlowdown, "sw-thermal-slowdown"},
-	{nvml.ClocksThrottleReasonHwThermalSlowdown, "hw-thermal-slowdown"},
-	{nvml.ClocksThrottleReasonHwPowerBrakeSlowdown, "hw-power-brake-slowdown"},
-	{nvml.ClocksEventReasonDisplayClockSetting, "display-clock-setting"},
-}
-
-func nvidiaState(index int, d nvmlDevice) GPUState {
-	s := GPUState{Index: index, Vendor: NVIDIA}
-	if mhz, ret := d.GetClockInfo(nvml.CLOCK_SM); ret == nvml.SUCCESS {
-		s.SMMHz = int(mhz)
-	}
-	if mhz, ret := d.GetClockInfo(nvml.CLOCK_MEM); ret == nvml.SUCCESS {
-		s.MemMHz = int(mhz)
-	}
-	if celsius, ret := d.GetTemperature(nvml.TEMPERATURE_GPU); ret == nvml.SUCCESS {
-		s.TemperatureC = int(celsius)
-	}
-	if milliwatts, ret := d.GetPowerUsage(); ret == nvml.SUCCESS {
-		s.PowerW = int(milliwatts / 1000)
-	}
-	if reasons, ret := d.GetCurrentClocksThrottleReasons(); ret == nvml.SUCCESS {
-		for _, t := range throttles {
-			if reasons&t.bit != 0 {
-				s.Throttle = append(s.Throttle, t.name)
-			}
-		}
-	}
-	if n, ret := d.GetTotalEccErrors(nvml.MEMORY_ERROR_TYPE_CORRECTED, nvml.VOLATILE_ECC); ret == nvml.SUCCESS {
-		s.ECCCorrected = n
-	}
-	if n, ret := d.GetTotalEccErrors(nvml.MEMORY_ERROR_TYPE_UNCORRECTED, nvml.VOLATILE_ECC); ret == nvml.SUCCESS {
-		s.ECCUncorrected = n
-	}
 	return s
 }
 

@@ -1,0 +1,282 @@
+// Package nvml asks NVIDIA's management library what this program needs to know
+// of devices. The library is opened while the program runs, like all others:
+// a binding that leaves its symbols to the linker makes a program that does not
+// start where the tool chain binds symbols at once (-z now).
+package nvml
+
+/*
+#include <stdint.h>
+
+// nvmlPciInfo_t.
+typedef struct {
+	char bus_id_legacy[16];
+	unsigned domain, bus, device, device_id, subsystem_id;
+	char bus_id[32];
+} cx_pci;
+
+// nvmlMemory_t.
+typedef struct {
+	unsigned long long total, free, used;
+} cx_memory;
+
+// One trampoline for each shape of function.
+static int cx_call(void *f) { return ((int (*)(void))f)(); }
+static int cx_text(void *f, char *s, unsigned cap) { return ((int (*)(char *, unsigned))f)(s, cap); }
+static int cx_number(void *f, unsigned *v) { return ((int (*)(unsigned *))f)(v); }
+static int cx_handle(void *f, unsigned i, uintptr_t *d) { return ((int (*)(unsigned, void **))f)(i, (void **)d); }
+static int cx_device_text(void *f, uintptr_t d, char *s, unsigned cap) { return ((int (*)(void *, char *, unsigned))f)((void *)d, s, cap); }
+static int cx_device_number(void *f, uintptr_t d, unsigned *v) { return ((int (*)(void *, unsigned *))f)((void *)d, v); }
+static int cx_device_pair(void *f, uintptr_t d, unsigned *v, unsigned *w) { return ((int (*)(void *, unsigned *, unsigned *))f)((void *)d, v, w); }
+static int cx_device_of(void *f, uintptr_t d, unsigned of, unsigned *v) { return ((int (*)(void *, unsigned, unsigned *))f)((void *)d, of, v); }
+static int cx_device_long(void *f, uintptr_t d, unsigned long long *v) { return ((int (*)(void *, unsigned long long *))f)((void *)d, v); }
+static int cx_device_long_of(void *f, uintptr_t d, unsigned of, unsigned in, unsigned long long *v) {
+	return ((int (*)(void *, unsigned, unsigned, unsigned long long *))f)((void *)d, of, in, v);
+}
+static int cx_device_memory(void *f, uintptr_t d, cx_memory *m) { return ((int (*)(void *, cx_memory *))f)((void *)d, m); }
+static int cx_device_pci(void *f, uintptr_t d, cx_pci *p) { return ((int (*)(void *, cx_pci *))f)((void *)d, p); }
+static int cx_device_pci_of(void *f, uintptr_t d, unsigned of, cx_pci *p) { return ((int (*)(void *, unsigned, cx_pci *))f)((void *)d, of, p); }
+*/
+import "C"
+
+import (
+	"unsafe"
+
+	"github.com/collectivex/collectivex/pkg/dl"
+)
+
+// Return is NVML's return code.
+type Return int
+
+// Codes that matter here.
+const (
+	Success          Return = 0
+	NotSupported     Return = 3
+	LibraryNotFound  Return = 12
+	FunctionNotFound Return = 13
+)
+
+// Clock is a clock domain.
+type Clock uint32
+
+// The clocks.
+const (
+	ClockSM  Clock = 1
+	ClockMem Clock = 2
+)
+
+// MaxNVLinks is more than any device has.
+const MaxNVLinks = 36
+
+// Library is NVML. Answers that are not Success are empty.
+type Library interface {
+	// Init starts the library; LibraryNotFound where there is none. Shutdown ends
+	// what a successful Init began.
+	Init() Return
+	Shutdown() Return
+	DriverVersion() (string, Return)
+	// CUDAVersion is the newest CUDA that the driver serves: 13000 is 13.0.
+	CUDAVersion() (int, Return)
+	Count() (int, Return)
+	Device(index int) (Device, Return)
+}
+
+// Device is one device of the library.
+type Device interface {
+	Name() (string, Return)
+	// BusID is the PCI address, such as 00000000:1B:00.0.
+	BusID() (string, Return)
+	ComputeCapability() (major, minor int, ret Return)
+	MemoryBytes() (int64, Return)
+	MaxPCIeGeneration() (int, Return)
+	MaxPCIeWidth() (int, Return)
+	ECC() (on bool, ret Return)
+	MIG() (on bool, ret Return)
+	PowerLimitMilliwatts() (int, Return)
+	PowerMilliwatts() (int, Return)
+	MaxClockMHz(Clock) (int, Return)
+	ClockMHz(Clock) (int, Return)
+	TemperatureC() (int, Return)
+	// ClockReasons are bits; see ClocksEventReasons of NVML.
+	ClockReasons() (uint64, Return)
+	// ECCErrors counts since the driver started.
+	ECCErrors(uncorrected bool) (uint64, Return)
+	// NVLinkActive answers an error from the first link on that the device does
+	// not have.
+	NVLinkActive(link int) (bool, Return)
+	// NVLinkRemoteBusID is the PCI address at the other end.
+	NVLinkRemoteBusID(link int) (string, Return)
+}
+
+var search = dl.Search{
+	What: "NVIDIA management library", Env: "CX_NVML_LIB",
+	Names: []string{"libnvidia-ml.so.1", "/usr/local/nvidia/lib64/libnvidia-ml.so.1", "/usr/lib/wsl/lib/libnvidia-ml.so.1"},
+}
+
+// library is the real one, opened by its first Init.
+type library struct{ lib *dl.Library }
+
+// New returns the machine's library.
+func New() Library { return &library{} }
+
+func (l *library) Init() Return {
+	if l.lib == nil {
+		lib, err := search.Open()
+		if err != nil {
+			return LibraryNotFound
+		}
+		l.lib = lib
+	}
+	return l.with("nvmlInit_v2", func(f unsafe.Pointer) C.int { return C.cx_call(f) })
+}
+
+// with calls a function, if the library has it.
+func (l *library) with(name string, call func(f unsafe.Pointer) C.int) Return {
+	f, err := l.lib.Symbol(name)
+	if err != nil {
+		return FunctionNotFound
+	}
+	return Return(call(f))
+}
+
+func (l *library) Shutdown() Return {
+	return l.with("nvmlShutdown", func(f unsafe.Pointer) C.int { return C.cx_call(f) })
+}
+
+func (l *library) DriverVersion() (string, Return) {
+	var s [80]C.char
+	ret := l.with("nvmlSystemGetDriverVersion", func(f unsafe.Pointer) C.int { return C.cx_text(f, &s[0], C.uint(len(s))) })
+	return C.GoString(&s[0]), ret
+}
+
+func (l *library) CUDAVersion() (int, Return) { return l.number("nvmlSystemGetCudaDriverVersion_v2") }
+
+func (l *library) Count() (int, Return) { return l.number("nvmlDeviceGetCount_v2") }
+
+func (l *library) number(name string) (int, Return) {
+	var v C.uint
+	ret := l.with(name, func(f unsafe.Pointer) C.int { return C.cx_number(f, &v) })
+	return int(v), ret
+}
+
+func (l *library) Device(index int) (Device, Return) {
+	d := &device{library: l}
+	ret := l.with("nvmlDeviceGetHandleByIndex_v2", func(f unsafe.Pointer) C.int {
+		return C.cx_handle(f, C.uint(index), &d.handle)
+	})
+	return d, ret
+}
+
+type device struct {
+	*library
+	handle C.uintptr_t
+}
+
+func (d *device) Name() (string, Return) {
+	var s [96]C.char
+	ret := d.with("nvmlDeviceGetName", func(f unsafe.Pointer) C.int { return C.cx_device_text(f, d.handle, &s[0], C.uint(len(s))) })
+	return C.GoString(&s[0]), ret
+}
+
+func (d *device) BusID() (string, Return) {
+	var p C.cx_pci
+	ret := d.with("nvmlDeviceGetPciInfo_v3", func(f unsafe.Pointer) C.int { return C.cx_device_pci(f, d.handle, &p) })
+	return C.GoString(&p.bus_id[0]), ret
+}
+
+func (d *device) ComputeCapability() (major, minor int, ret Return) {
+	return d.pair("nvmlDeviceGetCudaComputeCapability")
+}
+
+func (d *device) MemoryBytes() (int64, Return) {
+	var m C.cx_memory
+	ret := d.with("nvmlDeviceGetMemoryInfo", func(f unsafe.Pointer) C.int { return C.cx_device_memory(f, d.handle, &m) })
+	return int64(m.total), ret
+}
+
+func (d *device) MaxPCIeGeneration() (int, Return) {
+	return d.value("nvmlDeviceGetMaxPcieLinkGeneration")
+}
+func (d *device) MaxPCIeWidth() (int, Return) { return d.value("nvmlDeviceGetMaxPcieLinkWidth") }
+
+func (d *device) ECC() (bool, Return) {
+	current, _, ret := d.pair("nvmlDeviceGetEccMode")
+	return current == 1, ret
+}
+
+func (d *device) MIG() (bool, Return) {
+	current, _, ret := d.pair("nvmlDeviceGetMigMode")
+	return current == 1, ret
+}
+
+func (d *device) PowerLimitMilliwatts() (int, Return) {
+	return d.value("nvmlDeviceGetEnforcedPowerLimit")
+}
+func (d *device) PowerMilliwatts() (int, Return) { return d.value("nvmlDeviceGetPowerUsage") }
+
+func (d *device) MaxClockMHz(c Clock) (int, Return) {
+	return d.valueOf("nvmlDeviceGetMaxClockInfo", int(c))
+}
+
+func (d *device) ClockMHz(c Clock) (int, Return) { return d.valueOf("nvmlDeviceGetClockInfo", int(c)) }
+
+const sensorGPU = 0
+
+func (d *device) TemperatureC() (int, Return) {
+	return d.valueOf("nvmlDeviceGetTemperature", sensorGPU)
+}
+
+func (d *device) ClockReasons() (uint64, Return) {
+	// The second is the first one's name before driver 535.
+	for _, name := range []string{"nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons"} {
+		var v C.ulonglong
+		ret := d.with(name, func(f unsafe.Pointer) C.int { return C.cx_device_long(f, d.handle, &v) })
+		if ret != FunctionNotFound {
+			return uint64(v), ret
+		}
+	}
+	return 0, FunctionNotFound
+}
+
+func (d *device) ECCErrors(uncorrected bool) (uint64, Return) {
+	const volatile = 0 // since the driver started
+	var kind C.uint
+	if uncorrected {
+		kind = 1
+	}
+	var v C.ulonglong
+	ret := d.with("nvmlDeviceGetTotalEccErrors", func(f unsafe.Pointer) C.int {
+		return C.cx_device_long_of(f, d.handle, kind, volatile, &v)
+	})
+	return uint64(v), ret
+}
+
+func (d *device) NVLinkActive(link int) (bool, Return) {
+	v, ret := d.valueOf("nvmlDeviceGetNvLinkState", link)
+	return v == 1, ret
+}
+
+func (d *device) NVLinkRemoteBusID(link int) (string, Return) {
+	var p C.cx_pci
+	ret := d.with("nvmlDeviceGetNvLinkRemotePciInfo_v2", func(f unsafe.Pointer) C.int {
+		return C.cx_device_pci_of(f, d.handle, C.uint(link), &p)
+	})
+	return C.GoString(&p.bus_id[0]), ret
+}
+
+func (d *device) value(name string) (int, Return) {
+	var v C.uint
+	ret := d.with(name, func(f unsafe.Pointer) C.int { return C.cx_device_number(f, d.handle, &v) })
+	return int(v), ret
+}
+
+func (d *device) valueOf(name string, of int) (int, Return) {
+	var v C.uint
+	ret := d.with(name, func(f unsafe.Pointer) C.int { return C.cx_device_of(f, d.handle, C.uint(of), &v) })
+	return int(v), ret
+}
+
+func (d *device) pair(name string) (first, second int, ret Return) {
+	var v, w C.uint
+	ret = d.with(name, func(f unsafe.Pointer) C.int { return C.cx_device_pair(f, d.handle, &v, &w) })
+	return int(v), int(w), ret
+}

@@ -1,0 +1,171 @@
+/*
+ * libnvidia-ml.so.1: NVML's answers for the devices that the stand-in for
+ * libcuda has, in the same settings. All hang on NVLink switches.
+ *
+ *   CX_FAKE_NVML_FAIL=CODE  nvmlInit_v2 returns it
+ *   CX_FAKE_MIG=1           MIG is on
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define EXPORT __attribute__((visibility("default")))
+
+enum { OK = 0, UNINITIALIZED = 1, INVALID_ARGUMENT = 2, NOT_SUPPORTED = 3 };
+enum { LINKS = 18 };
+
+struct device { int index; };
+struct pci { char legacy[16]; unsigned domain, bus, device, id, subsystem; char bus_id[32]; };
+struct memory { unsigned long long total, free, used; };
+
+static struct device devices[64];
+static int started;
+
+static long long number(const char *name, long long otherwise)
+{
+	const char *v = getenv(name);
+	return v && *v ? atoll(v) : otherwise;
+}
+
+static int count(void) { return (int)number("CX_FAKE_DEVICES", 2); }
+
+static int bad(const struct device *d)
+{
+	if (!started)
+		return UNINITIALIZED;
+	return d && d >= devices && d < devices + count() ? OK : INVALID_ARGUMENT;
+}
+
+/* Answers v about d, or says what is wrong with d. */
+#define ANSWER(d, out, v)            \
+	do {                         \
+		int wrong = bad(d);  \
+		if (wrong)           \
+			return wrong; \
+		*(out) = (v);        \
+		return OK;           \
+	} while (0)
+
+EXPORT int nvmlInit_v2(void)
+{
+	int code = (int)number("CX_FAKE_NVML_FAIL", 0);
+	if (code)
+		return code;
+	for (int i = 0; i < 64; i++)
+		devices[i].index = i;
+	started++;
+	return OK;
+}
+
+EXPORT int nvmlShutdown(void)
+{
+	if (!started)
+		return UNINITIALIZED;
+	started--;
+	return OK;
+}
+
+EXPORT int nvmlSystemGetDriverVersion(char *s, unsigned cap)
+{
+	snprintf(s, cap, "580.95.05");
+	return started ? OK : UNINITIALIZED;
+}
+
+EXPORT int nvmlSystemGetCudaDriverVersion_v2(int *v)
+{
+	*v = (int)number("CX_FAKE_VERSION", 13000);
+	return started ? OK : UNINITIALIZED;
+}
+
+EXPORT int nvmlDeviceGetCount_v2(unsigned *n)
+{
+	*n = count();
+	return started ? OK : UNINITIALIZED;
+}
+
+EXPORT int nvmlDeviceGetHandleByIndex_v2(unsigned i, struct device **d)
+{
+	*d = i < 64 ? &devices[i] : NULL;
+	return bad(*d);
+}
+
+EXPORT int nvmlDeviceGetName(struct device *d, char *s, unsigned cap)
+{
+	const char *name = getenv("CX_FAKE_NAME");
+	snprintf(s, cap, "%s", name && *name ? name : "CX Fake NVIDIA GPU");
+	return bad(d);
+}
+
+static int pci(struct pci *p, int bus)
+{
+	memset(p, 0, sizeof *p);
+	p->bus = bus;
+	snprintf(p->bus_id, sizeof p->bus_id, "00000000:%02X:00.0", bus);
+	return OK;
+}
+
+EXPORT int nvmlDeviceGetPciInfo_v3(struct device *d, struct pci *p)
+{
+	int wrong = bad(d);
+	return wrong ? wrong : pci(p, 0x10 + d->index);
+}
+
+EXPORT int nvmlDeviceGetCudaComputeCapability(struct device *d, int *major, int *minor)
+{
+	const char *arch = getenv("CX_FAKE_ARCH");
+	int n = 90;
+	if (arch)
+		sscanf(arch, "sm_%d", &n);
+	*major = n / 10;
+	*minor = n % 10;
+	return bad(d);
+}
+
+EXPORT int nvmlDeviceGetMemoryInfo(struct device *d, struct memory *m)
+{
+	m->total = number("CX_FAKE_MEMORY", 2ll << 30);
+	m->free = m->total;
+	m->used = 0;
+	return bad(d);
+}
+
+EXPORT int nvmlDeviceGetMaxPcieLinkGeneration(struct device *d, unsigned *v) { ANSWER(d, v, 5); }
+EXPORT int nvmlDeviceGetMaxPcieLinkWidth(struct device *d, unsigned *v) { ANSWER(d, v, 16); }
+EXPORT int nvmlDeviceGetEnforcedPowerLimit(struct device *d, unsigned *v) { ANSWER(d, v, 700000); }
+EXPORT int nvmlDeviceGetPowerUsage(struct device *d, unsigned *v) { ANSWER(d, v, 123456); }
+EXPORT int nvmlDeviceGetMaxClockInfo(struct device *d, unsigned c, unsigned *v) { ANSWER(d, v, c == 2 ? 3201 : 1980); }
+EXPORT int nvmlDeviceGetClockInfo(struct device *d, unsigned c, unsigned *v) { ANSWER(d, v, c == 2 ? 3201 : 1755); }
+EXPORT int nvmlDeviceGetTemperature(struct device *d, unsigned sensor, unsigned *v) { ANSWER(d, v, sensor == 0 ? 33 : 99); }
+EXPORT int nvmlDeviceGetCurrentClocksThrottleReasons(struct device *d, unsigned long long *v) { ANSWER(d, v, 0x41); }
+
+EXPORT int nvmlDeviceGetEccMode(struct device *d, unsigned *current, unsigned *pending)
+{
+	*pending = 0;
+	ANSWER(d, current, 1);
+}
+
+EXPORT int nvmlDeviceGetMigMode(struct device *d, unsigned *current, unsigned *pending)
+{
+	*pending = 0;
+	ANSWER(d, current, (unsigned)number("CX_FAKE_MIG", 0));
+}
+
+EXPORT int nvmlDeviceGetTotalEccErrors(struct device *d, unsigned kind, unsigned counter, unsigned long long *v)
+{
+	if (counter != 0)
+		return INVALID_ARGUMENT;
+	ANSWER(d, v, kind == 0 ? 7 : 0);
+}
+
+EXPORT int nvmlDeviceGetNvLinkState(struct device *d, unsigned link, unsigned *v)
+{
+	if (link >= LINKS)
+		return INVALID_ARGUMENT;
+	ANSWER(d, v, 1);
+}
+
+EXPORT int nvmlDeviceGetNvLinkRemotePciInfo_v2(struct device *d, unsigned link, struct pci *p)
+{
+	int wrong = bad(d);
+	return wrong ? wrong : link >= LINKS ? INVALID_ARGUMENT : pci(p, 0x05);
+}
