@@ -245,31 +245,6 @@ func (b *bench) enqueue(ctx context.Context, calls []Call) error {
 	return b.wait(ctx)
 }
 
-// looks is how often wait asks the stream before it asks the library for errors.
-const looks = 256
-
-// wait spins until the stream is done, as nccl-tests does: a blocking wait
-// would add its wake-up to the window.
-func (b *bench) wait(ctx context.Context) error {
-	for n := 1; ; n++ {
-		done, err := b.stream.Query()
-		if err != nil {
-			return coded(result.ReasonDevice, err)
-		}
-		if done {
-			return nil
-		}
-		if n%looks == 0 {
-			if err := b.Comm.AsyncError(); err != nil {
-				return err
-			}
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-		}
-	}
-}
-
 // check compares every buffer of the window that holds the result of one
 // operation on untouched input.
 func (b *bench) check(w window) (workload.Verdict, error) {
