@@ -48,15 +48,16 @@ func (d *decoder) fault(p Pos, format string, args ...any) {
 	*d.faults = append(*d.faults, Diagnostic{Pos: p, Msg: fmt.Sprintf(format, args...)})
 }
 
-// document decodes the one YAML document in data into the struct that out
-// points to, and reports whether the file could be read at all.
-func (d *decoder) document(data []byte, out any) bool {
-	root, ok := d.parse(data)
-	if !ok {
+// document decodes a file into the struct that out points to, and reports
+// whether nothing is wrong in it.
+func (d *decoder) document(f parsed, out any) bool {
+	d.file = f.file
+	if f.fault != nil {
+		*d.faults = append(*d.faults, *f.fault)
 		return false
 	}
 	before := len(*d.faults)
-	d.decode(root, reflect.ValueOf(out).Elem(), field{what: "the file"})
+	d.decode(f.root, reflect.ValueOf(out).Elem(), field{what: "the file"})
 	return len(*d.faults) == before
 }
 
@@ -111,59 +112,6 @@ func pick(fs []field, is func(field) bool) *field {
 		return &fs[i]
 	}
 	return nil
-}
-
-// parse returns the root of the only document in data. Syntax errors carry a
-// line only; the column is that of the line's first character.
-func (d *decoder) parse(data []byte) (*yaml.Node, bool) {
-	dec := yaml.NewDecoder(strings.NewReader(string(data)))
-	var doc, second yaml.Node
-	if err := safely(func() error { return dec.Decode(&doc) }); err != nil {
-		if err.Error() == "EOF" {
-			d.fault(Pos{d.file, 1, 1}, "the file is empty")
-			return nil, false
-		}
-		d.syntax(data, err)
-		return nil, false
-	}
-	if err := safely(func() error { return dec.Decode(&second) }); err == nil {
-		d.fault(d.at(&second), "a second document: a definition file holds one")
-		return nil, false
-	} else if err.Error() != "EOF" {
-		d.syntax(data, err)
-		return nil, false
-	}
-	return doc.Content[0], true
-}
-
-// safely turns a panic of the parser into an error: it must not matter what
-// bytes a definition file holds.
-func safely(f func() error) (err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = fmt.Errorf("yaml: %v", r)
-		}
-	}()
-	return f()
-}
-
-var syntaxLine = regexp.MustCompile(`^(?:yaml: )?(?:line (\d+): )?(.*)$`)
-
-// parserError matches the messages whose line the YAML package counts from 0;
-// in its other messages lines count from 1. Line 0 is left out of both.
-var parserError = regexp.MustCompile(`^did not find expected (?:<|node content|key|'-' indicator|',' or )`)
-
-func (d *decoder) syntax(data []byte, err error) {
-	m := syntaxLine.FindStringSubmatch(strings.ReplaceAll(err.Error(), "\n", " "))
-	line, _ := strconv.Atoi(m[1]) // 0 where there is none
-	if parserError.MatchString(m[2]) {
-		line++
-	}
-	lines := strings.Split(string(data), "\n")
-	line = max(1, min(line, len(lines)))
-	text := lines[line-1]
-	col := len(text) - len(strings.TrimLeft(text, " \t")) + 1
-	d.fault(Pos{d.file, line, col}, "not YAML: %s", m[2])
 }
 
 func (d *decoder) decode(n *yaml.Node, v reflect.Value, f field) {

@@ -24,8 +24,9 @@ const (
 // loader is the state of one Load.
 type loader struct {
 	decoder
-	fsys fs.FS
-	cat  Catalog
+	fsys   fs.FS
+	parsed map[string]parsed // by file
+	cat    Catalog
 	// broken has the kinds of names whose file could not be read, so that each
 	// use of such a name is not reported too.
 	broken map[string]bool
@@ -37,7 +38,7 @@ func Load(fsys fs.FS) (*Catalog, error) {
 	l := &loader{fsys: fsys, broken: map[string]bool{}}
 	l.pos = map[any]Pos{}
 	l.faults = &Errors{}
-	l.layout()
+	l.parsed = parseAll(fsys, l.layout())
 
 	var backends struct {
 		Backends []Backend `yaml:"backends"`
@@ -74,12 +75,11 @@ func Load(fsys fs.FS) (*Catalog, error) {
 
 // read decodes one file, which defines names of the given kinds.
 func (l *loader) read(file string, out any, kinds ...string) {
-	l.file = file
-	data, err := fs.ReadFile(l.fsys, file)
-	if err != nil {
-		l.fault(Pos{file, 1, 1}, "%s", reason(err))
+	p, ok := l.parsed[file]
+	if !ok {
+		p = parseFile(l.fsys, file)
 	}
-	if err != nil || !l.document(data, out) {
+	if !l.document(p, out) {
 		for _, k := range kinds {
 			l.broken[k] = true
 		}
@@ -155,8 +155,8 @@ func (l *loader) list(dir string) []string {
 	return files
 }
 
-// layout reports files that nothing would read.
-func (l *loader) layout() {
+// layout returns the definition files, and reports those that nothing would read.
+func (l *loader) layout() (files []string) {
 	known := []string{backendsFile, workloadsFile, samplingFile}
 	err := fs.WalkDir(l.fsys, ".", func(p string, e fs.DirEntry, err error) error {
 		if err != nil || e.IsDir() {
@@ -165,8 +165,9 @@ func (l *loader) layout() {
 		switch ext := path.Ext(p); {
 		case ext == ".yml":
 			l.fault(Pos{p, 1, 1}, "definition files end in .yaml")
-		case ext != ".yaml" || slices.Contains(known, p):
-		case path.Dir(p) == platformsDir || path.Dir(p) == suitesDir:
+		case ext != ".yaml":
+		case slices.Contains(known, p), path.Dir(p) == platformsDir, path.Dir(p) == suitesDir:
+			files = append(files, p)
 		default:
 			l.fault(Pos{p, 1, 1}, "no definition file has this name%s", Hint(p, known))
 		}
@@ -175,14 +176,7 @@ func (l *loader) layout() {
 	if err != nil {
 		l.fault(Pos{".", 1, 1}, "%s", reason(err))
 	}
-}
-
-// reason is an I/O error without its path, which the position already says.
-func reason(err error) string {
-	if p, ok := errors.AsType[*fs.PathError](err); ok {
-		return p.Err.Error()
-	}
-	return err.Error()
+	return files
 }
 
 // names lists what there is of every kind of name.

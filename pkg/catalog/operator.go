@@ -81,8 +81,8 @@ func (o *Operator) Platform(sku string) *OperatorPlatform {
 // the platforms it may speak of. Its errors name places in file and no values.
 func ParseOperator(file string, data []byte, cat *Catalog) (*Operator, error) {
 	var out Operator
-	d := decoder{file: file, faults: &Errors{}, pos: map[any]Pos{}, private: true}
-	d.document(data, &out)
+	d := decoder{faults: &Errors{}, pos: map[any]Pos{}, private: true}
+	d.document(parse(file, data), &out)
 	d.resolve(map[string][]string{
 		"platform": Names(cat.Platforms, func(p *Platform) string { return p.SKU }),
 	}, nil)

@@ -3,15 +3,14 @@ package plan
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
-	"sync"
 )
 
 // Write writes the matrix as JSON, one case or cell a line. The generator must
@@ -39,29 +38,33 @@ func (m *Matrix) Write(w io.Writer) error {
 	return out.Flush()
 }
 
-// writeList writes a list under its name, one element a line. Elements are
-// encoded by all processors, a block each, and written in order.
+// writeList writes a list under its name, one element a line. Blocks of
+// elements are encoded side by side and written in order.
 func writeList[T any](out *bufio.Writer, name string, list []T) error {
-	const block = 512
+	const size = 512
+	type block struct {
+		buf   bytes.Buffer
+		ready chan error
+	}
 	fmt.Fprintf(out, ",\n%q:[\n", name)
-	blocks := make([]bytes.Buffer, runtime.GOMAXPROCS(0))
-	errs := make([]error, len(blocks))
-	for start := 0; start < len(list); start += block * len(blocks) {
-		var running sync.WaitGroup
-		for i := range blocks {
-			first := min(start+i*block, len(list))
-			part := list[first:min(first+block, len(list))]
-			running.Go(func() { errs[i] = encode(&blocks[i], part, first > 0) })
-		}
-		running.Wait()
-		if err := errors.Join(errs...); err != nil {
-			return err
-		}
-		for i := range blocks {
-			if _, err := blocks[i].WriteTo(out); err != nil {
-				return err
+	ring := make([]block, 2*runtime.GOMAXPROCS(0))
+	var failed error
+	for n := 0; n*size < len(list)+len(ring)*size; n++ {
+		b := &ring[n%len(ring)]
+		if b.ready != nil { // block n−len(ring): write it, and use its buffer again
+			failed = cmp.Or(failed, <-b.ready)
+			if failed == nil {
+				_, failed = b.buf.WriteTo(out)
 			}
+			b.ready = nil
 		}
+		if first := n * size; first < len(list) && failed == nil {
+			b.ready = make(chan error, 1)
+			go func() { b.ready <- encode(&b.buf, list[first:min(first+size, len(list))], first > 0) }()
+		}
+	}
+	if failed != nil {
+		return failed
 	}
 	_, err := out.WriteString("]")
 	return err
@@ -82,7 +85,8 @@ func encode[T any](buf *bytes.Buffer, list []T, follows bool) error {
 	return nil
 }
 
-// WriteFile writes the matrix to path, whole or not at all.
+// WriteFile writes the matrix to path, whole or not at all. It is not synced:
+// after a crash of the machine a plan is made anew.
 func (m *Matrix) WriteFile(path string) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
 	if err != nil {
@@ -98,9 +102,6 @@ func (m *Matrix) WriteFile(path string) (err error) {
 		return err
 	}
 	if err := f.Chmod(0o644); err != nil {
-		return err
-	}
-	if err := f.Sync(); err != nil {
 		return err
 	}
 	if err := f.Close(); err != nil {

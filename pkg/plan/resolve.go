@@ -50,7 +50,7 @@ func Resolve(cat *catalog.Catalog, f Filters, m Machine) (*Matrix, error) {
 
 // resolvePlatform gathers the cases of one platform.
 func resolvePlatform(cat *catalog.Catalog, suites []*catalog.Suite, p *catalog.Platform, f Filters) resolver {
-	r := resolver{cat: cat, filters: f, seen: map[string]place{}}
+	r := resolver{cat: cat, filters: f}
 	for _, s := range suites {
 		if slices.Contains(s.Platforms, p.SKU) {
 			r.suite(p, s)
@@ -59,7 +59,9 @@ func resolvePlatform(cat *catalog.Catalog, suites []*catalog.Suite, p *catalog.P
 	return r
 }
 
-// join puts the cases of all platforms into one matrix.
+// join puts the cases of all platforms into one matrix, each once: two suites
+// may ask for the same case. Cases that differ in something their id does not
+// say are refused.
 func join(parts []resolver) (*Matrix, error) {
 	ep, other := 0, 0
 	for i := range parts {
@@ -70,18 +72,37 @@ func join(parts []resolver) (*Matrix, error) {
 		other += len(parts[i].other)
 	}
 	out := &Matrix{Version: MatrixVersion, RequestedCases: make([]Requested, 0, ep), RequestedOther: make([]Requested, 0, other)}
-	seen := make(map[string]bool, ep+other)
-	for i := range parts {
-		for id := range parts[i].seen {
-			if seen[id] {
-				return nil, fmt.Errorf("two platforms have cases of the same id %s; rename one", id)
+	seen := make(map[string]*Case, ep+other)
+	add := func(list *[]Requested, part []Requested) error {
+		for i := range part {
+			c := &part[i].Case
+			if old := seen[c.CaseID]; old != nil {
+				if err := same(*old, *c); err != nil {
+					return err
+				}
+				continue
 			}
-			seen[id] = true
+			seen[c.CaseID] = c
+			*list = append(*list, part[i])
 		}
-		out.RequestedCases = append(out.RequestedCases, parts[i].ep...)
-		out.RequestedOther = append(out.RequestedOther, parts[i].other...)
+		return nil
+	}
+	for i := range parts {
+		if err := cmp.Or(add(&out.RequestedCases, parts[i].ep), add(&out.RequestedOther, parts[i].other)); err != nil {
+			return nil, err
+		}
 	}
 	return out, nil
+}
+
+// same refuses two cases of one id that differ in more than their suite.
+func same(a, b Case) error {
+	first := a.Suite
+	a.Suite = b.Suite
+	if reflect.DeepEqual(a, b) {
+		return nil
+	}
+	return fmt.Errorf("suites %q and %q ask for different cases of the same id %s; plan them apart", first, b.Suite, a.CaseID)
 }
 
 // resolver gathers the cases of one platform in plan order.
@@ -90,14 +111,7 @@ type resolver struct {
 	filters Filters
 	ep      []Requested
 	other   []Requested
-	seen    map[string]place // by case id
-	err     error            // the first
-}
-
-// place is where a case stands in its list.
-type place struct {
-	family Family
-	index  int
+	err     error // the first
 }
 
 func (r *resolver) suite(p *catalog.Platform, s *catalog.Suite) {
@@ -122,14 +136,6 @@ func (r *resolver) common(p *catalog.Platform, s *catalog.Suite, be *catalog.Bac
 	}
 	c.place(p, world)
 	return c
-}
-
-// list is where a family's cases stand.
-func (r *resolver) list(f Family) *[]Requested {
-	if f == FamilyEP {
-		return &r.ep
-	}
-	return &r.other
 }
 
 // runnable requests a case in each of its repeats. Repeats after the first have
@@ -158,25 +164,16 @@ func (r *resolver) unsupported(c Case, detail string) {
 	r.add(q)
 }
 
-// add takes a case into its list. Two suites may ask for the same case; two
-// cases that differ in something their id does not say are refused.
+// add takes a case into its list.
 func (r *resolver) add(q Requested) {
-	list := r.list(q.Case.Family)
-	at, known := r.seen[q.Case.CaseID]
-	if !known {
-		if len(r.seen) == mostCases(r.filters) {
-			r.err = cmp.Or(r.err, fmt.Errorf("the plan has more than %d cases; filter it", mostCases(r.filters)))
-			return
-		}
-		r.seen[q.Case.CaseID] = place{q.Case.Family, len(*list)}
-		*list = append(*list, q)
+	if len(r.ep)+len(r.other) == mostCases(r.filters) {
+		r.err = cmp.Or(r.err, fmt.Errorf("the plan has more than %d cases; filter it", mostCases(r.filters)))
 		return
 	}
-	old := (*r.list(at.family))[at.index].Case
-	first := old.Suite
-	old.Suite = q.Case.Suite
-	if r.err == nil && !reflect.DeepEqual(old, q.Case) {
-		r.err = fmt.Errorf("suites %q and %q ask for different cases of the same id %s; plan them apart", first, q.Case.Suite, q.Case.CaseID)
+	if q.Case.Family == FamilyEP {
+		r.ep = append(r.ep, q)
+	} else {
+		r.other = append(r.other, q)
 	}
 }
 
