@@ -146,8 +146,7 @@ func (r *reader) content(path string) ([]byte, error) {
 
 // bare drops the path, which the problem names.
 func bare(err error) error {
-	var p *fs.PathError
-	if errors.As(err, &p) {
+	if p, ok := errors.AsType[*fs.PathError](err); ok {
 		return p.Err
 	}
 	return err

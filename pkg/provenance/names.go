@@ -63,7 +63,7 @@ func hosts(list string) []string {
 			out = append(out, m[1])
 			continue
 		}
-		for _, part := range strings.Split(m[2], ",") {
+		for part := range strings.SplitSeq(m[2], ",") {
 			first, last, isRange := strings.Cut(part, "-")
 			if !isRange {
 				last = first

@@ -211,8 +211,10 @@ func (s *Summary) epLadder() section {
 		"p99", "tokens/s", "dispatch GB/s", "combine GB/s"))}
 	sec := section{title: "Dispatch and combine at every rung", table: t, keys: len(epKeys), folded: true}
 	for _, e := range s.EP {
-		c := chart{title: fmt.Sprintf("%s %s EP%d %s %s %s %s", e.SKU, e.Backend, e.World, e.Mode, e.Phase, e.Routing, e.Dispatch),
-			x: "tokens per rank", y: "tokens/s at roundtrip p50"}
+		c := chart{
+			title: fmt.Sprintf("%s %s EP%d %s %s %s %s", e.SKU, e.Backend, e.World, e.Mode, e.Phase, e.Routing, e.Dispatch),
+			x:     "tokens per rank", y: "tokens/s at roundtrip p50",
+		}
 		for _, p := range e.Rungs {
 			t.rows = append(t.rows, append(e.keys(), strconv.Itoa(p.TokensPerRank), orDash(p50(p.PairPeriod)),
 				orDash(p50(p.DispatchTime)), orDash(p50(p.CombineTime)), orDash(p50(p.Roundtrip)), orDash(p99(p.Roundtrip)),
@@ -267,8 +269,10 @@ func (s *Summary) collectiveLadders() []section {
 				lat, bw = append(lat, orDash(p.P50)), append(bw, orDash(p.BusBW))
 			}
 			latency.rows, busbw.rows = append(latency.rows, lat), append(busbw.rows, bw)
-			ch := chart{title: fmt.Sprintf("%s %s %d ranks: %s", c.SKU, c.Backend, c.World, strings.TrimSpace(c.Op+" "+c.DType+" "+c.RedOp)),
-				x: "size", y: "busbw GB/s"}
+			ch := chart{
+				title: fmt.Sprintf("%s %s %d ranks: %s", c.SKU, c.Backend, c.World, strings.TrimSpace(c.Op+" "+c.DType+" "+c.RedOp)),
+				x:     "size", y: "busbw GB/s",
+			}
 			for _, p := range c.Points {
 				ch.labels, ch.values = append(ch.labels, size(p.Bytes)), append(ch.values, p.BusBW)
 			}

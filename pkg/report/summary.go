@@ -97,8 +97,7 @@ func Build(in []string, m *plan.Matrix) (*Summary, *fold.Verdict, error) {
 	judge := fold.NewJudge()
 	standing := map[fold.Case]figures{}
 	for rec, err := range fold.Read(in) {
-		var p *fold.Problem
-		if errors.As(err, &p) {
+		if p, ok := errors.AsType[*fold.Problem](err); ok {
 			judge.Problem(p)
 			continue
 		} else if err != nil {

@@ -21,7 +21,7 @@ type table struct {
 
 // dropEmpty removes the columns that no row has anything in.
 func (t *table) dropEmpty() {
-	for i := len(t.columns) - 1; i >= 0; i-- {
+	for i := range slices.Backward(t.columns) {
 		if !slices.ContainsFunc(t.rows, func(r []string) bool { return r[i] != "" }) {
 			t.remove(i)
 		}

@@ -145,7 +145,7 @@ func (d *dashboard) document(doc object) {
 }
 
 func ladder(c object) {
-	for _, f := range strings.Split(c["ladder"].(string), " ") {
+	for f := range strings.SplitSeq(c["ladder"].(string), " ") {
 		n, err := strconv.Atoi(f)
 		must(err)
 		check(n > 0, "ladder %q", c["ladder"])

@@ -91,11 +91,12 @@ func mountSmall(dir string, bytes int) error {
 func TestFullDisk(t *testing.T) {
 	results, scratch := t.TempDir(), t.TempDir()
 	cmd := shardCommand(results, scratch, 200, "-tmpfs", fmt.Sprint(160<<10))
-	if os.Getuid() == 0 {
+	switch {
+	case os.Getuid() == 0:
 		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNS}
-	} else if exec.Command("sudo", "-n", "true").Run() == nil {
+	case exec.Command("sudo", "-n", "true").Run() == nil:
 		cmd = exec.Command("sudo", append([]string{"-n", "unshare", "--mount"}, cmd.Args...)...)
-	} else {
+	default:
 		t.Skip("a file system of its own needs root, or sudo without a password")
 	}
 	out, err := cmd.CombinedOutput()

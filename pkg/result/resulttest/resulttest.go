@@ -3,7 +3,7 @@
 package resulttest
 
 import (
-	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -73,9 +73,11 @@ func New(c plan.Case, a result.Attempt) result.Document {
 func EP(c plan.Case, a result.Attempt) *result.EPDocument {
 	d := New(c, a).(*result.EPDocument)
 	var ladder []int
-	for _, f := range strings.Fields(c.Ladder) {
-		var t int
-		fmt.Sscan(f, &t)
+	for f := range strings.FieldsSeq(c.Ladder) {
+		t, err := strconv.Atoi(f)
+		if err != nil {
+			panic(err) // a test's own case
+		}
 		ladder = append(ladder, t)
 		d.Measurement.Rows = append(d.Measurement.Rows, EPRow(c, t))
 	}

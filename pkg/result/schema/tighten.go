@@ -23,8 +23,8 @@ func (m *maker) tighten(root *jsonschema.Schema, t reflect.Type, seen map[reflec
 }
 
 func (m *maker) walk(root, s *jsonschema.Schema, t reflect.Type, seen map[reflect.Type]bool) error {
-	for i := range t.NumField() {
-		f := t.Field(i)
+	for f := range t.Fields() {
+		f := f
 		inner := element(f.Type)
 		if f.Anonymous {
 			if err := m.walk(root, s, inner, seen); err != nil {
