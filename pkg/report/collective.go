@@ -23,10 +23,11 @@ type Collective struct {
 
 // CollectivePoint is one size: median microseconds, bus bandwidth in GB/s.
 type CollectivePoint struct {
-	Bytes int64   `json:"bytes"`
-	P50   float64 `json:"p50_us"`
-	P99   float64 `json:"p99_us"`
-	BusBW float64 `json:"busbw_gbps"`
+	Requested int64   `json:"requested_bytes"`
+	Bytes     int64   `json:"bytes"` // what of it was moved
+	P50       float64 `json:"p50_us"`
+	P99       float64 `json:"p99_us"`
+	BusBW     float64 `json:"busbw_gbps"`
 }
 
 // collectiveOf reads the headline of a document: the pipelined figures, which
@@ -45,7 +46,7 @@ func collectiveOf(d *result.CollectiveDocument) *Collective {
 					continue
 				}
 				c.Mode, c.Placement = mode.name, placement
-				c.add(CollectivePoint{Bytes: r.Bytes, P50: t.Percentiles.P50, P99: t.Percentiles.P99, BusBW: t.BusBW})
+				c.add(CollectivePoint{Requested: r.Requested, Bytes: r.Bytes, P50: t.Percentiles.P50, P99: t.Percentiles.P99, BusBW: t.BusBW})
 			}
 			if len(c.Points) > 0 {
 				return c

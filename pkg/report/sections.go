@@ -274,7 +274,7 @@ func (s *Summary) collectiveLadders() []section {
 				x:     "size", y: "busbw GB/s",
 			}
 			for _, p := range c.Points {
-				ch.labels, ch.values = append(ch.labels, size(p.Bytes)), append(ch.values, p.BusBW)
+				ch.labels, ch.values = append(ch.labels, size(p.Requested)), append(ch.values, p.BusBW)
 			}
 			sec.charts = append(sec.charts, ch)
 		}
@@ -320,7 +320,7 @@ func ladder(cases []Collective) []int64 {
 	var all []int64
 	for _, c := range cases {
 		for _, p := range c.Points {
-			all = append(all, p.Bytes)
+			all = append(all, p.Requested)
 		}
 	}
 	slices.Sort(all)
@@ -335,9 +335,9 @@ func ladder(cases []Collective) []int64 {
 	return out
 }
 
-func (c *Collective) at(bytes int64) CollectivePoint {
+func (c *Collective) at(requested int64) CollectivePoint {
 	for _, p := range c.Points {
-		if p.Bytes == bytes {
+		if p.Requested == requested {
 			return p
 		}
 	}

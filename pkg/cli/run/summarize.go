@@ -56,6 +56,9 @@ to standard output as text. --format goes to standard output in any case.`,
 	return cmd
 }
 
+// leastMarkdown is the room that a summary needs to say anything.
+const leastMarkdown = 4096
+
 func printSummary(s cli.Streams, sum *report.Summary, format string) error {
 	switch format {
 	case "text":
@@ -69,6 +72,10 @@ func printSummary(s cli.Streams, sum *report.Summary, format string) error {
 		return cli.UsageError("unknown --format %q; it is markdown, text or json", format)
 	}
 	left, ok := s.StepSummaryLeft(report.MaxMarkdown)
+	if ok && left < leastMarkdown {
+		fmt.Fprintf(s.Err, "the job summary of this step is full: %d bytes left\n", left)
+		ok = false
+	}
 	if !ok {
 		return sum.Text(s.Out)
 	}

@@ -1,0 +1,68 @@
+package docs_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/result/resulttest"
+	"github.com/collectivex/collectivex/pkg/result/schema"
+)
+
+// documents.md has a line for every reason, record type and schema, and its
+// examples run.
+func TestTheDocumentContractIsTrue(t *testing.T) {
+	data, err := os.ReadFile("documents.md")
+	require.NoError(t, err)
+	page := string(data)
+
+	var codes []string
+	_, table, _ := strings.Cut(page, "| Code |")
+	table, _, _ = strings.Cut(table, "\n## ")
+	for _, m := range regexp.MustCompile("(?m)^\\| `([^`]+)` \\|").FindAllStringSubmatch(table, -1) {
+		codes = append(codes, m[1])
+	}
+	var want []string
+	for _, r := range result.Reasons() {
+		want = append(want, string(r))
+	}
+	require.ElementsMatch(t, want, codes)
+	files, err := schema.Files()
+	require.NoError(t, err)
+	for _, f := range files {
+		require.Contains(t, page, "`"+f.Name+"`")
+	}
+
+	dir := t.TempDir()
+	var lines []byte
+	for _, d := range []result.Document{
+		resulttest.EP(resulttest.EPCase(), resulttest.Attempt()),
+		resulttest.Collective(resulttest.CollectiveCase(), resulttest.Attempt()),
+		resulttest.Fail(resulttest.New(resulttest.CollectiveCase(), resulttest.Attempt()), "timeout", "skipped"),
+	} {
+		line, err := result.Encode(d)
+		require.NoError(t, err)
+		lines = append(lines, line...)
+	}
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "run.ndjson"), lines, 0o644))
+	var got []string
+	for _, m := range regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(page, -1) {
+		cmd := exec.Command("sh", "-c", m[1])
+		cmd.Dir = dir
+		out, err := cmd.CombinedOutput()
+		require.NoError(t, err, "%s\n%s", m[1], out)
+		got = append(got, strings.Split(strings.TrimSpace(string(out)), "\n")...)
+	}
+	const ep, all = "local-host-deepseek-v3-normal-decode-ep2-uniform-bf16", "local-host-all-reduce-float-sum-w2"
+	require.Len(t, got, 3+3+3)
+	require.Equal(t, ep+"\tsuccess\t", got[0]+strings.Repeat("\t", 2-strings.Count(got[0], "\t")))
+	require.Equal(t, all+"\tfailed\ttimeout; skipped", got[2])
+	require.Equal(t, ep+"\t4\t21", got[5])
+	require.True(t, strings.HasPrefix(got[8], all+"\t1048576\t"), got[8])
+}

@@ -1,0 +1,101 @@
+package fold
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/result/resulttest"
+)
+
+// fullDocuments returns the documents of an EP case with ten rungs and of a
+// collective case with 28 sizes, histograms included, as a cell leaves them.
+func fullDocuments(ordinal int) []result.Document {
+	a := resulttest.Attempt()
+	a.Ordinal = ordinal
+	e := resulttest.EPCase()
+	e.Ladder = "1 2 4 8 16 32 64 128 256 512"
+	ep := resulttest.EP(e, a)
+	histogram := result.Histogram{Min: 10.437291 + float64(ordinal), Width: 0.031926}
+	for i := range 40 {
+		histogram.Counts = append(histogram.Counts, i*i%211)
+	}
+	for i := range ep.Measurement.Rows {
+		ep.Measurement.Rows[i].Histograms = map[string]result.Histogram{
+			"dispatch": histogram, "combine": histogram, "roundtrip": histogram, "pair_period": histogram,
+		}
+	}
+	c := resulttest.CollectiveCase()
+	c.Sizes = nil
+	for s := int64(8); s <= 1<<30; s *= 2 {
+		c.Sizes = append(c.Sizes, s)
+	}
+	collective := resulttest.Collective(c, a)
+	for i := range collective.Measurement.Rows {
+		collective.Measurement.Rows[i].Pipelined.Histogram = &histogram
+		collective.Measurement.Rows[i].PerIteration.Histogram = &histogram
+	}
+	return []result.Document{ep, collective}
+}
+
+// largeRun writes documents of at least bytes in all into dir and returns
+// their paths and size.
+func largeRun(t testing.TB, dir string, bytes int64) (paths []string, size int64) {
+	for n := 1; size < bytes; n++ {
+		for i, d := range fullDocuments(n) {
+			path := filepath.Join(dir, fmt.Sprintf("%06d-%d.json", n, i))
+			data := encoded(t, d)
+			require.NoError(t, os.WriteFile(path, data, 0o644))
+			paths, size = append(paths, path), size+int64(len(data))
+		}
+	}
+	return paths, size
+}
+
+// What a fold allocates does not grow with the size of documents, and with
+// their number by what it must remember of each.
+func TestFoldAllocatesLittle(t *testing.T) {
+	dir := t.TempDir()
+	_, size := largeRun(t, dir, 24<<20)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	v, err := Fold([]string{dir}, &plan.Matrix{}, filepath.Join(dir, "run.ndjson"))
+	runtime.ReadMemStats(&after)
+	require.NoError(t, err)
+	require.Empty(t, v.Problems)
+	allocated := after.TotalAlloc - before.TotalAlloc
+	t.Logf("%d bytes of %d documents folded with %d bytes allocated", size, v.Documents, allocated)
+	require.Less(t, allocated, uint64(4<<20+v.Documents*4096))
+}
+
+// BenchmarkFold compares a fold with jq -c . over the same files, one process
+// each but for the fold's start.
+func BenchmarkFold(b *testing.B) {
+	dir := b.TempDir()
+	paths, size := largeRun(b, dir, 64<<20)
+	b.Run("fold", func(b *testing.B) {
+		b.SetBytes(size)
+		for b.Loop() {
+			_, err := Fold([]string{dir}, nil, filepath.Join(dir, "run.ndjson"))
+			require.NoError(b, err)
+		}
+	})
+	b.Run("jq", func(b *testing.B) {
+		b.SetBytes(size)
+		for b.Loop() {
+			out, err := os.Create(filepath.Join(dir, "jq.ndjson"))
+			require.NoError(b, err)
+			cmd := exec.Command("jq", append([]string{"-c", "."}, paths...)...)
+			cmd.Stdout = out
+			require.NoError(b, cmd.Run())
+			require.NoError(b, out.Close())
+		}
+	})
+}
