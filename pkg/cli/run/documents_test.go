@@ -88,6 +88,13 @@ func TestSummarize(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, string(data), "before\n## CollectiveX")
 
+	full := filepath.Join(dir, "full.md")
+	require.NoError(t, os.WriteFile(full, make([]byte, 1<<20-100), 0o644))
+	code, stdout, stderr = cxrun(map[string]string{"GITHUB_STEP_SUMMARY": full}, "summarize", "--in", dir)
+	require.Equal(t, cli.ExitOK, code)
+	require.Contains(t, stderr, "100 bytes left")
+	require.Contains(t, stdout, "1 of 2 cases passed")
+
 	code, stdout, _ = cxrun(map[string]string{"GITHUB_STEP_SUMMARY": page}, "summarize", "--in", dir, "--format", "json")
 	require.Equal(t, cli.ExitOK, code)
 	require.Regexp(t, `"failed":\[{[^}]*"case_id":"local-host-all-reduce-float-sum-w2"`, stdout)
