@@ -24,7 +24,6 @@ func (m *maker) tighten(root *jsonschema.Schema, t reflect.Type, seen map[reflec
 
 func (m *maker) walk(root, s *jsonschema.Schema, t reflect.Type, seen map[reflect.Type]bool) error {
 	for f := range t.Fields() {
-		f := f
 		inner := element(f.Type)
 		if f.Anonymous {
 			if err := m.walk(root, s, inner, seen); err != nil {
