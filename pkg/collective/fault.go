@@ -11,10 +11,13 @@ import (
 // leave in the receive buffer of a rank after a timed window. They are done to
 // the buffer itself, between the window and its check.
 const (
-	FaultFlip  = "flip"  // one bit of one element is flipped
-	FaultStale = "stale" // the result is that of the window before
-	FaultSwap  = "swap"  // the parts of two ranks (or two halves) stand in each other's place
+	FaultFlip  = "flip-bit" // one bit of one element is flipped
+	FaultStale = "stale"    // the result is that of the window before
+	FaultSwap  = "swap"     // the parts of two ranks (or two halves) stand in each other's place
 )
+
+// FaultKinds lists them.
+func FaultKinds() []string { return []string{FaultFlip, FaultStale, FaultSwap} }
 
 // injure does the data faults of this rank, normally none.
 func (b *bench) injure(w window) error {

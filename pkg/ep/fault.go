@@ -25,6 +25,11 @@ const (
 	FaultStale       = "stale"        // combine returns the output of the pair before
 )
 
+// FaultKinds lists them.
+func FaultKinds() []string {
+	return []string{FaultFlipBit, FaultSwapTokens, FaultDropToken, FaultDoubleToken, FaultWrongWeight, FaultWrongExpert, FaultStale}
+}
+
 // faultKinds lists them.
 var faultKinds = []string{
 	FaultFlipBit, FaultSwapTokens, FaultDropToken, FaultDoubleToken,

@@ -47,8 +47,10 @@ type Fault struct {
 }
 
 // ParseFaults reads "case=GLOB,rank=N,kind=KIND[,at=POINT]", several of them
-// separated by ";". An empty text has no faults.
-func ParseFaults(text string) ([]Fault, error) {
+// separated by ";". A kind is one of any rank or one of data, the kinds that the
+// families name. An empty text has no faults.
+func ParseFaults(text string, data ...string) ([]Fault, error) {
+	kinds := append([]string{FaultExit, FaultSegv, FaultKill, FaultHang, FaultSlow, FaultPanic, FaultMute, FaultLie}, data...)
 	var faults []Fault
 	for part := range strings.SplitSeq(text, ";") {
 		if strings.TrimSpace(part) == "" {
@@ -77,6 +79,9 @@ func ParseFaults(text string) ([]Fault, error) {
 		}
 		if f.Kind == "" || f.Rank < 0 {
 			return nil, fmt.Errorf("%s %q: rank and kind are needed", FaultVariable, part)
+		}
+		if !slices.Contains(kinds, f.Kind) {
+			return nil, fmt.Errorf("%s %q: unknown kind %q; known are %s", FaultVariable, part, f.Kind, strings.Join(kinds, ", "))
 		}
 		faults = append(faults, f)
 	}

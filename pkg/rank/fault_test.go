@@ -7,14 +7,14 @@ import (
 )
 
 func TestParseFaults(t *testing.T) {
-	faults, err := ParseFaults("rank=1,kind=exit; case=a-*,rank=0,kind=flip,at=dispatch ;")
+	faults, err := ParseFaults("rank=1,kind=exit; case=a-*,rank=0,kind=flip,at=dispatch ;", "flip")
 	require.NoError(t, err)
 	require.Equal(t, []Fault{
 		{Case: "*", Rank: 1, Kind: "exit", At: FaultAtStart},
 		{Case: "a-*", Rank: 0, Kind: "flip", At: "dispatch"},
 	}, faults)
 	for _, f := range faults {
-		again, err := ParseFaults(f.String())
+		again, err := ParseFaults(f.String(), "flip")
 		require.NoError(t, err)
 		require.Equal(t, []Fault{f}, again)
 	}
@@ -27,6 +27,7 @@ func TestParseFaults(t *testing.T) {
 		"rank=one,kind=exit":     "invalid syntax",
 		"rank=1,kind=exit,to=2":  `unknown key "to"`,
 		"case=[,rank=1,kind=abc": "syntax error in pattern",
+		"rank=1,kind=flipbit":    `unknown kind "flipbit"; known are exit, segv`,
 	} {
 		_, err := ParseFaults(text)
 		require.ErrorContains(t, err, want, text)
@@ -34,7 +35,7 @@ func TestParseFaults(t *testing.T) {
 }
 
 func TestFaultsStrikeTheirRankAndCaseAlone(t *testing.T) {
-	faults, err := ParseFaults("case=a-*,rank=1,kind=flip,at=combine")
+	faults, err := ParseFaults("case=a-*,rank=1,kind=flip,at=combine", "flip")
 	require.NoError(t, err)
 	for _, tt := range []struct {
 		id   string

@@ -58,7 +58,7 @@ func rankMain(args []string) int {
 		log.Print(err)
 		return 3
 	}
-	faults, err := rank.ParseFaults(os.Getenv(rank.FaultVariable))
+	faults, err := rank.ParseFaults(os.Getenv(rank.FaultVariable), "flip", "library", "refuse", "full", "secret", "leave")
 	if err != nil {
 		log.Print(err)
 		return 2

@@ -96,7 +96,7 @@ func requested(m *plan.Matrix, cell plan.Cell) ([]plan.Requested, error) {
 // newRun says what documents tell of this run: its identity, which on Actions
 // is the job's, and what of this machine may be published.
 func newRun(s cli.Streams, localID string) (shard.Run, error) {
-	faults, err := rank.ParseFaults(s.Getenv(rank.FaultVariable))
+	faults, err := rank.ParseFaults(s.Getenv(rank.FaultVariable), faultKinds()...)
 	if err != nil {
 		return shard.Run{}, cli.UsageError("%w", err)
 	}

@@ -203,7 +203,7 @@ func TestWrongDataIsInvalid(t *testing.T) {
 		{"wrong weight", "kind=wrong-weight", "--ep=2"},
 		{"wrong expert", "kind=wrong-expert", "--ep=2"},
 		{"stale data of the previous pair", "kind=stale", "--ep=2"},
-		{"a bit of a result flipped", "kind=flip", "--op=all_reduce"},
+		{"a bit of a result flipped", "kind=flip-bit", "--op=all_reduce"},
 		{"two parts of a result swapped", "kind=swap", "--op=all_reduce"},
 		{"stale result of the previous window", "kind=stale", "--op=all_reduce"},
 	}

@@ -45,3 +45,6 @@ func find(families shard.Registry) rank.Find {
 		}
 	}
 }
+
+// faultKinds lists the faults of data that the families can inject.
+func faultKinds() []string { return append(collective.FaultKinds(), ep.FaultKinds()...) }

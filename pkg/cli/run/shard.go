@@ -57,6 +57,9 @@ documents that were finished are whole, and --resume goes on after them.`,
 			if err != nil {
 				return err
 			}
+			if limit < 0 {
+				return cli.UsageError("--limit %s: a time limit is positive", limit)
+			}
 			if limit == 0 {
 				limit = time.Duration(cell.Minutes)*time.Minute - jobReserve
 			}

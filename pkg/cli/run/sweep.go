@@ -41,7 +41,7 @@ suite "smoke" on the platform that stands for the machine at hand, with real
 ranks, within a minute or two.`,
 		Example: `  cxrun sweep
   cxrun sweep --op all_reduce --world 2
-  cxrun sweep --sku h200 --suite ep-core --backend deepep-v2 --out results/h200`,
+  cxrun sweep --suite collectives-host --op all_reduce --world 2 --out results/host`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			cat, err := defs.Load()

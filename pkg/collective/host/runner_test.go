@@ -44,7 +44,7 @@ func rankMain(text string) error {
 	if err != nil {
 		return err
 	}
-	faults, err := rank.ParseFaults(os.Getenv(rank.FaultVariable))
+	faults, err := rank.ParseFaults(os.Getenv(rank.FaultVariable), collective.FaultKinds()...)
 	if err != nil {
 		return err
 	}

@@ -58,7 +58,7 @@ func Run(t *testing.T, open rank.Opener, faults string, cases ...plan.Case) [][]
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(world + 2)) // waiting ranks hold their processors
 	store := Store(t)
 	Order(t, store, cases...)
-	parsed, err := rank.ParseFaults(faults)
+	parsed, err := rank.ParseFaults(faults, ep.FaultKinds()...)
 	require.NoError(t, err)
 
 	find := func(plan.Case) (rank.Opener, error) { return open, nil } //nolint:unparam // the type of rank.Find

@@ -44,7 +44,7 @@ func runRank(text string) error {
 		return err
 	}
 	place.LocalRank = place.Rank
-	faults, err := rank.ParseFaults(fields[2])
+	faults, err := rank.ParseFaults(fields[2], ep.FaultKinds()...)
 	if err != nil {
 		return err
 	}
