@@ -149,7 +149,7 @@ func runHost(dir string, p point) ([]float64, error) {
 		Collective: &plan.Collective{
 			Op: "all_reduce", RedOp: "sum", Sizes: []int64{p.bytes}, Placements: []string{collective.OutOfPlace},
 			Modes: []string{collective.Pipelined}, Buffers: collective.Warm, Registration: "none",
-			Measure: plan.CollectiveTiming{Warmup: p.warmup, Iterations: p.iterations, Trials: p.trials},
+			Measure: plan.CollectiveTiming{Warmup: p.warmup, Iterations: p.iterations, Trials: p.trials, Aggregate: 1, Launches: 1},
 		},
 	}
 	for n, order := range []rank.Order{{Scope: "case", Case: c}, {Stop: true}} {

@@ -189,6 +189,7 @@ type EPSampling struct {
 }
 
 // CollectiveSampling is the collective part of a profile; see plan.CollectiveTiming.
+// Its graphs are launched once a window, and its groups have one operation.
 type CollectiveSampling struct {
 	Warmup     int `yaml:"warmup" min:"0" max:"1000000"`
 	Iterations int `yaml:"iterations" min:"1" max:"1000000"`

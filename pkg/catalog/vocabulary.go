@@ -20,8 +20,8 @@ func vocabularies() map[string][]string {
 		"dtype":        DTypes(),
 		"redop":        RedOps(),
 		"placement":    {OutOfPlace, InPlace},
-		"timing mode":  {"pipelined", "per_iteration", "graph"},
-		"buffers":      {"cold", "warm"},
+		"timing mode":  {"pipelined", "blocking", "per_iteration", "graph"},
+		"buffers":      {"cold", "warm", "shifted"},
 		"registration": {"none", "local", "symmetric"},
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"time"
 
 	"github.com/collectivex/collectivex/pkg/measure"
 	"github.com/collectivex/collectivex/pkg/rank"
@@ -59,6 +60,7 @@ func Assemble(doc result.Document, streams []rank.Stream) error {
 	d.Measurement.Path = common.Path
 	d.Measurement.CheckedBy = common.CheckedBy
 	d.Measurement.RegistrationHandle = registered
+	d.Measurement.FirstWindowAt = firstWindow(tracks)
 	d.Workload.SizesDropped = append(d.Workload.SizesDropped, common.Dropped...)
 	d.Workload.Excluded = append(d.Workload.Excluded, common.Excluded...)
 	for i, rung := range common.Rungs {
@@ -77,6 +79,27 @@ func Assemble(doc result.Document, streams []rank.Stream) error {
 	done := len(streams) == sp.World && !slices.ContainsFunc(streams, func(s rank.Stream) bool { return !s.Done })
 	judge(d, done, len(d.Measurement.Rows) == len(common.Rungs))
 	return nil
+}
+
+// firstWindow is when the last rank began its first window, nil if none did.
+func firstWindow(tracks []track) *string {
+	var last time.Time
+	for _, t := range tracks {
+		var first time.Time
+		for _, s := range t.samples {
+			if first.IsZero() || s.Began.Before(first) {
+				first = s.Began
+			}
+		}
+		if first.After(last) {
+			last = first
+		}
+	}
+	if last.IsZero() {
+		return nil
+	}
+	text := last.UTC().Format("2006-01-02T15:04:05.000000Z07:00")
+	return &text
 }
 
 // agrees compares what has to be the same on all ranks.
@@ -133,9 +156,10 @@ func (sp spec) row(at int, r rungRecord, common *setup, tracks []track, everyRan
 	}
 	for _, mode := range common.Modes {
 		var perRank [][]float64 // [rank][sample]
+		var enqueues []float64  // by window
 		for trial := range sp.Measure.Trials {
 			w := window{Requested: r.Requested, Placement: r.Placement, Mode: mode, Trial: trial}
-			all := sp.collect(&row.Check, w, at, tracks)
+			all, enqueue := sp.collect(&row.Check, w, at, tracks)
 			if all == nil || !everyRank {
 				row.Complete = false
 				continue
@@ -146,6 +170,7 @@ func (sp spec) row(at int, r rungRecord, common *setup, tracks []track, everyRan
 			for i, us := range all {
 				perRank[i] = append(perRank[i], us...)
 			}
+			enqueues = append(enqueues, enqueue)
 		}
 		if perRank == nil {
 			continue
@@ -155,9 +180,12 @@ func (sp spec) row(at int, r rungRecord, common *setup, tracks []track, everyRan
 			return row, false, fmt.Errorf("%d bytes %s %s: %w", r.Requested, r.Placement, mode, err)
 		}
 		seen = true
+		timing.Enqueue = measure.Percentile(enqueues, 50)
 		switch mode {
 		case Pipelined:
 			row.Pipelined = timing
+		case Blocking:
+			row.Blocking = timing
 		case PerIteration:
 			row.PerIteration = timing
 		case Graph:
@@ -169,16 +197,17 @@ func (sp spec) row(at int, r rungRecord, common *setup, tracks []track, everyRan
 }
 
 // collect returns the samples of one window by rank, nil unless every rank has
-// them, and adds the verdicts of those that do. A window without the check it
-// should have fails the row.
-func (sp spec) collect(check *result.Check, w window, at int, tracks []track) [][]float64 {
-	all := make([][]float64, 0, len(tracks))
+// them, with the enqueueing time of the slowest, and adds the verdicts of those
+// that do. A window without the check it should have fails the row.
+func (sp spec) collect(check *result.Check, w window, at int, tracks []track) (all [][]float64, enqueue float64) {
+	all = make([][]float64, 0, len(tracks))
 	for _, t := range tracks {
 		s, ok := t.samples[w]
 		if !ok {
 			continue
 		}
 		all = append(all, s.US)
+		enqueue = max(enqueue, s.Enqueue)
 		if s.Check == nil || s.Check.Checked != t.setup.Rungs[at].Checks {
 			check.Passed = false
 			continue
@@ -187,9 +216,9 @@ func (sp spec) collect(check *result.Check, w window, at int, tracks []track) []
 		check.Wrong += s.Check.Wrong
 	}
 	if len(all) < len(tracks) {
-		return nil
+		return nil, 0
 	}
-	return all
+	return all, enqueue
 }
 
 // timing reduces the samples of the ranks: the slowest rank of each sample is

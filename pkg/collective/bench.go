@@ -24,17 +24,22 @@ type bench struct {
 	ladder  ladder
 	stream  accel.Stream
 
-	memory  Memory
-	flushAt accel.Ptr
-	syncAt  accel.Ptr
-	starts  []accel.Event
-	ends    []accel.Event
-	us      []float64
+	memory   Memory
+	flushAt  accel.Ptr
+	settleAt accel.Ptr
+	syncAt   accel.Ptr
+	starts   []accel.Event
+	ends     []accel.Event
+	us       []float64
 
 	// Of the rung at hand.
-	rung  rung
-	calls []Call
-	graph accel.Graph // nil without graph mode
+	rung    rung
+	calls   []Call // of a window
+	settles []Call
+	graph   accel.Graph // nil without graph mode
+	// again is the graph of all launches of a window but the last. It is the same
+	// one, unless the last operation has to find its input untouched.
+	again accel.Graph
 }
 
 // The untimed operation that brings the ranks together right before a window:
@@ -58,23 +63,21 @@ func (b *bench) run(ctx context.Context) error {
 func (b *bench) climb(ctx context.Context, r rung) (err error) {
 	b.rung = r
 	for i := range b.calls {
-		send, recv := b.buffers(r.slot(i, len(b.calls)))
-		b.calls[i] = b.call(b.session.Rank)
-		b.calls[i].Count, b.calls[i].Send, b.calls[i].Recv = r.Count, send, recv
+		b.calls[i] = b.slotCall(r.slot(i, len(b.calls)))
+	}
+	for i := range b.settles {
+		b.settles[i] = b.settleCall()
 	}
 	if slices.Contains(b.ladder.modes, Graph) {
 		if err := b.capture(ctx); err != nil {
-			return err
+			return errors.Join(err, b.closeGraphs())
 		}
-		defer func() {
-			err = errors.Join(err, b.graph.Close())
-			b.graph = nil
-		}()
+		defer func() { err = errors.Join(err, b.closeGraphs()) }()
 	}
 	for trial := range b.Measure.Trials {
 		for _, mode := range b.ladder.modes {
 			w := window{Requested: r.Requested, Placement: r.Placement, Mode: mode, Trial: trial}
-			us, err := b.measure(ctx, w)
+			s, err := b.measure(ctx, w)
 			if err != nil {
 				return fmt.Errorf("%s trial %d: %w", mode, trial, err)
 			}
@@ -85,7 +88,8 @@ func (b *bench) climb(ctx context.Context, r rung) (err error) {
 			if err != nil {
 				return err
 			}
-			if err := b.session.Emit(kindSample, sample{window: w, US: us, Check: &verdict}); err != nil {
+			s.Check = &verdict
+			if err := b.session.Emit(kindSample, s); err != nil {
 				return err
 			}
 		}
@@ -95,66 +99,123 @@ func (b *bench) climb(ctx context.Context, r rung) (err error) {
 
 // buffers returns the addresses of a slot as the operation takes them.
 func (b *bench) buffers(slot int) (send, recv accel.Ptr) {
-	base := b.memory.Ptr().Add(int64(slot) * b.rung.stride)
+	base := b.memory.Ptr().Add(b.unaligned() + int64(slot)*b.rung.stride)
+	return b.place(base, b.rung.recvAt, b.rung.Count)
+}
+
+// place returns the addresses of an operation in memory that begins at base;
+// recvAt counts out of place.
+func (b *bench) place(base accel.Ptr, recvAt, count int64) (send, recv accel.Ptr) {
 	if b.rung.Placement == OutOfPlace {
-		return base, base.Add(b.rung.recvAt)
+		return base, base.Add(recvAt)
 	}
-	sendAt, recvAt := b.op.InPlaceOffsets(b.rung.Count, b.session.Rank)
+	sendAt, recvAt := b.op.InPlaceOffsets(count, b.session.Rank)
 	size := int64(b.dtype.Size())
 	return base.Add(sendAt * size), base.Add(recvAt * size)
 }
 
-// capture makes the graph of a window, after operations outside of it: a
+// slotCall is the operation on a slot.
+func (b *bench) slotCall(slot int) Call {
+	c := b.call(b.session.Rank)
+	c.Count = b.rung.Count
+	c.Send, c.Recv = b.buffers(slot)
+	return c
+}
+
+// settleCall is the operation as settle runs it: no larger than its buffers.
+func (b *bench) settleCall() Call {
+	c := b.call(b.session.Rank)
+	c.Count = b.op.Extent(min(b.rung.Requested, settleMost), b.dtype, b.World).Count
+	c.Send, c.Recv = b.place(b.settleAt.Add(b.unaligned()), b.ladder.settle, c.Count)
+	return c
+}
+
+// capture makes the graphs of a window, after operations outside of them: a
 // library sets up what it needs at its first.
-func (b *bench) capture(ctx context.Context) error {
+func (b *bench) capture(ctx context.Context) (err error) {
 	if err := b.enqueue(ctx, b.calls[:1]); err != nil {
 		return err
 	}
-	if err := b.stream.BeginCapture(); err != nil {
-		return coded(result.ReasonDevice, err)
+	if b.graph, err = b.captured(b.calls); err != nil {
+		return err
 	}
-	enqueued := b.Comm.Enqueue(b.stream, b.calls)
-	graph, err := b.stream.EndCapture()
-	if enqueued != nil {
-		return enqueued
+	b.again = b.graph
+	if b.Measure.Launches > 1 && b.rung.Placement == InPlace {
+		calls := slices.Clone(b.calls)
+		calls[len(calls)-1] = calls[0] // its slot is for the last launch
+		b.again, err = b.captured(calls)
 	}
-	b.graph = graph
-	return coded(result.ReasonDevice, err)
+	return err
 }
 
-// measure times one window and returns its samples. The buffers are filled
-// after the warm-up and before the window, so that no result of the warm-up is
-// left in them.
-func (b *bench) measure(ctx context.Context, w window) ([]float64, error) {
+func (b *bench) captured(calls []Call) (accel.Graph, error) {
+	if err := b.stream.BeginCapture(); err != nil {
+		return nil, coded(result.ReasonDevice, err)
+	}
+	enqueued := b.Comm.Enqueue(b.stream, calls, b.Measure.Aggregate)
+	graph, err := b.stream.EndCapture()
+	if enqueued != nil {
+		return nil, enqueued
+	}
+	return graph, coded(result.ReasonDevice, err)
+}
+
+func (b *bench) closeGraphs() error {
+	var err error
+	if b.again != nil && b.again != b.graph {
+		err = b.again.Close()
+	}
+	if b.graph != nil {
+		err = errors.Join(err, b.graph.Close())
+	}
+	b.graph, b.again = nil, nil
+	return err
+}
+
+// measure times one window. The buffers are filled after the warm-up and before
+// the window, so that no result of the warm-up is left in them.
+func (b *bench) measure(ctx context.Context, w window) (sample, error) {
 	if err := b.warmUp(ctx, w.Mode); err != nil {
-		return nil, err
+		return sample{}, err
 	}
 	for slot := range b.rung.Slots {
 		if err := b.fill(w, slot); err != nil {
-			return nil, err
+			return sample{}, err
 		}
 	}
 	if b.ladder.flush > 0 {
 		if err := b.Device.Set(b.stream, b.flushAt, byte(w.Trial), b.ladder.flush); err != nil {
-			return nil, coded(result.ReasonDevice, err)
+			return sample{}, coded(result.ReasonDevice, err)
 		}
 	}
-	if err := b.sync(ctx); err != nil {
-		return nil, err
+	if err := b.settle(ctx); err != nil {
+		return sample{}, err
 	}
+	s := sample{window: w, Began: time.Now().UTC()}
+	var err error
 	switch w.Mode {
+	case Blocking:
+		err = b.blocking(ctx)
+		s.US = b.us
 	case PerIteration:
-		return b.perIteration(ctx)
+		err = b.perIteration(ctx)
+		s.US = b.us
 	case Graph:
-		return b.pipelined(ctx, func() error { return coded(result.ReasonDevice, b.graph.Launch(b.stream)) })
+		err = b.pipelined(ctx, &s, len(b.calls)*b.Measure.Launches, b.launch)
 	default:
-		return b.pipelined(ctx, func() error { return b.Comm.Enqueue(b.stream, b.calls) })
+		err = b.pipelined(ctx, &s, len(b.calls), func() error { return b.Comm.Enqueue(b.stream, b.calls, b.Measure.Aggregate) })
 	}
+	return s, err
 }
 
 // warmUp runs untimed operations; a graph is launched once, which also uploads it.
 func (b *bench) warmUp(ctx context.Context, mode string) error {
 	if mode == Graph {
+		if b.again != b.graph {
+			if err := b.again.Launch(b.stream); err != nil {
+				return coded(result.ReasonDevice, err)
+			}
+		}
 		if err := b.graph.Launch(b.stream); err != nil {
 			return coded(result.ReasonDevice, err)
 		}
@@ -190,6 +251,19 @@ func (b *bench) outputs() []workload.Region {
 	return b.op.Outputs(b.rung.Extent, b.session.Rank, b.World, b.Root)
 }
 
+// settle brings host, device and ranks into the state in which a pipeline of
+// this operation runs: its code is in the caches of both, which the filling
+// has taken, and the ranks are together. Its operations have buffers of their
+// own.
+func (b *bench) settle(ctx context.Context) error {
+	if len(b.settles) > 0 {
+		if err := b.Comm.Enqueue(b.stream, b.settles, 1); err != nil {
+			return err
+		}
+	}
+	return b.sync(ctx)
+}
+
 // sync brings the ranks together: it returns on all of them at nearly the same
 // time, as no store could.
 func (b *bench) sync(ctx context.Context) error {
@@ -199,47 +273,84 @@ func (b *bench) sync(ctx context.Context) error {
 	}})
 }
 
-// pipelined is host time around one window, divided by its operations.
-func (b *bench) pipelined(ctx context.Context, launch func() error) ([]float64, error) {
-	start := time.Now()
-	if err := launch(); err != nil {
-		return nil, err
+// launch launches the graphs of one window.
+func (b *bench) launch() error {
+	for range b.Measure.Launches - 1 {
+		if err := b.again.Launch(b.stream); err != nil {
+			return coded(result.ReasonDevice, err)
+		}
 	}
-	if err := b.wait(ctx); err != nil {
-		return nil, err
-	}
-	elapsed := time.Since(start)
-	return []float64{float64(elapsed) / float64(time.Microsecond) / float64(len(b.calls))}, nil
+	return coded(result.ReasonDevice, b.graph.Launch(b.stream))
 }
 
-// perIteration is an event pair around each operation.
-func (b *bench) perIteration(ctx context.Context) ([]float64, error) {
-	for i := range b.calls {
-		if err := b.stream.Record(b.starts[i]); err != nil {
-			return nil, coded(result.ReasonDevice, err)
+// pipelined is host time around one window, divided by its operations.
+func (b *bench) pipelined(ctx context.Context, s *sample, operations int, enqueue func() error) error {
+	start := time.Now()
+	if err := enqueue(); err != nil {
+		return err
+	}
+	enqueued := time.Since(start)
+	if err := b.wait(ctx); err != nil {
+		return err
+	}
+	elapsed := time.Since(start)
+	s.US = []float64{micros(elapsed) / float64(operations)}
+	s.Enqueue = micros(enqueued) / float64(operations)
+	return nil
+}
+
+func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
+
+// blocking is host time around each iteration, with the ranks brought together
+// before it.
+func (b *bench) blocking(ctx context.Context) error {
+	m := b.Measure.Aggregate
+	for i := range b.us {
+		if err := b.sync(ctx); err != nil {
+			return err
 		}
-		if err := b.Comm.Enqueue(b.stream, b.calls[i:i+1]); err != nil {
-			return nil, err
+		start := time.Now()
+		if err := b.Comm.Enqueue(b.stream, b.calls[i*m:(i+1)*m], m); err != nil {
+			return err
+		}
+		if err := b.wait(ctx); err != nil {
+			return err
+		}
+		b.us[i] = micros(time.Since(start)) / float64(m)
+	}
+	return nil
+}
+
+// perIteration is an event pair around each iteration.
+func (b *bench) perIteration(ctx context.Context) error {
+	m := b.Measure.Aggregate
+	for i := range b.us {
+		if err := b.stream.Record(b.starts[i]); err != nil {
+			return coded(result.ReasonDevice, err)
+		}
+		if err := b.Comm.Enqueue(b.stream, b.calls[i*m:(i+1)*m], m); err != nil {
+			return err
 		}
 		if err := b.stream.Record(b.ends[i]); err != nil {
-			return nil, coded(result.ReasonDevice, err)
+			return coded(result.ReasonDevice, err)
 		}
 	}
 	if err := b.wait(ctx); err != nil {
-		return nil, err
+		return err
 	}
 	for i := range b.us {
-		var err error
-		if b.us[i], err = b.Device.Elapsed(b.starts[i], b.ends[i]); err != nil {
-			return nil, coded(result.ReasonDevice, err)
+		us, err := b.Device.Elapsed(b.starts[i], b.ends[i])
+		if err != nil {
+			return coded(result.ReasonDevice, err)
 		}
+		b.us[i] = us / float64(m)
 	}
-	return b.us, nil
+	return nil
 }
 
 // enqueue runs operations to their end.
 func (b *bench) enqueue(ctx context.Context, calls []Call) error {
-	if err := b.Comm.Enqueue(b.stream, calls); err != nil {
+	if err := b.Comm.Enqueue(b.stream, calls, 1); err != nil {
 		return err
 	}
 	return b.wait(ctx)

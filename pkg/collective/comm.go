@@ -39,9 +39,10 @@ type Comm interface {
 	// arguments.
 	Alloc(ctx context.Context, bytes int64, registration string) (Memory, error)
 	// Enqueue adds the operations to the stream, in order, in one crossing into the
-	// library. All ranks enqueue the same operations. Calls that capture a graph
+	// library; group operations at a time are one group call of the library, and 1
+	// is none. All ranks enqueue the same operations. Calls that capture a graph
 	// come here too.
-	Enqueue(s accel.Stream, calls []Call) error
+	Enqueue(s accel.Stream, calls []Call, group int) error
 	// AsyncError returns an error that a running operation met, without waiting.
 	AsyncError() error
 	// Abort ends running operations with an error, now and for ever. It alone may

@@ -23,7 +23,7 @@ func (l limits) meet(o limits) limits {
 }
 
 // rung is one size and placement with its place in memory. Slot i begins at
-// i·Stride; its receive buffer RecvAt bytes later where they are apart.
+// i·stride; its receive buffer is recvAt bytes later where they are apart.
 type rung struct {
 	Requested int64
 	Extent
@@ -37,11 +37,16 @@ type rung struct {
 type ladder struct {
 	rungs    []rung
 	bytes    int64 // of the largest rung
+	settle   int64 // of each of the two buffers that settle takes
 	flush    int64 // bytes written before a window to empty the caches
 	modes    []string
 	dropped  []result.DroppedSize
 	excluded []result.Exclusion
 }
+
+// settleMost is how large the operations are at most that settle runs: beyond
+// it, what a first operation costs more is nothing beside what it takes.
+const settleMost = 1 << 20
 
 // slotAlign keeps buffers at the alignment that libraries like best.
 const slotAlign = 512
@@ -67,6 +72,8 @@ func (s spec) layOut(l limits) ladder {
 	if s.Buffers == Cold {
 		out.flush = 2 * l.Cache
 	}
+	room := l.Bytes - out.flush - 2*align(s.unaligned()) - 2*settleMost
+	span := s.span(room)
 	for _, size := range s.Sizes {
 		e := s.op.Extent(size, s.dtype, s.World)
 		if e.Count == 0 {
@@ -76,14 +83,15 @@ func (s spec) layOut(l limits) ladder {
 		var rungs []rung
 		fits := true
 		for _, p := range placements {
-			r, need := s.rung(size, e, p, l.Bytes-out.flush, l.Cache)
-			if need > l.Bytes-out.flush {
-				out.dropped = append(out.dropped, result.DroppedSize{Bytes: size, Reason: result.ReasonMemoryForSize.With("needs %d of %d bytes", need+out.flush, l.Bytes)})
+			r, need := s.rung(size, e, p, room, l.Cache, span)
+			if need > room {
+				out.dropped = append(out.dropped, result.DroppedSize{Bytes: size, Reason: result.ReasonMemoryForSize.With("needs %d of %d bytes", need+l.Bytes-room, l.Bytes)})
 				fits = false
 				break
 			}
 			rungs = append(rungs, r)
 			out.bytes = max(out.bytes, need)
+			out.settle = max(out.settle, align(min(e.Bytes, settleMost)))
 		}
 		if fits {
 			out.rungs = append(out.rungs, rungs...)
@@ -96,23 +104,56 @@ func (l *ladder) exclude(what, format string, args ...any) {
 	l.excluded = append(l.excluded, result.Exclusion{What: what, Reason: result.ReasonRefused.With(format, args...)})
 }
 
+// operations is how many operations a window enqueues, or captures.
+func (s spec) operations() int { return s.Measure.Iterations * s.Measure.Aggregate }
+
+// unaligned is the bytes by which all buffers are off their alignment.
+func (s spec) unaligned() int64 { return s.Unalign * int64(s.dtype.Size()) }
+
+// span is what shifted buffers shift over: the largest size of which a send and
+// a receive buffer fit into room.
+func (s spec) span(room int64) int64 {
+	var span int64
+	for _, size := range s.Sizes {
+		if bytes := s.op.Extent(size, s.dtype, s.World).Bytes; 2*align(bytes) <= room {
+			span = max(span, bytes)
+		}
+	}
+	return span
+}
+
 // rung lays out one size and placement and returns the bytes it needs. In
-// place, the last slot is kept for the last iteration, since an earlier one
+// place, the last slot is kept for the last operation, since an earlier one
 // overwrites its own input.
-func (s spec) rung(size int64, e Extent, placement string, room, cache int64) (rung, int64) {
+func (s spec) rung(size int64, e Extent, placement string, room, cache, span int64) (rung, int64) {
 	element := int64(s.dtype.Size())
-	r := rung{Requested: size, Extent: e, Placement: placement, Slots: 1, stride: align(e.Bytes)}
-	if placement == OutOfPlace {
+	r := rung{Requested: size, Extent: e, Placement: placement, stride: align(e.Bytes)}
+	apart := placement == OutOfPlace
+	switch {
+	case s.Buffers == Shifted && apart:
+		r.stride, r.recvAt = e.Bytes, align(max(span, e.Bytes))
+	case s.Buffers == Shifted:
+		r.stride = e.Bytes
+	case apart:
 		r.recvAt = align(e.Send * element)
 		r.stride = r.recvAt + align(e.Recv*element)
-	} else if s.Measure.Iterations > 1 {
-		r.Slots = 2
 	}
-	if s.Buffers == Cold {
-		most := min(int64(s.Measure.Iterations), room/r.stride)
-		r.Slots = int(max(min(2*cache/r.stride+1, most), min(2, int64(s.Measure.Iterations))))
+	n, slots := int64(s.operations()), int64(1)
+	switch s.Buffers {
+	case Shifted:
+		slots = max(1, min(span/e.Bytes, n))
+	case Cold:
+		slots = max(min(2*cache/r.stride+1, n, room/r.stride), min(2, n))
 	}
-	return r, int64(r.Slots) * r.stride
+	if !apart && n*int64(s.Measure.Launches) > 1 {
+		slots = max(slots, 2)
+	}
+	r.Slots = int(slots)
+	need := align(slots * r.stride)
+	if s.Buffers == Shifted {
+		need += r.recvAt
+	}
+	return r, need
 }
 
 func align(n int64) int64 { return (n + slotAlign - 1) / slotAlign * slotAlign }

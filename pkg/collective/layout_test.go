@@ -18,7 +18,7 @@ func aCase(edit func(*plan.Case)) plan.Case {
 			Op: "all_reduce", RedOp: "sum", Sizes: []int64{8, 1 << 20},
 			Placements: []string{OutOfPlace, InPlace}, Modes: []string{Pipelined, PerIteration},
 			Buffers: Warm, Registration: "none",
-			Measure: plan.CollectiveTiming{Warmup: 1, Iterations: 4, Trials: 2},
+			Measure: plan.CollectiveTiming{Warmup: 1, Iterations: 4, Trials: 2, Aggregate: 1, Launches: 1},
 		},
 	}
 	if edit != nil {
@@ -66,7 +66,7 @@ func lay(t *testing.T, l limits, edit func(*plan.Case)) ladder {
 }
 
 func TestLayOutKeepsAccountOfWhatIsLeftOut(t *testing.T) {
-	l := lay(t, limits{Bytes: 3 << 20, Cache: 1 << 20, NoGraphs: true}, func(c *plan.Case) {
+	l := lay(t, limits{Bytes: 5 << 20, Cache: 1 << 20, NoGraphs: true}, func(c *plan.Case) {
 		c.Op, c.RedOp = "alltoall", ""
 		c.Sizes = []int64{16, 1 << 20, 1 << 22}
 		c.Modes = []string{Graph, Pipelined}
@@ -77,7 +77,7 @@ func TestLayOutKeepsAccountOfWhatIsLeftOut(t *testing.T) {
 	}, l.excluded)
 	require.Equal(t, []result.DroppedSize{
 		{Bytes: 16, Reason: "size-too-small: 2 ranks of float"},
-		{Bytes: 1 << 22, Reason: "memory-for-size: needs 8388608 of 3145728 bytes"},
+		{Bytes: 1 << 22, Reason: "memory-for-size: needs 10485760 of 5242880 bytes"},
 	}, l.dropped)
 	require.Len(t, l.rungs, 1)
 	require.Equal(t, []string{Pipelined}, l.modes)
@@ -105,10 +105,17 @@ func TestSlots(t *testing.T) {
 		{"cold has no more than iterations", Cold, OutOfPlace, 8, 3, 3, []int{0, 1, 2}, []int{0, 1, 2}},
 		{"cold in place", Cold, InPlace, 4 * mib, 5, 3, []int{0, 1, 0, 1, 2}, []int{2}},
 		{"cold and large still has two", Cold, OutOfPlace, 64 * mib, 4, 2, []int{0, 1, 0, 1}, []int{0, 1}},
+		{"shifted goes from the end back to the start", Shifted, OutOfPlace, mib, 6, 4, []int{0, 1, 2, 3, 0, 1}, []int{0, 1, 2, 3}},
+		{"shifted has no more than iterations", Shifted, OutOfPlace, 8, 3, 3, []int{0, 1, 2}, []int{0, 1, 2}},
+		{"shifted in place", Shifted, InPlace, mib, 6, 4, []int{0, 1, 2, 0, 1, 3}, []int{3}},
+		{"the largest in place keeps one for the last", Shifted, InPlace, 4 * mib, 4, 2, []int{0, 0, 0, 1}, []int{1}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			l := lay(t, limits{Bytes: 1 << 40, Cache: 4 * mib}, func(p *plan.Case) {
 				p.Buffers, p.Placements, p.Sizes, p.Measure.Iterations = c.buffers, []string{c.placement}, []int64{c.bytes}, c.n
+				if c.buffers == Shifted {
+					p.Sizes = []int64{c.bytes, 4 * mib}
+				}
 			})
 			r := l.rungs[0]
 			require.Equal(t, c.want, r.Slots)
@@ -130,11 +137,11 @@ func TestSlots(t *testing.T) {
 
 // Memory that holds two buffers but not as many as the caches ask for.
 func TestColdRotatesOverWhatFits(t *testing.T) {
-	l := lay(t, limits{Bytes: 18 << 20, Cache: 4 << 20}, func(c *plan.Case) {
+	l := lay(t, limits{Bytes: 20 << 20, Cache: 4 << 20}, func(c *plan.Case) {
 		c.Buffers, c.Placements, c.Sizes, c.Measure.Iterations = Cold, []string{OutOfPlace}, []int64{1 << 20}, 100
 	})
 	require.Equal(t, 5, l.rungs[0].Slots)
-	l = lay(t, limits{Bytes: 12 << 20, Cache: 4 << 20}, func(c *plan.Case) {
+	l = lay(t, limits{Bytes: 14 << 20, Cache: 4 << 20}, func(c *plan.Case) {
 		c.Buffers, c.Placements, c.Sizes, c.Measure.Iterations = Cold, []string{OutOfPlace}, []int64{1 << 20}, 100
 	})
 	require.Equal(t, 2, l.rungs[0].Slots)

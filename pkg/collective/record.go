@@ -1,6 +1,8 @@
 package collective
 
 import (
+	"time"
+
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/workload"
 )
@@ -45,8 +47,12 @@ type window struct {
 // sample is what one rank saw in one window, appended when its check has run.
 type sample struct {
 	window
-	// US is microseconds: one for every iteration (per_iteration), else one, the
-	// window divided by its iterations.
-	US    []float64         `json:"us"`
-	Check *workload.Verdict `json:"check"`
+	// US is microseconds per operation: one for every iteration (blocking,
+	// per_iteration), else one for the window.
+	US []float64 `json:"us"`
+	// Enqueue is microseconds of the window until its last operation was enqueued,
+	// divided by its operations; 0 where the window waits in between.
+	Enqueue float64           `json:"enqueue_us,omitempty"`
+	Began   time.Time         `json:"began"` // when the window began
+	Check   *workload.Verdict `json:"check"`
 }

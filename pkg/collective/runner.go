@@ -135,26 +135,31 @@ func (r *Runner) noGraphs() (bool, error) {
 func (r *Runner) prepare(ctx context.Context, s *rank.Session, sp spec, l ladder) (*bench, error) {
 	runtime.GC()
 	b := &bench{Parts: r.parts, stream: r.stream, session: s, spec: sp, ladder: l}
-	memory, err := r.parts.Comm.Alloc(ctx, l.bytes+l.flush+syncBytes, sp.Registration)
+	off := align(sp.unaligned())
+	settleAt := l.bytes + off
+	flushAt := settleAt + 2*l.settle + off
+	syncAt := flushAt + l.flush
+	memory, err := r.parts.Comm.Alloc(ctx, syncAt+syncBytes, sp.Registration)
 	if err != nil {
 		return nil, err
 	}
 	b.memory = memory
-	b.flushAt = memory.Ptr().Add(l.bytes)
-	b.syncAt = b.flushAt.Add(l.flush)
-	n := sp.Measure.Iterations
-	b.calls = make([]Call, n)
-	b.us = make([]float64, n)
-	for range n {
-		e, err := r.parts.Device.NewEvent()
-		if err != nil {
-			return nil, errors.Join(coded(result.ReasonDevice, err), b.close())
+	b.settleAt, b.flushAt, b.syncAt = memory.Ptr().Add(settleAt), memory.Ptr().Add(flushAt), memory.Ptr().Add(syncAt)
+	b.calls = make([]Call, sp.operations())
+	b.settles = make([]Call, sp.Measure.Warmup)
+	b.us = make([]float64, sp.Measure.Iterations)
+	for range b.us {
+		for _, events := range []*[]accel.Event{&b.starts, &b.ends} {
+			e, err := r.parts.Device.NewEvent()
+			if err != nil {
+				return nil, errors.Join(coded(result.ReasonDevice, err), b.close())
+			}
+			*events = append(*events, e)
 		}
-		b.starts = append(b.starts, e)
-		if e, err = r.parts.Device.NewEvent(); err != nil {
-			return nil, errors.Join(coded(result.ReasonDevice, err), b.close())
-		}
-		b.ends = append(b.ends, e)
+	}
+	// What settle's operations work on counts for nothing, but it should be numbers.
+	if err := r.parts.Device.Set(r.stream, b.settleAt, 0, flushAt-settleAt); err != nil {
+		return nil, errors.Join(coded(result.ReasonDevice, err), b.close())
 	}
 	if err := s.Emit(kindSetup, b.setup()); err != nil {
 		return nil, errors.Join(err, b.close())
@@ -173,7 +178,7 @@ func (b *bench) setup() setup {
 	for _, r := range b.ladder.rungs {
 		record := rungRecord{Requested: r.Requested, Bytes: r.Bytes, Count: r.Count, Placement: r.Placement, Slots: r.Slots}
 		for _, region := range b.op.Outputs(r.Extent, b.session.Rank, b.World, b.Root) {
-			record.Checks += region.Count * int64(len(r.checked(b.Measure.Iterations)))
+			record.Checks += region.Count * int64(len(r.checked(b.operations())))
 		}
 		out.Rungs = append(out.Rungs, record)
 	}

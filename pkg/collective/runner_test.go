@@ -64,7 +64,7 @@ type graph struct {
 
 func (g *graph) Launch(s accel.Stream) error {
 	g.launches++
-	return g.comm.Comm.Enqueue(s, g.calls)
+	return g.comm.Comm.Enqueue(s, g.calls, 1)
 }
 
 func (g *graph) Close() error {
@@ -82,7 +82,7 @@ type comm struct {
 	spoil func(c *comm, s accel.Stream, calls []collective.Call) error
 }
 
-func (c *comm) Enqueue(s accel.Stream, calls []collective.Call) error {
+func (c *comm) Enqueue(s accel.Stream, calls []collective.Call, _ int) error {
 	if g := s.(*stream).graph; g != nil {
 		g.comm = c
 		g.calls = append(g.calls, calls...)
@@ -93,7 +93,7 @@ func (c *comm) Enqueue(s accel.Stream, calls []collective.Call) error {
 	if c.spoil != nil {
 		return c.spoil(c, s, calls)
 	}
-	return c.Comm.Enqueue(s, calls)
+	return c.Comm.Enqueue(s, calls, 1)
 }
 
 func aCase(edit func(*plan.Case)) plan.Case {
@@ -105,7 +105,7 @@ func aCase(edit func(*plan.Case)) plan.Case {
 			Placements: []string{collective.OutOfPlace, collective.InPlace},
 			Modes:      []string{collective.Pipelined, collective.PerIteration, collective.Graph},
 			Buffers:    collective.Warm, Registration: "none",
-			Measure: plan.CollectiveTiming{Warmup: 5, Iterations: 3, Trials: 2},
+			Measure: plan.CollectiveTiming{Warmup: 5, Iterations: 3, Trials: 2, Aggregate: 1, Launches: 1},
 		},
 	}
 	if edit != nil {
@@ -198,8 +198,39 @@ func TestRunWithoutGraphs(t *testing.T) {
 	require.ErrorContains(t, err, "none of the timing modes exists here")
 }
 
-// The operations of a rung: warm-up, the ranks brought together, the window in
-// one crossing or, per iteration, one by one.
+// Several operations in a group, and several launches of a graph: in place the
+// last operation of the last launch alone has input that no other has touched.
+func TestGroupsAndLaunches(t *testing.T) {
+	d, comms, err := run(t, aCase(func(c *plan.Case) {
+		c.Modes = append(c.Modes, collective.Blocking)
+		c.Measure = plan.CollectiveTiming{Warmup: 1, Iterations: 3, Trials: 1, Aggregate: 2, Launches: 4}
+	}), false, nil)
+	require.NoError(t, err)
+	require.Equal(t, result.Success, d.Outcome.Status, "%v", d.Outcome.Reasons)
+	for _, row := range d.Measurement.Rows {
+		require.Equal(t, 3, row.Blocking.SampleCount)
+		require.Equal(t, 3, row.PerIteration.SampleCount)
+		require.Positive(t, row.Pipelined.Enqueue)
+		require.Zero(t, row.Blocking.Enqueue)
+	}
+	require.NotNil(t, d.Measurement.FirstWindowAt)
+	launches := []int{5, 4, 2} // out of place 1 + 4; in place 1 + 3 of one graph, 1 + 1 of the other
+	for _, c := range comms {
+		require.Len(t, c.graphs, 3)
+		var got []int
+		for _, g := range []*graph{c.graphs[0], c.graphs[2], c.graphs[1]} {
+			require.Len(t, g.calls, 6)
+			require.True(t, g.closed)
+			got = append(got, g.launches)
+		}
+		require.Equal(t, launches, got)
+		last := c.graphs[1].calls[5]
+		require.NotContains(t, c.graphs[2].calls, last)
+	}
+}
+
+// The operations of a rung: warm-up; what settles the pipeline and brings the
+// ranks together; the window in one crossing or, per iteration, one by one.
 func TestWhatIsEnqueued(t *testing.T) {
 	_, comms, err := run(t, aCase(func(c *plan.Case) {
 		c.Placements = []string{collective.InPlace}
@@ -211,9 +242,12 @@ func TestWhatIsEnqueued(t *testing.T) {
 	for _, calls := range comms[0].enqueued {
 		lengths = append(lengths, len(calls))
 	}
-	const warm, rest, sync = 3, 2, 1 // 5 of warm-up, 3 calls at a time
-	require.Equal(t, []int{warm, rest, sync, 3, warm, rest, sync, 1, 1, 1}, lengths)
-	window := comms[0].enqueued[3]
+	const warm, rest, settle, sync = 3, 2, 5, 1 // 5 of warm-up, 3 calls at a time
+	require.Equal(t, []int{warm, rest, settle, sync, 3, warm, rest, settle, sync, 1, 1, 1}, lengths)
+	window := comms[0].enqueued[4]
+	for _, call := range comms[0].enqueued[2] {
+		require.NotContains(t, []accel.Ptr{window[0].Recv, window[2].Recv}, call.Recv, "timed buffers hold no result of what settles")
+	}
 	require.Equal(t, window[0], window[1])
 	require.NotEqual(t, window[0].Send, window[2].Send, "the last operation has input that no other has overwritten")
 	for _, call := range window {
@@ -241,7 +275,7 @@ func TestWrongLibraries(t *testing.T) {
 	}
 	after := func(harm func(calls []collective.Call)) func(c *comm, s accel.Stream, calls []collective.Call) error {
 		return func(c *comm, s accel.Stream, calls []collective.Call) error {
-			if err := c.Comm.Enqueue(s, calls); err != nil {
+			if err := c.Comm.Enqueue(s, calls, 1); err != nil {
 				return err
 			}
 			if c.rank == 1 {
@@ -273,11 +307,11 @@ func TestWrongLibraries(t *testing.T) {
 					clear(unsafe.Slice((*byte)(unsafe.Pointer(&hostdev.Bytes(call.Send, 1)[0])), call.Count*4))
 				}
 			}
-			return c.Comm.Enqueue(s, calls)
+			return c.Comm.Enqueue(s, calls, 1)
 		},
 		"does nothing": func(c *comm, s accel.Stream, calls []collective.Call) error {
 			if len(calls) == 1 && calls[0].Count == 4 { // what brings the ranks together
-				return c.Comm.Enqueue(s, calls)
+				return c.Comm.Enqueue(s, calls, 1)
 			}
 			return nil
 		},

@@ -14,14 +14,16 @@ import (
 // Names of a case's timing modes, placements and buffer states.
 const (
 	Pipelined    = "pipelined"
+	Blocking     = "blocking"
 	PerIteration = "per_iteration"
 	Graph        = "graph"
 
 	OutOfPlace = "out_of_place"
 	InPlace    = "in_place"
 
-	Cold = "cold"
-	Warm = "warm"
+	Cold    = "cold"
+	Warm    = "warm"
+	Shifted = "shifted"
 )
 
 // spec is a case in the family's own types.
@@ -55,10 +57,11 @@ func parse(c plan.Case) (spec, error) {
 	}{
 		{s.op.Reduces() != (s.redop != workload.NoRedOp), fmt.Sprintf("%s with reduction %q", s.op, c.RedOp)},
 		{c.World < 1 || c.Root < 0 || c.Root >= c.World || !s.op.Rooted() && c.Root != 0, fmt.Sprintf("root %d of %d ranks for %s", c.Root, c.World, s.op)},
-		{unknown(c.Modes, Pipelined, PerIteration, Graph), fmt.Sprintf("timing modes %q", c.Modes)},
+		{unknown(c.Modes, Pipelined, Blocking, PerIteration, Graph), fmt.Sprintf("timing modes %q", c.Modes)},
 		{unknown(c.Placements, OutOfPlace, InPlace), fmt.Sprintf("placements %q", c.Placements)},
-		{unknown([]string{c.Buffers}, Cold, Warm), fmt.Sprintf("buffers %q", c.Buffers)},
-		{m.Warmup < 0 || m.Iterations < 1 || m.Trials < 1, fmt.Sprintf("sampling %+v", m)},
+		{unknown([]string{c.Buffers}, Cold, Warm, Shifted), fmt.Sprintf("buffers %q", c.Buffers)},
+		{m.Warmup < 0 || m.Iterations < 1 || m.Trials < 1 || m.Aggregate < 1 || m.Launches < 1, fmt.Sprintf("sampling %+v", m)},
+		{c.Unalign < 0, fmt.Sprintf("buffers %d elements off their alignment", c.Unalign)},
 		{len(c.Sizes) == 0 || slices.Min(c.Sizes) < 1, fmt.Sprintf("sizes %v", c.Sizes)},
 	} {
 		if bad.is {

@@ -115,10 +115,16 @@ type Collective struct {
 	Sizes []int64 `json:"sizes"`
 	// Placements: out_of_place, in_place.
 	Placements []string `json:"placements"`
-	// Modes are timing modes: pipelined, per_iteration, graph. Each has its own fields.
+	// Modes are timing modes: pipelined, blocking, per_iteration, graph. Each has its
+	// own fields.
 	Modes []string `json:"modes"`
-	// Buffers is cold (rotate over more memory than the caches hold) or warm (reuse).
+	// Buffers is cold (caches emptied, then rotation over more memory than they
+	// hold), warm (reuse) or shifted (nccl-tests' way: each iteration goes one
+	// message further into buffers of the largest size, and from their end back to
+	// their start).
 	Buffers string `json:"buffers"`
+	// Unalign is elements by which all buffers are off their alignment (nccl-tests' -u).
+	Unalign int64 `json:"unalign,omitempty"`
 	// Registration is none, local or symmetric.
 	Registration string           `json:"registration"`
 	Measure      CollectiveTiming `json:"measure"`
@@ -129,6 +135,11 @@ type CollectiveTiming struct {
 	Warmup     int `json:"warmup"`     // untimed operations before a window
 	Iterations int `json:"iterations"` // operations in one window (nccl-tests' -n)
 	Trials     int `json:"trials"`     // windows per size, placement and mode
+	// Aggregate is the operations of one iteration, in one group call (nccl-tests'
+	// -m). Times are per operation.
+	Aggregate int `json:"aggregate"`
+	// Launches is how often a graph window launches its graph (nccl-tests' -G).
+	Launches int `json:"launches"`
 }
 
 // Dispositions of a requested case.

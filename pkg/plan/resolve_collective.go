@@ -39,9 +39,12 @@ func (r *resolver) collectiveBlock(p *catalog.Platform, s *catalog.Suite, b *cat
 func (r *resolver) collectiveBackend(p *catalog.Platform, s *catalog.Suite, b *catalog.CollectiveBlock, be *catalog.Backend, world int, sizes []int64) {
 	c := r.common(p, s, be, world)
 	c.Family, c.Sampling, c.Contract = FamilyCollective, b.Sampling, ContractOp
+	sampling := r.cat.SamplingProfile(b.Sampling).Collective
 	shape := Collective{
 		Sizes: sizes, Modes: ordered(be.Collective.Modes, b.Modes),
-		Measure: CollectiveTiming(r.cat.SamplingProfile(b.Sampling).Collective),
+		Measure: CollectiveTiming{
+			Warmup: sampling.Warmup, Iterations: sampling.Iterations, Trials: sampling.Trials, Aggregate: 1, Launches: 1,
+		},
 	}
 	for _, op := range ordered(catalog.Ops(), b.Ops) {
 		if !keeps(r.filters.Ops, op) {

@@ -61,6 +61,7 @@ var timingModes = []struct {
 	of   func(result.CollectiveRow) *result.Timing
 }{
 	{"pipelined", func(r result.CollectiveRow) *result.Timing { return r.Pipelined }},
+	{"blocking", func(r result.CollectiveRow) *result.Timing { return r.Blocking }},
 	{"per_iteration", func(r result.CollectiveRow) *result.Timing { return r.PerIteration }},
 	{"graph", func(r result.CollectiveRow) *result.Timing { return r.Graph }},
 }

@@ -34,7 +34,7 @@ type CollectiveMeasurement struct {
 	DType        string `json:"dtype"`
 	RedOp        string `json:"redop"`
 	Root         int    `json:"root"`
-	Buffers      string `json:"buffers"`      // cold or warm
+	Buffers      string `json:"buffers"`      // cold, warm or shifted
 	Registration string `json:"registration"` // as realised: none, local, symmetric
 	// RegistrationHandle reports whether the library returned a handle; a
 	// successful registration without one is a silent no-op.
@@ -42,10 +42,13 @@ type CollectiveMeasurement struct {
 	Path               string          `json:"path"`       // entry point that ran: native, alltoall spelling, grouped-send-recv
 	CheckedBy          string          `json:"checked_by"` // device or host: where the comparison ran
 	Rows               []CollectiveRow `json:"rows"`
-	Warmup             int             `json:"warmup"`
-	Iterations         int             `json:"iterations"`
-	Trials             int             `json:"trials"`
-	SamplingProfile    string          `json:"sampling_profile"`
+	// FirstWindowAt is when the first timed window began on the last rank (ISO 8601,
+	// UTC); null without one.
+	FirstWindowAt   *string `json:"first_window_at"`
+	Warmup          int     `json:"warmup"`
+	Iterations      int     `json:"iterations"`
+	Trials          int     `json:"trials"`
+	SamplingProfile string  `json:"sampling_profile"`
 }
 
 // CollectiveRow is one size and placement. Each timing mode has its own field;
@@ -65,9 +68,13 @@ type CollectiveRow struct {
 	// Pipelined is host time of back-to-back operations divided by their number,
 	// one figure per trial, maximum over ranks: comparable with nccl-tests.
 	Pipelined *Timing `json:"pipelined,omitempty"`
+	// Blocking is host time from one operation's enqueueing to its completion, each
+	// after all ranks have come together, maximum over ranks per iteration.
+	Blocking *Timing `json:"blocking,omitempty"`
 	// PerIteration is an event pair around each operation, maximum over ranks per iteration.
 	PerIteration *Timing `json:"per_iteration,omitempty"`
-	// Graph is the pipelined operations captured once and replayed.
+	// Graph is the pipelined operations captured once and replayed; the first launch,
+	// which uploads, is outside of the window.
 	Graph *Timing `json:"graph,omitempty"`
 	Check Check   `json:"correctness"`
 }
@@ -82,8 +89,12 @@ type Timing struct {
 	// RankMin and RankMean are medians over iterations of the fastest rank and of the mean rank.
 	RankMin  float64 `json:"cross_rank_min_p50_us"`
 	RankMean float64 `json:"cross_rank_mean_p50_us"`
-	AlgBW    float64 `json:"algbw_gbps"` // GB/s at p50
-	BusBW    float64 `json:"busbw_gbps"` // GB/s at p50
+	// Enqueue is the host's share per operation, from the start of a window until
+	// its last operation is enqueued: the median over windows of the slowest rank.
+	// Modes that wait between operations have none.
+	Enqueue float64 `json:"enqueue_p50_us,omitempty"`
+	AlgBW   float64 `json:"algbw_gbps"` // GB/s at p50
+	BusBW   float64 `json:"busbw_gbps"` // GB/s at p50
 	// RankP50 is each rank's own median, in rank order.
 	RankP50   []float64  `json:"rank_p50_us,omitempty"`
 	Histogram *Histogram `json:"histogram,omitempty"`

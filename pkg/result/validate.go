@@ -243,7 +243,7 @@ func (p *problems) collective(d *CollectiveDocument) {
 	for _, r := range m.Rows {
 		at := fmt.Sprintf("measurement.rows[%d bytes, %s]", r.Bytes, r.Placement)
 		p.check(slices.Contains(id.Case.Sizes, r.Requested) && r.Bytes <= r.Requested && slices.Contains(id.Case.Placements, r.Placement), "%s was not asked for", at)
-		for mode, t := range map[string]*Timing{"pipelined": r.Pipelined, "per_iteration": r.PerIteration, "graph": r.Graph} {
+		for mode, t := range map[string]*Timing{"pipelined": r.Pipelined, "blocking": r.Blocking, "per_iteration": r.PerIteration, "graph": r.Graph} {
 			if t == nil {
 				continue
 			}

@@ -189,8 +189,9 @@ func (c *Comm) agree(what string) error {
 	return failure(C.cx_agree(c.c, C.uint32_t(h.Sum32()), &culprit), culprit)
 }
 
-// Enqueue implements collective.Comm. The operations have ended when it returns.
-func (c *Comm) Enqueue(_ accel.Stream, calls []collective.Call) error {
+// Enqueue implements collective.Comm. The operations have ended when it
+// returns; they run one by one, whatever the group.
+func (c *Comm) Enqueue(_ accel.Stream, calls []collective.Call, _ int) error {
 	if len(calls) == 0 {
 		return nil
 	}

@@ -128,7 +128,7 @@ func operate(c *Comm, mem collective.Memory, op collective.Op, dt numeric.Type, 
 			Op: op, RedOp: redop, Type: dt, Root: root, Count: e.Count,
 			Scalar: float64(workload.MulSumScalar(r)), Send: send, Recv: recv,
 		}
-		if err := c.Enqueue(nil, []collective.Call{call}); err != nil {
+		if err := c.Enqueue(nil, []collective.Call{call}, 1); err != nil {
 			return err
 		}
 		v, err := data.Check(nil, p, recv, out)
@@ -153,7 +153,7 @@ func TestDisagreementIsAnError(t *testing.T) {
 			return err
 		}
 		call := collective.Call{Op: collective.AllReduce, Type: numeric.Float, Count: int64(4 + r), Send: mem.Ptr(), Recv: mem.Ptr()}
-		err = c.Enqueue(nil, []collective.Call{call})
+		err = c.Enqueue(nil, []collective.Call{call}, 1)
 		var coded *rank.Error
 		require.ErrorAs(t, err, &coded)
 		require.Equal(t, string(result.ReasonLibrary), coded.Code)
@@ -169,7 +169,7 @@ func TestForeignMemoryIsAnError(t *testing.T) {
 			return err
 		}
 		call := collective.Call{Op: collective.AllReduce, Type: numeric.Float, Count: 1, Send: mem.Ptr(), Recv: 4096}
-		require.ErrorContains(t, c.Enqueue(nil, []collective.Call{call}), "not from Alloc")
+		require.ErrorContains(t, c.Enqueue(nil, []collective.Call{call}, 1), "not from Alloc")
 		_, err = c.Alloc(t.Context(), 4096, "symmetric")
 		require.ErrorContains(t, err, "registration")
 		_, err = c.Alloc(t.Context(), 1<<50, "none")

@@ -73,7 +73,7 @@ func TestSmallFloatsRoundOnce(t *testing.T) {
 					Op: collective.AllReduce, RedOp: op, Type: k.dtype, Count: int64(len(in)),
 					Scalar: float64(workload.MulSumScalar(r)), Send: send, Recv: recv,
 				}
-				if err := c.Enqueue(nil, []collective.Call{call}); err != nil {
+				if err := c.Enqueue(nil, []collective.Call{call}, 1); err != nil {
 					return err
 				}
 				for i := range in {
@@ -158,7 +158,7 @@ func TestIntegers(t *testing.T) {
 				Op: collective.AllReduce, RedOp: k.op, Type: numeric.Int8, Count: 1,
 				Scalar: float64(workload.MulSumScalar(r)), Send: mem.Ptr(), Recv: mem.Ptr().Add(64),
 			}
-			if err := c.Enqueue(nil, []collective.Call{call}); err != nil {
+			if err := c.Enqueue(nil, []collective.Call{call}, 1); err != nil {
 				return err
 			}
 			require.Equal(t, k.want, int8(hostdev.Bytes(call.Recv, 1)[0]), "%s %v", k.op, k.in)

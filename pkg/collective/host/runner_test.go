@@ -62,7 +62,7 @@ func testCase(world int, edit func(*plan.Case)) plan.Case {
 			Placements: []string{collective.OutOfPlace, collective.InPlace},
 			Modes:      []string{collective.Pipelined, collective.PerIteration, collective.Graph},
 			Buffers:    collective.Warm, Registration: "none",
-			Measure: plan.CollectiveTiming{Warmup: 2, Iterations: 5, Trials: 3},
+			Measure: plan.CollectiveTiming{Warmup: 2, Iterations: 5, Trials: 3, Aggregate: 1, Launches: 1},
 		},
 	}
 	if edit != nil {
@@ -201,7 +201,7 @@ func TestEveryOperationInProcesses(t *testing.T) {
 			c.Op = op.String()
 			c.Precision = "bfloat16"
 			c.Sizes = []int64{4, 1 << 16}
-			c.Measure = plan.CollectiveTiming{Warmup: 1, Iterations: 4, Trials: 2}
+			c.Measure = plan.CollectiveTiming{Warmup: 1, Iterations: 4, Trials: 2, Aggregate: 1, Launches: 1}
 			if c.RedOp = ""; op.Reduces() {
 				c.RedOp = "avg"
 			}
@@ -232,7 +232,7 @@ func TestDataFaultsAreCaught(t *testing.T) {
 					if c.RedOp = ""; op.Reduces() {
 						c.RedOp = "sum"
 					}
-					c.Measure = plan.CollectiveTiming{Iterations: 2, Trials: 1}
+					c.Measure = plan.CollectiveTiming{Iterations: 2, Trials: 1, Aggregate: 1, Launches: 1}
 				}))
 				require.Equal(t, result.Invalid, d.Outcome.Status, op)
 				require.Equal(t, []string{string(result.ReasonSemantics)}, d.Outcome.Reasons)

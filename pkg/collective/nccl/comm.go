@@ -59,7 +59,7 @@ func newComm(c *nccl.Communicator, d accel.Device) (*comm, error) {
 func (k *comm) Path(op collective.Op) string { return k.paths[op] }
 
 // Enqueue implements collective.Comm.
-func (k *comm) Enqueue(s accel.Stream, calls []collective.Call) error {
+func (k *comm) Enqueue(s accel.Stream, calls []collective.Call, group int) error {
 	if len(calls) == 0 {
 		return nil
 	}
@@ -75,7 +75,7 @@ func (k *comm) Enqueue(s accel.Stream, calls []collective.Call) error {
 	}
 	var at C.int
 	failed := C.cx_nccl_enqueue((*C.cx_nccl)(k.c.Library().Table()), &k.end, C.uintptr_t(s.Handle()),
-		(*C.cx_call)(unsafe.Pointer(&calls[0])), C.int(len(calls)), &at)
+		(*C.cx_call)(unsafe.Pointer(&calls[0])), C.int(len(calls)), C.int(group), &at)
 	if failed == 0 {
 		return nil
 	}

@@ -149,7 +149,7 @@ func (e *end) run(m collective.Memory, op collective.Op, dt numeric.Type, redop 
 	if err := e.data.Fill(e.stream, p, call.Send, op.Inputs(x, e.Rank, root)); err != nil {
 		return err
 	}
-	if err := e.comm.Enqueue(e.stream, []collective.Call{call}); err != nil {
+	if err := e.comm.Enqueue(e.stream, []collective.Call{call}, 1); err != nil {
 		return err
 	}
 	if err := e.wait(); err != nil {
@@ -407,7 +407,7 @@ func TestMismatch(t *testing.T) {
 			return err
 		}
 		call := collective.Call{Op: collective.AllReduce, Type: numeric.Float, Count: int64(4 + e.Rank), Send: m.Ptr(), Recv: m.Ptr()}
-		if err := e.comm.Enqueue(e.stream, []collective.Call{call}); err != nil {
+		if err := e.comm.Enqueue(e.stream, []collective.Call{call}, 1); err != nil {
 			return err
 		}
 		return e.wait()
@@ -433,7 +433,7 @@ func TestGraph(t *testing.T) {
 			return err
 		}
 		call := collective.Call{Op: collective.AllReduce, Type: numeric.Float, Count: 1, Send: m.Ptr(), Recv: m.Ptr()}
-		enqueued := e.comm.Enqueue(e.stream, []collective.Call{call, call, call})
+		enqueued := e.comm.Enqueue(e.stream, []collective.Call{call, call, call}, 1)
 		g, err := e.stream.EndCapture()
 		if err := errors.Join(enqueued, err); err != nil {
 			return err

@@ -93,11 +93,26 @@ static int enqueue(const job *j) {
 	}
 }
 
-int cx_nccl_enqueue(const cx_nccl *f, const cx_end *e, uintptr_t stream, const cx_call *calls, int n, int *at) {
-	for (*at = 0; *at < n; ++*at) {
+// run enqueues the operations from *at up to end.
+static int run(const cx_nccl *f, const cx_end *e, uintptr_t stream, const cx_call *calls, int end, int *at) {
+	for (; *at < end; ++*at) {
 		const cx_call *c = &calls[*at];
 		job j = {f, e, c, (size_t)c->count, (int)c->type, (int)c->root, (cx_stream)stream};
 		TRY(enqueue(&j));
+	}
+	return 0;
+}
+
+int cx_nccl_enqueue(const cx_nccl *f, const cx_end *e, uintptr_t stream, const cx_call *calls, int n, int group, int *at) {
+	*at = 0;
+	if (group <= 1) return run(f, e, stream, calls, n, at);
+	while (*at < n) {
+		int first = *at, left = n - first;
+		TRY(f->GroupStart());
+		int result = run(f, e, stream, calls, first + (left < group ? left : group), at);
+		int closed = f->GroupEnd(); // also after a failure: see grouped
+		if (result == 0 && closed != 0) *at = first;
+		if (result != 0 || closed != 0) return result != 0 ? result : closed;
 	}
 	return 0;
 }

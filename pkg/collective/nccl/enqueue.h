@@ -44,8 +44,9 @@ typedef struct {
 	int premul[16];  // by type: the library's reduction that multiplies first
 } cx_end;
 
-// cx_nccl_enqueue enqueues n operations on the stream and returns the first
-// result that is not success, with its index in *at.
-int cx_nccl_enqueue(const cx_nccl *f, const cx_end *e, uintptr_t stream, const cx_call *calls, int n, int *at);
+// cx_nccl_enqueue enqueues n operations on the stream, group at a time in one
+// group call where that is more than 1, and returns the first result that is not
+// success, with the index of its operation in *at.
+int cx_nccl_enqueue(const cx_nccl *f, const cx_end *e, uintptr_t stream, const cx_call *calls, int n, int group, int *at);
 
 #endif

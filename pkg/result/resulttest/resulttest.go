@@ -45,7 +45,7 @@ func CollectiveCase() plan.Case {
 			Op: "all_reduce", RedOp: "sum", Sizes: []int64{8, 1024, 1 << 20},
 			Placements: []string{"out_of_place", "in_place"}, Modes: []string{"pipelined", "per_iteration"},
 			Buffers: "warm", Registration: "none",
-			Measure: plan.CollectiveTiming{Warmup: 2, Iterations: 10, Trials: 3},
+			Measure: plan.CollectiveTiming{Warmup: 2, Iterations: 10, Trials: 3, Aggregate: 1, Launches: 1},
 		},
 	}
 }

@@ -56,7 +56,7 @@ var values = map[string][]any{
 	"Component.origin":                {result.OriginMeasured, result.OriginPercentileSum, result.OriginChainedMedian, result.OriginChainedRankMin},
 	"Runtime.vendor":                  {"nvidia", "amd", "host"},
 	"Collective.registration":         {"none", "local", "symmetric"},
-	"Collective.buffers":              {"cold", "warm"},
+	"Collective.buffers":              {"cold", "warm", "shifted"},
 	"EP.mode":                         {"normal", "low-latency"},
 	"EP.phase":                        {"decode", "prefill"},
 	"CollectiveRow.placement":         {"out_of_place", "in_place"},
