@@ -11,18 +11,21 @@ import (
 	"github.com/collectivex/collectivex/pkg/accel"
 	"github.com/collectivex/collectivex/pkg/numeric"
 	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/rendezvous"
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/workload"
 )
 
-// bench measures one case on one rank. Everything the windows need is made
-// before the first of them.
+// bench measures timing modes of one case on one rank. Everything the windows
+// need is made before the first of them.
 type bench struct {
 	Parts
 	spec
 	session *rank.Session
 	ladder  ladder
+	modes   []string
 	stream  accel.Stream
+	meet    *rendezvous.Spin // nil where ranks share no memory
 
 	memory   Memory
 	flushAt  accel.Ptr
@@ -42,8 +45,8 @@ type bench struct {
 	again accel.Graph
 }
 
-// The untimed operation that brings the ranks together right before a window:
-// an all_reduce of four floats, which every library has.
+// The untimed operation that brings the ranks together where they share no
+// memory: an all_reduce of four floats, which every library has.
 const (
 	syncCount = 4
 	syncBytes = 2 * slotAlign
@@ -68,14 +71,14 @@ func (b *bench) climb(ctx context.Context, r rung) (err error) {
 	for i := range b.settles {
 		b.settles[i] = b.settleCall()
 	}
-	if slices.Contains(b.ladder.modes, Graph) {
+	if slices.Contains(b.modes, Graph) {
 		if err := b.capture(ctx); err != nil {
 			return errors.Join(err, b.closeGraphs())
 		}
 		defer func() { err = errors.Join(err, b.closeGraphs()) }()
 	}
 	for trial := range b.Measure.Trials {
-		for _, mode := range b.ladder.modes {
+		for _, mode := range b.modes {
 			w := window{Requested: r.Requested, Placement: r.Placement, Mode: mode, Trial: trial}
 			s, err := b.measure(ctx, w)
 			if err != nil {
@@ -264,9 +267,15 @@ func (b *bench) settle(ctx context.Context) error {
 	return b.sync(ctx)
 }
 
-// sync brings the ranks together: it returns on all of them at nearly the same
-// time, as no store could.
+// sync waits for the stream and brings the ranks together: it returns on all of
+// them at nearly the same time, as no store could.
 func (b *bench) sync(ctx context.Context) error {
+	if b.meet != nil {
+		if err := b.wait(ctx); err != nil {
+			return err
+		}
+		return b.meet.Wait(ctx)
+	}
 	return b.enqueue(ctx, []Call{{
 		Op: AllReduce, RedOp: workload.Sum, Type: numeric.Float, Count: syncCount,
 		Send: b.syncAt, Recv: b.syncAt.Add(slotAlign),
@@ -387,6 +396,9 @@ func (b *bench) close() error {
 	var err error
 	for _, e := range slices.Concat(b.starts, b.ends) {
 		err = errors.Join(err, e.Close())
+	}
+	if b.meet != nil {
+		err = errors.Join(err, b.meet.Close())
 	}
 	return errors.Join(err, b.memory.Close())
 }

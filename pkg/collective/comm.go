@@ -78,6 +78,11 @@ type Parts struct {
 	Data   Data
 	Comm   Comm
 	Device accel.Device
+	// Another opens a communicator of the same ranks that shares nothing with
+	// Comm. Graphs are captured on it: in NCCL, operations of a communicator that
+	// was captured once are slower to launch ever after. Nil where the device has
+	// no graphs.
+	Another func(context.Context, *rank.Session) (Comm, error)
 	// Facts are emitted with every case.
 	Facts rank.Facts
 }

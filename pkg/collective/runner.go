@@ -7,10 +7,12 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
+	"slices"
 
 	"github.com/collectivex/collectivex/pkg/accel"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/rendezvous"
 	"github.com/collectivex/collectivex/pkg/result"
 )
 
@@ -37,7 +39,7 @@ func (r *Runner) Close() error {
 }
 
 // Run implements rank.Runner: every size, placement, trial and timing mode of
-// the case in this order. Each window is appended to the rank's stream when its
+// the case in this order, but graphs after everything else. Each window is appended to the rank's stream when its
 // buffers have been checked.
 func (r *Runner) Run(ctx context.Context, s *rank.Session, c plan.Case) error {
 	sp, err := parse(c)
@@ -70,9 +72,37 @@ func (r *Runner) Run(ctx context.Context, s *rank.Session, c plan.Case) error {
 
 	// Collections happen between the windows only.
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
-	b, err := r.prepare(ctx, s, sp, l)
+	direct := slices.DeleteFunc(slices.Clone(l.modes), func(mode string) bool { return mode == Graph })
+	first := len(direct) > 0
+	if first {
+		if err := r.pass(ctx, s, sp, l, r.parts, direct, true); err != nil {
+			return err
+		}
+	}
+	if len(direct) == len(l.modes) {
+		return nil
+	}
+	parts := r.parts
+	if parts.Comm, err = parts.Another(ctx, s); err != nil {
+		return err
+	}
+	defer context.AfterFunc(ctx, parts.Comm.Abort)()
+	if err := r.pass(ctx, s, sp, l, parts, []string{Graph}, !first); err != nil {
+		return err // a group does not outlive a failure, and a communicator may not end alone
+	}
+	return parts.Comm.Close()
+}
+
+// pass measures some timing modes of the case. The first one emits its setup.
+func (r *Runner) pass(ctx context.Context, s *rank.Session, sp spec, l ladder, p Parts, modes []string, first bool) error {
+	b, err := r.prepare(ctx, s, sp, l, p, modes)
 	if err != nil {
 		return err
+	}
+	if first {
+		if err := s.Emit(kindSetup, b.setup()); err != nil {
+			return errors.Join(err, b.close())
+		}
 	}
 	return errors.Join(b.run(ctx), b.close())
 }
@@ -94,8 +124,11 @@ func (r *Runner) agree(ctx context.Context, s *rank.Session, c plan.Case) (limit
 	if mine.Cache == 0 {
 		mine.Cache = unknownCache
 	}
-	if mine.NoGraphs, err = r.noGraphs(); err != nil {
-		return limits{}, err
+	mine.NoGraphs = r.parts.Another == nil
+	if !mine.NoGraphs {
+		if mine.NoGraphs, err = r.noGraphs(); err != nil {
+			return limits{}, err
+		}
 	}
 	raw, err := json.Marshal(mine)
 	if err != nil {
@@ -131,15 +164,15 @@ func (r *Runner) noGraphs() (bool, error) {
 	return false, coded(result.ReasonDevice, g.Close())
 }
 
-// prepare allocates what the windows of a case need and emits its setup.
-func (r *Runner) prepare(ctx context.Context, s *rank.Session, sp spec, l ladder) (*bench, error) {
+// prepare makes what the windows of a pass need.
+func (r *Runner) prepare(ctx context.Context, s *rank.Session, sp spec, l ladder, p Parts, modes []string) (*bench, error) {
 	runtime.GC()
-	b := &bench{Parts: r.parts, stream: r.stream, session: s, spec: sp, ladder: l}
+	b := &bench{Parts: p, stream: r.stream, session: s, spec: sp, ladder: l, modes: modes}
 	off := align(sp.unaligned())
 	settleAt := l.bytes + off
 	flushAt := settleAt + 2*l.settle + off
 	syncAt := flushAt + l.flush
-	memory, err := r.parts.Comm.Alloc(ctx, syncAt+syncBytes, sp.Registration)
+	memory, err := p.Comm.Alloc(ctx, syncAt+syncBytes, sp.Registration)
 	if err != nil {
 		return nil, err
 	}
@@ -161,8 +194,10 @@ func (r *Runner) prepare(ctx context.Context, s *rank.Session, sp spec, l ladder
 	if err := r.parts.Device.Set(r.stream, b.settleAt, 0, flushAt-settleAt); err != nil {
 		return nil, errors.Join(coded(result.ReasonDevice, err), b.close())
 	}
-	if err := s.Emit(kindSetup, b.setup()); err != nil {
-		return nil, errors.Join(err, b.close())
+	if sp.Nodes == 1 {
+		if b.meet, err = rendezvous.OpenSpin(s.Store, s.Scope+"/"+modes[0], s.World); err != nil {
+			return nil, errors.Join(err, b.close())
+		}
 	}
 	return b, nil
 }

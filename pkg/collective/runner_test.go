@@ -83,17 +83,31 @@ type comm struct {
 }
 
 func (c *comm) Enqueue(s accel.Stream, calls []collective.Call, _ int) error {
-	if g := s.(*stream).graph; g != nil {
-		g.comm = c
-		g.calls = append(g.calls, calls...)
-		c.graphs = append(c.graphs, g)
-		return nil
+	if s.(*stream).graph != nil {
+		return errors.New("captured on the communicator of the other modes")
 	}
 	c.enqueued = append(c.enqueued, slices.Clone(calls))
 	if c.spoil != nil {
 		return c.spoil(c, s, calls)
 	}
 	return c.Comm.Enqueue(s, calls, 1)
+}
+
+// another is a comm that is used as a second one: what it captures is the first's
+// to tell.
+type another struct{ *comm }
+
+func (another) Close() error { return nil }
+
+func (a another) Enqueue(s accel.Stream, calls []collective.Call, group int) error {
+	g := s.(*stream).graph
+	if g == nil {
+		return a.comm.Enqueue(s, calls, group)
+	}
+	g.comm = a.comm
+	g.calls = append(g.calls, calls...)
+	a.graphs = append(a.graphs, g)
+	return nil
 }
 
 func aCase(edit func(*plan.Case)) plan.Case {
@@ -159,7 +173,10 @@ func runRank(ctx context.Context, dir string, r int, c plan.Case, noGraphs bool,
 		return errors.Join(err, d.Close())
 	}
 	wrapper.Comm = inner
-	runner, err := collective.NewRunner(collective.Parts{Data: hostdata.Data{}, Comm: wrapper, Device: &device{d, noGraphs}})
+	runner, err := collective.NewRunner(collective.Parts{
+		Data: hostdata.Data{}, Comm: wrapper, Device: &device{d, noGraphs},
+		Another: func(context.Context, *rank.Session) (collective.Comm, error) { return another{wrapper}, nil },
+	})
 	if err != nil {
 		return err
 	}
@@ -242,9 +259,19 @@ func TestWhatIsEnqueued(t *testing.T) {
 	for _, calls := range comms[0].enqueued {
 		lengths = append(lengths, len(calls))
 	}
-	const warm, rest, settle, sync = 3, 2, 5, 1 // 5 of warm-up, 3 calls at a time
-	require.Equal(t, []int{warm, rest, settle, sync, 3, warm, rest, settle, sync, 1, 1, 1}, lengths)
-	window := comms[0].enqueued[4]
+	const warm, rest, settle = 3, 2, 5 // 5 of warm-up, 3 calls at a time
+	require.Equal(t, []int{warm, rest, settle, 3, warm, rest, settle, 1, 1, 1}, lengths)
+	window := comms[0].enqueued[3]
+	_, apart, err := run(t, aCase(func(c *plan.Case) {
+		c.Nodes, c.Placements, c.Modes, c.Measure.Trials = 2, []string{collective.InPlace}, []string{collective.Blocking}, 1
+	}), true, nil)
+	require.NoError(t, err)
+	lengths = nil
+	for _, calls := range apart[0].enqueued {
+		lengths = append(lengths, len(calls))
+	}
+	const sync = 1
+	require.Equal(t, []int{warm, rest, settle, sync, sync, 1, sync, 1, sync, 1}, lengths, "ranks without common memory meet in the library")
 	for _, call := range comms[0].enqueued[2] {
 		require.NotContains(t, []accel.Ptr{window[0].Recv, window[2].Recv}, call.Recv, "timed buffers hold no result of what settles")
 	}
@@ -310,9 +337,6 @@ func TestWrongLibraries(t *testing.T) {
 			return c.Comm.Enqueue(s, calls, 1)
 		},
 		"does nothing": func(c *comm, s accel.Stream, calls []collective.Call) error {
-			if len(calls) == 1 && calls[0].Count == 4 { // what brings the ranks together
-				return c.Comm.Enqueue(s, calls, 1)
-			}
 			return nil
 		},
 	} {

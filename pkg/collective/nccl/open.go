@@ -36,7 +36,10 @@ func Open(kind nccl.Kind) rank.Opener {
 		if err := o.open(ctx, kind, s); err != nil {
 			return nil, errors.Join(err, o.close())
 		}
-		return collective.NewRunner(collective.Parts{Data: o.data, Comm: o.comm, Device: o.device, Facts: o.facts(kind)})
+		return collective.NewRunner(collective.Parts{
+			Data: o.data, Comm: o.comm, Device: o.device, Facts: o.facts(kind),
+			Another: func(ctx context.Context, s *rank.Session) (collective.Comm, error) { return o.join(ctx, s, "another") },
+		})
 	}
 }
 
@@ -63,16 +66,22 @@ func (o *opened) open(ctx context.Context, kind nccl.Kind, s *rank.Session) erro
 	if o.data, err = device.NewData(ctx, o.device); err != nil {
 		return coded(result.ReasonDevice, err)
 	}
-	id, err := shareID(ctx, o.library, s)
+	o.comm, err = o.join(ctx, s, "first")
+	return err
+}
+
+// join makes a communicator of all ranks; name tells those of one session apart.
+func (o *opened) join(ctx context.Context, s *rank.Session, name string) (*comm, error) {
+	id, err := shareID(ctx, o.library, s, name)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	c, err := o.library.Init(id, s.Rank, s.World, nccl.Config{NVLinkCentric: true})
 	if err != nil {
-		return libraryError(err)
+		return nil, libraryError(err)
 	}
-	o.comm, err = newComm(c, o.device)
-	return libraryError(err)
+	k, err := newComm(c, o.device)
+	return k, libraryError(err)
 }
 
 // openDevice opens the device of the rank; there have to be as many as ranks.
@@ -92,8 +101,8 @@ func openDevice(driver *gpu.Driver, s *rank.Session) (*gpu.Device, error) {
 }
 
 // shareID makes the id in rank 0 and gives it to the others.
-func shareID(ctx context.Context, l *nccl.Library, s *rank.Session) (nccl.ID, error) {
-	key := s.Scope + "/nccl-id"
+func shareID(ctx context.Context, l *nccl.Library, s *rank.Session, name string) (nccl.ID, error) {
+	key := s.Scope + "/nccl-id-" + name
 	if s.Rank == 0 {
 		id, err := l.NewID()
 		if err != nil {
