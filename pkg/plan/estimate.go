@@ -55,7 +55,8 @@ func epSeconds(c *EP, pace catalog.Pace) float64 {
 
 // collectiveSeconds takes every operation to move its size twice.
 func collectiveSeconds(c *Collective, pace catalog.Pace) float64 {
-	ops := float64(len(c.Placements) * len(c.Modes) * c.Measure.Trials * (c.Measure.Warmup + c.Measure.Iterations))
+	t := c.Measure
+	ops := float64(len(c.Placements) * len(c.Modes) * t.Trials * (t.Warmup + t.Iterations*t.Aggregate*t.Launches))
 	var micros float64
 	for _, size := range c.Sizes {
 		micros += ops * (pace.Micros + 2*float64(size)/(pace.GBps*1e3))

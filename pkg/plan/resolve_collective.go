@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/collectivex/collectivex/pkg/catalog"
 )
@@ -86,9 +87,14 @@ func (r *resolver) collectiveCases(p *catalog.Platform, s *catalog.Suite, b *cat
 }
 
 // collectiveID names a collective case in the grammar of EP ids:
-// {sku}-{backend}-{op}-{type}[-{redop}]-w{world}-{buffers}[-reg-{registration}].
+// {sku}-{backend}-{op}-{type}[-{redop}][-root{N}]-w{world}-{buffers}[-reg-{registration}];
+// the root is named where it is not 0.
 func collectiveID(c *Case) string {
-	factors := []string{c.SKU, c.Backend, c.Op, c.Precision, c.RedOp, "w" + strconv.Itoa(c.World), c.Buffers}
+	root := ""
+	if c.Root > 0 {
+		root = "root" + strconv.Itoa(c.Root)
+	}
+	factors := []string{c.SKU, c.Backend, c.Op, c.Precision, c.RedOp, root, "w" + strconv.Itoa(c.World), c.Buffers}
 	if c.Registration != "none" {
 		factors = append(factors, "reg", c.Registration)
 	}
@@ -107,10 +113,14 @@ func placements(op string, want []string) []string {
 func lacks(be *catalog.Backend, c *Case) string {
 	has := be.Collective
 	switch {
+	case has == nil:
+		return fmt.Sprintf("backend %s has no collectives", be.Name)
 	case len(c.Placements) == 0:
 		return fmt.Sprintf("operation %s has no in-place form", c.Op)
 	case len(c.Modes) == 0:
 		return fmt.Sprintf("backend %s has none of the timing modes", be.Name)
+	case len(ordered(has.Modes, c.Modes)) < len(c.Modes):
+		return fmt.Sprintf("backend %s has only the timing modes %s", be.Name, strings.Join(has.Modes, ", "))
 	case !slices.Contains(has.Ops, c.Op):
 		return fmt.Sprintf("backend %s has no operation %s", be.Name, c.Op)
 	case !slices.Contains(has.DTypes, c.Precision):

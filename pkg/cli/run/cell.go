@@ -40,6 +40,11 @@ func (r cellRun) do(ctx context.Context, s cli.Streams, cell plan.Cell) (shard.C
 	}
 	p := newProgress(s, fmt.Sprintf("%s: %d cases", cell.ID, len(cases)))
 	defer p.end()
+	return r.observed(ctx, cell, cases, p)
+}
+
+// observed runs the cases of a cell and tells an observer of it.
+func (r cellRun) observed(ctx context.Context, cell plan.Cell, cases []plan.Requested, o shard.Observer) (shard.Counts, error) {
 	limit := r.limit
 	if limit == 0 {
 		limit = noLimit
@@ -49,7 +54,7 @@ func (r cellRun) do(ctx context.Context, s cli.Streams, cell plan.Cell) (shard.C
 		Launcher: launch.For(cell.Launcher, cell.Container),
 		Fits:     func(f rank.Facts) error { return fits(cell, f.DeviceProduct) },
 		Results:  r.results, Resume: r.resume, Limit: limit, Scratch: shard.ScratchBase(),
-		Observer: p,
+		Observer: o,
 	}
 	counts, err := sh.Do(ctx)
 	switch {

@@ -40,13 +40,20 @@ var _ shard.Observer = (*progress)(nil)
 
 // newProgress returns the progress of one cell; end ends it.
 func newProgress(s cli.Streams, title string) *progress {
-	p := &progress{w: s.Err, actions: s.OnActions(), stop: make(chan struct{})}
-	p.width, _ = s.Terminal(s.Err)
+	p := startProgress(s)
+	p.actions = s.OnActions()
 	if p.actions {
 		fmt.Fprintf(p.w, "::group::%s\n", title)
 	} else {
 		fmt.Fprintln(p.w, title)
 	}
+	return p
+}
+
+// startProgress returns a progress without a title; end ends it.
+func startProgress(s cli.Streams) *progress {
+	p := &progress{w: s.Err, stop: make(chan struct{})}
+	p.width, _ = s.Terminal(s.Err)
 	tick := plainTick
 	if p.width > 0 {
 		tick = terminalTick

@@ -1,0 +1,90 @@
+// Package bench is what `cxrun bench` asks and says: flags with nccl-tests'
+// spelling and meaning, the cases they come to, and documents as nccl-tests'
+// columns or JSON. It runs nothing.
+package bench
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/collectivex/collectivex/pkg/catalog"
+	"github.com/collectivex/collectivex/pkg/cli"
+	"github.com/collectivex/collectivex/pkg/plan"
+)
+
+// Name is what documents have in place of a suite and of a sampling profile: the
+// numbers were given by hand and stand in the case.
+const Name = "bench"
+
+// HostBackend needs no device.
+const HostBackend = "host"
+
+// Auto lets the machine decide.
+const Auto = "auto"
+
+// Backends lists what --backend takes for a family: auto, then the backends
+// that have it.
+func Backends(cat *catalog.Catalog, family plan.Family) []string {
+	names := []string{Auto}
+	for i := range cat.Backends {
+		if b := &cat.Backends[i]; family == plan.FamilyEP && b.EP != nil || family == plan.FamilyCollective && b.Collective != nil {
+			names = append(names, b.Name)
+		}
+	}
+	return names
+}
+
+// known refuses a name that is not one of names.
+func known(what, got string, names []string) error {
+	if slices.Contains(names, got) {
+		return nil
+	}
+	return cli.UsageError("unknown %s %q%s", what, got, catalog.Hint(got, names))
+}
+
+// mostSizes is how many sizes one measurement may have: more is a typing error.
+const mostSizes = 4096
+
+// ParseSize reads bytes as nccl-tests does: a number, with a fraction if need
+// be, and one of the binary units K, M and G.
+func ParseSize(s string) (int64, error) {
+	number, unit := strings.TrimSpace(s), 1.0
+	if n := len(number); n > 0 {
+		if i := strings.IndexByte("KMG", number[n-1]&^0x20); i >= 0 {
+			number, unit = strings.TrimSpace(number[:n-1]), math.Pow(1024, float64(i+1))
+		}
+	}
+	v, err := strconv.ParseFloat(number, 64)
+	if err != nil || math.IsNaN(v) || v < 0 || v*unit > catalog.MaxBytes {
+		return 0, fmt.Errorf("%q is no size: write bytes, or a number with K, M or G (of 1024) such as 8, 1.5K, 32M, 4G", s)
+	}
+	return int64(v * unit), nil
+}
+
+// ladder is nccl-tests' sizes from first to last: times factor where that is
+// above 1, else step further.
+func ladder(first, last, step, factor int64) ([]int64, error) {
+	switch {
+	case first < 1:
+		return nil, cli.UsageError("-b %d: the first size has to be at least one byte", first)
+	case first > last:
+		return nil, cli.UsageError("-b %d is above -e %d: give the last size with -e", first, last)
+	case factor <= 1 && step < 1 && first < last:
+		return nil, cli.UsageError("-i %d: a step is at least one byte", step)
+	}
+	var sizes []int64
+	for n := first; n <= last; {
+		if sizes = append(sizes, n); len(sizes) > mostSizes {
+			return nil, cli.UsageError("-b %d -e %d come to more than %d sizes: use a larger step -i, or a factor -f", first, last, mostSizes)
+		}
+		if factor > 1 {
+			n *= factor
+		} else {
+			n += max(step, 1)
+		}
+	}
+	return sizes, nil
+}

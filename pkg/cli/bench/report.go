@@ -1,0 +1,128 @@
+package bench
+
+import (
+	"time"
+
+	"github.com/collectivex/collectivex/pkg/result"
+)
+
+// Version is the version of Report.
+const Version = 1
+
+// Report is a collective measurement as JSON: a head, and of each case what its
+// document has.
+type Report struct {
+	Version   int       `json:"version"`
+	Program   string    `json:"program"`
+	Arguments []string  `json:"arguments"`
+	StartedAt time.Time `json:"started_at"`
+	Op        string    `json:"op"`
+	Backend   string    `json:"backend"`
+	// Library and Device are null where no rank came so far as to tell.
+	Library *result.CollectiveLibrary `json:"library"`
+	Device  *string                   `json:"device_product"`
+	World   int                       `json:"world"`
+	// Columns say what the table shows: timing mode, across ranks, cputime.
+	Mode    string `json:"mode"`
+	Across  string `json:"across_ranks"`
+	CPUTime bool   `json:"cputime"`
+	// SinceStart is seconds from the start of the command to the first timed
+	// operation; null without one.
+	SinceStart *float64   `json:"start_to_first_timed_op_s"`
+	Results    []CaseRows `json:"results"`
+	// OutOfBounds is the wrong elements of all rows.
+	OutOfBounds int64   `json:"out_of_bounds"`
+	AvgBusBW    float64 `json:"avg_busbw_gbps"`
+	// Violations are the thresholds that were broken, one line each.
+	Violations []string `json:"violations"`
+	Passed     bool     `json:"passed"`
+}
+
+// CaseRows is what the document of a case says.
+type CaseRows struct {
+	CaseID        string               `json:"case_id"`
+	Repeat        int                  `json:"repeat"`
+	ComparisonKey string               `json:"comparison_key"`
+	DType         string               `json:"dtype"`
+	RedOp         string               `json:"redop"`
+	Root          int                  `json:"root"`
+	Outcome       result.Outcome       `json:"outcome"`
+	Path          string               `json:"path"`
+	CheckedBy     string               `json:"checked_by"`
+	Registration  string               `json:"registration"`
+	Registered    bool                 `json:"registration_handle"`
+	Environment   map[string]string    `json:"environment"`
+	Dropped       []result.DroppedSize `json:"sizes_dropped"`
+	Excluded      []result.Exclusion   `json:"excluded"`
+	Rows          []Row                `json:"rows"`
+}
+
+// Row is a row of a document, and what the table shows of it: null where it was
+// not timed.
+type Row struct {
+	Shown *Figures `json:"shown"`
+	result.CollectiveRow
+}
+
+// NewReport returns a report of a request without results.
+func NewReport(r *Request, program string, arguments []string, started time.Time, backend string, world int) *Report {
+	return &Report{
+		Version: Version, Program: program, Arguments: arguments, StartedAt: started.UTC(), Op: r.shape.Op, Backend: backend, World: world,
+		Mode: r.View.Mode, Across: r.View.Across.String(), CPUTime: r.View.CPUTime,
+		Results: []CaseRows{}, Violations: []string{}, Passed: true,
+	}
+}
+
+// Add adds the document of a case.
+func (p *Report) Add(r *Request, d *result.CollectiveDocument) {
+	m := &d.Measurement
+	if p.Device == nil && d.Topology.DeviceProduct != "" {
+		p.Device, p.Library = &d.Topology.DeviceProduct, &d.Runtime.CollectiveLibrary
+	}
+	if at, ok := firstWindow(d); p.SinceStart == nil && ok {
+		since := at.Sub(p.StartedAt).Seconds()
+		p.SinceStart = &since
+	}
+	c := CaseRows{
+		CaseID: d.Identity.CaseID, Repeat: d.Identity.Repeat, ComparisonKey: d.ComparisonKey,
+		DType: m.DType, RedOp: m.RedOp, Root: m.Root, Outcome: d.Outcome, Path: m.Path, CheckedBy: m.CheckedBy,
+		Registration: m.Registration, Registered: m.RegistrationHandle, Environment: d.Provenance.Environment,
+		Dropped: d.Workload.SizesDropped, Excluded: d.Workload.Excluded, Rows: []Row{},
+	}
+	for i := range m.Rows {
+		row := Row{CollectiveRow: m.Rows[i]}
+		if f, timed := r.View.Figures(&m.Rows[i]); timed {
+			row.Shown = &f
+		}
+		p.OutOfBounds += row.Check.Wrong
+		c.Rows = append(c.Rows, row)
+	}
+	p.Results = append(p.Results, c)
+	p.Violations = append(p.Violations, r.Limits.Violations(r.View, d)...)
+	p.Passed = p.Passed && len(p.Violations) == 0 && d.Outcome.Status == result.Success
+	p.AvgBusBW = p.mean()
+}
+
+func (p *Report) mean() float64 {
+	sum, n := 0.0, 0
+	for _, c := range p.Results {
+		for _, row := range c.Rows {
+			if row.Shown != nil {
+				sum += row.Shown.BusBW
+				n++
+			}
+		}
+	}
+	if n == 0 {
+		return 0
+	}
+	return sum / float64(n)
+}
+
+func firstWindow(d *result.CollectiveDocument) (time.Time, bool) {
+	if d.Measurement.FirstWindowAt == nil {
+		return time.Time{}, false
+	}
+	at, err := time.Parse(time.RFC3339, *d.Measurement.FirstWindowAt)
+	return at, err == nil
+}

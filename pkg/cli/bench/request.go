@@ -1,0 +1,163 @@
+package bench
+
+import (
+	"slices"
+	"strconv"
+
+	"github.com/collectivex/collectivex/pkg/catalog"
+	"github.com/collectivex/collectivex/pkg/cli"
+	"github.com/collectivex/collectivex/pkg/collective"
+	"github.com/collectivex/collectivex/pkg/plan"
+)
+
+// all is what -o and -d take for everything that the backend has.
+const all = catalog.All
+
+// Request is a collective measurement that makes sense by itself; whether it
+// can be done here is another question.
+type Request struct {
+	Op collective.Op
+	// World is the ranks; 0 is as many as there are devices.
+	World  int
+	Cycles int
+	// Budget is the seconds a case may take; 0 is what fits its sizes.
+	Budget int
+	View   View
+	Limits Limits
+
+	redop, dtype string
+	root         int // -1: all
+	shape        plan.Collective
+	env          map[string]string
+}
+
+// Request reads the flags for an operation. Its errors end the program with
+// cli.ExitUsage.
+func (f *Flags) Request(op string) (Request, error) {
+	r := Request{Cycles: f.cycles, Budget: f.timeout, redop: f.redop, dtype: f.dtype, root: f.root}
+	var err error
+	if err = known("operation", op, catalog.Ops()); err != nil {
+		return r, err
+	}
+	if r.Op, err = collective.ParseOp(op); err != nil {
+		return r, cli.UsageError("%w", err)
+	}
+	if err = f.refuse(); err != nil {
+		return r, err
+	}
+	if f.set("nthreads") || f.set("ngpus") {
+		r.World = f.threads * f.gpus
+	}
+	for _, name := range []struct {
+		what, got string
+		names     []string
+	}{
+		{"reduction", f.redop, append(catalog.RedOps(), all)},
+		{"element type", f.dtype, append(catalog.DTypes(), all)},
+		{"kind of buffers", f.buffers, []string{collective.Shifted, collective.Warm, collective.Cold}},
+	} {
+		if err := known(name.what, name.got, name.names); err != nil {
+			return r, err
+		}
+	}
+	if r.shape.Sizes, err = f.sizes(); err != nil {
+		return r, err
+	}
+	mode := collective.Pipelined
+	switch {
+	case f.launches > 0:
+		mode = collective.Graph
+	case f.blocking > 0:
+		mode = collective.Blocking
+	}
+	r.shape.Op, r.shape.Buffers, r.shape.Unalign = op, f.buffers, f.unalign
+	r.shape.Registration = []string{"none", "local", "symmetric"}[f.registration]
+	r.shape.Modes = []string{mode}
+	if f.perIter > 0 {
+		r.shape.Modes = append(r.shape.Modes, collective.PerIteration)
+	}
+	r.shape.Placements = []string{collective.OutOfPlace}
+	if r.Op.InPlace() {
+		r.shape.Placements = append(r.shape.Placements, collective.InPlace)
+	}
+	r.shape.Measure = plan.CollectiveTiming{
+		Warmup: f.warmup, Iterations: f.iterations, Trials: f.trials, Aggregate: f.aggregate, Launches: max(1, f.launches),
+	}
+	if f.policy >= 0 {
+		r.env = map[string]string{"NCCL_CTA_POLICY": strconv.Itoa(f.policy)}
+	}
+	r.View = View{
+		Mode: mode, Across: across(f.average), CPUTime: f.cpuTime > 0, PerIteration: f.perIter > 0, Percentiles: f.percentiles,
+	}
+	r.Limits, err = parseLimits(f.minBusBW, f.maxTime, r.shape.Sizes)
+	return r, err
+}
+
+func (f *Flags) sizes() ([]int64, error) {
+	var parsed [3]int64
+	for i, s := range []string{f.first, f.last, f.step} {
+		var err error
+		if parsed[i], err = ParseSize(s); err != nil {
+			return nil, cli.UsageError("-%c: %w", "bei"[i], err)
+		}
+	}
+	return ladder(parsed[0], parsed[1], parsed[2], f.factor)
+}
+
+// Plan is the measurement with a backend on a world of ranks.
+func (r *Request) Plan(be *catalog.Backend, world int) (plan.Direct, error) {
+	d := plan.Direct{Suite: Name, Backend: be.Name, World: world, Repeats: r.Cycles, Env: r.env, Budget: r.Budget}
+	if world < 1 {
+		return d, cli.UsageError("%d ranks: -t times -g has to be at least 1", world)
+	}
+	if len(r.env) > 0 && be.Name == HostBackend {
+		return d, cli.UsageError("-x sets a policy of NCCL's kernels, and backend host has none: leave it out, or run it where there are GPUs")
+	}
+	dtypes, redops, roots := []string{r.dtype}, []string{""}, []int{0}
+	if r.dtype == all {
+		dtypes = be.Collective.DTypes
+	}
+	if r.Op.Reduces() {
+		redops = []string{r.redop}
+		if r.redop == all {
+			redops = be.Collective.RedOps
+		}
+	}
+	if r.Op.Rooted() {
+		if r.root < -1 || r.root >= world {
+			return d, cli.UsageError("-r %d: ranks are 0 to %d, and -1 is all of them", r.root, world-1)
+		}
+		roots[0] = r.root
+		if r.root < 0 {
+			roots = slices.Collect(ints(world))
+		}
+	}
+	for _, dtype := range dtypes {
+		for _, redop := range redops {
+			for _, root := range roots {
+				block := r.shape
+				block.RedOp, block.Root = redop, root
+				d.Cases = append(d.Cases, plan.Case{
+					Family: plan.FamilyCollective, Precision: dtype, Sampling: Name, Contract: plan.ContractOp, Collective: &block,
+				})
+			}
+		}
+	}
+	return d, nil
+}
+
+// Listed reports whether the element type and the reduction were named, not
+// meant by "all": then it is a failure that the library lacks them.
+func (r *Request) Listed() bool {
+	return r.dtype != all && (r.redop != all || !r.Op.Reduces())
+}
+
+func ints(n int) func(yield func(int) bool) {
+	return func(yield func(int) bool) {
+		for i := range n {
+			if !yield(i) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,210 @@
+package bench
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/collectivex/collectivex/pkg/collective"
+	"github.com/collectivex/collectivex/pkg/result"
+)
+
+// Table prints documents as nccl-tests prints its results: programs that read
+// the one read the other. Lines that begin with # are for people.
+type Table struct {
+	w       io.Writer
+	r       *Request
+	devices bool // are printed
+	wrong   int64
+	sum     float64 // of busbw
+	lines   int
+}
+
+// NewTable returns a table for the documents of a request.
+func NewTable(w io.Writer, r *Request) *Table { return &Table{w: w, r: r} }
+
+// Head prints what is known before anything runs. note says why it is this
+// backend.
+func (t *Table) Head(program, backend, note string, world int) {
+	c, m := &t.r.shape, t.r.shape.Measure
+	first, last := c.Sizes[0], c.Sizes[len(c.Sizes)-1]
+	fmt.Fprintf(t.w, "# %s: %s on backend %s (%s)\n", program, c.Op, backend, note)
+	fmt.Fprintf(t.w, "# nccl-tests compatible columns\n")
+	fmt.Fprintf(t.w, "# ranks %d minBytes %d maxBytes %d sizes: %d warmup iters: %d iters: %d agg iters: %d graph: %d unalign: %d trials: %d\n",
+		world, first, last, len(c.Sizes), m.Warmup, m.Iterations, m.Aggregate, t.graphs(), c.Unalign, m.Trials)
+	fmt.Fprintf(t.w, "# timing: %s, across ranks: %s, buffers: %s, registration: %s\n", t.timing(), t.r.View.Across, c.Buffers, c.Registration)
+	fmt.Fprintf(t.w, "# checked: every result of the timed windows, bit for bit\n")
+}
+
+func (t *Table) graphs() int {
+	if t.r.View.Mode == collective.Graph {
+		return t.r.shape.Measure.Launches
+	}
+	return 0
+}
+
+func (t *Table) timing() string {
+	text := map[string]string{
+		collective.Pipelined: "pipelined (-z 0: operations back to back)",
+		collective.Blocking:  "blocking (-z 3: one by one, from a common start)",
+		collective.Graph:     "graph (-G: captured once; the upload is not timed)",
+	}[t.r.View.Mode]
+	if t.r.View.CPUTime {
+		text += ", host's time to enqueue in the time column"
+	}
+	return text
+}
+
+// Document prints the rows of a case, and why there are not more.
+func (t *Table) Document(d *result.CollectiveDocument) {
+	if !t.devices && d.Topology.DeviceProduct != "" {
+		t.ranks(d)
+	}
+	for _, x := range d.Workload.Excluded {
+		if x.What != collective.InPlace { // its columns say N/A
+			fmt.Fprintf(t.w, "# not measured: %s: %s\n", x.What, x.Reason)
+		}
+	}
+	for i, rows := 0, d.Measurement.Rows; i < len(rows); {
+		n := 1
+		if i+1 < len(rows) && rows[i+1].Requested == rows[i].Requested {
+			n = 2
+		}
+		t.line(d, rows[i:i+n])
+		i += n
+	}
+	for _, s := range d.Workload.SizesDropped {
+		fmt.Fprintf(t.w, "# not measured: %d bytes: %s\n", s.Bytes, s.Reason)
+	}
+	if d.Outcome.Status != result.Success {
+		fmt.Fprintf(t.w, "# %s %s %s: %s: %s\n", d.Measurement.Op, d.Measurement.DType, redopName(d), strings.ToUpper(d.Outcome.Status), strings.Join(d.Outcome.Reasons, "; "))
+	}
+}
+
+// ranks prints what the first document that tells says of devices and library,
+// and the head of the columns.
+func (t *Table) ranks(d *result.CollectiveDocument) {
+	t.devices = true
+	library := d.Runtime.CollectiveLibrary
+	version := ""
+	if library.Version != nil {
+		version = " " + *library.Version
+	}
+	fmt.Fprintf(t.w, "# library %s%s on %s\n#\n# Using devices\n", library.Kind, version, d.Runtime.AcceleratorRuntime)
+	for r := range d.Topology.WorldSize {
+		fmt.Fprintf(t.w, "#  Rank %2d device %2d %s\n", r, r, d.Topology.DeviceProduct)
+	}
+	t.columns()
+}
+
+// columns prints the head of the columns in nccl-tests' widths.
+func (t *Table) columns() {
+	extra := t.r.View.extraNames()
+	time := "time"
+	if t.r.View.CPUTime {
+		time = "cputime"
+	}
+	half := func(time, algbw, busbw, wrong string, extra []string) string {
+		var b strings.Builder
+		fmt.Fprintf(&b, "  %7s  %6s  %6s  %6s", time, algbw, busbw, wrong)
+		for _, e := range extra {
+			fmt.Fprintf(&b, "  %7s", e)
+		}
+		return b.String()
+	}
+	units := make([]string, len(extra))
+	for i := range units {
+		units[i] = "(us)"
+	}
+	pad := strings.Repeat(" ", 9*len(extra))
+	fmt.Fprintf(t.w, "#\n# %10s  %12s  %8s  %6s  %6s           out-of-place%s                       in-place          \n", "", "", "", "", "", pad)
+	row := func(a, b, c, d, e, half string) {
+		fmt.Fprintf(t.w, "# %10s  %12s  %8s  %6s  %6s%s%s\n", a, b, c, d, e, half, half)
+	}
+	row("size", "count", "type", "redop", "root", half(time, "algbw", "busbw", "#wrong", extra))
+	row("(B)", "(elements)", "", "", "", half("(us)", "(GB/s)", "(GB/s)", "", units))
+}
+
+// line prints a size: the row out of place, and the one in place if there is one.
+func (t *Table) line(d *result.CollectiveDocument, rows []result.CollectiveRow) {
+	root := -1
+	if t.r.Op.Rooted() {
+		root = d.Measurement.Root
+	}
+	fmt.Fprintf(t.w, "%12d  %12d  %8s  %6s  %6d", rows[0].Bytes, rows[0].Count, d.Measurement.DType, redopName(d), root)
+	for _, placement := range []string{collective.OutOfPlace, collective.InPlace} {
+		var row *result.CollectiveRow
+		for i := range rows {
+			if rows[i].Placement == placement {
+				row = &rows[i]
+			}
+		}
+		t.half(row)
+	}
+	fmt.Fprintln(t.w)
+}
+
+// half prints one placement; row is nil where there is none.
+func (t *Table) half(row *result.CollectiveRow) {
+	var f Figures
+	timed := false
+	if row != nil {
+		f, timed = t.r.View.Figures(row)
+	}
+	if !timed {
+		fmt.Fprintf(t.w, "  %7s  %6s  %6s  %6s", "N/A", "N/A", "N/A", "N/A")
+		for range t.r.View.extraNames() {
+			fmt.Fprintf(t.w, "  %7s", "N/A")
+		}
+		return
+	}
+	wrong := "N/A" // nothing was found wrong, and not all was looked at
+	if row.Check.Passed || row.Check.Wrong > 0 {
+		wrong = strconv.FormatFloat(float64(row.Check.Wrong), 'g', 6, 64)
+	}
+	fmt.Fprintf(t.w, "  %s  %s  %s  %6s", fixed(f.TimeUS, 7), fixed(f.AlgBW, 6), fixed(f.BusBW, 6), wrong)
+	for _, v := range t.r.View.extras(row) {
+		fmt.Fprintf(t.w, "  %s", fixed(v, 7))
+	}
+	t.wrong += row.Check.Wrong
+	t.sum += f.BusBW
+	t.lines++
+}
+
+// fixed prints v in width characters with as many decimals, of at most two, as
+// fit, as nccl-tests does.
+func fixed(v float64, width int) string {
+	for decimals := 2; decimals >= 0; decimals-- {
+		if s := fmt.Sprintf("%*.*f", width, decimals, v); len(s) <= width {
+			return s
+		}
+	}
+	return fmt.Sprintf("%*.1e", width, v)
+}
+
+func redopName(d *result.CollectiveDocument) string {
+	if d.Measurement.RedOp == "" {
+		return "none"
+	}
+	return d.Measurement.RedOp
+}
+
+// Foot prints the sums and how long the first timed operation took to come; 0
+// is that there was none.
+func (t *Table) Foot(sinceStart *float64) {
+	verdict, mean := "OK", 0.0
+	if t.wrong > 0 {
+		verdict = "FAILED"
+	}
+	if t.lines > 0 {
+		mean = t.sum / float64(t.lines)
+	}
+	fmt.Fprintf(t.w, "# %-20s : %d %s\n", "Out of bounds values", t.wrong, verdict)
+	fmt.Fprintf(t.w, "# %-20s : %s \n", "Avg bus bandwidth", strconv.FormatFloat(mean, 'g', 6, 64))
+	fmt.Fprintf(t.w, "# (a plain mean over all sizes, small and large: compare sizes one by one, or use --min-busbw)\n")
+	if sinceStart != nil {
+		fmt.Fprintf(t.w, "# %-20s : %.2f s\n", "start to first timed op", *sinceStart)
+	}
+	fmt.Fprintf(t.w, "#\n")
+}

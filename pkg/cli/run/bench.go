@@ -1,0 +1,113 @@
+package run
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/collectivex/collectivex/pkg/catalog"
+	"github.com/collectivex/collectivex/pkg/cli"
+	"github.com/collectivex/collectivex/pkg/cli/bench"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/result"
+)
+
+func newBench(s cli.Streams) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "bench OP",
+		Short: "Measure one collective operation now, with nccl-tests' flags",
+		Long: `Measure one collective operation on this machine, now: without definitions, without
+MPI. Flags have the spelling and the meaning of nccl-tests', and so have the
+columns; docs/bench.md says of each flag whether it is the same.
+
+Operations: ` + strings.Join(catalog.Ops(), ", ") + `.
+
+Every result of a timed window is checked, bit for bit. Exit code 1 where one is
+wrong, a case failed or a threshold is broken; 3 where this machine cannot do it.`,
+		Example: `  cxrun bench all_reduce -b 8 -e 1G -f 2
+  cxrun bench all_reduce -b 8 -e 4G -f 2 -d bfloat16 -G 20 -R 2 --json
+  cxrun bench broadcast -r -1 -b 1M -e 1M --trials 20 --percentiles
+  cxrun bench all_gather -b 1M -e 1G -f 4 --min-busbw 1G=300 --max-time 1M=40
+  cxrun bench reduce_scatter --backend host -t 4 -b 1K -e 1M -f 4`,
+		ValidArgs: catalog.Ops(),
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return cli.UsageError("bench measures one operation, not %d: %s", len(args), strings.Join(catalog.Ops(), ", "))
+			}
+			return nil
+		},
+	}
+	flags, groups := bench.NewFlags(cmd.Flags())
+	cmd.RunE = func(c *cobra.Command, args []string) error { return benchCollective(c, s, flags, args[0]) }
+	cmd.SetUsageFunc(usage(groups))
+	return cmd
+}
+
+// usage prints the flags of a command in groups.
+func usage(groups []bench.Group) func(*cobra.Command) error {
+	return func(c *cobra.Command) error {
+		w := c.OutOrStderr()
+		fmt.Fprintf(w, "Usage:\n  %s\n\nExamples:\n%s\n%s", c.UseLine(), c.Example, bench.Usage(groups))
+		return nil
+	}
+}
+
+func benchCollective(c *cobra.Command, s cli.Streams, flags *bench.Flags, op string) error {
+	started := time.Now()
+	request, err := flags.Request(op)
+	if err != nil {
+		return err
+	}
+	cat, err := flags.Definition.Load()
+	if err != nil {
+		return err
+	}
+	place, err := choosePlace(c.Context(), s, flags.Output, cat, plan.FamilyCollective)
+	if err != nil {
+		return err
+	}
+	direct, err := request.Plan(place.backend, place.world(request.World))
+	if err != nil {
+		return err
+	}
+	b, err := newBenchRun(s, flags.Output, cat, place, direct)
+	if err != nil {
+		return err
+	}
+	defer b.drop()
+
+	program := "cxrun " + cli.Version
+	doc := bench.NewReport(&request, program, arguments(c, op), started, place.backend.Name, direct.World)
+	table := bench.NewTable(s.Out, &request)
+	if !flags.JSON {
+		table.Head(program, place.backend.Name, place.note, direct.World)
+	}
+	err = b.run(c.Context(), s, func(d result.Document) error {
+		answer, ok := d.(*result.CollectiveDocument)
+		if !ok {
+			return fmt.Errorf("document of type %T for a collective case", d)
+		}
+		doc.Add(&request, answer)
+		if !flags.JSON {
+			table.Document(answer)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if !flags.JSON {
+		table.Foot(doc.SinceStart)
+	}
+	return b.end(s, doc, doc.Violations, request.Listed())
+}
+
+// arguments are the command line as the flags were understood.
+func arguments(c *cobra.Command, words ...string) []string {
+	out := append([]string{c.Name()}, words...)
+	c.Flags().Visit(func(f *pflag.Flag) { out = append(out, "--"+f.Name+"="+f.Value.String()) })
+	return out
+}

@@ -1,0 +1,225 @@
+package run
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/collectivex/collectivex/pkg/catalog"
+	"github.com/collectivex/collectivex/pkg/cli"
+	"github.com/collectivex/collectivex/pkg/cli/bench"
+	"github.com/collectivex/collectivex/pkg/launch"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/result"
+)
+
+// benchRun runs a measurement by hand as a sweep runs its cell.
+type benchRun struct {
+	cell  cellRun
+	out   string // plan, documents, samples, logs
+	keep  bool   // out was asked for
+	json  *result.AtomicFile
+	toOut bool // JSON to standard output
+	ended []benchEnd
+}
+
+// benchEnd is how a case ended.
+type benchEnd struct {
+	c       plan.Case
+	outcome result.Outcome
+	logs    string // directory; empty where no rank was started
+}
+
+// newBenchRun plans the measurement and makes all that it writes to.
+func newBenchRun(s cli.Streams, o bench.Output, cat *catalog.Catalog, p place, direct plan.Direct) (*benchRun, error) {
+	m, err := direct.Resolve(cat, p.machine)
+	switch {
+	case errors.Is(err, plan.ErrCannot):
+		return nil, cli.EnvironmentError("%w", err)
+	case err != nil:
+		return nil, cli.UsageError("%w", err)
+	}
+	m.Generator = plan.Generator{Program: "cxrun", Version: cli.Version, Format: plan.Format}
+	run, err := newRun(s, localRunID(time.Now()))
+	if err != nil {
+		return nil, err
+	}
+	b := &benchRun{out: o.Out, keep: o.Out != "", toOut: o.JSON}
+	if o.File != "" {
+		if b.json, err = result.CreateAtomic(o.File); err != nil {
+			return nil, cli.UsageError("-J: %w", err)
+		}
+	}
+	if !b.keep {
+		if b.out, err = os.MkdirTemp("", "cxrun-bench-"); err != nil {
+			b.drop()
+			return nil, cli.EnvironmentError("%w", err)
+		}
+	}
+	if err := writePlan(m, b.out); err != nil {
+		b.drop()
+		return nil, err
+	}
+	b.cell = cellRun{matrix: m, run: run, results: filepath.Join(b.out, cellsDir, m.Include[0].ID)}
+	return b, nil
+}
+
+// drop drops a file that end has not put in place.
+func (b *benchRun) drop() {
+	if b.json != nil {
+		b.json.Abort()
+		b.json = nil
+	}
+}
+
+// benchObserver hands over what ended, and shows what runs on a terminal alone.
+type benchObserver struct {
+	*progress
+	hand func(benchEnd)
+}
+
+// Ended implements shard.Observer.
+func (o benchObserver) Ended(_, _ int, c plan.Case, outcome result.Outcome, _ time.Duration, logs string) {
+	o.line("")
+	o.hand(benchEnd{c, outcome, logs})
+}
+
+// run runs the cases and hands over the document of each as it ends.
+func (b *benchRun) run(ctx context.Context, s cli.Streams, answer func(result.Document) error) error {
+	cell := b.cell.matrix.Include[0]
+	cases, err := requested(b.cell.matrix, cell)
+	if err != nil {
+		return err
+	}
+	var broken error
+	o := benchObserver{startProgress(s), func(e benchEnd) {
+		b.ended = append(b.ended, e)
+		d, err := readDocument(b.cell.results, e.c.CaseID)
+		if err == nil {
+			err = answer(d)
+		}
+		broken = errors.Join(broken, err)
+	}}
+	_, err = b.cell.observed(ctx, cell, cases, o)
+	o.end()
+	if err := errors.Join(err, broken); err != nil {
+		return errors.Join(err, fmt.Errorf("documents and logs are kept in %s", b.out))
+	}
+	return nil
+}
+
+// readDocument reads the newest document of a case.
+func readDocument(dir, id string) (result.Document, error) {
+	names, err := filepath.Glob(filepath.Join(dir, id+"_*.json"))
+	if err != nil || len(names) == 0 {
+		return nil, errors.Join(err, fmt.Errorf("%s: no document of case %s", dir, id))
+	}
+	data, err := os.ReadFile(slices.Max(names))
+	if err != nil {
+		return nil, err
+	}
+	return result.Decode(data)
+}
+
+// end writes the JSON where it was asked for and says what went wrong. listed:
+// all that was asked for was named, so that what the library lacks is a failure.
+func (b *benchRun) end(s cli.Streams, report any, violations []string, listed bool) error {
+	data, err := result.Encode(report)
+	if err != nil {
+		return err
+	}
+	if b.toOut {
+		if _, err := s.Out.Write(data); err != nil {
+			return err
+		}
+	}
+	if b.json != nil {
+		if _, err := b.json.Write(data); err != nil {
+			return err
+		}
+		if err := b.json.Commit(); err != nil {
+			return err
+		}
+		b.json = nil
+	}
+	err = b.verdict(s, violations, listed)
+	if err == nil && !b.keep {
+		return os.RemoveAll(b.out)
+	}
+	if err != nil || b.keep {
+		fmt.Fprintf(s.Err, "cxrun: documents and logs are kept in %s\n", b.out)
+	}
+	return err
+}
+
+// verdict says of each case that failed and each threshold that was broken, one
+// line each, and returns the error that ends the program.
+func (b *benchRun) verdict(s cli.Streams, violations []string, listed bool) error {
+	failed, lacking := 0, 0
+	for _, e := range b.ended {
+		if e.outcome.Status == result.Success {
+			continue
+		}
+		text := strings.Join(e.outcome.Reasons, "; ")
+		if told := told(e); told != "" {
+			text += ": " + told
+		}
+		fmt.Fprintf(s.Err, "cxrun: %s %s: %s\n", e.c.CaseID, e.outcome.Status, text)
+		if cannot(e.outcome) {
+			lacking++
+		} else {
+			failed++
+		}
+	}
+	for _, v := range violations {
+		fmt.Fprintf(s.Err, "cxrun: %s\n", v)
+	}
+	switch {
+	case failed > 0:
+		return fmt.Errorf("%d of %d cases failed", failed, len(b.ended))
+	case lacking > 0 && (listed || lacking == len(b.ended)):
+		return cli.EnvironmentError("%d of %d cases cannot be measured here", lacking, len(b.ended))
+	case len(violations) > 0:
+		return fmt.Errorf("%d thresholds are broken", len(violations))
+	default:
+		return nil
+	}
+}
+
+// cannot reports whether a case failed for what this machine or library lacks.
+func cannot(o result.Outcome) bool {
+	return o.Status == result.Failed && !slices.ContainsFunc(o.Reasons, func(reason string) bool {
+		code, _, _ := strings.Cut(reason, ": ")
+		return !slices.Contains([]result.Reason{
+			result.ReasonNoLibrary, result.ReasonNoSymbol, result.ReasonRefused, result.ReasonEnvironment, result.ReasonMemoryForSize,
+		}, result.Reason(code))
+	})
+}
+
+// told is what the first rank that ended with an error said of it, which is
+// private: for the person at this terminal, not for documents.
+func told(e benchEnd) string {
+	if e.logs == "" {
+		return ""
+	}
+	for r := range e.c.World {
+		log, err := os.Open(launch.LogFile(e.logs, r))
+		if err != nil {
+			continue
+		}
+		defer log.Close()
+		lines := bufio.NewScanner(log)
+		for lines.Scan() {
+			if text, found := strings.CutPrefix(lines.Text(), "cxrun: "); found {
+				return strings.TrimPrefix(text, e.c.CaseID+": ")
+			}
+		}
+	}
+	return ""
+}

@@ -1,0 +1,75 @@
+package run
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/collectivex/collectivex/pkg/catalog"
+	"github.com/collectivex/collectivex/pkg/cli"
+	"github.com/collectivex/collectivex/pkg/cli/bench"
+	"github.com/collectivex/collectivex/pkg/machine"
+	"github.com/collectivex/collectivex/pkg/plan"
+)
+
+// place is where a measurement by hand runs.
+type place struct {
+	machine plan.Machine
+	backend *catalog.Backend
+	note    string // why this backend
+}
+
+// hostWorld is the ranks of a measurement on a host, unless it is told.
+const hostWorld = 2
+
+// world returns the ranks that were asked for; 0 is one for each device.
+func (p place) world(asked int) int {
+	switch {
+	case asked != 0:
+		return asked
+	case p.backend.Name == bench.HostBackend:
+		return hostWorld
+	default:
+		return p.machine.GPUs.Count
+	}
+}
+
+// choosePlace finds the backend of a family: the one that was asked for, which
+// has to be able to run here, or that of the GPUs that are here, or the host's.
+func choosePlace(ctx context.Context, s cli.Streams, o bench.Output, cat *catalog.Catalog, family plan.Family) (place, error) {
+	names := bench.Backends(cat, family)
+	if !slices.Contains(names, o.Backend) {
+		return place{}, cli.UsageError("unknown backend %q%s", o.Backend, catalog.Hint(o.Backend, names))
+	}
+	if o.Backend == bench.HostBackend {
+		return place{plan.Machine{CPU: runtime.GOARCH}, cat.Backend(o.Backend), "asked for"}, nil
+	}
+	m := machineHere(ctx, s, o.Definition)
+	if g := m.GPUs; g != nil {
+		for _, name := range g.Backends {
+			be := cat.Backend(name)
+			switch {
+			case be == nil || !slices.Contains(be.Vendors, g.Vendor) || !slices.Contains(names, name):
+			case o.Backend == name:
+				return place{m, be, "asked for"}, nil
+			case o.Backend == bench.Auto:
+				return place{m, be, fmt.Sprintf("chosen: %d × %s and the library are here", g.Count, g.Product)}, nil
+			}
+		}
+	}
+	if o.Backend == bench.Auto {
+		return place{m, cat.Backend(bench.HostBackend), "chosen: no GPU with its library is here, see 'cxrun doctor'"}, nil
+	}
+	var why []string
+	for _, f := range here().examiner().Examine([]catalog.Backend{*cat.Backend(o.Backend)}) {
+		if f.State == machine.Missing {
+			why = append(why, f.Text)
+		}
+	}
+	if len(why) == 0 {
+		why = []string{"its devices are not the ones that this machine's plans use; see 'cxrun env'"}
+	}
+	return place{}, cli.EnvironmentError("backend %s cannot run here: %s", o.Backend, strings.Join(why, "; "))
+}
