@@ -65,22 +65,26 @@ func (r *Reader) addAMD(m *Machine) {
 	}
 	m.Drivers = append(m.Drivers, Driver{Vendor: AMD, Version: version})
 	for i, n := range nodes {
-		g := GPU{Index: i, Vendor: AMD, Arch: n.arch, MemoryBytes: n.memory, address: n.address}
-		g.Product = r.text(n.card, "product_name")
-		if g.Product == "" {
-			g.Product = "AMD " + n.arch
-		}
-		g.PCIe = r.pcie(n.card)
-		compute, memory := r.text(n.card, "current_compute_partition"), r.text(n.card, "current_memory_partition")
-		g.Partition = strings.Trim(compute+"/"+memory, "/")
-		g.MaxSMMHz = maxClock(r.text(n.card, "pp_dpm_sclk"))
-		g.MaxMemMHz = maxClock(r.text(n.card, "pp_dpm_mclk"))
-		if microwatts, ok := r.number(r.hwmon(n.card), "power1_cap"); ok {
-			g.PowerLimitW = int(microwatts / 1_000_000)
-		}
-		m.GPUs = append(m.GPUs, g)
+		m.GPUs = append(m.GPUs, r.describeAMD(i, n))
 	}
 	m.Links = append(m.Links, r.xgmi(nodes)...)
+}
+
+func (r *Reader) describeAMD(index int, n kfdNode) GPU {
+	g := GPU{Index: index, Vendor: AMD, Arch: n.arch, MemoryBytes: n.memory, address: n.address}
+	g.Product = r.text(n.card, "product_name")
+	if g.Product == "" {
+		g.Product = "AMD " + n.arch
+	}
+	g.PCIe = r.pcie(n.card)
+	compute, memory := r.text(n.card, "current_compute_partition"), r.text(n.card, "current_memory_partition")
+	g.Partition = strings.Trim(compute+"/"+memory, "/")
+	g.MaxSMMHz = maxClock(r.text(n.card, "pp_dpm_sclk"))
+	g.MaxMemMHz = maxClock(r.text(n.card, "pp_dpm_mclk"))
+	if microwatts, ok := r.number(r.hwmon(n.card), "power1_cap"); ok {
+		g.PowerLimitW = int(microwatts / 1_000_000)
+	}
+	return g
 }
 
 // pcieGenerations by transfer rate.
@@ -140,14 +144,14 @@ func maxClock(table string) int {
 	return highest
 }
 
-// currentClock is the level that a star marks.
-func currentClock(table string) int {
+// currentClock is the level that a star marks, and whether it is sleep.
+func currentClock(table string) (mhz int, sleeps bool) {
 	for line := range strings.Lines(table) {
 		if strings.Contains(line, "*") {
-			return levelMHz(line)
+			return levelMHz(line), strings.HasPrefix(line, "S:")
 		}
 	}
-	return 0
+	return 0, false
 }
 
 func levelMHz(line string) int {

@@ -1,6 +1,8 @@
 package inventory_test
 
 import (
+	"strings"
+
 	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
 
 	"github.com/collectivex/collectivex/pkg/inventory/nvml"
@@ -34,6 +36,17 @@ func (m mockLibrary) Device(index int) (nvml.Device, nvml.Return) {
 	return mockDevice{d}, nvml.Return(ret)
 }
 
+func (m mockLibrary) DeviceAt(id string) (nvml.Device, nvml.Return) {
+	count, _ := m.DeviceGetCount()
+	for i := range count {
+		d, ret := m.DeviceGetHandleByIndex(i)
+		if p, _ := d.GetPciInfo(); ret == gonvml.SUCCESS && strings.HasSuffix(strings.ToLower(busID(p)), id) {
+			return mockDevice{d}, nvml.Success
+		}
+	}
+	return nil, nvml.Return(gonvml.ERROR_NOT_FOUND)
+}
+
 type mockDevice struct{ gonvml.Device }
 
 func (d mockDevice) Name() (string, nvml.Return) {
@@ -62,9 +75,9 @@ func (d mockDevice) ComputeCapability() (int, int, nvml.Return) {
 	return major, minor, nvml.Return(ret)
 }
 
-func (d mockDevice) MemoryBytes() (int64, nvml.Return) {
-	m, ret := d.GetMemoryInfo()
-	return int64(m.Total), nvml.Return(ret)
+func (d mockDevice) Memory() (total, used int64, ret nvml.Return) {
+	m, r := d.GetMemoryInfo()
+	return int64(m.Total), int64(m.Used), nvml.Return(r)
 }
 
 func (d mockDevice) MaxPCIeGeneration() (int, nvml.Return) {
@@ -109,6 +122,12 @@ func (d mockDevice) TemperatureC() (int, nvml.Return) {
 func (d mockDevice) ClockReasons() (uint64, nvml.Return) {
 	v, ret := d.GetCurrentClocksThrottleReasons()
 	return v, nvml.Return(ret)
+}
+
+// HeldNanos is of one reason alone, as of an older driver.
+func (d mockDevice) HeldNanos() (map[uint64]uint64, nvml.Return) {
+	v, ret := d.GetViolationStatus(gonvml.PERF_POLICY_POWER)
+	return map[uint64]uint64{nvml.ReasonSWPowerCap: v.ViolationTime}, nvml.Return(ret)
 }
 
 func (d mockDevice) ECCErrors(uncorrected bool) (uint64, nvml.Return) {

@@ -80,6 +80,9 @@ func complete(d *mock.Device, p product, address string) {
 	d.GetCurrentClocksThrottleReasonsFunc = func() (uint64, nvml.Return) {
 		return nvml.ClocksEventReasonGpuIdle | nvml.ClocksEventReasonSwPowerCap | nvml.ClocksThrottleReasonHwSlowdown, nvml.SUCCESS
 	}
+	d.GetViolationStatusFunc = func(nvml.PerfPolicyType) (nvml.ViolationTime, nvml.Return) {
+		return nvml.ViolationTime{ViolationTime: 5_000_000}, nvml.SUCCESS
+	}
 	d.GetTotalEccErrorsFunc = func(kind nvml.MemoryErrorType, _ nvml.EccCounterType) (uint64, nvml.Return) {
 		if kind == nvml.MEMORY_ERROR_TYPE_CORRECTED {
 			return 3, nvml.SUCCESS
@@ -193,7 +196,8 @@ func TestState(t *testing.T) {
 	require.Len(t, s.GPUs, 8)
 	require.Equal(t, inventory.GPUState{
 		Index: 2, Vendor: "nvidia", SMMHz: 345, MemMHz: 3201, TemperatureC: 41, PowerW: 76,
-		Throttle: []string{"sw-power-cap", "hw-slowdown"}, ECCCorrected: 3,
+		Throttle: []string{"sw-power-cap", "hw-slowdown"}, Idle: true,
+		ThrottleCounters: map[string]uint64{"sw-power-cap": 5_000_000}, ECCCorrected: 3,
 	}, s.GPUs[2])
 	require.Nil(t, s.Fabric)
 	requirePublic(t, s)

@@ -73,10 +73,12 @@ func describe(index int, d nvmlDevice) GPU {
 	g := GPU{
 		Index: index, Vendor: NVIDIA, address: d.address,
 		Product:     or(d.Name()),
-		MemoryBytes: or(d.MemoryBytes()),
 		PowerLimitW: or(d.PowerLimitMilliwatts()) / 1000,
 		MaxSMMHz:    or(d.MaxClockMHz(nvml.ClockSM)),
 		MaxMemMHz:   or(d.MaxClockMHz(nvml.ClockMem)),
+	}
+	if total, _, ret := d.Memory(); ret == nvml.Success {
+		g.MemoryBytes = total
 	}
 	if major, minor, ret := d.ComputeCapability(); ret == nvml.Success {
 		g.Arch = fmt.Sprintf("sm_%d%d", major, minor)
@@ -137,23 +139,23 @@ func nvlinks(devices []nvmlDevice) []Link {
 	return links
 }
 
-// throttles names the bits of NVML's clock reasons as nvidia-smi does. Bit 0 is
-// idle, which is no throttling.
+// throttles names the bits of NVML's clock reasons as nvidia-smi does. Idle is
+// no throttling.
 var throttles = []struct {
 	bit  uint64
 	name string
 }{
-	{0x002, "applications-clocks-setting"},
-	{0x004, "sw-power-cap"},
-	{0x008, "hw-slowdown"},
-	{0x010, "sync-boost"},
-	{0x020, "sw-thermal-slowdown"},
-	{0x040, "hw-thermal-slowdown"},
-	{0x080, "hw-power-brake-slowdown"},
-	{0x100, "display-clock-setting"},
+	{nvml.ReasonApplicationClocks, "applications-clocks-setting"},
+	{nvml.ReasonSWPowerCap, ThrottlePowerCap},
+	{nvml.ReasonHWSlowdown, "hw-slowdown"},
+	{nvml.ReasonSyncBoost, "sync-boost"},
+	{nvml.ReasonSWThermal, "sw-thermal-slowdown"},
+	{nvml.ReasonHWThermal, "hw-thermal-slowdown"},
+	{nvml.ReasonPowerBrake, "hw-power-brake-slowdown"},
+	{nvml.ReasonDisplayClock, "display-clock-setting"},
 }
 
-func nvidiaState(index int, d nvmlDevice) GPUState {
+func nvidiaState(index int, d nvml.Device) GPUState {
 	s := GPUState{
 		Index: index, Vendor: NVIDIA,
 		SMMHz:          or(d.ClockMHz(nvml.ClockSM)),
@@ -163,10 +165,17 @@ func nvidiaState(index int, d nvmlDevice) GPUState {
 		ECCCorrected:   or(d.ECCErrors(false)),
 		ECCUncorrected: or(d.ECCErrors(true)),
 	}
-	reasons := or(d.ClockReasons())
+	if _, used, ret := d.Memory(); ret == nvml.Success {
+		s.MemoryUsedBytes = used
+	}
+	reasons, held := or(d.ClockReasons()), or(d.HeldNanos())
+	s.Idle = reasons&nvml.ReasonIdle != 0
 	for _, t := range throttles {
 		if reasons&t.bit != 0 {
 			s.Throttle = append(s.Throttle, t.name)
+		}
+		if nanos, counted := held[t.bit]; counted {
+			s.count(t.name, nanos)
 		}
 	}
 	return s

@@ -7,8 +7,8 @@ type State struct {
 	Fabric *Fabric    `json:"fabric,omitempty"` // of RDMA adapters; nil without any
 }
 
-// GPUState is the state of GPU Index of a vendor. Zero clocks, temperature and
-// power are unknown.
+// GPUState is the state of GPU Index of a vendor. Zero clocks, temperature, power
+// and memory are unknown.
 type GPUState struct {
 	Index        int    `json:"index"`
 	Vendor       string `json:"vendor"`
@@ -18,9 +18,26 @@ type GPUState struct {
 	PowerW       int    `json:"power_w"`
 	// Throttle lists why the clocks are below what they could be; idle is no reason.
 	Throttle []string `json:"throttle,omitempty"`
+	// ThrottleCounters grow while a reason holds clocks down, since the driver
+	// started: nanoseconds on NVIDIA, cycles of the power firmware on AMD. A reason
+	// that the driver does not count is missing.
+	ThrottleCounters map[string]uint64 `json:"throttle_counters,omitempty"`
+	Idle             bool              `json:"idle,omitempty"` // clocks are low since nothing runs
+	MemoryUsedBytes  int64             `json:"memory_used_bytes,omitempty"`
 	// ECC errors since the driver started.
 	ECCCorrected   uint64 `json:"ecc_corrected"`
 	ECCUncorrected uint64 `json:"ecc_uncorrected"`
+}
+
+// ThrottlePowerCap is the reason that a device is at its power limit, as a busy
+// one may well be.
+const ThrottlePowerCap = "sw-power-cap"
+
+func (s *GPUState) count(reason string, n uint64) {
+	if s.ThrottleCounters == nil {
+		s.ThrottleCounters = map[string]uint64{}
+	}
+	s.ThrottleCounters[reason] = n
 }
 
 // Fabric is the sum of the counters of all RDMA ports.
@@ -49,11 +66,13 @@ func (r *Reader) State() State {
 }
 
 func (r *Reader) amdState(index int, n kfdNode) GPUState {
-	s := GPUState{
-		Index: index, Vendor: AMD,
-		SMMHz:  currentClock(r.text(n.card, "pp_dpm_sclk")),
-		MemMHz: currentClock(r.text(n.card, "pp_dpm_mclk")),
+	s := GPUState{Index: index, Vendor: AMD}
+	s.SMMHz, s.Idle = currentClock(r.text(n.card, "pp_dpm_sclk"))
+	s.MemMHz, _ = currentClock(r.text(n.card, "pp_dpm_mclk"))
+	if used, ok := r.number(n.card, "mem_info_vram_used"); ok {
+		s.MemoryUsedBytes = used
 	}
+	s.addMetrics(r.bytes(n.card, "gpu_metrics"))
 	sensors := r.hwmon(n.card)
 	if millicelsius, ok := r.number(sensors, "temp1_input"); ok {
 		s.TemperatureC = int(millicelsius / 1000)

@@ -1,6 +1,7 @@
 package inventory_test
 
 import (
+	"encoding/binary"
 	"fmt"
 	"testing"
 	"testing/fstest"
@@ -46,6 +47,8 @@ func mi300x() fstest.MapFS {
 		root[card+"/hwmon/hwmon7/power1_cap"] = file("750000000\n")
 		root[card+"/hwmon/hwmon7/power1_input"] = file("139000000\n")
 		root[card+"/hwmon/hwmon7/temp1_input"] = file("42000\n")
+		root[card+"/mem_info_vram_used"] = file("297984000\n")
+		root[card+"/gpu_metrics"] = &fstest.MapFile{Data: metrics(2208, 7, map[int]uint32{44: 0, 48: 1000 + uint32(i), 52: 7, 56: 0, 60: 2})}
 		root[card+"/ras/umc_err_count"] = file("ue: 0\nce: 2\n")
 		root[card+"/ras/gfx_err_count"] = file("ue: 1\nce: 0\n")
 		root[card+"/ras/features"] = file("feature mask: 0x3fff\n")
@@ -53,6 +56,52 @@ func mi300x() fstest.MapFS {
 			fmt.Sprintf("0000:%02x:00.0", bus))
 	}
 	return root
+}
+
+// metrics is a gpu_metrics table of revision 1.content, of size bytes, with 32-bit
+// values at offsets.
+func metrics(size int, content byte, values map[int]uint32) []byte {
+	table := make([]byte, size)
+	binary.LittleEndian.PutUint16(table, uint16(size))
+	table[2], table[3] = 1, content
+	for at, v := range values {
+		binary.LittleEndian.PutUint32(table[at:], v)
+	}
+	return table
+}
+
+func TestAMDThrottling(t *testing.T) {
+	const card = "sys/class/drm/renderD128/device"
+	for _, tt := range []struct {
+		name     string
+		table    []byte
+		now      []string
+		counters map[string]uint64
+	}{
+		{"MI200, hot and at its limit", metrics(120, 3, map[int]uint32{112: 1 << 1, 116: 1 << (36 - 32)}), []string{"sw-power-cap", "thermal"}, nil},
+		{"MI200, at ease", metrics(120, 3, nil), nil, nil},
+		{"firmware without a status", metrics(120, 3, map[int]uint32{112: ^uint32(0), 116: ^uint32(0)}), nil, nil},
+		{"MI300, revision 1.6", metrics(1664, 6, map[int]uint32{36: 1, 40: 2, 44: 3, 48: 4, 52: 5}), nil, map[string]uint64{
+			"prochot": 1, "sw-power-cap": 2, "socket-thermal": 3, "vr-thermal": 4, "hbm-thermal": 5,
+		}},
+		{"MI355X, revision 1.8", metrics(3360, 8, map[int]uint32{44: 1}), nil, map[string]uint64{
+			"prochot": 1, "sw-power-cap": 0, "socket-thermal": 0, "vr-thermal": 0, "hbm-thermal": 0,
+		}},
+		{"revision 1.6 before its release", metrics(400, 6, map[int]uint32{36: 1}), nil, nil},
+		{"revision nobody knows", metrics(64, 9, nil), nil, nil},
+		{"cut short", metrics(2208, 7, nil)[:50], nil, nil},
+		{"empty", []byte{}, nil, nil},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			root := fstest.MapFS{
+				"sys/class/kfd/kfd/topology/nodes/1/properties": file("simd_count 304\ngfx_target_version 90010\nlocation_id 256\ndrm_render_minor 128\n"),
+				card + "/gpu_metrics":                           &fstest.MapFile{Data: tt.table},
+			}
+			s := inventory.NewReader(root, noNVML(nvml.ERROR_LIBRARY_NOT_FOUND)).State()
+			require.Equal(t, tt.now, s.GPUs[0].Throttle)
+			require.Equal(t, tt.counters, s.GPUs[0].ThrottleCounters)
+		})
+	}
 }
 
 func TestAMD(t *testing.T) {
@@ -84,7 +133,9 @@ func TestAMD(t *testing.T) {
 	s := r.State()
 	require.Len(t, s.GPUs, 8)
 	require.Equal(t, inventory.GPUState{
-		Index: 3, Vendor: "amd", SMMHz: 132, MemMHz: 1300, TemperatureC: 42, PowerW: 139, ECCCorrected: 2, ECCUncorrected: 1,
+		Index: 3, Vendor: "amd", SMMHz: 132, MemMHz: 1300, TemperatureC: 42, PowerW: 139, Idle: true, MemoryUsedBytes: 297984000,
+		ThrottleCounters: map[string]uint64{"prochot": 0, "sw-power-cap": 1003, "socket-thermal": 7, "vr-thermal": 0, "hbm-thermal": 2},
+		ECCCorrected:     2, ECCUncorrected: 1,
 	}, s.GPUs[3])
 	requirePublic(t, s)
 }

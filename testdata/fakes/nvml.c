@@ -4,6 +4,13 @@
  *
  *   CX_FAKE_NVML_FAIL=CODE  nvmlInit_v2 returns it
  *   CX_FAKE_MIG=1           MIG is on
+ *   CX_FAKE_REASONS=BITS    why clocks are held down; each answer adds a
+ *                           millisecond to the counters of these reasons
+ *   CX_FAKE_UNCORRECTED=N   each answer finds N uncorrected errors more
+ *   CX_FAKE_USED=BYTES      memory in use
+ *   CX_FAKE_SM_CLOCKS=A,B   MHz of the devices in their order; the last stands
+ *                           for all that follow
+ *   CX_FAKE_NVML_LOST=N     device N answers only that it is lost
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,11 +18,12 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-enum { OK = 0, UNINITIALIZED = 1, INVALID_ARGUMENT = 2, NOT_SUPPORTED = 3 };
+enum { OK = 0, UNINITIALIZED = 1, INVALID_ARGUMENT = 2, NOT_SUPPORTED = 3, NOT_FOUND = 6, LOST = 15 };
 enum { LINKS = 18 };
 
-struct device { int index; };
+struct device { int index; unsigned long long held, uncorrected; };
 struct pci { char legacy[16]; unsigned domain, bus, device, id, subsystem; char bus_id[32]; };
+struct field { unsigned id, scope; long long timestamp, latency; unsigned type, ret; unsigned long long value; };
 struct memory { unsigned long long total, free, used; };
 
 static struct device devices[64];
@@ -33,7 +41,9 @@ static int bad(const struct device *d)
 {
 	if (!started)
 		return UNINITIALIZED;
-	return d && d >= devices && d < devices + count() ? OK : INVALID_ARGUMENT;
+	if (!d || d < devices || d >= devices + count())
+		return INVALID_ARGUMENT;
+	return d->index == number("CX_FAKE_NVML_LOST", -1) ? LOST : OK;
 }
 
 /* Answers v about d, or says what is wrong with d. */
@@ -89,6 +99,17 @@ EXPORT int nvmlDeviceGetHandleByIndex_v2(unsigned i, struct device **d)
 	return bad(*d);
 }
 
+EXPORT int nvmlDeviceGetHandleByPciBusId_v2(const char *id, struct device **d)
+{
+	unsigned domain, bus, device, function;
+	if (sscanf(id, "%x:%x:%x.%x", &domain, &bus, &device, &function) != 4 || domain || device || function)
+		return INVALID_ARGUMENT;
+	if (bus < 0x10 || bus >= 0x10 + (unsigned)count())
+		return NOT_FOUND;
+	*d = &devices[bus - 0x10];
+	return bad(*d);
+}
+
 EXPORT int nvmlDeviceGetName(struct device *d, char *s, unsigned cap)
 {
 	const char *name = getenv("CX_FAKE_NAME");
@@ -124,8 +145,8 @@ EXPORT int nvmlDeviceGetCudaComputeCapability(struct device *d, int *major, int 
 EXPORT int nvmlDeviceGetMemoryInfo(struct device *d, struct memory *m)
 {
 	m->total = number("CX_FAKE_MEMORY", 2ll << 30);
-	m->free = m->total;
-	m->used = 0;
+	m->used = number("CX_FAKE_USED", 0);
+	m->free = m->total - m->used;
 	return bad(d);
 }
 
@@ -134,9 +155,41 @@ EXPORT int nvmlDeviceGetMaxPcieLinkWidth(struct device *d, unsigned *v) { ANSWER
 EXPORT int nvmlDeviceGetEnforcedPowerLimit(struct device *d, unsigned *v) { ANSWER(d, v, 700000); }
 EXPORT int nvmlDeviceGetPowerUsage(struct device *d, unsigned *v) { ANSWER(d, v, 123456); }
 EXPORT int nvmlDeviceGetMaxClockInfo(struct device *d, unsigned c, unsigned *v) { ANSWER(d, v, c == 2 ? 3201 : 1980); }
-EXPORT int nvmlDeviceGetClockInfo(struct device *d, unsigned c, unsigned *v) { ANSWER(d, v, c == 2 ? 3201 : 1755); }
+
+static unsigned sm_clock(int index)
+{
+	const char *s = getenv("CX_FAKE_SM_CLOCKS");
+	if (!s || !*s)
+		return 1755;
+	for (const char *next; index > 0 && (next = strchr(s, ',')); index--)
+		s = next + 1;
+	return atoi(s);
+}
+
+EXPORT int nvmlDeviceGetClockInfo(struct device *d, unsigned c, unsigned *v)
+{
+	ANSWER(d, v, c == 2 ? 3201 : sm_clock(d->index));
+}
 EXPORT int nvmlDeviceGetTemperature(struct device *d, unsigned sensor, unsigned *v) { ANSWER(d, v, sensor == 0 ? 33 : 99); }
-EXPORT int nvmlDeviceGetCurrentClocksThrottleReasons(struct device *d, unsigned long long *v) { ANSWER(d, v, 0x41); }
+
+static unsigned long long reasons(void) { return number("CX_FAKE_REASONS", 0); }
+
+EXPORT int nvmlDeviceGetCurrentClocksThrottleReasons(struct device *d, unsigned long long *v) { ANSWER(d, v, reasons()); }
+
+/* As a driver of 2026 does: counters by reason, and none for others. */
+EXPORT int nvmlDeviceGetFieldValues(struct device *d, int n, struct field *f)
+{
+	int wrong = bad(d);
+	if (wrong)
+		return wrong;
+	d->held += 1000000;
+	for (int i = 0; i < n; i++) {
+		unsigned long long bit = f[i].id == 74 ? 0x04 : f[i].id == 76 ? 0x10 : f[i].id == 269 ? 0x20 : f[i].id == 270 ? 0x40 : f[i].id == 271 ? 0x80 : 0;
+		f[i].ret = bit ? OK : NOT_SUPPORTED;
+		f[i].value = reasons() & bit ? d->held : 0;
+	}
+	return OK;
+}
 
 EXPORT int nvmlDeviceGetEccMode(struct device *d, unsigned *current, unsigned *pending)
 {
@@ -154,7 +207,9 @@ EXPORT int nvmlDeviceGetTotalEccErrors(struct device *d, unsigned kind, unsigned
 {
 	if (counter != 0)
 		return INVALID_ARGUMENT;
-	ANSWER(d, v, kind == 0 ? 7 : 0);
+	if (d && kind)
+		d->uncorrected += number("CX_FAKE_UNCORRECTED", 0);
+	ANSWER(d, v, kind == 0 ? 7 : d->uncorrected);
 }
 
 EXPORT int nvmlDeviceGetNvLinkState(struct device *d, unsigned link, unsigned *v)

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/collectivex/collectivex/pkg/accel"
+	"github.com/collectivex/collectivex/pkg/affinity"
 )
 
 // maxHeap bounds the address space that a device and each of its peers reserve.
@@ -47,7 +48,7 @@ func open(m machine, localRank, localWorld int) (*Device, error) {
 	if localRank < 0 || localRank >= localWorld {
 		return nil, fmt.Errorf("local rank %d of %d", localRank, localWorld)
 	}
-	cpus, err := allowedCPUs()
+	cpus, err := affinity.Allowed()
 	if err != nil {
 		return nil, err
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/collectivex/collectivex/pkg/accel"
+	"github.com/collectivex/collectivex/pkg/affinity"
 )
 
 // peerVariable makes the test binary a second process that adds one to the
@@ -144,7 +145,7 @@ func TestDeviceSaysWhatItIs(t *testing.T) {
 	cpus, pinned := d.CPUs()
 	require.True(t, pinned)
 	require.Len(t, cpus, 1)
-	now, err := allowedCPUs()
+	now, err := affinity.Allowed()
 	require.NoError(t, err)
 	require.Equal(t, cpus, now)
 	require.NoError(t, d.Synchronize())

@@ -126,21 +126,6 @@ func (m machine) kernel() string {
 	return "Linux " + strings.TrimSuffix(release, ".")
 }
 
-// allowedCPUs lists the processors this thread may run on.
-func allowedCPUs() ([]int, error) {
-	var set unix.CPUSet
-	if err := unix.SchedGetaffinity(0, &set); err != nil {
-		return nil, fmt.Errorf("read the CPU affinity: %w", err)
-	}
-	var cpus []int
-	for cpu := 0; len(cpus) < set.Count(); cpu++ {
-		if set.IsSet(cpu) {
-			cpus = append(cpus, cpu)
-		}
-	}
-	return cpus, nil
-}
-
 // pin keeps the calling OS thread on one CPU.
 func pin(cpu int) error {
 	var set unix.CPUSet

@@ -19,11 +19,20 @@ typedef struct {
 	unsigned long long total, free, used;
 } cx_memory;
 
+// nvmlFieldValue_t; of its value only the unsigned long long is read.
+typedef struct {
+	unsigned id, scope;
+	long long timestamp, latency;
+	unsigned type, ret;
+	unsigned long long value;
+} cx_field;
+
 // One trampoline for each shape of function.
 static int cx_call(void *f) { return ((int (*)(void))f)(); }
 static int cx_text(void *f, char *s, unsigned cap) { return ((int (*)(char *, unsigned))f)(s, cap); }
 static int cx_number(void *f, unsigned *v) { return ((int (*)(unsigned *))f)(v); }
 static int cx_handle(void *f, unsigned i, uintptr_t *d) { return ((int (*)(unsigned, void **))f)(i, (void **)d); }
+static int cx_handle_at(void *f, const char *id, uintptr_t *d) { return ((int (*)(const char *, void **))f)(id, (void **)d); }
 static int cx_device_text(void *f, uintptr_t d, char *s, unsigned cap) { return ((int (*)(void *, char *, unsigned))f)((void *)d, s, cap); }
 static int cx_device_number(void *f, uintptr_t d, unsigned *v) { return ((int (*)(void *, unsigned *))f)((void *)d, v); }
 static int cx_device_pair(void *f, uintptr_t d, unsigned *v, unsigned *w) { return ((int (*)(void *, unsigned *, unsigned *))f)((void *)d, v, w); }
@@ -33,6 +42,7 @@ static int cx_device_long_of(void *f, uintptr_t d, unsigned of, unsigned in, uns
 	return ((int (*)(void *, unsigned, unsigned, unsigned long long *))f)((void *)d, of, in, v);
 }
 static int cx_device_memory(void *f, uintptr_t d, cx_memory *m) { return ((int (*)(void *, cx_memory *))f)((void *)d, m); }
+static int cx_device_fields(void *f, uintptr_t d, int n, cx_field *v) { return ((int (*)(void *, int, cx_field *))f)((void *)d, n, v); }
 static int cx_device_pci(void *f, uintptr_t d, cx_pci *p) { return ((int (*)(void *, cx_pci *))f)((void *)d, p); }
 static int cx_device_pci_of(void *f, uintptr_t d, unsigned of, cx_pci *p) { return ((int (*)(void *, unsigned, cx_pci *))f)((void *)d, of, p); }
 */
@@ -64,6 +74,19 @@ const (
 	ClockMem Clock = 2
 )
 
+// Bits of ClockReasons; see nvmlClocksEventReasons.
+const (
+	ReasonIdle              uint64 = 0x001
+	ReasonApplicationClocks uint64 = 0x002
+	ReasonSWPowerCap        uint64 = 0x004
+	ReasonHWSlowdown        uint64 = 0x008
+	ReasonSyncBoost         uint64 = 0x010
+	ReasonSWThermal         uint64 = 0x020
+	ReasonHWThermal         uint64 = 0x040
+	ReasonPowerBrake        uint64 = 0x080
+	ReasonDisplayClock      uint64 = 0x100
+)
+
 // MaxNVLinks is more than any device has.
 const MaxNVLinks = 36
 
@@ -78,6 +101,8 @@ type Library interface {
 	CUDAVersion() (int, Return)
 	Count() (int, Return)
 	Device(index int) (Device, Return)
+	// DeviceAt opens the device at a PCI address and no other.
+	DeviceAt(busID string) (Device, Return)
 }
 
 // Device is one device of the library.
@@ -86,7 +111,9 @@ type Device interface {
 	// BusID is the PCI address, such as 00000000:1B:00.0.
 	BusID() (string, Return)
 	ComputeCapability() (major, minor int, ret Return)
-	MemoryBytes() (int64, Return)
+	// Memory is what the device has, and what of it is in use, the driver's own
+	// part among it.
+	Memory() (total, used int64, ret Return)
 	MaxPCIeGeneration() (int, Return)
 	MaxPCIeWidth() (int, Return)
 	ECC() (on bool, ret Return)
@@ -96,8 +123,11 @@ type Device interface {
 	MaxClockMHz(Clock) (int, Return)
 	ClockMHz(Clock) (int, Return)
 	TemperatureC() (int, Return)
-	// ClockReasons are bits; see ClocksEventReasons of NVML.
+	// ClockReasons are the bits of why clocks are below what they could be.
 	ClockReasons() (uint64, Return)
+	// HeldNanos is how long since the driver started clocks were held down, by the
+	// bit of ClockReasons that says why. What the driver does not count is missing.
+	HeldNanos() (map[uint64]uint64, Return)
 	// ECCErrors counts since the driver started.
 	ECCErrors(uncorrected bool) (uint64, Return)
 	// NVLinkActive answers an error from the first link on that the device does
@@ -166,6 +196,15 @@ func (l *library) Device(index int) (Device, Return) {
 	return d, ret
 }
 
+func (l *library) DeviceAt(busID string) (Device, Return) {
+	d := &device{library: l}
+	id := append([]byte(busID), 0)
+	ret := l.with("nvmlDeviceGetHandleByPciBusId_v2", func(f unsafe.Pointer) C.int {
+		return C.cx_handle_at(f, (*C.char)(unsafe.Pointer(&id[0])), &d.handle)
+	})
+	return d, ret
+}
+
 type device struct {
 	*library
 	handle C.uintptr_t
@@ -187,10 +226,10 @@ func (d *device) ComputeCapability() (major, minor int, ret Return) {
 	return d.pair("nvmlDeviceGetCudaComputeCapability")
 }
 
-func (d *device) MemoryBytes() (int64, Return) {
+func (d *device) Memory() (total, used int64, ret Return) {
 	var m C.cx_memory
-	ret := d.with("nvmlDeviceGetMemoryInfo", func(f unsafe.Pointer) C.int { return C.cx_device_memory(f, d.handle, &m) })
-	return int64(m.total), ret
+	ret = d.with("nvmlDeviceGetMemoryInfo", func(f unsafe.Pointer) C.int { return C.cx_device_memory(f, d.handle, &m) })
+	return int64(m.total), int64(m.used), ret
 }
 
 func (d *device) MaxPCIeGeneration() (int, Return) {
@@ -235,6 +274,41 @@ func (d *device) ClockReasons() (uint64, Return) {
 		}
 	}
 	return 0, FunctionNotFound
+}
+
+// heldFields are the counters behind HeldNanos; see NVML_FI_DEV_PERF_POLICY and
+// NVML_FI_DEV_CLOCKS_EVENT_REASON in nvml.h. Drivers before 575 have one counter
+// for what heat does; of two fields with one bit the last that answers counts.
+var heldFields = []struct {
+	id  C.uint
+	bit uint64
+}{
+	{74, ReasonSWPowerCap},
+	{75, ReasonSWThermal},
+	{76, ReasonSyncBoost},
+	{269, ReasonSWThermal},
+	{270, ReasonHWThermal},
+	{271, ReasonPowerBrake},
+}
+
+func (d *device) HeldNanos() (map[uint64]uint64, Return) {
+	fields := make([]C.cx_field, len(heldFields))
+	for i, f := range heldFields {
+		fields[i].id = f.id
+	}
+	ret := d.with("nvmlDeviceGetFieldValues", func(f unsafe.Pointer) C.int {
+		return C.cx_device_fields(f, d.handle, C.int(len(fields)), &fields[0])
+	})
+	if ret != Success {
+		return nil, ret
+	}
+	held := map[uint64]uint64{}
+	for i, f := range heldFields {
+		if Return(fields[i].ret) == Success {
+			held[f.bit] = uint64(fields[i].value)
+		}
+	}
+	return held, ret
 }
 
 func (d *device) ECCErrors(uncorrected bool) (uint64, Return) {

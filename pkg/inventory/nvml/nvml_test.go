@@ -14,6 +14,8 @@ func TestAnswers(t *testing.T) {
 	fakes.Build(t).Use(t)
 	t.Setenv("CX_FAKE_DEVICES", "4")
 	t.Setenv("CX_FAKE_NAME", "NVIDIA H200")
+	t.Setenv("CX_FAKE_USED", "1048576")
+	t.Setenv("CX_FAKE_REASONS", "65") // idle, and hot
 	l := nvml.New()
 	require.Equal(t, nvml.Success, l.Init())
 	defer l.Shutdown()
@@ -42,9 +44,10 @@ func TestAnswers(t *testing.T) {
 	major, minor, ret := d.ComputeCapability()
 	good(ret)
 	require.Equal(t, [2]int{9, 0}, [2]int{major, minor})
-	memory, ret := d.MemoryBytes()
+	total, used, ret := d.Memory()
 	good(ret)
-	require.EqualValues(t, 2<<30, memory)
+	require.EqualValues(t, 2<<30, total)
+	require.EqualValues(t, 1<<20, used)
 	for _, tc := range []struct {
 		name string
 		ask  func() (int, nvml.Return)
@@ -73,6 +76,18 @@ func TestAnswers(t *testing.T) {
 	reasons, ret := d.ClockReasons() // by the name of old drivers
 	good(ret)
 	require.EqualValues(t, 0x41, reasons)
+	held, ret := d.HeldNanos()
+	good(ret)
+	require.Equal(t, map[uint64]uint64{
+		nvml.ReasonSWPowerCap: 0, nvml.ReasonSyncBoost: 0, nvml.ReasonSWThermal: 0, nvml.ReasonHWThermal: 1e6, nvml.ReasonPowerBrake: 0,
+	}, held)
+	same, ret := l.DeviceAt("0000:12:00.0")
+	good(ret)
+	id, ret = same.BusID()
+	good(ret)
+	require.Equal(t, "00000000:12:00.0", id)
+	_, ret = l.DeviceAt("0000:99:00.0")
+	require.EqualValues(t, 6, ret, "not found")
 	errors, ret := d.ECCErrors(false)
 	good(ret)
 	require.EqualValues(t, 7, errors)
@@ -125,6 +140,8 @@ func TestThisMachine(t *testing.T) {
 		reasons, ret := d.ClockReasons()
 		require.Equal(t, nvml.Success, ret)
 		active, ret := d.NVLinkActive(0)
-		t.Logf("%s reasons %#x link 0 %v %d", name, reasons, active, ret)
+		held, ret2 := d.HeldNanos()
+		_, used, _ := d.Memory()
+		t.Logf("%s reasons %#x held %v %d link 0 %v %d, %d MiB in use", name, reasons, held, ret2, active, ret, used>>20)
 	}
 }

@@ -1,0 +1,87 @@
+package inventory
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/collectivex/collectivex/pkg/inventory/nvml"
+)
+
+// Device is one GPU, found once and read as often as wanted: a read asks the
+// driver about this device alone.
+type Device struct {
+	gpu   GPU
+	state func() (GPUState, error)
+	close func()
+}
+
+// Device finds the GPU at a PCI address, in any spelling. Its index is not
+// known: other devices are not looked at. Close ends it.
+func (r *Reader) Device(address string) (*Device, error) {
+	address = pciAddress(address)
+	numa := r.readPCI().numaNode(address)
+	for i, n := range r.kfd() {
+		if n.address == address {
+			g := r.describeAMD(i, n)
+			g.NUMANode = numa
+			return &Device{gpu: g, state: func() (GPUState, error) { return r.amdState(i, n), nil }, close: func() {}}, nil
+		}
+	}
+	if ret := r.nvml.Init(); ret != nvml.Success {
+		return nil, fmt.Errorf("NVML does not start: error %d", ret)
+	}
+	d, ret := r.nvml.DeviceAt(address)
+	if ret != nvml.Success {
+		r.nvml.Shutdown()
+		return nil, fmt.Errorf("NVML does not open the device: error %d", ret)
+	}
+	g := describe(0, nvmlDevice{d, address})
+	g.NUMANode = numa
+	state := func() (GPUState, error) {
+		// Every driver tells the clock, of a device that is there.
+		if _, ret := d.ClockMHz(nvml.ClockSM); ret != nvml.Success {
+			return GPUState{}, fmt.Errorf("NVML does not read the device: error %d", ret)
+		}
+		return nvidiaState(0, d), nil
+	}
+	return &Device{gpu: g, state: state, close: func() { r.nvml.Shutdown() }}, nil
+}
+
+// GPU says what the device is.
+func (d *Device) GPU() GPU { return d.gpu }
+
+// State reads the state of the device.
+func (d *Device) State() (GPUState, error) { return d.state() }
+
+// Close lets go of the driver.
+func (d *Device) Close() { d.close() }
+
+// CPUs lists the processors of the NUMA node that the device at a PCI address
+// hangs on; none where sysfs does not tell.
+func (r *Reader) CPUs(address string) []int {
+	node := r.readPCI().numaNode(pciAddress(address))
+	if node < 0 {
+		return nil
+	}
+	return r.cpuList(nodes, fmt.Sprintf("node%d", node), "cpulist")
+}
+
+// OnlineCPUs lists the processors that run; none where sysfs does not tell.
+func (r *Reader) OnlineCPUs() []int { return r.cpuList("sys/devices/system/cpu/online") }
+
+const nodes = "sys/devices/system/node"
+
+// NUMANode is the node that all of cpus belong to, −1 where there is none.
+func (r *Reader) NUMANode(cpus []int) int {
+	for _, name := range r.list(nodes) {
+		var node int
+		if n, _ := fmt.Sscanf(name, "node%d", &node); n != 1 || len(cpus) == 0 {
+			continue
+		}
+		of := r.cpuList(nodes, name, "cpulist")
+		if !slices.ContainsFunc(cpus, func(cpu int) bool { return !slices.Contains(of, cpu) }) {
+			return node
+		}
+	}
+	return -1
+}
