@@ -205,6 +205,9 @@ func ReadStream(store rendezvous.Store, scope string, rank int) (Stream, error) 
 		case KindFacts:
 			s.Facts = new(Facts)
 			err = json.Unmarshal(r.Data, s.Facts)
+		case KindDevice:
+			s.Device = new(result.RankDevice)
+			err = json.Unmarshal(r.Data, s.Device)
 		default:
 			s.Records = append(s.Records, r)
 		}

@@ -28,6 +28,7 @@ const (
 	KindDone    = "done"    // the case ended in this rank; nothing follows
 	KindFailure = "failure" // Failure; nothing follows
 	KindFacts   = "facts"   // Facts; the family writes it in each Run, as soon as it is known
+	KindDevice  = "device"  // result.RankDevice, of ranks that drive one; the last one counts
 )
 
 // Failure says why a rank could not do its case. Code is from the closed list

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/result"
 )
 
 // Runner does the cases of one group in this rank. It is opened once per
@@ -37,6 +38,7 @@ type Stream struct {
 	Rank    int
 	Records []Record // family records, in order
 	Facts   *Facts
+	Device  *result.RankDevice // nil where the rank drives none
 	Failure *Failure
 	Done    bool // false: the rank never ended the case
 }

@@ -39,8 +39,10 @@ type Envelope struct {
 	Implementation Implementation `json:"implementation"`
 	Topology       Topology       `json:"topology"`
 	Runtime        Runtime        `json:"runtime"`
-	Provenance     Provenance     `json:"provenance"`
-	Outcome        Outcome        `json:"outcome"`
+	// Devices is missing where the ranks drove no device but the host.
+	Devices    *Devices   `json:"devices,omitempty"`
+	Provenance Provenance `json:"provenance"`
+	Outcome    Outcome    `json:"outcome"`
 }
 
 // Head implements Document.
@@ -121,6 +123,15 @@ type Topology struct {
 	TopologyClass     string  `json:"topology_class"`
 	Transport         string  `json:"transport"`
 	WorldSize         int     `json:"world_size"`
+	// Ranks says where the ranks ran, of those that were held to some processors.
+	Ranks []RankPlace `json:"ranks,omitempty"`
+}
+
+// RankPlace is where one rank ran.
+type RankPlace struct {
+	Rank     int    `json:"rank"`
+	CPUs     string `json:"cpus"`      // as the kernel lists them: 0-47,96-143
+	NUMANode int    `json:"numa_node"` // of those; −1 where they are of several, or it is unknown
 }
 
 // Runtime says on what software it ran.

@@ -3,6 +3,7 @@ package result
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"time"
 
@@ -64,6 +65,9 @@ func (p *problems) envelope(e *Envelope) {
 	p.check(e.Topology.WorldSize == id.Case.World, "topology.world_size is %d, the case says %d", e.Topology.WorldSize, id.Case.World)
 	p.check(slices.Contains([]string{"nvidia", "amd", "host"}, e.Runtime.Vendor), "runtime.vendor %q is none of nvidia, amd, host", e.Runtime.Vendor)
 	p.check(e.Provenance.Generator != "", "provenance.generator is empty")
+	if e.Devices != nil {
+		p.check(reflect.DeepEqual(e.Devices, NewDevices(e.Devices.Ranks)), "devices say other things together than each of them does")
+	}
 	p.outcome(e.Outcome)
 }
 

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"time"
 
+	"github.com/collectivex/collectivex/pkg/affinity"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
@@ -172,29 +174,40 @@ func (r *runner) empty(c plan.Case, reasons ...string) (result.Document, error) 
 	return doc, nil
 }
 
-// describe says what the ranks ran on. Ranks of one case run on equal devices
-// and libraries; the first that told stands for all. What a runtime or library
-// says of itself is published only in its known form.
+// describe says what the ranks ran on and where. Ranks of one case run on equal
+// devices and libraries; the first that told stands for all. What a runtime or
+// library says of itself is published only in its known form.
 func (r *runner) describe(head *result.Envelope, streams []rank.Stream) {
-	public := r.Run.Screen.Public
+	var devices []result.RankDevice
 	for _, s := range streams {
-		f := s.Facts
-		if f == nil {
-			continue
+		if d := s.Device; d != nil {
+			d.Partition = r.Run.Screen.Public(d.Partition)
+			devices = append(devices, *d)
 		}
-		head.Topology.DeviceProduct = public(f.DeviceProduct)
-		head.Runtime.Framework = public(f.Framework)
-		head.Runtime.AcceleratorRuntime = public(f.AcceleratorRuntime)
-		library := result.Library{
-			Kind: public(f.Library.Kind), Version: public(f.Library.Version),
-			SOName: r.Run.Screen.SOName(f.Library.SOName), BuildID: r.Run.Screen.BuildID(f.Library.BuildID),
+		if f := s.Facts; f != nil && len(f.CPUs) > 0 {
+			head.Topology.Ranks = append(head.Topology.Ranks,
+				result.RankPlace{Rank: s.Rank, CPUs: affinity.List(f.CPUs), NUMANode: f.NUMANode})
 		}
-		head.Provenance.Libraries = []result.Library{library}
-		head.Runtime.CollectiveLibrary.Kind = library.Kind
-		if f.Library.Version != "" {
-			head.Runtime.CollectiveLibrary.Version = &library.Version
-			head.Implementation.LibraryVersion = &library.Version
-		}
-		return
+	}
+	head.Devices = result.NewDevices(devices)
+	if first := slices.IndexFunc(streams, func(s rank.Stream) bool { return s.Facts != nil }); first >= 0 {
+		r.describeSoftware(head, *streams[first].Facts)
+	}
+}
+
+func (r *runner) describeSoftware(head *result.Envelope, f rank.Facts) {
+	public := r.Run.Screen.Public
+	head.Topology.DeviceProduct = public(f.DeviceProduct)
+	head.Runtime.Framework = public(f.Framework)
+	head.Runtime.AcceleratorRuntime = public(f.AcceleratorRuntime)
+	library := result.Library{
+		Kind: public(f.Library.Kind), Version: public(f.Library.Version),
+		SOName: r.Run.Screen.SOName(f.Library.SOName), BuildID: r.Run.Screen.BuildID(f.Library.BuildID),
+	}
+	head.Provenance.Libraries = []result.Library{library}
+	head.Runtime.CollectiveLibrary.Kind = library.Kind
+	if f.Library.Version != "" {
+		head.Runtime.CollectiveLibrary.Version = &library.Version
+		head.Implementation.LibraryVersion = &library.Version
 	}
 }

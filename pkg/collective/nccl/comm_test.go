@@ -100,7 +100,12 @@ func asRank(ctx context.Context, dir string, kind nccl.Kind, p rank.Place, body 
 	if err = body(e); err != nil {
 		e.comm.Abort()
 	}
-	return errors.Join(err, e.wrong, e.stream.Close(), e.data.Close(), e.comm.Close(), e.device.Close())
+	return errors.Join(err, e.wrong, e.stream.Close(), e.data.Close(), e.comm.Close(), e.device.Close(), e.unwatch())
+}
+
+func (e *end) unwatch() error {
+	e.watch.Close()
+	return nil
 }
 
 // wait is what the family does: it looks at the stream and at the library.
@@ -362,8 +367,7 @@ func TestFailures(t *testing.T) {
 	})
 	t.Run("no such device", func(t *testing.T) {
 		errs := together(t, nccl.NCCL, 1, func(e *end) error {
-			_, err := openDevice(e.device.Driver(), rank.NewSession(rank.Place{Rank: 4, World: 5, LocalRank: 4}, nil, "", nil))
-			return err
+			return new(opened).openDevice(e.device.Driver(), rank.NewSession(rank.Place{Rank: 4, World: 5, LocalRank: 4}, nil, "", nil))
 		})
 		require.Equal(t, "environment: 4 devices for local rank 4", reason(t, errs[0]))
 	})

@@ -15,6 +15,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/watch"
 )
 
 // platform is the devices that a library drives.
@@ -36,16 +37,21 @@ func Open(kind nccl.Kind) rank.Opener {
 		if err := o.open(ctx, kind, s); err != nil {
 			return nil, errors.Join(err, o.close())
 		}
-		return collective.NewRunner(collective.Parts{
+		r, err := collective.NewRunner(collective.Parts{
 			Data: o.data, Comm: o.comm, Device: o.device, Facts: o.facts(kind),
 			Another: func(ctx context.Context, s *rank.Session) (collective.Comm, error) { return o.join(ctx, s, "another") },
 		})
+		if err != nil {
+			return nil, err
+		}
+		return o.watch.Around(r), nil
 	}
 }
 
 // opened is what a runner is made of, as far as it has come.
 type opened struct {
 	library *nccl.Library
+	watch   *watch.Watch
 	device  *gpu.Device
 	data    collective.Data
 	comm    *comm
@@ -60,7 +66,7 @@ func (o *opened) open(ctx context.Context, kind nccl.Kind, s *rank.Session) erro
 	if err != nil {
 		return missing(err)
 	}
-	if o.device, err = openDevice(driver, s); err != nil {
+	if err := o.openDevice(driver, s); err != nil {
 		return err
 	}
 	if o.data, err = device.NewData(ctx, o.device); err != nil {
@@ -85,19 +91,24 @@ func (o *opened) join(ctx context.Context, s *rank.Session, name string) (*comm,
 }
 
 // openDevice opens the device of the rank; there have to be as many as ranks.
-func openDevice(driver *gpu.Driver, s *rank.Session) (*gpu.Device, error) {
+func (o *opened) openDevice(driver *gpu.Driver, s *rank.Session) error {
 	count, err := driver.Count()
 	if err != nil {
-		return nil, coded(result.ReasonDevice, err)
+		return coded(result.ReasonDevice, err)
 	}
 	if s.LocalRank >= count {
-		return nil, &rank.Error{
+		return &rank.Error{
 			Code: result.ReasonEnvironment.With("%d devices for local rank %d", count, s.LocalRank),
 			Err:  fmt.Errorf("rank %d wants device %d, and this process sees %d", s.Rank, s.LocalRank, count),
 		}
 	}
-	d, err := driver.Open(s.LocalRank, "")
-	return d, coded(result.ReasonDevice, err)
+	info, err := driver.Describe(s.LocalRank)
+	if err != nil {
+		return coded(result.ReasonDevice, err)
+	}
+	o.watch = watch.Start(info.PCIBusID)
+	o.device, err = driver.Open(s.LocalRank, "")
+	return coded(result.ReasonDevice, err)
 }
 
 // shareID makes the id in rank 0 and gives it to the others.
@@ -140,7 +151,7 @@ func (o *opened) facts(kind nccl.Kind) rank.Facts {
 			Kind: string(o.library.Kind), Version: o.library.VersionString(),
 			SOName: o.library.SOName(), BuildID: o.library.BuildID(),
 		},
-		NUMANode: -1,
+		CPUs: o.watch.CPUs, NUMANode: o.watch.NUMANode,
 	}
 }
 
@@ -153,6 +164,9 @@ func (o *opened) close() error {
 	}
 	if o.device != nil {
 		err = errors.Join(err, o.device.Close())
+	}
+	if o.watch != nil {
+		o.watch.Close()
 	}
 	return err
 }

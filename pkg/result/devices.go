@@ -1,0 +1,180 @@
+package result
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Devices says in what state the devices of the ranks were before the first and
+// after the last timed window of an attempt. All but Ranks follows from Ranks;
+// see NewDevices.
+type Devices struct {
+	// Throttled lists why clocks were held down in the attempt, in the vendor's
+	// terms. A device that is merely idle is not throttled.
+	Throttled []Throttle `json:"throttled"`
+	// The errors of memory that came up in the attempt, over all devices.
+	ECCCorrected   uint64 `json:"ecc_corrected"`
+	ECCUncorrected uint64 `json:"ecc_uncorrected"`
+	// Warnings tell, a line each, what speaks against the figures or could not be
+	// seen.
+	Warnings []string `json:"warnings"`
+	// Ranks have one entry for each rank that told of its device, in rank order.
+	Ranks []RankDevice `json:"ranks"`
+}
+
+// Throttle is one reason for lower clocks and the ranks whose devices had it: at
+// one of the two readings, or in between where the driver counts.
+type Throttle struct {
+	Reason string `json:"reason"`
+	Ranks  []int  `json:"ranks"`
+}
+
+// RankDevice is the device of one rank.
+type RankDevice struct {
+	Rank      int    `json:"rank"`
+	Partition string `json:"partition,omitempty"` // mig, no-mig; SPX/NPS1
+	ECC       string `json:"ecc,omitempty"`       // on or off; empty where unknown
+	// MemoryInUse is the bytes of device memory that were taken before the rank
+	// opened the device: by the driver and by other processes.
+	MemoryInUse int64 `json:"memory_in_use_bytes"`
+	// The states are null where they could not be read.
+	Before *DeviceState `json:"state_before"`
+	After  *DeviceState `json:"state_after"`
+}
+
+// DeviceState is what of a device changes while it works. Zero clocks,
+// temperature and power are unknown.
+type DeviceState struct {
+	SMMHz        int  `json:"sm_mhz"`
+	MemMHz       int  `json:"mem_mhz"`
+	TemperatureC int  `json:"temperature_c"`
+	PowerW       int  `json:"power_w"`
+	Idle         bool `json:"idle"` // clocks are low since nothing runs
+	// Throttle lists why clocks are held down at this moment.
+	Throttle []string `json:"throttle,omitempty"`
+	// ThrottleCounters grow while a reason holds clocks down: nanoseconds on
+	// NVIDIA, cycles of the power firmware on AMD. What the driver does not count
+	// is missing.
+	ThrottleCounters map[string]uint64 `json:"throttle_counters,omitempty"`
+	// ECC errors since the driver started.
+	ECCCorrected   uint64 `json:"ecc_corrected"`
+	ECCUncorrected uint64 `json:"ecc_uncorrected"`
+}
+
+// NewDevices derives what the ranks' devices say together; nil without any.
+func NewDevices(ranks []RankDevice) *Devices {
+	if len(ranks) == 0 {
+		return nil
+	}
+	d := &Devices{Throttled: []Throttle{}, Warnings: []string{}, Ranks: ranks}
+	reasons := map[string][]int{}
+	var unread, mig, shared, uncorrected []int
+	for _, r := range ranks {
+		for _, reason := range r.throttled() {
+			reasons[reason] = append(reasons[reason], r.Rank)
+		}
+		if r.Before == nil || r.After == nil {
+			unread = append(unread, r.Rank)
+		} else {
+			d.ECCCorrected += rise(r.Before.ECCCorrected, r.After.ECCCorrected)
+			if n := rise(r.Before.ECCUncorrected, r.After.ECCUncorrected); n > 0 {
+				d.ECCUncorrected += n
+				uncorrected = append(uncorrected, r.Rank)
+			}
+		}
+		if r.Partition == partitionMIG {
+			mig = append(mig, r.Rank)
+		}
+		if r.MemoryInUse > memoryOfNobody {
+			shared = append(shared, r.Rank)
+		}
+	}
+	warn := func(ranks []int, format string, args ...any) {
+		if len(ranks) > 0 {
+			d.Warnings = append(d.Warnings, fmt.Sprintf(format, args...)+": "+names(ranks))
+		}
+	}
+	for _, reason := range slices.Sorted(maps.Keys(reasons)) {
+		d.Throttled = append(d.Throttled, Throttle{Reason: reason, Ranks: reasons[reason]})
+		if !slices.Contains(harmless, reason) {
+			warn(reasons[reason], "clocks held down by %s", reason)
+		}
+	}
+	warn(uncorrected, "uncorrected memory errors came up, %d in all", d.ECCUncorrected)
+	if low, high := clocks(ranks); float64(high) > clockSpread*float64(low) {
+		d.Warnings = append(d.Warnings, fmt.Sprintf("clocks of the devices differ at the end: %d to %d MHz", low, high))
+	}
+	warn(mig, "MIG is on")
+	warn(shared, "more than %d MiB of device memory in use before the rank opened it", memoryOfNobody>>20)
+	warn(unread, "state of the device not read before and after")
+	return d
+}
+
+const (
+	partitionMIG = "mig"
+	// memoryOfNobody is more than drivers take for themselves. What exceeds it
+	// belongs to another process.
+	memoryOfNobody = 1 << 30
+	// clockSpread is how much faster one device may run than another.
+	clockSpread = 1.1
+)
+
+// harmless reasons are settings, or the limit that a busy device works at.
+var harmless = []string{"sw-power-cap", "current-limit", "applications-clocks-setting", "display-clock-setting", "sync-boost"}
+
+// throttled lists the reasons that were seen, or counted between the readings.
+func (r RankDevice) throttled() []string {
+	seen := map[string]bool{}
+	for _, s := range []*DeviceState{r.Before, r.After} {
+		if s != nil {
+			for _, reason := range s.Throttle {
+				seen[reason] = true
+			}
+		}
+	}
+	if r.Before != nil && r.After != nil {
+		for reason, n := range r.After.ThrottleCounters {
+			if before, counted := r.Before.ThrottleCounters[reason]; counted && n > before {
+				seen[reason] = true
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(seen))
+}
+
+// rise is how much a counter grew; a driver that was restarted begins anew.
+func rise(before, after uint64) uint64 {
+	if after < before {
+		return after
+	}
+	return after - before
+}
+
+// clocks returns the lowest and the highest clock at the end. An idle device's
+// says nothing.
+func clocks(ranks []RankDevice) (low, high int) {
+	for _, r := range ranks {
+		if r.After == nil || r.After.Idle || r.After.SMMHz == 0 {
+			continue
+		}
+		if mhz := r.After.SMMHz; low == 0 || mhz < low {
+			low = mhz
+		}
+		high = max(high, r.After.SMMHz)
+	}
+	return low, high
+}
+
+// names spells ranks.
+func names(ranks []int) string {
+	words := make([]string, len(ranks))
+	for i, r := range ranks {
+		words[i] = fmt.Sprint(r)
+	}
+	if len(words) == 1 {
+		return "rank " + words[0]
+	}
+	return "ranks " + strings.Join(words, ", ")
+}

@@ -1,0 +1,180 @@
+package watch
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/internal/fakes"
+	"github.com/collectivex/collectivex/pkg/affinity"
+	"github.com/collectivex/collectivex/pkg/inventory"
+	"github.com/collectivex/collectivex/pkg/inventory/nvml"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/rendezvous"
+	"github.com/collectivex/collectivex/pkg/result"
+)
+
+// pinVariable makes the test binary a rank beside a device, on a machine whose
+// files are below the directory that it names.
+const pinVariable = "CX_TEST_WATCH"
+
+func TestMain(m *testing.M) {
+	if dir, ok := os.LookupEnv(pinVariable); ok {
+		w := start(inventory.NewReader(os.DirFS(dir), nvml.New()), address)
+		allowed, err := affinity.Allowed()
+		fmt.Println(w.CPUs, w.NUMANode, allowed, err)
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// address is that of the second device of the stand-in for NVML.
+const address = "0000:11:00.0"
+
+// machine writes files below a directory: this machine's processors, of which
+// the last is NUMA node 1, with the device on node numa.
+func machine(t *testing.T, cpus []int, numa string) string {
+	t.Helper()
+	dir := t.TempDir()
+	last := len(cpus) - 1
+	for name, text := range map[string]string{
+		"sys/devices/system/cpu/online":                 affinity.List(cpus),
+		"sys/devices/system/node/node0/cpulist":         affinity.List(cpus[:last]),
+		"sys/devices/system/node/node1/cpulist":         affinity.List(cpus[last:]),
+		"sys/bus/pci/devices/" + address + "/numa_node": numa,
+		"sys/bus/pci/devices/" + address + "/vendor":    "0x10de",
+		"sys/bus/pci/devices/" + address + "/class":     "0x030200",
+	} {
+		path := filepath.Join(dir, name)
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		require.NoError(t, os.WriteFile(path, []byte(text+"\n"), 0o644))
+	}
+	return dir
+}
+
+func TestRankRunsBesideItsDevice(t *testing.T) {
+	fakes.Build(t).Use(t)
+	cpus, err := affinity.Allowed()
+	require.NoError(t, err)
+	last := cpus[len(cpus)-1:]
+	for _, tt := range []struct{ name, numa, want string }{
+		{"node 1", "1", fmt.Sprint(last, 1, last, nil)},
+		{"node unknown", "-1", fmt.Sprint([]int{}, -1, cpus, nil)},
+		{"node that is not there", "5", fmt.Sprint([]int{}, -1, cpus, nil)},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			program, err := os.Executable()
+			require.NoError(t, err)
+			cmd := exec.Command(program)
+			cmd.Env = append(os.Environ(), pinVariable+"="+machine(t, cpus, tt.numa))
+			out, err := cmd.CombinedOutput()
+			require.NoError(t, err, string(out))
+			require.Equal(t, tt.want, strings.TrimSpace(string(out)))
+		})
+	}
+}
+
+// stub is a runner that does what run does.
+type stub struct {
+	run    func(s *rank.Session) error
+	closed *bool
+}
+
+func (r stub) Run(_ context.Context, s *rank.Session, _ plan.Case) error { return r.run(s) }
+func (r stub) Close() error                                              { *r.closed = true; return nil }
+
+// watched runs a case around which the stand-in is watched, and returns what the
+// shard would read.
+func watched(t *testing.T, at string, run func() error) (rank.Stream, error) {
+	t.Helper()
+	store, err := rendezvous.OpenFile(t.TempDir())
+	require.NoError(t, err)
+	defer store.Close()
+	w := start(inventory.NewReader(fstest.MapFS{}, nvml.New()), at)
+	var closed bool
+	kinds := []string{}
+	emit := func(r rank.Record) error {
+		kinds = append(kinds, r.Kind)
+		line, err := json.Marshal(r)
+		require.NoError(t, err)
+		return store.Append(rank.StreamKey("case", 3), line)
+	}
+	r := w.Around(stub{func(s *rank.Session) error {
+		return errors.Join(s.Emit(rank.KindFacts, rank.Facts{}), run())
+	}, &closed})
+	failure := r.Run(t.Context(), rank.NewSession(rank.Place{Rank: 3, World: 4}, store, "case", emit), plan.Case{})
+	require.Equal(t, []string{rank.KindDevice, rank.KindFacts, rank.KindDevice}, kinds)
+	require.NoError(t, r.Close())
+	require.True(t, closed)
+	s, err := rank.ReadStream(store, "case", 3)
+	require.NoError(t, err)
+	require.Empty(t, s.Records, "no business of the family's")
+	return s, failure
+}
+
+func TestStateBeforeAndAfter(t *testing.T) {
+	fakes.Build(t).Use(t)
+	t.Setenv("CX_FAKE_USED", "4096")
+	s, err := watched(t, address, func() error {
+		t.Setenv("CX_FAKE_REASONS", "64")
+		t.Setenv("CX_FAKE_UNCORRECTED", "5")
+		return nil
+	})
+	require.NoError(t, err)
+	d := s.Device
+	require.Equal(t, 3, d.Rank)
+	require.Equal(t, "no-mig", d.Partition)
+	require.Equal(t, "on", d.ECC)
+	require.EqualValues(t, 4096, d.MemoryInUse)
+	require.Equal(t, 1755, d.Before.SMMHz)
+	require.Empty(t, d.Before.Throttle)
+	require.Equal(t, []string{"hw-thermal-slowdown"}, d.After.Throttle)
+	require.EqualValues(t, 5, d.After.ECCUncorrected-d.Before.ECCUncorrected)
+	require.Equal(t, []string{
+		"clocks held down by hw-thermal-slowdown: rank 3", "uncorrected memory errors came up, 5 in all: rank 3",
+	}, result.NewDevices([]result.RankDevice{*d}).Warnings)
+}
+
+func TestAFailedCaseTellsItsDeviceToo(t *testing.T) {
+	fakes.Build(t).Use(t)
+	s, err := watched(t, address, func() error { return &rank.Error{Code: "device-error", Err: errors.New("private")} })
+	coded, ok := errors.AsType[*rank.Error](err)
+	require.True(t, ok)
+	require.Equal(t, "device-error", coded.Code)
+	require.NotNil(t, s.Device.After)
+}
+
+// Nothing of the watch fails a case.
+func TestNothingToSee(t *testing.T) {
+	fakes.Build(t).Use(t)
+	for _, tt := range []struct{ name, variable, value, address string }{
+		{"no NVML", "CX_NVML_LIB", "/nowhere/libnvidia-ml.so.1", address},
+		{"NVML does not start", "CX_FAKE_NVML_FAIL", "9", address},
+		{"device lost", "CX_FAKE_NVML_LOST", "1", address},
+		{"device that NVML does not list", "CX_FAKE_DEVICES", "1", address},
+		{"no address", "CX_FAKE_DEVICES", "1", ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Setenv(tt.variable, tt.value)
+			s, err := watched(t, tt.address, func() error { return nil })
+			require.NoError(t, err)
+			require.Equal(t, &result.RankDevice{Rank: 3}, s.Device)
+		})
+	}
+	t.Run("device lost in the case", func(t *testing.T) {
+		s, err := watched(t, address, func() error { t.Setenv("CX_FAKE_NVML_LOST", "1"); return nil })
+		require.NoError(t, err)
+		require.NotNil(t, s.Device.Before)
+		require.Nil(t, s.Device.After)
+	})
+}
