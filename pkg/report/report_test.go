@@ -120,7 +120,16 @@ func mixed(t *testing.T) *run {
 		collectiveCase("h200-dgxc", "all_reduce", 2), collectiveCase("h200-dgxc", "all_gather", 2), collectiveCase("h200-dgxc", "all_reduce", 8),
 	} {
 		r.ask(c, plan.Runnable, "")
-		r.answer(resulttest.Collective(c, attempt(1, "nvidia")))
+		d := resulttest.Collective(c, attempt(1, "nvidia"))
+		if c.Op == "all_reduce" { // one device is hot, one was not seen
+			state := &result.DeviceState{SMMHz: 1980, Throttle: []string{"sw-power-cap"}}
+			hot := &result.DeviceState{SMMHz: 1740, Throttle: []string{"hw-thermal-slowdown"}}
+			d.Devices = result.NewDevices([]result.RankDevice{{Rank: 0, Before: state, After: hot}, {Rank: 1, Before: state, After: state}})
+			if c.World == 8 {
+				d.Devices = result.NewDevices(append(d.Devices.Ranks, result.RankDevice{Rank: 2}))
+			}
+		}
+		r.answer(d)
 	}
 	require.NoError(t, os.WriteFile(filepath.Join(r.dir, "torn.json"), []byte(`{"version":1,`), 0o644))
 	return r

@@ -50,7 +50,7 @@ type chart struct {
 func (s *Summary) sections() []section {
 	all := []section{
 		s.failedSection(), s.missingSection(), s.rejectedSection(), s.unrequestedSection(),
-		s.epSection(),
+		s.warningSection(), s.epSection(),
 	}
 	all = append(all, s.collectiveSections()...)
 	all = append(all, s.machineSection(), s.epLadder())
@@ -117,6 +117,14 @@ func (s *Summary) missingSection() section {
 		title: "Cases without a document", table: t,
 		note: "The cell ended without writing one: its log says why.",
 	}
+}
+
+func (s *Summary) warningSection() section {
+	t := &table{columns: append(text("warning", "first case"), figure("cases")...)}
+	for _, w := range s.Warnings {
+		t.rows = append(t.rows, []string{w.Text, w.Cases[0], strconv.Itoa(len(w.Cases))})
+	}
+	return section{title: "Warnings", table: t, note: "The figures stand, and the devices were not at their best or not seen."}
 }
 
 func (s *Summary) unrequestedSection() section {

@@ -27,6 +27,8 @@ type Summary struct {
 	// the log: they may be private.
 	Rejected    []Rejected `json:"rejected"`
 	Unrequested []string   `json:"unrequested"`
+	// Warnings tell what speaks against figures, once for all cases alike.
+	Warnings []Warning `json:"warnings"`
 
 	Machines    []Machine    `json:"machines"`
 	EP          []EP         `json:"ep"`
@@ -70,6 +72,13 @@ type Unsupported struct {
 	CaseID string `json:"case_id"`
 	Reason string `json:"reason"`
 	Detail string `json:"detail"`
+}
+
+// Warning is what documents say of the devices in a case: they ran throttled,
+// memory failed, or nobody could see.
+type Warning struct {
+	Text  string   `json:"text"`
+	Cases []string `json:"case_ids"`
 }
 
 // Rejected is how many files were no document for one reason.
@@ -120,6 +129,7 @@ func Build(in []string, m *plan.Matrix) (*Summary, *fold.Verdict, error) {
 // figures is what a summary keeps of a document.
 type figures struct {
 	machine         Machine
+	warnings        []string
 	measured, asked int
 	ep              *EP
 	collective      *Collective
@@ -128,6 +138,9 @@ type figures struct {
 func figuresOf(d result.Document) figures {
 	h := d.Head()
 	f := figures{machine: machineOf(h)}
+	if h.Devices != nil {
+		f.warnings = h.Devices.Warnings
+	}
 	switch d := d.(type) {
 	case *result.EPDocument:
 		f.asked = len(strings.Fields(d.Factors().Ladder))
@@ -173,6 +186,7 @@ func sum(v *fold.Verdict, standing map[fold.Case]figures, m *plan.Matrix) *Summa
 	for _, a := range v.Answers {
 		s.Counts.add(a)
 		f := standing[a.Case]
+		s.warn(a.ID, f.warnings)
 		switch a.Status {
 		case result.Success:
 			machines[f.machine]++
@@ -237,6 +251,18 @@ func (c *Counts) add(a fold.Answer) {
 		c.Unsupported++
 	default:
 		c.Failed++
+	}
+}
+
+// warn adds the warnings of a case.
+func (s *Summary) warn(caseID string, texts []string) {
+	for _, text := range texts {
+		i := slices.IndexFunc(s.Warnings, func(w Warning) bool { return w.Text == text })
+		if i < 0 {
+			i = len(s.Warnings)
+			s.Warnings = append(s.Warnings, Warning{Text: text})
+		}
+		s.Warnings[i].Cases = append(s.Warnings[i].Cases, caseID)
 	}
 }
 

@@ -1,0 +1,72 @@
+package run
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/internal/fakes"
+	"github.com/collectivex/collectivex/pkg/cli"
+	"github.com/collectivex/collectivex/pkg/result"
+)
+
+// sweepGPUs sweeps one short case over two stand-in devices.
+func sweepGPUs(t *testing.T, env map[string]string) (document *result.Envelope, summary string) {
+	t.Helper()
+	fakes.Build(t).Use(t)
+	for _, name := range []string{"CX_HIP_LIB", "CX_RCCL_LIB"} {
+		t.Setenv(name, "/nowhere/lib.so")
+	}
+	t.Setenv("CX_FAKE_NAME", "NVIDIA H200")
+	out := filepath.Join(t.TempDir(), "out")
+	code, stdout, stderr := cxrun(t, env, "sweep", "--out", out, "--backend", "nccl", "--op", "all_reduce", "--world", "2")
+	require.Equal(t, cli.ExitOK, code, stderr)
+	docs := sweptDocuments(t, out)
+	require.Len(t, docs, 1)
+	for _, d := range docs {
+		document = d.Head()
+	}
+	require.Equal(t, result.Success, document.Outcome.Status)
+	return document, stdout
+}
+
+func TestDocumentsTellTheStateOfDevices(t *testing.T) {
+	d, summary := sweepGPUs(t, nil)
+	require.Len(t, d.Devices.Ranks, 2)
+	for rank, r := range d.Devices.Ranks {
+		require.Equal(t, rank, r.Rank)
+		require.Equal(t, "no-mig", r.Partition)
+		require.Equal(t, 1755, r.Before.SMMHz)
+		require.Equal(t, 1755, r.After.SMMHz)
+	}
+	require.Empty(t, d.Devices.Throttled)
+	require.Empty(t, d.Devices.Warnings)
+	require.NotContains(t, summary, "Warnings")
+}
+
+func TestSummaryWarnsOfThrottledDevices(t *testing.T) {
+	// The power limit, and heat.
+	d, summary := sweepGPUs(t, map[string]string{"CX_FAKE_REASONS": "68", "CX_FAKE_SM_CLOCKS": "1980,900"})
+	require.Equal(t, []result.Throttle{
+		{Reason: "hw-thermal-slowdown", Ranks: []int{0, 1}}, {Reason: "sw-power-cap", Ranks: []int{0, 1}},
+	}, d.Devices.Throttled)
+	require.Contains(t, summary, "clocks held down by hw-thermal-slowdown: ranks 0, 1")
+	require.Contains(t, summary, "clocks of the devices differ at the end: 900 to 1980 MHz")
+	require.NotContains(t, summary, "sw-power-cap")
+}
+
+func TestSummaryWarnsOfDevicesThatNobodySaw(t *testing.T) {
+	d, summary := sweepGPUs(t, map[string]string{"CX_NVML_LIB": "/nowhere/libnvidia-ml.so.1"})
+	require.Nil(t, d.Devices.Ranks[1].Before)
+	require.Contains(t, summary, "state of the device not read before and after: ranks 0, 1")
+}
+
+func TestDocumentsOfHostsHaveNoDevices(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "out")
+	code, _, stderr := cxrun(t, nil, "sweep", "--sku", "local", "--out", out, "--ep", "2")
+	require.Equal(t, cli.ExitOK, code, stderr)
+	for _, d := range sweptDocuments(t, out) {
+		require.Nil(t, d.Head().Devices)
+	}
+}
