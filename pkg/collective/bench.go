@@ -53,6 +53,9 @@ const (
 )
 
 func (b *bench) run(ctx context.Context) error {
+	if err := b.warmUp(ctx); err != nil {
+		return err
+	}
 	for _, r := range b.ladder.rungs {
 		runtime.GC()
 		if err := b.climb(ctx, r); err != nil {
@@ -64,10 +67,7 @@ func (b *bench) run(ctx context.Context) error {
 
 // climb measures one rung.
 func (b *bench) climb(ctx context.Context, r rung) (err error) {
-	b.rung = r
-	for i := range b.calls {
-		b.calls[i] = b.slotCall(r.slot(i, len(b.calls)))
-	}
+	b.enter(r)
 	for i := range b.settles {
 		b.settles[i] = b.settleCall()
 	}
@@ -98,6 +98,32 @@ func (b *bench) climb(ctx context.Context, r rung) (err error) {
 		}
 	}
 	return nil
+}
+
+// warmUp runs operations of every size, once for all windows, as nccl-tests
+// does: the library connects at its first operation of a kind, and clocks and
+// links take a while under load to come to speed.
+func (b *bench) warmUp(ctx context.Context) error {
+	for _, r := range b.ladder.rungs {
+		if r.Placement != b.ladder.rungs[0].Placement {
+			continue
+		}
+		b.enter(r)
+		for left := b.Measure.Warmup; left > 0; left -= len(b.calls) {
+			if err := b.enqueue(ctx, b.calls[:min(left, len(b.calls))]); err != nil {
+				return fmt.Errorf("%s, warm-up with %d bytes: %w", b.op, r.Requested, err)
+			}
+		}
+	}
+	return nil
+}
+
+// enter makes r the rung at hand.
+func (b *bench) enter(r rung) {
+	b.rung = r
+	for i := range b.calls {
+		b.calls[i] = b.slotCall(r.slot(i, len(b.calls)))
+	}
 }
 
 // buffers returns the addresses of a slot as the operation takes them.
@@ -133,8 +159,9 @@ func (b *bench) settleCall() Call {
 	return c
 }
 
-// capture makes the graphs of a window, after operations outside of them: a
-// library sets up what it needs at its first.
+// capture makes the graphs of a window, after operations outside of them (a
+// library sets up what it needs at its first), and launches each once, which
+// uploads it.
 func (b *bench) capture(ctx context.Context) (err error) {
 	if err := b.enqueue(ctx, b.calls[:1]); err != nil {
 		return err
@@ -146,9 +173,17 @@ func (b *bench) capture(ctx context.Context) (err error) {
 	if b.Measure.Launches > 1 && b.rung.Placement == InPlace {
 		calls := slices.Clone(b.calls)
 		calls[len(calls)-1] = calls[0] // its slot is for the last launch
-		b.again, err = b.captured(calls)
+		if b.again, err = b.captured(calls); err != nil {
+			return err
+		}
+		if err := b.again.Launch(b.stream); err != nil {
+			return coded(result.ReasonDevice, err)
+		}
 	}
-	return err
+	if err := b.graph.Launch(b.stream); err != nil {
+		return coded(result.ReasonDevice, err)
+	}
+	return b.wait(ctx)
 }
 
 func (b *bench) captured(calls []Call) (accel.Graph, error) {
@@ -175,12 +210,9 @@ func (b *bench) closeGraphs() error {
 	return err
 }
 
-// measure times one window. The buffers are filled after the warm-up and before
-// the window, so that no result of the warm-up is left in them.
+// measure times one window. The buffers are filled right before, so that no
+// result of the warm-up or of another window is left in them.
 func (b *bench) measure(ctx context.Context, w window) (sample, error) {
-	if err := b.warmUp(ctx, w.Mode); err != nil {
-		return sample{}, err
-	}
 	for slot := range b.rung.Slots {
 		if err := b.fill(w, slot); err != nil {
 			return sample{}, err
@@ -209,27 +241,6 @@ func (b *bench) measure(ctx context.Context, w window) (sample, error) {
 		err = b.pipelined(ctx, &s, len(b.calls), func() error { return b.Comm.Enqueue(b.stream, b.calls, b.Measure.Aggregate) })
 	}
 	return s, err
-}
-
-// warmUp runs untimed operations; a graph is launched once, which also uploads it.
-func (b *bench) warmUp(ctx context.Context, mode string) error {
-	if mode == Graph {
-		if b.again != b.graph {
-			if err := b.again.Launch(b.stream); err != nil {
-				return coded(result.ReasonDevice, err)
-			}
-		}
-		if err := b.graph.Launch(b.stream); err != nil {
-			return coded(result.ReasonDevice, err)
-		}
-		return b.wait(ctx)
-	}
-	for left := b.Measure.Warmup; left > 0; left -= len(b.calls) {
-		if err := b.enqueue(ctx, b.calls[:min(left, len(b.calls))]); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // fill gives a slot the data of window w: first the poison, then the input,

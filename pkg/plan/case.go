@@ -132,7 +132,9 @@ type Collective struct {
 
 // CollectiveTiming holds the sample counts of a collective case.
 type CollectiveTiming struct {
-	Warmup     int `json:"warmup"`     // untimed operations before a window
+	// Warmup is untimed operations of each size before the first window, and of at
+	// most 1 MiB before each.
+	Warmup     int `json:"warmup"`
 	Iterations int `json:"iterations"` // operations in one window (nccl-tests' -n)
 	Trials     int `json:"trials"`     // windows per size, placement and mode
 	// Aggregate is the operations of one iteration, in one group call (nccl-tests'
