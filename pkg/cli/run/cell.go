@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/collectivex/collectivex/pkg/cli"
-	"github.com/collectivex/collectivex/pkg/inventory"
 	"github.com/collectivex/collectivex/pkg/launch"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/provenance"
@@ -52,7 +51,7 @@ func (r cellRun) observed(ctx context.Context, cell plan.Cell, cases []plan.Requ
 	sh := shard.Shard{
 		Cell: cell, Cases: cases, Run: r.run, Families: families(),
 		Launcher: launch.For(cell.Launcher, cell.Container),
-		Fits:     func(f rank.Facts) error { return fits(cell, f.DeviceProduct) },
+		Fits:     func(f rank.Facts) error { return fits(cell, f.DeviceProduct, f.DeviceArch) },
 		Results:  r.results, Resume: r.resume, Limit: limit, Scratch: shard.ScratchBase(),
 		Observer: o,
 	}
@@ -65,17 +64,6 @@ func (r cellRun) observed(ctx context.Context, cell plan.Cell, cases []plan.Requ
 	default:
 		return counts, nil
 	}
-}
-
-// fits compares the product that a device's runtime reports with the platform
-// of the cell. Any processor will do for a platform of hosts: it stands for the
-// machine at hand.
-func fits(cell plan.Cell, reported string) error {
-	gpu := inventory.GPU{Product: reported}
-	if cell.Vendor == "host" || gpu.Model() == cell.Product {
-		return nil
-	}
-	return fmt.Errorf("device is %q, but platform %s has %s", reported, cell.SKU, cell.Product)
 }
 
 // requested returns what the matrix asks of a cell, in the cell's order.

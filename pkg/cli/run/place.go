@@ -46,7 +46,8 @@ func choosePlace(ctx context.Context, s cli.Streams, o bench.Output, cat *catalo
 	if o.Backend == bench.HostBackend {
 		return place{plan.Machine{CPU: runtime.GOARCH}, cat.Backend(o.Backend), "asked for"}, nil
 	}
-	m := machineHere(ctx, s, o.Definition)
+	d := machineHere(ctx, s, o.Definition)
+	m := d.Plan()
 	if g := m.GPUs; g != nil {
 		for _, name := range g.Backends {
 			be := cat.Backend(name)

@@ -11,23 +11,21 @@ import (
 
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/machine"
-	"github.com/collectivex/collectivex/pkg/plan"
 )
 
 // probeLimit is how long a machine has to describe itself. Drivers that start
 // cold take seconds.
 const probeLimit = 2 * time.Minute
 
-// machineHere is this machine as plans take it. The program asks itself, in a
-// process of its own: a driver or library that dies while it is opened costs the
-// GPUs, not the sweep.
-func machineHere(ctx context.Context, s cli.Streams, defs cli.Definitions) plan.Machine {
+// machineHere is this machine. The program asks itself, in a process of its own:
+// a driver or library that dies while it is opened costs the GPUs, not the sweep.
+func machineHere(ctx context.Context, s cli.Streams, defs cli.Definitions) machine.Description {
 	d, err := probe(ctx, defs)
 	if err != nil {
 		fmt.Fprintf(s.Err, "cxrun: this machine's GPUs are left out: %v; see 'cxrun doctor'\n", err)
-		return plan.Machine{CPU: runtime.GOARCH}
+		return machine.Description{Host: map[string]string{"arch": runtime.GOARCH}}
 	}
-	return d.Plan()
+	return d
 }
 
 func probe(ctx context.Context, defs cli.Definitions) (machine.Description, error) {

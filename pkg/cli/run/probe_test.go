@@ -35,7 +35,7 @@ func TestMachineHereSurvivesALibraryThatDies(t *testing.T) {
 	t.Setenv("CX_CUDA_LIB", library)
 
 	var errs bytes.Buffer
-	m := machineHere(t.Context(), cli.Streams{Err: &errs}, cli.Definitions{})
-	require.Equal(t, plan.Machine{CPU: runtime.GOARCH}, m)
+	d := machineHere(t.Context(), cli.Streams{Err: &errs}, cli.Definitions{})
+	require.Equal(t, plan.Machine{CPU: runtime.GOARCH}, d.Plan())
 	require.Equal(t, "cxrun: this machine's GPUs are left out: cxrun env: exit status 2; see 'cxrun doctor'\n", errs.String())
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/collectivex/collectivex/pkg/cli"
+	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/shard"
 )
 
@@ -46,6 +47,11 @@ documents that were finished are whole, and --resume goes on after them.`,
 			cell, err := m.Cell(id)
 			if err != nil {
 				return cli.UsageError("%s: %w", matrix, err)
+			}
+			if cell.Vendor != hostVendor { // asking for devices takes seconds
+				if err := admit([]plan.Cell{cell}, machineHere(c.Context(), s, cli.Definitions{}).GPUs); err != nil {
+					return err
+				}
 			}
 			local := localRunID(time.Now())
 			if resume {

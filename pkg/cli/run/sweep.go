@@ -48,8 +48,12 @@ ranks, within a minute or two.`,
 			if err != nil {
 				return err
 			}
-			m, err := planHere(cat, filters, machineHere(c.Context(), s, defs))
+			this := machineHere(c.Context(), s, defs)
+			m, err := planHere(cat, filters, this.Plan())
 			if err != nil {
+				return err
+			}
+			if err := admit(m.Include, this.GPUs); err != nil {
 				return err
 			}
 			id := localRunID(time.Now())
