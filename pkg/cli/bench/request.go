@@ -31,6 +31,9 @@ type Request struct {
 	env          map[string]string
 }
 
+// Buffers lists what --buffers takes.
+func Buffers() []string { return []string{collective.Shifted, collective.Warm, collective.Cold} }
+
 // Request reads the flags for an operation. Its errors end the program with
 // cli.ExitUsage.
 func (f *Flags) Request(op string) (Request, error) {
@@ -54,7 +57,7 @@ func (f *Flags) Request(op string) (Request, error) {
 	}{
 		{"reduction", f.redop, append(catalog.RedOps(), all)},
 		{"element type", f.dtype, append(catalog.DTypes(), all)},
-		{"kind of buffers", f.buffers, []string{collective.Shifted, collective.Warm, collective.Cold}},
+		{"kind of buffers", f.buffers, Buffers()},
 	} {
 		if err := known(name.what, name.got, name.names); err != nil {
 			return r, err
@@ -146,10 +149,10 @@ func (r *Request) Plan(be *catalog.Backend, world int) (plan.Direct, error) {
 	return d, nil
 }
 
-// Listed reports whether the element type and the reduction were named, not
-// meant by "all": then it is a failure that the library lacks them.
-func (r *Request) Listed() bool {
-	return r.dtype != all && (r.redop != all || !r.Op.Reduces())
+// lenient reports whether the element types or reductions are all that there
+// are: then it is no failure that the library lacks some.
+func (r *Request) lenient() bool {
+	return r.dtype == all || r.redop == all && r.Op.Reduces()
 }
 
 func ints(n int) func(yield func(int) bool) {

@@ -2,6 +2,7 @@ package run
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -23,6 +24,8 @@ func newBench(s cli.Streams) *cobra.Command {
 MPI. Flags have the spelling and the meaning of nccl-tests', and so have the
 columns; docs/bench.md says of each flag whether it is the same.
 
+'cxrun bench ep' measures expert-parallel dispatch and combine.
+
 Operations: ` + strings.Join(catalog.Ops(), ", ") + `.
 
 Every result of a timed window is checked, bit for bit. Exit code 1 where one is
@@ -43,7 +46,38 @@ wrong, a case failed or a threshold is broken; 3 where this machine cannot do it
 	flags, groups := bench.NewFlags(cmd.Flags())
 	cmd.RunE = func(c *cobra.Command, args []string) error { return benchCollective(c, s, flags, args[0]) }
 	cmd.SetUsageFunc(usage(groups))
+	complete(cmd, map[string][]string{
+		"op": append(catalog.RedOps(), catalog.All), "datatype": append(catalog.DTypes(), catalog.All),
+		"buffers": bench.Buffers(), "backend": {bench.Auto, "nccl", "rccl", bench.HostBackend},
+	})
+	cmd.AddCommand(newBenchEP(s))
 	return cmd
+}
+
+func newBenchEP(s cli.Streams) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "ep",
+		Short: "Measure expert-parallel dispatch and combine now",
+		Long: `Measure one expert-parallel dispatch and combine on this machine, now: one shape, mode
+and routing over a ladder of tokens per rank. Every dispatch and combine is checked
+against an oracle before and after it is timed.`,
+		Example: `  cxrun bench ep
+  cxrun bench ep --backend host --tokens 1,8,64 --hidden 512 --topk 4 --experts 32
+  cxrun bench ep --mode low-latency --precision fp8 --routing zipf --json`,
+		Args: cobra.NoArgs,
+	}
+	flags, groups := bench.NewEPFlags(cmd.Flags())
+	cmd.RunE = func(c *cobra.Command, _ []string) error { return benchEP(c, s, flags) }
+	cmd.SetUsageFunc(usage(groups))
+	complete(cmd, map[string][]string{"mode": catalog.EPModes(), "precision": catalog.Precisions(), "phase": catalog.Phases()})
+	return cmd
+}
+
+// complete gives the shell the values of flags.
+func complete(c *cobra.Command, values map[string][]string) {
+	for flag, words := range values {
+		_ = c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)) // fails for unknown flags alone
+	}
 }
 
 // usage prints the flags of a command in groups.
@@ -80,7 +114,7 @@ func benchCollective(c *cobra.Command, s cli.Streams, flags *bench.Flags, op str
 	defer b.drop()
 
 	program := "cxrun " + cli.Version
-	doc := bench.NewReport(&request, program, arguments(c, op), started, place.backend.Name, direct.World)
+	report := bench.NewReport(&request, program, arguments(c, op), started, place.backend.Name, direct.World)
 	table := bench.NewTable(s.Out, &request)
 	if !flags.JSON {
 		table.Head(program, place.backend.Name, place.note, direct.World)
@@ -90,7 +124,7 @@ func benchCollective(c *cobra.Command, s cli.Streams, flags *bench.Flags, op str
 		if !ok {
 			return fmt.Errorf("document of type %T for a collective case", d)
 		}
-		doc.Add(&request, answer)
+		report.Add(&request, answer)
 		if !flags.JSON {
 			table.Document(answer)
 		}
@@ -100,14 +134,56 @@ func benchCollective(c *cobra.Command, s cli.Streams, flags *bench.Flags, op str
 		return err
 	}
 	if !flags.JSON {
-		table.Foot(doc.SinceStart)
+		table.Foot(report.SinceStart)
 	}
-	return b.end(s, doc, doc.Violations, request.Listed())
+	return b.end(s, report, report.Violations, report.Err())
+}
+
+func benchEP(c *cobra.Command, s cli.Streams, flags *bench.EPFlags) error {
+	started := time.Now()
+	cat, err := flags.Definition.Load()
+	if err != nil {
+		return err
+	}
+	place, err := choosePlace(c.Context(), s, flags.Output, cat, plan.FamilyEP)
+	if err != nil {
+		return err
+	}
+	direct, err := flags.Plan(cat, place.backend, place.world(flags.Ranks()))
+	if err != nil {
+		return err
+	}
+	b, err := newBenchRun(s, flags.Output, cat, place, direct)
+	if err != nil {
+		return err
+	}
+	defer b.drop()
+
+	program := "cxrun " + cli.Version
+	report := bench.NewEPReport(program, arguments(c), started, place.backend.Name, direct.World)
+	if !flags.JSON {
+		fmt.Fprintf(s.Out, "# %s: dispatch and combine on backend %s (%s)\n", program, place.backend.Name, place.note)
+	}
+	err = b.run(c.Context(), s, func(d result.Document) error {
+		answer, ok := d.(*result.EPDocument)
+		if !ok {
+			return fmt.Errorf("document of type %T for an EP case", d)
+		}
+		report.Add(answer)
+		if !flags.JSON {
+			bench.PrintEP(s.Out, answer)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return b.end(s, report, nil, report.Err())
 }
 
 // arguments are the command line as the flags were understood.
 func arguments(c *cobra.Command, words ...string) []string {
-	out := append([]string{c.Name()}, words...)
+	out := slices.Concat(strings.Fields(c.CommandPath())[1:], words)
 	c.Flags().Visit(func(f *pflag.Flag) { out = append(out, "--"+f.Name+"="+f.Value.String()) })
 	return out
 }

@@ -13,6 +13,9 @@ import (
 
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/cli/bench"
+	"github.com/collectivex/collectivex/pkg/collective"
+	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/result"
 )
 
 // masked has what differs from machine to machine and run to run taken out.
@@ -96,4 +99,135 @@ func TestBenchJSONIsTheTable(t *testing.T) {
 	}
 	require.Len(t, rows, 2*n)
 	require.FileExists(t, filepath.Join(out, matrixFile))
+}
+
+// A result that is wrong is counted in its column, and the program says so.
+func TestBenchFindsAWrongResult(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	env := map[string]string{rank.FaultVariable: "case=*,rank=1,kind=" + collective.FaultFlip}
+	code, stdout, stderr := cxrun(t, env, "bench", "--backend", "host", "all_reduce", "-b", "1K", "-e", "1K")
+	require.Equal(t, cli.ExitFailed, code)
+	require.Regexp(t, `(?m)^ +1024 +256 +float +sum +-1( +\S+){3} +1( +\S+){3} +1$`, stdout)
+	require.Contains(t, stdout, "# INVALID all_reduce float sum: semantic correctness or routing identity failed\n")
+	require.Contains(t, stdout, "# Out of bounds values : 2 FAILED\n")
+	require.Contains(t, stderr, "cxrun: 1 of 1 cases failed\n")
+	kept := regexp.MustCompile(`documents and logs are in (.*)\n`).FindStringSubmatch(stderr)
+	require.NotNil(t, kept, stderr)
+	require.DirExists(t, filepath.Join(kept[1], cellsDir))
+}
+
+// A rank that dies costs the case, not what was finished, and is named.
+func TestBenchWithADeadRank(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	env := map[string]string{rank.FaultVariable: "case=*-sum-*,rank=1,kind=kill,at=record-6"}
+	code, stdout, stderr := cxrun(t, env, "bench", "--backend", "host", "all_reduce", "-b", "8", "-e", "1K", "-f", "2", "-o", "all", "--json")
+	require.Equal(t, cli.ExitFailed, code)
+	var r bench.Report
+	require.NoError(t, json.Unmarshal([]byte(stdout), &r))
+	require.False(t, r.Passed)
+	require.Len(t, r.Results, 6)
+	require.Equal(t, "rank-died: rank 1 signal 9", r.Results[0].Outcome.Reasons[0])
+	require.NotEmpty(t, r.Results[0].Rows, "what was measured before is there")
+	for _, c := range r.Results[1:] {
+		require.Equal(t, result.Success, c.Outcome.Status)
+		require.Len(t, c.Rows, 16)
+	}
+	require.Contains(t, stderr, "local-host-all-reduce-float-sum-w2-shifted failed: rank-died: rank 1 signal 9")
+}
+
+func TestBenchThresholds(t *testing.T) {
+	onHost(t, "all_reduce", "-b", "8", "-e", "1K", "-f", "128", "--min-busbw", "1K=0.000001", "--max-time", "8=1e9,1K=1e9")
+
+	t.Setenv("TMPDIR", t.TempDir())
+	code, _, stderr := cxrun(t, nil, "bench", "--backend", "host", "alltoall", "-b", "8", "-e", "1K", "-f", "128", "--min-busbw", "1K=1e6,8=0.01")
+	require.Equal(t, cli.ExitFailed, code)
+	require.Contains(t, stderr, "cxrun: --min-busbw 1024 bytes alltoall float out_of_place: busbw ")
+	require.Contains(t, stderr, "cxrun: --min-busbw 8 bytes alltoall float: was not measured\n")
+	require.Contains(t, stderr, "cxrun: 2 thresholds are broken\n")
+}
+
+// What --out keeps is a run like any other.
+func TestBenchOutIsARun(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "out")
+	stdout, _ := onHost(t, "reduce", "-b", "8", "-e", "8", "-r", "-1", "-N", "2", "--out", out)
+	require.Len(t, regexp.MustCompile(`(?m)^ +8 `).FindAllString(stdout, -1), 4, "two roots, twice")
+	ndjson := filepath.Join(t.TempDir(), "run.ndjson")
+	code, _, stderr := cxrun(t, nil, "aggregate", "--in", filepath.Join(out, cellsDir), "--matrix", filepath.Join(out, matrixFile), "-o", ndjson)
+	require.Equal(t, cli.ExitOK, code, stderr)
+	code, _, stderr = cxrun(t, nil, "bench", "--backend", "host", "reduce", "-b", "8", "-e", "8", "--out", out)
+	require.Equal(t, cli.ExitUsage, code)
+	require.Contains(t, stderr, "holds a run already")
+}
+
+func TestBenchRefuses(t *testing.T) {
+	for _, tt := range []struct {
+		args string
+		code int
+		want string
+	}{
+		{"", cli.ExitUsage, "bench measures one operation, not 0: all_reduce,"},
+		{"all_reduce all_gather", cli.ExitUsage, "not 2"},
+		{"all_reduc", cli.ExitUsage, `did you mean "all_reduce"?`},
+		{"all_reduce -z 1", cli.ExitUsage, "use -z 3"},
+		{"all_reduce -n many", cli.ExitUsage, "see 'cxrun bench --help'"},
+		{"all_reduce --backend hots", cli.ExitUsage, `unknown backend "hots"; did you mean "host"?`},
+		{"all_reduce --backend deepep-v2", cli.ExitUsage, `unknown backend "deepep-v2"`},
+		{"all_reduce --backend host -G 3", cli.ExitEnvironment, "backend host has only the timing modes"},
+		{"all_reduce --backend host -R 1", cli.ExitEnvironment, "backend host has no registration local"},
+		{"all_reduce --backend host -J /nowhere/b.json", cli.ExitUsage, "-J: "},
+		{"ep --backend host --routing unifrom", cli.ExitUsage, `did you mean "uniform"?`},
+		{"ep --backend host --tokens 8,4", cli.ExitUsage, "--tokens 8,4: they ascend"},
+		{"ep --backend host --ranks 3", cli.ExitUsage, "--experts 256 do not divide among 3 ranks"},
+		{"ep --backend host --topk 300", cli.ExitUsage, "--topk 300 of 256 experts"},
+		{"ep --backend host --hidden 0", cli.ExitUsage, "count from 1"},
+		{"ep --backend host --ranks -1", cli.ExitUsage, "--ranks -1"},
+		{"ep --backend host --sampling x", cli.ExitUsage, "unknown sampling profile"},
+		{"ep --backend deepep-v2", cli.ExitEnvironment, "backend deepep-v2 cannot run here: "},
+	} {
+		t.Run(tt.args, func(t *testing.T) {
+			t.Setenv("TMPDIR", t.TempDir())
+			code, stdout, stderr := cxrun(t, nil, append([]string{"bench"}, strings.Fields(tt.args)...)...)
+			require.Equal(t, tt.code, code, stderr)
+			require.Empty(t, stdout)
+			require.Contains(t, stderr, tt.want)
+			require.Equal(t, 1, strings.Count(stderr, "\n"), stderr)
+			left, err := os.ReadDir(os.Getenv("TMPDIR"))
+			require.NoError(t, err)
+			require.Empty(t, left)
+		})
+	}
+}
+
+func TestBenchEP(t *testing.T) {
+	args := []string{"ep", "--tokens", "1,8", "--hidden", "512", "--topk", "4", "--experts", "32", "--sampling", "smoke", "--ranks", "2"}
+	stdout, stderr := onHost(t, args...)
+	require.Empty(t, stderr)
+	golden(t, "bench-ep.txt", masked(regexp.MustCompile(` ranks on .*`).ReplaceAllString(stdout, " ranks on DEVICE")))
+
+	stdout, _ = onHost(t, append(args, "--json", "--routing", "zipf", "--mode", "low-latency", "--precision", "fp8", "--phase", "decode")...)
+	var r bench.EPReport
+	require.NoError(t, json.Unmarshal([]byte(stdout), &r))
+	require.True(t, r.Passed)
+	require.Equal(t, "local-host-tiny-low-latency-decode-ep2-zipf-fp8", r.CaseID)
+	require.Len(t, r.Measurement.Rows, 2)
+
+	env := map[string]string{rank.FaultVariable: "case=*,rank=1,kind=flip-bit"}
+	t.Setenv("TMPDIR", t.TempDir())
+	code, stdout, _ := cxrun(t, env, append([]string{"bench", "--backend", "host"}, args...)...)
+	require.Equal(t, cli.ExitFailed, code)
+	require.Regexp(t, `(?m)^ +1 .* FAILED$`, stdout)
+}
+
+func TestBenchCompletes(t *testing.T) {
+	for _, tt := range []struct{ line, want string }{
+		{"bench all_", "all_reduce\n"},
+		{"bench e", "ep\t"},
+		{"bench all_reduce -d bf", ""},
+		{"bench all_reduce -d b", "bfloat16\n"},
+		{"bench all_reduce --backend h", "host\n"},
+	} {
+		code, stdout, _ := cxrun(t, nil, append([]string{"__complete"}, strings.Fields(tt.line)...)...)
+		require.Equal(t, cli.ExitOK, code)
+		require.Contains(t, stdout, tt.want, tt.line)
+	}
 }

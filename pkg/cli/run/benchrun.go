@@ -109,7 +109,7 @@ func (b *benchRun) run(ctx context.Context, s cli.Streams, answer func(result.Do
 	_, err = b.cell.observed(ctx, cell, cases, o)
 	o.end()
 	if err := errors.Join(err, broken); err != nil {
-		return errors.Join(err, fmt.Errorf("documents and logs are kept in %s", b.out))
+		return errors.Join(err, fmt.Errorf("documents and logs are in %s", b.out))
 	}
 	return nil
 }
@@ -127,9 +127,9 @@ func readDocument(dir, id string) (result.Document, error) {
 	return result.Decode(data)
 }
 
-// end writes the JSON where it was asked for and says what went wrong. listed:
-// all that was asked for was named, so that what the library lacks is a failure.
-func (b *benchRun) end(s cli.Streams, report any, violations []string, listed bool) error {
+// end writes the JSON where it was asked for, says of each case that failed and
+// each threshold that was broken, one line each, and returns verdict.
+func (b *benchRun) end(s cli.Streams, report any, violations []string, verdict error) error {
 	data, err := result.Encode(report)
 	if err != nil {
 		return err
@@ -143,68 +143,44 @@ func (b *benchRun) end(s cli.Streams, report any, violations []string, listed bo
 		if _, err := b.json.Write(data); err != nil {
 			return err
 		}
-		if err := b.json.Commit(); err != nil {
+		err := b.json.Commit()
+		b.json = nil
+		if err != nil {
 			return err
 		}
-		b.json = nil
 	}
-	err = b.verdict(s, violations, listed)
-	if err == nil && !b.keep {
-		return os.RemoveAll(b.out)
-	}
-	if err != nil || b.keep {
-		fmt.Fprintf(s.Err, "cxrun: documents and logs are kept in %s\n", b.out)
-	}
-	return err
-}
-
-// verdict says of each case that failed and each threshold that was broken, one
-// line each, and returns the error that ends the program.
-func (b *benchRun) verdict(s cli.Streams, violations []string, listed bool) error {
-	failed, lacking := 0, 0
 	for _, e := range b.ended {
-		if e.outcome.Status == result.Success {
-			continue
-		}
-		text := strings.Join(e.outcome.Reasons, "; ")
-		if told := told(e); told != "" {
-			text += ": " + told
-		}
-		fmt.Fprintf(s.Err, "cxrun: %s %s: %s\n", e.c.CaseID, e.outcome.Status, text)
-		if cannot(e.outcome) {
-			lacking++
-		} else {
-			failed++
+		if e.outcome.Status != result.Success {
+			fmt.Fprintf(s.Err, "cxrun: %s %s\n", e.c.CaseID, e)
 		}
 	}
 	for _, v := range violations {
 		fmt.Fprintf(s.Err, "cxrun: %s\n", v)
 	}
-	switch {
-	case failed > 0:
-		return fmt.Errorf("%d of %d cases failed", failed, len(b.ended))
-	case lacking > 0 && (listed || lacking == len(b.ended)):
-		return cli.EnvironmentError("%d of %d cases cannot be measured here", lacking, len(b.ended))
-	case len(violations) > 0:
-		return fmt.Errorf("%d thresholds are broken", len(violations))
-	default:
-		return nil
+	if verdict == nil && !b.keep {
+		return os.RemoveAll(b.out)
 	}
+	fmt.Fprintf(s.Err, "cxrun: documents and logs are in %s\n", b.out)
+	return verdict
 }
 
-// cannot reports whether a case failed for what this machine or library lacks.
-func cannot(o result.Outcome) bool {
-	return o.Status == result.Failed && !slices.ContainsFunc(o.Reasons, func(reason string) bool {
-		code, _, _ := strings.Cut(reason, ": ")
-		return !slices.Contains([]result.Reason{
-			result.ReasonNoLibrary, result.ReasonNoSymbol, result.ReasonRefused, result.ReasonEnvironment, result.ReasonMemoryForSize,
-		}, result.Reason(code))
-	})
+// String says how a case that failed ended: in the words of a rank, if it is
+// that this cannot be measured here, else by its reasons and then those words.
+func (e benchEnd) String() string {
+	words, reasons := e.told(), strings.Join(e.outcome.Reasons, "; ")
+	switch {
+	case words == "":
+		return e.outcome.Status + ": " + reasons
+	case bench.Lacking(e.outcome):
+		return "cannot be measured here: " + words
+	default:
+		return fmt.Sprintf("%s: %s (%s)", e.outcome.Status, reasons, words)
+	}
 }
 
 // told is what the first rank that ended with an error said of it, which is
 // private: for the person at this terminal, not for documents.
-func told(e benchEnd) string {
+func (e benchEnd) told() string {
 	if e.logs == "" {
 		return ""
 	}

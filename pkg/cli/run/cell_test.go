@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -22,7 +23,7 @@ import (
 
 // TestMain lets this test binary be its own ranks, and describe its machine.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && (os.Args[1] == "rank" || os.Args[1] == "env") {
+	if len(os.Args) > 1 && slices.Contains([]string{"rank", "env", "doctor"}, os.Args[1]) {
 		os.Exit(Main(context.Background(), cli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Getenv: os.Getenv}, os.Args[1:]))
 	}
 	os.Exit(m.Run())

@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"runtime"
 	"slices"
@@ -63,14 +64,23 @@ func choosePlace(ctx context.Context, s cli.Streams, o bench.Output, cat *catalo
 	if o.Backend == bench.Auto {
 		return place{m, cat.Backend(bench.HostBackend), "chosen: no GPU with its library is here, see 'cxrun doctor'"}, nil
 	}
+	return place{}, cli.EnvironmentError("backend %s cannot run here: %s", o.Backend, strings.Join(lacks(ctx, o.Definition, o.Backend), "; "))
+}
+
+// lacks says what a backend lacks here, as doctor does in a process of its own.
+func lacks(ctx context.Context, defs cli.Definitions, backend string) []string {
+	var findings []machine.Finding
 	var why []string
-	for _, f := range here().examiner().Examine([]catalog.Backend{*cat.Backend(o.Backend)}) {
-		if f.State == machine.Missing {
-			why = append(why, f.Text)
+	text, _ := ask(ctx, defs, "doctor", "--json", "--backend", backend) // its exit status says that it cannot
+	if json.Unmarshal(text, &findings) == nil {
+		for _, f := range findings {
+			if f.State == machine.Missing {
+				why = append(why, f.Text)
+			}
 		}
 	}
 	if len(why) == 0 {
-		why = []string{"its devices are not the ones that this machine's plans use; see 'cxrun env'"}
+		return []string{"its devices are not those that plans for this machine use; see 'cxrun env' and 'cxrun doctor'"}
 	}
-	return place{}, cli.EnvironmentError("backend %s cannot run here: %s", o.Backend, strings.Join(why, "; "))
+	return why
 }

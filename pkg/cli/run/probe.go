@@ -30,17 +30,7 @@ func machineHere(ctx context.Context, s cli.Streams, defs cli.Definitions) machi
 
 func probe(ctx context.Context, defs cli.Definitions) (machine.Description, error) {
 	var d machine.Description
-	program, err := os.Executable()
-	if err != nil {
-		return d, err
-	}
-	ctx, cancel := context.WithTimeout(ctx, probeLimit)
-	defer cancel()
-	args := []string{"env", "--json"}
-	if defs.Dir != "" {
-		args = append(args, "--definitions", defs.Dir)
-	}
-	text, err := exec.CommandContext(ctx, program, args...).Output()
+	text, err := ask(ctx, defs, "env", "--json")
 	if err != nil {
 		return d, fmt.Errorf("cxrun env: %w", err)
 	}
@@ -48,4 +38,19 @@ func probe(ctx context.Context, defs cli.Definitions) (machine.Description, erro
 		return d, fmt.Errorf("cxrun env: %w", err)
 	}
 	return d, nil
+}
+
+// ask runs a command of this program in a process of its own and returns what
+// it wrote to standard output, even where it failed.
+func ask(ctx context.Context, defs cli.Definitions, args ...string) ([]byte, error) {
+	program, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, probeLimit)
+	defer cancel()
+	if defs.Dir != "" {
+		args = append(args, "--definitions", defs.Dir)
+	}
+	return exec.CommandContext(ctx, program, args...).Output()
 }

@@ -1,0 +1,218 @@
+package bench
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/collectivex/collectivex/pkg/catalog"
+	"github.com/collectivex/collectivex/pkg/cli"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/result"
+)
+
+// EPFlags are the flags of an expert-parallel measurement, as they were given.
+type EPFlags struct {
+	Output
+	tokens                []int
+	hidden, topk, experts int
+	mode, precision       string
+	phase, routing        string
+	sampling              string
+	ranks                 int
+}
+
+// NewEPFlags adds the flags to fs and returns them, with the groups in which
+// help shows them.
+func NewEPFlags(fs *pflag.FlagSet) (*EPFlags, []Group) {
+	f := &EPFlags{}
+	shape := newGroup("What is measured")
+	g := shape.Flags
+	g.IntSliceVar(&f.tokens, "tokens", []int{1, 2, 4, 8, 16, 32, 64, 128}, "tokens `N` of each rank, ascending; a comma list")
+	g.IntVar(&f.hidden, "hidden", 7168, "`N` elements of a token")
+	g.IntVar(&f.topk, "topk", 8, "`N` experts of a token")
+	g.IntVar(&f.experts, "experts", 256, "`N` experts of all ranks")
+	g.StringVar(&f.mode, "mode", catalog.ModeNormal, "`MODE` of the backend: normal or low-latency")
+	g.StringVar(&f.precision, "precision", "bf16", "dispatch `PRECISION`: bf16 or fp8")
+	g.StringVar(&f.phase, "phase", catalog.PhaseDecode, "`PHASE` that documents name: decode or prefill")
+	g.StringVar(&f.routing, "routing", "uniform", "`RULE` by which tokens choose experts")
+	how := newGroup("How, where and where to")
+	g = how.Flags
+	g.IntVar(&f.ranks, "ranks", 0, "`N` ranks; all devices unless said, two ranks on a host")
+	g.StringVar(&f.Backend, "backend", Auto, "backend `NAME`; auto takes one of the GPUs where one is here, else host")
+	g.StringVar(&f.sampling, "sampling", "quick-v1", "`PROFILE` of sample counts")
+	f.Output.flags(how)
+	f.Definition.AddFlag(g)
+	groups := []Group{shape, how}
+	for _, group := range groups {
+		fs.AddFlagSet(group.Flags)
+	}
+	return f, groups
+}
+
+// Ranks is what --ranks says; 0 is as many as there are devices.
+func (f *EPFlags) Ranks() int { return f.ranks }
+
+// Plan is the measurement with a backend on a world of ranks.
+func (f *EPFlags) Plan(cat *catalog.Catalog, be *catalog.Backend, world int) (plan.Direct, error) {
+	d := plan.Direct{Suite: Name, Backend: be.Name, World: world, Repeats: 1}
+	for _, name := range []struct {
+		what, got string
+		names     []string
+	}{
+		{"mode", f.mode, catalog.EPModes()},
+		{"precision", f.precision, catalog.Precisions()},
+		{"phase", f.phase, catalog.Phases()},
+		{"routing", f.routing, catalog.Names(cat.Routings, func(r *catalog.Routing) string { return r.Name })},
+		{"sampling profile", f.sampling, catalog.Names(cat.Sampling, func(p *catalog.Sampling) string { return p.Name })},
+	} {
+		if err := known(name.what, name.got, name.names); err != nil {
+			return d, err
+		}
+	}
+	switch {
+	case world < 1:
+		return d, cli.UsageError("--ranks %d: it takes at least one", world)
+	case f.hidden < 1 || f.topk < 1 || f.experts < 1:
+		return d, cli.UsageError("--hidden, --topk and --experts count from 1")
+	case f.experts%world != 0:
+		return d, cli.UsageError("--experts %d do not divide among %d ranks", f.experts, world)
+	case f.topk > f.experts:
+		return d, cli.UsageError("--topk %d of %d experts", f.topk, f.experts)
+	case len(f.tokens) == 0 || slices.Min(f.tokens) < 1 || !slices.IsSorted(f.tokens) || len(slices.Compact(slices.Clone(f.tokens))) < len(f.tokens):
+		return d, cli.UsageError("--tokens %s: they ascend and count from 1", words(f.tokens, ","))
+	}
+	workload, seed := f.workload(cat)
+	d.Cases = []plan.Case{{
+		Family: plan.FamilyEP, Precision: f.precision, Sampling: f.sampling, Contract: plan.ContractLayout,
+		EP: &plan.EP{
+			EPSize: world, Workload: workload, Mode: f.mode, Phase: f.phase, Routing: f.routing,
+			Hidden: f.hidden, TopK: f.topk, Experts: f.experts, Seed: seed, Ladder: words(f.tokens, " "),
+			Timing: plan.EPTiming(cat.SamplingProfile(f.sampling).EP),
+		},
+	}}
+	return d, nil
+}
+
+// seed is that of the definitions' workloads.
+const seed = 67
+
+// workload names the shape: as the definitions do where they have it.
+func (f *EPFlags) workload(cat *catalog.Catalog) (name string, s uint64) {
+	for _, w := range cat.Workloads {
+		if w.Hidden == f.hidden && w.TopK == f.topk && w.Experts == f.experts {
+			return w.Name, w.Seed
+		}
+	}
+	return fmt.Sprintf("h%d-k%d-e%d", f.hidden, f.topk, f.experts), seed
+}
+
+func words(ns []int, sep string) string {
+	out := make([]string, len(ns))
+	for i, n := range ns {
+		out[i] = strconv.Itoa(n)
+	}
+	return strings.Join(out, sep)
+}
+
+// EPReport is an expert-parallel measurement as JSON: a head and the document's
+// own rows.
+type EPReport struct {
+	Version       int                       `json:"version"`
+	Program       string                    `json:"program"`
+	Arguments     []string                  `json:"arguments"`
+	StartedAt     time.Time                 `json:"started_at"`
+	Op            string                    `json:"op"` // ep
+	Backend       string                    `json:"backend"`
+	Library       *result.CollectiveLibrary `json:"library"`
+	Device        *string                   `json:"device_product"`
+	World         int                       `json:"world"`
+	CaseID        string                    `json:"case_id"`
+	ComparisonKey string                    `json:"comparison_key"`
+	Environment   map[string]string         `json:"environment"`
+	Workload      *result.EPWorkload        `json:"workload"`
+	Measurement   *result.EPMeasurement     `json:"measurement"`
+	Outcome       result.Outcome            `json:"outcome"`
+	Passed        bool                      `json:"passed"`
+
+	verdict verdict
+}
+
+// NewEPReport returns a report without the document.
+func NewEPReport(program string, arguments []string, started time.Time, backend string, world int) *EPReport {
+	return &EPReport{
+		Version: Version, Program: program, Arguments: arguments, StartedAt: started.UTC(), Op: string(plan.FamilyEP), Backend: backend, World: world,
+	}
+}
+
+// Add takes the document.
+func (p *EPReport) Add(d *result.EPDocument) {
+	if d.Topology.DeviceProduct != "" {
+		p.Device, p.Library = &d.Topology.DeviceProduct, &d.Runtime.CollectiveLibrary
+	}
+	p.CaseID, p.ComparisonKey, p.Environment = d.Identity.CaseID, d.ComparisonKey, d.Provenance.Environment
+	p.Workload, p.Measurement, p.Outcome = &d.Workload, &d.Measurement, d.Outcome
+	p.verdict.add(d.Outcome)
+	p.Passed = p.verdict.err() == nil
+}
+
+// Err is how the program ends: nil, or what went wrong, with its exit code.
+func (p *EPReport) Err() error { return p.verdict.err() }
+
+// PrintEP prints a document, one line a rung.
+func PrintEP(w io.Writer, d *result.EPDocument) {
+	c := &d.Identity.Case
+	fmt.Fprintf(w, "# %s %s %s, %s: hidden %d topk %d experts %d, %d ranks on %s\n",
+		c.Workload, c.Mode, c.Precision, c.Routing, c.Hidden, c.TopK, c.Experts, c.World, d.Topology.DeviceProduct)
+	s := d.Measurement.Sampling
+	fmt.Fprintf(w, "# sampling %s: %d samples of each component, slowest rank of each\n", s.Profile, s.SamplesPerComponent)
+	fmt.Fprintf(w, "# GB/s: logical bytes of a roundtrip, of one rank, at its p50\n#\n")
+	fmt.Fprintf(w, "# %8s  %19s  %19s  %19s  %9s  %8s  %s\n", "tokens", "dispatch", "combine", "roundtrip", "pair", "", "")
+	fmt.Fprintf(w, "# %8s  %9s %9s  %9s %9s  %9s %9s  %9s  %8s  %s\n", "per rank", "p50(us)", "p99(us)", "p50(us)", "p99(us)", "p50(us)", "p99(us)", "p50(us)", "GB/s", "check")
+	for i := range d.Measurement.Rows {
+		r := &d.Measurement.Rows[i]
+		fmt.Fprintf(w, "%10d", r.TokensPerRank)
+		for _, c := range []result.Component{r.Components.Dispatch, r.Components.Combine, r.Components.Roundtrip} {
+			fmt.Fprintf(w, "  %9s %9s", percentile(c, 50), percentile(c, 99))
+		}
+		gbps := "N/A"
+		if p := r.Components.Roundtrip.Percentiles; p != nil && p.P50 > 0 {
+			gbps = fmt.Sprintf("%.2f", float64(r.Bytes.Roundtrip.Total)/float64(c.World)/(p.P50*1e3))
+		}
+		fmt.Fprintf(w, "  %9s  %8s  %s\n", percentile(r.Components.PairPeriod, 50), gbps, check(r))
+	}
+	for _, tokens := range d.Workload.LadderDropped {
+		fmt.Fprintf(w, "# not measured: %d tokens\n", tokens)
+	}
+	if d.Outcome.Status != result.Success {
+		fmt.Fprintf(w, "# %s: %s\n", strings.ToUpper(d.Outcome.Status), strings.Join(d.Outcome.Reasons, "; "))
+	}
+}
+
+func percentile(c result.Component, p int) string {
+	switch {
+	case c.Percentiles == nil:
+		return "N/A"
+	case p == 99:
+		return fmt.Sprintf("%.2f", c.Percentiles.P99)
+	default:
+		return fmt.Sprintf("%.2f", c.Percentiles.P50)
+	}
+}
+
+// check is the verdict on a row in a word.
+func check(r *result.EPRow) string {
+	switch {
+	case r.Correctness.Passed && r.Complete:
+		return "OK"
+	case r.Correctness.Passed:
+		return "INCOMPLETE"
+	default:
+		return "FAILED"
+	}
+}

@@ -1,0 +1,216 @@
+package bench
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/matrix"
+	"github.com/collectivex/collectivex/pkg/catalog"
+	"github.com/collectivex/collectivex/pkg/cli"
+	"github.com/collectivex/collectivex/pkg/collective"
+	"github.com/collectivex/collectivex/pkg/plan"
+)
+
+// ask reads a command line: the operation and flags.
+func ask(t *testing.T, line string) (Request, error) {
+	t.Helper()
+	fs := pflag.NewFlagSet("bench", pflag.ContinueOnError)
+	f, _ := NewFlags(fs)
+	require.NoError(t, fs.Parse(strings.Fields(line)))
+	require.Len(t, fs.Args(), 1)
+	return f.Request(fs.Arg(0))
+}
+
+func shipped(t *testing.T) *catalog.Catalog {
+	t.Helper()
+	cat, err := catalog.Load(matrix.FS)
+	require.NoError(t, err)
+	return cat
+}
+
+// planned returns the cases that a command line comes to on two ranks of a
+// backend.
+func planned(t *testing.T, backend, line string) plan.Direct {
+	t.Helper()
+	r, err := ask(t, line)
+	require.NoError(t, err)
+	world := r.World
+	if world == 0 {
+		world = 2
+	}
+	d, err := r.Plan(shipped(t).Backend(backend), world)
+	require.NoError(t, err)
+	return d
+}
+
+func TestDefaultsAreThoseOfNCCLTests(t *testing.T) {
+	d := planned(t, "nccl", "all_reduce")
+	require.Equal(t, plan.Direct{Suite: Name, Backend: "nccl", World: 2, Repeats: 1, Cases: []plan.Case{{
+		Family: plan.FamilyCollective, Precision: "float", Sampling: Name, Contract: plan.ContractOp,
+		Collective: &plan.Collective{
+			Op: "all_reduce", RedOp: "sum", Sizes: []int64{32 << 20},
+			Placements: []string{collective.OutOfPlace, collective.InPlace}, Modes: []string{collective.Pipelined},
+			Buffers: collective.Shifted, Registration: "none",
+			Measure: plan.CollectiveTiming{Warmup: 1, Iterations: 20, Trials: 1, Aggregate: 1, Launches: 1},
+		},
+	}}}, d)
+}
+
+// Every flag that means something changes its field of the plan.
+func TestFlagsReachTheCase(t *testing.T) {
+	for _, tt := range []struct {
+		line string
+		got  func(plan.Direct) any
+		want any
+	}{
+		{"-b 8 -e 64 -f 2", sizes, []int64{8, 16, 32, 64}},
+		{"--minbytes 1.5K --maxbytes 3k --stepbytes 0.5K", sizes, []int64{1536, 2048, 2560, 3072}},
+		{"-b 8 -e 20 -i 8 -f 1", sizes, []int64{8, 16}},
+		{"-b 1G -e 1G", sizes, []int64{1 << 30}},
+		{"-t 2 -g 3", func(d plan.Direct) any { return d.World }, 6},
+		{"-n 7 -w 0 -m 3 -G 5 --trials 9", func(d plan.Direct) any { return d.Cases[0].Measure }, plan.CollectiveTiming{Iterations: 7, Trials: 9, Aggregate: 3, Launches: 5}},
+		{"-N 4", func(d plan.Direct) any { return d.Repeats }, 4},
+		{"-T 30", func(d plan.Direct) any { return d.Budget }, 30},
+		{"-z 0", modes, []string{"pipelined"}},
+		{"-z 3", modes, []string{"blocking"}},
+		{"-G 1", modes, []string{"graph"}},
+		{"-I 1", modes, []string{"pipelined", "per_iteration"}},
+		{"-z 3 -I 1", modes, []string{"blocking", "per_iteration"}},
+		{"-R 1", registration, "local"},
+		{"-R 2", registration, "symmetric"},
+		{"-x 2", func(d plan.Direct) any { return d.Env }, map[string]string{"NCCL_CTA_POLICY": "2"}},
+		{"-u 3", func(d plan.Direct) any { return d.Cases[0].Unalign }, int64(3)},
+		{"-d bfloat16", types, []string{"bfloat16"}},
+		{"-d all", types, catalog.DTypes()},
+		{"-o avg", redops, []string{"avg"}},
+		{"-o all", redops, catalog.RedOps()},
+		{"--buffers cold", func(d plan.Direct) any { return d.Cases[0].Buffers }, "cold"},
+		{"-p 0 -c 0 -y 0 -S 0 -D 0 -V 0 -M 0 -K 0 -C 1 -a 3", func(d plan.Direct) any { return len(d.Cases) }, 1},
+	} {
+		t.Run(tt.line, func(t *testing.T) {
+			require.Equal(t, tt.want, tt.got(planned(t, "nccl", "all_reduce "+tt.line)))
+		})
+	}
+}
+
+func sizes(d plan.Direct) any        { return d.Cases[0].Sizes }
+func modes(d plan.Direct) any        { return d.Cases[0].Modes }
+func registration(d plan.Direct) any { return d.Cases[0].Registration }
+func types(d plan.Direct) any        { return field(d, func(c plan.Case) string { return c.Precision }) }
+
+func redops(d plan.Direct) any { return field(d, func(c plan.Case) string { return c.RedOp }) }
+
+func field[T any](d plan.Direct, of func(plan.Case) T) []T {
+	var out []T
+	for _, c := range d.Cases {
+		out = append(out, of(c))
+	}
+	return out
+}
+
+func TestRootsAndReductionsBelongToTheirOperations(t *testing.T) {
+	roots := func(d plan.Direct) []int { return field(d, func(c plan.Case) int { return c.Root }) }
+	require.Equal(t, []int{1}, roots(planned(t, "host", "broadcast -r 1")))
+	require.Equal(t, []int{0, 1, 2}, roots(planned(t, "host", "reduce -t 3 -r -1")))
+	require.Equal(t, []int{0}, roots(planned(t, "host", "all_gather -r 1")), "nccl-tests takes no notice either")
+	require.Equal(t, []string{""}, redops(planned(t, "host", "all_gather -o prod")))
+	require.Equal(t, []string{collective.OutOfPlace}, planned(t, "host", "alltoall").Cases[0].Placements)
+}
+
+// What cannot be asked is refused in one line that says what to do.
+func TestRefusals(t *testing.T) {
+	for _, tt := range []struct{ line, want string }{
+		{"all_reduc", `unknown operation "all_reduc"; did you mean "all_reduce"?`},
+		{"all_reduce -o su", `unknown reduction "su"; did you mean "sum"?`},
+		{"all_reduce -d floot", `unknown element type "floot"; did you mean "float"?`},
+		{"all_reduce --buffers wram", `unknown kind of buffers "wram"; did you mean "warm"?`},
+		{"all_reduce -b 8x", `-b: "8x" is no size`},
+		{"all_reduce -e K", `-e: "K" is no size`},
+		{"all_reduce -b -8", `-b: "-8" is no size`},
+		{"all_reduce -b nan", `-b: "nan" is no size`},
+		{"all_reduce -e 1E", `-e: "1E" is no size`},
+		{"all_reduce -b 0 -e 8", "-b 0: the first size has to be at least one byte"},
+		{"all_reduce -e 1M", "-b 33554432 is above -e 1048576"},
+		{"all_reduce -b 8 -i 0", "-i 0: a step is at least one byte"},
+		{"all_reduce -b 1 -e 1G -i 1", "more than 4096 sizes: use a larger step"},
+		{"all_reduce -t 0", "-t and -g count from 1"},
+		{"all_reduce -g -2", "-t and -g count from 1"},
+		{"all_reduce -N 0", "a sweep without end writes no document"},
+		{"all_reduce -n 0", "-n has to be at least 1"},
+		{"all_reduce -w -1", "-w cannot be negative"},
+		{"all_reduce -m 0", "-m has to be at least 1"},
+		{"all_reduce --trials 0", "--trials has to be at least 1"},
+		{"all_reduce -G -1", "-G cannot be negative"},
+		{"all_reduce -u -1", "-u cannot be negative"},
+		{"all_reduce -T -1", "-T cannot be negative"},
+		{"all_reduce -z 1", "use -z 3"},
+		{"all_reduce -z 2", "use -z 3"},
+		{"all_reduce -z 4", "-z is 0 or 3"},
+		{"all_reduce -z 3 -G 1", "choose one"},
+		{"all_reduce -I 1 -G 1", "choose one"},
+		{"all_reduce -I 2", "-I is 0 or 1"},
+		{"all_reduce -C 2", "-C is 0 or 1"},
+		{"all_reduce -C 1 -z 3", "choose one"},
+		{"all_reduce -C 1 -a 1", "leave -a at 3"},
+		{"all_reduce -a 4", "-a is 0 (rank 0)"},
+		{"all_reduce -R 3", "-R is 0 (none)"},
+		{"all_reduce -x 3", "-x is 0 (default)"},
+		{"all_reduce -x -1", "-x is 0 (default)"},
+		{"all_reduce -y 1", "no null stream"},
+		{"all_reduce -S 1", "generated_at"},
+		{"all_reduce -D 1", "use nccl-tests for them"},
+		{"all_reduce -V 16", "NCCL_MAX_CTAS"},
+		{"all_reduce -M 1", "NCCL_DEBUG=INFO"},
+		{"all_reduce -K 1", "raise -w"},
+		{"all_reduce --min-busbw 32M", `--min-busbw "32M": write SIZE=GBPS, such as 1M=40`},
+		{"all_reduce --min-busbw 32M=fast", `write SIZE=GBPS`},
+		{"all_reduce --max-time 32M=0", `write SIZE=US`},
+		{"all_reduce --max-time 32M=NaN", `write SIZE=US`},
+		{"all_reduce --max-time x=1", `--max-time: "x" is no size`},
+		{"all_reduce --max-time 16M=1", "16777216 bytes is none of the sizes"},
+	} {
+		t.Run(tt.line, func(t *testing.T) {
+			_, err := ask(t, tt.line)
+			require.ErrorContains(t, err, tt.want)
+			require.NotContains(t, err.Error(), "\n")
+			var exit *cli.ExitError
+			require.ErrorAs(t, err, &exit)
+			require.Equal(t, cli.ExitUsage, exit.Code)
+		})
+	}
+}
+
+func TestRefusalsOfAPlan(t *testing.T) {
+	host := shipped(t).Backend("host")
+	for _, tt := range []struct {
+		line  string
+		world int
+		want  string
+	}{
+		{"broadcast -r 2", 2, "-r 2: ranks are 0 to 1"},
+		{"broadcast -r -2", 2, "-r -2: ranks are 0 to 1"},
+		{"all_reduce -x 0", 2, "backend host has none"},
+		{"all_reduce", 0, "0 ranks"},
+	} {
+		r, err := ask(t, tt.line)
+		require.NoError(t, err)
+		_, err = r.Plan(host, tt.world)
+		require.ErrorContains(t, err, tt.want)
+	}
+}
+
+func TestHelpShowsEveryFlag(t *testing.T) {
+	fs := pflag.NewFlagSet("bench", pflag.ContinueOnError)
+	_, groups := NewFlags(fs)
+	help := Usage(groups)
+	fs.VisitAll(func(f *pflag.Flag) {
+		require.Contains(t, help, "--"+f.Name)
+		require.NotEmpty(t, f.Usage, f.Name)
+	})
+	for _, short := range "tgbeifnmwNpIKcodrzyTGCaRxDVJSMu" { // nccl-tests', but -h
+		require.NotNil(t, fs.ShorthandLookup(string(short)), string(short))
+	}
+}

@@ -1,0 +1,163 @@
+package bench
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/pkg/cli"
+	"github.com/collectivex/collectivex/pkg/collective"
+	"github.com/collectivex/collectivex/pkg/result"
+)
+
+func TestNumbersAreAsWideAsNCCLTests(t *testing.T) {
+	for _, tt := range []struct {
+		v     float64
+		width int
+		want  string
+	}{
+		{0.284, 7, "   0.28"},
+		{1234.56, 7, "1234.56"},
+		{12345.67, 7, "12345.7"},
+		{1234567.8, 7, "1234568"},
+		{12345678, 7, "1.2e+07"},
+		{460.127, 6, "460.13"},
+		{4601.27, 6, "4601.3"},
+	} {
+		require.Equal(t, tt.want, fixed(tt.v, tt.width))
+	}
+}
+
+func timing(p50 float64) *result.Timing {
+	return &result.Timing{
+		Percentiles: result.Percentiles{P50: p50, P90: p50 + 1, P95: p50 + 2, P99: p50 + 3}, Min: p50 - 1, Max: p50 + 4, SampleCount: 5,
+		RankMin: p50 / 2, RankMean: p50 * 0.75, RankP50: []float64{p50 * 0.625, p50}, Enqueue: 1.5,
+		AlgBW: 1024 / p50 / 1e3, BusBW: 1024 / p50 / 1e3,
+	}
+}
+
+func rowOf(placement string, p50 float64) result.CollectiveRow {
+	return result.CollectiveRow{
+		Requested: 1024, Bytes: 1024, Count: 256, Placement: placement, Complete: true, Pipelined: timing(p50),
+		Check: result.Check{Passed: true, Checked: 512},
+	}
+}
+
+func document(rows ...result.CollectiveRow) *result.CollectiveDocument {
+	d := &result.CollectiveDocument{}
+	d.Outcome.Status = result.Success
+	d.Topology.WorldSize, d.Topology.DeviceProduct = 2, "Some GPU"
+	d.Measurement.Op, d.Measurement.DType, d.Measurement.RedOp, d.Measurement.Rows = "all_reduce", "float", "sum", rows
+	return d
+}
+
+// lines are what the table prints of a document without its comments.
+func lines(t *testing.T, line string, d *result.CollectiveDocument) []string {
+	t.Helper()
+	r, err := ask(t, line)
+	require.NoError(t, err)
+	var out bytes.Buffer
+	table := NewTable(&out, &r)
+	table.Document(d)
+	table.Foot(nil)
+	var kept []string
+	for l := range strings.Lines(out.String()) {
+		if !strings.HasPrefix(l, "#") {
+			kept = append(kept, strings.TrimSuffix(l, "\n"))
+		}
+	}
+	return kept
+}
+
+func TestViews(t *testing.T) {
+	d := document(rowOf(collective.OutOfPlace, 8), rowOf(collective.InPlace, 4))
+	for i := range d.Measurement.Rows {
+		d.Measurement.Rows[i].PerIteration = timing(16)
+	}
+	const head = "        1024           256     float     sum      -1"
+	for _, tt := range []struct{ flags, want string }{
+		{"", "     8.00    0.13    0.13       0     4.00    0.26    0.26       0"},
+		{"-a 0", "     5.00    0.20    0.20       0     2.50    0.41    0.41       0"},
+		{"-a 1", "     6.00    0.17    0.17       0     3.00    0.34    0.34       0"},
+		{"-a 2", "     4.00    0.26    0.26       0     2.00    0.51    0.51       0"},
+		{"-C 1", "     1.50    0.13    0.13       0     1.50    0.26    0.26       0"},
+		{"-I 1", "     8.00    0.13    0.13       0    15.00    16.00    19.00    20.00" +
+			"     4.00    0.26    0.26       0    15.00    16.00    19.00    20.00"},
+		{"--percentiles", "     8.00    0.13    0.13       0     8.00     9.00    10.00    11.00     7.00    12.00" +
+			"     4.00    0.26    0.26       0     4.00     5.00     6.00     7.00     3.00     8.00"},
+	} {
+		t.Run(tt.flags, func(t *testing.T) {
+			require.Equal(t, []string{head + tt.want}, lines(t, "all_reduce -b 1K -e 1K "+tt.flags, d))
+		})
+	}
+}
+
+func TestWhatIsWrongIsShown(t *testing.T) {
+	wrong := rowOf(collective.OutOfPlace, 8)
+	wrong.Check = result.Check{Wrong: 3, Checked: 512}
+	unchecked := rowOf(collective.InPlace, 8)
+	unchecked.Check = result.Check{}
+	got := lines(t, "all_reduce -b 1K -e 1K", document(wrong, unchecked))
+	require.Equal(t, "3", strings.Fields(got[0])[8])
+	require.Equal(t, "N/A", strings.Fields(got[0])[12], "a result that nobody looked at is not right")
+}
+
+func TestLimits(t *testing.T) {
+	rows := []result.CollectiveRow{rowOf(collective.OutOfPlace, 8), rowOf(collective.InPlace, 4)}
+	for _, tt := range []struct {
+		flags string
+		rows  []result.CollectiveRow
+		want  []string
+	}{
+		{"--min-busbw 1K=0.1 --max-time 1K=9", rows, nil},
+		{"--min-busbw 1K=0.2", rows, []string{"--min-busbw 1024 bytes all_reduce float sum out_of_place: busbw 0.128 GB/s is below 0.2"}},
+		{"--max-time 1K=3,1K=6", rows, []string{
+			"--max-time 1024 bytes all_reduce float sum out_of_place: time 8 us is above 3",
+			"--max-time 1024 bytes all_reduce float sum in_place: time 4 us is above 3",
+			"--max-time 1024 bytes all_reduce float sum out_of_place: time 8 us is above 6",
+		}},
+		{"--max-time 1K=3", nil, []string{"--max-time 1024 bytes all_reduce float sum: was not measured"}},
+	} {
+		r, err := ask(t, "all_reduce -b 1K -e 1K "+tt.flags)
+		require.NoError(t, err)
+		require.Equal(t, tt.want, r.Limits.Violations(r.View, document(tt.rows...)))
+	}
+}
+
+func TestVerdict(t *testing.T) {
+	good := result.Outcome{Status: result.Success}
+	lacks := result.Outcome{Status: result.Failed, Reasons: []string{"refused: rank 0", "symbol-missing: rank 1"}}
+	died := result.Outcome{Status: result.Failed, Reasons: []string{"rank-died: rank 1 signal 9", "refused: rank 0"}}
+	wrong := result.Outcome{Status: result.Invalid, Reasons: []string{string(result.ReasonSemantics)}}
+	for _, tt := range []struct {
+		outcomes []result.Outcome
+		lenient  bool
+		broken   int
+		code     int
+		text     string
+	}{
+		{[]result.Outcome{good, good}, false, 0, cli.ExitOK, ""},
+		{[]result.Outcome{good, lacks}, false, 0, cli.ExitEnvironment, "1 of 2 cases cannot be measured here"},
+		{[]result.Outcome{good, lacks}, true, 0, cli.ExitOK, ""},
+		{[]result.Outcome{lacks, lacks}, true, 0, cli.ExitEnvironment, "2 of 2 cases cannot be measured here"},
+		{[]result.Outcome{good, lacks, died}, true, 0, cli.ExitFailed, "1 of 3 cases failed"},
+		{[]result.Outcome{wrong}, false, 0, cli.ExitFailed, "1 of 1 cases failed"},
+		{[]result.Outcome{good}, false, 2, cli.ExitFailed, "2 thresholds are broken"},
+	} {
+		v := verdict{lenient: tt.lenient, broken: tt.broken}
+		for _, o := range tt.outcomes {
+			v.add(o)
+		}
+		err := v.err()
+		if tt.code == cli.ExitOK {
+			require.NoError(t, err)
+			continue
+		}
+		require.EqualError(t, err, tt.text)
+		var exit *cli.ExitError
+		require.Equal(t, tt.code == cli.ExitEnvironment, errors.As(err, &exit))
+	}
+}

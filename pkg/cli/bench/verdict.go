@@ -1,0 +1,54 @@
+package bench
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/collectivex/collectivex/pkg/cli"
+	"github.com/collectivex/collectivex/pkg/result"
+)
+
+// verdict gathers how the cases of a measurement ended.
+type verdict struct {
+	lenient                bool // what the library lacks was not asked for by name
+	cases, failed, lacking int
+	broken                 int // thresholds
+}
+
+// add takes the outcome of a case.
+func (v *verdict) add(o result.Outcome) {
+	v.cases++
+	switch {
+	case o.Status == result.Success:
+	case Lacking(o):
+		v.lacking++
+	default:
+		v.failed++
+	}
+}
+
+// err is what the program ends with.
+func (v *verdict) err() error {
+	switch {
+	case v.failed > 0:
+		return fmt.Errorf("%d of %d cases failed", v.failed, v.cases)
+	case v.lacking > 0 && (!v.lenient || v.lacking == v.cases):
+		return cli.EnvironmentError("%d of %d cases cannot be measured here", v.lacking, v.cases)
+	case v.broken > 0:
+		return fmt.Errorf("%d thresholds are broken", v.broken)
+	default:
+		return nil
+	}
+}
+
+// Lacking reports whether a case failed for what this machine or the library
+// lacks, and for nothing else.
+func Lacking(o result.Outcome) bool {
+	return o.Status == result.Failed && !slices.ContainsFunc(o.Reasons, func(reason string) bool {
+		code, _, _ := strings.Cut(reason, ": ")
+		return !slices.Contains([]result.Reason{
+			result.ReasonNoLibrary, result.ReasonNoSymbol, result.ReasonRefused, result.ReasonEnvironment, result.ReasonMemoryForSize,
+		}, result.Reason(code))
+	})
+}

@@ -1,0 +1,126 @@
+package run
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/internal/fakes"
+	"github.com/collectivex/collectivex/pkg/cli"
+	"github.com/collectivex/collectivex/pkg/cli/bench"
+)
+
+// standIns makes this program and its ranks find the vendors' stand-ins, with
+// two devices.
+func standIns(t *testing.T) {
+	t.Helper()
+	fakes.Build(t).Use(t)
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	t.Setenv("CX_FAKE_DEVICES", "2")
+}
+
+// benched runs bench and returns its JSON.
+func benched(t *testing.T, code int, args ...string) (report bench.Report, stderr string) {
+	t.Helper()
+	got, stdout, stderr := cxrun(t, nil, append([]string{"bench", "--json"}, args...)...)
+	require.Equal(t, code, got, stderr)
+	require.NoError(t, json.Unmarshal([]byte(stdout), &report), "standard output is JSON alone: %s", stdout)
+	return report, stderr
+}
+
+func TestBenchFindsTheGPUs(t *testing.T) {
+	standIns(t)
+	code, stdout, stderr := cxrun(t, nil, "bench", "all_reduce", "-b", "8", "-e", "4K", "-f", "8")
+	require.Equal(t, cli.ExitOK, code, stderr)
+	require.Contains(t, stdout, "all_reduce on backend nccl (chosen: 2 × ")
+	require.Contains(t, stdout, "# library nccl 2.28.9 on ")
+	require.Contains(t, stdout, "#  Rank  1 device  1 CX Fake NVIDIA GPU\n")
+
+	t.Setenv("CX_CUDA_LIB", "/nowhere/libcuda.so.1")
+	t.Setenv("CX_NVML_LIB", "/nowhere/libnvidia-ml.so.1")
+	report, _ := benched(t, cli.ExitOK, "all_reduce", "-b", "8", "-e", "4K", "-f", "8")
+	require.Equal(t, "rccl", report.Backend)
+	require.Equal(t, "rccl", report.Library.Kind)
+}
+
+func TestBenchFlagsReachTheLibrary(t *testing.T) {
+	standIns(t)
+	t.Run("-R 2 -x 2", func(t *testing.T) {
+		r, _ := benched(t, cli.ExitOK, "all_reduce", "-b", "1K", "-e", "1K", "-R", "2", "-x", "2")
+		require.Equal(t, "symmetric", r.Results[0].Registration)
+		require.True(t, r.Results[0].Registered)
+		require.Equal(t, "2", r.Results[0].Environment["NCCL_CTA_POLICY"])
+	})
+	t.Run("-G 3", func(t *testing.T) {
+		r, _ := benched(t, cli.ExitOK, "all_gather", "-b", "1K", "-e", "1K", "-G", "3", "-C", "1")
+		for _, row := range r.Results[0].Rows {
+			require.NotNil(t, row.Graph)
+			require.Nil(t, row.Pipelined)
+			require.Equal(t, row.Graph.Enqueue, row.Shown.TimeUS)
+		}
+	})
+	t.Run("-z 3 -I 1", func(t *testing.T) {
+		r, _ := benched(t, cli.ExitOK, "reduce", "-b", "1K", "-e", "1K", "-z", "3", "-I", "1", "-n", "7", "-r", "-1", "-o", "max")
+		require.Len(t, r.Results, 2, "a case for each root")
+		for root, c := range r.Results {
+			require.Equal(t, root, c.Root)
+			require.Equal(t, 7, c.Rows[0].Blocking.SampleCount)
+			require.Equal(t, 7, c.Rows[0].PerIteration.SampleCount)
+		}
+	})
+}
+
+func TestBenchWhatIsNotHere(t *testing.T) {
+	standIns(t)
+	for _, tt := range []struct {
+		name string
+		env  map[string]string
+		args string
+		want string
+	}{
+		{"more ranks than devices", nil, "all_reduce -g 3", "cxrun: cannot be measured here: 3 ranks, each with a device of its own, and this machine has 2\n"},
+		{
+			"no library",
+			map[string]string{"CX_NCCL_LIB": "/nowhere/libnccl.so.2"},
+			"all_reduce --backend nccl",
+			"cxrun: backend nccl cannot run here: ",
+		},
+		{
+			"no GPU",
+			map[string]string{"CX_CUDA_LIB": "/nowhere/libcuda.so.1", "CX_NVML_LIB": "/nowhere/nvml"},
+			"all_reduce --backend nccl",
+			"cxrun: backend nccl cannot run here: no NVIDIA GPU in this machine: run it where there is one\n",
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			for k, v := range tt.env {
+				t.Setenv(k, v)
+			}
+			code, stdout, stderr := cxrun(t, nil, append([]string{"bench"}, strings.Fields(tt.args)...)...)
+			require.Equal(t, cli.ExitEnvironment, code, stderr)
+			require.Empty(t, stdout)
+			require.True(t, strings.HasPrefix(stderr, tt.want), stderr)
+			require.Equal(t, 1, strings.Count(stderr, "\n"), stderr)
+		})
+	}
+}
+
+// A type that the library lacks is refused where it was named, and left out
+// where all were asked for.
+func TestBenchTypeTheLibraryLacks(t *testing.T) {
+	standIns(t)
+	t.Setenv("CX_FAKE_NCCL_VERSION", "22200")
+	t.Setenv("TMPDIR", t.TempDir())
+	args := []string{"all_gather", "-b", "1K", "-e", "1K", "-d"}
+	r, stderr := benched(t, cli.ExitEnvironment, append(args, "f8e4m3")...)
+	require.Contains(t, stderr, "-f8e4m3-w2-shifted cannot be measured here: refused: nccl 2.22.0 has no f8e4m3\n")
+	require.False(t, r.Passed)
+	require.Empty(t, r.Results[0].Rows)
+
+	r, stderr = benched(t, cli.ExitOK, append(args, "all")...)
+	require.Contains(t, stderr, "nccl 2.22.0 has no f8e5m2\n")
+	require.True(t, r.Passed)
+	require.Len(t, r.Results, 12)
+}

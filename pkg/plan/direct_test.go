@@ -1,0 +1,101 @@
+package plan_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/pkg/plan"
+)
+
+var twoGPUs = plan.Machine{CPU: "amd64", GPUs: &plan.GPUs{Vendor: "nvidia", Product: "h200", Arch: "sm90", Transport: "nvlink", Count: 2, Backends: []string{"nccl", "host"}}}
+
+func direct(backend string, world int) plan.Direct {
+	return plan.Direct{
+		Suite: "bench", Backend: backend, World: world, Repeats: 1,
+		Cases: []plan.Case{{
+			Family: plan.FamilyCollective, Precision: "float", Sampling: "bench", Contract: plan.ContractOp,
+			Collective: &plan.Collective{
+				Op: "all_reduce", RedOp: "sum", Sizes: []int64{8}, Placements: []string{"out_of_place"}, Modes: []string{"pipelined"},
+				Buffers: "shifted", Registration: "none",
+				Measure: plan.CollectiveTiming{Warmup: 1, Iterations: 20, Trials: 1, Aggregate: 1, Launches: 1},
+			},
+		}},
+	}
+}
+
+// A case by hand stands where the same case of a suite stands.
+func TestDirectPlacesACaseAsASuiteDoes(t *testing.T) {
+	cat := shipped(t)
+	for _, tt := range []struct {
+		backend, sku string
+	}{{"host", "local"}, {"nccl", "local-h200"}} {
+		m, err := direct(tt.backend, 2).Resolve(cat, twoGPUs)
+		require.NoError(t, err)
+		require.Len(t, m.Include, 1)
+		require.Equal(t, []string{m.RequestedOther[0].Case.CaseID}, m.Include[0].CaseIDs)
+		got := m.RequestedOther[0].Case
+
+		swept, err := plan.Resolve(cat, plan.Filters{SKUs: []string{tt.sku}, Backends: []string{tt.backend}, Ops: []string{"all_reduce"}, Worlds: []int{2}}, twoGPUs)
+		require.NoError(t, err)
+		want := swept.RequestedOther[0].Case
+		require.Equal(t, swept.Include[0].ID, m.Include[0].ID)
+		want.CaseID, want.Suite, want.Sampling, want.Precision, want.Collective = got.CaseID, got.Suite, got.Sampling, got.Precision, got.Collective
+		require.Equal(t, want, got)
+	}
+}
+
+func TestDirectIDsTellCasesApart(t *testing.T) {
+	d := direct("host", 3)
+	d.Repeats = 2
+	rooted := d.Cases[0]
+	block := *rooted.Collective
+	block.Op, block.RedOp, block.Root = "broadcast", "", 2
+	rooted.Collective = &block
+	d.Cases = append(d.Cases, rooted)
+	m, err := d.Resolve(shipped(t), plan.Machine{})
+	require.NoError(t, err)
+	require.Equal(t, []string{
+		"local-host-all-reduce-float-sum-w3-shifted", "local-host-all-reduce-float-sum-w3-shifted-r2",
+		"local-host-broadcast-float-root2-w3-shifted", "local-host-broadcast-float-root2-w3-shifted-r2",
+	}, m.Include[0].CaseIDs)
+	require.Equal(t, 1, m.RequestedOther[0].Case.Nodes)
+}
+
+func TestDirectTakesEnvironmentAndBudget(t *testing.T) {
+	d := direct("nccl", 2)
+	d.Env, d.Budget = map[string]string{"NCCL_CTA_POLICY": "2"}, 7
+	m, err := d.Resolve(shipped(t), twoGPUs)
+	require.NoError(t, err)
+	require.Equal(t, "2", m.RequestedOther[0].Case.Env["NCCL_CTA_POLICY"])
+	require.Equal(t, 7, m.RequestedOther[0].BudgetSeconds)
+}
+
+func TestDirectRefuses(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		change func(*plan.Direct)
+		cannot bool
+		want   string
+	}{
+		{"backend", func(d *plan.Direct) { d.Backend = "ncll" }, false, `unknown backend "ncll"; did you mean "nccl"?`},
+		{"no such devices", func(d *plan.Direct) { d.Backend = "rccl" }, true, "no device of this machine runs backend rccl"},
+		{"more ranks than devices", func(d *plan.Direct) { d.World = 3 }, true, "3 ranks, each with a device of its own, and this machine has 2"},
+		{"timing mode", func(d *plan.Direct) { d.Backend, d.Cases[0].Modes = "host", []string{"graph"} }, true, "backend host has only the timing modes pipelined, blocking, per_iteration"},
+		{"registration", func(d *plan.Direct) { d.Backend, d.Cases[0].Registration = "host", "local" }, true, "backend host has no registration local"},
+		{"no collectives", func(d *plan.Direct) { d.Backend = "deepep-v2" }, true, "no device of this machine runs backend deepep-v2"},
+		{"EP", func(d *plan.Direct) { d.Cases[0] = plan.Case{Family: plan.FamilyEP, EP: &plan.EP{}} }, true, "backend nccl has no dispatch and combine"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			d := direct("nccl", 2)
+			tt.change(&d)
+			_, err := d.Resolve(shipped(t), twoGPUs)
+			require.ErrorContains(t, err, tt.want)
+			if tt.cannot {
+				require.ErrorIs(t, err, plan.ErrCannot)
+			} else {
+				require.NotErrorIs(t, err, plan.ErrCannot)
+			}
+		})
+	}
+}
