@@ -3,6 +3,7 @@ package catalog
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 )
@@ -42,21 +43,32 @@ func (e Errors) sort() {
 	})
 }
 
-// Nearest returns the name in names that got was probably meant to be: the one
-// with the fewest edits between them, else one that begins like it; or "".
+// leastPrefix is how much of a name says which one is meant.
+const leastPrefix = 3
+
+// Nearest returns the name in names that got was probably meant to be: of those
+// that begin with got, or else of all that are near, the one with the fewest edits
+// between them, or else one that got begins with; or "".
 func Nearest(got string, names []string) string {
-	best, bestDist := "", max(2, len(got)/3)+1
-	for _, n := range names {
-		if d := distance(strings.ToLower(got), strings.ToLower(n)); d < bestDist {
-			best, bestDist = n, d
+	got = strings.ToLower(got)
+	begins := func(long, short string) bool { return len(short) >= leastPrefix && strings.HasPrefix(long, short) }
+	for _, means := range []func(name string, edits int) bool{
+		func(name string, _ int) bool { return begins(name, got) },
+		func(_ string, edits int) bool { return edits <= max(2, len(got)/3) },
+		func(name string, _ int) bool { return begins(got, name) },
+	} {
+		best, least := "", math.MaxInt
+		for _, n := range names {
+			name := strings.ToLower(n)
+			if d := distance(got, name); d < least && means(name, d) {
+				best, least = n, d
+			}
+		}
+		if best != "" {
+			return best
 		}
 	}
-	for _, n := range names {
-		if best == "" && min(len(n), len(got)) >= 3 && (strings.HasPrefix(n, got) || strings.HasPrefix(got, n)) {
-			best = n
-		}
-	}
-	return best
+	return ""
 }
 
 // Hint says what was probably meant: "; did you mean …?", or else what there

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -29,6 +30,9 @@ func (d *Definitions) AddFlag(fs *pflag.FlagSet) {
 func (d *Definitions) Load() (*catalog.Catalog, error) {
 	var fsys fs.FS = matrix.FS
 	if d.Dir != "" {
+		if info, err := os.Stat(d.Dir); err != nil || !info.IsDir() {
+			return nil, UsageError("--definitions %s: no such directory", d.Dir)
+		}
 		fsys = os.DirFS(d.Dir)
 	}
 	cat, err := catalog.Load(fsys)
@@ -72,7 +76,10 @@ func (l *list[T]) Set(s string) error {
 	var out []T
 	for word := range strings.SplitSeq(s, ",") {
 		word = strings.TrimSpace(word)
-		if word == "" || word == catalog.All {
+		switch {
+		case word == "" && strings.Contains(s, ","):
+			return errors.New("an element is empty")
+		case word == "" || word == catalog.All:
 			continue
 		}
 		v, err := l.parse(word)
