@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/collectivex/collectivex/pkg/plan"
 )
 
 // FaultVariable is the environment variable that injects faults into ranks. It
@@ -86,6 +88,27 @@ func ParseFaults(text string, data ...string) ([]Fault, error) {
 		faults = append(faults, f)
 	}
 	return faults, nil
+}
+
+// CheckFaults returns an error that names a fault which strikes in none of cases:
+// its glob matches no id, or none that it matches has its rank.
+func CheckFaults(faults []Fault, cases []plan.Case) error {
+	for _, f := range faults {
+		matched, most := 0, 0
+		for i := range cases {
+			if ok, _ := path.Match(f.Case, cases[i].CaseID); ok {
+				matched++
+				most = max(most, cases[i].World)
+			}
+		}
+		switch {
+		case matched == 0:
+			return fmt.Errorf("%s %q strikes nothing: none of %d cases is named so", FaultVariable, f, len(cases))
+		case f.Rank >= most:
+			return fmt.Errorf("%s %q strikes nothing: the cases named so have at most %d ranks", FaultVariable, f, most)
+		}
+	}
+	return nil
 }
 
 // String spells the fault as ParseFaults reads it.

@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/pkg/plan"
 )
 
 func TestParseFaults(t *testing.T) {
@@ -48,5 +50,25 @@ func TestFaultsStrikeTheirRankAndCaseAlone(t *testing.T) {
 		require.Equal(t, tt.want, at == "combine")
 		_, ok = s.Fault("swap")
 		require.False(t, ok)
+	}
+}
+
+func TestCheckFaults(t *testing.T) {
+	cases := []plan.Case{{CaseID: "a-w2", World: 2}, {CaseID: "a-w4", World: 4}, {CaseID: "b-w8", World: 8}}
+	for text, want := range map[string]string{
+		"":                          "",
+		"rank=7,kind=exit":          "",
+		"case=a-*,rank=3,kind=exit": "",
+		"case=a-*,rank=4,kind=exit": `CX_FAULT "case=a-*,rank=4,kind=exit,at=start" strikes nothing: the cases named so have at most 4 ranks`,
+		"rank=1,kind=exit;case=c-*,rank=0,kind=segv": `CX_FAULT "case=c-*,rank=0,kind=segv,at=start" strikes nothing: none of 3 cases is named so`,
+	} {
+		faults, err := ParseFaults(text)
+		require.NoError(t, err)
+		err = CheckFaults(faults, cases)
+		if want == "" {
+			require.NoError(t, err)
+		} else {
+			require.EqualError(t, err, want)
+		}
 	}
 }

@@ -50,6 +50,9 @@ func newBenchRun(s cli.Streams, o bench.Output, cat *catalog.Catalog, p place, d
 	if err != nil {
 		return nil, err
 	}
+	if err := checkFaults(s, m.Requested()); err != nil {
+		return nil, err
+	}
 	b := &benchRun{out: o.Out, keep: o.Out != "", toOut: o.JSON}
 	if o.File != "" {
 		if b.json, err = result.CreateAtomic(o.File); err != nil {

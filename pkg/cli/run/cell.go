@@ -86,6 +86,25 @@ func requested(m *plan.Matrix, cell plan.Cell) ([]plan.Requested, error) {
 	return out, nil
 }
 
+// checkFaults refuses injected faults that would strike in none of the runnable
+// cases, and so show nothing.
+func checkFaults(s cli.Streams, requested []plan.Requested) error {
+	faults, err := rank.ParseFaults(s.Getenv(rank.FaultVariable), faultKinds()...)
+	if err != nil {
+		return cli.UsageError("%w", err)
+	}
+	var cases []plan.Case
+	for _, q := range requested {
+		if q.Disposition == plan.Runnable {
+			cases = append(cases, q.Case)
+		}
+	}
+	if err := rank.CheckFaults(faults, cases); err != nil {
+		return cli.UsageError("%w", err)
+	}
+	return nil
+}
+
 // newRun says what documents tell of this run: its identity, which on Actions
 // is the job's, and what of this machine may be published.
 func newRun(s cli.Streams, localID string) (shard.Run, error) {

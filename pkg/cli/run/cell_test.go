@@ -97,6 +97,37 @@ func TestAFaultThatCannotBeReadIsRefused(t *testing.T) {
 	require.Contains(t, stderr, `CX_FAULT "rank=x"`)
 }
 
+func TestAFaultThatStrikesNothingIsRefused(t *testing.T) {
+	for fault, want := range map[string]string{
+		"case=no-such-*,rank=0,kind=exit": "strikes nothing: none of 2 cases is named so",
+		"rank=64,kind=exit":               "strikes nothing: the cases named so have at most 4 ranks",
+	} {
+		out := filepath.Join(t.TempDir(), "out")
+		code, _, stderr := cxrun(t, map[string]string{rank.FaultVariable: fault}, "sweep", "--sku", "local", "--ep", "2,4", "--out", out)
+		require.Equal(t, cli.ExitUsage, code)
+		require.Contains(t, stderr, want)
+		require.Equal(t, 1, strings.Count(stderr, "\n"))
+		require.NoDirExists(t, out, "nothing was begun")
+	}
+	code, _, stderr := cxrun(t, map[string]string{rank.FaultVariable: "case=no-such-*,rank=0,kind=exit"},
+		"shard", "--matrix", planned(t), "--id", "local-host-bf16-n1", "--results", t.TempDir())
+	require.Equal(t, cli.ExitUsage, code)
+	require.Contains(t, stderr, "strikes nothing")
+}
+
+func TestAnEmptyElementIsRefused(t *testing.T) {
+	code, _, stderr := cxrun(t, nil, "sweep", "--sku", ",", "--out", t.TempDir())
+	require.Equal(t, cli.ExitUsage, code)
+	require.Contains(t, stderr, "an element is empty")
+}
+
+func TestDefinitionsThatAreNotThere(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "none")
+	code, _, stderr := cxrun(t, nil, "sweep", "--definitions", dir, "--out", t.TempDir())
+	require.Equal(t, cli.ExitUsage, code)
+	require.Equal(t, "cxrun: --definitions "+dir+": no such directory\n", stderr)
+}
+
 func TestPublishedEnvironmentShowsFaults(t *testing.T) {
 	faults, err := rank.ParseFaults("rank=1,kind=exit; case=a*,rank=0,kind=hang,at=end")
 	require.NoError(t, err)
@@ -193,7 +224,11 @@ func TestWrongDataIsInvalid(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			out := filepath.Join(t.TempDir(), "out")
-			faults := fmt.Sprintf("case=*-ep2-*,rank=1,%s;case=*-w2-*,rank=1,%[1]s", tt.fault)
+			glob := "*-w2-*"
+			if strings.HasPrefix(tt.filter, "--ep") {
+				glob = "*-ep2-*"
+			}
+			faults := fmt.Sprintf("case=%s,rank=1,%s", glob, tt.fault)
 			code, _, stderr := cxrun(t, map[string]string{rank.FaultVariable: faults}, "sweep", "--suite", "smoke", "--out", out, tt.filter)
 			require.Equal(t, cli.ExitFailed, code, stderr)
 			docs := sweptDocuments(t, out)

@@ -48,6 +48,10 @@ documents that were finished are whole, and --resume goes on after them.`,
 			if err != nil {
 				return cli.UsageError("%s: %w", matrix, err)
 			}
+			// A fault may well be meant for another cell.
+			if err := checkFaults(s, m.Requested()); err != nil {
+				return err
+			}
 			if cell.Vendor != hostVendor { // asking for devices takes seconds
 				if err := admit([]plan.Cell{cell}, machineHere(c.Context(), s, cli.Definitions{}).GPUs); err != nil {
 					return err

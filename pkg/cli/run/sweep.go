@@ -64,6 +64,9 @@ ranks, within a minute or two.`,
 			if err != nil {
 				return err
 			}
+			if err := checkFaults(s, m.Requested()); err != nil {
+				return err
+			}
 			if err := writePlan(m, out); err != nil {
 				return err
 			}
