@@ -4,6 +4,7 @@ package machine
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/collectivex/collectivex/pkg/accel/cuda"
 	"github.com/collectivex/collectivex/pkg/accel/gpu"
@@ -97,7 +98,8 @@ func visible(d *gpu.Driver) ([]inventory.GPU, error) {
 		if err != nil {
 			return nil, err
 		}
-		gpus[i] = inventory.GPU{Index: i, Vendor: info.Vendor, Product: info.Product, Arch: info.Arch, NUMANode: -1}
+		arch, _, _ := strings.Cut(info.Arch, ":") // gfx942:sramecc+:xnack-, as the compiler wants it
+		gpus[i] = inventory.GPU{Index: i, Vendor: info.Vendor, Product: info.Product, Arch: arch, NUMANode: -1}
 	}
 	return gpus, nil
 }
