@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"os"
 	"strings"
 	"testing"
 
@@ -213,4 +214,19 @@ func TestHelpShowsEveryFlag(t *testing.T) {
 	for _, short := range "tgbeifnmwNpIKcodrzyTGCaRxDVJSMu" { // nccl-tests', but -h
 		require.NotNil(t, fs.ShorthandLookup(string(short)), string(short))
 	}
+}
+
+// docs/bench.md has every flag, and of nccl-tests' ones whether it is the same.
+func TestThePageHasEveryFlag(t *testing.T) {
+	page, err := os.ReadFile("../../../docs/bench.md")
+	require.NoError(t, err)
+	fs := pflag.NewFlagSet("bench", pflag.ContinueOnError)
+	NewFlags(fs)
+	fs.VisitAll(func(f *pflag.Flag) {
+		name := "`--" + f.Name + "`"
+		if f.Shorthand != "" {
+			name = "`-" + f.Shorthand + " --" + f.Name + "`"
+		}
+		require.Contains(t, string(page), name)
+	})
 }
