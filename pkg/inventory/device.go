@@ -19,7 +19,7 @@ type Device struct {
 // known: other devices are not looked at. Close ends it.
 func (r *Reader) Device(address string) (*Device, error) {
 	address = pciAddress(address)
-	numa := r.readPCI().numaNode(address)
+	numa := r.numaNode(address)
 	for i, n := range r.kfd() {
 		if n.address == address {
 			g := r.describeAMD(i, n)
@@ -59,11 +59,18 @@ func (d *Device) Close() { d.close() }
 // CPUs lists the processors of the NUMA node that the device at a PCI address
 // hangs on; none where sysfs does not tell.
 func (r *Reader) CPUs(address string) []int {
-	node := r.readPCI().numaNode(pciAddress(address))
+	node := r.numaNode(pciAddress(address))
 	if node < 0 {
 		return nil
 	}
 	return r.cpuList(nodes, fmt.Sprintf("node%d", node), "cpulist")
+}
+
+func (r *Reader) numaNode(address string) int {
+	if n, ok := r.number(pciDevices, address, "numa_node"); ok && address != "" {
+		return int(n)
+	}
+	return -1
 }
 
 // OnlineCPUs lists the processors that run; none where sysfs does not tell.

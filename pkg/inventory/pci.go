@@ -34,10 +34,7 @@ func (r *Reader) readPCI() pciBus {
 		if vendor == "" || !strings.HasPrefix(class, "0x03") && !strings.HasPrefix(class, "0x12") {
 			continue
 		}
-		d := pciDevice{vendor: vendor, numa: -1}
-		if n, ok := r.number(pciDevices, address, "numa_node"); ok {
-			d.numa = int(n)
-		}
+		d := pciDevice{vendor: vendor, numa: r.numaNode(address)}
 		if target, err := fs.ReadLink(r.root, path.Join(pciDevices, address)); err == nil {
 			_, way, _ := strings.Cut(target, "devices/")
 			d.way = strings.Split(way, "/")

@@ -61,7 +61,7 @@ func (r *Reader) State() State {
 	for i, n := range r.kfd() {
 		s.GPUs = append(s.GPUs, r.amdState(i, n))
 	}
-	s.Fabric = r.fabric()
+	s.Fabric = r.Fabric()
 	return s
 }
 
@@ -91,8 +91,9 @@ func (r *Reader) amdState(index int, n kfdNode) GPUState {
 	return s
 }
 
-// fabric adds up the counters of every port. Data counters count words of 4 bytes.
-func (r *Reader) fabric() *Fabric {
+// Fabric adds up the counters of every RDMA port; nil without any. Data counters
+// count words of 4 bytes.
+func (r *Reader) Fabric() *Fabric {
 	var f *Fabric
 	for _, adapter := range r.list(infiniband) {
 		for _, port := range r.list(infiniband, adapter, "ports") {

@@ -42,6 +42,31 @@ type RankDevice struct {
 	// The states are null where they could not be read.
 	Before *DeviceState `json:"state_before"`
 	After  *DeviceState `json:"state_after"`
+	// Fabric is what the RDMA ports of the rank's node counted between the two
+	// readings, over all ports. The first rank of a node with such ports tells it.
+	Fabric *Fabric `json:"fabric,omitempty"`
+}
+
+// Fabric is what RDMA ports counted.
+type Fabric struct {
+	SentBytes     uint64 `json:"sent_bytes"`
+	ReceivedBytes uint64 `json:"received_bytes"`
+	// WaitTicks counts ticks in which a port had data and no credit to send it.
+	WaitTicks    uint64 `json:"wait_ticks"`
+	SymbolErrors uint64 `json:"symbol_errors"`
+	LinkDowned   uint64 `json:"link_downed"`
+}
+
+// Rise is what was counted from before to f. A counter that was reset begins
+// anew.
+func (f Fabric) Rise(before Fabric) Fabric {
+	return Fabric{
+		SentBytes:     rise(before.SentBytes, f.SentBytes),
+		ReceivedBytes: rise(before.ReceivedBytes, f.ReceivedBytes),
+		WaitTicks:     rise(before.WaitTicks, f.WaitTicks),
+		SymbolErrors:  rise(before.SymbolErrors, f.SymbolErrors),
+		LinkDowned:    rise(before.LinkDowned, f.LinkDowned),
+	}
 }
 
 // DeviceState is what of a device changes while it works. Zero clocks,
@@ -70,7 +95,7 @@ func NewDevices(ranks []RankDevice) *Devices {
 	}
 	d := &Devices{Throttled: []Throttle{}, Warnings: []string{}, Ranks: ranks}
 	reasons := map[string][]int{}
-	var unread, mig, shared, uncorrected []int
+	var unread, mig, shared, uncorrected, fabric []int
 	for _, r := range ranks {
 		for _, reason := range r.throttled() {
 			reasons[reason] = append(reasons[reason], r.Rank)
@@ -90,6 +115,9 @@ func NewDevices(ranks []RankDevice) *Devices {
 		if r.MemoryInUse > memoryOfNobody {
 			shared = append(shared, r.Rank)
 		}
+		if f := r.Fabric; f != nil && f.SymbolErrors+f.LinkDowned > 0 {
+			fabric = append(fabric, r.Rank)
+		}
 	}
 	warn := func(ranks []int, format string, args ...any) {
 		if len(ranks) > 0 {
@@ -106,6 +134,7 @@ func NewDevices(ranks []RankDevice) *Devices {
 	if low, high := clocks(ranks); float64(high) > clockSpread*float64(low) {
 		d.Warnings = append(d.Warnings, fmt.Sprintf("clocks of the devices differ at the end: %d to %d MHz", low, high))
 	}
+	warn(fabric, "RDMA ports of the node counted symbol errors or lost links")
 	warn(mig, "MIG is on")
 	warn(shared, "more than %d MiB of device memory in use before the rank opened it", memoryOfNobody>>20)
 	warn(unread, "state of the device not read before and after")

@@ -57,6 +57,8 @@ func TestDevicesWarn(t *testing.T) {
 		{"clock unknown", func(d *result.RankDevice) { d.After.SMMHz = 0 }, nil, ""},
 		{"MIG", func(d *result.RankDevice) { d.Partition = "mig" }, nil, "MIG is on: rank 1"},
 		{"shared", func(d *result.RankDevice) { d.MemoryInUse = 20 << 30 }, nil, "more than 1024 MiB of device memory in use before the rank opened it: rank 1"},
+		{"fabric at work", func(d *result.RankDevice) { d.Fabric = &result.Fabric{SentBytes: 1, ReceivedBytes: 1, WaitTicks: 1} }, nil, ""},
+		{"fabric errs", func(d *result.RankDevice) { d.Fabric = &result.Fabric{LinkDowned: 1} }, nil, "RDMA ports of the node counted symbol errors or lost links: rank 1"},
 		{"not read at the end", func(d *result.RankDevice) { d.After = nil }, nil, "state of the device not read before and after: rank 1"},
 		{"never read", func(d *result.RankDevice) { *d = result.RankDevice{Rank: 1} }, nil, "state of the device not read before and after: rank 1"},
 	} {
@@ -93,4 +95,10 @@ func TestValidateRefusesDevicesThatSayLess(t *testing.T) {
 	require.NoError(t, result.Validate(again), "as it is read back")
 	d.Devices.Warnings = []string{}
 	require.ErrorContains(t, result.Validate(d), "devices say other things together")
+}
+
+func TestFabricRise(t *testing.T) {
+	before := result.Fabric{SentBytes: 10, ReceivedBytes: 20, WaitTicks: 3, SymbolErrors: 4, LinkDowned: 5}
+	after := result.Fabric{SentBytes: 17, ReceivedBytes: 21, WaitTicks: 3, SymbolErrors: 1, LinkDowned: 6}
+	require.Equal(t, result.Fabric{SentBytes: 7, ReceivedBytes: 1, SymbolErrors: 1, LinkDowned: 1}, after.Rise(before))
 }

@@ -20,6 +20,7 @@ type Watch struct {
 	// NUMANode is theirs; −1 where they are of several, or it is unknown.
 	NUMANode int
 
+	reader *inventory.Reader
 	device *inventory.Device // nil where the driver does not tell of it
 	about  result.RankDevice
 }
@@ -37,7 +38,7 @@ type Watch struct {
 func Start(address string) *Watch { return start(inventory.New(), address) }
 
 func start(r *inventory.Reader, address string) *Watch {
-	w := &Watch{}
+	w := &Watch{reader: r}
 	if held, err := affinity.Narrow(r.OnlineCPUs(), r.CPUs(address)); err == nil {
 		w.CPUs = held
 	}
@@ -83,11 +84,16 @@ func (r runner) Run(ctx context.Context, s *rank.Session, c plan.Case) error {
 	d := r.watch.about
 	d.Rank = s.Rank
 	d.Before = r.watch.read()
+	before := r.watch.fabric(s)
 	if err := s.Emit(rank.KindDevice, d); err != nil {
 		return err
 	}
 	err := r.Runner.Run(ctx, s, c)
 	d.After = r.watch.read()
+	if after := r.watch.fabric(s); before != nil && after != nil {
+		rise := after.Rise(*before)
+		d.Fabric = &rise
+	}
 	return errors.Join(err, s.Emit(rank.KindDevice, d))
 }
 
@@ -110,5 +116,21 @@ func (w *Watch) read() *result.DeviceState {
 		SMMHz: s.SMMHz, MemMHz: s.MemMHz, TemperatureC: s.TemperatureC, PowerW: s.PowerW, Idle: s.Idle,
 		Throttle: s.Throttle, ThrottleCounters: s.ThrottleCounters,
 		ECCCorrected: s.ECCCorrected, ECCUncorrected: s.ECCUncorrected,
+	}
+}
+
+// fabric returns the counters of the node's RDMA ports to the first rank of the
+// node alone, and only if there are any.
+func (w *Watch) fabric(s *rank.Session) *result.Fabric {
+	if s.LocalRank != 0 {
+		return nil
+	}
+	f := w.reader.Fabric()
+	if f == nil {
+		return nil
+	}
+	return &result.Fabric{
+		SentBytes: f.SentBytes, ReceivedBytes: f.ReceivedBytes, WaitTicks: f.WaitTicks,
+		SymbolErrors: f.SymbolErrors, LinkDowned: f.LinkDowned,
 	}
 }

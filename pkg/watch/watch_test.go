@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -97,26 +98,31 @@ func (r stub) Close() error                                              { *r.cl
 // shard would read.
 func watched(t *testing.T, at string, run func() error) (rank.Stream, error) {
 	t.Helper()
+	return watchedOn(t, fstest.MapFS{}, rank.Place{Rank: 3, World: 4, LocalRank: 3}, at, run)
+}
+
+func watchedOn(t *testing.T, root fs.FS, p rank.Place, at string, run func() error) (rank.Stream, error) {
+	t.Helper()
 	store, err := rendezvous.OpenFile(t.TempDir())
 	require.NoError(t, err)
 	defer store.Close()
-	w := start(inventory.NewReader(fstest.MapFS{}, nvml.New()), at)
+	w := start(inventory.NewReader(root, nvml.New()), at)
 	var closed bool
 	kinds := []string{}
 	emit := func(r rank.Record) error {
 		kinds = append(kinds, r.Kind)
 		line, err := json.Marshal(r)
 		require.NoError(t, err)
-		return store.Append(rank.StreamKey("case", 3), line)
+		return store.Append(rank.StreamKey("case", p.Rank), line)
 	}
 	r := w.Around(stub{func(s *rank.Session) error {
 		return errors.Join(s.Emit(rank.KindFacts, rank.Facts{}), run())
 	}, &closed})
-	failure := r.Run(t.Context(), rank.NewSession(rank.Place{Rank: 3, World: 4}, store, "case", emit), plan.Case{})
+	failure := r.Run(t.Context(), rank.NewSession(p, store, "case", emit), plan.Case{})
 	require.Equal(t, []string{rank.KindDevice, rank.KindFacts, rank.KindDevice}, kinds)
 	require.NoError(t, r.Close())
 	require.True(t, closed)
-	s, err := rank.ReadStream(store, "case", 3)
+	s, err := rank.ReadStream(store, "case", p.Rank)
 	require.NoError(t, err)
 	require.Empty(t, s.Records, "no business of the family's")
 	return s, failure
@@ -177,4 +183,26 @@ func TestNothingToSee(t *testing.T) {
 		require.NotNil(t, s.Device.Before)
 		require.Nil(t, s.Device.After)
 	})
+}
+
+// What RDMA ports count belongs to the node: its first rank tells it.
+func TestFirstRankOfANodeTellsOfTheFabric(t *testing.T) {
+	fakes.Build(t).Use(t)
+	for _, tt := range []struct {
+		place rank.Place
+		want  *result.Fabric
+	}{
+		{rank.Place{Rank: 0, World: 4}, &result.Fabric{SentBytes: 4 * 1000}},
+		{rank.Place{Rank: 1, World: 4, LocalRank: 1}, nil},
+		{rank.Place{Rank: 2, World: 4, Node: 1}, &result.Fabric{SentBytes: 4 * 1000}},
+	} {
+		const sent = "sys/class/infiniband/mlx5_0/ports/1/counters/port_xmit_data"
+		root := fstest.MapFS{sent: {Data: []byte("500\n")}}
+		s, err := watchedOn(t, root, tt.place, address, func() error {
+			root[sent] = &fstest.MapFile{Data: []byte("1500\n")}
+			return nil
+		})
+		require.NoError(t, err)
+		require.Equal(t, tt.want, s.Device.Fabric)
+	}
 }

@@ -59,7 +59,9 @@ type CaseRows struct {
 	Environment   map[string]string    `json:"environment"`
 	Dropped       []result.DroppedSize `json:"sizes_dropped"`
 	Excluded      []result.Exclusion   `json:"excluded"`
-	Rows          []Row                `json:"rows"`
+	// Devices is missing where the ranks drove no device but the host.
+	Devices *result.Devices `json:"devices,omitempty"`
+	Rows    []Row           `json:"rows"`
 }
 
 // Row is a row of a document, and what the table shows of it: null where it was
@@ -93,7 +95,7 @@ func (p *Report) Add(r *Request, d *result.CollectiveDocument) {
 		CaseID: d.Identity.CaseID, Repeat: d.Identity.Repeat, ComparisonKey: d.ComparisonKey,
 		DType: m.DType, RedOp: m.RedOp, Root: m.Root, Outcome: d.Outcome, Path: m.Path, CheckedBy: m.CheckedBy,
 		Registration: m.Registration, Registered: m.RegistrationHandle, Environment: d.Provenance.Environment,
-		Dropped: d.Workload.SizesDropped, Excluded: d.Workload.Excluded, Rows: []Row{},
+		Dropped: d.Workload.SizesDropped, Excluded: d.Workload.Excluded, Devices: d.Devices, Rows: []Row{},
 	}
 	for i := range m.Rows {
 		row := Row{CollectiveRow: m.Rows[i]}

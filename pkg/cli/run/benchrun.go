@@ -27,6 +27,8 @@ type benchRun struct {
 	json  *result.AtomicFile
 	toOut bool // JSON to standard output
 	ended []benchEnd
+	// warned is what was told of the devices.
+	warned []string
 }
 
 // benchEnd is how a case ended.
@@ -105,6 +107,7 @@ func (b *benchRun) run(ctx context.Context, s cli.Streams, answer func(result.Do
 		b.ended = append(b.ended, e)
 		d, err := readDocument(b.cell.results, e.c.CaseID)
 		if err == nil {
+			b.warn(s, d)
 			err = answer(d)
 		}
 		broken = errors.Join(broken, err)
@@ -115,6 +118,20 @@ func (b *benchRun) run(ctx context.Context, s cli.Streams, answer func(result.Do
 		return errors.Join(err, fmt.Errorf("documents and logs are in %s", b.out))
 	}
 	return nil
+}
+
+// warn tells what a document says against its figures, each thing once.
+func (b *benchRun) warn(s cli.Streams, d result.Document) {
+	devices := d.Head().Devices
+	if devices == nil {
+		return
+	}
+	for _, text := range devices.Warnings {
+		if !slices.Contains(b.warned, text) {
+			b.warned = append(b.warned, text)
+			fmt.Fprintf(s.Err, "cxrun: warning: %s\n", text)
+		}
+	}
 }
 
 // readDocument reads the newest document of a case.

@@ -2,6 +2,7 @@ package run
 
 import (
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -60,6 +61,15 @@ func TestSummaryWarnsOfDevicesThatNobodySaw(t *testing.T) {
 	d, summary := sweepGPUs(t, map[string]string{"CX_NVML_LIB": "/nowhere/libnvidia-ml.so.1"})
 	require.Nil(t, d.Devices.Ranks[1].Before)
 	require.Contains(t, summary, "state of the device not read before and after: ranks 0, 1")
+}
+
+func TestBenchWarnsOfThrottledDevices(t *testing.T) {
+	fakes.Build(t).Use(t)
+	code, stdout, stderr := cxrun(t, map[string]string{"CX_FAKE_REASONS": "64"},
+		"bench", "all_reduce", "--backend", "nccl", "-b", "8", "-e", "8", "-n", "2", "-w", "1", "--json")
+	require.Equal(t, cli.ExitOK, code, stderr)
+	require.Equal(t, 1, strings.Count(stderr, "cxrun: warning: clocks held down by hw-thermal-slowdown: ranks 0, 1\n"))
+	require.Contains(t, stdout, `"throttled":[{"reason":"hw-thermal-slowdown","ranks":[0,1]}]`)
 }
 
 func TestDocumentsOfHostsHaveNoDevices(t *testing.T) {
