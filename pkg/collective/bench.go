@@ -52,6 +52,18 @@ const (
 	syncBytes = 2 * slotAlign
 )
 
+// held is run on one processor.
+func (b *bench) held(ctx context.Context) error {
+	if b.Hold == nil {
+		return b.run(ctx)
+	}
+	release, err := b.Hold()
+	if err != nil {
+		return coded(result.ReasonEnvironment, err)
+	}
+	return errors.Join(b.run(ctx), release())
+}
+
 func (b *bench) run(ctx context.Context) error {
 	if err := b.warmUp(ctx); err != nil {
 		return err
