@@ -38,7 +38,7 @@ func (r *runner) attempt(ctx context.Context, n, index int) (result.Outcome, err
 		_, unwritten := r.write(index, ended{reasons: []string{result.ReasonEnvironment.With("ranks do not start")}})
 		return result.Outcome{}, errors.Join(err, unwritten)
 	}
-	end, fatal := g.do(ctx, q.Case, budget, late)
+	end, fatal := g.do(ctx, q.Case, budget, late, r.watcher(q.Case))
 	if fatal != nil {
 		end.reasons = append(end.reasons, result.ReasonEnvironment.With("ranks or their store"))
 	}

@@ -84,14 +84,14 @@ type ended struct {
 // do gives the ranks a case and waits for its end, or ends it: after budget,
 // with late as the reason, or with ctx. Where there is a reason, the group is
 // dead. An error means that the machine is of no more use: the store cannot be
-// written or read, or ranks do not die.
-func (g *group) do(ctx context.Context, c plan.Case, budget time.Duration, late string) (ended, error) {
+// written or read, or ranks do not die. w shows what the ranks leave meanwhile.
+func (g *group) do(ctx context.Context, c plan.Case, budget time.Duration, late string, w *watcher) (ended, error) {
 	g.orders++
 	scope := fmt.Sprintf("case-%04d", g.orders)
 	if err := g.order(ctx, rank.Order{Scope: scope, Case: c}); err != nil {
 		return ended{}, err
 	}
-	end, err := g.wait(ctx, scope, budget, late)
+	end, err := g.wait(ctx, scope, budget, late, w)
 	if len(end.reasons) > 0 || err != nil {
 		g.broken = true
 		err = errors.Join(err, g.ranks.Kill())
@@ -119,7 +119,7 @@ func (g *group) order(ctx context.Context, o rank.Order) error {
 
 // wait returns when all ranks have said done, or with the reasons why they
 // will not, the likeliest cause first.
-func (g *group) wait(ctx context.Context, scope string, budget time.Duration, late string) (ended, error) {
+func (g *group) wait(ctx context.Context, scope string, budget time.Duration, late string, w *watcher) (ended, error) {
 	timeout := time.NewTimer(budget)
 	defer timeout.Stop()
 	poll := time.NewTicker(pollInterval)
@@ -165,6 +165,7 @@ func (g *group) wait(ctx context.Context, scope string, budget time.Duration, la
 		case !slices.Contains(ends, rank.NotEnded):
 			return ended{}, nil
 		}
+		w.look(g.store, scope, g.world)
 	}
 }
 

@@ -50,6 +50,10 @@ type Shard struct {
 	// Scratch is where stores and shared memory go; see ScratchBase.
 	Scratch  string
 	Observer Observer
+	// Watch is given the document of the running case as it would be if the case
+	// ended now, at most every WatchEvery; nil where nobody watches.
+	Watch      func(result.Document)
+	WatchEvery time.Duration
 }
 
 // Observer is told what a shard does, in order. All it is told may be

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -432,4 +433,21 @@ func TestRanksThatDoNotDie(t *testing.T) {
 	docs := byCase(t, s.Results)
 	require.Equal(t, []string{"timeout: case budget of 1 s", "environment: ranks or their store"}, docs["fake-case-00-w2"].Outcome.Reasons)
 	require.Equal(t, []string{"environment: an earlier case ended the cell"}, docs["fake-case-01-w2"].Outcome.Reasons)
+}
+
+// A case that runs is seen as the document it would be, with ever more rows.
+func TestWatch(t *testing.T) {
+	t.Setenv(rank.FaultVariable, "rank=1,kind=slow")
+	var seen []int
+	s := fakeShard(t.TempDir(), t.TempDir(), fakeCase(1, 2, 20))
+	s.Watch = func(d result.Document) {
+		require.NoError(t, result.Validate(d))
+		require.Equal(t, result.Outcome{Status: result.Failed, Reasons: []string{"skipped: still running"}}, d.Head().Outcome)
+		seen = append(seen, len(d.(*result.CollectiveDocument).Measurement.Rows))
+	}
+	_, docs, _ := do(t, s)
+	require.Len(t, docs["fake-case-01-w2"].Measurement.Rows, 20)
+	require.NotEmpty(t, seen)
+	require.True(t, slices.IsSorted(seen), "%v", seen)
+	require.Positive(t, seen[len(seen)-1])
 }

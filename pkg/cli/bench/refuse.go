@@ -29,7 +29,7 @@ func (f *Flags) refuse() error {
 		{f.registration < 0 || f.registration > 2, "-R is 0 (none), 1 (local) or 2 (symmetric)"},
 		{f.set("cta_policy") && (f.policy < 0 || f.policy > 2), "-x is 0 (default), 1 (efficiency) or 2 (zero)"},
 		{f.nullStream != 0, "-y: there is no null stream; each rank has a stream of its own, as applications do"},
-		{f.timestamps != 0, "-S: rows are made when their case has ended; with --out, generated_at and first_window_at of the document say when"},
+		{f.timestamps != 0, "-S: a row is shown some time after it was measured; with --out, samples of the document say when each window began"},
 		{f.deviceImpl != 0, "-D: kernels of nccl-tests' own are no part of the library that is measured; use nccl-tests for them"},
 		{f.deviceCTAs != 0, "-V belongs to -D, which is not here; NCCL_MAX_CTAS in the environment limits the library's own kernels"},
 		{f.mem != 0, "-M: memory is not reported; NCCL_DEBUG=INFO with --out leaves what the library says in the logs"},

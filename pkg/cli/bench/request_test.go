@@ -161,7 +161,7 @@ func TestRefusals(t *testing.T) {
 		{"all_reduce -x 3", "-x is 0 (default)"},
 		{"all_reduce -x -1", "-x is 0 (default)"},
 		{"all_reduce -y 1", "no null stream"},
-		{"all_reduce -S 1", "generated_at"},
+		{"all_reduce -S 1", "when each window began"},
 		{"all_reduce -D 1", "use nccl-tests for them"},
 		{"all_reduce -V 16", "NCCL_MAX_CTAS"},
 		{"all_reduce -M 1", "NCCL_DEBUG=INFO"},

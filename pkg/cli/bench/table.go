@@ -3,6 +3,7 @@ package bench
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -16,9 +17,11 @@ type Table struct {
 	w       io.Writer
 	r       *Request
 	devices bool // are printed
+	rows    int  // of the case at hand that are printed
 	wrong   int64
 	sum     float64 // of busbw
 	lines   int
+	failed  bool // a row whose check did not pass
 }
 
 // NewTable returns a table for the documents of a request.
@@ -56,23 +59,27 @@ func (t *Table) timing() string {
 	return text
 }
 
-// Document prints the rows of a case, and why there are not more.
+// Grow prints those sizes of a running case that are whole and not yet printed.
+func (t *Table) Grow(d *result.CollectiveDocument) {
+	for {
+		rows := t.next(d)
+		if len(rows) < len(t.r.shape.Placements) || slices.ContainsFunc(rows, func(r result.CollectiveRow) bool { return !r.Complete }) {
+			return
+		}
+		t.line(d, rows)
+	}
+}
+
+// Document prints the rows of a case that Grow has not, and why there are not
+// more.
 func (t *Table) Document(d *result.CollectiveDocument) {
-	if !t.devices && d.Topology.DeviceProduct != "" {
-		t.ranks(d)
+	for rows := t.next(d); len(rows) > 0; rows = t.next(d) {
+		t.line(d, rows)
 	}
 	for _, x := range d.Workload.Excluded {
 		if x.What != collective.InPlace { // its columns say N/A
 			fmt.Fprintf(t.w, "# not measured: %s: %s\n", x.What, x.Reason)
 		}
-	}
-	for i, rows := 0, d.Measurement.Rows; i < len(rows); {
-		n := 1
-		if i+1 < len(rows) && rows[i+1].Requested == rows[i].Requested {
-			n = 2
-		}
-		t.line(d, rows[i:i+n])
-		i += n
 	}
 	for _, s := range d.Workload.SizesDropped {
 		fmt.Fprintf(t.w, "# not measured: %d bytes: %s\n", s.Bytes, s.Reason)
@@ -80,6 +87,17 @@ func (t *Table) Document(d *result.CollectiveDocument) {
 	if d.Outcome.Status != result.Success {
 		fmt.Fprintf(t.w, "# %s %s: %s\n", strings.ToUpper(d.Outcome.Status), where(d, ""), strings.Join(d.Outcome.Reasons, "; "))
 	}
+	t.rows = 0
+}
+
+// next returns the rows of the next size: one, or one for each placement.
+func (t *Table) next(d *result.CollectiveDocument) []result.CollectiveRow {
+	rows := d.Measurement.Rows[t.rows:]
+	n := 0
+	for n < len(rows) && rows[n].Requested == rows[0].Requested {
+		n++
+	}
+	return rows[:n]
 }
 
 // ranks prints what the first document that tells says of devices and library,
@@ -128,6 +146,10 @@ func (t *Table) columns() {
 
 // line prints a size: the row out of place, and the one in place if there is one.
 func (t *Table) line(d *result.CollectiveDocument, rows []result.CollectiveRow) {
+	if !t.devices {
+		t.ranks(d)
+	}
+	t.rows += len(rows)
 	root := -1
 	if t.r.Op.Rooted() {
 		root = d.Measurement.Root
@@ -168,6 +190,7 @@ func (t *Table) half(row *result.CollectiveRow) {
 		fmt.Fprintf(t.w, "  %s", fixed(v, 7))
 	}
 	t.wrong += row.Check.Wrong
+	t.failed = t.failed || !row.Check.Passed
 	t.sum += f.BusBW
 	t.lines++
 }
@@ -194,7 +217,7 @@ func redopName(d *result.CollectiveDocument) string {
 // is that there was none.
 func (t *Table) Foot(sinceStart *float64) {
 	verdict, mean := "OK", 0.0
-	if t.wrong > 0 {
+	if t.failed || t.lines == 0 {
 		verdict = "FAILED"
 	}
 	if t.lines > 0 {

@@ -161,3 +161,50 @@ func TestVerdict(t *testing.T) {
 		require.Equal(t, tt.code == cli.ExitEnvironment, errors.As(err, &exit))
 	}
 }
+
+// A size of a running case is printed when all of it is there, and once.
+func TestATableGrows(t *testing.T) {
+	r, err := ask(t, "all_reduce -b 1K -e 3K -i 1K")
+	require.NoError(t, err)
+	var rows []result.CollectiveRow
+	for size := int64(1); size <= 3; size++ {
+		for _, placement := range []string{collective.OutOfPlace, collective.InPlace} {
+			row := rowOf(placement, 8)
+			row.Requested, row.Bytes = size<<10, size<<10
+			rows = append(rows, row)
+		}
+	}
+	var out bytes.Buffer
+	table := NewTable(&out, &r)
+	printed := func() (n int) {
+		for l := range strings.Lines(out.String()) {
+			if !strings.HasPrefix(l, "#") {
+				n++
+			}
+		}
+		return n
+	}
+	for i, want := range []int{0, 0, 1, 1, 1} {
+		grown := document(rows[:i]...)
+		if i == 4 {
+			grown.Measurement.Rows = append([]result.CollectiveRow{}, rows[:4]...)
+			grown.Measurement.Rows[3].Complete = false
+		}
+		table.Grow(grown)
+		require.Equal(t, want, printed(), "%d rows", i)
+	}
+	table.Document(document(rows...))
+	require.Equal(t, 3, printed())
+	table.Document(document(rows...))
+	require.Equal(t, 6, printed(), "the next case begins anew")
+	require.Equal(t, 1, strings.Count(out.String(), "# Using devices"))
+}
+
+// Nothing looked at is nothing right.
+func TestTheFootIsNotGoodWithoutRows(t *testing.T) {
+	r, err := ask(t, "all_reduce")
+	require.NoError(t, err)
+	var out bytes.Buffer
+	NewTable(&out, &r).Foot(nil)
+	require.Contains(t, out.String(), "# Out of bounds values : 0 FAILED\n")
+}

@@ -119,6 +119,14 @@ func benchCollective(c *cobra.Command, s cli.Streams, flags *bench.Flags, op str
 	if !flags.JSON {
 		table.Head(program, place.backend.Name, place.note, direct.World)
 	}
+	var grow func(result.Document)
+	if !flags.JSON {
+		grow = func(d result.Document) {
+			if partial, ok := d.(*result.CollectiveDocument); ok {
+				table.Grow(partial)
+			}
+		}
+	}
 	err = b.run(c.Context(), s, func(d result.Document) error {
 		answer, ok := d.(*result.CollectiveDocument)
 		if !ok {
@@ -129,7 +137,7 @@ func benchCollective(c *cobra.Command, s cli.Streams, flags *bench.Flags, op str
 			table.Document(answer)
 		}
 		return nil
-	})
+	}, grow)
 	if err != nil {
 		return err
 	}
@@ -174,7 +182,7 @@ func benchEP(c *cobra.Command, s cli.Streams, flags *bench.EPFlags) error {
 			bench.PrintEP(s.Out, answer)
 		}
 		return nil
-	})
+	}, nil)
 	if err != nil {
 		return err
 	}

@@ -95,8 +95,9 @@ func (o benchObserver) Ended(_, _ int, c plan.Case, outcome result.Outcome, _ ti
 	o.hand(benchEnd{c, outcome, logs})
 }
 
-// run runs the cases and hands over the document of each as it ends.
-func (b *benchRun) run(ctx context.Context, s cli.Streams, answer func(result.Document) error) error {
+// run runs the cases and hands over the document of each as it ends; grow, where
+// it is not nil, gets that of the running one before.
+func (b *benchRun) run(ctx context.Context, s cli.Streams, answer func(result.Document) error, grow func(result.Document)) error {
 	cell := b.cell.matrix.Include[0]
 	cases, err := requested(b.cell.matrix, cell)
 	if err != nil {
@@ -112,6 +113,9 @@ func (b *benchRun) run(ctx context.Context, s cli.Streams, answer func(result.Do
 		}
 		broken = errors.Join(broken, err)
 	}}
+	if grow != nil {
+		b.cell.watch = func(d result.Document) { o.above(func() { grow(d) }) }
+	}
 	_, err = b.cell.observed(ctx, cell, cases, o)
 	o.end()
 	if err := errors.Join(err, broken); err != nil {

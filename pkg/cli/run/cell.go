@@ -16,6 +16,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/provenance"
 	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/shard"
 )
 
@@ -26,7 +27,11 @@ type cellRun struct {
 	results string
 	resume  bool
 	limit   time.Duration // 0: as long as it takes
+	watch   func(result.Document)
 }
+
+// watchEvery is how often a case that is watched is shown at most.
+const watchEvery = time.Second
 
 // noLimit is a time limit that no shard reaches.
 const noLimit = 1 << 62 * time.Nanosecond
@@ -53,7 +58,7 @@ func (r cellRun) observed(ctx context.Context, cell plan.Cell, cases []plan.Requ
 		Launcher: launch.For(cell.Launcher, cell.Container),
 		Fits:     func(f rank.Facts) error { return fits(cell, f.DeviceProduct, f.DeviceArch) },
 		Results:  r.results, Resume: r.resume, Limit: limit, Scratch: shard.ScratchBase(),
-		Observer: o,
+		Observer: o, Watch: r.watch, WatchEvery: watchEvery,
 	}
 	counts, err := sh.Do(ctx)
 	switch {

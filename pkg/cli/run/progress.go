@@ -112,6 +112,19 @@ func (p *progress) line(text string) {
 	}
 }
 
+// above lets f write lines above the running case's.
+func (p *progress) above(f func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.width > 0 {
+		fmt.Fprint(p.w, "\r\x1b[K")
+	}
+	f()
+	if p.width > 0 && p.running != "" {
+		p.status()
+	}
+}
+
 func counter(n, total int) string {
 	digits := len(fmt.Sprint(total))
 	return fmt.Sprintf("[%*d/%d]", digits, n, total)

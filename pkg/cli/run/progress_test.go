@@ -111,3 +111,13 @@ func TestProgressTellsOfALongCase(t *testing.T) {
 	}, 30*time.Second, time.Millisecond)
 	p.end()
 }
+
+func TestProgressMakesRoomAboveTheRunningCase(t *testing.T) {
+	master, terminal := pty(t, 40)
+	p := &progress{w: terminal, width: 40}
+	p.Started(1, 1, plan.Case{CaseID: "a"}, 1)
+	p.above(func() { fmt.Fprintln(terminal, "row") })
+	require.NoError(t, terminal.Close())
+	raw, _ := io.ReadAll(master) // ends with EIO, as terminals do
+	require.Equal(t, "\r\x1b[K[1/1] running   0s  a\r\x1b[Krow\r\n\r\x1b[K[1/1] running   0s  a", string(raw))
+}
