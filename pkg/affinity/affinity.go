@@ -16,8 +16,8 @@ import (
 // that it may use. It leaves alone a process that somebody narrowed before, which
 // is one that may not use all of online, and one that may use none of cpus.
 //
-// It returns the processors that the process is held to; none where it may use
-// all of online.
+// It returns the processors that the process is held to; none where it still may
+// use all of online.
 func Narrow(online, cpus []int) (held []int, err error) {
 	allowed, err := Allowed()
 	switch {
@@ -33,7 +33,7 @@ func Narrow(online, cpus []int) (held []int, err error) {
 			held = append(held, cpu)
 		}
 	}
-	if len(held) == 0 {
+	if len(held) == 0 || len(held) == len(allowed) {
 		return nil, nil
 	}
 	if err := all(&set); err != nil {

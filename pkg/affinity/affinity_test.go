@@ -102,6 +102,7 @@ func ask(t *testing.T, q question) seen {
 func TestNarrowHoldsEveryThread(t *testing.T) {
 	allowed, err := affinity.Allowed()
 	require.NoError(t, err)
+	require.Greater(t, len(allowed), 1, "one processor cannot be narrowed")
 	last := allowed[len(allowed)-1]
 	s := ask(t, question{Online: allowed, CPUs: []int{last, 1 << 9}})
 	require.Equal(t, []int{last}, s.Held)
@@ -121,6 +122,7 @@ func TestNarrowLeavesAlone(t *testing.T) {
 	}{
 		{"nothing is known of the device", question{Online: allowed}, nil},
 		{"nothing is known of the machine", question{CPUs: allowed[:1]}, nil},
+		{"every processor is the device's", question{Online: allowed, CPUs: allowed}, nil},
 		{"the device's processors are not ours", question{Online: allowed, CPUs: []int{1 << 9}}, nil},
 		{"somebody narrowed us", question{Online: append([]int{1 << 9}, allowed...), CPUs: allowed[:1]}, allowed},
 	} {

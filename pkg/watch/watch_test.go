@@ -67,6 +67,7 @@ func TestRankRunsBesideItsDevice(t *testing.T) {
 	fakes.Build(t).Use(t)
 	cpus, err := affinity.Allowed()
 	require.NoError(t, err)
+	require.Greater(t, len(cpus), 1, "one processor has no node of its own")
 	last := cpus[len(cpus)-1:]
 	for _, tt := range []struct{ name, numa, want string }{
 		{"node 1", "1", fmt.Sprint(last, 1, last, nil)},
