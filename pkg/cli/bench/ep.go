@@ -47,7 +47,7 @@ func NewEPFlags(fs *pflag.FlagSet) (*EPFlags, []Group) {
 	g.StringVar(&f.Backend, "backend", Auto, "backend `NAME`; auto takes one of the GPUs where one is here, else host")
 	g.StringVar(&f.sampling, "sampling", "quick-v1", "`PROFILE` of sample counts")
 	f.Output.flags(how)
-	f.Definition.AddFlag(g)
+	f.Definitions.AddFlag(g)
 	groups := []Group{shape, how}
 	for _, group := range groups {
 		fs.AddFlagSet(group.Flags)

@@ -32,11 +32,11 @@ func newGroup(title string) Group {
 
 // Output is where a measurement's results go; the families share it.
 type Output struct {
-	JSON       bool
-	File       string // the JSON goes there too
-	Out        string // documents and samples are kept here
-	Backend    string
-	Definition cli.Definitions
+	JSON        bool
+	File        string // the JSON goes there too
+	Out         string // documents and samples are kept here
+	Backend     string
+	Definitions cli.Definitions
 }
 
 func (o *Output) flags(g Group) {
@@ -121,7 +121,7 @@ func NewFlags(fs *pflag.FlagSet) (*Flags, []Group) {
 	g.StringSliceVar(&f.minBusBW, "min-busbw", nil, "exit 1 where busbw is below `SIZE=GBPS`; a comma list")
 	g.StringSliceVar(&f.maxTime, "max-time", nil, "exit 1 where time is above `SIZE=US`; a comma list")
 	f.Output.flags(ours)
-	f.Definition.AddFlag(g)
+	f.Definitions.AddFlag(g)
 
 	none := newGroup("nccl-tests' flags that cannot apply (another value than 0 is refused, with the reason)")
 	g = none.Flags

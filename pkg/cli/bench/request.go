@@ -114,7 +114,7 @@ func (r *Request) Plan(be *catalog.Backend, world int) (plan.Direct, error) {
 		return d, cli.UsageError("%d ranks: -t times -g has to be at least 1", world)
 	}
 	if len(r.env) > 0 && be.Name == HostBackend {
-		return d, cli.UsageError("-x sets a policy of NCCL's kernels, and backend host has none: leave it out, or run it where there are GPUs")
+		return d, cli.EnvironmentError("-x sets a policy of NCCL's kernels, and backend host has none: leave it out, or run it where there are GPUs")
 	}
 	dtypes, redops, roots := []string{r.dtype}, []string{""}, []int{0}
 	if r.dtype == all {

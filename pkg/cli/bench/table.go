@@ -37,6 +37,9 @@ func (t *Table) Head(program, backend, note string, world int) {
 	fmt.Fprintf(t.w, "# ranks %d minBytes %d maxBytes %d sizes: %d warmup iters: %d iters: %d agg iters: %d graph: %d unalign: %d trials: %d\n",
 		world, first, last, len(c.Sizes), m.Warmup, m.Iterations, m.Aggregate, t.graphs(), c.Unalign, m.Trials)
 	fmt.Fprintf(t.w, "# timing: %s, across ranks: %s, buffers: %s, registration: %s\n", t.timing(), t.r.View.Across, c.Buffers, c.Registration)
+	if t.r.View.Percentiles && m.Trials == 1 && t.r.View.Mode != collective.Blocking {
+		fmt.Fprintf(t.w, "# percentiles of one window are that window: use --trials, or -z 3\n")
+	}
 	fmt.Fprintf(t.w, "# checked: every result of the timed windows, bit for bit\n")
 }
 

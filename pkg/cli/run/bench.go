@@ -95,7 +95,7 @@ func benchCollective(c *cobra.Command, s cli.Streams, flags *bench.Flags, op str
 	if err != nil {
 		return err
 	}
-	cat, err := flags.Definition.Load()
+	cat, err := flags.Definitions.Load()
 	if err != nil {
 		return err
 	}
@@ -149,7 +149,7 @@ func benchCollective(c *cobra.Command, s cli.Streams, flags *bench.Flags, op str
 
 func benchEP(c *cobra.Command, s cli.Streams, flags *bench.EPFlags) error {
 	started := time.Now()
-	cat, err := flags.Definition.Load()
+	cat, err := flags.Definitions.Load()
 	if err != nil {
 		return err
 	}

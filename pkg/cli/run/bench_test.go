@@ -174,6 +174,7 @@ func TestBenchRefuses(t *testing.T) {
 		{"all_reduce --backend deepep-v2", cli.ExitUsage, `unknown backend "deepep-v2"`},
 		{"all_reduce --backend host -G 3", cli.ExitEnvironment, "backend host has only the timing modes"},
 		{"all_reduce --backend host -R 1", cli.ExitEnvironment, "backend host has no registration local"},
+		{"all_reduce --backend host -x 1", cli.ExitEnvironment, "backend host has none: leave it out"},
 		{"all_reduce --backend host -J /nowhere/b.json", cli.ExitUsage, "-J: "},
 		{"ep --backend host --routing unifrom", cli.ExitUsage, `did you mean "uniform"?`},
 		{"ep --backend host --tokens 8,4", cli.ExitUsage, "--tokens 8,4: they ascend"},

@@ -47,7 +47,7 @@ func choosePlace(ctx context.Context, s cli.Streams, o bench.Output, cat *catalo
 	if o.Backend == bench.HostBackend {
 		return place{plan.Machine{CPU: runtime.GOARCH}, cat.Backend(o.Backend), "asked for"}, nil
 	}
-	d := machineHere(ctx, s, o.Definition)
+	d := machineHere(ctx, s, o.Definitions)
 	m := d.Plan()
 	if g := m.GPUs; g != nil {
 		for _, name := range g.Backends {
@@ -64,7 +64,7 @@ func choosePlace(ctx context.Context, s cli.Streams, o bench.Output, cat *catalo
 	if o.Backend == bench.Auto {
 		return place{m, cat.Backend(bench.HostBackend), "chosen: no GPU with its library is here, see 'cxrun doctor'"}, nil
 	}
-	return place{}, cli.EnvironmentError("backend %s cannot run here: %s", o.Backend, strings.Join(lacks(ctx, o.Definition, o.Backend), "; "))
+	return place{}, cli.EnvironmentError("backend %s cannot run here: %s", o.Backend, strings.Join(lacks(ctx, o.Definitions, o.Backend), "; "))
 }
 
 // lacks says what a backend lacks here, as doctor does in a process of its own.
