@@ -97,6 +97,9 @@ func (p *Report) Add(r *Request, d *result.CollectiveDocument) {
 		Registration: m.Registration, Registered: m.RegistrationHandle, Environment: d.Provenance.Environment,
 		Dropped: d.Workload.SizesDropped, Excluded: d.Workload.Excluded, Devices: d.Devices, Rows: []Row{},
 	}
+	if c.Environment == nil {
+		c.Environment = map[string]string{}
+	}
 	for i := range m.Rows {
 		row := Row{CollectiveRow: m.Rows[i]}
 		if f, timed := r.View.Figures(&m.Rows[i]); timed {

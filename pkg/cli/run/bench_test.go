@@ -2,9 +2,12 @@ package run
 
 import (
 	"encoding/json"
+	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -65,6 +68,30 @@ func TestBenchPrintsNCCLTestsColumns(t *testing.T) {
 	}
 }
 
+// shape lists the places of a JSON value with their types; of a list, its first
+// element stands for all.
+func shape(at string, v any) []string {
+	switch v := v.(type) {
+	case map[string]any:
+		var out []string
+		for _, k := range slices.Sorted(maps.Keys(v)) {
+			if k == "environment" { // this machine's
+				out = append(out, fmt.Sprintf("%s.%s %T", at, k, v[k]))
+				continue
+			}
+			out = append(out, shape(at+"."+k, v[k])...)
+		}
+		return out
+	case []any:
+		if len(v) == 0 {
+			return []string{at + " []"}
+		}
+		return shape(at+"[]", v[0])
+	default:
+		return []string{fmt.Sprintf("%s %T", at, v)}
+	}
+}
+
 func TestBenchJSONIsTheTable(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "out")
 	file := filepath.Join(t.TempDir(), "bench.json")
@@ -77,6 +104,9 @@ func TestBenchJSONIsTheTable(t *testing.T) {
 	require.True(t, report.Passed)
 	require.Equal(t, 2, report.World)
 	require.Len(t, report.Results, 1)
+	var untyped any
+	require.NoError(t, json.Unmarshal(raw, &untyped))
+	golden(t, "bench-json.txt", strings.Join(shape("", untyped), "\n")+"\n")
 	rows := report.Results[0].Rows
 	n := 0
 	for line := range strings.Lines(stdout) {

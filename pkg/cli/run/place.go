@@ -62,7 +62,11 @@ func choosePlace(ctx context.Context, s cli.Streams, o bench.Output, cat *catalo
 		}
 	}
 	if o.Backend == bench.Auto {
-		return place{m, cat.Backend(bench.HostBackend), "chosen: no GPU with its library is here, see 'cxrun doctor'"}, nil
+		note := "chosen: no GPU with its library is here, see 'cxrun doctor'"
+		if m.GPUs != nil {
+			note = "chosen: nothing measures this on the GPUs that are here, see 'cxrun doctor'"
+		}
+		return place{m, cat.Backend(bench.HostBackend), note}, nil
 	}
 	return place{}, cli.EnvironmentError("backend %s cannot run here: %s", o.Backend, strings.Join(lacks(ctx, o.Definitions, o.Backend), "; "))
 }
