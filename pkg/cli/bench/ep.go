@@ -155,7 +155,7 @@ func (p *EPReport) Add(d *result.EPDocument) {
 	if d.Topology.DeviceProduct != "" {
 		p.Device, p.Library = &d.Topology.DeviceProduct, &d.Runtime.CollectiveLibrary
 	}
-	p.CaseID, p.ComparisonKey, p.Environment = d.Identity.CaseID, d.ComparisonKey, d.Provenance.Environment
+	p.CaseID, p.ComparisonKey, p.Environment = d.Identity.CaseID, d.ComparisonKey, environment(&d.Envelope)
 	p.Workload, p.Measurement, p.Outcome = &d.Workload, &d.Measurement, d.Outcome
 	p.verdict.add(d.Outcome)
 	p.Passed = p.verdict.err() == nil

@@ -94,11 +94,8 @@ func (p *Report) Add(r *Request, d *result.CollectiveDocument) {
 	c := CaseRows{
 		CaseID: d.Identity.CaseID, Repeat: d.Identity.Repeat, ComparisonKey: d.ComparisonKey,
 		DType: m.DType, RedOp: m.RedOp, Root: m.Root, Outcome: d.Outcome, Path: m.Path, CheckedBy: m.CheckedBy,
-		Registration: m.Registration, Registered: m.RegistrationHandle, Environment: d.Provenance.Environment,
+		Registration: m.Registration, Registered: m.RegistrationHandle, Environment: environment(&d.Envelope),
 		Dropped: d.Workload.SizesDropped, Excluded: d.Workload.Excluded, Devices: d.Devices, Rows: []Row{},
-	}
-	if c.Environment == nil {
-		c.Environment = map[string]string{}
 	}
 	for i := range m.Rows {
 		row := Row{CollectiveRow: m.Rows[i]}
@@ -140,4 +137,12 @@ func firstWindow(d *result.CollectiveDocument) (time.Time, bool) {
 	}
 	at, err := time.Parse(time.RFC3339, *d.Measurement.FirstWindowAt)
 	return at, err == nil
+}
+
+// environment is what a document says of the ranks' environment; never null.
+func environment(d *result.Envelope) map[string]string {
+	if d.Provenance.Environment == nil {
+		return map[string]string{}
+	}
+	return d.Provenance.Environment
 }
