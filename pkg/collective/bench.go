@@ -39,9 +39,14 @@ type bench struct {
 	rung    rung
 	calls   []Call // of a window
 	settles []Call
-	graph   accel.Graph // nil without graph mode
-	// again is the graph of all launches of a window but the last. It is the same
-	// one, unless the last operation has to find its input untouched.
+	graphs
+}
+
+// graphs are what a window in graph mode launches; none in other modes.
+type graphs struct {
+	last accel.Graph
+	// again is for all launches of a window but the last. It is the same graph,
+	// unless the last operation has to find its input untouched.
 	again accel.Graph
 }
 
@@ -64,52 +69,62 @@ func (b *bench) held(ctx context.Context) error {
 	return errors.Join(b.run(ctx), release())
 }
 
-func (b *bench) run(ctx context.Context) error {
+// run measures trial by trial, each over all rungs: what disturbs the machine for
+// a while then touches one trial of many sizes and not all trials of a few.
+func (b *bench) run(ctx context.Context) (err error) {
 	if err := b.warmUp(ctx); err != nil {
 		return err
 	}
-	for _, r := range b.ladder.rungs {
+	captured := make([]graphs, len(b.ladder.rungs))
+	if slices.Contains(b.modes, Graph) {
+		defer func() {
+			for _, g := range captured {
+				err = errors.Join(err, g.close())
+			}
+		}()
+		for i, r := range b.ladder.rungs {
+			b.enter(r)
+			if captured[i], err = b.capture(ctx); err != nil {
+				return b.at(err)
+			}
+		}
+	}
+	for trial := range b.Measure.Trials {
 		runtime.GC()
-		if err := b.climb(ctx, r); err != nil {
-			return fmt.Errorf("%s, %d bytes %s: %w", b.op, r.Requested, r.Placement, err)
+		for i, r := range b.ladder.rungs {
+			b.enter(r)
+			b.graphs = captured[i]
+			for _, mode := range b.modes {
+				if err := b.window(ctx, mode, trial); err != nil {
+					return b.at(fmt.Errorf("%s trial %d: %w", mode, trial, err))
+				}
+			}
 		}
 	}
 	return nil
 }
 
-// climb measures one rung.
-func (b *bench) climb(ctx context.Context, r rung) (err error) {
-	b.enter(r)
-	for i := range b.settles {
-		b.settles[i] = b.settleCall()
+// at says at which rung an error came.
+func (b *bench) at(err error) error {
+	return fmt.Errorf("%s, %d bytes %s: %w", b.op, b.rung.Requested, b.rung.Placement, err)
+}
+
+// window measures and checks one window of the rung at hand.
+func (b *bench) window(ctx context.Context, mode string, trial int) error {
+	w := window{Requested: b.rung.Requested, Placement: b.rung.Placement, Mode: mode, Trial: trial}
+	s, err := b.measure(ctx, w)
+	if err != nil {
+		return err
 	}
-	if slices.Contains(b.modes, Graph) {
-		if err := b.capture(ctx); err != nil {
-			return errors.Join(err, b.closeGraphs())
-		}
-		defer func() { err = errors.Join(err, b.closeGraphs()) }()
+	if err := b.injure(w); err != nil {
+		return err
 	}
-	for trial := range b.Measure.Trials {
-		for _, mode := range b.modes {
-			w := window{Requested: r.Requested, Placement: r.Placement, Mode: mode, Trial: trial}
-			s, err := b.measure(ctx, w)
-			if err != nil {
-				return fmt.Errorf("%s trial %d: %w", mode, trial, err)
-			}
-			if err := b.injure(w); err != nil {
-				return err
-			}
-			verdict, err := b.check(w)
-			if err != nil {
-				return err
-			}
-			s.Check = &verdict
-			if err := b.session.Emit(kindSample, s); err != nil {
-				return err
-			}
-		}
+	verdict, err := b.check(w)
+	if err != nil {
+		return err
 	}
-	return nil
+	s.Check = &verdict
+	return b.session.Emit(kindSample, s)
 }
 
 // warmUp runs operations of every size, once for all windows, as nccl-tests
@@ -135,6 +150,9 @@ func (b *bench) enter(r rung) {
 	b.rung = r
 	for i := range b.calls {
 		b.calls[i] = b.slotCall(r.slot(i, len(b.calls)))
+	}
+	for i := range b.settles {
+		b.settles[i] = b.settleCall()
 	}
 }
 
@@ -174,28 +192,28 @@ func (b *bench) settleCall() Call {
 // capture makes the graphs of a window, after operations outside of them (a
 // library sets up what it needs at its first), and launches each once, which
 // uploads it.
-func (b *bench) capture(ctx context.Context) (err error) {
+func (b *bench) capture(ctx context.Context) (g graphs, err error) {
 	if err := b.enqueue(ctx, b.calls[:1]); err != nil {
-		return err
+		return g, err
 	}
-	if b.graph, err = b.captured(b.calls); err != nil {
-		return err
+	if g.last, err = b.captured(b.calls); err != nil {
+		return g, err
 	}
-	b.again = b.graph
+	g.again = g.last
 	if b.Measure.Launches > 1 && b.rung.Placement == InPlace {
 		calls := slices.Clone(b.calls)
 		calls[len(calls)-1] = calls[0] // its slot is for the last launch
-		if b.again, err = b.captured(calls); err != nil {
-			return err
+		if g.again, err = b.captured(calls); err != nil {
+			return g, err
 		}
-		if err := b.again.Launch(b.stream); err != nil {
-			return coded(result.ReasonDevice, err)
+		if err := g.again.Launch(b.stream); err != nil {
+			return g, coded(result.ReasonDevice, err)
 		}
 	}
-	if err := b.graph.Launch(b.stream); err != nil {
-		return coded(result.ReasonDevice, err)
+	if err := g.last.Launch(b.stream); err != nil {
+		return g, coded(result.ReasonDevice, err)
 	}
-	return b.wait(ctx)
+	return g, b.wait(ctx)
 }
 
 func (b *bench) captured(calls []Call) (accel.Graph, error) {
@@ -210,15 +228,14 @@ func (b *bench) captured(calls []Call) (accel.Graph, error) {
 	return graph, coded(result.ReasonDevice, err)
 }
 
-func (b *bench) closeGraphs() error {
+func (g graphs) close() error {
 	var err error
-	if b.again != nil && b.again != b.graph {
-		err = b.again.Close()
+	if g.again != nil && g.again != g.last {
+		err = g.again.Close()
 	}
-	if b.graph != nil {
-		err = errors.Join(err, b.graph.Close())
+	if g.last != nil {
+		err = errors.Join(err, g.last.Close())
 	}
-	b.graph, b.again = nil, nil
 	return err
 }
 
@@ -312,7 +329,7 @@ func (b *bench) launch() error {
 			return coded(result.ReasonDevice, err)
 		}
 	}
-	return coded(result.ReasonDevice, b.graph.Launch(b.stream))
+	return coded(result.ReasonDevice, b.last.Launch(b.stream))
 }
 
 // pipelined is host time around one window, divided by its operations.

@@ -38,7 +38,7 @@ func (r *Runner) Close() error {
 	return errors.Join(r.stream.Close(), r.parts.Data.Close(), r.parts.Comm.Close(), r.parts.Device.Close())
 }
 
-// Run implements rank.Runner: every size, placement, trial and timing mode of
+// Run implements rank.Runner: every trial, size, placement and timing mode of
 // the case in this order, but graphs after everything else. Each window is appended to the rank's stream when its
 // buffers have been checked.
 func (r *Runner) Run(ctx context.Context, s *rank.Session, c plan.Case) error {

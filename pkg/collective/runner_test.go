@@ -215,6 +215,20 @@ func TestRunWithoutGraphs(t *testing.T) {
 	require.ErrorContains(t, err, "none of the timing modes exists here")
 }
 
+// A trial goes over all sizes before the next one begins.
+func TestTrialsAreSpreadOverTheCase(t *testing.T) {
+	_, comms, err := run(t, aCase(func(c *plan.Case) {
+		c.Sizes, c.Placements, c.Modes = []int64{4096, 8192}, []string{collective.OutOfPlace}, []string{collective.Pipelined}
+		c.Measure = plan.CollectiveTiming{Iterations: 3, Trials: 2, Aggregate: 1, Launches: 1}
+	}), true, nil)
+	require.NoError(t, err)
+	var counts []int64
+	for _, calls := range comms[0].enqueued {
+		counts = append(counts, calls[0].Count)
+	}
+	require.Equal(t, []int64{1024, 2048, 1024, 2048}, counts)
+}
+
 // Several operations in a group, and several launches of a graph: in place the
 // last operation of the last launch alone has input that no other has touched.
 func TestGroupsAndLaunches(t *testing.T) {
