@@ -44,7 +44,7 @@ func NewEPFlags(fs *pflag.FlagSet) (*EPFlags, []Group) {
 	how := newGroup("How, where and where to")
 	g = how.Flags
 	g.IntVar(&f.ranks, "ranks", 0, "`N` ranks; all devices unless said, two ranks on a host")
-	g.StringVar(&f.Backend, "backend", Auto, "backend `NAME`; auto takes one of the GPUs where one is here, else host")
+	g.StringVar(&f.Backend, "backend", Auto, "backend `NAME`; auto takes one that can run on the GPUs here, else host")
 	g.StringVar(&f.sampling, "sampling", "quick-v1", "`PROFILE` of sample counts")
 	f.Output.flags(how)
 	f.Definitions.AddFlag(g)
