@@ -10,6 +10,8 @@ import (
 	"github.com/collectivex/collectivex/internal/fakes"
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/cli/bench"
+	"github.com/collectivex/collectivex/pkg/collective"
+	"github.com/collectivex/collectivex/pkg/rank"
 )
 
 // standIns makes this program and its ranks find the vendors' stand-ins, with
@@ -123,4 +125,18 @@ func TestBenchTypeTheLibraryLacks(t *testing.T) {
 	require.Contains(t, stderr, "nccl 2.22.0 has no f8e5m2\n")
 	require.True(t, r.Passed)
 	require.Len(t, r.Results, 12)
+}
+
+// The check on the device finds what the one on the host finds.
+func TestBenchFindsAWrongResultOnADevice(t *testing.T) {
+	standIns(t)
+	t.Setenv("TMPDIR", t.TempDir())
+	env := map[string]string{rank.FaultVariable: "case=*,rank=0,kind=" + collective.FaultFlip}
+	code, stdout, stderr := cxrun(t, env, "bench", "all_gather", "-b", "4K", "-e", "4K", "-d", "bfloat16", "--json")
+	require.Equal(t, cli.ExitFailed, code, stderr)
+	var r bench.Report
+	require.NoError(t, json.Unmarshal([]byte(stdout), &r))
+	require.Equal(t, "device", r.Results[0].CheckedBy)
+	require.Equal(t, int64(2), r.OutOfBounds, "one element in each placement")
+	require.False(t, r.Passed)
 }
