@@ -38,15 +38,12 @@ func setUpStandIn(t testing.TB) {
 // open opens a device on the test's OS thread, until the test ends.
 func open(t testing.TB, index int) *gpu.Device {
 	t.Helper()
-	runtime.LockOSThread()
+	runtime.LockOSThread() // never unlocked: the thread, on which the device stays current, ends with the test
 	driver, err := cuda.Load()
 	require.NoError(t, err)
 	d, err := driver.Open(index, t.TempDir())
 	require.NoError(t, err)
-	t.Cleanup(func() {
-		require.NoError(t, d.Close())
-		runtime.UnlockOSThread()
-	})
+	t.Cleanup(func() { require.NoError(t, d.Close()) })
 	return d
 }
 
