@@ -57,31 +57,6 @@ func Allowed() ([]int, error) {
 	return cpus, nil
 }
 
-// Spread chooses the processor of thread i of n among cpus, far from those of the
-// others: neighbours, and numbers half the machine apart, are often two hardware
-// threads of one core. It returns −1 where there are fewer than two for each.
-func Spread(cpus []int, i, n int) int {
-	if n < 1 || len(cpus) < 2*n {
-		return -1
-	}
-	return cpus[(i*len(cpus)/n+i)%len(cpus)]
-}
-
-// Pin holds the calling OS thread, which its goroutine has locked, to one
-// processor until release is called. Threads that it starts meanwhile inherit
-// that.
-func Pin(cpu int) (release func() error, err error) {
-	var before, set unix.CPUSet
-	if err := unix.SchedGetaffinity(0, &before); err != nil {
-		return nil, fmt.Errorf("read the CPU affinity: %w", err)
-	}
-	set.Set(cpu)
-	if err := unix.SchedSetaffinity(0, &set); err != nil {
-		return nil, fmt.Errorf("hold the thread to CPU %d: %w", cpu, err)
-	}
-	return func() error { return unix.SchedSetaffinity(0, &before) }, nil
-}
-
 func containsAll(list, of []int) bool {
 	return !slices.ContainsFunc(of, func(cpu int) bool { return !slices.Contains(list, cpu) })
 }

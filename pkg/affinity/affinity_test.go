@@ -3,11 +3,9 @@ package affinity_test
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"os"
 	"os/exec"
 	"runtime"
-	"slices"
 	"strconv"
 	"testing"
 
@@ -156,59 +154,4 @@ func TestList(t *testing.T) {
 	} {
 		require.Equal(t, want, affinity.List(cpus))
 	}
-}
-
-func TestSpread(t *testing.T) {
-	machine := make([]int, 64)
-	for i := range machine {
-		machine[i] = i
-	}
-	var got []int
-	for i := range 4 {
-		got = append(got, affinity.Spread(machine, i, 4))
-	}
-	require.Equal(t, []int{0, 17, 34, 51}, got, "neither neighbours nor half the machine apart")
-	require.Equal(t, 33, affinity.Spread(machine, 1, 2))
-	require.Equal(t, -1, affinity.Spread(machine[:3], 0, 2), "one processor each is too few")
-	require.Equal(t, -1, affinity.Spread(nil, 0, 1))
-	seen := map[int]bool{}
-	for i := range 8 {
-		seen[affinity.Spread(machine[:16], i, 8)] = true
-	}
-	require.Len(t, seen, 8, "a processor for each")
-}
-
-func TestPin(t *testing.T) {
-	done := make(chan error)
-	go func() {
-		runtime.LockOSThread() // never unlocked: the thread ends with its goroutine
-		done <- func() error {
-			before, err := affinity.Allowed()
-			if err != nil {
-				return err
-			}
-			release, err := affinity.Pin(before[len(before)-1])
-			if err != nil {
-				return err
-			}
-			pinned, err := affinity.Allowed()
-			if err != nil {
-				return err
-			}
-			if len(pinned) != 1 || pinned[0] != before[len(before)-1] {
-				return fmt.Errorf("held to %v of %v", pinned, before)
-			}
-			if err := release(); err != nil {
-				return err
-			}
-			after, err := affinity.Allowed()
-			if err != nil || !slices.Equal(after, before) {
-				return fmt.Errorf("released to %v, not %v: %w", after, before, err)
-			}
-			return nil
-		}()
-	}()
-	require.NoError(t, <-done)
-	_, err := affinity.Pin(1023)
-	require.ErrorContains(t, err, "hold the thread to CPU 1023")
 }

@@ -57,18 +57,6 @@ const (
 	syncBytes = 2 * slotAlign
 )
 
-// held is run on one processor.
-func (b *bench) held(ctx context.Context) error {
-	if b.Hold == nil {
-		return b.run(ctx)
-	}
-	release, err := b.Hold()
-	if err != nil {
-		return coded(result.ReasonEnvironment, err)
-	}
-	return errors.Join(b.run(ctx), release())
-}
-
 // run measures trial by trial, each over all rungs: what disturbs the machine for
 // a while then touches one trial of many sizes and not all trials of a few.
 func (b *bench) run(ctx context.Context) (err error) {

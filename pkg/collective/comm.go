@@ -83,9 +83,6 @@ type Parts struct {
 	// was captured once are slower to launch ever after. Nil where the device has
 	// no graphs.
 	Another func(context.Context, *rank.Session) (Comm, error)
-	// Hold keeps the calling thread on one processor until release is called; it is
-	// called around all windows of a pass. Nil leaves the thread to the scheduler.
-	Hold func() (release func() error, err error)
 	// Facts are emitted with every case.
 	Facts rank.Facts
 }

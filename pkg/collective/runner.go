@@ -104,7 +104,7 @@ func (r *Runner) pass(ctx context.Context, s *rank.Session, sp spec, l ladder, p
 			return errors.Join(err, b.close())
 		}
 	}
-	return errors.Join(b.held(ctx), b.close())
+	return errors.Join(b.run(ctx), b.close())
 }
 
 // memoryShare is the part of the free device memory that buffers may take.

@@ -10,9 +10,6 @@ type Facts struct {
 	Library            Library `json:"library"`
 	CPUs               []int   `json:"cpus,omitempty"` // pinned to these
 	NUMANode           int     `json:"numa_node"`      // −1 where unknown
-	// ThreadCPU is the processor that the measuring thread keeps to in windows; nil
-	// where it is left to the scheduler.
-	ThreadCPU *int `json:"thread_cpu,omitempty"`
 }
 
 // Library names the communication library that was really loaded.

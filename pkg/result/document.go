@@ -132,9 +132,6 @@ type RankPlace struct {
 	Rank     int    `json:"rank"`
 	CPUs     string `json:"cpus"`      // as the kernel lists them: 0-47,96-143
 	NUMANode int    `json:"numa_node"` // of those; −1 where they are of several, or it is unknown
-	// ThreadCPU is the processor that the measuring thread keeps to in windows; absent
-	// where it is left to the scheduler.
-	ThreadCPU *int `json:"thread_cpu,omitempty"`
 }
 
 // Runtime says on what software it ran.

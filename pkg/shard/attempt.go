@@ -184,9 +184,9 @@ func (r *runner) describe(head *result.Envelope, streams []rank.Stream) {
 			d.Partition = r.Run.Screen.Public(d.Partition)
 			devices = append(devices, *d)
 		}
-		if f := s.Facts; f != nil && (len(f.CPUs) > 0 || f.ThreadCPU != nil) {
+		if f := s.Facts; f != nil && len(f.CPUs) > 0 {
 			head.Topology.Ranks = append(head.Topology.Ranks,
-				result.RankPlace{Rank: s.Rank, CPUs: affinity.List(f.CPUs), NUMANode: f.NUMANode, ThreadCPU: f.ThreadCPU})
+				result.RankPlace{Rank: s.Rank, CPUs: affinity.List(f.CPUs), NUMANode: f.NUMANode})
 		}
 	}
 	head.Devices = result.NewDevices(devices)

@@ -8,7 +8,6 @@ import (
 	"github.com/collectivex/collectivex/pkg/accel/cuda"
 	"github.com/collectivex/collectivex/pkg/accel/gpu"
 	"github.com/collectivex/collectivex/pkg/accel/hip"
-	"github.com/collectivex/collectivex/pkg/affinity"
 	"github.com/collectivex/collectivex/pkg/collective"
 	"github.com/collectivex/collectivex/pkg/collective/device"
 	"github.com/collectivex/collectivex/pkg/dl"
@@ -33,35 +32,20 @@ var platforms = map[nccl.Kind]platform{
 // Open returns the rank.Opener of the backend over a kind of library. Its ranks
 // drive the device of their local rank and have locked their OS thread.
 func Open(kind nccl.Kind) rank.Opener {
-	return func(ctx context.Context, s *rank.Session, c plan.Case) (rank.Runner, error) {
+	return func(ctx context.Context, s *rank.Session, _ plan.Case) (rank.Runner, error) {
 		var o opened
 		if err := o.open(ctx, kind, s); err != nil {
 			return nil, errors.Join(err, o.close())
 		}
-		parts := collective.Parts{
+		r, err := collective.NewRunner(collective.Parts{
 			Data: o.data, Comm: o.comm, Device: o.device, Facts: o.facts(kind),
 			Another: func(ctx context.Context, s *rank.Session) (collective.Comm, error) { return o.join(ctx, s, "another") },
-		}
-		if cpu := place(s.LocalRank, c.RanksPerNode); cpu >= 0 {
-			parts.Facts.ThreadCPU = &cpu
-			parts.Hold = func() (func() error, error) { return affinity.Pin(cpu) }
-		}
-		r, err := collective.NewRunner(parts)
+		})
 		if err != nil {
 			return nil, err
 		}
 		return o.watch.Around(r), nil
 	}
-}
-
-// place chooses the processor of a rank's measuring thread, −1 for none. What an
-// operation costs the host doubles when two of them share a core.
-func place(localRank, ranks int) int {
-	cpus, err := affinity.Allowed()
-	if err != nil {
-		return -1
-	}
-	return affinity.Spread(cpus, localRank, ranks)
 }
 
 // opened is what a runner is made of, as far as it has come.
