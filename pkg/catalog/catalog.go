@@ -12,6 +12,7 @@ type Catalog struct {
 	Routings  []Routing
 	Sampling  []Sampling
 	Suites    []Suite // by name
+	Traffic   []Traffic
 }
 
 // Platform is one pool of equal machines.
@@ -222,13 +223,16 @@ type EPBlock struct {
 }
 
 // CollectiveBlock asks for the product of its lists, at each world size that
-// the platform has for the backend.
+// the platform has for the backend. It has either sizes or traffic.
 type CollectiveBlock struct {
-	Backends      []string `yaml:"backends" in:"backend"`
-	Ops           []string `yaml:"ops" in:"op"`
-	DTypes        []string `yaml:"dtypes" in:"dtype"`
-	RedOps        []string `yaml:"redops" in:"redop"` // for the operations that reduce
-	Sizes         Sizes    `yaml:"sizes"`
+	Backends []string `yaml:"backends" in:"backend"`
+	Ops      []string `yaml:"ops" in:"op"`
+	DTypes   []string `yaml:"dtypes" in:"dtype"`
+	RedOps   []string `yaml:"redops" in:"redop"` // for the operations that reduce
+	Sizes    *Sizes   `yaml:"sizes,optional"`
+	// Traffic is the file, below the definitions, with what an alltoallv moves; the
+	// block runs at the world size that the file is of.
+	Traffic       string   `yaml:"traffic,optional"`
 	Placements    []string `yaml:"placements" in:"placement"`
 	Modes         []string `yaml:"modes" in:"timing mode"`
 	Buffers       []string `yaml:"buffers" in:"buffers"`
@@ -278,6 +282,11 @@ func (c *Catalog) SamplingProfile(name string) *Sampling {
 // Suite returns the suite of that name, or nil.
 func (c *Catalog) Suite(name string) *Suite {
 	return find(c.Suites, name, func(s *Suite) string { return s.Name })
+}
+
+// TrafficOf returns the traffic that a block names, or nil.
+func (c *Catalog) TrafficOf(b *CollectiveBlock) *Traffic {
+	return find(c.Traffic, b.Traffic, func(t *Traffic) string { return t.File })
 }
 
 // Support returns what the platform runs of a backend, or nil.

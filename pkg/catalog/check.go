@@ -160,7 +160,7 @@ func (l *loader) checkSuite(s *Suite) {
 		l.checkEPBlock(&s.EP[i])
 	}
 	for i := range s.Collective {
-		l.checkCollectiveBlock(&s.Collective[i])
+		l.checkCollectiveBlock(s, &s.Collective[i])
 	}
 }
 
@@ -193,10 +193,11 @@ func (l *loader) checkEPBlock(b *EPBlock) {
 	l.checkOffered(b.Contracts, contracts, "timing contract")
 }
 
-func (l *loader) checkCollectiveBlock(b *CollectiveBlock) {
-	if b.Sizes.From > b.Sizes.To {
+func (l *loader) checkCollectiveBlock(s *Suite, b *CollectiveBlock) {
+	if b.Sizes != nil && b.Sizes.From > b.Sizes.To {
 		l.fault(l.pos[&b.Sizes.From], "the sizes end before they begin")
 	}
+	l.checkTraffic(s, b)
 	var ops, dtypes, redops, modes, registrations []string
 	for i := range b.Backends {
 		be := l.cat.Backend(b.Backends[i])

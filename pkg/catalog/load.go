@@ -61,6 +61,7 @@ func Load(fsys fs.FS) (*Catalog, error) {
 
 	l.platforms()
 	l.suites()
+	l.traffic()
 	l.defaults()
 	l.resolve(l.names(), l.broken)
 	if len(*l.faults) == 0 {

@@ -64,7 +64,7 @@ const (
 
 // Ops lists the collective operations, with nccl-tests' names.
 func Ops() []string {
-	return []string{"all_reduce", "all_gather", "reduce_scatter", "alltoall", "broadcast", "sendrecv", "reduce", "gather", "scatter"}
+	return []string{"all_reduce", "all_gather", "reduce_scatter", "alltoall", "broadcast", "sendrecv", "reduce", "gather", "scatter", "alltoallv"}
 }
 
 // Reduces reports whether op takes a reduction operator.
@@ -73,7 +73,10 @@ func Reduces(op string) bool {
 }
 
 // HasInPlace reports whether op has an in-place form.
-func HasInPlace(op string) bool { return op != "alltoall" && op != "sendrecv" }
+func HasInPlace(op string) bool { return op != "alltoall" && op != "sendrecv" && op != "alltoallv" }
+
+// TakesTraffic reports whether a file says what op moves, in place of sizes.
+func TakesTraffic(op string) bool { return op == "alltoallv" }
 
 // DTypes lists the element types of collectives, with nccl-tests' names.
 func DTypes() []string {

@@ -34,6 +34,7 @@ type bench struct {
 	starts   []accel.Event
 	ends     []accel.Event
 	us       []float64
+	pins     runtime.Pinner // of the exchanges
 
 	// Of the rung at hand.
 	rung    rung
@@ -139,8 +140,9 @@ func (b *bench) enter(r rung) {
 	for i := range b.calls {
 		b.calls[i] = b.slotCall(r.slot(i, len(b.calls)))
 	}
+	settle := b.settleCall()
 	for i := range b.settles {
-		b.settles[i] = b.settleCall()
+		b.settles[i] = settle
 	}
 }
 
@@ -164,7 +166,7 @@ func (b *bench) place(base accel.Ptr, recvAt, count int64) (send, recv accel.Ptr
 // slotCall is the operation on a slot.
 func (b *bench) slotCall(slot int) Call {
 	c := b.call(b.session.Rank)
-	c.Count = b.rung.Count
+	c.Count, c.Exchange = b.rung.Count, b.rung.exchange
 	c.Send, c.Recv = b.buffers(slot)
 	return c
 }
@@ -172,7 +174,7 @@ func (b *bench) slotCall(slot int) Call {
 // settleCall is the operation as settle runs it: no larger than its buffers.
 func (b *bench) settleCall() Call {
 	c := b.call(b.session.Rank)
-	c.Count = b.op.Extent(min(b.rung.Requested, settleMost), b.dtype, b.World).Count
+	c.Count, c.Exchange = b.settleExtent(b.rung).Count, b.rung.settle
 	c.Send, c.Recv = b.place(b.settleAt.Add(b.unaligned()), b.ladder.settle, c.Count)
 	return c
 }
@@ -268,7 +270,7 @@ func (b *bench) fill(w window, slot int) error {
 		return refused(err)
 	}
 	send, recv := b.buffers(slot)
-	in := b.op.Inputs(b.rung.Extent, b.session.Rank, b.Root)
+	in := b.form().Inputs(b.rung.Extent, b.session.Rank)
 	covered := b.rung.Placement == InPlace && len(in) > 0 && in[0].Count >= b.rung.Recv
 	if !covered {
 		if err := b.Data.Poison(b.stream, p, recv, b.outputs()); err != nil {
@@ -279,7 +281,7 @@ func (b *bench) fill(w window, slot int) error {
 }
 
 func (b *bench) outputs() []workload.Region {
-	return b.op.Outputs(b.rung.Extent, b.session.Rank, b.World, b.Root)
+	return b.form().Outputs(b.rung.Extent, b.session.Rank)
 }
 
 // settle brings host, device and ranks into the state in which a pipeline of
@@ -421,6 +423,7 @@ func (b *bench) check(w window) (workload.Verdict, error) {
 }
 
 func (b *bench) close() error {
+	b.pins.Unpin()
 	var err error
 	for _, e := range slices.Concat(b.starts, b.ends) {
 		err = errors.Join(err, e.Close())

@@ -13,7 +13,7 @@ import (
 )
 
 // Call is one operation as a library takes it. Its memory layout is a C struct
-// of eight 64-bit words (op and reduction share the first), so that a slice of
+// of nine 64-bit words (op and reduction share the first), so that a slice of
 // calls crosses into C as it is.
 type Call struct {
 	Op    Op
@@ -26,6 +26,9 @@ type Call struct {
 	// Scalar is what a mulsum multiplies this rank's input by.
 	Scalar     float64
 	Send, Recv accel.Ptr
+	// Exchange is the host address of this rank's Form.Exchange, which does not
+	// move as long as the call is used; 0 for operations that have none.
+	Exchange uintptr
 }
 
 // Comm is a communicator of one library, used from the rank's thread. Errors

@@ -46,10 +46,11 @@ func (b *bench) injure(w window) error {
 		}
 	}
 	if _, ok := b.session.Fault(FaultSwap); ok {
-		bytes := b.rung.Recv * size
+		last := regions[len(regions)-1]
+		bytes := (last.Offset + last.Count) * size
 		part := bytes / 2
 		if len(regions) > 1 {
-			part = regions[0].Count * size
+			part = min(part, regions[0].Count*size)
 		}
 		err := b.edit(recv, bytes, func(buf []byte) {
 			for i := range part {

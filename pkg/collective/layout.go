@@ -31,6 +31,9 @@ type rung struct {
 	Slots     int
 	stride    int64
 	recvAt    int64
+	// exchange and settle are the addresses of what calls of the rung, and of its
+	// settling, list; see bench.listExchanges.
+	exchange, settle uintptr
 }
 
 // ladder is what of a case is measured, in order, and what is not.
@@ -75,7 +78,7 @@ func (s spec) layOut(l limits) ladder {
 	room := l.Bytes - out.flush - 2*align(s.unaligned()) - 2*settleMost
 	span := s.span(room)
 	for _, size := range s.Sizes {
-		e := s.op.Extent(size, s.dtype, s.World)
+		e := s.form().Extent(size)
 		if e.Count == 0 {
 			out.dropped = append(out.dropped, result.DroppedSize{Bytes: size, Reason: result.ReasonSizeTooSmall.With("%d ranks of %s", s.World, s.dtype)})
 			continue
@@ -115,7 +118,7 @@ func (s spec) unaligned() int64 { return s.Unalign * int64(s.dtype.Size()) }
 func (s spec) span(room int64) int64 {
 	var span int64
 	for _, size := range s.Sizes {
-		if bytes := s.op.Extent(size, s.dtype, s.World).Bytes; 2*align(bytes) <= room {
+		if bytes := s.form().Extent(size).Bytes; 2*align(bytes) <= room {
 			span = max(span, bytes)
 		}
 	}

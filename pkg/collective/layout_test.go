@@ -27,6 +27,13 @@ func aCase(edit func(*plan.Case)) plan.Case {
 	return c
 }
 
+// traffic makes a case an alltoallv of a size.
+func traffic(size int64, rows ...[]int64) func(*plan.Case) {
+	return func(c *plan.Case) {
+		c.Op, c.RedOp, c.Traffic, c.Sizes = "alltoallv", "", rows, []int64{size}
+	}
+}
+
 func TestParseRefuses(t *testing.T) {
 	for name, edit := range map[string]func(*plan.Case){
 		"another family":   func(c *plan.Case) { c.Collective = nil },
@@ -46,6 +53,13 @@ func TestParseRefuses(t *testing.T) {
 		"negative warm-up": func(c *plan.Case) { c.Measure.Warmup = -1 },
 		"no sizes":         func(c *plan.Case) { c.Sizes = nil },
 		"no bytes":         func(c *plan.Case) { c.Sizes = []int64{0} },
+		"no traffic":       func(c *plan.Case) { c.Op, c.RedOp = "alltoallv", "" },
+		"traffic of none":  func(c *plan.Case) { c.Traffic, c.Sizes = [][]int64{{0, 8}, {0, 0}}, []int64{8} },
+		"traffic of three": traffic(8, []int64{0, 8, 0}, []int64{0, 0, 0}, []int64{0, 0, 0}),
+		"torn traffic":     traffic(8, []int64{0, 8}, []int64{0}),
+		"less than nobody": traffic(8, []int64{0, 8}, []int64{-4, 0}),
+		"half an element":  traffic(8, []int64{0, 8}, []int64{2, 0}),
+		"another size":     traffic(16, []int64{0, 8}, []int64{0, 0}),
 		"world":            func(c *plan.Case) { c.World, c.RedOp = 2000, "avg" },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -55,8 +69,10 @@ func TestParseRefuses(t *testing.T) {
 			require.Equal(t, string(result.ReasonRefused), coded.Code)
 		})
 	}
-	_, err := parse(aCase(nil))
-	require.NoError(t, err)
+	for _, edit := range []func(*plan.Case){nil, traffic(8, []int64{0, 8}, []int64{4, 0})} {
+		_, err := parse(aCase(edit))
+		require.NoError(t, err)
+	}
 }
 
 func lay(t *testing.T, l limits, edit func(*plan.Case)) ladder {

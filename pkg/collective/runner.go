@@ -177,6 +177,7 @@ func (r *Runner) prepare(ctx context.Context, s *rank.Session, sp spec, l ladder
 		return nil, err
 	}
 	b.memory = memory
+	b.listExchanges()
 	b.settleAt, b.flushAt, b.syncAt = memory.Ptr().Add(settleAt), memory.Ptr().Add(flushAt), memory.Ptr().Add(syncAt)
 	b.calls = make([]Call, sp.operations())
 	b.settles = make([]Call, sp.Measure.Warmup)
@@ -212,7 +213,7 @@ func (b *bench) setup() setup {
 	}
 	for _, r := range b.ladder.rungs {
 		record := rungRecord{Requested: r.Requested, Bytes: r.Bytes, Count: r.Count, Placement: r.Placement, Slots: r.Slots}
-		for _, region := range b.op.Outputs(r.Extent, b.session.Rank, b.World, b.Root) {
+		for _, region := range b.form().Outputs(r.Extent, b.session.Rank) {
 			record.Checks += region.Count * int64(len(r.checked(b.operations())))
 		}
 		out.Rungs = append(out.Rungs, record)

@@ -63,18 +63,52 @@ func parse(c plan.Case) (spec, error) {
 		{m.Warmup < 0 || m.Iterations < 1 || m.Trials < 1 || m.Aggregate < 1 || m.Launches < 1, fmt.Sprintf("sampling %+v", m)},
 		{c.Unalign < 0, fmt.Sprintf("buffers %d elements off their alignment", c.Unalign)},
 		{len(c.Sizes) == 0 || slices.Min(c.Sizes) < 1, fmt.Sprintf("sizes %v", c.Sizes)},
+		{(s.op == AllToAllV) != (c.Traffic != nil), fmt.Sprintf("%s with traffic of %d ranks", s.op, len(c.Traffic))},
 	} {
 		if bad.is {
 			return s, refused(fmt.Errorf("cannot measure %s", bad.what))
 		}
 	}
+	if err := s.checkTraffic(); err != nil {
+		return s, refused(err)
+	}
 	_, err = workload.NewPattern(s.dtype, s.redop, c.World, 0)
 	return s, refused(err)
+}
+
+// checkTraffic refuses traffic that is not of the case's ranks, elements and size.
+func (s spec) checkTraffic() error {
+	if s.Traffic == nil {
+		return nil
+	}
+	if len(s.Traffic) != s.World {
+		return fmt.Errorf("traffic of %d ranks in a case of %d", len(s.Traffic), s.World)
+	}
+	size := int64(s.dtype.Size())
+	for from, row := range s.Traffic {
+		if len(row) != s.World {
+			return fmt.Errorf("traffic of rank %d names %d of %d ranks", from, len(row), s.World)
+		}
+		for to, n := range row {
+			if n < 0 || n%size != 0 {
+				return fmt.Errorf("%d bytes from rank %d to %d are no whole number of %s", n, from, to, s.dtype)
+			}
+		}
+	}
+	if largest := Largest(s.Traffic); len(s.Sizes) != 1 || s.Sizes[0] != largest {
+		return fmt.Errorf("traffic of %d bytes in a case of sizes %v", largest, s.Sizes)
+	}
+	return nil
 }
 
 // unknown reports whether names is empty or holds one that is not known.
 func unknown(names []string, known ...string) bool {
 	return len(names) == 0 || slices.ContainsFunc(names, func(n string) bool { return !slices.Contains(known, n) })
+}
+
+// form is the operation as its ranks do it.
+func (s spec) form() Form {
+	return Form{Op: s.op, Type: s.dtype, World: s.World, Root: s.Root, Traffic: s.Traffic}
 }
 
 // call is the operation of rank without its buffers.

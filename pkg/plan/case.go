@@ -111,8 +111,11 @@ type Collective struct {
 	RedOp string `json:"redop"`
 	// Root is the root rank of a rooted op, else 0.
 	Root int `json:"root"`
-	// Sizes are bytes as nccl-tests counts them (its size column), ascending.
+	// Sizes are bytes as nccl-tests counts them (its size column), ascending. An
+	// alltoallv has one: the most that a rank of its traffic sends or receives.
 	Sizes []int64 `json:"sizes"`
+	// Traffic is what an alltoallv moves: bytes from rank (row) to rank (column).
+	Traffic [][]int64 `json:"traffic,omitempty"`
 	// Placements: out_of_place, in_place.
 	Placements []string `json:"placements"`
 	// Modes are timing modes: pipelined, blocking, per_iteration, graph. Each has its

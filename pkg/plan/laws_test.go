@@ -56,8 +56,8 @@ func drawCatalog(t *rapid.T) *catalog.Catalog {
 			Routings: []string{"uniform", "zipf"}, Contracts: catalog.Contracts(), Sampling: "s",
 		}}},
 		{Name: "b", Sampling: "s", Repeats: 1, Collective: []catalog.CollectiveBlock{{
-			Backends: []string{"ring"}, Ops: words("ops", catalog.Ops()), DTypes: []string{"float", "half"}, RedOps: []string{"sum", "max"},
-			Sizes:      catalog.Sizes{From: 8, To: 1 << 20, Factor: 4},
+			Backends: []string{"ring"}, Ops: words("ops", sized()), DTypes: []string{"float", "half"}, RedOps: []string{"sum", "max"},
+			Sizes:      &catalog.Sizes{From: 8, To: 1 << 20, Factor: 4},
 			Placements: words("placements", []string{"out_of_place", "in_place"}), Modes: []string{"pipelined", "graph"},
 			Buffers: []string{"cold", "warm"}, Registrations: []string{"none", "symmetric"}, Sampling: "s",
 		}}},
@@ -81,6 +81,9 @@ func drawCatalog(t *rapid.T) *catalog.Catalog {
 	cat.Suites = suites
 	return cat
 }
+
+// sized lists the operations that have sizes.
+func sized() []string { return slices.DeleteFunc(catalog.Ops(), catalog.TakesTraffic) }
 
 // TestLaws checks what must hold of any plan.
 func TestLaws(t *testing.T) {
@@ -191,13 +194,13 @@ func outOfTurn(m *plan.Matrix) int {
 func synthetic(platforms int) *catalog.Catalog {
 	cat := &catalog.Catalog{
 		Backends: []catalog.Backend{{Name: "ring", Vendors: []string{"nvidia"}, Collective: &catalog.CollectiveBackend{
-			Ops: catalog.Ops(), DTypes: catalog.DTypes(), RedOps: catalog.RedOps(),
+			Ops: sized()[:9], DTypes: catalog.DTypes(), RedOps: catalog.RedOps(),
 			Modes: []string{"pipelined", "per_iteration"}, Registrations: []string{"none", "local", "symmetric"},
 		}}},
 		Sampling: []catalog.Sampling{{Name: "s", Collective: catalog.CollectiveSampling{Warmup: 1, Iterations: 2, Trials: 3}}},
 		Suites: []catalog.Suite{{Name: "all", Sampling: "s", Repeats: 1, Collective: []catalog.CollectiveBlock{{
-			Backends: []string{"ring"}, Ops: catalog.Ops(), DTypes: catalog.DTypes(), RedOps: catalog.RedOps(),
-			Sizes:      catalog.Sizes{From: 8, To: 1 << 33, Factor: 2},
+			Backends: []string{"ring"}, Ops: sized()[:9], DTypes: catalog.DTypes(), RedOps: catalog.RedOps(),
+			Sizes:      &catalog.Sizes{From: 8, To: 1 << 33, Factor: 2},
 			Placements: []string{"out_of_place", "in_place"}, Modes: []string{"pipelined", "per_iteration"},
 			Buffers: []string{"cold", "warm"}, Registrations: []string{"none", "local", "symmetric"}, Sampling: "s",
 		}}}},
@@ -289,7 +292,7 @@ func TestConflict(t *testing.T) {
 	require.Len(t, m.RequestedOther, 4*1728)
 
 	cat.Suites[1].Collective = slices.Clone(other.Collective)
-	cat.Suites[1].Collective[0].Sizes.To = 1 << 20
+	cat.Suites[1].Collective[0].Sizes = &catalog.Sizes{From: 8, To: 1 << 20, Factor: 2}
 	_, err := plan.Resolve(cat, plan.Filters{}, plan.Machine{})
 	require.ErrorContains(t, err, `suites "all" and "other" ask for different cases of the same id pool-000-ring-all-reduce-int8-sum-w2-cold; plan them apart`)
 }

@@ -13,7 +13,13 @@ import (
 // operation, element type, reduction, registration and buffers, at every world
 // that the platform has for the backend.
 func (r *resolver) collectiveBlock(p *catalog.Platform, s *catalog.Suite, b *catalog.CollectiveBlock) {
-	sizes := b.Sizes.List()
+	var shape Collective
+	traffic := r.cat.TrafficOf(b)
+	if traffic != nil {
+		shape.Sizes, shape.Traffic = []int64{traffic.Largest()}, traffic.Bytes
+	} else {
+		shape.Sizes = b.Sizes.List()
+	}
 	var worlds []int
 	for _, name := range b.Backends {
 		if sup := p.Support(name); sup != nil {
@@ -22,7 +28,7 @@ func (r *resolver) collectiveBlock(p *catalog.Platform, s *catalog.Suite, b *cat
 	}
 	slices.Sort(worlds)
 	for _, world := range slices.Compact(worlds) {
-		if !keeps(r.filters.Worlds, world) {
+		if !keeps(r.filters.Worlds, world) || traffic != nil && traffic.Ranks() != world {
 			continue
 		}
 		for i := range r.cat.Backends {
@@ -31,21 +37,19 @@ func (r *resolver) collectiveBlock(p *catalog.Platform, s *catalog.Suite, b *cat
 				continue
 			}
 			if sup := p.Support(be.Name); sup != nil && slices.Contains(sup.Collective, world) {
-				r.collectiveBackend(p, s, b, be, world, sizes)
+				r.collectiveBackend(p, s, b, be, world, shape)
 			}
 		}
 	}
 }
 
-func (r *resolver) collectiveBackend(p *catalog.Platform, s *catalog.Suite, b *catalog.CollectiveBlock, be *catalog.Backend, world int, sizes []int64) {
+func (r *resolver) collectiveBackend(p *catalog.Platform, s *catalog.Suite, b *catalog.CollectiveBlock, be *catalog.Backend, world int, shape Collective) {
 	c := r.common(p, s, be, world)
 	c.Family, c.Sampling, c.Contract = FamilyCollective, b.Sampling, ContractOp
 	sampling := r.cat.SamplingProfile(b.Sampling).Collective
-	shape := Collective{
-		Sizes: sizes, Modes: ordered(be.Collective.Modes, b.Modes),
-		Measure: CollectiveTiming{
-			Warmup: sampling.Warmup, Iterations: sampling.Iterations, Trials: sampling.Trials, Aggregate: 1, Launches: 1,
-		},
+	shape.Modes = ordered(be.Collective.Modes, b.Modes)
+	shape.Measure = CollectiveTiming{
+		Warmup: sampling.Warmup, Iterations: sampling.Iterations, Trials: sampling.Trials, Aggregate: 1, Launches: 1,
 	}
 	for _, op := range ordered(catalog.Ops(), b.Ops) {
 		if !keeps(r.filters.Ops, op) {
@@ -71,12 +75,16 @@ func (r *resolver) collectiveBackend(p *catalog.Platform, s *catalog.Suite, b *c
 // collectiveCases adds the cases that differ in registration and buffers alone.
 // What the backend cannot do is unsupported.
 func (r *resolver) collectiveCases(p *catalog.Platform, s *catalog.Suite, b *catalog.CollectiveBlock, be *catalog.Backend, c Case, shape Collective) {
+	traffic := ""
+	if t := r.cat.TrafficOf(b); t != nil {
+		traffic = t.Name
+	}
 	for _, registration := range b.Registrations {
 		for _, buffers := range b.Buffers {
 			block := shape
 			block.Registration, block.Buffers = registration, buffers
 			c.Collective = &block
-			c.CaseID = collectiveID(&c)
+			c.CaseID = collectiveID(&c, traffic)
 			if lack := lacks(be, &c); lack != "" {
 				r.unsupported(c, lack)
 			} else {
@@ -87,14 +95,14 @@ func (r *resolver) collectiveCases(p *catalog.Platform, s *catalog.Suite, b *cat
 }
 
 // collectiveID names a collective case in the grammar of EP ids:
-// {sku}-{backend}-{op}-{type}[-{redop}][-root{N}]-w{world}-{buffers}[-reg-{registration}];
-// the root is named where it is not 0.
-func collectiveID(c *Case) string {
+// {sku}-{backend}-{op}[-{traffic}]-{type}[-{redop}][-root{N}]-w{world}-{buffers}[-reg-{registration}];
+// the root is named where it is not 0, and traffic where it has a name.
+func collectiveID(c *Case, traffic string) string {
 	root := ""
 	if c.Root > 0 {
 		root = "root" + strconv.Itoa(c.Root)
 	}
-	factors := []string{c.SKU, c.Backend, c.Op, c.Precision, c.RedOp, root, "w" + strconv.Itoa(c.World), c.Buffers}
+	factors := []string{c.SKU, c.Backend, c.Op, traffic, c.Precision, c.RedOp, root, "w" + strconv.Itoa(c.World), c.Buffers}
 	if c.Registration != "none" {
 		factors = append(factors, "reg", c.Registration)
 	}

@@ -261,7 +261,8 @@ func (s *Summary) collectiveSections() []section {
 
 func (s *Summary) collectiveLadders() []section {
 	var out []section
-	for _, g := range groups(s.Collectives) {
+	laddered := slices.DeleteFunc(slices.Clone(s.Collectives), func(c Collective) bool { return len(c.Points) < 2 })
+	for _, g := range groups(laddered) {
 		sizes := ladder(g.cases)
 		names := make([]string, len(sizes))
 		for i, b := range sizes {

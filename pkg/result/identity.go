@@ -102,6 +102,7 @@ type collectiveComparison struct {
 	Buffers      string                `json:"buffers"`
 	Registration string                `json:"registration"`
 	Unalign      int64                 `json:"unalign"`
+	Traffic      [][]int64             `json:"traffic,omitempty"`
 	Measure      plan.CollectiveTiming `json:"measure"`
 }
 
@@ -128,7 +129,7 @@ func ComparisonKey(c plan.Case, environment map[string]string) (string, error) {
 	case c.Family == plan.FamilyCollective && c.Collective != nil:
 		k.Collective = &collectiveComparison{
 			Op: c.Op, RedOp: c.RedOp, Root: c.Root, Buffers: c.Buffers,
-			Registration: c.Registration, Unalign: c.Unalign, Measure: c.Measure,
+			Registration: c.Registration, Unalign: c.Unalign, Traffic: c.Traffic, Measure: c.Measure,
 		}
 	default:
 		return "", fmt.Errorf("case %s: family %q without its block", c.CaseID, c.Family)

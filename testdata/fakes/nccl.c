@@ -628,13 +628,21 @@ int ncclAllToAll(const void *s, void *r, size_t n, int t, ncclComm_t c, void *st
 int ncclAlltoAllv(const void *send, const size_t *sendcounts, const size_t *sdispls, void *recv, const size_t *recvcounts, const size_t *rdispls, int type, ncclComm_t c, void *stream) {
 	TRY(check_comm(c));
 	if (type < 0 || type >= TYPES) return fail(InvalidArgument, "no such type: %d", type);
+	if (sendcounts == NULL || sdispls == NULL || recvcounts == NULL || rdispls == NULL) return fail(InvalidArgument, "no counts");
+	for (int a = 0; a < c->nranks; a++)
+		for (int b = 0; b < a; b++)
+			if (rdispls[a] < rdispls[b] + recvcounts[b] && rdispls[b] < rdispls[a] + recvcounts[a])
+				return fail(InvalidArgument, "the parts of ranks %d and %d overlap", b, a);
 	size_t size = formats[type].size;
+	int result = Success;
 	TRY(ncclGroupStart());
-	for (int r = 0; r < c->nranks; r++) {
-		ncclSend((const char *)send + sdispls[r] * size, sendcounts[r], type, r, c, stream);
-		ncclRecv((char *)recv + rdispls[r] * size, recvcounts[r], type, r, c, stream);
+	// Ranks meet also for nothing, so that each finds out what the other counts.
+	for (int r = 0; r < c->nranks && result == Success; r++) {
+		result = ncclSend((const char *)send + sdispls[r] * size, sendcounts[r], type, r, c, stream);
+		if (result == Success) result = ncclRecv((char *)recv + rdispls[r] * size, recvcounts[r], type, r, c, stream);
 	}
-	return ncclGroupEnd();
+	int end = ncclGroupEnd();
+	return result != Success ? result : end;
 }
 
 int ncclAllToAllv(const void *send, const size_t *sendcounts, const size_t *sdispls, void *recv, const size_t *recvcounts, const size_t *rdispls, int type, ncclComm_t c, void *stream) {

@@ -63,7 +63,7 @@ type Flags struct {
 	registration, policy        int
 	unalign                     int64
 	timeout                     int
-	buffers                     string
+	buffers, traffic            string
 	trials                      int
 	percentiles                 bool
 	minBusBW, maxTime           []string
@@ -116,6 +116,7 @@ func NewFlags(fs *pflag.FlagSet) (*Flags, []Group) {
 	g = ours.Flags
 	g.StringVar(&f.Backend, "backend", Auto, "backend `NAME`: auto, host, nccl or rccl; auto takes the GPUs' library where both are here")
 	g.StringVar(&f.buffers, "buffers", "shifted", "`STATE` of buffers: shifted (nccl-tests' way), warm (one buffer) or cold (caches emptied)")
+	g.StringVar(&f.traffic, "traffic", "", "`FILE` with what an alltoallv moves: bytes from rank (line) to rank (column)")
 	g.IntVar(&f.trials, "trials", 1, "`N` windows per size; the median is printed")
 	g.BoolVar(&f.percentiles, "percentiles", false, "add columns with percentiles over windows, or over iterations with -z 3")
 	g.StringSliceVar(&f.minBusBW, "min-busbw", nil, "exit 1 where busbw is below `SIZE=GBPS`; a comma list")

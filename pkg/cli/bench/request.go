@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"os"
 	"slices"
 	"strconv"
 
@@ -28,6 +29,7 @@ type Request struct {
 	redop, dtype string
 	root         int // -1: all
 	shape        plan.Collective
+	traffic      *catalog.Traffic // of an alltoallv
 	env          map[string]string
 }
 
@@ -63,7 +65,7 @@ func (f *Flags) Request(op string) (Request, error) {
 			return r, err
 		}
 	}
-	if r.shape.Sizes, err = f.sizes(); err != nil {
+	if err = f.amounts(&r); err != nil {
 		return r, err
 	}
 	mode := collective.Pipelined
@@ -94,6 +96,34 @@ func (f *Flags) Request(op string) (Request, error) {
 	}
 	r.Limits, err = parseLimits(f.minBusBW, f.maxTime, r.shape.Sizes)
 	return r, err
+}
+
+// amounts reads how much is moved: sizes or, for an alltoallv, its traffic.
+func (f *Flags) amounts(r *Request) (err error) {
+	switch {
+	case catalog.TakesTraffic(r.Op.String()) != (f.traffic != ""):
+		return cli.UsageError("alltoallv needs --traffic FILE, and no other operation takes it")
+	case f.traffic == "":
+		r.shape.Sizes, err = f.sizes()
+		return err
+	}
+	for _, name := range []string{"minbytes", "maxbytes", "stepbytes", "stepfactor"} {
+		if f.set(name) {
+			return cli.UsageError("--%s: the size is that of the traffic", name)
+		}
+	}
+	data, err := os.ReadFile(f.traffic)
+	if err != nil {
+		return cli.UsageError("--traffic: %w", err)
+	}
+	if r.traffic, err = catalog.ParseTraffic(f.traffic, data); err != nil {
+		return cli.UsageError("%w", err)
+	}
+	r.shape.Sizes, r.shape.Traffic = []int64{r.traffic.Largest()}, r.traffic.Bytes
+	if r.World == 0 {
+		r.World = r.traffic.Ranks()
+	}
+	return nil
 }
 
 func (f *Flags) sizes() ([]int64, error) {
@@ -135,7 +165,15 @@ func (r *Request) Plan(be *catalog.Backend, world int) (plan.Direct, error) {
 			roots = slices.Collect(ints(world))
 		}
 	}
+	if r.traffic != nil && r.traffic.Ranks() != world {
+		return d, cli.UsageError("%s is of %d ranks, and there are %d: -t times -g has to be as many", r.traffic.File, r.traffic.Ranks(), world)
+	}
 	for _, dtype := range dtypes {
+		if r.traffic != nil {
+			if err := r.traffic.Whole(dtype); err != nil {
+				return d, cli.UsageError("%w", err)
+			}
+		}
 		for _, redop := range redops {
 			for _, root := range roots {
 				block := r.shape

@@ -9,13 +9,11 @@
 // first tells where the buffers are, the second says that all work is done; in
 // between each rank does its part of the work, wherever the outputs lie.
 
-#include "comm.h"
+#include "state.h"
 
 #include <errno.h>
 #include <linux/futex.h>
 #include <poll.h>
-#include <sched.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -24,45 +22,13 @@
 
 #include "reduce.h"
 
-#define TINY 32       // bytes that travel in the line of the mark
-#define EAGER 4096    // bytes that travel in a post
-#define SPINS 2000    // looks before a rank with its own processor yields it
-#define CROWD_SPINS 20
 #define CROWD_YIELDS 20
 #define LOOK_NS 50000000L // between two looks whether the others live
 
-typedef struct {
-	_Atomic uint32_t mark;
-	uint32_t what; // fingerprint of the operation
-	int64_t send, recv;
-	double scalar;
-	char tiny[TINY];
-	char eager[EAGER];
-} post;
-
-typedef struct {
-	_Alignas(128) post posts[2];
-	_Alignas(128) _Atomic uint32_t sleepers; // ranks that wait for this one in the kernel
-} desk;
-
-typedef struct {
-	_Alignas(128) _Atomic uint32_t aborted; // 1, or 2 + the rank that died
-	_Alignas(128) desk desks[];
-} control;
-
-struct cx_comm {
-	control *control;
-	int rank, world, crowded;
-	int64_t heap_bytes, cache;
-	uint32_t step;
-	char **heaps;
-	struct pollfd *lives; // pidfds of the others; −1 for this process
-	const void **sources; // scratch of an operation
-	void **targets;
-	double *scalars;
-};
-
-int64_t cx_control_bytes(int world) { return (int64_t)(sizeof(control) + (size_t)world * sizeof(desk)); }
+int64_t cx_control_bytes(int world) {
+	size_t n = (size_t)world;
+	return (int64_t)(sizeof(control) + n * sizeof(desk) + n * n * sizeof(box));
+}
 
 cx_comm *cx_open(void *memory, int rank, int world, void *const *heaps, int64_t heap_bytes, const int *pids, int crowded,
                  int64_t cache) {
@@ -75,7 +41,8 @@ cx_comm *cx_open(void *memory, int rank, int world, void *const *heaps, int64_t 
 	c->sources = calloc(n, sizeof *c->sources);
 	c->targets = calloc(n, sizeof *c->targets);
 	c->scalars = calloc(n, sizeof *c->scalars);
-	if (!c->heaps || !c->lives || !c->sources || !c->targets || !c->scalars) {
+	c->turns = calloc(n, sizeof *c->turns);
+	if (!c->heaps || !c->lives || !c->sources || !c->targets || !c->scalars || !c->turns) {
 		cx_close(c);
 		return NULL;
 	}
@@ -96,6 +63,7 @@ void cx_close(cx_comm *c) {
 	free(c->sources);
 	free(c->targets);
 	free(c->scalars);
+	free(c->turns);
 	free(c);
 }
 
@@ -103,26 +71,16 @@ static void futex(_Atomic uint32_t *word, int op, uint32_t value, const struct t
 	syscall(SYS_futex, (uint32_t *)word, op, value, timeout, NULL, 0);
 }
 
-static void wake(_Atomic uint32_t *mark) { futex(mark, FUTEX_WAKE, 1u << 30, NULL); }
-
 static void end(control *k, int world, uint32_t why) {
 	uint32_t none = 0;
 	atomic_compare_exchange_strong(&k->aborted, &none, why);
 	for (int r = 0; r < world; r++) {
-		wake(&k->desks[r].posts[0].mark);
-		wake(&k->desks[r].posts[1].mark);
+		cx_wake(&k->desks[r].posts[0].mark);
+		cx_wake(&k->desks[r].posts[1].mark);
 	}
 }
 
 void cx_abort(cx_comm *c) { end(c->control, c->world, 1); }
-
-static inline void pause_cpu(void) {
-#if defined(__x86_64__)
-	__builtin_ia32_pause();
-#elif defined(__aarch64__)
-	__asm__ volatile("yield");
-#endif
-}
 
 static int64_t now_ns(void) {
 	struct timespec t;
@@ -148,14 +106,11 @@ static int look(cx_comm *c, int64_t *next, int *culprit) {
 	return CX_DIED;
 }
 
-// Waits for rank r's mark of this step.
-static int wait_slowly(cx_comm *c, int r, int *culprit) {
-	desk *d = &c->control->desks[r];
-	_Atomic uint32_t *mark = &d->posts[c->step & 1].mark;
+int cx_await_slowly(cx_comm *c, flag *f, _Atomic uint32_t *sleepers, uint32_t value, int *culprit) {
 	int64_t next = now_ns() + LOOK_NS;
 	for (int n = 0;; n++) {
-		uint32_t seen = atomic_load_explicit(mark, memory_order_acquire);
-		if (seen == c->step) return CX_OK;
+		uint32_t seen = atomic_load_explicit(f, memory_order_acquire);
+		if (seen == value) return CX_OK;
 		int rc = look(c, &next, culprit);
 		if (rc != CX_OK) return rc;
 		if (!c->crowded || n < CROWD_YIELDS) {
@@ -163,20 +118,13 @@ static int wait_slowly(cx_comm *c, int r, int *culprit) {
 			continue;
 		}
 		static const struct timespec timeout = {.tv_nsec = LOOK_NS};
-		atomic_fetch_add(&d->sleepers, 1);
-		if (atomic_load(mark) == seen && !atomic_load(&c->control->aborted)) futex(mark, FUTEX_WAIT, seen, &timeout);
-		atomic_fetch_sub(&d->sleepers, 1);
+		atomic_fetch_add(sleepers, 1);
+		if (atomic_load(f) == seen && !atomic_load(&c->control->aborted)) futex(f, FUTEX_WAIT, seen, &timeout);
+		atomic_fetch_sub(sleepers, 1);
 	}
 }
 
-static inline int wait_for(cx_comm *c, int r, int *culprit) {
-	_Atomic uint32_t *mark = &c->control->desks[r].posts[c->step & 1].mark;
-	for (int n = c->crowded ? CROWD_SPINS : SPINS; n > 0; n--) {
-		if (atomic_load_explicit(mark, memory_order_acquire) == c->step) return CX_OK;
-		pause_cpu();
-	}
-	return wait_slowly(c, r, culprit);
-}
+void cx_wake(flag *f) { futex(f, FUTEX_WAKE, 1u << 30, NULL); }
 
 static inline post *post_of(cx_comm *c, int r) { return &c->control->desks[r].posts[c->step & 1]; }
 
@@ -188,18 +136,12 @@ static inline post *begin(cx_comm *c) {
 
 // Marks this rank's post and waits for all the others'.
 static inline int meet(cx_comm *c, uint32_t what, int *culprit) {
-	desk *d = &c->control->desks[c->rank];
 	post *mine = post_of(c, c->rank);
 	mine->what = what;
-	if (c->crowded) {
-		atomic_store(&mine->mark, c->step);
-		if (atomic_load(&d->sleepers)) wake(&mine->mark);
-	} else {
-		atomic_store_explicit(&mine->mark, c->step, memory_order_release);
-	}
+	cx_raise(c, &mine->mark, &c->control->desks[c->rank].sleepers, c->step);
 	for (int r = 0; r < c->world; r++) {
 		if (r == c->rank) continue;
-		int rc = wait_for(c, r, culprit);
+		int rc = cx_await(c, &post_of(c, r)->mark, &c->control->desks[r].sleepers, c->step, culprit);
 		if (rc != CX_OK) return rc;
 		if (post_of(c, r)->what != what) {
 			*culprit = r;
@@ -356,16 +298,17 @@ static int large(cx_comm *c, const cx_call *k, int64_t size, int64_t part, uint3
 	return meet(c, ~what, culprit);
 }
 
-static int inside(const cx_comm *c, uintptr_t p, int64_t bytes) {
+int cx_inside(const cx_comm *c, uintptr_t p, int64_t bytes) {
 	uintptr_t heap = (uintptr_t)c->heaps[c->rank];
 	return p >= heap && p + (uintptr_t)bytes <= heap + (uintptr_t)c->heap_bytes;
 }
 
 static int run(cx_comm *c, const cx_call *k, int *culprit) {
+	if (k->op == OP_ALL_TO_ALL_V) return cx_exchange(c, k, culprit);
 	int64_t size = (int64_t)cx_type_size((int)k->type), part = k->count * size;
 	int64_t in = sends_all((int)k->op) ? part * c->world : part;
 	int64_t out = receives_all((int)k->op) ? part * c->world : part;
-	if ((sends(c, k) && !inside(c, k->send, in)) || (receives(c, k) && !inside(c, k->recv, out))) return CX_OUTSIDE;
+	if ((sends(c, k) && !cx_inside(c, k->send, in)) || (receives(c, k) && !cx_inside(c, k->recv, out))) return CX_OUTSIDE;
 	uint32_t what = fingerprint(k);
 	if (in <= EAGER) return small(c, k, part, in, what, culprit);
 	return large(c, k, size, part, what, culprit);

@@ -11,6 +11,7 @@ typedef struct {
 	int64_t type, root, count;
 	double scalar;
 	uintptr_t send, recv;
+	const int64_t *exchange;
 } cx_call;
 
 // Results of cx_enqueue and cx_agree.

@@ -94,12 +94,29 @@ func TestOperations(t *testing.T) {
 	}
 }
 
-func operate(c *Comm, mem collective.Memory, op collective.Op, dt numeric.Type, redop workload.RedOp, r, world int, bytes int64) error {
-	root := world - 1
-	if !op.Rooted() {
-		root = 0
+// form is the operation with all it may need: the last rank is the root, and
+// traffic goes to ranks after the sender, to the last one in large parts.
+func form(op collective.Op, dt numeric.Type, world int) collective.Form {
+	f := collective.Form{Op: op, Type: dt, World: world}
+	if op.Rooted() {
+		f.Root = world - 1
 	}
-	e := op.Extent(bytes, dt, world)
+	if op == collective.AllToAllV {
+		f.Traffic = make([][]int64, world)
+		for from := range world {
+			f.Traffic[from] = make([]int64, world)
+			for to := from; to < world; to++ {
+				f.Traffic[from][to] = 4096
+			}
+			f.Traffic[from][world-1] = 1 << 16
+		}
+	}
+	return f
+}
+
+func operate(c *Comm, mem collective.Memory, op collective.Op, dt numeric.Type, redop workload.RedOp, r, world int, bytes int64) error {
+	f := form(op, dt, world)
+	e := f.Extent(bytes)
 	if e.Count == 0 {
 		return nil
 	}
@@ -117,16 +134,22 @@ func operate(c *Comm, mem collective.Memory, op collective.Op, dt numeric.Type, 
 			s, d := op.InPlaceOffsets(e.Count, r)
 			send, recv = mem.Ptr().Add(s*int64(dt.Size())), mem.Ptr().Add(d*int64(dt.Size()))
 		}
-		out := op.Outputs(e, r, world, root)
+		out := f.Outputs(e, r)
 		if err := data.Poison(nil, p, recv, out); err != nil {
 			return err
 		}
-		if err := data.Fill(nil, p, send, op.Inputs(e, r, root)); err != nil {
+		if err := data.Fill(nil, p, send, f.Inputs(e, r)); err != nil {
 			return err
 		}
 		call := collective.Call{
-			Op: op, RedOp: redop, Type: dt, Root: root, Count: e.Count,
+			Op: op, RedOp: redop, Type: dt, Root: f.Root, Count: e.Count,
 			Scalar: float64(workload.MulSumScalar(r)), Send: send, Recv: recv,
+		}
+		var pin runtime.Pinner
+		defer pin.Unpin()
+		if x := f.Exchange(e, r); x != nil {
+			pin.Pin(&x[0])
+			call.Exchange = uintptr(unsafe.Pointer(&x[0]))
 		}
 		if err := c.Enqueue(nil, []collective.Call{call}, 1); err != nil {
 			return err

@@ -16,6 +16,7 @@ import (
 
 	hostdev "github.com/collectivex/collectivex/pkg/accel/host"
 	"github.com/collectivex/collectivex/pkg/collective"
+	"github.com/collectivex/collectivex/pkg/numeric"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/rendezvous"
@@ -70,6 +71,14 @@ func testCase(world int, edit func(*plan.Case)) plan.Case {
 	}
 	c.CaseID = fmt.Sprintf("local-host-%s-%s-%s-w%d", c.Op, c.Precision, c.Buffers, world)
 	return c
+}
+
+// ask makes c a case of op at sizes, or at that of its traffic.
+func ask(c *plan.Case, op collective.Op, sizes ...int64) {
+	c.Op, c.Sizes = op.String(), sizes
+	if c.Traffic = form(op, numeric.Float, c.World).Traffic; c.Traffic != nil {
+		c.Sizes = []int64{collective.Largest(c.Traffic)}
+	}
 }
 
 // group is the rank processes of a test.
@@ -198,9 +207,8 @@ func TestEveryOperationInProcesses(t *testing.T) {
 	g := start(t, 2)
 	for _, op := range collective.Ops() {
 		d := g.run(testCase(2, func(c *plan.Case) {
-			c.Op = op.String()
 			c.Precision = "bfloat16"
-			c.Sizes = []int64{4, 1 << 16}
+			ask(c, op, 4, 1<<16)
 			c.Measure = plan.CollectiveTiming{Warmup: 1, Iterations: 4, Trials: 2, Aggregate: 1, Launches: 1}
 			if c.RedOp = ""; op.Reduces() {
 				c.RedOp = "avg"
@@ -210,7 +218,7 @@ func TestEveryOperationInProcesses(t *testing.T) {
 			}
 		}))
 		requireSuccess(t, d)
-		if e := op.Extent(4, 9, 2); e.Count == 0 {
+		if f := form(op, numeric.BFloat16, 2); f.Extent(4).Count == 0 {
 			require.Equal(t, []result.DroppedSize{{Bytes: 4, Reason: "size-too-small: 2 ranks of bfloat16"}}, d.Workload.SizesDropped, op)
 		}
 		if !op.InPlace() {
@@ -227,8 +235,7 @@ func TestDataFaultsAreCaught(t *testing.T) {
 			for _, op := range collective.Ops() {
 				g := start(t, 2, rank.FaultVariable+"=rank=0,kind="+kind)
 				d := g.run(testCase(2, func(c *plan.Case) {
-					c.Op = op.String()
-					c.Sizes = []int64{4096}
+					ask(c, op, 4096)
 					if c.RedOp = ""; op.Reduces() {
 						c.RedOp = "sum"
 					}

@@ -122,13 +122,30 @@ func (e *end) wait() error {
 	}
 }
 
+// form is the operation with all it may need: the last rank is the root, and
+// traffic is of unequal parts, some of them nothing.
+func form(op collective.Op, dt numeric.Type, world int) collective.Form {
+	f := collective.Form{Op: op, Type: dt, World: world}
+	if op.Rooted() {
+		f.Root = world - 1
+	}
+	if op == collective.AllToAllV {
+		f.Traffic = make([][]int64, world)
+		for from := range world {
+			f.Traffic[from] = make([]int64, world)
+			for to := range world {
+				f.Traffic[from][to] = int64((from+2*to)%3) * 1000
+			}
+		}
+		f.Traffic[world-1][0] = 3000
+	}
+	return f
+}
+
 // run does an operation on fresh data and checks it.
 func (e *end) run(m collective.Memory, op collective.Op, dt numeric.Type, redop workload.RedOp, bytes int64, inPlace bool) error {
-	root := 0
-	if op.Rooted() {
-		root = e.World - 1
-	}
-	x := op.Extent(bytes, dt, e.World)
+	f := form(op, dt, e.World)
+	x := f.Extent(bytes)
 	if x.Count == 0 {
 		return nil
 	}
@@ -137,8 +154,14 @@ func (e *end) run(m collective.Memory, op collective.Op, dt numeric.Type, redop 
 		return err
 	}
 	call := collective.Call{
-		Op: op, RedOp: redop, Type: dt, Root: root, Count: x.Count,
+		Op: op, RedOp: redop, Type: dt, Root: f.Root, Count: x.Count,
 		Scalar: float64(workload.MulSumScalar(e.Rank)), Send: m.Ptr(), Recv: m.Ptr().Add(1 << 20),
+	}
+	var pin runtime.Pinner
+	defer pin.Unpin()
+	if words := f.Exchange(x, e.Rank); words != nil {
+		pin.Pin(&words[0])
+		call.Exchange = uintptr(unsafe.Pointer(&words[0]))
 	}
 	if inPlace {
 		s, r := op.InPlaceOffsets(x.Count, e.Rank)
@@ -147,11 +170,11 @@ func (e *end) run(m collective.Memory, op collective.Op, dt numeric.Type, redop 
 	if err := e.comm.Supports(call); err != nil {
 		return err
 	}
-	out := op.Outputs(x, e.Rank, e.World, root)
+	out := f.Outputs(x, e.Rank)
 	if err := e.data.Poison(e.stream, p, call.Recv, out); err != nil {
 		return err
 	}
-	if err := e.data.Fill(e.stream, p, call.Send, op.Inputs(x, e.Rank, root)); err != nil {
+	if err := e.data.Fill(e.stream, p, call.Send, f.Inputs(x, e.Rank)); err != nil {
 		return err
 	}
 	if err := e.comm.Enqueue(e.stream, []collective.Call{call}, 1); err != nil {
@@ -217,16 +240,17 @@ func TestOperations(t *testing.T) {
 // name, and the document can say so.
 func TestStandIns(t *testing.T) {
 	setUp(t)
-	ops := []collective.Op{collective.AllToAll, collective.Gather, collective.Scatter, collective.SendRecv}
+	ops := []collective.Op{collective.AllToAll, collective.Gather, collective.Scatter, collective.SendRecv, collective.AllToAllV}
 	for _, c := range []struct {
 		name  string
 		kind  nccl.Kind
 		hide  []string
 		paths []string
 	}{
-		{"new", nccl.NCCL, nil, []string{"ncclAlltoAll", "ncclGather", "ncclScatter", "grouped-send-recv"}},
-		{"old", nccl.NCCL, []string{"ncclAlltoAll", "ncclGather", "ncclScatter"}, []string{"grouped-send-recv", "grouped-send-recv", "grouped-send-recv", "grouped-send-recv"}},
-		{"old RCCL", nccl.RCCL, []string{"ncclAlltoAll", "ncclAlltoAllv"}, []string{"ncclAllToAll", "ncclGather", "ncclScatter", "grouped-send-recv"}},
+		{"new", nccl.NCCL, nil, []string{"ncclAlltoAll", "ncclGather", "ncclScatter", "grouped-send-recv", "grouped-send-recv"}},
+		{"old", nccl.NCCL, []string{"ncclAlltoAll", "ncclGather", "ncclScatter"}, []string{"grouped-send-recv", "grouped-send-recv", "grouped-send-recv", "grouped-send-recv", "grouped-send-recv"}},
+		{"RCCL", nccl.RCCL, nil, []string{"ncclAlltoAll", "ncclGather", "ncclScatter", "grouped-send-recv", "ncclAlltoAllv"}},
+		{"old RCCL", nccl.RCCL, []string{"ncclAlltoAll", "ncclAlltoAllv"}, []string{"ncclAllToAll", "ncclGather", "ncclScatter", "grouped-send-recv", "ncclAllToAllv"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			variant := fakes.Variant{RCCL: c.kind == nccl.RCCL, Hide: c.hide}
@@ -418,6 +442,36 @@ func TestMismatch(t *testing.T) {
 	})
 	for _, err := range errs {
 		require.ErrorContains(t, err, "ncclInvalidUsage")
+	}
+}
+
+// So are parts of which the sender counts other elements than the receiver, by
+// whatever entry point.
+func TestMismatchOfParts(t *testing.T) {
+	setUp(t)
+	for _, kind := range []nccl.Kind{nccl.NCCL, nccl.RCCL} {
+		errs := together(t, kind, 2, func(e *end) error {
+			defer time.AfterFunc(2*time.Second, e.comm.Abort).Stop() // the sender waits for ever
+			m, err := e.comm.Alloc(context.Background(), 1<<20, "none")
+			if err != nil {
+				return err
+			}
+			f := collective.Form{Op: collective.AllToAllV, Type: numeric.Float, World: 2, Traffic: [][]int64{{0, 400}, {0, 0}}}
+			if e.Rank == 1 {
+				f.Traffic = [][]int64{{0, 404}, {0, 0}}
+			}
+			words := f.Exchange(f.Extent(1<<10), e.Rank)
+			var pin runtime.Pinner
+			pin.Pin(&words[0])
+			defer pin.Unpin()
+			call := collective.Call{Op: f.Op, Type: f.Type, Send: m.Ptr(), Recv: m.Ptr().Add(4096), Exchange: uintptr(unsafe.Pointer(&words[0]))}
+			if err := e.comm.Enqueue(e.stream, []collective.Call{call}, 1); err != nil {
+				return err
+			}
+			return e.wait()
+		})
+		require.Error(t, errs[0], kind)
+		require.ErrorContains(t, errs[1], "ncclInvalidUsage", kind)
 	}
 }
 

@@ -16,6 +16,7 @@ typedef struct {
 	double scalar;
 	uintptr_t send;
 	uintptr_t recv;
+	const int64_t *exchange; // the four lists of Form.Exchange, or NULL
 } cx_call;
 
 // How an operation is done: by an entry point or, where the library has none,
@@ -33,7 +34,10 @@ enum {
 	CX_GATHER_GROUPED,
 	CX_SCATTER,
 	CX_SCATTER_GROUPED,
-	CX_SENDRECV, // ring: send to rank+1, receive from rank-1
+	CX_SENDRECV,         // ring: send to rank+1, receive from rank-1
+	CX_ALLTOALLV,        // ncclAlltoAllv
+	CX_ALLTOALLV_OLD,    // ncclAllToAllv
+	CX_EXCHANGE,         // grouped send/recv of what the call lists
 };
 
 // What the operations of one communicator have in common.

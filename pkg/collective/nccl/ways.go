@@ -33,7 +33,7 @@ func grouped(how C.int) way {
 }
 
 // ways lists how an operation can be done, the best first. RCCL had the
-// all-to-all long before NCCL, under another spelling.
+// all-to-all long before NCCL, under another spelling; NCCL has no alltoallv.
 var ways = map[collective.Op][]way{
 	collective.AllReduce:     {native(C.CX_ALL_REDUCE, "ncclAllReduce")},
 	collective.AllGather:     {native(C.CX_ALL_GATHER, "ncclAllGather")},
@@ -46,6 +46,9 @@ var ways = map[collective.Op][]way{
 	collective.Reduce:    {native(C.CX_REDUCE, "ncclReduce")},
 	collective.Gather:    {native(C.CX_GATHER, "ncclGather"), grouped(C.CX_GATHER_GROUPED)},
 	collective.Scatter:   {native(C.CX_SCATTER, "ncclScatter"), grouped(C.CX_SCATTER_GROUPED)},
+	collective.AllToAllV: {
+		native(C.CX_ALLTOALLV, "ncclAlltoAllv"), native(C.CX_ALLTOALLV_OLD, "ncclAllToAllv"), grouped(C.CX_EXCHANGE),
+	},
 }
 
 // choose returns the best way that the library has the symbols for.
@@ -128,5 +131,5 @@ func supportsMSCCLPP(c collective.Call) error {
 // The layout that a collective.Call has to have; a test compares them.
 const (
 	callBytes = C.sizeof_cx_call
-	callRecv  = C.sizeof_cx_call - C.sizeof_uintptr_t
+	callRecv  = C.sizeof_cx_call - 2*C.sizeof_uintptr_t
 )

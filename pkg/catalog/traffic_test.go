@@ -1,0 +1,82 @@
+package catalog_test
+
+import (
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/matrix"
+	"github.com/collectivex/collectivex/pkg/catalog"
+)
+
+func TestParseTraffic(t *testing.T) {
+	traffic, err := catalog.ParseTraffic("dir/hot-3.txt", []byte("\n 0 16\t4\r\n\n8 0 0\r\n100 0 0"))
+	require.NoError(t, err)
+	require.Equal(t, "hot-3", traffic.Name)
+	require.Equal(t, [][]int64{{0, 16, 4}, {8, 0, 0}, {100, 0, 0}}, traffic.Bytes)
+	require.EqualValues(t, 108, traffic.Largest(), "what rank 0 receives")
+	require.Equal(t, 3, traffic.Ranks())
+	require.NoError(t, traffic.Whole("float"))
+	require.EqualError(t, traffic.Whole("double"), "dir/hot-3.txt:2:7: 4 bytes are no whole number of double, which has 8\n"+
+		"dir/hot-3.txt:5:1: 100 bytes are no whole number of double, which has 8")
+}
+
+func TestTrafficDiagnostics(t *testing.T) {
+	for _, c := range []struct{ name, text, want string }{
+		{"empty", " \n", "t.txt:1:1: the file is empty"},
+		{"too few rows", "1 2 3\n1 2 3\n", "t.txt:2:1: 2 rows of 3 ranks: traffic is square"},
+		{"too many rows", "1 2\n1 2\n1 2\n", "t.txt:3:1: 3 rows of 2 ranks: traffic is square"},
+		{"a short row", "1 2 3\n1 2\n1 2 3\n", "t.txt:2:3: a row of 2 ranks in traffic of 3"},
+		{"a long row", "1 2\n1 2 3\n", "t.txt:2:5: a row of 3 ranks in traffic of 2"},
+		{"negative", "1 -2\n3 4\n", "t.txt:1:3: bytes must not be negative: -2"},
+		{"no number", "1 2\n3 4k\n", `t.txt:2:3: bytes must be a whole number, not "4k"`},
+		{"a fraction", "1 2\n3.5 4\n", `t.txt:2:1: bytes must be a whole number, not "3.5"`},
+		{"a sign", "1 2\n+3 4\n", `t.txt:2:1: bytes must be a whole number, not "+3"`},
+		{"beyond numbers", "1 99999999999999999999\n3 4\n", `t.txt:1:3: bytes must be a whole number, not "99999999999999999999"`},
+		{"beyond memories", "1 1125899906842625\n3 4\n", "t.txt:1:3: at most 1125899906842624 bytes, not 1125899906842625"},
+		{"nothing", "0 0\n0 0\n", "t.txt:1:1: nobody sends anything"},
+		{"several", "1 x\n-3 4\n5 6\n", "t.txt:1:3: bytes must be a whole number, not \"x\"\nt.txt:2:1: bytes must not be negative: -3\nt.txt:3:1: 3 rows of 2 ranks: traffic is square"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, err := catalog.ParseTraffic("t.txt", []byte(c.text))
+			require.EqualError(t, err, c.want)
+		})
+	}
+}
+
+// What is wrong with a file that a suite names is said with the other faults,
+// once, where it is.
+func TestTrafficOfASuite(t *testing.T) {
+	for _, c := range []struct{ name, text, want string }{
+		{"torn", "0 64\n16\n", "traffic/pair.txt:2:1: a row of 1 ranks in traffic of 2"},
+		{"elements", "0 64\n18 15\n", "traffic/pair.txt:2:1: 18 bytes are no whole number of float, which has 4\n" +
+			"traffic/pair.txt:2:4: 15 bytes are no whole number of float, which has 4\n" +
+			"traffic/pair.txt:2:4: 15 bytes are no whole number of half, which has 2"},
+		{"ranks", "0 64 0\n16 8 0\n0 0 0", "suites/core.yaml:25:14: traffic/pair.txt is of 3 ranks, and no platform of the suite runs a backend of this block with as many; they have 2, 8"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			defs := base(t)
+			defs["traffic/pair.txt"] = &fstest.MapFile{Data: []byte(c.text)}
+			_, err := catalog.Load(defs)
+			require.EqualError(t, err, c.want)
+		})
+	}
+	defs := base(t)
+	defs["traffic/A pair.txt"] = defs["traffic/pair.txt"]
+	text := string(defs["suites/core.yaml"].Data)
+	defs["suites/core.yaml"] = &fstest.MapFile{Data: []byte(strings.Replace(text, "traffic/pair.txt", "traffic/A pair.txt", 1))}
+	_, err := catalog.Load(defs)
+	require.ErrorContains(t, err, `suites/core.yaml:25:14: "A pair" is no name`)
+}
+
+func TestShippedTraffic(t *testing.T) {
+	cat, err := catalog.Load(matrix.FS)
+	require.NoError(t, err)
+	var names []string
+	for _, f := range cat.Traffic {
+		names = append(names, f.Name)
+	}
+	require.Equal(t, []string{"skewed-8", "skewed-4"}, names)
+}

@@ -1,0 +1,88 @@
+// Operations of which not all ranks have a part, or parts of unequal size: each
+// pair of ranks has a box for either direction. A sender waits until its box is
+// empty, puts a part into it and goes on; a part larger than the box stays where
+// it is until the receiver has copied it from there, and its sender waits for
+// that. Whoever has nothing for a rank does not meet it.
+
+#include <string.h>
+
+#include "reduce.h"
+#include "state.h"
+
+static box *box_of(const cx_comm *c, int from, int to) {
+	box *all = (box *)(void *)&c->control->desks[c->world];
+	return &all[from * c->world + to];
+}
+
+// What sender and receiver of a part have to say alike; op and type fit into a byte.
+static uint32_t fingerprint(const cx_call *k, int64_t bytes) {
+	uint64_t h = (uint64_t)bytes * 0x9e3779b97f4a7c15u ^ ((uint64_t)k->op << 8 | (uint64_t)k->type);
+	h *= 0x9e3779b97f4a7c15u;
+	return (uint32_t)(h >> 32);
+}
+
+static int put(cx_comm *c, const cx_call *k, int to, const char *part, int64_t bytes, int *culprit) {
+	box *b = box_of(c, c->rank, to);
+	int rc = cx_await(c, &b->taken, &b->sleepers, c->turns[to].sent, culprit);
+	if (rc != CX_OK) return rc;
+	b->what = fingerprint(k, bytes);
+	if (bytes <= EAGER)
+		memcpy(b->eager, part, (size_t)bytes);
+	else
+		b->at = part - c->heaps[c->rank];
+	cx_raise(c, &b->sent, &b->sleepers, ++c->turns[to].sent);
+	return CX_OK;
+}
+
+// Copies past the caches where two of the parts do not fit in.
+static void copy(const cx_comm *c, char *to, const char *from, int64_t bytes) {
+	void *target = to;
+	int stream = 2 * bytes > c->cache;
+	cx_multicast(from, bytes, &target, 1, stream);
+	if (stream) cx_drain();
+}
+
+static int take(cx_comm *c, const cx_call *k, int from, char *part, int64_t bytes, int *culprit) {
+	box *b = box_of(c, from, c->rank);
+	uint32_t turn = ++c->turns[from].taken;
+	int rc = cx_await(c, &b->sent, &b->sleepers, turn, culprit);
+	if (rc != CX_OK) return rc;
+	if (b->what != fingerprint(k, bytes)) {
+		*culprit = from;
+		return CX_DISAGREE;
+	}
+	if (bytes <= EAGER)
+		memcpy(part, b->eager, (size_t)bytes);
+	else
+		copy(c, part, c->heaps[from] + b->at, bytes);
+	cx_raise(c, &b->taken, &b->sleepers, turn);
+	return CX_OK;
+}
+
+int cx_exchange(cx_comm *c, const cx_call *k, int *culprit) {
+	int64_t size = (int64_t)cx_type_size((int)k->type);
+	int w = c->world, me = c->rank, rc;
+	// The four lists of Form.Exchange.
+	const int64_t *sent = k->exchange, *sent_at = sent + w, *received = sent_at + w, *received_at = received + w;
+	const char *send = (const char *)k->send;
+	char *recv = (char *)k->recv;
+	for (int r = 0; r < w; r++) {
+		if (sent[r] && !cx_inside(c, k->send + (uintptr_t)(sent_at[r] * size), sent[r] * size)) return CX_OUTSIDE;
+		if (received[r] && !cx_inside(c, k->recv + (uintptr_t)(received_at[r] * size), received[r] * size)) return CX_OUTSIDE;
+	}
+	for (int i = 1; i < w; i++) {
+		int to = (me + i) % w;
+		if (sent[to] && (rc = put(c, k, to, send + sent_at[to] * size, sent[to] * size, culprit)) != CX_OK) return rc;
+	}
+	if (sent[me]) copy(c, recv + received_at[me] * size, send + sent_at[me] * size, sent[me] * size);
+	for (int i = 1; i < w; i++) {
+		int from = (me + w - i) % w;
+		if (received[from] && (rc = take(c, k, from, recv + received_at[from] * size, received[from] * size, culprit)) != CX_OK) return rc;
+	}
+	for (int to = 0; to < w; to++) {
+		if (to == me || sent[to] * size <= EAGER) continue;
+		box *b = box_of(c, me, to);
+		if ((rc = cx_await(c, &b->taken, &b->sleepers, c->turns[to].sent, culprit)) != CX_OK) return rc;
+	}
+	return CX_OK;
+}

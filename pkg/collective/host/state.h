@@ -1,0 +1,103 @@
+// What the files of the host communicator share: its memory, and how ranks wait
+// for each other.
+#ifndef CX_HOST_STATE_H
+#define CX_HOST_STATE_H
+
+#include <poll.h>
+#include <sched.h>
+#include <stdatomic.h>
+
+#include "comm.h"
+
+#define TINY 32    // bytes that travel in the line of the mark
+#define EAGER 4096 // bytes that travel in a post or a box
+#define SPINS 2000 // looks before a rank with its own processor yields it
+#define CROWD_SPINS 20
+
+// A value that one rank raises and others wait for.
+typedef _Atomic uint32_t flag;
+
+typedef struct {
+	flag mark;
+	uint32_t what; // fingerprint of the operation
+	int64_t send, recv;
+	double scalar;
+	char tiny[TINY];
+	char eager[EAGER];
+} post;
+
+typedef struct {
+	_Alignas(128) post posts[2];
+	_Alignas(128) _Atomic uint32_t sleepers; // ranks that wait for this one in the kernel
+} desk;
+
+// What one rank sends to another, one at a time.
+typedef struct {
+	_Alignas(128) flag sent; // by the sender, with the number of its turn
+	uint32_t what;           // fingerprint of the part
+	int64_t at;              // of a large part: where it is in the sender's heap
+	char eager[EAGER];       // a small part
+	_Alignas(128) flag taken; // by the receiver
+	_Atomic uint32_t sleepers; // of the two, those that wait in the kernel
+} box;
+
+typedef struct {
+	_Alignas(128) _Atomic uint32_t aborted; // 1, or 2 + the rank that died
+	_Alignas(128) desk desks[];             // and behind them the boxes, by sender and receiver
+} control;
+
+// What this rank has exchanged with another.
+typedef struct {
+	uint32_t sent, taken;
+} turns;
+
+struct cx_comm {
+	control *control;
+	int rank, world, crowded;
+	int64_t heap_bytes, cache;
+	uint32_t step;
+	char **heaps;
+	struct pollfd *lives; // pidfds of the others; −1 for this process
+	turns *turns;         // by rank
+	const void **sources; // scratch of an operation
+	void **targets;
+	double *scalars;
+};
+
+// Exchanges the parts that the call lists; see exchange.c.
+int cx_exchange(cx_comm *c, const cx_call *k, int *culprit);
+
+// Reports whether bytes at p lie in this rank's heap.
+int cx_inside(const cx_comm *c, uintptr_t p, int64_t bytes);
+
+void cx_wake(flag *f);
+
+static inline void cx_raise(const cx_comm *c, flag *f, _Atomic uint32_t *sleepers, uint32_t value) {
+	if (!c->crowded) {
+		atomic_store_explicit(f, value, memory_order_release);
+		return;
+	}
+	atomic_store(f, value);
+	if (atomic_load(sleepers)) cx_wake(f);
+}
+
+static inline void cx_pause(void) {
+#if defined(__x86_64__)
+	__builtin_ia32_pause();
+#elif defined(__aarch64__)
+	__asm__ volatile("yield");
+#endif
+}
+
+int cx_await_slowly(cx_comm *c, flag *f, _Atomic uint32_t *sleepers, uint32_t value, int *culprit);
+
+// Waits for a value. Returns CX_OK, or why the operation has to end.
+static inline int cx_await(cx_comm *c, flag *f, _Atomic uint32_t *sleepers, uint32_t value, int *culprit) {
+	for (int n = c->crowded ? CROWD_SPINS : SPINS; n > 0; n--) {
+		if (atomic_load_explicit(f, memory_order_acquire) == value) return CX_OK;
+		cx_pause();
+	}
+	return cx_await_slowly(c, f, sleepers, value, culprit);
+}
+
+#endif
