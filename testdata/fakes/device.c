@@ -32,7 +32,8 @@ static int unused(void)
 	return 1;
 }
 
-/* A test process may start over with other settings once nothing is in use. */
+/* A test process may start over with other settings once nothing is in use.
+ * With the same ones it goes on: another thread may be about to use a device. */
 static void forget(void)
 {
 	for (int i = 0; i < settings.devices; i++) {
@@ -47,16 +48,19 @@ int fake_init(const char *default_name, const char *default_arch, int default_ve
 {
 	int rc = OK;
 	pthread_mutex_lock(&global);
-	if (initialised && unused())
+	struct settings now;
+	memset(&now, 0, sizeof now);
+	text("CX_FAKE_DIR", "", now.dir, sizeof now.dir);
+	text("CX_FAKE_NAME", default_name, now.name, sizeof now.name);
+	text("CX_FAKE_ARCH", default_arch, now.arch, sizeof now.arch);
+	now.devices = number("CX_FAKE_DEVICES", 2);
+	now.memory = number("CX_FAKE_MEMORY", 2ll << 30);
+	now.version = number("CX_FAKE_VERSION", default_version);
+	now.threads_start_on = threads_start_on;
+	if (initialised && unused() && memcmp(&now, &settings, sizeof now) != 0)
 		forget();
 	if (!initialised) {
-		text("CX_FAKE_DIR", "", settings.dir, sizeof settings.dir);
-		text("CX_FAKE_NAME", default_name, settings.name, sizeof settings.name);
-		text("CX_FAKE_ARCH", default_arch, settings.arch, sizeof settings.arch);
-		settings.devices = number("CX_FAKE_DEVICES", 2);
-		settings.memory = number("CX_FAKE_MEMORY", 2ll << 30);
-		settings.version = number("CX_FAKE_VERSION", default_version);
-		settings.threads_start_on = threads_start_on;
+		memcpy(&settings, &now, sizeof now);
 		if (!settings.dir[0]) {
 			fprintf(stderr, "fake driver: CX_FAKE_DIR is not set\n");
 			rc = UNKNOWN;
