@@ -86,11 +86,19 @@ func Open(kind Kind) (*Library, error) {
 // required are the symbols without which a library is none of this ABI.
 var required = []string{"ncclGetVersion", "ncclGetUniqueId", "ncclCommInitRank", "ncclCommDestroy", "ncclGroupStart", "ncclGroupEnd"}
 
+// symbols are the names of the table's entries, in its order.
+func symbols() []string {
+	names := make([]string, C.cx_nccl_count())
+	for i := range names {
+		names[i] = C.GoString(C.cx_nccl_symbol(C.int(i)))
+	}
+	return names
+}
+
 func bind(lib *dl.Library) (*Library, error) {
 	l := &Library{lib: lib, has: map[string]bool{}}
 	l.table = (*C.cx_nccl)(C.calloc(1, C.size_t(unsafe.Sizeof(C.cx_nccl{}))))
-	for i := range int(C.cx_nccl_count()) {
-		name := C.GoString(C.cx_nccl_symbol(C.int(i)))
+	for i, name := range symbols() {
 		address, err := lib.Symbol(name)
 		if err != nil {
 			continue

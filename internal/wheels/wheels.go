@@ -1,0 +1,99 @@
+// Package wheels fetches, for tests, vendors' libraries from the Python wheels
+// in which they are published.
+package wheels
+
+import (
+	"archive/zip"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Wheel is one release of a package.
+type Wheel struct {
+	Name, Version string
+	// SHA256 is that of the wheel of each processor on which tests run.
+	SHA256 []string
+}
+
+// The wheels that tests use.
+var (
+	NVRTC = Wheel{"nvidia-cuda-nvrtc", "13.0.88", []string{
+		"ad9b6d2ead2435f11cbb6868809d2adeeee302e9bb94bcf0539c7a40d80e8575", // x86_64
+		"d27f20a0ca67a4bb34268a5e951033496c5b74870b868bacd046b1b8e0c3267b", // aarch64
+	}}
+	NCCL = Wheel{"nvidia-nccl-cu13", "2.28.9", []string{
+		"e4553a30f34195f3fa1da02a6da3d6337d28f2003943aa0a3d247bbc25fefc42", // x86_64
+		"01c873ba1626b54caa12272ed228dc5b2781545e0ae8ba3f432a8ef1c6d78643", // aarch64
+	}}
+)
+
+// Libraries returns a directory with the shared libraries of the wheel, which it
+// fetches once into .tools and checks against the hashes. Without CX_E2E=1
+// nothing is fetched and the test is skipped.
+func (w Wheel) Libraries(t testing.TB) string {
+	t.Helper()
+	if os.Getenv("CX_E2E") != "1" {
+		t.Skipf("CX_E2E=1 fetches %s %s", w.Name, w.Version)
+	}
+	_, here, _, ok := runtime.Caller(0)
+	require.True(t, ok)
+	tools := filepath.Join(filepath.Dir(here), "..", "..", ".tools")
+	dir := filepath.Join(tools, w.Name+"-"+w.Version)
+	if _, err := os.Stat(dir); err == nil {
+		return dir
+	}
+	require.NoError(t, os.MkdirAll(tools, 0o755))
+	unpacked, err := os.MkdirTemp(tools, w.Name+"-")
+	require.NoError(t, err)
+	defer os.RemoveAll(unpacked)
+	unpack(t, w.download(t), unpacked)
+	if err := os.Rename(unpacked, dir); err != nil {
+		_, err = os.Stat(dir) // another test was first
+		require.NoError(t, err)
+	}
+	return dir
+}
+
+// download returns the wheel's file, which goes with the test.
+func (w Wheel) download(t testing.TB) string {
+	t.Helper()
+	dir := t.TempDir()
+	requirements := filepath.Join(dir, "requirements.txt")
+	text := fmt.Sprintf("%s==%s --hash=sha256:%s\n", w.Name, w.Version, strings.Join(w.SHA256, " --hash=sha256:"))
+	require.NoError(t, os.WriteFile(requirements, []byte(text), 0o600))
+	out, err := exec.Command("python3", "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-cache-dir",
+		"--no-deps", "--only-binary=:all:", "--require-hashes", "--dest", dir, "-r", requirements).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	files, err := filepath.Glob(filepath.Join(dir, "*.whl"))
+	require.NoError(t, err)
+	require.Len(t, files, 1)
+	return files[0]
+}
+
+// unpack takes the shared libraries out of a wheel.
+func unpack(t testing.TB, wheel, dir string) {
+	t.Helper()
+	z, err := zip.OpenReader(wheel)
+	require.NoError(t, err)
+	defer z.Close()
+	for _, entry := range z.File {
+		if !strings.Contains(entry.Name, ".so.") {
+			continue
+		}
+		in, err := entry.Open()
+		require.NoError(t, err)
+		out, err := os.Create(filepath.Join(dir, filepath.Base(entry.Name)))
+		require.NoError(t, err)
+		_, err = out.ReadFrom(in)
+		require.NoError(t, err)
+		require.NoError(t, out.Close())
+		require.NoError(t, in.Close())
+	}
+}
