@@ -51,6 +51,13 @@ func TestCollectivesHaveAMeaning(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, op.Reduces(), catalog.Reduces(name), name)
 		require.Equal(t, op.InPlace(), catalog.HasInPlace(name), name)
+		require.Equal(t, op.Pairwise(), catalog.Pairwise(name), name)
+		require.Equal(t, op == collective.AllToAllV, catalog.TakesTraffic(name), name)
+		if op.Pairwise() {
+			require.Len(t, op.Pairs(5), catalog.Pairs(name, 5), name)
+		} else {
+			require.Zero(t, catalog.Pairs(name, 5), name)
+		}
 	}
 	require.Len(t, collective.Ops(), len(catalog.Ops()))
 	for _, name := range catalog.DTypes() {

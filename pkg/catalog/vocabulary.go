@@ -64,7 +64,7 @@ const (
 
 // Ops lists the collective operations, with nccl-tests' names.
 func Ops() []string {
-	return []string{"all_reduce", "all_gather", "reduce_scatter", "alltoall", "broadcast", "sendrecv", "reduce", "gather", "scatter", "alltoallv"}
+	return []string{"all_reduce", "all_gather", "reduce_scatter", "alltoall", "broadcast", "sendrecv", "reduce", "gather", "scatter", "alltoallv", "p2p", "p2p_bidir"}
 }
 
 // Reduces reports whether op takes a reduction operator.
@@ -73,7 +73,24 @@ func Reduces(op string) bool {
 }
 
 // HasInPlace reports whether op has an in-place form.
-func HasInPlace(op string) bool { return op != "alltoall" && op != "sendrecv" && op != "alltoallv" }
+func HasInPlace(op string) bool {
+	return op != "alltoall" && op != "sendrecv" && op != "alltoallv" && !Pairwise(op)
+}
+
+// Pairwise reports whether op is between two ranks, while the others are idle.
+func Pairwise(op string) bool { return op == "p2p" || op == "p2p_bidir" }
+
+// Pairs is how many pairs of ranks a pairwise op is measured on, else 0.
+func Pairs(op string, world int) int {
+	switch op {
+	case "p2p":
+		return world * (world - 1)
+	case "p2p_bidir":
+		return world * (world - 1) / 2
+	default:
+		return 0
+	}
+}
 
 // TakesTraffic reports whether a file says what op moves, in place of sizes.
 func TakesTraffic(op string) bool { return op == "alltoallv" }

@@ -18,6 +18,7 @@ const histogramBins = 32
 
 // track is what one rank left of a case.
 type track struct {
+	rank    int
 	setup   *setup
 	samples map[window]sample
 }
@@ -118,7 +119,7 @@ func (s setup) agrees(o *setup) bool {
 }
 
 func read(s rank.Stream) (track, error) {
-	t := track{samples: map[window]sample{}}
+	t := track{rank: s.Rank, samples: map[window]sample{}}
 	for i, r := range s.Records {
 		var err error
 		switch r.Kind {
@@ -154,18 +155,21 @@ func (sp spec) row(at int, r rungRecord, common *setup, tracks []track, everyRan
 		Complete: everyRank,
 		Check:    result.Check{Passed: everyRank, ToleranceULP: common.Tolerance},
 	}
+	if sp.op.Pairwise() {
+		row.Src, row.Dst = &r.Pair.Src, &r.Pair.Dst
+	}
 	for _, mode := range common.Modes {
 		var perRank [][]float64 // [rank][sample]
 		var enqueues []float64  // by window
 		for trial := range sp.Measure.Trials {
-			w := window{Requested: r.Requested, Placement: r.Placement, Mode: mode, Trial: trial}
+			w := window{Requested: r.Requested, Placement: r.Placement, Pair: r.Pair, Mode: mode, Trial: trial}
 			all, enqueue := sp.collect(&row.Check, w, at, tracks)
 			if all == nil || !everyRank {
 				row.Complete = false
 				continue
 			}
 			if perRank == nil {
-				perRank = make([][]float64, len(tracks))
+				perRank = make([][]float64, len(all))
 			}
 			for i, us := range all {
 				perRank[i] = append(perRank[i], us...)
@@ -196,17 +200,21 @@ func (sp spec) row(at int, r rungRecord, common *setup, tracks []track, everyRan
 	return row, seen, nil
 }
 
-// collect returns the samples of one window by rank, nil unless every rank has
-// them, with the enqueueing time of the slowest, and adds the verdicts of those
+// collect returns the samples of one window by rank, without those of idle ones,
+// nil unless every rank has been in it, with the enqueueing time of the slowest, and adds the verdicts of those
 // that do. A window without the check it should have fails the row.
 func (sp spec) collect(check *result.Check, w window, at int, tracks []track) (all [][]float64, enqueue float64) {
 	all = make([][]float64, 0, len(tracks))
+	present, form := 0, sp.form(w.Pair)
 	for _, t := range tracks {
 		s, ok := t.samples[w]
 		if !ok {
 			continue
 		}
-		all = append(all, s.US)
+		present++
+		if !form.Idle(t.rank) {
+			all = append(all, s.US)
+		}
 		enqueue = max(enqueue, s.Enqueue)
 		if s.Check == nil || s.Check.Checked != t.setup.Rungs[at].Checks {
 			check.Passed = false
@@ -215,7 +223,7 @@ func (sp spec) collect(check *result.Check, w window, at int, tracks []track) (a
 		check.Checked += s.Check.Checked
 		check.Wrong += s.Check.Wrong
 	}
-	if len(all) < len(tracks) {
+	if present < len(tracks) {
 		return nil, 0
 	}
 	return all, enqueue

@@ -35,14 +35,14 @@ func newTape(t *testing.T, c plan.Case) *tape {
 	for r := range c.World {
 		set := setup{Path: "native", CheckedBy: "host", Modes: l.modes, Dropped: l.dropped, Excluded: l.excluded}
 		for _, x := range l.rungs {
-			set.Rungs = append(set.Rungs, rungRecord{x.Requested, x.Bytes, x.Count, x.Placement, x.Slots, x.Count})
+			set.Rungs = append(set.Rungs, rungRecord{x.Requested, x.Bytes, x.Count, x.Placement, x.Pair, x.Slots, x.Count})
 		}
 		s := rank.Stream{Rank: r, Done: true, Facts: &rank.Facts{Library: rank.Library{Kind: "host", Version: "1"}}}
 		s.Records = append(s.Records, record(t, kindSetup, set))
 		for _, x := range l.rungs {
 			for trial := range c.Measure.Trials {
 				for _, mode := range l.modes {
-					v := sample{window: window{x.Requested, x.Placement, mode, trial}, Check: &workload.Verdict{Checked: x.Count, First: -1}}
+					v := sample{window: window{x.Requested, x.Placement, x.Pair, mode, trial}, Check: &workload.Verdict{Checked: x.Count, First: -1}}
 					n := 1
 					if mode == PerIteration {
 						n = c.Measure.Iterations

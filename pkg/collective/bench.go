@@ -72,7 +72,9 @@ func (b *bench) run(ctx context.Context) (err error) {
 			}
 		}()
 		for i, r := range b.ladder.rungs {
-			b.enter(r)
+			if b.enter(r); b.idle() {
+				continue
+			}
 			if captured[i], err = b.capture(ctx); err != nil {
 				return b.at(err)
 			}
@@ -100,7 +102,7 @@ func (b *bench) at(err error) error {
 
 // window measures and checks one window of the rung at hand.
 func (b *bench) window(ctx context.Context, mode string, trial int) error {
-	w := window{Requested: b.rung.Requested, Placement: b.rung.Placement, Mode: mode, Trial: trial}
+	w := window{Requested: b.rung.Requested, Placement: b.rung.Placement, Pair: b.rung.Pair, Mode: mode, Trial: trial}
 	s, err := b.measure(ctx, w)
 	if err != nil {
 		return err
@@ -124,7 +126,9 @@ func (b *bench) warmUp(ctx context.Context) error {
 		if r.Placement != b.ladder.rungs[0].Placement {
 			continue
 		}
-		b.enter(r)
+		if b.enter(r); b.idle() {
+			continue
+		}
 		for left := b.Measure.Warmup; left > 0; left -= len(b.calls) {
 			if err := b.enqueue(ctx, b.calls[:min(left, len(b.calls))]); err != nil {
 				return fmt.Errorf("%s, warm-up with %d bytes: %w", b.op, r.Requested, err)
@@ -232,6 +236,9 @@ func (g graphs) close() error {
 // measure times one window. The buffers are filled right before, so that no
 // result of the warm-up or of another window is left in them.
 func (b *bench) measure(ctx context.Context, w window) (sample, error) {
+	if b.idle() {
+		return b.attend(ctx, w)
+	}
 	for slot := range b.rung.Slots {
 		if err := b.fill(w, slot); err != nil {
 			return sample{}, err
@@ -265,12 +272,12 @@ func (b *bench) measure(ctx context.Context, w window) (sample, error) {
 // fill gives a slot the data of window w: first the poison, then the input,
 // which in place is part of the same buffer.
 func (b *bench) fill(w window, slot int) error {
-	p, err := b.pattern(w.Requested, w.Placement, w.Mode, w.Trial, slot)
+	p, err := b.pattern(w, slot)
 	if err != nil {
 		return refused(err)
 	}
 	send, recv := b.buffers(slot)
-	in := b.form().Inputs(b.rung.Extent, b.session.Rank)
+	in := b.form(b.rung.Pair).Inputs(b.rung.Extent, b.session.Rank)
 	covered := b.rung.Placement == InPlace && len(in) > 0 && in[0].Count >= b.rung.Recv
 	if !covered {
 		if err := b.Data.Poison(b.stream, p, recv, b.outputs()); err != nil {
@@ -281,7 +288,7 @@ func (b *bench) fill(w window, slot int) error {
 }
 
 func (b *bench) outputs() []workload.Region {
-	return b.form().Outputs(b.rung.Extent, b.session.Rank)
+	return b.form(b.rung.Pair).Outputs(b.rung.Extent, b.session.Rank)
 }
 
 // settle brings host, device and ranks into the state in which a pipeline of
@@ -404,7 +411,7 @@ func (b *bench) check(w window) (workload.Verdict, error) {
 		return total, nil
 	}
 	for _, slot := range b.rung.checked(len(b.calls)) {
-		p, err := b.pattern(w.Requested, w.Placement, w.Mode, w.Trial, slot)
+		p, err := b.pattern(w, slot)
 		if err != nil {
 			return total, refused(err)
 		}

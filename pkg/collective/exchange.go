@@ -1,19 +1,23 @@
 package collective
 
-import "unsafe"
+import (
+	"context"
+	"time"
+	"unsafe"
+)
 
 // listExchanges makes the exchanges of all rungs and keeps them in place until close:
 // calls and captured graphs have their addresses.
 func (b *bench) listExchanges() {
 	for i := range b.ladder.rungs {
 		r := &b.ladder.rungs[i]
-		r.exchange, r.settle = b.exchange(r.Extent), b.exchange(b.settleExtent(*r))
+		r.exchange, r.settle = b.exchange(*r, r.Extent), b.exchange(*r, b.settleExtent(*r))
 	}
 }
 
-// exchange returns the address of an exchange, 0 where there is none.
-func (b *bench) exchange(e Extent) uintptr {
-	words := b.form().Exchange(e, b.session.Rank)
+// exchange returns the address of the exchange of a rung, 0 where there is none.
+func (b *bench) exchange(r rung, e Extent) uintptr {
+	words := b.form(r.Pair).Exchange(e, b.session.Rank)
 	if words == nil {
 		return 0
 	}
@@ -22,4 +26,24 @@ func (b *bench) exchange(e Extent) uintptr {
 }
 
 // settleExtent is r as settle runs it: no larger than its buffers.
-func (b *bench) settleExtent(r rung) Extent { return b.form().Extent(min(r.Requested, settleMost)) }
+func (b *bench) settleExtent(r rung) Extent {
+	return b.form(r.Pair).Extent(min(r.Requested, settleMost))
+}
+
+// idle reports whether this rank has no part in the rung at hand.
+func (b *bench) idle() bool { return b.form(b.rung.Pair).Idle(b.session.Rank) }
+
+// attend is what an idle rank does of a window: it comes to the barriers, so that
+// it is idle while the others measure and all go on together.
+func (b *bench) attend(ctx context.Context, w window) (sample, error) {
+	barriers := 1
+	if w.Mode == Blocking {
+		barriers += len(b.us)
+	}
+	for range barriers {
+		if err := b.sync(ctx); err != nil {
+			return sample{}, err
+		}
+	}
+	return sample{window: w, Began: time.Now().UTC()}, nil
+}

@@ -73,3 +73,81 @@ func TestWrongExchanges(t *testing.T) {
 		})
 	}
 }
+
+// Each ordered pair of three ranks has its row; its times are of the two, and the
+// third enqueues none of its operations.
+func TestPairs(t *testing.T) {
+	for op, pairs := range map[string][][2]int{
+		"p2p":       {{0, 1}, {0, 2}, {1, 0}, {1, 2}, {2, 0}, {2, 1}},
+		"p2p_bidir": {{0, 1}, {0, 2}, {1, 2}},
+	} {
+		t.Run(op, func(t *testing.T) {
+			d, comms, err := run(t, aCase(func(c *plan.Case) {
+				c.Op, c.RedOp, c.World, c.RanksPerNode = op, "", 3, 3
+				c.Sizes = []int64{8, 1 << 16}
+				c.Placements = []string{collective.OutOfPlace}
+				c.Modes = append(c.Modes, collective.Blocking)
+				c.Measure = plan.CollectiveTiming{Iterations: 3, Trials: 2, Aggregate: 1, Launches: 1}
+			}), false, nil)
+			require.NoError(t, err)
+			require.Equal(t, result.Success, d.Outcome.Status, "%v", d.Outcome.Reasons)
+			d.Topology.DeviceProduct = "test" // the shard's
+			require.NoError(t, result.Validate(d))
+			require.Len(t, d.Measurement.Rows, 2*len(pairs))
+			received := int64(1)
+			if op == "p2p_bidir" {
+				received = 2
+			}
+			for i, row := range d.Measurement.Rows {
+				require.Equal(t, pairs[i%len(pairs)], [2]int{*row.Src, *row.Dst})
+				require.Len(t, row.Pipelined.RankP50, 2)
+				require.Equal(t, 2, row.Graph.SampleCount)
+				require.Equal(t, 6, row.Blocking.SampleCount)
+				require.InDelta(t, row.Pipelined.AlgBW, row.Pipelined.BusBW, 1e-9)
+				windows := int64(2 * len(d.Identity.Case.Modes)) // of two trials
+				require.Equal(t, windows*received*row.Count, row.Check.Checked)
+			}
+			want := map[int]int{}
+			for _, p := range pairs {
+				want[p[0]]++
+				want[p[1]]++
+			}
+			for r, c := range comms {
+				settled := 0
+				for _, g := range c.graphs {
+					settled += len(g.calls)
+				}
+				require.Equal(t, 2*3*want[r], settled, "captured for the pairs of rank %d alone", r)
+			}
+		})
+	}
+}
+
+// A library that forgets one pair, or gives what was meant for another, is found
+// in the row of that pair and in no other.
+func TestWrongPairs(t *testing.T) {
+	const world = 3
+	d, _, err := run(t, aCase(func(c *plan.Case) {
+		c.Op, c.RedOp, c.World, c.RanksPerNode = "p2p", "", world, world
+		c.Placements, c.Modes = []string{collective.OutOfPlace}, []string{collective.Pipelined}
+	}), true, func(c *comm, s accel.Stream, calls []collective.Call) error {
+		for _, call := range calls {
+			words := exchangeOf(call, world)
+			if words == nil {
+				continue
+			}
+			if c.rank == 2 {
+				words[1] = 0 // sent to rank 1
+			}
+			if c.rank == 1 {
+				words[2*world+2] = 0 // received from rank 2
+			}
+		}
+		return c.Comm.Enqueue(s, calls, 1)
+	})
+	require.NoError(t, err)
+	require.Equal(t, result.Invalid, d.Outcome.Status)
+	for _, row := range d.Measurement.Rows {
+		require.Equal(t, *row.Src == 2 && *row.Dst == 1, !row.Check.Passed, "%d to %d", *row.Src, *row.Dst)
+	}
+}

@@ -30,7 +30,9 @@ func (b *bench) injure(w window) error {
 	_, recv := b.buffers(slot)
 	size := int64(b.dtype.Size())
 	if _, ok := b.session.Fault(FaultStale); ok {
-		p, err := b.pattern(w.Requested, w.Placement, w.Mode, w.Trial-1, slot)
+		before := w
+		before.Trial--
+		p, err := b.pattern(before, slot)
 		if err != nil {
 			return err
 		}

@@ -17,6 +17,19 @@ type Form struct {
 	// Traffic is bytes from rank (row) to rank (column) of an alltoallv, whole
 	// elements each; nil for the other operations.
 	Traffic [][]int64
+	// Pair is the ranks of a pairwise operation.
+	Pair Pair
+}
+
+// Pair is two ranks; the zero value is none.
+type Pair struct {
+	Src int `json:"src"`
+	Dst int `json:"dst"`
+}
+
+// Idle reports whether rank has no part in the operation: it enqueues nothing.
+func (f Form) Idle(rank int) bool {
+	return f.Op.Pairwise() && rank != f.Pair.Src && rank != f.Pair.Dst
 }
 
 // partAlign is the bytes that one rank's part of a buffer is a multiple of, as
@@ -31,7 +44,7 @@ type Extent struct {
 	Send  int64 // elements of a send buffer
 	Recv  int64 // elements of a receive buffer
 
-	flow [][]int64 // elements from rank to rank, of an alltoallv
+	flow [][]int64 // elements from rank to rank, of alltoallv and the pairwise operations
 }
 
 // Extent returns what a requested size in bytes comes to. Where ranks have
@@ -56,7 +69,28 @@ func (f Form) Extent(bytes int64) Extent {
 		e.Recv *= world
 	}
 	e.Bytes = max(e.Send, e.Recv) * size
+	if f.Op.Pairwise() {
+		e.flow = f.between(e.Count)
+	}
 	return e
+}
+
+// between is count elements from one rank of the pair to the other, and back
+// where the operation goes both ways.
+func (f Form) between(count int64) [][]int64 {
+	flow, idle := make([][]int64, f.World), make([]int64, f.World)
+	for r := range flow {
+		flow[r] = idle
+	}
+	to := func(src, dst int) {
+		flow[src] = make([]int64, f.World)
+		flow[src][dst] = count
+	}
+	to(f.Pair.Src, f.Pair.Dst)
+	if f.Op == P2PBidir {
+		to(f.Pair.Dst, f.Pair.Src)
+	}
+	return flow
 }
 
 // listed is the extent of the traffic, scaled down to bytes.
@@ -143,7 +177,7 @@ func (f Form) Outputs(e Extent, rank int) []workload.Region {
 		return []workload.Region{{Count: e.Count, First: mine, Source: f.Root}}
 	case SendRecv:
 		return []workload.Region{{Count: e.Count, Source: (rank + f.World - 1) % f.World}}
-	case AllToAllV:
+	case AllToAllV, P2P, P2PBidir:
 		return e.received(rank)
 	}
 	// all_gather, gather, alltoall: a part from every rank

@@ -48,6 +48,9 @@ func aForm(op Op) Form {
 	if op == AllToAllV {
 		f.Traffic = skewed()
 	}
+	if op.Pairwise() {
+		f.Pair = Pair{3, 1}
+	}
 	return f
 }
 
@@ -92,6 +95,10 @@ func TestOutputsComeFromInputs(t *testing.T) {
 		switch op {
 		case Reduce, Gather:
 			want = e.Recv
+		case P2P:
+			want = e.Recv
+		case P2PBidir:
+			want = 2 * e.Recv
 		case AllToAllV:
 			want = (8 + 16 + 400 + 4 + 300 + 12 + 40 + 24 + 200) / 4
 		}
@@ -123,6 +130,6 @@ func TestTrafficIsThatOfNCCLTests(t *testing.T) {
 func TestOnlyListedPartsHaveAnExchange(t *testing.T) {
 	for _, op := range Ops() {
 		f := aForm(op)
-		require.Equal(t, op == AllToAllV, f.Exchange(f.Extent(1<<10), 0) != nil, op)
+		require.Equal(t, op == AllToAllV || op.Pairwise(), f.Exchange(f.Extent(1<<10), 0) != nil, op)
 	}
 }

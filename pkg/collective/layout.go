@@ -22,12 +22,13 @@ func (l limits) meet(o limits) limits {
 	return limits{Bytes: min(l.Bytes, o.Bytes), Cache: max(l.Cache, o.Cache), NoGraphs: l.NoGraphs || o.NoGraphs}
 }
 
-// rung is one size and placement with its place in memory. Slot i begins at
+// rung is one size, placement and pair of ranks with its place in memory. Slot i begins at
 // i·stride; its receive buffer is recvAt bytes later where they are apart.
 type rung struct {
 	Requested int64
 	Extent
 	Placement string
+	Pair      Pair // none but for pairwise operations
 	Slots     int
 	stride    int64
 	recvAt    int64
@@ -78,7 +79,7 @@ func (s spec) layOut(l limits) ladder {
 	room := l.Bytes - out.flush - 2*align(s.unaligned()) - 2*settleMost
 	span := s.span(room)
 	for _, size := range s.Sizes {
-		e := s.form().Extent(size)
+		e := s.form(Pair{}).Extent(size)
 		if e.Count == 0 {
 			out.dropped = append(out.dropped, result.DroppedSize{Bytes: size, Reason: result.ReasonSizeTooSmall.With("%d ranks of %s", s.World, s.dtype)})
 			continue
@@ -92,7 +93,10 @@ func (s spec) layOut(l limits) ladder {
 				fits = false
 				break
 			}
-			rungs = append(rungs, r)
+			for _, r.Pair = range s.op.Pairs(s.World) {
+				r.Extent = s.form(r.Pair).Extent(size)
+				rungs = append(rungs, r)
+			}
 			out.bytes = max(out.bytes, need)
 			out.settle = max(out.settle, align(min(e.Bytes, settleMost)))
 		}
@@ -118,7 +122,7 @@ func (s spec) unaligned() int64 { return s.Unalign * int64(s.dtype.Size()) }
 func (s spec) span(room int64) int64 {
 	var span int64
 	for _, size := range s.Sizes {
-		if bytes := s.form().Extent(size).Bytes; 2*align(bytes) <= room {
+		if bytes := s.form(Pair{}).Extent(size).Bytes; 2*align(bytes) <= room {
 			span = max(span, bytes)
 		}
 	}
@@ -187,8 +191,8 @@ func (r rung) checked(n int) []int {
 }
 
 // seed is a number of its own for every buffer of every window of every case.
-func seed(caseID string, size int64, placement, mode string, trial, slot int) uint32 {
+func seed(caseID string, w window, slot int) uint32 {
 	h := fnv.New32a()
-	fmt.Fprintf(h, "%s %d %s %s %d %d", caseID, size, placement, mode, trial, slot)
+	fmt.Fprintf(h, "%s %d %s %s %d %d %d %d", caseID, w.Requested, w.Placement, w.Mode, w.Trial, slot, w.Pair.Src, w.Pair.Dst)
 	return h.Sum32()
 }

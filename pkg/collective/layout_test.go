@@ -60,6 +60,7 @@ func TestParseRefuses(t *testing.T) {
 		"less than nobody": traffic(8, []int64{0, 8}, []int64{-4, 0}),
 		"half an element":  traffic(8, []int64{0, 8}, []int64{2, 0}),
 		"another size":     traffic(16, []int64{0, 8}, []int64{0, 0}),
+		"p2p alone":        func(c *plan.Case) { c.Op, c.RedOp, c.World = "p2p", "", 1 },
 		"world":            func(c *plan.Case) { c.World, c.RedOp = 2000, "avg" },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -169,7 +170,7 @@ func TestSeedsDiffer(t *testing.T) {
 		for _, placement := range []string{OutOfPlace, InPlace} {
 			for trial := range 10 {
 				for slot := range 20 {
-					s := seed("case", 1<<20, placement, mode, trial, slot)
+					s := seed("case", window{1 << 20, placement, Pair{}, mode, trial}, slot)
 					require.Empty(t, seen[s])
 					seen[s] = mode
 				}

@@ -17,6 +17,8 @@ const (
 	Gather
 	Scatter
 	AllToAllV // parts of unequal sizes, see Form.Traffic
+	P2P       // from one rank of a pair to the other; all others are idle
+	P2PBidir  // both ways at once
 )
 
 // shape is what sets an operation apart from the others. Everything else is
@@ -27,9 +29,19 @@ type shape struct {
 	rooted  bool
 	// send and recv are the parts of one rank's count in its buffers.
 	send, recv extent
+	pairs      pairing
 	// noInPlace: no buffer can hold input and output at once.
 	noInPlace bool
 }
+
+// pairing is which pairs of ranks an operation is measured on, one by one.
+type pairing int
+
+const (
+	noPairs   pairing = iota
+	ordered           // every rank to every other
+	unordered         // each two ranks once
+)
 
 // extent is how many counts long a buffer is.
 type extent int
@@ -51,6 +63,8 @@ var shapes = [...]shape{
 	Gather:        {name: "gather", rooted: true, recv: all},
 	Scatter:       {name: "scatter", rooted: true, send: all},
 	AllToAllV:     {name: "alltoallv", send: listed, recv: listed, noInPlace: true},
+	P2P:           {name: "p2p", pairs: ordered, noInPlace: true},
+	P2PBidir:      {name: "p2p_bidir", pairs: unordered, noInPlace: true},
 }
 
 // Ops lists the operations.
@@ -80,6 +94,27 @@ func (o Op) Reduces() bool { return shapes[o].reduces }
 // Rooted reports whether one rank is the root.
 func (o Op) Rooted() bool { return shapes[o].rooted }
 
+// Pairwise reports whether the operation is between two ranks, while the others
+// are idle.
+func (o Op) Pairwise() bool { return shapes[o].pairs != noPairs }
+
+// Pairs lists what the operation is measured on, one by one: pairs of the ranks
+// or, where all of them work together, no pair, once.
+func (o Op) Pairs(world int) []Pair {
+	if !o.Pairwise() {
+		return []Pair{{}}
+	}
+	var pairs []Pair
+	for src := range world {
+		for dst := range world {
+			if src < dst || src > dst && shapes[o].pairs == ordered {
+				pairs = append(pairs, Pair{src, dst})
+			}
+		}
+	}
+	return pairs
+}
+
 // InPlace reports whether input and output can share a buffer.
 func (o Op) InPlace() bool { return !shapes[o].noInPlace }
 
@@ -105,7 +140,7 @@ func (o Op) BusFactor(world int) float64 {
 		return 2 * (n - 1) / n
 	case AllGather, ReduceScatter, AllToAll, AllToAllV, Gather, Scatter:
 		return (n - 1) / n
-	default: // broadcast, reduce, sendrecv
+	default: // broadcast, reduce, sendrecv, p2p (in either direction)
 		return 1
 	}
 }

@@ -31,6 +31,7 @@ type rungRecord struct {
 	Bytes     int64  `json:"bytes"`
 	Count     int64  `json:"count"`
 	Placement string `json:"placement"`
+	Pair      Pair   `json:"pair,omitzero"`
 	Slots     int    `json:"slots"`
 	// Checks is the elements that this rank compares in each window.
 	Checks int64 `json:"checks"`
@@ -40,6 +41,7 @@ type rungRecord struct {
 type window struct {
 	Requested int64  `json:"requested"`
 	Placement string `json:"placement"`
+	Pair      Pair   `json:"pair,omitzero"`
 	Mode      string `json:"mode"`
 	Trial     int    `json:"trial"`
 }
@@ -48,7 +50,7 @@ type window struct {
 type sample struct {
 	window
 	// US is microseconds per operation: one for every iteration (blocking,
-	// per_iteration), else one for the window.
+	// per_iteration), else one for the window; none of an idle rank.
 	US []float64 `json:"us"`
 	// Enqueue is microseconds of the window until its last operation was enqueued,
 	// divided by its operations; 0 where the window waits in between.

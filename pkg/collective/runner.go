@@ -208,12 +208,12 @@ func (b *bench) setup() setup {
 		Path: b.Comm.Path(b.op), CheckedBy: b.Data.CheckedBy(), Registered: b.memory.Registered(),
 		Modes: b.ladder.modes, Dropped: b.ladder.dropped, Excluded: b.ladder.excluded,
 	}
-	if p, err := b.pattern(0, "", "", 0, 0); err == nil { // parse has tried it
+	if p, err := b.pattern(window{}, 0); err == nil { // parse has tried it
 		out.Tolerance = p.ToleranceULP()
 	}
 	for _, r := range b.ladder.rungs {
-		record := rungRecord{Requested: r.Requested, Bytes: r.Bytes, Count: r.Count, Placement: r.Placement, Slots: r.Slots}
-		for _, region := range b.form().Outputs(r.Extent, b.session.Rank) {
+		record := rungRecord{Requested: r.Requested, Bytes: r.Bytes, Count: r.Count, Placement: r.Placement, Pair: r.Pair, Slots: r.Slots}
+		for _, region := range b.form(r.Pair).Outputs(r.Extent, b.session.Rank) {
 			record.Checks += region.Count * int64(len(r.checked(b.operations())))
 		}
 		out.Rungs = append(out.Rungs, record)

@@ -63,6 +63,7 @@ func parse(c plan.Case) (spec, error) {
 		{m.Warmup < 0 || m.Iterations < 1 || m.Trials < 1 || m.Aggregate < 1 || m.Launches < 1, fmt.Sprintf("sampling %+v", m)},
 		{c.Unalign < 0, fmt.Sprintf("buffers %d elements off their alignment", c.Unalign)},
 		{len(c.Sizes) == 0 || slices.Min(c.Sizes) < 1, fmt.Sprintf("sizes %v", c.Sizes)},
+		{len(s.op.Pairs(c.World)) == 0, fmt.Sprintf("%s with %d ranks", s.op, c.World)},
 		{(s.op == AllToAllV) != (c.Traffic != nil), fmt.Sprintf("%s with traffic of %d ranks", s.op, len(c.Traffic))},
 	} {
 		if bad.is {
@@ -107,8 +108,8 @@ func unknown(names []string, known ...string) bool {
 }
 
 // form is the operation as its ranks do it.
-func (s spec) form() Form {
-	return Form{Op: s.op, Type: s.dtype, World: s.World, Root: s.Root, Traffic: s.Traffic}
+func (s spec) form(p Pair) Form {
+	return Form{Op: s.op, Type: s.dtype, World: s.World, Root: s.Root, Traffic: s.Traffic, Pair: p}
 }
 
 // call is the operation of rank without its buffers.
@@ -118,8 +119,8 @@ func (s spec) call(rank int) Call {
 
 // pattern is the data of one buffer in one window. Every window and every
 // buffer has its own, so that nothing left over from another can pass.
-func (s spec) pattern(size int64, placement, mode string, trial, slot int) (workload.Pattern, error) {
-	return workload.NewPattern(s.dtype, s.redop, s.World, seed(s.CaseID, size, placement, mode, trial, slot))
+func (s spec) pattern(w window, slot int) (workload.Pattern, error) {
+	return workload.NewPattern(s.dtype, s.redop, s.World, seed(s.CaseID, w, slot))
 }
 
 // coded gives err a reason code, unless it is nil or has one.

@@ -133,6 +133,15 @@ type Collective struct {
 	Measure      CollectiveTiming `json:"measure"`
 }
 
+// Pairs is how many pairs of ranks each size of a pairwise collective is measured
+// on; 0 of any other case.
+func (c *Case) Pairs() int {
+	if c.Collective == nil {
+		return 0
+	}
+	return catalog.Pairs(c.Op, c.World)
+}
+
 // CollectiveTiming holds the sample counts of a collective case.
 type CollectiveTiming struct {
 	// Warmup is untimed operations of each size before the first window, and of at

@@ -30,7 +30,7 @@ func seconds(p *catalog.Platform, c *Case) float64 {
 	case FamilyEP:
 		return epSeconds(c.EP, pace)
 	default:
-		return collectiveSeconds(c.Collective, pace)
+		return float64(max(1, c.Pairs())) * collectiveSeconds(c.Collective, pace)
 	}
 }
 

@@ -47,6 +47,8 @@ func TestResolveSmoke(t *testing.T) {
 		"local-host-all-reduce-float-sum-w2-warm",
 		"local-host-all-reduce-float-sum-w4-warm",
 		"local-host-alltoallv-skewed-4-float-w4-warm",
+		"local-host-p2p-float-w2-warm",
+		"local-host-p2p-float-w4-warm",
 	}, caseIDs(m.RequestedOther))
 	cell, err := m.Cell("local-host-bf16-n1")
 	require.NoError(t, err)
@@ -70,16 +72,20 @@ func TestMachineStandsForLocal(t *testing.T) {
 		"local-host-all-reduce-float-sum-w2-warm",
 		"local-host-all-reduce-float-sum-w4-warm",
 		"local-host-alltoallv-skewed-4-float-w4-warm",
+		"local-host-p2p-float-w2-warm",
+		"local-host-p2p-float-w4-warm",
 		"local-h200-nccl-all-reduce-float-sum-w2-warm",
 		"local-h200-nccl-all-reduce-float-sum-w4-warm",
 		"local-h200-nccl-alltoallv-skewed-4-float-w4-warm",
+		"local-h200-nccl-p2p-float-w2-warm",
+		"local-h200-nccl-p2p-float-w4-warm",
 	}, caseIDs(m.RequestedOther))
 	require.Equal(t, []string{"local", "local-h200"}, plan.Machine{GPUs: &gpus}.SKUs(cat))
 	cell, err := m.Cell("local-h200-nccl-collective-n1")
 	require.NoError(t, err)
 	require.Equal(t, "arm64", cell.Arch)
 	require.Equal(t, "sm_90", cell.DeviceArch)
-	require.Equal(t, "h200-nvlink-island", m.RequestedOther[3].Case.TopologyClass)
+	require.Equal(t, "h200-nvlink-island", m.RequestedOther[5].Case.TopologyClass)
 
 	m, err = plan.Resolve(cat, plan.Filters{Suites: []string{"ep-reference"}, SKUs: []string{"local-h200"}}, plan.Machine{CPU: "amd64", GPUs: &gpus})
 	require.NoError(t, err)

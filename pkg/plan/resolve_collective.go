@@ -125,6 +125,8 @@ func lacks(be *catalog.Backend, c *Case) string {
 		return fmt.Sprintf("backend %s has no collectives", be.Name)
 	case len(c.Placements) == 0:
 		return fmt.Sprintf("operation %s has no in-place form", c.Op)
+	case catalog.Pairwise(c.Op) && c.World < 2:
+		return fmt.Sprintf("operation %s needs two ranks", c.Op)
 	case len(c.Modes) == 0:
 		return fmt.Sprintf("backend %s has none of the timing modes", be.Name)
 	case len(ordered(has.Modes, c.Modes)) < len(c.Modes):

@@ -53,8 +53,9 @@ func (s *Summary) sections() []section {
 		s.warningSection(), s.epSection(),
 	}
 	all = append(all, s.collectiveSections()...)
-	all = append(all, s.machineSection(), s.epLadder())
+	all = append(all, s.pairSection(), s.machineSection(), s.epLadder())
 	all = append(all, s.collectiveLadders()...)
+	all = append(all, s.pairSquares()...)
 	all = append(all, s.unsupportedSection())
 	all = slices.DeleteFunc(all, func(s section) bool { return len(s.table.rows) == 0 })
 	for i := range all {

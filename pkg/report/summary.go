@@ -33,6 +33,7 @@ type Summary struct {
 	Machines    []Machine    `json:"machines"`
 	EP          []EP         `json:"ep"`
 	Collectives []Collective `json:"collectives"`
+	Pairs       []Pairs      `json:"pairs"`
 
 	err error
 }
@@ -133,6 +134,7 @@ type figures struct {
 	measured, asked int
 	ep              *EP
 	collective      *Collective
+	pairs           *Pairs
 }
 
 func figuresOf(d result.Document) figures {
@@ -155,13 +157,17 @@ func figuresOf(d result.Document) figures {
 		f.ep = epOf(d)
 	case *result.CollectiveDocument:
 		c := h.Identity.Case
-		f.asked = (len(c.Sizes) - len(d.Workload.SizesDropped)) * len(c.Placements)
+		f.asked = (len(c.Sizes) - len(d.Workload.SizesDropped)) * len(c.Placements) * max(1, c.Pairs())
 		for _, r := range d.Measurement.Rows {
 			if r.Complete && r.Check.Passed {
 				f.measured++
 			}
 		}
-		f.collective = collectiveOf(d)
+		if c.Pairs() > 0 {
+			f.pairs = pairsOf(d)
+		} else {
+			f.collective = collectiveOf(d)
+		}
 	}
 	return f
 }
@@ -195,6 +201,9 @@ func sum(v *fold.Verdict, standing map[fold.Case]figures, m *plan.Matrix) *Summa
 			}
 			if f.collective != nil {
 				s.Collectives = append(s.Collectives, *f.collective)
+			}
+			if f.pairs != nil {
+				s.Pairs = append(s.Pairs, *f.pairs)
 			}
 		case result.Unsupported:
 		default:

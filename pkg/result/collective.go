@@ -1,5 +1,7 @@
 package result
 
+import "fmt"
+
 // CollectiveDocument answers a collective case.
 type CollectiveDocument struct {
 	Envelope
@@ -62,6 +64,10 @@ type CollectiveRow struct {
 	Bytes     int64  `json:"bytes"`
 	Count     int64  `json:"count"` // nccl-tests' count column: elements (per rank for the gathering ops)
 	Placement string `json:"placement"`
+	// Src and Dst are the ranks of a pairwise operation; the times of its row are
+	// theirs alone. Other operations have neither.
+	Src *int `json:"src,omitempty"`
+	Dst *int `json:"dst,omitempty"`
 	// Slots is the number of buffers that the iterations rotate over; 1 reuses one.
 	Slots    int  `json:"buffer_slots"`
 	Complete bool `json:"complete"` // false: the case ended before all samples of this row were taken
@@ -95,7 +101,7 @@ type Timing struct {
 	Enqueue float64 `json:"enqueue_p50_us,omitempty"`
 	AlgBW   float64 `json:"algbw_gbps"` // GB/s at p50
 	BusBW   float64 `json:"busbw_gbps"` // GB/s at p50
-	// RankP50 is each rank's own median, in rank order.
+	// RankP50 is each rank's own median, in rank order (of a pair: of its two).
 	RankP50   []float64  `json:"rank_p50_us,omitempty"`
 	Histogram *Histogram `json:"histogram,omitempty"`
 }
@@ -107,4 +113,17 @@ type Check struct {
 	Checked int64 `json:"checked_elements"`
 	// ToleranceULP is 0 where results are compared bit for bit.
 	ToleranceULP int `json:"tolerance_ulp"`
+}
+
+// isOf reports whether the row is of two ranks of world.
+func (r CollectiveRow) isOf(world int) bool {
+	return r.Src != nil && r.Dst != nil && *r.Src != *r.Dst && min(*r.Src, *r.Dst) >= 0 && max(*r.Src, *r.Dst) < world
+}
+
+// between names the ranks of a row that has any.
+func (r CollectiveRow) between() string {
+	if r.Src == nil || r.Dst == nil {
+		return ""
+	}
+	return fmt.Sprintf(", rank %d to %d", *r.Src, *r.Dst)
 }

@@ -244,8 +244,10 @@ func (p *problems) collective(d *CollectiveDocument) {
 		}
 	}
 	var bad []string
+	pairwise := id.Case.Pairs() > 0
 	for _, r := range m.Rows {
-		at := fmt.Sprintf("measurement.rows[%d bytes, %s]", r.Bytes, r.Placement)
+		at := fmt.Sprintf("measurement.rows[%d bytes, %s%s]", r.Bytes, r.Placement, r.between())
+		p.check(pairwise == r.isOf(id.Case.World), "%s: a row is of two ranks exactly where its operation is", at)
 		p.check(slices.Contains(id.Case.Sizes, r.Requested) && r.Bytes <= r.Requested && slices.Contains(id.Case.Placements, r.Placement), "%s was not asked for", at)
 		for mode, t := range map[string]*Timing{"pipelined": r.Pipelined, "blocking": r.Blocking, "per_iteration": r.PerIteration, "graph": r.Graph} {
 			if t == nil {
@@ -261,7 +263,7 @@ func (p *problems) collective(d *CollectiveDocument) {
 			p.check(r.Check.Wrong == 0 && (r.Check.Checked > 0 || r.Count == 0), "%s passed with %d of %d elements wrong", at, r.Check.Wrong, r.Check.Checked)
 		}
 		if !r.Complete || !r.Check.Passed {
-			bad = append(bad, fmt.Sprintf("%d bytes %s is complete %v, passed %v", r.Bytes, r.Placement, r.Complete, r.Check.Passed))
+			bad = append(bad, fmt.Sprintf("%d bytes %s%s is complete %v, passed %v", r.Bytes, r.Placement, r.between(), r.Complete, r.Check.Passed))
 		}
 	}
 	p.good(d.Outcome.Status, len(m.Rows), bad)

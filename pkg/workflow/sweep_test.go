@@ -93,7 +93,7 @@ func TestSweep(t *testing.T) {
 		require.Empty(t, o.legs(job), job)
 	}
 	require.Equal(t, "success", o.step("aggregate", "", "Aggregate"))
-	require.Contains(t, o.summary("aggregate", ""), "5 of 5 cases passed")
+	require.Contains(t, o.summary("aggregate", ""), "7 of 7 cases passed")
 	require.Equal(t, []string{
 		"cxsamples-local-host-bf16-n1-11-1", "cxsamples-local-host-collective-n1-11-1",
 		"cxshard-local-host-bf16-n1-11-1", "cxshard-local-host-collective-n1-11-1",
@@ -173,7 +173,7 @@ func TestSweepFailure(t *testing.T) {
 	require.False(t, o.failed, o.log())
 	require.Equal(t, "success", o.step("sweep_0", epCell, "Download what earlier attempts left"))
 	require.Contains(t, o.said("sweep_0", epCell, "Run the cell"), "1 passed, 0 failed, 1 kept")
-	require.Contains(t, o.said("sweep_0", collectiveCell, "Run the cell"), "0 passed, 0 failed, 3 kept")
+	require.Contains(t, o.said("sweep_0", collectiveCell, "Run the cell"), "0 passed, 0 failed, 5 kept")
 	second := s.artifact(t, 12, "cxshard-"+epCell+"-12-2")
 	require.Len(t, second, len(first)+1, "uploads are cumulative")
 	for name, text := range first {
@@ -188,7 +188,7 @@ func TestSweepFailure(t *testing.T) {
 	slices.Sort(statuses)
 	require.Equal(t, "2 success", statuses[len(statuses)-1])
 	require.Equal(t, "1 failed", statuses[0])
-	require.Contains(t, o.summary("aggregate", ""), "5 of 5 cases passed")
+	require.Contains(t, o.summary("aggregate", ""), "7 of 7 cases passed")
 }
 
 // TestSweepOfNothing filters everything away: no cell starts, and the run is

@@ -101,6 +101,9 @@ func form(op collective.Op, dt numeric.Type, world int) collective.Form {
 	if op.Rooted() {
 		f.Root = world - 1
 	}
+	if op.Pairwise() && world > 1 {
+		f.Pair = collective.Pair{Src: world - 1, Dst: 0}
+	}
 	if op == collective.AllToAllV {
 		f.Traffic = make([][]int64, world)
 		for from := range world {
@@ -116,6 +119,9 @@ func form(op collective.Op, dt numeric.Type, world int) collective.Form {
 
 func operate(c *Comm, mem collective.Memory, op collective.Op, dt numeric.Type, redop workload.RedOp, r, world int, bytes int64) error {
 	f := form(op, dt, world)
+	if f.Idle(r) || op.Pairwise() && world < 2 {
+		return nil
+	}
 	e := f.Extent(bytes)
 	if e.Count == 0 {
 		return nil
@@ -162,6 +168,9 @@ func operate(c *Comm, mem collective.Memory, op collective.Op, dt numeric.Type, 
 			return fmt.Errorf("in place %v: rank %d: %+v", inPlace, r, v)
 		}
 		// Nobody may refill a buffer that a slower rank still reads.
+		if op.Pairwise() {
+			continue // idle ranks are not here; a sender has waited for what it cannot refill
+		}
 		if err := c.agree("next"); err != nil {
 			return err
 		}

@@ -46,6 +46,8 @@ var ways = map[collective.Op][]way{
 	collective.Reduce:    {native(C.CX_REDUCE, "ncclReduce")},
 	collective.Gather:    {native(C.CX_GATHER, "ncclGather"), grouped(C.CX_GATHER_GROUPED)},
 	collective.Scatter:   {native(C.CX_SCATTER, "ncclScatter"), grouped(C.CX_SCATTER_GROUPED)},
+	collective.P2P:       {grouped(C.CX_EXCHANGE)},
+	collective.P2PBidir:  {grouped(C.CX_EXCHANGE)},
 	collective.AllToAllV: {
 		native(C.CX_ALLTOALLV, "ncclAlltoAllv"), native(C.CX_ALLTOALLV_OLD, "ncclAllToAllv"), grouped(C.CX_EXCHANGE),
 	},

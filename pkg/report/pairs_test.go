@@ -1,0 +1,83 @@
+package report_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/report"
+	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/result/resulttest"
+)
+
+// pairwise is a run of one pairwise case of three ranks at 8 bytes and 1 MiB; gbps
+// is the bandwidth of a pair at the larger size.
+func pairwise(t *testing.T, op string, gbps func(src, dst int) float64) *report.Summary {
+	r := newRun(t)
+	c := resulttest.CollectiveCase()
+	c.Op, c.RedOp, c.World, c.RanksPerNode = op, "", 3, 3
+	c.CaseID = "local-host-" + op
+	c.Sizes, c.Placements = []int64{8, 1 << 20}, []string{"out_of_place"}
+	r.ask(c, plan.Runnable, "")
+	d := resulttest.Collective(c, attempt(1, "host"))
+	var rows []result.CollectiveRow
+	for _, row := range d.Measurement.Rows {
+		for src := range c.World {
+			for dst := range c.World {
+				if src == dst || op == "p2p_bidir" && src > dst {
+					continue
+				}
+				timing := *row.Pipelined
+				timing.Percentiles.P50 = float64(row.Bytes) / gbps(src, dst) / 1e3
+				timing.BusBW = gbps(src, dst)
+				pair := row
+				pair.Src, pair.Dst, pair.Pipelined = &src, &dst, &timing
+				rows = append(rows, pair)
+			}
+		}
+	}
+	d.Measurement.Rows = rows
+	require.NoError(t, result.Validate(d))
+	r.answer(d)
+	return r.build()
+}
+
+func TestPairs(t *testing.T) {
+	s := pairwise(t, "p2p", func(src, dst int) float64 {
+		if src == 2 && dst == 1 {
+			return 60
+		}
+		return 100 + float64(src)
+	})
+	require.Empty(t, s.Collectives)
+	require.Len(t, s.Pairs, 1)
+	p := s.Pairs[0]
+	require.Equal(t, &report.Slow{Src: 2, Dst: 1, GBps: 60}, p.Worst)
+	require.InDelta(t, 100, p.Median, 1e-9)
+	var b bytes.Buffer
+	require.NoError(t, s.Text(&b))
+	golden(t, "pairs.txt", b.String())
+	b.Reset()
+	require.NoError(t, s.Markdown(&b, report.MaxMarkdown))
+	golden(t, "pairs.md", b.String())
+	b.Reset()
+	require.NoError(t, s.JSON(&b))
+	var got report.Summary
+	require.NoError(t, json.Unmarshal(b.Bytes(), &got))
+	require.Equal(t, s.Pairs, got.Pairs)
+	require.Contains(t, b.String(), `"values":[[null,100,100],[101,null,101],[102,60,null]]`)
+}
+
+// A pair that is no more than a tenth slower is not named; both directions of
+// a pair are one figure where they are measured at once.
+func TestPairsThatAreAlike(t *testing.T) {
+	s := pairwise(t, "p2p_bidir", func(src, _ int) float64 { return 100 - 10*float64(src) })
+	p := s.Pairs[0]
+	require.Nil(t, p.Worst)
+	require.InDelta(t, 90, *p.Bandwidth.Values[2][1], 1e-9)
+	require.InDelta(t, 90, *p.Bandwidth.Values[1][2], 1e-9)
+	require.Nil(t, p.Bandwidth.Values[1][1])
+}
