@@ -99,7 +99,8 @@ func TestPairs(t *testing.T) {
 				received = 2
 			}
 			for i, row := range d.Measurement.Rows {
-				require.Equal(t, pairs[i%len(pairs)], [2]int{*row.Src, *row.Dst})
+				at := [2]int{*row.Src, *row.Dst}
+				require.Equal(t, pairs[i%len(pairs)], at)
 				require.Len(t, row.Pipelined.RankP50, 2)
 				require.Equal(t, 2, row.Graph.SampleCount)
 				require.Equal(t, 6, row.Blocking.SampleCount)

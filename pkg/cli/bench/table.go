@@ -93,12 +93,15 @@ func (t *Table) Document(d *result.CollectiveDocument) {
 	t.rows = 0
 }
 
-// next returns the rows of the next size: one, or one for each placement.
+// next returns the rows of the next size: one, or one for each placement. Each
+// pair of a pairwise operation is a size of its own.
 func (t *Table) next(d *result.CollectiveDocument) []result.CollectiveRow {
 	rows := d.Measurement.Rows[t.rows:]
 	n := 0
 	for n < len(rows) && rows[n].Requested == rows[0].Requested {
-		n++
+		if n++; rows[0].Src != nil {
+			break
+		}
 	}
 	return rows[:n]
 }
@@ -156,6 +159,9 @@ func (t *Table) line(d *result.CollectiveDocument, rows []result.CollectiveRow) 
 	root := -1
 	if t.r.Op.Rooted() {
 		root = d.Measurement.Root
+	}
+	if src, dst := rows[0].Src, rows[0].Dst; src != nil && dst != nil {
+		fmt.Fprintf(t.w, "# rank %d to rank %d\n", *src, *dst)
 	}
 	fmt.Fprintf(t.w, "%12d  %12d  %8s  %6s  %6d", rows[0].Bytes, rows[0].Count, d.Measurement.DType, redopName(d), root)
 	for _, placement := range []string{collective.OutOfPlace, collective.InPlace} {

@@ -33,3 +33,9 @@ func TestBenchTraffic(t *testing.T) {
 		require.Equal(t, "cxrun: "+tt.want+"\n", stderr)
 	}
 }
+
+// Each pair of ranks has a line, with a comment before it that names them.
+func TestBenchPairs(t *testing.T) {
+	stdout, _ := onHost(t, "p2p", "-t", "2", "-b", "8", "-e", "8", "-n", "3")
+	require.Regexp(t, `(?m)^# rank 0 to rank 1\n +8 +2 +float .* 0 +N/A.*\n# rank 1 to rank 0\n +8 +2 +float .* 0 +N/A`, stdout)
+}
