@@ -64,7 +64,7 @@ const (
 
 // Ops lists the collective operations, with nccl-tests' names.
 func Ops() []string {
-	return []string{"all_reduce", "all_gather", "reduce_scatter", "alltoall", "broadcast", "sendrecv", "reduce", "gather", "scatter", "alltoallv", "p2p", "p2p_bidir"}
+	return []string{"all_reduce", "all_gather", "reduce_scatter", "alltoall", "broadcast", "sendrecv", "reduce", "gather", "scatter", "alltoallv", "p2p", "p2p_bidir", "hypercube"}
 }
 
 // Reduces reports whether op takes a reduction operator.

@@ -60,6 +60,8 @@ func TestParseRefuses(t *testing.T) {
 		"less than nobody": traffic(8, []int64{0, 8}, []int64{-4, 0}),
 		"half an element":  traffic(8, []int64{0, 8}, []int64{2, 0}),
 		"another size":     traffic(16, []int64{0, 8}, []int64{0, 0}),
+		"a cube of three":  func(c *plan.Case) { c.Op, c.RedOp, c.World = "hypercube", "", 3 },
+		"steps in a group": func(c *plan.Case) { c.Op, c.RedOp, c.Measure.Aggregate = "hypercube", "", 2 },
 		"p2p alone":        func(c *plan.Case) { c.Op, c.RedOp, c.World = "p2p", "", 1 },
 		"world":            func(c *plan.Case) { c.World, c.RedOp = 2000, "avg" },
 	} {

@@ -19,6 +19,7 @@ const (
 	AllToAllV // parts of unequal sizes, see Form.Traffic
 	P2P       // from one rank of a pair to the other; all others are idle
 	P2PBidir  // both ways at once
+	Hypercube // an all_gather in log2(world) steps, with rank^1, rank^2, rank^4, …
 )
 
 // shape is what sets an operation apart from the others. Everything else is
@@ -65,6 +66,7 @@ var shapes = [...]shape{
 	AllToAllV:     {name: "alltoallv", send: listed, recv: listed, noInPlace: true},
 	P2P:           {name: "p2p", pairs: ordered, noInPlace: true},
 	P2PBidir:      {name: "p2p_bidir", pairs: unordered, noInPlace: true},
+	Hypercube:     {name: "hypercube", recv: all},
 }
 
 // Ops lists the operations.
@@ -131,6 +133,15 @@ func (o Op) InPlaceOffsets(count int64, rank int) (send, recv int64) {
 	}
 }
 
+// AlgFactor is the part of the size that nccl-tests counts for algbw: of a
+// hypercube, what a rank receives.
+func (o Op) AlgFactor(world int) float64 {
+	if o == Hypercube {
+		return float64(world-1) / float64(world)
+	}
+	return 1
+}
+
 // BusFactor is what algbw is multiplied by for busbw, as in nccl-tests: the
 // part of the data that must cross each rank's link.
 func (o Op) BusFactor(world int) float64 {
@@ -140,7 +151,7 @@ func (o Op) BusFactor(world int) float64 {
 		return 2 * (n - 1) / n
 	case AllGather, ReduceScatter, AllToAll, AllToAllV, Gather, Scatter:
 		return (n - 1) / n
-	default: // broadcast, reduce, sendrecv, p2p (in either direction)
+	default: // broadcast, reduce, sendrecv, hypercube, p2p (in either direction)
 		return 1
 	}
 }

@@ -9,11 +9,13 @@ import (
 func TestBandwidthFactors(t *testing.T) {
 	for op, want := range map[Op]float64{
 		AllReduce: 1.75, AllGather: 0.875, ReduceScatter: 0.875, AllToAll: 0.875, Gather: 0.875, Scatter: 0.875,
-		Broadcast: 1, Reduce: 1, SendRecv: 1, P2P: 1, P2PBidir: 1, AllToAllV: 0.875,
+		Broadcast: 1, Reduce: 1, SendRecv: 1, P2P: 1, P2PBidir: 1, Hypercube: 1, AllToAllV: 0.875,
 	} {
 		require.InDelta(t, want, op.BusFactor(8), 1e-12, op)
 	}
 	require.InDelta(t, 2.0, AlgBW(1e6, 500), 1e-12)
+	require.InDelta(t, 0.875, Hypercube.AlgFactor(8), 1e-12)
+	require.InDelta(t, 1, AllGather.AlgFactor(8), 1e-12)
 }
 
 func TestInPlaceOffsets(t *testing.T) {

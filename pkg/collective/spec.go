@@ -2,6 +2,7 @@ package collective
 
 import (
 	"fmt"
+	"math/bits"
 	"slices"
 
 	"github.com/collectivex/collectivex/pkg/numeric"
@@ -64,6 +65,8 @@ func parse(c plan.Case) (spec, error) {
 		{c.Unalign < 0, fmt.Sprintf("buffers %d elements off their alignment", c.Unalign)},
 		{len(c.Sizes) == 0 || slices.Min(c.Sizes) < 1, fmt.Sprintf("sizes %v", c.Sizes)},
 		{len(s.op.Pairs(c.World)) == 0, fmt.Sprintf("%s with %d ranks", s.op, c.World)},
+		{s.op == Hypercube && bits.OnesCount(uint(c.World)) != 1, fmt.Sprintf("hypercube with %d ranks, which is no power of two", c.World)},
+		{s.op == Hypercube && m.Aggregate > 1, fmt.Sprintf("%d operations of hypercube in a group: its steps follow each other", m.Aggregate)},
 		{(s.op == AllToAllV) != (c.Traffic != nil), fmt.Sprintf("%s with traffic of %d ranks", s.op, len(c.Traffic))},
 	} {
 		if bad.is {

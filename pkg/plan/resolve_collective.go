@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"math/bits"
 	"slices"
 	"strconv"
 	"strings"
@@ -125,6 +126,8 @@ func lacks(be *catalog.Backend, c *Case) string {
 		return fmt.Sprintf("backend %s has no collectives", be.Name)
 	case len(c.Placements) == 0:
 		return fmt.Sprintf("operation %s has no in-place form", c.Op)
+	case c.Op == "hypercube" && bits.OnesCount(uint(c.World)) != 1:
+		return fmt.Sprintf("operation hypercube needs a power of two of ranks, not %d", c.World)
 	case catalog.Pairwise(c.Op) && c.World < 2:
 		return fmt.Sprintf("operation %s needs two ranks", c.Op)
 	case len(c.Modes) == 0:

@@ -304,7 +304,12 @@ int cx_inside(const cx_comm *c, uintptr_t p, int64_t bytes) {
 }
 
 static int run(cx_comm *c, const cx_call *k, int *culprit) {
-	if (k->op >= OP_ALL_TO_ALL_V) return cx_exchange(c, k, culprit);
+	switch (k->op) {
+	case OP_ALL_TO_ALL_V:
+	case OP_P2P:
+	case OP_P2P_BIDIR: return cx_exchange(c, k, culprit);
+	case OP_HYPERCUBE: return cx_hypercube(c, k, culprit);
+	}
 	int64_t size = (int64_t)cx_type_size((int)k->type), part = k->count * size;
 	int64_t in = sends_all((int)k->op) ? part * c->world : part;
 	int64_t out = receives_all((int)k->op) ? part * c->world : part;

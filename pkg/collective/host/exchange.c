@@ -59,6 +59,28 @@ static int take(cx_comm *c, const cx_call *k, int from, char *part, int64_t byte
 	return CX_OK;
 }
 
+// Waits until what was put for a rank has been taken, where it is not in the box.
+static int settle(cx_comm *c, int to, int64_t bytes, int *culprit) {
+	box *b = box_of(c, c->rank, to);
+	return bytes <= EAGER ? CX_OK : cx_await(c, &b->taken, &b->sleepers, c->turns[to].sent, culprit);
+}
+
+// Each step swaps all that has come so far with the rank that differs in one bit.
+int cx_hypercube(cx_comm *c, const cx_call *k, int *culprit) {
+	int64_t part = k->count * (int64_t)cx_type_size((int)k->type);
+	int me = c->rank, rc;
+	char *recv = (char *)k->recv;
+	if (!cx_inside(c, k->send, part) || !cx_inside(c, k->recv, part * c->world)) return CX_OUTSIDE;
+	copy(c, recv + me * part, (const char *)k->send, part);
+	for (int mask = 1; mask < c->world; mask <<= 1) {
+		int peer = me ^ mask, mine = me & ~(mask - 1), theirs = mine ^ mask;
+		if ((rc = put(c, k, peer, recv + mine * part, mask * part, culprit)) != CX_OK) return rc;
+		if ((rc = take(c, k, peer, recv + theirs * part, mask * part, culprit)) != CX_OK) return rc;
+		if ((rc = settle(c, peer, mask * part, culprit)) != CX_OK) return rc;
+	}
+	return CX_OK;
+}
+
 int cx_exchange(cx_comm *c, const cx_call *k, int *culprit) {
 	int64_t size = (int64_t)cx_type_size((int)k->type);
 	int w = c->world, me = c->rank, rc;
@@ -80,9 +102,7 @@ int cx_exchange(cx_comm *c, const cx_call *k, int *culprit) {
 		if (received[from] && (rc = take(c, k, from, recv + received_at[from] * size, received[from] * size, culprit)) != CX_OK) return rc;
 	}
 	for (int to = 0; to < w; to++) {
-		if (to == me || sent[to] * size <= EAGER) continue;
-		box *b = box_of(c, me, to);
-		if ((rc = cx_await(c, &b->taken, &b->sleepers, c->turns[to].sent, culprit)) != CX_OK) return rc;
+		if (to != me && (rc = settle(c, to, sent[to] * size, culprit)) != CX_OK) return rc;
 	}
 	return CX_OK;
 }

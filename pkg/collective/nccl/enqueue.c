@@ -20,6 +20,7 @@ typedef struct {
 	size_t count;
 	int type, root;
 	cx_stream stream;
+	int mask; // of a step of a hypercube
 } job;
 
 static int send_n(const job *j, uintptr_t from, size_t n, int to) {
@@ -98,6 +99,27 @@ static int grouped(const job *j, int (*parts)(const job *)) {
 	return result != 0 ? result : end;
 }
 
+// Each step swaps all that has come so far with the rank that differs in one bit.
+// The first one also puts this rank's own part in its place.
+static int hypercube_parts(const job *j) {
+	int rank = j->e->rank, mask = j->mask, peer = rank ^ mask;
+	int mine = rank & ~(mask - 1), theirs = mine ^ mask;
+	uintptr_t from = part(j, j->c->recv, mine);
+	if (mask == 1 && from != j->c->send) {
+		TRY(send(j, j->c->send, rank));
+		TRY(recv(j, from, rank));
+		from = j->c->send;
+	}
+	if (peer >= j->e->nranks) return 0; // one rank alone
+	TRY(send_n(j, from, j->count * (size_t)mask, peer));
+	return recv_n(j, part(j, j->c->recv, theirs), j->count * (size_t)mask, peer);
+}
+
+static int hypercube(job j) {
+	for (j.mask = 1; j.mask == 1 || j.mask < j.e->nranks; j.mask <<= 1) TRY(grouped(&j, hypercube_parts));
+	return 0;
+}
+
 static int enqueue(const job *j) {
 	const cx_nccl *f = j->f;
 	const void *from = (const void *)j->c->send;
@@ -118,6 +140,7 @@ static int enqueue(const job *j) {
 	case CX_SCATTER_GROUPED: return grouped(j, scatter_parts);
 	case CX_ALLTOALLV: return alltoallv(j, f->AlltoAllv);
 	case CX_ALLTOALLV_OLD: return alltoallv(j, f->AllToAllv);
+	case CX_HYPERCUBE: return hypercube(*j);
 	case CX_EXCHANGE: return grouped(j, exchange_parts);
 	default: return grouped(j, ring_parts);
 	}
@@ -127,7 +150,7 @@ static int enqueue(const job *j) {
 static int run(const cx_nccl *f, const cx_end *e, uintptr_t stream, const cx_call *calls, int end, int *at) {
 	for (; *at < end; ++*at) {
 		const cx_call *c = &calls[*at];
-		job j = {f, e, c, (size_t)c->count, (int)c->type, (int)c->root, (cx_stream)stream};
+		job j = {f, e, c, (size_t)c->count, (int)c->type, (int)c->root, (cx_stream)stream, 0};
 		TRY(enqueue(&j));
 	}
 	return 0;

@@ -37,6 +37,7 @@ enum {
 	CX_SENDRECV,         // ring: send to rank+1, receive from rank-1
 	CX_ALLTOALLV,        // ncclAlltoAllv
 	CX_ALLTOALLV_OLD,    // ncclAllToAllv
+	CX_HYPERCUBE,        // grouped send/recv with rank^1, then rank^2, rank^4, …
 	CX_EXCHANGE,         // grouped send/recv of what the call lists
 };
 

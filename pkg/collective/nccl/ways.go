@@ -46,6 +46,7 @@ var ways = map[collective.Op][]way{
 	collective.Reduce:    {native(C.CX_REDUCE, "ncclReduce")},
 	collective.Gather:    {native(C.CX_GATHER, "ncclGather"), grouped(C.CX_GATHER_GROUPED)},
 	collective.Scatter:   {native(C.CX_SCATTER, "ncclScatter"), grouped(C.CX_SCATTER_GROUPED)},
+	collective.Hypercube: {grouped(C.CX_HYPERCUBE)},
 	collective.P2P:       {grouped(C.CX_EXCHANGE)},
 	collective.P2PBidir:  {grouped(C.CX_EXCHANGE)},
 	collective.AllToAllV: {
