@@ -20,12 +20,14 @@ import (
 // Set is the built libraries.
 type Set struct {
 	CUDA, NVRTC, HIP, HIPRTC, NCCL, RCCL, NVML string
+	// MSCCLPP is built for CUDA, MSCCLPPHIP for HIP.
+	MSCCLPP, MSCCLPPHIP string
 }
 
 var driverSources = []string{"driver.c", "device.c", "memory.c", "stream.c", "graph.c", "module.c"}
 
 type library struct {
-	soname  string
+	file    string // relative path that ends in the soname
 	sources []string
 	args    []string
 }
@@ -39,6 +41,19 @@ var libraries = []library{
 	{"libnccl.so.2", []string{"nccl.c"}, []string{"-fvisibility=default"}},
 	{"librccl.so.1", []string{"nccl.c"}, []string{"-fvisibility=default", "-DCX_FAKE_RCCL"}},
 	{"libnvidia-ml.so.1", []string{"nvml.c"}, nil},
+	{"mscclpp/libmscclpp.so.0", []string{"mscclpp_core.c"}, nil},
+	{"mscclpp/libmscclpp_nccl.so.0", []string{"mscclpp.c"}, mscclpp("libnccl.so.2", "libcuda.so.1")},
+	{"mscclpp-hip/libmscclpp.so.0", []string{"mscclpp_core.c"}, nil},
+	{"mscclpp-hip/libmscclpp_nccl.so.0", []string{"mscclpp.c"}, mscclpp("librccl.so.1", "libamdhip64.so.6")},
+}
+
+// mscclpp links MSCCL++ with a driver, and with a library beside it whose place it
+// does not say.
+func mscclpp(inner, driver string) []string {
+	return []string{
+		`-DCX_FAKE_INNER="../` + inner + `"`, "-Wl,--no-as-needed", "-Wl,-rpath,$ORIGIN/..",
+		"../" + driver, "libmscclpp.so.0",
+	}
 }
 
 // beside are files that the libraries read where they lie.
@@ -53,8 +68,11 @@ func Build(t testing.TB) Set {
 	if _, err := os.Stat(dir); err != nil {
 		build(t, source, dir)
 	}
-	path := func(i int) string { return filepath.Join(dir, libraries[i].soname) }
-	return Set{CUDA: path(0), NVRTC: path(1), HIP: path(2), HIPRTC: path(3), NCCL: path(4), RCCL: path(5), NVML: path(6)}
+	path := func(i int) string { return filepath.Join(dir, libraries[i].file) }
+	return Set{
+		CUDA: path(0), NVRTC: path(1), HIP: path(2), HIPRTC: path(3), NCCL: path(4), RCCL: path(5), NVML: path(6),
+		MSCCLPP: path(8), MSCCLPPHIP: path(10),
+	}
 }
 
 // Source is the directory of the libraries' sources.
@@ -73,7 +91,7 @@ func build(t testing.TB, source, dir string) {
 	require.NoError(t, err)
 	defer os.RemoveAll(work)
 	for _, lib := range libraries {
-		compile(t, source, lib, filepath.Join(work, lib.soname))
+		compile(t, source, lib, filepath.Join(work, lib.file))
 	}
 	for _, name := range beside {
 		data, err := os.ReadFile(filepath.Join(source, name))
@@ -90,14 +108,17 @@ func compile(t testing.TB, source string, lib library, out string) {
 	t.Helper()
 	args := []string{
 		"-O2", "-g", "-Wall", "-shared", "-fPIC", "-fvisibility=hidden", "-pthread",
-		"-Wl,-soname," + lib.soname, "-o", out,
+		"-Wl,-soname," + filepath.Base(lib.file), "-o", out,
 	}
-	args = append(args, lib.args...)
 	for _, s := range lib.sources {
 		args = append(args, filepath.Join(source, s))
 	}
-	output, err := exec.Command(Compiler(t), append(args, "-ldl", "-lm")...).CombinedOutput()
-	require.NoError(t, err, "%s: %s", lib.soname, output)
+	args = append(args, lib.args...)
+	cc := exec.Command(Compiler(t), append(args, "-ldl", "-lm")...)
+	cc.Dir = filepath.Dir(out)
+	require.NoError(t, os.MkdirAll(cc.Dir, 0o700))
+	output, err := cc.CombinedOutput()
+	require.NoError(t, err, "%s: %s", lib.file, output)
 }
 
 // OldCUDA is a libcuda.so.1 that lacks symbols.
@@ -109,7 +130,7 @@ func OldCUDA(t testing.TB, symbols ...string) string {
 	require.NoError(t, os.WriteFile(script, []byte(hide), 0o600))
 	lib := libraries[0]
 	lib.args = []string{"-Wl,--version-script=" + script}
-	out := filepath.Join(dir, lib.soname)
+	out := filepath.Join(dir, lib.file)
 	compile(t, Source(t), lib, out)
 	return out
 }
@@ -117,7 +138,7 @@ func OldCUDA(t testing.TB, symbols ...string) string {
 func fingerprint(t testing.TB, source string) string {
 	t.Helper()
 	h := sha256.New()
-	names := append(append([]string{"rtc.c", "gpu.h", "nccl.c", "nvml.c"}, driverSources...), beside...)
+	names := append(append([]string{"rtc.c", "gpu.h", "nccl.c", "nvml.c", "mscclpp.c", "mscclpp_core.c"}, driverSources...), beside...)
 	for _, name := range names {
 		data, err := os.ReadFile(filepath.Join(source, name))
 		require.NoError(t, err)
@@ -145,6 +166,7 @@ func (s Set) Environ(dir string) []string {
 		"CX_HIPRTC_LIB=" + s.HIPRTC,
 		"CX_NCCL_LIB=" + s.NCCL,
 		"CX_RCCL_LIB=" + s.RCCL,
+		"CX_MSCCLPP_LIB=" + s.MSCCLPP,
 		"CX_NVML_LIB=" + s.NVML,
 		"CX_FAKE_DIR=" + dir,
 	}

@@ -183,3 +183,18 @@ func TestFindNoteSurvivesGarbage(t *testing.T) {
 		_, _ = readIdentity(short) // must not panic
 	}
 }
+
+// A library that does not say where its neighbour lies loads when it is named by
+// path, and only then.
+func TestSearchOpensWhatLiesBeside(t *testing.T) {
+	dir := t.TempDir()
+	build(t, "answer.c", dir, "libcxneighbour.so.1", "-DANSWER=1", "-Wl,-soname,libcxneighbour.so.1")
+	needy := build(t, "answer.c", dir, "libcxneedy.so", "-DANSWER=2", "-Wl,--no-as-needed", filepath.Join(dir, "libcxneighbour.so.1"))
+	s := Search{What: "test", Env: "CX_TEST_LIB", Names: []string{needy}}
+	_, err := s.Open()
+	require.ErrorContains(t, err, "libcxneighbour.so.1: cannot open shared object file")
+	s.Beside = []string{"libcxneighbour.so.1", "libcxnone.so.1"}
+	l, err := s.Open()
+	require.NoError(t, err)
+	require.NoError(t, l.Close())
+}

@@ -16,6 +16,10 @@ type Search struct {
 	// Names are tried in order. A name without a slash is a soname for the dynamic
 	// loader; one with a slash is a path, where * and ? match as in a shell.
 	Names []string
+	// Beside are files of the same directory, in this order, that a library which is
+	// named by path needs and does not say where to find. Those that are there are
+	// opened before it and stay open.
+	Beside []string
 	// Global makes the library's symbols visible to later ones; see OpenGlobal.
 	Global bool
 }
@@ -24,12 +28,8 @@ type Search struct {
 // says what was looked for, where, and how to say where it is; it wraps
 // ErrNoLibrary.
 func (s Search) Open() (*Library, error) {
-	openOne := Open
-	if s.Global {
-		openOne = OpenGlobal
-	}
 	if named := os.Getenv(s.Env); named != "" {
-		l, err := openOne(named)
+		l, err := s.open(named)
 		if err != nil {
 			return nil, fmt.Errorf("%s from %s=%s: %w", s.What, s.Env, named, err)
 		}
@@ -38,7 +38,7 @@ func (s Search) Open() (*Library, error) {
 	var broken []string
 	for _, name := range s.Names {
 		for _, candidate := range candidates(name) {
-			l, err := openOne(candidate)
+			l, err := s.open(candidate)
 			if err == nil {
 				return l, nil
 			}
@@ -53,6 +53,19 @@ func (s Search) Open() (*Library, error) {
 		return nil, fmt.Errorf("%s: %w that loads: %s; set %s to its path", s.What, ErrNoLibrary, strings.Join(broken, "; "), s.Env)
 	}
 	return nil, fmt.Errorf("%s: %w: looked for %s; install it or set %s to its path", s.What, ErrNoLibrary, strings.Join(s.Names, ", "), s.Env)
+}
+
+func (s Search) open(name string) (*Library, error) {
+	openOne := Open
+	if s.Global {
+		openOne = OpenGlobal
+	}
+	if strings.Contains(name, "/") {
+		for _, neighbour := range s.Beside {
+			_, _ = openOne(filepath.Join(filepath.Dir(name), neighbour)) // the library's own error says what it misses
+		}
+	}
+	return openOne(name)
 }
 
 // candidates expands a pattern; newer versions come first.

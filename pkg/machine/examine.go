@@ -151,7 +151,7 @@ func (e *Examiner) with(b *catalog.Backend) string {
 }
 
 // labels go before a version that does not name its library.
-var labels = map[string]string{NCCL: "NCCL", RCCL: "RCCL"}
+var labels = map[string]string{NCCL: "NCCL", RCCL: "RCCL", MSCCLPP: "MSCCL++"}
 
 // sharedMemory tries what the ranks of the host backend do: one makes memory,
 // another maps it.

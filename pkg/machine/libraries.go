@@ -16,16 +16,17 @@ import (
 
 // Kinds of libraries.
 const (
-	CUDA   = "cuda"
-	NVRTC  = "nvrtc"
-	HIP    = "hip"
-	HIPRTC = "hiprtc"
-	NCCL   = "nccl"
-	RCCL   = "rccl"
+	CUDA    = "cuda"
+	NVRTC   = "nvrtc"
+	HIP     = "hip"
+	HIPRTC  = "hiprtc"
+	NCCL    = "nccl"
+	RCCL    = "rccl"
+	MSCCLPP = "mscclpp"
 )
 
 // kinds in the order in which they are listed.
-var kinds = []string{CUDA, NVRTC, NCCL, HIP, HIPRTC, RCCL}
+var kinds = []string{CUDA, NVRTC, NCCL, HIP, HIPRTC, RCCL, MSCCLPP}
 
 // Library is a library as it was found here, or why it was not. All but Path
 // and Err may be published.
@@ -49,8 +50,9 @@ func (l *Library) Found() bool { return l.Err == nil }
 // by kind what was found. A driver that sees no device counts as missing.
 func Libraries() map[string]Library {
 	libraries := map[string]Library{
-		NCCL: communication(nccl.NCCL),
-		RCCL: communication(nccl.RCCL),
+		NCCL:    communication(nccl.NCCL),
+		RCCL:    communication(nccl.RCCL),
+		MSCCLPP: communication(nccl.MSCCLPP),
 	}
 	libraries[CUDA], libraries[NVRTC] = vendor(cuda.Load, cuda.OpenCompiler)
 	libraries[HIP], libraries[HIPRTC] = vendor(hip.Load, hip.OpenCompiler)

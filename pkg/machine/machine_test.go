@@ -24,6 +24,7 @@ var backends = []catalog.Backend{
 	{Name: "a2a", Vendors: []string{"nvidia", "amd"}},
 	{Name: "host", Vendors: []string{"host"}},
 	{Name: "elsewhere", Vendors: []string{"nvidia"}},
+	{Name: "mscclpp", Vendors: []string{"nvidia", "amd"}},
 }
 
 func has(backend string) bool { return backend != "elsewhere" }
@@ -40,6 +41,8 @@ func all() map[string]machine.Library {
 		machine.HIP:    {Kind: machine.HIP, Version: "HIP 6.4", Devices: 8},
 		machine.HIPRTC: {Kind: machine.HIPRTC, Version: "HIPRTC 6.4"},
 		machine.RCCL:   {Kind: machine.RCCL, Version: "2.22.3"},
+
+		machine.MSCCLPP: {Kind: machine.MSCCLPP, Version: "0.9.0"},
 	}
 }
 
@@ -92,7 +95,8 @@ nccl missing no NVIDIA GPU in this machine: run it where there is one
 rccl missing no AMD GPU in this machine: run it where there is one
 a2a missing no NVIDIA or AMD GPU in this machine: run it where there is one
 host ready processes over shared memory
-elsewhere missing this version of cxrun cannot measure with it`,
+elsewhere missing this version of cxrun cannot measure with it
+mscclpp missing no NVIDIA or AMD GPU in this machine: run it where there is one`,
 		},
 		{
 			"driver not loaded", inventory.Machine{Undriven: map[string]int{"nvidia": 1, "amd": 4}}, without(all(), machine.CUDA, machine.HIP), shm(plenty), `
@@ -100,7 +104,8 @@ nccl missing 1 NVIDIA GPU on the PCI bus and no driver answers: nvidia-smi shows
 rccl missing 4 AMD GPUs on the PCI bus and no driver answers: load amdgpu; in a container, start it with --device /dev/kfd --device /dev/dri
 a2a missing 1 NVIDIA GPU on the PCI bus and no driver answers: nvidia-smi shows whether its driver works; in a container, start it with --gpus all
 host ready processes over shared memory
-elsewhere missing this version of cxrun cannot measure with it`,
+elsewhere missing this version of cxrun cannot measure with it
+mscclpp missing 1 NVIDIA GPU on the PCI bus and no driver answers: nvidia-smi shows whether its driver works; in a container, start it with --gpus all`,
 		},
 		{
 			"NVIDIA with all", nvidia, without(all(), machine.HIP, machine.RCCL), shm(plenty), `
@@ -108,7 +113,8 @@ nccl ready 8 NVIDIA GPUs, CUDA 13.0, NCCL 2.28.9
 rccl missing no AMD GPU in this machine: run it where there is one
 a2a ready 8 NVIDIA GPUs, CUDA 13.0, NCCL 2.28.9
 host ready processes over shared memory
-elsewhere missing this version of cxrun cannot measure with it`,
+elsewhere missing this version of cxrun cannot measure with it
+mscclpp ready 8 NVIDIA GPUs, CUDA 13.0, MSCCL++ 0.9.0`,
 		},
 		{
 			"AMD with all", gpus("amd", "AMD Instinct MI300X OAM", 8), without(all(), machine.CUDA, machine.NCCL), shm(plenty), `
@@ -116,10 +122,11 @@ nccl missing no NVIDIA GPU in this machine: run it where there is one
 rccl ready 8 AMD GPUs, HIP 6.4, RCCL 2.22.3
 a2a ready 8 AMD GPUs, HIP 6.4, RCCL 2.22.3
 host ready processes over shared memory
-elsewhere missing this version of cxrun cannot measure with it`,
+elsewhere missing this version of cxrun cannot measure with it
+mscclpp ready 8 AMD GPUs, HIP 6.4, MSCCL++ 0.9.0`,
 		},
 		{
-			"no libraries", nvidia, without(all(), machine.CUDA, machine.NVRTC, machine.NCCL), shm(plenty), `
+			"no libraries", nvidia, without(all(), machine.CUDA, machine.NVRTC, machine.NCCL, machine.MSCCLPP), shm(plenty), `
 nccl missing no cuda
 nccl missing no nccl
 nccl note no nvrtc; until then results are checked on host copies instead of on the device
@@ -128,7 +135,10 @@ a2a missing no cuda
 a2a missing no nccl
 a2a note no nvrtc; until then results are checked on host copies instead of on the device
 host ready processes over shared memory
-elsewhere missing this version of cxrun cannot measure with it`,
+elsewhere missing this version of cxrun cannot measure with it
+mscclpp missing no cuda
+mscclpp missing no mscclpp
+mscclpp note no nvrtc; until then results are checked on host copies instead of on the device`,
 		},
 		{
 			"small container without a compiler, MIG", mig, without(all(), machine.NVRTC), shm(64 << 10), `
@@ -168,7 +178,7 @@ nccl note RDMA adapters are active and at most 64 KiB may be locked: raise it wi
 }
 
 func TestDescribeAndPlan(t *testing.T) {
-	e := machine.NewExaminer(gpus("nvidia", "NVIDIA H200", 8), without(all(), machine.HIP, machine.HIPRTC, machine.RCCL), shm(1<<20), has)
+	e := machine.NewExaminer(gpus("nvidia", "NVIDIA H200", 8), without(all(), machine.HIP, machine.HIPRTC, machine.RCCL, machine.MSCCLPP), shm(1<<20), has)
 	d := e.Describe(e.Examine(backends))
 	d.Host = map[string]string{"arch": "arm64"}
 	require.Equal(t, []string{"nccl", "a2a", "host"}, d.Backends)
@@ -197,7 +207,7 @@ func TestPlanOfOddMachines(t *testing.T) {
 		}}, map[string]machine.Library{machine.CUDA: {Devices: 2}}, -1},
 		{"no driver library", gpus("nvidia", "NVIDIA H200", 8), without(nil), -1},
 		{"no library to measure", gpus("nvidia", "NVIDIA H200", 8), map[string]machine.Library{
-			machine.CUDA: {Devices: 8}, machine.NCCL: missing("no nccl"),
+			machine.CUDA: {Devices: 8}, machine.NCCL: missing("no nccl"), machine.MSCCLPP: missing("no mscclpp"),
 		}, -1},
 		{"nothing", inventory.Machine{}, without(nil), -1},
 	} {
@@ -237,6 +247,7 @@ func TestLibraries(t *testing.T) {
 	}
 	require.Regexp(t, `^2\.[0-9]+\.[0-9]+$`, libraries[machine.NCCL].Version)
 	require.Regexp(t, `^2\.[0-9]+\.[0-9]+$`, libraries[machine.RCCL].Version)
+	require.Equal(t, "0.9.0", libraries[machine.MSCCLPP].Version)
 	require.Equal(t, 4, libraries[machine.CUDA].Devices)
 
 	e := machine.NewExaminer(inventory.Machine{}, libraries, fstest.MapFS{}, has)
@@ -252,7 +263,7 @@ func TestLibraries(t *testing.T) {
 }
 
 func TestLibrariesThatAreNotThere(t *testing.T) {
-	for _, name := range []string{"CX_CUDA_LIB", "CX_NVRTC_LIB", "CX_HIP_LIB", "CX_HIPRTC_LIB", "CX_NCCL_LIB", "CX_RCCL_LIB"} {
+	for _, name := range []string{"CX_CUDA_LIB", "CX_NVRTC_LIB", "CX_HIP_LIB", "CX_HIPRTC_LIB", "CX_NCCL_LIB", "CX_RCCL_LIB", "CX_MSCCLPP_LIB"} {
 		t.Setenv(name, "/nowhere/lib.so")
 	}
 	for kind, l := range machine.Libraries() {

@@ -30,6 +30,8 @@ func needs(backend, vendor string) libraryNeeds {
 	switch backend {
 	case NCCL, "nccl-ep", "a2a", RCCL:
 		n.required = append(n.required, map[string]string{inventory.NVIDIA: NCCL, inventory.AMD: RCCL}[vendor])
+	case MSCCLPP:
+		n.required = append(n.required, MSCCLPP)
 	}
 	return n
 }

@@ -40,6 +40,11 @@ var searches = map[Kind]dl.Search{
 	RCCL: {What: "RCCL", Env: "CX_RCCL_LIB", Names: []string{
 		"librccl.so.1", "/opt/rocm/lib/librccl.so.1", "/opt/rocm-*/lib/librccl.so.1",
 	}},
+	// Its installation strips what says where the libraries beside it are.
+	MSCCLPP: {What: "MSCCL++", Env: "CX_MSCCLPP_LIB", Names: []string{
+		"libmscclpp_nccl.so.0", "/usr/lib/libmscclpp_nccl.so.0", "/usr/local/lib/libmscclpp_nccl.so.0",
+		"/usr/local/mscclpp/lib/libmscclpp_nccl.so.0", "/opt/mscclpp/lib/libmscclpp_nccl.so.0",
+	}, Beside: []string{"libmscclpp.so.0", "libmscclpp_collectives.so.0"}},
 }
 
 // IDBytes is the size of a unique id.
@@ -149,6 +154,20 @@ const (
 	mscclppSymbol = "_ZN7mscclpp7versionB5cxx11Ev" // mscclpp::version()
 	rcclSymbol    = "ncclAllToAllv"                // never in NCCL
 )
+
+// Platform names the framework whose devices the library drives: cuda or hip.
+// MSCCL++ has one name for both; what it is linked with tells.
+func (l *Library) Platform() string {
+	switch l.Kind {
+	case RCCL:
+		return "hip"
+	case MSCCLPP:
+		if _, err := l.lib.Symbol("hipInit"); err == nil {
+			return "hip"
+		}
+	}
+	return "cuda"
+}
 
 // Has reports whether the library has a symbol.
 func (l *Library) Has(symbol string) bool { return l.has[symbol] }

@@ -114,3 +114,33 @@ func TestOpenRefuses(t *testing.T) {
 	_, err = Open("gloo")
 	require.Error(t, err)
 }
+
+// MSCCL++ counts its own versions, needs a library beside it that the loader
+// does not know of, and is linked with what it drives.
+func TestOpenMSCCLPP(t *testing.T) {
+	set := fakes.Build(t)
+	for path, platform := range map[string]string{set.MSCCLPP: "cuda", set.MSCCLPPHIP: "hip"} {
+		t.Setenv("CX_MSCCLPP_LIB", path)
+		l, err := Open(MSCCLPP)
+		require.NoError(t, err)
+		require.Equal(t, MSCCLPP, l.Kind)
+		require.Equal(t, "0.9.0", l.VersionString())
+		require.Equal(t, "libmscclpp_nccl.so.0", l.SOName())
+		require.Equal(t, platform, l.Platform())
+		require.False(t, l.Has("ncclAlltoAll"))
+
+		// NCCL in the same process stays NCCL, and MSCCL++ itself.
+		t.Setenv("CX_NCCL_LIB", set.NCCL)
+		n, err := Open(NCCL)
+		require.NoError(t, err)
+		require.Equal(t, "2.28.9", n.VersionString())
+		again, err := bind(l.lib)
+		require.NoError(t, err)
+		require.Equal(t, "0.9.0", again.VersionString())
+	}
+
+	t.Setenv("CX_MSCCLPP_LIB", set.NCCL)
+	_, err := Open(MSCCLPP)
+	require.ErrorIs(t, err, ErrNotKind)
+	require.ErrorContains(t, err, "libnccl.so.2 is nccl 2.28.9; set CX_MSCCLPP_LIB to the library meant")
+}

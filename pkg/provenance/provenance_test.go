@@ -103,6 +103,7 @@ func TestEnvironment(t *testing.T) {
 		"NCCL_SOCKET_IFNAME=^lo,docker,eth0", "NCCL_P2P_DIRECT_DISABLE=1", "UCX_TLS=rc,cuda_ipc,cuda_copy", "NVSHMEM_SYMMETRIC_SIZE=1g", "NCCL_NET=",
 		"NCCL_COMM_ID=10.0.0.1:5000", "NCCL_HOSTID=gpuhost17", "NCCL_TOPO_FILE=/etc/topo.xml", "NCCL_DEBUG_FILE=x", "UCX_NET_DEVICES=gpuhost17",
 		"NCCL_IB_GID=fe80::1", "NVSHMEM_TOKEN=abc", "NCCL_UNIQUE=GPU-8d7f1a2b-0c1d-4e5f-8a9b-0123456789ab", "MSCCLPP_HOSTID=1",
+		"MSCCLPP_NCCL_LIB_PATH=/opt/nccl/libnccl.so.2", "MSCCLPP_FORCE_NCCL_FALLBACK_OPERATION=allreduce,allgather", "MSCCLPP_NCCL_SYMMETRIC_MEMORY=1",
 		"PATH=/bin", "HOME=/root", "GITHUB_TOKEN=x", "nccl_algo=Ring", "NCCL_weird=1", "NCCL_GPUHOST17_X=1", "NCCL_GHP_0123456789ABCDEFGHIJ=1", "XNCCL_ALGO=Ring", "NOVALUE",
 	})
 	w := provenance.Withheld
@@ -111,6 +112,7 @@ func TestEnvironment(t *testing.T) {
 		"NCCL_SOCKET_IFNAME": "^lo,docker,eth0", "NCCL_P2P_DIRECT_DISABLE": "1", "UCX_TLS": "rc,cuda_ipc,cuda_copy", "NVSHMEM_SYMMETRIC_SIZE": "1g", "NCCL_NET": "",
 		"NCCL_COMM_ID": w, "NCCL_HOSTID": w, "NCCL_TOPO_FILE": w, "NCCL_DEBUG_FILE": w, "UCX_NET_DEVICES": w,
 		"NCCL_IB_GID": w, "NVSHMEM_TOKEN": w, "NCCL_UNIQUE": w, "MSCCLPP_HOSTID": w,
+		"MSCCLPP_NCCL_LIB_PATH": w, "MSCCLPP_FORCE_NCCL_FALLBACK_OPERATION": "allreduce,allgather", "MSCCLPP_NCCL_SYMMETRIC_MEMORY": "1",
 	}, got)
 }
 

@@ -114,7 +114,7 @@ func NewFlags(fs *pflag.FlagSet) (*Flags, []Group) {
 
 	ours := newGroup("Beyond nccl-tests")
 	g = ours.Flags
-	g.StringVar(&f.Backend, "backend", Auto, "backend `NAME`: auto, host, nccl or rccl; auto takes the GPUs' library where both are here")
+	g.StringVar(&f.Backend, "backend", Auto, "backend `NAME`: auto, host, nccl, rccl or mscclpp; auto takes the GPUs' library where both are here")
 	g.StringVar(&f.buffers, "buffers", "shifted", "`STATE` of buffers: shifted (nccl-tests' way), warm (one buffer) or cold (caches emptied)")
 	g.StringVar(&f.traffic, "traffic", "", "`FILE` with what an alltoallv moves: bytes from rank (line) to rank (column)")
 	g.IntVar(&f.trials, "trials", 1, "`N` windows per size; the median is printed")

@@ -48,7 +48,7 @@ wrong, a case failed or a threshold is broken; 3 where this machine cannot do it
 	cmd.SetUsageFunc(usage(groups))
 	complete(cmd, map[string][]string{
 		"op": append(catalog.RedOps(), catalog.All), "datatype": append(catalog.DTypes(), catalog.All),
-		"buffers": bench.Buffers(), "backend": {bench.Auto, "nccl", "rccl", bench.HostBackend},
+		"buffers": bench.Buffers(), "backend": {bench.Auto, "nccl", "rccl", "mscclpp", bench.HostBackend},
 	})
 	cmd.AddCommand(newBenchEP(s))
 	return cmd

@@ -21,9 +21,10 @@ func families() shard.Registry {
 		plan.FamilyCollective: {
 			Assemble: collective.Assemble,
 			Backends: map[string]rank.Opener{
-				"host": collectivehost.Open,
-				"nccl": collectivenccl.Open(nccl.NCCL),
-				"rccl": collectivenccl.Open(nccl.RCCL),
+				"host":    collectivehost.Open,
+				"nccl":    collectivenccl.Open(nccl.NCCL),
+				"rccl":    collectivenccl.Open(nccl.RCCL),
+				"mscclpp": collectivenccl.Open(nccl.MSCCLPP),
 			},
 		},
 		plan.FamilyEP: {

@@ -66,6 +66,9 @@ func (k *comm) Enqueue(s accel.Stream, calls []collective.Call, group int) error
 	if _, err := k.c.Handle(); err != nil {
 		return libraryError(err)
 	}
+	if group > 1 && k.c.Library().Kind == nccl.MSCCLPP {
+		return refused("mscclpp has no groups of operations: it takes them one by one")
+	}
 	for i := range calls {
 		if calls[i].RedOp == workload.MulSum {
 			if err := k.multiply(calls[i].Type, calls[i].Scalar); err != nil {
@@ -166,6 +169,9 @@ type memory struct {
 func (k *comm) Alloc(_ context.Context, bytes int64, registration string) (collective.Memory, error) {
 	m := &memory{comm: k}
 	lib := k.c.Library()
+	if registration != "none" && lib.Kind == nccl.MSCCLPP {
+		return nil, refused("mscclpp registers no buffers")
+	}
 	var err error
 	if m.ofLibrary = lib.Has("ncclMemAlloc"); m.ofLibrary {
 		m.at, err = lib.Alloc(bytes)

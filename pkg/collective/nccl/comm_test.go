@@ -346,21 +346,6 @@ func TestSupports(t *testing.T) {
 	}
 }
 
-func TestSupportsOfMSCCLPP(t *testing.T) {
-	for _, c := range []struct {
-		call collective.Call
-		ok   bool
-	}{
-		{collective.Call{Op: collective.AllReduce, Type: numeric.Half, RedOp: workload.Sum}, true},
-		{collective.Call{Op: collective.AllGather, Type: numeric.BFloat16, RedOp: workload.NoRedOp}, true},
-		{collective.Call{Op: collective.AllReduce, Type: numeric.Int64, RedOp: workload.Sum}, false},
-		{collective.Call{Op: collective.AllReduce, Type: numeric.Half, RedOp: workload.Avg}, false},
-		{collective.Call{Op: collective.SendRecv, Type: numeric.Half, RedOp: workload.NoRedOp}, false},
-	} {
-		require.Equal(t, c.ok, supportsMSCCLPP(c.call) == nil, "%+v", c.call)
-	}
-}
-
 // reason is the code of an error, as a document would say it.
 func reason(t *testing.T, err error) string {
 	t.Helper()

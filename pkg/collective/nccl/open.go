@@ -18,16 +18,8 @@ import (
 	"github.com/collectivex/collectivex/pkg/watch"
 )
 
-// platform is the devices that a library drives.
-type platform struct {
-	framework string
-	load      func() (*gpu.Driver, error)
-}
-
-var platforms = map[nccl.Kind]platform{
-	nccl.NCCL: {"cuda", cuda.Load},
-	nccl.RCCL: {"hip", hip.Load},
-}
+// drivers are of the platforms that libraries drive.
+var drivers = map[string]func() (*gpu.Driver, error){"cuda": cuda.Load, "hip": hip.Load}
 
 // Open returns the rank.Opener of the backend over a kind of library. Its ranks
 // drive the device of their local rank and have locked their OS thread.
@@ -38,7 +30,7 @@ func Open(kind nccl.Kind) rank.Opener {
 			return nil, errors.Join(err, o.close())
 		}
 		r, err := collective.NewRunner(collective.Parts{
-			Data: o.data, Comm: o.comm, Device: o.device, Facts: o.facts(kind),
+			Data: o.data, Comm: o.comm, Device: o.device, Facts: o.facts(),
 			Another: func(ctx context.Context, s *rank.Session) (collective.Comm, error) { return o.join(ctx, s, "another") },
 		})
 		if err != nil {
@@ -62,7 +54,7 @@ func (o *opened) open(ctx context.Context, kind nccl.Kind, s *rank.Session) erro
 	if o.library, err = nccl.Open(kind); err != nil {
 		return missing(err)
 	}
-	driver, err := platforms[kind].load()
+	driver, err := drivers[o.library.Platform()]()
 	if err != nil {
 		return missing(err)
 	}
@@ -142,11 +134,11 @@ func missing(err error) error {
 	return coded(result.ReasonDevice, err)
 }
 
-func (o *opened) facts(kind nccl.Kind) rank.Facts {
+func (o *opened) facts() rank.Facts {
 	info := o.device.Info()
 	return rank.Facts{
 		DeviceProduct: info.Product, DeviceArch: info.Arch,
-		Framework: platforms[kind].framework, AcceleratorRuntime: info.Runtime,
+		Framework: o.library.Platform(), AcceleratorRuntime: info.Runtime,
 		Library: rank.Library{
 			Kind: string(o.library.Kind), Version: o.library.VersionString(),
 			SOName: o.library.SOName(), BuildID: o.library.BuildID(),

@@ -91,17 +91,20 @@ func (k *comm) Supports(c collective.Call) error {
 			return coded(result.ReasonNoSymbol, err)
 		}
 	}
-	if l.Kind == nccl.MSCCLPP {
-		return supportsMSCCLPP(c)
+	mscclpp := l.Kind == nccl.MSCCLPP // whose version is none of NCCL's
+	if mscclpp {
+		if err := supportsMSCCLPP(c); err != nil {
+			return err
+		}
 	}
 	fp8 := c.Type == numeric.F8E4M3 || c.Type == numeric.F8E5M2
 	arch := k.device.Info().Arch
 	switch {
-	case c.Type == numeric.BFloat16 && l.Version < sinceBFloat16, fp8 && l.Version < sinceFP8:
+	case !mscclpp && (c.Type == numeric.BFloat16 && l.Version < sinceBFloat16 || fp8 && l.Version < sinceFP8):
 		return refused("%s %s has no %s", l.Kind, l.VersionString(), c.Type)
 	case c.RedOp == workload.Avg && l.Version < sinceAvg:
 		return refused("%s %s has no %s", l.Kind, l.VersionString(), c.RedOp)
-	case fp8 && c.Op.Reduces() && smVersion(arch) > 0 && smVersion(arch) < fp8Arch:
+	case !mscclpp && fp8 && c.Op.Reduces() && smVersion(arch) > 0 && smVersion(arch) < fp8Arch:
 		return refused("%s does not reduce %s", arch, c.Type)
 	case fp8 && c.Op.Reduces() && strings.HasPrefix(arch, "gfx94"):
 		// Its fp8 has another exponent bias (FNUZ), for which there is no data.
@@ -116,7 +119,8 @@ func smVersion(arch string) int {
 	return n
 }
 
-// supportsMSCCLPP knows what ends the process instead of returning an error.
+// supportsMSCCLPP knows what ends the process instead of returning an error, and
+// what only another library does on its behalf (MSCCLPP_NCCL_LIB_PATH).
 func supportsMSCCLPP(c collective.Call) error {
 	switch c.Type {
 	case numeric.Int8, numeric.Int64, numeric.Uint64, numeric.Double:

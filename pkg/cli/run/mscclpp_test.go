@@ -1,0 +1,88 @@
+package run
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/internal/fakes"
+	"github.com/collectivex/collectivex/pkg/cli"
+	"github.com/collectivex/collectivex/pkg/provenance"
+	"github.com/collectivex/collectivex/pkg/result"
+)
+
+// MSCCL++ is measured on either vendor's devices; a fallback that was set
+// for it shows in the document.
+func TestBenchMSCCLPP(t *testing.T) {
+	standIns(t)
+	t.Setenv("MSCCLPP_NCCL_LIB_PATH", fakes.Build(t).NCCL)
+	t.Setenv("MSCCLPP_FORCE_NCCL_FALLBACK_OPERATION", "allgather")
+	r, _ := benched(t, cli.ExitOK, "all_gather", "--backend", "mscclpp", "-b", "1K", "-e", "4K", "-f", "2", "-d", "bfloat16", "-G", "2")
+	require.Equal(t, "mscclpp", r.Library.Kind)
+	require.Equal(t, "0.9.0", *r.Library.Version)
+	require.Equal(t, provenance.Withheld, r.Results[0].Environment["MSCCLPP_NCCL_LIB_PATH"])
+	require.Equal(t, "allgather", r.Results[0].Environment["MSCCLPP_FORCE_NCCL_FALLBACK_OPERATION"])
+
+	t.Setenv("CX_CUDA_LIB", "/nowhere/libcuda.so.1")
+	t.Setenv("CX_NVML_LIB", "/nowhere/libnvidia-ml.so.1")
+	t.Setenv("CX_MSCCLPP_LIB", fakes.Build(t).MSCCLPPHIP)
+	r, _ = benched(t, cli.ExitOK, "all_reduce", "--backend", "mscclpp", "-b", "1K", "-e", "1K", "-o", "min")
+	require.Equal(t, "mscclpp", r.Library.Kind)
+	require.Contains(t, *r.Device, "AMD")
+}
+
+// What MSCCL++ does not have is refused before it is called, which would end the
+// ranks: a refused case is no death.
+func TestBenchMSCCLPPRefuses(t *testing.T) {
+	standIns(t)
+	t.Setenv("TMPDIR", t.TempDir())
+	for args, want := range map[string]string{
+		"all_reduce -d int8":   "cannot be measured here: backend mscclpp has no element type int8",
+		"all_reduce -d double": "cannot be measured here: backend mscclpp has no element type double",
+		"all_reduce -o avg":    "cannot be measured here: backend mscclpp has no reduction avg",
+		"reduce_scatter":       "cannot be measured here: backend mscclpp has no operation reduce_scatter",
+		"alltoall":             "cannot be measured here: backend mscclpp has no operation alltoall",
+		"all_gather -R 1":      "cannot be measured here: backend mscclpp has no registration local",
+		"all_reduce -m 4":      "refused: mscclpp has no groups of operations: it takes them one by one",
+	} {
+		t.Run(args, func(t *testing.T) {
+			code, _, stderr := cxrun(t, nil, append([]string{"bench", "--backend", "mscclpp", "-b", "1K", "-e", "1K"}, strings.Fields(args)...)...)
+			require.Equal(t, cli.ExitEnvironment, code, stderr)
+			require.Contains(t, stderr, want+"\n")
+		})
+	}
+}
+
+// A bare sweep measures what is here, MSCCL++ with it.
+func TestSweepMSCCLPP(t *testing.T) {
+	standIns(t)
+	for _, name := range []string{"CX_HIP_LIB", "CX_RCCL_LIB", "CX_NCCL_LIB"} {
+		t.Setenv(name, "/nowhere/lib.so")
+	}
+	out := filepath.Join(t.TempDir(), "out")
+	code, stdout, stderr := cxrun(t, nil, "sweep", "--out", out, "--sku", "local-cx-fake-nvidia-gpu")
+	require.Equal(t, cli.ExitOK, code, stderr)
+	require.Contains(t, stdout, "mscclpp")
+	docs := sweptDocuments(t, out)
+	require.Len(t, docs, 1)
+	d := docs["local-cx-fake-nvidia-gpu-mscclpp-all-reduce-float-sum-w2-warm"]
+	require.NotNil(t, d)
+	require.Equal(t, result.Success, d.Head().Outcome.Status)
+}
+
+// MSCCL++ can neither tell of an error of its own accord nor abort: its ranks are
+// ended when their time is up.
+func TestMSCCLPPHangs(t *testing.T) {
+	standIns(t)
+	t.Setenv("TMPDIR", t.TempDir())
+	for _, fault := range []string{"CX_FAKE_NCCL_HANG", "CX_FAKE_NCCL_ASYNC_ERROR"} {
+		t.Run(fault, func(t *testing.T) {
+			t.Setenv(fault, "1:3")
+			r, stderr := benched(t, cli.ExitFailed, "all_reduce", "--backend", "mscclpp", "-b", "1K", "-e", "1K", "-T", "3")
+			require.Contains(t, stderr, "timeout: case budget of 3 s")
+			require.False(t, r.Passed)
+		})
+	}
+}

@@ -1,0 +1,139 @@
+package nccl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/internal/fakes"
+	"github.com/collectivex/collectivex/pkg/collective"
+	"github.com/collectivex/collectivex/pkg/nccl"
+	"github.com/collectivex/collectivex/pkg/numeric"
+	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/workload"
+)
+
+// What MSCCL++ has is done right on both vendors' devices, and the rest is
+// refused before it is called: the stand-in ends this process where the real
+// one does.
+func TestMSCCLPP(t *testing.T) {
+	setUp(t)
+	t.Setenv("CX_FAKE_RCCL_VERSION", "22809") // underneath the stand-in for AMD
+	for _, platform := range []struct{ name, library, arch string }{
+		{"cuda", fakes.Build(t).MSCCLPP, "sm_90"}, {"hip", fakes.Build(t).MSCCLPPHIP, "gfx950"},
+	} {
+		t.Setenv("CX_MSCCLPP_LIB", platform.library)
+		t.Setenv("CX_FAKE_ARCH", platform.arch)
+		for _, world := range []int{1, 3} {
+			t.Run(fmt.Sprint(platform.name, world), func(t *testing.T) {
+				for _, err := range together(t, nccl.MSCCLPP, world, func(e *end) error {
+					if got := e.facts(); got.Framework != platform.name || got.Library.Kind != "mscclpp" || got.Library.Version != "0.9.0" {
+						return fmt.Errorf("%+v", got)
+					}
+					return whatItHas(e)
+				}) {
+					require.NoError(t, err)
+				}
+			})
+		}
+	}
+}
+
+// whatItHas tries everything, and counts what was not refused.
+func whatItHas(e *end) error {
+	m, err := e.comm.Alloc(context.Background(), 2<<20, "none")
+	if err != nil {
+		return err
+	}
+	done := map[collective.Op]int{}
+	for _, op := range collective.Ops() {
+		redops := []workload.RedOp{workload.NoRedOp}
+		if op.Reduces() {
+			redops = workload.RedOps()
+		}
+		for _, dt := range numeric.Types() {
+			for _, redop := range redops {
+				err := e.run(m, op, dt, redop, 5000, false)
+				var e *rank.Error
+				switch {
+				case err == nil:
+					done[op]++
+				case !errors.As(err, &e) || !strings.HasPrefix(e.Code, string(result.ReasonRefused)):
+					return fmt.Errorf("%s %s %s: %w", op, dt, redop, err)
+				}
+			}
+		}
+	}
+	// Eight types; sum and min.
+	if len(done) != 2 || done[collective.AllReduce] != 16 || done[collective.AllGather] != 8 {
+		return fmt.Errorf("did %v", done)
+	}
+	return m.Close()
+}
+
+func TestMSCCLPPRefuses(t *testing.T) {
+	setUp(t)
+	call := collective.Call{Op: collective.AllReduce, Type: numeric.Float}
+	for _, c := range []struct {
+		name string
+		body func(e *end) error
+		want string
+	}{
+		{"type", func(e *end) error {
+			return e.comm.Supports(collective.Call{Op: collective.AllGather, Type: numeric.Double, RedOp: workload.NoRedOp})
+		}, "refused: mscclpp has no double"},
+		{"reduction", func(e *end) error {
+			return e.comm.Supports(collective.Call{Op: collective.AllReduce, Type: numeric.Half, RedOp: workload.MulSum})
+		}, "refused: mscclpp has no mulsum"},
+		{"operation with an entry point", func(e *end) error {
+			return e.comm.Supports(collective.Call{Op: collective.ReduceScatter, Type: numeric.Half})
+		}, "refused: mscclpp has no reduce_scatter of its own"},
+		{"operation by sends and receives", func(e *end) error {
+			return e.comm.Supports(collective.Call{Op: collective.Gather, Type: numeric.Half, RedOp: workload.NoRedOp})
+		}, "refused: mscclpp has no gather of its own"},
+		{"registration", func(e *end) error {
+			_, err := e.comm.Alloc(context.Background(), 1<<20, "local")
+			return err
+		}, "refused: mscclpp registers no buffers"},
+		{"group", func(e *end) error {
+			return e.comm.Enqueue(e.stream, []collective.Call{call, call}, 2)
+		}, "refused: mscclpp has no groups of operations: it takes them one by one"},
+		{"nothing to do", func(e *end) error {
+			return e.comm.Enqueue(e.stream, []collective.Call{call}, 1)
+		}, "library-error: ncclAllReduce ncclInvalidArgument on rank 0"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			errs := together(t, nccl.MSCCLPP, 2, c.body)
+			require.ErrorContains(t, errs[0], c.want)
+		})
+	}
+}
+
+// Without a refusal the process ends: the tests above can fail.
+func TestMSCCLPPEndsTheProcess(t *testing.T) {
+	if os.Getenv("CX_TEST_UNREFUSED") == "" {
+		self := exec.Command(os.Args[0], "-test.run=^TestMSCCLPPEndsTheProcess$")
+		self.Env = append(os.Environ(), "CX_TEST_UNREFUSED=1")
+		out, err := self.CombinedOutput()
+		require.Error(t, err)
+		require.Contains(t, string(out), "SIGABRT")
+		return
+	}
+	setUp(t)
+	together(t, nccl.MSCCLPP, 2, func(e *end) error {
+		m, err := e.comm.Alloc(context.Background(), 1<<20, "none")
+		if err != nil {
+			return err
+		}
+		return e.comm.Enqueue(e.stream, []collective.Call{{
+			Op: collective.AllReduce, Type: numeric.Int64, Count: 4, Send: m.Ptr(), Recv: m.Ptr(),
+		}}, 1)
+	})
+}
