@@ -60,14 +60,15 @@ func whatItHas(e *end) error {
 		}
 		for _, dt := range numeric.Types() {
 			for _, redop := range redops {
-				err := e.run(m, op, dt, redop, 5000, false)
-				var e *rank.Error
-				switch {
-				case err == nil:
-					done[op]++
-				case !errors.As(err, &e) || !strings.HasPrefix(e.Code, string(result.ReasonRefused)):
+				err := e.comm.Supports(collective.Call{Op: op, Type: dt, RedOp: redop})
+				var coded *rank.Error
+				if errors.As(err, &coded) && strings.HasPrefix(coded.Code, string(result.ReasonRefused)) {
+					continue
+				}
+				if err := errors.Join(err, e.run(m, op, dt, redop, 5000, false)); err != nil {
 					return fmt.Errorf("%s %s %s: %w", op, dt, redop, err)
 				}
+				done[op]++
 			}
 		}
 	}
