@@ -103,7 +103,11 @@ func benchCollective(c *cobra.Command, s cli.Streams, flags *bench.Flags, op str
 	if err != nil {
 		return err
 	}
-	direct, err := request.Plan(place.backend, place.world(request.World))
+	world, err := place.world(request.World)
+	if err != nil {
+		return err
+	}
+	direct, err := request.Plan(place.backend, world)
 	if err != nil {
 		return err
 	}
@@ -157,7 +161,11 @@ func benchEP(c *cobra.Command, s cli.Streams, flags *bench.EPFlags) error {
 	if err != nil {
 		return err
 	}
-	direct, err := flags.Plan(cat, place.backend, place.world(flags.Ranks()))
+	world, err := place.world(flags.Ranks())
+	if err != nil {
+		return err
+	}
+	direct, err := flags.Plan(cat, place.backend, world)
 	if err != nil {
 		return err
 	}

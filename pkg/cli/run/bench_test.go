@@ -210,6 +210,8 @@ func TestBenchRefuses(t *testing.T) {
 		{"ep --backend host --tokens 8,4", cli.ExitUsage, "--tokens 8,4: they ascend"},
 		{"ep --backend host --ranks 3", cli.ExitUsage, "--experts 256 do not divide among 3 ranks"},
 		{"ep --backend host --topk 300", cli.ExitUsage, "--topk 300 of 256 experts"},
+		{"all_reduce --backend host -t 100000", cli.ExitEnvironment, "100000 ranks on "},
+		{"ep --backend host --experts 131072 --ranks 65536", cli.ExitEnvironment, "65536 ranks on "},
 		{"ep --backend host --hidden 0", cli.ExitUsage, "count from 1"},
 		{"ep --backend host --ranks -1", cli.ExitUsage, "--ranks -1"},
 		{"ep --backend host --sampling x", cli.ExitUsage, "unknown sampling profile"},

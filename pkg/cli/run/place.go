@@ -22,18 +22,28 @@ type place struct {
 	note    string // why this backend
 }
 
-// hostWorld is the ranks of a measurement on a host, unless it is told.
-const hostWorld = 2
+const (
+	// hostWorld is the ranks of a measurement on a host, unless it is told.
+	hostWorld = 2
+	// hostRanksPerCPU is how many ranks a host starts for each of its processors at
+	// most. They wait for each other awake: many more, and nothing else on the
+	// machine gets its turn, not even what would end them.
+	hostRanksPerCPU = 32
+)
 
-// world returns the ranks that were asked for; 0 is one for each device.
-func (p place) world(asked int) int {
-	switch {
+// world returns the ranks that were asked for; 0 is one for each device. What
+// would take the machine away from its people is refused.
+func (p place) world(asked int) (int, error) {
+	most := hostRanksPerCPU * runtime.NumCPU()
+	switch onHost := p.backend.Name == bench.HostBackend; {
+	case onHost && asked > most:
+		return 0, cli.EnvironmentError("%d ranks on %d processors: backend host takes at most %d here, %d for each", asked, runtime.NumCPU(), most, hostRanksPerCPU)
 	case asked != 0:
-		return asked
-	case p.backend.Name == bench.HostBackend:
-		return hostWorld
+		return asked, nil
+	case onHost:
+		return hostWorld, nil
 	default:
-		return p.machine.GPUs.Count
+		return p.machine.GPUs.Count, nil
 	}
 }
 
