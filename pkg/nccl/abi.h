@@ -47,6 +47,7 @@ typedef void *cx_window; // ncclWindow_t
 	X(GetUniqueId, int, (cx_nccl_id *)) \
 	X(CommInitRank, int, (cx_comm *, int, cx_nccl_id, int)) \
 	X(CommInitRankConfig, int, (cx_comm *, int, cx_nccl_id, int, cx_nccl_config *)) \
+	X(CommInitRankScalable, int, (cx_comm *, int, int, int, cx_nccl_id *, cx_nccl_config *)) \
 	X(CommFinalize, int, (cx_comm)) \
 	X(CommDestroy, int, (cx_comm)) \
 	X(CommAbort, int, (cx_comm)) \

@@ -9,6 +9,9 @@ static int cx_CommInitRank(const cx_nccl *f, cx_comm *c, int n, const cx_nccl_id
 static int cx_CommInitRankConfig(const cx_nccl *f, cx_comm *c, int n, const cx_nccl_id *id, int rank, cx_nccl_config *config) {
 	return f->CommInitRankConfig(c, n, *id, rank, config);
 }
+static int cx_CommInitRankScalable(const cx_nccl *f, cx_comm *c, int n, int rank, int ids, cx_nccl_id *id, cx_nccl_config *config) {
+	return f->CommInitRankScalable(c, n, rank, ids, id, config);
+}
 static int cx_CommSplit(const cx_nccl *f, cx_comm c, int color, int key, cx_comm *to, cx_nccl_config *config) {
 	return f->CommSplit(c, color, key, to, config);
 }
@@ -49,18 +52,25 @@ type Communicator struct {
 	asking sync.Mutex
 }
 
-// Init joins the group of world ranks that id names. All ranks call it; it
-// returns when the group stands.
-func (l *Library) Init(id ID, rank, world int, config Config) (*Communicator, error) {
+// Init joins the group of world ranks that ids name: one, or more where the
+// library has ncclCommInitRankScalable, the same on all ranks. All ranks call it;
+// it returns when the group stands.
+func (l *Library) Init(ids []ID, rank, world int, config Config) (*Communicator, error) {
 	c := &Communicator{lib: l, rank: rank, world: world}
-	cid := (*C.cx_nccl_id)(unsafe.Pointer(&id))
-	if !l.has["ncclCommInitRankConfig"] {
-		err := l.check("ncclCommInitRank", rank, C.cx_CommInitRank(l.table, &c.handle, C.int(world), cid, C.int(rank)))
-		return c.made(err)
-	}
+	id := (*C.cx_nccl_id)(unsafe.Pointer(&ids[0]))
 	block := config.fill(l.Version)
-	err := l.check("ncclCommInitRankConfig", rank, C.cx_CommInitRankConfig(l.table, &c.handle, C.int(world), cid, C.int(rank), &block))
-	return c.made(err)
+	switch {
+	case len(ids) > 1:
+		const call = "ncclCommInitRankScalable"
+		if err := l.Need(call); err != nil {
+			return nil, err
+		}
+		return c.made(l.check(call, rank, C.cx_CommInitRankScalable(l.table, &c.handle, C.int(world), C.int(rank), C.int(len(ids)), id, &block)))
+	case l.has["ncclCommInitRankConfig"]:
+		return c.made(l.check("ncclCommInitRankConfig", rank, C.cx_CommInitRankConfig(l.table, &c.handle, C.int(world), id, C.int(rank), &block)))
+	default:
+		return c.made(l.check("ncclCommInitRank", rank, C.cx_CommInitRank(l.table, &c.handle, C.int(world), id, C.int(rank))))
+	}
 }
 
 func (c *Communicator) made(err error) (*Communicator, error) {

@@ -59,7 +59,7 @@ func TestConfigSuitsEveryRelease(t *testing.T) {
 	for _, version := range []string{"21403", "21602", "21703", "21901", "22403", "22703", "22809", "22907", "23007"} {
 		t.Setenv("CX_FAKE_NCCL_VERSION", version)
 		for _, err := range ranks(t, 2, func(l *Library, id ID, rank int, _ accel.Device) error {
-			c, err := l.Init(id, rank, 2, Config{CTAPolicy: &policy, MaxP2PPeers: 2, NVLinkCentric: true})
+			c, err := l.Init([]ID{id}, rank, 2, Config{CTAPolicy: &policy, MaxP2PPeers: 2, NVLinkCentric: true})
 			if err != nil {
 				return err
 			}
@@ -74,7 +74,7 @@ func TestInitWithoutConfig(t *testing.T) {
 	fakes.Build(t).Use(t)
 	t.Setenv("CX_NCCL_LIB", fakes.Variant{Hide: []string{"ncclCommInitRankConfig", "ncclCommFinalize"}}.Build(t))
 	for _, err := range ranks(t, 2, func(l *Library, id ID, rank int, _ accel.Device) error {
-		c, err := l.Init(id, rank, 2, Config{NVLinkCentric: true})
+		c, err := l.Init([]ID{id}, rank, 2, Config{NVLinkCentric: true})
 		if err != nil {
 			return err
 		}
@@ -84,11 +84,49 @@ func TestInitWithoutConfig(t *testing.T) {
 	}
 }
 
+// Ranks that do not hold the same ids do not make a group.
+func TestInitWithSeveralIDs(t *testing.T) {
+	fakes.Build(t).Use(t)
+	t.Setenv("CX_FAKE_DEVICES", "3")
+	two := func(mine func(rank int, ids []ID)) []error {
+		l, err := Open(NCCL)
+		require.NoError(t, err)
+		second, err := l.NewID()
+		require.NoError(t, err)
+		return ranks(t, 3, func(l *Library, id ID, rank int, _ accel.Device) error {
+			ids := []ID{id, second}
+			mine(rank, ids)
+			c, err := l.Init(ids, rank, 3, Config{NVLinkCentric: true})
+			if err != nil {
+				return err
+			}
+			return c.Close()
+		})
+	}
+	for _, err := range two(func(int, []ID) {}) {
+		require.NoError(t, err)
+	}
+	for _, err := range two(func(rank int, ids []ID) {
+		if rank == 2 {
+			ids[1][0]++
+		}
+	}) {
+		require.ErrorContains(t, err, "ncclCommInitRankScalable: ncclInvalidArgument")
+	}
+	for _, err := range two(func(_ int, ids []ID) { ids[1] = ids[0] }) {
+		require.ErrorContains(t, err, "ncclCommInitRankScalable: ncclInvalidArgument")
+	}
+	t.Setenv("CX_NCCL_LIB", fakes.Variant{Hide: []string{"ncclCommInitRankScalable"}}.Build(t))
+	for _, err := range two(func(int, []ID) {}) {
+		require.ErrorIs(t, err, dl.ErrNoSymbol)
+	}
+}
+
 func TestSplit(t *testing.T) {
 	fakes.Build(t).Use(t)
 	t.Setenv("CX_FAKE_DEVICES", "4")
 	for _, err := range ranks(t, 4, func(l *Library, id ID, rank int, _ accel.Device) error {
-		c, err := l.Init(id, rank, 4, Config{})
+		c, err := l.Init([]ID{id}, rank, 4, Config{})
 		if err != nil {
 			return err
 		}
@@ -119,7 +157,7 @@ func TestSplit(t *testing.T) {
 func TestErrorsNameCallResultAndRank(t *testing.T) {
 	fakes.Build(t).Use(t)
 	errs := ranks(t, 1, func(l *Library, id ID, _ int, _ accel.Device) error {
-		_, err := l.Init(id, 3, 2, Config{})
+		_, err := l.Init([]ID{id}, 3, 2, Config{})
 		return err
 	})
 	require.EqualError(t, errs[0], "ncclCommInitRankConfig: ncclInvalidArgument on rank 3")
@@ -132,7 +170,7 @@ func TestErrorsNameCallResultAndRank(t *testing.T) {
 func TestUseAfterTheEnd(t *testing.T) {
 	fakes.Build(t).Use(t)
 	errs := ranks(t, 1, func(l *Library, id ID, _ int, _ accel.Device) error {
-		c, err := l.Init(id, 0, 1, Config{})
+		c, err := l.Init([]ID{id}, 0, 1, Config{})
 		if err != nil {
 			return err
 		}
@@ -149,7 +187,7 @@ func TestRegister(t *testing.T) {
 	const n = 1 << 20
 	register := func(window bool) []error {
 		return ranks(t, 2, func(l *Library, id ID, rank int, _ accel.Device) error {
-			c, err := l.Init(id, rank, 2, Config{})
+			c, err := l.Init([]ID{id}, rank, 2, Config{})
 			if err != nil {
 				return err
 			}
@@ -189,7 +227,7 @@ func TestRegister(t *testing.T) {
 func TestPreMulSum(t *testing.T) {
 	fakes.Build(t).Use(t)
 	errs := ranks(t, 1, func(l *Library, id ID, _ int, _ accel.Device) error {
-		c, err := l.Init(id, 0, 1, Config{})
+		c, err := l.Init([]ID{id}, 0, 1, Config{})
 		if err != nil {
 			return err
 		}

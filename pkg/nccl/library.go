@@ -196,7 +196,8 @@ func (l *Library) BuildID() string { return l.lib.BuildID() }
 // Path is the file that was loaded. It is private.
 func (l *Library) Path() string { return l.lib.Path() }
 
-// NewID makes a unique id. One rank makes it, and all of them use it.
+// NewID makes a unique id. One rank makes it, and all of them use it. That rank's
+// process is where the others that share the id meet.
 func (l *Library) NewID() (ID, error) {
 	var id C.cx_nccl_id
 	err := l.check("ncclGetUniqueId", -1, C.cx_GetUniqueId(l.table, &id))

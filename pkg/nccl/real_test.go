@@ -27,7 +27,8 @@ var since = map[string]Version{
 	"ncclCommInitRankConfig": 21403, "ncclCommFinalize": 21403,
 	"ncclCommSplit":    21801,
 	"ncclCommRegister": 21901, "ncclCommDeregister": 21901, "ncclMemAlloc": 21901, "ncclMemFree": 21901,
-	"ncclCommWindowRegister": 22703, "ncclCommWindowDeregister": 22703,
+	"ncclCommInitRankScalable": 22304,
+	"ncclCommWindowRegister":   22703, "ncclCommWindowDeregister": 22703,
 	"ncclAlltoAll": 22803, "ncclGather": 22803, "ncclScatter": 22803,
 	"ncclAllToAll": never, "ncclAlltoAllv": never, "ncclAllToAllv": never,
 }
@@ -62,7 +63,7 @@ func TestRealLibrary(t *testing.T) {
 	require.NoError(t, err)
 	require.NotZero(t, id)
 	if _, err := dl.Open("libcuda.so.1"); err != nil {
-		_, err = l.Init(id, 0, 1, Config{NVLinkCentric: true})
+		_, err = l.Init([]ID{id}, 0, 1, Config{NVLinkCentric: true})
 		require.EqualError(t, err, "ncclCommInitRankConfig: ncclUnhandledCudaError on rank 0")
 	}
 

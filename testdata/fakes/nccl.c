@@ -9,7 +9,7 @@
 // The environment orders faults. RANK:N is a rank and how many operations of a
 // communicator come before the fault, from 0.
 //   CX_FAKE_NCCL_VERSION=CODE         ncclGetVersion (default 22809); CX_FAKE_RCCL_VERSION likewise (22203)
-//   CX_FAKE_NCCL_INIT_ERROR=RANK      communicator set-up fails there
+//   CX_FAKE_NCCL_INIT_ERROR=RANK,…    communicator set-up fails there
 //   CX_FAKE_NCCL_CALL_ERROR=RANK:N    the call returns ncclInternalError
 //   CX_FAKE_NCCL_ASYNC_ERROR=RANK:N   the operation never ends, the communicator says ncclRemoteError
 //   CX_FAKE_NCCL_HANG=RANK:N          the operation never ends
@@ -237,6 +237,7 @@ struct shared {
 	_Atomic int claimed[MAX_RANKS];
 	_Atomic uint64_t host_phase[MAX_RANKS], stream_phase[MAX_RANKS];
 	int64_t host_value[MAX_RANKS][2];
+	uint64_t ids[MAX_RANKS]; // of all unique ids that a rank was given
 	struct post posts[MAX_RANKS];
 	struct pair pairs[MAX_RANKS][MAX_RANKS]; // [from][to]
 };
@@ -697,7 +698,7 @@ static struct shared *share(const char *path) {
 }
 
 // join makes this rank's end; it returns when all have come.
-static int join(ncclComm_t *to, const char *path, int rank, int nranks) {
+static int join(ncclComm_t *to, const char *path, int rank, int nranks, uint64_t ids) {
 	struct shared *s = share(path);
 	if (s == NULL) return fail(SystemError, "%s: %s", path, strerror(errno));
 	int none = 0;
@@ -710,19 +711,39 @@ static int join(ncclComm_t *to, const char *path, int rank, int nranks) {
 	c->nranks = nranks;
 	c->shared = s;
 	snprintf(c->path, sizeof c->path, "%s", path);
+	s->ids[rank] = ids;
 	host_barrier(c);
 	if (rank == 0) unlink(path);
+	for (int r = 0; r < nranks; r++)
+		if (s->ids[r] != ids) return fail(InvalidArgument, "ranks %d and %d were given other unique ids", rank, r);
 	*to = c;
 	return Success;
 }
 
-int ncclCommInitRank(ncclComm_t *to, int nranks, ncclUniqueId id, int rank) {
-	if (to == NULL || nranks < 1 || nranks > MAX_RANKS || rank < 0 || rank >= nranks) return fail(InvalidArgument, "rank %d of %d", rank, nranks);
-	if (memcmp(id.bytes + 120, "complete", 8) != 0) return fail(InvalidArgument, "the unique id did not arrive whole");
-	if (!driver_ok()) return fail(UnhandledCudaError, "no driver");
-	if (ordered("CX_FAKE_NCCL_INIT_ERROR", -1) == rank) return fail(SystemError, "ordered to fail at set-up of rank %d", rank);
-	return join(to, id.bytes, rank, nranks);
+// fails_at_setup tells whether the rank is in an order's list of ranks.
+static int fails_at_setup(int rank) {
+	const char *text = getenv("CX_FAKE_NCCL_INIT_ERROR");
+	for (char *rest; text != NULL && *text != 0; text = *rest == ',' ? rest + 1 : "")
+		if (strtol(text, &rest, 0) == rank) return 1;
+	return 0;
 }
+
+static int init(ncclComm_t *to, int nranks, int rank, int n, const ncclUniqueId *ids) {
+	if (to == NULL || nranks < 1 || nranks > MAX_RANKS || rank < 0 || rank >= nranks) return fail(InvalidArgument, "rank %d of %d", rank, nranks);
+	if (n < 1 || n > nranks) return fail(InvalidArgument, "%d unique ids for %d ranks", n, nranks);
+	uint64_t hash = 14695981039346656037u; // FNV-1a
+	for (int i = 0; i < n; i++) {
+		if (memcmp(ids[i].bytes + 120, "complete", 8) != 0) return fail(InvalidArgument, "the unique id did not arrive whole");
+		for (int k = 0; k < i; k++)
+			if (memcmp(&ids[k], &ids[i], sizeof ids[i]) == 0) return fail(InvalidArgument, "unique ids %d and %d are one", k, i);
+		for (size_t k = 0; k < sizeof ids[i]; k++) hash = (hash ^ (unsigned char)ids[i].bytes[k]) * 1099511628211u;
+	}
+	if (!driver_ok()) return fail(UnhandledCudaError, "no driver");
+	if (fails_at_setup(rank)) return fail(SystemError, "ordered to fail at set-up of rank %d", rank);
+	return join(to, ids[0].bytes, rank, nranks, hash);
+}
+
+int ncclCommInitRank(ncclComm_t *to, int nranks, ncclUniqueId id, int rank) { return init(to, nranks, rank, 1, &id); }
 
 static size_t config_size(void) {
 	int v = version();
@@ -751,6 +772,13 @@ int ncclCommInitRankConfig(ncclComm_t *to, int nranks, ncclUniqueId id, int rank
 	return ncclCommInitRank(to, nranks, id, rank);
 }
 
+#ifndef CX_FAKE_RCCL // RCCL of this release has none
+int ncclCommInitRankScalable(ncclComm_t *to, int nranks, int rank, int n, ncclUniqueId *ids, ncclConfig_t *config) {
+	TRY(check_config(config));
+	return init(to, nranks, rank, n, ids);
+}
+#endif
+
 int ncclCommSplit(ncclComm_t c, int color, int key, ncclComm_t *to, ncclConfig_t *config) {
 	TRY(check_comm(c));
 	TRY(check_config(config));
@@ -770,7 +798,7 @@ int ncclCommSplit(ncclComm_t c, int color, int key, ncclComm_t *to, ncclConfig_t
 	char path[200];
 	snprintf(path, sizeof path, "%s-%llu-%d", c->path, (unsigned long long)c->splits++, color);
 	if (strlen(path) >= sizeof c->path) return fail(InternalError, "split too deep");
-	return color == -1 ? Success : join(to, path, rank, nranks);
+	return color == -1 ? Success : join(to, path, rank, nranks, 0);
 }
 
 int ncclCommCount(ncclComm_t c, int *n) { TRY(check_comm(c)); *n = c->nranks; return Success; }

@@ -36,6 +36,12 @@ type end struct {
 // ranks' errors. A rank that hangs fails the test.
 func together(t *testing.T, kind nccl.Kind, world int, body func(e *end) error) []error {
 	t.Helper()
+	return togetherBy(t, kind, world, ranksPerID, body)
+}
+
+// togetherBy is together with so many ranks to a unique id.
+func togetherBy(t *testing.T, kind nccl.Kind, world, perID int, body func(e *end) error) []error {
+	t.Helper()
 	dir := t.TempDir()
 	errs := make([]error, world)
 	done := make(chan int)
@@ -43,7 +49,7 @@ func together(t *testing.T, kind nccl.Kind, world int, body func(e *end) error) 
 		go func() {
 			runtime.LockOSThread() // a device is current here; the thread ends with the rank
 			defer func() { done <- r }()
-			errs[r] = asRank(t.Context(), dir, kind, rank.Place{Rank: r, World: world, LocalRank: r}, body)
+			errs[r] = asRank(t.Context(), dir, kind, rank.Place{Rank: r, World: world, LocalRank: r}, perID, body)
 		}()
 	}
 	timeout := time.After(3 * time.Minute)
@@ -84,13 +90,13 @@ func setUp(t *testing.T) {
 	}
 }
 
-func asRank(ctx context.Context, dir string, kind nccl.Kind, p rank.Place, body func(e *end) error) error {
+func asRank(ctx context.Context, dir string, kind nccl.Kind, p rank.Place, perID int, body func(e *end) error) error {
 	store, err := rendezvous.OpenFile(dir)
 	if err != nil {
 		return err
 	}
 	defer store.Close()
-	e := &end{Place: p}
+	e := &end{Place: p, opened: opened{ranksPerID: perID}}
 	if err := e.open(ctx, kind, rank.NewSession(p, store, "test", nil)); err != nil {
 		return errors.Join(err, e.opened.close())
 	}
@@ -420,6 +426,34 @@ func TestFailures(t *testing.T) {
 		errs := together(t, nccl.NCCL, 1, reduceOnce)
 		require.Equal(t, "library-missing", reason(t, errs[0]))
 	})
+}
+
+func TestRoots(t *testing.T) {
+	require.Equal(t, []int{0}, roots(1, 1))
+	require.Equal(t, []int{0, 2}, roots(4, 2))
+	require.Equal(t, []int{0, 3, 5}, roots(7, 3))
+	require.Equal(t, []int{0, 44, 87}, roots(130, 3))
+}
+
+// Many ranks meet at several ids, where the library can.
+func TestManyRanksMeetAtSeveralIDs(t *testing.T) {
+	setUp(t)
+	for _, err := range togetherBy(t, nccl.NCCL, 3, 2, reduceOnce) {
+		require.NoError(t, err)
+	}
+	for _, c := range []struct {
+		kind nccl.Kind
+		want string
+	}{
+		{nccl.NCCL, "ncclCommInitRankScalable"},
+		{nccl.RCCL, "ncclCommInitRankConfig"}, // this one has no other
+		{nccl.MSCCLPP, "ncclCommInitRankConfig"},
+	} {
+		t.Setenv("CX_FAKE_NCCL_INIT_ERROR", "0,1,2")
+		for r, err := range togetherBy(t, c.kind, 3, 2, reduceOnce) {
+			require.Equal(t, fmt.Sprintf("library-error: %s ncclSystemError on rank %d", c.want, r), reason(t, err))
+		}
+	}
 }
 
 // An operation that never ends, ends with Abort from another goroutine.

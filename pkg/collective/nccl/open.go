@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/collectivex/collectivex/pkg/accel/cuda"
 	"github.com/collectivex/collectivex/pkg/accel/gpu"
@@ -25,7 +26,7 @@ var drivers = map[string]func() (*gpu.Driver, error){"cuda": cuda.Load, "hip": h
 // drive the device of their local rank and have locked their OS thread.
 func Open(kind nccl.Kind) rank.Opener {
 	return func(ctx context.Context, s *rank.Session, _ plan.Case) (rank.Runner, error) {
-		var o opened
+		o := opened{ranksPerID: ranksPerID}
 		if err := o.open(ctx, kind, s); err != nil {
 			return nil, errors.Join(err, o.close())
 		}
@@ -47,6 +48,8 @@ type opened struct {
 	device  *gpu.Device
 	data    collective.Data
 	comm    *comm
+
+	ranksPerID int
 }
 
 func (o *opened) open(ctx context.Context, kind nccl.Kind, s *rank.Session) error {
@@ -70,11 +73,11 @@ func (o *opened) open(ctx context.Context, kind nccl.Kind, s *rank.Session) erro
 
 // join makes a communicator of all ranks; name tells those of one session apart.
 func (o *opened) join(ctx context.Context, s *rank.Session, name string) (*comm, error) {
-	id, err := shareID(ctx, o.library, s, name)
+	ids, err := o.shareIDs(ctx, s, name)
 	if err != nil {
 		return nil, err
 	}
-	c, err := o.library.Init(id, s.Rank, s.World, nccl.Config{NVLinkCentric: true})
+	c, err := o.library.Init(ids, s.Rank, s.World, nccl.Config{NVLinkCentric: true})
 	if err != nil {
 		return nil, libraryError(err)
 	}
@@ -103,24 +106,49 @@ func (o *opened) openDevice(driver *gpu.Driver, s *rank.Session) error {
 	return coded(result.ReasonDevice, err)
 }
 
-// shareID makes the id in rank 0 and gives it to the others.
-func shareID(ctx context.Context, l *nccl.Library, s *rank.Session, name string) (nccl.ID, error) {
-	key := s.Scope + "/nccl-id-" + name
-	if s.Rank == 0 {
-		id, err := l.NewID()
+// ranksPerID is how many ranks meet at one unique id at most: one process takes
+// in all that share an id, one by one, which tells at hundreds of ranks. Others
+// have chosen between 32 and PyTorch's 128.
+const ranksPerID = 64
+
+// roots are the ranks that make the ids, in the order in which the library deals
+// its ranks out to them: in equal runs of ranks, the first ones longer by one.
+func roots(world, ids int) []int {
+	out := make([]int, ids)
+	for i := range out {
+		out[i] = i*(world/ids) + min(i, world%ids)
+	}
+	return out
+}
+
+// shareIDs makes the ids in the ranks that are their roots and gives them to all.
+func (o *opened) shareIDs(ctx context.Context, s *rank.Session, name string) ([]nccl.ID, error) {
+	count := 1
+	if o.library.Has("ncclCommInitRankScalable") && o.library.Kind != nccl.MSCCLPP { // which has it and fails
+		count = (s.World + o.ranksPerID - 1) / o.ranksPerID
+	}
+	key := func(i int) string { return fmt.Sprintf("%s/nccl-id-%s-%d", s.Scope, name, i) }
+	if i := slices.Index(roots(s.World, count), s.Rank); i >= 0 {
+		id, err := o.library.NewID()
 		if err != nil {
-			return id, libraryError(err)
+			return nil, libraryError(err)
 		}
-		return id, s.Store.Put(ctx, key, id[:])
+		if err := s.Store.Put(ctx, key(i), id[:]); err != nil {
+			return nil, err
+		}
 	}
-	raw, err := s.Store.Get(ctx, key)
-	if err != nil {
-		return nccl.ID{}, err
+	ids := make([]nccl.ID, count)
+	for i := range ids {
+		raw, err := s.Store.Get(ctx, key(i))
+		if err != nil {
+			return nil, err
+		}
+		if len(raw) != nccl.IDBytes {
+			return nil, fmt.Errorf("unique id of %d bytes", len(raw))
+		}
+		ids[i] = nccl.ID(raw)
 	}
-	if len(raw) != nccl.IDBytes {
-		return nccl.ID{}, fmt.Errorf("unique id of %d bytes", len(raw))
-	}
-	return nccl.ID(raw), nil
+	return ids, nil
 }
 
 // missing gives the error of a library that cannot be used its code.
