@@ -39,8 +39,7 @@ func Run(t *testing.T, open func(t *testing.T) accel.Device) {
 		{"peers", testPeers},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			runtime.LockOSThread()
-			defer runtime.UnlockOSThread()
+			runtime.LockOSThread() // never unlocked: the thread, on which the device stays current, ends with the test
 			d := open(t)
 			defer func() { require.NoError(t, d.Close()) }()
 			test.run(t, d)
