@@ -25,8 +25,13 @@ type AtomicFile struct {
 }
 
 // CreateAtomic opens a file that Commit will put at path, over an older one if
-// there is one. The caller ends it with Commit or Abort.
+// there is one. What is no regular file there (a directory, a device, a link such
+// as /dev/stdout) is an error: it would be replaced, not written to. The caller
+// ends the file with Commit or Abort.
 func CreateAtomic(path string) (*AtomicFile, error) {
+	if older, err := os.Lstat(path); err == nil && !older.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is there and is no regular file: name another one", path)
+	}
 	temp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*"+tempSuffix)
 	if err != nil {
 		return nil, err

@@ -156,6 +156,20 @@ func TestWriteRefuses(t *testing.T) {
 	require.Len(t, left, 1)
 }
 
+func TestAtomicFilesReplaceFilesAlone(t *testing.T) {
+	dir := t.TempDir()
+	kept, link := filepath.Join(dir, "kept"), filepath.Join(dir, "link")
+	require.NoError(t, os.WriteFile(kept, nil, 0o600))
+	require.NoError(t, os.Symlink(kept, link))
+	for _, path := range []string{dir, link, os.DevNull} {
+		_, err := result.CreateAtomic(path)
+		require.ErrorContains(t, err, path+" is there and is no regular file")
+	}
+	f, err := result.CreateAtomic(kept)
+	require.NoError(t, err)
+	require.NoError(t, f.Commit())
+}
+
 func TestRemovePartial(t *testing.T) {
 	dir := t.TempDir()
 	_, err := result.CreateAtomic(filepath.Join(dir, "a.json")) // its writer is killed here
