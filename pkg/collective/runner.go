@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"slices"
+	"strings"
 
 	"github.com/collectivex/collectivex/pkg/accel"
 	"github.com/collectivex/collectivex/pkg/plan"
@@ -65,7 +66,9 @@ func (r *Runner) Run(ctx context.Context, s *rank.Session, c plan.Case) error {
 	case len(l.modes) == 0:
 		return refused(errors.New("none of the timing modes exists here"))
 	case len(l.rungs) == 0 && len(l.dropped) > 0:
-		return coded(result.ReasonMemoryForSize, fmt.Errorf("every size was dropped: %v", l.dropped))
+		last := l.dropped[len(l.dropped)-1]
+		code, _, _ := strings.Cut(last.Reason, ": ")
+		return coded(result.Reason(code), fmt.Errorf("every size was dropped, %d bytes for %s", last.Bytes, last.Reason))
 	case len(l.rungs) == 0:
 		return refused(fmt.Errorf("%s has none of the placements %v", sp.op, c.Placements))
 	}

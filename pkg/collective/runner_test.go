@@ -303,6 +303,10 @@ func TestRunRefusesWhatDoesNotFit(t *testing.T) {
 	var coded *rank.Error
 	require.ErrorAs(t, err, &coded)
 	require.Equal(t, string(result.ReasonMemoryForSize), coded.Code)
+	_, _, err = run(t, aCase(func(c *plan.Case) { c.Sizes = []int64{1} }), true, nil)
+	require.ErrorContains(t, err, "every size was dropped, 1 bytes for size-too-small: ")
+	require.ErrorAs(t, err, &coded)
+	require.Equal(t, string(result.ReasonSizeTooSmall), coded.Code)
 	_, _, err = run(t, aCase(func(c *plan.Case) { c.Op, c.RedOp, c.Placements = "alltoall", "", []string{collective.InPlace} }), true, nil)
 	require.ErrorContains(t, err, "none of the placements")
 	_, _, err = run(t, aCase(func(c *plan.Case) { c.Registration = "symmetric" }), true, nil)

@@ -48,7 +48,8 @@ func Lacking(o result.Outcome) bool {
 	return o.Status == result.Failed && !slices.ContainsFunc(o.Reasons, func(reason string) bool {
 		code, _, _ := strings.Cut(reason, ": ")
 		return !slices.Contains([]result.Reason{
-			result.ReasonNoLibrary, result.ReasonNoSymbol, result.ReasonRefused, result.ReasonEnvironment, result.ReasonMemoryForSize,
+			result.ReasonNoLibrary, result.ReasonNoSymbol, result.ReasonRefused, result.ReasonEnvironment,
+			result.ReasonMemoryForSize, result.ReasonSizeTooSmall,
 		}, result.Reason(code))
 	})
 }
