@@ -119,7 +119,7 @@ func benchCollective(c *cobra.Command, s cli.Streams, flags *bench.Flags, op str
 
 	program := "cxrun " + cli.Version
 	report := bench.NewReport(&request, program, arguments(c, op), started, place.backend.Name, direct.World)
-	table := bench.NewTable(s.Out, &request)
+	table := bench.NewTable(b.shown, &request)
 	if !flags.JSON {
 		table.Head(program, place.backend.Name, place.note, direct.World)
 	}
@@ -178,7 +178,7 @@ func benchEP(c *cobra.Command, s cli.Streams, flags *bench.EPFlags) error {
 	program := "cxrun " + cli.Version
 	report := bench.NewEPReport(program, arguments(c), started, place.backend.Name, direct.World)
 	if !flags.JSON {
-		fmt.Fprintf(s.Out, "# %s: dispatch and combine on backend %s (%s)\n", program, place.backend.Name, place.note)
+		fmt.Fprintf(b.shown, "# %s: dispatch and combine on backend %s (%s)\n", program, place.backend.Name, place.note)
 	}
 	err = b.run(c.Context(), s, func(d result.Document) error {
 		answer, ok := d.(*result.EPDocument)
@@ -187,7 +187,7 @@ func benchEP(c *cobra.Command, s cli.Streams, flags *bench.EPFlags) error {
 		}
 		report.Add(answer)
 		if !flags.JSON {
-			bench.PrintEP(s.Out, answer)
+			bench.PrintEP(b.shown, answer)
 		}
 		return nil
 	}, nil)

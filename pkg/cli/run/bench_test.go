@@ -1,6 +1,7 @@
 package run
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -176,6 +177,36 @@ func TestBenchThresholds(t *testing.T) {
 	require.Contains(t, stderr, "cxrun: 2 thresholds are broken\n")
 }
 
+// A table or JSON that does not arrive is a failure, and what was measured is kept.
+func TestBenchToAFullDisk(t *testing.T) {
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	require.NoError(t, err)
+	defer full.Close()
+	for _, args := range [][]string{
+		{"bench", "--backend", "host", "all_reduce", "-b", "8", "-e", "8"},
+		{"bench", "--backend", "host", "all_reduce", "-b", "8", "-e", "8", "--json"},
+		{"bench", "ep", "--backend", "host", "--tokens", "1", "--hidden", "512", "--topk", "4", "--experts", "32", "--sampling", "smoke"},
+	} {
+		t.Setenv("TMPDIR", t.TempDir())
+		var errs bytes.Buffer
+		s := cli.Streams{In: strings.NewReader(""), Out: full, Err: &errs, Getenv: func(string) string { return "" }}
+		require.Equal(t, cli.ExitFailed, Main(t.Context(), s, args))
+		lines := strings.Split(strings.TrimSpace(errs.String()), "\n")
+		require.Len(t, lines, 2, errs.String())
+		require.DirExists(t, strings.TrimPrefix(lines[0], "cxrun: documents and logs are in "))
+		require.Equal(t, "cxrun: standard output is not whole: write /dev/full: no space left on device", lines[1])
+	}
+}
+
+// A size that leaves a rank without an element is not called one of memory.
+func TestBenchOfTooSmallASize(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	code, stdout, stderr := cxrun(t, nil, "bench", "--backend", "host", "all_reduce", "-b", "3", "-e", "3")
+	require.Equal(t, cli.ExitEnvironment, code)
+	require.Contains(t, stdout, "# FAILED all_reduce float sum: size-too-small: rank 0; size-too-small: rank 1\n")
+	require.Contains(t, stderr, "cannot be measured here: size-too-small: every size was dropped, 3 bytes for size-too-small: 2 ranks of float\n")
+}
+
 // What --out keeps is a run like any other.
 func TestBenchOutIsARun(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "out")
@@ -206,6 +237,7 @@ func TestBenchRefuses(t *testing.T) {
 		{"all_reduce --backend host -R 1", cli.ExitEnvironment, "backend host has no registration local"},
 		{"all_reduce --backend host -x 1", cli.ExitEnvironment, "backend host has none: leave it out"},
 		{"all_reduce --backend host -J /nowhere/b.json", cli.ExitUsage, "-J: "},
+		{"all_reduce --backend host -J /dev/null", cli.ExitUsage, "-J: /dev/null is there and is no regular file"},
 		{"ep --backend host --routing unifrom", cli.ExitUsage, `did you mean "uniform"?`},
 		{"ep --backend host --tokens 8,4", cli.ExitUsage, "--tokens 8,4: they ascend"},
 		{"ep --backend host --ranks 3", cli.ExitUsage, "--experts 256 do not divide among 3 ranks"},

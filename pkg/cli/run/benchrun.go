@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -26,6 +27,7 @@ type benchRun struct {
 	keep  bool   // out was asked for
 	json  *result.AtomicFile
 	toOut bool // JSON to standard output
+	shown *shown
 	ended []benchEnd
 	// warned is what was told of the devices.
 	warned []string
@@ -55,7 +57,7 @@ func newBenchRun(s cli.Streams, o bench.Output, cat *catalog.Catalog, p place, d
 	if err := checkFaults(s, m.Requested()); err != nil {
 		return nil, err
 	}
-	b := &benchRun{out: o.Out, keep: o.Out != "", toOut: o.JSON}
+	b := &benchRun{out: o.Out, keep: o.Out != "", toOut: o.JSON, shown: &shown{out: s.Out}}
 	if o.File != "" {
 		if b.json, err = result.CreateAtomic(o.File); err != nil {
 			return nil, cli.UsageError("-J: %w", err)
@@ -119,7 +121,8 @@ func (b *benchRun) run(ctx context.Context, s cli.Streams, answer func(result.Do
 	_, err = b.cell.observed(ctx, cell, cases, o)
 	o.end()
 	if err := errors.Join(err, broken); err != nil {
-		return errors.Join(err, fmt.Errorf("documents and logs are in %s", b.out))
+		b.tellKept(s)
+		return err
 	}
 	return nil
 }
@@ -154,24 +157,9 @@ func readDocument(dir, id string) (result.Document, error) {
 // end writes the JSON where it was asked for, says of each case that failed and
 // each threshold that was broken, one line each, and returns verdict.
 func (b *benchRun) end(s cli.Streams, report any, violations []string, verdict error) error {
-	data, err := result.Encode(report)
-	if err != nil {
+	if err := b.write(report); err != nil {
+		b.tellKept(s)
 		return err
-	}
-	if b.toOut {
-		if _, err := s.Out.Write(data); err != nil {
-			return err
-		}
-	}
-	if b.json != nil {
-		if _, err := b.json.Write(data); err != nil {
-			return err
-		}
-		err := b.json.Commit()
-		b.json = nil
-		if err != nil {
-			return err
-		}
 	}
 	for _, e := range b.ended {
 		if e.outcome.Status != result.Success {
@@ -184,8 +172,51 @@ func (b *benchRun) end(s cli.Streams, report any, violations []string, verdict e
 	if verdict == nil && !b.keep {
 		return os.RemoveAll(b.out)
 	}
-	fmt.Fprintf(s.Err, "cxrun: documents and logs are in %s\n", b.out)
+	b.tellKept(s)
 	return verdict
+}
+
+// write writes the JSON where it was asked for. That what was shown before did
+// not arrive is an error too.
+func (b *benchRun) write(report any) error {
+	data, err := result.Encode(report)
+	if err != nil {
+		return err
+	}
+	if b.toOut {
+		_, _ = b.shown.Write(data) // shown.err
+	}
+	if b.json != nil {
+		if _, err := b.json.Write(data); err != nil {
+			return err
+		}
+		err := b.json.Commit()
+		b.json = nil
+		if err != nil {
+			return err
+		}
+	}
+	return b.shown.err
+}
+
+func (b *benchRun) tellKept(s cli.Streams) {
+	fmt.Fprintf(s.Err, "cxrun: documents and logs are in %s\n", b.out)
+}
+
+// shown is standard output; it remembers the first error, for those who print
+// without looking.
+type shown struct {
+	out io.Writer
+	err error
+}
+
+// Write implements io.Writer.
+func (w *shown) Write(p []byte) (int, error) {
+	n, err := w.out.Write(p)
+	if err != nil && w.err == nil {
+		w.err = fmt.Errorf("standard output is not whole: %w", err)
+	}
+	return n, err
 }
 
 // String says how a case that failed ended: in the words of a rank, if it is
