@@ -196,7 +196,7 @@ func (b *bench) capture(ctx context.Context) (g graphs, err error) {
 	g.again = g.last
 	if b.Measure.Launches > 1 && b.rung.Placement == InPlace {
 		calls := slices.Clone(b.calls)
-		calls[len(calls)-1] = calls[0] // its slot is for the last launch
+		calls[len(calls)-1] = b.slotCall(0) // the last slot is for the last launch
 		if g.again, err = b.captured(calls); err != nil {
 			return g, err
 		}

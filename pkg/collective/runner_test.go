@@ -260,6 +260,21 @@ func TestGroupsAndLaunches(t *testing.T) {
 	}
 }
 
+// A graph of one operation, launched more than once: in place too, the last
+// launch has input that no other has touched.
+func TestLaunchesOfOneOperation(t *testing.T) {
+	d, comms, err := run(t, aCase(func(c *plan.Case) {
+		c.Placements, c.Modes = []string{collective.InPlace}, []string{collective.Graph}
+		c.Measure = plan.CollectiveTiming{Iterations: 1, Trials: 2, Aggregate: 1, Launches: 3}
+	}), false, nil)
+	require.NoError(t, err)
+	require.Equal(t, result.Success, d.Outcome.Status, "%v", d.Outcome.Reasons)
+	for _, c := range comms {
+		require.Len(t, c.graphs, 2)
+		require.NotEqual(t, c.graphs[0].calls, c.graphs[1].calls)
+	}
+}
+
 // The operations of a rung: warm-up; what settles the pipeline and brings the
 // ranks together; the window in one crossing or, per iteration, one by one.
 func TestWhatIsEnqueued(t *testing.T) {
