@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/collectivex/collectivex/pkg/launch"
@@ -231,13 +232,16 @@ func (g *group) dump(ctx context.Context) {
 }
 
 // reasonOf is the published form of a rank's failure: its code, which must be
-// of the closed list, and the rank.
+// of the closed list, the detail that the code may have, and the rank.
 func reasonOf(f rank.Failure, rank int) string {
-	reason := result.Reason(f.Code)
 	if result.CheckReason(f.Code) != nil {
-		reason = result.ReasonInternal
+		return result.ReasonInternal.With("rank %d", rank)
 	}
-	return reason.With("rank %d", rank)
+	code, detail, found := strings.Cut(f.Code, ": ")
+	if found {
+		detail += ", "
+	}
+	return result.Reason(code).With("%srank %d", detail, rank)
 }
 
 // close ends a group: ranks that wait for a case close what they opened, and

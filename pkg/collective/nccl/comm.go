@@ -238,7 +238,7 @@ func libraryError(err error) error {
 	case e.Detail != "":
 		err = fmt.Errorf("%w: %s", err, e.Detail)
 	}
-	return &rank.Error{Code: result.ReasonLibrary.With("%s %s on rank %d", e.Call, e.Result, e.Rank), Err: err}
+	return &rank.Error{Code: result.ReasonLibrary.With("%s %s", e.Call, e.Result), Err: err}
 }
 
 func memoryError(bytes int64, err error) error {

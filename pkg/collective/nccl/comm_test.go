@@ -381,13 +381,13 @@ func TestFailures(t *testing.T) {
 	t.Run("a call", func(t *testing.T) {
 		t.Setenv("CX_FAKE_NCCL_CALL_ERROR", "0:1")
 		errs := together(t, nccl.NCCL, 1, reduceOnce)
-		require.Equal(t, "library-error: ncclAllReduce ncclInternalError on rank 0", reason(t, errs[0]))
+		require.Equal(t, "library-error: ncclAllReduce ncclInternalError", reason(t, errs[0]))
 		require.ErrorContains(t, errs[0], "operation 1 of 1: ncclAllReduce: ncclInternalError on rank 0: ordered to fail at operation 1")
 	})
 	t.Run("asynchronous", func(t *testing.T) {
 		t.Setenv("CX_FAKE_NCCL_ASYNC_ERROR", "0:1")
 		errs := together(t, nccl.NCCL, 1, reduceOnce)
-		require.Equal(t, "library-error: asynchronous error ncclRemoteError on rank 0", reason(t, errs[0]))
+		require.Equal(t, "library-error: asynchronous error ncclRemoteError", reason(t, errs[0]))
 	})
 	t.Run("memory", func(t *testing.T) {
 		t.Setenv("CX_FAKE_NCCL_MEMORY", "4096")
@@ -397,7 +397,7 @@ func TestFailures(t *testing.T) {
 	t.Run("set-up", func(t *testing.T) {
 		t.Setenv("CX_FAKE_NCCL_INIT_ERROR", "0")
 		errs := together(t, nccl.NCCL, 1, reduceOnce)
-		require.Equal(t, "library-error: ncclCommInitRankConfig ncclSystemError on rank 0", reason(t, errs[0]))
+		require.Equal(t, "library-error: ncclCommInitRankConfig ncclSystemError", reason(t, errs[0]))
 	})
 	t.Run("one wrong bit", func(t *testing.T) {
 		t.Setenv("CX_FAKE_NCCL_FLIP", "1:2")
@@ -450,8 +450,8 @@ func TestManyRanksMeetAtSeveralIDs(t *testing.T) {
 		{nccl.MSCCLPP, "ncclCommInitRankConfig"},
 	} {
 		t.Setenv("CX_FAKE_NCCL_INIT_ERROR", "0,1,2")
-		for r, err := range togetherBy(t, c.kind, 3, 2, reduceOnce) {
-			require.Equal(t, fmt.Sprintf("library-error: %s ncclSystemError on rank %d", c.want, r), reason(t, err))
+		for _, err := range togetherBy(t, c.kind, 3, 2, reduceOnce) {
+			require.Equal(t, fmt.Sprintf("library-error: %s ncclSystemError", c.want), reason(t, err))
 		}
 	}
 }
