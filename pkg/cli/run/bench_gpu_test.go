@@ -140,3 +140,14 @@ func TestBenchFindsAWrongResultOnADevice(t *testing.T) {
 	require.Equal(t, int64(2), r.OutOfBounds, "one element in each placement")
 	require.False(t, r.Passed)
 }
+
+// An error that an operation meets on its way is told, and not waited for: freeing
+// the buffers of a communicator that still runs would.
+func TestBenchTellsOfAnAsynchronousError(t *testing.T) {
+	standIns(t)
+	t.Setenv("TMPDIR", t.TempDir())
+	t.Setenv("CX_FAKE_NCCL_ASYNC_ERROR", "1:3")
+	r, stderr := benched(t, cli.ExitFailed, "all_reduce", "--backend", "nccl", "-b", "1K", "-e", "1K", "-T", "60")
+	require.Contains(t, stderr, "library-error: asynchronous error ncclRemoteError, rank 1")
+	require.False(t, r.Passed)
+}

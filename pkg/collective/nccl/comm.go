@@ -138,8 +138,15 @@ func scalarBits(t numeric.Type, scalar float64) (uint64, error) {
 	return uint64(scalar), nil
 }
 
-// AsyncError implements collective.Comm.
-func (k *comm) AsyncError() error { return libraryError(k.c.AsyncError()) }
+// AsyncError implements collective.Comm. With an error the communicator ends: its
+// operations never would, and giving back their memory waits for them.
+func (k *comm) AsyncError() error {
+	err := k.c.AsyncError()
+	if err != nil {
+		k.Abort()
+	}
+	return libraryError(err)
+}
 
 // Abort implements collective.Comm.
 func (k *comm) Abort() { _ = k.c.Abort() } // the case has failed with what led here
