@@ -101,7 +101,7 @@ func NewFlags(fs *pflag.FlagSet) (*Flags, []Group) {
 	timing := newGroup("How it is timed (nccl-tests' flags)")
 	g = timing.Flags
 	g.IntVarP(&f.iterations, "iters", "n", 20, "`N` timed iterations in a window")
-	g.IntVarP(&f.warmup, "warmup_iters", "w", 1, "`N` untimed iterations before each window")
+	g.IntVarP(&f.warmup, "warmup_iters", "w", 1, "`N` untimed operations of each size before the first window, and of at most 1M before each")
 	g.IntVarP(&f.aggregate, "agg_iters", "m", 1, "`N` operations in an iteration, in one group call")
 	g.IntVarP(&f.cycles, "run_cycles", "N", 1, "repeat all of it `N` times, each time with new ranks")
 	g.IntVarP(&f.blocking, "blocking", "z", 0, "`MODE` 0: operations back to back; 3: one by one, the ranks brought together before each")

@@ -28,7 +28,7 @@ columns; docs/bench.md says of each flag whether it is the same.
 
 Operations: ` + strings.Join(catalog.Ops(), ", ") + `.
 
-Every result of a timed window is checked, bit for bit. Exit code 1 where one is
+The buffers of every timed window are checked, bit for bit. Exit code 1 where one is
 wrong, a case failed or a threshold is broken; 3 where this machine cannot do it.`,
 		Example: `  cxrun bench all_reduce -b 8 -e 1G -f 2
   cxrun bench all_reduce -b 8 -e 4G -f 2 -d bfloat16 -G 20 -R 2 --json
