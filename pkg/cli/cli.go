@@ -8,8 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // Exit codes of both programs.
@@ -63,7 +65,7 @@ func Execute(ctx context.Context, s Streams, root *cobra.Command, args []string)
 	root.SilenceErrors = true
 	root.SilenceUsage = true
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return UsageError("%w; see '%s --help'", err, c.CommandPath())
+		return UsageError("%w; see '%s --help'", inWords(err), c.CommandPath())
 	})
 	started := false
 	noteStart(root, &started)
@@ -79,6 +81,21 @@ func Execute(ctx context.Context, s Streams, root *cobra.Command, args []string)
 		return exit.Code
 	}
 	return ExitFailed
+}
+
+// inWords says of a flag's value that cannot be read what the flag takes, where
+// the error speaks of Go's functions.
+func inWords(err error) error {
+	invalid, ok := errors.AsType[*pflag.InvalidValueError](err)
+	if _, number := errors.AsType[*strconv.NumError](err); !ok || !number {
+		return err
+	}
+	f := invalid.GetFlag()
+	name := "--" + f.Name
+	if f.Shorthand != "" {
+		name = "-" + f.Shorthand + ", " + name
+	}
+	return fmt.Errorf("%s: %q is no %s", name, invalid.GetValue(), map[bool]string{true: "number", false: "whole number"}[f.Value.Type() == "float64"])
 }
 
 // noteStart sets started when c or a command below it begins to run: an error

@@ -85,6 +85,11 @@ type CollectiveRow struct {
 	Check Check   `json:"correctness"`
 }
 
+// timings are the row's by the name of their mode; nil where it was not measured.
+func (r *CollectiveRow) timings() map[string]*Timing {
+	return map[string]*Timing{"pipelined": r.Pipelined, "blocking": r.Blocking, "per_iteration": r.PerIteration, "graph": r.Graph}
+}
+
 // Timing is one timing mode's figures for a row.
 type Timing struct {
 	Percentiles Percentiles `json:"percentiles_us"`

@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -89,6 +90,23 @@ func TestValidateFindsWhatIsWrong(t *testing.T) {
 			return d
 		}, "T=2 is complete true, passed false"},
 		{"success with a partial row", func() result.Document { d := ep(); d.Measurement.Rows[0].Complete = false; return d }, "T=1 is complete false"},
+		{"success with a row missing", func() result.Document {
+			d := coll()
+			d.Measurement.Rows = d.Measurement.Rows[1:]
+			return d
+		}, "outcome is success with"},
+		{"success with a timing mode missing", func() result.Document {
+			d := coll()
+			d.Measurement.Rows[0].Pipelined = nil
+			return d
+		}, "has no pipelined"},
+		{"a size that is neither measured nor dropped", func() result.Document {
+			d := coll()
+			last := len(d.Workload.SizesMeasured) - 1
+			d.Workload.SizesMeasured = slices.Clone(d.Workload.SizesMeasured)[:last]
+			d.Measurement.Rows = slices.DeleteFunc(d.Measurement.Rows, func(r result.CollectiveRow) bool { return r.Requested == d.Identity.Case.Sizes[last] })
+			return d
+		}, "has to be either measured or dropped"},
 		{"success without rows", func() result.Document { d := coll(); d.Measurement.Rows = []result.CollectiveRow{}; return d }, "without rows"},
 		{"null rows", func() result.Document { d := coll(); d.Measurement.Rows = nil; return d }, "rows is null"},
 		{"success of differing traces", func() result.Document { d := ep(); d.Workload.CrossRankConsistent = false; return d }, "traces"},

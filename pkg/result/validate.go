@@ -247,9 +247,10 @@ func (p *problems) collective(d *CollectiveDocument) {
 	pairwise := id.Case.Pairs() > 0
 	for _, r := range m.Rows {
 		at := fmt.Sprintf("measurement.rows[%d bytes, %s%s]", r.Bytes, r.Placement, r.between())
+		timings := r.timings()
 		p.check(pairwise == r.isOf(id.Case.World), "%s: a row is of two ranks exactly where its operation is", at)
 		p.check(slices.Contains(id.Case.Sizes, r.Requested) && r.Bytes <= r.Requested && slices.Contains(id.Case.Placements, r.Placement), "%s was not asked for", at)
-		for mode, t := range map[string]*Timing{"pipelined": r.Pipelined, "blocking": r.Blocking, "per_iteration": r.PerIteration, "graph": r.Graph} {
+		for mode, t := range timings {
 			if t == nil {
 				continue
 			}
@@ -268,8 +269,32 @@ func (p *problems) collective(d *CollectiveDocument) {
 	}
 	p.good(d.Outcome.Status, len(m.Rows), bad)
 	if d.Outcome.Status == Success {
+		p.whole(d)
 		p.check(m.CheckedBy != "", "outcome is success, but nothing says where the check ran")
 		p.check(d.Topology.DeviceProduct != "", "topology.device_product is empty")
+	}
+}
+
+// whole holds that a successful document has a row, with every timing mode, for
+// all that was asked for and is neither dropped nor excluded.
+func (p *problems) whole(d *CollectiveDocument) {
+	c, w := d.Identity.Case, d.Workload
+	for _, size := range c.Sizes {
+		dropped := slices.ContainsFunc(w.SizesDropped, func(s DroppedSize) bool { return s.Bytes == size })
+		p.check(dropped != slices.Contains(w.SizesMeasured, size), "size %d has to be either measured or dropped", size)
+	}
+	kept := func(names []string) []string {
+		return slices.DeleteFunc(slices.Clone(names), func(name string) bool {
+			return slices.ContainsFunc(w.Excluded, func(x Exclusion) bool { return x.What == name })
+		})
+	}
+	rows := len(w.SizesMeasured) * len(kept(c.Placements)) * max(1, c.Pairs())
+	p.check(len(d.Measurement.Rows) == rows, "outcome is success with %d rows of %d", len(d.Measurement.Rows), rows)
+	for _, r := range d.Measurement.Rows {
+		timings := r.timings()
+		for _, mode := range kept(c.Modes) {
+			p.check(timings[mode] != nil, "outcome is success, but %d bytes %s%s has no %s", r.Bytes, r.Placement, r.between(), mode)
+		}
 	}
 }
 

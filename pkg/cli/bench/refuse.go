@@ -1,6 +1,18 @@
 package bench
 
-import "github.com/collectivex/collectivex/pkg/cli"
+import (
+	"fmt"
+
+	"github.com/collectivex/collectivex/pkg/cli"
+)
+
+// mostOperations is what a window enqueues at most: each operation has its
+// arguments in memory before the first begins.
+const mostOperations = 1_000_000
+
+// mostUnalign is how far off their alignment buffers may be: what counts is the
+// remainder, so that more changes nothing.
+const mostUnalign = 1 << 20
 
 // refuse says of a flag that cannot be honoured why, and what to do instead.
 func (f *Flags) refuse() error {
@@ -14,8 +26,10 @@ func (f *Flags) refuse() error {
 		{f.warmup < 0, "-w cannot be negative"},
 		{f.aggregate < 1, "-m has to be at least 1"},
 		{f.trials < 1, "--trials has to be at least 1"},
+		{float64(f.iterations)*float64(f.aggregate) > mostOperations, fmt.Sprintf("-n times -m is more than %d operations in one window: take more windows with --trials", mostOperations)},
+		{f.warmup > mostOperations || f.launches > mostOperations || f.trials > mostOperations, fmt.Sprintf("-w, -G and --trials go to %d", mostOperations)},
 		{f.launches < 0, "-G cannot be negative"},
-		{f.unalign < 0, "-u cannot be negative"},
+		{f.unalign < 0 || f.unalign > mostUnalign, fmt.Sprintf("-u is 0 to %d elements", mostUnalign)},
 		{f.timeout < 0, "-T cannot be negative"},
 		{f.blocking == 1 || f.blocking == 2, "-z 1 and -z 2 mix the wait, or the barrier, into the figure: use -z 3, which times each operation from a common start"},
 		{f.blocking < 0 || f.blocking > 3, "-z is 0 or 3"},

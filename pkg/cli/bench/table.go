@@ -225,15 +225,16 @@ func redopName(d *result.CollectiveDocument) string {
 // Foot prints the sums and how long the first timed operation took to come; 0
 // is that there was none.
 func (t *Table) Foot(sinceStart *float64) {
-	verdict, mean := "OK", 0.0
+	verdict, mean := "OK", "N/A"
 	if t.failed || t.lines == 0 {
 		verdict = "FAILED"
 	}
+	wrong := "N/A" // nothing was looked at
 	if t.lines > 0 {
-		mean = t.sum / float64(t.lines)
+		wrong, mean = strconv.FormatInt(t.wrong, 10), strconv.FormatFloat(t.sum/float64(t.lines), 'g', 6, 64)
 	}
-	fmt.Fprintf(t.w, "# %-20s : %d %s\n", "Out of bounds values", t.wrong, verdict)
-	fmt.Fprintf(t.w, "# %-20s : %s \n", "Avg bus bandwidth", strconv.FormatFloat(mean, 'g', 6, 64))
+	fmt.Fprintf(t.w, "# %-20s : %s %s\n", "Out of bounds values", wrong, verdict)
+	fmt.Fprintf(t.w, "# %-20s : %s \n", "Avg bus bandwidth", mean)
 	fmt.Fprintf(t.w, "# (a plain mean over all sizes, small and large: compare sizes one by one, or use --min-busbw)\n")
 	if sinceStart != nil {
 		fmt.Fprintf(t.w, "# %-20s : %.2f s\n", "start to first timed op", *sinceStart)

@@ -206,5 +206,5 @@ func TestTheFootIsNotGoodWithoutRows(t *testing.T) {
 	require.NoError(t, err)
 	var out bytes.Buffer
 	NewTable(&out, &r).Foot(nil)
-	require.Contains(t, out.String(), "# Out of bounds values : 0 FAILED\n")
+	require.Contains(t, out.String(), "# Out of bounds values : N/A FAILED\n")
 }
