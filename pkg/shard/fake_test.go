@@ -174,7 +174,7 @@ func fakeAssemble(d result.Document, streams []rank.Stream) error {
 		row := result.CollectiveRow{
 			Requested: bytes, Bytes: bytes, Count: bytes, Placement: "out_of_place", Slots: 1,
 			Complete: told[bytes] == c.World, Pipelined: &result.Timing{SampleCount: 1},
-			Check:    result.Check{Checked: bytes, Wrong: wrong[bytes]},
+			Check: result.Check{Checked: bytes, Wrong: wrong[bytes]},
 		}
 		row.Check.Passed = row.Complete && row.Check.Wrong == 0
 		passed = passed && row.Check.Passed
