@@ -284,7 +284,7 @@ func TestHostileInputs(t *testing.T) {
 			run++
 			o := s.dispatch(t, request{run: run, attempt: 1, inputs: map[string]string{input: "2$(touch " + canary + ")"}})
 			require.Equal(t, "failure", o.step("setup", "", "Plan"))
-			require.Contains(t, o.said("setup", "", "Plan"), "invalid argument")
+			require.Contains(t, o.said("setup", "", "Plan"), "see 'cxgen matrix --help'")
 			require.NoFileExists(t, canary)
 		})
 	}
