@@ -66,13 +66,13 @@ func (l Limits) Violations(v View, d *result.CollectiveDocument) []string {
 			measured = true
 			switch {
 			case x.flag == minBusBW && f.BusBW < x.value:
-				out = append(out, fmt.Sprintf("%s %s: busbw %s GB/s is below %s", x, where(d, row.Placement), shortest(f.BusBW), shortest(x.value)))
+				out = append(out, fmt.Sprintf("%s %s: busbw %s GB/s is below %s", x, where(d, row), shortest(f.BusBW), shortest(x.value)))
 			case x.flag == maxTime && f.TimeUS > x.value:
-				out = append(out, fmt.Sprintf("%s %s: time %s us is above %s", x, where(d, row.Placement), shortest(f.TimeUS), shortest(x.value)))
+				out = append(out, fmt.Sprintf("%s %s: time %s us is above %s", x, where(d, row), shortest(f.TimeUS), shortest(x.value)))
 			}
 		}
 		if !measured {
-			out = append(out, fmt.Sprintf("%s %s: was not measured", x, where(d, "")))
+			out = append(out, fmt.Sprintf("%s %s: was not measured", x, where(d, nil)))
 		}
 	}
 	return out
@@ -80,13 +80,23 @@ func (l Limits) Violations(v View, d *result.CollectiveDocument) []string {
 
 func (x limit) String() string { return fmt.Sprintf("%s %d bytes", x.flag, x.bytes) }
 
-// where names the case and the placement of a row.
-func where(d *result.CollectiveDocument, placement string) string {
-	parts := []string{d.Measurement.Op, d.Measurement.DType}
-	if d.Measurement.RedOp != "" {
-		parts = append(parts, d.Measurement.RedOp)
+// where names the case and, where there is one, its row.
+func where(d *result.CollectiveDocument, row *result.CollectiveRow) string {
+	m := d.Measurement
+	parts := []string{m.Op, m.DType}
+	if m.RedOp != "" {
+		parts = append(parts, m.RedOp)
 	}
-	return strings.TrimRight(strings.Join(append(parts, placement), " "), " ")
+	if m.Root > 0 {
+		parts = append(parts, fmt.Sprintf("root %d", m.Root))
+	}
+	if row != nil {
+		parts = append(parts, row.Placement)
+		if row.Src != nil && row.Dst != nil {
+			parts = append(parts, fmt.Sprintf("rank %d to %d", *row.Src, *row.Dst))
+		}
+	}
+	return strings.Join(parts, " ")
 }
 
 func shortest(v float64) string { return strconv.FormatFloat(v, 'g', 6, 64) }

@@ -88,7 +88,7 @@ func (t *Table) Document(d *result.CollectiveDocument) {
 		fmt.Fprintf(t.w, "# not measured: %d bytes: %s\n", s.Bytes, s.Reason)
 	}
 	if d.Outcome.Status != result.Success {
-		fmt.Fprintf(t.w, "# %s %s: %s\n", strings.ToUpper(d.Outcome.Status), where(d, ""), strings.Join(d.Outcome.Reasons, "; "))
+		fmt.Fprintf(t.w, "# %s %s: %s\n", strings.ToUpper(d.Outcome.Status), where(d, nil), strings.Join(d.Outcome.Reasons, "; "))
 	}
 	t.rows = 0
 }

@@ -107,6 +107,9 @@ func TestWhatIsWrongIsShown(t *testing.T) {
 
 func TestLimits(t *testing.T) {
 	rows := []result.CollectiveRow{rowOf(collective.OutOfPlace, 8), rowOf(collective.InPlace, 4)}
+	src, dst := 2, 0
+	pair := rowOf(collective.OutOfPlace, 8)
+	pair.Src, pair.Dst = &src, &dst
 	for _, tt := range []struct {
 		flags string
 		rows  []result.CollectiveRow
@@ -119,6 +122,7 @@ func TestLimits(t *testing.T) {
 			"--max-time 1024 bytes all_reduce float sum in_place: time 4 us is above 3",
 			"--max-time 1024 bytes all_reduce float sum out_of_place: time 8 us is above 6",
 		}},
+		{"--max-time 1K=7", []result.CollectiveRow{pair}, []string{"--max-time 1024 bytes all_reduce float sum out_of_place rank 2 to 0: time 8 us is above 7"}},
 		{"--max-time 1K=3", nil, []string{"--max-time 1024 bytes all_reduce float sum: was not measured"}},
 	} {
 		r, err := ask(t, "all_reduce -b 1K -e 1K "+tt.flags)
