@@ -95,7 +95,11 @@ func inWords(err error) error {
 	if f.Shorthand != "" {
 		name = "-" + f.Shorthand + ", " + name
 	}
-	return fmt.Errorf("%s: %q is no %s", name, invalid.GetValue(), map[bool]string{true: "number", false: "whole number"}[f.Value.Type() == "float64"])
+	kind := "whole number"
+	if f.Value.Type() == "float64" {
+		kind = "number"
+	}
+	return fmt.Errorf("%s: %q is no %s", name, invalid.GetValue(), kind)
 }
 
 // noteStart sets started when c or a command below it begins to run: an error

@@ -95,33 +95,20 @@ func benchCollective(c *cobra.Command, s cli.Streams, flags *bench.Flags, op str
 	if err != nil {
 		return err
 	}
-	cat, err := flags.Definitions.Load()
-	if err != nil {
-		return err
-	}
-	place, err := choosePlace(c.Context(), s, flags.Output, cat, plan.FamilyCollective)
-	if err != nil {
-		return err
-	}
-	world, err := place.world(request.World)
-	if err != nil {
-		return err
-	}
-	direct, err := request.Plan(place.backend, world)
-	if err != nil {
-		return err
-	}
-	b, err := newBenchRun(s, flags.Output, cat, place, direct)
+	b, err := newBenchRun(c.Context(), s, flags.Output, plan.FamilyCollective, request.World,
+		func(_ *catalog.Catalog, be *catalog.Backend, world int) (plan.Direct, error) {
+			return request.Plan(be, world)
+		})
 	if err != nil {
 		return err
 	}
 	defer b.drop()
 
 	program := "cxrun " + cli.Version
-	report := bench.NewReport(&request, program, arguments(c, op), started, place.backend.Name, direct.World)
+	report := bench.NewReport(&request, program, arguments(c, op), started, b.place.backend.Name, b.world)
 	table := bench.NewTable(b.shown, &request)
 	if !flags.JSON {
-		table.Head(program, place.backend.Name, place.note, direct.World)
+		table.Head(program, b.place.backend.Name, b.place.note, b.world)
 	}
 	var grow func(result.Document)
 	if !flags.JSON {
@@ -153,32 +140,16 @@ func benchCollective(c *cobra.Command, s cli.Streams, flags *bench.Flags, op str
 
 func benchEP(c *cobra.Command, s cli.Streams, flags *bench.EPFlags) error {
 	started := time.Now()
-	cat, err := flags.Definitions.Load()
-	if err != nil {
-		return err
-	}
-	place, err := choosePlace(c.Context(), s, flags.Output, cat, plan.FamilyEP)
-	if err != nil {
-		return err
-	}
-	world, err := place.world(flags.Ranks())
-	if err != nil {
-		return err
-	}
-	direct, err := flags.Plan(cat, place.backend, world)
-	if err != nil {
-		return err
-	}
-	b, err := newBenchRun(s, flags.Output, cat, place, direct)
+	b, err := newBenchRun(c.Context(), s, flags.Output, plan.FamilyEP, flags.Ranks(), flags.Plan)
 	if err != nil {
 		return err
 	}
 	defer b.drop()
 
 	program := "cxrun " + cli.Version
-	report := bench.NewEPReport(program, arguments(c), started, place.backend.Name, direct.World)
+	report := bench.NewEPReport(program, arguments(c), started, b.place.backend.Name, b.world)
 	if !flags.JSON {
-		fmt.Fprintf(b.shown, "# %s: dispatch and combine on backend %s (%s)\n", program, place.backend.Name, place.note)
+		fmt.Fprintf(b.shown, "# %s: dispatch and combine on backend %s (%s)\n", program, b.place.backend.Name, b.place.note)
 	}
 	err = b.run(c.Context(), s, func(d result.Document) error {
 		answer, ok := d.(*result.EPDocument)

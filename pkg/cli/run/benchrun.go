@@ -22,6 +22,8 @@ import (
 
 // benchRun runs a measurement by hand as a sweep runs its cell.
 type benchRun struct {
+	place place
+	world int // ranks
 	cell  cellRun
 	out   string // plan, documents, samples, logs
 	keep  bool   // out was asked for
@@ -40,8 +42,28 @@ type benchEnd struct {
 	logs    string // directory; empty where no rank was started
 }
 
-// newBenchRun plans the measurement and makes all that it writes to.
-func newBenchRun(s cli.Streams, o bench.Output, cat *catalog.Catalog, p place, direct plan.Direct) (*benchRun, error) {
+// measurement is what the flags ask for, with a backend on a world of ranks.
+type measurement func(cat *catalog.Catalog, be *catalog.Backend, world int) (plan.Direct, error)
+
+// newBenchRun plans a measurement of a family, on ranks or, where they are 0, on
+// what is here, and makes all that it writes to.
+func newBenchRun(ctx context.Context, s cli.Streams, o bench.Output, family plan.Family, ranks int, measurement measurement) (*benchRun, error) {
+	cat, err := o.Definitions.Load()
+	if err != nil {
+		return nil, err
+	}
+	p, err := choosePlace(ctx, s, o, cat, family)
+	if err != nil {
+		return nil, err
+	}
+	world, err := p.world(ranks)
+	if err != nil {
+		return nil, err
+	}
+	direct, err := measurement(cat, p.backend, world)
+	if err != nil {
+		return nil, err
+	}
 	m, err := direct.Resolve(cat, p.machine)
 	switch {
 	case errors.Is(err, plan.ErrCannot):
@@ -57,7 +79,7 @@ func newBenchRun(s cli.Streams, o bench.Output, cat *catalog.Catalog, p place, d
 	if err := checkFaults(s, m.Requested()); err != nil {
 		return nil, err
 	}
-	b := &benchRun{out: o.Out, keep: o.Out != "", toOut: o.JSON, shown: &shown{out: s.Out}}
+	b := &benchRun{place: p, world: world, out: o.Out, keep: o.Out != "", toOut: o.JSON, shown: &shown{out: s.Out}}
 	if o.File != "" {
 		if b.json, err = result.CreateAtomic(o.File); err != nil {
 			return nil, cli.UsageError("-J: %w", err)
