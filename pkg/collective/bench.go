@@ -35,6 +35,7 @@ type bench struct {
 	ends     []accel.Event
 	us       []float64
 	pins     runtime.Pinner // of the exchanges
+	garbage  *garbage
 
 	// Of the rung at hand.
 	rung    rung
@@ -81,7 +82,7 @@ func (b *bench) run(ctx context.Context) (err error) {
 		}
 	}
 	for trial := range b.Measure.Trials {
-		runtime.GC()
+		b.garbage.check()
 		for i, r := range b.ladder.rungs {
 			b.enter(r)
 			b.graphs = captured[i]

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"runtime"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -169,8 +168,7 @@ func (r *Runner) noGraphs() (bool, error) {
 
 // prepare makes what the windows of a pass need.
 func (r *Runner) prepare(ctx context.Context, s *rank.Session, sp spec, l ladder, p Parts, modes []string) (*bench, error) {
-	runtime.GC()
-	b := &bench{Parts: p, stream: r.stream, session: s, spec: sp, ladder: l, modes: modes}
+	b := &bench{Parts: p, stream: r.stream, session: s, spec: sp, ladder: l, modes: modes, garbage: newGarbage()}
 	off := align(sp.unaligned())
 	settleAt := l.bytes + off
 	flushAt := settleAt + 2*l.settle + off
