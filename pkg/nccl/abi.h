@@ -53,6 +53,7 @@ typedef void *cx_window; // ncclWindow_t
 	X(CommAbort, int, (cx_comm)) \
 	X(CommGetAsyncError, int, (cx_comm, int *)) \
 	X(CommSplit, int, (cx_comm, int, int, cx_comm *, cx_nccl_config *)) \
+	X(CommShrink, int, (cx_comm, int *, int, cx_comm *, cx_nccl_config *, int)) \
 	X(CommCount, int, (cx_comm, int *)) \
 	X(CommUserRank, int, (cx_comm, int *)) \
 	X(MemAlloc, int, (void **, size_t)) \

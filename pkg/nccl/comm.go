@@ -15,6 +15,9 @@ static int cx_CommInitRankScalable(const cx_nccl *f, cx_comm *c, int n, int rank
 static int cx_CommSplit(const cx_nccl *f, cx_comm c, int color, int key, cx_comm *to, cx_nccl_config *config) {
 	return f->CommSplit(c, color, key, to, config);
 }
+static int cx_CommShrink(const cx_nccl *f, cx_comm c, int *exclude, int n, cx_comm *to, cx_nccl_config *config, int flags) {
+	return f->CommShrink(c, exclude, n, to, config, flags);
+}
 static int cx_CommFinalize(const cx_nccl *f, cx_comm c) { return f->CommFinalize(c); }
 static int cx_CommDestroy(const cx_nccl *f, cx_comm c) { return f->CommDestroy(c); }
 static int cx_CommAbort(const cx_nccl *f, cx_comm c) { return f->CommAbort(c); }
@@ -97,12 +100,43 @@ func (c *Communicator) Split(color, key int, config Config) (*Communicator, erro
 	if to.handle == nil {
 		return nil, nil
 	}
+	return to.made(to.ask())
+}
+
+// Shrink makes a group of the ranks that are not in exclude, in their old order.
+// They alone call it. With abort it first ends what is in flight on c, as after
+// an error; without it nothing may be. c has to be ended all the same.
+func (c *Communicator) Shrink(exclude []int, abort bool, config Config) (*Communicator, error) {
+	if err := c.lib.Need("ncclCommShrink"); err != nil {
+		return nil, err
+	}
+	if len(exclude) == 0 {
+		return nil, fmt.Errorf("ncclCommShrink on rank %d: no rank to exclude", c.rank)
+	}
+	ranks := make([]C.int, len(exclude))
+	for i, r := range exclude {
+		ranks[i] = C.int(r)
+	}
+	var flags C.int
+	if abort {
+		flags = 1
+	}
+	to := &Communicator{lib: c.lib, rank: c.rank}
+	block := config.fill(c.lib.Version)
+	if err := c.check("ncclCommShrink", C.cx_CommShrink(c.lib.table, c.handle, &ranks[0], C.int(len(ranks)), &to.handle, &block, flags)); err != nil {
+		return nil, err
+	}
+	return to.made(to.ask())
+}
+
+// ask asks the library for the rank and the world of a group it has made.
+func (c *Communicator) ask() error {
 	var rank, world C.int
 	err := errors.Join(
-		to.check("ncclCommUserRank", C.cx_CommUserRank(c.lib.table, to.handle, &rank)),
-		to.check("ncclCommCount", C.cx_CommCount(c.lib.table, to.handle, &world)))
-	to.rank, to.world = int(rank), int(world)
-	return to.made(err)
+		c.check("ncclCommUserRank", C.cx_CommUserRank(c.lib.table, c.handle, &rank)),
+		c.check("ncclCommCount", C.cx_CommCount(c.lib.table, c.handle, &world)))
+	c.rank, c.world = int(rank), int(world)
+	return err
 }
 
 // Rank is this end's place in the group.

@@ -3,6 +3,7 @@ package nccl
 import (
 	"errors"
 	"fmt"
+	"os"
 	"runtime"
 	"testing"
 	"time"
@@ -122,9 +123,17 @@ func TestInitWithSeveralIDs(t *testing.T) {
 	}
 }
 
+// fourDevices are stand-ins, or with CX_TEST_CUDA=real those of this machine.
+func fourDevices(t *testing.T) {
+	t.Helper()
+	if os.Getenv("CX_TEST_CUDA") != "real" {
+		fakes.Build(t).Use(t)
+		t.Setenv("CX_FAKE_DEVICES", "4")
+	}
+}
+
 func TestSplit(t *testing.T) {
-	fakes.Build(t).Use(t)
-	t.Setenv("CX_FAKE_DEVICES", "4")
+	fourDevices(t)
 	for _, err := range ranks(t, 4, func(l *Library, id ID, rank int, _ accel.Device) error {
 		c, err := l.Init([]ID{id}, rank, 4, Config{})
 		if err != nil {
@@ -152,6 +161,73 @@ func TestSplit(t *testing.T) {
 	}) {
 		require.NoError(t, err)
 	}
+}
+
+// shrunk leaves the ranks of a group of four without rank 1, then without the last
+// of those that are left, which has work in flight for all that the rest knows.
+func shrunk(l *Library, id ID, rank int, exclude []int) (string, error) {
+	c, err := l.Init([]ID{id}, rank, 4, Config{})
+	if err != nil {
+		return "", err
+	}
+	if rank == 1 {
+		return "gone", c.Abort()
+	}
+	three, err := c.Shrink(exclude, false, Config{})
+	if err != nil {
+		return "", errors.Join(err, c.Abort())
+	}
+	got := fmt.Sprint(three.Rank(), " of ", three.World())
+	if three.Rank() == 2 {
+		return got, errors.Join(three.Abort(), c.Abort())
+	}
+	two, err := three.Shrink([]int{2}, true, Config{})
+	if err != nil {
+		return "", err
+	}
+	got += fmt.Sprint(", ", two.Rank(), " of ", two.World())
+	return got, errors.Join(two.Close(), three.Abort(), c.Abort())
+}
+
+func TestShrink(t *testing.T) {
+	fourDevices(t)
+	for _, err := range ranks(t, 4, func(l *Library, id ID, rank int, _ accel.Device) error {
+		got, err := shrunk(l, id, rank, []int{1})
+		if want := []string{"0 of 3, 0 of 2", "gone", "1 of 3, 1 of 2", "2 of 3"}[rank]; err == nil && got != want {
+			return fmt.Errorf("rank %d is %s, not %s", rank, got, want)
+		}
+		return err
+	}) {
+		require.NoError(t, err)
+	}
+}
+
+func TestShrinkRefuses(t *testing.T) {
+	fakes.Build(t).Use(t)
+	t.Setenv("CX_FAKE_DEVICES", "4")
+	for _, c := range []struct {
+		exclude []int
+		want    string
+	}{
+		{nil, "ncclCommShrink on rank %d: no rank to exclude"},
+		{[]int{4}, "ncclCommShrink: ncclInvalidArgument on rank %d"},
+		{[]int{1, 1}, "ncclCommShrink: ncclInvalidArgument on rank %d"},
+		{[]int{0, 1, 2, 3}, "ncclCommShrink: ncclInvalidArgument on rank %d"},
+	} {
+		errs := ranks(t, 4, func(l *Library, id ID, rank int, _ accel.Device) error {
+			_, err := shrunk(l, id, rank, c.exclude)
+			return err
+		})
+		for _, rank := range []int{0, 2, 3} {
+			require.EqualError(t, errs[rank], fmt.Sprintf(c.want, rank))
+		}
+	}
+	t.Setenv("CX_NCCL_LIB", fakes.Variant{Hide: []string{"ncclCommShrink"}}.Build(t))
+	errs := ranks(t, 4, func(l *Library, id ID, rank int, _ accel.Device) error {
+		_, err := shrunk(l, id, rank, []int{1})
+		return err
+	})
+	require.ErrorIs(t, errs[0], dl.ErrNoSymbol)
 }
 
 func TestErrorsNameCallResultAndRank(t *testing.T) {

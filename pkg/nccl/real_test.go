@@ -28,7 +28,7 @@ var since = map[string]Version{
 	"ncclCommSplit":    21801,
 	"ncclCommRegister": 21901, "ncclCommDeregister": 21901, "ncclMemAlloc": 21901, "ncclMemFree": 21901,
 	"ncclCommInitRankScalable": 22304,
-	"ncclCommWindowRegister":   22703, "ncclCommWindowDeregister": 22703,
+	"ncclCommShrink":           22703, "ncclCommWindowRegister": 22703, "ncclCommWindowDeregister": 22703,
 	"ncclAlltoAll": 22803, "ncclGather": 22803, "ncclScatter": 22803,
 	"ncclAllToAll": never, "ncclAlltoAllv": never, "ncclAllToAllv": never,
 }

@@ -251,7 +251,7 @@ struct comm {
 	struct shared *shared;
 	_Atomic int async, aborted;
 	uint64_t ops; // operations called
-	uint64_t splits, host_phase, stream_phase;
+	uint64_t splits, shrinks, host_phase, stream_phase;
 	struct redop redops[MAX_REDOPS];
 };
 
@@ -800,6 +800,29 @@ int ncclCommSplit(ncclComm_t c, int color, int key, ncclComm_t *to, ncclConfig_t
 	if (strlen(path) >= sizeof c->path) return fail(InternalError, "split too deep");
 	return color == -1 ? Success : join(to, path, rank, nranks, 0);
 }
+
+#ifndef CX_FAKE_RCCL // RCCL of this release has none
+// Only the ranks that stay call it, so that they cannot meet in the old group.
+int ncclCommShrink(ncclComm_t c, int *exclude, int n, ncclComm_t *to, ncclConfig_t *config, int flags) {
+	TRY(check_comm(c));
+	TRY(check_config(config));
+	if (to == NULL || exclude == NULL || n < 1 || n >= c->nranks || (flags != 0 && flags != 1)) return fail(InvalidArgument, "%d ranks to exclude, flags %d", n, flags);
+	int gone[MAX_RANKS] = {0}, rank = c->rank;
+	uint64_t hash = 14695981039346656037u;
+	for (int i = 0; i < n; i++) {
+		if (exclude[i] < 0 || exclude[i] >= c->nranks || gone[exclude[i]]++) return fail(InvalidArgument, "rank %d of %d to exclude", exclude[i], c->nranks);
+		if (exclude[i] == c->rank) return fail(InvalidUsage, "rank %d excludes itself", c->rank);
+		rank -= exclude[i] < c->rank;
+	}
+	for (int r = 0; r < c->nranks; r++) hash = (hash ^ (uint64_t)gone[r]) * 1099511628211u;
+	if (flags == 0 && atomic_load(&c->async) != Success) return fail(InvalidUsage, "the communicator has failed");
+	if (flags == 1) atomic_store(&c->aborted, 1);
+	char path[200];
+	snprintf(path, sizeof path, "%s-shrunk-%llu", c->path, (unsigned long long)c->shrinks++);
+	if (strlen(path) >= sizeof c->path) return fail(InternalError, "shrunk too often");
+	return join(to, path, rank, c->nranks - n, hash); // a group of ranks that name the same ones
+}
+#endif
 
 int ncclCommCount(ncclComm_t c, int *n) { TRY(check_comm(c)); *n = c->nranks; return Success; }
 int ncclCommUserRank(ncclComm_t c, int *r) { TRY(check_comm(c)); *r = c->rank; return Success; }
