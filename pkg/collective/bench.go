@@ -218,7 +218,7 @@ func (b *bench) captured(calls []Call) (accel.Graph, error) {
 	enqueued := b.Comm.Enqueue(b.stream, calls, b.Measure.Aggregate)
 	graph, err := b.stream.EndCapture()
 	if enqueued != nil {
-		return nil, enqueued
+		return nil, errors.Join(enqueued, graphs{last: graph}.close())
 	}
 	return graph, coded(result.ReasonDevice, err)
 }

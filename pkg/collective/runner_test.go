@@ -78,7 +78,8 @@ type comm struct {
 	rank     int
 	enqueued [][]collective.Call
 	graphs   []*graph
-	// spoil does something wrong with the calls before they run or after they ran.
+	// spoil does something wrong with the calls before they run or after they ran,
+	// or after they were captured.
 	spoil func(c *comm, s accel.Stream, calls []collective.Call) error
 }
 
@@ -107,6 +108,9 @@ func (a another) Enqueue(s accel.Stream, calls []collective.Call, group int) err
 	g.comm = a.comm
 	g.calls = append(g.calls, calls...)
 	a.graphs = append(a.graphs, g)
+	if a.spoil != nil {
+		return a.spoil(a.comm, s, calls)
+	}
 	return nil
 }
 
@@ -213,6 +217,21 @@ func TestRunWithoutGraphs(t *testing.T) {
 
 	_, _, err = run(t, aCase(func(c *plan.Case) { c.Modes = []string{collective.Graph} }), true, nil)
 	require.ErrorContains(t, err, "none of the timing modes exists here")
+}
+
+// What was captured before the library failed is given back.
+func TestFailureWhileCapturing(t *testing.T) {
+	_, comms, err := run(t, aCase(nil), false, func(c *comm, s accel.Stream, calls []collective.Call) error {
+		if s.(*stream).graph != nil {
+			return errors.New("no capture of this")
+		}
+		return c.Comm.Enqueue(s, calls, 1)
+	})
+	require.ErrorContains(t, err, "no capture of this")
+	for _, c := range comms {
+		require.Len(t, c.graphs, 1)
+		require.True(t, c.graphs[0].closed)
+	}
 }
 
 // A trial goes over all sizes before the next one begins.
