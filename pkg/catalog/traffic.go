@@ -104,8 +104,9 @@ func (t *Traffic) Largest() int64 {
 	return largest
 }
 
-// Whole returns an error of type Errors where a part is no whole number of
-// elements of type dtype.
+// Whole returns an error of type Errors where parts are no whole number of
+// elements of type dtype. It names the first and how many more there are: of
+// traffic that was made for another type, that may be every part.
 func (t *Traffic) Whole(dtype string) error {
 	element, err := numeric.ParseType(dtype)
 	if err != nil {
@@ -120,10 +121,13 @@ func (t *Traffic) Whole(dtype string) error {
 			}
 		}
 	}
-	if len(faults) == 0 {
+	switch more := len(faults) - 1; {
+	case more < 0:
 		return nil
+	case more > 0:
+		faults[0].Msg += fmt.Sprintf("; %d more like this", more)
 	}
-	return faults
+	return faults[:1]
 }
 
 // traffic reads the files that blocks name, each once.
