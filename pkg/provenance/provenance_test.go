@@ -3,12 +3,20 @@ package provenance_test
 import (
 	"encoding/json"
 	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
 	"testing"
 	"testing/fstest"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/collectivex/collectivex/pkg/machine"
 	"github.com/collectivex/collectivex/pkg/provenance"
+	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/result/resulttest"
 )
 
 func TestScreenFindsPrivateShapes(t *testing.T) {
@@ -95,6 +103,74 @@ func TestScreenOfDocuments(t *testing.T) {
 	require.EqualError(t, s.Document([]byte(`{"a":[{"b":"10.0.0.1"}]}`)), "a[0].b: holds something private: an IPv4 address")
 	require.ErrorContains(t, s.Document([]byte(`{"a":{"10.0.0.1":1}}`)), "a key of a")
 	require.Error(t, s.Document([]byte(`{"a":`)))
+}
+
+// Documents of a machine that is called like one of their words are published.
+func TestScreenKnowsTheWordsOfDocuments(t *testing.T) {
+	a := resulttest.Attempt()
+	a.SourceSHA, a.Environment = "", nil
+	published := []any{resulttest.EP(resulttest.EPCase(), a), resulttest.Collective(resulttest.CollectiveCase(), a)}
+	for _, r := range result.Reasons() {
+		published = append(published, resulttest.Fail(resulttest.New(resulttest.EPCase(), a), string(r)))
+	}
+	for _, v := range schemaValues(t) {
+		published = append(published, v)
+	}
+	for _, p := range published {
+		data, err := json.Marshal(p)
+		require.NoError(t, err)
+		words := regexp.MustCompile(`\b[A-Za-z]+\b`).FindAllString(strings.ReplaceAll(string(data), "_", " "), -1)
+		slices.Sort(words)
+		for _, word := range slices.Compact(words) {
+			require.NoError(t, provenance.NewScreen(word).Document(data), word)
+		}
+	}
+}
+
+// schemaValues are the strings of the closed lists in the schemas.
+func schemaValues(t *testing.T) (out []string) {
+	files, err := filepath.Glob("../../schema/*.json")
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		require.NoError(t, err)
+		for _, list := range regexp.MustCompile(`"(const|enum)": ("[^"]*"|\[[^]]*\])`).FindAllSubmatch(data, -1) {
+			for _, v := range regexp.MustCompile(`"([^"]*)"`).FindAllSubmatch(list[2], -1) {
+				out = append(out, string(v[1]))
+			}
+		}
+	}
+	return out
+}
+
+// Keys that are not of the schema are looked at like values.
+func TestScreenOfKeys(t *testing.T) {
+	s := provenance.NewScreen("state")
+	require.NoError(t, s.Document([]byte(`{"state":{"gpus":[{"state":1}]}}`)))
+	require.EqualError(t, s.Document([]byte(`{"gpus":[{"state":"in state"}]}`)), "gpus[0].state: holds something private: a name of this machine")
+	var open func(reflect.Type, string)
+	open = func(typ reflect.Type, name string) {
+		switch typ.Kind() {
+		case reflect.Map:
+			err := s.Document([]byte(`{"a":{"` + name + `":{"state":1}}}`))
+			require.ErrorIs(t, err, provenance.ErrPrivate, "%s has keys of its own", name)
+			open(typ.Elem(), "")
+		case reflect.Pointer, reflect.Slice:
+			open(typ.Elem(), name)
+		case reflect.Struct:
+			for f := range typ.Fields() {
+				name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+				open(f.Type, name)
+			}
+		default: // holds no keys
+		}
+	}
+	for _, typ := range []reflect.Type{
+		reflect.TypeFor[result.EPDocument](), reflect.TypeFor[result.CollectiveDocument](), reflect.TypeFor[machine.Description](),
+	} {
+		open(typ, "")
+	}
 }
 
 func TestEnvironment(t *testing.T) {

@@ -39,13 +39,25 @@ func NewScreen(names ...string) *Screen {
 	return s
 }
 
-// commonNames are words of documents and of every machine; they say nothing
-// of one machine even where it is named so.
-var commonNames = []string{
-	"localhost", "local", "localdomain", "host", "root", "runner", "user", "ubuntu", "debian", "admin",
-	"node", "nodes", "compute", "server", "worker", "cluster",
-	"nvidia", "cuda", "nccl", "rccl", "true", "false", "none", "null",
-}
+// commonNames are words of every machine and of the values that documents take
+// from closed lists; they say nothing of one machine even where it is named so.
+var commonNames = strings.Fields(`
+	localhost local localdomain host root runner user linux ubuntu debian admin
+	node nodes compute server worker cluster
+	nvidia cuda nccl rccl true false none null
+
+	cxrun case collective attempt sample setup plan point verdict fresh chain runnable success invalid failed unsupported
+	measured derived unavailable percentile chained median cross rank token activation only
+	normal latency decode prefill dispatch combine roundtrip stage before after post
+	pipelined blocking iteration graph place cold warm shifted symmetric
+	packed native reference domain deduplicated unweighted grouped send recv
+	semantic correctness routing identity timeout skipped died library error missing symbol device memory refused
+	environment internal check finite unpublishable size small backend capacity platform
+	budget shard time limit signal cancelled store document samples still running`)
+
+// brought are the objects of documents whose keys are no words of a schema, but
+// came with a machine, its environment or a measurement.
+var brought = []string{"env", "environment", "histograms", "host", "throttle_counters", "undriven"}
 
 // shape is one form of private text. hint is a byte without which the form
 // cannot be.
@@ -109,7 +121,7 @@ func (s *Screen) check(text string, public func(string) bool) error {
 
 // Document checks every string and key of a JSON document. A name of this
 // machine that is also a word of the planned case (identity.case) is public
-// already and does not count.
+// already and does not count, nor does one in a key that the schema gives.
 func (s *Screen) Document(data []byte) error {
 	var v any
 	if err := json.Unmarshal(data, &v); err != nil {
@@ -139,8 +151,12 @@ func (s *Screen) walk(v any, at string, public func(string) bool) error {
 			}
 		}
 	case map[string]any:
+		publicKey := public
+		if !slices.Contains(brought, at[strings.LastIndexByte(at, '.')+1:]) {
+			publicKey = func(string) bool { return true }
+		}
 		for k, e := range x {
-			if err := s.check(k, public); err != nil {
+			if err := s.check(k, publicKey); err != nil {
 				return fmt.Errorf("a key of %s: %w", strings.TrimPrefix(at, "."), err)
 			}
 			if err := s.walk(e, at+"."+k, public); err != nil {

@@ -78,3 +78,13 @@ func TestSweepPublishesNothingPrivate(t *testing.T) {
 	}
 	require.Greater(t, documents, 1)
 }
+
+// Documents and samples have words that a user or a runner may be called.
+func TestBenchAsAWordOfDocuments(t *testing.T) {
+	t.Setenv("USER", "measurement")
+	t.Setenv("RUNNER_NAME", "sample")
+	t.Setenv("SLURM_CLUSTER_NAME", "collective")
+	t.Setenv("LOGNAME", "fresh")
+	onHost(t, "all_reduce", "-b", "8", "-e", "8", "-n", "1")
+	onHost(t, "ep", "--tokens", "1", "--hidden", "512", "--topk", "4", "--experts", "32")
+}
