@@ -50,7 +50,7 @@ func ParseTraffic(file string, data []byte) (*Traffic, error) {
 		fault(Pos{file, 1, 1}, "the file is empty")
 	case n != ends:
 		fault(t.at[n-1][0], "%d rows of %d ranks: traffic is square", n, ends)
-	case len(faults) == 0 && t.Largest() == 0:
+	case len(faults) == 0 && !slices.ContainsFunc(t.Bytes, func(row []int64) bool { return slices.Max(row) > 0 }):
 		fault(t.at[0][0], "nobody sends anything")
 	}
 	if len(faults) > 0 {
@@ -89,20 +89,6 @@ func numbers(p Pos, line string, fault func(p Pos, format string, args ...any)) 
 
 // Ranks is how many ranks the traffic is of.
 func (t *Traffic) Ranks() int { return len(t.Bytes) }
-
-// Largest is the most that one rank sends or receives: the size of the traffic.
-func (t *Traffic) Largest() int64 {
-	largest := int64(0)
-	for i, row := range t.Bytes {
-		sent, received := int64(0), int64(0)
-		for j := range row {
-			sent += t.Bytes[i][j]
-			received += t.Bytes[j][i]
-		}
-		largest = max(largest, sent, received)
-	}
-	return largest
-}
 
 // Whole returns an error of type Errors where parts are no whole number of
 // elements of type dtype. It names the first and how many more there are: of

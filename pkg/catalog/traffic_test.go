@@ -16,7 +16,6 @@ func TestParseTraffic(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "hot-3", traffic.Name)
 	require.Equal(t, [][]int64{{0, 16, 4}, {8, 0, 0}, {100, 0, 0}}, traffic.Bytes)
-	require.EqualValues(t, 108, traffic.Largest(), "what rank 0 receives")
 	require.Equal(t, 3, traffic.Ranks())
 	require.NoError(t, traffic.Whole("float"))
 	require.EqualError(t, traffic.Whole("double"), "dir/hot-3.txt:2:7: 4 bytes are no whole number of double, which has 8; 1 more like this")

@@ -4,6 +4,7 @@ import (
 	"math/bits"
 
 	"github.com/collectivex/collectivex/pkg/numeric"
+	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/workload"
 )
 
@@ -95,7 +96,7 @@ func (f Form) between(count int64) [][]int64 {
 
 // listed is the extent of the traffic, scaled down to bytes.
 func (f Form) listed(bytes int64) Extent {
-	size, largest := int64(f.Type.Size()), Largest(f.Traffic)
+	size, largest := int64(f.Type.Size()), plan.TrafficSize(f.Traffic)
 	bytes = min(bytes, largest)
 	e := Extent{flow: make([][]int64, len(f.Traffic))}
 	for from, row := range f.Traffic {
@@ -104,7 +105,7 @@ func (f Form) listed(bytes int64) Extent {
 			e.flow[from][to] = scaled(part, bytes, largest) / size
 		}
 	}
-	e.Send, e.Recv = longest(e.flow)
+	e.Send, e.Recv = plan.Busiest(e.flow)
 	e.Count = max(e.Send, e.Recv)
 	e.Bytes = e.Count * size
 	return e
@@ -118,30 +119,6 @@ func scaled(n, by, of int64) int64 {
 	high, low := bits.Mul64(uint64(n), uint64(by))
 	quotient, _ := bits.Div64(high, low, uint64(of))
 	return int64(quotient)
-}
-
-// Largest is the size of traffic as nccl-tests counts it: the most that a rank
-// sends or receives.
-func Largest(traffic [][]int64) int64 {
-	send, recv := longest(traffic)
-	return max(send, recv)
-}
-
-// longest returns the largest sums of a row and of a column.
-func longest(m [][]int64) (row, column int64) {
-	columns := make([]int64, len(m))
-	for _, r := range m {
-		sum := int64(0)
-		for j, n := range r {
-			sum += n
-			columns[j] += n
-		}
-		row = max(row, sum)
-	}
-	for _, sum := range columns {
-		column = max(column, sum)
-	}
-	return row, column
 }
 
 // Inputs returns what rank's send buffer holds before the operation.

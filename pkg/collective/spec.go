@@ -99,7 +99,7 @@ func (s spec) checkTraffic() error {
 			}
 		}
 	}
-	if largest := Largest(s.Traffic); len(s.Sizes) != 1 || s.Sizes[0] != largest {
+	if largest := plan.TrafficSize(s.Traffic); len(s.Sizes) != 1 || s.Sizes[0] != largest {
 		return fmt.Errorf("traffic of %d bytes in a case of sizes %v", largest, s.Sizes)
 	}
 	return nil

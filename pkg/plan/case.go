@@ -142,6 +142,27 @@ func (c *Case) Pairs() int {
 	return catalog.Pairs(c.Op, c.World)
 }
 
+// TrafficSize is the size of traffic, in its unit, as nccl-tests counts it: the
+// most that one rank sends or receives.
+func TrafficSize(traffic [][]int64) int64 {
+	sent, received := Busiest(traffic)
+	return max(sent, received)
+}
+
+// Busiest returns the most that one rank of square traffic sends, and the most
+// that one receives.
+func Busiest(traffic [][]int64) (sent, received int64) {
+	for i, row := range traffic {
+		out, in := int64(0), int64(0)
+		for j, n := range row {
+			out += n
+			in += traffic[j][i]
+		}
+		sent, received = max(sent, out), max(received, in)
+	}
+	return sent, received
+}
+
 // CollectiveTiming holds the sample counts of a collective case.
 type CollectiveTiming struct {
 	// Warmup is untimed operations of each size before the first window, and of at

@@ -102,6 +102,13 @@ func TestMachineStandsForLocal(t *testing.T) {
 	require.ErrorContains(t, err, `unknown sku "local-h200"`)
 }
 
+func TestTrafficSize(t *testing.T) {
+	traffic := [][]int64{{0, 16, 4}, {8, 0, 0}, {100, 0, 0}}
+	sent, received := plan.Busiest(traffic)
+	require.Equal(t, []int64{100, 108}, []int64{sent, received})
+	require.EqualValues(t, 108, plan.TrafficSize(traffic), "what rank 0 receives")
+}
+
 func TestFileRoundTrip(t *testing.T) {
 	m := resolve(t, shipped(t), plan.Filters{Suites: []string{"smoke"}})
 	path := filepath.Join(t.TempDir(), "matrix_full.json")

@@ -17,7 +17,7 @@ func (r *resolver) collectiveBlock(p *catalog.Platform, s *catalog.Suite, b *cat
 	var shape Collective
 	traffic := r.cat.TrafficOf(b)
 	if traffic != nil {
-		shape.Sizes, shape.Traffic = []int64{traffic.Largest()}, traffic.Bytes
+		shape.Sizes, shape.Traffic = []int64{TrafficSize(traffic.Bytes)}, traffic.Bytes
 	} else {
 		shape.Sizes = b.Sizes.List()
 	}

@@ -119,7 +119,7 @@ func (f *Flags) amounts(r *Request) (err error) {
 	if r.traffic, err = catalog.ParseTraffic(f.traffic, data); err != nil {
 		return cli.UsageError("%w", err)
 	}
-	r.shape.Sizes, r.shape.Traffic = []int64{r.traffic.Largest()}, r.traffic.Bytes
+	r.shape.Sizes, r.shape.Traffic = []int64{plan.TrafficSize(r.traffic.Bytes)}, r.traffic.Bytes
 	if r.World == 0 {
 		r.World = r.traffic.Ranks()
 	}

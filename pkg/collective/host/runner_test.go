@@ -77,7 +77,7 @@ func testCase(world int, edit func(*plan.Case)) plan.Case {
 func ask(c *plan.Case, op collective.Op, sizes ...int64) {
 	c.Op, c.Sizes = op.String(), sizes
 	if c.Traffic = form(op, numeric.Float, c.World).Traffic; c.Traffic != nil {
-		c.Sizes = []int64{collective.Largest(c.Traffic)}
+		c.Sizes = []int64{plan.TrafficSize(c.Traffic)}
 	}
 }
 

@@ -35,7 +35,7 @@ func TestExchangesInEveryMode(t *testing.T) {
 					},
 				}
 				if f := form(op, numeric.Float, world); f.Traffic != nil {
-					c.Traffic, c.Sizes = f.Traffic, []int64{collective.Largest(f.Traffic)}
+					c.Traffic, c.Sizes = f.Traffic, []int64{plan.TrafficSize(f.Traffic)}
 				}
 				dir := t.TempDir()
 				streams := make([]rank.Stream, world)
