@@ -198,6 +198,23 @@ func TestBenchToAFullDisk(t *testing.T) {
 	}
 }
 
+// A plan that cannot be written leaves no directory: this one's path would be
+// longer than paths can be.
+func TestBenchWithoutRoomForItsPlan(t *testing.T) {
+	temp := t.TempDir()
+	for longest := 4095 - len("/cxrun-bench-1234567890"); len(temp) < longest; {
+		temp += "/" + strings.Repeat("x", min(200, longest-len(temp)-1))
+	}
+	require.NoError(t, os.MkdirAll(temp, 0o755))
+	t.Setenv("TMPDIR", temp)
+	code, _, stderr := cxrun(t, nil, "bench", "--backend", "host", "all_reduce")
+	require.Equal(t, cli.ExitEnvironment, code)
+	require.Contains(t, stderr, "file name too long")
+	left, err := os.ReadDir(temp)
+	require.NoError(t, err)
+	require.Empty(t, left)
+}
+
 // A size that leaves a rank without an element is not called one of memory.
 func TestBenchOfTooSmallASize(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())

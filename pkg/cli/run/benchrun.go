@@ -93,6 +93,9 @@ func newBenchRun(ctx context.Context, s cli.Streams, o bench.Output, family plan
 	}
 	if err := writePlan(m, b.out); err != nil {
 		b.drop()
+		if !b.keep {
+			err = errors.Join(err, os.RemoveAll(b.out))
+		}
 		return nil, err
 	}
 	b.cell = cellRun{matrix: m, run: run, results: filepath.Join(b.out, cellsDir, m.Include[0].ID)}
