@@ -2,8 +2,10 @@ package run
 
 import (
 	"fmt"
+	"os/signal"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -89,7 +91,17 @@ func usage(groups []bench.Group) func(*cobra.Command) error {
 	}
 }
 
+// whileRead makes it an interruption of c, as Ctrl-C is, that the reader of
+// standard output goes. By default that ends this process on the spot, and what
+// it has in temporary directories and shared memory stays.
+func whileRead(c *cobra.Command) (stop func()) {
+	ctx, stop := signal.NotifyContext(c.Context(), syscall.SIGPIPE)
+	c.SetContext(ctx)
+	return stop
+}
+
 func benchCollective(c *cobra.Command, s cli.Streams, flags *bench.Flags, op string) error {
+	defer whileRead(c)()
 	started := time.Now()
 	request, err := flags.Request(op)
 	if err != nil {
@@ -139,6 +151,7 @@ func benchCollective(c *cobra.Command, s cli.Streams, flags *bench.Flags, op str
 }
 
 func benchEP(c *cobra.Command, s cli.Streams, flags *bench.EPFlags) error {
+	defer whileRead(c)()
 	started := time.Now()
 	b, err := newBenchRun(c.Context(), s, flags.Output, plan.FamilyEP, flags.Ranks(), flags.Plan)
 	if err != nil {

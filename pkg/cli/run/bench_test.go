@@ -198,6 +198,25 @@ func TestBenchToAFullDisk(t *testing.T) {
 	}
 }
 
+// A reader of standard output that goes ends the run as Ctrl-C does.
+func TestBenchUnread(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	unread, out, err := os.Pipe()
+	require.NoError(t, err)
+	defer out.Close()
+	require.NoError(t, unread.Close())
+	var errs bytes.Buffer
+	s := cli.Streams{In: strings.NewReader(""), Out: out, Err: &errs, Getenv: func(string) string { return "" }}
+	file := filepath.Join(t.TempDir(), "bench.json")
+	require.Equal(t, cli.ExitFailed, Main(t.Context(), s, []string{"bench", "--backend", "host", "all_reduce", "-o", "all", "-J", file}))
+	require.Contains(t, errs.String(), "broken pipe")
+	data, err := os.ReadFile(file)
+	require.NoError(t, err)
+	var r bench.Report
+	require.NoError(t, json.Unmarshal(data, &r))
+	require.Equal(t, []string{"skipped: cancelled"}, r.Results[len(r.Results)-1].Outcome.Reasons)
+}
+
 // A plan that cannot be written leaves no directory: this one's path would be
 // longer than paths can be.
 func TestBenchWithoutRoomForItsPlan(t *testing.T) {
