@@ -4,129 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"runtime"
-	"strings"
 	"testing"
-	"time"
 	"unsafe"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/collectivex/collectivex/internal/fakes"
-	"github.com/collectivex/collectivex/pkg/accel"
 	"github.com/collectivex/collectivex/pkg/collective"
 	"github.com/collectivex/collectivex/pkg/nccl"
 	"github.com/collectivex/collectivex/pkg/numeric"
-	"github.com/collectivex/collectivex/pkg/rank"
-	"github.com/collectivex/collectivex/pkg/rendezvous"
-	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/workload"
 )
-
-// end is one rank's end of a group, with what a test needs to use it.
-type end struct {
-	opened
-	rank.Place
-	stream accel.Stream
-	wrong  error // what checks found; the group goes on
-}
-
-// together runs body as every rank of a group in this process and returns the
-// ranks' errors. A rank that hangs fails the test.
-func together(t *testing.T, kind nccl.Kind, world int, body func(e *end) error) []error {
-	t.Helper()
-	return togetherBy(t, kind, world, ranksPerID, body)
-}
-
-// togetherBy is together with so many ranks to a unique id.
-func togetherBy(t *testing.T, kind nccl.Kind, world, perID int, body func(e *end) error) []error {
-	t.Helper()
-	dir := t.TempDir()
-	errs := make([]error, world)
-	done := make(chan int)
-	for r := range world {
-		go func() {
-			runtime.LockOSThread() // a device is current here; the thread ends with the rank
-			defer func() { done <- r }()
-			errs[r] = asRank(t.Context(), dir, kind, rank.Place{Rank: r, World: world, LocalRank: r}, perID, body)
-		}()
-	}
-	timeout := time.After(3 * time.Minute)
-	for range world {
-		select {
-		case r := <-done:
-			if errs[r] != nil {
-				t.Logf("rank %d: %v", r, errs[r])
-			}
-		case <-timeout:
-			require.FailNow(t, "a rank hangs")
-		}
-	}
-	return errs
-}
-
-// shared is what all tests use: a HIP device stays open as long as the process,
-// and kernels are compiled once.
-var shared string
-
-func TestMain(m *testing.M) {
-	code := m.Run()
-	os.RemoveAll(shared)
-	os.Exit(code)
-}
-
-// setUp makes this process find the stand-ins, with four devices.
-func setUp(t *testing.T) {
-	t.Helper()
-	if shared == "" {
-		dir, err := os.MkdirTemp("/dev/shm", "collectivex-nccl-")
-		require.NoError(t, err)
-		shared = dir
-	}
-	for _, kv := range append(fakes.Build(t).Environ(shared), "XDG_CACHE_HOME="+shared, "CX_FAKE_DEVICES=4") {
-		name, value, _ := strings.Cut(kv, "=")
-		t.Setenv(name, value)
-	}
-}
-
-func asRank(ctx context.Context, dir string, kind nccl.Kind, p rank.Place, perID int, body func(e *end) error) error {
-	store, err := rendezvous.OpenFile(dir)
-	if err != nil {
-		return err
-	}
-	defer store.Close()
-	e := &end{Place: p, opened: opened{ranksPerID: perID}}
-	if err := e.open(ctx, kind, rank.NewSession(p, store, "test", nil)); err != nil {
-		return errors.Join(err, e.opened.close())
-	}
-	if e.stream, err = e.device.NewStream(); err != nil {
-		return err
-	}
-	if err = body(e); err != nil {
-		e.comm.Abort()
-	}
-	return errors.Join(err, e.wrong, e.stream.Close(), e.data.Close(), e.comm.Close(), e.device.Close(), e.unwatch())
-}
-
-func (e *end) unwatch() error {
-	e.watch.Close()
-	return nil
-}
-
-// wait is what the family does: it looks at the stream and at the library.
-func (e *end) wait() error {
-	for {
-		done, err := e.stream.Query()
-		if done || err != nil {
-			return err
-		}
-		if err := e.comm.AsyncError(); err != nil {
-			return err
-		}
-		time.Sleep(100 * time.Microsecond)
-	}
-}
 
 // form is the operation with all it may need: the last rank is the root, and
 // traffic is of unequal parts, some of them nothing.
@@ -310,6 +199,43 @@ func TestHypercubeSteps(t *testing.T) {
 	}
 }
 
+// A captured operation runs with each launch of the graph.
+func TestGraph(t *testing.T) {
+	setUp(t)
+	for _, err := range together(t, nccl.NCCL, 2, func(e *end) error {
+		m, err := e.comm.Alloc(context.Background(), 1<<20, "none")
+		if err != nil {
+			return err
+		}
+		one := float32(1)
+		if err := e.device.CopyIn(e.stream, m.Ptr(), unsafe.Pointer(&one), 4); err != nil {
+			return err
+		}
+		if err := e.stream.BeginCapture(); err != nil {
+			return err
+		}
+		call := collective.Call{Op: collective.AllReduce, Type: numeric.Float, Count: 1, Send: m.Ptr(), Recv: m.Ptr()}
+		enqueued := e.comm.Enqueue(e.stream, []collective.Call{call, call, call}, 1)
+		g, err := e.stream.EndCapture()
+		if err := errors.Join(enqueued, err); err != nil {
+			return err
+		}
+		if err := errors.Join(g.Launch(e.stream), g.Launch(e.stream), e.wait()); err != nil {
+			return err
+		}
+		var got float32
+		if err := errors.Join(e.device.CopyOut(e.stream, unsafe.Pointer(&got), m.Ptr(), 4), e.stream.Synchronize()); err != nil {
+			return err
+		}
+		if got != 64 {
+			return fmt.Errorf("1 doubled six times is %v", got)
+		}
+		return errors.Join(g.Close(), m.Close())
+	}) {
+		require.NoError(t, err)
+	}
+}
+
 func TestSupports(t *testing.T) {
 	setUp(t)
 	for _, c := range []struct {
@@ -349,209 +275,6 @@ func TestSupports(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-// reason is the code of an error, as a document would say it.
-func reason(t *testing.T, err error) string {
-	t.Helper()
-	var coded *rank.Error
-	require.ErrorAs(t, err, &coded)
-	require.NoError(t, result.CheckReason(coded.Code))
-	return coded.Code
-}
-
-func reduceOnce(e *end) error {
-	m, err := e.comm.Alloc(context.Background(), 2<<20, "none")
-	if err != nil {
-		return err
-	}
-	for range 3 {
-		if err := e.run(m, collective.AllReduce, numeric.Float, workload.Sum, 4096, false); err != nil {
-			return err
-		}
-	}
-	return m.Close()
-}
-
-// Every failure has a code that may be published, and the call's name and rank
-// in its text.
-func TestFailures(t *testing.T) {
-	setUp(t)
-	t.Run("a call", func(t *testing.T) {
-		t.Setenv("CX_FAKE_NCCL_CALL_ERROR", "0:1")
-		errs := together(t, nccl.NCCL, 1, reduceOnce)
-		require.Equal(t, "library-error: ncclAllReduce ncclInternalError", reason(t, errs[0]))
-		require.ErrorContains(t, errs[0], "operation 1 of 1: ncclAllReduce: ncclInternalError on rank 0: ordered to fail at operation 1")
-	})
-	t.Run("asynchronous", func(t *testing.T) {
-		t.Setenv("CX_FAKE_NCCL_ASYNC_ERROR", "0:1")
-		errs := together(t, nccl.NCCL, 1, reduceOnce)
-		require.Equal(t, "library-error: asynchronous error ncclRemoteError", reason(t, errs[0]))
-	})
-	t.Run("memory", func(t *testing.T) {
-		t.Setenv("CX_FAKE_NCCL_MEMORY", "4096")
-		errs := together(t, nccl.NCCL, 1, reduceOnce)
-		require.Equal(t, "out-of-memory: 2097152 bytes", reason(t, errs[0]))
-	})
-	t.Run("set-up", func(t *testing.T) {
-		t.Setenv("CX_FAKE_NCCL_INIT_ERROR", "0")
-		errs := together(t, nccl.NCCL, 1, reduceOnce)
-		require.Equal(t, "library-error: ncclCommInitRankConfig ncclSystemError", reason(t, errs[0]))
-	})
-	t.Run("one wrong bit", func(t *testing.T) {
-		t.Setenv("CX_FAKE_NCCL_FLIP", "1:2")
-		errs := together(t, nccl.NCCL, 2, reduceOnce)
-		require.NoError(t, errs[0])
-		require.ErrorContains(t, errs[1], "Wrong:1 First:512")
-	})
-	t.Run("no such device", func(t *testing.T) {
-		errs := together(t, nccl.NCCL, 1, func(e *end) error {
-			return new(opened).openDevice(e.device.Driver(), rank.NewSession(rank.Place{Rank: 4, World: 5, LocalRank: 4}, nil, "", nil))
-		})
-		require.Equal(t, "environment: 4 devices for local rank 4", reason(t, errs[0]))
-	})
-	t.Run("no library", func(t *testing.T) {
-		t.Setenv("CX_NCCL_LIB", "/nowhere/libnccl.so.2")
-		errs := together(t, nccl.NCCL, 1, reduceOnce)
-		require.Equal(t, "library-missing", reason(t, errs[0]))
-	})
-	t.Run("another library", func(t *testing.T) {
-		t.Setenv("CX_NCCL_LIB", fakes.Build(t).RCCL)
-		errs := together(t, nccl.NCCL, 1, reduceOnce)
-		require.Equal(t, "library-missing", reason(t, errs[0]))
-	})
-	t.Run("no driver", func(t *testing.T) {
-		t.Setenv("CX_CUDA_LIB", "/nowhere/libcuda.so.1")
-		errs := together(t, nccl.NCCL, 1, reduceOnce)
-		require.Equal(t, "library-missing", reason(t, errs[0]))
-	})
-}
-
-func TestRoots(t *testing.T) {
-	require.Equal(t, []int{0}, roots(1, 1))
-	require.Equal(t, []int{0, 2}, roots(4, 2))
-	require.Equal(t, []int{0, 3, 5}, roots(7, 3))
-	require.Equal(t, []int{0, 44, 87}, roots(130, 3))
-}
-
-// Many ranks meet at several ids, where the library can.
-func TestManyRanksMeetAtSeveralIDs(t *testing.T) {
-	setUp(t)
-	for _, err := range togetherBy(t, nccl.NCCL, 3, 2, reduceOnce) {
-		require.NoError(t, err)
-	}
-	for _, c := range []struct {
-		kind nccl.Kind
-		want string
-	}{
-		{nccl.NCCL, "ncclCommInitRankScalable"},
-		{nccl.RCCL, "ncclCommInitRankConfig"}, // this one has no other
-		{nccl.MSCCLPP, "ncclCommInitRankConfig"},
-	} {
-		t.Setenv("CX_FAKE_NCCL_INIT_ERROR", "0,1,2")
-		for _, err := range togetherBy(t, c.kind, 3, 2, reduceOnce) {
-			require.Equal(t, fmt.Sprintf("library-error: %s ncclSystemError", c.want), reason(t, err))
-		}
-	}
-}
-
-// An operation that never ends, ends with Abort from another goroutine.
-func TestAbortEndsAHang(t *testing.T) {
-	setUp(t)
-	t.Setenv("CX_FAKE_NCCL_HANG", "0:1")
-	errs := together(t, nccl.NCCL, 2, func(e *end) error {
-		stop := time.AfterFunc(2*time.Second, e.comm.Abort)
-		defer stop.Stop()
-		return reduceOnce(e)
-	})
-	for _, err := range errs {
-		require.ErrorContains(t, err, "the communicator has ended")
-	}
-}
-
-// Operations that the ranks do not agree on are found by the stand-in.
-func TestMismatch(t *testing.T) {
-	setUp(t)
-	errs := together(t, nccl.NCCL, 2, func(e *end) error {
-		m, err := e.comm.Alloc(context.Background(), 1<<20, "none")
-		if err != nil {
-			return err
-		}
-		call := collective.Call{Op: collective.AllReduce, Type: numeric.Float, Count: int64(4 + e.Rank), Send: m.Ptr(), Recv: m.Ptr()}
-		if err := e.comm.Enqueue(e.stream, []collective.Call{call}, 1); err != nil {
-			return err
-		}
-		return e.wait()
-	})
-	for _, err := range errs {
-		require.ErrorContains(t, err, "ncclInvalidUsage")
-	}
-}
-
-// So are parts of which the sender counts other elements than the receiver, by
-// whatever entry point.
-func TestMismatchOfParts(t *testing.T) {
-	setUp(t)
-	for _, kind := range []nccl.Kind{nccl.NCCL, nccl.RCCL} {
-		errs := together(t, kind, 2, func(e *end) error {
-			defer time.AfterFunc(2*time.Second, e.comm.Abort).Stop() // the sender waits for ever
-			m, err := e.comm.Alloc(context.Background(), 1<<20, "none")
-			if err != nil {
-				return err
-			}
-			f := collective.Form{Op: collective.AllToAllV, Type: numeric.Float, World: 2, Traffic: [][]int64{{0, 400}, {0, 0}}}
-			if e.Rank == 1 {
-				f.Traffic = [][]int64{{0, 404}, {0, 0}}
-			}
-			words := f.Exchange(f.Extent(1<<10), e.Rank)
-			var pin runtime.Pinner
-			pin.Pin(&words[0])
-			defer pin.Unpin()
-			call := collective.Call{Op: f.Op, Type: f.Type, Send: m.Ptr(), Recv: m.Ptr().Add(4096), Exchange: uintptr(unsafe.Pointer(&words[0]))}
-			if err := e.comm.Enqueue(e.stream, []collective.Call{call}, 1); err != nil {
-				return err
-			}
-			return e.wait()
-		})
-		require.ErrorContains(t, errs[1], "ncclInvalidUsage", kind)
-	}
-}
-
-// A captured operation runs with each launch of the graph.
-func TestGraph(t *testing.T) {
-	setUp(t)
-	for _, err := range together(t, nccl.NCCL, 2, func(e *end) error {
-		m, err := e.comm.Alloc(context.Background(), 1<<20, "none")
-		if err != nil {
-			return err
-		}
-		one := float32(1)
-		if err := e.device.CopyIn(e.stream, m.Ptr(), unsafe.Pointer(&one), 4); err != nil {
-			return err
-		}
-		if err := e.stream.BeginCapture(); err != nil {
-			return err
-		}
-		call := collective.Call{Op: collective.AllReduce, Type: numeric.Float, Count: 1, Send: m.Ptr(), Recv: m.Ptr()}
-		enqueued := e.comm.Enqueue(e.stream, []collective.Call{call, call, call}, 1)
-		g, err := e.stream.EndCapture()
-		if err := errors.Join(enqueued, err); err != nil {
-			return err
-		}
-		if err := errors.Join(g.Launch(e.stream), g.Launch(e.stream), e.wait()); err != nil {
-			return err
-		}
-		var got float32
-		if err := errors.Join(e.device.CopyOut(e.stream, unsafe.Pointer(&got), m.Ptr(), 4), e.stream.Synchronize()); err != nil {
-			return err
-		}
-		if got != 64 {
-			return fmt.Errorf("1 doubled six times is %v", got)
-		}
-		return errors.Join(g.Close(), m.Close())
-	}) {
-		require.NoError(t, err)
 	}
 }
 

@@ -1,0 +1,157 @@
+package nccl
+
+import (
+	"context"
+	"runtime"
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/internal/fakes"
+	"github.com/collectivex/collectivex/pkg/collective"
+	"github.com/collectivex/collectivex/pkg/nccl"
+	"github.com/collectivex/collectivex/pkg/numeric"
+	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/workload"
+)
+
+// reason is the code of an error, as a document would say it.
+func reason(t *testing.T, err error) string {
+	t.Helper()
+	var coded *rank.Error
+	require.ErrorAs(t, err, &coded)
+	require.NoError(t, result.CheckReason(coded.Code))
+	return coded.Code
+}
+
+func reduceOnce(e *end) error {
+	m, err := e.comm.Alloc(context.Background(), 2<<20, "none")
+	if err != nil {
+		return err
+	}
+	for range 3 {
+		if err := e.run(m, collective.AllReduce, numeric.Float, workload.Sum, 4096, false); err != nil {
+			return err
+		}
+	}
+	return m.Close()
+}
+
+// Every failure has a code that may be published, and the call's name and rank
+// in its text.
+func TestFailures(t *testing.T) {
+	setUp(t)
+	t.Run("a call", func(t *testing.T) {
+		t.Setenv("CX_FAKE_NCCL_CALL_ERROR", "0:1")
+		errs := together(t, nccl.NCCL, 1, reduceOnce)
+		require.Equal(t, "library-error: ncclAllReduce ncclInternalError", reason(t, errs[0]))
+		require.ErrorContains(t, errs[0], "operation 1 of 1: ncclAllReduce: ncclInternalError on rank 0: ordered to fail at operation 1")
+	})
+	t.Run("asynchronous", func(t *testing.T) {
+		t.Setenv("CX_FAKE_NCCL_ASYNC_ERROR", "0:1")
+		errs := together(t, nccl.NCCL, 1, reduceOnce)
+		require.Equal(t, "library-error: asynchronous error ncclRemoteError", reason(t, errs[0]))
+	})
+	t.Run("memory", func(t *testing.T) {
+		t.Setenv("CX_FAKE_NCCL_MEMORY", "4096")
+		errs := together(t, nccl.NCCL, 1, reduceOnce)
+		require.Equal(t, "out-of-memory: 2097152 bytes", reason(t, errs[0]))
+	})
+	t.Run("set-up", func(t *testing.T) {
+		t.Setenv("CX_FAKE_NCCL_INIT_ERROR", "0")
+		errs := together(t, nccl.NCCL, 1, reduceOnce)
+		require.Equal(t, "library-error: ncclCommInitRankConfig ncclSystemError", reason(t, errs[0]))
+	})
+	t.Run("one wrong bit", func(t *testing.T) {
+		t.Setenv("CX_FAKE_NCCL_FLIP", "1:2")
+		errs := together(t, nccl.NCCL, 2, reduceOnce)
+		require.NoError(t, errs[0])
+		require.ErrorContains(t, errs[1], "Wrong:1 First:512")
+	})
+	t.Run("no such device", func(t *testing.T) {
+		errs := together(t, nccl.NCCL, 1, func(e *end) error {
+			return new(opened).openDevice(e.device.Driver(), rank.NewSession(rank.Place{Rank: 4, World: 5, LocalRank: 4}, nil, "", nil))
+		})
+		require.Equal(t, "environment: 4 devices for local rank 4", reason(t, errs[0]))
+	})
+	t.Run("no library", func(t *testing.T) {
+		t.Setenv("CX_NCCL_LIB", "/nowhere/libnccl.so.2")
+		errs := together(t, nccl.NCCL, 1, reduceOnce)
+		require.Equal(t, "library-missing", reason(t, errs[0]))
+	})
+	t.Run("another library", func(t *testing.T) {
+		t.Setenv("CX_NCCL_LIB", fakes.Build(t).RCCL)
+		errs := together(t, nccl.NCCL, 1, reduceOnce)
+		require.Equal(t, "library-missing", reason(t, errs[0]))
+	})
+	t.Run("no driver", func(t *testing.T) {
+		t.Setenv("CX_CUDA_LIB", "/nowhere/libcuda.so.1")
+		errs := together(t, nccl.NCCL, 1, reduceOnce)
+		require.Equal(t, "library-missing", reason(t, errs[0]))
+	})
+}
+
+// An operation that never ends, ends with Abort from another goroutine.
+func TestAbortEndsAHang(t *testing.T) {
+	setUp(t)
+	t.Setenv("CX_FAKE_NCCL_HANG", "0:1")
+	errs := together(t, nccl.NCCL, 2, func(e *end) error {
+		stop := time.AfterFunc(2*time.Second, e.comm.Abort)
+		defer stop.Stop()
+		return reduceOnce(e)
+	})
+	for _, err := range errs {
+		require.ErrorContains(t, err, "the communicator has ended")
+	}
+}
+
+// Operations that the ranks do not agree on are found by the stand-in.
+func TestMismatch(t *testing.T) {
+	setUp(t)
+	errs := together(t, nccl.NCCL, 2, func(e *end) error {
+		m, err := e.comm.Alloc(context.Background(), 1<<20, "none")
+		if err != nil {
+			return err
+		}
+		call := collective.Call{Op: collective.AllReduce, Type: numeric.Float, Count: int64(4 + e.Rank), Send: m.Ptr(), Recv: m.Ptr()}
+		if err := e.comm.Enqueue(e.stream, []collective.Call{call}, 1); err != nil {
+			return err
+		}
+		return e.wait()
+	})
+	for _, err := range errs {
+		require.ErrorContains(t, err, "ncclInvalidUsage")
+	}
+}
+
+// So are parts of which the sender counts other elements than the receiver, by
+// whatever entry point.
+func TestMismatchOfParts(t *testing.T) {
+	setUp(t)
+	for _, kind := range []nccl.Kind{nccl.NCCL, nccl.RCCL} {
+		errs := together(t, kind, 2, func(e *end) error {
+			defer time.AfterFunc(2*time.Second, e.comm.Abort).Stop() // the sender waits for ever
+			m, err := e.comm.Alloc(context.Background(), 1<<20, "none")
+			if err != nil {
+				return err
+			}
+			f := collective.Form{Op: collective.AllToAllV, Type: numeric.Float, World: 2, Traffic: [][]int64{{0, 400}, {0, 0}}}
+			if e.Rank == 1 {
+				f.Traffic = [][]int64{{0, 404}, {0, 0}}
+			}
+			words := f.Exchange(f.Extent(1<<10), e.Rank)
+			var pin runtime.Pinner
+			pin.Pin(&words[0])
+			defer pin.Unpin()
+			call := collective.Call{Op: f.Op, Type: f.Type, Send: m.Ptr(), Recv: m.Ptr().Add(4096), Exchange: uintptr(unsafe.Pointer(&words[0]))}
+			if err := e.comm.Enqueue(e.stream, []collective.Call{call}, 1); err != nil {
+				return err
+			}
+			return e.wait()
+		})
+		require.ErrorContains(t, errs[1], "ncclInvalidUsage", kind)
+	}
+}

@@ -1,0 +1,123 @@
+package nccl
+
+import (
+	"context"
+	"errors"
+	"os"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/internal/fakes"
+	"github.com/collectivex/collectivex/pkg/accel"
+	"github.com/collectivex/collectivex/pkg/nccl"
+	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/rendezvous"
+)
+
+// end is one rank's end of a group, with what a test needs to use it.
+type end struct {
+	opened
+	rank.Place
+	stream accel.Stream
+	wrong  error // what checks found; the group goes on
+}
+
+// together runs body as every rank of a group in this process and returns the
+// ranks' errors. A rank that hangs fails the test.
+func together(t *testing.T, kind nccl.Kind, world int, body func(e *end) error) []error {
+	t.Helper()
+	return togetherBy(t, kind, world, ranksPerID, body)
+}
+
+// togetherBy is together with so many ranks to a unique id.
+func togetherBy(t *testing.T, kind nccl.Kind, world, perID int, body func(e *end) error) []error {
+	t.Helper()
+	dir := t.TempDir()
+	errs := make([]error, world)
+	done := make(chan int)
+	for r := range world {
+		go func() {
+			runtime.LockOSThread() // a device is current here; the thread ends with the rank
+			defer func() { done <- r }()
+			errs[r] = asRank(t.Context(), dir, kind, rank.Place{Rank: r, World: world, LocalRank: r}, perID, body)
+		}()
+	}
+	timeout := time.After(3 * time.Minute)
+	for range world {
+		select {
+		case r := <-done:
+			if errs[r] != nil {
+				t.Logf("rank %d: %v", r, errs[r])
+			}
+		case <-timeout:
+			require.FailNow(t, "a rank hangs")
+		}
+	}
+	return errs
+}
+
+// shared is what all tests use: a HIP device stays open as long as the process,
+// and kernels are compiled once.
+var shared string
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	os.RemoveAll(shared)
+	os.Exit(code)
+}
+
+// setUp makes this process find the stand-ins, with four devices.
+func setUp(t *testing.T) {
+	t.Helper()
+	if shared == "" {
+		dir, err := os.MkdirTemp("/dev/shm", "collectivex-nccl-")
+		require.NoError(t, err)
+		shared = dir
+	}
+	for _, kv := range append(fakes.Build(t).Environ(shared), "XDG_CACHE_HOME="+shared, "CX_FAKE_DEVICES=4") {
+		name, value, _ := strings.Cut(kv, "=")
+		t.Setenv(name, value)
+	}
+}
+
+func asRank(ctx context.Context, dir string, kind nccl.Kind, p rank.Place, perID int, body func(e *end) error) error {
+	store, err := rendezvous.OpenFile(dir)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	e := &end{Place: p, opened: opened{ranksPerID: perID}}
+	if err := e.open(ctx, kind, rank.NewSession(p, store, "test", nil)); err != nil {
+		return errors.Join(err, e.opened.close())
+	}
+	if e.stream, err = e.device.NewStream(); err != nil {
+		return err
+	}
+	if err = body(e); err != nil {
+		e.comm.Abort()
+	}
+	return errors.Join(err, e.wrong, e.stream.Close(), e.data.Close(), e.comm.Close(), e.device.Close(), e.unwatch())
+}
+
+func (e *end) unwatch() error {
+	e.watch.Close()
+	return nil
+}
+
+// wait is what the family does: it looks at the stream and at the library.
+func (e *end) wait() error {
+	for {
+		done, err := e.stream.Query()
+		if done || err != nil {
+			return err
+		}
+		if err := e.comm.AsyncError(); err != nil {
+			return err
+		}
+		time.Sleep(100 * time.Microsecond)
+	}
+}
