@@ -411,7 +411,7 @@ func (b *bench) check(w window) (workload.Verdict, error) {
 	if len(regions) == 0 {
 		return total, nil
 	}
-	for _, slot := range b.rung.checked(len(b.calls)) {
+	for _, slot := range b.checked(b.rung) {
 		p, err := b.pattern(w, slot)
 		if err != nil {
 			return total, refused(err)

@@ -130,7 +130,7 @@ func (s spec) span(room int64) int64 {
 }
 
 // rung lays out one size and placement and returns the bytes it needs. In
-// place, the last slot is kept for the last operation, since an earlier one
+// place, the last slot is kept for the last operation, since an operation
 // overwrites its own input.
 func (s spec) rung(size int64, e Extent, placement string, room, cache, span int64) (rung, int64) {
 	element := int64(s.dtype.Size())
@@ -176,16 +176,21 @@ func (r rung) slot(i, n int) int {
 	return i % (r.Slots - 1)
 }
 
-// checked lists the slots that hold a result of the window's iterations on
-// untouched input.
-func (r rung) checked(n int) []int {
-	first, last := 0, min(r.Slots, n)
-	if r.Placement == InPlace {
-		first, last = r.Slots-1, r.Slots
+// checked lists the slots that hold, after a window, what an operation made of the
+// input that was filled in. In place those are the slots of one operation alone:
+// a second one finds the result of the first.
+func (s spec) checked(r rung) []int {
+	n := s.operations()
+	operations := make([]int, r.Slots)
+	for i := range n {
+		operations[r.slot(i, n)]++
 	}
 	var slots []int
-	for i := first; i < last; i++ {
-		slots = append(slots, i)
+	for slot, count := range operations {
+		kept := count == 1 && (s.Measure.Launches == 1 || slot == r.Slots-1)
+		if kept || count > 0 && r.Placement == OutOfPlace {
+			slots = append(slots, slot)
+		}
 	}
 	return slots
 }

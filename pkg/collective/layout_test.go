@@ -123,19 +123,23 @@ func TestSlots(t *testing.T) {
 		{"cold covers the caches twice", Cold, OutOfPlace, mib, 8, 5, []int{0, 1, 2, 3, 4, 0, 1, 2}, []int{0, 1, 2, 3, 4}},
 		{"cold has no more than iterations", Cold, OutOfPlace, 8, 3, 3, []int{0, 1, 2}, []int{0, 1, 2}},
 		{"cold in place", Cold, InPlace, 4 * mib, 5, 3, []int{0, 1, 0, 1, 2}, []int{2}},
+		{"cold in place, a slot for each", Cold, InPlace, mib, 3, 3, []int{0, 1, 2}, []int{0, 1, 2}},
 		{"cold and large still has two", Cold, OutOfPlace, 64 * mib, 4, 2, []int{0, 1, 0, 1}, []int{0, 1}},
 		{"shifted goes from the end back to the start", Shifted, OutOfPlace, mib, 6, 4, []int{0, 1, 2, 3, 0, 1}, []int{0, 1, 2, 3}},
 		{"shifted has no more than iterations", Shifted, OutOfPlace, 8, 3, 3, []int{0, 1, 2}, []int{0, 1, 2}},
-		{"shifted in place", Shifted, InPlace, mib, 6, 4, []int{0, 1, 2, 0, 1, 3}, []int{3}},
+		{"shifted in place", Shifted, InPlace, mib, 6, 4, []int{0, 1, 2, 0, 1, 3}, []int{2, 3}},
+		{"shifted in place, a slot for each", Shifted, InPlace, 8, 3, 3, []int{0, 1, 2}, []int{0, 1, 2}},
 		{"the largest in place keeps one for the last", Shifted, InPlace, 4 * mib, 4, 2, []int{0, 0, 0, 1}, []int{1}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			l := lay(t, limits{Bytes: 1 << 40, Cache: 4 * mib}, func(p *plan.Case) {
+			s, err := parse(aCase(func(p *plan.Case) {
 				p.Buffers, p.Placements, p.Sizes, p.Measure.Iterations = c.buffers, []string{c.placement}, []int64{c.bytes}, c.n
 				if c.buffers == Shifted {
 					p.Sizes = []int64{c.bytes, 4 * mib}
 				}
-			})
+			}))
+			require.NoError(t, err)
+			l := s.layOut(limits{Bytes: 1 << 40, Cache: 4 * mib})
 			r := l.rungs[0]
 			require.Equal(t, c.want, r.Slots)
 			var of []int
@@ -143,7 +147,10 @@ func TestSlots(t *testing.T) {
 				of = append(of, r.slot(i, c.n))
 			}
 			require.Equal(t, c.of, of)
-			require.Equal(t, c.checked, r.checked(c.n))
+			require.Equal(t, c.checked, s.checked(r))
+			if s.Measure.Launches = 2; c.placement == InPlace && c.n > 1 {
+				require.Equal(t, []int{r.Slots - 1}, s.checked(r), "only the last operation of the last launch finds its input")
+			}
 			require.GreaterOrEqual(t, l.bytes, int64(r.Slots)*c.bytes)
 			if c.buffers == Cold {
 				require.EqualValues(t, 8*mib, l.flush)

@@ -215,7 +215,7 @@ func (b *bench) setup() setup {
 	for _, r := range b.ladder.rungs {
 		record := rungRecord{Requested: r.Requested, Bytes: r.Bytes, Count: r.Count, Placement: r.Placement, Pair: r.Pair, Slots: r.Slots}
 		for _, region := range b.form(r.Pair).Outputs(r.Extent, b.session.Rank) {
-			record.Checks += region.Count * int64(len(r.checked(b.operations())))
+			record.Checks += region.Count * int64(len(b.checked(r)))
 		}
 		out.Rungs = append(out.Rungs, record)
 	}

@@ -2,6 +2,7 @@ package run
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -45,6 +46,24 @@ func TestBenchFindsTheGPUs(t *testing.T) {
 	report, _ := benched(t, cli.ExitOK, "all_reduce", "-b", "8", "-e", "4K", "-f", "8")
 	require.Equal(t, "rccl", report.Backend)
 	require.Equal(t, "rccl", report.Library.Kind)
+}
+
+// Of a window in place too, whose operations overwrite their input: each has a
+// buffer of its own where there is room.
+func TestBenchChecksEveryOperation(t *testing.T) {
+	standIns(t)
+	const settled = 7 // operations before the window: of warm-up, of the one out of place, and one of its own
+	for n := 1; n <= 4; n++ {
+		t.Setenv("CX_FAKE_NCCL_FLIP", fmt.Sprintf("1:%d", settled+n))
+		report, _ := benched(t, cli.ExitFailed, "all_reduce", "-b", "1K", "-e", "4K", "-f", "4", "-n", "4", "-w", "1")
+		for i, row := range report.Results[0].Rows {
+			want := int64(0)
+			if row.Requested == 1024 && row.Placement == "in_place" {
+				want = 1
+			}
+			require.Equal(t, want, row.Check.Wrong, "row %d, operation %d", i, n)
+		}
+	}
 }
 
 func TestBenchFlagsReachTheLibrary(t *testing.T) {
