@@ -65,10 +65,9 @@ func (d Direct) Resolve(cat *catalog.Catalog, m Machine) (*Matrix, error) {
 			}
 			c.CaseID = collectiveID(&c, "")
 		}
-		r.runnable(p, be, c, d.Repeats)
-	}
-	if r.err != nil {
-		return nil, r.err
+		if r.runnable(p, be, c, d.Repeats); r.err != nil {
+			return nil, r.err
+		}
 	}
 	out, err := join([]resolver{r})
 	if err != nil {

@@ -1,6 +1,7 @@
 package plan_test
 
 import (
+	"math"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -84,6 +85,7 @@ func TestDirectRefuses(t *testing.T) {
 		{"timing mode", func(d *plan.Direct) { d.Backend, d.Cases[0].Modes = "host", []string{"graph"} }, true, "backend host has only the timing modes pipelined, blocking, per_iteration"},
 		{"registration", func(d *plan.Direct) { d.Backend, d.Cases[0].Registration = "host", "local" }, true, "backend host has no registration local"},
 		{"no collectives", func(d *plan.Direct) { d.Backend = "deepep-v2" }, true, "no device of this machine runs backend deepep-v2"},
+		{"repeats", func(d *plan.Direct) { d.Repeats = math.MaxInt }, false, "the plan has more than "},
 		{"EP", func(d *plan.Direct) { d.Cases[0] = plan.Case{Family: plan.FamilyEP, EP: &plan.EP{}} }, true, "backend nccl has no dispatch and combine"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

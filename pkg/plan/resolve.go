@@ -141,11 +141,8 @@ func (r *resolver) common(p *catalog.Platform, s *catalog.Suite, be *catalog.Bac
 // runnable requests a case in each of its repeats. Repeats after the first have
 // their number in the id, so that ids stay unique.
 func (r *resolver) runnable(p *catalog.Platform, be *catalog.Backend, c Case, repeats int) {
-	if r.err != nil {
-		return
-	}
 	budget, id := budgetSeconds(p, be, &c), c.CaseID
-	for n := 1; n <= repeats; n++ {
+	for n := 1; n <= repeats && r.err == nil; n++ {
 		c.Repeat = n
 		if n > 1 {
 			c.CaseID = slug(id, "r"+strconv.Itoa(n))
