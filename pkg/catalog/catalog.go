@@ -153,9 +153,9 @@ type CollectiveBackend struct {
 // Workload is the shape of an EP workload.
 type Workload struct {
 	Name    string   `yaml:",name"`
-	Hidden  int      `yaml:"hidden" min:"32"`
+	Hidden  int      `yaml:"hidden" min:"32" max:"1048576"`
 	TopK    int      `yaml:"topk" min:"1"`
-	Experts int      `yaml:"experts" min:"1"`
+	Experts int      `yaml:"experts" min:"1" max:"1048576"`
 	Seed    uint64   `yaml:"seed"`
 	Ladders []Ladder `yaml:"ladders"`
 }
@@ -317,6 +317,15 @@ func (b *EPBlock) Ladder(w *Workload, phase string) []int {
 	}
 	return w.Ladder(phase)
 }
+
+// mostAssignments is how many experts the tokens of one batch choose at most,
+// each of their top-k, over all ranks. Every rank draws and holds them all, and so
+// does who reads the ranks back: this many take 512 MiB and half a minute.
+const mostAssignments = 1 << 26
+
+// MostTokens is how many tokens a rank may have where each chooses topk experts and
+// there are world ranks.
+func MostTokens(world, topk int) int { return mostAssignments / world / topk }
 
 func ladder(ls []Ladder, phase string) []int {
 	if l := find(ls, phase, func(l *Ladder) string { return l.Phase }); l != nil {

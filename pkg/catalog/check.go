@@ -172,7 +172,14 @@ func (l *loader) checkEPBlock(b *EPBlock) {
 			l.fault(l.pos[&b.Phases[i]], "there is no %s ladder, neither here nor in workload %q", b.Phases[i], w.Name)
 		}
 	}
+	largest := 0
+	for _, phase := range b.Phases {
+		largest = max(largest, slices.Max(append(b.Ladder(w, phase), 0)))
+	}
 	for i := range b.Degrees {
+		if most := MostTokens(b.Degrees[i], w.TopK); largest > most {
+			l.fault(l.pos[&b.Degrees[i]], "%d ranks of %d tokens, each of %d experts: every rank holds the routing of all of them, so that tokens go to %d", b.Degrees[i], largest, w.TopK, most)
+		}
 		if w.Experts%b.Degrees[i] != 0 {
 			l.fault(l.pos[&b.Degrees[i]], "the %d experts of workload %q do not spread evenly over %d ranks", w.Experts, w.Name, b.Degrees[i])
 		}

@@ -380,15 +380,18 @@ const maxInt = 1 << 30
 
 func (d *decoder) within(n *yaml.Node, x float64, f field) bool {
 	if f.min != nil && x < *f.min {
-		d.fault(d.at(n), "%s must be at least %v, not %s", f.what, *f.min, d.number(n))
+		d.fault(d.at(n), "%s must be at least %s, not %s", f.what, plain(*f.min), d.number(n))
 		return false
 	}
 	if f.max != nil && x > *f.max {
-		d.fault(d.at(n), "%s must be at most %v, not %s", f.what, *f.max, d.number(n))
+		d.fault(d.at(n), "%s must be at most %s, not %s", f.what, plain(*f.max), d.number(n))
 		return false
 	}
 	return true
 }
+
+// plain spells a bound without an exponent.
+func plain(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 
 func (d *decoder) number(n *yaml.Node) string {
 	if d.private {

@@ -106,6 +106,37 @@ func routingOf(c plan.Case) (*workload.Routing, []int, error) {
 	return r, rungs, nil
 }
 
+// checkMemory refuses rungs that take more memory than a machine has whose ranks
+// share it with their devices: where too little is left, such a machine kills what
+// it finds.
+func (m *run) checkMemory(routing *workload.Routing) error {
+	info := m.device.Info()
+	if need := m.leastMemory(routing) * float64(m.c.RanksPerNode); info.SharedHostMem && need > float64(info.TotalBytes) {
+		largest := m.rungs[len(m.rungs)-1]
+		return &rank.Error{
+			Code: string(result.ReasonMemoryForSize),
+			Err: fmt.Errorf("ranks with up to %d tokens take %.1f GiB of this machine's %.1f: give fewer tokens",
+				largest, need/(1<<30), float64(info.TotalBytes)/(1<<30)),
+		}
+	}
+	return nil
+}
+
+// leastMemory is the bytes that a rank takes at least, with its device: of each
+// rung the routing of all ranks and its own inputs, there twice, and of the largest
+// what it receives from each rank and what it sends back.
+func (m *run) leastMemory(routing *workload.Routing) float64 {
+	const assignmentBytes = 4 + 4 // expert and weight
+	world, topk, token := float64(m.c.World), float64(m.c.TopK), 2*float64(m.c.Hidden)
+	bytes, most := 0.0, 0.0
+	for _, rung := range m.rungs {
+		tokens := float64(routing.MaxRankTokens(rung))
+		bytes += world*float64(rung)*topk*assignmentBytes + 2*tokens*(token+topk*assignmentBytes)
+		most = max(most, tokens)
+	}
+	return bytes + world*most*(float64(m.d.Codec.ValueBytes())*float64(m.c.Hidden)+token)
+}
+
 // clamp splits the rungs by what an adapter can take: at most limit tokens on
 // any rank, where limit is not 0.
 func clamp(r *workload.Routing, rungs []int, limit int) (measured, dropped []int) {

@@ -104,6 +104,9 @@ func (m *run) prepare(ctx context.Context, r *Runner) (err error) {
 		return refused("every rung of ladder %q is above the cap of %d tokens", m.c.Ladder, m.d.LadderCap)
 	}
 	m.rungs = measured
+	if err := m.checkMemory(routing); err != nil {
+		return err
+	}
 	record := planRecord{
 		Description: m.d, ValueBytes: m.d.Codec.ValueBytes(), ScaleBytes: 4 * m.d.Codec.Scales(m.c.Hidden),
 		Measured: measured, Dropped: dropped,

@@ -80,12 +80,17 @@ func (f *EPFlags) Plan(cat *catalog.Catalog, be *catalog.Backend, world int) (pl
 		return d, cli.UsageError("--ranks %d: it takes at least one", world)
 	case f.hidden < 1 || f.topk < 1 || f.experts < 1:
 		return d, cli.UsageError("--hidden, --topk and --experts count from 1")
+	case f.hidden > mostOfShape || f.experts > mostOfShape:
+		return d, cli.UsageError("--hidden and --experts go to %d", mostOfShape)
 	case f.experts%world != 0:
 		return d, cli.UsageError("--experts %d do not divide among %d ranks", f.experts, world)
 	case f.topk > f.experts:
 		return d, cli.UsageError("--topk %d of %d experts", f.topk, f.experts)
 	case len(f.tokens) == 0 || slices.Min(f.tokens) < 1 || !slices.IsSorted(f.tokens) || len(slices.Compact(slices.Clone(f.tokens))) < len(f.tokens):
 		return d, cli.UsageError("--tokens %s: they ascend and count from 1", words(f.tokens, ","))
+	case slices.Max(f.tokens) > catalog.MostTokens(world, f.topk):
+		return d, cli.UsageError("--tokens %d: with --topk %d on %d ranks they go to %d, since every rank holds the routing of all of them",
+			slices.Max(f.tokens), f.topk, world, catalog.MostTokens(world, f.topk))
 	}
 	workload, seed := f.workload(cat)
 	d.Cases = []plan.Case{{
@@ -98,6 +103,9 @@ func (f *EPFlags) Plan(cat *catalog.Catalog, be *catalog.Backend, world int) (pl
 	}}
 	return d, nil
 }
+
+// mostOfShape bounds a hidden size and a number of experts, as in definitions.
+const mostOfShape = 1 << 20
 
 // seed is that of the definitions' workloads.
 const seed = 67

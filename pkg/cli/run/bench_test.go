@@ -284,6 +284,8 @@ func TestBenchRefuses(t *testing.T) {
 		{"ep --backend host --topk 300", cli.ExitUsage, "--topk 300 of 256 experts"},
 		{"all_reduce --backend host -t 100000", cli.ExitEnvironment, "100000 ranks on "},
 		{"ep --backend host --experts 131072 --ranks 65536", cli.ExitEnvironment, "65536 ranks on "},
+		{"ep --backend host --tokens 1000000000", cli.ExitUsage, "--tokens 1000000000: with --topk 8 on 2 ranks they go to 4194304"},
+		{"ep --backend host --experts 4294967296", cli.ExitUsage, "go to 1048576"},
 		{"ep --backend host --hidden 0", cli.ExitUsage, "count from 1"},
 		{"ep --backend host --ranks -1", cli.ExitUsage, "--ranks -1"},
 		{"ep --backend host --sampling x", cli.ExitUsage, "unknown sampling profile"},

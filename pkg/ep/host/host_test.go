@@ -150,6 +150,16 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// Ranks that share their machine's memory do not begin what does not fit into it.
+func TestMoreThanTheMachineHolds(t *testing.T) {
+	large := func(c *plan.Case) { c.Hidden = 1 << 20 }
+	for _, s := range eptest.Run(t, host.Open(host.Variant{}), "", eptest.Case(2, large, ladder("1 4194304")))[0] {
+		require.False(t, s.Done)
+		require.Equal(t, string(result.ReasonMemoryForSize), s.Failure.Code)
+		require.Contains(t, s.Failure.Text, "ranks with up to 4194304 tokens take ")
+	}
+}
+
 // A warm group measures cases of different forms and sizes one after another.
 func TestWarmGroup(t *testing.T) {
 	cases := []plan.Case{
