@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -282,6 +283,9 @@ func TestPartialRows(t *testing.T) {
 	require.Nil(t, row.Correctness.ChainLastOutputPassed)
 	require.NotNil(t, row.TokenRate)
 	require.False(t, d.Workload.CrossRankConsistent)
+	for _, reason := range d.Measurement.Rows[1].Correctness.Reasons {
+		require.True(t, strings.HasPrefix(reason, string(result.ReasonUnchecked)), "a trace that was not told is no wrong one: %s", reason)
+	}
 
 	// Nobody left anything, or nothing but a plan.
 	for _, keep := range []int{0, 1} {

@@ -213,13 +213,18 @@ func percentile(c result.Component, p int) string {
 	}
 }
 
-// check is the verdict on a row in a word.
+// check is the verdict on a row in a word; NOT-RUN is that a check is missing and
+// none failed.
 func check(r *result.EPRow) string {
 	switch {
 	case r.Correctness.Passed && r.Complete:
 		return "OK"
 	case r.Correctness.Passed:
 		return "INCOMPLETE"
+	case !slices.ContainsFunc(r.Correctness.Reasons, func(reason string) bool {
+		return !strings.HasPrefix(reason, string(result.ReasonUnchecked))
+	}):
+		return "NOT-RUN"
 	default:
 		return "FAILED"
 	}

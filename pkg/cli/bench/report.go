@@ -31,13 +31,15 @@ type Report struct {
 	SinceStart *float64   `json:"start_to_first_timed_op_s"`
 	Results    []CaseRows `json:"results"`
 	// OutOfBounds is the wrong elements of all rows.
-	OutOfBounds int64   `json:"out_of_bounds"`
-	AvgBusBW    float64 `json:"avg_busbw_gbps"`
+	OutOfBounds int64 `json:"out_of_bounds"`
+	// AvgBusBW is null where not all was measured.
+	AvgBusBW *float64 `json:"avg_busbw_gbps"`
 	// Violations are the thresholds that were broken, one line each.
 	Violations []string `json:"violations"`
 	Passed     bool     `json:"passed"`
 
-	verdict verdict
+	unfinished bool // a case was not measured to its end
+	verdict    verdict
 }
 
 // Err is how the program ends: nil, or what went wrong, with its exit code.
@@ -112,10 +114,11 @@ func (p *Report) Add(r *Request, d *result.CollectiveDocument) {
 	p.verdict.add(d.Outcome)
 	p.verdict.broken = len(p.Violations)
 	p.Passed = p.verdict.err() == nil
+	p.unfinished = p.unfinished || r.unfinished(d.Outcome)
 	p.AvgBusBW = p.mean()
 }
 
-func (p *Report) mean() float64 {
+func (p *Report) mean() *float64 {
 	sum, n := 0.0, 0
 	for _, c := range p.Results {
 		for _, row := range c.Rows {
@@ -125,10 +128,11 @@ func (p *Report) mean() float64 {
 			}
 		}
 	}
-	if n == 0 {
-		return 0
+	if n == 0 || p.unfinished {
+		return nil
 	}
-	return sum / float64(n)
+	sum /= float64(n)
+	return &sum
 }
 
 func firstWindow(d *result.CollectiveDocument) (time.Time, bool) {

@@ -22,6 +22,8 @@ type Table struct {
 	sum     float64 // of busbw
 	lines   int
 	failed  bool // a row whose check did not pass
+	// unfinished is that a case was not measured to its end.
+	unfinished bool
 }
 
 // NewTable returns a table for the documents of a request.
@@ -79,6 +81,9 @@ func (t *Table) Document(d *result.CollectiveDocument) {
 	for rows := t.next(d); len(rows) > 0; rows = t.next(d) {
 		t.line(d, rows)
 	}
+	if text := t.r.missing(d); text != "" {
+		fmt.Fprintf(t.w, "# INCOMPLETE %s: %s\n", where(d, nil), text)
+	}
 	for _, x := range d.Workload.Excluded {
 		if x.What != collective.InPlace { // its columns say N/A
 			fmt.Fprintf(t.w, "# not measured: %s: %s\n", x.What, x.Reason)
@@ -90,6 +95,7 @@ func (t *Table) Document(d *result.CollectiveDocument) {
 	if d.Outcome.Status != result.Success {
 		fmt.Fprintf(t.w, "# %s %s: %s\n", strings.ToUpper(d.Outcome.Status), where(d, nil), strings.Join(d.Outcome.Reasons, "; "))
 	}
+	t.unfinished = t.unfinished || t.r.unfinished(d.Outcome)
 	t.rows = 0
 }
 
@@ -222,20 +228,27 @@ func redopName(d *result.CollectiveDocument) string {
 	return d.Measurement.RedOp
 }
 
-// Foot prints the sums and how long the first timed operation took to come; 0
-// is that there was none.
+// Foot prints the sums and how long the first timed operation took to come; nil
+// is that there was none. Where not all was measured there is no mean.
 func (t *Table) Foot(sinceStart *float64) {
-	verdict, mean := "OK", "N/A"
-	if t.failed || t.lines == 0 {
-		verdict = "FAILED"
-	}
-	wrong := "N/A" // nothing was looked at
+	verdict, wrong, mean := "OK", "N/A", "N/A" // nothing was looked at
 	if t.lines > 0 {
-		wrong, mean = strconv.FormatInt(t.wrong, 10), strconv.FormatFloat(t.sum/float64(t.lines), 'g', 6, 64)
+		wrong = strconv.FormatInt(t.wrong, 10)
+	}
+	switch {
+	case t.failed || t.lines == 0:
+		verdict = "FAILED"
+	case t.unfinished:
+		verdict = "INCOMPLETE"
+	}
+	if t.lines > 0 && !t.unfinished {
+		mean = strconv.FormatFloat(t.sum/float64(t.lines), 'g', 6, 64)
 	}
 	fmt.Fprintf(t.w, "# %-20s : %s %s\n", "Out of bounds values", wrong, verdict)
 	fmt.Fprintf(t.w, "# %-20s : %s \n", "Avg bus bandwidth", mean)
-	fmt.Fprintf(t.w, "# (a plain mean over all sizes, small and large: compare sizes one by one, or use --min-busbw)\n")
+	if mean != "N/A" {
+		fmt.Fprintf(t.w, "# (a plain mean over all sizes, small and large: compare sizes one by one, or use --min-busbw)\n")
+	}
 	if sinceStart != nil {
 		fmt.Fprintf(t.w, "# %-20s : %.2f s\n", "start to first timed op", *sinceStart)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -202,6 +203,48 @@ func TestATableGrows(t *testing.T) {
 	table.Document(document(rows...))
 	require.Equal(t, 6, printed(), "the next case begins anew")
 	require.Equal(t, 1, strings.Count(out.String(), "# Using devices"))
+}
+
+// Rows of a case that did not end keep their columns, and are not passed off as whole.
+func TestWhatIsNotWholeIsSaid(t *testing.T) {
+	r, err := ask(t, "all_reduce -b 1K -e 1K --trials 9 -n 4 -I 1")
+	require.NoError(t, err)
+	rows := []result.CollectiveRow{rowOf(collective.OutOfPlace, 8), rowOf(collective.InPlace, 8), rowOf(collective.OutOfPlace, 8)}
+	for i := range rows {
+		rows[i].Complete, rows[i].PerIteration = false, timing(16)
+		rows[i].PerIteration.SampleCount = 4 * 3
+	}
+	rows[1].PerIteration = nil
+	d := document(rows...)
+	d.Outcome = result.Outcome{Status: result.Failed, Reasons: []string{"skipped: cancelled"}}
+	var out bytes.Buffer
+	table := NewTable(&out, &r)
+	table.Document(d)
+	table.Document(document(rowOf(collective.OutOfPlace, 8)))
+	table.Foot(nil)
+	require.Contains(t, out.String(), "# INCOMPLETE all_reduce float sum: 1 of 3 rows have 0 of 9 trials, 2 of 3 rows have 3 of 9 trials\n")
+	require.Contains(t, out.String(), "# Out of bounds values : 0 INCOMPLETE\n# Avg bus bandwidth    : N/A \n#\n")
+	report := NewReport(&r, "cxrun", nil, time.Time{}, "host", 2)
+	report.Add(&r, d)
+	report.Add(&r, document(rows...))
+	require.Nil(t, report.AvgBusBW)
+}
+
+func TestCheckOfARowInAWord(t *testing.T) {
+	for _, tt := range []struct {
+		complete bool
+		reasons  []string
+		want     string
+	}{
+		{true, nil, "OK"},
+		{false, nil, "INCOMPLETE"},
+		{false, []string{"check-did-not-run: post-chain all ranks", "check-did-not-run: after all ranks"}, "NOT-RUN"},
+		{false, []string{"check-failed: before payload rank 1", "check-did-not-run: after all ranks"}, "FAILED"},
+	} {
+		r := result.EPRow{Complete: tt.complete}
+		r.Correctness.Passed, r.Correctness.Reasons = tt.reasons == nil, tt.reasons
+		require.Equal(t, tt.want, check(&r))
+	}
 }
 
 // Nothing looked at is nothing right.

@@ -1,0 +1,56 @@
+package bench
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/collectivex/collectivex/pkg/collective"
+	"github.com/collectivex/collectivex/pkg/result"
+)
+
+// unfinished reports whether a case ended before it was measured. What the library
+// lacks of all there is was never to be.
+func (r *Request) unfinished(o result.Outcome) bool {
+	return o.Status == result.Failed && !(r.lenient() && Lacking(o))
+}
+
+// missing says how many rows (a size and placement each) of a document have how
+// many of their trials, where that is not all of them.
+func (r *Request) missing(d *result.CollectiveDocument) string {
+	rows := map[int]int{} // by trials
+	for i := range d.Measurement.Rows {
+		if row := &d.Measurement.Rows[i]; !row.Complete {
+			rows[r.trials(row)]++
+		}
+	}
+	var parts []string
+	for _, trials := range slices.Sorted(maps.Keys(rows)) {
+		parts = append(parts, fmt.Sprintf("%d of %d rows have %d of %d trials", rows[trials], len(d.Measurement.Rows), trials, r.shape.Measure.Trials))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// trials is how many trials of a row are there in every mode that the columns show.
+func (r *Request) trials(row *result.CollectiveRow) int {
+	fewest := r.shape.Measure.Trials
+	for _, of := range []struct {
+		shown   bool
+		timing  *result.Timing
+		samples int // of a trial
+	}{
+		{r.View.Mode != collective.Blocking, r.View.timing(row), 1},
+		{r.View.Mode == collective.Blocking, row.Blocking, r.shape.Measure.Iterations},
+		{r.View.PerIteration, row.PerIteration, r.shape.Measure.Iterations},
+	} {
+		switch {
+		case !of.shown:
+		case of.timing == nil:
+			fewest = 0
+		default:
+			fewest = min(fewest, of.timing.SampleCount/of.samples)
+		}
+	}
+	return fewest
+}
