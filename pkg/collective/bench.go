@@ -418,7 +418,10 @@ func (b *bench) check(w window) (workload.Verdict, error) {
 		}
 		_, recv := b.buffers(slot)
 		v, err := b.Data.Check(b.stream, p, recv, regions)
-		if err != nil {
+		switch {
+		case errors.Is(err, ErrDisagree):
+			return total, coded(result.ReasonUnchecked, err)
+		case err != nil:
 			return total, coded(result.ReasonDevice, err)
 		}
 		if total.Wrong == 0 {

@@ -5,6 +5,7 @@ package collective
 
 import (
 	"context"
+	"errors"
 
 	"github.com/collectivex/collectivex/pkg/accel"
 	"github.com/collectivex/collectivex/pkg/numeric"
@@ -64,12 +65,17 @@ type Memory interface {
 	Close() error
 }
 
+// ErrDisagree is wrapped where two checks of one buffer differ: nothing is known of
+// the buffer then, and one of them is broken.
+var ErrDisagree = errors.New("the checks of a buffer disagree")
+
 // Data fills and checks buffers where they live. Regions count elements from buf.
 type Data interface {
 	Fill(s accel.Stream, p workload.Pattern, buf accel.Ptr, regions []workload.Region) error
 	// Poison writes the complement of what a check expects.
 	Poison(s accel.Stream, p workload.Pattern, buf accel.Ptr, regions []workload.Region) error
-	// Check waits for the stream and compares.
+	// Check waits for the stream and compares. Its error is ErrDisagree where two
+	// ways to compare come to different verdicts.
 	Check(s accel.Stream, p workload.Pattern, buf accel.Ptr, regions []workload.Region) (workload.Verdict, error)
 	// CheckedBy is device, or host where a copy is compared.
 	CheckedBy() string
