@@ -76,6 +76,14 @@ func (f Form) Extent(bytes int64) Extent {
 	return e
 }
 
+// least is the smallest size in bytes that leaves no rank without an element.
+func (f Form) least() int64 {
+	if s := shapes[f.Op]; s.send == all || s.recv == all {
+		return int64(f.World) * partAlign
+	}
+	return int64(f.Type.Size())
+}
+
 // between is count elements from one rank of the pair to the other, and back
 // where the operation goes both ways.
 func (f Form) between(count int64) [][]int64 {

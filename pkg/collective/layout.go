@@ -81,7 +81,7 @@ func (s spec) layOut(l limits) ladder {
 	for _, size := range s.Sizes {
 		e := s.form(Pair{}).Extent(size)
 		if e.Count == 0 {
-			out.dropped = append(out.dropped, result.DroppedSize{Bytes: size, Reason: result.ReasonSizeTooSmall.With("%d ranks of %s", s.World, s.dtype)})
+			out.dropped = append(out.dropped, result.DroppedSize{Bytes: size, Reason: result.ReasonSizeTooSmall.With("%d ranks of %s take at least %d bytes", s.World, s.dtype, s.form(Pair{}).least())})
 			continue
 		}
 		var rungs []rung
@@ -89,7 +89,7 @@ func (s spec) layOut(l limits) ladder {
 		for _, p := range placements {
 			r, need := s.rung(size, e, p, room, l.Cache, span)
 			if need > room {
-				out.dropped = append(out.dropped, result.DroppedSize{Bytes: size, Reason: result.ReasonMemoryForSize.With("needs %d of %d bytes", need+l.Bytes-room, l.Bytes)})
+				out.dropped = append(out.dropped, result.DroppedSize{Bytes: size, Reason: result.ReasonMemoryForSize.With("takes %d bytes of memory, and %d may be used", need+l.Bytes-room, l.Bytes)})
 				fits = false
 				break
 			}

@@ -95,8 +95,8 @@ func TestLayOutKeepsAccountOfWhatIsLeftOut(t *testing.T) {
 		{What: "in_place", Reason: "refused: alltoall has no in-place form"},
 	}, l.excluded)
 	require.Equal(t, []result.DroppedSize{
-		{Bytes: 16, Reason: "size-too-small: 2 ranks of float"},
-		{Bytes: 1 << 22, Reason: "memory-for-size: needs 10485760 of 5242880 bytes"},
+		{Bytes: 16, Reason: "size-too-small: 2 ranks of float take at least 32 bytes"},
+		{Bytes: 1 << 22, Reason: "memory-for-size: takes 10485760 bytes of memory, and 5242880 may be used"},
 	}, l.dropped)
 	require.Len(t, l.rungs, 1)
 	require.Equal(t, []string{Pipelined}, l.modes)

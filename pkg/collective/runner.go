@@ -66,8 +66,8 @@ func (r *Runner) Run(ctx context.Context, s *rank.Session, c plan.Case) error {
 		return refused(errors.New("none of the timing modes exists here"))
 	case len(l.rungs) == 0 && len(l.dropped) > 0:
 		last := l.dropped[len(l.dropped)-1]
-		code, _, _ := strings.Cut(last.Reason, ": ")
-		return coded(result.Reason(code), fmt.Errorf("every size was dropped, %d bytes for %s", last.Bytes, last.Reason))
+		code, why, _ := strings.Cut(last.Reason, ": ")
+		return coded(result.Reason(code), fmt.Errorf("no size fits, the last of %d bytes: %s", last.Bytes, why))
 	case len(l.rungs) == 0:
 		return refused(fmt.Errorf("%s has none of the placements %v", sp.op, c.Placements))
 	}

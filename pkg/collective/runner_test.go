@@ -333,12 +333,12 @@ func TestWhatIsEnqueued(t *testing.T) {
 
 func TestRunRefusesWhatDoesNotFit(t *testing.T) {
 	_, _, err := run(t, aCase(func(c *plan.Case) { c.Sizes = []int64{1 << 50} }), true, nil)
-	require.ErrorContains(t, err, "every size was dropped")
+	require.ErrorContains(t, err, "no size fits, the last of 1125899906842624 bytes: takes ")
 	var coded *rank.Error
 	require.ErrorAs(t, err, &coded)
 	require.Equal(t, string(result.ReasonMemoryForSize), coded.Code)
 	_, _, err = run(t, aCase(func(c *plan.Case) { c.Sizes = []int64{1} }), true, nil)
-	require.ErrorContains(t, err, "every size was dropped, 1 bytes for size-too-small: ")
+	require.ErrorContains(t, err, "no size fits, the last of 1 bytes: 2 ranks of float take at least 4 bytes")
 	require.ErrorAs(t, err, &coded)
 	require.Equal(t, string(result.ReasonSizeTooSmall), coded.Code)
 	_, _, err = run(t, aCase(func(c *plan.Case) { c.Op, c.RedOp, c.Placements = "alltoall", "", []string{collective.InPlace} }), true, nil)

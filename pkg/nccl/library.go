@@ -177,7 +177,7 @@ func (l *Library) Need(symbol string) error {
 	if l.has[symbol] {
 		return nil
 	}
-	return fmt.Errorf("%w: %s in %s", dl.ErrNoSymbol, symbol, filepath.Base(l.lib.Path()))
+	return fmt.Errorf("%w: %s in %s: load another library", dl.ErrNoSymbol, symbol, filepath.Base(l.lib.Path()))
 }
 
 // VersionString is the version as its makers write it, such as 2.28.9.

@@ -137,9 +137,13 @@ func NewDevices(ranks []RankDevice) *Devices {
 	warn(fabric, "RDMA ports of the node counted symbol errors or lost links")
 	warn(mig, "MIG is on")
 	warn(shared, "more than %d MiB of device memory in use before the rank opened it", memoryOfNobody>>20)
-	warn(unread, "state of the device not read before and after")
+	warn(unread, StateUnread)
 	return d
 }
+
+// StateUnread begins the warning that names ranks whose states are not there, as
+// those of any rank that did not end its case.
+const StateUnread = "state of the device not read before and after"
 
 const (
 	partitionMIG = "mig"

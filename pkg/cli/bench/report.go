@@ -45,6 +45,9 @@ type Report struct {
 // Err is how the program ends: nil, or what went wrong, with its exit code.
 func (p *Report) Err() error { return p.verdict.err() }
 
+// Nothing reports whether no case can be measured here.
+func (p *Report) Nothing() bool { return p.verdict.lacking == p.verdict.cases }
+
 // CaseRows is what the document of a case says.
 type CaseRows struct {
 	CaseID        string               `json:"case_id"`

@@ -24,6 +24,7 @@ type Table struct {
 	failed  bool // a row whose check did not pass
 	// unfinished is that a case was not measured to its end.
 	unfinished bool
+	skipped    []string // why cases did not begin, a text for each
 }
 
 // NewTable returns a table for the documents of a request.
@@ -92,7 +93,11 @@ func (t *Table) Document(d *result.CollectiveDocument) {
 	for _, s := range d.Workload.SizesDropped {
 		fmt.Fprintf(t.w, "# not measured: %d bytes: %s\n", s.Bytes, s.Reason)
 	}
-	if d.Outcome.Status != result.Success {
+	switch {
+	case d.Outcome.Status == result.Success:
+	case len(d.Measurement.Rows) == 0 && skipped(d.Outcome):
+		t.skipped = append(t.skipped, strings.Join(d.Outcome.Reasons, "; "))
+	case t.r.lenient() || !Lacking(d.Outcome): // what was named and is lacking ends the program, in a line
 		fmt.Fprintf(t.w, "# %s %s: %s\n", strings.ToUpper(d.Outcome.Status), where(d, nil), strings.Join(d.Outcome.Reasons, "; "))
 	}
 	t.unfinished = t.unfinished || t.r.unfinished(d.Outcome)
@@ -231,6 +236,10 @@ func redopName(d *result.CollectiveDocument) string {
 // Foot prints the sums and how long the first timed operation took to come; nil
 // is that there was none. Where not all was measured there is no mean.
 func (t *Table) Foot(sinceStart *float64) {
+	for _, why := range slices.Compact(slices.Sorted(slices.Values(t.skipped))) {
+		n := len(slices.DeleteFunc(slices.Clone(t.skipped), func(s string) bool { return s != why }))
+		fmt.Fprintf(t.w, "# %d of the cases: %s\n", n, why)
+	}
 	verdict, wrong, mean := "OK", "N/A", "N/A" // nothing was looked at
 	if t.lines > 0 {
 		wrong = strconv.FormatInt(t.wrong, 10)

@@ -230,6 +230,22 @@ func TestWhatIsNotWholeIsSaid(t *testing.T) {
 	require.Nil(t, report.AvgBusBW)
 }
 
+// Cases that were not begun are told in a line.
+func TestSkippedCasesAreCounted(t *testing.T) {
+	r, err := ask(t, "all_reduce -N 3")
+	require.NoError(t, err)
+	d := document()
+	d.Outcome = result.Outcome{Status: result.Failed, Reasons: []string{"skipped: cancelled"}}
+	var out bytes.Buffer
+	table := NewTable(&out, &r)
+	for range 3 {
+		table.Document(d)
+	}
+	table.Foot(nil)
+	require.Equal(t, 1, strings.Count(out.String(), "cancelled"))
+	require.Contains(t, out.String(), "# 3 of the cases: skipped: cancelled\n")
+}
+
 func TestCheckOfARowInAWord(t *testing.T) {
 	for _, tt := range []struct {
 		complete bool

@@ -53,3 +53,11 @@ func Lacking(o result.Outcome) bool {
 		}, result.Reason(code))
 	})
 }
+
+// skipped reports whether a case was not begun, or not ended, for reasons that are
+// not its own.
+func skipped(o result.Outcome) bool {
+	return o.Status == result.Failed && !slices.ContainsFunc(o.Reasons, func(reason string) bool {
+		return !strings.HasPrefix(reason, string(result.ReasonSkipped))
+	})
+}

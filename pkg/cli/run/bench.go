@@ -144,7 +144,7 @@ func benchCollective(c *cobra.Command, s cli.Streams, flags *bench.Flags, op str
 	if err != nil {
 		return err
 	}
-	if !flags.JSON {
+	if !flags.JSON && !report.Nothing() {
 		table.Foot(report.SinceStart)
 	}
 	return b.end(s, report, report.Violations, report.Err())
@@ -170,7 +170,7 @@ func benchEP(c *cobra.Command, s cli.Streams, flags *bench.EPFlags) error {
 			return fmt.Errorf("document of type %T for an EP case", d)
 		}
 		report.Add(answer)
-		if !flags.JSON {
+		if !flags.JSON && !bench.Lacking(answer.Outcome) {
 			bench.PrintEP(b.shown, answer)
 		}
 		return nil

@@ -136,14 +136,23 @@ func TestBenchTypeTheLibraryLacks(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	args := []string{"all_gather", "-b", "1K", "-e", "1K", "-d"}
 	r, stderr := benched(t, cli.ExitEnvironment, append(args, "f8e4m3")...)
-	require.Contains(t, stderr, "-f8e4m3-w2-shifted cannot be measured here: refused: nccl 2.22.0 has no f8e4m3\n")
+	require.Equal(t, "cxrun: cannot be measured here: refused: nccl 2.22.0 has no f8e4m3: load a newer library\n", stderr)
 	require.False(t, r.Passed)
 	require.Empty(t, r.Results[0].Rows)
 
 	r, stderr = benched(t, cli.ExitOK, append(args, "all")...)
-	require.Contains(t, stderr, "nccl 2.22.0 has no f8e5m2\n")
+	require.Contains(t, stderr, "nccl 2.22.0 has no f8e5m2: load a newer library\n")
 	require.True(t, r.Passed)
 	require.Len(t, r.Results, 12)
+}
+
+// A registration that the library took without a handle is told of.
+func TestBenchWithoutARegistrationHandle(t *testing.T) {
+	standIns(t)
+	t.Setenv("CX_FAKE_NCCL_NO_HANDLE", "1")
+	r, stderr := benched(t, cli.ExitOK, "all_reduce", "-b", "1K", "-e", "1K", "-R", "2", "-N", "2")
+	require.False(t, r.Results[0].Registered)
+	require.Equal(t, 1, strings.Count(stderr, "cxrun: warning: -R: the library took the buffers for registration symmetric and returned no handle"), stderr)
 }
 
 // The check on the device finds what the one on the host finds.
@@ -168,5 +177,6 @@ func TestBenchTellsOfAnAsynchronousError(t *testing.T) {
 	t.Setenv("CX_FAKE_NCCL_ASYNC_ERROR", "1:3")
 	r, stderr := benched(t, cli.ExitFailed, "all_reduce", "--backend", "nccl", "-b", "1K", "-e", "1K", "-T", "60")
 	require.Contains(t, stderr, "library-error: asynchronous error ncclRemoteError, rank 1")
+	require.NotContains(t, stderr, "warning", "that states were not read is a consequence")
 	require.False(t, r.Passed)
 }

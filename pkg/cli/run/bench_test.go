@@ -234,13 +234,28 @@ func TestBenchWithoutRoomForItsPlan(t *testing.T) {
 	require.Empty(t, left)
 }
 
-// A size that leaves a rank without an element is not called one of memory.
-func TestBenchOfTooSmallASize(t *testing.T) {
-	t.Setenv("TMPDIR", t.TempDir())
-	code, stdout, stderr := cxrun(t, nil, "bench", "--backend", "host", "all_reduce", "-b", "3", "-e", "3")
-	require.Equal(t, cli.ExitEnvironment, code)
-	require.Contains(t, stdout, "# FAILED all_reduce float sum: size-too-small: rank 0; size-too-small: rank 1\n")
-	require.Contains(t, stderr, "cannot be measured here: size-too-small: every size was dropped, 3 bytes for size-too-small: 2 ranks of float\n")
+// What cannot be measured is refused in one line that says what to do, and leaves
+// nothing.
+func TestBenchOfWhatCannotBe(t *testing.T) {
+	for _, tt := range []struct{ args, want string }{
+		{"all_reduce -b 3 -e 3", "size-too-small: no size fits, the last of 3 bytes: 2 ranks of float take at least 4 bytes\n"},
+		{"all_gather -b 8 -e 8 -g 1 -N 2", "size-too-small: no size fits, the last of 8 bytes: 1 ranks of float take at least 16 bytes\n"},
+		{"all_reduce -b 1048576G -e 1048576G", "memory-for-size: no size fits, the last of "},
+		{"ep --tokens 4194304 --hidden 1048576", "memory-for-size: ranks with up to 4194304 tokens take "},
+	} {
+		t.Run(tt.args, func(t *testing.T) {
+			t.Setenv("TMPDIR", t.TempDir())
+			code, stdout, stderr := cxrun(t, nil, append([]string{"bench", "--backend", "host"}, strings.Fields(tt.args)...)...)
+			require.Equal(t, cli.ExitEnvironment, code)
+			require.True(t, strings.HasPrefix(stderr, "cxrun: cannot be measured here: "+tt.want), stderr)
+			require.Equal(t, 1, strings.Count(stderr, "\n"), stderr)
+			require.NotContains(t, stdout, "FAILED")
+			require.NotContains(t, stdout, "Out of bounds")
+			left, err := os.ReadDir(os.Getenv("TMPDIR"))
+			require.NoError(t, err)
+			require.Empty(t, left)
+		})
+	}
 }
 
 // What --out keeps is a run like any other.

@@ -2,6 +2,7 @@ package run
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -154,11 +155,19 @@ func (b *benchRun) run(ctx context.Context, s cli.Streams, answer func(result.Do
 
 // warn tells what a document says against its figures, each thing once.
 func (b *benchRun) warn(s cli.Streams, d result.Document) {
-	devices := d.Head().Devices
-	if devices == nil {
-		return
+	var warnings []string
+	if devices := d.Head().Devices; devices != nil {
+		warnings = slices.Clone(devices.Warnings)
 	}
-	for _, text := range devices.Warnings {
+	if d.Head().Outcome.Status == result.Failed { // whose ranks did not come to look
+		warnings = slices.DeleteFunc(warnings, func(text string) bool { return strings.HasPrefix(text, result.StateUnread) })
+	}
+	if c, ok := d.(*result.CollectiveDocument); ok {
+		if m := &c.Measurement; m.Registration != "none" && len(m.Rows) > 0 && !m.RegistrationHandle {
+			warnings = append(warnings, fmt.Sprintf("-R: the library took the buffers for registration %s and returned no handle: it may have used them unregistered", m.Registration))
+		}
+	}
+	for _, text := range warnings {
 		if !slices.Contains(b.warned, text) {
 			b.warned = append(b.warned, text)
 			fmt.Fprintf(s.Err, "cxrun: warning: %s\n", text)
@@ -180,16 +189,22 @@ func readDocument(dir, id string) (result.Document, error) {
 }
 
 // end writes the JSON where it was asked for, says of each case that failed and
-// each threshold that was broken, one line each, and returns verdict.
+// each threshold that was broken, one line each, and returns verdict. Where nothing
+// can be measured here, that is all it says.
 func (b *benchRun) end(s cli.Streams, report any, violations []string, verdict error) error {
 	if err := b.write(report); err != nil {
 		b.tellKept(s)
 		return err
 	}
-	for _, e := range b.ended {
-		if e.outcome.Status != result.Success {
-			fmt.Fprintf(s.Err, "cxrun: %s %s\n", e.c.CaseID, e)
-		}
+	lacks := b.lacks()
+	switch {
+	case lacks != "" && b.keep:
+		return cli.EnvironmentError("%s", lacks)
+	case lacks != "": // there is nothing to keep
+		return errors.Join(cli.EnvironmentError("%s", lacks), os.RemoveAll(b.out))
+	}
+	for _, line := range b.failures() {
+		fmt.Fprintf(s.Err, "cxrun: %s\n", line)
 	}
 	for _, v := range violations {
 		fmt.Fprintf(s.Err, "cxrun: %s\n", v)
@@ -199,6 +214,44 @@ func (b *benchRun) end(s cli.Streams, report any, violations []string, verdict e
 	}
 	b.tellKept(s)
 	return verdict
+}
+
+// lacks says why no case can be measured here; empty where some can, or no rank
+// told why.
+func (b *benchRun) lacks() string {
+	var why []string
+	for _, e := range b.ended {
+		if !bench.Lacking(e.outcome) || e.told() == "" {
+			return ""
+		}
+		if text := e.String(); !slices.Contains(why, text) {
+			why = append(why, text)
+		}
+	}
+	return strings.Join(why, "; ")
+}
+
+// failures has a line for each case that failed, and one for all that were not
+// begun for the same reason.
+func (b *benchRun) failures() []string {
+	var lines, why []string
+	waiting := map[string]int{}
+	for _, e := range b.ended {
+		text := e.String()
+		switch {
+		case e.outcome.Status == result.Success:
+		case e.logs != "":
+			lines = append(lines, e.c.CaseID+" "+text)
+		default:
+			if waiting[text]++; waiting[text] == 1 {
+				why = append(why, text)
+			}
+		}
+	}
+	for _, text := range why {
+		lines = append(lines, fmt.Sprintf("%d cases not begun: %s", waiting[text], text))
+	}
+	return lines
 }
 
 // write writes the JSON where it was asked for. That what was shown before did
@@ -249,10 +302,12 @@ func (w *shown) Write(p []byte) (int, error) {
 func (e benchEnd) String() string {
 	words, reasons := e.told(), strings.Join(e.outcome.Reasons, "; ")
 	switch {
+	case bench.Lacking(e.outcome):
+		return "cannot be measured here: " + cmp.Or(words, reasons)
+	case e.logs == "":
+		return reasons
 	case words == "":
 		return e.outcome.Status + ": " + reasons
-	case bench.Lacking(e.outcome):
-		return "cannot be measured here: " + words
 	default:
 		return fmt.Sprintf("%s: %s (%s)", e.outcome.Status, reasons, words)
 	}

@@ -219,7 +219,7 @@ func TestEveryOperationInProcesses(t *testing.T) {
 		}))
 		requireSuccess(t, d)
 		if f := form(op, numeric.BFloat16, 2); f.Extent(4).Count == 0 {
-			require.Equal(t, []result.DroppedSize{{Bytes: 4, Reason: "size-too-small: 2 ranks of bfloat16"}}, d.Workload.SizesDropped, op)
+			require.Equal(t, []result.DroppedSize{{Bytes: 4, Reason: "size-too-small: 2 ranks of bfloat16 take at least 32 bytes"}}, d.Workload.SizesDropped, op)
 		}
 		if !op.InPlace() {
 			require.Len(t, d.Workload.Excluded, 2, op)

@@ -246,14 +246,14 @@ func TestSupports(t *testing.T) {
 		call    collective.Call
 		want    string
 	}{
-		{"old and bfloat16", "20804", "sm_90", nil, collective.Call{Type: numeric.BFloat16}, "refused: nccl 2.8.4 has no bfloat16"},
-		{"old and avg", "20804", "sm_90", nil, collective.Call{Type: numeric.Float, RedOp: workload.Avg}, "refused: nccl 2.8.4 has no avg"},
-		{"old and fp8", "22304", "sm_90", nil, collective.Call{Type: numeric.F8E4M3}, "refused: nccl 2.23.4 has no f8e4m3"},
+		{"old and bfloat16", "20804", "sm_90", nil, collective.Call{Type: numeric.BFloat16}, "refused: nccl 2.8.4 has no bfloat16: load a newer library"},
+		{"old and avg", "20804", "sm_90", nil, collective.Call{Type: numeric.Float, RedOp: workload.Avg}, "refused: nccl 2.8.4 has no avg: load a newer library"},
+		{"old and fp8", "22304", "sm_90", nil, collective.Call{Type: numeric.F8E4M3}, "refused: nccl 2.23.4 has no f8e4m3: load a newer library"},
 		{"old device and fp8", "22809", "sm_80", nil, collective.Call{Type: numeric.F8E5M2}, "refused: sm_80 does not reduce f8e5m2"},
 		{"old device and a copy", "22809", "sm_80", nil, collective.Call{Op: collective.AllGather, Type: numeric.F8E5M2, RedOp: workload.NoRedOp}, ""},
-		{"no mulsum", "22809", "sm_90", []string{"ncclRedOpCreatePreMulSum"}, collective.Call{Type: numeric.Float, RedOp: workload.MulSum}, "symbol-missing: no such symbol: ncclRedOpCreatePreMulSum in libnccl.so.2"},
-		{"no reduce", "22809", "sm_90", []string{"ncclReduce"}, collective.Call{Op: collective.Reduce, Type: numeric.Float}, "symbol-missing: no such symbol: ncclReduce in libnccl.so.2"},
-		{"no send", "22809", "sm_90", []string{"ncclSend"}, collective.Call{Op: collective.SendRecv, Type: numeric.Float}, "symbol-missing: no such symbol: ncclSend in libnccl.so.2"},
+		{"no mulsum", "22809", "sm_90", []string{"ncclRedOpCreatePreMulSum"}, collective.Call{Type: numeric.Float, RedOp: workload.MulSum}, "symbol-missing: no such symbol: ncclRedOpCreatePreMulSum in libnccl.so.2: load another library"},
+		{"no reduce", "22809", "sm_90", []string{"ncclReduce"}, collective.Call{Op: collective.Reduce, Type: numeric.Float}, "symbol-missing: no such symbol: ncclReduce in libnccl.so.2: load another library"},
+		{"no send", "22809", "sm_90", []string{"ncclSend"}, collective.Call{Op: collective.SendRecv, Type: numeric.Float}, "symbol-missing: no such symbol: ncclSend in libnccl.so.2: load another library"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			version := c.version

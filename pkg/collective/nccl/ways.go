@@ -101,9 +101,9 @@ func (k *comm) Supports(c collective.Call) error {
 	arch := k.device.Info().Arch
 	switch {
 	case !mscclpp && (c.Type == numeric.BFloat16 && l.Version < sinceBFloat16 || fp8 && l.Version < sinceFP8):
-		return refused("%s %s has no %s", l.Kind, l.VersionString(), c.Type)
+		return refused("%s %s has no %s: load a newer library", l.Kind, l.VersionString(), c.Type)
 	case c.RedOp == workload.Avg && l.Version < sinceAvg:
-		return refused("%s %s has no %s", l.Kind, l.VersionString(), c.RedOp)
+		return refused("%s %s has no %s: load a newer library", l.Kind, l.VersionString(), c.RedOp)
 	case !mscclpp && fp8 && c.Op.Reduces() && smVersion(arch) > 0 && smVersion(arch) < fp8Arch:
 		return refused("%s does not reduce %s", arch, c.Type)
 	case fp8 && c.Op.Reduces() && strings.HasPrefix(arch, "gfx94"):
