@@ -60,7 +60,8 @@ type Streams struct {
 func Execute(ctx context.Context, s Streams, root *cobra.Command, args []string) int {
 	root.SetArgs(args)
 	root.SetIn(s.In)
-	root.SetOut(s.Out)
+	help := &Whole{Out: s.Out} // cobra prints it
+	root.SetOut(help)
 	root.SetErr(s.Err)
 	root.SilenceErrors = true
 	root.SilenceUsage = true
@@ -70,6 +71,9 @@ func Execute(ctx context.Context, s Streams, root *cobra.Command, args []string)
 	started := false
 	noteStart(root, &started)
 	ran, err := root.ExecuteContextC(ctx)
+	if err == nil && help.Err != nil {
+		err = &ExitError{ExitFailed, help.Err}
+	}
 	if err == nil {
 		return ExitOK
 	}
@@ -81,6 +85,21 @@ func Execute(ctx context.Context, s Streams, root *cobra.Command, args []string)
 		return exit.Code
 	}
 	return ExitFailed
+}
+
+// Whole remembers the first error of those who write to Out without looking.
+type Whole struct {
+	Out io.Writer
+	Err error
+}
+
+// Write implements io.Writer.
+func (w *Whole) Write(p []byte) (int, error) {
+	n, err := w.Out.Write(p)
+	if err != nil && w.Err == nil {
+		w.Err = fmt.Errorf("standard output is not whole: %w", err)
+	}
+	return n, err
 }
 
 // inWords says of a flag's value that cannot be read what the flag takes, where

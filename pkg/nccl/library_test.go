@@ -109,7 +109,7 @@ func TestOpenRefuses(t *testing.T) {
 	t.Setenv("CX_NCCL_LIB", fakes.Variant{Hide: []string{"ncclGetUniqueId"}}.Build(t))
 	_, err = Open(NCCL)
 	require.ErrorIs(t, err, dl.ErrNoSymbol)
-	require.EqualError(t, err, "NCCL: no such symbol: ncclGetUniqueId in libnccl.so.2")
+	require.EqualError(t, err, "NCCL: no such symbol: ncclGetUniqueId in libnccl.so.2: load another library")
 
 	_, err = Open("gloo")
 	require.Error(t, err)

@@ -33,6 +33,9 @@ func CreateAtomic(path string) (*AtomicFile, error) {
 		return nil, fmt.Errorf("%s is there and is no regular file: name another one", path)
 	}
 	temp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*"+tempSuffix)
+	if failed, ok := errors.AsType[*os.PathError](err); ok {
+		return nil, &os.PathError{Op: "create", Path: path, Err: failed.Err}
+	}
 	if err != nil {
 		return nil, err
 	}

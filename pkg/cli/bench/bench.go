@@ -37,10 +37,20 @@ func Backends(cat *catalog.Catalog, family plan.Family) []string {
 	return names
 }
 
+// otherNames are what other programs call element types and reductions.
+var otherNames = map[string]string{
+	"bf16": "bfloat16", "fp16": "half", "f16": "half", "float16": "half", "fp32": "float", "f32": "float", "float32": "float",
+	"fp64": "double", "f64": "double", "float64": "double", "e4m3": "f8e4m3", "fp8e4m3": "f8e4m3", "e5m2": "f8e5m2", "fp8e5m2": "f8e5m2",
+	"add": "sum", "plus": "sum", "mul": "prod", "product": "prod", "mean": "avg", "average": "avg",
+}
+
 // known refuses a name that is not one of names.
 func known(what, got string, names []string) error {
 	if slices.Contains(names, got) {
 		return nil
+	}
+	if other := otherNames[strings.ToLower(got)]; slices.Contains(names, other) {
+		return cli.UsageError("unknown %s %q; here it is %q", what, got, other)
 	}
 	return cli.UsageError("unknown %s %q%s", what, got, catalog.Hint(got, names))
 }

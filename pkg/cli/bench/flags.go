@@ -37,9 +37,21 @@ type Output struct {
 	Out         string // documents and samples are kept here
 	Backend     string
 	Definitions cli.Definitions
+	set         func(name string) bool // whether a flag was given
+}
+
+// Refuse refuses names that are given and empty.
+func (o *Output) Refuse() error {
+	for flag, name := range map[string]string{"output_file": o.File, "out": o.Out} {
+		if name == "" && o.set(flag) {
+			return cli.UsageError("--%s is empty: give a name, or leave the flag out", flag)
+		}
+	}
+	return nil
 }
 
 func (o *Output) flags(g Group) {
+	o.set = g.Flags.Changed
 	g.Flags.BoolVar(&o.JSON, "json", false, "write JSON, and nothing else, to standard output")
 	g.Flags.StringVarP(&o.File, "output_file", "J", "", "write the JSON to `FILE` as well")
 	g.Flags.StringVar(&o.Out, "out", "", "keep plan, documents and samples in `DIR`, which must not hold a run")
@@ -129,7 +141,7 @@ func NewFlags(fs *pflag.FlagSet) (*Flags, []Group) {
 	g.IntVarP(&f.nullStream, "stream_null", "y", 0, "`0` is no null stream")
 	g.IntVarP(&f.timestamps, "report_timestamps", "S", 0, "`0` is no timestamps")
 	g.IntVarP(&f.deviceImpl, "device_implementation", "D", 0, "`0` is no kernels of nccl-tests' own")
-	g.IntVarP(&f.deviceCTAs, "device_cta_count", "V", 0, "`0` is none of those kernels' CTAs")
+	g.IntVarP(&f.deviceCTAs, "device_cta_count", "V", 0, "`0`, or nccl-tests' default of 16, is none of those kernels' CTAs")
 	g.IntVarP(&f.mem, "memory", "M", 0, "`0` is no memory report")
 	g.IntVarP(&f.skip, "per_iter_skip", "K", 0, "`0` is no iterations that -I leaves out")
 

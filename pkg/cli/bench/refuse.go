@@ -14,6 +14,12 @@ const mostOperations = 1_000_000
 // remainder, so that more changes nothing.
 const mostUnalign = 1 << 20
 
+// mostRanks bounds -t and -g, so that their product is a number.
+const mostRanks = 1 << 20
+
+// defaultCTAs is what -V is in nccl-tests unless said, where -D 0 has no use for it.
+const defaultCTAs = 16
+
 // refuse says of a flag that cannot be honoured why, and what to do instead.
 func (f *Flags) refuse() error {
 	for _, r := range []struct {
@@ -21,6 +27,7 @@ func (f *Flags) refuse() error {
 		why string
 	}{
 		{f.threads < 1 || f.gpus < 1, "-t and -g count from 1: their product is the number of ranks"},
+		{f.threads > mostRanks || f.gpus > mostRanks, fmt.Sprintf("-t and -g go to %d", mostRanks)},
 		{f.cycles < 1, "-N has to be at least 1: a sweep without end writes no document; call it again in a loop instead"},
 		{f.iterations < 1, "-n has to be at least 1"},
 		{f.warmup < 0, "-w cannot be negative"},
@@ -45,7 +52,7 @@ func (f *Flags) refuse() error {
 		{f.nullStream != 0, "-y: there is no null stream; each rank has a stream of its own, as applications do"},
 		{f.timestamps != 0, "-S: a row is shown some time after it was measured; with --out, samples of the document say when each window began"},
 		{f.deviceImpl != 0, "-D: kernels of nccl-tests' own are no part of the library that is measured; use nccl-tests for them"},
-		{f.deviceCTAs != 0, "-V belongs to -D, which is not here; NCCL_MAX_CTAS in the environment limits the library's own kernels"},
+		{f.deviceCTAs != 0 && f.deviceCTAs != defaultCTAs, "-V belongs to -D, which is not here; NCCL_MAX_CTAS in the environment limits the library's own kernels"},
 		{f.mem != 0, "-M: memory is not reported; NCCL_DEBUG=INFO with --out leaves what the library says in the logs"},
 		{f.skip != 0, "-K: no iteration is left out of -I's figures; raise -w, so that the first one is warm"},
 	} {

@@ -55,7 +55,7 @@ type CaseRows struct {
 	ComparisonKey string               `json:"comparison_key"`
 	DType         string               `json:"dtype"`
 	RedOp         string               `json:"redop"`
-	Root          int                  `json:"root"`
+	Root          int                  `json:"root"` // -1 of an operation without one
 	Outcome       result.Outcome       `json:"outcome"`
 	Path          string               `json:"path"`
 	CheckedBy     string               `json:"checked_by"`
@@ -98,7 +98,7 @@ func (p *Report) Add(r *Request, d *result.CollectiveDocument) {
 	}
 	c := CaseRows{
 		CaseID: d.Identity.CaseID, Repeat: d.Identity.Repeat, ComparisonKey: d.ComparisonKey,
-		DType: m.DType, RedOp: m.RedOp, Root: m.Root, Outcome: d.Outcome, Path: m.Path, CheckedBy: m.CheckedBy,
+		DType: m.DType, RedOp: m.RedOp, Root: r.rootOf(d), Outcome: d.Outcome, Path: m.Path, CheckedBy: m.CheckedBy,
 		Registration: m.Registration, Registered: m.RegistrationHandle, Environment: environment(&d.Envelope),
 		Dropped: d.Workload.SizesDropped, Excluded: d.Workload.Excluded, Devices: d.Devices, Rows: []Row{},
 	}

@@ -146,6 +146,9 @@ func (r *Request) Plan(be *catalog.Backend, world int) (plan.Direct, error) {
 	if len(r.env) > 0 && be.Name == HostBackend {
 		return d, cli.EnvironmentError("-x sets a policy of NCCL's kernels, and backend host has none: leave it out, or run it where there are GPUs")
 	}
+	if r.Op.BusFactor(world) == 0 && slices.ContainsFunc(r.Limits, func(l limit) bool { return l.flag == minBusBW }) {
+		return d, cli.UsageError("--min-busbw: the busbw of %s on %d rank is 0 by its formula: use --max-time, or more ranks", r.Op, world)
+	}
 	dtypes, redops, roots := []string{r.dtype}, []string{""}, []int{0}
 	if r.dtype == all {
 		dtypes = be.Collective.DTypes

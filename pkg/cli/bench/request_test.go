@@ -89,7 +89,7 @@ func TestFlagsReachTheCase(t *testing.T) {
 		{"-o avg", redops, []string{"avg"}},
 		{"-o all", redops, catalog.RedOps()},
 		{"--buffers cold", func(d plan.Direct) any { return d.Cases[0].Buffers }, "cold"},
-		{"-p 0 -c 0 -y 0 -S 0 -D 0 -V 0 -M 0 -K 0 -C 1 -a 3", func(d plan.Direct) any { return len(d.Cases) }, 1},
+		{"-p 0 -c 0 -y 0 -S 0 -D 0 -V 16 -M 0 -K 0 -C 1 -a 3", func(d plan.Direct) any { return len(d.Cases) }, 1},
 	} {
 		t.Run(tt.line, func(t *testing.T) {
 			require.Equal(t, tt.want, tt.got(planned(t, "nccl", "all_reduce "+tt.line)))
@@ -164,7 +164,7 @@ func TestRefusals(t *testing.T) {
 		{"all_reduce -y 1", "no null stream"},
 		{"all_reduce -S 1", "when each window began"},
 		{"all_reduce -D 1", "use nccl-tests for them"},
-		{"all_reduce -V 16", "NCCL_MAX_CTAS"},
+		{"all_reduce -V 8", "NCCL_MAX_CTAS"},
 		{"all_reduce -M 1", "NCCL_DEBUG=INFO"},
 		{"all_reduce -K 1", "raise -w"},
 		{"all_reduce --min-busbw 32M", `--min-busbw "32M": write SIZE=GBPS, such as 1M=40`},

@@ -167,14 +167,10 @@ func (t *Table) line(d *result.CollectiveDocument, rows []result.CollectiveRow) 
 		t.ranks(d)
 	}
 	t.rows += len(rows)
-	root := -1
-	if t.r.Op.Rooted() {
-		root = d.Measurement.Root
-	}
 	if src, dst := rows[0].Src, rows[0].Dst; src != nil && dst != nil {
 		fmt.Fprintf(t.w, "# rank %d to rank %d\n", *src, *dst)
 	}
-	fmt.Fprintf(t.w, "%12d  %12d  %8s  %6s  %6d", rows[0].Bytes, rows[0].Count, d.Measurement.DType, redopName(d), root)
+	fmt.Fprintf(t.w, "%12d  %12d  %8s  %6s  %6d", rows[0].Bytes, rows[0].Count, d.Measurement.DType, redopName(d), t.r.rootOf(d))
 	for _, placement := range []string{collective.OutOfPlace, collective.InPlace} {
 		var row *result.CollectiveRow
 		for i := range rows {
@@ -185,6 +181,14 @@ func (t *Table) line(d *result.CollectiveDocument, rows []result.CollectiveRow) 
 		t.half(row)
 	}
 	fmt.Fprintln(t.w)
+}
+
+// rootOf is the root of a document as nccl-tests prints it: -1 where there is none.
+func (r *Request) rootOf(d *result.CollectiveDocument) int {
+	if r.Op.Rooted() {
+		return d.Measurement.Root
+	}
+	return -1
 }
 
 // half prints one placement; row is nil where there is none.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -103,6 +104,7 @@ func TestBenchJSONIsTheTable(t *testing.T) {
 	var report bench.Report
 	require.NoError(t, json.Unmarshal(raw, &report))
 	require.True(t, report.Passed)
+	require.Equal(t, -1, report.Results[0].Root, "as in the column")
 	require.Equal(t, 2, report.World)
 	require.Len(t, report.Results, 1)
 	var untyped any
@@ -175,6 +177,25 @@ func TestBenchThresholds(t *testing.T) {
 	require.Contains(t, stderr, "cxrun: --min-busbw 1024 bytes alltoall float out_of_place: busbw ")
 	require.Contains(t, stderr, "cxrun: --min-busbw 8 bytes alltoall float: was not measured\n")
 	require.Contains(t, stderr, "cxrun: 2 thresholds are broken\n")
+}
+
+// Who sets TMPDIR to what is not there is told its name.
+func TestBenchWithoutTMPDIR(t *testing.T) {
+	t.Setenv("TMPDIR", "/nowhere")
+	code, _, stderr := cxrun(t, nil, "bench", "--backend", "host", "all_reduce")
+	require.Equal(t, cli.ExitEnvironment, code)
+	require.Contains(t, stderr, "set TMPDIR: stat /nowhere: no such file or directory\n")
+}
+
+// Help that does not arrive is a failure.
+func TestHelpToAFullDisk(t *testing.T) {
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	require.NoError(t, err)
+	defer full.Close()
+	for _, args := range [][]string{{"--help"}, {"bench", "--help"}, {"bench", "ep", "--help"}} {
+		s := cli.Streams{In: strings.NewReader(""), Out: full, Err: io.Discard, Getenv: func(string) string { return "" }}
+		require.Equal(t, cli.ExitFailed, Main(t.Context(), s, args))
+	}
 }
 
 // A table or JSON that does not arrive is a failure, and what was measured is kept.
@@ -291,7 +312,17 @@ func TestBenchRefuses(t *testing.T) {
 		{"all_reduce --backend host -G 3", cli.ExitEnvironment, "backend host has only the timing modes"},
 		{"all_reduce --backend host -R 1", cli.ExitEnvironment, "backend host has no registration local"},
 		{"all_reduce --backend host -x 1", cli.ExitEnvironment, "backend host has none: leave it out"},
-		{"all_reduce --backend host -J /nowhere/b.json", cli.ExitUsage, "-J: "},
+		{"all_reduce --backend host -J /nowhere/b.json", cli.ExitUsage, "-J: create /nowhere/b.json: no such file or directory\n"},
+		{"all_reduce --backend host --output_file=", cli.ExitUsage, "--output_file is empty"},
+		{"ep --backend host --out=", cli.ExitUsage, "--out is empty"},
+		{"all_reduce --backend host -t 4294967296 -g 4294967296", cli.ExitUsage, "-t and -g go to 1048576"},
+		{"all_reduce --backend host -D 0 -V 8", cli.ExitUsage, "-V belongs to -D"},
+		{"all_reduce --backend host -d bf16", cli.ExitUsage, `unknown element type "bf16"; here it is "bfloat16"`},
+		{"all_reduce --backend host -d FP32", cli.ExitUsage, `here it is "float"`},
+		{"all_reduce --backend host -o add", cli.ExitUsage, `unknown reduction "add"; here it is "sum"`},
+		{"all_reduce --backend host -b 1K -e 1K --min-busbw 1K=1,1K=2", cli.ExitUsage, "there is one for 1024 bytes already"},
+		{"all_reduce --backend host -b 1K -e 1K --max-time 1024=.5,1K=2", cli.ExitUsage, "there is one for 1024 bytes already"},
+		{"all_reduce --backend host -b 1K -e 1K -g 1 --min-busbw 1K=1", cli.ExitUsage, "busbw of all_reduce on 1 rank is 0 by its formula: use --max-time"},
 		{"all_reduce --backend host -J /dev/null", cli.ExitUsage, "-J: /dev/null is there and is no regular file"},
 		{"ep --backend host --routing unifrom", cli.ExitUsage, `did you mean "uniform"?`},
 		{"ep --backend host --tokens 8,4", cli.ExitUsage, "--tokens 8,4: they ascend"},

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -30,7 +29,7 @@ type benchRun struct {
 	keep  bool   // out was asked for
 	json  *result.AtomicFile
 	toOut bool // JSON to standard output
-	shown *shown
+	shown *cli.Whole
 	ended []benchEnd
 	// warned is what was told of the devices.
 	warned []string
@@ -49,6 +48,9 @@ type measurement func(cat *catalog.Catalog, be *catalog.Backend, world int) (pla
 // newBenchRun plans a measurement of a family, on ranks or, where they are 0, on
 // what is here, and makes all that it writes to.
 func newBenchRun(ctx context.Context, s cli.Streams, o bench.Output, family plan.Family, ranks int, measurement measurement) (*benchRun, error) {
+	if err := o.Refuse(); err != nil {
+		return nil, err
+	}
 	cat, err := o.Definitions.Load()
 	if err != nil {
 		return nil, err
@@ -80,7 +82,7 @@ func newBenchRun(ctx context.Context, s cli.Streams, o bench.Output, family plan
 	if err := checkFaults(s, m.Requested()); err != nil {
 		return nil, err
 	}
-	b := &benchRun{place: p, world: world, out: o.Out, keep: o.Out != "", toOut: o.JSON, shown: &shown{out: s.Out}}
+	b := &benchRun{place: p, world: world, out: o.Out, keep: o.Out != "", toOut: o.JSON, shown: &cli.Whole{Out: s.Out}}
 	if o.File != "" {
 		if b.json, err = result.CreateAtomic(o.File); err != nil {
 			return nil, cli.UsageError("-J: %w", err)
@@ -89,7 +91,7 @@ func newBenchRun(ctx context.Context, s cli.Streams, o bench.Output, family plan
 	if !b.keep {
 		if b.out, err = os.MkdirTemp("", "cxrun-bench-"); err != nil {
 			b.drop()
-			return nil, cli.EnvironmentError("%w", err)
+			return nil, cli.EnvironmentError("no directory for temporary files, set TMPDIR: %w", err)
 		}
 	}
 	if err := writePlan(m, b.out); err != nil {
@@ -262,7 +264,7 @@ func (b *benchRun) write(report any) error {
 		return err
 	}
 	if b.toOut {
-		_, _ = b.shown.Write(data) // shown.err
+		_, _ = b.shown.Write(data) // shown.Err
 	}
 	if b.json != nil {
 		if _, err := b.json.Write(data); err != nil {
@@ -274,27 +276,11 @@ func (b *benchRun) write(report any) error {
 			return err
 		}
 	}
-	return b.shown.err
+	return b.shown.Err
 }
 
 func (b *benchRun) tellKept(s cli.Streams) {
 	fmt.Fprintf(s.Err, "cxrun: documents and logs are in %s\n", b.out)
-}
-
-// shown is standard output; it remembers the first error, for those who print
-// without looking.
-type shown struct {
-	out io.Writer
-	err error
-}
-
-// Write implements io.Writer.
-func (w *shown) Write(p []byte) (int, error) {
-	n, err := w.out.Write(p)
-	if err != nil && w.err == nil {
-		w.err = fmt.Errorf("standard output is not whole: %w", err)
-	}
-	return n, err
 }
 
 // String says how a case that failed ended: in the words of a rank, if it is

@@ -1,0 +1,42 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"os"
+	"os/exec"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// programVariable makes the test binary the program, and its ranks too.
+const programVariable = "CX_TEST_CXRUN"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(programVariable) != "" {
+		main()
+	}
+	os.Exit(m.Run())
+}
+
+// Each signal that asks for the end gets one in order.
+func TestSignals(t *testing.T) {
+	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
+		t.Run(sig.String(), func(t *testing.T) {
+			var errs bytes.Buffer
+			cmd := exec.CommandContext(t.Context(), os.Args[0], "bench", "all_reduce", "--backend", "host", "--trials", "1000000")
+			cmd.Env = append(os.Environ(), programVariable+"=1", "TMPDIR="+t.TempDir())
+			cmd.Stderr = &errs
+			out, err := cmd.StdoutPipe()
+			require.NoError(t, err)
+			require.NoError(t, cmd.Start())
+			require.True(t, bufio.NewScanner(out).Scan(), "the head is there: it runs")
+			require.NoError(t, cmd.Process.Signal(sig))
+			require.Error(t, cmd.Wait())
+			require.Equal(t, 1, cmd.ProcessState.ExitCode(), errs.String())
+			require.Contains(t, errs.String(), "skipped: cancelled")
+		})
+	}
+}
