@@ -123,7 +123,7 @@ func (k *deviceData) Check(s accel.Stream, p workload.Pattern, buf accel.Ptr, re
 		return v, err
 	}
 	params := p.Params()
-	question := opinion{p.Type(), uint32(params.RedOp), uint32(params.World), v.Checked, v.Wrong > 0}
+	question := opinion{p.Type(), params.RedOp, params.World, v.Checked, v.Wrong > 0}
 	if k.asked[question] || !question.wrong && v.Checked*int64(p.Type().Size()) > secondBytes {
 		return v, nil
 	}
