@@ -3,8 +3,11 @@ package run
 import (
 	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -13,6 +16,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/cli/bench"
 	"github.com/collectivex/collectivex/pkg/collective"
 	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/result"
 )
 
 // standIns makes this program and its ranks find the vendors' stand-ins, with
@@ -22,6 +26,13 @@ func standIns(t *testing.T) {
 	fakes.Build(t).Use(t)
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	t.Setenv("CX_FAKE_DEVICES", "2")
+}
+
+// withoutNVIDIA leaves the other vendor's devices to be found.
+func withoutNVIDIA(t *testing.T) {
+	t.Helper()
+	t.Setenv("CX_CUDA_LIB", "/nowhere/libcuda.so.1")
+	t.Setenv("CX_NVML_LIB", "/nowhere/libnvidia-ml.so.1")
 }
 
 // benched runs bench and returns its JSON.
@@ -41,8 +52,7 @@ func TestBenchFindsTheGPUs(t *testing.T) {
 	require.Contains(t, stdout, "# library nccl 2.28.9 on ")
 	require.Contains(t, stdout, "#  Rank  1 device  1 CX Fake NVIDIA GPU\n")
 
-	t.Setenv("CX_CUDA_LIB", "/nowhere/libcuda.so.1")
-	t.Setenv("CX_NVML_LIB", "/nowhere/libnvidia-ml.so.1")
+	withoutNVIDIA(t)
 	report, _ := benched(t, cli.ExitOK, "all_reduce", "-b", "8", "-e", "4K", "-f", "8")
 	require.Equal(t, "rccl", report.Backend)
 	require.Equal(t, "rccl", report.Library.Kind)
@@ -132,18 +142,33 @@ func TestBenchWhatIsNotHere(t *testing.T) {
 // where all were asked for.
 func TestBenchTypeTheLibraryLacks(t *testing.T) {
 	standIns(t)
-	t.Setenv("CX_FAKE_NCCL_VERSION", "22200")
 	t.Setenv("TMPDIR", t.TempDir())
-	args := []string{"all_gather", "-b", "1K", "-e", "1K", "-d"}
-	r, stderr := benched(t, cli.ExitEnvironment, append(args, "f8e4m3")...)
-	require.Equal(t, "cxrun: cannot be measured here: refused: nccl 2.22.0 has no f8e4m3: load a newer library\n", stderr)
-	require.False(t, r.Passed)
-	require.Empty(t, r.Results[0].Rows)
+	for _, backend := range []string{"nccl", "rccl"} {
+		if backend == "rccl" {
+			withoutNVIDIA(t)
+		}
+		t.Setenv("CX_FAKE_"+strings.ToUpper(backend)+"_VERSION", "22200")
+		args := []string{"all_gather", "--backend", backend, "-b", "1K", "-e", "1K", "-d"}
+		r, stderr := benched(t, cli.ExitEnvironment, append(args, "f8e4m3")...)
+		require.Equal(t, "cxrun: cannot be measured here: refused: "+backend+" 2.22.0 has no f8e4m3: load a newer library\n", stderr)
+		require.False(t, r.Passed)
+		require.Empty(t, r.Results[0].Rows)
 
-	r, stderr = benched(t, cli.ExitOK, append(args, "all")...)
-	require.Contains(t, stderr, "nccl 2.22.0 has no f8e5m2: load a newer library\n")
-	require.True(t, r.Passed)
-	require.Len(t, r.Results, 12)
+		r, stderr = benched(t, cli.ExitOK, append(args, "all")...)
+		require.Contains(t, stderr, backend+" 2.22.0 has no f8e5m2: load a newer library\n")
+		require.True(t, r.Passed)
+		require.Len(t, r.Results, 12)
+	}
+}
+
+// MI300's fp8 has another exponent bias than the data that are checked.
+func TestBenchTypeTheDeviceLacks(t *testing.T) {
+	standIns(t)
+	withoutNVIDIA(t)
+	t.Setenv("TMPDIR", t.TempDir())
+	t.Setenv("CX_FAKE_RCCL_VERSION", "22809")
+	_, stderr := benched(t, cli.ExitEnvironment, "all_reduce", "-b", "1K", "-e", "1K", "-d", "f8e4m3")
+	require.Contains(t, stderr, "refused: f8e4m3 is of another format on gfx942")
 }
 
 // A registration that the library took without a handle is told of.
@@ -169,14 +194,57 @@ func TestBenchFindsAWrongResultOnADevice(t *testing.T) {
 	require.False(t, r.Passed)
 }
 
-// An error that an operation meets on its way is told, and not waited for: freeing
-// the buffers of a communicator that still runs would.
-func TestBenchTellsOfAnAsynchronousError(t *testing.T) {
+// What a library meets on one rank, at its set-up or half-way, fails the case with
+// the library's code, and the ranks that wait for it end. What was finished stays:
+// an operation is a window here, and a size has two.
+func TestBenchWhereALibraryFails(t *testing.T) {
 	standIns(t)
+	t.Setenv("CX_FAKE_DEVICES", "3")
 	t.Setenv("TMPDIR", t.TempDir())
-	t.Setenv("CX_FAKE_NCCL_ASYNC_ERROR", "1:3")
-	r, stderr := benched(t, cli.ExitFailed, "all_reduce", "--backend", "nccl", "-b", "1K", "-e", "1K", "-T", "60")
-	require.Contains(t, stderr, "library-error: asynchronous error ncclRemoteError, rank 1")
-	require.NotContains(t, stderr, "warning", "that states were not read is a consequence")
-	require.False(t, r.Passed)
+	finished := []string{"1024 out_of_place", "1024 in_place", "2048 out_of_place", "2048 in_place"}
+	for _, backend := range []string{"nccl", "rccl"} {
+		if backend == "rccl" {
+			withoutNVIDIA(t)
+		}
+		for _, c := range []struct {
+			name, order, at string
+			seconds         string // that the case may take
+			rows, reasons   []string
+		}{
+			{"error in flight", "CX_FAKE_NCCL_ASYNC_ERROR", "1:4", "60", finished, []string{"library-error: asynchronous error ncclRemoteError, rank 1"}},
+			{"hang", "CX_FAKE_NCCL_HANG", "1:4", "5", finished, []string{"timeout: case budget of 5 s"}},
+			{"set-up of one rank", "CX_FAKE_NCCL_INIT_ERROR", "1", "60", nil, []string{"library-error: ncclCommInitRankConfig ncclSystemError, rank 1"}},
+			{"memory", "CX_FAKE_NCCL_MEMORY", "4096", "60", nil, []string{"out-of-memory: 33792 bytes, rank 0", "out-of-memory: 33792 bytes, rank 1", "out-of-memory: 33792 bytes, rank 2"}},
+		} {
+			t.Run(c.name+" of "+backend, func(t *testing.T) {
+				t.Setenv(c.order, c.at)
+				start := time.Now()
+				r, stderr := benched(t, cli.ExitFailed, "all_reduce", "--backend", backend, "-b", "1K", "-e", "8K", "-f", "2", "-n", "1", "-w", "0", "-T", c.seconds)
+				require.Less(t, time.Since(start), 30*time.Second, "the ranks that wait are not waited for")
+				require.False(t, r.Passed)
+				require.Contains(t, stderr, " failed: "+c.reasons[0])
+				require.NotContains(t, stderr, "warning", "that states were not read is a consequence")
+				require.Len(t, r.Results, 1)
+				require.Equal(t, result.Outcome{Status: result.Failed, Reasons: c.reasons}, r.Results[0].Outcome)
+				var rows []string
+				for _, row := range r.Results[0].Rows {
+					require.True(t, row.Complete && row.Check.Passed)
+					rows = append(rows, fmt.Sprint(row.Requested, " ", row.Placement))
+				}
+				require.Equal(t, c.rows, rows)
+				requireNoRanks(t)
+			})
+		}
+	}
+}
+
+// requireNoRanks proves that no process uses this test's devices.
+func requireNoRanks(t *testing.T) {
+	t.Helper()
+	files, err := filepath.Glob("/proc/[0-9]*/environ")
+	require.NoError(t, err)
+	for _, f := range files {
+		env, err := os.ReadFile(f)
+		require.False(t, err == nil && strings.Contains(string(env), os.Getenv("CX_FAKE_DIR")), "%s lives", f)
+	}
 }

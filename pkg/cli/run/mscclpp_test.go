@@ -25,8 +25,7 @@ func TestBenchMSCCLPP(t *testing.T) {
 	require.Equal(t, provenance.Withheld, r.Results[0].Environment["MSCCLPP_NCCL_LIB_PATH"])
 	require.Equal(t, "allgather", r.Results[0].Environment["MSCCLPP_FORCE_NCCL_FALLBACK_OPERATION"])
 
-	t.Setenv("CX_CUDA_LIB", "/nowhere/libcuda.so.1")
-	t.Setenv("CX_NVML_LIB", "/nowhere/libnvidia-ml.so.1")
+	withoutNVIDIA(t)
 	t.Setenv("CX_MSCCLPP_LIB", fakes.Build(t).MSCCLPPHIP)
 	r, _ = benched(t, cli.ExitOK, "all_reduce", "--backend", "mscclpp", "-b", "1K", "-e", "1K", "-o", "min")
 	require.Equal(t, "mscclpp", r.Library.Kind)

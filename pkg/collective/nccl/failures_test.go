@@ -2,6 +2,8 @@ package nccl
 
 import (
 	"context"
+	"fmt"
+	"os"
 	"runtime"
 	"testing"
 	"time"
@@ -44,86 +46,83 @@ func reduceOnce(e *end) error {
 // in its text.
 func TestFailures(t *testing.T) {
 	setUp(t)
-	t.Run("a call", func(t *testing.T) {
-		t.Setenv("CX_FAKE_NCCL_CALL_ERROR", "0:1")
-		errs := together(t, nccl.NCCL, 1, reduceOnce)
-		require.Equal(t, "library-error: ncclAllReduce ncclInternalError", reason(t, errs[0]))
-		require.ErrorContains(t, errs[0], "operation 1 of 1: ncclAllReduce: ncclInternalError on rank 0: ordered to fail at operation 1")
-	})
-	t.Run("asynchronous", func(t *testing.T) {
-		t.Setenv("CX_FAKE_NCCL_ASYNC_ERROR", "0:1")
-		errs := together(t, nccl.NCCL, 1, reduceOnce)
-		require.Equal(t, "library-error: asynchronous error ncclRemoteError", reason(t, errs[0]))
-	})
-	t.Run("memory", func(t *testing.T) {
-		t.Setenv("CX_FAKE_NCCL_MEMORY", "4096")
-		errs := together(t, nccl.NCCL, 1, reduceOnce)
-		require.Equal(t, "out-of-memory: 2097152 bytes", reason(t, errs[0]))
-	})
-	t.Run("set-up", func(t *testing.T) {
-		t.Setenv("CX_FAKE_NCCL_INIT_ERROR", "0")
-		errs := together(t, nccl.NCCL, 1, reduceOnce)
-		require.Equal(t, "library-error: ncclCommInitRankConfig ncclSystemError", reason(t, errs[0]))
-	})
-	t.Run("one wrong bit", func(t *testing.T) {
-		t.Setenv("CX_FAKE_NCCL_FLIP", "1:2")
-		errs := together(t, nccl.NCCL, 2, reduceOnce)
-		require.NoError(t, errs[0])
-		require.ErrorContains(t, errs[1], "Wrong:1 First:512")
-	})
-	t.Run("no such device", func(t *testing.T) {
-		errs := together(t, nccl.NCCL, 1, func(e *end) error {
-			return new(opened).openDevice(e.device.Driver(), rank.NewSession(rank.Place{Rank: 4, World: 5, LocalRank: 4}, nil, "", nil))
+	for _, v := range vendors {
+		for _, c := range []struct {
+			name            string
+			variable, value string
+			reason, text    string
+		}{
+			{
+				"a call", "CX_FAKE_NCCL_CALL_ERROR", "0:1", "library-error: ncclAllReduce ncclInternalError",
+				"operation 1 of 1: ncclAllReduce: ncclInternalError on rank 0: ordered to fail at operation 1",
+			},
+			{"asynchronous", "CX_FAKE_NCCL_ASYNC_ERROR", "0:1", "library-error: asynchronous error ncclRemoteError", "on rank 0"},
+			{"memory", "CX_FAKE_NCCL_MEMORY", "4096", "out-of-memory: 2097152 bytes", "ncclMemAlloc: ncclUnhandledCudaError"},
+			{"set-up", "CX_FAKE_NCCL_INIT_ERROR", "0", "library-error: ncclCommInitRankConfig ncclSystemError", "on rank 0"},
+			{
+				"no symbol", v.library, fakes.Variant{RCCL: v.kind == nccl.RCCL, Hide: []string{"ncclCommDestroy"}}.Build(t),
+				"symbol-missing", "ncclCommDestroy in " + v.file,
+			},
+			{"no library", v.library, "/nowhere/" + v.file, "library-missing", v.library},
+			{"another library", v.library, os.Getenv(v.another), "library-missing", "set " + v.library + " to the library meant"},
+			{"no driver", v.driver, "/nowhere/driver.so", "library-missing", v.driver},
+		} {
+			t.Run(fmt.Sprint(c.name, " of ", v.kind), func(t *testing.T) {
+				t.Setenv(c.variable, c.value)
+				errs := together(t, v.kind, 1, reduceOnce)
+				require.Equal(t, c.reason, reason(t, errs[0]))
+				require.ErrorContains(t, errs[0], c.text)
+			})
+		}
+		t.Run(fmt.Sprint("one wrong bit of ", v.kind), func(t *testing.T) {
+			t.Setenv("CX_FAKE_NCCL_FLIP", "1:2")
+			errs := together(t, v.kind, 2, reduceOnce)
+			require.NoError(t, errs[0])
+			require.ErrorContains(t, errs[1], "Wrong:1 First:512")
 		})
-		require.Equal(t, "environment: 4 devices for local rank 4", reason(t, errs[0]))
-	})
-	t.Run("no library", func(t *testing.T) {
-		t.Setenv("CX_NCCL_LIB", "/nowhere/libnccl.so.2")
-		errs := together(t, nccl.NCCL, 1, reduceOnce)
-		require.Equal(t, "library-missing", reason(t, errs[0]))
-	})
-	t.Run("another library", func(t *testing.T) {
-		t.Setenv("CX_NCCL_LIB", fakes.Build(t).RCCL)
-		errs := together(t, nccl.NCCL, 1, reduceOnce)
-		require.Equal(t, "library-missing", reason(t, errs[0]))
-	})
-	t.Run("no driver", func(t *testing.T) {
-		t.Setenv("CX_CUDA_LIB", "/nowhere/libcuda.so.1")
-		errs := together(t, nccl.NCCL, 1, reduceOnce)
-		require.Equal(t, "library-missing", reason(t, errs[0]))
-	})
+		t.Run(fmt.Sprint("no such device of ", v.kind), func(t *testing.T) {
+			errs := together(t, v.kind, 1, func(e *end) error {
+				return new(opened).openDevice(e.device.Driver(), rank.NewSession(rank.Place{Rank: 4, World: 5, LocalRank: 4}, nil, "", nil))
+			})
+			require.Equal(t, "environment: 4 devices for local rank 4", reason(t, errs[0]))
+		})
+	}
 }
 
 // An operation that never ends, ends with Abort from another goroutine.
 func TestAbortEndsAHang(t *testing.T) {
 	setUp(t)
 	t.Setenv("CX_FAKE_NCCL_HANG", "0:1")
-	errs := together(t, nccl.NCCL, 2, func(e *end) error {
-		stop := time.AfterFunc(2*time.Second, e.comm.Abort)
-		defer stop.Stop()
-		return reduceOnce(e)
-	})
-	for _, err := range errs {
-		require.ErrorContains(t, err, "the communicator has ended")
+	for _, v := range vendors {
+		errs := together(t, v.kind, 2, func(e *end) error {
+			stop := time.AfterFunc(time.Second, e.comm.Abort)
+			defer stop.Stop()
+			return reduceOnce(e)
+		})
+		for _, err := range errs {
+			require.ErrorContains(t, err, "the communicator has ended", v.kind)
+		}
 	}
 }
 
 // Operations that the ranks do not agree on are found by the stand-in.
 func TestMismatch(t *testing.T) {
 	setUp(t)
-	errs := together(t, nccl.NCCL, 2, func(e *end) error {
-		m, err := e.comm.Alloc(context.Background(), 1<<20, "none")
-		if err != nil {
-			return err
+	for _, v := range vendors {
+		errs := together(t, v.kind, 2, func(e *end) error {
+			m, err := e.comm.Alloc(context.Background(), 1<<20, "none")
+			if err != nil {
+				return err
+			}
+			call := collective.Call{Op: collective.AllReduce, Type: numeric.Float, Count: int64(4 + e.Rank), Send: m.Ptr(), Recv: m.Ptr()}
+			if err := e.comm.Enqueue(e.stream, []collective.Call{call}, 1); err != nil {
+				return err
+			}
+			return e.wait()
+		})
+		for _, err := range errs {
+			require.ErrorContains(t, err, "ncclInvalidUsage", v.kind)
 		}
-		call := collective.Call{Op: collective.AllReduce, Type: numeric.Float, Count: int64(4 + e.Rank), Send: m.Ptr(), Recv: m.Ptr()}
-		if err := e.comm.Enqueue(e.stream, []collective.Call{call}, 1); err != nil {
-			return err
-		}
-		return e.wait()
-	})
-	for _, err := range errs {
-		require.ErrorContains(t, err, "ncclInvalidUsage")
 	}
 }
 
@@ -131,9 +130,9 @@ func TestMismatch(t *testing.T) {
 // whatever entry point.
 func TestMismatchOfParts(t *testing.T) {
 	setUp(t)
-	for _, kind := range []nccl.Kind{nccl.NCCL, nccl.RCCL} {
-		errs := together(t, kind, 2, func(e *end) error {
-			defer time.AfterFunc(2*time.Second, e.comm.Abort).Stop() // the sender waits for ever
+	for _, v := range vendors {
+		errs := together(t, v.kind, 2, func(e *end) error {
+			defer time.AfterFunc(time.Second, e.comm.Abort).Stop() // the sender waits for ever
 			m, err := e.comm.Alloc(context.Background(), 1<<20, "none")
 			if err != nil {
 				return err
@@ -152,6 +151,6 @@ func TestMismatchOfParts(t *testing.T) {
 			}
 			return e.wait()
 		})
-		require.ErrorContains(t, errs[1], "ncclInvalidUsage", kind)
+		require.ErrorContains(t, errs[1], "ncclInvalidUsage", v.kind)
 	}
 }

@@ -18,6 +18,21 @@ import (
 	"github.com/collectivex/collectivex/pkg/rendezvous"
 )
 
+// vendors are the libraries that every failure is tried with. Their stand-ins
+// take the same orders; what is a vendor's own is here.
+var vendors = []struct {
+	kind    nccl.Kind
+	file    string
+	arch    string // that reduces every type
+	library string // variables that name the files
+	driver  string
+	version string // variable that orders the version
+	another string // variable that names another vendor's library
+}{
+	{nccl.NCCL, "libnccl.so.2", "sm_90", "CX_NCCL_LIB", "CX_CUDA_LIB", "CX_FAKE_NCCL_VERSION", "CX_RCCL_LIB"},
+	{nccl.RCCL, "librccl.so.1", "gfx950", "CX_RCCL_LIB", "CX_HIP_LIB", "CX_FAKE_RCCL_VERSION", "CX_NCCL_LIB"},
+}
+
 // end is one rank's end of a group, with what a test needs to use it.
 type end struct {
 	opened
