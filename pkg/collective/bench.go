@@ -108,6 +108,11 @@ func (b *bench) window(ctx context.Context, mode string, trial int) error {
 	if err != nil {
 		return err
 	}
+	// The end of ctx aborts what is under way, which then ends with anything in
+	// its buffers.
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	if err := b.injure(w); err != nil {
 		return err
 	}

@@ -17,53 +17,70 @@ import (
 	"github.com/collectivex/collectivex/pkg/result"
 )
 
+// reported runs a case as every rank of a group and returns what the ranks left,
+// without their facts, and their errors. begun is called when one has set up its
+// windows.
+func reported(ctx context.Context, t *testing.T, kind nccl.Kind, c plan.Case, begun func()) ([]rank.Stream, []error) {
+	t.Helper()
+	dir := t.TempDir()
+	streams := make([]rank.Stream, c.World)
+	errs := together(t, kind, c.World, func(e *end) error {
+		store, err := rendezvous.OpenFile(dir)
+		if err != nil {
+			return err
+		}
+		defer store.Close()
+		out := &streams[e.Rank]
+		out.Rank = e.Rank
+		s := rank.NewSession(e.Place, store, "case", func(r rank.Record) error {
+			if r.Kind == rank.KindFacts {
+				return nil
+			}
+			if out.Records = append(out.Records, r); len(out.Records) == 1 {
+				begun()
+			}
+			return nil
+		})
+		r, err := collective.NewRunner(collective.Parts{
+			Data: e.data, Comm: e.comm, Device: e.device,
+			Another: func(ctx context.Context, s *rank.Session) (collective.Comm, error) { return e.join(ctx, s, "another") },
+		})
+		if err != nil {
+			return err
+		}
+		err = r.Run(ctx, s, c)
+		out.Done = err == nil
+		return err
+	})
+	return streams, errs
+}
+
+// caseOf is a case of an operation on floats, in every timing mode.
+func caseOf(kind nccl.Kind, op collective.Op, world int) plan.Case {
+	return plan.Case{
+		CaseID: "test", SKU: "test", Family: plan.FamilyCollective, Backend: string(kind),
+		World: world, Nodes: 1, GPUsPerNode: world, RanksPerNode: world, Precision: "float", Repeat: 1,
+		Collective: &plan.Collective{
+			Op: op.String(), Sizes: []int64{8, 1 << 16}, Placements: []string{collective.OutOfPlace},
+			Modes:   []string{collective.Pipelined, collective.Blocking, collective.PerIteration, collective.Graph},
+			Buffers: collective.Shifted, Registration: "none",
+			Measure: plan.CollectiveTiming{Warmup: 1, Iterations: 3, Trials: 2, Aggregate: 1, Launches: 2},
+		},
+	}
+}
+
 // Operations of which ranks have unequal parts, or none, in every timing mode.
 func TestExchangesInEveryMode(t *testing.T) {
 	setUp(t)
 	for _, op := range []collective.Op{collective.P2P, collective.AllToAllV} {
-		for _, kind := range []nccl.Kind{nccl.NCCL, nccl.RCCL} {
-			t.Run(fmt.Sprint(op, kind), func(t *testing.T) {
-				const world = 3
-				c := plan.Case{
-					CaseID: "test", SKU: "test", Family: plan.FamilyCollective, Backend: string(kind),
-					World: world, Nodes: 1, GPUsPerNode: world, RanksPerNode: world, Precision: "float", Repeat: 1,
-					Collective: &plan.Collective{
-						Op: op.String(), Sizes: []int64{8, 1 << 16}, Placements: []string{collective.OutOfPlace},
-						Modes:   []string{collective.Pipelined, collective.Blocking, collective.PerIteration, collective.Graph},
-						Buffers: collective.Shifted, Registration: "none",
-						Measure: plan.CollectiveTiming{Warmup: 1, Iterations: 3, Trials: 2, Aggregate: 1, Launches: 2},
-					},
-				}
-				if f := form(op, numeric.Float, world); f.Traffic != nil {
+		for _, v := range vendors {
+			t.Run(fmt.Sprint(op, v.kind), func(t *testing.T) {
+				c := caseOf(v.kind, op, 3)
+				if f := form(op, numeric.Float, c.World); f.Traffic != nil {
 					c.Traffic, c.Sizes = f.Traffic, []int64{plan.TrafficSize(f.Traffic)}
 				}
-				dir := t.TempDir()
-				streams := make([]rank.Stream, world)
-				for _, err := range together(t, kind, world, func(e *end) error {
-					store, err := rendezvous.OpenFile(dir)
-					if err != nil {
-						return err
-					}
-					defer store.Close()
-					out := &streams[e.Rank]
-					out.Rank = e.Rank
-					s := rank.NewSession(e.Place, store, "case", func(r rank.Record) error {
-						if r.Kind != rank.KindFacts {
-							out.Records = append(out.Records, r)
-						}
-						return nil
-					})
-					r, err := collective.NewRunner(collective.Parts{
-						Data: e.data, Comm: e.comm, Device: e.device,
-						Another: func(ctx context.Context, s *rank.Session) (collective.Comm, error) { return e.join(ctx, s, "another") },
-					})
-					if err != nil {
-						return err
-					}
-					err = r.Run(t.Context(), s, c)
-					out.Done = err == nil
-					return err
-				}) {
+				streams, errs := reported(t.Context(), t, v.kind, c, func() {})
+				for _, err := range errs {
 					require.NoError(t, err)
 				}
 				doc, err := result.New(c, result.Attempt{Ordinal: 1, At: time.Now(), Vendor: "nvidia", Generator: "test 0"})
@@ -77,6 +94,23 @@ func TestExchangesInEveryMode(t *testing.T) {
 					require.NotNil(t, row.Blocking)
 				}
 			})
+		}
+	}
+}
+
+// Operations that a cancelled rank aborted end with anything in their buffers.
+// Nobody may take that for a wrong result.
+func TestCancelledIsNotWrong(t *testing.T) {
+	setUp(t)
+	t.Setenv("CX_FAKE_NCCL_HANG", "0:3") // after one of warm-up and one that settles, the second of the window
+	for _, v := range vendors {
+		c := caseOf(v.kind, collective.AllGather, 2)
+		c.Sizes, c.Modes = []int64{1 << 16}, []string{collective.Pipelined}
+		ctx, cancel := context.WithCancel(t.Context())
+		streams, errs := reported(ctx, t, v.kind, c, func() { time.AfterFunc(500*time.Millisecond, cancel) })
+		for r, err := range errs {
+			require.Error(t, err)
+			require.Len(t, streams[r].Records, 1, "its setup, and no window")
 		}
 	}
 }
