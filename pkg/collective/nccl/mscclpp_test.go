@@ -121,14 +121,16 @@ func TestMSCCLPPRefuses(t *testing.T) {
 
 // Without a refusal the process ends: the tests above can fail.
 func TestMSCCLPPEndsTheProcess(t *testing.T) {
-	if os.Getenv("CX_TEST_UNREFUSED") == "" {
+	const unrefused = "CX_TEST_UNREFUSED" // names the directory that outlives the process
+	if os.Getenv(unrefused) == "" {
 		self := exec.Command(os.Args[0], "-test.run=^TestMSCCLPPEndsTheProcess$")
-		self.Env = append(os.Environ(), "CX_TEST_UNREFUSED=1")
+		self.Env = append(os.Environ(), unrefused+"="+fakes.MemoryDir(t))
 		out, err := self.CombinedOutput()
 		require.Error(t, err)
 		require.Contains(t, string(out), "SIGABRT")
 		return
 	}
+	shared = os.Getenv(unrefused)
 	setUp(t)
 	together(t, nccl.MSCCLPP, 2, func(e *end) error {
 		m, err := e.comm.Alloc(context.Background(), 1<<20, "none")
