@@ -3,6 +3,8 @@ package dl
 import (
 	"debug/elf"
 	"encoding/hex"
+	"errors"
+	"io/fs"
 )
 
 // identity is what a library's file says of itself.
@@ -40,6 +42,12 @@ func readIdentity(path string) (identity, error) {
 		}
 	}
 	return id, nil
+}
+
+// isOther reports whether a file is there and is no ELF object.
+func isOther(path string) bool {
+	_, err := readIdentity(path)
+	return err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission)
 }
 
 // findNote returns the description of the first note with this owner and type.

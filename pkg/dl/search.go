@@ -24,14 +24,39 @@ type Search struct {
 	Global bool
 }
 
+// NamedError is what is wrong with a library that the environment names.
+type NamedError struct {
+	What, Env, Path string
+	Err             error
+}
+
+func (e *NamedError) Error() string {
+	return fmt.Sprintf("%s from %s=%s: %v; set %s to the library meant or unset it", e.What, e.Env, e.Path, e.Err, e.Env)
+}
+
+// Unwrap gives what is wrong.
+func (e *NamedError) Unwrap() error { return e.Err }
+
+// Fault is the error of a library that was opened and is not what was looked
+// for: a *NamedError where the environment names it.
+func (s Search) Fault(err error) error {
+	if named := os.Getenv(s.Env); named != "" {
+		return &NamedError{What: s.What, Env: s.Env, Path: named, Err: err}
+	}
+	return fmt.Errorf("%s: %w; set %s to the library meant", s.What, err, s.Env)
+}
+
 // Open opens the first library that loads. The error of none is one line that
 // says what was looked for, where, and how to say where it is; it wraps
 // ErrNoLibrary.
 func (s Search) Open() (*Library, error) {
 	if named := os.Getenv(s.Env); named != "" {
 		l, err := s.open(named)
-		if err != nil {
-			return nil, fmt.Errorf("%s from %s=%s: %w", s.What, s.Env, named, err)
+		switch {
+		case err != nil && isOther(named):
+			return nil, s.Fault(fmt.Errorf("%w: it is no %s library", err, s.What))
+		case err != nil:
+			return nil, s.Fault(err)
 		}
 		return l, nil
 	}

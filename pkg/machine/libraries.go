@@ -92,7 +92,7 @@ func visible(d *gpu.Driver) ([]inventory.GPU, error) {
 		return nil, err
 	}
 	if count == 0 {
-		return nil, fmt.Errorf("%s sees no device: look at CUDA_VISIBLE_DEVICES, HIP_VISIBLE_DEVICES and what the container was given", d.Version())
+		return nil, fmt.Errorf("%s sees no device: %s", d.Version(), d.NoDevice())
 	}
 	gpus := make([]inventory.GPU, count)
 	for i := range gpus {

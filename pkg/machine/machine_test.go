@@ -278,6 +278,20 @@ func TestDriverWithoutDevice(t *testing.T) {
 	t.Setenv("CX_FAKE_FAIL", "cuDeviceGetCount=100,hipInit=100")
 	libraries := machine.Libraries()
 	require.EqualError(t, libraries[machine.CUDA].Err,
-		"CUDA 13.0 sees no device: look at CUDA_VISIBLE_DEVICES, HIP_VISIBLE_DEVICES and what the container was given")
-	require.EqualError(t, libraries[machine.HIP].Err, "HIP runtime: hipInit: hipErrorNoDevice (100)")
+		"CUDA 13.0 sees no device: look at CUDA_VISIBLE_DEVICES; in a container, start it with --gpus all")
+	require.EqualError(t, libraries[machine.HIP].Err, "HIP runtime: hipInit: hipErrorNoDevice (100): "+
+		"look at HIP_VISIBLE_DEVICES and ROCR_VISIBLE_DEVICES; in a container, start it with --device /dev/kfd --device /dev/dri")
+}
+
+func TestDriverThatDoesNotStartSaysWhatToDo(t *testing.T) {
+	fakes.Build(t).Use(t)
+	for code, want := range map[int]string{
+		100: "CUDA_ERROR_NO_DEVICE (100): look at CUDA_VISIBLE_DEVICES",
+		802: "CUDA_ERROR_SYSTEM_NOT_READY (802): start nvidia-fabricmanager",
+		803: "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH (803): libcuda and the kernel's driver are of different releases",
+		999: "CUDA_ERROR_UNKNOWN (999): load nvidia_uvm",
+	} {
+		t.Setenv("CX_FAKE_FAIL", fmt.Sprintf("cuInit=%d", code))
+		require.ErrorContains(t, machine.Libraries()[machine.CUDA].Err, "CUDA driver: cuInit: "+want)
+	}
 }

@@ -80,16 +80,30 @@ func Open(kind Kind) (*Library, error) {
 	}
 	l, err := bind(lib)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", search.What, err)
+		if _, none := lib.Symbol(required[0]); none != nil {
+			err = fmt.Errorf("%w: it is no %s library", none, search.What)
+		}
+		return nil, search.Fault(err)
 	}
 	if l.Kind != kind {
-		return nil, fmt.Errorf("%s: %w: %s is %s %s; set %s to the library meant", search.What, ErrNotKind, filepath.Base(lib.Path()), l.Kind, l.VersionString(), search.Env)
+		return nil, search.Fault(fmt.Errorf("%w: %s is %s %s", ErrNotKind, filepath.Base(lib.Path()), l.Kind, l.VersionString()))
+	}
+	if err := l.lacks(core[kind]...); err != nil {
+		return nil, search.Fault(err)
 	}
 	return l, nil
 }
 
 // required are the symbols without which a library is none of this ABI.
 var required = []string{"ncclGetVersion", "ncclGetUniqueId", "ncclCommInitRank", "ncclCommDestroy", "ncclGroupStart", "ncclGroupEnd"}
+
+// core are operations without which a library of a kind is not whole. Others are
+// looked for where a case asks for them.
+var core = map[Kind][]string{
+	NCCL:    {"ncclAllReduce", "ncclAllGather", "ncclReduceScatter", "ncclBroadcast"},
+	RCCL:    {"ncclAllReduce", "ncclAllGather", "ncclReduceScatter", "ncclBroadcast"},
+	MSCCLPP: {"ncclAllReduce", "ncclAllGather"},
+}
 
 // symbols are the names of the table's entries, in its order.
 func symbols() []string {
@@ -111,11 +125,9 @@ func bind(lib *dl.Library) (*Library, error) {
 		l.has[name] = true
 		C.cx_nccl_set(l.table, C.int(i), address)
 	}
-	for _, name := range required {
-		if err := l.Need(name); err != nil {
-			C.free(unsafe.Pointer(l.table))
-			return nil, err
-		}
+	if err := l.lacks(required...); err != nil {
+		C.free(unsafe.Pointer(l.table))
+		return nil, err
 	}
 	var v C.int
 	if err := l.check("ncclGetVersion", -1, C.cx_GetVersion(l.table, &v)); err != nil {
@@ -174,10 +186,25 @@ func (l *Library) Has(symbol string) bool { return l.has[symbol] }
 
 // Need returns an error that wraps dl.ErrNoSymbol when the library lacks symbol.
 func (l *Library) Need(symbol string) error {
-	if l.has[symbol] {
+	if err := l.lacks(symbol); err != nil {
+		return fmt.Errorf("%w: load another library", err)
+	}
+	return nil
+}
+
+// lacks returns an error that wraps dl.ErrNoSymbol and names those of the symbols
+// that the library lacks.
+func (l *Library) lacks(symbols ...string) error {
+	var names []string
+	for _, name := range symbols {
+		if !l.has[name] {
+			names = append(names, name)
+		}
+	}
+	if len(names) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%w: %s in %s: load another library", dl.ErrNoSymbol, symbol, filepath.Base(l.lib.Path()))
+	return fmt.Errorf("%w: %s in %s", dl.ErrNoSymbol, strings.Join(names, ", "), filepath.Base(l.lib.Path()))
 }
 
 // VersionString is the version as its makers write it, such as 2.28.9.

@@ -106,10 +106,20 @@ func TestOpenRefuses(t *testing.T) {
 	require.ErrorIs(t, err, ErrNotKind)
 	require.ErrorContains(t, err, "librccl.so.1 is rccl 2.22.3")
 
-	t.Setenv("CX_NCCL_LIB", fakes.Variant{Hide: []string{"ncclGetUniqueId"}}.Build(t))
+	for hidden, want := range map[string]string{
+		"ncclGetUniqueId":              "ncclGetUniqueId",
+		"ncclAllReduce; ncclBroadcast": "ncclAllReduce, ncclBroadcast",
+	} {
+		path := fakes.Variant{Hide: []string{hidden}}.Build(t)
+		t.Setenv("CX_NCCL_LIB", path)
+		_, err = Open(NCCL)
+		require.ErrorIs(t, err, dl.ErrNoSymbol)
+		require.EqualError(t, err, "NCCL from CX_NCCL_LIB="+path+": no such symbol: "+want+" in libnccl.so.2; set CX_NCCL_LIB to the library meant or unset it")
+	}
+
+	t.Setenv("CX_NCCL_LIB", "libc.so.6")
 	_, err = Open(NCCL)
-	require.ErrorIs(t, err, dl.ErrNoSymbol)
-	require.EqualError(t, err, "NCCL: no such symbol: ncclGetUniqueId in libnccl.so.2: load another library")
+	require.EqualError(t, err, "NCCL from CX_NCCL_LIB=libc.so.6: no such symbol: ncclGetVersion in libc.so.6: it is no NCCL library; set CX_NCCL_LIB to the library meant or unset it")
 
 	_, err = Open("gloo")
 	require.Error(t, err)

@@ -99,10 +99,11 @@ func TestWithoutDriver(t *testing.T) {
 
 func TestOldDriver(t *testing.T) {
 	setUpStandIn(t)
-	t.Setenv("CX_CUDA_LIB", fakes.OldCUDA(t, "cuEventRecord"))
+	old := fakes.OldCUDA(t, "cuEventRecord")
+	t.Setenv("CX_CUDA_LIB", old)
 	_, err := cuda.Load()
 	require.ErrorIs(t, err, dl.ErrNoSymbol)
-	require.EqualError(t, err, "CUDA driver too old or of another kind: no such symbol: cuEventRecord in libcuda.so.1")
+	require.EqualError(t, err, "CUDA driver from CX_CUDA_LIB="+old+": too old or of another kind: no such symbol: cuEventRecord in libcuda.so.1; set CX_CUDA_LIB to the library meant or unset it")
 }
 
 // What an old driver may lack is told when it is asked for; the rest works.

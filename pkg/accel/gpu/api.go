@@ -22,6 +22,9 @@ type Vendor struct {
 	Driver  dl.Search
 	Symbols Symbols
 	Numbers Numbers
+	// Hints say, by code, what to do about errors with which Init fails; that of
+	// NO_DEVICE also holds where the driver counts none.
+	Hints map[int]string
 	// Version spells what the version function returns, such as "CUDA 13.0".
 	Version func(code int) string
 	// Arch names the architecture of a device as the compiler takes it.

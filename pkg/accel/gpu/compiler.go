@@ -67,7 +67,7 @@ func OpenCompiler(v CompilerVendor) (*Compiler, error) {
 		p, err := lib.Symbol(b.name)
 		if err != nil {
 			C.free(unsafe.Pointer(t))
-			return nil, fmt.Errorf("%s too old or of another kind: %w", v.Name, err)
+			return nil, v.Library.Fault(fmt.Errorf("too old or of another kind: %w", err))
 		}
 		*(*unsafe.Pointer)(b.slot) = p
 	}

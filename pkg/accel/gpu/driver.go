@@ -34,11 +34,11 @@ func Load(v Vendor) (*Driver, error) {
 	}
 	a, err := bind(lib, v.Symbols)
 	if err != nil {
-		return nil, fmt.Errorf("%s too old or of another kind: %w", v.Driver.What, err)
+		return nil, v.Driver.Fault(fmt.Errorf("too old or of another kind: %w", err))
 	}
 	d := &Driver{vendor: v, api: a, lib: lib}
 	if err := a.err(v.Symbols.Init, C.cx_init(a.table)); err != nil {
-		return nil, fmt.Errorf("%s: %w", v.Driver.What, err)
+		return nil, fmt.Errorf("%s: %w%s", v.Driver.What, err, v.hint(err))
 	}
 	var code C.int
 	if err := a.err(v.Symbols.Version, C.cx_version(a.table, &code)); err != nil {
@@ -65,6 +65,9 @@ func (d *Driver) Count() (int, error) {
 	}
 	return int(n), err
 }
+
+// NoDevice says what to look at where Count is 0.
+func (d *Driver) NoDevice() string { return d.vendor.Hints[codeNoDevice] }
 
 // Compiler opens the run-time compiler that suits this driver; see OpenCompiler.
 func (d *Driver) Compiler() (*Compiler, error) { return d.compiler() }

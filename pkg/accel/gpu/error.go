@@ -1,6 +1,7 @@
 package gpu
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/collectivex/collectivex/pkg/accel"
@@ -31,6 +32,15 @@ func (e *Error) Is(target error) bool {
 		return e.Code == codeUnsupported
 	}
 	return false
+}
+
+// hint is what to do about an error of the driver's start, after a colon.
+func (v *Vendor) hint(err error) string {
+	var code *Error
+	if !errors.As(err, &code) || v.Hints[code.Code] == "" {
+		return ""
+	}
+	return ": " + v.Hints[code.Code]
 }
 
 // also joins errors on one line, the first being the cause; nil ones do not count.

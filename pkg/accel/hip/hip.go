@@ -36,6 +36,12 @@ const (
 	archBytes     = 256
 )
 
+// hints are for the errors with which hipInit fails, by code.
+var hints = map[int]string{
+	100: "look at HIP_VISIBLE_DEVICES and ROCR_VISIBLE_DEVICES; in a container, start it with --device /dev/kfd --device /dev/dri", // NoDevice
+	999: "look whether this user may open /dev/kfd (groups render and video); dmesg has the driver's words",                        // Unknown
+}
+
 func vendor() gpu.Vendor {
 	return gpu.Vendor{
 		Name:   "amd",
@@ -97,6 +103,7 @@ func vendor() gpu.Vendor {
 			VMMUnmap:       "hipMemUnmap",
 			VMMAccess:      "hipMemSetAccess",
 		},
+		Hints:   hints,
 		Numbers: gpu.Numbers{Multiprocessors: attrMultiprocessors, L2Bytes: attrL2Bytes, VMM: attrVMM},
 		Version: func(code int) string { return fmt.Sprintf("HIP %d.%d", code/10_000_000, code/100_000%100) },
 		Arch: func(d *gpu.Driver, index int) (string, error) {
