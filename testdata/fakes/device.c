@@ -24,6 +24,32 @@ static void text(const char *name, const char *otherwise, char *out, size_t cap)
 	snprintf(out, cap, "%s", v && *v ? v : otherwise);
 }
 
+/* The devices that VARIABLE leaves of those that are there: numbers, separated by
+ * commas, up to the first that is none. */
+static void see(const char *variable, struct settings *s)
+{
+	const char *p = getenv(variable);
+	int there = s->devices, n = 0, index, length;
+	for (int i = 0; !p && i < there && i < MAX_DEVICES; i++)
+		s->visible[i] = i;
+	if (!p)
+		return;
+	for (; n < MAX_DEVICES && sscanf(p, "%d%n", &index, &length) == 1 && index >= 0 && index < there; n++) {
+		s->visible[n] = index;
+		p += length;
+		p += *p == ',';
+	}
+	s->devices = n;
+}
+
+void fake_name(int index, char *out, size_t cap)
+{
+	const char *s = settings.name;
+	for (const char *next; index > 0 && (next = strchr(s, '|')); index--)
+		s = next + 1;
+	snprintf(out, cap, "%.*s", (int)strcspn(s, "|"), s);
+}
+
 static int unused(void)
 {
 	for (int i = 0; i < settings.devices; i++)
@@ -44,7 +70,7 @@ static void forget(void)
 	initialised = 0;
 }
 
-int fake_init(const char *default_name, const char *default_arch, int default_version, int threads_start_on)
+int fake_init(const char *default_name, const char *default_arch, int default_version, const char *visible, int threads_start_on)
 {
 	int rc = OK;
 	pthread_mutex_lock(&global);
@@ -54,6 +80,7 @@ int fake_init(const char *default_name, const char *default_arch, int default_ve
 	text("CX_FAKE_NAME", default_name, now.name, sizeof now.name);
 	text("CX_FAKE_ARCH", default_arch, now.arch, sizeof now.arch);
 	now.devices = number("CX_FAKE_DEVICES", 2);
+	see(visible, &now);
 	now.memory = number("CX_FAKE_MEMORY", 2ll << 30);
 	now.version = number("CX_FAKE_VERSION", default_version);
 	now.threads_start_on = threads_start_on;

@@ -72,7 +72,7 @@ EXPORT int cuGetErrorName(int code, const char **name)
 EXPORT int FN(cuInit, hipInit)(unsigned flags)
 {
 	ENTER();
-	return flags ? INVALID_VALUE : fake_init(NAME, ARCH, VERSION, THREADS_START_ON);
+	return flags ? INVALID_VALUE : fake_init(NAME, ARCH, VERSION, FN("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES"), THREADS_START_ON);
 }
 
 EXPORT int FN(cuDriverGetVersion, hipRuntimeGetVersion)(int *version)
@@ -98,15 +98,19 @@ EXPORT int FN(cuDeviceGet, hipDeviceGet)(int *device, int index)
 EXPORT int FN(cuDeviceGetName, hipDeviceGetName)(char *name, int cap, int device)
 {
 	ENTER();
-	snprintf(name, cap, "%s", settings.name);
-	return fake_device(device) ? OK : INVALID_DEVICE;
+	if (!fake_device(device))
+		return INVALID_DEVICE;
+	fake_name(settings.visible[device], name, cap);
+	return OK;
 }
 
 EXPORT int FN(cuDeviceGetPCIBusId, hipDeviceGetPCIBusId)(char *name, int cap, int device)
 {
 	ENTER();
-	snprintf(name, cap, "0000:%02X:00.0", 0x10 + device);
-	return fake_device(device) ? OK : INVALID_DEVICE;
+	if (!fake_device(device))
+		return INVALID_DEVICE;
+	snprintf(name, cap, "0000:%02X:00.0", 0x10 + settings.visible[device]);
+	return OK;
 }
 
 enum {
@@ -154,10 +158,12 @@ EXPORT int hipSetDevice(int device)
 EXPORT int hipGetDevicePropertiesR0600(void *properties, int device)
 {
 	ENTER();
+	if (!fake_device(device))
+		return INVALID_DEVICE;
 	memset(properties, 0, 1472);
-	snprintf(properties, 256, "%s", settings.name);
+	fake_name(settings.visible[device], properties, 256);
 	snprintf((char *)properties + 1160, 256, "%s", settings.arch);
-	return fake_device(device) ? OK : INVALID_DEVICE;
+	return OK;
 }
 #else
 EXPORT int cuDevicePrimaryCtxRetain(void **context, int device)

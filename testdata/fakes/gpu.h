@@ -14,9 +14,11 @@
  *   CX_FAKE_DIR      directory for device memory and compiled kernels (required)
  *   CX_FAKE_DEVICES  number of devices (2)
  *   CX_FAKE_MEMORY   bytes of each device (2 GiB)
- *   CX_FAKE_NAME     product name
+ *   CX_FAKE_NAME     product name; of devices in their order, separated by |,
+ *                    where the last stands for all that follow
  *   CX_FAKE_ARCH     architecture (sm_90; gfx942:sramecc+:xnack-)
  *   CX_FAKE_VERSION  driver version code (13000; 60443483)
+ *   CUDA_VISIBLE_DEVICES, HIP_VISIBLE_DEVICES  which of them are seen, by number
  *   CX_FAKE_FAIL     name=code or name#n=code, separated by commas: the (n-th)
  *                    call of an exported function returns the code
  */
@@ -124,6 +126,7 @@ struct stream {
 
 struct settings {
 	int devices;
+	int visible[MAX_DEVICES]; /* the number of each among all that are there */
 	size_t memory;
 	char dir[3072];
 	char name[256];
@@ -135,7 +138,8 @@ struct settings {
 extern struct settings settings;
 
 /* device.c */
-int fake_init(const char *default_name, const char *default_arch, int default_version, int threads_start_on);
+int fake_init(const char *default_name, const char *default_arch, int default_version, const char *visible, int threads_start_on);
+void fake_name(int index, char *out, size_t cap); /* by the number among all */
 int fake_injected(const char *function);
 int fake_count(int *count);
 int fake_retain(int index, struct device **dev);

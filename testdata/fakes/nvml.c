@@ -113,7 +113,12 @@ EXPORT int nvmlDeviceGetHandleByPciBusId_v2(const char *id, struct device **d)
 EXPORT int nvmlDeviceGetName(struct device *d, char *s, unsigned cap)
 {
 	const char *name = getenv("CX_FAKE_NAME");
-	snprintf(s, cap, "%s", name && *name ? name : "CX Fake NVIDIA GPU");
+	if (!name || !*name)
+		name = "CX Fake NVIDIA GPU";
+	int before = d ? d->index : 0;
+	for (const char *next; before > 0 && (next = strchr(name, '|')); before--)
+		name = next + 1;
+	snprintf(s, cap, "%.*s", (int)strcspn(name, "|"), name);
 	return bad(d);
 }
 
