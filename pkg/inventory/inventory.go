@@ -43,6 +43,8 @@ type Machine struct {
 	// Links has one entry for each pair of GPUs.
 	Links []Link `json:"links,omitempty"`
 	NICs  []NIC  `json:"nics,omitempty"`
+	// Lost are the devices that NVML lists and does not open, by its own index.
+	Lost []int `json:"lost,omitempty"`
 	// Undriven counts, by vendor, the GPUs on the PCI bus that no driver answers for.
 	Undriven map[string]int `json:"undriven,omitempty"`
 	// Warnings say what could not be read; each is one line without names.
@@ -76,7 +78,7 @@ type GPU struct {
 
 // At reports whether the GPU is the one with this PCI address, in any spelling;
 // an accelerator runtime numbers devices its own way.
-func (g *GPU) At(address string) bool { return g.address == pciAddress(address) }
+func (g *GPU) At(address string) bool { return g.address != "" && g.address == pciAddress(address) }
 
 // Link is the best connection between two GPUs of the same vendor.
 type Link struct {
@@ -97,12 +99,13 @@ type NIC struct {
 	Count     int    `json:"count"`
 }
 
-// Transport names what all GPUs of a vendor reach each other by: nvlink, xgmi or
-// pcie. A single GPU has pcie.
-func (m *Machine) Transport(vendor string) string {
+// Transport names what the GPUs of a vendor with these indices, or all of them,
+// reach each other by: nvlink, xgmi or pcie. A single GPU has pcie.
+func (m *Machine) Transport(vendor string, indices ...int) string {
+	among := func(index int) bool { return len(indices) == 0 || slices.Contains(indices, index) }
 	kind := ""
 	for _, l := range m.Links {
-		if l.Vendor != vendor {
+		if l.Vendor != vendor || !among(l.A) || !among(l.B) {
 			continue
 		}
 		switch {

@@ -29,7 +29,8 @@ func (r *Reader) withNVML(m *Machine, read func([]nvmlDevice)) {
 	for i := range count {
 		d, ret := r.nvml.Device(i)
 		if ret != nvml.Success {
-			m.warn(fmt.Sprintf("NVML does not open a device: error %d", ret))
+			m.Lost = append(m.Lost, i)
+			m.warn(fmt.Sprintf("NVML does not open device %d: error %d", i, ret))
 			continue
 		}
 		id, _ := d.BusID()

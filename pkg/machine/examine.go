@@ -25,6 +25,8 @@ type Finding struct {
 	// Text says what is missing, where it was looked for and what to do. It may
 	// name paths of this machine.
 	Text string `json:"text"`
+	// Variable of the environment that names a library which cannot be used.
+	Variable string `json:"variable,omitempty"`
 }
 
 // Examiner knows the machine it examines.
@@ -33,6 +35,7 @@ type Examiner struct {
 	libraries map[string]Library
 	root      fs.FS
 	has       func(backend string) bool
+	devices   map[string]devices // by vendor
 }
 
 // NewExaminer returns an examiner of a machine, its libraries and its file
@@ -40,11 +43,12 @@ type Examiner struct {
 // backend. Devices that a driver shows and the inventory does not have, as in a
 // container without NVML, join the inventory.
 func NewExaminer(m inventory.Machine, libraries map[string]Library, root fs.FS, has func(backend string) bool) *Examiner {
-	e := &Examiner{inventory: m, libraries: libraries, root: root, has: has}
-	for _, kind := range kinds {
-		for _, g := range libraries[kind].gpus {
-			if !slices.ContainsFunc(m.GPUs, func(o inventory.GPU) bool { return o.Vendor == g.Vendor }) {
-				e.inventory.GPUs = append(e.inventory.GPUs, g)
+	e := &Examiner{inventory: m, libraries: libraries, root: root, has: has, devices: map[string]devices{}}
+	for _, vendor := range []string{inventory.NVIDIA, inventory.AMD} {
+		e.devices[vendor] = e.devicesOf(vendor)
+		for _, d := range libraries[driverOf[vendor]].Devices {
+			if !slices.ContainsFunc(m.GPUs, func(o inventory.GPU) bool { return o.Vendor == vendor }) {
+				e.inventory.GPUs = append(e.inventory.GPUs, d.GPU)
 			}
 		}
 	}
@@ -57,9 +61,9 @@ func (e *Examiner) Examine(backends []catalog.Backend) []Finding {
 	var all []Finding
 	for i := range backends {
 		b := &backends[i]
-		found := e.backend(b)
-		if !slices.ContainsFunc(found, func(f Finding) bool { return f.State == Missing }) {
-			found = slices.Insert(found, 0, Finding{State: Ready, Text: e.with(b)})
+		vendor, found := e.backend(b)
+		if len(lacking(found)) == 0 {
+			found = slices.Insert(found, 0, Finding{State: Ready, Text: e.with(b, vendor)})
 		}
 		for _, f := range found {
 			f.Backend = b.Name
@@ -69,36 +73,36 @@ func (e *Examiner) Examine(backends []catalog.Backend) []Finding {
 	return all
 }
 
-func (e *Examiner) backend(b *catalog.Backend) []Finding {
+// backend finds what a backend lacks, and the vendor whose GPUs it runs on: that
+// with the most for it, or the first one that has any here.
+func (e *Examiner) backend(b *catalog.Backend) (vendor string, found []Finding) {
 	if !e.has(b.Name) {
-		return []Finding{{State: Missing, Text: "this version of cxrun cannot measure with it"}}
+		return "", []Finding{{State: Missing, Text: "this version of cxrun cannot measure with it"}}
 	}
 	if slices.Contains(b.Vendors, hostVendor) {
-		return sharedMemory()
+		return "", sharedMemory()
 	}
-	vendor := e.vendor(b)
-	if vendor == "" {
-		return []Finding{{State: Missing, Text: e.withoutGPU(b.Vendors)}}
-	}
-	found := e.missingLibraries(b.Name, vendor)
-	return append(found, e.settings(vendor)...)
-}
-
-// The backend that needs no GPU, and its vendor.
-const (
-	hostBackend = "host"
-	hostVendor  = "host"
-)
-
-// vendor is the one of the backend's vendors whose GPUs are here; empty for none.
-func (e *Examiner) vendor(b *catalog.Backend) string {
+	most := -1
 	for _, v := range b.Vendors {
-		if e.count(v) > 0 {
-			return v
+		if e.devices[v].here == 0 {
+			continue
+		}
+		on, usable := e.on(b.Name, v), 0
+		if len(lacking(on)) == 0 {
+			usable = len(e.devices[v].usable)
+		}
+		if usable > most {
+			vendor, found, most = v, on, usable
 		}
 	}
-	return ""
+	if vendor == "" {
+		return "", []Finding{{State: Missing, Text: withoutGPU(b.Vendors)}}
+	}
+	return vendor, found
 }
+
+// hostVendor is the vendor of the backend that needs no GPU.
+const hostVendor = "host"
 
 func (e *Examiner) count(vendor string) int {
 	n := 0
@@ -118,12 +122,9 @@ var driverHints = map[string]string{
 	inventory.AMD:    "load amdgpu; in a container, start it with --device /dev/kfd --device /dev/dri",
 }
 
-func (e *Examiner) withoutGPU(vendors []string) string {
+func withoutGPU(vendors []string) string {
 	var names []string
 	for _, v := range vendors {
-		if n := e.inventory.Undriven[v]; n > 0 {
-			return fmt.Sprintf("%s on the PCI bus and no driver answers: %s", gpus(n, v), driverHints[v])
-		}
 		names = append(names, vendorNames[v])
 	}
 	return fmt.Sprintf("no %s GPU in this machine: run it where there is one", strings.Join(names, " or "))
@@ -137,13 +138,17 @@ func gpus(n int, vendor string) string {
 }
 
 // with says on what a ready backend runs.
-func (e *Examiner) with(b *catalog.Backend) string {
-	v := e.vendor(b)
-	if v == "" {
+func (e *Examiner) with(b *catalog.Backend, vendor string) string {
+	if vendor == "" {
 		return "processes over shared memory"
 	}
-	parts := []string{gpus(e.count(v), v)}
-	for _, kind := range needs(b.Name, v).required {
+	d := e.devices[vendor]
+	text := gpus(len(d.usable), vendor)
+	if len(d.usable) < d.here {
+		text = fmt.Sprintf("%d of %s", len(d.usable), gpus(d.here, vendor))
+	}
+	parts := []string{text}
+	for _, kind := range needs(b.Name, vendor).required {
 		l := e.libraries[kind]
 		parts = append(parts, strings.TrimSpace(labels[kind]+" "+l.Version))
 	}

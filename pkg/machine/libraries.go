@@ -35,12 +35,19 @@ type Library struct {
 	Version string `json:"version"`
 	SOName  string `json:"soname,omitempty"`
 	BuildID string `json:"build_id,omitempty"`
-	// Devices is how many devices a driver lets this process see.
-	Devices int    `json:"devices,omitempty"`
 	Path    string `json:"-"` // file that was loaded
 	Err     error  `json:"-"` // nil when it can be used
+	// Devices are those that a driver lets this process see, in its order.
+	Devices []Device `json:"-"`
+	// Drives is the vendor whose devices a communication library drives.
+	Drives string `json:"-"`
+}
 
-	gpus []inventory.GPU // what the driver says of its devices
+// Device is a device in the words of its driver; of GPU that is vendor, product
+// and architecture.
+type Device struct {
+	Address string // on the PCI bus
+	inventory.GPU
 }
 
 // Found reports whether the library is here and can be used.
@@ -74,8 +81,7 @@ func vendor(load func() (*gpu.Driver, error), open func() (*gpu.Compiler, error)
 		driver = Library{Err: err}
 	} else {
 		driver = opened(d.Library(), d.Version())
-		driver.gpus, driver.Err = visible(d)
-		driver.Devices = len(driver.gpus)
+		driver.Devices, driver.Err = visible(d)
 		open = d.Compiler
 	}
 	c, err := open()
@@ -86,7 +92,7 @@ func vendor(load func() (*gpu.Driver, error), open func() (*gpu.Compiler, error)
 }
 
 // visible is what a driver says of the devices that this process sees.
-func visible(d *gpu.Driver) ([]inventory.GPU, error) {
+func visible(d *gpu.Driver) ([]Device, error) {
 	count, err := d.Count()
 	if err != nil {
 		return nil, err
@@ -94,16 +100,16 @@ func visible(d *gpu.Driver) ([]inventory.GPU, error) {
 	if count == 0 {
 		return nil, fmt.Errorf("%s sees no device: %s", d.Version(), d.NoDevice())
 	}
-	gpus := make([]inventory.GPU, count)
-	for i := range gpus {
+	devices := make([]Device, count)
+	for i := range devices {
 		info, err := d.Describe(i)
 		if err != nil {
 			return nil, err
 		}
 		arch, _, _ := strings.Cut(info.Arch, ":") // gfx942:sramecc+:xnack-, as the compiler wants it
-		gpus[i] = inventory.GPU{Index: i, Vendor: info.Vendor, Product: info.Product, Arch: arch, NUMANode: -1}
+		devices[i] = Device{info.PCIBusID, inventory.GPU{Index: i, Vendor: info.Vendor, Product: info.Product, Arch: arch, NUMANode: -1}}
 	}
-	return gpus, nil
+	return devices, nil
 }
 
 func communication(kind nccl.Kind) Library {
@@ -111,5 +117,8 @@ func communication(kind nccl.Kind) Library {
 	if err != nil {
 		return Library{Err: err}
 	}
-	return Library{Version: n.VersionString(), SOName: n.SOName(), BuildID: n.BuildID(), Path: n.Path()}
+	return Library{
+		Version: n.VersionString(), SOName: n.SOName(), BuildID: n.BuildID(), Path: n.Path(),
+		Drives: map[string]string{"cuda": inventory.NVIDIA, "hip": inventory.AMD}[n.Platform()],
+	}
 }

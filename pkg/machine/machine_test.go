@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/collectivex/collectivex/internal/fakes"
 	"github.com/collectivex/collectivex/pkg/catalog"
+	"github.com/collectivex/collectivex/pkg/dl"
 	"github.com/collectivex/collectivex/pkg/inventory"
 	"github.com/collectivex/collectivex/pkg/machine"
 	"github.com/collectivex/collectivex/pkg/plan"
@@ -29,16 +31,35 @@ var backends = []catalog.Backend{
 
 func has(backend string) bool { return backend != "elsewhere" }
 
-// missing is a library that was not found.
-func missing(text string) machine.Library { return machine.Library{Err: errors.New(text)} }
+// nowhere is the error of a library that was not found.
+type nowhere string
+
+func (e nowhere) Error() string        { return string(e) }
+func (e nowhere) Is(target error) bool { return target == dl.ErrNoLibrary }
+
+func missing(text string) machine.Library { return machine.Library{Err: nowhere(text)} }
+
+// seen are devices as a driver shows them.
+func seen(vendor string, products ...string) []machine.Device {
+	var out []machine.Device
+	for _, p := range products {
+		out = append(out, machine.Device{GPU: inventory.GPU{Vendor: vendor, Product: p, Arch: "sm_90"}})
+	}
+	return out
+}
+
+// eight are devices of one product.
+func eight(vendor, product string) []machine.Device {
+	return seen(vendor, slices.Repeat([]string{product}, 8)...)
+}
 
 // all is every library, found.
 func all() map[string]machine.Library {
 	return map[string]machine.Library{
-		machine.CUDA:   {Kind: machine.CUDA, Version: "CUDA 13.0", Devices: 8},
+		machine.CUDA:   {Kind: machine.CUDA, Version: "CUDA 13.0", Devices: eight("nvidia", "NVIDIA H200")},
 		machine.NVRTC:  {Kind: machine.NVRTC, Version: "NVRTC 13.0"},
 		machine.NCCL:   {Kind: machine.NCCL, Version: "2.28.9", SOName: "libnccl.so.2", Path: "/opt/private/libnccl.so.2"},
-		machine.HIP:    {Kind: machine.HIP, Version: "HIP 6.4", Devices: 8},
+		machine.HIP:    {Kind: machine.HIP, Version: "HIP 6.4", Devices: eight("amd", "AMD Instinct MI300X")},
 		machine.HIPRTC: {Kind: machine.HIPRTC, Version: "HIPRTC 6.4"},
 		machine.RCCL:   {Kind: machine.RCCL, Version: "2.22.3"},
 
@@ -78,7 +99,7 @@ func TestExamine(t *testing.T) {
 	nvidia := gpus("nvidia", "NVIDIA H200", 8)
 	fabric := gpus("nvidia", "NVIDIA H200", 8)
 	fabric.NICs = []inventory.NIC{{Adapter: "MT4129", Active: true, Count: 8}}
-	mig := gpus("nvidia", "NVIDIA H100 80GB HBM3", 2)
+	mig := gpus("nvidia", "NVIDIA H100 80GB HBM3", 8)
 	mig.GPUs[1].Partition = "mig"
 	with := shm(plenty)
 	with["sys/module/nvidia_peermem/refcnt"] = &fstest.MapFile{Data: []byte("0\n")}
@@ -126,7 +147,7 @@ elsewhere missing this version of cxrun cannot measure with it
 mscclpp ready 8 AMD GPUs, HIP 6.4, MSCCL++ 0.9.0`,
 		},
 		{
-			"no libraries", nvidia, without(all(), machine.CUDA, machine.NVRTC, machine.NCCL, machine.MSCCLPP), shm(plenty), `
+			"no libraries", nvidia, without(all(), machine.CUDA, machine.NVRTC, machine.NCCL, machine.MSCCLPP, machine.HIP), shm(plenty), `
 nccl missing no cuda
 nccl missing no nccl
 nccl note no nvrtc; until then results are checked on host copies instead of on the device
@@ -142,7 +163,7 @@ mscclpp note no nvrtc; until then results are checked on host copies instead of 
 		},
 		{
 			"small container without a compiler, MIG", mig, without(all(), machine.NVRTC), shm(64 << 10), `
-nccl ready 2 NVIDIA GPUs, CUDA 13.0, NCCL 2.28.9
+nccl ready 8 NVIDIA GPUs, CUDA 13.0, NCCL 2.28.9
 nccl note no nvrtc; until then results are checked on host copies instead of on the device
 nccl note MIG is on: its instances do not reach each other; turn it off with nvidia-smi -mig 0
 nccl note /dev/shm has 64 MiB: start the container with --ipc=host or --shm-size=8g
@@ -180,53 +201,91 @@ nccl note RDMA adapters are active and at most 64 KiB may be locked: raise it wi
 func TestDescribeAndPlan(t *testing.T) {
 	e := machine.NewExaminer(gpus("nvidia", "NVIDIA H200", 8), without(all(), machine.HIP, machine.HIPRTC, machine.RCCL, machine.MSCCLPP), shm(1<<20), has)
 	d := e.Describe(e.Examine(backends))
-	d.Host = map[string]string{"arch": "arm64"}
 	require.Equal(t, []string{"nccl", "a2a", "host"}, d.Backends)
 	text, err := json.Marshal(d)
 	require.NoError(t, err)
 	require.NotContains(t, string(text), "private", "paths stay here")
 	require.Contains(t, string(text), `{"kind":"nccl","version":"2.28.9","soname":"libnccl.so.2"}`)
 
-	var again machine.Description
-	require.NoError(t, json.Unmarshal(text, &again), "another process reads it")
-	require.Equal(t, plan.Machine{CPU: "arm64", GPUs: &plan.GPUs{
-		Vendor: "nvidia", Product: "h200", Arch: "sm90", Transport: "nvlink", Count: 8, Backends: []string{"nccl", "a2a", "host"},
-	}}, again.Plan())
+	text, err = json.Marshal(e.Survey(backends))
+	require.NoError(t, err)
+	var s machine.Survey
+	require.NoError(t, json.Unmarshal(text, &s), "another process reads it")
+	require.Empty(t, s.Unusable)
+	require.Equal(t, []plan.GPUs{{
+		Vendor: "nvidia", Product: "h200", Arch: "sm90", Transport: "nvlink", Count: 8, Backends: []string{"nccl", "a2a"},
+	}}, s.GPUs)
 }
 
-func TestPlanOfOddMachines(t *testing.T) {
+// What ranks can use, of what the machine and its drivers show, and why not more.
+func TestSurveyOfOddMachines(t *testing.T) {
+	here := gpus("nvidia", "NVIDIA H200", 8)
+	lost := here
+	lost.Lost = []int{3}
+	notReady := machine.Library{Err: errors.New("CUDA driver: cuInit: CUDA_ERROR_SYSTEM_NOT_READY (802)")}
 	for _, tc := range []struct {
 		name      string
 		machine   inventory.Machine
 		libraries map[string]machine.Library
-		count     int // −1: no GPUs in the plan
+		count     int // 0: none
+		unusable  string
 	}{
-		{"fewer visible than there", gpus("nvidia", "NVIDIA H200", 8), map[string]machine.Library{machine.CUDA: {Devices: 2}}, 2},
-		{"unlike products", inventory.Machine{GPUs: []inventory.GPU{
-			{Vendor: "nvidia", Product: "NVIDIA A100"}, {Index: 1, Vendor: "nvidia", Product: "NVIDIA T400"},
-		}}, map[string]machine.Library{machine.CUDA: {Devices: 2}}, -1},
-		{"no driver library", gpus("nvidia", "NVIDIA H200", 8), without(nil), -1},
-		{"no library to measure", gpus("nvidia", "NVIDIA H200", 8), map[string]machine.Library{
-			machine.CUDA: {Devices: 8}, machine.NCCL: missing("no nccl"), machine.MSCCLPP: missing("no mscclpp"),
-		}, -1},
-		{"nothing", inventory.Machine{}, without(nil), -1},
+		{"fewer visible than there", here, map[string]machine.Library{machine.CUDA: {Devices: seen("nvidia", "NVIDIA H200", "NVIDIA H200")}}, 2, ""},
+		{
+			"unlike products", gpus("nvidia", "NVIDIA H200", 3),
+			map[string]machine.Library{machine.CUDA: {Version: "CUDA 13.0", Devices: seen("nvidia", "NVIDIA H200", "NVIDIA T400", "NVIDIA H200")}},
+			0,
+			"the 3 NVIDIA GPUs here cannot be used: CUDA 13.0 shows unlike devices: 0, 2 NVIDIA H200; 1 NVIDIA T400: pick equal ones with CUDA_VISIBLE_DEVICES",
+		},
+		{
+			"first device lost", lost, nil, 0,
+			"the 9 NVIDIA GPUs here cannot be used: NVML does not open device 3, which ranks would get first: see nvidia-smi, or pick others with CUDA_VISIBLE_DEVICES",
+		},
+		{"no driver library", here, map[string]machine.Library{machine.CUDA: missing("no cuda")}, 0, "the 8 NVIDIA GPUs here cannot be used: no cuda"},
+		{"driver does not start", here, map[string]machine.Library{machine.CUDA: notReady}, 0, "the 8 NVIDIA GPUs here cannot be used: " + notReady.Err.Error()},
+		{
+			"driver does not start, nor NVML",
+			inventory.Machine{Undriven: map[string]int{"nvidia": 2}},
+			map[string]machine.Library{machine.CUDA: notReady},
+			0,
+			"2 NVIDIA GPUs on the PCI bus and no driver answers: " + notReady.Err.Error(),
+		},
+		{"no library to measure", here, map[string]machine.Library{machine.NCCL: missing("no nccl"), machine.MSCCLPP: missing("no mscclpp")}, 0, "the 8 NVIDIA GPUs here cannot be used: no nccl"},
+		{"nothing", inventory.Machine{}, map[string]machine.Library{machine.CUDA: missing("no cuda")}, 0, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			libraries := without(all(), machine.CUDA, machine.HIP)
-			for kind, l := range tc.libraries {
-				l.Kind = kind
-				libraries[kind] = l
+			libraries := without(all(), machine.HIP)
+			maps.Copy(libraries, tc.libraries)
+			s := machine.NewExaminer(tc.machine, libraries, fstest.MapFS{}, has).Survey(backends)
+			if tc.count > 0 {
+				require.Equal(t, tc.count, s.GPUs[0].Count)
+			} else {
+				require.Empty(t, s.GPUs)
 			}
-			e := machine.NewExaminer(tc.machine, libraries, fstest.MapFS{}, has)
-			d := e.Describe(e.Examine(backends))
-			p := d.Plan()
-			if tc.count < 0 {
-				require.Nil(t, p.GPUs)
-				return
-			}
-			require.Equal(t, tc.count, p.GPUs.Count)
+			require.Equal(t, tc.unusable, strings.Join(s.Unusable, "\n"))
 		})
 	}
+}
+
+// Each vendor's GPUs are there for the backends that drive them.
+func TestSurveyOfTwoVendors(t *testing.T) {
+	m := gpus("nvidia", "NVIDIA H200", 2)
+	m.GPUs = append(m.GPUs, gpus("amd", "AMD Instinct MI300X", 8).GPUs...)
+	libraries := all()
+	libraries[machine.CUDA] = machine.Library{Devices: seen("nvidia", "NVIDIA H200", "NVIDIA H200")}
+	libraries[machine.MSCCLPP] = machine.Library{Version: "0.9.0", Drives: "nvidia"}
+	s := machine.NewExaminer(m, libraries, fstest.MapFS{}, has).Survey(backends)
+	for backend, want := range map[string]string{"nccl": "nvidia", "rccl": "amd", "a2a": "amd", "mscclpp": "nvidia"} {
+		g, name := s.Choose([]string{backend})
+		require.Equal(t, backend, name)
+		require.Equal(t, want, g.Vendor, backend)
+	}
+
+	m.GPUs = m.GPUs[2:]
+	libraries[machine.CUDA] = missing("no cuda")
+	s = machine.NewExaminer(m, libraries, fstest.MapFS{}, has).Survey(backends)
+	require.Equal(t, []string{"MSCCL++ 0.9.0 drives NVIDIA GPUs: set CX_MSCCLPP_LIB to one that was built for AMD"}, s.Lacks("mscclpp"))
+	require.Equal(t, []string{"rccl", "a2a"}, s.GPUs[0].Backends)
 }
 
 // The stand-ins, which have no NVML: what the drivers say of their devices
@@ -248,7 +307,7 @@ func TestLibraries(t *testing.T) {
 	require.Regexp(t, `^2\.[0-9]+\.[0-9]+$`, libraries[machine.NCCL].Version)
 	require.Regexp(t, `^2\.[0-9]+\.[0-9]+$`, libraries[machine.RCCL].Version)
 	require.Equal(t, "0.9.0", libraries[machine.MSCCLPP].Version)
-	require.Equal(t, 4, libraries[machine.CUDA].Devices)
+	require.Len(t, libraries[machine.CUDA].Devices, 4)
 
 	e := machine.NewExaminer(inventory.Machine{}, libraries, fstest.MapFS{}, has)
 	findings := e.Examine(backends[:2])
@@ -256,10 +315,10 @@ func TestLibraries(t *testing.T) {
 	require.Equal(t, machine.Ready, findings[0].State)
 	require.Regexp(t, `^4 NVIDIA GPUs, CUDA 13.0, NCCL 2\.`, findings[0].Text)
 	require.Regexp(t, `^4 AMD GPUs, HIP 6.4, RCCL 2\.`, findings[1].Text)
-	d := e.Describe(findings)
-	require.Len(t, d.GPUs, 8)
-	require.Equal(t, "cx-fake-nvidia-gpu", d.Plan().GPUs.Product)
-	require.Equal(t, "sm90", d.Plan().GPUs.Arch)
+	require.Len(t, e.Describe(findings).GPUs, 8)
+	s := e.Survey(backends)
+	require.Equal(t, "cx-fake-nvidia-gpu", s.GPUs[0].Product)
+	require.Equal(t, "sm90", s.GPUs[0].Arch)
 }
 
 func TestLibrariesThatAreNotThere(t *testing.T) {

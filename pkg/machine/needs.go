@@ -1,11 +1,13 @@
 package machine
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"strconv"
 	"strings"
 
+	"github.com/collectivex/collectivex/pkg/dl"
 	"github.com/collectivex/collectivex/pkg/inventory"
 )
 
@@ -40,16 +42,28 @@ func (e *Examiner) missingLibraries(backend, vendor string) []Finding {
 	var found []Finding
 	n := needs(backend, vendor)
 	for _, kind := range n.required {
-		if l := e.libraries[kind]; !l.Found() {
-			found = append(found, Finding{State: Missing, Text: l.Err.Error()})
+		switch l := e.libraries[kind]; {
+		case !l.Found():
+			found = append(found, Finding{State: Missing, Text: l.Err.Error(), Variable: variable(l.Err)})
+		case l.Drives != "" && l.Drives != vendor:
+			found = append(found, Finding{State: Missing, Text: fmt.Sprintf("%s %s drives %s GPUs: set CX_%s_LIB to one that was built for %s",
+				labels[kind], l.Version, vendorNames[l.Drives], strings.ToUpper(kind), vendorNames[vendor])})
 		}
 	}
 	for _, u := range n.useful {
 		if l := e.libraries[u.kind]; !l.Found() {
-			found = append(found, Finding{State: Note, Text: fmt.Sprintf("%s; until then %s", l.Err, u.without)})
+			found = append(found, Finding{State: Note, Text: fmt.Sprintf("%s; until then %s", l.Err, u.without), Variable: variable(l.Err)})
 		}
 	}
 	return found
+}
+
+// variable names a library that cannot be used; empty where none does.
+func variable(err error) string {
+	if named, ok := errors.AsType[*dl.NamedError](err); ok {
+		return named.Env
+	}
+	return ""
 }
 
 // smallSharedMemory is what containers have unless they are given more, and

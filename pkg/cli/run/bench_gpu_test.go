@@ -3,6 +3,7 @@ package run
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -103,6 +104,91 @@ func TestBenchFlagsReachTheLibrary(t *testing.T) {
 	})
 }
 
+// noAMD hides the other vendor's stand-ins too.
+func noAMD(env map[string]string) map[string]string {
+	out := map[string]string{"CX_HIP_LIB": "/nowhere/hip", "CX_RCCL_LIB": "/nowhere/rccl"}
+	maps.Copy(out, env)
+	return out
+}
+
+// unlike is a machine with a small device among large ones.
+var unlike = map[string]string{"CX_FAKE_DEVICES": "3", "CX_FAKE_NAME": "NVIDIA H200|NVIDIA T400|NVIDIA H200"}
+
+// setEnv sets what a case of a table says.
+func setEnv(t *testing.T, env map[string]string) {
+	t.Helper()
+	for k, v := range env {
+		t.Setenv(k, v)
+	}
+}
+
+// The devices that the driver shows are those of the ranks, whatever else is here.
+func TestBenchDevicesThatArePicked(t *testing.T) {
+	standIns(t)
+	setEnv(t, noAMD(unlike))
+	t.Setenv("CUDA_VISIBLE_DEVICES", "2,0")
+	code, stdout, stderr := cxrun(t, nil, "bench", "all_reduce", "-b", "8", "-e", "8")
+	require.Equal(t, cli.ExitOK, code, stderr)
+	require.Contains(t, stdout, "all_reduce on backend nccl (chosen: 2 × h200 and the library are here)")
+	require.Contains(t, stdout, "#  Rank  1 device  1 NVIDIA H200\n")
+	require.Empty(t, stderr)
+}
+
+// With both vendors' libraries, a backend that is named gets its vendor's devices.
+func TestBenchOfEitherVendor(t *testing.T) {
+	standIns(t)
+	r, _ := benched(t, cli.ExitOK, "all_reduce", "--backend", "rccl", "-b", "8", "-e", "8")
+	require.Equal(t, "rccl", r.Library.Kind)
+	require.Equal(t, "CX Fake AMD GPU", *r.Device)
+}
+
+func TestADeviceThatIsLostIsTold(t *testing.T) {
+	standIns(t)
+	setEnv(t, noAMD(map[string]string{"CX_FAKE_NVML_LOST": "1"}))
+	const note = "ranks get 1 of 2 NVIDIA GPUs: NVML does not open device 1: see nvidia-smi"
+	r, stderr := benched(t, cli.ExitOK, "all_reduce", "-b", "8", "-e", "8")
+	require.Equal(t, 1, r.World)
+	require.Equal(t, "cxrun: warning: "+note+"\n", stderr)
+
+	code, stdout, stderr := cxrun(t, nil, "doctor", "--backend", "nccl")
+	require.Equal(t, cli.ExitOK, code, stderr)
+	require.Regexp(t, `^nccl +ready +1 of 2 NVIDIA GPUs, .*\nnccl +note +`+note+"\n$", stdout)
+
+	code, _, stderr = cxrun(t, nil, "sweep", "--out", filepath.Join(t.TempDir(), "out"), "--backend", "nccl", "--op", "all_reduce")
+	require.Equal(t, cli.ExitOK, code, stderr)
+	require.Equal(t, 1, strings.Count(stderr, note))
+}
+
+// A sweep goes on with the host where GPUs cannot be used, but not past a library
+// that was named and cannot be.
+func TestSweepOfGPUsThatCannotBeUsed(t *testing.T) {
+	standIns(t)
+	setEnv(t, noAMD(map[string]string{"CX_FAKE_FAIL": "cuInit=803"}))
+	out := filepath.Join(t.TempDir(), "out")
+	code, _, stderr := cxrun(t, nil, "sweep", "--out", out, "--op", "all_reduce", "--world", "2")
+	require.Equal(t, cli.ExitOK, code, stderr)
+	require.Len(t, sweptDocuments(t, out), 1)
+	require.Equal(t, 1, strings.Count(stderr, "warning: "), stderr)
+	require.Contains(t, stderr, "cxrun: warning: the 2 NVIDIA GPUs here cannot be used: CUDA driver: cuInit: CUDA_ERROR_SYSTEM_DRIVER_MISMATCH (803): ")
+
+	t.Setenv("CX_FAKE_FAIL", "")
+	t.Setenv("CX_NCCL_LIB", "/nowhere/libnccl.so.2")
+	out = filepath.Join(t.TempDir(), "out")
+	code, _, stderr = cxrun(t, nil, "sweep", "--out", out)
+	require.Equal(t, cli.ExitEnvironment, code)
+	require.Equal(t, "cxrun: NCCL from CX_NCCL_LIB=/nowhere/libnccl.so.2: no such library: /nowhere/libnccl.so.2: "+
+		"cannot open shared object file: No such file or directory; set CX_NCCL_LIB to the library meant or unset it\n", stderr)
+	require.NoDirExists(t, out, "nothing was begun")
+}
+
+func TestDoctorOfALibraryThatIsNotWhole(t *testing.T) {
+	standIns(t)
+	t.Setenv("CX_NCCL_LIB", fakes.Variant{Hide: []string{"ncclAllReduce"}}.Build(t))
+	code, stdout, _ := cxrun(t, nil, "doctor", "--backend", "nccl")
+	require.Equal(t, cli.ExitEnvironment, code)
+	require.Regexp(t, `^nccl +missing +NCCL from CX_NCCL_LIB=.*: no such symbol: ncclAllReduce in libnccl.so.2; `, stdout)
+}
+
 func TestBenchWhatIsNotHere(t *testing.T) {
 	standIns(t)
 	for _, tt := range []struct {
@@ -116,7 +202,55 @@ func TestBenchWhatIsNotHere(t *testing.T) {
 			"no library",
 			map[string]string{"CX_NCCL_LIB": "/nowhere/libnccl.so.2"},
 			"all_reduce --backend nccl",
-			"cxrun: backend nccl cannot run here: ",
+			"cxrun: backend nccl cannot run here: NCCL from CX_NCCL_LIB=/nowhere/libnccl.so.2: no such library: ",
+		},
+		{
+			"no library of the name, another backend at hand",
+			map[string]string{"CX_NCCL_LIB": "/nowhere/libnccl.so.2"},
+			"all_reduce",
+			"cxrun: NCCL from CX_NCCL_LIB=/nowhere/libnccl.so.2: no such library: ",
+		},
+		{
+			"a file of the name that is no library",
+			map[string]string{"CX_NCCL_LIB": "/etc/hosts"},
+			"all_reduce",
+			"cxrun: NCCL from CX_NCCL_LIB=/etc/hosts: no such library: /etc/hosts: file too short: it is no NCCL library; ",
+		},
+		{
+			"driver does not start",
+			noAMD(map[string]string{"CX_FAKE_FAIL": "cuInit=802"}),
+			"all_reduce",
+			"cxrun: the 2 NVIDIA GPUs here cannot be used: CUDA driver: cuInit: CUDA_ERROR_SYSTEM_NOT_READY (802): start nvidia-fabricmanager",
+		},
+		{
+			"driver counts no device",
+			noAMD(map[string]string{"CUDA_VISIBLE_DEVICES": ""}),
+			"all_reduce",
+			"cxrun: the 2 NVIDIA GPUs here cannot be used: CUDA driver: cuInit: CUDA_ERROR_NO_DEVICE (100): look at CUDA_VISIBLE_DEVICES; in a container, start it with --gpus all; --backend host measures the host instead\n",
+		},
+		{
+			"first device lost",
+			noAMD(map[string]string{"CX_FAKE_NVML_LOST": "0"}),
+			"all_reduce",
+			"cxrun: the 2 NVIDIA GPUs here cannot be used: NVML does not open device 0, which ranks would get first: ",
+		},
+		{
+			"unlike devices",
+			noAMD(unlike),
+			"all_reduce",
+			"cxrun: the 3 NVIDIA GPUs here cannot be used: CUDA 13.0 shows unlike devices: 0, 2 NVIDIA H200; 1 NVIDIA T400: pick equal ones with CUDA_VISIBLE_DEVICES; ",
+		},
+		{
+			"unlike devices, backend asked for",
+			unlike,
+			"all_reduce --backend nccl",
+			"cxrun: backend nccl cannot run here: CUDA 13.0 shows unlike devices: 0, 2 NVIDIA H200; 1 NVIDIA T400: pick equal ones with CUDA_VISIBLE_DEVICES\n",
+		},
+		{
+			"library for the other vendor",
+			map[string]string{"CX_CUDA_LIB": "/nowhere/libcuda.so.1", "CX_NVML_LIB": "/nowhere/nvml"},
+			"all_reduce --backend mscclpp",
+			"cxrun: backend mscclpp cannot run here: MSCCL++ 0.9.0 drives NVIDIA GPUs: set CX_MSCCLPP_LIB to one that was built for AMD\n",
 		},
 		{
 			"no GPU",
@@ -126,9 +260,7 @@ func TestBenchWhatIsNotHere(t *testing.T) {
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			for k, v := range tt.env {
-				t.Setenv(k, v)
-			}
+			setEnv(t, tt.env)
 			code, stdout, stderr := cxrun(t, nil, append([]string{"bench"}, strings.Fields(tt.args)...)...)
 			require.Equal(t, cli.ExitEnvironment, code, stderr)
 			require.Empty(t, stdout)

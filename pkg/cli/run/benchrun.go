@@ -172,7 +172,7 @@ func (b *benchRun) warn(s cli.Streams, d result.Document) {
 	for _, text := range warnings {
 		if !slices.Contains(b.warned, text) {
 			b.warned = append(b.warned, text)
-			fmt.Fprintf(s.Err, "cxrun: warning: %s\n", text)
+			warn(s, text)
 		}
 	}
 }

@@ -42,9 +42,9 @@ func described() machine.Description {
 				{Adapter: "MT4125", LinkLayer: "Ethernet", Rate: "100 Gb/sec (4X EDR)", Count: 1},
 			},
 			Undriven: map[string]int{"amd": 1},
-			Warnings: []string{"NVML does not open a device: error 15"},
+			Warnings: []string{"NVML does not open device 3: error 15"},
 		},
-		Libraries:   []machine.Library{{Kind: "cuda", Version: "CUDA 13.0", SOName: "libcuda.so.1", BuildID: "0123abcd", Devices: 3}},
+		Libraries:   []machine.Library{{Kind: "cuda", Version: "CUDA 13.0", SOName: "libcuda.so.1", BuildID: "0123abcd"}},
 		Backends:    []string{"nccl", "host"},
 		Environment: map[string]string{"NCCL_DEBUG": "INFO"},
 	}

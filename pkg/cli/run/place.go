@@ -2,7 +2,6 @@ package run
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"runtime"
 	"slices"
@@ -57,44 +56,43 @@ func choosePlace(ctx context.Context, s cli.Streams, o bench.Output, cat *catalo
 	if o.Backend == bench.HostBackend {
 		return place{plan.Machine{CPU: runtime.GOARCH}, cat.Backend(o.Backend), "asked for"}, nil
 	}
-	d := machineHere(ctx, s, o.Definitions)
-	m := d.Plan()
-	if g := m.GPUs; g != nil {
-		for _, name := range g.Backends {
-			be := cat.Backend(name)
-			switch {
-			case be == nil || !slices.Contains(be.Vendors, g.Vendor) || !slices.Contains(names, name):
-			case o.Backend == name:
-				return place{m, be, "asked for"}, nil
-			case o.Backend == bench.Auto:
-				return place{m, be, fmt.Sprintf("chosen: %d × %s and the library are here", g.Count, g.Product)}, nil
-			}
-		}
-	}
+	m := machineHere(ctx, o.Definitions)
 	if o.Backend == bench.Auto {
-		note := "chosen: no GPU with its library is here, see 'cxrun doctor'"
-		if m.GPUs != nil {
-			note = "chosen: nothing measures this on the GPUs that are here, see 'cxrun doctor'"
-		}
-		return place{m, cat.Backend(bench.HostBackend), note}, nil
+		names = slices.DeleteFunc(names, func(name string) bool {
+			return name == bench.HostBackend || families()[family].Backends[name] == nil
+		})
+		return chooseGPUs(s, m, cat, names)
 	}
-	return place{}, cli.EnvironmentError("backend %s cannot run here: %s", o.Backend, strings.Join(lacks(ctx, o.Definitions, o.Backend), "; "))
+	g, _ := m.Choose([]string{o.Backend})
+	why := m.Lacks(o.Backend)
+	if g == nil && len(why) == 0 {
+		why = m.Unusable
+	}
+	if len(why) > 0 {
+		return place{}, cli.EnvironmentError("backend %s cannot run here: %s", o.Backend, strings.Join(why, "; "))
+	}
+	warn(s, m.Warnings...)
+	return place{plan.Machine{CPU: runtime.GOARCH, GPUs: g}, cat.Backend(o.Backend), "asked for"}, nil
 }
 
-// lacks says what a backend lacks here, as doctor does in a process of its own.
-func lacks(ctx context.Context, defs cli.Definitions, backend string) []string {
-	var findings []machine.Finding
-	var why []string
-	text, _ := ask(ctx, defs, "doctor", "--json", "--backend", backend) // its exit status says that it cannot
-	if json.Unmarshal(text, &findings) == nil {
-		for _, f := range findings {
-			if f.State == machine.Missing {
-				why = append(why, f.Text)
-			}
-		}
+// chooseGPUs finds the GPUs that run one of the backends, or the host where there
+// are none. GPUs that are here and cannot be used are an error: nobody who has
+// them means to measure the host.
+func chooseGPUs(s cli.Streams, m machine.Survey, cat *catalog.Catalog, backends []string) (place, error) {
+	host := place{plan.Machine{CPU: runtime.GOARCH}, cat.Backend(bench.HostBackend), "chosen: no GPU is here"}
+	if len(backends) == 0 {
+		host.note = "chosen: nothing measures this on GPUs yet"
+		return host, nil
 	}
-	if len(why) == 0 {
-		return []string{"its devices are not those that plans for this machine use; see 'cxrun env' and 'cxrun doctor'"}
+	if why := m.Misnamed(backends); len(why) > 0 {
+		return place{}, cli.EnvironmentError("%s", strings.Join(why, "; "))
 	}
-	return why
+	if g, name := m.Choose(backends); g != nil {
+		warn(s, m.Warnings...)
+		return place{plan.Machine{CPU: runtime.GOARCH, GPUs: g}, cat.Backend(name), fmt.Sprintf("chosen: %d × %s and the library are here", g.Count, g.Product)}, nil
+	}
+	if len(m.Unusable) > 0 {
+		return place{}, cli.EnvironmentError("%s; --backend %s measures the host instead", strings.Join(m.Unusable, "; "), bench.HostBackend)
+	}
+	return host, nil
 }

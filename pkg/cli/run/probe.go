@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"runtime"
+	"strings"
 	"time"
+
+	"github.com/spf13/cobra"
 
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/machine"
@@ -19,38 +21,68 @@ const probeLimit = 2 * time.Minute
 
 // machineHere is this machine. The program asks itself, in a process of its own:
 // a driver or library that dies while it is opened costs the GPUs, not the sweep.
-func machineHere(ctx context.Context, s cli.Streams, defs cli.Definitions) machine.Description {
+func machineHere(ctx context.Context, defs cli.Definitions) machine.Survey {
 	d, err := probe(ctx, defs)
 	if err != nil {
-		fmt.Fprintf(s.Err, "cxrun: this machine's GPUs are left out: %v; see 'cxrun doctor'\n", err)
-		return machine.Description{Host: map[string]string{"arch": runtime.GOARCH}}
+		return machine.Survey{Unusable: []string{fmt.Sprintf("the GPUs here cannot be looked at: %v: 'cxrun doctor' meets the same", err)}}
 	}
 	return d
 }
 
-func probe(ctx context.Context, defs cli.Definitions) (machine.Description, error) {
-	var d machine.Description
-	text, err := ask(ctx, defs, "env", "--json")
+func probe(ctx context.Context, defs cli.Definitions) (machine.Survey, error) {
+	var d machine.Survey
+	program, err := os.Executable()
 	if err != nil {
-		return d, fmt.Errorf("cxrun env: %w", err)
+		return d, err
 	}
-	if err := json.Unmarshal(text, &d); err != nil {
-		return d, fmt.Errorf("cxrun env: %w", err)
+	ctx, cancel := context.WithTimeout(ctx, probeLimit)
+	defer cancel()
+	args := []string{surveyCommand}
+	if defs.Dir != "" {
+		args = append(args, "--definitions", defs.Dir)
+	}
+	text, err := exec.CommandContext(ctx, program, args...).Output()
+	if err == nil {
+		err = json.Unmarshal(text, &d)
+	}
+	if err != nil {
+		return d, fmt.Errorf("cxrun %s: %w", surveyCommand, err)
 	}
 	return d, nil
 }
 
-// ask runs a command of this program in a process of its own and returns what
-// it wrote to standard output, even where it failed.
-func ask(ctx context.Context, defs cli.Definitions, args ...string) ([]byte, error) {
-	program, err := os.Executable()
-	if err != nil {
-		return nil, err
+// surveyCommand is hidden: what it writes may name paths of this machine.
+const surveyCommand = "survey"
+
+func newSurvey(s cli.Streams) *cobra.Command {
+	var defs cli.Definitions
+	cmd := &cobra.Command{
+		Use:    surveyCommand,
+		Short:  "Say in JSON what a measurement asks of this machine before it is planned",
+		Hidden: true,
+		Args:   cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			cat, err := defs.Load()
+			if err != nil {
+				return err
+			}
+			return writeJSON(s.Out, here().examiner().Survey(cat.Backends))
+		},
 	}
-	ctx, cancel := context.WithTimeout(ctx, probeLimit)
-	defer cancel()
-	if defs.Dir != "" {
-		args = append(args, "--definitions", defs.Dir)
+	defs.AddFlag(cmd.Flags())
+	return cmd
+}
+
+// tellUnusable warns where GPUs are here and none can be used.
+func tellUnusable(s cli.Streams, m machine.Survey) {
+	if len(m.GPUs) == 0 && len(m.Unusable) > 0 {
+		warn(s, strings.Join(m.Unusable, "; ")+"; they are left out")
 	}
-	return exec.CommandContext(ctx, program, args...).Output()
+}
+
+// warn writes warnings, a line each.
+func warn(s cli.Streams, texts ...string) {
+	for _, text := range texts {
+		fmt.Fprintf(s.Err, "cxrun: warning: %s\n", text)
+	}
 }

@@ -1,18 +1,16 @@
 package run
 
 import (
-	"bytes"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/collectivex/collectivex/internal/fakes"
 	"github.com/collectivex/collectivex/pkg/cli"
-	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/machine"
 )
 
 func TestProbe(t *testing.T) {
@@ -20,8 +18,8 @@ func TestProbe(t *testing.T) {
 	t.Setenv("CX_FAKE_DEVICES", "3")
 	d, err := probe(t.Context(), cli.Definitions{})
 	require.NoError(t, err)
-	require.Len(t, d.GPUs, 6, "both vendors' stand-ins")
-	require.Equal(t, runtime.GOARCH, d.Plan().CPU)
+	require.Len(t, d.Present, 6, "both vendors' stand-ins")
+	require.Len(t, d.GPUs, 2)
 }
 
 // A library that kills the process that opens it costs the GPUs, not the sweep.
@@ -34,8 +32,6 @@ func TestMachineHereSurvivesALibraryThatDies(t *testing.T) {
 	require.NoError(t, err, "%s", out)
 	t.Setenv("CX_CUDA_LIB", library)
 
-	var errs bytes.Buffer
-	d := machineHere(t.Context(), cli.Streams{Err: &errs}, cli.Definitions{})
-	require.Equal(t, plan.Machine{CPU: runtime.GOARCH}, d.Plan())
-	require.Equal(t, "cxrun: this machine's GPUs are left out: cxrun env: exit status 2; see 'cxrun doctor'\n", errs.String())
+	d := machineHere(t.Context(), cli.Definitions{})
+	require.Equal(t, machine.Survey{Unusable: []string{"the GPUs here cannot be looked at: cxrun survey: exit status 2: 'cxrun doctor' meets the same"}}, d)
 }

@@ -18,6 +18,6 @@ func Main(ctx context.Context, s cli.Streams, args []string) int {
 		Args:    cli.UnknownCommand,
 		RunE:    func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	root.AddCommand(newAggregate(s), newBench(s), newSummarize(s), newDoctor(s), newEnv(s), newShard(s), newSweep(s), newRank(s)) //nolint:contextcheck // commands get their context from cobra
+	root.AddCommand(newAggregate(s), newBench(s), newSummarize(s), newDoctor(s), newEnv(s), newShard(s), newSweep(s), newRank(s), newSurvey(s)) //nolint:contextcheck // commands get their context from cobra
 	return cli.Execute(ctx, s, root, args)
 }

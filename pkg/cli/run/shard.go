@@ -53,7 +53,9 @@ documents that were finished are whole, and --resume goes on after them.`,
 				return err
 			}
 			if cell.Vendor != hostVendor { // asking for devices takes seconds
-				if err := admit([]plan.Cell{cell}, machineHere(c.Context(), s, cli.Definitions{}).GPUs); err != nil {
+				this := machineHere(c.Context(), cli.Definitions{})
+				warn(s, this.Unusable...)
+				if err := admit([]plan.Cell{cell}, this.Present); err != nil {
 					return err
 				}
 			}

@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -48,13 +51,25 @@ ranks, within a minute or two.`,
 			if err != nil {
 				return err
 			}
-			this := machineHere(c.Context(), s, defs)
-			m, err := planHere(cat, filters, this.Plan())
+			backends := gpuBackends(cat, filters)
+			this := machineHere(c.Context(), defs)
+			if why := this.Misnamed(backends); len(why) > 0 {
+				return cli.EnvironmentError("%s", strings.Join(why, "; "))
+			}
+			gpus, _ := this.Choose(backends)
+			if gpus == nil && len(this.GPUs) > 0 {
+				gpus = &this.GPUs[0]
+			}
+			m, err := planHere(cat, filters, plan.Machine{CPU: runtime.GOARCH, GPUs: gpus})
 			if err != nil {
 				return err
 			}
-			if err := admit(m.Include, this.GPUs); err != nil {
+			if err := admit(m.Include, this.Present); err != nil {
 				return err
+			}
+			if len(backends) > 0 {
+				warn(s, this.Warnings...)
+				tellUnusable(s, this)
 			}
 			id := localRunID(time.Now())
 			if out == "" {
@@ -91,6 +106,26 @@ ranks, within a minute or two.`,
 	cli.AddFilterFlags(cmd.Flags(), &filters)
 	cmd.Flags().StringVar(&out, "out", "", "write everything into `DIR`; results/RUN unless said")
 	return cmd
+}
+
+// gpuBackends names the backends that the filters ask for on GPUs; none where
+// they ask for hosts alone.
+func gpuBackends(cat *catalog.Catalog, f plan.Filters) []string {
+	isHost := func(sku string) bool {
+		p := cat.Platform(sku)
+		return p != nil && p.Vendor == hostVendor
+	}
+	if len(f.SKUs) > 0 && !slices.ContainsFunc(f.SKUs, func(sku string) bool { return !isHost(sku) }) {
+		return nil
+	}
+	var names []string
+	for i := range cat.Backends {
+		b := &cat.Backends[i]
+		if !slices.Contains(b.Vendors, hostVendor) && (len(f.Backends) == 0 || slices.Contains(f.Backends, b.Name)) {
+			names = append(names, b.Name)
+		}
+	}
+	return names
 }
 
 // planHere plans for the machine at hand, unless the filters name other platforms.

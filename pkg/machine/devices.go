@@ -1,0 +1,129 @@
+package machine
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/collectivex/collectivex/pkg/dl"
+	"github.com/collectivex/collectivex/pkg/inventory"
+)
+
+// devices are the GPUs of one vendor, as ranks would get them.
+type devices struct {
+	here int // that the machine shows, whether they can be used or not
+	// usable are those that the driver gives to this process, equal ones, in its
+	// order: a rank's device is that of its local rank. Index is −1 where the
+	// inventory does not know the device.
+	usable []inventory.GPU
+	// missing says why a driver that opens gives ranks none.
+	missing string
+	// note says which ones are left out that nobody asked to leave out.
+	note string
+}
+
+// driverOf is the kind of a vendor's driver.
+var driverOf = map[string]string{inventory.NVIDIA: CUDA, inventory.AMD: HIP}
+
+// visibility are the variables that pick a vendor's devices.
+var visibility = map[string]string{
+	inventory.NVIDIA: "CUDA_VISIBLE_DEVICES",
+	inventory.AMD:    "HIP_VISIBLE_DEVICES or ROCR_VISIBLE_DEVICES",
+}
+
+// devicesOf joins what the inventory has of a vendor and what its driver shows.
+func (e *Examiner) devicesOf(vendor string) devices {
+	var lost []int
+	if vendor == inventory.NVIDIA {
+		lost = e.inventory.Lost
+	}
+	driver := e.libraries[driverOf[vendor]]
+	d := devices{here: cmp.Or(e.count(vendor)+len(lost), len(driver.Devices), e.inventory.Undriven[vendor])}
+	if !driver.Found() {
+		return d
+	}
+	for _, seen := range driver.Devices {
+		g := seen.GPU
+		g.Index = -1
+		for _, o := range e.inventory.GPUs {
+			if o.Vendor == vendor && o.At(seen.Address) {
+				g.Index = o.Index
+			}
+		}
+		if g.Index < 0 && len(lost) > 0 {
+			break // it is the one that is lost, and no rank can pass over a device
+		}
+		d.usable = append(d.usable, g)
+	}
+	switch {
+	case len(lost) > 0 && len(d.usable) == 0:
+		d.missing = fmt.Sprintf("NVML does not open %s, which ranks would get first: see nvidia-smi, or pick others with %s", numbered("device", lost), visibility[vendor])
+	case len(lost) > 0:
+		d.note = fmt.Sprintf("ranks get %d of %s: NVML does not open %s: see nvidia-smi", len(d.usable), gpus(d.here, vendor), numbered("device", lost))
+	}
+	if kinds := products(d.usable); len(kinds) > 1 {
+		d.usable = nil
+		d.missing = fmt.Sprintf("%s shows unlike devices: %s: pick equal ones with %s", driver.Version, strings.Join(kinds, "; "), visibility[vendor])
+	}
+	return d
+}
+
+// products says which of the devices, by their place, are of which product.
+func products(gpus []inventory.GPU) []string {
+	var names []string
+	places := map[string][]int{}
+	for i, g := range gpus {
+		if places[g.Product] == nil {
+			names = append(names, g.Product)
+		}
+		places[g.Product] = append(places[g.Product], i)
+	}
+	for i, name := range names {
+		names[i] = numbered("", places[name]) + " " + name
+	}
+	return names
+}
+
+// numbered spells numbers: device 1, devices 0, 2.
+func numbered(what string, numbers []int) string {
+	words := strings.Trim(strings.Join(strings.Fields(fmt.Sprint(numbers)), ", "), "[]")
+	switch {
+	case what == "":
+		return words
+	case len(numbers) > 1:
+		what += "s"
+	}
+	return what + " " + words
+}
+
+// on says what a backend lacks on GPUs of a vendor that are here.
+func (e *Examiner) on(backend, vendor string) []Finding {
+	if e.count(vendor) == 0 {
+		why := driverHints[vendor]
+		if err := e.libraries[driverOf[vendor]].Err; err != nil && !errors.Is(err, dl.ErrNoLibrary) {
+			why = err.Error()
+		}
+		return []Finding{{State: Missing, Text: fmt.Sprintf("%s on the PCI bus and no driver answers: %s", gpus(e.devices[vendor].here, vendor), why)}}
+	}
+	found := e.missingLibraries(backend, vendor)
+	d := e.devices[vendor]
+	if d.missing != "" {
+		found = append(found, Finding{State: Missing, Text: d.missing})
+	}
+	if d.note != "" {
+		found = append(found, Finding{State: Note, Text: d.note})
+	}
+	return append(found, e.settings(vendor)...)
+}
+
+// lacking are the findings that keep a backend from running.
+func lacking(found []Finding) []string {
+	var why []string
+	for _, f := range found {
+		if f.State == Missing {
+			why = append(why, f.Text)
+		}
+	}
+	return why
+}
