@@ -257,6 +257,7 @@ func TestBrokenDriver(t *testing.T) {
 	pciFiles(root, "0x10de", "0x030200", "0", "pci0000:00/0000:00:01.0", "0000:01:00.0")
 	pciFiles(root, "0x10de", "0x030200", "0", "pci0000:00/0000:00:02.0", "0000:02:00.0")
 	pciFiles(root, "0x8086", "0x030000", "0", "pci0000:00", "0000:00:02.1")              // an Intel display
+	pciFiles(root, "0x1002", "0x030000", "0", "pci0000:00", "0000:00:08.1")              // an AMD display
 	pciFiles(root, "0x10de", "0x040300", "0", "pci0000:00/0000:00:01.0", "0000:01:00.1") // sound
 	for _, tc := range []struct {
 		name     string

@@ -15,6 +15,9 @@ const pciDevices = "sys/bus/pci/devices"
 type pciDevice struct {
 	vendor string
 	numa   int
+	// vga is that it drives screens: in a machine with no driver for computing,
+	// that is what it is there for.
+	vga bool
 	// way leads from the host bridge to the device: pci0000:15, 0000:15:01.0, …
 	way []string
 }
@@ -34,7 +37,7 @@ func (r *Reader) readPCI() pciBus {
 		if vendor == "" || !strings.HasPrefix(class, "0x03") && !strings.HasPrefix(class, "0x12") {
 			continue
 		}
-		d := pciDevice{vendor: vendor, numa: r.numaNode(address)}
+		d := pciDevice{vendor: vendor, numa: r.numaNode(address), vga: strings.HasPrefix(class, "0x0300")}
 		if target, err := fs.ReadLink(r.root, path.Join(pciDevices, address)); err == nil {
 			_, way, _ := strings.Cut(target, "devices/")
 			d.way = strings.Split(way, "/")
@@ -89,12 +92,12 @@ func (b pciBus) between(one, other string) string {
 	return LinkPXB
 }
 
-// undriven counts the devices that are not among gpus. A vendor whose driver
-// lists some does not list the others on purpose: a display adapter.
+// undriven counts the devices for computing alone that are not among gpus. A vendor
+// whose driver lists some does not list the others on purpose.
 func (b pciBus) undriven(gpus []GPU) map[string]int {
 	var out map[string]int
 	for _, d := range b {
-		if slices.ContainsFunc(gpus, func(g GPU) bool { return g.Vendor == d.vendor }) {
+		if d.vga || slices.ContainsFunc(gpus, func(g GPU) bool { return g.Vendor == d.vendor }) {
 			continue
 		}
 		if out == nil {
