@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"os"
 	"os/exec"
+	"os/signal"
 	"syscall"
 	"testing"
 
@@ -25,6 +26,11 @@ func TestMain(m *testing.M) {
 func TestSignals(t *testing.T) {
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
 		t.Run(sig.String(), func(t *testing.T) {
+			// A program started by one that handles a signal does not ignore it, though
+			// these tests may run under nohup.
+			handled := make(chan os.Signal, 1)
+			signal.Notify(handled, sig)
+			defer signal.Stop(handled)
 			var errs bytes.Buffer
 			cmd := exec.CommandContext(t.Context(), os.Args[0], "bench", "all_reduce", "--backend", "host", "--trials", "1000000")
 			cmd.Env = append(os.Environ(), programVariable+"=1", "TMPDIR="+t.TempDir())
