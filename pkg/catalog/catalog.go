@@ -320,7 +320,7 @@ func (b *EPBlock) Ladder(w *Workload, phase string) []int {
 
 // mostAssignments is how many experts the tokens of one batch choose at most,
 // each of their top-k, over all ranks. Every rank draws and holds them all, and so
-// does who reads the ranks back: this many take 512 MiB and half a minute.
+// does who reads the ranks back: at eight bytes each this many take 512 MiB.
 const mostAssignments = 1 << 26
 
 // MostTokens is how many tokens a rank may have where each chooses topk experts and
