@@ -85,6 +85,7 @@ func (v *Verdict) Err() error {
 
 // Judge collects a verdict from the records of a fold.
 type Judge struct {
+	want    Expected
 	seed    maphash.Seed
 	seen    map[attempt]uint64 // hash of the document
 	answers map[Case]*Answer
@@ -96,10 +97,11 @@ var errClash = errors.New("another document is this attempt too")
 // attempt is the identity of an attempt, hashed: a fold of many runs holds many.
 type attempt uint64
 
-// NewJudge returns a judge that has seen nothing.
-func NewJudge() *Judge {
+// NewJudge returns a judge that has seen nothing. It refuses documents that are
+// not of the matrix m, which may be nil, or not what want says of their run.
+func NewJudge(m *plan.Matrix, want Expected) *Judge {
 	return &Judge{
-		seed: maphash.MakeSeed(), seen: map[attempt]uint64{},
+		want: want.of(m), seed: maphash.MakeSeed(), seen: map[attempt]uint64{},
 		answers: map[Case]*Answer{},
 	}
 }
@@ -109,10 +111,14 @@ func (j *Judge) Problem(p *Problem) { j.v.Problems = append(j.v.Problems, p) }
 
 // Record notes a document and reports whether it belongs in the fold, and
 // whether it stands for its case so far. A byte-identical repetition does not
-// belong. Two different documents that claim to be the same attempt both do,
+// belong, and one of another run than expected is a problem. Two different documents that claim to be the same attempt both do,
 // and are a problem.
 func (j *Judge) Record(r Record) (belongs, stands bool) {
 	h := r.Head
+	if err := j.want.check(h); err != nil {
+		j.Problem(&Problem{Source: r.Source, Err: err})
+		return false, false
+	}
 	id := attempt(maphash.String(j.seed, fmt.Sprintf("%s\x00%s\x00%s\x00%d", h.RunID, h.RunAttempt, h.CaseID, h.Ordinal)))
 	sum := maphash.Bytes(j.seed, r.Line)
 	if old, ok := j.seen[id]; ok {
@@ -196,13 +202,14 @@ func (j *Judge) Verdict(m *plan.Matrix) *Verdict {
 
 // Fold writes the documents below in, one per line, to out, which appears
 // whole or not at all, and returns the verdict of the run against m, which may
-// be nil. An error means that nothing was written.
-func Fold(in []string, m *plan.Matrix, out string) (*Verdict, error) {
+// be nil. Documents of another run than want are left out. An error means that
+// nothing was written.
+func Fold(in []string, m *plan.Matrix, want Expected, out string) (*Verdict, error) {
 	f, err := result.CreateAtomic(out)
 	if err != nil {
 		return nil, err
 	}
-	v, err := write(in, m, f)
+	v, err := write(in, m, want, f)
 	if err != nil {
 		f.Abort()
 		return nil, err
@@ -210,9 +217,9 @@ func Fold(in []string, m *plan.Matrix, out string) (*Verdict, error) {
 	return v, f.Commit()
 }
 
-func write(in []string, m *plan.Matrix, f *result.AtomicFile) (*Verdict, error) {
+func write(in []string, m *plan.Matrix, want Expected, f *result.AtomicFile) (*Verdict, error) {
 	w := bufio.NewWriterSize(f, 1<<20)
-	j := NewJudge()
+	j := NewJudge(m, want)
 	for rec, err := range Read(in) {
 		var p *Problem
 		switch {

@@ -43,7 +43,7 @@ func TestFoldIsOrderedAndIdempotent(t *testing.T) {
 	write1(t, filepath.Join(in, "c"), resulttest.EP(e, attemptOf("1", 1, 0)), 0) // uploaded again by a re-run
 
 	out := filepath.Join(in, "run.ndjson")
-	v, err := Fold([]string{in}, requested(c, e), out)
+	v, err := Fold([]string{in}, requested(c, e), Expected{}, out)
 	require.NoError(t, err)
 	require.NoError(t, v.Err())
 	require.Equal(t, 2, v.Documents)
@@ -56,7 +56,7 @@ func TestFoldIsOrderedAndIdempotent(t *testing.T) {
 	require.Contains(t, lines[1], "case-attempt")
 
 	for _, again := range [][]string{{in}, {out}, {out, in}} {
-		_, err = Fold(again, nil, out)
+		_, err = Fold(again, nil, Expected{}, out)
 		require.NoError(t, err)
 		second, err := os.ReadFile(out)
 		require.NoError(t, err)
@@ -86,7 +86,7 @@ func TestStandingAttempt(t *testing.T) {
 			for i, d := range tc.docs {
 				write1(t, in, d, i)
 			}
-			v, err := Fold([]string{in}, requested(c), filepath.Join(in, "x.ndjson"))
+			v, err := Fold([]string{in}, requested(c), Expected{}, filepath.Join(in, "x.ndjson"))
 			require.NoError(t, err)
 			require.Len(t, v.Answers, 1)
 			require.Equal(t, len(tc.docs), v.Documents)
@@ -118,7 +118,7 @@ func TestNothingIsSkippedSilently(t *testing.T) {
 			require.NoError(t, os.WriteFile(filepath.Join(in, "a.json"), good, 0o644))
 			require.NoError(t, os.WriteFile(filepath.Join(in, "b.json"), []byte(tc.content), 0o644))
 			out := filepath.Join(in, "x.ndjson")
-			v, err := Fold([]string{in}, requested(c), out)
+			v, err := Fold([]string{in}, requested(c), Expected{}, out)
 			require.NoError(t, err)
 			require.Len(t, v.Problems, 1)
 			require.Equal(t, filepath.Join(in, "b.json"), v.Problems[0].Source)
@@ -140,7 +140,7 @@ func TestGate(t *testing.T) {
 	in := t.TempDir()
 	out := filepath.Join(in, "x.ndjson")
 	judge := func() *Verdict {
-		v, err := Fold([]string{in}, m, out)
+		v, err := Fold([]string{in}, m, Expected{}, out)
 		require.NoError(t, err)
 		return v
 	}
@@ -171,7 +171,7 @@ func TestGate(t *testing.T) {
 func TestFoldLeavesTheOldFileWhereItCannotRead(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "x.ndjson")
 	require.NoError(t, os.WriteFile(out, []byte("old\n"), 0o644))
-	_, err := Fold([]string{filepath.Join(t.TempDir(), "none")}, nil, out)
+	_, err := Fold([]string{filepath.Join(t.TempDir(), "none")}, nil, Expected{}, out)
 	require.ErrorIs(t, err, os.ErrNotExist)
 	left, err := os.ReadDir(filepath.Dir(out))
 	require.NoError(t, err)
@@ -179,4 +179,43 @@ func TestFoldLeavesTheOldFileWhereItCannotRead(t *testing.T) {
 	data, err := os.ReadFile(out)
 	require.NoError(t, err)
 	require.Equal(t, "old\n", string(data))
+}
+
+// Documents of another run, commit or matrix are left out and named.
+func TestDocumentsOfAnotherRunAreRefused(t *testing.T) {
+	c := resulttest.CollectiveCase()
+	m := requested(c)
+	m.SHA256 = strings.Repeat("0f", 32)
+	a := attemptOf("1", 1, 0)
+	a.MatrixSHA256 = m.SHA256
+	want := Expected{RunID: a.RunID, SourceSHA: a.SourceSHA}
+	for _, tc := range []struct {
+		name, says string
+		change     func(*result.Attempt)
+	}{
+		{"run", `its run id is "4712", expected "4711"`, func(a *result.Attempt) { a.RunID = "4712" }},
+		{"no run", `its run id is "", expected "4711"`, func(a *result.Attempt) { a.RunID = "" }},
+		{"commit", `its source SHA is "c0ffee"`, func(a *result.Attempt) { a.SourceSHA = "c0ffee" }},
+		{"matrix", `its matrix digest is "f0"`, func(a *result.Attempt) { a.MatrixSHA256 = "f0" }},
+		{"no matrix", `its matrix digest is ""`, func(a *result.Attempt) { a.MatrixSHA256 = "" }},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			in := t.TempDir()
+			write1(t, in, resulttest.Fail(resulttest.New(c, a), "timeout"), 0)
+			out := filepath.Join(in, "x.ndjson")
+			v, err := Fold([]string{in}, m, want, out)
+			require.NoError(t, err)
+			require.EqualError(t, v.Err(), "1 case failed")
+
+			other := a
+			tc.change(&other)
+			write1(t, in, resulttest.Collective(c, other), 1)
+			v, err = Fold([]string{in}, m, want, out)
+			require.NoError(t, err)
+			require.EqualError(t, v.Err(), "1 case failed, 1 file that is no document", "a success of another run stands for nothing")
+			require.ErrorContains(t, v.Problems[0], tc.says)
+			require.Equal(t, "document of another run", v.Problems[0].Kind())
+			require.Equal(t, 1, v.Documents)
+		})
+	}
 }

@@ -35,6 +35,10 @@ func (s *scanner) identity(key []byte, h *Head) error {
 				return s.word(&h.RunID)
 			case `"run_attempt"`:
 				return s.word(&h.RunAttempt)
+			case `"source_sha"`:
+				return s.word(&h.SourceSHA)
+			case `"matrix_sha256"`:
+				return s.word(&h.MatrixSHA256)
 			default:
 				return s.skip()
 			}

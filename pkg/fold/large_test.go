@@ -66,7 +66,7 @@ func TestFoldAllocatesLittle(t *testing.T) {
 	_, size := largeRun(t, dir, 24<<20)
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	v, err := Fold([]string{dir}, &plan.Matrix{}, filepath.Join(dir, "run.ndjson"))
+	v, err := Fold([]string{dir}, &plan.Matrix{}, Expected{}, filepath.Join(dir, "run.ndjson"))
 	runtime.ReadMemStats(&after)
 	require.NoError(t, err)
 	require.Empty(t, v.Problems)
@@ -83,7 +83,7 @@ func BenchmarkFold(b *testing.B) {
 	b.Run("fold", func(b *testing.B) {
 		b.SetBytes(size)
 		for b.Loop() {
-			_, err := Fold([]string{dir}, nil, filepath.Join(dir, "run.ndjson"))
+			_, err := Fold([]string{dir}, nil, Expected{}, filepath.Join(dir, "run.ndjson"))
 			require.NoError(b, err)
 		}
 	})

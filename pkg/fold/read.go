@@ -55,6 +55,8 @@ func (p *Problem) Kind() string {
 		return "document that holds something private"
 	case errors.Is(p.Err, errClash):
 		return "second document for one attempt"
+	case errors.Is(p.Err, errOtherRun):
+		return "document of another run"
 	default:
 		return "unreadable"
 	}

@@ -18,8 +18,11 @@ type Head struct {
 	Ordinal     int
 	RunID       string
 	RunAttempt  string
-	Status      string
-	Reasons     []string
+	SourceSHA   string
+	// MatrixSHA256 is empty where the document names no matrix.
+	MatrixSHA256 string
+	Status       string
+	Reasons      []string
 }
 
 // maxDepth bounds the nesting of a document.

@@ -27,7 +27,7 @@ func TestScanReadsTheHead(t *testing.T) {
 	require.Equal(t, string(bytes.TrimSpace(data)), string(line))
 	require.Equal(t, Head{
 		Version: 1, RecordType: "case-attempt", GeneratedAt: "2026-01-02T03:04:05.006Z",
-		CaseID: d.Identity.CaseID, Ordinal: 1, RunID: "4711", RunAttempt: "1",
+		CaseID: d.Identity.CaseID, Ordinal: 1, RunID: "4711", RunAttempt: "1", SourceSHA: strings.Repeat("ab", 20),
 		Status: "failed", Reasons: []string{"timeout: case budget of 60 s", "skipped"},
 	}, h)
 }

@@ -199,15 +199,17 @@ type Requested struct {
 // Cell is one leg of the workflow's matrix: the cases of one shard, run in
 // order inside one allocation.
 type Cell struct {
-	ID            string   `json:"id"`
-	SKU           string   `json:"sku"`
-	Backend       string   `json:"backend"`
-	Family        Family   `json:"family"`
-	Mode          string   `json:"mode,omitempty"` // EP cells only
-	Runner        string   `json:"runner"`         // runner label
-	Arch          string   `json:"arch"`           // amd64 or arm64: which binary the cell downloads
-	Launcher      string   `json:"launcher"`       // bare or slurm
-	Container     string   `json:"container"`      // none, pyxis or docker
+	ID      string `json:"id"`
+	SKU     string `json:"sku"`
+	Backend string `json:"backend"`
+	Family  Family `json:"family"`
+	Mode    string `json:"mode,omitempty"` // EP cells only
+	Runner  string `json:"runner"`         // runner label
+	// Environment is the GitHub environment that the cell's job runs in; empty for none.
+	Environment   string   `json:"environment,omitempty"`
+	Arch          string   `json:"arch"`      // amd64 or arm64: which binary the cell downloads
+	Launcher      string   `json:"launcher"`  // bare or slurm
+	Container     string   `json:"container"` // none, pyxis or docker
 	Image         string   `json:"image,omitempty"`
 	Launch        Launch   `json:"launch"`
 	Vendor        string   `json:"vendor"`      // of the platform: nvidia, amd or host
@@ -250,4 +252,8 @@ type Matrix struct {
 	RequestedCases []Requested `json:"requested_cases"`
 	RequestedOther []Requested `json:"requested_other"`
 	Include        []Cell      `json:"include"`
+
+	// SHA256 is the hexadecimal digest of the file that the matrix was read from or
+	// written to; empty for neither.
+	SHA256 string `json:"-"`
 }

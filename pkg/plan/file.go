@@ -4,9 +4,13 @@ import (
 	"bufio"
 	"bytes"
 	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -85,9 +89,18 @@ func encode[T any](buf *bytes.Buffer, list []T, follows bool) error {
 	return nil
 }
 
-// WriteFile writes the matrix to path, whole or not at all. It is not synced:
-// after a crash of the machine a plan is made anew.
+// WriteFile writes the matrix to path, whole or not at all, and sets its digest.
+// It is not synced: after a crash of the machine a plan is made anew.
 func (m *Matrix) WriteFile(path string) (err error) {
+	defer func() {
+		// Temporary files are nothing that the caller knows.
+		if failed, ok := errors.AsType[*fs.PathError](err); ok {
+			err = fmt.Errorf("write matrix %s: %w", path, failed.Err)
+		}
+	}()
+	if old, err := os.Lstat(path); err == nil && !old.Mode().IsRegular() {
+		return fmt.Errorf("write matrix %s: it exists and is not a regular file; name another file", path)
+	}
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
 	if err != nil {
 		return err
@@ -98,9 +111,11 @@ func (m *Matrix) WriteFile(path string) (err error) {
 			os.Remove(f.Name())
 		}
 	}()
-	if err := m.Write(f); err != nil {
+	sum := sha256.New()
+	if err := m.Write(io.MultiWriter(f, sum)); err != nil {
 		return err
 	}
+	m.SHA256 = hex.EncodeToString(sum.Sum(nil))
 	if err := f.Chmod(0o644); err != nil {
 		return err
 	}
@@ -117,7 +132,12 @@ func Read(r io.Reader, version string) (*Matrix, error) {
 	var m Matrix
 	dec := json.NewDecoder(r)
 	dec.DisallowUnknownFields()
-	if err := dec.Decode(&m); err != nil {
+	switch err := dec.Decode(&m); {
+	case errors.Is(err, io.EOF):
+		return nil, errors.New("matrix: empty; make it with 'cxgen matrix -o FILE'")
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return nil, errors.New("matrix: truncated; make it again with 'cxgen matrix -o FILE'")
+	case err != nil:
 		return nil, fmt.Errorf("matrix: %w", err)
 	}
 	if _, err := dec.Token(); err != io.EOF {
@@ -138,14 +158,19 @@ func Read(r io.Reader, version string) (*Matrix, error) {
 // ReadFile reads the matrix in the file at path; see Read.
 func ReadFile(path, version string) (*Matrix, error) {
 	f, err := os.Open(path)
+	if failed, ok := errors.AsType[*fs.PathError](err); ok {
+		return nil, fmt.Errorf("read matrix %s: %w; make one with 'cxgen matrix -o FILE'", path, failed.Err)
+	}
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	m, err := Read(bufio.NewReaderSize(f, 1<<16), version)
+	sum := sha256.New()
+	m, err := Read(io.TeeReader(bufio.NewReaderSize(f, 1<<16), sum), version)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
+	m.SHA256 = hex.EncodeToString(sum.Sum(nil)) // Read has read all of it
 	return m, nil
 }
 

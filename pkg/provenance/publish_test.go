@@ -105,7 +105,7 @@ func TestNothingPrivateIsPublished(t *testing.T) {
 
 			out := filepath.Join(dir, "run.ndjson")
 			m := &plan.Matrix{RequestedCases: []plan.Requested{{Disposition: plan.Runnable, Case: resulttest.EPCase()}}}
-			_, err = fold.Fold([]string{dir}, m, out)
+			_, err = fold.Fold([]string{dir}, m, fold.Expected{}, out)
 			require.NoError(t, err)
 			var page bytes.Buffer
 			s, _, err := report.Build([]string{out}, m)
@@ -169,7 +169,7 @@ func TestNoTextOfADocumentEscapesTheScreen(t *testing.T) {
 				path := filepath.Join(dir, "smuggled.json")
 				require.NoError(t, os.WriteFile(path, data, 0o644))
 				out := filepath.Join(dir, "run.ndjson")
-				v, err := fold.Fold([]string{path}, nil, out)
+				v, err := fold.Fold([]string{path}, nil, fold.Expected{}, out)
 				require.NoError(t, err)
 				if !slices.Contains(byName, kind) {
 					require.Len(t, v.Problems, 1)

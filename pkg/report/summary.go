@@ -104,7 +104,7 @@ type Machine struct {
 // Build reads the documents below the given paths (see fold.Read) and sums
 // them up, against m where it is not nil.
 func Build(in []string, m *plan.Matrix) (*Summary, *fold.Verdict, error) {
-	judge := fold.NewJudge()
+	judge := fold.NewJudge(m, fold.Expected{})
 	standing := map[fold.Case]figures{}
 	for rec, err := range fold.Read(in) {
 		if p, ok := errors.AsType[*fold.Problem](err); ok {

@@ -64,6 +64,9 @@ type AllocationFactors struct {
 	RunID      *string `json:"run_id"`
 	RunAttempt *string `json:"run_attempt"`
 	SourceSHA  *string `json:"source_sha"`
+	// MatrixSHA256 is the digest of the matrix file that asked for the case, where
+	// there was one.
+	MatrixSHA256 string `json:"matrix_sha256,omitempty"`
 }
 
 // CaseFactors are the factors existing readers use. For EP, Case is EPFactors;

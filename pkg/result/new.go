@@ -13,11 +13,13 @@ type Attempt struct {
 	RunID      string
 	RunAttempt string
 	SourceSHA  string
-	Ordinal    int // attempt of this case within the run attempt, from 1
-	At         time.Time
-	Vendor     string // of the platform: also a case that never started has one
-	Generator  string // program and version
-	Image      string
+	// MatrixSHA256 is the digest of the matrix file that asked for the case.
+	MatrixSHA256 string
+	Ordinal      int // attempt of this case within the run attempt, from 1
+	At           time.Time
+	Vendor       string // of the platform: also a case that never started has one
+	Generator    string // program and version
+	Image        string
 	// Environment is what of the ranks' environment may be published.
 	Environment map[string]string
 	Host        map[string]string
@@ -42,6 +44,7 @@ func New(c plan.Case, a Attempt) (Document, error) {
 			Repeat:         c.Repeat,
 			AllocationFactors: AllocationFactors{
 				RunID: orNull(a.RunID), RunAttempt: orNull(a.RunAttempt), SourceSHA: orNull(a.SourceSHA),
+				MatrixSHA256: a.MatrixSHA256,
 			},
 			Case: c,
 		},

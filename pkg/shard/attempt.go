@@ -160,7 +160,7 @@ func (r *runner) document(c plan.Case, end ended) (result.Document, error) {
 // empty returns the document of an attempt that failed without rows.
 func (r *runner) empty(c plan.Case, reasons ...string) (result.Document, error) {
 	doc, err := result.New(c, result.Attempt{
-		RunID: r.Run.RunID, RunAttempt: r.Run.RunAttempt, SourceSHA: r.Run.SourceSHA,
+		RunID: r.Run.RunID, RunAttempt: r.Run.RunAttempt, SourceSHA: r.Run.SourceSHA, MatrixSHA256: r.Run.MatrixSHA256,
 		Ordinal: r.history.attempts[keyOf(c)], At: time.Now(),
 		Vendor: r.Cell.Vendor, Generator: r.Run.Generator, Image: r.Cell.Image,
 		Environment: r.Run.Environment(c.Env), Host: r.Run.Host,

@@ -22,7 +22,9 @@ type Run struct {
 	RunID      string
 	RunAttempt string
 	SourceSHA  string
-	Generator  string // program and version
+	// MatrixSHA256 is the digest of the matrix file that asked for the cases.
+	MatrixSHA256 string
+	Generator    string // program and version
 	// Host is what documents say of this machine.
 	Host map[string]string
 	// Environment is what documents say of the environment of ranks that inherit

@@ -14,6 +14,7 @@ func newAggregate(s cli.Streams) *cobra.Command {
 	var (
 		in          []string
 		matrix, out string
+		want        fold.Expected
 	)
 	cmd := &cobra.Command{
 		Use:   "aggregate --in DIR --matrix FILE -o FILE.ndjson",
@@ -23,7 +24,8 @@ one NDJSON file, one document a line, and judge the run.
 
 Exit code 1 where a requested case has no document, where the attempt that
 stands for a case failed, or where a file is no document of the run; the NDJSON
-is written all the same. Without --matrix nothing is known of what was asked for.`,
+is written all the same. A document of another run, commit or matrix than the given
+one is no document of the run. Without --matrix nothing is known of what was asked for.`,
 		Example: `  cxrun aggregate --in shards --matrix matrix_full.json -o run.ndjson
   cxrun aggregate --in monday.ndjson --in tuesday.ndjson -o week.ndjson`,
 		Args: cobra.NoArgs,
@@ -35,7 +37,7 @@ is written all the same. Without --matrix nothing is known of what was asked for
 			if err != nil {
 				return err
 			}
-			v, err := fold.Fold(in, m, out)
+			v, err := fold.Fold(in, m, want, out)
 			if err != nil {
 				return cli.EnvironmentError("%w", err)
 			}
@@ -45,6 +47,8 @@ is written all the same. Without --matrix nothing is known of what was asked for
 	}
 	cmd.Flags().StringArrayVar(&in, "in", nil, "read documents below `DIR`, or the lines of a FILE.ndjson; may be repeated")
 	cmd.Flags().StringVar(&matrix, "matrix", "", "judge against the matrix in `FILE`")
+	cmd.Flags().StringVar(&want.RunID, "run-id", "", "leave out documents of another run than `ID`")
+	cmd.Flags().StringVar(&want.SourceSHA, "source-sha", "", "leave out documents of another commit than `SHA`")
 	cmd.Flags().StringVarP(&out, "output", "o", "", "write the NDJSON to `FILE`")
 	return cmd
 }

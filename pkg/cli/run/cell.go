@@ -53,6 +53,7 @@ func (r cellRun) observed(ctx context.Context, cell plan.Cell, cases []plan.Requ
 	if limit == 0 {
 		limit = noLimit
 	}
+	r.run.MatrixSHA256 = r.matrix.SHA256
 	sh := shard.Shard{
 		Cell: cell, Cases: cases, Run: r.run, Families: families(),
 		Launcher: launch.For(cell.Launcher, cell.Container),

@@ -38,9 +38,11 @@ func shards(t *testing.T) (dir, matrix string) {
 		Include:        []plan.Cell{{ID: "a", CaseIDs: []string{e.CaseID, c.CaseID}}},
 	}
 	require.NoError(t, m.WriteFile(matrix))
+	attempt := resulttest.Attempt()
+	attempt.MatrixSHA256 = m.SHA256
 	for i, d := range []result.Document{
-		resulttest.EP(e, resulttest.Attempt()),
-		resulttest.Fail(resulttest.New(c, resulttest.Attempt()), result.ReasonTimeout.With("case budget of 60 s")),
+		resulttest.EP(e, attempt),
+		resulttest.Fail(resulttest.New(c, attempt), result.ReasonTimeout.With("case budget of 60 s")),
 	} {
 		_, err := result.Write(dir, d, i, func([]byte) error { return nil })
 		require.NoError(t, err)
@@ -59,6 +61,12 @@ func TestAggregate(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, 2, bytes.Count(data, []byte("\n")))
 
+	code, _, stderr = cxrun(nil, "aggregate", "--in", dir, "--matrix", matrix, "--run-id", "4711", "--source-sha", resulttest.Attempt().SourceSHA, "-o", out)
+	require.Equal(t, cli.ExitFailed, code)
+	require.Contains(t, stderr, "cxrun: 1 case failed\n")
+	code, _, stderr = cxrun(nil, "aggregate", "--in", dir, "--run-id", "4712", "-o", out)
+	require.Equal(t, cli.ExitFailed, code)
+	require.Contains(t, stderr, `document of another run: its run id is "4711", expected "4712"`)
 	code, _, stderr = cxrun(nil, "aggregate", "--in", dir)
 	require.Equal(t, cli.ExitUsage, code)
 	require.Contains(t, stderr, "aggregate needs --in and -o")

@@ -92,7 +92,7 @@ ranks, within a minute or two.`,
 					failed = append(failed, err)
 				}
 			}
-			verdict, err := sumUp(s, m, out)
+			verdict, err := sumUp(s, m, run.RunID, out)
 			if err != nil {
 				return err
 			}
@@ -160,9 +160,9 @@ func writePlan(m *plan.Matrix, out string) error {
 }
 
 // sumUp folds the documents, prints the summary and says where things are.
-func sumUp(s cli.Streams, m *plan.Matrix, out string) (*fold.Verdict, error) {
+func sumUp(s cli.Streams, m *plan.Matrix, runID, out string) (*fold.Verdict, error) {
 	path := filepath.Join(out, foldFile)
-	verdict, err := fold.Fold([]string{filepath.Join(out, cellsDir)}, m, path)
+	verdict, err := fold.Fold([]string{filepath.Join(out, cellsDir)}, m, fold.Expected{RunID: runID}, path)
 	if err != nil {
 		return nil, cli.EnvironmentError("%w", err)
 	}

@@ -1,0 +1,41 @@
+package fold
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+
+	"github.com/collectivex/collectivex/pkg/plan"
+)
+
+// Expected is what every document of a run must say of the run. An empty field
+// is not compared.
+type Expected struct {
+	RunID        string
+	SourceSHA    string
+	MatrixSHA256 string
+}
+
+var errOtherRun = errors.New("document of another run")
+
+// of returns e with the digest of m, where m came from a file.
+func (e Expected) of(m *plan.Matrix) Expected {
+	if m != nil {
+		e.MatrixSHA256 = cmp.Or(e.MatrixSHA256, m.SHA256)
+	}
+	return e
+}
+
+// check returns an error where a document says of its run what is not expected.
+func (e Expected) check(h Head) error {
+	for _, f := range []struct{ name, want, got string }{
+		{"run id", e.RunID, h.RunID},
+		{"source SHA", e.SourceSHA, h.SourceSHA},
+		{"matrix digest", e.MatrixSHA256, h.MatrixSHA256},
+	} {
+		if f.want != "" && f.got != f.want {
+			return fmt.Errorf("%w: its %s is %q, expected %q", errOtherRun, f.name, f.got, f.want)
+		}
+	}
+	return nil
+}
