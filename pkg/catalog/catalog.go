@@ -29,7 +29,10 @@ type Platform struct {
 	ScaleUp     ScaleUp   `yaml:"scale_up"`
 	ScaleOut    *ScaleOut `yaml:"scale_out,optional"` // absent: no RDMA between scale-up domains
 	Fabric      *Fabric   `yaml:"fabric,optional"`
-	Runner      string    `yaml:"runner,optional"` // runner label; the SKU unless said
+	Runner      string    `yaml:"runner,optional" in:"runner label"` // the SKU unless said
+	// Environment is the GitHub environment that the platform's jobs run in, with
+	// its rules on who approves them and from which branches.
+	Environment string    `yaml:"environment,optional" in:"environment name"`
 	Launch      Launch    `yaml:"launch"`
 	Env         []Var     `yaml:"env,optional"` // for every case
 	Backends    []Support `yaml:"backends"`

@@ -255,6 +255,8 @@ func form(kind string) *regexp.Regexp {
 		return variableForm
 	case "network interface", "rdma device":
 		return deviceForm
+	case "runner label", "environment name":
+		return labelForm
 	case "absolute path":
 		return pathForm
 	}
@@ -264,6 +266,7 @@ func form(kind string) *regexp.Regexp {
 var (
 	variableForm = regexp.MustCompile(`^[A-Z_][A-Z0-9_]*$`)
 	deviceForm   = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.-]{0,31}(:[1-9][0-9]*)?$`)
+	labelForm    = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
 	pathForm     = regexp.MustCompile(`^/[^\x00-\x1f]*$`)
 )
 

@@ -133,7 +133,7 @@ func newCell(p *catalog.Platform, be *catalog.Backend, k key, scope string, numb
 	}
 	return Cell{
 		ID: id, SKU: k.sku, Backend: k.backend, Family: k.family, Mode: k.mode,
-		Runner: p.Runner, Arch: p.CPU, Launcher: la.Launcher, Container: la.Container, Image: p.Image,
+		Runner: p.Runner, Environment: p.Environment, Arch: p.CPU, Launcher: la.Launcher, Container: la.Container, Image: p.Image,
 		Launch: Launch{Salloc: la.Salloc, Srun: la.Srun, Docker: la.Docker, Requires: requires},
 		Vendor: p.Vendor, Product: p.Product, DeviceArch: deviceArch(p.Arch),
 		Maturity: be.Maturity, Retries: be.Retries,

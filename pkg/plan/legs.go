@@ -16,8 +16,10 @@ type Leg struct {
 	Runner  string `json:"runner"`  // runner label
 	Arch    string `json:"arch"`    // amd64 or arm64
 	Minutes int    `json:"minutes"` // job timeout
-	Index   int    `json:"index"`   // over all waves, from 0
-	Total   int    `json:"total"`   // over all waves
+	// Environment is the GitHub environment of the job; empty for none.
+	Environment string `json:"environment,omitempty"`
+	Index       int    `json:"index"` // over all waves, from 0
+	Total       int    `json:"total"` // over all waves
 }
 
 // Output is one output of the workflow's setup job.
@@ -29,6 +31,9 @@ type Output struct {
 // MaxOutputBytes is what GitHub takes of one job's outputs together, counted
 // in UTF-16.
 const MaxOutputBytes = 1 << 20
+
+// digestBytes bounds the output with the digests, which the workflow adds.
+const digestBytes = 2048
 
 // Outputs returns the setup job's outputs, which are always the same names:
 //
@@ -47,7 +52,7 @@ func (m *Matrix) Outputs() ([]Output, error) {
 		if c.Wave < 0 || c.Wave >= Waves {
 			return nil, fmt.Errorf("cell %s is in wave %d of %d", c.ID, c.Wave, Waves)
 		}
-		waves[c.Wave] = append(waves[c.Wave], Leg{ID: c.ID, Runner: c.Runner, Arch: c.Arch, Minutes: c.Minutes, Index: c.Index, Total: c.Total})
+		waves[c.Wave] = append(waves[c.Wave], Leg{ID: c.ID, Runner: c.Runner, Arch: c.Arch, Minutes: c.Minutes, Environment: c.Environment, Index: c.Index, Total: c.Total})
 		archs = append(archs, c.Arch)
 	}
 	slices.Sort(archs)
@@ -70,7 +75,7 @@ func (m *Matrix) Outputs() ([]Output, error) {
 }
 
 func checkOutputs(outputs []Output) error {
-	size := 0
+	size := digestBytes
 	for _, o := range outputs {
 		size += 2 * len(utf16.Encode([]rune(o.Name+o.Value)))
 	}

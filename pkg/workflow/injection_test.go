@@ -41,7 +41,7 @@ func scalars(n *yaml.Node, path ...string) []node {
 var (
 	// Every variable that a job sets from an expression begins with CX_.
 	expansion = regexp.MustCompile(`\$\{?(CX_[A-Z_]+)`)
-	executes  = regexp.MustCompile(`\b(eval|source|xargs|bash -c|sh -c)\b`)
+	executes  = regexp.MustCompile(`(?m)(^|[\s;&|(])(eval|source|xargs|bash -c|sh -c)\s`)
 )
 
 // exposures returns the ways in which text that somebody else chose could reach

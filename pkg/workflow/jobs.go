@@ -57,21 +57,41 @@ done`
 	installCross = `sudo apt-get update -qq
 sudo apt-get install -qq -y --no-install-recommends gcc-aarch64-linux-gnu libc6-dev-arm64-cross`
 
+	// digest says what setup made. Artifacts can be replaced by any job of the run,
+	// job outputs cannot: each job verifies what it downloaded against them.
+	digest = `{
+  echo 'sha256<<END'
+  sha256sum matrix_full.json
+  cd bin
+  sha256sum cxrun-*.tar
+  echo END
+} >> "$GITHUB_OUTPUT"`
+
+	verify = `cd "$RUNNER_TEMP/collectivex"
+printf '%s\n' "$CX_DIGESTS" | sha256sum --check --strict
+tar -xf "cxrun-$CX_ARCH.tar"`
+
+	// stopCommands keeps the runner from taking what is printed below as a command,
+	// whatever text of other jobs is in it.
+	stopCommands = `stop=$(cat /proc/sys/kernel/random/uuid)
+echo "::stop-commands::$stop"
+trap 'echo "::$stop::"' EXIT
+`
+
 	// Workspaces of runners persist, and private logs with them; a cell has a
 	// directory of its own, and the old ones go.
 	runCell = `mkdir -p cells
 find cells -mindepth 1 -maxdepth 1 -mtime +14 -exec rm -rf {} + || echo "::warning::old directories of cells stay on this runner"
 mkdir -p "$CX_DIR"
-tar -C "$RUNNER_TEMP/collectivex" -xf "$RUNNER_TEMP/collectivex/cxrun-$CX_ARCH.tar"
 "$RUNNER_TEMP/collectivex/cxrun" shard --matrix "$RUNNER_TEMP/collectivex/matrix_full.json" --id "$CX_CELL" --results "$CX_DIR" --resume`
 
-	summarizeCell = `"$RUNNER_TEMP/collectivex/cxrun" summarize --in "$CX_DIR"`
+	summarizeCell = stopCommands + `"$RUNNER_TEMP/collectivex/cxrun" summarize --in "$CX_DIR"`
 
 	runAggregate = `mkdir -p shards
-tar -C "$RUNNER_TEMP/collectivex" -xf "$RUNNER_TEMP/collectivex/cxrun-amd64.tar"
-"$RUNNER_TEMP/collectivex/cxrun" aggregate --in shards --matrix "$RUNNER_TEMP/collectivex/matrix_full.json" -o "$CX_NDJSON"`
+` + stopCommands + `"$RUNNER_TEMP/collectivex/cxrun" aggregate --in shards --matrix "$RUNNER_TEMP/collectivex/matrix_full.json" \
+  --run-id "$GITHUB_RUN_ID" --source-sha "$GITHUB_SHA" -o "$CX_NDJSON"`
 
-	summarizeRun = `"$RUNNER_TEMP/collectivex/cxrun" summarize --in "$CX_NDJSON" --matrix "$RUNNER_TEMP/collectivex/matrix_full.json"`
+	summarizeRun = stopCommands + `"$RUNNER_TEMP/collectivex/cxrun" summarize --in "$CX_NDJSON" --matrix "$RUNNER_TEMP/collectivex/matrix_full.json"`
 )
 
 const versionVariable = "github.com/collectivex/collectivex/pkg/cli.Version"
@@ -82,12 +102,14 @@ func setup(ins []input, o Options) *yaml.Node {
 	for _, name := range outputNames() {
 		outputs.Content = append(outputs.Content, scalar(name), scalar(expression("steps.plan.outputs.%s", name)))
 	}
+	outputs.Content = append(outputs.Content, scalar("digests"), scalar(expression("steps.digest.outputs.sha256")))
 	steps := append(sources(o),
 		setupGo.step("Set up Go", "", "go-version-file", "go.mod"),
 		step("Build cxgen", "", "run", script(buildGen)),
 		resolve(ins, o),
 		step("Install the arm64 compiler", expression("contains(steps.plan.outputs.archs, 'arm64')"), "run", script(installCross)),
 		step("Build cxrun", "", "env", mapping("CX_ARCHS", "amd64 "+expression("steps.plan.outputs.archs")), "run", script(buildRun)),
+		step("Digest the matrix and the programs", "", "id", "digest", "run", script(digest)),
 		upload("Upload the matrix", "", matrixArtifact, "matrix_full.json", "error", "overwrite", true),
 		upload("Upload the programs", "", binariesArtifact, "bin/cxrun-*.tar", "error", "overwrite", true),
 	)
@@ -147,9 +169,24 @@ func outputNames() []string {
 	return names
 }
 
-func sweep(wave int) *yaml.Node {
+// programsSteps fetch what setup made, and unpack it once it is verified.
+func programsSteps(arch string) []*yaml.Node {
+	return []*yaml.Node{
+		download("Download the matrix", "", "name", matrixArtifact, "path", programs),
+		download("Download the programs", "", "name", binariesArtifact, "path", programs),
+		step("Verify the programs", "", "id", "programs",
+			"env", mapping("CX_ARCH", arch, "CX_DIGESTS", expression("needs.setup.outputs.digests")), "run", script(verify)),
+	}
+}
+
+// verified runs a step whatever happened before, where the programs are setup's.
+const verified = "${{ always() && steps.programs.outcome == 'success' }}"
+
+// sweep is the job of one wave's cells. In a fleet that names environments each
+// cell runs in that of its platform; the name is empty where it has none.
+func sweep(wave int, environments bool) *yaml.Node {
 	out := "needs.setup.outputs."
-	return mapping(
+	job := mapping(
 		"name", "${{ matrix.id }}",
 		"needs", "setup",
 		"if", expression("%scount_%d != '0'", out, wave),
@@ -162,20 +199,21 @@ func sweep(wave int) *yaml.Node {
 		),
 		"env", mapping(
 			"CX_CELL", "${{ matrix.id }}",
-			"CX_ARCH", "${{ matrix.arch }}",
 			"CX_DIR", "cells/${{ github.run_id }}-${{ github.run_attempt }}-${{ matrix.id }}",
 		),
-		"steps", list([]*yaml.Node{
-			download("Download the matrix", "", "name", matrixArtifact, "path", programs),
-			download("Download the programs", "", "name", binariesArtifact, "path", programs),
+		"steps", list(append(programsSteps("${{ matrix.arch }}"),
 			download("Download what earlier attempts left", "${{ github.run_attempt != '1' }}",
 				"pattern", shardArtifacts+"*", "path", "${{ env.CX_DIR }}", "merge-multiple", true),
 			step("Run the cell", "", "run", script(runCell)),
-			step("Summarize", always, "run", script(summarizeCell)),
+			step("Summarize", verified, "run", script(summarizeCell)),
 			upload("Upload the documents", always, shardArtifacts+attempt, "${{ env.CX_DIR }}/*.json", "error"),
 			upload("Upload the samples", always, samplesArtifacts+attempt, "${{ env.CX_DIR }}/samples", "ignore"),
-		}),
+		)),
 	)
+	if environments {
+		job.Content = append(job.Content, mapping("environment", "${{ matrix.environment }}").Content...)
+	}
+	return job
 }
 
 func aggregate(needs []string) *yaml.Node {
@@ -186,14 +224,12 @@ func aggregate(needs []string) *yaml.Node {
 		"timeout-minutes", 30,
 		"permissions", mapping(),
 		"env", mapping("CX_NDJSON", "collectivex-${{ github.run_id }}.ndjson"),
-		"steps", list([]*yaml.Node{
-			download("Download the matrix", "", "name", matrixArtifact, "path", programs),
-			download("Download the programs", "", "name", binariesArtifact, "path", programs),
+		"steps", list(append(programsSteps("amd64"),
 			download("Download the documents of all cells", "", "pattern", "cxshard-*-${{ github.run_id }}-*", "path", "shards"),
 			step("Aggregate", "", "run", script(runAggregate)),
-			step("Summarize", always, "run", script(summarizeRun)),
+			step("Summarize", verified, "run", script(summarizeRun)),
 			upload("Upload the dataset", always, aggregateArtifact, "${{ env.CX_NDJSON }}", "error", "overwrite", true),
-		}),
+		)),
 	)
 }
 

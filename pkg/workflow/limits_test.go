@@ -55,7 +55,7 @@ func TestWaves(t *testing.T) {
 		}
 	}
 	require.Len(t, cells, plan.Waves*plan.WaveCells)
-	for _, read := range regexp.MustCompile(`outputs\.([a-z_0-9]+)`).FindAllStringSubmatch(text, -1) {
+	for _, read := range regexp.MustCompile(`steps\.plan\.outputs\.([a-z_0-9]+)`).FindAllStringSubmatch(text, -1) {
 		require.Contains(t, value, read[1], "the workflow reads an output that the plan does not set")
 	}
 }

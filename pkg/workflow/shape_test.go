@@ -1,13 +1,21 @@
 package workflow_test
 
 import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	"gopkg.in/yaml.v3"
 
+	"github.com/collectivex/collectivex/matrix"
+	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/workflow"
 )
 
 // shape is what the tests read of a workflow.
@@ -27,11 +35,15 @@ type shape struct {
 			MaxParallel any   `yaml:"max-parallel"`
 			Matrix      string
 		}
-		Steps []struct {
-			Name, If, Uses string
-			With           map[string]any
-		}
+		Environment string
+		Steps       []step
 	}
+}
+
+type step struct {
+	ID, Name, If, Uses, Run string
+	Env                     map[string]string
+	With                    map[string]any
 }
 
 type concurrency struct {
@@ -44,6 +56,27 @@ func parse(t *testing.T, text []byte) shape {
 	var w shape
 	require.NoError(t, yaml.Unmarshal(text, &w))
 	return w
+}
+
+// verifies is an error unless steps run the downloaded program after they verified
+// it, and not otherwise.
+func verifies(steps []step) error {
+	verified := false
+	for _, s := range steps {
+		switch {
+		case s.ID == "programs":
+			verified = strings.Contains(s.Run, "sha256sum --check --strict") && s.Env["CX_DIGESTS"] == "${{ needs.setup.outputs.digests }}"
+		case !strings.Contains(s.Run, "/cxrun\""):
+		case !verified:
+			return fmt.Errorf("step %q runs a program that nobody verified", s.Name)
+		case strings.Contains(s.If, "always()") && !strings.Contains(s.If, "steps.programs.outcome == 'success'"):
+			return fmt.Errorf("step %q runs a program that failed its verification", s.Name)
+		}
+	}
+	if !verified {
+		return errors.New("no step verifies the programs")
+	}
+	return nil
 }
 
 // TestShape holds what act does not enforce.
@@ -92,7 +125,49 @@ func TestShape(t *testing.T) {
 				}
 			}
 			require.Equal(t, plan.Waves, sweeps)
+			for _, name := range slices.Sorted(maps.Keys(w.Jobs)) {
+				require.Empty(t, w.Jobs[name].Environment, name)
+				if name != "setup" {
+					require.NoError(t, verifies(w.Jobs[name].Steps), name)
+				}
+			}
 			require.Equal(t, "${{ always() && needs.setup.result == 'success' }}", w.Jobs["aggregate"].If)
 		})
 	}
+}
+
+// TestEnvironment: where a platform names an environment, cells run in that of
+// their platform, and no other job does.
+func TestEnvironment(t *testing.T) {
+	cat, err := catalog.Load(matrix.FS)
+	require.NoError(t, err)
+	cat.Platform("h200-dgxc").Environment = "gpu-fleet"
+	text, err := workflow.Emit(cat, workflow.Options{})
+	require.NoError(t, err)
+	require.Empty(t, lint(t, text))
+	for name, job := range parse(t, text).Jobs {
+		want := ""
+		if strings.HasPrefix(name, "sweep_") {
+			want = "${{ matrix.environment }}"
+		}
+		require.Equal(t, want, job.Environment, name)
+	}
+
+	m, err := plan.Resolve(cat, plan.Filters{Suites: []string{"collectives-core", "smoke"}}, plan.Machine{})
+	require.NoError(t, err)
+	outputs, err := m.Outputs()
+	require.NoError(t, err)
+	require.Equal(t, "matrix_0", outputs[0].Name)
+	var legs struct{ Include []plan.Leg }
+	require.NoError(t, json.Unmarshal([]byte(outputs[0].Value), &legs))
+	named := 0
+	for _, leg := range legs.Include {
+		if strings.HasPrefix(leg.ID, "h200-dgxc-") {
+			named++
+			require.Equal(t, "gpu-fleet", leg.Environment)
+		} else {
+			require.Empty(t, leg.Environment)
+		}
+	}
+	require.NotZero(t, named)
 }

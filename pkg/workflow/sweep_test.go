@@ -3,6 +3,7 @@ package workflow_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"os"
 	"os/exec"
@@ -231,6 +232,33 @@ func TestSweepElsewhere(t *testing.T) {
 	require.Equal(t, ownLabel, m.Include[0].Runner)
 	require.Equal(t, runnable(m), slices.Sorted(maps.Keys(s.dataset(t, 14))))
 	require.Len(t, s.dataset(t, 14), 1)
+}
+
+// TestReplacedArtifacts lets somebody replace what setup uploaded, as any job of a
+// run can: no cell and no fold runs it.
+func TestReplacedArtifacts(t *testing.T) {
+	for i, file := range []string{"cxsweep-binaries-%d/cxrun-amd64.tar", "cxsweep-matrix-%d/matrix_full.json"} {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			s, run := newStage(t), 50+i
+			text := string(emit(t, workflow.Options{}))
+			after := "          path: bin/cxrun-*.tar\n          if-no-files-found: error\n          overwrite: true\n"
+			require.Contains(t, text, after)
+			text = strings.Replace(text, after, after+"      - name: Replace\n        run: printf ' ' >> \"$CX_STANDIN_ARTIFACTS/$GITHUB_RUN_ID/"+fmt.Sprintf(file, run)+"\"\n", 1)
+			s.commit(t, repository, map[string][]byte{workflow.File: []byte(text)})
+			o := s.dispatch(t, request{run: run, attempt: 1})
+			require.True(t, o.failed, o.log())
+			require.Equal(t, "success", o.step("setup", "", "Replace"))
+			for _, leg := range []string{epCell, collectiveCell} {
+				require.Equal(t, "failure", o.step("sweep_0", leg, "Verify the programs"))
+				require.Contains(t, o.said("sweep_0", leg, "Verify the programs"), filepath.Base(file)+": FAILED")
+				require.Empty(t, o.step("sweep_0", leg, "Run the cell"))
+				require.Empty(t, o.step("sweep_0", leg, "Summarize"))
+			}
+			require.Equal(t, "failure", o.step("aggregate", "", "Verify the programs"))
+			require.Empty(t, o.step("aggregate", "", "Aggregate"))
+			require.Empty(t, o.step("aggregate", "", "Summarize"))
+		})
+	}
 }
 
 // hostile are texts that an operator, or somebody with the API, may send.
