@@ -59,7 +59,7 @@ func TestTheDocumentContractIsTrue(t *testing.T) {
 		require.NoError(t, err, "%s\n%s", m[1], out)
 		got = append(got, strings.Split(strings.TrimSpace(string(out)), "\n")...)
 	}
-	const ep, all = "local-host-deepseek-v3-normal-decode-ep2-uniform-bf16", "local-host-all-reduce-float-sum-w2"
+	const ep, all = "local-host-deepseek-v3-normal-decode-ep2-uniform-bf16", "local-host-all-reduce-float-sum-w2-warm"
 	require.Len(t, got, 3+3+3)
 	require.Equal(t, ep+"\tsuccess\t", got[0]+strings.Repeat("\t", 2-strings.Count(got[0], "\t")))
 	require.Equal(t, all+"\tfailed\ttimeout; skipped", got[2])

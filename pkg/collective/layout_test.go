@@ -12,7 +12,7 @@ import (
 
 func aCase(edit func(*plan.Case)) plan.Case {
 	c := plan.Case{
-		CaseID: "local-host-all-reduce", SKU: "local", Family: plan.FamilyCollective, Suite: "test", Backend: "host",
+		SKU: "local", Family: plan.FamilyCollective, Suite: "test", Backend: "host",
 		World: 2, Nodes: 1, GPUsPerNode: 2, RanksPerNode: 2, Precision: "float", Repeat: 1, Sampling: "test",
 		Collective: &plan.Collective{
 			Op: "all_reduce", RedOp: "sum", Sizes: []int64{8, 1 << 20},
@@ -23,6 +23,9 @@ func aCase(edit func(*plan.Case)) plan.Case {
 	}
 	if edit != nil {
 		edit(&c)
+	}
+	if c.Collective != nil {
+		c.CaseID = c.ID()
 	}
 	return c
 }

@@ -116,7 +116,7 @@ func (a another) Enqueue(s accel.Stream, calls []collective.Call, group int) err
 
 func aCase(edit func(*plan.Case)) plan.Case {
 	c := plan.Case{
-		CaseID: "local-host-all-reduce", SKU: "local", Family: plan.FamilyCollective, Suite: "test", Backend: "host",
+		SKU: "local", Family: plan.FamilyCollective, Suite: "test", Backend: "host",
 		World: 2, Nodes: 1, GPUsPerNode: 2, RanksPerNode: 2, Precision: "float", Repeat: 1, Sampling: "test",
 		Collective: &plan.Collective{
 			Op: "all_reduce", RedOp: "sum", Sizes: []int64{4096},
@@ -129,6 +129,7 @@ func aCase(edit func(*plan.Case)) plan.Case {
 	if edit != nil {
 		edit(&c)
 	}
+	c.CaseID = c.ID()
 	return c
 }
 

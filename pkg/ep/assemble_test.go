@@ -26,7 +26,7 @@ func assembledCase() plan.Case {
 		ItersPerTrial: 2, TrialsPerPoint: 2, WarmupItersPerTrial: 1,
 		ChainItersPerTrial: 5, ChainTrialsPerPoint: 2, ChainDrop: 1,
 	}
-	c.CaseID = result.EPCaseID(c.SKU, result.EPFactorsOf(c, nil), c.Repeat)
+	c.CaseID = c.ID()
 	return c
 }
 

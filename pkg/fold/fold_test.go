@@ -16,6 +16,7 @@ import (
 
 func write1(t *testing.T, dir string, d result.Document, index int) {
 	require.NoError(t, os.MkdirAll(dir, 0o755))
+	require.NoError(t, result.Validate(d))
 	_, err := result.Write(dir, d, index, func([]byte) error { return nil })
 	require.NoError(t, err)
 }
@@ -159,7 +160,8 @@ func TestGate(t *testing.T) {
 	require.NoError(t, judge().Err())
 
 	foreign := resulttest.CollectiveCase()
-	foreign.CaseID = "not-in-the-matrix"
+	foreign.SKU = "not-in-the-matrix"
+	foreign.CaseID = foreign.ID()
 	write1(t, in, resulttest.Collective(foreign, attemptOf("1", 1, 0)), 2)
 	require.EqualError(t, judge().Err(), "1 case that was not asked for")
 	a := attemptOf("1", 1, 0)

@@ -39,7 +39,7 @@ const (
 // that a case is one flat JSON object, as existing readers expect. Exactly one
 // block is non-nil.
 type Case struct {
-	CaseID      string `json:"case_id"`
+	CaseID      string `json:"case_id"` // see ID
 	SKU         string `json:"sku"`
 	Family      Family `json:"family"`
 	Suite       string `json:"suite"`
@@ -116,6 +116,8 @@ type Collective struct {
 	Sizes []int64 `json:"sizes"`
 	// Traffic is what an alltoallv moves: bytes from rank (row) to rank (column).
 	Traffic [][]int64 `json:"traffic,omitempty"`
+	// TrafficName is the name of the traffic in the definitions; empty where it has none.
+	TrafficName string `json:"traffic_name,omitempty"`
 	// Placements: out_of_place, in_place.
 	Placements []string `json:"placements"`
 	// Modes are timing modes: pipelined, blocking, per_iteration, graph. Each has its

@@ -63,7 +63,7 @@ func (d Direct) Resolve(cat *catalog.Catalog, m Machine) (*Matrix, error) {
 			if lack := lacks(be, &c); lack != "" {
 				return nil, fmt.Errorf("%w: %s", ErrCannot, lack)
 			}
-			c.CaseID = collectiveID(&c, "")
+			c.CaseID = c.ID()
 		}
 		if r.runnable(p, be, c, d.Repeats); r.err != nil {
 			return nil, r.err

@@ -187,6 +187,8 @@ func (m *Matrix) check() error {
 			return fmt.Errorf("matrix: case %s stands twice", id)
 		case (q.Case.EP == nil) == (q.Case.Collective == nil):
 			return fmt.Errorf("matrix: case %s has not exactly one family block", id)
+		case id != q.Case.ID():
+			return fmt.Errorf("matrix: case %s should be named %s by its fields; make the matrix again", id, q.Case.ID())
 		case q.Disposition != Runnable && q.Disposition != Unsupported:
 			return fmt.Errorf("matrix: case %s has the unknown disposition %q", id, q.Disposition)
 		}

@@ -126,6 +126,8 @@ func TestReadRefuses(t *testing.T) {
 	var buf bytes.Buffer
 	require.NoError(t, resolve(t, shipped(t), plan.Filters{Suites: []string{"smoke"}}).Write(&buf))
 	good := buf.String()
+	_, first, _ := strings.Cut(good, "\"requested_cases\":[\n")
+	first, _, _ = strings.Cut(first, "\n")
 	for _, tc := range []struct {
 		name, old, new, want string
 	}{
@@ -137,7 +139,8 @@ func TestReadRefuses(t *testing.T) {
 		{"a dangling case id", `"case_ids":["local-host-all-reduce-float-sum-w2-warm"`, `"case_ids":["nope"`, "cell local-host-collective-n1 lists case nope"},
 		{"a cell twice", `"id":"local-host-bf16-n1"`, `"id":"local-host-collective-n1"`, "cell local-host-collective-n1 stands twice"},
 		{"a case without a cell", `"case_ids":["local-host-all-reduce-float-sum-w2-warm",`, `"case_ids":[`, "is in no cell"},
-		{"a case twice", `"case_id":"local-host-all-reduce-float-sum-w2-warm"`, `"case_id":"local-host-all-reduce-float-sum-w4-warm"`, "stands twice"},
+		{"a case twice", first, first + "\n," + first, "stands twice"},
+		{"a case of another id", `"case_id":"local-host-all-reduce-float-sum-w2-warm"`, `"case_id":"x"`, "case x should be named local-host-all-reduce-float-sum-w2-warm"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			bad := strings.Replace(good, tc.old, tc.new, 1)

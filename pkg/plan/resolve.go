@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
-	"strconv"
 	"sync"
 
 	"github.com/collectivex/collectivex/pkg/catalog"
@@ -138,14 +137,12 @@ func (r *resolver) common(p *catalog.Platform, s *catalog.Suite, be *catalog.Bac
 	return c
 }
 
-// runnable requests a case in each of its repeats. Repeats after the first have
-// their number in the id, so that ids stay unique.
+// runnable requests a case in each of its repeats.
 func (r *resolver) runnable(p *catalog.Platform, be *catalog.Backend, c Case, repeats int) {
-	budget, id := budgetSeconds(p, be, &c), c.CaseID
+	budget := budgetSeconds(p, be, &c)
 	for n := 1; n <= repeats && r.err == nil; n++ {
-		c.Repeat = n
-		if n > 1 {
-			c.CaseID = slug(id, "r"+strconv.Itoa(n))
+		if c.Repeat = n; n > 1 {
+			c.CaseID = c.ID()
 		}
 		r.add(Requested{SKU: c.SKU, Disposition: Runnable, Case: c, BudgetSeconds: budget})
 	}

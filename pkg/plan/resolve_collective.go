@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math/bits"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/collectivex/collectivex/pkg/catalog"
@@ -17,7 +16,7 @@ func (r *resolver) collectiveBlock(p *catalog.Platform, s *catalog.Suite, b *cat
 	var shape Collective
 	traffic := r.cat.TrafficOf(b)
 	if traffic != nil {
-		shape.Sizes, shape.Traffic = []int64{TrafficSize(traffic.Bytes)}, traffic.Bytes
+		shape.Sizes, shape.Traffic, shape.TrafficName = []int64{TrafficSize(traffic.Bytes)}, traffic.Bytes, traffic.Name
 	} else {
 		shape.Sizes = b.Sizes.List()
 	}
@@ -76,16 +75,12 @@ func (r *resolver) collectiveBackend(p *catalog.Platform, s *catalog.Suite, b *c
 // collectiveCases adds the cases that differ in registration and buffers alone.
 // What the backend cannot do is unsupported.
 func (r *resolver) collectiveCases(p *catalog.Platform, s *catalog.Suite, b *catalog.CollectiveBlock, be *catalog.Backend, c Case, shape Collective) {
-	traffic := ""
-	if t := r.cat.TrafficOf(b); t != nil {
-		traffic = t.Name
-	}
 	for _, registration := range b.Registrations {
 		for _, buffers := range b.Buffers {
 			block := shape
 			block.Registration, block.Buffers = registration, buffers
 			c.Collective = &block
-			c.CaseID = collectiveID(&c, traffic)
+			c.CaseID = c.ID()
 			if lack := lacks(be, &c); lack != "" {
 				r.unsupported(c, lack)
 			} else {
@@ -93,21 +88,6 @@ func (r *resolver) collectiveCases(p *catalog.Platform, s *catalog.Suite, b *cat
 			}
 		}
 	}
-}
-
-// collectiveID names a collective case in the grammar of EP ids:
-// {sku}-{backend}-{op}[-{traffic}]-{type}[-{redop}][-root{N}]-w{world}-{buffers}[-reg-{registration}];
-// the root is named where it is not 0, and traffic where it has a name.
-func collectiveID(c *Case, traffic string) string {
-	root := ""
-	if c.Root > 0 {
-		root = "root" + strconv.Itoa(c.Root)
-	}
-	factors := []string{c.SKU, c.Backend, c.Op, traffic, c.Precision, c.RedOp, root, "w" + strconv.Itoa(c.World), c.Buffers}
-	if c.Registration != "none" {
-		factors = append(factors, "reg", c.Registration)
-	}
-	return slug(factors...)
 }
 
 // placements leaves in_place out where the operation has no such form.

@@ -75,19 +75,14 @@ func (r *resolver) wantPrecision(be *catalog.EPBackend, precision string) bool {
 	return len(r.filters.Precisions) > 0 || !slices.Contains(be.OffPath, precision)
 }
 
-// epCase completes c and its block. Only a contract other than the default is
-// part of the id, so that ids are CollectiveX's.
+// epCase completes c and its block.
 func epCase(c Case, shape EP, be *catalog.Backend, mode, routing, precision string) Case {
 	shape.Mode, shape.Routing = mode, routing
 	if m := be.EP.Mode(mode); m != nil && m.MaxTokens > 0 {
 		shape.LadderCap = &m.MaxTokens
 	}
 	c.Precision, c.EP = precision, &shape
-	factors := []string{c.SKU, c.Backend, shape.Workload, mode, shape.Phase, "ep" + strconv.Itoa(shape.EPSize), routing, precision}
-	if c.Contract != ContractLayout {
-		factors = append(factors, c.Contract)
-	}
-	c.CaseID = slug(factors...)
+	c.CaseID = c.ID()
 	return c
 }
 

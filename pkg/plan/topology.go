@@ -33,27 +33,3 @@ func (c *Case) place(p *catalog.Platform, world int) {
 		c.TopologyClass = p.Product + "-" + up + "-island"
 	}
 }
-
-// slug joins the factors of an id: lower case, runs of characters outside a–z
-// and 0–9 become one '-', none at either end.
-func slug(factors ...string) string {
-	id := make([]byte, 0, 96)
-	for _, f := range factors {
-		dash := len(id) > 0
-		for _, r := range f {
-			if r >= 'A' && r <= 'Z' {
-				r += 'a' - 'A'
-			}
-			if (r < 'a' || r > 'z') && (r < '0' || r > '9') {
-				dash = len(id) > 0
-				continue
-			}
-			if dash {
-				id = append(id, '-')
-				dash = false
-			}
-			id = append(id, byte(r))
-		}
-	}
-	return string(id)
-}

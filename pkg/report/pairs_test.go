@@ -19,7 +19,7 @@ func pairwise(t *testing.T, op string, gbps func(src, dst int) float64) *report.
 	r := newRun(t)
 	c := resulttest.CollectiveCase()
 	c.Op, c.RedOp, c.World, c.RanksPerNode = op, "", 3, 3
-	c.CaseID = "local-host-" + op
+	c.CaseID = c.ID()
 	c.Sizes, c.Placements = []int64{8, 1 << 20}, []string{"out_of_place"}
 	r.ask(c, plan.Runnable, "")
 	d := resulttest.Collective(c, attempt(1, "host"))

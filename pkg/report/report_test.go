@@ -55,6 +55,7 @@ func (r *run) ask(c plan.Case, disposition string, reason string) {
 
 func (r *run) answer(d result.Document) {
 	r.n++
+	require.NoError(r.t, result.Validate(d))
 	_, err := result.Write(r.dir, d, r.n, func([]byte) error { return nil })
 	require.NoError(r.t, err)
 }
@@ -68,7 +69,7 @@ func (r *run) build() *report.Summary {
 func epCase(sku, backend, mode, ladder string) plan.Case {
 	c := resulttest.EPCase()
 	c.SKU, c.Backend, c.Mode, c.Ladder = sku, backend, mode, ladder
-	c.CaseID = result.EPCaseID(c.SKU, result.EPFactorsOf(c, nil), 1)
+	c.CaseID = c.ID()
 	return c
 }
 
@@ -79,7 +80,7 @@ func collectiveCase(sku, op string, world int) plan.Case {
 	for s := int64(8); s <= 1<<30; s *= 4 {
 		c.Sizes = append(c.Sizes, s)
 	}
-	c.CaseID = fmt.Sprintf("%s-nccl-%s-float-sum-w%d", sku, strings.ReplaceAll(op, "_", "-"), world)
+	c.CaseID = c.ID()
 	return c
 }
 

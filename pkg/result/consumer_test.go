@@ -168,7 +168,7 @@ func mixedRun(t *testing.T) (matrix []byte, shards [][]byte, ids [3]string) {
 	ok, crashed, never := resulttest.EPCase(), resulttest.EPCase(), resulttest.EPCase()
 	crashed.Precision, never.Phase = "fp8", "prefill"
 	for i, c := range []*plan.Case{&ok, &crashed, &never} {
-		c.CaseID = result.EPCaseID(c.SKU, result.EPFactorsOf(*c, nil), 1)
+		c.CaseID = c.ID()
 		ids[i] = c.CaseID
 	}
 	reason := "backend-platform-unsupported"

@@ -32,33 +32,6 @@ func EPFactorsOf(c plan.Case, measured []int) EPFactors {
 	}
 }
 
-// EPCaseID is the case id that the factors of an EP case spell:
-// {sku}-{backend}-{workload}-{mode}-{phase}-ep{N}-{routing}-{precision}, each
-// lower case with every other run of characters as one dash; repeats after the
-// first add r{N}.
-func EPCaseID(sku string, f EPFactors, repeat int) string {
-	parts := []string{sku, f.Backend, f.Workload, f.Mode, f.Phase, "ep" + strconv.Itoa(f.EP), f.Routing, f.Precision}
-	if repeat > 1 {
-		parts = append(parts, "r"+strconv.Itoa(repeat))
-	}
-	for i, p := range parts {
-		parts[i] = slug(p)
-	}
-	return strings.Join(parts, "-")
-}
-
-func slug(s string) string {
-	var b strings.Builder
-	for _, r := range strings.ToLower(s) {
-		if (r >= 'a' && r <= 'z') || (r >= '0' && r <= '9') {
-			b.WriteRune(r)
-		} else if n := b.Len(); n > 0 && b.String()[n-1] != '-' {
-			b.WriteByte('-')
-		}
-	}
-	return strings.TrimRight(b.String(), "-")
-}
-
 // comparisonFactors is everything that must match before two documents may stand in
 // one line. Rows are matched by tokens per rank or bytes, so ladders are not
 // in it; neither are the suite, the repeat, or the SKU, whose product and

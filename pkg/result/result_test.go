@@ -45,12 +45,6 @@ func TestEPCaseFactorsAreTwenty(t *testing.T) {
 	require.Equal(t, "1 2 4", result.EPFactorsOf(resulttest.EPCase(), nil).Ladder)
 }
 
-func TestEPCaseID(t *testing.T) {
-	f := result.EPFactors{Backend: "DeepEP_V2", Workload: "deepseek-v3", Mode: "low-latency", Phase: "decode", EP: 16, Routing: "zipf (1.0)", Precision: "fp8"}
-	require.Equal(t, "h100-dgxc-deepep-v2-deepseek-v3-low-latency-decode-ep16-zipf-1-0-fp8", result.EPCaseID("H100--dgxc ", f, 1))
-	require.Equal(t, "h-b-w-m-p-ep1-r-p-r3", result.EPCaseID("h", result.EPFactors{Backend: "b", Workload: "w", Mode: "m", Phase: "p", EP: 1, Routing: "r", Precision: "p"}, 3))
-}
-
 func TestValidateFindsWhatIsWrong(t *testing.T) {
 	ep := func() *result.EPDocument { return resulttest.EP(resulttest.EPCase(), resulttest.Attempt()) }
 	coll := func() *result.CollectiveDocument {
@@ -71,7 +65,7 @@ func TestValidateFindsWhatIsWrong(t *testing.T) {
 			d.Identity.Case.EP.EPSize = 4
 			d.SetLadder([]int{1, 2, 4}, nil, nil)
 			return d
-		}, "recomputed from the factors"},
+		}, "the fields of the case make"},
 		{"factors are not the case", func() result.Document {
 			d := ep()
 			f := result.EPFactorsOf(d.Identity.Case, []int{1, 2, 4})

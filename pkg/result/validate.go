@@ -12,7 +12,8 @@ import (
 
 // Validate returns everything that is wrong with a document before it is
 // written: its identity must be that of the case it answers, its status must
-// follow from its rows, and nothing measured may lack its check.
+// follow from its rows, nothing measured may lack its check, and every number
+// must be finite.
 func Validate(d Document) error {
 	p := &problems{}
 	p.envelope(d.Head())
@@ -23,6 +24,9 @@ func Validate(d Document) error {
 		p.collective(doc)
 	default:
 		p.add("unknown document type %T", d)
+	}
+	if at := nonFinite(reflect.ValueOf(d), ""); at != "" {
+		p.add("%s is not a finite number", at)
 	}
 	if len(p.errs) == 0 {
 		return nil
@@ -59,6 +63,7 @@ func (p *problems) envelope(e *Envelope) {
 	if key, err := ComparisonKey(id.Case, e.Provenance.Environment); err != nil {
 		p.add("%w", err)
 	} else {
+		p.check(id.CaseID == id.Case.ID(), "identity.case_id is %q, the fields of the case make %q", id.CaseID, id.Case.ID())
 		p.check(e.ComparisonKey == key, "comparison_key %q is not that of case and environment (%q)", e.ComparisonKey, key)
 	}
 	p.check(e.Implementation.Name == id.Case.Backend, "implementation.name %q is not the backend of the case (%q)", e.Implementation.Name, id.Case.Backend)
@@ -111,8 +116,6 @@ func (p *problems) ep(d *EPDocument) {
 	} else {
 		p.check(sameFactors(f, EPFactorsOf(id.Case, d.Workload.LadderMeasured)),
 			"identity.case_factors.case is not the case with the measured ladder")
-		got := EPCaseID(id.CaseFactors.SKU, f, id.Repeat)
-		p.check(got == id.CaseID, "case id recomputed from the factors is %q, scheduled is %q", got, id.CaseID)
 	}
 	m := d.Measurement
 	p.check(m.Rows != nil, "measurement.rows is null, must be a list")

@@ -130,31 +130,27 @@ func (r *runner) write(index int, end ended) (result.Outcome, error) {
 	return doc.Head().Outcome, nil
 }
 
-// document returns a valid document of an attempt: with what the ranks left,
-// or, where that makes no sense, without it.
+// document returns the document of an attempt: with what the ranks left, or,
+// where that makes no valid document, without it and with internal-error among
+// its reasons.
 func (r *runner) document(c plan.Case, end ended) (result.Document, error) {
 	doc, err := r.empty(c, end.reasons...)
-	if err != nil || len(end.streams) == 0 {
-		return doc, err
-	}
-	full, err := r.empty(c)
 	if err != nil {
 		return nil, err
 	}
-	head := full.Head()
-	err = r.Families[c.Family].Assemble(full, end.streams)
-	r.describe(head, end.streams)
-	if len(end.reasons) > 0 {
-		head.Outcome = result.Outcome{Status: result.Failed, Reasons: end.reasons}
-	}
-	if err = errors.Join(err, result.Validate(full)); err != nil {
-		r.private.Error("what the ranks left makes no document", "case", c.CaseID, "error", err)
-		if len(end.reasons) == 0 {
-			return r.empty(c, result.ReasonInternal.With("samples make no document"))
+	var refused error
+	if len(end.streams) > 0 {
+		refused = r.Families[c.Family].Assemble(doc, end.streams)
+		r.describe(doc.Head(), end.streams)
+		if len(end.reasons) > 0 {
+			doc.Head().Outcome = result.Outcome{Status: result.Failed, Reasons: end.reasons}
 		}
+	}
+	if refused = errors.Join(refused, result.Validate(doc)); refused == nil {
 		return doc, nil
 	}
-	return full, nil
+	r.private.Error("no valid document", "case", c.CaseID, "error", refused)
+	return r.empty(c, append(slices.Clone(end.reasons), result.ReasonInternal.With("no valid document"))...)
 }
 
 // empty returns the document of an attempt that failed without rows.

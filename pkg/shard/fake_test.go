@@ -193,7 +193,7 @@ func fakeAssemble(d result.Document, streams []rank.Stream) error {
 // fakeCase returns the i-th case of the fake backend.
 func fakeCase(i, world, sizes int) plan.Requested {
 	c := plan.Case{
-		CaseID: fmt.Sprintf("fake-case-%02d-w%d", i, world), SKU: "fake", Family: plan.FamilyCollective,
+		SKU: fmt.Sprintf("fake-case-%02d", i), Family: plan.FamilyCollective,
 		Suite: "smoke", Backend: "fake", World: world, Nodes: 1, GPUsPerNode: 8, RanksPerNode: world,
 		Precision: "float", Repeat: 1, Sampling: "smoke", Contract: plan.ContractOp, ScaleUpDomain: 8,
 		Scope: "scale-up", ScaleUpTransport: "shm", Transport: "shm", TopologyClass: "fake-shm-island",
@@ -205,6 +205,7 @@ func fakeCase(i, world, sizes int) plan.Requested {
 	for n := range sizes {
 		c.Sizes = append(c.Sizes, 8<<n)
 	}
+	c.CaseID = c.ID()
 	return plan.Requested{SKU: c.SKU, Disposition: plan.Runnable, Case: c, BudgetSeconds: 60}
 }
 

@@ -104,11 +104,11 @@ func TestFullDisk(t *testing.T) {
 	var exit *exec.ExitError
 	require.ErrorAs(t, err, &exit)
 	require.Equal(t, 3, exit.ExitCode())
-	require.Regexp(t, `environment: case fake-case-\d+-w2: cannot write: .*no space left on device`, string(out))
+	require.Regexp(t, `environment: case fake-case-\d+-fake-all-reduce-float-sum-w2-warm: cannot write: .*no space left on device`, string(out))
 	lines := strings.Split(strings.TrimSpace(string(out)), "\n")[1:]
 	require.Greater(t, len(lines), 3, "some documents were finished")
 	require.Less(t, len(lines), 200)
 	for _, l := range lines {
-		require.Regexp(t, `^doc fake-case-\d+-w2 success$`, l, "each of them whole")
+		require.Regexp(t, `^doc fake-case-\d+-fake-all-reduce-float-sum-w2-warm success$`, l, "each of them whole")
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -111,9 +112,9 @@ func TestEveryCaseHasADocument(t *testing.T) {
 		require.Len(t, readSamples(t, s.Results, q.Case.CaseID), len(q.Case.Sizes)*q.Case.World)
 	}
 	require.Equal(t, []string{
-		"1/3 start fake-case-00-w2 attempt 1", "1/3 success fake-case-00-w2 ",
-		"2/3 start fake-case-01-w2 attempt 1", "2/3 success fake-case-01-w2 ",
-		"3/3 start fake-case-02-w3 attempt 1", "3/3 success fake-case-02-w3 ",
+		"1/3 start fake-case-00-fake-all-reduce-float-sum-w2-warm attempt 1", "1/3 success fake-case-00-fake-all-reduce-float-sum-w2-warm ",
+		"2/3 start fake-case-01-fake-all-reduce-float-sum-w2-warm attempt 1", "2/3 success fake-case-01-fake-all-reduce-float-sum-w2-warm ",
+		"3/3 start fake-case-02-fake-all-reduce-float-sum-w3-warm attempt 1", "3/3 success fake-case-02-fake-all-reduce-float-sum-w3-warm ",
 	}, seen)
 }
 
@@ -142,7 +143,7 @@ func TestTheCaseOfADocumentIsThePlannedOne(t *testing.T) {
 // Faults that cost their case alone, with the reason that names them. The
 // table in docs/reliability.md names the subtests.
 func TestFaultCostsItsCaseOnly(t *testing.T) {
-	const hit = "fake-case-01-w2"
+	const hit = "fake-case-01-fake-all-reduce-float-sum-w2-warm"
 	tests := []struct {
 		name, fault string
 		budget      int
@@ -180,8 +181,8 @@ func TestFaultCostsItsCaseOnly(t *testing.T) {
 			counts, docs, _ := do(t, s)
 			require.Equal(t, 3, counts.Passed+counts.Failed)
 			require.Len(t, docs, 3)
-			require.Equal(t, result.Success, docs["fake-case-00-w2"].Outcome.Status, "the case before")
-			require.Equal(t, result.Success, docs["fake-case-02-w2"].Outcome.Status, "the case after")
+			require.Equal(t, result.Success, docs["fake-case-00-fake-all-reduce-float-sum-w2-warm"].Outcome.Status, "the case before")
+			require.Equal(t, result.Success, docs["fake-case-02-fake-all-reduce-float-sum-w2-warm"].Outcome.Status, "the case after")
 			d := docs[hit]
 			require.Equal(t, tt.status, d.Outcome.Status)
 			require.Subset(t, d.Outcome.Reasons, tt.reasons)
@@ -240,11 +241,11 @@ func TestGroupsStayWarmByKey(t *testing.T) {
 	// Key order: w2 (cases 0, 3), w3 (1), w2 with environment (2).
 	s := fakeShard(t.TempDir(), t.TempDir(), fakeCase(0, 2, 1), fakeCase(1, 3, 1), env, fakeCase(3, 2, 1))
 	_, _, seen := do(t, s)
-	require.Contains(t, seen[2], "fake-case-03-w2", "cases of a group run together")
-	first, again := readSamples(t, s.Results, "fake-case-00-w2")[0].Data, readSamples(t, s.Results, "fake-case-03-w2")[0].Data
+	require.Contains(t, seen[2], "fake-case-03-fake-all-reduce-float-sum-w2-warm", "cases of a group run together")
+	first, again := readSamples(t, s.Results, "fake-case-00-fake-all-reduce-float-sum-w2-warm")[0].Data, readSamples(t, s.Results, "fake-case-03-fake-all-reduce-float-sum-w2-warm")[0].Data
 	require.Equal(t, first.PID, again.PID, "one process")
 	require.Equal(t, 2, again.Cases, "one runner")
-	other := readSamples(t, s.Results, "fake-case-02-w2")[0].Data
+	other := readSamples(t, s.Results, "fake-case-02-fake-all-reduce-float-sum-w2-warm")[0].Data
 	require.NotEqual(t, first.PID, other.PID)
 	require.Equal(t, "set", other.Env)
 	require.Empty(t, first.Env+again.Env, "the environment of a case does not leak")
@@ -255,8 +256,8 @@ func TestAFailureEndsItsGroup(t *testing.T) {
 	t.Setenv(rank.FaultVariable, "case=fake-case-01-*,rank=0,kind=flip")
 	s := fakeShard(t.TempDir(), t.TempDir(), fakeCase(0, 2, 1), fakeCase(1, 2, 1), fakeCase(2, 2, 1))
 	do(t, s)
-	require.Equal(t, 2, readSamples(t, s.Results, "fake-case-01-w2")[0].Data.Cases, "warm until then")
-	require.Equal(t, 1, readSamples(t, s.Results, "fake-case-02-w2")[0].Data.Cases, "fresh after it")
+	require.Equal(t, 2, readSamples(t, s.Results, "fake-case-01-fake-all-reduce-float-sum-w2-warm")[0].Data.Cases, "warm until then")
+	require.Equal(t, 1, readSamples(t, s.Results, "fake-case-02-fake-all-reduce-float-sum-w2-warm")[0].Data.Cases, "fresh after it")
 }
 
 func TestRetriesKeepEveryAttempt(t *testing.T) {
@@ -272,8 +273,8 @@ func TestRetriesKeepEveryAttempt(t *testing.T) {
 		ordinals[id.CaseID] = append(ordinals[id.CaseID], id.AttemptOrdinal)
 	}
 	require.Equal(t, map[string][]int{
-		"fake-case-00-w2": {1, 2, 3}, // died
-		"fake-case-01-w2": {1},       // a wrong result is no accident
+		"fake-case-00-fake-all-reduce-float-sum-w2-warm": {1, 2, 3}, // died
+		"fake-case-01-fake-all-reduce-float-sum-w2-warm": {1},       // a wrong result is no accident
 	}, ordinals)
 }
 
@@ -303,8 +304,8 @@ func TestTheLimitEndsTheRunningCase(t *testing.T) {
 	s := fakeShard(t.TempDir(), t.TempDir(), fakeCase(0, 2, 1), fakeCase(1, 2, 1))
 	s.Limit = endReserve + leastBudget + 500*time.Millisecond
 	_, docs, _ := do(t, s)
-	require.Equal(t, []string{"timeout: shard time limit"}, docs["fake-case-00-w2"].Outcome.Reasons)
-	require.Equal(t, []string{"skipped: shard time limit"}, docs["fake-case-01-w2"].Outcome.Reasons)
+	require.Equal(t, []string{"timeout: shard time limit"}, docs["fake-case-00-fake-all-reduce-float-sum-w2-warm"].Outcome.Reasons)
+	require.Equal(t, []string{"skipped: shard time limit"}, docs["fake-case-01-fake-all-reduce-float-sum-w2-warm"].Outcome.Reasons)
 }
 
 func TestCancelEndsOrderly(t *testing.T) {
@@ -349,7 +350,7 @@ func TestResumeLeavesFinishedCasesAndNamesStrangers(t *testing.T) {
 	require.Equal(t, Counts{Passed: 1, Kept: 1}, counts)
 	seen := s.Observer.(*recorder).lines
 	require.Contains(t, seen[0], "warn torn.json does not count")
-	require.Equal(t, "1/2 kept fake-case-00-w2", seen[1])
+	require.Equal(t, "1/2 kept fake-case-00-fake-all-reduce-float-sum-w2-warm", seen[1])
 }
 
 func TestResumeRefusesAnotherPlan(t *testing.T) {
@@ -359,7 +360,7 @@ func TestResumeRefusesAnotherPlan(t *testing.T) {
 	other.Resume = true
 	_, err := other.Do(t.Context())
 	require.ErrorIs(t, err, ErrOther)
-	require.ErrorContains(t, err, "fake-case-00-w2")
+	require.ErrorContains(t, err, "fake-case-00-fake-all-reduce-float-sum-w2-warm")
 }
 
 func TestARerunGivesFailedCasesAnotherChance(t *testing.T) {
@@ -393,16 +394,58 @@ func TestAnotherDeviceIsRefused(t *testing.T) {
 	require.ErrorContains(t, err, `device is "Fake One"`)
 	require.Equal(t, Counts{Failed: 2}, counts)
 	docs := byCase(t, s.Results)
-	require.Contains(t, docs["fake-case-00-w2"].Outcome.Reasons[0], "environment: device of rank")
-	require.Equal(t, []string{"environment: an earlier case ended the cell"}, docs["fake-case-01-w2"].Outcome.Reasons)
+	require.Contains(t, docs["fake-case-00-fake-all-reduce-float-sum-w2-warm"].Outcome.Reasons[0], "environment: device of rank")
+	require.Equal(t, []string{"environment: an earlier case ended the cell"}, docs["fake-case-01-fake-all-reduce-float-sum-w2-warm"].Outcome.Reasons)
 	requireNoLitter(t, s)
 }
 
 func TestABackendThatThisProgramLacks(t *testing.T) {
 	s := fakeShard(t.TempDir(), t.TempDir(), fakeCase(0, 2, 1))
-	s.Cases[0].Case.Backend = "other"
+	c := &s.Cases[0].Case
+	c.Backend = "other"
+	c.CaseID = c.ID()
 	_, docs, _ := do(t, s)
-	require.Equal(t, []string{"library-missing: this program has no backend other"}, docs["fake-case-00-w2"].Outcome.Reasons)
+	require.Equal(t, []string{"library-missing: this program has no backend other"}, docs[c.CaseID].Outcome.Reasons)
+}
+
+// A document that is refused costs its case alone, whether the ranks' records or
+// the case itself are at fault.
+func TestARefusedDocumentIsAnInternalError(t *testing.T) {
+	row := func(change func(*result.CollectiveRow)) func(*Shard) {
+		return func(s *Shard) {
+			family, id := s.Families[plan.FamilyCollective], s.Cases[1].Case.CaseID
+			family.Assemble = func(d result.Document, streams []rank.Stream) error {
+				err := fakeAssemble(d, streams)
+				if doc := d.(*result.CollectiveDocument); doc.Identity.CaseID == id {
+					change(&doc.Measurement.Rows[0])
+				}
+				return err
+			}
+			s.Families[plan.FamilyCollective] = family
+		}
+	}
+	for name, spoil := range map[string]func(*Shard){
+		"a figure that is no number":         row(func(r *result.CollectiveRow) { r.Pipelined.RankMean = math.NaN() }),
+		"a row that nobody asked for":        row(func(r *result.CollectiveRow) { r.Requested = 7 }),
+		"a case that no document can answer": func(s *Shard) { s.Cases[1].Case.Repeat = 0 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := fakeShard(t.TempDir(), t.TempDir(), fakeCase(0, 2, 1), fakeCase(1, 2, 1), fakeCase(2, 2, 1))
+			spoil(s)
+			counts, err := s.Do(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, Counts{Passed: 2, Failed: 1}, counts)
+			var ends []string
+			for _, d := range readDocs(s.Results) {
+				head := d.Head()
+				ends = append(ends, strings.Join(append([]string{head.Identity.Case.SKU, head.Outcome.Status}, head.Outcome.Reasons...), " "))
+			}
+			require.Equal(t, []string{
+				"fake-case-00 success", "fake-case-01 failed internal-error: no valid document", "fake-case-02 success",
+			}, ends)
+			requireNoLitter(t, s)
+		})
+	}
 }
 
 func TestRanksThatDoNotStart(t *testing.T) {
@@ -411,7 +454,7 @@ func TestRanksThatDoNotStart(t *testing.T) {
 	counts, err := s.Do(t.Context())
 	require.ErrorIs(t, err, ErrEnvironment)
 	require.Equal(t, Counts{Failed: 2}, counts)
-	require.Equal(t, []string{"environment: ranks do not start"}, byCase(t, s.Results)["fake-case-00-w2"].Outcome.Reasons)
+	require.Equal(t, []string{"environment: ranks do not start"}, byCase(t, s.Results)["fake-case-00-fake-all-reduce-float-sum-w2-warm"].Outcome.Reasons)
 }
 
 // undying is a launcher of ranks that hang and that no signal ends.
@@ -431,8 +474,8 @@ func TestRanksThatDoNotDie(t *testing.T) {
 	require.ErrorContains(t, err, "do not die")
 	require.Equal(t, Counts{Failed: 2}, counts)
 	docs := byCase(t, s.Results)
-	require.Equal(t, []string{"timeout: case budget of 1 s", "environment: ranks or their store"}, docs["fake-case-00-w2"].Outcome.Reasons)
-	require.Equal(t, []string{"environment: an earlier case ended the cell"}, docs["fake-case-01-w2"].Outcome.Reasons)
+	require.Equal(t, []string{"timeout: case budget of 1 s", "environment: ranks or their store"}, docs["fake-case-00-fake-all-reduce-float-sum-w2-warm"].Outcome.Reasons)
+	require.Equal(t, []string{"environment: an earlier case ended the cell"}, docs["fake-case-01-fake-all-reduce-float-sum-w2-warm"].Outcome.Reasons)
 }
 
 // A case that runs is seen as the document it would be, with ever more rows.
@@ -446,7 +489,7 @@ func TestWatch(t *testing.T) {
 		seen = append(seen, len(d.(*result.CollectiveDocument).Measurement.Rows))
 	}
 	_, docs, _ := do(t, s)
-	require.Len(t, docs["fake-case-01-w2"].Measurement.Rows, 20)
+	require.Len(t, docs["fake-case-01-fake-all-reduce-float-sum-w2-warm"].Measurement.Rows, 20)
 	require.NotEmpty(t, seen)
 	require.True(t, slices.IsSorted(seen), "%v", seen)
 	require.Positive(t, seen[len(seen)-1])

@@ -56,7 +56,7 @@ func TestAggregate(t *testing.T) {
 	code, stdout, stderr := cxrun(nil, "aggregate", "--in", dir, "--matrix", matrix, "-o", out)
 	require.Equal(t, cli.ExitFailed, code)
 	require.Equal(t, "2 documents of 2 cases, 0 duplicates and 0 files left out\n", stdout)
-	require.Equal(t, "failed: local-host-all-reduce-float-sum-w2: [timeout: case budget of 60 s]\ncxrun: 1 case failed\n", stderr)
+	require.Equal(t, "failed: local-host-all-reduce-float-sum-w2-warm: [timeout: case budget of 60 s]\ncxrun: 1 case failed\n", stderr)
 	data, err := os.ReadFile(out)
 	require.NoError(t, err)
 	require.Equal(t, 2, bytes.Count(data, []byte("\n")))
@@ -105,7 +105,7 @@ func TestSummarize(t *testing.T) {
 
 	code, stdout, _ = cxrun(map[string]string{"GITHUB_STEP_SUMMARY": page}, "summarize", "--in", dir, "--format", "json")
 	require.Equal(t, cli.ExitOK, code)
-	require.Regexp(t, `"failed":\[{[^}]*"case_id":"local-host-all-reduce-float-sum-w2"`, stdout)
+	require.Regexp(t, `"failed":\[{[^}]*"case_id":"local-host-all-reduce-float-sum-w2-warm"`, stdout)
 
 	code, _, stderr = cxrun(map[string]string{"GITHUB_STEP_SUMMARY": dir}, "summarize", "--in", dir)
 	require.Equal(t, cli.ExitFailed, code)

@@ -69,7 +69,7 @@ func testCase(world int, edit func(*plan.Case)) plan.Case {
 	if edit != nil {
 		edit(&c)
 	}
-	c.CaseID = fmt.Sprintf("local-host-%s-%s-%s-w%d", c.Op, c.Precision, c.Buffers, world)
+	c.CaseID = c.ID()
 	return c
 }
 

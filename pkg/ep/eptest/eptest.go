@@ -44,7 +44,7 @@ func Case(world int, change ...func(*plan.Case)) plan.Case {
 	for _, f := range change {
 		f(&c)
 	}
-	c.CaseID = result.EPCaseID(c.SKU, result.EPFactorsOf(c, nil), c.Repeat)
+	c.CaseID = c.ID()
 	return c
 }
 

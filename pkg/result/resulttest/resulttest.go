@@ -30,14 +30,14 @@ func EPCase() plan.Case {
 			},
 		},
 	}
-	c.CaseID = result.EPCaseID(c.SKU, result.EPFactorsOf(c, nil), c.Repeat)
+	c.CaseID = c.ID()
 	return c
 }
 
 // CollectiveCase returns a float all_reduce of two ranks on the host backend.
 func CollectiveCase() plan.Case {
-	return plan.Case{
-		CaseID: "local-host-all-reduce-float-sum-w2", SKU: "local", Family: plan.FamilyCollective,
+	c := plan.Case{
+		SKU: "local", Family: plan.FamilyCollective,
 		Suite: "smoke", Backend: "host", World: 2, Nodes: 1, GPUsPerNode: 4, RanksPerNode: 2,
 		Precision: "float", Repeat: 1, Sampling: "smoke", Contract: "collective-v1", ScaleUpDomain: 4,
 		Scope: "scale-up", ScaleUpTransport: "shm", Transport: "shm", TopologyClass: "local-shm-island",
@@ -48,6 +48,8 @@ func CollectiveCase() plan.Case {
 			Measure: plan.CollectiveTiming{Warmup: 2, Iterations: 10, Trials: 3, Aggregate: 1, Launches: 1},
 		},
 	}
+	c.CaseID = c.ID()
+	return c
 }
 
 // Attempt returns what the documents of this package say of their run.
