@@ -70,20 +70,24 @@ func New(c plan.Case, a result.Attempt) result.Document {
 	return d
 }
 
-// EP returns a successful document of c, one row per rung of its ladder, with
-// figures that grow with the rung.
+// EP returns a successful document of c, one row per rung of its ladder up to its
+// cap, with figures that grow with the rung.
 func EP(c plan.Case, a result.Attempt) *result.EPDocument {
 	d := New(c, a).(*result.EPDocument)
-	var ladder []int
+	var measured, dropped []int
 	for f := range strings.FieldsSeq(c.Ladder) {
 		t, err := strconv.Atoi(f)
 		if err != nil {
 			panic(err) // a test's own case
 		}
-		ladder = append(ladder, t)
+		if c.LadderCap != nil && t > *c.LadderCap {
+			dropped = append(dropped, t)
+			continue
+		}
+		measured = append(measured, t)
 		d.Measurement.Rows = append(d.Measurement.Rows, EPRow(c, t))
 	}
-	d.SetLadder(ladder, nil, nil)
+	d.SetLadder(measured, dropped, c.LadderCap)
 	d.Workload.CrossRankConsistent = true
 	d.Measurement.DispatchDType = "bf16"
 	no, yes := false, true
@@ -151,22 +155,13 @@ func EPRow(c plan.Case, t int) result.EPRow {
 	}
 }
 
-// Collective returns a successful document of c: one row per size and placement.
+// Collective returns a successful document of c: one row per size, placement and
+// pair of ranks, with the timing modes of c.
 func Collective(c plan.Case, a result.Attempt) *result.CollectiveDocument {
 	d := New(c, a).(*result.CollectiveDocument)
 	for _, size := range c.Sizes {
 		for _, placement := range c.Placements {
-			us := 2 + float64(size)/10e3
-			timing := &result.Timing{
-				Percentiles: result.Percentiles{P50: us, P90: us, P95: us, P99: us * 1.1},
-				Min:         us, Mean: us, Max: us * 1.1, SampleCount: c.Measure.Trials, RankMin: us, RankMean: us,
-				AlgBW: float64(size) / us / 1e3, BusBW: float64(size) / us / 1e3, RankP50: []float64{us, us},
-			}
-			d.Measurement.Rows = append(d.Measurement.Rows, result.CollectiveRow{
-				Requested: size, Bytes: size, Count: size / 4, Placement: placement, Slots: 1, Complete: true,
-				Pipelined: timing, PerIteration: timing,
-				Check: result.Check{Passed: true, Checked: 2 * size / 4},
-			})
+			d.Measurement.Rows = append(d.Measurement.Rows, collectiveRows(c, size, placement)...)
 		}
 	}
 	d.Workload.SizesMeasured = c.Sizes
@@ -174,6 +169,43 @@ func Collective(c plan.Case, a result.Attempt) *result.CollectiveDocument {
 	d.Measurement.Path = "native"
 	succeed(&d.Envelope)
 	return d
+}
+
+// collectiveRows returns the complete rows of a size and placement: one, or of a
+// pairwise operation one for each pair.
+func collectiveRows(c plan.Case, size int64, placement string) []result.CollectiveRow {
+	if c.Pairs() == 0 {
+		return []result.CollectiveRow{collectiveRow(c, size, placement)}
+	}
+	var rows []result.CollectiveRow
+	bothWays := c.Pairs() < c.World*(c.World-1)
+	for src := range c.World {
+		for dst := range c.World {
+			if src != dst && (src < dst || !bothWays) {
+				row := collectiveRow(c, size, placement)
+				row.Src, row.Dst = &src, &dst
+				rows = append(rows, row)
+			}
+		}
+	}
+	return rows
+}
+
+func collectiveRow(c plan.Case, size int64, placement string) result.CollectiveRow {
+	us := 2 + float64(size)/10e3
+	row := result.CollectiveRow{
+		Requested: size, Bytes: size, Count: size / 4, Placement: placement, Slots: 1, Complete: true,
+		Check: result.Check{Passed: true, Checked: 2 * size / 4},
+	}
+	modes := map[string]**result.Timing{"pipelined": &row.Pipelined, "blocking": &row.Blocking, "per_iteration": &row.PerIteration, "graph": &row.Graph}
+	for _, mode := range c.Modes {
+		*modes[mode] = &result.Timing{
+			Percentiles: result.Percentiles{P50: us, P90: us, P95: us, P99: us * 1.1},
+			Min:         us, Mean: us, Max: us * 1.1, SampleCount: c.Measure.Trials, RankMin: us, RankMean: us,
+			AlgBW: float64(size) / us / 1e3, BusBW: float64(size) / us / 1e3, RankP50: []float64{us, us},
+		}
+	}
+	return row
 }
 
 // Fail gives d a failed outcome.

@@ -1,0 +1,106 @@
+package matrix_test
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/pkg/catalog"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/result/resulttest"
+	"github.com/collectivex/collectivex/pkg/result/schema"
+)
+
+// TestEveryCaseCanBeDocumented is the law between planner and validator: every
+// runnable case of every suite, on every platform and on machines with GPUs, has
+// an empty, a partial and a successful document that is valid and of its schema.
+func TestEveryCaseCanBeDocumented(t *testing.T) {
+	cat := load(t)
+	backends := catalog.Names(cat.Backends, func(b *catalog.Backend) string { return b.Name })
+	schemas := compile(t)
+	for _, machine := range []plan.Machine{
+		{},
+		{GPUs: &plan.GPUs{Vendor: "nvidia", Product: "h200", Arch: "sm90", Transport: "nvlink", Count: 8, Backends: backends}},
+		{GPUs: &plan.GPUs{Vendor: "amd", Product: "mi300x", Arch: "gfx942", Transport: "xgmi", Count: 8, Backends: backends}},
+	} {
+		for _, suite := range cat.Suites {
+			filters := plan.Filters{Suites: []string{suite.Name}}
+			if machine.GPUs != nil {
+				filters.SKUs = []string{machine.GPUs.SKU()}
+			}
+			m, err := plan.Resolve(cat, filters, machine)
+			require.NoError(t, err)
+			var matrix bytes.Buffer
+			m.Generator = plan.Generator{Program: "cxgen", Version: "dev", Format: plan.Format}
+			require.NoError(t, m.Write(&matrix))
+			_, err = plan.Read(&matrix, "dev")
+			require.NoError(t, err, "the matrix of suite %s", suite.Name)
+			for _, q := range m.Requested() {
+				if q.Disposition == plan.Runnable {
+					documented(t, schemas, q.Case)
+				}
+			}
+		}
+	}
+}
+
+// documented writes the three documents of a case and reads them back.
+func documented(t *testing.T, schemas map[string]*jsonschema.Schema, c plan.Case) {
+	t.Helper()
+	a := resulttest.Attempt()
+	whole := func() result.Document {
+		if c.Family == plan.FamilyEP {
+			return resulttest.EP(c, a)
+		}
+		return resulttest.Collective(c, a)
+	}
+	partial := resulttest.Fail(whole(), result.ReasonRankDied.With("rank %d signal %d", 1, 9))
+	switch d := partial.(type) {
+	case *result.EPDocument:
+		d.Measurement.Rows = d.Measurement.Rows[:1]
+		d.Measurement.Rows[0].Complete = false
+	case *result.CollectiveDocument:
+		d.Measurement.Rows = d.Measurement.Rows[:1]
+		d.Measurement.Rows[0].Complete = false
+	}
+	for name, d := range map[string]result.Document{
+		"empty":      resulttest.Fail(resulttest.New(c, a), result.ReasonTimeout.With("case budget of %d s", 60)),
+		"partial":    partial,
+		"successful": whole(),
+	} {
+		require.NoError(t, result.Validate(d), name)
+		data, err := result.Encode(d)
+		require.NoError(t, err)
+		read, err := result.Decode(data)
+		require.NoError(t, err)
+		require.NoError(t, result.Validate(read), name)
+		if name == "successful" {
+			continue // its rows are of the form of the partial one's, and many
+		}
+		value, err := jsonschema.UnmarshalJSON(bytes.NewReader(data))
+		require.NoError(t, err)
+		require.NoError(t, schemas[d.Head().RecordType].Validate(value), "%s document of %s", name, c.CaseID)
+	}
+}
+
+// compile returns the schemas of documents by record type.
+func compile(t *testing.T) map[string]*jsonschema.Schema {
+	t.Helper()
+	files, err := schema.Files()
+	require.NoError(t, err)
+	compiler := jsonschema.NewCompiler()
+	for _, f := range files {
+		value, err := jsonschema.UnmarshalJSON(bytes.NewReader(f.Data))
+		require.NoError(t, err)
+		require.NoError(t, compiler.AddResource(f.Name, value))
+	}
+	out := map[string]*jsonschema.Schema{}
+	for _, record := range []string{result.RecordEP, result.RecordCollective} {
+		out[record], err = compiler.Compile(record + ".schema.json")
+		require.NoError(t, err)
+	}
+	return out
+}
