@@ -22,10 +22,6 @@ const (
 	ExitEnvironment = 3 // this environment cannot run it
 )
 
-// Version is the program version, stamped by the linker. The matrix carries
-// it, and a cell refuses a matrix of another version.
-var Version = "dev"
-
 // ExitError is an error with the exit code it ends the program with. An error
 // without one ends it with ExitFailed.
 type ExitError struct {

@@ -35,17 +35,15 @@ const programs = "${{ runner.temp }}/collectivex" // in scripts: $RUNNER_TEMP/co
 const always = "${{ always() }}"
 
 const (
-	buildGen = `version=$(git rev-parse HEAD)
-CGO_ENABLED=0 go build -trimpath -ldflags "-X ` + versionVariable + `=$version" -o bin/cxgen ./cmd/cxgen`
+	buildGen = `CGO_ENABLED=0 go build -trimpath -buildvcs=true -o bin/cxgen ./cmd/cxgen`
 
 	// The programs travel in a tar, since artifacts lose the run bit.
-	buildRun = `version=$(git rev-parse HEAD)
-for arch in amd64 arm64; do
+	buildRun = `for arch in amd64 arm64; do
   case " $CX_ARCHS " in *" $arch "*) ;; *) continue ;; esac
   cc=gcc
   if [ "$arch" = arm64 ]; then cc=aarch64-linux-gnu-gcc; fi
   CGO_ENABLED=1 GOOS=linux GOARCH=$arch CC=$cc \
-    go build -trimpath -ldflags "-X ` + versionVariable + `=$version" -o "bin/$arch/cxrun" ./cmd/cxrun
+    go build -trimpath -buildvcs=true -o "bin/$arch/cxrun" ./cmd/cxrun
   need=$(readelf --version-info --wide "bin/$arch/cxrun" | grep -o 'GLIBC_[0-9.]*' | sort -uV | tail -n 1)
   if [ "$(printf '%s\n' "$need" GLIBC_` + GlibcFloor + ` | sort -V | tail -n 1)" != GLIBC_` + GlibcFloor + ` ]; then
     echo "::error::cxrun for $arch needs $need, newer than the promised GLIBC_` + GlibcFloor + `"
@@ -93,8 +91,6 @@ mkdir -p "$CX_DIR"
 
 	summarizeRun = stopCommands + `"$RUNNER_TEMP/collectivex/cxrun" summarize --in "$CX_NDJSON" --matrix "$RUNNER_TEMP/collectivex/matrix_full.json"`
 )
-
-const versionVariable = "github.com/collectivex/collectivex/pkg/cli.Version"
 
 func setup(ins []input, o Options) *yaml.Node {
 	outputs := mapping()

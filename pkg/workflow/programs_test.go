@@ -85,7 +85,7 @@ func TestPrograms(t *testing.T) {
 			}
 			out, err := exec.Command(start[0], start[1:]...).CombinedOutput()
 			require.NoError(t, err, "%s", out)
-			require.Contains(t, string(out), commit)
+			require.Contains(t, string(out), commit[:12]+" (source ")
 		})
 	}
 

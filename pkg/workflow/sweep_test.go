@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -40,7 +41,8 @@ type document struct {
 		AttemptOrdinal    int                      `json:"attempt_ordinal"`
 		AllocationFactors result.AllocationFactors `json:"allocation_factors"`
 	} `json:"identity"`
-	Outcome     result.Outcome `json:"outcome"`
+	Provenance  result.Provenance `json:"provenance"`
+	Outcome     result.Outcome    `json:"outcome"`
 	Measurement struct {
 		Rows []json.RawMessage `json:"rows"`
 	} `json:"measurement"`
@@ -102,8 +104,8 @@ func TestSweep(t *testing.T) {
 	}, s.names(t, 11))
 
 	m := s.matrix(t, 11)
-	require.Equal(t, plan.Generator{Program: "cxgen", Version: commit, Format: plan.Format}, m.Generator)
 	docs := s.dataset(t, 11)
+	builtFrom(t, commit, m, docs)
 	require.Equal(t, runnable(m), slices.Sorted(maps.Keys(docs)))
 	for id, attempts := range docs {
 		require.Len(t, attempts, 1, id)
@@ -118,6 +120,19 @@ func TestSweep(t *testing.T) {
 		require.Equal(t, ".json", filepath.Ext(name))
 	}
 	s.refusesOtherVersion(t, 11)
+}
+
+// builtFrom shows that cxgen and cxrun were built from one source, and that
+// documents name its commit, without the +dirty of files that setup leaves
+// beside the source.
+func builtFrom(t *testing.T, commit string, m *plan.Matrix, docs map[string][]document) {
+	t.Helper()
+	require.Equal(t, plan.Generator{Program: "cxgen", Version: m.Generator.Version, Format: plan.Format}, m.Generator)
+	require.Regexp(t, "^[0-9a-f]{16}$", m.Generator.Version)
+	built := regexp.MustCompile(`^cxrun v0\.0\.0-\d{14}-` + commit[:12] + ` \(source ` + m.Generator.Version + `\)$`)
+	for id, attempts := range docs {
+		require.Regexp(t, built, attempts[0].Provenance.Generator, id)
+	}
 }
 
 // refusesOtherVersion shows that the program of one version does not run the
@@ -228,10 +243,11 @@ func TestSweepElsewhere(t *testing.T) {
 	require.False(t, o.failed, o.log())
 	require.Equal(t, []string{collectiveCell}, o.legs("sweep_0"))
 	m := s.matrix(t, 14)
-	require.Equal(t, commit, m.Generator.Version)
+	docs := s.dataset(t, 14)
+	builtFrom(t, commit, m, docs)
 	require.Equal(t, ownLabel, m.Include[0].Runner)
-	require.Equal(t, runnable(m), slices.Sorted(maps.Keys(s.dataset(t, 14))))
-	require.Len(t, s.dataset(t, 14), 1)
+	require.Equal(t, runnable(m), slices.Sorted(maps.Keys(docs)))
+	require.Len(t, docs, 1)
 }
 
 // TestReplacedArtifacts lets somebody replace what setup uploaded, as any job of a

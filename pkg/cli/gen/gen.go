@@ -14,7 +14,7 @@ func Main(ctx context.Context, s cli.Streams, args []string) int {
 	root := &cobra.Command{
 		Use:     "cxgen",
 		Short:   "Plan CollectiveX runs and emit their GitHub Actions workflow",
-		Version: cli.Version,
+		Version: cli.Build(),
 		Args:    cli.UnknownCommand,
 		RunE:    func(c *cobra.Command, _ []string) error { return c.Help() },
 	}

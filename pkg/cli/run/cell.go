@@ -125,7 +125,7 @@ func newRun(s cli.Streams, localID string) (shard.Run, error) {
 	screen := provenance.NewScreen(provenance.Names(host, os.Environ())...)
 	run := shard.Run{
 		RunID: s.Getenv("GITHUB_RUN_ID"), RunAttempt: s.Getenv("GITHUB_RUN_ATTEMPT"),
-		SourceSHA: s.Getenv("GITHUB_SHA"), Generator: "cxrun " + cli.Version,
+		SourceSHA: s.Getenv("GITHUB_SHA"), Generator: "cxrun " + cli.Build(),
 		Environment: func(env map[string]string) map[string]string { return published(screen, os.Environ(), env, faults) },
 		Host:        provenance.Host(os.DirFS("/"), screen),
 		Screen:      screen,

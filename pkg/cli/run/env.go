@@ -54,7 +54,7 @@ func (s site) describe(backends []catalog.Backend) (machine.Description, error) 
 	screen := provenance.NewScreen(provenance.Names(hostname, s.environ)...)
 	e := s.examiner()
 	d := e.Describe(e.Examine(backends))
-	d.Program = "cxrun " + cli.Version
+	d.Program = "cxrun " + cli.Build()
 	d.Host = provenance.Host(s.root, screen)
 	d.State = s.reader.State()
 	d.Environment = screen.Environment(s.environ)

@@ -85,7 +85,7 @@ func TestEnvOfThisMachine(t *testing.T) {
 	require.Empty(t, stderr)
 	var d machine.Description
 	require.NoError(t, json.Unmarshal([]byte(stdout), &d))
-	require.Equal(t, "cxrun dev", d.Program)
+	require.Equal(t, "cxrun devel (source dev)", d.Program)
 	require.Contains(t, d.Backends, "host")
 	require.NotEmpty(t, d.Host["kernel"])
 	require.Equal(t, "eth0", d.Environment["NCCL_SOCKET_IFNAME"])

@@ -14,7 +14,7 @@ func Main(ctx context.Context, s cli.Streams, args []string) int {
 	root := &cobra.Command{
 		Use:     "cxrun",
 		Short:   "Run, check and report collective and expert-parallel benchmarks",
-		Version: cli.Version,
+		Version: cli.Build(),
 		Args:    cli.UnknownCommand,
 		RunE:    func(c *cobra.Command, _ []string) error { return c.Help() },
 	}

@@ -56,7 +56,7 @@ func CollectiveCase() plan.Case {
 func Attempt() result.Attempt {
 	return result.Attempt{
 		RunID: "4711", RunAttempt: "1", SourceSHA: strings.Repeat("ab", 20), Ordinal: 1, At: At,
-		Vendor: "host", Generator: "cxrun dev",
+		Vendor: "host", Generator: "cxrun devel (source dev)",
 		Environment: map[string]string{"NCCL_ALGO": "Ring"},
 	}
 }
