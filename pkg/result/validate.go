@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/collectivex/collectivex/pkg/plan"
@@ -63,7 +64,7 @@ func (p *problems) envelope(e *Envelope) {
 	if key, err := ComparisonKey(id.Case, e.Provenance.Environment); err != nil {
 		p.add("%w", err)
 	} else {
-		p.check(id.CaseID == id.Case.ID(), "identity.case_id is %q, the fields of the case make %q", id.CaseID, id.Case.ID())
+		p.check(id.CaseID == id.Case.ID() || olderTrafficID(id), "identity.case_id is %q, the fields of the case make %q", id.CaseID, id.Case.ID())
 		p.check(e.ComparisonKey == key, "comparison_key %q is not that of case and environment (%q)", e.ComparisonKey, key)
 	}
 	p.check(e.Implementation.Name == id.Case.Backend, "implementation.name %q is not the backend of the case (%q)", e.Implementation.Name, id.Case.Backend)
@@ -103,6 +104,18 @@ func (p *problems) good(status string, rows int, bad []string) {
 	for _, b := range bad {
 		p.add("outcome is success, but row %s", b)
 	}
+}
+
+// olderTrafficID reports whether the id differs from the one that the fields of the
+// case make only by the name of the traffic. Documents of 6d8324a and before have
+// that name in the id alone; later ones have traffic_name too.
+func olderTrafficID(id Identity) bool {
+	c := id.Case.Collective
+	if c == nil || len(c.Traffic) == 0 || c.TrafficName != "" {
+		return false
+	}
+	head, tail, _ := strings.Cut(id.Case.ID(), "-"+c.Op+"-")
+	return strings.HasPrefix(id.CaseID, head+"-"+c.Op+"-") && strings.HasSuffix(id.CaseID, "-"+tail)
 }
 
 func (p *problems) ep(d *EPDocument) {
