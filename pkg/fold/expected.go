@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/result"
 )
 
 // Expected is what every document of a run must say of the run. An empty field
@@ -27,7 +28,7 @@ func (e Expected) of(m *plan.Matrix) Expected {
 }
 
 // check returns an error where a document says of its run what is not expected.
-func (e Expected) check(h Head) error {
+func (e Expected) check(h result.Head) error {
 	for _, f := range []struct{ name, want, got string }{
 		{"run id", e.RunID, h.RunID},
 		{"source SHA", e.SourceSHA, h.SourceSHA},

@@ -111,8 +111,8 @@ func (j *Judge) Problem(p *Problem) { j.v.Problems = append(j.v.Problems, p) }
 
 // Record notes a document and reports whether it belongs in the fold, and
 // whether it stands for its case so far. A byte-identical repetition does not
-// belong, and one of another run than expected is a problem. Two different documents that claim to be the same attempt both do,
-// and are a problem.
+// belong, and one of another run than expected is a problem. Two different
+// documents that claim to be the same attempt both do, and are a problem.
 func (j *Judge) Record(r Record) (belongs, stands bool) {
 	h := r.Head
 	if err := j.want.check(h); err != nil {
@@ -133,7 +133,7 @@ func (j *Judge) Record(r Record) (belongs, stands bool) {
 	return true, j.answer(h)
 }
 
-func (j *Judge) answer(h Head) (stands bool) {
+func (j *Judge) answer(h result.Head) (stands bool) {
 	key := Case{Run: h.RunID, ID: h.CaseID}
 	next := Answer{Case: key, Status: h.Status, Reasons: h.Reasons, Attempts: 1, order: [2]int{number(h.RunAttempt), h.Ordinal}}
 	next.at, _ = parseTime(h.GeneratedAt) // known has parsed it
@@ -220,7 +220,7 @@ func Fold(in []string, m *plan.Matrix, want Expected, out string) (*Verdict, err
 func write(in []string, m *plan.Matrix, want Expected, f *result.AtomicFile) (*Verdict, error) {
 	w := bufio.NewWriterSize(f, 1<<20)
 	j := NewJudge(m, want)
-	for rec, err := range Read(in) {
+	for rec, err := range Read(in, false) {
 		var p *Problem
 		switch {
 		case errors.As(err, &p):

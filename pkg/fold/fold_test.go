@@ -102,7 +102,10 @@ func TestNothingIsSkippedSilently(t *testing.T) {
 	c := resulttest.CollectiveCase()
 	good := encoded(t, resulttest.Collective(c, attemptOf("1", 1, 0)))
 	private := strings.Replace(string(good), `"framework":"host"`, `"framework":"10.1.2.3"`, 1)
-	clash := strings.Replace(string(good), `"p50":`, `"p50":1`, 1)
+	changed := strings.Replace(string(good), `"p50":`, `"p50":1`, 1)
+	late := resulttest.Collective(c, attemptOf("1", 1, 0))
+	late.Provenance.Generator = "cxrun other"
+	clash := string(encoded(t, late))
 	for _, tc := range []struct{ name, content, kind, err string }{
 		{"empty", "", "truncated JSON", "1 file"},
 		{"truncated", string(good[:len(good)/2]), "truncated JSON", "1 file"},
@@ -112,6 +115,7 @@ func TestNothingIsSkippedSilently(t *testing.T) {
 		{"other version", strings.Replace(string(good), `"version":1`, `"version":3`, 1), "JSON that is no document of this program", "1 file"},
 		{"no time", strings.Replace(string(good), `"generated_at":"2026`, `"generated_at":"`, 1), "JSON that is no document of this program", "1 file"},
 		{"private", private, "document that holds something private", "1 file"},
+		{"changed", changed, "document that was changed after it was written", "1 file"},
 		{"clash", clash, "second document for one attempt", "1 file"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -220,4 +224,10 @@ func TestDocumentsOfAnotherRunAreRefused(t *testing.T) {
 			require.Equal(t, 1, v.Documents)
 		})
 	}
+}
+
+func encoded(t testing.TB, d result.Document) []byte {
+	data, err := result.EncodeDocument(d)
+	require.NoError(t, err)
+	return data
 }

@@ -4,6 +4,7 @@ package fold
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -14,20 +15,15 @@ import (
 	"strings"
 
 	"github.com/collectivex/collectivex/pkg/provenance"
+	"github.com/collectivex/collectivex/pkg/regular"
 	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/strictjson"
 )
-
-// MaxDocument is the largest document a fold reads. Readers of the artifacts
-// take 64 MiB for all documents of a cell.
-const MaxDocument = 64 << 20
 
 // Record is one document of a run.
 type Record struct {
 	Source string // file, or file:line in NDJSON
-	Head   Head
-	// Line is the document as compact JSON, without newline. It is valid until
-	// the next record is read.
-	Line []byte
+	result.Inspected
 }
 
 // Problem is a file, or a line of one, that is no document. A reader goes on
@@ -45,10 +41,14 @@ func (p *Problem) Unwrap() error { return p.Err }
 // Kind says in a few words what is wrong, without quoting the file.
 func (p *Problem) Kind() string {
 	switch {
-	case errors.Is(p.Err, errTruncated):
+	case errors.Is(p.Err, strictjson.ErrTruncated):
 		return "truncated JSON"
-	case errors.Is(p.Err, errSyntax):
+	case errors.Is(p.Err, strictjson.ErrSyntax):
 		return "not JSON"
+	case errors.Is(p.Err, result.ErrDigest):
+		return "document that was changed after it was written"
+	case errors.Is(p.Err, result.ErrInvalid):
+		return "invalid document"
 	case errors.Is(p.Err, result.ErrForeign):
 		return "JSON that is no document of this program"
 	case errors.Is(p.Err, provenance.ErrPrivate):
@@ -64,11 +64,13 @@ func (p *Problem) Kind() string {
 
 // Read yields the documents below the given paths: all *.json of a directory
 // and those below it, in lexical order of their paths, and the lines of an
-// NDJSON file in theirs. Whatever is not a publishable document comes as a
-// *Problem; any other error ends the sequence.
-func Read(paths []string) iter.Seq2[Record, error] {
+// NDJSON file in theirs. Whatever is not a publishable document that counts (see
+// result.Inspector) comes as a *Problem; any other error ends the sequence. whole
+// is for callers that ask records for their Document.
+func Read(paths []string, whole bool) iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
-		r := &reader{yield: yield, screen: provenance.NewScreen(), harmless: map[string]struct{}{}}
+		r := &reader{yield: yield, inspector: result.NewInspector(provenance.NewScreen().Check)}
+		r.inspector.Whole = whole
 		for _, p := range paths {
 			if err := r.path(p); err != nil {
 				if !errors.Is(err, errStopped) {
@@ -83,10 +85,9 @@ func Read(paths []string) iter.Seq2[Record, error] {
 var errStopped = errors.New("the caller has enough")
 
 type reader struct {
-	yield    func(Record, error) bool
-	screen   *provenance.Screen
-	harmless map[string]struct{} // strings that passed the screen
-	buf, raw []byte
+	yield     func(Record, error) bool
+	inspector *result.Inspector
+	raw       []byte
 }
 
 func (r *reader) path(p string) error {
@@ -112,38 +113,12 @@ func (r *reader) path(p string) error {
 }
 
 func (r *reader) file(path string) error {
-	data, err := r.content(path)
+	data, err := regular.ReadInto(r.raw, path, result.MaxDocument)
 	if err != nil {
-		return r.problem(path, err)
+		return r.problem(path, bare(err))
 	}
+	r.raw = data
 	return r.document(path, data)
-}
-
-// content reads a file into the reader's buffer.
-func (r *reader) content(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, bare(err)
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, bare(err)
-	}
-	if !info.Mode().IsRegular() {
-		return nil, errors.New("not a regular file")
-	}
-	if info.Size() > MaxDocument {
-		return nil, fmt.Errorf("%d bytes, more than the %d of the largest document", info.Size(), MaxDocument)
-	}
-	if n := int(info.Size()); cap(r.raw) < n {
-		r.raw = make([]byte, n+n/2)
-	}
-	n, err := io.ReadFull(f, r.raw[:info.Size()])
-	if err != nil {
-		return nil, bare(err)
-	}
-	return r.raw[:n], nil
 }
 
 // bare drops the path, which the problem names.
@@ -154,42 +129,55 @@ func bare(err error) error {
 	return err
 }
 
+// lines reads an NDJSON file. A line that is too long is a problem of its own.
 func (r *reader) lines(path string) error {
-	f, err := os.Open(path)
+	f, err := regular.Open(path)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	lines := bufio.NewScanner(f)
-	lines.Buffer(make([]byte, 1<<20), MaxDocument)
-	n := 0
-	for lines.Scan() {
-		n++
-		if len(lines.Bytes()) == 0 {
-			continue
+	in := bufio.NewReaderSize(f, 1<<20)
+	for n := 1; ; n++ {
+		line, size, err := r.line(in)
+		source := fmt.Sprintf("%s:%d", path, n)
+		switch {
+		case size > result.MaxDocument:
+			err = errors.Join(err, r.problem(source, fmt.Errorf("%d bytes, more than the limit of %d", size, result.MaxDocument)))
+		case len(line) > 0:
+			err = errors.Join(err, r.document(source, line))
 		}
-		if err := r.document(fmt.Sprintf("%s:%d", path, n), lines.Bytes()); err != nil {
+		if errors.Is(err, io.EOF) && !errors.Is(err, errStopped) {
+			return nil
+		}
+		if err != nil {
 			return err
 		}
 	}
-	if err := lines.Err(); err != nil {
-		return r.problem(fmt.Sprintf("%s:%d", path, n+1), err)
+}
+
+// line returns the next line without its newline, and its size. What exceeds
+// result.MaxDocument is read and dropped.
+func (r *reader) line(in *bufio.Reader) (line []byte, size int, err error) {
+	line, err = in.ReadSlice('\n')
+	if size = len(line); !errors.Is(err, bufio.ErrBufferFull) {
+		return bytes.TrimSuffix(line, []byte("\n")), size, err
 	}
-	return nil
+	r.raw = append(r.raw[:0], line...)
+	for errors.Is(err, bufio.ErrBufferFull) {
+		line, err = in.ReadSlice('\n')
+		if size += len(line); size <= result.MaxDocument {
+			r.raw = append(r.raw, line...)
+		}
+	}
+	return bytes.TrimSuffix(r.raw, []byte("\n")), size, err
 }
 
 func (r *reader) document(source string, data []byte) error {
-	line, head, err := scan(data, r.buf, r.text)
-	if len(line) > 0 && len(data) > 0 && &line[0] != &data[0] {
-		r.buf = line
-	}
-	if err == nil {
-		err = known(head)
-	}
+	d, err := r.inspector.Inspect(data)
 	if err != nil {
 		return r.problem(source, err)
 	}
-	return r.emit(Record{Source: source, Head: head, Line: line}, nil)
+	return r.emit(Record{Source: source, Inspected: d}, nil)
 }
 
 func (r *reader) problem(source string, err error) error {
@@ -199,39 +187,6 @@ func (r *reader) problem(source string, err error) error {
 func (r *reader) emit(rec Record, err error) error {
 	if !r.yield(rec, err) {
 		return errStopped
-	}
-	return nil
-}
-
-// text screens one raw string. Most strings of a run are the same few, so what
-// passed once is remembered, up to a bound.
-func (r *reader) text(raw []byte) error {
-	if _, ok := r.harmless[string(raw)]; ok {
-		return nil
-	}
-	s := unquote(raw)
-	if err := r.screen.Check(s); err != nil {
-		return err
-	}
-	if len(raw) <= 64 && len(r.harmless) < 4096 {
-		r.harmless[string(raw)] = struct{}{}
-	}
-	return nil
-}
-
-// known returns an error unless the head is that of a document that a run of
-// this program leaves.
-func known(h Head) error {
-	switch {
-	case h.Version != result.Version:
-		return fmt.Errorf("%w: version %d", result.ErrForeign, h.Version)
-	case h.RecordType != result.RecordEP && h.RecordType != result.RecordCollective:
-		return fmt.Errorf("%w: record_type %q", result.ErrForeign, h.RecordType)
-	case h.CaseID == "" || h.Ordinal < 1 || h.Status == "":
-		return fmt.Errorf("%w: no identity.case_id, identity.attempt_ordinal or outcome.status", result.ErrForeign)
-	}
-	if _, err := parseTime(h.GeneratedAt); err != nil {
-		return fmt.Errorf("%w: generated_at: %w", result.ErrForeign, err)
 	}
 	return nil
 }

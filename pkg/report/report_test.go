@@ -75,7 +75,7 @@ func epCase(sku, backend, mode, ladder string) plan.Case {
 
 func collectiveCase(sku, op string, world int) plan.Case {
 	c := resulttest.CollectiveCase()
-	c.SKU, c.Op, c.World, c.Backend = sku, op, world, "nccl"
+	c.SKU, c.Op, c.World, c.RanksPerNode, c.Backend = sku, op, world, world, "nccl"
 	c.Sizes = nil
 	for s := int64(8); s <= 1<<30; s *= 4 {
 		c.Sizes = append(c.Sizes, s)
@@ -163,7 +163,7 @@ func TestHeadlineIsThePairPeriodOrSaysSo(t *testing.T) {
 	for i := range d.Measurement.Rows { // as artifacts from before the chain have it
 		d.Measurement.Rows[i].Components.PairPeriod = result.Component{Availability: result.Unavailable}
 	}
-	data, err := result.Encode(d)
+	data, err := result.EncodeDocument(d) // today's validator would not write it
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(r.dir, "old.json"), data, 0o644))
 	var b bytes.Buffer

@@ -106,7 +106,7 @@ type Machine struct {
 func Build(in []string, m *plan.Matrix) (*Summary, *fold.Verdict, error) {
 	judge := fold.NewJudge(m, fold.Expected{})
 	standing := map[fold.Case]figures{}
-	for rec, err := range fold.Read(in) {
+	for rec, err := range fold.Read(in, true) {
 		if p, ok := errors.AsType[*fold.Problem](err); ok {
 			judge.Problem(p)
 			continue
@@ -116,16 +116,20 @@ func Build(in []string, m *plan.Matrix) (*Summary, *fold.Verdict, error) {
 		if _, stands := judge.Record(rec); !stands {
 			continue
 		}
-		d, err := result.Decode(rec.Line)
-		if err != nil {
-			judge.Problem(&fold.Problem{Source: rec.Source, Err: err})
-			continue
+		d, err := rec.Document()
+		f := figures{warnings: []string{unreadable}}
+		if err == nil {
+			f = figuresOf(d)
 		}
-		standing[fold.Case{Run: rec.Head.RunID, ID: rec.Head.CaseID}] = figuresOf(d)
+		standing[fold.Case{Run: rec.Head.RunID, ID: rec.Head.CaseID}] = f
 	}
 	v := judge.Verdict(m)
 	return sum(v, standing, m), v, nil
 }
+
+// unreadable is the warning of a document that counts, for its digest holds, and
+// is not of the schema that this version reads.
+const unreadable = "figures that this version cannot read"
 
 // figures is what a summary keeps of a document.
 type figures struct {

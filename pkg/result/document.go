@@ -43,6 +43,10 @@ type Envelope struct {
 	Devices    *Devices   `json:"devices,omitempty"`
 	Provenance Provenance `json:"provenance"`
 	Outcome    Outcome    `json:"outcome"`
+	// Digest is the last member: sha256: and the SHA-256 in hexadecimal of all bytes
+	// of the document before the comma in front of it. Documents of older versions
+	// have none.
+	Digest string `json:"digest,omitempty"`
 }
 
 // Head implements Document.

@@ -106,7 +106,7 @@ func FileName(d Document, index int) (string, error) {
 // The path is returned. A file that exists is an error. Write does not judge d:
 // call Validate first.
 func Write(dir string, d Document, index int, screen func([]byte) error) (string, error) {
-	data, err := Encode(d)
+	data, err := EncodeDocument(d)
 	if err != nil {
 		return "", err
 	}

@@ -216,11 +216,11 @@ func TestDecodeReturnsWhatWasWritten(t *testing.T) {
 }
 
 func TestDecodeNamesTheForeign(t *testing.T) {
-	for _, data := range []string{`{}`, `{"version":2,"record_type":"case-attempt"}`, `{"version":1,"record_type":"kv"}`} {
+	for _, data := range []string{`{}`, `{"version":2,"record_type":"case-attempt"}`, `{"version":1,"record_type":"kv"}`, `[]`} {
 		_, err := result.Decode([]byte(data))
 		require.ErrorIs(t, err, result.ErrForeign, data)
 	}
-	for _, data := range []string{``, `{"version":1,"record_type":"case-at`, `[]`, `{"version":1,"record_type":"case-attempt"}{}`} {
+	for _, data := range []string{``, `{"version":1,"record_type":"case-at`, `{"version":1,"record_type":"case-attempt"}{}`} {
 		_, err := result.Decode([]byte(data))
 		require.Error(t, err, data)
 		require.NotErrorIs(t, err, result.ErrForeign, data)

@@ -16,6 +16,15 @@ import (
 // follow from its rows, nothing measured may lack its check, and every number
 // must be finite.
 func Validate(d Document) error {
+	if at := nonFinite(reflect.ValueOf(d), ""); at != "" {
+		return fmt.Errorf("document of case %s: %s is not a finite number", d.Head().Identity.CaseID, at)
+	}
+	return judge(d)
+}
+
+// judge is Validate without a look at every number: those that were read from JSON
+// are finite.
+func judge(d Document) error {
 	p := &problems{}
 	p.envelope(d.Head())
 	switch doc := d.(type) {
@@ -25,9 +34,6 @@ func Validate(d Document) error {
 		p.collective(doc)
 	default:
 		p.add("unknown document type %T", d)
-	}
-	if at := nonFinite(reflect.ValueOf(d), ""); at != "" {
-		p.add("%s is not a finite number", at)
 	}
 	if len(p.errs) == 0 {
 		return nil
@@ -58,6 +64,10 @@ func (p *problems) envelope(e *Envelope) {
 	}
 	id := e.Identity
 	p.check(id.CaseID != "" && id.CaseID == id.Case.CaseID, "identity.case_id %q is not that of the case (%q)", id.CaseID, id.Case.CaseID)
+	c := id.Case
+	p.check((c.EP == nil) != (c.Collective == nil), "identity.case has not exactly one family's block")
+	p.check(c.World > 0 && c.Nodes > 0 && c.RanksPerNode > 0 && c.World == c.Nodes*c.RanksPerNode,
+		"identity.case has %d ranks on %d nodes with %d each", c.World, c.Nodes, c.RanksPerNode)
 	p.check(id.AttemptOrdinal > 0, "identity.attempt_ordinal is %d, must be positive", id.AttemptOrdinal)
 	p.check(id.Repeat > 0 && id.Repeat == id.Case.Repeat, "identity.repeat is %d, the case says %d", id.Repeat, id.Case.Repeat)
 	p.check(id.CaseFactors.SKU == id.Case.SKU, "identity.case_factors.sku %q is not that of the case (%q)", id.CaseFactors.SKU, id.Case.SKU)
@@ -244,6 +254,7 @@ func (p *problems) collective(d *CollectiveDocument) {
 	if id.Case.Collective == nil {
 		return
 	}
+	p.check(isCase(id.CaseFactors.Case, id.Case), "identity.case_factors.case is not the case")
 	m := d.Measurement
 	p.check(m.Rows != nil, "measurement.rows is null, must be a list")
 	p.check(d.Workload.SizesMeasured != nil && d.Workload.SizesDropped != nil && d.Workload.Excluded != nil, "workload has a null list")
@@ -312,6 +323,14 @@ func (p *problems) whole(d *CollectiveDocument) {
 			p.check(timings[mode] != nil, "outcome is success, but %d bytes %s%s has no %s", r.Bytes, r.Placement, r.between(), mode)
 		}
 	}
+}
+
+// isCase reports whether v, a case by value or, after Decode, by pointer, is c.
+func isCase(v any, c plan.Case) bool {
+	if p, ok := v.(*plan.Case); ok && p != nil {
+		v = *p
+	}
+	return reflect.DeepEqual(v, c)
 }
 
 // epFactors returns the EP factors that a document holds by value or, after

@@ -13,6 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/provenance"
+	"github.com/collectivex/collectivex/pkg/regular"
 	"github.com/collectivex/collectivex/pkg/result"
 )
 
@@ -41,15 +43,12 @@ func readHistory(dir string, run Run, warn func(string)) (history, error) {
 	if err != nil {
 		return h, err
 	}
+	inspector := newInspector()
 	for _, e := range entries {
 		if filepath.Ext(e.Name()) != ".json" || strings.HasPrefix(e.Name(), ".") {
 			continue
 		}
-		data, err := os.ReadFile(filepath.Join(dir, e.Name()))
-		if err != nil {
-			return h, err
-		}
-		doc, err := result.Decode(data)
+		doc, err := readDocument(inspector, filepath.Join(dir, e.Name()))
 		if err != nil {
 			warn(fmt.Sprintf("%s does not count: %v", e.Name(), err))
 			continue
@@ -68,6 +67,27 @@ func readHistory(dir string, run Run, warn func(string)) (history, error) {
 		h.finished[key] = h.finished[key] || head.Outcome.Status == result.Success
 	}
 	return h, nil
+}
+
+// newInspector returns the inspector of documents that a run left: the one that
+// folds have.
+func newInspector() *result.Inspector {
+	x := result.NewInspector(provenance.NewScreen().Check)
+	x.Whole = true
+	return x
+}
+
+// readDocument returns the document in the file at path, if it counts.
+func readDocument(x *result.Inspector, path string) (result.Document, error) {
+	data, err := regular.Read(path, result.MaxDocument)
+	if err != nil {
+		return nil, err
+	}
+	in, err := x.Inspect(data)
+	if err != nil {
+		return nil, err
+	}
+	return in.Document()
 }
 
 // admits says whether a shard may run the cases: the documents of its run
@@ -157,12 +177,13 @@ func RunIn(dir, fresh string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	inspector := newInspector()
 	for _, e := range entries {
-		data, err := os.ReadFile(filepath.Join(dir, e.Name()))
-		if filepath.Ext(e.Name()) != ".json" || err != nil {
+		if filepath.Ext(e.Name()) != ".json" {
 			continue
 		}
-		if doc, err := result.Decode(data); err == nil && doc.Head().Identity.AllocationFactors.RunID != nil {
+		doc, err := readDocument(inspector, filepath.Join(dir, e.Name()))
+		if err == nil && doc.Head().Identity.AllocationFactors.RunID != nil {
 			return *doc.Head().Identity.AllocationFactors.RunID, nil
 		}
 	}

@@ -156,7 +156,7 @@ func TestASweepOfNothingIsGood(t *testing.T) {
 func sweptDocuments(t *testing.T, out string) map[string]result.Document {
 	t.Helper()
 	docs := map[string]result.Document{}
-	for rec, err := range fold.Read([]string{filepath.Join(out, foldFile)}) {
+	for rec, err := range fold.Read([]string{filepath.Join(out, foldFile)}, true) {
 		require.NoError(t, err)
 		d, err := result.Decode(rec.Line)
 		require.NoError(t, err)

@@ -45,26 +45,6 @@ var roots = []struct {
 	{result.RecordCollective + ".schema.json", "CollectiveX document of a collective case", result.CollectiveDocument{}, result.RecordCollective, []string{collectiveCase}, nil},
 }
 
-// values are the closed lists of values, by type and JSON name.
-var values = map[string][]any{
-	"Matrix.version":                  {plan.MatrixVersion},
-	"Generator.format":                {plan.Format},
-	"Requested.disposition":           {plan.Runnable, plan.Unsupported},
-	"Envelope.version":                {result.Version},
-	"Outcome.status":                  {result.Success, result.Invalid, result.Failed, result.Unsupported},
-	"Component.availability":          {result.Measured, result.Derived, result.Unavailable},
-	"Component.origin":                {result.OriginMeasured, result.OriginPercentileSum, result.OriginChainedMedian, result.OriginChainedRankMin},
-	"Runtime.vendor":                  {"nvidia", "amd", "host"},
-	"Collective.registration":         {"none", "local", "symmetric"},
-	"Collective.buffers":              {"cold", "warm", "shifted"},
-	"EP.mode":                         {"normal", "low-latency"},
-	"EP.phase":                        {"decode", "prefill"},
-	"CollectiveRow.placement":         {"out_of_place", "in_place"},
-	"EPMeasurement.combine_dtype":     {"bf16"},
-	"EPMeasurement.combine_semantics": {"activation-only"},
-	"EPMeasurement.payload_unit":      {"token-rank"},
-}
-
 // Files returns the schemas.
 func Files() ([]File, error) {
 	comments, err := comments()
@@ -73,8 +53,9 @@ func Files() ([]File, error) {
 	}
 	var out []File
 	used := map[string]bool{}
+	values := result.Closed()
 	for _, root := range roots {
-		s := &maker{comments: comments, cases: root.cases, factors: root.factors, types: map[string]reflect.Type{}, used: used}
+		s := &maker{comments: comments, cases: root.cases, factors: root.factors, types: map[string]reflect.Type{}, values: values, used: used}
 		data, err := s.make(root.name, root.title, root.value, root.record)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", root.name, err)
@@ -95,6 +76,7 @@ type maker struct {
 	cases    []string
 	factors  any
 	types    map[string]reflect.Type // definitions made, to refuse two types of one name
+	values   map[string][]any        // closed lists
 	used     map[string]bool         // entries of values
 }
 

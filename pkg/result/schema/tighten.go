@@ -36,7 +36,7 @@ func (m *maker) walk(root, s *jsonschema.Schema, t reflect.Type, seen map[reflec
 		if !ok {
 			continue // of another family's block
 		}
-		if list, ok := values[t.Name()+"."+name]; ok {
+		if list, ok := m.values[t.Name()+"."+name]; ok {
 			p.Enum = list
 			m.used[t.Name()+"."+name] = true
 		}

@@ -1,4 +1,4 @@
-package fold
+package strictjson
 
 import (
 	"bytes"
@@ -8,71 +8,56 @@ import (
 	"unicode/utf8"
 )
 
-// Head is what a fold reads of a document; the rest of it is only checked to
-// be JSON.
-type Head struct {
-	Version     int
-	RecordType  string
-	GeneratedAt string
-	CaseID      string
-	Ordinal     int
-	RunID       string
-	RunAttempt  string
-	SourceSHA   string
-	// MatrixSHA256 is empty where the document names no matrix.
-	MatrixSHA256 string
-	Status       string
-	Reasons      []string
-}
-
-// maxDepth bounds the nesting of a document.
+// maxDepth bounds the nesting of a text.
 const maxDepth = 64
 
 // scanner reads one JSON text in a single pass: it checks the whole grammar
-// and UTF-8, drops white space, hands every string to text and picks the head.
-// It exists because a fold must keep up with a disk: encoding/json reads each
-// byte several times and builds values that nobody wants.
+// and UTF-8, drops white space, and hands every string that could hold something
+// private to text. The callers build values from what it reads.
 type scanner struct {
 	in   []byte
 	at   int
 	out  []byte // compact text so far
 	from int    // in[from:at] is compact and not yet in out
-	// text is called with the raw text, with its quotes, of every string that
-	// could hold something private.
+	// text is called with the raw text, with its quotes, of every string or key
+	// that is long or has a byte outside letters, digits and underscore.
 	text  func(raw []byte) error
 	depth int
+	// memory is how many more bytes may be allocated for the elements of lists and
+	// maps: a text of a few bytes an element must not become a value many times as
+	// large.
+	memory int
+	// gathered is the list of integers that is being read.
+	gathered []int64
+	// strict demands the form of the Go type; see Input.
+	strict bool
 }
 
+// The kinds of errors.
 var (
-	errTruncated = errors.New("ends in the middle of a JSON value")
-	errSyntax    = errors.New("not JSON")
+	ErrTruncated = errors.New("ends in the middle of a JSON value")
+	ErrSyntax    = errors.New("not JSON")
 )
 
-// scan returns the compact form of the JSON text in, which is in itself where
-// it is compact already and else in buf, and the head of the document. text
-// sees every string or key, with its quotes, that is long or has a byte outside
-// letters, digits and underscore; its error ends the scan.
-func scan(in, buf []byte, text func(raw []byte) error) ([]byte, Head, error) {
-	var h Head
-	s := scanner{in: in, out: buf[:0], text: text}
-	err := s.document(&h)
-	if err == nil {
-		s.space()
-		if s.at != len(in) {
-			err = s.fault("text after the document")
-		}
+// end skips the white space after the value, and refuses anything else.
+func (s *scanner) end() error {
+	s.space()
+	if s.at != len(s.in) {
+		return s.fault("text after the value")
 	}
-	if err != nil {
-		return nil, h, err
-	}
+	return nil
+}
+
+// compact returns the text that was read, without white space between its tokens.
+func (s *scanner) compact() []byte {
 	if len(s.out) == 0 {
-		return in[s.from:s.at], h, nil
+		return s.in[s.from:s.at]
 	}
-	return append(s.out, in[s.from:s.at]...), h, nil
+	return append(s.out, s.in[s.from:s.at]...)
 }
 
 func (s *scanner) fault(format string, args ...any) error {
-	return fmt.Errorf("%w: byte %d: %s", errSyntax, s.at, fmt.Sprintf(format, args...))
+	return fmt.Errorf("%w: byte %d: %s", ErrSyntax, s.at, fmt.Sprintf(format, args...))
 }
 
 // space skips white space and leaves it out of the output.
@@ -95,6 +80,9 @@ func (s *scanner) space() {
 
 // peek returns the next byte that is not white space, 0 at the end.
 func (s *scanner) peek() byte {
+	if s.at < len(s.in) && s.in[s.at] > ' ' {
+		return s.in[s.at]
+	}
 	s.space()
 	if s.at == len(s.in) {
 		return 0
@@ -102,83 +90,87 @@ func (s *scanner) peek() byte {
 	return s.in[s.at]
 }
 
-// object reads an object and calls member with each key, still quoted; member
-// reads the value.
-func (s *scanner) object(member func(key []byte) error) error {
-	if c := s.peek(); c != '{' {
-		return s.unexpected(c, "an object")
+// open reads the first byte of an object or list and reports whether it has a
+// member.
+func (s *scanner) open(first, last byte, want string) (bool, error) {
+	if c := s.peek(); c != first {
+		return false, s.other(c, want)
 	}
 	s.at++
 	if s.depth++; s.depth > maxDepth {
-		return s.fault("nested deeper than %d", maxDepth)
+		return false, s.fault("nested deeper than %d", maxDepth)
 	}
-	if s.peek() == '}' {
+	if s.peek() != last {
+		return true, nil
+	}
+	s.at++
+	s.depth--
+	return false, nil
+}
+
+// more reads what follows a member and reports whether it is a comma.
+func (s *scanner) more(last byte, want string) (bool, error) {
+	switch c := s.peek(); c {
+	case ',':
+		s.at++
+		return true, nil
+	case last:
 		s.at++
 		s.depth--
-		return nil
+		return false, nil
+	default:
+		return false, s.unexpected(c, want)
 	}
-	for {
-		if c := s.peek(); c != '"' {
-			return s.unexpected(c, "a key")
-		}
-		key, err := s.str()
-		if err != nil {
+}
+
+// key reads a key, which is returned with its quotes, and its colon.
+func (s *scanner) key() ([]byte, error) {
+	if c := s.peek(); c != '"' {
+		return nil, s.unexpected(c, "a key")
+	}
+	key, err := s.str()
+	if err != nil {
+		return nil, err
+	}
+	if c := s.peek(); c != ':' {
+		return nil, s.unexpected(c, "a colon")
+	}
+	s.at++
+	return key, nil
+}
+
+// object reads an object and calls member with each key, still quoted; member
+// reads the value.
+func (s *scanner) object(member func(key []byte) error) error {
+	more, err := s.open('{', '}', "an object")
+	for more && err == nil {
+		var key []byte
+		if key, err = s.key(); err != nil {
 			return err
 		}
-		if c := s.peek(); c != ':' {
-			return s.unexpected(c, "a colon")
-		}
-		s.at++
-		if err := member(key); err != nil {
+		if err = member(key); err != nil {
 			return err
 		}
-		switch c := s.peek(); c {
-		case ',':
-			s.at++
-		case '}':
-			s.at++
-			s.depth--
-			return nil
-		default:
-			return s.unexpected(c, "a comma or the end of the object")
-		}
+		more, err = s.more('}', "a comma or the end of the object")
 	}
+	return err
 }
 
 // array reads an array; element reads each element.
 func (s *scanner) array(element func() error) error {
-	if c := s.peek(); c != '[' {
-		return s.unexpected(c, "a list")
-	}
-	s.at++
-	if s.depth++; s.depth > maxDepth {
-		return s.fault("nested deeper than %d", maxDepth)
-	}
-	if s.peek() == ']' {
-		s.at++
-		s.depth--
-		return nil
-	}
-	for {
-		if err := element(); err != nil {
+	more, err := s.open('[', ']', "a list")
+	for more && err == nil {
+		if err = element(); err != nil {
 			return err
 		}
-		switch c := s.peek(); c {
-		case ',':
-			s.at++
-		case ']':
-			s.at++
-			s.depth--
-			return nil
-		default:
-			return s.unexpected(c, "a comma or the end of the list")
-		}
+		more, err = s.more(']', "a comma or the end of the list")
 	}
+	return err
 }
 
 func (s *scanner) unexpected(c byte, want string) error {
 	if c == 0 && s.at == len(s.in) {
-		return errTruncated
+		return ErrTruncated
 	}
 	return s.fault("%q where %s should be", c, want)
 }
@@ -206,12 +198,13 @@ func (s *scanner) skip() error {
 	}
 }
 
+// skipMember reads any value of a member.
 func (s *scanner) skipMember([]byte) error { return s.skip() }
 
 func (s *scanner) literal(want string) error {
 	if rest := s.in[s.at:]; !bytes.HasPrefix(rest, []byte(want)) {
 		if bytes.HasPrefix([]byte(want), rest) {
-			return errTruncated
+			return ErrTruncated
 		}
 		return s.fault("no such literal")
 	}
@@ -257,7 +250,7 @@ func (s *scanner) number() error {
 
 func (s *scanner) bad(what string) error {
 	if s.at >= len(s.in) {
-		return errTruncated
+		return ErrTruncated
 	}
 	return s.fault("not a %s", what)
 }
@@ -304,7 +297,7 @@ func (s *scanner) str() ([]byte, error) {
 		}
 		if i >= len(s.in) {
 			s.at = len(s.in)
-			return nil, errTruncated
+			return nil, ErrTruncated
 		}
 		switch class[s.in[i]] {
 		case quote:
@@ -332,7 +325,7 @@ func (s *scanner) str() ([]byte, error) {
 // escaped returns the end of the escape sequence at i.
 func (s *scanner) escaped(i int) (int, error) {
 	if i+1 >= len(s.in) {
-		return 0, errTruncated
+		return 0, ErrTruncated
 	}
 	switch s.in[i+1] {
 	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
@@ -340,7 +333,7 @@ func (s *scanner) escaped(i int) (int, error) {
 	case 'u':
 		for k := i + 2; k < i+6; k++ {
 			if k >= len(s.in) {
-				return 0, errTruncated
+				return 0, ErrTruncated
 			}
 			if c := s.in[k] | 0x20; (c < '0' || c > '9') && (c < 'a' || c > 'f') {
 				s.at = k
@@ -365,8 +358,11 @@ func (s *scanner) suspect(raw []byte) error {
 	return s.text(raw)
 }
 
-// unquote returns the text of a string read by str.
-func unquote(raw []byte) string {
+// Unquote returns the text of a JSON string, given with its quotes.
+func Unquote(raw []byte) string {
+	if bytes.IndexByte(raw, '\\') < 0 {
+		return string(raw[1 : len(raw)-1])
+	}
 	var out string
 	if json.Unmarshal(raw, &out) != nil {
 		return string(raw)

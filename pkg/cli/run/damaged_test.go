@@ -1,0 +1,103 @@
+package run_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/pkg/cli"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/result/resulttest"
+)
+
+// A document that was damaged after it was written passes no gate, whether it has a
+// digest or is from before there were any: aggregate and summarize --gate name the
+// same file and the same reason, and nothing but the file differs from the sound
+// run, which passes.
+func TestDamagedDocumentsPassNoGate(t *testing.T) {
+	c, e := resulttest.CollectiveCase(), resulttest.EPCase()
+	for _, tc := range []struct{ name, family, old, new, reason string }{
+		{"a figure", "ep", `"p50":11,`, `"p50":10.5,`, ""}, // a digest alone finds it
+		{"no rows", "collective", `"rows":[{`, `"rows":[],"x":[{`, "measurement: unknown member"},
+		{"a check is false", "collective", `"passed":true`, `"passed":false`, "complete true, passed false"},
+		{"another comparison key", "ep", `"comparison_key":"`, `"comparison_key":"0`, "comparison_key"},
+		{"a row is incomplete", "ep", `"complete":true`, `"complete":false`, "complete false, passed true"},
+		{"a member is missing", "ep", `"global_tokens":2,`, ``, `measurement.rows[0]: no member "global_tokens"`},
+		{"a number as text", "ep", `"global_tokens":2,`, `"global_tokens":"2",`, "measurement.rows[0].global_tokens: want an integer"},
+		{"a member twice", "ep", `"global_tokens":2,`, `"global_tokens":2,"global_tokens":2,`, `member "global_tokens" stands twice`},
+		{"an unknown value", "collective", `"placement":"in_place"`, `"placement":"elsewhere"`, "is none of out_of_place, in_place"},
+		{"another size", "collective", `"requested_bytes":1024`, `"requested_bytes":1000`, "was not asked for"},
+		{"no ranks", "collective", `"world":2`, `"world":0`, "identity.case_factors.case is not the case"},
+		{"no nodes", "ep", `"family":"ep","suite":"smoke","backend":"host","world":2,"nodes":1`, `"family":"ep","suite":"smoke","backend":"host","world":2,"nodes":0`, "2 ranks on 0 nodes with 2 each"},
+		{"another world", "collective", `"world_size":2`, `"world_size":20000`, "world_size is 20000"},
+		{"null", "ep", `"fanout_histogram":[0,2]`, `"fanout_histogram":null`, "fanout_histogram: null"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			for _, sealed := range []bool{true, false} {
+				if !sealed && tc.reason == "" {
+					continue
+				}
+				dir := t.TempDir()
+				m := plan.Matrix{
+					Version:        plan.MatrixVersion,
+					Generator:      plan.Generator{Program: "cxgen", Version: cli.Version, Format: plan.Format},
+					RequestedCases: []plan.Requested{{SKU: "local", Disposition: plan.Runnable, Case: e}},
+					RequestedOther: []plan.Requested{{SKU: "local", Disposition: plan.Runnable, Case: c}},
+					Include:        []plan.Cell{{ID: "a", CaseIDs: []string{e.CaseID, c.CaseID}}},
+				}
+				matrix := filepath.Join(dir, "matrix")
+				require.NoError(t, m.WriteFile(matrix))
+				written, err := plan.ReadFile(matrix, cli.Version)
+				require.NoError(t, err)
+				a := resulttest.Attempt()
+				a.MatrixSHA256 = written.SHA256
+				files := map[string]string{}
+				for i, d := range []result.Document{resulttest.EP(e, a), resulttest.Collective(c, a)} {
+					file, err := result.Write(dir, d, i, func([]byte) error { return nil })
+					require.NoError(t, err)
+					files[[]string{"ep", "collective"}[i]] = file
+				}
+				gates := func() (code int, left string) {
+					code, _, aggregate := cxrun(nil, "aggregate", "--in", dir, "--matrix", matrix, "-o", filepath.Join(dir, "run.ndjson"))
+					same, _, summarize := cxrun(nil, "summarize", "--in", dir, "--matrix", matrix, "--gate")
+					require.Equal(t, code, same)
+					line := func(text string) string {
+						if !strings.HasPrefix(text, "left out: ") {
+							return ""
+						}
+						return text[:strings.IndexByte(text, '\n')]
+					}
+					require.Equal(t, line(aggregate), line(summarize))
+					return code, line(aggregate)
+				}
+				damage := func(old, new string) {
+					data, err := os.ReadFile(files[tc.family])
+					require.NoError(t, err)
+					require.Contains(t, string(data), old)
+					require.NoError(t, os.WriteFile(files[tc.family], []byte(strings.Replace(string(data), old, new, 1)), 0o644))
+				}
+				if !sealed { // as the documents were before they had digests
+					data, err := os.ReadFile(files[tc.family])
+					require.NoError(t, err)
+					before, _, found := strings.Cut(string(data), `,"digest":"`)
+					require.True(t, found)
+					require.NoError(t, os.WriteFile(files[tc.family], []byte(before+"}\n"), 0o644))
+				}
+				code, left := gates()
+				require.Equal(t, cli.ExitOK, code, left)
+				damage(tc.old, tc.new)
+				code, left = gates()
+				require.Equal(t, cli.ExitFailed, code)
+				require.Contains(t, left, filepath.Base(files[tc.family]))
+				require.Contains(t, left, tc.reason)
+				if sealed {
+					require.Contains(t, left, "digest does not match")
+				}
+			}
+		})
+	}
+}

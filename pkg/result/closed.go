@@ -1,0 +1,26 @@
+package result
+
+import (
+	"maps"
+
+	"github.com/collectivex/collectivex/pkg/plan"
+)
+
+// Closed returns the closed lists of values of documents and of the matrix, by
+// type and JSON name. The JSON Schemas and the reading of documents have them from
+// here.
+func Closed() map[string][]any {
+	all := plan.Closed()
+	maps.Copy(all, map[string][]any{
+		"Envelope.version":                {Version},
+		"Outcome.status":                  {Success, Invalid, Failed, Unsupported},
+		"Component.availability":          {Measured, Derived, Unavailable},
+		"Component.origin":                {OriginMeasured, OriginPercentileSum, OriginChainedMedian, OriginChainedRankMin},
+		"Runtime.vendor":                  {"nvidia", "amd", "host"},
+		"CollectiveRow.placement":         {"out_of_place", "in_place"},
+		"EPMeasurement.combine_dtype":     {"bf16"},
+		"EPMeasurement.combine_semantics": {"activation-only"},
+		"EPMeasurement.payload_unit":      {"token-rank"},
+	})
+	return all
+}

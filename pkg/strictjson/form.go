@@ -1,0 +1,431 @@
+// Package strictjson reads JSON into Go types in a single pass. It checks the
+// whole grammar and UTF-8, shows every suspicious string to a screen, and bounds
+// depth and memory. Read strictly, a text has the members of the Go type and no
+// others, each once, with values of its type and of its closed list, as the JSON
+// Schema of that type demands.
+//
+// It exists because a gate must keep up with a disk: encoding/json reads each
+// byte several times, and checks neither missing members nor closed lists.
+package strictjson
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"unsafe"
+)
+
+// ErrForm is wrapped where a text is JSON but has not the form of the type.
+var ErrForm = errors.New("not of the schema")
+
+// Lists are the closed lists of values, by type and JSON name, such as
+// "Outcome.status". The values are strings or ints.
+type Lists map[string][]any
+
+// Form is how texts of type T are read.
+type Form[T any] struct{ value reader }
+
+// Input is a JSON text and how it is read.
+type Input struct {
+	Text []byte
+	// Buffer may be written to; the compact text is in it where Text is not compact.
+	Buffer []byte
+	// Screen, unless nil, is called with every string and unknown key that is long
+	// or has a byte outside letters, digits and underscore, with its quotes. Its
+	// error ends the reading.
+	Screen func(raw []byte) error
+	// Strict demands every member that is always written, and refuses unknown ones
+	// and values outside of the closed lists. Otherwise unknown members are skipped
+	// and null is the zero value.
+	Strict bool
+}
+
+// New returns the form of T, a struct. Its fields have JSON names; embedded
+// structs are flattened, and an embedded pointer is there if any of its members
+// is. behind is a value of the type behind interfaces; it may be nil where T has
+// none. A type that cannot be read is a mistake in this program and panics.
+func New[T any](lists Lists, behind any) *Form[T] {
+	c := compiler{lists: lists, known: map[reflect.Type]reader{}}
+	if behind != nil {
+		c.behind = reflect.TypeOf(behind)
+	}
+	return &Form[T]{c.reader(reflect.TypeFor[T](), nil)}
+}
+
+// Read fills in into, which must be zero, and returns the text without white
+// space between its tokens. The error wraps ErrTruncated, ErrSyntax, ErrForm or
+// what the screen returned.
+func (f *Form[T]) Read(in Input, into *T) ([]byte, error) {
+	text := bytes.TrimRight(in.Text, " \t\r\n")
+	s := scanner{in: text, out: in.Buffer[:0], text: in.Screen, strict: in.Strict, memory: leastMemory + memoryPerByte*len(text)}
+	if err := f.value(&s, unsafe.Pointer(into)); err != nil {
+		return nil, err
+	}
+	if err := s.end(); err != nil {
+		return nil, err
+	}
+	return s.compact(), nil
+}
+
+// Bounds of what is allocated for a text.
+const (
+	leastMemory   = 64 << 10
+	memoryPerByte = 16
+)
+
+// reader reads one value to where p points.
+type reader func(s *scanner, p unsafe.Pointer) error
+
+// FormError says where a text departs from its form.
+type FormError struct {
+	Path string // a.b[3].c
+	What string
+}
+
+func (e *FormError) Error() string {
+	if e.Path == "" {
+		return e.What
+	}
+	return strings.TrimPrefix(e.Path, ".") + ": " + e.What
+}
+
+// Unwrap returns ErrForm.
+func (e *FormError) Unwrap() error { return ErrForm }
+
+func misformed(format string, args ...any) error {
+	return &FormError{What: fmt.Sprintf(format, args...)}
+}
+
+// within adds where the value that err is about stands.
+func within(err error, step string) error {
+	if e, ok := errors.AsType[*FormError](err); ok {
+		e.Path = step + e.Path
+	}
+	return err
+}
+
+// compiler makes readers of types.
+type compiler struct {
+	lists  Lists
+	behind reflect.Type
+	known  map[reflect.Type]reader
+}
+
+// reader returns the reader of t, whose values are of list where there is one.
+func (c *compiler) reader(t reflect.Type, list []any) reader {
+	if r, ok := c.known[t]; ok && list == nil {
+		return r
+	}
+	r := c.make(t, list)
+	if list == nil {
+		c.known[t] = r
+	}
+	return r
+}
+
+func (c *compiler) make(t reflect.Type, list []any) reader {
+	switch t.Kind() {
+	case reflect.Bool:
+		return notNull(readBool)
+	case reflect.String:
+		words := make([]string, len(list))
+		for i, v := range list {
+			words[i] = fmt.Sprint(v)
+		}
+		return notNull(stringReader(words))
+	case reflect.Int, reflect.Int64:
+		return notNull(intReader(list))
+	case reflect.Uint64:
+		return notNull(readUint)
+	case reflect.Float64:
+		return notNull(readFloat)
+	case reflect.Pointer:
+		return c.pointer(t, list)
+	case reflect.Slice:
+		return notNull(c.slice(t))
+	case reflect.Map:
+		return notNull(c.mapped(t))
+	case reflect.Struct:
+		return notNull(c.structure(t))
+	case reflect.Interface:
+		return c.dynamic()
+	default:
+		panic(fmt.Sprintf("strictjson: %v cannot be read", t))
+	}
+}
+
+// notNull makes null the zero value where reading is not strict.
+func notNull(r reader) reader {
+	return func(s *scanner, p unsafe.Pointer) error {
+		if s.peek() == 'n' {
+			if s.strict {
+				return misformed("null")
+			}
+			return s.literal("null")
+		}
+		return r(s, p)
+	}
+}
+
+func (c *compiler) pointer(t reflect.Type, list []any) reader {
+	elem := t.Elem()
+	read := c.reader(elem, list)
+	return func(s *scanner, p unsafe.Pointer) error {
+		if s.peek() == 'n' {
+			return s.literal("null")
+		}
+		if err := s.allocate(elem.Size()); err != nil {
+			return err
+		}
+		v := reflect.New(elem).UnsafePointer()
+		*(*unsafe.Pointer)(p) = v
+		return read(s, v)
+	}
+}
+
+// dynamic reads a value of the type behind interfaces, by pointer.
+func (c *compiler) dynamic() reader {
+	if c.behind == nil {
+		panic("strictjson: no type behind an interface")
+	}
+	behind := c.behind
+	read := c.reader(behind, nil)
+	return func(s *scanner, p unsafe.Pointer) error {
+		v := reflect.New(behind)
+		*(*any)(p) = v.Interface()
+		return read(s, v.UnsafePointer())
+	}
+}
+
+func (c *compiler) slice(t reflect.Type) reader {
+	elem := t.Elem()
+	if k := elem.Kind(); (k == reflect.Int || k == reflect.Int64) && elem.Size() == 8 {
+		return ints
+	}
+	read := c.reader(elem, nil)
+	size := elem.Size()
+	return func(s *scanner, p unsafe.Pointer) error {
+		v := reflect.NewAt(t, p).Elem()
+		v.Set(reflect.MakeSlice(t, 0, 0))
+		n := 0
+		return s.array(func() error {
+			if n == v.Cap() {
+				more := max(4, n)
+				if err := s.allocate(uintptr(more) * size); err != nil {
+					return err
+				}
+				v.Grow(more)
+			}
+			n++
+			v.SetLen(n)
+			if err := read(s, unsafe.Add(v.UnsafePointer(), uintptr(n-1)*size)); err != nil {
+				return within(err, fmt.Sprintf("[%d]", n-1))
+			}
+			return nil
+		})
+	}
+}
+
+// mapped reads objects whose keys are no words of a schema.
+func (c *compiler) mapped(t reflect.Type) reader {
+	elem := t.Elem()
+	read := c.reader(elem, nil)
+	return func(s *scanner, p unsafe.Pointer) error {
+		m := reflect.NewAt(t, p).Elem()
+		m.Set(reflect.MakeMap(t))
+		return s.object(func(raw []byte) error {
+			key := Unquote(raw)
+			k := reflect.ValueOf(key).Convert(t.Key())
+			if m.MapIndex(k).IsValid() {
+				return misformed("member %q stands twice", key)
+			}
+			if err := s.allocate(2*elem.Size() + 32); err != nil {
+				return err
+			}
+			v := reflect.New(elem)
+			if err := read(s, v.UnsafePointer()); err != nil {
+				return within(err, "."+key)
+			}
+			m.SetMapIndex(k, v.Elem())
+			return nil
+		})
+	}
+}
+
+// member is one field of a struct.
+type member struct {
+	name   string
+	quoted []byte // "name":
+	key    []byte // "name"
+	offset uintptr
+	block  int // the embedded pointer it is behind, −1 for none
+	read   reader
+	// always is whether the member is written whatever its value.
+	always bool
+}
+
+// block is an embedded pointer.
+type block struct {
+	offset  uintptr
+	typ     reflect.Type
+	members uint64 // bits of its members
+}
+
+// object is a struct as a JSON object.
+type object struct {
+	members []member
+	index   map[string]int // by key with its quotes
+	blocks  []block
+	always  uint64 // bits of members that are always there, behind no block
+	behind  uint64 // bits of members that are there if their block is
+}
+
+func (c *compiler) structure(t reflect.Type) reader {
+	o := &object{index: map[string]int{}}
+	c.fields(o, t, 0, -1)
+	if len(o.members) > 64 {
+		panic(fmt.Sprintf("strictjson: %v has more than 64 members", t))
+	}
+	for i, m := range o.members {
+		if _, twice := o.index[string(m.key)]; twice {
+			panic(fmt.Sprintf("strictjson: %v has two members %q", t, m.name))
+		}
+		o.index[string(m.key)] = i
+		bit := uint64(1) << i
+		if m.block >= 0 {
+			o.blocks[m.block].members |= bit
+		}
+		switch {
+		case m.always && m.block >= 0:
+			o.behind |= bit
+		case m.always:
+			o.always |= bit
+		}
+	}
+	return o.read
+}
+
+// fields adds the fields of t, which stands at offset, behind a block or none.
+func (c *compiler) fields(o *object, t reflect.Type, offset uintptr, behind int) {
+	for f := range t.Fields() {
+		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+		switch {
+		case f.Anonymous && name == "" && f.Type.Kind() == reflect.Pointer:
+			o.blocks = append(o.blocks, block{offset: offset + f.Offset, typ: f.Type.Elem()})
+			c.fields(o, f.Type.Elem(), 0, len(o.blocks)-1)
+		case f.Anonymous && name == "":
+			c.fields(o, f.Type, offset+f.Offset, behind)
+		case name == "" || !f.IsExported():
+			panic(fmt.Sprintf("strictjson: %v.%s has no JSON name", t, f.Name))
+		case name == "-":
+		default:
+			omitted := strings.Contains(options, "omitempty")
+			read := c.reader(f.Type, c.lists[t.Name()+"."+name])
+			if omitted && f.Type.Kind() == reflect.Pointer {
+				read = notNull(read)
+			}
+			o.members = append(o.members, member{
+				name: name, key: []byte(`"` + name + `"`), quoted: []byte(`"` + name + `":`),
+				offset: offset + f.Offset, block: behind, read: read, always: !omitted,
+			})
+		}
+	}
+}
+
+// read reads an object. Members mostly come in the order of the fields.
+func (o *object) read(s *scanner, p unsafe.Pointer) error {
+	var seen uint64
+	if more, err := s.open('{', '}', "an object"); err != nil {
+		return err
+	} else if !more {
+		return o.complete(s, seen)
+	}
+	next := 0
+	for {
+		i, err := o.member(s, next)
+		if err != nil {
+			return err
+		}
+		if i < 0 {
+			err = s.skip()
+		} else {
+			next = i + 1
+			m := &o.members[i]
+			if seen&(1<<i) != 0 {
+				return misformed("member %q stands twice", m.name)
+			}
+			seen |= 1 << i
+			base := p
+			if m.block >= 0 {
+				base = o.blocks[m.block].at(p)
+			}
+			if err = m.read(s, unsafe.Add(base, m.offset)); err != nil {
+				err = within(err, "."+m.name)
+			}
+		}
+		if err != nil {
+			return err
+		}
+		if more, err := s.more('}', "a comma or the end of the object"); err != nil {
+			return err
+		} else if !more {
+			break
+		}
+	}
+	return o.complete(s, seen)
+}
+
+// member reads a key and its colon, and returns which member it is: mostly the
+// next. −1 is an unknown one, to be skipped.
+func (o *object) member(s *scanner, next int) (int, error) {
+	s.space()
+	for i := next; i < len(o.members); i++ {
+		if m := &o.members[i]; bytes.HasPrefix(s.in[s.at:], m.quoted) {
+			s.at += len(m.quoted)
+			return i, nil
+		} else if m.always && m.block < 0 {
+			break
+		}
+	}
+	key, err := s.key()
+	if err != nil {
+		return 0, err
+	}
+	if i, ok := o.index[string(key)]; ok {
+		return i, nil
+	}
+	if s.strict {
+		return 0, misformed("unknown member %s", key)
+	}
+	return -1, nil
+}
+
+// at returns the block of the struct at p, made if it is not there yet.
+func (b *block) at(p unsafe.Pointer) unsafe.Pointer {
+	to := (*unsafe.Pointer)(unsafe.Add(p, b.offset))
+	if *to == nil {
+		*to = reflect.New(b.typ).UnsafePointer()
+	}
+	return *to
+}
+
+// complete returns an error where a member is missing from strict text.
+func (o *object) complete(s *scanner, seen uint64) error {
+	if !s.strict {
+		return nil
+	}
+	want := o.always
+	for _, b := range o.blocks {
+		if seen&b.members != 0 {
+			want |= b.members & o.behind
+		}
+	}
+	if seen&want == want {
+		return nil
+	}
+	missing := slices.IndexFunc(o.members, func(m member) bool { return want&^seen&(1<<o.index[string(m.key)]) != 0 })
+	return misformed("no member %q", o.members[missing].name)
+}
