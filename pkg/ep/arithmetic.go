@@ -13,23 +13,33 @@ import (
 type arithmetic struct {
 	Description
 	trace   *workload.Trace
-	seed    uint64
+	fill    filler
 	domain  int       // ranks in a scale-up domain
 	pattern []float32 // of the experts, by column; its length is the hidden size
 }
 
-func newArithmetic(d Description, trace *workload.Trace, seed uint64, hidden, domain int) *arithmetic {
-	a := &arithmetic{Description: d, trace: trace, seed: seed, domain: max(1, domain), pattern: make([]float32, hidden)}
+// filler writes the activation row of a token in bf16.
+type filler func(row []uint16, token int)
+
+func newArithmetic(d Description, trace *workload.Trace, f filler, hidden, domain int) *arithmetic {
+	a := &arithmetic{Description: d, trace: trace, fill: f, domain: max(1, domain), pattern: make([]float32, hidden)}
 	for c := range a.pattern {
 		a.pattern[c] = workload.ExpertPattern(c)
 	}
 	return a
 }
 
+// with returns the same arithmetic of other activations.
+func (a *arithmetic) with(f filler) *arithmetic {
+	b := *a
+	b.fill = f
+	return &b
+}
+
 // source is the activation row of a token as an expert sees it: after the
 // dispatch codec's round trip, in bf16.
 func (a *arithmetic) source(row []uint16, token int) {
-	workload.FillActivation(row, uint32(token), a.seed)
+	a.fill(row, token)
 	a.Codec.roundTrip(row)
 }
 
@@ -55,27 +65,61 @@ func (a *arithmetic) apply(dst, x []uint16, t workload.Affine) {
 	}
 }
 
+// message writes a row that comes back for a token. Part is the rank that
+// returns it in an unweighted-rank-sum and the token's slot in a
+// weighted-kernel-sum.
+type message func(dst []uint16, token, part int)
+
 // combined is what combine must give for a token, in float32.
-func (a *arithmetic) combined(token int) []float32 {
-	x := make([]uint16, len(a.pattern))
-	a.source(x, token)
-	experts, weights := a.trace.Row(token)
+func (a *arithmetic) combined(token int, m message) []float32 {
 	switch {
 	case a.Combine == WeightedKernelSum:
-		return a.weightedSum(x, experts, weights)
+		return a.weightedSum(token, m, addRounded)
 	case a.Reduction == TopKSlotTree:
-		return a.slotTree(x, experts, weights)
+		return a.slotTree(token, m)
 	default:
-		return a.domainSum(x, experts, weights)
+		return a.domainSum(token, m)
 	}
 }
 
-func (a *arithmetic) weightedSum(x []uint16, experts []int32, weights []float32) []float32 {
-	sum, y := make([]float32, len(x)), make([]uint16, len(x))
-	for slot, e := range experts {
-		a.apply(y, x, workload.Expert(e))
+// asReceived returns the messages of a stage that leaves each row as it is.
+func (a *arithmetic) asReceived() message {
+	x, of := make([]uint16, len(a.pattern)), -1
+	return func(dst []uint16, token, _ int) {
+		if token != of {
+			a.source(x, token)
+			of = token
+		}
+		copy(dst, x)
+	}
+}
+
+// transformed returns the messages of the experts.
+func (a *arithmetic) transformed() message {
+	received, x := a.asReceived(), make([]uint16, len(a.pattern))
+	return func(dst []uint16, token, part int) {
+		received(x, token, part)
+		experts, weights := a.trace.Row(token)
+		if a.Combine == WeightedKernelSum {
+			a.apply(dst, x, workload.Expert(experts[part]))
+		} else {
+			a.rankMessage(dst, x, part, experts, weights)
+		}
+	}
+}
+
+// addRounded adds w·y to sum and rounds the product and the sum to float32. The
+// conversion forbids a fused operation.
+func addRounded(sum, y, w float32) float32 { return sum + float32(y*w) }
+
+// weightedSum adds the token's slots, in order.
+func (a *arithmetic) weightedSum(token int, m message, add func(sum, y, w float32) float32) []float32 {
+	_, weights := a.trace.Row(token)
+	sum, y := make([]float32, len(a.pattern)), make([]uint16, len(a.pattern))
+	for slot, w := range weights {
+		m(y, token, slot)
 		for c, b := range y {
-			sum[c] += float32(numeric.FromBF16(b) * weights[slot])
+			sum[c] = add(sum[c], numeric.FromBF16(b), w)
 		}
 	}
 	return sum
@@ -93,8 +137,9 @@ func (a *arithmetic) rankMessage(dst, x []uint16, rank int, experts []int32, wei
 	a.apply(dst, x, weighted(here, parts))
 }
 
-// ranksOf returns the rank of each slot.
-func (a *arithmetic) ranksOf(experts []int32) []int {
+// slotRanks returns the rank of each slot of a token.
+func (a *arithmetic) slotRanks(token int) []int {
+	experts, _ := a.trace.Row(token)
 	ranks := make([]int, len(experts))
 	for slot, e := range experts {
 		ranks[slot] = a.trace.ExpertRank(e)
@@ -102,14 +147,20 @@ func (a *arithmetic) ranksOf(experts []int32) []int {
 	return ranks
 }
 
-func (a *arithmetic) domainSum(x []uint16, experts []int32, weights []float32) []float32 {
-	ranks := a.ranksOf(experts)
+// ranksOf returns the ranks that return a row for a token, ascending.
+func (a *arithmetic) ranksOf(token int) []int {
+	ranks := a.slotRanks(token)
 	slices.Sort(ranks)
-	ranks = slices.Compact(ranks)
-	total, inDomain, message := make([]float32, len(x)), make([]float32, len(x)), make([]uint16, len(x))
+	return slices.Compact(ranks)
+}
+
+func (a *arithmetic) domainSum(token int, m message) []float32 {
+	hidden := len(a.pattern)
+	ranks := a.ranksOf(token)
+	total, inDomain, row := make([]float32, hidden), make([]float32, hidden), make([]uint16, hidden)
 	for i, rank := range ranks {
-		a.rankMessage(message, x, rank, experts, weights)
-		for c, b := range message {
+		m(row, token, rank)
+		for c, b := range row {
 			inDomain[c] += numeric.FromBF16(b)
 		}
 		if last := i == len(ranks)-1; last || ranks[i+1]/a.domain != rank/a.domain {
@@ -122,17 +173,18 @@ func (a *arithmetic) domainSum(x []uint16, experts []int32, weights []float32) [
 	return total
 }
 
-func (a *arithmetic) slotTree(x []uint16, experts []int32, weights []float32) []float32 {
-	ranks := a.ranksOf(experts)
-	level := make([][]float32, len(experts))
-	message := make([]uint16, len(x))
+func (a *arithmetic) slotTree(token int, m message) []float32 {
+	hidden := len(a.pattern)
+	ranks := a.slotRanks(token)
+	level := make([][]float32, len(ranks))
+	row := make([]uint16, hidden)
 	for slot, rank := range ranks {
-		level[slot] = make([]float32, len(x))
+		level[slot] = make([]float32, hidden)
 		if slices.Contains(ranks[:slot], rank) {
 			continue
 		}
-		a.rankMessage(message, x, rank, experts, weights)
-		for c, b := range message {
+		m(row, token, rank)
+		for c, b := range row {
 			level[slot][c] = numeric.FromBF16(b)
 		}
 	}

@@ -18,6 +18,9 @@ func deepseek(t *testing.T, world, tokensPerRank int) *workload.Trace {
 	return r.Trace(tokensPerRank)
 }
 
+// contract fills activations as the contract has them.
+func contract(row []uint16, token int) { workload.FillActivation(row, uint32(token), 67) }
+
 // Expected combine of token 0, column 40, of the contract. The order of a
 // float32 sum may move it by one bf16 step.
 func TestCombinedCheckValues(t *testing.T) {
@@ -33,8 +36,8 @@ func TestCombinedCheckValues(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			d := Description{Combine: c.semantics, Reduction: DomainFP32}
-			a := newArithmetic(d, deepseek(t, c.world, 1), 67, 7168, 8)
-			require.InDelta(t, c.want, a.combined(0)[40], 1e-7)
+			a := newArithmetic(d, deepseek(t, c.world, 1), contract, 7168, 8)
+			require.InDelta(t, c.want, a.combined(0, a.transformed())[40], 1e-7)
 		})
 	}
 }
@@ -45,12 +48,12 @@ func TestSlotTree(t *testing.T) {
 		World: 2, TopK: 3, Experts: 4, First: []int{0, 1, 1},
 		Expert: []int32{3, 0, 2}, Weight: []float32{0.5, 0.25, 0.25},
 	}
-	a := newArithmetic(Description{Combine: UnweightedRankSum, Reduction: TopKSlotTree}, trace, 67, 64, 1)
+	a := newArithmetic(Description{Combine: UnweightedRankSum, Reduction: TopKSlotTree}, trace, contract, 64, 1)
 	x, one, zero := make([]uint16, 64), make([]uint16, 64), make([]uint16, 64)
 	a.source(x, 0)
 	a.apply(one, x, weighted([]int32{3, 2}, []float32{0.5, 0.25}))
 	a.apply(zero, x, weighted([]int32{0}, []float32{0.25}))
-	for c, got := range a.combined(0) {
+	for c, got := range a.combined(0, a.transformed()) {
 		// (slot 0 + slot 1) + slot 2, where slot 2 names the rank of slot 0 again.
 		sum := numeric.FromBF16(numeric.BF16(numeric.FromBF16(one[c]) + numeric.FromBF16(zero[c])))
 		require.Equal(t, numeric.FromBF16(numeric.BF16(sum+0)), got)
@@ -58,13 +61,13 @@ func TestSlotTree(t *testing.T) {
 }
 
 func TestOneDomainIsRoundedToo(t *testing.T) {
-	a := newArithmetic(Description{Combine: UnweightedRankSum, Reduction: DomainFP32}, deepseek(t, 8, 4), 67, 256, 8)
-	for _, v := range a.combined(2) {
+	a := newArithmetic(Description{Combine: UnweightedRankSum, Reduction: DomainFP32}, deepseek(t, 8, 4), contract, 256, 8)
+	for _, v := range a.combined(2, a.transformed()) {
 		require.Equal(t, v, numeric.FromBF16(numeric.BF16(v)))
 	}
 	a.domain = 1
 	rounded := true
-	for _, v := range a.combined(2) {
+	for _, v := range a.combined(2, a.transformed()) {
 		rounded = rounded && v == numeric.FromBF16(numeric.BF16(v))
 	}
 	require.False(t, rounded, "the sum over domains is not rounded")

@@ -55,15 +55,11 @@ func left(t *testing.T, c plan.Case, d Description, change func(r int, record an
 		for _, rung := range []int{1, 2} {
 			digest := routing.Trace(rung).Digest()
 			emit(kindPoint, pointRecord{rung, hex.EncodeToString(digest[:])})
-			for _, when := range []string{whenBefore, whenPostChain, whenAfter} {
+			for _, when := range d.moments() {
 				emit(kindVerdict, verdictRecord{rung, when, Verdict{Passed: true, Error: &small, Rows: r + 1}})
 			}
-			components := []string{compRoundtrip, compDispatch, compCombine}
-			if d.StageWorks {
-				components = append(components, compStage)
-			}
 			for trial := range 2 {
-				for i, component := range components {
+				for i, component := range d.components() {
 					us := []float64{float64(100*i + 10*trial + r), float64(100*i + 10*trial + 2*r)}
 					emit(kindFresh, freshRecord{trial, rung, component, us})
 				}
@@ -327,7 +323,7 @@ func TestStreamsThatMakeNoSense(t *testing.T) {
 				return f
 			}
 			return record
-		}, "rank 0: record 6 (ep-fresh): 1 samples, must be 2"},
+		}, "rank 0: record 14 (ep-fresh): 1 samples, must be 2"},
 		{"too few pairs", func(_ int, record any) any {
 			if f, ok := record.(chainRecord); ok {
 				f.Pair = nil

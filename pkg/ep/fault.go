@@ -1,9 +1,12 @@
 package ep
 
 import (
+	"bytes"
 	"encoding/binary"
 	"math"
 	"slices"
+	"strconv"
+	"strings"
 	"unsafe"
 
 	"github.com/collectivex/collectivex/pkg/accel"
@@ -12,9 +15,8 @@ import (
 	"github.com/collectivex/collectivex/pkg/workload"
 )
 
-// Kinds of data faults that can be injected into a rank of an EP case. All but
-// the last corrupt what the rank's library is given to send; everything after
-// that is real.
+// Kinds of faults that change what this rank's library is given to send; what
+// the library does with it is real.
 const (
 	FaultFlipBit     = "flip-bit"     // one bit of one activation
 	FaultSwapTokens  = "swap-tokens"  // the rows of two tokens
@@ -22,79 +24,113 @@ const (
 	FaultDoubleToken = "double-token" // a token is sent twice, in the place of another
 	FaultWrongWeight = "wrong-weight" // one routing weight
 	FaultWrongExpert = "wrong-expert" // one expert of a token
-	FaultStale       = "stale"        // combine returns the output of the pair before
+	FaultZeroPayload = "zero-payload" // all activations are zero
+	FaultNoSend      = "no-send"      // receivers keep the payload of an earlier dispatch
+	FaultWriteInput  = "write-input"  // dispatch overwrites an activation that it has sent
 )
 
-// FaultKinds lists them.
-func FaultKinds() []string {
-	return []string{FaultFlipBit, FaultSwapTokens, FaultDropToken, FaultDoubleToken, FaultWrongWeight, FaultWrongExpert, FaultStale}
-}
-
-// faultKinds lists them.
-var faultKinds = []string{
-	FaultFlipBit, FaultSwapTokens, FaultDropToken, FaultDoubleToken,
-	FaultWrongWeight, FaultWrongExpert, FaultStale,
-}
-
-// Points at which data faults begin, besides rank.FaultAtStart.
+// Kinds of faults in a call itself. A call that is skipped returns what the one
+// before it returned. The library is not called, so the fault must be injected
+// into all ranks: else the other ranks wait for this one.
 const (
-	faultAtTimed = "timed" // after the first oracle, to the end
-	faultAtChain = "chain" // in the chains alone
+	FaultNoDispatch = "no-dispatch" // dispatch is skipped
+	FaultNoCombine  = "no-combine"  // combine is skipped
+	FaultStale      = "stale"       // combine returns the output of the pair before
+	FaultOnes       = "ones"        // combine returns ones
 )
+
+// Points at which a data fault begins, besides rank.FaultAtStart. A fault can
+// also begin at a call: "dispatch-N" or "combine-N" is the N-th one after each
+// bind.
+const (
+	faultAtTimed    = "timed" // after the first oracle, to the end
+	faultAtChain    = "chain" // in the chains alone
+	faultAtDispatch = "dispatch-"
+	faultAtCombine  = "combine-"
+)
+
+var (
+	dispatchFaults = []string{
+		FaultFlipBit, FaultSwapTokens, FaultDropToken, FaultDoubleToken, FaultWrongWeight, FaultWrongExpert,
+		FaultZeroPayload, FaultNoSend, FaultWriteInput, FaultNoDispatch,
+	}
+	combineFaults = []string{FaultNoCombine, FaultStale, FaultOnes}
+)
+
+// FaultKinds lists the kinds of data faults of EP cases.
+func FaultKinds() []string { return slices.Concat(dispatchFaults, combineFaults) }
 
 // faulty is an adapter with an injected fault.
 type faulty struct {
 	Adapter
-	m      *run
-	kind   string
-	at     string
-	active bool
-	bound  *disguise
-	copies map[*Problem]*disguise
+	m          *run
+	kind       string
+	at         string
+	from       int  // of "dispatch-N" or "combine-N"; else 0
+	active     bool // while the phase named by at runs
+	dispatches int  // since the last bind
+	combines   int
+	handle     Handle    // of the last dispatch since then
+	out        accel.Ptr // of the last combine since then
+	bound      *disguise
+	copies     map[*Problem]*disguise
 }
 
 // disguise is a problem of the adapter with buffers of its own, which the
 // fault changes.
 type disguise struct {
 	honest, given Problem
-	x             []byte
-	experts       []int64
-	weights       []byte
 	previous      []byte // last output, for FaultStale
 }
 
 // injected returns the case's adapter with the fault that the session names
 // for this rank, or nil.
 func injected(m *run) (*faulty, error) {
-	for _, kind := range faultKinds {
+	for _, kind := range FaultKinds() {
 		at, ok := m.Fault(kind)
 		if !ok {
 			continue
 		}
-		if !slices.Contains([]string{rank.FaultAtStart, faultAtTimed, faultAtChain}, at) {
+		f := &faulty{Adapter: m.adapter, m: m, kind: kind, at: at, copies: map[*Problem]*disguise{}}
+		if slices.Contains([]string{rank.FaultAtStart, faultAtTimed, faultAtChain}, at) {
+			return f, nil
+		}
+		call := faultAtDispatch
+		if f.inCombine() {
+			call = faultAtCombine
+		}
+		n, found := strings.CutPrefix(at, call)
+		var err error
+		if f.from, err = strconv.Atoi(n); !found || err != nil || f.from < 1 {
 			return nil, refused("fault %s cannot begin at %q", kind, at)
 		}
-		return &faulty{Adapter: m.adapter, m: m, kind: kind, at: at, copies: map[*Problem]*disguise{}}, nil
+		return f, nil
 	}
 	return nil, nil
 }
 
-// enter begins the fault if point is its; without a fault it does nothing.
-func (f *faulty) enter(point string) error {
-	if f == nil || f.at != point {
-		return nil
+func (f *faulty) inCombine() bool { return slices.Contains(combineFaults, f.kind) }
+
+// strikes reports whether the fault is on in the given call since the last bind.
+func (f *faulty) strikes(call int) bool {
+	if f.from > 0 {
+		return call >= f.from
 	}
-	f.active = true
-	return f.give()
+	return f.active
+}
+
+// enter begins the fault if point is its; without a fault it does nothing.
+func (f *faulty) enter(point string) {
+	if f != nil && f.at == point {
+		f.active = true
+	}
 }
 
 // leave ends the fault if point is its.
-func (f *faulty) leave(point string) error {
-	if f == nil || f.at != point {
-		return nil
+func (f *faulty) leave(point string) {
+	if f != nil && f.at == point {
+		f.active = false
 	}
-	f.active = false
-	return f.give()
 }
 
 // Bind implements Adapter: the library gets the disguised problem.
@@ -107,93 +143,115 @@ func (f *faulty) Bind(p *Problem) error {
 		}
 		f.copies[p] = d
 	}
-	f.bound = d
-	if err := f.give(); err != nil {
+	f.bound, f.handle, f.out, f.dispatches, f.combines = d, nil, 0, 0, 0
+	if err := f.give(f.active && !f.inCombine()); err != nil { // a library may read the routing here
 		return err
 	}
 	return f.Adapter.Bind(&d.given)
 }
 
+// Dispatch implements Adapter.
+func (f *faulty) Dispatch() (Handle, error) { return f.dispatch(f.Adapter.Dispatch) }
+
 // DispatchCached implements CachedDispatcher.
 func (f *faulty) DispatchCached(h Handle) (Handle, error) {
-	return f.Adapter.(CachedDispatcher).DispatchCached(h)
+	return f.dispatch(func() (Handle, error) { return f.Adapter.(CachedDispatcher).DispatchCached(h) })
 }
 
-// Combine implements Adapter. With FaultStale it returns the previous output.
-func (f *faulty) Combine(h Handle, s Staged) (accel.Ptr, error) {
-	out, err := f.Adapter.Combine(h, s)
-	if err != nil || f.kind != FaultStale {
-		return out, err
+func (f *faulty) dispatch(send func() (Handle, error)) (h Handle, err error) {
+	f.dispatches++
+	strikes := !f.inCombine() && f.strikes(f.dispatches)
+	if strikes && f.kind == FaultNoDispatch && f.handle != nil {
+		return f.handle, nil
 	}
-	p := f.bound.given
-	now, err := f.m.download(out, 2*p.Tokens*p.Hidden)
-	if err != nil {
+	if !strikes || f.kind != FaultNoSend {
+		if err := f.give(strikes); err != nil {
+			return nil, err
+		}
+	}
+	if f.handle, err = send(); err == nil && strikes && f.kind == FaultWriteInput && f.bound.honest.Tokens > 0 {
+		err = f.write(f.bound.honest.X, []byte{0x55})
+	}
+	return f.handle, err
+}
+
+// Combine implements Adapter.
+func (f *faulty) Combine(h Handle, s Staged) (out accel.Ptr, err error) {
+	f.combines++
+	strikes := f.inCombine() && f.strikes(f.combines)
+	if strikes && f.kind == FaultNoCombine && f.out != 0 {
+		return f.out, nil
+	}
+	if out, err = f.Adapter.Combine(h, s); err != nil {
 		return 0, err
 	}
-	before := f.bound.previous
-	f.bound.previous = now
-	if !f.active || len(before) == 0 {
-		return out, nil
-	}
-	return out, f.write(out, before)
-}
-
-// disguise copies the buffers of p.
-func (f *faulty) disguise(p *Problem) (*disguise, error) {
-	d := &disguise{honest: *p, given: *p}
-	size := f.m.d.IndexType.Size()
-	var err error
-	if d.x, err = f.m.download(p.X, 2*p.Tokens*p.Hidden); err != nil {
-		return nil, err
-	}
-	experts, err := f.m.download(p.Expert, size*p.Tokens*p.TopK)
-	if err != nil {
-		return nil, err
-	}
-	for at := 0; at < len(experts); at += size {
-		if f.m.d.IndexType == numeric.Int32 {
-			d.experts = append(d.experts, int64(int32(binary.NativeEndian.Uint32(experts[at:]))))
-		} else {
-			d.experts = append(d.experts, int64(binary.NativeEndian.Uint64(experts[at:])))
+	f.out = out
+	size := 2 * f.bound.given.Tokens * f.bound.given.Hidden
+	switch f.kind {
+	case FaultOnes:
+		if strikes {
+			ones := bytes.Repeat(binary.NativeEndian.AppendUint16(nil, numeric.BF16(1)), size/2)
+			return out, f.write(out, ones)
+		}
+	case FaultStale:
+		now, err := f.m.download(out, size)
+		if err != nil {
+			return 0, err
+		}
+		before := f.bound.previous
+		f.bound.previous = now
+		if strikes && len(before) > 0 {
+			return out, f.write(out, before)
 		}
 	}
-	if d.weights, err = f.m.download(p.Weight, 4*p.Tokens*p.TopK); err != nil {
-		return nil, err
-	}
-	if d.given.X, err = f.m.upload(d.x); err != nil {
-		return nil, err
-	}
-	if d.given.Expert, err = f.m.upload(experts); err != nil {
-		return nil, err
-	}
-	d.given.Weight, err = f.m.upload(d.weights)
-	return d, err
+	return out, nil
 }
 
-// give writes the buffers that the library reads: honest ones, or corrupt ones
-// while the fault is active.
-func (f *faulty) give() error {
+// disguise returns p with buffers of its own.
+func (f *faulty) disguise(p *Problem) (d *disguise, err error) {
+	d = &disguise{honest: *p, given: *p}
+	for _, b := range f.buffers(d) {
+		if *b.to, err = f.m.device.Alloc(max(1, int64(b.bytes))); err != nil {
+			return nil, err
+		}
+		f.m.buffers = append(f.m.buffers, *b.to)
+	}
+	return d, nil
+}
+
+// buffer is an input of the honest problem and its place in the given one.
+type buffer struct {
+	from  accel.Ptr
+	to    *accel.Ptr
+	bytes int
+}
+
+func (f *faulty) buffers(d *disguise) []buffer {
+	p := &d.honest
+	return []buffer{
+		{p.X, &d.given.X, 2 * p.Tokens * p.Hidden},
+		{p.Expert, &d.given.Expert, f.m.d.IndexType.Size() * p.Tokens * p.TopK},
+		{p.Weight, &d.given.Weight, 4 * p.Tokens * p.TopK},
+	}
+}
+
+// give copies the inputs as they are now to the buffers that the library reads,
+// corrupted if the fault strikes.
+func (f *faulty) give(strikes bool) error {
 	d := f.bound
-	if d == nil {
-		return nil
-	}
-	x, experts, weights := slices.Clone(d.x), slices.Clone(d.experts), slices.Clone(d.weights)
-	if f.active {
-		f.corrupt(x, experts, weights)
-	}
-	var ids []byte
-	for _, e := range experts {
-		if f.m.d.IndexType == numeric.Int32 {
-			ids = binary.NativeEndian.AppendUint32(ids, uint32(int32(e)))
-		} else {
-			ids = binary.NativeEndian.AppendUint64(ids, uint64(e))
+	buffers := f.buffers(d)
+	inputs := make([][]byte, len(buffers))
+	for i, b := range buffers {
+		var err error
+		if inputs[i], err = f.m.download(b.from, b.bytes); err != nil {
+			return err
 		}
 	}
-	for _, b := range []struct {
-		at   accel.Ptr
-		data []byte
-	}{{d.given.X, x}, {d.given.Expert, ids}, {d.given.Weight, weights}} {
-		if err := f.write(b.at, b.data); err != nil {
+	if strikes {
+		f.corrupt(inputs[0], inputs[1], inputs[2])
+	}
+	for i, b := range buffers {
+		if err := f.write(*b.to, inputs[i]); err != nil {
 			return err
 		}
 	}
@@ -212,28 +270,34 @@ func (f *faulty) write(at accel.Ptr, data []byte) error {
 
 // corrupt changes the inputs of the first token, and of the second where the
 // fault takes two. A rank with fewer tokens sends the truth.
-func (f *faulty) corrupt(x []byte, experts []int64, weights []byte) {
+func (f *faulty) corrupt(x, experts, weights []byte) {
 	p := f.bound.given
-	row, k := 2*p.Hidden, p.TopK
+	row, ids, parts := 2*p.Hidden, f.m.d.IndexType.Size()*p.TopK, 4*p.TopK
 	if p.Tokens < 1 {
 		return
 	}
 	switch f.kind {
 	case FaultFlipBit:
 		flipSign(x[:row])
+	case FaultZeroPayload:
+		clear(x)
 	case FaultDropToken:
-		for slot := range k {
-			experts[slot] = -1
+		for slot := range p.TopK {
+			f.setExpert(experts, slot, -1)
 		}
 	case FaultWrongWeight:
 		w := math.Float32frombits(binary.NativeEndian.Uint32(weights))
 		binary.NativeEndian.PutUint32(weights, math.Float32bits(w+0.5))
 	case FaultWrongExpert:
-		e := experts[0]
-		for slices.Contains(experts[:k], e) && k < p.Experts {
+		var used []int64
+		for slot := range p.TopK {
+			used = append(used, f.expert(experts, slot))
+		}
+		e := used[0]
+		for slices.Contains(used, e) && p.TopK < p.Experts {
 			e = (e + 1) % int64(p.Experts)
 		}
-		experts[0] = e
+		f.setExpert(experts, 0, e)
 	}
 	if p.Tokens < 2 {
 		return
@@ -245,8 +309,24 @@ func (f *faulty) corrupt(x []byte, experts []int64, weights []byte) {
 		copy(x[row:], first)
 	case FaultDoubleToken:
 		copy(x[row:2*row], x[:row])
-		copy(experts[k:2*k], experts[:k])
-		copy(weights[4*k:8*k], weights[:4*k])
+		copy(experts[ids:2*ids], experts[:ids])
+		copy(weights[parts:2*parts], weights[:parts])
+	}
+}
+
+// expert reads the expert of a slot, in the type that the library reads.
+func (f *faulty) expert(experts []byte, slot int) int64 {
+	if f.m.d.IndexType == numeric.Int32 {
+		return int64(int32(binary.NativeEndian.Uint32(experts[4*slot:])))
+	}
+	return int64(binary.NativeEndian.Uint64(experts[8*slot:]))
+}
+
+func (f *faulty) setExpert(experts []byte, slot int, e int64) {
+	if f.m.d.IndexType == numeric.Int32 {
+		binary.NativeEndian.PutUint32(experts[4*slot:], uint32(int32(e)))
+	} else {
+		binary.NativeEndian.PutUint64(experts[8*slot:], uint64(e))
 	}
 }
 

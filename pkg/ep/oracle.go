@@ -199,8 +199,9 @@ func (o *oracle) counts(v *Verdict, rx *Received) {
 	v.require(CheckCounts, slices.Equal(want, rx.Counts))
 }
 
-// combinedValues judges what combine returned for this rank's tokens.
-func (o *oracle) combinedValues(v *Verdict, out []uint16) {
+// combinedValues judges what combine returned for this rank's tokens, given the
+// rows that came back for them.
+func (o *oracle) combinedValues(v *Verdict, out []uint16, m message) {
 	hidden := len(o.pattern)
 	first := o.trace.First[o.rank]
 	if len(out) != o.trace.RankTokens(o.rank)*hidden {
@@ -209,7 +210,7 @@ func (o *oracle) combinedValues(v *Verdict, out []uint16) {
 	}
 	worst := 0.0
 	for i := range o.trace.RankTokens(o.rank) {
-		for c, want := range o.combined(first + i) {
+		for c, want := range o.combined(first+i, m) {
 			worst = worse(worst, out[i*hidden+c], want)
 		}
 	}

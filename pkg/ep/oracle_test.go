@@ -17,7 +17,7 @@ const testHidden = 64
 func testOracle(t *testing.T, d Description) *oracle {
 	r, err := workload.NewRouting("uniform", workload.Shape{Seed: 67, World: 2, Experts: 8, TopK: 3})
 	require.NoError(t, err)
-	return &oracle{newArithmetic(d, r.Trace(3), 67, testHidden, 1), 1}
+	return &oracle{newArithmetic(d, r.Trace(3), contract, testHidden, 1), 1}
 }
 
 // arrived is what rank 1 must receive, last token first.
@@ -51,7 +51,7 @@ func arrived(o *oracle) *Received {
 // returned is what combine must return for the tokens of rank 1.
 func returned(o *oracle) (out []uint16) {
 	for token := o.trace.First[1]; token < o.trace.First[2]; token++ {
-		for _, v := range o.combined(token) {
+		for _, v := range o.combined(token, o.transformed()) {
 			out = append(out, numeric.BF16(v))
 		}
 	}
@@ -127,7 +127,7 @@ func TestOracle(t *testing.T) {
 			messages, v := o.received(rx)
 			if messages != nil {
 				require.Len(t, messages, len(rx.Payload))
-				o.combinedValues(&v, out)
+				o.combinedValues(&v, out, o.transformed())
 			}
 			slices.SortFunc(v.Failed, func(a, b string) int { return slices.Index(checkNames, a) - slices.Index(checkNames, b) })
 			require.Equal(t, c.want, v.Failed)
@@ -165,10 +165,10 @@ func TestEmptyOutputPasses(t *testing.T) {
 	o := testOracle(t, layouts[TokenRank])
 	o.trace.First = []int{0, 6, 6}
 	v := Verdict{Passed: true}
-	o.combinedValues(&v, nil)
+	o.combinedValues(&v, nil, o.transformed())
 	require.True(t, v.Passed)
 	require.Zero(t, *v.Error)
 	o.trace.First = []int{0, 3, 6}
-	o.combinedValues(&v, make([]uint16, testHidden))
+	o.combinedValues(&v, make([]uint16, testHidden), o.transformed())
 	require.Equal(t, []string{CheckCombine}, v.Failed, "another shape fails")
 }

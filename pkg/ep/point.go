@@ -14,10 +14,15 @@ import (
 // point is one rung of the ladder on one rank.
 type point struct {
 	*Problem
-	trace  *workload.Trace
-	oracle oracle
-	inputs []input
+	trace   *workload.Trace
+	first   int     // token of the global batch that this rank's begin with
+	oracle  oracle  // of the activations that the contract names
+	changed oracle  // of other activations
+	inputs  []input // X, Expert, Weight
 }
+
+// inputX is the index of the activations among a point's inputs.
+const inputX = 0
 
 // input is a buffer of the problem and what it was made as.
 type input struct {
@@ -28,20 +33,20 @@ type input struct {
 // newPoint makes the inputs of a rung on the device.
 func (m *run) newPoint(tokensPerRank int, trace *workload.Trace) (*point, error) {
 	first, tokens := trace.First[m.Rank], trace.RankTokens(m.Rank)
-	p := &point{trace: trace}
+	p := &point{trace: trace, first: first}
 	p.Problem = &Problem{
 		TokensPerRank: tokensPerRank, Tokens: tokens, World: m.World,
 		Hidden: m.c.Hidden, TopK: m.c.TopK, Experts: trace.Experts,
 	}
-	p.oracle = oracle{newArithmetic(m.d, trace, m.c.Seed, m.c.Hidden, m.c.ScaleUpDomain), m.Rank}
+	p.oracle = oracle{newArithmetic(m.d, trace, func(row []uint16, token int) {
+		workload.FillActivation(row, uint32(token), m.c.Seed)
+	}, m.c.Hidden, m.c.ScaleUpDomain), m.Rank}
+	p.changed = oracle{p.oracle.with(func(row []uint16, token int) {
+		workload.FillScaled(row, uint32(token), m.c.Seed, BlockColumns)
+	}), m.Rank}
 
-	var x, experts, weights []byte
-	row := make([]uint16, m.c.Hidden)
+	var experts, weights []byte
 	for i := range tokens {
-		workload.FillActivation(row, uint32(first+i), m.c.Seed)
-		for _, b := range row {
-			x = binary.NativeEndian.AppendUint16(x, b)
-		}
 		ids, parts := trace.Row(first + i)
 		for slot, e := range ids {
 			if m.d.IndexType == numeric.Int32 {
@@ -55,7 +60,7 @@ func (m *run) newPoint(tokensPerRank int, trace *workload.Trace) (*point, error)
 	for _, in := range []struct {
 		at   *accel.Ptr
 		made []byte
-	}{{&p.X, x}, {&p.Expert, experts}, {&p.Weight, weights}} {
+	}{{&p.X, p.activations(p.oracle.fill)}, {&p.Expert, experts}, {&p.Weight, weights}} {
 		var err error
 		if *in.at, err = m.upload(in.made); err != nil {
 			return nil, err
@@ -63,6 +68,31 @@ func (m *run) newPoint(tokensPerRank int, trace *workload.Trace) (*point, error)
 		p.inputs = append(p.inputs, input{*in.at, in.made})
 	}
 	return p, m.stream.Synchronize()
+}
+
+// activations are this rank's rows as a buffer holds them.
+func (p *point) activations(f filler) []byte {
+	x := make([]byte, 0, 2*p.Tokens*p.Hidden)
+	row := make([]uint16, p.Hidden)
+	for i := range p.Tokens {
+		f(row, p.first+i)
+		for _, b := range row {
+			x = binary.NativeEndian.AppendUint16(x, b)
+		}
+	}
+	return x
+}
+
+// setActivations writes other activations into the buffer of the problem.
+func (m *run) setActivations(p *point, x []byte) error {
+	p.inputs[inputX].made = x
+	if len(x) == 0 {
+		return nil
+	}
+	if err := m.device.CopyIn(m.stream, p.X, unsafe.Pointer(&x[0]), int64(len(x))); err != nil {
+		return err
+	}
+	return m.stream.Synchronize()
 }
 
 // upload puts data into device memory of its own, which the case frees. A rank

@@ -5,7 +5,7 @@ package ep
 const (
 	kindPlan    = "ep-plan"    // planRecord, first
 	kindPoint   = "ep-point"   // pointRecord, once per rung
-	kindVerdict = "ep-verdict" // verdictRecord, three times per rung
+	kindVerdict = "ep-verdict" // verdictRecord, at each moment of each rung
 	kindFresh   = "ep-fresh"   // freshRecord, per trial, rung and component
 	kindChain   = "ep-chain"   // chainRecord, per chain trial and rung
 )
@@ -27,10 +27,27 @@ type pointRecord struct {
 
 // Moments of the oracle.
 const (
-	whenBefore    = "before"     // before any timing
-	whenPostChain = "post-chain" // on the state that the last chain left
-	whenAfter     = "after"      // after all timing
+	whenBefore      = "before"       // before any timing
+	whenChainOutput = "chain-output" // the last output of the last chain
+	whenPostChain   = "post-chain"   // on the state that the last chain left
+	whenAfter       = "after"        // after all timing
 )
+
+// afterWindow is the moment after the last window of a component.
+func afterWindow(component string) string { return "post-" + component }
+
+// changed is the same moment, with other inputs.
+func changed(when string) string { return when + "-changed" }
+
+// moments lists the moments of each rung, in the order in which rows name those
+// that failed.
+func (d Description) moments() []string {
+	all := []string{whenBefore}
+	for _, c := range d.components() {
+		all = append(all, afterWindow(c), changed(afterWindow(c)))
+	}
+	return append(all, whenChainOutput, whenPostChain, changed(whenPostChain), whenAfter)
+}
 
 // verdictRecord is the oracle at one moment.
 type verdictRecord struct {
@@ -46,6 +63,16 @@ const (
 	compCombine   = "combine"
 	compStage     = "stage"
 )
+
+// components lists the fresh-entry components of an adapter, in the order from
+// which trials rotate them.
+func (d Description) components() []string {
+	all := []string{compRoundtrip, compDispatch, compCombine}
+	if d.StageWorks {
+		all = append(all, compStage)
+	}
+	return all
+}
 
 // freshRecord is the samples of one component in one trial, microseconds.
 type freshRecord struct {

@@ -46,7 +46,7 @@ func makeRow(c plan.Case, ranks []evidence, declared *planRecord, rung int, trac
 
 	m.components(declared.StageWorks)
 	m.chains()
-	m.correctness(declared.Hoisted(), strangers)
+	m.correctness(declared.Description, strangers)
 	if q := r.Components.Roundtrip.Percentiles; q != nil {
 		rate := func(us float64) float64 { return float64(r.GlobalTokens) / (us * 1e-6) }
 		r.TokenRate = &result.Percentiles{P50: rate(q.P50), P90: rate(q.P90), P95: rate(q.P95), P99: rate(q.P99)}
@@ -162,15 +162,15 @@ func settleDrift(r chainRecord) []float64 {
 
 // correctness folds the verdicts of all ranks and moments. A rank that told no
 // trace has no first verdict either, which makes the row incomplete.
-func (m *rowMaker) correctness(hoisted bool, strangers []int) {
-	check := result.EPCheck{Passed: true}
+func (m *rowMaker) correctness(d Description, strangers []int) {
+	check := result.EPCheck{Passed: true, PostChainPassed: true}
 	fail := func(reason string) {
 		check.Passed = false
 		check.Reasons = append(check.Reasons, reason)
 	}
 	worst, finite := 0.0, true
 	received := result.EPReceive{Min: math.MaxInt}
-	for _, when := range []string{whenBefore, whenPostChain, whenAfter} {
+	for _, when := range d.moments() {
 		failed := map[string][]int{}
 		var missing, nonFinite []int
 		for r, e := range m.ranks {
@@ -207,8 +207,8 @@ func (m *rowMaker) correctness(hoisted bool, strangers []int) {
 			m.complete = false
 			fail(result.ReasonUnchecked.With("%s %s", when, m.name(missing)))
 		}
-		if when == whenPostChain {
-			check.PostChainPassed = len(failed) == 0 && missing == nil
+		if strings.HasPrefix(when, whenPostChain) {
+			check.PostChainPassed = check.PostChainPassed && len(failed) == 0 && missing == nil
 		}
 	}
 	if received.Total == 0 {
@@ -223,7 +223,7 @@ func (m *rowMaker) correctness(hoisted bool, strangers []int) {
 	if other := slices.DeleteFunc(strangers, func(r int) bool { return m.ranks[r].digests[m.rung] == "" }); len(other) > 0 {
 		fail(result.ReasonCheck.With("routing_trace %s", m.name(other)))
 	}
-	if !hoisted {
+	if !d.Hoisted() {
 		m.chainOutputs(&check, fail)
 	}
 	m.row.Correctness = check

@@ -39,7 +39,8 @@ func (r *Runner) Close() error {
 
 // Run implements rank.Runner. Its order is that of the contract: all rungs are
 // brought up and judged, then the fresh-entry windows, then the chains, then
-// all rungs are judged again.
+// all rungs are judged again. In their last trial windows and chains are judged
+// too, each on the state that it left.
 func (r *Runner) Run(ctx context.Context, s *rank.Session, c plan.Case) error {
 	if err := checkCase(c, s.World); err != nil {
 		return err
@@ -68,6 +69,7 @@ type run struct {
 	points  []*point
 	rungs   []int       // tokens per rank of the points
 	cached  Handle      // whose layout dispatches reuse, under the cached-layout contract
+	left    remains     // of the last window
 	start   accel.Event // of a fresh-entry window
 	end     accel.Event
 	buffers []accel.Ptr
@@ -147,9 +149,7 @@ func (m *run) free() (err error) {
 
 // bringUp conditions each rung and judges it for the first time.
 func (m *run) bringUp() error {
-	if err := m.fault.enter(rank.FaultAtStart); err != nil {
-		return err
-	}
+	m.fault.enter(rank.FaultAtStart)
 	for _, p := range m.points {
 		if err := m.bind(p); err != nil {
 			return err
@@ -163,7 +163,7 @@ func (m *run) bringUp() error {
 		if err := m.Emit(kindPoint, pointRecord{p.TokensPerRank, hex.EncodeToString(digest[:])}); err != nil {
 			return err
 		}
-		if err := m.judge(p, whenBefore); err != nil {
+		if err := m.judge(p, whenBefore, p.oracle, false); err != nil {
 			return err
 		}
 	}
@@ -171,21 +171,22 @@ func (m *run) bringUp() error {
 }
 
 func (m *run) measureFresh() error {
-	if err := m.fault.enter(faultAtTimed); err != nil {
-		return err
-	}
-	components := []string{compRoundtrip, compDispatch, compCombine}
-	if m.d.StageWorks {
-		components = append(components, compStage)
-	}
-	for trial := range m.c.Timing.TrialsPerPoint {
+	m.fault.enter(faultAtTimed)
+	trials := m.c.Timing.TrialsPerPoint
+	for trial := range trials {
 		for _, p := range measure.Rotate(m.points, trial) {
-			for _, component := range measure.Rotate(components, trial) {
+			for _, component := range measure.Rotate(m.d.components(), trial) {
 				us, err := m.fresh(p, component)
 				if err != nil {
 					return fmt.Errorf("rung %d, trial %d, %s: %w", p.TokensPerRank, trial, component, err)
 				}
 				if err := m.Emit(kindFresh, freshRecord{trial, p.TokensPerRank, component, us}); err != nil {
+					return err
+				}
+				if trial < trials-1 {
+					continue
+				}
+				if err := m.judgeWindow(p, component); err != nil {
 					return err
 				}
 			}
@@ -198,7 +199,7 @@ func (m *run) measureChains() error {
 	trials := m.c.Timing.ChainTrialsPerPoint
 	for trial := range trials {
 		for _, p := range measure.Rotate(m.points, trial) {
-			record, err := m.chains(p, trial)
+			record, last, err := m.chains(p, trial)
 			if err != nil {
 				return fmt.Errorf("rung %d, chain trial %d: %w", p.TokensPerRank, trial, err)
 			}
@@ -208,7 +209,7 @@ func (m *run) measureChains() error {
 			if trial < trials-1 {
 				continue
 			}
-			if err := m.judge(p, whenPostChain); err != nil {
+			if err := m.judgeChain(p, last); err != nil {
 				return err
 			}
 		}
@@ -218,76 +219,15 @@ func (m *run) measureChains() error {
 
 func (m *run) judgeAfter() error {
 	for _, p := range m.points {
-		if err := m.judge(p, whenAfter); err != nil {
+		if err := m.bind(p); err != nil {
+			return err
+		}
+		if _, _, err := m.pair(); err != nil {
+			return err
+		}
+		if err := m.judge(p, whenAfter, p.oracle, false); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// judge runs the full oracle on a rung and compares the inputs with what they
-// were made as: after the first oracle, before the last.
-func (m *run) judge(p *point, when string) error {
-	changed := false
-	compare := func(at string) (err error) {
-		if at == when {
-			changed, err = m.inputsChanged(p)
-		}
-		return err
-	}
-	if err := compare(whenAfter); err != nil {
-		return err
-	}
-	v, err := m.oracle(p)
-	if err != nil {
-		return fmt.Errorf("rung %d, oracle %s: %w", p.TokensPerRank, when, err)
-	}
-	if err := compare(whenBefore); err != nil {
-		return err
-	}
-	v.require(CheckInputs, !changed)
-	return m.Emit(kindVerdict, verdictRecord{p.TokensPerRank, when, v})
-}
-
-// oracle dispatches, judges what arrived, sends back what the experts make of
-// it and judges what combine returns. Where a row tells no source, the pair is
-// still completed, so that no peer waits for ever.
-func (m *run) oracle(p *point) (v Verdict, err error) {
-	if err := m.bind(p); err != nil {
-		return v, err
-	}
-	h, err := m.adapter.Dispatch()
-	if err != nil {
-		return v, err
-	}
-	if err := m.device.Synchronize(); err != nil {
-		return v, err
-	}
-	received, err := m.adapter.Inspect(h)
-	if err != nil {
-		return v, err
-	}
-	messages, v := p.oracle.received(received)
-	var staged Staged
-	if messages == nil {
-		staged, err = m.adapter.Stage(h)
-	} else {
-		staged, err = m.adapter.StageRows(h, messages)
-	}
-	if err != nil {
-		return v, err
-	}
-	out, err := m.adapter.Combine(h, staged)
-	if err != nil {
-		return v, err
-	}
-	if err := m.device.Synchronize(); err != nil || messages == nil {
-		return v, err
-	}
-	values, err := m.output(p, out)
-	if err != nil {
-		return v, err
-	}
-	p.oracle.combinedValues(&v, values)
-	return v, nil
 }

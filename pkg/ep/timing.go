@@ -85,24 +85,26 @@ func inOrder(steps ...func() error) func() error {
 // window returns the window of a component, after the untimed work that it
 // does once for all its samples.
 func (m *run) window(component string) (w window, err error) {
-	var h Handle
-	var staged Staged
+	m.left = remains{}
+	left := &m.left
 	dispatch := func() (err error) {
-		h, err = m.dispatch()
+		left.combined = false
+		left.handle, err = m.dispatch()
 		return err
 	}
 	stage := func() (err error) {
-		staged, err = m.adapter.Stage(h)
+		left.staged, err = m.adapter.Stage(left.handle)
 		return err
 	}
-	combine := func() error {
-		_, err := m.adapter.Combine(h, staged)
+	combine := func() (err error) {
+		left.combined = true
+		left.out, err = m.adapter.Combine(left.handle, left.staged)
 		return err
 	}
 	switch {
 	case component == compRoundtrip && m.d.Hoisted():
 		w.op = inOrder(dispatch, combine)
-		staged, _, err = m.pair()
+		left.staged, _, err = m.pair()
 	case component == compRoundtrip:
 		w.op = inOrder(dispatch, stage, combine)
 	case component == compDispatch:
@@ -188,54 +190,49 @@ func quietly(f func() error) error {
 
 // chains runs the two sibling chains of one rung and one drained pair. They
 // are separate because events around each op lengthen the pair by their host
-// time.
-func (m *run) chains(p *point, trial int) (r chainRecord, err error) {
+// time. Last is the last output of the second chain.
+func (m *run) chains(p *point, trial int) (r chainRecord, last []uint16, err error) {
 	r = chainRecord{Trial: trial, TokensPerRank: p.TokensPerRank}
 	if err := m.warmUp(p, false); err != nil {
-		return r, err
+		return r, nil, err
 	}
 	var staged Staged
 	if m.d.Hoisted() {
 		if staged, _, err = m.pair(); err != nil {
-			return r, err
+			return r, nil, err
 		}
 	}
 	n := m.c.Timing.ChainItersPerTrial
 	events, err := m.newEvents(6, n)
 	if err != nil {
-		return r, err
+		return r, nil, err
 	}
 	defer func() { err = errors.Join(err, events.close()) }()
 	dispatched, combined, paired := events[0:2], events[2:4], events[4:6]
 
-	if err := m.fault.enter(faultAtChain); err != nil {
-		return r, err
-	}
+	m.fault.enter(faultAtChain)
 	if err := quietly(func() error { return m.floorsChain(n, staged, dispatched, combined) }); err != nil {
-		return r, err
+		return r, nil, err
 	}
 	var out accel.Ptr
 	if err := quietly(func() (err error) {
 		out, err = m.periodChain(n, staged, paired)
 		return err
 	}); err != nil {
-		return r, err
+		return r, nil, err
 	}
-	last, err := m.output(p, out)
-	if err != nil {
-		return r, err
+	if last, err = m.output(p, out); err != nil {
+		return r, nil, err
 	}
-	if err := m.fault.leave(faultAtChain); err != nil {
-		return r, err
-	}
+	m.fault.leave(faultAtChain)
 	_, out, err = m.pair()
 	if err != nil {
-		return r, err
+		return r, nil, err
 	}
 	if !m.d.Hoisted() {
 		drained, err := m.output(p, out)
 		if err != nil {
-			return r, err
+			return r, nil, err
 		}
 		worst := compareOutputs(last, drained)
 		passed := within(worst)
@@ -253,10 +250,10 @@ func (m *run) chains(p *point, trial int) (r chainRecord, err error) {
 		{&r.StartToStart, paired[0][kept : n-1], paired[0][kept+1:]},
 	} {
 		if *part.us, err = m.elapsed(part.from, part.to); err != nil {
-			return r, err
+			return r, nil, err
 		}
 	}
-	return r, nil
+	return r, last, nil
 }
 
 // floorsChain issues n pairs back to back with events around each op.

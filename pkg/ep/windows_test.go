@@ -1,6 +1,7 @@
 package ep
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -11,6 +12,8 @@ import (
 	"github.com/collectivex/collectivex/pkg/accel"
 	"github.com/collectivex/collectivex/pkg/numeric"
 	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/workload"
 )
 
 // tape is a device, a stream and an adapter, as far as windows need them, that write down what is asked of
@@ -72,10 +75,14 @@ func (t *tape) DispatchCached(Handle) (Handle, error) {
 	return t.dispatch, nil
 }
 
-func (t *tape) Stage(h Handle) (Staged, error) {
+func (t *tape) Stage(h Handle) (Staged, error) { return t.stage(h, "S") }
+
+func (t *tape) StageRows(h Handle, _ []uint16) (Staged, error) { return t.stage(h, "R") }
+
+func (t *tape) stage(h Handle, letter string) (Staged, error) {
 	t.staged[t.stages] = h.(int)
 	t.stages++
-	t.log.WriteString("S")
+	t.log.WriteString(letter)
 	return t.stages - 1, nil
 }
 
@@ -85,6 +92,11 @@ func (t *tape) Combine(h Handle, s Staged) (accel.Ptr, error) {
 		fmt.Fprint(&t.log, s)
 	}
 	return 0, nil
+}
+
+func (t *tape) Inspect(Handle) (*Received, error) {
+	t.log.WriteString("I")
+	return &Received{}, nil
 }
 
 func (*tape) Close() error { return nil }
@@ -154,7 +166,7 @@ func TestChains(t *testing.T) {
 	} {
 		t.Run(c.form, func(t *testing.T) {
 			tape, m := newTape(forms[c.form], plan.ContractLayout)
-			r, err := m.chains(&point{Problem: &Problem{}}, 7)
+			r, _, err := m.chains(&point{Problem: &Problem{}}, 7)
 			require.NoError(t, err)
 			require.Equal(t, c.want, tape.log.String())
 			// The first pair is dropped; the floors have four events a pair, the period two.
@@ -179,4 +191,44 @@ func TestCachedLayout(t *testing.T) {
 	_, err = m.fresh(&point{Problem: &Problem{}}, compCombine)
 	require.NoError(t, err)
 	require.Equal(t, "BDSC.LSC.LSC.|L|.|L|."+"BDSC.LSC.LSC.LS.|C|.|C|.", tape.log.String())
+}
+
+// What is judged after a window is its last call, or the next one of the same
+// binding: the oracle neither binds nor, under the cached-layout contract, makes
+// a layout. The combine of a reusable handle is judged the second time too.
+func TestJudgedAfterWindows(t *testing.T) {
+	const dispatched, combined = "ISC.", ""
+	for _, c := range []struct{ form, contract, component, left, changed string }{
+		{"reusable", plan.ContractLayout, compRoundtrip, combined, "D.IRC."},
+		{"reusable", plan.ContractLayout, compDispatch, dispatched, "D.IRC."},
+		{"reusable", plan.ContractLayout, compCombine, combined, "D.ISCRC."},
+		{"reusable", plan.ContractCachedLayout, compDispatch, dispatched, "L.IRC."},
+		{"reusable", plan.ContractCachedLayout, compCombine, combined, "L.ISCRC."},
+		{"fresh", plan.ContractLayout, compDispatch, combined, "D.IRC."},
+		{"fresh", plan.ContractLayout, compCombine, combined, "D.IRC."},
+		{"fresh", plan.ContractCachedLayout, compRoundtrip, combined, "L.IRC."},
+		{"reusable hoisted", plan.ContractLayout, compStage, "IC.", "D.IRC."},
+		{"reusable hoisted", plan.ContractLayout, compRoundtrip, combined, "D.IRC."},
+		{"fresh hoisted", plan.ContractLayout, compStage, combined, "D.IRC."},
+	} {
+		t.Run(c.form+" "+c.contract+" "+c.component, func(t *testing.T) {
+			tape, m := newTape(forms[c.form], c.contract)
+			var when []string
+			m.Session = rank.NewSession(rank.Place{World: 1}, nil, "", func(r rank.Record) error {
+				var v verdictRecord
+				require.NoError(t, json.Unmarshal(r.Data, &v))
+				when = append(when, v.When)
+				return nil
+			})
+			trace := &workload.Trace{World: 1, TopK: 1, Experts: 1, First: []int{0, 0}}
+			o := oracle{newArithmetic(layouts[TokenRank], trace, contract, testHidden, 1), 0}
+			p := &point{Problem: &Problem{}, trace: trace, oracle: o, changed: o, inputs: make([]input, 3)}
+			_, err := m.fresh(p, c.component)
+			require.NoError(t, err)
+			tape.log.Reset()
+			require.NoError(t, m.judgeWindow(p, c.component))
+			require.Equal(t, c.left+c.changed, tape.log.String())
+			require.Equal(t, []string{"post-" + c.component, "post-" + c.component + "-changed"}, when)
+		})
+	}
 }

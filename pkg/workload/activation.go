@@ -27,18 +27,23 @@ var activationValues = func() (v [257]uint16) {
 // instead hold +1 where that bit of token is set and −1 where not, so that a
 // receiver reads the source from the signs, also after a cast to fp8.
 func FillActivation(row []uint16, token uint32, seed uint64) {
-	one, minusOne := numeric.BF16(1), numeric.BF16(-1)
-	for c := range min(SourceColumns, len(row)) {
-		row[c] = minusOne
-		if token>>c&1 == 1 {
-			row[c] = one
-		}
-	}
+	fillSource(row, token)
 	at := (131*uint64(token) + 19*(seed%257) + 17*SourceColumns) % 257
 	for c := SourceColumns; c < len(row); c++ {
 		row[c] = activationValues[at]
 		if at += 17; at >= 257 {
 			at -= 257
+		}
+	}
+}
+
+// fillSource writes the bits of token into the first 32 columns.
+func fillSource(row []uint16, token uint32) {
+	one, minusOne := numeric.BF16(1), numeric.BF16(-1)
+	for c := range min(SourceColumns, len(row)) {
+		row[c] = minusOne
+		if token>>c&1 == 1 {
+			row[c] = one
 		}
 	}
 }

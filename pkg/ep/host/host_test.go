@@ -172,7 +172,8 @@ func TestWarmGroup(t *testing.T) {
 }
 
 // The order of section 1 of the contract, as the records of a rank show it:
-// three rungs, three trials, two chain trials.
+// three rungs, three trials, two chain trials. Verdicts follow the windows of the
+// last trial.
 func TestOrderOfACase(t *testing.T) {
 	streams := eptest.Run(t, host.Open(host.Variant{}), "", eptest.Case(2))[0]
 	var order []string
@@ -191,9 +192,19 @@ func TestOrderOfACase(t *testing.T) {
 		"point 1", "verdict 1before", "point 2", "verdict 2before", "point 8", "verdict 8before",
 		"fresh 1R", "fresh 1D", "fresh 1C", "fresh 2R", "fresh 2D", "fresh 2C", "fresh 8R", "fresh 8D", "fresh 8C",
 		"fresh 2D", "fresh 2C", "fresh 2R", "fresh 8D", "fresh 8C", "fresh 8R", "fresh 1D", "fresh 1C", "fresh 1R",
-		"fresh 8C", "fresh 8R", "fresh 8D", "fresh 1C", "fresh 1R", "fresh 1D", "fresh 2C", "fresh 2R", "fresh 2D",
+		"fresh 8C", "verdict 8post-combine", "verdict 8post-combine-changed",
+		"fresh 8R", "verdict 8post-roundtrip", "verdict 8post-roundtrip-changed",
+		"fresh 8D", "verdict 8post-dispatch", "verdict 8post-dispatch-changed",
+		"fresh 1C", "verdict 1post-combine", "verdict 1post-combine-changed",
+		"fresh 1R", "verdict 1post-roundtrip", "verdict 1post-roundtrip-changed",
+		"fresh 1D", "verdict 1post-dispatch", "verdict 1post-dispatch-changed",
+		"fresh 2C", "verdict 2post-combine", "verdict 2post-combine-changed",
+		"fresh 2R", "verdict 2post-roundtrip", "verdict 2post-roundtrip-changed",
+		"fresh 2D", "verdict 2post-dispatch", "verdict 2post-dispatch-changed",
 		"chain 1", "chain 2", "chain 8",
-		"chain 2", "verdict 2post-chain", "chain 8", "verdict 8post-chain", "chain 1", "verdict 1post-chain",
+		"chain 2", "verdict 2chain-output", "verdict 2post-chain", "verdict 2post-chain-changed",
+		"chain 8", "verdict 8chain-output", "verdict 8post-chain", "verdict 8post-chain-changed",
+		"chain 1", "verdict 1chain-output", "verdict 1post-chain", "verdict 1post-chain-changed",
 		"verdict 1after", "verdict 2after", "verdict 8after",
 	}, "\n"), strings.Join(order, "\n"))
 }

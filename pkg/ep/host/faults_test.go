@@ -1,0 +1,96 @@
+package host_test
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/matrix"
+	"github.com/collectivex/collectivex/pkg/catalog"
+	"github.com/collectivex/collectivex/pkg/ep"
+	"github.com/collectivex/collectivex/pkg/ep/eptest"
+	"github.com/collectivex/collectivex/pkg/ep/host"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/result"
+)
+
+// planned returns the decode cases of two ranks that the shipped definitions plan
+// for the host backend: both modes, precisions and contracts. Each has one small
+// rung and few samples. After a bind, dispatches and combines 3 to 14 at least
+// are timed in every window, and up to 34 in the chains; conditioning has eight.
+func planned(t *testing.T) (cases []plan.Case) {
+	cat, err := catalog.Load(matrix.FS)
+	require.NoError(t, err)
+	m, err := plan.Resolve(cat, plan.Filters{
+		Suites: []string{"ep-reference"}, SKUs: []string{"local"}, EP: []int{2}, Phases: []string{"decode"},
+	}, plan.Machine{})
+	require.NoError(t, err)
+	for _, r := range m.RequestedCases {
+		c, shape := r.Case, *r.Case.EP
+		shape.Ladder = "4"
+		shape.Timing = plan.EPTiming{
+			ItersPerTrial: 12, TrialsPerPoint: 1, WarmupItersPerTrial: 2,
+			ChainItersPerTrial: 16, ChainTrialsPerPoint: 1, ChainDrop: 2,
+		}
+		c.EP = &shape
+		cases = append(cases, c)
+	}
+	require.Len(t, cases, 8)
+	return cases
+}
+
+// An operation that stops working at any call after a bind is found, although
+// its buffers still hold what an earlier call left: by the oracle after the
+// conditioning, after the windows or after the chains, whichever comes first.
+func TestFaultsFromTheNthCall(t *testing.T) {
+	for _, f := range []struct {
+		kind, call string
+		all        bool // ranks
+		check      string
+		lowLatency string // check in low-latency mode, where it is another
+	}{
+		{kind: ep.FaultZeroPayload, call: "dispatch", check: ep.CheckSource},
+		{kind: ep.FaultSwapTokens, call: "dispatch", check: ep.CheckMetadata, lowLatency: ep.CheckSourceSet},
+		{kind: ep.FaultNoSend, call: "dispatch", check: ep.CheckPayload},
+		{kind: ep.FaultNoDispatch, call: "dispatch", all: true, check: ep.CheckPayload},
+		{kind: ep.FaultWriteInput, call: "dispatch", check: ep.CheckInputs},
+		{kind: ep.FaultOnes, call: "combine", check: ep.CheckCombine},
+		{kind: ep.FaultStale, call: "combine", check: ep.CheckCombine},
+		{kind: ep.FaultNoCombine, call: "combine", all: true, check: ep.CheckCombine},
+	} {
+		for _, from := range []struct {
+			n     int
+			when  string
+			clean []string // moments that the fault comes after
+		}{
+			{2, "post-" + f.call + "-changed", nil},
+			{12, "post-" + f.call + "-changed", []string{"before"}},
+			{30, "post-chain-changed", []string{"before", "post-dispatch", "post-combine", "post-roundtrip"}},
+		} {
+			t.Run(fmt.Sprintf("%s from %d", f.kind, from.n), func(t *testing.T) {
+				fault := fmt.Sprintf("rank=1,kind=%s,at=%s-%d", f.kind, f.call, from.n)
+				if f.all {
+					fault += ";" + strings.Replace(fault, "rank=1", "rank=0", 1)
+				}
+				for _, c := range planned(t) {
+					d := eptest.Document(t, c, eptest.Run(t, host.Open(host.Variant{}), fault, c)[0])
+					require.Equal(t, result.Outcome{Status: result.Invalid, Reasons: []string{string(result.ReasonSemantics)}}, d.Outcome, c.CaseID)
+					row := d.Measurement.Rows[0]
+					require.Equal(t, 4, row.TokensPerRank)
+					check := f.check
+					if c.Mode == ep.ModeLowLatency && f.lowLatency != "" {
+						check = f.lowLatency
+					}
+					reasons := strings.Join(row.Correctness.Reasons, "\n")
+					require.Regexp(t, `(?m)^check-failed: `+regexp.QuoteMeta(from.when)+" "+check+` (rank [01]|all ranks)$`, reasons, c.CaseID)
+					for _, when := range from.clean {
+						require.NotContains(t, reasons, ": "+when+" ", c.CaseID)
+					}
+				}
+			})
+		}
+	}
+}

@@ -1,0 +1,165 @@
+package ep
+
+import (
+	"fmt"
+
+	"github.com/collectivex/collectivex/pkg/accel"
+)
+
+// remains is what the last window left in the adapter.
+type remains struct {
+	handle   Handle
+	staged   Staged // nil: nothing was staged
+	out      accel.Ptr
+	combined bool // out is the combine of the last dispatch
+}
+
+// No verdict binds again: whatever the windows or the chain left is still there,
+// and what is judged is the next call of the sequence that was timed.
+
+// judgeWindow judges what the window of a component left, then the operation with
+// other inputs in the same buffers.
+func (m *run) judgeWindow(p *point, component string) error {
+	when := afterWindow(component)
+	v, err := m.judgeRemains(p)
+	if err != nil {
+		return fmt.Errorf("rung %d, oracle %s: %w", p.TokensPerRank, when, err)
+	}
+	if err := m.emitVerdict(p, when, v); err != nil {
+		return err
+	}
+	return m.judgeChanged(p, when, component == compCombine && !m.d.FreshPair)
+}
+
+// judgeRemains judges the output of the last combine of a window. Where the
+// window ends without one, it judges what the last dispatch brought and combines
+// that first.
+func (m *run) judgeRemains(p *point) (v Verdict, err error) {
+	left := m.left
+	v.Passed = true
+	if !left.combined {
+		received, err := m.adapter.Inspect(left.handle)
+		if err != nil {
+			return v, err
+		}
+		_, v = p.oracle.received(received)
+		if left.staged == nil {
+			if left.staged, err = m.adapter.Stage(left.handle); err != nil {
+				return v, err
+			}
+		}
+		if left.out, err = m.adapter.Combine(left.handle, left.staged); err != nil {
+			return v, err
+		}
+		if err := m.device.Synchronize(); err != nil {
+			return v, err
+		}
+	}
+	out, err := m.output(p, left.out)
+	if err != nil {
+		return v, err
+	}
+	p.oracle.combinedValues(&v, out, p.oracle.asReceived())
+	return v, nil
+}
+
+// judgeChain judges the last output of the period chain, then the operation as
+// the chain left it, with the same inputs, with other ones, and its arithmetic.
+func (m *run) judgeChain(p *point, last []uint16) error {
+	v := Verdict{Passed: true}
+	p.oracle.combinedValues(&v, last, p.oracle.asReceived())
+	if err := m.emitVerdict(p, whenChainOutput, v); err != nil {
+		return err
+	}
+	if err := m.judge(p, whenPostChain, p.oracle, false); err != nil {
+		return err
+	}
+	if err := m.judgeChanged(p, whenPostChain, false); err != nil {
+		return err
+	}
+	return nil
+}
+
+// judgeChanged gives the bound problem other activations, in the buffers that it
+// has, judges the operation and restores the activations. An operation that does
+// nothing any more would pass with the inputs of the calls before.
+func (m *run) judgeChanged(p *point, when string, again bool) error {
+	honest := p.inputs[inputX].made
+	if err := m.setActivations(p, p.activations(p.changed.fill)); err != nil {
+		return err
+	}
+	if err := m.judge(p, changed(when), p.changed, again); err != nil {
+		return err
+	}
+	return m.setActivations(p, honest)
+}
+
+// judge runs the full oracle on a rung and emits its verdict.
+func (m *run) judge(p *point, when string, o oracle, again bool) error {
+	v, err := m.fullOracle(p, o, again)
+	if err != nil {
+		return fmt.Errorf("rung %d, oracle %s: %w", p.TokensPerRank, when, err)
+	}
+	return m.emitVerdict(p, when, v)
+}
+
+// emitVerdict completes a verdict with the comparison of the inputs with what
+// they were made as.
+func (m *run) emitVerdict(p *point, when string, v Verdict) error {
+	differ, err := m.inputsChanged(p)
+	if err != nil {
+		return err
+	}
+	v.require(CheckInputs, !differ)
+	return m.Emit(kindVerdict, verdictRecord{p.TokensPerRank, when, v})
+}
+
+// fullOracle dispatches, judges what arrived, sends back what the experts make of
+// it and judges what combine returns. With again, that is the second combine of
+// its handle. Where a row tells no source, the pair is still completed, so that
+// no peer waits for ever.
+func (m *run) fullOracle(p *point, o oracle, again bool) (v Verdict, err error) {
+	h, err := m.dispatch()
+	if err != nil {
+		return v, err
+	}
+	if err := m.device.Synchronize(); err != nil {
+		return v, err
+	}
+	received, err := m.adapter.Inspect(h)
+	if err != nil {
+		return v, err
+	}
+	messages, v := o.received(received)
+	if again {
+		staged, err := m.adapter.Stage(h)
+		if err != nil {
+			return v, err
+		}
+		if _, err := m.adapter.Combine(h, staged); err != nil {
+			return v, err
+		}
+	}
+	var staged Staged
+	if messages == nil {
+		staged, err = m.adapter.Stage(h)
+	} else {
+		staged, err = m.adapter.StageRows(h, messages)
+	}
+	if err != nil {
+		return v, err
+	}
+	out, err := m.adapter.Combine(h, staged)
+	if err != nil {
+		return v, err
+	}
+	if err := m.device.Synchronize(); err != nil || messages == nil {
+		return v, err
+	}
+	values, err := m.output(p, out)
+	if err != nil {
+		return v, err
+	}
+	o.combinedValues(&v, values, o.transformed())
+	return v, nil
+}
