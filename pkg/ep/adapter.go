@@ -90,6 +90,14 @@ type Description struct {
 	IndexType numeric.Type `json:"-"`
 }
 
+// accumulation names the type and order of combine's sum.
+func (d Description) accumulation() string {
+	if d.Combine == WeightedKernelSum {
+		return string(WeightedKernelSum)
+	}
+	return string(d.Reduction)
+}
+
 // Hoisted reports whether staging is taken out of the roundtrip and the chain.
 func (d Description) Hoisted() bool { return d.StageWorks && d.FP8Consume != ConsumeDequant }
 
@@ -166,4 +174,14 @@ type CachedDispatcher interface {
 	// DispatchCached sends the bound problem with the layout of an earlier
 	// dispatch of it: no layout, no exchange of counts.
 	DispatchCached(h Handle) (Handle, error)
+}
+
+// FaultInjector is an Adapter that can be made to compute another thing than it
+// declares, so that tests see its checks fail.
+type FaultInjector interface {
+	Adapter
+	// InjectFault begins a fault (FaultBF16Sum, …) before the case is prepared, or
+	// ends it where kind is empty. It returns an error for a fault that does not
+	// apply to d.
+	InjectFault(kind string, d Description) error
 }

@@ -58,6 +58,8 @@ func left(t *testing.T, c plan.Case, d Description, change func(r int, record an
 			for _, when := range d.moments() {
 				emit(kindVerdict, verdictRecord{rung, when, Verdict{Passed: true, Error: &small, Rows: r + 1}})
 			}
+			half := 0.25 * float64(1+r%2)
+			emit(kindArithmetic, arithmeticRecord{rung, &half, 10 * r, 0})
 			for trial := range 2 {
 				for i, component := range d.components() {
 					us := []float64{float64(100*i + 10*trial + r), float64(100*i + 10*trial + 2*r)}
@@ -146,6 +148,8 @@ func TestAssemble(t *testing.T) {
 		Passed: true, MaxRelativeError: &small, PostChainPassed: true,
 		ChainLastOutputPassed: &yes, ChainLastOutputError: &small,
 	}, row.Correctness)
+	half := 0.5
+	require.Equal(t, &result.Arithmetic{Passed: true, Accumulation: "domain-fp32", Checked: 60, MaxError: &half, Bound: &half}, row.Arithmetic)
 	require.Equal(t, result.EPReceive{Min: 1, Mean: 2.5, Max: 4, Total: 10}, row.Receive)
 	require.Equal(t, result.EPCopies{Routed: row.RoutingStats.RoutedCopies, Assignments: 64, Wire: "rank-deduplicated"}, row.LogicalCopies)
 	require.InDelta(t, 8/6e-6, row.TokenRate.P50, 1e-6)
@@ -261,6 +265,41 @@ func TestWhatMakesACaseInvalid(t *testing.T) {
 	}
 }
 
+// Sums that are not as declared are published beside the contract's verdict, which
+// stays as it is.
+func TestArithmeticIsItsOwnVerdict(t *testing.T) {
+	c := assembledCase()
+	three := 3.0
+	spoiled := func(e *float64, wrong int) *result.EPDocument {
+		return assembleEP(t, c, left(t, c, plain, func(r int, record any) any {
+			if a, ok := record.(arithmeticRecord); ok && r == 2 && a.TokensPerRank == 2 {
+				a.Error, a.Wrong = e, wrong
+				return a
+			}
+			return record
+		}))
+	}
+	d := spoiled(&three, 4)
+	require.Equal(t, result.Success, d.Outcome.Status)
+	require.True(t, d.Measurement.Rows[0].Arithmetic.Passed)
+	row := d.Measurement.Rows[1]
+	require.True(t, row.Correctness.Passed)
+	require.False(t, row.Arithmetic.Passed)
+	require.Equal(t, 3.0, *row.Arithmetic.MaxError)
+	require.EqualValues(t, 4, row.Arithmetic.Wrong)
+	require.Equal(t, []string{"check-failed: arithmetic rank 2"}, row.Arithmetic.Reasons)
+	require.Nil(t, spoiled(nil, 1).Measurement.Rows[1].Arithmetic.MaxError)
+
+	d = assembleEP(t, c, left(t, c, plain, func(r int, record any) any {
+		if _, ok := record.(arithmeticRecord); ok && r == 2 {
+			return nil
+		}
+		return record
+	}))
+	require.Equal(t, result.Outcome{Status: result.Invalid, Reasons: []string{string(result.ReasonUnchecked)}}, d.Outcome)
+	require.Nil(t, d.Measurement.Rows[1].Arithmetic)
+}
+
 // A rank that dies leaves what all ranks had until then, marked, and the
 // outcome to the shard.
 func TestPartialRows(t *testing.T) {
@@ -323,7 +362,7 @@ func TestStreamsThatMakeNoSense(t *testing.T) {
 				return f
 			}
 			return record
-		}, "rank 0: record 14 (ep-fresh): 1 samples, must be 2"},
+		}, "rank 0: record 15 (ep-fresh): 1 samples, must be 2"},
 		{"too few pairs", func(_ int, record any) any {
 			if f, ok := record.(chainRecord); ok {
 				f.Pair = nil

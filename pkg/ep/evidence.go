@@ -16,6 +16,7 @@ type evidence struct {
 	plan     *planRecord
 	digests  map[int]string
 	verdicts map[moment]Verdict
+	sums     map[int]arithmeticRecord
 	fresh    map[freshKey][]float64
 	chains   map[chainKey]chainRecord
 }
@@ -39,7 +40,7 @@ func readEvidence(c plan.Case, streams []rank.Stream) ([]evidence, error) {
 	ranks := make([]evidence, c.World)
 	for r := range ranks {
 		ranks[r] = evidence{
-			digests: map[int]string{}, verdicts: map[moment]Verdict{},
+			digests: map[int]string{}, verdicts: map[moment]Verdict{}, sums: map[int]arithmeticRecord{},
 			fresh: map[freshKey][]float64{}, chains: map[chainKey]chainRecord{},
 		}
 	}
@@ -73,6 +74,11 @@ func (e *evidence) take(c plan.Case, record rank.Record) error {
 		var v verdictRecord
 		err := decode(&v)
 		e.verdicts[moment{v.TokensPerRank, v.When}] = v.Verdict
+		return err
+	case kindArithmetic:
+		var a arithmeticRecord
+		err := decode(&a)
+		e.sums[a.TokensPerRank] = a
 		return err
 	case kindFresh:
 		var f freshRecord

@@ -39,6 +39,16 @@ const (
 	FaultOnes       = "ones"        // combine returns ones
 )
 
+// Kinds of faults in the library's arithmetic. Only a FaultInjector has them, from
+// the start of the case to its end.
+const (
+	FaultBF16Sum       = "bf16-sum"       // combine rounds each partial sum to bf16
+	FaultReversedSum   = "reversed-sum"   // combine adds in the opposite order
+	FaultTruncatedSum  = "truncated-sum"  // combine truncates where it has to round
+	FaultNeighborScale = "neighbor-scale" // blocks have the scale of the block before them
+	FaultPeriodicScale = "periodic-scale" // tokens have the scales of the 257th token before them
+)
+
 // Points at which a data fault begins, besides rank.FaultAtStart. A fault can
 // also begin at a call: "dispatch-N" or "combine-N" is the N-th one after each
 // bind.
@@ -54,11 +64,12 @@ var (
 		FaultFlipBit, FaultSwapTokens, FaultDropToken, FaultDoubleToken, FaultWrongWeight, FaultWrongExpert,
 		FaultZeroPayload, FaultNoSend, FaultWriteInput, FaultNoDispatch,
 	}
-	combineFaults = []string{FaultNoCombine, FaultStale, FaultOnes}
+	combineFaults    = []string{FaultNoCombine, FaultStale, FaultOnes}
+	arithmeticFaults = []string{FaultBF16Sum, FaultReversedSum, FaultTruncatedSum, FaultNeighborScale, FaultPeriodicScale}
 )
 
 // FaultKinds lists the kinds of data faults of EP cases.
-func FaultKinds() []string { return slices.Concat(dispatchFaults, combineFaults) }
+func FaultKinds() []string { return slices.Concat(dispatchFaults, combineFaults, arithmeticFaults) }
 
 // faulty is an adapter with an injected fault.
 type faulty struct {
@@ -83,10 +94,36 @@ type disguise struct {
 	previous      []byte // last output, for FaultStale
 }
 
+// injectArithmetic begins the arithmetic fault that the session names for this
+// rank, or ends that of the case before.
+func (m *run) injectArithmetic() error {
+	injector, able := m.adapter.(FaultInjector)
+	fault := ""
+	for _, kind := range arithmeticFaults {
+		at, ok := m.Fault(kind)
+		switch {
+		case !ok:
+		case !able:
+			return refused("backend %s cannot inject fault %s", m.c.Backend, kind)
+		case at != rank.FaultAtStart:
+			return refused("fault %s cannot begin at %q", kind, at)
+		default:
+			fault = kind
+		}
+	}
+	if !able {
+		return nil
+	}
+	if err := injector.InjectFault(fault, m.d); err != nil {
+		return refused("%w", err)
+	}
+	return nil
+}
+
 // injected returns the case's adapter with the fault that the session names
 // for this rank, or nil.
 func injected(m *run) (*faulty, error) {
-	for _, kind := range FaultKinds() {
+	for _, kind := range slices.Concat(dispatchFaults, combineFaults) {
 		at, ok := m.Fault(kind)
 		if !ok {
 			continue

@@ -77,7 +77,39 @@ func (m *run) judgeChain(p *point, last []uint16) error {
 	if err := m.judgeChanged(p, whenPostChain, false); err != nil {
 		return err
 	}
-	return nil
+	return m.judgeArithmetic(p)
+}
+
+// judgeArithmetic sends chosen rows back to combine and judges their sums.
+func (m *run) judgeArithmetic(p *point) error {
+	h, err := m.dispatch()
+	if err != nil {
+		return err
+	}
+	if err := m.device.Synchronize(); err != nil {
+		return err
+	}
+	received, err := m.adapter.Inspect(h)
+	if err != nil {
+		return err
+	}
+	staged, err := m.adapter.StageRows(h, p.oracle.chosenFor(received))
+	if err != nil {
+		return err
+	}
+	out, err := m.adapter.Combine(h, staged)
+	if err != nil {
+		return err
+	}
+	if err := m.device.Synchronize(); err != nil {
+		return err
+	}
+	values, err := m.output(p, out)
+	if err != nil {
+		return err
+	}
+	worst, wrong := p.oracle.declared(values)
+	return m.Emit(kindArithmetic, arithmeticRecord{p.TokensPerRank, finite(worst), len(values), wrong})
 }
 
 // judgeChanged gives the bound problem other activations, in the buffers that it

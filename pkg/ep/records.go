@@ -3,11 +3,12 @@ package ep
 // Kinds of records that a rank writes during an EP case. They hold numbers and
 // declared names alone, and may be published.
 const (
-	kindPlan    = "ep-plan"    // planRecord, first
-	kindPoint   = "ep-point"   // pointRecord, once per rung
-	kindVerdict = "ep-verdict" // verdictRecord, at each moment of each rung
-	kindFresh   = "ep-fresh"   // freshRecord, per trial, rung and component
-	kindChain   = "ep-chain"   // chainRecord, per chain trial and rung
+	kindPlan       = "ep-plan"       // planRecord, first
+	kindPoint      = "ep-point"      // pointRecord, once per rung
+	kindVerdict    = "ep-verdict"    // verdictRecord, at each moment of each rung
+	kindArithmetic = "ep-arithmetic" // arithmeticRecord, once per rung
+	kindFresh      = "ep-fresh"      // freshRecord, per trial, rung and component
+	kindChain      = "ep-chain"      // chainRecord, per chain trial and rung
 )
 
 // planRecord says what this rank is about to measure.
@@ -54,6 +55,14 @@ type verdictRecord struct {
 	TokensPerRank int    `json:"tokens_per_rank"`
 	When          string `json:"when"`
 	Verdict
+}
+
+// arithmeticRecord is what combine made of the chosen rows.
+type arithmeticRecord struct {
+	TokensPerRank int      `json:"tokens_per_rank"`
+	Error         *float64 `json:"error"` // largest, in units in the last place of bf16; null where it is not finite
+	Checked       int      `json:"checked"`
+	Wrong         int      `json:"wrong"`
 }
 
 // Names of the fresh-entry components.

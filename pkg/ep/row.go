@@ -47,6 +47,7 @@ func makeRow(c plan.Case, ranks []evidence, declared *planRecord, rung int, trac
 	m.components(declared.StageWorks)
 	m.chains()
 	m.correctness(declared.Description, strangers)
+	m.arithmetic(declared.Description)
 	if q := r.Components.Roundtrip.Percentiles; q != nil {
 		rate := func(us float64) float64 { return float64(r.GlobalTokens) / (us * 1e-6) }
 		r.TokenRate = &result.Percentiles{P50: rate(q.P50), P90: rate(q.P90), P95: rate(q.P95), P99: rate(q.P99)}
@@ -227,6 +228,39 @@ func (m *rowMaker) correctness(d Description, strangers []int) {
 		m.chainOutputs(&check, fail)
 	}
 	m.row.Correctness = check
+}
+
+// arithmetic folds what combine made of the chosen rows. It stays null where a
+// rank is missing.
+func (m *rowMaker) arithmetic(d Description) {
+	bound, worst, finite := ArithmeticBound, 0.0, true
+	a := &result.Arithmetic{Accumulation: d.accumulation()}
+	var wrong []int
+	for r, e := range m.ranks {
+		s, ok := e.sums[m.rung]
+		if !ok {
+			m.complete = false
+			return
+		}
+		a.Checked += int64(s.Checked)
+		a.Wrong += int64(s.Wrong)
+		if s.Wrong > 0 {
+			wrong = append(wrong, r)
+		}
+		if s.Error != nil {
+			worst = math.Max(worst, *s.Error)
+		} else {
+			finite = false
+		}
+	}
+	a.Passed, a.Bound = a.Wrong == 0 && a.Checked > 0, &bound
+	if finite {
+		a.MaxError = &worst
+	}
+	if wrong != nil {
+		a.Reasons = append(a.Reasons, result.ReasonCheck.With("arithmetic %s", m.name(wrong)))
+	}
+	m.row.Arithmetic = a
 }
 
 // chainOutputs folds the checks of the chains' last outputs. The verdict stays

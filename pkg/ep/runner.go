@@ -88,6 +88,9 @@ func (m *run) prepare(ctx context.Context, r *Runner) (err error) {
 		return refused("backend %s has no dispatch with a cached layout", m.c.Backend)
 	}
 	m.adapter = r.adapter
+	if err := m.injectArithmetic(); err != nil {
+		return err
+	}
 	if m.fault, err = injected(m); err != nil {
 		return err
 	}

@@ -36,6 +36,7 @@ type EPPoint struct {
 	DispatchGBps  float64             `json:"dispatch_gbps_per_gpu"`
 	CombineGBps   float64             `json:"combine_gbps_per_gpu"`
 	RoundtripGBps float64             `json:"roundtrip_gbps_per_gpu"`
+	Arithmetic    *result.Arithmetic  `json:"arithmetic_as_declared"`
 }
 
 // headline returns the time a headline shows and whether it is the pair
@@ -66,6 +67,7 @@ func epOf(d *result.EPDocument) *EP {
 			Roundtrip:     r.Components.Roundtrip.Percentiles,
 			DispatchTime:  r.Components.Dispatch.Percentiles,
 			CombineTime:   r.Components.Combine.Percentiles,
+			Arithmetic:    r.Arithmetic,
 		}
 		if r.TokenRate != nil {
 			p.TokenRate = r.TokenRate.P50

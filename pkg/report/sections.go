@@ -50,7 +50,7 @@ type chart struct {
 func (s *Summary) sections() []section {
 	all := []section{
 		s.failedSection(), s.missingSection(), s.rejectedSection(), s.unrequestedSection(),
-		s.warningSection(), s.epSection(),
+		s.warningSection(), s.arithmeticSection(), s.epSection(),
 	}
 	all = append(all, s.collectiveSections()...)
 	all = append(all, s.pairSection(), s.machineSection(), s.epLadder())
@@ -191,6 +191,34 @@ func (s *Summary) epSection() section {
 			"The headline is the chained pair period; dispatch, combine and roundtrip are fresh-entry windows, maximum over ranks. "+
 			"GB/s are logical bytes for each GPU; tokens/s are at the roundtrip.", headlineTokens),
 	}
+}
+
+// arithmeticSection lists the rungs whose combine adds in another way than the
+// backend declares, although the contract's gate passes them.
+func (s *Summary) arithmeticSection() section {
+	t := &table{columns: slices.Concat(epKeys, text("declared sum"), figure("T", "wrong values", "max error", "bound"))}
+	for _, e := range s.EP {
+		for _, p := range e.Rungs {
+			a := p.Arithmetic
+			if a == nil || a.Passed {
+				continue
+			}
+			t.rows = append(t.rows, append(e.keys(), a.Accumulation, strconv.Itoa(p.TokensPerRank),
+				fmt.Sprintf("%d of %d", a.Wrong, a.Checked), errorFigure(a.MaxError), errorFigure(a.Bound)))
+		}
+	}
+	return section{
+		title: "Combine does not add as declared", table: t, keys: len(epKeys),
+		note: "The figures stand: the contract's gate passes these rows. Errors are units in the last place of bf16, of an untimed combine of chosen rows.",
+	}
+}
+
+// errorFigure spells an error, which is null where it is not finite.
+func errorFigure(e *float64) string {
+	if e == nil {
+		return "not finite"
+	}
+	return strconv.FormatFloat(*e, 'g', 3, 64)
 }
 
 // dropped says which rungs the backend cannot do.

@@ -80,6 +80,11 @@ type EPRow struct {
 	RankMin       EPFresh      `json:"cross_rank_min_us"`
 	RankSpread    Component    `json:"cross_rank_spread_us"` // of roundtrip
 	Correctness   EPCheck      `json:"correctness"`
+	// Arithmetic is combine's verdict on sums whose last bits show the type and the
+	// order of the accumulation. Its errors are units in the last place of bf16. It
+	// stands beside the contract's verdict: correctness and the outcome do not
+	// depend on it. It is null where the case ended before.
+	Arithmetic    *Arithmetic  `json:"arithmetic_as_declared"`
 	Bytes         EPBytes      `json:"byte_provenance"`
 	LogicalCopies EPCopies     `json:"logical_copies"`
 	Receive       EPReceive    `json:"receive"`

@@ -210,6 +210,16 @@ func (p *problems) epRow(at string, r EPRow) {
 			p.add("%s.correctness: %w", at, err)
 		}
 	}
+	if a := r.Arithmetic; a != nil {
+		p.check(a.Passed == (a.Checked > 0 && a.Wrong == 0), "%s.arithmetic_as_declared: passed is %v with %d of %d elements wrong", at, a.Passed, a.Wrong, a.Checked)
+		for _, reason := range a.Reasons {
+			if err := CheckReason(reason); err != nil {
+				p.add("%s.arithmetic_as_declared: %w", at, err)
+			}
+		}
+	} else {
+		p.check(!r.Complete, "%s: no arithmetic_as_declared in a complete row", at)
+	}
 	if r.Correctness.Passed {
 		p.check(r.Correctness.MaxRelativeError != nil, "%s.correctness passed without a figure", at)
 	}

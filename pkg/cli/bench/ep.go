@@ -194,6 +194,13 @@ func PrintEP(w io.Writer, d *result.EPDocument) {
 		}
 		fmt.Fprintf(w, "  %9s  %8s  %s\n", percentile(r.Components.PairPeriod, 50), gbps, check(r))
 	}
+	for i := range d.Measurement.Rows {
+		r := &d.Measurement.Rows[i]
+		if a := r.Arithmetic; a != nil && !a.Passed {
+			fmt.Fprintf(w, "# %d tokens: combine does not add as declared (%s): %d of %d values are wrong\n",
+				r.TokensPerRank, a.Accumulation, a.Wrong, a.Checked)
+		}
+	}
 	for _, tokens := range d.Workload.LadderDropped {
 		fmt.Fprintf(w, "# not measured: %d tokens\n", tokens)
 	}

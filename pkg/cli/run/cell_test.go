@@ -217,6 +217,8 @@ func TestWrongDataIsInvalid(t *testing.T) {
 		{"wrong weight", "kind=wrong-weight", "--ep=2"},
 		{"wrong expert", "kind=wrong-expert", "--ep=2"},
 		{"stale data of the previous pair", "kind=stale", "--ep=2"},
+		{"nothing sent from the second dispatch on", "kind=no-send,at=dispatch-2", "--ep=2"},
+		{"ones from the second combine on", "kind=ones,at=combine-2", "--ep=2"},
 		{"a bit of a result flipped", "kind=flip-bit", "--op=all_reduce"},
 		{"two parts of a result swapped", "kind=swap", "--op=all_reduce"},
 		{"stale result of the previous window", "kind=stale", "--op=all_reduce"},

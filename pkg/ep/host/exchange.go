@@ -68,6 +68,9 @@ func (a *adapter) encode() {
 	for t := range a.p.Tokens {
 		encodeRow(a.d.Codec, a.codes[t*h:(t+1)*h], a.scales[t*scales:(t+1)*scales], x[t*h:(t+1)*h])
 	}
+	if a.fault != "" {
+		a.spoilScales()
+	}
 }
 
 // send writes this rank's part of the receive area of a destination.

@@ -89,6 +89,7 @@ type adapter struct {
 	handle     handle
 	dispatched uint64
 	combined   uint64
+	fault      string // injected; empty in every honest case
 }
 
 var _ ep.CachedDispatcher = (*adapter)(nil)

@@ -202,9 +202,9 @@ func TestOrderOfACase(t *testing.T) {
 		"fresh 2R", "verdict 2post-roundtrip", "verdict 2post-roundtrip-changed",
 		"fresh 2D", "verdict 2post-dispatch", "verdict 2post-dispatch-changed",
 		"chain 1", "chain 2", "chain 8",
-		"chain 2", "verdict 2chain-output", "verdict 2post-chain", "verdict 2post-chain-changed",
-		"chain 8", "verdict 8chain-output", "verdict 8post-chain", "verdict 8post-chain-changed",
-		"chain 1", "verdict 1chain-output", "verdict 1post-chain", "verdict 1post-chain-changed",
+		"chain 2", "verdict 2chain-output", "verdict 2post-chain", "verdict 2post-chain-changed", "arithmetic 2",
+		"chain 8", "verdict 8chain-output", "verdict 8post-chain", "verdict 8post-chain-changed", "arithmetic 8",
+		"chain 1", "verdict 1chain-output", "verdict 1post-chain", "verdict 1post-chain-changed", "arithmetic 1",
 		"verdict 1after", "verdict 2after", "verdict 8after",
 	}, "\n"), strings.Join(order, "\n"))
 }

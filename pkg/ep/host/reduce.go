@@ -22,10 +22,13 @@ func newSums(s shape, domain int) sums {
 func (a *adapter) reduce() {
 	h := a.shape.hidden
 	out := deviceSlice[uint16](a.out, a.p.Tokens*h)
+	wrongly := a.sumsWrongly()
 	for t := range a.p.Tokens {
 		pulls := a.layout.pulls[a.layout.first[t]:a.layout.first[t+1]]
 		dst := out[t*h : (t+1)*h]
 		switch {
+		case wrongly:
+			a.wrongSum(dst, pulls, t)
 		case a.d.Combine == ep.WeightedKernelSum:
 			a.weightedSum(dst, pulls, t)
 		case a.d.Reduction == ep.TopKSlotTree:

@@ -136,6 +136,10 @@ func EPRow(c plan.Case, t int) result.EPRow {
 			Passed: true, MaxRelativeError: &failure, PostChainPassed: true,
 			ChainLastOutputPassed: &[]bool{true}[0], ChainLastOutputError: &failure,
 		},
+		Arithmetic: &result.Arithmetic{
+			Passed: true, Accumulation: "domain-fp32", Checked: int64(t * c.World * c.Hidden),
+			MaxError: &[]float64{0.5}[0], Bound: &[]float64{0.5}[0],
+		},
 		Bytes: result.EPBytes{
 			Dispatch:  result.ByteCount{Activation: bytes, Total: bytes},
 			Combine:   result.ByteCount{Activation: bytes, Total: bytes},

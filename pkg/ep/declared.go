@@ -1,0 +1,238 @@
+package ep
+
+import (
+	"math"
+	"slices"
+
+	"github.com/collectivex/collectivex/pkg/numeric"
+	"github.com/collectivex/collectivex/pkg/workload"
+)
+
+// The check of the declared arithmetic sends rows of its own choosing back to
+// combine, so that the type and the order of the sum show in every result: terms
+// of very different size, of which some cancel. What the declared order then
+// makes of them is known to the last bit before the final rounding to bf16, so
+// that the error may be half a unit in the last place and no more.
+
+// ArithmeticBound is the largest error of a combine that does what its
+// description declares, in units in the last place of bf16.
+const ArithmeticBound = 0.5
+
+// Exponents of the terms. A large term makes a float32 sum lose the last bits of
+// the small ones that are added before it is cancelled.
+const (
+	largeExponent = 20
+	smallSpread   = 4 // small terms have magnitudes in [2^-3, 2)
+)
+
+// chosen returns the messages of the check.
+func (a *arithmetic) chosen() message {
+	if a.Combine == WeightedKernelSum {
+		return a.chosenWeighted()
+	}
+	return a.chosenRows()
+}
+
+// chosenRows are terms of an unweighted sum. In three columns of four, one rank
+// of a token sends a large value and a later one its opposite. Two terms have no
+// order, and their opposites no sum, so that they are small.
+func (a *arithmetic) chosenRows() message {
+	var ranks []int
+	of := -1
+	return func(dst []uint16, token, rank int) {
+		if token != of {
+			ranks, of = a.ranksOf(token), token
+		}
+		n, part := len(ranks), slices.Index(ranks, rank)
+		for c := range dst {
+			h := workload.Hash(chosenStream, uint64(token), uint64(c))
+			dst[c] = small(h, part)
+			if n < 3 || h%4 == 0 {
+				continue
+			}
+			plus, minus, _ := places(h>>2, n)
+			large := bf16(h>>16, largeExponent)
+			switch part {
+			case plus:
+				dst[c] = large
+			case minus:
+				dst[c] = large ^ signBit
+			}
+		}
+	}
+}
+
+// chosenWeighted are terms of a weighted sum. In three columns of four, three
+// slots of a token carry a large value, what cancels its product but for the
+// rounding of bf16, and what cancels that.
+func (a *arithmetic) chosenWeighted() message {
+	return func(dst []uint16, token, slot int) {
+		_, weights := a.trace.Row(token)
+		n := len(weights)
+		for c := range dst {
+			h := workload.Hash(chosenStream, uint64(token), uint64(c))
+			dst[c] = small(h, slot)
+			if n < 3 || h%4 == 0 {
+				continue
+			}
+			first, second, third := places(h>>2, n)
+			if slot != first && slot != second && slot != third {
+				continue
+			}
+			dst[c] = bf16(h>>16, largeExponent)
+			rest := product(dst[c], weights[first])
+			for _, place := range []int{second, third} {
+				if slot == first {
+					break
+				}
+				dst[c] = numeric.BF16(float32(-rest / float64(weights[place])))
+				rest += product(dst[c], weights[place])
+				if slot == place {
+					break
+				}
+			}
+		}
+	}
+}
+
+// chosenStream is the seed of the chosen terms.
+const chosenStream = 0x636f6d62696e65
+
+const signBit = 0x8000
+
+// product is the exact product of a row's value and a weight; the conversion
+// forbids that it is fused with a sum.
+func product(b uint16, w float32) float64 { return float64(float64(numeric.FromBF16(b)) * float64(w)) }
+
+// small is the small term of a part.
+func small(h uint64, part int) uint16 {
+	h = workload.Hash(chosenStream, h, uint64(part))
+	return bf16(h, int(h>>32%smallSpread)-smallSpread+1)
+}
+
+// bf16 is a value of the given exponent, with sign and mantissa from h.
+func bf16(h uint64, exponent int) uint16 {
+	return uint16(h)&signBit | uint16(exponent+127)<<7 | uint16(h)&0x7f
+}
+
+// places draws three different places of n, of which n ≥ 3, in ascending order.
+func places(h uint64, n int) (first, second, third int) {
+	m := uint64(n)
+	first = int(h % m)
+	second = int(h / m % (m - 1))
+	if second >= first {
+		second++
+	}
+	third = int(h / m / (m - 1) % (m - 2))
+	for _, taken := range []int{min(first, second), max(first, second)} {
+		if third >= taken {
+			third++
+		}
+	}
+	all := []int{first, second, third}
+	slices.Sort(all)
+	return all[0], all[1], all[2]
+}
+
+// declaredSums are the float32 sums that the declared arithmetic may give for a
+// token, before they are rounded to bf16: one, or in a weighted sum one with and
+// one without fused multiply-adds, which no declaration tells apart.
+func (a *arithmetic) declaredSums(token int, m message) [][]float32 {
+	if a.Combine == WeightedKernelSum {
+		return [][]float32{a.weightedSum(token, m, addRounded), a.weightedSum(token, m, addFused)}
+	}
+	return [][]float32{a.combined(token, m)}
+}
+
+// addFused adds w·y to sum and rounds once.
+func addFused(sum, y, w float32) float32 {
+	p, s := float64(y)*float64(w), float64(sum) // p is exact
+	total := p + s
+	// What total lacks decides where it is half way between two float32.
+	low := total - p
+	if lost := (p - (total - low)) + (s - low); lost != 0 {
+		if bits := math.Float64bits(total); bits&1 == 0 {
+			total = math.Nextafter(total, math.Inf(int(math.Copysign(1, lost))))
+		}
+	}
+	return float32(total)
+}
+
+// ulps is the distance of got from the nearest of wants, in units in the last
+// place of bf16; infinite where got is not finite.
+func ulps(got uint16, wants ...float32) float64 {
+	v := float64(numeric.FromBF16(got))
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return math.Inf(1)
+	}
+	least := math.Inf(1)
+	for _, want := range wants {
+		unit := float64(want)
+		if want == 0 {
+			unit = v
+		}
+		if diff := math.Abs(v - float64(want)); diff == 0 {
+			return 0
+		} else if d := diff / ulp(unit); d < least {
+			least = d
+		}
+	}
+	return least
+}
+
+// ulp is the unit in the last place of bf16 at v.
+func ulp(v float64) float64 {
+	const mantissa, minExponent = 7, -126
+	_, exponent := math.Frexp(v) // v = [½, 1)·2^exponent
+	return math.Ldexp(1, max(exponent-1, minExponent)-mantissa)
+}
+
+// declared returns the largest error of what combine made of the chosen rows of
+// this rank's tokens, in units in the last place of bf16, and how many results
+// are beyond the bound.
+func (o *oracle) declared(out []uint16) (worst float64, wrong int) {
+	hidden := len(o.pattern)
+	m := o.chosen()
+	for i := range o.trace.RankTokens(o.rank) {
+		sums := o.declaredSums(o.trace.First[o.rank]+i, m)
+		wants := make([]float32, len(sums))
+		for c := range hidden {
+			for k := range sums {
+				wants[k] = sums[k][c]
+			}
+			e := ulps(out[i*hidden+c], wants...)
+			worst = max(worst, e)
+			if e > ArithmeticBound {
+				wrong++
+			}
+		}
+	}
+	return worst, wrong
+}
+
+// chosenFor returns the chosen rows for what arrived, in its order. A row that
+// tells no source, or one of another rank, is zero.
+func (o *oracle) chosenFor(rx *Received) []uint16 {
+	hidden := len(o.pattern)
+	rows := make([]uint16, len(rx.Payload))
+	m := o.chosen()
+	for i := range len(rx.Payload) / hidden {
+		row := rows[i*hidden : (i+1)*hidden]
+		source, err := workload.SourceToken(rx.Payload[i*hidden:][:workload.SourceColumns])
+		token := int(source)
+		if err != nil || token >= o.trace.Tokens() {
+			continue
+		}
+		part := o.rank
+		if o.Receive == TokenExpert {
+			experts, _ := o.trace.Row(token)
+			part = slices.Index(experts, rx.Expert[i])
+		} else if !slices.Contains(o.ranksOf(token), o.rank) {
+			part = -1
+		}
+		if part >= 0 {
+			m(row, token, part)
+		}
+	}
+	return rows
+}

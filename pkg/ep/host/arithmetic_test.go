@@ -1,0 +1,99 @@
+package host_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/pkg/ep"
+	"github.com/collectivex/collectivex/pkg/ep/eptest"
+	"github.com/collectivex/collectivex/pkg/ep/host"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/result"
+)
+
+// The host backend adds as it declares, to the last bit.
+func TestArithmeticAsDeclared(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		variant host.Variant
+		change  []func(*plan.Case)
+		sum     string
+	}{
+		{"domain", host.Variant{}, nil, "domain-fp32"},
+		{"two domains", host.Variant{}, []func(*plan.Case){func(c *plan.Case) { c.ScaleUpDomain = 2 }}, "domain-fp32"},
+		{"tree", host.Variant{Reduction: ep.TopKSlotTree}, nil, "topk-slot-tree"},
+		{"weighted", host.Variant{}, []func(*plan.Case){lowLatency, fp8}, "weighted-kernel-sum"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			for _, row := range run(t, c.variant, eptest.Case(4, c.change...)).Measurement.Rows {
+				require.True(t, row.Arithmetic.Passed)
+				require.Equal(t, c.sum, row.Arithmetic.Accumulation)
+				require.LessOrEqual(t, *row.Arithmetic.MaxError, 0.5)
+				require.EqualValues(t, row.GlobalTokens*256, row.Arithmetic.Checked)
+			}
+		})
+	}
+}
+
+// A combine in another type or order passes the contract's gate and is reported.
+func TestAnotherArithmeticIsReported(t *testing.T) {
+	for _, kind := range []string{ep.FaultBF16Sum, ep.FaultReversedSum, ep.FaultTruncatedSum} {
+		for _, change := range [][]func(*plan.Case){nil, {fp8}, {cached}, {lowLatency}, {lowLatency, fp8}, {lowLatency, cached}} {
+			c := eptest.Case(4, append(change, ladder("8"))...)
+			t.Run(kind+" "+c.Mode+" "+c.Precision+" "+c.Contract, func(t *testing.T) {
+				d := eptest.Document(t, c, eptest.Run(t, host.Open(host.Variant{}), "rank=1,kind="+kind, c)[0])
+				require.Equal(t, result.Success, d.Outcome.Status, "the contract's gate does not see it")
+				row := d.Measurement.Rows[0]
+				require.True(t, row.Correctness.Passed)
+				require.Less(t, *row.Correctness.MaxRelativeError, 0.03125)
+				require.False(t, row.Arithmetic.Passed)
+				require.Greater(t, *row.Arithmetic.MaxError, *row.Arithmetic.Bound)
+				require.Equal(t, []string{"check-failed: arithmetic rank 1"}, row.Arithmetic.Reasons)
+			})
+		}
+	}
+}
+
+// Scales of other tokens or blocks that the contract's activations cannot tell
+// apart: 257 tokens on they repeat, and most neighbouring blocks have one scale.
+// Only the other activations show them.
+func TestScalesOfOtherBlocksAreFound(t *testing.T) {
+	seed := func(c *plan.Case) { c.Seed = 5 } // of equal scales throughout the first tokens
+	for _, c := range []struct {
+		kind   string
+		change []func(*plan.Case)
+	}{
+		{ep.FaultPeriodicScale, []func(*plan.Case){ladder("260")}},
+		{ep.FaultNeighborScale, []func(*plan.Case){ladder("1"), seed}},
+		{ep.FaultNeighborScale, []func(*plan.Case){ladder("1"), seed, lowLatency}},
+		{ep.FaultNeighborScale, []func(*plan.Case){ladder("1"), seed, cached}},
+	} {
+		kase := eptest.Case(2, append(c.change, fp8)...)
+		t.Run(c.kind+" "+kase.Mode+" "+kase.Contract, func(t *testing.T) {
+			d := eptest.Document(t, kase, eptest.Run(t, host.Open(host.Variant{}), "rank=1,kind="+c.kind, kase)[0])
+			require.Equal(t, result.Invalid, d.Outcome.Status)
+			reasons := d.Measurement.Rows[0].Correctness.Reasons
+			require.Regexp(t, `(?m)^check-failed: post-dispatch-changed (payload|source_decode) (rank [01]|all ranks)$`, strings.Join(reasons, "\n"))
+			for _, reason := range reasons {
+				require.Contains(t, reason, "-changed ", "the contract's activations show nothing")
+			}
+		})
+	}
+}
+
+func TestFaultsThatDoNotApply(t *testing.T) {
+	for fault, change := range map[string]func(*plan.Case){
+		"kind=neighbor-scale":                func(*plan.Case) {},
+		"kind=bf16-sum,at=timed":             func(*plan.Case) {},
+		"kind=zero-payload,at=combine-2":     func(*plan.Case) {},
+		"kind=ones,at=dispatch-2":            lowLatency,
+		"kind=no-send,at=dispatch-0":         fp8,
+		"kind=no-dispatch,at=dispatch-first": cached,
+	} {
+		for _, s := range eptest.Run(t, host.Open(host.Variant{}), "rank=0,"+fault+";rank=1,"+fault, eptest.Case(2, change))[0] {
+			require.Equal(t, string(result.ReasonRefused), s.Failure.Code, fault)
+		}
+	}
+}

@@ -1,0 +1,84 @@
+package host
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/collectivex/collectivex/pkg/ep"
+	"github.com/collectivex/collectivex/pkg/numeric"
+)
+
+// scalePeriod is the period of the contract's activations, in tokens.
+const scalePeriod = 257
+
+var _ ep.FaultInjector = (*adapter)(nil)
+
+// InjectFault implements ep.FaultInjector.
+func (a *adapter) InjectFault(kind string, d ep.Description) error {
+	scales := []string{ep.FaultNeighborScale, ep.FaultPeriodicScale}
+	if slices.Contains(scales, kind) && !d.Codec.Block {
+		return fmt.Errorf("fault %s needs a dispatch with block scales", kind)
+	}
+	a.fault = kind
+	return nil
+}
+
+// spoilScales exchanges scales of this rank's tokens after the cast.
+func (a *adapter) spoilScales() {
+	n := a.d.Codec.Scales(a.shape.hidden)
+	switch a.fault {
+	case ep.FaultNeighborScale:
+		for i := a.p.Tokens*n - 1; i > 0; i-- {
+			if i%n > 0 {
+				a.scales[i] = a.scales[i-1]
+			}
+		}
+	case ep.FaultPeriodicScale:
+		for i := a.p.Tokens*n - 1; i >= scalePeriod*n; i-- {
+			a.scales[i] = a.scales[i-scalePeriod*n]
+		}
+	}
+}
+
+// sumsWrongly reports whether the injected fault is one of the sum.
+func (a *adapter) sumsWrongly() bool {
+	return slices.Contains([]string{ep.FaultBF16Sum, ep.FaultReversedSum, ep.FaultTruncatedSum}, a.fault)
+}
+
+// wrongSum adds the rows of a token in another way than declared: with a bf16
+// accumulator, in the opposite order, or cutting off where it has to round.
+func (a *adapter) wrongSum(dst []uint16, pulls []pull, token int) {
+	pulls = slices.Clone(pulls)
+	if a.fault == ep.FaultReversedSum {
+		slices.Reverse(pulls)
+	}
+	round := numeric.BF16
+	if a.fault == ep.FaultTruncatedSum {
+		round = func(v float32) uint16 { return uint16(math.Float32bits(v) >> 16) }
+	}
+	weights := deviceSlice[float32](a.p.Weight, a.p.Tokens*a.p.TopK)[token*a.p.TopK:]
+	total, part := make([]float32, len(dst)), make([]float32, len(dst))
+	for i, p := range pulls {
+		if a.d.Combine == ep.WeightedKernelSum {
+			addWeightedRow(part, a.row(p), weights[p.slot])
+		} else {
+			addRow(part, a.row(p))
+		}
+		if a.fault == ep.FaultBF16Sum {
+			for c, v := range part {
+				part[c] = numeric.FromBF16(numeric.BF16(v))
+			}
+		}
+		if a.d.Combine == ep.WeightedKernelSum || i+1 < len(pulls) && pulls[i+1].rank/a.sums.domain == p.rank/a.sums.domain {
+			continue
+		}
+		for c, v := range part {
+			total[c] += numeric.FromBF16(round(v))
+		}
+		clear(part)
+	}
+	for c := range dst {
+		dst[c] = round(total[c] + part[c])
+	}
+}
