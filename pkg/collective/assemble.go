@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/collectivex/collectivex/pkg/measure"
+	"github.com/collectivex/collectivex/pkg/plausible"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
 )
@@ -58,6 +59,7 @@ func Assemble(doc result.Document, streams []rank.Stream) error {
 		}
 		registered = registered && t.setup.Registered
 	}
+	d.Limits = plausible.Limits(d.Identity.Case, streams)
 	d.Measurement.Path = common.Path
 	d.Measurement.CheckedBy = common.CheckedBy
 	d.Measurement.RegistrationHandle = registered
@@ -72,6 +74,7 @@ func Assemble(doc result.Document, streams []rank.Stream) error {
 		if !seen {
 			continue
 		}
+		sp.gate(&row, rung, d.Limits)
 		d.Measurement.Rows = append(d.Measurement.Rows, row)
 		if !slices.Contains(d.Workload.SizesMeasured, rung.Requested) {
 			d.Workload.SizesMeasured = append(d.Workload.SizesMeasured, rung.Requested)
@@ -179,25 +182,35 @@ func (sp spec) row(at int, r rungRecord, common *setup, tracks []track, everyRan
 		if perRank == nil {
 			continue
 		}
+		if us := impossible(perRank); us != nil {
+			seen = true
+			row.Check.Reasons = append(row.Check.Reasons, plausible.Judge(nil, plausible.Moved{}, mode, *us))
+			continue
+		}
 		timing, err := sp.timing(r.Bytes, perRank)
 		if err != nil {
 			return row, false, fmt.Errorf("%d bytes %s %s: %w", r.Requested, r.Placement, mode, err)
 		}
 		seen = true
 		timing.Enqueue = measure.Percentile(enqueues, 50)
-		switch mode {
-		case Pipelined:
-			row.Pipelined = timing
-		case Blocking:
-			row.Blocking = timing
-		case PerIteration:
-			row.PerIteration = timing
-		case Graph:
-			row.Graph = timing
-		}
+		*field(&row, mode) = timing
 	}
-	row.Check.Passed = row.Check.Passed && row.Check.Checked > 0 && row.Check.Wrong == 0
+	row.Check.Passed = row.Check.Passed && row.Check.Checked > 0 && row.Check.Wrong == 0 && len(row.Check.Reasons) == 0
 	return row, seen, nil
+}
+
+// field is where a row has the figures of a timing mode.
+func field(row *result.CollectiveRow, mode string) **result.Timing {
+	switch mode {
+	case Pipelined:
+		return &row.Pipelined
+	case Blocking:
+		return &row.Blocking
+	case PerIteration:
+		return &row.PerIteration
+	default:
+		return &row.Graph
+	}
 }
 
 // collect returns the samples of one window by rank, without those of idle ones,
@@ -271,6 +284,9 @@ func judge(d *result.CollectiveDocument, done, all bool) {
 	switch {
 	case has(func(r result.CollectiveRow) bool { return r.Check.Wrong > 0 }):
 		d.Outcome = result.Outcome{Status: result.Invalid, Reasons: []string{string(result.ReasonSemantics)}}
+	case has(func(r result.CollectiveRow) bool { return len(r.Check.Reasons) > 0 }):
+		i := slices.IndexFunc(rows, func(r result.CollectiveRow) bool { return len(r.Check.Reasons) > 0 })
+		d.Outcome = result.Outcome{Status: result.Invalid, Reasons: rows[i].Check.Reasons[:1]}
 	case !done:
 	case !all || len(rows) == 0 || has(func(r result.CollectiveRow) bool { return !r.Complete || !r.Check.Passed }):
 		d.Outcome = result.Outcome{Status: result.Invalid, Reasons: []string{string(result.ReasonUnchecked)}}

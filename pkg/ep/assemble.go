@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/plausible"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/workload"
@@ -29,6 +30,7 @@ func Assemble(doc result.Document, streams []rank.Stream) error {
 		return err
 	}
 	if declared != nil {
+		d.Limits = plausible.Limits(c, streams)
 		if err := fill(d, c, ranks, declared); err != nil {
 			return err
 		}
@@ -79,6 +81,7 @@ func fill(d *result.EPDocument, c plan.Case, ranks []evidence, declared *planRec
 			return fmt.Errorf("rung %d: %w", rung, err)
 		}
 		if any {
+			gate(&row, c, declared, trace, d.Limits)
 			measured = append(measured, rung)
 			d.Measurement.Rows = append(d.Measurement.Rows, row)
 		}
@@ -106,7 +109,7 @@ func judgement(d *result.EPDocument) result.Outcome {
 	torn := func(r result.EPRow) bool { return !r.Complete }
 	switch {
 	case slices.ContainsFunc(rows, failed):
-		return result.Outcome{Status: result.Invalid, Reasons: []string{string(result.ReasonSemantics)}}
+		return result.Outcome{Status: result.Invalid, Reasons: []string{whyFailed(rows)}}
 	case len(rows) == 0, slices.ContainsFunc(rows, torn), !d.Workload.CrossRankConsistent:
 		return result.Outcome{Status: result.Invalid, Reasons: []string{string(result.ReasonUnchecked)}}
 	default:

@@ -1,6 +1,7 @@
 package inventory_test
 
 import (
+	"encoding/binary"
 	"strings"
 
 	gonvml "github.com/NVIDIA/go-nvml/pkg/nvml"
@@ -137,6 +138,15 @@ func (d mockDevice) ECCErrors(uncorrected bool) (uint64, nvml.Return) {
 	}
 	v, ret := d.GetTotalEccErrors(kind, gonvml.VOLATILE_ECC)
 	return v, nvml.Return(ret)
+}
+
+func (d mockDevice) MemoryBusBits() (int, nvml.Return) { return number(d.GetMemoryBusWidth()) }
+
+// NVLinkMBps is field 90 of NVML.
+func (d mockDevice) NVLinkMBps() (int, nvml.Return) {
+	values := []gonvml.FieldValue{{FieldId: gonvml.FI_DEV_NVLINK_SPEED_MBPS_COMMON}}
+	ret := d.GetFieldValues(values)
+	return int(binary.LittleEndian.Uint32(values[0].Value[:])), nvml.Return(ret)
 }
 
 func (d mockDevice) NVLinkActive(link int) (bool, nvml.Return) {

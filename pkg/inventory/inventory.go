@@ -72,6 +72,10 @@ type GPU struct {
 	PowerLimitW int    `json:"power_limit_w,omitempty"`
 	MaxSMMHz    int    `json:"max_sm_mhz,omitempty"`
 	MaxMemMHz   int    `json:"max_mem_mhz,omitempty"`
+	// NVLinks are active, each of NVLinkMBps in one direction.
+	NVLinks       int `json:"nvlinks,omitempty"`
+	NVLinkMBps    int `json:"nvlink_mbps,omitempty"`
+	MemoryBusBits int `json:"memory_bus_bits,omitempty"`
 
 	address string // PCI address
 }

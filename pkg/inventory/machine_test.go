@@ -1,6 +1,7 @@
 package inventory_test
 
 import (
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"io/fs"
@@ -25,13 +26,14 @@ type product struct {
 	gen          int
 	watts        uint32
 	sm, mem      uint32
+	link, bus    uint32 // MB/s of an NVLink, bits of the memory bus
 }
 
 var (
-	a100 = product{"NVIDIA A100-SXM4-40GB", 8, 0, 40 << 30, 12, 4, 400, 1410, 1215}
-	h100 = product{"NVIDIA H100 80GB HBM3", 9, 0, 80 << 30, 18, 5, 700, 1980, 2619}
-	h200 = product{"NVIDIA H200", 9, 0, 141 << 30, 18, 5, 700, 1980, 3201}
-	b200 = product{"NVIDIA B200", 10, 0, 180 << 30, 18, 5, 1000, 1965, 3996}
+	a100 = product{"NVIDIA A100-SXM4-40GB", 8, 0, 40 << 30, 12, 4, 400, 1410, 1215, 25000, 5120}
+	h100 = product{"NVIDIA H100 80GB HBM3", 9, 0, 80 << 30, 18, 5, 700, 1980, 2619, 26562, 5120}
+	h200 = product{"NVIDIA H200", 9, 0, 141 << 30, 18, 5, 700, 1980, 3201, 26562, 6144}
+	b200 = product{"NVIDIA B200", 10, 0, 180 << 30, 18, 5, 1000, 1965, 3996, 53125, 8192}
 )
 
 // secrets are what must never leave.
@@ -88,6 +90,14 @@ func complete(d *mock.Device, p product, address string) {
 			return 3, nvml.SUCCESS
 		}
 		return 0, nvml.SUCCESS
+	}
+	d.GetMemoryBusWidthFunc = func() (uint32, nvml.Return) { return p.bus, nvml.SUCCESS }
+	d.GetFieldValuesFunc = func(values []nvml.FieldValue) nvml.Return {
+		if len(values) != 1 || values[0].FieldId != nvml.FI_DEV_NVLINK_SPEED_MBPS_COMMON {
+			return nvml.ERROR_INVALID_ARGUMENT
+		}
+		binary.LittleEndian.PutUint32(values[0].Value[:], p.link)
+		return nvml.SUCCESS
 	}
 	d.GetNvLinkStateFunc = func(link int) (nvml.EnableState, nvml.Return) {
 		if link >= p.nvlinks {

@@ -77,6 +77,18 @@ func describe(index int, d nvmlDevice) GPU {
 		PowerLimitW: or(d.PowerLimitMilliwatts()) / 1000,
 		MaxSMMHz:    or(d.MaxClockMHz(nvml.ClockSM)),
 		MaxMemMHz:   or(d.MaxClockMHz(nvml.ClockMem)),
+
+		NVLinkMBps:    or(d.NVLinkMBps()),
+		MemoryBusBits: or(d.MemoryBusBits()),
+	}
+	for link := range nvml.MaxNVLinks {
+		active, ret := d.NVLinkActive(link)
+		if ret != nvml.Success {
+			break // no link has a higher number
+		}
+		if active {
+			g.NVLinks++
+		}
 	}
 	if total, _, ret := d.Memory(); ret == nvml.Success {
 		g.MemoryBytes = total

@@ -40,10 +40,13 @@ type CollectiveMeasurement struct {
 	Registration string `json:"registration"` // as realised: none, local, symmetric
 	// RegistrationHandle reports whether the library returned a handle; a
 	// successful registration without one is a silent no-op.
-	RegistrationHandle bool            `json:"registration_handle"`
-	Path               string          `json:"path"`       // entry point that ran: native, alltoall spelling, grouped-send-recv
-	CheckedBy          string          `json:"checked_by"` // device or host: where the comparison ran
-	Rows               []CollectiveRow `json:"rows"`
+	RegistrationHandle bool   `json:"registration_handle"`
+	Path               string `json:"path"`       // entry point that ran: native, alltoall spelling, grouped-send-recv
+	CheckedBy          string `json:"checked_by"` // device or host: where the comparison ran
+	// Arithmetic is missing where nothing is reduced, and of integers, whose every
+	// result is compared bit for bit.
+	Arithmetic *Arithmetic     `json:"arithmetic_as_declared,omitempty"`
+	Rows       []CollectiveRow `json:"rows"`
 	// FirstWindowAt is when the first timed window began on the last rank (ISO 8601,
 	// UTC); null without one.
 	FirstWindowAt   *string `json:"first_window_at"`
@@ -118,6 +121,8 @@ type Check struct {
 	Checked int64 `json:"checked_elements"`
 	// ToleranceULP is 0 where results are compared bit for bit.
 	ToleranceULP int `json:"tolerance_ulp"`
+	// Reasons say what else the row failed, from the closed list: implausible.
+	Reasons []string `json:"reasons,omitempty"`
 }
 
 // isOf reports whether the row is of two ranks of world.

@@ -39,6 +39,9 @@ type RankDevice struct {
 	// MemoryInUse is the bytes of device memory that were taken before the rank
 	// opened the device: by the driver and by other processes.
 	MemoryInUse int64 `json:"memory_in_use_bytes"`
+	// Limits are the peaks of the device and, of the first rank of a node, of the
+	// node's network; those that are not known are missing.
+	Limits []Limit `json:"limits,omitempty"`
 	// The states are null where they could not be read.
 	Before *DeviceState `json:"state_before"`
 	After  *DeviceState `json:"state_after"`

@@ -40,7 +40,10 @@ type Envelope struct {
 	Topology       Topology       `json:"topology"`
 	Runtime        Runtime        `json:"runtime"`
 	// Devices is missing where the ranks drove no device but the host.
-	Devices    *Devices   `json:"devices,omitempty"`
+	Devices *Devices `json:"devices,omitempty"`
+	// Limits are what the rows were held to. Rows are held to nothing where the list
+	// is empty, since no peak is known, or missing, since there are no rows.
+	Limits     []Limit    `json:"limits,omitzero"`
 	Provenance Provenance `json:"provenance"`
 	Outcome    Outcome    `json:"outcome"`
 	// Digest is the last member: sha256: and the SHA-256 in hexadecimal of all bytes

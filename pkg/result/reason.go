@@ -29,6 +29,7 @@ const (
 	ReasonCheck          Reason = "check-failed" // "check-failed: before payload rank 1"
 	ReasonNonFinite      Reason = "non-finite-error"
 	ReasonUnchecked      Reason = "check-did-not-run"
+	ReasonImplausible    Reason = "implausible"     // more had to move than the limits allow; a time of 0
 	ReasonUnpublishable  Reason = "unpublishable"   // what was measured held something private
 	ReasonMemoryForSize  Reason = "memory-for-size" // a size dropped from the ladder
 	ReasonSizeTooSmall   Reason = "size-too-small"  // a size that leaves a rank without an element
@@ -41,7 +42,7 @@ func Reasons() []Reason {
 	return []Reason{
 		ReasonSemantics, ReasonTimeout, ReasonSkipped, ReasonRankDied, ReasonLibrary, ReasonNoLibrary,
 		ReasonNoSymbol, ReasonDevice, ReasonMemory, ReasonRefused, ReasonEnvironment, ReasonInternal,
-		ReasonCheck, ReasonNonFinite, ReasonUnchecked, ReasonUnpublishable, ReasonMemoryForSize, ReasonSizeTooSmall,
+		ReasonCheck, ReasonNonFinite, ReasonUnchecked, ReasonImplausible, ReasonUnpublishable, ReasonMemoryForSize, ReasonSizeTooSmall,
 		ReasonTokenCapacity,
 		ReasonPlatformNoCell,
 	}

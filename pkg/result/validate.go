@@ -97,11 +97,21 @@ func (p *problems) outcome(o Outcome) {
 		p.add("outcome.status %q is unknown", o.Status)
 	}
 	p.check(o.Reasons != nil, "outcome.reasons is null, must be a list")
-	for _, r := range o.Reasons {
+	p.reasons("outcome", o.Reasons)
+}
+
+// reasons requires that each is of the closed list.
+func (p *problems) reasons(at string, reasons []string) {
+	for _, r := range reasons {
 		if err := CheckReason(r); err != nil {
-			p.add("outcome: %w", err)
+			p.add("%s: %w", at, err)
 		}
 	}
+}
+
+func (p *problems) arithmetic(at string, a *Arithmetic) {
+	p.reasons(at, a.Reasons)
+	p.check(a.Passed == (a.Checked > 0 && a.Wrong == 0), "%s: passed is %v with %d of %d elements wrong", at, a.Passed, a.Wrong, a.Checked)
 }
 
 // good requires what a success promises of its rows, each of which passed and
@@ -205,18 +215,9 @@ func (p *problems) epRow(at string, r EPRow) {
 	if r.Complete {
 		p.check(r.TokenRate != nil, "%s: no token rate in a complete row", at)
 	}
-	for _, reason := range r.Correctness.Reasons {
-		if err := CheckReason(reason); err != nil {
-			p.add("%s.correctness: %w", at, err)
-		}
-	}
+	p.reasons(at+".correctness", r.Correctness.Reasons)
 	if a := r.Arithmetic; a != nil {
-		p.check(a.Passed == (a.Checked > 0 && a.Wrong == 0), "%s.arithmetic_as_declared: passed is %v with %d of %d elements wrong", at, a.Passed, a.Wrong, a.Checked)
-		for _, reason := range a.Reasons {
-			if err := CheckReason(reason); err != nil {
-				p.add("%s.arithmetic_as_declared: %w", at, err)
-			}
-		}
+		p.arithmetic(at+".arithmetic_as_declared", a)
 	} else {
 		p.check(!r.Complete, "%s: no arithmetic_as_declared in a complete row", at)
 	}
@@ -270,6 +271,10 @@ func (p *problems) collective(d *CollectiveDocument) {
 	p.check(d.Workload.SizesMeasured != nil && d.Workload.SizesDropped != nil && d.Workload.Excluded != nil, "workload has a null list")
 	p.check(m.Op == id.Case.Op && m.DType == id.Case.Precision && m.RedOp == id.Case.RedOp && m.Root == id.Case.Root && m.Buffers == id.Case.Buffers,
 		"measurement is not of the op, type, reduction, root and buffers of the case")
+	if a := m.Arithmetic; a != nil {
+		p.arithmetic("measurement.arithmetic_as_declared", a)
+		p.check(a.Passed || d.Outcome.Status != Success, "outcome is success, but the arithmetic is not as declared")
+	}
 	for _, s := range d.Workload.SizesDropped {
 		if err := CheckReason(s.Reason); err != nil {
 			p.add("workload.sizes_dropped[%d]: %w", s.Bytes, err)
@@ -293,11 +298,14 @@ func (p *problems) collective(d *CollectiveDocument) {
 			}
 			p.check(slices.Contains(id.Case.Modes, mode), "%s: %s was not asked for", at, mode)
 			p.check(t.SampleCount > 0, "%s.%s has no samples", at, mode)
+			p.check(t.Percentiles.P50 > 0, "%s.%s takes %v µs", at, mode, t.Percentiles.P50)
 			if err := t.Percentiles.check(); err != nil {
 				p.add("%s.%s: %w", at, mode, err)
 			}
 		}
+		p.reasons(at+".correctness", r.Check.Reasons)
 		if r.Check.Passed {
+			p.check(len(r.Check.Reasons) == 0, "%s passed with reasons %q", at, r.Check.Reasons)
 			p.check(r.Check.Wrong == 0 && (r.Check.Checked > 0 || r.Count == 0), "%s passed with %d of %d elements wrong", at, r.Check.Wrong, r.Check.Checked)
 		}
 		if !r.Complete || !r.Check.Passed {

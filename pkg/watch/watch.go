@@ -5,6 +5,7 @@ package watch
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/collectivex/collectivex/pkg/affinity"
 	"github.com/collectivex/collectivex/pkg/inventory"
@@ -50,10 +51,22 @@ func start(r *inventory.Reader, address string) *Watch {
 	w.device = device
 	g := device.GPU()
 	w.about = result.RankDevice{Partition: g.Partition, ECC: g.ECC}
+	w.limit(result.LimitLink)(g.LinkPeak())
+	w.limit(result.LimitMemory)(g.MemoryPeak())
+	w.limit(result.LimitNetwork)(r.NetworkPeak())
 	if s, err := device.State(); err == nil {
 		w.about.MemoryInUse = s.MemoryUsedBytes
 	}
 	return w
+}
+
+// limit returns a function that notes a peak, if it is known.
+func (w *Watch) limit(of string) func(inventory.Peak, bool) {
+	return func(p inventory.Peak, ok bool) {
+		if ok {
+			w.about.Limits = append(w.about.Limits, result.Limit{Of: of, GBps: p.GBps, Sum: p.Sum, Source: p.Source})
+		}
+	}
 }
 
 // Close lets go of the driver.
@@ -83,6 +96,9 @@ type runner struct {
 func (r runner) Run(ctx context.Context, s *rank.Session, c plan.Case) error {
 	d := r.watch.about
 	d.Rank = s.Rank
+	if s.LocalRank != 0 { // the first rank of a node tells its network
+		d.Limits = slices.DeleteFunc(slices.Clone(d.Limits), func(l result.Limit) bool { return l.Of == result.LimitNetwork })
+	}
 	d.Before = r.watch.read()
 	before := r.watch.fabric(s)
 	if err := s.Emit(rank.KindDevice, d); err != nil {

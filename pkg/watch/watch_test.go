@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -143,6 +144,10 @@ func TestStateBeforeAndAfter(t *testing.T) {
 	require.Equal(t, "no-mig", d.Partition)
 	require.Equal(t, "on", d.ECC)
 	require.EqualValues(t, 4096, d.MemoryInUse)
+	require.Equal(t, []result.Limit{
+		{Of: result.LimitLink, GBps: 542.116, Sum: "18 x 26.562 nvlink + gen5 x16 pcie", Source: "nvml"},
+		{Of: result.LimitMemory, GBps: 4916.736, Sum: "2 x 3201 MHz x 6144 bit", Source: "nvml"},
+	}, d.Limits)
 	require.Equal(t, 1755, d.Before.SMMHz)
 	require.Empty(t, d.Before.Throttle)
 	require.Equal(t, []string{"hw-thermal-slowdown"}, d.After.Throttle)
@@ -197,13 +202,27 @@ func TestFirstRankOfANodeTellsOfTheFabric(t *testing.T) {
 		{rank.Place{Rank: 1, World: 4, LocalRank: 1}, nil},
 		{rank.Place{Rank: 2, World: 4, Node: 1}, &result.Fabric{SentBytes: 4 * 1000}},
 	} {
-		const sent = "sys/class/infiniband/mlx5_0/ports/1/counters/port_xmit_data"
-		root := fstest.MapFS{sent: {Data: []byte("500\n")}}
+		const (
+			port = "sys/class/infiniband/mlx5_0/ports/1/"
+			sent = port + "counters/port_xmit_data"
+		)
+		root := fstest.MapFS{
+			sent:                {Data: []byte("500\n")},
+			port + "state":      {Data: []byte("4: ACTIVE\n")},
+			port + "link_layer": {Data: []byte("InfiniBand\n")},
+			port + "rate":       {Data: []byte("400 Gb/sec (4X NDR)\n")},
+		}
 		s, err := watchedOn(t, root, tt.place, address, func() error {
 			root[sent] = &fstest.MapFile{Data: []byte("1500\n")}
 			return nil
 		})
 		require.NoError(t, err)
 		require.Equal(t, tt.want, s.Device.Fabric)
+		network := slices.DeleteFunc(s.Device.Limits, func(l result.Limit) bool { return l.Of != result.LimitNetwork })
+		if tt.want == nil {
+			require.Empty(t, network)
+		} else {
+			require.Equal(t, []result.Limit{{Of: result.LimitNetwork, GBps: 50, Sum: "1 active ports", Source: "sysfs"}}, network)
+		}
 	}
 }

@@ -130,6 +130,10 @@ type Device interface {
 	HeldNanos() (map[uint64]uint64, Return)
 	// ECCErrors counts since the driver started.
 	ECCErrors(uncorrected bool) (uint64, Return)
+	// MemoryBusBits is the width of the bus to the device's memory.
+	MemoryBusBits() (int, Return)
+	// NVLinkMBps is what an active link carries in one direction, 1e6 bytes a second.
+	NVLinkMBps() (int, Return)
 	// NVLinkActive answers an error from the first link on that the device does
 	// not have.
 	NVLinkActive(link int) (bool, Return)
@@ -322,6 +326,21 @@ func (d *device) ECCErrors(uncorrected bool) (uint64, Return) {
 		return C.cx_device_long_of(f, d.handle, kind, volatile, &v)
 	})
 	return uint64(v), ret
+}
+
+func (d *device) MemoryBusBits() (int, Return) { return d.value("nvmlDeviceGetMemoryBusWidth") }
+
+// fieldNVLinkMBps is NVML_FI_DEV_NVLINK_SPEED_MBPS_COMMON in nvml.h. Its value is
+// an unsigned int, of which the driver writes four bytes.
+const fieldNVLinkMBps = 90
+
+func (d *device) NVLinkMBps() (int, Return) {
+	field := C.cx_field{id: fieldNVLinkMBps}
+	ret := d.with("nvmlDeviceGetFieldValues", func(f unsafe.Pointer) C.int { return C.cx_device_fields(f, d.handle, 1, &field) })
+	if ret == Success {
+		ret = Return(field.ret)
+	}
+	return int(uint32(field.value)), ret
 }
 
 func (d *device) NVLinkActive(link int) (bool, Return) {

@@ -1,0 +1,121 @@
+package ep
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/plausible"
+	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/workload"
+)
+
+// gate fails a row whose times cannot be. It judges the medians, which are what
+// readers compare. Without a limit there is no gate.
+func gate(row *result.EPRow, c plan.Case, declared *planRecord, t *workload.Trace, limits []result.Limit) {
+	if len(limits) == 0 {
+		return
+	}
+	sent := int64(c.Hidden)*int64(declared.ValueBytes) + int64(declared.ScaleBytes)
+	returned := int64(c.Hidden) * 2 // bf16
+	ranks := crossings(t, func(rank int) int { return rank })
+	domains := crossings(t, func(rank int) int { return plausible.Domain(c, rank) })
+	moved := func(bytes func(crossing) crossing) plausible.Moved {
+		return plausible.Moved{Link: busiest(ranks, bytes), Network: busiest(domains, bytes)}
+	}
+	k := row.Components
+	for _, timed := range []struct {
+		name  string
+		c     result.Component
+		moved plausible.Moved
+	}{
+		{compDispatch, k.Dispatch, moved(func(n crossing) crossing { return n.times(sent) })},
+		{compCombine, k.Combine, moved(func(n crossing) crossing { return n.back().times(returned) })},
+		{compRoundtrip, k.Roundtrip, moved(func(n crossing) crossing { return n.times(sent).plus(n.back().times(returned)) })},
+		{"pair_period", k.PairPeriod, plausible.Moved{
+			Link: leastBusy(ranks) * (sent + returned), Network: leastBusy(domains) * (sent + returned),
+		}},
+	} {
+		if timed.c.Percentiles == nil {
+			continue
+		}
+		if why := plausible.Judge(limits, timed.moved, timed.name, timed.c.Percentiles.P50); why != "" {
+			row.Correctness.Passed = false
+			row.Correctness.Reasons = append(row.Correctness.Reasons, why)
+		}
+	}
+}
+
+// crossing is the fewest rows that leave and enter a group of ranks (one rank, or
+// a scale-up domain) in a dispatch. A token leaves once, however many other groups
+// it goes to, since a switch can multicast, and enters a group once, however many
+// of its experts are there. In a combine the same rows go back: what a group makes
+// of a token can leave as one sum, and the sums can be added on the way.
+type crossing struct{ off, onto int64 }
+
+func (n crossing) back() crossing             { return crossing{n.onto, n.off} }
+func (n crossing) times(bytes int64) crossing { return crossing{n.off * bytes, n.onto * bytes} }
+func (n crossing) plus(other crossing) crossing {
+	return crossing{n.off + other.off, n.onto + other.onto}
+}
+
+// crossings counts by group. What stays in its group does not cross.
+func crossings(t *workload.Trace, group func(rank int) int) []crossing {
+	out := make([]crossing, group(t.World-1)+1)
+	there := make([]bool, len(out))
+	for source := range t.World {
+		from := group(source)
+		for token := t.First[source]; token < t.First[source+1]; token++ {
+			clear(there)
+			experts, _ := t.Row(token)
+			for _, e := range experts {
+				there[group(t.ExpertRank(e))] = true
+			}
+			there[from] = false
+			for g, goes := range there {
+				if goes {
+					out[g].onto++
+				}
+			}
+			if slices.Contains(there, true) {
+				out[from].off++
+			}
+		}
+	}
+	return out
+}
+
+// busiest returns the most bytes that a group moves in one direction.
+func busiest(groups []crossing, bytes func(crossing) crossing) int64 {
+	most := int64(0)
+	for _, n := range groups {
+		b := bytes(n)
+		most = max(most, b.off, b.onto)
+	}
+	return most
+}
+
+// leastBusy returns the rows that every group moves in each half of a pair,
+// whether the sender or the receiver moves them: a pair of a chain is timed on
+// each rank alone, which may find that its peers have done their part before.
+func leastBusy(groups []crossing) int64 {
+	least := min(groups[0].off, groups[0].onto)
+	for _, n := range groups {
+		least = min(least, n.off, n.onto)
+	}
+	return least
+}
+
+// whyFailed is the outcome's reason of rows that failed: the first time that
+// cannot be, unless the oracle found something too.
+func whyFailed(rows []result.EPRow) string {
+	var reasons []string
+	for _, r := range rows {
+		reasons = append(reasons, r.Correctness.Reasons...)
+	}
+	implausible := func(reason string) bool { return strings.HasPrefix(reason, string(result.ReasonImplausible)) }
+	if len(reasons) == 0 || slices.ContainsFunc(reasons, func(reason string) bool { return !implausible(reason) }) {
+		return string(result.ReasonSemantics)
+	}
+	return reasons[0]
+}

@@ -1,0 +1,129 @@
+package inventory
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// Peak is a rate that a part of the machine cannot exceed: the raw rate, of which
+// encoding and protocol take their share.
+type Peak struct {
+	GBps   float64 // GB/s = 1e9 bytes per second
+	Sum    string  // what it is made of
+	Source string  // nvml, sysfs, or datasheet of a product
+}
+
+// NetworkPeak is what the RDMA ports of the machine carry together in one
+// direction; ok is false where there is none, or one of which that is not known.
+func (r *Reader) NetworkPeak() (p Peak, ok bool) {
+	ports := 0
+	for _, adapter := range r.list(infiniband) {
+		for _, port := range r.list(infiniband, adapter, "ports") {
+			if !strings.HasSuffix(r.text(infiniband, adapter, "ports", port, "state"), "ACTIVE") {
+				continue
+			}
+			layer := r.text(infiniband, adapter, "ports", port, "link_layer")
+			var gbit float64
+			_, err := fmt.Sscanf(r.text(infiniband, adapter, "ports", port, "rate"), "%f Gb/sec", &gbit)
+			// A bond shows the rate of one of its ports. Of other link layers (EFA) some
+			// drivers show a rate that is not the port's.
+			if err != nil || strings.Contains(adapter, "bond") || layer != "InfiniBand" && layer != "Ethernet" {
+				return Peak{}, false
+			}
+			ports++
+			p.GBps += gbit / 8
+		}
+	}
+	p.Sum, p.Source = fmt.Sprintf("%d active ports", ports), "sysfs"
+	return p, ports > 0
+}
+
+// products are the peaks of devices whose drivers do not tell them, from their
+// datasheets: all links of a device in one direction, and its memory.
+var products = map[string]struct{ links, memory float64 }{
+	"mi300x": {7 * 64, 5325},
+	"mi325x": {7 * 64, 6144},
+	"mi350x": {7 * 76.8, 8192},
+	"mi355x": {7 * 76.8, 8192},
+}
+
+// c2c is the rate of NVLink-C2C in one direction, which joins a GPU with a Grace
+// processor. It is beside what NVML lists.
+const c2c = 450
+
+var grace = regexp.MustCompile(`\bG[BH][0-9]`)
+
+// LinkPeak is what can leave or enter the device in one direction by all its
+// ways together: a library may use NVLink or XGMI and PCIe at once. ok is false
+// where that is not known, and of a part of a device, whose ways to the other
+// parts are none of these.
+func (g *GPU) LinkPeak() (p Peak, ok bool) {
+	if g.part() {
+		return p, false
+	}
+	var gen, width int
+	if n, _ := fmt.Sscanf(g.PCIe, "gen%d x%d", &gen, &width); n != 2 {
+		return p, false
+	}
+	p.GBps, p.Sum, p.Source = transfers(gen)*float64(width)/8, g.PCIe+" pcie", "nvml"
+	if p.GBps == 0 {
+		return p, false
+	}
+	add := func(gbps float64, format string, args ...any) {
+		p.GBps += gbps
+		p.Sum = fmt.Sprintf(format, args...) + " + " + p.Sum
+	}
+	switch product, listed := products[g.Model()]; {
+	case g.Vendor == AMD && listed:
+		p.Source = "datasheet " + g.Model()
+		add(product.links, "%g xgmi", product.links)
+	case g.Vendor == AMD:
+		return p, false
+	case g.NVLinks > 0 && g.NVLinkMBps == 0:
+		return p, false
+	case g.NVLinks > 0:
+		add(float64(g.NVLinks*g.NVLinkMBps)/1e3, "%d x %g nvlink", g.NVLinks, float64(g.NVLinkMBps)/1e3)
+	}
+	if grace.MatchString(g.Product) {
+		add(c2c, "%d c2c", c2c)
+	}
+	return p, true
+}
+
+// MemoryPeak is what the device's memory can read and write together. Two
+// transfers a clock hold for every memory that NVML tells of.
+func (g *GPU) MemoryPeak() (p Peak, ok bool) {
+	product, listed := products[g.Model()]
+	switch {
+	case g.part():
+		return p, false
+	case g.Vendor == AMD && listed:
+		return Peak{product.memory, "memory", "datasheet " + g.Model()}, true
+	case g.Vendor != NVIDIA || g.MaxMemMHz == 0 || g.MemoryBusBits == 0:
+		return p, false
+	}
+	return Peak{
+		GBps:   2 * float64(g.MaxMemMHz) * float64(g.MemoryBusBits) / 8 / 1e3,
+		Sum:    fmt.Sprintf("2 x %d MHz x %d bit", g.MaxMemMHz, g.MemoryBusBits),
+		Source: "nvml",
+	}, true
+}
+
+// part reports whether the device is one of several that share a package.
+func (g *GPU) part() bool {
+	return g.Partition == "mig" || g.Vendor == AMD && g.Partition != "" && !strings.HasPrefix(g.Partition, "SPX")
+}
+
+// transfers is the rate of a lane of PCIe, in gigatransfers a second; 0 where
+// there is no such generation.
+func transfers(generation int) float64 {
+	for rate, g := range pcieGenerations {
+		if g == generation {
+			v, _ := strconv.ParseFloat(rate, 64)
+			return v
+		}
+	}
+	return 0
+}

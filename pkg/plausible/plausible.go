@@ -1,0 +1,107 @@
+// Package plausible judges whether a time can be: the fewest bytes that must
+// have moved in it, against the peaks of the ways that they must have taken.
+package plausible
+
+import (
+	"cmp"
+
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/result"
+)
+
+// Moved is the fewest bytes that have to move in a time, whatever the algorithm,
+// by what they have to pass: in one direction, of whichever has the most.
+type Moved struct {
+	Link    int64 // the ways off a rank's device
+	Network int64 // the network of a scale-up domain
+	Memory  int64 // the memory of a rank's device, reads and writes together
+}
+
+// Domain returns the scale-up domain of a rank, numbered from 0. Ranks of one
+// node are always in one domain, since they share its memory.
+func Domain(c plan.Case, rank int) int {
+	nodes := max(1, c.ScaleUpDomain/max(1, c.GPUsPerNode))
+	return rank / (nodes * max(1, c.RanksPerNode))
+}
+
+// Limits returns the limits that the rows of a case are held to, by what the
+// devices of its ranks told. There is none of a kind that some rank does not
+// know: then nothing is held to it. Where ranks differ, the highest stands for
+// all, and the limit of the network is that of a domain: of all its nodes.
+func Limits(c plan.Case, streams []rank.Stream) []result.Limit {
+	limits := []result.Limit{}
+	if len(streams) < c.World {
+		return limits
+	}
+	for _, of := range []string{result.LimitLink, result.LimitMemory} {
+		if l, ok := highest(streams, of, 1); ok {
+			limits = append(limits, l)
+		}
+	}
+	if Domain(c, c.World-1) == 0 || c.ScaleOutTransport == nil {
+		return limits // without RDMA between domains, its ports are not what they use
+	}
+	if l, ok := network(c, streams); ok {
+		limits = append(limits, l)
+	}
+	return limits
+}
+
+// highest returns the highest limit of a kind among every n-th rank, if all of
+// them have it.
+func highest(streams []rank.Stream, of string, n int) (result.Limit, bool) {
+	var best result.Limit
+	for i := 0; i < len(streams); i += n {
+		l, ok := limit(streams[i], of)
+		if !ok {
+			return best, false
+		}
+		if cmp.Compare(l.GBps, best.GBps) > 0 {
+			best = l
+		}
+	}
+	return best, true
+}
+
+func limit(s rank.Stream, of string) (result.Limit, bool) {
+	if s.Device != nil {
+		for _, l := range s.Device.Limits {
+			if l.Of == of && l.GBps > 0 {
+				return l, true
+			}
+		}
+	}
+	return result.Limit{}, false
+}
+
+// network returns the limit of the domain whose nodes have the fastest ports.
+// The first rank of each node tells those of its node.
+func network(c plan.Case, streams []rank.Stream) (result.Limit, bool) {
+	node, ok := highest(streams, result.LimitNetwork, max(1, c.RanksPerNode))
+	if !ok {
+		return node, false
+	}
+	nodes := 0
+	for rank := 0; rank < c.World && Domain(c, rank) == 0; rank += max(1, c.RanksPerNode) {
+		nodes++
+	}
+	node.GBps *= float64(nodes)
+	return node, true
+}
+
+// Judge returns the reason why an operation that moves m cannot have taken us
+// microseconds, or an empty text where it can. what names the time.
+func Judge(limits []result.Limit, m Moved, what string, us float64) string {
+	if !(us > 0) {
+		return result.ReasonImplausible.With("%s takes %v us", what, us)
+	}
+	bytes := map[string]int64{result.LimitLink: m.Link, result.LimitNetwork: m.Network, result.LimitMemory: m.Memory}
+	for _, l := range limits {
+		if rate := float64(bytes[l.Of]) / us / 1e3; rate > l.GBps {
+			return result.ReasonImplausible.With("%s of %.6g us for %d bytes or more by %s, %.6g of at most %.6g GBps",
+				what, us, bytes[l.Of], l.Of, rate, l.GBps)
+		}
+	}
+	return ""
+}
