@@ -322,7 +322,7 @@ func (c *compiler) fields(o *object, t reflect.Type, offset uintptr, behind int)
 			panic(fmt.Sprintf("strictjson: %v.%s has no JSON name", t, f.Name))
 		case name == "-":
 		default:
-			omitted := strings.Contains(options, "omitempty")
+			omitted := strings.Contains(options, "omitempty") || strings.Contains(options, "omitzero")
 			read := c.reader(f.Type, c.lists[t.Name()+"."+name])
 			if omitted && f.Type.Kind() == reflect.Pointer {
 				read = notNull(read)

@@ -7,6 +7,7 @@ import (
 	"go/token"
 	"path"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/invopop/jsonschema"
@@ -39,6 +40,9 @@ func (m *maker) walk(root, s *jsonschema.Schema, t reflect.Type, seen map[reflec
 		if list, ok := m.values[t.Name()+"."+name]; ok {
 			p.Enum = list
 			m.used[t.Name()+"."+name] = true
+		}
+		if strings.Contains(options, "omitzero") { // the reflector knows omitempty alone
+			s.Required = slices.DeleteFunc(s.Required, func(r string) bool { return r == name })
 		}
 		if f.Type.Kind() == reflect.Pointer && !strings.Contains(options, "omitempty") {
 			description := p.Description
