@@ -83,8 +83,9 @@ type EPRow struct {
 	// Arithmetic is combine's verdict on sums whose last bits show the type and the
 	// order of the accumulation. Its errors are units in the last place of bf16. It
 	// stands beside the contract's verdict: correctness and the outcome do not
-	// depend on it. It is null where the case ended before.
-	Arithmetic    *Arithmetic  `json:"arithmetic_as_declared"`
+	// depend on it. It is missing where the case ended before, and in documents that are
+	// older than it.
+	Arithmetic    *Arithmetic  `json:"arithmetic_as_declared,omitempty"`
 	Bytes         EPBytes      `json:"byte_provenance"`
 	LogicalCopies EPCopies     `json:"logical_copies"`
 	Receive       EPReceive    `json:"receive"`

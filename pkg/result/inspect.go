@@ -188,7 +188,7 @@ func (x *Inspector) whole(text []byte) (Inspected, error) {
 		return Inspected{}, err
 	}
 	x.keep(line, text)
-	if err := judge(d); err != nil {
+	if err := judge(d, false); err != nil {
 		return Inspected{}, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
 	if d.Head().Digest != "" {

@@ -19,13 +19,14 @@ func Validate(d Document) error {
 	if at := nonFinite(reflect.ValueOf(d), ""); at != "" {
 		return fmt.Errorf("document of case %s: %s is not a finite number", d.Head().Identity.CaseID, at)
 	}
-	return judge(d)
+	return judge(d, true)
 }
 
 // judge is Validate without a look at every number: those that were read from JSON
-// are finite.
-func judge(d Document) error {
-	p := &problems{}
+// are finite. A document that is not fresh was read, perhaps from an earlier version:
+// it may lack what only later versions write.
+func judge(d Document, fresh bool) error {
+	p := &problems{fresh: fresh}
 	p.envelope(d.Head())
 	switch doc := d.(type) {
 	case *EPDocument:
@@ -42,7 +43,10 @@ func judge(d Document) error {
 }
 
 // problems collects what is wrong.
-type problems struct{ errs []error }
+type problems struct {
+	fresh bool // see judge
+	errs  []error
+}
 
 func (p *problems) add(format string, args ...any) {
 	p.errs = append(p.errs, fmt.Errorf(format, args...))
@@ -219,7 +223,7 @@ func (p *problems) epRow(at string, r EPRow) {
 	if a := r.Arithmetic; a != nil {
 		p.arithmetic(at+".arithmetic_as_declared", a)
 	} else {
-		p.check(!r.Complete, "%s: no arithmetic_as_declared in a complete row", at)
+		p.check(!p.fresh || !r.Complete, "%s: no arithmetic_as_declared in a complete row", at)
 	}
 	if r.Correctness.Passed {
 		p.check(r.Correctness.MaxRelativeError != nil, "%s.correctness passed without a figure", at)
