@@ -81,6 +81,14 @@ type Stream interface {
 	Close() error
 }
 
+// NativeStream is a Stream of a driver, which C code can ask for its end.
+type NativeStream interface {
+	Stream
+	// QueryFunction is the address of the driver's function that takes Handle and
+	// returns 0 once all work has ended: int (*)(void *).
+	QueryFunction() uintptr
+}
+
 // Event marks a point of a stream.
 type Event interface {
 	Handle() uintptr

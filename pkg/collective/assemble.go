@@ -111,7 +111,7 @@ func (s setup) agrees(o *setup) bool {
 	strip := func(rungs []rungRecord) []rungRecord {
 		out := slices.Clone(rungs)
 		for i := range out {
-			out[i].Checks = 0
+			out[i].Checks, out[i].Untimed = 0, 0
 		}
 		return out
 	}
@@ -179,6 +179,12 @@ func (sp spec) row(at int, r rungRecord, common *setup, tracks []track, everyRan
 			}
 			enqueues = append(enqueues, enqueue)
 		}
+		if slices.Contains(untimedModes(common.Modes), mode) {
+			w := window{Requested: r.Requested, Placement: r.Placement, Pair: r.Pair, Mode: mode, Trial: sp.Measure.Trials}
+			if all, _ := sp.collect(&row.Check, w, at, tracks); all == nil {
+				row.Complete = false
+			}
+		}
 		if perRank == nil {
 			continue
 		}
@@ -229,7 +235,11 @@ func (sp spec) collect(check *result.Check, w window, at int, tracks []track) (a
 			all = append(all, s.US)
 		}
 		enqueue = max(enqueue, s.Enqueue)
-		if s.Check == nil || s.Check.Checked != t.setup.Rungs[at].Checks {
+		want := t.setup.Rungs[at].Checks
+		if w.Trial == sp.Measure.Trials {
+			want = t.setup.Rungs[at].Untimed
+		}
+		if s.Check == nil || s.Check.Checked != want {
 			check.Passed = false
 			continue
 		}

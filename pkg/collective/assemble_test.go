@@ -35,7 +35,7 @@ func newTape(t *testing.T, c plan.Case) *tape {
 	for r := range c.World {
 		set := setup{Path: "native", CheckedBy: "host", Modes: l.modes, Dropped: l.dropped, Excluded: l.excluded}
 		for _, x := range l.rungs {
-			set.Rungs = append(set.Rungs, rungRecord{x.Requested, x.Bytes, x.Count, x.Placement, x.Pair, x.Slots, x.Count})
+			set.Rungs = append(set.Rungs, rungRecord{x.Requested, x.Bytes, x.Count, x.Placement, x.Pair, x.Slots, x.Count, 2 * x.Count})
 		}
 		s := rank.Stream{Rank: r, Done: true, Facts: &rank.Facts{Library: rank.Library{Kind: "host", Version: "1"}}}
 		s.Records = append(s.Records, record(t, kindSetup, set))
@@ -52,6 +52,10 @@ func newTape(t *testing.T, c plan.Case) *tape {
 					}
 					s.Records = append(s.Records, record(t, kindSample, v))
 				}
+			}
+			for _, mode := range untimedModes(l.modes) {
+				w := window{x.Requested, x.Placement, x.Pair, mode, c.Measure.Trials}
+				s.Records = append(s.Records, record(t, kindSample, sample{window: w, Check: &workload.Verdict{Checked: 2 * x.Count, First: -1}}))
 			}
 		}
 		p.streams = append(p.streams, s)
@@ -104,7 +108,7 @@ func TestAssemble(t *testing.T) {
 	require.Equal(t, result.CollectiveRow{
 		Requested: 1 << 20, Bytes: 1 << 20, Count: 1 << 18, Placement: OutOfPlace, Slots: 1, Complete: true,
 		Pipelined: row.Pipelined, PerIteration: row.PerIteration,
-		Check: result.Check{Passed: true, Checked: 8 << 18},
+		Check: result.Check{Passed: true, Checked: 12 << 18},
 	}, row)
 	// Slowest rank: 101 and 111; nearest rank p50 of two is the lower.
 	require.Equal(t, result.Percentiles{P50: 101, P90: 111, P95: 111, P99: 111}, row.Pipelined.Percentiles)
@@ -120,7 +124,7 @@ func TestAssemble(t *testing.T) {
 
 func TestAssembleWrongData(t *testing.T) {
 	p := newTape(t, aCase(nil))
-	p.edit(1, 5, func(s *sample) { s.Check.Wrong, s.Check.First = 1, 7 })
+	p.edit(1, 6, func(s *sample) { s.Check.Wrong, s.Check.First = 1, 7 })
 	d := p.mustDocument()
 	require.Equal(t, result.Outcome{Status: result.Invalid, Reasons: []string{string(result.ReasonSemantics)}}, d.Outcome)
 	require.EqualValues(t, 1, d.Measurement.Rows[1].Check.Wrong)
@@ -147,9 +151,9 @@ func TestAssembleNeverPassesWhatWasNotChecked(t *testing.T) {
 // What a group left that died in the third row's second trial.
 func TestAssembleKeepsWhatWasMeasured(t *testing.T) {
 	p := newTape(t, aCase(nil))
-	p.streams[1].Records = p.streams[1].Records[:1+4+4+2]
+	p.streams[1].Records = p.streams[1].Records[:1+5+5+2]
 	p.streams[1].Done = false
-	p.streams[0].Records = p.streams[0].Records[:1+4+4+3]
+	p.streams[0].Records = p.streams[0].Records[:1+5+5+3]
 	p.streams[0].Done = false
 	d := p.mustDocument()
 	require.Equal(t, result.Failed, d.Outcome.Status)

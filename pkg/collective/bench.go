@@ -47,8 +47,8 @@ type bench struct {
 // graphs are what a window in graph mode launches; none in other modes.
 type graphs struct {
 	last accel.Graph
-	// again is for all launches of a window but the last. It is the same graph,
-	// unless the last operation has to find its input untouched.
+	// again is for all launches of a window but the last, if there are any: its
+	// results lie elsewhere, and in place it leaves the input of the last operation.
 	again accel.Graph
 }
 
@@ -60,7 +60,8 @@ const (
 )
 
 // run measures trial by trial, each over all rungs: what disturbs the machine for
-// a while then touches one trial of many sizes and not all trials of a few.
+// a while then touches one trial of many sizes and not all trials of a few. The
+// untimed window of a rung follows its last timed one.
 func (b *bench) run(ctx context.Context) (err error) {
 	if err := b.warmUp(ctx); err != nil {
 		return err
@@ -91,6 +92,14 @@ func (b *bench) run(ctx context.Context) (err error) {
 					return b.at(fmt.Errorf("%s trial %d: %w", mode, trial, err))
 				}
 			}
+			if trial < b.Measure.Trials-1 {
+				continue
+			}
+			for _, mode := range untimedModes(b.modes) {
+				if err := b.checkAll(ctx, mode); err != nil {
+					return b.at(fmt.Errorf("%s, untimed: %w", mode, err))
+				}
+			}
 		}
 	}
 	return nil
@@ -116,7 +125,7 @@ func (b *bench) window(ctx context.Context, mode string, trial int) error {
 	if err := b.injure(w); err != nil {
 		return err
 	}
-	verdict, err := b.check(w)
+	verdict, err := b.check(w, b.marks(b.rung))
 	if err != nil {
 		return err
 	}
@@ -148,7 +157,7 @@ func (b *bench) warmUp(ctx context.Context) error {
 func (b *bench) enter(r rung) {
 	b.rung = r
 	for i := range b.calls {
-		b.calls[i] = b.slotCall(r.slot(i, len(b.calls)))
+		b.calls[i] = b.slotCall(r.place(i, len(b.calls)))
 	}
 	settle := b.settleCall()
 	for i := range b.settles {
@@ -156,28 +165,28 @@ func (b *bench) enter(r rung) {
 	}
 }
 
-// buffers returns the addresses of a slot as the operation takes them.
-func (b *bench) buffers(slot int) (send, recv accel.Ptr) {
-	base := b.memory.Ptr().Add(b.unaligned() + int64(slot)*b.rung.stride)
-	return b.place(base, b.rung.recvAt, b.rung.Count)
+// buffers returns the addresses of an operation on the rung at hand.
+func (b *bench) buffers(at place) (send, recv accel.Ptr) {
+	base := b.memory.Ptr().Add(b.unaligned())
+	if b.rung.Placement == InPlace {
+		return b.together(base.Add(int64(at.slot)*b.rung.stride), b.rung.Count)
+	}
+	recvAt := b.rung.recvAt + int64(at.slot)*b.rung.recvStride + int64(at.round)*markBytes
+	return base.Add(int64(at.slot) * b.rung.stride), base.Add(recvAt)
 }
 
-// place returns the addresses of an operation in memory that begins at base;
-// recvAt counts out of place.
-func (b *bench) place(base accel.Ptr, recvAt, count int64) (send, recv accel.Ptr) {
-	if b.rung.Placement == OutOfPlace {
-		return base, base.Add(recvAt)
-	}
+// together returns the addresses of an operation in place in memory at base.
+func (b *bench) together(base accel.Ptr, count int64) (send, recv accel.Ptr) {
 	sendAt, recvAt := b.op.InPlaceOffsets(count, b.session.Rank)
 	size := int64(b.dtype.Size())
 	return base.Add(sendAt * size), base.Add(recvAt * size)
 }
 
-// slotCall is the operation on a slot.
-func (b *bench) slotCall(slot int) Call {
+// slotCall is the operation on the buffers at a place.
+func (b *bench) slotCall(at place) Call {
 	c := b.call(b.session.Rank)
 	c.Count, c.Exchange = b.rung.Count, b.rung.exchange
-	c.Send, c.Recv = b.buffers(slot)
+	c.Send, c.Recv = b.buffers(at)
 	return c
 }
 
@@ -185,7 +194,10 @@ func (b *bench) slotCall(slot int) Call {
 func (b *bench) settleCall() Call {
 	c := b.call(b.session.Rank)
 	c.Count, c.Exchange = b.settleExtent(b.rung).Count, b.rung.settle
-	c.Send, c.Recv = b.place(b.settleAt.Add(b.unaligned()), b.ladder.settle, c.Count)
+	base := b.settleAt.Add(b.unaligned())
+	if c.Send, c.Recv = base, base.Add(b.ladder.settle); b.rung.Placement == InPlace {
+		c.Send, c.Recv = b.together(base, c.Count)
+	}
 	return c
 }
 
@@ -199,10 +211,18 @@ func (b *bench) capture(ctx context.Context) (g graphs, err error) {
 	if g.last, err = b.captured(b.calls); err != nil {
 		return g, err
 	}
-	g.again = g.last
-	if b.Measure.Launches > 1 && b.rung.Placement == InPlace {
+	if b.Measure.Launches > 1 {
 		calls := slices.Clone(b.calls)
-		calls[len(calls)-1] = b.slotCall(0) // the last slot is for the last launch
+		for i := range calls {
+			at := b.rung.place(i, len(calls))
+			at.round += b.rung.rounds
+			if b.rung.Placement == InPlace {
+				if at.round = 0; i == len(calls)-1 {
+					at.slot = 0 // the last slot is for the last launch
+				}
+			}
+			calls[i] = b.slotCall(at)
+		}
 		if g.again, err = b.captured(calls); err != nil {
 			return g, err
 		}
@@ -230,7 +250,7 @@ func (b *bench) captured(calls []Call) (accel.Graph, error) {
 
 func (g graphs) close() error {
 	var err error
-	if g.again != nil && g.again != g.last {
+	if g.again != nil {
 		err = g.again.Close()
 	}
 	if g.last != nil {
@@ -268,33 +288,11 @@ func (b *bench) measure(ctx context.Context, w window) (sample, error) {
 		err = b.perIteration(ctx)
 		s.US = b.us
 	case Graph:
-		err = b.pipelined(ctx, &s, len(b.calls)*b.Measure.Launches, b.launch)
+		err = b.pipelined(ctx, &s, len(b.calls)*b.Measure.Launches, func() (Elapsed, error) { return Time(b.launch) })
 	default:
-		err = b.pipelined(ctx, &s, len(b.calls), func() error { return b.Comm.Enqueue(b.stream, b.calls, b.Measure.Aggregate) })
+		err = b.pipelined(ctx, &s, len(b.calls), func() (Elapsed, error) { return b.Comm.Time(b.stream, b.calls, b.Measure.Aggregate) })
 	}
 	return s, err
-}
-
-// fill gives a slot the data of window w: first the poison, then the input,
-// which in place is part of the same buffer.
-func (b *bench) fill(w window, slot int) error {
-	p, err := b.pattern(w, slot)
-	if err != nil {
-		return refused(err)
-	}
-	send, recv := b.buffers(slot)
-	in := b.form(b.rung.Pair).Inputs(b.rung.Extent, b.session.Rank)
-	covered := b.rung.Placement == InPlace && len(in) > 0 && in[0].Count >= b.rung.Recv
-	if !covered {
-		if err := b.Data.Poison(b.stream, p, recv, b.outputs()); err != nil {
-			return coded(result.ReasonDevice, err)
-		}
-	}
-	return coded(result.ReasonDevice, b.Data.Fill(b.stream, p, send, in))
-}
-
-func (b *bench) outputs() []workload.Region {
-	return b.form(b.rung.Pair).Outputs(b.rung.Extent, b.session.Rank)
 }
 
 // settle brings host, device and ranks into the state in which a pipeline of
@@ -336,19 +334,23 @@ func (b *bench) launch() error {
 }
 
 // pipelined is host time around one window, divided by its operations.
-func (b *bench) pipelined(ctx context.Context, s *sample, operations int, enqueue func() error) error {
+func (b *bench) pipelined(ctx context.Context, s *sample, operations int, run func() (Elapsed, error)) error {
+	e, err := b.time(ctx, run)
+	s.US = []float64{micros(e.Ended) / float64(operations)}
+	s.Enqueue = micros(e.Enqueued) / float64(operations)
+	return err
+}
+
+// time runs operations to their end.
+func (b *bench) time(ctx context.Context, run func() (Elapsed, error)) (Elapsed, error) {
 	start := time.Now()
-	if err := enqueue(); err != nil {
-		return err
+	e, err := run()
+	if err != nil || e.Ended > 0 {
+		return e, err
 	}
-	enqueued := time.Since(start)
-	if err := b.wait(ctx); err != nil {
-		return err
-	}
-	elapsed := time.Since(start)
-	s.US = []float64{micros(elapsed) / float64(operations)}
-	s.Enqueue = micros(enqueued) / float64(operations)
-	return nil
+	err = b.wait(ctx)
+	e.Ended = time.Since(start)
+	return e, err
 }
 
 func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
@@ -361,14 +363,11 @@ func (b *bench) blocking(ctx context.Context) error {
 		if err := b.sync(ctx); err != nil {
 			return err
 		}
-		start := time.Now()
-		if err := b.Comm.Enqueue(b.stream, b.calls[i*m:(i+1)*m], m); err != nil {
+		e, err := b.time(ctx, func() (Elapsed, error) { return b.Comm.Time(b.stream, b.calls[i*m:(i+1)*m], m) })
+		if err != nil {
 			return err
 		}
-		if err := b.wait(ctx); err != nil {
-			return err
-		}
-		b.us[i] = micros(time.Since(start)) / float64(m)
+		b.us[i] = micros(e.Ended) / float64(m)
 	}
 	return nil
 }
@@ -406,36 +405,6 @@ func (b *bench) enqueue(ctx context.Context, calls []Call) error {
 		return err
 	}
 	return b.wait(ctx)
-}
-
-// check compares every buffer of the window that holds the result of one
-// operation on untouched input.
-func (b *bench) check(w window) (workload.Verdict, error) {
-	total := workload.Verdict{First: -1}
-	regions := b.outputs()
-	if len(regions) == 0 {
-		return total, nil
-	}
-	for _, slot := range b.checked(b.rung) {
-		p, err := b.pattern(w, slot)
-		if err != nil {
-			return total, refused(err)
-		}
-		_, recv := b.buffers(slot)
-		v, err := b.Data.Check(b.stream, p, recv, regions)
-		switch {
-		case errors.Is(err, ErrDisagree):
-			return total, coded(result.ReasonUnchecked, err)
-		case err != nil:
-			return total, coded(result.ReasonDevice, err)
-		}
-		if total.Wrong == 0 {
-			total.First = v.First
-		}
-		total.Checked += v.Checked
-		total.Wrong += v.Wrong
-	}
-	return total, nil
 }
 
 func (b *bench) close() error {

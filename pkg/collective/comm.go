@@ -6,6 +6,7 @@ package collective
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/collectivex/collectivex/pkg/accel"
 	"github.com/collectivex/collectivex/pkg/numeric"
@@ -47,6 +48,9 @@ type Comm interface {
 	// is none. All ranks enqueue the same operations. Calls that capture a graph
 	// come here too.
 	Enqueue(s accel.Stream, calls []Call, group int) error
+	// Time enqueues as Enqueue does, and waits until the stream is done or for
+	// Patience, all in one crossing.
+	Time(s accel.Stream, calls []Call, group int) (Elapsed, error)
 	// AsyncError returns an error that a running operation met, without waiting.
 	AsyncError() error
 	// Abort ends running operations with an error, now and for ever. It alone may
@@ -55,6 +59,18 @@ type Comm interface {
 	// Path names the entry point that does op: native, or what stands in for it.
 	Path(op Op) string
 	Close() error
+}
+
+// Elapsed is the time from the start of a window until its last operation was
+// enqueued, and until all have ended: 0 where they have not yet.
+type Elapsed struct{ Enqueued, Ended time.Duration }
+
+// Time runs enqueue and returns how long it takes; nothing is known of the
+// operations' end.
+func Time(enqueue func() error) (Elapsed, error) {
+	start := time.Now()
+	err := enqueue()
+	return Elapsed{Enqueued: time.Since(start)}, err
 }
 
 // Memory is what Comm.Alloc returns.

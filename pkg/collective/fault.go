@@ -21,18 +21,18 @@ func FaultKinds() []string { return []string{FaultFlip, FaultStale, FaultSwap} }
 
 // injure does the data faults of this rank, normally none.
 func (b *bench) injure(w window) error {
-	regions := b.outputs()
-	if len(regions) == 0 {
+	regions := b.outputs(b.rung)
+	if len(regions) == 0 || b.idle() {
 		return nil
 	}
-	slots := b.checked(b.rung)
-	slot := slots[len(slots)-1]
-	_, recv := b.buffers(slot)
+	marks := b.marks(b.rung)
+	at := marks[len(marks)-1].place
+	_, recv := b.buffers(at)
 	size := int64(b.dtype.Size())
 	if _, ok := b.session.Fault(FaultStale); ok {
 		before := w
 		before.Trial--
-		p, err := b.pattern(before, slot)
+		p, err := b.pattern(before, at.slot)
 		if err != nil {
 			return err
 		}

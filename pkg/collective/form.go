@@ -176,6 +176,20 @@ func (f Form) Outputs(e Extent, rank int) []workload.Region {
 	return regions
 }
 
+// Untouched returns what an operation out of place has to leave as it is: the
+// whole send buffer and, where rank has no part in the result, the receive
+// buffer. What no operation reads is filled all the same, with data that are no
+// rank's input.
+func (f Form) Untouched(e Extent, rank int) (send, recv []workload.Region) {
+	if send = f.Inputs(e, rank); send == nil {
+		send = []workload.Region{{Count: e.Send, First: e.Send, Source: rank}}
+	}
+	if len(f.Outputs(e, rank)) == 0 {
+		recv = []workload.Region{{Count: e.Recv, First: 2 * e.Send, Source: rank}}
+	}
+	return send, recv
+}
+
 // received is the parts that rank gets, in the order of ranks and without gaps.
 // A part stands in its sender's buffer behind those of the ranks before.
 func (e Extent) received(rank int) []workload.Region {

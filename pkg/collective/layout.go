@@ -22,16 +22,23 @@ func (l limits) meet(o limits) limits {
 	return limits{Bytes: min(l.Bytes, o.Bytes), Cache: max(l.Cache, o.Cache), NoGraphs: l.NoGraphs || o.NoGraphs}
 }
 
-// rung is one size, placement and pair of ranks with its place in memory. Slot i begins at
-// i·stride; its receive buffer is recvAt bytes later where they are apart.
+// rung is one size, placement and pair of ranks with its place in memory. The send
+// buffer of slot i begins at i·stride, its receive buffer at recvAt + i·recvStride
+// where they are apart.
+//
+// Out of place, the operations of a window that share a slot write their results
+// markBytes apart, so that the beginning of each result is still there when the
+// window has ended.
 type rung struct {
 	Requested int64
 	Extent
-	Placement string
-	Pair      Pair // none but for pairwise operations
-	Slots     int
-	stride    int64
-	recvAt    int64
+	Placement  string
+	Pair       Pair // none but for pairwise operations
+	Slots      int
+	rounds     int // operations of a window that share a slot; in place 1
+	stride     int64
+	recvAt     int64
+	recvStride int64
 	// exchange and settle are the addresses of what calls of the rung, and of its
 	// settling, list; see bench.listExchanges.
 	exchange, settle uintptr
@@ -54,6 +61,10 @@ const settleMost = 1 << 20
 
 // slotAlign keeps buffers at the alignment that libraries like best.
 const slotAlign = 512
+
+// markBytes is the distance between the results of operations that share a
+// slot, and thus what stays of each but the last.
+const markBytes = slotAlign
 
 // layOut decides what is measured within the limits.
 func (s spec) layOut(l limits) ladder {
@@ -97,7 +108,7 @@ func (s spec) layOut(l limits) ladder {
 				r.Extent = s.form(r.Pair).Extent(size)
 				rungs = append(rungs, r)
 			}
-			out.bytes = max(out.bytes, need)
+			out.bytes = max(out.bytes, need, min(s.apartBytes(r), batchBytes, room))
 			out.settle = max(out.settle, align(min(e.Bytes, settleMost)))
 		}
 		if fits {
@@ -117,12 +128,24 @@ func (s spec) operations() int { return s.Measure.Iterations * s.Measure.Aggrega
 // unaligned is the bytes by which all buffers are off their alignment.
 func (s spec) unaligned() int64 { return s.Unalign * int64(s.dtype.Size()) }
 
+// shares is the number of results for which a slot has room that n operations
+// share: launches of a graph before the last one leave theirs elsewhere.
+func (s spec) shares(n int) int64 {
+	if s.Measure.Launches > 1 {
+		n *= 2
+	}
+	return int64(n)
+}
+
+// slack is the upper bound, in bytes, of what the marks of a rung take.
+func (s spec) slack() int64 { return 2 * s.shares(s.operations()) * markBytes }
+
 // span is what shifted buffers shift over: the largest size of which a send and
 // a receive buffer fit into room.
 func (s spec) span(room int64) int64 {
 	var span int64
 	for _, size := range s.Sizes {
-		if bytes := s.form(Pair{}).Extent(size).Bytes; 2*align(bytes) <= room {
+		if bytes := s.form(Pair{}).Extent(size).Bytes; 2*align(bytes)+s.slack() <= room {
 			span = max(span, bytes)
 		}
 	}
@@ -134,18 +157,17 @@ func (s spec) span(room int64) int64 {
 // overwrites its own input.
 func (s spec) rung(size int64, e Extent, placement string, room, cache, span int64) (rung, int64) {
 	element := int64(s.dtype.Size())
-	r := rung{Requested: size, Extent: e, Placement: placement, stride: align(e.Bytes)}
+	r := rung{Requested: size, Extent: e, Placement: placement, stride: align(e.Bytes), rounds: 1}
 	apart := placement == OutOfPlace
+	n := int64(s.operations())
 	switch {
-	case s.Buffers == Shifted && apart:
-		r.stride, r.recvAt = e.Bytes, align(max(span, e.Bytes))
 	case s.Buffers == Shifted:
 		r.stride = e.Bytes
 	case apart:
 		r.recvAt = align(e.Send * element)
-		r.stride = r.recvAt + align(e.Recv*element)
+		r.stride = r.recvAt + align(e.Recv*element+s.slack())
 	}
-	n, slots := int64(s.operations()), int64(1)
+	slots := int64(1)
 	switch s.Buffers {
 	case Shifted:
 		slots = max(1, min(span/e.Bytes, n))
@@ -156,43 +178,61 @@ func (s spec) rung(size int64, e Extent, placement string, room, cache, span int
 		slots = max(slots, 2)
 	}
 	r.Slots = int(slots)
-	need := align(slots * r.stride)
-	if s.Buffers == Shifted {
-		need += r.recvAt
+	r.recvStride = r.stride
+	if apart {
+		r.rounds = (int(n) + r.Slots - 1) / r.Slots
 	}
-	return r, need
+	if s.Buffers == Shifted && apart {
+		r.recvAt = align(max(span, e.Bytes))
+		r.recvStride += (s.shares(r.rounds) - 1) * markBytes
+		return r, r.recvAt + align(slots*r.recvStride)
+	}
+	return r, align(slots * r.stride)
 }
 
 func align(n int64) int64 { return (n + slotAlign - 1) / slotAlign * slotAlign }
 
-// slot is the buffer of iteration i of n.
-func (r rung) slot(i, n int) int {
-	if r.Placement == OutOfPlace || r.Slots == 1 {
-		return i % r.Slots
+// place is where an operation finds its input and leaves its result.
+type place struct{ slot, round int }
+
+// place is that of operation i of n.
+func (r rung) place(i, n int) place {
+	switch {
+	case r.Placement == OutOfPlace:
+		return place{i % r.Slots, i / r.Slots}
+	case r.Slots == 1:
+		return place{}
+	case i == n-1:
+		return place{slot: r.Slots - 1}
 	}
-	if i == n-1 {
-		return r.Slots - 1
-	}
-	return i % (r.Slots - 1)
+	return place{slot: i % (r.Slots - 1)}
 }
 
-// checked lists the slots that hold, after a window, what an operation made of the
-// input that was filled in. In place those are the slots of one operation alone:
-// a second one finds the result of the first.
-func (s spec) checked(r rung) []int {
+// mark is what is left, after a window, of the result of an operation on
+// untouched input: all of it, or its first markBytes.
+type mark struct {
+	place
+	whole bool
+}
+
+// marks lists what is left of the operations of a window. Out of place it is
+// something of each, in place all of those alone that had a slot of their own: a
+// second operation on a slot finds the result of the first.
+func (s spec) marks(r rung) []mark {
 	n := s.operations()
-	operations := make([]int, r.Slots)
+	shared := make([]int, r.Slots)
 	for i := range n {
-		operations[r.slot(i, n)]++
+		shared[r.place(i, n).slot]++
 	}
-	var slots []int
-	for slot, count := range operations {
-		kept := count == 1 && (s.Measure.Launches == 1 || slot == r.Slots-1)
-		if kept || count > 0 && r.Placement == OutOfPlace {
-			slots = append(slots, slot)
+	var marks []mark
+	for i := range n {
+		p := r.place(i, n)
+		kept := shared[p.slot] == 1 && (s.Measure.Launches == 1 || p.slot == r.Slots-1)
+		if kept || r.Placement == OutOfPlace {
+			marks = append(marks, mark{p, kept || i+r.Slots >= n})
 		}
 	}
-	return slots
+	return marks
 }
 
 // seed is a number of its own for every buffer of every window of every case.

@@ -99,7 +99,7 @@ func TestLayOutKeepsAccountOfWhatIsLeftOut(t *testing.T) {
 	}, l.excluded)
 	require.Equal(t, []result.DroppedSize{
 		{Bytes: 16, Reason: "size-too-small: 2 ranks of float take at least 32 bytes"},
-		{Bytes: 1 << 22, Reason: "memory-for-size: takes 10485760 bytes of memory, and 5242880 may be used"},
+		{Bytes: 1 << 22, Reason: "memory-for-size: takes 10489856 bytes of memory, and 5242880 may be used"},
 	}, l.dropped)
 	require.Len(t, l.rungs, 1)
 	require.Equal(t, []string{Pipelined}, l.modes)
@@ -117,22 +117,24 @@ func TestSlots(t *testing.T) {
 		bytes     int64
 		n         int
 		want      int
-		of        []int // slot of each iteration
-		checked   []int
+		of        []int // slot of each operation
+		rounds    []int // results on that slot before; out of place
+		marks     []int // operations of which something is left to check
+		whole     []int // those of which all is
 	}{
-		{"warm", Warm, OutOfPlace, mib, 4, 1, []int{0, 0, 0, 0}, []int{0}},
-		{"warm in place keeps one for the last", Warm, InPlace, mib, 4, 2, []int{0, 0, 0, 1}, []int{1}},
-		{"once in place", Warm, InPlace, mib, 1, 1, []int{0}, []int{0}},
-		{"cold covers the caches twice", Cold, OutOfPlace, mib, 8, 5, []int{0, 1, 2, 3, 4, 0, 1, 2}, []int{0, 1, 2, 3, 4}},
-		{"cold has no more than iterations", Cold, OutOfPlace, 8, 3, 3, []int{0, 1, 2}, []int{0, 1, 2}},
-		{"cold in place", Cold, InPlace, 4 * mib, 5, 3, []int{0, 1, 0, 1, 2}, []int{2}},
-		{"cold in place, a slot for each", Cold, InPlace, mib, 3, 3, []int{0, 1, 2}, []int{0, 1, 2}},
-		{"cold and large still has two", Cold, OutOfPlace, 64 * mib, 4, 2, []int{0, 1, 0, 1}, []int{0, 1}},
-		{"shifted goes from the end back to the start", Shifted, OutOfPlace, mib, 6, 4, []int{0, 1, 2, 3, 0, 1}, []int{0, 1, 2, 3}},
-		{"shifted has no more than iterations", Shifted, OutOfPlace, 8, 3, 3, []int{0, 1, 2}, []int{0, 1, 2}},
-		{"shifted in place", Shifted, InPlace, mib, 6, 4, []int{0, 1, 2, 0, 1, 3}, []int{2, 3}},
-		{"shifted in place, a slot for each", Shifted, InPlace, 8, 3, 3, []int{0, 1, 2}, []int{0, 1, 2}},
-		{"the largest in place keeps one for the last", Shifted, InPlace, 4 * mib, 4, 2, []int{0, 0, 0, 1}, []int{1}},
+		{"warm", Warm, OutOfPlace, mib, 4, 1, []int{0, 0, 0, 0}, []int{0, 1, 2, 3}, []int{0, 1, 2, 3}, []int{3}},
+		{"warm in place keeps one for the last", Warm, InPlace, mib, 4, 2, []int{0, 0, 0, 1}, nil, []int{3}, []int{3}},
+		{"once in place", Warm, InPlace, mib, 1, 1, []int{0}, nil, []int{0}, []int{0}},
+		{"cold covers the caches twice", Cold, OutOfPlace, mib, 8, 4, []int{0, 1, 2, 3, 0, 1, 2, 3}, []int{0, 0, 0, 0, 1, 1, 1, 1}, []int{0, 1, 2, 3, 4, 5, 6, 7}, []int{4, 5, 6, 7}},
+		{"cold has no more than iterations", Cold, OutOfPlace, 8, 3, 3, []int{0, 1, 2}, []int{0, 0, 0}, []int{0, 1, 2}, []int{0, 1, 2}},
+		{"cold in place", Cold, InPlace, 4 * mib, 5, 3, []int{0, 1, 0, 1, 2}, nil, []int{4}, []int{4}},
+		{"cold in place, a slot for each", Cold, InPlace, mib, 3, 3, []int{0, 1, 2}, nil, []int{0, 1, 2}, []int{0, 1, 2}},
+		{"cold and large still has two", Cold, OutOfPlace, 64 * mib, 4, 2, []int{0, 1, 0, 1}, []int{0, 0, 1, 1}, []int{0, 1, 2, 3}, []int{2, 3}},
+		{"shifted goes from the end back to the start", Shifted, OutOfPlace, mib, 6, 4, []int{0, 1, 2, 3, 0, 1}, []int{0, 0, 0, 0, 1, 1}, []int{0, 1, 2, 3, 4, 5}, []int{2, 3, 4, 5}},
+		{"shifted has no more than iterations", Shifted, OutOfPlace, 8, 3, 3, []int{0, 1, 2}, []int{0, 0, 0}, []int{0, 1, 2}, []int{0, 1, 2}},
+		{"shifted in place", Shifted, InPlace, mib, 6, 4, []int{0, 1, 2, 0, 1, 3}, nil, []int{2, 5}, []int{2, 5}},
+		{"shifted in place, a slot for each", Shifted, InPlace, 8, 3, 3, []int{0, 1, 2}, nil, []int{0, 1, 2}, []int{0, 1, 2}},
+		{"the largest in place keeps one for the last", Shifted, InPlace, 4 * mib, 4, 2, []int{0, 0, 0, 1}, nil, []int{3}, []int{3}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s, err := parse(aCase(func(p *plan.Case) {
@@ -145,14 +147,26 @@ func TestSlots(t *testing.T) {
 			l := s.layOut(limits{Bytes: 1 << 40, Cache: 4 * mib})
 			r := l.rungs[0]
 			require.Equal(t, c.want, r.Slots)
-			var of []int
+			var of, rounds, marks, whole []int
+			at := map[place]int{}
 			for i := range c.n {
-				of = append(of, r.slot(i, c.n))
+				p := r.place(i, c.n)
+				at[p] = i
+				of, rounds = append(of, p.slot), append(rounds, p.round)
+			}
+			for _, m := range s.marks(r) {
+				if marks = append(marks, at[m.place]); m.whole {
+					whole = append(whole, at[m.place])
+				}
 			}
 			require.Equal(t, c.of, of)
-			require.Equal(t, c.checked, s.checked(r))
+			if c.placement == OutOfPlace {
+				require.Equal(t, c.rounds, rounds)
+			}
+			require.Equal(t, c.marks, marks)
+			require.Equal(t, c.whole, whole)
 			if s.Measure.Launches = 2; c.placement == InPlace && c.n > 1 {
-				require.Equal(t, []int{r.Slots - 1}, s.checked(r), "only the last operation of the last launch finds its input")
+				require.Equal(t, []mark{{place{slot: r.Slots - 1}, true}}, s.marks(r), "only the last operation of the last launch finds its input")
 			}
 			require.GreaterOrEqual(t, l.bytes, int64(r.Slots)*c.bytes)
 			if c.buffers == Cold {
@@ -164,13 +178,44 @@ func TestSlots(t *testing.T) {
 	}
 }
 
+// The results of a rung neither leave its memory nor meet those of another slot.
+func TestResultsFit(t *testing.T) {
+	const mib = 1 << 20
+	for _, buffers := range []string{Warm, Cold, Shifted} {
+		for _, launches := range []int{1, 3} {
+			s, err := parse(aCase(func(p *plan.Case) {
+				p.Buffers, p.Placements = buffers, []string{OutOfPlace}
+				p.Sizes = []int64{8, 1000, 4096, mib, 3 * mib, 8 * mib}
+				p.Measure.Iterations, p.Measure.Launches = 7, launches
+			}))
+			require.NoError(t, err)
+			l := s.layOut(limits{Bytes: 1 << 30, Cache: 4 * mib})
+			require.Len(t, l.rungs, 6)
+			for _, r := range l.rungs {
+				ends := int64(0)
+				require.LessOrEqual(t, int64(r.Slots-1)*r.stride+r.Bytes, r.recvAt+int64(r.Slots-1)*r.stride, "inputs end before results begin")
+				for slot := range r.Slots {
+					begin := r.recvAt + int64(slot)*r.recvStride
+					if buffers == Shifted {
+						require.GreaterOrEqual(t, begin, max(ends, int64(r.Slots-1)*r.stride+r.Bytes))
+					} else {
+						require.GreaterOrEqual(t, begin, ends+r.Bytes, "this slot's input lies between")
+					}
+					ends = begin + (s.shares(r.rounds)-1)*markBytes + r.Bytes
+				}
+				require.LessOrEqual(t, ends, l.bytes)
+			}
+		}
+	}
+}
+
 // Memory that holds two buffers but not as many as the caches ask for.
 func TestColdRotatesOverWhatFits(t *testing.T) {
 	l := lay(t, limits{Bytes: 20 << 20, Cache: 4 << 20}, func(c *plan.Case) {
 		c.Buffers, c.Placements, c.Sizes, c.Measure.Iterations = Cold, []string{OutOfPlace}, []int64{1 << 20}, 100
 	})
-	require.Equal(t, 5, l.rungs[0].Slots)
-	l = lay(t, limits{Bytes: 14 << 20, Cache: 4 << 20}, func(c *plan.Case) {
+	require.Equal(t, 4, l.rungs[0].Slots)
+	l = lay(t, limits{Bytes: 15 << 20, Cache: 4 << 20}, func(c *plan.Case) {
 		c.Buffers, c.Placements, c.Sizes, c.Measure.Iterations = Cold, []string{OutOfPlace}, []int64{1 << 20}, 100
 	})
 	require.Equal(t, 2, l.rungs[0].Slots)

@@ -33,11 +33,14 @@ type rungRecord struct {
 	Placement string `json:"placement"`
 	Pair      Pair   `json:"pair,omitzero"`
 	Slots     int    `json:"slots"`
-	// Checks is the elements that this rank compares in each window.
-	Checks int64 `json:"checks"`
+	// Checks is the elements that this rank compares in each timed window, and
+	// Untimed those in each untimed one.
+	Checks  int64 `json:"checks"`
+	Untimed int64 `json:"untimed_checks"`
 }
 
-// window names one timed window; all ranks have the same ones in the same order.
+// window names one window; all ranks have the same ones in the same order. The
+// untimed one follows the last trial and has the number of trials for its own.
 type window struct {
 	Requested int64  `json:"requested"`
 	Placement string `json:"placement"`

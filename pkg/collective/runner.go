@@ -213,11 +213,10 @@ func (b *bench) setup() setup {
 		out.Tolerance = p.ToleranceULP()
 	}
 	for _, r := range b.ladder.rungs {
-		record := rungRecord{Requested: r.Requested, Bytes: r.Bytes, Count: r.Count, Placement: r.Placement, Pair: r.Pair, Slots: r.Slots}
-		for _, region := range b.form(r.Pair).Outputs(r.Extent, b.session.Rank) {
-			record.Checks += region.Count * int64(len(b.checked(r)))
-		}
-		out.Rungs = append(out.Rungs, record)
+		out.Rungs = append(out.Rungs, rungRecord{
+			Requested: r.Requested, Bytes: r.Bytes, Count: r.Count, Placement: r.Placement, Pair: r.Pair, Slots: r.Slots,
+			Checks: b.compared(r, b.marks(r)), Untimed: b.comparedUntimed(r),
+		})
 	}
 	return out
 }

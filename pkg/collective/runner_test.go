@@ -64,7 +64,7 @@ type graph struct {
 
 func (g *graph) Launch(s accel.Stream) error {
 	g.launches++
-	return g.comm.Comm.Enqueue(s, g.calls, 1)
+	return g.comm.execute(s, g.calls)
 }
 
 func (g *graph) Close() error {
@@ -81,6 +81,22 @@ type comm struct {
 	// spoil does something wrong with the calls before they run or after they ran,
 	// or after they were captured.
 	spoil func(c *comm, s accel.Stream, calls []collective.Call) error
+	// skips says which operations the library does not do: the n-th of its life,
+	// which is the i-th of so many at once.
+	skips func(n, i, of int) bool
+	done  int
+}
+
+// execute does the operations that the library does.
+func (c *comm) execute(s accel.Stream, calls []collective.Call) error {
+	var kept []collective.Call
+	for i, call := range calls {
+		if c.skips == nil || !c.skips(c.done, i, len(calls)) {
+			kept = append(kept, call)
+		}
+		c.done++
+	}
+	return c.Comm.Enqueue(s, kept, 1)
 }
 
 func (c *comm) Enqueue(s accel.Stream, calls []collective.Call, _ int) error {
@@ -91,7 +107,11 @@ func (c *comm) Enqueue(s accel.Stream, calls []collective.Call, _ int) error {
 	if c.spoil != nil {
 		return c.spoil(c, s, calls)
 	}
-	return c.Comm.Enqueue(s, calls, 1)
+	return c.execute(s, calls)
+}
+
+func (c *comm) Time(s accel.Stream, calls []collective.Call, group int) (collective.Elapsed, error) {
+	return collective.Time(func() error { return c.Enqueue(s, calls, group) })
 }
 
 // another is a comm that is used as a second one: what it captures is the first's
@@ -99,6 +119,10 @@ func (c *comm) Enqueue(s accel.Stream, calls []collective.Call, _ int) error {
 type another struct{ *comm }
 
 func (another) Close() error { return nil }
+
+func (a another) Time(s accel.Stream, calls []collective.Call, group int) (collective.Elapsed, error) {
+	return collective.Time(func() error { return a.Enqueue(s, calls, group) })
+}
 
 func (a another) Enqueue(s accel.Stream, calls []collective.Call, group int) error {
 	g := s.(*stream).graph
@@ -136,13 +160,20 @@ func aCase(edit func(*plan.Case)) plan.Case {
 // run does a case with its ranks as threads of this process.
 func run(t *testing.T, c plan.Case, noGraphs bool, spoil func(c *comm, s accel.Stream, calls []collective.Call) error) (*result.CollectiveDocument, []*comm, error) {
 	t.Helper()
+	return runOn(t, c, noGraphs, func(c *comm) { c.spoil = spoil })
+}
+
+// runOn does a case on a library that has been prepared.
+func runOn(t *testing.T, c plan.Case, noGraphs bool, prepare func(*comm)) (*result.CollectiveDocument, []*comm, error) {
+	t.Helper()
 	dir := t.TempDir()
 	streams := make([]rank.Stream, c.World)
 	comms := make([]*comm, c.World)
 	errs := make([]error, c.World)
 	var wg sync.WaitGroup
 	for r := range c.World {
-		comms[r] = &comm{rank: r, spoil: spoil}
+		comms[r] = &comm{rank: r}
+		prepare(comms[r])
 		streams[r].Rank = r
 		wg.Go(func() {
 			runtime.LockOSThread() // pinned: never unlocked, the thread ends here
@@ -201,11 +232,16 @@ func TestRunWithGraphs(t *testing.T) {
 		require.Equal(t, 6, row.PerIteration.SampleCount)
 	}
 	for _, c := range comms {
-		require.Len(t, c.graphs, 2, "one per rung")
-		for _, g := range c.graphs {
+		require.Len(t, c.graphs, 2+2, "one per rung, and one per untimed window")
+		for i, g := range c.graphs {
+			require.True(t, g.closed)
+			if i >= 2 {
+				require.Len(t, g.calls, 64)
+				require.Equal(t, 1, g.launches)
+				continue
+			}
 			require.Len(t, g.calls, 3)
 			require.Equal(t, 3, g.launches, "one to upload and one that is timed in each trial")
-			require.True(t, g.closed)
 		}
 	}
 }
@@ -246,11 +282,12 @@ func TestTrialsAreSpreadOverTheCase(t *testing.T) {
 	for _, calls := range comms[0].enqueued {
 		counts = append(counts, calls[0].Count)
 	}
-	require.Equal(t, []int64{1024, 2048, 1024, 2048}, counts)
+	require.Equal(t, []int64{1024, 2048, 1024, 1024, 2048, 2048}, counts, "the last trial with its untimed windows")
 }
 
-// Several operations in a group, and several launches of a graph: in place the
-// last operation of the last launch alone has input that no other has touched.
+// Several operations in a group, and several launches of a graph: the last launch
+// leaves its results elsewhere, and in place its last operation alone has input
+// that no other has touched.
 func TestGroupsAndLaunches(t *testing.T) {
 	d, comms, err := run(t, aCase(func(c *plan.Case) {
 		c.Modes = append(c.Modes, collective.Blocking)
@@ -265,18 +302,19 @@ func TestGroupsAndLaunches(t *testing.T) {
 		require.Zero(t, row.Blocking.Enqueue)
 	}
 	require.NotNil(t, d.Measurement.FirstWindowAt)
-	launches := []int{5, 4, 2} // out of place 1 + 4; in place 1 + 3 of one graph, 1 + 1 of the other
 	for _, c := range comms {
-		require.Len(t, c.graphs, 3)
-		var got []int
-		for _, g := range []*graph{c.graphs[0], c.graphs[2], c.graphs[1]} {
+		require.Len(t, c.graphs, 2*2+2)
+		var launches []int
+		for _, g := range c.graphs[:4] {
 			require.Len(t, g.calls, 6)
 			require.True(t, g.closed)
-			got = append(got, g.launches)
+			launches = append(launches, g.launches)
 		}
-		require.Equal(t, launches, got)
-		last := c.graphs[1].calls[5]
-		require.NotContains(t, c.graphs[2].calls, last)
+		require.Equal(t, []int{1 + 1, 1 + 3, 1 + 1, 1 + 3}, launches, "for each rung, one to upload, and the timed ones")
+		for _, last := range c.graphs[0].calls {
+			require.NotContains(t, c.graphs[1].calls, last)
+		}
+		require.NotContains(t, c.graphs[3].calls, c.graphs[2].calls[5])
 	}
 }
 
@@ -290,7 +328,7 @@ func TestLaunchesOfOneOperation(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, result.Success, d.Outcome.Status, "%v", d.Outcome.Reasons)
 	for _, c := range comms {
-		require.Len(t, c.graphs, 2)
+		require.Len(t, c.graphs, 3)
 		require.NotEqual(t, c.graphs[0].calls, c.graphs[1].calls)
 	}
 }
@@ -308,8 +346,8 @@ func TestWhatIsEnqueued(t *testing.T) {
 	for _, calls := range comms[0].enqueued {
 		lengths = append(lengths, len(calls))
 	}
-	const warm, rest, settle = 3, 2, 5 // 5 of warm-up, 3 calls at a time
-	require.Equal(t, []int{warm, rest, settle, 3, settle, 1, 1, 1}, lengths)
+	const warm, rest, settle, untimed = 3, 2, 5, 64 // 5 of warm-up, 3 calls at a time
+	require.Equal(t, []int{warm, rest, settle, 3, settle, 1, 1, 1, untimed}, lengths)
 	window := comms[0].enqueued[3]
 	_, apart, err := run(t, aCase(func(c *plan.Case) {
 		c.Nodes, c.Placements, c.Modes, c.Measure.Trials = 2, []string{collective.InPlace}, []string{collective.Blocking}, 1
@@ -320,7 +358,7 @@ func TestWhatIsEnqueued(t *testing.T) {
 		lengths = append(lengths, len(calls))
 	}
 	const sync = 1
-	require.Equal(t, []int{warm, rest, settle, sync, sync, 1, sync, 1, sync, 1}, lengths, "ranks without common memory meet in the library")
+	require.Equal(t, []int{warm, rest, settle, sync, sync, 1, sync, 1, sync, 1, untimed}, lengths, "ranks without common memory meet in the library")
 	for _, call := range comms[0].enqueued[2] {
 		require.NotContains(t, []accel.Ptr{window[0].Recv, window[2].Recv}, call.Recv, "timed buffers hold no result of what settles")
 	}

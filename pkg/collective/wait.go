@@ -12,10 +12,10 @@ import (
 const (
 	// looks is how often wait asks the stream before it asks the library for errors.
 	looks = 64
-	// patience is how long wait only yields the processor. Beyond it sleeps between
+	// Patience is how long a wait only yields the processor. Beyond it sleeps between
 	// looks for a thousandth of what it has waited, which is all that can be added
 	// to the window.
-	patience = 100 * time.Millisecond
+	Patience = 100 * time.Millisecond
 	// longestSleep is how late an error or the end of ctx may be seen.
 	longestSleep = 50 * time.Millisecond
 )
@@ -34,7 +34,7 @@ func (b *bench) wait(ctx context.Context) error {
 			return nil
 		}
 		waited := time.Since(start)
-		if n%looks == 0 || waited > patience {
+		if n%looks == 0 || waited > Patience {
 			if err := b.Comm.AsyncError(); err != nil {
 				return err
 			}
@@ -42,7 +42,7 @@ func (b *bench) wait(ctx context.Context) error {
 				return err
 			}
 		}
-		if waited < patience {
+		if waited < Patience {
 			_, _, _ = unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0) // cannot fail
 			continue
 		}

@@ -57,7 +57,7 @@ func TestWait(t *testing.T) {
 
 // A hang leaves the processor to others.
 func TestWaitDoesNotBurn(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), patience+2*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), Patience+2*time.Second)
 	defer cancel()
 	b := &bench{stream: slowStream{}, Parts: Parts{Comm: failingComm{}}}
 	before := processorTime(t)

@@ -15,6 +15,7 @@ import "C"
 
 import (
 	"fmt"
+	"unsafe"
 
 	"github.com/collectivex/collectivex/pkg/accel"
 )
@@ -29,12 +30,17 @@ func (d *Device) NewStream() (accel.Stream, error) {
 	return s, nil
 }
 
+var _ accel.NativeStream = (*stream)(nil)
+
 type stream struct {
 	api    *api
 	handle C.uintptr_t
 }
 
 func (s *stream) Handle() uintptr { return uintptr(s.handle) }
+
+// QueryFunction implements accel.NativeStream.
+func (s *stream) QueryFunction() uintptr { return uintptr(unsafe.Pointer(s.api.table.stream_query)) }
 
 func (s *stream) Record(e accel.Event) error {
 	return s.api.err(s.api.symbols.EventRecord,

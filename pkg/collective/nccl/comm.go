@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"time"
 	"unsafe"
 
 	"github.com/collectivex/collectivex/pkg/accel"
@@ -60,6 +61,29 @@ func (k *comm) Path(op collective.Op) string { return k.paths[op] }
 
 // Enqueue implements collective.Comm.
 func (k *comm) Enqueue(s accel.Stream, calls []collective.Call, group int) error {
+	return k.enqueue(calls, group, func(at *C.int) C.int {
+		return C.cx_nccl_enqueue((*C.cx_nccl)(k.c.Library().Table()), &k.end, C.uintptr_t(s.Handle()),
+			(*C.cx_call)(unsafe.Pointer(&calls[0])), C.int(len(calls)), C.int(group), at)
+	})
+}
+
+// Time implements collective.Comm.
+func (k *comm) Time(s accel.Stream, calls []collective.Call, group int) (collective.Elapsed, error) {
+	native, ok := s.(accel.NativeStream)
+	if !ok {
+		return collective.Elapsed{}, fmt.Errorf("stream of type %T is no driver's", s)
+	}
+	var e C.cx_elapsed
+	err := k.enqueue(calls, group, func(at *C.int) C.int {
+		return C.cx_nccl_time((*C.cx_nccl)(k.c.Library().Table()), &k.end, C.uintptr_t(s.Handle()),
+			(*C.cx_call)(unsafe.Pointer(&calls[0])), C.int(len(calls)), C.int(group), at,
+			C.uintptr_t(native.QueryFunction()), C.int64_t(collective.Patience), &e)
+	})
+	return collective.Elapsed{Enqueued: time.Duration(e.enqueued), Ended: time.Duration(e.ended)}, err
+}
+
+// enqueue prepares what the calls need and explains what call returns.
+func (k *comm) enqueue(calls []collective.Call, group int, call func(at *C.int) C.int) error {
 	if len(calls) == 0 {
 		return nil
 	}
@@ -77,8 +101,7 @@ func (k *comm) Enqueue(s accel.Stream, calls []collective.Call, group int) error
 		}
 	}
 	var at C.int
-	failed := C.cx_nccl_enqueue((*C.cx_nccl)(k.c.Library().Table()), &k.end, C.uintptr_t(s.Handle()),
-		(*C.cx_call)(unsafe.Pointer(&calls[0])), C.int(len(calls)), C.int(group), &at)
+	failed := call(&at)
 	if failed == 0 {
 		return nil
 	}

@@ -1,5 +1,8 @@
 #include "enqueue.h"
 
+#include <sched.h>
+#include <time.h>
+
 // TRY leaves the function with the result of a call that failed.
 #define TRY(call) \
 	do { \
@@ -9,6 +12,9 @@
 
 // collective.Reduce values: the first five are the library's own.
 enum { MULSUM = 5 };
+
+// What CUDA and HIP say of a stream that has not ended.
+enum { CX_NOT_READY = 600 };
 
 static const int widths[] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1}; // bytes, by type
 
@@ -168,4 +174,25 @@ int cx_nccl_enqueue(const cx_nccl *f, const cx_end *e, uintptr_t stream, const c
 		if (result != 0 || closed != 0) return result != 0 ? result : closed;
 	}
 	return 0;
+}
+
+static int64_t now(void) {
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
+}
+
+int cx_nccl_time(const cx_nccl *f, const cx_end *e, uintptr_t stream, const cx_call *calls, int n, int group, int *at,
+                 uintptr_t query, int64_t patience, cx_elapsed *elapsed) {
+	int (*ask)(void *) = (int (*)(void *))query;
+	int64_t start = now();
+	TRY(cx_nccl_enqueue(f, e, stream, calls, n, group, at));
+	elapsed->enqueued = now() - start;
+	for (;;) {
+		int pending = ask((void *)stream);
+		int64_t passed = now() - start;
+		if (pending == 0) elapsed->ended = passed;
+		if (pending != CX_NOT_READY || passed > patience) return 0;
+		sched_yield();
+	}
 }

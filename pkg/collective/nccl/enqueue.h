@@ -54,4 +54,17 @@ typedef struct {
 // success, with the index of its operation in *at.
 int cx_nccl_enqueue(const cx_nccl *f, const cx_end *e, uintptr_t stream, const cx_call *calls, int n, int group, int *at);
 
+// Nanoseconds from the start of a window until its last operation was enqueued,
+// and until all have ended: 0 where they have not yet.
+typedef struct {
+	int64_t enqueued, ended;
+} cx_elapsed;
+
+// cx_nccl_time is cx_nccl_enqueue on a clock. It then asks the stream by query,
+// which takes it and returns 0 at its end, until it has ended, failed, or patience
+// nanoseconds are over: then the caller goes on waiting, who also looks for errors
+// of the communicator, which another thread may end meanwhile.
+int cx_nccl_time(const cx_nccl *f, const cx_end *e, uintptr_t stream, const cx_call *calls, int n, int group, int *at,
+                 uintptr_t query, int64_t patience, cx_elapsed *elapsed);
+
 #endif

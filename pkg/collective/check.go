@@ -1,0 +1,164 @@
+package collective
+
+import (
+	"errors"
+
+	"github.com/collectivex/collectivex/pkg/accel"
+	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/workload"
+)
+
+// fill gives a slot the data of window w: first the poison, or what has to stay
+// where this rank receives nothing, then the input, which in place is part of
+// the same buffer.
+func (b *bench) fill(w window, slot int) error {
+	p, err := b.pattern(w, slot)
+	if err != nil {
+		return refused(err)
+	}
+	send, recv := b.buffers(place{slot: slot})
+	out := b.outputs(b.rung)
+	in, guard := b.untouched(b.rung)
+	if b.rung.Placement == InPlace {
+		in, guard = b.form(b.rung.Pair).Inputs(b.rung.Extent, b.session.Rank), nil
+	}
+	covered := b.rung.Placement == InPlace && len(in) > 0 && in[0].Count >= b.rung.Recv
+	if len(guard) > 0 {
+		if err := b.Data.Fill(b.stream, p, recv, guard); err != nil {
+			return coded(result.ReasonDevice, err)
+		}
+	}
+	for round := b.rung.rounds - 1; round >= 0 && len(out) > 0 && !covered; round-- {
+		// Results of two marks and more overlap: what one writes poisons the next.
+		if 0 < round && round < b.rung.rounds-1 && end(out)*int64(b.dtype.Size()) >= 2*markBytes {
+			continue
+		}
+		_, recv := b.buffers(place{slot, round})
+		if err := b.Data.Poison(b.stream, p, recv, out); err != nil {
+			return coded(result.ReasonDevice, err)
+		}
+	}
+	return coded(result.ReasonDevice, b.Data.Fill(b.stream, p, send, in))
+}
+
+// end is the number of elements from the start of a buffer to the end of its
+// last region.
+func end(regions []workload.Region) int64 {
+	last := regions[len(regions)-1]
+	return last.Offset + last.Count
+}
+
+// outputs is what a result of a rung consists of on this rank.
+func (b *bench) outputs(r rung) []workload.Region {
+	return b.form(r.Pair).Outputs(r.Extent, b.session.Rank)
+}
+
+// untouched is what the operations of a rung have to leave as it is in each slot
+// of this rank. In place the buffer of a result is the library's.
+func (b *bench) untouched(r rung) (send, recv []workload.Region) {
+	form := b.form(r.Pair)
+	switch {
+	case form.Idle(b.session.Rank):
+		return nil, nil
+	case r.Placement == OutOfPlace:
+		send, recv = form.Untouched(r.Extent, b.session.Rank)
+		for i := range recv {
+			recv[i].Count += (b.shares(r.rounds) - 1) * markBytes / int64(b.dtype.Size())
+		}
+		return send, recv
+	case len(b.outputs(r)) == 0:
+		return form.Inputs(r.Extent, b.session.Rank), nil
+	}
+	return nil, nil
+}
+
+// check compares what a window has left of its results, and what it had to leave
+// as it was.
+func (b *bench) check(w window, marks []mark) (workload.Verdict, error) {
+	total := workload.Verdict{First: -1}
+	if b.idle() {
+		return total, nil
+	}
+	for _, m := range marks {
+		_, recv := b.buffers(m.place)
+		if err := b.compare(&total, w, m.slot, recv, b.left(b.outputs(b.rung), m)); err != nil {
+			return total, err
+		}
+	}
+	inputs, guards := b.untouched(b.rung)
+	for slot := range b.rung.Slots {
+		send, recv := b.buffers(place{slot: slot})
+		if err := b.compare(&total, w, slot, send, inputs); err != nil {
+			return total, err
+		}
+		if err := b.compare(&total, w, slot, recv, guards); err != nil {
+			return total, err
+		}
+	}
+	return total, nil
+}
+
+// left is what a mark shows of a result.
+func (b *bench) left(out []workload.Region, m mark) []workload.Region {
+	if m.whole {
+		return out
+	}
+	var left []workload.Region
+	most := markBytes / int64(b.dtype.Size())
+	for _, r := range out {
+		if r.Offset < most {
+			r.Count = min(r.Count, most-r.Offset)
+			left = append(left, r)
+		}
+	}
+	return left
+}
+
+// compare adds the verdict on regions of one buffer.
+func (b *bench) compare(total *workload.Verdict, w window, slot int, buf accel.Ptr, regions []workload.Region) error {
+	if len(regions) == 0 {
+		return nil
+	}
+	p, err := b.pattern(w, slot)
+	if err != nil {
+		return refused(err)
+	}
+	v, err := b.Data.Check(b.stream, p, buf, regions)
+	switch {
+	case errors.Is(err, ErrDisagree):
+		return coded(result.ReasonUnchecked, err)
+	case err != nil:
+		return coded(result.ReasonDevice, err)
+	}
+	add(total, v)
+	return nil
+}
+
+func add(total *workload.Verdict, v workload.Verdict) {
+	if total.Wrong == 0 {
+		total.First = v.First
+	}
+	total.Checked += v.Checked
+	total.Wrong += v.Wrong
+}
+
+// compared is how many elements check compares after a window on r.
+func (b *bench) compared(r rung, marks []mark) int64 {
+	if b.form(r.Pair).Idle(b.session.Rank) {
+		return 0
+	}
+	total := int64(0)
+	for _, m := range marks {
+		total += count(b.left(b.outputs(r), m))
+	}
+	send, recv := b.untouched(r)
+	return total + int64(r.Slots)*(count(send)+count(recv))
+}
+
+func count(regions []workload.Region) int64 {
+	total := int64(0)
+	for _, r := range regions {
+		total += r.Count
+	}
+	return total
+}

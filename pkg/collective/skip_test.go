@@ -1,0 +1,126 @@
+package collective_test
+
+import (
+	"fmt"
+	"testing"
+	"unsafe"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/pkg/accel"
+	hostdev "github.com/collectivex/collectivex/pkg/accel/host"
+	"github.com/collectivex/collectivex/pkg/collective"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/result"
+)
+
+// A library that skips operations is found at every size, also where a window has
+// fewer buffers than operations.
+func TestLibrariesThatSkip(t *testing.T) {
+	const every = 37
+	lies := []struct {
+		name  string
+		skips func(n, i, of int) bool
+		rows  bool // every row shows it, not only one of each size
+	}{
+		{"the last operation", func(_, i, of int) bool { return of > 1 && i == of-1 }, true},
+		{"the middle", func(_, i, of int) bool { return of > 1 && i == of/2 }, false},
+		{"all but the first", func(_, i, _ int) bool { return i > 0 }, true},
+		{"all from the tenth on", func(_, i, _ int) bool { return i >= 9 }, true},
+		{"every 37th of its life", func(n, _, _ int) bool { return n%every == every-1 }, false},
+	}
+	for _, lie := range lies {
+		for i, c := range []struct {
+			buffers, mode   string
+			group, launches int
+		}{
+			{collective.Warm, collective.Pipelined, 1, 1},
+			{collective.Cold, collective.Graph, 1, 1},
+			{collective.Shifted, collective.Graph, 2, 3},
+		} {
+			if i > 0 && lie.rows && lie.name != "all but the first" {
+				continue // what shows in one state shows in all
+			}
+			t.Run(fmt.Sprint(lie.name, c), func(t *testing.T) {
+				d, _, err := runOn(t, aCase(func(p *plan.Case) {
+					p.Buffers, p.Modes, p.Sizes = c.buffers, []string{c.mode}, []int64{8, 2 << 20}
+					p.Measure = plan.CollectiveTiming{Warmup: 1, Iterations: 20 / c.group, Trials: 1, Aggregate: c.group, Launches: c.launches}
+				}), false, func(k *comm) { k.skips = lie.skips })
+				require.NoError(t, err)
+				require.Equal(t, result.Outcome{Status: result.Invalid, Reasons: []string{string(result.ReasonSemantics)}}, d.Outcome)
+				found := map[int64]bool{}
+				for _, row := range d.Measurement.Rows {
+					found[row.Requested] = found[row.Requested] || row.Check.Wrong > 0
+					if lie.rows {
+						require.Positive(t, row.Check.Wrong, "%d bytes %s", row.Requested, row.Placement)
+					}
+				}
+				require.Equal(t, map[int64]bool{8: true, 2 << 20: true}, found)
+			})
+		}
+	}
+}
+
+// A library that moves half of each operation, except of the last of a window.
+func TestHalfOfAnOperation(t *testing.T) {
+	d, _, err := run(t, aCase(func(c *plan.Case) {
+		c.Modes, c.Sizes = []string{collective.Pipelined}, []int64{4096, 2 << 20}
+		c.Measure = plan.CollectiveTiming{Iterations: 20, Trials: 1, Aggregate: 1, Launches: 1}
+	}), true, func(c *comm, s accel.Stream, calls []collective.Call) error {
+		for i, call := range calls {
+			if i < len(calls)-1 {
+				call.Count /= 2
+			}
+			if err := c.Comm.Enqueue(s, []collective.Call{call}, 1); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	require.NoError(t, err)
+	for _, row := range d.Measurement.Rows {
+		require.Positive(t, row.Check.Wrong, "%d bytes %s", row.Requested, row.Placement)
+	}
+}
+
+// What an operation may not write is found changed: its input out of place, and
+// what belongs to ranks that receive nothing.
+func TestWritesWhereItMayNot(t *testing.T) {
+	type buffer func(c collective.Call) accel.Ptr
+	send := func(c collective.Call) accel.Ptr { return c.Send }
+	recv := func(c collective.Call) accel.Ptr { return c.Recv }
+	for _, c := range []struct {
+		op, redop, placement string
+		rank                 int
+		where                buffer
+	}{
+		{"all_reduce", "sum", collective.OutOfPlace, 1, send},
+		{"all_gather", "", collective.OutOfPlace, 0, send},
+		{"alltoall", "", collective.OutOfPlace, 0, send},
+		{"broadcast", "", collective.OutOfPlace, 0, send},
+		{"broadcast", "", collective.OutOfPlace, 1, send},
+		{"scatter", "", collective.OutOfPlace, 1, send},
+		{"reduce", "sum", collective.OutOfPlace, 1, recv},
+		{"gather", "", collective.OutOfPlace, 1, recv},
+		{"reduce", "sum", collective.InPlace, 1, recv},
+		{"gather", "", collective.InPlace, 1, send},
+	} {
+		t.Run(fmt.Sprint(c.op, c.placement, c.rank), func(t *testing.T) {
+			d, _, err := run(t, aCase(func(p *plan.Case) {
+				p.Op, p.RedOp, p.Placements, p.Modes = c.op, c.redop, []string{c.placement}, []string{collective.Pipelined}
+			}), true, func(k *comm, s accel.Stream, calls []collective.Call) error {
+				if err := k.Comm.Enqueue(s, calls, 1); err != nil {
+					return err
+				}
+				if k.rank == c.rank {
+					at := hostdev.Bytes(c.where(calls[len(calls)-1]), 4)
+					*(*uint32)(unsafe.Pointer(&at[0])) ^= 1
+				}
+				return nil
+			})
+			require.NoError(t, err)
+			require.Equal(t, result.Invalid, d.Outcome.Status)
+			require.Equal(t, []string{string(result.ReasonSemantics)}, d.Outcome.Reasons)
+		})
+	}
+}

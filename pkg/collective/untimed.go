@@ -1,0 +1,164 @@
+package collective
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/workload"
+)
+
+// How many operations of a rung the untimed window checks in full, each with data
+// of its own: those of untimedBytes, within bounds.
+const (
+	untimedBytes = 64 << 20
+	untimedMost  = 64
+	untimedLeast = 2
+	// batchBytes is the memory that buffers get for the untimed window even where
+	// the timed ones take less.
+	batchBytes = 16 << 20
+)
+
+// untimed is how many operations of r are checked beside the timed windows. The
+// pairs of a pairwise operation share the most.
+func (s spec) untimed(r rung) int {
+	most := max(untimedLeast, untimedMost/len(s.op.Pairs(s.World)))
+	return int(min(max(untimedBytes/max(1, r.Bytes), untimedLeast), int64(most)))
+}
+
+// repeats reports whether the untimed window begins with the operations of a
+// timed one: so it is where it has fewer operations of its own than the most, and
+// each leaves a mark.
+func (s spec) repeats(r rung) bool {
+	return r.Placement == OutOfPlace && s.untimed(r) < untimedMost
+}
+
+// apart is r with a slot for each operation that the untimed window enqueues at
+// a time, whole groups where they fit into bytes.
+func (s spec) apart(r rung, bytes int64) rung {
+	size := int64(s.dtype.Size())
+	r.rounds, r.recvAt, r.stride = 1, 0, align(r.Bytes)
+	if r.Placement == OutOfPlace {
+		r.recvAt = align(r.Send * size)
+		r.stride = r.recvAt + align(r.Recv*size+(s.shares(1)-1)*markBytes)
+	}
+	r.recvStride = r.stride
+	r.Slots = int(max(1, min(bytes/r.stride, int64(s.untimed(r)))))
+	if group := s.Measure.Aggregate; r.Slots > group {
+		r.Slots -= r.Slots % group
+	}
+	return r
+}
+
+// apartBytes is the memory in which each operation of the untimed window has a
+// slot.
+func (s spec) apartBytes(r rung) int64 {
+	return int64(s.untimed(r)) * s.apart(r, 0).stride
+}
+
+// each are the marks of n operations that have a slot each.
+func each(n int) []mark {
+	marks := make([]mark, n)
+	for i := range marks {
+		marks[i] = mark{place{slot: i}, true}
+	}
+	return marks
+}
+
+// checkAll is the untimed window of the rung at hand: operations through the same
+// calls as in the timed windows of mode, in batches of as many as there are slots,
+// each with data of its own and checked in full.
+func (b *bench) checkAll(ctx context.Context, mode string) error {
+	w := window{Requested: b.rung.Requested, Placement: b.rung.Placement, Pair: b.rung.Pair, Mode: mode, Trial: b.Measure.Trials}
+	s := sample{window: w, Began: time.Now().UTC(), Check: &workload.Verdict{First: -1}}
+	if b.idle() {
+		return b.session.Emit(kindSample, s)
+	}
+	judge := func(marks []mark, operate func() error) error {
+		for slot := range b.rung.Slots {
+			if err := b.fill(w, slot); err != nil {
+				return err
+			}
+		}
+		if err := operate(); err != nil {
+			return err
+		}
+		if err := b.wait(ctx); err != nil {
+			return err
+		}
+		if err := ctx.Err(); err != nil { // see window
+			return err
+		}
+		v, err := b.check(w, marks)
+		w.Trial++ // other data for the next
+		add(s.Check, v)
+		return err
+	}
+	timed := b.rung
+	defer func() { b.rung = timed }()
+	if b.repeats(timed) {
+		operate := func() error { return b.Comm.Enqueue(b.stream, b.calls, b.Measure.Aggregate) }
+		if mode == Graph {
+			operate = b.launch
+		}
+		if err := judge(b.marks(timed), operate); err != nil {
+			return err
+		}
+	}
+	for left := b.untimed(timed); left > 0; left -= b.rung.Slots {
+		b.rung = b.apart(timed, b.ladder.bytes)
+		b.rung.Slots = min(b.rung.Slots, left)
+		calls := make([]Call, b.rung.Slots)
+		for i := range calls {
+			calls[i] = b.slotCall(place{slot: i})
+		}
+		if err := judge(each(len(calls)), func() error { return b.operate(ctx, mode, calls) }); err != nil {
+			return err
+		}
+	}
+	return b.session.Emit(kindSample, s)
+}
+
+// operate runs calls once as mode does.
+func (b *bench) operate(ctx context.Context, mode string, calls []Call) error {
+	if mode != Graph {
+		return b.Comm.Enqueue(b.stream, calls, b.Measure.Aggregate)
+	}
+	graph, err := b.captured(calls)
+	if err != nil {
+		return err
+	}
+	if err := coded(result.ReasonDevice, graph.Launch(b.stream)); err != nil {
+		return errors.Join(err, graph.Close())
+	}
+	return errors.Join(b.wait(ctx), graph.Close())
+}
+
+// comparedUntimed is how many elements checkAll compares.
+func (b *bench) comparedUntimed(r rung) int64 {
+	n := b.untimed(r)
+	one := b.apart(r, 0)
+	total := int64(n) * b.compared(one, each(1))
+	if b.repeats(r) {
+		total += b.compared(r, b.marks(r))
+	}
+	return total
+}
+
+// untimedModes are those of modes that have an untimed window: one that enqueues,
+// and the one that launches graphs.
+func untimedModes(modes []string) []string {
+	var out []string
+	for _, mode := range modes {
+		if mode != Graph && len(out) == 0 {
+			out = append(out, mode)
+		}
+	}
+	for _, mode := range modes {
+		if mode == Graph {
+			out = append(out, mode)
+		}
+	}
+	return out
+}
