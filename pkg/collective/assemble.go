@@ -75,6 +75,9 @@ func Assemble(doc result.Document, streams []rank.Stream) error {
 			continue
 		}
 		sp.gate(&row, rung, d.Limits)
+		if row.Key, err = result.RowKey(d.ComparisonKey, &row); err != nil {
+			return err
+		}
 		d.Measurement.Rows = append(d.Measurement.Rows, row)
 		if !slices.Contains(d.Workload.SizesMeasured, rung.Requested) {
 			d.Workload.SizesMeasured = append(d.Workload.SizesMeasured, rung.Requested)

@@ -106,6 +106,7 @@ func TestAssemble(t *testing.T) {
 	require.Len(t, d.Measurement.Rows, 4)
 	row := d.Measurement.Rows[2]
 	require.Equal(t, result.CollectiveRow{
+		Key:       row.Key,
 		Requested: 1 << 20, Bytes: 1 << 20, Count: 1 << 18, Placement: OutOfPlace, Slots: 1, Complete: true,
 		Pipelined: row.Pipelined, PerIteration: row.PerIteration,
 		Check: result.Check{Passed: true, Checked: 12 << 18},
@@ -120,6 +121,24 @@ func TestAssemble(t *testing.T) {
 	require.InDelta(t, float64(1<<20)/101/1e3, row.Pipelined.AlgBW, 1e-9)
 	require.InDelta(t, row.Pipelined.AlgBW, row.Pipelined.BusBW, 1e-9) // 2(n−1)/n = 1
 	require.Len(t, row.PerIteration.Histogram.Counts, histogramBins)
+}
+
+// Shifted buffers of one size are of one key only where as many of them fit into
+// the largest size of the case.
+func TestShiftedBuffersOfAnotherSpanAreNotCompared(t *testing.T) {
+	keys := func(largest int64) (document, row string) {
+		d := newTape(t, aCase(func(c *plan.Case) { c.Buffers, c.Sizes = Shifted, []int64{1 << 20, largest} })).mustDocument()
+		require.NotEmpty(t, d.Measurement.Rows[0].Key)
+		require.EqualValues(t, 1<<20, d.Measurement.Rows[0].Requested)
+		return d.ComparisonKey, d.Measurement.Rows[0].Key
+	}
+	document2, row2 := keys(2 << 20)
+	document64, row64 := keys(64 << 20)
+	document128, row128 := keys(128 << 20)
+	require.Equal(t, document2, document64)
+	require.Equal(t, document64, document128)
+	require.NotEqual(t, row2, row64, "2 slots and 4")
+	require.Equal(t, row64, row128, "a slot for each operation in both")
 }
 
 func TestAssembleWrongData(t *testing.T) {

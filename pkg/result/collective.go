@@ -60,6 +60,10 @@ type CollectiveMeasurement struct {
 // they are never compared with each other. Times are microseconds, bandwidths
 // GB/s = 1e9 bytes per second.
 type CollectiveRow struct {
+	// Key is equal exactly where two rows may be compared, timing mode by timing
+	// mode: the document's key with size, placement, ranks and buffer slots; see
+	// RowKey. Rows from before it was introduced have none.
+	Key string `json:"comparison_key,omitempty"`
 	// Requested is the size of the case; Bytes is what of it was moved, nccl-tests'
 	// size column: whole elements, and whole 16 bytes per rank where ranks have
 	// parts of a buffer.
@@ -71,7 +75,8 @@ type CollectiveRow struct {
 	// theirs alone. Other operations have neither.
 	Src *int `json:"src,omitempty"`
 	Dst *int `json:"dst,omitempty"`
-	// Slots is the number of buffers that the iterations rotate over; 1 reuses one.
+	// Slots is the number of buffers that the operations of a window rotate over, the
+	// last of them, in place, for the last operation alone; 1 reuses one.
 	Slots    int  `json:"buffer_slots"`
 	Complete bool `json:"complete"` // false: the case ended before all samples of this row were taken
 	// Pipelined is host time of back-to-back operations divided by their number,
@@ -114,7 +119,9 @@ type Timing struct {
 	Histogram *Histogram `json:"histogram,omitempty"`
 }
 
-// Check is the verdict of the bit comparison on the buffers of a timed iteration.
+// Check is the verdict of the bit comparison on the buffers of the timed windows
+// and of the untimed one: what they left of results, inputs that have to be
+// untouched, and buffers of ranks that receive nothing.
 type Check struct {
 	Passed  bool  `json:"passed"`
 	Wrong   int64 `json:"wrong_elements"` // summed over ranks

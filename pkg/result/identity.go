@@ -107,7 +107,29 @@ func ComparisonKey(c plan.Case, environment map[string]string) (string, error) {
 	default:
 		return "", fmt.Errorf("case %s: family %q without its block", c.CaseID, c.Family)
 	}
-	data, err := json.Marshal(k)
+	return hashed(k)
+}
+
+// RowKey is equal exactly where two rows of collective documents may be compared,
+// timing mode by timing mode: the first 32 hexadecimal digits of the SHA-256 of
+// the document's comparison key, the requested bytes, the placement, the ranks of
+// a pairwise operation and the buffer slots, as JSON. The slots follow from the
+// device's caches and memory and, for shifted buffers, from the case's largest
+// size, which the key of the document does not have.
+func RowKey(comparisonKey string, r *CollectiveRow) (string, error) {
+	return hashed(struct {
+		Key       string `json:"comparison_key"`
+		Requested int64  `json:"requested_bytes"`
+		Placement string `json:"placement"`
+		Src       *int   `json:"src,omitempty"`
+		Dst       *int   `json:"dst,omitempty"`
+		Slots     int    `json:"buffer_slots"`
+	}{comparisonKey, r.Requested, r.Placement, r.Src, r.Dst, r.Slots})
+}
+
+// hashed is the first 32 hexadecimal digits of the SHA-256 of v as JSON.
+func hashed(v any) (string, error) {
+	data, err := json.Marshal(v)
 	if err != nil {
 		return "", err
 	}

@@ -296,6 +296,10 @@ func (p *problems) collective(d *CollectiveDocument) {
 		timings := r.timings()
 		p.check(pairwise == r.isOf(id.Case.World), "%s: a row is of two ranks exactly where its operation is", at)
 		p.check(slices.Contains(id.Case.Sizes, r.Requested) && r.Bytes <= r.Requested && slices.Contains(id.Case.Placements, r.Placement), "%s was not asked for", at)
+		if r.Key != "" {
+			key, err := RowKey(d.ComparisonKey, &r)
+			p.check(err == nil && r.Key == key, "%s: comparison_key %q is not that of the row (%q)", at, r.Key, key)
+		}
 		for mode, t := range timings {
 			if t == nil {
 				continue

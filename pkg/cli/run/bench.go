@@ -30,8 +30,8 @@ columns; docs/bench.md says of each flag whether it is the same.
 
 Operations: ` + strings.Join(catalog.Ops(), ", ") + `.
 
-The buffers of every timed window are checked, bit for bit. Exit code 1 where one is
-wrong, a case failed or a threshold is broken; 3 where this machine cannot do it.`,
+What the timed windows leave of their results, and all results of an untimed one,
+are compared bit for bit. Exit code 1 where one is wrong, a case failed or a threshold is broken; 3 where this machine cannot do it.`,
 		Example: `  cxrun bench all_reduce -b 8 -e 1G -f 2
   cxrun bench all_reduce -b 8 -e 4G -f 2 -d bfloat16 -G 20 -R 2 --json
   cxrun bench broadcast -r -1 -b 1M -e 1M --trials 20 --percentiles
