@@ -63,7 +63,7 @@ func TestBenchFindsTheGPUs(t *testing.T) {
 // buffer of its own where there is room.
 func TestBenchChecksEveryOperation(t *testing.T) {
 	standIns(t)
-	const settled = 7 // operations before the window: of warm-up, of the one out of place, and one of its own
+	const settled = 7 + 64 // operations before the window: of warm-up, of those out of place, and one of its own
 	for n := 1; n <= 4; n++ {
 		t.Setenv("CX_FAKE_NCCL_FLIP", fmt.Sprintf("1:%d", settled+n))
 		report, _ := benched(t, cli.ExitFailed, "all_reduce", "-b", "1K", "-e", "4K", "-f", "4", "-n", "4", "-w", "1")
@@ -328,7 +328,8 @@ func TestBenchFindsAWrongResultOnADevice(t *testing.T) {
 
 // What a library meets on one rank, at its set-up or half-way, fails the case with
 // the library's code, and the ranks that wait for it end. What was finished stays:
-// an operation is a window here, and a size has two.
+// an operation is a timed window here, 64 are an untimed one, and a size has two of
+// each.
 func TestBenchWhereALibraryFails(t *testing.T) {
 	standIns(t)
 	t.Setenv("CX_FAKE_DEVICES", "3")
@@ -343,10 +344,10 @@ func TestBenchWhereALibraryFails(t *testing.T) {
 			seconds         string // that the case may take
 			rows, reasons   []string
 		}{
-			{"error in flight", "CX_FAKE_NCCL_ASYNC_ERROR", "1:4", "60", finished, []string{"library-error: asynchronous error ncclRemoteError, rank 1"}},
-			{"hang", "CX_FAKE_NCCL_HANG", "1:4", "5", finished, []string{"timeout: case budget of 5 s"}},
+			{"error in flight", "CX_FAKE_NCCL_ASYNC_ERROR", "1:260", "60", finished, []string{"library-error: asynchronous error ncclRemoteError, rank 1"}},
+			{"hang", "CX_FAKE_NCCL_HANG", "1:260", "10", finished, []string{"timeout: case budget of 10 s"}},
 			{"set-up of one rank", "CX_FAKE_NCCL_INIT_ERROR", "1", "60", nil, []string{"library-error: ncclCommInitRankConfig ncclSystemError, rank 1"}},
-			{"memory", "CX_FAKE_NCCL_MEMORY", "4096", "60", nil, []string{"out-of-memory: 33792 bytes, rank 0", "out-of-memory: 33792 bytes, rank 1", "out-of-memory: 33792 bytes, rank 2"}},
+			{"memory", "CX_FAKE_NCCL_MEMORY", "4096", "60", nil, []string{"out-of-memory: 1065984 bytes, rank 0", "out-of-memory: 1065984 bytes, rank 1", "out-of-memory: 1065984 bytes, rank 2"}},
 		} {
 			t.Run(c.name+" of "+backend, func(t *testing.T) {
 				t.Setenv(c.order, c.at)
