@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/sethvargo/go-githubactions"
+
+	"github.com/collectivex/collectivex/pkg/foreign"
 )
 
 // SetOutput sets an output of the Actions step this program runs in. It is an
@@ -24,4 +26,14 @@ func (s Streams) SetOutput(name, value string) (err error) {
 	}()
 	githubactions.New(githubactions.WithGetenv(s.Getenv), githubactions.WithWriter(s.Out)).SetOutput(name, value)
 	return nil
+}
+
+// Annotation returns the line by which a step annotates its job: an error or a
+// warning, with a title where it is not empty.
+func Annotation(kind, title, text string) string {
+	c := githubactions.Command{Name: kind, Message: foreign.Line(text)}
+	if title != "" {
+		c.Properties = githubactions.CommandProperties{"title": foreign.Line(title)}
+	}
+	return c.String()
 }

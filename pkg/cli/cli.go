@@ -12,6 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/collectivex/collectivex/pkg/foreign"
 )
 
 // Exit codes of both programs.
@@ -52,6 +54,11 @@ type Streams struct {
 	Getenv func(string) string
 }
 
+// Tell prints one line to standard error, whatever text is in it.
+func (s Streams) Tell(format string, args ...any) {
+	fmt.Fprintln(s.Err, foreign.Line(fmt.Sprintf(format, args...)))
+}
+
 // Execute runs root with args and returns the exit code of the program.
 func Execute(ctx context.Context, s Streams, root *cobra.Command, args []string) int {
 	root.SetArgs(args)
@@ -76,7 +83,7 @@ func Execute(ctx context.Context, s Streams, root *cobra.Command, args []string)
 	if _, known := errors.AsType[*ExitError](err); !started && !known {
 		err = UsageError("%w; see '%s --help'", err, ran.CommandPath())
 	}
-	fmt.Fprintf(s.Err, "%s: %v\n", root.Name(), err)
+	fmt.Fprintf(s.Err, "%s: %s\n", root.Name(), foreign.Lines(err.Error()))
 	if exit, ok := errors.AsType[*ExitError](err); ok {
 		return exit.Code
 	}

@@ -2,11 +2,11 @@ package report
 
 import (
 	"fmt"
-	"html"
 	"io"
 	"slices"
 	"strings"
 
+	"github.com/collectivex/collectivex/pkg/foreign"
 	"github.com/collectivex/collectivex/pkg/result"
 )
 
@@ -22,11 +22,11 @@ const maxTextRows = 24
 // Text writes the summary for a terminal.
 func (s *Summary) Text(w io.Writer) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s\n", s.verdict())
+	fmt.Fprintf(&b, "%s\n", foreign.Line(s.verdict()))
 	for _, sec := range s.sections() {
-		fmt.Fprintf(&b, "\n%s\n", sec.title)
+		fmt.Fprintf(&b, "\n%s\n", foreign.Line(sec.title))
 		if sec.common != "" {
-			fmt.Fprintf(&b, "all: %s\n", sec.common)
+			fmt.Fprintf(&b, "all: %s\n", foreign.Line(sec.common))
 		}
 		if n := len(sec.table.rows); sec.folded && n > maxTextRows {
 			fmt.Fprintf(&b, "  %s: in the JSON form and in the documents\n", plural(n, "row"))
@@ -56,7 +56,7 @@ func (s *Summary) Markdown(w io.Writer, limit int) error {
 	if s.err != nil {
 		mark = "❌"
 	}
-	b.add(fmt.Sprintf("## CollectiveX\n\n%s **%s**\n", mark, escape(s.verdict())))
+	b.add(fmt.Sprintf("## CollectiveX\n\n%s **%s**\n", mark, foreign.Markdown(s.verdict())))
 	for _, sec := range s.sections() {
 		b.section(sec)
 	}
@@ -86,15 +86,15 @@ func (b *budget) add(s string) bool {
 }
 
 func (b *budget) section(sec section) {
-	open, end := fmt.Sprintf("\n### %s\n\n", escape(sec.title)), ""
+	open, end := fmt.Sprintf("\n### %s\n\n", foreign.Markdown(sec.title)), ""
 	if sec.folded {
-		open, end = fmt.Sprintf("\n<details><summary>%s</summary>\n\n", html.EscapeString(sec.title)), "\n</details>\n"
+		open, end = fmt.Sprintf("\n<details><summary>%s</summary>\n\n", foreign.HTML(sec.title)), "\n</details>\n"
 	}
 	if sec.note != "" {
-		open += escape(sec.note) + "\n\n"
+		open += foreign.Markdown(sec.note) + "\n\n"
 	}
 	if sec.common != "" {
-		open += "All rows: " + escape(sec.common) + "\n\n"
+		open += "All rows: " + foreign.Markdown(sec.common) + "\n\n"
 	}
 	head, rows := sec.table.markdown()
 	if len(rows) == 0 || !b.add(open+head+rows[0]) {
@@ -158,5 +158,5 @@ const chartTheme = `%%{init: {"themeVariables": {"xyChart": {"plotColorPalette":
 
 // quoted is a string of Mermaid, which has no escape for a quote.
 func quoted(s string) string {
-	return `"` + strings.NewReplacer(`"`, "'", "`", "'", "\n", " ").Replace(s) + `"`
+	return `"` + strings.NewReplacer(`"`, "'", "`", "'").Replace(foreign.Line(s)) + `"`
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -182,7 +183,7 @@ func TestMarkdownEscapesCells(t *testing.T) {
 	r.ask(c, plan.Runnable, "")
 	var b bytes.Buffer
 	require.NoError(t, r.build().Markdown(&b, report.MaxMarkdown))
-	require.Contains(t, b.String(), "| a\\|b\\`c\\*d\\_e&lt;f&gt;&amp;\\[g\\](h)&#64;i j |\n")
+	require.Contains(t, b.String(), "| a\\|b\\`c\\*d\\_e&lt;f&gt;&amp;\\[g\\](h)&#64;i\\\\nj |\n")
 }
 
 func TestMarkdownFitsAndSaysWhatItLeftOut(t *testing.T) {
@@ -214,4 +215,70 @@ func TestMarkdownFitsAndSaysWhatItLeftOut(t *testing.T) {
 	require.NoError(t, s.Markdown(&b, 3000))
 	require.Contains(t, b.String(), "sku000-mori", "failed cases come first")
 	require.NoError(t, s.Text(io.Discard))
+}
+
+// fill puts text into every string of v, and a number into every figure.
+func fill(v reflect.Value, text string) {
+	switch v.Kind() {
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		fill(v.Elem(), text)
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 1, 1))
+		fill(v.Index(0), text)
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if v.Type().Field(i).IsExported() {
+				fill(v.Field(i), text)
+			}
+		}
+	case reflect.String:
+		v.SetString(text)
+	case reflect.Int64:
+		v.SetInt(1 << 20)
+	case reflect.Float64:
+		v.SetFloat(1)
+	default: // counts and indices stay zero
+	}
+}
+
+// Whatever text a document has in whatever field, no line of a summary is a
+// command, drives a terminal or is formatted.
+func TestHostileTextInEveryField(t *testing.T) {
+	const hostile = "x\n::error::y ##[add-mask]z\x1b[31m\x00\u202e</summary><img src=x>**b** [l](u) `c` | d"
+	var s report.Summary
+	fill(reflect.ValueOf(&s).Elem(), hostile)
+	s.Collectives[0].Points = append(s.Collectives[0].Points, s.Collectives[0].Points[0]) // a ladder
+
+	var text, page bytes.Buffer
+	require.NoError(t, s.Text(&text))
+	require.NoError(t, s.Markdown(&page, report.MaxMarkdown))
+	for _, out := range []string{text.String(), page.String()} {
+		require.Greater(t, strings.Count(out, "add-mask"), 10)
+		require.NotContains(t, out, "::")
+		require.NotContains(t, out, "##[")
+		for line := range strings.SplitSeq(out, "\n") {
+			require.NotRegexp(t, `[\x00-\x1f\x7f]|\x{202e}`, line)
+		}
+	}
+	inChart := false
+	summaries := 0
+	for line := range strings.SplitSeq(page.String(), "\n") {
+		if strings.HasPrefix(line, "```") {
+			inChart = !inChart
+		}
+		if inChart || strings.HasPrefix(line, "```") {
+			require.NotContains(t, strings.TrimPrefix(line, "```"), "`")
+			continue
+		}
+		require.NotContains(t, line, "<img")
+		require.NotRegexp(t, `(^|[^\\])\*\*b`, line)
+		require.NotRegexp(t, `(^|[^\\])\[l`, line)
+		if inside, ok := strings.CutPrefix(line, "<details><summary>"); ok {
+			summaries++
+			inside = strings.TrimSuffix(inside, "</summary>")
+			require.NotRegexp(t, "[<>*`|\\[\\]]", inside)
+		}
+	}
+	require.NotZero(t, summaries)
 }

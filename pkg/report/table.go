@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/collectivex/collectivex/pkg/foreign"
 )
 
 // column is one column of a table; figures stand at the right, the headline is
@@ -48,21 +50,11 @@ func columns(right bool, names []string) []column {
 	return out
 }
 
-// escape makes s one Markdown table cell that shows its characters as they are.
-func escape(s string) string {
-	return cellEscapes.Replace(strings.ToValidUTF8(s, "\uFFFD"))
-}
-
-var cellEscapes = strings.NewReplacer(
-	"\\", `\\`, "|", `\|`, "`", "\\`", "*", `\*`, "_", `\_`, "[", `\[`, "]", `\]`, "~", `\~`, "#", `\#`, "$", `\$`,
-	"<", "&lt;", ">", "&gt;", "&", "&amp;", "@", "&#64;", "\r", " ", "\n", " ", "\t", " ",
-)
-
 // markdown returns the table's head and its rows, each with a newline.
 func (t *table) markdown() (head string, rows []string) {
 	var names, rule strings.Builder
 	for _, c := range t.columns {
-		names.WriteString("| " + escape(c.name) + " ")
+		names.WriteString("| " + foreign.Markdown(c.name) + " ")
 		if c.right {
 			rule.WriteString("|--:")
 		} else {
@@ -72,7 +64,7 @@ func (t *table) markdown() (head string, rows []string) {
 	for _, r := range t.rows {
 		var b strings.Builder
 		for i, cell := range r {
-			if cell = escape(cell); t.columns[i].strong && cell != "" {
+			if cell = foreign.Markdown(cell); t.columns[i].strong && cell != "" {
 				cell = "**" + cell + "**"
 			}
 			b.WriteString("| " + cell + " ")
@@ -89,7 +81,14 @@ func (t *table) text() string {
 	for i, c := range t.columns {
 		head[i] = c.name
 	}
-	lines := append([][]string{head}, t.rows...)
+	lines := [][]string{head}
+	for _, r := range t.rows {
+		line := make([]string, len(r))
+		for i, cell := range r {
+			line[i] = foreign.Line(cell)
+		}
+		lines = append(lines, line)
+	}
 	for _, r := range lines {
 		for i, cell := range r {
 			width[i] = max(width[i], utf8.RuneCountInString(cell))

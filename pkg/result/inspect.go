@@ -232,5 +232,5 @@ func (h Head) known() error {
 	if _, err := time.Parse(time.RFC3339, h.GeneratedAt); err != nil {
 		return fmt.Errorf("%w: generated_at: %w", ErrForeign, err)
 	}
-	return nil
+	return h.closed()
 }

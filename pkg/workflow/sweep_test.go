@@ -277,6 +277,33 @@ func TestReplacedArtifacts(t *testing.T) {
 	}
 }
 
+// TestHostileCell lets a cell leave documents that would command the runners of
+// later jobs: they are refused, and whatever is printed commands nothing.
+func TestHostileCell(t *testing.T) {
+	s := newStage(t)
+	text := string(emit(t, workflow.Options{}))
+	for old, tampered := range map[string]string{
+		"      - name: Summarize\n":                  "      - name: Tamper\n        run: sed -i 's/\"status\":\"success\"/\"status\":\"##[error]forged\"/' \"$CX_DIR\"/*.json\n      - name: Summarize\n",
+		`"$RUNNER_TEMP/collectivex/cxrun" aggregate`: `echo "::error::forged" && "$RUNNER_TEMP/collectivex/cxrun" aggregate`,
+	} {
+		require.Contains(t, text, old)
+		text = strings.Replace(text, old, tampered, 1)
+	}
+	s.commit(t, repository, map[string][]byte{workflow.File: []byte(text)})
+	o := s.dispatch(t, request{run: 60, attempt: 1, inputs: map[string]string{"op": "all_reduce", "world": "2"}})
+	require.True(t, o.failed, o.log())
+	require.Equal(t, "success", o.step("sweep_0", collectiveCell, "Tamper"))
+	require.Equal(t, "failure", o.step("aggregate", "", "Aggregate"))
+	said := o.said("aggregate", "", "Aggregate")
+	require.Contains(t, said, "forged")
+	require.Contains(t, said, "1 case without a document, 1 file that is no document")
+	for _, e := range o.events {
+		if strings.Contains(e.Arg+e.Content, "forged") {
+			require.NotContains(t, []string{"error", "warning", "notice", "add-mask", "summary"}, e.Command, e.Arg)
+		}
+	}
+}
+
 // hostile are texts that an operator, or somebody with the API, may send.
 func hostile(canary string) map[string]string {
 	return map[string]string{

@@ -12,6 +12,7 @@ import (
 
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/cli"
+	"github.com/collectivex/collectivex/pkg/foreign"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/result"
 )
@@ -176,7 +177,7 @@ func (p *EPReport) Err() error { return p.verdict.err() }
 func PrintEP(w io.Writer, d *result.EPDocument) {
 	c := &d.Identity.Case
 	fmt.Fprintf(w, "# %s %s %s, %s: hidden %d topk %d experts %d, %d ranks on %s\n",
-		c.Workload, c.Mode, c.Precision, c.Routing, c.Hidden, c.TopK, c.Experts, c.World, d.Topology.DeviceProduct)
+		c.Workload, c.Mode, c.Precision, c.Routing, c.Hidden, c.TopK, c.Experts, c.World, foreign.Line(d.Topology.DeviceProduct))
 	s := d.Measurement.Sampling
 	fmt.Fprintf(w, "# sampling %s: %d samples of each component, slowest rank of each\n", s.Profile, s.SamplesPerComponent)
 	fmt.Fprintf(w, "# GB/s: logical bytes of a roundtrip, of one rank, at its p50\n#\n")
@@ -205,7 +206,7 @@ func PrintEP(w io.Writer, d *result.EPDocument) {
 		fmt.Fprintf(w, "# not measured: %d tokens\n", tokens)
 	}
 	if d.Outcome.Status != result.Success {
-		fmt.Fprintf(w, "# %s: %s\n", strings.ToUpper(d.Outcome.Status), strings.Join(d.Outcome.Reasons, "; "))
+		fmt.Fprintf(w, "# %s: %s\n", strings.ToUpper(d.Outcome.Status), foreign.Line(strings.Join(d.Outcome.Reasons, "; ")))
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/collectivex/collectivex/pkg/collective"
+	"github.com/collectivex/collectivex/pkg/foreign"
 	"github.com/collectivex/collectivex/pkg/result"
 )
 
@@ -87,18 +88,18 @@ func (t *Table) Document(d *result.CollectiveDocument) {
 	}
 	for _, x := range d.Workload.Excluded {
 		if x.What != collective.InPlace { // its columns say N/A
-			fmt.Fprintf(t.w, "# not measured: %s: %s\n", x.What, x.Reason)
+			fmt.Fprintf(t.w, "# not measured: %s: %s\n", foreign.Line(x.What), foreign.Line(x.Reason))
 		}
 	}
 	for _, s := range d.Workload.SizesDropped {
-		fmt.Fprintf(t.w, "# not measured: %d bytes: %s\n", s.Bytes, s.Reason)
+		fmt.Fprintf(t.w, "# not measured: %d bytes: %s\n", s.Bytes, foreign.Line(s.Reason))
 	}
 	switch {
 	case d.Outcome.Status == result.Success:
 	case len(d.Measurement.Rows) == 0 && skipped(d.Outcome):
 		t.skipped = append(t.skipped, strings.Join(d.Outcome.Reasons, "; "))
 	case t.r.lenient() || !Lacking(d.Outcome): // what was named and is lacking ends the program, in a line
-		fmt.Fprintf(t.w, "# %s %s: %s\n", strings.ToUpper(d.Outcome.Status), where(d, nil), strings.Join(d.Outcome.Reasons, "; "))
+		fmt.Fprintf(t.w, "# %s %s: %s\n", strings.ToUpper(d.Outcome.Status), where(d, nil), foreign.Line(strings.Join(d.Outcome.Reasons, "; ")))
 	}
 	t.unfinished = t.unfinished || t.r.unfinished(d.Outcome)
 	t.rows = 0
@@ -126,9 +127,9 @@ func (t *Table) ranks(d *result.CollectiveDocument) {
 	if library.Version != nil {
 		version = " " + *library.Version
 	}
-	fmt.Fprintf(t.w, "# library %s%s on %s\n#\n# Using devices\n", library.Kind, version, d.Runtime.AcceleratorRuntime)
+	fmt.Fprintf(t.w, "# library %s%s on %s\n#\n# Using devices\n", foreign.Line(library.Kind), foreign.Line(version), foreign.Line(d.Runtime.AcceleratorRuntime))
 	for r := range d.Topology.WorldSize {
-		fmt.Fprintf(t.w, "#  Rank %2d device %2d %s\n", r, r, d.Topology.DeviceProduct)
+		fmt.Fprintf(t.w, "#  Rank %2d device %2d %s\n", r, r, foreign.Line(d.Topology.DeviceProduct))
 	}
 	t.columns()
 }
@@ -242,7 +243,7 @@ func redopName(d *result.CollectiveDocument) string {
 func (t *Table) Foot(sinceStart *float64) {
 	for _, why := range slices.Compact(slices.Sorted(slices.Values(t.skipped))) {
 		n := len(slices.DeleteFunc(slices.Clone(t.skipped), func(s string) bool { return s != why }))
-		fmt.Fprintf(t.w, "# %d of the cases: %s\n", n, why)
+		fmt.Fprintf(t.w, "# %d of the cases: %s\n", n, foreign.Line(why))
 	}
 	verdict, wrong, mean := "OK", "N/A", "N/A" // nothing was looked at
 	if t.lines > 0 {

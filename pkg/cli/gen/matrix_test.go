@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -44,6 +45,32 @@ func TestValidate(t *testing.T) {
 	require.Equal(t, cli.ExitOK, code)
 	require.Contains(t, stdout, "gb200        nccl-ep        low-latency  -    -    yes  no\n")
 	require.NotContains(t, stdout, "brought up at EP8", "reasons are shown on request")
+}
+
+// Reasons and names that definitions or a command line hold command no runner and
+// drive no terminal.
+func TestForeignTextIsPrintedAsText(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.CopyFS(dir, os.DirFS("../../catalog/testdata/base")))
+	path := filepath.Join(dir, "backends.yaml")
+	data, err := os.ReadFile(path)
+	require.NoError(t, err)
+	at := bytes.Index(data, []byte("reason: "))
+	require.Positive(t, at)
+	end := at + bytes.IndexByte(data[at:], '\n')
+	if closing := bytes.IndexByte(data[at:end], '}'); closing >= 0 {
+		end = at + closing
+	}
+	data = slices.Concat(data[:at], []byte(`reason: "x\n::error::y ##[group]z\e[31m\u202e"`), data[end:])
+	require.NoError(t, os.WriteFile(path, data, 0o644))
+	code, stdout, stderr := cxgen(t, "validate", "--reasons", "--definitions", dir)
+	require.Equal(t, cli.ExitOK, code, stderr)
+	require.Contains(t, stdout, `x\n:\:error:\:y ##\[group]z\x1b[31m\u202e`)
+
+	code, _, stderr = cxgen(t, "matrix", "--definitions", "no\n::error::x\x1b[2J")
+	require.Equal(t, cli.ExitUsage, code)
+	require.NotContains(t, stderr, "::")
+	require.NotContains(t, stderr, "\x1b")
 }
 
 func TestValidateShowsAllFaults(t *testing.T) {

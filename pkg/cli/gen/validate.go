@@ -13,6 +13,7 @@ import (
 
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/cli"
+	"github.com/collectivex/collectivex/pkg/foreign"
 )
 
 func newValidate(s cli.Streams) *cobra.Command {
@@ -134,7 +135,7 @@ func printReasons(w io.Writer, coverage []catalog.Coverage) {
 	}
 	slices.SortStableFunc(order, func(a, b reason) int { return cmp.Compare(a.backend, b.backend) })
 	for _, r := range order {
-		fmt.Fprintf(w, "\n%s: %s\n", r.backend, r.text)
+		fmt.Fprintf(w, "\n%s: %s\n", r.backend, foreign.Line(r.text))
 		for _, c := range covers[r] {
 			fmt.Fprintf(w, "  %s\n", c)
 		}

@@ -2,6 +2,7 @@ package run
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -68,16 +69,16 @@ func readMatrix(path string) (*plan.Matrix, error) {
 // printVerdict names what went wrong, one line each, and counts.
 func printVerdict(s cli.Streams, v *fold.Verdict) {
 	for _, p := range v.Problems {
-		fmt.Fprintf(s.Err, "left out: %v\n", p)
+		s.Tell("left out: %v", p)
 	}
 	for _, id := range v.Missing {
-		fmt.Fprintf(s.Err, "no document: %s\n", id)
+		s.Tell("no document: %s", id)
 	}
 	for _, id := range v.Unrequested {
-		fmt.Fprintf(s.Err, "not asked for: %s\n", id)
+		s.Tell("not asked for: %s", id)
 	}
 	for _, a := range v.Failed() {
-		fmt.Fprintf(s.Err, "%s: %s: %v\n", a.Status, a.ID, a.Reasons)
+		s.Tell("%s: %s: %s", a.Status, a.ID, strings.Join(a.Reasons, "; "))
 	}
 	fmt.Fprintf(s.Out, "%d documents of %d cases, %d duplicates and %d files left out\n",
 		v.Documents, len(v.Answers), v.Duplicates, len(v.Problems))

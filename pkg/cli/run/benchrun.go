@@ -206,10 +206,10 @@ func (b *benchRun) end(s cli.Streams, report any, violations []string, verdict e
 		return errors.Join(cli.EnvironmentError("%s", lacks), os.RemoveAll(b.out))
 	}
 	for _, line := range b.failures() {
-		fmt.Fprintf(s.Err, "cxrun: %s\n", line)
+		s.Tell("cxrun: %s", line)
 	}
 	for _, v := range violations {
-		fmt.Fprintf(s.Err, "cxrun: %s\n", v)
+		s.Tell("cxrun: %s", v)
 	}
 	if verdict == nil && !b.keep {
 		return os.RemoveAll(b.out)
@@ -280,7 +280,7 @@ func (b *benchRun) write(report any) error {
 }
 
 func (b *benchRun) tellKept(s cli.Streams) {
-	fmt.Fprintf(s.Err, "cxrun: documents and logs are in %s\n", b.out)
+	s.Tell("cxrun: documents and logs are in %s", b.out)
 }
 
 // String says how a case that failed ended: in the words of a rank, if it is

@@ -12,6 +12,7 @@ import (
 
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/cli"
+	"github.com/collectivex/collectivex/pkg/foreign"
 	"github.com/collectivex/collectivex/pkg/machine"
 )
 
@@ -86,7 +87,7 @@ func chosen(cat *catalog.Catalog, names []string) ([]catalog.Backend, error) {
 func printFindings(out io.Writer, findings []machine.Finding) error {
 	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
 	for _, f := range findings {
-		fmt.Fprintf(w, "%s\t%s\t%s\n", f.Backend, f.State, f.Text)
+		fmt.Fprintf(w, "%s\t%s\t%s\n", f.Backend, f.State, foreign.Line(f.Text))
 	}
 	return w.Flush()
 }

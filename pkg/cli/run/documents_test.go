@@ -56,7 +56,7 @@ func TestAggregate(t *testing.T) {
 	code, stdout, stderr := cxrun(nil, "aggregate", "--in", dir, "--matrix", matrix, "-o", out)
 	require.Equal(t, cli.ExitFailed, code)
 	require.Equal(t, "2 documents of 2 cases, 0 duplicates and 0 files left out\n", stdout)
-	require.Equal(t, "failed: local-host-all-reduce-float-sum-w2-warm: [timeout: case budget of 60 s]\ncxrun: 1 case failed\n", stderr)
+	require.Equal(t, "failed: local-host-all-reduce-float-sum-w2-warm: timeout: case budget of 60 s\ncxrun: 1 case failed\n", stderr)
 	data, err := os.ReadFile(out)
 	require.NoError(t, err)
 	require.Equal(t, 2, bytes.Count(data, []byte("\n")))
@@ -74,6 +74,18 @@ func TestAggregate(t *testing.T) {
 	require.Equal(t, cli.ExitUsage, code)
 	code, _, _ = cxrun(nil, "aggregate", "--in", filepath.Join(dir, "none"), "-o", out)
 	require.Equal(t, cli.ExitEnvironment, code)
+}
+
+// The names of files in a downloaded artifact are somebody else's text.
+func TestFileNamesAreForeignText(t *testing.T) {
+	dir := t.TempDir()
+	name := "x\n::error::forged\x1b[31m ##[add-mask]\u202e.json"
+	require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte("{"), 0o644))
+	for _, args := range [][]string{{"aggregate", "--in", dir, "-o", filepath.Join(dir, "x.ndjson")}, {"summarize", "--in", dir}} {
+		_, stdout, stderr := cxrun(nil, args...)
+		require.Contains(t, stderr, `x\n:\:error:\:forged\x1b[31m ##\[add-mask]\u202e.json: ends in the middle`)
+		require.NotRegexp(t, `::|##\[|\x1b|\x{202e}`, stdout+stderr)
+	}
 }
 
 func TestSummarize(t *testing.T) {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/cli"
+	"github.com/collectivex/collectivex/pkg/foreign"
 	"github.com/collectivex/collectivex/pkg/inventory"
 	"github.com/collectivex/collectivex/pkg/machine"
 	"github.com/collectivex/collectivex/pkg/provenance"
@@ -112,6 +113,9 @@ func writeJSON(w io.Writer, v any) error {
 func printDescription(out io.Writer, d machine.Description) error {
 	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
 	row := func(name string, cells ...string) {
+		for i := range cells {
+			cells[i] = foreign.Line(cells[i])
+		}
 		fmt.Fprintf(w, "%s\t%s\n", name, strings.TrimRight(strings.Join(cells, "\t"), "\t"))
 	}
 	row("program", d.Program)

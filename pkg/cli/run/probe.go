@@ -83,6 +83,6 @@ func tellUnusable(s cli.Streams, m machine.Survey) {
 // warn writes warnings, a line each.
 func warn(s cli.Streams, texts ...string) {
 	for _, text := range texts {
-		fmt.Fprintf(s.Err, "cxrun: warning: %s\n", text)
+		s.Tell("cxrun: warning: %s", text)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/collectivex/collectivex/pkg/cli"
+	"github.com/collectivex/collectivex/pkg/foreign"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/shard"
@@ -43,9 +44,9 @@ func newProgress(s cli.Streams, title string) *progress {
 	p := startProgress(s)
 	p.actions = s.OnActions()
 	if p.actions {
-		fmt.Fprintf(p.w, "::group::%s\n", title)
+		fmt.Fprintf(p.w, "::group::%s\n", foreign.Line(title))
 	} else {
-		fmt.Fprintln(p.w, title)
+		fmt.Fprintln(p.w, foreign.Line(title))
 	}
 	return p
 }
@@ -91,7 +92,7 @@ func (p *progress) watch(tick time.Duration) {
 
 // status tells of the running case. The lock is held.
 func (p *progress) status() {
-	text := fmt.Sprintf("%s running %4s  %s", p.counter, time.Since(p.since).Round(time.Second), p.running)
+	text := foreign.Line(fmt.Sprintf("%s running %4s  %s", p.counter, time.Since(p.since).Round(time.Second), p.running))
 	if p.width == 0 {
 		fmt.Fprintln(p.w, text)
 		return
@@ -100,7 +101,10 @@ func (p *progress) status() {
 }
 
 // line adds a line above the running case's; an empty text only clears that.
-func (p *progress) line(text string) {
+func (p *progress) line(text string) { p.print(foreign.Line(text)) }
+
+// print adds what may be several lines, and commands of Actions, as it is.
+func (p *progress) print(text string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.running = ""
@@ -145,7 +149,7 @@ func (p *progress) Started(n, total int, c plan.Case, attempt int) {
 
 // Ended implements shard.Observer.
 func (p *progress) Ended(n, total int, c plan.Case, o result.Outcome, took time.Duration, logs string) {
-	text := fmt.Sprintf("%s %-9s %s  %.1fs", counter(n, total), o.Status, c.CaseID, took.Seconds())
+	text, annotation := fmt.Sprintf("%s %-9s %s  %.1fs", counter(n, total), o.Status, c.CaseID, took.Seconds()), ""
 	if o.Status != result.Success {
 		reasons := strings.Join(o.Reasons, "; ")
 		text += "  " + reasons
@@ -153,10 +157,10 @@ func (p *progress) Ended(n, total int, c plan.Case, o result.Outcome, took time.
 			text += "; logs in " + logs
 		}
 		if p.actions {
-			text += fmt.Sprintf("\n::error title=%s::%s", c.CaseID, reasons)
+			annotation = "\n" + cli.Annotation("error", c.CaseID, reasons)
 		}
 	}
-	p.line(text)
+	p.print(foreign.Line(text) + annotation)
 }
 
 // Kept implements shard.Observer.
@@ -167,9 +171,8 @@ func (p *progress) Kept(n, total int, c plan.Case) {
 // Warn implements shard.Observer.
 func (p *progress) Warn(text string) {
 	if p.actions {
-		text = "::warning::" + text
+		p.print(cli.Annotation("warning", "", text))
 	} else {
-		text = "warning: " + text
+		p.line("warning: " + text)
 	}
-	p.line(text)
 }

@@ -121,3 +121,21 @@ func TestProgressMakesRoomAboveTheRunningCase(t *testing.T) {
 	raw, _ := io.ReadAll(master) // ends with EIO, as terminals do
 	require.Equal(t, "\r\x1b[K[1/1] running   0s  a\r\x1b[Krow\r\n\r\x1b[K[1/1] running   0s  a", string(raw))
 }
+
+// What a cell prints of documents and files adds no line and no command.
+func TestProgressOfForeignText(t *testing.T) {
+	const hostile = "x\n::error::y %0A##[group]\x1b"
+	var w bytes.Buffer
+	p := newProgress(streams(&w, map[string]string{"GITHUB_ACTIONS": "true", "CI": "true"}), hostile)
+	p.Warn(hostile)
+	p.Kept(1, 2, plan.Case{CaseID: hostile})
+	p.Ended(2, 2, plan.Case{CaseID: hostile}, result.Outcome{Status: result.Failed, Reasons: []string{hostile}}, time.Second, "")
+	p.end()
+	require.Equal(t, `::group::x\n:\:error:\:y %0A##\[group]\x1b
+::warning::x\n:\:error:\:y %250A##\[group]\x1b
+[1/2] kept      x\n:\:error:\:y %0A##\[group]\x1b
+[2/2] failed    x\n:\:error:\:y %0A##\[group]\x1b  1.0s  x\n:\:error:\:y %0A##\[group]\x1b
+::error title=x\n%3A\%3Aerror%3A\%3Ay %250A##\[group]\x1b::x\n:\:error:\:y %250A##\[group]\x1b
+::endgroup::
+`, w.String())
+}

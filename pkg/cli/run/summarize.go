@@ -1,7 +1,6 @@
 package run
 
 import (
-	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -38,7 +37,7 @@ to standard output as text. --format goes to standard output in any case.`,
 				return cli.EnvironmentError("%w", err)
 			}
 			for _, p := range verdict.Problems {
-				fmt.Fprintf(s.Err, "left out: %v\n", p)
+				s.Tell("left out: %v", p)
 			}
 			if err := printSummary(s, sum, format); err != nil {
 				return err
@@ -73,7 +72,7 @@ func printSummary(s cli.Streams, sum *report.Summary, format string) error {
 	}
 	left, ok := s.StepSummaryLeft(report.MaxMarkdown)
 	if ok && left < leastMarkdown {
-		fmt.Fprintf(s.Err, "the job summary of this step is full: %d bytes left\n", left)
+		s.Tell("the job summary of this step is full: %d bytes left", left)
 		ok = false
 	}
 	if !ok {

@@ -1,0 +1,37 @@
+package result
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+)
+
+// closed returns an error where a field of the head that has a closed list or a
+// form holds anything else. A digest is no signature: whoever made a document made
+// its digest, and heads are printed in later jobs.
+func (h Head) closed() error {
+	statuses := []string{Success, Invalid, Failed, Unsupported}
+	switch {
+	case !slices.Contains(statuses, h.Status):
+		return fmt.Errorf("%w: outcome.status %q, expected one of %q", ErrForeign, h.Status, statuses)
+	case !caseID.MatchString(h.CaseID):
+		return fmt.Errorf("%w: identity.case_id %q is not a case id", ErrForeign, h.CaseID)
+	case !runID.MatchString(h.RunID):
+		return fmt.Errorf("%w: run_id %q is not a run id", ErrForeign, h.RunID)
+	case !runAttempt.MatchString(h.RunAttempt):
+		return fmt.Errorf("%w: run_attempt %q is not a number", ErrForeign, h.RunAttempt)
+	}
+	for _, r := range h.Reasons {
+		if err := CheckReason(r); err != nil {
+			return fmt.Errorf("%w: %w", ErrForeign, err)
+		}
+	}
+	return nil
+}
+
+// A run id and a run attempt may be missing.
+var (
+	caseID     = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]*$`)
+	runID      = regexp.MustCompile(`^([A-Za-z0-9][A-Za-z0-9._-]{0,63})?$`)
+	runAttempt = regexp.MustCompile(`^[0-9]{0,9}$`)
+)
