@@ -132,6 +132,9 @@ func (h *host) kernel() {
 	for m := kernelFlavour.FindString(rest); m != ""; m = kernelFlavour.FindString(rest) {
 		number, rest = number+m, rest[len(m):]
 	}
+	if h.screen.Check(number) != nil {
+		number = Withheld
+	}
 	h.facts["kernel"] = number
 	os := h.fields("etc/os-release", '=')
 	h.set("os", strings.Trim(os["ID"], `"`)+" "+strings.Trim(os["VERSION_ID"], `"`), osName)

@@ -20,10 +20,9 @@ var (
 	secret = regexp.MustCompile(`(?i)(^|_)(TOKEN|SECRET|PASS|PASSWD|PASSWORD|CREDENTIALS?|(API|ACCESS|PRIVATE|SIGNING)_?KEY)(_|$)`)
 )
 
-// Names returns what a Screen must find on this machine: hostname, whole and
-// without its domain, and the values in environ ("NAME=value") that name the
-// machine, the hosts of its job, its user or a secret.
-func Names(hostname string, environ []string) []string {
+// private returns what a Screen must find of this machine: its names, and the
+// values of secrets.
+func private(hostname string, environ []string) (names, secrets []string) {
 	var out []string
 	add := func(names ...string) {
 		for _, n := range names {
@@ -38,7 +37,7 @@ func Names(hostname string, environ []string) []string {
 		switch {
 		case secret.MatchString(name):
 			if len(value) >= 8 {
-				out = append(out, value)
+				secrets = append(secrets, value)
 			}
 		case slices.Contains(named, name):
 			add(value)
@@ -46,7 +45,7 @@ func Names(hostname string, environ []string) []string {
 			add(hosts(value)...)
 		}
 	}
-	return out
+	return out, secrets
 }
 
 var (

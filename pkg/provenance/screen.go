@@ -23,10 +23,23 @@ var ErrPrivate = errors.New("holds something private")
 // credentials and host names by their shape, and the names of one machine by
 // what they are.
 type Screen struct {
-	names []string // lower case
+	names   []string // lower case
+	secrets []string // lower case
 }
 
-// NewScreen returns a screen that also knows names, such as those of Names.
+// ScreenOf returns the screen of a machine: it knows the hostname, whole and without
+// its domain, and what in environ ("NAME=value") names the machine, the hosts of its
+// job or its user, or is a secret.
+func ScreenOf(hostname string, environ []string) *Screen {
+	names, secrets := private(hostname, environ)
+	s := NewScreen(names...)
+	for _, value := range secrets {
+		s.secrets = append(s.secrets, strings.ToLower(value))
+	}
+	return s
+}
+
+// NewScreen returns a screen that also knows names.
 // Names that are too short or too common to mean one machine are left out.
 func NewScreen(names ...string) *Screen {
 	s := &Screen{}
@@ -94,7 +107,9 @@ var shapes = []shape{
 
 // Check returns an error that wraps ErrPrivate where text holds something
 // private.
-func (s *Screen) Check(text string) error { return s.check(text, nil) }
+func (s *Screen) Check(text string) error {
+	return s.check(text, func(string) bool { return false })
+}
 
 // check is Check without the names for which public is true.
 func (s *Screen) check(text string, public func(string) bool) error {
@@ -107,21 +122,42 @@ func (s *Screen) check(text string, public func(string) bool) error {
 			return fmt.Errorf("%w: %s", ErrPrivate, sh.kind)
 		}
 	}
-	if len(s.names) == 0 {
+	if len(s.names)+len(s.secrets) == 0 {
 		return nil
 	}
 	lower := strings.ToLower(text)
+	for _, n := range s.secrets {
+		if holdsWord(lower, n) {
+			return fmt.Errorf("%w: a secret of this machine", ErrPrivate)
+		}
+	}
 	for _, n := range s.names {
-		if holdsWord(lower, n) && (public == nil || !public(n)) {
+		if holdsWord(lower, n) && !public(n) {
 			return fmt.Errorf("%w: a name of this machine", ErrPrivate)
 		}
 	}
 	return nil
 }
 
-// Document checks every string and key of a JSON document. A name of this
-// machine that is also a word of the planned case (identity.case) is public
-// already and does not count, nor does one in a key that the schema gives.
+// own are the places of documents and descriptions where text is of our own
+// vocabulary: values of closed lists, numbers, names from the definitions. A machine
+// may well be called like one of them. Text of a place that is not listed may come
+// from the machine, its libraries or its environment.
+var own = regexp.MustCompile(`^(record_type|generated_at|comparison_key|digest|program|backends|identity|workload|measurement|devices|` +
+	`implementation\.(name|maturity|kernel_generation|combine_reduction|fp8_consume)|runtime\.vendor|` +
+	`topology\.(placement|scope|transport|topology_class|scale_(up|out)_transport)|` +
+	`provenance\.(image|source_sha|generator|host\.arch)|host\.arch|outcome\.status|` +
+	// of a record among the samples
+	`kind|data\.(began|mode|modes|placement|rungs|path|checked_by|component|combine|combine_reduction|dispatch_dtype|fp8_consume|kernel_generation|receive|digest|when))($|[.[])`)
+
+// reasons are the places of text that begins with a code of a closed list; what
+// follows ": " may be somebody else's.
+var reasons = regexp.MustCompile(`^outcome\.reasons\[`)
+
+// Document checks every string and key of a JSON document for private shapes and
+// secrets, and for names of this machine where text may be somebody else's. A name
+// that is also a word of the planned case (identity.case) is public already and does
+// not count, nor does one in a key that the schema gives.
 func (s *Screen) Document(data []byte) error {
 	var v any
 	if err := json.Unmarshal(data, &v); err != nil {
@@ -141,8 +177,22 @@ func (s *Screen) Document(data []byte) error {
 func (s *Screen) walk(v any, at string, public func(string) bool) error {
 	switch x := v.(type) {
 	case string:
+		place := strings.TrimPrefix(at, ".")
+		switch {
+		case own.MatchString(place):
+			public = anything
+		case reasons.MatchString(place):
+			detail := ""
+			if _, after, found := strings.Cut(x, ": "); found {
+				detail = after
+			}
+			if err := s.check(detail, public); err != nil {
+				return fmt.Errorf("%s: %w", place, err)
+			}
+			public = anything // of the code
+		}
 		if err := s.check(x, public); err != nil {
-			return fmt.Errorf("%s: %w", strings.TrimPrefix(at, "."), err)
+			return fmt.Errorf("%s: %w", place, err)
 		}
 	case []any:
 		for i, e := range x {
@@ -153,7 +203,7 @@ func (s *Screen) walk(v any, at string, public func(string) bool) error {
 	case map[string]any:
 		publicKey := public
 		if !slices.Contains(brought, at[strings.LastIndexByte(at, '.')+1:]) {
-			publicKey = func(string) bool { return true }
+			publicKey = anything
 		}
 		for k, e := range x {
 			if err := s.check(k, publicKey); err != nil {
@@ -166,6 +216,9 @@ func (s *Screen) walk(v any, at string, public func(string) bool) error {
 	}
 	return nil
 }
+
+// anything is public at a place of our own vocabulary, shapes and secrets apart.
+func anything(string) bool { return true }
 
 // holdsWord reports whether word stands in text with no letter or digit at
 // either side.

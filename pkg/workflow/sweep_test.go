@@ -283,7 +283,7 @@ func TestHostileCell(t *testing.T) {
 	s := newStage(t)
 	text := string(emit(t, workflow.Options{}))
 	for old, tampered := range map[string]string{
-		"      - name: Summarize\n":                  "      - name: Tamper\n        run: sed -i 's/\"status\":\"success\"/\"status\":\"##[error]forged\"/' \"$CX_DIR\"/*.json\n      - name: Summarize\n",
+		"      - name: Summarize\n":                  "      - name: Tamper\n        run: sed -i -E 's/,\"digest\":\"sha256:[0-9a-f]+\"//; s/\"status\":\"success\"/\"status\":\"##[error]forged\"/' \"$CX_DIR\"/*.json\n      - name: Summarize\n",
 		`"$RUNNER_TEMP/collectivex/cxrun" aggregate`: `echo "::error::forged" && "$RUNNER_TEMP/collectivex/cxrun" aggregate`,
 	} {
 		require.Contains(t, text, old)

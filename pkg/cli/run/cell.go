@@ -122,7 +122,7 @@ func newRun(s cli.Streams, localID string) (shard.Run, error) {
 	if err != nil {
 		return shard.Run{}, cli.EnvironmentError("%w", err)
 	}
-	screen := provenance.NewScreen(provenance.Names(host, os.Environ())...)
+	screen := provenance.ScreenOf(host, os.Environ())
 	run := shard.Run{
 		RunID: s.Getenv("GITHUB_RUN_ID"), RunAttempt: s.Getenv("GITHUB_RUN_ATTEMPT"),
 		SourceSHA: s.Getenv("GITHUB_SHA"), Generator: "cxrun " + cli.Build(),

@@ -52,7 +52,7 @@ func (s site) describe(backends []catalog.Backend) (machine.Description, error) 
 	if err != nil {
 		return machine.Description{}, cli.EnvironmentError("%w", err)
 	}
-	screen := provenance.NewScreen(provenance.Names(hostname, s.environ)...)
+	screen := provenance.ScreenOf(hostname, s.environ)
 	e := s.examiner()
 	d := e.Describe(e.Examine(backends))
 	d.Program = "cxrun " + cli.Build()

@@ -6,10 +6,13 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/pkg/cli"
 )
 
 // A whole sweep in an environment full of private things: nothing of them is
@@ -87,4 +90,18 @@ func TestBenchAsAWordOfDocuments(t *testing.T) {
 	t.Setenv("LOGNAME", "fresh")
 	onHost(t, "all_reduce", "-b", "8", "-e", "8", "-n", "1")
 	onHost(t, "ep", "--tokens", "1", "--hidden", "512", "--topk", "4", "--experts", "32")
+}
+
+// So have documents of machines and people that are called like an architecture or
+// an element type.
+func TestBenchAsAWordOfClosedLists(t *testing.T) {
+	t.Setenv("USER", runtime.GOARCH)
+	t.Setenv("LOGNAME", "bf16")
+	t.Setenv("RUNNER_NAME", "float")
+	t.Setenv("SLURM_CLUSTER_NAME", "fp32")
+	t.Setenv("SLURMD_NODENAME", "uniform")
+	onHost(t, "all_reduce", "-b", "8", "-e", "8", "-n", "1")
+	onHost(t, "ep", "--tokens", "1", "--hidden", "512", "--topk", "4", "--experts", "32")
+	code, _, stderr := cxrun(t, nil, "env", "--json")
+	require.Equal(t, cli.ExitOK, code, stderr)
 }
