@@ -2,8 +2,6 @@ package plan
 
 import (
 	"bufio"
-	"bytes"
-	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -15,6 +13,8 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+
+	"github.com/collectivex/collectivex/pkg/strictjson"
 )
 
 // Write writes the matrix as JSON, one case or cell a line. The generator must
@@ -47,46 +47,35 @@ func (m *Matrix) Write(w io.Writer) error {
 func writeList[T any](out *bufio.Writer, name string, list []T) error {
 	const size = 512
 	type block struct {
-		buf   bytes.Buffer
-		ready chan error
+		text  []byte
+		ready chan struct{}
 	}
 	fmt.Fprintf(out, ",\n%q:[\n", name)
+	writer := strictjson.NewWriter[T]()
 	ring := make([]block, 2*runtime.GOMAXPROCS(0))
-	var failed error
 	for n := 0; n*size < len(list)+len(ring)*size; n++ {
 		b := &ring[n%len(ring)]
 		if b.ready != nil { // block n−len(ring): write it, and use its buffer again
-			failed = cmp.Or(failed, <-b.ready)
-			if failed == nil {
-				_, failed = b.buf.WriteTo(out)
-			}
+			<-b.ready
+			out.Write(b.text)
 			b.ready = nil
 		}
-		if first := n * size; first < len(list) && failed == nil {
-			b.ready = make(chan error, 1)
-			go func() { b.ready <- encode(&b.buf, list[first:min(first+size, len(list))], first > 0) }()
+		if first := n * size; first < len(list) {
+			b.ready = make(chan struct{})
+			go func() {
+				defer close(b.ready)
+				b.text = b.text[:0]
+				for i := first; i < min(first+size, len(list)); i++ {
+					if i > 0 {
+						b.text = append(b.text, ',')
+					}
+					b.text = append(writer.Append(b.text, &list[i]), '\n')
+				}
+			}()
 		}
-	}
-	if failed != nil {
-		return failed
 	}
 	_, err := out.WriteString("]")
 	return err
-}
-
-// encode appends the elements of list, each on a line of its own after a comma
-// where something stands before it.
-func encode[T any](buf *bytes.Buffer, list []T, follows bool) error {
-	enc := json.NewEncoder(buf)
-	for i := range list {
-		if i > 0 || follows {
-			buf.WriteByte(',')
-		}
-		if err := enc.Encode(&list[i]); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // WriteFile writes the matrix to path, whole or not at all, and sets its digest.

@@ -27,6 +27,12 @@ func (r *resolver) collectiveBlock(p *catalog.Platform, s *catalog.Suite, b *cat
 		}
 	}
 	slices.Sort(worlds)
+	if len(worlds) == 0 {
+		return
+	}
+	// Room for all that may come: a list that grows is copied again and again.
+	most := len(worlds) * len(b.Ops) * len(b.DTypes) * max(1, len(b.RedOps)) * len(b.Registrations) * len(b.Buffers) * s.Repeats
+	r.other = slices.Grow(r.other, min(most, mostCases(r.filters)))
 	for _, world := range slices.Compact(worlds) {
 		if !keeps(r.filters.Worlds, world) || traffic != nil && traffic.Ranks() != world {
 			continue

@@ -2,6 +2,7 @@ package gen
 
 import (
 	"fmt"
+	"runtime/debug"
 
 	"github.com/spf13/cobra"
 
@@ -26,6 +27,7 @@ is no error; a name that nobody knows is one.`,
   cxgen matrix --suite ep-core --sku h100-dgxc,mi355x --mode normal`,
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
+			debug.SetGCPercent(400) // a plan grows until it is written: there is little to collect
 			cat, err := defs.Load()
 			if err != nil {
 				return err

@@ -1,0 +1,175 @@
+package strictjson
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"unsafe"
+)
+
+// Writer writes values of type T as encoding/json does, byte for byte, several
+// times as fast. It exists for plans of a hundred thousand cases.
+type Writer[T any] struct{ value appender }
+
+// NewWriter returns the writer of T, which is made of structs, pointers, slices,
+// maps of strings, strings and integers. Any other type panics.
+func NewWriter[T any]() *Writer[T] { return &Writer[T]{appenderOf(reflect.TypeFor[T]())} }
+
+// Append appends v to b.
+func (w *Writer[T]) Append(b []byte, v *T) []byte { return w.value.append(b, unsafe.Pointer(v)) }
+
+// appender appends the value where p points.
+type appender struct {
+	append func(b []byte, p unsafe.Pointer) []byte
+	// empty is whether omitempty leaves the value out.
+	empty func(p unsafe.Pointer) bool
+}
+
+func appenderOf(t reflect.Type) appender {
+	switch t.Kind() {
+	case reflect.String:
+		return appender{
+			func(b []byte, p unsafe.Pointer) []byte { return appendString(b, *(*string)(p)) },
+			func(p unsafe.Pointer) bool { return *(*string)(p) == "" },
+		}
+	case reflect.Int, reflect.Int64:
+		return appender{
+			func(b []byte, p unsafe.Pointer) []byte { return strconv.AppendInt(b, *(*int64)(p), 10) },
+			func(p unsafe.Pointer) bool { return *(*int64)(p) == 0 },
+		}
+	case reflect.Uint64:
+		return appender{
+			func(b []byte, p unsafe.Pointer) []byte { return strconv.AppendUint(b, *(*uint64)(p), 10) },
+			func(p unsafe.Pointer) bool { return *(*uint64)(p) == 0 },
+		}
+	case reflect.Pointer:
+		elem := appenderOf(t.Elem())
+		return appender{
+			func(b []byte, p unsafe.Pointer) []byte {
+				if v := *(*unsafe.Pointer)(p); v != nil {
+					return elem.append(b, v)
+				}
+				return append(b, "null"...)
+			},
+			func(p unsafe.Pointer) bool { return *(*unsafe.Pointer)(p) == nil },
+		}
+	case reflect.Slice:
+		return sliceAppender(t)
+	case reflect.Map:
+		if t != reflect.TypeFor[map[string]string]() {
+			break
+		}
+		return appender{appendMap, func(p unsafe.Pointer) bool { return len(*(*map[string]string)(p)) == 0 }}
+	case reflect.Struct:
+		return appender{appendMembers(writtenMembers(nil, t, 0, nil)), func(unsafe.Pointer) bool { return false }}
+	}
+	panic(fmt.Sprintf("strictjson: %v cannot be written", t))
+}
+
+func sliceAppender(t reflect.Type) appender {
+	elem, size := appenderOf(t.Elem()), t.Elem().Size()
+	return appender{
+		func(b []byte, p unsafe.Pointer) []byte {
+			list := (*[]struct{})(p) // its length is that of the slice
+			first := unsafe.Pointer(unsafe.SliceData(*list))
+			if first == nil {
+				return append(b, "null"...)
+			}
+			b = append(b, '[')
+			for i := range *list {
+				if i > 0 {
+					b = append(b, ',')
+				}
+				b = elem.append(b, unsafe.Add(first, uintptr(i)*size))
+			}
+			return append(b, ']')
+		},
+		func(p unsafe.Pointer) bool { return len(*(*[]struct{})(p)) == 0 },
+	}
+}
+
+func appendMap(b []byte, p unsafe.Pointer) []byte {
+	m := *(*map[string]string)(p)
+	if m == nil {
+		return append(b, "null"...)
+	}
+	b = append(b, '{')
+	for i, k := range slices.Sorted(maps.Keys(m)) {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(appendString(b, k), ':')
+		b = appendString(b, m[k])
+	}
+	return append(b, '}')
+}
+
+// writtenMember is one field of a struct.
+type writtenMember struct {
+	key     string   // "name":
+	block   *uintptr // where the embedded pointer is that it is behind
+	offset  uintptr
+	value   appender
+	omitted bool // where it is empty
+}
+
+// writtenMembers adds the members of t, which stands at offset, behind a block or
+// none.
+func writtenMembers(all []writtenMember, t reflect.Type, offset uintptr, block *uintptr) []writtenMember {
+	for f := range t.Fields() {
+		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+		at := offset + f.Offset
+		switch {
+		case f.Anonymous && name == "" && f.Type.Kind() == reflect.Pointer:
+			all = writtenMembers(all, f.Type.Elem(), 0, &at)
+		case f.Anonymous && name == "":
+			all = writtenMembers(all, f.Type, at, block)
+		case name != "-":
+			all = append(all, writtenMember{`"` + name + `":`, block, at, appenderOf(f.Type), strings.Contains(options, "omitempty")})
+		}
+	}
+	return all
+}
+
+func appendMembers(members []writtenMember) func([]byte, unsafe.Pointer) []byte {
+	return func(b []byte, p unsafe.Pointer) []byte {
+		b = append(b, '{')
+		empty := true
+		for i := range members {
+			m := &members[i]
+			base := p
+			if m.block != nil {
+				if base = *(*unsafe.Pointer)(unsafe.Add(p, *m.block)); base == nil {
+					continue
+				}
+			}
+			at := unsafe.Add(base, m.offset)
+			if m.omitted && m.value.empty(at) {
+				continue
+			}
+			if !empty {
+				b = append(b, ',')
+			}
+			empty = false
+			b = m.value.append(append(b, m.key...), at)
+		}
+		return append(b, '}')
+	}
+}
+
+func appendString(b []byte, s string) []byte {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c >= 0x7f || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
+			text, err := json.Marshal(s)
+			if err != nil {
+				panic(err) // no string is without a JSON form
+			}
+			return append(b, text...)
+		}
+	}
+	return append(append(append(b, '"'), s...), '"')
+}
