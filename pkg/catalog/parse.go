@@ -12,6 +12,8 @@ import (
 	"sync"
 
 	"gopkg.in/yaml.v3"
+
+	"github.com/collectivex/collectivex/pkg/regular"
 )
 
 // parsed is a definition file as YAML, or what is wrong with it.
@@ -37,8 +39,12 @@ func parseAll(fsys fs.FS, files []string) map[string]parsed {
 	return out
 }
 
+// maxFile is the largest definition file that is read, in bytes. The parser takes
+// several hundred times as much memory.
+const maxFile = 256 << 10
+
 func parseFile(fsys fs.FS, file string) parsed {
-	data, err := fs.ReadFile(fsys, file)
+	data, err := regular.ReadFS(fsys, file, maxFile)
 	if err != nil {
 		return parsed{file: file, fault: &Diagnostic{Pos{file, 1, 1}, reason(err)}}
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/collectivex/collectivex/pkg/numeric"
+	"github.com/collectivex/collectivex/pkg/regular"
 )
 
 // Traffic is who sends how many bytes to whom, as a file says it: a square
@@ -23,6 +24,10 @@ type Traffic struct {
 
 	at [][]Pos
 }
+
+// MaxTraffic is the largest traffic file that is read, in bytes: that of 512 ranks
+// with parts of up to a terabyte.
+const MaxTraffic = 4 << 20
 
 // ParseTraffic reads traffic; file names data in messages. A non-nil error is of
 // type Errors.
@@ -139,7 +144,7 @@ func (l *loader) readTraffic(p Pos, file string) *Traffic {
 		l.fault(p, "%q is no path below the definitions", file)
 		return nil
 	}
-	data, err := fs.ReadFile(l.fsys, file)
+	data, err := regular.ReadFS(l.fsys, file, MaxTraffic)
 	if err != nil {
 		l.fault(p, "traffic %q: %s", file, reason(err))
 		return nil

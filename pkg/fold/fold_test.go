@@ -231,3 +231,19 @@ func encoded(t testing.TB, d result.Document) []byte {
 	require.NoError(t, err)
 	return data
 }
+
+// A line that is too long is named, and the rest of the file is read.
+func TestALongLineIsNamed(t *testing.T) {
+	c := resulttest.CollectiveCase()
+	file := filepath.Join(t.TempDir(), "run.ndjson")
+	long := `{"version":1,"x":"` + strings.Repeat("a", result.MaxDocument) + `"}` + "\n"
+	content := string(encoded(t, resulttest.Collective(c, attemptOf("1", 1, 0)))) + long + "\n" + string(encoded(t, resulttest.Collective(c, attemptOf("1", 2, 0))))
+	for _, content := range []string{content, strings.TrimSuffix(content, "\n")} {
+		require.NoError(t, os.WriteFile(file, []byte(content), 0o644))
+		v, err := Fold([]string{file}, nil, Expected{}, filepath.Join(t.TempDir(), "x.ndjson"))
+		require.NoError(t, err)
+		require.Equal(t, 2, v.Documents)
+		require.Len(t, v.Problems, 1)
+		require.ErrorContains(t, v.Problems[0], file+":2: 67108885 bytes, more than the limit of 67108864")
+	}
+}

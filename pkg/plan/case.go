@@ -135,6 +135,11 @@ type Collective struct {
 	Measure      CollectiveTiming `json:"measure"`
 }
 
+// Placed reports whether the ranks of the case fill its nodes alike.
+func (c *Case) Placed() bool {
+	return c.World > 0 && c.Nodes > 0 && c.RanksPerNode > 0 && c.World/c.Nodes == c.RanksPerNode && c.World%c.Nodes == 0
+}
+
 // Pairs is how many pairs of ranks each size of a pairwise collective is measured
 // on; 0 of any other case.
 func (c *Case) Pairs() int {

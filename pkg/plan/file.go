@@ -2,6 +2,7 @@ package plan
 
 import (
 	"bufio"
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -14,6 +15,7 @@ import (
 	"runtime"
 	"slices"
 
+	"github.com/collectivex/collectivex/pkg/regular"
 	"github.com/collectivex/collectivex/pkg/strictjson"
 )
 
@@ -114,52 +116,78 @@ func (m *Matrix) WriteFile(path string) (err error) {
 	return os.Rename(f.Name(), path)
 }
 
+// MaxMatrix is the largest matrix file that is read, in bytes: ten times that of a
+// plan of 100,000 cases.
+const MaxMatrix = 1 << 30
+
+var matrixForm, generatorForm = strictjson.New[Matrix](Closed(), nil), strictjson.New[generated](nil, nil)
+
+// generated is what says which program reads a matrix.
+type generated struct {
+	Version   int       `json:"version"`
+	Generator Generator `json:"generator"`
+}
+
 // Read reads a matrix that this version of the program wrote. It refuses
-// another format or version, and a matrix whose cells and cases do not fit
-// together.
+// another format or version, what is not of the schema, and a matrix whose cells
+// and cases do not fit together.
 func Read(r io.Reader, version string) (*Matrix, error) {
-	var m Matrix
-	dec := json.NewDecoder(r)
-	dec.DisallowUnknownFields()
-	switch err := dec.Decode(&m); {
-	case errors.Is(err, io.EOF):
-		return nil, errors.New("matrix: empty; make it with 'cxgen matrix -o FILE'")
-	case errors.Is(err, io.ErrUnexpectedEOF):
-		return nil, errors.New("matrix: truncated; make it again with 'cxgen matrix -o FILE'")
+	data, err := io.ReadAll(io.LimitReader(r, MaxMatrix+1))
+	switch {
 	case err != nil:
 		return nil, fmt.Errorf("matrix: %w", err)
+	case len(data) > MaxMatrix:
+		return nil, fmt.Errorf("matrix: more than %d bytes", MaxMatrix)
 	}
-	if _, err := dec.Token(); err != io.EOF {
-		return nil, fmt.Errorf("matrix: there is text after its end")
+	return parse(data, version)
+}
+
+func parse(data []byte, version string) (*Matrix, error) {
+	if len(bytes.TrimSpace(data)) == 0 {
+		return nil, errors.New("matrix: empty; make it with 'cxgen matrix -o FILE'")
+	}
+	var m Matrix
+	_, err := matrixForm.Read(strictjson.Input{Text: data, Strict: true}, &m)
+	by := generated{m.Version, m.Generator}
+	if errors.Is(err, strictjson.ErrForm) { // perhaps it is another program's
+		by = generated{}
+		if _, other := generatorForm.Read(strictjson.Input{Text: data}, &by); other != nil {
+			return nil, fmt.Errorf("matrix: %w", err)
+		}
+	} else if errors.Is(err, strictjson.ErrTruncated) {
+		return nil, errors.New("matrix: truncated; make it again with 'cxgen matrix -o FILE'")
+	} else if err != nil {
+		return nil, fmt.Errorf("matrix: %w", err)
 	}
 	switch {
-	case m.Version != MatrixVersion:
-		return nil, fmt.Errorf("matrix: version %d, want %d", m.Version, MatrixVersion)
-	case m.Generator.Format != Format:
-		return nil, fmt.Errorf("matrix: format %d, this program reads %d", m.Generator.Format, Format)
-	case m.Generator.Version != version:
+	case by.Version != MatrixVersion:
+		return nil, fmt.Errorf("matrix: version %d, want %d", by.Version, MatrixVersion)
+	case by.Generator.Format != Format:
+		return nil, fmt.Errorf("matrix: format %d, this program reads %d", by.Generator.Format, Format)
+	case by.Generator.Version != version:
 		return nil, fmt.Errorf("matrix: made by %s %s, this program is %s; use one version for all jobs of a run",
-			m.Generator.Program, m.Generator.Version, version)
+			by.Generator.Program, by.Generator.Version, version)
+	case err != nil:
+		return nil, fmt.Errorf("matrix: %w", err)
 	}
 	return &m, m.check()
 }
 
 // ReadFile reads the matrix in the file at path; see Read.
 func ReadFile(path, version string) (*Matrix, error) {
-	f, err := os.Open(path)
+	data, err := regular.Read(path, MaxMatrix)
 	if failed, ok := errors.AsType[*fs.PathError](err); ok {
 		return nil, fmt.Errorf("read matrix %s: %w; make one with 'cxgen matrix -o FILE'", path, failed.Err)
 	}
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
-	sum := sha256.New()
-	m, err := Read(io.TeeReader(bufio.NewReaderSize(f, 1<<16), sum), version)
+	m, err := parse(data, version)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	m.SHA256 = hex.EncodeToString(sum.Sum(nil)) // Read has read all of it
+	sum := sha256.Sum256(data)
+	m.SHA256 = hex.EncodeToString(sum[:])
 	return m, nil
 }
 
@@ -176,6 +204,10 @@ func (m *Matrix) check() error {
 			return fmt.Errorf("matrix: case %s stands twice", id)
 		case (q.Case.EP == nil) == (q.Case.Collective == nil):
 			return fmt.Errorf("matrix: case %s has not exactly one family block", id)
+		case (q.Case.EP != nil) != (q.Case.Family == FamilyEP):
+			return fmt.Errorf("matrix: case %s has not the block of the family %q", id, q.Case.Family)
+		case !q.Case.Placed():
+			return fmt.Errorf("matrix: case %s has %d ranks on %d nodes with %d each", id, q.Case.World, q.Case.Nodes, q.Case.RanksPerNode)
 		case id != q.Case.ID():
 			return fmt.Errorf("matrix: case %s should be named %s by its fields; make the matrix again", id, q.Case.ID())
 		case q.Disposition != Runnable && q.Disposition != Unsupported:

@@ -58,11 +58,12 @@ func pairsOf(d *result.CollectiveDocument) *Pairs {
 	for _, mode := range timingModes {
 		var rows []result.CollectiveRow
 		for _, r := range d.Measurement.Rows {
-			if mode.of(r) != nil && r.Check.Passed && r.Src != nil && r.Dst != nil {
+			if mode.of(r) != nil && r.Check.Passed && r.IsOf(p.World) {
 				rows = append(rows, r)
 			}
 		}
-		if len(rows) > 0 {
+		// Each size has a row for each pair, or for half of them.
+		if len(rows) > 0 && p.World <= 4*len(rows)/p.World {
 			p.Mode = mode.name
 			p.fill(rows, mode.of, d.Identity.Case.Pairs() == p.World*(p.World-1))
 			return p

@@ -248,6 +248,9 @@ func (s *Summary) epLadder() section {
 		"p99", "tokens/s", "dispatch GB/s", "combine GB/s"))}
 	sec := section{title: "Dispatch and combine at every rung", table: t, keys: len(epKeys), folded: true}
 	for _, e := range s.EP {
+		if len(e.Rungs) == 0 {
+			continue
+		}
 		c := chart{
 			title: fmt.Sprintf("%s %s EP%d %s %s %s %s", e.SKU, e.Backend, e.World, e.Mode, e.Phase, e.Routing, e.Dispatch),
 			x:     "tokens per rank", y: "tokens/s at roundtrip p50",

@@ -132,8 +132,8 @@ type Check struct {
 	Reasons []string `json:"reasons,omitempty"`
 }
 
-// isOf reports whether the row is of two ranks of world.
-func (r CollectiveRow) isOf(world int) bool {
+// IsOf reports whether the row is of two ranks of world.
+func (r CollectiveRow) IsOf(world int) bool {
 	return r.Src != nil && r.Dst != nil && *r.Src != *r.Dst && min(*r.Src, *r.Dst) >= 0 && max(*r.Src, *r.Dst) < world
 }
 

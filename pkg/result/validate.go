@@ -70,8 +70,7 @@ func (p *problems) envelope(e *Envelope) {
 	p.check(id.CaseID != "" && id.CaseID == id.Case.CaseID, "identity.case_id %q is not that of the case (%q)", id.CaseID, id.Case.CaseID)
 	c := id.Case
 	p.check((c.EP == nil) != (c.Collective == nil), "identity.case has not exactly one family's block")
-	p.check(c.World > 0 && c.Nodes > 0 && c.RanksPerNode > 0 && c.World == c.Nodes*c.RanksPerNode,
-		"identity.case has %d ranks on %d nodes with %d each", c.World, c.Nodes, c.RanksPerNode)
+	p.check(c.Placed(), "identity.case has %d ranks on %d nodes with %d each", c.World, c.Nodes, c.RanksPerNode)
 	p.check(id.AttemptOrdinal > 0, "identity.attempt_ordinal is %d, must be positive", id.AttemptOrdinal)
 	p.check(id.Repeat > 0 && id.Repeat == id.Case.Repeat, "identity.repeat is %d, the case says %d", id.Repeat, id.Case.Repeat)
 	p.check(id.CaseFactors.SKU == id.Case.SKU, "identity.case_factors.sku %q is not that of the case (%q)", id.CaseFactors.SKU, id.Case.SKU)
@@ -294,7 +293,7 @@ func (p *problems) collective(d *CollectiveDocument) {
 	for _, r := range m.Rows {
 		at := fmt.Sprintf("measurement.rows[%d bytes, %s%s]", r.Bytes, r.Placement, r.between())
 		timings := r.timings()
-		p.check(pairwise == r.isOf(id.Case.World), "%s: a row is of two ranks exactly where its operation is", at)
+		p.check(pairwise == r.IsOf(id.Case.World), "%s: a row is of two ranks exactly where its operation is", at)
 		p.check(slices.Contains(id.Case.Sizes, r.Requested) && r.Bytes <= r.Requested && slices.Contains(id.Case.Placements, r.Placement), "%s was not asked for", at)
 		if r.Key != "" {
 			key, err := RowKey(d.ComparisonKey, &r)

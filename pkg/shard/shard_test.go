@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/collectivex/collectivex/pkg/launch"
 	"github.com/collectivex/collectivex/pkg/plan"
@@ -351,6 +352,39 @@ func TestResumeLeavesFinishedCasesAndNamesStrangers(t *testing.T) {
 	seen := s.Observer.(*recorder).lines
 	require.Contains(t, seen[0], "warn torn.json does not count")
 	require.Equal(t, "1/2 kept fake-case-00-fake-all-reduce-float-sum-w2-warm", seen[1])
+}
+
+// A document that was changed, a FIFO and a file too large for memory do not count,
+// and the case that the changed one answered is measured again.
+func TestResumeMeasuresAgainWhatWasChanged(t *testing.T) {
+	s := fakeShard(t.TempDir(), t.TempDir(), fakeCase(0, 2, 1), fakeCase(1, 2, 1))
+	do(t, s)
+	files, err := filepath.Glob(filepath.Join(s.Results, "fake-case-01-*.json"))
+	require.NoError(t, err)
+	require.Len(t, files, 1)
+	data, err := os.ReadFile(files[0])
+	require.NoError(t, err)
+	changed := strings.Replace(string(data), `"passed":true`, `"passed":false`, 1)
+	require.NotEqual(t, string(data), changed)
+	require.NoError(t, os.WriteFile(files[0], []byte(changed), 0o644))
+	require.NoError(t, unix.Mkfifo(filepath.Join(s.Results, "ff.json"), 0o600))
+	for _, name := range []string{"huge.json", "core"} {
+		require.NoError(t, os.WriteFile(filepath.Join(s.Results, name), nil, 0o644))
+		require.NoError(t, os.Truncate(filepath.Join(s.Results, name), 1<<40))
+	}
+	id, err := RunIn(s.Results, "fresh")
+	require.NoError(t, err)
+	require.Equal(t, s.Run.RunID, id)
+
+	again := fakeShard(s.Results, s.Scratch, s.Cases...)
+	again.Resume = true
+	counts, err := again.Do(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, Counts{Passed: 1, Kept: 1}, counts)
+	seen := strings.Join(again.Observer.(*recorder).lines, "\n")
+	require.Contains(t, seen, "c001.json does not count: digest does not match")
+	require.Contains(t, seen, "warn ff.json does not count: read "+filepath.Join(s.Results, "ff.json")+": not a regular file")
+	require.Contains(t, seen, "more than the limit of 67108864")
 }
 
 func TestResumeRefusesAnotherPlan(t *testing.T) {

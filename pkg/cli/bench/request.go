@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"os"
 	"slices"
 	"strconv"
 
@@ -9,6 +8,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/collective"
 	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/regular"
 )
 
 // all is what -o and -d take for everything that the backend has.
@@ -112,7 +112,7 @@ func (f *Flags) amounts(r *Request) (err error) {
 			return cli.UsageError("--%s: the size is that of the traffic", name)
 		}
 	}
-	data, err := os.ReadFile(f.traffic)
+	data, err := regular.Read(f.traffic, catalog.MaxTraffic)
 	if err != nil {
 		return cli.UsageError("--traffic: %w", err)
 	}

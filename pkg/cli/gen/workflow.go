@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/collectivex/collectivex/pkg/cli"
+	"github.com/collectivex/collectivex/pkg/regular"
 	"github.com/collectivex/collectivex/pkg/workflow"
 )
 
@@ -69,7 +70,7 @@ plans with them.`,
 
 // checkFile is an error where the file is not want.
 func checkFile(path string, want []byte) error {
-	got, err := os.ReadFile(path)
+	got, err := regular.Read(path, 16<<20)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
 		return fmt.Errorf("%s is missing; make it with the same command without --check", path)

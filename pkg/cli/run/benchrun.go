@@ -17,6 +17,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/cli/bench"
 	"github.com/collectivex/collectivex/pkg/launch"
 	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/regular"
 	"github.com/collectivex/collectivex/pkg/result"
 )
 
@@ -183,7 +184,7 @@ func readDocument(dir, id string) (result.Document, error) {
 	if err != nil || len(names) == 0 {
 		return nil, errors.Join(err, fmt.Errorf("%s: no document of case %s", dir, id))
 	}
-	data, err := os.ReadFile(slices.Max(names))
+	data, err := regular.Read(slices.Max(names), result.MaxDocument)
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,126 @@
+package run_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/collectivex/collectivex/pkg/cli"
+	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/result/resulttest"
+)
+
+// ends runs the program and fails where it waits for what never comes.
+func ends(t *testing.T, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		code, stdout, stderr = cxrun(nil, args...)
+	}()
+	select {
+	case <-done:
+	case <-time.After(2 * time.Minute):
+		t.Fatalf("%v does not end", args)
+	}
+	return code, stdout, stderr
+}
+
+// A FIFO or a device where a file should be is named, wherever a file is read.
+func TestOnlyRegularFilesAreRead(t *testing.T) {
+	dir, _ := shards(t)
+	fifo := filepath.Join(dir, "ff.json")
+	lines := filepath.Join(t.TempDir(), "ff.ndjson")
+	require.NoError(t, unix.Mkfifo(fifo, 0o600))
+	require.NoError(t, unix.Mkfifo(lines, 0o600))
+	out := filepath.Join(t.TempDir(), "run.ndjson")
+	for _, tc := range []struct {
+		name  string
+		code  int
+		names string
+		args  []string
+	}{
+		{"a document of aggregate", cli.ExitFailed, "ff.json: not a regular file", []string{"aggregate", "--in", dir, "-o", out}},
+		{"a document of summarize", cli.ExitFailed, "ff.json: not a regular file", []string{"summarize", "--in", dir, "--gate"}},
+		{"lines", cli.ExitEnvironment, "ff.ndjson: not a regular file", []string{"aggregate", "--in", lines, "-o", out}},
+		{"a matrix", cli.ExitUsage, "ff.json: not a regular file", []string{"aggregate", "--in", dir, "--matrix", fifo, "-o", out}},
+		{"a matrix of a shard", cli.ExitUsage, "not a regular file", []string{"shard", "--matrix", "/dev/zero", "--id", "x", "--results", t.TempDir()}},
+		{"traffic", cli.ExitUsage, "/dev/zero: not a regular file", []string{"bench", "alltoallv", "--backend", "host", "--traffic", "/dev/zero"}},
+		{"traffic from a FIFO", cli.ExitUsage, "ff.json: not a regular file", []string{"bench", "alltoallv", "--backend", "host", "--traffic", fifo}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			code, _, stderr := ends(t, tc.args...)
+			require.Equal(t, tc.code, code, stderr)
+			require.Contains(t, stderr, tc.names)
+		})
+	}
+}
+
+// Files that no run left are not read into memory, whatever their name and size.
+func TestHugeFilesAreNotRead(t *testing.T) {
+	dir, _ := shards(t)
+	for _, name := range []string{"huge.json", "core"} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), nil, 0o644))
+		require.NoError(t, os.Truncate(filepath.Join(dir, name), 1<<40))
+	}
+	huge := filepath.Join(dir, "huge.json")
+	for _, args := range [][]string{
+		{"aggregate", "--in", dir, "-o", filepath.Join(t.TempDir(), "run.ndjson")},
+		{"summarize", "--in", dir},
+		{"shard", "--matrix", huge, "--id", "a", "--results", dir},
+		{"bench", "alltoallv", "--backend", "host", "--traffic", huge},
+	} {
+		_, _, stderr := ends(t, args...)
+		require.Contains(t, stderr, "1099511627776 bytes, more than the limit of", "%v", args)
+	}
+}
+
+// Figures that cannot be, under a digest that holds, end no summary in a panic and
+// take no memory of their own.
+func TestSummaryOfHostileDocuments(t *testing.T) {
+	pairs := resulttest.CollectiveCase()
+	pairs.Op, pairs.RedOp = "p2p", ""
+	pairs.CaseID = pairs.ID()
+	rank := func(n int) *int { return &n }
+	p2p := func(change func(*result.CollectiveDocument)) result.Document {
+		d := resulttest.Collective(pairs, resulttest.Attempt())
+		for i := range d.Measurement.Rows {
+			d.Measurement.Rows[i].Src, d.Measurement.Rows[i].Dst = rank(0), rank(1)
+		}
+		change(d)
+		return d
+	}
+	ep := resulttest.EP(resulttest.EPCase(), resulttest.Attempt())
+	ep.Measurement.Rows = nil
+	for name, d := range map[string]result.Document{
+		"no rows":             ep,
+		"a rank that is none": p2p(func(d *result.CollectiveDocument) { d.Measurement.Rows[0].Src = rank(99) }),
+		"a negative rank":     p2p(func(d *result.CollectiveDocument) { d.Measurement.Rows[0].Dst = rank(-1) }),
+		"no world":            p2p(func(d *result.CollectiveDocument) { d.Topology.WorldSize = 0 }),
+		"a negative world":    p2p(func(d *result.CollectiveDocument) { d.Topology.WorldSize = -5 }),
+		"a huge world":        p2p(func(d *result.CollectiveDocument) { d.Topology.WorldSize = 1 << 40 }),
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			data, err := result.EncodeDocument(d)
+			require.NoError(t, err)
+			require.NoError(t, os.WriteFile(filepath.Join(dir, "x.json"), data, 0o644))
+			for _, format := range []string{"markdown", "text", "json"} {
+				code, stdout, stderr := cxrun(nil, "summarize", "--in", dir, "--format", format)
+				require.Equal(t, cli.ExitOK, code, stderr)
+				require.Less(t, len(stdout), 1<<20)
+			}
+			// Without its digest it is no document at all.
+			line := string(data[:strings.LastIndex(string(data), `,"digest"`)]) + "}\n"
+			require.NoError(t, os.WriteFile(filepath.Join(dir, "x.json"), []byte(line), 0o644))
+			code, _, stderr := cxrun(nil, "summarize", "--in", dir, "--gate")
+			require.Equal(t, cli.ExitFailed, code)
+			require.Contains(t, stderr, "invalid document")
+		})
+	}
+}
