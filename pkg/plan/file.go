@@ -149,14 +149,15 @@ func parse(data []byte, version string) (*Matrix, error) {
 	var m Matrix
 	_, err := matrixForm.Read(strictjson.Input{Text: data, Strict: true}, &m)
 	by := generated{m.Version, m.Generator}
-	if errors.Is(err, strictjson.ErrForm) { // perhaps it is another program's
+	switch {
+	case errors.Is(err, strictjson.ErrTruncated):
+		return nil, errors.New("matrix: truncated; make it again with 'cxgen matrix -o FILE'")
+	case errors.Is(err, strictjson.ErrForm): // perhaps another program's, which is to be said first
 		by = generated{}
 		if _, other := generatorForm.Read(strictjson.Input{Text: data}, &by); other != nil {
 			return nil, fmt.Errorf("matrix: %w", err)
 		}
-	} else if errors.Is(err, strictjson.ErrTruncated) {
-		return nil, errors.New("matrix: truncated; make it again with 'cxgen matrix -o FILE'")
-	} else if err != nil {
+	case err != nil:
 		return nil, fmt.Errorf("matrix: %w", err)
 	}
 	switch {

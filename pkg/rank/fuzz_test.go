@@ -3,6 +3,7 @@ package rank
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -28,7 +29,7 @@ func FuzzReadStream(f *testing.F) {
 		require.NoError(t, os.WriteFile(files[0], data, 0o600))
 		s, err := ReadStream(store, "case-0001", 0)
 		FactsOf(data)
-		require.NoError(t, os.WriteFile(files[0], append(data[:len(data):len(data)], "\n{\"kind\":\"done\"}"...), 0o600))
+		require.NoError(t, os.WriteFile(files[0], append(slices.Clip(data), "\n{\"kind\":\"done\"}"...), 0o600))
 		torn, again := ReadStream(store, "case-0001", 0)
 		if err == nil && again == nil && len(data) > 0 && data[len(data)-1] == '\n' {
 			require.Equal(t, s.Done, torn.Done)

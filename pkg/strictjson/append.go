@@ -128,6 +128,8 @@ func writtenMembers(all []writtenMember, t reflect.Type, offset uintptr, block *
 			all = writtenMembers(all, f.Type.Elem(), 0, &at)
 		case f.Anonymous && name == "":
 			all = writtenMembers(all, f.Type, at, block)
+		case strings.Contains(options, "omitzero"):
+			panic(fmt.Sprintf("strictjson: %v.%s: omitzero cannot be written", t, f.Name))
 		case name != "-":
 			all = append(all, writtenMember{`"` + name + `":`, block, at, appenderOf(f.Type), strings.Contains(options, "omitempty")})
 		}
