@@ -74,7 +74,7 @@ type message func(dst []uint16, token, part int)
 func (a *arithmetic) combined(token int, m message) []float32 {
 	switch {
 	case a.Combine == WeightedKernelSum:
-		return a.weightedSum(token, m, addRounded)
+		return a.weightedSums(token, m, addRounded)[0]
 	case a.Reduction == TopKSlotTree:
 		return a.slotTree(token, m)
 	default:
@@ -112,17 +112,22 @@ func (a *arithmetic) transformed() message {
 // conversion forbids a fused operation.
 func addRounded(sum, y, w float32) float32 { return sum + float32(y*w) }
 
-// weightedSum adds the token's slots, in order.
-func (a *arithmetic) weightedSum(token int, m message, add func(sum, y, w float32) float32) []float32 {
+// weightedSums adds the token's slots, in order, once with each way to add.
+func (a *arithmetic) weightedSums(token int, m message, ways ...func(sum, y, w float32) float32) [][]float32 {
 	_, weights := a.trace.Row(token)
-	sum, y := make([]float32, len(a.pattern)), make([]uint16, len(a.pattern))
+	sums, y := make([][]float32, len(ways)), make([]uint16, len(a.pattern))
+	for i := range ways {
+		sums[i] = make([]float32, len(a.pattern))
+	}
 	for slot, w := range weights {
 		m(y, token, slot)
-		for c, b := range y {
-			sum[c] = add(sum[c], numeric.FromBF16(b), w)
+		for i, add := range ways {
+			for c, b := range y {
+				sums[i][c] = add(sums[i][c], numeric.FromBF16(b), w)
+			}
 		}
 	}
-	return sum
+	return sums
 }
 
 // rankMessage is the row that rank returns for a token.

@@ -43,20 +43,18 @@ func (a *arithmetic) chosenRows() message {
 		if token != of {
 			ranks, of = a.ranksOf(token), token
 		}
-		n, part := len(ranks), slices.Index(ranks, rank)
+		part, triples := slices.Index(ranks, rank), triplesOf(len(ranks))
+		key := workload.SplitMix(chosenStream, uint64(token))
 		for c := range dst {
-			h := workload.Hash(chosenStream, uint64(token), uint64(c))
-			dst[c] = small(h, part)
-			if n < 3 || h%4 == 0 {
-				continue
-			}
-			plus, minus, _ := places(h>>2, n)
-			large := bf16(h>>16, largeExponent)
-			switch part {
-			case plus:
-				dst[c] = large
-			case minus:
-				dst[c] = large ^ signBit
+			h := workload.SplitMix(key, uint64(c))
+			p, ok := places(h, triples)
+			switch {
+			case ok && part == p[0]:
+				dst[c] = bf16(h, largeExponent)
+			case ok && part == p[1]:
+				dst[c] = bf16(h, largeExponent) ^ signBit
+			default:
+				dst[c] = small(h, part)
 			}
 		}
 	}
@@ -68,28 +66,20 @@ func (a *arithmetic) chosenRows() message {
 func (a *arithmetic) chosenWeighted() message {
 	return func(dst []uint16, token, slot int) {
 		_, weights := a.trace.Row(token)
-		n := len(weights)
+		triples := triplesOf(len(weights))
+		key := workload.SplitMix(chosenStream, uint64(token))
 		for c := range dst {
-			h := workload.Hash(chosenStream, uint64(token), uint64(c))
-			dst[c] = small(h, slot)
-			if n < 3 || h%4 == 0 {
+			h := workload.SplitMix(key, uint64(c))
+			p, ok := places(h, triples)
+			if !ok || slot != p[0] && slot != p[1] && slot != p[2] {
+				dst[c] = small(h, slot)
 				continue
 			}
-			first, second, third := places(h>>2, n)
-			if slot != first && slot != second && slot != third {
-				continue
-			}
-			dst[c] = bf16(h>>16, largeExponent)
-			rest := product(dst[c], weights[first])
-			for _, place := range []int{second, third} {
-				if slot == first {
-					break
-				}
-				dst[c] = numeric.BF16(float32(-rest / float64(weights[place])))
-				rest += product(dst[c], weights[place])
-				if slot == place {
-					break
-				}
+			dst[c] = bf16(h, largeExponent)
+			rest := 0.0
+			for i := 1; slot != p[i-1]; i++ {
+				rest += product(dst[c], weights[p[i-1]])
+				dst[c] = numeric.BF16(float32(-rest / float64(weights[p[i]])))
 			}
 		}
 	}
@@ -106,7 +96,7 @@ func product(b uint16, w float32) float64 { return float64(float64(numeric.FromB
 
 // small is the small term of a part.
 func small(h uint64, part int) uint16 {
-	h = workload.Hash(chosenStream, h, uint64(part))
+	h = workload.SplitMix(h, uint64(part))
 	return bf16(h, int(h>>32%smallSpread)-smallSpread+1)
 }
 
@@ -115,23 +105,24 @@ func bf16(h uint64, exponent int) uint16 {
 	return uint16(h)&signBit | uint16(exponent+127)<<7 | uint16(h)&0x7f
 }
 
-// places draws three different places of n, of which n ≥ 3, in ascending order.
-func places(h uint64, n int) (first, second, third int) {
-	m := uint64(n)
-	first = int(h % m)
-	second = int(h / m % (m - 1))
-	if second >= first {
-		second++
-	}
-	third = int(h / m / (m - 1) % (m - 2))
-	for _, taken := range []int{min(first, second), max(first, second)} {
-		if third >= taken {
-			third++
+// triplesOf returns all sets of three places of n, each in ascending order.
+func triplesOf(n int) (all [][3]int) {
+	for a := range n {
+		for b := a + 1; b < n; b++ {
+			for c := b + 1; c < n; c++ {
+				all = append(all, [3]int{a, b, c})
+			}
 		}
 	}
-	all := []int{first, second, third}
-	slices.Sort(all)
-	return all[0], all[1], all[2]
+	return all
+}
+
+// places draws a set of places, in three columns of four where there is any.
+func places(h uint64, triples [][3]int) (p [3]int, ok bool) {
+	if len(triples) == 0 || h>>62 == 0 {
+		return p, false
+	}
+	return triples[h<<2>>32*uint64(len(triples))>>32], true
 }
 
 // declaredSums are the float32 sums that the declared arithmetic may give for a
@@ -139,7 +130,7 @@ func places(h uint64, n int) (first, second, third int) {
 // one without fused multiply-adds, which no declaration tells apart.
 func (a *arithmetic) declaredSums(token int, m message) [][]float32 {
 	if a.Combine == WeightedKernelSum {
-		return [][]float32{a.weightedSum(token, m, addRounded), a.weightedSum(token, m, addFused)}
+		return a.weightedSums(token, m, addRounded, addFused)
 	}
 	return [][]float32{a.combined(token, m)}
 }

@@ -2,7 +2,6 @@ package workload
 
 import (
 	"math"
-	"math/bits"
 
 	"github.com/collectivex/collectivex/pkg/numeric"
 )
@@ -10,14 +9,10 @@ import (
 // maxScaleExponent bounds the powers of two that scale blocks.
 const maxScaleExponent = 6
 
-// Hash is a keyed 64-bit hash of two coordinates (two rounds of the SplitMix64
-// finalizer). It is the source of data without a period.
-func Hash(seed, a, b uint64) uint64 {
-	return mix64(mix64(seed^bits.RotateLeft64(a, 32)) + a ^ b*0x9e3779b97f4a7c15)
-}
-
-func mix64(x uint64) uint64 {
-	x += 0x9e3779b97f4a7c15
+// SplitMix returns the n-th output of the SplitMix64 generator that begins with
+// key. It is the source of data without a period.
+func SplitMix(key, n uint64) uint64 {
+	x := key + (n+1)*0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
 	x = (x ^ x>>27) * 0x94d049bb133111eb
 	return x ^ x>>31
@@ -31,9 +26,10 @@ func mix64(x uint64) uint64 {
 // Where a block carries source columns its power is 2^0 … 2^6, so that these stay
 // the smaller ones.
 func FillScaled(row []uint16, token uint32, seed uint64, block int) {
+	key := SplitMix(seed, uint64(token))
 	for at := 0; at < len(row); at += block {
 		end := min(at+block, len(row))
-		h := Hash(seed, uint64(token), uint64(at))
+		h := SplitMix(key, uint64(at))
 		exponent := int(h%(2*maxScaleExponent+1)) - maxScaleExponent
 		if at < SourceColumns {
 			exponent = max(exponent, -exponent)
@@ -41,7 +37,7 @@ func FillScaled(row []uint16, token uint32, seed uint64, block int) {
 		scale := float32(math.Ldexp(1.0/64, exponent))
 		first := max(at, min(SourceColumns, end))
 		for c := first; c < end; c++ {
-			row[c] = numeric.BF16(float32(int(Hash(seed+1, uint64(token), uint64(c))%255)-127) * scale)
+			row[c] = numeric.BF16(float32(int(SplitMix(^key, uint64(c))%255)-127) * scale)
 		}
 		if first < end {
 			largest := first + int(h>>32)%(end-first)
