@@ -62,7 +62,7 @@ func left(t *testing.T, c plan.Case, d Description, change func(r int, record an
 			emit(kindArithmetic, arithmeticRecord{rung, &half, 10 * r, 0})
 			for trial := range 2 {
 				for i, component := range d.components() {
-					us := []float64{float64(100*i + 10*trial + r), float64(100*i + 10*trial + 2*r)}
+					us := []float64{float64(1 + 100*i + 10*trial + r), float64(1 + 100*i + 10*trial + 2*r)}
 					emit(kindFresh, freshRecord{trial, rung, component, us})
 				}
 				f := float64(10*trial + r)
@@ -122,17 +122,17 @@ func TestAssemble(t *testing.T) {
 
 	row := d.Measurement.Rows[1]
 	require.Equal(t, 8, row.GlobalTokens)
-	// Slowest rank: 3 and 6 in the first trial, 13 and 16 in the second.
-	require.Equal(t, component("measured", 4, 6, 16, 16, 16), row.Components.Roundtrip)
-	require.Equal(t, component("measured", 4, 106, 116, 116, 116), row.Components.Dispatch)
-	require.Equal(t, component("measured", 4, 206, 216, 216, 216), row.Components.Combine)
+	// Slowest rank: 4 and 7 in the first trial, 14 and 17 in the second.
+	require.Equal(t, component("measured", 4, 7, 17, 17, 17), row.Components.Roundtrip)
+	require.Equal(t, component("measured", 4, 107, 117, 117, 117), row.Components.Dispatch)
+	require.Equal(t, component("measured", 4, 207, 217, 217, 217), row.Components.Combine)
 	require.Equal(t, unavailable(), row.Components.Stage)
-	require.Equal(t, result.Percentiles{P50: 312, P90: 332, P95: 332, P99: 332}, *row.Components.IsolatedSum.Percentiles)
+	require.Equal(t, result.Percentiles{P50: 314, P90: 334, P95: 334, P99: 334}, *row.Components.IsolatedSum.Percentiles)
 	require.Equal(t, "derived-percentile-sum", *row.Components.IsolatedSum.Origin)
 	require.Zero(t, row.Components.IsolatedSum.SampleCount)
-	// Fastest rank is 0: 0 and 0, then 10 and 10. Spread is 3 and 6 in both trials.
-	require.Equal(t, component("measured", 4, 0, 10, 10, 10), row.RankMin.Roundtrip)
-	require.Equal(t, component("measured", 4, 200, 210, 210, 210), row.RankMin.Combine)
+	// Fastest rank is 0: 1 and 1, then 11 and 11. Spread is 3 and 6 in both trials.
+	require.Equal(t, component("measured", 4, 1, 11, 11, 11), row.RankMin.Roundtrip)
+	require.Equal(t, component("measured", 4, 201, 211, 211, 211), row.RankMin.Combine)
 	require.Equal(t, component("measured", 4, 3, 6, 6, 6), row.RankSpread)
 	// Pairs by rank, first trial: early 40 41 42 43, late 37 35 33 31: lower medians 41 and 33.
 	require.Equal(t, component("chained-median", 8, 41, 51, 51, 51), row.Components.PairPeriod)
@@ -152,8 +152,8 @@ func TestAssemble(t *testing.T) {
 	require.Equal(t, &result.Arithmetic{Passed: true, Accumulation: "domain-fp32", Checked: 60, MaxError: &half, Bound: &half}, row.Arithmetic)
 	require.Equal(t, result.EPReceive{Min: 1, Mean: 2.5, Max: 4, Total: 10}, row.Receive)
 	require.Equal(t, result.EPCopies{Routed: row.RoutingStats.RoutedCopies, Assignments: 64, Wire: "rank-deduplicated"}, row.LogicalCopies)
-	require.InDelta(t, 8/6e-6, row.TokenRate.P50, 1e-6)
-	require.InDelta(t, 8/16e-6, row.TokenRate.P99, 1e-6)
+	require.InDelta(t, 8/7e-6, row.TokenRate.P50, 1e-6)
+	require.InDelta(t, 8/17e-6, row.TokenRate.P99, 1e-6)
 	require.Equal(t, []string{"combine", "dispatch", "pair_period", "roundtrip"}, slices.Sorted(func(yield func(string) bool) {
 		for name := range row.Histograms {
 			if !yield(name) {
@@ -173,8 +173,8 @@ func TestAssembleHoistedTokenExpert(t *testing.T) {
 	require.Equal(t, "1.2.3", *doc.Implementation.LibraryVersion)
 	require.Nil(t, doc.Workload.LadderCap)
 	row := doc.Measurement.Rows[0]
-	require.Equal(t, component("measured", 4, 306, 316, 316, 316), row.Components.Stage)
-	require.Equal(t, 106.0+306+206, row.Components.IsolatedSum.Percentiles.P50)
+	require.Equal(t, component("measured", 4, 307, 317, 317, 317), row.Components.Stage)
+	require.Equal(t, 107.0+307+207, row.Components.IsolatedSum.Percentiles.P50)
 	require.Nil(t, row.Correctness.ChainLastOutputPassed)
 	require.Nil(t, row.Correctness.ChainLastOutputError)
 	require.Equal(t, "per-assignment", row.LogicalCopies.Wire)
@@ -245,6 +245,20 @@ func TestWhatMakesACaseInvalid(t *testing.T) {
 			}
 			return record
 		}, []string{"check-did-not-run: after rank 1"}, string(result.ReasonUnchecked)},
+		{"a time of zero", func(r int, record any) any {
+			if f, ok := record.(freshRecord); ok && r == 1 && f.TokensPerRank == 2 && f.Trial == 1 && f.Component == compCombine {
+				f.Microseconds = []float64{9, 0}
+				return f
+			}
+			return record
+		}, []string{"implausible: combine on rank 1 takes 0 us"}, "implausible: combine on rank 1 takes 0 us"},
+		{"a chained pair of no time", func(r int, record any) any {
+			if p, ok := record.(chainRecord); ok && r == 3 && p.TokensPerRank == 2 && p.Trial == 0 {
+				p.Pair = []float64{0, 0, 0, 0}
+				return p
+			}
+			return record
+		}, []string{"implausible: pair_period on rank 3 takes 0 us"}, "implausible: pair_period on rank 3 takes 0 us"},
 		{"samples that are not there", func(r int, record any) any {
 			if f, ok := record.(freshRecord); ok && r == 1 && f.TokensPerRank == 2 && f.Trial == 1 && f.Component == compDispatch {
 				return nil
@@ -300,6 +314,20 @@ func TestArithmeticIsItsOwnVerdict(t *testing.T) {
 	require.Nil(t, d.Measurement.Rows[1].Arithmetic)
 }
 
+// Where every sample is zero there is no rate, which would be infinite.
+func TestNoTimeHasNoRate(t *testing.T) {
+	c := assembledCase()
+	d := assembleEP(t, c, left(t, c, plain, func(_ int, record any) any {
+		if f, ok := record.(freshRecord); ok && f.Component == compRoundtrip {
+			f.Microseconds = []float64{0, 0}
+			return f
+		}
+		return record
+	}))
+	require.Equal(t, result.Outcome{Status: result.Invalid, Reasons: []string{"implausible: roundtrip on all ranks takes 0 us"}}, d.Outcome)
+	require.Nil(t, d.Measurement.Rows[0].TokenRate)
+}
+
 // A rank that dies leaves what all ranks had until then, marked, and the
 // outcome to the shard.
 func TestPartialRows(t *testing.T) {
@@ -313,7 +341,7 @@ func TestPartialRows(t *testing.T) {
 	row := d.Measurement.Rows[0]
 	require.False(t, row.Complete)
 	require.False(t, row.Correctness.Passed)
-	require.Equal(t, component("measured", 2, 3, 6, 6, 6), row.Components.Roundtrip, "the first trial is whole")
+	require.Equal(t, component("measured", 2, 4, 7, 7, 7), row.Components.Roundtrip, "the first trial is whole")
 	require.Equal(t, unavailable(), row.Components.PairPeriod)
 	require.Nil(t, row.Correctness.ChainLastOutputPassed)
 	require.NotNil(t, row.TokenRate)

@@ -1,6 +1,7 @@
 package ep
 
 import (
+	"math"
 	"slices"
 	"strings"
 
@@ -44,6 +45,49 @@ func gate(row *result.EPRow, c plan.Case, declared *planRecord, t *workload.Trac
 			row.Correctness.Reasons = append(row.Correctness.Reasons, why)
 		}
 	}
+}
+
+// instants returns the reasons why the times of a rung cannot be: those of an
+// operation that took no time on some rank.
+func (m *rowMaker) instants(d Description) (reasons []string) {
+	check := func(name string, of func(evidence) [][]float64) {
+		var ranks []int
+		shortest := math.Inf(1)
+		for r, e := range m.ranks {
+			for _, us := range of(e) {
+				if len(us) > 0 && !(slices.Min(us) > 0) {
+					ranks, shortest = append(ranks, r), min(shortest, slices.Min(us))
+				}
+			}
+		}
+		if ranks != nil {
+			reasons = append(reasons, plausible.Judge(nil, plausible.Moved{}, name+" on "+m.name(slices.Compact(ranks)), shortest))
+		}
+	}
+	for _, component := range d.components() {
+		check(component, func(e evidence) (all [][]float64) {
+			for trial := range m.c.Timing.TrialsPerPoint {
+				all = append(all, e.fresh[freshKey{m.rung, component, trial}])
+			}
+			return all
+		})
+	}
+	for _, chained := range []struct {
+		name string
+		of   func(chainRecord) []float64
+	}{
+		{"chain_floor dispatch", func(r chainRecord) []float64 { return r.Dispatch }},
+		{"chain_floor combine", func(r chainRecord) []float64 { return r.Combine }},
+		{"pair_period", func(r chainRecord) []float64 { return r.Pair }},
+	} {
+		check(chained.name, func(e evidence) (all [][]float64) {
+			for trial := range m.c.Timing.ChainTrialsPerPoint {
+				all = append(all, chained.of(e.chains[chainKey{m.rung, trial}]))
+			}
+			return all
+		})
+	}
+	return reasons
 }
 
 // crossing is the fewest rows that leave and enter a group of ranks (one rank, or

@@ -45,7 +45,7 @@ func TestNothingIsFasterThanItsLink(t *testing.T) {
 
 	d = judged(0.1, -1)
 	require.Equal(t, result.Invalid, d.Outcome.Status)
-	require.Regexp(t, `^implausible: dispatch of 106 us for [0-9]+ bytes or more by link, [0-9.]+ of at most 0.1 GBps$`, d.Outcome.Reasons[0])
+	require.Regexp(t, `^implausible: dispatch of 107 us for [0-9]+ bytes or more by link, [0-9.]+ of at most 0.1 GBps$`, d.Outcome.Reasons[0])
 	for _, row := range d.Measurement.Rows {
 		require.False(t, row.Correctness.Passed)
 		require.NotNil(t, row.Components.Dispatch.Percentiles, "the figure stands beside the reason")

@@ -48,7 +48,11 @@ func makeRow(c plan.Case, ranks []evidence, declared *planRecord, rung int, trac
 	m.chains()
 	m.correctness(declared.Description, strangers)
 	m.arithmetic(declared.Description)
-	if q := r.Components.Roundtrip.Percentiles; q != nil {
+	for _, why := range m.instants(declared.Description) {
+		r.Correctness.Passed = false
+		r.Correctness.Reasons = append(r.Correctness.Reasons, why)
+	}
+	if q := r.Components.Roundtrip.Percentiles; q != nil && q.P50 > 0 {
 		rate := func(us float64) float64 { return float64(r.GlobalTokens) / (us * 1e-6) }
 		r.TokenRate = &result.Percentiles{P50: rate(q.P50), P90: rate(q.P90), P95: rate(q.P95), P99: rate(q.P99)}
 	}

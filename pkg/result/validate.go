@@ -191,22 +191,23 @@ func (p *problems) epRow(at string, r EPRow) {
 		name   string
 		origin string
 		c      Component
+		timed  bool // not a difference, which may be 0
 	}{
-		{"components.dispatch", OriginMeasured, r.Components.Dispatch},
-		{"components.combine", OriginMeasured, r.Components.Combine},
-		{"components.roundtrip", OriginMeasured, r.Components.Roundtrip},
-		{"components.stage", OriginMeasured, r.Components.Stage},
-		{"components.isolated_sum", OriginPercentileSum, r.Components.IsolatedSum},
-		{"components.pair_period", OriginChainedMedian, r.Components.PairPeriod},
-		{"chain_floor_us.dispatch", OriginChainedRankMin, r.ChainFloor.Dispatch},
-		{"chain_floor_us.combine", OriginChainedRankMin, r.ChainFloor.Combine},
-		{"chain_health.pair_spread_us", OriginMeasured, r.ChainHealth.PairSpread},
-		{"chain_health.interpair_gap_us", OriginMeasured, r.ChainHealth.InterpairGap},
-		{"chain_health.settle_drift_us", OriginMeasured, r.ChainHealth.SettleDrift},
-		{"cross_rank_min_us.dispatch", OriginMeasured, r.RankMin.Dispatch},
-		{"cross_rank_min_us.combine", OriginMeasured, r.RankMin.Combine},
-		{"cross_rank_min_us.roundtrip", OriginMeasured, r.RankMin.Roundtrip},
-		{"cross_rank_spread_us", OriginMeasured, r.RankSpread},
+		{"components.dispatch", OriginMeasured, r.Components.Dispatch, true},
+		{"components.combine", OriginMeasured, r.Components.Combine, true},
+		{"components.roundtrip", OriginMeasured, r.Components.Roundtrip, true},
+		{"components.stage", OriginMeasured, r.Components.Stage, true},
+		{"components.isolated_sum", OriginPercentileSum, r.Components.IsolatedSum, true},
+		{"components.pair_period", OriginChainedMedian, r.Components.PairPeriod, true},
+		{"chain_floor_us.dispatch", OriginChainedRankMin, r.ChainFloor.Dispatch, true},
+		{"chain_floor_us.combine", OriginChainedRankMin, r.ChainFloor.Combine, true},
+		{"chain_health.pair_spread_us", OriginMeasured, r.ChainHealth.PairSpread, false},
+		{"chain_health.interpair_gap_us", OriginMeasured, r.ChainHealth.InterpairGap, false},
+		{"chain_health.settle_drift_us", OriginMeasured, r.ChainHealth.SettleDrift, false},
+		{"cross_rank_min_us.dispatch", OriginMeasured, r.RankMin.Dispatch, true},
+		{"cross_rank_min_us.combine", OriginMeasured, r.RankMin.Combine, true},
+		{"cross_rank_min_us.roundtrip", OriginMeasured, r.RankMin.Roundtrip, true},
+		{"cross_rank_spread_us", OriginMeasured, r.RankSpread, false},
 	}
 	for _, n := range named {
 		if err := n.c.check(n.origin); err != nil {
@@ -215,8 +216,13 @@ func (p *problems) epRow(at string, r EPRow) {
 			p.add("%s.%s is unavailable in a complete row", at, n.name)
 		}
 	}
-	if r.Complete {
-		p.check(r.TokenRate != nil, "%s: no token rate in a complete row", at)
+	if r.Complete && r.Correctness.Passed {
+		p.check(r.TokenRate != nil, "%s: no token rate in a complete row that passed", at)
+		for _, n := range named {
+			if n.timed && n.c.Percentiles != nil {
+				p.check(n.c.Percentiles.P50 > 0, "%s.%s has a time of %v µs", at, n.name, n.c.Percentiles.P50)
+			}
+		}
 	}
 	p.reasons(at+".correctness", r.Correctness.Reasons)
 	if a := r.Arithmetic; a != nil {
