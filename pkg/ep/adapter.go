@@ -102,7 +102,9 @@ func (d Description) accumulation() string {
 func (d Description) Hoisted() bool { return d.StageWorks && d.FP8Consume != ConsumeDequant }
 
 // Problem is one rung of the ladder as one rank has it: device memory that the
-// adapter reads and never writes.
+// adapter reads and never writes. While a problem is bound, the activations may
+// change between two dispatches, and under the layout contract the weights
+// between two pairs; the experts stay.
 type Problem struct {
 	TokensPerRank int // the rung
 	Tokens        int // rows that this rank sends; other ranks may send more or fewer
@@ -172,7 +174,8 @@ type Adapter interface {
 type CachedDispatcher interface {
 	Adapter
 	// DispatchCached sends the bound problem with the layout of an earlier
-	// dispatch of it: no layout, no exchange of counts.
+	// dispatch of it: no layout, no exchange of counts. It sends the activations as
+	// they are now.
 	DispatchCached(h Handle) (Handle, error)
 }
 

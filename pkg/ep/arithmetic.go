@@ -29,10 +29,10 @@ func newArithmetic(d Description, trace *workload.Trace, f filler, hidden, domai
 	return a
 }
 
-// with returns the same arithmetic of other activations.
-func (a *arithmetic) with(f filler) *arithmetic {
+// of returns the same arithmetic of another trace and activations.
+func (a *arithmetic) of(trace *workload.Trace, f filler) *arithmetic {
 	b := *a
-	b.fill = f
+	b.trace, b.fill = trace, f
 	return &b
 }
 

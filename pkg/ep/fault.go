@@ -26,6 +26,7 @@ const (
 	FaultWrongExpert = "wrong-expert" // one expert of a token
 	FaultZeroPayload = "zero-payload" // all activations are zero
 	FaultNoSend      = "no-send"      // receivers keep the payload of an earlier dispatch
+	FaultNoWeights   = "no-weights"   // receivers keep the weights of an earlier dispatch
 	FaultWriteInput  = "write-input"  // dispatch overwrites an activation that it has sent
 )
 
@@ -62,7 +63,7 @@ const (
 var (
 	dispatchFaults = []string{
 		FaultFlipBit, FaultSwapTokens, FaultDropToken, FaultDoubleToken, FaultWrongWeight, FaultWrongExpert,
-		FaultZeroPayload, FaultNoSend, FaultWriteInput, FaultNoDispatch,
+		FaultZeroPayload, FaultNoSend, FaultNoWeights, FaultWriteInput, FaultNoDispatch,
 	}
 	combineFaults    = []string{FaultNoCombine, FaultStale, FaultOnes}
 	arithmeticFaults = []string{FaultBF16Sum, FaultReversedSum, FaultTruncatedSum, FaultNeighborScale, FaultPeriodicScale}
@@ -256,7 +257,8 @@ func (f *faulty) disguise(p *Problem) (d *disguise, err error) {
 	return d, nil
 }
 
-// buffer is an input of the honest problem and its place in the given one.
+// buffer is an input of the honest problem and its place in the given one, in the
+// order of a point's inputs.
 type buffer struct {
 	from  accel.Ptr
 	to    *accel.Ptr
@@ -285,9 +287,12 @@ func (f *faulty) give(strikes bool) error {
 		}
 	}
 	if strikes {
-		f.corrupt(inputs[0], inputs[1], inputs[2])
+		f.corrupt(inputs[inputX], inputs[inputExpert], inputs[inputWeight])
 	}
 	for i, b := range buffers {
+		if strikes && f.kind == FaultNoWeights && i == inputWeight {
+			continue
+		}
 		if err := f.write(*b.to, inputs[i]); err != nil {
 			return err
 		}

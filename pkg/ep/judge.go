@@ -1,6 +1,7 @@
 package ep
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/collectivex/collectivex/pkg/accel"
@@ -112,18 +113,19 @@ func (m *run) judgeArithmetic(p *point) error {
 	return m.Emit(kindArithmetic, arithmeticRecord{p.TokensPerRank, finite(worst), len(values), wrong})
 }
 
-// judgeChanged gives the bound problem other activations, in the buffers that it
-// has, judges the operation and restores the activations. An operation that does
-// nothing any more would pass with the inputs of the calls before.
+// judgeChanged writes other inputs into the buffers of the bound problem, judges
+// the operation and restores them. An operation that does nothing any more would
+// pass with the inputs of the calls before.
 func (m *run) judgeChanged(p *point, when string, again bool) error {
-	honest := p.inputs[inputX].made
-	if err := m.setActivations(p, p.activations(p.changed.fill)); err != nil {
+	x, weights := &p.inputs[inputX], &p.inputs[inputWeight]
+	made, parts := x.made, weights.made
+	if err := errors.Join(m.write(x, p.activations(p.changed)), m.write(weights, p.weights(p.changed))); err != nil {
 		return err
 	}
 	if err := m.judge(p, changed(when), p.changed, again); err != nil {
 		return err
 	}
-	return m.setActivations(p, honest)
+	return errors.Join(m.write(x, made), m.write(weights, parts))
 }
 
 // judge runs the full oracle on a rung and emits its verdict.

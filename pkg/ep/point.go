@@ -8,6 +8,7 @@ import (
 
 	"github.com/collectivex/collectivex/pkg/accel"
 	"github.com/collectivex/collectivex/pkg/numeric"
+	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/workload"
 )
 
@@ -16,13 +17,17 @@ type point struct {
 	*Problem
 	trace   *workload.Trace
 	first   int     // token of the global batch that this rank's begin with
-	oracle  oracle  // of the activations that the contract names
-	changed oracle  // of other activations
+	oracle  oracle  // of the inputs that the contract names
+	changed oracle  // of other activations, and other weights if each dispatch sends them
 	inputs  []input // X, Expert, Weight
 }
 
-// inputX is the index of the activations among a point's inputs.
-const inputX = 0
+// Indices of a point's inputs.
+const (
+	inputX = iota
+	inputExpert
+	inputWeight
+)
 
 // input is a buffer of the problem and what it was made as.
 type input struct {
@@ -41,26 +46,29 @@ func (m *run) newPoint(tokensPerRank int, trace *workload.Trace) (*point, error)
 	p.oracle = oracle{newArithmetic(m.d, trace, func(row []uint16, token int) {
 		workload.FillActivation(row, uint32(token), m.c.Seed)
 	}, m.c.Hidden, m.c.ScaleUpDomain), m.Rank}
-	p.changed = oracle{p.oracle.with(func(row []uint16, token int) {
+	other := trace
+	if m.c.Contract == plan.ContractLayout { // a cached layout may hold the weights
+		other = trace.RotateWeights()
+	}
+	p.changed = oracle{p.oracle.of(other, func(row []uint16, token int) {
 		workload.FillScaled(row, uint32(token), m.c.Seed, BlockColumns)
 	}), m.Rank}
 
-	var experts, weights []byte
+	var experts []byte
 	for i := range tokens {
-		ids, parts := trace.Row(first + i)
-		for slot, e := range ids {
+		ids, _ := trace.Row(first + i)
+		for _, e := range ids {
 			if m.d.IndexType == numeric.Int32 {
 				experts = binary.NativeEndian.AppendUint32(experts, uint32(e))
 			} else {
 				experts = binary.NativeEndian.AppendUint64(experts, uint64(e))
 			}
-			weights = binary.NativeEndian.AppendUint32(weights, math.Float32bits(parts[slot]))
 		}
 	}
 	for _, in := range []struct {
 		at   *accel.Ptr
 		made []byte
-	}{{&p.X, p.activations(p.oracle.fill)}, {&p.Expert, experts}, {&p.Weight, weights}} {
+	}{{&p.X, p.activations(p.oracle)}, {&p.Expert, experts}, {&p.Weight, p.weights(p.oracle)}} {
 		var err error
 		if *in.at, err = m.upload(in.made); err != nil {
 			return nil, err
@@ -70,12 +78,12 @@ func (m *run) newPoint(tokensPerRank int, trace *workload.Trace) (*point, error)
 	return p, m.stream.Synchronize()
 }
 
-// activations are this rank's rows as a buffer holds them.
-func (p *point) activations(f filler) []byte {
+// activations are the rows of o's rank as a buffer holds them.
+func (p *point) activations(o oracle) []byte {
 	x := make([]byte, 0, 2*p.Tokens*p.Hidden)
 	row := make([]uint16, p.Hidden)
 	for i := range p.Tokens {
-		f(row, p.first+i)
+		o.fill(row, p.first+i)
 		for _, b := range row {
 			x = binary.NativeEndian.AppendUint16(x, b)
 		}
@@ -83,13 +91,24 @@ func (p *point) activations(f filler) []byte {
 	return x
 }
 
-// setActivations writes other activations into the buffer of the problem.
-func (m *run) setActivations(p *point, x []byte) error {
-	p.inputs[inputX].made = x
-	if len(x) == 0 {
+// weights are the weights of o's rank as a buffer holds them.
+func (p *point) weights(o oracle) (weights []byte) {
+	for i := range p.Tokens {
+		_, parts := o.trace.Row(p.first + i)
+		for _, w := range parts {
+			weights = binary.NativeEndian.AppendUint32(weights, math.Float32bits(w))
+		}
+	}
+	return weights
+}
+
+// write replaces the content of one of the problem's buffers.
+func (m *run) write(in *input, data []byte) error {
+	in.made = data
+	if len(data) == 0 {
 		return nil
 	}
-	if err := m.device.CopyIn(m.stream, p.X, unsafe.Pointer(&x[0]), int64(len(x))); err != nil {
+	if err := m.device.CopyIn(m.stream, in.at, unsafe.Pointer(&data[0]), int64(len(data))); err != nil {
 		return err
 	}
 	return m.stream.Synchronize()

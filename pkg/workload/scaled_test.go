@@ -68,3 +68,11 @@ func TestFillScaled(t *testing.T) {
 		require.EqualValues(t, 5, source)
 	}
 }
+
+func TestRotateWeights(t *testing.T) {
+	trace := &workload.Trace{World: 1, TopK: 3, Experts: 3, First: []int{0, 2}, Expert: []int32{0, 1, 2, 2, 1, 0}, Weight: []float32{1, 2, 3, 4, 5, 6}}
+	rotated := trace.RotateWeights()
+	require.Equal(t, []float32{3, 1, 2, 6, 4, 5}, rotated.Weight)
+	require.Equal(t, trace.Expert, rotated.Expert)
+	require.Equal(t, []float32{1, 2, 3, 4, 5, 6}, trace.Weight)
+}

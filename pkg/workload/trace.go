@@ -45,6 +45,18 @@ func (t *Trace) Row(token int) (experts []int32, weights []float32) {
 	return t.Expert[low:high:high], t.Weight[low:high:high]
 }
 
+// RotateWeights returns the trace with the weights of each token moved on by one
+// slot. It shares all else with t.
+func (t *Trace) RotateWeights() *Trace {
+	rotated := *t
+	rotated.Weight = make([]float32, len(t.Weight))
+	for i := range t.Weight {
+		slot := i % t.TopK
+		rotated.Weight[i-slot+(slot+1)%t.TopK] = t.Weight[i]
+	}
+	return &rotated
+}
+
 // Digest is a SHA-256 over all experts (int64, little-endian) and then all
 // weights (float32, little-endian), row-major: equal exactly where traces are.
 func (t *Trace) Digest() [sha256.Size]byte {

@@ -49,6 +49,7 @@ func TestFaultsFromTheNthCall(t *testing.T) {
 	for _, f := range []struct {
 		kind, call string
 		all        bool // ranks
+		layout     bool // contract only: a cached layout may hold the weights
 		check      string
 		lowLatency string // check in low-latency mode, where it is another
 	}{
@@ -56,6 +57,7 @@ func TestFaultsFromTheNthCall(t *testing.T) {
 		{kind: ep.FaultSwapTokens, call: "dispatch", check: ep.CheckMetadata, lowLatency: ep.CheckSourceSet},
 		{kind: ep.FaultNoSend, call: "dispatch", check: ep.CheckPayload},
 		{kind: ep.FaultNoDispatch, call: "dispatch", all: true, check: ep.CheckPayload},
+		{kind: ep.FaultNoWeights, call: "dispatch", layout: true, check: ep.CheckWeights, lowLatency: ep.CheckCombine},
 		{kind: ep.FaultWriteInput, call: "dispatch", check: ep.CheckInputs},
 		{kind: ep.FaultOnes, call: "combine", check: ep.CheckCombine},
 		{kind: ep.FaultStale, call: "combine", check: ep.CheckCombine},
@@ -76,6 +78,9 @@ func TestFaultsFromTheNthCall(t *testing.T) {
 					fault += ";" + strings.Replace(fault, "rank=1", "rank=0", 1)
 				}
 				for _, c := range planned(t) {
+					if f.layout && c.Contract != plan.ContractLayout {
+						continue
+					}
 					d := eptest.Document(t, c, eptest.Run(t, host.Open(host.Variant{}), fault, c)[0])
 					require.Equal(t, result.Outcome{Status: result.Invalid, Reasons: []string{string(result.ReasonSemantics)}}, d.Outcome, c.CaseID)
 					row := d.Measurement.Rows[0]
