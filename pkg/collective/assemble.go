@@ -12,6 +12,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/plausible"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/workload"
 )
 
 // histogramBins is the number of bins of a published histogram.
@@ -22,6 +23,8 @@ type track struct {
 	rank    int
 	setup   *setup
 	samples map[window]sample
+	// arithmetic is nil until that pass has run.
+	arithmetic *workload.ArithmeticVerdict
 }
 
 // Assemble fills the document of a collective case with what its ranks left;
@@ -83,8 +86,12 @@ func Assemble(doc result.Document, streams []rank.Stream) error {
 			d.Workload.SizesMeasured = append(d.Workload.SizesMeasured, rung.Requested)
 		}
 	}
+	_, inexact := sp.arithmetic()
+	if inexact && len(streams) == sp.World {
+		d.Measurement.Arithmetic = sp.foldArithmetic(tracks)
+	}
 	done := len(streams) == sp.World && !slices.ContainsFunc(streams, func(s rank.Stream) bool { return !s.Done })
-	judge(d, done, len(d.Measurement.Rows) == len(common.Rungs))
+	judge(d, done, len(d.Measurement.Rows) == len(common.Rungs) && (d.Measurement.Arithmetic != nil || !inexact))
 	return nil
 }
 
@@ -132,6 +139,9 @@ func read(s rank.Stream) (track, error) {
 		case kindSetup:
 			t.setup = new(setup)
 			err = json.Unmarshal(r.Data, t.setup)
+		case kindArithmetic:
+			t.arithmetic = new(workload.ArithmeticVerdict)
+			err = json.Unmarshal(r.Data, t.arithmetic)
 		case kindSample:
 			var v sample
 			if err = json.Unmarshal(r.Data, &v); err != nil {
@@ -300,6 +310,8 @@ func judge(d *result.CollectiveDocument, done, all bool) {
 	case has(func(r result.CollectiveRow) bool { return len(r.Check.Reasons) > 0 }):
 		i := slices.IndexFunc(rows, func(r result.CollectiveRow) bool { return len(r.Check.Reasons) > 0 })
 		d.Outcome = result.Outcome{Status: result.Invalid, Reasons: rows[i].Check.Reasons[:1]}
+	case d.Measurement.Arithmetic != nil && !d.Measurement.Arithmetic.Passed:
+		d.Outcome = result.Outcome{Status: result.Invalid, Reasons: d.Measurement.Arithmetic.Reasons}
 	case !done:
 	case !all || len(rows) == 0 || has(func(r result.CollectiveRow) bool { return !r.Complete || !r.Check.Passed }):
 		d.Outcome = result.Outcome{Status: result.Invalid, Reasons: []string{string(result.ReasonUnchecked)}}

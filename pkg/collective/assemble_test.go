@@ -58,6 +58,9 @@ func newTape(t *testing.T, c plan.Case) *tape {
 				s.Records = append(s.Records, record(t, kindSample, sample{window: w, Check: &workload.Verdict{Checked: 2 * x.Count, First: -1}}))
 			}
 		}
+		if _, inexact := sp.arithmetic(); inexact {
+			s.Records = append(s.Records, record(t, kindArithmetic, workload.ArithmeticVerdict{Checked: 64, Error: 0.25, Bound: 0.5}))
+		}
 		p.streams = append(p.streams, s)
 	}
 	return p

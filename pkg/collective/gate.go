@@ -36,8 +36,8 @@ func (s spec) moved(r rungRecord) plausible.Moved {
 	ranks := f.moves(e, inPlace, func(rank int) int { return rank })
 	domains := f.moves(e, inPlace, func(rank int) int { return plausible.Domain(s.Case, rank) })
 	// Operations take turns on the slots. What a cache holds of them saves a read
-	// and a write at most, once in a turn; one slot may be out of turn.
-	cached := 2 * cacheMost / int64(max(1, r.Slots-1))
+	// and a write at most, once in a turn. Some slots may be out of turn.
+	cached := 2 * cacheMost / int64(max(1, r.Slots/2))
 	return plausible.Moved{
 		Link:    size * max(ranks.Off, ranks.Onto),
 		Network: size * max(domains.Off, domains.Onto),

@@ -33,7 +33,10 @@ func sized(t *testing.T, op Op, world int, bytes int64, us float64) *tape {
 	}))
 	for r := range p.streams {
 		p.streams[r].Device = h200(r)
-		for n := range p.streams[r].Records[1:] {
+		for n, kept := range p.streams[r].Records[1:] {
+			if kept.Kind != kindSample {
+				continue
+			}
 			p.edit(r, n, func(s *sample) {
 				for i := range s.US {
 					s.US[i] = us

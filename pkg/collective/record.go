@@ -11,6 +11,8 @@ import (
 const (
 	kindSetup  = "collective-setup"
 	kindSample = "collective-sample"
+	// kindArithmetic is a workload.ArithmeticVerdict: of results on this rank.
+	kindArithmetic = "collective-arithmetic"
 )
 
 // setup is what a rank knows before its first window.

@@ -81,6 +81,9 @@ func (r *Runner) Run(ctx context.Context, s *rank.Session, c plan.Case) error {
 			return err
 		}
 	}
+	if err := r.arithmetic(ctx, s, sp, l); err != nil {
+		return err
+	}
 	if len(direct) == len(l.modes) {
 		return nil
 	}

@@ -282,7 +282,8 @@ func TestTrialsAreSpreadOverTheCase(t *testing.T) {
 	for _, calls := range comms[0].enqueued {
 		counts = append(counts, calls[0].Count)
 	}
-	require.Equal(t, []int64{1024, 2048, 1024, 1024, 2048, 2048}, counts, "the last trial with its untimed windows")
+	require.Equal(t, []int64{1024, 2048, 1024, 1024, 2048, 2048}, counts[:6], "the last trial with its untimed windows")
+	require.Equal(t, []int64{1024, 2048}, counts[6:], "the arithmetic pass, once for all trials")
 }
 
 // Several operations in a group, and several launches of a graph: the last launch
@@ -346,8 +347,8 @@ func TestWhatIsEnqueued(t *testing.T) {
 	for _, calls := range comms[0].enqueued {
 		lengths = append(lengths, len(calls))
 	}
-	const warm, rest, settle, untimed = 3, 2, 5, 64 // 5 of warm-up, 3 calls at a time
-	require.Equal(t, []int{warm, rest, settle, 3, settle, 1, 1, 1, untimed}, lengths)
+	const warm, rest, settle, untimed, arithmetic = 3, 2, 5, 64, 1 // 5 of warm-up, 3 calls at a time
+	require.Equal(t, []int{warm, rest, settle, 3, settle, 1, 1, 1, untimed, arithmetic}, lengths)
 	window := comms[0].enqueued[3]
 	_, apart, err := run(t, aCase(func(c *plan.Case) {
 		c.Nodes, c.Placements, c.Modes, c.Measure.Trials = 2, []string{collective.InPlace}, []string{collective.Blocking}, 1
@@ -358,7 +359,7 @@ func TestWhatIsEnqueued(t *testing.T) {
 		lengths = append(lengths, len(calls))
 	}
 	const sync = 1
-	require.Equal(t, []int{warm, rest, settle, sync, sync, 1, sync, 1, sync, 1, untimed}, lengths, "ranks without common memory meet in the library")
+	require.Equal(t, []int{warm, rest, settle, sync, sync, 1, sync, 1, sync, 1, untimed, arithmetic}, lengths, "ranks without common memory meet in the library")
 	for _, call := range comms[0].enqueued[2] {
 		require.NotContains(t, []accel.Ptr{window[0].Recv, window[2].Recv}, call.Recv, "timed buffers hold no result of what settles")
 	}

@@ -14,6 +14,8 @@
 //   CX_FAKE_NCCL_ASYNC_ERROR=RANK:N   the operation never ends, the communicator says ncclRemoteError
 //   CX_FAKE_NCCL_HANG=RANK:N          the operation never ends
 //   CX_FAKE_NCCL_FLIP=RANK:N          one bit of the middle of the result is wrong
+//   CX_FAKE_NCCL_ARITHMETIC=HOW       truncates, flushes (subnormal numbers), loses-nan or drops (the last rank's
+//                                     input where it is not exact to add)
 //   CX_FAKE_NCCL_MEMORY=BYTES         ncclMemAlloc fails beyond
 //   CX_FAKE_NCCL_NO_HANDLE=1          registrations succeed without a handle
 
@@ -109,6 +111,27 @@ static uint64_t truncated(uint64_t v, int type) {
 static int64_t extended(uint64_t v, int type) {
 	int shift = 64 - 8 * formats[type].size;
 	return (int64_t)(v << shift) >> shift;
+}
+
+static const char *arithmetic(void) {
+	const char *how = getenv("CX_FAKE_NCCL_ARITHMETIC");
+	return how == NULL ? "" : how;
+}
+
+// injured is what an ordered fault makes of an input.
+static uint64_t injured(uint64_t v, int type, const char *how) {
+	const struct format *f = &formats[type];
+	if (f->mantissa == 0) return v;
+	uint64_t exponent = v >> f->mantissa & (((uint64_t)1 << (8 * f->size - 1 - f->mantissa)) - 1);
+	if (strcmp(how, "flushes") == 0 && exponent == 0) return 0;
+	if (strcmp(how, "loses-nan") == 0 && isnan(decode(v, type))) return 0;
+	return v;
+}
+
+// truncated_sum is x + y of two small floats, rounded towards zero.
+static uint64_t truncated_sum(double x, double y, int type) {
+	uint64_t v = encode(x + y, type);
+	return isfinite(x + y) && fabs(decode(v, type)) > fabs(x + y) ? v - 1 : v;
 }
 
 // reduce2 is one step of a reduction, rounded to the element type.
@@ -363,16 +386,23 @@ static int reduce_into(struct comm *c, const struct op *o, char *to, uint64_t fi
 	for (int r = 0; r < c->nranks; r++)
 		if ((in[r] = peer_input(c, r, first, count)) == NULL) return 0;
 	if (op == Avg && floating) average = encode(1.0 / c->nranks, o->type);
+	const char *how = arithmetic();
 	for (uint64_t i = 0; i < count; i++) {
 		uint64_t acc = 0;
 		for (int k = 0; k < c->nranks; k++) {
 			// As in a ring, each part of a buffer is reduced in another order.
 			int r = (int)((k + (first + i) / 1024) % c->nranks);
 			struct post *p = &c->shared->posts[r];
-			uint64_t v = load(in[r] + i * size, o->type);
+			uint64_t v = injured(load(in[r] + i * size, o->type), o->type, how);
 			if (p->premul) v = scaled(v, p->scalar, o->type);
 			if (average != 0) v = scaled(v, average, o->type);
-			acc = k == 0 ? v : reduce2(acc, v, o->type, op == Avg ? Sum : op);
+			uint64_t next = k == 0 ? v : reduce2(acc, v, o->type, op == Avg ? Sum : op);
+			if (k > 0 && floating && op == Sum && *how != 0) {
+				double x = decode(acc, o->type), y = decode(v, o->type);
+				if (strcmp(how, "truncates") == 0) next = truncated_sum(x, y, o->type);
+				if (strcmp(how, "drops") == 0 && decode(next, o->type) != x + y) next = acc;
+			}
+			acc = next;
 		}
 		if (op == Avg && !floating) {
 			int is_signed = o->type == 0 || o->type == 2 || o->type == 4;

@@ -371,6 +371,40 @@ func TestBenchWhereALibraryFails(t *testing.T) {
 	}
 }
 
+// A library that rounds, flushes or loses what exact data do not show: the timed
+// buffers are right bit for bit, and the case is invalid.
+func TestBenchFindsAnotherArithmetic(t *testing.T) {
+	standIns(t)
+	t.Setenv("CX_FAKE_DEVICES", "3")
+	t.Setenv("TMPDIR", t.TempDir())
+	for _, c := range []struct{ how, precision, redop, what string }{
+		{"", "bfloat16", "sum", ""},
+		{"truncates", "bfloat16", "sum", "rounding"},
+		{"drops", "float", "sum", "rounding"},
+		{"loses-nan", "half", "sum", "nan"},
+		{"flushes", "float", "min", "subnormal"},
+	} {
+		t.Run("library "+c.how, func(t *testing.T) {
+			t.Setenv("CX_FAKE_NCCL_ARITHMETIC", c.how)
+			code := cli.ExitFailed
+			if c.how == "" {
+				code = cli.ExitOK
+			}
+			r, _ := benched(t, code, "all_reduce", "-b", "4K", "-e", "64K", "-f", "16", "-n", "2", "-d", c.precision, "-o", c.redop)
+			require.Len(t, r.Results, 1)
+			for _, row := range r.Results[0].Rows {
+				require.True(t, row.Check.Passed, "the data of the windows do not show it")
+			}
+			if c.how == "" {
+				require.Equal(t, result.Success, r.Results[0].Outcome.Status)
+				return
+			}
+			require.Equal(t, result.Invalid, r.Results[0].Outcome.Status)
+			require.Regexp(t, `^check-failed: arithmetic_as_declared .*`+c.what+`.*, [0-9]+ of [0-9]+ elements$`, r.Results[0].Outcome.Reasons[0])
+		})
+	}
+}
+
 // requireNoRanks proves that no process uses this test's devices.
 func requireNoRanks(t *testing.T) {
 	t.Helper()

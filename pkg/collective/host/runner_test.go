@@ -21,6 +21,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/rendezvous"
 	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/workload"
 )
 
 // rankVariable makes the test binary a rank process: "DIR RANK WORLD".
@@ -223,6 +224,31 @@ func TestEveryOperationInProcesses(t *testing.T) {
 		}
 		if !op.InPlace() {
 			require.Len(t, d.Workload.Excluded, 2, op)
+		}
+	}
+	g.stop()
+}
+
+// What this library makes of sums that are not exact, and of what is no ordinary
+// number, is as declared in every type and reduction.
+func TestArithmeticAsDeclared(t *testing.T) {
+	g := start(t, 3)
+	for _, typ := range []numeric.Type{numeric.Half, numeric.Float, numeric.Double, numeric.BFloat16, numeric.F8E4M3, numeric.F8E5M2} {
+		for _, redop := range workload.RedOps() {
+			d := g.run(testCase(3, func(c *plan.Case) {
+				c.Precision, c.RedOp, c.Sizes = typ.String(), redop.String(), []int64{64, 1 << 16}
+				c.Modes, c.Placements = []string{collective.Pipelined}, []string{collective.OutOfPlace}
+				c.Measure = plan.CollectiveTiming{Iterations: 1, Trials: 1, Aggregate: 1, Launches: 1}
+			}))
+			requireSuccess(t, d)
+			a := d.Measurement.Arithmetic
+			require.NotNil(t, a)
+			require.True(t, a.Passed, "%s %s: %v", typ, redop, a.Reasons)
+			require.Equal(t, 3*int64(64+1<<16)/int64(typ.Size()), a.Checked)
+			if redop == workload.Sum && typ != numeric.Double {
+				require.Positive(t, *a.MaxError)
+				require.LessOrEqual(t, *a.MaxError, *a.Bound)
+			}
 		}
 	}
 	g.stop()
