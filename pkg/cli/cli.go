@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -71,6 +72,7 @@ func Execute(ctx context.Context, s Streams, root *cobra.Command, args []string)
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return UsageError("%w; see '%s --help'", inWords(err), c.CommandPath())
 	})
+	completeStandard(root)
 	started := false
 	noteStart(root, &started)
 	ran, err := root.ExecuteContextC(ctx)
@@ -129,6 +131,9 @@ func inWords(err error) error {
 func noteStart(c *cobra.Command, started *bool) {
 	if run := c.RunE; run != nil {
 		c.RunE = func(c *cobra.Command, args []string) error {
+			if err := checkFlags(c.Flags()); err != nil {
+				return UsageError("%w; see '%s --help'", err, c.CommandPath())
+			}
 			*started = true
 			return run(c, args)
 		}
@@ -136,6 +141,55 @@ func noteStart(c *cobra.Command, started *bool) {
 	for _, sub := range c.Commands() {
 		noteStart(sub, started)
 	}
+}
+
+// completeStandard makes the commands that cobra adds as strict as ours: what they
+// do not know is an error.
+func completeStandard(root *cobra.Command) {
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
+	for _, c := range root.Commands() {
+		switch c.Name() {
+		case "help":
+			c.Run = nil
+			c.RunE = func(_ *cobra.Command, words []string) error {
+				about, rest, err := root.Find(words)
+				if err != nil || len(rest) > 0 {
+					return UsageError("unknown command %q; see '%s --help'", strings.Join(words, " "), root.Name())
+				}
+				about.InitDefaultHelpFlag()
+				return about.Help()
+			}
+		case "completion":
+			c.Args = UnknownCommand
+			c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
+		}
+	}
+}
+
+// takesStdout marks a flag for which - is standard output.
+const takesStdout = "takes-stdout"
+
+// MarkStdout says that - is standard output for a flag.
+func MarkStdout(flags *pflag.FlagSet, flag string) {
+	_ = flags.SetAnnotation(flag, takesStdout, nil) // fails for unknown flags alone
+}
+
+// checkFlags refuses a flag that was given as an empty text, which would stand for
+// its default or for the working directory (filters take it for no filter), and -
+// where a flag wants a file of its own.
+func checkFlags(flags *pflag.FlagSet) (err error) {
+	flags.Visit(func(f *pflag.Flag) {
+		_, stdout := f.Annotations[takesStdout]
+		switch value := f.Value.String(); {
+		case f.Value.Type() != "string" || err != nil:
+		case value == "":
+			err = fmt.Errorf("--%s is empty; leave it out or give it a value", f.Name)
+		case value == "-" && !stdout:
+			err = fmt.Errorf("--%s -: it does not write to standard output; name a file or directory", f.Name)
+		}
+	})
+	return err
 }
 
 // UnknownCommand refuses words that are no command of c, which cobra would

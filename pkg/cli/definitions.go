@@ -63,7 +63,8 @@ func AddFilterFlags(fs *pflag.FlagSet, f *plan.Filters) {
 	words(&f.Ops, "op", "only these collective operations")
 	words(&f.DTypes, "dtype", "only these element types of collectives")
 	words(&f.RedOps, "redop", "only these reductions of collectives")
-	fs.IntVar(&f.MaxCases, "max-cases", plan.DefaultMaxCases, "at most `N` cases in a cell")
+	f.MaxCases = plan.DefaultMaxCases
+	fs.Var((*count)(&f.MaxCases), "max-cases", "at most `N` cases in a cell")
 }
 
 // list is a flag that takes a comma list.
@@ -104,6 +105,21 @@ func (l *list[T]) String() string {
 }
 
 func (l *list[T]) Type() string { return "LIST" }
+
+// count is a flag that takes a positive number.
+type count int
+
+func (c *count) Set(s string) error {
+	n, err := positive(s)
+	if err == nil {
+		*c = count(n)
+	}
+	return err
+}
+
+func (c *count) String() string { return strconv.Itoa(int(*c)) }
+
+func (c *count) Type() string { return "int" }
 
 func positive(s string) (int, error) {
 	n, err := strconv.Atoi(s)

@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 
 	"gopkg.in/yaml.v3"
 
@@ -41,7 +42,7 @@ var source = regexp.MustCompile(`^([A-Za-z0-9][A-Za-z0-9-]*/[A-Za-z0-9._-]+)@([0
 // runs on the fleet.
 func ParseSource(s string) (Source, error) {
 	m := source.FindStringSubmatch(s)
-	if m == nil {
+	if m == nil || strings.Trim(m[1][strings.IndexByte(m[1], '/')+1:], ".") == "" {
 		return Source{}, fmt.Errorf("source %q: want OWNER/NAME@SHA with the full commit SHA", s)
 	}
 	return Source{Repository: m[1], SHA: m[2]}, nil

@@ -130,7 +130,7 @@ func TestParseSource(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, workflow.Source{Repository: "acme/collective.x", SHA: commit}, got)
 	for _, bad := range []string{
-		"", "acme/x", "acme/x@main", "acme/x@v1.0.0", "acme/x@" + commit[:39], "acme/x@" + commit + "0", "x@" + commit,
+		"", "acme/x", "acme/..@" + commit, "acme/.@" + commit, "acme/x@main", "acme/x@v1.0.0", "acme/x@" + commit[:39], "acme/x@" + commit + "0", "x@" + commit,
 		"acme/x y@" + commit, "acme/x\n@" + commit, "acme/${{ github.actor }}@" + commit, "a/b/c@" + commit,
 		"acme/x@" + strings.ToUpper(commit), "acme/x@" + commit + "\n",
 	} {

@@ -54,7 +54,8 @@ is no error; a name that nobody knows is one.`,
 	}
 	defs.AddFlag(cmd.Flags())
 	cli.AddFilterFlags(cmd.Flags(), &filters)
-	cmd.Flags().StringVarP(&out, "output", "o", "", "write to `FILE` instead of standard output")
+	cmd.Flags().StringVarP(&out, "output", "o", "", "write to `FILE` instead of standard output, which is -")
+	cli.MarkStdout(cmd.Flags(), "output")
 	cmd.Flags().BoolVar(&outputs, "github-output", false, "also set the outputs of the workflow's setup job: matrix_N, count_N, cells, archs")
 	return cmd
 }

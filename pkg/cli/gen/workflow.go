@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -63,6 +64,7 @@ plans with them.`,
 	}
 	defs.AddFlag(cmd.Flags())
 	cmd.Flags().StringVarP(&out, "output", "o", workflow.File, "write to `FILE`; - is standard output")
+	cli.MarkStdout(cmd.Flags(), "output")
 	cmd.Flags().BoolVar(&check, "check", false, "write nothing; exit 1 if FILE is not what would be written")
 	cmd.Flags().StringVar(&source, "source", "", "build CollectiveX from `REPO@SHA` instead of the workflow's own repository")
 	return cmd
@@ -92,9 +94,14 @@ func common(a, b []byte) int {
 	return n
 }
 
+// writeFile writes a file, and the directory that it is in.
 func writeFile(path string, text []byte) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return err
+	err := os.MkdirAll(filepath.Dir(path), 0o755)
+	if err == nil {
+		err = os.WriteFile(path, text, 0o644)
 	}
-	return os.WriteFile(path, text, 0o644)
+	if failed, ok := errors.AsType[*fs.PathError](err); ok {
+		return cli.EnvironmentError("write %s: %w; name another file with -o", path, failed.Err)
+	}
+	return err
 }

@@ -75,3 +75,25 @@ func TestWorkflowSource(t *testing.T) {
 	require.Empty(t, stdout)
 	require.Contains(t, stderr, "want OWNER/NAME@SHA")
 }
+
+// A directory in the way of a file is named in a line that says what to do.
+func TestADirectoryInTheWay(t *testing.T) {
+	dir := t.TempDir()
+	for _, command := range []string{"matrix", "workflow"} {
+		code, _, stderr := cxgen(t, command, "-o", dir)
+		require.Equal(t, cli.ExitEnvironment, code, stderr)
+		require.Contains(t, stderr, dir)
+		require.Contains(t, stderr, "name another file")
+		require.NotContains(t, stderr, "rename")
+		require.Equal(t, 1, strings.Count(stderr, "\n"))
+	}
+	code, _, stderr := cxgen(t, "schema", "-o", "-")
+	require.Equal(t, cli.ExitUsage, code, stderr)
+	for _, args := range []string{"matrix --max-cases 0", "matrix --definitions=", "help nosuch", "completion klingon", "workflow --source o/..@0123456789abcdef0123456789abcdef01234567"} {
+		code, _, stderr := cxgen(t, strings.Fields(args)...)
+		require.Equal(t, cli.ExitUsage, code, "%s: %s", args, stderr)
+	}
+	code, stdout, stderr := cxgen(t, "matrix", "--suite", "smoke", "-o", "-")
+	require.Equal(t, cli.ExitOK, code, stderr)
+	require.Contains(t, stdout, "requested_cases")
+}

@@ -1,7 +1,10 @@
 package run
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -34,6 +37,9 @@ one is no document of the run. Without --matrix nothing is known of what was ask
 			if len(in) == 0 || out == "" {
 				return cli.UsageError("aggregate needs --in and -o")
 			}
+			if err := checkInputs(in); err != nil {
+				return err
+			}
 			m, err := readMatrix(matrix)
 			if err != nil {
 				return err
@@ -52,6 +58,16 @@ one is no document of the run. Without --matrix nothing is known of what was ask
 	cmd.Flags().StringVar(&want.SourceSHA, "source-sha", "", "leave out documents of another commit than `SHA`")
 	cmd.Flags().StringVarP(&out, "output", "o", "", "write the NDJSON to `FILE`")
 	return cmd
+}
+
+// checkInputs refuses inputs that do not exist, as readMatrix does.
+func checkInputs(in []string) error {
+	for _, path := range in {
+		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+			return cli.UsageError("--in %s: no such file or directory; it is what shards wrote, or a FILE.ndjson", path)
+		}
+	}
+	return nil
 }
 
 // readMatrix reads the matrix at path, nil where there is none to read.

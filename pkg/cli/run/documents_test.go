@@ -5,6 +5,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -73,7 +74,42 @@ func TestAggregate(t *testing.T) {
 	code, _, _ = cxrun(nil, "aggregate", "--in", dir, "--matrix", out, "-o", out)
 	require.Equal(t, cli.ExitUsage, code)
 	code, _, _ = cxrun(nil, "aggregate", "--in", filepath.Join(dir, "none"), "-o", out)
-	require.Equal(t, cli.ExitEnvironment, code)
+	require.Equal(t, cli.ExitUsage, code)
+}
+
+// What a command line says and cannot mean is an error that says what to do.
+func TestCommandLines(t *testing.T) {
+	dir := t.TempDir()
+	empty := filepath.Join(dir, "empty")
+	require.NoError(t, os.WriteFile(empty, nil, 0o644))
+	missing := filepath.Join(dir, "missing")
+	for _, tc := range []struct {
+		args string
+		says string
+	}{
+		{"help nosuch", `unknown command "nosuch"`},
+		{"help sweep nosuch", `unknown command "sweep nosuch"`},
+		{"completion klingon", `unknown command "klingon"`},
+		{"sweep --max-cases 0", `"0" is not a positive number`},
+		{"sweep --out=", "--out is empty"},
+		{"sweep --definitions=", "--definitions is empty"},
+		{"sweep --out -", "--out -: it does not write to standard output"},
+		{"aggregate --in " + dir + " -o -", "--output -: it does not write to standard output"},
+		{"aggregate --in " + missing + " -o x", "missing: no such file or directory"},
+		{"aggregate --in " + dir + " -o x --matrix " + missing, "missing: no such file or directory; make one with 'cxgen matrix -o FILE'"},
+		{"aggregate --in " + dir + " -o x --matrix " + empty, "matrix: empty; make it with 'cxgen matrix -o FILE'"},
+		{"summarize --in " + missing, "missing: no such file or directory"},
+		{"summarize --in " + dir + " --matrix=", "--matrix is empty"},
+	} {
+		code, _, stderr := cxrun(nil, strings.Fields(tc.args)...)
+		require.Equal(t, cli.ExitUsage, code, "%s: %s", tc.args, stderr)
+		require.Contains(t, stderr, tc.says, tc.args)
+		require.Equal(t, 1, strings.Count(stderr, "\n"), stderr)
+	}
+	for _, args := range []string{"help", "help sweep", "completion", "completion bash"} {
+		code, _, stderr := cxrun(nil, strings.Fields(args)...)
+		require.Equal(t, cli.ExitOK, code, "%s: %s", args, stderr)
+	}
 }
 
 // The names of files in a downloaded artifact are somebody else's text.

@@ -28,6 +28,9 @@ to standard output as text. --format goes to standard output in any case.`,
 			if len(in) == 0 {
 				return cli.UsageError("summarize needs --in")
 			}
+			if err := checkInputs(in); err != nil {
+				return err
+			}
 			m, err := readMatrix(matrix)
 			if err != nil {
 				return err
