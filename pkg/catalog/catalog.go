@@ -21,10 +21,10 @@ type Platform struct {
 	// Local marks the platform that stands for the machine at hand.
 	Local       bool      `yaml:"local,optional"`
 	Vendor      string    `yaml:"vendor" in:"vendor"`
-	Product     string    `yaml:"product"` // name used in topology classes
-	Arch        string    `yaml:"arch"`    // of the device: sm90, gfx942
+	Product     string    `yaml:"product" in:"published text"` // name used in topology classes
+	Arch        string    `yaml:"arch" in:"published text"`    // of the device: sm90, gfx942
 	CPU         string    `yaml:"cpu" in:"cpu"`
-	Image       string    `yaml:"image,optional"` // container image with the vendor's libraries
+	Image       string    `yaml:"image,optional" in:"published text"` // container image with the vendor's libraries
 	GPUsPerNode int       `yaml:"gpus_per_node" min:"1"`
 	ScaleUp     ScaleUp   `yaml:"scale_up"`
 	ScaleOut    *ScaleOut `yaml:"scale_out,optional"` // absent: no RDMA between scale-up domains
@@ -80,7 +80,7 @@ type Launch struct {
 // Var is an environment variable of the ranks.
 type Var struct {
 	Name  string `yaml:",name" in:"environment variable"`
-	Value string `yaml:",value"`
+	Value string `yaml:",value" in:"published text"`
 }
 
 // Support says what one backend runs on a platform.

@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"gopkg.in/yaml.v3"
+
+	"github.com/collectivex/collectivex/pkg/provenance"
 )
 
 // A decoder turns YAML nodes into typed values and notes every fault it meets
@@ -270,9 +272,16 @@ var (
 	pathForm     = regexp.MustCompile(`^/[^\x00-\x1f]*$`)
 )
 
+// publishedText is the kind of text that documents carry as it is.
+const publishedText = "published text"
+
 // word takes note of a word of some kind, or checks its form at once.
 func (d *decoder) word(p Pos, word, kind string) {
 	switch form := form(kind); {
+	case kind == publishedText:
+		if err := provenance.NewScreen().Check(word); err != nil && !d.private {
+			d.fault(p, "%s ends in documents, which could not be published: it %v", d.quote(word), err)
+		}
 	case form == nil:
 		d.refs = append(d.refs, reference{p, kind, word})
 	case !form.MatchString(word):

@@ -1,16 +1,42 @@
 package provenance
 
 import (
+	"crypto/sha256"
+	_ "embed" // for variables
+	"encoding/hex"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 )
 
 // Withheld stands for a value that is not of a published form.
 const Withheld = "withheld"
 
-// prefixes name the variables that documents carry: those that change what a
-// communication library does.
+// WithheldVariables is the entry of a published environment that says how many
+// variables count and have no known name. A digest of what could be published of
+// them keeps runs with unlike ones apart.
+const WithheldVariables = "CX_WITHHELD"
+
+//go:embed variables.txt
+var variables string
+
+// known are the names in variables.txt.
+var known = sync.OnceValue(func() map[string]bool {
+	out := map[string]bool{}
+	for line := range strings.Lines(variables) {
+		if words := strings.Fields(line); words[0] != "#" {
+			for _, rest := range words[1:] {
+				out[words[0]+rest] = true
+			}
+		}
+	}
+	return out
+})
+
+// prefixes name the variables that count: those that change what a communication
+// library does, whether their name is known or not.
 var prefixes = []string{
 	"NCCL_", "RCCL_", "NVSHMEM_", "MSCCL_", "MSCCLPP_", "UCX_", "ROCSHMEM_", "MORI_", "UCCL_", "DEEPEP_",
 	"FLASHINFER_", "MC_", "NIXL_", "HSA_", "GPU_MAX_HW_QUEUES", "CUDA_DEVICE_MAX_CONNECTIONS",
@@ -26,7 +52,9 @@ var identities = regexp.MustCompile(`(^|_)(HOSTS?|HOSTID|HOSTNAME|ADDR|ADDRESS|C
 // words of the libraries' own vocabularies, in lists.
 var (
 	separators = regexp.MustCompile(`[,;:=^+|\s]+`)
-	number     = regexp.MustCompile(`(?i)^-?(0x[0-9a-f]{1,8}|[0-9]{1,12}(\.[0-9]{1,6})?)(us|ms|s|m|b|k|kb|kib|mb|mib|g|gb|gib)?$`)
+	number     = regexp.MustCompile(`(?i)^-?(0x[0-9a-f]{1,4}|[0-9]{1,7}(\.[0-9]{1,6})?)(us|ms|s|m|b|k|kb|kib|mb|mib|g|gb|gib)?$`)
+	quantity   = regexp.MustCompile(`^[0-9]{1,12}$`) // of variables whose name says that they are one
+	quantities = regexp.MustCompile(`SIZE|BYTES|THRESH|LIMIT|HEAP|GRANULARITY|MAX_MEMORY`)
 	device     = regexp.MustCompile(`^(mlx[45]|mlx5_bond|bnxt_re|irdma|rdmap?|efa|ionic|hfi1|rocep?|eth|ib|bond|hsn|eno|ens)_?[0-9]{1,3}$`)
 	words      = strings.Fields(`
 		true false yes no y n on off auto default none all any inf unset
@@ -40,23 +68,45 @@ var (
 		gpu cpu host device global local vmm malloc fabric fd`)
 )
 
-// Environment returns the part of environ ("NAME=value") that documents carry.
-// A variable that counts but whose value is not of a published form keeps its
-// name and has the value Withheld. One whose name is private is left out.
+// Environment returns the part of environ ("NAME=value") that documents carry: the
+// variables of known names, a later value of a name over an earlier one. One whose
+// value is not of a published form has the value Withheld. Those that count and have
+// no known name are together WithheldVariables.
 func (s *Screen) Environment(environ []string) map[string]string {
-	out := map[string]string{}
+	out, unknown := map[string]string{}, map[string]string{}
 	for _, kv := range environ {
 		name, value, ok := strings.Cut(kv, "=")
-		if !ok || !slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(name, p) }) ||
-			!variable.MatchString(name) || s.Check(name) != nil {
+		if !ok || !slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(name, p) }) {
 			continue
 		}
 		if !s.publishes(name, value) {
 			value = Withheld
 		}
-		out[name] = value
+		if known()[name] && s.Check(name) == nil {
+			out[name] = value
+		} else {
+			unknown[name] = value
+		}
+	}
+	if len(unknown) > 0 {
+		out[WithheldVariables] = s.withheld(unknown)
 	}
 	return out
+}
+
+// withheld says how many variables there are, with a digest in which private names
+// and values are all alike.
+func (s *Screen) withheld(unknown map[string]string) string {
+	var lines []string
+	for name, value := range unknown {
+		if !variable.MatchString(name) || s.Check(name) != nil {
+			name = Withheld
+		}
+		lines = append(lines, name+"="+value)
+	}
+	slices.Sort(lines)
+	sum := sha256.Sum256([]byte(strings.Join(lines, "\n")))
+	return strconv.Itoa(len(lines)) + ", sha256 " + hex.EncodeToString(sum[:8])
 }
 
 var variable = regexp.MustCompile(`^[A-Z][A-Z0-9_]{1,63}$`)
@@ -69,6 +119,9 @@ func (s *Screen) publishes(name, value string) bool {
 		return false
 	}
 	for _, w := range separators.Split(value, -1) {
+		if quantities.MatchString(name) && quantity.MatchString(w) {
+			continue
+		}
 		if w != "" && !number.MatchString(w) && !device.MatchString(w) && !slices.Contains(words, strings.ToLower(w)) {
 			return false
 		}

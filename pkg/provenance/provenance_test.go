@@ -12,6 +12,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/collectivex/collectivex/matrix"
+	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/machine"
 	"github.com/collectivex/collectivex/pkg/provenance"
 	"github.com/collectivex/collectivex/pkg/result"
@@ -186,13 +188,63 @@ func TestEnvironment(t *testing.T) {
 		"PATH=/bin", "HOME=/root", "GITHUB_TOKEN=x", "nccl_algo=Ring", "NCCL_weird=1", "NCCL_GPUHOST17_X=1", "NCCL_GHP_0123456789ABCDEFGHIJ=1", "XNCCL_ALGO=Ring", "NOVALUE",
 	})
 	w := provenance.Withheld
+	require.Regexp(t, `^6, sha256 [0-9a-f]{16}$`, got[provenance.WithheldVariables])
+	delete(got, provenance.WithheldVariables)
 	require.Equal(t, map[string]string{
 		"NCCL_ALGO": "Ring,Tree", "NCCL_PROTO": "^LL128", "NCCL_MAX_NCHANNELS": "16", "NCCL_IB_HCA": "mlx5_0:1,mlx5_1:1", "NCCL_BUFFSIZE": "4M",
 		"NCCL_SOCKET_IFNAME": "^lo,docker,eth0", "NCCL_P2P_DIRECT_DISABLE": "1", "UCX_TLS": "rc,cuda_ipc,cuda_copy", "NVSHMEM_SYMMETRIC_SIZE": "1g", "NCCL_NET": "",
 		"NCCL_COMM_ID": w, "NCCL_HOSTID": w, "NCCL_TOPO_FILE": w, "NCCL_DEBUG_FILE": w, "UCX_NET_DEVICES": w,
-		"NCCL_IB_GID": w, "NVSHMEM_TOKEN": w, "NCCL_UNIQUE": w, "MSCCLPP_HOSTID": w,
+		"MSCCLPP_HOSTID":        w,
 		"MSCCLPP_NCCL_LIB_PATH": w, "MSCCLPP_FORCE_NCCL_FALLBACK_OPERATION": "allreduce,allgather", "MSCCLPP_NCCL_SYMMETRIC_MEMORY": "1",
 	}, got)
+}
+
+// Names that nobody knows are counted; what they were keeps runs apart, as far as it
+// is not private itself.
+func TestVariablesOfUnknownNames(t *testing.T) {
+	of := func(environ ...string) map[string]string {
+		return provenance.NewScreen("gpuhost17").Environment(environ)
+	}
+	require.Empty(t, of("HOME=/root"))
+	one := of("MC_ANYTHING=3")
+	require.Len(t, one, 1)
+	require.Equal(t, one, of("MC_ANYTHING=3"))
+	require.NotEqual(t, one, of("MC_ANYTHING=4"))
+	require.NotEqual(t, one, of("NCCL_ANYTHING=3"))
+	require.NotEqual(t, one, of())
+	require.Equal(t, of("NCCL_A=1", "MC_B=2"), of("MC_B=2", "NCCL_A=1"))
+	require.Equal(t, of("NCCL_X_TOKEN=hunter2222"), of("NCCL_X_TOKEN=swordfish"), "a secret is in no digest")
+	require.Equal(t, of("NCCL_GPUHOST17_X=1")[provenance.WithheldVariables], of("NCCL_lower=1")[provenance.WithheldVariables], "a private name is in no digest")
+
+	require.Equal(t, map[string]string{
+		"NCCL_BUFFSIZE": "33554432", "NVSHMEM_SYMMETRIC_SIZE": "10000000000", "NCCL_DEBUG": "withheld", "NCCL_IB_PKEY": "withheld", "NCCL_IB_TC": "106",
+	}, of("NCCL_BUFFSIZE=33554432", "NVSHMEM_SYMMETRIC_SIZE=10000000000", "NCCL_DEBUG=202611220031", "NCCL_IB_PKEY=0xdeadbeef", "NCCL_IB_TC=106"),
+		"values that look like ids are withheld, sizes are not")
+}
+
+// What the definitions that ship give the ranks is published by its name and value.
+func TestEnvironmentOfTheDefinitions(t *testing.T) {
+	cat, err := catalog.Load(matrix.FS)
+	require.NoError(t, err)
+	var all [][]catalog.Var
+	for _, b := range cat.Backends {
+		all = append(all, b.Env)
+	}
+	for _, p := range cat.Platforms {
+		all = append(all, p.Env)
+		if p.ScaleOut != nil {
+			all = append(all, p.ScaleOut.Env)
+		}
+		for _, s := range p.Backends {
+			all = append(all, s.Env)
+		}
+	}
+	seen := 0
+	for _, v := range slices.Concat(all...) {
+		seen++
+		require.Equal(t, map[string]string{v.Name: v.Value}, provenance.NewScreen().Environment([]string{v.Name + "=" + v.Value}))
+	}
+	require.NotZero(t, seen)
 }
 
 func file(s string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(s + "\n")} }
