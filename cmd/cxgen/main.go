@@ -4,8 +4,6 @@ package main
 import (
 	"context"
 	"os"
-	"os/signal"
-	"syscall"
 
 	"github.com/collectivex/collectivex"
 	"github.com/collectivex/collectivex/pkg/cli"
@@ -14,7 +12,7 @@ import (
 
 func main() {
 	cli.Version = collectivex.SourceVersion()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := cli.WithSignals(context.Background())
 	code := gen.Main(ctx, cli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Getenv: os.Getenv}, os.Args[1:])
 	stop()
 	os.Exit(code)

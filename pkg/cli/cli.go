@@ -60,12 +60,16 @@ func (s Streams) Tell(format string, args ...any) {
 	fmt.Fprintln(s.Err, foreign.Line(fmt.Sprintf(format, args...)))
 }
 
-// Execute runs root with args and returns the exit code of the program.
-func Execute(ctx context.Context, s Streams, root *cobra.Command, args []string) int {
+// Execute runs the command that newRoot returns with args and returns the exit
+// code of the program. A command whose standard output was not written in full
+// has failed.
+func Execute(ctx context.Context, s Streams, newRoot func(Streams) *cobra.Command, args []string) int {
+	out := &Whole{Out: s.Out}
+	s.Out = out
+	root := newRoot(s)
 	root.SetArgs(args)
 	root.SetIn(s.In)
-	help := &Whole{Out: s.Out} // cobra prints it
-	root.SetOut(help)
+	root.SetOut(s.Out)
 	root.SetErr(s.Err)
 	root.SilenceErrors = true
 	root.SilenceUsage = true
@@ -76,8 +80,8 @@ func Execute(ctx context.Context, s Streams, root *cobra.Command, args []string)
 	started := false
 	noteStart(root, &started)
 	ran, err := root.ExecuteContextC(ctx)
-	if err == nil && help.Err != nil {
-		err = &ExitError{ExitFailed, help.Err}
+	if err == nil && out.Err != nil {
+		err = &ExitError{ExitFailed, out.Err}
 	}
 	if err == nil {
 		return ExitOK

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash/maphash"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -203,8 +204,9 @@ func (j *Judge) Verdict(m *plan.Matrix) *Verdict {
 // Fold writes the documents below in, one per line, to out, which appears
 // whole or not at all, and returns the verdict of the run against m, which may
 // be nil. Documents of another run than want are left out. An error means that
-// nothing was written.
+// nothing was written. What killed folds left beside out is removed.
 func Fold(in []string, m *plan.Matrix, want Expected, out string) (*Verdict, error) {
+	_ = result.EndPartial(filepath.Dir(out), nil) // what cannot be removed stands in nobody's way
 	f, err := result.CreateAtomic(out)
 	if err != nil {
 		return nil, err

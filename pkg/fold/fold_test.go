@@ -247,3 +247,20 @@ func TestALongLineIsNamed(t *testing.T) {
 		require.ErrorContains(t, v.Problems[0], file+":2: 67108885 bytes, more than the limit of 67108864")
 	}
 }
+
+func TestLeftoversOfKilledFoldsAreRemoved(t *testing.T) {
+	in, dir := t.TempDir(), t.TempDir()
+	plant := func(name string) string {
+		path := filepath.Join(dir, name)
+		require.NoError(t, os.WriteFile(path, []byte("{"), 0o600))
+		return path
+	}
+	left := []string{plant(".run.ndjson-123.cx-partial"), plant(".week.ndjson-4.cx-partial")}
+	foreign := plant("thesis.cx-partial")
+	_, err := Fold([]string{in}, nil, Expected{}, filepath.Join(dir, "run.ndjson"))
+	require.NoError(t, err)
+	for _, path := range left {
+		require.NoFileExists(t, path)
+	}
+	require.FileExists(t, foreign)
+}

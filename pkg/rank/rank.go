@@ -4,6 +4,7 @@ package rank
 
 import (
 	"encoding/json"
+	"fmt"
 
 	"github.com/collectivex/collectivex/pkg/rendezvous"
 )
@@ -14,6 +15,17 @@ type Place struct {
 	World     int `json:"world"`
 	LocalRank int `json:"local_rank"` // also the device index
 	Node      int `json:"node"`
+}
+
+// Check returns an error where there is no such place.
+func (p Place) Check() error {
+	switch {
+	case p.World < 1 || p.Rank < 0 || p.Rank >= p.World:
+		return fmt.Errorf("rank %d of %d: want a rank from 0 below the world size", p.Rank, p.World)
+	case p.LocalRank < 0 || p.LocalRank >= p.World || p.Node < 0 || p.Node >= p.World:
+		return fmt.Errorf("local rank %d on node %d of %d ranks: want numbers from 0 below the world size", p.LocalRank, p.Node, p.World)
+	}
+	return nil
 }
 
 // Record is one line of a rank's stream. The kinds of a family are its own;

@@ -182,19 +182,28 @@ func TestAtomicFilesReplaceFilesAlone(t *testing.T) {
 	require.NoError(t, f.Commit())
 }
 
-func TestRemovePartial(t *testing.T) {
-	dir := t.TempDir()
-	_, err := result.CreateAtomic(filepath.Join(dir, "a.json")) // its writer is killed here
+func TestEndPartial(t *testing.T) {
+	dir, outside := t.TempDir(), t.TempDir()
+	plant := func(name string) string {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), nil, 0o600))
+		return filepath.Join(dir, name)
+	}
+	plant(".dead.json-123.cx-partial")
+	plant(".whole.json-123.cx-partial")
+	foreign := plant("foreign.cx-partial")
+	thesis := filepath.Join(outside, "thesis")
+	require.NoError(t, os.WriteFile(thesis, nil, 0o600))
+	link := filepath.Join(dir, ".link-1.cx-partial")
+	require.NoError(t, os.Symlink(thesis, link))
+	living, err := result.CreateAtomic(filepath.Join(dir, "living.json"))
 	require.NoError(t, err)
-	kept := filepath.Join(dir, "b.json")
-	f, err := result.CreateAtomic(kept)
+
+	require.NoError(t, result.EndPartial(dir, func(name string) bool { return name == "whole.json" }))
+	require.NoError(t, living.Commit())
+	left, err := filepath.Glob(filepath.Join(dir, "*"))
 	require.NoError(t, err)
-	require.NoError(t, f.Commit())
-	require.NoError(t, result.RemovePartial(dir))
-	left, err := os.ReadDir(dir)
-	require.NoError(t, err)
-	require.Len(t, left, 1)
-	require.Equal(t, "b.json", left[0].Name())
+	require.ElementsMatch(t, []string{foreign, link, filepath.Join(dir, "whole.json"), filepath.Join(dir, "living.json")}, left)
+	require.FileExists(t, thesis)
 }
 
 func TestDecodeReturnsWhatWasWritten(t *testing.T) {

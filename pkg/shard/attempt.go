@@ -88,7 +88,7 @@ func (r *runner) group(ctx context.Context, c plan.Case) (*group, error) {
 	}
 	r.groups++
 	name := fmt.Sprintf("group-%03d", r.groups)
-	g, err := startGroup(ctx, r.Launcher, filepath.Join(r.scratch.path, name), filepath.Join(r.logs, name), c, r.Fits)
+	g, err := startGroup(ctx, r.Launcher, filepath.Join(r.scratch.Dir(), name), filepath.Join(r.logs, name), c, r.Fits)
 	r.warm = g
 	return g, err
 }
@@ -111,12 +111,16 @@ func (r *runner) write(index int, end ended) (result.Outcome, error) {
 		}
 		return private
 	}
-	err = writeSamples(r.Results, name, end.streams, screen)
+	samples, err := writeSamples(r.Results, name, end.streams, screen)
 	if err == nil {
 		_, err = result.Write(r.Results, doc, index, screen)
 	}
-	if err != nil {
-		removeSamples(r.Results, name)
+	switch {
+	case samples == nil:
+	case err == nil:
+		err = samples.Commit()
+	default:
+		samples.Abort()
 	}
 	if private != nil {
 		r.private.Error("not published", "case", c.CaseID, "error", private)

@@ -2,6 +2,7 @@ package shard
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,8 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"golang.org/x/sys/unix"
-
+	"github.com/collectivex/collectivex/pkg/claim"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/provenance"
 	"github.com/collectivex/collectivex/pkg/regular"
@@ -30,6 +30,7 @@ func keyOf(c plan.Case) caseKey { return caseKey{c.CaseID, c.Repeat} }
 type history struct {
 	attempts map[caseKey]int       // attempts of this run attempt
 	finished map[caseKey]bool      // not to be run again
+	passed   map[caseKey]bool      // with a success
 	cases    map[caseKey]plan.Case // as the documents of this run have them
 }
 
@@ -38,10 +39,30 @@ type history struct {
 // of an earlier attempt of the run: a re-run gives failed cases another one.
 // Files that are no documents are named to warn, and do not count.
 func readHistory(dir string, run Run, warn func(string)) (history, error) {
-	h := history{attempts: map[caseKey]int{}, finished: map[caseKey]bool{}, cases: map[caseKey]plan.Case{}}
+	h := history{attempts: map[caseKey]int{}, finished: map[caseKey]bool{}, passed: map[caseKey]bool{}, cases: map[caseKey]plan.Case{}}
+	err := eachDocument(dir, warn, func(head *result.Envelope) {
+		allocation := head.Identity.AllocationFactors
+		if allocation.RunID == nil || *allocation.RunID != run.RunID {
+			return // another run: nothing is shared with it
+		}
+		key := keyOf(head.Identity.Case)
+		h.cases[key] = head.Identity.Case
+		if allocation.RunAttempt != nil && *allocation.RunAttempt == run.RunAttempt {
+			h.attempts[key] = max(h.attempts[key], head.Identity.AttemptOrdinal)
+			h.finished[key] = h.finished[key] || !untried(head.Outcome)
+		}
+		h.passed[key] = h.passed[key] || head.Outcome.Status == result.Success
+		h.finished[key] = h.finished[key] || h.passed[key]
+	})
+	return h, err
+}
+
+// eachDocument calls f with the head of each document in dir, in the order of
+// their names. What has the name of a document and is none is named to warn.
+func eachDocument(dir string, warn func(string), f func(*result.Envelope)) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return h, err
+		return err
 	}
 	inspector := newInspector()
 	for _, e := range entries {
@@ -53,20 +74,9 @@ func readHistory(dir string, run Run, warn func(string)) (history, error) {
 			warn(fmt.Sprintf("%s does not count: %v", e.Name(), err))
 			continue
 		}
-		head := doc.Head()
-		allocation := head.Identity.AllocationFactors
-		if allocation.RunID == nil || *allocation.RunID != run.RunID {
-			continue // another run: nothing is shared with it
-		}
-		key := keyOf(head.Identity.Case)
-		h.cases[key] = head.Identity.Case
-		if allocation.RunAttempt != nil && *allocation.RunAttempt == run.RunAttempt {
-			h.attempts[key] = max(h.attempts[key], head.Identity.AttemptOrdinal)
-			h.finished[key] = h.finished[key] || !untried(head.Outcome)
-		}
-		h.finished[key] = h.finished[key] || head.Outcome.Status == result.Success
+		f(doc.Head())
 	}
-	return h, nil
+	return nil
 }
 
 // newInspector returns the inspector of documents that a run left: the one that
@@ -131,61 +141,45 @@ func codeOf(o result.Outcome) result.Reason {
 	return result.Reason(code)
 }
 
-// lockResults makes dir and keeps every other shard out of it. What a killed
-// shard left half-written is removed.
-func lockResults(dir string) (unlock func() error, err error) {
-	if err := os.MkdirAll(filepath.Join(dir, samplesDir), 0o755); err != nil {
-		return nil, err
-	}
-	d, err := os.Open(dir)
+// takeResults claims dir, which is made where it is missing, and keeps every
+// other shard out of it. What a killed shard left half-written is ended.
+func takeResults(ctx context.Context, dir string) (*claim.Claim, error) {
+	c, err := claim.Take(ctx, dir, claim.Results)
 	if err != nil {
 		return nil, err
-	}
-	if err := unix.Flock(int(d.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		d.Close()
-		return nil, fmt.Errorf("another shard writes to %s: %w", dir, err)
 	}
 	if err := tidy(dir); err != nil {
-		d.Close()
-		return nil, err
+		return nil, errors.Join(err, c.Release())
 	}
-	return d.Close, nil
+	return c, nil
 }
 
-// tidy removes partial files, and samples whose document was never written.
+// tidy removes partial files. Samples are complete on the disk before their
+// document appears, so those of a document that is there are put in place.
 func tidy(dir string) error {
 	samples := filepath.Join(dir, samplesDir)
-	err := errors.Join(result.RemovePartial(dir), result.RemovePartial(samples))
-	entries, e := os.ReadDir(samples)
-	err = errors.Join(err, e)
-	for _, e := range entries {
-		doc := filepath.Join(dir, strings.TrimSuffix(e.Name(), samplesSuffix)+".json")
-		if _, e2 := os.Stat(doc); errors.Is(e2, fs.ErrNotExist) {
-			err = errors.Join(err, os.Remove(filepath.Join(samples, e.Name())))
-		}
+	if err := os.Mkdir(samples, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
 	}
-	return err
+	if info, err := os.Lstat(samples); err != nil || !info.IsDir() {
+		return errors.Join(err, fmt.Errorf("%s is no directory: remove it, or use another results directory", samples))
+	}
+	return errors.Join(result.EndPartial(dir, nil), result.EndPartial(samples, func(name string) bool {
+		_, err := os.Lstat(filepath.Join(dir, strings.TrimSuffix(name, samplesSuffix)+".json"))
+		return err == nil
+	}))
 }
 
-// RunIn returns the run id of the documents in dir, so that a shard outside of
-// Actions resumes its own run, or fresh where there are none.
-func RunIn(dir, fresh string) (string, error) {
-	entries, err := os.ReadDir(dir)
+// RunIn returns the id and the attempt of the run of the documents in dir, so
+// that who goes on there goes on under them; empty where there are none.
+func RunIn(dir string) (id, attempt string, err error) {
+	err = eachDocument(dir, func(string) {}, func(head *result.Envelope) {
+		if of := head.Identity.AllocationFactors; id == "" && of.RunID != nil && of.RunAttempt != nil {
+			id, attempt = *of.RunID, *of.RunAttempt
+		}
+	})
 	if errors.Is(err, fs.ErrNotExist) {
-		return fresh, nil
+		err = nil
 	}
-	if err != nil {
-		return "", err
-	}
-	inspector := newInspector()
-	for _, e := range entries {
-		if filepath.Ext(e.Name()) != ".json" {
-			continue
-		}
-		doc, err := readDocument(inspector, filepath.Join(dir, e.Name()))
-		if err == nil && doc.Head().Identity.AllocationFactors.RunID != nil {
-			return *doc.Head().Identity.AllocationFactors.RunID, nil
-		}
-	}
-	return fresh, nil
+	return id, attempt, err
 }

@@ -3,8 +3,9 @@ package shard
 import (
 	"compress/gzip"
 	"encoding/json"
-	"os"
+	"errors"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/collectivex/collectivex/pkg/rank"
@@ -24,20 +25,17 @@ type sample struct {
 	Data json.RawMessage `json:"data,omitempty"`
 }
 
-// writeSamples keeps the family's records of all ranks, which hold numbers
-// alone; failures, whose text is private, are not among them. Without a record
-// there is no file.
-func writeSamples(dir, document string, streams []rank.Stream, screen func([]byte) error) (err error) {
-	records := 0
-	for _, s := range streams {
-		records += len(s.Records)
-	}
-	if records == 0 {
-		return nil
+// writeSamples writes the family's records of all ranks, which hold numbers
+// alone; failures, whose text is private, are not among them. The file is
+// complete on the disk and waits for its document, after which the caller commits
+// it; nil where there is no record.
+func writeSamples(dir, document string, streams []rank.Stream, screen func([]byte) error) (_ *result.AtomicFile, err error) {
+	if !slices.ContainsFunc(streams, func(s rank.Stream) bool { return len(s.Records) > 0 }) {
+		return nil, nil
 	}
 	f, err := result.CreateAtomic(samplesFile(dir, document))
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer func() {
 		if err != nil {
@@ -46,30 +44,27 @@ func writeSamples(dir, document string, streams []rank.Stream, screen func([]byt
 	}()
 	z, err := gzip.NewWriterLevel(f, gzip.BestSpeed)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for _, s := range streams {
 		for _, r := range s.Records {
 			line, err := json.Marshal(sample{Rank: s.Rank, Kind: r.Kind, Data: r.Data})
 			if err != nil {
-				return err
+				return nil, err
 			}
 			if err := screen(line); err != nil {
-				return err
+				return nil, err
 			}
 			if _, err := z.Write(append(line, '\n')); err != nil {
-				return err
+				return nil, err
 			}
 		}
 	}
-	if err := z.Close(); err != nil {
-		return err
+	if err := errors.Join(z.Close(), f.Sync()); err != nil {
+		return nil, err
 	}
-	return f.Commit()
+	return f, nil
 }
-
-// removeSamples removes the samples of a document that was not written.
-func removeSamples(dir, document string) { _ = os.Remove(samplesFile(dir, document)) }
 
 func samplesFile(dir, document string) string {
 	return filepath.Join(dir, samplesDir, strings.TrimSuffix(document, ".json")+samplesSuffix)

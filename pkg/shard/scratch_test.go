@@ -7,25 +7,53 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/pkg/claim"
 )
+
+// abandon makes a scratch directory of a dead shard in base.
+func abandon(t *testing.T, base string) string {
+	t.Helper()
+	dead, err := newScratch(t.Context(), base)
+	require.NoError(t, err)
+	require.NoError(t, os.MkdirAll(filepath.Join(dead.Dir(), "group-001"), 0o700))
+	require.NoError(t, dead.Release())
+	return dead.Dir()
+}
 
 func TestScratchOfTheDeadIsRemovedAndThatOfTheLivingIsNot(t *testing.T) {
 	base := t.TempDir()
-	other := filepath.Join(base, "collectivex-cache")
-	dead := filepath.Join(base, scratchPrefix+"dead")
-	require.NoError(t, os.Mkdir(other, 0o700))
-	require.NoError(t, os.MkdirAll(filepath.Join(dead, "group-001"), 0o700))
-
-	living, err := newScratch(base)
+	dead := abandon(t, base)
+	living, err := newScratch(t.Context(), base)
 	require.NoError(t, err)
 	require.NoDirExists(t, dead)
-	next, err := newScratch(base)
+	next, err := newScratch(t.Context(), base)
 	require.NoError(t, err)
-	require.DirExists(t, living.path)
-	require.DirExists(t, other, "not ours")
-	require.NoError(t, next.remove())
-	require.NoError(t, living.remove())
-	require.NoDirExists(t, living.path)
+	require.DirExists(t, living.Dir())
+	require.NoError(t, next.Remove())
+	require.NoError(t, living.Remove())
+	require.NoDirExists(t, living.Dir())
+}
+
+// A directory with the prefix of scratch directories may be anything.
+func TestScratchOfOthersIsLeftAlone(t *testing.T) {
+	base := t.TempDir()
+	artifact := filepath.Join(base, scratchPrefix+"local-host-bf16-n1-42-1")
+	results, err := claim.Take(t.Context(), artifact, claim.Results)
+	require.NoError(t, err)
+	require.NoError(t, results.Release())
+	plain := filepath.Join(base, scratchPrefix+"plain")
+	require.NoError(t, os.MkdirAll(filepath.Join(plain, "thesis"), 0o700))
+	dead := abandon(t, t.TempDir()) // elsewhere, with our mark
+	link := filepath.Join(base, scratchPrefix+"link")
+	require.NoError(t, os.Symlink(dead, link))
+
+	s, err := newScratch(t.Context(), base)
+	require.NoError(t, err)
+	require.NoError(t, s.Remove())
+	require.FileExists(t, filepath.Join(artifact, claim.Marker))
+	require.DirExists(t, filepath.Join(plain, "thesis"))
+	require.DirExists(t, filepath.Join(link, "group-001"))
 }
 
 // Shards that start at once sweep while others make their directories.
@@ -35,15 +63,15 @@ func TestScratchOfManyAtOnce(t *testing.T) {
 	for range 8 {
 		all.Go(func() {
 			for range 50 {
-				s, err := newScratch(base)
+				s, err := newScratch(t.Context(), base)
 				if err != nil {
 					t.Error(err)
 					return
 				}
-				if err := os.WriteFile(filepath.Join(s.path, "mine"), nil, 0o600); err != nil {
+				if err := os.WriteFile(filepath.Join(s.Dir(), "mine"), nil, 0o600); err != nil {
 					t.Error("a living directory was removed: ", err)
 				}
-				if err := s.remove(); err != nil {
+				if err := s.Remove(); err != nil {
 					t.Error(err)
 				}
 			}

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/collectivex/collectivex/pkg/claim"
 	"github.com/collectivex/collectivex/pkg/launch"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/provenance"
@@ -65,16 +66,21 @@ type Observer interface {
 	Started(n, total int, c plan.Case, attempt int)
 	// Ended tells how it ended; logs is empty where no rank was started.
 	Ended(n, total int, c plan.Case, o result.Outcome, took time.Duration, logs string)
-	// Kept tells of a case that an earlier shard finished.
-	Kept(n, total int, c plan.Case)
+	// Kept tells of a case that an earlier shard finished, with a success or without.
+	Kept(n, total int, c plan.Case, passed bool)
 	// Warn tells what an operator should know.
 	Warn(text string)
 }
 
 // Counts is what a shard did.
 type Counts struct {
-	Passed, Failed, Kept int
+	Passed, Failed int // of the cases that it ran
+	Kept           int // cases that an earlier shard finished
+	KeptFailed     int // those of them without a success
 }
+
+// NotPassed counts the cases of the cell, run or kept, without a success.
+func (c Counts) NotPassed() int { return c.Failed + c.KeptFailed }
 
 // What keeps a shard from writing into a results directory that is in use.
 var (
@@ -99,7 +105,7 @@ type runner struct {
 	*Shard
 	started time.Time
 	history history
-	scratch *scratch
+	scratch *claim.Claim
 	logs    string
 	private *slog.Logger // what may not be published
 	groups  int
@@ -111,11 +117,11 @@ type runner struct {
 // cannot be written; see ErrEnvironment.
 func (s *Shard) Do(ctx context.Context) (counts Counts, err error) {
 	r := &runner{Shard: s, started: time.Now()}
-	unlock, err := lockResults(s.Results)
+	results, err := takeResults(ctx, s.Results)
 	if err != nil {
 		return r.counts, fmt.Errorf("%w: %w", ErrEnvironment, err)
 	}
-	defer func() { err = errors.Join(err, unlock()) }()
+	defer func() { err = errors.Join(err, results.Release()) }()
 	if r.history, err = readHistory(s.Results, s.Run, s.Observer.Warn); err != nil {
 		return r.counts, fmt.Errorf("%w: %w", ErrEnvironment, err)
 	}
@@ -129,10 +135,10 @@ func (s *Shard) Do(ctx context.Context) (counts Counts, err error) {
 	}
 	defer log.Close()
 	r.private = slog.New(slog.NewTextHandler(log, nil))
-	if r.scratch, err = newScratch(s.Scratch); err != nil {
+	if r.scratch, err = newScratch(ctx, s.Scratch); err != nil {
 		return r.counts, fmt.Errorf("%w: %w", ErrEnvironment, err)
 	}
-	defer func() { err = errors.Join(err, r.scratch.remove()) }()
+	defer func() { err = errors.Join(err, r.scratch.Remove()) }()
 	defer func() { err = errors.Join(err, r.closeGroup(ctx)) }()
 	order := r.order()
 	for n, index := range order {
@@ -174,8 +180,7 @@ func (r *runner) order() []int {
 func (r *runner) attempts(ctx context.Context, n, index int) error {
 	c := r.Cases[index].Case
 	if r.history.finished[keyOf(c)] {
-		r.counts.Kept++
-		r.Observer.Kept(n, len(r.Cases), c)
+		r.keep(n, c)
 		return nil
 	}
 	for retries := r.Cell.Retries; ; retries-- {
@@ -195,6 +200,16 @@ func (r *runner) attempts(ctx context.Context, n, index int) error {
 	}
 }
 
+// keep counts a case that an earlier shard finished.
+func (r *runner) keep(n int, c plan.Case) {
+	r.counts.Kept++
+	passed := r.history.passed[keyOf(c)]
+	if !passed {
+		r.counts.KeptFailed++
+	}
+	r.Observer.Kept(n, len(r.Cases), c, passed)
+}
+
 // mendable reports whether another attempt may end otherwise: after a death, a
 // hang or an error of the library or a device, never after a wrong result.
 func mendable(o result.Outcome) bool {
@@ -210,7 +225,8 @@ func (r *runner) giveUp(n int, rest []int, cause error) error {
 		return nil
 	}
 	for i, index := range rest {
-		if r.history.finished[keyOf(r.Cases[index].Case)] {
+		if c := r.Cases[index].Case; r.history.finished[keyOf(c)] {
+			r.keep(n+1+i, c)
 			continue
 		}
 		r.counts.Failed++

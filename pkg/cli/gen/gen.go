@@ -11,6 +11,10 @@ import (
 
 // Main runs cxgen and returns its exit code.
 func Main(ctx context.Context, s cli.Streams, args []string) int {
+	return cli.Execute(ctx, s, newRoot, args)
+}
+
+func newRoot(s cli.Streams) *cobra.Command {
 	root := &cobra.Command{
 		Use:     "cxgen",
 		Short:   "Plan CollectiveX runs and emit their GitHub Actions workflow",
@@ -19,5 +23,5 @@ func Main(ctx context.Context, s cli.Streams, args []string) int {
 		RunE:    func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	root.AddCommand(newValidate(s), newMatrix(s), newWorkflow(s), newSchema())
-	return cli.Execute(ctx, s, root, args)
+	return root
 }

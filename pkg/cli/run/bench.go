@@ -2,10 +2,8 @@ package run
 
 import (
 	"fmt"
-	"os/signal"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -89,15 +87,6 @@ func usage(groups []bench.Group) func(*cobra.Command) error {
 		fmt.Fprintf(w, "Usage:\n  %s\n\nExamples:\n%s\n%s", c.UseLine(), c.Example, bench.Usage(groups))
 		return nil
 	}
-}
-
-// whileRead makes it an interruption of c, as Ctrl-C is, that the reader of
-// standard output goes. By default that ends this process on the spot, and what
-// it has in temporary directories and shared memory stays.
-func whileRead(c *cobra.Command) (stop func()) {
-	ctx, stop := signal.NotifyContext(c.Context(), syscall.SIGPIPE)
-	c.SetContext(ctx)
-	return stop
 }
 
 func benchCollective(c *cobra.Command, s cli.Streams, flags *bench.Flags, op string) error {

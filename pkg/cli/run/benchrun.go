@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/collectivex/collectivex/pkg/catalog"
+	"github.com/collectivex/collectivex/pkg/claim"
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/cli/bench"
 	"github.com/collectivex/collectivex/pkg/launch"
@@ -27,7 +28,8 @@ type benchRun struct {
 	world int // ranks
 	cell  cellRun
 	out   string // plan, documents, samples, logs
-	keep  bool   // out was asked for
+	owned *claim.Claim
+	keep  bool // out was asked for
 	json  *result.AtomicFile
 	toOut bool // JSON to standard output
 	shown *cli.Whole
@@ -95,7 +97,7 @@ func newBenchRun(ctx context.Context, s cli.Streams, o bench.Output, family plan
 			return nil, cli.EnvironmentError("no directory for temporary files, set TMPDIR: %w", err)
 		}
 	}
-	if err := writePlan(m, b.out); err != nil {
+	if b.owned, err = writePlan(ctx, m, b.out); err != nil {
 		b.drop()
 		if !b.keep {
 			err = errors.Join(err, os.RemoveAll(b.out))
@@ -106,8 +108,11 @@ func newBenchRun(ctx context.Context, s cli.Streams, o bench.Output, family plan
 	return b, nil
 }
 
-// drop drops a file that end has not put in place.
+// drop drops a file that end has not put in place, and gives the directory up.
 func (b *benchRun) drop() {
+	if b.owned != nil {
+		_ = b.owned.Release() // nothing was written through it
+	}
 	if b.json != nil {
 		b.json.Abort()
 		b.json = nil

@@ -124,7 +124,7 @@ func newRun(s cli.Streams, localID string) (shard.Run, error) {
 	}
 	screen := provenance.ScreenOf(host, os.Environ())
 	run := shard.Run{
-		RunID: s.Getenv("GITHUB_RUN_ID"), RunAttempt: s.Getenv("GITHUB_RUN_ATTEMPT"),
+		RunID: s.Getenv(runIDVariable), RunAttempt: s.Getenv("GITHUB_RUN_ATTEMPT"),
 		SourceSHA: s.Getenv("GITHUB_SHA"), Generator: "cxrun " + cli.Build(),
 		Environment: func(env map[string]string) map[string]string { return published(screen, os.Environ(), env, faults) },
 		Host:        provenance.Host(os.DirFS("/"), screen),
@@ -152,6 +152,9 @@ func published(screen *provenance.Screen, inherited []string, env map[string]str
 	}
 	return out
 }
+
+// runIDVariable holds the run id of an Actions job.
+const runIDVariable = "GITHUB_RUN_ID"
 
 // localRunID returns a new run id for a run outside of Actions.
 func localRunID(now time.Time) string {

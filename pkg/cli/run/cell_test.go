@@ -25,7 +25,8 @@ func TestMain(m *testing.M) {
 	// Anything but tests is a command: one that ran the tests instead would start
 	// itself without end.
 	if len(os.Args) > 1 && !strings.HasPrefix(os.Args[1], "-test.") {
-		os.Exit(Main(context.Background(), cli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Getenv: os.Getenv}, os.Args[1:]))
+		ctx, _ := cli.WithSignals(context.Background())
+		os.Exit(Main(ctx, cli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Getenv: os.Getenv}, os.Args[1:]))
 	}
 	os.Exit(m.Run())
 }

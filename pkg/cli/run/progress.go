@@ -164,8 +164,12 @@ func (p *progress) Ended(n, total int, c plan.Case, o result.Outcome, took time.
 }
 
 // Kept implements shard.Observer.
-func (p *progress) Kept(n, total int, c plan.Case) {
-	p.line(fmt.Sprintf("%s %-9s %s", counter(n, total), "kept", c.CaseID))
+func (p *progress) Kept(n, total int, c plan.Case, passed bool) {
+	text := fmt.Sprintf("%s %-9s %s", counter(n, total), "kept", c.CaseID)
+	if !passed {
+		text += "  failed before"
+	}
+	p.line(text)
 }
 
 // Warn implements shard.Observer.

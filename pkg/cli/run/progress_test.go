@@ -25,7 +25,7 @@ func streams(w *bytes.Buffer, env map[string]string) cli.Streams {
 func tell(s cli.Streams) {
 	p := newProgress(s, "cell-n1: 3 cases")
 	p.Warn("torn.json does not count")
-	p.Kept(1, 3, plan.Case{CaseID: "a"})
+	p.Kept(1, 3, plan.Case{CaseID: "a"}, true)
 	p.Started(2, 3, plan.Case{CaseID: "b"}, 2)
 	p.Ended(2, 3, plan.Case{CaseID: "b"}, result.Outcome{Status: result.Success}, 1200*time.Millisecond, "logs/1")
 	p.Started(3, 3, plan.Case{CaseID: "c"}, 1)
@@ -128,7 +128,7 @@ func TestProgressOfForeignText(t *testing.T) {
 	var w bytes.Buffer
 	p := newProgress(streams(&w, map[string]string{"GITHUB_ACTIONS": "true", "CI": "true"}), hostile)
 	p.Warn(hostile)
-	p.Kept(1, 2, plan.Case{CaseID: hostile})
+	p.Kept(1, 2, plan.Case{CaseID: hostile}, true)
 	p.Ended(2, 2, plan.Case{CaseID: hostile}, result.Outcome{Status: result.Failed, Reasons: []string{hostile}}, time.Second, "")
 	p.end()
 	require.Equal(t, `::group::x\n:\:error:\:y %0A##\[group]\x1b

@@ -2,6 +2,9 @@ package run
 
 import (
 	"errors"
+	"fmt"
+	"io"
+	"os"
 	"runtime"
 
 	"github.com/spf13/cobra"
@@ -15,6 +18,15 @@ import (
 // rankThreads is how many OS threads of a rank may run Go code at once: the
 // one that measures and one for everything else.
 const rankThreads = 2
+
+// expendable lets the kernel, where memory runs out, end this rank and what it
+// starts rather than the shard: a dead rank costs its case, a dead shard the cell.
+func expendable(log io.Writer) {
+	const highest = "1000"
+	if err := os.WriteFile("/proc/self/oom_score_adj", []byte(highest), 0); err != nil {
+		fmt.Fprintf(log, "this rank is not the first that the kernel ends where memory runs out: %v\n", err)
+	}
+}
 
 // newRank is one rank of a group. Launchers start it; people do not.
 func newRank(s cli.Streams) *cobra.Command {
@@ -37,6 +49,13 @@ func newRank(s cli.Streams) *cobra.Command {
 			if err != nil {
 				return cli.UsageError("%w", err)
 			}
+			if err := place.Check(); err != nil {
+				return cli.UsageError("%w", err)
+			}
+			if info, err := os.Stat(store); err != nil || !info.IsDir() {
+				return cli.EnvironmentError("--store %s: no such directory; the shard that starts ranks makes it", store)
+			}
+			expendable(s.Err)
 			files, err := rendezvous.OpenFile(store)
 			if err != nil {
 				return cli.EnvironmentError("%w", err)

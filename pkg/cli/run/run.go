@@ -3,6 +3,8 @@ package run
 
 import (
 	"context"
+	"os/signal"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -11,6 +13,10 @@ import (
 
 // Main runs cxrun and returns its exit code.
 func Main(ctx context.Context, s cli.Streams, args []string) int {
+	return cli.Execute(ctx, s, newRoot, args)
+}
+
+func newRoot(s cli.Streams) *cobra.Command {
 	root := &cobra.Command{
 		Use:     "cxrun",
 		Short:   "Run, check and report collective and expert-parallel benchmarks",
@@ -18,6 +24,19 @@ func Main(ctx context.Context, s cli.Streams, args []string) int {
 		Args:    cli.UnknownCommand,
 		RunE:    func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	root.AddCommand(newAggregate(s), newBench(s), newSummarize(s), newDoctor(s), newEnv(s), newShard(s), newSweep(s), newRank(s), newSurvey(s)) //nolint:contextcheck // commands get their context from cobra
-	return cli.Execute(ctx, s, root, args)
+	root.AddCommand(newAggregate(s), newBench(s), newSummarize(s), newDoctor(s), newEnv(s), newShard(s), newSweep(s), newRank(s), newSurvey(s))
+	return root
+}
+
+// whileRead makes it an interruption of c, as Ctrl-C is, that the reader of
+// standard output or standard error goes. By default that ends this process on
+// the spot: cases are left without documents, and temporary directories and
+// shared memory stay. After stop such a write is an error and nothing more.
+func whileRead(c *cobra.Command) (stop func()) {
+	ctx, forget := signal.NotifyContext(c.Context(), syscall.SIGPIPE)
+	c.SetContext(ctx)
+	return func() {
+		signal.Ignore(syscall.SIGPIPE)
+		forget()
+	}
 }

@@ -1,7 +1,10 @@
 package run
 
 import (
+	"context"
 	"fmt"
+	"regexp"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -17,9 +20,9 @@ const jobReserve = 5 * time.Minute
 
 func newShard(s cli.Streams) *cobra.Command {
 	var (
-		matrix, id, results string
-		resume              bool
-		limit               time.Duration
+		matrix, id, results, runID string
+		resume                     bool
+		limit                      time.Duration
 	)
 	cmd := &cobra.Command{
 		Use:   "shard --matrix FILE --id CELL --results DIR",
@@ -32,11 +35,15 @@ Raw samples are kept in samples/ of the results. What ranks print is in logs/,
 which is private: it is not made to be published.
 
 Exit code 1 where a case failed, 3 where this machine cannot go on: then the
-documents that were finished are whole, and --resume goes on after them.`,
+documents that were finished are whole, and --resume goes on after them.
+
+Outside of Actions every cell is a run of its own, unless it resumes one or
+--run-id names one.`,
 		Example: `  cxgen matrix --suite smoke -o matrix_full.json
   cxrun shard --matrix matrix_full.json --id local-host-bf16-n1 --results results`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
+			defer whileRead(c)()
 			if matrix == "" || id == "" || results == "" {
 				return cli.UsageError("shard needs --matrix, --id and --results")
 			}
@@ -52,20 +59,10 @@ documents that were finished are whole, and --resume goes on after them.`,
 			if err := checkFaults(s, m.Requested()); err != nil {
 				return err
 			}
-			if cell.Vendor != hostVendor { // asking for devices takes seconds
-				this := machineHere(c.Context(), cli.Definitions{})
-				warn(s, this.Unusable...)
-				if err := admit([]plan.Cell{cell}, this.Present); err != nil {
-					return err
-				}
+			if err := admitCells(c.Context(), s, []plan.Cell{cell}); err != nil {
+				return err
 			}
-			local := localRunID(time.Now())
-			if resume {
-				if local, err = shard.RunIn(results, local); err != nil {
-					return cli.EnvironmentError("%w", err)
-				}
-			}
-			run, err := newRun(s, local)
+			run, err := shardRun(s, runID, results, resume)
 			if err != nil {
 				return err
 			}
@@ -77,12 +74,13 @@ documents that were finished are whole, and --resume goes on after them.`,
 			}
 			r := cellRun{matrix: m, run: run, results: results, resume: resume, limit: limit}
 			counts, err := r.do(c.Context(), s, cell)
-			fmt.Fprintf(s.Out, "%s: %d passed, %d failed, %d kept\n", cell.ID, counts.Passed, counts.Failed, counts.Kept)
+			fmt.Fprintf(s.Out, "%s: %d passed, %d failed, %d kept (%d of them failed)\n",
+				cell.ID, counts.Passed, counts.Failed, counts.Kept, counts.KeptFailed)
 			if err != nil {
 				return err
 			}
-			if counts.Failed > 0 {
-				return fmt.Errorf("%d of %d cases failed", counts.Failed, len(cell.CaseIDs))
+			if failed := counts.NotPassed(); failed > 0 {
+				return fmt.Errorf("%d of %d cases failed", failed, len(cell.CaseIDs))
 			}
 			return nil
 		},
@@ -92,6 +90,53 @@ documents that were finished are whole, and --resume goes on after them.`,
 	f.StringVar(&id, "id", "", "run this `CELL` of the matrix")
 	f.StringVar(&results, "results", "", "write the documents into `DIR`")
 	f.BoolVar(&resume, "resume", false, "go on where an earlier shard on the results stopped")
+	f.StringVar(&runID, "run-id", "", "the run that the documents belong to is `ID`; for cells of one run that are run by hand")
 	f.DurationVar(&limit, "limit", 0, "end orderly within this `TIME`; the cell's minutes less five unless said")
 	return cmd
+}
+
+// admitCells refuses cells that are for another machine. Hosts are not asked:
+// asking for devices takes seconds.
+func admitCells(ctx context.Context, s cli.Streams, cells []plan.Cell) error {
+	cells = slices.DeleteFunc(slices.Clone(cells), func(cell plan.Cell) bool { return cell.Vendor == hostVendor })
+	if len(cells) == 0 {
+		return nil
+	}
+	this := machineHere(ctx, cli.Definitions{})
+	warn(s, this.Unusable...)
+	return admit(cells, this.Present)
+}
+
+// runIDs are the run ids that people may give: they stand in documents and in
+// the names of files.
+var runIDs = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+
+// shardRun says which run the documents of a shard belong to: the one that
+// runID names, else the one of the Actions job, else the one that it resumes,
+// else one of its own.
+func shardRun(s cli.Streams, runID, results string, resume bool) (shard.Run, error) {
+	run, err := newRun(s, localRunID(time.Now()))
+	if err != nil {
+		return run, err
+	}
+	old := ""
+	if resume {
+		if old, _, err = shard.RunIn(results); err != nil {
+			return run, cli.EnvironmentError("%w", err)
+		}
+	}
+	onActions := s.Getenv(runIDVariable) != ""
+	switch {
+	case runID == "":
+		if old != "" && !onActions {
+			run.RunID = old
+		}
+		return run, nil
+	case !runIDs.MatchString(runID) || run.Screen.Check(runID) != nil:
+		return run, cli.UsageError("--run-id %q: want up to 64 letters, digits, '.', '_' and '-', and nothing private", runID)
+	case old != "" && old != runID:
+		return run, cli.UsageError("--run-id %s: %s holds documents of run %s; resume that one, or use another directory", runID, results, old)
+	}
+	run.RunID = runID
+	return run, nil
 }

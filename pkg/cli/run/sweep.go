@@ -1,6 +1,7 @@
 package run
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -11,12 +12,15 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/collectivex/collectivex/pkg/catalog"
+	"github.com/collectivex/collectivex/pkg/claim"
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/fold"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/report"
+	"github.com/collectivex/collectivex/pkg/shard"
 )
 
 // defaultSuite is what a sweep runs unless it is told which suites.
@@ -31,9 +35,9 @@ const (
 
 func newSweep(s cli.Streams) *cobra.Command {
 	var (
-		defs    cli.Definitions
-		filters plan.Filters
-		out     string
+		defs        cli.Definitions
+		filters     plan.Filters
+		out, resume string
 	)
 	cmd := &cobra.Command{
 		Use:   "sweep",
@@ -41,12 +45,20 @@ func newSweep(s cli.Streams) *cobra.Command {
 		Long: `Run the whole pipeline on this machine: plan the cases that the filters keep, run
 every cell, fold the documents and sum them up. Without filters it runs the
 suite "smoke" on the platform that stands for the machine at hand, with real
-ranks, within a minute or two.`,
+ranks, within a minute or two.
+
+--resume completes a sweep that was killed: with the plan in its directory and
+under its run id, it runs the cases that have no document yet and folds again.`,
 		Example: `  cxrun sweep
   cxrun sweep --op all_reduce --world 2
-  cxrun sweep --suite collectives-host --op all_reduce --world 2 --out results/host`,
+  cxrun sweep --suite collectives-host --op all_reduce --world 2 --out results/host
+  cxrun sweep --resume results/host`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
+			defer whileRead(c)()
+			if c.Flags().Changed(resumeFlag) {
+				return resumeSweep(c, s, resume)
+			}
 			cat, err := defs.Load()
 			if err != nil {
 				return err
@@ -82,30 +94,81 @@ ranks, within a minute or two.`,
 			if err := checkFaults(s, m.Requested()); err != nil {
 				return err
 			}
-			if err := writePlan(m, out); err != nil {
-				return err
-			}
-			var failed []error
-			for _, cell := range m.Include {
-				r := cellRun{matrix: m, run: run, results: filepath.Join(out, cellsDir, cell.ID)}
-				if _, err := r.do(c.Context(), s, cell); err != nil {
-					failed = append(failed, err)
-				}
-			}
-			verdict, err := sumUp(s, m, run.RunID, out)
+			owned, err := writePlan(c.Context(), m, out)
 			if err != nil {
 				return err
 			}
-			if len(failed) > 0 {
-				return errors.Join(failed...)
-			}
-			return verdict.Err()
+			return errors.Join(sweep(c.Context(), s, cellRun{matrix: m, run: run}, out), owned.Release())
 		},
 	}
 	defs.AddFlag(cmd.Flags())
 	cli.AddFilterFlags(cmd.Flags(), &filters)
 	cmd.Flags().StringVar(&out, "out", "", "write everything into `DIR`; results/RUN unless said")
+	cmd.Flags().StringVar(&resume, resumeFlag, "", "complete the sweep in `DIR`, with its plan and under its run id")
 	return cmd
+}
+
+const resumeFlag = "resume"
+
+// resumeSweep completes the sweep in dir.
+func resumeSweep(c *cobra.Command, s cli.Streams, dir string) error {
+	var others []string
+	c.Flags().Visit(func(f *pflag.Flag) {
+		if f.Name != resumeFlag {
+			others = append(others, "--"+f.Name)
+		}
+	})
+	if len(others) > 0 {
+		return cli.UsageError("--resume goes on with the plan in %s: leave out %s", dir, strings.Join(others, ", "))
+	}
+	path := filepath.Join(dir, matrixFile)
+	m, err := readMatrix(path)
+	if err != nil {
+		return err
+	}
+	if err := admitCells(c.Context(), s, m.Include); err != nil {
+		return err
+	}
+	if err := checkFaults(s, m.Requested()); err != nil {
+		return err
+	}
+	run, err := newRun(s, localRunID(time.Now()))
+	if err != nil {
+		return err
+	}
+	owned, err := claim.Take(c.Context(), dir, claim.Run)
+	if err != nil {
+		return cli.EnvironmentError("%w", err)
+	}
+	for _, cell := range m.Include {
+		id, attempt, err := shard.RunIn(filepath.Join(dir, cellsDir, cell.ID))
+		if err != nil {
+			return errors.Join(cli.EnvironmentError("%w", err), owned.Release())
+		}
+		if id != "" {
+			run.RunID, run.RunAttempt = id, attempt
+			break
+		}
+	}
+	return errors.Join(sweep(c.Context(), s, cellRun{matrix: m, run: run, resume: true}, dir), owned.Release())
+}
+
+// sweep runs the cells of r's matrix, each in a directory of its own below out,
+// folds and sums up. Cells that could not go on are part of the error whatever
+// comes after them.
+func sweep(ctx context.Context, s cli.Streams, r cellRun, out string) error {
+	var failed []error
+	for _, cell := range r.matrix.Include {
+		r.results = filepath.Join(out, cellsDir, cell.ID)
+		if _, err := r.do(ctx, s, cell); err != nil {
+			failed = append(failed, err)
+		}
+	}
+	verdict, err := sumUp(s, r.matrix, r.run.RunID, out)
+	if err = errors.Join(append(failed, err)...); err != nil {
+		return err
+	}
+	return verdict.Err()
 }
 
 // gpuBackends names the backends that the filters ask for on GPUs; none where
@@ -144,19 +207,23 @@ func planHere(cat *catalog.Catalog, f plan.Filters, machine plan.Machine) (*plan
 	return m, nil
 }
 
-// writePlan writes the matrix into out, which must not have one.
-func writePlan(m *plan.Matrix, out string) error {
+// writePlan claims out and writes the matrix into it, which must not have one.
+func writePlan(ctx context.Context, m *plan.Matrix, out string) (*claim.Claim, error) {
 	path := filepath.Join(out, matrixFile)
-	if _, err := os.Stat(path); err == nil {
-		return cli.UsageError("%s holds a run already; use another --out", out)
+	owned, err := claim.Take(ctx, out, claim.Run)
+	if err != nil {
+		return nil, cli.EnvironmentError("%w", err)
+	}
+	if _, err := os.Lstat(path); err == nil {
+		return nil, errors.Join(cli.UsageError("%s holds a run already; use another --out, or complete it with 'cxrun sweep --resume %s'", out, out), owned.Release())
 	}
 	if err := os.MkdirAll(filepath.Join(out, cellsDir), 0o755); err != nil {
-		return cli.EnvironmentError("%w", err)
+		return nil, errors.Join(cli.EnvironmentError("%w", err), owned.Release())
 	}
 	if err := m.WriteFile(path); err != nil {
-		return cli.EnvironmentError("%w", err)
+		return nil, errors.Join(cli.EnvironmentError("%w", err), owned.Release())
 	}
-	return nil
+	return owned, nil
 }
 
 // sumUp folds the documents, prints the summary and says where things are.

@@ -1,0 +1,53 @@
+package claim
+
+import (
+	"fmt"
+	"os"
+	"strings"
+)
+
+// owner is a process as a marker names it: the start time tells it from a later
+// process with the same id.
+type owner struct {
+	pid     int
+	started string // clock ticks since boot, as in /proc/PID/stat
+}
+
+func self() owner {
+	_, started := stat(os.Getpid())
+	return owner{os.Getpid(), started}
+}
+
+func (o owner) String() string { return fmt.Sprintf("process %d %s\n", o.pid, o.started) }
+
+// parseOwner reads the owner in a marker; the zero owner where there is none.
+func parseOwner(marker string) owner {
+	var o owner
+	_, line, _ := strings.Cut(marker, "\n")
+	if _, err := fmt.Sscanf(line, "process %d %s\n", &o.pid, &o.started); err != nil {
+		return owner{}
+	}
+	return o
+}
+
+// lives reports whether the process still runs on this host. A zombie does not:
+// it holds no locks.
+func (o owner) lives() bool {
+	state, started := stat(o.pid)
+	return started != "" && started == o.started && state != "Z" && state != "X"
+}
+
+// stat returns the state and the start time of a process, "" where it is gone.
+func stat(pid int) (state, started string) {
+	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return "", ""
+	}
+	// The command, in parentheses, may hold anything; state is the field after it
+	// and start time the 20th.
+	fields := strings.Fields(string(raw[strings.LastIndexByte(string(raw), ')')+1:]))
+	if len(fields) < 20 {
+		return "", ""
+	}
+	return fields[0], fields[19]
+}

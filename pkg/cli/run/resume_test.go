@@ -1,0 +1,147 @@
+package run
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/pkg/cli"
+	"github.com/collectivex/collectivex/pkg/rank"
+)
+
+const smokeCases = 7 // of the suite smoke on a host
+
+// program is this binary as cxrun in a process of its own.
+func program(args ...string) *exec.Cmd {
+	cmd := exec.Command(os.Args[0], args...)
+	cmd.Env = append(os.Environ(), "GITHUB_RUN_ID=", "GITHUB_ACTIONS=", "GITHUB_STEP_SUMMARY=")
+	return cmd
+}
+
+// runsIn returns the run ids of the documents of a sweep.
+func runsIn(t *testing.T, out string) []string {
+	t.Helper()
+	runs := map[string]bool{}
+	for _, d := range sweptDocuments(t, out) {
+		runs[*d.Head().Identity.AllocationFactors.RunID] = true
+	}
+	var ids []string
+	for id := range runs {
+		ids = append(ids, id)
+	}
+	return ids
+}
+
+func documentsBelow(t *testing.T, out string) []string {
+	t.Helper()
+	names, err := filepath.Glob(filepath.Join(out, cellsDir, "*", "*.json"))
+	require.NoError(t, err)
+	return names
+}
+
+func TestAKilledSweepIsCompleted(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "out")
+	killed := program("sweep", "--out", out)
+	require.NoError(t, killed.Start())
+	require.Eventually(t, func() bool { return len(documentsBelow(t, out)) > 0 }, time.Minute, time.Millisecond)
+	require.NoError(t, killed.Process.Kill())
+	_ = killed.Wait()
+	before := map[string]string{}
+	for _, name := range documentsBelow(t, out) {
+		data, err := os.ReadFile(name)
+		require.NoError(t, err)
+		before[name] = string(data)
+	}
+
+	code, _, stderr := cxrun(t, nil, "sweep", "--resume", out)
+	require.Equal(t, cli.ExitOK, code, stderr)
+	require.Contains(t, stderr, "kept")
+	require.Len(t, sweptDocuments(t, out), smokeCases)
+	require.Len(t, runsIn(t, out), 1, "one run")
+	for name, text := range before {
+		data, err := os.ReadFile(name)
+		require.NoError(t, err)
+		require.Equal(t, text, string(data), "a finished document changed")
+	}
+}
+
+func TestResumingASweepRefuses(t *testing.T) {
+	empty := t.TempDir()
+	code, _, stderr := cxrun(t, nil, "sweep", "--resume", empty)
+	require.Equal(t, cli.ExitUsage, code)
+	require.Contains(t, stderr, matrixFile)
+	left, err := os.ReadDir(empty)
+	require.NoError(t, err)
+	require.Empty(t, left, "nothing was written")
+	code, _, stderr = cxrun(t, nil, "sweep", "--resume", empty, "--ep", "2", "--out", empty)
+	require.Equal(t, cli.ExitUsage, code)
+	require.Equal(t, "cxrun: --resume goes on with the plan in "+empty+": leave out --ep, --out\n", stderr)
+}
+
+func TestOneOfTwoSweepsOnOneDirectoryWins(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "out")
+	var sweeps [2]*exec.Cmd
+	var said [2]bytes.Buffer
+	for i := range sweeps {
+		sweeps[i] = program("sweep", "--out", out)
+		sweeps[i].Stderr = &said[i]
+		require.NoError(t, sweeps[i].Start())
+	}
+	won := 0
+	for i := range sweeps {
+		_ = sweeps[i].Wait()
+		switch sweeps[i].ProcessState.ExitCode() {
+		case cli.ExitOK:
+			won++
+		case cli.ExitEnvironment: // while the other runs
+			require.Regexp(t, `^cxrun: in use: process \d+ writes to `, said[i].String())
+		case cli.ExitUsage: // after its end
+			require.Contains(t, said[i].String(), "holds a run already")
+		default:
+			require.Fail(t, said[i].String())
+		}
+	}
+	require.Equal(t, 1, won)
+	require.Len(t, documentsBelow(t, out), smokeCases)
+	require.Len(t, runsIn(t, out), 1)
+}
+
+func TestAResumedShardFailsWithTheCasesThatFailedBefore(t *testing.T) {
+	matrix, results := planned(t), t.TempDir()
+	args := []string{"shard", "--matrix", matrix, "--id", "local-host-bf16-n1", "--results", results}
+	code, _, stderr := cxrun(t, map[string]string{rank.FaultVariable: "case=*-ep2-*,rank=1,kind=exit"}, args...)
+	require.Equal(t, cli.ExitFailed, code, stderr)
+	code, stdout, stderr := cxrun(t, map[string]string{rank.FaultVariable: ""}, append(args, "--resume")...)
+	require.Equal(t, cli.ExitFailed, code, stderr)
+	require.Equal(t, "local-host-bf16-n1: 0 passed, 0 failed, 2 kept (1 of them failed)\n", stdout)
+	require.Contains(t, stderr, "1 of 2 cases failed")
+}
+
+func TestCellsRunByHandAreOneRun(t *testing.T) {
+	matrix, out := planned(t), t.TempDir()
+	shard := func(cell string, more ...string) (int, string) {
+		code, _, stderr := cxrun(t, nil, append([]string{"shard", "--matrix", matrix, "--id", cell, "--results", filepath.Join(out, cell)}, more...)...)
+		return code, stderr
+	}
+	for _, cell := range []string{"local-host-bf16-n1", "local-host-collective-n1"} {
+		code, stderr := shard(cell, "--run-id", "by-hand.1")
+		require.Equal(t, cli.ExitOK, code, stderr)
+	}
+	code, _, stderr := cxrun(t, nil, "aggregate", "--in", out, "--matrix", matrix, "-o", filepath.Join(out, "run.ndjson"))
+	require.Equal(t, cli.ExitOK, code, stderr)
+
+	code, stderr = shard("local-host-bf16-n1", "--resume", "--run-id", "another")
+	require.Equal(t, cli.ExitUsage, code)
+	require.Contains(t, stderr, "holds documents of run by-hand.1")
+	for _, bad := range []string{"a b", "../x", "me@host.example.com", strings.Repeat("x", 65)} {
+		code, stderr = shard("local-host-bf16-n1", "--run-id", bad)
+		require.Equal(t, cli.ExitUsage, code)
+		require.Contains(t, stderr, "--run-id")
+	}
+}

@@ -1,0 +1,21 @@
+package cli
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+// WithSignals returns a context that ends with the first SIGINT, SIGTERM or,
+// unless it is ignored as under nohup, SIGHUP. After that one they have their
+// default action again: a second ends the process at once, whatever it does.
+func WithSignals(parent context.Context) (ctx context.Context, stop context.CancelFunc) {
+	ends := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) {
+		ends = append(ends, syscall.SIGHUP)
+	}
+	ctx, stop = signal.NotifyContext(parent, ends...)
+	context.AfterFunc(ctx, stop)
+	return ctx, stop
+}

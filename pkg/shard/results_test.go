@@ -1,0 +1,70 @@
+package shard
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A shard shares its results directory with files of other people.
+func TestWhatIsNotOursStays(t *testing.T) {
+	s := fakeShard(t.TempDir(), t.TempDir(), fakeCase(0, 2, 1))
+	outside := t.TempDir()
+	kept := []string{
+		filepath.Join(s.Results, samplesDir, "thesis.txt"),
+		filepath.Join(s.Results, samplesDir, "fake-case-07-w2_20260101T000000.000Z-c007.ndjson.gz"),
+		filepath.Join(s.Results, samplesDir, "draft.cx-partial"),
+		filepath.Join(s.Results, "draft.cx-partial"),
+		filepath.Join(outside, ".draft-1.cx-partial"),
+	}
+	require.NoError(t, os.Mkdir(filepath.Join(s.Results, samplesDir), 0o755))
+	for _, path := range kept {
+		require.NoError(t, os.WriteFile(path, nil, 0o644))
+	}
+	link := filepath.Join(s.Results, samplesDir, ".link-1.cx-partial")
+	require.NoError(t, os.Symlink(kept[4], link))
+	counts, err := s.Do(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, Counts{Passed: 1}, counts)
+	for _, path := range append(kept, link) {
+		require.FileExists(t, path)
+	}
+}
+
+func TestSamplesThatAreALinkAreRefused(t *testing.T) {
+	s := fakeShard(t.TempDir(), t.TempDir(), fakeCase(0, 2, 1))
+	outside := t.TempDir()
+	thesis := filepath.Join(outside, "thesis.txt")
+	require.NoError(t, os.WriteFile(thesis, nil, 0o644))
+	require.NoError(t, os.Symlink(outside, filepath.Join(s.Results, samplesDir)))
+	_, err := s.Do(t.Context())
+	require.ErrorIs(t, err, ErrEnvironment)
+	require.ErrorContains(t, err, "samples is no directory")
+	require.FileExists(t, thesis)
+}
+
+// A shard killed between a document and its samples has written both.
+func TestSamplesOfAFinishedDocumentArePutInPlace(t *testing.T) {
+	s := fakeShard(t.TempDir(), t.TempDir(), fakeCase(0, 2, 1), fakeCase(1, 2, 1))
+	do(t, s)
+	names, err := filepath.Glob(filepath.Join(s.Results, samplesDir, "*"))
+	require.NoError(t, err)
+	require.Len(t, names, 2)
+	partial := func(path string) string {
+		p := filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+"-123.cx-partial")
+		require.NoError(t, os.Rename(path, p))
+		return p
+	}
+	finished, unfinished := partial(names[0]), partial(names[1])
+	documents, err := filepath.Glob(filepath.Join(s.Results, "fake-case-01-*.json"))
+	require.NoError(t, err)
+	require.NoError(t, os.Remove(documents[0]))
+
+	require.NoError(t, tidy(s.Results))
+	require.FileExists(t, names[0])
+	require.NoFileExists(t, names[1])
+	require.NoFileExists(t, finished)
+	require.NoFileExists(t, unfinished)
+}
