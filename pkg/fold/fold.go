@@ -39,8 +39,9 @@ type Verdict struct {
 	Documents  int // lines of the fold
 	Duplicates int // byte-identical repetitions, left out
 	Problems   []*Problem
-	Answers    []Answer // in order of run and case id
-	Runs       []string // run ids seen, sorted
+	Replaced   []*Problem // torn documents of cases that were measured again
+	Answers    []Answer   // in order of run and case id
+	Runs       []string   // run ids seen, sorted
 
 	// What follows needs the matrix.
 	Requested   int      // runnable cases
@@ -166,6 +167,14 @@ func (a Answer) beats(b Answer) bool {
 // Verdict returns what the judge found, against m where it is not nil.
 func (j *Judge) Verdict(m *plan.Matrix) *Verdict {
 	v := j.v
+	v.Problems = nil
+	for _, p := range j.v.Problems {
+		if p.replaced(j.answers) {
+			v.Replaced = append(v.Replaced, p)
+		} else {
+			v.Problems = append(v.Problems, p)
+		}
+	}
 	answered := map[string]bool{}
 	for _, a := range j.answers {
 		v.Answers = append(v.Answers, *a)

@@ -264,3 +264,35 @@ func TestLeftoversOfKilledFoldsAreRemoved(t *testing.T) {
 	}
 	require.FileExists(t, foreign)
 }
+
+// A torn document does not keep a run red after its case was measured again.
+func TestATornDocumentThatWasReplaced(t *testing.T) {
+	c := resulttest.CollectiveCase()
+	in := t.TempDir()
+	write1(t, in, resulttest.Collective(c, attemptOf("1", 1, 0)), 0)
+	names, err := filepath.Glob(filepath.Join(in, "*.json"))
+	require.NoError(t, err)
+	require.NoError(t, os.Truncate(names[0], 100))
+	judge := func() *Verdict {
+		v, err := Fold([]string{in}, requested(c), Expected{}, filepath.Join(t.TempDir(), "run.ndjson"))
+		require.NoError(t, err)
+		return v
+	}
+	require.EqualError(t, judge().Err(), "1 case without a document, 1 file that is no document")
+
+	write1(t, in, resulttest.Collective(c, attemptOf("1", 1, 1)), 0)
+	v := judge()
+	require.NoError(t, v.Err())
+	require.Len(t, v.Replaced, 1)
+	require.Equal(t, names[0], v.Replaced[0].Source, "it is named all the same")
+
+	foreign := filepath.Join(in, "foreign.json")
+	require.NoError(t, os.WriteFile(foreign, []byte("{"), 0o600))
+	require.EqualError(t, judge().Err(), "1 file that is no document", "nobody knows of which case it was")
+	require.NoError(t, os.Remove(foreign))
+	write1(t, in, resulttest.Collective(c, attemptOf("1", 2, 2)), 0)
+	names, err = filepath.Glob(filepath.Join(in, "*.json"))
+	require.NoError(t, err)
+	require.NoError(t, os.Truncate(names[2], 100))
+	require.EqualError(t, judge().Err(), "1 file that is no document", "the newest attempt is torn")
+}

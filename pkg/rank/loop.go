@@ -10,6 +10,8 @@ import (
 	"runtime"
 	"runtime/debug"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rendezvous"
 	"github.com/collectivex/collectivex/pkg/result"
@@ -166,6 +168,8 @@ func doCase(ctx context.Context, place Place, store rendezvous.Store, order Orde
 	failure := Failure{Code: string(result.ReasonInternal), Text: err.Error()}
 	if coded, ok := errors.AsType[*Error](err); ok {
 		failure.Code = coded.Code
+	} else if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
+		failure.Code = string(result.ReasonEnvironment.With("no space left"))
 	}
 	raw, _ := json.Marshal(failure) // two strings always marshal
 	return nil, errors.Join(fmt.Errorf("%s: %w", order.Case.CaseID, err), write(Record{Kind: KindFailure, Data: raw}))

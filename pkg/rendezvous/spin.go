@@ -2,6 +2,7 @@ package rendezvous
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -38,7 +39,13 @@ func OpenSpin(s Store, name string, world int) (*Spin, error) {
 		return nil, fmt.Errorf("open barrier: %w", err)
 	}
 	defer f.Close()
-	if err := f.Truncate(spinBytes); err != nil { // grows once, then stays
+	// Allocated here, a full file system is an error; at the first touch it would
+	// be a SIGBUS.
+	err = unix.Fallocate(int(f.Fd()), 0, 0, spinBytes)
+	if errors.Is(err, unix.EOPNOTSUPP) {
+		err = f.Truncate(spinBytes)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("open barrier: %w", err)
 	}
 	page, err := unix.Mmap(int(f.Fd()), 0, spinBytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)

@@ -259,9 +259,16 @@ func shardMain(args []string) int {
 	cases := f.Int("cases", 4, "")
 	sizes := f.Int("sizes", 4, "")
 	tmpfs := f.Int("tmpfs", 0, "")
+	smallScratch := f.Int("small-scratch", 0, "")
 	_ = f.Parse(args)
 	if *tmpfs > 0 { // in a mount namespace of our own
 		if err := mountSmall(*results, *tmpfs); err != nil {
+			log.Print(err)
+			return 4
+		}
+	}
+	if *smallScratch > 0 {
+		if err := mountSmall(*scratch, *smallScratch); err != nil {
 			log.Print(err)
 			return 4
 		}
@@ -275,7 +282,7 @@ func shardMain(args []string) int {
 	counts, err := s.Do(context.Background())
 	fmt.Println(counts, err)
 	for _, e := range readDocs(*results) {
-		fmt.Println("doc", e.Head().Identity.CaseID, e.Head().Outcome.Status)
+		fmt.Println("doc", e.Head().Identity.CaseID, strings.Join(append([]string{e.Head().Outcome.Status}, e.Head().Outcome.Reasons...), " "))
 	}
 	switch {
 	case err != nil:

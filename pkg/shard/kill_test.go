@@ -106,16 +106,7 @@ func mountSmall(dir string, bytes int) error {
 // A full disk: what is finished is whole, the running case is named, the exit
 // says that the environment is at fault.
 func TestFullDisk(t *testing.T) {
-	results, scratch := t.TempDir(), t.TempDir()
-	cmd := shardCommand(results, scratch, 200, "-tmpfs", fmt.Sprint(160<<10))
-	switch {
-	case os.Getuid() == 0:
-		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNS}
-	case exec.Command("sudo", "-n", "true").Run() == nil:
-		cmd = exec.Command("sudo", append([]string{"-n", "unshare", "--mount"}, cmd.Args...)...)
-	default:
-		t.Skip("a file system of its own needs root, or sudo without a password")
-	}
+	cmd := mounting(t, shardCommand(t.TempDir(), t.TempDir(), 200, "-tmpfs", fmt.Sprint(160<<10)))
 	out, err := cmd.CombinedOutput()
 	t.Logf("%s", out)
 	var exit *exec.ExitError
@@ -128,4 +119,33 @@ func TestFullDisk(t *testing.T) {
 	for _, l := range lines {
 		require.Regexp(t, `^doc fake-case-\d+-fake-all-reduce-float-sum-w2-warm success$`, l, "each of them whole")
 	}
+}
+
+// mounting lets a command mount file systems that nobody else sees.
+func mounting(t *testing.T, cmd *exec.Cmd) *exec.Cmd {
+	t.Helper()
+	switch {
+	case os.Getuid() == 0:
+		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNS}
+	case exec.Command("sudo", "-n", "true").Run() == nil:
+		cmd = exec.Command("sudo", append([]string{"-n", "unshare", "--mount"}, cmd.Args...)...)
+	default:
+		t.Skip("a file system of its own needs root, or sudo without a password")
+	}
+	return cmd
+}
+
+// Full shared memory is the machine's fault, whichever rank meets it, and no
+// internal error of its peers.
+func TestFullSharedMemory(t *testing.T) {
+	cmd := mounting(t, shardCommand(t.TempDir(), t.TempDir(), 3, "-sizes", "40", "-small-scratch", fmt.Sprint(160<<10)))
+	out, err := cmd.CombinedOutput()
+	t.Logf("%s", out)
+	var exit *exec.ExitError
+	require.ErrorAs(t, err, &exit)
+	require.Equal(t, 3, exit.ExitCode())
+	require.Contains(t, string(out), "environment: case fake-case-00-")
+	require.Equal(t, 3, strings.Count(string(out), "\ndoc "), "every case has a document")
+	require.Equal(t, 3, strings.Count(string(out), " failed environment"), "for one reason")
+	require.NotContains(t, string(out), "internal-error")
 }

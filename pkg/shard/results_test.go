@@ -3,9 +3,11 @@ package shard
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 )
 
 // A shard shares its results directory with files of other people.
@@ -67,4 +69,19 @@ func TestSamplesOfAFinishedDocumentArePutInPlace(t *testing.T) {
 	require.NoFileExists(t, names[1])
 	require.NoFileExists(t, finished)
 	require.NoFileExists(t, unfinished)
+}
+
+// What has the name of a document and is none is named, and the shard goes on.
+func TestWhatIsNoFileIsNamed(t *testing.T) {
+	s := fakeShard(t.TempDir(), t.TempDir(), fakeCase(0, 2, 1))
+	require.NoError(t, os.Mkdir(filepath.Join(s.Results, "directory.json"), 0o755))
+	require.NoError(t, os.Symlink("nowhere", filepath.Join(s.Results, "link.json")))
+	require.NoError(t, unix.Mkfifo(filepath.Join(s.Results, "queue.json"), 0o600))
+	counts, err := s.Do(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, Counts{Passed: 1}, counts)
+	seen := strings.Join(s.Observer.(*recorder).lines, "\n")
+	for _, name := range []string{"directory.json", "link.json", "queue.json"} {
+		require.Contains(t, seen, "warn "+name+" does not count")
+	}
 }

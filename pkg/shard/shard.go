@@ -111,10 +111,12 @@ type runner struct {
 	groups  int
 	warm    *group
 	counts  Counts
+	lacking error // what ranks lacked of this machine, as memory; other cases may have had it
 }
 
 // Do runs the cell. Every case of it ends in a document, unless documents
-// cannot be written; see ErrEnvironment.
+// cannot be written. The error wraps ErrEnvironment too where a rank of some case
+// found the machine lacking, as on a full disk, and the others went on.
 func (s *Shard) Do(ctx context.Context) (counts Counts, err error) {
 	r := &runner{Shard: s, started: time.Now()}
 	results, err := takeResults(ctx, s.Results)
@@ -146,7 +148,7 @@ func (s *Shard) Do(ctx context.Context) (counts Counts, err error) {
 			return r.counts, errors.Join(err, r.giveUp(n+1, order[n+1:], err))
 		}
 	}
-	return r.counts, nil
+	return r.counts, r.lacking
 }
 
 func openLog(dir string) (*os.File, error) {
@@ -195,6 +197,9 @@ func (r *runner) attempts(ctx context.Context, n, index int) error {
 			return nil
 		case retries == 0 || !mendable(outcome):
 			r.counts.Failed++
+			if codeOf(outcome) == result.ReasonEnvironment {
+				r.lacking = errors.Join(r.lacking, fmt.Errorf("%w: case %s: %s", ErrEnvironment, c.CaseID, outcome.Reasons[0]))
+			}
 			return nil
 		}
 	}

@@ -180,7 +180,14 @@ func TestFaultCostsItsCaseOnly(t *testing.T) {
 			if strings.Contains(tt.fault, "at=open") { // only the first case of a group opens its runner
 				s.Cases[1].Case.Env = map[string]string{"FAKE_CASE": "alone"}
 			}
-			counts, docs, _ := do(t, s)
+			counts, err := s.Do(t.Context())
+			if strings.HasPrefix(strings.Join(tt.reasons, ""), "environment") {
+				require.ErrorIs(t, err, ErrEnvironment)
+			} else {
+				require.NoError(t, err)
+			}
+			requireNoLitter(t, s)
+			docs := byCase(t, s.Results)
 			require.Equal(t, 3, counts.Passed+counts.Failed)
 			require.Len(t, docs, 3)
 			require.Equal(t, result.Success, docs["fake-case-00-fake-all-reduce-float-sum-w2-warm"].Outcome.Status, "the case before")

@@ -84,6 +84,9 @@ func readMatrix(path string) (*plan.Matrix, error) {
 
 // printVerdict names what went wrong, one line each, and counts.
 func printVerdict(s cli.Streams, v *fold.Verdict) {
+	for _, p := range v.Replaced {
+		fmt.Fprintf(s.Err, "left out, and its case was measured again: %v\n", p)
+	}
 	for _, p := range v.Problems {
 		s.Tell("left out: %v", p)
 	}
@@ -97,5 +100,5 @@ func printVerdict(s cli.Streams, v *fold.Verdict) {
 		s.Tell("%s: %s: %s", a.Status, a.ID, strings.Join(a.Reasons, "; "))
 	}
 	fmt.Fprintf(s.Out, "%d documents of %d cases, %d duplicates and %d files left out\n",
-		v.Documents, len(v.Answers), v.Duplicates, len(v.Problems))
+		v.Documents, len(v.Answers), v.Duplicates, len(v.Problems)+len(v.Replaced))
 }
