@@ -169,7 +169,7 @@ func doCase(ctx context.Context, place Place, store rendezvous.Store, order Orde
 	if coded, ok := errors.AsType[*Error](err); ok {
 		failure.Code = coded.Code
 	} else if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
-		failure.Code = string(result.ReasonEnvironment.With("no space left"))
+		failure.Code = result.ReasonEnvironment.With("no space left")
 	}
 	raw, _ := json.Marshal(failure) // two strings always marshal
 	return nil, errors.Join(fmt.Errorf("%s: %w", order.Case.CaseID, err), write(Record{Kind: KindFailure, Data: raw}))

@@ -88,7 +88,7 @@ func (r *runner) group(ctx context.Context, c plan.Case) (*group, error) {
 	}
 	r.groups++
 	name := fmt.Sprintf("group-%03d", r.groups)
-	g, err := startGroup(ctx, r.Launcher, filepath.Join(r.scratch.Dir(), name), filepath.Join(r.logs, name), c, r.Fits)
+	g, err := startGroup(ctx, r.Launcher, filepath.Join(r.scratch.Dir(), name), filepath.Join(r.logs, name), c, r.Fits, r.deadline())
 	r.warm = g
 	return g, err
 }
@@ -142,19 +142,49 @@ func (r *runner) document(c plan.Case, end ended) (result.Document, error) {
 	if err != nil {
 		return nil, err
 	}
-	var refused error
-	if len(end.streams) > 0 {
-		refused = r.Families[c.Family].Assemble(doc, end.streams)
-		r.describe(doc.Head(), end.streams)
-		if len(end.reasons) > 0 {
-			doc.Head().Outcome = result.Outcome{Status: result.Failed, Reasons: end.reasons}
-		}
+	if len(end.streams) == 0 {
+		return r.valid(c, doc, end, result.Validate(doc))
 	}
-	if refused = errors.Join(refused, result.Validate(doc)); refused == nil {
+	refused, inTime := within(r.deadline(), func() error { return r.assemble(doc, end) })
+	if !inTime {
+		return r.empty(c, result.ReasonTimeout.With("shard time limit"))
+	}
+	return r.valid(c, doc, end, refused)
+}
+
+// valid returns doc, or where it was refused one that says so.
+func (r *runner) valid(c plan.Case, doc result.Document, end ended, refused error) (result.Document, error) {
+	if refused == nil {
 		return doc, nil
 	}
 	r.private.Error("no valid document", "case", c.CaseID, "error", refused)
 	return r.empty(c, append(slices.Clone(end.reasons), result.ReasonInternal.With("no valid document"))...)
+}
+
+// assemble fills a document with what the ranks left, and validates it.
+func (r *runner) assemble(doc result.Document, end ended) error {
+	refused := r.Families[doc.Head().Identity.Case.Family].Assemble(doc, end.streams)
+	r.describe(doc.Head(), end.streams)
+	if len(end.reasons) > 0 {
+		doc.Head().Outcome = result.Outcome{Status: result.Failed, Reasons: end.reasons}
+	}
+	return errors.Join(refused, result.Validate(doc))
+}
+
+// deadline is when the shard's time ends.
+func (r *runner) deadline() time.Time { return r.started.Add(r.Limit) }
+
+// within returns what f returns, or false at the deadline: f then goes on, and
+// nobody waits for it.
+func within[T any](deadline time.Time, f func() T) (value T, inTime bool) {
+	done := make(chan T, 1)
+	go func() { done <- f() }()
+	select {
+	case value = <-done:
+		return value, true
+	case <-time.After(time.Until(deadline)):
+		return value, false
+	}
 }
 
 // empty returns the document of an attempt that failed without rows.

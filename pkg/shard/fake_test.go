@@ -245,6 +245,7 @@ func (o *recorder) Started(n, total int, c plan.Case, attempt int) {
 func (o *recorder) Ended(n, total int, c plan.Case, out result.Outcome, _ time.Duration, _ string) {
 	o.add("%d/%d %s %s %s", n, total, out.Status, c.CaseID, strings.Join(out.Reasons, "; "))
 }
+
 func (o *recorder) Kept(n, total int, c plan.Case, passed bool) {
 	o.add("%d/%d kept %s passed %v", n, total, c.CaseID, passed)
 }

@@ -48,10 +48,12 @@ type group struct {
 	broken bool // a rank has ended
 	// fits refuses a rank whose device is not what the cell is for.
 	fits func(rank.Facts) error
+	// deadline is when the shard's time ends.
+	deadline time.Time
 }
 
 // startGroup starts the ranks for c and those that may follow it.
-func startGroup(ctx context.Context, l launch.Launcher, dir, logs string, c plan.Case, fits func(rank.Facts) error) (*group, error) {
+func startGroup(ctx context.Context, l launch.Launcher, dir, logs string, c plan.Case, fits func(rank.Facts) error, deadline time.Time) (*group, error) {
 	store, err := rendezvous.OpenFile(dir)
 	if err != nil {
 		return nil, err
@@ -62,7 +64,7 @@ func startGroup(ctx context.Context, l launch.Launcher, dir, logs string, c plan
 	if err != nil {
 		return nil, errors.Join(err, store.Close(), os.RemoveAll(dir))
 	}
-	return &group{key: groupKey(c), ranks: ranks, store: store, dir: dir, logs: logs, world: c.World, fits: fits}, nil
+	return &group{key: groupKey(c), ranks: ranks, store: store, dir: dir, logs: logs, world: c.World, fits: fits, deadline: deadline}, nil
 }
 
 // alive reports whether all ranks wait for the next case.
@@ -97,17 +99,33 @@ func (g *group) do(ctx context.Context, c plan.Case, budget time.Duration, late 
 		g.broken = true
 		err = errors.Join(err, g.ranks.Kill())
 	}
-	for r := range g.world {
-		s, e := rank.ReadStream(g.store, scope, r)
-		switch {
-		case errors.Is(e, rank.ErrStore):
-			err = errors.Join(err, e)
-		case e != nil:
-			end.reasons = append(end.reasons, result.ReasonInternal.With("records of rank %d", r))
-		}
-		end.streams = append(end.streams, s)
+	left, inTime := within(g.deadline, func() read { return g.read(scope) })
+	if !inTime {
+		return ended{reasons: []string{result.ReasonTimeout.With("shard time limit")}, misfit: end.misfit}, err
 	}
-	return end, err
+	end.streams, end.reasons = left.streams, append(end.reasons, left.reasons...)
+	return end, errors.Join(err, left.err)
+}
+
+// read is what the ranks left of a case.
+type read struct {
+	streams []rank.Stream
+	reasons []string // why it is not whole
+	err     error    // of the store
+}
+
+func (g *group) read(scope string) (left read) {
+	for r := range g.world {
+		s, err := rank.ReadStream(g.store, scope, r)
+		switch {
+		case errors.Is(err, rank.ErrStore):
+			left.err = errors.Join(left.err, err)
+		case err != nil:
+			left.reasons = append(left.reasons, result.ReasonInternal.With("records of rank %d", r))
+		}
+		left.streams = append(left.streams, s)
+	}
+	return left
 }
 
 func (g *group) order(ctx context.Context, o rank.Order) error {
@@ -250,7 +268,7 @@ func (g *group) close(ctx context.Context) error {
 	if !g.broken && ctx.Err() == nil {
 		g.orders++
 		if g.order(ctx, rank.Order{Stop: true}) == nil {
-			g.drain(ctx, stopGrace)
+			g.drain(ctx, min(stopGrace, time.Until(g.deadline)))
 		}
 	}
 	return errors.Join(g.ranks.Kill(), g.store.Close(), os.RemoveAll(g.dir))

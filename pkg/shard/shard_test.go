@@ -317,6 +317,36 @@ func TestTheLimitEndsTheRunningCase(t *testing.T) {
 	require.Equal(t, []string{"skipped: shard time limit"}, docs["fake-case-01-fake-all-reduce-float-sum-w2-warm"].Outcome.Reasons)
 }
 
+// The limit holds what comes after a case too, whatever ranks have left.
+func TestTheLimitEndsAssembly(t *testing.T) {
+	s := fakeShard(t.TempDir(), t.TempDir(), fakeCase(0, 2, 1), fakeCase(1, 2, 1))
+	family := s.Families[plan.FamilyCollective]
+	family.Assemble = func(result.Document, []rank.Stream) error {
+		<-t.Context().Done()
+		return nil
+	}
+	s.Families[plan.FamilyCollective] = family
+	s.Limit = endReserve + leastBudget + 500*time.Millisecond
+	var counts Counts
+	ended := make(chan error, 1)
+	go func() {
+		var err error
+		counts, err = s.Do(t.Context())
+		ended <- err
+	}()
+	select {
+	case err := <-ended:
+		require.NoError(t, err)
+	case <-time.After(5 * time.Minute):
+		require.Fail(t, "the shard waits for the assembly")
+	}
+	require.Equal(t, Counts{Failed: 2}, counts)
+	docs := readDocs(s.Results)
+	require.Equal(t, []string{"timeout: shard time limit"}, docs[0].Head().Outcome.Reasons)
+	require.Equal(t, []string{"skipped: shard time limit"}, docs[1].Head().Outcome.Reasons)
+	requireNoLitter(t, s)
+}
+
 func TestCancelEndsOrderly(t *testing.T) {
 	t.Setenv(rank.FaultVariable, "case=fake-case-00-*,rank=0,kind=hang")
 	s := fakeShard(t.TempDir(), t.TempDir(), fakeCase(0, 2, 1), fakeCase(1, 2, 1))
