@@ -77,6 +77,25 @@ func TestBenchChecksEveryOperation(t *testing.T) {
 	}
 }
 
+// A library that skips operations, or does them by half or elsewhere, and says
+// nothing, is found at every size.
+func TestBenchFindsALibraryThatLies(t *testing.T) {
+	standIns(t)
+	t.Setenv("TMPDIR", t.TempDir())
+	t.Setenv("CX_NCCL_LIB", fakes.Liar(t, os.Getenv("CX_NCCL_LIB")))
+	for _, order := range []string{"every:37", "from:30", "half", "swap"} {
+		t.Run(order, func(t *testing.T) {
+			t.Setenv("CX_LIE", order)
+			report, _ := benched(t, cli.ExitFailed, "all_reduce", "--backend", "nccl", "-b", "1K", "-e", "2M", "-f", "2048")
+			wrong := map[int64]bool{}
+			for _, row := range report.Results[0].Rows {
+				wrong[row.Requested] = wrong[row.Requested] || row.Check.Wrong > 0
+			}
+			require.Equal(t, map[int64]bool{1 << 10: true, 2 << 20: true}, wrong)
+		})
+	}
+}
+
 func TestBenchFlagsReachTheLibrary(t *testing.T) {
 	standIns(t)
 	t.Run("-R 2 -x 2", func(t *testing.T) {
