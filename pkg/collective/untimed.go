@@ -12,7 +12,7 @@ import (
 // How many operations of a rung the untimed window checks in full, each with data
 // of its own: those of untimedBytes, within bounds.
 const (
-	untimedBytes = 64 << 20
+	untimedBytes = 16 << 20
 	untimedMost  = 64
 	untimedLeast = 2
 	// batchBytes is the memory that buffers get for the untimed window even where
