@@ -113,10 +113,9 @@ func (l *loader) defaults() {
 		p := &l.cat.Platforms[i]
 		p.Runner = cmp.Or(p.Runner, p.SKU)
 	}
-	contracts := []string{ContractLayout}
 	for i := range l.cat.Backends {
 		if b := l.cat.Backends[i].EP; b != nil && len(b.Contracts) == 0 {
-			b.Contracts = contracts
+			b.Contracts = l.defaultContracts(l.pos[b])
 		}
 	}
 	for i := range l.cat.Suites {
@@ -125,7 +124,7 @@ func (l *loader) defaults() {
 		for j := range s.EP {
 			b := &s.EP[j]
 			if len(b.Contracts) == 0 {
-				b.Contracts = contracts
+				b.Contracts = l.defaultContracts(l.pos[b])
 			}
 			b.Sampling = cmp.Or(b.Sampling, s.Sampling)
 		}
@@ -134,6 +133,13 @@ func (l *loader) defaults() {
 			b.Sampling = cmp.Or(b.Sampling, s.Sampling)
 		}
 	}
+}
+
+// defaultContracts returns the timing contracts of a block at p that names none.
+func (l *loader) defaultContracts(p Pos) []string {
+	contracts := []string{ContractLayout}
+	l.pos[&contracts[0]] = p
+	return contracts
 }
 
 // fileName is the name that a file's own name gives to what it defines.

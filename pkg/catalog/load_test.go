@@ -68,6 +68,7 @@ func TestDiagnostics(t *testing.T) {
 			require.Nil(t, cat)
 			require.ErrorAs(t, err, new(catalog.Errors))
 			got := err.Error() + "\n"
+			require.NotRegexp(t, `(?m)^[^:]*:0:0: `, got, "a diagnostic without its position")
 			golden := strings.TrimSuffix(file, ".yaml") + ".out"
 			if *update {
 				require.NoError(t, os.WriteFile(golden, []byte(got), 0o644))
