@@ -98,7 +98,7 @@ func compile(t *testing.T) map[string]*jsonschema.Schema {
 		require.NoError(t, compiler.AddResource(f.Name, value))
 	}
 	out := map[string]*jsonschema.Schema{}
-	for _, record := range []string{result.RecordEP, result.RecordCollective} {
+	for _, record := range result.RecordTypes() {
 		out[record], err = compiler.Compile(record + ".schema.json")
 		require.NoError(t, err)
 	}

@@ -152,6 +152,7 @@ func TestAssemble(t *testing.T) {
 	require.Equal(t, &result.Arithmetic{Passed: true, Accumulation: "domain-fp32", Checked: 60, MaxError: &half, Bound: &half}, row.Arithmetic)
 	require.Equal(t, result.EPReceive{Min: 1, Mean: 2.5, Max: 4, Total: 10}, row.Receive)
 	require.Equal(t, result.EPCopies{Routed: row.RoutingStats.RoutedCopies, Assignments: 64, Wire: "rank-deduplicated"}, row.LogicalCopies)
+	require.Equal(t, row.Bytes, *row.WireBytes)
 	require.InDelta(t, 8/7e-6, row.TokenRate.P50, 1e-6)
 	require.InDelta(t, 8/17e-6, row.TokenRate.P99, 1e-6)
 	require.Equal(t, []string{"combine", "dispatch", "pair_period", "roundtrip"}, slices.Sorted(func(yield func(string) bool) {
@@ -178,6 +179,9 @@ func TestAssembleHoistedTokenExpert(t *testing.T) {
 	require.Nil(t, row.Correctness.ChainLastOutputPassed)
 	require.Nil(t, row.Correctness.ChainLastOutputError)
 	require.Equal(t, "per-assignment", row.LogicalCopies.Wire)
+	perCopy := row.Bytes.Dispatch.Total / row.LogicalCopies.Routed
+	require.Equal(t, perCopy*row.LogicalCopies.Assignments, row.WireBytes.Dispatch.Total)
+	require.Greater(t, row.WireBytes.Dispatch.Total, row.Bytes.Dispatch.Total, "some tokens have two experts on one rank")
 }
 
 // Everything that can be wrong with one rung of otherwise good streams, and

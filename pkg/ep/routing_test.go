@@ -50,6 +50,11 @@ func TestRoutingCheckValues(t *testing.T) {
 	require.Equal(t, 3, s.FanoutMin)
 	require.Equal(t, 7, s.FanoutMax)
 
+	// Figures of CollectiveX for 384 experts, top 6, block fp8, 8 ranks of 64 tokens.
+	assigned := byteCounts(3072, 7168, 1, 224)
+	require.Equal(t, result.ByteCount{Activation: 22020096, Scale: 688128, Total: 22708224}, assigned.Dispatch)
+	require.EqualValues(t, 66748416, assigned.Roundtrip.Total)
+
 	fp8 := byteCounts(2701, 7168, 1, 4*56)
 	require.Equal(t, result.ByteCount{Activation: 19360768, Scale: 605024, Total: 19965792}, fp8.Dispatch)
 	require.Equal(t, result.ByteCount{Activation: 38721536, Total: 38721536}, fp8.Combine)

@@ -39,10 +39,14 @@ func makeRow(c plan.Case, ranks []evidence, declared *planRecord, rung int, trac
 	r.RoutingStats = routingStats(trace, c.GPUsPerNode, c.ScaleUpDomain)
 	copies := r.RoutingStats.RoutedCopies
 	r.Bytes = byteCounts(copies, c.Hidden, declared.ValueBytes, declared.ScaleBytes)
-	r.LogicalCopies = result.EPCopies{Routed: copies, Assignments: int64(len(trace.Expert)), Wire: "rank-deduplicated"}
+	r.LogicalCopies = result.EPCopies{Routed: copies, Assignments: int64(len(trace.Expert)), Wire: result.WirePerRank}
+	onWire := copies
 	if declared.Receive == TokenExpert {
-		r.LogicalCopies.Wire = "per-assignment"
+		r.LogicalCopies.Wire = result.WirePerAssignment
+		onWire = r.LogicalCopies.Assignments
 	}
+	wire := byteCounts(onWire, c.Hidden, declared.ValueBytes, declared.ScaleBytes)
+	r.WireBytes = &wire
 
 	m.components(declared.StageWorks)
 	m.chains()

@@ -251,8 +251,8 @@ type Generator struct {
 }
 
 // Matrix is the plan as a file (matrix_full.json). Cells list case ids; each
-// case stands once, in RequestedCases (EP, which existing readers parse) or in
-// RequestedOther (every other family).
+// case stands once: in RequestedCases, which existing readers parse, where it is
+// one that CollectiveX itself plans (see Case.Upstream), else in RequestedOther.
 type Matrix struct {
 	Version        int         `json:"version"`
 	Generator      Generator   `json:"generator"`

@@ -198,7 +198,7 @@ func ReadFile(path, version string) (*Matrix, error) {
 func (m *Matrix) check() error {
 	runnable := map[string]bool{}
 	seen := map[string]bool{}
-	for _, q := range slices.Concat(m.RequestedCases, m.RequestedOther) {
+	for i, q := range m.Requested() {
 		id := q.Case.CaseID
 		switch {
 		case seen[id]:
@@ -211,6 +211,8 @@ func (m *Matrix) check() error {
 			return fmt.Errorf("matrix: case %s has %d ranks on %d nodes with %d each", id, q.Case.World, q.Case.Nodes, q.Case.RanksPerNode)
 		case id != q.Case.ID():
 			return fmt.Errorf("matrix: case %s should be named %s by its fields; make the matrix again", id, q.Case.ID())
+		case q.Case.Upstream() != (i < len(m.RequestedCases)):
+			return fmt.Errorf("matrix: case %s stands in the wrong list of requested cases", id)
 		case q.Disposition != Runnable && q.Disposition != Unsupported:
 			return fmt.Errorf("matrix: case %s has the unknown disposition %q", id, q.Disposition)
 		}
@@ -239,7 +241,7 @@ func (m *Matrix) check() error {
 	return nil
 }
 
-// Requested returns every requested case, EP first, in plan order.
+// Requested returns every requested case, those of RequestedCases first, in plan order.
 func (m *Matrix) Requested() []Requested { return slices.Concat(m.RequestedCases, m.RequestedOther) }
 
 // Case returns the case of that id.

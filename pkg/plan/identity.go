@@ -1,6 +1,10 @@
 package plan
 
-import "strconv"
+import (
+	"slices"
+	"strconv"
+	"strings"
+)
 
 // ID returns the id that the fields of the case spell. Every CaseID is made
 // here, and whoever reads a case recomputes it here. Factors are lower case,
@@ -34,6 +38,37 @@ func (c *Case) ID() string {
 		factors = append(factors, "r"+strconv.Itoa(c.Repeat))
 	}
 	return slug(factors...)
+}
+
+// upstreamWorkloads are the workloads of CollectiveX's own plans.
+var upstreamWorkloads = []string{"deepseek-v3", "deepseek-v4-pro"}
+
+// Upstream reports whether the case is one that CollectiveX itself plans: EP with
+// uniform routing, the layout contract and a workload of its own, in its first
+// repeat. The public dashboard gives one label to all cases that differ in these
+// alone, so it is shown no others: they stand in requested_other and have a record
+// type that it skips.
+func (c *Case) Upstream() bool {
+	return c.EP != nil && c.Routing == "uniform" && c.Contract == ContractLayout && c.Repeat == 1 &&
+		slices.Contains(upstreamWorkloads, c.Workload)
+}
+
+// BalancedRung returns the rung, in tokens per rank, whose trace places the
+// replicated experts of a *-eplb routing: the largest of the ladder. It is 0 for
+// every other case.
+func (c *Case) BalancedRung() int {
+	if c.EP == nil || !strings.HasSuffix(c.Routing, "-eplb") {
+		return 0
+	}
+	rungs := strings.Fields(c.Ladder)
+	if len(rungs) == 0 {
+		return 0
+	}
+	largest, err := strconv.Atoi(rungs[len(rungs)-1])
+	if err != nil {
+		return 0 // the runner refuses such a ladder
+	}
+	return largest
 }
 
 // slug joins the factors of an id: lower case, runs of characters outside a–z

@@ -39,11 +39,10 @@ func caseIDs(list []plan.Requested) []string {
 
 func TestResolveSmoke(t *testing.T) {
 	m := resolve(t, shipped(t), plan.Filters{Suites: []string{"smoke"}})
+	require.Empty(t, m.RequestedCases, "tiny is no workload of CollectiveX")
 	require.Equal(t, []string{
 		"local-host-tiny-normal-decode-ep2-uniform-bf16",
 		"local-host-tiny-normal-decode-ep4-uniform-bf16",
-	}, caseIDs(m.RequestedCases))
-	require.Equal(t, []string{
 		"local-host-all-reduce-float-sum-w2-warm",
 		"local-host-all-reduce-float-sum-w4-warm",
 		"local-host-alltoallv-skewed-4-float-w4-warm",
@@ -69,6 +68,7 @@ func TestMachineStandsForLocal(t *testing.T) {
 	m, err := plan.Resolve(cat, plan.Filters{Suites: []string{"smoke"}}, plan.Machine{CPU: "arm64", GPUs: &gpus})
 	require.NoError(t, err)
 	require.Equal(t, []string{
+		"local-host-tiny-normal-decode-ep2-uniform-bf16", "local-host-tiny-normal-decode-ep4-uniform-bf16",
 		"local-host-all-reduce-float-sum-w2-warm",
 		"local-host-all-reduce-float-sum-w4-warm",
 		"local-host-alltoallv-skewed-4-float-w4-warm",
@@ -85,7 +85,7 @@ func TestMachineStandsForLocal(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "arm64", cell.Arch)
 	require.Equal(t, "sm_90", cell.DeviceArch)
-	require.Equal(t, "h200-nvlink-island", m.RequestedOther[5].Case.TopologyClass)
+	require.Equal(t, "h200-nvlink-island", m.RequestedOther[7].Case.TopologyClass)
 
 	m, err = plan.Resolve(cat, plan.Filters{Suites: []string{"ep-reference"}, SKUs: []string{"local-h200"}}, plan.Machine{CPU: "amd64", GPUs: &gpus})
 	require.NoError(t, err)
@@ -100,6 +100,32 @@ func TestMachineStandsForLocal(t *testing.T) {
 
 	_, err = plan.Resolve(cat, plan.Filters{SKUs: []string{"local-h200"}}, plan.Machine{})
 	require.ErrorContains(t, err, `unknown sku "local-h200"`)
+}
+
+func TestUpstream(t *testing.T) {
+	upstream := plan.Case{Family: plan.FamilyEP, Contract: plan.ContractLayout, Repeat: 1, EP: &plan.EP{Workload: "deepseek-v3", Routing: "uniform"}}
+	require.True(t, upstream.Upstream())
+	for name, change := range map[string]func(*plan.Case){
+		"contract": func(c *plan.Case) { c.Contract = plan.ContractCachedLayout },
+		"repeat":   func(c *plan.Case) { c.Repeat = 2 },
+		"routing":  func(c *plan.Case) { c.Routing = "zipf" },
+		"workload": func(c *plan.Case) { c.Workload = "small" },
+		"family":   func(c *plan.Case) { c.EP, c.Collective = nil, &plan.Collective{} },
+	} {
+		c := upstream
+		block := *upstream.EP
+		c.EP = &block
+		change(&c)
+		require.False(t, c.Upstream(), name)
+	}
+}
+
+func TestBalancedRung(t *testing.T) {
+	c := plan.Case{EP: &plan.EP{Routing: "zipf-eplb", Ladder: "1 8 32"}}
+	require.Equal(t, 32, c.BalancedRung())
+	c.Routing = "zipf"
+	require.Zero(t, c.BalancedRung())
+	require.Zero(t, (&plan.Case{Collective: &plan.Collective{}}).BalancedRung())
 }
 
 func TestTrafficSize(t *testing.T) {
@@ -126,7 +152,7 @@ func TestReadRefuses(t *testing.T) {
 	var buf bytes.Buffer
 	require.NoError(t, resolve(t, shipped(t), plan.Filters{Suites: []string{"smoke"}}).Write(&buf))
 	good := buf.String()
-	_, first, _ := strings.Cut(good, "\"requested_cases\":[\n")
+	_, first, _ := strings.Cut(good, "\"requested_other\":[\n")
 	first, _, _ = strings.Cut(first, "\n")
 	for _, tc := range []struct {
 		name, old, new, want string
@@ -146,6 +172,8 @@ func TestReadRefuses(t *testing.T) {
 		{"a case without a cell", `"case_ids":["local-host-all-reduce-float-sum-w2-warm",`, `"case_ids":[`, "is in no cell"},
 		{"a case twice", first, first + "\n," + first, "stands twice"},
 		{"a case of another id", `"case_id":"local-host-all-reduce-float-sum-w2-warm"`, `"case_id":"x"`, "case x should be named local-host-all-reduce-float-sum-w2-warm"},
+		{"a case in the list of others", `"workload":"tiny"`, `"workload":"deepseek-v3"`, "should be named"},
+		{"a case in the wrong list", `"requested_other":[`, `"requested_other":[],"requested_cases":[`, "stands in the wrong list"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			bad := strings.Replace(good, tc.old, tc.new, 1)

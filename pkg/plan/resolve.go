@@ -62,16 +62,16 @@ func resolvePlatform(cat *catalog.Catalog, suites []*catalog.Suite, p *catalog.P
 // may ask for the same case. Cases that differ in something their id does not
 // say are refused.
 func join(parts []resolver) (*Matrix, error) {
-	ep, other := 0, 0
+	upstream, other := 0, 0
 	for i := range parts {
 		if parts[i].err != nil {
 			return nil, parts[i].err
 		}
-		ep += len(parts[i].ep)
+		upstream += len(parts[i].upstream)
 		other += len(parts[i].other)
 	}
-	out := &Matrix{Version: MatrixVersion, RequestedCases: make([]Requested, 0, ep), RequestedOther: make([]Requested, 0, other)}
-	seen := make(map[string]*Case, ep+other)
+	out := &Matrix{Version: MatrixVersion, RequestedCases: make([]Requested, 0, upstream), RequestedOther: make([]Requested, 0, other)}
+	seen := make(map[string]*Case, upstream+other)
 	add := func(list *[]Requested, part []Requested) error {
 		for i := range part {
 			c := &part[i].Case
@@ -87,7 +87,7 @@ func join(parts []resolver) (*Matrix, error) {
 		return nil
 	}
 	for i := range parts {
-		if err := cmp.Or(add(&out.RequestedCases, parts[i].ep), add(&out.RequestedOther, parts[i].other)); err != nil {
+		if err := cmp.Or(add(&out.RequestedCases, parts[i].upstream), add(&out.RequestedOther, parts[i].other)); err != nil {
 			return nil, err
 		}
 	}
@@ -106,11 +106,11 @@ func same(a, b Case) error {
 
 // resolver gathers the cases of one platform in plan order.
 type resolver struct {
-	cat     *catalog.Catalog
-	filters Filters
-	ep      []Requested
-	other   []Requested
-	err     error // the first
+	cat      *catalog.Catalog
+	filters  Filters
+	upstream []Requested
+	other    []Requested
+	err      error // the first
 }
 
 func (r *resolver) suite(p *catalog.Platform, s *catalog.Suite) {
@@ -160,12 +160,12 @@ func (r *resolver) unsupported(c Case, detail string) {
 
 // add takes a case into its list.
 func (r *resolver) add(q Requested) {
-	if len(r.ep)+len(r.other) == mostCases(r.filters) {
+	if len(r.upstream)+len(r.other) == mostCases(r.filters) {
 		r.err = cmp.Or(r.err, fmt.Errorf("the plan has more than %d cases; filter it", mostCases(r.filters)))
 		return
 	}
-	if q.Case.Family == FamilyEP {
-		r.ep = append(r.ep, q)
+	if q.Case.Upstream() {
+		r.upstream = append(r.upstream, q)
 	} else {
 		r.other = append(r.other, q)
 	}

@@ -63,7 +63,7 @@ var commonNames = strings.Fields(`
 	measured derived unavailable percentile chained median cross rank token activation only
 	normal latency decode prefill dispatch combine roundtrip stage before after post
 	pipelined blocking iteration graph place cold warm shifted symmetric
-	packed native reference domain deduplicated unweighted grouped send recv
+	packed native reference domain deduplicated assignment unweighted grouped send recv
 	semantic correctness routing identity timeout skipped died library error missing symbol device memory refused
 	environment internal check finite unpublishable size small backend capacity platform
 	budget shard time limit signal cancelled store document samples still running`)

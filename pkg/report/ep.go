@@ -72,9 +72,10 @@ func epOf(d *result.EPDocument) *EP {
 		if r.TokenRate != nil {
 			p.TokenRate = r.TokenRate.P50
 		}
-		p.DispatchGBps = perGPU(r.Bytes.Dispatch, p.DispatchTime, f.EP)
-		p.CombineGBps = perGPU(r.Bytes.Combine, p.CombineTime, f.EP)
-		p.RoundtripGBps = perGPU(r.Bytes.Roundtrip, p.Roundtrip, f.EP)
+		wire := r.Wire()
+		p.DispatchGBps = perGPU(wire.Dispatch, p.DispatchTime, f.EP)
+		p.CombineGBps = perGPU(wire.Combine, p.CombineTime, f.EP)
+		p.RoundtripGBps = perGPU(wire.Roundtrip, p.Roundtrip, f.EP)
 		e.Rungs = append(e.Rungs, p)
 		if r.TokensPerRank == headlineTokens {
 			e.Headline = len(e.Rungs) - 1

@@ -183,8 +183,8 @@ func machineOf(h *result.Envelope) Machine {
 	}
 	if h.Implementation.LibraryVersion != nil {
 		m.Library = *h.Implementation.LibraryVersion
-	} else if v := h.Runtime.CollectiveLibrary.Version; v != nil {
-		m.Library = h.Runtime.CollectiveLibrary.Kind + " " + *v
+	} else if l := h.Runtime.CollectiveLibrary; l != nil && l.Version != nil {
+		m.Library = l.Kind + " " + *l.Version
 	}
 	return m
 }

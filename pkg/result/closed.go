@@ -18,6 +18,7 @@ func Closed() map[string][]any {
 		"Component.origin":                {OriginMeasured, OriginPercentileSum, OriginChainedMedian, OriginChainedRankMin},
 		"Runtime.vendor":                  {"nvidia", "amd", "host"},
 		"CollectiveRow.placement":         {"out_of_place", "in_place"},
+		"EPCopies.wire":                   {WirePerRank, WirePerAssignment},
 		"EPMeasurement.combine_dtype":     {"bf16"},
 		"EPMeasurement.combine_semantics": {"activation-only"},
 		"EPMeasurement.payload_unit":      {"token-rank"},

@@ -3,9 +3,12 @@ package result_test
 import (
 	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -128,7 +131,11 @@ func (d *dashboard) document(doc object) {
 					_ = number(q[name])
 				}
 			}
-			bytes := r["byte_provenance"].(object)[op].(object)
+			basis, newer := r["wire_byte_provenance"].(object)
+			if !newer {
+				basis = r["byte_provenance"].(object)
+			}
+			bytes := basis[op].(object)
 			_ = number(bytes["activation_data_bytes"])
 			if op == "dispatch" {
 				p.rateGBps = number(bytes["total_logical_bytes"]) / number(c["ep"]) / number(q["p50"]) * 1e-3
@@ -163,7 +170,7 @@ func check(ok bool, format string, args ...any) {
 }
 
 // mixedRun is a run of every kind: EP that succeeded, EP that failed, EP that
-// the plan ended, and a collective.
+// the plan ended, EP beyond CollectiveX's plan, and a collective.
 func mixedRun(t *testing.T) (matrix []byte, shards [][]byte, ids [3]string) {
 	ok, crashed, never := resulttest.EPCase(), resulttest.EPCase(), resulttest.EPCase()
 	crashed.Precision, never.Phase = "fp8", "prefill"
@@ -171,6 +178,9 @@ func mixedRun(t *testing.T) (matrix []byte, shards [][]byte, ids [3]string) {
 		c.CaseID = c.ID()
 		ids[i] = c.CaseID
 	}
+	skewed := resulttest.EPCase()
+	skewed.Routing = "zipf"
+	skewed.CaseID = skewed.ID()
 	reason := "backend-platform-unsupported"
 	m := plan.Matrix{
 		Version:   plan.MatrixVersion,
@@ -180,8 +190,11 @@ func mixedRun(t *testing.T) (matrix []byte, shards [][]byte, ids [3]string) {
 			{SKU: "local", Disposition: plan.Runnable, Case: crashed},
 			{SKU: "local", Disposition: plan.Unsupported, Reason: &reason, Case: never},
 		},
-		RequestedOther: []plan.Requested{{SKU: "local", Disposition: plan.Runnable, Case: resulttest.CollectiveCase()}},
-		Include:        []plan.Cell{},
+		RequestedOther: []plan.Requested{
+			{SKU: "local", Disposition: plan.Runnable, Case: resulttest.CollectiveCase()},
+			{SKU: "local", Disposition: plan.Runnable, Case: skewed},
+		},
+		Include: []plan.Cell{},
 	}
 	var b strings.Builder
 	require.NoError(t, m.Write(&b))
@@ -191,13 +204,11 @@ func mixedRun(t *testing.T) (matrix []byte, shards [][]byte, ids [3]string) {
 		resulttest.EP(ok, a),
 		resulttest.Fail(resulttest.New(crashed, a), result.ReasonRankDied.With("rank %d signal %d", 1, 9)),
 		resulttest.Collective(resulttest.CollectiveCase(), a),
+		resulttest.EP(skewed, a),
 		resulttest.Fail(resulttest.New(resulttest.CollectiveCase(), a), string(result.ReasonTimeout)),
 	}
 	for _, d := range documents {
-		require.NoError(t, result.Validate(d))
-		data, err := result.Encode(d)
-		require.NoError(t, err)
-		shards = append(shards, data)
+		shards = append(shards, encoded(t, d))
 	}
 	return []byte(b.String()), shards, ids
 }
@@ -230,7 +241,7 @@ func TestTheDashboardRejectsWhatLacksAField(t *testing.T) {
 		{"no outcome", `"outcome"`, `"x"`},
 		{"no ladder", `"ladder"`, `"x"`},
 		{"no components", `"components"`, `"x"`},
-		{"no bytes", `"byte_provenance"`, `"x"`},
+		{"no bytes", `byte_provenance"`, `x"`},
 		{"no token rate", `"token_rate_at_latency_percentile"`, `"x"`},
 		{"truncated", `}}`, ``},
 	} {
@@ -242,4 +253,108 @@ func TestTheDashboardRejectsWhatLacksAField(t *testing.T) {
 			require.ErrorContains(t, err, "rejected")
 		})
 	}
+}
+
+// The dashboard gives one label and colour to cases that differ in routing,
+// contract, repeat or workload alone: it must not see more than one of them.
+func TestTheDashboardSeesOneCaseOfALabel(t *testing.T) {
+	for name, change := range map[string]func(*plan.Case){
+		"routing":  func(c *plan.Case) { c.Routing = "zipf" },
+		"contract": func(c *plan.Case) { c.Contract = plan.ContractCachedLayout },
+		"repeat":   func(c *plan.Case) { c.Repeat = 2 },
+		"workload": func(c *plan.Case) { c.Workload = "small" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := resulttest.EPCase()
+			change(&c)
+			c.CaseID = c.ID()
+			a := resulttest.Attempt()
+			a.Vendor = "nvidia"
+			matrix, shards, ids := mixedRun(t)
+			shards = append(shards, encoded(t, resulttest.EP(c, a)))
+			d, err := readRun(matrix, shards)
+			require.NoError(t, err)
+			require.Len(t, d.series, 1)
+			require.Contains(t, d.series, ids[0])
+			require.NotContains(t, d.coverage, c.CaseID)
+		})
+	}
+}
+
+// Figures of a host or of a vendor that the dashboard does not know are in its
+// coverage alone.
+func TestTheDashboardHidesOtherVendors(t *testing.T) {
+	for vendor, shown := range map[string]bool{"nvidia": true, "amd": true, "host": false} {
+		matrix, _, ids := mixedRun(t)
+		a := resulttest.Attempt()
+		a.Vendor = vendor
+		d, err := readRun(matrix, [][]byte{encoded(t, resulttest.EP(resulttest.EPCase(), a))})
+		require.NoError(t, err)
+		require.Equal(t, outcome{"success", ""}, d.coverage[ids[0]], vendor)
+		_, there := d.series[ids[0]]
+		require.Equal(t, shown, there, vendor)
+	}
+}
+
+// A layout that sends each token once for each expert moves more than one that
+// sends it once for each rank.
+func TestTheDashboardPrefersBytesOnTheWire(t *testing.T) {
+	rate := func(change func(*result.EPRow)) float64 {
+		a := resulttest.Attempt()
+		a.Vendor = "nvidia"
+		doc := resulttest.EP(resulttest.EPCase(), a)
+		for i := range doc.Measurement.Rows {
+			change(&doc.Measurement.Rows[i])
+		}
+		matrix, _, ids := mixedRun(t)
+		d, err := readRun(matrix, [][]byte{encoded(t, doc)})
+		require.NoError(t, err)
+		return d.series[ids[0]][0].rateGBps
+	}
+	perRank := rate(func(*result.EPRow) {})
+	require.InDelta(t, perRank, rate(func(r *result.EPRow) { r.WireBytes = nil }), 1e-9, "older documents")
+	perAssignment := rate(func(r *result.EPRow) {
+		r.LogicalCopies.Wire = result.WirePerAssignment
+		times := r.LogicalCopies.Assignments / r.LogicalCopies.Routed
+		scaled := func(c result.ByteCount) result.ByteCount {
+			return result.ByteCount{Activation: times * c.Activation, Scale: times * c.Scale, Total: times * c.Total}
+		}
+		r.WireBytes = &result.EPBytes{
+			Dispatch: scaled(r.Bytes.Dispatch), Combine: scaled(r.Bytes.Combine), Roundtrip: scaled(r.Bytes.Roundtrip),
+		}
+	})
+	require.InDelta(t, 4*perRank, perAssignment, 1e-9, "8 experts on 2 ranks")
+}
+
+// The dashboard keeps the first failure of a case that it reads, and reads the
+// files of an artifact in the order of their names.
+func TestTheDashboardShowsTheNewestFailure(t *testing.T) {
+	dir := t.TempDir()
+	for ordinal, reason := range []result.Reason{result.ReasonTimeout, result.ReasonDevice, result.ReasonRankDied} {
+		a := resulttest.Attempt()
+		a.Ordinal = ordinal + 1
+		a.At = a.At.Add(time.Duration(ordinal) * time.Minute)
+		_, err := result.Write(dir, resulttest.Fail(resulttest.New(resulttest.EPCase(), a), string(reason)), 0, all)
+		require.NoError(t, err)
+	}
+	names, err := filepath.Glob(filepath.Join(dir, "*.json"))
+	require.NoError(t, err)
+	var shards [][]byte
+	for _, name := range names {
+		data, err := os.ReadFile(name)
+		require.NoError(t, err)
+		shards = append(shards, data)
+	}
+	matrix, _, ids := mixedRun(t)
+	d, err := readRun(matrix, shards)
+	require.NoError(t, err)
+	require.Equal(t, outcome{"failed", string(result.ReasonRankDied)}, d.coverage[ids[0]])
+}
+
+func encoded(t *testing.T, d result.Document) []byte {
+	t.Helper()
+	require.NoError(t, result.Validate(d))
+	data, err := result.Encode(d)
+	require.NoError(t, err)
+	return data
 }

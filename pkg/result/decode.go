@@ -31,6 +31,7 @@ type kind func(strictjson.Input) (Document, []byte, error)
 // their family gives them.
 var kinds = map[string]kind{
 	RecordEP:         newKind[EPDocument](EPFactors{}),
+	RecordEPOther:    newKind[EPDocument](EPFactors{}),
 	RecordCollective: newKind[CollectiveDocument](plan.Case{}),
 }
 

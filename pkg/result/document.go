@@ -10,9 +10,25 @@ const Version = plan.MatrixVersion
 
 // Record types. Readers skip the ones they do not know.
 const (
-	RecordEP         = "case-attempt"
+	RecordEP         = "case-attempt" // EP cases that CollectiveX itself plans; see plan.Case.Upstream
+	RecordEPOther    = "ep-attempt"   // every other EP case, in the same form
 	RecordCollective = "collective-attempt"
 )
+
+// RecordTypes returns the closed list.
+func RecordTypes() []string { return []string{RecordEP, RecordEPOther, RecordCollective} }
+
+// RecordType returns the record type of the documents of c.
+func RecordType(c plan.Case) string {
+	switch {
+	case c.Family != plan.FamilyEP:
+		return RecordCollective
+	case c.Upstream():
+		return RecordEP
+	default:
+		return RecordEPOther
+	}
+}
 
 // Statuses of an outcome. Readers show any other as failed.
 const (
@@ -112,7 +128,7 @@ type Implementation struct {
 	Name             string  `json:"name"` // the backend
 	Maturity         string  `json:"maturity"`
 	KernelGeneration string  `json:"kernel_generation"`
-	LibraryVersion   *string `json:"library_version"`
+	LibraryVersion   *string `json:"library_version"` // null without a library
 	// The four below are EP's.
 	CombineReduction           string `json:"combine_reduction,omitempty"`
 	FP8Consume                 string `json:"fp8_consume,omitempty"`
@@ -122,11 +138,11 @@ type Implementation struct {
 
 // Topology says where it ran.
 type Topology struct {
-	DeviceProduct     string  `json:"device_product"` // name the runtime reports
-	GPUsPerNode       int     `json:"gpus_per_node"`
+	DeviceProduct     string  `json:"device_product"`          // name the runtime reports
+	GPUsPerNode       int     `json:"gpus_per_node,omitempty"` // missing on hosts
 	Nodes             int     `json:"nodes"`
-	Placement         string  `json:"placement"` // packed
-	ScaleUpDomain     int     `json:"scale_up_domain"`
+	Placement         string  `json:"placement"`                 // packed
+	ScaleUpDomain     int     `json:"scale_up_domain,omitempty"` // missing on hosts
 	ScaleUpTransport  string  `json:"scale_up_transport"`
 	ScaleOutTransport *string `json:"scale_out_transport"`
 	Scope             string  `json:"scope"`
@@ -146,13 +162,15 @@ type RankPlace struct {
 
 // Runtime says on what software it ran.
 type Runtime struct {
-	Vendor             string            `json:"vendor"` // nvidia, amd, host
-	Framework          string            `json:"framework"`
-	AcceleratorRuntime string            `json:"accelerator_runtime"`
-	CollectiveLibrary  CollectiveLibrary `json:"collective_library"`
+	Vendor             string `json:"vendor"` // nvidia, amd, host
+	Framework          string `json:"framework"`
+	AcceleratorRuntime string `json:"accelerator_runtime"`
+	// CollectiveLibrary is missing where no library was loaded: on hosts, whose
+	// backend is part of the program.
+	CollectiveLibrary *CollectiveLibrary `json:"collective_library,omitempty"`
 }
 
-// CollectiveLibrary is the NCCL-like library; Version is null unless exactly one was loaded.
+// CollectiveLibrary is the NCCL-like library; Version is null where it does not report one.
 type CollectiveLibrary struct {
 	Kind    string  `json:"kind"`
 	Version *string `json:"version"`

@@ -12,6 +12,12 @@ const (
 	OriginChainedRankMin = "chained-cross-rank-min"
 )
 
+// What a layout sends: a token once for each rank, or once for each expert.
+const (
+	WirePerRank       = "rank-deduplicated"
+	WirePerAssignment = "per-assignment"
+)
+
 // EPDocument answers an EP case.
 type EPDocument struct {
 	Envelope
@@ -85,14 +91,28 @@ type EPRow struct {
 	// stands beside the contract's verdict: correctness and the outcome do not
 	// depend on it. It is missing where the case ended before, and in documents that are
 	// older than it.
-	Arithmetic    *Arithmetic  `json:"arithmetic_as_declared,omitempty"`
-	Bytes         EPBytes      `json:"byte_provenance"`
+	Arithmetic *Arithmetic `json:"arithmetic_as_declared,omitempty"`
+	// Bytes count each token once for each rank that it goes to.
+	Bytes EPBytes `json:"byte_provenance"`
+	// WireBytes count what the layout received makes an implementation send: each
+	// token once for each of its experts where LogicalCopies.Wire is per-assignment,
+	// else as Bytes. Rates divide these. Older documents lack them.
+	WireBytes     *EPBytes     `json:"wire_byte_provenance,omitempty"`
 	LogicalCopies EPCopies     `json:"logical_copies"`
 	Receive       EPReceive    `json:"receive"`
 	TokenRate     *Percentiles `json:"token_rate_at_latency_percentile"` // tokens/s
 	RoutingStats  EPRouting    `json:"routing"`
 	// Histograms of the pooled samples by component.
 	Histograms map[string]Histogram `json:"histograms,omitempty"`
+}
+
+// Wire returns the bytes that rates divide: WireBytes, or Bytes in documents that
+// are older.
+func (r *EPRow) Wire() EPBytes {
+	if r.WireBytes != nil {
+		return *r.WireBytes
+	}
+	return r.Bytes
 }
 
 // EPComponents are the timed components of a row.

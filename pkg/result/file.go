@@ -152,14 +152,17 @@ func endPartial(partial, path string, whole bool) error {
 }
 
 // FileName is the name of a document's file: case id, time of the document and
-// the position of the case in its shard.
+// the position of the case in its shard. Before the time stands the time that is
+// left until the year 10000, so that the newest document of a case sorts first:
+// the public dashboard shows the reason of the first failure that it reads.
 func FileName(d Document, index int) (string, error) {
 	head := d.Head()
 	at, err := time.Parse(time.RFC3339, head.GeneratedAt)
 	if err != nil {
 		return "", fmt.Errorf("generated_at: %w", err)
 	}
-	return fmt.Sprintf("%s_%s-c%03d.json", head.Identity.CaseID, at.UTC().Format("20060102T150405.000Z"), index), nil
+	left := time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC).UnixMilli() - at.UnixMilli()
+	return fmt.Sprintf("%s_%015d-%s-c%03d.json", head.Identity.CaseID, left, at.UTC().Format("20060102T150405.000Z"), index), nil
 }
 
 // Write has screen look at the bytes of d and writes it into dir, whole or not at

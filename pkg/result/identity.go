@@ -34,7 +34,7 @@ func EPFactorsOf(c plan.Case, measured []int) EPFactors {
 
 // comparisonFactors is everything that must match before two documents may stand in
 // one line. Rows are matched by tokens per rank or bytes, so ladders are not
-// in it; neither are the suite, the repeat, or the SKU, whose product and
+// in it, but for the rung that places replicated experts; neither are the suite, the repeat, or the SKU, whose product and
 // fabric are in the topology class. The library's version is a factor beside
 // the key (implementation.library_version), so that old and new compare.
 type comparisonFactors struct {
@@ -57,15 +57,17 @@ type comparisonFactors struct {
 }
 
 type epComparison struct {
-	Workload string        `json:"workload"`
-	Mode     string        `json:"mode"`
-	Phase    string        `json:"phase"`
-	Routing  string        `json:"routing"`
-	Hidden   int           `json:"hidden"`
-	TopK     int           `json:"topk"`
-	Experts  int           `json:"experts"`
-	Seed     uint64        `json:"seed"`
-	Timing   plan.EPTiming `json:"timing"`
+	Workload string `json:"workload"`
+	Mode     string `json:"mode"`
+	Phase    string `json:"phase"`
+	Routing  string `json:"routing"`
+	Hidden   int    `json:"hidden"`
+	TopK     int    `json:"topk"`
+	Experts  int    `json:"experts"`
+	Seed     uint64 `json:"seed"`
+	// BalancedRung decides where replicated experts are; see plan.Case.
+	BalancedRung int           `json:"balanced_rung,omitempty"`
+	Timing       plan.EPTiming `json:"timing"`
 }
 
 type collectiveComparison struct {
@@ -97,7 +99,7 @@ func ComparisonKey(c plan.Case, environment map[string]string) (string, error) {
 	case c.Family == plan.FamilyEP && c.EP != nil:
 		k.EP = &epComparison{
 			Workload: c.Workload, Mode: c.Mode, Phase: c.Phase, Routing: c.Routing,
-			Hidden: c.Hidden, TopK: c.TopK, Experts: c.Experts, Seed: c.Seed, Timing: c.Timing,
+			Hidden: c.Hidden, TopK: c.TopK, Experts: c.Experts, Seed: c.Seed, BalancedRung: c.BalancedRung(), Timing: c.Timing,
 		}
 	case c.Family == plan.FamilyCollective && c.Collective != nil:
 		k.Collective = &collectiveComparison{

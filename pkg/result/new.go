@@ -36,6 +36,7 @@ func New(c plan.Case, a Attempt) (Document, error) {
 	}
 	head := Envelope{
 		Version:       Version,
+		RecordType:    RecordType(c),
 		GeneratedAt:   a.At.UTC().Format("2006-01-02T15:04:05.000Z07:00"),
 		ComparisonKey: key,
 		Identity: Identity{
@@ -62,9 +63,11 @@ func New(c plan.Case, a Attempt) (Document, error) {
 		},
 		Outcome: Outcome{Status: Failed, Reasons: []string{}},
 	}
+	if a.Vendor == "host" { // whose processes share no GPUs and no domain of them
+		head.Topology.GPUsPerNode, head.Topology.ScaleUpDomain = 0, 0
+	}
 	switch c.Family {
 	case plan.FamilyEP:
-		head.RecordType = RecordEP
 		d := &EPDocument{Envelope: head}
 		d.Measurement = EPMeasurement{
 			CombineDType: "bf16", CombineSemantics: "activation-only", PayloadUnit: "token-rank",
@@ -73,7 +76,6 @@ func New(c plan.Case, a Attempt) (Document, error) {
 		d.SetLadder(nil, nil, nil)
 		return d, nil
 	case plan.FamilyCollective:
-		head.RecordType = RecordCollective
 		head.Identity.CaseFactors = CaseFactors{SKU: c.SKU, Case: c}
 		return &CollectiveDocument{
 			Envelope: head,

@@ -31,6 +31,11 @@ func TestNewIsFailedUntilSaidOtherwise(t *testing.T) {
 		require.Contains(t, string(data), `"rows":[]`)
 		require.Contains(t, string(data), `"reasons":["timeout: case budget of 60 s"]`)
 		require.Contains(t, string(data), `"vendor":"host"`)
+		_, topology, _ := strings.Cut(string(data), `"topology":{`)
+		topology, _, _ = strings.Cut(topology, "}")
+		require.NotContains(t, topology, "gpus_per_node")
+		require.NotContains(t, topology, "scale_up_domain\":")
+		require.NotContains(t, string(data), "collective_library")
 	}
 }
 
@@ -114,6 +119,12 @@ func TestValidateFindsWhatIsWrong(t *testing.T) {
 			d.Measurement.Rows[2].Components.Dispatch = result.Component{Availability: result.Unavailable}
 			return d
 		}, "rows[T=4].components.dispatch is unavailable"},
+		{"wire bytes of other copies", func() result.Document {
+			d := ep()
+			d.Measurement.Rows[1].LogicalCopies.Wire = result.WirePerAssignment
+			return d
+		}, "rows[T=2].wire_byte_provenance is not that of 32 copies"},
+		{"the record type of another case", func() result.Document { d := ep(); d.RecordType = result.RecordEPOther; return d }, "documents of the case have \"case-attempt\""},
 		{"percentiles fall", func() result.Document {
 			d := ep()
 			d.Measurement.Rows[0].RankSpread.Percentiles = &result.Percentiles{P50: 2, P90: 1, P95: 1, P99: 1}
@@ -158,7 +169,7 @@ func TestWriteRefuses(t *testing.T) {
 
 	path, err := result.Write(dir, d, 3, all)
 	require.NoError(t, err)
-	require.Equal(t, filepath.Join(dir, d.Identity.CaseID+"_20260102T030405.006Z-c003.json"), path)
+	require.Equal(t, filepath.Join(dir, d.Identity.CaseID+"_251634977754994-20260102T030405.006Z-c003.json"), path)
 	_, err = result.Write(dir, d, 3, all)
 	require.ErrorContains(t, err, "exists already")
 	_, err = result.Write(filepath.Join(dir, "none"), d, 3, all)
@@ -283,6 +294,14 @@ func TestComparisonKey(t *testing.T) {
 		change(&c)
 		require.Equal(t, base, key(c, map[string]string{}), name)
 	}
+	// Replicated experts stand where the trace of the largest rung puts them.
+	balanced, longer := resulttest.EPCase(), resulttest.EPCase()
+	balanced.Routing, longer.Routing, longer.Ladder = "zipf-eplb", "zipf-eplb", "1 2 4 8"
+	require.NotEqual(t, key(balanced, nil), key(longer, nil))
+	fewer := balanced
+	fewerBlock := *balanced.EP
+	fewer.EP, fewerBlock.Ladder = &fewerBlock, "2 4"
+	require.Equal(t, key(balanced, nil), key(fewer, nil))
 	for name, change := range map[string]func(*plan.Case){
 		"op":           func(c *plan.Case) { c.Op = "all_gather" },
 		"redop":        func(c *plan.Case) { c.RedOp = "max" },

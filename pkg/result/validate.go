@@ -59,6 +59,8 @@ func (p *problems) check(ok bool, format string, args ...any) {
 }
 
 func (p *problems) envelope(e *Envelope) {
+	older := e.Identity.Case.Family == plan.FamilyEP && e.RecordType == RecordEP // they have it for every EP case
+	p.check(older || e.RecordType == RecordType(e.Identity.Case), "record_type is %q, documents of the case have %q", e.RecordType, RecordType(e.Identity.Case))
 	p.check(e.Version == Version, "version is %d, must be %d", e.Version, Version)
 	if at, err := time.Parse(time.RFC3339, e.GeneratedAt); err != nil {
 		p.add("generated_at: %w", err)
@@ -143,7 +145,7 @@ func olderTrafficID(id Identity) bool {
 
 func (p *problems) ep(d *EPDocument) {
 	id := d.Identity
-	p.check(d.RecordType == RecordEP && id.Case.Family == plan.FamilyEP, "record_type %q for family %q", d.RecordType, id.Case.Family)
+	p.check(id.Case.Family == plan.FamilyEP, "an EP document of family %q", id.Case.Family)
 	if id.Case.EP == nil {
 		return // said by the comparison key
 	}
@@ -216,6 +218,7 @@ func (p *problems) epRow(at string, r EPRow) {
 			p.add("%s.%s is unavailable in a complete row", at, n.name)
 		}
 	}
+	p.wireBytes(at, r)
 	if r.Complete && r.Correctness.Passed {
 		p.check(r.TokenRate != nil, "%s: no token rate in a complete row that passed", at)
 		for _, n := range named {
@@ -233,6 +236,24 @@ func (p *problems) epRow(at string, r EPRow) {
 	if r.Correctness.Passed {
 		p.check(r.Correctness.MaxRelativeError != nil, "%s.correctness passed without a figure", at)
 	}
+}
+
+// wireBytes holds the bytes on the wire to the copies that the row says were sent:
+// each copy has the bytes that it has in byte_provenance.
+func (p *problems) wireBytes(at string, r EPRow) {
+	if r.WireBytes == nil || r.LogicalCopies.Routed == 0 {
+		return
+	}
+	copies := r.LogicalCopies.Routed
+	if r.LogicalCopies.Wire == WirePerAssignment {
+		copies = r.LogicalCopies.Assignments
+	}
+	scaled := func(c ByteCount) ByteCount {
+		times := func(bytes int64) int64 { return bytes / r.LogicalCopies.Routed * copies }
+		return ByteCount{times(c.Activation), times(c.Scale), times(c.Total)}
+	}
+	want := EPBytes{scaled(r.Bytes.Dispatch), scaled(r.Bytes.Combine), scaled(r.Bytes.Stage), scaled(r.Bytes.Roundtrip)}
+	p.check(*r.WireBytes == want, "%s.wire_byte_provenance is not that of %d copies", at, copies)
 }
 
 // check holds a component to its form: availability and origin go together,
@@ -270,7 +291,7 @@ func (q Percentiles) check() error {
 
 func (p *problems) collective(d *CollectiveDocument) {
 	id := d.Identity
-	p.check(d.RecordType == RecordCollective && id.Case.Family == plan.FamilyCollective, "record_type %q for family %q", d.RecordType, id.Case.Family)
+	p.check(id.Case.Family == plan.FamilyCollective, "a collective document of family %q", id.Case.Family)
 	if id.Case.Collective == nil {
 		return
 	}

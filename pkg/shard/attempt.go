@@ -230,12 +230,15 @@ func (r *runner) describeSoftware(head *result.Envelope, f rank.Facts) {
 	head.Topology.DeviceProduct = public(f.DeviceProduct)
 	head.Runtime.Framework = public(f.Framework)
 	head.Runtime.AcceleratorRuntime = public(f.AcceleratorRuntime)
+	if f.Library.Kind == "" {
+		return // a host's backend is no library
+	}
 	library := result.Library{
 		Kind: public(f.Library.Kind), Version: public(f.Library.Version),
 		SOName: r.Run.Screen.SOName(f.Library.SOName), BuildID: r.Run.Screen.BuildID(f.Library.BuildID),
 	}
 	head.Provenance.Libraries = []result.Library{library}
-	head.Runtime.CollectiveLibrary.Kind = library.Kind
+	head.Runtime.CollectiveLibrary = &result.CollectiveLibrary{Kind: library.Kind}
 	if f.Library.Version != "" {
 		head.Runtime.CollectiveLibrary.Version = &library.Version
 		head.Implementation.LibraryVersion = &library.Version

@@ -282,7 +282,7 @@ func TestRetriesKeepEveryAttempt(t *testing.T) {
 		ordinals[id.CaseID] = append(ordinals[id.CaseID], id.AttemptOrdinal)
 	}
 	require.Equal(t, map[string][]int{
-		"fake-case-00-fake-all-reduce-float-sum-w2-warm": {1, 2, 3}, // died
+		"fake-case-00-fake-all-reduce-float-sum-w2-warm": {3, 2, 1}, // died; the newest comes first
 		"fake-case-01-fake-all-reduce-float-sum-w2-warm": {1},       // a wrong result is no accident
 	}, ordinals)
 }
@@ -305,7 +305,7 @@ func TestAShardNearItsLimitEndsOrderly(t *testing.T) {
 	require.Equal(t, Counts{Passed: 2}, counts)
 	docList := readDocs(s.Results)
 	require.Len(t, docList, 4)
-	require.Equal(t, 2, docList[1].Head().Identity.AttemptOrdinal)
+	require.Equal(t, 2, docList[0].Head().Identity.AttemptOrdinal)
 }
 
 func TestTheLimitEndsTheRunningCase(t *testing.T) {
@@ -455,8 +455,8 @@ func TestARerunGivesFailedCasesAnotherChance(t *testing.T) {
 	require.Equal(t, Counts{Passed: 1, Kept: 1}, counts)
 	docs := readDocs(s.Results)
 	require.Len(t, docs, 3)
-	require.Equal(t, 1, docs[1].Head().Identity.AttemptOrdinal, "ordinals count within a run attempt")
-	require.Equal(t, "2", *docs[1].Head().Identity.AllocationFactors.RunAttempt)
+	require.Equal(t, 1, docs[0].Head().Identity.AttemptOrdinal, "ordinals count within a run attempt")
+	require.Equal(t, "2", *docs[0].Head().Identity.AllocationFactors.RunAttempt)
 }
 
 func TestAnotherDeviceIsRefused(t *testing.T) {

@@ -162,7 +162,7 @@ func NewEPReport(program string, arguments []string, started time.Time, backend 
 // Add takes the document.
 func (p *EPReport) Add(d *result.EPDocument) {
 	if d.Topology.DeviceProduct != "" {
-		p.Device, p.Library = &d.Topology.DeviceProduct, &d.Runtime.CollectiveLibrary
+		p.Device, p.Library = &d.Topology.DeviceProduct, d.Runtime.CollectiveLibrary
 	}
 	p.CaseID, p.ComparisonKey, p.Environment = d.Identity.CaseID, d.ComparisonKey, environment(&d.Envelope)
 	p.Workload, p.Measurement, p.Outcome = &d.Workload, &d.Measurement, d.Outcome
@@ -191,7 +191,7 @@ func PrintEP(w io.Writer, d *result.EPDocument) {
 		}
 		gbps := "N/A"
 		if p := r.Components.Roundtrip.Percentiles; p != nil && p.P50 > 0 {
-			gbps = fmt.Sprintf("%.2f", float64(r.Bytes.Roundtrip.Total)/float64(c.World)/(p.P50*1e3))
+			gbps = fmt.Sprintf("%.2f", float64(r.Wire().Roundtrip.Total)/float64(c.World)/(p.P50*1e3))
 		}
 		fmt.Fprintf(w, "  %9s  %8s  %s\n", percentile(r.Components.PairPeriod, 50), gbps, check(r))
 	}

@@ -18,7 +18,8 @@ type Report struct {
 	StartedAt time.Time `json:"started_at"`
 	Op        string    `json:"op"`
 	Backend   string    `json:"backend"`
-	// Library and Device are null where no rank came so far as to tell.
+	// Library and Device are null where no rank came so far as to tell; Library also
+	// on hosts.
 	Library *result.CollectiveLibrary `json:"library"`
 	Device  *string                   `json:"device_product"`
 	World   int                       `json:"world"`
@@ -90,7 +91,7 @@ func NewReport(r *Request, program string, arguments []string, started time.Time
 func (p *Report) Add(r *Request, d *result.CollectiveDocument) {
 	m := &d.Measurement
 	if p.Device == nil && d.Topology.DeviceProduct != "" {
-		p.Device, p.Library = &d.Topology.DeviceProduct, &d.Runtime.CollectiveLibrary
+		p.Device, p.Library = &d.Topology.DeviceProduct, d.Runtime.CollectiveLibrary
 	}
 	if at, ok := firstWindow(d); p.SinceStart == nil && ok {
 		since := at.Sub(p.StartedAt).Seconds()

@@ -122,12 +122,14 @@ func (t *Table) next(d *result.CollectiveDocument) []result.CollectiveRow {
 // and the head of the columns.
 func (t *Table) ranks(d *result.CollectiveDocument) {
 	t.devices = true
-	library := d.Runtime.CollectiveLibrary
-	version := ""
-	if library.Version != nil {
-		version = " " + *library.Version
+	library := "none"
+	if l := d.Runtime.CollectiveLibrary; l != nil {
+		library = l.Kind
+		if l.Version != nil {
+			library += " " + *l.Version
+		}
 	}
-	fmt.Fprintf(t.w, "# library %s%s on %s\n#\n# Using devices\n", foreign.Line(library.Kind), foreign.Line(version), foreign.Line(d.Runtime.AcceleratorRuntime))
+	fmt.Fprintf(t.w, "# library %s on %s\n#\n# Using devices\n", foreign.Line(library), foreign.Line(d.Runtime.AcceleratorRuntime))
 	for r := range d.Topology.WorldSize {
 		fmt.Fprintf(t.w, "#  Rank %2d device %2d %s\n", r, r, foreign.Line(d.Topology.DeviceProduct))
 	}

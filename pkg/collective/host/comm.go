@@ -29,9 +29,6 @@ import (
 	"github.com/collectivex/collectivex/pkg/result"
 )
 
-// Version names the algorithms; results of two versions differ in more than noise.
-const Version = "1"
-
 // Comm is the communicator of one rank.
 type Comm struct {
 	world   int

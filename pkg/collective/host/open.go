@@ -27,7 +27,6 @@ func Open(ctx context.Context, s *rank.Session, c plan.Case) (rank.Runner, error
 	facts := rank.Facts{
 		DeviceProduct: info.Product, DeviceArch: info.Arch,
 		Framework: "host", AcceleratorRuntime: info.Runtime,
-		Library:  rank.Library{Kind: "host", Version: Version},
 		NUMANode: device.NUMANode(),
 	}
 	if cpus, pinned := device.CPUs(); pinned {

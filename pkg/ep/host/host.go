@@ -23,9 +23,6 @@ import (
 // libraries whose form it takes.
 const lowLatencyCap = 256
 
-// Version is raised when what this backend does in a window changes.
-const Version = "1"
-
 // Variant is how an adapter does what libraries do differently. The zero
 // Variant is that of the host backend.
 type Variant struct {
@@ -54,7 +51,6 @@ func Open(v Variant) rank.Opener {
 		facts := rank.Facts{
 			DeviceProduct: info.Product, DeviceArch: info.Arch,
 			Framework: "host", AcceleratorRuntime: info.Runtime,
-			Library:  rank.Library{Kind: "host", Version: Version},
 			NUMANode: device.NUMANode(),
 		}
 		if cpus, pinned := device.CPUs(); pinned {

@@ -117,6 +117,11 @@ func EPRow(c plan.Case, t int) result.EPRow {
 	failure := 0.001
 	copies := int64(2 * t * c.World)
 	bytes := copies * int64(c.Hidden) * 2
+	count := result.EPBytes{
+		Dispatch:  result.ByteCount{Activation: bytes, Total: bytes},
+		Combine:   result.ByteCount{Activation: bytes, Total: bytes},
+		Roundtrip: result.ByteCount{Activation: 2 * bytes, Total: 2 * bytes},
+	}
 	return result.EPRow{
 		TokensPerRank: t, GlobalTokens: t * c.World, Complete: true,
 		Components: result.EPComponents{
@@ -140,12 +145,9 @@ func EPRow(c plan.Case, t int) result.EPRow {
 			Passed: true, Accumulation: "domain-fp32", Checked: int64(t * c.World * c.Hidden),
 			MaxError: &[]float64{0.5}[0], Bound: &[]float64{0.5}[0],
 		},
-		Bytes: result.EPBytes{
-			Dispatch:  result.ByteCount{Activation: bytes, Total: bytes},
-			Combine:   result.ByteCount{Activation: bytes, Total: bytes},
-			Roundtrip: result.ByteCount{Activation: 2 * bytes, Total: 2 * bytes},
-		},
-		LogicalCopies: result.EPCopies{Routed: copies, Assignments: int64(t * c.World * c.TopK), Wire: "rank-deduplicated"},
+		Bytes:         count,
+		WireBytes:     &count,
+		LogicalCopies: result.EPCopies{Routed: copies, Assignments: int64(t * c.World * c.TopK), Wire: result.WirePerRank},
 		Receive:       result.EPReceive{Min: t, Mean: float64(copies) / float64(c.World), Max: 2 * t, Total: int(copies)},
 		TokenRate:     &result.Percentiles{P50: rate, P90: rate, P95: rate, P99: rate},
 		RoutingStats: result.EPRouting{
@@ -222,7 +224,9 @@ func succeed(e *result.Envelope) {
 	e.Topology.DeviceProduct = "Host CPU"
 	e.Runtime.Framework = "host"
 	e.Runtime.AcceleratorRuntime = "host"
-	e.Runtime.CollectiveLibrary = result.CollectiveLibrary{Kind: "host"}
+	if e.Runtime.Vendor != "host" {
+		e.Runtime.CollectiveLibrary = &result.CollectiveLibrary{Kind: "nccl"}
+	}
 	e.Outcome = result.Outcome{Status: result.Success, Reasons: []string{}}
 }
 

@@ -42,6 +42,7 @@ var roots = []struct {
 }{
 	{"matrix.schema.json", "CollectiveX matrix", plan.Matrix{}, "", []string{epCase, collectiveCase}, nil},
 	{result.RecordEP + ".schema.json", "CollectiveX document of an expert-parallel case", result.EPDocument{}, result.RecordEP, []string{epCase}, result.EPFactors{}},
+	{result.RecordEPOther + ".schema.json", "CollectiveX document of an expert-parallel case beyond CollectiveX's own plan", result.EPDocument{}, result.RecordEPOther, []string{epCase}, result.EPFactors{}},
 	{result.RecordCollective + ".schema.json", "CollectiveX document of a collective case", result.CollectiveDocument{}, result.RecordCollective, []string{collectiveCase}, nil},
 }
 
@@ -176,14 +177,12 @@ func (m *maker) defineCase(defs jsonschema.Definitions, name string) error {
 	return nil
 }
 
-// matrix says which cases stand in which list.
+// matrix says which cases stand in the list of EP cases.
 func (m *maker) matrix(s *jsonschema.Schema) {
-	for list, c := range map[string]string{"requested_cases": epCase, "requested_other": collectiveCase} {
-		only := &jsonschema.Schema{Properties: jsonschema.NewProperties()}
-		only.Properties.Set("case", reference(c))
-		items := property(s, list).Items
-		property(s, list).Items = &jsonschema.Schema{AllOf: []*jsonschema.Schema{items, only}}
-	}
+	cases := property(s, "requested_cases")
+	only := &jsonschema.Schema{Properties: jsonschema.NewProperties()}
+	only.Properties.Set("case", reference(epCase))
+	cases.Items = &jsonschema.Schema{AllOf: []*jsonschema.Schema{cases.Items, only}}
 }
 
 func property(s *jsonschema.Schema, name string) *jsonschema.Schema {
