@@ -59,7 +59,7 @@ var commonNames = strings.Fields(`
 	node nodes compute server worker cluster
 	nvidia cuda nccl rccl true false none null
 
-	cxrun case collective attempt sample setup plan point verdict fresh chain runnable success invalid failed unsupported
+	cxrun devel source case collective attempt sample setup plan point verdict fresh chain runnable success invalid failed unsupported
 	measured derived unavailable percentile chained median cross rank token activation only
 	normal latency decode prefill dispatch combine roundtrip stage before after post
 	pipelined blocking iteration graph place cold warm shifted symmetric

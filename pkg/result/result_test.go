@@ -317,6 +317,25 @@ func TestComparisonKey(t *testing.T) {
 	require.ErrorContains(t, err, "without its block")
 }
 
+// Documents of 6d8324a and before have one record type for all EP cases, and a key
+// that leaves out which rung placed replicated experts.
+func TestOlderDocumentsOfReplicatedExpertsAreValid(t *testing.T) {
+	c := resulttest.EPCase()
+	c.Routing = "zipf-eplb"
+	c.CaseID = c.ID()
+	d := resulttest.EP(c, resulttest.Attempt())
+	require.NoError(t, result.Validate(d))
+	without := c
+	block := *c.EP
+	without.EP, block.Ladder = &block, ""
+	key, err := result.ComparisonKey(without, d.Provenance.Environment)
+	require.NoError(t, err)
+	d.ComparisonKey = key
+	require.ErrorContains(t, result.Validate(d), "comparison_key")
+	d.RecordType = result.RecordEP
+	require.NoError(t, result.Validate(d))
+}
+
 func TestNewSaysWhoAndWhen(t *testing.T) {
 	a := resulttest.Attempt()
 	a.At = time.Date(2026, 5, 6, 9, 0, 0, 0, time.FixedZone("", 3600))

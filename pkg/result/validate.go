@@ -59,8 +59,7 @@ func (p *problems) check(ok bool, format string, args ...any) {
 }
 
 func (p *problems) envelope(e *Envelope) {
-	older := e.Identity.Case.Family == plan.FamilyEP && e.RecordType == RecordEP // they have it for every EP case
-	p.check(older || e.RecordType == RecordType(e.Identity.Case), "record_type is %q, documents of the case have %q", e.RecordType, RecordType(e.Identity.Case))
+	p.check(olderRecord(e) || e.RecordType == RecordType(e.Identity.Case), "record_type is %q, documents of the case have %q", e.RecordType, RecordType(e.Identity.Case))
 	p.check(e.Version == Version, "version is %d, must be %d", e.Version, Version)
 	if at, err := time.Parse(time.RFC3339, e.GeneratedAt); err != nil {
 		p.add("generated_at: %w", err)
@@ -80,7 +79,7 @@ func (p *problems) envelope(e *Envelope) {
 		p.add("%w", err)
 	} else {
 		p.check(id.CaseID == id.Case.ID() || olderTrafficID(id), "identity.case_id is %q, the fields of the case make %q", id.CaseID, id.Case.ID())
-		p.check(e.ComparisonKey == key, "comparison_key %q is not that of case and environment (%q)", e.ComparisonKey, key)
+		p.check(e.ComparisonKey == key || e.ComparisonKey == olderBalancedKey(e), "comparison_key %q is not that of case and environment (%q)", e.ComparisonKey, key)
 	}
 	p.check(e.Implementation.Name == id.Case.Backend, "implementation.name %q is not the backend of the case (%q)", e.Implementation.Name, id.Case.Backend)
 	p.check(e.Topology.WorldSize == id.Case.World, "topology.world_size is %d, the case says %d", e.Topology.WorldSize, id.Case.World)
@@ -141,6 +140,29 @@ func olderTrafficID(id Identity) bool {
 	}
 	head, tail, _ := strings.Cut(id.Case.ID(), "-"+c.Op+"-")
 	return strings.HasPrefix(id.CaseID, head+"-"+c.Op+"-") && strings.HasSuffix(id.CaseID, "-"+tail)
+}
+
+// olderRecord reports whether the record type is that of an EP case in documents of
+// 6d8324a and before, which have one for all of them.
+func olderRecord(e *Envelope) bool {
+	return e.Identity.Case.Family == plan.FamilyEP && e.RecordType == RecordEP
+}
+
+// olderBalancedKey returns the comparison key that documents of 6d8324a and before
+// have of a case with replicated experts, which does not depend on the ladder; ""
+// for any other document.
+func olderBalancedKey(e *Envelope) string {
+	c := e.Identity.Case
+	if !olderRecord(e) || c.BalancedRung() == 0 {
+		return ""
+	}
+	block := *c.EP
+	block.Ladder, c.EP = "", &block
+	key, err := ComparisonKey(c, e.Provenance.Environment)
+	if err != nil {
+		return ""
+	}
+	return key
 }
 
 func (p *problems) ep(d *EPDocument) {
