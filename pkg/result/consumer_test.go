@@ -307,7 +307,9 @@ func TestTheDashboardPrefersBytesOnTheWire(t *testing.T) {
 			change(&doc.Measurement.Rows[i])
 		}
 		matrix, _, ids := mixedRun(t)
-		d, err := readRun(matrix, [][]byte{encoded(t, doc)})
+		data, err := result.Encode(doc)
+		require.NoError(t, err)
+		d, err := readRun(matrix, [][]byte{data})
 		require.NoError(t, err)
 		return d.series[ids[0]][0].rateGBps
 	}

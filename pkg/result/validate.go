@@ -59,7 +59,7 @@ func (p *problems) check(ok bool, format string, args ...any) {
 }
 
 func (p *problems) envelope(e *Envelope) {
-	p.check(olderRecord(e) || e.RecordType == RecordType(e.Identity.Case), "record_type is %q, documents of the case have %q", e.RecordType, RecordType(e.Identity.Case))
+	p.check(!p.fresh && olderRecord(e) || e.RecordType == RecordType(e.Identity.Case), "record_type is %q, documents of the case have %q", e.RecordType, RecordType(e.Identity.Case))
 	p.check(e.Version == Version, "version is %d, must be %d", e.Version, Version)
 	if at, err := time.Parse(time.RFC3339, e.GeneratedAt); err != nil {
 		p.add("generated_at: %w", err)
@@ -79,7 +79,7 @@ func (p *problems) envelope(e *Envelope) {
 		p.add("%w", err)
 	} else {
 		p.check(id.CaseID == id.Case.ID() || olderTrafficID(id), "identity.case_id is %q, the fields of the case make %q", id.CaseID, id.Case.ID())
-		p.check(e.ComparisonKey == key || e.ComparisonKey == olderBalancedKey(e), "comparison_key %q is not that of case and environment (%q)", e.ComparisonKey, key)
+		p.check(e.ComparisonKey == key || !p.fresh && e.ComparisonKey == olderBalancedKey(e), "comparison_key %q is not that of case and environment (%q)", e.ComparisonKey, key)
 	}
 	p.check(e.Implementation.Name == id.Case.Backend, "implementation.name %q is not the backend of the case (%q)", e.Implementation.Name, id.Case.Backend)
 	p.check(e.Topology.WorldSize == id.Case.World, "topology.world_size is %d, the case says %d", e.Topology.WorldSize, id.Case.World)
@@ -263,7 +263,11 @@ func (p *problems) epRow(at string, r EPRow) {
 // wireBytes holds the bytes on the wire to the copies that the row says were sent:
 // each copy has the bytes that it has in byte_provenance.
 func (p *problems) wireBytes(at string, r EPRow) {
-	if r.WireBytes == nil || r.LogicalCopies.Routed == 0 {
+	if r.WireBytes == nil {
+		p.check(!p.fresh, "%s: no wire_byte_provenance", at)
+		return
+	}
+	if r.LogicalCopies.Routed == 0 {
 		return
 	}
 	copies := r.LogicalCopies.Routed
