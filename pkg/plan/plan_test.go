@@ -161,9 +161,9 @@ func TestReadRefuses(t *testing.T) {
 		{"another format", `"format":1`, `"format":9`, "format 9, this program reads 1"},
 		{"another matrix version", `{"version":1,`, `{"version":2,`, "version 2, want 1"},
 		{"an unknown field", `{"version":1,`, `{"version":1,"x":0,`, `unknown member "x"`},
-		{"a case without ranks", `"world":2,`, ``, `requested_cases[0].case: no member "world"`},
+		{"a case without ranks", `"world":2,`, ``, `requested_other[0].case: no member "world"`},
 		{"a case without nodes", `"nodes":1,`, `"nodes":0,`, "has 2 ranks on 0 nodes with 2 each"},
-		{"a case without ranks on its nodes", `"ranks_per_node":2,`, ``, `requested_cases[0].case: no member "ranks_per_node"`},
+		{"a case without ranks on its nodes", `"ranks_per_node":2,`, ``, `requested_other[0].case: no member "ranks_per_node"`},
 		{"a member twice", `"world":2,`, `"world":2,"world":2,`, `member "world" stands twice`},
 		{"no family", `"family":"ep"`, `"family":"collective"`, `has not the block of the family "collective"`},
 		{"a truncated file", "\n]", "", "matrix: "},
@@ -173,7 +173,7 @@ func TestReadRefuses(t *testing.T) {
 		{"a case twice", first, first + "\n," + first, "stands twice"},
 		{"a case of another id", `"case_id":"local-host-all-reduce-float-sum-w2-warm"`, `"case_id":"x"`, "case x should be named local-host-all-reduce-float-sum-w2-warm"},
 		{"a case in the list of others", `"workload":"tiny"`, `"workload":"deepseek-v3"`, "should be named"},
-		{"a case in the wrong list", `"requested_other":[`, `"requested_other":[],"requested_cases":[`, "stands in the wrong list"},
+		{"a case in the wrong list", "\"requested_cases\":[\n],\n\"requested_other\":[", "\"requested_other\":[\n],\n\"requested_cases\":[", "stands in the wrong list"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			bad := strings.Replace(good, tc.old, tc.new, 1)
