@@ -4,6 +4,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/collectivex/collectivex/pkg/measure"
 	"github.com/collectivex/collectivex/pkg/plan"
@@ -64,7 +67,16 @@ func (e *evidence) take(c plan.Case, record rank.Record) error {
 	switch record.Kind {
 	case kindPlan:
 		e.plan = new(planRecord)
-		return decode(e.plan)
+		if err := decode(e.plan); err != nil {
+			return err
+		}
+		asked := strings.Fields(c.Ladder)
+		for _, rung := range e.plan.Measured {
+			if !slices.Contains(asked, strconv.Itoa(rung)) { // its trace may be larger than memory
+				return fmt.Errorf("rung %d is not in the ladder %q", rung, c.Ladder)
+			}
+		}
+		return nil
 	case kindPoint:
 		var p pointRecord
 		err := decode(&p)

@@ -33,3 +33,15 @@ func FuzzRecord(f *testing.F) {
 		}
 	})
 }
+
+// Ranks that agree on a rung that nobody asked for do not make the shard compute
+// its trace, which may take hours and all memory.
+func TestRungsThatWereNotAskedForAreRefused(t *testing.T) {
+	c := assembledCase()
+	streams := left(t, c, plain, nil)
+	for r := range streams {
+		streams[r].Records[0].Data = []byte(`{"measured":[1,2,100000000]}`)
+	}
+	d := resulttest.New(c, result.Attempt{Ordinal: 1, At: time.Unix(0, 0), Vendor: "host", Generator: "test"})
+	require.ErrorContains(t, Assemble(d, streams), `rung 100000000 is not in the ladder "2 1"`)
+}
