@@ -293,6 +293,6 @@ func TestATornDocumentThatWasReplaced(t *testing.T) {
 	write1(t, in, resulttest.Collective(c, attemptOf("1", 2, 2)), 0)
 	names, err = filepath.Glob(filepath.Join(in, "*.json"))
 	require.NoError(t, err)
-	require.NoError(t, os.Truncate(names[2], 100))
+	require.NoError(t, os.Truncate(names[0], 100))
 	require.EqualError(t, judge().Err(), "1 file that is no document", "the newest attempt is torn")
 }

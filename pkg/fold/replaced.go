@@ -9,8 +9,9 @@ import (
 	"github.com/collectivex/collectivex/pkg/strictjson"
 )
 
-// documentName is how result.FileName names a document: case id, time, position.
-var documentName = regexp.MustCompile(`^(.+)_([0-9]{8}T[0-9]{6}\.[0-9]{3}Z)-c[0-9]{3,}\.json$`)
+// documentName is how result.FileName names a document: case id, in newer
+// ones the time left, time, position.
+var documentName = regexp.MustCompile(`^(.+)_(?:[0-9]{15}-)?([0-9]{8}T[0-9]{6}\.[0-9]{3}Z)-c[0-9]{3,}\.json$`)
 
 // replaced reports whether p is a torn document of a case that was measured
 // again: one of the documents that stand for their cases is of that case and newer.
