@@ -189,7 +189,7 @@ func readDocument(dir, id string) (result.Document, error) {
 	if err != nil || len(names) == 0 {
 		return nil, errors.Join(err, fmt.Errorf("%s: no document of case %s", dir, id))
 	}
-	data, err := regular.Read(slices.Max(names), result.MaxDocument)
+	data, err := regular.Read(slices.Min(names), result.MaxDocument) // see result.FileName
 	if err != nil {
 		return nil, err
 	}
