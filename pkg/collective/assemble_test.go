@@ -30,7 +30,7 @@ func record(t *testing.T, kind string, data any) rank.Record {
 func newTape(t *testing.T, c plan.Case) *tape {
 	sp, err := parse(c)
 	require.NoError(t, err)
-	l := sp.layOut(limits{Bytes: 1 << 30, Cache: 1 << 20, NoGraphs: true})
+	l := sp.layOut(limits{Bytes: 1 << 30, Untimed: untimedOnHost, Cache: 1 << 20, NoGraphs: true})
 	p := &tape{t: t, c: c}
 	for r := range c.World {
 		set := setup{Path: "native", CheckedBy: "host", Modes: l.modes, Dropped: l.dropped, Excluded: l.excluded}

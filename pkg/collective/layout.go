@@ -12,6 +12,7 @@ type limits struct {
 	Bytes    int64 `json:"bytes"`     // device memory for buffers
 	Cache    int64 `json:"cache"`     // last level cache
 	NoGraphs bool  `json:"no_graphs"` // the device cannot capture
+	Untimed  int64 `json:"untimed"`   // of a size, moved and checked beside the timed windows
 }
 
 // unknownCache stands for a last level cache whose size the device does not tell.
@@ -19,7 +20,10 @@ const unknownCache = 64 << 20
 
 // meet returns what suits both.
 func (l limits) meet(o limits) limits {
-	return limits{Bytes: min(l.Bytes, o.Bytes), Cache: max(l.Cache, o.Cache), NoGraphs: l.NoGraphs || o.NoGraphs}
+	return limits{
+		Bytes: min(l.Bytes, o.Bytes), Cache: max(l.Cache, o.Cache), NoGraphs: l.NoGraphs || o.NoGraphs,
+		Untimed: min(l.Untimed, o.Untimed),
+	}
 }
 
 // rung is one size, placement and pair of ranks with its place in memory. The send
@@ -36,6 +40,7 @@ type rung struct {
 	Pair       Pair // none but for pairwise operations
 	Slots      int
 	rounds     int // operations of a window that share a slot; in place 1
+	untimed    int // operations of the untimed window
 	stride     int64
 	recvAt     int64
 	recvStride int64
@@ -104,6 +109,7 @@ func (s spec) layOut(l limits) ladder {
 				fits = false
 				break
 			}
+			r.untimed = s.untimed(r.Bytes, l.Untimed)
 			for _, r.Pair = range s.op.Pairs(s.World) {
 				r.Extent = s.form(r.Pair).Extent(size)
 				rungs = append(rungs, r)

@@ -88,7 +88,7 @@ func lay(t *testing.T, l limits, edit func(*plan.Case)) ladder {
 }
 
 func TestLayOutKeepsAccountOfWhatIsLeftOut(t *testing.T) {
-	l := lay(t, limits{Bytes: 5 << 20, Cache: 1 << 20, NoGraphs: true}, func(c *plan.Case) {
+	l := lay(t, limits{Bytes: 5 << 20, Untimed: untimedOnHost, Cache: 1 << 20, NoGraphs: true}, func(c *plan.Case) {
 		c.Op, c.RedOp = "alltoall", ""
 		c.Sizes = []int64{16, 1 << 20, 1 << 22}
 		c.Modes = []string{Graph, Pipelined}
@@ -144,7 +144,7 @@ func TestSlots(t *testing.T) {
 				}
 			}))
 			require.NoError(t, err)
-			l := s.layOut(limits{Bytes: 1 << 40, Cache: 4 * mib})
+			l := s.layOut(limits{Bytes: 1 << 40, Untimed: untimedOnHost, Cache: 4 * mib})
 			r := l.rungs[0]
 			require.Equal(t, c.want, r.Slots)
 			var of, rounds, marks, whole []int
@@ -189,7 +189,7 @@ func TestResultsFit(t *testing.T) {
 				p.Measure.Iterations, p.Measure.Launches = 7, launches
 			}))
 			require.NoError(t, err)
-			l := s.layOut(limits{Bytes: 1 << 30, Cache: 4 * mib})
+			l := s.layOut(limits{Bytes: 1 << 30, Untimed: untimedOnHost, Cache: 4 * mib})
 			require.Len(t, l.rungs, 6)
 			for _, r := range l.rungs {
 				ends := int64(0)
@@ -211,11 +211,11 @@ func TestResultsFit(t *testing.T) {
 
 // Memory that holds two buffers but not as many as the caches ask for.
 func TestColdRotatesOverWhatFits(t *testing.T) {
-	l := lay(t, limits{Bytes: 20 << 20, Cache: 4 << 20}, func(c *plan.Case) {
+	l := lay(t, limits{Bytes: 20 << 20, Untimed: untimedOnHost, Cache: 4 << 20}, func(c *plan.Case) {
 		c.Buffers, c.Placements, c.Sizes, c.Measure.Iterations = Cold, []string{OutOfPlace}, []int64{1 << 20}, 100
 	})
 	require.Equal(t, 4, l.rungs[0].Slots)
-	l = lay(t, limits{Bytes: 15 << 20, Cache: 4 << 20}, func(c *plan.Case) {
+	l = lay(t, limits{Bytes: 15 << 20, Untimed: untimedOnHost, Cache: 4 << 20}, func(c *plan.Case) {
 		c.Buffers, c.Placements, c.Sizes, c.Measure.Iterations = Cold, []string{OutOfPlace}, []int64{1 << 20}, 100
 	})
 	require.Equal(t, 2, l.rungs[0].Slots)

@@ -10,29 +10,30 @@ import (
 )
 
 // How many operations of a rung the untimed window checks in full, each with data
-// of its own: those of untimedBytes, within bounds.
+// of its own: those of so many bytes, within bounds. A device fills and checks at
+// the speed of its memory, a host takes longer for that than for the operation.
 const (
-	untimedBytes = 16 << 20
-	untimedMost  = 64
-	untimedLeast = 2
+	untimedOnDevice = 4 << 30
+	untimedOnHost   = 16 << 20
+	untimedMost     = 64
+	untimedLeast    = 2
 	// batchBytes is the memory that buffers get for the untimed window even where
 	// the timed ones take less.
 	batchBytes = 16 << 20
 )
 
-// untimed is how many operations of r are checked beside the timed windows. The
-// pairs of a pairwise operation share the most.
-func (s spec) untimed(r rung) int {
-	most := max(untimedLeast, untimedMost/len(s.op.Pairs(s.World)))
-	return int(min(max(untimedBytes/max(1, r.Bytes), untimedLeast), int64(most)))
+// untimed is how many operations of size bytes are checked beside the timed
+// windows, where most is the limit in bytes. The pairs of a pairwise operation
+// share untimedMost.
+func (s spec) untimed(bytes, most int64) int {
+	count := max(untimedLeast, untimedMost/len(s.op.Pairs(s.World)))
+	return int(min(max(most/max(1, bytes), untimedLeast), int64(count)))
 }
 
 // repeats reports whether the untimed window begins with the operations of a
 // timed one: so it is where it has fewer operations of its own than the most, and
 // each leaves a mark.
-func (s spec) repeats(r rung) bool {
-	return r.Placement == OutOfPlace && s.untimed(r) < untimedMost
-}
+func (r rung) repeats() bool { return r.Placement == OutOfPlace && r.untimed < untimedMost }
 
 // apart is r with a slot for each operation that the untimed window enqueues at
 // a time, whole groups where they fit into bytes.
@@ -44,7 +45,7 @@ func (s spec) apart(r rung, bytes int64) rung {
 		r.stride = r.recvAt + align(r.Recv*size+(s.shares(1)-1)*markBytes)
 	}
 	r.recvStride = r.stride
-	r.Slots = int(max(1, min(bytes/r.stride, int64(s.untimed(r)))))
+	r.Slots = int(max(1, min(bytes/r.stride, int64(r.untimed))))
 	if group := s.Measure.Aggregate; r.Slots > group {
 		r.Slots -= r.Slots % group
 	}
@@ -54,7 +55,7 @@ func (s spec) apart(r rung, bytes int64) rung {
 // apartBytes is the memory in which each operation of the untimed window has a
 // slot.
 func (s spec) apartBytes(r rung) int64 {
-	return int64(s.untimed(r)) * s.apart(r, 0).stride
+	return int64(r.untimed) * s.apart(r, 0).stride
 }
 
 // each are the marks of n operations that have a slot each.
@@ -97,7 +98,7 @@ func (b *bench) checkAll(ctx context.Context, mode string) error {
 	}
 	timed := b.rung
 	defer func() { b.rung = timed }()
-	if b.repeats(timed) {
+	if timed.repeats() {
 		operate := func() error { return b.Comm.Enqueue(b.stream, b.calls, b.Measure.Aggregate) }
 		if mode == Graph {
 			operate = b.launch
@@ -106,7 +107,7 @@ func (b *bench) checkAll(ctx context.Context, mode string) error {
 			return err
 		}
 	}
-	for left := b.untimed(timed); left > 0; left -= b.rung.Slots {
+	for left := timed.untimed; left > 0; left -= b.rung.Slots {
 		b.rung = b.apart(timed, b.ladder.bytes)
 		b.rung.Slots = min(b.rung.Slots, left)
 		calls := make([]Call, b.rung.Slots)
@@ -137,10 +138,10 @@ func (b *bench) operate(ctx context.Context, mode string, calls []Call) error {
 
 // comparedUntimed is how many elements checkAll compares.
 func (b *bench) comparedUntimed(r rung) int64 {
-	n := b.untimed(r)
+	n := r.untimed
 	one := b.apart(r, 0)
 	total := int64(n) * b.compared(one, each(1))
-	if b.repeats(r) {
+	if r.repeats() {
 		total += b.compared(r, b.marks(r))
 	}
 	return total
