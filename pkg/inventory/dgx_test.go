@@ -142,9 +142,9 @@ func (d mockDevice) ECCErrors(uncorrected bool) (uint64, nvml.Return) {
 
 func (d mockDevice) MemoryBusBits() (int, nvml.Return) { return number(d.GetMemoryBusWidth()) }
 
-// NVLinkMBps is field 90 of NVML.
-func (d mockDevice) NVLinkMBps() (int, nvml.Return) {
-	values := []gonvml.FieldValue{{FieldId: gonvml.FI_DEV_NVLINK_SPEED_MBPS_COMMON}}
+// NVLinkMBps is field 164 of NVML.
+func (d mockDevice) NVLinkMBps(link int) (int, nvml.Return) {
+	values := []gonvml.FieldValue{{FieldId: gonvml.FI_DEV_NVLINK_GET_SPEED, ScopeId: uint32(link)}}
 	ret := d.GetFieldValues(values)
 	return int(binary.LittleEndian.Uint32(values[0].Value[:])), nvml.Return(ret)
 }

@@ -93,7 +93,7 @@ func complete(d *mock.Device, p product, address string) {
 	}
 	d.GetMemoryBusWidthFunc = func() (uint32, nvml.Return) { return p.bus, nvml.SUCCESS }
 	d.GetFieldValuesFunc = func(values []nvml.FieldValue) nvml.Return {
-		if len(values) != 1 || values[0].FieldId != nvml.FI_DEV_NVLINK_SPEED_MBPS_COMMON {
+		if len(values) != 1 || values[0].FieldId != nvml.FI_DEV_NVLINK_GET_SPEED || int(values[0].ScopeId) >= p.nvlinks {
 			return nvml.ERROR_INVALID_ARGUMENT
 		}
 		binary.LittleEndian.PutUint32(values[0].Value[:], p.link)

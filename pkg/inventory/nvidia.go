@@ -78,7 +78,6 @@ func describe(index int, d nvmlDevice) GPU {
 		MaxSMMHz:    or(d.MaxClockMHz(nvml.ClockSM)),
 		MaxMemMHz:   or(d.MaxClockMHz(nvml.ClockMem)),
 
-		NVLinkMBps:    or(d.NVLinkMBps()),
 		MemoryBusBits: or(d.MemoryBusBits()),
 	}
 	for link := range nvml.MaxNVLinks {
@@ -88,6 +87,7 @@ func describe(index int, d nvmlDevice) GPU {
 		}
 		if active {
 			g.NVLinks++
+			g.NVLinkMBps = or(d.NVLinkMBps(link))
 		}
 	}
 	if total, _, ret := d.Memory(); ret == nvml.Success {

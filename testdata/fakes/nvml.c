@@ -190,7 +190,7 @@ EXPORT int nvmlDeviceGetFieldValues(struct device *d, int n, struct field *f)
 	d->held += 1000000;
 	for (int i = 0; i < n; i++) {
 		unsigned long long bit = f[i].id == 74 ? 0x04 : f[i].id == 76 ? 0x10 : f[i].id == 269 ? 0x20 : f[i].id == 270 ? 0x40 : f[i].id == 271 ? 0x80 : 0;
-		if (f[i].id == 90) { /* of an unsigned int the driver writes four bytes */
+		if (f[i].id == 164) { /* of an unsigned int the driver writes four bytes */
 			f[i].ret = OK;
 			f[i].value = 0xdead00000000 | 26562;
 			continue;

@@ -132,8 +132,8 @@ type Device interface {
 	ECCErrors(uncorrected bool) (uint64, Return)
 	// MemoryBusBits is the width of the bus to the device's memory.
 	MemoryBusBits() (int, Return)
-	// NVLinkMBps is what an active link carries in one direction, 1e6 bytes a second.
-	NVLinkMBps() (int, Return)
+	// NVLinkMBps is what a link carries in one direction, 1e6 bytes a second.
+	NVLinkMBps(link int) (int, Return)
 	// NVLinkActive answers an error from the first link on that the device does
 	// not have.
 	NVLinkActive(link int) (bool, Return)
@@ -330,12 +330,24 @@ func (d *device) ECCErrors(uncorrected bool) (uint64, Return) {
 
 func (d *device) MemoryBusBits() (int, Return) { return d.value("nvmlDeviceGetMemoryBusWidth") }
 
-// fieldNVLinkMBps is NVML_FI_DEV_NVLINK_SPEED_MBPS_COMMON in nvml.h. Its value is
-// an unsigned int, of which the driver writes four bytes.
-const fieldNVLinkMBps = 90
+// Fields of nvml.h: NVML_FI_DEV_NVLINK_GET_SPEED of the link in the field's scope,
+// and NVML_FI_DEV_NVLINK_SPEED_MBPS_COMMON of all links, which drivers answer for
+// devices before Hopper alone. Their value is an unsigned int, of which the driver
+// writes four bytes.
+const (
+	fieldNVLinkSpeed  = 164
+	fieldNVLinkCommon = 90
+)
 
-func (d *device) NVLinkMBps() (int, Return) {
-	field := C.cx_field{id: fieldNVLinkMBps}
+func (d *device) NVLinkMBps(link int) (int, Return) {
+	v, ret := d.field(C.cx_field{id: fieldNVLinkSpeed, scope: C.uint(link)})
+	if ret != Success {
+		return d.field(C.cx_field{id: fieldNVLinkCommon})
+	}
+	return v, ret
+}
+
+func (d *device) field(field C.cx_field) (int, Return) {
 	ret := d.with("nvmlDeviceGetFieldValues", func(f unsafe.Pointer) C.int { return C.cx_device_fields(f, d.handle, 1, &field) })
 	if ret == Success {
 		ret = Return(field.ret)
