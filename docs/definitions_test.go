@@ -12,7 +12,7 @@ import (
 
 	"github.com/collectivex/collectivex/matrix"
 	"github.com/collectivex/collectivex/pkg/catalog"
-	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/planner"
 )
 
 // The examples of definitions.md are sound beside the shipped definitions.
@@ -37,7 +37,7 @@ func TestDefinitionExamples(t *testing.T) {
 	delete(files, "the operator file")
 	cat, err := catalog.Load(files)
 	require.NoError(t, err)
-	_, err = plan.Resolve(cat, plan.Filters{}, plan.Machine{})
+	_, err = planner.Resolve(cat, planner.Filters{}, planner.Machine{})
 	require.NoError(t, err)
 	op, err := catalog.ParseOperator("operator.yaml", operator, cat)
 	require.NoError(t, err)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/planner"
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/result/resulttest"
 	"github.com/collectivex/collectivex/pkg/result/schema"
@@ -21,17 +22,17 @@ func TestEveryCaseCanBeDocumented(t *testing.T) {
 	cat := load(t)
 	backends := catalog.Names(cat.Backends, func(b *catalog.Backend) string { return b.Name })
 	schemas := compile(t)
-	for _, machine := range []plan.Machine{
+	for _, machine := range []planner.Machine{
 		{},
-		{GPUs: &plan.GPUs{Vendor: "nvidia", Product: "h200", Arch: "sm90", Transport: "nvlink", Count: 8, Backends: backends}},
-		{GPUs: &plan.GPUs{Vendor: "amd", Product: "mi300x", Arch: "gfx942", Transport: "xgmi", Count: 8, Backends: backends}},
+		{GPUs: &planner.GPUs{Vendor: "nvidia", Product: "h200", Arch: "sm90", Transport: "nvlink", Count: 8, Backends: backends}},
+		{GPUs: &planner.GPUs{Vendor: "amd", Product: "mi300x", Arch: "gfx942", Transport: "xgmi", Count: 8, Backends: backends}},
 	} {
 		for _, suite := range cat.Suites {
-			filters := plan.Filters{Suites: []string{suite.Name}}
+			filters := planner.Filters{Suites: []string{suite.Name}}
 			if machine.GPUs != nil {
 				filters.SKUs = []string{machine.GPUs.SKU()}
 			}
-			m, err := plan.Resolve(cat, filters, machine)
+			m, err := planner.Resolve(cat, filters, machine)
 			require.NoError(t, err)
 			var matrix bytes.Buffer
 			m.Generator = plan.Generator{Program: "cxgen", Version: "dev", Format: plan.Format}

@@ -10,7 +10,8 @@ import (
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/collective"
 	"github.com/collectivex/collectivex/pkg/numeric"
-	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/planner"
+	"github.com/collectivex/collectivex/pkg/vocab"
 	"github.com/collectivex/collectivex/pkg/workload"
 )
 
@@ -27,7 +28,7 @@ func load(t *testing.T) *catalog.Catalog {
 func TestRoutingsHaveAMeaning(t *testing.T) {
 	cat := load(t)
 	used := map[string]bool{}
-	m, err := plan.Resolve(cat, plan.Filters{}, plan.Machine{})
+	m, err := planner.Resolve(cat, planner.Filters{}, planner.Machine{})
 	require.NoError(t, err)
 	for _, q := range m.Requested() {
 		c := q.Case
@@ -46,25 +47,25 @@ func TestRoutingsHaveAMeaning(t *testing.T) {
 }
 
 func TestCollectivesHaveAMeaning(t *testing.T) {
-	for _, name := range catalog.Ops() {
+	for _, name := range vocab.Ops() {
 		op, err := collective.ParseOp(name)
 		require.NoError(t, err)
-		require.Equal(t, op.Reduces(), catalog.Reduces(name), name)
-		require.Equal(t, op.InPlace(), catalog.HasInPlace(name), name)
-		require.Equal(t, op.Pairwise(), catalog.Pairwise(name), name)
-		require.Equal(t, op == collective.AllToAllV, catalog.TakesTraffic(name), name)
+		require.Equal(t, op.Reduces(), vocab.Reduces(name), name)
+		require.Equal(t, op.InPlace(), vocab.HasInPlace(name), name)
+		require.Equal(t, op.Pairwise(), vocab.Pairwise(name), name)
+		require.Equal(t, op == collective.AllToAllV, vocab.TakesTraffic(name), name)
 		if op.Pairwise() {
-			require.Len(t, op.Pairs(5), catalog.Pairs(name, 5), name)
+			require.Len(t, op.Pairs(5), vocab.Pairs(name, 5), name)
 		} else {
-			require.Zero(t, catalog.Pairs(name, 5), name)
+			require.Zero(t, vocab.Pairs(name, 5), name)
 		}
 	}
-	require.Len(t, collective.Ops(), len(catalog.Ops()))
-	for _, name := range catalog.DTypes() {
+	require.Len(t, collective.Ops(), len(vocab.Ops()))
+	for _, name := range vocab.DTypes() {
 		_, err := numeric.ParseType(name)
 		require.NoError(t, err)
 	}
-	for _, name := range catalog.RedOps() {
+	for _, name := range vocab.RedOps() {
 		op, err := workload.ParseRedOp(name)
 		require.NoError(t, err)
 		require.NotEqual(t, workload.NoRedOp, op)
@@ -86,7 +87,7 @@ func TestCaps(t *testing.T) {
 // No pool's image has MSCCL++: it runs on machines that have it.
 func TestEveryPoolIsPlanned(t *testing.T) {
 	cat := load(t)
-	m, err := plan.Resolve(cat, plan.Filters{}, plan.Machine{GPUs: &plan.GPUs{
+	m, err := planner.Resolve(cat, planner.Filters{}, planner.Machine{GPUs: &planner.GPUs{
 		Vendor: "nvidia", Product: "h200", Arch: "sm90", Transport: "nvlink", Count: 2, Backends: []string{"mscclpp"},
 	}})
 	require.NoError(t, err)

@@ -28,6 +28,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/rendezvous"
 	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 // A point is one comparison; Most is the ratio that it has to stay within.
@@ -147,8 +148,8 @@ func runHost(dir string, p point) ([]float64, error) {
 		CaseID: "bench", Family: plan.FamilyCollective, Backend: "host", World: p.world, Nodes: 1,
 		GPUsPerNode: p.world, RanksPerNode: p.world, Precision: "float", Repeat: 1,
 		Collective: &plan.Collective{
-			Op: "all_reduce", RedOp: "sum", Sizes: []int64{p.bytes}, Placements: []string{collective.OutOfPlace},
-			Modes: []string{collective.Pipelined}, Buffers: collective.Warm, Registration: "none",
+			Op: "all_reduce", RedOp: "sum", Sizes: []int64{p.bytes}, Placements: []string{vocab.OutOfPlace},
+			Modes: []string{vocab.Pipelined}, Buffers: vocab.Warm, Registration: "none",
 			Measure: plan.CollectiveTiming{Warmup: p.warmup, Iterations: p.iterations, Trials: p.trials, Aggregate: 1, Launches: 1},
 		},
 	}

@@ -4,6 +4,8 @@
 // with its position, and all errors come at once.
 package catalog
 
+import "github.com/collectivex/collectivex/pkg/vocab"
+
 // Catalog is a sound set of definitions.
 type Catalog struct {
 	Platforms []Platform // by SKU
@@ -340,9 +342,9 @@ func ladder(ls []Ladder, phase string) []int {
 // Scope says whether world ranks of the platform stay in one scale-up domain.
 func (p *Platform) Scope(world int) string {
 	if world > p.ScaleUp.Domain {
-		return ScopeOut
+		return vocab.ScopeOut
 	}
-	return ScopeUp
+	return vocab.ScopeUp
 }
 
 // Nodes returns how many nodes world ranks take, packed.

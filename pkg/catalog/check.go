@@ -3,6 +3,8 @@ package catalog
 import (
 	"slices"
 	"strings"
+
+	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 // check reports definitions that are well formed and contradict each other.
@@ -146,7 +148,7 @@ func (l *loader) checkWorlds(p *Platform, worlds []int) {
 		if w := worlds[i]; w > p.GPUsPerNode && w%p.GPUsPerNode != 0 {
 			l.fault(l.pos[&worlds[i]], "%d ranks do not fill nodes of %d devices evenly", w, p.GPUsPerNode)
 		}
-		if w := worlds[i]; p.Scope(w) == ScopeOut && p.ScaleOut == nil {
+		if w := worlds[i]; p.Scope(w) == vocab.ScopeOut && p.ScaleOut == nil {
 			l.fault(l.pos[&worlds[i]], "%d ranks exceed the scale-up domain of %d, and the platform has no scale_out", w, p.ScaleUp.Domain)
 		}
 	}

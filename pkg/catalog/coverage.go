@@ -1,6 +1,10 @@
 package catalog
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/collectivex/collectivex/pkg/vocab"
+)
 
 // Coverage is one combination that a suite asks for and how it stands.
 type Coverage struct {
@@ -39,7 +43,7 @@ func (c *Catalog) epCoverage(p *Platform, b *Backend) []Coverage {
 		return nil
 	}
 	var out []Coverage
-	for _, mode := range EPModes() {
+	for _, mode := range vocab.EPModes() {
 		if b.EP.Mode(mode) == nil {
 			continue
 		}

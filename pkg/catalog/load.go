@@ -7,6 +7,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 // All is the word that filters take for "no filter"; nothing may be called so.
@@ -137,7 +139,7 @@ func (l *loader) defaults() {
 
 // defaultContracts returns the timing contracts of a block at p that names none.
 func (l *loader) defaultContracts(p Pos) []string {
-	contracts := []string{ContractLayout}
+	contracts := []string{vocab.ContractLayout}
 	l.pos[&contracts[0]] = p
 	return contracts
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/collectivex/collectivex/pkg/numeric"
 	"github.com/collectivex/collectivex/pkg/regular"
+	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 // Traffic is who sends how many bytes to whom, as a file says it: a square
@@ -176,9 +177,9 @@ func (l *loader) note(err error) {
 func (l *loader) checkTraffic(s *Suite, b *CollectiveBlock) {
 	for i := range b.Ops {
 		switch op := b.Ops[i]; {
-		case TakesTraffic(op) && b.Traffic == "":
+		case vocab.TakesTraffic(op) && b.Traffic == "":
 			l.fault(l.pos[&b.Ops[i]], "%s needs the key \"traffic\", in a block without sizes", op)
-		case !TakesTraffic(op) && b.Sizes == nil:
+		case !vocab.TakesTraffic(op) && b.Sizes == nil:
 			l.fault(l.pos[&b.Ops[i]], "%s needs the key \"sizes\", in a block without traffic", op)
 		}
 	}

@@ -12,7 +12,7 @@ import (
 
 	"github.com/collectivex/collectivex/matrix"
 	"github.com/collectivex/collectivex/pkg/catalog"
-	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/planner"
 )
 
 // Definitions is the flag that says which definitions a command reads.
@@ -44,7 +44,7 @@ func (d *Definitions) Load() (*catalog.Catalog, error) {
 
 // AddFilterFlags registers the filters, which are the same in every command
 // that plans: comma lists in which "all" or nothing filters nothing.
-func AddFilterFlags(fs *pflag.FlagSet, f *plan.Filters) {
+func AddFilterFlags(fs *pflag.FlagSet, f *planner.Filters) {
 	words := func(p *[]string, name, usage string) {
 		fs.Var(&list[string]{p: p, parse: func(s string) (string, error) { return s, nil }}, name, usage)
 	}
@@ -63,7 +63,7 @@ func AddFilterFlags(fs *pflag.FlagSet, f *plan.Filters) {
 	words(&f.Ops, "op", "only these collective operations")
 	words(&f.DTypes, "dtype", "only these element types of collectives")
 	words(&f.RedOps, "redop", "only these reductions of collectives")
-	f.MaxCases = plan.DefaultMaxCases
+	f.MaxCases = planner.DefaultMaxCases
 	fs.Var((*count)(&f.MaxCases), "max-cases", "at most `N` cases in a cell")
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/plausible"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/vocab"
 	"github.com/collectivex/collectivex/pkg/workload"
 )
 
@@ -221,11 +222,11 @@ func (sp spec) row(at int, r rungRecord, common *setup, tracks []track, everyRan
 // field is where a row has the figures of a timing mode.
 func field(row *result.CollectiveRow, mode string) **result.Timing {
 	switch mode {
-	case Pipelined:
+	case vocab.Pipelined:
 		return &row.Pipelined
-	case Blocking:
+	case vocab.Blocking:
 		return &row.Blocking
-	case PerIteration:
+	case vocab.PerIteration:
 		return &row.PerIteration
 	default:
 		return &row.Graph

@@ -10,6 +10,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/vocab"
 	"github.com/collectivex/collectivex/pkg/workload"
 )
 
@@ -44,7 +45,7 @@ func newTape(t *testing.T, c plan.Case) *tape {
 				for _, mode := range l.modes {
 					v := sample{window: window{x.Requested, x.Placement, x.Pair, mode, trial}, Check: &workload.Verdict{Checked: x.Count, First: -1}}
 					n := 1
-					if mode == PerIteration {
+					if mode == vocab.PerIteration {
 						n = c.Measure.Iterations
 					}
 					for i := range n {
@@ -100,7 +101,7 @@ func (p *tape) mustDocument() *result.CollectiveDocument {
 }
 
 func TestAssemble(t *testing.T) {
-	p := newTape(t, aCase(func(c *plan.Case) { c.Modes = append(c.Modes, Graph) }))
+	p := newTape(t, aCase(func(c *plan.Case) { c.Modes = append(c.Modes, vocab.Graph) }))
 	d := p.mustDocument()
 	require.Equal(t, result.Success, d.Outcome.Status)
 	require.Equal(t, "1", *d.Implementation.LibraryVersion)
@@ -110,7 +111,7 @@ func TestAssemble(t *testing.T) {
 	row := d.Measurement.Rows[2]
 	require.Equal(t, result.CollectiveRow{
 		Key:       row.Key,
-		Requested: 1 << 20, Bytes: 1 << 20, Count: 1 << 18, Placement: OutOfPlace, Slots: 1, Complete: true,
+		Requested: 1 << 20, Bytes: 1 << 20, Count: 1 << 18, Placement: vocab.OutOfPlace, Slots: 1, Complete: true,
 		Pipelined: row.Pipelined, PerIteration: row.PerIteration,
 		Check: result.Check{Passed: true, Checked: 12 << 18},
 	}, row)
@@ -130,7 +131,7 @@ func TestAssemble(t *testing.T) {
 // the largest size of the case.
 func TestShiftedBuffersOfAnotherSpanAreNotCompared(t *testing.T) {
 	keys := func(largest int64) (document, row string) {
-		d := newTape(t, aCase(func(c *plan.Case) { c.Buffers, c.Sizes = Shifted, []int64{1 << 20, largest} })).mustDocument()
+		d := newTape(t, aCase(func(c *plan.Case) { c.Buffers, c.Sizes = vocab.Shifted, []int64{1 << 20, largest} })).mustDocument()
 		require.NotEmpty(t, d.Measurement.Rows[0].Key)
 		require.EqualValues(t, 1<<20, d.Measurement.Rows[0].Requested)
 		return d.ComparisonKey, d.Measurement.Rows[0].Key

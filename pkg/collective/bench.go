@@ -13,6 +13,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/rendezvous"
 	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/vocab"
 	"github.com/collectivex/collectivex/pkg/workload"
 )
 
@@ -67,7 +68,7 @@ func (b *bench) run(ctx context.Context) (err error) {
 		return err
 	}
 	captured := make([]graphs, len(b.ladder.rungs))
-	if slices.Contains(b.modes, Graph) {
+	if slices.Contains(b.modes, vocab.Graph) {
 		defer func() {
 			for _, g := range captured {
 				err = errors.Join(err, g.close())
@@ -168,7 +169,7 @@ func (b *bench) enter(r rung) {
 // buffers returns the addresses of an operation on the rung at hand.
 func (b *bench) buffers(at place) (send, recv accel.Ptr) {
 	base := b.memory.Ptr().Add(b.unaligned())
-	if b.rung.Placement == InPlace {
+	if b.rung.Placement == vocab.InPlace {
 		return b.together(base.Add(int64(at.slot)*b.rung.stride), b.rung.Count)
 	}
 	recvAt := b.rung.recvAt + int64(at.slot)*b.rung.recvStride + int64(at.round)*markBytes
@@ -195,7 +196,7 @@ func (b *bench) settleCall() Call {
 	c := b.call(b.session.Rank)
 	c.Count, c.Exchange = b.settleExtent(b.rung).Count, b.rung.settle
 	base := b.settleAt.Add(b.unaligned())
-	if c.Send, c.Recv = base, base.Add(b.ladder.settle); b.rung.Placement == InPlace {
+	if c.Send, c.Recv = base, base.Add(b.ladder.settle); b.rung.Placement == vocab.InPlace {
 		c.Send, c.Recv = b.together(base, c.Count)
 	}
 	return c
@@ -216,7 +217,7 @@ func (b *bench) capture(ctx context.Context) (g graphs, err error) {
 		for i := range calls {
 			at := b.rung.place(i, len(calls))
 			at.round += b.rung.rounds
-			if b.rung.Placement == InPlace {
+			if b.rung.Placement == vocab.InPlace {
 				if at.round = 0; i == len(calls)-1 {
 					at.slot = 0 // the last slot is for the last launch
 				}
@@ -281,13 +282,13 @@ func (b *bench) measure(ctx context.Context, w window) (sample, error) {
 	s := sample{window: w, Began: time.Now().UTC()}
 	var err error
 	switch w.Mode {
-	case Blocking:
+	case vocab.Blocking:
 		err = b.blocking(ctx)
 		s.US = b.us
-	case PerIteration:
+	case vocab.PerIteration:
 		err = b.perIteration(ctx)
 		s.US = b.us
-	case Graph:
+	case vocab.Graph:
 		err = b.pipelined(ctx, &s, len(b.calls)*b.Measure.Launches, func() (Elapsed, error) { return Time(b.launch) })
 	default:
 		err = b.pipelined(ctx, &s, len(b.calls), func() (Elapsed, error) { return b.Comm.Time(b.stream, b.calls, b.Measure.Aggregate) })

@@ -5,6 +5,7 @@ import (
 
 	"github.com/collectivex/collectivex/pkg/accel"
 	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/vocab"
 	"github.com/collectivex/collectivex/pkg/workload"
 )
 
@@ -19,10 +20,10 @@ func (b *bench) fill(w window, slot int) error {
 	send, recv := b.buffers(place{slot: slot})
 	out := b.outputs(b.rung)
 	in, guard := b.untouched(b.rung)
-	if b.rung.Placement == InPlace {
+	if b.rung.Placement == vocab.InPlace {
 		in, guard = b.form(b.rung.Pair).Inputs(b.rung.Extent, b.session.Rank), nil
 	}
-	covered := b.rung.Placement == InPlace && len(in) > 0 && in[0].Count >= b.rung.Recv
+	covered := b.rung.Placement == vocab.InPlace && len(in) > 0 && in[0].Count >= b.rung.Recv
 	if len(guard) > 0 {
 		if err := b.Data.Fill(b.stream, p, recv, guard); err != nil {
 			return coded(result.ReasonDevice, err)
@@ -60,7 +61,7 @@ func (b *bench) untouched(r rung) (send, recv []workload.Region) {
 	switch {
 	case form.Idle(b.session.Rank):
 		return nil, nil
-	case r.Placement == OutOfPlace:
+	case r.Placement == vocab.OutOfPlace:
 		send, recv = form.Untouched(r.Extent, b.session.Rank)
 		for i := range recv {
 			recv[i].Count += (b.shares(r.rounds) - 1) * markBytes / int64(b.dtype.Size())

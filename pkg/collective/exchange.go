@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 	"unsafe"
+
+	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 // listExchanges makes the exchanges of all rungs and keeps them in place until close:
@@ -37,7 +39,7 @@ func (b *bench) idle() bool { return b.form(b.rung.Pair).Idle(b.session.Rank) }
 // it is idle while the others measure and all go on together.
 func (b *bench) attend(ctx context.Context, w window) (sample, error) {
 	barriers := 1
-	if w.Mode == Blocking {
+	if w.Mode == vocab.Blocking {
 		barriers += len(b.us)
 	}
 	for range barriers {

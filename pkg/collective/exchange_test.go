@@ -11,6 +11,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/collective"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 // exchangeOf is the four lists of a call, or nil.
@@ -85,8 +86,8 @@ func TestPairs(t *testing.T) {
 			d, comms, err := run(t, aCase(func(c *plan.Case) {
 				c.Op, c.RedOp, c.World, c.RanksPerNode = op, "", 3, 3
 				c.Sizes = []int64{8, 1 << 16}
-				c.Placements = []string{collective.OutOfPlace}
-				c.Modes = append(c.Modes, collective.Blocking)
+				c.Placements = []string{vocab.OutOfPlace}
+				c.Modes = append(c.Modes, vocab.Blocking)
 				c.Measure = plan.CollectiveTiming{Iterations: 3, Trials: 2, Aggregate: 1, Launches: 1}
 			}), false, nil)
 			require.NoError(t, err)
@@ -130,7 +131,7 @@ func TestWrongPairs(t *testing.T) {
 	const world = 3
 	d, _, err := run(t, aCase(func(c *plan.Case) {
 		c.Op, c.RedOp, c.World, c.RanksPerNode = "p2p", "", world, world
-		c.Placements, c.Modes = []string{collective.OutOfPlace}, []string{collective.Pipelined}
+		c.Placements, c.Modes = []string{vocab.OutOfPlace}, []string{vocab.Pipelined}
 	}), true, func(c *comm, s accel.Stream, calls []collective.Call) error {
 		for _, call := range calls {
 			words := exchangeOf(call, world)

@@ -3,6 +3,7 @@ package collective
 import (
 	"github.com/collectivex/collectivex/pkg/plausible"
 	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 // cacheMost is more than the last level caches of a device hold together: 50 MiB
@@ -32,7 +33,7 @@ func (s spec) gate(row *result.CollectiveRow, r rungRecord, limits []result.Limi
 // moved is the fewest bytes that an operation of the rung moves.
 func (s spec) moved(r rungRecord) plausible.Moved {
 	f, size := s.form(r.Pair), int64(s.dtype.Size())
-	e, inPlace := f.Extent(r.Requested), r.Placement == InPlace
+	e, inPlace := f.Extent(r.Requested), r.Placement == vocab.InPlace
 	ranks := f.moves(e, inPlace, func(rank int) int { return rank })
 	domains := f.moves(e, inPlace, func(rank int) int { return plausible.Domain(s.Case, rank) })
 	// Operations take turns on the slots. What a cache holds of them saves a read

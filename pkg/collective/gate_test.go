@@ -11,6 +11,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/plausible"
 	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 // h200 is what a rank beside an H200 with 18 NVLinks tells: 18 of 26.562 GB/s and
@@ -68,12 +69,12 @@ func TestNothingIsFasterThanItsMemory(t *testing.T) {
 	require.NoError(t, err)
 	judge := func(bytes int64, placement string, us float64) string {
 		moved := sp.moved(rungRecord{Requested: bytes, Placement: placement, Slots: 1})
-		return plausible.Judge(h200(0).Limits, moved, Pipelined, us)
+		return plausible.Judge(h200(0).Limits, moved, vocab.Pipelined, us)
 	}
-	require.Equal(t, "implausible: pipelined of 1000 us for 7516192768 bytes or more by memory, 7516.19 of at most 4916.74 GBps", judge(4<<30, OutOfPlace, 1000))
-	require.Empty(t, judge(4<<30, OutOfPlace, 2000))
-	require.Empty(t, judge(256<<20, OutOfPlace, 1), "a cache may hold it")
-	require.Empty(t, judge(4<<30, InPlace, 1), "the result is where it was")
+	require.Equal(t, "implausible: pipelined of 1000 us for 7516192768 bytes or more by memory, 7516.19 of at most 4916.74 GBps", judge(4<<30, vocab.OutOfPlace, 1000))
+	require.Empty(t, judge(4<<30, vocab.OutOfPlace, 2000))
+	require.Empty(t, judge(256<<20, vocab.OutOfPlace, 1), "a cache may hold it")
+	require.Empty(t, judge(4<<30, vocab.InPlace, 1), "the result is where it was")
 }
 
 func TestPlausibleTimesPass(t *testing.T) {

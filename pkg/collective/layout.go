@@ -5,6 +5,7 @@ import (
 	"hash/fnv"
 
 	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 // limits are what bounds the buffers of a case, the same on all ranks.
@@ -75,7 +76,7 @@ const markBytes = slotAlign
 func (s spec) layOut(l limits) ladder {
 	var out ladder
 	for _, mode := range s.Modes {
-		if mode == Graph && l.NoGraphs {
+		if mode == vocab.Graph && l.NoGraphs {
 			out.exclude(mode, "the device has no graphs")
 			continue
 		}
@@ -83,13 +84,13 @@ func (s spec) layOut(l limits) ladder {
 	}
 	var placements []string
 	for _, p := range s.Placements {
-		if p == InPlace && !s.op.InPlace() {
+		if p == vocab.InPlace && !s.op.InPlace() {
 			out.exclude(p, "%s has no in-place form", s.op)
 			continue
 		}
 		placements = append(placements, p)
 	}
-	if s.Buffers == Cold {
+	if s.Buffers == vocab.Cold {
 		out.flush = 2 * l.Cache
 	}
 	room := l.Bytes - out.flush - 2*align(s.unaligned()) - 2*settleMost
@@ -164,10 +165,10 @@ func (s spec) span(room int64) int64 {
 func (s spec) rung(size int64, e Extent, placement string, room, cache, span int64) (rung, int64) {
 	element := int64(s.dtype.Size())
 	r := rung{Requested: size, Extent: e, Placement: placement, stride: align(e.Bytes), rounds: 1}
-	apart := placement == OutOfPlace
+	apart := placement == vocab.OutOfPlace
 	n := int64(s.operations())
 	switch {
-	case s.Buffers == Shifted:
+	case s.Buffers == vocab.Shifted:
 		r.stride = e.Bytes
 	case apart:
 		r.recvAt = align(e.Send * element)
@@ -175,9 +176,9 @@ func (s spec) rung(size int64, e Extent, placement string, room, cache, span int
 	}
 	slots := int64(1)
 	switch s.Buffers {
-	case Shifted:
+	case vocab.Shifted:
 		slots = max(1, min(span/e.Bytes, n))
-	case Cold:
+	case vocab.Cold:
 		slots = max(min(2*cache/r.stride+1, n, room/r.stride), min(2, n))
 	}
 	if !apart && n*int64(s.Measure.Launches) > 1 {
@@ -188,7 +189,7 @@ func (s spec) rung(size int64, e Extent, placement string, room, cache, span int
 	if apart {
 		r.rounds = (int(n) + r.Slots - 1) / r.Slots
 	}
-	if s.Buffers == Shifted && apart {
+	if s.Buffers == vocab.Shifted && apart {
 		r.recvAt = align(max(span, e.Bytes))
 		r.recvStride += (s.shares(r.rounds) - 1) * markBytes
 		return r, r.recvAt + align(slots*r.recvStride)
@@ -204,7 +205,7 @@ type place struct{ slot, round int }
 // place is that of operation i of n.
 func (r rung) place(i, n int) place {
 	switch {
-	case r.Placement == OutOfPlace:
+	case r.Placement == vocab.OutOfPlace:
 		return place{i % r.Slots, i / r.Slots}
 	case r.Slots == 1:
 		return place{}
@@ -234,7 +235,7 @@ func (s spec) marks(r rung) []mark {
 	for i := range n {
 		p := r.place(i, n)
 		kept := shared[p.slot] == 1 && (s.Measure.Launches == 1 || p.slot == r.Slots-1)
-		if kept || r.Placement == OutOfPlace {
+		if kept || r.Placement == vocab.OutOfPlace {
 			marks = append(marks, mark{p, kept || i+r.Slots >= n})
 		}
 	}

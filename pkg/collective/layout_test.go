@@ -8,6 +8,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 func aCase(edit func(*plan.Case)) plan.Case {
@@ -16,8 +17,8 @@ func aCase(edit func(*plan.Case)) plan.Case {
 		World: 2, Nodes: 1, GPUsPerNode: 2, RanksPerNode: 2, Precision: "float", Repeat: 1, Sampling: "test",
 		Collective: &plan.Collective{
 			Op: "all_reduce", RedOp: "sum", Sizes: []int64{8, 1 << 20},
-			Placements: []string{OutOfPlace, InPlace}, Modes: []string{Pipelined, PerIteration},
-			Buffers: Warm, Registration: "none",
+			Placements: []string{vocab.OutOfPlace, vocab.InPlace}, Modes: []string{vocab.Pipelined, vocab.PerIteration},
+			Buffers: vocab.Warm, Registration: "none",
 			Measure: plan.CollectiveTiming{Warmup: 1, Iterations: 4, Trials: 2, Aggregate: 1, Launches: 1},
 		},
 	}
@@ -91,7 +92,7 @@ func TestLayOutKeepsAccountOfWhatIsLeftOut(t *testing.T) {
 	l := lay(t, limits{Bytes: 5 << 20, Untimed: untimedOnHost, Cache: 1 << 20, NoGraphs: true}, func(c *plan.Case) {
 		c.Op, c.RedOp = "alltoall", ""
 		c.Sizes = []int64{16, 1 << 20, 1 << 22}
-		c.Modes = []string{Graph, Pipelined}
+		c.Modes = []string{vocab.Graph, vocab.Pipelined}
 	})
 	require.Equal(t, []result.Exclusion{
 		{What: "graph", Reason: "refused: the device has no graphs"},
@@ -102,7 +103,7 @@ func TestLayOutKeepsAccountOfWhatIsLeftOut(t *testing.T) {
 		{Bytes: 1 << 22, Reason: "memory-for-size: takes 10489856 bytes of memory, and 5242880 may be used"},
 	}, l.dropped)
 	require.Len(t, l.rungs, 1)
-	require.Equal(t, []string{Pipelined}, l.modes)
+	require.Equal(t, []string{vocab.Pipelined}, l.modes)
 	for _, d := range l.dropped {
 		require.NoError(t, result.CheckReason(d.Reason))
 	}
@@ -122,24 +123,24 @@ func TestSlots(t *testing.T) {
 		marks     []int // operations of which something is left to check
 		whole     []int // those of which all is
 	}{
-		{"warm", Warm, OutOfPlace, mib, 4, 1, []int{0, 0, 0, 0}, []int{0, 1, 2, 3}, []int{0, 1, 2, 3}, []int{3}},
-		{"warm in place keeps one for the last", Warm, InPlace, mib, 4, 2, []int{0, 0, 0, 1}, nil, []int{3}, []int{3}},
-		{"once in place", Warm, InPlace, mib, 1, 1, []int{0}, nil, []int{0}, []int{0}},
-		{"cold covers the caches twice", Cold, OutOfPlace, mib, 8, 4, []int{0, 1, 2, 3, 0, 1, 2, 3}, []int{0, 0, 0, 0, 1, 1, 1, 1}, []int{0, 1, 2, 3, 4, 5, 6, 7}, []int{4, 5, 6, 7}},
-		{"cold has no more than iterations", Cold, OutOfPlace, 8, 3, 3, []int{0, 1, 2}, []int{0, 0, 0}, []int{0, 1, 2}, []int{0, 1, 2}},
-		{"cold in place", Cold, InPlace, 4 * mib, 5, 3, []int{0, 1, 0, 1, 2}, nil, []int{4}, []int{4}},
-		{"cold in place, a slot for each", Cold, InPlace, mib, 3, 3, []int{0, 1, 2}, nil, []int{0, 1, 2}, []int{0, 1, 2}},
-		{"cold and large still has two", Cold, OutOfPlace, 64 * mib, 4, 2, []int{0, 1, 0, 1}, []int{0, 0, 1, 1}, []int{0, 1, 2, 3}, []int{2, 3}},
-		{"shifted goes from the end back to the start", Shifted, OutOfPlace, mib, 6, 4, []int{0, 1, 2, 3, 0, 1}, []int{0, 0, 0, 0, 1, 1}, []int{0, 1, 2, 3, 4, 5}, []int{2, 3, 4, 5}},
-		{"shifted has no more than iterations", Shifted, OutOfPlace, 8, 3, 3, []int{0, 1, 2}, []int{0, 0, 0}, []int{0, 1, 2}, []int{0, 1, 2}},
-		{"shifted in place", Shifted, InPlace, mib, 6, 4, []int{0, 1, 2, 0, 1, 3}, nil, []int{2, 5}, []int{2, 5}},
-		{"shifted in place, a slot for each", Shifted, InPlace, 8, 3, 3, []int{0, 1, 2}, nil, []int{0, 1, 2}, []int{0, 1, 2}},
-		{"the largest in place keeps one for the last", Shifted, InPlace, 4 * mib, 4, 2, []int{0, 0, 0, 1}, nil, []int{3}, []int{3}},
+		{"warm", vocab.Warm, vocab.OutOfPlace, mib, 4, 1, []int{0, 0, 0, 0}, []int{0, 1, 2, 3}, []int{0, 1, 2, 3}, []int{3}},
+		{"warm in place keeps one for the last", vocab.Warm, vocab.InPlace, mib, 4, 2, []int{0, 0, 0, 1}, nil, []int{3}, []int{3}},
+		{"once in place", vocab.Warm, vocab.InPlace, mib, 1, 1, []int{0}, nil, []int{0}, []int{0}},
+		{"cold covers the caches twice", vocab.Cold, vocab.OutOfPlace, mib, 8, 4, []int{0, 1, 2, 3, 0, 1, 2, 3}, []int{0, 0, 0, 0, 1, 1, 1, 1}, []int{0, 1, 2, 3, 4, 5, 6, 7}, []int{4, 5, 6, 7}},
+		{"cold has no more than iterations", vocab.Cold, vocab.OutOfPlace, 8, 3, 3, []int{0, 1, 2}, []int{0, 0, 0}, []int{0, 1, 2}, []int{0, 1, 2}},
+		{"cold in place", vocab.Cold, vocab.InPlace, 4 * mib, 5, 3, []int{0, 1, 0, 1, 2}, nil, []int{4}, []int{4}},
+		{"cold in place, a slot for each", vocab.Cold, vocab.InPlace, mib, 3, 3, []int{0, 1, 2}, nil, []int{0, 1, 2}, []int{0, 1, 2}},
+		{"cold and large still has two", vocab.Cold, vocab.OutOfPlace, 64 * mib, 4, 2, []int{0, 1, 0, 1}, []int{0, 0, 1, 1}, []int{0, 1, 2, 3}, []int{2, 3}},
+		{"shifted goes from the end back to the start", vocab.Shifted, vocab.OutOfPlace, mib, 6, 4, []int{0, 1, 2, 3, 0, 1}, []int{0, 0, 0, 0, 1, 1}, []int{0, 1, 2, 3, 4, 5}, []int{2, 3, 4, 5}},
+		{"shifted has no more than iterations", vocab.Shifted, vocab.OutOfPlace, 8, 3, 3, []int{0, 1, 2}, []int{0, 0, 0}, []int{0, 1, 2}, []int{0, 1, 2}},
+		{"shifted in place", vocab.Shifted, vocab.InPlace, mib, 6, 4, []int{0, 1, 2, 0, 1, 3}, nil, []int{2, 5}, []int{2, 5}},
+		{"shifted in place, a slot for each", vocab.Shifted, vocab.InPlace, 8, 3, 3, []int{0, 1, 2}, nil, []int{0, 1, 2}, []int{0, 1, 2}},
+		{"the largest in place keeps one for the last", vocab.Shifted, vocab.InPlace, 4 * mib, 4, 2, []int{0, 0, 0, 1}, nil, []int{3}, []int{3}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s, err := parse(aCase(func(p *plan.Case) {
 				p.Buffers, p.Placements, p.Sizes, p.Measure.Iterations = c.buffers, []string{c.placement}, []int64{c.bytes}, c.n
-				if c.buffers == Shifted {
+				if c.buffers == vocab.Shifted {
 					p.Sizes = []int64{c.bytes, 4 * mib}
 				}
 			}))
@@ -160,16 +161,16 @@ func TestSlots(t *testing.T) {
 				}
 			}
 			require.Equal(t, c.of, of)
-			if c.placement == OutOfPlace {
+			if c.placement == vocab.OutOfPlace {
 				require.Equal(t, c.rounds, rounds)
 			}
 			require.Equal(t, c.marks, marks)
 			require.Equal(t, c.whole, whole)
-			if s.Measure.Launches = 2; c.placement == InPlace && c.n > 1 {
+			if s.Measure.Launches = 2; c.placement == vocab.InPlace && c.n > 1 {
 				require.Equal(t, []mark{{place{slot: r.Slots - 1}, true}}, s.marks(r), "only the last operation of the last launch finds its input")
 			}
 			require.GreaterOrEqual(t, l.bytes, int64(r.Slots)*c.bytes)
-			if c.buffers == Cold {
+			if c.buffers == vocab.Cold {
 				require.EqualValues(t, 8*mib, l.flush)
 			} else {
 				require.Zero(t, l.flush)
@@ -181,10 +182,10 @@ func TestSlots(t *testing.T) {
 // The results of a rung neither leave its memory nor meet those of another slot.
 func TestResultsFit(t *testing.T) {
 	const mib = 1 << 20
-	for _, buffers := range []string{Warm, Cold, Shifted} {
+	for _, buffers := range []string{vocab.Warm, vocab.Cold, vocab.Shifted} {
 		for _, launches := range []int{1, 3} {
 			s, err := parse(aCase(func(p *plan.Case) {
-				p.Buffers, p.Placements = buffers, []string{OutOfPlace}
+				p.Buffers, p.Placements = buffers, []string{vocab.OutOfPlace}
 				p.Sizes = []int64{8, 1000, 4096, mib, 3 * mib, 8 * mib}
 				p.Measure.Iterations, p.Measure.Launches = 7, launches
 			}))
@@ -196,7 +197,7 @@ func TestResultsFit(t *testing.T) {
 				require.LessOrEqual(t, int64(r.Slots-1)*r.stride+r.Bytes, r.recvAt+int64(r.Slots-1)*r.stride, "inputs end before results begin")
 				for slot := range r.Slots {
 					begin := r.recvAt + int64(slot)*r.recvStride
-					if buffers == Shifted {
+					if buffers == vocab.Shifted {
 						require.GreaterOrEqual(t, begin, max(ends, int64(r.Slots-1)*r.stride+r.Bytes))
 					} else {
 						require.GreaterOrEqual(t, begin, ends+r.Bytes, "this slot's input lies between")
@@ -212,19 +213,19 @@ func TestResultsFit(t *testing.T) {
 // Memory that holds two buffers but not as many as the caches ask for.
 func TestColdRotatesOverWhatFits(t *testing.T) {
 	l := lay(t, limits{Bytes: 20 << 20, Untimed: untimedOnHost, Cache: 4 << 20}, func(c *plan.Case) {
-		c.Buffers, c.Placements, c.Sizes, c.Measure.Iterations = Cold, []string{OutOfPlace}, []int64{1 << 20}, 100
+		c.Buffers, c.Placements, c.Sizes, c.Measure.Iterations = vocab.Cold, []string{vocab.OutOfPlace}, []int64{1 << 20}, 100
 	})
 	require.Equal(t, 4, l.rungs[0].Slots)
 	l = lay(t, limits{Bytes: 15 << 20, Untimed: untimedOnHost, Cache: 4 << 20}, func(c *plan.Case) {
-		c.Buffers, c.Placements, c.Sizes, c.Measure.Iterations = Cold, []string{OutOfPlace}, []int64{1 << 20}, 100
+		c.Buffers, c.Placements, c.Sizes, c.Measure.Iterations = vocab.Cold, []string{vocab.OutOfPlace}, []int64{1 << 20}, 100
 	})
 	require.Equal(t, 2, l.rungs[0].Slots)
 }
 
 func TestSeedsDiffer(t *testing.T) {
 	seen := map[uint32]string{}
-	for _, mode := range []string{Pipelined, PerIteration, Graph} {
-		for _, placement := range []string{OutOfPlace, InPlace} {
+	for _, mode := range []string{vocab.Pipelined, vocab.PerIteration, vocab.Graph} {
+		for _, placement := range []string{vocab.OutOfPlace, vocab.InPlace} {
 			for trial := range 10 {
 				for slot := range 20 {
 					s := seed("case", window{1 << 20, placement, Pair{}, mode, trial}, slot)

@@ -14,6 +14,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/rendezvous"
 	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 // Runner is the rank half of the family, over the parts of one backend.
@@ -74,7 +75,7 @@ func (r *Runner) Run(ctx context.Context, s *rank.Session, c plan.Case) error {
 
 	// Collections happen between the windows only.
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
-	direct := slices.DeleteFunc(slices.Clone(l.modes), func(mode string) bool { return mode == Graph })
+	direct := slices.DeleteFunc(slices.Clone(l.modes), func(mode string) bool { return mode == vocab.Graph })
 	first := len(direct) > 0
 	if first {
 		if err := r.pass(ctx, s, sp, l, r.parts, direct, true); err != nil {
@@ -92,7 +93,7 @@ func (r *Runner) Run(ctx context.Context, s *rank.Session, c plan.Case) error {
 		return err
 	}
 	defer context.AfterFunc(ctx, parts.Comm.Abort)()
-	if err := r.pass(ctx, s, sp, l, parts, []string{Graph}, !first); err != nil {
+	if err := r.pass(ctx, s, sp, l, parts, []string{vocab.Graph}, !first); err != nil {
 		return err // a group does not outlive a failure, and a communicator may not end alone
 	}
 	return parts.Comm.Close()

@@ -22,6 +22,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/rendezvous"
 	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 // device is the host device with graphs: while it captures, calls are kept.
@@ -144,9 +145,9 @@ func aCase(edit func(*plan.Case)) plan.Case {
 		World: 2, Nodes: 1, GPUsPerNode: 2, RanksPerNode: 2, Precision: "float", Repeat: 1, Sampling: "test",
 		Collective: &plan.Collective{
 			Op: "all_reduce", RedOp: "sum", Sizes: []int64{4096},
-			Placements: []string{collective.OutOfPlace, collective.InPlace},
-			Modes:      []string{collective.Pipelined, collective.PerIteration, collective.Graph},
-			Buffers:    collective.Warm, Registration: "none",
+			Placements: []string{vocab.OutOfPlace, vocab.InPlace},
+			Modes:      []string{vocab.Pipelined, vocab.PerIteration, vocab.Graph},
+			Buffers:    vocab.Warm, Registration: "none",
 			Measure: plan.CollectiveTiming{Warmup: 5, Iterations: 3, Trials: 2, Aggregate: 1, Launches: 1},
 		},
 	}
@@ -252,7 +253,7 @@ func TestRunWithoutGraphs(t *testing.T) {
 	require.Equal(t, result.Success, d.Outcome.Status)
 	require.Equal(t, "graph", d.Workload.Excluded[0].What)
 
-	_, _, err = run(t, aCase(func(c *plan.Case) { c.Modes = []string{collective.Graph} }), true, nil)
+	_, _, err = run(t, aCase(func(c *plan.Case) { c.Modes = []string{vocab.Graph} }), true, nil)
 	require.ErrorContains(t, err, "none of the timing modes exists here")
 }
 
@@ -274,7 +275,7 @@ func TestFailureWhileCapturing(t *testing.T) {
 // A trial goes over all sizes before the next one begins.
 func TestTrialsAreSpreadOverTheCase(t *testing.T) {
 	_, comms, err := run(t, aCase(func(c *plan.Case) {
-		c.Sizes, c.Placements, c.Modes = []int64{4096, 8192}, []string{collective.OutOfPlace}, []string{collective.Pipelined}
+		c.Sizes, c.Placements, c.Modes = []int64{4096, 8192}, []string{vocab.OutOfPlace}, []string{vocab.Pipelined}
 		c.Measure = plan.CollectiveTiming{Iterations: 3, Trials: 2, Aggregate: 1, Launches: 1}
 	}), true, nil)
 	require.NoError(t, err)
@@ -291,7 +292,7 @@ func TestTrialsAreSpreadOverTheCase(t *testing.T) {
 // that no other has touched.
 func TestGroupsAndLaunches(t *testing.T) {
 	d, comms, err := run(t, aCase(func(c *plan.Case) {
-		c.Modes = append(c.Modes, collective.Blocking)
+		c.Modes = append(c.Modes, vocab.Blocking)
 		c.Measure = plan.CollectiveTiming{Warmup: 1, Iterations: 3, Trials: 1, Aggregate: 2, Launches: 4}
 	}), false, nil)
 	require.NoError(t, err)
@@ -323,7 +324,7 @@ func TestGroupsAndLaunches(t *testing.T) {
 // launch has input that no other has touched.
 func TestLaunchesOfOneOperation(t *testing.T) {
 	d, comms, err := run(t, aCase(func(c *plan.Case) {
-		c.Placements, c.Modes = []string{collective.InPlace}, []string{collective.Graph}
+		c.Placements, c.Modes = []string{vocab.InPlace}, []string{vocab.Graph}
 		c.Measure = plan.CollectiveTiming{Iterations: 1, Trials: 2, Aggregate: 1, Launches: 3}
 	}), false, nil)
 	require.NoError(t, err)
@@ -338,8 +339,8 @@ func TestLaunchesOfOneOperation(t *testing.T) {
 // ranks together; the window in one crossing or, per iteration, one by one.
 func TestWhatIsEnqueued(t *testing.T) {
 	_, comms, err := run(t, aCase(func(c *plan.Case) {
-		c.Placements = []string{collective.InPlace}
-		c.Modes = []string{collective.Pipelined, collective.PerIteration}
+		c.Placements = []string{vocab.InPlace}
+		c.Modes = []string{vocab.Pipelined, vocab.PerIteration}
 		c.Measure.Trials = 1
 	}), true, nil)
 	require.NoError(t, err)
@@ -351,7 +352,7 @@ func TestWhatIsEnqueued(t *testing.T) {
 	require.Equal(t, []int{warm, rest, settle, 3, settle, 1, 1, 1, untimed, arithmetic}, lengths)
 	window := comms[0].enqueued[3]
 	_, apart, err := run(t, aCase(func(c *plan.Case) {
-		c.Nodes, c.Placements, c.Modes, c.Measure.Trials = 2, []string{collective.InPlace}, []string{collective.Blocking}, 1
+		c.Nodes, c.Placements, c.Modes, c.Measure.Trials = 2, []string{vocab.InPlace}, []string{vocab.Blocking}, 1
 	}), true, nil)
 	require.NoError(t, err)
 	lengths = nil
@@ -381,7 +382,7 @@ func TestRunRefusesWhatDoesNotFit(t *testing.T) {
 	require.ErrorContains(t, err, "no size fits, the last of 1 bytes: 2 ranks of float take at least 4 bytes")
 	require.ErrorAs(t, err, &coded)
 	require.Equal(t, string(result.ReasonSizeTooSmall), coded.Code)
-	_, _, err = run(t, aCase(func(c *plan.Case) { c.Op, c.RedOp, c.Placements = "alltoall", "", []string{collective.InPlace} }), true, nil)
+	_, _, err = run(t, aCase(func(c *plan.Case) { c.Op, c.RedOp, c.Placements = "alltoall", "", []string{vocab.InPlace} }), true, nil)
 	require.ErrorContains(t, err, "none of the placements")
 	_, _, err = run(t, aCase(func(c *plan.Case) { c.Registration = "symmetric" }), true, nil)
 	require.ErrorContains(t, err, "registration")
@@ -433,10 +434,10 @@ func TestWrongLibraries(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for _, buffers := range []string{collective.Warm, collective.Cold} {
+			for _, buffers := range []string{vocab.Warm, vocab.Cold} {
 				clear(stale)
 				d, _, err := run(t, aCase(func(c *plan.Case) {
-					c.Buffers, c.Modes = buffers, []string{collective.Pipelined}
+					c.Buffers, c.Modes = buffers, []string{vocab.Pipelined}
 				}), true, spoil)
 				require.NoError(t, err)
 				require.Equal(t, result.Invalid, d.Outcome.Status)

@@ -12,6 +12,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/collective"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 // A library that skips operations is found at every size, also where a window has
@@ -34,9 +35,9 @@ func TestLibrariesThatSkip(t *testing.T) {
 			buffers, mode   string
 			group, launches int
 		}{
-			{collective.Warm, collective.Pipelined, 1, 1},
-			{collective.Cold, collective.Graph, 1, 1},
-			{collective.Shifted, collective.Graph, 2, 3},
+			{vocab.Warm, vocab.Pipelined, 1, 1},
+			{vocab.Cold, vocab.Graph, 1, 1},
+			{vocab.Shifted, vocab.Graph, 2, 3},
 		} {
 			if i > 0 && lie.rows && lie.name != "all but the first" {
 				continue // what shows in one state shows in all
@@ -64,7 +65,7 @@ func TestLibrariesThatSkip(t *testing.T) {
 // A library that moves half of each operation, except of the last of a window.
 func TestHalfOfAnOperation(t *testing.T) {
 	d, _, err := run(t, aCase(func(c *plan.Case) {
-		c.Modes, c.Sizes = []string{collective.Pipelined}, []int64{4096, 2 << 20}
+		c.Modes, c.Sizes = []string{vocab.Pipelined}, []int64{4096, 2 << 20}
 		c.Measure = plan.CollectiveTiming{Iterations: 20, Trials: 1, Aggregate: 1, Launches: 1}
 	}), true, func(c *comm, s accel.Stream, calls []collective.Call) error {
 		for i, call := range calls {
@@ -94,20 +95,20 @@ func TestWritesWhereItMayNot(t *testing.T) {
 		rank                 int
 		where                buffer
 	}{
-		{"all_reduce", "sum", collective.OutOfPlace, 1, send},
-		{"all_gather", "", collective.OutOfPlace, 0, send},
-		{"alltoall", "", collective.OutOfPlace, 0, send},
-		{"broadcast", "", collective.OutOfPlace, 0, send},
-		{"broadcast", "", collective.OutOfPlace, 1, send},
-		{"scatter", "", collective.OutOfPlace, 1, send},
-		{"reduce", "sum", collective.OutOfPlace, 1, recv},
-		{"gather", "", collective.OutOfPlace, 1, recv},
-		{"reduce", "sum", collective.InPlace, 1, recv},
-		{"gather", "", collective.InPlace, 1, send},
+		{"all_reduce", "sum", vocab.OutOfPlace, 1, send},
+		{"all_gather", "", vocab.OutOfPlace, 0, send},
+		{"alltoall", "", vocab.OutOfPlace, 0, send},
+		{"broadcast", "", vocab.OutOfPlace, 0, send},
+		{"broadcast", "", vocab.OutOfPlace, 1, send},
+		{"scatter", "", vocab.OutOfPlace, 1, send},
+		{"reduce", "sum", vocab.OutOfPlace, 1, recv},
+		{"gather", "", vocab.OutOfPlace, 1, recv},
+		{"reduce", "sum", vocab.InPlace, 1, recv},
+		{"gather", "", vocab.InPlace, 1, send},
 	} {
 		t.Run(fmt.Sprint(c.op, c.placement, c.rank), func(t *testing.T) {
 			d, _, err := run(t, aCase(func(p *plan.Case) {
-				p.Op, p.RedOp, p.Placements, p.Modes = c.op, c.redop, []string{c.placement}, []string{collective.Pipelined}
+				p.Op, p.RedOp, p.Placements, p.Modes = c.op, c.redop, []string{c.placement}, []string{vocab.Pipelined}
 			}), true, func(k *comm, s accel.Stream, calls []collective.Call) error {
 				if err := k.Comm.Enqueue(s, calls, 1); err != nil {
 					return err

@@ -9,22 +9,8 @@ import (
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/vocab"
 	"github.com/collectivex/collectivex/pkg/workload"
-)
-
-// Names of a case's timing modes, placements and buffer states.
-const (
-	Pipelined    = "pipelined"
-	Blocking     = "blocking"
-	PerIteration = "per_iteration"
-	Graph        = "graph"
-
-	OutOfPlace = "out_of_place"
-	InPlace    = "in_place"
-
-	Cold    = "cold"
-	Warm    = "warm"
-	Shifted = "shifted"
 )
 
 // spec is a case in the family's own types.
@@ -58,9 +44,9 @@ func parse(c plan.Case) (spec, error) {
 	}{
 		{s.op.Reduces() != (s.redop != workload.NoRedOp), fmt.Sprintf("%s with reduction %q", s.op, c.RedOp)},
 		{c.World < 1 || c.Root < 0 || c.Root >= c.World || !s.op.Rooted() && c.Root != 0, fmt.Sprintf("root %d of %d ranks for %s", c.Root, c.World, s.op)},
-		{unknown(c.Modes, Pipelined, Blocking, PerIteration, Graph), fmt.Sprintf("timing modes %q", c.Modes)},
-		{unknown(c.Placements, OutOfPlace, InPlace), fmt.Sprintf("placements %q", c.Placements)},
-		{unknown([]string{c.Buffers}, Cold, Warm, Shifted), fmt.Sprintf("buffers %q", c.Buffers)},
+		{unknown(c.Modes, vocab.Pipelined, vocab.Blocking, vocab.PerIteration, vocab.Graph), fmt.Sprintf("timing modes %q", c.Modes)},
+		{unknown(c.Placements, vocab.OutOfPlace, vocab.InPlace), fmt.Sprintf("placements %q", c.Placements)},
+		{unknown([]string{c.Buffers}, vocab.Cold, vocab.Warm, vocab.Shifted), fmt.Sprintf("buffers %q", c.Buffers)},
 		{m.Warmup < 0 || m.Iterations < 1 || m.Trials < 1 || m.Aggregate < 1 || m.Launches < 1, fmt.Sprintf("sampling %+v", m)},
 		{c.Unalign < 0, fmt.Sprintf("buffers %d elements off their alignment", c.Unalign)},
 		{len(c.Sizes) == 0 || slices.Min(c.Sizes) < 1, fmt.Sprintf("sizes %v", c.Sizes)},

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/vocab"
 	"github.com/collectivex/collectivex/pkg/workload"
 )
 
@@ -33,14 +34,14 @@ func (s spec) untimed(bytes, most int64) int {
 // repeats reports whether the untimed window begins with the operations of a
 // timed one: so it is where it has fewer operations of its own than the most, and
 // each leaves a mark.
-func (r rung) repeats() bool { return r.Placement == OutOfPlace && r.untimed < untimedMost }
+func (r rung) repeats() bool { return r.Placement == vocab.OutOfPlace && r.untimed < untimedMost }
 
 // apart is r with a slot for each operation that the untimed window enqueues at
 // a time, whole groups where they fit into bytes.
 func (s spec) apart(r rung, bytes int64) rung {
 	size := int64(s.dtype.Size())
 	r.rounds, r.recvAt, r.stride = 1, 0, align(r.Bytes)
-	if r.Placement == OutOfPlace {
+	if r.Placement == vocab.OutOfPlace {
 		r.recvAt = align(r.Send * size)
 		r.stride = r.recvAt + align(r.Recv*size+(s.shares(1)-1)*markBytes)
 	}
@@ -100,7 +101,7 @@ func (b *bench) checkAll(ctx context.Context, mode string) error {
 	defer func() { b.rung = timed }()
 	if timed.repeats() {
 		operate := func() error { return b.Comm.Enqueue(b.stream, b.calls, b.Measure.Aggregate) }
-		if mode == Graph {
+		if mode == vocab.Graph {
 			operate = b.launch
 		}
 		if err := judge(b.marks(timed), operate); err != nil {
@@ -123,7 +124,7 @@ func (b *bench) checkAll(ctx context.Context, mode string) error {
 
 // operate runs calls once as mode does.
 func (b *bench) operate(ctx context.Context, mode string, calls []Call) error {
-	if mode != Graph {
+	if mode != vocab.Graph {
 		return b.Comm.Enqueue(b.stream, calls, b.Measure.Aggregate)
 	}
 	graph, err := b.captured(calls)
@@ -152,12 +153,12 @@ func (b *bench) comparedUntimed(r rung) int64 {
 func untimedModes(modes []string) []string {
 	var out []string
 	for _, mode := range modes {
-		if mode != Graph && len(out) == 0 {
+		if mode != vocab.Graph && len(out) == 0 {
 			out = append(out, mode)
 		}
 	}
 	for _, mode := range modes {
-		if mode == Graph {
+		if mode == vocab.Graph {
 			out = append(out, mode)
 		}
 	}

@@ -15,12 +15,6 @@ import (
 	"github.com/collectivex/collectivex/pkg/rank"
 )
 
-// Modes of a case.
-const (
-	ModeNormal     = "normal"
-	ModeLowLatency = "low-latency"
-)
-
 // Layout is what a rank receives.
 type Layout string
 

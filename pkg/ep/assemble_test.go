@@ -14,6 +14,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/result/resulttest"
+	"github.com/collectivex/collectivex/pkg/vocab"
 	"github.com/collectivex/collectivex/pkg/workload"
 )
 
@@ -85,7 +86,7 @@ func left(t *testing.T, c plan.Case, d Description, change func(r int, record an
 }
 
 var plain = Description{
-	Mode: ModeNormal, KernelGeneration: "gen", Receive: TokenRank, Combine: UnweightedRankSum,
+	Mode: vocab.ModeNormal, KernelGeneration: "gen", Receive: TokenRank, Combine: UnweightedRankSum,
 	Reduction: DomainFP32, DispatchDType: "bf16", FP8Consume: ConsumeNative, LadderCap: 4,
 }
 

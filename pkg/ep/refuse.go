@@ -10,6 +10,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/vocab"
 	"github.com/collectivex/collectivex/pkg/workload"
 )
 
@@ -26,7 +27,7 @@ func checkCase(c plan.Case, world int) error {
 	}
 	t := c.Timing
 	switch {
-	case c.Mode != ModeNormal && c.Mode != ModeLowLatency:
+	case c.Mode != vocab.ModeNormal && c.Mode != vocab.ModeLowLatency:
 		return refused("unknown mode %q", c.Mode)
 	case t.ItersPerTrial <= 0 || t.TrialsPerPoint <= 0 || t.WarmupItersPerTrial <= 0:
 		return refused("iterations, trials and warm-up must be positive: %+v", t)
@@ -57,7 +58,7 @@ func checkDescription(c plan.Case, d Description) error {
 		return refused("adapter is in mode %q, the case asks for %q", d.Mode, c.Mode)
 	case !tokenRank && !tokenExpert:
 		return refused("no oracle for receive layout %q with combine %q", d.Receive, d.Combine)
-	case c.Mode == ModeNormal && !tokenRank:
+	case c.Mode == vocab.ModeNormal && !tokenRank:
 		return refused("combine %q is not allowed in normal mode", d.Combine)
 	case d.Reduction != DomainFP32 && d.Reduction != TopKSlotTree:
 		return refused("no oracle for reduction %q", d.Reduction)

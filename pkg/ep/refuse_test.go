@@ -9,6 +9,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/vocab"
 	"github.com/collectivex/collectivex/pkg/workload"
 )
 
@@ -16,7 +17,7 @@ func refusable() plan.Case {
 	return plan.Case{
 		CaseID: "x", Backend: "host", World: 2, Precision: "bf16", Contract: plan.ContractLayout,
 		EP: &plan.EP{
-			EPSize: 2, Mode: ModeNormal, Hidden: 64, TopK: 2, Experts: 8, Routing: "uniform", Ladder: "1",
+			EPSize: 2, Mode: vocab.ModeNormal, Hidden: 64, TopK: 2, Experts: 8, Routing: "uniform", Ladder: "1",
 			Timing: plan.EPTiming{
 				ItersPerTrial: 1, TrialsPerPoint: 1, WarmupItersPerTrial: 1,
 				ChainItersPerTrial: 4, ChainTrialsPerPoint: 1, ChainDrop: 2,
@@ -65,17 +66,17 @@ func TestCasesThatAreRefused(t *testing.T) {
 
 func TestAdaptersThatAreRefused(t *testing.T) {
 	normal := Description{
-		Mode: ModeNormal, Receive: TokenRank, Combine: UnweightedRankSum, Reduction: DomainFP32,
+		Mode: vocab.ModeNormal, Receive: TokenRank, Combine: UnweightedRankSum, Reduction: DomainFP32,
 		DispatchDType: "bf16", FP8Consume: ConsumeNative, IndexType: numeric.Int32,
 	}
 	require.NoError(t, checkDescription(refusable(), normal))
 	weighted := normal
-	weighted.Mode, weighted.Receive, weighted.Combine = ModeLowLatency, TokenExpert, WeightedKernelSum
+	weighted.Mode, weighted.Receive, weighted.Combine = vocab.ModeLowLatency, TokenExpert, WeightedKernelSum
 	low := refusable()
-	low.Mode = ModeLowLatency
+	low.Mode = vocab.ModeLowLatency
 	require.NoError(t, checkDescription(low, weighted))
 	unweighted := normal
-	unweighted.Mode = ModeLowLatency
+	unweighted.Mode = vocab.ModeLowLatency
 	require.NoError(t, checkDescription(low, unweighted), "a low-latency kernel may leave the weights to the experts")
 
 	for _, c := range []struct {
@@ -83,7 +84,7 @@ func TestAdaptersThatAreRefused(t *testing.T) {
 		change func(c *plan.Case, d *Description)
 		want   string
 	}{
-		{"mode", func(_ *plan.Case, d *Description) { d.Mode = ModeLowLatency }, "adapter is in mode"},
+		{"mode", func(_ *plan.Case, d *Description) { d.Mode = vocab.ModeLowLatency }, "adapter is in mode"},
 		{"layout without its semantics", func(_ *plan.Case, d *Description) { d.Receive = TokenExpert }, "no oracle for receive layout"},
 		{"semantics without its layout", func(_ *plan.Case, d *Description) { d.Combine = WeightedKernelSum }, "no oracle for receive layout"},
 		{"weighted sum in normal mode", func(_ *plan.Case, d *Description) {

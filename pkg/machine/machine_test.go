@@ -17,7 +17,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/dl"
 	"github.com/collectivex/collectivex/pkg/inventory"
 	"github.com/collectivex/collectivex/pkg/machine"
-	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/planner"
 )
 
 var backends = []catalog.Backend{
@@ -212,7 +212,7 @@ func TestDescribeAndPlan(t *testing.T) {
 	var s machine.Survey
 	require.NoError(t, json.Unmarshal(text, &s), "another process reads it")
 	require.Empty(t, s.Unusable)
-	require.Equal(t, []plan.GPUs{{
+	require.Equal(t, []planner.GPUs{{
 		Vendor: "nvidia", Product: "h200", Arch: "sm90", Transport: "nvlink", Count: 8, Backends: []string{"nccl", "a2a"},
 	}}, s.GPUs)
 }

@@ -8,7 +8,7 @@ import (
 
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/inventory"
-	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/planner"
 )
 
 // Survey is what a measurement asks of the machine before it is planned. It may
@@ -18,7 +18,7 @@ type Survey struct {
 	Present []inventory.GPU
 	// GPUs are those that ranks can use, an entry a vendor: equal devices and the
 	// backends that run on them. The vendor with the most comes first.
-	GPUs []plan.GPUs
+	GPUs []planner.GPUs
 	// Unusable says of each vendor that has GPUs here and no entry in GPUs how many
 	// there are, what failed and what to do.
 	Unusable []string
@@ -60,12 +60,12 @@ func (e *Examiner) Survey(backends []catalog.Backend) Survey {
 			s.Unusable = append(s.Unusable, fmt.Sprintf("the %s here cannot be used: %s", gpus(d.here, vendor), strings.Join(why, "; ")))
 		}
 	}
-	slices.SortStableFunc(s.GPUs, func(a, b plan.GPUs) int { return cmp.Compare(b.Count, a.Count) })
+	slices.SortStableFunc(s.GPUs, func(a, b planner.GPUs) int { return cmp.Compare(b.Count, a.Count) })
 	return s
 }
 
 // plan is the usable devices of a vendor as plans take them.
-func (e *Examiner) plan(vendor string, backends []string) plan.GPUs {
+func (e *Examiner) plan(vendor string, backends []string) planner.GPUs {
 	d := e.devices[vendor]
 	var indices []int
 	for _, g := range d.usable {
@@ -73,7 +73,7 @@ func (e *Examiner) plan(vendor string, backends []string) plan.GPUs {
 			indices = append(indices, g.Index)
 		}
 	}
-	return plan.GPUs{
+	return planner.GPUs{
 		Vendor:    vendor,
 		Product:   d.usable[0].Model(),
 		Arch:      strings.ReplaceAll(d.usable[0].Arch, "_", ""),
@@ -85,7 +85,7 @@ func (e *Examiner) plan(vendor string, backends []string) plan.GPUs {
 
 // Choose finds the GPUs that run one of the backends, and the first of the
 // backends that they run; nil for none.
-func (s *Survey) Choose(backends []string) (*plan.GPUs, string) {
+func (s *Survey) Choose(backends []string) (*planner.GPUs, string) {
 	for i := range s.GPUs {
 		for _, name := range s.GPUs[i].Backends {
 			if slices.Contains(backends, name) {

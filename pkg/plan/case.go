@@ -1,9 +1,9 @@
-// Package plan turns definitions and filters into cases, shards and cells.
-// Everything in it is a pure function; what this machine is comes in as an
-// argument.
+// Package plan is the contract between those who plan and those who measure: the
+// case, the cell, the matrix, and their files. It knows no definitions, so ranks can
+// import it; package planner makes its values.
 package plan
 
-import "github.com/collectivex/collectivex/pkg/catalog"
+import "github.com/collectivex/collectivex/pkg/vocab"
 
 // MatrixVersion is the version every matrix and every document carries.
 // Readers accept 1 only, so it never changes.
@@ -25,8 +25,8 @@ const (
 
 // Timing contracts: what the clock covers.
 const (
-	ContractLayout       = catalog.ContractLayout
-	ContractCachedLayout = catalog.ContractCachedLayout
+	ContractLayout       = vocab.ContractLayout
+	ContractCachedLayout = vocab.ContractCachedLayout
 	// ContractOp: the collective operation alone, from its enqueueing to its completion.
 	ContractOp = "op-only-v1"
 )
@@ -146,7 +146,7 @@ func (c *Case) Pairs() int {
 	if c.Collective == nil {
 		return 0
 	}
-	return catalog.Pairs(c.Op, c.World)
+	return vocab.Pairs(c.Op, c.World)
 }
 
 // TrafficSize is the size of traffic, in its unit, as nccl-tests counts it: the

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 // ID returns the id that the fields of the case spell. Every CaseID is made
@@ -30,14 +32,14 @@ func (c *Case) ID() string {
 			factors = append(factors, "root"+strconv.Itoa(c.Root))
 		}
 		factors = append(factors, "w"+strconv.Itoa(c.World), c.Buffers)
-		if c.Registration != "none" {
+		if c.Registration != vocab.Unregistered {
 			factors = append(factors, "reg", c.Registration)
 		}
 	}
 	if c.Repeat > 1 {
 		factors = append(factors, "r"+strconv.Itoa(c.Repeat))
 	}
-	return slug(factors...)
+	return Slug(factors...)
 }
 
 // upstreamWorkloads are the workloads of CollectiveX's own plans.
@@ -71,9 +73,9 @@ func (c *Case) BalancedRung() int {
 	return largest
 }
 
-// slug joins the factors of an id: lower case, runs of characters outside a–z
+// Slug joins the factors of an id: lower case, runs of characters outside a–z
 // and 0–9 become one '-', none at either end.
-func slug(factors ...string) string {
+func Slug(factors ...string) string {
 	id := make([]byte, 0, 96)
 	for _, f := range factors {
 		dash := len(id) > 0

@@ -9,6 +9,13 @@ import (
 	"unicode/utf16"
 )
 
+// GitHub runs at most 256 jobs of one matrix, so the workflow has several sweep
+// jobs, one for each wave of cells.
+const (
+	WaveCells = 256
+	Waves     = 4
+)
+
 // Leg is a cell as the workflow sees it: what a job needs before it has the
 // matrix file. Its fields are the names that the workflow's matrix context has.
 type Leg struct {

@@ -1,6 +1,9 @@
 package report
 
-import "github.com/collectivex/collectivex/pkg/result"
+import (
+	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/vocab"
+)
 
 // Collective is the headline of one timing mode and placement of a collective
 // case, and its sizes. Timing modes are never mixed.
@@ -38,7 +41,7 @@ func collectiveOf(d *result.CollectiveDocument) *Collective {
 		World: d.Topology.WorldSize, Op: d.Measurement.Op, DType: d.Measurement.DType, RedOp: d.Measurement.RedOp,
 		Buffers: d.Measurement.Buffers, Key: d.ComparisonKey,
 	}
-	for _, placement := range []string{"out_of_place", "in_place"} {
+	for _, placement := range vocab.Placements() {
 		for _, mode := range timingModes {
 			for _, r := range d.Measurement.Rows {
 				t := mode.of(r)

@@ -4,6 +4,7 @@ import (
 	"maps"
 
 	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 // Closed returns the closed lists of values of documents and of the matrix, by
@@ -16,8 +17,8 @@ func Closed() map[string][]any {
 		"Outcome.status":                  {Success, Invalid, Failed, Unsupported},
 		"Component.availability":          {Measured, Derived, Unavailable},
 		"Component.origin":                {OriginMeasured, OriginPercentileSum, OriginChainedMedian, OriginChainedRankMin},
-		"Runtime.vendor":                  {"nvidia", "amd", "host"},
-		"CollectiveRow.placement":         {"out_of_place", "in_place"},
+		"Runtime.vendor":                  plan.Values(vocab.Vendors()),
+		"CollectiveRow.placement":         plan.Values(vocab.Placements()),
 		"EPCopies.wire":                   {WirePerRank, WirePerAssignment},
 		"EPMeasurement.combine_dtype":     {"bf16"},
 		"EPMeasurement.combine_semantics": {"activation-only"},

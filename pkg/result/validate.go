@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 // Validate returns everything that is wrong with a document before it is
@@ -83,7 +84,7 @@ func (p *problems) envelope(e *Envelope) {
 	}
 	p.check(e.Implementation.Name == id.Case.Backend, "implementation.name %q is not the backend of the case (%q)", e.Implementation.Name, id.Case.Backend)
 	p.check(e.Topology.WorldSize == id.Case.World, "topology.world_size is %d, the case says %d", e.Topology.WorldSize, id.Case.World)
-	p.check(slices.Contains([]string{"nvidia", "amd", "host"}, e.Runtime.Vendor), "runtime.vendor %q is none of nvidia, amd, host", e.Runtime.Vendor)
+	p.check(slices.Contains(vocab.Vendors(), e.Runtime.Vendor), "runtime.vendor %q is none of %s", e.Runtime.Vendor, strings.Join(vocab.Vendors(), ", "))
 	p.check(e.Provenance.Generator != "", "provenance.generator is empty")
 	if e.Devices != nil {
 		p.check(reflect.DeepEqual(e.Devices, NewDevices(e.Devices.Ranks)), "devices say other things together than each of them does")

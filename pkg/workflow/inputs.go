@@ -8,7 +8,8 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"github.com/collectivex/collectivex/pkg/catalog"
-	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/planner"
+	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 // input is one input of workflow_dispatch and the filter of cxgen matrix that
@@ -43,7 +44,7 @@ func inputs(cat *catalog.Catalog) []input {
 		return input{filter, description, "choice", append([]string{catalog.All}, options...), catalog.All}
 	}
 	u := usedBy(cat.Suites)
-	degrees, worlds := plan.Sizes(cat)
+	degrees, worlds := planner.Sizes(cat)
 	suites := catalog.Names(cat.Suites, func(s *catalog.Suite) string { return s.Name })
 	first := suites[0]
 	if slices.Contains(suites, smoke) {
@@ -56,13 +57,13 @@ func inputs(cat *catalog.Catalog) []input {
 		{"exclude-sku", "Pools to leave out, separated by commas", "string", nil, ""},
 		choice("world", "Ranks", numbers(worlds)),
 		choice("ep", "EP: size", numbers(degrees)),
-		choice("mode", "EP: kernel mode", ordered(catalog.EPModes(), u.modes)),
-		choice("phase", "EP: phase", ordered(catalog.Phases(), u.phases)),
-		choice("precision", "EP: dispatch precision", catalog.Precisions()),
-		choice("op", "Collectives: operation", ordered(catalog.Ops(), u.ops)),
-		choice("dtype", "Collectives: element type", ordered(catalog.DTypes(), u.dtypes)),
-		choice("redop", "Collectives: reduction", ordered(catalog.RedOps(), u.redops)),
-		{"max-cases", "Cases of one cell at most", "number", nil, plan.DefaultMaxCases},
+		choice("mode", "EP: kernel mode", ordered(vocab.EPModes(), u.modes)),
+		choice("phase", "EP: phase", ordered(vocab.Phases(), u.phases)),
+		choice("precision", "EP: dispatch precision", vocab.Precisions()),
+		choice("op", "Collectives: operation", ordered(vocab.Ops(), u.ops)),
+		choice("dtype", "Collectives: element type", ordered(vocab.DTypes(), u.dtypes)),
+		choice("redop", "Collectives: reduction", ordered(vocab.RedOps(), u.redops)),
+		{"max-cases", "Cases of one cell at most", "number", nil, planner.DefaultMaxCases},
 	}
 }
 

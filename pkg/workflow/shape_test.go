@@ -15,6 +15,7 @@ import (
 	"github.com/collectivex/collectivex/matrix"
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/planner"
 	"github.com/collectivex/collectivex/pkg/workflow"
 )
 
@@ -153,7 +154,7 @@ func TestEnvironment(t *testing.T) {
 		require.Equal(t, want, job.Environment, name)
 	}
 
-	m, err := plan.Resolve(cat, plan.Filters{Suites: []string{"collectives-core", "smoke"}}, plan.Machine{})
+	m, err := planner.Resolve(cat, planner.Filters{Suites: []string{"collectives-core", "smoke"}}, planner.Machine{})
 	require.NoError(t, err)
 	outputs, err := m.Outputs()
 	require.NoError(t, err)

@@ -14,7 +14,9 @@ import (
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/foreign"
 	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/planner"
 	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 // EPFlags are the flags of an expert-parallel measurement, as they were given.
@@ -38,9 +40,9 @@ func NewEPFlags(fs *pflag.FlagSet) (*EPFlags, []Group) {
 	g.IntVar(&f.hidden, "hidden", 7168, "`N` elements of a token")
 	g.IntVar(&f.topk, "topk", 8, "`N` experts of a token")
 	g.IntVar(&f.experts, "experts", 256, "`N` experts of all ranks")
-	g.StringVar(&f.mode, "mode", catalog.ModeNormal, "`MODE` of the backend: normal or low-latency")
+	g.StringVar(&f.mode, "mode", vocab.ModeNormal, "`MODE` of the backend: normal or low-latency")
 	g.StringVar(&f.precision, "precision", "bf16", "dispatch `PRECISION`: bf16 or fp8")
-	g.StringVar(&f.phase, "phase", catalog.PhaseDecode, "`PHASE` that documents name: decode or prefill")
+	g.StringVar(&f.phase, "phase", vocab.PhaseDecode, "`PHASE` that documents name: decode or prefill")
 	g.StringVar(&f.routing, "routing", "uniform", "`RULE` by which tokens choose experts")
 	how := newGroup("How, where and where to")
 	g = how.Flags
@@ -60,15 +62,15 @@ func NewEPFlags(fs *pflag.FlagSet) (*EPFlags, []Group) {
 func (f *EPFlags) Ranks() int { return f.ranks }
 
 // Plan is the measurement with a backend on a world of ranks.
-func (f *EPFlags) Plan(cat *catalog.Catalog, be *catalog.Backend, world int) (plan.Direct, error) {
-	d := plan.Direct{Suite: Name, Backend: be.Name, World: world, Repeats: 1}
+func (f *EPFlags) Plan(cat *catalog.Catalog, be *catalog.Backend, world int) (planner.Direct, error) {
+	d := planner.Direct{Suite: Name, Backend: be.Name, World: world, Repeats: 1}
 	for _, name := range []struct {
 		what, got string
 		names     []string
 	}{
-		{"mode", f.mode, catalog.EPModes()},
-		{"precision", f.precision, catalog.Precisions()},
-		{"phase", f.phase, catalog.Phases()},
+		{"mode", f.mode, vocab.EPModes()},
+		{"precision", f.precision, vocab.Precisions()},
+		{"phase", f.phase, vocab.Phases()},
 		{"routing", f.routing, catalog.Names(cat.Routings, func(r *catalog.Routing) string { return r.Name })},
 		{"sampling profile", f.sampling, catalog.Names(cat.Sampling, func(p *catalog.Sampling) string { return p.Name })},
 	} {

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/collectivex/collectivex/pkg/collective"
 	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 // unfinished reports whether a case ended before it was measured. What the library
@@ -40,8 +40,8 @@ func (r *Request) trials(row *result.CollectiveRow) int {
 		timing  *result.Timing
 		samples int // of a trial
 	}{
-		{r.View.Mode != collective.Blocking, r.View.timing(row), 1},
-		{r.View.Mode == collective.Blocking, row.Blocking, r.shape.Measure.Iterations},
+		{r.View.Mode != vocab.Blocking, r.View.timing(row), 1},
+		{r.View.Mode == vocab.Blocking, row.Blocking, r.shape.Measure.Iterations},
 		{r.View.PerIteration, row.PerIteration, r.shape.Measure.Iterations},
 	} {
 		switch {

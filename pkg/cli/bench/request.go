@@ -8,7 +8,9 @@ import (
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/collective"
 	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/planner"
 	"github.com/collectivex/collectivex/pkg/regular"
+	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 // all is what -o and -d take for everything that the backend has.
@@ -34,14 +36,14 @@ type Request struct {
 }
 
 // Buffers lists what --buffers takes.
-func Buffers() []string { return []string{collective.Shifted, collective.Warm, collective.Cold} }
+func Buffers() []string { return []string{vocab.Shifted, vocab.Warm, vocab.Cold} }
 
 // Request reads the flags for an operation. Its errors end the program with
 // cli.ExitUsage.
 func (f *Flags) Request(op string) (Request, error) {
 	r := Request{Cycles: f.cycles, Budget: f.timeout, redop: f.redop, dtype: f.dtype, root: f.root}
 	var err error
-	if err = known("operation", op, catalog.Ops()); err != nil {
+	if err = known("operation", op, vocab.Ops()); err != nil {
 		return r, err
 	}
 	if r.Op, err = collective.ParseOp(op); err != nil {
@@ -57,8 +59,8 @@ func (f *Flags) Request(op string) (Request, error) {
 		what, got string
 		names     []string
 	}{
-		{"reduction", f.redop, append(catalog.RedOps(), all)},
-		{"element type", f.dtype, append(catalog.DTypes(), all)},
+		{"reduction", f.redop, append(vocab.RedOps(), all)},
+		{"element type", f.dtype, append(vocab.DTypes(), all)},
 		{"kind of buffers", f.buffers, Buffers()},
 	} {
 		if err := known(name.what, name.got, name.names); err != nil {
@@ -68,22 +70,22 @@ func (f *Flags) Request(op string) (Request, error) {
 	if err = f.amounts(&r); err != nil {
 		return r, err
 	}
-	mode := collective.Pipelined
+	mode := vocab.Pipelined
 	switch {
 	case f.launches > 0:
-		mode = collective.Graph
+		mode = vocab.Graph
 	case f.blocking > 0:
-		mode = collective.Blocking
+		mode = vocab.Blocking
 	}
 	r.shape.Op, r.shape.Buffers, r.shape.Unalign = op, f.buffers, f.unalign
-	r.shape.Registration = []string{"none", "local", "symmetric"}[f.registration]
+	r.shape.Registration = vocab.Registrations()[f.registration]
 	r.shape.Modes = []string{mode}
 	if f.perIter > 0 {
-		r.shape.Modes = append(r.shape.Modes, collective.PerIteration)
+		r.shape.Modes = append(r.shape.Modes, vocab.PerIteration)
 	}
-	r.shape.Placements = []string{collective.OutOfPlace}
+	r.shape.Placements = []string{vocab.OutOfPlace}
 	if r.Op.InPlace() {
-		r.shape.Placements = append(r.shape.Placements, collective.InPlace)
+		r.shape.Placements = append(r.shape.Placements, vocab.InPlace)
 	}
 	r.shape.Measure = plan.CollectiveTiming{
 		Warmup: f.warmup, Iterations: f.iterations, Trials: f.trials, Aggregate: f.aggregate, Launches: max(1, f.launches),
@@ -101,7 +103,7 @@ func (f *Flags) Request(op string) (Request, error) {
 // amounts reads how much is moved: sizes or, for an alltoallv, its traffic.
 func (f *Flags) amounts(r *Request) (err error) {
 	switch {
-	case catalog.TakesTraffic(r.Op.String()) != (f.traffic != ""):
+	case vocab.TakesTraffic(r.Op.String()) != (f.traffic != ""):
 		return cli.UsageError("alltoallv needs --traffic FILE, and no other operation takes it")
 	case f.traffic == "":
 		r.shape.Sizes, err = f.sizes()
@@ -138,8 +140,8 @@ func (f *Flags) sizes() ([]int64, error) {
 }
 
 // Plan is the measurement with a backend on a world of ranks.
-func (r *Request) Plan(be *catalog.Backend, world int) (plan.Direct, error) {
-	d := plan.Direct{Suite: Name, Backend: be.Name, World: world, Repeats: r.Cycles, Env: r.env, Budget: r.Budget}
+func (r *Request) Plan(be *catalog.Backend, world int) (planner.Direct, error) {
+	d := planner.Direct{Suite: Name, Backend: be.Name, World: world, Repeats: r.Cycles, Env: r.env, Budget: r.Budget}
 	if world < 1 {
 		return d, cli.UsageError("%d ranks: -t times -g has to be at least 1", world)
 	}

@@ -11,8 +11,9 @@ import (
 	"github.com/collectivex/collectivex/matrix"
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/cli"
-	"github.com/collectivex/collectivex/pkg/collective"
 	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/planner"
+	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 // ask reads a command line: the operation and flags.
@@ -34,7 +35,7 @@ func shipped(t *testing.T) *catalog.Catalog {
 
 // planned returns the cases that a command line comes to on two ranks of a
 // backend.
-func planned(t *testing.T, backend, line string) plan.Direct {
+func planned(t *testing.T, backend, line string) planner.Direct {
 	t.Helper()
 	r, err := ask(t, line)
 	require.NoError(t, err)
@@ -49,12 +50,12 @@ func planned(t *testing.T, backend, line string) plan.Direct {
 
 func TestDefaultsAreThoseOfNCCLTests(t *testing.T) {
 	d := planned(t, "nccl", "all_reduce")
-	require.Equal(t, plan.Direct{Suite: Name, Backend: "nccl", World: 2, Repeats: 1, Cases: []plan.Case{{
+	require.Equal(t, planner.Direct{Suite: Name, Backend: "nccl", World: 2, Repeats: 1, Cases: []plan.Case{{
 		Family: plan.FamilyCollective, Precision: "float", Sampling: Name, Contract: plan.ContractOp,
 		Collective: &plan.Collective{
 			Op: "all_reduce", RedOp: "sum", Sizes: []int64{32 << 20},
-			Placements: []string{collective.OutOfPlace, collective.InPlace}, Modes: []string{collective.Pipelined},
-			Buffers: collective.Shifted, Registration: "none",
+			Placements: []string{vocab.OutOfPlace, vocab.InPlace}, Modes: []string{vocab.Pipelined},
+			Buffers: vocab.Shifted, Registration: "none",
 			Measure: plan.CollectiveTiming{Warmup: 1, Iterations: 20, Trials: 1, Aggregate: 1, Launches: 1},
 		},
 	}}}, d)
@@ -64,17 +65,17 @@ func TestDefaultsAreThoseOfNCCLTests(t *testing.T) {
 func TestFlagsReachTheCase(t *testing.T) {
 	for _, tt := range []struct {
 		line string
-		got  func(plan.Direct) any
+		got  func(planner.Direct) any
 		want any
 	}{
 		{"-b 8 -e 64 -f 2", sizes, []int64{8, 16, 32, 64}},
 		{"--minbytes 1.5K --maxbytes 3k --stepbytes 0.5K", sizes, []int64{1536, 2048, 2560, 3072}},
 		{"-b 8 -e 20 -i 8 -f 1", sizes, []int64{8, 16}},
 		{"-b 1G -e 1G", sizes, []int64{1 << 30}},
-		{"-t 2 -g 3", func(d plan.Direct) any { return d.World }, 6},
-		{"-n 7 -w 0 -m 3 -G 5 --trials 9", func(d plan.Direct) any { return d.Cases[0].Measure }, plan.CollectiveTiming{Iterations: 7, Trials: 9, Aggregate: 3, Launches: 5}},
-		{"-N 4", func(d plan.Direct) any { return d.Repeats }, 4},
-		{"-T 30", func(d plan.Direct) any { return d.Budget }, 30},
+		{"-t 2 -g 3", func(d planner.Direct) any { return d.World }, 6},
+		{"-n 7 -w 0 -m 3 -G 5 --trials 9", func(d planner.Direct) any { return d.Cases[0].Measure }, plan.CollectiveTiming{Iterations: 7, Trials: 9, Aggregate: 3, Launches: 5}},
+		{"-N 4", func(d planner.Direct) any { return d.Repeats }, 4},
+		{"-T 30", func(d planner.Direct) any { return d.Budget }, 30},
 		{"-z 0", modes, []string{"pipelined"}},
 		{"-z 3", modes, []string{"blocking"}},
 		{"-G 1", modes, []string{"graph"}},
@@ -82,14 +83,14 @@ func TestFlagsReachTheCase(t *testing.T) {
 		{"-z 3 -I 1", modes, []string{"blocking", "per_iteration"}},
 		{"-R 1", registration, "local"},
 		{"-R 2", registration, "symmetric"},
-		{"-x 2", func(d plan.Direct) any { return d.Env }, map[string]string{"NCCL_CTA_POLICY": "2"}},
-		{"-u 3", func(d plan.Direct) any { return d.Cases[0].Unalign }, int64(3)},
+		{"-x 2", func(d planner.Direct) any { return d.Env }, map[string]string{"NCCL_CTA_POLICY": "2"}},
+		{"-u 3", func(d planner.Direct) any { return d.Cases[0].Unalign }, int64(3)},
 		{"-d bfloat16", types, []string{"bfloat16"}},
-		{"-d all", types, catalog.DTypes()},
+		{"-d all", types, vocab.DTypes()},
 		{"-o avg", redops, []string{"avg"}},
-		{"-o all", redops, catalog.RedOps()},
-		{"--buffers cold", func(d plan.Direct) any { return d.Cases[0].Buffers }, "cold"},
-		{"-p 0 -c 0 -y 0 -S 0 -D 0 -V 16 -M 0 -K 0 -C 1 -a 3", func(d plan.Direct) any { return len(d.Cases) }, 1},
+		{"-o all", redops, vocab.RedOps()},
+		{"--buffers cold", func(d planner.Direct) any { return d.Cases[0].Buffers }, "cold"},
+		{"-p 0 -c 0 -y 0 -S 0 -D 0 -V 16 -M 0 -K 0 -C 1 -a 3", func(d planner.Direct) any { return len(d.Cases) }, 1},
 	} {
 		t.Run(tt.line, func(t *testing.T) {
 			require.Equal(t, tt.want, tt.got(planned(t, "nccl", "all_reduce "+tt.line)))
@@ -97,14 +98,14 @@ func TestFlagsReachTheCase(t *testing.T) {
 	}
 }
 
-func sizes(d plan.Direct) any        { return d.Cases[0].Sizes }
-func modes(d plan.Direct) any        { return d.Cases[0].Modes }
-func registration(d plan.Direct) any { return d.Cases[0].Registration }
-func types(d plan.Direct) any        { return field(d, func(c plan.Case) string { return c.Precision }) }
+func sizes(d planner.Direct) any        { return d.Cases[0].Sizes }
+func modes(d planner.Direct) any        { return d.Cases[0].Modes }
+func registration(d planner.Direct) any { return d.Cases[0].Registration }
+func types(d planner.Direct) any        { return field(d, func(c plan.Case) string { return c.Precision }) }
 
-func redops(d plan.Direct) any { return field(d, func(c plan.Case) string { return c.RedOp }) }
+func redops(d planner.Direct) any { return field(d, func(c plan.Case) string { return c.RedOp }) }
 
-func field[T any](d plan.Direct, of func(plan.Case) T) []T {
+func field[T any](d planner.Direct, of func(plan.Case) T) []T {
 	var out []T
 	for _, c := range d.Cases {
 		out = append(out, of(c))
@@ -113,12 +114,12 @@ func field[T any](d plan.Direct, of func(plan.Case) T) []T {
 }
 
 func TestRootsAndReductionsBelongToTheirOperations(t *testing.T) {
-	roots := func(d plan.Direct) []int { return field(d, func(c plan.Case) int { return c.Root }) }
+	roots := func(d planner.Direct) []int { return field(d, func(c plan.Case) int { return c.Root }) }
 	require.Equal(t, []int{1}, roots(planned(t, "host", "broadcast -r 1")))
 	require.Equal(t, []int{0, 1, 2}, roots(planned(t, "host", "reduce -t 3 -r -1")))
 	require.Equal(t, []int{0}, roots(planned(t, "host", "all_gather -r 1")), "nccl-tests takes no notice either")
 	require.Equal(t, []string{""}, redops(planned(t, "host", "all_gather -o prod")))
-	require.Equal(t, []string{collective.OutOfPlace}, planned(t, "host", "alltoall").Cases[0].Placements)
+	require.Equal(t, []string{vocab.OutOfPlace}, planned(t, "host", "alltoall").Cases[0].Placements)
 }
 
 // What cannot be asked is refused in one line that says what to do.

@@ -7,9 +7,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/collectivex/collectivex/pkg/collective"
 	"github.com/collectivex/collectivex/pkg/foreign"
 	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 // Table prints documents as nccl-tests prints its results: programs that read
@@ -41,14 +41,14 @@ func (t *Table) Head(program, backend, note string, world int) {
 	fmt.Fprintf(t.w, "# ranks %d minBytes %d maxBytes %d sizes: %d warmup iters: %d iters: %d agg iters: %d graph: %d unalign: %d trials: %d\n",
 		world, first, last, len(c.Sizes), m.Warmup, m.Iterations, m.Aggregate, t.graphs(), c.Unalign, m.Trials)
 	fmt.Fprintf(t.w, "# timing: %s, across ranks: %s, buffers: %s, registration: %s\n", t.timing(), t.r.View.Across, c.Buffers, c.Registration)
-	if t.r.View.Percentiles && m.Trials == 1 && t.r.View.Mode != collective.Blocking {
+	if t.r.View.Percentiles && m.Trials == 1 && t.r.View.Mode != vocab.Blocking {
 		fmt.Fprintf(t.w, "# percentiles of one window are that window: use --trials, or -z 3\n")
 	}
 	fmt.Fprintf(t.w, "# checked: what timed windows leave of their results, and all results of an untimed one, bit for bit\n")
 }
 
 func (t *Table) graphs() int {
-	if t.r.View.Mode == collective.Graph {
+	if t.r.View.Mode == vocab.Graph {
 		return t.r.shape.Measure.Launches
 	}
 	return 0
@@ -56,9 +56,9 @@ func (t *Table) graphs() int {
 
 func (t *Table) timing() string {
 	text := map[string]string{
-		collective.Pipelined: "pipelined (-z 0: operations back to back)",
-		collective.Blocking:  "blocking (-z 3: one by one, from a common start)",
-		collective.Graph:     "graph (-G: captured once; the upload is not timed)",
+		vocab.Pipelined: "pipelined (-z 0: operations back to back)",
+		vocab.Blocking:  "blocking (-z 3: one by one, from a common start)",
+		vocab.Graph:     "graph (-G: captured once; the upload is not timed)",
 	}[t.r.View.Mode]
 	if t.r.View.CPUTime {
 		text += ", host's time to enqueue in the time column"
@@ -87,7 +87,7 @@ func (t *Table) Document(d *result.CollectiveDocument) {
 		fmt.Fprintf(t.w, "# INCOMPLETE %s: %s\n", where(d, nil), text)
 	}
 	for _, x := range d.Workload.Excluded {
-		if x.What != collective.InPlace { // its columns say N/A
+		if x.What != vocab.InPlace { // its columns say N/A
 			fmt.Fprintf(t.w, "# not measured: %s: %s\n", foreign.Line(x.What), foreign.Line(x.Reason))
 		}
 	}
@@ -174,7 +174,7 @@ func (t *Table) line(d *result.CollectiveDocument, rows []result.CollectiveRow) 
 		fmt.Fprintf(t.w, "# rank %d to rank %d\n", *src, *dst)
 	}
 	fmt.Fprintf(t.w, "%12d  %12d  %8s  %6s  %6d", rows[0].Bytes, rows[0].Count, d.Measurement.DType, redopName(d), t.r.rootOf(d))
-	for _, placement := range []string{collective.OutOfPlace, collective.InPlace} {
+	for _, placement := range []string{vocab.OutOfPlace, vocab.InPlace} {
 		var row *result.CollectiveRow
 		for i := range rows {
 			if rows[i].Placement == placement {

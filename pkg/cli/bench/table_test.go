@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/collectivex/collectivex/pkg/cli"
-	"github.com/collectivex/collectivex/pkg/collective"
 	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 func TestNumbersAreAsWideAsNCCLTests(t *testing.T) {
@@ -74,7 +74,7 @@ func lines(t *testing.T, line string, d *result.CollectiveDocument) []string {
 }
 
 func TestViews(t *testing.T) {
-	d := document(rowOf(collective.OutOfPlace, 8), rowOf(collective.InPlace, 4))
+	d := document(rowOf(vocab.OutOfPlace, 8), rowOf(vocab.InPlace, 4))
 	for i := range d.Measurement.Rows {
 		d.Measurement.Rows[i].PerIteration = timing(16)
 	}
@@ -97,9 +97,9 @@ func TestViews(t *testing.T) {
 }
 
 func TestWhatIsWrongIsShown(t *testing.T) {
-	wrong := rowOf(collective.OutOfPlace, 8)
+	wrong := rowOf(vocab.OutOfPlace, 8)
 	wrong.Check = result.Check{Wrong: 3, Checked: 512}
-	unchecked := rowOf(collective.InPlace, 8)
+	unchecked := rowOf(vocab.InPlace, 8)
 	unchecked.Check = result.Check{}
 	got := lines(t, "all_reduce -b 1K -e 1K", document(wrong, unchecked))
 	require.Equal(t, "3", strings.Fields(got[0])[8])
@@ -107,9 +107,9 @@ func TestWhatIsWrongIsShown(t *testing.T) {
 }
 
 func TestLimits(t *testing.T) {
-	rows := []result.CollectiveRow{rowOf(collective.OutOfPlace, 8), rowOf(collective.InPlace, 4)}
+	rows := []result.CollectiveRow{rowOf(vocab.OutOfPlace, 8), rowOf(vocab.InPlace, 4)}
 	src, dst := 2, 0
-	pair := rowOf(collective.OutOfPlace, 8)
+	pair := rowOf(vocab.OutOfPlace, 8)
 	pair.Src, pair.Dst = &src, &dst
 	for _, tt := range []struct {
 		flags string
@@ -172,7 +172,7 @@ func TestATableGrows(t *testing.T) {
 	require.NoError(t, err)
 	var rows []result.CollectiveRow
 	for size := int64(1); size <= 3; size++ {
-		for _, placement := range []string{collective.OutOfPlace, collective.InPlace} {
+		for _, placement := range []string{vocab.OutOfPlace, vocab.InPlace} {
 			row := rowOf(placement, 8)
 			row.Requested, row.Bytes = size<<10, size<<10
 			rows = append(rows, row)
@@ -208,7 +208,7 @@ func TestATableGrows(t *testing.T) {
 func TestWhatIsNotWholeIsSaid(t *testing.T) {
 	r, err := ask(t, "all_reduce -b 1K -e 1K --trials 9 -n 4 -I 1")
 	require.NoError(t, err)
-	rows := []result.CollectiveRow{rowOf(collective.OutOfPlace, 8), rowOf(collective.InPlace, 8), rowOf(collective.OutOfPlace, 8)}
+	rows := []result.CollectiveRow{rowOf(vocab.OutOfPlace, 8), rowOf(vocab.InPlace, 8), rowOf(vocab.OutOfPlace, 8)}
 	for i := range rows {
 		rows[i].Complete, rows[i].PerIteration = false, timing(16)
 		rows[i].PerIteration.SampleCount = 4 * 3
@@ -219,7 +219,7 @@ func TestWhatIsNotWholeIsSaid(t *testing.T) {
 	var out bytes.Buffer
 	table := NewTable(&out, &r)
 	table.Document(d)
-	table.Document(document(rowOf(collective.OutOfPlace, 8)))
+	table.Document(document(rowOf(vocab.OutOfPlace, 8)))
 	table.Foot(nil)
 	require.Contains(t, out.String(), "# INCOMPLETE all_reduce float sum: 1 of 3 rows have 0 of 9 trials, 2 of 3 rows have 3 of 9 trials\n")
 	require.Contains(t, out.String(), "# Out of bounds values : 0 INCOMPLETE\n# Avg bus bandwidth    : N/A \n#\n")

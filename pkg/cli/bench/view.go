@@ -1,8 +1,8 @@
 package bench
 
 import (
-	"github.com/collectivex/collectivex/pkg/collective"
 	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 // View says which figures of a row the columns show.
@@ -53,9 +53,9 @@ func (v View) Figures(row *result.CollectiveRow) (Figures, bool) {
 // timing is the row's figures in the mode of the columns, or nil.
 func (v View) timing(row *result.CollectiveRow) *result.Timing {
 	switch v.Mode {
-	case collective.Blocking:
+	case vocab.Blocking:
 		return row.Blocking
-	case collective.Graph:
+	case vocab.Graph:
 		return row.Graph
 	default:
 		return row.Pipelined

@@ -8,12 +8,13 @@ import (
 
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/planner"
 )
 
 func newMatrix(s cli.Streams) *cobra.Command {
 	var (
 		defs    cli.Definitions
-		filters plan.Filters
+		filters planner.Filters
 		out     string
 		outputs bool
 	)
@@ -32,7 +33,7 @@ is no error; a name that nobody knows is one.`,
 			if err != nil {
 				return err
 			}
-			m, err := plan.Resolve(cat, filters, plan.Machine{})
+			m, err := planner.Resolve(cat, filters, planner.Machine{})
 			if err != nil {
 				return cli.UsageError("%w", err)
 			}

@@ -13,7 +13,9 @@ import (
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/cli/bench"
 	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/planner"
 	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 func newBench(s cli.Streams) *cobra.Command {
@@ -26,7 +28,7 @@ columns; docs/bench.md says of each flag whether it is the same.
 
 'cxrun bench ep' measures expert-parallel dispatch and combine.
 
-Operations: ` + strings.Join(catalog.Ops(), ", ") + `.
+Operations: ` + strings.Join(vocab.Ops(), ", ") + `.
 
 What the timed windows leave of their results, and all results of an untimed one,
 are compared bit for bit. Exit code 1 where one is wrong, a case failed or a threshold is broken; 3 where this machine cannot do it.`,
@@ -35,10 +37,10 @@ are compared bit for bit. Exit code 1 where one is wrong, a case failed or a thr
   cxrun bench broadcast -r -1 -b 1M -e 1M --trials 20 --percentiles
   cxrun bench all_gather -b 1M -e 1G -f 4 --min-busbw 1G=300 --max-time 1M=40
   cxrun bench reduce_scatter --backend host -t 4 -b 1K -e 1M -f 4`,
-		ValidArgs: catalog.Ops(),
+		ValidArgs: vocab.Ops(),
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return cli.UsageError("bench measures one operation, not %d: %s", len(args), strings.Join(catalog.Ops(), ", "))
+				return cli.UsageError("bench measures one operation, not %d: %s", len(args), strings.Join(vocab.Ops(), ", "))
 			}
 			return nil
 		},
@@ -47,7 +49,7 @@ are compared bit for bit. Exit code 1 where one is wrong, a case failed or a thr
 	cmd.RunE = func(c *cobra.Command, args []string) error { return benchCollective(c, s, flags, args[0]) }
 	cmd.SetUsageFunc(usage(groups))
 	complete(cmd, map[string][]string{
-		"op": append(catalog.RedOps(), catalog.All), "datatype": append(catalog.DTypes(), catalog.All),
+		"op": append(vocab.RedOps(), catalog.All), "datatype": append(vocab.DTypes(), catalog.All),
 		"buffers": bench.Buffers(), "backend": {bench.Auto, "nccl", "rccl", "mscclpp", bench.HostBackend},
 	})
 	cmd.AddCommand(newBenchEP(s))
@@ -69,7 +71,7 @@ oracle before and after the timing.`,
 	flags, groups := bench.NewEPFlags(cmd.Flags())
 	cmd.RunE = func(c *cobra.Command, _ []string) error { return benchEP(c, s, flags) }
 	cmd.SetUsageFunc(usage(groups))
-	complete(cmd, map[string][]string{"mode": catalog.EPModes(), "precision": catalog.Precisions(), "phase": catalog.Phases()})
+	complete(cmd, map[string][]string{"mode": vocab.EPModes(), "precision": vocab.Precisions(), "phase": vocab.Phases()})
 	return cmd
 }
 
@@ -97,7 +99,7 @@ func benchCollective(c *cobra.Command, s cli.Streams, flags *bench.Flags, op str
 		return err
 	}
 	b, err := newBenchRun(c.Context(), s, flags.Output, plan.FamilyCollective, request.World,
-		func(_ *catalog.Catalog, be *catalog.Backend, world int) (plan.Direct, error) {
+		func(_ *catalog.Catalog, be *catalog.Backend, world int) (planner.Direct, error) {
 			return request.Plan(be, world)
 		})
 	if err != nil {

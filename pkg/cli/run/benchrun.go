@@ -18,8 +18,10 @@ import (
 	"github.com/collectivex/collectivex/pkg/cli/bench"
 	"github.com/collectivex/collectivex/pkg/launch"
 	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/planner"
 	"github.com/collectivex/collectivex/pkg/regular"
 	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 // benchRun runs a measurement by hand as a sweep runs its cell.
@@ -46,7 +48,7 @@ type benchEnd struct {
 }
 
 // measurement is what the flags ask for, with a backend on a world of ranks.
-type measurement func(cat *catalog.Catalog, be *catalog.Backend, world int) (plan.Direct, error)
+type measurement func(cat *catalog.Catalog, be *catalog.Backend, world int) (planner.Direct, error)
 
 // newBenchRun plans a measurement of a family, on ranks or, where they are 0, on
 // what is here, and makes all that it writes to.
@@ -72,7 +74,7 @@ func newBenchRun(ctx context.Context, s cli.Streams, o bench.Output, family plan
 	}
 	m, err := direct.Resolve(cat, p.machine)
 	switch {
-	case errors.Is(err, plan.ErrCannot):
+	case errors.Is(err, planner.ErrCannot):
 		return nil, cli.EnvironmentError("%w", err)
 	case err != nil:
 		return nil, cli.UsageError("%w", err)
@@ -171,7 +173,7 @@ func (b *benchRun) warn(s cli.Streams, d result.Document) {
 		warnings = slices.DeleteFunc(warnings, func(text string) bool { return strings.HasPrefix(text, result.StateUnread) })
 	}
 	if c, ok := d.(*result.CollectiveDocument); ok {
-		if m := &c.Measurement; m.Registration != "none" && len(m.Rows) > 0 && !m.RegistrationHandle {
+		if m := &c.Measurement; m.Registration != vocab.Unregistered && len(m.Rows) > 0 && !m.RegistrationHandle {
 			warnings = append(warnings, fmt.Sprintf("-R: the library took the buffers for registration %s and returned no handle: it may have used them unregistered", m.Registration))
 		}
 	}

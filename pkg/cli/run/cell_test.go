@@ -14,7 +14,7 @@ import (
 
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/fold"
-	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/planner"
 	"github.com/collectivex/collectivex/pkg/provenance"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
@@ -48,7 +48,7 @@ func planned(t *testing.T) string {
 	var d cli.Definitions
 	cat, err := d.Load()
 	require.NoError(t, err)
-	m, err := planHere(cat, plan.Filters{}, plan.Machine{CPU: runtime.GOARCH})
+	m, err := planHere(cat, planner.Filters{}, planner.Machine{CPU: runtime.GOARCH})
 	require.NoError(t, err)
 	path := filepath.Join(t.TempDir(), matrixFile)
 	require.NoError(t, m.WriteFile(path))

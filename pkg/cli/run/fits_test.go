@@ -11,6 +11,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/inventory"
 	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/planner"
 )
 
 func TestAnotherDeviceDoesNotFit(t *testing.T) {
@@ -105,7 +106,7 @@ func TestACellOfAnotherPoolIsRefused(t *testing.T) {
 	var d cli.Definitions
 	cat, err := d.Load()
 	require.NoError(t, err)
-	m, err := planHere(cat, plan.Filters{Suites: []string{"collectives-core"}, SKUs: []string{"h200-dgxc"}}, plan.Machine{})
+	m, err := planHere(cat, planner.Filters{Suites: []string{"collectives-core"}, SKUs: []string{"h200-dgxc"}}, planner.Machine{})
 	require.NoError(t, err)
 	path := filepath.Join(t.TempDir(), matrixFile)
 	require.NoError(t, m.WriteFile(path))

@@ -12,11 +12,12 @@ import (
 	"github.com/collectivex/collectivex/pkg/cli/bench"
 	"github.com/collectivex/collectivex/pkg/machine"
 	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/planner"
 )
 
 // place is where a measurement by hand runs.
 type place struct {
-	machine plan.Machine
+	machine planner.Machine
 	backend *catalog.Backend
 	note    string // why this backend
 }
@@ -54,7 +55,7 @@ func choosePlace(ctx context.Context, s cli.Streams, o bench.Output, cat *catalo
 		return place{}, cli.UsageError("unknown backend %q%s", o.Backend, catalog.Hint(o.Backend, names))
 	}
 	if o.Backend == bench.HostBackend {
-		return place{plan.Machine{CPU: runtime.GOARCH}, cat.Backend(o.Backend), "asked for"}, nil
+		return place{planner.Machine{CPU: runtime.GOARCH}, cat.Backend(o.Backend), "asked for"}, nil
 	}
 	m := machineHere(ctx, o.Definitions)
 	if o.Backend == bench.Auto {
@@ -72,14 +73,14 @@ func choosePlace(ctx context.Context, s cli.Streams, o bench.Output, cat *catalo
 		return place{}, cli.EnvironmentError("backend %s cannot run here: %s", o.Backend, strings.Join(why, "; "))
 	}
 	warn(s, m.Warnings...)
-	return place{plan.Machine{CPU: runtime.GOARCH, GPUs: g}, cat.Backend(o.Backend), "asked for"}, nil
+	return place{planner.Machine{CPU: runtime.GOARCH, GPUs: g}, cat.Backend(o.Backend), "asked for"}, nil
 }
 
 // chooseGPUs finds the GPUs that run one of the backends, or the host where there
 // are none. GPUs that are here and cannot be used are an error: nobody who has
 // them means to measure the host.
 func chooseGPUs(s cli.Streams, m machine.Survey, cat *catalog.Catalog, backends []string) (place, error) {
-	host := place{plan.Machine{CPU: runtime.GOARCH}, cat.Backend(bench.HostBackend), "chosen: no GPU is here"}
+	host := place{planner.Machine{CPU: runtime.GOARCH}, cat.Backend(bench.HostBackend), "chosen: no GPU is here"}
 	if len(backends) == 0 {
 		host.note = "chosen: nothing measures this on GPUs yet"
 		return host, nil
@@ -89,7 +90,7 @@ func chooseGPUs(s cli.Streams, m machine.Survey, cat *catalog.Catalog, backends 
 	}
 	if g, name := m.Choose(backends); g != nil {
 		warn(s, m.Warnings...)
-		return place{plan.Machine{CPU: runtime.GOARCH, GPUs: g}, cat.Backend(name), fmt.Sprintf("chosen: %d × %s and the library are here", g.Count, g.Product)}, nil
+		return place{planner.Machine{CPU: runtime.GOARCH, GPUs: g}, cat.Backend(name), fmt.Sprintf("chosen: %d × %s and the library are here", g.Count, g.Product)}, nil
 	}
 	if len(m.Unusable) > 0 {
 		return place{}, cli.EnvironmentError("%s; --backend %s measures the host instead", strings.Join(m.Unusable, "; "), bench.HostBackend)

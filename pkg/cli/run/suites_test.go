@@ -14,6 +14,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/planner"
 	"github.com/collectivex/collectivex/pkg/result"
 )
 
@@ -34,7 +35,7 @@ func TestEverySuiteRunsHere(t *testing.T) {
 		}
 		swept++
 		t.Run(suite.Name, func(t *testing.T) {
-			m, err := plan.Resolve(shipped, plan.Filters{Suites: []string{suite.Name}, SKUs: []string{sku}}, plan.Machine{})
+			m, err := planner.Resolve(shipped, planner.Filters{Suites: []string{suite.Name}, SKUs: []string{sku}}, planner.Machine{})
 			require.NoError(t, err)
 			var want []string
 			for _, q := range m.Requested() {

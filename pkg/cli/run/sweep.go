@@ -19,6 +19,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/fold"
 	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/planner"
 	"github.com/collectivex/collectivex/pkg/report"
 	"github.com/collectivex/collectivex/pkg/shard"
 )
@@ -36,7 +37,7 @@ const (
 func newSweep(s cli.Streams) *cobra.Command {
 	var (
 		defs        cli.Definitions
-		filters     plan.Filters
+		filters     planner.Filters
 		out, resume string
 	)
 	cmd := &cobra.Command{
@@ -72,7 +73,7 @@ under its run id, it runs the cases that have no document yet and folds again.`,
 			if gpus == nil && len(this.GPUs) > 0 {
 				gpus = &this.GPUs[0]
 			}
-			m, err := planHere(cat, filters, plan.Machine{CPU: runtime.GOARCH, GPUs: gpus})
+			m, err := planHere(cat, filters, planner.Machine{CPU: runtime.GOARCH, GPUs: gpus})
 			if err != nil {
 				return err
 			}
@@ -173,7 +174,7 @@ func sweep(ctx context.Context, s cli.Streams, r cellRun, out string) error {
 
 // gpuBackends names the backends that the filters ask for on GPUs; none where
 // they ask for hosts alone.
-func gpuBackends(cat *catalog.Catalog, f plan.Filters) []string {
+func gpuBackends(cat *catalog.Catalog, f planner.Filters) []string {
 	isHost := func(sku string) bool {
 		p := cat.Platform(sku)
 		return p != nil && p.Vendor == hostVendor
@@ -192,14 +193,14 @@ func gpuBackends(cat *catalog.Catalog, f plan.Filters) []string {
 }
 
 // planHere plans for the machine at hand, unless the filters name other platforms.
-func planHere(cat *catalog.Catalog, f plan.Filters, machine plan.Machine) (*plan.Matrix, error) {
+func planHere(cat *catalog.Catalog, f planner.Filters, machine planner.Machine) (*plan.Matrix, error) {
 	if len(f.Suites) == 0 {
 		f.Suites = []string{defaultSuite}
 	}
 	if len(f.SKUs) == 0 {
 		f.SKUs = machine.SKUs(cat)
 	}
-	m, err := plan.Resolve(cat, f, machine)
+	m, err := planner.Resolve(cat, f, machine)
 	if err != nil {
 		return nil, cli.UsageError("%w", err)
 	}

@@ -27,6 +27,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/collective"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 // Comm is the communicator of one rank.
@@ -155,7 +156,7 @@ func (m memory) Close() error     { return m.device.Free(m.ptr) }
 // Alloc implements collective.Comm. The memory is mapped by all ranks, so that
 // there is no registration to ask for.
 func (c *Comm) Alloc(_ context.Context, bytes int64, registration string) (collective.Memory, error) {
-	if registration != "none" {
+	if registration != vocab.Unregistered {
 		return nil, &rank.Error{Code: string(result.ReasonRefused), Err: fmt.Errorf("registration %q: host memory has none", registration)}
 	}
 	ptr, err := c.device.Alloc(bytes)

@@ -21,6 +21,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/rendezvous"
 	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/vocab"
 	"github.com/collectivex/collectivex/pkg/workload"
 )
 
@@ -61,9 +62,9 @@ func testCase(world int, edit func(*plan.Case)) plan.Case {
 		Sampling: "test", ScaleUpDomain: world, Scope: "scale-up",
 		Collective: &plan.Collective{
 			Op: "all_reduce", RedOp: "sum", Sizes: []int64{8, 4096, 1 << 20},
-			Placements: []string{collective.OutOfPlace, collective.InPlace},
-			Modes:      []string{collective.Pipelined, collective.PerIteration, collective.Graph},
-			Buffers:    collective.Warm, Registration: "none",
+			Placements: []string{vocab.OutOfPlace, vocab.InPlace},
+			Modes:      []string{vocab.Pipelined, vocab.PerIteration, vocab.Graph},
+			Buffers:    vocab.Warm, Registration: "none",
 			Measure: plan.CollectiveTiming{Warmup: 2, Iterations: 5, Trials: 3, Aggregate: 1, Launches: 1},
 		},
 	}
@@ -183,7 +184,7 @@ func TestCasesInProcesses(t *testing.T) {
 	for _, world := range []int{1, 2, 4} {
 		t.Run(strconv.Itoa(world), func(t *testing.T) {
 			g := start(t, world)
-			for _, buffers := range []string{collective.Warm, collective.Cold} {
+			for _, buffers := range []string{vocab.Warm, vocab.Cold} {
 				d := g.run(testCase(world, func(c *plan.Case) { c.Buffers = buffers }))
 				requireSuccess(t, d)
 				require.Len(t, d.Measurement.Rows, 6)
@@ -237,7 +238,7 @@ func TestArithmeticAsDeclared(t *testing.T) {
 		for _, redop := range workload.RedOps() {
 			d := g.run(testCase(3, func(c *plan.Case) {
 				c.Precision, c.RedOp, c.Sizes = typ.String(), redop.String(), []int64{64, 1 << 16}
-				c.Modes, c.Placements = []string{collective.Pipelined}, []string{collective.OutOfPlace}
+				c.Modes, c.Placements = []string{vocab.Pipelined}, []string{vocab.OutOfPlace}
 				c.Measure = plan.CollectiveTiming{Iterations: 1, Trials: 1, Aggregate: 1, Launches: 1}
 			}))
 			requireSuccess(t, d)

@@ -23,6 +23,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/numeric"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/vocab"
 	"github.com/collectivex/collectivex/pkg/workload"
 )
 
@@ -199,7 +200,7 @@ type memory struct {
 func (k *comm) Alloc(_ context.Context, bytes int64, registration string) (collective.Memory, error) {
 	m := &memory{comm: k}
 	lib := k.c.Library()
-	if registration != "none" && lib.Kind == nccl.MSCCLPP {
+	if registration != vocab.Unregistered && lib.Kind == nccl.MSCCLPP {
 		return nil, refused("mscclpp registers no buffers")
 	}
 	var err error
@@ -211,10 +212,10 @@ func (k *comm) Alloc(_ context.Context, bytes int64, registration string) (colle
 	if err != nil {
 		return nil, memoryError(bytes, err)
 	}
-	if registration == "none" {
+	if registration == vocab.Unregistered {
 		return m, nil
 	}
-	m.registration, err = k.c.Register(m.at, bytes, registration == "symmetric")
+	m.registration, err = k.c.Register(m.at, bytes, registration == vocab.SymmetricWindow)
 	switch {
 	case err == nil || errors.Is(err, nccl.ErrNoHandle):
 		return m, nil

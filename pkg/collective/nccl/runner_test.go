@@ -15,6 +15,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/rendezvous"
 	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 // reported runs a case as every rank of a group and returns what the ranks left,
@@ -61,9 +62,9 @@ func caseOf(kind nccl.Kind, op collective.Op, world int) plan.Case {
 		CaseID: "test", SKU: "test", Family: plan.FamilyCollective, Backend: string(kind),
 		World: world, Nodes: 1, GPUsPerNode: world, RanksPerNode: world, Precision: "float", Repeat: 1,
 		Collective: &plan.Collective{
-			Op: op.String(), Sizes: []int64{8, 1 << 16}, Placements: []string{collective.OutOfPlace},
-			Modes:   []string{collective.Pipelined, collective.Blocking, collective.PerIteration, collective.Graph},
-			Buffers: collective.Shifted, Registration: "none",
+			Op: op.String(), Sizes: []int64{8, 1 << 16}, Placements: []string{vocab.OutOfPlace},
+			Modes:   []string{vocab.Pipelined, vocab.Blocking, vocab.PerIteration, vocab.Graph},
+			Buffers: vocab.Shifted, Registration: "none",
 			Measure: plan.CollectiveTiming{Warmup: 1, Iterations: 3, Trials: 2, Aggregate: 1, Launches: 2},
 		},
 	}
@@ -105,7 +106,7 @@ func TestCancelledIsNotWrong(t *testing.T) {
 	t.Setenv("CX_FAKE_NCCL_HANG", "0:3") // after one of warm-up and one that settles, the second of the window
 	for _, v := range vendors {
 		c := caseOf(v.kind, collective.AllGather, 2)
-		c.Sizes, c.Modes = []int64{1 << 16}, []string{collective.Pipelined}
+		c.Sizes, c.Modes = []int64{1 << 16}, []string{vocab.Pipelined}
 		ctx, cancel := context.WithCancel(t.Context())
 		streams, errs := reported(ctx, t, v.kind, c, func() { time.AfterFunc(500*time.Millisecond, cancel) })
 		for r, err := range errs {

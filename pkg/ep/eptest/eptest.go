@@ -20,6 +20,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/rendezvous"
 	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 // Limit ends a test whose ranks hang.
@@ -33,7 +34,7 @@ func Case(world int, change ...func(*plan.Case)) plan.Case {
 		Sampling: "test", Contract: plan.ContractLayout, ScaleUpDomain: world, Scope: "scale-up",
 		ScaleUpTransport: "shm", Transport: "shm", TopologyClass: "local-shm-island",
 		EP: &plan.EP{
-			EPSize: world, Workload: "tiny", Mode: ep.ModeNormal, Phase: "decode", Routing: "uniform",
+			EPSize: world, Workload: "tiny", Mode: vocab.ModeNormal, Phase: "decode", Routing: "uniform",
 			Hidden: 256, TopK: 4, Experts: 16, Seed: 67, Ladder: "1 2 8",
 			Timing: plan.EPTiming{
 				ItersPerTrial: 2, TrialsPerPoint: 3, WarmupItersPerTrial: 2,

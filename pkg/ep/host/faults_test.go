@@ -14,7 +14,9 @@ import (
 	"github.com/collectivex/collectivex/pkg/ep/eptest"
 	"github.com/collectivex/collectivex/pkg/ep/host"
 	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/planner"
 	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 // planned returns the decode cases of two ranks that the shipped definitions plan
@@ -24,9 +26,9 @@ import (
 func planned(t *testing.T) (cases []plan.Case) {
 	cat, err := catalog.Load(matrix.FS)
 	require.NoError(t, err)
-	m, err := plan.Resolve(cat, plan.Filters{
+	m, err := planner.Resolve(cat, planner.Filters{
 		Suites: []string{"ep-reference"}, SKUs: []string{"local"}, EP: []int{2}, Phases: []string{"decode"},
-	}, plan.Machine{})
+	}, planner.Machine{})
 	require.NoError(t, err)
 	for _, r := range m.RequestedCases {
 		c, shape := r.Case, *r.Case.EP
@@ -86,7 +88,7 @@ func TestFaultsFromTheNthCall(t *testing.T) {
 					row := d.Measurement.Rows[0]
 					require.Equal(t, 4, row.TokensPerRank)
 					check := f.check
-					if c.Mode == ep.ModeLowLatency && f.lowLatency != "" {
+					if c.Mode == vocab.ModeLowLatency && f.lowLatency != "" {
 						check = f.lowLatency
 					}
 					reasons := strings.Join(row.Correctness.Reasons, "\n")

@@ -17,6 +17,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 // lowLatencyCap is the most tokens of a rank in low-latency mode, as in the
@@ -101,10 +102,10 @@ func (a *adapter) Describe(c plan.Case) (ep.Description, error) {
 		FP8Consume: ep.ConsumeNative, IndexType: numeric.Int64,
 	}
 	switch c.Mode {
-	case ep.ModeNormal:
+	case vocab.ModeNormal:
 		d.KernelGeneration = "host-shm"
 		d.Receive, d.Combine = ep.TokenRank, ep.UnweightedRankSum
-	case ep.ModeLowLatency:
+	case vocab.ModeLowLatency:
 		d.KernelGeneration = "host-shm-ll"
 		d.Receive, d.Combine = ep.TokenExpert, ep.WeightedKernelSum
 		d.FreshPair = true

@@ -13,9 +13,10 @@ import (
 	"github.com/collectivex/collectivex/pkg/ep/host"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-func lowLatency(c *plan.Case) { c.Mode = ep.ModeLowLatency }
+func lowLatency(c *plan.Case) { c.Mode = vocab.ModeLowLatency }
 func fp8(c *plan.Case)        { c.Precision = "fp8" }
 func cached(c *plan.Case)     { c.Contract = plan.ContractCachedLayout }
 

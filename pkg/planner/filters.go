@@ -1,4 +1,4 @@
-package plan
+package planner
 
 import (
 	"errors"
@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/collectivex/collectivex/pkg/catalog"
+	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 // Filters narrow a plan. An empty list filters nothing; a list keeps the cases
@@ -46,12 +47,12 @@ func (f *Filters) check(cat *catalog.Catalog, suites []*catalog.Suite) error {
 	names("backend", f.Backends, catalog.Names(cat.Backends, func(b *catalog.Backend) string { return b.Name }))
 	names("sku", f.SKUs, skus)
 	names("excluded sku", f.ExcludeSKUs, skus)
-	names("mode", f.Modes, catalog.EPModes())
-	names("precision", f.Precisions, catalog.Precisions())
-	names("phase", f.Phases, catalog.Phases())
-	names("op", f.Ops, catalog.Ops())
-	names("dtype", f.DTypes, catalog.DTypes())
-	names("redop", f.RedOps, catalog.RedOps())
+	names("mode", f.Modes, vocab.EPModes())
+	names("precision", f.Precisions, vocab.Precisions())
+	names("phase", f.Phases, vocab.Phases())
+	names("op", f.Ops, vocab.Ops())
+	names("dtype", f.DTypes, vocab.DTypes())
+	names("redop", f.RedOps, vocab.RedOps())
 
 	if f.MaxCases < 0 {
 		errs = append(errs, fmt.Errorf("a cell cannot hold %d cases", f.MaxCases))

@@ -1,4 +1,4 @@
-package plan
+package planner
 
 import (
 	"errors"
@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/collectivex/collectivex/pkg/catalog"
+	"github.com/collectivex/collectivex/pkg/plan"
 )
 
 // ErrCannot is wrapped by errors that say that the machine at hand, or the
@@ -24,13 +25,13 @@ type Direct struct {
 	Budget  int               // seconds that a case may take; 0 is as for any plan
 	// Cases have what is theirs: family with its block, precision, sampling and
 	// contract. The rest is filled in here.
-	Cases []Case
+	Cases []plan.Case
 }
 
 // Resolve makes the plan of the measurements: one cell, in the order of the
 // cases. A host takes as many ranks as it is asked to; of devices, each rank has
 // one.
-func (d Direct) Resolve(cat *catalog.Catalog, m Machine) (*Matrix, error) {
+func (d Direct) Resolve(cat *catalog.Catalog, m Machine) (*plan.Matrix, error) {
 	cat = m.in(cat)
 	be := cat.Backend(d.Backend)
 	if be == nil {
@@ -53,9 +54,9 @@ func (d Direct) Resolve(cat *catalog.Catalog, m Machine) (*Matrix, error) {
 			}
 			c.Env = env
 		}
-		c.place(p, d.World)
+		place(&c, p, d.World)
 		switch c.Family {
-		case FamilyEP:
+		case plan.FamilyEP:
 			if c, err = directEP(c, be); err != nil {
 				return nil, err
 			}
@@ -79,7 +80,7 @@ func (d Direct) Resolve(cat *catalog.Catalog, m Machine) (*Matrix, error) {
 		k.mode, k.precision = first.Mode, first.Precision
 	}
 	cell := newCell(p, be, k, p.Scope(d.World), 1)
-	for _, list := range [][]Requested{out.RequestedCases, out.RequestedOther} {
+	for _, list := range [][]plan.Requested{out.RequestedCases, out.RequestedOther} {
 		for i := range list {
 			if d.Budget > 0 {
 				list[i].BudgetSeconds = d.Budget
@@ -88,7 +89,7 @@ func (d Direct) Resolve(cat *catalog.Catalog, m Machine) (*Matrix, error) {
 		}
 	}
 	cell.Total, cell.Retries = 1, 0 // who asks by hand sees each failure
-	out.Include = []Cell{cell}
+	out.Include = []plan.Cell{cell}
 	return out, nil
 }
 
@@ -111,7 +112,7 @@ func (d Direct) platform(cat *catalog.Catalog, m Machine, be *catalog.Backend) (
 }
 
 // directEP completes an EP case where the backend has what it asks for.
-func directEP(c Case, be *catalog.Backend) (Case, error) {
+func directEP(c plan.Case, be *catalog.Backend) (plan.Case, error) {
 	lack := ""
 	switch {
 	case be.EP == nil:

@@ -1,4 +1,4 @@
-package plan
+package planner
 
 import (
 	"fmt"
@@ -7,16 +7,18 @@ import (
 	"strings"
 
 	"github.com/collectivex/collectivex/pkg/catalog"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 // collectiveBlock adds the cases of one block on one platform: by world, backend,
 // operation, element type, reduction, registration and buffers, at every world
 // that the platform has for the backend.
 func (r *resolver) collectiveBlock(p *catalog.Platform, s *catalog.Suite, b *catalog.CollectiveBlock) {
-	var shape Collective
+	var shape plan.Collective
 	traffic := r.cat.TrafficOf(b)
 	if traffic != nil {
-		shape.Sizes, shape.Traffic, shape.TrafficName = []int64{TrafficSize(traffic.Bytes)}, traffic.Bytes, traffic.Name
+		shape.Sizes, shape.Traffic, shape.TrafficName = []int64{plan.TrafficSize(traffic.Bytes)}, traffic.Bytes, traffic.Name
 	} else {
 		shape.Sizes = b.Sizes.List()
 	}
@@ -49,24 +51,24 @@ func (r *resolver) collectiveBlock(p *catalog.Platform, s *catalog.Suite, b *cat
 	}
 }
 
-func (r *resolver) collectiveBackend(p *catalog.Platform, s *catalog.Suite, b *catalog.CollectiveBlock, be *catalog.Backend, world int, shape Collective) {
+func (r *resolver) collectiveBackend(p *catalog.Platform, s *catalog.Suite, b *catalog.CollectiveBlock, be *catalog.Backend, world int, shape plan.Collective) {
 	c := r.common(p, s, be, world)
-	c.Family, c.Sampling, c.Contract = FamilyCollective, b.Sampling, ContractOp
+	c.Family, c.Sampling, c.Contract = plan.FamilyCollective, b.Sampling, plan.ContractOp
 	sampling := r.cat.SamplingProfile(b.Sampling).Collective
 	shape.Modes = ordered(be.Collective.Modes, b.Modes)
-	shape.Measure = CollectiveTiming{
+	shape.Measure = plan.CollectiveTiming{
 		Warmup: sampling.Warmup, Iterations: sampling.Iterations, Trials: sampling.Trials, Aggregate: 1, Launches: 1,
 	}
-	for _, op := range ordered(catalog.Ops(), b.Ops) {
+	for _, op := range ordered(vocab.Ops(), b.Ops) {
 		if !keeps(r.filters.Ops, op) {
 			continue
 		}
 		shape.Op, shape.Placements = op, placements(op, b.Placements)
 		redops := []string{""}
-		if catalog.Reduces(op) {
-			redops = ordered(catalog.RedOps(), b.RedOps)
+		if vocab.Reduces(op) {
+			redops = ordered(vocab.RedOps(), b.RedOps)
 		}
-		for _, dtype := range ordered(catalog.DTypes(), b.DTypes) {
+		for _, dtype := range ordered(vocab.DTypes(), b.DTypes) {
 			for _, redop := range redops {
 				if !keeps(r.filters.DTypes, dtype) || !keeps(r.filters.RedOps, redop) {
 					continue
@@ -80,7 +82,7 @@ func (r *resolver) collectiveBackend(p *catalog.Platform, s *catalog.Suite, b *c
 
 // collectiveCases adds the cases that differ in registration and buffers alone.
 // What the backend cannot do is unsupported.
-func (r *resolver) collectiveCases(p *catalog.Platform, s *catalog.Suite, b *catalog.CollectiveBlock, be *catalog.Backend, c Case, shape Collective) {
+func (r *resolver) collectiveCases(p *catalog.Platform, s *catalog.Suite, b *catalog.CollectiveBlock, be *catalog.Backend, c plan.Case, shape plan.Collective) {
 	for _, registration := range b.Registrations {
 		for _, buffers := range b.Buffers {
 			block := shape
@@ -98,14 +100,14 @@ func (r *resolver) collectiveCases(p *catalog.Platform, s *catalog.Suite, b *cat
 
 // placements leaves in_place out where the operation has no such form.
 func placements(op string, want []string) []string {
-	if catalog.HasInPlace(op) {
+	if vocab.HasInPlace(op) {
 		return want
 	}
-	return slices.DeleteFunc(slices.Clone(want), func(p string) bool { return p == catalog.InPlace })
+	return slices.DeleteFunc(slices.Clone(want), func(p string) bool { return p == vocab.InPlace })
 }
 
 // lacks names what of the case the backend does not have, or is empty.
-func lacks(be *catalog.Backend, c *Case) string {
+func lacks(be *catalog.Backend, c *plan.Case) string {
 	has := be.Collective
 	switch {
 	case has == nil:
@@ -114,7 +116,7 @@ func lacks(be *catalog.Backend, c *Case) string {
 		return fmt.Sprintf("operation %s has no in-place form", c.Op)
 	case c.Op == "hypercube" && bits.OnesCount(uint(c.World)) != 1:
 		return fmt.Sprintf("operation hypercube needs a power of two of ranks, not %d", c.World)
-	case catalog.Pairwise(c.Op) && c.World < 2:
+	case vocab.Pairwise(c.Op) && c.World < 2:
 		return fmt.Sprintf("operation %s needs two ranks", c.Op)
 	case len(c.Modes) == 0:
 		return fmt.Sprintf("backend %s has none of the timing modes", be.Name)

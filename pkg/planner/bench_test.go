@@ -1,4 +1,4 @@
-package plan_test
+package planner_test
 
 import (
 	"io"
@@ -8,7 +8,7 @@ import (
 
 	"github.com/collectivex/collectivex/matrix"
 	"github.com/collectivex/collectivex/pkg/catalog"
-	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/planner"
 )
 
 func BenchmarkLoad(b *testing.B) {
@@ -22,11 +22,11 @@ func BenchmarkResolve(b *testing.B) {
 	for _, bc := range []struct {
 		name    string
 		cat     *catalog.Catalog
-		filters plan.Filters
+		filters planner.Filters
 	}{
-		{"ep-core", shipped(b), plan.Filters{Suites: []string{"ep-core"}}},
-		{"everything", shipped(b), plan.Filters{}},
-		{"100k", synthetic(15), plan.Filters{}},
+		{"ep-core", shipped(b), planner.Filters{Suites: []string{"ep-core"}}},
+		{"everything", shipped(b), planner.Filters{}},
+		{"100k", synthetic(15), planner.Filters{}},
 	} {
 		b.Run(bc.name, func(b *testing.B) {
 			b.ReportAllocs()
@@ -38,7 +38,7 @@ func BenchmarkResolve(b *testing.B) {
 }
 
 func BenchmarkWrite(b *testing.B) {
-	m := resolve(b, synthetic(15), plan.Filters{})
+	m := resolve(b, synthetic(15), planner.Filters{})
 	b.ReportAllocs()
 	for b.Loop() {
 		require.NoError(b, m.Write(io.Discard))

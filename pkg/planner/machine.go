@@ -1,10 +1,11 @@
-package plan
+package planner
 
 import (
 	"cmp"
 	"slices"
 
 	"github.com/collectivex/collectivex/pkg/catalog"
+	"github.com/collectivex/collectivex/pkg/plan"
 )
 
 // Machine is what the machine at hand really is, as cxrun found it. It stands
@@ -26,7 +27,7 @@ type GPUs struct {
 }
 
 // SKU names the platform that the GPUs are planned as.
-func (g *GPUs) SKU() string { return slug(localSKU, g.Product) }
+func (g *GPUs) SKU() string { return plan.Slug(localSKU, g.Product) }
 
 const localSKU = "local"
 

@@ -1,4 +1,4 @@
-package plan_test
+package planner_test
 
 import (
 	"bytes"
@@ -12,6 +12,7 @@ import (
 	"github.com/collectivex/collectivex/matrix"
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/planner"
 )
 
 func shipped(t testing.TB) *catalog.Catalog {
@@ -21,9 +22,9 @@ func shipped(t testing.TB) *catalog.Catalog {
 	return cat
 }
 
-func resolve(t testing.TB, cat *catalog.Catalog, f plan.Filters) *plan.Matrix {
+func resolve(t testing.TB, cat *catalog.Catalog, f planner.Filters) *plan.Matrix {
 	t.Helper()
-	m, err := plan.Resolve(cat, f, plan.Machine{})
+	m, err := planner.Resolve(cat, f, planner.Machine{})
 	require.NoError(t, err)
 	m.Generator = plan.Generator{Program: "cxgen", Version: "v1", Format: plan.Format}
 	return m
@@ -38,7 +39,7 @@ func caseIDs(list []plan.Requested) []string {
 }
 
 func TestResolveSmoke(t *testing.T) {
-	m := resolve(t, shipped(t), plan.Filters{Suites: []string{"smoke"}})
+	m := resolve(t, shipped(t), planner.Filters{Suites: []string{"smoke"}})
 	require.Empty(t, m.RequestedCases, "tiny is no workload of CollectiveX")
 	require.Equal(t, []string{
 		"local-host-tiny-normal-decode-ep2-uniform-bf16",
@@ -61,11 +62,11 @@ func TestResolveSmoke(t *testing.T) {
 
 func TestMachineStandsForLocal(t *testing.T) {
 	cat := shipped(t)
-	gpus := plan.GPUs{
+	gpus := planner.GPUs{
 		Vendor: "nvidia", Product: "h200", Arch: "sm90", Transport: "nvlink", Count: 4,
 		Backends: []string{"nccl", "rccl", "a2a"},
 	}
-	m, err := plan.Resolve(cat, plan.Filters{Suites: []string{"smoke"}}, plan.Machine{CPU: "arm64", GPUs: &gpus})
+	m, err := planner.Resolve(cat, planner.Filters{Suites: []string{"smoke"}}, planner.Machine{CPU: "arm64", GPUs: &gpus})
 	require.NoError(t, err)
 	require.Equal(t, []string{
 		"local-host-tiny-normal-decode-ep2-uniform-bf16", "local-host-tiny-normal-decode-ep4-uniform-bf16",
@@ -80,25 +81,25 @@ func TestMachineStandsForLocal(t *testing.T) {
 		"local-h200-nccl-p2p-float-w2-warm",
 		"local-h200-nccl-p2p-float-w4-warm",
 	}, caseIDs(m.RequestedOther))
-	require.Equal(t, []string{"local", "local-h200"}, plan.Machine{GPUs: &gpus}.SKUs(cat))
+	require.Equal(t, []string{"local", "local-h200"}, planner.Machine{GPUs: &gpus}.SKUs(cat))
 	cell, err := m.Cell("local-h200-nccl-collective-n1")
 	require.NoError(t, err)
 	require.Equal(t, "arm64", cell.Arch)
 	require.Equal(t, "sm_90", cell.DeviceArch)
 	require.Equal(t, "h200-nvlink-island", m.RequestedOther[7].Case.TopologyClass)
 
-	m, err = plan.Resolve(cat, plan.Filters{Suites: []string{"ep-reference"}, SKUs: []string{"local-h200"}}, plan.Machine{CPU: "amd64", GPUs: &gpus})
+	m, err = planner.Resolve(cat, planner.Filters{Suites: []string{"ep-reference"}, SKUs: []string{"local-h200"}}, planner.Machine{CPU: "amd64", GPUs: &gpus})
 	require.NoError(t, err)
 	require.Equal(t, "local-h200-a2a-deepseek-v3-normal-decode-ep8-uniform-bf16", m.RequestedCases[0].Case.CaseID)
 	require.Equal(t, plan.Unsupported, m.RequestedCases[0].Disposition)
 
 	one := gpus
 	one.Count = 1
-	m, err = plan.Resolve(cat, plan.Filters{Suites: []string{"collectives-core"}, SKUs: []string{"local-h200"}, Ops: []string{"all_gather"}}, plan.Machine{GPUs: &one})
+	m, err = planner.Resolve(cat, planner.Filters{Suites: []string{"collectives-core"}, SKUs: []string{"local-h200"}, Ops: []string{"all_gather"}}, planner.Machine{GPUs: &one})
 	require.NoError(t, err)
 	require.Equal(t, []string{"local-h200-nccl-all-gather-float-w1-cold"}, caseIDs(m.RequestedOther))
 
-	_, err = plan.Resolve(cat, plan.Filters{SKUs: []string{"local-h200"}}, plan.Machine{})
+	_, err = planner.Resolve(cat, planner.Filters{SKUs: []string{"local-h200"}}, planner.Machine{})
 	require.ErrorContains(t, err, `unknown sku "local-h200"`)
 }
 
@@ -136,7 +137,7 @@ func TestTrafficSize(t *testing.T) {
 }
 
 func TestFileRoundTrip(t *testing.T) {
-	m := resolve(t, shipped(t), plan.Filters{Suites: []string{"smoke"}})
+	m := resolve(t, shipped(t), planner.Filters{Suites: []string{"smoke"}})
 	path := filepath.Join(t.TempDir(), "matrix_full.json")
 	require.NoError(t, m.WriteFile(path))
 	got, err := plan.ReadFile(path, "v1")
@@ -150,7 +151,7 @@ func TestFileRoundTrip(t *testing.T) {
 
 func TestReadRefuses(t *testing.T) {
 	var buf bytes.Buffer
-	require.NoError(t, resolve(t, shipped(t), plan.Filters{Suites: []string{"smoke"}}).Write(&buf))
+	require.NoError(t, resolve(t, shipped(t), planner.Filters{Suites: []string{"smoke"}}).Write(&buf))
 	good := buf.String()
 	_, first, _ := strings.Cut(good, "\"requested_other\":[\n")
 	first, _, _ = strings.Cut(first, "\n")

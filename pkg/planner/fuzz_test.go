@@ -1,4 +1,4 @@
-package plan_test
+package planner_test
 
 import (
 	"bytes"
@@ -12,6 +12,7 @@ import (
 	"github.com/collectivex/collectivex/matrix"
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/planner"
 )
 
 // FuzzResolve plans any suite that the loader lets pass: planning never panics,
@@ -38,7 +39,7 @@ func FuzzResolve(f *testing.F) {
 		if err != nil {
 			return
 		}
-		m, err := plan.Resolve(cat, plan.Filters{Suites: []string{"fuzz"}}, plan.Machine{})
+		m, err := planner.Resolve(cat, planner.Filters{Suites: []string{"fuzz"}}, planner.Machine{})
 		if err != nil {
 			return
 		}
@@ -53,7 +54,7 @@ func FuzzResolve(f *testing.F) {
 func FuzzRead(f *testing.F) {
 	cat, err := catalog.Load(matrix.FS)
 	require.NoError(f, err)
-	m, err := plan.Resolve(cat, plan.Filters{Suites: []string{"smoke"}, SKUs: []string{"local"}}, plan.Machine{})
+	m, err := planner.Resolve(cat, planner.Filters{Suites: []string{"smoke"}, SKUs: []string{"local"}}, planner.Machine{})
 	require.NoError(f, err)
 	m.Generator = plan.Generator{Program: "cxgen", Version: "v1", Format: plan.Format}
 	var text bytes.Buffer

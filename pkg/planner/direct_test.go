@@ -1,4 +1,4 @@
-package plan_test
+package planner_test
 
 import (
 	"math"
@@ -7,12 +7,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/planner"
 )
 
-var twoGPUs = plan.Machine{CPU: "amd64", GPUs: &plan.GPUs{Vendor: "nvidia", Product: "h200", Arch: "sm90", Transport: "nvlink", Count: 2, Backends: []string{"nccl", "host"}}}
+var twoGPUs = planner.Machine{CPU: "amd64", GPUs: &planner.GPUs{Vendor: "nvidia", Product: "h200", Arch: "sm90", Transport: "nvlink", Count: 2, Backends: []string{"nccl", "host"}}}
 
-func direct(backend string, world int) plan.Direct {
-	return plan.Direct{
+func direct(backend string, world int) planner.Direct {
+	return planner.Direct{
 		Suite: "bench", Backend: backend, World: world, Repeats: 1,
 		Cases: []plan.Case{{
 			Family: plan.FamilyCollective, Precision: "float", Sampling: "bench", Contract: plan.ContractOp,
@@ -37,7 +38,7 @@ func TestDirectPlacesACaseAsASuiteDoes(t *testing.T) {
 		require.Equal(t, []string{m.RequestedOther[0].Case.CaseID}, m.Include[0].CaseIDs)
 		got := m.RequestedOther[0].Case
 
-		swept, err := plan.Resolve(cat, plan.Filters{SKUs: []string{tt.sku}, Backends: []string{tt.backend}, Ops: []string{"all_reduce"}, Worlds: []int{2}}, twoGPUs)
+		swept, err := planner.Resolve(cat, planner.Filters{SKUs: []string{tt.sku}, Backends: []string{tt.backend}, Ops: []string{"all_reduce"}, Worlds: []int{2}}, twoGPUs)
 		require.NoError(t, err)
 		want := swept.RequestedOther[0].Case
 		require.Equal(t, swept.Include[0].ID, m.Include[0].ID)
@@ -54,7 +55,7 @@ func TestDirectIDsTellCasesApart(t *testing.T) {
 	block.Op, block.RedOp, block.Root = "broadcast", "", 2
 	rooted.Collective = &block
 	d.Cases = append(d.Cases, rooted)
-	m, err := d.Resolve(shipped(t), plan.Machine{})
+	m, err := d.Resolve(shipped(t), planner.Machine{})
 	require.NoError(t, err)
 	require.Equal(t, []string{
 		"local-host-all-reduce-float-sum-w3-shifted", "local-host-all-reduce-float-sum-w3-shifted-r2",
@@ -75,18 +76,18 @@ func TestDirectTakesEnvironmentAndBudget(t *testing.T) {
 func TestDirectRefuses(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
-		change func(*plan.Direct)
+		change func(*planner.Direct)
 		cannot bool
 		want   string
 	}{
-		{"backend", func(d *plan.Direct) { d.Backend = "ncll" }, false, `unknown backend "ncll"; did you mean "nccl"?`},
-		{"no such devices", func(d *plan.Direct) { d.Backend = "rccl" }, true, "no device of this machine runs backend rccl"},
-		{"more ranks than devices", func(d *plan.Direct) { d.World = 3 }, true, "3 ranks, each with a device of its own, and this machine has 2"},
-		{"timing mode", func(d *plan.Direct) { d.Backend, d.Cases[0].Modes = "host", []string{"graph"} }, true, "backend host has only the timing modes pipelined, blocking, per_iteration"},
-		{"registration", func(d *plan.Direct) { d.Backend, d.Cases[0].Registration = "host", "local" }, true, "backend host has no registration local"},
-		{"no collectives", func(d *plan.Direct) { d.Backend = "deepep-v2" }, true, "no device of this machine runs backend deepep-v2"},
-		{"repeats", func(d *plan.Direct) { d.Repeats = math.MaxInt }, false, "the plan has more than "},
-		{"EP", func(d *plan.Direct) { d.Cases[0] = plan.Case{Family: plan.FamilyEP, EP: &plan.EP{}} }, true, "backend nccl has no dispatch and combine"},
+		{"backend", func(d *planner.Direct) { d.Backend = "ncll" }, false, `unknown backend "ncll"; did you mean "nccl"?`},
+		{"no such devices", func(d *planner.Direct) { d.Backend = "rccl" }, true, "no device of this machine runs backend rccl"},
+		{"more ranks than devices", func(d *planner.Direct) { d.World = 3 }, true, "3 ranks, each with a device of its own, and this machine has 2"},
+		{"timing mode", func(d *planner.Direct) { d.Backend, d.Cases[0].Modes = "host", []string{"graph"} }, true, "backend host has only the timing modes pipelined, blocking, per_iteration"},
+		{"registration", func(d *planner.Direct) { d.Backend, d.Cases[0].Registration = "host", "local" }, true, "backend host has no registration local"},
+		{"no collectives", func(d *planner.Direct) { d.Backend = "deepep-v2" }, true, "no device of this machine runs backend deepep-v2"},
+		{"repeats", func(d *planner.Direct) { d.Repeats = math.MaxInt }, false, "the plan has more than "},
+		{"EP", func(d *planner.Direct) { d.Cases[0] = plan.Case{Family: plan.FamilyEP, EP: &plan.EP{}} }, true, "backend nccl has no dispatch and combine"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			d := direct("nccl", 2)
@@ -94,9 +95,9 @@ func TestDirectRefuses(t *testing.T) {
 			_, err := d.Resolve(shipped(t), twoGPUs)
 			require.ErrorContains(t, err, tt.want)
 			if tt.cannot {
-				require.ErrorIs(t, err, plan.ErrCannot)
+				require.ErrorIs(t, err, planner.ErrCannot)
 			} else {
-				require.NotErrorIs(t, err, plan.ErrCannot)
+				require.NotErrorIs(t, err, planner.ErrCannot)
 			}
 		})
 	}

@@ -1,4 +1,4 @@
-package plan
+package planner
 
 import (
 	"cmp"
@@ -9,13 +9,12 @@ import (
 	"strings"
 
 	"github.com/collectivex/collectivex/pkg/catalog"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-// Limits of a plan. GitHub runs at most 256 jobs of one matrix, so the workflow
-// has several sweep jobs, and a job at most six hours on its own runners.
+// Limits of a cell. GitHub ends a job on a self-hosted runner after six hours.
 const (
-	WaveCells       = 256
-	Waves           = 4
 	DefaultMaxCases = 128
 	MaxCellMinutes  = 350
 )
@@ -23,13 +22,13 @@ const (
 // key is what the cases of one cell have in common. Cells are sorted by it.
 type key struct {
 	sku, backend string
-	family       Family
+	family       plan.Family
 	mode         string
 	nodes        int
 	precision    string
 }
 
-func keyOf(c *Case) key {
+func keyOf(c *plan.Case) key {
 	k := key{sku: c.SKU, backend: c.Backend, family: c.Family, nodes: c.Nodes}
 	if c.EP != nil {
 		k.mode, k.precision = c.Mode, c.Precision
@@ -49,30 +48,30 @@ func (k key) compare(o key) int {
 func (k key) id() string {
 	factors := []string{k.sku, k.backend}
 	switch {
-	case k.family != FamilyEP:
+	case k.family != plan.FamilyEP:
 		factors = append(factors, string(k.family))
-	case k.mode == catalog.ModeLowLatency:
+	case k.mode == vocab.ModeLowLatency:
 		factors = append(factors, "ll", k.precision)
-	case k.mode == catalog.ModeNormal:
+	case k.mode == vocab.ModeNormal:
 		factors = append(factors, k.precision)
 	default:
 		factors = append(factors, k.mode, k.precision)
 	}
-	return slug(append(factors, "n"+strconv.Itoa(k.nodes))...)
+	return plan.Slug(append(factors, "n"+strconv.Itoa(k.nodes))...)
 }
 
 // cells groups the runnable cases, in their order, into cells within all limits,
 // and interleaves the cells of the platforms, so that no pool waits for another.
-func cells(cat *catalog.Catalog, m *Matrix, maxCases int) ([]Cell, error) {
+func cells(cat *catalog.Catalog, m *plan.Matrix, maxCases int) ([]plan.Cell, error) {
 	if maxCases == 0 {
 		maxCases = DefaultMaxCases
 	}
-	shards := map[key][]*Case{}
+	shards := map[key][]*plan.Case{}
 	var keys []key
-	for _, requested := range [][]Requested{m.RequestedCases, m.RequestedOther} {
+	for _, requested := range [][]plan.Requested{m.RequestedCases, m.RequestedOther} {
 		for i := range requested {
 			c := &requested[i].Case
-			if requested[i].Disposition != Runnable {
+			if requested[i].Disposition != plan.Runnable {
 				continue
 			}
 			k := keyOf(c)
@@ -83,7 +82,7 @@ func cells(cat *catalog.Catalog, m *Matrix, maxCases int) ([]Cell, error) {
 		}
 	}
 	slices.SortFunc(keys, key.compare)
-	bySKU := map[string][]Cell{}
+	bySKU := map[string][]plan.Cell{}
 	for _, k := range keys {
 		cut, err := split(cat, k, shards[k], maxCases)
 		if err != nil {
@@ -96,9 +95,9 @@ func cells(cat *catalog.Catalog, m *Matrix, maxCases int) ([]Cell, error) {
 
 // split cuts the cases of one key into cells of at most maxCases cases and
 // MaxCellMinutes. Cells after the first have their number in the id.
-func split(cat *catalog.Catalog, k key, cases []*Case, maxCases int) ([]Cell, error) {
+func split(cat *catalog.Catalog, k key, cases []*plan.Case, maxCases int) ([]plan.Cell, error) {
 	p, be := cat.Platform(k.sku), cat.Backend(k.backend)
-	var out []Cell
+	var out []plan.Cell
 	var spent float64
 	for _, c := range cases {
 		need := float64(be.SetupSeconds) + seconds(p, c)
@@ -121,20 +120,20 @@ func split(cat *catalog.Catalog, k key, cases []*Case, maxCases int) ([]Cell, er
 // minutes is the job timeout for an estimate: twice as long, and the overhead.
 func minutes(seconds float64) int { return overheadMinutes + int(math.Ceil(2*seconds/60)) }
 
-func newCell(p *catalog.Platform, be *catalog.Backend, k key, scope string, number int) Cell {
+func newCell(p *catalog.Platform, be *catalog.Backend, k key, scope string, number int) plan.Cell {
 	id := k.id()
 	if number > 1 {
-		id = slug(id, "c"+strconv.Itoa(number))
+		id = plan.Slug(id, "c"+strconv.Itoa(number))
 	}
 	la := p.Launch
 	requires := la.Requires
-	if scope == catalog.ScopeOut {
+	if scope == vocab.ScopeOut {
 		requires = slices.Concat(requires, p.ScaleOut.Requires)
 	}
-	return Cell{
+	return plan.Cell{
 		ID: id, SKU: k.sku, Backend: k.backend, Family: k.family, Mode: k.mode,
 		Runner: p.Runner, Environment: p.Environment, Arch: p.CPU, Launcher: la.Launcher, Container: la.Container, Image: p.Image,
-		Launch: Launch{Salloc: la.Salloc, Srun: la.Srun, Docker: la.Docker, Requires: requires},
+		Launch: plan.Launch{Salloc: la.Salloc, Srun: la.Srun, Docker: la.Docker, Requires: requires},
 		Vendor: p.Vendor, Product: p.Product, DeviceArch: deviceArch(p.Arch),
 		Maturity: be.Maturity, Retries: be.Retries,
 		Nodes: k.nodes, GPUsPerNode: p.GPUsPerNode, ScaleUpDomain: p.ScaleUp.Domain,
@@ -150,8 +149,8 @@ func deviceArch(arch string) string {
 }
 
 // interleave takes the first cell of each platform, then the second, and so on.
-func interleave(cat *catalog.Catalog, bySKU map[string][]Cell) []Cell {
-	out := []Cell{}
+func interleave(cat *catalog.Catalog, bySKU map[string][]plan.Cell) []plan.Cell {
+	out := []plan.Cell{}
 	for round := 0; ; round++ {
 		before := len(out)
 		for i := range cat.Platforms {
@@ -165,12 +164,12 @@ func interleave(cat *catalog.Catalog, bySKU map[string][]Cell) []Cell {
 	}
 }
 
-func number(cells []Cell) ([]Cell, error) {
-	if len(cells) > Waves*WaveCells {
-		return nil, fmt.Errorf("the plan has %d cells, more than the %d of the workflow's %d waves; filter it", len(cells), Waves*WaveCells, Waves)
+func number(cells []plan.Cell) ([]plan.Cell, error) {
+	if len(cells) > plan.Waves*plan.WaveCells {
+		return nil, fmt.Errorf("the plan has %d cells, more than the %d of the workflow's %d waves; filter it", len(cells), plan.Waves*plan.WaveCells, plan.Waves)
 	}
 	for i := range cells {
-		cells[i].Wave, cells[i].Index, cells[i].Total = i/WaveCells, i, len(cells)
+		cells[i].Wave, cells[i].Index, cells[i].Total = i/plan.WaveCells, i, len(cells)
 	}
 	return cells, nil
 }

@@ -1,4 +1,4 @@
-package plan_test
+package planner_test
 
 import (
 	"fmt"
@@ -11,6 +11,8 @@ import (
 
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/planner"
+	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 // drawCatalog makes any definitions that the loader would let pass: several
@@ -27,12 +29,12 @@ func drawCatalog(t *rapid.T) *catalog.Catalog {
 		Backends: []catalog.Backend{
 			{Name: "moe", Vendors: []string{"nvidia"}, SetupSeconds: rapid.IntRange(0, 600).Draw(t, "setup"), EP: &catalog.EPBackend{
 				Precisions: []string{"bf16", "fp8"},
-				Contracts:  catalog.Contracts()[:rapid.IntRange(1, 2).Draw(t, "contracts")],
+				Contracts:  vocab.Contracts()[:rapid.IntRange(1, 2).Draw(t, "contracts")],
 				OffPath:    []string{"fp8"}[:rapid.IntRange(0, 1).Draw(t, "off path")],
 				Modes:      []catalog.EPMode{{Name: "normal"}, {Name: "low-latency", MaxTokens: 64}},
 			}},
 			{Name: "ring", Vendors: []string{"nvidia"}, Collective: &catalog.CollectiveBackend{
-				Ops: words("ops of ring", catalog.Ops()), DTypes: []string{"float"}, RedOps: []string{"sum"},
+				Ops: words("ops of ring", vocab.Ops()), DTypes: []string{"float"}, RedOps: []string{"sum"},
 				Modes: []string{"pipelined"}, Registrations: []string{"none", "local"},
 			}},
 		},
@@ -51,9 +53,9 @@ func drawCatalog(t *rapid.T) *catalog.Catalog {
 	}
 	suites := []catalog.Suite{
 		{Name: "a", Sampling: "s", Repeats: rapid.IntRange(1, 3).Draw(t, "repeats"), EP: []catalog.EPBlock{{
-			Workload: "w", Backends: []string{"moe"}, Degrees: some("degrees", degrees), Modes: words("modes", catalog.EPModes()),
-			Phases: words("phases", catalog.Phases()), Precisions: words("precisions", catalog.Precisions()),
-			Routings: []string{"uniform", "zipf"}, Contracts: catalog.Contracts(), Sampling: "s",
+			Workload: "w", Backends: []string{"moe"}, Degrees: some("degrees", degrees), Modes: words("modes", vocab.EPModes()),
+			Phases: words("phases", vocab.Phases()), Precisions: words("precisions", vocab.Precisions()),
+			Routings: []string{"uniform", "zipf"}, Contracts: vocab.Contracts(), Sampling: "s",
 		}}},
 		{Name: "b", Sampling: "s", Repeats: 1, Collective: []catalog.CollectiveBlock{{
 			Backends: []string{"ring"}, Ops: words("ops", sized()), DTypes: []string{"float", "half"}, RedOps: []string{"sum", "max"},
@@ -83,19 +85,19 @@ func drawCatalog(t *rapid.T) *catalog.Catalog {
 }
 
 // sized lists the operations that have sizes.
-func sized() []string { return slices.DeleteFunc(catalog.Ops(), catalog.TakesTraffic) }
+func sized() []string { return slices.DeleteFunc(vocab.Ops(), vocab.TakesTraffic) }
 
 // TestLaws checks what must hold of any plan.
 func TestLaws(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		cat := drawCatalog(t)
-		f := plan.Filters{MaxCases: rapid.IntRange(1, 40).Draw(t, "max cases")}
-		m, err := plan.Resolve(cat, f, plan.Machine{})
+		f := planner.Filters{MaxCases: rapid.IntRange(1, 40).Draw(t, "max cases")}
+		m, err := planner.Resolve(cat, f, planner.Machine{})
 		if err != nil {
 			require.Regexp(t, `estimated at \d+ minutes|more than the \d+ of the workflow`, err.Error())
 			return
 		}
-		again, err := plan.Resolve(cat, f, plan.Machine{})
+		again, err := planner.Resolve(cat, f, planner.Machine{})
 		require.NoError(t, err)
 		require.Equal(t, m, again, "same input, same output")
 
@@ -106,7 +108,7 @@ func TestLaws(t *testing.T) {
 			ids[c.ID] = true
 			require.NotEmpty(t, c.CaseIDs)
 			require.LessOrEqual(t, len(c.CaseIDs), f.MaxCases)
-			require.LessOrEqual(t, c.Minutes, plan.MaxCellMinutes)
+			require.LessOrEqual(t, c.Minutes, planner.MaxCellMinutes)
 			require.Equal(t, i, c.Index)
 			require.Equal(t, len(m.Include), c.Total)
 			require.Equal(t, i/plan.WaveCells, c.Wave)
@@ -143,19 +145,19 @@ func TestLaws(t *testing.T) {
 func TestFiltersSelect(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		cat := drawCatalog(t)
-		whole, err := plan.Resolve(cat, plan.Filters{MaxCases: 1000}, plan.Machine{})
+		whole, err := planner.Resolve(cat, planner.Filters{MaxCases: 1000}, planner.Machine{})
 		if err != nil {
 			return
 		}
 		pick := func(name string, of []string) []string {
 			return rapid.SliceOfNDistinct(rapid.SampledFrom(of), 0, len(of), rapid.ID[string]).Draw(t, name)
 		}
-		f := plan.Filters{
+		f := planner.Filters{
 			MaxCases: 1000, Suites: pick("suites", []string{"a", "b"}), Backends: pick("backends", []string{"moe", "ring"}),
-			SKUs: pick("skus", []string{"p0"}), Modes: pick("modes", catalog.EPModes()), Phases: pick("phases", catalog.Phases()),
-			Ops: pick("ops", catalog.Ops()),
+			SKUs: pick("skus", []string{"p0"}), Modes: pick("modes", vocab.EPModes()), Phases: pick("phases", vocab.Phases()),
+			Ops: pick("ops", vocab.Ops()),
 		}
-		m, err := plan.Resolve(cat, f, plan.Machine{})
+		m, err := planner.Resolve(cat, f, planner.Machine{})
 		require.NoError(t, err)
 		all := caseIDs(whole.Requested())
 		for _, id := range caseIDs(m.Requested()) {
@@ -194,12 +196,12 @@ func outOfTurn(m *plan.Matrix) int {
 func synthetic(platforms int) *catalog.Catalog {
 	cat := &catalog.Catalog{
 		Backends: []catalog.Backend{{Name: "ring", Vendors: []string{"nvidia"}, Collective: &catalog.CollectiveBackend{
-			Ops: sized()[:9], DTypes: catalog.DTypes(), RedOps: catalog.RedOps(),
+			Ops: sized()[:9], DTypes: vocab.DTypes(), RedOps: vocab.RedOps(),
 			Modes: []string{"pipelined", "per_iteration"}, Registrations: []string{"none", "local", "symmetric"},
 		}}},
 		Sampling: []catalog.Sampling{{Name: "s", Collective: catalog.CollectiveSampling{Warmup: 1, Iterations: 2, Trials: 3}}},
 		Suites: []catalog.Suite{{Name: "all", Sampling: "s", Repeats: 1, Collective: []catalog.CollectiveBlock{{
-			Backends: []string{"ring"}, Ops: sized()[:9], DTypes: catalog.DTypes(), RedOps: catalog.RedOps(),
+			Backends: []string{"ring"}, Ops: sized()[:9], DTypes: vocab.DTypes(), RedOps: vocab.RedOps(),
 			Sizes:      &catalog.Sizes{From: 8, To: 1 << 33, Factor: 2},
 			Placements: []string{"out_of_place", "in_place"}, Modes: []string{"pipelined", "per_iteration"},
 			Buffers: []string{"cold", "warm"}, Registrations: []string{"none", "local", "symmetric"}, Sampling: "s",
@@ -221,7 +223,7 @@ func synthetic(platforms int) *catalog.Catalog {
 // TestWaves: a plan of more cells than one matrix of jobs may have is split, and
 // one of more than the workflow has waves for is refused.
 func TestWaves(t *testing.T) {
-	m := resolve(t, synthetic(6), plan.Filters{})
+	m := resolve(t, synthetic(6), planner.Filters{})
 	require.Len(t, m.RequestedOther, 6*4*1728)
 	require.Greater(t, len(m.Include), plan.WaveCells)
 
@@ -237,13 +239,13 @@ func TestWaves(t *testing.T) {
 	require.JSONEq(t, `{"include":[]}`, value["matrix_3"])
 	require.Equal(t, "amd64", value["archs"])
 
-	_, err = plan.Resolve(synthetic(6), plan.Filters{MaxCases: 40}, plan.Machine{})
+	_, err = planner.Resolve(synthetic(6), planner.Filters{MaxCases: 40}, planner.Machine{})
 	require.ErrorContains(t, err, "more than the 1024 of the workflow's 4 waves; filter it")
 }
 
 // TestHundredThousandCases: the largest plan that the workflow can run.
 func TestHundredThousandCases(t *testing.T) {
-	m := resolve(t, synthetic(15), plan.Filters{})
+	m := resolve(t, synthetic(15), planner.Filters{})
 	require.Equal(t, 103680, countRunnable(m))
 	require.LessOrEqual(t, len(m.Include), plan.Waves*plan.WaveCells)
 	outputs, err := m.Outputs()
@@ -256,7 +258,7 @@ func TestHundredThousandCases(t *testing.T) {
 }
 
 func TestOutputsTooLarge(t *testing.T) {
-	m := resolve(t, synthetic(1), plan.Filters{})
+	m := resolve(t, synthetic(1), planner.Filters{})
 	for i := range m.Include {
 		m.Include[i].Runner = string(make([]byte, 1<<16))
 	}
@@ -268,17 +270,17 @@ func TestOutputsTooLarge(t *testing.T) {
 func TestTooLong(t *testing.T) {
 	cat := synthetic(1)
 	cat.Sampling[0].Collective.Trials = 1_000_000
-	_, err := plan.Resolve(cat, plan.Filters{}, plan.Machine{})
+	_, err := planner.Resolve(cat, planner.Filters{}, planner.Machine{})
 	require.ErrorContains(t, err, "case pool-000-ring-all-reduce-int8-sum-w2-cold is estimated at")
 	require.ErrorContains(t, err, "more than the 350 a cell may take")
 }
 
 // TestTooMany: a plan that no workflow could run is refused before it is built.
 func TestTooMany(t *testing.T) {
-	f := plan.Filters{MaxCases: plan.DefaultMaxCases}
+	f := planner.Filters{MaxCases: planner.DefaultMaxCases}
 	cat := synthetic(1)
 	cat.Suites[0].Repeats = 25
-	_, err := plan.Resolve(cat, f, plan.Machine{})
+	_, err := planner.Resolve(cat, f, planner.Machine{})
 	require.EqualError(t, err, "the plan has more than 131072 cases; filter it")
 }
 
@@ -288,11 +290,11 @@ func TestConflict(t *testing.T) {
 	other := cat.Suites[0]
 	other.Name = "other"
 	cat.Suites = append(cat.Suites, other)
-	m := resolve(t, cat, plan.Filters{})
+	m := resolve(t, cat, planner.Filters{})
 	require.Len(t, m.RequestedOther, 4*1728)
 
 	cat.Suites[1].Collective = slices.Clone(other.Collective)
 	cat.Suites[1].Collective[0].Sizes = &catalog.Sizes{From: 8, To: 1 << 20, Factor: 2}
-	_, err := plan.Resolve(cat, plan.Filters{}, plan.Machine{})
+	_, err := planner.Resolve(cat, planner.Filters{}, planner.Machine{})
 	require.ErrorContains(t, err, `suites "all" and "other" ask for different cases of the same id pool-000-ring-all-reduce-int8-sum-w2-cold; plan them apart`)
 }

@@ -1,4 +1,4 @@
-package plan
+package planner
 
 import (
 	"slices"
@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/collectivex/collectivex/pkg/catalog"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 // epBlock adds the cases of one block on one platform: by degree, phase, backend,
@@ -15,7 +17,7 @@ func (r *resolver) epBlock(p *catalog.Platform, s *catalog.Suite, b *catalog.EPB
 		if !keeps(r.filters.EP, degree) || !keeps(r.filters.Worlds, degree) {
 			continue
 		}
-		for _, phase := range ordered(catalog.Phases(), b.Phases) {
+		for _, phase := range ordered(vocab.Phases(), b.Phases) {
 			if !keeps(r.filters.Phases, phase) {
 				continue
 			}
@@ -38,24 +40,24 @@ func (r *resolver) epBackend(p *catalog.Platform, s *catalog.Suite, b *catalog.E
 		return
 	}
 	c := r.common(p, s, be, degree)
-	c.Family, c.Sampling, c.Contract = FamilyEP, b.Sampling, b.Contracts[0]
+	c.Family, c.Sampling, c.Contract = plan.FamilyEP, b.Sampling, b.Contracts[0]
 	w := r.cat.Workload(b.Workload)
-	shape := EP{
+	shape := plan.EP{
 		EPSize: degree, Workload: w.Name, Phase: phase,
 		Hidden: w.Hidden, TopK: w.TopK, Experts: w.Experts, Seed: w.Seed,
-		Ladder: words(b.Ladder(w, phase)), Timing: EPTiming(r.cat.SamplingProfile(b.Sampling).EP),
+		Ladder: words(b.Ladder(w, phase)), Timing: plan.EPTiming(r.cat.SamplingProfile(b.Sampling).EP),
 	}
-	if !slices.Contains(support.Degrees(catalog.ModeNormal), degree) {
-		r.unsupported(epCase(c, shape, be, catalog.ModeNormal, b.Routings[0], slices.Min(be.EP.Precisions)), "")
+	if !slices.Contains(support.Degrees(vocab.ModeNormal), degree) {
+		r.unsupported(epCase(c, shape, be, vocab.ModeNormal, b.Routings[0], slices.Min(be.EP.Precisions)), "")
 		return
 	}
-	for _, mode := range ordered(catalog.EPModes(), b.Modes) {
+	for _, mode := range ordered(vocab.EPModes(), b.Modes) {
 		if !keeps(r.filters.Modes, mode) || !slices.Contains(support.Degrees(mode), degree) ||
-			mode == catalog.ModeLowLatency && phase != catalog.PhaseDecode {
+			mode == vocab.ModeLowLatency && phase != vocab.PhaseDecode {
 			continue
 		}
 		for _, routing := range b.Routings {
-			for _, precision := range ordered(catalog.Precisions(), b.Precisions) {
+			for _, precision := range ordered(vocab.Precisions(), b.Precisions) {
 				if !r.wantPrecision(be.EP, precision) {
 					continue
 				}
@@ -76,7 +78,7 @@ func (r *resolver) wantPrecision(be *catalog.EPBackend, precision string) bool {
 }
 
 // epCase completes c and its block.
-func epCase(c Case, shape EP, be *catalog.Backend, mode, routing, precision string) Case {
+func epCase(c plan.Case, shape plan.EP, be *catalog.Backend, mode, routing, precision string) plan.Case {
 	shape.Mode, shape.Routing = mode, routing
 	if m := be.EP.Mode(mode); m != nil && m.MaxTokens > 0 {
 		shape.LadderCap = &m.MaxTokens

@@ -1,4 +1,6 @@
-package plan
+// Package planner turns definitions and filters into cases and cells. Everything in
+// it is a pure function; what this machine is comes in as an argument.
+package planner
 
 import (
 	"cmp"
@@ -8,6 +10,8 @@ import (
 	"sync"
 
 	"github.com/collectivex/collectivex/pkg/catalog"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 // ReasonPlatform is the reason of a case that its platform or backend does not run.
@@ -17,7 +21,7 @@ const ReasonPlatform = "backend-platform-unsupported"
 // filters keep, and the cells that run them. It is a pure function of its
 // arguments. The matrix has no generator yet; see Write. Cases share what is
 // equal in them (size ladders, environment), so nobody may change a plan.
-func Resolve(cat *catalog.Catalog, f Filters, m Machine) (*Matrix, error) {
+func Resolve(cat *catalog.Catalog, f Filters, m Machine) (*plan.Matrix, error) {
 	cat = m.in(cat)
 	var suites []*catalog.Suite
 	for i := range cat.Suites {
@@ -61,7 +65,7 @@ func resolvePlatform(cat *catalog.Catalog, suites []*catalog.Suite, p *catalog.P
 // join puts the cases of all platforms into one matrix, each once: two suites
 // may ask for the same case. Cases that differ in something their id does not
 // say are refused.
-func join(parts []resolver) (*Matrix, error) {
+func join(parts []resolver) (*plan.Matrix, error) {
 	upstream, other := 0, 0
 	for i := range parts {
 		if parts[i].err != nil {
@@ -70,9 +74,9 @@ func join(parts []resolver) (*Matrix, error) {
 		upstream += len(parts[i].upstream)
 		other += len(parts[i].other)
 	}
-	out := &Matrix{Version: MatrixVersion, RequestedCases: make([]Requested, 0, upstream), RequestedOther: make([]Requested, 0, other)}
-	seen := make(map[string]*Case, upstream+other)
-	add := func(list *[]Requested, part []Requested) error {
+	out := &plan.Matrix{Version: plan.MatrixVersion, RequestedCases: make([]plan.Requested, 0, upstream), RequestedOther: make([]plan.Requested, 0, other)}
+	seen := make(map[string]*plan.Case, upstream+other)
+	add := func(list *[]plan.Requested, part []plan.Requested) error {
 		for i := range part {
 			c := &part[i].Case
 			if old := seen[c.CaseID]; old != nil {
@@ -95,7 +99,7 @@ func join(parts []resolver) (*Matrix, error) {
 }
 
 // same refuses two cases of one id that differ in more than their suite.
-func same(a, b Case) error {
+func same(a, b plan.Case) error {
 	first := a.Suite
 	a.Suite = b.Suite
 	if reflect.DeepEqual(a, b) {
@@ -108,8 +112,8 @@ func same(a, b Case) error {
 type resolver struct {
 	cat      *catalog.Catalog
 	filters  Filters
-	upstream []Requested
-	other    []Requested
+	upstream []plan.Requested
+	other    []plan.Requested
 	err      error // the first
 }
 
@@ -128,30 +132,30 @@ func (r *resolver) suite(p *catalog.Platform, s *catalog.Suite) {
 
 // common returns a case with all that cases of one platform, suite, backend and
 // world have in common.
-func (r *resolver) common(p *catalog.Platform, s *catalog.Suite, be *catalog.Backend, world int) Case {
-	c := Case{
+func (r *resolver) common(p *catalog.Platform, s *catalog.Suite, be *catalog.Backend, world int) plan.Case {
+	c := plan.Case{
 		Suite: s.Name, Backend: be.Name, Repeat: 1,
 		Env: environment(p, be, p.Scope(world)),
 	}
-	c.place(p, world)
+	place(&c, p, world)
 	return c
 }
 
 // runnable requests a case in each of its repeats.
-func (r *resolver) runnable(p *catalog.Platform, be *catalog.Backend, c Case, repeats int) {
+func (r *resolver) runnable(p *catalog.Platform, be *catalog.Backend, c plan.Case, repeats int) {
 	budget := budgetSeconds(p, be, &c)
 	for n := 1; n <= repeats && r.err == nil; n++ {
 		if c.Repeat = n; n > 1 {
 			c.CaseID = c.ID()
 		}
-		r.add(Requested{SKU: c.SKU, Disposition: Runnable, Case: c, BudgetSeconds: budget})
+		r.add(plan.Requested{SKU: c.SKU, Disposition: plan.Runnable, Case: c, BudgetSeconds: budget})
 	}
 }
 
 // unsupported requests a case that cannot run. detail may be empty.
-func (r *resolver) unsupported(c Case, detail string) {
+func (r *resolver) unsupported(c plan.Case, detail string) {
 	reason := ReasonPlatform
-	q := Requested{SKU: c.SKU, Disposition: Unsupported, Reason: &reason, Case: c}
+	q := plan.Requested{SKU: c.SKU, Disposition: plan.Unsupported, Reason: &reason, Case: c}
 	if detail != "" {
 		q.Detail = &detail
 	}
@@ -159,7 +163,7 @@ func (r *resolver) unsupported(c Case, detail string) {
 }
 
 // add takes a case into its list.
-func (r *resolver) add(q Requested) {
+func (r *resolver) add(q plan.Requested) {
 	if len(r.upstream)+len(r.other) == mostCases(r.filters) {
 		r.err = cmp.Or(r.err, fmt.Errorf("the plan has more than %d cases; filter it", mostCases(r.filters)))
 		return
@@ -172,13 +176,13 @@ func (r *resolver) add(q Requested) {
 }
 
 // mostCases is how many cases the cells of all waves can hold.
-func mostCases(f Filters) int { return Waves * WaveCells * max(f.MaxCases, DefaultMaxCases) }
+func mostCases(f Filters) int { return plan.Waves * plan.WaveCells * max(f.MaxCases, DefaultMaxCases) }
 
 // environment merges what the definitions give the ranks, the more particular
 // over the more general: platform, scale-out fabric, backend, backend on platform.
 func environment(p *catalog.Platform, be *catalog.Backend, scope string) map[string]string {
 	layers := [][]catalog.Var{p.Env}
-	if scope == catalog.ScopeOut && p.ScaleOut != nil {
+	if scope == vocab.ScopeOut && p.ScaleOut != nil {
 		layers = append(layers, p.ScaleOut.Env)
 	}
 	layers = append(layers, be.Env)

@@ -1,4 +1,4 @@
-package plan
+package planner
 
 import (
 	"math"
@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/collectivex/collectivex/pkg/catalog"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 // Job time around the measuring: downloads, allocation, images.
@@ -14,20 +16,20 @@ const overheadMinutes = 15
 // budgetSeconds is when a case counts as hung: ten times its estimate and a
 // minute, since an estimate is rough and machines are shared, and at most the
 // hour and a half that CollectiveX gives a case.
-func budgetSeconds(p *catalog.Platform, be *catalog.Backend, c *Case) int {
+func budgetSeconds(p *catalog.Platform, be *catalog.Backend, c *plan.Case) int {
 	estimate := float64(be.SetupSeconds) + seconds(p, c)
 	return min(60+int(math.Ceil(10*estimate)), 5400)
 }
 
 // seconds estimates how long a case takes on its platform, without the set-up
 // of its rank group. It sizes cells, job timeouts and budgets, and nothing else.
-func seconds(p *catalog.Platform, c *Case) float64 {
+func seconds(p *catalog.Platform, c *plan.Case) float64 {
 	pace := p.ScaleUp.Pace
-	if c.Scope == catalog.ScopeOut && p.ScaleOut != nil {
+	if c.Scope == vocab.ScopeOut && p.ScaleOut != nil {
 		pace = p.ScaleOut.Pace
 	}
 	switch c.Family {
-	case FamilyEP:
+	case plan.FamilyEP:
 		return epSeconds(c.EP, pace)
 	default:
 		return float64(max(1, c.Pairs())) * collectiveSeconds(c.Collective, pace)
@@ -37,7 +39,7 @@ func seconds(p *catalog.Platform, c *Case) float64 {
 // epSeconds counts roundtrips: three fresh-entry components, two chains and
 // their warm-ups, and the conditioning before each check. A rank moves each
 // token to at most topk ranks and back, two bytes an element.
-func epSeconds(c *EP, pace catalog.Pace) float64 {
+func epSeconds(c *plan.EP, pace catalog.Pace) float64 {
 	t := c.Timing
 	roundtrips := float64(3*t.TrialsPerPoint*(t.WarmupItersPerTrial+t.ItersPerTrial) +
 		t.ChainTrialsPerPoint*(t.WarmupItersPerTrial+2*t.ChainItersPerTrial) + 24)
@@ -54,7 +56,7 @@ func epSeconds(c *EP, pace catalog.Pace) float64 {
 }
 
 // collectiveSeconds takes every operation to move its size twice.
-func collectiveSeconds(c *Collective, pace catalog.Pace) float64 {
+func collectiveSeconds(c *plan.Collective, pace catalog.Pace) float64 {
 	t := c.Measure
 	ops := float64(len(c.Placements) * len(c.Modes) * t.Trials * (t.Warmup + t.Iterations*t.Aggregate*t.Launches))
 	var micros float64

@@ -1,9 +1,11 @@
-package plan
+package planner
 
 import (
 	"fmt"
 
 	"github.com/collectivex/collectivex/pkg/catalog"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 // scaleOutTransport is what joins scale-up domains.
@@ -11,7 +13,7 @@ const scaleOutTransport = "rdma"
 
 // place fills in where world ranks of platform p run: packed onto as few nodes
 // as hold them, one rank a device.
-func (c *Case) place(p *catalog.Platform, world int) {
+func place(c *plan.Case, p *catalog.Platform, world int) {
 	c.SKU, c.World = p.SKU, world
 	c.GPUsPerNode, c.ScaleUpDomain = p.GPUsPerNode, p.ScaleUp.Domain
 	c.Nodes = p.Nodes(world)
@@ -20,7 +22,7 @@ func (c *Case) place(p *catalog.Platform, world int) {
 	up := p.ScaleUp.Transport
 	c.ScaleUpTransport, c.Transport = up, up
 	switch {
-	case c.Scope == catalog.ScopeOut:
+	case c.Scope == vocab.ScopeOut:
 		out := scaleOutTransport
 		c.ScaleOutTransport = &out
 		c.Transport = up + "-" + out

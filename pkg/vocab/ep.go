@@ -1,0 +1,33 @@
+package vocab
+
+// Modes of EP backends.
+const (
+	ModeNormal     = "normal"
+	ModeLowLatency = "low-latency"
+)
+
+// EPModes lists the modes of EP backends.
+func EPModes() []string { return []string{ModeNormal, ModeLowLatency} }
+
+// Phases of EP cases.
+const (
+	PhaseDecode  = "decode"
+	PhasePrefill = "prefill"
+)
+
+// Phases lists the phases of EP cases.
+func Phases() []string { return []string{PhaseDecode, PhasePrefill} }
+
+// Precisions lists the dispatch precisions of EP cases.
+func Precisions() []string { return []string{"bf16", "fp8"} }
+
+// Timing contracts of EP cases: what the clock covers.
+const (
+	// ContractLayout: dispatch covers layout and communication, every call.
+	ContractLayout = "layout-and-dispatch-v1"
+	// ContractCachedLayout: dispatch with the layout of an earlier one, no exchange of counts.
+	ContractCachedLayout = "cached-layout"
+)
+
+// Contracts lists the timing contracts of EP cases.
+func Contracts() []string { return []string{ContractLayout, ContractCachedLayout} }

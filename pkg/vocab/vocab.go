@@ -1,0 +1,22 @@
+// Package vocab is the closed vocabulary of definitions, cases and documents.
+// Lists are in the order of plans and tables.
+package vocab
+
+// Vendors of devices.
+const (
+	NVIDIA = "nvidia"
+	AMD    = "amd"
+	Host   = "host"
+)
+
+// Vendors lists the vendors of devices.
+func Vendors() []string { return []string{NVIDIA, AMD, Host} }
+
+// Scopes of a group of ranks: inside one scale-up domain, or over several.
+const (
+	ScopeUp  = "scale-up"
+	ScopeOut = "scale-out"
+)
+
+// Scopes lists the scopes of a group of ranks.
+func Scopes() []string { return []string{ScopeUp, ScopeOut} }
