@@ -123,7 +123,8 @@ func (r *Runner) agree(ctx context.Context, s *rank.Session, c plan.Case) (limit
 		return limits{}, coded(result.ReasonDevice, err)
 	}
 	info := r.parts.Device.Info()
-	mine := limits{Bytes: int64(memoryShare * float64(free)), Cache: info.L2Bytes, Untimed: untimedOnDevice}
+	mine := limits{Bytes: int64(memoryShare * float64(free)), Cache: info.L2Bytes}
+	mine.Untimed = mine.Bytes / untimedShare
 	if info.SharedHostMem {
 		mine.Untimed = untimedOnHost
 		mine.Bytes /= int64(max(1, c.RanksPerNode))

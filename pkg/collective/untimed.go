@@ -14,10 +14,10 @@ import (
 // of its own: those of so many bytes, within bounds. A device fills and checks at
 // the speed of its memory, a host takes longer for that than for the operation.
 const (
-	untimedOnDevice = 4 << 30
-	untimedOnHost   = 16 << 20
-	untimedMost     = 64
-	untimedLeast    = 2
+	untimedShare  = 32       // on a device: of the memory that buffers may take, one part in so many
+	untimedOnHost = 16 << 20 // bytes
+	untimedMost   = 64       // operations
+	untimedLeast  = 2
 	// batchBytes is the memory that buffers get for the untimed window even where
 	// the timed ones take less.
 	batchBytes = 16 << 20

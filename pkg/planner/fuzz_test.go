@@ -1,7 +1,6 @@
 package planner_test
 
 import (
-	"bytes"
 	"io/fs"
 	"maps"
 	"testing"
@@ -46,29 +45,5 @@ func FuzzResolve(f *testing.F) {
 		m.Generator = plan.Generator{Program: "cxgen", Version: "v1", Format: plan.Format}
 		_, err = m.Outputs()
 		require.NoError(t, err)
-	})
-}
-
-// FuzzRead reads any bytes as a matrix: nothing panics, and a matrix that is read
-// can be written and reads as the same again.
-func FuzzRead(f *testing.F) {
-	cat, err := catalog.Load(matrix.FS)
-	require.NoError(f, err)
-	m, err := planner.Resolve(cat, planner.Filters{Suites: []string{"smoke"}, SKUs: []string{"local"}}, planner.Machine{})
-	require.NoError(f, err)
-	m.Generator = plan.Generator{Program: "cxgen", Version: "v1", Format: plan.Format}
-	var text bytes.Buffer
-	require.NoError(f, m.Write(&text))
-	f.Add(text.Bytes())
-	f.Fuzz(func(t *testing.T, data []byte) {
-		m, err := plan.Read(bytes.NewReader(data), "v1")
-		if err != nil {
-			return
-		}
-		var text bytes.Buffer
-		require.NoError(t, m.Write(&text))
-		again, err := plan.Read(&text, "v1")
-		require.NoError(t, err)
-		require.Equal(t, m, again)
 	})
 }

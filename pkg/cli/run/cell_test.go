@@ -80,7 +80,7 @@ func TestShardRefuses(t *testing.T) {
 		{"case that no matrix has", variant("case.json", `"case_ids":["`, `"case_ids":["other","`), cell, "other"},
 		{"case without a budget", variant("budget.json", `,"budget_seconds":`, `,"budget_seconds":-`), "local-host-bf16-n1", "has no time budget"},
 		{"no matrix", filepath.Join(t.TempDir(), "none.json"), cell, "no such file"},
-		{"no cell", matrix, "", "shard needs --matrix, --id and --results"},
+		{"no cell", matrix, "", "--id is empty; leave it out or give it a value"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

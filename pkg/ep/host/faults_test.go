@@ -30,7 +30,7 @@ func planned(t *testing.T) (cases []plan.Case) {
 		Suites: []string{"ep-reference"}, SKUs: []string{"local"}, EP: []int{2}, Phases: []string{"decode"},
 	}, planner.Machine{})
 	require.NoError(t, err)
-	for _, r := range m.RequestedCases {
+	for _, r := range m.Requested() {
 		c, shape := r.Case, *r.Case.EP
 		shape.Ladder = "4"
 		shape.Timing = plan.EPTiming{

@@ -1,0 +1,108 @@
+package plan_test
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/matrix"
+	"github.com/collectivex/collectivex/pkg/catalog"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/planner"
+)
+
+// smoke is the matrix of the suite smoke.
+func smoke(t testing.TB) *plan.Matrix {
+	t.Helper()
+	cat, err := catalog.Load(matrix.FS)
+	require.NoError(t, err)
+	m, err := planner.Resolve(cat, planner.Filters{Suites: []string{"smoke"}, SKUs: []string{"local"}}, planner.Machine{})
+	require.NoError(t, err)
+	m.Generator = plan.Generator{Program: "cxgen", Version: "v1", Format: plan.Format}
+	return m
+}
+
+func TestTrafficSize(t *testing.T) {
+	traffic := [][]int64{{0, 16, 4}, {8, 0, 0}, {100, 0, 0}}
+	sent, received := plan.Busiest(traffic)
+	require.Equal(t, []int64{100, 108}, []int64{sent, received})
+	require.EqualValues(t, 108, plan.TrafficSize(traffic), "what rank 0 receives")
+}
+
+func TestFileRoundTrip(t *testing.T) {
+	m := smoke(t)
+	path := filepath.Join(t.TempDir(), "matrix_full.json")
+	require.NoError(t, m.WriteFile(path))
+	got, err := plan.ReadFile(path, "v1")
+	require.NoError(t, err)
+	require.Equal(t, m, got)
+
+	files, err := os.ReadDir(filepath.Dir(path))
+	require.NoError(t, err)
+	require.Len(t, files, 1, "a temporary file was left")
+}
+
+func TestReadRefuses(t *testing.T) {
+	var buf bytes.Buffer
+	require.NoError(t, smoke(t).Write(&buf))
+	good := buf.String()
+	_, first, _ := strings.Cut(good, "\"requested_other\":[\n")
+	first, _, _ = strings.Cut(first, "\n")
+	for _, tc := range []struct {
+		name, old, new, want string
+	}{
+		{"another program version", `"version":"v1"`, `"version":"v2"`, "made by cxgen v2, this program is v1"},
+		{"another format", `"format":1`, `"format":9`, "format 9, this program reads 1"},
+		{"another matrix version", `{"version":1,`, `{"version":2,`, "version 2, want 1"},
+		{"an unknown field", `{"version":1,`, `{"version":1,"x":0,`, `unknown member "x"`},
+		{"a case without ranks", `"world":2,`, ``, `requested_other[0].case: no member "world"`},
+		{"a case without nodes", `"nodes":1,`, `"nodes":0,`, "has 2 ranks on 0 nodes with 2 each"},
+		{"a case without ranks on its nodes", `"ranks_per_node":2,`, ``, `requested_other[0].case: no member "ranks_per_node"`},
+		{"a member twice", `"world":2,`, `"world":2,"world":2,`, `member "world" stands twice`},
+		{"no family", `"family":"ep"`, `"family":"collective"`, `has not the block of the family "collective"`},
+		{"a truncated file", "\n]", "", "matrix: "},
+		{"a dangling case id", `"case_ids":["local-host-all-reduce-float-sum-w2-warm"`, `"case_ids":["nope"`, "cell local-host-collective-n1 lists case nope"},
+		{"a cell twice", `"id":"local-host-bf16-n1"`, `"id":"local-host-collective-n1"`, "cell local-host-collective-n1 stands twice"},
+		{"a case without a cell", `"case_ids":["local-host-all-reduce-float-sum-w2-warm",`, `"case_ids":[`, "is in no cell"},
+		{"a case twice", first, first + "\n," + first, "stands twice"},
+		{"a case of another id", `"case_id":"local-host-all-reduce-float-sum-w2-warm"`, `"case_id":"x"`, "case x should be named local-host-all-reduce-float-sum-w2-warm"},
+		{"a case in the list of others", `"workload":"tiny"`, `"workload":"deepseek-v3"`, "should be named"},
+		{"a case in the wrong list", "\"requested_cases\":[\n],\n\"requested_other\":[", "\"requested_other\":[\n],\n\"requested_cases\":[", "stands in the wrong list"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			bad := strings.Replace(good, tc.old, tc.new, 1)
+			if tc.name == "a truncated file" {
+				bad = good[:len(good)/2]
+			}
+			require.NotEqual(t, good, bad)
+			_, err := plan.Read(strings.NewReader(bad), "v1")
+			require.ErrorContains(t, err, tc.want)
+		})
+	}
+	_, err := plan.Read(strings.NewReader(good), "v1")
+	require.NoError(t, err)
+}
+
+// FuzzRead reads any bytes as a matrix: nothing panics, and a matrix that is read
+// can be written and reads as the same again.
+func FuzzRead(f *testing.F) {
+	m := smoke(f)
+	var text bytes.Buffer
+	require.NoError(f, m.Write(&text))
+	f.Add(text.Bytes())
+	f.Fuzz(func(t *testing.T, data []byte) {
+		m, err := plan.Read(bytes.NewReader(data), "v1")
+		if err != nil {
+			return
+		}
+		var text bytes.Buffer
+		require.NoError(t, m.Write(&text))
+		again, err := plan.Read(&text, "v1")
+		require.NoError(t, err)
+		require.Equal(t, m, again)
+	})
+}
