@@ -199,6 +199,12 @@ func PrintEP(w io.Writer, d *result.EPDocument) {
 	}
 	for i := range d.Measurement.Rows {
 		r := &d.Measurement.Rows[i]
+		if !r.Correctness.Passed { // what combine gets may be wrong already
+			if reasons := r.Correctness.Reasons; len(reasons) > 0 {
+				fmt.Fprintf(w, "# %d tokens: %s%s\n", r.TokensPerRank, foreign.Line(reasons[0]), more(len(reasons)-1))
+			}
+			continue
+		}
 		if a := r.Arithmetic; a != nil && !a.Passed {
 			fmt.Fprintf(w, "# %d tokens: combine does not add as declared (%s): %d of %d values are wrong\n",
 				r.TokensPerRank, a.Accumulation, a.Wrong, a.Checked)
@@ -210,6 +216,14 @@ func PrintEP(w io.Writer, d *result.EPDocument) {
 	if d.Outcome.Status != result.Success {
 		fmt.Fprintf(w, "# %s: %s\n", strings.ToUpper(d.Outcome.Status), foreign.Line(strings.Join(d.Outcome.Reasons, "; ")))
 	}
+}
+
+// more says how many reasons are not shown.
+func more(n int) string {
+	if n < 1 {
+		return ""
+	}
+	return fmt.Sprintf(", and %d more", n)
 }
 
 func percentile(c result.Component, p int) string {

@@ -62,7 +62,8 @@ func newBenchEP(s cli.Streams) *cobra.Command {
 		Short: "Measure expert-parallel dispatch and combine now",
 		Long: `Measure one expert-parallel dispatch and combine on this machine, now: one shape, mode
 and routing over a ladder of tokens per rank. What they move is checked against an
-oracle before and after the timing.`,
+oracle before and after the timing, and after the last windows and chains, with other
+inputs too.`,
 		Example: `  cxrun bench ep
   cxrun bench ep --backend host --tokens 1,8,64 --hidden 512 --topk 4 --experts 32
   cxrun bench ep --mode low-latency --precision fp8 --routing zipf --json`,

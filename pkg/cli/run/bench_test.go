@@ -369,6 +369,12 @@ func TestBenchEP(t *testing.T) {
 	code, stdout, _ := cxrun(t, env, append([]string{"bench", "--backend", "host"}, args...)...)
 	require.Equal(t, cli.ExitFailed, code)
 	require.Regexp(t, `(?m)^ +1 .* FAILED$`, stdout)
+	require.Regexp(t, `(?m)^# 1 tokens: check-failed: before payload all ranks, and \d+ more$`, stdout)
+
+	env[rank.FaultVariable] = "case=*,rank=1,kind=zero-payload,at=timed"
+	_, stdout, _ = cxrun(t, env, append([]string{"bench", "--backend", "host"}, args...)...)
+	require.Regexp(t, `(?m)^# 8 tokens: check-failed: post-`, stdout)
+	require.NotContains(t, stdout, "does not add as declared", "combine was given wrong rows")
 }
 
 func TestBenchCompletes(t *testing.T) {
