@@ -187,6 +187,17 @@ func TestFoldLeavesTheOldFileWhereItCannotRead(t *testing.T) {
 	require.Equal(t, "old\n", string(data))
 }
 
+// A link that is named is followed: results/latest is as good as what it points at.
+func TestALinkToADirectoryIsFollowed(t *testing.T) {
+	in := t.TempDir()
+	write1(t, in, resulttest.Collective(resulttest.CollectiveCase(), attemptOf("1", 1, 0)), 0)
+	link := filepath.Join(t.TempDir(), "latest")
+	require.NoError(t, os.Symlink(in, link))
+	v, err := Fold([]string{link}, nil, Expected{}, filepath.Join(t.TempDir(), "x.ndjson"))
+	require.NoError(t, err)
+	require.Equal(t, 1, v.Documents)
+}
+
 // Documents of another run, commit or matrix are left out and named.
 func TestDocumentsOfAnotherRunAreRefused(t *testing.T) {
 	c := resulttest.CollectiveCase()

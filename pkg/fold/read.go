@@ -101,6 +101,10 @@ func (r *reader) path(p string) error {
 		}
 		return r.file(p)
 	}
+	// WalkDir follows no link, and the one that was named is meant to be followed.
+	if link, err := os.Lstat(p); err == nil && link.Mode()&fs.ModeSymlink != 0 {
+		p += string(filepath.Separator)
+	}
 	return filepath.WalkDir(p, func(path string, e fs.DirEntry, err error) error {
 		if err != nil {
 			return err
