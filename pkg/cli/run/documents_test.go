@@ -91,6 +91,7 @@ func TestCommandLines(t *testing.T) {
 		{"help sweep nosuch", `unknown command "sweep nosuch"`},
 		{"completion klingon", `unknown command "klingon"`},
 		{"sweep --max-cases 0", `"0" is not a positive number`},
+		{"shard --matrix " + empty + " --id x --results x --limit 0", "--limit 0s: a time limit is positive"},
 		{"sweep --out=", "--out is empty"},
 		{"sweep --definitions=", "--definitions is empty"},
 		{"sweep --out -", "--out -: it does not write to standard output"},

@@ -47,6 +47,9 @@ Outside of Actions every cell is a run of its own, unless it resumes one or
 			if matrix == "" || id == "" || results == "" {
 				return cli.UsageError("shard needs --matrix, --id and --results")
 			}
+			if limit <= 0 && c.Flags().Changed("limit") {
+				return cli.UsageError("--limit %s: a time limit is positive", limit)
+			}
 			m, err := readMatrix(matrix)
 			if err != nil {
 				return err
@@ -65,9 +68,6 @@ Outside of Actions every cell is a run of its own, unless it resumes one or
 			run, err := shardRun(s, runID, results, resume)
 			if err != nil {
 				return err
-			}
-			if limit < 0 {
-				return cli.UsageError("--limit %s: a time limit is positive", limit)
 			}
 			if limit == 0 {
 				limit = time.Duration(cell.Minutes)*time.Minute - jobReserve
