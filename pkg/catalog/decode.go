@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"gopkg.in/yaml.v3"
 
@@ -278,6 +279,8 @@ const publishedText = "published text"
 // word takes note of a word of some kind, or checks its form at once.
 func (d *decoder) word(p Pos, word, kind string) {
 	switch form := form(kind); {
+	case kind == publishedText && strings.ContainsFunc(word, func(r rune) bool { return !unicode.IsPrint(r) }):
+		d.fault(p, "%s ends in documents; write it in printable characters on one line", d.quote(word))
 	case kind == publishedText:
 		if err := provenance.NewScreen().Check(word); err != nil && !d.private {
 			d.fault(p, "%s ends in documents, which could not be published: it %v", d.quote(word), err)

@@ -93,7 +93,7 @@ var shapes = []shape{
 	{"a PCI address", ':', matches(`(?i)(^|[^0-9a-f])([0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]($|[^0-9])`)},
 	{"a UUID", '-', matches(`(?i)[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)},
 	{"a path", '/', matches(`(^|[^A-Za-z0-9._/<-])/+[A-Za-z0-9._~-]`)},
-	{"a path", '/', matches(`(^|[^A-Za-z0-9])(~|\.\.?)/`)},
+	{"a path", '/', matches(`(^|[^A-Za-z0-9])(~[A-Za-z0-9._-]*|\.\.?)/`)},
 	{"a path", '\\', matches(`(?i)(^|[^a-z])[a-z]:\\|\\\\[a-z0-9]`)},
 	{"a user at a host", '@', hasAccount},
 	{"a host name", '.', hasHostName},
