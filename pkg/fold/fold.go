@@ -69,7 +69,8 @@ func (v *Verdict) Err() error {
 		if n == 1 {
 			parts = append(parts, "1 "+one)
 		} else if n > 1 {
-			parts = append(parts, fmt.Sprintf("%d %s", n, strings.Replace(one, " ", "s ", 1)))
+			many := strings.NewReplacer("case ", "cases ", "file that is no document", "files that are no documents", "that was not", "that were not").Replace(one)
+			parts = append(parts, fmt.Sprintf("%d %s", n, many))
 		}
 	}
 	count(len(v.Missing), "case without a document")

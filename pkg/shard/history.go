@@ -170,16 +170,17 @@ func tidy(dir string) error {
 	}))
 }
 
-// RunIn returns the id and the attempt of the run of the documents in dir, so
-// that who goes on there goes on under them; empty where there are none.
-func RunIn(dir string) (id, attempt string, err error) {
-	err = eachDocument(dir, func(string) {}, func(head *result.Envelope) {
-		if of := head.Identity.AllocationFactors; id == "" && of.RunID != nil && of.RunAttempt != nil {
-			id, attempt = *of.RunID, *of.RunAttempt
+// RunsIn returns the runs of the documents in dir: the run attempt of each by its id,
+// so that a later shard can go on under them.
+func RunsIn(dir string) (map[string]string, error) {
+	runs := map[string]string{}
+	err := eachDocument(dir, func(string) {}, func(head *result.Envelope) {
+		if of := head.Identity.AllocationFactors; of.RunID != nil && of.RunAttempt != nil {
+			runs[*of.RunID] = *of.RunAttempt
 		}
 	})
 	if errors.Is(err, fs.ErrNotExist) {
 		err = nil
 	}
-	return id, attempt, err
+	return runs, err
 }

@@ -410,9 +410,9 @@ func TestResumeMeasuresAgainWhatWasChanged(t *testing.T) {
 		require.NoError(t, os.WriteFile(filepath.Join(s.Results, name), nil, 0o644))
 		require.NoError(t, os.Truncate(filepath.Join(s.Results, name), 1<<40))
 	}
-	id, _, err := RunIn(s.Results)
+	runs, err := RunsIn(s.Results)
 	require.NoError(t, err)
-	require.Equal(t, s.Run.RunID, id)
+	require.Equal(t, map[string]string{s.Run.RunID: s.Run.RunAttempt}, runs)
 
 	again := fakeShard(s.Results, s.Scratch, s.Cases...)
 	again.Resume = true

@@ -139,6 +139,13 @@ func TestCellsRunByHandAreOneRun(t *testing.T) {
 	code, stderr = shard("local-host-bf16-n1", "--resume", "--run-id", "another")
 	require.Equal(t, cli.ExitUsage, code)
 	require.Contains(t, stderr, "holds documents of run by-hand.1")
+	code, stderr = shard("local-host-bf16-n1", "--run-id", "by-hand.2")
+	require.Equal(t, cli.ExitOK, code, stderr)
+	code, stderr = shard("local-host-bf16-n1", "--resume")
+	require.Equal(t, cli.ExitUsage, code)
+	require.Contains(t, stderr, "holds documents of runs by-hand.1, by-hand.2; name one with --run-id")
+	code, stderr = shard("local-host-bf16-n1", "--resume", "--run-id", "by-hand.1")
+	require.Equal(t, cli.ExitOK, code, stderr)
 	for _, bad := range []string{"a b", "../x", "me@host.example.com", strings.Repeat("x", 65)} {
 		code, stderr = shard("local-host-bf16-n1", "--run-id", bad)
 		require.Equal(t, cli.ExitUsage, code)

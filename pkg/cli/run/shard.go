@@ -3,8 +3,10 @@ package run
 import (
 	"context"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -119,23 +121,27 @@ func shardRun(s cli.Streams, runID, results string, resume bool) (shard.Run, err
 	if err != nil {
 		return run, err
 	}
-	old := ""
+	var old []string
 	if resume {
-		if old, _, err = shard.RunIn(results); err != nil {
+		runs, err := shard.RunsIn(results)
+		if err != nil {
 			return run, cli.EnvironmentError("%w", err)
 		}
+		old = slices.Sorted(maps.Keys(runs))
 	}
 	onActions := s.Getenv(runIDVariable) != ""
 	switch {
+	case runID == "" && len(old) > 1 && !onActions:
+		return run, cli.UsageError("%s holds documents of runs %s; name one with --run-id", results, strings.Join(old, ", "))
 	case runID == "":
-		if old != "" && !onActions {
-			run.RunID = old
+		if len(old) == 1 && !onActions {
+			run.RunID = old[0]
 		}
 		return run, nil
 	case !runIDs.MatchString(runID) || run.Screen.Check(runID) != nil:
 		return run, cli.UsageError("--run-id %q: want up to 64 letters, digits, '.', '_' and '-', and nothing private", runID)
-	case old != "" && old != runID:
-		return run, cli.UsageError("--run-id %s: %s holds documents of run %s; resume that one, or use another directory", runID, results, old)
+	case len(old) > 0 && !slices.Contains(old, runID):
+		return run, cli.UsageError("--run-id %s: %s holds documents of run %s; resume that one, or use another directory", runID, results, strings.Join(old, ", "))
 	}
 	run.RunID = runID
 	return run, nil

@@ -142,13 +142,12 @@ func resumeSweep(c *cobra.Command, s cli.Streams, dir string) error {
 		return cli.EnvironmentError("%w", err)
 	}
 	for _, cell := range m.Include {
-		id, attempt, err := shard.RunIn(filepath.Join(dir, cellsDir, cell.ID))
+		runs, err := shard.RunsIn(filepath.Join(dir, cellsDir, cell.ID))
 		if err != nil {
 			return errors.Join(cli.EnvironmentError("%w", err), owned.Release())
 		}
-		if id != "" {
+		for id, attempt := range runs { // a sweep writes one
 			run.RunID, run.RunAttempt = id, attempt
-			break
 		}
 	}
 	return errors.Join(sweep(c.Context(), s, cellRun{matrix: m, run: run, resume: true}, dir), owned.Release())
