@@ -43,7 +43,7 @@ func Self() (Local, error) {
 
 // Start implements Launcher. Each rank leads a process group of its own and
 // dies with this process.
-func (l Local) Start(ctx context.Context, spec Spec) (Group, error) {
+func (l Local) Start(_ context.Context, spec Spec) (Group, error) {
 	if last := spec.Places[len(spec.Places)-1]; last.Node > 0 {
 		return nil, fmt.Errorf("start ranks: %d nodes are asked for, and this host is one", last.Node+1)
 	}
@@ -68,14 +68,8 @@ func (l Local) Start(ctx context.Context, spec Spec) (Group, error) {
 	}()
 	var err error
 	for i, start := range started {
-		select {
-		case e := <-start:
-			if e != nil {
-				err = errors.Join(err, fmt.Errorf("start rank %d: %w", spec.Places[i].Rank, e))
-			}
-		case <-ctx.Done():
-			g.abandon()
-			return nil, errors.Join(err, fmt.Errorf("start rank %d: %w", spec.Places[i].Rank, ctx.Err()))
+		if e := <-start; e != nil {
+			err = errors.Join(err, fmt.Errorf("start rank %d: %w", spec.Places[i].Rank, e))
 		}
 	}
 	if err != nil {
@@ -112,9 +106,8 @@ type localGroup struct {
 	exits chan Exit
 	done  chan struct{}
 
-	mu        sync.Mutex
-	pids      []int // leaders that are not reaped yet
-	abandoned bool  // a rank that starts from now on is killed
+	mu   sync.Mutex
+	pids []int // leaders that are not reaped yet
 }
 
 // run starts a rank and waits for its end. It keeps its OS thread, because the
@@ -136,9 +129,6 @@ func (g *localGroup) run(cmd *exec.Cmd, rank int, log string, started chan<- err
 	pid := cmd.Process.Pid
 	g.mu.Lock()
 	g.pids = append(g.pids, pid)
-	if g.abandoned {
-		_ = unix.Kill(-pid, unix.SIGKILL)
-	}
 	g.mu.Unlock()
 	started <- nil
 
@@ -184,15 +174,6 @@ func (g *localGroup) Kill() error {
 		defer g.mu.Unlock()
 		return fmt.Errorf("processes %v do not die", g.pids)
 	}
-}
-
-// abandon kills what has started and what may still start, and waits for nothing:
-// a file system or a process that is stuck may keep a rank from starting for ever.
-func (g *localGroup) abandon() {
-	g.mu.Lock()
-	g.abandoned = true
-	g.mu.Unlock()
-	g.signal(func(pid int) { _ = unix.Kill(-pid, unix.SIGKILL) })
 }
 
 func (g *localGroup) signal(send func(pid int)) {

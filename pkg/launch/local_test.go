@@ -101,30 +101,6 @@ func TestNothingStartsWhereOneRankCannot(t *testing.T) {
 	}
 }
 
-// A log that is a FIFO stands for any file system that keeps a rank from starting.
-func TestAStartThatHangsEndsWithItsContext(t *testing.T) {
-	spec := Spec{Places: Places(2, 2), Store: t.TempDir(), LogDir: t.TempDir()}
-	fifo := LogFile(spec.LogDir, 1)
-	require.NoError(t, unix.Mkfifo(fifo, 0o600))
-	pids := t.TempDir()
-	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
-	defer cancel()
-	_, err := shell("echo $$ > "+pids+"/$5; sleep 1000").Start(ctx, spec)
-	require.ErrorIs(t, err, context.DeadlineExceeded)
-	require.ErrorContains(t, err, "start rank 1")
-	if pid, err := os.ReadFile(filepath.Join(pids, "0")); err == nil {
-		requireGone(t, string(pid))
-	}
-	// The rank that starts after all does not live.
-	read, err := os.OpenFile(fifo, os.O_RDWR, 0)
-	require.NoError(t, err)
-	defer read.Close()
-	time.Sleep(200 * time.Millisecond)
-	if pid, err := os.ReadFile(filepath.Join(pids, "1")); err == nil {
-		requireGone(t, string(pid))
-	}
-}
-
 func TestKillEndsWhatARankStarted(t *testing.T) {
 	pids := t.TempDir()
 	// A deaf rank with a deaf child, both in the rank's group.

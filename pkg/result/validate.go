@@ -309,26 +309,6 @@ func (c Component) check(origin string) error {
 	}
 }
 
-// check holds the figures of a timing mode against each other.
-func (t *Timing) check() error {
-	if q := t.Percentiles; t.Min > q.P50 || q.P99 > t.Max {
-		return fmt.Errorf("percentiles %v do not lie between min_us %v and max_us %v", q, t.Min, t.Max)
-	}
-	if h := t.Histogram; h != nil {
-		samples := 0
-		for _, n := range h.Counts {
-			if n < 0 {
-				return fmt.Errorf("histogram counts %d samples", n)
-			}
-			samples += n
-		}
-		if samples != t.SampleCount {
-			return fmt.Errorf("histogram counts %d samples of %d", samples, t.SampleCount)
-		}
-	}
-	return t.Percentiles.check()
-}
-
 func (q Percentiles) check() error {
 	if q.P50 > q.P90 || q.P90 > q.P95 || q.P95 > q.P99 {
 		return fmt.Errorf("percentiles do not ascend: %v", q)
@@ -380,7 +360,7 @@ func (p *problems) collective(d *CollectiveDocument) {
 			p.check(slices.Contains(id.Case.Modes, mode), "%s: %s was not asked for", at, mode)
 			p.check(t.SampleCount > 0, "%s.%s has no samples", at, mode)
 			p.check(t.Percentiles.P50 > 0, "%s.%s takes %v µs", at, mode, t.Percentiles.P50)
-			if err := t.check(); err != nil {
+			if err := t.Percentiles.check(); err != nil {
 				p.add("%s.%s: %w", at, mode, err)
 			}
 		}

@@ -22,7 +22,6 @@ const (
 	pollInterval = 40 * time.Millisecond  // between two looks at the ranks' streams: seldom, since it takes time from ranks that measure
 	failureGrace = 500 * time.Millisecond // for the other ranks to tell their part of a failure
 	dumpGrace    = 3 * time.Second        // to write stacks
-	startGrace   = time.Minute            // to start the processes of ranks
 	stopGrace    = 30 * time.Second       // to close libraries and devices
 )
 
@@ -59,8 +58,6 @@ func startGroup(ctx context.Context, l launch.Launcher, dir, logs string, c plan
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithDeadline(ctx, earlier(deadline, time.Now().Add(startGrace)))
-	defer cancel()
 	ranks, err := l.Start(ctx, launch.Spec{
 		Places: launch.Places(c.World, c.RanksPerNode), Store: dir, Env: c.Env, LogDir: logs,
 	})
@@ -68,13 +65,6 @@ func startGroup(ctx context.Context, l launch.Launcher, dir, logs string, c plan
 		return nil, errors.Join(err, store.Close(), os.RemoveAll(dir))
 	}
 	return &group{key: groupKey(c), ranks: ranks, store: store, dir: dir, logs: logs, world: c.World, fits: fits, deadline: deadline}, nil
-}
-
-func earlier(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return a
-	}
-	return b
 }
 
 // alive reports whether all ranks wait for the next case.
