@@ -10,11 +10,11 @@ import (
 	"github.com/collectivex/collectivex/pkg/workload"
 )
 
-// How many operations of a rung the untimed window checks in full, each with data
-// of its own: those of so many bytes, within bounds. A device fills and checks at
-// the speed of its memory, a host takes longer for that than for the operation.
+// Bounds of the untimed window, which checks operations of a rung in full, each with
+// data of its own. The limit in bytes differs: a device fills and checks at the speed
+// of its memory, a host takes longer for that than for the operation itself.
 const (
-	untimedShare  = 32       // on a device: of the memory that buffers may take, one part in so many
+	untimedShare  = 32       // a device's limit is 1/untimedShare of the memory that buffers may take
 	untimedOnHost = 16 << 20 // bytes
 	untimedMost   = 64       // operations
 	untimedLeast  = 2
@@ -23,17 +23,17 @@ const (
 	batchBytes = 16 << 20
 )
 
-// untimed is how many operations of size bytes are checked beside the timed
-// windows, where most is the limit in bytes. The pairs of a pairwise operation
-// share untimedMost.
+// untimed returns the number of operations that the untimed window of a rung checks.
+// bytes is the size of one operation, most the limit for all of them in bytes. The
+// pairs of a pairwise operation share untimedMost.
 func (s spec) untimed(bytes, most int64) int {
 	count := max(untimedLeast, untimedMost/len(s.op.Pairs(s.World)))
 	return int(min(max(most/max(1, bytes), untimedLeast), int64(count)))
 }
 
-// repeats reports whether the untimed window begins with the operations of a
-// timed one: so it is where it has fewer operations of its own than the most, and
-// each leaves a mark.
+// repeats reports whether the untimed window begins with the operations of a timed
+// one. It does where it has fewer than untimedMost operations of its own and each
+// operation of a timed window leaves a mark.
 func (r rung) repeats() bool { return r.Placement == vocab.OutOfPlace && r.untimed < untimedMost }
 
 // apart is r with a slot for each operation that the untimed window enqueues at
