@@ -24,7 +24,7 @@ func pairwise(t *testing.T, op string, gbps func(src, dst int) float64) *report.
 	d := resulttest.Collective(c, attempt(1, "host"))
 	for _, row := range d.Measurement.Rows {
 		busbw := gbps(*row.Src, *row.Dst)
-		row.Pipelined.Percentiles.P50 = float64(row.Bytes) / busbw / 1e3
+		*row.Pipelined = *resulttest.Timing(row.Bytes, float64(row.Bytes)/busbw/1e3, c.Measure.Trials)
 		row.Pipelined.BusBW = busbw
 	}
 	r.answer(d)

@@ -130,6 +130,44 @@ func TestValidateFindsWhatIsWrong(t *testing.T) {
 			d.Measurement.Rows[0].RankSpread.Percentiles = &result.Percentiles{P50: 2, P90: 1, P95: 1, P99: 1}
 			return d
 		}, "do not ascend"},
+		{"a maximum below the percentiles", func() result.Document {
+			d := coll()
+			t := d.Measurement.Rows[0].Pipelined
+			t.Max = t.Percentiles.P99 / 2
+			return d
+		}, "rows[8 bytes, out_of_place].pipelined: percentiles"},
+		{"a minimum above the percentiles", func() result.Document {
+			d := coll()
+			t := d.Measurement.Rows[0].PerIteration
+			t.Min = t.Max
+			return d
+		}, "do not lie between"},
+		{"a histogram of other samples", func() result.Document {
+			d := coll()
+			d.Measurement.Rows[0].Pipelined.Histogram.Counts = []int{2}
+			return d
+		}, "histogram counts 2 of 3 samples"},
+		{"a histogram with a negative count", func() result.Document {
+			d := coll()
+			d.Measurement.Rows[0].Pipelined.Histogram.Counts = []int{4, -1}
+			return d
+		}, "histogram counts -1 samples in a bin"},
+		{"a histogram beside the percentiles", func() result.Document {
+			d := coll()
+			d.Measurement.Rows[0].Pipelined.Histogram.Width /= 2
+			return d
+		}, "do not lie in the histogram"},
+		{"a histogram of other samples of a component", func() result.Document {
+			d := ep()
+			r := &d.Measurement.Rows[1]
+			r.Histograms = map[string]result.Histogram{"dispatch": {Min: 12, Width: 6, Counts: []int{1}}}
+			return d
+		}, "rows[T=2].histograms.dispatch: histogram counts 1 of 32 samples"},
+		{"a histogram of a component without samples", func() result.Document {
+			d := ep()
+			d.Measurement.Rows[1].Histograms = map[string]result.Histogram{"stage": {Min: 12, Counts: []int{1}}}
+			return d
+		}, "rows[T=2].histograms.stage: no samples"},
 		{"passed without a check", func() result.Document { d := coll(); d.Measurement.Rows[0].Check.Checked = 0; return d }, "0 of 0 elements"},
 		{"passed with wrong elements", func() result.Document { d := coll(); d.Measurement.Rows[0].Check.Wrong = 3; return d }, "passed with 3"},
 		{"a size nobody asked for", func() result.Document { d := coll(); d.Measurement.Rows[0].Bytes = 9; return d }, "not asked for"},

@@ -3,6 +3,8 @@ package result
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"math"
 	"reflect"
 	"slices"
 	"strings"
@@ -241,6 +243,7 @@ func (p *problems) epRow(at string, r EPRow) {
 			p.add("%s.%s is unavailable in a complete row", at, n.name)
 		}
 	}
+	p.histograms(at, r)
 	p.wireBytes(at, r)
 	if r.Complete && r.Correctness.Passed {
 		p.check(r.TokenRate != nil, "%s: no token rate in a complete row that passed", at)
@@ -258,6 +261,22 @@ func (p *problems) epRow(at string, r EPRow) {
 	}
 	if r.Correctness.Passed {
 		p.check(r.Correctness.MaxRelativeError != nil, "%s.correctness passed without a figure", at)
+	}
+}
+
+// histograms requires that each histogram can be of the samples of its component.
+func (p *problems) histograms(at string, r EPRow) {
+	k := r.Components
+	components := map[string]Component{
+		"dispatch": k.Dispatch, "combine": k.Combine, "roundtrip": k.Roundtrip, "stage": k.Stage, "pair_period": k.PairPeriod,
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.Histograms)) {
+		h, c := r.Histograms[name], components[name]
+		if c.Percentiles == nil {
+			p.add("%s.histograms.%s: no samples of such a component", at, name)
+		} else if err := h.check(c.SampleCount, *c.Percentiles); err != nil {
+			p.add("%s.histograms.%s: %w", at, name, err)
+		}
 	}
 }
 
@@ -316,6 +335,39 @@ func (q Percentiles) check() error {
 	return nil
 }
 
+// check requires that the figures of a timing mode can be of the same samples.
+func (t *Timing) check() error {
+	if err := t.Percentiles.check(); err != nil {
+		return err
+	}
+	if t.Min > t.Percentiles.P50 || t.Percentiles.P99 > t.Max {
+		return fmt.Errorf("percentiles %v do not lie between min_us %v and max_us %v", t.Percentiles, t.Min, t.Max)
+	}
+	if t.Histogram == nil {
+		return nil
+	}
+	return t.Histogram.check(t.SampleCount, t.Percentiles)
+}
+
+// check requires that the histogram can be of samples values with percentiles q.
+func (h Histogram) check(samples int, q Percentiles) error {
+	counted := 0
+	for _, n := range h.Counts {
+		if n < 0 {
+			return fmt.Errorf("histogram counts %d samples in a bin", n)
+		}
+		counted += n
+	}
+	if counted != samples {
+		return fmt.Errorf("histogram counts %d of %d samples", counted, samples)
+	}
+	const rounding = 1e-9 // relative, of the width of a bin
+	if end := h.Min + h.Width*float64(len(h.Counts)); q.P50 < h.Min || q.P99 > end+rounding*math.Abs(end) {
+		return fmt.Errorf("percentiles %v do not lie in the histogram, from %v to %v µs", q, h.Min, end)
+	}
+	return nil
+}
+
 func (p *problems) collective(d *CollectiveDocument) {
 	id := d.Identity
 	p.check(id.Case.Family == plan.FamilyCollective, "a collective document of family %q", id.Case.Family)
@@ -360,7 +412,7 @@ func (p *problems) collective(d *CollectiveDocument) {
 			p.check(slices.Contains(id.Case.Modes, mode), "%s: %s was not asked for", at, mode)
 			p.check(t.SampleCount > 0, "%s.%s has no samples", at, mode)
 			p.check(t.Percentiles.P50 > 0, "%s.%s takes %v µs", at, mode, t.Percentiles.P50)
-			if err := t.Percentiles.check(); err != nil {
+			if err := t.check(); err != nil {
 				p.add("%s.%s: %w", at, mode, err)
 			}
 		}

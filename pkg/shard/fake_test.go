@@ -24,6 +24,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/rendezvous"
 	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/result/resulttest"
 )
 
 // This file is a small family in this test binary, which is both the shard and,
@@ -173,7 +174,7 @@ func fakeAssemble(d result.Document, streams []rank.Stream) error {
 	for _, bytes := range c.Sizes {
 		row := result.CollectiveRow{
 			Requested: bytes, Bytes: bytes, Count: bytes, Placement: "out_of_place", Slots: 1,
-			Complete: told[bytes] == c.World, Pipelined: &result.Timing{SampleCount: 1, Percentiles: result.Percentiles{P50: 1, P90: 1, P95: 1, P99: 1}},
+			Complete: told[bytes] == c.World, Pipelined: resulttest.Timing(bytes, 1, 1),
 			Check: result.Check{Checked: bytes, Wrong: wrong[bytes]},
 		}
 		row.Check.Passed = row.Complete && row.Check.Wrong == 0

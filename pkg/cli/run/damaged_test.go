@@ -34,6 +34,8 @@ func TestDamagedDocumentsPassNoGate(t *testing.T) {
 		{"no ranks", "collective", `"world":2`, `"world":0`, "identity.case_factors.case is not the case"},
 		{"no nodes", "ep", `"family":"ep","suite":"smoke","backend":"host","world":2,"nodes":1`, `"family":"ep","suite":"smoke","backend":"host","world":2,"nodes":0`, "2 ranks on 0 nodes with 2 each"},
 		{"another world", "collective", `"world_size":2`, `"world_size":20000`, "world_size is 20000"},
+		{"a lower maximum", "collective", `"max_us":2.2`, `"max_us":0.2`, "do not lie between min_us"},
+		{"a histogram of other samples", "collective", `"counts":[3]`, `"counts":[2]`, "histogram counts 2 of 3 samples"},
 		{"null", "ep", `"fanout_histogram":[0,2]`, `"fanout_histogram":null`, "fanout_histogram: null"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -205,13 +205,25 @@ func collectiveRow(c plan.Case, size int64, placement string) result.CollectiveR
 	}
 	modes := map[string]**result.Timing{"pipelined": &row.Pipelined, "blocking": &row.Blocking, "per_iteration": &row.PerIteration, "graph": &row.Graph}
 	for _, mode := range c.Modes {
-		*modes[mode] = &result.Timing{
-			Percentiles: result.Percentiles{P50: us, P90: us, P95: us, P99: us * 1.1},
-			Min:         us, Mean: us, Max: us * 1.1, SampleCount: c.Measure.Trials, RankMin: us, RankMean: us,
-			AlgBW: float64(size) / us / 1e3, BusBW: float64(size) / us / 1e3, RankP50: []float64{us, us},
-		}
+		*modes[mode] = Timing(size, us, c.Measure.Trials)
 	}
 	return row
+}
+
+// Timing returns the figures of samples that take us microseconds each for size
+// bytes. The last sample of several takes a tenth longer.
+func Timing(size int64, us float64, samples int) *result.Timing {
+	slowest := us
+	if samples > 1 {
+		slowest *= 1.1
+	}
+	return &result.Timing{
+		Percentiles: result.Percentiles{P50: us, P90: us, P95: us, P99: slowest},
+		Min:         us, Mean: us + (slowest-us)/float64(samples), Max: slowest, SampleCount: samples,
+		RankMin: us, RankMean: us, RankP50: []float64{us, us},
+		AlgBW: float64(size) / us / 1e3, BusBW: float64(size) / us / 1e3,
+		Histogram: &result.Histogram{Min: us, Width: slowest - us, Counts: []int{samples}},
+	}
 }
 
 // Fail gives d a failed outcome.
