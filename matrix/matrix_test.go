@@ -76,11 +76,11 @@ func TestCollectivesHaveAMeaning(t *testing.T) {
 func TestCaps(t *testing.T) {
 	cat := load(t)
 	for backend, most := range map[string]int{"deepep-v2": 256, "uccl-ep": 256, "mori": 256, "nccl-ep": 128, "host": 256} {
-		ep := cat.Backend(backend).EP
+		ep := cat.Backend(backend).EP()
 		require.Equal(t, most, ep.Mode("low-latency").MaxTokens, backend)
 		require.Zero(t, ep.Mode("normal").MaxTokens, backend)
 	}
-	require.Nil(t, cat.Backend("flashinfer-ep").EP.Mode("low-latency"))
+	require.Nil(t, cat.Backend("flashinfer-ep").EP().Mode("low-latency"))
 }
 
 // TestEveryPoolIsPlanned: no platform, backend, workload or profile is left over.

@@ -30,10 +30,11 @@ func ParseBytes(s string) (Bytes, bool) {
 	return Bytes(x * unit), true
 }
 
-func (d *decoder) bytes(n *yaml.Node, b *Bytes, f field) {
+// decode implements custom.
+func (b *Bytes) decode(d *decoder, n *yaml.Node, f field) {
 	x, ok := ParseBytes(n.Value)
 	if n.Kind != yaml.ScalarNode || !ok {
-		d.fault(d.at(n), "%s must be an amount of bytes such as 8, 4KiB or 1MiB, not %s", f.what, d.describe(n))
+		d.mustBe("an amount of bytes such as 8, 4KiB or 1MiB", n, f)
 		return
 	}
 	if d.within(n, float64(x), f) {

@@ -7,8 +7,6 @@ import (
 	"path"
 	"slices"
 	"strings"
-
-	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 // All is the word that filters take for "no filter"; nothing may be called so.
@@ -26,7 +24,6 @@ const (
 // loader is the state of one Load.
 type loader struct {
 	decoder
-	fsys   fs.FS
 	parsed map[string]parsed // by file
 	cat    Catalog
 	// broken has the kinds of names whose file could not be read, so that each
@@ -37,9 +34,8 @@ type loader struct {
 // Load reads the definitions in fsys. A non-nil error is of type Errors and
 // lists everything that is wrong.
 func Load(fsys fs.FS) (*Catalog, error) {
-	l := &loader{fsys: fsys, broken: map[string]bool{}}
-	l.pos = map[any]Pos{}
-	l.faults = &Errors{}
+	l := &loader{decoder: newDecoder(), broken: map[string]bool{}}
+	l.fsys = fsys
 	l.parsed = parseAll(fsys, l.layout())
 
 	var backends struct {
@@ -63,15 +59,13 @@ func Load(fsys fs.FS) (*Catalog, error) {
 
 	l.platforms()
 	l.suites()
-	l.traffic()
-	l.defaults()
 	l.resolve(l.names(), l.broken)
-	if len(*l.faults) == 0 {
-		l.check()
+	if len(l.faults) == 0 {
+		c := Checker{&l.cat, &l.decoder}
+		c.check()
 	}
-	if len(*l.faults) > 0 {
-		l.faults.sort()
-		return nil, *l.faults
+	if err := l.err(); err != nil {
+		return nil, err
 	}
 	return &l.cat, nil
 }
@@ -96,6 +90,7 @@ func (l *loader) platforms() {
 		p := &l.cat.Platforms[i]
 		p.SKU = l.fileName(f)
 		l.read(f, p)
+		p.Runner = cmp.Or(p.Runner, p.SKU)
 	}
 }
 
@@ -107,41 +102,6 @@ func (l *loader) suites() {
 		s.Name = l.fileName(f)
 		l.read(f, s)
 	}
-}
-
-// defaults fills in what may be left out.
-func (l *loader) defaults() {
-	for i := range l.cat.Platforms {
-		p := &l.cat.Platforms[i]
-		p.Runner = cmp.Or(p.Runner, p.SKU)
-	}
-	for i := range l.cat.Backends {
-		if b := l.cat.Backends[i].EP; b != nil && len(b.Contracts) == 0 {
-			b.Contracts = l.defaultContracts(l.pos[b])
-		}
-	}
-	for i := range l.cat.Suites {
-		s := &l.cat.Suites[i]
-		s.Repeats = max(1, s.Repeats)
-		for j := range s.EP {
-			b := &s.EP[j]
-			if len(b.Contracts) == 0 {
-				b.Contracts = l.defaultContracts(l.pos[b])
-			}
-			b.Sampling = cmp.Or(b.Sampling, s.Sampling)
-		}
-		for j := range s.Collective {
-			b := &s.Collective[j]
-			b.Sampling = cmp.Or(b.Sampling, s.Sampling)
-		}
-	}
-}
-
-// defaultContracts returns the timing contracts of a block at p that names none.
-func (l *loader) defaultContracts(p Pos) []string {
-	contracts := []string{vocab.ContractLayout}
-	l.pos[&contracts[0]] = p
-	return contracts
 }
 
 // fileName is the name that a file's own name gives to what it defines.
@@ -197,14 +157,4 @@ func (l *loader) names() map[string][]string {
 	names["routing"] = Names(l.cat.Routings, func(r *Routing) string { return r.Name })
 	names["sampling"] = Names(l.cat.Sampling, func(s *Sampling) string { return s.Name })
 	return names
-}
-
-// resolve looks up every name that was used. Names of a broken kind are left
-// alone.
-func (d *decoder) resolve(names map[string][]string, broken map[string]bool) {
-	for _, r := range d.refs {
-		if !slices.Contains(names[r.kind], r.name) && !broken[r.kind] {
-			d.fault(r.Pos, "unknown %s %q%s", r.kind, r.name, Hint(r.name, names[r.kind]))
-		}
-	}
 }

@@ -25,9 +25,9 @@ func TestLoadShipped(t *testing.T) {
 	require.True(t, local.Local)
 	require.Equal(t, "ubuntu-latest", local.Runner)
 	require.Equal(t, "h100-dgxc", cat.Platform("h100-dgxc").Runner, "the label is the SKU unless said")
-	require.Equal(t, []int{2, 4}, local.Support("host").Degrees("normal"))
+	require.Equal(t, []int{2, 4}, local.Support("host").EP().Degrees("normal"))
 	require.Equal(t, []int64{8, 32, 128, 512, 2048, 8192, 32768, 131072, 524288},
-		cat.Suite("smoke").Collective[0].Sizes.List())
+		(*cat.Suite("smoke").Blocks["collective"].(*catalog.CollectiveSuite))[0].Sizes.List())
 }
 
 // base is a small sound set of definitions as files in memory.

@@ -81,14 +81,14 @@ func (o *Operator) Platform(sku string) *OperatorPlatform {
 // the platforms it may speak of. Its errors name places in file and no values.
 func ParseOperator(file string, data []byte, cat *Catalog) (*Operator, error) {
 	var out Operator
-	d := decoder{faults: &Errors{}, pos: map[any]Pos{}, private: true}
+	d := newDecoder()
+	d.private = true
 	d.document(parse(file, data), &out)
 	d.resolve(map[string][]string{
 		"platform": Names(cat.Platforms, func(p *Platform) string { return p.SKU }),
 	}, nil)
-	if len(*d.faults) > 0 {
-		d.faults.sort()
-		return nil, *d.faults
+	if err := d.err(); err != nil {
+		return nil, err
 	}
 	return &out, nil
 }

@@ -4,13 +4,15 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 
+	"gopkg.in/yaml.v3"
+
 	"github.com/collectivex/collectivex/pkg/numeric"
 	"github.com/collectivex/collectivex/pkg/regular"
-	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 // Traffic is who sends how many bytes to whom, as a file says it: a square
@@ -122,96 +124,53 @@ func (t *Traffic) Whole(dtype string) error {
 	return faults[:1]
 }
 
-// traffic reads the files that blocks name, each once.
-func (l *loader) traffic() {
-	read := map[string]bool{}
-	for i := range l.cat.Suites {
-		for j := range l.cat.Suites[i].Collective {
-			b := &l.cat.Suites[i].Collective[j]
-			if b.Traffic == "" || read[b.Traffic] {
-				continue
-			}
-			read[b.Traffic] = true
-			if t := l.readTraffic(l.pos[&b.Traffic], b.Traffic); t != nil {
-				l.cat.Traffic = append(l.cat.Traffic, *t)
-			}
-		}
+// decode implements custom: the value is the file, below the definitions.
+func (t *Traffic) decode(d *decoder, n *yaml.Node, f field) {
+	var file string
+	if !d.scalar(n, reflect.ValueOf(&file).Elem(), f) {
+		return
 	}
-}
-
-// readTraffic returns nil where the file that is named at p is not sound.
-func (l *loader) readTraffic(p Pos, file string) *Traffic {
 	if !fs.ValidPath(file) {
-		l.fault(p, "%q is no path below the definitions", file)
-		return nil
+		d.fault(d.at(n), "%q is no path below the definitions", file)
+		return
 	}
-	data, err := regular.ReadFS(l.fsys, file, MaxTraffic)
+	data, err := regular.ReadFS(d.fsys, file, MaxTraffic)
 	if err != nil {
-		l.fault(p, "traffic %q: %s", file, reason(err))
-		return nil
+		d.fault(d.at(n), "traffic %q: %s", file, reason(err))
+		return
 	}
-	t, err := ParseTraffic(file, data)
+	read, err := ParseTraffic(file, data)
 	if err != nil {
-		l.note(err)
-		return nil
+		d.note(err)
+		return
 	}
-	l.name(p, t.Name) // it stands in case ids
-	return t
+	d.name(d.at(n), read.Name) // it stands in case ids
+	*t = *read
 }
 
 // note takes in the faults of a file, each once, however many blocks name it.
-func (l *loader) note(err error) {
+func (d *decoder) note(err error) {
 	faults, ok := err.(Errors) //nolint:errorlint // as ParseTraffic and Whole document
 	if !ok {
 		panic("catalog: an error without positions: " + err.Error())
 	}
 	for _, f := range faults {
-		if !slices.Contains(*l.faults, f) {
-			*l.faults = append(*l.faults, f)
+		if !slices.Contains(d.faults, f) {
+			d.faults = append(d.faults, f)
 		}
 	}
 }
 
-// checkTraffic holds traffic to the block that names it: the operation takes it,
-// some platform has its ranks, and its parts are whole elements.
-func (l *loader) checkTraffic(s *Suite, b *CollectiveBlock) {
-	for i := range b.Ops {
-		switch op := b.Ops[i]; {
-		case vocab.TakesTraffic(op) && b.Traffic == "":
-			l.fault(l.pos[&b.Ops[i]], "%s needs the key \"traffic\", in a block without sizes", op)
-		case !vocab.TakesTraffic(op) && b.Sizes == nil:
-			l.fault(l.pos[&b.Ops[i]], "%s needs the key \"sizes\", in a block without traffic", op)
-		}
-	}
-	if b.Sizes != nil && b.Traffic != "" {
-		l.fault(l.pos[&b.Traffic], "a block has sizes or traffic, not both: traffic has its own size")
-	}
-	t := l.cat.TrafficOf(b)
-	if t == nil {
-		return
-	}
-	worlds := l.worlds(s, b)
+// check holds traffic to the block that names it: some platform has its ranks, and
+// its parts are whole elements of each type.
+func (t *Traffic) check(c *Checker, worlds []int, dtypes []string) {
 	if !slices.Contains(worlds, t.Ranks()) {
-		l.fault(l.pos[&b.Traffic], "%s is of %d ranks, and no platform of the suite runs a backend of this block with as many; they have %s",
-			b.Traffic, t.Ranks(), strings.ReplaceAll(strings.Trim(fmt.Sprint(worlds), "[]"), " ", ", "))
+		c.Fault(t, "%s is of %d ranks, and no platform of the suite runs a backend of this block with as many; they have %s",
+			t.File, t.Ranks(), strings.ReplaceAll(strings.Trim(fmt.Sprint(worlds), "[]"), " ", ", "))
 	}
-	for _, dtype := range b.DTypes {
+	for _, dtype := range dtypes {
 		if err := t.Whole(dtype); err != nil {
-			l.note(err)
+			c.d.note(err)
 		}
 	}
-}
-
-// worlds lists the world sizes of a block, ascending.
-func (l *loader) worlds(s *Suite, b *CollectiveBlock) []int {
-	var out []int
-	for _, sku := range s.Platforms {
-		for _, be := range b.Backends {
-			if sup := l.cat.Platform(sku).Support(be); sup != nil {
-				out = append(out, sup.Collective...)
-			}
-		}
-	}
-	slices.Sort(out)
-	return slices.Compact(out)
 }

@@ -115,13 +115,13 @@ func (d Direct) platform(cat *catalog.Catalog, m Machine, be *catalog.Backend) (
 func directEP(c plan.Case, be *catalog.Backend) (plan.Case, error) {
 	lack := ""
 	switch {
-	case be.EP == nil:
+	case be.EP() == nil:
 		lack = fmt.Sprintf("backend %s has no dispatch and combine", be.Name)
-	case be.EP.Mode(c.Mode) == nil:
+	case be.EP().Mode(c.Mode) == nil:
 		lack = fmt.Sprintf("backend %s has no mode %s", be.Name, c.Mode)
-	case !slices.Contains(be.EP.Precisions, c.Precision):
+	case !slices.Contains(be.EP().Precisions, c.Precision):
 		lack = fmt.Sprintf("backend %s has no precision %s", be.Name, c.Precision)
-	case !slices.Contains(be.EP.Contracts, c.Contract):
+	case !slices.Contains(be.EP().Contracts, c.Contract):
 		lack = fmt.Sprintf("backend %s has no timing contract %s", be.Name, c.Contract)
 	default:
 		return epCase(c, *c.EP, be, c.Mode, c.Routing, c.Precision), nil

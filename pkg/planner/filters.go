@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/collectivex/collectivex/pkg/catalog"
+	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
@@ -101,20 +102,14 @@ func Sizes(cat *catalog.Catalog) (degrees, worlds []int) {
 // sweep returns the EP degrees and the world sizes of suites, ascending.
 func sweep(cat *catalog.Catalog, suites []*catalog.Suite) (degrees, worlds []int) {
 	for _, s := range suites {
-		for i := range s.EP {
-			degrees = append(degrees, s.EP[i].Degrees...)
-		}
-		for _, sku := range s.Platforms {
-			for i := range s.Collective {
-				for _, b := range s.Collective[i].Backends {
-					if sup := cat.Platform(sku).Support(b); sup != nil {
-						worlds = append(worlds, sup.Collective...)
-					}
-				}
+		for family, block := range s.Blocks {
+			asked := block.Worlds(cat, s)
+			worlds = append(worlds, asked...)
+			if family == string(plan.FamilyEP) {
+				degrees = append(degrees, asked...)
 			}
 		}
 	}
-	worlds = append(worlds, degrees...)
 	slices.Sort(degrees)
 	slices.Sort(worlds)
 	return slices.Compact(degrees), slices.Compact(worlds)

@@ -27,16 +27,16 @@ func drawCatalog(t *rapid.T) *catalog.Catalog {
 	}
 	cat := &catalog.Catalog{
 		Backends: []catalog.Backend{
-			{Name: "moe", Vendors: []string{"nvidia"}, SetupSeconds: rapid.IntRange(0, 600).Draw(t, "setup"), EP: &catalog.EPBackend{
+			{Name: "moe", Vendors: []string{"nvidia"}, SetupSeconds: rapid.IntRange(0, 600).Draw(t, "setup"), Blocks: map[string]catalog.BackendBlock{"ep": &catalog.EPBackend{
 				Precisions: []string{"bf16", "fp8"},
 				Contracts:  vocab.Contracts()[:rapid.IntRange(1, 2).Draw(t, "contracts")],
 				OffPath:    []string{"fp8"}[:rapid.IntRange(0, 1).Draw(t, "off path")],
 				Modes:      []catalog.EPMode{{Name: "normal"}, {Name: "low-latency", MaxTokens: 64}},
-			}},
-			{Name: "ring", Vendors: []string{"nvidia"}, Collective: &catalog.CollectiveBackend{
+			}}},
+			{Name: "ring", Vendors: []string{"nvidia"}, Blocks: map[string]catalog.BackendBlock{"collective": &catalog.CollectiveBackend{
 				Ops: words("ops of ring", vocab.Ops()), DTypes: []string{"float"}, RedOps: []string{"sum"},
 				Modes: []string{"pipelined"}, Registrations: []string{"none", "local"},
-			}},
+			}}},
 		},
 		Workloads: []catalog.Workload{{
 			Name: "w", Hidden: 1024, TopK: 4, Experts: 64,
@@ -44,25 +44,24 @@ func drawCatalog(t *rapid.T) *catalog.Catalog {
 		}},
 		Sampling: []catalog.Sampling{{
 			Name: "s",
-			EP: catalog.EPSampling{
+			Blocks: map[string]catalog.SamplingBlock{"ep": &catalog.EPSampling{
 				ItersPerTrial: 8, TrialsPerPoint: rapid.IntRange(1, 20000).Draw(t, "trials"), WarmupItersPerTrial: 32,
 				ChainItersPerTrial: 128, ChainTrialsPerPoint: 4, ChainDrop: 16,
-			},
-			Collective: catalog.CollectiveSampling{Warmup: 5, Iterations: 20, Trials: 10},
+			}, "collective": &catalog.CollectiveSampling{Warmup: 5, Iterations: 20, Trials: 10}},
 		}},
 	}
 	suites := []catalog.Suite{
-		{Name: "a", Sampling: "s", Repeats: rapid.IntRange(1, 3).Draw(t, "repeats"), EP: []catalog.EPBlock{{
+		{Name: "a", Sampling: "s", Repeats: rapid.IntRange(1, 3).Draw(t, "repeats"), Blocks: map[string]catalog.SuiteBlock{"ep": &catalog.EPSuite{{
 			Workload: "w", Backends: []string{"moe"}, Degrees: some("degrees", degrees), Modes: words("modes", vocab.EPModes()),
 			Phases: words("phases", vocab.Phases()), Precisions: words("precisions", vocab.Precisions()),
 			Routings: []string{"uniform", "zipf"}, Contracts: vocab.Contracts(), Sampling: "s",
-		}}},
-		{Name: "b", Sampling: "s", Repeats: 1, Collective: []catalog.CollectiveBlock{{
+		}}}},
+		{Name: "b", Sampling: "s", Repeats: 1, Blocks: map[string]catalog.SuiteBlock{"collective": &catalog.CollectiveSuite{{
 			Backends: []string{"ring"}, Ops: words("ops", sized()), DTypes: []string{"float", "half"}, RedOps: []string{"sum", "max"},
 			Sizes:      &catalog.Sizes{From: 8, To: 1 << 20, Factor: 4},
 			Placements: words("placements", []string{"out_of_place", "in_place"}), Modes: []string{"pipelined", "graph"},
 			Buffers: []string{"cold", "warm"}, Registrations: []string{"none", "symmetric"}, Sampling: "s",
-		}}},
+		}}}},
 	}
 	for i := range rapid.IntRange(1, 5).Draw(t, "platforms") {
 		p := catalog.Platform{
@@ -71,8 +70,8 @@ func drawCatalog(t *rapid.T) *catalog.Catalog {
 			ScaleUp:     catalog.ScaleUp{Domain: rapid.SampledFrom([]int{8, 72}).Draw(t, "domain"), Transport: "nvlink", Pace: catalog.Pace{Micros: 100, GBps: 50}},
 			ScaleOut:    &catalog.ScaleOut{Pace: catalog.Pace{Micros: 200, GBps: 10}},
 			Backends: []catalog.Support{
-				{Backend: "moe", EP: []catalog.Degrees{{Mode: "normal", Degrees: some("normal", degrees)}, {Mode: "low-latency", Degrees: some("low latency", degrees)}}},
-				{Backend: "ring", Collective: some("worlds", degrees)},
+				{Backend: "moe", Blocks: map[string]catalog.SupportBlock{"ep": &catalog.EPSupport{{Mode: "normal", Degrees: some("normal", degrees)}, {Mode: "low-latency", Degrees: some("low latency", degrees)}}}},
+				{Backend: "ring", Blocks: map[string]catalog.SupportBlock{"collective": &catalog.CollectiveSupport{Worlds: some("worlds", degrees)}}},
 			},
 		}
 		cat.Platforms = append(cat.Platforms, p)
@@ -195,17 +194,17 @@ func outOfTurn(m *plan.Matrix) int {
 // synthetic defines platforms×4 worlds×1728 collective cases.
 func synthetic(platforms int) *catalog.Catalog {
 	cat := &catalog.Catalog{
-		Backends: []catalog.Backend{{Name: "ring", Vendors: []string{"nvidia"}, Collective: &catalog.CollectiveBackend{
+		Backends: []catalog.Backend{{Name: "ring", Vendors: []string{"nvidia"}, Blocks: map[string]catalog.BackendBlock{"collective": &catalog.CollectiveBackend{
 			Ops: sized()[:9], DTypes: vocab.DTypes(), RedOps: vocab.RedOps(),
 			Modes: []string{"pipelined", "per_iteration"}, Registrations: []string{"none", "local", "symmetric"},
-		}}},
-		Sampling: []catalog.Sampling{{Name: "s", Collective: catalog.CollectiveSampling{Warmup: 1, Iterations: 2, Trials: 3}}},
-		Suites: []catalog.Suite{{Name: "all", Sampling: "s", Repeats: 1, Collective: []catalog.CollectiveBlock{{
+		}}}},
+		Sampling: []catalog.Sampling{{Name: "s", Blocks: map[string]catalog.SamplingBlock{"collective": &catalog.CollectiveSampling{Warmup: 1, Iterations: 2, Trials: 3}}}},
+		Suites: []catalog.Suite{{Name: "all", Sampling: "s", Repeats: 1, Blocks: map[string]catalog.SuiteBlock{"collective": &catalog.CollectiveSuite{{
 			Backends: []string{"ring"}, Ops: sized()[:9], DTypes: vocab.DTypes(), RedOps: vocab.RedOps(),
 			Sizes:      &catalog.Sizes{From: 8, To: 1 << 33, Factor: 2},
 			Placements: []string{"out_of_place", "in_place"}, Modes: []string{"pipelined", "per_iteration"},
 			Buffers: []string{"cold", "warm"}, Registrations: []string{"none", "local", "symmetric"}, Sampling: "s",
-		}}}},
+		}}}}},
 	}
 	for i := range platforms {
 		sku := fmt.Sprintf("pool-%03d", i)
@@ -213,7 +212,7 @@ func synthetic(platforms int) *catalog.Catalog {
 			SKU: sku, Runner: sku, Vendor: "nvidia", Product: "x", Arch: "sm90", CPU: "amd64", GPUsPerNode: 8,
 			ScaleUp:  catalog.ScaleUp{Domain: 8, Transport: "nvlink", Pace: catalog.Pace{Micros: 10, GBps: 1000}},
 			ScaleOut: &catalog.ScaleOut{Pace: catalog.Pace{Micros: 20, GBps: 1000}},
-			Backends: []catalog.Support{{Backend: "ring", Collective: []int{2, 4, 8, 16}}},
+			Backends: []catalog.Support{{Backend: "ring", Blocks: map[string]catalog.SupportBlock{"collective": &catalog.CollectiveSupport{Worlds: []int{2, 4, 8, 16}}}}},
 		})
 		cat.Suites[0].Platforms = append(cat.Suites[0].Platforms, sku)
 	}
@@ -269,7 +268,7 @@ func TestOutputsTooLarge(t *testing.T) {
 // TestTooLong: a case that no cell has time for is refused, with its name.
 func TestTooLong(t *testing.T) {
 	cat := synthetic(1)
-	cat.Sampling[0].Collective.Trials = 1_000_000
+	cat.Sampling[0].Collective().Trials = 1_000_000
 	_, err := planner.Resolve(cat, planner.Filters{}, planner.Machine{})
 	require.ErrorContains(t, err, "case pool-000-ring-all-reduce-int8-sum-w2-cold is estimated at")
 	require.ErrorContains(t, err, "more than the 350 a cell may take")
@@ -293,8 +292,9 @@ func TestConflict(t *testing.T) {
 	m := resolve(t, cat, planner.Filters{})
 	require.Len(t, m.RequestedOther, 4*1728)
 
-	cat.Suites[1].Collective = slices.Clone(other.Collective)
-	cat.Suites[1].Collective[0].Sizes = &catalog.Sizes{From: 8, To: 1 << 20, Factor: 2}
+	blocks := slices.Clone(*other.Blocks["collective"].(*catalog.CollectiveSuite))
+	blocks[0].Sizes = &catalog.Sizes{From: 8, To: 1 << 20, Factor: 2}
+	cat.Suites[1].Blocks = map[string]catalog.SuiteBlock{"collective": &blocks}
 	_, err := planner.Resolve(cat, planner.Filters{}, planner.Machine{})
 	require.ErrorContains(t, err, `suites "all" and "other" ask for different cases of the same id pool-000-ring-all-reduce-int8-sum-w2-cold; plan them apart`)
 }

@@ -75,8 +75,8 @@ func (m Machine) in(cat *catalog.Catalog) *catalog.Catalog {
 	return &out
 }
 
-// platform describes the GPUs as definitions would: one node, one domain, EP in
-// every mode and collectives at the powers of two up to all devices.
+// platform describes the GPUs as definitions would: one node, one domain, all
+// that the backends can at the powers of two up to all devices.
 func (g *GPUs) platform(cat *catalog.Catalog, cpu string) catalog.Platform {
 	p := catalog.Platform{
 		SKU: g.SKU(), Runner: g.SKU(), Vendor: g.Vendor, Product: g.Product, Arch: g.Arch, CPU: cpu,
@@ -93,14 +93,11 @@ func (g *GPUs) platform(cat *catalog.Catalog, cpu string) catalog.Platform {
 		if b == nil || !slices.Contains(b.Vendors, g.Vendor) {
 			continue
 		}
-		s := catalog.Support{Backend: name}
-		if b.EP != nil && g.Count > 1 {
-			for _, m := range b.EP.Modes {
-				s.EP = append(s.EP, catalog.Degrees{Mode: m.Name, Degrees: worlds})
+		s := catalog.Support{Backend: name, Blocks: map[string]catalog.SupportBlock{}}
+		for family, block := range b.Blocks {
+			if runs := block.Support(worlds); runs != nil {
+				s.Blocks[family] = runs
 			}
-		}
-		if b.Collective != nil {
-			s.Collective = worlds
 		}
 		p.Backends = append(p.Backends, s)
 	}

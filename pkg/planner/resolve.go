@@ -119,13 +119,17 @@ type resolver struct {
 
 func (r *resolver) suite(p *catalog.Platform, s *catalog.Suite) {
 	if r.filters.wantEP() {
-		for i := range s.EP {
-			r.epBlock(p, s, &s.EP[i])
+		if blocks, ok := s.Blocks[string(plan.FamilyEP)].(*catalog.EPSuite); ok {
+			for i := range *blocks {
+				r.epBlock(p, s, &(*blocks)[i])
+			}
 		}
 	}
 	if r.filters.wantCollective() {
-		for i := range s.Collective {
-			r.collectiveBlock(p, s, &s.Collective[i])
+		if blocks, ok := s.Blocks[string(plan.FamilyCollective)].(*catalog.CollectiveSuite); ok {
+			for i := range *blocks {
+				r.collectiveBlock(p, s, &(*blocks)[i])
+			}
 		}
 	}
 }

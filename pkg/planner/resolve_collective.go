@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"cmp"
 	"fmt"
 	"math/bits"
 	"slices"
@@ -16,26 +17,20 @@ import (
 // that the platform has for the backend.
 func (r *resolver) collectiveBlock(p *catalog.Platform, s *catalog.Suite, b *catalog.CollectiveBlock) {
 	var shape plan.Collective
-	traffic := r.cat.TrafficOf(b)
+	traffic := b.Traffic
 	if traffic != nil {
 		shape.Sizes, shape.Traffic, shape.TrafficName = []int64{plan.TrafficSize(traffic.Bytes)}, traffic.Bytes, traffic.Name
 	} else {
 		shape.Sizes = b.Sizes.List()
 	}
-	var worlds []int
-	for _, name := range b.Backends {
-		if sup := p.Support(name); sup != nil {
-			worlds = append(worlds, sup.Collective...)
-		}
-	}
-	slices.Sort(worlds)
+	worlds := p.CollectiveWorlds(b.Backends)
 	if len(worlds) == 0 {
 		return
 	}
 	// Room for all that may come: a list that grows is copied again and again.
 	most := len(worlds) * len(b.Ops) * len(b.DTypes) * max(1, len(b.RedOps)) * len(b.Registrations) * len(b.Buffers) * s.Repeats
 	r.other = slices.Grow(r.other, min(most, mostCases(r.filters)))
-	for _, world := range slices.Compact(worlds) {
+	for _, world := range worlds {
 		if !keeps(r.filters.Worlds, world) || traffic != nil && traffic.Ranks() != world {
 			continue
 		}
@@ -44,7 +39,7 @@ func (r *resolver) collectiveBlock(p *catalog.Platform, s *catalog.Suite, b *cat
 			if !slices.Contains(b.Backends, be.Name) || !keeps(r.filters.Backends, be.Name) {
 				continue
 			}
-			if sup := p.Support(be.Name); sup != nil && slices.Contains(sup.Collective, world) {
+			if slices.Contains(p.CollectiveWorlds([]string{be.Name}), world) {
 				r.collectiveBackend(p, s, b, be, world, shape)
 			}
 		}
@@ -53,9 +48,9 @@ func (r *resolver) collectiveBlock(p *catalog.Platform, s *catalog.Suite, b *cat
 
 func (r *resolver) collectiveBackend(p *catalog.Platform, s *catalog.Suite, b *catalog.CollectiveBlock, be *catalog.Backend, world int, shape plan.Collective) {
 	c := r.common(p, s, be, world)
-	c.Family, c.Sampling, c.Contract = plan.FamilyCollective, b.Sampling, plan.ContractOp
-	sampling := r.cat.SamplingProfile(b.Sampling).Collective
-	shape.Modes = ordered(be.Collective.Modes, b.Modes)
+	c.Family, c.Sampling, c.Contract = plan.FamilyCollective, cmp.Or(b.Sampling, s.Sampling), plan.ContractOp
+	sampling := r.cat.SamplingProfile(c.Sampling).Collective()
+	shape.Modes = ordered(be.Collective().Modes, b.Modes)
 	shape.Measure = plan.CollectiveTiming{
 		Warmup: sampling.Warmup, Iterations: sampling.Iterations, Trials: sampling.Trials, Aggregate: 1, Launches: 1,
 	}
@@ -108,7 +103,7 @@ func placements(op string, want []string) []string {
 
 // lacks names what of the case the backend does not have, or is empty.
 func lacks(be *catalog.Backend, c *plan.Case) string {
-	has := be.Collective
+	has := be.Collective()
 	switch {
 	case has == nil:
 		return fmt.Sprintf("backend %s has no collectives", be.Name)

@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -36,32 +37,32 @@ func (r *resolver) epBlock(p *catalog.Platform, s *catalog.Suite, b *catalog.EPB
 // one unsupported case, whatever the mode and precision filters say.
 func (r *resolver) epBackend(p *catalog.Platform, s *catalog.Suite, b *catalog.EPBlock, be *catalog.Backend, degree int, phase string) {
 	support := p.Support(be.Name)
-	if support == nil || len(support.EP) == 0 {
+	if support == nil || support.EP() == nil {
 		return
 	}
 	c := r.common(p, s, be, degree)
-	c.Family, c.Sampling, c.Contract = plan.FamilyEP, b.Sampling, b.Contracts[0]
+	c.Family, c.Sampling, c.Contract = plan.FamilyEP, cmp.Or(b.Sampling, s.Sampling), b.Contracts[0]
 	w := r.cat.Workload(b.Workload)
 	shape := plan.EP{
 		EPSize: degree, Workload: w.Name, Phase: phase,
 		Hidden: w.Hidden, TopK: w.TopK, Experts: w.Experts, Seed: w.Seed,
-		Ladder: words(b.Ladder(w, phase)), Timing: plan.EPTiming(r.cat.SamplingProfile(b.Sampling).EP),
+		Ladder: words(b.Ladder(w, phase)), Timing: plan.EPTiming(*r.cat.SamplingProfile(c.Sampling).EP()),
 	}
-	if !slices.Contains(support.Degrees(vocab.ModeNormal), degree) {
-		r.unsupported(epCase(c, shape, be, vocab.ModeNormal, b.Routings[0], slices.Min(be.EP.Precisions)), "")
+	if !slices.Contains(support.EP().Degrees(vocab.ModeNormal), degree) {
+		r.unsupported(epCase(c, shape, be, vocab.ModeNormal, b.Routings[0], slices.Min(be.EP().Precisions)), "")
 		return
 	}
 	for _, mode := range ordered(vocab.EPModes(), b.Modes) {
-		if !keeps(r.filters.Modes, mode) || !slices.Contains(support.Degrees(mode), degree) ||
+		if !keeps(r.filters.Modes, mode) || !slices.Contains(support.EP().Degrees(mode), degree) ||
 			mode == vocab.ModeLowLatency && phase != vocab.PhaseDecode {
 			continue
 		}
 		for _, routing := range b.Routings {
 			for _, precision := range ordered(vocab.Precisions(), b.Precisions) {
-				if !r.wantPrecision(be.EP, precision) {
+				if !r.wantPrecision(be.EP(), precision) {
 					continue
 				}
-				for _, c.Contract = range ordered(be.EP.Contracts, b.Contracts) {
+				for _, c.Contract = range ordered(be.EP().Contracts, b.Contracts) {
 					r.runnable(p, be, epCase(c, shape, be, mode, routing, precision), s.Repeats)
 				}
 			}
@@ -80,7 +81,7 @@ func (r *resolver) wantPrecision(be *catalog.EPBackend, precision string) bool {
 // epCase completes c and its block.
 func epCase(c plan.Case, shape plan.EP, be *catalog.Backend, mode, routing, precision string) plan.Case {
 	shape.Mode, shape.Routing = mode, routing
-	if m := be.EP.Mode(mode); m != nil && m.MaxTokens > 0 {
+	if m := be.EP().Mode(mode); m != nil && m.MaxTokens > 0 {
 		shape.LadderCap = &m.MaxTokens
 	}
 	c.Precision, c.EP = precision, &shape

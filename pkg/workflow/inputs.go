@@ -78,11 +78,15 @@ type used struct {
 func usedBy(suites []catalog.Suite) used {
 	var u used
 	for i := range suites {
-		for _, b := range suites[i].EP {
-			u.modes, u.phases = append(u.modes, b.Modes...), append(u.phases, b.Phases...)
+		if blocks, ok := suites[i].Blocks["ep"].(*catalog.EPSuite); ok {
+			for _, b := range *blocks {
+				u.modes, u.phases = append(u.modes, b.Modes...), append(u.phases, b.Phases...)
+			}
 		}
-		for _, b := range suites[i].Collective {
-			u.ops, u.dtypes, u.redops = append(u.ops, b.Ops...), append(u.dtypes, b.DTypes...), append(u.redops, b.RedOps...)
+		if blocks, ok := suites[i].Blocks["collective"].(*catalog.CollectiveSuite); ok {
+			for _, b := range *blocks {
+				u.ops, u.dtypes, u.redops = append(u.ops, b.Ops...), append(u.dtypes, b.DTypes...), append(u.redops, b.RedOps...)
+			}
 		}
 	}
 	return u

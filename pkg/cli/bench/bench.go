@@ -30,7 +30,7 @@ const Auto = "auto"
 func Backends(cat *catalog.Catalog, family plan.Family) []string {
 	names := []string{Auto}
 	for i := range cat.Backends {
-		if b := &cat.Backends[i]; family == plan.FamilyEP && b.EP != nil || family == plan.FamilyCollective && b.Collective != nil {
+		if b := &cat.Backends[i]; b.Blocks[string(family)] != nil {
 			names = append(names, b.Name)
 		}
 	}

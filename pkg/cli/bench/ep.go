@@ -101,7 +101,7 @@ func (f *EPFlags) Plan(cat *catalog.Catalog, be *catalog.Backend, world int) (pl
 		EP: &plan.EP{
 			EPSize: world, Workload: workload, Mode: f.mode, Phase: f.phase, Routing: f.routing,
 			Hidden: f.hidden, TopK: f.topk, Experts: f.experts, Seed: seed, Ladder: words(f.tokens, " "),
-			Timing: plan.EPTiming(cat.SamplingProfile(f.sampling).EP),
+			Timing: plan.EPTiming(*cat.SamplingProfile(f.sampling).EP()),
 		},
 	}}
 	return d, nil

@@ -153,12 +153,12 @@ func (r *Request) Plan(be *catalog.Backend, world int) (planner.Direct, error) {
 	}
 	dtypes, redops, roots := []string{r.dtype}, []string{""}, []int{0}
 	if r.dtype == all {
-		dtypes = be.Collective.DTypes
+		dtypes = be.Collective().DTypes
 	}
 	if r.Op.Reduces() {
 		redops = []string{r.redop}
 		if r.redop == all {
-			redops = be.Collective.RedOps
+			redops = be.Collective().RedOps
 		}
 	}
 	if r.Op.Rooted() {

@@ -53,11 +53,6 @@ yes, no, or "-" where no suite asks.`,
 	return cmd
 }
 
-// collectives is the mode column of backends that have no modes.
-const collectives = "collectives"
-
-func modeOf(c catalog.Coverage) string { return cmp.Or(c.Mode, collectives) }
-
 // printCoverage prints a row for each platform, backend and mode, and a column
 // for each world size.
 func printCoverage(w io.Writer, coverage []catalog.Coverage) error {
@@ -76,7 +71,7 @@ func printCoverage(w io.Writer, coverage []catalog.Coverage) error {
 	fmt.Fprintln(tw)
 	for len(coverage) > 0 {
 		n := sameRow(coverage)
-		fmt.Fprintf(tw, "%s\t%s\t%s", coverage[0].SKU, coverage[0].Backend, modeOf(coverage[0]))
+		fmt.Fprintf(tw, "%s\t%s\t%s", coverage[0].SKU, coverage[0].Backend, coverage[0].Mode)
 		for _, world := range worlds {
 			fmt.Fprint(tw, "\t", stand(coverage[:n], world))
 		}
@@ -129,7 +124,7 @@ func printReasons(w io.Writer, coverage []catalog.Coverage) {
 			worlds[r] = append(worlds[r], "W"+strconv.Itoa(c.World))
 		}
 		for r, ws := range worlds {
-			covers[r] = append(covers[r], fmt.Sprintf("%s %s %s", coverage[0].SKU, modeOf(coverage[0]), strings.Join(ws, " ")))
+			covers[r] = append(covers[r], fmt.Sprintf("%s %s %s", coverage[0].SKU, coverage[0].Mode, strings.Join(ws, " ")))
 		}
 		coverage = coverage[n:]
 	}

@@ -1,0 +1,189 @@
+package catalog
+
+import (
+	"slices"
+
+	"github.com/collectivex/collectivex/pkg/vocab"
+)
+
+const collectiveName = "collective"
+
+// collective is the collective operations.
+var collective = Family{
+	Name:  collectiveName,
+	Suite: &CollectiveSuite{}, Backend: &CollectiveBackend{}, Support: &CollectiveSupport{}, Sampling: &CollectiveSampling{},
+	Vocabulary: map[string][]string{
+		"op":           vocab.Ops(),
+		"dtype":        vocab.DTypes(),
+		"redop":        vocab.RedOps(),
+		"placement":    vocab.Placements(),
+		"timing mode":  vocab.TimingModes(),
+		"buffers":      vocab.BufferStates(),
+		"registration": vocab.Registrations(),
+	},
+}
+
+// Collective returns what the backend does of the collective family, or nil.
+func (b *Backend) Collective() *CollectiveBackend {
+	return block[CollectiveBackend](b.Blocks, collectiveName)
+}
+
+// Collective returns what runs of the backend's collectives, or nil.
+func (s *Support) Collective() *CollectiveSupport {
+	return block[CollectiveSupport](s.Blocks, collectiveName)
+}
+
+// Collective returns the profile's sample counts of collective cases, or nil.
+func (s *Sampling) Collective() *CollectiveSampling {
+	return block[CollectiveSampling](s.Blocks, collectiveName)
+}
+
+// CollectiveSuite is what a suite asks of the collective family.
+type CollectiveSuite []CollectiveBlock
+
+// CollectiveBlock asks for the product of its lists, at each world size that
+// the platform has for the backend. It has either sizes or traffic.
+type CollectiveBlock struct {
+	Backends []string `yaml:"backends" in:"backend"`
+	Ops      []string `yaml:"ops" in:"op"`
+	DTypes   []string `yaml:"dtypes" in:"dtype"`
+	RedOps   []string `yaml:"redops" in:"redop"` // for the operations that reduce
+	Sizes    *Sizes   `yaml:"sizes,optional"`
+	// Traffic is what an alltoallv moves; the block runs at the world size that it
+	// is of.
+	Traffic       *Traffic `yaml:"traffic,optional"`
+	Placements    []string `yaml:"placements" in:"placement"`
+	Modes         []string `yaml:"modes" in:"timing mode"`
+	Buffers       []string `yaml:"buffers" in:"buffers"`
+	Registrations []string `yaml:"registrations" in:"registration"`
+	Sampling      string   `yaml:"sampling,optional" in:"sampling"` // the suite's unless said
+}
+
+// Sizes is a ladder of message sizes: From, From·Factor, … up to To.
+type Sizes struct {
+	From   Bytes `yaml:"from" min:"1"`
+	To     Bytes `yaml:"to" min:"1"`
+	Factor int   `yaml:"factor" min:"2"`
+}
+
+// List returns the sizes, ascending.
+func (s Sizes) List() []int64 {
+	var out []int64
+	for n := int64(s.From); n <= int64(s.To); n *= int64(s.Factor) {
+		out = append(out, n)
+		if n > int64(s.To)/int64(s.Factor) {
+			break
+		}
+	}
+	return out
+}
+
+// CollectiveBackend is what a backend does of the collective family.
+type CollectiveBackend struct {
+	Ops           []string `yaml:"ops" in:"op"`
+	DTypes        []string `yaml:"dtypes" in:"dtype"`
+	RedOps        []string `yaml:"redops" in:"redop"`
+	Modes         []string `yaml:"modes" in:"timing mode"`
+	Registrations []string `yaml:"registrations" in:"registration"`
+}
+
+// CollectiveSupport lists the world sizes that run.
+type CollectiveSupport struct {
+	Worlds []int `yaml:",value" min:"1"`
+}
+
+// CollectiveSampling is the collective part of a profile; see plan.CollectiveTiming.
+// Its graphs are launched once a window, and its groups have one operation.
+type CollectiveSampling struct {
+	Warmup     int `yaml:"warmup" min:"0" max:"1000000"`
+	Iterations int `yaml:"iterations" min:"1" max:"1000000"`
+	Trials     int `yaml:"trials" min:"1" max:"1000000"`
+}
+
+// Check implements SamplingBlock: any counts go together.
+func (*CollectiveSampling) Check(*Checker) {}
+
+// Check implements BackendBlock: any lists go together.
+func (*CollectiveBackend) Check(*Checker, *Backend) {}
+
+// Check implements SupportBlock.
+func (s *CollectiveSupport) Check(c *Checker, p *Platform, _ *Backend) { c.FillsNodes(p, s.Worlds) }
+
+// Check implements SuiteBlock.
+func (e *CollectiveSuite) Check(c *Checker, s *Suite) {
+	for i := range *e {
+		(*e)[i].check(c, s)
+	}
+}
+
+func (b *CollectiveBlock) check(c *Checker, s *Suite) {
+	if b.Sizes != nil && b.Sizes.From > b.Sizes.To {
+		c.Fault(&b.Sizes.From, "the sizes end before they begin")
+	}
+	for i, op := range b.Ops {
+		switch {
+		case vocab.TakesTraffic(op) && b.Traffic == nil:
+			c.Fault(&b.Ops[i], "%s needs the key \"traffic\", in a block without sizes", op)
+		case !vocab.TakesTraffic(op) && b.Sizes == nil:
+			c.Fault(&b.Ops[i], "%s needs the key \"sizes\", in a block without traffic", op)
+		}
+	}
+	if b.Sizes != nil && b.Traffic != nil {
+		c.Fault(b.Traffic, "a block has sizes or traffic, not both: traffic has its own size")
+	}
+	if b.Traffic != nil {
+		b.Traffic.check(c, b.worlds(c.Catalog, s), b.DTypes)
+	}
+	has := offering[CollectiveBackend](c, collectiveName, b.Backends)
+	offered(c, "operation", b.Ops, has, func(h *CollectiveBackend) []string { return h.Ops })
+	offered(c, "element type", b.DTypes, has, func(h *CollectiveBackend) []string { return h.DTypes })
+	offered(c, "reduction", b.RedOps, has, func(h *CollectiveBackend) []string { return h.RedOps })
+	offered(c, "timing mode", b.Modes, has, func(h *CollectiveBackend) []string { return h.Modes })
+	offered(c, "registration", b.Registrations, has, func(h *CollectiveBackend) []string { return h.Registrations })
+}
+
+// Worlds implements SuiteBlock.
+func (e *CollectiveSuite) Worlds(c *Catalog, s *Suite) []int {
+	var out []int
+	for i := range *e {
+		out = append(out, (*e)[i].worlds(c, s)...)
+	}
+	return out
+}
+
+// worlds lists the world sizes of a block, ascending.
+func (b *CollectiveBlock) worlds(c *Catalog, s *Suite) []int {
+	var out []int
+	for _, sku := range s.Platforms {
+		out = append(out, c.Platform(sku).CollectiveWorlds(b.Backends)...)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// CollectiveWorlds lists the world sizes at which the platform runs collectives of
+// any of the backends, ascending.
+func (p *Platform) CollectiveWorlds(backends []string) []int {
+	var out []int
+	for _, name := range backends {
+		if sup := p.Support(name); sup != nil && sup.Collective() != nil {
+			out = append(out, sup.Collective().Worlds...)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// Coverage implements BackendBlock: the worlds that run.
+func (*CollectiveBackend) Coverage(_ *Catalog, p *Platform, b *Backend) []Coverage {
+	var out []Coverage
+	for _, w := range p.CollectiveWorlds([]string{b.Name}) {
+		out = append(out, Coverage{SKU: p.SKU, Backend: b.Name, Mode: "collectives", World: w, Runs: true})
+	}
+	return out
+}
+
+// Support implements BackendBlock.
+func (*CollectiveBackend) Support(worlds []int) SupportBlock {
+	return &CollectiveSupport{Worlds: worlds}
+}

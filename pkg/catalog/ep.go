@@ -1,0 +1,352 @@
+package catalog
+
+import (
+	"slices"
+
+	"github.com/collectivex/collectivex/pkg/vocab"
+)
+
+const epName = "ep"
+
+// ep is expert parallelism: dispatch and combine.
+var ep = Family{
+	Name:  epName,
+	Suite: &EPSuite{}, Backend: &EPBackend{}, Support: &EPSupport{}, Sampling: &EPSampling{},
+	Vocabulary: map[string][]string{
+		"mode":      vocab.EPModes(),
+		"phase":     vocab.Phases(),
+		"precision": vocab.Precisions(),
+		"contract":  vocab.Contracts(),
+	},
+}
+
+// EP returns what the backend does of the EP family, or nil.
+func (b *Backend) EP() *EPBackend { return block[EPBackend](b.Blocks, epName) }
+
+// EP returns what runs of the backend's EP, or nil.
+func (s *Support) EP() *EPSupport { return block[EPSupport](s.Blocks, epName) }
+
+// EP returns the profile's sample counts of EP cases, or nil.
+func (s *Sampling) EP() *EPSampling { return block[EPSampling](s.Blocks, epName) }
+
+// EPSuite is what a suite asks of the EP family.
+type EPSuite []EPBlock
+
+// EPBlock asks for the product of its lists.
+type EPBlock struct {
+	Workload   string   `yaml:"workload" in:"workload"`
+	Backends   []string `yaml:"backends" in:"backend"`
+	Degrees    []int    `yaml:"degrees" min:"1"`
+	Modes      []string `yaml:"modes" in:"mode"`
+	Phases     []string `yaml:"phases" in:"phase"`
+	Precisions []string `yaml:"precisions" in:"precision"`
+	Routings   []string `yaml:"routings" in:"routing"`
+	Contracts  []string `yaml:"contracts" in:"contract" default:"[layout-and-dispatch-v1]"`
+	// Ladders stand in for the workload's.
+	Ladders  []Ladder `yaml:"ladders,optional"`
+	Sampling string   `yaml:"sampling,optional" in:"sampling"` // the suite's unless said
+}
+
+// EPBackend is what a backend does of the EP family.
+type EPBackend struct {
+	Precisions []string `yaml:"precisions" in:"precision"`
+	// OffPath lists precisions that run only when a filter names them.
+	OffPath []string `yaml:"off_path,optional" in:"precision"`
+	Modes   []EPMode `yaml:"modes"`
+	// Contracts lists the timing contracts it can keep.
+	Contracts []string `yaml:"contracts" in:"contract" default:"[layout-and-dispatch-v1]"`
+	// Unsupported says why the backend does not run where a suite asks for it.
+	Unsupported []Rule `yaml:"unsupported,optional"`
+}
+
+// EPMode is one mode of an EP backend.
+type EPMode struct {
+	Name string `yaml:",name" in:"mode"`
+	// MaxTokens caps the ladder, in tokens per rank; 0 is no cap.
+	MaxTokens int `yaml:"max_tokens,optional" min:"1"`
+}
+
+// Rule is the reason why a backend does not run. It covers every combination
+// of platform, mode and degree that matches all it names.
+type Rule struct {
+	Vendors    []string `yaml:"vendors,optional" in:"vendor"`
+	Transports []string `yaml:"transports,optional" in:"transport"` // of the scale-up domain
+	Platforms  []string `yaml:"platforms,optional" in:"platform"`
+	Scopes     []string `yaml:"scopes,optional" in:"scope"`
+	Modes      []string `yaml:"modes,optional" in:"mode"`
+	Degrees    []int    `yaml:"degrees,optional" min:"1"`
+	Reason     string   `yaml:"reason"`
+}
+
+// EPSupport lists EP degrees by mode.
+type EPSupport []Degrees
+
+// Degrees are the EP degrees that run in one mode.
+type Degrees struct {
+	Mode    string `yaml:",name" in:"mode"`
+	Degrees []int  `yaml:",value" min:"1"`
+}
+
+// EPSampling is the EP part of a profile; see plan.EPTiming.
+type EPSampling struct {
+	ItersPerTrial       int `yaml:"iters_per_trial" min:"1" max:"1000000"`
+	TrialsPerPoint      int `yaml:"trials_per_point" min:"1" max:"1000000"`
+	WarmupItersPerTrial int `yaml:"warmup_iters_per_trial" min:"1" max:"1000000"`
+	ChainItersPerTrial  int `yaml:"chain_iters_per_trial" min:"1" max:"1000000"`
+	ChainTrialsPerPoint int `yaml:"chain_trials_per_point" min:"1" max:"1000000"`
+	ChainDrop           int `yaml:"chain_drop" min:"0" max:"1000000"`
+}
+
+// Workload is the shape of an EP workload.
+type Workload struct {
+	Name    string   `yaml:",name"`
+	Hidden  int      `yaml:"hidden" min:"32" max:"1048576"`
+	TopK    int      `yaml:"topk" min:"1"`
+	Experts int      `yaml:"experts" min:"1" max:"1048576"`
+	Seed    uint64   `yaml:"seed"`
+	Ladders []Ladder `yaml:"ladders"`
+}
+
+// Ladder lists tokens per rank of one phase, ascending.
+type Ladder struct {
+	Phase  string `yaml:",name" in:"phase"`
+	Tokens []int  `yaml:",value" min:"1"`
+}
+
+// Routing names a rule by which tokens choose experts.
+type Routing struct {
+	Name        string `yaml:",name"`
+	Description string `yaml:",value"`
+}
+
+// Degrees returns the EP degrees that run in a mode. e may be nil.
+func (e *EPSupport) Degrees(mode string) []int {
+	if e == nil {
+		return nil
+	}
+	if d := find(*e, mode, func(d *Degrees) string { return d.Mode }); d != nil {
+		return d.Degrees
+	}
+	return nil
+}
+
+// Mode returns the backend's mode of that name, or nil.
+func (e *EPBackend) Mode(name string) *EPMode {
+	return find(e.Modes, name, func(m *EPMode) string { return m.Name })
+}
+
+func (e *EPBackend) modeNames() []string {
+	return Names(e.Modes, func(m *EPMode) string { return m.Name })
+}
+
+// Ladder returns the tokens per rank of a phase of workload w, or nil.
+func (b *EPBlock) Ladder(w *Workload, phase string) []int {
+	ladders := w.Ladders
+	if len(b.Ladders) > 0 {
+		ladders = b.Ladders
+	}
+	if l := find(ladders, phase, func(l *Ladder) string { return l.Phase }); l != nil {
+		return l.Tokens
+	}
+	return nil
+}
+
+// mostAssignments is how many experts the tokens of one batch choose at most,
+// each of their top-k, over all ranks. Every rank draws and holds them all, and so
+// does who reads the ranks back: at eight bytes each this many take 512 MiB.
+const mostAssignments = 1 << 26
+
+// MostTokens is how many tokens a rank may have where each chooses topk experts and
+// there are world ranks.
+func MostTokens(world, topk int) int { return mostAssignments / world / topk }
+
+// Check implements SamplingBlock.
+func (s *EPSampling) Check(c *Checker) {
+	if s.ChainDrop > s.ChainItersPerTrial-2 {
+		c.Fault(&s.ChainDrop, "chain_drop must leave at least two of the %d chained pairs", s.ChainItersPerTrial)
+	}
+}
+
+func (w *Workload) check(c *Checker) {
+	if w.TopK > w.Experts {
+		c.Fault(&w.TopK, "topk %d exceeds the %d experts", w.TopK, w.Experts)
+	}
+	checkLadders(c, w.Ladders)
+}
+
+func checkLadders(c *Checker, ls []Ladder) {
+	for i := range ls {
+		if !slices.IsSorted(ls[i].Tokens) {
+			c.Fault(&ls[i].Tokens, "the %s ladder must ascend", ls[i].Phase)
+		}
+	}
+}
+
+// kvTransfer is the suite name by which the dashboard recognises KV-cache cases,
+// whose rows are others.
+const kvTransfer = "kv-transfer"
+
+// Check implements SuiteBlock.
+func (e *EPSuite) Check(c *Checker, s *Suite) {
+	if s.Name == kvTransfer {
+		c.Fault(e, "the dashboard reads cases of a suite named %q as transfers of KV caches; name this EP suite otherwise", s.Name)
+	}
+	for i := range *e {
+		(*e)[i].check(c)
+	}
+}
+
+func (b *EPBlock) check(c *Checker) {
+	w := c.Workload(b.Workload)
+	checkLadders(c, b.Ladders)
+	largest := 0
+	for i, phase := range b.Phases {
+		tokens := b.Ladder(w, phase)
+		if len(tokens) == 0 {
+			c.Fault(&b.Phases[i], "there is no %s ladder, neither here nor in workload %q", phase, w.Name)
+			continue
+		}
+		largest = max(largest, slices.Max(tokens))
+	}
+	for i, degree := range b.Degrees {
+		if most := MostTokens(degree, w.TopK); largest > most {
+			c.Fault(&b.Degrees[i], "%d ranks of %d tokens, each of %d experts: every rank holds the routing of all of them, so that tokens go to %d", degree, largest, w.TopK, most)
+		}
+		if w.Experts%degree != 0 {
+			c.Fault(&b.Degrees[i], "the %d experts of workload %q do not spread evenly over %d ranks", w.Experts, w.Name, degree)
+		}
+	}
+	has := offering[EPBackend](c, epName, b.Backends)
+	offered(c, "mode", b.Modes, has, (*EPBackend).modeNames)
+	offered(c, "precision", b.Precisions, has, func(h *EPBackend) []string { return h.Precisions })
+	offered(c, "timing contract", b.Contracts, has, func(h *EPBackend) []string { return h.Contracts })
+}
+
+// Worlds implements SuiteBlock.
+func (e *EPSuite) Worlds(*Catalog, *Suite) []int {
+	var out []int
+	for i := range *e {
+		out = append(out, (*e)[i].Degrees...)
+	}
+	return out
+}
+
+// Check implements SupportBlock. It refuses degrees of a mode that the backend does
+// not have, and ones that a rule says do not run.
+func (e *EPSupport) Check(c *Checker, p *Platform, b *Backend) {
+	for i := range *e {
+		d := &(*e)[i]
+		if b.EP().Mode(d.Mode) == nil {
+			c.Fault(d, "backend %q has no mode %q%s", b.Name, d.Mode, Hint(d.Mode, b.EP().modeNames()))
+		}
+		for j, degree := range d.Degrees {
+			if r := b.EP().rule(p, d.Mode, degree); r != nil {
+				c.Fault(&d.Degrees[j], "EP%d runs here, and %s says why it does not: %s", degree, c.At(r), r.Reason)
+			}
+		}
+		c.FillsNodes(p, d.Degrees)
+	}
+}
+
+// Check implements BackendBlock. It refuses gaps without a reason, and reasons
+// without a gap.
+func (e *EPBackend) Check(c *Checker, b *Backend) {
+	for i, p := range e.OffPath {
+		if !slices.Contains(e.Precisions, p) {
+			c.Fault(&e.OffPath[i], "off_path precision %q is not among the backend's precisions", p)
+		}
+	}
+	used := map[*Rule]bool{}
+	for i := range c.Platforms {
+		p := &c.Platforms[i]
+		for _, row := range e.Coverage(c.Catalog, p, b) {
+			if r := e.rule(p, row.Mode, row.World); r != nil && !row.Runs {
+				used[r] = true
+			} else if !row.Runs {
+				c.Fault(&p.Backends, "suites ask for %s %s at EP%d; list it here, or say in %s why it does not run",
+					b.Name, row.Mode, row.World, backendsFile)
+			}
+		}
+	}
+	for i := range e.Unsupported {
+		if r := &e.Unsupported[i]; !used[r] {
+			c.Fault(r, "no suite asks for anything that this rule is the first to cover")
+		}
+	}
+}
+
+// Coverage implements BackendBlock: every mode and degree that some suite asks for
+// on the platform.
+func (e *EPBackend) Coverage(c *Catalog, p *Platform, b *Backend) []Coverage {
+	var out []Coverage
+	for _, mode := range vocab.EPModes() {
+		if e.Mode(mode) == nil || !slices.Contains(b.Vendors, p.Vendor) {
+			continue
+		}
+		var runs []int
+		if s := p.Support(b.Name); s != nil {
+			runs = s.EP().Degrees(mode)
+		}
+		for _, degree := range c.askedDegrees(p, b, mode) {
+			row := Coverage{SKU: p.SKU, Backend: b.Name, Mode: mode, World: degree, Runs: slices.Contains(runs, degree)}
+			if r := e.rule(p, mode, degree); r != nil && !row.Runs {
+				row.Reason = r.Reason
+			}
+			out = append(out, row)
+		}
+	}
+	return out
+}
+
+// askedDegrees returns the degrees at which some suite asks for the backend's mode
+// on the platform, ascending.
+func (c *Catalog) askedDegrees(p *Platform, b *Backend, mode string) []int {
+	var out []int
+	for i := range c.Suites {
+		s := &c.Suites[i]
+		blocks := block[EPSuite](s.Blocks, epName)
+		if blocks == nil || !slices.Contains(s.Platforms, p.SKU) {
+			continue
+		}
+		for _, bl := range *blocks {
+			if slices.Contains(bl.Backends, b.Name) && slices.Contains(bl.Modes, mode) {
+				out = append(out, bl.Degrees...)
+			}
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// rule returns the first rule that covers the combination, or nil.
+func (e *EPBackend) rule(p *Platform, mode string, degree int) *Rule {
+	for i := range e.Unsupported {
+		if r := &e.Unsupported[i]; r.covers(p, mode, degree) {
+			return r
+		}
+	}
+	return nil
+}
+
+func (r *Rule) covers(p *Platform, mode string, degree int) bool {
+	return within(r.Vendors, p.Vendor) && within(r.Transports, p.ScaleUp.Transport) && within(r.Platforms, p.SKU) &&
+		within(r.Scopes, p.Scope(degree)) && within(r.Modes, mode) && within(r.Degrees, degree)
+}
+
+// within reports whether a condition holds; an empty one always does.
+func within[T comparable](condition []T, v T) bool {
+	return len(condition) == 0 || slices.Contains(condition, v)
+}
+
+// Support implements BackendBlock: every mode, at the worlds of more than one rank.
+func (e *EPBackend) Support(worlds []int) SupportBlock {
+	degrees := slices.DeleteFunc(slices.Clone(worlds), func(w int) bool { return w == 1 })
+	if len(degrees) == 0 {
+		return nil
+	}
+	var out EPSupport
+	for _, m := range e.Modes {
+		out = append(out, Degrees{Mode: m.Name, Degrees: degrees})
+	}
+	return &out
+}

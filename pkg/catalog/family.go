@@ -1,0 +1,89 @@
+package catalog
+
+import (
+	"maps"
+	"reflect"
+
+	"github.com/collectivex/collectivex/pkg/registry"
+)
+
+// Family is what the definitions say of one kind of measurement. Its name is the
+// key of its blocks. Each block here is an empty one of the family's type, a
+// pointer whose tags the decoder reads; nil: there is none in that place.
+type Family struct {
+	Name     string
+	Suite    SuiteBlock
+	Backend  BackendBlock
+	Support  SupportBlock
+	Sampling SamplingBlock
+	// Vocabulary has the family's closed lists, by the name that `in` tags use.
+	// Their order is the order of plans and tables.
+	Vocabulary map[string][]string
+}
+
+// SuiteBlock is what a suite asks of a family.
+type SuiteBlock interface {
+	// Check reports what contradicts other definitions.
+	Check(c *Checker, s *Suite)
+	// Worlds lists the numbers of ranks that the block asks for, in any order.
+	Worlds(c *Catalog, s *Suite) []int
+}
+
+// BackendBlock is what a backend does of a family.
+type BackendBlock interface {
+	Check(c *Checker, b *Backend)
+	// Coverage lists what suites ask of backend b on platform p.
+	Coverage(c *Catalog, p *Platform, b *Backend) []Coverage
+	// Support is what a platform lists of the backend that runs all of it at the
+	// given worlds, or nil where that is nothing.
+	Support(worlds []int) SupportBlock
+}
+
+// SupportBlock is what a platform runs of a backend's family.
+type SupportBlock interface {
+	Check(c *Checker, p *Platform, b *Backend)
+}
+
+// SamplingBlock is the family's part of a profile of sample counts.
+type SamplingBlock interface {
+	Check(c *Checker)
+}
+
+// families stand in the order of plans, tables and messages.
+var families = registry.New(func(f Family) string { return f.Name }, ep, collective)
+
+// Register adds a family that stands in another package. It is for init functions:
+// it panics where the family is known, and once definitions have been read.
+func Register(f Family) { families.Add(f) }
+
+// empty returns the family's empty block for a place, which the block's interface
+// tells, or nil.
+func (f *Family) empty(place reflect.Type) any {
+	for _, v := range reflect.ValueOf(*f).Fields() {
+		if v.Type() == place {
+			return v.Interface()
+		}
+	}
+	panic("catalog: families have no " + place.String())
+}
+
+// vocabularies are the closed lists that definitions choose from, by the name
+// that `in` tags use. Their order is the order of plans and tables.
+func vocabularies() map[string][]string {
+	all := maps.Clone(vocabulary)
+	for _, f := range families.All() {
+		for kind, words := range f.Vocabulary {
+			if all[kind] != nil {
+				panic("catalog: two families have a vocabulary " + kind)
+			}
+			all[kind] = words
+		}
+	}
+	return all
+}
+
+// block returns the block of a family, or nil.
+func block[T any, B any](blocks map[string]B, family string) *T {
+	b, _ := any(blocks[family]).(*T)
+	return b
+}
