@@ -32,12 +32,12 @@ func TestRoutingsHaveAMeaning(t *testing.T) {
 	require.NoError(t, err)
 	for _, q := range m.Requested() {
 		c := q.Case
-		if c.EP == nil || used[c.Routing] {
+		if c.EP() == nil || used[c.EP().Routing] {
 			continue
 		}
-		used[c.Routing] = true
-		_, err := workload.NewRouting(c.Routing, workload.Shape{
-			Seed: c.Seed, World: c.World, Experts: c.Experts, TopK: c.TopK, LargestRung: 8,
+		used[c.EP().Routing] = true
+		_, err := workload.NewRouting(c.EP().Routing, workload.Shape{
+			Seed: c.EP().Seed, World: c.World, Experts: c.EP().Experts, TopK: c.EP().TopK, LargestRung: 8,
 		})
 		require.NoError(t, err, c.CaseID)
 	}
@@ -96,8 +96,8 @@ func TestEveryPoolIsPlanned(t *testing.T) {
 		skus = append(skus, q.SKU)
 		backends = append(backends, q.Case.Backend)
 		profiles = append(profiles, q.Case.Sampling)
-		if q.Case.EP != nil {
-			workloads = append(workloads, q.Case.Workload)
+		if q.Case.EP() != nil {
+			workloads = append(workloads, q.Case.EP().Workload)
 		}
 	}
 	for _, p := range cat.Platforms {

@@ -147,7 +147,7 @@ func runHost(dir string, p point) ([]float64, error) {
 	c := plan.Case{
 		CaseID: "bench", Family: plan.FamilyCollective, Backend: "host", World: p.world, Nodes: 1,
 		GPUsPerNode: p.world, RanksPerNode: p.world, Precision: "float", Repeat: 1,
-		Collective: &plan.Collective{
+		Block: &plan.Collective{
 			Op: "all_reduce", RedOp: "sum", Sizes: []int64{p.bytes}, Placements: []string{vocab.OutOfPlace},
 			Modes: []string{vocab.Pipelined}, Buffers: vocab.Warm, Registration: "none",
 			Measure: plan.CollectiveTiming{Warmup: p.warmup, Iterations: p.iterations, Trials: p.trials, Aggregate: 1, Launches: 1},

@@ -41,12 +41,12 @@ func newTape(t *testing.T, c plan.Case) *tape {
 		s := rank.Stream{Rank: r, Done: true, Facts: &rank.Facts{Library: rank.Library{Kind: "host", Version: "1"}}}
 		s.Records = append(s.Records, record(t, kindSetup, set))
 		for _, x := range l.rungs {
-			for trial := range c.Measure.Trials {
+			for trial := range c.Collective().Measure.Trials {
 				for _, mode := range l.modes {
 					v := sample{window: window{x.Requested, x.Placement, x.Pair, mode, trial}, Check: &workload.Verdict{Checked: x.Count, First: -1}}
 					n := 1
 					if mode == vocab.PerIteration {
-						n = c.Measure.Iterations
+						n = c.Collective().Measure.Iterations
 					}
 					for i := range n {
 						v.US = append(v.US, 100+float64(r)+10*float64(trial)+0.5*float64(i))
@@ -55,7 +55,7 @@ func newTape(t *testing.T, c plan.Case) *tape {
 				}
 			}
 			for _, mode := range untimedModes(l.modes) {
-				w := window{x.Requested, x.Placement, x.Pair, mode, c.Measure.Trials}
+				w := window{x.Requested, x.Placement, x.Pair, mode, c.Collective().Measure.Trials}
 				s.Records = append(s.Records, record(t, kindSample, sample{window: w, Check: &workload.Verdict{Checked: 2 * x.Count, First: -1}}))
 			}
 		}
@@ -101,7 +101,7 @@ func (p *tape) mustDocument() *result.CollectiveDocument {
 }
 
 func TestAssemble(t *testing.T) {
-	p := newTape(t, aCase(func(c *plan.Case) { c.Modes = append(c.Modes, vocab.Graph) }))
+	p := newTape(t, aCase(func(c *plan.Case) { c.Collective().Modes = append(c.Collective().Modes, vocab.Graph) }))
 	d := p.mustDocument()
 	require.Equal(t, result.Success, d.Outcome.Status)
 	require.Equal(t, "1", *d.Implementation.LibraryVersion)
@@ -131,7 +131,9 @@ func TestAssemble(t *testing.T) {
 // the largest size of the case.
 func TestShiftedBuffersOfAnotherSpanAreNotCompared(t *testing.T) {
 	keys := func(largest int64) (document, row string) {
-		d := newTape(t, aCase(func(c *plan.Case) { c.Buffers, c.Sizes = vocab.Shifted, []int64{1 << 20, largest} })).mustDocument()
+		d := newTape(t, aCase(func(c *plan.Case) {
+			c.Collective().Buffers, c.Collective().Sizes = vocab.Shifted, []int64{1 << 20, largest}
+		})).mustDocument()
 		require.NotEmpty(t, d.Measurement.Rows[0].Key)
 		require.EqualValues(t, 1<<20, d.Measurement.Rows[0].Requested)
 		return d.ComparisonKey, d.Measurement.Rows[0].Key

@@ -49,9 +49,9 @@ func TestWrongExchanges(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			d, _, err := run(t, aCase(func(c *plan.Case) {
-				c.Op, c.RedOp = "alltoallv", ""
-				c.Traffic = [][]int64{{8192, 4096}, {1024, 8}}
-				c.Sizes = []int64{12288}
+				c.Collective().Op, c.Collective().RedOp = "alltoallv", ""
+				c.Collective().Traffic = [][]int64{{8192, 4096}, {1024, 8}}
+				c.Collective().Sizes = []int64{12288}
 			}), false, func(c *comm, s accel.Stream, calls []collective.Call) error {
 				for _, call := range calls {
 					if words := exchangeOf(call, world); words != nil && harm != nil {
@@ -84,11 +84,11 @@ func TestPairs(t *testing.T) {
 	} {
 		t.Run(op, func(t *testing.T) {
 			d, comms, err := run(t, aCase(func(c *plan.Case) {
-				c.Op, c.RedOp, c.World, c.RanksPerNode = op, "", 3, 3
-				c.Sizes = []int64{8, 1 << 16}
-				c.Placements = []string{vocab.OutOfPlace}
-				c.Modes = append(c.Modes, vocab.Blocking)
-				c.Measure = plan.CollectiveTiming{Iterations: 3, Trials: 2, Aggregate: 1, Launches: 1}
+				c.Collective().Op, c.Collective().RedOp, c.World, c.RanksPerNode = op, "", 3, 3
+				c.Collective().Sizes = []int64{8, 1 << 16}
+				c.Collective().Placements = []string{vocab.OutOfPlace}
+				c.Collective().Modes = append(c.Collective().Modes, vocab.Blocking)
+				c.Collective().Measure = plan.CollectiveTiming{Iterations: 3, Trials: 2, Aggregate: 1, Launches: 1}
 			}), false, nil)
 			require.NoError(t, err)
 			require.Equal(t, result.Success, d.Outcome.Status, "%v", d.Outcome.Reasons)
@@ -106,7 +106,7 @@ func TestPairs(t *testing.T) {
 				require.Equal(t, 2, row.Graph.SampleCount)
 				require.Equal(t, 6, row.Blocking.SampleCount)
 				require.InDelta(t, row.Pipelined.AlgBW, row.Pipelined.BusBW, 1e-9)
-				windows := int64(2 * len(d.Identity.Case.Modes)) // of two trials
+				windows := int64(2 * len(d.Identity.Case.Collective().Modes)) // of two trials
 				require.Greater(t, row.Check.Checked, (windows+2)*received*row.Count, "with two untimed windows, and what has to stay as it was")
 			}
 			want := map[int]int{}
@@ -130,8 +130,8 @@ func TestPairs(t *testing.T) {
 func TestWrongPairs(t *testing.T) {
 	const world = 3
 	d, _, err := run(t, aCase(func(c *plan.Case) {
-		c.Op, c.RedOp, c.World, c.RanksPerNode = "p2p", "", world, world
-		c.Placements, c.Modes = []string{vocab.OutOfPlace}, []string{vocab.Pipelined}
+		c.Collective().Op, c.Collective().RedOp, c.World, c.RanksPerNode = "p2p", "", world, world
+		c.Collective().Placements, c.Collective().Modes = []string{vocab.OutOfPlace}, []string{vocab.Pipelined}
 	}), true, func(c *comm, s accel.Stream, calls []collective.Call) error {
 		for _, call := range calls {
 			words := exchangeOf(call, world)

@@ -18,7 +18,7 @@ func (s spec) gate(row *result.CollectiveRow, r rungRecord, limits []result.Limi
 		return
 	}
 	moved := s.moved(r)
-	for _, mode := range s.Modes {
+	for _, mode := range s.Collective().Modes {
 		t := *field(row, mode)
 		if t == nil {
 			continue

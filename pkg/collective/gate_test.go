@@ -27,9 +27,9 @@ func h200(rank int) *result.RankDevice {
 func sized(t *testing.T, op Op, world int, bytes int64, us float64) *tape {
 	p := newTape(t, aCase(func(c *plan.Case) {
 		c.World, c.GPUsPerNode, c.RanksPerNode, c.ScaleUpDomain, c.Nodes = world, world, world, world, 1
-		c.Op, c.Sizes = op.String(), []int64{bytes}
-		if c.RedOp = ""; op.Reduces() {
-			c.RedOp = "sum"
+		c.Collective().Op, c.Collective().Sizes = op.String(), []int64{bytes}
+		if c.Collective().RedOp = ""; op.Reduces() {
+			c.Collective().RedOp = "sum"
 		}
 	}))
 	for r := range p.streams {
@@ -65,7 +65,7 @@ func TestNothingIsFasterThanItsLink(t *testing.T) {
 
 // A rank alone reads and writes its memory, but for what a cache may hold.
 func TestNothingIsFasterThanItsMemory(t *testing.T) {
-	sp, err := parse(aCase(func(c *plan.Case) { c.Op, c.RedOp, c.World = "all_gather", "", 1 }))
+	sp, err := parse(aCase(func(c *plan.Case) { c.Collective().Op, c.Collective().RedOp, c.World = "all_gather", "", 1 }))
 	require.NoError(t, err)
 	judge := func(bytes int64, placement string, us float64) string {
 		moved := sp.moved(rungRecord{Requested: bytes, Placement: placement, Slots: 1})

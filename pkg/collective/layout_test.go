@@ -15,7 +15,7 @@ func aCase(edit func(*plan.Case)) plan.Case {
 	c := plan.Case{
 		SKU: "local", Family: plan.FamilyCollective, Suite: "test", Backend: "host",
 		World: 2, Nodes: 1, GPUsPerNode: 2, RanksPerNode: 2, Precision: "float", Repeat: 1, Sampling: "test",
-		Collective: &plan.Collective{
+		Block: &plan.Collective{
 			Op: "all_reduce", RedOp: "sum", Sizes: []int64{8, 1 << 20},
 			Placements: []string{vocab.OutOfPlace, vocab.InPlace}, Modes: []string{vocab.Pipelined, vocab.PerIteration},
 			Buffers: vocab.Warm, Registration: "none",
@@ -25,7 +25,7 @@ func aCase(edit func(*plan.Case)) plan.Case {
 	if edit != nil {
 		edit(&c)
 	}
-	if c.Collective != nil {
+	if c.Collective() != nil {
 		c.CaseID = c.ID()
 	}
 	return c
@@ -34,40 +34,44 @@ func aCase(edit func(*plan.Case)) plan.Case {
 // traffic makes a case an alltoallv of a size.
 func traffic(size int64, rows ...[]int64) func(*plan.Case) {
 	return func(c *plan.Case) {
-		c.Op, c.RedOp, c.Traffic, c.Sizes = "alltoallv", "", rows, []int64{size}
+		c.Collective().Op, c.Collective().RedOp, c.Collective().Traffic, c.Collective().Sizes = "alltoallv", "", rows, []int64{size}
 	}
 }
 
 func TestParseRefuses(t *testing.T) {
 	for name, edit := range map[string]func(*plan.Case){
-		"another family":   func(c *plan.Case) { c.Collective = nil },
-		"op":               func(c *plan.Case) { c.Op = "allreduce" },
+		"another family":   func(c *plan.Case) { c.Block = nil },
+		"op":               func(c *plan.Case) { c.Collective().Op = "allreduce" },
 		"type":             func(c *plan.Case) { c.Precision = "fp32" },
-		"reduction":        func(c *plan.Case) { c.RedOp = "xor" },
-		"no reduction":     func(c *plan.Case) { c.RedOp = "" },
-		"a reduction":      func(c *plan.Case) { c.Op = "all_gather" },
-		"root":             func(c *plan.Case) { c.Op, c.Root = "reduce", 2 },
-		"root of no op":    func(c *plan.Case) { c.Root = 1 },
-		"mode":             func(c *plan.Case) { c.Modes = []string{"cpu"} },
-		"no mode":          func(c *plan.Case) { c.Modes = nil },
-		"placement":        func(c *plan.Case) { c.Placements = []string{"inplace"} },
-		"buffers":          func(c *plan.Case) { c.Buffers = "tepid" },
-		"no iterations":    func(c *plan.Case) { c.Measure.Iterations = 0 },
-		"no trials":        func(c *plan.Case) { c.Measure.Trials = 0 },
-		"negative warm-up": func(c *plan.Case) { c.Measure.Warmup = -1 },
-		"no sizes":         func(c *plan.Case) { c.Sizes = nil },
-		"no bytes":         func(c *plan.Case) { c.Sizes = []int64{0} },
-		"no traffic":       func(c *plan.Case) { c.Op, c.RedOp = "alltoallv", "" },
-		"traffic of none":  func(c *plan.Case) { c.Traffic, c.Sizes = [][]int64{{0, 8}, {0, 0}}, []int64{8} },
+		"reduction":        func(c *plan.Case) { c.Collective().RedOp = "xor" },
+		"no reduction":     func(c *plan.Case) { c.Collective().RedOp = "" },
+		"a reduction":      func(c *plan.Case) { c.Collective().Op = "all_gather" },
+		"root":             func(c *plan.Case) { c.Collective().Op, c.Collective().Root = "reduce", 2 },
+		"root of no op":    func(c *plan.Case) { c.Collective().Root = 1 },
+		"mode":             func(c *plan.Case) { c.Collective().Modes = []string{"cpu"} },
+		"no mode":          func(c *plan.Case) { c.Collective().Modes = nil },
+		"placement":        func(c *plan.Case) { c.Collective().Placements = []string{"inplace"} },
+		"buffers":          func(c *plan.Case) { c.Collective().Buffers = "tepid" },
+		"no iterations":    func(c *plan.Case) { c.Collective().Measure.Iterations = 0 },
+		"no trials":        func(c *plan.Case) { c.Collective().Measure.Trials = 0 },
+		"negative warm-up": func(c *plan.Case) { c.Collective().Measure.Warmup = -1 },
+		"no sizes":         func(c *plan.Case) { c.Collective().Sizes = nil },
+		"no bytes":         func(c *plan.Case) { c.Collective().Sizes = []int64{0} },
+		"no traffic":       func(c *plan.Case) { c.Collective().Op, c.Collective().RedOp = "alltoallv", "" },
+		"traffic of none": func(c *plan.Case) {
+			c.Collective().Traffic, c.Collective().Sizes = [][]int64{{0, 8}, {0, 0}}, []int64{8}
+		},
 		"traffic of three": traffic(8, []int64{0, 8, 0}, []int64{0, 0, 0}, []int64{0, 0, 0}),
 		"torn traffic":     traffic(8, []int64{0, 8}, []int64{0}),
 		"less than nobody": traffic(8, []int64{0, 8}, []int64{-4, 0}),
 		"half an element":  traffic(8, []int64{0, 8}, []int64{2, 0}),
 		"another size":     traffic(16, []int64{0, 8}, []int64{0, 0}),
-		"a cube of three":  func(c *plan.Case) { c.Op, c.RedOp, c.World = "hypercube", "", 3 },
-		"steps in a group": func(c *plan.Case) { c.Op, c.RedOp, c.Measure.Aggregate = "hypercube", "", 2 },
-		"p2p alone":        func(c *plan.Case) { c.Op, c.RedOp, c.World = "p2p", "", 1 },
-		"world":            func(c *plan.Case) { c.World, c.RedOp = 2000, "avg" },
+		"a cube of three":  func(c *plan.Case) { c.Collective().Op, c.Collective().RedOp, c.World = "hypercube", "", 3 },
+		"steps in a group": func(c *plan.Case) {
+			c.Collective().Op, c.Collective().RedOp, c.Collective().Measure.Aggregate = "hypercube", "", 2
+		},
+		"p2p alone": func(c *plan.Case) { c.Collective().Op, c.Collective().RedOp, c.World = "p2p", "", 1 },
+		"world":     func(c *plan.Case) { c.World, c.Collective().RedOp = 2000, "avg" },
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := parse(aCase(edit))
@@ -90,9 +94,9 @@ func lay(t *testing.T, l limits, edit func(*plan.Case)) ladder {
 
 func TestLayOutKeepsAccountOfWhatIsLeftOut(t *testing.T) {
 	l := lay(t, limits{Bytes: 5 << 20, Untimed: untimedOnHost, Cache: 1 << 20, NoGraphs: true}, func(c *plan.Case) {
-		c.Op, c.RedOp = "alltoall", ""
-		c.Sizes = []int64{16, 1 << 20, 1 << 22}
-		c.Modes = []string{vocab.Graph, vocab.Pipelined}
+		c.Collective().Op, c.Collective().RedOp = "alltoall", ""
+		c.Collective().Sizes = []int64{16, 1 << 20, 1 << 22}
+		c.Collective().Modes = []string{vocab.Graph, vocab.Pipelined}
 	})
 	require.Equal(t, []result.Exclusion{
 		{What: "graph", Reason: "refused: the device has no graphs"},
@@ -139,9 +143,9 @@ func TestSlots(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s, err := parse(aCase(func(p *plan.Case) {
-				p.Buffers, p.Placements, p.Sizes, p.Measure.Iterations = c.buffers, []string{c.placement}, []int64{c.bytes}, c.n
+				p.Collective().Buffers, p.Collective().Placements, p.Collective().Sizes, p.Collective().Measure.Iterations = c.buffers, []string{c.placement}, []int64{c.bytes}, c.n
 				if c.buffers == vocab.Shifted {
-					p.Sizes = []int64{c.bytes, 4 * mib}
+					p.Collective().Sizes = []int64{c.bytes, 4 * mib}
 				}
 			}))
 			require.NoError(t, err)
@@ -166,7 +170,7 @@ func TestSlots(t *testing.T) {
 			}
 			require.Equal(t, c.marks, marks)
 			require.Equal(t, c.whole, whole)
-			if s.Measure.Launches = 2; c.placement == vocab.InPlace && c.n > 1 {
+			if s.Collective().Measure.Launches = 2; c.placement == vocab.InPlace && c.n > 1 {
 				require.Equal(t, []mark{{place{slot: r.Slots - 1}, true}}, s.marks(r), "only the last operation of the last launch finds its input")
 			}
 			require.GreaterOrEqual(t, l.bytes, int64(r.Slots)*c.bytes)
@@ -185,9 +189,9 @@ func TestResultsFit(t *testing.T) {
 	for _, buffers := range []string{vocab.Warm, vocab.Cold, vocab.Shifted} {
 		for _, launches := range []int{1, 3} {
 			s, err := parse(aCase(func(p *plan.Case) {
-				p.Buffers, p.Placements = buffers, []string{vocab.OutOfPlace}
-				p.Sizes = []int64{8, 1000, 4096, mib, 3 * mib, 8 * mib}
-				p.Measure.Iterations, p.Measure.Launches = 7, launches
+				p.Collective().Buffers, p.Collective().Placements = buffers, []string{vocab.OutOfPlace}
+				p.Collective().Sizes = []int64{8, 1000, 4096, mib, 3 * mib, 8 * mib}
+				p.Collective().Measure.Iterations, p.Collective().Measure.Launches = 7, launches
 			}))
 			require.NoError(t, err)
 			l := s.layOut(limits{Bytes: 1 << 30, Untimed: untimedOnHost, Cache: 4 * mib})
@@ -213,11 +217,11 @@ func TestResultsFit(t *testing.T) {
 // Memory that holds two buffers but not as many as the caches ask for.
 func TestColdRotatesOverWhatFits(t *testing.T) {
 	l := lay(t, limits{Bytes: 20 << 20, Untimed: untimedOnHost, Cache: 4 << 20}, func(c *plan.Case) {
-		c.Buffers, c.Placements, c.Sizes, c.Measure.Iterations = vocab.Cold, []string{vocab.OutOfPlace}, []int64{1 << 20}, 100
+		c.Collective().Buffers, c.Collective().Placements, c.Collective().Sizes, c.Collective().Measure.Iterations = vocab.Cold, []string{vocab.OutOfPlace}, []int64{1 << 20}, 100
 	})
 	require.Equal(t, 4, l.rungs[0].Slots)
 	l = lay(t, limits{Bytes: 15 << 20, Untimed: untimedOnHost, Cache: 4 << 20}, func(c *plan.Case) {
-		c.Buffers, c.Placements, c.Sizes, c.Measure.Iterations = vocab.Cold, []string{vocab.OutOfPlace}, []int64{1 << 20}, 100
+		c.Collective().Buffers, c.Collective().Placements, c.Collective().Sizes, c.Collective().Measure.Iterations = vocab.Cold, []string{vocab.OutOfPlace}, []int64{1 << 20}, 100
 	})
 	require.Equal(t, 2, l.rungs[0].Slots)
 }

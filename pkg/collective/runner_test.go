@@ -143,7 +143,7 @@ func aCase(edit func(*plan.Case)) plan.Case {
 	c := plan.Case{
 		SKU: "local", Family: plan.FamilyCollective, Suite: "test", Backend: "host",
 		World: 2, Nodes: 1, GPUsPerNode: 2, RanksPerNode: 2, Precision: "float", Repeat: 1, Sampling: "test",
-		Collective: &plan.Collective{
+		Block: &plan.Collective{
 			Op: "all_reduce", RedOp: "sum", Sizes: []int64{4096},
 			Placements: []string{vocab.OutOfPlace, vocab.InPlace},
 			Modes:      []string{vocab.Pipelined, vocab.PerIteration, vocab.Graph},
@@ -253,7 +253,7 @@ func TestRunWithoutGraphs(t *testing.T) {
 	require.Equal(t, result.Success, d.Outcome.Status)
 	require.Equal(t, "graph", d.Workload.Excluded[0].What)
 
-	_, _, err = run(t, aCase(func(c *plan.Case) { c.Modes = []string{vocab.Graph} }), true, nil)
+	_, _, err = run(t, aCase(func(c *plan.Case) { c.Collective().Modes = []string{vocab.Graph} }), true, nil)
 	require.ErrorContains(t, err, "none of the timing modes exists here")
 }
 
@@ -275,8 +275,8 @@ func TestFailureWhileCapturing(t *testing.T) {
 // A trial goes over all sizes before the next one begins.
 func TestTrialsAreSpreadOverTheCase(t *testing.T) {
 	_, comms, err := run(t, aCase(func(c *plan.Case) {
-		c.Sizes, c.Placements, c.Modes = []int64{4096, 8192}, []string{vocab.OutOfPlace}, []string{vocab.Pipelined}
-		c.Measure = plan.CollectiveTiming{Iterations: 3, Trials: 2, Aggregate: 1, Launches: 1}
+		c.Collective().Sizes, c.Collective().Placements, c.Collective().Modes = []int64{4096, 8192}, []string{vocab.OutOfPlace}, []string{vocab.Pipelined}
+		c.Collective().Measure = plan.CollectiveTiming{Iterations: 3, Trials: 2, Aggregate: 1, Launches: 1}
 	}), true, nil)
 	require.NoError(t, err)
 	var counts []int64
@@ -292,8 +292,8 @@ func TestTrialsAreSpreadOverTheCase(t *testing.T) {
 // that no other has touched.
 func TestGroupsAndLaunches(t *testing.T) {
 	d, comms, err := run(t, aCase(func(c *plan.Case) {
-		c.Modes = append(c.Modes, vocab.Blocking)
-		c.Measure = plan.CollectiveTiming{Warmup: 1, Iterations: 3, Trials: 1, Aggregate: 2, Launches: 4}
+		c.Collective().Modes = append(c.Collective().Modes, vocab.Blocking)
+		c.Collective().Measure = plan.CollectiveTiming{Warmup: 1, Iterations: 3, Trials: 1, Aggregate: 2, Launches: 4}
 	}), false, nil)
 	require.NoError(t, err)
 	require.Equal(t, result.Success, d.Outcome.Status, "%v", d.Outcome.Reasons)
@@ -324,8 +324,8 @@ func TestGroupsAndLaunches(t *testing.T) {
 // launch has input that no other has touched.
 func TestLaunchesOfOneOperation(t *testing.T) {
 	d, comms, err := run(t, aCase(func(c *plan.Case) {
-		c.Placements, c.Modes = []string{vocab.InPlace}, []string{vocab.Graph}
-		c.Measure = plan.CollectiveTiming{Iterations: 1, Trials: 2, Aggregate: 1, Launches: 3}
+		c.Collective().Placements, c.Collective().Modes = []string{vocab.InPlace}, []string{vocab.Graph}
+		c.Collective().Measure = plan.CollectiveTiming{Iterations: 1, Trials: 2, Aggregate: 1, Launches: 3}
 	}), false, nil)
 	require.NoError(t, err)
 	require.Equal(t, result.Success, d.Outcome.Status, "%v", d.Outcome.Reasons)
@@ -339,9 +339,9 @@ func TestLaunchesOfOneOperation(t *testing.T) {
 // ranks together; the window in one crossing or, per iteration, one by one.
 func TestWhatIsEnqueued(t *testing.T) {
 	_, comms, err := run(t, aCase(func(c *plan.Case) {
-		c.Placements = []string{vocab.InPlace}
-		c.Modes = []string{vocab.Pipelined, vocab.PerIteration}
-		c.Measure.Trials = 1
+		c.Collective().Placements = []string{vocab.InPlace}
+		c.Collective().Modes = []string{vocab.Pipelined, vocab.PerIteration}
+		c.Collective().Measure.Trials = 1
 	}), true, nil)
 	require.NoError(t, err)
 	var lengths []int
@@ -352,7 +352,7 @@ func TestWhatIsEnqueued(t *testing.T) {
 	require.Equal(t, []int{warm, rest, settle, 3, settle, 1, 1, 1, untimed, arithmetic}, lengths)
 	window := comms[0].enqueued[3]
 	_, apart, err := run(t, aCase(func(c *plan.Case) {
-		c.Nodes, c.Placements, c.Modes, c.Measure.Trials = 2, []string{vocab.InPlace}, []string{vocab.Blocking}, 1
+		c.Nodes, c.Collective().Placements, c.Collective().Modes, c.Collective().Measure.Trials = 2, []string{vocab.InPlace}, []string{vocab.Blocking}, 1
 	}), true, nil)
 	require.NoError(t, err)
 	lengths = nil
@@ -373,18 +373,20 @@ func TestWhatIsEnqueued(t *testing.T) {
 }
 
 func TestRunRefusesWhatDoesNotFit(t *testing.T) {
-	_, _, err := run(t, aCase(func(c *plan.Case) { c.Sizes = []int64{1 << 50} }), true, nil)
+	_, _, err := run(t, aCase(func(c *plan.Case) { c.Collective().Sizes = []int64{1 << 50} }), true, nil)
 	require.ErrorContains(t, err, "no size fits, the last of 1125899906842624 bytes: takes ")
 	var coded *rank.Error
 	require.ErrorAs(t, err, &coded)
 	require.Equal(t, string(result.ReasonMemoryForSize), coded.Code)
-	_, _, err = run(t, aCase(func(c *plan.Case) { c.Sizes = []int64{1} }), true, nil)
+	_, _, err = run(t, aCase(func(c *plan.Case) { c.Collective().Sizes = []int64{1} }), true, nil)
 	require.ErrorContains(t, err, "no size fits, the last of 1 bytes: 2 ranks of float take at least 4 bytes")
 	require.ErrorAs(t, err, &coded)
 	require.Equal(t, string(result.ReasonSizeTooSmall), coded.Code)
-	_, _, err = run(t, aCase(func(c *plan.Case) { c.Op, c.RedOp, c.Placements = "alltoall", "", []string{vocab.InPlace} }), true, nil)
+	_, _, err = run(t, aCase(func(c *plan.Case) {
+		c.Collective().Op, c.Collective().RedOp, c.Collective().Placements = "alltoall", "", []string{vocab.InPlace}
+	}), true, nil)
 	require.ErrorContains(t, err, "none of the placements")
-	_, _, err = run(t, aCase(func(c *plan.Case) { c.Registration = "symmetric" }), true, nil)
+	_, _, err = run(t, aCase(func(c *plan.Case) { c.Collective().Registration = "symmetric" }), true, nil)
 	require.ErrorContains(t, err, "registration")
 }
 
@@ -437,7 +439,7 @@ func TestWrongLibraries(t *testing.T) {
 			for _, buffers := range []string{vocab.Warm, vocab.Cold} {
 				clear(stale)
 				d, _, err := run(t, aCase(func(c *plan.Case) {
-					c.Buffers, c.Modes = buffers, []string{vocab.Pipelined}
+					c.Collective().Buffers, c.Collective().Modes = buffers, []string{vocab.Pipelined}
 				}), true, spoil)
 				require.NoError(t, err)
 				require.Equal(t, result.Invalid, d.Outcome.Status)

@@ -44,8 +44,8 @@ func TestLibrariesThatSkip(t *testing.T) {
 			}
 			t.Run(fmt.Sprint(lie.name, c), func(t *testing.T) {
 				d, _, err := runOn(t, aCase(func(p *plan.Case) {
-					p.Buffers, p.Modes, p.Sizes = c.buffers, []string{c.mode}, []int64{8, 2 << 20}
-					p.Measure = plan.CollectiveTiming{Warmup: 1, Iterations: 20 / c.group, Trials: 1, Aggregate: c.group, Launches: c.launches}
+					p.Collective().Buffers, p.Collective().Modes, p.Collective().Sizes = c.buffers, []string{c.mode}, []int64{8, 2 << 20}
+					p.Collective().Measure = plan.CollectiveTiming{Warmup: 1, Iterations: 20 / c.group, Trials: 1, Aggregate: c.group, Launches: c.launches}
 				}), false, func(k *comm) { k.skips = lie.skips })
 				require.NoError(t, err)
 				require.Equal(t, result.Outcome{Status: result.Invalid, Reasons: []string{string(result.ReasonSemantics)}}, d.Outcome)
@@ -65,8 +65,8 @@ func TestLibrariesThatSkip(t *testing.T) {
 // A library that moves half of each operation, except of the last of a window.
 func TestHalfOfAnOperation(t *testing.T) {
 	d, _, err := run(t, aCase(func(c *plan.Case) {
-		c.Modes, c.Sizes = []string{vocab.Pipelined}, []int64{4096, 2 << 20}
-		c.Measure = plan.CollectiveTiming{Iterations: 20, Trials: 1, Aggregate: 1, Launches: 1}
+		c.Collective().Modes, c.Collective().Sizes = []string{vocab.Pipelined}, []int64{4096, 2 << 20}
+		c.Collective().Measure = plan.CollectiveTiming{Iterations: 20, Trials: 1, Aggregate: 1, Launches: 1}
 	}), true, func(c *comm, s accel.Stream, calls []collective.Call) error {
 		for i, call := range calls {
 			if i < len(calls)-1 {
@@ -108,7 +108,7 @@ func TestWritesWhereItMayNot(t *testing.T) {
 	} {
 		t.Run(fmt.Sprint(c.op, c.placement, c.rank), func(t *testing.T) {
 			d, _, err := run(t, aCase(func(p *plan.Case) {
-				p.Op, p.RedOp, p.Placements, p.Modes = c.op, c.redop, []string{c.placement}, []string{vocab.Pipelined}
+				p.Collective().Op, p.Collective().RedOp, p.Collective().Placements, p.Collective().Modes = c.op, c.redop, []string{c.placement}, []string{vocab.Pipelined}
 			}), true, func(k *comm, s accel.Stream, calls []collective.Call) error {
 				if err := k.Comm.Enqueue(s, calls, 1); err != nil {
 					return err

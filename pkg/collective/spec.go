@@ -24,36 +24,36 @@ type spec struct {
 // parse refuses a case that makes no sense to this family.
 func parse(c plan.Case) (spec, error) {
 	s := spec{Case: c}
-	if c.Collective == nil {
+	if c.Collective() == nil {
 		return s, refused(fmt.Errorf("case of family %q", c.Family))
 	}
 	var err error
-	if s.op, err = ParseOp(c.Op); err != nil {
+	if s.op, err = ParseOp(c.Collective().Op); err != nil {
 		return s, refused(err)
 	}
 	if s.dtype, err = numeric.ParseType(c.Precision); err != nil {
 		return s, refused(err)
 	}
-	if s.redop, err = workload.ParseRedOp(c.RedOp); err != nil {
+	if s.redop, err = workload.ParseRedOp(c.Collective().RedOp); err != nil {
 		return s, refused(err)
 	}
-	m := c.Measure
+	m := c.Collective().Measure
 	for _, bad := range []struct {
 		is   bool
 		what string
 	}{
-		{s.op.Reduces() != (s.redop != workload.NoRedOp), fmt.Sprintf("%s with reduction %q", s.op, c.RedOp)},
-		{c.World < 1 || c.Root < 0 || c.Root >= c.World || !s.op.Rooted() && c.Root != 0, fmt.Sprintf("root %d of %d ranks for %s", c.Root, c.World, s.op)},
-		{unknown(c.Modes, vocab.Pipelined, vocab.Blocking, vocab.PerIteration, vocab.Graph), fmt.Sprintf("timing modes %q", c.Modes)},
-		{unknown(c.Placements, vocab.OutOfPlace, vocab.InPlace), fmt.Sprintf("placements %q", c.Placements)},
-		{unknown([]string{c.Buffers}, vocab.Cold, vocab.Warm, vocab.Shifted), fmt.Sprintf("buffers %q", c.Buffers)},
+		{s.op.Reduces() != (s.redop != workload.NoRedOp), fmt.Sprintf("%s with reduction %q", s.op, c.Collective().RedOp)},
+		{c.World < 1 || c.Collective().Root < 0 || c.Collective().Root >= c.World || !s.op.Rooted() && c.Collective().Root != 0, fmt.Sprintf("root %d of %d ranks for %s", c.Collective().Root, c.World, s.op)},
+		{unknown(c.Collective().Modes, vocab.Pipelined, vocab.Blocking, vocab.PerIteration, vocab.Graph), fmt.Sprintf("timing modes %q", c.Collective().Modes)},
+		{unknown(c.Collective().Placements, vocab.OutOfPlace, vocab.InPlace), fmt.Sprintf("placements %q", c.Collective().Placements)},
+		{unknown([]string{c.Collective().Buffers}, vocab.Cold, vocab.Warm, vocab.Shifted), fmt.Sprintf("buffers %q", c.Collective().Buffers)},
 		{m.Warmup < 0 || m.Iterations < 1 || m.Trials < 1 || m.Aggregate < 1 || m.Launches < 1, fmt.Sprintf("sampling %+v", m)},
-		{c.Unalign < 0, fmt.Sprintf("buffers %d elements off their alignment", c.Unalign)},
-		{len(c.Sizes) == 0 || slices.Min(c.Sizes) < 1, fmt.Sprintf("sizes %v", c.Sizes)},
+		{c.Collective().Unalign < 0, fmt.Sprintf("buffers %d elements off their alignment", c.Collective().Unalign)},
+		{len(c.Collective().Sizes) == 0 || slices.Min(c.Collective().Sizes) < 1, fmt.Sprintf("sizes %v", c.Collective().Sizes)},
 		{len(s.op.Pairs(c.World)) == 0, fmt.Sprintf("%s with %d ranks", s.op, c.World)},
 		{s.op == Hypercube && bits.OnesCount(uint(c.World)) != 1, fmt.Sprintf("hypercube with %d ranks, which is no power of two", c.World)},
 		{s.op == Hypercube && m.Aggregate > 1, fmt.Sprintf("%d operations of hypercube in a group: its steps follow each other", m.Aggregate)},
-		{(s.op == AllToAllV) != (c.Traffic != nil), fmt.Sprintf("%s with traffic of %d ranks", s.op, len(c.Traffic))},
+		{(s.op == AllToAllV) != (c.Collective().Traffic != nil), fmt.Sprintf("%s with traffic of %d ranks", s.op, len(c.Collective().Traffic))},
 	} {
 		if bad.is {
 			return s, refused(fmt.Errorf("cannot measure %s", bad.what))
@@ -68,14 +68,14 @@ func parse(c plan.Case) (spec, error) {
 
 // checkTraffic refuses traffic that is not of the case's ranks, elements and size.
 func (s spec) checkTraffic() error {
-	if s.Traffic == nil {
+	if s.Collective().Traffic == nil {
 		return nil
 	}
-	if len(s.Traffic) != s.World {
-		return fmt.Errorf("traffic of %d ranks in a case of %d", len(s.Traffic), s.World)
+	if len(s.Collective().Traffic) != s.World {
+		return fmt.Errorf("traffic of %d ranks in a case of %d", len(s.Collective().Traffic), s.World)
 	}
 	size := int64(s.dtype.Size())
-	for from, row := range s.Traffic {
+	for from, row := range s.Collective().Traffic {
 		if len(row) != s.World {
 			return fmt.Errorf("traffic of rank %d names %d of %d ranks", from, len(row), s.World)
 		}
@@ -85,8 +85,8 @@ func (s spec) checkTraffic() error {
 			}
 		}
 	}
-	if largest := plan.TrafficSize(s.Traffic); len(s.Sizes) != 1 || s.Sizes[0] != largest {
-		return fmt.Errorf("traffic of %d bytes in a case of sizes %v", largest, s.Sizes)
+	if largest := plan.TrafficSize(s.Collective().Traffic); len(s.Collective().Sizes) != 1 || s.Collective().Sizes[0] != largest {
+		return fmt.Errorf("traffic of %d bytes in a case of sizes %v", largest, s.Collective().Sizes)
 	}
 	return nil
 }
@@ -98,12 +98,12 @@ func unknown(names []string, known ...string) bool {
 
 // form is the operation as its ranks do it.
 func (s spec) form(p Pair) Form {
-	return Form{Op: s.op, Type: s.dtype, World: s.World, Root: s.Root, Traffic: s.Traffic, Pair: p}
+	return Form{Op: s.op, Type: s.dtype, World: s.World, Root: s.Collective().Root, Traffic: s.Collective().Traffic, Pair: p}
 }
 
 // call is the operation of rank without its buffers.
 func (s spec) call(rank int) Call {
-	return Call{Op: s.op, RedOp: s.redop, Type: s.dtype, Root: s.Root, Scalar: float64(workload.MulSumScalar(rank))}
+	return Call{Op: s.op, RedOp: s.redop, Type: s.dtype, Root: s.Collective().Root, Scalar: float64(workload.MulSumScalar(rank))}
 }
 
 // pattern is the data of one buffer in one window. Every window and every

@@ -22,8 +22,8 @@ import (
 // base + r microseconds more than rank 0.
 func assembledCase() plan.Case {
 	c := resulttest.EPCase()
-	c.World, c.EPSize, c.RanksPerNode, c.Ladder = 4, 4, 4, "2 1"
-	c.Timing = plan.EPTiming{
+	c.World, c.EP().EPSize, c.RanksPerNode, c.EP().Ladder = 4, 4, 4, "2 1"
+	c.EP().Timing = plan.EPTiming{
 		ItersPerTrial: 2, TrialsPerPoint: 2, WarmupItersPerTrial: 1,
 		ChainItersPerTrial: 5, ChainTrialsPerPoint: 2, ChainDrop: 1,
 	}
@@ -34,7 +34,7 @@ func assembledCase() plan.Case {
 // left is what a good run leaves; change may spoil a record, or drop it by
 // returning nil.
 func left(t *testing.T, c plan.Case, d Description, change func(r int, record any) any) []rank.Stream {
-	routing, err := workload.NewRouting(c.Routing, workload.Shape{Seed: c.Seed, World: c.World, Experts: c.Experts, TopK: c.TopK})
+	routing, err := workload.NewRouting(c.EP().Routing, workload.Shape{Seed: c.EP().Seed, World: c.World, Experts: c.EP().Experts, TopK: c.EP().TopK})
 	require.NoError(t, err)
 	yes, small := true, 0.001
 	streams := make([]rank.Stream, c.World)

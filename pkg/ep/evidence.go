@@ -70,10 +70,10 @@ func (e *evidence) take(c plan.Case, record rank.Record) error {
 		if err := decode(e.plan); err != nil {
 			return err
 		}
-		asked := strings.Fields(c.Ladder)
+		asked := strings.Fields(c.EP().Ladder)
 		for _, rung := range e.plan.Measured {
 			if !slices.Contains(asked, strconv.Itoa(rung)) { // its trace may be larger than memory
-				return fmt.Errorf("rung %d is not in the ladder %q", rung, c.Ladder)
+				return fmt.Errorf("rung %d is not in the ladder %q", rung, c.EP().Ladder)
 			}
 		}
 		return nil
@@ -97,8 +97,8 @@ func (e *evidence) take(c plan.Case, record rank.Record) error {
 		if err := decode(&f); err != nil {
 			return err
 		}
-		if len(f.Microseconds) != c.Timing.ItersPerTrial {
-			return fmt.Errorf("%d samples, must be %d", len(f.Microseconds), c.Timing.ItersPerTrial)
+		if len(f.Microseconds) != c.EP().Timing.ItersPerTrial {
+			return fmt.Errorf("%d samples, must be %d", len(f.Microseconds), c.EP().Timing.ItersPerTrial)
 		}
 		e.fresh[freshKey{f.TokensPerRank, f.Component, f.Trial}] = f.Microseconds
 		return nil
@@ -107,7 +107,7 @@ func (e *evidence) take(c plan.Case, record rank.Record) error {
 		if err := decode(&r); err != nil {
 			return err
 		}
-		kept := c.Timing.ChainItersPerTrial - c.Timing.ChainDrop
+		kept := c.EP().Timing.ChainItersPerTrial - c.EP().Timing.ChainDrop
 		if len(r.Dispatch) != kept || len(r.Combine) != kept || len(r.Pair) != kept || len(r.StartToStart) != kept-1 {
 			return fmt.Errorf("%d pairs and %d distances, must be %d and %d", len(r.Pair), len(r.StartToStart), kept, kept-1)
 		}
@@ -138,7 +138,7 @@ func agreedPlan(ranks []evidence) (*planRecord, error) {
 // over ranks iteration by iteration, pooled over trials.
 func freshSamples(c plan.Case, ranks []evidence, rung int, component string, reduce measure.Reduction) ([]float64, error) {
 	var pooled []float64
-	for trial := range c.Timing.TrialsPerPoint {
+	for trial := range c.EP().Timing.TrialsPerPoint {
 		perRank, all := collect(ranks, func(e evidence) ([]float64, bool) {
 			us, ok := e.fresh[freshKey{rung, component, trial}]
 			return us, ok
@@ -158,7 +158,7 @@ func freshSamples(c plan.Case, ranks []evidence, rung int, component string, red
 // chainSamples is freshSamples of a part of the chains.
 func chainSamples(c plan.Case, ranks []evidence, rung int, part func(chainRecord) []float64, reduce measure.Reduction) ([]float64, error) {
 	var pooled []float64
-	for trial := range c.Timing.ChainTrialsPerPoint {
+	for trial := range c.EP().Timing.ChainTrialsPerPoint {
 		perRank, all := collect(ranks, func(e evidence) ([]float64, bool) {
 			r, ok := e.chains[chainKey{rung, trial}]
 			return part(r), ok

@@ -17,8 +17,8 @@ func gate(row *result.EPRow, c plan.Case, declared *planRecord, t *workload.Trac
 	if len(limits) == 0 {
 		return
 	}
-	sent := int64(c.Hidden)*int64(declared.ValueBytes) + int64(declared.ScaleBytes)
-	returned := int64(c.Hidden) * 2 // bf16
+	sent := int64(c.EP().Hidden)*int64(declared.ValueBytes) + int64(declared.ScaleBytes)
+	returned := int64(c.EP().Hidden) * 2 // bf16
 	ranks := crossings(t, func(rank int) int { return rank })
 	domains := crossings(t, func(rank int) int { return plausible.Domain(c, rank) })
 	moved := func(bytes func(crossing) crossing) plausible.Moved {
@@ -66,7 +66,7 @@ func (m *rowMaker) instants(d Description) (reasons []string) {
 	}
 	for _, component := range d.components() {
 		check(component, func(e evidence) (all [][]float64) {
-			for trial := range m.c.Timing.TrialsPerPoint {
+			for trial := range m.c.EP().Timing.TrialsPerPoint {
 				all = append(all, e.fresh[freshKey{m.rung, component, trial}])
 			}
 			return all
@@ -81,7 +81,7 @@ func (m *rowMaker) instants(d Description) (reasons []string) {
 		{"pair_period", func(r chainRecord) []float64 { return r.Pair }},
 	} {
 		check(chained.name, func(e evidence) (all [][]float64) {
-			for trial := range m.c.Timing.ChainTrialsPerPoint {
+			for trial := range m.c.EP().Timing.ChainTrialsPerPoint {
 				all = append(all, chained.of(e.chains[chainKey{m.rung, trial}]))
 			}
 			return all

@@ -41,17 +41,17 @@ func (m *run) newPoint(tokensPerRank int, trace *workload.Trace) (*point, error)
 	p := &point{trace: trace, first: first}
 	p.Problem = &Problem{
 		TokensPerRank: tokensPerRank, Tokens: tokens, World: m.World,
-		Hidden: m.c.Hidden, TopK: m.c.TopK, Experts: trace.Experts,
+		Hidden: m.c.EP().Hidden, TopK: m.c.EP().TopK, Experts: trace.Experts,
 	}
 	p.oracle = oracle{newArithmetic(m.d, trace, func(row []uint16, token int) {
-		workload.FillActivation(row, uint32(token), m.c.Seed)
-	}, m.c.Hidden, m.c.ScaleUpDomain), m.Rank}
+		workload.FillActivation(row, uint32(token), m.c.EP().Seed)
+	}, m.c.EP().Hidden, m.c.ScaleUpDomain), m.Rank}
 	other := trace
 	if m.c.Contract == plan.ContractLayout { // a cached layout may hold the weights
 		other = trace.RotateWeights()
 	}
 	p.changed = oracle{p.oracle.of(other, func(row []uint16, token int) {
-		workload.FillScaled(row, uint32(token), m.c.Seed, BlockColumns)
+		workload.FillScaled(row, uint32(token), m.c.EP().Seed, BlockColumns)
 	}), m.Rank}
 
 	var experts []byte

@@ -22,25 +22,25 @@ func refused(format string, args ...any) error {
 // checkCase refuses a case that nothing can run as it stands, before anything
 // is opened for it.
 func checkCase(c plan.Case, world int) error {
-	if c.EP == nil {
+	if c.EP() == nil {
 		return refused("case %s has no ep block", c.CaseID)
 	}
-	t := c.Timing
+	t := c.EP().Timing
 	switch {
-	case c.Mode != vocab.ModeNormal && c.Mode != vocab.ModeLowLatency:
-		return refused("unknown mode %q", c.Mode)
+	case c.EP().Mode != vocab.ModeNormal && c.EP().Mode != vocab.ModeLowLatency:
+		return refused("unknown mode %q", c.EP().Mode)
 	case t.ItersPerTrial <= 0 || t.TrialsPerPoint <= 0 || t.WarmupItersPerTrial <= 0:
 		return refused("iterations, trials and warm-up must be positive: %+v", t)
 	case t.ChainItersPerTrial <= 0 || t.ChainTrialsPerPoint <= 0:
 		return refused("chain iterations and trials must be positive: %+v", t)
 	case t.ChainDrop < 0 || t.ChainDrop > t.ChainItersPerTrial-2:
 		return refused("chain_drop must be between 0 and %d: %+v", t.ChainItersPerTrial-2, t)
-	case c.World != world || c.EPSize != world:
-		return refused("case of world %d and ep %d in a group of %d ranks", c.World, c.EPSize, world)
-	case c.Experts%world != 0:
-		return refused("%d experts do not divide among %d ranks", c.Experts, world)
-	case c.Hidden < workload.SourceColumns:
-		return refused("hidden size %d is below %d, the columns that carry the source", c.Hidden, workload.SourceColumns)
+	case c.World != world || c.EP().EPSize != world:
+		return refused("case of world %d and ep %d in a group of %d ranks", c.World, c.EP().EPSize, world)
+	case c.EP().Experts%world != 0:
+		return refused("%d experts do not divide among %d ranks", c.EP().Experts, world)
+	case c.EP().Hidden < workload.SourceColumns:
+		return refused("hidden size %d is below %d, the columns that carry the source", c.EP().Hidden, workload.SourceColumns)
 	case c.Contract != plan.ContractLayout && c.Contract != plan.ContractCachedLayout:
 		return refused("unknown timing contract %q", c.Contract)
 	}
@@ -54,11 +54,11 @@ func checkDescription(c plan.Case, d Description) error {
 	tokenExpert := d.Receive == TokenExpert && d.Combine == WeightedKernelSum
 	fp8 := d.DispatchDType != "bf16"
 	switch {
-	case d.Mode != c.Mode:
-		return refused("adapter is in mode %q, the case asks for %q", d.Mode, c.Mode)
+	case d.Mode != c.EP().Mode:
+		return refused("adapter is in mode %q, the case asks for %q", d.Mode, c.EP().Mode)
 	case !tokenRank && !tokenExpert:
 		return refused("no oracle for receive layout %q with combine %q", d.Receive, d.Combine)
-	case c.Mode == vocab.ModeNormal && !tokenRank:
+	case c.EP().Mode == vocab.ModeNormal && !tokenRank:
 		return refused("combine %q is not allowed in normal mode", d.Combine)
 	case d.Reduction != DomainFP32 && d.Reduction != TopKSlotTree:
 		return refused("no oracle for reduction %q", d.Reduction)
@@ -91,15 +91,15 @@ func parseLadder(text string) ([]int, error) {
 
 // routingOf returns the routing of a case.
 func routingOf(c plan.Case) (*workload.Routing, []int, error) {
-	rungs, err := parseLadder(c.Ladder)
+	rungs, err := parseLadder(c.EP().Ladder)
 	if err != nil {
 		return nil, nil, err
 	}
 	if len(rungs) == 0 {
-		return nil, nil, refused("ladder %q is empty", c.Ladder)
+		return nil, nil, refused("ladder %q is empty", c.EP().Ladder)
 	}
-	r, err := workload.NewRouting(c.Routing, workload.Shape{
-		Seed: c.Seed, World: c.World, Experts: c.Experts, TopK: c.TopK, LargestRung: rungs[len(rungs)-1],
+	r, err := workload.NewRouting(c.EP().Routing, workload.Shape{
+		Seed: c.EP().Seed, World: c.World, Experts: c.EP().Experts, TopK: c.EP().TopK, LargestRung: rungs[len(rungs)-1],
 	})
 	if err != nil {
 		return nil, nil, refused("%w", err)
@@ -128,14 +128,14 @@ func (m *run) checkMemory(routing *workload.Routing) error {
 // what it receives from each rank and what it sends back.
 func (m *run) leastMemory(routing *workload.Routing) float64 {
 	const assignmentBytes = 4 + 4 // expert and weight
-	world, topk, token := float64(m.c.World), float64(m.c.TopK), 2*float64(m.c.Hidden)
+	world, topk, token := float64(m.c.World), float64(m.c.EP().TopK), 2*float64(m.c.EP().Hidden)
 	bytes, most := 0.0, 0.0
 	for _, rung := range m.rungs {
 		tokens := float64(routing.MaxRankTokens(rung))
 		bytes += world*float64(rung)*topk*assignmentBytes + 2*tokens*(token+topk*assignmentBytes)
 		most = max(most, tokens)
 	}
-	return bytes + world*most*(float64(m.d.Codec.ValueBytes())*float64(m.c.Hidden)+token)
+	return bytes + world*most*(float64(m.d.Codec.ValueBytes())*float64(m.c.EP().Hidden)+token)
 }
 
 // clamp splits the rungs by what an adapter can take: at most limit tokens on

@@ -16,7 +16,7 @@ import (
 func refusable() plan.Case {
 	return plan.Case{
 		CaseID: "x", Backend: "host", World: 2, Precision: "bf16", Contract: plan.ContractLayout,
-		EP: &plan.EP{
+		Block: &plan.EP{
 			EPSize: 2, Mode: vocab.ModeNormal, Hidden: 64, TopK: 2, Experts: 8, Routing: "uniform", Ladder: "1",
 			Timing: plan.EPTiming{
 				ItersPerTrial: 1, TrialsPerPoint: 1, WarmupItersPerTrial: 1,
@@ -41,19 +41,19 @@ func TestCasesThatAreRefused(t *testing.T) {
 		change func(c *plan.Case)
 		want   string
 	}{
-		{"other family", func(c *plan.Case) { c.EP = nil }, "no ep block"},
-		{"mode", func(c *plan.Case) { c.Mode = "fast" }, `unknown mode "fast"`},
-		{"iterations", func(c *plan.Case) { c.Timing.ItersPerTrial = 0 }, "must be positive"},
-		{"trials", func(c *plan.Case) { c.Timing.TrialsPerPoint = 0 }, "must be positive"},
-		{"warm-up", func(c *plan.Case) { c.Timing.WarmupItersPerTrial = 0 }, "must be positive"},
-		{"chain iterations", func(c *plan.Case) { c.Timing.ChainItersPerTrial = 0 }, "chain iterations"},
-		{"chain trials", func(c *plan.Case) { c.Timing.ChainTrialsPerPoint = -1 }, "chain iterations"},
-		{"negative drop", func(c *plan.Case) { c.Timing.ChainDrop = -1 }, "chain_drop"},
-		{"drop that leaves one pair", func(c *plan.Case) { c.Timing.ChainDrop = 3 }, "between 0 and 2"},
-		{"experts", func(c *plan.Case) { c.Experts = 9 }, "9 experts do not divide among 2 ranks"},
+		{"other family", func(c *plan.Case) { c.Block = nil }, "no ep block"},
+		{"mode", func(c *plan.Case) { c.EP().Mode = "fast" }, `unknown mode "fast"`},
+		{"iterations", func(c *plan.Case) { c.EP().Timing.ItersPerTrial = 0 }, "must be positive"},
+		{"trials", func(c *plan.Case) { c.EP().Timing.TrialsPerPoint = 0 }, "must be positive"},
+		{"warm-up", func(c *plan.Case) { c.EP().Timing.WarmupItersPerTrial = 0 }, "must be positive"},
+		{"chain iterations", func(c *plan.Case) { c.EP().Timing.ChainItersPerTrial = 0 }, "chain iterations"},
+		{"chain trials", func(c *plan.Case) { c.EP().Timing.ChainTrialsPerPoint = -1 }, "chain iterations"},
+		{"negative drop", func(c *plan.Case) { c.EP().Timing.ChainDrop = -1 }, "chain_drop"},
+		{"drop that leaves one pair", func(c *plan.Case) { c.EP().Timing.ChainDrop = 3 }, "between 0 and 2"},
+		{"experts", func(c *plan.Case) { c.EP().Experts = 9 }, "9 experts do not divide among 2 ranks"},
 		{"world", func(c *plan.Case) { c.World = 4 }, "group of 2 ranks"},
-		{"ep size", func(c *plan.Case) { c.EPSize = 4 }, "group of 2 ranks"},
-		{"hidden", func(c *plan.Case) { c.Hidden = 31 }, "hidden size 31"},
+		{"ep size", func(c *plan.Case) { c.EP().EPSize = 4 }, "group of 2 ranks"},
+		{"hidden", func(c *plan.Case) { c.EP().Hidden = 31 }, "hidden size 31"},
 		{"contract", func(c *plan.Case) { c.Contract = "runtime-visible-v1" }, "unknown timing contract"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -73,7 +73,7 @@ func TestAdaptersThatAreRefused(t *testing.T) {
 	weighted := normal
 	weighted.Mode, weighted.Receive, weighted.Combine = vocab.ModeLowLatency, TokenExpert, WeightedKernelSum
 	low := refusable()
-	low.Mode = vocab.ModeLowLatency
+	low.EP().Mode = vocab.ModeLowLatency
 	require.NoError(t, checkDescription(low, weighted))
 	unweighted := normal
 	unweighted.Mode = vocab.ModeLowLatency
@@ -112,10 +112,10 @@ func TestLadder(t *testing.T) {
 	_, err = parseLadder("1 two")
 	requireRefused(t, err, `ladder "1 two"`)
 	c := refusable()
-	c.Ladder = "0 -1"
+	c.EP().Ladder = "0 -1"
 	_, _, err = routingOf(c)
 	requireRefused(t, err, "is empty")
-	c.Ladder, c.Routing = "1", "round-robin"
+	c.EP().Ladder, c.EP().Routing = "1", "round-robin"
 	_, _, err = routingOf(c)
 	requireRefused(t, err, "unknown routing")
 }

@@ -38,14 +38,14 @@ func makeRow(c plan.Case, ranks []evidence, declared *planRecord, rung int, trac
 
 	r.RoutingStats = routingStats(trace, c.GPUsPerNode, c.ScaleUpDomain)
 	copies := r.RoutingStats.RoutedCopies
-	r.Bytes = byteCounts(copies, c.Hidden, declared.ValueBytes, declared.ScaleBytes)
+	r.Bytes = byteCounts(copies, c.EP().Hidden, declared.ValueBytes, declared.ScaleBytes)
 	r.LogicalCopies = result.EPCopies{Routed: copies, Assignments: int64(len(trace.Expert)), Wire: result.WirePerRank}
 	onWire := copies
 	if declared.Receive == TokenExpert {
 		r.LogicalCopies.Wire = result.WirePerAssignment
 		onWire = r.LogicalCopies.Assignments
 	}
-	wire := byteCounts(onWire, c.Hidden, declared.ValueBytes, declared.ScaleBytes)
+	wire := byteCounts(onWire, c.EP().Hidden, declared.ValueBytes, declared.ScaleBytes)
 	r.WireBytes = &wire
 
 	m.components(declared.StageWorks)
@@ -87,7 +87,7 @@ func (m *rowMaker) component(us []float64, err error, want int, origin, name str
 func unavailable() result.Component { return result.Component{Availability: result.Unavailable} }
 
 func (m *rowMaker) components(stageWorks bool) {
-	want := m.c.Timing.ItersPerTrial * m.c.Timing.TrialsPerPoint
+	want := m.c.EP().Timing.ItersPerTrial * m.c.EP().Timing.TrialsPerPoint
 	fresh := func(component string, reduce measure.Reduction, name string) result.Component {
 		us, err := freshSamples(m.c, m.ranks, m.rung, component, reduce)
 		return m.component(us, err, want, result.OriginMeasured, name)
@@ -128,7 +128,7 @@ func isolatedSum(dispatch, stage, combine result.Component) result.Component {
 }
 
 func (m *rowMaker) chains() {
-	t := m.c.Timing
+	t := m.c.EP().Timing
 	want := (t.ChainItersPerTrial - t.ChainDrop) * t.ChainTrialsPerPoint
 	chain := func(part func(chainRecord) []float64, reduce measure.Reduction, origin, name string) result.Component {
 		us, err := chainSamples(m.c, m.ranks, m.rung, part, reduce)
@@ -278,7 +278,7 @@ func (m *rowMaker) chainOutputs(check *result.EPCheck, fail func(string)) {
 	var failed, nonFinite []int
 	taken := 0
 	for r, e := range m.ranks {
-		for trial := range m.c.Timing.ChainTrialsPerPoint {
+		for trial := range m.c.EP().Timing.ChainTrialsPerPoint {
 			record, ok := e.chains[chainKey{m.rung, trial}]
 			if !ok || record.OutputPassed == nil {
 				continue
@@ -295,7 +295,7 @@ func (m *rowMaker) chainOutputs(check *result.EPCheck, fail func(string)) {
 			}
 		}
 	}
-	want := len(m.ranks) * m.c.Timing.ChainTrialsPerPoint
+	want := len(m.ranks) * m.c.EP().Timing.ChainTrialsPerPoint
 	if failed != nil {
 		fail(result.ReasonCheck.With("chain_last_output %s", m.name(failed)))
 	}

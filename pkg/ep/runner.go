@@ -101,19 +101,19 @@ func (m *run) prepare(ctx context.Context, r *Runner) (err error) {
 	if err != nil {
 		return err
 	}
-	if limit := m.c.LadderCap; limit != nil && (m.d.LadderCap == 0 || *limit < m.d.LadderCap) {
+	if limit := m.c.EP().LadderCap; limit != nil && (m.d.LadderCap == 0 || *limit < m.d.LadderCap) {
 		m.d.LadderCap = *limit
 	}
 	measured, dropped := clamp(routing, rungs, m.d.LadderCap)
 	if len(measured) == 0 {
-		return refused("every rung of ladder %q is above the cap of %d tokens", m.c.Ladder, m.d.LadderCap)
+		return refused("every rung of ladder %q is above the cap of %d tokens", m.c.EP().Ladder, m.d.LadderCap)
 	}
 	m.rungs = measured
 	if err := m.checkMemory(routing); err != nil {
 		return err
 	}
 	record := planRecord{
-		Description: m.d, ValueBytes: m.d.Codec.ValueBytes(), ScaleBytes: 4 * m.d.Codec.Scales(m.c.Hidden),
+		Description: m.d, ValueBytes: m.d.Codec.ValueBytes(), ScaleBytes: 4 * m.d.Codec.Scales(m.c.EP().Hidden),
 		Measured: measured, Dropped: dropped,
 	}
 	if err := errors.Join(m.Emit(rank.KindFacts, r.facts), m.Emit(kindPlan, record)); err != nil {
@@ -175,7 +175,7 @@ func (m *run) bringUp() error {
 
 func (m *run) measureFresh() error {
 	m.fault.enter(faultAtTimed)
-	trials := m.c.Timing.TrialsPerPoint
+	trials := m.c.EP().Timing.TrialsPerPoint
 	for trial := range trials {
 		for _, p := range measure.Rotate(m.points, trial) {
 			for _, component := range measure.Rotate(m.d.components(), trial) {
@@ -199,7 +199,7 @@ func (m *run) measureFresh() error {
 }
 
 func (m *run) measureChains() error {
-	trials := m.c.Timing.ChainTrialsPerPoint
+	trials := m.c.EP().Timing.ChainTrialsPerPoint
 	for trial := range trials {
 		for _, p := range measure.Rotate(m.points, trial) {
 			record, last, err := m.chains(p, trial)

@@ -49,7 +49,7 @@ func (m *run) warmUp(p *point, stageEach bool) error {
 		return err
 	}
 	staged, _, err := m.pair()
-	for i := 1; i < m.c.Timing.WarmupItersPerTrial && err == nil; i++ {
+	for i := 1; i < m.c.EP().Timing.WarmupItersPerTrial && err == nil; i++ {
 		if stageEach || !m.d.Hoisted() {
 			_, _, err = m.pair()
 			continue
@@ -137,7 +137,7 @@ func (m *run) fresh(p *point, component string) ([]float64, error) {
 	if err != nil {
 		return nil, err
 	}
-	us := make([]float64, m.c.Timing.ItersPerTrial)
+	us := make([]float64, m.c.EP().Timing.ItersPerTrial)
 	err = quietly(func() (err error) {
 		for i := range us {
 			if us[i], err = m.sample(w); err != nil {
@@ -202,7 +202,7 @@ func (m *run) chains(p *point, trial int) (r chainRecord, last []uint16, err err
 			return r, nil, err
 		}
 	}
-	n := m.c.Timing.ChainItersPerTrial
+	n := m.c.EP().Timing.ChainItersPerTrial
 	events, err := m.newEvents(6, n)
 	if err != nil {
 		return r, nil, err
@@ -239,7 +239,7 @@ func (m *run) chains(p *point, trial int) (r chainRecord, last []uint16, err err
 		r.OutputPassed, r.OutputError = &passed, finite(worst)
 	}
 
-	kept := m.c.Timing.ChainDrop
+	kept := m.c.EP().Timing.ChainDrop
 	for _, part := range []struct {
 		us       *[]float64
 		from, to []accel.Event

@@ -110,7 +110,7 @@ func newTape(d Description, contract string) (*tape, *run) {
 	t := &tape{staged: map[int]int{}}
 	m := &run{
 		device: t, stream: t, adapter: t, d: d,
-		c:     plan.Case{Contract: contract, EP: &plan.EP{Timing: timingOf3}},
+		c:     plan.Case{Contract: contract, Block: &plan.EP{Timing: timingOf3}},
 		start: &tapeEvent{}, end: &tapeEvent{},
 	}
 	return t, m

@@ -21,7 +21,7 @@ func fullDocuments(ordinal int) []result.Document {
 	a := resulttest.Attempt()
 	a.Ordinal = ordinal
 	e := resulttest.EPCase()
-	e.Ladder = "1 2 4 8 16 32 64 128 256 512"
+	e.EP().Ladder = "1 2 4 8 16 32 64 128 256 512"
 	ep := resulttest.EP(e, a)
 	histogram := result.Histogram{Min: 10.437291 + float64(ordinal), Width: 0.031926}
 	for i := range 40 {
@@ -33,9 +33,9 @@ func fullDocuments(ordinal int) []result.Document {
 		}
 	}
 	c := resulttest.CollectiveCase()
-	c.Sizes = nil
+	c.Collective().Sizes = nil
 	for s := int64(8); s <= 1<<30; s *= 2 {
-		c.Sizes = append(c.Sizes, s)
+		c.Collective().Sizes = append(c.Collective().Sizes, s)
 	}
 	collective := resulttest.Collective(c, a)
 	for i := range collective.Measurement.Rows {

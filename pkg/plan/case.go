@@ -3,8 +3,6 @@
 // import it; package planner makes its values.
 package plan
 
-import "github.com/collectivex/collectivex/pkg/vocab"
-
 // MatrixVersion is the version every matrix and every document carries.
 // Readers accept 1 only, so it never changes.
 const MatrixVersion = 1
@@ -13,31 +11,12 @@ const MatrixVersion = 1
 // another format.
 const Format = 1
 
-// Family names a kind of measurement. A family owns its block of a Case, its
-// rows and its record type.
-type Family string
-
-// The families.
-const (
-	FamilyEP         Family = "ep"
-	FamilyCollective Family = "collective"
-)
-
-// Timing contracts: what the clock covers.
-const (
-	ContractLayout       = vocab.ContractLayout
-	ContractCachedLayout = vocab.ContractCachedLayout
-	// ContractOp: the collective operation alone, from its enqueueing to its completion.
-	ContractOp = "op-only-v1"
-)
-
 // Case is one measurement as it was asked for. It is made once, by Resolve,
 // and travels unchanged to the document that answers it: nothing downstream
 // defaults, repairs or re-derives a field.
 //
-// The common fields stand here; the block of the case's family is embedded, so
-// that a case is one flat JSON object, as existing readers expect. Exactly one
-// block is non-nil.
+// The common fields stand here, those of its family in Block; in JSON, both are
+// members of one flat object, as existing readers expect.
 type Case struct {
 	CaseID      string `json:"case_id"` // see ID
 	SKU         string `json:"sku"`
@@ -68,120 +47,13 @@ type Case struct {
 	// of what they inherit.
 	Env map[string]string `json:"env,omitempty"`
 
-	*EP
-	*Collective
-}
-
-// EP is the block of an expert-parallel dispatch/combine case: one mode,
-// phase, precision and routing over a ladder of tokens per rank.
-type EP struct {
-	EPSize   int    `json:"ep"` // equals World
-	Workload string `json:"workload"`
-	Mode     string `json:"mode"`  // normal or low-latency
-	Phase    string `json:"phase"` // decode or prefill
-	Routing  string `json:"routing"`
-	Hidden   int    `json:"hidden"`
-	TopK     int    `json:"topk"`
-	Experts  int    `json:"experts"`
-	Seed     uint64 `json:"seed"`
-	// Ladder lists tokens per rank, ascending, separated by spaces.
-	Ladder string `json:"ladder"`
-	// LadderCap is the most tokens per rank the backend takes in this mode; points
-	// above it are dropped at run time and recorded. Null is no cap.
-	LadderCap *int     `json:"ladder_cap"`
-	Timing    EPTiming `json:"timing"`
-}
-
-// EPTiming holds the sample counts of an EP case; see methodology: fresh-entry
-// windows are Trials × Iters, chained windows ChainTrials × (ChainIters − ChainDrop).
-type EPTiming struct {
-	ItersPerTrial       int `json:"iters_per_trial"`
-	TrialsPerPoint      int `json:"trials_per_point"`
-	WarmupItersPerTrial int `json:"warmup_iters_per_trial"`
-	ChainItersPerTrial  int `json:"chain_iters_per_trial"`
-	ChainTrialsPerPoint int `json:"chain_trials_per_point"`
-	ChainDrop           int `json:"chain_drop"`
-}
-
-// Collective is the block of a collective case: one operation, element type
-// and reduction over a ladder of sizes.
-type Collective struct {
-	Op string `json:"op"` // nccl-tests' names: all_reduce, all_gather, …
-	// RedOp is sum, prod, min, max, avg or mulsum; empty where the op does not reduce.
-	RedOp string `json:"redop"`
-	// Root is the root rank of a rooted op, else 0.
-	Root int `json:"root"`
-	// Sizes are bytes as nccl-tests counts them (its size column), ascending. An
-	// alltoallv has one: the most that a rank of its traffic sends or receives.
-	Sizes []int64 `json:"sizes"`
-	// Traffic is what an alltoallv moves: bytes from rank (row) to rank (column).
-	Traffic [][]int64 `json:"traffic,omitempty"`
-	// TrafficName is the name of the traffic in the definitions; empty where it has none.
-	TrafficName string `json:"traffic_name,omitempty"`
-	// Placements: out_of_place, in_place.
-	Placements []string `json:"placements"`
-	// Modes are timing modes: pipelined, blocking, per_iteration, graph. Each has its
-	// own fields.
-	Modes []string `json:"modes"`
-	// Buffers is cold (caches emptied, then rotation over more memory than they
-	// hold), warm (reuse) or shifted (nccl-tests' way: each iteration goes one
-	// message further into buffers of the largest size, and from their end back to
-	// their start).
-	Buffers string `json:"buffers"`
-	// Unalign is elements by which all buffers are off their alignment (nccl-tests' -u).
-	Unalign int64 `json:"unalign,omitempty"`
-	// Registration is none, local or symmetric.
-	Registration string           `json:"registration"`
-	Measure      CollectiveTiming `json:"measure"`
+	// Block is never nil in a matrix or a document.
+	Block Block `json:"-" block:"family"`
 }
 
 // Placed reports whether the ranks of the case fill its nodes alike.
 func (c *Case) Placed() bool {
 	return c.World > 0 && c.Nodes > 0 && c.RanksPerNode > 0 && c.World/c.Nodes == c.RanksPerNode && c.World%c.Nodes == 0
-}
-
-// Pairs is how many pairs of ranks each size of a pairwise collective is measured
-// on; 0 of any other case.
-func (c *Case) Pairs() int {
-	if c.Collective == nil {
-		return 0
-	}
-	return vocab.Pairs(c.Op, c.World)
-}
-
-// TrafficSize is the size of traffic, in its unit, as nccl-tests counts it: the
-// most that one rank sends or receives.
-func TrafficSize(traffic [][]int64) int64 {
-	sent, received := Busiest(traffic)
-	return max(sent, received)
-}
-
-// Busiest returns the most that one rank of square traffic sends, and the most
-// that one receives.
-func Busiest(traffic [][]int64) (sent, received int64) {
-	for i, row := range traffic {
-		out, in := int64(0), int64(0)
-		for j, n := range row {
-			out += n
-			in += traffic[j][i]
-		}
-		sent, received = max(sent, out), max(received, in)
-	}
-	return sent, received
-}
-
-// CollectiveTiming holds the sample counts of a collective case.
-type CollectiveTiming struct {
-	// Warmup is untimed operations of each size before the first window, and of at
-	// most 1 MiB before each.
-	Warmup     int `json:"warmup"`
-	Iterations int `json:"iterations"` // operations in one window (nccl-tests' -n)
-	Trials     int `json:"trials"`     // windows per size, placement and mode
-	// Aggregate is the operations of one iteration, in one group call (nccl-tests'
-	// -m). Times are per operation.
-	Aggregate int `json:"aggregate"`
-	// Launches is how often a graph window launches its graph (nccl-tests' -G).
-	Launches int `json:"launches"`
 }
 
 // Dispositions of a requested case.

@@ -1,19 +1,21 @@
 package plan
 
-import "github.com/collectivex/collectivex/pkg/vocab"
+import "reflect"
 
 // Closed returns the closed lists of values of the matrix and of cases, by type
 // and JSON name.
 func Closed() map[string][]any {
-	return map[string][]any{
-		"Matrix.version":          {MatrixVersion},
-		"Generator.format":        {Format},
-		"Requested.disposition":   {Runnable, Unsupported},
-		"Collective.registration": Values(vocab.Registrations()),
-		"Collective.buffers":      Values(vocab.BufferStates()),
-		"EP.mode":                 Values(vocab.EPModes()),
-		"EP.phase":                Values(vocab.Phases()),
+	lists := map[string][]any{
+		"Matrix.version":        {MatrixVersion},
+		"Generator.format":      {Format},
+		"Requested.disposition": {Runnable, Unsupported},
 	}
+	for _, f := range families {
+		for field, words := range f.block.Closed() {
+			lists[reflect.TypeOf(f.block).Elem().Name()+"."+field] = Values(words)
+		}
+	}
+	return lists
 }
 
 // Values returns a list of words as the values of a closed list.

@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"sync"
 
 	"github.com/collectivex/collectivex/pkg/regular"
 	"github.com/collectivex/collectivex/pkg/strictjson"
@@ -120,7 +121,10 @@ func (m *Matrix) WriteFile(path string) (err error) {
 // plan of 100,000 cases.
 const MaxMatrix = 1 << 30
 
-var matrixForm, generatorForm = strictjson.New[Matrix](Closed(), nil), strictjson.New[generated](nil, nil)
+var (
+	matrixForm    = sync.OnceValue(func() *strictjson.Form { return strictjson.New(Matrix{}, Types()) })
+	generatorForm = strictjson.New(generated{}, strictjson.Types{})
+)
 
 // generated is what says which program reads a matrix.
 type generated struct {
@@ -147,7 +151,7 @@ func parse(data []byte, version string) (*Matrix, error) {
 		return nil, errors.New("matrix: empty; make it with 'cxgen matrix -o FILE'")
 	}
 	var m Matrix
-	_, err := matrixForm.Read(strictjson.Input{Text: data, Strict: true}, &m)
+	_, err := matrixForm().Read(strictjson.Input{Text: data, Strict: true}, &m)
 	by := generated{m.Version, m.Generator}
 	switch {
 	case errors.Is(err, strictjson.ErrTruncated):
@@ -203,10 +207,6 @@ func (m *Matrix) check() error {
 		switch {
 		case seen[id]:
 			return fmt.Errorf("matrix: case %s stands twice", id)
-		case (q.Case.EP == nil) == (q.Case.Collective == nil):
-			return fmt.Errorf("matrix: case %s has not exactly one family block", id)
-		case (q.Case.EP != nil) != (q.Case.Family == FamilyEP):
-			return fmt.Errorf("matrix: case %s has not the block of the family %q", id, q.Case.Family)
 		case !q.Case.Placed():
 			return fmt.Errorf("matrix: case %s has %d ranks on %d nodes with %d each", id, q.Case.World, q.Case.Nodes, q.Case.RanksPerNode)
 		case id != q.Case.ID():

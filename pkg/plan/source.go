@@ -1,9 +1,9 @@
 package plan
 
-import _ "embed" // for Source
+import "embed"
 
-// Source is the file whose doc comments describe the fields of cases and
-// matrices. The JSON Schemas take their descriptions from it.
+// Source is the files whose doc comments describe the fields of cases and
+// matrices. The JSON Schemas take their descriptions from them.
 //
-//go:embed case.go
-var Source string
+//go:embed case.go ep.go collective.go
+var Source embed.FS

@@ -30,8 +30,8 @@ type key struct {
 
 func keyOf(c *plan.Case) key {
 	k := key{sku: c.SKU, backend: c.Backend, family: c.Family, nodes: c.Nodes}
-	if c.EP != nil {
-		k.mode, k.precision = c.Mode, c.Precision
+	if c.EP() != nil {
+		k.mode, k.precision = c.EP().Mode, c.Precision
 	}
 	return k
 }

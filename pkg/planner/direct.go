@@ -76,8 +76,8 @@ func (d Direct) Resolve(cat *catalog.Catalog, m Machine) (*plan.Matrix, error) {
 	}
 	first := &d.Cases[0]
 	k := key{sku: p.SKU, backend: be.Name, family: first.Family, nodes: 1}
-	if first.EP != nil {
-		k.mode, k.precision = first.Mode, first.Precision
+	if first.EP() != nil {
+		k.mode, k.precision = first.EP().Mode, first.Precision
 	}
 	cell := newCell(p, be, k, p.Scope(d.World), 1)
 	for _, list := range [][]plan.Requested{out.RequestedCases, out.RequestedOther} {
@@ -117,14 +117,14 @@ func directEP(c plan.Case, be *catalog.Backend) (plan.Case, error) {
 	switch {
 	case be.EP() == nil:
 		lack = fmt.Sprintf("backend %s has no dispatch and combine", be.Name)
-	case be.EP().Mode(c.Mode) == nil:
-		lack = fmt.Sprintf("backend %s has no mode %s", be.Name, c.Mode)
+	case be.EP().Mode(c.EP().Mode) == nil:
+		lack = fmt.Sprintf("backend %s has no mode %s", be.Name, c.EP().Mode)
 	case !slices.Contains(be.EP().Precisions, c.Precision):
 		lack = fmt.Sprintf("backend %s has no precision %s", be.Name, c.Precision)
 	case !slices.Contains(be.EP().Contracts, c.Contract):
 		lack = fmt.Sprintf("backend %s has no timing contract %s", be.Name, c.Contract)
 	default:
-		return epCase(c, *c.EP, be, c.Mode, c.Routing, c.Precision), nil
+		return epCase(c, *c.EP(), be, c.EP().Mode, c.EP().Routing, c.Precision), nil
 	}
 	return c, fmt.Errorf("%w: %s", ErrCannot, lack)
 }

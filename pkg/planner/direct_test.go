@@ -17,7 +17,7 @@ func direct(backend string, world int) planner.Direct {
 		Suite: "bench", Backend: backend, World: world, Repeats: 1,
 		Cases: []plan.Case{{
 			Family: plan.FamilyCollective, Precision: "float", Sampling: "bench", Contract: plan.ContractOp,
-			Collective: &plan.Collective{
+			Block: &plan.Collective{
 				Op: "all_reduce", RedOp: "sum", Sizes: []int64{8}, Placements: []string{"out_of_place"}, Modes: []string{"pipelined"},
 				Buffers: "shifted", Registration: "none",
 				Measure: plan.CollectiveTiming{Warmup: 1, Iterations: 20, Trials: 1, Aggregate: 1, Launches: 1},
@@ -42,7 +42,7 @@ func TestDirectPlacesACaseAsASuiteDoes(t *testing.T) {
 		require.NoError(t, err)
 		want := swept.RequestedOther[0].Case
 		require.Equal(t, swept.Include[0].ID, m.Include[0].ID)
-		want.CaseID, want.Suite, want.Sampling, want.Precision, want.Collective = got.CaseID, got.Suite, got.Sampling, got.Precision, got.Collective
+		want.CaseID, want.Suite, want.Sampling, want.Precision, want.Block = got.CaseID, got.Suite, got.Sampling, got.Precision, got.Collective()
 		require.Equal(t, want, got)
 	}
 }
@@ -51,9 +51,9 @@ func TestDirectIDsTellCasesApart(t *testing.T) {
 	d := direct("host", 3)
 	d.Repeats = 2
 	rooted := d.Cases[0]
-	block := *rooted.Collective
+	block := *rooted.Collective()
 	block.Op, block.RedOp, block.Root = "broadcast", "", 2
-	rooted.Collective = &block
+	rooted.Block = &block
 	d.Cases = append(d.Cases, rooted)
 	m, err := d.Resolve(shipped(t), planner.Machine{})
 	require.NoError(t, err)
@@ -83,11 +83,11 @@ func TestDirectRefuses(t *testing.T) {
 		{"backend", func(d *planner.Direct) { d.Backend = "ncll" }, false, `unknown backend "ncll"; did you mean "nccl"?`},
 		{"no such devices", func(d *planner.Direct) { d.Backend = "rccl" }, true, "no device of this machine runs backend rccl"},
 		{"more ranks than devices", func(d *planner.Direct) { d.World = 3 }, true, "3 ranks, each with a device of its own, and this machine has 2"},
-		{"timing mode", func(d *planner.Direct) { d.Backend, d.Cases[0].Modes = "host", []string{"graph"} }, true, "backend host has only the timing modes pipelined, blocking, per_iteration"},
-		{"registration", func(d *planner.Direct) { d.Backend, d.Cases[0].Registration = "host", "local" }, true, "backend host has no registration local"},
+		{"timing mode", func(d *planner.Direct) { d.Backend, d.Cases[0].Collective().Modes = "host", []string{"graph"} }, true, "backend host has only the timing modes pipelined, blocking, per_iteration"},
+		{"registration", func(d *planner.Direct) { d.Backend, d.Cases[0].Collective().Registration = "host", "local" }, true, "backend host has no registration local"},
 		{"no collectives", func(d *planner.Direct) { d.Backend = "deepep-v2" }, true, "no device of this machine runs backend deepep-v2"},
 		{"repeats", func(d *planner.Direct) { d.Repeats = math.MaxInt }, false, "the plan has more than "},
-		{"EP", func(d *planner.Direct) { d.Cases[0] = plan.Case{Family: plan.FamilyEP, EP: &plan.EP{}} }, true, "backend nccl has no dispatch and combine"},
+		{"EP", func(d *planner.Direct) { d.Cases[0] = plan.Case{Family: plan.FamilyEP, Block: &plan.EP{}} }, true, "backend nccl has no dispatch and combine"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			d := direct("nccl", 2)

@@ -30,9 +30,9 @@ func seconds(p *catalog.Platform, c *plan.Case) float64 {
 	}
 	switch c.Family {
 	case plan.FamilyEP:
-		return epSeconds(c.EP, pace)
+		return epSeconds(c.EP(), pace)
 	default:
-		return float64(max(1, c.Pairs())) * collectiveSeconds(c.Collective, pace)
+		return float64(max(1, c.Collective().Pairs(c.World))) * collectiveSeconds(c.Collective(), pace)
 	}
 }
 

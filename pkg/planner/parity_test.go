@@ -48,11 +48,11 @@ func TestParity(t *testing.T) {
 			continue
 		}
 		require.Nil(t, q.Reason)
-		for word := range strings.FieldsSeq(q.Case.Ladder) {
+		for word := range strings.FieldsSeq(q.Case.EP().Ladder) {
 			tokens, err := strconv.Atoi(word)
 			require.NoError(t, err)
 			points++
-			if q.Case.LadderCap != nil && tokens > *q.Case.LadderCap {
+			if q.Case.EP().LadderCap != nil && tokens > *q.Case.EP().LadderCap {
 				above++
 			}
 		}
@@ -70,15 +70,15 @@ func TestCaseOfTheHeadline(t *testing.T) {
 	require.Equal(t, plan.EPTiming{
 		ItersPerTrial: 8, TrialsPerPoint: 256, WarmupItersPerTrial: 32,
 		ChainItersPerTrial: 128, ChainTrialsPerPoint: 4, ChainDrop: 16,
-	}, c.Timing)
-	require.Equal(t, "1 2 4 8 16 32 64 128 256 512", c.Ladder)
-	require.Equal(t, 256, *c.LadderCap)
+	}, c.EP().Timing)
+	require.Equal(t, "1 2 4 8 16 32 64 128 256 512", c.EP().Ladder)
+	require.Equal(t, 256, *c.EP().LadderCap)
 	require.Equal(t, 2, c.Nodes)
 	require.Equal(t, "scale-out", c.Scope)
 	require.Equal(t, "rdma", *c.ScaleOutTransport)
 	require.Equal(t, "nvlink-rdma", c.Transport)
 	require.Equal(t, "b200-nvlink-rdma", c.TopologyClass)
-	require.Equal(t, uint64(67), c.Seed)
+	require.Equal(t, uint64(67), c.EP().Seed)
 	require.Equal(t, map[string]string{
 		"NCCL_CUMEM_ENABLE": "1", "NCCL_NET": "IB", "NCCL_IB_MERGE_NICS": "0",
 		"NVSHMEM_ENABLE_NIC_PE_MAPPING": "1", "NVSHMEM_IB_ENABLE_IBGDA": "1", "NVSHMEM_IBGDA_NIC_HANDLER": "gpu",
@@ -187,8 +187,8 @@ func TestAllSuitesTogether(t *testing.T) {
 	for _, q := range m.Requested() {
 		c := q.Case
 		suites[c.Suite] = true
-		if c.Collective != nil && (c.Op == "alltoall" || c.Op == "sendrecv") {
-			require.NotContains(t, c.Placements, "in_place")
+		if c.Collective() != nil && (c.Collective().Op == "alltoall" || c.Collective().Op == "sendrecv") {
+			require.NotContains(t, c.Collective().Placements, "in_place")
 		}
 	}
 	for _, s := range []string{"smoke", "ep-core", "ep-routing", "ep-reference", "collectives-core"} {

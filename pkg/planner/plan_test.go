@@ -52,8 +52,8 @@ func TestResolveSmoke(t *testing.T) {
 	cases, err := m.Cases(cell)
 	require.NoError(t, err)
 	require.Len(t, cases, 2)
-	require.Equal(t, "1 8 32 128", cases[0].Ladder)
-	require.Nil(t, cases[0].Collective)
+	require.Equal(t, "1 8 32 128", cases[0].EP().Ladder)
+	require.Nil(t, cases[0].Collective())
 }
 
 func TestMachineStandsForLocal(t *testing.T) {
@@ -100,27 +100,26 @@ func TestMachineStandsForLocal(t *testing.T) {
 }
 
 func TestUpstream(t *testing.T) {
-	upstream := plan.Case{Family: plan.FamilyEP, Contract: plan.ContractLayout, Repeat: 1, EP: &plan.EP{Workload: "deepseek-v3", Routing: "uniform"}}
+	upstream := plan.Case{Family: plan.FamilyEP, Contract: plan.ContractLayout, Repeat: 1, Block: &plan.EP{Workload: "deepseek-v3", Routing: "uniform"}}
 	require.True(t, upstream.Upstream())
 	for name, change := range map[string]func(*plan.Case){
 		"contract": func(c *plan.Case) { c.Contract = plan.ContractCachedLayout },
 		"repeat":   func(c *plan.Case) { c.Repeat = 2 },
-		"routing":  func(c *plan.Case) { c.Routing = "zipf" },
-		"workload": func(c *plan.Case) { c.Workload = "small" },
-		"family":   func(c *plan.Case) { c.EP, c.Collective = nil, &plan.Collective{} },
+		"routing":  func(c *plan.Case) { c.EP().Routing = "zipf" },
+		"workload": func(c *plan.Case) { c.EP().Workload = "small" },
+		"family":   func(c *plan.Case) { c.Block = &plan.Collective{} },
 	} {
 		c := upstream
-		block := *upstream.EP
-		c.EP = &block
+		block := *upstream.EP()
+		c.Block = &block
 		change(&c)
 		require.False(t, c.Upstream(), name)
 	}
 }
 
 func TestBalancedRung(t *testing.T) {
-	c := plan.Case{EP: &plan.EP{Routing: "zipf-eplb", Ladder: "1 8 32"}}
-	require.Equal(t, 32, c.BalancedRung())
-	c.Routing = "zipf"
-	require.Zero(t, c.BalancedRung())
-	require.Zero(t, (&plan.Case{Collective: &plan.Collective{}}).BalancedRung())
+	b := plan.EP{Routing: "zipf-eplb", Ladder: "1 8 32"}
+	require.Equal(t, 32, b.BalancedRung())
+	b.Routing = "zipf"
+	require.Zero(t, b.BalancedRung())
 }

@@ -82,7 +82,7 @@ func (r *resolver) collectiveCases(p *catalog.Platform, s *catalog.Suite, b *cat
 		for _, buffers := range b.Buffers {
 			block := shape
 			block.Registration, block.Buffers = registration, buffers
-			c.Collective = &block
+			c.Block = &block
 			c.CaseID = c.ID()
 			if lack := lacks(be, &c); lack != "" {
 				r.unsupported(c, lack)
@@ -107,24 +107,24 @@ func lacks(be *catalog.Backend, c *plan.Case) string {
 	switch {
 	case has == nil:
 		return fmt.Sprintf("backend %s has no collectives", be.Name)
-	case len(c.Placements) == 0:
-		return fmt.Sprintf("operation %s has no in-place form", c.Op)
-	case c.Op == "hypercube" && bits.OnesCount(uint(c.World)) != 1:
+	case len(c.Collective().Placements) == 0:
+		return fmt.Sprintf("operation %s has no in-place form", c.Collective().Op)
+	case c.Collective().Op == "hypercube" && bits.OnesCount(uint(c.World)) != 1:
 		return fmt.Sprintf("operation hypercube needs a power of two of ranks, not %d", c.World)
-	case vocab.Pairwise(c.Op) && c.World < 2:
-		return fmt.Sprintf("operation %s needs two ranks", c.Op)
-	case len(c.Modes) == 0:
+	case vocab.Pairwise(c.Collective().Op) && c.World < 2:
+		return fmt.Sprintf("operation %s needs two ranks", c.Collective().Op)
+	case len(c.Collective().Modes) == 0:
 		return fmt.Sprintf("backend %s has none of the timing modes", be.Name)
-	case len(ordered(has.Modes, c.Modes)) < len(c.Modes):
+	case len(ordered(has.Modes, c.Collective().Modes)) < len(c.Collective().Modes):
 		return fmt.Sprintf("backend %s has only the timing modes %s", be.Name, strings.Join(has.Modes, ", "))
-	case !slices.Contains(has.Ops, c.Op):
-		return fmt.Sprintf("backend %s has no operation %s", be.Name, c.Op)
+	case !slices.Contains(has.Ops, c.Collective().Op):
+		return fmt.Sprintf("backend %s has no operation %s", be.Name, c.Collective().Op)
 	case !slices.Contains(has.DTypes, c.Precision):
 		return fmt.Sprintf("backend %s has no element type %s", be.Name, c.Precision)
-	case c.RedOp != "" && !slices.Contains(has.RedOps, c.RedOp):
-		return fmt.Sprintf("backend %s has no reduction %s", be.Name, c.RedOp)
-	case !slices.Contains(has.Registrations, c.Registration):
-		return fmt.Sprintf("backend %s has no registration %s", be.Name, c.Registration)
+	case c.Collective().RedOp != "" && !slices.Contains(has.RedOps, c.Collective().RedOp):
+		return fmt.Sprintf("backend %s has no reduction %s", be.Name, c.Collective().RedOp)
+	case !slices.Contains(has.Registrations, c.Collective().Registration):
+		return fmt.Sprintf("backend %s has no registration %s", be.Name, c.Collective().Registration)
 	}
 	return ""
 }

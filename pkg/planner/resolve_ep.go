@@ -84,7 +84,7 @@ func epCase(c plan.Case, shape plan.EP, be *catalog.Backend, mode, routing, prec
 	if m := be.EP().Mode(mode); m != nil && m.MaxTokens > 0 {
 		shape.LadderCap = &m.MaxTokens
 	}
-	c.Precision, c.EP = precision, &shape
+	c.Precision, c.Block = precision, &shape
 	c.CaseID = c.ID()
 	return c
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rendezvous"
+	"github.com/collectivex/collectivex/pkg/result/resulttest"
 )
 
 // scripted is a runner that does what its case id says.
@@ -45,7 +46,9 @@ func loop(t *testing.T, ids ...string) (store rendezvous.Store, opened, closed i
 	t.Cleanup(func() { require.NoError(t, files.Close()) })
 	orders := []Order{}
 	for _, id := range ids {
-		orders = append(orders, Order{Scope: "case-" + id, Case: plan.Case{CaseID: id}})
+		c := resulttest.CollectiveCase()
+		c.CaseID = id
+		orders = append(orders, Order{Scope: "case-" + id, Case: c})
 	}
 	for i, o := range append(orders, Order{Stop: true}) {
 		raw, err := json.Marshal(o)

@@ -65,7 +65,7 @@ func pairsOf(d *result.CollectiveDocument) *Pairs {
 		// Each size has a row for each pair, or for half of them.
 		if len(rows) > 0 && p.World <= 4*len(rows)/p.World {
 			p.Mode = mode.name
-			p.fill(rows, mode.of, d.Identity.Case.Pairs() == p.World*(p.World-1))
+			p.fill(rows, mode.of, d.Identity.Case.Collective().Pairs(d.Identity.Case.World) == p.World*(p.World-1))
 			return p
 		}
 	}

@@ -17,14 +17,14 @@ import (
 func pairwise(t *testing.T, op string, gbps func(src, dst int) float64) *report.Summary {
 	r := newRun(t)
 	c := resulttest.CollectiveCase()
-	c.Op, c.RedOp, c.World, c.RanksPerNode = op, "", 3, 3
+	c.Collective().Op, c.Collective().RedOp, c.World, c.RanksPerNode = op, "", 3, 3
 	c.CaseID = c.ID()
-	c.Sizes, c.Placements = []int64{8, 1 << 20}, []string{"out_of_place"}
+	c.Collective().Sizes, c.Collective().Placements = []int64{8, 1 << 20}, []string{"out_of_place"}
 	r.ask(c, plan.Runnable, "")
 	d := resulttest.Collective(c, attempt(1, "host"))
 	for _, row := range d.Measurement.Rows {
 		busbw := gbps(*row.Src, *row.Dst)
-		*row.Pipelined = *resulttest.Timing(row.Bytes, float64(row.Bytes)/busbw/1e3, c.Measure.Trials)
+		*row.Pipelined = *resulttest.Timing(row.Bytes, float64(row.Bytes)/busbw/1e3, c.Collective().Measure.Trials)
 		row.Pipelined.BusBW = busbw
 	}
 	r.answer(d)

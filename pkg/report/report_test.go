@@ -47,7 +47,7 @@ func (r *run) ask(c plan.Case, disposition string, reason string) {
 	if reason != "" {
 		q.Reason = &reason
 	}
-	if c.EP != nil {
+	if c.EP() != nil {
 		r.matrix.RequestedCases = append(r.matrix.RequestedCases, q)
 	} else {
 		r.matrix.RequestedOther = append(r.matrix.RequestedOther, q)
@@ -69,17 +69,17 @@ func (r *run) build() *report.Summary {
 
 func epCase(sku, backend, mode, ladder string) plan.Case {
 	c := resulttest.EPCase()
-	c.SKU, c.Backend, c.Mode, c.Ladder = sku, backend, mode, ladder
+	c.SKU, c.Backend, c.EP().Mode, c.EP().Ladder = sku, backend, mode, ladder
 	c.CaseID = c.ID()
 	return c
 }
 
 func collectiveCase(sku, op string, world int) plan.Case {
 	c := resulttest.CollectiveCase()
-	c.SKU, c.Op, c.World, c.RanksPerNode, c.Backend = sku, op, world, world, "nccl"
-	c.Sizes = nil
+	c.SKU, c.Collective().Op, c.World, c.RanksPerNode, c.Backend = sku, op, world, world, "nccl"
+	c.Collective().Sizes = nil
 	for s := int64(8); s <= 1<<30; s *= 4 {
-		c.Sizes = append(c.Sizes, s)
+		c.Collective().Sizes = append(c.Collective().Sizes, s)
 	}
 	c.CaseID = c.ID()
 	return c
@@ -126,7 +126,7 @@ func mixed(t *testing.T) *run {
 	} {
 		r.ask(c, plan.Runnable, "")
 		d := resulttest.Collective(c, attempt(1, "nvidia"))
-		if c.Op == "all_reduce" { // one device is hot, one was not seen
+		if c.Collective().Op == "all_reduce" { // one device is hot, one was not seen
 			state := &result.DeviceState{SMMHz: 1980, Throttle: []string{"sw-power-cap"}}
 			hot := &result.DeviceState{SMMHz: 1740, Throttle: []string{"hw-thermal-slowdown"}}
 			d.Devices = result.NewDevices([]result.RankDevice{{Rank: 0, Before: state, After: hot}, {Rank: 1, Before: state, After: state}})

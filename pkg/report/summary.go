@@ -150,8 +150,8 @@ func figuresOf(d result.Document) figures {
 	switch d := d.(type) {
 	case *result.EPDocument:
 		f.asked = len(strings.Fields(d.Factors().Ladder))
-		if c := h.Identity.Case; c.EP != nil {
-			f.asked = len(strings.Fields(c.Ladder)) - len(d.Workload.LadderDropped)
+		if c := h.Identity.Case; c.EP() != nil {
+			f.asked = len(strings.Fields(c.EP().Ladder)) - len(d.Workload.LadderDropped)
 		}
 		for _, r := range d.Measurement.Rows {
 			if r.Complete && r.Correctness.Passed {
@@ -161,13 +161,13 @@ func figuresOf(d result.Document) figures {
 		f.ep = epOf(d)
 	case *result.CollectiveDocument:
 		c := h.Identity.Case
-		f.asked = (len(c.Sizes) - len(d.Workload.SizesDropped)) * len(c.Placements) * max(1, c.Pairs())
+		f.asked = (len(c.Collective().Sizes) - len(d.Workload.SizesDropped)) * len(c.Collective().Placements) * max(1, c.Collective().Pairs(c.World))
 		for _, r := range d.Measurement.Rows {
 			if r.Complete && r.Check.Passed {
 				f.measured++
 			}
 		}
-		if c.Pairs() > 0 {
+		if c.Collective().Pairs(c.World) > 0 {
 			f.pairs = pairsOf(d)
 		} else {
 			f.collective = collectiveOf(d)

@@ -13,16 +13,12 @@ import (
 func Closed() map[string][]any {
 	all := plan.Closed()
 	maps.Copy(all, map[string][]any{
-		"Envelope.version":                {Version},
-		"Outcome.status":                  {Success, Invalid, Failed, Unsupported},
-		"Component.availability":          {Measured, Derived, Unavailable},
-		"Component.origin":                {OriginMeasured, OriginPercentileSum, OriginChainedMedian, OriginChainedRankMin},
-		"Runtime.vendor":                  plan.Values(vocab.Vendors()),
-		"CollectiveRow.placement":         plan.Values(vocab.Placements()),
-		"EPCopies.wire":                   {WirePerRank, WirePerAssignment},
-		"EPMeasurement.combine_dtype":     {"bf16"},
-		"EPMeasurement.combine_semantics": {"activation-only"},
-		"EPMeasurement.payload_unit":      {"token-rank"},
+		"Envelope.version": {Version},
+		"Outcome.status":   {Success, Invalid, Failed, Unsupported},
+		"Runtime.vendor":   plan.Values(vocab.Vendors()),
 	})
+	for _, f := range families {
+		maps.Copy(all, f.Closed)
+	}
 	return all
 }

@@ -173,13 +173,13 @@ func check(ok bool, format string, args ...any) {
 // the plan ended, EP beyond CollectiveX's plan, and a collective.
 func mixedRun(t *testing.T) (matrix []byte, shards [][]byte, ids [3]string) {
 	ok, crashed, never := resulttest.EPCase(), resulttest.EPCase(), resulttest.EPCase()
-	crashed.Precision, never.Phase = "fp8", "prefill"
+	crashed.Precision, never.EP().Phase = "fp8", "prefill"
 	for i, c := range []*plan.Case{&ok, &crashed, &never} {
 		c.CaseID = c.ID()
 		ids[i] = c.CaseID
 	}
 	skewed := resulttest.EPCase()
-	skewed.Routing = "zipf"
+	skewed.EP().Routing = "zipf"
 	skewed.CaseID = skewed.ID()
 	reason := "backend-platform-unsupported"
 	m := plan.Matrix{
@@ -259,10 +259,10 @@ func TestTheDashboardRejectsWhatLacksAField(t *testing.T) {
 // contract, repeat or workload alone: it must not see more than one of them.
 func TestTheDashboardSeesOneCaseOfALabel(t *testing.T) {
 	for name, change := range map[string]func(*plan.Case){
-		"routing":  func(c *plan.Case) { c.Routing = "zipf" },
+		"routing":  func(c *plan.Case) { c.EP().Routing = "zipf" },
 		"contract": func(c *plan.Case) { c.Contract = plan.ContractCachedLayout },
 		"repeat":   func(c *plan.Case) { c.Repeat = 2 },
-		"workload": func(c *plan.Case) { c.Workload = "small" },
+		"workload": func(c *plan.Case) { c.EP().Workload = "small" },
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := resulttest.EPCase()

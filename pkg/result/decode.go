@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"reflect"
+	"sync"
 
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/strictjson"
@@ -20,52 +22,59 @@ func Decode(data []byte) (Document, error) {
 	if err != nil {
 		return nil, err
 	}
-	d, _, err := kind(strictjson.Input{Text: data})
+	d, _, err := kind.read(strictjson.Input{Text: data})
 	return d, err
 }
 
-// A kind reads the documents of one record type.
-type kind func(strictjson.Input) (Document, []byte, error)
-
-// kinds are the kinds by record type. The case factors are of the type that
-// their family gives them.
-var kinds = map[string]kind{
-	RecordEP:         newKind[EPDocument](EPFactors{}),
-	RecordEPOther:    newKind[EPDocument](EPFactors{}),
-	RecordCollective: newKind[CollectiveDocument](plan.Case{}),
+// kind is a record type of a family.
+type kind struct {
+	family *Family
+	form   *strictjson.Form
 }
 
-func newKind[T any, P interface {
-	*T
-	Document
-}](factors any) kind {
-	form := strictjson.New[T](Closed(), factors)
-	return func(in strictjson.Input) (Document, []byte, error) {
-		d := new(T)
-		line, err := form.Read(in, d)
-		if err != nil {
-			return nil, nil, err
+// kinds are the kinds by record type.
+var kinds = sync.OnceValue(func() map[string]*kind {
+	all := map[string]*kind{}
+	for _, f := range Families() {
+		types := plan.Types()
+		types.Lists, types.Behind = Closed(), f.Factors
+		k := &kind{&f, strictjson.New(f.Document, types)}
+		for _, r := range f.Records {
+			all[r.Type] = k
 		}
-		return P(d), line, nil
 	}
+	return all
+})
+
+// read reads a document of the kind, whose case must be of its family.
+func (k *kind) read(in strictjson.Input) (Document, []byte, error) {
+	d := reflect.New(reflect.TypeOf(k.family.Document)).Interface().(Document)
+	line, err := k.form.Read(in, d)
+	if err != nil {
+		return nil, nil, err
+	}
+	if c := d.Head().Identity.Case; c.Family != k.family.Name {
+		return nil, nil, fmt.Errorf("%w: a %s of family %q", strictjson.ErrForm, d.Head().RecordType, c.Family)
+	}
+	return d, line, nil
 }
 
-var kindForm = strictjson.New[struct {
+var kindForm = strictjson.New(recordHead{}, strictjson.Types{})
+
+// recordHead is what says how a document is read.
+type recordHead struct {
 	Version    int    `json:"version"`
 	RecordType string `json:"record_type"`
-}](nil, nil)
+}
 
 // kindOf returns the kind of the document in data.
-func kindOf(data []byte) (kind, error) {
-	for name, k := range kinds { // as this program writes them
+func kindOf(data []byte) (*kind, error) {
+	for name, k := range kinds() { // as this program writes them
 		if bytes.HasPrefix(data, fmt.Appendf(nil, `{"version":%d,"record_type":%q,`, Version, name)) {
 			return k, nil
 		}
 	}
-	var head struct {
-		Version    int    `json:"version"`
-		RecordType string `json:"record_type"`
-	}
+	var head recordHead
 	_, err := kindForm.Read(strictjson.Input{Text: data}, &head)
 	switch {
 	case errors.Is(err, strictjson.ErrForm):
@@ -74,8 +83,8 @@ func kindOf(data []byte) (kind, error) {
 		return nil, err
 	case head.Version != Version:
 		return nil, fmt.Errorf("%w: version %d", ErrForeign, head.Version)
-	case kinds[head.RecordType] == nil:
+	case kinds()[head.RecordType] == nil:
 		return nil, fmt.Errorf("%w: record_type %q", ErrForeign, head.RecordType)
 	}
-	return kinds[head.RecordType], nil
+	return kinds()[head.RecordType], nil
 }

@@ -8,28 +8,6 @@ import "github.com/collectivex/collectivex/pkg/plan"
 // Version is the version of every document; see plan.MatrixVersion.
 const Version = plan.MatrixVersion
 
-// Record types. Readers skip the ones they do not know.
-const (
-	RecordEP         = "case-attempt" // EP cases that CollectiveX itself plans; see plan.Case.Upstream
-	RecordEPOther    = "ep-attempt"   // every other EP case, in the same form
-	RecordCollective = "collective-attempt"
-)
-
-// RecordTypes returns the closed list.
-func RecordTypes() []string { return []string{RecordEP, RecordEPOther, RecordCollective} }
-
-// RecordType returns the record type of the documents of c.
-func RecordType(c plan.Case) string {
-	switch {
-	case c.Family != plan.FamilyEP:
-		return RecordCollective
-	case c.Upstream():
-		return RecordEP
-	default:
-		return RecordEPOther
-	}
-}
-
 // Statuses of an outcome. Readers show any other as failed.
 const (
 	Success     = "success"
@@ -38,7 +16,7 @@ const (
 	Unsupported = "unsupported"
 )
 
-// Document is one answer to one case: an EPDocument or a CollectiveDocument.
+// Document is one answer to one case, a pointer to the document type of the case's family.
 type Document interface {
 	// Head returns the envelope, which all record types share.
 	Head() *Envelope
@@ -97,30 +75,6 @@ type AllocationFactors struct {
 type CaseFactors struct {
 	SKU  string `json:"sku"`
 	Case any    `json:"case"`
-}
-
-// EPFactors are the twenty factors of an EP case, as readers expect them.
-type EPFactors struct {
-	Backend           string  `json:"backend"`
-	EP                int     `json:"ep"`
-	Experts           int     `json:"experts"`
-	GPUsPerNode       int     `json:"gpus_per_node"`
-	Hidden            int     `json:"hidden"`
-	Ladder            string  `json:"ladder"` // the measured one
-	Mode              string  `json:"mode"`
-	Nodes             int     `json:"nodes"`
-	Phase             string  `json:"phase"`
-	Precision         string  `json:"precision"`
-	Routing           string  `json:"routing"`
-	ScaleUpDomain     int     `json:"scale_up_domain"`
-	ScaleUpTransport  string  `json:"scale_up_transport"`
-	ScaleOutTransport *string `json:"scale_out_transport"`
-	Scope             string  `json:"scope"`
-	Suite             string  `json:"suite"`
-	TopK              int     `json:"topk"`
-	TopologyClass     string  `json:"topology_class"`
-	Transport         string  `json:"transport"`
-	Workload          string  `json:"workload"`
 }
 
 // Implementation says what was measured.

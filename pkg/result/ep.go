@@ -18,6 +18,30 @@ const (
 	WirePerAssignment = "per-assignment"
 )
 
+// EPFactors are the twenty factors of an EP case, as readers expect them.
+type EPFactors struct {
+	Backend           string  `json:"backend"`
+	EP                int     `json:"ep"`
+	Experts           int     `json:"experts"`
+	GPUsPerNode       int     `json:"gpus_per_node"`
+	Hidden            int     `json:"hidden"`
+	Ladder            string  `json:"ladder"` // the measured one
+	Mode              string  `json:"mode"`
+	Nodes             int     `json:"nodes"`
+	Phase             string  `json:"phase"`
+	Precision         string  `json:"precision"`
+	Routing           string  `json:"routing"`
+	ScaleUpDomain     int     `json:"scale_up_domain"`
+	ScaleUpTransport  string  `json:"scale_up_transport"`
+	ScaleOutTransport *string `json:"scale_out_transport"`
+	Scope             string  `json:"scope"`
+	Suite             string  `json:"suite"`
+	TopK              int     `json:"topk"`
+	TopologyClass     string  `json:"topology_class"`
+	Transport         string  `json:"transport"`
+	Workload          string  `json:"workload"`
+}
+
 // EPDocument answers an EP case.
 type EPDocument struct {
 	Envelope

@@ -134,18 +134,18 @@ type heads struct {
 	Digest  string  `json:"digest"`
 }
 
-var headForm = strictjson.New[heads](nil, nil)
+var headForm = strictjson.New(heads{}, strictjson.Types{})
 
 // sealed inspects a document for whose content a digest vouches.
 func (x *Inspector) sealed(text []byte) (Inspected, error) {
 	if !x.Whole {
 		return x.head(text)
 	}
-	read, err := kindOf(text)
+	kind, err := kindOf(text)
 	if err != nil {
 		return Inspected{}, err
 	}
-	doc, line, err := read(x.input(text, false))
+	doc, line, err := kind.read(x.input(text, false))
 	if errors.Is(err, strictjson.ErrForm) { // its figures cannot be read: see Document
 		return x.head(text)
 	}
@@ -176,11 +176,11 @@ func (x *Inspector) head(text []byte) (Inspected, error) {
 
 // whole inspects all of a document.
 func (x *Inspector) whole(text []byte) (Inspected, error) {
-	read, err := kindOf(text)
+	kind, err := kindOf(text)
 	if err != nil {
 		return Inspected{}, err
 	}
-	d, line, err := read(x.input(text, true))
+	d, line, err := kind.read(x.input(text, true))
 	if errors.Is(err, strictjson.ErrForm) {
 		err = fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
@@ -224,7 +224,7 @@ func (h Head) known() error {
 	switch {
 	case h.Version != Version:
 		return fmt.Errorf("%w: version %d", ErrForeign, h.Version)
-	case kinds[h.RecordType] == nil:
+	case kinds()[h.RecordType] == nil:
 		return fmt.Errorf("%w: record_type %q", ErrForeign, h.RecordType)
 	case h.CaseID == "" || h.Ordinal < 1 || h.Status == "":
 		return fmt.Errorf("%w: no identity.case_id, identity.attempt_ordinal or outcome.status", ErrForeign)

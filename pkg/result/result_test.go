@@ -67,7 +67,7 @@ func TestValidateFindsWhatIsWrong(t *testing.T) {
 		{"another case id", func() result.Document { d := ep(); d.Identity.CaseID = "x"; return d }, "not that of the case"},
 		{"id and factors disagree", func() result.Document {
 			d := ep()
-			d.Identity.Case.EP.EPSize = 4
+			d.Identity.Case.EP().EPSize = 4
 			d.SetLadder([]int{1, 2, 4}, nil, nil)
 			return d
 		}, "the fields of the case make"},
@@ -103,7 +103,7 @@ func TestValidateFindsWhatIsWrong(t *testing.T) {
 			d := coll()
 			last := len(d.Workload.SizesMeasured) - 1
 			d.Workload.SizesMeasured = slices.Clone(d.Workload.SizesMeasured)[:last]
-			d.Measurement.Rows = slices.DeleteFunc(d.Measurement.Rows, func(r result.CollectiveRow) bool { return r.Requested == d.Identity.Case.Sizes[last] })
+			d.Measurement.Rows = slices.DeleteFunc(d.Measurement.Rows, func(r result.CollectiveRow) bool { return r.Requested == d.Identity.Case.Collective().Sizes[last] })
 			return d
 		}, "has to be either measured or dropped"},
 		{"success without rows", func() result.Document { d := coll(); d.Measurement.Rows = []result.CollectiveRow{}; return d }, "without rows"},
@@ -299,16 +299,16 @@ func TestComparisonKey(t *testing.T) {
 		"nodes":        func(c *plan.Case) { c.Nodes = 2 },
 		"precision":    func(c *plan.Case) { c.Precision = "fp8" },
 		"sampling":     func(c *plan.Case) { c.Sampling = "fixed-v1" },
-		"trials":       func(c *plan.Case) { c.Timing.TrialsPerPoint++ },
+		"trials":       func(c *plan.Case) { c.EP().Timing.TrialsPerPoint++ },
 		"contract":     func(c *plan.Case) { c.Contract = "cached-layout" },
 		"topology":     func(c *plan.Case) { c.TopologyClass = "x" },
 		"fabric":       func(c *plan.Case) { c.ScaleOutTransport = &rdma },
 		"domain":       func(c *plan.Case) { c.ScaleUpDomain = 72 },
-		"mode":         func(c *plan.Case) { c.Mode = "low-latency" },
-		"phase":        func(c *plan.Case) { c.Phase = "prefill" },
-		"routing":      func(c *plan.Case) { c.Routing = "zipf" },
-		"workload dim": func(c *plan.Case) { c.Hidden++ },
-		"seed":         func(c *plan.Case) { c.Seed++ },
+		"mode":         func(c *plan.Case) { c.EP().Mode = "low-latency" },
+		"phase":        func(c *plan.Case) { c.EP().Phase = "prefill" },
+		"routing":      func(c *plan.Case) { c.EP().Routing = "zipf" },
+		"workload dim": func(c *plan.Case) { c.EP().Hidden++ },
+		"seed":         func(c *plan.Case) { c.EP().Seed++ },
 		"case env":     func(c *plan.Case) { c.Env = map[string]string{"X": "1"} },
 	}
 	seen := map[string]string{base: "base"}
@@ -324,7 +324,7 @@ func TestComparisonKey(t *testing.T) {
 	same := map[string]func(*plan.Case){
 		"sku":    func(c *plan.Case) { c.SKU = "x"; c.CaseID = "y" },
 		"suite":  func(c *plan.Case) { c.Suite = "x" },
-		"ladder": func(c *plan.Case) { c.Ladder = "1" },
+		"ladder": func(c *plan.Case) { c.EP().Ladder = "1" },
 		"repeat": func(c *plan.Case) { c.Repeat = 3 },
 	}
 	for name, change := range same {
@@ -334,18 +334,18 @@ func TestComparisonKey(t *testing.T) {
 	}
 	// Replicated experts stand where the trace of the largest rung puts them.
 	balanced, longer := resulttest.EPCase(), resulttest.EPCase()
-	balanced.Routing, longer.Routing, longer.Ladder = "zipf-eplb", "zipf-eplb", "1 2 4 8"
+	balanced.EP().Routing, longer.EP().Routing, longer.EP().Ladder = "zipf-eplb", "zipf-eplb", "1 2 4 8"
 	require.NotEqual(t, key(balanced, nil), key(longer, nil))
 	fewer := balanced
-	fewerBlock := *balanced.EP
-	fewer.EP, fewerBlock.Ladder = &fewerBlock, "2 4"
+	fewerBlock := *balanced.EP()
+	fewer.Block, fewerBlock.Ladder = &fewerBlock, "2 4"
 	require.Equal(t, key(balanced, nil), key(fewer, nil))
 	for name, change := range map[string]func(*plan.Case){
-		"op":           func(c *plan.Case) { c.Op = "all_gather" },
-		"redop":        func(c *plan.Case) { c.RedOp = "max" },
-		"buffers":      func(c *plan.Case) { c.Buffers = "cold" },
-		"registration": func(c *plan.Case) { c.Registration = "local" },
-		"iterations":   func(c *plan.Case) { c.Measure.Iterations++ },
+		"op":           func(c *plan.Case) { c.Collective().Op = "all_gather" },
+		"redop":        func(c *plan.Case) { c.Collective().RedOp = "max" },
+		"buffers":      func(c *plan.Case) { c.Collective().Buffers = "cold" },
+		"registration": func(c *plan.Case) { c.Collective().Registration = "local" },
+		"iterations":   func(c *plan.Case) { c.Collective().Measure.Iterations++ },
 	} {
 		c := resulttest.CollectiveCase()
 		change(&c)
@@ -359,13 +359,13 @@ func TestComparisonKey(t *testing.T) {
 // that leaves out which rung placed replicated experts.
 func TestOlderDocumentsOfReplicatedExpertsAreValid(t *testing.T) {
 	c := resulttest.EPCase()
-	c.Routing = "zipf-eplb"
+	c.EP().Routing = "zipf-eplb"
 	c.CaseID = c.ID()
 	d := resulttest.EP(c, resulttest.Attempt())
 	require.NoError(t, result.Validate(d))
 	without := c
-	block := *c.EP
-	without.EP, block.Ladder = &block, ""
+	block := *c.EP()
+	without.Block, block.Ladder = &block, ""
 	key, err := result.ComparisonKey(without, d.Provenance.Environment)
 	require.NoError(t, err)
 	read := func() error {

@@ -2,8 +2,8 @@ package result
 
 import "embed"
 
-// Source is the files whose doc comments describe the fields of documents. The
+// Source is the files whose doc comments describe the fields of every document. The
 // JSON Schemas take their descriptions from them.
 //
-//go:embed document.go ep.go collective.go devices.go
+//go:embed document.go devices.go
 var Source embed.FS

@@ -106,7 +106,7 @@ func (r *fakeRunner) Run(ctx context.Context, s *rank.Session, c plan.Case) erro
 	}); err != nil {
 		return err
 	}
-	for i, bytes := range c.Sizes {
+	for i, bytes := range c.Collective().Sizes {
 		values, err := s.Store.Gather(ctx, fmt.Sprintf("%s/size-%d", s.Scope, i), s.Rank, s.World, fmt.Append(nil, s.Rank))
 		if err != nil {
 			return err
@@ -171,7 +171,7 @@ func fakeAssemble(d result.Document, streams []rank.Stream) error {
 	}
 	doc.Measurement.CheckedBy = "host"
 	passed := true
-	for _, bytes := range c.Sizes {
+	for _, bytes := range c.Collective().Sizes {
 		row := result.CollectiveRow{
 			Requested: bytes, Bytes: bytes, Count: bytes, Placement: "out_of_place", Slots: 1,
 			Complete: told[bytes] == c.World, Pipelined: resulttest.Timing(bytes, 1, 1),
@@ -198,13 +198,13 @@ func fakeCase(i, world, sizes int) plan.Requested {
 		Suite: "smoke", Backend: "fake", World: world, Nodes: 1, GPUsPerNode: 8, RanksPerNode: world,
 		Precision: "float", Repeat: 1, Sampling: "smoke", Contract: plan.ContractOp, ScaleUpDomain: 8,
 		Scope: "scale-up", ScaleUpTransport: "shm", Transport: "shm", TopologyClass: "fake-shm-island",
-		Collective: &plan.Collective{
+		Block: &plan.Collective{
 			Op: "all_reduce", RedOp: "sum", Placements: []string{"out_of_place"}, Modes: []string{"pipelined"},
 			Buffers: "warm", Registration: "none",
 		},
 	}
 	for n := range sizes {
-		c.Sizes = append(c.Sizes, 8<<n)
+		c.Collective().Sizes = append(c.Collective().Sizes, 8<<n)
 	}
 	c.CaseID = c.ID()
 	return plan.Requested{SKU: c.SKU, Disposition: plan.Runnable, Case: c, BudgetSeconds: 60}

@@ -29,8 +29,8 @@ const (
 // is chosen by environment, and the inherited part of that is the shard's own.
 func groupKey(c plan.Case) string {
 	mode := ""
-	if c.EP != nil {
-		mode = c.Mode
+	if c.EP() != nil {
+		mode = c.EP().Mode
 	}
 	env, _ := json.Marshal(c.Env) // keys are sorted; strings always marshal
 	return fmt.Sprint(c.Family, c.Backend, mode, c.World, c.Nodes, c.RanksPerNode, c.Repeat, string(env))

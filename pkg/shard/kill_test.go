@@ -62,7 +62,7 @@ func TestResumeAfterKill(t *testing.T) {
 		require.Len(t, docs, cases)
 		for id, d := range docs {
 			require.Equal(t, result.Success, d.Outcome.Status)
-			require.Len(t, readSamples(t, results, id), len(d.Identity.Case.Sizes)*2)
+			require.Len(t, readSamples(t, results, id), len(d.Identity.Case.Collective().Sizes)*2)
 		}
 		samples, err := os.ReadDir(filepath.Join(results, samplesDir))
 		require.NoError(t, err)

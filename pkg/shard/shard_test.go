@@ -107,11 +107,11 @@ func TestEveryCaseHasADocument(t *testing.T) {
 		require.Equal(t, "Fake One", d.Topology.DeviceProduct)
 		require.Equal(t, "1.2.3", *d.Implementation.LibraryVersion)
 		require.Equal(t, "host", d.Runtime.Vendor)
-		require.Len(t, d.Measurement.Rows, len(q.Case.Sizes))
+		require.Len(t, d.Measurement.Rows, len(q.Case.Collective().Sizes))
 		names, err := filepath.Glob(filepath.Join(s.Results, q.Case.CaseID+"_*Z-c00"+string(rune('0'+i))+".json"))
 		require.NoError(t, err)
 		require.Len(t, names, 1)
-		require.Len(t, readSamples(t, s.Results, q.Case.CaseID), len(q.Case.Sizes)*q.Case.World)
+		require.Len(t, readSamples(t, s.Results, q.Case.CaseID), len(q.Case.Collective().Sizes)*q.Case.World)
 	}
 	require.Equal(t, []string{
 		"1/3 start fake-case-00-fake-all-reduce-float-sum-w2-warm attempt 1", "1/3 success fake-case-00-fake-all-reduce-float-sum-w2-warm ",

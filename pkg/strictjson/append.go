@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"unsafe"
 )
 
@@ -65,7 +66,7 @@ func appenderOf(t reflect.Type) appender {
 		}
 		return appender{appendMap, func(p unsafe.Pointer) bool { return len(*(*map[string]string)(p)) == 0 }}
 	case reflect.Struct:
-		return appender{appendMembers(writtenMembers(nil, t, 0, nil)), func(unsafe.Pointer) bool { return false }}
+		return structAppender(t)
 	}
 	panic(fmt.Sprintf("strictjson: %v cannot be written", t))
 }
@@ -110,58 +111,83 @@ func appendMap(b []byte, p unsafe.Pointer) []byte {
 
 // writtenMember is one field of a struct.
 type writtenMember struct {
-	key     string   // "name":
-	block   *uintptr // where the embedded pointer is that it is behind
+	key     string // "name":
 	offset  uintptr
 	value   appender
 	omitted bool // where it is empty
 }
 
-// writtenMembers adds the members of t, which stands at offset, behind a block or
-// none.
-func writtenMembers(all []writtenMember, t reflect.Type, offset uintptr, block *uintptr) []writtenMember {
+// writtenStruct is a struct as it is written.
+type writtenStruct struct {
+	members []writtenMember
+	block   *reflect.StructField // see Types.Blocks
+}
+
+// add adds the members of t, which stands at offset.
+func (w *writtenStruct) add(t reflect.Type, offset uintptr) {
 	for f := range t.Fields() {
 		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
-		at := offset + f.Offset
+		f.Offset += offset
 		switch {
-		case f.Anonymous && name == "" && f.Type.Kind() == reflect.Pointer:
-			all = writtenMembers(all, f.Type.Elem(), 0, &at)
-		case f.Anonymous && name == "":
-			all = writtenMembers(all, f.Type, at, block)
+		case f.Tag.Get("block") != "":
+			w.block = &f
+		case f.Anonymous && name == "" && f.Type.Kind() == reflect.Struct:
+			w.add(f.Type, f.Offset)
 		case strings.Contains(options, "omitzero"):
 			panic(fmt.Sprintf("strictjson: %v.%s: omitzero cannot be written", t, f.Name))
 		case name != "-":
-			all = append(all, writtenMember{`"` + name + `":`, block, at, appenderOf(f.Type), strings.Contains(options, "omitempty")})
+			w.members = append(w.members, writtenMember{`"` + name + `":`, f.Offset, appenderOf(f.Type), strings.Contains(options, "omitempty")})
 		}
 	}
-	return all
 }
 
-func appendMembers(members []writtenMember) func([]byte, unsafe.Pointer) []byte {
-	return func(b []byte, p unsafe.Pointer) []byte {
-		b = append(b, '{')
-		empty := true
-		for i := range members {
-			m := &members[i]
-			base := p
-			if m.block != nil {
-				if base = *(*unsafe.Pointer)(unsafe.Add(p, *m.block)); base == nil {
-					continue
-				}
+func structAppender(t reflect.Type) appender {
+	w := &writtenStruct{}
+	w.add(t, 0)
+	return appender{
+		func(b []byte, p unsafe.Pointer) []byte {
+			b = append(b, '{')
+			b = w.append(b, p)
+			if last := len(b) - 1; b[last] == ',' {
+				b = b[:last]
 			}
-			at := unsafe.Add(base, m.offset)
-			if m.omitted && m.value.empty(at) {
-				continue
-			}
-			if !empty {
-				b = append(b, ',')
-			}
-			empty = false
-			b = m.value.append(append(b, m.key...), at)
-		}
-		return append(b, '}')
+			return append(b, '}')
+		},
+		func(unsafe.Pointer) bool { return false },
 	}
 }
+
+// append appends the members of the struct at p, each with a comma behind it.
+func (w *writtenStruct) append(b []byte, p unsafe.Pointer) []byte {
+	for i := range w.members {
+		m := &w.members[i]
+		at := unsafe.Add(p, m.offset)
+		if m.omitted && m.value.empty(at) {
+			continue
+		}
+		b = append(m.value.append(append(b, m.key...), at), ',')
+	}
+	if w.block != nil {
+		if v := reflect.NewAt(w.block.Type, unsafe.Add(p, w.block.Offset)).Elem(); !v.IsNil() {
+			block := v.Elem()
+			b = blockOf(block.Type().Elem()).append(b, block.UnsafePointer())
+		}
+	}
+	return b
+}
+
+// blockOf returns the struct that a block points to, as it is written.
+func blockOf(t reflect.Type) *writtenStruct {
+	if w, ok := writtenBlocks.Load(t); ok {
+		return w.(*writtenStruct)
+	}
+	w := &writtenStruct{}
+	w.add(t, 0)
+	writtenBlocks.Store(t, w)
+	return w
+}
+
+var writtenBlocks sync.Map // of *writtenStruct by reflect.Type
 
 func appendString(b []byte, s string) []byte {
 	for i := range len(s) {

@@ -12,6 +12,8 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"maps"
+	"math/bits"
 	"reflect"
 	"slices"
 	"strings"
@@ -25,8 +27,11 @@ var ErrForm = errors.New("not of the schema")
 // "Outcome.status". The values are strings or ints.
 type Lists map[string][]any
 
-// Form is how texts of type T are read.
-type Form[T any] struct{ value reader }
+// Form is how texts of one type are read.
+type Form struct {
+	typ   reflect.Type
+	value reader
+}
 
 // Input is a JSON text and how it is read.
 type Input struct {
@@ -43,25 +48,41 @@ type Input struct {
 	Strict bool
 }
 
-// New returns the form of T, a struct. Its fields have JSON names; embedded
-// structs are flattened, and an embedded pointer is there if any of its members
-// is. behind is a value of the type behind interfaces; it may be nil where T has
-// none. A type that cannot be read is a mistake in this program and panics.
-func New[T any](lists Lists, behind any) *Form[T] {
-	c := compiler{lists: lists, known: map[reflect.Type]reader{}}
-	if behind != nil {
-		c.behind = reflect.TypeOf(behind)
-	}
-	return &Form[T]{c.reader(reflect.TypeFor[T](), nil)}
+// Types says of the types of a text what their Go declarations do not.
+type Types struct {
+	Lists Lists
+	// Behind is a value of the type that stands behind fields of type any.
+	Behind any
+	// Blocks are values of the structs that a block field may point to. A block field
+	// is an interface with the tag `json:"-" block:"family"`: the members of its
+	// struct stand beside those of the struct that has the field, whose member
+	// "family" has the key of the struct in Blocks.
+	Blocks map[string]any
 }
 
-// Read fills in into, which must be zero, and returns the text without white
+// New returns the form of the type of v, a struct. Its fields have JSON names;
+// embedded structs are flattened. A type that cannot be read, or of which two members
+// have one name, is a mistake in this program and panics.
+func New(v any, types Types) *Form {
+	c := compiler{lists: types.Lists, blocks: types.Blocks, known: map[reflect.Type]reader{}}
+	if types.Behind != nil {
+		c.behind = reflect.TypeOf(types.Behind)
+	}
+	t := reflect.TypeOf(v)
+	return &Form{t, c.reader(t, nil)}
+}
+
+// Read fills in what into points to, a zero value of the form's type, and returns the text without white
 // space between its tokens. The error wraps ErrTruncated, ErrSyntax, ErrForm or
 // what the screen returned.
-func (f *Form[T]) Read(in Input, into *T) ([]byte, error) {
+func (f *Form) Read(in Input, into any) ([]byte, error) {
+	v := reflect.ValueOf(into)
+	if v.Type().Elem() != f.typ {
+		panic(fmt.Sprintf("strictjson: a form of %v cannot be read into a %v", f.typ, v.Type()))
+	}
 	text := bytes.TrimRight(in.Text, " \t\r\n")
 	s := scanner{in: text, out: in.Buffer[:0], text: in.Screen, strict: in.Strict, memory: leastMemory + memoryPerByte*len(text)}
-	if err := f.value(&s, unsafe.Pointer(into)); err != nil {
+	if err := f.value(&s, v.UnsafePointer()); err != nil {
 		return nil, err
 	}
 	if err := s.end(); err != nil {
@@ -111,6 +132,7 @@ func within(err error, step string) error {
 type compiler struct {
 	lists  Lists
 	behind reflect.Type
+	blocks map[string]any
 	known  map[reflect.Type]reader
 }
 
@@ -257,35 +279,57 @@ func (c *compiler) mapped(t reflect.Type) reader {
 
 // member is one field of a struct.
 type member struct {
-	name   string
-	quoted []byte // "name":
-	key    []byte // "name"
-	offset uintptr
-	block  int // the embedded pointer it is behind, −1 for none
-	read   reader
+	name    string
+	quoted  []byte // "name":
+	key     []byte // "name"
+	offset  uintptr
+	inBlock bool // offset is from the start of the block
+	read    reader
 	// always is whether the member is written whatever its value.
 	always bool
 }
 
-// block is an embedded pointer.
+// block is a field that holds the struct with the object's further members.
 type block struct {
-	offset  uintptr
-	typ     reflect.Type
-	members uint64 // bits of its members
+	field reflect.StructField
+	by    string       // the member that says which struct it is
+	typ   reflect.Type // the struct; nil for none
 }
 
 // object is a struct as a JSON object.
 type object struct {
 	members []member
 	index   map[string]int // by key with its quotes
-	blocks  []block
-	always  uint64 // bits of members that are always there, behind no block
-	behind  uint64 // bits of members that are there if their block is
+	block   *block
+	always  uint64 // bits of the members that are always there
 }
 
 func (c *compiler) structure(t reflect.Type) reader {
+	bare := c.object(t, nil)
+	if bare.block == nil {
+		return bare.read
+	}
+	with := make(map[string]*object, len(c.blocks))
+	for name, v := range c.blocks {
+		with[name] = c.object(t, reflect.TypeOf(v))
+	}
+	return func(s *scanner, p unsafe.Pointer) error {
+		name := s.ahead(bare.block.by)
+		if o := with[name]; o != nil {
+			return o.read(s, p)
+		}
+		return misformed("%s %q is none of %s", bare.block.by, name, strings.Join(slices.Sorted(maps.Keys(with)), ", "))
+	}
+}
+
+// object returns struct t as an object whose block is of the given type.
+func (c *compiler) object(t, blockType reflect.Type) *object {
 	o := &object{index: map[string]int{}}
-	c.fields(o, t, 0, -1)
+	c.fields(o, t, 0, false)
+	if blockType != nil {
+		o.block.typ = blockType
+		c.fields(o, blockType, 0, true)
+	}
 	if len(o.members) > 64 {
 		panic(fmt.Sprintf("strictjson: %v has more than 64 members", t))
 	}
@@ -294,30 +338,26 @@ func (c *compiler) structure(t reflect.Type) reader {
 			panic(fmt.Sprintf("strictjson: %v has two members %q", t, m.name))
 		}
 		o.index[string(m.key)] = i
-		bit := uint64(1) << i
-		if m.block >= 0 {
-			o.blocks[m.block].members |= bit
-		}
-		switch {
-		case m.always && m.block >= 0:
-			o.behind |= bit
-		case m.always:
-			o.always |= bit
+		if m.always {
+			o.always |= 1 << i
 		}
 	}
-	return o.read
+	return o
 }
 
-// fields adds the fields of t, which stands at offset, behind a block or none.
-func (c *compiler) fields(o *object, t reflect.Type, offset uintptr, behind int) {
+// fields adds the fields of t, which stands at offset.
+func (c *compiler) fields(o *object, t reflect.Type, offset uintptr, inBlock bool) {
 	for f := range t.Fields() {
 		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+		by := f.Tag.Get("block")
 		switch {
-		case f.Anonymous && name == "" && f.Type.Kind() == reflect.Pointer:
-			o.blocks = append(o.blocks, block{offset: offset + f.Offset, typ: f.Type.Elem()})
-			c.fields(o, f.Type.Elem(), 0, len(o.blocks)-1)
-		case f.Anonymous && name == "":
-			c.fields(o, f.Type, offset+f.Offset, behind)
+		case by != "" && (f.Type.Kind() != reflect.Interface || name != "-" || o.block != nil || inBlock):
+			panic(fmt.Sprintf("strictjson: %v.%s cannot be a block", t, f.Name))
+		case by != "":
+			f.Offset += offset
+			o.block = &block{field: f, by: by}
+		case f.Anonymous && name == "" && f.Type.Kind() == reflect.Struct:
+			c.fields(o, f.Type, offset+f.Offset, inBlock)
 		case name == "" || !f.IsExported():
 			panic(fmt.Sprintf("strictjson: %v.%s has no JSON name", t, f.Name))
 		case name == "-":
@@ -329,7 +369,7 @@ func (c *compiler) fields(o *object, t reflect.Type, offset uintptr, behind int)
 			}
 			o.members = append(o.members, member{
 				name: name, key: []byte(`"` + name + `"`), quoted: []byte(`"` + name + `":`),
-				offset: offset + f.Offset, block: behind, read: read, always: !omitted,
+				offset: offset + f.Offset, inBlock: inBlock, read: read, always: !omitted,
 			})
 		}
 	}
@@ -337,6 +377,12 @@ func (c *compiler) fields(o *object, t reflect.Type, offset uintptr, behind int)
 
 // read reads an object. Members mostly come in the order of the fields.
 func (o *object) read(s *scanner, p unsafe.Pointer) error {
+	var inBlock unsafe.Pointer
+	if o.block != nil && o.block.typ != nil {
+		v := reflect.New(o.block.typ)
+		reflect.NewAt(o.block.field.Type, unsafe.Add(p, o.block.field.Offset)).Elem().Set(v)
+		inBlock = v.UnsafePointer()
+	}
 	var seen uint64
 	if more, err := s.open('{', '}', "an object"); err != nil {
 		return err
@@ -359,8 +405,8 @@ func (o *object) read(s *scanner, p unsafe.Pointer) error {
 			}
 			seen |= 1 << i
 			base := p
-			if m.block >= 0 {
-				base = o.blocks[m.block].at(p)
+			if m.inBlock {
+				base = inBlock
 			}
 			if err = m.read(s, unsafe.Add(base, m.offset)); err != nil {
 				err = within(err, "."+m.name)
@@ -386,7 +432,7 @@ func (o *object) member(s *scanner, next int) (int, error) {
 		if m := &o.members[i]; bytes.HasPrefix(s.in[s.at:], m.quoted) {
 			s.at += len(m.quoted)
 			return i, nil
-		} else if m.always && m.block < 0 {
+		} else if m.always {
 			break
 		}
 	}
@@ -403,29 +449,10 @@ func (o *object) member(s *scanner, next int) (int, error) {
 	return -1, nil
 }
 
-// at returns the block of the struct at p, made if it is not there yet.
-func (b *block) at(p unsafe.Pointer) unsafe.Pointer {
-	to := (*unsafe.Pointer)(unsafe.Add(p, b.offset))
-	if *to == nil {
-		*to = reflect.New(b.typ).UnsafePointer()
-	}
-	return *to
-}
-
 // complete returns an error where a member is missing from strict text.
 func (o *object) complete(s *scanner, seen uint64) error {
-	if !s.strict {
+	if !s.strict || seen&o.always == o.always {
 		return nil
 	}
-	want := o.always
-	for _, b := range o.blocks {
-		if seen&b.members != 0 {
-			want |= b.members & o.behind
-		}
-	}
-	if seen&want == want {
-		return nil
-	}
-	missing := slices.IndexFunc(o.members, func(m member) bool { return want&^seen&(1<<o.index[string(m.key)]) != 0 })
-	return misformed("no member %q", o.members[missing].name)
+	return misformed("no member %q", o.members[bits.TrailingZeros64(o.always&^seen)].name)
 }

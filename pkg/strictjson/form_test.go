@@ -15,7 +15,7 @@ type formed struct {
 	Left  *int           `json:"left,omitempty"`
 	Rows  []formedRow    `json:"rows"`
 	Names map[string]int `json:"names,omitempty"`
-	*formedBlock
+	Block any            `json:"-" block:"kind"`
 }
 
 type formedRow struct {
@@ -23,12 +23,19 @@ type formedRow struct {
 	Large [64]byte `json:"-"`
 }
 
-type formedBlock struct {
+type blockOne struct {
 	A string `json:"a"`
 	B string `json:"b"`
 }
 
-var aForm = New[formed](Lists{"formed.kind": {"one", "two"}, "formed.n": {1, 2}}, nil)
+type blockTwo struct {
+	A int `json:"a"`
+}
+
+var aForm = New(formed{}, Types{
+	Lists:  Lists{"formed.n": {1, 2}, "blockTwo.a": {3}},
+	Blocks: map[string]any{"one": blockOne{}, "two": blockTwo{}},
+})
 
 // Strictly read, a text has the members of the type and no others, of their types
 // and values; read otherwise, it may have more or fewer.
@@ -53,13 +60,16 @@ func TestStrictReading(t *testing.T) {
 		{`"n":1,`, `"N":1,`, `unknown member "N"`, true},
 		{`"x":0.5`, `"x":1e999`, `x: 1e999 is too large a number`, false},
 		{`"x":0.5`, `"x":"0.5"`, `x: want a number`, false},
-		{`"kind":"one"`, `"kind":"three"`, `kind: "three" is none of one, two`, true},
+		{`"kind":"one"`, `"kind":"three"`, `kind "three" is none of one, two`, false},
 		{`"maybe":null,`, `"maybe":null,"left":null,`, `left: null`, true},
 		{`{"at":2}`, `{"at":true}`, `rows[1].at: want an integer`, false},
 		{`[{"at":1},{"at":2}]`, `{}`, `rows: want a list`, false},
 		{`"names":{"p":1}`, `"names":{"p":1,"p":1}`, `names: member "p" stands twice`, false},
-		{`,"b":""`, ``, `no member "b"`, true}, // a block is there as a whole
-		{`,"a":"","b":""`, ``, ``, true},       // or not at all
+		{`,"b":""`, ``, `no member "b"`, true},
+		{`"kind":"one",`, ``, `kind "" is none of one, two`, false},
+		{`"kind":"one",`, `"kind":7,`, `kind "" is none of one, two`, false},
+		{`"kind":"one"`, `"kind":"two"`, `a: want an integer`, false},
+		{`"b":""`, `"b":"","kind":"two"`, `member "kind" stands twice`, false},
 	} {
 		bad := strings.Replace(good, tc.old, tc.new, 1)
 		require.NotEqual(t, good, bad)
@@ -75,9 +85,37 @@ func TestStrictReading(t *testing.T) {
 	}
 }
 
+// A block is of the type that another member says, wherever that one stands, and
+// what was read is written again.
+func TestBlocks(t *testing.T) {
+	w := NewWriter[struct {
+		Kind  string `json:"kind"`
+		Block any    `json:"-" block:"kind"`
+	}]()
+	for _, text := range []string{
+		`{"kind":"one","n":1,"x":0,"maybe":null,"rows":[],"a":"p","b":"q"}`,
+		`{"a":"p","n":1,"x":0,"maybe":null,"rows":[],"b":"q","kind":"one"}`,
+	} {
+		var v formed
+		_, err := aForm.Read(Input{Text: []byte(text), Strict: true}, &v)
+		require.NoError(t, err)
+		require.Equal(t, &blockOne{"p", "q"}, v.Block)
+		got := w.Append(nil, &struct {
+			Kind  string `json:"kind"`
+			Block any    `json:"-" block:"kind"`
+		}{v.Kind, v.Block})
+		require.True(t, string(got) == `{"kind":"one","a":"p","b":"q"}`, "%s", got)
+	}
+	require.PanicsWithValue(t, `strictjson: strictjson.formed has two members "n"`, func() {
+		New(formed{}, Types{Blocks: map[string]any{"three": struct {
+			N int `json:"n"`
+		}{}}})
+	})
+}
+
 // A text of three bytes an element does not become a value many times its size.
 func TestReadingBoundsMemory(t *testing.T) {
-	text := `{"rows":[` + strings.Repeat(`{},`, 1<<20) + `{}]}`
+	text := `{"kind":"one","rows":[` + strings.Repeat(`{},`, 1<<20) + `{}]}`
 	_, err := aForm.Read(Input{Text: []byte(text)}, new(formed))
 	require.ErrorContains(t, err, "rows: elements take far more memory than text")
 }

@@ -168,6 +168,26 @@ func (s *scanner) array(element func() error) error {
 	return err
 }
 
+// ahead returns the text of a member of the object that comes next, and reads
+// nothing. It is empty where there is no such member or it is not a string.
+func (s *scanner) ahead(member string) (text string) {
+	look := scanner{in: s.in, at: s.at, depth: s.depth}
+	found := errors.New("found")
+	// What is wrong with the object is said by who reads it.
+	_ = look.object(func(key []byte) error {
+		if string(key[1:len(key)-1]) != member {
+			return look.skip()
+		}
+		if look.peek() == '"' {
+			if raw, err := look.str(); err == nil {
+				text = Unquote(raw)
+			}
+		}
+		return found
+	})
+	return text
+}
+
 func (s *scanner) unexpected(c byte, want string) error {
 	if c == 0 && s.at == len(s.in) {
 		return ErrTruncated

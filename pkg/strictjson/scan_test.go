@@ -19,7 +19,7 @@ func scan(in, buf []byte, screen func([]byte) error) ([]byte, error) {
 	return anyObject.Read(Input{Text: in, Buffer: buf, Screen: screen}, &none)
 }
 
-var anyObject = New[struct{}](nil, nil)
+var anyObject = New(struct{}{}, Types{})
 
 func TestScanCompacts(t *testing.T) {
 	var pretty bytes.Buffer

@@ -98,7 +98,7 @@ func (f *EPFlags) Plan(cat *catalog.Catalog, be *catalog.Backend, world int) (pl
 	workload, seed := f.workload(cat)
 	d.Cases = []plan.Case{{
 		Family: plan.FamilyEP, Precision: f.precision, Sampling: f.sampling, Contract: plan.ContractLayout,
-		EP: &plan.EP{
+		Block: &plan.EP{
 			EPSize: world, Workload: workload, Mode: f.mode, Phase: f.phase, Routing: f.routing,
 			Hidden: f.hidden, TopK: f.topk, Experts: f.experts, Seed: seed, Ladder: words(f.tokens, " "),
 			Timing: plan.EPTiming(*cat.SamplingProfile(f.sampling).EP()),
@@ -179,7 +179,7 @@ func (p *EPReport) Err() error { return p.verdict.err() }
 func PrintEP(w io.Writer, d *result.EPDocument) {
 	c := &d.Identity.Case
 	fmt.Fprintf(w, "# %s %s %s, %s: hidden %d topk %d experts %d, %d ranks on %s\n",
-		c.Workload, c.Mode, c.Precision, c.Routing, c.Hidden, c.TopK, c.Experts, c.World, foreign.Line(d.Topology.DeviceProduct))
+		c.EP().Workload, c.EP().Mode, c.Precision, c.EP().Routing, c.EP().Hidden, c.EP().TopK, c.EP().Experts, c.World, foreign.Line(d.Topology.DeviceProduct))
 	s := d.Measurement.Sampling
 	fmt.Fprintf(w, "# sampling %s: %d samples of each component, slowest rank of each\n", s.Profile, s.SamplesPerComponent)
 	fmt.Fprintf(w, "# GB/s: logical bytes of a roundtrip, of one rank, at its p50\n#\n")

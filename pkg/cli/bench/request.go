@@ -184,7 +184,7 @@ func (r *Request) Plan(be *catalog.Backend, world int) (planner.Direct, error) {
 				block := r.shape
 				block.RedOp, block.Root = redop, root
 				d.Cases = append(d.Cases, plan.Case{
-					Family: plan.FamilyCollective, Precision: dtype, Sampling: Name, Contract: plan.ContractOp, Collective: &block,
+					Family: plan.FamilyCollective, Precision: dtype, Sampling: Name, Contract: plan.ContractOp, Block: &block,
 				})
 			}
 		}

@@ -52,7 +52,7 @@ func TestDefaultsAreThoseOfNCCLTests(t *testing.T) {
 	d := planned(t, "nccl", "all_reduce")
 	require.Equal(t, planner.Direct{Suite: Name, Backend: "nccl", World: 2, Repeats: 1, Cases: []plan.Case{{
 		Family: plan.FamilyCollective, Precision: "float", Sampling: Name, Contract: plan.ContractOp,
-		Collective: &plan.Collective{
+		Block: &plan.Collective{
 			Op: "all_reduce", RedOp: "sum", Sizes: []int64{32 << 20},
 			Placements: []string{vocab.OutOfPlace, vocab.InPlace}, Modes: []string{vocab.Pipelined},
 			Buffers: vocab.Shifted, Registration: "none",
@@ -73,7 +73,7 @@ func TestFlagsReachTheCase(t *testing.T) {
 		{"-b 8 -e 20 -i 8 -f 1", sizes, []int64{8, 16}},
 		{"-b 1G -e 1G", sizes, []int64{1 << 30}},
 		{"-t 2 -g 3", func(d planner.Direct) any { return d.World }, 6},
-		{"-n 7 -w 0 -m 3 -G 5 --trials 9", func(d planner.Direct) any { return d.Cases[0].Measure }, plan.CollectiveTiming{Iterations: 7, Trials: 9, Aggregate: 3, Launches: 5}},
+		{"-n 7 -w 0 -m 3 -G 5 --trials 9", func(d planner.Direct) any { return d.Cases[0].Collective().Measure }, plan.CollectiveTiming{Iterations: 7, Trials: 9, Aggregate: 3, Launches: 5}},
 		{"-N 4", func(d planner.Direct) any { return d.Repeats }, 4},
 		{"-T 30", func(d planner.Direct) any { return d.Budget }, 30},
 		{"-z 0", modes, []string{"pipelined"}},
@@ -84,12 +84,12 @@ func TestFlagsReachTheCase(t *testing.T) {
 		{"-R 1", registration, "local"},
 		{"-R 2", registration, "symmetric"},
 		{"-x 2", func(d planner.Direct) any { return d.Env }, map[string]string{"NCCL_CTA_POLICY": "2"}},
-		{"-u 3", func(d planner.Direct) any { return d.Cases[0].Unalign }, int64(3)},
+		{"-u 3", func(d planner.Direct) any { return d.Cases[0].Collective().Unalign }, int64(3)},
 		{"-d bfloat16", types, []string{"bfloat16"}},
 		{"-d all", types, vocab.DTypes()},
 		{"-o avg", redops, []string{"avg"}},
 		{"-o all", redops, vocab.RedOps()},
-		{"--buffers cold", func(d planner.Direct) any { return d.Cases[0].Buffers }, "cold"},
+		{"--buffers cold", func(d planner.Direct) any { return d.Cases[0].Collective().Buffers }, "cold"},
 		{"-p 0 -c 0 -y 0 -S 0 -D 0 -V 16 -M 0 -K 0 -C 1 -a 3", func(d planner.Direct) any { return len(d.Cases) }, 1},
 	} {
 		t.Run(tt.line, func(t *testing.T) {
@@ -98,12 +98,14 @@ func TestFlagsReachTheCase(t *testing.T) {
 	}
 }
 
-func sizes(d planner.Direct) any        { return d.Cases[0].Sizes }
-func modes(d planner.Direct) any        { return d.Cases[0].Modes }
-func registration(d planner.Direct) any { return d.Cases[0].Registration }
+func sizes(d planner.Direct) any        { return d.Cases[0].Collective().Sizes }
+func modes(d planner.Direct) any        { return d.Cases[0].Collective().Modes }
+func registration(d planner.Direct) any { return d.Cases[0].Collective().Registration }
 func types(d planner.Direct) any        { return field(d, func(c plan.Case) string { return c.Precision }) }
 
-func redops(d planner.Direct) any { return field(d, func(c plan.Case) string { return c.RedOp }) }
+func redops(d planner.Direct) any {
+	return field(d, func(c plan.Case) string { return c.Collective().RedOp })
+}
 
 func field[T any](d planner.Direct, of func(plan.Case) T) []T {
 	var out []T
@@ -114,12 +116,12 @@ func field[T any](d planner.Direct, of func(plan.Case) T) []T {
 }
 
 func TestRootsAndReductionsBelongToTheirOperations(t *testing.T) {
-	roots := func(d planner.Direct) []int { return field(d, func(c plan.Case) int { return c.Root }) }
+	roots := func(d planner.Direct) []int { return field(d, func(c plan.Case) int { return c.Collective().Root }) }
 	require.Equal(t, []int{1}, roots(planned(t, "host", "broadcast -r 1")))
 	require.Equal(t, []int{0, 1, 2}, roots(planned(t, "host", "reduce -t 3 -r -1")))
 	require.Equal(t, []int{0}, roots(planned(t, "host", "all_gather -r 1")), "nccl-tests takes no notice either")
 	require.Equal(t, []string{""}, redops(planned(t, "host", "all_gather -o prod")))
-	require.Equal(t, []string{vocab.OutOfPlace}, planned(t, "host", "alltoall").Cases[0].Placements)
+	require.Equal(t, []string{vocab.OutOfPlace}, planned(t, "host", "alltoall").Cases[0].Collective().Placements)
 }
 
 // What cannot be asked is refused in one line that says what to do.

@@ -84,7 +84,7 @@ func TestHugeFilesAreNotRead(t *testing.T) {
 // take no memory of their own.
 func TestSummaryOfHostileDocuments(t *testing.T) {
 	pairs := resulttest.CollectiveCase()
-	pairs.Op, pairs.RedOp = "p2p", ""
+	pairs.Collective().Op, pairs.Collective().RedOp = "p2p", ""
 	pairs.CaseID = pairs.ID()
 	rank := func(n int) *int { return &n }
 	p2p := func(change func(*result.CollectiveDocument)) result.Document {

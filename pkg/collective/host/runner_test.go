@@ -60,7 +60,7 @@ func testCase(world int, edit func(*plan.Case)) plan.Case {
 		SKU: "local", Family: plan.FamilyCollective, Suite: "test", Backend: "host",
 		World: world, Nodes: 1, GPUsPerNode: world, RanksPerNode: world, Precision: "float", Repeat: 1,
 		Sampling: "test", ScaleUpDomain: world, Scope: "scale-up",
-		Collective: &plan.Collective{
+		Block: &plan.Collective{
 			Op: "all_reduce", RedOp: "sum", Sizes: []int64{8, 4096, 1 << 20},
 			Placements: []string{vocab.OutOfPlace, vocab.InPlace},
 			Modes:      []string{vocab.Pipelined, vocab.PerIteration, vocab.Graph},
@@ -77,9 +77,9 @@ func testCase(world int, edit func(*plan.Case)) plan.Case {
 
 // ask makes c a case of op at sizes, or at that of its traffic.
 func ask(c *plan.Case, op collective.Op, sizes ...int64) {
-	c.Op, c.Sizes = op.String(), sizes
-	if c.Traffic = form(op, numeric.Float, c.World).Traffic; c.Traffic != nil {
-		c.Sizes = []int64{plan.TrafficSize(c.Traffic)}
+	c.Collective().Op, c.Collective().Sizes = op.String(), sizes
+	if c.Collective().Traffic = form(op, numeric.Float, c.World).Traffic; c.Collective().Traffic != nil {
+		c.Collective().Sizes = []int64{plan.TrafficSize(c.Collective().Traffic)}
 	}
 }
 
@@ -185,7 +185,7 @@ func TestCasesInProcesses(t *testing.T) {
 		t.Run(strconv.Itoa(world), func(t *testing.T) {
 			g := start(t, world)
 			for _, buffers := range []string{vocab.Warm, vocab.Cold} {
-				d := g.run(testCase(world, func(c *plan.Case) { c.Buffers = buffers }))
+				d := g.run(testCase(world, func(c *plan.Case) { c.Collective().Buffers = buffers }))
 				requireSuccess(t, d)
 				require.Len(t, d.Measurement.Rows, 6)
 				require.Equal(t, []int64{8, 4096, 1 << 20}, d.Workload.SizesMeasured)
@@ -211,12 +211,12 @@ func TestEveryOperationInProcesses(t *testing.T) {
 		d := g.run(testCase(2, func(c *plan.Case) {
 			c.Precision = "bfloat16"
 			ask(c, op, 4, 1<<16)
-			c.Measure = plan.CollectiveTiming{Warmup: 1, Iterations: 4, Trials: 2, Aggregate: 1, Launches: 1}
-			if c.RedOp = ""; op.Reduces() {
-				c.RedOp = "avg"
+			c.Collective().Measure = plan.CollectiveTiming{Warmup: 1, Iterations: 4, Trials: 2, Aggregate: 1, Launches: 1}
+			if c.Collective().RedOp = ""; op.Reduces() {
+				c.Collective().RedOp = "avg"
 			}
 			if op.Rooted() {
-				c.Root = 1
+				c.Collective().Root = 1
 			}
 		}))
 		requireSuccess(t, d)
@@ -237,9 +237,9 @@ func TestArithmeticAsDeclared(t *testing.T) {
 	for _, typ := range []numeric.Type{numeric.Half, numeric.Float, numeric.Double, numeric.BFloat16, numeric.F8E4M3, numeric.F8E5M2} {
 		for _, redop := range workload.RedOps() {
 			d := g.run(testCase(3, func(c *plan.Case) {
-				c.Precision, c.RedOp, c.Sizes = typ.String(), redop.String(), []int64{64, 1 << 16}
-				c.Modes, c.Placements = []string{vocab.Pipelined}, []string{vocab.OutOfPlace}
-				c.Measure = plan.CollectiveTiming{Iterations: 1, Trials: 1, Aggregate: 1, Launches: 1}
+				c.Precision, c.Collective().RedOp, c.Collective().Sizes = typ.String(), redop.String(), []int64{64, 1 << 16}
+				c.Collective().Modes, c.Collective().Placements = []string{vocab.Pipelined}, []string{vocab.OutOfPlace}
+				c.Collective().Measure = plan.CollectiveTiming{Iterations: 1, Trials: 1, Aggregate: 1, Launches: 1}
 			}))
 			requireSuccess(t, d)
 			a := d.Measurement.Arithmetic
@@ -263,10 +263,10 @@ func TestDataFaultsAreCaught(t *testing.T) {
 				g := start(t, 2, rank.FaultVariable+"=rank=0,kind="+kind)
 				d := g.run(testCase(2, func(c *plan.Case) {
 					ask(c, op, 4096)
-					if c.RedOp = ""; op.Reduces() {
-						c.RedOp = "sum"
+					if c.Collective().RedOp = ""; op.Reduces() {
+						c.Collective().RedOp = "sum"
 					}
-					c.Measure = plan.CollectiveTiming{Iterations: 2, Trials: 1, Aggregate: 1, Launches: 1}
+					c.Collective().Measure = plan.CollectiveTiming{Iterations: 2, Trials: 1, Aggregate: 1, Launches: 1}
 				}))
 				require.Equal(t, result.Invalid, d.Outcome.Status, op)
 				require.Equal(t, []string{string(result.ReasonSemantics)}, d.Outcome.Reasons)

@@ -61,7 +61,7 @@ func caseOf(kind nccl.Kind, op collective.Op, world int) plan.Case {
 	return plan.Case{
 		CaseID: "test", SKU: "test", Family: plan.FamilyCollective, Backend: string(kind),
 		World: world, Nodes: 1, GPUsPerNode: world, RanksPerNode: world, Precision: "float", Repeat: 1,
-		Collective: &plan.Collective{
+		Block: &plan.Collective{
 			Op: op.String(), Sizes: []int64{8, 1 << 16}, Placements: []string{vocab.OutOfPlace},
 			Modes:   []string{vocab.Pipelined, vocab.Blocking, vocab.PerIteration, vocab.Graph},
 			Buffers: vocab.Shifted, Registration: "none",
@@ -78,7 +78,7 @@ func TestExchangesInEveryMode(t *testing.T) {
 			t.Run(fmt.Sprint(op, v.kind), func(t *testing.T) {
 				c := caseOf(v.kind, op, 3)
 				if f := form(op, numeric.Float, c.World); f.Traffic != nil {
-					c.Traffic, c.Sizes = f.Traffic, []int64{plan.TrafficSize(f.Traffic)}
+					c.Collective().Traffic, c.Collective().Sizes = f.Traffic, []int64{plan.TrafficSize(f.Traffic)}
 				}
 				streams, errs := reported(t.Context(), t, v.kind, c, func() {})
 				for _, err := range errs {
@@ -89,7 +89,7 @@ func TestExchangesInEveryMode(t *testing.T) {
 				require.NoError(t, collective.Assemble(doc, streams))
 				d := doc.(*result.CollectiveDocument)
 				require.Equal(t, result.Success, d.Outcome.Status, "%v", d.Outcome.Reasons)
-				require.Len(t, d.Measurement.Rows, len(c.Sizes)*max(1, c.Pairs()))
+				require.Len(t, d.Measurement.Rows, len(c.Collective().Sizes)*max(1, c.Collective().Pairs(c.World)))
 				for _, row := range d.Measurement.Rows {
 					require.NotNil(t, row.Graph)
 					require.NotNil(t, row.Blocking)
@@ -106,7 +106,7 @@ func TestCancelledIsNotWrong(t *testing.T) {
 	t.Setenv("CX_FAKE_NCCL_HANG", "0:3") // after one of warm-up and one that settles, the second of the window
 	for _, v := range vendors {
 		c := caseOf(v.kind, collective.AllGather, 2)
-		c.Sizes, c.Modes = []int64{1 << 16}, []string{vocab.Pipelined}
+		c.Collective().Sizes, c.Collective().Modes = []int64{1 << 16}, []string{vocab.Pipelined}
 		ctx, cancel := context.WithCancel(t.Context())
 		streams, errs := reported(ctx, t, v.kind, c, func() { time.AfterFunc(500*time.Millisecond, cancel) })
 		for r, err := range errs {

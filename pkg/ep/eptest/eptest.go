@@ -33,7 +33,7 @@ func Case(world int, change ...func(*plan.Case)) plan.Case {
 		World: world, Nodes: 1, GPUsPerNode: world, RanksPerNode: world, Precision: "bf16", Repeat: 1,
 		Sampling: "test", Contract: plan.ContractLayout, ScaleUpDomain: world, Scope: "scale-up",
 		ScaleUpTransport: "shm", Transport: "shm", TopologyClass: "local-shm-island",
-		EP: &plan.EP{
+		Block: &plan.EP{
 			EPSize: world, Workload: "tiny", Mode: vocab.ModeNormal, Phase: "decode", Routing: "uniform",
 			Hidden: 256, TopK: 4, Experts: 16, Seed: 67, Ladder: "1 2 8",
 			Timing: plan.EPTiming{

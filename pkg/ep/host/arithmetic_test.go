@@ -42,7 +42,7 @@ func TestAnotherArithmeticIsReported(t *testing.T) {
 	for _, kind := range []string{ep.FaultBF16Sum, ep.FaultReversedSum, ep.FaultTruncatedSum} {
 		for _, change := range [][]func(*plan.Case){nil, {fp8}, {cached}, {lowLatency}, {lowLatency, fp8}, {lowLatency, cached}} {
 			c := eptest.Case(4, append(change, ladder("8"))...)
-			t.Run(kind+" "+c.Mode+" "+c.Precision+" "+c.Contract, func(t *testing.T) {
+			t.Run(kind+" "+c.EP().Mode+" "+c.Precision+" "+c.Contract, func(t *testing.T) {
 				d := eptest.Document(t, c, eptest.Run(t, host.Open(host.Variant{}), "rank=1,kind="+kind, c)[0])
 				require.Equal(t, result.Success, d.Outcome.Status, "the contract's gate does not see it")
 				row := d.Measurement.Rows[0]
@@ -60,7 +60,7 @@ func TestAnotherArithmeticIsReported(t *testing.T) {
 // apart: 257 tokens on they repeat, and most neighbouring blocks have one scale.
 // Only the other activations show them.
 func TestScalesOfOtherBlocksAreFound(t *testing.T) {
-	seed := func(c *plan.Case) { c.Seed = 5 } // of equal scales throughout the first tokens
+	seed := func(c *plan.Case) { c.EP().Seed = 5 } // of equal scales throughout the first tokens
 	for _, c := range []struct {
 		kind   string
 		change []func(*plan.Case)
@@ -71,7 +71,7 @@ func TestScalesOfOtherBlocksAreFound(t *testing.T) {
 		{ep.FaultNeighborScale, []func(*plan.Case){ladder("1"), seed, cached}},
 	} {
 		kase := eptest.Case(2, append(c.change, fp8)...)
-		t.Run(c.kind+" "+kase.Mode+" "+kase.Contract, func(t *testing.T) {
+		t.Run(c.kind+" "+kase.EP().Mode+" "+kase.Contract, func(t *testing.T) {
 			d := eptest.Document(t, kase, eptest.Run(t, host.Open(host.Variant{}), "rank=1,kind="+c.kind, kase)[0])
 			require.Equal(t, result.Invalid, d.Outcome.Status)
 			reasons := d.Measurement.Rows[0].Correctness.Reasons

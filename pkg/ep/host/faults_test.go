@@ -31,13 +31,13 @@ func planned(t *testing.T) (cases []plan.Case) {
 	}, planner.Machine{})
 	require.NoError(t, err)
 	for _, r := range m.Requested() {
-		c, shape := r.Case, *r.Case.EP
+		c, shape := r.Case, *r.Case.EP()
 		shape.Ladder = "4"
 		shape.Timing = plan.EPTiming{
 			ItersPerTrial: 12, TrialsPerPoint: 1, WarmupItersPerTrial: 2,
 			ChainItersPerTrial: 16, ChainTrialsPerPoint: 1, ChainDrop: 2,
 		}
-		c.EP = &shape
+		c.Block = &shape
 		cases = append(cases, c)
 	}
 	require.Len(t, cases, 8)
@@ -88,7 +88,7 @@ func TestFaultsFromTheNthCall(t *testing.T) {
 					row := d.Measurement.Rows[0]
 					require.Equal(t, 4, row.TokensPerRank)
 					check := f.check
-					if c.Mode == vocab.ModeLowLatency && f.lowLatency != "" {
+					if c.EP().Mode == vocab.ModeLowLatency && f.lowLatency != "" {
 						check = f.lowLatency
 					}
 					reasons := strings.Join(row.Correctness.Reasons, "\n")

@@ -98,10 +98,10 @@ func newAdapter(device *accelhost.Device, place rank.Place, v Variant) *adapter 
 // Describe implements ep.Adapter.
 func (a *adapter) Describe(c plan.Case) (ep.Description, error) {
 	d := ep.Description{
-		Mode: c.Mode, Reduction: a.variant.Reduction, DispatchDType: "bf16",
+		Mode: c.EP().Mode, Reduction: a.variant.Reduction, DispatchDType: "bf16",
 		FP8Consume: ep.ConsumeNative, IndexType: numeric.Int64,
 	}
-	switch c.Mode {
+	switch c.EP().Mode {
 	case vocab.ModeNormal:
 		d.KernelGeneration = "host-shm"
 		d.Receive, d.Combine = ep.TokenRank, ep.UnweightedRankSum

@@ -16,16 +16,16 @@ import (
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-func lowLatency(c *plan.Case) { c.Mode = vocab.ModeLowLatency }
+func lowLatency(c *plan.Case) { c.EP().Mode = vocab.ModeLowLatency }
 func fp8(c *plan.Case)        { c.Precision = "fp8" }
 func cached(c *plan.Case)     { c.Contract = plan.ContractCachedLayout }
 
 func routing(name string) func(*plan.Case) {
-	return func(c *plan.Case) { c.Routing = name }
+	return func(c *plan.Case) { c.EP().Routing = name }
 }
 
 func ladder(rungs string) func(*plan.Case) {
-	return func(c *plan.Case) { c.Ladder = rungs }
+	return func(c *plan.Case) { c.EP().Ladder = rungs }
 }
 
 // run measures a case on real ranks and requires that it passes.
@@ -129,7 +129,7 @@ func TestLadderCap(t *testing.T) {
 	// The definitions may know a smaller cap; with uneven tokens the fullest rank counts.
 	small := 6
 	d = run(t, host.Variant{}, eptest.Case(2, lowLatency, ladder("2 4 6"), routing("uneven-linear"),
-		func(c *plan.Case) { c.LadderCap = &small }))
+		func(c *plan.Case) { c.EP().LadderCap = &small }))
 	require.Equal(t, []int{2, 4}, d.Workload.LadderMeasured)
 	require.Equal(t, 6, *d.Workload.LadderCap)
 
@@ -142,7 +142,7 @@ func TestRefusals(t *testing.T) {
 	for _, change := range []func(*plan.Case){
 		func(c *plan.Case) { c.Nodes = 2 },
 		func(c *plan.Case) { c.Precision = "mxfp8" },
-		func(c *plan.Case) { c.Routing = "mystery" },
+		func(c *plan.Case) { c.EP().Routing = "mystery" },
 	} {
 		for _, s := range eptest.Run(t, host.Open(host.Variant{}), "", eptest.Case(2, change))[0] {
 			require.False(t, s.Done)
@@ -153,7 +153,7 @@ func TestRefusals(t *testing.T) {
 
 // Ranks that share their machine's memory do not begin what does not fit into it.
 func TestMoreThanTheMachineHolds(t *testing.T) {
-	large := func(c *plan.Case) { c.Hidden = 1 << 20 }
+	large := func(c *plan.Case) { c.EP().Hidden = 1 << 20 }
 	for _, s := range eptest.Run(t, host.Open(host.Variant{}), "", eptest.Case(2, large, ladder("1 4194304")))[0] {
 		require.False(t, s.Done)
 		require.Equal(t, string(result.ReasonMemoryForSize), s.Failure.Code)
@@ -235,7 +235,7 @@ func TestInjectedFaults(t *testing.T) {
 			c.want.lowLatency + " *": {lowLatency},
 		} {
 			kase := eptest.Case(2, append(change, ladder("8"))...)
-			t.Run(c.kind+" "+c.at+" "+kase.Mode, func(t *testing.T) {
+			t.Run(c.kind+" "+c.at+" "+kase.EP().Mode, func(t *testing.T) {
 				fault := fmt.Sprintf("rank=1,kind=%s,at=%s", c.kind, c.at)
 				d := eptest.Document(t, kase, eptest.Run(t, host.Open(host.Variant{}), fault, kase)[0])
 				require.Equal(t, result.Outcome{Status: result.Invalid, Reasons: []string{string(result.ReasonSemantics)}}, d.Outcome)

@@ -36,7 +36,7 @@ type shape struct {
 
 func newShape(c plan.Case, d ep.Description, need ep.Capacity) shape {
 	s := shape{
-		world: c.World, hidden: c.Hidden, topk: c.TopK,
+		world: c.World, hidden: c.EP().Hidden, topk: c.EP().TopK,
 		experts: need.Experts, perRank: need.Experts / c.World, tokens: need.Tokens, rows: need.Tokens,
 	}
 	s.scalesAt = roundUp(s.hidden*d.Codec.ValueBytes(), 4)

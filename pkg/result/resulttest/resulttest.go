@@ -21,7 +21,7 @@ func EPCase() plan.Case {
 		World: 2, Nodes: 1, GPUsPerNode: 4, RanksPerNode: 2, Precision: "bf16", Repeat: 1,
 		Sampling: "smoke", Contract: "layout-and-dispatch-v1", ScaleUpDomain: 4, Scope: "scale-up",
 		ScaleUpTransport: "shm", Transport: "shm", TopologyClass: "local-shm-island",
-		EP: &plan.EP{
+		Block: &plan.EP{
 			EPSize: 2, Workload: "deepseek-v3", Mode: "normal", Phase: "decode", Routing: "uniform",
 			Hidden: 7168, TopK: 8, Experts: 256, Seed: 67, Ladder: "1 2 4",
 			Timing: plan.EPTiming{
@@ -41,7 +41,7 @@ func CollectiveCase() plan.Case {
 		Suite: "smoke", Backend: "host", World: 2, Nodes: 1, GPUsPerNode: 4, RanksPerNode: 2,
 		Precision: "float", Repeat: 1, Sampling: "smoke", Contract: "collective-v1", ScaleUpDomain: 4,
 		Scope: "scale-up", ScaleUpTransport: "shm", Transport: "shm", TopologyClass: "local-shm-island",
-		Collective: &plan.Collective{
+		Block: &plan.Collective{
 			Op: "all_reduce", RedOp: "sum", Sizes: []int64{8, 1024, 1 << 20},
 			Placements: []string{"out_of_place", "in_place"}, Modes: []string{"pipelined", "per_iteration"},
 			Buffers: "warm", Registration: "none",
@@ -75,19 +75,19 @@ func New(c plan.Case, a result.Attempt) result.Document {
 func EP(c plan.Case, a result.Attempt) *result.EPDocument {
 	d := New(c, a).(*result.EPDocument)
 	var measured, dropped []int
-	for f := range strings.FieldsSeq(c.Ladder) {
+	for f := range strings.FieldsSeq(c.EP().Ladder) {
 		t, err := strconv.Atoi(f)
 		if err != nil {
 			panic(err) // a test's own case
 		}
-		if c.LadderCap != nil && t > *c.LadderCap {
+		if c.EP().LadderCap != nil && t > *c.EP().LadderCap {
 			dropped = append(dropped, t)
 			continue
 		}
 		measured = append(measured, t)
 		d.Measurement.Rows = append(d.Measurement.Rows, EPRow(c, t))
 	}
-	d.SetLadder(measured, dropped, c.LadderCap)
+	d.SetLadder(measured, dropped, c.EP().LadderCap)
 	d.Workload.CrossRankConsistent = true
 	d.Measurement.DispatchDType = "bf16"
 	no, yes := false, true
@@ -103,7 +103,7 @@ func EP(c plan.Case, a result.Attempt) *result.EPDocument {
 
 // EPRow returns a complete row of t tokens per rank.
 func EPRow(c plan.Case, t int) result.EPRow {
-	timing := c.Timing
+	timing := c.EP().Timing
 	fresh := timing.ItersPerTrial * timing.TrialsPerPoint
 	chain := (timing.ChainItersPerTrial - timing.ChainDrop) * timing.ChainTrialsPerPoint
 	base := 10 + float64(t)
@@ -116,7 +116,7 @@ func EPRow(c plan.Case, t int) result.EPRow {
 	rate := float64(t*c.World) / (2 * base * 1e-6)
 	failure := 0.001
 	copies := int64(2 * t * c.World)
-	bytes := copies * int64(c.Hidden) * 2
+	bytes := copies * int64(c.EP().Hidden) * 2
 	count := result.EPBytes{
 		Dispatch:  result.ByteCount{Activation: bytes, Total: bytes},
 		Combine:   result.ByteCount{Activation: bytes, Total: bytes},
@@ -142,12 +142,12 @@ func EPRow(c plan.Case, t int) result.EPRow {
 			ChainLastOutputPassed: &[]bool{true}[0], ChainLastOutputError: &failure,
 		},
 		Arithmetic: &result.Arithmetic{
-			Passed: true, Accumulation: "domain-fp32", Checked: int64(t * c.World * c.Hidden),
+			Passed: true, Accumulation: "domain-fp32", Checked: int64(t * c.World * c.EP().Hidden),
 			MaxError: &[]float64{0.5}[0], Bound: &[]float64{0.5}[0],
 		},
 		Bytes:         count,
 		WireBytes:     &count,
-		LogicalCopies: result.EPCopies{Routed: copies, Assignments: int64(t * c.World * c.TopK), Wire: result.WirePerRank},
+		LogicalCopies: result.EPCopies{Routed: copies, Assignments: int64(t * c.World * c.EP().TopK), Wire: result.WirePerRank},
 		Receive:       result.EPReceive{Min: t, Mean: float64(copies) / float64(c.World), Max: 2 * t, Total: int(copies)},
 		TokenRate:     &result.Percentiles{P50: rate, P90: rate, P95: rate, P99: rate},
 		RoutingStats: result.EPRouting{
@@ -165,12 +165,12 @@ func EPRow(c plan.Case, t int) result.EPRow {
 // pair of ranks, with the timing modes of c.
 func Collective(c plan.Case, a result.Attempt) *result.CollectiveDocument {
 	d := New(c, a).(*result.CollectiveDocument)
-	for _, size := range c.Sizes {
-		for _, placement := range c.Placements {
+	for _, size := range c.Collective().Sizes {
+		for _, placement := range c.Collective().Placements {
 			d.Measurement.Rows = append(d.Measurement.Rows, collectiveRows(c, size, placement)...)
 		}
 	}
-	d.Workload.SizesMeasured = c.Sizes
+	d.Workload.SizesMeasured = c.Collective().Sizes
 	d.Measurement.CheckedBy = "host"
 	d.Measurement.Path = "native"
 	succeed(&d.Envelope)
@@ -180,11 +180,11 @@ func Collective(c plan.Case, a result.Attempt) *result.CollectiveDocument {
 // collectiveRows returns the complete rows of a size and placement: one, or of a
 // pairwise operation one for each pair.
 func collectiveRows(c plan.Case, size int64, placement string) []result.CollectiveRow {
-	if c.Pairs() == 0 {
+	if c.Collective().Pairs(c.World) == 0 {
 		return []result.CollectiveRow{collectiveRow(c, size, placement)}
 	}
 	var rows []result.CollectiveRow
-	bothWays := c.Pairs() < c.World*(c.World-1)
+	bothWays := c.Collective().Pairs(c.World) < c.World*(c.World-1)
 	for src := range c.World {
 		for dst := range c.World {
 			if src != dst && (src < dst || !bothWays) {
@@ -204,8 +204,8 @@ func collectiveRow(c plan.Case, size int64, placement string) result.CollectiveR
 		Check: result.Check{Passed: true, Checked: 2 * size / 4},
 	}
 	modes := map[string]**result.Timing{"pipelined": &row.Pipelined, "blocking": &row.Blocking, "per_iteration": &row.PerIteration, "graph": &row.Graph}
-	for _, mode := range c.Modes {
-		*modes[mode] = Timing(size, us, c.Measure.Trials)
+	for _, mode := range c.Collective().Modes {
+		*modes[mode] = Timing(size, us, c.Collective().Measure.Trials)
 	}
 	return row
 }

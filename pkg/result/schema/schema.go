@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"reflect"
 
 	"github.com/invopop/jsonschema"
@@ -24,26 +25,31 @@ type File struct {
 	Data []byte
 }
 
-// Names of the definitions that have no Go type of their own: a case with the
-// block of its family alone.
-const (
-	epCase         = "EPCase"
-	collectiveCase = "CollectiveCase"
-)
-
-// roots are the schemas. cases are what a plan.Case may be in it, factors the
-// type behind identity.case_factors.case.
-var roots = []struct {
+// root is one schema. families are those that a plan.Case in it may be of, and
+// factors a value of the type behind identity.case_factors.case.
+type root struct {
 	name, title string
 	value       any
 	record      string
-	cases       []string
+	families    []plan.Family
 	factors     any
-}{
-	{"matrix.schema.json", "CollectiveX matrix", plan.Matrix{}, "", []string{epCase, collectiveCase}, nil},
-	{result.RecordEP + ".schema.json", "CollectiveX document of an expert-parallel case", result.EPDocument{}, result.RecordEP, []string{epCase}, result.EPFactors{}},
-	{result.RecordEPOther + ".schema.json", "CollectiveX document of an expert-parallel case beyond CollectiveX's own plan", result.EPDocument{}, result.RecordEPOther, []string{epCase}, result.EPFactors{}},
-	{result.RecordCollective + ".schema.json", "CollectiveX document of a collective case", result.CollectiveDocument{}, result.RecordCollective, []string{collectiveCase}, nil},
+}
+
+// roots are the schemas.
+func roots() []root {
+	all := []root{{"matrix.schema.json", "CollectiveX matrix", plan.Matrix{}, "", plan.Families(), nil}}
+	for _, f := range result.Families() {
+		for _, r := range f.Records {
+			all = append(all, root{r.Type + ".schema.json", r.Title, f.Document, r.Type, []plan.Family{f.Name}, f.Factors})
+		}
+	}
+	return all
+}
+
+// caseName is the definition of a case with the block of a family; it has no Go
+// type of its own.
+func caseName(f plan.Family) string {
+	return reflect.TypeOf(plan.NewBlock(f)).Elem().Name() + "Case"
 }
 
 // Files returns the schemas.
@@ -55,8 +61,8 @@ func Files() ([]File, error) {
 	var out []File
 	used := map[string]bool{}
 	values := result.Closed()
-	for _, root := range roots {
-		s := &maker{comments: comments, cases: root.cases, factors: root.factors, types: map[string]reflect.Type{}, values: values, used: used}
+	for _, root := range roots() {
+		s := &maker{comments: comments, families: root.families, factors: root.factors, types: map[string]reflect.Type{}, values: values, used: used}
 		data, err := s.make(root.name, root.title, root.value, root.record)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", root.name, err)
@@ -74,7 +80,7 @@ func Files() ([]File, error) {
 // maker makes one schema.
 type maker struct {
 	comments map[string]string
-	cases    []string
+	families []plan.Family
 	factors  any
 	types    map[string]reflect.Type // definitions made, to refuse two types of one name
 	values   map[string][]any        // closed lists
@@ -83,13 +89,11 @@ type maker struct {
 
 func (m *maker) make(name, title string, value any, record string) ([]byte, error) {
 	s := m.reflect(value, m.refer)
-	if m.factors != nil {
-		m.define(s.Definitions, "EPFactors", m.factors, nil)
+	if m.hasFactors() {
+		m.define(s.Definitions, reflect.TypeOf(m.factors).Name(), m.factors)
 	}
-	for _, c := range m.cases {
-		if err := m.defineCase(s.Definitions, c); err != nil {
-			return nil, err
-		}
+	for _, f := range m.families {
+		m.defineCase(s.Definitions, f)
 	}
 	if record != "" {
 		property(s, "record_type").Const = record
@@ -119,18 +123,18 @@ func (m *maker) reflect(value any, mapper func(reflect.Type) *jsonschema.Schema)
 func (m *maker) refer(t reflect.Type) *jsonschema.Schema {
 	switch {
 	case t == reflect.TypeFor[plan.Case]():
-		if len(m.cases) == 1 {
-			return reference(m.cases[0])
+		if len(m.families) == 1 {
+			return reference(caseName(m.families[0]))
 		}
 		any := &jsonschema.Schema{}
-		for _, c := range m.cases {
-			any.AnyOf = append(any.AnyOf, reference(c))
+		for _, f := range m.families {
+			any.AnyOf = append(any.AnyOf, reference(caseName(f)))
 		}
 		return any
-	case t.Kind() == reflect.Interface && m.factors != nil:
-		return reference("EPFactors")
+	case t.Kind() == reflect.Interface && m.hasFactors():
+		return reference(reflect.TypeOf(m.factors).Name())
 	case t.Kind() == reflect.Interface:
-		return reference(m.cases[0])
+		return reference(caseName(m.families[0]))
 	default:
 		return nil
 	}
@@ -140,48 +144,38 @@ func reference(definition string) *jsonschema.Schema {
 	return &jsonschema.Schema{Ref: "#/$defs/" + definition}
 }
 
-// define adds the definition of value, and of what it needs but for unwanted.
-func (m *maker) define(defs jsonschema.Definitions, name string, value any, unwanted jsonschema.Definitions) *jsonschema.Schema {
+// hasFactors reports whether the factors of a case have a type of their own, and are
+// not the case itself.
+func (m *maker) hasFactors() bool {
+	return m.factors != nil && reflect.TypeOf(m.factors) != reflect.TypeFor[plan.Case]()
+}
+
+// define adds the definition of value, and of what it needs.
+func (m *maker) define(defs jsonschema.Definitions, name string, value any) *jsonschema.Schema {
 	s := m.reflect(value, nil)
-	for n, d := range s.Definitions {
-		if unwanted[n] == nil {
-			defs[n] = d
-		}
-	}
+	maps.Copy(defs, s.Definitions)
 	s.Definitions, s.Version = nil, ""
 	defs[name] = s
 	return s
 }
 
-// defineCase adds plan.Case with the block of one family.
-func (m *maker) defineCase(defs jsonschema.Definitions, name string) error {
-	others := map[string]any{epCase: plan.Collective{}, collectiveCase: plan.EP{}}
-	families := map[string]plan.Family{epCase: plan.FamilyEP, collectiveCase: plan.FamilyCollective}
-	other, ok := others[name]
-	if !ok {
-		return fmt.Errorf("no case %q", name)
+// defineCase adds plan.Case with the members of the block of one family.
+func (m *maker) defineCase(defs jsonschema.Definitions, f plan.Family) {
+	s := m.define(defs, caseName(f), plan.Case{})
+	block := m.reflect(plan.NewBlock(f), nil)
+	maps.Copy(defs, block.Definitions)
+	for p := block.Properties.Oldest(); p != nil; p = p.Next() {
+		s.Properties.Set(p.Key, p.Value)
 	}
-	drop := m.reflect(other, nil)
-	s := m.define(defs, name, plan.Case{}, drop.Definitions)
-	for p := drop.Properties.Oldest(); p != nil; p = p.Next() {
-		s.Properties.Delete(p.Key)
-	}
-	required := s.Required[:0]
-	for _, r := range s.Required {
-		if _, there := s.Properties.Get(r); there {
-			required = append(required, r)
-		}
-	}
-	s.Required = required
-	property(s, "family").Const = families[name]
-	return nil
+	s.Required = append(s.Required, block.Required...)
+	property(s, "family").Const = f
 }
 
 // matrix says which cases stand in the list of EP cases.
 func (m *maker) matrix(s *jsonschema.Schema) {
 	cases := property(s, "requested_cases")
 	only := &jsonschema.Schema{Properties: jsonschema.NewProperties()}
-	only.Properties.Set("case", reference(epCase))
+	only.Properties.Set("case", reference(caseName(plan.FamilyEP)))
 	cases.Items = &jsonschema.Schema{AllOf: []*jsonschema.Schema{cases.Items, only}}
 }
 

@@ -1,11 +1,12 @@
 package schema
 
 import (
+	"errors"
 	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"path"
+	"io/fs"
 	"reflect"
 	"slices"
 	"strings"
@@ -58,18 +59,23 @@ func (m *maker) walk(root, s *jsonschema.Schema, t reflect.Type, seen map[reflec
 
 // definition tightens the definitions of t, if it is a struct.
 func (m *maker) definition(root *jsonschema.Schema, t reflect.Type, seen map[reflect.Type]bool) error {
-	names := []string{t.Name()}
-	switch {
-	case t.Kind() == reflect.Interface && m.factors != nil:
+	if t.Kind() == reflect.Interface && m.hasFactors() {
 		t = reflect.TypeOf(m.factors)
-		names = []string{t.Name()}
-	case t == reflect.TypeFor[plan.Case]():
-		names = m.cases
 	}
 	if t.Kind() != reflect.Struct || seen[t] {
 		return nil
 	}
 	seen[t] = true
+	names := []string{t.Name()}
+	if t == reflect.TypeFor[plan.Case]() {
+		names = nil
+		for _, f := range m.families {
+			names = append(names, caseName(f))
+			if err := m.walk(root, root.Definitions[caseName(f)], reflect.TypeOf(plan.NewBlock(f)).Elem(), seen); err != nil {
+				return err
+			}
+		}
+	}
 	for _, name := range names {
 		if old, ok := m.types[name]; ok && old != t {
 			return fmt.Errorf("types %v and %v have the same name", old, t)
@@ -98,26 +104,30 @@ func element(t reflect.Type) reflect.Type {
 // reflector looks them up with.
 func comments() (map[string]string, error) {
 	out := map[string]string{}
-	if err := addComments(out, reflect.TypeFor[plan.Case]().PkgPath(), "case.go", plan.Source); err != nil {
-		return nil, err
+	document := reflect.TypeFor[result.Envelope]().PkgPath()
+	err := errors.Join(
+		addComments(out, reflect.TypeFor[plan.Case]().PkgPath(), plan.Source),
+		addComments(out, document, result.Source))
+	for _, f := range result.Families() {
+		err = errors.Join(err, addComments(out, reflect.TypeOf(f.Document).PkgPath(), f.Source))
 	}
-	files, err := result.Source.ReadDir(".")
-	if err != nil {
-		return nil, err
-	}
-	for _, f := range files {
-		text, err := result.Source.ReadFile(path.Join(".", f.Name()))
-		if err != nil {
-			return nil, err
-		}
-		if err := addComments(out, reflect.TypeFor[result.Envelope]().PkgPath(), f.Name(), string(text)); err != nil {
-			return nil, err
-		}
-	}
-	return out, nil
+	return out, err
 }
 
-func addComments(out map[string]string, pkg, name, text string) error {
+func addComments(out map[string]string, pkg string, files fs.FS) error {
+	return fs.WalkDir(files, ".", func(name string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		text, err := fs.ReadFile(files, name)
+		if err != nil {
+			return err
+		}
+		return addFile(out, pkg, name, text)
+	})
+}
+
+func addFile(out map[string]string, pkg, name string, text []byte) error {
 	file, err := parser.ParseFile(token.NewFileSet(), name, text, parser.ParseComments)
 	if err != nil {
 		return err

@@ -1,0 +1,112 @@
+package plan
+
+import (
+	"strconv"
+
+	"github.com/collectivex/collectivex/pkg/vocab"
+)
+
+// FamilyCollective is the family of collective operations.
+const FamilyCollective Family = "collective"
+
+// ContractOp is the timing contract of collective cases: the operation alone, from
+// its enqueueing to its completion.
+const ContractOp = "op-only-v1"
+
+// Collective is the block of a collective case: one operation, element type
+// and reduction over a ladder of sizes.
+type Collective struct {
+	Op string `json:"op"` // nccl-tests' names: all_reduce, all_gather, …
+	// RedOp is sum, prod, min, max, avg or mulsum; empty where the op does not reduce.
+	RedOp string `json:"redop"`
+	// Root is the root rank of a rooted op, else 0.
+	Root int `json:"root"`
+	// Sizes are bytes as nccl-tests counts them (its size column), ascending. An
+	// alltoallv has one: the most that a rank of its traffic sends or receives.
+	Sizes []int64 `json:"sizes"`
+	// Traffic is what an alltoallv moves: bytes from rank (row) to rank (column).
+	Traffic [][]int64 `json:"traffic,omitempty"`
+	// TrafficName is the name of the traffic in the definitions; empty where it has none.
+	TrafficName string `json:"traffic_name,omitempty"`
+	// Placements: out_of_place, in_place.
+	Placements []string `json:"placements"`
+	// Modes are timing modes: pipelined, blocking, per_iteration, graph. Each has its
+	// own fields.
+	Modes []string `json:"modes"`
+	// Buffers is cold (caches emptied, then rotation over more memory than they
+	// hold), warm (reuse) or shifted (nccl-tests' way: each iteration goes one
+	// message further into buffers of the largest size, and from their end back to
+	// their start).
+	Buffers string `json:"buffers"`
+	// Unalign is elements by which all buffers are off their alignment (nccl-tests' -u).
+	Unalign int64 `json:"unalign,omitempty"`
+	// Registration is none, local or symmetric.
+	Registration string           `json:"registration"`
+	Measure      CollectiveTiming `json:"measure"`
+}
+
+// CollectiveTiming holds the sample counts of a collective case.
+type CollectiveTiming struct {
+	// Warmup is untimed operations of each size before the first window, and of at
+	// most 1 MiB before each.
+	Warmup     int `json:"warmup"`
+	Iterations int `json:"iterations"` // operations in one window (nccl-tests' -n)
+	Trials     int `json:"trials"`     // windows per size, placement and mode
+	// Aggregate is the operations of one iteration, in one group call (nccl-tests'
+	// -m). Times are per operation.
+	Aggregate int `json:"aggregate"`
+	// Launches is how often a graph window launches its graph (nccl-tests' -G).
+	Launches int `json:"launches"`
+}
+
+// Collective returns the block of a collective case, nil of any other.
+func (c *Case) Collective() *Collective {
+	b, _ := c.Block.(*Collective)
+	return b
+}
+
+// Factors implements Block.
+func (b *Collective) Factors(c *Case, to []string) []string {
+	to = append(to, b.Op, b.TrafficName, c.Precision, b.RedOp)
+	if b.Root > 0 {
+		to = append(to, "root"+strconv.Itoa(b.Root))
+	}
+	to = append(to, "w"+strconv.Itoa(c.World), b.Buffers)
+	if b.Registration != vocab.Unregistered {
+		to = append(to, "reg", b.Registration)
+	}
+	return to
+}
+
+// Upstream implements Block: upstream has no collectives.
+func (*Collective) Upstream(*Case) bool { return false }
+
+// Closed implements Block.
+func (*Collective) Closed() map[string][]string {
+	return map[string][]string{"registration": vocab.Registrations(), "buffers": vocab.BufferStates()}
+}
+
+// Pairs is how many pairs of world ranks each size of a pairwise operation is
+// measured on; 0 of any other operation.
+func (b *Collective) Pairs(world int) int { return vocab.Pairs(b.Op, world) }
+
+// TrafficSize is the size of traffic, in its unit, as nccl-tests counts it: the
+// most that one rank sends or receives.
+func TrafficSize(traffic [][]int64) int64 {
+	sent, received := Busiest(traffic)
+	return max(sent, received)
+}
+
+// Busiest returns the most that one rank of square traffic sends, and the most
+// that one receives.
+func Busiest(traffic [][]int64) (sent, received int64) {
+	for i, row := range traffic {
+		out, in := int64(0), int64(0)
+		for j, n := range row {
+			out += n
+			in += traffic[j][i]
+		}
+		sent, received = max(sent, out), max(received, in)
+	}
+	return sent, received
+}

@@ -1,0 +1,94 @@
+package plan
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/collectivex/collectivex/pkg/vocab"
+)
+
+// FamilyEP is the family of expert-parallel dispatch and combine.
+const FamilyEP Family = "ep"
+
+// Timing contracts of EP cases: what the clock covers.
+const (
+	ContractLayout       = vocab.ContractLayout
+	ContractCachedLayout = vocab.ContractCachedLayout
+)
+
+// EP is the block of an expert-parallel dispatch/combine case: one mode,
+// phase, precision and routing over a ladder of tokens per rank.
+type EP struct {
+	EPSize   int    `json:"ep"` // equals World
+	Workload string `json:"workload"`
+	Mode     string `json:"mode"`  // normal or low-latency
+	Phase    string `json:"phase"` // decode or prefill
+	Routing  string `json:"routing"`
+	Hidden   int    `json:"hidden"`
+	TopK     int    `json:"topk"`
+	Experts  int    `json:"experts"`
+	Seed     uint64 `json:"seed"`
+	// Ladder lists tokens per rank, ascending, separated by spaces.
+	Ladder string `json:"ladder"`
+	// LadderCap is the most tokens per rank the backend takes in this mode; points
+	// above it are dropped at run time and recorded. Null is no cap.
+	LadderCap *int     `json:"ladder_cap"`
+	Timing    EPTiming `json:"timing"`
+}
+
+// EPTiming holds the sample counts of an EP case; see methodology: fresh-entry
+// windows are Trials × Iters, chained windows ChainTrials × (ChainIters − ChainDrop).
+type EPTiming struct {
+	ItersPerTrial       int `json:"iters_per_trial"`
+	TrialsPerPoint      int `json:"trials_per_point"`
+	WarmupItersPerTrial int `json:"warmup_iters_per_trial"`
+	ChainItersPerTrial  int `json:"chain_iters_per_trial"`
+	ChainTrialsPerPoint int `json:"chain_trials_per_point"`
+	ChainDrop           int `json:"chain_drop"`
+}
+
+// EP returns the block of an EP case, nil of any other.
+func (c *Case) EP() *EP {
+	b, _ := c.Block.(*EP)
+	return b
+}
+
+// Factors implements Block.
+func (e *EP) Factors(c *Case, to []string) []string {
+	to = append(to, e.Workload, e.Mode, e.Phase, "ep"+strconv.Itoa(e.EPSize), e.Routing, c.Precision)
+	if c.Contract != ContractLayout {
+		to = append(to, c.Contract)
+	}
+	return to
+}
+
+// upstreamWorkloads are the workloads of CollectiveX's own plans.
+var upstreamWorkloads = []string{"deepseek-v3", "deepseek-v4-pro"}
+
+// Upstream implements Block: upstream plans uniform routing, the layout contract and
+// workloads of its own, once. The public dashboard gives one label to all cases that
+// differ in these alone.
+func (e *EP) Upstream(c *Case) bool {
+	return e.Routing == "uniform" && c.Contract == ContractLayout && c.Repeat == 1 && slices.Contains(upstreamWorkloads, e.Workload)
+}
+
+// Closed implements Block.
+func (*EP) Closed() map[string][]string {
+	return map[string][]string{"mode": vocab.EPModes(), "phase": vocab.Phases()}
+}
+
+// BalancedRung returns the rung, in tokens per rank, whose trace places the
+// replicated experts of a *-eplb routing: the largest of the ladder. It is 0 for
+// every other case.
+func (e *EP) BalancedRung() int {
+	rungs := strings.Fields(e.Ladder)
+	if !strings.HasSuffix(e.Routing, "-eplb") || len(rungs) == 0 {
+		return 0
+	}
+	largest, err := strconv.Atoi(rungs[len(rungs)-1])
+	if err != nil {
+		return 0 // the runner refuses such a ladder
+	}
+	return largest
+}

@@ -1,0 +1,110 @@
+package plan
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"sync"
+
+	"github.com/collectivex/collectivex/pkg/strictjson"
+)
+
+// Family names a kind of measurement. A family owns the block of its cases, its
+// rows and its record types.
+type Family string
+
+// Block is what a case has of its family: a pointer to a struct whose fields have
+// JSON names that no field of Case has. Its fields are strings, integers, structs,
+// and slices of them.
+type Block interface {
+	// Factors appends the factors that the id of c has between its backend and its
+	// repeat. Empty ones are left out of the id.
+	Factors(c *Case, to []string) []string
+	// Upstream reports whether c is one that CollectiveX itself plans; see
+	// Case.Upstream.
+	Upstream(c *Case) bool
+	// Closed returns the closed lists of the block's fields by JSON name.
+	Closed() map[string][]string
+}
+
+// families are the registered families, in that order, with an empty block of each.
+var families []family
+
+type family struct {
+	name  Family
+	block Block
+}
+
+func init() {
+	Register(FamilyEP, &EP{})
+	Register(FamilyCollective, &Collective{})
+}
+
+// Register adds a family whose blocks have the type of b. It is called before any
+// case is read, and panics where the family is registered already.
+func Register(name Family, b Block) {
+	if NewBlock(name) != nil {
+		panic(fmt.Sprintf("plan: family %q is registered already", name))
+	}
+	families = append(families, family{name, b})
+}
+
+// Families returns the registered families.
+func Families() []Family {
+	names := make([]Family, len(families))
+	for i, f := range families {
+		names[i] = f.name
+	}
+	return names
+}
+
+// NewBlock returns an empty block of a family, nil of one that is not registered.
+func NewBlock(name Family) Block {
+	for _, f := range families {
+		if f.name == name {
+			return reflect.New(reflect.TypeOf(f.block).Elem()).Interface().(Block)
+		}
+	}
+	return nil
+}
+
+// Types returns what is to be known of the types of a matrix and of cases to read
+// them strictly.
+func Types() strictjson.Types {
+	t := strictjson.Types{Lists: Closed(), Blocks: map[string]any{}}
+	for _, f := range families {
+		t.Blocks[string(f.name)] = reflect.ValueOf(f.block).Elem().Interface()
+	}
+	return t
+}
+
+var caseForm = sync.OnceValue(func() *strictjson.Form { return strictjson.New(Case{}, Types()) })
+
+// UnmarshalJSON reads a case of a registered family.
+func (c *Case) UnmarshalJSON(text []byte) error {
+	*c = Case{}
+	_, err := caseForm().Read(strictjson.Input{Text: text}, c)
+	return err
+}
+
+// MarshalJSON writes the common fields and those of the block as one object.
+func (c Case) MarshalJSON() ([]byte, error) {
+	type common Case // without this method
+	text, err := plain(common(c))
+	if err != nil || c.Block == nil {
+		return text, err
+	}
+	block, err := plain(c.Block)
+	return slices.Concat(text[:len(text)-1], []byte{','}, block[1:]), err
+}
+
+// plain encodes v without escaping HTML, which is for the caller's encoder to do.
+func plain(v any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	err := e.Encode(v)
+	return bytes.TrimSpace(b.Bytes()), err
+}

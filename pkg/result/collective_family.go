@@ -1,0 +1,192 @@
+package result
+
+import (
+	"embed"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/vocab"
+)
+
+// RecordCollective is the record type of collective documents.
+const RecordCollective = "collective-attempt"
+
+//go:embed collective.go
+var collectiveSource embed.FS
+
+var collectiveFamily = Family{
+	Name:       plan.FamilyCollective,
+	Records:    []Record{{RecordCollective, "CollectiveX document of a collective case"}},
+	RecordType: func(*plan.Case) string { return RecordCollective },
+	Document:   CollectiveDocument{}, Factors: plan.Case{},
+	New:        newCollective,
+	Comparison: collectiveComparisonOf,
+	Check:      checkCollective,
+	Older:      olderCollective,
+	Closed:     map[string][]any{"CollectiveRow.placement": plan.Values(vocab.Placements())},
+	Source:     collectiveSource,
+}
+
+func newCollective(head Envelope) Document {
+	c := &head.Identity.Case
+	b := c.Collective()
+	return &CollectiveDocument{
+		Envelope: head,
+		Workload: CollectiveWorkload{SizesMeasured: []int64{}, SizesDropped: []DroppedSize{}, Excluded: []Exclusion{}},
+		Measurement: CollectiveMeasurement{
+			Op: b.Op, DType: c.Precision, RedOp: b.RedOp, Root: b.Root,
+			Buffers: b.Buffers, Registration: b.Registration, Rows: []CollectiveRow{},
+			Warmup: b.Measure.Warmup, Iterations: b.Measure.Iterations, Trials: b.Measure.Trials,
+			SamplingProfile: c.Sampling,
+		},
+	}
+}
+
+type collectiveComparison struct {
+	Op           string                `json:"op"`
+	RedOp        string                `json:"redop"`
+	Root         int                   `json:"root"`
+	Buffers      string                `json:"buffers"`
+	Registration string                `json:"registration"`
+	Unalign      int64                 `json:"unalign"`
+	Traffic      [][]int64             `json:"traffic,omitempty"`
+	Measure      plan.CollectiveTiming `json:"measure"`
+}
+
+func collectiveComparisonOf(c *plan.Case) any {
+	b := c.Collective()
+	return collectiveComparison{
+		Op: b.Op, RedOp: b.RedOp, Root: b.Root, Buffers: b.Buffers,
+		Registration: b.Registration, Unalign: b.Unalign, Traffic: b.Traffic, Measure: b.Measure,
+	}
+}
+
+// RowKey is equal exactly where two rows of collective documents may be compared,
+// timing mode by timing mode: the first 32 hexadecimal digits of the SHA-256 of
+// the document's comparison key, the requested bytes, the placement, the ranks of
+// a pairwise operation and the buffer slots, as JSON. The slots follow from the
+// device's caches and memory and, for shifted buffers, from the case's largest
+// size, which the key of the document does not have.
+func RowKey(comparisonKey string, r *CollectiveRow) (string, error) {
+	text, err := json.Marshal(struct {
+		Key       string `json:"comparison_key"`
+		Requested int64  `json:"requested_bytes"`
+		Placement string `json:"placement"`
+		Src       *int   `json:"src,omitempty"`
+		Dst       *int   `json:"dst,omitempty"`
+		Slots     int    `json:"buffer_slots"`
+	}{comparisonKey, r.Requested, r.Placement, r.Src, r.Dst, r.Slots})
+	return hashed(text), err
+}
+
+// olderCollective: documents of 6d8324a and before have the name of the traffic in
+// the id alone; later ones have traffic_name too.
+func olderCollective(e *Envelope) Older {
+	id := e.Identity
+	b := id.Case.Collective()
+	if len(b.Traffic) == 0 || b.TrafficName != "" {
+		return Older{}
+	}
+	head, tail, _ := strings.Cut(id.Case.ID(), "-"+b.Op+"-")
+	if strings.HasPrefix(id.CaseID, head+"-"+b.Op+"-") && strings.HasSuffix(id.CaseID, "-"+tail) {
+		return Older{CaseID: id.CaseID}
+	}
+	return Older{}
+}
+
+func checkCollective(p *Problems, doc Document) {
+	d := doc.(*CollectiveDocument)
+	id := d.Identity
+	p.Check(isCase(id.CaseFactors.Case, id.Case), "identity.case_factors.case is not the case")
+	m := d.Measurement
+	p.Check(m.Rows != nil, "measurement.rows is null, must be a list")
+	p.Check(d.Workload.SizesMeasured != nil && d.Workload.SizesDropped != nil && d.Workload.Excluded != nil, "workload has a null list")
+	p.Check(m.Op == id.Case.Collective().Op && m.DType == id.Case.Precision && m.RedOp == id.Case.Collective().RedOp && m.Root == id.Case.Collective().Root && m.Buffers == id.Case.Collective().Buffers,
+		"measurement is not of the op, type, reduction, root and buffers of the case")
+	if a := m.Arithmetic; a != nil {
+		p.arithmetic("measurement.arithmetic_as_declared", a)
+		p.Check(a.Passed || d.Outcome.Status != Success, "outcome is success, but the arithmetic is not as declared")
+	}
+	for _, s := range d.Workload.SizesDropped {
+		if err := CheckReason(s.Reason); err != nil {
+			p.Add("workload.sizes_dropped[%d]: %w", s.Bytes, err)
+		}
+	}
+	for _, x := range d.Workload.Excluded {
+		if err := CheckReason(x.Reason); err != nil {
+			p.Add("workload.excluded[%s]: %w", x.What, err)
+		}
+	}
+	var bad []string
+	pairwise := id.Case.Collective().Pairs(id.Case.World) > 0
+	for _, r := range m.Rows {
+		at := fmt.Sprintf("measurement.rows[%d bytes, %s%s]", r.Bytes, r.Placement, r.between())
+		timings := r.timings()
+		p.Check(pairwise == r.IsOf(id.Case.World), "%s: a row is of two ranks exactly where its operation is", at)
+		p.Check(slices.Contains(id.Case.Collective().Sizes, r.Requested) && r.Bytes <= r.Requested && slices.Contains(id.Case.Collective().Placements, r.Placement), "%s was not asked for", at)
+		if r.Key != "" {
+			key, err := RowKey(d.ComparisonKey, &r)
+			p.Check(err == nil && r.Key == key, "%s: comparison_key %q is not that of the row (%q)", at, r.Key, key)
+		}
+		for mode, t := range timings {
+			if t == nil {
+				continue
+			}
+			p.Check(slices.Contains(id.Case.Collective().Modes, mode), "%s: %s was not asked for", at, mode)
+			p.Check(t.SampleCount > 0, "%s.%s has no samples", at, mode)
+			p.Check(t.Percentiles.P50 > 0, "%s.%s takes %v µs", at, mode, t.Percentiles.P50)
+			if err := t.check(); err != nil {
+				p.Add("%s.%s: %w", at, mode, err)
+			}
+		}
+		p.reasons(at+".correctness", r.Check.Reasons)
+		if r.Check.Passed {
+			p.Check(len(r.Check.Reasons) == 0, "%s passed with reasons %q", at, r.Check.Reasons)
+			p.Check(r.Check.Wrong == 0 && (r.Check.Checked > 0 || r.Count == 0), "%s passed with %d of %d elements wrong", at, r.Check.Wrong, r.Check.Checked)
+		}
+		if !r.Complete || !r.Check.Passed {
+			bad = append(bad, fmt.Sprintf("%d bytes %s%s is complete %v, passed %v", r.Bytes, r.Placement, r.between(), r.Complete, r.Check.Passed))
+		}
+	}
+	p.good(d.Outcome.Status, len(m.Rows), bad)
+	if d.Outcome.Status == Success {
+		p.whole(d)
+		p.Check(m.CheckedBy != "", "outcome is success, but nothing says where the check ran")
+		p.Check(d.Topology.DeviceProduct != "", "topology.device_product is empty")
+	}
+}
+
+// whole holds that a successful document has a row, with every timing mode, for
+// all that was asked for and is neither dropped nor excluded.
+func (p *Problems) whole(d *CollectiveDocument) {
+	c, w := d.Identity.Case, d.Workload
+	for _, size := range c.Collective().Sizes {
+		dropped := slices.ContainsFunc(w.SizesDropped, func(s DroppedSize) bool { return s.Bytes == size })
+		p.Check(dropped != slices.Contains(w.SizesMeasured, size), "size %d has to be either measured or dropped", size)
+	}
+	kept := func(names []string) []string {
+		return slices.DeleteFunc(slices.Clone(names), func(name string) bool {
+			return slices.ContainsFunc(w.Excluded, func(x Exclusion) bool { return x.What == name })
+		})
+	}
+	rows := len(w.SizesMeasured) * len(kept(c.Collective().Placements)) * max(1, c.Collective().Pairs(c.World))
+	p.Check(len(d.Measurement.Rows) == rows, "outcome is success with %d rows of %d", len(d.Measurement.Rows), rows)
+	for _, r := range d.Measurement.Rows {
+		timings := r.timings()
+		for _, mode := range kept(c.Collective().Modes) {
+			p.Check(timings[mode] != nil, "outcome is success, but %d bytes %s%s has no %s", r.Bytes, r.Placement, r.between(), mode)
+		}
+	}
+}
+
+// isCase reports whether v, a case by value or, after Decode, by pointer, is c.
+func isCase(v any, c plan.Case) bool {
+	if p, ok := v.(*plan.Case); ok && p != nil {
+		v = *p
+	}
+	return reflect.DeepEqual(v, c)
+}

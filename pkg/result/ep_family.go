@@ -1,0 +1,330 @@
+package result
+
+import (
+	"embed"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/collectivex/collectivex/pkg/plan"
+)
+
+// Record types of EP documents.
+const (
+	RecordEP      = "case-attempt" // cases that CollectiveX itself plans; see plan.Case.Upstream
+	RecordEPOther = "ep-attempt"   // every other EP case, in the same form
+)
+
+//go:embed ep.go
+var epSource embed.FS
+
+var epFamily = Family{
+	Name: plan.FamilyEP,
+	Records: []Record{
+		{RecordEP, "CollectiveX document of an expert-parallel case"},
+		{RecordEPOther, "CollectiveX document of an expert-parallel case beyond CollectiveX's own plan"},
+	},
+	RecordType: func(c *plan.Case) string {
+		if c.Upstream() {
+			return RecordEP
+		}
+		return RecordEPOther
+	},
+	Document: EPDocument{}, Factors: EPFactors{},
+	New:        newEP,
+	Comparison: epComparisonOf,
+	Check:      checkEP,
+	Older:      olderEP,
+	Closed: map[string][]any{
+		"Component.availability":          {Measured, Derived, Unavailable},
+		"Component.origin":                {OriginMeasured, OriginPercentileSum, OriginChainedMedian, OriginChainedRankMin},
+		"EPCopies.wire":                   {WirePerRank, WirePerAssignment},
+		"EPMeasurement.combine_dtype":     {"bf16"},
+		"EPMeasurement.combine_semantics": {"activation-only"},
+		"EPMeasurement.payload_unit":      {"token-rank"},
+	},
+	Source: epSource,
+}
+
+func newEP(head Envelope) Document {
+	d := &EPDocument{Envelope: head}
+	d.Measurement = EPMeasurement{
+		CombineDType: "bf16", CombineSemantics: "activation-only", PayloadUnit: "token-rank",
+		Rows: []EPRow{}, Sampling: epSampling(&head.Identity.Case),
+	}
+	d.SetLadder(nil, nil, nil)
+	return d
+}
+
+// SetLadder records which rungs were measured, which were dropped above limit
+// (null if there is none), and brings the case factors in line. Without a
+// measured rung the factors keep the ladder that was asked for.
+func (d *EPDocument) SetLadder(measured, dropped []int, limit *int) {
+	d.Workload.LadderMeasured = append([]int{}, measured...)
+	d.Workload.LadderDropped = append([]int{}, dropped...)
+	d.Workload.LadderCap = limit
+	d.Identity.CaseFactors = CaseFactors{SKU: d.Identity.Case.SKU, Case: EPFactorsOf(d.Identity.Case, measured)}
+}
+
+func epSampling(c *plan.Case) EPSampling {
+	t := c.EP().Timing
+	return EPSampling{
+		Profile:                 c.Sampling,
+		IterationsPerTrial:      t.ItersPerTrial,
+		Trials:                  t.TrialsPerPoint,
+		SamplesPerComponent:     t.ItersPerTrial * t.TrialsPerPoint,
+		WarmupIterations:        t.WarmupItersPerTrial,
+		ChainIterationsPerTrial: t.ChainItersPerTrial,
+		ChainTrials:             t.ChainTrialsPerPoint,
+		ChainDrop:               t.ChainDrop,
+	}
+}
+
+// EPFactorsOf returns the twenty factors of an EP case. measured replaces the
+// ladder that was asked for, unless it is empty.
+func EPFactorsOf(c plan.Case, measured []int) EPFactors {
+	ladder := c.EP().Ladder
+	if len(measured) > 0 {
+		points := make([]string, len(measured))
+		for i, t := range measured {
+			points[i] = strconv.Itoa(t)
+		}
+		ladder = strings.Join(points, " ")
+	}
+	return EPFactors{
+		Backend: c.Backend, EP: c.EP().EPSize, Experts: c.EP().Experts, GPUsPerNode: c.GPUsPerNode,
+		Hidden: c.EP().Hidden, Ladder: ladder, Mode: c.EP().Mode, Nodes: c.Nodes, Phase: c.EP().Phase,
+		Precision: c.Precision, Routing: c.EP().Routing, ScaleUpDomain: c.ScaleUpDomain,
+		ScaleUpTransport: c.ScaleUpTransport, ScaleOutTransport: c.ScaleOutTransport,
+		Scope: c.Scope, Suite: c.Suite, TopK: c.EP().TopK, TopologyClass: c.TopologyClass,
+		Transport: c.Transport, Workload: c.EP().Workload,
+	}
+}
+
+// Factors returns the factors of an EP document, the zero value where it has
+// none.
+func (d *EPDocument) Factors() EPFactors {
+	f, _ := epFactors(d.Identity.CaseFactors.Case)
+	return f
+}
+
+type epComparison struct {
+	Workload string `json:"workload"`
+	Mode     string `json:"mode"`
+	Phase    string `json:"phase"`
+	Routing  string `json:"routing"`
+	Hidden   int    `json:"hidden"`
+	TopK     int    `json:"topk"`
+	Experts  int    `json:"experts"`
+	Seed     uint64 `json:"seed"`
+	// BalancedRung decides where replicated experts are; see plan.Case.
+	BalancedRung int           `json:"balanced_rung,omitempty"`
+	Timing       plan.EPTiming `json:"timing"`
+}
+
+func epComparisonOf(c *plan.Case) any {
+	b := c.EP()
+	return epComparison{
+		Workload: b.Workload, Mode: b.Mode, Phase: b.Phase, Routing: b.Routing,
+		Hidden: b.Hidden, TopK: b.TopK, Experts: b.Experts, Seed: b.Seed, BalancedRung: b.BalancedRung(), Timing: b.Timing,
+	}
+}
+
+// olderEP: documents of 6d8324a and before have one record type for all EP cases, and
+// the comparison key of a case with replicated experts does not depend on the ladder.
+func olderEP(e *Envelope) Older {
+	older := Older{RecordType: RecordEP}
+	c := e.Identity.Case
+	if e.RecordType == RecordEP && c.EP().BalancedRung() > 0 {
+		block := *c.EP()
+		block.Ladder, c.Block = "", &block
+		if key, err := ComparisonKey(c, e.Provenance.Environment); err == nil {
+			older.ComparisonKey = key
+		}
+	}
+	return older
+}
+
+func checkEP(p *Problems, doc Document) {
+	d := doc.(*EPDocument)
+	id := d.Identity
+	if f, ok := epFactors(id.CaseFactors.Case); !ok {
+		p.Add("identity.case_factors.case is a %T, not EP factors", id.CaseFactors.Case)
+	} else {
+		p.Check(sameFactors(f, EPFactorsOf(id.Case, d.Workload.LadderMeasured)),
+			"identity.case_factors.case is not the case with the measured ladder")
+	}
+	m := d.Measurement
+	p.Check(m.Rows != nil, "measurement.rows is null, must be a list")
+	p.Check(d.Workload.LadderMeasured != nil && d.Workload.LadderDropped != nil, "workload has a null ladder")
+	p.Check(m.CombineDType == "bf16" && m.CombineSemantics == "activation-only" && m.PayloadUnit == "token-rank",
+		"measurement has other constants than bf16, activation-only, token-rank")
+	p.Check(m.Sampling == epSampling(&id.Case), "measurement.sampling is not the sampling of the case")
+	var bad []string
+	last := 0
+	for _, r := range m.Rows {
+		at := fmt.Sprintf("measurement.rows[T=%d]", r.TokensPerRank)
+		p.Check(r.TokensPerRank > last, "%s: rows do not ascend", at)
+		last = r.TokensPerRank
+		p.Check(r.GlobalTokens == r.TokensPerRank*id.Case.World, "%s: global_tokens is %d", at, r.GlobalTokens)
+		p.epRow(at, r)
+		if !r.Complete || !r.Correctness.Passed {
+			bad = append(bad, fmt.Sprintf("T=%d is complete %v, passed %v", r.TokensPerRank, r.Complete, r.Correctness.Passed))
+		}
+		if d.Outcome.Status == Success {
+			p.Check(slices.Contains(d.Workload.LadderMeasured, r.TokensPerRank), "%s is not in workload.ladder_measured", at)
+		}
+	}
+	p.good(d.Outcome.Status, len(m.Rows), bad)
+	if d.Outcome.Status == Success {
+		p.Check(len(m.Rows) == len(d.Workload.LadderMeasured), "%d rows for a measured ladder of %d", len(m.Rows), len(d.Workload.LadderMeasured))
+		p.Check(d.Workload.CrossRankConsistent, "outcome is success, but the routing traces of the ranks differ")
+		p.Check(m.DispatchDType != "", "measurement.dispatch_dtype is empty")
+		i := d.Implementation
+		p.Check(i.Maturity != "" && i.KernelGeneration != "" && i.CombineReduction != "" && i.FP8Consume != "" &&
+			i.StageExcludedFromRoundtrip != nil && i.ChainedPeriod != nil, "implementation lacks a declaration of the adapter")
+		p.Check(d.Topology.DeviceProduct != "", "topology.device_product is empty")
+	}
+}
+
+func (p *Problems) epRow(at string, r EPRow) {
+	named := []struct {
+		name   string
+		origin string
+		c      Component
+		timed  bool // not a difference, which may be 0
+	}{
+		{"components.dispatch", OriginMeasured, r.Components.Dispatch, true},
+		{"components.combine", OriginMeasured, r.Components.Combine, true},
+		{"components.roundtrip", OriginMeasured, r.Components.Roundtrip, true},
+		{"components.stage", OriginMeasured, r.Components.Stage, true},
+		{"components.isolated_sum", OriginPercentileSum, r.Components.IsolatedSum, true},
+		{"components.pair_period", OriginChainedMedian, r.Components.PairPeriod, true},
+		{"chain_floor_us.dispatch", OriginChainedRankMin, r.ChainFloor.Dispatch, true},
+		{"chain_floor_us.combine", OriginChainedRankMin, r.ChainFloor.Combine, true},
+		{"chain_health.pair_spread_us", OriginMeasured, r.ChainHealth.PairSpread, false},
+		{"chain_health.interpair_gap_us", OriginMeasured, r.ChainHealth.InterpairGap, false},
+		{"chain_health.settle_drift_us", OriginMeasured, r.ChainHealth.SettleDrift, false},
+		{"cross_rank_min_us.dispatch", OriginMeasured, r.RankMin.Dispatch, true},
+		{"cross_rank_min_us.combine", OriginMeasured, r.RankMin.Combine, true},
+		{"cross_rank_min_us.roundtrip", OriginMeasured, r.RankMin.Roundtrip, true},
+		{"cross_rank_spread_us", OriginMeasured, r.RankSpread, false},
+	}
+	for _, n := range named {
+		if err := n.c.check(n.origin); err != nil {
+			p.Add("%s.%s: %w", at, n.name, err)
+		} else if r.Complete && n.c.Availability == Unavailable && n.name != "components.stage" {
+			p.Add("%s.%s is unavailable in a complete row", at, n.name)
+		}
+	}
+	p.histograms(at, r)
+	p.wireBytes(at, r)
+	if r.Complete && r.Correctness.Passed {
+		p.Check(r.TokenRate != nil, "%s: no token rate in a complete row that passed", at)
+		for _, n := range named {
+			if n.timed && n.c.Percentiles != nil {
+				p.Check(n.c.Percentiles.P50 > 0, "%s.%s has a time of %v µs", at, n.name, n.c.Percentiles.P50)
+			}
+		}
+	}
+	p.reasons(at+".correctness", r.Correctness.Reasons)
+	if a := r.Arithmetic; a != nil {
+		p.arithmetic(at+".arithmetic_as_declared", a)
+	} else {
+		p.Check(!p.fresh || !r.Complete, "%s: no arithmetic_as_declared in a complete row", at)
+	}
+	if r.Correctness.Passed {
+		p.Check(r.Correctness.MaxRelativeError != nil, "%s.correctness passed without a figure", at)
+	}
+}
+
+// histograms requires that each histogram can be of the samples of its component.
+func (p *Problems) histograms(at string, r EPRow) {
+	k := r.Components
+	components := map[string]Component{
+		"dispatch": k.Dispatch, "combine": k.Combine, "roundtrip": k.Roundtrip, "stage": k.Stage, "pair_period": k.PairPeriod,
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.Histograms)) {
+		h, c := r.Histograms[name], components[name]
+		if c.Percentiles == nil {
+			p.Add("%s.histograms.%s: no samples of such a component", at, name)
+		} else if err := h.check(c.SampleCount, *c.Percentiles); err != nil {
+			p.Add("%s.histograms.%s: %w", at, name, err)
+		}
+	}
+}
+
+// wireBytes holds the bytes on the wire to the copies that the row says were sent:
+// each copy has the bytes that it has in byte_provenance.
+func (p *Problems) wireBytes(at string, r EPRow) {
+	if r.WireBytes == nil {
+		p.Check(!p.fresh, "%s: no wire_byte_provenance", at)
+		return
+	}
+	if r.LogicalCopies.Routed == 0 {
+		return
+	}
+	copies := r.LogicalCopies.Routed
+	if r.LogicalCopies.Wire == WirePerAssignment {
+		copies = r.LogicalCopies.Assignments
+	}
+	scaled := func(c ByteCount) ByteCount {
+		times := func(bytes int64) int64 { return bytes / r.LogicalCopies.Routed * copies }
+		return ByteCount{times(c.Activation), times(c.Scale), times(c.Total)}
+	}
+	want := EPBytes{scaled(r.Bytes.Dispatch), scaled(r.Bytes.Combine), scaled(r.Bytes.Stage), scaled(r.Bytes.Roundtrip)}
+	p.Check(*r.WireBytes == want, "%s.wire_byte_provenance is not that of %d copies", at, copies)
+}
+
+// check holds a component to its form: availability and origin go together,
+// a derived one has no samples of its own.
+func (c Component) check(origin string) error {
+	switch c.Availability {
+	case Unavailable:
+		if c.Origin != nil || c.Percentiles != nil || c.SampleCount != 0 {
+			return errors.New("unavailable with figures")
+		}
+		return nil
+	case Measured, Derived:
+		want := Measured
+		if origin == OriginPercentileSum {
+			want = Derived
+		}
+		if c.Availability != want || c.Origin == nil || *c.Origin != origin {
+			return fmt.Errorf("must be %s with origin %s", want, origin)
+		}
+		if c.Percentiles == nil || (c.SampleCount > 0) != (c.Availability == Measured) {
+			return fmt.Errorf("%s with %d samples and percentiles %v", c.Availability, c.SampleCount, c.Percentiles)
+		}
+		return c.Percentiles.check()
+	default:
+		return fmt.Errorf("availability %q", c.Availability)
+	}
+}
+
+// epFactors returns the EP factors that a document holds by value or, after
+// Decode, by pointer.
+func epFactors(v any) (EPFactors, bool) {
+	switch f := v.(type) {
+	case EPFactors:
+		return f, true
+	case *EPFactors:
+		if f != nil {
+			return *f, true
+		}
+	}
+	return EPFactors{}, false
+}
+
+// sameFactors compares two sets of factors by value.
+func sameFactors(a, b EPFactors) bool {
+	at, bt := a.ScaleOutTransport, b.ScaleOutTransport
+	if (at == nil) != (bt == nil) || (at != nil && *at != *bt) {
+		return false
+	}
+	a.ScaleOutTransport, b.ScaleOutTransport = nil, nil
+	return a == b
+}

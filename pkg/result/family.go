@@ -1,0 +1,90 @@
+package result
+
+import (
+	"fmt"
+	"io/fs"
+	"reflect"
+
+	"github.com/collectivex/collectivex/pkg/plan"
+)
+
+// Family is what the documents of one family are.
+type Family struct {
+	Name plan.Family
+	// Records are the record types of its documents. Readers skip the ones they do
+	// not know.
+	Records []Record
+	// RecordType returns the one that the documents of c have.
+	RecordType func(c *plan.Case) string
+	// Document and Factors are zero values of the type of its documents, a struct
+	// that embeds Envelope, and of identity.case_factors.case.
+	Document, Factors any
+	// New returns a document with the given head and no rows.
+	New func(head Envelope) Document
+	// Comparison returns what of the block of c must match before two documents may
+	// stand in one line, as a value for encoding/json.
+	Comparison func(c *plan.Case) any
+	// Check reports what is wrong with a document beyond its envelope.
+	Check func(p *Problems, d Document)
+	// Older returns in what a document of an earlier version may differ; nil where
+	// there is none.
+	Older func(e *Envelope) Older
+	// Closed has the closed lists of values by type and JSON name.
+	Closed map[string][]any
+	// Source has the Go files that declare its types, whose doc comments describe the
+	// fields in the JSON Schema. They are of the package of Document and of the
+	// package of the case's block.
+	Source fs.FS
+}
+
+// Record is a record type and the title of its JSON Schema.
+type Record struct{ Type, Title string }
+
+// Older is what a document of an earlier version says in place of what this version
+// writes. Empty is as this version writes it.
+type Older struct{ CaseID, RecordType, ComparisonKey string }
+
+// families are the registered families.
+var families = map[plan.Family]*Family{}
+
+func init() {
+	Register(epFamily)
+	Register(collectiveFamily)
+}
+
+// Register adds a family, whose block is registered with package plan. It is called
+// before any document is made or read, and panics where the family has documents
+// already.
+func Register(f Family) {
+	if families[f.Name] != nil {
+		panic(fmt.Sprintf("result: family %q is registered already", f.Name))
+	}
+	families[f.Name] = &f
+}
+
+// Families returns the registered families that have documents.
+func Families() []Family {
+	var out []Family
+	for _, name := range plan.Families() {
+		if f := families[name]; f != nil {
+			out = append(out, *f)
+		}
+	}
+	return out
+}
+
+// RecordTypes returns the closed list.
+func RecordTypes() []string {
+	var out []string
+	for _, f := range Families() {
+		for _, r := range f.Records {
+			out = append(out, r.Type)
+		}
+	}
+	return out
+}
+
+// ofFamily reports whether the case has the block of its family.
+func ofFamily(c *plan.Case) bool {
+	return c.Block != nil && reflect.TypeOf(c.Block) == reflect.TypeOf(plan.NewBlock(c.Family))
+}
