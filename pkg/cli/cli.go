@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -186,14 +187,22 @@ func checkFlags(flags *pflag.FlagSet) (err error) {
 	flags.Visit(func(f *pflag.Flag) {
 		_, stdout := f.Annotations[takesStdout]
 		switch value := f.Value.String(); {
+		case f.Value.Type() == "stringArray" && err == nil:
+			if list, ok := f.Value.(pflag.SliceValue); ok && slices.Contains(list.GetSlice(), "") {
+				err = emptyFlag(f)
+			}
 		case f.Value.Type() != "string" || err != nil:
 		case value == "":
-			err = fmt.Errorf("--%s is empty; leave it out or give it a value", f.Name)
+			err = emptyFlag(f)
 		case value == "-" && !stdout:
 			err = fmt.Errorf("--%s -: it does not write to standard output; name a file or directory", f.Name)
 		}
 	})
 	return err
+}
+
+func emptyFlag(f *pflag.Flag) error {
+	return fmt.Errorf("--%s is empty; leave it out or give it a value", f.Name)
 }
 
 // UnknownCommand refuses words that are no command of c, which cobra would

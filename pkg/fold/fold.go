@@ -40,6 +40,7 @@ type Verdict struct {
 	Duplicates int // byte-identical repetitions, left out
 	Problems   []*Problem
 	Replaced   []*Problem // torn documents of cases that were measured again
+	Irregular  []*Problem // what is no regular file; a case that it should answer is missing
 	Answers    []Answer   // in order of run and case id
 	Runs       []string   // run ids seen, sorted
 
@@ -61,7 +62,7 @@ func (v *Verdict) Failed() []Answer {
 	return out
 }
 
-// Err is nil where every requested case ended well and every file was a
+// Err is nil where every requested case ended well and every regular file was a
 // document of this run.
 func (v *Verdict) Err() error {
 	var parts []string
@@ -170,9 +171,12 @@ func (j *Judge) Verdict(m *plan.Matrix) *Verdict {
 	v := j.v
 	v.Problems = nil
 	for _, p := range j.v.Problems {
-		if p.replaced(j.answers) {
+		switch {
+		case p.replaced(j.answers):
 			v.Replaced = append(v.Replaced, p)
-		} else {
+		case p.irregular():
+			v.Irregular = append(v.Irregular, p)
+		default:
 			v.Problems = append(v.Problems, p)
 		}
 	}

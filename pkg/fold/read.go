@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/provenance"
 	"github.com/collectivex/collectivex/pkg/regular"
 	"github.com/collectivex/collectivex/pkg/result"
@@ -62,10 +63,17 @@ func (p *Problem) Kind() string {
 	}
 }
 
+// irregular reports whether p is something else than a regular file, such as a FIFO,
+// a dangling link or a link to a directory.
+func (p *Problem) irregular() bool {
+	return errors.Is(p.Err, regular.ErrIrregular) || errors.Is(p.Err, fs.ErrNotExist)
+}
+
 // Read yields the documents below the given paths: all *.json of a directory
-// and those below it, in lexical order of their paths, and the lines of an
-// NDJSON file in theirs. Whatever is not a publishable document that counts (see
-// result.Inspector) comes as a *Problem; any other error ends the sequence. whole
+// and those below it but plans (plan.FileName), in lexical order of their paths, and
+// the lines of an NDJSON file in theirs. Whatever is not a publishable document that
+// counts (see result.Inspector), and links to directories, which are not followed,
+// come as a *Problem; any other error ends the sequence. whole
 // is for callers that ask records for their Document.
 func Read(paths []string, whole bool) iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
@@ -109,11 +117,27 @@ func (r *reader) path(p string) error {
 		if err != nil {
 			return err
 		}
-		if e.IsDir() || !strings.HasSuffix(path, ".json") {
+		switch {
+		case e.IsDir() || e.Name() == plan.FileName:
+			return nil
+		case strings.HasSuffix(path, ".json"):
+			return r.file(path)
+		case linksToDirectory(path, e):
+			return r.problem(path, errLinkedDir)
+		default:
 			return nil
 		}
-		return r.file(path)
 	})
+}
+
+var errLinkedDir = fmt.Errorf("%w: links to directories are not followed; name it with --in", regular.ErrIrregular)
+
+func linksToDirectory(path string, e fs.DirEntry) bool {
+	if e.Type()&fs.ModeSymlink == 0 {
+		return false
+	}
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
 }
 
 func (r *reader) file(path string) error {

@@ -20,6 +20,10 @@ import (
 	"github.com/collectivex/collectivex/pkg/strictjson"
 )
 
+// FileName is the name of a matrix that stands beside documents. Readers of documents
+// leave it out.
+const FileName = "matrix_full.json"
+
 // Write writes the matrix as JSON, one case or cell a line. The generator must
 // be set.
 func (m *Matrix) Write(w io.Writer) error {

@@ -32,6 +32,7 @@ type history struct {
 	finished map[caseKey]bool      // not to be run again
 	passed   map[caseKey]bool      // with a success
 	cases    map[caseKey]plan.Case // as the documents of this run have them
+	other    string                // digest of another matrix that they name
 }
 
 // readHistory reads the documents in dir. A case is finished by any document
@@ -47,6 +48,9 @@ func readHistory(dir string, run Run, warn func(string)) (history, error) {
 		}
 		key := keyOf(head.Identity.Case)
 		h.cases[key] = head.Identity.Case
+		if named := allocation.MatrixSHA256; named != "" && run.MatrixSHA256 != "" && named != run.MatrixSHA256 {
+			h.other = named
+		}
 		if allocation.RunAttempt != nil && *allocation.RunAttempt == run.RunAttempt {
 			h.attempts[key] = max(h.attempts[key], head.Identity.AttemptOrdinal)
 			h.finished[key] = h.finished[key] || !untried(head.Outcome)
@@ -66,7 +70,7 @@ func eachDocument(dir string, warn func(string), f func(*result.Envelope)) error
 	}
 	inspector := newInspector()
 	for _, e := range entries {
-		if filepath.Ext(e.Name()) != ".json" || strings.HasPrefix(e.Name(), ".") {
+		if filepath.Ext(e.Name()) != ".json" || strings.HasPrefix(e.Name(), ".") || e.Name() == plan.FileName {
 			continue
 		}
 		doc, err := readDocument(inspector, filepath.Join(dir, e.Name()))
@@ -101,9 +105,9 @@ func readDocument(x *result.Inspector, path string) (result.Document, error) {
 }
 
 // admits says whether a shard may run the cases: the documents of its run
-// answer these cases and no others of the same names, and there are none of
-// them unless it resumes.
-func (h history) admits(cases []plan.Requested, resume bool) error {
+// answer these cases and no others of the same names, name the same matrix, and there
+// are none of them unless it resumes.
+func (h history) admits(cases []plan.Requested, matrix string, resume bool) error {
 	for _, q := range cases {
 		old, known := h.cases[keyOf(q.Case)]
 		if !known {
@@ -115,6 +119,9 @@ func (h history) admits(cases []plan.Requested, resume bool) error {
 		if !sameCase(old, q.Case) {
 			return fmt.Errorf("%w: case %s was planned otherwise then", ErrOther, q.Case.CaseID)
 		}
+	}
+	if h.other != "" {
+		return fmt.Errorf("%w: documents name the matrix %.12s, not %.12s", ErrOther, h.other, matrix)
 	}
 	return nil
 }

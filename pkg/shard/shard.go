@@ -127,7 +127,7 @@ func (s *Shard) Do(ctx context.Context) (counts Counts, err error) {
 	if r.history, err = readHistory(s.Results, s.Run, s.Observer.Warn); err != nil {
 		return r.counts, fmt.Errorf("%w: %w", ErrEnvironment, err)
 	}
-	if err := r.history.admits(s.Cases, s.Resume); err != nil {
+	if err := r.history.admits(s.Cases, s.Run.MatrixSHA256, s.Resume); err != nil {
 		return r.counts, fmt.Errorf("%s: %w", s.Results, err)
 	}
 	r.logs = filepath.Join(s.Results, "logs", r.started.UTC().Format("20060102T150405.000Z"))

@@ -12,6 +12,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/fold"
 	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/regular"
 )
 
 func newAggregate(s cli.Streams) *cobra.Command {
@@ -28,7 +29,8 @@ one NDJSON file, one document a line, and judge the run.
 
 Exit code 1 where a requested case has no document, where the attempt that
 stands for a case failed, or where a file is no document of the run; the NDJSON
-is written all the same. A document of another run, commit or matrix than the given
+is written all the same. What is no regular file, such as a dangling link, is named
+and does not count. A document of another run, commit or matrix than the given
 one is no document of the run. Without --matrix nothing is known of what was asked for.`,
 		Example: `  cxrun aggregate --in shards --matrix matrix_full.json -o run.ndjson
   cxrun aggregate --in monday.ndjson --in tuesday.ndjson -o week.ndjson`,
@@ -60,11 +62,15 @@ one is no document of the run. Without --matrix nothing is known of what was ask
 	return cmd
 }
 
-// checkInputs refuses inputs that do not exist, as readMatrix does.
+// checkInputs refuses inputs that do not exist or cannot be read, as readMatrix does.
 func checkInputs(in []string) error {
 	for _, path := range in {
-		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		info, err := os.Stat(path)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
 			return cli.UsageError("--in %s: no such file or directory; it is what shards wrote, or a FILE.ndjson", path)
+		case err == nil && !info.IsDir() && !info.Mode().IsRegular():
+			return cli.UsageError("--in %s: %w or directory; it is what shards wrote, or a FILE.ndjson", path, regular.ErrIrregular)
 		}
 	}
 	return nil
@@ -82,14 +88,22 @@ func readMatrix(path string) (*plan.Matrix, error) {
 	return m, nil
 }
 
-// printVerdict names what went wrong, one line each, and counts.
-func printVerdict(s cli.Streams, v *fold.Verdict) {
+// printLeftOut names what is no document of the run, one line each.
+func printLeftOut(s cli.Streams, v *fold.Verdict) {
 	for _, p := range v.Replaced {
-		fmt.Fprintf(s.Err, "left out, and its case was measured again: %v\n", p)
+		s.Tell("left out, and its case was measured again: %v", p)
+	}
+	for _, p := range v.Irregular {
+		s.Tell("left out, and not a document: %v", p)
 	}
 	for _, p := range v.Problems {
 		s.Tell("left out: %v", p)
 	}
+}
+
+// printVerdict names what went wrong, one line each, and counts.
+func printVerdict(s cli.Streams, v *fold.Verdict) {
+	printLeftOut(s, v)
 	for _, id := range v.Missing {
 		s.Tell("no document: %s", id)
 	}
@@ -100,5 +114,5 @@ func printVerdict(s cli.Streams, v *fold.Verdict) {
 		s.Tell("%s: %s: %s", a.Status, a.ID, strings.Join(a.Reasons, "; "))
 	}
 	fmt.Fprintf(s.Out, "%d documents of %d cases, %d duplicates and %d files left out\n",
-		v.Documents, len(v.Answers), v.Duplicates, len(v.Problems)+len(v.Replaced))
+		v.Documents, len(v.Answers), v.Duplicates, len(v.Problems)+len(v.Replaced)+len(v.Irregular))
 }

@@ -83,6 +83,8 @@ func TestCommandLines(t *testing.T) {
 	empty := filepath.Join(dir, "empty")
 	require.NoError(t, os.WriteFile(empty, nil, 0o644))
 	missing := filepath.Join(dir, "missing")
+	broken := filepath.Join(dir, "broken.json") // is named where it is read
+	require.NoError(t, os.WriteFile(broken, []byte("{"), 0o644))
 	for _, tc := range []struct {
 		args string
 		says string
@@ -101,6 +103,10 @@ func TestCommandLines(t *testing.T) {
 		{"aggregate --in " + dir + " -o x --matrix " + empty, "matrix: empty; make it with 'cxgen matrix -o FILE'"},
 		{"summarize --in " + missing, "missing: no such file or directory"},
 		{"summarize --in " + dir + " --matrix=", "--matrix is empty"},
+		{"summarize --in=", "--in is empty"},
+		{"summarize --in " + dir + " --in=", "--in is empty"},
+		{"aggregate --in= -o x", "--in is empty"},
+		{"summarize --in " + broken + " --format nosuch", `unknown --format "nosuch"; it is markdown, text or json`},
 	} {
 		code, _, stderr := cxrun(nil, strings.Fields(tc.args)...)
 		require.Equal(t, cli.ExitUsage, code, "%s: %s", tc.args, stderr)

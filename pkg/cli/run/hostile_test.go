@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/collectivex/collectivex/pkg/cli"
+	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/result/resulttest"
 )
@@ -39,17 +40,22 @@ func TestOnlyRegularFilesAreRead(t *testing.T) {
 	require.NoError(t, unix.Mkfifo(fifo, 0o600))
 	require.NoError(t, unix.Mkfifo(lines, 0o600))
 	out := filepath.Join(t.TempDir(), "run.ndjson")
+	definitions := t.TempDir()
+	require.NoError(t, os.Mkdir(filepath.Join(definitions, "suites"), 0o755))
+	require.NoError(t, unix.Mkfifo(filepath.Join(definitions, "suites", "ff.yaml"), 0o600))
 	for _, tc := range []struct {
 		name  string
 		code  int
 		names string
 		args  []string
 	}{
-		{"a document of aggregate", cli.ExitFailed, "ff.json: not a regular file", []string{"aggregate", "--in", dir, "-o", out}},
-		{"a document of summarize", cli.ExitFailed, "ff.json: not a regular file", []string{"summarize", "--in", dir, "--gate"}},
-		{"lines", cli.ExitEnvironment, "ff.ndjson: not a regular file", []string{"aggregate", "--in", lines, "-o", out}},
+		{"a document", cli.ExitUsage, "ff.json: not a regular file", []string{"aggregate", "--in", fifo, "-o", out}},
+		{"lines", cli.ExitUsage, "ff.ndjson: not a regular file", []string{"aggregate", "--in", lines, "-o", out}},
+		{"lines of summarize", cli.ExitUsage, "ff.ndjson: not a regular file", []string{"summarize", "--in", lines}},
+		{"a device", cli.ExitUsage, "/dev/zero: not a regular file", []string{"summarize", "--in", "/dev/zero"}},
 		{"a matrix", cli.ExitUsage, "ff.json: not a regular file", []string{"aggregate", "--in", dir, "--matrix", fifo, "-o", out}},
 		{"a matrix of a shard", cli.ExitUsage, "not a regular file", []string{"shard", "--matrix", "/dev/zero", "--id", "x", "--results", t.TempDir()}},
+		{"definitions", cli.ExitUsage, "suites/ff.yaml:1:1: not a regular file", []string{"sweep", "--definitions", definitions}},
 		{"traffic", cli.ExitUsage, "/dev/zero: not a regular file", []string{"bench", "alltoallv", "--backend", "host", "--traffic", "/dev/zero"}},
 		{"traffic from a FIFO", cli.ExitUsage, "ff.json: not a regular file", []string{"bench", "alltoallv", "--backend", "host", "--traffic", fifo}},
 	} {
@@ -58,6 +64,49 @@ func TestOnlyRegularFilesAreRead(t *testing.T) {
 			require.Equal(t, tc.code, code, stderr)
 			require.Contains(t, stderr, tc.names)
 		})
+	}
+}
+
+// What is no regular file among the documents is named, waits for nobody and fails no
+// gate. A case that it should have answered does.
+func TestWhatIsNoFileFailsNoGate(t *testing.T) {
+	dir, c := t.TempDir(), resulttest.CollectiveCase()
+	m := plan.Matrix{
+		Version:        plan.MatrixVersion,
+		Generator:      plan.Generator{Program: "cxgen", Version: cli.Version, Format: plan.Format},
+		RequestedOther: []plan.Requested{{SKU: "local", Disposition: plan.Runnable, Case: c}},
+		Include:        []plan.Cell{{ID: "a", CaseIDs: []string{c.CaseID}}},
+	}
+	matrix := filepath.Join(t.TempDir(), "matrix")
+	require.NoError(t, m.WriteFile(matrix))
+	a := resulttest.Attempt()
+	a.MatrixSHA256 = m.SHA256
+	document, err := result.Write(dir, resulttest.Collective(c, a), 0, func([]byte) error { return nil })
+	require.NoError(t, err)
+
+	elsewhere := t.TempDir()
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "deeper"), 0o755))
+	require.NoError(t, unix.Mkfifo(filepath.Join(dir, "queue.json"), 0o600))
+	require.NoError(t, os.Symlink("nowhere", filepath.Join(dir, "deeper", "dangling.json")))
+	require.NoError(t, os.Symlink(elsewhere, filepath.Join(dir, "deeper", "away")))
+	require.NoError(t, os.Symlink(elsewhere, filepath.Join(dir, "away.json")))
+	gates := [][]string{
+		{"aggregate", "--in", dir, "--matrix", matrix, "-o", filepath.Join(t.TempDir(), "run.ndjson")},
+		{"summarize", "--in", dir, "--matrix", matrix, "--gate"},
+	}
+	for _, gate := range gates {
+		code, _, stderr := ends(t, gate...)
+		require.Equal(t, cli.ExitOK, code, stderr)
+		for _, name := range []string{"queue.json: not a regular file", "dangling.json: no such file", "away: not a regular file: links to directories are not followed", "away.json: not a regular file"} {
+			require.Contains(t, stderr, name)
+		}
+	}
+	require.NoError(t, os.Remove(document))
+	require.NoError(t, os.Symlink("nowhere", document))
+	for _, gate := range gates {
+		code, _, stderr := ends(t, gate...)
+		require.Equal(t, cli.ExitFailed, code, stderr)
+		require.Contains(t, stderr, "cxrun: 1 case without a document\n")
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/rank"
@@ -69,6 +70,44 @@ func TestAKilledSweepIsCompleted(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, text, string(data), "a finished document changed")
 	}
+}
+
+// What is no file among a cell's results is named, and holds up neither the cell nor
+// the fold.
+func TestASweepIsCompletedBesideWhatIsNoFile(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "out")
+	code, _, stderr := cxrun(t, nil, "sweep", "--out", out, "--op", "all_reduce", "--world", "2")
+	require.Equal(t, cli.ExitOK, code, stderr)
+	cells, err := filepath.Glob(filepath.Join(out, cellsDir, "*"))
+	require.NoError(t, err)
+	require.NotEmpty(t, cells)
+	require.NoError(t, unix.Mkfifo(filepath.Join(cells[0], "queue.json"), 0o600))
+	require.NoError(t, os.Symlink("nowhere", filepath.Join(cells[0], "dangling.json")))
+	resumed := program("sweep", "--resume", out)
+	said, err := resumed.CombinedOutput()
+	require.NoError(t, err, string(said))
+	require.Contains(t, string(said), "queue.json: not a regular file")
+	require.Contains(t, string(said), "dangling.json: no such file")
+	// The plan beside the cells is not one of the documents.
+	code, _, stderr = cxrun(t, nil, "summarize", "--in", out, "--gate")
+	require.Equal(t, cli.ExitOK, code, stderr)
+	require.NotContains(t, stderr, matrixFile)
+}
+
+func TestResumingAShardWithAnotherMatrixIsRefused(t *testing.T) {
+	matrix, results := planned(t), t.TempDir()
+	args := []string{"shard", "--id", "local-host-bf16-n1", "--results", results, "--matrix"}
+	code, _, stderr := cxrun(t, nil, append(args, matrix)...)
+	require.Equal(t, cli.ExitOK, code, stderr)
+	data, err := os.ReadFile(matrix)
+	require.NoError(t, err)
+	other := filepath.Join(t.TempDir(), matrixFile)
+	require.NoError(t, os.WriteFile(other, append(data, '\n'), 0o644)) // the same cases
+	code, _, stderr = cxrun(t, nil, append(args, other, "--resume")...)
+	require.Equal(t, cli.ExitUsage, code, stderr)
+	require.Regexp(t, `(?m)^cxrun: .*: results are of another plan; use another directory: .*matrix [0-9a-f]{12}.*, not [0-9a-f]{12}.*\n$`, stderr)
+	code, _, stderr = cxrun(t, nil, append(args, matrix, "--resume")...)
+	require.Equal(t, cli.ExitOK, code, stderr)
 }
 
 func TestResumingASweepRefuses(t *testing.T) {

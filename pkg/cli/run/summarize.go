@@ -1,6 +1,7 @@
 package run
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -28,6 +29,9 @@ to standard output as text. --format goes to standard output in any case.`,
 			if len(in) == 0 {
 				return cli.UsageError("summarize needs --in")
 			}
+			if err := checkFormat(format); err != nil {
+				return err
+			}
 			if err := checkInputs(in); err != nil {
 				return err
 			}
@@ -39,9 +43,7 @@ to standard output as text. --format goes to standard output in any case.`,
 			if err != nil {
 				return cli.EnvironmentError("%w", err)
 			}
-			for _, p := range verdict.Problems {
-				s.Tell("left out: %v", p)
-			}
+			printLeftOut(s, verdict)
 			if err := printSummary(s, sum, format); err != nil {
 				return err
 			}
@@ -61,6 +63,14 @@ to standard output as text. --format goes to standard output in any case.`,
 // leastMarkdown is the room that a summary needs to say anything.
 const leastMarkdown = 4096
 
+func checkFormat(format string) error {
+	if !slices.Contains([]string{"", "markdown", "text", "json"}, format) {
+		return cli.UsageError("unknown --format %q; it is markdown, text or json", format)
+	}
+	return nil
+}
+
+// printSummary prints sum in a format that checkFormat accepts.
 func printSummary(s cli.Streams, sum *report.Summary, format string) error {
 	switch format {
 	case "text":
@@ -69,9 +79,6 @@ func printSummary(s cli.Streams, sum *report.Summary, format string) error {
 		return sum.JSON(s.Out)
 	case "markdown":
 		return sum.Markdown(s.Out, report.MaxMarkdown)
-	case "":
-	default:
-		return cli.UsageError("unknown --format %q; it is markdown, text or json", format)
 	}
 	left, ok := s.StepSummaryLeft(report.MaxMarkdown)
 	if ok && left < leastMarkdown {

@@ -29,7 +29,7 @@ const defaultSuite = "smoke"
 
 // Names below a sweep's directory. Documents are below cellsDir, one directory a cell.
 const (
-	matrixFile = "matrix_full.json"
+	matrixFile = plan.FileName
 	cellsDir   = "cells"
 	foldFile   = "run.ndjson"
 )
@@ -233,6 +233,7 @@ func sumUp(s cli.Streams, m *plan.Matrix, runID, out string) (*fold.Verdict, err
 	if err != nil {
 		return nil, cli.EnvironmentError("%w", err)
 	}
+	printLeftOut(s, verdict)
 	sum, _, err := report.Build([]string{path}, m)
 	if err != nil {
 		return nil, cli.EnvironmentError("%w", err)
