@@ -30,6 +30,10 @@ func masked(text string) string {
 	text = regexp.MustCompile(`chosen: [^)]*`).ReplaceAllString(text, "chosen: WHY")
 	text = regexp.MustCompile(`(Avg bus bandwidth +:) \S+`).ReplaceAllString(text, "$1 X")
 	text = regexp.MustCompile(`(start to first timed op +:) \S+`).ReplaceAllString(text, "$1 X")
+	// a time of 0.1 s or more, which has no decimals, behind root or #wrong
+	text = regexp.MustCompile(`(?m)\d {2,3}\d{6,7}\b`).ReplaceAllStringFunc(text, func(s string) string {
+		return s[:1] + strings.Repeat(" ", len(s)-2) + "X"
+	})
 	// a time or bandwidth in its column, with the spaces before it
 	return regexp.MustCompile(` +\d+\.\d+| +\d\.\de[+-]\d+`).ReplaceAllStringFunc(text, func(s string) string {
 		return strings.Repeat(" ", len(s)-1) + "X"
