@@ -192,6 +192,9 @@ func guard(f func() error) (err error) {
 func ReadStream(store rendezvous.Store, scope string, rank int) (Stream, error) {
 	s := Stream{Rank: rank}
 	lines, _, err := store.Records(StreamKey(scope, rank), 0)
+	if errors.Is(err, rendezvous.ErrMalformed) {
+		return s, err
+	}
 	if err != nil {
 		return s, fmt.Errorf("%w: %w", ErrStore, err)
 	}

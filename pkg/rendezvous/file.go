@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/collectivex/collectivex/pkg/regular"
 )
 
 // Names of the files of a key. A key may not hold '@', so that "a", "a/b" and
@@ -21,6 +23,13 @@ const (
 	streamSuffix = "@stream"
 	sharedDir    = "@shared"
 )
+
+// maxLength limits what is read of one value or stream, in bytes.
+const maxLength = 1 << 30
+
+// ErrMalformed is wrapped where the file of a value or a stream is larger than any
+// that a rank writes, or is not a regular file.
+var ErrMalformed = errors.New("malformed")
 
 // How long a waiting Get sleeps between two looks: short at first, since most
 // waits are for a peer that is microseconds behind, then seldom enough to leave
@@ -108,7 +117,7 @@ func (f *File) Get(ctx context.Context, key string) ([]byte, error) {
 	}
 	var timer *time.Timer
 	for wait := firstPoll; ; wait = min(2*wait, lastPoll) {
-		value, err := os.ReadFile(path)
+		value, err := read(path, 0)
 		if err == nil {
 			return value, nil
 		}
@@ -166,7 +175,7 @@ func (f *File) openStream(key string) (*os.File, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, err
 	}
-	if old, err := os.ReadFile(path); err == nil && len(old) > 0 && old[len(old)-1] != '\n' {
+	if old, err := read(path, 0); err == nil && len(old) > 0 && old[len(old)-1] != '\n' {
 		if err := os.Truncate(path, int64(bytes.LastIndexByte(old, '\n')+1)); err != nil {
 			return nil, err
 		}
@@ -180,15 +189,10 @@ func (f *File) Records(key string, offset int64) ([][]byte, int64, error) {
 	if err != nil {
 		return nil, offset, err
 	}
-	file, err := os.Open(path)
+	data, err := read(path, offset)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, offset, nil
 	}
-	if err != nil {
-		return nil, offset, fmt.Errorf("records %s: %w", key, err)
-	}
-	defer file.Close()
-	data, err := io.ReadAll(io.NewSectionReader(file, offset, 1<<62))
 	if err != nil {
 		return nil, offset, fmt.Errorf("records %s: %w", key, err)
 	}
@@ -197,6 +201,26 @@ func (f *File) Records(key string, offset int64) ([][]byte, int64, error) {
 		return nil, offset, nil
 	}
 	return bytes.Split(data[:end-1], []byte{'\n'}), offset + int64(end), nil
+}
+
+// read returns the content of a value's or stream's file from offset on.
+func read(path string, offset int64) ([]byte, error) {
+	file, err := regular.Open(path)
+	if errors.Is(err, regular.ErrIrregular) {
+		return nil, fmt.Errorf("%w: %w", ErrMalformed, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if info.Size() > maxLength {
+		return nil, fmt.Errorf("%w: %d bytes, more than the limit of %d", ErrMalformed, info.Size(), maxLength)
+	}
+	return io.ReadAll(io.NewSectionReader(file, offset, maxLength-offset))
 }
 
 // Gather implements Store.

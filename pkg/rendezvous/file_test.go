@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 )
 
 func open(t *testing.T, root string) *File {
@@ -146,6 +147,27 @@ func TestABrokenStreamTakesNoMoreRecords(t *testing.T) {
 	records, _, err := s.Records("s", 0)
 	require.NoError(t, err)
 	require.Len(t, records, 1)
+}
+
+// Nobody reads more of a rank than fits into memory, and nobody waits for a FIFO.
+func TestWhatIsTooLongOrNoFileIsRefused(t *testing.T) {
+	f, err := OpenFile(t.TempDir())
+	require.NoError(t, err)
+	require.NoError(t, f.Append("long", []byte("first")))
+	require.NoError(t, f.Put(t.Context(), "long", []byte("value")))
+	for _, suffix := range []string{streamSuffix, valueSuffix} {
+		require.NoError(t, os.Truncate(filepath.Join(f.root, "long"+suffix), maxLength+1))
+		require.NoError(t, unix.Mkfifo(filepath.Join(f.root, "queue"+suffix), 0o600))
+	}
+	_, _, err = f.Records("long", 0)
+	require.ErrorIs(t, err, ErrMalformed)
+	require.EqualError(t, err, "records long: malformed: 1073741825 bytes, more than the limit of 1073741824")
+	_, err = f.Get(t.Context(), "long")
+	require.ErrorIs(t, err, ErrMalformed)
+	_, _, err = f.Records("queue", 0)
+	require.ErrorIs(t, err, ErrMalformed)
+	_, err = f.Get(t.Context(), "queue")
+	require.ErrorIs(t, err, ErrMalformed)
 }
 
 func TestARecordIsOneLine(t *testing.T) {

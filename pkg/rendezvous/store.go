@@ -12,13 +12,15 @@ type Store interface {
 	// Put publishes value under key, whole or not at all. A key is written once:
 	// a second Put of the same key is an error.
 	Put(ctx context.Context, key string, value []byte) error
-	// Get waits until key exists and returns its value.
+	// Get waits until key exists and returns its value. The error wraps ErrMalformed
+	// where it is none that Put wrote.
 	Get(ctx context.Context, key string) ([]byte, error)
 	// Append adds one record (without newline) to the stream key. A stream has one writer.
 	Append(key string, record []byte) error
 	// Records returns the complete records of the stream key from byte offset on,
 	// and the offset after them. A torn last record is left for the next call. A
-	// stream nobody wrote is empty.
+	// stream nobody wrote is empty. The error wraps ErrMalformed where it is none that
+	// Append wrote.
 	Records(key string, offset int64) (records [][]byte, next int64, err error)
 	// Gather puts this rank's value under name and waits for those of all ranks of
 	// world; the result is in rank order. A name is used once.

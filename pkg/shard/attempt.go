@@ -17,6 +17,9 @@ import (
 // errUnwritten is wrapped where a document could not be put on the disk.
 var errUnwritten = errors.New("cannot write")
 
+// errLate ends the writing of samples when the shard's time ends.
+var errLate = errors.New("shard time limit")
+
 // attempt runs the n-th case once and writes the document that tells how it
 // ended. An error means that the machine cannot go on.
 func (r *runner) attempt(ctx context.Context, n, index int) (result.Outcome, error) {
@@ -93,7 +96,8 @@ func (r *runner) group(ctx context.Context, c plan.Case) (*group, error) {
 	return g, err
 }
 
-// write writes samples and document of a case's attempt.
+// write writes samples and document of a case's attempt. Where the samples may not be
+// published, or are not written in time, the document says so instead.
 func (r *runner) write(index int, end ended) (result.Outcome, error) {
 	c := r.Cases[index].Case
 	doc, err := r.document(c, end)
@@ -111,7 +115,13 @@ func (r *runner) write(index int, end ended) (result.Outcome, error) {
 		}
 		return private
 	}
-	samples, err := writeSamples(r.Results, name, end.streams, screen)
+	inTime := func(b []byte) error {
+		if time.Now().After(r.deadline()) {
+			return errLate
+		}
+		return screen(b)
+	}
+	samples, err := writeSamples(r.Results, name, end.streams, inTime)
 	if err == nil {
 		_, err = result.Write(r.Results, doc, index, screen)
 	}
@@ -122,9 +132,16 @@ func (r *runner) write(index int, end ended) (result.Outcome, error) {
 	default:
 		samples.Abort()
 	}
-	if private != nil {
+	instead := ""
+	switch {
+	case private != nil:
 		r.private.Error("not published", "case", c.CaseID, "error", private)
-		if doc, err = r.empty(c, result.ReasonUnpublishable.With("document or samples")); err == nil {
+		instead = result.ReasonUnpublishable.With("document or samples")
+	case errors.Is(err, errLate):
+		instead = result.ReasonTimeout.With("shard time limit")
+	}
+	if instead != "" {
+		if doc, err = r.empty(c, instead); err == nil {
 			_, err = result.Write(r.Results, doc, index, r.Run.Screen.Document)
 		}
 	}

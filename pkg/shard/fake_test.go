@@ -59,7 +59,7 @@ func rankMain(args []string) int {
 		log.Print(err)
 		return 3
 	}
-	faults, err := rank.ParseFaults(os.Getenv(rank.FaultVariable), "flip", "library", "refuse", "full", "secret", "leave")
+	faults, err := rank.ParseFaults(os.Getenv(rank.FaultVariable), "flip", "library", "refuse", "full", "secret", "flood", "leave")
 	if err != nil {
 		log.Print(err)
 		return 2
@@ -129,6 +129,12 @@ func (r *fakeRunner) Run(ctx context.Context, s *rank.Session, c plan.Case) erro
 		if _, full := s.Fault("full"); full {
 			signal.Ignore(syscall.SIGXFSZ)
 			if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{}); err != nil {
+				return err
+			}
+		}
+		if _, flood := s.Fault("flood"); flood {
+			stream := filepath.Join(filepath.Dir(s.Store.Dir()), rank.StreamKey(s.Scope, s.Rank)+"@stream")
+			if err := os.Truncate(stream, 1<<40); err != nil {
 				return err
 			}
 		}

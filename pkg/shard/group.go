@@ -103,7 +103,7 @@ func (g *group) do(ctx context.Context, c plan.Case, budget time.Duration, late 
 	if !inTime {
 		return ended{reasons: []string{result.ReasonTimeout.With("shard time limit")}, misfit: end.misfit}, err
 	}
-	end.streams, end.reasons = left.streams, append(end.reasons, left.reasons...)
+	end.streams, end.reasons = left.streams, slices.Compact(append(end.reasons, left.reasons...))
 	return end, errors.Join(err, left.err)
 }
 
@@ -121,12 +121,15 @@ func (g *group) read(scope string) (left read) {
 		case errors.Is(err, rank.ErrStore):
 			left.err = errors.Join(left.err, err)
 		case err != nil:
-			left.reasons = append(left.reasons, result.ReasonInternal.With("records of rank %d", r))
+			left.reasons = append(left.reasons, badRecords(r))
 		}
 		left.streams = append(left.streams, s)
 	}
 	return left
 }
+
+// badRecords is the reason of a case of which a rank left what cannot be read.
+func badRecords(rank int) string { return result.ReasonInternal.With("records of rank %d", rank) }
 
 func (g *group) order(ctx context.Context, o rank.Order) error {
 	raw, err := json.Marshal(o)
@@ -164,6 +167,9 @@ func (g *group) wait(ctx context.Context, scope string, budget time.Duration, la
 		}
 		for r := range g.world {
 			lines, next, err := g.store.Records(rank.StreamKey(scope, r), offsets[r])
+			if errors.Is(err, rendezvous.ErrMalformed) {
+				return ended{reasons: []string{badRecords(r)}}, nil
+			}
 			if err != nil {
 				return ended{}, err
 			}

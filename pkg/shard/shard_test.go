@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"math"
 	"os"
 	"path/filepath"
@@ -168,6 +169,7 @@ func TestFaultCostsItsCaseOnly(t *testing.T) {
 		{"backend refuses", "kind=refuse", 0, result.Failed, []string{"refused: rank 1"}, 0},
 		{"result is wrong", "kind=flip", 0, result.Invalid, []string{"semantic correctness or routing identity failed"}, 4},
 		{"record is private", "kind=secret", 0, result.Failed, []string{"unpublishable: document or samples"}, 0},
+		{"records are more than memory", "kind=flood", 0, result.Failed, []string{"internal-error: records of rank 1"}, 0},
 		{"rank leaves a child", "kind=leave", 0, result.Success, []string{}, 4},
 	}
 	for _, tt := range tests {
@@ -345,6 +347,32 @@ func TestTheLimitEndsAssembly(t *testing.T) {
 	require.Equal(t, []string{"timeout: shard time limit"}, docs[0].Head().Outcome.Reasons)
 	require.Equal(t, []string{"skipped: shard time limit"}, docs[1].Head().Outcome.Reasons)
 	requireNoLitter(t, s)
+}
+
+// A shard whose time ends while it writes samples does not write on.
+func TestTheLimitEndsSamples(t *testing.T) {
+	s := fakeShard(t.TempDir(), t.TempDir(), fakeCase(0, 2, 1))
+	c := s.Cases[0].Case
+	require.NoError(t, os.Mkdir(filepath.Join(s.Results, samplesDir), 0o755))
+	r := &runner{Shard: s, started: time.Now(), history: history{attempts: map[caseKey]int{keyOf(c): 1}}, private: slog.New(slog.DiscardHandler)}
+	family := s.Families[plan.FamilyCollective]
+	family.Assemble = func(d result.Document, streams []rank.Stream) error {
+		r.started = r.started.Add(-s.Limit) // the time ends here
+		return fakeAssemble(d, streams)
+	}
+	s.Families[plan.FamilyCollective] = family
+	record := rank.Record{Kind: "size", Data: json.RawMessage(`{"bytes":8}`)}
+	facts := &rank.Facts{DeviceProduct: "Fake One", NUMANode: -1}
+	outcome, err := r.write(0, ended{streams: []rank.Stream{
+		{Rank: 0, Done: true, Facts: facts, Records: []rank.Record{record}},
+		{Rank: 1, Done: true, Facts: facts, Records: []rank.Record{record}},
+	}})
+	require.NoError(t, err)
+	require.Equal(t, result.Outcome{Status: result.Failed, Reasons: []string{"timeout: shard time limit"}}, outcome)
+	require.Equal(t, outcome.Reasons, readDocs(s.Results)[0].Head().Outcome.Reasons)
+	left, err := os.ReadDir(filepath.Join(s.Results, samplesDir))
+	require.NoError(t, err)
+	require.Empty(t, left)
 }
 
 func TestCancelEndsOrderly(t *testing.T) {
