@@ -117,12 +117,17 @@ func TestHugeFilesAreNotRead(t *testing.T) {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), nil, 0o644))
 		require.NoError(t, os.Truncate(filepath.Join(dir, name), 1<<40))
 	}
-	huge := filepath.Join(dir, "huge.json")
+	huge, definitions := filepath.Join(dir, "huge.json"), t.TempDir()
+	require.NoError(t, os.Mkdir(filepath.Join(definitions, "suites"), 0o755))
+	list := filepath.Join(definitions, "suites", "huge.yaml")
+	require.NoError(t, os.WriteFile(list, nil, 0o644))
+	require.NoError(t, os.Truncate(list, 1<<40))
 	for _, args := range [][]string{
 		{"aggregate", "--in", dir, "-o", filepath.Join(t.TempDir(), "run.ndjson")},
 		{"summarize", "--in", dir},
 		{"shard", "--matrix", huge, "--id", "a", "--results", dir},
 		{"bench", "alltoallv", "--backend", "host", "--traffic", huge},
+		{"sweep", "--definitions", definitions},
 	} {
 		_, _, stderr := ends(t, args...)
 		require.Contains(t, stderr, "1099511627776 bytes, more than the limit of", "%v", args)
