@@ -98,27 +98,31 @@ func cells(cat *catalog.Catalog, m *plan.Matrix, maxCases int) ([]plan.Cell, err
 func split(cat *catalog.Catalog, k key, cases []*plan.Case, maxCases int) ([]plan.Cell, error) {
 	p, be := cat.Platform(k.sku), cat.Backend(k.backend)
 	var out []plan.Cell
-	var spent float64
+	var spent, longest float64
 	for _, c := range cases {
 		need := float64(be.SetupSeconds) + seconds(p, c)
-		if minutes(need) > MaxCellMinutes {
+		if minutes(need, need) > MaxCellMinutes {
 			return nil, fmt.Errorf("case %s is estimated at %.0f minutes, more than the %d a cell may take; shorten its ladder or its sampling",
 				c.CaseID, need/60, MaxCellMinutes)
 		}
 		last := len(out) - 1
-		if last < 0 || len(out[last].CaseIDs) == maxCases || minutes(spent+need) > MaxCellMinutes {
+		if last < 0 || len(out[last].CaseIDs) == maxCases || minutes(spent+need, max(longest, need)) > MaxCellMinutes {
 			out = append(out, newCell(p, be, k, c.Scope, len(out)+1))
-			last, spent = len(out)-1, 0
+			last, spent, longest = len(out)-1, 0, 0
 		}
-		spent += need
+		spent, longest = spent+need, max(longest, need)
 		out[last].CaseIDs = append(out[last].CaseIDs, c.CaseID)
-		out[last].Minutes = minutes(spent)
+		out[last].Minutes = minutes(spent, longest)
 	}
 	return out, nil
 }
 
-// minutes is the job timeout for an estimate: twice as long, and the overhead.
-func minutes(seconds float64) int { return overheadMinutes + int(math.Ceil(2*seconds/60)) }
+// minutes returns the job timeout of a cell whose cases are estimated at total
+// seconds, the longest of them at longest: the overhead and twice the total, or more
+// where the budget of a hung case would otherwise take the time of the others.
+func minutes(total, longest float64) int {
+	return overheadMinutes + int(math.Ceil(max(2*total, total+float64(budget(longest)))/60))
+}
 
 func newCell(p *catalog.Platform, be *catalog.Backend, k key, scope string, number int) plan.Cell {
 	id := k.id()

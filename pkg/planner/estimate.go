@@ -13,13 +13,15 @@ import (
 // Job time around the measuring: downloads, allocation, images.
 const overheadMinutes = 15
 
-// budgetSeconds is when a case counts as hung: ten times its estimate and a
-// minute, since an estimate is rough and machines are shared, and at most the
-// hour and a half that CollectiveX gives a case.
+// budgetSeconds is the budget of a case on its platform.
 func budgetSeconds(p *catalog.Platform, be *catalog.Backend, c *plan.Case) int {
-	estimate := float64(be.SetupSeconds) + seconds(p, c)
-	return min(60+int(math.Ceil(10*estimate)), 5400)
+	return budget(float64(be.SetupSeconds) + seconds(p, c))
 }
+
+// budget is when a case of this estimate counts as hung, in seconds: ten times its
+// estimate and a minute, since an estimate is rough and machines are shared, and at
+// most the hour and a half that CollectiveX gives a case.
+func budget(estimate float64) int { return min(60+int(math.Ceil(10*estimate)), 5400) }
 
 // seconds estimates how long a case takes on its platform, without the set-up
 // of its rank group. It sizes cells, job timeouts and budgets, and nothing else.

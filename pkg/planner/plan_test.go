@@ -56,6 +56,26 @@ func TestResolveSmoke(t *testing.T) {
 	require.Nil(t, cases[0].Collective())
 }
 
+// A case that hangs takes its budget, and the cases after it still have the time
+// that they are estimated at.
+func TestAHungCaseLeavesTheOthersTheirTime(t *testing.T) {
+	const overhead = 15 // minutes of a job that no case has
+	m := resolve(t, shipped(t), planner.Filters{})
+	require.NotEmpty(t, m.Include)
+	budgets := map[string]int{}
+	for _, q := range m.Requested() {
+		budgets[q.Case.CaseID] = q.BudgetSeconds
+	}
+	for _, c := range m.Include {
+		var longest, estimates int
+		for _, id := range c.CaseIDs {
+			longest = max(longest, budgets[id])
+			estimates += (budgets[id] - 60) / 10 // the budget is ten times the estimate and a minute
+		}
+		require.LessOrEqual(t, longest+estimates-(longest-60)/10, 60*(c.Minutes-overhead), c.ID)
+	}
+}
+
 func TestMachineStandsForLocal(t *testing.T) {
 	cat := shipped(t)
 	gpus := planner.GPUs{
