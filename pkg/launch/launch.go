@@ -21,7 +21,8 @@ type Spec struct {
 // Launcher starts groups of ranks.
 type Launcher interface {
 	// Start starts all ranks of a group, or none. The group lives until its ranks
-	// have ended or Kill; ctx bounds the start alone.
+	// have ended or Kill; ctx bounds the start alone. An error that wraps ctx's
+	// means that no rank lives.
 	Start(ctx context.Context, spec Spec) (Group, error)
 }
 

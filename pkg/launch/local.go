@@ -43,7 +43,7 @@ func Self() (Local, error) {
 
 // Start implements Launcher. Each rank leads a process group of its own and
 // dies with this process.
-func (l Local) Start(_ context.Context, spec Spec) (Group, error) {
+func (l Local) Start(ctx context.Context, spec Spec) (Group, error) {
 	if last := spec.Places[len(spec.Places)-1]; last.Node > 0 {
 		return nil, fmt.Errorf("start ranks: %d nodes are asked for, and this host is one", last.Node+1)
 	}
@@ -68,8 +68,16 @@ func (l Local) Start(_ context.Context, spec Spec) (Group, error) {
 	}()
 	var err error
 	for i, start := range started {
-		if e := <-start; e != nil {
-			err = errors.Join(err, fmt.Errorf("start rank %d: %w", spec.Places[i].Rank, e))
+		select {
+		case e := <-start:
+			if e != nil {
+				err = errors.Join(err, fmt.Errorf("start rank %d: %w", spec.Places[i].Rank, e))
+			}
+		case <-ctx.Done():
+			if err := g.abandon(); err != nil {
+				return nil, err
+			}
+			return nil, errors.Join(err, fmt.Errorf("start rank %d: %w", spec.Places[i].Rank, ctx.Err()))
 		}
 	}
 	if err != nil {
@@ -106,8 +114,9 @@ type localGroup struct {
 	exits chan Exit
 	done  chan struct{}
 
-	mu   sync.Mutex
-	pids []int // leaders that are not reaped yet
+	mu        sync.Mutex
+	pids      []int // leaders that are not reaped yet
+	abandoned bool  // ranks that start from now on are killed
 }
 
 // run starts a rank and waits for its end. It keeps its OS thread, because the
@@ -129,6 +138,9 @@ func (g *localGroup) run(cmd *exec.Cmd, rank int, log string, started chan<- err
 	pid := cmd.Process.Pid
 	g.mu.Lock()
 	g.pids = append(g.pids, pid)
+	if g.abandoned {
+		_ = unix.Kill(-pid, unix.SIGKILL)
+	}
 	g.mu.Unlock()
 	started <- nil
 
@@ -173,6 +185,26 @@ func (g *localGroup) Kill() error {
 		g.mu.Lock()
 		defer g.mu.Unlock()
 		return fmt.Errorf("processes %v do not die", g.pids)
+	}
+}
+
+// abandon kills the ranks that have started and those that start later. It waits for
+// the former only, since a stuck file system may keep the latter for ever.
+func (g *localGroup) abandon() error {
+	g.mu.Lock()
+	g.abandoned = true
+	g.mu.Unlock()
+	g.signal(func(pid int) { _ = unix.Kill(-pid, unix.SIGKILL) })
+	for end := time.Now().Add(killGrace); ; time.Sleep(time.Millisecond) {
+		g.mu.Lock()
+		pids := slices.Clone(g.pids)
+		g.mu.Unlock()
+		switch {
+		case len(pids) == 0:
+			return nil
+		case time.Now().After(end):
+			return fmt.Errorf("processes %v do not die", pids)
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package launch
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -99,6 +100,35 @@ func TestNothingStartsWhereOneRankCannot(t *testing.T) {
 	if pid, err := os.ReadFile(pidFile); err == nil && len(pid) > 0 { // else it was killed before it wrote
 		requireGone(t, string(pid))
 	}
+}
+
+// A log that is a FIFO stands for any file system that keeps a rank from starting.
+func TestAStartThatHangsEndsWithItsContext(t *testing.T) {
+	spec := Spec{Places: Places(2, 2), Store: t.TempDir(), LogDir: t.TempDir()}
+	fifo := LogFile(spec.LogDir, 1)
+	require.NoError(t, unix.Mkfifo(fifo, 0o600))
+	pids := t.TempDir()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	started := make(chan error, 1)
+	go func() {
+		_, err := shell("echo $$ > "+pids+"/$4; sleep 1000").Start(ctx, spec) // $4 is the rank
+		started <- err
+	}()
+	pid := waitFile(t, pids+"/0")
+	cancel()
+	err := <-started
+	require.ErrorIs(t, err, context.Canceled)
+	require.ErrorContains(t, err, "start rank 1")
+	requireGone(t, pid)
+
+	// The rank that starts after all is killed: its log closes.
+	log, err := os.Open(fifo)
+	require.NoError(t, err)
+	defer log.Close()
+	require.NoError(t, log.SetReadDeadline(time.Now().Add(time.Minute)))
+	_, err = io.Copy(io.Discard, log)
+	require.NoError(t, err)
 }
 
 func TestKillEndsWhatARankStarted(t *testing.T) {

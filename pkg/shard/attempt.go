@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -36,23 +35,41 @@ func (r *runner) attempt(ctx context.Context, n, index int) (result.Outcome, err
 	r.history.attempts[keyOf(q.Case)]++
 	r.Observer.Started(n, len(r.Cases), q.Case, r.history.attempts[keyOf(q.Case)])
 	began := time.Now()
-	g, err := r.group(ctx, q.Case)
-	if err != nil {
-		_, unwritten := r.write(index, ended{reasons: []string{result.ReasonEnvironment.With("ranks do not start")}})
-		return result.Outcome{}, errors.Join(err, unwritten)
-	}
-	end, fatal := g.do(ctx, q.Case, budget, late, r.watcher(q.Case))
-	if fatal != nil {
-		end.reasons = append(end.reasons, result.ReasonEnvironment.With("ranks or their store"))
+	var end ended
+	var fatal error
+	var logs string
+	if g, err := r.group(ctx, q.Case, budget); err != nil {
+		r.private.Error("ranks did not start", "case", q.Case.CaseID, "error", err)
+		end.reasons, fatal = unstarted(ctx, err, late)
+	} else {
+		logs = g.logs
+		budget, late = r.budget(q) // to end a group and start another may have taken long
+		end, fatal = g.do(ctx, q.Case, budget, late, r.watcher(q.Case))
+		if fatal != nil {
+			end.reasons = append(end.reasons, result.ReasonEnvironment.With("ranks or their store"))
+		}
 	}
 	outcome, err := r.write(index, end)
 	if err == nil {
-		r.Observer.Ended(n, len(r.Cases), q.Case, outcome, time.Since(began), g.logs)
+		r.Observer.Ended(n, len(r.Cases), q.Case, outcome, time.Since(began), logs)
 	}
 	if outcome.Status != result.Success {
 		err = errors.Join(err, r.closeGroup(ctx)) // whatever it did, no other case inherits it
 	}
 	return outcome, errors.Join(err, fatal, end.misfit)
+}
+
+// unstarted returns why a case has no ranks. It returns err too where the machine
+// cannot go on, which is wherever the start was neither cancelled nor late.
+func unstarted(ctx context.Context, err error, late string) ([]string, error) {
+	switch {
+	case ctx.Err() != nil && errors.Is(err, ctx.Err()):
+		return []string{result.ReasonSkipped.With("cancelled")}, nil
+	case errors.Is(err, context.DeadlineExceeded):
+		return []string{late}, nil
+	default:
+		return []string{result.ReasonEnvironment.With("ranks do not start")}, err
+	}
 }
 
 // skip writes the document of a case that is not run.
@@ -81,17 +98,16 @@ func (r *runner) budget(q plan.Requested) (time.Duration, string) {
 	}
 }
 
-// group returns the warm group where c may run in it, else a new one.
-func (r *runner) group(ctx context.Context, c plan.Case) (*group, error) {
+// group returns the warm group where c may run in it, else a new one, which has
+// budget to start.
+func (r *runner) group(ctx context.Context, c plan.Case, budget time.Duration) (*group, error) {
 	if r.warm != nil && r.warm.key == groupKey(c) && r.warm.alive() {
 		return r.warm, nil
 	}
 	if err := r.closeGroup(ctx); err != nil {
 		return nil, err
 	}
-	r.groups++
-	name := fmt.Sprintf("group-%03d", r.groups)
-	g, err := startGroup(ctx, r.Launcher, filepath.Join(r.scratch.Dir(), name), filepath.Join(r.logs, name), c, r.Fits, r.deadline())
+	g, err := r.startGroup(ctx, c, budget)
 	r.warm = g
 	return g, err
 }

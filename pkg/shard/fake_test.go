@@ -52,6 +52,7 @@ func rankMain(args []string) int {
 	f.IntVar(&p.LocalRank, "local-rank", 0, "")
 	f.IntVar(&p.Node, "node", 0, "")
 	_ = f.Parse(args)
+	stopAt("starting", p.Rank)
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
 	s, err := rendezvous.OpenFile(*store)
@@ -91,13 +92,29 @@ type fakeRecord struct {
 	Env   string
 }
 
-type fakeRunner struct{ cases int }
+type fakeRunner struct{ rank, cases int }
 
-func fakeOpen(context.Context, *rank.Session, plan.Case) (rank.Runner, error) {
-	return &fakeRunner{}, nil
+func fakeOpen(_ context.Context, s *rank.Session, _ plan.Case) (rank.Runner, error) {
+	stopAt("opening", s.Rank)
+	return &fakeRunner{rank: s.Rank}, nil
 }
 
-func (r *fakeRunner) Close() error { return nil }
+func (r *fakeRunner) Close() error {
+	stopAt("closing", r.rank)
+	return nil
+}
+
+// stopVariable says where rank 1 stops itself by SIGSTOP.
+const stopVariable = "FAKE_STOP"
+
+func stopAt(point string, rank int) {
+	if rank == 1 && os.Getenv(stopVariable) == point {
+		_ = unix.Kill(os.Getpid(), unix.SIGSTOP)
+		for { // other threads may have run on for a moment
+			time.Sleep(time.Hour)
+		}
+	}
+}
 
 func (r *fakeRunner) Run(ctx context.Context, s *rank.Session, c plan.Case) error {
 	r.cases++
@@ -116,6 +133,20 @@ func (r *fakeRunner) Run(ctx context.Context, s *rank.Session, c plan.Case) erro
 			if string(v) != fmt.Sprint(r) {
 				wrong++
 			}
+		}
+		if i == 1 {
+			stopAt("measuring", s.Rank)
+		}
+		if i == 1 && s.Rank == 1 && os.Getenv(stopVariable) == "writing" {
+			stream := filepath.Join(filepath.Dir(s.Store.Dir()), rank.StreamKey(s.Scope, s.Rank)+"@stream")
+			f, err := os.OpenFile(stream, os.O_APPEND|os.O_WRONLY, 0)
+			if err != nil {
+				return err
+			}
+			if _, err := f.WriteString(`{"kind":"do`); err != nil {
+				return err
+			}
+			stopAt("writing", s.Rank)
 		}
 		if _, flip := s.Fault("flip"); flip {
 			wrong++

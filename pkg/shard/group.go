@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -52,19 +53,27 @@ type group struct {
 	deadline time.Time
 }
 
-// startGroup starts the ranks for c and those that may follow it.
-func startGroup(ctx context.Context, l launch.Launcher, dir, logs string, c plan.Case, fits func(rank.Facts) error, deadline time.Time) (*group, error) {
-	store, err := rendezvous.OpenFile(dir)
-	if err != nil {
+// startGroup starts the ranks for c and those that may follow it, within budget.
+func (r *runner) startGroup(ctx context.Context, c plan.Case, budget time.Duration) (*group, error) {
+	r.groups++
+	name := fmt.Sprintf("group-%03d", r.groups)
+	g := &group{
+		key: groupKey(c), dir: filepath.Join(r.scratch.Dir(), name), logs: filepath.Join(r.logs, name),
+		world: c.World, fits: r.Fits, deadline: r.deadline(),
+	}
+	var err error
+	if g.store, err = rendezvous.OpenFile(g.dir); err != nil {
 		return nil, err
 	}
-	ranks, err := l.Start(ctx, launch.Spec{
-		Places: launch.Places(c.World, c.RanksPerNode), Store: dir, Env: c.Env, LogDir: logs,
+	ctx, cancel := context.WithTimeout(ctx, budget)
+	defer cancel()
+	g.ranks, err = r.Launcher.Start(ctx, launch.Spec{
+		Places: launch.Places(c.World, c.RanksPerNode), Store: g.dir, Env: c.Env, LogDir: g.logs,
 	})
 	if err != nil {
-		return nil, errors.Join(err, store.Close(), os.RemoveAll(dir))
+		return nil, errors.Join(err, g.store.Close(), os.RemoveAll(g.dir))
 	}
-	return &group{key: groupKey(c), ranks: ranks, store: store, dir: dir, logs: logs, world: c.World, fits: fits, deadline: deadline}, nil
+	return g, nil
 }
 
 // alive reports whether all ranks wait for the next case.

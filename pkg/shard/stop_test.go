@@ -1,0 +1,171 @@
+package shard
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/collectivex/collectivex/pkg/launch"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/result"
+)
+
+const (
+	stopBudget = 5 // seconds, of a case whose rank stops
+	stopReason = "timeout: case budget of 5 s"
+)
+
+// stopShard returns a shard of four cases, the second with a short budget. If stop
+// says where its rank stops, the second has a group of its own between two others.
+func stopShard(t *testing.T, stop string) *Shard {
+	t.Helper()
+	s := fakeShard(t.TempDir(), t.TempDir(), fakeCase(0, 2, 4), fakeCase(1, 2, 4), fakeCase(2, 2, 4), fakeCase(3, 2, 4))
+	s.Cases[1].BudgetSeconds = stopBudget
+	if stop != "" {
+		s.Cases[1].Case.Env = map[string]string{stopVariable: stop}
+		for i := 2; i < 4; i++ {
+			s.Cases[i].Case.Env = map[string]string{"FAKE_CASE": "after"}
+		}
+	}
+	return s
+}
+
+// ends returns the status of each case of s and its reasons, in the order of its cell.
+func ends(t *testing.T, s *Shard) []string {
+	t.Helper()
+	docs := byCase(t, s.Results)
+	require.Len(t, docs, len(s.Cases))
+	var out []string
+	for _, q := range s.Cases {
+		o := docs[q.Case.CaseID].Outcome
+		out = append(out, strings.TrimSpace(o.Status+" "+strings.Join(o.Reasons, "; ")))
+	}
+	return out
+}
+
+// A rank that is stopped by SIGSTOP costs the case that waits for it and no other.
+func TestAStoppedRankCostsOneCase(t *testing.T) {
+	lost := []string{"success", "failed " + stopReason, "success", "success"}
+	for _, state := range []string{"starting", "opening", "measuring", "writing"} {
+		t.Run(state, func(t *testing.T) {
+			t.Parallel()
+			s := stopShard(t, state)
+			counts, err := s.Do(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, Counts{Passed: 3, Failed: 1}, counts)
+			require.Equal(t, lost, ends(t, s))
+			requireNoLitter(t, s)
+		})
+	}
+	t.Run("between cases", func(t *testing.T) {
+		t.Parallel()
+		s := stopShard(t, "")
+		first := s.Cases[0].Case.CaseID
+		s.Observer = &endObserver{Observer: s.Observer, ended: func(c plan.Case) {
+			if c.CaseID == first {
+				stop(t, rankPID(t, s, first))
+			}
+		}}
+		counts, err := s.Do(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, Counts{Passed: 3, Failed: 1}, counts)
+		require.Equal(t, lost, ends(t, s))
+		require.NotEqual(t, rankPID(t, s, first), rankPID(t, s, s.Cases[2].Case.CaseID), "a fresh group")
+		requireNoLitter(t, s)
+	})
+	// The shard gives a rank time to close what it opened, then kills it.
+	t.Run("while its group ends", func(t *testing.T) {
+		t.Parallel()
+		s := stopShard(t, "closing")
+		counts, err := s.Do(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, Counts{Passed: 4}, counts)
+		require.Equal(t, []string{"success", "success", "success", "success"}, ends(t, s))
+		requireNoLitter(t, s)
+	})
+}
+
+// stop stops a process and returns when it stands still.
+func stop(t *testing.T, pid int) {
+	t.Helper()
+	require.NoError(t, unix.Kill(pid, unix.SIGSTOP))
+	require.Eventually(t, func() bool {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		return err == nil && strings.Contains(string(stat), ") T ")
+	}, time.Minute, time.Millisecond)
+}
+
+// rankPID returns the process of rank 1 that ran a case.
+func rankPID(t *testing.T, s *Shard, caseID string) int {
+	t.Helper()
+	for _, l := range readSamples(t, s.Results, caseID) {
+		if l.Rank == 1 {
+			return l.Data.PID
+		}
+	}
+	require.Fail(t, "rank 1 left no record", caseID)
+	return 0
+}
+
+// endObserver calls ended after each case, before the next one begins.
+type endObserver struct {
+	Observer
+	ended func(plan.Case)
+}
+
+func (o *endObserver) Ended(n, total int, c plan.Case, out result.Outcome, took time.Duration, logs string) {
+	o.Observer.Ended(n, total, c, out, took, logs)
+	o.ended(c)
+}
+
+// hanging is a launcher whose n-th start hangs: the log of a rank is a FIFO.
+type hanging struct {
+	launch.Launcher
+	n    *int
+	hung func() // is called when the start is about to hang
+}
+
+func (h hanging) Start(ctx context.Context, spec launch.Spec) (launch.Group, error) {
+	if *h.n--; *h.n == 0 {
+		if err := os.MkdirAll(spec.LogDir, 0o700); err != nil {
+			return nil, err
+		}
+		if err := unix.Mkfifo(launch.LogFile(spec.LogDir, 1), 0o600); err != nil {
+			return nil, err
+		}
+		h.hung()
+	}
+	return h.Launcher.Start(ctx, spec)
+}
+
+func TestAStartThatHangsCostsItsCase(t *testing.T) {
+	t.Parallel()
+	s := stopShard(t, "nowhere")
+	n := 2
+	s.Launcher = hanging{s.Launcher, &n, func() {}}
+	counts, err := s.Do(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, Counts{Passed: 3, Failed: 1}, counts)
+	require.Equal(t, []string{"success", "failed " + stopReason, "success", "success"}, ends(t, s))
+	requireNoLitter(t, s)
+}
+
+func TestACancelledStartIsNoErrorOfTheMachine(t *testing.T) {
+	t.Parallel()
+	s := stopShard(t, "nowhere")
+	ctx, cancel := context.WithCancel(t.Context())
+	n := 2
+	s.Launcher = hanging{s.Launcher, &n, cancel}
+	counts, err := s.Do(ctx)
+	require.NoError(t, err)
+	require.Equal(t, Counts{Passed: 1, Failed: 3}, counts)
+	const cancelled = "failed skipped: cancelled"
+	require.Equal(t, []string{"success", cancelled, cancelled, cancelled}, ends(t, s))
+	requireNoLitter(t, s)
+}
