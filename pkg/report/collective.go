@@ -1,9 +1,63 @@
 package report
 
 import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
+
+var collectiveFamily = Family{
+	Name: plan.FamilyCollective,
+	Rows: collectiveRows,
+	Headline: func(doc result.Document) Headline {
+		d := doc.(*result.CollectiveDocument)
+		c := &d.Identity.Case
+		if c.Collective().Pairs(c.World) == 0 {
+			return collectiveOf(d)
+		}
+		if p := pairsOf(d); p != nil {
+			return p
+		}
+		return nil
+	},
+	Lists: []string{collectiveList, pairList},
+	Sections: func(h Headlines) Sections {
+		cases, pairs := of[*Collective](h, collectiveList), of[*Pairs](h, pairList)
+		return Sections{
+			Headlines: append(collectiveSections(cases), pairSection(pairs)),
+			Details:   append(collectiveLadders(cases), pairSquares(pairs)...),
+		}
+	},
+}
+
+const (
+	collectiveList = "collectives"
+	pairList       = "pairs"
+)
+
+// List implements Headline.
+func (*Collective) List() string { return collectiveList }
+
+// List implements Headline.
+func (*Pairs) List() string { return pairList }
+
+func collectiveRows(doc result.Document) (measured, asked int) {
+	d := doc.(*result.CollectiveDocument)
+	c := d.Identity.Case
+	b := c.Collective()
+	asked = (len(b.Sizes) - len(d.Workload.SizesDropped)) * len(b.Placements) * max(1, b.Pairs(c.World))
+	for _, r := range d.Measurement.Rows {
+		if r.Complete && r.Check.Passed {
+			measured++
+		}
+	}
+	return measured, asked
+}
 
 // Collective is the headline of one timing mode and placement of a collective
 // case, and its sizes. Timing modes are never mixed.
@@ -78,4 +132,122 @@ func (c *Collective) add(p CollectivePoint) {
 	if p.P50 < c.Points[c.Floor].P50 {
 		c.Floor = i
 	}
+}
+
+// collectiveKeys are the columns that tell collective cases apart.
+var collectiveKeys = text("SKU", "backend", "ranks", "op", "type", "redop", "buffers")
+
+func (c *Collective) keys() []string {
+	return []string{c.SKU, c.Backend, strconv.Itoa(c.World), c.Op, c.DType, c.RedOp, c.Buffers}
+}
+
+func collectiveSections(cases []*Collective) []Section {
+	var out []Section
+	for _, g := range groups(cases) {
+		t := &Table{Columns: slices.Concat(collectiveKeys,
+			[]Column{{Name: "peak busbw GB/s", Right: true, Strong: true}}, figure("at", "floor µs", "at"))}
+		for _, c := range g.cases {
+			peak, floor := c.Points[c.Peak], c.Points[c.Floor]
+			t.Rows = append(t.Rows, append(c.keys(), orDash(peak.BusBW), size(peak.Bytes), orDash(floor.P50), size(floor.Bytes)))
+		}
+		out = append(out, Section{
+			Title: "Collectives, " + g.title, Table: t, Keys: len(collectiveKeys),
+			Note: "The highest bus bandwidth and the lowest latency of the ladder, both at p50.",
+		})
+	}
+	return out
+}
+
+func collectiveLadders(cases []*Collective) []Section {
+	var out []Section
+	laddered := slices.DeleteFunc(slices.Clone(cases), func(c *Collective) bool { return len(c.Points) < 2 })
+	for _, g := range groups(laddered) {
+		sizes := ladder(g.cases)
+		names := make([]string, len(sizes))
+		for i, b := range sizes {
+			names[i] = size(b)
+		}
+		latency := &Table{Columns: slices.Concat(collectiveKeys, figure(names...))}
+		busbw := &Table{Columns: latency.Columns}
+		sec := Section{Title: "Bus bandwidth by size in GB/s, " + g.title, Table: busbw, Keys: len(collectiveKeys), Folded: true}
+		for _, c := range g.cases {
+			lat, bw := c.keys(), c.keys()
+			for _, b := range sizes {
+				p := c.at(b)
+				lat, bw = append(lat, orDash(p.P50)), append(bw, orDash(p.BusBW))
+			}
+			latency.Rows, busbw.Rows = append(latency.Rows, lat), append(busbw.Rows, bw)
+			ch := Chart{
+				Title: fmt.Sprintf("%s %s %d ranks: %s", c.SKU, c.Backend, c.World, strings.TrimSpace(c.Op+" "+c.DType+" "+c.RedOp)),
+				X:     "size", Y: "busbw GB/s",
+			}
+			for _, p := range c.Points {
+				ch.Labels, ch.Values = append(ch.Labels, size(p.Requested)), append(ch.Values, p.BusBW)
+			}
+			sec.Charts = append(sec.Charts, ch)
+		}
+		out = append(out, Section{
+			Title: "Latency p50 by size in µs, " + g.title, Table: latency, Keys: len(collectiveKeys), Folded: true,
+		}, sec)
+	}
+	return out
+}
+
+// group is collective cases that may stand in one column: one timing mode and
+// placement.
+type group struct {
+	title string
+	cases []*Collective
+}
+
+func groups(all []*Collective) []group {
+	var out []group
+	for _, c := range all {
+		if len(c.Points) == 0 {
+			continue
+		}
+		title := words(c.Mode) + ", " + words(c.Placement)
+		i := slices.IndexFunc(out, func(g group) bool { return g.title == title })
+		if i < 0 {
+			i = len(out)
+			out = append(out, group{title: title})
+		}
+		out[i].cases = append(out[i].cases, c)
+	}
+	return out
+}
+
+func words(s string) string { return strings.ReplaceAll(s, "_", " ") }
+
+// maxSizes bounds the columns of a ladder table.
+const maxSizes = 8
+
+// ladder returns at most maxSizes sizes of the cases, spread evenly from the
+// smallest to the largest.
+func ladder(cases []*Collective) []int64 {
+	var all []int64
+	for _, c := range cases {
+		for _, p := range c.Points {
+			all = append(all, p.Requested)
+		}
+	}
+	slices.Sort(all)
+	all = slices.Compact(all)
+	if len(all) <= maxSizes {
+		return all
+	}
+	out := make([]int64, maxSizes)
+	for i := range out {
+		out[i] = all[i*(len(all)-1)/(maxSizes-1)]
+	}
+	return out
+}
+
+func (c *Collective) at(requested int64) CollectivePoint {
+	for _, p := range c.Points {
+		if p.Requested == requested {
+			return p
+		}
+	}
+	return CollectivePoint{}
 }

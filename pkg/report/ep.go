@@ -1,8 +1,45 @@
 package report
 
 import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/result"
 )
+
+var epFamily = Family{
+	Name:     plan.FamilyEP,
+	Rows:     epRows,
+	Headline: func(d result.Document) Headline { return epOf(d.(*result.EPDocument)) },
+	Lists:    []string{epList},
+	Sections: func(h Headlines) Sections {
+		all := of[*EP](h, epList)
+		return Sections{
+			Warnings:  []Section{arithmeticSection(all)},
+			Headlines: []Section{epSection(all)},
+			Details:   []Section{epLadder(all)},
+		}
+	},
+}
+
+const epList = "ep"
+
+// List implements Headline.
+func (*EP) List() string { return epList }
+
+func epRows(doc result.Document) (measured, asked int) {
+	d := doc.(*result.EPDocument)
+	asked = len(strings.Fields(d.Identity.Case.EP().Ladder)) - len(d.Workload.LadderDropped)
+	for _, r := range d.Measurement.Rows {
+		if r.Complete && r.Correctness.Passed {
+			measured++
+		}
+	}
+	return measured, asked
+}
 
 // headlineTokens is the rung a headline is read at, where the ladder has it.
 const headlineTokens = 64
@@ -96,4 +133,111 @@ func perGPU(b result.ByteCount, us *result.Percentiles, world int) float64 {
 		return 0
 	}
 	return float64(b.Total) / (us.P50 * 1e-6) / float64(world) / 1e9
+}
+
+// epKeys are the columns that tell EP cases apart.
+var epKeys = text("SKU", "backend", "mode", "phase", "routing", "dispatch", "EP")
+
+func (e *EP) keys() []string {
+	return []string{e.SKU, e.Backend, e.Mode, e.Phase, e.Routing, e.Dispatch, strconv.Itoa(e.World)}
+}
+
+func epSection(cases []*EP) Section {
+	t := &Table{Columns: slices.Concat(epKeys, figure("T"), []Column{{Name: "pair period µs", Right: true, Strong: true}},
+		figure("p99", "dispatch µs", "combine µs", "roundtrip µs", "tokens/s", "dispatch GB/s", "combine GB/s", "max error"), text("not measured"))}
+	for _, e := range cases {
+		if len(e.Rungs) == 0 {
+			continue
+		}
+		p := e.Rungs[e.Headline]
+		us, pair := p.headline()
+		mark := ""
+		if !pair {
+			mark = " (roundtrip)"
+		}
+		t.Rows = append(t.Rows, append(e.keys(), strconv.Itoa(p.TokensPerRank),
+			orDash(p50(us))+mark, orDash(p99(us)), orDash(p50(p.DispatchTime)), orDash(p50(p.CombineTime)),
+			orDash(p50(p.Roundtrip)), rate(p.TokenRate), orDash(p.DispatchGBps), orDash(p.CombineGBps),
+			strconv.FormatFloat(e.MaxError, 'g', 2, 64), e.dropped()))
+	}
+	return Section{
+		Title: "Expert parallel dispatch and combine", Table: t, Keys: len(epKeys),
+		Note: fmt.Sprintf("At T = %d tokens per rank, else the middle of the ladder. Times are p50 but for the column p99. "+
+			"The headline is the chained pair period; dispatch, combine and roundtrip are fresh-entry windows, maximum over ranks. "+
+			"GB/s are logical bytes for each GPU; tokens/s are at the roundtrip.", headlineTokens),
+	}
+}
+
+// arithmeticSection lists the rungs whose combine adds in another way than the
+// backend declares, although the contract's gate passes them.
+func arithmeticSection(cases []*EP) Section {
+	t := &Table{Columns: slices.Concat(epKeys, text("declared sum"), figure("T", "wrong values", "max error", "bound"))}
+	for _, e := range cases {
+		for _, p := range e.Rungs {
+			a := p.Arithmetic
+			if a == nil || a.Passed {
+				continue
+			}
+			t.Rows = append(t.Rows, append(e.keys(), a.Accumulation, strconv.Itoa(p.TokensPerRank),
+				fmt.Sprintf("%d of %d", a.Wrong, a.Checked), errorFigure(a.MaxError), errorFigure(a.Bound)))
+		}
+	}
+	return Section{
+		Title: "Combine does not add as declared", Table: t, Keys: len(epKeys),
+		Note: "The figures stand: the contract's gate passes these rows. Errors are units in the last place of bf16, of an untimed combine of chosen rows.",
+	}
+}
+
+// errorFigure spells an error, which is null where it is not finite.
+func errorFigure(e *float64) string {
+	if e == nil {
+		return "not finite"
+	}
+	return strconv.FormatFloat(*e, 'g', 3, 64)
+}
+
+// dropped says which rungs the backend cannot do.
+func (e *EP) dropped() string {
+	if len(e.Dropped) == 0 {
+		return ""
+	}
+	return "T = " + strings.Trim(fmt.Sprint(e.Dropped), "[]")
+}
+
+func p50(q *result.Percentiles) float64 {
+	if q == nil {
+		return 0
+	}
+	return q.P50
+}
+
+func p99(q *result.Percentiles) float64 {
+	if q == nil {
+		return 0
+	}
+	return q.P99
+}
+
+func epLadder(cases []*EP) Section {
+	t := &Table{Columns: slices.Concat(epKeys, figure("T", "pair period µs", "dispatch µs", "combine µs", "roundtrip µs",
+		"p99", "tokens/s", "dispatch GB/s", "combine GB/s"))}
+	sec := Section{Title: "Dispatch and combine at every rung", Table: t, Keys: len(epKeys), Folded: true}
+	for _, e := range cases {
+		if len(e.Rungs) == 0 {
+			continue
+		}
+		c := Chart{
+			Title: fmt.Sprintf("%s %s EP%d %s %s %s %s", e.SKU, e.Backend, e.World, e.Mode, e.Phase, e.Routing, e.Dispatch),
+			X:     "tokens per rank", Y: "tokens/s at roundtrip p50",
+		}
+		for _, p := range e.Rungs {
+			t.Rows = append(t.Rows, append(e.keys(), strconv.Itoa(p.TokensPerRank), orDash(p50(p.PairPeriod)),
+				orDash(p50(p.DispatchTime)), orDash(p50(p.CombineTime)), orDash(p50(p.Roundtrip)), orDash(p99(p.Roundtrip)),
+				rate(p.TokenRate), orDash(p.DispatchGBps), orDash(p.CombineGBps)))
+			c.Labels = append(c.Labels, strconv.Itoa(p.TokensPerRank))
+			c.Values = append(c.Values, p.TokenRate)
+		}
+		sec.Charts = append(sec.Charts, c)
+	}
+	return sec
 }

@@ -118,40 +118,40 @@ func (s *Square) set(src, dst int, v float64, oneWay bool) {
 // pairKeys are the columns that tell pairwise cases apart.
 var pairKeys = text("SKU", "backend", "ranks", "op", "type", "buffers", "timing")
 
-func (s *Summary) pairSection() section {
-	t := &table{columns: slices.Concat(pairKeys, figure("size"), []column{{name: "median GB/s", right: true, strong: true}}, text("slow pair"))}
-	for _, p := range s.Pairs {
+func pairSection(cases []*Pairs) Section {
+	t := &Table{Columns: slices.Concat(pairKeys, figure("size"), []Column{{Name: "median GB/s", Right: true, Strong: true}}, text("slow pair"))}
+	for _, p := range cases {
 		slow := ""
 		if w := p.Worst; w != nil {
 			slow = fmt.Sprintf("rank %d to %d: %s GB/s, %.0f %% below the median", w.Src, w.Dst, significant(w.GBps), 100*(1-w.GBps/p.Median))
 		}
-		t.rows = append(t.rows, []string{
+		t.Rows = append(t.Rows, []string{
 			p.SKU, p.Backend, strconv.Itoa(p.World), p.Op, p.DType, p.Buffers, words(p.Mode),
 			size(p.Bandwidth.Bytes), orDash(p.Median), slow,
 		})
 	}
-	return section{
-		title: "Pairs of devices", table: t, keys: len(pairKeys),
-		note: "Each pair by itself, at the largest size; the slowest pair is named where it is more than a tenth below the median pair.",
+	return Section{
+		Title: "Pairs of devices", Table: t, Keys: len(pairKeys),
+		Note: "Each pair by itself, at the largest size; the slowest pair is named where it is more than a tenth below the median pair.",
 	}
 }
 
 // pairSquares are the figures of every pair, a table for each case.
-func (s *Summary) pairSquares() []section {
-	var out []section
-	for _, p := range s.Pairs {
+func pairSquares(cases []*Pairs) []Section {
+	var out []Section
+	for _, p := range cases {
 		name := fmt.Sprintf("%s %s %s %s, %d ranks", p.SKU, p.Backend, p.Op, p.DType, p.World)
 		out = append(out,
-			section{title: fmt.Sprintf("GB/s from rank (row) to rank (column), %s: %s", size(p.Bandwidth.Bytes), name), table: p.Bandwidth.table(), folded: true},
-			section{title: fmt.Sprintf("Latency p50 in µs from rank (row) to rank (column), %s: %s", size(p.Latency.Bytes), name), table: p.Latency.table(), folded: true})
+			Section{Title: fmt.Sprintf("GB/s from rank (row) to rank (column), %s: %s", size(p.Bandwidth.Bytes), name), Table: p.Bandwidth.table(), Folded: true},
+			Section{Title: fmt.Sprintf("Latency p50 in µs from rank (row) to rank (column), %s: %s", size(p.Latency.Bytes), name), Table: p.Latency.table(), Folded: true})
 	}
 	return out
 }
 
-func (s Square) table() *table {
-	t := &table{columns: figure("rank")}
+func (s Square) table() *Table {
+	t := &Table{Columns: figure("rank")}
 	for r := range s.Values {
-		t.columns = append(t.columns, figure(strconv.Itoa(r))...)
+		t.Columns = append(t.Columns, figure(strconv.Itoa(r))...)
 	}
 	for r, row := range s.Values {
 		cells := []string{strconv.Itoa(r)}
@@ -162,7 +162,7 @@ func (s Square) table() *table {
 				cells = append(cells, significant(*v))
 			}
 		}
-		t.rows = append(t.rows, cells)
+		t.Rows = append(t.Rows, cells)
 	}
 	return t
 }

@@ -38,9 +38,9 @@ func TestPairs(t *testing.T) {
 		}
 		return 100 + float64(src)
 	})
-	require.Empty(t, s.Collectives)
-	require.Len(t, s.Pairs, 1)
-	p := s.Pairs[0]
+	require.Empty(t, s.Headlines["collectives"])
+	require.Len(t, s.Headlines["pairs"], 1)
+	p := s.Headlines["pairs"][0].(*report.Pairs)
 	require.Equal(t, &report.Slow{Src: 2, Dst: 1, GBps: 60}, p.Worst)
 	require.InDelta(t, 100, p.Median, 1e-9)
 	var b bytes.Buffer
@@ -51,9 +51,9 @@ func TestPairs(t *testing.T) {
 	golden(t, "pairs.md", b.String())
 	b.Reset()
 	require.NoError(t, s.JSON(&b))
-	var got report.Summary
+	var got struct{ Pairs []*report.Pairs }
 	require.NoError(t, json.Unmarshal(b.Bytes(), &got))
-	require.Equal(t, s.Pairs, got.Pairs)
+	require.Equal(t, []*report.Pairs{p}, got.Pairs)
 	require.Contains(t, b.String(), `"values":[[null,100,100],[101,null,101],[102,60,null]]`)
 }
 
@@ -61,7 +61,7 @@ func TestPairs(t *testing.T) {
 // a pair are one figure where they are measured at once.
 func TestPairsThatAreAlike(t *testing.T) {
 	s := pairwise(t, "p2p_bidir", func(src, _ int) float64 { return 100 - 10*float64(src) })
-	p := s.Pairs[0]
+	p := s.Headlines["pairs"][0].(*report.Pairs)
 	require.Nil(t, p.Worst)
 	require.InDelta(t, 90, *p.Bandwidth.Values[2][1], 1e-9)
 	require.InDelta(t, 90, *p.Bandwidth.Values[1][2], 1e-9)

@@ -24,15 +24,15 @@ func (s *Summary) Text(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n", foreign.Line(s.verdict()))
 	for _, sec := range s.sections() {
-		fmt.Fprintf(&b, "\n%s\n", foreign.Line(sec.title))
+		fmt.Fprintf(&b, "\n%s\n", foreign.Line(sec.Title))
 		if sec.common != "" {
 			fmt.Fprintf(&b, "all: %s\n", foreign.Line(sec.common))
 		}
-		if n := len(sec.table.rows); sec.folded && n > maxTextRows {
+		if n := len(sec.Table.Rows); sec.Folded && n > maxTextRows {
 			fmt.Fprintf(&b, "  %s: in the JSON form and in the documents\n", plural(n, "row"))
 			continue
 		}
-		b.WriteString(sec.table.text())
+		b.WriteString(sec.Table.text())
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
@@ -85,18 +85,18 @@ func (b *budget) add(s string) bool {
 	return true
 }
 
-func (b *budget) section(sec section) {
-	open, end := fmt.Sprintf("\n### %s\n\n", foreign.Markdown(sec.title)), ""
-	if sec.folded {
-		open, end = fmt.Sprintf("\n<details><summary>%s</summary>\n\n", foreign.HTML(sec.title)), "\n</details>\n"
+func (b *budget) section(sec Section) {
+	open, end := fmt.Sprintf("\n### %s\n\n", foreign.Markdown(sec.Title)), ""
+	if sec.Folded {
+		open, end = fmt.Sprintf("\n<details><summary>%s</summary>\n\n", foreign.HTML(sec.Title)), "\n</details>\n"
 	}
-	if sec.note != "" {
-		open += foreign.Markdown(sec.note) + "\n\n"
+	if sec.Note != "" {
+		open += foreign.Markdown(sec.Note) + "\n\n"
 	}
 	if sec.common != "" {
 		open += "All rows: " + foreign.Markdown(sec.common) + "\n\n"
 	}
-	head, rows := sec.table.markdown()
+	head, rows := sec.Table.markdown()
 	if len(rows) == 0 || !b.add(open+head+rows[0]) {
 		b.secs++
 		return
@@ -108,9 +108,9 @@ func (b *budget) section(sec section) {
 			break
 		}
 	}
-	for i, c := range sec.charts {
+	for i, c := range sec.Charts {
 		if i == maxCharts || !b.add(c.markdown()) {
-			b.pics += len(sec.charts) - i
+			b.pics += len(sec.Charts) - i
 			break
 		}
 	}
@@ -135,22 +135,22 @@ func (b *budget) farewell() string {
 
 // markdown returns the chart as a Mermaid block. Mermaid reads no exponents, so
 // values are scaled by a prefix of the unit.
-func (c chart) markdown() string {
+func (c Chart) markdown() string {
 	scale, prefix := 1.0, ""
-	if top := slices.Max(c.values); top >= 1e6 {
+	if top := slices.Max(c.Values); top >= 1e6 {
 		scale, prefix = 1e6, "M "
 	} else if top >= 1e4 {
 		scale, prefix = 1e3, "k "
 	}
-	labels := make([]string, len(c.labels))
-	values := make([]string, len(c.values))
-	for i := range c.labels {
-		labels[i] = quoted(c.labels[i])
-		values[i] = significant(c.values[i] / scale)
+	labels := make([]string, len(c.Labels))
+	values := make([]string, len(c.Values))
+	for i := range c.Labels {
+		labels[i] = quoted(c.Labels[i])
+		values[i] = significant(c.Values[i] / scale)
 	}
 	return fmt.Sprintf("\n```mermaid\n%s\nxychart-beta\n  title %s\n  x-axis %s [%s]\n  y-axis %s 0 --> %s\n  line [%s]\n```\n",
-		chartTheme, quoted(c.title), quoted(c.x), strings.Join(labels, ", "), quoted(prefix+c.y),
-		significant(1.05*slices.Max(c.values)/scale), strings.Join(values, ", "))
+		chartTheme, quoted(c.Title), quoted(c.X), strings.Join(labels, ", "), quoted(prefix+c.Y),
+		significant(1.05*slices.Max(c.Values)/scale), strings.Join(values, ", "))
 }
 
 // chartTheme gives the line a colour that shows on light and on dark pages.

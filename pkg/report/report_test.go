@@ -248,7 +248,12 @@ func TestHostileTextInEveryField(t *testing.T) {
 	const hostile = "x\n::error::y ##[add-mask]z\x1b[31m\x00\u202e</summary><img src=x>**b** [l](u) `c` | d"
 	var s report.Summary
 	fill(reflect.ValueOf(&s).Elem(), hostile)
-	s.Collectives[0].Points = append(s.Collectives[0].Points, s.Collectives[0].Points[0]) // a ladder
+	ep, collective, pairs := &report.EP{}, &report.Collective{}, &report.Pairs{}
+	fill(reflect.ValueOf(ep).Elem(), hostile)
+	fill(reflect.ValueOf(collective).Elem(), hostile)
+	fill(reflect.ValueOf(pairs).Elem(), hostile)
+	collective.Points = append(collective.Points, collective.Points[0]) // a ladder
+	s.Headlines = report.Headlines{"ep": {ep}, "collectives": {collective}, "pairs": {pairs}}
 
 	var text, page bytes.Buffer
 	require.NoError(t, s.Text(&text))

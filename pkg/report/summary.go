@@ -30,10 +30,9 @@ type Summary struct {
 	// Warnings tell what speaks against figures, once for all cases alike.
 	Warnings []Warning `json:"warnings"`
 
-	Machines    []Machine    `json:"machines"`
-	EP          []EP         `json:"ep"`
-	Collectives []Collective `json:"collectives"`
-	Pairs       []Pairs      `json:"pairs"`
+	Machines []Machine `json:"machines"`
+	// Headlines are the lists of the families. In JSON each is a member of its name.
+	Headlines Headlines `json:"-"`
 
 	err error
 }
@@ -136,9 +135,7 @@ type figures struct {
 	machine         Machine
 	warnings        []string
 	measured, asked int
-	ep              *EP
-	collective      *Collective
-	pairs           *Pairs
+	headline        Headline
 }
 
 func figuresOf(d result.Document) figures {
@@ -147,30 +144,10 @@ func figuresOf(d result.Document) figures {
 	if h.Devices != nil {
 		f.warnings = h.Devices.Warnings
 	}
-	switch d := d.(type) {
-	case *result.EPDocument:
-		f.asked = len(strings.Fields(d.Factors().Ladder))
-		if c := h.Identity.Case; c.EP() != nil {
-			f.asked = len(strings.Fields(c.EP().Ladder)) - len(d.Workload.LadderDropped)
-		}
-		for _, r := range d.Measurement.Rows {
-			if r.Complete && r.Correctness.Passed {
-				f.measured++
-			}
-		}
-		f.ep = epOf(d)
-	case *result.CollectiveDocument:
-		c := h.Identity.Case
-		f.asked = (len(c.Collective().Sizes) - len(d.Workload.SizesDropped)) * len(c.Collective().Placements) * max(1, c.Collective().Pairs(c.World))
-		for _, r := range d.Measurement.Rows {
-			if r.Complete && r.Check.Passed {
-				f.measured++
-			}
-		}
-		if c.Collective().Pairs(c.World) > 0 {
-			f.pairs = pairsOf(d)
-		} else {
-			f.collective = collectiveOf(d)
+	for _, family := range registered {
+		if family.Name == h.Identity.Case.Family {
+			f.measured, f.asked = family.Rows(d)
+			f.headline = family.Headline(d)
 		}
 	}
 	return f
@@ -190,7 +167,7 @@ func machineOf(h *result.Envelope) Machine {
 }
 
 func sum(v *fold.Verdict, standing map[fold.Case]figures, m *plan.Matrix) *Summary {
-	s := &Summary{Runs: v.Runs, Unrequested: v.Unrequested, err: v.Err()}
+	s := &Summary{Runs: v.Runs, Unrequested: v.Unrequested, Headlines: Headlines{}, err: v.Err()}
 	cells := cellsOf(m)
 	machines := map[Machine]int{}
 	for _, a := range v.Answers {
@@ -200,14 +177,8 @@ func sum(v *fold.Verdict, standing map[fold.Case]figures, m *plan.Matrix) *Summa
 		switch a.Status {
 		case result.Success:
 			machines[f.machine]++
-			if f.ep != nil {
-				s.EP = append(s.EP, *f.ep)
-			}
-			if f.collective != nil {
-				s.Collectives = append(s.Collectives, *f.collective)
-			}
-			if f.pairs != nil {
-				s.Pairs = append(s.Pairs, *f.pairs)
+			if f.headline != nil {
+				s.Headlines[f.headline.List()] = append(s.Headlines[f.headline.List()], f.headline)
 			}
 		case result.Unsupported:
 		default:

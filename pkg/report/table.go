@@ -8,63 +8,64 @@ import (
 	"github.com/collectivex/collectivex/pkg/foreign"
 )
 
-// column is one column of a table; figures stand at the right, the headline is
+// Column is one column of a table; figures stand at the right, the headline is
 // strong.
-type column struct {
-	name   string
-	right  bool
-	strong bool
+type Column struct {
+	Name   string
+	Right  bool
+	Strong bool
 }
 
-type table struct {
-	columns []column
-	rows    [][]string
+// Table is rows of text under columns.
+type Table struct {
+	Columns []Column
+	Rows    [][]string
 }
 
 // dropEmpty removes the columns that no row has anything in.
-func (t *table) dropEmpty() {
-	for i := range slices.Backward(t.columns) {
-		if !slices.ContainsFunc(t.rows, func(r []string) bool { return r[i] != "" }) {
+func (t *Table) dropEmpty() {
+	for i := range slices.Backward(t.Columns) {
+		if !slices.ContainsFunc(t.Rows, func(r []string) bool { return r[i] != "" }) {
 			t.remove(i)
 		}
 	}
 }
 
-func (t *table) remove(i int) {
-	t.columns = slices.Delete(slices.Clone(t.columns), i, i+1)
-	for k := range t.rows {
-		t.rows[k] = slices.Delete(t.rows[k], i, i+1)
+func (t *Table) remove(i int) {
+	t.Columns = slices.Delete(slices.Clone(t.Columns), i, i+1)
+	for k := range t.Rows {
+		t.Rows[k] = slices.Delete(t.Rows[k], i, i+1)
 	}
 }
 
 // text and figure are the columns of that kind with the given names.
-func text(names ...string) []column { return columns(false, names) }
+func text(names ...string) []Column { return columns(false, names) }
 
-func figure(names ...string) []column { return columns(true, names) }
+func figure(names ...string) []Column { return columns(true, names) }
 
-func columns(right bool, names []string) []column {
-	out := make([]column, len(names))
+func columns(right bool, names []string) []Column {
+	out := make([]Column, len(names))
 	for i, n := range names {
-		out[i] = column{name: n, right: right}
+		out[i] = Column{Name: n, Right: right}
 	}
 	return out
 }
 
 // markdown returns the table's head and its rows, each with a newline.
-func (t *table) markdown() (head string, rows []string) {
+func (t *Table) markdown() (head string, rows []string) {
 	var names, rule strings.Builder
-	for _, c := range t.columns {
-		names.WriteString("| " + foreign.Markdown(c.name) + " ")
-		if c.right {
+	for _, c := range t.Columns {
+		names.WriteString("| " + foreign.Markdown(c.Name) + " ")
+		if c.Right {
 			rule.WriteString("|--:")
 		} else {
 			rule.WriteString("|---")
 		}
 	}
-	for _, r := range t.rows {
+	for _, r := range t.Rows {
 		var b strings.Builder
 		for i, cell := range r {
-			if cell = foreign.Markdown(cell); t.columns[i].strong && cell != "" {
+			if cell = foreign.Markdown(cell); t.Columns[i].Strong && cell != "" {
 				cell = "**" + cell + "**"
 			}
 			b.WriteString("| " + cell + " ")
@@ -75,14 +76,14 @@ func (t *table) markdown() (head string, rows []string) {
 }
 
 // text returns the table as aligned lines.
-func (t *table) text() string {
-	width := make([]int, len(t.columns))
-	head := make([]string, len(t.columns))
-	for i, c := range t.columns {
-		head[i] = c.name
+func (t *Table) text() string {
+	width := make([]int, len(t.Columns))
+	head := make([]string, len(t.Columns))
+	for i, c := range t.Columns {
+		head[i] = c.Name
 	}
 	lines := [][]string{head}
-	for _, r := range t.rows {
+	for _, r := range t.Rows {
 		line := make([]string, len(r))
 		for i, cell := range r {
 			line[i] = foreign.Line(cell)
@@ -99,7 +100,7 @@ func (t *table) text() string {
 		var line strings.Builder
 		for i, cell := range r {
 			pad := strings.Repeat(" ", width[i]-utf8.RuneCountInString(cell))
-			if t.columns[i].right {
+			if t.Columns[i].Right {
 				cell = pad + cell
 			} else {
 				cell += pad

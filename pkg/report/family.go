@@ -1,0 +1,88 @@
+package report
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/result"
+)
+
+// Family is what a summary says of the documents of one family.
+type Family struct {
+	Name plan.Family
+	// Rows counts the rows of a document that are complete and passed, and those that
+	// were asked for.
+	Rows func(d result.Document) (measured, asked int)
+	// Headline returns what a summary keeps of a document; nil for nothing.
+	Headline func(d result.Document) Headline
+	// Lists names the lists that its headlines are in, in their order.
+	Lists []string
+	// Sections shows the headlines of all cases that passed.
+	Sections func(h Headlines) Sections
+}
+
+// Headline is what a summary keeps of a case, and writes in its JSON form.
+type Headline interface {
+	// List names the list it is in.
+	List() string
+}
+
+// Headlines are headlines by list, each in the order of the cases.
+type Headlines map[string][]Headline
+
+// of returns the headlines of a list, which are of type H.
+func of[H Headline](h Headlines, list string) []H {
+	out := make([]H, len(h[list]))
+	for i, headline := range h[list] {
+		out[i] = headline.(H)
+	}
+	return out
+}
+
+// Sections are a family's sections. Empty ones are left out.
+type Sections struct {
+	Warnings  []Section // what speaks against figures
+	Headlines []Section
+	Details   []Section
+}
+
+// registered are the registered families; their sections come in this order.
+var registered []Family
+
+func init() {
+	Register(epFamily)
+	Register(collectiveFamily)
+}
+
+// Register adds a family. It is called before any summary is made, and panics where
+// the family is registered already.
+func Register(f Family) {
+	for _, old := range registered {
+		if old.Name == f.Name {
+			panic(fmt.Sprintf("report: family %q is registered already", f.Name))
+		}
+	}
+	registered = append(registered, f)
+}
+
+// MarshalJSON writes the lists of headlines behind the other members.
+func (s *Summary) MarshalJSON() ([]byte, error) {
+	type others Summary // without this method
+	text, err := result.Encode((*others)(s))
+	if err != nil {
+		return nil, err
+	}
+	text = bytes.TrimSuffix(bytes.TrimSpace(text), []byte{'}'})
+	for _, f := range registered {
+		for _, name := range f.Lists {
+			list, err := json.Marshal(s.Headlines[name])
+			if err != nil {
+				return nil, err
+			}
+			text = fmt.Appendf(text, ",%q:%s", name, list)
+		}
+	}
+	return append(text, '}'), nil
+}
