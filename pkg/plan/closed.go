@@ -10,7 +10,7 @@ func Closed() map[string][]any {
 		"Generator.format":      {Format},
 		"Requested.disposition": {Runnable, Unsupported},
 	}
-	for _, f := range families {
+	for _, f := range families.All() {
 		for field, words := range f.block.Closed() {
 			lists[reflect.TypeOf(f.block).Elem().Name()+"."+field] = Values(words)
 		}

@@ -3,11 +3,11 @@ package plan
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"reflect"
 	"slices"
 	"sync"
 
+	"github.com/collectivex/collectivex/pkg/registry"
 	"github.com/collectivex/collectivex/pkg/strictjson"
 )
 
@@ -29,52 +29,43 @@ type Block interface {
 	Closed() map[string][]string
 }
 
-// families are the registered families, in that order, with an empty block of each.
-var families []family
-
 type family struct {
 	name  Family
-	block Block
+	block Block // empty
 }
 
-func init() {
-	Register(FamilyEP, &EP{})
-	Register(FamilyCollective, &Collective{})
-}
+var families = registry.New(func(f family) string { return string(f.name) },
+	family{FamilyEP, &EP{}},
+	family{FamilyCollective, &Collective{}},
+)
 
-// Register adds a family whose blocks have the type of b. It is called before any
-// case is read, and panics where the family is registered already.
-func Register(name Family, b Block) {
-	if NewBlock(name) != nil {
-		panic(fmt.Sprintf("plan: family %q is registered already", name))
-	}
-	families = append(families, family{name, b})
-}
+// Register adds a family whose blocks have the type of b. It is for init functions:
+// it panics where the family is known, and once a case has been read.
+func Register(name Family, b Block) { families.Add(family{name, b}) }
 
-// Families returns the registered families.
+// Families returns the families in the order of their registration.
 func Families() []Family {
-	names := make([]Family, len(families))
-	for i, f := range families {
-		names[i] = f.name
+	var names []Family
+	for _, f := range families.All() {
+		names = append(names, f.name)
 	}
 	return names
 }
 
 // NewBlock returns an empty block of a family, nil of one that is not registered.
 func NewBlock(name Family) Block {
-	for _, f := range families {
-		if f.name == name {
-			return reflect.New(reflect.TypeOf(f.block).Elem()).Interface().(Block)
-		}
+	f, ok := families.Find(string(name))
+	if !ok {
+		return nil
 	}
-	return nil
+	return reflect.New(reflect.TypeOf(f.block).Elem()).Interface().(Block)
 }
 
 // Types returns what is to be known of the types of a matrix and of cases to read
 // them strictly.
 func Types() strictjson.Types {
 	t := strictjson.Types{Lists: Closed(), Blocks: map[string]any{}}
-	for _, f := range families {
+	for _, f := range families.All() {
 		t.Blocks[string(f.name)] = reflect.ValueOf(f.block).Elem().Interface()
 	}
 	return t

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/registry"
 	"github.com/collectivex/collectivex/pkg/result"
 )
 
@@ -48,24 +49,12 @@ type Sections struct {
 	Details   []Section
 }
 
-// registered are the registered families; their sections come in this order.
-var registered []Family
+// families are in the order of their sections.
+var families = registry.New(func(f Family) string { return string(f.Name) }, epFamily, collectiveFamily)
 
-func init() {
-	Register(epFamily)
-	Register(collectiveFamily)
-}
-
-// Register adds a family. It is called before any summary is made, and panics where
-// the family is registered already.
-func Register(f Family) {
-	for _, old := range registered {
-		if old.Name == f.Name {
-			panic(fmt.Sprintf("report: family %q is registered already", f.Name))
-		}
-	}
-	registered = append(registered, f)
-}
+// Register adds a family. It is for init functions: it panics where the family is
+// known, and once a summary has been made.
+func Register(f Family) { families.Add(f) }
 
 // MarshalJSON writes the lists of headlines behind the other members.
 func (s *Summary) MarshalJSON() ([]byte, error) {
@@ -75,7 +64,7 @@ func (s *Summary) MarshalJSON() ([]byte, error) {
 		return nil, err
 	}
 	text = bytes.TrimSuffix(bytes.TrimSpace(text), []byte{'}'})
-	for _, f := range registered {
+	for _, f := range families.All() {
 		for _, name := range f.Lists {
 			list, err := json.Marshal(s.Headlines[name])
 			if err != nil {

@@ -48,7 +48,7 @@ type Chart struct {
 
 func (s *Summary) sections() []Section {
 	var of Sections
-	for _, f := range registered {
+	for _, f := range families.All() {
 		got := f.Sections(s.Headlines)
 		of.Warnings = append(of.Warnings, got.Warnings...)
 		of.Headlines = append(of.Headlines, got.Headlines...)

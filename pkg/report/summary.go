@@ -144,11 +144,9 @@ func figuresOf(d result.Document) figures {
 	if h.Devices != nil {
 		f.warnings = h.Devices.Warnings
 	}
-	for _, family := range registered {
-		if family.Name == h.Identity.Case.Family {
-			f.measured, f.asked = family.Rows(d)
-			f.headline = family.Headline(d)
-		}
+	if family, ok := families.Find(string(h.Identity.Case.Family)); ok {
+		f.measured, f.asked = family.Rows(d)
+		f.headline = family.Headline(d)
 	}
 	return f
 }

@@ -17,7 +17,7 @@ func Closed() map[string][]any {
 		"Outcome.status":   {Success, Invalid, Failed, Unsupported},
 		"Runtime.vendor":   plan.Values(vocab.Vendors()),
 	})
-	for _, f := range families {
+	for _, f := range Families() {
 		maps.Copy(all, f.Closed)
 	}
 	return all

@@ -38,7 +38,7 @@ var kinds = sync.OnceValue(func() map[string]*kind {
 	for _, f := range Families() {
 		types := plan.Types()
 		types.Lists, types.Behind = Closed(), f.Factors
-		k := &kind{&f, strictjson.New(f.Document, types)}
+		k := &kind{f, strictjson.New(f.Document, types)}
 		for _, r := range f.Records {
 			all[r.Type] = k
 		}

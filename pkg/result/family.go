@@ -6,6 +6,7 @@ import (
 	"reflect"
 
 	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/registry"
 )
 
 // Family is what the documents of one family are.
@@ -44,33 +45,29 @@ type Record struct{ Type, Title string }
 // writes. Empty is as this version writes it.
 type Older struct{ CaseID, RecordType, ComparisonKey string }
 
-// families are the registered families.
-var families = map[plan.Family]*Family{}
+var families = registry.New(func(f *Family) string { return string(f.Name) })
 
-func init() {
+func init() { // not in the table, whose families ask it for others
 	Register(epFamily)
 	Register(collectiveFamily)
 }
 
-// Register adds a family, whose block is registered with package plan. It is called
-// before any document is made or read, and panics where the family has documents
-// already.
-func Register(f Family) {
-	if families[f.Name] != nil {
-		panic(fmt.Sprintf("result: family %q is registered already", f.Name))
-	}
-	families[f.Name] = &f
-}
+// Register adds a family, whose block is registered with package plan. It is for init
+// functions: it panics where the family is known, and once a document has been made
+// or read.
+func Register(f Family) { families.Add(&f) }
 
-// Families returns the registered families that have documents.
-func Families() []Family {
-	var out []Family
-	for _, name := range plan.Families() {
-		if f := families[name]; f != nil {
-			out = append(out, *f)
-		}
+// Families returns the families in the order of their registration.
+func Families() []*Family { return families.All() }
+
+// familyOf returns the family of a case, or an error where its documents are not
+// known or it has not its block.
+func familyOf(c *plan.Case) (*Family, error) {
+	f, ok := families.Find(string(c.Family))
+	if !ok || c.Block == nil || reflect.TypeOf(c.Block) != reflect.TypeOf(plan.NewBlock(c.Family)) {
+		return nil, fmt.Errorf("case %s: family %q without its block", c.CaseID, c.Family)
 	}
-	return out
+	return f, nil
 }
 
 // RecordTypes returns the closed list.
@@ -82,9 +79,4 @@ func RecordTypes() []string {
 		}
 	}
 	return out
-}
-
-// ofFamily reports whether the case has the block of its family.
-func ofFamily(c *plan.Case) bool {
-	return c.Block != nil && reflect.TypeOf(c.Block) == reflect.TypeOf(plan.NewBlock(c.Family))
 }

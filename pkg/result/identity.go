@@ -36,9 +36,9 @@ type comparisonFactors struct {
 // environment (the part that documents publish), may be compared: the first
 // 32 hexadecimal digits of the SHA-256 of the factors named above as JSON.
 func ComparisonKey(c plan.Case, environment map[string]string) (string, error) {
-	family := families[c.Family]
-	if family == nil || !ofFamily(&c) {
-		return "", fmt.Errorf("case %s: family %q without its block", c.CaseID, c.Family)
+	family, err := familyOf(&c)
+	if err != nil {
+		return "", err
 	}
 	if environment == nil {
 		environment = map[string]string{}

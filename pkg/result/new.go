@@ -1,7 +1,6 @@
 package result
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/collectivex/collectivex/pkg/plan"
@@ -29,9 +28,9 @@ type Attempt struct {
 // before the case runs, no rows, and the status failed without a reason, which
 // Validate refuses until the outcome is set.
 func New(c plan.Case, a Attempt) (Document, error) {
-	family := families[c.Family]
-	if family == nil {
-		return nil, fmt.Errorf("case %s: no document for family %q", c.CaseID, c.Family)
+	family, err := familyOf(&c)
+	if err != nil {
+		return nil, err
 	}
 	key, err := ComparisonKey(c, a.Environment)
 	if err != nil {

@@ -29,10 +29,10 @@ func Validate(d Document) error {
 func judge(d Document, fresh bool) error {
 	p := &Problems{fresh: fresh}
 	c := &d.Head().Identity.Case
-	family := families[c.Family]
+	family, err := familyOf(c)
 	switch {
-	case family == nil || !ofFamily(c):
-		p.Add("case %s: family %q without its block", c.CaseID, c.Family)
+	case err != nil:
+		p.Add("%w", err)
 	case reflect.TypeOf(d).Elem() != reflect.TypeOf(family.Document):
 		p.Add("a document of type %T for a case of family %q", d, c.Family)
 	default:

@@ -26,15 +26,12 @@ const (
 	stopGrace    = 30 * time.Second       // to close libraries and devices
 )
 
-// groupKey is what cases must share to run in one warm group. The library file
-// is chosen by environment, and the inherited part of that is the shard's own.
+// groupKey is what cases of one cell must share to run in one warm group. The
+// library file is chosen by environment, and the inherited part of that is the
+// shard's own.
 func groupKey(c plan.Case) string {
-	mode := ""
-	if c.EP() != nil {
-		mode = c.EP().Mode
-	}
 	env, _ := json.Marshal(c.Env) // keys are sorted; strings always marshal
-	return fmt.Sprint(c.Family, c.Backend, mode, c.World, c.Nodes, c.RanksPerNode, c.Repeat, string(env))
+	return fmt.Sprint(c.Family, c.Backend, c.World, c.Nodes, c.RanksPerNode, c.Repeat, string(env))
 }
 
 // group is a warm group of ranks.
