@@ -37,7 +37,7 @@ func (r *Runner) arithmetic(ctx context.Context, s *rank.Session, sp spec, l lad
 	sizes = slices.Compact([]int64{slices.Min(sizes), slices.Max(sizes)})
 	f := sp.form(Pair{})
 	largest := align(f.Extent(sizes[len(sizes)-1]).Bytes)
-	memory, err := r.parts.Comm.Alloc(ctx, 2*largest, sp.Collective().Registration)
+	memory, err := r.parts.Comm.Alloc(ctx, 2*largest, sp.block.Registration)
 	if err != nil {
 		return err
 	}

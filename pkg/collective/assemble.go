@@ -178,7 +178,7 @@ func (sp spec) row(at int, r rungRecord, common *setup, tracks []track, everyRan
 	for _, mode := range common.Modes {
 		var perRank [][]float64 // [rank][sample]
 		var enqueues []float64  // by window
-		for trial := range sp.Collective().Measure.Trials {
+		for trial := range sp.block.Measure.Trials {
 			w := window{Requested: r.Requested, Placement: r.Placement, Pair: r.Pair, Mode: mode, Trial: trial}
 			all, enqueue := sp.collect(&row.Check, w, at, tracks)
 			if all == nil || !everyRank {
@@ -194,7 +194,7 @@ func (sp spec) row(at int, r rungRecord, common *setup, tracks []track, everyRan
 			enqueues = append(enqueues, enqueue)
 		}
 		if slices.Contains(untimedModes(common.Modes), mode) {
-			w := window{Requested: r.Requested, Placement: r.Placement, Pair: r.Pair, Mode: mode, Trial: sp.Collective().Measure.Trials}
+			w := window{Requested: r.Requested, Placement: r.Placement, Pair: r.Pair, Mode: mode, Trial: sp.block.Measure.Trials}
 			if all, _ := sp.collect(&row.Check, w, at, tracks); all == nil {
 				row.Complete = false
 			}
@@ -250,7 +250,7 @@ func (sp spec) collect(check *result.Check, w window, at int, tracks []track) (a
 		}
 		enqueue = max(enqueue, s.Enqueue)
 		want := t.setup.Rungs[at].Checks
-		if w.Trial == sp.Collective().Measure.Trials {
+		if w.Trial == sp.block.Measure.Trials {
 			want = t.setup.Rungs[at].Untimed
 		}
 		if s.Check == nil || s.Check.Checked != want {

@@ -83,7 +83,7 @@ func (b *bench) run(ctx context.Context) (err error) {
 			}
 		}
 	}
-	for trial := range b.Collective().Measure.Trials {
+	for trial := range b.block.Measure.Trials {
 		b.garbage.check()
 		for i, r := range b.ladder.rungs {
 			b.enter(r)
@@ -93,7 +93,7 @@ func (b *bench) run(ctx context.Context) (err error) {
 					return b.at(fmt.Errorf("%s trial %d: %w", mode, trial, err))
 				}
 			}
-			if trial < b.Collective().Measure.Trials-1 {
+			if trial < b.block.Measure.Trials-1 {
 				continue
 			}
 			for _, mode := range untimedModes(b.modes) {
@@ -145,7 +145,7 @@ func (b *bench) warmUp(ctx context.Context) error {
 		if b.enter(r); b.idle() {
 			continue
 		}
-		for left := b.Collective().Measure.Warmup; left > 0; left -= len(b.calls) {
+		for left := b.block.Measure.Warmup; left > 0; left -= len(b.calls) {
 			if err := b.enqueue(ctx, b.calls[:min(left, len(b.calls))]); err != nil {
 				return fmt.Errorf("%s, warm-up with %d bytes: %w", b.op, r.Requested, err)
 			}
@@ -212,7 +212,7 @@ func (b *bench) capture(ctx context.Context) (g graphs, err error) {
 	if g.last, err = b.captured(b.calls); err != nil {
 		return g, err
 	}
-	if b.Collective().Measure.Launches > 1 {
+	if b.block.Measure.Launches > 1 {
 		calls := slices.Clone(b.calls)
 		for i := range calls {
 			at := b.rung.place(i, len(calls))
@@ -241,7 +241,7 @@ func (b *bench) captured(calls []Call) (accel.Graph, error) {
 	if err := b.stream.BeginCapture(); err != nil {
 		return nil, coded(result.ReasonDevice, err)
 	}
-	enqueued := b.Comm.Enqueue(b.stream, calls, b.Collective().Measure.Aggregate)
+	enqueued := b.Comm.Enqueue(b.stream, calls, b.block.Measure.Aggregate)
 	graph, err := b.stream.EndCapture()
 	if enqueued != nil {
 		return nil, errors.Join(enqueued, graphs{last: graph}.close())
@@ -289,9 +289,9 @@ func (b *bench) measure(ctx context.Context, w window) (sample, error) {
 		err = b.perIteration(ctx)
 		s.US = b.us
 	case vocab.Graph:
-		err = b.pipelined(ctx, &s, len(b.calls)*b.Collective().Measure.Launches, func() (Elapsed, error) { return Time(b.launch) })
+		err = b.pipelined(ctx, &s, len(b.calls)*b.block.Measure.Launches, func() (Elapsed, error) { return Time(b.launch) })
 	default:
-		err = b.pipelined(ctx, &s, len(b.calls), func() (Elapsed, error) { return b.Comm.Time(b.stream, b.calls, b.Collective().Measure.Aggregate) })
+		err = b.pipelined(ctx, &s, len(b.calls), func() (Elapsed, error) { return b.Comm.Time(b.stream, b.calls, b.block.Measure.Aggregate) })
 	}
 	return s, err
 }
@@ -326,7 +326,7 @@ func (b *bench) sync(ctx context.Context) error {
 
 // launch launches the graphs of one window.
 func (b *bench) launch() error {
-	for range b.Collective().Measure.Launches - 1 {
+	for range b.block.Measure.Launches - 1 {
 		if err := b.again.Launch(b.stream); err != nil {
 			return coded(result.ReasonDevice, err)
 		}
@@ -359,7 +359,7 @@ func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsec
 // blocking is host time around each iteration, with the ranks brought together
 // before it.
 func (b *bench) blocking(ctx context.Context) error {
-	m := b.Collective().Measure.Aggregate
+	m := b.block.Measure.Aggregate
 	for i := range b.us {
 		if err := b.sync(ctx); err != nil {
 			return err
@@ -375,7 +375,7 @@ func (b *bench) blocking(ctx context.Context) error {
 
 // perIteration is an event pair around each iteration.
 func (b *bench) perIteration(ctx context.Context) error {
-	m := b.Collective().Measure.Aggregate
+	m := b.block.Measure.Aggregate
 	for i := range b.us {
 		if err := b.stream.Record(b.starts[i]); err != nil {
 			return coded(result.ReasonDevice, err)

@@ -18,7 +18,7 @@ func (s spec) gate(row *result.CollectiveRow, r rungRecord, limits []result.Limi
 		return
 	}
 	moved := s.moved(r)
-	for _, mode := range s.Collective().Modes {
+	for _, mode := range s.block.Modes {
 		t := *field(row, mode)
 		if t == nil {
 			continue

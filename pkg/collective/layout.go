@@ -75,7 +75,7 @@ const markBytes = slotAlign
 // layOut decides what is measured within the limits.
 func (s spec) layOut(l limits) ladder {
 	var out ladder
-	for _, mode := range s.Collective().Modes {
+	for _, mode := range s.block.Modes {
 		if mode == vocab.Graph && l.NoGraphs {
 			out.exclude(mode, "the device has no graphs")
 			continue
@@ -83,19 +83,19 @@ func (s spec) layOut(l limits) ladder {
 		out.modes = append(out.modes, mode)
 	}
 	var placements []string
-	for _, p := range s.Collective().Placements {
+	for _, p := range s.block.Placements {
 		if p == vocab.InPlace && !s.op.InPlace() {
 			out.exclude(p, "%s has no in-place form", s.op)
 			continue
 		}
 		placements = append(placements, p)
 	}
-	if s.Collective().Buffers == vocab.Cold {
+	if s.block.Buffers == vocab.Cold {
 		out.flush = 2 * l.Cache
 	}
 	room := l.Bytes - out.flush - 2*align(s.unaligned()) - 2*settleMost
 	span := s.span(room)
-	for _, size := range s.Collective().Sizes {
+	for _, size := range s.block.Sizes {
 		e := s.form(Pair{}).Extent(size)
 		if e.Count == 0 {
 			out.dropped = append(out.dropped, result.DroppedSize{Bytes: size, Reason: result.ReasonSizeTooSmall.With("%d ranks of %s take at least %d bytes", s.World, s.dtype, s.form(Pair{}).least())})
@@ -131,16 +131,16 @@ func (l *ladder) exclude(what, format string, args ...any) {
 
 // operations is how many operations a window enqueues, or captures.
 func (s spec) operations() int {
-	return s.Collective().Measure.Iterations * s.Collective().Measure.Aggregate
+	return s.block.Measure.Iterations * s.block.Measure.Aggregate
 }
 
 // unaligned is the bytes by which all buffers are off their alignment.
-func (s spec) unaligned() int64 { return s.Collective().Unalign * int64(s.dtype.Size()) }
+func (s spec) unaligned() int64 { return s.block.Unalign * int64(s.dtype.Size()) }
 
 // shares is the number of results for which a slot has room that n operations
 // share: launches of a graph before the last one leave theirs elsewhere.
 func (s spec) shares(n int) int64 {
-	if s.Collective().Measure.Launches > 1 {
+	if s.block.Measure.Launches > 1 {
 		n *= 2
 	}
 	return int64(n)
@@ -153,7 +153,7 @@ func (s spec) slack() int64 { return 2 * s.shares(s.operations()) * markBytes }
 // a receive buffer fit into room.
 func (s spec) span(room int64) int64 {
 	var span int64
-	for _, size := range s.Collective().Sizes {
+	for _, size := range s.block.Sizes {
 		if bytes := s.form(Pair{}).Extent(size).Bytes; 2*align(bytes)+s.slack() <= room {
 			span = max(span, bytes)
 		}
@@ -170,20 +170,20 @@ func (s spec) rung(size int64, e Extent, placement string, room, cache, span int
 	apart := placement == vocab.OutOfPlace
 	n := int64(s.operations())
 	switch {
-	case s.Collective().Buffers == vocab.Shifted:
+	case s.block.Buffers == vocab.Shifted:
 		r.stride = e.Bytes
 	case apart:
 		r.recvAt = align(e.Send * element)
 		r.stride = r.recvAt + align(e.Recv*element+s.slack())
 	}
 	slots := int64(1)
-	switch s.Collective().Buffers {
+	switch s.block.Buffers {
 	case vocab.Shifted:
 		slots = max(1, min(span/e.Bytes, n))
 	case vocab.Cold:
 		slots = max(min(2*cache/r.stride+1, n, room/r.stride), min(2, n))
 	}
-	if !apart && n*int64(s.Collective().Measure.Launches) > 1 {
+	if !apart && n*int64(s.block.Measure.Launches) > 1 {
 		slots = max(slots, 2)
 	}
 	r.Slots = int(slots)
@@ -191,7 +191,7 @@ func (s spec) rung(size int64, e Extent, placement string, room, cache, span int
 	if apart {
 		r.rounds = (int(n) + r.Slots - 1) / r.Slots
 	}
-	if s.Collective().Buffers == vocab.Shifted && apart {
+	if s.block.Buffers == vocab.Shifted && apart {
 		r.recvAt = align(max(span, e.Bytes))
 		r.recvStride += (s.shares(r.rounds) - 1) * markBytes
 		return r, r.recvAt + align(slots*r.recvStride)
@@ -236,7 +236,7 @@ func (s spec) marks(r rung) []mark {
 	var marks []mark
 	for i := range n {
 		p := r.place(i, n)
-		kept := shared[p.slot] == 1 && (s.Collective().Measure.Launches == 1 || p.slot == r.Slots-1)
+		kept := shared[p.slot] == 1 && (s.block.Measure.Launches == 1 || p.slot == r.Slots-1)
 		if kept || r.Placement == vocab.OutOfPlace {
 			marks = append(marks, mark{p, kept || i+r.Slots >= n})
 		}

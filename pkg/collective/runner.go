@@ -70,7 +70,7 @@ func (r *Runner) Run(ctx context.Context, s *rank.Session, c plan.Case) error {
 		code, why, _ := strings.Cut(last.Reason, ": ")
 		return coded(result.Reason(code), fmt.Errorf("no size fits, the last of %d bytes: %s", last.Bytes, why))
 	case len(l.rungs) == 0:
-		return refused(fmt.Errorf("%s has none of the placements %v", sp.op, c.Collective().Placements))
+		return refused(fmt.Errorf("%s has none of the placements %v", sp.op, sp.block.Placements))
 	}
 
 	// Collections happen between the windows only.
@@ -179,7 +179,7 @@ func (r *Runner) prepare(ctx context.Context, s *rank.Session, sp spec, l ladder
 	settleAt := l.bytes + off
 	flushAt := settleAt + 2*l.settle + off
 	syncAt := flushAt + l.flush
-	memory, err := p.Comm.Alloc(ctx, syncAt+syncBytes, sp.Collective().Registration)
+	memory, err := p.Comm.Alloc(ctx, syncAt+syncBytes, sp.block.Registration)
 	if err != nil {
 		return nil, err
 	}
@@ -187,8 +187,8 @@ func (r *Runner) prepare(ctx context.Context, s *rank.Session, sp spec, l ladder
 	b.listExchanges()
 	b.settleAt, b.flushAt, b.syncAt = memory.Ptr().Add(settleAt), memory.Ptr().Add(flushAt), memory.Ptr().Add(syncAt)
 	b.calls = make([]Call, sp.operations())
-	b.settles = make([]Call, sp.Collective().Measure.Warmup)
-	b.us = make([]float64, sp.Collective().Measure.Iterations)
+	b.settles = make([]Call, sp.block.Measure.Warmup)
+	b.us = make([]float64, sp.block.Measure.Iterations)
 	for range b.us {
 		for _, events := range []*[]accel.Event{&b.starts, &b.ends} {
 			e, err := r.parts.Device.NewEvent()

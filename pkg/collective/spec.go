@@ -16,6 +16,7 @@ import (
 // spec is a case in the family's own types.
 type spec struct {
 	plan.Case
+	block *plan.Collective // of the case
 	op    Op
 	dtype numeric.Type
 	redop workload.RedOp
@@ -23,37 +24,38 @@ type spec struct {
 
 // parse refuses a case that makes no sense to this family.
 func parse(c plan.Case) (spec, error) {
-	s := spec{Case: c}
-	if c.Collective() == nil {
+	b := c.Collective()
+	s := spec{Case: c, block: b}
+	if b == nil {
 		return s, refused(fmt.Errorf("case of family %q", c.Family))
 	}
 	var err error
-	if s.op, err = ParseOp(c.Collective().Op); err != nil {
+	if s.op, err = ParseOp(b.Op); err != nil {
 		return s, refused(err)
 	}
 	if s.dtype, err = numeric.ParseType(c.Precision); err != nil {
 		return s, refused(err)
 	}
-	if s.redop, err = workload.ParseRedOp(c.Collective().RedOp); err != nil {
+	if s.redop, err = workload.ParseRedOp(b.RedOp); err != nil {
 		return s, refused(err)
 	}
-	m := c.Collective().Measure
+	m := b.Measure
 	for _, bad := range []struct {
 		is   bool
 		what string
 	}{
-		{s.op.Reduces() != (s.redop != workload.NoRedOp), fmt.Sprintf("%s with reduction %q", s.op, c.Collective().RedOp)},
-		{c.World < 1 || c.Collective().Root < 0 || c.Collective().Root >= c.World || !s.op.Rooted() && c.Collective().Root != 0, fmt.Sprintf("root %d of %d ranks for %s", c.Collective().Root, c.World, s.op)},
-		{unknown(c.Collective().Modes, vocab.Pipelined, vocab.Blocking, vocab.PerIteration, vocab.Graph), fmt.Sprintf("timing modes %q", c.Collective().Modes)},
-		{unknown(c.Collective().Placements, vocab.OutOfPlace, vocab.InPlace), fmt.Sprintf("placements %q", c.Collective().Placements)},
-		{unknown([]string{c.Collective().Buffers}, vocab.Cold, vocab.Warm, vocab.Shifted), fmt.Sprintf("buffers %q", c.Collective().Buffers)},
+		{s.op.Reduces() != (s.redop != workload.NoRedOp), fmt.Sprintf("%s with reduction %q", s.op, b.RedOp)},
+		{c.World < 1 || b.Root < 0 || b.Root >= c.World || !s.op.Rooted() && b.Root != 0, fmt.Sprintf("root %d of %d ranks for %s", b.Root, c.World, s.op)},
+		{unknown(b.Modes, vocab.Pipelined, vocab.Blocking, vocab.PerIteration, vocab.Graph), fmt.Sprintf("timing modes %q", b.Modes)},
+		{unknown(b.Placements, vocab.OutOfPlace, vocab.InPlace), fmt.Sprintf("placements %q", b.Placements)},
+		{unknown([]string{b.Buffers}, vocab.Cold, vocab.Warm, vocab.Shifted), fmt.Sprintf("buffers %q", b.Buffers)},
 		{m.Warmup < 0 || m.Iterations < 1 || m.Trials < 1 || m.Aggregate < 1 || m.Launches < 1, fmt.Sprintf("sampling %+v", m)},
-		{c.Collective().Unalign < 0, fmt.Sprintf("buffers %d elements off their alignment", c.Collective().Unalign)},
-		{len(c.Collective().Sizes) == 0 || slices.Min(c.Collective().Sizes) < 1, fmt.Sprintf("sizes %v", c.Collective().Sizes)},
+		{b.Unalign < 0, fmt.Sprintf("buffers %d elements off their alignment", b.Unalign)},
+		{len(b.Sizes) == 0 || slices.Min(b.Sizes) < 1, fmt.Sprintf("sizes %v", b.Sizes)},
 		{len(s.op.Pairs(c.World)) == 0, fmt.Sprintf("%s with %d ranks", s.op, c.World)},
 		{s.op == Hypercube && bits.OnesCount(uint(c.World)) != 1, fmt.Sprintf("hypercube with %d ranks, which is no power of two", c.World)},
 		{s.op == Hypercube && m.Aggregate > 1, fmt.Sprintf("%d operations of hypercube in a group: its steps follow each other", m.Aggregate)},
-		{(s.op == AllToAllV) != (c.Collective().Traffic != nil), fmt.Sprintf("%s with traffic of %d ranks", s.op, len(c.Collective().Traffic))},
+		{(s.op == AllToAllV) != (b.Traffic != nil), fmt.Sprintf("%s with traffic of %d ranks", s.op, len(b.Traffic))},
 	} {
 		if bad.is {
 			return s, refused(fmt.Errorf("cannot measure %s", bad.what))
@@ -68,14 +70,14 @@ func parse(c plan.Case) (spec, error) {
 
 // checkTraffic refuses traffic that is not of the case's ranks, elements and size.
 func (s spec) checkTraffic() error {
-	if s.Collective().Traffic == nil {
+	if s.block.Traffic == nil {
 		return nil
 	}
-	if len(s.Collective().Traffic) != s.World {
-		return fmt.Errorf("traffic of %d ranks in a case of %d", len(s.Collective().Traffic), s.World)
+	if len(s.block.Traffic) != s.World {
+		return fmt.Errorf("traffic of %d ranks in a case of %d", len(s.block.Traffic), s.World)
 	}
 	size := int64(s.dtype.Size())
-	for from, row := range s.Collective().Traffic {
+	for from, row := range s.block.Traffic {
 		if len(row) != s.World {
 			return fmt.Errorf("traffic of rank %d names %d of %d ranks", from, len(row), s.World)
 		}
@@ -85,8 +87,8 @@ func (s spec) checkTraffic() error {
 			}
 		}
 	}
-	if largest := plan.TrafficSize(s.Collective().Traffic); len(s.Collective().Sizes) != 1 || s.Collective().Sizes[0] != largest {
-		return fmt.Errorf("traffic of %d bytes in a case of sizes %v", largest, s.Collective().Sizes)
+	if largest := plan.TrafficSize(s.block.Traffic); len(s.block.Sizes) != 1 || s.block.Sizes[0] != largest {
+		return fmt.Errorf("traffic of %d bytes in a case of sizes %v", largest, s.block.Sizes)
 	}
 	return nil
 }
@@ -98,12 +100,12 @@ func unknown(names []string, known ...string) bool {
 
 // form is the operation as its ranks do it.
 func (s spec) form(p Pair) Form {
-	return Form{Op: s.op, Type: s.dtype, World: s.World, Root: s.Collective().Root, Traffic: s.Collective().Traffic, Pair: p}
+	return Form{Op: s.op, Type: s.dtype, World: s.World, Root: s.block.Root, Traffic: s.block.Traffic, Pair: p}
 }
 
 // call is the operation of rank without its buffers.
 func (s spec) call(rank int) Call {
-	return Call{Op: s.op, RedOp: s.redop, Type: s.dtype, Root: s.Collective().Root, Scalar: float64(workload.MulSumScalar(rank))}
+	return Call{Op: s.op, RedOp: s.redop, Type: s.dtype, Root: s.block.Root, Scalar: float64(workload.MulSumScalar(rank))}
 }
 
 // pattern is the data of one buffer in one window. Every window and every

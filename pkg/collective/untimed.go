@@ -47,7 +47,7 @@ func (s spec) apart(r rung, bytes int64) rung {
 	}
 	r.recvStride = r.stride
 	r.Slots = int(max(1, min(bytes/r.stride, int64(r.untimed))))
-	if group := s.Collective().Measure.Aggregate; r.Slots > group {
+	if group := s.block.Measure.Aggregate; r.Slots > group {
 		r.Slots -= r.Slots % group
 	}
 	return r
@@ -72,7 +72,7 @@ func each(n int) []mark {
 // calls as in the timed windows of mode, in batches of as many as there are slots,
 // each with data of its own and checked in full.
 func (b *bench) checkAll(ctx context.Context, mode string) error {
-	w := window{Requested: b.rung.Requested, Placement: b.rung.Placement, Pair: b.rung.Pair, Mode: mode, Trial: b.Collective().Measure.Trials}
+	w := window{Requested: b.rung.Requested, Placement: b.rung.Placement, Pair: b.rung.Pair, Mode: mode, Trial: b.block.Measure.Trials}
 	s := sample{window: w, Began: time.Now().UTC(), Check: &workload.Verdict{First: -1}}
 	if b.idle() {
 		return b.session.Emit(kindSample, s)
@@ -100,7 +100,7 @@ func (b *bench) checkAll(ctx context.Context, mode string) error {
 	timed := b.rung
 	defer func() { b.rung = timed }()
 	if timed.repeats() {
-		operate := func() error { return b.Comm.Enqueue(b.stream, b.calls, b.Collective().Measure.Aggregate) }
+		operate := func() error { return b.Comm.Enqueue(b.stream, b.calls, b.block.Measure.Aggregate) }
 		if mode == vocab.Graph {
 			operate = b.launch
 		}
@@ -125,7 +125,7 @@ func (b *bench) checkAll(ctx context.Context, mode string) error {
 // operate runs calls once as mode does.
 func (b *bench) operate(ctx context.Context, mode string, calls []Call) error {
 	if mode != vocab.Graph {
-		return b.Comm.Enqueue(b.stream, calls, b.Collective().Measure.Aggregate)
+		return b.Comm.Enqueue(b.stream, calls, b.block.Measure.Aggregate)
 	}
 	graph, err := b.captured(calls)
 	if err != nil {
