@@ -52,12 +52,14 @@ const (
 
 // Points at which a data fault begins, besides rank.FaultAtStart. A fault can
 // also begin at a call: "dispatch-N" or "combine-N" is the N-th one after each
-// bind.
+// bind. Or it strikes in turn: "dispatch-every-N" and "combine-every-N" are the
+// N-th, 2N-th, … call of the case.
 const (
 	faultAtTimed    = "timed" // after the first oracle, to the end
 	faultAtChain    = "chain" // in the chains alone
 	faultAtDispatch = "dispatch-"
 	faultAtCombine  = "combine-"
+	faultEvery      = "every-"
 )
 
 var (
@@ -79,7 +81,9 @@ type faulty struct {
 	kind       string
 	at         string
 	from       int  // of "dispatch-N" or "combine-N"; else 0
+	every      int  // of "dispatch-every-N" or "combine-every-N"; else 0
 	active     bool // while the phase named by at runs
+	calls      int  // of the operation that the fault is in, since the case began
 	dispatches int  // since the last bind
 	combines   int
 	handle     Handle    // of the last dispatch since then
@@ -137,10 +141,16 @@ func injected(m *run) (*faulty, error) {
 		if f.inCombine() {
 			call = faultAtCombine
 		}
-		n, found := strings.CutPrefix(at, call)
-		var err error
-		if f.from, err = strconv.Atoi(n); !found || err != nil || f.from < 1 {
+		number, found := strings.CutPrefix(at, call)
+		number, inTurn := strings.CutPrefix(number, faultEvery)
+		n, err := strconv.Atoi(number)
+		switch {
+		case !found || err != nil || n < 1:
 			return nil, refused("fault %s cannot begin at %q", kind, at)
+		case inTurn:
+			f.every = n
+		default:
+			f.from = n
 		}
 		return f, nil
 	}
@@ -150,11 +160,17 @@ func injected(m *run) (*faulty, error) {
 func (f *faulty) inCombine() bool { return slices.Contains(combineFaults, f.kind) }
 
 // strikes reports whether the fault is on in the given call since the last bind.
+// It is asked once for each call of the operation that the fault is in.
 func (f *faulty) strikes(call int) bool {
-	if f.from > 0 {
+	f.calls++
+	switch {
+	case f.every > 0:
+		return f.calls%f.every == 0
+	case f.from > 0:
 		return call >= f.from
+	default:
+		return f.active
 	}
-	return f.active
 }
 
 // enter begins the fault if point is its; without a fault it does nothing.
