@@ -48,6 +48,16 @@ func (v *Verdict) require(check string, ok bool) {
 	}
 }
 
+// add makes v the verdict on what other judged as well.
+func (v *Verdict) add(other Verdict) {
+	for _, check := range other.Failed {
+		v.fail(check)
+	}
+	if other.Error != nil && (v.Error == nil || *other.Error > *v.Error) {
+		v.Error = other.Error
+	}
+}
+
 // oracle knows what one rank must receive and get back.
 type oracle struct {
 	*arithmetic

@@ -157,13 +157,21 @@ func (m *run) download(at accel.Ptr, n int) ([]byte, error) {
 
 // output reads a combined output back.
 func (m *run) output(p *point, out accel.Ptr) ([]uint16, error) {
-	data, err := m.download(out, 2*p.Tokens*p.Hidden)
+	data, err := m.download(out, p.outputBytes())
 	if err != nil {
 		return nil, err
 	}
+	return bf16s(data), nil
+}
+
+// outputBytes is the size of a combined output.
+func (p *point) outputBytes() int { return 2 * p.Tokens * p.Hidden }
+
+// bf16s are the values of an output as a buffer holds it.
+func bf16s(data []byte) []uint16 {
 	values := make([]uint16, len(data)/2)
 	for i := range values {
 		values[i] = binary.NativeEndian.Uint16(data[2*i:])
 	}
-	return values, nil
+	return values
 }

@@ -40,6 +40,19 @@ func afterWindow(component string) string { return "post-" + component }
 // changed is the same moment, with other inputs.
 func changed(when string) string { return when + "-changed" }
 
+// alternating is the moment of a component's alternating pass.
+func alternating(component string) string { return "alternating-" + component }
+
+// alternated lists the components whose calls an alternating pass makes. The
+// others make the same calls in the same order: those of stage are those of the
+// roundtrip, and those of a combine too where every dispatch needs its own.
+func (d Description) alternated() []string {
+	if d.FreshPair {
+		return []string{compRoundtrip, compDispatch}
+	}
+	return []string{compRoundtrip, compDispatch, compCombine}
+}
+
 // moments lists the moments of each rung, in the order in which rows name those
 // that failed.
 func (d Description) moments() []string {
@@ -47,7 +60,11 @@ func (d Description) moments() []string {
 	for _, c := range d.components() {
 		all = append(all, afterWindow(c), changed(afterWindow(c)))
 	}
-	return append(all, whenChainOutput, whenPostChain, changed(whenPostChain), whenAfter)
+	all = append(all, whenChainOutput, whenPostChain, changed(whenPostChain))
+	for _, c := range d.alternated() {
+		all = append(all, alternating(c))
+	}
+	return append(all, whenAfter)
 }
 
 // verdictRecord is the oracle at one moment.

@@ -40,7 +40,8 @@ func (r *Runner) Close() error {
 // Run implements rank.Runner. Its order is that of the contract: all rungs are
 // brought up and judged, then the fresh-entry windows, then the chains, then
 // all rungs are judged again. In their last trial windows and chains are judged
-// too, each on the state that it left.
+// too, each on the state that it left. The alternating passes come after all that
+// is timed.
 func (r *Runner) Run(ctx context.Context, s *rank.Session, c plan.Case) error {
 	if err := checkCase(c, s.World); err != nil {
 		return err
@@ -49,7 +50,7 @@ func (r *Runner) Run(ctx context.Context, s *rank.Session, c plan.Case) error {
 	if err := m.prepare(ctx, r); err != nil {
 		return errors.Join(err, m.free())
 	}
-	for _, phase := range []func() error{m.bringUp, m.measureFresh, m.measureChains, m.judgeAfter} {
+	for _, phase := range []func() error{m.bringUp, m.measureFresh, m.measureChains, m.alternate, m.judgeAfter} {
 		if err := phase(); err != nil {
 			return errors.Join(err, m.free())
 		}

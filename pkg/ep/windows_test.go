@@ -232,3 +232,37 @@ func TestJudgedAfterWindows(t *testing.T) {
 		})
 	}
 }
+
+// An alternating pass binds once and makes the calls of its component's windows.
+// Only where combine is timed alone does it stage other rows for one handle.
+func TestAlternatingPasses(t *testing.T) {
+	const warm = "BDSC.DSC.DSC."
+	for _, c := range []struct{ form, contract, component, first, each string }{
+		{"reusable", plan.ContractLayout, compRoundtrip, "", "DSC."},
+		{"reusable", plan.ContractLayout, compDispatch, "", "D.I"},
+		{"reusable", plan.ContractLayout, compCombine, "D.I", "RC.SC."},
+		{"reusable", plan.ContractCachedLayout, compRoundtrip, "", "LSC."},
+		{"reusable", plan.ContractCachedLayout, compDispatch, "", "L.I"},
+		{"reusable", plan.ContractCachedLayout, compCombine, "L.I", "RC.SC."},
+		{"fresh", plan.ContractLayout, compRoundtrip, "", "DSC."},
+		{"fresh", plan.ContractLayout, compDispatch, "", "D.ISC."},
+		{"fresh", plan.ContractCachedLayout, compDispatch, "", "L.ISC."},
+		{"fresh hoisted", plan.ContractLayout, compDispatch, "", "D.ISC."},
+		{"reusable hoisted", plan.ContractLayout, compDispatch, "", "D.I"},
+	} {
+		t.Run(c.form+" "+c.contract+" "+c.component, func(t *testing.T) {
+			tape, m := newTape(forms[c.form], c.contract)
+			trace := &workload.Trace{World: 1, TopK: 1, Experts: 1, First: []int{0, 0}}
+			o := oracle{newArithmetic(layouts[TokenRank], trace, contract, testHidden, 1), 0}
+			p := &point{Problem: &Problem{}, trace: trace, oracle: o, changed: o, inputs: make([]input, 3)}
+			_, err := m.alternateCalls(p, c.component)
+			require.NoError(t, err)
+			warm := warm
+			if c.contract == plan.ContractCachedLayout {
+				warm = "BDSC.LSC.LSC."
+			}
+			calls := m.c.EP().AlternatingCalls(0) / max(1, strings.Count(c.each, "C."))
+			require.Equal(t, warm+c.first+strings.Repeat(c.each, calls), tape.log.String())
+		})
+	}
+}

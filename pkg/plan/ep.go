@@ -48,6 +48,23 @@ type EPTiming struct {
 	ChainDrop           int `json:"chain_drop"`
 }
 
+// Limits of AlternatingCalls.
+const (
+	maxAlternating      = 64
+	minAlternating      = 8
+	maxAlternatingBytes = 1 << 30
+)
+
+// AlternatingCalls is how many calls in a row the alternating pass of a rung
+// compares: 64 while their rows, sent, received and combined in bf16, take at most
+// 1 GiB on a rank, else as many as do, but at least 8. It is even: a pass ends with
+// the input that the contract names.
+func (e *EP) AlternatingCalls(tokensPerRank int) int {
+	call := 2 * int64(e.Hidden) * int64(tokensPerRank) * int64(2+min(e.TopK, e.EPSize))
+	calls := int(min(maxAlternating, max(minAlternating, maxAlternatingBytes/max(1, call))))
+	return calls - calls%2
+}
+
 // EP returns the block of an EP case, nil of any other.
 func (c *Case) EP() *EP {
 	b, _ := c.Block.(*EP)

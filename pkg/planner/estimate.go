@@ -38,13 +38,19 @@ func seconds(p *catalog.Platform, c *plan.Case) float64 {
 	}
 }
 
-// epSeconds counts roundtrips: three fresh-entry components, two chains and
-// their warm-ups, and the conditioning before each check. A rank moves each
-// token to at most topk ranks and back, two bytes an element.
+// judgedRoundtrips are those of a rung around its checks: eight of conditioning,
+// and what the oracle judges before the timing, after each window and the chains,
+// and at the end.
+const judgedRoundtrips = 24
+
+// epSeconds counts roundtrips: three fresh-entry components, two chains with the
+// pair that drains them, three alternating passes, the warm-ups of each, and those
+// that are judged. A rank moves each token to at most topk ranks and back, two
+// bytes an element.
 func epSeconds(c *plan.EP, pace catalog.Pace) float64 {
 	t := c.Timing
-	roundtrips := float64(3*t.TrialsPerPoint*(t.WarmupItersPerTrial+t.ItersPerTrial) +
-		t.ChainTrialsPerPoint*(t.WarmupItersPerTrial+2*t.ChainItersPerTrial) + 24)
+	timed := 3*t.TrialsPerPoint*(t.WarmupItersPerTrial+t.ItersPerTrial) +
+		t.ChainTrialsPerPoint*(t.WarmupItersPerTrial+2*t.ChainItersPerTrial+1)
 	var micros float64
 	for word := range strings.FieldsSeq(c.Ladder) {
 		tokens, err := strconv.Atoi(word)
@@ -52,6 +58,8 @@ func epSeconds(c *plan.EP, pace catalog.Pace) float64 {
 			continue
 		}
 		bytes := float64(tokens) * float64(min(c.TopK, c.EPSize)) * float64(c.Hidden) * 4
+		alternating := 3 * (t.WarmupItersPerTrial + c.AlternatingCalls(tokens))
+		roundtrips := float64(timed + alternating + judgedRoundtrips)
 		micros += roundtrips * (2*pace.Micros + bytes/(pace.GBps*1e3))
 	}
 	return micros / 1e6

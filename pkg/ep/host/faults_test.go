@@ -101,3 +101,41 @@ func TestFaultsFromTheNthCall(t *testing.T) {
 		}
 	}
 }
+
+// An operation that fails in turn is found by an alternating pass, however seldom
+// it fails up to the number of calls in a pass, and wherever the calls that the
+// other checks judge lie between its failures.
+func TestFaultsInTurn(t *testing.T) {
+	for _, f := range []struct {
+		kind, call string
+		all        bool // ranks
+		check      string
+	}{
+		{ep.FaultNoDispatch, "dispatch", true, ep.CheckPayload},
+		{ep.FaultNoSend, "dispatch", false, ep.CheckPayload},
+		{ep.FaultNoCombine, "combine", true, ep.CheckCombine},
+		{ep.FaultStale, "combine", false, ep.CheckCombine},
+	} {
+		for _, every := range []int{2, 3, 5, 7, 64} {
+			t.Run(fmt.Sprintf("%s every %d", f.kind, every), func(t *testing.T) {
+				fault := fmt.Sprintf("rank=1,kind=%s,at=%s-every-%d", f.kind, f.call, every)
+				if f.all {
+					fault += ";" + strings.Replace(fault, "rank=1", "rank=0", 1)
+				}
+				for _, c := range planned(t) {
+					require.Equal(t, 64, c.EP().AlternatingCalls(4))
+					d := eptest.Document(t, c, eptest.Run(t, host.Open(host.Variant{}), fault, c)[0])
+					require.Equal(t, result.Outcome{Status: result.Invalid, Reasons: []string{string(result.ReasonSemantics)}}, d.Outcome, c.CaseID)
+					reasons := strings.Join(d.Measurement.Rows[0].Correctness.Reasons, "\n")
+					timed := "alternating-" + f.call + " " + f.check
+					if c.EP().Mode == vocab.ModeLowLatency { // every dispatch has its combine: their pass is one
+						timed = "alternating-dispatch " + f.check
+					}
+					for _, check := range []string{timed, "alternating-roundtrip " + ep.CheckCombine} {
+						require.Regexp(t, `(?m)^check-failed: `+check+` (rank [01]|all ranks)$`, reasons, c.CaseID)
+					}
+				}
+			})
+		}
+	}
+}

@@ -174,7 +174,7 @@ func TestWarmGroup(t *testing.T) {
 
 // The order of section 1 of the contract, as the records of a rank show it:
 // three rungs, three trials, two chain trials. Verdicts follow the windows of the
-// last trial.
+// last trial; the alternating passes follow all that is timed.
 func TestOrderOfACase(t *testing.T) {
 	streams := eptest.Run(t, host.Open(host.Variant{}), "", eptest.Case(2))[0]
 	var order []string
@@ -206,6 +206,9 @@ func TestOrderOfACase(t *testing.T) {
 		"chain 2", "verdict 2chain-output", "verdict 2post-chain", "verdict 2post-chain-changed", "arithmetic 2",
 		"chain 8", "verdict 8chain-output", "verdict 8post-chain", "verdict 8post-chain-changed", "arithmetic 8",
 		"chain 1", "verdict 1chain-output", "verdict 1post-chain", "verdict 1post-chain-changed", "arithmetic 1",
+		"verdict 1alternating-roundtrip", "verdict 1alternating-dispatch", "verdict 1alternating-combine",
+		"verdict 2alternating-roundtrip", "verdict 2alternating-dispatch", "verdict 2alternating-combine",
+		"verdict 8alternating-roundtrip", "verdict 8alternating-dispatch", "verdict 8alternating-combine",
 		"verdict 1after", "verdict 2after", "verdict 8after",
 	}, "\n"), strings.Join(order, "\n"))
 }
