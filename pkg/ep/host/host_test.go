@@ -63,11 +63,11 @@ func TestEveryForm(t *testing.T) {
 		{"low latency fp8", host.Variant{}, []func(*plan.Case){lowLatency, fp8}, "fp8-e4m3fn", 8},
 		{"low latency fp8 cast", host.Variant{PlainCast: true}, []func(*plan.Case){lowLatency, fp8}, "fp8-e4m3fn", 0},
 	} {
-		for _, world := range []int{1, 2, 4} {
+		for _, world := range []int{1, 4} { // two ranks in most other tests
 			t.Run(fmt.Sprintf("%s/%d", c.name, world), func(t *testing.T) {
-				d := run(t, c.variant, eptest.Case(world, c.change...))
+				d := run(t, c.variant, eptest.Case(world, append(c.change, ladder("1 8"))...))
 				require.Equal(t, c.dtype, d.Measurement.DispatchDType)
-				require.Len(t, d.Measurement.Rows, 3)
+				require.Len(t, d.Measurement.Rows, 2)
 				for _, r := range d.Measurement.Rows {
 					require.Equal(t, r.RoutingStats.RoutedCopies*c.scales, r.Bytes.Dispatch.Scale)
 					staged := r.Components.Stage.Availability == result.Measured
@@ -82,10 +82,10 @@ func TestEveryForm(t *testing.T) {
 
 // What a rank receives is what the routing says, row by row or slot by slot.
 func TestReceiveCounts(t *testing.T) {
-	normal := run(t, host.Variant{}, eptest.Case(4)).Measurement.Rows[2]
+	normal := run(t, host.Variant{}, eptest.Case(4, ladder("8"))).Measurement.Rows[0]
 	require.EqualValues(t, normal.LogicalCopies.Routed, normal.Receive.Total)
 	require.Equal(t, "rank-deduplicated", normal.LogicalCopies.Wire)
-	slots := run(t, host.Variant{}, eptest.Case(4, lowLatency)).Measurement.Rows[2]
+	slots := run(t, host.Variant{}, eptest.Case(4, ladder("8"), lowLatency)).Measurement.Rows[0]
 	require.EqualValues(t, slots.LogicalCopies.Assignments, slots.Receive.Total)
 	require.Equal(t, 4*8*4, slots.Receive.Total)
 	require.Equal(t, "per-assignment", slots.LogicalCopies.Wire)
@@ -98,10 +98,10 @@ func TestEveryRouting(t *testing.T) {
 		"uneven-linear", "uneven-empty-rank", "uniform-eplb", "zipf-heavy-eplb",
 	} {
 		for _, change := range [][]func(*plan.Case){{routing(name)}, {routing(name), lowLatency, fp8}} {
-			c := eptest.Case(2, change...)
+			c := eptest.Case(2, append(change, ladder("8"))...)
 			t.Run(c.CaseID, func(t *testing.T) {
 				d := run(t, host.Variant{}, c)
-				last := d.Measurement.Rows[2]
+				last := d.Measurement.Rows[0]
 				require.Equal(t, strings.HasSuffix(name, "-eplb"), d.Workload.EPLB != nil)
 				require.Equal(t, 16, last.GlobalTokens)
 				if name == "alternating-groups" {
@@ -115,8 +115,8 @@ func TestEveryRouting(t *testing.T) {
 
 // Several domains on one host: the sum over domains is not rounded as one.
 func TestTwoDomains(t *testing.T) {
-	d := run(t, host.Variant{}, eptest.Case(4, func(c *plan.Case) { c.ScaleUpDomain = 2 }))
-	require.Less(t, d.Measurement.Rows[2].RoutingStats.Locality.SameScaleUpDomain, 1.0)
+	d := run(t, host.Variant{}, eptest.Case(4, ladder("8"), func(c *plan.Case) { c.ScaleUpDomain = 2 }))
+	require.Less(t, d.Measurement.Rows[0].RoutingStats.Locality.SameScaleUpDomain, 1.0)
 }
 
 func TestLadderCap(t *testing.T) {
