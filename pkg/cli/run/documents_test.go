@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -124,9 +125,23 @@ func TestFileNamesAreForeignText(t *testing.T) {
 	dir := t.TempDir()
 	name := "x\n::error::forged\x1b[31m ##[add-mask]\u202e.json"
 	require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte("{"), 0o644))
+	require.NoError(t, os.Symlink("nowhere", filepath.Join(dir, "y"+name)))
+	c, deeper := resulttest.CollectiveCase(), filepath.Join(dir, "torn"+name)
+	require.NoError(t, os.Mkdir(deeper, 0o755))
+	for i, to := range []string{deeper, dir} { // the case of the torn one is measured again
+		a := resulttest.Attempt()
+		a.Ordinal, a.At = i+1, a.At.Add(time.Duration(i)*time.Minute)
+		path, err := result.Write(to, resulttest.Collective(c, a), 0, func([]byte) error { return nil })
+		require.NoError(t, err)
+		if to == deeper {
+			require.NoError(t, os.Truncate(path, 100))
+		}
+	}
 	for _, args := range [][]string{{"aggregate", "--in", dir, "-o", filepath.Join(dir, "x.ndjson")}, {"summarize", "--in", dir}} {
 		_, stdout, stderr := cxrun(nil, args...)
 		require.Contains(t, stderr, `x\n:\:error:\:forged\x1b[31m ##\[add-mask]\u202e.json: ends in the middle`)
+		require.Contains(t, stderr, `yx\n:\:error:\:forged\x1b[31m ##\[add-mask]\u202e.json: no such file`)
+		require.Regexp(t, `measured again: .*/tornx\\n:\\:error`, stderr)
 		require.NotRegexp(t, `::|##\[|\x1b|\x{202e}`, stdout+stderr)
 	}
 }
