@@ -21,7 +21,7 @@ func sweepGPUs(t *testing.T, env map[string]string) (document *result.Envelope, 
 	}
 	t.Setenv("CX_FAKE_NAME", "NVIDIA H200")
 	out := filepath.Join(t.TempDir(), "out")
-	code, stdout, stderr := cxrun(t, env, "sweep", "--out", out, "--backend", "nccl", "--op", "all_reduce", "--world", "2")
+	code, stdout, stderr := cxrun(t, env, "sweep", "--definitions", fewSamples(t), "--out", out, "--backend", "nccl", "--op", "all_reduce", "--world", "2")
 	require.Equal(t, cli.ExitOK, code, stderr)
 	docs := sweptDocuments(t, out)
 	require.Len(t, docs, 1)
@@ -74,7 +74,7 @@ func TestBenchWarnsOfThrottledDevices(t *testing.T) {
 
 func TestDocumentsOfHostsHaveNoDevices(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "out")
-	code, _, stderr := cxrun(t, nil, "sweep", "--sku", "local", "--out", out, "--ep", "2")
+	code, _, stderr := cxrun(t, nil, "sweep", "--definitions", fewSamples(t), "--sku", "local", "--out", out, "--ep", "2")
 	require.Equal(t, cli.ExitOK, code, stderr)
 	for _, d := range sweptDocuments(t, out) {
 		require.Nil(t, d.Head().Devices)

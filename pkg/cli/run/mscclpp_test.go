@@ -58,7 +58,7 @@ func TestBenchMSCCLPPRefuses(t *testing.T) {
 func TestSweepMSCCLPP(t *testing.T) {
 	standIns(t)
 	out := filepath.Join(t.TempDir(), "out")
-	code, stdout, stderr := cxrun(t, nil, "sweep", "--out", out, "--sku", "local-cx-fake-nvidia-gpu", "--backend", "mscclpp")
+	code, stdout, stderr := cxrun(t, nil, "sweep", "--definitions", fewSamples(t), "--out", out, "--sku", "local-cx-fake-nvidia-gpu", "--backend", "mscclpp")
 	require.Equal(t, cli.ExitOK, code, stderr)
 	require.Contains(t, stdout, "mscclpp")
 	docs := sweptDocuments(t, out)

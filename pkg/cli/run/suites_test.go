@@ -57,7 +57,7 @@ func TestEverySuiteRunsHere(t *testing.T) {
 }
 
 // fewSamples returns a copy of the shipped definitions with few samples in every
-// profile and two small sizes in every ladder.
+// profile, two small rungs in every ladder and one small size of every collective.
 func fewSamples(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -80,7 +80,7 @@ func fewSamples(t *testing.T) string {
 					"iters_per_trial": 2, "trials_per_point": 1, "warmup_iters_per_trial": 1,
 					"chain_iters_per_trial": 4, "chain_trials_per_point": 1, "chain_drop": 1,
 				},
-				"collective": map[string]any{"warmup": 1, "iterations": 2, "trials": 1},
+				"collective": map[string]any{"warmup": 0, "iterations": 2, "trials": 1},
 			}
 		}
 	})
@@ -98,7 +98,7 @@ func fewSamples(t *testing.T) string {
 			blocks, _ := root["collective"].([]any)
 			for _, b := range blocks {
 				if sizes, ok := b.(map[string]any)["sizes"].(map[string]any); ok {
-					sizes["to"], sizes["factor"] = "64KiB", 1024
+					sizes["from"], sizes["to"] = "1KiB", "1KiB"
 				}
 			}
 		})
