@@ -28,6 +28,7 @@ func shardCommand(results, scratch string, cases int, more ...string) *exec.Cmd 
 // stopped, until it ends: what was finished stays as it is, byte for byte, the
 // running case is done again, nothing twice, and nothing is left lying about.
 func TestResumeAfterKill(t *testing.T) {
+	t.Parallel()
 	const cases, kills = 12, 50
 	killed := 0
 	for killed < kills {

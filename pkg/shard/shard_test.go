@@ -321,6 +321,7 @@ func TestTheLimitEndsTheRunningCase(t *testing.T) {
 
 // The limit holds what comes after a case too, whatever ranks have left.
 func TestTheLimitEndsAssembly(t *testing.T) {
+	t.Parallel()
 	s := fakeShard(t.TempDir(), t.TempDir(), fakeCase(0, 2, 1), fakeCase(1, 2, 1))
 	family := s.Families[plan.FamilyCollective]
 	family.Assemble = func(result.Document, []rank.Stream) error {
@@ -567,6 +568,7 @@ func (undying) Dump()                                                    {}
 func (undying) Kill() error                                              { return errors.New("processes [1] do not die") }
 
 func TestRanksThatDoNotDie(t *testing.T) {
+	t.Parallel()
 	s := fakeShard(t.TempDir(), t.TempDir(), fakeCase(0, 2, 1), fakeCase(1, 2, 1))
 	s.Cases[0].BudgetSeconds = 1
 	s.Launcher = undying{}
