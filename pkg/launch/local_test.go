@@ -119,7 +119,7 @@ func TestAStartThatHangsEndsWithItsContext(t *testing.T) {
 	cancel()
 	err := <-started
 	require.ErrorIs(t, err, context.Canceled)
-	require.ErrorContains(t, err, "start rank 1")
+	require.ErrorContains(t, err, "start rank ") // 0 too may have run before its start was reported
 	requireGone(t, pid)
 
 	// The rank that starts after all is killed: its log closes.
