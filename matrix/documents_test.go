@@ -28,9 +28,9 @@ func TestEveryCaseCanBeDocumented(t *testing.T) {
 		{GPUs: &planner.GPUs{Vendor: "amd", Product: "mi300x", Arch: "gfx942", Transport: "xgmi", Count: 8, Backends: backends}},
 	} {
 		for _, suite := range cat.Suites {
-			filters := planner.Filters{Suites: []string{suite.Name}}
+			filters := planner.Filters{Only: planner.Only{"suite": {suite.Name}}}
 			if machine.GPUs != nil {
-				filters.SKUs = []string{machine.GPUs.SKU()}
+				filters.Only["sku"] = []string{machine.GPUs.SKU()}
 			}
 			m, err := planner.Resolve(cat, filters, machine)
 			require.NoError(t, err)

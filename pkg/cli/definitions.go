@@ -45,36 +45,21 @@ func (d *Definitions) Load() (*catalog.Catalog, error) {
 // AddFilterFlags registers the filters, which are the same in every command
 // that plans: comma lists in which "all" or nothing filters nothing.
 func AddFilterFlags(fs *pflag.FlagSet, f *planner.Filters) {
-	words := func(p *[]string, name, usage string) {
-		fs.Var(&list[string]{p: p, parse: func(s string) (string, error) { return s, nil }}, name, usage)
+	f.Only, f.MaxCases = planner.Only{}, planner.DefaultMaxCases
+	for _, filter := range planner.AllFilters() {
+		fs.Var(&list{filter, f.Only}, filter.Name, filter.Usage)
 	}
-	counts := func(p *[]int, name, usage string) {
-		fs.Var(&list[int]{p: p, parse: positive}, name, usage)
-	}
-	words(&f.Suites, "suite", "only these suites")
-	words(&f.Backends, "backend", "only these backends")
-	words(&f.SKUs, "sku", "only these platforms")
-	words(&f.ExcludeSKUs, "exclude-sku", "not these platforms")
-	counts(&f.EP, "ep", "only these EP sizes")
-	counts(&f.Worlds, "world", "only these world sizes")
-	words(&f.Modes, "mode", "only these EP modes: normal, low-latency")
-	words(&f.Precisions, "precision", "only these EP dispatch precisions: bf16, fp8; naming one also plans backends that have it off the main path")
-	words(&f.Phases, "phase", "only these EP phases: decode, prefill")
-	words(&f.Ops, "op", "only these collective operations")
-	words(&f.DTypes, "dtype", "only these element types of collectives")
-	words(&f.RedOps, "redop", "only these reductions of collectives")
-	f.MaxCases = planner.DefaultMaxCases
 	fs.Var((*count)(&f.MaxCases), "max-cases", "at most `N` cases in a cell")
 }
 
 // list is a flag that takes a comma list.
-type list[T any] struct {
-	p     *[]T
-	parse func(string) (T, error)
+type list struct {
+	filter planner.Filter
+	only   planner.Only
 }
 
-func (l *list[T]) Set(s string) error {
-	var out []T
+func (l *list) Set(s string) error {
+	var out []string
 	for word := range strings.SplitSeq(s, ",") {
 		word = strings.TrimSpace(word)
 		switch {
@@ -82,29 +67,22 @@ func (l *list[T]) Set(s string) error {
 			return errors.New("an element is empty")
 		case word == "" || word == catalog.All:
 			continue
+		case l.filter.Number:
+			n, err := positive(word)
+			if err != nil {
+				return err
+			}
+			word = strconv.Itoa(n)
 		}
-		v, err := l.parse(word)
-		if err != nil {
-			return err
-		}
-		out = append(out, v)
+		out = append(out, word)
 	}
-	*l.p = out
+	l.only[l.filter.Name] = out
 	return nil
 }
 
-func (l *list[T]) String() string {
-	if l.p == nil {
-		return ""
-	}
-	words := make([]string, len(*l.p))
-	for i, v := range *l.p {
-		words[i] = fmt.Sprint(v)
-	}
-	return strings.Join(words, ",")
-}
+func (l *list) String() string { return strings.Join(l.only[l.filter.Name], ",") }
 
-func (l *list[T]) Type() string { return "LIST" }
+func (l *list) Type() string { return "LIST" }
 
 // count is a flag that takes a positive number.
 type count int

@@ -20,7 +20,7 @@ func smoke(t testing.TB) *plan.Matrix {
 	t.Helper()
 	cat, err := catalog.Load(matrix.FS)
 	require.NoError(t, err)
-	m, err := planner.Resolve(cat, planner.Filters{Suites: []string{"smoke"}, SKUs: []string{"local"}}, planner.Machine{})
+	m, err := planner.Resolve(cat, planner.Filters{Only: planner.Only{"suite": {"smoke"}, "sku": {"local"}}}, planner.Machine{})
 	require.NoError(t, err)
 	m.Generator = plan.Generator{Program: "cxgen", Version: "v1", Format: plan.Format}
 	return m

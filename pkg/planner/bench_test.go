@@ -24,7 +24,7 @@ func BenchmarkResolve(b *testing.B) {
 		cat     *catalog.Catalog
 		filters planner.Filters
 	}{
-		{"ep-core", shipped(b), planner.Filters{Suites: []string{"ep-core"}}},
+		{"ep-core", shipped(b), planner.Filters{Only: planner.Only{"suite": {"ep-core"}}}},
 		{"everything", shipped(b), planner.Filters{}},
 		{"100k", synthetic(15), planner.Filters{}},
 	} {

@@ -3,6 +3,7 @@ package planner
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -23,15 +24,14 @@ const (
 type key struct {
 	sku, backend string
 	family       plan.Family
-	mode         string
 	nodes        int
-	precision    string
+	Key
 }
 
 func keyOf(c *plan.Case) key {
-	k := key{sku: c.SKU, backend: c.Backend, family: c.Family, nodes: c.Nodes}
-	if c.EP() != nil {
-		k.mode, k.precision = c.EP().Mode, c.Precision
+	k := key{sku: c.SKU, backend: c.Backend, family: c.Family, nodes: c.Nodes, Key: Key{Label: string(c.Family)}}
+	if own := familyOf(c).Key; own != nil {
+		k.Key = own(c)
 	}
 	return k
 }
@@ -39,26 +39,13 @@ func keyOf(c *plan.Case) key {
 func (k key) compare(o key) int {
 	return cmp.Or(
 		cmp.Compare(k.sku, o.sku), cmp.Compare(k.backend, o.backend), cmp.Compare(k.family, o.family),
-		cmp.Compare(k.mode, o.mode), cmp.Compare(k.nodes, o.nodes), cmp.Compare(k.precision, o.precision),
+		cmp.Compare(k.Mode, o.Mode), cmp.Compare(k.nodes, o.nodes), cmp.Compare(k.Precision, o.Precision),
 	)
 }
 
 // id names the cell: {sku}-{backend}[-ll]-{precision}-n{nodes} for EP,
-// {sku}-{backend}-{family}-n{nodes} for the rest.
-func (k key) id() string {
-	factors := []string{k.sku, k.backend}
-	switch {
-	case k.family != plan.FamilyEP:
-		factors = append(factors, string(k.family))
-	case k.mode == vocab.ModeLowLatency:
-		factors = append(factors, "ll", k.precision)
-	case k.mode == vocab.ModeNormal:
-		factors = append(factors, k.precision)
-	default:
-		factors = append(factors, k.mode, k.precision)
-	}
-	return plan.Slug(append(factors, "n"+strconv.Itoa(k.nodes))...)
-}
+// {sku}-{backend}-{family}-n{nodes} for families that split their cases no further.
+func (k key) id() string { return plan.Slug(k.sku, k.backend, k.Label, "n"+strconv.Itoa(k.nodes)) }
 
 // cells groups the runnable cases, in their order, into cells within all limits,
 // and interleaves the cells of the platforms, so that no pool waits for another.
@@ -66,29 +53,34 @@ func cells(cat *catalog.Catalog, m *plan.Matrix, maxCases int) ([]plan.Cell, err
 	if maxCases == 0 {
 		maxCases = DefaultMaxCases
 	}
-	shards := map[key][]*plan.Case{}
-	var keys []key
+	type shard struct {
+		key
+		cases []*plan.Case
+	}
+	shards := map[key]*shard{}
+	var last *shard
 	for _, requested := range [][]plan.Requested{m.RequestedCases, m.RequestedOther} {
 		for i := range requested {
 			c := &requested[i].Case
 			if requested[i].Disposition != plan.Runnable {
 				continue
 			}
-			k := keyOf(c)
-			if shards[k] == nil {
-				keys = append(keys, k)
+			if k := keyOf(c); last == nil || last.key != k { // most follow one of the same cell
+				if last = shards[k]; last == nil {
+					last = &shard{key: k}
+					shards[k] = last
+				}
 			}
-			shards[k] = append(shards[k], c)
+			last.cases = append(last.cases, c)
 		}
 	}
-	slices.SortFunc(keys, key.compare)
 	bySKU := map[string][]plan.Cell{}
-	for _, k := range keys {
-		cut, err := split(cat, k, shards[k], maxCases)
+	for _, s := range slices.SortedFunc(maps.Values(shards), func(a, b *shard) int { return a.compare(b.key) }) {
+		cut, err := split(cat, s.key, s.cases, maxCases)
 		if err != nil {
 			return nil, err
 		}
-		bySKU[k.sku] = append(bySKU[k.sku], cut...)
+		bySKU[s.sku] = append(bySKU[s.sku], cut...)
 	}
 	return number(interleave(cat, bySKU))
 }
@@ -100,7 +92,7 @@ func split(cat *catalog.Catalog, k key, cases []*plan.Case, maxCases int) ([]pla
 	var out []plan.Cell
 	var spent, longest float64
 	for _, c := range cases {
-		need := float64(be.SetupSeconds) + seconds(p, c)
+		need := estimate(p, be, c)
 		if minutes(need, need) > MaxCellMinutes {
 			return nil, fmt.Errorf("case %s is estimated at %.0f minutes, more than the %d a cell may take; shorten its ladder or its sampling",
 				c.CaseID, need/60, MaxCellMinutes)
@@ -116,6 +108,24 @@ func split(cat *catalog.Catalog, k key, cases []*plan.Case, maxCases int) ([]pla
 	}
 	return out, nil
 }
+
+// estimate is how many seconds a case takes on its platform, with the set-up of its
+// rank group. It sizes cells, job timeouts and budgets, and nothing else.
+func estimate(p *catalog.Platform, be *catalog.Backend, c *plan.Case) float64 {
+	pace := p.ScaleUp.Pace
+	if c.Scope == vocab.ScopeOut && p.ScaleOut != nil {
+		pace = p.ScaleOut.Pace
+	}
+	return float64(be.SetupSeconds) + familyOf(c).Seconds(c, pace)
+}
+
+// budget is when a case of this estimate counts as hung, in seconds: ten times its
+// estimate and a minute, since an estimate is rough and machines are shared, and at
+// most the hour and a half that CollectiveX gives a case.
+func budget(estimate float64) int { return min(60+int(math.Ceil(10*estimate)), 5400) }
+
+// overheadMinutes is job time around the measuring: downloads, allocation, images.
+const overheadMinutes = 15
 
 // minutes returns the job timeout of a cell whose cases are estimated at total
 // seconds, the longest of them at longest: the overhead and twice the total, or more
@@ -135,7 +145,7 @@ func newCell(p *catalog.Platform, be *catalog.Backend, k key, scope string, numb
 		requires = slices.Concat(requires, p.ScaleOut.Requires)
 	}
 	return plan.Cell{
-		ID: id, SKU: k.sku, Backend: k.backend, Family: k.family, Mode: k.mode,
+		ID: id, SKU: k.sku, Backend: k.backend, Family: k.family, Mode: k.Mode,
 		Runner: p.Runner, Environment: p.Environment, Arch: p.CPU, Launcher: la.Launcher, Container: la.Container, Image: p.Image,
 		Launch: plan.Launch{Salloc: la.Salloc, Srun: la.Srun, Docker: la.Docker, Requires: requires},
 		Vendor: p.Vendor, Product: p.Product, DeviceArch: deviceArch(p.Arch),

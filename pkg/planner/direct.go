@@ -41,45 +41,25 @@ func (d Direct) Resolve(cat *catalog.Catalog, m Machine) (*plan.Matrix, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := resolver{cat: cat}
+	r := &Resolver{Catalog: cat, Platform: p, Suite: &catalog.Suite{Name: d.Suite, Repeats: d.Repeats}}
 	for _, c := range d.Cases {
-		c.Suite, c.Backend, c.Repeat = d.Suite, be.Name, 1
-		c.Env = environment(p, be, p.Scope(d.World))
+		r.Place(&c, be, d.World)
 		if len(d.Env) > 0 {
-			env := maps.Clone(d.Env)
-			for name, value := range c.Env {
-				if _, over := env[name]; !over {
-					env[name] = value
-				}
-			}
+			env := map[string]string{}
+			maps.Copy(env, c.Env)
+			maps.Copy(env, d.Env)
 			c.Env = env
 		}
-		place(&c, p, d.World)
-		switch c.Family {
-		case plan.FamilyEP:
-			if c, err = directEP(c, be); err != nil {
-				return nil, err
-			}
-		default:
-			if lack := lacks(be, &c); lack != "" {
-				return nil, fmt.Errorf("%w: %s", ErrCannot, lack)
-			}
-			c.CaseID = c.ID()
+		if lack := familyOf(&c).Fit(be, &c); lack != "" {
+			return nil, fmt.Errorf("%w: %s", ErrCannot, lack)
 		}
-		if r.runnable(p, be, c, d.Repeats); r.err != nil {
-			return nil, r.err
-		}
+		r.Runnable(be, &c)
 	}
-	out, err := join([]resolver{r})
+	out, err := join([]*Resolver{r})
 	if err != nil {
 		return nil, err
 	}
-	first := &d.Cases[0]
-	k := key{sku: p.SKU, backend: be.Name, family: first.Family, nodes: 1}
-	if first.EP() != nil {
-		k.mode, k.precision = first.EP().Mode, first.Precision
-	}
-	cell := newCell(p, be, k, p.Scope(d.World), 1)
+	cell := newCell(p, be, keyOf(&r.cases[0].Case), p.Scope(d.World), 1)
 	for _, list := range [][]plan.Requested{out.RequestedCases, out.RequestedOther} {
 		for i := range list {
 			if d.Budget > 0 {
@@ -109,22 +89,4 @@ func (d Direct) platform(cat *catalog.Catalog, m Machine, be *catalog.Backend) (
 		}
 	}
 	return nil, fmt.Errorf("%w: no device of this machine runs backend %s", ErrCannot, be.Name)
-}
-
-// directEP completes an EP case where the backend has what it asks for.
-func directEP(c plan.Case, be *catalog.Backend) (plan.Case, error) {
-	lack := ""
-	switch {
-	case be.EP() == nil:
-		lack = fmt.Sprintf("backend %s has no dispatch and combine", be.Name)
-	case be.EP().Mode(c.EP().Mode) == nil:
-		lack = fmt.Sprintf("backend %s has no mode %s", be.Name, c.EP().Mode)
-	case !slices.Contains(be.EP().Precisions, c.Precision):
-		lack = fmt.Sprintf("backend %s has no precision %s", be.Name, c.Precision)
-	case !slices.Contains(be.EP().Contracts, c.Contract):
-		lack = fmt.Sprintf("backend %s has no timing contract %s", be.Name, c.Contract)
-	default:
-		return epCase(c, *c.EP(), be, c.EP().Mode, c.EP().Routing, c.Precision), nil
-	}
-	return c, fmt.Errorf("%w: %s", ErrCannot, lack)
 }

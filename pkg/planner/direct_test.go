@@ -38,7 +38,7 @@ func TestDirectPlacesACaseAsASuiteDoes(t *testing.T) {
 		require.Equal(t, []string{m.RequestedOther[0].Case.CaseID}, m.Include[0].CaseIDs)
 		got := m.RequestedOther[0].Case
 
-		swept, err := planner.Resolve(cat, planner.Filters{SKUs: []string{tt.sku}, Backends: []string{tt.backend}, Ops: []string{"all_reduce"}, Worlds: []int{2}}, twoGPUs)
+		swept, err := planner.Resolve(cat, planner.Filters{Only: planner.Only{"sku": {tt.sku}, "backend": {tt.backend}, "op": {"all_reduce"}, "world": {"2"}}}, twoGPUs)
 		require.NoError(t, err)
 		want := swept.RequestedOther[0].Case
 		require.Equal(t, swept.Include[0].ID, m.Include[0].ID)

@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -9,126 +10,194 @@ import (
 
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/plan"
-	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-// Filters narrow a plan. An empty list filters nothing; a list keeps the cases
-// whose field is in it. A filter on a field that only one family has keeps
-// that family alone. A name that the definitions do not know is an error.
+// Filters narrow a plan. A filter on a field that only one family has keeps that
+// family alone.
 type Filters struct {
-	Suites      []string
-	Backends    []string
-	SKUs        []string
-	ExcludeSKUs []string
-	EP          []int // EP sizes
-	Worlds      []int
-	Modes       []string // EP: normal, low-latency
-	Precisions  []string // EP: bf16, fp8; naming one also brings in backends that have it off the main path
-	Phases      []string // EP: decode, prefill
-	Ops         []string // collectives
-	DTypes      []string // collectives: element types
-	RedOps      []string // collectives that reduce
-
+	Only Only
 	// MaxCases caps the cases of a cell; 0 is DefaultMaxCases.
 	MaxCases int
 }
 
-// check refuses names and sizes that select nothing in any plan.
-func (f *Filters) check(cat *catalog.Catalog, suites []*catalog.Suite) error {
-	var errs []error
-	names := func(what string, got, known []string) {
-		for _, g := range got {
-			if !slices.Contains(known, g) {
-				errs = append(errs, fmt.Errorf("unknown %s %q%s", what, g, catalog.Hint(g, known)))
-			}
-		}
-	}
-	skus := catalog.Names(cat.Platforms, func(p *catalog.Platform) string { return p.SKU })
-	names("suite", f.Suites, catalog.Names(cat.Suites, func(s *catalog.Suite) string { return s.Name }))
-	names("backend", f.Backends, catalog.Names(cat.Backends, func(b *catalog.Backend) string { return b.Name }))
-	names("sku", f.SKUs, skus)
-	names("excluded sku", f.ExcludeSKUs, skus)
-	names("mode", f.Modes, vocab.EPModes())
-	names("precision", f.Precisions, vocab.Precisions())
-	names("phase", f.Phases, vocab.Phases())
-	names("op", f.Ops, vocab.Ops())
-	names("dtype", f.DTypes, vocab.DTypes())
-	names("redop", f.RedOps, vocab.RedOps())
+// Only has, by the name of a filter, the values that pass it; none: everything
+// passes. A value that selects nothing in any plan is an error.
+type Only map[string][]string
 
-	if f.MaxCases < 0 {
-		errs = append(errs, fmt.Errorf("a cell cannot hold %d cases", f.MaxCases))
-	}
-	if len(errs) == 0 && len(f.SKUs) > 0 && !slices.ContainsFunc(f.SKUs, func(s string) bool { return !slices.Contains(f.ExcludeSKUs, s) }) {
-		errs = append(errs, fmt.Errorf("every selected sku is excluded: %s", strings.Join(f.SKUs, ", ")))
-	}
-	if len(errs) == 0 {
-		degrees, worlds := sweep(cat, suites)
-		errs = append(errs, sizes("EP size", f.EP, degrees), sizes("world size", f.Worlds, worlds))
-	}
-	return errors.Join(errs...)
+// Filter is one way to narrow a plan: a flag of every command that plans, and an
+// input of the workflow.
+type Filter struct {
+	Name     string
+	What     string // the name in messages; Name unless said
+	Usage    string // of the flag
+	Input    string // what the workflow's input says
+	Number   bool   // its values are positive numbers; else words
+	Excludes bool   // its values do not pass
+	// Values lists the words that there are, or the numbers that suites have.
+	Values func(cat *catalog.Catalog, suites []*catalog.Suite) []string
+	// Asked lists the words that suites ask for, in any order; nil: all of Values.
+	Asked func(suites []*catalog.Suite) []string
 }
 
-// sizes refuses sizes that no selected suite has.
-func sizes(what string, got, known []int) error {
-	var errs []error
-	for _, g := range got {
-		if !slices.Contains(known, g) {
-			words := make([]string, len(known))
-			for i, k := range known {
-				words[i] = strconv.Itoa(k)
-			}
-			errs = append(errs, fmt.Errorf("%s %d is in none of the selected suites%s", what, g, list(words)))
-		}
-	}
-	return errors.Join(errs...)
+// The filters that planning itself knows.
+const (
+	suiteFilter   = "suite"
+	backendFilter = "backend"
+	skuFilter     = "sku"
+	excludeFilter = "exclude-sku"
+	worldFilter   = "world"
+)
+
+// common are the filters on what every case has.
+var common = []Filter{
+	{Name: suiteFilter, Usage: "only these suites", Input: "Suite of cases", Values: named(func(c *catalog.Catalog) []string {
+		return catalog.Names(c.Suites, func(s *catalog.Suite) string { return s.Name })
+	})},
+	{Name: backendFilter, Usage: "only these backends", Input: "Library to measure", Values: named(func(c *catalog.Catalog) []string {
+		return catalog.Names(c.Backends, func(b *catalog.Backend) string { return b.Name })
+	})},
+	{Name: skuFilter, Usage: "only these platforms", Input: "Pool of machines", Values: named(skus)},
+	{Name: excludeFilter, What: "excluded sku", Usage: "not these platforms", Input: "Pools to leave out, separated by commas", Excludes: true, Values: named(skus)},
+	{Name: worldFilter, What: "world size", Usage: "only these world sizes", Input: "Ranks", Number: true, Values: worldsOf("")},
 }
 
-func list(words []string) string {
-	if len(words) == 0 {
-		return "; they have none"
+// AllFilters lists the filters: those on what every case has, then those of each
+// family.
+func AllFilters() []Filter {
+	all := slices.Clone(common)
+	for _, f := range families.All() {
+		all = append(all, f.Filters...)
 	}
-	return "; they have " + strings.Join(words, ", ")
+	return all
 }
 
-// Sizes returns the EP degrees and the world sizes that any suite has, ascending.
-func Sizes(cat *catalog.Catalog) (degrees, worlds []int) {
+// Choices lists the values of the filter that the definitions have a use for.
+func (w Filter) Choices(cat *catalog.Catalog) []string {
 	suites := make([]*catalog.Suite, len(cat.Suites))
 	for i := range cat.Suites {
 		suites[i] = &cat.Suites[i]
 	}
-	return sweep(cat, suites)
+	values := w.Values(cat, suites)
+	if w.Asked == nil {
+		return values
+	}
+	return ordered(values, w.Asked(suites))
 }
 
-// sweep returns the EP degrees and the world sizes of suites, ascending.
-func sweep(cat *catalog.Catalog, suites []*catalog.Suite) (degrees, worlds []int) {
-	for _, s := range suites {
-		for family, block := range s.Blocks {
-			asked := block.Worlds(cat, s)
-			worlds = append(worlds, asked...)
-			if family == string(plan.FamilyEP) {
-				degrees = append(degrees, asked...)
+func named(names func(*catalog.Catalog) []string) func(*catalog.Catalog, []*catalog.Suite) []string {
+	return func(c *catalog.Catalog, _ []*catalog.Suite) []string { return names(c) }
+}
+
+func skus(c *catalog.Catalog) []string {
+	return catalog.Names(c.Platforms, func(p *catalog.Platform) string { return p.SKU })
+}
+
+// words are a closed list of values.
+func words(list []string) func(*catalog.Catalog, []*catalog.Suite) []string {
+	return func(*catalog.Catalog, []*catalog.Suite) []string { return list }
+}
+
+// worldsOf lists the numbers of ranks that suites ask for, ascending; of one family,
+// or of all where it is empty.
+func worldsOf(family plan.Family) func(*catalog.Catalog, []*catalog.Suite) []string {
+	return func(cat *catalog.Catalog, suites []*catalog.Suite) []string {
+		var worlds []int
+		for _, s := range suites {
+			for name, block := range s.Blocks {
+				if family == "" || string(family) == name {
+					worlds = append(worlds, block.Worlds(cat, s)...)
+				}
+			}
+		}
+		slices.Sort(worlds)
+		return numbers(slices.Compact(worlds))
+	}
+}
+
+// asked gathers a list of every block of a family.
+func asked[S ~[]B, B any](family plan.Family, list func(*B) []string) func([]*catalog.Suite) []string {
+	return func(suites []*catalog.Suite) []string {
+		var out []string
+		for _, s := range suites {
+			if blocks, ok := any(s.Blocks[string(family)]).(*S); ok {
+				for i := range *blocks {
+					out = append(out, list(&(*blocks)[i])...)
+				}
+			}
+		}
+		return out
+	}
+}
+
+// check refuses values that select nothing in any plan.
+func (f *Filters) check(cat *catalog.Catalog, suites []*catalog.Suite) error {
+	var errs []error
+	filters := AllFilters()
+	for name := range f.Only {
+		if !slices.ContainsFunc(filters, func(w Filter) bool { return w.Name == name }) {
+			errs = append(errs, fmt.Errorf("no filter is called %q", name))
+		}
+	}
+	refuse := func(number bool, format string, hint func(got string, known []string) string) {
+		for _, w := range filters {
+			for _, got := range f.Only[w.Name] {
+				if known := w.Values(cat, suites); w.Number == number && !slices.Contains(known, got) {
+					errs = append(errs, fmt.Errorf(format, cmp.Or(w.What, w.Name), got, hint(got, known)))
+				}
 			}
 		}
 	}
-	slices.Sort(degrees)
-	slices.Sort(worlds)
-	return slices.Compact(degrees), slices.Compact(worlds)
+	refuse(false, "unknown %s %q%s", catalog.Hint)
+	if f.MaxCases < 0 {
+		errs = append(errs, fmt.Errorf("a cell cannot hold %d cases", f.MaxCases))
+	}
+	if all := f.Only[skuFilter]; len(errs) == 0 && len(all) > 0 && !slices.ContainsFunc(all, f.wantsSKU) {
+		errs = append(errs, fmt.Errorf("every selected sku is excluded: %s", strings.Join(all, ", ")))
+	}
+	if len(errs) == 0 {
+		refuse(true, "%s %s is in none of the selected suites; they have %s", func(_ string, known []string) string {
+			return cmp.Or(strings.Join(known, ", "), "none")
+		})
+	}
+	return errors.Join(errs...)
 }
 
-func (f *Filters) wantSKU(sku string) bool {
-	return keeps(f.SKUs, sku) && !slices.Contains(f.ExcludeSKUs, sku)
+func (f *Filters) wantsSKU(sku string) bool {
+	return f.keeps(skuFilter, sku) && !slices.Contains(f.Only[excludeFilter], sku)
 }
 
-// wantEP reports whether any EP case can pass.
-func (f *Filters) wantEP() bool {
-	return len(f.Ops) == 0 && len(f.DTypes) == 0 && len(f.RedOps) == 0
+// wants reports whether any case of the family can pass.
+func (f *Filters) wants(family plan.Family) bool {
+	for _, other := range families.All() {
+		for _, w := range other.Filters {
+			if other.Name != family && len(f.Only[w.Name]) > 0 {
+				return false
+			}
+		}
+	}
+	return true
 }
 
-// wantCollective reports whether any collective case can pass.
-func (f *Filters) wantCollective() bool {
-	return len(f.EP) == 0 && len(f.Modes) == 0 && len(f.Precisions) == 0 && len(f.Phases) == 0
+func (f *Filters) keeps(filter, value string) bool {
+	only := f.Only[filter]
+	return len(only) == 0 || slices.Contains(only, value)
 }
 
-func keeps[T comparable](filter []T, v T) bool {
-	return len(filter) == 0 || slices.Contains(filter, v)
+// ordered returns the elements of all that want has, in the order of all.
+func ordered(all, want []string) []string {
+	var out []string
+	for _, a := range all {
+		if slices.Contains(want, a) {
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
+func numbers(ns []int) []string {
+	out := make([]string, len(ns))
+	for i, n := range ns {
+		out[i] = strconv.Itoa(n)
+	}
+	return out
 }

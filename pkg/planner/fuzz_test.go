@@ -38,7 +38,7 @@ func FuzzResolve(f *testing.F) {
 		if err != nil {
 			return
 		}
-		m, err := planner.Resolve(cat, planner.Filters{Suites: []string{"fuzz"}}, planner.Machine{})
+		m, err := planner.Resolve(cat, planner.Filters{Only: planner.Only{"suite": {"fuzz"}}}, planner.Machine{})
 		if err != nil {
 			return
 		}

@@ -151,11 +151,11 @@ func TestFiltersSelect(t *testing.T) {
 		pick := func(name string, of []string) []string {
 			return rapid.SliceOfNDistinct(rapid.SampledFrom(of), 0, len(of), rapid.ID[string]).Draw(t, name)
 		}
-		f := planner.Filters{
-			MaxCases: 1000, Suites: pick("suites", []string{"a", "b"}), Backends: pick("backends", []string{"moe", "ring"}),
-			SKUs: pick("skus", []string{"p0"}), Modes: pick("modes", vocab.EPModes()), Phases: pick("phases", vocab.Phases()),
-			Ops: pick("ops", vocab.Ops()),
-		}
+		f := planner.Filters{MaxCases: 1000, Only: planner.Only{
+			"suite": pick("suites", []string{"a", "b"}), "backend": pick("backends", []string{"moe", "ring"}),
+			"sku": pick("skus", []string{"p0"}), "mode": pick("modes", vocab.EPModes()), "phase": pick("phases", vocab.Phases()),
+			"op": pick("ops", vocab.Ops()),
+		}}
 		m, err := planner.Resolve(cat, f, planner.Machine{})
 		require.NoError(t, err)
 		all := caseIDs(whole.Requested())

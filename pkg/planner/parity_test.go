@@ -21,7 +21,7 @@ var update = flag.Bool("update", false, "write goldens anew")
 // golden was compared with the output of CollectiveX's own generator at
 // revision 843c6254, field by field.
 func TestParity(t *testing.T) {
-	m := resolve(t, shipped(t), planner.Filters{Suites: []string{"ep-core"}})
+	m := resolve(t, shipped(t), planner.Filters{Only: planner.Only{"suite": {"ep-core"}}})
 	var b strings.Builder
 	for _, q := range m.RequestedCases {
 		fmt.Fprintf(&b, "%s %s %s\n", q.Disposition, q.Case.CaseID, q.Case.TopologyClass)
@@ -64,7 +64,7 @@ func TestParity(t *testing.T) {
 }
 
 func TestCaseOfTheHeadline(t *testing.T) {
-	m := resolve(t, shipped(t), planner.Filters{Suites: []string{"ep-core"}})
+	m := resolve(t, shipped(t), planner.Filters{Only: planner.Only{"suite": {"ep-core"}}})
 	c, err := m.Case("b200-nscale-deepep-v2-deepseek-v3-low-latency-decode-ep16-uniform-fp8")
 	require.NoError(t, err)
 	require.Equal(t, plan.EPTiming{
@@ -113,23 +113,23 @@ func TestFilters(t *testing.T) {
 		runnable, unsupported int
 		cells                 int
 	}{
-		{"none", planner.Filters{Suites: core}, 142, 26, 88},
-		{"one backend", planner.Filters{Suites: core, Backends: []string{"mori"}}, 18, 6, 12},
-		{"one sku", planner.Filters{Suites: core, SKUs: []string{"b300"}}, 11, 2, 6},
-		{"all but one sku", planner.Filters{Suites: core, ExcludeSKUs: []string{"b300"}}, 131, 24, 82},
-		{"ep size", planner.Filters{Suites: core, EP: []int{16}}, 38, 26, 22},
-		{"world size", planner.Filters{Suites: core, Worlds: []int{16}}, 38, 26, 22},
-		{"mode: unsupported rows stay", planner.Filters{Suites: core, Modes: []string{"low-latency"}}, 34, 26, 34},
-		{"precision: unsupported rows stay, off-path ones join", planner.Filters{Suites: core, Precisions: []string{"fp8"}}, 64, 26, 39},
-		{"both precisions: off-path ones join", planner.Filters{Suites: core, Precisions: []string{"bf16", "fp8"}}, 150, 26, 92},
-		{"phase", planner.Filters{Suites: core, Phases: []string{"prefill"}}, 54, 13, 54},
-		{"nothing runnable is no error", planner.Filters{Suites: core, SKUs: []string{"b300"}, Backends: []string{"mori"}}, 0, 0, 0},
-		{"only unsupported", planner.Filters{Suites: core, SKUs: []string{"b300"}, EP: []int{16}, Backends: []string{"nccl-ep"}}, 0, 2, 0},
-		{"a collective filter leaves no ep case", planner.Filters{Suites: core, Ops: []string{"all_reduce"}}, 0, 0, 0},
-		{"ops", planner.Filters{Suites: []string{"collectives-core"}, Ops: []string{"all_reduce", "gather"}, SKUs: []string{"mi355x"}}, 6, 0, 2},
-		{"redop keeps what reduces", planner.Filters{Suites: []string{"collectives-core"}, RedOps: []string{"sum"}, SKUs: []string{"mi355x"}}, 9, 0, 2},
-		{"dtype of no case", planner.Filters{Suites: []string{"collectives-core"}, DTypes: []string{"half"}}, 0, 0, 0},
-		{"an ep filter leaves no collective", planner.Filters{Suites: []string{"collectives-core", "ep-core"}, SKUs: []string{"mi355x"}, EP: []int{8}}, 10, 0, 6},
+		{"none", planner.Filters{Only: planner.Only{"suite": core}}, 142, 26, 88},
+		{"one backend", planner.Filters{Only: planner.Only{"suite": core, "backend": {"mori"}}}, 18, 6, 12},
+		{"one sku", planner.Filters{Only: planner.Only{"suite": core, "sku": {"b300"}}}, 11, 2, 6},
+		{"all but one sku", planner.Filters{Only: planner.Only{"suite": core, "exclude-sku": {"b300"}}}, 131, 24, 82},
+		{"ep size", planner.Filters{Only: planner.Only{"suite": core, "ep": {"16"}}}, 38, 26, 22},
+		{"world size", planner.Filters{Only: planner.Only{"suite": core, "world": {"16"}}}, 38, 26, 22},
+		{"mode: unsupported rows stay", planner.Filters{Only: planner.Only{"suite": core, "mode": {"low-latency"}}}, 34, 26, 34},
+		{"precision: unsupported rows stay, off-path ones join", planner.Filters{Only: planner.Only{"suite": core, "precision": {"fp8"}}}, 64, 26, 39},
+		{"both precisions: off-path ones join", planner.Filters{Only: planner.Only{"suite": core, "precision": {"bf16", "fp8"}}}, 150, 26, 92},
+		{"phase", planner.Filters{Only: planner.Only{"suite": core, "phase": {"prefill"}}}, 54, 13, 54},
+		{"nothing runnable is no error", planner.Filters{Only: planner.Only{"suite": core, "sku": {"b300"}, "backend": {"mori"}}}, 0, 0, 0},
+		{"only unsupported", planner.Filters{Only: planner.Only{"suite": core, "sku": {"b300"}, "ep": {"16"}, "backend": {"nccl-ep"}}}, 0, 2, 0},
+		{"a collective filter leaves no ep case", planner.Filters{Only: planner.Only{"suite": core, "op": {"all_reduce"}}}, 0, 0, 0},
+		{"ops", planner.Filters{Only: planner.Only{"suite": {"collectives-core"}, "op": {"all_reduce", "gather"}, "sku": {"mi355x"}}}, 6, 0, 2},
+		{"redop keeps what reduces", planner.Filters{Only: planner.Only{"suite": {"collectives-core"}, "redop": {"sum"}, "sku": {"mi355x"}}}, 9, 0, 2},
+		{"dtype of no case", planner.Filters{Only: planner.Only{"suite": {"collectives-core"}, "dtype": {"half"}}}, 0, 0, 0},
+		{"an ep filter leaves no collective", planner.Filters{Only: planner.Only{"suite": {"collectives-core", "ep-core"}, "sku": {"mi355x"}, "ep": {"8"}}}, 10, 0, 6},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			m := resolve(t, cat, tc.filters)
@@ -154,21 +154,22 @@ func TestFilterErrors(t *testing.T) {
 		filters planner.Filters
 		want    string
 	}{
-		{"suite", planner.Filters{Suites: []string{"ep-coer"}}, `unknown suite "ep-coer"; did you mean "ep-core"?`},
-		{"backend", planner.Filters{Backends: []string{"deepep"}}, `unknown backend "deepep"; did you mean "deepep-v2"?`},
-		{"sku", planner.Filters{SKUs: []string{"mi355"}}, `unknown sku "mi355"; did you mean "mi355x"?`},
-		{"excluded sku", planner.Filters{ExcludeSKUs: []string{"gb400"}}, `unknown excluded sku "gb400"; did you mean "gb200"?`},
-		{"mode", planner.Filters{Modes: []string{"fast"}}, `unknown mode "fast"; choose from normal, low-latency`},
-		{"precision", planner.Filters{Precisions: []string{"fp16"}}, `unknown precision "fp16"; did you mean "bf16"?`},
-		{"phase", planner.Filters{Phases: []string{"train"}}, `unknown phase "train"; choose from decode, prefill`},
-		{"op", planner.Filters{Ops: []string{"allreduce"}}, `unknown op "allreduce"; did you mean "all_reduce"?`},
-		{"dtype", planner.Filters{DTypes: []string{"bf16"}}, `unknown dtype "bf16"; choose from int8, uint8, int32, uint32, int64, uint64, half, float, double, bfloat16, f8e4m3, f8e5m2`},
-		{"redop", planner.Filters{RedOps: []string{"xor"}}, `unknown redop "xor"; choose from sum, prod, max, min, avg, mulsum`},
-		{"ep size", planner.Filters{Suites: []string{"ep-core"}, EP: []int{32}}, "EP size 32 is in none of the selected suites; they have 8, 16"},
-		{"ep size of a suite without", planner.Filters{Suites: []string{"collectives-core"}, EP: []int{8}}, "EP size 8 is in none of the selected suites; they have none"},
-		{"world size", planner.Filters{Suites: []string{"collectives-core"}, Worlds: []int{3}}, "world size 3 is in none of the selected suites; they have 2, 4, 8, 16"},
-		{"the only sku excluded", planner.Filters{SKUs: []string{"b300"}, ExcludeSKUs: []string{"b300"}}, "every selected sku is excluded: b300"},
-		{"all at once", planner.Filters{SKUs: []string{"x"}, Modes: []string{"y"}}, "unknown sku \"x\"; choose from b200-nscale, b300, gb200, gb300, h100-dgxc, h200-dgxc, local, mi300x-tw, mi325x-tw, mi355x\nunknown mode \"y\"; choose from normal, low-latency"},
+		{"suite", planner.Filters{Only: planner.Only{"suite": {"ep-coer"}}}, `unknown suite "ep-coer"; did you mean "ep-core"?`},
+		{"backend", planner.Filters{Only: planner.Only{"backend": {"deepep"}}}, `unknown backend "deepep"; did you mean "deepep-v2"?`},
+		{"sku", planner.Filters{Only: planner.Only{"sku": {"mi355"}}}, `unknown sku "mi355"; did you mean "mi355x"?`},
+		{"excluded sku", planner.Filters{Only: planner.Only{"exclude-sku": {"gb400"}}}, `unknown excluded sku "gb400"; did you mean "gb200"?`},
+		{"mode", planner.Filters{Only: planner.Only{"mode": {"fast"}}}, `unknown mode "fast"; choose from normal, low-latency`},
+		{"precision", planner.Filters{Only: planner.Only{"precision": {"fp16"}}}, `unknown precision "fp16"; did you mean "bf16"?`},
+		{"phase", planner.Filters{Only: planner.Only{"phase": {"train"}}}, `unknown phase "train"; choose from decode, prefill`},
+		{"op", planner.Filters{Only: planner.Only{"op": {"allreduce"}}}, `unknown op "allreduce"; did you mean "all_reduce"?`},
+		{"dtype", planner.Filters{Only: planner.Only{"dtype": {"bf16"}}}, `unknown dtype "bf16"; choose from int8, uint8, int32, uint32, int64, uint64, half, float, double, bfloat16, f8e4m3, f8e5m2`},
+		{"redop", planner.Filters{Only: planner.Only{"redop": {"xor"}}}, `unknown redop "xor"; choose from sum, prod, max, min, avg, mulsum`},
+		{"filter", planner.Filters{Only: planner.Only{"suites": {"ep-core"}}}, `no filter is called "suites"`},
+		{"ep size", planner.Filters{Only: planner.Only{"suite": {"ep-core"}, "ep": {"32"}}}, "EP size 32 is in none of the selected suites; they have 8, 16"},
+		{"ep size of a suite without", planner.Filters{Only: planner.Only{"suite": {"collectives-core"}, "ep": {"8"}}}, "EP size 8 is in none of the selected suites; they have none"},
+		{"world size", planner.Filters{Only: planner.Only{"suite": {"collectives-core"}, "world": {"3"}}}, "world size 3 is in none of the selected suites; they have 2, 4, 8, 16"},
+		{"the only sku excluded", planner.Filters{Only: planner.Only{"sku": {"b300"}, "exclude-sku": {"b300"}}}, "every selected sku is excluded: b300"},
+		{"all at once", planner.Filters{Only: planner.Only{"sku": {"x"}, "mode": {"y"}}}, "unknown sku \"x\"; choose from b200-nscale, b300, gb200, gb300, h100-dgxc, h200-dgxc, local, mi300x-tw, mi325x-tw, mi355x\nunknown mode \"y\"; choose from normal, low-latency"},
 		{"max cases", planner.Filters{MaxCases: -1}, "a cell cannot hold -1 cases"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -35,7 +35,7 @@ func caseIDs(list []plan.Requested) []string {
 }
 
 func TestResolveSmoke(t *testing.T) {
-	m := resolve(t, shipped(t), planner.Filters{Suites: []string{"smoke"}})
+	m := resolve(t, shipped(t), planner.Filters{Only: planner.Only{"suite": {"smoke"}}})
 	require.Empty(t, m.RequestedCases, "tiny is no workload of CollectiveX")
 	require.Equal(t, []string{
 		"local-host-tiny-normal-decode-ep2-uniform-bf16",
@@ -82,7 +82,7 @@ func TestMachineStandsForLocal(t *testing.T) {
 		Vendor: "nvidia", Product: "h200", Arch: "sm90", Transport: "nvlink", Count: 4,
 		Backends: []string{"nccl", "rccl", "a2a"},
 	}
-	m, err := planner.Resolve(cat, planner.Filters{Suites: []string{"smoke"}}, planner.Machine{CPU: "arm64", GPUs: &gpus})
+	m, err := planner.Resolve(cat, planner.Filters{Only: planner.Only{"suite": {"smoke"}}}, planner.Machine{CPU: "arm64", GPUs: &gpus})
 	require.NoError(t, err)
 	require.Equal(t, []string{
 		"local-host-tiny-normal-decode-ep2-uniform-bf16", "local-host-tiny-normal-decode-ep4-uniform-bf16",
@@ -104,18 +104,18 @@ func TestMachineStandsForLocal(t *testing.T) {
 	require.Equal(t, "sm_90", cell.DeviceArch)
 	require.Equal(t, "h200-nvlink-island", m.RequestedOther[7].Case.TopologyClass)
 
-	m, err = planner.Resolve(cat, planner.Filters{Suites: []string{"ep-reference"}, SKUs: []string{"local-h200"}}, planner.Machine{CPU: "amd64", GPUs: &gpus})
+	m, err = planner.Resolve(cat, planner.Filters{Only: planner.Only{"suite": {"ep-reference"}, "sku": {"local-h200"}}}, planner.Machine{CPU: "amd64", GPUs: &gpus})
 	require.NoError(t, err)
 	require.Equal(t, "local-h200-a2a-deepseek-v3-normal-decode-ep8-uniform-bf16", m.RequestedCases[0].Case.CaseID)
 	require.Equal(t, plan.Unsupported, m.RequestedCases[0].Disposition)
 
 	one := gpus
 	one.Count = 1
-	m, err = planner.Resolve(cat, planner.Filters{Suites: []string{"collectives-core"}, SKUs: []string{"local-h200"}, Ops: []string{"all_gather"}}, planner.Machine{GPUs: &one})
+	m, err = planner.Resolve(cat, planner.Filters{Only: planner.Only{"suite": {"collectives-core"}, "sku": {"local-h200"}, "op": {"all_gather"}}}, planner.Machine{GPUs: &one})
 	require.NoError(t, err)
 	require.Equal(t, []string{"local-h200-nccl-all-gather-float-w1-cold"}, caseIDs(m.RequestedOther))
 
-	_, err = planner.Resolve(cat, planner.Filters{SKUs: []string{"local-h200"}}, planner.Machine{})
+	_, err = planner.Resolve(cat, planner.Filters{Only: planner.Only{"sku": {"local-h200"}}}, planner.Machine{})
 	require.ErrorContains(t, err, `unknown sku "local-h200"`)
 }
 

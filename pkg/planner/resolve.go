@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strconv"
 	"sync"
 
 	"github.com/collectivex/collectivex/pkg/catalog"
@@ -25,18 +26,20 @@ func Resolve(cat *catalog.Catalog, f Filters, m Machine) (*plan.Matrix, error) {
 	cat = m.in(cat)
 	var suites []*catalog.Suite
 	for i := range cat.Suites {
-		if keeps(f.Suites, cat.Suites[i].Name) {
+		if f.keeps(suiteFilter, cat.Suites[i].Name) {
 			suites = append(suites, &cat.Suites[i])
 		}
 	}
 	if err := f.check(cat, suites); err != nil {
 		return nil, err
 	}
-	parts := make([]resolver, len(cat.Platforms))
+	parts := make([]*Resolver, len(cat.Platforms))
 	var running sync.WaitGroup
 	for i := range cat.Platforms {
-		if p := &cat.Platforms[i]; f.wantSKU(p.SKU) {
-			running.Go(func() { parts[i] = resolvePlatform(cat, suites, p, f) })
+		r := &Resolver{Catalog: cat, Platform: &cat.Platforms[i], filters: f}
+		parts[i] = r
+		if f.wantsSKU(r.Platform.SKU) {
+			running.Go(func() { r.resolve(suites) })
 		}
 	}
 	running.Wait()
@@ -51,48 +54,39 @@ func Resolve(cat *catalog.Catalog, f Filters, m Machine) (*plan.Matrix, error) {
 	return out, nil
 }
 
-// resolvePlatform gathers the cases of one platform.
-func resolvePlatform(cat *catalog.Catalog, suites []*catalog.Suite, p *catalog.Platform, f Filters) resolver {
-	r := resolver{cat: cat, filters: f}
-	for _, s := range suites {
-		if slices.Contains(s.Platforms, p.SKU) {
-			r.suite(p, s)
-		}
-	}
-	return r
-}
-
 // join puts the cases of all platforms into one matrix, each once: two suites
 // may ask for the same case. Cases that differ in something their id does not
 // say are refused.
-func join(parts []resolver) (*plan.Matrix, error) {
-	upstream, other := 0, 0
-	for i := range parts {
-		if parts[i].err != nil {
-			return nil, parts[i].err
+func join(parts []*Resolver) (*plan.Matrix, error) {
+	upstream, all := 0, 0
+	for _, p := range parts {
+		if p.err != nil {
+			return nil, p.err
 		}
-		upstream += len(parts[i].upstream)
-		other += len(parts[i].other)
+		all += len(p.cases)
+		for i := range p.cases {
+			if p.cases[i].Case.Upstream() {
+				upstream++
+			}
+		}
 	}
-	out := &plan.Matrix{Version: plan.MatrixVersion, RequestedCases: make([]plan.Requested, 0, upstream), RequestedOther: make([]plan.Requested, 0, other)}
-	seen := make(map[string]*plan.Case, upstream+other)
-	add := func(list *[]plan.Requested, part []plan.Requested) error {
-		for i := range part {
-			c := &part[i].Case
+	out := &plan.Matrix{Version: plan.MatrixVersion, RequestedCases: make([]plan.Requested, 0, upstream), RequestedOther: make([]plan.Requested, 0, all-upstream)}
+	seen := make(map[string]*plan.Case, all)
+	for _, p := range parts {
+		for i := range p.cases {
+			c := &p.cases[i].Case
 			if old := seen[c.CaseID]; old != nil {
 				if err := same(*old, *c); err != nil {
-					return err
+					return nil, err
 				}
 				continue
 			}
 			seen[c.CaseID] = c
-			*list = append(*list, part[i])
-		}
-		return nil
-	}
-	for i := range parts {
-		if err := cmp.Or(add(&out.RequestedCases, parts[i].upstream), add(&out.RequestedOther, parts[i].other)); err != nil {
-			return nil, err
+			if c.Upstream() {
+				out.RequestedCases = append(out.RequestedCases, p.cases[i])
+			} else {
+				out.RequestedOther = append(out.RequestedOther, p.cases[i])
+			}
 		}
 	}
 	return out, nil
@@ -108,75 +102,96 @@ func same(a, b plan.Case) error {
 	return fmt.Errorf("suites %q and %q ask for different cases of the same id %s; plan them apart", first, b.Suite, a.CaseID)
 }
 
-// resolver gathers the cases of one platform in plan order.
-type resolver struct {
-	cat      *catalog.Catalog
+// Resolver gathers the cases of one platform in plan order.
+type Resolver struct {
+	*catalog.Catalog
+	Platform *catalog.Platform
+	Suite    *catalog.Suite // whose cases are gathered now
 	filters  Filters
-	upstream []plan.Requested
-	other    []plan.Requested
+	cases    []plan.Requested
 	err      error // the first
 }
 
-func (r *resolver) suite(p *catalog.Platform, s *catalog.Suite) {
-	if r.filters.wantEP() {
-		if blocks, ok := s.Blocks[string(plan.FamilyEP)].(*catalog.EPSuite); ok {
-			for i := range *blocks {
-				r.epBlock(p, s, &(*blocks)[i])
-			}
-		}
-	}
-	if r.filters.wantCollective() {
-		if blocks, ok := s.Blocks[string(plan.FamilyCollective)].(*catalog.CollectiveSuite); ok {
-			for i := range *blocks {
-				r.collectiveBlock(p, s, &(*blocks)[i])
+// resolve gathers the cases that the suites ask for, family after family.
+func (r *Resolver) resolve(suites []*catalog.Suite) {
+	for _, r.Suite = range suites {
+		for _, f := range families.All() {
+			block := r.Suite.Blocks[string(f.Name)]
+			if block != nil && slices.Contains(r.Suite.Platforms, r.Platform.SKU) && r.filters.wants(f.Name) {
+				f.Cases(r, block)
 			}
 		}
 	}
 }
 
-// common returns a case with all that cases of one platform, suite, backend and
-// world have in common.
-func (r *resolver) common(p *catalog.Platform, s *catalog.Suite, be *catalog.Backend, world int) plan.Case {
-	c := plan.Case{
-		Suite: s.Name, Backend: be.Name, Repeat: 1,
-		Env: environment(p, be, p.Scope(world)),
-	}
-	place(&c, p, world)
-	return c
+// Keeps reports whether a filter lets a value pass.
+func (r *Resolver) Keeps(filter, value string) bool { return r.filters.keeps(filter, value) }
+
+// Names reports whether a filter names values.
+func (r *Resolver) Names(filter string) bool { return len(r.filters.Only[filter]) > 0 }
+
+// Pick returns the words of all, in their order, that want has and the filter lets
+// pass.
+func (r *Resolver) Pick(filter string, all, want []string) []string {
+	return slices.DeleteFunc(ordered(all, want), func(w string) bool { return !r.Keeps(filter, w) })
 }
 
-// runnable requests a case in each of its repeats.
-func (r *resolver) runnable(p *catalog.Platform, be *catalog.Backend, c plan.Case, repeats int) {
-	budget := budgetSeconds(p, be, &c)
-	for n := 1; n <= repeats && r.err == nil; n++ {
-		if c.Repeat = n; n > 1 {
-			c.CaseID = c.ID()
+// Worlds returns the worlds that the filters let pass, ascending.
+func (r *Resolver) Worlds(worlds []int) []int {
+	out := slices.DeleteFunc(slices.Clone(worlds), func(w int) bool { return !r.Keeps(worldFilter, strconv.Itoa(w)) })
+	slices.Sort(out)
+	return out
+}
+
+// Backends returns the backends of those names that the platform lists and the
+// filters let pass, in plan order.
+func (r *Resolver) Backends(names []string) []*catalog.Backend {
+	var out []*catalog.Backend
+	for i := range r.Catalog.Backends {
+		b := &r.Catalog.Backends[i]
+		if slices.Contains(names, b.Name) && r.Keeps(backendFilter, b.Name) && r.Platform.Support(b.Name) != nil {
+			out = append(out, b)
 		}
-		r.add(plan.Requested{SKU: c.SKU, Disposition: plan.Runnable, Case: c, BudgetSeconds: budget})
+	}
+	return out
+}
+
+// Expect makes room for n cases that may come.
+func (r *Resolver) Expect(n int) { r.cases = slices.Grow(r.cases, min(n, mostCases(r.filters))) }
+
+// Place fills in what cases of one suite, backend and world on the platform have in
+// common: where the ranks run, and their environment.
+func (r *Resolver) Place(c *plan.Case, be *catalog.Backend, world int) {
+	c.Suite, c.Backend, c.Repeat = r.Suite.Name, be.Name, 1
+	place(c, r.Platform, world)
+	c.Env = environment(r.Platform, be, c.Scope)
+}
+
+// Runnable requests a case, as it is now, in each of its repeats.
+func (r *Resolver) Runnable(be *catalog.Backend, c *plan.Case) {
+	q := plan.Requested{Disposition: plan.Runnable, Case: *c, BudgetSeconds: budget(estimate(r.Platform, be, c))}
+	for q.Case.Repeat = 1; q.Case.Repeat <= r.Suite.Repeats && r.err == nil; q.Case.Repeat++ {
+		r.add(&q)
 	}
 }
 
-// unsupported requests a case that cannot run. detail may be empty.
-func (r *resolver) unsupported(c plan.Case, detail string) {
+// Unsupported requests a case that cannot run. detail may be empty.
+func (r *Resolver) Unsupported(c *plan.Case, detail string) {
 	reason := ReasonPlatform
-	q := plan.Requested{SKU: c.SKU, Disposition: plan.Unsupported, Reason: &reason, Case: c}
+	q := plan.Requested{Disposition: plan.Unsupported, Reason: &reason, Case: *c}
 	if detail != "" {
 		q.Detail = &detail
 	}
-	r.add(q)
+	r.add(&q)
 }
 
-// add takes a case into its list.
-func (r *resolver) add(q plan.Requested) {
-	if len(r.upstream)+len(r.other) == mostCases(r.filters) {
+func (r *Resolver) add(q *plan.Requested) {
+	if len(r.cases) == mostCases(r.filters) {
 		r.err = cmp.Or(r.err, fmt.Errorf("the plan has more than %d cases; filter it", mostCases(r.filters)))
 		return
 	}
-	if q.Case.Upstream() {
-		r.upstream = append(r.upstream, q)
-	} else {
-		r.other = append(r.other, q)
-	}
+	q.SKU, q.Case.CaseID = q.Case.SKU, q.Case.ID()
+	r.cases = append(r.cases, *q)
 }
 
 // mostCases is how many cases the cells of all waves can hold.
@@ -203,15 +218,4 @@ func environment(p *catalog.Platform, be *catalog.Backend, scope string) map[str
 		}
 	}
 	return env
-}
-
-// ordered returns the elements of all that want has, in the order of all.
-func ordered(all, want []string) []string {
-	var out []string
-	for _, a := range all {
-		if slices.Contains(want, a) {
-			out = append(out, a)
-		}
-	}
-	return out
 }

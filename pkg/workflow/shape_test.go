@@ -154,7 +154,7 @@ func TestEnvironment(t *testing.T) {
 		require.Equal(t, want, job.Environment, name)
 	}
 
-	m, err := planner.Resolve(cat, planner.Filters{Suites: []string{"collectives-core", "smoke"}}, planner.Machine{})
+	m, err := planner.Resolve(cat, planner.Filters{Only: planner.Only{"suite": {"collectives-core", "smoke"}}}, planner.Machine{})
 	require.NoError(t, err)
 	outputs, err := m.Outputs()
 	require.NoError(t, err)

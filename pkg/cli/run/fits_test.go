@@ -106,7 +106,7 @@ func TestACellOfAnotherPoolIsRefused(t *testing.T) {
 	var d cli.Definitions
 	cat, err := d.Load()
 	require.NoError(t, err)
-	m, err := planHere(cat, planner.Filters{Suites: []string{"collectives-core"}, SKUs: []string{"h200-dgxc"}}, planner.Machine{})
+	m, err := planHere(cat, planner.Filters{Only: planner.Only{"suite": {"collectives-core"}, "sku": {"h200-dgxc"}}}, planner.Machine{})
 	require.NoError(t, err)
 	path := filepath.Join(t.TempDir(), matrixFile)
 	require.NoError(t, m.WriteFile(path))

@@ -35,7 +35,7 @@ func TestEverySuiteRunsHere(t *testing.T) {
 		}
 		swept++
 		t.Run(suite.Name, func(t *testing.T) {
-			m, err := planner.Resolve(shipped, planner.Filters{Suites: []string{suite.Name}, SKUs: []string{sku}}, planner.Machine{})
+			m, err := planner.Resolve(shipped, planner.Filters{Only: planner.Only{"suite": {suite.Name}, "sku": {sku}}}, planner.Machine{})
 			require.NoError(t, err)
 			var want []string
 			for _, q := range m.Requested() {

@@ -178,13 +178,13 @@ func gpuBackends(cat *catalog.Catalog, f planner.Filters) []string {
 		p := cat.Platform(sku)
 		return p != nil && p.Vendor == hostVendor
 	}
-	if len(f.SKUs) > 0 && !slices.ContainsFunc(f.SKUs, func(sku string) bool { return !isHost(sku) }) {
+	if skus := f.Only["sku"]; len(skus) > 0 && !slices.ContainsFunc(skus, func(sku string) bool { return !isHost(sku) }) {
 		return nil
 	}
 	var names []string
 	for i := range cat.Backends {
 		b := &cat.Backends[i]
-		if !slices.Contains(b.Vendors, hostVendor) && (len(f.Backends) == 0 || slices.Contains(f.Backends, b.Name)) {
+		if !slices.Contains(b.Vendors, hostVendor) && (len(f.Only["backend"]) == 0 || slices.Contains(f.Only["backend"], b.Name)) {
 			names = append(names, b.Name)
 		}
 	}
@@ -193,12 +193,13 @@ func gpuBackends(cat *catalog.Catalog, f planner.Filters) []string {
 
 // planHere plans for the machine at hand, unless the filters name other platforms.
 func planHere(cat *catalog.Catalog, f planner.Filters, machine planner.Machine) (*plan.Matrix, error) {
-	if len(f.Suites) == 0 {
-		f.Suites = []string{defaultSuite}
+	only := planner.Only{"suite": {defaultSuite}, "sku": machine.SKUs(cat)}
+	for name, values := range f.Only {
+		if len(values) > 0 {
+			only[name] = values
+		}
 	}
-	if len(f.SKUs) == 0 {
-		f.SKUs = machine.SKUs(cat)
-	}
+	f.Only = only
 	m, err := planner.Resolve(cat, f, machine)
 	if err != nil {
 		return nil, cli.UsageError("%w", err)

@@ -42,10 +42,9 @@ var bothPrecisions = []string{"bf16", "fp8"}
 func planned(t *testing.T, timing plan.EPTiming, precisions []string) (cases []plan.Case) {
 	cat, err := catalog.Load(matrix.FS)
 	require.NoError(t, err)
-	m, err := planner.Resolve(cat, planner.Filters{
-		Suites: []string{"ep-reference"}, SKUs: []string{"local"}, EP: []int{2}, Phases: []string{"decode"},
-		Precisions: precisions,
-	}, planner.Machine{})
+	m, err := planner.Resolve(cat, planner.Filters{Only: planner.Only{
+		"suite": {"ep-reference"}, "sku": {"local"}, "ep": {"2"}, "phase": {"decode"}, "precision": precisions,
+	}}, planner.Machine{})
 	require.NoError(t, err)
 	for _, r := range m.Requested() {
 		c, shape := r.Case, *r.Case.EP()

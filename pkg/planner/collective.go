@@ -1,0 +1,144 @@
+package planner
+
+import (
+	"cmp"
+	"fmt"
+	"math/bits"
+	"slices"
+	"strings"
+
+	"github.com/collectivex/collectivex/pkg/catalog"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/vocab"
+)
+
+// collective is the collective operations.
+var collective = Family{
+	Name: plan.FamilyCollective,
+	Filters: []Filter{
+		{
+			Name: "op", Usage: "only these collective operations", Input: "Collectives: operation", Values: words(vocab.Ops()),
+			Asked: asked[catalog.CollectiveSuite](plan.FamilyCollective, func(b *catalog.CollectiveBlock) []string { return b.Ops }),
+		},
+		{
+			Name: "dtype", Usage: "only these element types of collectives", Input: "Collectives: element type", Values: words(vocab.DTypes()),
+			Asked: asked[catalog.CollectiveSuite](plan.FamilyCollective, func(b *catalog.CollectiveBlock) []string { return b.DTypes }),
+		},
+		{
+			Name: "redop", Usage: "only these reductions of collectives", Input: "Collectives: reduction", Values: words(vocab.RedOps()),
+			Asked: asked[catalog.CollectiveSuite](plan.FamilyCollective, func(b *catalog.CollectiveBlock) []string { return b.RedOps }),
+		},
+	},
+	Cases: collectiveCases, Fit: collectiveLacks, Seconds: collectiveSeconds,
+}
+
+// collectiveCases adds the cases of each block: by world, backend, operation,
+// element type, reduction, registration and buffers, at every world that the
+// platform has for the backend.
+func collectiveCases(r *Resolver, block catalog.SuiteBlock) {
+	for _, b := range *block.(*catalog.CollectiveSuite) {
+		worlds := r.Worlds(r.Platform.CollectiveWorlds(b.Backends))
+		r.Expect(len(worlds) * len(b.Ops) * len(b.DTypes) * max(1, len(b.RedOps)) * len(b.Registrations) * len(b.Buffers) * r.Suite.Repeats)
+		var shape plan.Collective
+		if t := b.Traffic; t != nil {
+			shape.Sizes, shape.Traffic, shape.TrafficName = []int64{plan.TrafficSize(t.Bytes)}, t.Bytes, t.Name
+			worlds = slices.DeleteFunc(worlds, func(w int) bool { return w != t.Ranks() })
+		} else {
+			shape.Sizes = b.Sizes.List()
+		}
+		for _, world := range worlds {
+			for _, be := range r.Backends(b.Backends) {
+				if slices.Contains(r.Platform.CollectiveWorlds([]string{be.Name}), world) {
+					collectiveBackend(r, &b, be, world, shape)
+				}
+			}
+		}
+	}
+}
+
+func collectiveBackend(r *Resolver, b *catalog.CollectiveBlock, be *catalog.Backend, world int, shape plan.Collective) {
+	c := plan.Case{Family: plan.FamilyCollective, Sampling: cmp.Or(b.Sampling, r.Suite.Sampling), Contract: plan.ContractOp}
+	r.Place(&c, be, world)
+	sampling := r.SamplingProfile(c.Sampling).Collective()
+	shape.Modes = ordered(be.Collective().Modes, b.Modes)
+	shape.Measure = plan.CollectiveTiming{
+		Warmup: sampling.Warmup, Iterations: sampling.Iterations, Trials: sampling.Trials, Aggregate: 1, Launches: 1,
+	}
+	for _, op := range r.Pick("op", vocab.Ops(), b.Ops) {
+		shape.Op, shape.Placements = op, placements(op, b.Placements)
+		none := []string{""}
+		redops := r.Pick("redop", none, none)
+		if vocab.Reduces(op) {
+			redops = r.Pick("redop", vocab.RedOps(), b.RedOps)
+		}
+		for _, c.Precision = range r.Pick("dtype", vocab.DTypes(), b.DTypes) {
+			for _, shape.RedOp = range redops {
+				collectiveVariants(r, b, be, &c, shape)
+			}
+		}
+	}
+}
+
+// collectiveVariants adds the cases that differ in registration and buffers alone.
+// What the backend cannot do is unsupported.
+func collectiveVariants(r *Resolver, b *catalog.CollectiveBlock, be *catalog.Backend, c *plan.Case, shape plan.Collective) {
+	for _, registration := range b.Registrations {
+		for _, buffers := range b.Buffers {
+			block := shape
+			block.Registration, block.Buffers = registration, buffers
+			c.Block = &block
+			if lack := collectiveLacks(be, c); lack != "" {
+				r.Unsupported(c, lack)
+			} else {
+				r.Runnable(be, c)
+			}
+		}
+	}
+}
+
+// placements leaves in_place out where the operation has no such form.
+func placements(op string, want []string) []string {
+	if vocab.HasInPlace(op) {
+		return want
+	}
+	return slices.DeleteFunc(slices.Clone(want), func(p string) bool { return p == vocab.InPlace })
+}
+
+// collectiveLacks names what of the case the backend does not have, or is empty.
+func collectiveLacks(be *catalog.Backend, c *plan.Case) string {
+	has, b := be.Collective(), c.Collective()
+	switch {
+	case has == nil:
+		return fmt.Sprintf("backend %s has no collectives", be.Name)
+	case len(b.Placements) == 0:
+		return fmt.Sprintf("operation %s has no in-place form", b.Op)
+	case b.Op == "hypercube" && bits.OnesCount(uint(c.World)) != 1:
+		return fmt.Sprintf("operation hypercube needs a power of two of ranks, not %d", c.World)
+	case vocab.Pairwise(b.Op) && c.World < 2:
+		return fmt.Sprintf("operation %s needs two ranks", b.Op)
+	case len(b.Modes) == 0:
+		return fmt.Sprintf("backend %s has none of the timing modes", be.Name)
+	case len(ordered(has.Modes, b.Modes)) < len(b.Modes):
+		return fmt.Sprintf("backend %s has only the timing modes %s", be.Name, strings.Join(has.Modes, ", "))
+	case !slices.Contains(has.Ops, b.Op):
+		return fmt.Sprintf("backend %s has no operation %s", be.Name, b.Op)
+	case !slices.Contains(has.DTypes, c.Precision):
+		return fmt.Sprintf("backend %s has no element type %s", be.Name, c.Precision)
+	case b.RedOp != "" && !slices.Contains(has.RedOps, b.RedOp):
+		return fmt.Sprintf("backend %s has no reduction %s", be.Name, b.RedOp)
+	case !slices.Contains(has.Registrations, b.Registration):
+		return fmt.Sprintf("backend %s has no registration %s", be.Name, b.Registration)
+	}
+	return ""
+}
+
+// collectiveSeconds takes every operation to move its size twice.
+func collectiveSeconds(c *plan.Case, pace catalog.Pace) float64 {
+	b, t := c.Collective(), c.Collective().Measure
+	ops := float64(len(b.Placements) * len(b.Modes) * t.Trials * (t.Warmup + t.Iterations*t.Aggregate*t.Launches))
+	var micros float64
+	for _, size := range b.Sizes {
+		micros += ops * (pace.Micros + 2*float64(size)/(pace.GBps*1e3))
+	}
+	return float64(max(1, b.Pairs(c.World))) * (micros / 1e6)
+}

@@ -1,0 +1,161 @@
+package planner
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/collectivex/collectivex/pkg/catalog"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/vocab"
+)
+
+// ep is expert parallelism: dispatch and combine.
+var ep = Family{
+	Name: plan.FamilyEP,
+	Filters: []Filter{
+		{Name: "ep", What: "EP size", Usage: "only these EP sizes", Input: "EP: size", Number: true, Values: worldsOf(plan.FamilyEP)},
+		{
+			Name: "mode", Usage: "only these EP modes: normal, low-latency", Input: "EP: kernel mode", Values: words(vocab.EPModes()),
+			Asked: asked[catalog.EPSuite](plan.FamilyEP, func(b *catalog.EPBlock) []string { return b.Modes }),
+		},
+		{
+			Name: "phase", Usage: "only these EP phases: decode, prefill", Input: "EP: phase", Values: words(vocab.Phases()),
+			Asked: asked[catalog.EPSuite](plan.FamilyEP, func(b *catalog.EPBlock) []string { return b.Phases }),
+		},
+		{
+			Name: "precision", Input: "EP: dispatch precision", Values: words(vocab.Precisions()),
+			Usage: "only these EP dispatch precisions: bf16, fp8; naming one also plans backends that have it off the main path",
+		},
+	},
+	Cases: epCases, Fit: epFit, Key: epKey, Seconds: epSeconds,
+}
+
+// epCases adds the cases of each block: by degree, phase, backend, mode, routing,
+// precision and timing contract.
+func epCases(r *Resolver, block catalog.SuiteBlock) {
+	for _, b := range *block.(*catalog.EPSuite) {
+		for _, degree := range r.Worlds(b.Degrees) {
+			if !r.Keeps("ep", strconv.Itoa(degree)) {
+				continue
+			}
+			for _, phase := range r.Pick("phase", vocab.Phases(), b.Phases) {
+				for _, be := range r.Backends(b.Backends) {
+					epBackend(r, &b, be, degree, phase)
+				}
+			}
+		}
+	}
+}
+
+// epBackend adds the cases of one backend, degree and phase. A backend that the
+// platform does not list gives none; one that it lists without the degree gives
+// one unsupported case, whatever the mode and precision filters say.
+func epBackend(r *Resolver, b *catalog.EPBlock, be *catalog.Backend, degree int, phase string) {
+	support, has := r.Platform.Support(be.Name).EP(), be.EP()
+	if support == nil {
+		return
+	}
+	c := plan.Case{Family: plan.FamilyEP, Sampling: cmp.Or(b.Sampling, r.Suite.Sampling), Contract: b.Contracts[0]}
+	r.Place(&c, be, degree)
+	w := r.Workload(b.Workload)
+	shape := plan.EP{
+		EPSize: degree, Workload: w.Name, Phase: phase,
+		Hidden: w.Hidden, TopK: w.TopK, Experts: w.Experts, Seed: w.Seed,
+		Ladder: strings.Join(numbers(b.Ladder(w, phase)), " "), Timing: plan.EPTiming(*r.SamplingProfile(c.Sampling).EP()),
+	}
+	with := func(mode, routing, precision string) *plan.Case {
+		block := shape
+		block.Mode, block.Routing, block.LadderCap = mode, routing, ladderCap(has, mode)
+		c.Precision, c.Block = precision, &block
+		return &c
+	}
+	if !slices.Contains(support.Degrees(vocab.ModeNormal), degree) {
+		r.Unsupported(with(vocab.ModeNormal, b.Routings[0], slices.Min(has.Precisions)), "")
+		return
+	}
+	for _, mode := range r.Pick("mode", vocab.EPModes(), b.Modes) {
+		if !slices.Contains(support.Degrees(mode), degree) || mode == vocab.ModeLowLatency && phase != vocab.PhaseDecode {
+			continue
+		}
+		for _, routing := range b.Routings {
+			for _, precision := range r.Pick("precision", vocab.Precisions(), ordered(has.Precisions, b.Precisions)) {
+				if slices.Contains(has.OffPath, precision) && !r.Names("precision") {
+					continue
+				}
+				for _, c.Contract = range ordered(has.Contracts, b.Contracts) {
+					r.Runnable(be, with(mode, routing, precision))
+				}
+			}
+		}
+	}
+}
+
+// ladderCap is the most tokens per rank that the backend takes in the mode; nil is
+// no cap.
+func ladderCap(has *catalog.EPBackend, mode string) *int {
+	if m := has.Mode(mode); m != nil && m.MaxTokens > 0 {
+		return &m.MaxTokens
+	}
+	return nil
+}
+
+func epFit(be *catalog.Backend, c *plan.Case) string {
+	has, block := be.EP(), *c.EP()
+	switch {
+	case has == nil:
+		return fmt.Sprintf("backend %s has no dispatch and combine", be.Name)
+	case has.Mode(block.Mode) == nil:
+		return fmt.Sprintf("backend %s has no mode %s", be.Name, block.Mode)
+	case !slices.Contains(has.Precisions, c.Precision):
+		return fmt.Sprintf("backend %s has no precision %s", be.Name, c.Precision)
+	case !slices.Contains(has.Contracts, c.Contract):
+		return fmt.Sprintf("backend %s has no timing contract %s", be.Name, c.Contract)
+	}
+	block.LadderCap = ladderCap(has, block.Mode)
+	c.Block = &block
+	return ""
+}
+
+// epKey gives each mode and precision its own cells; ids spare the normal mode and
+// shorten the other.
+func epKey(c *plan.Case) Key {
+	mode := c.EP().Mode
+	k := Key{Mode: mode, Precision: c.Precision, Label: mode + "-" + c.Precision}
+	switch mode {
+	case vocab.ModeNormal:
+		k.Label = c.Precision
+	case vocab.ModeLowLatency:
+		k.Label = "ll-" + c.Precision
+	}
+	return k
+}
+
+// judgedRoundtrips are those of a rung around its checks: eight of conditioning,
+// and what the oracle judges before the timing, after each window and the chains,
+// and at the end.
+const judgedRoundtrips = 24
+
+// epSeconds counts roundtrips: three fresh-entry components, two chains with the
+// pair that drains them, three alternating passes, the warm-ups of each, and those
+// that are judged. A rank moves each token to at most topk ranks and back, two
+// bytes an element.
+func epSeconds(c *plan.Case, pace catalog.Pace) float64 {
+	b, t := c.EP(), c.EP().Timing
+	timed := 3*t.TrialsPerPoint*(t.WarmupItersPerTrial+t.ItersPerTrial) +
+		t.ChainTrialsPerPoint*(t.WarmupItersPerTrial+2*t.ChainItersPerTrial+1)
+	var micros float64
+	for word := range strings.FieldsSeq(b.Ladder) {
+		tokens, err := strconv.Atoi(word)
+		if err != nil || b.LadderCap != nil && tokens > *b.LadderCap {
+			continue
+		}
+		bytes := float64(tokens) * float64(min(b.TopK, b.EPSize)) * float64(b.Hidden) * 4
+		alternating := 3 * (t.WarmupItersPerTrial + b.AlternatingCalls(tokens))
+		roundtrips := float64(timed + alternating + judgedRoundtrips)
+		micros += roundtrips * (2*pace.Micros + bytes/(pace.GBps*1e3))
+	}
+	return micros / 1e6
+}
