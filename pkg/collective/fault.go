@@ -1,9 +1,12 @@
 package collective
 
 import (
+	"fmt"
+	"slices"
 	"unsafe"
 
 	"github.com/collectivex/collectivex/pkg/accel"
+	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
 )
 
@@ -18,6 +21,22 @@ const (
 
 // FaultKinds lists them.
 func FaultKinds() []string { return []string{FaultFlip, FaultStale, FaultSwap} }
+
+// checkFaults refuses a data fault of a rank whose buffers no operation of the case
+// writes to: it would change nothing.
+func (s spec) checkFaults(session *rank.Session, l ladder) error {
+	receives := func(r rung) bool {
+		form := s.form(r.Pair)
+		return !form.Idle(session.Rank) && len(form.Outputs(r.Extent, session.Rank)) > 0
+	}
+	for _, kind := range FaultKinds() {
+		if _, ok := session.Fault(kind); ok && !slices.ContainsFunc(l.rungs, receives) {
+			return refused(fmt.Errorf("fault %s strikes nothing: rank %d receives nothing in %s: inject it into a rank that does",
+				kind, session.Rank, s.op))
+		}
+	}
+	return nil
+}
 
 // injure does the data faults of this rank, normally none.
 func (b *bench) injure(w window) error {

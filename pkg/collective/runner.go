@@ -73,6 +73,10 @@ func (r *Runner) Run(ctx context.Context, s *rank.Session, c plan.Case) error {
 		return refused(fmt.Errorf("%s has none of the placements %v", sp.op, sp.block.Placements))
 	}
 
+	if err := sp.checkFaults(s, l); err != nil {
+		return err
+	}
+
 	// Collections happen between the windows only.
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	direct := slices.DeleteFunc(slices.Clone(l.modes), func(mode string) bool { return mode == vocab.Graph })

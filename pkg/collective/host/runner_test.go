@@ -285,6 +285,23 @@ func TestDataFaultsAreCaught(t *testing.T) {
 	}
 }
 
+// A data fault of a rank that receives nothing would change nothing. It is refused.
+func TestDataFaultsThatStrikeNothing(t *testing.T) {
+	for _, op := range []collective.Op{collective.Reduce, collective.Gather} {
+		g := start(t, 2, rank.FaultVariable+"=rank=1,kind="+collective.FaultFlip)
+		g.put(rank.Order{Scope: "case", Case: testCase(2, func(c *plan.Case) {
+			ask(c, op, 4096)
+			if c.Collective().RedOp = ""; op.Reduces() {
+				c.Collective().RedOp = "sum"
+			}
+		})})
+		failure := g.streams("case")[1].Failure
+		require.NotNil(t, failure, op)
+		require.Equal(t, string(result.ReasonRefused), failure.Code)
+		require.Contains(t, failure.Text, "rank 1 receives nothing in "+op.String())
+	}
+}
+
 // A rank that dies in the middle ends its peers' case with its name; what was
 // measured is kept and marked.
 func TestDeadRank(t *testing.T) {
