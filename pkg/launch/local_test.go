@@ -190,7 +190,7 @@ func TestHelperLaunch(t *testing.T) {
 		return
 	}
 	dir := os.Args[2]
-	_, err := shell(`echo $$ > `+dir+`/pid; sleep 1000`).Start(context.Background(),
+	_, err := shell(`echo $$ > `+dir+`/pid; exec sleep 1000`).Start(context.Background(),
 		Spec{Places: Places(1, 1), Store: dir, LogDir: dir})
 	require.NoError(t, err)
 	time.Sleep(time.Hour)
