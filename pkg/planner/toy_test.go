@@ -1,0 +1,225 @@
+package planner_test
+
+import (
+	"bytes"
+	"io/fs"
+	"slices"
+	"strconv"
+	"testing"
+	"testing/fstest"
+
+	"github.com/spf13/pflag"
+	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/matrix"
+	"github.com/collectivex/collectivex/pkg/catalog"
+	"github.com/collectivex/collectivex/pkg/cli"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/planner"
+	"github.com/collectivex/collectivex/pkg/workflow"
+)
+
+// The toy family sends one message back and forth, and lives in this file alone: a
+// family is its types and one registration with each layer.
+func init() {
+	plan.Register("toy", &toyCase{})
+	catalog.Register(catalog.Family{
+		Name: "toy", Suite: &toySuite{}, Backend: &toyBackend{}, Support: &toySupport{},
+		Vocabulary: map[string][]string{"tone": {"ping", "pong"}},
+	})
+	planner.Register(planner.Family{
+		Name: "toy",
+		Filters: []planner.Filter{{
+			Name: "tone", Usage: "only these tones of toys", Input: "Toys: tone",
+			Values: func(*catalog.Catalog, []*catalog.Suite) []string { return []string{"ping", "pong"} },
+		}},
+		Cases: func(r *planner.Resolver, block catalog.SuiteBlock) {
+			for _, b := range *block.(*toySuite) {
+				for _, be := range r.Backends(b.Backends) {
+					for _, world := range r.Worlds(r.Platform.Support(be.Name).Blocks["toy"].(*toySupport).Worlds) {
+						for _, tone := range r.Pick("tone", []string{"ping", "pong"}, b.Tones) {
+							c := plan.Case{Family: "toy", Precision: "int8", Contract: "there-and-back", Sampling: r.Suite.Sampling, Block: &toyCase{Tone: tone, Bytes: b.Bytes}}
+							r.Place(&c, be, world)
+							if lack := toyLacks(be, &c); lack != "" {
+								r.Unsupported(&c, lack)
+							} else {
+								r.Runnable(be, &c)
+							}
+						}
+					}
+				}
+			}
+		},
+		Fit:     toyLacks,
+		Seconds: func(*plan.Case, catalog.Pace) float64 { return 1 },
+	})
+}
+
+type toyCase struct {
+	Tone  string `json:"tone"`
+	Bytes int    `json:"message_bytes"`
+}
+
+func (t *toyCase) Factors(c *plan.Case, to []string) []string {
+	return append(to, t.Tone, "w"+strconv.Itoa(c.World))
+}
+
+func (*toyCase) Upstream(*plan.Case) bool { return false }
+
+func (*toyCase) Closed() map[string][]string {
+	return map[string][]string{"tone": {"ping", "pong"}}
+}
+
+type toySuite []struct {
+	Backends []string `yaml:"backends" in:"backend"`
+	Tones    []string `yaml:"tones" in:"tone" default:"[ping]"`
+	Bytes    int      `yaml:"bytes" min:"1"`
+}
+
+func (e *toySuite) Check(c *catalog.Checker, s *catalog.Suite) {
+	for i := range *e {
+		if b := &(*e)[i]; b.Bytes%2 != 0 {
+			c.Fault(&b.Bytes, "suite %q sends half a byte", s.Name)
+		}
+	}
+}
+
+func (*toySuite) Worlds(*catalog.Catalog, *catalog.Suite) []int { return []int{2} }
+
+type toyBackend struct {
+	Tones []string `yaml:"tones" in:"tone"`
+}
+
+func (*toyBackend) Check(*catalog.Checker, *catalog.Backend) {}
+
+func (*toyBackend) Coverage(_ *catalog.Catalog, p *catalog.Platform, b *catalog.Backend) []catalog.Coverage {
+	s := p.Support(b.Name)
+	return []catalog.Coverage{{SKU: p.SKU, Backend: b.Name, Mode: "toys", World: 2, Runs: s != nil && s.Blocks["toy"] != nil}}
+}
+
+func (*toyBackend) Support(worlds []int) catalog.SupportBlock { return &toySupport{worlds} }
+
+type toySupport struct {
+	Worlds []int `yaml:",value" min:"1"`
+}
+
+func (s *toySupport) Check(c *catalog.Checker, p *catalog.Platform, _ *catalog.Backend) {
+	c.FillsNodes(p, s.Worlds)
+}
+
+func toyLacks(be *catalog.Backend, c *plan.Case) string {
+	has, _ := be.Blocks["toy"].(*toyBackend)
+	if tone := c.Block.(*toyCase).Tone; has == nil || !slices.Contains(has.Tones, tone) {
+		return "backend " + be.Name + " has no tone " + tone
+	}
+	return ""
+}
+
+// toyDefinitions are the shipped definitions with a backend of the toy family, which
+// runs on the local platform, and the given suite.
+func toyDefinitions(t *testing.T, suite string) fstest.MapFS {
+	t.Helper()
+	defs := fstest.MapFS{"suites/toys.yaml": &fstest.MapFile{Data: []byte(suite)}}
+	require.NoError(t, fs.WalkDir(matrix.FS, ".", func(p string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		data, err := fs.ReadFile(matrix.FS, p)
+		switch p {
+		case "backends.yaml":
+			data = append(data, "  ball:\n    vendors: [host, nvidia]\n    maturity: reference\n    setup_seconds: 0\n    toy: {tones: [ping]}\n"...)
+		case "platforms/local.yaml":
+			data = append(data, "  ball:\n    toy: [2, 4]\n"...)
+		}
+		defs[p] = &fstest.MapFile{Data: data}
+		return err
+	}))
+	return defs
+}
+
+const toys = `
+platforms: [local]
+sampling: smoke
+repeats: 2
+toy:
+  - {backends: [ball], tones: [pong], bytes: 8}
+  - {backends: [ball], bytes: 16}
+`
+
+// A family that is registered and nothing else is defined, filtered and planned like
+// those that stand here.
+func TestAFamilyFromElsewhere(t *testing.T) {
+	cat, err := catalog.Load(toyDefinitions(t, toys))
+	require.NoError(t, err)
+	require.Contains(t, cat.Coverage(), catalog.Coverage{SKU: "local", Backend: "ball", Mode: "toys", World: 2, Runs: true})
+
+	var filters planner.Filters
+	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+	cli.AddFilterFlags(flags, &filters)
+	require.NoError(t, flags.Parse([]string{"--suite", "toys,smoke", "--tone", "all", "--world", "2"}))
+	m := resolve(t, cat, filters)
+	require.Equal(t, []string{
+		"local-host-tiny-normal-decode-ep2-uniform-bf16",
+		"local-host-all-reduce-float-sum-w2-warm",
+		"local-host-p2p-float-w2-warm",
+		"local-ball-pong-w2", "local-ball-ping-w2", "local-ball-ping-w2-r2",
+	}, caseIDs(m.RequestedOther))
+	require.Equal(t, "backend ball has no tone pong", *m.RequestedOther[3].Detail)
+	cell, err := m.Cell("local-ball-toy-n1")
+	require.NoError(t, err)
+	require.Equal(t, []string{"local-ball-ping-w2", "local-ball-ping-w2-r2"}, cell.CaseIDs)
+
+	require.NoError(t, flags.Parse([]string{"--tone", "ping"}))
+	m = resolve(t, cat, filters)
+	require.Equal(t, []string{"local-ball-ping-w2", "local-ball-ping-w2-r2"}, caseIDs(m.RequestedOther), "a filter of one family keeps it alone")
+	var file bytes.Buffer
+	require.NoError(t, m.Write(&file))
+	read, err := plan.Read(&file, "v1")
+	require.NoError(t, err)
+	require.Equal(t, m.RequestedOther, read.RequestedOther)
+
+	require.NoError(t, flags.Parse([]string{"--tone", "pin"}))
+	_, err = planner.Resolve(cat, filters, planner.Machine{})
+	require.EqualError(t, err, `unknown tone "pin"; did you mean "ping"?`)
+
+	emitted, err := workflow.Emit(cat, workflow.Options{})
+	require.NoError(t, err)
+	require.Contains(t, string(emitted), "description: 'Toys: tone'")
+}
+
+func TestAFamilyFromElsewhereOnTheMachineAtHand(t *testing.T) {
+	cat, err := catalog.Load(toyDefinitions(t, toys))
+	require.NoError(t, err)
+	machine := twoGPUs
+	gpus := *twoGPUs.GPUs
+	gpus.Backends = append(gpus.Backends, "ball")
+	machine.GPUs = &gpus
+	m, err := planner.Resolve(cat, planner.Filters{Only: planner.Only{"tone": {"ping"}, "sku": {"local-h200"}}}, machine)
+	require.NoError(t, err)
+	require.Equal(t, []string{"local-h200-ball-ping-w2", "local-h200-ball-ping-w2-r2"}, caseIDs(m.RequestedOther))
+
+	d := planner.Direct{Suite: "bench", Backend: "ball", World: 2, Repeats: 1, Cases: []plan.Case{{Family: "toy", Block: &toyCase{Tone: "ping", Bytes: 2}}}}
+	m, err = d.Resolve(cat, machine)
+	require.NoError(t, err)
+	require.Equal(t, []string{"local-h200-ball-ping-w2"}, m.Include[0].CaseIDs)
+	d.Cases[0].Block = &toyCase{Tone: "pong", Bytes: 2}
+	_, err = d.Resolve(cat, machine)
+	require.ErrorIs(t, err, planner.ErrCannot)
+	require.ErrorContains(t, err, "backend ball has no tone pong")
+}
+
+// The definitions of a family from elsewhere are read as strictly as any.
+func TestAFamilyFromElsewhereIsChecked(t *testing.T) {
+	for _, tt := range []struct{ name, suite, want string }{
+		{"key", "platforms: [local]\nsampling: smoke\ntoys: []\n", `suites/toys.yaml:3:1: unknown key "toys"; did you mean "toy"?`},
+		{"no block", "platforms: [local]\nsampling: smoke\n", `suites/toys.yaml:1:12: suite "toys" has neither an ep nor a collective nor a toy block`},
+		{"missing key", "platforms: [local]\nsampling: smoke\ntoy:\n  - backends: [ball]\n", `suites/toys.yaml:4:5: an element of "toy" lacks the key "bytes"`},
+		{"word", "platforms: [local]\nsampling: smoke\ntoy:\n  - {backends: [ball], bytes: 2, tones: [pan]}\n", `suites/toys.yaml:4:42: unknown tone "pan"; did you mean "ping"?`},
+		{"own check", "platforms: [local]\nsampling: smoke\ntoy:\n  - {backends: [ball], bytes: 3}\n", `suites/toys.yaml:4:31: suite "toys" sends half a byte`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := catalog.Load(toyDefinitions(t, tt.suite))
+			require.EqualError(t, err, tt.want)
+		})
+	}
+}
