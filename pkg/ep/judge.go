@@ -64,11 +64,11 @@ func (m *run) judgeRemains(p *point) (v Verdict, err error) {
 	return v, nil
 }
 
-// judgeChain judges the last output of the period chain, then the operation as
-// the chain left it, with the same inputs, with other ones, and its arithmetic.
-func (m *run) judgeChain(p *point, last []uint16) error {
-	v := Verdict{Passed: true}
-	p.oracle.combinedValues(&v, last, p.oracle.asReceived())
+// judgeChain judges what the period chain left, then the operation as the chain left
+// it, with the same inputs, with other ones, and its arithmetic.
+func (m *run) judgeChain(p *point, end chainEnd) error {
+	_, v := p.oracle.received(end.received)
+	p.oracle.combinedValues(&v, end.out, p.oracle.asReceived())
 	if err := m.emitVerdict(p, whenChainOutput, v); err != nil {
 		return err
 	}

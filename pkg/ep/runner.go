@@ -203,7 +203,7 @@ func (m *run) measureChains() error {
 	trials := m.c.EP().Timing.ChainTrialsPerPoint
 	for trial := range trials {
 		for _, p := range measure.Rotate(m.points, trial) {
-			record, last, err := m.chains(p, trial)
+			record, end, err := m.chains(p, trial)
 			if err != nil {
 				return fmt.Errorf("rung %d, chain trial %d: %w", p.TokensPerRank, trial, err)
 			}
@@ -213,7 +213,7 @@ func (m *run) measureChains() error {
 			if trial < trials-1 {
 				continue
 			}
-			if err := m.judgeChain(p, last); err != nil {
+			if err := m.judgeChain(p, end); err != nil {
 				return err
 			}
 		}

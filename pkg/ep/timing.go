@@ -188,53 +188,74 @@ func quietly(f func() error) error {
 	return f()
 }
 
+// chainEnd is what the second chain of a rung left.
+type chainEnd struct {
+	out []uint16 // of its last pair
+	// received is what one more dispatch brought, right behind the last pair and not
+	// timed. The pairs before it cannot be looked into without a wait in the chain.
+	received *Received
+}
+
 // chains runs the two sibling chains of one rung and one drained pair. They
 // are separate because events around each op lengthen the pair by their host
-// time. Last is the last output of the second chain.
-func (m *run) chains(p *point, trial int) (r chainRecord, last []uint16, err error) {
+// time.
+func (m *run) chains(p *point, trial int) (r chainRecord, end chainEnd, err error) {
 	r = chainRecord{Trial: trial, TokensPerRank: p.TokensPerRank}
 	if err := m.warmUp(p, false); err != nil {
-		return r, nil, err
+		return r, end, err
 	}
 	var staged Staged
 	if m.d.Hoisted() {
 		if staged, _, err = m.pair(); err != nil {
-			return r, nil, err
+			return r, end, err
 		}
 	}
 	n := m.c.EP().Timing.ChainItersPerTrial
 	events, err := m.newEvents(6, n)
 	if err != nil {
-		return r, nil, err
+		return r, end, err
 	}
 	defer func() { err = errors.Join(err, events.close()) }()
 	dispatched, combined, paired := events[0:2], events[2:4], events[4:6]
 
 	m.fault.enter(faultAtChain)
 	if err := quietly(func() error { return m.floorsChain(n, staged, dispatched, combined) }); err != nil {
-		return r, nil, err
+		return r, end, err
 	}
 	var out accel.Ptr
+	var next Handle
 	if err := quietly(func() (err error) {
-		out, err = m.periodChain(n, staged, paired)
+		out, next, err = m.periodChain(n, staged, paired)
 		return err
 	}); err != nil {
-		return r, nil, err
+		return r, end, err
 	}
-	if last, err = m.output(p, out); err != nil {
-		return r, nil, err
+	if end.out, err = m.output(p, out); err != nil {
+		return r, end, err
+	}
+	if end.received, err = m.adapter.Inspect(next); err != nil {
+		return r, end, err
+	}
+	if staged, err = m.adapter.Stage(next); err != nil {
+		return r, end, err
+	}
+	if _, err = m.adapter.Combine(next, staged); err != nil {
+		return r, end, err
+	}
+	if err = m.device.Synchronize(); err != nil {
+		return r, end, err
 	}
 	m.fault.leave(faultAtChain)
 	_, out, err = m.pair()
 	if err != nil {
-		return r, nil, err
+		return r, end, err
 	}
 	if !m.d.Hoisted() {
 		drained, err := m.output(p, out)
 		if err != nil {
-			return r, nil, err
+			return r, end, err
 		}
-		worst := compareOutputs(last, drained)
+		worst := compareOutputs(end.out, drained)
 		passed := within(worst)
 		r.OutputPassed, r.OutputError = &passed, finite(worst)
 	}
@@ -250,10 +271,10 @@ func (m *run) chains(p *point, trial int) (r chainRecord, last []uint16, err err
 		{&r.StartToStart, paired[0][kept : n-1], paired[0][kept+1:]},
 	} {
 		if *part.us, err = m.elapsed(part.from, part.to); err != nil {
-			return r, nil, err
+			return r, end, err
 		}
 	}
-	return r, last, nil
+	return r, end, nil
 }
 
 // floorsChain issues n pairs back to back with events around each op.
@@ -287,30 +308,34 @@ func (m *run) floorsChain(n int, staged Staged, dispatched, combined eventArrays
 	return m.device.Synchronize()
 }
 
-// periodChain issues n pairs back to back with events around each pair alone,
-// and returns the output of the last.
-func (m *run) periodChain(n int, staged Staged, paired eventArrays) (out accel.Ptr, err error) {
+// periodChain issues n pairs back to back with events around each pair alone, and
+// one dispatch behind them. It returns the output of the last pair and the handle of
+// that dispatch.
+func (m *run) periodChain(n int, staged Staged, paired eventArrays) (out accel.Ptr, next Handle, err error) {
 	for i := range n {
 		if err := m.stream.Record(paired[0][i]); err != nil {
-			return 0, err
+			return 0, nil, err
 		}
 		h, err := m.dispatch()
 		if err != nil {
-			return 0, err
+			return 0, nil, err
 		}
 		if !m.d.Hoisted() {
 			if staged, err = m.adapter.Stage(h); err != nil {
-				return 0, err
+				return 0, nil, err
 			}
 		}
 		if out, err = m.adapter.Combine(h, staged); err != nil {
-			return 0, err
+			return 0, nil, err
 		}
 		if err := m.stream.Record(paired[1][i]); err != nil {
-			return 0, err
+			return 0, nil, err
 		}
 	}
-	return out, m.device.Synchronize()
+	if next, err = m.dispatch(); err != nil {
+		return 0, nil, err
+	}
+	return out, next, m.device.Synchronize()
 }
 
 // eventArrays are events by array and iteration.

@@ -156,13 +156,14 @@ func TestFreshWindows(t *testing.T) {
 	}
 }
 
-// Section 3: floors chain, period chain, one drained pair; three pairs each.
+// Section 3: floors chain, period chain, one drained pair; three pairs each. Behind the
+// period chain, a dispatch without a wait in front of it is inspected and completed.
 func TestChains(t *testing.T) {
 	for _, c := range []struct{ form, want string }{
-		{"reusable", "B" + "DSC.DSC.DSC." + "|D|S|C|" + "|D|S|C|" + "|D|S|C|." + "|DSC|" + "|DSC|" + "|DSC|." + "DSC."},
-		{"fresh", "B" + "DSC.DSC.DSC." + "|D|S|C|" + "|D|S|C|" + "|D|S|C|." + "|DSC|" + "|DSC|" + "|DSC|." + "DSC."},
-		{"reusable hoisted", "B" + "DSC.DC0.DC0." + "DSC." + "|D||C1|" + "|D||C1|" + "|D||C1|." + "|DC1|" + "|DC1|" + "|DC1|." + "DSC."},
-		{"reusable staged in pair", "B" + "DSC.DSC.DSC." + "|D|S|C|" + "|D|S|C|" + "|D|S|C|." + "|DSC|" + "|DSC|" + "|DSC|." + "DSC."},
+		{"reusable", "B" + "DSC.DSC.DSC." + "|D|S|C|" + "|D|S|C|" + "|D|S|C|." + "|DSC|" + "|DSC|" + "|DSC|" + "D.ISC." + "DSC."},
+		{"fresh", "B" + "DSC.DSC.DSC." + "|D|S|C|" + "|D|S|C|" + "|D|S|C|." + "|DSC|" + "|DSC|" + "|DSC|" + "D.ISC." + "DSC."},
+		{"reusable hoisted", "B" + "DSC.DC0.DC0." + "DSC." + "|D||C1|" + "|D||C1|" + "|D||C1|." + "|DC1|" + "|DC1|" + "|DC1|" + "D.ISC." + "DSC."},
+		{"reusable staged in pair", "B" + "DSC.DSC.DSC." + "|D|S|C|" + "|D|S|C|" + "|D|S|C|." + "|DSC|" + "|DSC|" + "|DSC|" + "D.ISC." + "DSC."},
 	} {
 		t.Run(c.form, func(t *testing.T) {
 			tape, m := newTape(forms[c.form], plan.ContractLayout)

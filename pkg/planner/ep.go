@@ -139,13 +139,13 @@ func epKey(c *plan.Case) Key {
 const judgedRoundtrips = 24
 
 // epSeconds counts roundtrips: three fresh-entry components, two chains with the
-// pair that drains them, three alternating passes, the warm-ups of each, and those
+// pair behind them and the one that drains them, three alternating passes, the warm-ups of each, and those
 // that are judged. A rank moves each token to at most topk ranks and back, two
 // bytes an element.
 func epSeconds(c *plan.Case, pace catalog.Pace) float64 {
 	b, t := c.EP(), c.EP().Timing
 	timed := 3*t.TrialsPerPoint*(t.WarmupItersPerTrial+t.ItersPerTrial) +
-		t.ChainTrialsPerPoint*(t.WarmupItersPerTrial+2*t.ChainItersPerTrial+1)
+		t.ChainTrialsPerPoint*(t.WarmupItersPerTrial+2*t.ChainItersPerTrial+2)
 	var micros float64
 	for word := range strings.FieldsSeq(b.Ladder) {
 		tokens, err := strconv.Atoi(word)

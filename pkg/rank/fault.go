@@ -52,7 +52,8 @@ type Fault struct {
 // separated by ";". A kind is one of any rank or one of data, the kinds that the
 // families name. An empty text has no faults.
 func ParseFaults(text string, data ...string) ([]Fault, error) {
-	kinds := append([]string{FaultExit, FaultSegv, FaultKill, FaultHang, FaultSlow, FaultPanic, FaultMute, FaultLie}, data...)
+	slices.Sort(data) // families share some
+	kinds := append([]string{FaultExit, FaultSegv, FaultKill, FaultHang, FaultSlow, FaultPanic, FaultMute, FaultLie}, slices.Compact(data)...)
 	var faults []Fault
 	for part := range strings.SplitSeq(text, ";") {
 		if strings.TrimSpace(part) == "" {
@@ -67,7 +68,9 @@ func ParseFaults(text string, data ...string) ([]Fault, error) {
 				f.Case = value
 				_, err = path.Match(value, "")
 			case "rank":
-				f.Rank, err = strconv.Atoi(value)
+				if f.Rank, err = strconv.Atoi(value); err != nil || f.Rank < 0 {
+					err = fmt.Errorf("rank %q is not a rank; write one fault for each rank, with ';' between them", value)
+				}
 			case "kind":
 				f.Kind = value
 			case "at":

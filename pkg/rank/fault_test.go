@@ -26,7 +26,7 @@ func TestParseFaults(t *testing.T) {
 	for text, want := range map[string]string{
 		"kind=exit":              "rank and kind are needed",
 		"rank=1":                 "rank and kind are needed",
-		"rank=one,kind=exit":     "invalid syntax",
+		"rank=one,kind=exit":     `rank "one" is not a rank`,
 		"rank=1,kind=exit,to=2":  `unknown key "to"`,
 		"case=[,rank=1,kind=abc": "syntax error in pattern",
 		"rank=1,kind=flipbit":    `unknown kind "flipbit"; known are exit, segv`,

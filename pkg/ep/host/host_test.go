@@ -234,13 +234,16 @@ func TestInjectedFaults(t *testing.T) {
 		{ep.FaultFlipBit, "timed", forms{"after payload", "after payload"}},
 		{ep.FaultWrongExpert, "timed", forms{"post-chain counts", "post-chain counts"}},
 		{ep.FaultStale, "timed", forms{"post-chain combine_values", "post-chain combine_values"}},
-		{ep.FaultFlipBit, "chain", forms{"chain_last_output", "chain_last_output"}},
-		{ep.FaultDropToken, "chain", forms{"chain_last_output", "chain_last_output"}},
+		{ep.FaultFlipBit, "chain", forms{"chain-output payload", "chain-output payload"}},
+		{ep.FaultSwapTokens, "chain", forms{"chain-output metadata", "chain-output source_set"}},
+		{ep.FaultDropToken, "chain", forms{"chain-output ", "chain-output "}}, // source_set; metadata of a cached layout
+		{ep.FaultWrongWeight, "chain", forms{"chain-output weights", "chain-output combine_values"}},
+		{ep.FaultWrongExpert, "chain", forms{"chain-output ", "chain-output "}}, // counts; metadata of a cached layout
 	} {
 		t.Run(c.kind+" "+c.at, func(t *testing.T) {
 			changes := [][]func(*plan.Case){nil, {lowLatency}, {cached}, {lowLatency, cached}}
-			if c.kind == ep.FaultDropToken && c.at == "chain" {
-				changes = changes[:2] // a cached layout sends the token all the same
+			if c.at == "chain" && (c.kind == ep.FaultWrongExpert || c.kind == ep.FaultDropToken) {
+				changes = changes[:3] // a cached low-latency dispatch sends to experts as its layout says
 			}
 			var cases []plan.Case
 			for _, change := range changes {
@@ -255,7 +258,7 @@ func TestInjectedFaults(t *testing.T) {
 				d := eptest.Document(t, kase, streams)
 				require.Equal(t, result.Outcome{Status: result.Invalid, Reasons: []string{string(result.ReasonSemantics)}}, d.Outcome, kase.CaseID)
 				reasons := strings.Join(d.Measurement.Rows[0].Correctness.Reasons, "\n")
-				require.Contains(t, reasons, "check-failed: "+want+" ", kase.CaseID)
+				require.Contains(t, reasons, "check-failed: "+want, kase.CaseID)
 				if c.at != "start" {
 					require.NotContains(t, reasons, ": before", "the fault begins later")
 				}
