@@ -1,4 +1,6 @@
-package planner_test
+// Package toy is a third family in tests alone: it shows that a family which
+// registers its descriptors needs no change to any other file.
+package toy
 
 import (
 	"bytes"
@@ -19,8 +21,26 @@ import (
 	"github.com/collectivex/collectivex/pkg/workflow"
 )
 
-// The toy family sends one message back and forth, and lives in this file alone: a
-// family is its types and one registration with each layer.
+var twoGPUs = planner.Machine{CPU: "amd64", GPUs: &planner.GPUs{Vendor: "nvidia", Product: "h200", Arch: "sm90", Transport: "nvlink", Count: 2, Backends: []string{"nccl", "host"}}}
+
+func resolve(t *testing.T, cat *catalog.Catalog, f planner.Filters) *plan.Matrix {
+	t.Helper()
+	m, err := planner.Resolve(cat, f, planner.Machine{})
+	require.NoError(t, err)
+	m.Generator = plan.Generator{Program: "cxgen", Version: "v1", Format: plan.Format}
+	return m
+}
+
+func caseIDs(list []plan.Requested) []string {
+	var ids []string
+	for _, q := range list {
+		ids = append(ids, q.Case.CaseID)
+	}
+	return ids
+}
+
+// The toy family sends one message there and back. A family is its types and one
+// registration with each layer.
 func init() {
 	plan.Register("toy", &toyCase{})
 	catalog.Register(catalog.Family{
@@ -115,9 +135,9 @@ func toyLacks(be *catalog.Backend, c *plan.Case) string {
 	return ""
 }
 
-// toyDefinitions are the shipped definitions with a backend of the toy family, which
+// definitions are the shipped definitions with a backend of the toy family, which
 // runs on the local platform, and the given suite.
-func toyDefinitions(t *testing.T, suite string) fstest.MapFS {
+func definitions(t *testing.T, suite string) fstest.MapFS {
 	t.Helper()
 	defs := fstest.MapFS{"suites/toys.yaml": &fstest.MapFile{Data: []byte(suite)}}
 	require.NoError(t, fs.WalkDir(matrix.FS, ".", func(p string, e fs.DirEntry, err error) error {
@@ -149,7 +169,7 @@ toy:
 // A family that is registered and nothing else is defined, filtered and planned like
 // those that stand here.
 func TestAFamilyFromElsewhere(t *testing.T) {
-	cat, err := catalog.Load(toyDefinitions(t, toys))
+	cat, err := catalog.Load(definitions(t, toys))
 	require.NoError(t, err)
 	require.Contains(t, cat.Coverage(), catalog.Coverage{SKU: "local", Backend: "ball", Mode: "toys", World: 2, Runs: true})
 
@@ -188,7 +208,7 @@ func TestAFamilyFromElsewhere(t *testing.T) {
 }
 
 func TestAFamilyFromElsewhereOnTheMachineAtHand(t *testing.T) {
-	cat, err := catalog.Load(toyDefinitions(t, toys))
+	cat, err := catalog.Load(definitions(t, toys))
 	require.NoError(t, err)
 	machine := twoGPUs
 	gpus := *twoGPUs.GPUs
@@ -218,7 +238,7 @@ func TestAFamilyFromElsewhereIsChecked(t *testing.T) {
 		{"own check", "platforms: [local]\nsampling: smoke\ntoy:\n  - {backends: [ball], bytes: 3}\n", `suites/toys.yaml:4:31: suite "toys" sends half a byte`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			_, err := catalog.Load(toyDefinitions(t, tt.suite))
+			_, err := catalog.Load(definitions(t, tt.suite))
 			require.EqualError(t, err, tt.want)
 		})
 	}
