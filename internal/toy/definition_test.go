@@ -48,11 +48,8 @@ func init() {
 		Vocabulary: map[string][]string{"tone": {"ping", "pong"}},
 	})
 	planner.Register(planner.Family{
-		Name: "toy",
-		Filters: []planner.Filter{{
-			Name: "tone", Usage: "only these tones of toys", Input: "Toys: tone",
-			Values: func(*catalog.Catalog, []*catalog.Suite) []string { return []string{"ping", "pong"} },
-		}},
+		Name:    "toy",
+		Filters: []planner.Filter{{Name: "tone", Kind: "tone", Asked: true, Usage: "only these tones of toys", Input: "Toys: tone"}},
 		Cases: func(r *planner.Resolver, block catalog.SuiteBlock) {
 			for _, b := range *block.(*toySuite) {
 				for _, be := range r.Backends(b.Backends) {

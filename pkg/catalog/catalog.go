@@ -14,6 +14,8 @@ type Catalog struct {
 	Routings  []Routing
 	Sampling  []Sampling
 	Suites    []Suite // by name
+
+	asked map[string][]string // words that suites use, by kind
 }
 
 // Platform is one pool of equal machines.

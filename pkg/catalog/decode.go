@@ -3,6 +3,7 @@ package catalog
 import (
 	"fmt"
 	"io/fs"
+	"path"
 	"reflect"
 	"slices"
 	"strconv"
@@ -56,6 +57,17 @@ func (d *decoder) resolve(names map[string][]string, broken map[string]bool) {
 			d.fault(r.Pos, "unknown %s %q%s", r.kind, r.name, Hint(r.name, names[r.kind]))
 		}
 	}
+}
+
+// words lists the words that the files of a directory use, by kind.
+func (d *decoder) words(dir string) map[string][]string {
+	out := map[string][]string{}
+	for _, r := range d.refs {
+		if path.Dir(r.File) == dir {
+			out[r.kind] = append(out[r.kind], r.name)
+		}
+	}
+	return out
 }
 
 // err is all faults, sorted, or nil.
@@ -167,7 +179,9 @@ func (d *decoder) decode(n *yaml.Node, v reflect.Value, f field) {
 	}
 	switch v.Kind() {
 	case reflect.Pointer:
-		v.Set(reflect.New(v.Type().Elem()))
+		if v.IsNil() {
+			v.Set(reflect.New(v.Type().Elem()))
+		}
 		d.decode(n, v.Elem(), f)
 	case reflect.Struct:
 		d.structure(n, v, f)

@@ -1,7 +1,6 @@
 package catalog
 
 import (
-	"maps"
 	"reflect"
 
 	"github.com/collectivex/collectivex/pkg/registry"
@@ -65,21 +64,6 @@ func (f *Family) empty(place reflect.Type) any {
 		}
 	}
 	panic("catalog: families have no " + place.String())
-}
-
-// vocabularies are the closed lists that definitions choose from, by the name
-// that `in` tags use. Their order is the order of plans and tables.
-func vocabularies() map[string][]string {
-	all := maps.Clone(vocabulary)
-	for _, f := range families.All() {
-		for kind, words := range f.Vocabulary {
-			if all[kind] != nil {
-				panic("catalog: two families have a vocabulary " + kind)
-			}
-			all[kind] = words
-		}
-	}
-	return all
 }
 
 // block returns the block of a family, or nil.

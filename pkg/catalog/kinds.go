@@ -1,6 +1,10 @@
 package catalog
 
-import "github.com/collectivex/collectivex/pkg/vocab"
+import (
+	"maps"
+
+	"github.com/collectivex/collectivex/pkg/vocab"
+)
 
 // vocabulary has the closed lists that are no family's own; see Family.Vocabulary.
 var vocabulary = map[string][]string{
@@ -12,4 +16,31 @@ var vocabulary = map[string][]string{
 	"launcher":     {"bare", "slurm"},
 	"container":    {"none", "pyxis", "docker"},
 	"maturity":     {"production", "candidate", "reference"},
+}
+
+// Words lists the words of a kind, as `in` tags name it: a closed list in the order
+// of plans and tables, or the names that the definitions introduce.
+func (c *Catalog) Words(kind string) []string { return c.words()[kind] }
+
+// Asked lists the words of a kind that the suites use, in any order.
+func (c *Catalog) Asked(kind string) []string { return c.asked[kind] }
+
+// words lists the words of every kind.
+func (c *Catalog) words() map[string][]string {
+	all := maps.Clone(vocabulary)
+	all["suite"] = Names(c.Suites, func(s *Suite) string { return s.Name })
+	all["platform"] = Names(c.Platforms, func(p *Platform) string { return p.SKU })
+	all["backend"] = Names(c.Backends, func(b *Backend) string { return b.Name })
+	all["workload"] = Names(c.Workloads, func(w *Workload) string { return w.Name })
+	all["routing"] = Names(c.Routings, func(r *Routing) string { return r.Name })
+	all["sampling"] = Names(c.Sampling, func(s *Sampling) string { return s.Name })
+	for _, f := range families.All() {
+		for kind, words := range f.Vocabulary {
+			if all[kind] != nil {
+				panic("catalog: two vocabularies are called " + kind)
+			}
+			all[kind] = words
+		}
+	}
+	return all
 }

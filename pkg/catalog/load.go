@@ -38,28 +38,24 @@ func Load(fsys fs.FS) (*Catalog, error) {
 	l.fsys = fsys
 	l.parsed = parseAll(fsys, l.layout())
 
-	var backends struct {
-		Backends []Backend `yaml:"backends"`
+	l.read(backendsFile, &struct {
+		Backends *[]Backend `yaml:"backends"`
+	}{&l.cat.Backends}, "backend")
+	l.read(workloadsFile, &struct {
+		Workloads *[]Workload `yaml:"workloads"`
+		Routings  *[]Routing  `yaml:"routings"`
+	}{&l.cat.Workloads, &l.cat.Routings}, "workload", "routing")
+	l.read(samplingFile, &struct {
+		Profiles *[]Sampling `yaml:"profiles"`
+	}{&l.cat.Sampling}, "sampling")
+	l.cat.Platforms = readAll(l, platformsDir, func(p *Platform) *string { return &p.SKU })
+	for i := range l.cat.Platforms {
+		p := &l.cat.Platforms[i]
+		p.Runner = cmp.Or(p.Runner, p.SKU)
 	}
-	l.read(backendsFile, &backends, "backend")
-	l.cat.Backends = backends.Backends
-
-	var workloads struct {
-		Workloads []Workload `yaml:"workloads"`
-		Routings  []Routing  `yaml:"routings"`
-	}
-	l.read(workloadsFile, &workloads, "workload", "routing")
-	l.cat.Workloads, l.cat.Routings = workloads.Workloads, workloads.Routings
-
-	var sampling struct {
-		Profiles []Sampling `yaml:"profiles"`
-	}
-	l.read(samplingFile, &sampling, "sampling")
-	l.cat.Sampling = sampling.Profiles
-
-	l.platforms()
-	l.suites()
-	l.resolve(l.names(), l.broken)
+	l.cat.Suites = readAll(l, suitesDir, func(s *Suite) *string { return &s.Name })
+	l.resolve(l.cat.words(), l.broken)
+	l.cat.asked = l.words(suitesDir)
 	if len(l.faults) == 0 {
 		c := Checker{&l.cat, &l.decoder}
 		c.check()
@@ -83,25 +79,15 @@ func (l *loader) read(file string, out any, kinds ...string) {
 	}
 }
 
-func (l *loader) platforms() {
-	files := l.list(platformsDir)
-	l.cat.Platforms = make([]Platform, len(files))
+// readAll decodes the files of a directory; each defines what it is named after.
+func readAll[T any](l *loader, dir string, name func(*T) *string) []T {
+	files := l.list(dir)
+	out := make([]T, len(files))
 	for i, f := range files {
-		p := &l.cat.Platforms[i]
-		p.SKU = l.fileName(f)
-		l.read(f, p)
-		p.Runner = cmp.Or(p.Runner, p.SKU)
+		*name(&out[i]) = l.fileName(f)
+		l.read(f, &out[i])
 	}
-}
-
-func (l *loader) suites() {
-	files := l.list(suitesDir)
-	l.cat.Suites = make([]Suite, len(files))
-	for i, f := range files {
-		s := &l.cat.Suites[i]
-		s.Name = l.fileName(f)
-		l.read(f, s)
-	}
+	return out
 }
 
 // fileName is the name that a file's own name gives to what it defines.
@@ -146,15 +132,4 @@ func (l *loader) layout() (files []string) {
 		l.fault(Pos{".", 1, 1}, "%s", reason(err))
 	}
 	return files
-}
-
-// names lists what there is of every kind of name.
-func (l *loader) names() map[string][]string {
-	names := vocabularies()
-	names["platform"] = Names(l.cat.Platforms, func(p *Platform) string { return p.SKU })
-	names["backend"] = Names(l.cat.Backends, func(b *Backend) string { return b.Name })
-	names["workload"] = Names(l.cat.Workloads, func(w *Workload) string { return w.Name })
-	names["routing"] = Names(l.cat.Routings, func(r *Routing) string { return r.Name })
-	names["sampling"] = Names(l.cat.Sampling, func(s *Sampling) string { return s.Name })
-	return names
 }

@@ -84,9 +84,7 @@ func ParseOperator(file string, data []byte, cat *Catalog) (*Operator, error) {
 	d := newDecoder()
 	d.private = true
 	d.document(parse(file, data), &out)
-	d.resolve(map[string][]string{
-		"platform": Names(cat.Platforms, func(p *Platform) string { return p.SKU }),
-	}, nil)
+	d.resolve(cat.words(), nil)
 	if err := d.err(); err != nil {
 		return nil, err
 	}

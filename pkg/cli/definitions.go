@@ -67,7 +67,7 @@ func (l *list) Set(s string) error {
 			return errors.New("an element is empty")
 		case word == "" || word == catalog.All:
 			continue
-		case l.filter.Number:
+		case l.filter.Numbers != nil:
 			n, err := positive(word)
 			if err != nil {
 				return err

@@ -16,18 +16,9 @@ import (
 var collective = Family{
 	Name: plan.FamilyCollective,
 	Filters: []Filter{
-		{
-			Name: "op", Usage: "only these collective operations", Input: "Collectives: operation", Values: words(vocab.Ops()),
-			Asked: asked[catalog.CollectiveSuite](plan.FamilyCollective, func(b *catalog.CollectiveBlock) []string { return b.Ops }),
-		},
-		{
-			Name: "dtype", Usage: "only these element types of collectives", Input: "Collectives: element type", Values: words(vocab.DTypes()),
-			Asked: asked[catalog.CollectiveSuite](plan.FamilyCollective, func(b *catalog.CollectiveBlock) []string { return b.DTypes }),
-		},
-		{
-			Name: "redop", Usage: "only these reductions of collectives", Input: "Collectives: reduction", Values: words(vocab.RedOps()),
-			Asked: asked[catalog.CollectiveSuite](plan.FamilyCollective, func(b *catalog.CollectiveBlock) []string { return b.RedOps }),
-		},
+		{Name: "op", Kind: "op", Asked: true, Usage: "only these collective operations", Input: "Collectives: operation"},
+		{Name: "dtype", Kind: "dtype", Asked: true, Usage: "only these element types of collectives", Input: "Collectives: element type"},
+		{Name: "redop", Kind: "redop", Asked: true, Usage: "only these reductions of collectives", Input: "Collectives: reduction"},
 	},
 	Cases: collectiveCases, Fit: collectiveLacks, Seconds: collectiveSeconds,
 }

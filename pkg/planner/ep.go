@@ -16,17 +16,11 @@ import (
 var ep = Family{
 	Name: plan.FamilyEP,
 	Filters: []Filter{
-		{Name: "ep", What: "EP size", Usage: "only these EP sizes", Input: "EP: size", Number: true, Values: worldsOf(plan.FamilyEP)},
+		{Name: "ep", Numbers: worldsOf(plan.FamilyEP), Usage: "only these EP sizes", Input: "EP: size", What: "EP size"},
+		{Name: "mode", Kind: "mode", Asked: true, Usage: "only these EP modes: normal, low-latency", Input: "EP: kernel mode"},
+		{Name: "phase", Kind: "phase", Asked: true, Usage: "only these EP phases: decode, prefill", Input: "EP: phase"},
 		{
-			Name: "mode", Usage: "only these EP modes: normal, low-latency", Input: "EP: kernel mode", Values: words(vocab.EPModes()),
-			Asked: asked[catalog.EPSuite](plan.FamilyEP, func(b *catalog.EPBlock) []string { return b.Modes }),
-		},
-		{
-			Name: "phase", Usage: "only these EP phases: decode, prefill", Input: "EP: phase", Values: words(vocab.Phases()),
-			Asked: asked[catalog.EPSuite](plan.FamilyEP, func(b *catalog.EPBlock) []string { return b.Phases }),
-		},
-		{
-			Name: "precision", Input: "EP: dispatch precision", Values: words(vocab.Precisions()),
+			Name: "precision", Kind: "precision", Asked: true, Input: "EP: dispatch precision",
 			Usage: "only these EP dispatch precisions: bf16, fp8; naming one also plans backends that have it off the main path",
 		},
 	},

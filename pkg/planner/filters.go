@@ -31,12 +31,12 @@ type Filter struct {
 	What     string // the name in messages; Name unless said
 	Usage    string // of the flag
 	Input    string // what the workflow's input says
-	Number   bool   // its values are positive numbers; else words
-	Excludes bool   // its values do not pass
-	// Values lists the words that there are, or the numbers that suites have.
-	Values func(cat *catalog.Catalog, suites []*catalog.Suite) []string
-	// Asked lists the words that suites ask for, in any order; nil: all of Values.
-	Asked func(suites []*catalog.Suite) []string
+	Kind     string // of the words that it takes, as tags of definitions name it
+	Asked    bool   // the workflow offers only the words that suites use
+	Excludes bool   // what it names does not pass
+	// Numbers lists what suites have of the positive numbers that it takes; nil: it
+	// takes words.
+	Numbers func(cat *catalog.Catalog, suites []*catalog.Suite) []int
 }
 
 // The filters that planning itself knows.
@@ -50,15 +50,11 @@ const (
 
 // common are the filters on what every case has.
 var common = []Filter{
-	{Name: suiteFilter, Usage: "only these suites", Input: "Suite of cases", Values: named(func(c *catalog.Catalog) []string {
-		return catalog.Names(c.Suites, func(s *catalog.Suite) string { return s.Name })
-	})},
-	{Name: backendFilter, Usage: "only these backends", Input: "Library to measure", Values: named(func(c *catalog.Catalog) []string {
-		return catalog.Names(c.Backends, func(b *catalog.Backend) string { return b.Name })
-	})},
-	{Name: skuFilter, Usage: "only these platforms", Input: "Pool of machines", Values: named(skus)},
-	{Name: excludeFilter, What: "excluded sku", Usage: "not these platforms", Input: "Pools to leave out, separated by commas", Excludes: true, Values: named(skus)},
-	{Name: worldFilter, What: "world size", Usage: "only these world sizes", Input: "Ranks", Number: true, Values: worldsOf("")},
+	{Name: suiteFilter, Kind: "suite", Usage: "only these suites", Input: "Suite of cases"},
+	{Name: backendFilter, Kind: "backend", Usage: "only these backends", Input: "Library to measure"},
+	{Name: skuFilter, Kind: "platform", Usage: "only these platforms", Input: "Pool of machines"},
+	{Name: excludeFilter, Kind: "platform", Usage: "not these platforms", Input: "Pools to leave out, separated by commas", What: "excluded sku", Excludes: true},
+	{Name: worldFilter, Numbers: worldsOf(""), Usage: "only these world sizes", Input: "Ranks", What: "world size"},
 }
 
 // AllFilters lists the filters: those on what every case has, then those of each
@@ -71,36 +67,30 @@ func AllFilters() []Filter {
 	return all
 }
 
-// Choices lists the values of the filter that the definitions have a use for.
+// values lists the words that there are, or the numbers that suites have.
+func (w Filter) values(cat *catalog.Catalog, suites []*catalog.Suite) []string {
+	if w.Numbers != nil {
+		return numbers(w.Numbers(cat, suites))
+	}
+	return cat.Words(w.Kind)
+}
+
+// Choices lists the values of the filter that the workflow offers.
 func (w Filter) Choices(cat *catalog.Catalog) []string {
 	suites := make([]*catalog.Suite, len(cat.Suites))
 	for i := range cat.Suites {
 		suites[i] = &cat.Suites[i]
 	}
-	values := w.Values(cat, suites)
-	if w.Asked == nil {
-		return values
+	if w.Asked {
+		return ordered(w.values(cat, suites), cat.Asked(w.Kind))
 	}
-	return ordered(values, w.Asked(suites))
-}
-
-func named(names func(*catalog.Catalog) []string) func(*catalog.Catalog, []*catalog.Suite) []string {
-	return func(c *catalog.Catalog, _ []*catalog.Suite) []string { return names(c) }
-}
-
-func skus(c *catalog.Catalog) []string {
-	return catalog.Names(c.Platforms, func(p *catalog.Platform) string { return p.SKU })
-}
-
-// words are a closed list of values.
-func words(list []string) func(*catalog.Catalog, []*catalog.Suite) []string {
-	return func(*catalog.Catalog, []*catalog.Suite) []string { return list }
+	return w.values(cat, suites)
 }
 
 // worldsOf lists the numbers of ranks that suites ask for, ascending; of one family,
 // or of all where it is empty.
-func worldsOf(family plan.Family) func(*catalog.Catalog, []*catalog.Suite) []string {
-	return func(cat *catalog.Catalog, suites []*catalog.Suite) []string {
+func worldsOf(family plan.Family) func(*catalog.Catalog, []*catalog.Suite) []int {
+	return func(cat *catalog.Catalog, suites []*catalog.Suite) []int {
 		var worlds []int
 		for _, s := range suites {
 			for name, block := range s.Blocks {
@@ -110,22 +100,7 @@ func worldsOf(family plan.Family) func(*catalog.Catalog, []*catalog.Suite) []str
 			}
 		}
 		slices.Sort(worlds)
-		return numbers(slices.Compact(worlds))
-	}
-}
-
-// asked gathers a list of every block of a family.
-func asked[S ~[]B, B any](family plan.Family, list func(*B) []string) func([]*catalog.Suite) []string {
-	return func(suites []*catalog.Suite) []string {
-		var out []string
-		for _, s := range suites {
-			if blocks, ok := any(s.Blocks[string(family)]).(*S); ok {
-				for i := range *blocks {
-					out = append(out, list(&(*blocks)[i])...)
-				}
-			}
-		}
-		return out
+		return slices.Compact(worlds)
 	}
 }
 
@@ -141,7 +116,7 @@ func (f *Filters) check(cat *catalog.Catalog, suites []*catalog.Suite) error {
 	refuse := func(number bool, format string, hint func(got string, known []string) string) {
 		for _, w := range filters {
 			for _, got := range f.Only[w.Name] {
-				if known := w.Values(cat, suites); w.Number == number && !slices.Contains(known, got) {
+				if known := w.values(cat, suites); number == (w.Numbers != nil) && !slices.Contains(known, got) {
 					errs = append(errs, fmt.Errorf(format, cmp.Or(w.What, w.Name), got, hint(got, known)))
 				}
 			}

@@ -71,8 +71,8 @@ func (f *EPFlags) Plan(cat *catalog.Catalog, be *catalog.Backend, world int) (pl
 		{"mode", f.mode, vocab.EPModes()},
 		{"precision", f.precision, vocab.Precisions()},
 		{"phase", f.phase, vocab.Phases()},
-		{"routing", f.routing, catalog.Names(cat.Routings, func(r *catalog.Routing) string { return r.Name })},
-		{"sampling profile", f.sampling, catalog.Names(cat.Sampling, func(p *catalog.Sampling) string { return p.Name })},
+		{"routing", f.routing, cat.Words("routing")},
+		{"sampling profile", f.sampling, cat.Words("sampling")},
 	} {
 		if err := known(name.what, name.got, name.names); err != nil {
 			return d, err
