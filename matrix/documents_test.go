@@ -37,7 +37,7 @@ func TestEveryCaseCanBeDocumented(t *testing.T) {
 			var matrix bytes.Buffer
 			m.Generator = plan.Generator{Program: "cxgen", Version: "dev", Format: plan.Format}
 			require.NoError(t, m.Write(&matrix))
-			_, err = plan.Read(&matrix, "dev")
+			_, err = plan.Parse(matrix.Bytes(), "dev")
 			require.NoError(t, err, "the matrix of suite %s", suite.Name)
 			for _, q := range m.Requested() {
 				if q.Disposition == plan.Runnable {
@@ -99,9 +99,11 @@ func compile(t *testing.T) map[string]*jsonschema.Schema {
 		require.NoError(t, compiler.AddResource(f.Name, value))
 	}
 	out := map[string]*jsonschema.Schema{}
-	for _, record := range result.RecordTypes() {
-		out[record], err = compiler.Compile(record + ".schema.json")
-		require.NoError(t, err)
+	for _, f := range result.Families() {
+		for _, record := range f.Records {
+			out[record.Type], err = compiler.Compile(record.Type + ".schema.json")
+			require.NoError(t, err)
+		}
 	}
 	return out
 }

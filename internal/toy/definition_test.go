@@ -191,7 +191,7 @@ func TestAFamilyFromElsewhere(t *testing.T) {
 	require.Equal(t, []string{"local-ball-ping-w2", "local-ball-ping-w2-r2"}, caseIDs(m.RequestedOther), "a filter of one family keeps it alone")
 	var file bytes.Buffer
 	require.NoError(t, m.Write(&file))
-	read, err := plan.Read(&file, "v1")
+	read, err := plan.Parse(file.Bytes(), "v1")
 	require.NoError(t, err)
 	require.Equal(t, m.RequestedOther, read.RequestedOther)
 

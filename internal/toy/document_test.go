@@ -165,10 +165,10 @@ func ranks(args []string) error {
 
 type silent struct{}
 
-func (silent) Started(int, int, plan.Case, int)                                 {}
-func (silent) Ended(int, int, plan.Case, result.Outcome, time.Duration, string) {}
-func (silent) Kept(int, int, plan.Case, bool)                                   {}
-func (silent) Warn(string)                                                      {}
+func (silent) Started(int, int, plan.Case, int) {}
+func (silent) Ended(int, int, shard.End)        {}
+func (silent) Kept(int, int, plan.Case, bool)   {}
+func (silent) Warn(string)                      {}
 
 // A family that is registered and nothing else goes from its definition through
 // ranks and documents to NDJSON, a summary and its JSON Schema.

@@ -104,13 +104,6 @@ func (l *Library) SOName() string { return l.id.soname }
 // BuildID is the GNU build id in hexadecimal; empty where it has none.
 func (l *Library) BuildID() string { return l.id.buildID }
 
-// FileVersion is what the loaded file's name says behind ".so.", such as
-// 2.28.9 of libnccl.so.2.28.9; empty where it says nothing.
-func (l *Library) FileVersion() string {
-	_, version, _ := strings.Cut(filepath.Base(l.path), ".so.")
-	return version
-}
-
 // Close drops this reference. The loader unloads the library when the last one
 // is gone; symbols are invalid from then on.
 func (l *Library) Close() error {

@@ -136,21 +136,10 @@ type generated struct {
 	Generator Generator `json:"generator"`
 }
 
-// Read reads a matrix that this version of the program wrote. It refuses
+// Parse reads a matrix that this version of the program wrote. It refuses
 // another format or version, what is not of the schema, and a matrix whose cells
 // and cases do not fit together.
-func Read(r io.Reader, version string) (*Matrix, error) {
-	data, err := io.ReadAll(io.LimitReader(r, MaxMatrix+1))
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("matrix: %w", err)
-	case len(data) > MaxMatrix:
-		return nil, fmt.Errorf("matrix: more than %d bytes", MaxMatrix)
-	}
-	return parse(data, version)
-}
-
-func parse(data []byte, version string) (*Matrix, error) {
+func Parse(data []byte, version string) (*Matrix, error) {
 	if len(bytes.TrimSpace(data)) == 0 {
 		return nil, errors.New("matrix: empty; make it with 'cxgen matrix -o FILE'")
 	}
@@ -182,7 +171,7 @@ func parse(data []byte, version string) (*Matrix, error) {
 	return &m, m.check()
 }
 
-// ReadFile reads the matrix in the file at path; see Read.
+// ReadFile reads the matrix in the file at path; see Parse.
 func ReadFile(path, version string) (*Matrix, error) {
 	data, err := regular.Read(path, MaxMatrix)
 	if failed, ok := errors.AsType[*fs.PathError](err); ok {
@@ -191,7 +180,7 @@ func ReadFile(path, version string) (*Matrix, error) {
 	if err != nil {
 		return nil, err
 	}
-	m, err := parse(data, version)
+	m, err := Parse(data, version)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}

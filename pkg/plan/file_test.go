@@ -80,11 +80,11 @@ func TestReadRefuses(t *testing.T) {
 				bad = good[:len(good)/2]
 			}
 			require.NotEqual(t, good, bad)
-			_, err := plan.Read(strings.NewReader(bad), "v1")
+			_, err := plan.Parse([]byte(bad), "v1")
 			require.ErrorContains(t, err, tc.want)
 		})
 	}
-	_, err := plan.Read(strings.NewReader(good), "v1")
+	_, err := plan.Parse([]byte(good), "v1")
 	require.NoError(t, err)
 }
 
@@ -96,13 +96,13 @@ func FuzzRead(f *testing.F) {
 	require.NoError(f, m.Write(&text))
 	f.Add(text.Bytes())
 	f.Fuzz(func(t *testing.T, data []byte) {
-		m, err := plan.Read(bytes.NewReader(data), "v1")
+		m, err := plan.Parse(data, "v1")
 		if err != nil {
 			return
 		}
 		var text bytes.Buffer
 		require.NoError(t, m.Write(&text))
-		again, err := plan.Read(&text, "v1")
+		again, err := plan.Parse(text.Bytes(), "v1")
 		require.NoError(t, err)
 		require.Equal(t, m, again)
 	})

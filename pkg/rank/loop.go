@@ -1,7 +1,6 @@
 package rank
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -38,41 +37,6 @@ var ErrStore = errors.New("store fails")
 
 // ExitStore is the status of a rank process after ErrStore.
 const ExitStore = 3
-
-// Ending is how a record ends a rank's stream of a case.
-type Ending int
-
-// The endings.
-const (
-	NotEnded Ending = iota
-	EndedDone
-	EndedFailure
-)
-
-// EndingOf looks at one line of a stream without reading it whole, since the
-// shard looks often while the ranks measure.
-func EndingOf(line []byte) Ending {
-	switch {
-	case bytes.HasPrefix(line, []byte(`{"kind":"`+KindDone+`"`)):
-		return EndedDone
-	case bytes.HasPrefix(line, []byte(`{"kind":"`+KindFailure+`"`)):
-		return EndedFailure
-	default:
-		return NotEnded
-	}
-}
-
-// FactsOf returns the facts that a line of a stream holds, if it does.
-func FactsOf(line []byte) (f Facts, ok bool) {
-	if !bytes.HasPrefix(line, []byte(`{"kind":"`+KindFacts+`"`)) {
-		return f, false
-	}
-	var r struct {
-		Data *Facts `json:"data"`
-	}
-	r.Data = &f
-	return f, json.Unmarshal(line, &r) == nil
-}
 
 // Find returns the opener of a case's family and backend.
 type Find func(c plan.Case) (Opener, error)
@@ -183,44 +147,4 @@ func guard(f func() error) (err error) {
 		}
 	}()
 	return f()
-}
-
-// ReadStream reads back what one rank left of the case with this scope. A torn
-// last record, of a rank that was killed while it wrote, is not part of it. An
-// error that is not ErrStore means that a record is none; those before it are
-// returned.
-func ReadStream(store rendezvous.Store, scope string, rank int) (Stream, error) {
-	s := Stream{Rank: rank}
-	lines, _, err := store.Records(StreamKey(scope, rank), 0)
-	if errors.Is(err, rendezvous.ErrMalformed) {
-		return s, err
-	}
-	if err != nil {
-		return s, fmt.Errorf("%w: %w", ErrStore, err)
-	}
-	for i, line := range lines {
-		var r Record
-		if err := json.Unmarshal(line, &r); err != nil {
-			return s, fmt.Errorf("%s: record %d: %w", StreamKey(scope, rank), i+1, err)
-		}
-		switch r.Kind {
-		case KindDone:
-			s.Done = true
-		case KindFailure:
-			s.Failure = new(Failure)
-			err = json.Unmarshal(r.Data, s.Failure)
-		case KindFacts:
-			s.Facts = new(Facts)
-			err = json.Unmarshal(r.Data, s.Facts)
-		case KindDevice:
-			s.Device = new(result.RankDevice)
-			err = json.Unmarshal(r.Data, s.Device)
-		default:
-			s.Records = append(s.Records, r)
-		}
-		if err != nil {
-			return s, fmt.Errorf("%s: record %d: %w", StreamKey(scope, rank), i+1, err)
-		}
-	}
-	return s, nil
 }

@@ -5,6 +5,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -115,24 +117,41 @@ func TestReadStreamRefusesWhatIsNoRecord(t *testing.T) {
 	require.ErrorContains(t, err, "c/rank-0: record 2")
 	require.NotErrorIs(t, err, ErrStore)
 	require.Len(t, s.Records, 1, "what came before counts")
+	r := NewReader(files, "c", 0)
+	require.Error(t, r.Next())
+	require.NoError(t, files.Append(StreamKey("c", 0), []byte(`{"kind":"done"}`)))
+	require.ErrorContains(t, r.Next(), "record 2", "nothing after it is read")
+	require.False(t, r.Done)
 	require.NoError(t, files.Close())
 }
 
-// The shard looks at lines without decoding them, so their spelling is a contract.
-func TestLinesAreKnownByTheirBeginning(t *testing.T) {
-	spell := func(kind string, data any) []byte {
-		raw, err := json.Marshal(data)
-		require.NoError(t, err)
-		line, err := json.Marshal(Record{Kind: kind, Data: raw})
-		require.NoError(t, err)
-		return line
-	}
-	require.Equal(t, EndedDone, EndingOf(spell(KindDone, nil)))
-	require.Equal(t, EndedFailure, EndingOf(spell(KindFailure, Failure{Code: "refused"})))
-	require.Equal(t, NotEnded, EndingOf(spell("sample", KindDone)))
-	f, ok := FactsOf(spell(KindFacts, Facts{DeviceProduct: "One"}))
-	require.True(t, ok)
-	require.Equal(t, "One", f.DeviceProduct)
-	_, ok = FactsOf(spell("sample", KindFacts))
-	require.False(t, ok)
+// The shard follows a stream while its rank writes it: each record is read once, an
+// incomplete one when it is whole, and the order of its members does not matter.
+func TestReaderFollowsAStream(t *testing.T) {
+	dir := t.TempDir()
+	files, err := rendezvous.OpenFile(dir)
+	require.NoError(t, err)
+	require.NoError(t, files.Append(StreamKey("c", 0), []byte(`{"data":{"device_product":"One"},"kind":"facts"}`)))
+	r := NewReader(files, "c", 0)
+	require.NoError(t, r.Next())
+	require.Equal(t, "One", r.Facts.DeviceProduct)
+	require.False(t, r.Ended())
+	require.NoError(t, files.Append(StreamKey("c", 0), []byte(`{"kind":"sample"}`)))
+	require.NoError(t, r.Next())
+	require.NoError(t, r.Next())
+	require.Len(t, r.Records, 1)
+
+	stream, err := os.OpenFile(filepath.Join(dir, StreamKey("c", 0)+"@stream"), os.O_APPEND|os.O_WRONLY, 0)
+	require.NoError(t, err)
+	defer stream.Close()
+	_, err = stream.WriteString(`{ "kind": "failure", "data": {"code"`)
+	require.NoError(t, err)
+	require.NoError(t, r.Next())
+	require.False(t, r.Ended())
+	_, err = stream.WriteString(`: "refused"} }` + "\n")
+	require.NoError(t, err)
+	require.NoError(t, r.Next())
+	require.True(t, r.Ended())
+	require.Equal(t, "refused", r.Failure.Code)
+	require.NoError(t, files.Close())
 }

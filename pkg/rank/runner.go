@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/collectivex/collectivex/pkg/plan"
-	"github.com/collectivex/collectivex/pkg/result"
 )
 
 // Runner does the cases of one group in this rank. It is opened once per
@@ -32,13 +31,3 @@ func (e *Error) Error() string { return e.Code + ": " + e.Err.Error() }
 
 // Unwrap returns the private cause.
 func (e *Error) Unwrap() error { return e.Err }
-
-// Stream is what one rank left of one case, as the shard reads it back.
-type Stream struct {
-	Rank    int
-	Records []Record // family records, in order
-	Facts   *Facts
-	Device  *result.RankDevice // nil where the rank drives none
-	Failure *Failure
-	Done    bool // false: the rank never ended the case
-}

@@ -69,14 +69,3 @@ func familyOf(c *plan.Case) (*Family, error) {
 	}
 	return f, nil
 }
-
-// RecordTypes returns the closed list.
-func RecordTypes() []string {
-	var out []string
-	for _, f := range Families() {
-		for _, r := range f.Records {
-			out = append(out, r.Type)
-		}
-	}
-	return out
-}

@@ -202,13 +202,13 @@ func Write(dir string, d Document, index int, screen func([]byte) error) (string
 // Encode returns v as one line of compact JSON and a newline. Numbers are not
 // rounded; NaN and infinity are refused with the place where they stand.
 func Encode(v any) ([]byte, error) {
-	if at := nonFinite(reflect.ValueOf(v), ""); at != "" {
-		return nil, fmt.Errorf("%s is not a finite number; publish null and a failed check instead", at)
-	}
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	if err := e.Encode(v); err != nil {
+		if at := nonFinite(reflect.ValueOf(v), ""); at != "" {
+			return nil, fmt.Errorf("%s is not a finite number; publish null and a failed check instead", at)
+		}
 		return nil, err
 	}
 	return b.Bytes(), nil

@@ -14,27 +14,25 @@ type Reason string
 
 // The closed list.
 const (
-	ReasonSemantics      Reason = "semantic correctness or routing identity failed"
-	ReasonTimeout        Reason = "timeout"       // "timeout: case budget of 60 s"
-	ReasonSkipped        Reason = "skipped"       // "skipped: shard time limit"
-	ReasonRankDied       Reason = "rank-died"     // "rank-died: rank 1 signal 9"
-	ReasonLibrary        Reason = "library-error" // "library-error: nccl 5"
-	ReasonNoLibrary      Reason = "library-missing"
-	ReasonNoSymbol       Reason = "symbol-missing"
-	ReasonDevice         Reason = "device-error"
-	ReasonMemory         Reason = "out-of-memory"
-	ReasonRefused        Reason = "refused"     // the backend cannot do exactly this case
-	ReasonEnvironment    Reason = "environment" // the machine is not what the case says
-	ReasonInternal       Reason = "internal-error"
-	ReasonCheck          Reason = "check-failed" // "check-failed: before payload rank 1"
-	ReasonNonFinite      Reason = "non-finite-error"
-	ReasonUnchecked      Reason = "check-did-not-run"
-	ReasonImplausible    Reason = "implausible"     // more had to move than the limits allow; a time of 0
-	ReasonUnpublishable  Reason = "unpublishable"   // what was measured held something private
-	ReasonMemoryForSize  Reason = "memory-for-size" // a size dropped from the ladder
-	ReasonSizeTooSmall   Reason = "size-too-small"  // a size that leaves a rank without an element
-	ReasonTokenCapacity  Reason = "backend-token-capacity"
-	ReasonPlatformNoCell Reason = "backend-platform-unsupported"
+	ReasonSemantics     Reason = "semantic correctness or routing identity failed"
+	ReasonTimeout       Reason = "timeout"       // "timeout: case budget of 60 s"
+	ReasonSkipped       Reason = "skipped"       // "skipped: shard time limit"
+	ReasonRankDied      Reason = "rank-died"     // "rank-died: rank 1 signal 9"
+	ReasonLibrary       Reason = "library-error" // "library-error: nccl 5"
+	ReasonNoLibrary     Reason = "library-missing"
+	ReasonNoSymbol      Reason = "symbol-missing"
+	ReasonDevice        Reason = "device-error"
+	ReasonMemory        Reason = "out-of-memory"
+	ReasonRefused       Reason = "refused"     // the backend cannot do exactly this case
+	ReasonEnvironment   Reason = "environment" // the machine is not what the case says
+	ReasonInternal      Reason = "internal-error"
+	ReasonCheck         Reason = "check-failed" // "check-failed: before payload rank 1"
+	ReasonNonFinite     Reason = "non-finite-error"
+	ReasonUnchecked     Reason = "check-did-not-run"
+	ReasonImplausible   Reason = "implausible"     // more had to move than the limits allow; a time of 0
+	ReasonUnpublishable Reason = "unpublishable"   // what was measured held something private
+	ReasonMemoryForSize Reason = "memory-for-size" // a size dropped from the ladder
+	ReasonSizeTooSmall  Reason = "size-too-small"  // a size that leaves a rank without an element
 )
 
 // Reasons returns the closed list.
@@ -43,8 +41,6 @@ func Reasons() []Reason {
 		ReasonSemantics, ReasonTimeout, ReasonSkipped, ReasonRankDied, ReasonLibrary, ReasonNoLibrary,
 		ReasonNoSymbol, ReasonDevice, ReasonMemory, ReasonRefused, ReasonEnvironment, ReasonInternal,
 		ReasonCheck, ReasonNonFinite, ReasonUnchecked, ReasonImplausible, ReasonUnpublishable, ReasonMemoryForSize, ReasonSizeTooSmall,
-		ReasonTokenCapacity,
-		ReasonPlatformNoCell,
 	}
 }
 

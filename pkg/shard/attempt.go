@@ -49,14 +49,21 @@ func (r *runner) attempt(ctx context.Context, n, index int) (result.Outcome, err
 			end.reasons = append(end.reasons, result.ReasonEnvironment.With("ranks or their store"))
 		}
 	}
-	outcome, err := r.write(index, end)
-	if err == nil {
-		r.Observer.Ended(n, len(r.Cases), q.Case, outcome, time.Since(began), logs)
-	}
+	outcome, err := r.finish(n, index, end, began, logs)
 	if outcome.Status != result.Success {
 		err = errors.Join(err, r.closeGroup(ctx)) // whatever it did, no other case inherits it
 	}
 	return outcome, errors.Join(err, fatal, end.misfit)
+}
+
+// finish writes the document of an attempt and hands it over.
+func (r *runner) finish(n, index int, end ended, began time.Time, logs string) (result.Outcome, error) {
+	doc, err := r.write(index, end)
+	if err != nil {
+		return result.Outcome{}, err
+	}
+	r.Observer.Ended(n, len(r.Cases), End{Document: doc, Took: time.Since(began), Logs: logs, Failure: end.failure()})
+	return doc.Head().Outcome, nil
 }
 
 // unstarted returns why a case has no ranks. It returns err too where the machine
@@ -74,13 +81,8 @@ func unstarted(ctx context.Context, err error, late string) ([]string, error) {
 
 // skip writes the document of a case that is not run.
 func (r *runner) skip(n, index int, reason string) (result.Outcome, error) {
-	c := r.Cases[index].Case
-	r.history.attempts[keyOf(c)]++
-	outcome, err := r.write(index, ended{reasons: []string{reason}})
-	if err == nil {
-		r.Observer.Ended(n, len(r.Cases), c, outcome, 0, "")
-	}
-	return outcome, err
+	r.history.attempts[keyOf(r.Cases[index].Case)]++
+	return r.finish(n, index, ended{reasons: []string{reason}}, time.Now(), "")
 }
 
 // budget returns how long a case may take now, and the reason if it takes
@@ -114,15 +116,15 @@ func (r *runner) group(ctx context.Context, c plan.Case, budget time.Duration) (
 
 // write writes samples and document of a case's attempt. Where the samples may not be
 // published, or are not written in time, the document says so instead.
-func (r *runner) write(index int, end ended) (result.Outcome, error) {
+func (r *runner) write(index int, end ended) (result.Document, error) {
 	c := r.Cases[index].Case
 	doc, err := r.document(c, end)
 	if err != nil {
-		return result.Outcome{}, err
+		return nil, err
 	}
 	name, err := result.FileName(doc, index)
 	if err != nil {
-		return result.Outcome{}, err
+		return nil, err
 	}
 	var private error
 	screen := func(b []byte) error {
@@ -162,9 +164,9 @@ func (r *runner) write(index int, end ended) (result.Outcome, error) {
 		}
 	}
 	if err != nil {
-		return result.Outcome{}, fmt.Errorf("%w: %w", errUnwritten, err)
+		return nil, fmt.Errorf("%w: %w", errUnwritten, err)
 	}
-	return doc.Head().Outcome, nil
+	return doc, nil
 }
 
 // document returns the document of an attempt: with what the ranks left, or,
@@ -243,9 +245,10 @@ func (r *runner) empty(c plan.Case, reasons ...string) (result.Document, error) 
 func (r *runner) describe(head *result.Envelope, streams []rank.Stream) {
 	var devices []result.RankDevice
 	for _, s := range streams {
-		if d := s.Device; d != nil {
+		if s.Device != nil {
+			d := *s.Device
 			d.Partition = r.Run.Screen.Public(d.Partition)
-			devices = append(devices, *d)
+			devices = append(devices, d)
 		}
 		if f := s.Facts; f != nil && len(f.CPUs) > 0 {
 			head.Topology.Ranks = append(head.Topology.Ranks,

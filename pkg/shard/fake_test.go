@@ -270,7 +270,10 @@ func fakeShard(results, scratch string, cases ...plan.Requested) *Shard {
 }
 
 // recorder keeps what an observer is told.
-type recorder struct{ lines []string }
+type recorder struct {
+	lines []string
+	ends  []End
+}
 
 func (o *recorder) add(format string, args ...any) {
 	o.lines = append(o.lines, fmt.Sprintf(format, args...))
@@ -280,8 +283,10 @@ func (o *recorder) Started(n, total int, c plan.Case, attempt int) {
 	o.add("%d/%d start %s attempt %d", n, total, c.CaseID, attempt)
 }
 
-func (o *recorder) Ended(n, total int, c plan.Case, out result.Outcome, _ time.Duration, _ string) {
-	o.add("%d/%d %s %s %s", n, total, out.Status, c.CaseID, strings.Join(out.Reasons, "; "))
+func (o *recorder) Ended(n, total int, e End) {
+	o.ends = append(o.ends, e)
+	head := e.Document.Head()
+	o.add("%d/%d %s %s %s", n, total, head.Outcome.Status, head.Identity.CaseID, strings.Join(head.Outcome.Reasons, "; "))
 }
 
 func (o *recorder) Kept(n, total int, c plan.Case, passed bool) {

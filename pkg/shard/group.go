@@ -90,6 +90,17 @@ type ended struct {
 	misfit  error    // a device is not what the cell is for
 }
 
+// failure is End.Failure.
+func (e ended) failure() string {
+	for _, s := range e.streams {
+		if s.Failure != nil {
+			line, _, _ := strings.Cut(s.Failure.Text, "\n")
+			return line
+		}
+	}
+	return ""
+}
+
 // do gives the ranks a case and waits for its end, or ends it: after budget,
 // with late as the reason, or with ctx. Where there is a reason, the group is
 // dead. An error means that the machine is of no more use: the store cannot be
@@ -100,41 +111,52 @@ func (g *group) do(ctx context.Context, c plan.Case, budget time.Duration, late 
 	if err := g.order(ctx, rank.Order{Scope: scope, Case: c}); err != nil {
 		return ended{}, err
 	}
-	end, err := g.wait(ctx, scope, budget, late, w)
+	readers := make([]*rank.Reader, g.world)
+	for r := range readers {
+		readers[r] = rank.NewReader(g.store, scope, r)
+	}
+	end, err := g.wait(ctx, readers, budget, late, w)
 	if len(end.reasons) > 0 || err != nil {
 		g.broken = true
 		err = errors.Join(err, g.ranks.Kill())
 	}
-	left, inTime := within(g.deadline, func() read { return g.read(scope) })
+	left, inTime := within(g.deadline, func() read { return rest(readers) })
 	if !inTime {
 		return ended{reasons: []string{result.ReasonTimeout.With("shard time limit")}, misfit: end.misfit}, err
 	}
-	end.streams, end.reasons = left.streams, slices.Compact(append(end.reasons, left.reasons...))
+	end.streams, end.reasons = streams(readers), slices.Compact(append(end.reasons, left.reasons...))
 	return end, errors.Join(err, left.err)
 }
 
-// read is what the ranks left of a case.
-type read struct {
-	streams []rank.Stream
-	reasons []string // why it is not whole
-	err     error    // of the store
+// streams returns what was read so far.
+func streams(readers []*rank.Reader) []rank.Stream {
+	all := make([]rank.Stream, len(readers))
+	for i, r := range readers {
+		all[i] = r.Stream
+	}
+	return all
 }
 
-func (g *group) read(scope string) (left read) {
-	for r := range g.world {
-		s, err := rank.ReadStream(g.store, scope, r)
-		switch {
+// read says why what the ranks left of a case is not whole.
+type read struct {
+	reasons []string
+	err     error // of the store
+}
+
+// rest reads what the ranks have left since the last look.
+func rest(readers []*rank.Reader) (left read) {
+	for _, r := range readers {
+		switch err := r.Next(); {
 		case errors.Is(err, rank.ErrStore):
 			left.err = errors.Join(left.err, err)
 		case err != nil:
-			left.reasons = append(left.reasons, badRecords(r))
+			left.reasons = append(left.reasons, badRecords(r.Rank))
 		}
-		left.streams = append(left.streams, s)
 	}
 	return left
 }
 
-// badRecords is the reason of a case of which a rank left what cannot be read.
+// badRecords is the reason of a case of which a rank left records that cannot be read.
 func badRecords(rank int) string { return result.ReasonInternal.With("records of rank %d", rank) }
 
 func (g *group) order(ctx context.Context, o rank.Order) error {
@@ -147,13 +169,11 @@ func (g *group) order(ctx context.Context, o rank.Order) error {
 
 // wait returns when all ranks have said done, or with the reasons why they
 // will not, the likeliest cause first.
-func (g *group) wait(ctx context.Context, scope string, budget time.Duration, late string, w *watcher) (ended, error) {
+func (g *group) wait(ctx context.Context, readers []*rank.Reader, budget time.Duration, late string, w *watcher) (ended, error) {
 	timeout := time.NewTimer(budget)
 	defer timeout.Stop()
 	poll := time.NewTicker(pollInterval)
 	defer poll.Stop()
-	offsets := make([]int64, g.world)
-	ends := make([]rank.Ending, g.world)
 	exits := g.ranks.Exits()
 	for {
 		var exited *launch.Exit
@@ -171,68 +191,60 @@ func (g *group) wait(ctx context.Context, scope string, budget time.Duration, la
 			}
 		case <-poll.C:
 		}
-		for r := range g.world {
-			lines, next, err := g.store.Records(rank.StreamKey(scope, r), offsets[r])
-			if errors.Is(err, rendezvous.ErrMalformed) {
-				return ended{reasons: []string{badRecords(r)}}, nil
-			}
-			if err != nil {
+		for _, r := range readers {
+			known := r.Facts
+			switch err := r.Next(); {
+			case errors.Is(err, rank.ErrStore):
 				return ended{}, err
+			case err != nil:
+				return ended{reasons: []string{badRecords(r.Rank)}}, nil
 			}
-			for _, line := range lines {
-				if facts, ok := rank.FactsOf(line); ok {
-					if err := g.fits(facts); err != nil {
-						return ended{reasons: []string{result.ReasonEnvironment.With("device of rank %d", r)}, misfit: err}, nil
-					}
-				}
-				ends[r] = rank.EndingOf(line)
+			if r.Facts == known {
+				continue
 			}
-			offsets[r] = next
+			if err := g.fits(*r.Facts); err != nil {
+				return ended{reasons: []string{result.ReasonEnvironment.With("device of rank %d", r.Rank)}, misfit: err}, nil
+			}
 		}
 		switch {
-		case exited != nil && ends[exited.Rank] != rank.EndedDone, slices.Contains(ends, rank.EndedFailure):
-			reasons, err := g.reasons(ctx, scope, exited)
+		case exited != nil && !readers[exited.Rank].Done, slices.ContainsFunc(readers, func(r *rank.Reader) bool { return r.Failure != nil }):
+			reasons, err := g.reasons(ctx, readers, exited)
 			return ended{reasons: reasons}, err
-		case !slices.Contains(ends, rank.NotEnded):
+		case !slices.ContainsFunc(readers, func(r *rank.Reader) bool { return !r.Done }):
 			return ended{}, nil
 		}
-		w.look(g.store, scope, g.world)
+		w.look(readers)
 	}
 }
 
 // reasons says why a case failed, once it is known that a rank did: a rank
 // that died without a word before those that told of an error, since they may
 // only have lost their peer. first is the exit that was seen, if any.
-func (g *group) reasons(ctx context.Context, scope string, first *launch.Exit) ([]string, error) {
+func (g *group) reasons(ctx context.Context, readers []*rank.Reader, first *launch.Exit) ([]string, error) {
 	exits := g.drain(ctx, failureGrace)
 	if first != nil {
 		exits = append(exits, *first)
 	}
 	slices.SortFunc(exits, func(a, b launch.Exit) int { return a.Rank - b.Rank })
-	told := make([]string, g.world)
-	for r := range g.world {
-		s, err := rank.ReadStream(g.store, scope, r)
-		switch {
-		case errors.Is(err, rank.ErrStore):
-			return nil, err
-		case s.Failure != nil:
-			told[r] = reasonOf(*s.Failure, r)
-		case s.Done:
-			told[r] = "" // its exit is no part of this case
-		default:
-			continue
-		}
-		exits = slices.DeleteFunc(exits, func(e launch.Exit) bool { return e.Rank == r })
+	if left := rest(readers); left.err != nil {
+		return nil, left.err
 	}
 	var reasons []string
 	for _, e := range exits {
-		if e.Code == rank.ExitStore {
+		switch {
+		case readers[e.Rank].Ended(): // its exit is no part of this case
+		case e.Code == rank.ExitStore:
 			reasons = append(reasons, result.ReasonEnvironment.With("store of rank %d", e.Rank))
-		} else {
+		default:
 			reasons = append(reasons, result.ReasonRankDied.With("%s", e))
 		}
 	}
-	return append(reasons, slices.DeleteFunc(told, func(s string) bool { return s == "" })...), nil
+	for _, r := range readers {
+		if r.Failure != nil {
+			reasons = append(reasons, reasonOf(*r.Failure, r.Rank))
+		}
+	}
+	return reasons, nil
 }
 
 // drain returns the exits that come within grace and before ctx ends, at once

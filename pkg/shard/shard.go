@@ -59,13 +59,25 @@ type Shard struct {
 	WatchEvery time.Duration
 }
 
-// Observer is told what a shard does, in order. All it is told may be
-// published but logs, a directory of private files.
+// End is how an attempt of a case ended.
+type End struct {
+	Document result.Document
+	Took     time.Duration
+	// Logs is the private directory of what the ranks printed; empty where none was
+	// started.
+	Logs string
+	// Failure is the first line of what the first rank that failed said of it, which
+	// is private; empty where none did.
+	Failure string
+}
+
+// Observer is told what a shard does, in order. All it is told may be published,
+// except what End calls private.
 type Observer interface {
 	// Started tells that an attempt of the n-th of total cases begins.
 	Started(n, total int, c plan.Case, attempt int)
-	// Ended tells how it ended; logs is empty where no rank was started.
-	Ended(n, total int, c plan.Case, o result.Outcome, took time.Duration, logs string)
+	// Ended tells how it ended, once its document is on the disk.
+	Ended(n, total int, e End)
 	// Kept tells of a case that an earlier shard finished, with a success or without.
 	Kept(n, total int, c plan.Case, passed bool)
 	// Warn tells what an operator should know.

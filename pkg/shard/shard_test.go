@@ -199,11 +199,34 @@ func TestFaultCostsItsCaseOnly(t *testing.T) {
 			require.Subset(t, d.Outcome.Reasons, tt.reasons)
 			require.Subset(t, tt.reasons, d.Outcome.Reasons[:min(1, len(d.Outcome.Reasons))], "the cause comes first")
 			require.GreaterOrEqual(t, len(d.Measurement.Rows), tt.rows)
+			requireHandedOver(t, s)
 			require.Equal(t, "host", d.Runtime.Vendor)
 			for _, row := range d.Measurement.Rows {
 				require.Equal(t, row.Complete && row.Check.Wrong == 0, row.Check.Passed)
 			}
 		})
+	}
+}
+
+// requireHandedOver requires that the observer got the documents of the shard as they
+// are on the disk, and what a rank said where one failed.
+func requireHandedOver(t *testing.T, s *Shard) {
+	t.Helper()
+	onDisk := byCase(t, s.Results)
+	for _, e := range s.Observer.(*recorder).ends {
+		head := e.Document.Head()
+		handed, err := result.EncodeDocument(e.Document)
+		require.NoError(t, err)
+		written, err := result.EncodeDocument(onDisk[head.Identity.CaseID])
+		require.NoError(t, err)
+		require.JSONEq(t, string(written), string(handed))
+		require.NotEmpty(t, e.Logs)
+		for code, failure := range map[result.Reason]string{
+			result.ReasonLibrary: "library-error: secret-host.example.com said /no/such/path",
+			result.ReasonRefused: "refused: no such size",
+		} {
+			require.Equal(t, codeOf(head.Outcome) == code, e.Failure == failure, e.Failure)
+		}
 	}
 }
 
@@ -364,13 +387,13 @@ func TestTheLimitEndsSamples(t *testing.T) {
 	s.Families[plan.FamilyCollective] = family
 	record := rank.Record{Kind: "size", Data: json.RawMessage(`{"bytes":8}`)}
 	facts := &rank.Facts{DeviceProduct: "Fake One", NUMANode: -1}
-	outcome, err := r.write(0, ended{streams: []rank.Stream{
+	doc, err := r.write(0, ended{streams: []rank.Stream{
 		{Rank: 0, Done: true, Facts: facts, Records: []rank.Record{record}},
 		{Rank: 1, Done: true, Facts: facts, Records: []rank.Record{record}},
 	}})
 	require.NoError(t, err)
-	require.Equal(t, result.Outcome{Status: result.Failed, Reasons: []string{"timeout: shard time limit"}}, outcome)
-	require.Equal(t, outcome.Reasons, readDocs(s.Results)[0].Head().Outcome.Reasons)
+	require.Equal(t, result.Outcome{Status: result.Failed, Reasons: []string{"timeout: shard time limit"}}, doc.Head().Outcome)
+	require.Equal(t, doc.Head().Outcome.Reasons, readDocs(s.Results)[0].Head().Outcome.Reasons)
 	left, err := os.ReadDir(filepath.Join(s.Results, samplesDir))
 	require.NoError(t, err)
 	require.Empty(t, left)

@@ -13,7 +13,6 @@ import (
 
 	"github.com/collectivex/collectivex/pkg/launch"
 	"github.com/collectivex/collectivex/pkg/plan"
-	"github.com/collectivex/collectivex/pkg/result"
 )
 
 const (
@@ -126,9 +125,9 @@ type endObserver struct {
 	ended func(plan.Case)
 }
 
-func (o *endObserver) Ended(n, total int, c plan.Case, out result.Outcome, took time.Duration, logs string) {
-	o.Observer.Ended(n, total, c, out, took, logs)
-	o.ended(c)
+func (o *endObserver) Ended(n, total int, e End) {
+	o.Observer.Ended(n, total, e)
+	o.ended(e.Document.Head().Identity.Case)
 }
 
 // hanging is a launcher whose n-th start hangs: the log of a rank is a FIFO.

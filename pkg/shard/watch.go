@@ -5,7 +5,6 @@ import (
 
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
-	"github.com/collectivex/collectivex/pkg/rendezvous"
 	"github.com/collectivex/collectivex/pkg/result"
 )
 
@@ -36,20 +35,12 @@ func (r *runner) watcher(c plan.Case) *watcher {
 	}
 }
 
-// look shows what the ranks have left so far, if it is time to. What cannot be
-// read is left to the end of the case.
-func (w *watcher) look(store rendezvous.Store, scope string, world int) {
+// look shows what the ranks have left so far, if it is time to.
+func (w *watcher) look(readers []*rank.Reader) {
 	began := time.Now()
 	if w == nil || began.Before(w.next) {
 		return
 	}
-	streams := make([]rank.Stream, world)
-	for r := range streams {
-		var err error
-		if streams[r], err = rank.ReadStream(store, scope, r); err != nil {
-			return
-		}
-	}
-	w.show(streams)
+	w.show(streams(readers))
 	w.next = time.Now().Add(max(w.every, watchCost*time.Since(began)))
 }

@@ -130,7 +130,7 @@ func TestMatrixFilters(t *testing.T) {
 			require.Equal(t, tc.code, code, stderr)
 			require.Equal(t, tc.stderr, stderr)
 			if code == cli.ExitOK {
-				m, err := plan.Read(strings.NewReader(stdout), cli.Version)
+				m, err := plan.Parse([]byte(stdout), cli.Version)
 				require.NoError(t, err)
 				require.Len(t, m.Include, tc.cells)
 			}

@@ -1,7 +1,6 @@
 package run
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"errors"
@@ -16,11 +15,10 @@ import (
 	"github.com/collectivex/collectivex/pkg/claim"
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/cli/bench"
-	"github.com/collectivex/collectivex/pkg/launch"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/planner"
-	"github.com/collectivex/collectivex/pkg/regular"
 	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/shard"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
@@ -35,16 +33,9 @@ type benchRun struct {
 	json  *result.AtomicFile
 	toOut bool // JSON to standard output
 	shown *cli.Whole
-	ended []benchEnd
+	ended []shard.End
 	// warned is what was told of the devices.
 	warned []string
-}
-
-// benchEnd is how a case ended.
-type benchEnd struct {
-	c       plan.Case
-	outcome result.Outcome
-	logs    string // directory; empty where no rank was started
 }
 
 // measurement is what the flags ask for, with a backend on a world of ranks.
@@ -124,13 +115,13 @@ func (b *benchRun) drop() {
 // benchObserver hands over what ended, and shows what runs on a terminal alone.
 type benchObserver struct {
 	*progress
-	hand func(benchEnd)
+	hand func(shard.End)
 }
 
 // Ended implements shard.Observer.
-func (o benchObserver) Ended(_, _ int, c plan.Case, outcome result.Outcome, _ time.Duration, logs string) {
+func (o benchObserver) Ended(_, _ int, e shard.End) {
 	o.line("")
-	o.hand(benchEnd{c, outcome, logs})
+	o.hand(e)
 }
 
 // run runs the cases and hands over the document of each as it ends; grow, where
@@ -142,14 +133,10 @@ func (b *benchRun) run(ctx context.Context, s cli.Streams, answer func(result.Do
 		return err
 	}
 	var broken error
-	o := benchObserver{startProgress(s), func(e benchEnd) {
+	o := benchObserver{startProgress(s), func(e shard.End) {
 		b.ended = append(b.ended, e)
-		d, err := readDocument(b.cell.results, e.c.CaseID)
-		if err == nil {
-			b.warn(s, d)
-			err = answer(d)
-		}
-		broken = errors.Join(broken, err)
+		b.warn(s, e.Document)
+		broken = errors.Join(broken, answer(e.Document))
 	}}
 	if grow != nil {
 		b.cell.watch = func(d result.Document) { o.above(func() { grow(d) }) }
@@ -185,19 +172,6 @@ func (b *benchRun) warn(s cli.Streams, d result.Document) {
 	}
 }
 
-// readDocument reads the newest document of a case.
-func readDocument(dir, id string) (result.Document, error) {
-	names, err := filepath.Glob(filepath.Join(dir, id+"_*.json"))
-	if err != nil || len(names) == 0 {
-		return nil, errors.Join(err, fmt.Errorf("%s: no document of case %s", dir, id))
-	}
-	data, err := regular.Read(slices.Min(names), result.MaxDocument) // see result.FileName
-	if err != nil {
-		return nil, err
-	}
-	return result.Decode(data)
-}
-
 // end writes the JSON where it was asked for, says of each case that failed and
 // each threshold that was broken, one line each, and returns verdict. Where nothing
 // can be measured here, that is all it says.
@@ -231,10 +205,10 @@ func (b *benchRun) end(s cli.Streams, report any, violations []string, verdict e
 func (b *benchRun) lacks() string {
 	var why []string
 	for _, e := range b.ended {
-		if !bench.Lacking(e.outcome) || e.told() == "" {
+		if !bench.Lacking(e.Document.Head().Outcome) || e.Failure == "" {
 			return ""
 		}
-		if text := e.String(); !slices.Contains(why, text) {
+		if text := endLine(e); !slices.Contains(why, text) {
 			why = append(why, text)
 		}
 	}
@@ -247,11 +221,11 @@ func (b *benchRun) failures() []string {
 	var lines, why []string
 	waiting := map[string]int{}
 	for _, e := range b.ended {
-		text := e.String()
+		head, text := e.Document.Head(), endLine(e)
 		switch {
-		case e.outcome.Status == result.Success:
-		case e.logs != "":
-			lines = append(lines, e.c.CaseID+" "+text)
+		case head.Outcome.Status == result.Success:
+		case e.Logs != "":
+			lines = append(lines, head.Identity.CaseID+" "+text)
 		default:
 			if waiting[text]++; waiting[text] == 1 {
 				why = append(why, text)
@@ -291,40 +265,19 @@ func (b *benchRun) tellKept(s cli.Streams) {
 	s.Tell("cxrun: documents and logs are in %s", b.out)
 }
 
-// String says how a case that failed ended: in the words of a rank, if it is
+// endLine says how a case that failed ended: in the words of a rank, if it is
 // that this cannot be measured here, else by its reasons and then those words.
-func (e benchEnd) String() string {
-	words, reasons := e.told(), strings.Join(e.outcome.Reasons, "; ")
+func endLine(e shard.End) string {
+	outcome := e.Document.Head().Outcome
+	reasons := strings.Join(outcome.Reasons, "; ")
 	switch {
-	case bench.Lacking(e.outcome):
-		return "cannot be measured here: " + cmp.Or(words, reasons)
-	case e.logs == "":
+	case bench.Lacking(outcome):
+		return "cannot be measured here: " + cmp.Or(e.Failure, reasons)
+	case e.Logs == "":
 		return reasons
-	case words == "":
-		return e.outcome.Status + ": " + reasons
+	case e.Failure == "":
+		return outcome.Status + ": " + reasons
 	default:
-		return fmt.Sprintf("%s: %s (%s)", e.outcome.Status, reasons, words)
+		return fmt.Sprintf("%s: %s (%s)", outcome.Status, reasons, e.Failure)
 	}
-}
-
-// told is what the first rank that ended with an error said of it, which is
-// private: for the person at this terminal, not for documents.
-func (e benchEnd) told() string {
-	if e.logs == "" {
-		return ""
-	}
-	for r := range e.c.World {
-		log, err := os.Open(launch.LogFile(e.logs, r))
-		if err != nil {
-			continue
-		}
-		defer log.Close()
-		lines := bufio.NewScanner(log)
-		for lines.Scan() {
-			if text, found := strings.CutPrefix(lines.Text(), "cxrun: "); found {
-				return strings.TrimPrefix(text, e.c.CaseID+": ")
-			}
-		}
-	}
-	return ""
 }

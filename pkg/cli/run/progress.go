@@ -148,16 +148,17 @@ func (p *progress) Started(n, total int, c plan.Case, attempt int) {
 }
 
 // Ended implements shard.Observer.
-func (p *progress) Ended(n, total int, c plan.Case, o result.Outcome, took time.Duration, logs string) {
-	text, annotation := fmt.Sprintf("%s %-9s %s  %.1fs", counter(n, total), o.Status, c.CaseID, took.Seconds()), ""
+func (p *progress) Ended(n, total int, e shard.End) {
+	id, o := e.Document.Head().Identity.CaseID, e.Document.Head().Outcome
+	text, annotation := fmt.Sprintf("%s %-9s %s  %.1fs", counter(n, total), o.Status, id, e.Took.Seconds()), ""
 	if o.Status != result.Success {
 		reasons := strings.Join(o.Reasons, "; ")
 		text += "  " + reasons
-		if logs != "" {
-			text += "; logs in " + logs
+		if e.Logs != "" {
+			text += "; logs in " + e.Logs
 		}
 		if p.actions {
-			annotation = "\n" + cli.Annotation("error", c.CaseID, reasons)
+			annotation = "\n" + cli.Annotation("error", id, reasons)
 		}
 	}
 	p.print(foreign.Line(text) + annotation)

@@ -15,10 +15,16 @@ import (
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/shard"
 )
 
 func streams(w *bytes.Buffer, env map[string]string) cli.Streams {
 	return cli.Streams{Out: w, Err: w, Getenv: func(k string) string { return env[k] }}
+}
+
+func took(d time.Duration, e shard.End) shard.End {
+	e.Took = d
+	return e
 }
 
 // tell shows a cell of three cases.
@@ -27,11 +33,11 @@ func tell(s cli.Streams) {
 	p.Warn("torn.json does not count")
 	p.Kept(1, 3, plan.Case{CaseID: "a"}, true)
 	p.Started(2, 3, plan.Case{CaseID: "b"}, 2)
-	p.Ended(2, 3, plan.Case{CaseID: "b"}, result.Outcome{Status: result.Success}, 1200*time.Millisecond, "logs/1")
+	p.Ended(2, 3, took(1200*time.Millisecond, ended("b", result.Outcome{Status: result.Success}, "logs/1")))
 	p.Started(3, 3, plan.Case{CaseID: "c"}, 1)
-	p.Ended(3, 3, plan.Case{CaseID: "c"}, result.Outcome{
+	p.Ended(3, 3, took(time.Second, ended("c", result.Outcome{
 		Status: result.Failed, Reasons: []string{"rank-died: rank 1 signal 9", "library-error: rank 0"},
-	}, time.Second, "logs/2")
+	}, "logs/2")))
 	p.end()
 }
 
@@ -129,7 +135,7 @@ func TestProgressOfForeignText(t *testing.T) {
 	p := newProgress(streams(&w, map[string]string{"GITHUB_ACTIONS": "true", "CI": "true"}), hostile)
 	p.Warn(hostile)
 	p.Kept(1, 2, plan.Case{CaseID: hostile}, true)
-	p.Ended(2, 2, plan.Case{CaseID: hostile}, result.Outcome{Status: result.Failed, Reasons: []string{hostile}}, time.Second, "")
+	p.Ended(2, 2, took(time.Second, ended(hostile, result.Outcome{Status: result.Failed, Reasons: []string{hostile}}, "")))
 	p.end()
 	require.Equal(t, `::group::x\n:\:error:\:y %0A##\[group]\x1b
 ::warning::x\n:\:error:\:y %250A##\[group]\x1b

@@ -1,0 +1,100 @@
+package rank
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/collectivex/collectivex/pkg/rendezvous"
+	"github.com/collectivex/collectivex/pkg/result"
+)
+
+// Stream is what one rank left of one case, as the shard reads it back.
+type Stream struct {
+	Rank    int
+	Records []Record // family records, in order
+	Facts   *Facts
+	Device  *result.RankDevice // nil where the rank drives none
+	Failure *Failure
+	Done    bool // the rank ended the case without a failure
+}
+
+// Ended reports whether the rank has ended the case, with a failure or without.
+func (s Stream) Ended() bool { return s.Done || s.Failure != nil }
+
+// add adds one line of the stream.
+func (s *Stream) add(line []byte) error {
+	var r Record
+	if err := json.Unmarshal(line, &r); err != nil {
+		return err
+	}
+	switch r.Kind {
+	case KindDone:
+		s.Done = true
+	case KindFailure:
+		s.Failure = new(Failure)
+		return json.Unmarshal(r.Data, s.Failure)
+	case KindFacts:
+		s.Facts = new(Facts)
+		return json.Unmarshal(r.Data, s.Facts)
+	case KindDevice:
+		s.Device = new(result.RankDevice)
+		return json.Unmarshal(r.Data, s.Device)
+	default:
+		s.Records = append(s.Records, r)
+	}
+	return nil
+}
+
+// Reader reads the stream of one rank while the rank writes it, each record once.
+// Stream holds what it has read so far.
+type Reader struct {
+	Stream
+
+	store  rendezvous.Store
+	key    string
+	offset int64 // of the first record that is not read yet
+	lines  int
+	bad    error // the stream cannot be read any further
+}
+
+// NewReader returns the reader of the records that a rank leaves of the case with
+// this scope.
+func NewReader(store rendezvous.Store, scope string, rank int) *Reader {
+	return &Reader{Stream: Stream{Rank: rank}, store: store, key: StreamKey(scope, rank)}
+}
+
+// Next reads the records that were added since the last call. An incomplete last
+// record, of a rank that is writing it or was killed while it did, is left to a later
+// call. An error that does not wrap ErrStore means that a record is malformed: the
+// records before it stay in Stream, and every later call returns the error again.
+func (r *Reader) Next() error {
+	if r.bad != nil {
+		return r.bad
+	}
+	lines, next, err := r.store.Records(r.key, r.offset)
+	switch {
+	case errors.Is(err, rendezvous.ErrMalformed):
+		r.bad = err
+		return err
+	case err != nil:
+		return fmt.Errorf("%w: %w", ErrStore, err)
+	}
+	r.offset = next
+	for _, line := range lines {
+		r.lines++
+		if err := r.add(line); err != nil {
+			r.bad = fmt.Errorf("%s: record %d: %w", r.key, r.lines, err)
+			return r.bad
+		}
+	}
+	return nil
+}
+
+// ReadStream returns what a rank has left of the case with this scope so far. It
+// fails as Reader.Next does.
+func ReadStream(store rendezvous.Store, scope string, rank int) (Stream, error) {
+	r := NewReader(store, scope, rank)
+	err := r.Next()
+	return r.Stream, err
+}
