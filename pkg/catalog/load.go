@@ -2,7 +2,6 @@ package catalog
 
 import (
 	"cmp"
-	"errors"
 	"io/fs"
 	"path"
 	"slices"
@@ -24,6 +23,7 @@ const (
 // loader is the state of one Load.
 type loader struct {
 	decoder
+	files  []string          // by name
 	parsed map[string]parsed // by file
 	cat    Catalog
 	// broken has the kinds of names whose file could not be read, so that each
@@ -36,7 +36,8 @@ type loader struct {
 func Load(fsys fs.FS) (*Catalog, error) {
 	l := &loader{decoder: newDecoder(), broken: map[string]bool{}}
 	l.fsys = fsys
-	l.parsed = parseAll(fsys, l.layout())
+	l.files = l.layout()
+	l.parsed = parseAll(fsys, l.files)
 
 	l.read(backendsFile, &struct {
 		Backends *[]Backend `yaml:"backends"`
@@ -81,7 +82,10 @@ func (l *loader) read(file string, out any, kinds ...string) {
 
 // readAll decodes the files of a directory; each defines what it is named after.
 func readAll[T any](l *loader, dir string, name func(*T) *string) []T {
-	files := l.list(dir)
+	files := slices.DeleteFunc(slices.Clone(l.files), func(f string) bool { return path.Dir(f) != dir })
+	if len(files) == 0 {
+		l.fault(Pos{dir, 1, 1}, "no definition in this directory")
+	}
 	out := make([]T, len(files))
 	for i, f := range files {
 		*name(&out[i]) = l.fileName(f)
@@ -97,20 +101,7 @@ func (l *loader) fileName(file string) string {
 	return name
 }
 
-// list returns the definition files of a directory by name.
-func (l *loader) list(dir string) []string {
-	files, err := fs.Glob(l.fsys, dir+"/*.yaml")
-	if err == nil && len(files) == 0 {
-		err = errors.New("no definition in this directory")
-	}
-	if err != nil {
-		l.fault(Pos{dir, 1, 1}, "%s", reason(err))
-	}
-	slices.Sort(files)
-	return files
-}
-
-// layout returns the definition files, and reports those that nothing would read.
+// layout returns the definition files by name, and reports those that nothing would read.
 func (l *loader) layout() (files []string) {
 	known := []string{backendsFile, workloadsFile, samplingFile}
 	err := fs.WalkDir(l.fsys, ".", func(p string, e fs.DirEntry, err error) error {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -108,7 +109,7 @@ func worldsOf(family plan.Family) func(*catalog.Catalog, []*catalog.Suite) []int
 func (f *Filters) check(cat *catalog.Catalog, suites []*catalog.Suite) error {
 	var errs []error
 	filters := AllFilters()
-	for name := range f.Only {
+	for _, name := range slices.Sorted(maps.Keys(f.Only)) {
 		if !slices.ContainsFunc(filters, func(w Filter) bool { return w.Name == name }) {
 			errs = append(errs, fmt.Errorf("no filter is called %q", name))
 		}
