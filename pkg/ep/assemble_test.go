@@ -22,7 +22,7 @@ import (
 // base + r microseconds more than rank 0.
 func assembledCase() plan.Case {
 	c := resulttest.EPCase()
-	c.World, c.EP().EPSize, c.RanksPerNode, c.EP().Ladder = 4, 4, 4, "2 1"
+	c.World, c.EP().EPSize, c.RanksPerNode, c.EP().Ladder = 4, 4, 4, plan.Ladder{1, 2}
 	c.EP().Timing = plan.EPTiming{
 		ItersPerTrial: 2, TrialsPerPoint: 2, WarmupItersPerTrial: 1,
 		ChainItersPerTrial: 5, ChainTrialsPerPoint: 2, ChainDrop: 1,

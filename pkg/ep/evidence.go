@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/collectivex/collectivex/pkg/measure"
 	"github.com/collectivex/collectivex/pkg/plan"
@@ -70,9 +68,8 @@ func (e *evidence) take(c plan.Case, record rank.Record) error {
 		if err := decode(e.plan); err != nil {
 			return err
 		}
-		asked := strings.Fields(c.EP().Ladder)
 		for _, rung := range e.plan.Measured {
-			if !slices.Contains(asked, strconv.Itoa(rung)) { // its trace may be larger than memory
+			if !slices.Contains(c.EP().Ladder, rung) { // its trace may be larger than memory
 				return fmt.Errorf("rung %d is not in the ladder %q", rung, c.EP().Ladder)
 			}
 		}

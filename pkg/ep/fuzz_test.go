@@ -43,5 +43,5 @@ func TestRungsThatWereNotAskedForAreRefused(t *testing.T) {
 		streams[r].Records[0].Data = []byte(`{"measured":[1,2,100000000]}`)
 	}
 	d := resulttest.New(c, result.Attempt{Ordinal: 1, At: time.Unix(0, 0), Vendor: "host", Generator: "test"})
-	require.ErrorContains(t, Assemble(d, streams), `rung 100000000 is not in the ladder "2 1"`)
+	require.ErrorContains(t, Assemble(d, streams), `rung 100000000 is not in the ladder "1 2"`)
 }

@@ -2,9 +2,6 @@ package ep
 
 import (
 	"fmt"
-	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/collectivex/collectivex/pkg/numeric"
 	"github.com/collectivex/collectivex/pkg/plan"
@@ -72,31 +69,16 @@ func checkDescription(c plan.Case, d Description) error {
 	return nil
 }
 
-// parseLadder returns the rungs of a ladder, ascending and once each. What is
-// not positive is dropped.
-func parseLadder(text string) ([]int, error) {
-	var rungs []int
-	for _, field := range strings.FieldsFunc(text, func(r rune) bool { return r == ' ' || r == ',' }) {
-		t, err := strconv.Atoi(field)
-		if err != nil {
-			return nil, refused("ladder %q: %w", text, err)
-		}
-		if t > 0 {
-			rungs = append(rungs, t)
-		}
-	}
-	slices.Sort(rungs)
-	return slices.Compact(rungs), nil
-}
-
 // routingOf returns the routing of a case.
 func routingOf(c plan.Case) (*workload.Routing, []int, error) {
-	rungs, err := parseLadder(c.EP().Ladder)
-	if err != nil {
-		return nil, nil, err
+	rungs := c.EP().Ladder
+	for i, rung := range rungs {
+		if rung < 1 || i > 0 && rung <= rungs[i-1] {
+			return nil, nil, refused("ladder %q does not ascend from 1", rungs)
+		}
 	}
 	if len(rungs) == 0 {
-		return nil, nil, refused("ladder %q is empty", c.EP().Ladder)
+		return nil, nil, refused("the ladder is empty")
 	}
 	r, err := workload.NewRouting(c.EP().Routing, workload.Shape{
 		Seed: c.EP().Seed, World: c.World, Experts: c.EP().Experts, TopK: c.EP().TopK, LargestRung: rungs[len(rungs)-1],

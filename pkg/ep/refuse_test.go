@@ -17,7 +17,7 @@ func refusable() plan.Case {
 	return plan.Case{
 		CaseID: "x", Backend: "host", World: 2, Precision: "bf16", Contract: plan.ContractLayout,
 		Block: &plan.EP{
-			EPSize: 2, Mode: vocab.ModeNormal, Hidden: 64, TopK: 2, Experts: 8, Routing: "uniform", Ladder: "1",
+			EPSize: 2, Mode: vocab.ModeNormal, Hidden: 64, TopK: 2, Experts: 8, Routing: "uniform", Ladder: plan.Ladder{1},
 			Timing: plan.EPTiming{
 				ItersPerTrial: 1, TrialsPerPoint: 1, WarmupItersPerTrial: 1,
 				ChainItersPerTrial: 4, ChainTrialsPerPoint: 1, ChainDrop: 2,
@@ -106,16 +106,16 @@ func TestAdaptersThatAreRefused(t *testing.T) {
 }
 
 func TestLadder(t *testing.T) {
-	rungs, err := parseLadder("8, 4 4,0 -3 512,16")
-	require.NoError(t, err)
-	require.Equal(t, []int{4, 8, 16, 512}, rungs)
-	_, err = parseLadder("1 two")
-	requireRefused(t, err, `ladder "1 two"`)
 	c := refusable()
-	c.EP().Ladder = "0 -1"
-	_, _, err = routingOf(c)
+	for _, l := range []plan.Ladder{{0, 1}, {2, 1}, {1, 1}} {
+		c.EP().Ladder = l
+		_, _, err := routingOf(c)
+		requireRefused(t, err, "does not ascend from 1")
+	}
+	c.EP().Ladder = nil
+	_, _, err := routingOf(c)
 	requireRefused(t, err, "is empty")
-	c.EP().Ladder, c.EP().Routing = "1", "round-robin"
+	c.EP().Ladder, c.EP().Routing = plan.Ladder{1}, "round-robin"
 	_, _, err = routingOf(c)
 	requireRefused(t, err, "unknown routing")
 }

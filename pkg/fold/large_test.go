@@ -21,7 +21,7 @@ func fullDocuments(ordinal int) []result.Document {
 	a := resulttest.Attempt()
 	a.Ordinal = ordinal
 	e := resulttest.EPCase()
-	e.EP().Ladder = "1 2 4 8 16 32 64 128 256 512"
+	e.EP().Ladder = plan.Ladder{1, 2, 4, 8, 16, 32, 64, 128, 256, 512}
 	ep := resulttest.EP(e, a)
 	histogram := result.Histogram{Min: 10.437291 + float64(ordinal), Width: 0.031926}
 	for i := range 40 {

@@ -30,7 +30,7 @@ type EP struct {
 	Experts  int    `json:"experts"`
 	Seed     uint64 `json:"seed"`
 	// Ladder lists tokens per rank, ascending, separated by spaces.
-	Ladder string `json:"ladder"`
+	Ladder Ladder `json:"ladder"`
 	// LadderCap is the most tokens per rank the backend takes in this mode; points
 	// above it are dropped at run time and recorded. Null is no cap.
 	LadderCap *int     `json:"ladder_cap"`
@@ -99,13 +99,8 @@ func (*EP) Closed() map[string][]string {
 // replicated experts of a *-eplb routing: the largest of the ladder. It is 0 for
 // every other case.
 func (e *EP) BalancedRung() int {
-	rungs := strings.Fields(e.Ladder)
-	if !strings.HasSuffix(e.Routing, "-eplb") || len(rungs) == 0 {
+	if !strings.HasSuffix(e.Routing, "-eplb") || len(e.Ladder) == 0 {
 		return 0
 	}
-	largest, err := strconv.Atoi(rungs[len(rungs)-1])
-	if err != nil {
-		return 0 // the runner refuses such a ladder
-	}
-	return largest
+	return e.Ladder[len(e.Ladder)-1]
 }

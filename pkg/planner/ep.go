@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/plan"
@@ -58,7 +57,7 @@ func epBackend(r *Resolver, b *catalog.EPBlock, be *catalog.Backend, degree int,
 	shape := plan.EP{
 		EPSize: degree, Workload: w.Name, Phase: phase,
 		Hidden: w.Hidden, TopK: w.TopK, Experts: w.Experts, Seed: w.Seed,
-		Ladder: strings.Join(numbers(b.Ladder(w, phase)), " "), Timing: plan.EPTiming(*r.SamplingProfile(c.Sampling).EP()),
+		Ladder: b.Ladder(w, phase), Timing: plan.EPTiming(*r.SamplingProfile(c.Sampling).EP()),
 	}
 	with := func(mode, routing, precision string) *plan.Case {
 		block := shape
@@ -141,9 +140,8 @@ func epSeconds(c *plan.Case, pace catalog.Pace) float64 {
 	timed := 3*t.TrialsPerPoint*(t.WarmupItersPerTrial+t.ItersPerTrial) +
 		t.ChainTrialsPerPoint*(t.WarmupItersPerTrial+2*t.ChainItersPerTrial+2)
 	var micros float64
-	for word := range strings.FieldsSeq(b.Ladder) {
-		tokens, err := strconv.Atoi(word)
-		if err != nil || b.LadderCap != nil && tokens > *b.LadderCap {
+	for _, tokens := range b.Ladder {
+		if b.LadderCap != nil && tokens > *b.LadderCap {
 			continue
 		}
 		bytes := float64(tokens) * float64(min(b.TopK, b.EPSize)) * float64(b.Hidden) * 4

@@ -4,7 +4,6 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -48,9 +47,7 @@ func TestParity(t *testing.T) {
 			continue
 		}
 		require.Nil(t, q.Reason)
-		for word := range strings.FieldsSeq(q.Case.EP().Ladder) {
-			tokens, err := strconv.Atoi(word)
-			require.NoError(t, err)
+		for _, tokens := range q.Case.EP().Ladder {
 			points++
 			if q.Case.EP().LadderCap != nil && tokens > *q.Case.EP().LadderCap {
 				above++
@@ -71,7 +68,7 @@ func TestCaseOfTheHeadline(t *testing.T) {
 		ItersPerTrial: 8, TrialsPerPoint: 256, WarmupItersPerTrial: 32,
 		ChainItersPerTrial: 128, ChainTrialsPerPoint: 4, ChainDrop: 16,
 	}, c.EP().Timing)
-	require.Equal(t, "1 2 4 8 16 32 64 128 256 512", c.EP().Ladder)
+	require.Equal(t, plan.Ladder{1, 2, 4, 8, 16, 32, 64, 128, 256, 512}, c.EP().Ladder)
 	require.Equal(t, 256, *c.EP().LadderCap)
 	require.Equal(t, 2, c.Nodes)
 	require.Equal(t, "scale-out", c.Scope)

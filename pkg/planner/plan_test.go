@@ -52,7 +52,7 @@ func TestResolveSmoke(t *testing.T) {
 	cases, err := m.Cases(cell)
 	require.NoError(t, err)
 	require.Len(t, cases, 2)
-	require.Equal(t, "1 8 32 128", cases[0].EP().Ladder)
+	require.Equal(t, plan.Ladder{1, 8, 32, 128}, cases[0].EP().Ladder)
 	require.Nil(t, cases[0].Collective())
 }
 
@@ -138,7 +138,7 @@ func TestUpstream(t *testing.T) {
 }
 
 func TestBalancedRung(t *testing.T) {
-	b := plan.EP{Routing: "zipf-eplb", Ladder: "1 8 32"}
+	b := plan.EP{Routing: "zipf-eplb", Ladder: plan.Ladder{1, 8, 32}}
 	require.Equal(t, 32, b.BalancedRung())
 	b.Routing = "zipf"
 	require.Zero(t, b.BalancedRung())

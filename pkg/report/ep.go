@@ -32,7 +32,7 @@ func (*EP) List() string { return epList }
 
 func epRows(doc result.Document) (measured, asked int) {
 	d := doc.(*result.EPDocument)
-	asked = len(strings.Fields(d.Identity.Case.EP().Ladder)) - len(d.Workload.LadderDropped)
+	asked = len(d.Identity.Case.EP().Ladder) - len(d.Workload.LadderDropped)
 	for _, r := range d.Measurement.Rows {
 		if r.Complete && r.Correctness.Passed {
 			measured++

@@ -67,7 +67,7 @@ func (r *run) build() *report.Summary {
 	return s
 }
 
-func epCase(sku, backend, mode, ladder string) plan.Case {
+func epCase(sku, backend, mode string, ladder plan.Ladder) plan.Case {
 	c := resulttest.EPCase()
 	c.SKU, c.Backend, c.EP().Mode, c.EP().Ladder = sku, backend, mode, ladder
 	c.CaseID = c.ID()
@@ -94,7 +94,7 @@ func attempt(ordinal int, vendor string) result.Attempt {
 // mixed is a run with one of everything.
 func mixed(t *testing.T) *run {
 	r := newRun(t)
-	ladder := "1 2 4 8 16 32 64 128"
+	ladder := plan.Ladder{1, 2, 4, 8, 16, 32, 64, 128}
 	good, low := epCase("h200-dgxc", "deepep-v2", "normal", ladder), epCase("h200-dgxc", "deepep-v2", "low-latency", ladder)
 	hung, wrong := epCase("mi355x", "mori", "normal", ladder), epCase("mi355x", "uccl-ep", "normal", ladder)
 	never, lost := epCase("mi355x", "mori", "low-latency", ladder), epCase("h200-dgxc", "nccl-ep", "normal", ladder)
@@ -161,7 +161,7 @@ func TestSummaryOfNothing(t *testing.T) {
 
 func TestHeadlineIsThePairPeriodOrSaysSo(t *testing.T) {
 	r := newRun(t)
-	c := epCase("h200-dgxc", "deepep-v2", "normal", "1 2 4")
+	c := epCase("h200-dgxc", "deepep-v2", "normal", plan.Ladder{1, 2, 4})
 	r.ask(c, plan.Runnable, "")
 	d := resulttest.EP(c, attempt(1, "nvidia"))
 	for i := range d.Measurement.Rows { // as artifacts from before the chain have it
@@ -178,7 +178,7 @@ func TestHeadlineIsThePairPeriodOrSaysSo(t *testing.T) {
 // A reader of the page must see cells as they are, whatever is in them.
 func TestMarkdownEscapesCells(t *testing.T) {
 	r := newRun(t)
-	c := epCase("h200-dgxc", "deepep-v2", "normal", "1")
+	c := epCase("h200-dgxc", "deepep-v2", "normal", plan.Ladder{1})
 	c.CaseID = "a|b`c*d_e<f>&[g](h)@i\nj"
 	r.ask(c, plan.Runnable, "")
 	var b bytes.Buffer
@@ -189,7 +189,7 @@ func TestMarkdownEscapesCells(t *testing.T) {
 func TestMarkdownFitsAndSaysWhatItLeftOut(t *testing.T) {
 	r := newRun(t)
 	for i := range 60 {
-		ok, bad := epCase(fmt.Sprintf("sku%03d", i), "deepep-v2", "normal", "1 2 4"), epCase(fmt.Sprintf("sku%03d", i), "mori", "normal", "1")
+		ok, bad := epCase(fmt.Sprintf("sku%03d", i), "deepep-v2", "normal", plan.Ladder{1, 2, 4}), epCase(fmt.Sprintf("sku%03d", i), "mori", "normal", plan.Ladder{1})
 		r.ask(ok, plan.Runnable, "")
 		r.ask(bad, plan.Runnable, "")
 		r.answer(resulttest.EP(ok, attempt(1, "nvidia")))

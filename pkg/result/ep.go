@@ -1,5 +1,7 @@
 package result
 
+import "github.com/collectivex/collectivex/pkg/plan"
+
 // Availability and origin of a component; readers key on the spelling.
 const (
 	Measured    = "measured"
@@ -20,26 +22,26 @@ const (
 
 // EPFactors are the twenty factors of an EP case, as readers expect them.
 type EPFactors struct {
-	Backend           string  `json:"backend"`
-	EP                int     `json:"ep"`
-	Experts           int     `json:"experts"`
-	GPUsPerNode       int     `json:"gpus_per_node"`
-	Hidden            int     `json:"hidden"`
-	Ladder            string  `json:"ladder"` // the measured one
-	Mode              string  `json:"mode"`
-	Nodes             int     `json:"nodes"`
-	Phase             string  `json:"phase"`
-	Precision         string  `json:"precision"`
-	Routing           string  `json:"routing"`
-	ScaleUpDomain     int     `json:"scale_up_domain"`
-	ScaleUpTransport  string  `json:"scale_up_transport"`
-	ScaleOutTransport *string `json:"scale_out_transport"`
-	Scope             string  `json:"scope"`
-	Suite             string  `json:"suite"`
-	TopK              int     `json:"topk"`
-	TopologyClass     string  `json:"topology_class"`
-	Transport         string  `json:"transport"`
-	Workload          string  `json:"workload"`
+	Backend           string      `json:"backend"`
+	EP                int         `json:"ep"`
+	Experts           int         `json:"experts"`
+	GPUsPerNode       int         `json:"gpus_per_node"`
+	Hidden            int         `json:"hidden"`
+	Ladder            plan.Ladder `json:"ladder"` // the measured one
+	Mode              string      `json:"mode"`
+	Nodes             int         `json:"nodes"`
+	Phase             string      `json:"phase"`
+	Precision         string      `json:"precision"`
+	Routing           string      `json:"routing"`
+	ScaleUpDomain     int         `json:"scale_up_domain"`
+	ScaleUpTransport  string      `json:"scale_up_transport"`
+	ScaleOutTransport *string     `json:"scale_out_transport"`
+	Scope             string      `json:"scope"`
+	Suite             string      `json:"suite"`
+	TopK              int         `json:"topk"`
+	TopologyClass     string      `json:"topology_class"`
+	Transport         string      `json:"transport"`
+	Workload          string      `json:"workload"`
 }
 
 // EPDocument answers an EP case.

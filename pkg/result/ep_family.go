@@ -5,9 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/collectivex/collectivex/pkg/plan"
 )
@@ -88,11 +87,7 @@ func epSampling(c *plan.Case) EPSampling {
 func EPFactorsOf(c plan.Case, measured []int) EPFactors {
 	ladder := c.EP().Ladder
 	if len(measured) > 0 {
-		points := make([]string, len(measured))
-		for i, t := range measured {
-			points[i] = strconv.Itoa(t)
-		}
-		ladder = strings.Join(points, " ")
+		ladder = measured
 	}
 	return EPFactors{
 		Backend: c.Backend, EP: c.EP().EPSize, Experts: c.EP().Experts, GPUsPerNode: c.GPUsPerNode,
@@ -140,7 +135,7 @@ func olderEP(e *Envelope) Older {
 	c := e.Identity.Case
 	if e.RecordType == RecordEP && c.EP().BalancedRung() > 0 {
 		block := *c.EP()
-		block.Ladder, c.Block = "", &block
+		block.Ladder, c.Block = nil, &block
 		if key, err := ComparisonKey(c, e.Provenance.Environment); err == nil {
 			older.ComparisonKey = key
 		}
@@ -154,7 +149,7 @@ func checkEP(p *Problems, doc Document) {
 	if f, ok := epFactors(id.CaseFactors.Case); !ok {
 		p.Add("identity.case_factors.case is a %T, not EP factors", id.CaseFactors.Case)
 	} else {
-		p.Check(sameFactors(f, EPFactorsOf(id.Case, d.Workload.LadderMeasured)),
+		p.Check(reflect.DeepEqual(f, EPFactorsOf(id.Case, d.Workload.LadderMeasured)),
 			"identity.case_factors.case is not the case with the measured ladder")
 	}
 	m := d.Measurement
@@ -317,14 +312,4 @@ func epFactors(v any) (EPFactors, bool) {
 		}
 	}
 	return EPFactors{}, false
-}
-
-// sameFactors compares two sets of factors by value.
-func sameFactors(a, b EPFactors) bool {
-	at, bt := a.ScaleOutTransport, b.ScaleOutTransport
-	if (at == nil) != (bt == nil) || (at != nil && *at != *bt) {
-		return false
-	}
-	a.ScaleOutTransport, b.ScaleOutTransport = nil, nil
-	return a == b
 }

@@ -47,7 +47,7 @@ func TestEPCaseFactorsAreTwenty(t *testing.T) {
 	require.Len(t, m, 20)
 	require.Equal(t, "1 2", m["ladder"])
 	require.Nil(t, m["scale_out_transport"])
-	require.Equal(t, "1 2 4", result.EPFactorsOf(resulttest.EPCase(), nil).Ladder)
+	require.Equal(t, plan.Ladder{1, 2, 4}, result.EPFactorsOf(resulttest.EPCase(), nil).Ladder)
 }
 
 func TestValidateFindsWhatIsWrong(t *testing.T) {
@@ -324,7 +324,7 @@ func TestComparisonKey(t *testing.T) {
 	same := map[string]func(*plan.Case){
 		"sku":    func(c *plan.Case) { c.SKU = "x"; c.CaseID = "y" },
 		"suite":  func(c *plan.Case) { c.Suite = "x" },
-		"ladder": func(c *plan.Case) { c.EP().Ladder = "1" },
+		"ladder": func(c *plan.Case) { c.EP().Ladder = plan.Ladder{1} },
 		"repeat": func(c *plan.Case) { c.Repeat = 3 },
 	}
 	for name, change := range same {
@@ -334,11 +334,11 @@ func TestComparisonKey(t *testing.T) {
 	}
 	// Replicated experts stand where the trace of the largest rung puts them.
 	balanced, longer := resulttest.EPCase(), resulttest.EPCase()
-	balanced.EP().Routing, longer.EP().Routing, longer.EP().Ladder = "zipf-eplb", "zipf-eplb", "1 2 4 8"
+	balanced.EP().Routing, longer.EP().Routing, longer.EP().Ladder = "zipf-eplb", "zipf-eplb", plan.Ladder{1, 2, 4, 8}
 	require.NotEqual(t, key(balanced, nil), key(longer, nil))
 	fewer := balanced
 	fewerBlock := *balanced.EP()
-	fewer.Block, fewerBlock.Ladder = &fewerBlock, "2 4"
+	fewer.Block, fewerBlock.Ladder = &fewerBlock, plan.Ladder{2, 4}
 	require.Equal(t, key(balanced, nil), key(fewer, nil))
 	for name, change := range map[string]func(*plan.Case){
 		"op":           func(c *plan.Case) { c.Collective().Op = "all_gather" },
@@ -365,7 +365,7 @@ func TestOlderDocumentsOfReplicatedExpertsAreValid(t *testing.T) {
 	require.NoError(t, result.Validate(d))
 	without := c
 	block := *c.EP()
-	without.Block, block.Ladder = &block, ""
+	without.Block, block.Ladder = &block, nil
 	key, err := result.ComparisonKey(without, d.Provenance.Environment)
 	require.NoError(t, err)
 	read := func() error {

@@ -1,6 +1,7 @@
 package strictjson
 
 import (
+	"encoding"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -31,6 +32,18 @@ type appender struct {
 }
 
 func appenderOf(t reflect.Type) appender {
+	if t.Implements(reflect.TypeFor[encoding.TextMarshaler]()) {
+		return appender{
+			func(b []byte, p unsafe.Pointer) []byte {
+				text, err := reflect.NewAt(t, p).Elem().Interface().(encoding.TextMarshaler).MarshalText()
+				if err != nil {
+					panic(err) // types that may fail are not written
+				}
+				return appendString(b, string(text))
+			},
+			func(p unsafe.Pointer) bool { return reflect.NewAt(t, p).Elem().IsZero() },
+		}
+	}
 	switch t.Kind() {
 	case reflect.String:
 		return appender{

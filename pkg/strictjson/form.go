@@ -10,6 +10,7 @@ package strictjson
 
 import (
 	"bytes"
+	"encoding"
 	"errors"
 	"fmt"
 	"maps"
@@ -149,6 +150,9 @@ func (c *compiler) reader(t reflect.Type, list []any) reader {
 }
 
 func (c *compiler) make(t reflect.Type, list []any) reader {
+	if reflect.PointerTo(t).Implements(reflect.TypeFor[encoding.TextUnmarshaler]()) {
+		return notNull(textReader(t))
+	}
 	switch t.Kind() {
 	case reflect.Bool:
 		return notNull(readBool)

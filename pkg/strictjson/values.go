@@ -2,8 +2,10 @@ package strictjson
 
 import (
 	"bytes"
+	"encoding"
 	"fmt"
 	"math"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,6 +21,26 @@ func readBool(s *scanner, p unsafe.Pointer) error {
 		return s.literal("false")
 	default:
 		return s.other(c, "true or false")
+	}
+}
+
+// textReader reads strings of a type that reads its own text.
+func textReader(t reflect.Type) reader {
+	return func(s *scanner, p unsafe.Pointer) error {
+		if c := s.peek(); c != '"' {
+			return s.other(c, "a string")
+		}
+		raw, err := s.str()
+		if err != nil {
+			return err
+		}
+		if err := s.allocate(uintptr(8 * len(raw))); err != nil {
+			return err
+		}
+		if err := reflect.NewAt(t, p).Interface().(encoding.TextUnmarshaler).UnmarshalText([]byte(Unquote(raw))); err != nil {
+			return misformed("%v", err)
+		}
+		return nil
 	}
 }
 

@@ -100,7 +100,7 @@ func (f *EPFlags) Plan(cat *catalog.Catalog, be *catalog.Backend, world int) (pl
 		Family: plan.FamilyEP, Precision: f.precision, Sampling: f.sampling, Contract: plan.ContractLayout,
 		Block: &plan.EP{
 			EPSize: world, Workload: workload, Mode: f.mode, Phase: f.phase, Routing: f.routing,
-			Hidden: f.hidden, TopK: f.topk, Experts: f.experts, Seed: seed, Ladder: words(f.tokens, " "),
+			Hidden: f.hidden, TopK: f.topk, Experts: f.experts, Seed: seed, Ladder: f.tokens,
 			Timing: plan.EPTiming(*cat.SamplingProfile(f.sampling).EP()),
 		},
 	}}

@@ -2,6 +2,7 @@ package run
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -50,7 +51,7 @@ are compared bit for bit. Exit code 1 where one is wrong, a case failed or a thr
 	cmd.SetUsageFunc(usage(groups))
 	complete(cmd, map[string][]string{
 		"op": append(vocab.RedOps(), catalog.All), "datatype": append(vocab.DTypes(), catalog.All),
-		"buffers": bench.Buffers(), "backend": {bench.Auto, "nccl", "rccl", "mscclpp", bench.HostBackend},
+		"buffers": bench.Buffers(), "backend": append(slices.Sorted(maps.Keys(families()[plan.FamilyCollective].Backends)), bench.Auto),
 	})
 	cmd.AddCommand(newBenchEP(s))
 	return cmd

@@ -35,7 +35,7 @@ func Case(world int, change ...func(*plan.Case)) plan.Case {
 		ScaleUpTransport: "shm", Transport: "shm", TopologyClass: "local-shm-island",
 		Block: &plan.EP{
 			EPSize: world, Workload: "tiny", Mode: vocab.ModeNormal, Phase: "decode", Routing: "uniform",
-			Hidden: 256, TopK: 4, Experts: 16, Seed: 67, Ladder: "1 2 8",
+			Hidden: 256, TopK: 4, Experts: 16, Seed: 67, Ladder: plan.Ladder{1, 2, 8},
 			Timing: plan.EPTiming{
 				ItersPerTrial: 2, TrialsPerPoint: 3, WarmupItersPerTrial: 2,
 				ChainItersPerTrial: 6, ChainTrialsPerPoint: 2, ChainDrop: 2,

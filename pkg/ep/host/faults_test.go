@@ -48,7 +48,7 @@ func planned(t *testing.T, timing plan.EPTiming, precisions []string) (cases []p
 	require.NoError(t, err)
 	for _, r := range m.Requested() {
 		c, shape := r.Case, *r.Case.EP()
-		shape.Ladder, shape.Timing = "4", timing
+		shape.Ladder, shape.Timing = plan.Ladder{4}, timing
 		c.Block = &shape
 		cases = append(cases, c)
 	}

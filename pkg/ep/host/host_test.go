@@ -25,7 +25,11 @@ func routing(name string) func(*plan.Case) {
 }
 
 func ladder(rungs string) func(*plan.Case) {
-	return func(c *plan.Case) { c.EP().Ladder = rungs }
+	return func(c *plan.Case) {
+		if err := c.EP().Ladder.UnmarshalText([]byte(rungs)); err != nil {
+			panic(err) // a test's own ladder
+		}
+	}
 }
 
 // run measures a case on real ranks and requires that it passes.
@@ -124,7 +128,7 @@ func TestLadderCap(t *testing.T) {
 	require.Equal(t, []int{1, 256}, d.Workload.LadderMeasured)
 	require.Equal(t, []int{257, 512}, d.Workload.LadderDropped)
 	require.Equal(t, 256, *d.Workload.LadderCap)
-	require.Equal(t, "1 256", d.Identity.CaseFactors.Case.(result.EPFactors).Ladder)
+	require.Equal(t, plan.Ladder{1, 256}, d.Identity.CaseFactors.Case.(result.EPFactors).Ladder)
 
 	// The definitions may know a smaller cap; with uneven tokens the fullest rank counts.
 	small := 6

@@ -3,7 +3,6 @@
 package resulttest
 
 import (
-	"strconv"
 	"strings"
 	"time"
 
@@ -23,7 +22,7 @@ func EPCase() plan.Case {
 		ScaleUpTransport: "shm", Transport: "shm", TopologyClass: "local-shm-island",
 		Block: &plan.EP{
 			EPSize: 2, Workload: "deepseek-v3", Mode: "normal", Phase: "decode", Routing: "uniform",
-			Hidden: 7168, TopK: 8, Experts: 256, Seed: 67, Ladder: "1 2 4",
+			Hidden: 7168, TopK: 8, Experts: 256, Seed: 67, Ladder: plan.Ladder{1, 2, 4},
 			Timing: plan.EPTiming{
 				ItersPerTrial: 8, TrialsPerPoint: 4, WarmupItersPerTrial: 2,
 				ChainItersPerTrial: 16, ChainTrialsPerPoint: 2, ChainDrop: 4,
@@ -75,11 +74,7 @@ func New(c plan.Case, a result.Attempt) result.Document {
 func EP(c plan.Case, a result.Attempt) *result.EPDocument {
 	d := New(c, a).(*result.EPDocument)
 	var measured, dropped []int
-	for f := range strings.FieldsSeq(c.EP().Ladder) {
-		t, err := strconv.Atoi(f)
-		if err != nil {
-			panic(err) // a test's own case
-		}
+	for _, t := range c.EP().Ladder {
 		if c.EP().LadderCap != nil && t > *c.EP().LadderCap {
 			dropped = append(dropped, t)
 			continue

@@ -5,6 +5,7 @@ package schema
 
 import (
 	"bytes"
+	"encoding"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -114,7 +115,16 @@ func (m *maker) make(name, title string, value any, record string) ([]byte, erro
 
 // reflect returns the schema of value with its own properties at the root.
 func (m *maker) reflect(value any, mapper func(reflect.Type) *jsonschema.Schema) *jsonschema.Schema {
-	r := &jsonschema.Reflector{Anonymous: true, ExpandedStruct: true, CommentMap: m.comments, Mapper: mapper}
+	words := func(t reflect.Type) *jsonschema.Schema {
+		if t.Implements(reflect.TypeFor[encoding.TextMarshaler]()) {
+			return &jsonschema.Schema{Type: "string"}
+		}
+		if mapper == nil {
+			return nil
+		}
+		return mapper(t)
+	}
+	r := &jsonschema.Reflector{Anonymous: true, ExpandedStruct: true, CommentMap: m.comments, Mapper: words}
 	return r.Reflect(value)
 }
 
