@@ -61,13 +61,18 @@ func (d *decoder) word(p Pos, word, kind string) {
 	}
 }
 
-// quote is a value as messages may show it.
-func (d *decoder) quote(value string) string {
+// show is text with a value in it, or what messages say instead where values are
+// private.
+func (d *decoder) show(text, instead string) string {
 	if d.private {
-		return "the value"
+		return instead
 	}
-	return strconv.Quote(value)
+	return text
 }
+
+func (d *decoder) quote(value string) string { return d.show(strconv.Quote(value), "the value") }
+
+func (d *decoder) number(n *yaml.Node) string { return d.show(n.Value, "this one") }
 
 // scalar decodes a word, a number or a truth value, and reports whether it is one.
 func (d *decoder) scalar(n *yaml.Node, v reflect.Value, f field) bool {
@@ -167,13 +172,6 @@ func (d *decoder) within(n *yaml.Node, x float64, f field) bool {
 // plain spells a bound without an exponent.
 func plain(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 
-func (d *decoder) number(n *yaml.Node) string {
-	if d.private {
-		return "this one"
-	}
-	return n.Value
-}
-
 // describe says what stands there instead of what was expected.
 func (d *decoder) describe(n *yaml.Node) string {
 	switch n.Kind {
@@ -184,18 +182,14 @@ func (d *decoder) describe(n *yaml.Node) string {
 	case yaml.AliasNode:
 		return "an alias"
 	}
-	switch tag := n.ShortTag(); {
-	case tag == "!!null":
+	switch tag := n.ShortTag(); tag {
+	case "!!null":
 		return "nothing"
-	case tag == "!!str" && d.private:
-		return "a word"
-	case tag == "!!str":
-		return strconv.Quote(n.Value)
-	case (tag == "!!int" || tag == "!!float") && d.private:
-		return "a number"
-	case tag == "!!int" || tag == "!!float":
-		return "the number " + n.Value
-	case tag == "!!bool":
+	case "!!str":
+		return d.show(strconv.Quote(n.Value), "a word")
+	case "!!int", "!!float":
+		return d.show("the number "+n.Value, "a number")
+	case "!!bool":
 		return "the truth value " + n.Value
 	default:
 		return "a " + strings.TrimPrefix(tag, "!!")
