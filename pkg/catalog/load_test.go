@@ -1,7 +1,6 @@
 package catalog_test
 
 import (
-	"flag"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -11,11 +10,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/collectivex/collectivex/internal/golden"
 	"github.com/collectivex/collectivex/matrix"
 	"github.com/collectivex/collectivex/pkg/catalog"
 )
-
-var update = flag.Bool("update", false, "write goldens anew")
 
 func TestLoadShipped(t *testing.T) {
 	cat, err := catalog.Load(matrix.FS)
@@ -69,13 +67,7 @@ func TestDiagnostics(t *testing.T) {
 			require.ErrorAs(t, err, new(catalog.Errors))
 			got := err.Error() + "\n"
 			require.NotRegexp(t, `(?m)^[^:]*:0:0: `, got, "a diagnostic without its position")
-			golden := strings.TrimSuffix(file, ".yaml") + ".out"
-			if *update {
-				require.NoError(t, os.WriteFile(golden, []byte(got), 0o644))
-			}
-			want, err := os.ReadFile(golden)
-			require.NoError(t, err)
-			require.Equal(t, string(want), got)
+			golden.Equal(t, strings.TrimSuffix(file, ".yaml")+".out", got)
 		})
 	}
 }

@@ -1,19 +1,16 @@
 package planner_test
 
 import (
-	"flag"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/collectivex/collectivex/internal/golden"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/planner"
 )
-
-var update = flag.Bool("update", false, "write goldens anew")
 
 // TestParity holds ep-core to the plan that CollectiveX made of the same
 // definitions: its cases, their ids and order, its cells and their order. The
@@ -28,13 +25,7 @@ func TestParity(t *testing.T) {
 	for _, c := range m.Include {
 		fmt.Fprintf(&b, "cell %s: %s\n", c.ID, strings.Join(c.CaseIDs, " "))
 	}
-	const golden = "testdata/ep-core.txt"
-	if *update {
-		require.NoError(t, os.WriteFile(golden, []byte(b.String()), 0o644))
-	}
-	want, err := os.ReadFile(golden)
-	require.NoError(t, err)
-	require.Equal(t, string(want), b.String())
+	golden.Equal(t, "testdata/ep-core.txt", b.String())
 
 	require.Len(t, m.Include, 88)
 	count := map[string]int{}

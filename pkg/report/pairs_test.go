@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/collectivex/collectivex/internal/golden"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/report"
 	"github.com/collectivex/collectivex/pkg/result/resulttest"
@@ -45,10 +46,10 @@ func TestPairs(t *testing.T) {
 	require.InDelta(t, 100, p.Median, 1e-9)
 	var b bytes.Buffer
 	require.NoError(t, s.Text(&b))
-	golden(t, "pairs.txt", b.String())
+	golden.Equal(t, "testdata/pairs.txt", b.String())
 	b.Reset()
 	require.NoError(t, s.Markdown(&b, report.MaxMarkdown))
-	golden(t, "pairs.md", b.String())
+	golden.Equal(t, "testdata/pairs.md", b.String())
 	b.Reset()
 	require.NoError(t, s.JSON(&b))
 	var got struct{ Pairs []*report.Pairs }

@@ -2,7 +2,6 @@ package report_test
 
 import (
 	"bytes"
-	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -13,24 +12,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/collectivex/collectivex/internal/golden"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/report"
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/result/resulttest"
 )
-
-var update = flag.Bool("update", false, "write the goldens anew")
-
-func golden(t *testing.T, name, got string) {
-	path := filepath.Join("testdata", name)
-	if *update {
-		require.NoError(t, os.MkdirAll("testdata", 0o755))
-		require.NoError(t, os.WriteFile(path, []byte(got), 0o644))
-	}
-	want, err := os.ReadFile(path)
-	require.NoError(t, err)
-	require.Equal(t, string(want), got)
-}
 
 // run is a run as a test needs it: its matrix and a directory of documents.
 type run struct {
@@ -144,13 +131,13 @@ func TestSummaryOfAMixedRun(t *testing.T) {
 	s := mixed(t).build()
 	var b bytes.Buffer
 	require.NoError(t, s.Markdown(&b, report.MaxMarkdown))
-	golden(t, "mixed.md", b.String())
+	golden.Equal(t, "testdata/mixed.md", b.String())
 	b.Reset()
 	require.NoError(t, s.Text(&b))
-	golden(t, "mixed.txt", b.String())
+	golden.Equal(t, "testdata/mixed.txt", b.String())
 	b.Reset()
 	require.NoError(t, s.JSON(&b))
-	golden(t, "mixed.json", b.String())
+	golden.Equal(t, "testdata/mixed.json", b.String())
 }
 
 func TestSummaryOfNothing(t *testing.T) {

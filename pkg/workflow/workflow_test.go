@@ -1,7 +1,6 @@
 package workflow_test
 
 import (
-	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -13,12 +12,11 @@ import (
 	"github.com/rhysd/actionlint"
 	"github.com/stretchr/testify/require"
 
+	"github.com/collectivex/collectivex/internal/golden"
 	"github.com/collectivex/collectivex/matrix"
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/workflow"
 )
-
-var update = flag.Bool("update", false, "rewrite the goldens")
 
 const commit = "0123456789abcdef0123456789abcdef01234567"
 
@@ -45,12 +43,7 @@ func forms(t *testing.T) map[string][]byte {
 func TestGolden(t *testing.T) {
 	file := filepath.Join("..", "..", workflow.File)
 	got := emit(t, workflow.Options{})
-	if *update {
-		require.NoError(t, os.WriteFile(file, got, 0o644))
-	}
-	want, err := os.ReadFile(file)
-	require.NoError(t, err)
-	require.Equal(t, string(want), string(got), "go test ./pkg/workflow -update")
+	golden.Equal(t, file, string(got))
 }
 
 // TestSource shows that another source changes nothing but what is checked out.

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -16,30 +15,16 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/collectivex/collectivex/internal/golden"
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/cli/gen"
 	"github.com/collectivex/collectivex/pkg/plan"
 )
 
-var update = flag.Bool("update", false, "write goldens anew")
-
-// golden compares what a command printed with a file in testdata.
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *update {
-		require.NoError(t, os.MkdirAll("testdata", 0o755))
-		require.NoError(t, os.WriteFile(path, []byte(got), 0o644))
-	}
-	want, err := os.ReadFile(path)
-	require.NoError(t, err)
-	require.Equal(t, string(want), got)
-}
-
 func TestValidate(t *testing.T) {
 	code, stdout, stderr := cxgen(t, "validate", "--reasons", "--definitions", "../../catalog/testdata/base")
 	require.Equal(t, cli.ExitOK, code, stderr)
-	golden(t, "validate.txt", stdout)
+	golden.Equal(t, "testdata/validate.txt", stdout)
 
 	code, stdout, _ = cxgen(t, "validate")
 	require.Equal(t, cli.ExitOK, code)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/collectivex/collectivex/internal/golden"
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/cli/bench"
 	"github.com/collectivex/collectivex/pkg/collective"
@@ -64,7 +65,7 @@ func TestBenchPrintsNCCLTestsColumns(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			stdout, stderr := onHost(t, tt.args...)
 			require.Empty(t, stderr)
-			golden(t, "bench-"+tt.name+".txt", masked(stdout))
+			golden.Equal(t, "testdata/bench-"+tt.name+".txt", masked(stdout))
 			for line := range strings.Lines(stdout) {
 				if !strings.HasPrefix(line, "#") {
 					require.Len(t, strings.Fields(line), 13, line)
@@ -113,7 +114,7 @@ func TestBenchJSONIsTheTable(t *testing.T) {
 	require.Len(t, report.Results, 1)
 	var untyped any
 	require.NoError(t, json.Unmarshal(raw, &untyped))
-	golden(t, "bench-json.txt", strings.Join(shape("", untyped), "\n")+"\n")
+	golden.Equal(t, "testdata/bench-json.txt", strings.Join(shape("", untyped), "\n")+"\n")
 	rows := report.Results[0].Rows
 	n := 0
 	for line := range strings.Lines(stdout) {
@@ -359,7 +360,7 @@ func TestBenchEP(t *testing.T) {
 	args := []string{"ep", "--tokens", "1,8", "--hidden", "512", "--topk", "4", "--experts", "32", "--sampling", "smoke", "--ranks", "2"}
 	stdout, stderr := onHost(t, args...)
 	require.Empty(t, stderr)
-	golden(t, "bench-ep.txt", masked(regexp.MustCompile(` ranks on .*`).ReplaceAllString(stdout, " ranks on DEVICE")))
+	golden.Equal(t, "testdata/bench-ep.txt", masked(regexp.MustCompile(` ranks on .*`).ReplaceAllString(stdout, " ranks on DEVICE")))
 
 	stdout, _ = onHost(t, append(args, "--json", "--routing", "zipf", "--mode", "low-latency", "--precision", "fp8", "--phase", "decode")...)
 	var r bench.EPReport

@@ -3,33 +3,17 @@ package run
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
-	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/collectivex/collectivex/internal/fakes"
+	"github.com/collectivex/collectivex/internal/golden"
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/inventory"
 	"github.com/collectivex/collectivex/pkg/machine"
 	"github.com/collectivex/collectivex/pkg/provenance"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
-
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *update {
-		require.NoError(t, os.MkdirAll("testdata", 0o755))
-		require.NoError(t, os.WriteFile(path, []byte(got), 0o600))
-	}
-	want, err := os.ReadFile(path)
-	require.NoError(t, err)
-	require.Equal(t, string(want), got)
-}
 
 func described() machine.Description {
 	d := machine.Description{
@@ -67,7 +51,7 @@ func described() machine.Description {
 func TestEnvText(t *testing.T) {
 	var out bytes.Buffer
 	require.NoError(t, printDescription(&out, described()))
-	golden(t, "env.txt", out.String())
+	golden.Equal(t, "testdata/env.txt", out.String())
 
 	d := described()
 	d.Links[1], d.Links[2] = d.Links[0], d.Links[0]
