@@ -190,8 +190,9 @@ func (r *Resolver) add(q *plan.Requested) {
 		r.err = cmp.Or(r.err, fmt.Errorf("the plan has more than %d cases; filter it", mostCases(r.filters)))
 		return
 	}
-	q.SKU, q.Case.CaseID = q.Case.SKU, q.Case.ID()
 	r.cases = append(r.cases, *q)
+	added := &r.cases[len(r.cases)-1] // q itself stays on the stack
+	added.SKU, added.Case.CaseID = added.Case.SKU, added.Case.ID()
 }
 
 // mostCases is how many cases the cells of all waves can hold.
