@@ -82,19 +82,19 @@ func (b *bench) arithmetic(ctx context.Context, a workload.Arithmetic, f Form, e
 		return v, nil
 	}
 	if err := b.Device.CopyOut(b.stream, unsafe.Pointer(&out[0]), c.Recv, int64(len(out))); err != nil {
-		return v, coded(result.ReasonDevice, err)
+		return v, rank.Coded(result.ReasonDevice, err)
 	}
 	if err := b.stream.Synchronize(); err != nil {
-		return v, coded(result.ReasonDevice, err)
+		return v, rank.Coded(result.ReasonDevice, err)
 	}
 	return a.Check(out, regions), nil
 }
 
 func (b *bench) copyIn(to accel.Ptr, data []byte) error {
 	if err := b.Device.CopyIn(b.stream, to, unsafe.Pointer(&data[0]), int64(len(data))); err != nil {
-		return coded(result.ReasonDevice, err)
+		return rank.Coded(result.ReasonDevice, err)
 	}
-	return coded(result.ReasonDevice, b.stream.Synchronize())
+	return rank.Coded(result.ReasonDevice, b.stream.Synchronize())
 }
 
 // foldArithmetic makes the verdict of the case, nil unless every rank has one.

@@ -228,25 +228,25 @@ func (b *bench) capture(ctx context.Context) (g graphs, err error) {
 			return g, err
 		}
 		if err := g.again.Launch(b.stream); err != nil {
-			return g, coded(result.ReasonDevice, err)
+			return g, rank.Coded(result.ReasonDevice, err)
 		}
 	}
 	if err := g.last.Launch(b.stream); err != nil {
-		return g, coded(result.ReasonDevice, err)
+		return g, rank.Coded(result.ReasonDevice, err)
 	}
 	return g, b.wait(ctx)
 }
 
 func (b *bench) captured(calls []Call) (accel.Graph, error) {
 	if err := b.stream.BeginCapture(); err != nil {
-		return nil, coded(result.ReasonDevice, err)
+		return nil, rank.Coded(result.ReasonDevice, err)
 	}
 	enqueued := b.Comm.Enqueue(b.stream, calls, b.block.Measure.Aggregate)
 	graph, err := b.stream.EndCapture()
 	if enqueued != nil {
 		return nil, errors.Join(enqueued, graphs{last: graph}.close())
 	}
-	return graph, coded(result.ReasonDevice, err)
+	return graph, rank.Coded(result.ReasonDevice, err)
 }
 
 func (g graphs) close() error {
@@ -273,7 +273,7 @@ func (b *bench) measure(ctx context.Context, w window) (sample, error) {
 	}
 	if b.ladder.flush > 0 {
 		if err := b.Device.Set(b.stream, b.flushAt, byte(w.Trial), b.ladder.flush); err != nil {
-			return sample{}, coded(result.ReasonDevice, err)
+			return sample{}, rank.Coded(result.ReasonDevice, err)
 		}
 	}
 	if err := b.settle(ctx); err != nil {
@@ -328,10 +328,10 @@ func (b *bench) sync(ctx context.Context) error {
 func (b *bench) launch() error {
 	for range b.block.Measure.Launches - 1 {
 		if err := b.again.Launch(b.stream); err != nil {
-			return coded(result.ReasonDevice, err)
+			return rank.Coded(result.ReasonDevice, err)
 		}
 	}
-	return coded(result.ReasonDevice, b.last.Launch(b.stream))
+	return rank.Coded(result.ReasonDevice, b.last.Launch(b.stream))
 }
 
 // pipelined is host time around one window, divided by its operations.
@@ -378,13 +378,13 @@ func (b *bench) perIteration(ctx context.Context) error {
 	m := b.block.Measure.Aggregate
 	for i := range b.us {
 		if err := b.stream.Record(b.starts[i]); err != nil {
-			return coded(result.ReasonDevice, err)
+			return rank.Coded(result.ReasonDevice, err)
 		}
 		if err := b.Comm.Enqueue(b.stream, b.calls[i*m:(i+1)*m], m); err != nil {
 			return err
 		}
 		if err := b.stream.Record(b.ends[i]); err != nil {
-			return coded(result.ReasonDevice, err)
+			return rank.Coded(result.ReasonDevice, err)
 		}
 	}
 	if err := b.wait(ctx); err != nil {
@@ -393,7 +393,7 @@ func (b *bench) perIteration(ctx context.Context) error {
 	for i := range b.us {
 		us, err := b.Device.Elapsed(b.starts[i], b.ends[i])
 		if err != nil {
-			return coded(result.ReasonDevice, err)
+			return rank.Coded(result.ReasonDevice, err)
 		}
 		b.us[i] = us / float64(m)
 	}

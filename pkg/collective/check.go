@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/collectivex/collectivex/pkg/accel"
+	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/vocab"
 	"github.com/collectivex/collectivex/pkg/workload"
@@ -15,7 +16,7 @@ import (
 func (b *bench) fill(w window, slot int) error {
 	p, err := b.pattern(w, slot)
 	if err != nil {
-		return refused(err)
+		return rank.Coded(result.ReasonRefused, err)
 	}
 	send, recv := b.buffers(place{slot: slot})
 	out := b.outputs(b.rung)
@@ -26,7 +27,7 @@ func (b *bench) fill(w window, slot int) error {
 	covered := b.rung.Placement == vocab.InPlace && len(in) > 0 && in[0].Count >= b.rung.Recv
 	if len(guard) > 0 {
 		if err := b.Data.Fill(b.stream, p, recv, guard); err != nil {
-			return coded(result.ReasonDevice, err)
+			return rank.Coded(result.ReasonDevice, err)
 		}
 	}
 	for round := b.rung.rounds - 1; round >= 0 && len(out) > 0 && !covered; round-- {
@@ -36,10 +37,10 @@ func (b *bench) fill(w window, slot int) error {
 		}
 		_, recv := b.buffers(place{slot, round})
 		if err := b.Data.Poison(b.stream, p, recv, out); err != nil {
-			return coded(result.ReasonDevice, err)
+			return rank.Coded(result.ReasonDevice, err)
 		}
 	}
-	return coded(result.ReasonDevice, b.Data.Fill(b.stream, p, send, in))
+	return rank.Coded(result.ReasonDevice, b.Data.Fill(b.stream, p, send, in))
 }
 
 // end is the number of elements from the start of a buffer to the end of its
@@ -122,14 +123,14 @@ func (b *bench) compare(total *workload.Verdict, w window, slot int, buf accel.P
 	}
 	p, err := b.pattern(w, slot)
 	if err != nil {
-		return refused(err)
+		return rank.Coded(result.ReasonRefused, err)
 	}
 	v, err := b.Data.Check(b.stream, p, buf, regions)
 	switch {
 	case errors.Is(err, ErrDisagree):
-		return coded(result.ReasonUnchecked, err)
+		return rank.Coded(result.ReasonUnchecked, err)
 	case err != nil:
-		return coded(result.ReasonDevice, err)
+		return rank.Coded(result.ReasonDevice, err)
 	}
 	add(total, v)
 	return nil

@@ -1,7 +1,6 @@
 package collective
 
 import (
-	"fmt"
 	"slices"
 	"unsafe"
 
@@ -31,8 +30,8 @@ func (s spec) checkFaults(session *rank.Session, l ladder) error {
 	}
 	for _, kind := range FaultKinds() {
 		if _, ok := session.Fault(kind); ok && !slices.ContainsFunc(l.rungs, receives) {
-			return refused(fmt.Errorf("fault %s strikes nothing: rank %d receives nothing in %s: inject it into a rank that does",
-				kind, session.Rank, s.op))
+			return rank.Refused("fault %s strikes nothing: rank %d receives nothing in %s: inject it into a rank that does",
+				kind, session.Rank, s.op)
 		}
 	}
 	return nil
@@ -56,7 +55,7 @@ func (b *bench) injure(w window) error {
 			return err
 		}
 		if err := b.Data.Fill(b.stream, p, recv, regions); err != nil {
-			return coded(result.ReasonDevice, err)
+			return rank.Coded(result.ReasonDevice, err)
 		}
 	}
 	if _, ok := b.session.Fault(FaultFlip); ok {
@@ -89,14 +88,14 @@ func (b *bench) injure(w window) error {
 func (b *bench) edit(at accel.Ptr, bytes int64, change func([]byte)) error {
 	buf := make([]byte, bytes)
 	if err := b.Device.CopyOut(b.stream, unsafe.Pointer(&buf[0]), at, bytes); err != nil {
-		return coded(result.ReasonDevice, err)
+		return rank.Coded(result.ReasonDevice, err)
 	}
 	if err := b.stream.Synchronize(); err != nil {
-		return coded(result.ReasonDevice, err)
+		return rank.Coded(result.ReasonDevice, err)
 	}
 	change(buf)
 	if err := b.Device.CopyIn(b.stream, at, unsafe.Pointer(&buf[0]), bytes); err != nil {
-		return coded(result.ReasonDevice, err)
+		return rank.Coded(result.ReasonDevice, err)
 	}
-	return coded(result.ReasonDevice, b.stream.Synchronize())
+	return rank.Coded(result.ReasonDevice, b.stream.Synchronize())
 }

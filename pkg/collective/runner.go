@@ -29,7 +29,7 @@ var _ rank.Runner = (*Runner)(nil)
 func NewRunner(p Parts) (*Runner, error) {
 	stream, err := p.Device.NewStream()
 	if err != nil {
-		return nil, coded(result.ReasonDevice, err)
+		return nil, rank.Coded(result.ReasonDevice, err)
 	}
 	return &Runner{parts: p, stream: stream}, nil
 }
@@ -48,7 +48,7 @@ func (r *Runner) Run(ctx context.Context, s *rank.Session, c plan.Case) error {
 		return err
 	}
 	if s.World != c.World {
-		return refused(fmt.Errorf("%d ranks run a case of %d", s.World, c.World))
+		return rank.Refused("%d ranks run a case of %d", s.World, c.World)
 	}
 	if err := s.Emit(rank.KindFacts, r.parts.Facts); err != nil {
 		return err
@@ -64,13 +64,13 @@ func (r *Runner) Run(ctx context.Context, s *rank.Session, c plan.Case) error {
 	l := sp.layOut(agreed)
 	switch {
 	case len(l.modes) == 0:
-		return refused(errors.New("none of the timing modes exists here"))
+		return rank.Refused("none of the timing modes exists here")
 	case len(l.rungs) == 0 && len(l.dropped) > 0:
 		last := l.dropped[len(l.dropped)-1]
 		code, why, _ := strings.Cut(last.Reason, ": ")
-		return coded(result.Reason(code), fmt.Errorf("no size fits, the last of %d bytes: %s", last.Bytes, why))
+		return rank.Coded(result.Reason(code), fmt.Errorf("no size fits, the last of %d bytes: %s", last.Bytes, why))
 	case len(l.rungs) == 0:
-		return refused(fmt.Errorf("%s has none of the placements %v", sp.op, sp.block.Placements))
+		return rank.Refused("%s has none of the placements %v", sp.op, sp.block.Placements)
 	}
 
 	if err := sp.checkFaults(s, l); err != nil {
@@ -124,7 +124,7 @@ const memoryShare = 0.8
 func (r *Runner) agree(ctx context.Context, s *rank.Session, c plan.Case) (limits, error) {
 	free, _, err := r.parts.Device.Memory()
 	if err != nil {
-		return limits{}, coded(result.ReasonDevice, err)
+		return limits{}, rank.Coded(result.ReasonDevice, err)
 	}
 	info := r.parts.Device.Info()
 	mine := limits{Bytes: int64(memoryShare * float64(free)), Cache: info.L2Bytes}
@@ -167,13 +167,13 @@ func (r *Runner) noGraphs() (bool, error) {
 		return true, nil
 	}
 	if err != nil {
-		return false, coded(result.ReasonDevice, err)
+		return false, rank.Coded(result.ReasonDevice, err)
 	}
 	g, err := r.stream.EndCapture()
 	if err != nil {
-		return false, coded(result.ReasonDevice, err)
+		return false, rank.Coded(result.ReasonDevice, err)
 	}
-	return false, coded(result.ReasonDevice, g.Close())
+	return false, rank.Coded(result.ReasonDevice, g.Close())
 }
 
 // prepare makes what the windows of a pass need.
@@ -197,14 +197,14 @@ func (r *Runner) prepare(ctx context.Context, s *rank.Session, sp spec, l ladder
 		for _, events := range []*[]accel.Event{&b.starts, &b.ends} {
 			e, err := r.parts.Device.NewEvent()
 			if err != nil {
-				return nil, errors.Join(coded(result.ReasonDevice, err), b.close())
+				return nil, errors.Join(rank.Coded(result.ReasonDevice, err), b.close())
 			}
 			*events = append(*events, e)
 		}
 	}
 	// What settle's operations work on counts for nothing, but it should be numbers.
 	if err := r.parts.Device.Set(r.stream, b.settleAt, 0, flushAt-settleAt); err != nil {
-		return nil, errors.Join(coded(result.ReasonDevice, err), b.close())
+		return nil, errors.Join(rank.Coded(result.ReasonDevice, err), b.close())
 	}
 	if sp.Nodes == 1 {
 		if b.meet, err = rendezvous.OpenSpin(s.Store, s.Scope+"/"+modes[0], s.World); err != nil {

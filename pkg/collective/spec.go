@@ -27,17 +27,17 @@ func parse(c plan.Case) (spec, error) {
 	b := c.Collective()
 	s := spec{Case: c, block: b}
 	if b == nil {
-		return s, refused(fmt.Errorf("case of family %q", c.Family))
+		return s, rank.Refused("case of family %q", c.Family)
 	}
 	var err error
 	if s.op, err = ParseOp(b.Op); err != nil {
-		return s, refused(err)
+		return s, rank.Coded(result.ReasonRefused, err)
 	}
 	if s.dtype, err = numeric.ParseType(c.Precision); err != nil {
-		return s, refused(err)
+		return s, rank.Coded(result.ReasonRefused, err)
 	}
 	if s.redop, err = workload.ParseRedOp(b.RedOp); err != nil {
-		return s, refused(err)
+		return s, rank.Coded(result.ReasonRefused, err)
 	}
 	m := b.Measure
 	for _, bad := range []struct {
@@ -58,14 +58,14 @@ func parse(c plan.Case) (spec, error) {
 		{(s.op == AllToAllV) != (b.Traffic != nil), fmt.Sprintf("%s with traffic of %d ranks", s.op, len(b.Traffic))},
 	} {
 		if bad.is {
-			return s, refused(fmt.Errorf("cannot measure %s", bad.what))
+			return s, rank.Refused("cannot measure %s", bad.what)
 		}
 	}
 	if err := s.checkTraffic(); err != nil {
-		return s, refused(err)
+		return s, rank.Coded(result.ReasonRefused, err)
 	}
 	_, err = workload.NewPattern(s.dtype, s.redop, c.World, 0)
-	return s, refused(err)
+	return s, rank.Coded(result.ReasonRefused, err)
 }
 
 // checkTraffic refuses traffic that is not of the case's ranks, elements and size.
@@ -113,13 +113,3 @@ func (s spec) call(rank int) Call {
 func (s spec) pattern(w window, slot int) (workload.Pattern, error) {
 	return workload.NewPattern(s.dtype, s.redop, s.World, seed(s.CaseID, w, slot))
 }
-
-// coded gives err a reason code, unless it is nil or has one.
-func coded(code result.Reason, err error) error {
-	if err == nil {
-		return nil
-	}
-	return &rank.Error{Code: string(code), Err: err}
-}
-
-func refused(err error) error { return coded(result.ReasonRefused, err) }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/vocab"
 	"github.com/collectivex/collectivex/pkg/workload"
@@ -131,7 +132,7 @@ func (b *bench) operate(ctx context.Context, mode string, calls []Call) error {
 	if err != nil {
 		return err
 	}
-	if err := coded(result.ReasonDevice, graph.Launch(b.stream)); err != nil {
+	if err := rank.Coded(result.ReasonDevice, graph.Launch(b.stream)); err != nil {
 		return errors.Join(err, graph.Close())
 	}
 	return errors.Join(b.wait(ctx), graph.Close())

@@ -6,6 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
 )
 
@@ -28,7 +29,7 @@ func (b *bench) wait(ctx context.Context) error {
 	for n := 1; ; n++ {
 		done, err := b.stream.Query()
 		if err != nil {
-			return coded(result.ReasonDevice, err)
+			return rank.Coded(result.ReasonDevice, err)
 		}
 		if done {
 			return nil

@@ -109,9 +109,9 @@ func (m *run) injectArithmetic() error {
 		switch {
 		case !ok:
 		case !able:
-			return refused("backend %s cannot inject fault %s", m.c.Backend, kind)
+			return rank.Refused("backend %s cannot inject fault %s", m.c.Backend, kind)
 		case at != rank.FaultAtStart:
-			return refused("fault %s cannot begin at %q", kind, at)
+			return rank.Refused("fault %s cannot begin at %q", kind, at)
 		default:
 			fault = kind
 		}
@@ -120,7 +120,7 @@ func (m *run) injectArithmetic() error {
 		return nil
 	}
 	if err := injector.InjectFault(fault, m.d); err != nil {
-		return refused("%w", err)
+		return rank.Refused("%w", err)
 	}
 	return nil
 }
@@ -146,7 +146,7 @@ func injected(m *run) (*faulty, error) {
 		n, err := strconv.Atoi(number)
 		switch {
 		case !found || err != nil || n < 1:
-			return nil, refused("fault %s cannot begin at %q", kind, at)
+			return nil, rank.Refused("fault %s cannot begin at %q", kind, at)
 		case inTurn:
 			f.every = n
 		default:

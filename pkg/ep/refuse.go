@@ -11,35 +11,30 @@ import (
 	"github.com/collectivex/collectivex/pkg/workload"
 )
 
-// refused is an error of a case that must not run.
-func refused(format string, args ...any) error {
-	return &rank.Error{Code: string(result.ReasonRefused), Err: fmt.Errorf(format, args...)}
-}
-
 // checkCase refuses a case that nothing can run as it stands, before anything
 // is opened for it.
 func checkCase(c plan.Case, world int) error {
 	if c.EP() == nil {
-		return refused("case %s has no ep block", c.CaseID)
+		return rank.Refused("case %s has no ep block", c.CaseID)
 	}
 	t := c.EP().Timing
 	switch {
 	case c.EP().Mode != vocab.ModeNormal && c.EP().Mode != vocab.ModeLowLatency:
-		return refused("unknown mode %q", c.EP().Mode)
+		return rank.Refused("unknown mode %q", c.EP().Mode)
 	case t.ItersPerTrial <= 0 || t.TrialsPerPoint <= 0 || t.WarmupItersPerTrial <= 0:
-		return refused("iterations, trials and warm-up must be positive: %+v", t)
+		return rank.Refused("iterations, trials and warm-up must be positive: %+v", t)
 	case t.ChainItersPerTrial <= 0 || t.ChainTrialsPerPoint <= 0:
-		return refused("chain iterations and trials must be positive: %+v", t)
+		return rank.Refused("chain iterations and trials must be positive: %+v", t)
 	case t.ChainDrop < 0 || t.ChainDrop > t.ChainItersPerTrial-2:
-		return refused("chain_drop must be between 0 and %d: %+v", t.ChainItersPerTrial-2, t)
+		return rank.Refused("chain_drop must be between 0 and %d: %+v", t.ChainItersPerTrial-2, t)
 	case c.World != world || c.EP().EPSize != world:
-		return refused("case of world %d and ep %d in a group of %d ranks", c.World, c.EP().EPSize, world)
+		return rank.Refused("case of world %d and ep %d in a group of %d ranks", c.World, c.EP().EPSize, world)
 	case c.EP().Experts%world != 0:
-		return refused("%d experts do not divide among %d ranks", c.EP().Experts, world)
+		return rank.Refused("%d experts do not divide among %d ranks", c.EP().Experts, world)
 	case c.EP().Hidden < workload.SourceColumns:
-		return refused("hidden size %d is below %d, the columns that carry the source", c.EP().Hidden, workload.SourceColumns)
+		return rank.Refused("hidden size %d is below %d, the columns that carry the source", c.EP().Hidden, workload.SourceColumns)
 	case c.Contract != plan.ContractLayout && c.Contract != plan.ContractCachedLayout:
-		return refused("unknown timing contract %q", c.Contract)
+		return rank.Refused("unknown timing contract %q", c.Contract)
 	}
 	return nil
 }
@@ -52,19 +47,19 @@ func checkDescription(c plan.Case, d Description) error {
 	fp8 := d.DispatchDType != "bf16"
 	switch {
 	case d.Mode != c.EP().Mode:
-		return refused("adapter is in mode %q, the case asks for %q", d.Mode, c.EP().Mode)
+		return rank.Refused("adapter is in mode %q, the case asks for %q", d.Mode, c.EP().Mode)
 	case !tokenRank && !tokenExpert:
-		return refused("no oracle for receive layout %q with combine %q", d.Receive, d.Combine)
+		return rank.Refused("no oracle for receive layout %q with combine %q", d.Receive, d.Combine)
 	case c.EP().Mode == vocab.ModeNormal && !tokenRank:
-		return refused("combine %q is not allowed in normal mode", d.Combine)
+		return rank.Refused("combine %q is not allowed in normal mode", d.Combine)
 	case d.Reduction != DomainFP32 && d.Reduction != TopKSlotTree:
-		return refused("no oracle for reduction %q", d.Reduction)
+		return rank.Refused("no oracle for reduction %q", d.Reduction)
 	case fp8 != (c.Precision != "bf16") || fp8 != (d.Codec.Format != nil):
-		return refused("precision %s is asked for, dispatch would be %s", c.Precision, d.DispatchDType)
+		return rank.Refused("precision %s is asked for, dispatch would be %s", c.Precision, d.DispatchDType)
 	case d.FP8Consume != ConsumeNative && d.FP8Consume != ConsumeDequant:
-		return refused("unknown fp8 consumption %q", d.FP8Consume)
+		return rank.Refused("unknown fp8 consumption %q", d.FP8Consume)
 	case d.IndexType != numeric.Int32 && d.IndexType != numeric.Int64:
-		return refused("expert ids cannot be %s", d.IndexType)
+		return rank.Refused("expert ids cannot be %s", d.IndexType)
 	}
 	return nil
 }
@@ -74,17 +69,17 @@ func routingOf(c plan.Case) (*workload.Routing, []int, error) {
 	rungs := c.EP().Ladder
 	for i, rung := range rungs {
 		if rung < 1 || i > 0 && rung <= rungs[i-1] {
-			return nil, nil, refused("ladder %q does not ascend from 1", rungs)
+			return nil, nil, rank.Refused("ladder %q does not ascend from 1", rungs)
 		}
 	}
 	if len(rungs) == 0 {
-		return nil, nil, refused("the ladder is empty")
+		return nil, nil, rank.Refused("the ladder is empty")
 	}
 	r, err := workload.NewRouting(c.EP().Routing, workload.Shape{
 		Seed: c.EP().Seed, World: c.World, Experts: c.EP().Experts, TopK: c.EP().TopK, LargestRung: rungs[len(rungs)-1],
 	})
 	if err != nil {
-		return nil, nil, refused("%w", err)
+		return nil, nil, rank.Refused("%w", err)
 	}
 	return r, rungs, nil
 }

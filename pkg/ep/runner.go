@@ -86,7 +86,7 @@ func (m *run) prepare(ctx context.Context, r *Runner) (err error) {
 		return err
 	}
 	if _, ok := r.adapter.(CachedDispatcher); !ok && m.c.Contract == plan.ContractCachedLayout {
-		return refused("backend %s has no dispatch with a cached layout", m.c.Backend)
+		return rank.Refused("backend %s has no dispatch with a cached layout", m.c.Backend)
 	}
 	m.adapter = r.adapter
 	if err := m.injectArithmetic(); err != nil {
@@ -107,7 +107,7 @@ func (m *run) prepare(ctx context.Context, r *Runner) (err error) {
 	}
 	measured, dropped := clamp(routing, rungs, m.d.LadderCap)
 	if len(measured) == 0 {
-		return refused("every rung of ladder %q is above the cap of %d tokens", m.c.EP().Ladder, m.d.LadderCap)
+		return rank.Refused("every rung of ladder %q is above the cap of %d tokens", m.c.EP().Ladder, m.d.LadderCap)
 	}
 	m.rungs = measured
 	if err := m.checkMemory(routing); err != nil {

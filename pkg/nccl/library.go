@@ -184,9 +184,10 @@ func (l *Library) Platform() string {
 // Has reports whether the library has a symbol.
 func (l *Library) Has(symbol string) bool { return l.has[symbol] }
 
-// Need returns an error that wraps dl.ErrNoSymbol when the library lacks symbol.
-func (l *Library) Need(symbol string) error {
-	if err := l.lacks(symbol); err != nil {
+// Need returns an error that wraps dl.ErrNoSymbol when the library lacks one of the
+// symbols.
+func (l *Library) Need(symbols ...string) error {
+	if err := l.lacks(symbols...); err != nil {
 		return fmt.Errorf("%w: load another library", err)
 	}
 	return nil

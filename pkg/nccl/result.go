@@ -53,3 +53,13 @@ func (e *Error) Error() string {
 // ErrNoHandle is wrapped by the error of a registration that succeeded without
 // a handle: the library did nothing.
 var ErrNoHandle = errors.New("the library registered nothing")
+
+// Explain adds the library's own text about a call that failed, if err is such a
+// call's. The text belongs in log files only.
+func Explain(err error) error {
+	var e *Error
+	if errors.As(err, &e) && e.Detail != "" {
+		return fmt.Errorf("%w: %s", err, e.Detail)
+	}
+	return err
+}

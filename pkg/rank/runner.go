@@ -19,15 +19,3 @@ type Runner interface {
 // Opener opens the runner of a group; c is the group's first case and says
 // family and backend.
 type Opener func(ctx context.Context, s *Session, c plan.Case) (Runner, error)
-
-// Error carries a reason code from package result's closed list with the
-// private text.
-type Error struct {
-	Code string
-	Err  error
-}
-
-func (e *Error) Error() string { return e.Code + ": " + e.Err.Error() }
-
-// Unwrap returns the private cause.
-func (e *Error) Unwrap() error { return e.Err }

@@ -40,10 +40,7 @@ func find(families shard.Registry) rank.Find {
 		if open := families[c.Family].Backends[c.Backend]; open != nil {
 			return open, nil
 		}
-		return nil, &rank.Error{
-			Code: string(result.ReasonNoLibrary),
-			Err:  fmt.Errorf("this program has no backend %q for family %q", c.Backend, c.Family),
-		}
+		return nil, rank.Coded(result.ReasonNoLibrary, fmt.Errorf("this program has no backend %q for family %q", c.Backend, c.Family))
 	}
 }
 

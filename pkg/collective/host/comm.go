@@ -99,7 +99,7 @@ func gather(ctx context.Context, s *rank.Session, me member) ([]member, error) {
 			return nil, fmt.Errorf("rank %d: %w", r, err)
 		}
 		if members[r].Boot != me.Boot {
-			return nil, &rank.Error{Code: string(result.ReasonEnvironment), Err: fmt.Errorf("rank %d is on another host: the host library shares memory", r)}
+			return nil, rank.Coded(result.ReasonEnvironment, fmt.Errorf("rank %d is on another host: the host library shares memory", r))
 		}
 	}
 	return members, nil
@@ -157,11 +157,11 @@ func (m memory) Close() error     { return m.device.Free(m.ptr) }
 // there is no registration to ask for.
 func (c *Comm) Alloc(_ context.Context, bytes int64, registration string) (collective.Memory, error) {
 	if registration != vocab.Unregistered {
-		return nil, &rank.Error{Code: string(result.ReasonRefused), Err: fmt.Errorf("registration %q: host memory has none", registration)}
+		return nil, rank.Refused("registration %q: host memory has none", registration)
 	}
 	ptr, err := c.device.Alloc(bytes)
 	if err != nil {
-		return nil, &rank.Error{Code: string(result.ReasonMemory), Err: err}
+		return nil, rank.Coded(result.ReasonMemory, err)
 	}
 	m := memory{c.device, ptr}
 	offset := int64(ptr) - int64(uintptr(c.device.Segment().Base()))
@@ -173,7 +173,7 @@ func (c *Comm) Alloc(_ context.Context, bytes int64, registration string) (colle
 			continue
 		}
 		if err := peer.Populate(offset, bytes); err != nil {
-			return nil, errors.Join(&rank.Error{Code: string(result.ReasonMemory), Err: err}, m.Close())
+			return nil, errors.Join(rank.Coded(result.ReasonMemory, err), m.Close())
 		}
 	}
 	return m, nil
@@ -213,13 +213,13 @@ func failure(rc, culprit C.int) error {
 	case C.CX_OK:
 		return nil
 	case C.CX_DIED:
-		return &rank.Error{Code: string(result.ReasonRankDied), Err: fmt.Errorf("rank %d ended during an operation", culprit)}
+		return rank.Coded(result.ReasonRankDied, fmt.Errorf("rank %d ended during an operation", culprit))
 	case C.CX_DISAGREE:
-		return &rank.Error{Code: string(result.ReasonLibrary), Err: fmt.Errorf("rank %d called another operation", culprit)}
+		return rank.Coded(result.ReasonLibrary, fmt.Errorf("rank %d called another operation", culprit))
 	case C.CX_OUTSIDE:
-		return &rank.Error{Code: string(result.ReasonLibrary), Err: errors.New("a buffer is not from Alloc")}
+		return rank.Coded(result.ReasonLibrary, errors.New("a buffer is not from Alloc"))
 	default:
-		return &rank.Error{Code: string(result.ReasonLibrary), Err: errors.New("aborted")}
+		return rank.Coded(result.ReasonLibrary, errors.New("aborted"))
 	}
 }
 

@@ -17,7 +17,7 @@ import (
 func Open(ctx context.Context, s *rank.Session, c plan.Case) (rank.Runner, error) {
 	device, err := hostdev.Open(s.LocalRank, c.RanksPerNode)
 	if err != nil {
-		return nil, &rank.Error{Code: string(result.ReasonDevice), Err: err}
+		return nil, rank.Coded(result.ReasonDevice, err)
 	}
 	comm, err := NewComm(ctx, s, device)
 	if err != nil {

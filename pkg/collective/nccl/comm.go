@@ -18,7 +18,7 @@ import (
 
 	"github.com/collectivex/collectivex/pkg/accel"
 	"github.com/collectivex/collectivex/pkg/collective"
-	"github.com/collectivex/collectivex/pkg/dl"
+	"github.com/collectivex/collectivex/pkg/gpurank"
 	"github.com/collectivex/collectivex/pkg/nccl"
 	"github.com/collectivex/collectivex/pkg/numeric"
 	"github.com/collectivex/collectivex/pkg/rank"
@@ -89,10 +89,10 @@ func (k *comm) enqueue(calls []collective.Call, group int, call func(at *C.int) 
 		return nil
 	}
 	if _, err := k.c.Handle(); err != nil {
-		return libraryError(err)
+		return gpurank.NCCLError(err)
 	}
 	if group > 1 && k.c.Library().Kind == nccl.MSCCLPP {
-		return refused("mscclpp has no groups of operations: it takes them one by one")
+		return rank.Refused("mscclpp has no groups of operations: it takes them one by one")
 	}
 	for i := range calls {
 		if calls[i].RedOp == workload.MulSum {
@@ -107,7 +107,7 @@ func (k *comm) enqueue(calls []collective.Call, group int, call func(at *C.int) 
 		return nil
 	}
 	err := k.c.Library().Check(k.Path(calls[at].Op), k.c.Rank(), nccl.Result(failed))
-	return libraryError(fmt.Errorf("operation %d of %d: %w", int(at)+1, len(calls), err))
+	return gpurank.NCCLError(fmt.Errorf("operation %d of %d: %w", int(at)+1, len(calls), err))
 }
 
 // multiply makes the reduction that multiplies elements of type t by scalar
@@ -118,14 +118,14 @@ func (k *comm) multiply(t numeric.Type, scalar float64) error {
 	}
 	bits, err := scalarBits(t, scalar)
 	if err != nil {
-		return refused("%v", err)
+		return rank.Refused("%v", err)
 	}
 	if err := k.forget(t); err != nil {
 		return err
 	}
 	op, err := k.c.NewPreMulSum(int(t), bits)
 	if err != nil {
-		return libraryError(err)
+		return gpurank.NCCLError(err)
 	}
 	k.end.premul[t] = C.int(op)
 	k.scalars[t] = scalar
@@ -137,7 +137,7 @@ func (k *comm) forget(t numeric.Type) error {
 		return nil
 	}
 	delete(k.scalars, t)
-	return libraryError(k.c.FreePreMulSum(int(k.end.premul[t])))
+	return gpurank.NCCLError(k.c.FreePreMulSum(int(k.end.premul[t])))
 }
 
 // scalarBits is a small whole number as one element.
@@ -169,7 +169,7 @@ func (k *comm) AsyncError() error {
 	if err != nil {
 		k.Abort()
 	}
-	return libraryError(err)
+	return gpurank.NCCLError(err)
 }
 
 // Abort implements collective.Comm.
@@ -184,7 +184,7 @@ func (k *comm) Close() error {
 	for t := range k.scalars {
 		err = errors.Join(err, k.forget(t))
 	}
-	return errors.Join(err, libraryError(k.c.Close()))
+	return errors.Join(err, gpurank.NCCLError(k.c.Close()))
 }
 
 // memory is a buffer, with the library's registration where there is one.
@@ -201,7 +201,7 @@ func (k *comm) Alloc(_ context.Context, bytes int64, registration string) (colle
 	m := &memory{comm: k}
 	lib := k.c.Library()
 	if registration != vocab.Unregistered && lib.Kind == nccl.MSCCLPP {
-		return nil, refused("mscclpp registers no buffers")
+		return nil, rank.Refused("mscclpp registers no buffers")
 	}
 	var err error
 	if m.ofLibrary = lib.Has("ncclMemAlloc"); m.ofLibrary {
@@ -216,14 +216,10 @@ func (k *comm) Alloc(_ context.Context, bytes int64, registration string) (colle
 		return m, nil
 	}
 	m.registration, err = k.c.Register(m.at, bytes, registration == vocab.SymmetricWindow)
-	switch {
-	case err == nil || errors.Is(err, nccl.ErrNoHandle):
-		return m, nil
-	case errors.Is(err, dl.ErrNoSymbol):
-		return nil, errors.Join(coded(result.ReasonNoSymbol, err), m.Close())
-	default:
-		return nil, errors.Join(libraryError(err), m.Close())
+	if err != nil && !errors.Is(err, nccl.ErrNoHandle) {
+		return nil, errors.Join(gpurank.NCCLError(err), m.Close())
 	}
+	return m, nil
 }
 
 // Ptr implements collective.Memory.
@@ -237,45 +233,14 @@ func (m *memory) Registered() bool { return m.registration != nil }
 func (m *memory) Close() error {
 	var err error
 	if _, ended := m.comm.c.Handle(); m.registration != nil && ended == nil {
-		err = libraryError(m.registration.Close())
+		err = gpurank.NCCLError(m.registration.Close())
 	}
 	if !m.ofLibrary {
-		return errors.Join(err, coded(result.ReasonDevice, m.comm.device.Free(m.at)))
+		return errors.Join(err, rank.Coded(result.ReasonDevice, m.comm.device.Free(m.at)))
 	}
-	return errors.Join(err, libraryError(m.comm.c.Library().Free(m.at)))
-}
-
-// coded gives err a reason code, unless it is nil.
-func coded(code result.Reason, err error) error {
-	if err == nil {
-		return nil
-	}
-	return &rank.Error{Code: string(code), Err: err}
-}
-
-func refused(format string, args ...any) error {
-	return coded(result.ReasonRefused, fmt.Errorf(format, args...))
-}
-
-// libraryError gives err the code of a library's error, with its result and the
-// library's own text for the log.
-func libraryError(err error) error {
-	var e *nccl.Error
-	switch {
-	case err == nil:
-		return nil
-	case !errors.As(err, &e):
-		return coded(result.ReasonLibrary, err)
-	case e.Detail != "":
-		err = fmt.Errorf("%w: %s", err, e.Detail)
-	}
-	return &rank.Error{Code: result.ReasonLibrary.With("%s %s", e.Call, e.Result), Err: err}
+	return errors.Join(err, gpurank.NCCLError(m.comm.c.Library().Free(m.at)))
 }
 
 func memoryError(bytes int64, err error) error {
-	var e *nccl.Error
-	if errors.As(err, &e) && e.Detail != "" {
-		err = fmt.Errorf("%w: %s", err, e.Detail)
-	}
-	return &rank.Error{Code: result.ReasonMemory.With("%d bytes", bytes), Err: err}
+	return &rank.Error{Code: result.ReasonMemory.With("%d bytes", bytes), Err: nccl.Explain(err)}
 }

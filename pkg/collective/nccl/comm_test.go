@@ -72,10 +72,10 @@ func (e *end) run(m collective.Memory, op collective.Op, dt numeric.Type, redop 
 		return err
 	}
 	out := f.Outputs(x, e.Rank)
-	if err := e.data.Poison(e.stream, p, call.Recv, out); err != nil {
+	if err := e.Data.Poison(e.stream, p, call.Recv, out); err != nil {
 		return err
 	}
-	if err := e.data.Fill(e.stream, p, call.Send, f.Inputs(x, e.Rank)); err != nil {
+	if err := e.Data.Fill(e.stream, p, call.Send, f.Inputs(x, e.Rank)); err != nil {
 		return err
 	}
 	if err := e.comm.Enqueue(e.stream, []collective.Call{call}, 1); err != nil {
@@ -84,7 +84,7 @@ func (e *end) run(m collective.Memory, op collective.Op, dt numeric.Type, redop 
 	if err := e.wait(); err != nil {
 		return err
 	}
-	v, err := e.data.Check(e.stream, p, call.Recv, out)
+	v, err := e.Data.Check(e.stream, p, call.Recv, out)
 	if err != nil {
 		return err
 	}
@@ -207,7 +207,7 @@ func TestGraph(t *testing.T) {
 			return err
 		}
 		one := float32(1)
-		if err := e.device.CopyIn(e.stream, m.Ptr(), unsafe.Pointer(&one), 4); err != nil {
+		if err := e.Device.CopyIn(e.stream, m.Ptr(), unsafe.Pointer(&one), 4); err != nil {
 			return err
 		}
 		if err := e.stream.BeginCapture(); err != nil {
@@ -223,7 +223,7 @@ func TestGraph(t *testing.T) {
 			return err
 		}
 		var got float32
-		if err := errors.Join(e.device.CopyOut(e.stream, unsafe.Pointer(&got), m.Ptr(), 4), e.stream.Synchronize()); err != nil {
+		if err := errors.Join(e.Device.CopyOut(e.stream, unsafe.Pointer(&got), m.Ptr(), 4), e.stream.Synchronize()); err != nil {
 			return err
 		}
 		if got != 64 {

@@ -40,9 +40,10 @@ static int recv_n(const job *j, uintptr_t to, size_t n, int from) {
 static int send(const job *j, uintptr_t from, int to) { return send_n(j, from, j->count, to); }
 static int recv(const job *j, uintptr_t to, int from) { return recv_n(j, to, j->count, from); }
 
-// element is the address of element i of a buffer, and part of rank r's part.
-static uintptr_t element(const job *j, uintptr_t buffer, size_t i) { return buffer + i * (size_t)widths[j->type]; }
-static uintptr_t part(const job *j, uintptr_t buffer, int r) { return element(j, buffer, (size_t)r * j->count); }
+// part is the address of rank r's part of a buffer.
+static uintptr_t part(const job *j, uintptr_t buffer, int r) {
+	return buffer + (size_t)r * j->count * (size_t)widths[j->type];
+}
 
 static int alltoall_parts(const job *j) {
 	for (int r = 0; r < j->e->nranks; r++) {
@@ -72,29 +73,15 @@ static int ring_parts(const job *j) {
 	return recv(j, j->c->recv, (j->e->rank - 1 + n) % n);
 }
 
-// lists are those of Form.Exchange.
-typedef struct {
-	const size_t *sent, *sent_at, *received, *received_at;
-} lists;
-
-static lists lists_of(const job *j) {
-	const size_t *first = (const size_t *)j->c->exchange;
-	int n = j->e->nranks;
-	return (lists){first, first + n, first + 2 * n, first + 3 * n};
-}
-
-static int exchange_parts(const job *j) {
-	lists x = lists_of(j);
-	for (int r = 0; r < j->e->nranks; r++) {
-		if (x.sent[r] > 0) TRY(send_n(j, element(j, j->c->send, x.sent_at[r]), x.sent[r], r));
-		if (x.received[r] > 0) TRY(recv_n(j, element(j, j->c->recv, x.received_at[r]), x.received[r], r));
-	}
-	return 0;
+static int exchange(const job *j) {
+	return cx_nccl_exchange(j->f, j->e->comm, j->stream, j->e->nranks, j->type, (size_t)widths[j->type],
+	                        j->c->send, j->c->recv, (const size_t *)j->c->exchange);
 }
 
 static int alltoallv(const job *j, int (*f)(const void *, const size_t *, const size_t *, void *, const size_t *, const size_t *, int, cx_comm, cx_stream)) {
-	lists x = lists_of(j);
-	return f((const void *)j->c->send, x.sent, x.sent_at, (void *)j->c->recv, x.received, x.received_at, j->type, j->e->comm, j->stream);
+	const size_t *x = (const size_t *)j->c->exchange;
+	size_t n = (size_t)j->e->nranks;
+	return f((const void *)j->c->send, x, x + n, (void *)j->c->recv, x + 2 * n, x + 3 * n, j->type, j->e->comm, j->stream);
 }
 
 // grouped closes the group also where a part failed: an open one would swallow
@@ -147,7 +134,7 @@ static int enqueue(const job *j) {
 	case CX_ALLTOALLV: return alltoallv(j, f->AlltoAllv);
 	case CX_ALLTOALLV_OLD: return alltoallv(j, f->AllToAllv);
 	case CX_HYPERCUBE: return hypercube(*j);
-	case CX_EXCHANGE: return grouped(j, exchange_parts);
+	case CX_EXCHANGE: return exchange(j);
 	default: return grouped(j, ring_parts);
 	}
 }

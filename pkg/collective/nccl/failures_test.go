@@ -80,12 +80,6 @@ func TestFailures(t *testing.T) {
 			require.NoError(t, errs[0])
 			require.ErrorContains(t, errs[1], "Wrong:1 First:512")
 		})
-		t.Run(fmt.Sprint("no such device of ", v.kind), func(t *testing.T) {
-			errs := together(t, v.kind, 1, func(e *end) error {
-				return new(opened).openDevice(e.device.Driver(), rank.NewSession(rank.Place{Rank: 4, World: 5, LocalRank: 4}, nil, "", nil))
-			})
-			require.Equal(t, "environment: 4 devices for local rank 4", reason(t, errs[0]))
-		})
 	}
 }
 

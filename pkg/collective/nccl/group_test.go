@@ -13,6 +13,8 @@ import (
 
 	"github.com/collectivex/collectivex/internal/fakes"
 	"github.com/collectivex/collectivex/pkg/accel"
+	"github.com/collectivex/collectivex/pkg/collective"
+	"github.com/collectivex/collectivex/pkg/gpurank"
 	"github.com/collectivex/collectivex/pkg/nccl"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/rendezvous"
@@ -35,8 +37,9 @@ var vendors = []struct {
 
 // end is one rank's end of a group, with what a test needs to use it.
 type end struct {
-	opened
+	collective.Parts
 	rank.Place
+	comm   *comm
 	stream accel.Stream
 	wrong  error // what checks found; the group goes on
 }
@@ -45,12 +48,6 @@ type end struct {
 // ranks' errors. A rank that hangs fails the test.
 func together(t *testing.T, kind nccl.Kind, world int, body func(e *end) error) []error {
 	t.Helper()
-	return togetherBy(t, kind, world, ranksPerID, body)
-}
-
-// togetherBy is together with so many ranks to a unique id.
-func togetherBy(t *testing.T, kind nccl.Kind, world, perID int, body func(e *end) error) []error {
-	t.Helper()
 	dir := t.TempDir()
 	errs := make([]error, world)
 	done := make(chan int)
@@ -58,7 +55,7 @@ func togetherBy(t *testing.T, kind nccl.Kind, world, perID int, body func(e *end
 		go func() {
 			runtime.LockOSThread() // a device is current here; the thread ends with the rank
 			defer func() { done <- r }()
-			errs[r] = asRank(t.Context(), dir, kind, rank.Place{Rank: r, World: world, LocalRank: r}, perID, body)
+			errs[r] = asRank(t.Context(), dir, kind, rank.Place{Rank: r, World: world, LocalRank: r}, body)
 		}()
 	}
 	timeout := time.After(3 * time.Minute)
@@ -99,28 +96,29 @@ func setUp(t *testing.T) {
 	}
 }
 
-func asRank(ctx context.Context, dir string, kind nccl.Kind, p rank.Place, perID int, body func(e *end) error) error {
+func asRank(ctx context.Context, dir string, kind nccl.Kind, p rank.Place, body func(e *end) error) error {
 	store, err := rendezvous.OpenFile(dir)
 	if err != nil {
 		return err
 	}
 	defer store.Close()
-	e := &end{Place: p, opened: opened{ranksPerID: perID}}
-	if err := e.open(ctx, kind, rank.NewSession(p, store, "test", nil)); err != nil {
-		return errors.Join(err, e.opened.close())
+	s := rank.NewSession(p, store, "test", nil)
+	library, gpu, err := gpurank.OpenNCCL(kind, s)
+	if err != nil {
+		return err
 	}
-	if e.stream, err = e.device.NewStream(); err != nil {
+	parts, err := newParts(ctx, s, library, gpu)
+	if err != nil {
+		return errors.Join(err, gpu.Close())
+	}
+	e := &end{Parts: parts, Place: p, comm: parts.Comm.(*comm)}
+	if e.stream, err = e.Device.NewStream(); err != nil {
 		return err
 	}
 	if err = body(e); err != nil {
 		e.comm.Abort()
 	}
-	return errors.Join(err, e.wrong, e.stream.Close(), e.data.Close(), e.comm.Close(), e.device.Close(), e.unwatch())
-}
-
-func (e *end) unwatch() error {
-	e.watch.Close()
-	return nil
+	return errors.Join(err, e.wrong, e.stream.Close(), e.Data.Close(), e.comm.Close(), e.Device.Close())
 }
 
 // wait is what the family does: it looks at the stream and at the library.

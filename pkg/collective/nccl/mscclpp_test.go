@@ -33,7 +33,7 @@ func TestMSCCLPP(t *testing.T) {
 		for _, world := range []int{1, 3} {
 			t.Run(fmt.Sprint(platform.name, world), func(t *testing.T) {
 				for _, err := range together(t, nccl.MSCCLPP, world, func(e *end) error {
-					if got := e.facts(); got.Framework != platform.name || got.Library.Kind != "mscclpp" || got.Library.Version != "0.9.0" {
+					if got := e.Facts; got.Framework != platform.name || got.Library.Kind != "mscclpp" || got.Library.Version != "0.9.0" {
 						return fmt.Errorf("%+v", got)
 					}
 					return whatItHas(e)
@@ -72,7 +72,7 @@ func whatItHas(e *end) error {
 		}
 	}
 	reduced := 16 // sum and min of eight types
-	if strings.HasPrefix(e.device.Info().Arch, "gfx94") {
+	if strings.HasPrefix(e.Device.Info().Arch, "gfx94") {
 		reduced = 12 // its two fp8 types are of another format
 	}
 	if len(done) != 2 || done[collective.AllReduce] != reduced || done[collective.AllGather] != 8 {

@@ -42,10 +42,7 @@ func reported(ctx context.Context, t *testing.T, kind nccl.Kind, c plan.Case, be
 			}
 			return nil
 		})
-		r, err := collective.NewRunner(collective.Parts{
-			Data: e.data, Comm: e.comm, Device: e.device,
-			Another: func(ctx context.Context, s *rank.Session) (collective.Comm, error) { return e.join(ctx, s, "another") },
-		})
+		r, err := collective.NewRunner(e.Parts)
 		if err != nil {
 			return err
 		}

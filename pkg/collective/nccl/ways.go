@@ -6,7 +6,6 @@ package nccl
 import "C"
 
 import (
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -14,6 +13,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/collective"
 	"github.com/collectivex/collectivex/pkg/nccl"
 	"github.com/collectivex/collectivex/pkg/numeric"
+	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/workload"
 )
@@ -29,7 +29,7 @@ type way struct {
 func native(how C.int, symbol string) way { return way{how, symbol, []string{symbol}} }
 
 func grouped(how C.int) way {
-	return way{how, "grouped-send-recv", []string{"ncclSend", "ncclRecv"}}
+	return way{how, nccl.GroupedSendRecv, []string{"ncclSend", "ncclRecv"}}
 }
 
 // ways lists how an operation can be done, the best first. RCCL had the
@@ -58,14 +58,9 @@ var ways = map[collective.Op][]way{
 func choose(l *nccl.Library, op collective.Op) (way, error) {
 	lacks := fmt.Errorf("no way to do %s", op)
 	for _, w := range ways[op] {
-		var err error
-		for _, symbol := range w.symbols {
-			err = errors.Join(err, l.Need(symbol))
-		}
-		if err == nil {
+		if lacks = l.Need(w.symbols...); lacks == nil {
 			return w, nil
 		}
-		lacks = err
 	}
 	return way{}, lacks
 }
@@ -84,11 +79,11 @@ const fp8Arch = 90
 func (k *comm) Supports(c collective.Call) error {
 	l := k.c.Library()
 	if _, err := choose(l, c.Op); err != nil {
-		return coded(result.ReasonNoSymbol, err)
+		return rank.Coded(result.ReasonNoSymbol, err)
 	}
 	if c.RedOp == workload.MulSum {
 		if err := l.Need("ncclRedOpCreatePreMulSum"); err != nil {
-			return coded(result.ReasonNoSymbol, err)
+			return rank.Coded(result.ReasonNoSymbol, err)
 		}
 	}
 	mscclpp := l.Kind == nccl.MSCCLPP // whose version is none of NCCL's
@@ -101,14 +96,14 @@ func (k *comm) Supports(c collective.Call) error {
 	arch := k.device.Info().Arch
 	switch {
 	case !mscclpp && (c.Type == numeric.BFloat16 && l.Version < sinceBFloat16 || fp8 && l.Version < sinceFP8):
-		return refused("%s %s has no %s: load a newer library", l.Kind, l.VersionString(), c.Type)
+		return rank.Refused("%s %s has no %s: load a newer library", l.Kind, l.VersionString(), c.Type)
 	case c.RedOp == workload.Avg && l.Version < sinceAvg:
-		return refused("%s %s has no %s: load a newer library", l.Kind, l.VersionString(), c.RedOp)
+		return rank.Refused("%s %s has no %s: load a newer library", l.Kind, l.VersionString(), c.RedOp)
 	case !mscclpp && fp8 && c.Op.Reduces() && smVersion(arch) > 0 && smVersion(arch) < fp8Arch:
-		return refused("%s does not reduce %s", arch, c.Type)
+		return rank.Refused("%s does not reduce %s", arch, c.Type)
 	case fp8 && c.Op.Reduces() && strings.HasPrefix(arch, "gfx94"):
 		// Its fp8 has another exponent bias (FNUZ), for which there is no data.
-		return refused("%s is of another format on %s", c.Type, arch)
+		return rank.Refused("%s is of another format on %s", c.Type, arch)
 	}
 	return nil
 }
@@ -124,13 +119,13 @@ func smVersion(arch string) int {
 func supportsMSCCLPP(c collective.Call) error {
 	switch c.Type {
 	case numeric.Int8, numeric.Int64, numeric.Uint64, numeric.Double:
-		return refused("mscclpp has no %s", c.Type)
+		return rank.Refused("mscclpp has no %s", c.Type)
 	}
 	switch {
 	case c.Op.Reduces() && c.RedOp != workload.Sum && c.RedOp != workload.Min:
-		return refused("mscclpp has no %s", c.RedOp)
+		return rank.Refused("mscclpp has no %s", c.RedOp)
 	case c.Op != collective.AllReduce && c.Op != collective.AllGather:
-		return refused("mscclpp has no %s of its own", c.Op)
+		return rank.Refused("mscclpp has no %s of its own", c.Op)
 	}
 	return nil
 }

@@ -77,7 +77,7 @@ func (w *waiter) peek(r int) error {
 	}
 	p := &w.peers[r]
 	if p.control.gone.Load() != 0 || errors.Is(unix.Kill(p.pid, 0), unix.ESRCH) {
-		return &rank.Error{Code: string(result.ReasonRankDied), Err: fmt.Errorf("rank %d is gone", r)}
+		return rank.Coded(result.ReasonRankDied, fmt.Errorf("rank %d is gone", r))
 	}
 	return nil
 }

@@ -8,7 +8,6 @@ package host
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/collectivex/collectivex/pkg/accel"
 	accelhost "github.com/collectivex/collectivex/pkg/accel/host"
@@ -38,11 +37,11 @@ func Open(v Variant) rank.Opener {
 	}
 	return func(_ context.Context, s *rank.Session, c plan.Case) (rank.Runner, error) {
 		if c.Nodes != 1 || s.World > maxWorld {
-			return nil, refused("the host backend has up to %d ranks on one host, not %d on %d", maxWorld, s.World, c.Nodes)
+			return nil, rank.Refused("the host backend has up to %d ranks on one host, not %d on %d", maxWorld, s.World, c.Nodes)
 		}
 		device, err := accelhost.Open(s.LocalRank, s.World)
 		if err != nil {
-			return nil, &rank.Error{Code: string(result.ReasonDevice), Err: err}
+			return nil, rank.Coded(result.ReasonDevice, err)
 		}
 		stream, err := device.NewStream()
 		if err != nil {
@@ -59,10 +58,6 @@ func Open(v Variant) rank.Opener {
 		}
 		return ep.NewRunner(device, stream, newAdapter(device, s.Place, v), facts), nil
 	}
-}
-
-func refused(format string, args ...any) error {
-	return &rank.Error{Code: string(result.ReasonRefused), Err: fmt.Errorf(format, args...)}
 }
 
 // adapter is one rank's half of the exchange.
@@ -118,7 +113,7 @@ func (a *adapter) Describe(c plan.Case) (ep.Description, error) {
 		d.StageWorks = true
 		d.Codec = ep.Codec{Format: numeric.E4M3FN, Block: !a.variant.PlainCast}
 	default:
-		return d, refused("the host backend dispatches bf16 and fp8, not %s", c.Precision)
+		return d, rank.Refused("the host backend dispatches bf16 and fp8, not %s", c.Precision)
 	}
 	return d, nil
 }

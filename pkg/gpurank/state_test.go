@@ -1,4 +1,4 @@
-package watch
+package gpurank
 
 import (
 	"context"
@@ -28,13 +28,13 @@ import (
 
 // pinVariable makes the test binary a rank beside a device, on a machine whose
 // files are below the directory that it names.
-const pinVariable = "CX_TEST_WATCH"
+const pinVariable = "CX_TEST_GPURANK"
 
 func TestMain(m *testing.M) {
 	if dir, ok := os.LookupEnv(pinVariable); ok {
-		w := start(inventory.NewReader(os.DirFS(dir), nvml.New()), address)
+		v := look(inventory.NewReader(os.DirFS(dir), nvml.New()), address)
 		allowed, err := affinity.Allowed()
-		fmt.Println(w.CPUs, w.NUMANode, allowed, err)
+		fmt.Println(v.cpus, v.numaNode, allowed, err)
 		os.Exit(0)
 	}
 	os.Exit(m.Run())
@@ -88,13 +88,10 @@ func TestRankRunsBesideItsDevice(t *testing.T) {
 }
 
 // stub is a runner that does what run does.
-type stub struct {
-	run    func(s *rank.Session) error
-	closed *bool
-}
+type stub struct{ run func(s *rank.Session) error }
 
 func (r stub) Run(_ context.Context, s *rank.Session, _ plan.Case) error { return r.run(s) }
-func (r stub) Close() error                                              { *r.closed = true; return nil }
+func (r stub) Close() error                                              { return nil }
 
 // watched runs a case around which the stand-in is watched, and returns what the
 // shard would read.
@@ -108,8 +105,8 @@ func watchedOn(t *testing.T, root fs.FS, p rank.Place, at string, run func() err
 	store, err := rendezvous.OpenFile(t.TempDir())
 	require.NoError(t, err)
 	defer store.Close()
-	w := start(inventory.NewReader(root, nvml.New()), at)
-	var closed bool
+	v := look(inventory.NewReader(root, nvml.New()), at)
+	defer v.close()
 	kinds := []string{}
 	emit := func(r rank.Record) error {
 		kinds = append(kinds, r.Kind)
@@ -117,13 +114,11 @@ func watchedOn(t *testing.T, root fs.FS, p rank.Place, at string, run func() err
 		require.NoError(t, err)
 		return store.Append(rank.StreamKey("case", p.Rank), line)
 	}
-	r := w.Around(stub{func(s *rank.Session) error {
+	r := v.Around(stub{func(s *rank.Session) error {
 		return errors.Join(s.Emit(rank.KindFacts, rank.Facts{}), run())
-	}, &closed})
+	}})
 	failure := r.Run(t.Context(), rank.NewSession(p, store, "case", emit), plan.Case{})
 	require.Equal(t, []string{rank.KindDevice, rank.KindFacts, rank.KindDevice}, kinds)
-	require.NoError(t, r.Close())
-	require.True(t, closed)
 	s, err := rank.ReadStream(store, "case", p.Rank)
 	require.NoError(t, err)
 	require.Empty(t, s.Records, "no business of the family's")
@@ -166,7 +161,7 @@ func TestAFailedCaseTellsItsDeviceToo(t *testing.T) {
 	require.NotNil(t, s.Device.After)
 }
 
-// Nothing of the watch fails a case.
+// Nothing that cannot be read fails a case.
 func TestNothingToSee(t *testing.T) {
 	fakes.Build(t).Use(t)
 	for _, tt := range []struct{ name, variable, value, address string }{

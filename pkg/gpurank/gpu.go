@@ -1,0 +1,89 @@
+// Package gpurank is what every rank on a GPU needs, whatever its family
+// measures: it opens the rank's device beside its NUMA node, tells its facts and
+// its state before and after each case, and joins the ranks over an NCCL library.
+package gpurank
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/collectivex/collectivex/pkg/accel/cuda"
+	"github.com/collectivex/collectivex/pkg/accel/gpu"
+	"github.com/collectivex/collectivex/pkg/accel/hip"
+	"github.com/collectivex/collectivex/pkg/dl"
+	"github.com/collectivex/collectivex/pkg/inventory"
+	"github.com/collectivex/collectivex/pkg/nccl"
+	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/result"
+)
+
+// drivers by platform; see nccl.Library.Platform.
+var drivers = map[string]func() (*gpu.Driver, error){"cuda": cuda.Load, "hip": hip.Load}
+
+// GPU is the device of this rank.
+type GPU struct {
+	*gpu.Device
+	view
+	platform string
+}
+
+// Open opens the device of the rank's local rank with the driver of a platform,
+// cuda or hip. Before that it holds this process to the processors of the device's
+// NUMA node. The caller has locked its OS thread, on which the device is current
+// until Close. Errors have a reason code.
+func Open(platform string, s *rank.Session) (*GPU, error) {
+	driver, err := drivers[platform]()
+	if err != nil {
+		return nil, coded(err)
+	}
+	count, err := driver.Count()
+	if err != nil {
+		return nil, coded(err)
+	}
+	if s.LocalRank >= count {
+		return nil, &rank.Error{
+			Code: result.ReasonEnvironment.With("%d devices for local rank %d", count, s.LocalRank),
+			Err:  fmt.Errorf("rank %d wants device %d, and this process sees %d", s.Rank, s.LocalRank, count),
+		}
+	}
+	info, err := driver.Describe(s.LocalRank)
+	if err != nil {
+		return nil, coded(err)
+	}
+	g := &GPU{view: look(inventory.New(), info.PCIBusID), platform: platform}
+	if g.Device, err = driver.Open(s.LocalRank, ""); err != nil {
+		g.view.close()
+		return nil, coded(err)
+	}
+	return g, nil
+}
+
+// Close gives the device back; see gpu.Device.Close.
+func (g *GPU) Close() error {
+	defer g.view.close()
+	return g.Device.Close()
+}
+
+// Facts are those of a rank that drives g with a library.
+func (g *GPU) Facts(l rank.Library) rank.Facts {
+	info := g.Info()
+	return rank.Facts{
+		DeviceProduct: info.Product, DeviceArch: info.Arch,
+		Framework: g.platform, AcceleratorRuntime: info.Runtime,
+		Library: l, CPUs: g.cpus, NUMANode: g.numaNode,
+	}
+}
+
+// coded gives the error of a driver its reason code.
+func coded(err error) error { return rank.Coded(reason(err, result.ReasonDevice), err) }
+
+// reason is the code of a library that cannot be used, or other.
+func reason(err error, other result.Reason) result.Reason {
+	switch {
+	case errors.Is(err, dl.ErrNoSymbol):
+		return result.ReasonNoSymbol
+	case errors.Is(err, dl.ErrNoLibrary), errors.Is(err, nccl.ErrNotKind):
+		return result.ReasonNoLibrary
+	}
+	return other
+}

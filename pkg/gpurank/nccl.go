@@ -1,0 +1,101 @@
+package gpurank
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/collectivex/collectivex/pkg/nccl"
+	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/result"
+)
+
+// OpenNCCL opens the library of a kind and the rank's device, as Open does, on the
+// platform whose devices the library drives. Errors have a reason code.
+func OpenNCCL(kind nccl.Kind, s *rank.Session) (*nccl.Library, *GPU, error) {
+	l, err := nccl.Open(kind)
+	if err != nil {
+		return nil, nil, NCCLError(err)
+	}
+	g, err := Open(l.Platform(), s)
+	return l, g, err
+}
+
+// LibraryOf is l as the facts of a rank name it.
+func LibraryOf(l *nccl.Library) rank.Library {
+	return rank.Library{Kind: string(l.Kind), Version: l.VersionString(), SOName: l.SOName(), BuildID: l.BuildID()}
+}
+
+// NCCLError gives the error of an NCCL library its reason code, with the call and
+// its result where one failed, and adds the library's own text for the log.
+func NCCLError(err error) error {
+	var e *nccl.Error
+	if !errors.As(err, &e) {
+		return rank.Coded(reason(err, result.ReasonLibrary), err)
+	}
+	return &rank.Error{Code: result.ReasonLibrary.With("%s %s", e.Call, e.Result), Err: nccl.Explain(err)}
+}
+
+// ranksPerID is how many ranks meet at one unique id at most: one process takes
+// in all that share an id, one by one, which tells at hundreds of ranks. Others
+// have chosen between 32 and PyTorch's 128.
+const ranksPerID = 64
+
+// Join makes a communicator of all ranks on the device that is current. All ranks
+// of the session call it; name tells the communicators of one session apart.
+func Join(ctx context.Context, s *rank.Session, l *nccl.Library, name string, config nccl.Config) (*nccl.Communicator, error) {
+	return join(ctx, s, l, name, config, ranksPerID)
+}
+
+func join(ctx context.Context, s *rank.Session, l *nccl.Library, name string, config nccl.Config, perID int) (*nccl.Communicator, error) {
+	count := 1
+	if l.Has("ncclCommInitRankScalable") && l.Kind != nccl.MSCCLPP { // which has it and fails
+		count = (s.World + perID - 1) / perID
+	}
+	ids, err := shareIDs(ctx, s, l, name, count)
+	if err != nil {
+		return nil, err
+	}
+	c, err := l.Init(ids, s.Rank, s.World, config)
+	if err != nil {
+		return nil, NCCLError(err)
+	}
+	return c, nil
+}
+
+// roots are the ranks that make the ids, in the order in which the library deals
+// its ranks out to them: in equal runs of ranks, the first ones longer by one.
+func roots(world, ids int) []int {
+	out := make([]int, ids)
+	for i := range out {
+		out[i] = i*(world/ids) + min(i, world%ids)
+	}
+	return out
+}
+
+// shareIDs makes the ids in the ranks that are their roots and gives them to all.
+func shareIDs(ctx context.Context, s *rank.Session, l *nccl.Library, name string, count int) ([]nccl.ID, error) {
+	key := func(i int) string { return fmt.Sprintf("%s/nccl-id-%s-%d", s.Scope, name, i) }
+	if i := slices.Index(roots(s.World, count), s.Rank); i >= 0 {
+		id, err := l.NewID()
+		if err != nil {
+			return nil, NCCLError(err)
+		}
+		if err := s.Store.Put(ctx, key(i), id[:]); err != nil {
+			return nil, err
+		}
+	}
+	ids := make([]nccl.ID, count)
+	for i := range ids {
+		raw, err := s.Store.Get(ctx, key(i))
+		if err != nil {
+			return nil, err
+		}
+		if len(raw) != nccl.IDBytes {
+			return nil, fmt.Errorf("unique id of %d bytes", len(raw))
+		}
+		ids[i] = nccl.ID(raw)
+	}
+	return ids, nil
+}

@@ -1,0 +1,41 @@
+package nccl
+
+/*
+#include "exchange.h"
+
+static int cx_exchange(const cx_nccl *f, cx_comm c, uintptr_t stream, int n, int type, size_t width, uintptr_t send, uintptr_t recv, const int64_t *lists) {
+	return cx_nccl_exchange(f, c, (cx_stream)stream, n, type, width, send, recv, (const size_t *)lists);
+}
+*/
+import "C"
+
+import (
+	"fmt"
+	"unsafe"
+
+	"github.com/collectivex/collectivex/pkg/accel"
+	"github.com/collectivex/collectivex/pkg/numeric"
+)
+
+// GroupedSendRecv is what documents call point-to-point operations in one group,
+// which have no entry point of their own.
+const GroupedSendRecv = "grouped-send-recv"
+
+// Exchange enqueues on the stream, as one group, what this rank sends to each rank
+// and receives from it, elements of type t. Lists are four of World words, one
+// behind another: how many elements go to each rank and where they begin in send,
+// how many come from it and where they begin in recv. What a rank sends to another
+// has to be as much as that one receives.
+func (c *Communicator) Exchange(s accel.Stream, t numeric.Type, send, recv accel.Ptr, lists []int64) error {
+	if len(lists) != 4*c.world {
+		return fmt.Errorf("%s on rank %d: lists of %d words for %d ranks", GroupedSendRecv, c.rank, len(lists), c.world)
+	}
+	if _, err := c.Handle(); err != nil {
+		return err
+	}
+	if err := c.lib.Need("ncclSend", "ncclRecv"); err != nil {
+		return err
+	}
+	return c.check(GroupedSendRecv, C.cx_exchange(c.lib.table, c.handle, C.uintptr_t(s.Handle()), C.int(c.world), C.int(t),
+		C.size_t(t.Size()), C.uintptr_t(send), C.uintptr_t(recv), (*C.int64_t)(unsafe.Pointer(&lists[0]))))
+}

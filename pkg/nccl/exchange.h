@@ -1,0 +1,24 @@
+// Point-to-point operations as one group, for all who call the library in C.
+#ifndef CX_NCCL_EXCHANGE_H
+#define CX_NCCL_EXCHANGE_H
+
+#include "abi.h"
+
+// cx_nccl_exchange enqueues what this rank sends to each of n ranks and receives
+// from it, and returns the first result that is not success. Lists are four of n
+// words, one behind another: elements to send to each rank and where they begin in
+// send, elements to receive and where they go in recv. Elements have width bytes.
+static inline int cx_nccl_exchange(const cx_nccl *f, cx_comm comm, cx_stream stream, int n, int type, size_t width,
+                                   uintptr_t send, uintptr_t recv, const size_t *lists) {
+	const size_t *sent = lists, *from = lists + n, *received = lists + 2 * n, *to = lists + 3 * n;
+	int result = f->GroupStart();
+	if (result != 0) return result;
+	for (int r = 0; r < n && result == 0; r++) {
+		if (sent[r] > 0) result = f->Send((const void *)(send + from[r] * width), sent[r], type, r, comm, stream);
+		if (result == 0 && received[r] > 0) result = f->Recv((void *)(recv + to[r] * width), received[r], type, r, comm, stream);
+	}
+	int end = f->GroupEnd(); // also after a failure: an open group would swallow the abort that follows
+	return result != 0 ? result : end;
+}
+
+#endif

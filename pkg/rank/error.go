@@ -1,0 +1,33 @@
+package rank
+
+import (
+	"fmt"
+
+	"github.com/collectivex/collectivex/pkg/result"
+)
+
+// Error carries a reason code from package result's closed list with the
+// private text.
+type Error struct {
+	Code string
+	Err  error
+}
+
+func (e *Error) Error() string { return e.Code + ": " + e.Err.Error() }
+
+// Unwrap returns the private cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Coded returns err as an *Error with this code, nil where err is nil.
+func Coded(code result.Reason, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &Error{Code: string(code), Err: err}
+}
+
+// Refused returns the error of a case that the backend cannot do exactly, or
+// that must not run.
+func Refused(format string, args ...any) error {
+	return Coded(result.ReasonRefused, fmt.Errorf(format, args...))
+}
