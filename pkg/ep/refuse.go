@@ -69,7 +69,7 @@ func routingOf(c plan.Case) (*workload.Routing, []int, error) {
 	rungs := c.EP().Ladder
 	for i, rung := range rungs {
 		if rung < 1 || i > 0 && rung <= rungs[i-1] {
-			return nil, nil, rank.Refused("ladder %q does not ascend from 1", rungs)
+			return nil, nil, rank.Refused("ladder %v does not ascend from 1", rungs)
 		}
 	}
 	if len(rungs) == 0 {
@@ -91,11 +91,8 @@ func (m *run) checkMemory(routing *workload.Routing) error {
 	info := m.device.Info()
 	if need := m.leastMemory(routing) * float64(m.c.RanksPerNode); info.SharedHostMem && need > float64(info.TotalBytes) {
 		largest := m.rungs[len(m.rungs)-1]
-		return &rank.Error{
-			Code: string(result.ReasonMemoryForSize),
-			Err: fmt.Errorf("ranks with up to %d tokens take %.1f GiB of this machine's %.1f: give fewer tokens",
-				largest, need/(1<<30), float64(info.TotalBytes)/(1<<30)),
-		}
+		return rank.Coded(result.ReasonMemoryForSize, fmt.Errorf("ranks with up to %d tokens take %.1f GiB of this machine's %.1f: give fewer tokens",
+			largest, need/(1<<30), float64(info.TotalBytes)/(1<<30)))
 	}
 	return nil
 }
