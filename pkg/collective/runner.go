@@ -2,7 +2,6 @@ package collective
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"runtime/debug"
@@ -142,19 +141,11 @@ func (r *Runner) agree(ctx context.Context, s *rank.Session, c plan.Case) (limit
 			return limits{}, err
 		}
 	}
-	raw, err := json.Marshal(mine)
+	all, err := rank.Gather(ctx, s, "limits", mine)
 	if err != nil {
 		return limits{}, err
 	}
-	all, err := s.Store.Gather(ctx, s.Scope+"/limits", s.Rank, s.World, raw)
-	if err != nil {
-		return limits{}, err
-	}
-	for from, raw := range all {
-		var other limits
-		if err := json.Unmarshal(raw, &other); err != nil {
-			return limits{}, fmt.Errorf("limits of rank %d: %w", from, err)
-		}
+	for _, other := range all {
 		mine = mine.meet(other)
 	}
 	return mine, nil

@@ -3,6 +3,7 @@
 package rank
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 
@@ -74,4 +75,30 @@ func (s *Session) Emit(kind string, data any) error {
 		return err
 	}
 	return s.emit(Record{Kind: kind, Data: raw})
+}
+
+// Gather puts this rank's value under name, a key of the case that is used once, and
+// returns those of all ranks in their order. Values are written as JSON.
+func Gather[T any](ctx context.Context, s *Session, name string, value T) ([]T, error) {
+	raw, err := json.Marshal(value)
+	if err != nil {
+		return nil, fmt.Errorf("gather %s: %w", name, err)
+	}
+	all, err := s.Store.Gather(ctx, s.Scope+"/"+name, s.Rank, s.World, raw)
+	if err != nil {
+		return nil, err
+	}
+	values := make([]T, len(all))
+	for r, raw := range all {
+		if err := json.Unmarshal(raw, &values[r]); err != nil {
+			return nil, fmt.Errorf("gather %s: rank %d: %w", name, r, err)
+		}
+	}
+	return values, nil
+}
+
+// Barrier returns when all ranks have called it with this name, a key of the case that
+// is used once.
+func (s *Session) Barrier(ctx context.Context, name string) error {
+	return s.Store.Barrier(ctx, s.Scope+"/"+name, s.Rank, s.World)
 }

@@ -13,7 +13,6 @@ import "C"
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/fnv"
@@ -81,23 +80,15 @@ func (c *Comm) join(ctx context.Context, s *rank.Session) error {
 		return err
 	}
 	// A segment goes with its owner: nobody leaves before all have mapped it.
-	return s.Store.Barrier(ctx, s.Scope+"/host-comm-open", s.Rank, s.World)
+	return s.Barrier(ctx, "host-comm-open")
 }
 
 func gather(ctx context.Context, s *rank.Session, me member) ([]member, error) {
-	raw, err := json.Marshal(me)
+	members, err := rank.Gather(ctx, s, "host-comm", me)
 	if err != nil {
 		return nil, err
 	}
-	all, err := s.Store.Gather(ctx, s.Scope+"/host-comm", s.Rank, s.World, raw)
-	if err != nil {
-		return nil, err
-	}
-	members := make([]member, len(all))
-	for r, raw := range all {
-		if err := json.Unmarshal(raw, &members[r]); err != nil {
-			return nil, fmt.Errorf("rank %d: %w", r, err)
-		}
+	for r := range members {
 		if members[r].Boot != me.Boot {
 			return nil, rank.Coded(result.ReasonEnvironment, fmt.Errorf("rank %d is on another host: the host library shares memory", r))
 		}

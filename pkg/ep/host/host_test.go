@@ -124,7 +124,7 @@ func TestTwoDomains(t *testing.T) {
 }
 
 func TestLadderCap(t *testing.T) {
-	d := run(t, host.Variant{}, eptest.Case(2, lowLatency, ladder("256 257 1 512")))
+	d := run(t, host.Variant{}, eptest.Case(2, lowLatency, ladder("1 256 257 512")))
 	require.Equal(t, []int{1, 256}, d.Workload.LadderMeasured)
 	require.Equal(t, []int{257, 512}, d.Workload.LadderDropped)
 	require.Equal(t, 256, *d.Workload.LadderCap)

@@ -2,7 +2,6 @@ package host
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"runtime"
@@ -84,7 +83,7 @@ func (a *adapter) Prepare(ctx context.Context, s *rank.Session, c plan.Case, nee
 		if err := a.openPeers(ctx, s); err != nil {
 			return err
 		}
-	} else if err := s.Store.Barrier(ctx, s.Scope+"/ep-host-free", s.Rank, s.World); err != nil {
+	} else if err := s.Barrier(ctx, "ep-host-free"); err != nil {
 		return err
 	}
 	if err := a.freeCase(); err != nil {
@@ -124,19 +123,11 @@ func (a *adapter) Prepare(ctx context.Context, s *rank.Session, c plan.Case, nee
 // exchange tells the peers where this rank's areas are. It returns after all
 // ranks have made theirs.
 func (a *adapter) exchange(ctx context.Context, s *rank.Session, o offer) error {
-	raw, err := json.Marshal(o)
+	offers, err := rank.Gather(ctx, s, "ep-host-areas", o)
 	if err != nil {
 		return err
 	}
-	offers, err := s.Store.Gather(ctx, s.Scope+"/ep-host-areas", s.Rank, s.World, raw)
-	if err != nil {
-		return err
-	}
-	for r, raw := range offers {
-		var o offer
-		if err := json.Unmarshal(raw, &o); err != nil {
-			return fmt.Errorf("areas of rank %d: %w", r, err)
-		}
+	for r, o := range offers {
 		base := a.peers[r].segment.Base()
 		a.peers[r].areas = areas{
 			control: (*control)(unsafe.Add(base, o.Control)),
@@ -154,19 +145,11 @@ func (a *adapter) exchange(ctx context.Context, s *rank.Session, o offer) error 
 
 // openPeers maps the segments of all ranks of the group, once.
 func (a *adapter) openPeers(ctx context.Context, s *rank.Session) error {
-	raw, err := json.Marshal(a.device.Segment().Handle())
+	handles, err := rank.Gather(ctx, s, "ep-host-segments", a.device.Segment().Handle())
 	if err != nil {
 		return err
 	}
-	handles, err := s.Store.Gather(ctx, s.Scope+"/ep-host-segments", s.Rank, s.World, raw)
-	if err != nil {
-		return err
-	}
-	for r, raw := range handles {
-		var h accelhost.Handle
-		if err := json.Unmarshal(raw, &h); err != nil {
-			return fmt.Errorf("segment of rank %d: %w", r, err)
-		}
+	for r, h := range handles {
 		segment, err := accelhost.OpenSegment(h)
 		if err != nil {
 			return fmt.Errorf("rank %d: %w", r, err)
@@ -174,7 +157,7 @@ func (a *adapter) openPeers(ctx context.Context, s *rank.Session) error {
 		a.peers = append(a.peers, peer{pid: h.PID, segment: segment})
 	}
 	// An owner must live until all have opened its segment.
-	return s.Store.Barrier(ctx, s.Scope+"/ep-host-opened", s.Rank, s.World)
+	return s.Barrier(ctx, "ep-host-opened")
 }
 
 func (a *adapter) alloc(bytes int64) (accel.Ptr, error) {
