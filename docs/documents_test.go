@@ -29,7 +29,7 @@ func TestTheDocumentContractIsTrue(t *testing.T) {
 		codes = append(codes, m[1])
 	}
 	var want []string
-	for _, r := range result.Reasons() {
+	for _, r := range result.Codes() {
 		want = append(want, string(r))
 	}
 	require.ElementsMatch(t, want, codes)

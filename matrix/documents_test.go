@@ -58,7 +58,7 @@ func documented(t *testing.T, schemas map[string]*jsonschema.Schema, c plan.Case
 		}
 		return resulttest.Collective(c, a)
 	}
-	partial := resulttest.Fail(whole(), result.ReasonRankDied.With("rank %d signal %d", 1, 9))
+	partial := resulttest.Fail(whole(), result.ReasonRankDied.With("rank %d signal %d", 1, 9).String())
 	switch d := partial.(type) {
 	case *result.EPDocument:
 		d.Measurement.Rows = d.Measurement.Rows[:1]
@@ -68,7 +68,7 @@ func documented(t *testing.T, schemas map[string]*jsonschema.Schema, c plan.Case
 		d.Measurement.Rows[0].Complete = false
 	}
 	for name, d := range map[string]result.Document{
-		"empty":      resulttest.Fail(resulttest.New(c, a), result.ReasonTimeout.With("case budget of %d s", 60)),
+		"empty":      resulttest.Fail(resulttest.New(c, a), result.ReasonTimeout.With("case budget of %d s", 60).String()),
 		"partial":    partial,
 		"successful": whole(),
 	} {

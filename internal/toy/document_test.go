@@ -124,7 +124,7 @@ func families() shard.Registry {
 					doc.Rounds = append(doc.Rounds, r)
 				}
 			}
-			doc.Outcome = result.Outcome{Status: result.Success, Reasons: []string{}}
+			doc.Outcome = result.Outcome{Status: result.Success, Reasons: result.Reasons{}}
 			return nil
 		},
 		Backends: map[string]rank.Opener{

@@ -114,7 +114,7 @@ func (s spec) foldArithmetic(tracks []track) *result.Arithmetic {
 		a.MaxError, a.Bound = &all.Error, &all.Bound
 	}
 	if len(all.Failed) > 0 {
-		a.Reasons = []string{result.ReasonCheck.With("arithmetic_as_declared %s, %d of %d elements", strings.Join(all.Failed, ", "), all.Wrong, all.Checked)}
+		a.Reasons = result.Reasons{result.ReasonCheck.With("arithmetic_as_declared %s, %d of %d elements", strings.Join(all.Failed, ", "), all.Wrong, all.Checked)}
 	}
 	return a
 }

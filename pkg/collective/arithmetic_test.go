@@ -9,6 +9,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/result/resulttest"
 	"github.com/collectivex/collectivex/pkg/workload"
 )
 
@@ -31,13 +32,13 @@ func TestArithmeticOfACase(t *testing.T) {
 
 	p.setArithmetic(1, &workload.ArithmeticVerdict{Checked: 32, Wrong: 3, Failed: []string{"nan", "rounding"}, Error: 2, Bound: 1, NonFinite: true})
 	d = p.mustDocument()
-	require.Equal(t, result.Outcome{Status: result.Invalid, Reasons: []string{"check-failed: arithmetic_as_declared nan, rounding, 3 of 96 elements"}}, d.Outcome)
+	require.Equal(t, result.Outcome{Status: result.Invalid, Reasons: resulttest.Reasons("check-failed: arithmetic_as_declared nan, rounding, 3 of 96 elements")}, d.Outcome)
 	require.Nil(t, d.Measurement.Arithmetic.MaxError, "a result was no number")
 	require.True(t, d.Measurement.Rows[0].Check.Passed, "the rows have their own verdict")
 
 	p.setArithmetic(1, nil)
 	d = p.mustDocument()
-	require.Equal(t, []string{"check-did-not-run"}, d.Outcome.Reasons)
+	require.Equal(t, resulttest.Reasons("check-did-not-run"), d.Outcome.Reasons)
 	require.Nil(t, d.Measurement.Arithmetic)
 
 	d = newTape(t, aCase(func(c *plan.Case) { c.Precision = "int32" })).mustDocument()

@@ -204,7 +204,7 @@ func (sp spec) row(at int, r rungRecord, common *setup, tracks []track, everyRan
 		}
 		if us := impossible(perRank); us != nil {
 			seen = true
-			row.Check.Reasons = append(row.Check.Reasons, plausible.Judge(nil, plausible.Moved{}, mode, *us))
+			row.Check.Reasons = append(row.Check.Reasons, plausible.Judge(nil, plausible.Moved{}, mode, *us)...)
 			continue
 		}
 		timing, err := sp.timing(r.Bytes, perRank)
@@ -307,7 +307,7 @@ func judge(d *result.CollectiveDocument, done, all bool) {
 	has := func(f func(result.CollectiveRow) bool) bool { return slices.ContainsFunc(rows, f) }
 	switch {
 	case has(func(r result.CollectiveRow) bool { return r.Check.Wrong > 0 }):
-		d.Outcome = result.Outcome{Status: result.Invalid, Reasons: []string{string(result.ReasonSemantics)}}
+		d.Outcome = result.Outcome{Status: result.Invalid, Reasons: result.Reasons{{Code: result.ReasonSemantics}}}
 	case has(func(r result.CollectiveRow) bool { return len(r.Check.Reasons) > 0 }):
 		i := slices.IndexFunc(rows, func(r result.CollectiveRow) bool { return len(r.Check.Reasons) > 0 })
 		d.Outcome = result.Outcome{Status: result.Invalid, Reasons: rows[i].Check.Reasons[:1]}
@@ -315,8 +315,8 @@ func judge(d *result.CollectiveDocument, done, all bool) {
 		d.Outcome = result.Outcome{Status: result.Invalid, Reasons: d.Measurement.Arithmetic.Reasons}
 	case !done:
 	case !all || len(rows) == 0 || has(func(r result.CollectiveRow) bool { return !r.Complete || !r.Check.Passed }):
-		d.Outcome = result.Outcome{Status: result.Invalid, Reasons: []string{string(result.ReasonUnchecked)}}
+		d.Outcome = result.Outcome{Status: result.Invalid, Reasons: result.Reasons{{Code: result.ReasonUnchecked}}}
 	default:
-		d.Outcome = result.Outcome{Status: result.Success, Reasons: []string{}}
+		d.Outcome = result.Outcome{Status: result.Success, Reasons: result.Reasons{}}
 	}
 }

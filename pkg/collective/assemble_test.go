@@ -94,7 +94,7 @@ func (p *tape) mustDocument() *result.CollectiveDocument {
 	require.NoError(p.t, err)
 	d.Topology.DeviceProduct = "test"
 	if d.Outcome.Status == result.Failed { // the shard knows why
-		d.Outcome.Reasons = []string{string(result.ReasonRankDied)}
+		d.Outcome.Reasons = result.Reasons{{Code: result.ReasonRankDied}}
 	}
 	require.NoError(p.t, result.Validate(d))
 	return d
@@ -106,7 +106,7 @@ func TestAssemble(t *testing.T) {
 	require.Equal(t, result.Success, d.Outcome.Status)
 	require.Equal(t, "1", *d.Implementation.LibraryVersion)
 	require.Equal(t, []int64{8, 1 << 20}, d.Workload.SizesMeasured)
-	require.Equal(t, []result.Exclusion{{What: "graph", Reason: "refused: the device has no graphs"}}, d.Workload.Excluded)
+	require.Equal(t, []result.Exclusion{{What: "graph", Reason: result.Reason{Code: "refused", Detail: "the device has no graphs"}}}, d.Workload.Excluded)
 	require.Len(t, d.Measurement.Rows, 4)
 	row := d.Measurement.Rows[2]
 	require.Equal(t, result.CollectiveRow{
@@ -151,7 +151,7 @@ func TestAssembleWrongData(t *testing.T) {
 	p := newTape(t, aCase(nil))
 	p.edit(1, 6, func(s *sample) { s.Check.Wrong, s.Check.First = 1, 7 })
 	d := p.mustDocument()
-	require.Equal(t, result.Outcome{Status: result.Invalid, Reasons: []string{string(result.ReasonSemantics)}}, d.Outcome)
+	require.Equal(t, result.Outcome{Status: result.Invalid, Reasons: result.Reasons{{Code: result.ReasonSemantics}}}, d.Outcome)
 	require.EqualValues(t, 1, d.Measurement.Rows[1].Check.Wrong)
 	require.False(t, d.Measurement.Rows[1].Check.Passed)
 	require.True(t, d.Measurement.Rows[0].Check.Passed)
@@ -167,7 +167,7 @@ func TestAssembleNeverPassesWhatWasNotChecked(t *testing.T) {
 			p := newTape(t, aCase(nil))
 			p.edit(0, 2, change)
 			d := p.mustDocument()
-			require.Equal(t, result.Outcome{Status: result.Invalid, Reasons: []string{string(result.ReasonUnchecked)}}, d.Outcome)
+			require.Equal(t, result.Outcome{Status: result.Invalid, Reasons: result.Reasons{{Code: result.ReasonUnchecked}}}, d.Outcome)
 			require.False(t, d.Measurement.Rows[0].Check.Passed)
 		})
 	}
@@ -210,7 +210,7 @@ func TestAssembleLyingRank(t *testing.T) {
 	p := newTape(t, aCase(nil))
 	p.streams[1].Records = p.streams[1].Records[:1+4]
 	d := p.mustDocument()
-	require.Equal(t, result.Outcome{Status: result.Invalid, Reasons: []string{string(result.ReasonUnchecked)}}, d.Outcome)
+	require.Equal(t, result.Outcome{Status: result.Invalid, Reasons: result.Reasons{{Code: result.ReasonUnchecked}}}, d.Outcome)
 
 	p.streams[1].Records = nil
 	d = p.mustDocument()

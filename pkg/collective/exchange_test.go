@@ -69,7 +69,7 @@ func TestWrongExchanges(t *testing.T) {
 				return
 			}
 			require.Equal(t, result.Invalid, d.Outcome.Status)
-			require.Equal(t, []string{string(result.ReasonSemantics)}, d.Outcome.Reasons)
+			require.Equal(t, result.Reasons{{Code: result.ReasonSemantics}}, d.Outcome.Reasons)
 			require.False(t, d.Measurement.Rows[0].Check.Passed)
 		})
 	}

@@ -23,9 +23,9 @@ func (s spec) gate(row *result.CollectiveRow, r rungRecord, limits []result.Limi
 		if t == nil {
 			continue
 		}
-		if why := plausible.Judge(limits, moved, mode, t.Percentiles.P50); why != "" {
+		if why := plausible.Judge(limits, moved, mode, t.Percentiles.P50); len(why) > 0 {
 			row.Check.Passed = false
-			row.Check.Reasons = append(row.Check.Reasons, why)
+			row.Check.Reasons = append(row.Check.Reasons, why...)
 		}
 	}
 }

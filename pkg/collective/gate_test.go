@@ -11,6 +11,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/plausible"
 	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/result/resulttest"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
@@ -53,7 +54,7 @@ func sized(t *testing.T, op Op, world int, bytes int64, us float64) *tape {
 func TestNothingIsFasterThanItsLink(t *testing.T) {
 	d := sized(t, AllReduce, 2, 16<<20, 5).mustDocument()
 	require.Equal(t, result.Invalid, d.Outcome.Status)
-	require.Equal(t, []string{"implausible: pipelined of 5 us for 16777216 bytes or more by link, 3355.44 of at most 542.116 GBps"}, d.Outcome.Reasons)
+	require.Equal(t, resulttest.Reasons("implausible: pipelined of 5 us for 16777216 bytes or more by link, 3355.44 of at most 542.116 GBps"), d.Outcome.Reasons)
 	require.Equal(t, h200(0).Limits, d.Limits, "what was applied")
 	for _, row := range d.Measurement.Rows {
 		require.False(t, row.Check.Passed)
@@ -69,7 +70,7 @@ func TestNothingIsFasterThanItsMemory(t *testing.T) {
 	require.NoError(t, err)
 	judge := func(bytes int64, placement string, us float64) string {
 		moved := sp.moved(rungRecord{Requested: bytes, Placement: placement, Slots: 1})
-		return plausible.Judge(h200(0).Limits, moved, vocab.Pipelined, us)
+		return plausible.Judge(h200(0).Limits, moved, vocab.Pipelined, us).String()
 	}
 	require.Equal(t, "implausible: pipelined of 1000 us for 7516192768 bytes or more by memory, 7516.19 of at most 4916.74 GBps", judge(4<<30, vocab.OutOfPlace, 1000))
 	require.Empty(t, judge(4<<30, vocab.OutOfPlace, 2000))
@@ -109,7 +110,7 @@ func TestATimeOfZeroIsInvalid(t *testing.T) {
 		p.edit(1, 0, func(s *sample) { s.US[0] = us })
 		d := p.mustDocument()
 		require.Equal(t, result.Invalid, d.Outcome.Status)
-		require.Equal(t, []string{"implausible: pipelined takes " + strconv.FormatFloat(us, 'g', -1, 64) + " us"}, d.Outcome.Reasons)
+		require.Equal(t, resulttest.Reasons("implausible: pipelined takes "+strconv.FormatFloat(us, 'g', -1, 64)+" us"), d.Outcome.Reasons)
 		require.Nil(t, d.Measurement.Rows[0].Pipelined, "no bandwidth follows from it")
 	}
 }

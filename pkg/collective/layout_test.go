@@ -77,7 +77,7 @@ func TestParseRefuses(t *testing.T) {
 			_, err := parse(aCase(edit))
 			var coded *rank.Error
 			require.ErrorAs(t, err, &coded)
-			require.Equal(t, string(result.ReasonRefused), coded.Code)
+			require.Equal(t, result.ReasonRefused, coded.Reason.Code)
 		})
 	}
 	for _, edit := range []func(*plan.Case){nil, traffic(8, []int64{0, 8}, []int64{4, 0})} {
@@ -99,17 +99,17 @@ func TestLayOutKeepsAccountOfWhatIsLeftOut(t *testing.T) {
 		c.Collective().Modes = []string{vocab.Graph, vocab.Pipelined}
 	})
 	require.Equal(t, []result.Exclusion{
-		{What: "graph", Reason: "refused: the device has no graphs"},
-		{What: "in_place", Reason: "refused: alltoall has no in-place form"},
+		{What: "graph", Reason: result.Reason{Code: "refused", Detail: "the device has no graphs"}},
+		{What: "in_place", Reason: result.Reason{Code: "refused", Detail: "alltoall has no in-place form"}},
 	}, l.excluded)
 	require.Equal(t, []result.DroppedSize{
-		{Bytes: 16, Reason: "size-too-small: 2 ranks of float take at least 32 bytes"},
-		{Bytes: 1 << 22, Reason: "memory-for-size: takes 10489856 bytes of memory, and 5242880 may be used"},
+		{Bytes: 16, Reason: result.Reason{Code: "size-too-small", Detail: "2 ranks of float take at least 32 bytes"}},
+		{Bytes: 1 << 22, Reason: result.Reason{Code: "memory-for-size", Detail: "takes 10489856 bytes of memory, and 5242880 may be used"}},
 	}, l.dropped)
 	require.Len(t, l.rungs, 1)
 	require.Equal(t, []string{vocab.Pipelined}, l.modes)
 	for _, d := range l.dropped {
-		require.NoError(t, result.CheckReason(d.Reason))
+		require.NoError(t, d.Reason.Check())
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"runtime/debug"
 	"slices"
-	"strings"
 
 	"github.com/collectivex/collectivex/pkg/accel"
 	"github.com/collectivex/collectivex/pkg/plan"
@@ -66,8 +65,7 @@ func (r *Runner) Run(ctx context.Context, s *rank.Session, c plan.Case) error {
 		return rank.Refused("none of the timing modes exists here")
 	case len(l.rungs) == 0 && len(l.dropped) > 0:
 		last := l.dropped[len(l.dropped)-1]
-		code, why, _ := strings.Cut(last.Reason, ": ")
-		return rank.Coded(result.Reason(code), fmt.Errorf("no size fits, the last of %d bytes: %s", last.Bytes, why))
+		return rank.Coded(last.Reason.Code, fmt.Errorf("no size fits, the last of %d bytes: %s", last.Bytes, last.Reason.Detail))
 	case len(l.rungs) == 0:
 		return rank.Refused("%s has none of the placements %v", sp.op, sp.block.Placements)
 	}

@@ -377,11 +377,11 @@ func TestRunRefusesWhatDoesNotFit(t *testing.T) {
 	require.ErrorContains(t, err, "no size fits, the last of 1125899906842624 bytes: takes ")
 	var coded *rank.Error
 	require.ErrorAs(t, err, &coded)
-	require.Equal(t, string(result.ReasonMemoryForSize), coded.Code)
+	require.Equal(t, result.ReasonMemoryForSize, coded.Reason.Code)
 	_, _, err = run(t, aCase(func(c *plan.Case) { c.Collective().Sizes = []int64{1} }), true, nil)
 	require.ErrorContains(t, err, "no size fits, the last of 1 bytes: 2 ranks of float take at least 4 bytes")
 	require.ErrorAs(t, err, &coded)
-	require.Equal(t, string(result.ReasonSizeTooSmall), coded.Code)
+	require.Equal(t, result.ReasonSizeTooSmall, coded.Reason.Code)
 	_, _, err = run(t, aCase(func(c *plan.Case) {
 		c.Collective().Op, c.Collective().RedOp, c.Collective().Placements = "alltoall", "", []string{vocab.InPlace}
 	}), true, nil)
@@ -443,7 +443,7 @@ func TestWrongLibraries(t *testing.T) {
 				}), true, spoil)
 				require.NoError(t, err)
 				require.Equal(t, result.Invalid, d.Outcome.Status)
-				require.Equal(t, []string{string(result.ReasonSemantics)}, d.Outcome.Reasons)
+				require.Equal(t, result.Reasons{{Code: result.ReasonSemantics}}, d.Outcome.Reasons)
 				for _, row := range d.Measurement.Rows {
 					require.False(t, row.Check.Passed, fmt.Sprint(buffers, row.Placement))
 				}

@@ -48,7 +48,7 @@ func TestLibrariesThatSkip(t *testing.T) {
 					p.Collective().Measure = plan.CollectiveTiming{Warmup: 1, Iterations: 20 / c.group, Trials: 1, Aggregate: c.group, Launches: c.launches}
 				}), false, func(k *comm) { k.skips = lie.skips })
 				require.NoError(t, err)
-				require.Equal(t, result.Outcome{Status: result.Invalid, Reasons: []string{string(result.ReasonSemantics)}}, d.Outcome)
+				require.Equal(t, result.Outcome{Status: result.Invalid, Reasons: result.Reasons{{Code: result.ReasonSemantics}}}, d.Outcome)
 				found := map[int64]bool{}
 				for _, row := range d.Measurement.Rows {
 					found[row.Requested] = found[row.Requested] || row.Check.Wrong > 0
@@ -121,7 +121,7 @@ func TestWritesWhereItMayNot(t *testing.T) {
 			})
 			require.NoError(t, err)
 			require.Equal(t, result.Invalid, d.Outcome.Status)
-			require.Equal(t, []string{string(result.ReasonSemantics)}, d.Outcome.Reasons)
+			require.Equal(t, result.Reasons{{Code: result.ReasonSemantics}}, d.Outcome.Reasons)
 		})
 	}
 }

@@ -109,10 +109,10 @@ func judgement(d *result.EPDocument) result.Outcome {
 	torn := func(r result.EPRow) bool { return !r.Complete }
 	switch {
 	case slices.ContainsFunc(rows, failed):
-		return result.Outcome{Status: result.Invalid, Reasons: []string{whyFailed(rows)}}
+		return result.Outcome{Status: result.Invalid, Reasons: result.Reasons{whyFailed(rows)}}
 	case len(rows) == 0, slices.ContainsFunc(rows, torn), !d.Workload.CrossRankConsistent:
-		return result.Outcome{Status: result.Invalid, Reasons: []string{string(result.ReasonUnchecked)}}
+		return result.Outcome{Status: result.Invalid, Reasons: result.Reasons{{Code: result.ReasonUnchecked}}}
 	default:
-		return result.Outcome{Status: result.Success, Reasons: []string{}}
+		return result.Outcome{Status: result.Success, Reasons: result.Reasons{}}
 	}
 }

@@ -95,7 +95,7 @@ func assembleEP(t *testing.T, c plan.Case, streams []rank.Stream) *result.EPDocu
 	d.Implementation.Maturity, d.Topology.DeviceProduct = "reference", "Host CPU"
 	require.NoError(t, Assemble(d, streams))
 	if d.Outcome.Status == result.Failed {
-		d.Outcome.Reasons = []string{string(result.ReasonRankDied)}
+		d.Outcome.Reasons = result.Reasons{{Code: result.ReasonRankDied}}
 	}
 	require.NoError(t, result.Validate(d))
 	return d
@@ -111,7 +111,7 @@ func component(origin string, count int, p50, p90, p95, p99 float64) result.Comp
 func TestAssemble(t *testing.T) {
 	c := assembledCase()
 	d := assembleEP(t, c, left(t, c, plain, nil))
-	require.Equal(t, result.Outcome{Status: result.Success, Reasons: []string{}}, d.Outcome)
+	require.Equal(t, result.Outcome{Status: result.Success, Reasons: result.Reasons{}}, d.Outcome)
 	require.Equal(t, []int{1, 2}, d.Workload.LadderMeasured)
 	require.Equal(t, 4, *d.Workload.LadderCap)
 	require.True(t, d.Workload.CrossRankConsistent)
@@ -274,11 +274,11 @@ func TestWhatMakesACaseInvalid(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			kase := assembledCase()
 			d := assembleEP(t, kase, left(t, kase, plain, c.change))
-			require.Equal(t, result.Outcome{Status: result.Invalid, Reasons: []string{c.status}}, d.Outcome)
+			require.Equal(t, result.Outcome{Status: result.Invalid, Reasons: resulttest.Reasons(c.status)}, d.Outcome)
 			require.Len(t, d.Measurement.Rows, 2, "all rows are written either way")
 			good, bad := d.Measurement.Rows[0].Correctness, d.Measurement.Rows[1].Correctness
 			require.True(t, good.Passed)
-			require.Equal(t, c.reasons, bad.Reasons)
+			require.Equal(t, strings.Join(c.reasons, "; "), bad.Reasons.String())
 			require.Equal(t, len(c.reasons) == 0, bad.Passed)
 		})
 	}
@@ -306,7 +306,7 @@ func TestArithmeticIsItsOwnVerdict(t *testing.T) {
 	require.False(t, row.Arithmetic.Passed)
 	require.Equal(t, 3.0, *row.Arithmetic.MaxError)
 	require.EqualValues(t, 4, row.Arithmetic.Wrong)
-	require.Equal(t, []string{"check-failed: arithmetic rank 2"}, row.Arithmetic.Reasons)
+	require.Equal(t, resulttest.Reasons("check-failed: arithmetic rank 2"), row.Arithmetic.Reasons)
 	require.Nil(t, spoiled(nil, 1).Measurement.Rows[1].Arithmetic.MaxError)
 
 	d = assembleEP(t, c, left(t, c, plain, func(r int, record any) any {
@@ -315,7 +315,7 @@ func TestArithmeticIsItsOwnVerdict(t *testing.T) {
 		}
 		return record
 	}))
-	require.Equal(t, result.Outcome{Status: result.Invalid, Reasons: []string{string(result.ReasonUnchecked)}}, d.Outcome)
+	require.Equal(t, result.Outcome{Status: result.Invalid, Reasons: result.Reasons{{Code: result.ReasonUnchecked}}}, d.Outcome)
 	require.Nil(t, d.Measurement.Rows[1].Arithmetic)
 }
 
@@ -329,7 +329,7 @@ func TestNoTimeHasNoRate(t *testing.T) {
 		}
 		return record
 	}))
-	require.Equal(t, result.Outcome{Status: result.Invalid, Reasons: []string{"implausible: roundtrip on all ranks takes 0 us"}}, d.Outcome)
+	require.Equal(t, result.Outcome{Status: result.Invalid, Reasons: resulttest.Reasons("implausible: roundtrip on all ranks takes 0 us")}, d.Outcome)
 	require.Nil(t, d.Measurement.Rows[0].TokenRate)
 }
 
@@ -352,7 +352,7 @@ func TestPartialRows(t *testing.T) {
 	require.NotNil(t, row.TokenRate)
 	require.False(t, d.Workload.CrossRankConsistent)
 	for _, reason := range d.Measurement.Rows[1].Correctness.Reasons {
-		require.True(t, strings.HasPrefix(reason, string(result.ReasonUnchecked)), "a trace that was not told is no wrong one: %s", reason)
+		require.Equal(t, result.ReasonUnchecked, reason.Code, "a trace that was not told is no wrong one: %s", reason)
 	}
 
 	// Nobody left anything, or nothing but a plan.
@@ -377,7 +377,7 @@ func TestLiarsDoNotSucceed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := assembleEP(t, c, streams)
-			require.Equal(t, result.Outcome{Status: result.Invalid, Reasons: []string{string(result.ReasonUnchecked)}}, d.Outcome)
+			require.Equal(t, result.Outcome{Status: result.Invalid, Reasons: result.Reasons{{Code: result.ReasonUnchecked}}}, d.Outcome)
 		})
 	}
 }

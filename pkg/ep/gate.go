@@ -3,7 +3,6 @@ package ep
 import (
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/plausible"
@@ -40,16 +39,16 @@ func gate(row *result.EPRow, c plan.Case, declared *planRecord, t *workload.Trac
 		if timed.c.Percentiles == nil {
 			continue
 		}
-		if why := plausible.Judge(limits, timed.moved, timed.name, timed.c.Percentiles.P50); why != "" {
+		if why := plausible.Judge(limits, timed.moved, timed.name, timed.c.Percentiles.P50); len(why) > 0 {
 			row.Correctness.Passed = false
-			row.Correctness.Reasons = append(row.Correctness.Reasons, why)
+			row.Correctness.Reasons = append(row.Correctness.Reasons, why...)
 		}
 	}
 }
 
 // instants returns the reasons why the times of a rung cannot be: those of an
 // operation that took no time on some rank.
-func (m *rowMaker) instants(d Description) (reasons []string) {
+func (m *rowMaker) instants(d Description) (reasons result.Reasons) {
 	check := func(name string, of func(evidence) [][]float64) {
 		var ranks []int
 		shortest := math.Inf(1)
@@ -61,7 +60,7 @@ func (m *rowMaker) instants(d Description) (reasons []string) {
 			}
 		}
 		if ranks != nil {
-			reasons = append(reasons, plausible.Judge(nil, plausible.Moved{}, name+" on "+m.name(slices.Compact(ranks)), shortest))
+			reasons = append(reasons, plausible.Judge(nil, plausible.Moved{}, name+" on "+m.name(slices.Compact(ranks)), shortest)...)
 		}
 	}
 	for _, component := range d.components() {
@@ -152,14 +151,13 @@ func leastBusy(groups []crossing) int64 {
 
 // whyFailed is the outcome's reason of rows that failed: the first time that
 // cannot be, unless the oracle found something too.
-func whyFailed(rows []result.EPRow) string {
-	var reasons []string
+func whyFailed(rows []result.EPRow) result.Reason {
+	var reasons result.Reasons
 	for _, r := range rows {
 		reasons = append(reasons, r.Correctness.Reasons...)
 	}
-	implausible := func(reason string) bool { return strings.HasPrefix(reason, string(result.ReasonImplausible)) }
-	if len(reasons) == 0 || slices.ContainsFunc(reasons, func(reason string) bool { return !implausible(reason) }) {
-		return string(result.ReasonSemantics)
+	if len(reasons) == 0 || !reasons.Only(result.ReasonImplausible) {
+		return result.Reason{Code: result.ReasonSemantics}
 	}
 	return reasons[0]
 }

@@ -30,7 +30,7 @@ func requireRefused(t *testing.T, err error, text string) {
 	t.Helper()
 	var coded *rank.Error
 	require.ErrorAs(t, err, &coded)
-	require.Equal(t, string(result.ReasonRefused), coded.Code)
+	require.Equal(t, result.ReasonRefused, coded.Reason.Code)
 	require.ErrorContains(t, err, text)
 }
 

@@ -52,9 +52,9 @@ func makeRow(c plan.Case, ranks []evidence, declared *planRecord, rung int, trac
 	m.chains()
 	m.correctness(declared.Description, strangers)
 	m.arithmetic(declared.Description)
-	for _, why := range m.instants(declared.Description) {
+	if why := m.instants(declared.Description); len(why) > 0 {
 		r.Correctness.Passed = false
-		r.Correctness.Reasons = append(r.Correctness.Reasons, why)
+		r.Correctness.Reasons = append(r.Correctness.Reasons, why...)
 	}
 	if q := r.Components.Roundtrip.Percentiles; q != nil && q.P50 > 0 {
 		rate := func(us float64) float64 { return float64(r.GlobalTokens) / (us * 1e-6) }
@@ -173,7 +173,7 @@ func settleDrift(r chainRecord) []float64 {
 // trace has no first verdict either, which makes the row incomplete.
 func (m *rowMaker) correctness(d Description, strangers []int) {
 	check := result.EPCheck{Passed: true, PostChainPassed: true}
-	fail := func(reason string) {
+	fail := func(reason result.Reason) {
 		check.Passed = false
 		check.Reasons = append(check.Reasons, reason)
 	}
@@ -273,7 +273,7 @@ func (m *rowMaker) arithmetic(d Description) {
 
 // chainOutputs folds the checks of the chains' last outputs. The verdict stays
 // null where some are missing and none failed.
-func (m *rowMaker) chainOutputs(check *result.EPCheck, fail func(string)) {
+func (m *rowMaker) chainOutputs(check *result.EPCheck, fail func(result.Reason)) {
 	worst := 0.0
 	var failed, nonFinite []int
 	taken := 0

@@ -28,7 +28,7 @@ type Case struct {
 type Answer struct {
 	Case
 	Status   string
-	Reasons  []string
+	Reasons  result.Reasons
 	Attempts int
 	order    [2]int // run attempt, ordinal
 	at       time.Time

@@ -93,7 +93,7 @@ func TestStandingAttempt(t *testing.T) {
 			require.Equal(t, len(tc.docs), v.Documents)
 			require.Equal(t, len(tc.docs), v.Answers[0].Attempts)
 			require.Equal(t, tc.status, v.Answers[0].Status)
-			require.Equal(t, tc.reason, strings.Join(v.Answers[0].Reasons, ","))
+			require.Equal(t, tc.reason, v.Answers[0].Reasons.String())
 		})
 	}
 }
@@ -159,7 +159,7 @@ func TestGate(t *testing.T) {
 	write1(t, in, resulttest.Fail(resulttest.New(e, attemptOf("1", 1, 0)), "rank-died: rank 1 signal 9"), 1)
 	v = judge()
 	require.EqualError(t, v.Err(), "1 case failed")
-	require.Equal(t, []string{"rank-died: rank 1 signal 9"}, v.Failed()[0].Reasons)
+	require.Equal(t, resulttest.Reasons("rank-died: rank 1 signal 9"), v.Failed()[0].Reasons)
 	write1(t, in, resulttest.EP(e, attemptOf("1", 2, 1)), 1)
 	require.NoError(t, judge().Err())
 

@@ -42,8 +42,8 @@ func Open(platform string, s *rank.Session) (*GPU, error) {
 	}
 	if s.LocalRank >= count {
 		return nil, &rank.Error{
-			Code: result.ReasonEnvironment.With("%d devices for local rank %d", count, s.LocalRank),
-			Err:  fmt.Errorf("rank %d wants device %d, and this process sees %d", s.Rank, s.LocalRank, count),
+			Reason: result.ReasonEnvironment.With("%d devices for local rank %d", count, s.LocalRank),
+			Err:    fmt.Errorf("rank %d wants device %d, and this process sees %d", s.Rank, s.LocalRank, count),
 		}
 	}
 	info, err := driver.Describe(s.LocalRank)
@@ -78,7 +78,7 @@ func (g *GPU) Facts(l rank.Library) rank.Facts {
 func coded(err error) error { return rank.Coded(reason(err, result.ReasonDevice), err) }
 
 // reason is the code of a library that cannot be used, or other.
-func reason(err error, other result.Reason) result.Reason {
+func reason(err error, other result.Code) result.Code {
 	switch {
 	case errors.Is(err, dl.ErrNoSymbol):
 		return result.ReasonNoSymbol

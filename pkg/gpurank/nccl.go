@@ -34,7 +34,7 @@ func NCCLError(err error) error {
 	if !errors.As(err, &e) {
 		return rank.Coded(reason(err, result.ReasonLibrary), err)
 	}
-	return &rank.Error{Code: result.ReasonLibrary.With("%s %s", e.Call, e.Result), Err: nccl.Explain(err)}
+	return &rank.Error{Reason: result.ReasonLibrary.With("%s %s", e.Call, e.Result), Err: nccl.Explain(err)}
 }
 
 // ranksPerID is how many ranks meet at one unique id at most: one process takes

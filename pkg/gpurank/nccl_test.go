@@ -18,7 +18,6 @@ import (
 	"github.com/collectivex/collectivex/pkg/numeric"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/rendezvous"
-	"github.com/collectivex/collectivex/pkg/result"
 )
 
 // setUp makes this process find the stand-ins, with three devices, but for a library
@@ -204,7 +203,7 @@ func TestManyRanksMeetAtSeveralIDs(t *testing.T) {
 		for _, err := range meet(t, c.kind) {
 			var coded *rank.Error
 			require.ErrorAs(t, err, &coded)
-			require.Equal(t, fmt.Sprintf("library-error: %s ncclSystemError", c.want), coded.Code)
+			require.Equal(t, fmt.Sprintf("library-error: %s ncclSystemError", c.want), coded.Reason.String())
 		}
 	}
 }
@@ -215,7 +214,7 @@ func TestNoDeviceForARank(t *testing.T) {
 		_, err := Open(platform, rank.NewSession(rank.Place{Rank: 3, World: 4, LocalRank: 3}, nil, "", nil))
 		var coded *rank.Error
 		require.ErrorAs(t, err, &coded)
-		require.Equal(t, "environment: 3 devices for local rank 3", coded.Code)
-		require.NoError(t, result.CheckReason(coded.Code))
+		require.Equal(t, "environment: 3 devices for local rank 3", coded.Reason.String())
+		require.NoError(t, coded.Reason.Check())
 	}
 }

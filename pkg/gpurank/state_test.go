@@ -154,10 +154,10 @@ func TestStateBeforeAndAfter(t *testing.T) {
 
 func TestAFailedCaseTellsItsDeviceToo(t *testing.T) {
 	fakes.Build(t).Use(t)
-	s, err := watched(t, address, func() error { return &rank.Error{Code: "device-error", Err: errors.New("private")} })
+	s, err := watched(t, address, func() error { return rank.Coded(result.ReasonDevice, errors.New("private")) })
 	coded, ok := errors.AsType[*rank.Error](err)
 	require.True(t, ok)
-	require.Equal(t, "device-error", coded.Code)
+	require.Equal(t, result.ReasonDevice, coded.Reason.Code)
 	require.NotNil(t, s.Device.After)
 }
 

@@ -91,17 +91,17 @@ func network(c plan.Case, streams []rank.Stream) (result.Limit, bool) {
 }
 
 // Judge returns the reason why an operation that moves m cannot have taken us
-// microseconds, or an empty text where it can. what names the time.
-func Judge(limits []result.Limit, m Moved, what string, us float64) string {
+// microseconds, or none where it can. what names the time.
+func Judge(limits []result.Limit, m Moved, what string, us float64) result.Reasons {
 	if !(us > 0) {
-		return result.ReasonImplausible.With("%s takes %v us", what, us)
+		return result.Reasons{result.ReasonImplausible.With("%s takes %v us", what, us)}
 	}
 	bytes := map[string]int64{result.LimitLink: m.Link, result.LimitNetwork: m.Network, result.LimitMemory: m.Memory}
 	for _, l := range limits {
 		if rate := float64(bytes[l.Of]) / us / 1e3; rate > l.GBps {
-			return result.ReasonImplausible.With("%s of %.6g us for %d bytes or more by %s, %.6g of at most %.6g GBps",
-				what, us, bytes[l.Of], l.Of, rate, l.GBps)
+			return result.Reasons{result.ReasonImplausible.With("%s of %.6g us for %d bytes or more by %s, %.6g of at most %.6g GBps",
+				what, us, bytes[l.Of], l.Of, rate, l.GBps)}
 		}
 	}
-	return ""
+	return nil
 }

@@ -44,9 +44,9 @@ func TestLimitsOfDomains(t *testing.T) {
 func TestJudge(t *testing.T) {
 	limits := []result.Limit{{Of: result.LimitNetwork, GBps: 50}}
 	require.Empty(t, Judge(limits, Moved{Link: 1 << 40, Network: 50000}, "dispatch", 1))
-	require.Equal(t, "implausible: dispatch of 1 us for 50001 bytes or more by network, 50.001 of at most 50 GBps", Judge(limits, Moved{Network: 50001}, "dispatch", 1))
+	require.Equal(t, "implausible: dispatch of 1 us for 50001 bytes or more by network, 50.001 of at most 50 GBps", Judge(limits, Moved{Network: 50001}, "dispatch", 1).String())
 	for _, us := range []float64{0, -1, math.NaN(), math.Inf(-1)} {
-		require.NoError(t, result.CheckReason(Judge(nil, Moved{}, "dispatch", us)))
-		require.Contains(t, Judge(nil, Moved{}, "dispatch", us), "implausible")
+		require.NoError(t, Judge(nil, Moved{}, "dispatch", us)[0].Check())
+		require.Contains(t, Judge(nil, Moved{}, "dispatch", us).String(), "implausible")
 	}
 }

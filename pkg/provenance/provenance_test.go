@@ -110,7 +110,7 @@ func TestScreenKnowsTheWordsOfDocuments(t *testing.T) {
 	a := resulttest.Attempt()
 	a.SourceSHA, a.Environment = "", nil
 	published := []any{resulttest.EP(resulttest.EPCase(), a), resulttest.Collective(resulttest.CollectiveCase(), a)}
-	for _, r := range result.Reasons() {
+	for _, r := range result.Codes() {
 		published = append(published, resulttest.Fail(resulttest.New(resulttest.EPCase(), a), string(r)))
 	}
 	for _, p := range published {

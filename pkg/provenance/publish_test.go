@@ -93,7 +93,7 @@ func TestNothingPrivateIsPublished(t *testing.T) {
 			require.NoError(t, err)
 
 			// What a library said when it failed: its code is published, its text is not.
-			failed := resulttest.Fail(resulttest.New(resulttest.CollectiveCase(), a), result.ReasonLibrary.With("nccl 5 %s", secret))
+			failed := resulttest.Fail(resulttest.New(resulttest.CollectiveCase(), a), result.ReasonLibrary.With("nccl 5 %s", secret).String())
 			if _, err = result.Write(dir, failed, 1, screen.Document); err != nil {
 				// The form of a detail lets it pass, the screen does not: the case is
 				// published without it.

@@ -6,24 +6,23 @@ import (
 	"github.com/collectivex/collectivex/pkg/result"
 )
 
-// Error carries a reason code from package result's closed list with the
-// private text.
+// Error carries the reason that is published with the private text.
 type Error struct {
-	Code string
-	Err  error
+	Reason result.Reason
+	Err    error
 }
 
-func (e *Error) Error() string { return e.Code + ": " + e.Err.Error() }
+func (e *Error) Error() string { return e.Reason.String() + ": " + e.Err.Error() }
 
 // Unwrap returns the private cause.
 func (e *Error) Unwrap() error { return e.Err }
 
 // Coded returns err as an *Error with this code, nil where err is nil.
-func Coded(code result.Reason, err error) error {
+func Coded(code result.Code, err error) error {
 	if err == nil {
 		return nil
 	}
-	return &Error{Code: string(code), Err: err}
+	return &Error{Reason: result.Reason{Code: code}, Err: err}
 }
 
 // Refused returns the error of a case that the backend cannot do exactly, or

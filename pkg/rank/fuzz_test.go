@@ -15,7 +15,7 @@ import (
 // last record is no part of it.
 func FuzzReadStream(f *testing.F) {
 	f.Add([]byte("{\"kind\":\"facts\",\"data\":{}}\n{\"kind\":\"sample\",\"data\":[1]}\n{\"kind\":\"done\"}\n"))
-	f.Add([]byte("{\"kind\":\"failure\",\"data\":{\"code\":\"timeout\"}}\n{\"kind\":\"device\",\"data\":null}\n{\"kind\":"))
+	f.Add([]byte("{\"kind\":\"failure\",\"data\":{\"reason\":\"timeout\"}}\n{\"kind\":\"device\",\"data\":null}\n{\"kind\":"))
 	f.Add([]byte("\n\nnull\n{}\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		dir := t.TempDir()

@@ -129,13 +129,13 @@ func doCase(ctx context.Context, place Place, store rendezvous.Store, order Orde
 	if err == nil {
 		return runner, write(Record{Kind: KindDone})
 	}
-	failure := Failure{Code: string(result.ReasonInternal), Text: err.Error()}
+	failure := Failure{Reason: result.Reason{Code: result.ReasonInternal}, Text: err.Error()}
 	if coded, ok := errors.AsType[*Error](err); ok {
-		failure.Code = coded.Code
+		failure.Reason = coded.Reason
 	} else if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
-		failure.Code = result.ReasonEnvironment.With("no space left")
+		failure.Reason = result.ReasonEnvironment.With("no space left")
 	}
-	raw, _ := json.Marshal(failure) // two strings always marshal
+	raw, _ := json.Marshal(failure) // strings always marshal
 	return nil, errors.Join(fmt.Errorf("%s: %w", order.Case.CaseID, err), write(Record{Kind: KindFailure, Data: raw}))
 }
 
@@ -143,7 +143,7 @@ func doCase(ctx context.Context, place Place, store rendezvous.Store, order Orde
 func guard(f func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = &Error{Code: string(result.ReasonInternal), Err: fmt.Errorf("panic: %v\n%s", p, debug.Stack())}
+			err = Coded(result.ReasonInternal, fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
 		}
 	}()
 	return f()

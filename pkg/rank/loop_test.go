@@ -13,6 +13,7 @@ import (
 
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rendezvous"
+	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/result/resulttest"
 )
 
@@ -30,7 +31,7 @@ func (r scripted) Run(_ context.Context, s *Session, c plan.Case) error {
 	}
 	switch c.CaseID {
 	case "coded":
-		return &Error{Code: "refused", Err: errors.New("private")}
+		return Refused("private")
 	case "plain":
 		return errors.New("private")
 	case "panics":
@@ -59,7 +60,7 @@ func loop(t *testing.T, ids ...string) (store rendezvous.Store, opened, closed i
 	}
 	find := func(c plan.Case) (Opener, error) {
 		if c.CaseID == "unknown" {
-			return nil, &Error{Code: "library-missing", Err: errors.New("private")}
+			return nil, Coded(result.ReasonNoLibrary, errors.New("private"))
 		}
 		return func(context.Context, *Session, plan.Case) (Runner, error) {
 			opened++
@@ -99,7 +100,7 @@ func TestLoopEndsWithTheFirstFailure(t *testing.T) {
 			s, err := ReadStream(store, "case-"+id, 0)
 			require.NoError(t, err)
 			require.False(t, s.Done)
-			require.Equal(t, code, s.Failure.Code)
+			require.Equal(t, code, s.Failure.Reason.String())
 			require.Contains(t, s.Failure.Text, "private")
 			never, err := ReadStream(store, "case-never", 0)
 			require.NoError(t, err)
@@ -144,7 +145,7 @@ func TestReaderFollowsAStream(t *testing.T) {
 	stream, err := os.OpenFile(filepath.Join(dir, StreamKey("c", 0)+"@stream"), os.O_APPEND|os.O_WRONLY, 0)
 	require.NoError(t, err)
 	defer stream.Close()
-	_, err = stream.WriteString(`{ "kind": "failure", "data": {"code"`)
+	_, err = stream.WriteString(`{ "kind": "failure", "data": {"reason"`)
 	require.NoError(t, err)
 	require.NoError(t, r.Next())
 	require.False(t, r.Ended())
@@ -152,6 +153,6 @@ func TestReaderFollowsAStream(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, r.Next())
 	require.True(t, r.Ended())
-	require.Equal(t, "refused", r.Failure.Code)
+	require.Equal(t, "refused", r.Failure.Reason.String())
 	require.NoError(t, files.Close())
 }

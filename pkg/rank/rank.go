@@ -8,6 +8,7 @@ import (
 	"fmt"
 
 	"github.com/collectivex/collectivex/pkg/rendezvous"
+	"github.com/collectivex/collectivex/pkg/result"
 )
 
 // Place says which rank this process is.
@@ -44,11 +45,11 @@ const (
 	KindDevice  = "device"  // result.RankDevice, of ranks that drive one; the last one counts
 )
 
-// Failure says why a rank could not do its case. Code is from the closed list
-// in package result; Text is private and stays in log files.
+// Failure says why a rank could not do its case. Text is private: it is for log files
+// and the terminal of who runs the case.
 type Failure struct {
-	Code string `json:"code"`
-	Text string `json:"text"`
+	Reason result.Reason `json:"reason"`
+	Text   string        `json:"text"`
 }
 
 // Session is what a family's rank half works with during one case.

@@ -106,7 +106,7 @@ func mixed(t *testing.T) *run {
 	r.answer(resulttest.Fail(partial, "timeout: case budget of 60 s"))
 	invalid := resulttest.EP(wrong, attempt(1, "amd"))
 	invalid.Measurement.Rows[3].Correctness.Passed = false
-	invalid.Outcome = result.Outcome{Status: result.Invalid, Reasons: []string{string(result.ReasonSemantics)}}
+	invalid.Outcome = result.Outcome{Status: result.Invalid, Reasons: result.Reasons{{Code: result.ReasonSemantics}}}
 	r.answer(invalid)
 	for _, c := range []plan.Case{
 		collectiveCase("h200-dgxc", "all_reduce", 2), collectiveCase("h200-dgxc", "all_gather", 2), collectiveCase("h200-dgxc", "all_reduce", 8),

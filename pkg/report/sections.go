@@ -102,7 +102,7 @@ func (s *Summary) failedSection() Section {
 	t := &Table{Columns: append(text("cell", "case", "status", "reason"), figure("rows", "attempts")...)}
 	for _, f := range s.Failed {
 		t.Rows = append(t.Rows, []string{
-			f.Cell, f.CaseID, f.Status, strings.Join(f.Reasons, "; "),
+			f.Cell, f.CaseID, f.Status, f.Reasons.String(),
 			fmt.Sprintf("%d of %d", f.Measured, f.Asked), strconv.Itoa(f.Attempts),
 		})
 	}

@@ -51,11 +51,11 @@ type Counts struct {
 // Failed is a case whose standing attempt neither succeeded nor was
 // unsupported.
 type Failed struct {
-	Cell     string   `json:"cell"` // empty without a matrix
-	CaseID   string   `json:"case_id"`
-	Status   string   `json:"status"`
-	Reasons  []string `json:"reasons"`
-	Attempts int      `json:"attempts"`
+	Cell     string         `json:"cell"` // empty without a matrix
+	CaseID   string         `json:"case_id"`
+	Status   string         `json:"status"`
+	Reasons  result.Reasons `json:"reasons"`
+	Attempts int            `json:"attempts"`
 	// Measured says how much of the case has complete rows that passed.
 	Measured int `json:"rows_measured"`
 	Asked    int `json:"rows_requested"`

@@ -20,5 +20,5 @@ type Arithmetic struct {
 	MaxError *float64 `json:"max_error"`
 	Bound    *float64 `json:"bound"`
 	// Reasons name what was wrong, from the closed list.
-	Reasons []string `json:"reasons,omitempty"`
+	Reasons Reasons `json:"reasons,omitempty"`
 }

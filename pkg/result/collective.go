@@ -21,13 +21,13 @@ type CollectiveWorkload struct {
 // Exclusion is a timing mode or a placement that does not exist here.
 type Exclusion struct {
 	What   string `json:"what"`   // graph, in_place, …
-	Reason string `json:"reason"` // from the closed list
+	Reason Reason `json:"reason"` // from the closed list
 }
 
 // DroppedSize is a size that was asked for and not measured.
 type DroppedSize struct {
 	Bytes  int64  `json:"bytes"`
-	Reason string `json:"reason"` // from the closed list
+	Reason Reason `json:"reason"` // from the closed list
 }
 
 // CollectiveMeasurement is the measured part of a collective document.
@@ -129,7 +129,7 @@ type Check struct {
 	// ToleranceULP is 0 where results are compared bit for bit.
 	ToleranceULP int `json:"tolerance_ulp"`
 	// Reasons say what else the row failed, from the closed list: implausible.
-	Reasons []string `json:"reasons,omitempty"`
+	Reasons Reasons `json:"reasons,omitempty"`
 }
 
 // IsOf reports whether the row is of two ranks of world.

@@ -112,12 +112,12 @@ func checkCollective(p *Problems, doc Document) {
 		p.Check(a.Passed || d.Outcome.Status != Success, "outcome is success, but the arithmetic is not as declared")
 	}
 	for _, s := range d.Workload.SizesDropped {
-		if err := CheckReason(s.Reason); err != nil {
+		if err := s.Reason.Check(); err != nil {
 			p.Add("workload.sizes_dropped[%d]: %w", s.Bytes, err)
 		}
 	}
 	for _, x := range d.Workload.Excluded {
-		if err := CheckReason(x.Reason); err != nil {
+		if err := x.Reason.Check(); err != nil {
 			p.Add("workload.excluded[%s]: %w", x.What, err)
 		}
 	}

@@ -202,7 +202,7 @@ func mixedRun(t *testing.T) (matrix []byte, shards [][]byte, ids [3]string) {
 	a.Vendor = "nvidia"
 	documents := []result.Document{
 		resulttest.EP(ok, a),
-		resulttest.Fail(resulttest.New(crashed, a), result.ReasonRankDied.With("rank %d signal %d", 1, 9)),
+		resulttest.Fail(resulttest.New(crashed, a), result.ReasonRankDied.With("rank %d signal %d", 1, 9).String()),
 		resulttest.Collective(resulttest.CollectiveCase(), a),
 		resulttest.EP(skewed, a),
 		resulttest.Fail(resulttest.New(resulttest.CollectiveCase(), a), string(result.ReasonTimeout)),
@@ -332,7 +332,7 @@ func TestTheDashboardPrefersBytesOnTheWire(t *testing.T) {
 // files of an artifact in the order of their names.
 func TestTheDashboardShowsTheNewestFailure(t *testing.T) {
 	dir := t.TempDir()
-	for ordinal, reason := range []result.Reason{result.ReasonTimeout, result.ReasonDevice, result.ReasonRankDied} {
+	for ordinal, reason := range []result.Code{result.ReasonTimeout, result.ReasonDevice, result.ReasonRankDied} {
 		a := resulttest.Attempt()
 		a.Ordinal = ordinal + 1
 		a.At = a.At.Add(time.Duration(ordinal) * time.Minute)

@@ -153,8 +153,16 @@ type Library struct {
 // Outcome is how it ended. Reasons begin with a code of the closed list
 // (see Reason), the first being the one readers show.
 type Outcome struct {
-	Status  string   `json:"status"`
-	Reasons []string `json:"reasons"`
+	Status  string  `json:"status"`
+	Reasons Reasons `json:"reasons"`
+}
+
+// Code is the code of the first reason; empty where there is none.
+func (o Outcome) Code() Code {
+	if len(o.Reasons) == 0 {
+		return ""
+	}
+	return o.Reasons[0].Code
 }
 
 // Percentiles of a set of samples, microseconds, nearest rank.

@@ -180,7 +180,7 @@ type EPCheck struct {
 	ChainLastOutputPassed *bool    `json:"chain_last_output_passed"`
 	ChainLastOutputError  *float64 `json:"chain_last_output_error"`
 	// Reasons name the checks that failed, from the closed list.
-	Reasons []string `json:"reasons,omitempty"`
+	Reasons Reasons `json:"reasons,omitempty"`
 }
 
 // EPBytes is the logical payload of each op.

@@ -22,7 +22,7 @@ func (h Head) closed() error {
 		return fmt.Errorf("%w: run_attempt %q is not a number", ErrForeign, h.RunAttempt)
 	}
 	for _, r := range h.Reasons {
-		if err := CheckReason(r); err != nil {
+		if err := r.Check(); err != nil {
 			return fmt.Errorf("%w: %w", ErrForeign, err)
 		}
 	}

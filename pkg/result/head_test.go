@@ -25,10 +25,10 @@ func TestHeadsAreOfClosedListsAndForms(t *testing.T) {
 	for what, change := range map[string]func(*result.Envelope){
 		"outcome.status": func(e *result.Envelope) { e.Outcome.Status = hostile },
 		"closed list": func(e *result.Envelope) {
-			e.Outcome = result.Outcome{Status: result.Failed, Reasons: []string{hostile}}
+			e.Outcome = result.Outcome{Status: result.Failed, Reasons: resulttest.Reasons(hostile)}
 		},
 		"published form": func(e *result.Envelope) {
-			e.Outcome = result.Outcome{Status: result.Failed, Reasons: []string{"timeout: " + hostile}}
+			e.Outcome = result.Outcome{Status: result.Failed, Reasons: resulttest.Reasons("timeout: " + hostile)}
 		},
 		"case id":     func(e *result.Envelope) { e.Identity.CaseID = hostile },
 		"run_id":      func(e *result.Envelope) { e.Identity.AllocationFactors.RunID = &hostile },

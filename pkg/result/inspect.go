@@ -30,7 +30,7 @@ type Head struct {
 	// MatrixSHA256 is empty where the document names no matrix.
 	MatrixSHA256 string
 	Status       string
-	Reasons      []string
+	Reasons      Reasons
 }
 
 // Inspected is a document that counts.

@@ -64,7 +64,7 @@ func New(c plan.Case, a Attempt) (Document, error) {
 			Image: orNull(a.Image), SourceSHA: orNull(a.SourceSHA), Generator: a.Generator,
 			Host: a.Host, Environment: a.Environment,
 		},
-		Outcome: Outcome{Status: Failed, Reasons: []string{}},
+		Outcome: Outcome{Status: Failed, Reasons: Reasons{}},
 	}
 	if a.Vendor == "host" { // whose processes share no GPUs and no domain of them
 		head.Topology.GPUsPerNode, head.Topology.ScaleUpDomain = 0, 0

@@ -7,37 +7,35 @@ import (
 	"strings"
 )
 
-// Reason is a code of the closed list of outcome reasons. A published reason is
-// a code, optionally followed by ": " and numbers, ranks or names from the
-// definitions; never by text of a library, a path or a host.
-type Reason string
+// Code is a code of the closed list of outcome reasons.
+type Code string
 
 // The closed list.
 const (
-	ReasonSemantics     Reason = "semantic correctness or routing identity failed"
-	ReasonTimeout       Reason = "timeout"       // "timeout: case budget of 60 s"
-	ReasonSkipped       Reason = "skipped"       // "skipped: shard time limit"
-	ReasonRankDied      Reason = "rank-died"     // "rank-died: rank 1 signal 9"
-	ReasonLibrary       Reason = "library-error" // "library-error: nccl 5"
-	ReasonNoLibrary     Reason = "library-missing"
-	ReasonNoSymbol      Reason = "symbol-missing"
-	ReasonDevice        Reason = "device-error"
-	ReasonMemory        Reason = "out-of-memory"
-	ReasonRefused       Reason = "refused"     // the backend cannot do exactly this case
-	ReasonEnvironment   Reason = "environment" // the machine is not what the case says
-	ReasonInternal      Reason = "internal-error"
-	ReasonCheck         Reason = "check-failed" // "check-failed: before payload rank 1"
-	ReasonNonFinite     Reason = "non-finite-error"
-	ReasonUnchecked     Reason = "check-did-not-run"
-	ReasonImplausible   Reason = "implausible"     // more had to move than the limits allow; a time of 0
-	ReasonUnpublishable Reason = "unpublishable"   // what was measured held something private
-	ReasonMemoryForSize Reason = "memory-for-size" // a size dropped from the ladder
-	ReasonSizeTooSmall  Reason = "size-too-small"  // a size that leaves a rank without an element
+	ReasonSemantics     Code = "semantic correctness or routing identity failed"
+	ReasonTimeout       Code = "timeout"       // "timeout: case budget of 60 s"
+	ReasonSkipped       Code = "skipped"       // "skipped: shard time limit"
+	ReasonRankDied      Code = "rank-died"     // "rank-died: rank 1 signal 9"
+	ReasonLibrary       Code = "library-error" // "library-error: nccl 5"
+	ReasonNoLibrary     Code = "library-missing"
+	ReasonNoSymbol      Code = "symbol-missing"
+	ReasonDevice        Code = "device-error"
+	ReasonMemory        Code = "out-of-memory"
+	ReasonRefused       Code = "refused"     // the backend cannot do exactly this case
+	ReasonEnvironment   Code = "environment" // the machine is not what the case says
+	ReasonInternal      Code = "internal-error"
+	ReasonCheck         Code = "check-failed" // "check-failed: before payload rank 1"
+	ReasonNonFinite     Code = "non-finite-error"
+	ReasonUnchecked     Code = "check-did-not-run"
+	ReasonImplausible   Code = "implausible"     // more had to move than the limits allow; a time of 0
+	ReasonUnpublishable Code = "unpublishable"   // what was measured held something private
+	ReasonMemoryForSize Code = "memory-for-size" // a size dropped from the ladder
+	ReasonSizeTooSmall  Code = "size-too-small"  // a size that leaves a rank without an element
 )
 
-// Reasons returns the closed list.
-func Reasons() []Reason {
-	return []Reason{
+// Codes returns the closed list.
+func Codes() []Code {
+	return []Code{
 		ReasonSemantics, ReasonTimeout, ReasonSkipped, ReasonRankDied, ReasonLibrary, ReasonNoLibrary,
 		ReasonNoSymbol, ReasonDevice, ReasonMemory, ReasonRefused, ReasonEnvironment, ReasonInternal,
 		ReasonCheck, ReasonNonFinite, ReasonUnchecked, ReasonImplausible, ReasonUnpublishable, ReasonMemoryForSize, ReasonSizeTooSmall,
@@ -48,24 +46,70 @@ func Reasons() []Reason {
 // so that no path, address or URL fits in it.
 var reasonDetail = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9 ._,=+()-]{0,119}$`)
 
-// With returns the reason with its detail, or the bare code where the detail
-// is not of the published form: private text never gets past here.
-func (r Reason) With(format string, args ...any) string {
-	detail := fmt.Sprintf(format, args...)
-	if !reasonDetail.MatchString(detail) {
-		return string(r)
-	}
-	return string(r) + ": " + detail
+// Reason is why a case, a row or a size did not end well: a code and, with some, a
+// detail of numbers, ranks or names from the definitions; never text of a library, a
+// path or a host. Documents spell it "code" or "code: detail".
+type Reason struct {
+	Code   Code
+	Detail string
 }
 
-// CheckReason returns an error unless s is a reason of the published form.
-func CheckReason(s string) error {
-	code, detail, found := strings.Cut(s, ": ")
-	if !slices.Contains(Reasons(), Reason(code)) {
-		return fmt.Errorf("reason %q begins with no code of the closed list", s)
+// With returns the reason with its detail, or without where the detail is not of the
+// published form: private text never gets past here.
+func (c Code) With(format string, args ...any) Reason {
+	detail := fmt.Sprintf(format, args...)
+	if !reasonDetail.MatchString(detail) {
+		detail = ""
 	}
-	if found && !reasonDetail.MatchString(detail) {
-		return fmt.Errorf("reason %q has a detail that is not of the published form", s)
+	return Reason{c, detail}
+}
+
+// String spells the reason as documents do.
+func (r Reason) String() string {
+	if r.Detail == "" {
+		return string(r.Code)
+	}
+	return string(r.Code) + ": " + r.Detail
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (r Reason) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
+
+// UnmarshalText reads what String spells. Check says whether it may be published.
+func (r *Reason) UnmarshalText(text []byte) error {
+	code, detail, found := strings.Cut(string(text), ": ")
+	if found && detail == "" { // not as String spells it
+		code += ": "
+	}
+	*r = Reason{Code(code), detail}
+	return nil
+}
+
+// Check returns an error unless the reason is of the published form.
+func (r Reason) Check() error {
+	if !slices.Contains(Codes(), r.Code) {
+		return fmt.Errorf("reason %q begins with no code of the closed list", r)
+	}
+	if r.Detail != "" && !reasonDetail.MatchString(r.Detail) {
+		return fmt.Errorf("reason %q has a detail that is not of the published form", r)
 	}
 	return nil
+}
+
+// Reasons are the reasons of one outcome or check, the first being the one that
+// readers show.
+type Reasons []Reason
+
+// String spells the reasons on one line.
+func (rs Reasons) String() string {
+	var texts []string
+	for _, r := range rs {
+		texts = append(texts, r.String())
+	}
+	return strings.Join(texts, "; ")
+}
+
+// Only reports whether no reason has another code than these.
+func (rs Reasons) Only(codes ...Code) bool {
+	return !slices.ContainsFunc(rs, func(r Reason) bool { return !slices.Contains(codes, r.Code) })
 }

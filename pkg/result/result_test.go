@@ -24,7 +24,7 @@ func TestNewIsFailedUntilSaidOtherwise(t *testing.T) {
 	for _, c := range []plan.Case{resulttest.EPCase(), resulttest.CollectiveCase()} {
 		d := resulttest.New(c, resulttest.Attempt())
 		require.ErrorContains(t, result.Validate(d), "failed without a reason")
-		resulttest.Fail(d, result.ReasonTimeout.With("case budget of %d s", 60))
+		resulttest.Fail(d, result.ReasonTimeout.With("case budget of %d s", 60).String())
 		require.NoError(t, result.Validate(d))
 		data, err := result.Encode(d)
 		require.NoError(t, err)
@@ -183,10 +183,10 @@ func TestValidateFindsWhatIsWrong(t *testing.T) {
 }
 
 func TestReasonDropsPrivateDetail(t *testing.T) {
-	require.Equal(t, "rank-died: rank 1 signal 9", result.ReasonRankDied.With("rank %d signal %d", 1, 9))
-	require.Equal(t, "library-error", result.ReasonLibrary.With("open %s", "/home/someone/libnccl.so"))
-	for _, r := range result.Reasons() {
-		require.NoError(t, result.CheckReason(string(r)))
+	require.Equal(t, "rank-died: rank 1 signal 9", result.ReasonRankDied.With("rank %d signal %d", 1, 9).String())
+	require.Equal(t, "library-error", result.ReasonLibrary.With("open %s", "/home/someone/libnccl.so").String())
+	for _, r := range result.Codes() {
+		require.NoError(t, result.Reason{Code: r}.Check())
 	}
 }
 

@@ -115,9 +115,9 @@ func (p *Problems) outcome(o Outcome) {
 }
 
 // reasons requires that each is of the closed list.
-func (p *Problems) reasons(at string, reasons []string) {
+func (p *Problems) reasons(at string, reasons Reasons) {
 	for _, r := range reasons {
-		if err := CheckReason(r); err != nil {
+		if err := r.Check(); err != nil {
 			p.Add("%s: %w", at, err)
 		}
 	}

@@ -68,26 +68,26 @@ func (r *runner) finish(n, index int, end ended, began time.Time, logs string) (
 
 // unstarted returns why a case has no ranks. It returns err too where the machine
 // cannot go on, which is wherever the start was neither cancelled nor late.
-func unstarted(ctx context.Context, err error, late string) ([]string, error) {
+func unstarted(ctx context.Context, err error, late result.Reason) (result.Reasons, error) {
 	switch {
 	case ctx.Err() != nil && errors.Is(err, ctx.Err()):
-		return []string{result.ReasonSkipped.With("cancelled")}, nil
+		return result.Reasons{result.ReasonSkipped.With("cancelled")}, nil
 	case errors.Is(err, context.DeadlineExceeded):
-		return []string{late}, nil
+		return result.Reasons{late}, nil
 	default:
-		return []string{result.ReasonEnvironment.With("ranks do not start")}, err
+		return result.Reasons{result.ReasonEnvironment.With("ranks do not start")}, err
 	}
 }
 
 // skip writes the document of a case that is not run.
-func (r *runner) skip(n, index int, reason string) (result.Outcome, error) {
+func (r *runner) skip(n, index int, reason result.Reason) (result.Outcome, error) {
 	r.history.attempts[keyOf(r.Cases[index].Case)]++
-	return r.finish(n, index, ended{reasons: []string{reason}}, time.Now(), "")
+	return r.finish(n, index, ended{reasons: result.Reasons{reason}}, time.Now(), "")
 }
 
 // budget returns how long a case may take now, and the reason if it takes
 // longer; 0 where the shard has no time left for it.
-func (r *runner) budget(q plan.Requested) (time.Duration, string) {
+func (r *runner) budget(q plan.Requested) (time.Duration, result.Reason) {
 	budget := time.Duration(q.BudgetSeconds) * time.Second
 	left := r.Limit - time.Since(r.started) - endReserve
 	switch {
@@ -150,7 +150,7 @@ func (r *runner) write(index int, end ended) (result.Document, error) {
 	default:
 		samples.Abort()
 	}
-	instead := ""
+	var instead result.Reason
 	switch {
 	case private != nil:
 		r.private.Error("not published", "case", c.CaseID, "error", private)
@@ -158,7 +158,7 @@ func (r *runner) write(index int, end ended) (result.Document, error) {
 	case errors.Is(err, errLate):
 		instead = result.ReasonTimeout.With("shard time limit")
 	}
-	if instead != "" {
+	if instead.Code != "" {
 		if doc, err = r.empty(c, instead); err == nil {
 			_, err = result.Write(r.Results, doc, index, r.Run.Screen.Document)
 		}
@@ -223,7 +223,7 @@ func within[T any](deadline time.Time, f func() T) (value T, inTime bool) {
 }
 
 // empty returns the document of an attempt that failed without rows.
-func (r *runner) empty(c plan.Case, reasons ...string) (result.Document, error) {
+func (r *runner) empty(c plan.Case, reasons ...result.Reason) (result.Document, error) {
 	doc, err := result.New(c, result.Attempt{
 		RunID: r.Run.RunID, RunAttempt: r.Run.RunAttempt, SourceSHA: r.Run.SourceSHA, MatrixSHA256: r.Run.MatrixSHA256,
 		Ordinal: r.history.attempts[keyOf(c)], At: time.Now(),
@@ -235,7 +235,7 @@ func (r *runner) empty(c plan.Case, reasons ...string) (result.Document, error) 
 	}
 	head := doc.Head()
 	head.Implementation.Maturity = r.Cell.Maturity
-	head.Outcome = result.Outcome{Status: result.Failed, Reasons: append([]string{}, reasons...)}
+	head.Outcome = result.Outcome{Status: result.Failed, Reasons: append(result.Reasons{}, reasons...)}
 	return doc, nil
 }
 

@@ -152,10 +152,10 @@ func (r *fakeRunner) Run(ctx context.Context, s *rank.Session, c plan.Case) erro
 			wrong++
 		}
 		if _, library := s.Fault("library"); library {
-			return &rank.Error{Code: string(result.ReasonLibrary), Err: fmt.Errorf("secret-host.example.com said /no/such/path")}
+			return rank.Coded(result.ReasonLibrary, fmt.Errorf("secret-host.example.com said /no/such/path"))
 		}
 		if _, refuse := s.Fault("refuse"); refuse {
-			return &rank.Error{Code: string(result.ReasonRefused), Err: fmt.Errorf("no such size")}
+			return rank.Coded(result.ReasonRefused, fmt.Errorf("no such size"))
 		}
 		if _, full := s.Fault("full"); full {
 			signal.Ignore(syscall.SIGXFSZ)
@@ -221,9 +221,9 @@ func fakeAssemble(d result.Document, streams []rank.Stream) error {
 			doc.Workload.SizesMeasured = append(doc.Workload.SizesMeasured, bytes)
 		}
 	}
-	doc.Outcome = result.Outcome{Status: result.Success, Reasons: []string{}}
+	doc.Outcome = result.Outcome{Status: result.Success, Reasons: result.Reasons{}}
 	if !passed {
-		doc.Outcome = result.Outcome{Status: result.Invalid, Reasons: []string{string(result.ReasonSemantics)}}
+		doc.Outcome = result.Outcome{Status: result.Invalid, Reasons: result.Reasons{{Code: result.ReasonSemantics}}}
 	}
 	return nil
 }
@@ -286,7 +286,7 @@ func (o *recorder) Started(n, total int, c plan.Case, attempt int) {
 func (o *recorder) Ended(n, total int, e End) {
 	o.ends = append(o.ends, e)
 	head := e.Document.Head()
-	o.add("%d/%d %s %s %s", n, total, head.Outcome.Status, head.Identity.CaseID, strings.Join(head.Outcome.Reasons, "; "))
+	o.add("%d/%d %s %s %s", n, total, head.Outcome.Status, head.Identity.CaseID, head.Outcome.Reasons.String())
 }
 
 func (o *recorder) Kept(n, total int, c plan.Case, passed bool) {
@@ -326,7 +326,7 @@ func shardMain(args []string) int {
 	counts, err := s.Do(context.Background())
 	fmt.Println(counts, err)
 	for _, e := range readDocs(*results) {
-		fmt.Println("doc", e.Head().Identity.CaseID, strings.Join(append([]string{e.Head().Outcome.Status}, e.Head().Outcome.Reasons...), " "))
+		fmt.Println("doc", e.Head().Identity.CaseID, strings.TrimSpace(e.Head().Outcome.Status+" "+e.Head().Outcome.Reasons.String()))
 	}
 	switch {
 	case err != nil:

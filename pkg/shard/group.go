@@ -86,8 +86,8 @@ func (g *group) alive() bool {
 // ended is how the ranks ended a case.
 type ended struct {
 	streams []rank.Stream
-	reasons []string // why not all ranks did the case; empty where they did
-	misfit  error    // a device is not what the cell is for
+	reasons result.Reasons // why not all ranks did the case; empty where they did
+	misfit  error          // a device is not what the cell is for
 }
 
 // failure is End.Failure.
@@ -105,7 +105,7 @@ func (e ended) failure() string {
 // with late as the reason, or with ctx. Where there is a reason, the group is
 // dead. An error means that the machine is of no more use: the store cannot be
 // written or read, or ranks do not die. w shows what the ranks leave meanwhile.
-func (g *group) do(ctx context.Context, c plan.Case, budget time.Duration, late string, w *watcher) (ended, error) {
+func (g *group) do(ctx context.Context, c plan.Case, budget time.Duration, late result.Reason, w *watcher) (ended, error) {
 	g.orders++
 	scope := fmt.Sprintf("case-%04d", g.orders)
 	if err := g.order(ctx, rank.Order{Scope: scope, Case: c}); err != nil {
@@ -122,7 +122,7 @@ func (g *group) do(ctx context.Context, c plan.Case, budget time.Duration, late 
 	}
 	left, inTime := within(g.deadline, func() read { return rest(readers) })
 	if !inTime {
-		return ended{reasons: []string{result.ReasonTimeout.With("shard time limit")}, misfit: end.misfit}, err
+		return ended{reasons: result.Reasons{result.ReasonTimeout.With("shard time limit")}, misfit: end.misfit}, err
 	}
 	end.streams, end.reasons = streams(readers), slices.Compact(append(end.reasons, left.reasons...))
 	return end, errors.Join(err, left.err)
@@ -139,7 +139,7 @@ func streams(readers []*rank.Reader) []rank.Stream {
 
 // read says why what the ranks left of a case is not whole.
 type read struct {
-	reasons []string
+	reasons result.Reasons
 	err     error // of the store
 }
 
@@ -157,7 +157,9 @@ func rest(readers []*rank.Reader) (left read) {
 }
 
 // badRecords is the reason of a case of which a rank left records that cannot be read.
-func badRecords(rank int) string { return result.ReasonInternal.With("records of rank %d", rank) }
+func badRecords(rank int) result.Reason {
+	return result.ReasonInternal.With("records of rank %d", rank)
+}
 
 func (g *group) order(ctx context.Context, o rank.Order) error {
 	raw, err := json.Marshal(o)
@@ -169,7 +171,7 @@ func (g *group) order(ctx context.Context, o rank.Order) error {
 
 // wait returns when all ranks have said done, or with the reasons why they
 // will not, the likeliest cause first.
-func (g *group) wait(ctx context.Context, readers []*rank.Reader, budget time.Duration, late string, w *watcher) (ended, error) {
+func (g *group) wait(ctx context.Context, readers []*rank.Reader, budget time.Duration, late result.Reason, w *watcher) (ended, error) {
 	timeout := time.NewTimer(budget)
 	defer timeout.Stop()
 	poll := time.NewTicker(pollInterval)
@@ -179,10 +181,10 @@ func (g *group) wait(ctx context.Context, readers []*rank.Reader, budget time.Du
 		var exited *launch.Exit
 		select {
 		case <-ctx.Done():
-			return ended{reasons: []string{result.ReasonSkipped.With("cancelled")}}, nil
+			return ended{reasons: result.Reasons{result.ReasonSkipped.With("cancelled")}}, nil
 		case <-timeout.C:
 			g.dump(ctx)
-			return ended{reasons: []string{late}}, nil
+			return ended{reasons: result.Reasons{late}}, nil
 		case exit, ok := <-exits:
 			if !ok {
 				exits = nil // all have ended; the look below says how
@@ -197,13 +199,13 @@ func (g *group) wait(ctx context.Context, readers []*rank.Reader, budget time.Du
 			case errors.Is(err, rank.ErrStore):
 				return ended{}, err
 			case err != nil:
-				return ended{reasons: []string{badRecords(r.Rank)}}, nil
+				return ended{reasons: result.Reasons{badRecords(r.Rank)}}, nil
 			}
 			if r.Facts == known {
 				continue
 			}
 			if err := g.fits(*r.Facts); err != nil {
-				return ended{reasons: []string{result.ReasonEnvironment.With("device of rank %d", r.Rank)}, misfit: err}, nil
+				return ended{reasons: result.Reasons{result.ReasonEnvironment.With("device of rank %d", r.Rank)}, misfit: err}, nil
 			}
 		}
 		switch {
@@ -220,7 +222,7 @@ func (g *group) wait(ctx context.Context, readers []*rank.Reader, budget time.Du
 // reasons says why a case failed, once it is known that a rank did: a rank
 // that died without a word before those that told of an error, since they may
 // only have lost their peer. first is the exit that was seen, if any.
-func (g *group) reasons(ctx context.Context, readers []*rank.Reader, first *launch.Exit) ([]string, error) {
+func (g *group) reasons(ctx context.Context, readers []*rank.Reader, first *launch.Exit) (result.Reasons, error) {
 	exits := g.drain(ctx, failureGrace)
 	if first != nil {
 		exits = append(exits, *first)
@@ -229,7 +231,7 @@ func (g *group) reasons(ctx context.Context, readers []*rank.Reader, first *laun
 	if left := rest(readers); left.err != nil {
 		return nil, left.err
 	}
-	var reasons []string
+	var reasons result.Reasons
 	for _, e := range exits {
 		switch {
 		case readers[e.Rank].Ended(): // its exit is no part of this case
@@ -273,17 +275,17 @@ func (g *group) dump(ctx context.Context) {
 	g.drain(ctx, dumpGrace)
 }
 
-// reasonOf is the published form of a rank's failure: its code, which must be
-// of the closed list, the detail that the code may have, and the rank.
-func reasonOf(f rank.Failure, rank int) string {
-	if result.CheckReason(f.Code) != nil {
+// reasonOf is the published form of a rank's failure: its reason, which must be
+// of the published form, and the rank.
+func reasonOf(f rank.Failure, rank int) result.Reason {
+	if f.Reason.Check() != nil {
 		return result.ReasonInternal.With("rank %d", rank)
 	}
-	code, detail, found := strings.Cut(f.Code, ": ")
-	if found {
+	detail := f.Reason.Detail
+	if detail != "" {
 		detail += ", "
 	}
-	return result.Reason(code).With("%srank %d", detail, rank)
+	return f.Reason.Code.With("%srank %d", detail, rank)
 }
 
 // close ends a group: ranks that wait for a case close what they opened, and

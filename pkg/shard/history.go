@@ -135,17 +135,8 @@ func sameCase(a, b plan.Case) bool {
 
 // untried reports whether a case failed for want of time or of a fit machine.
 func untried(o result.Outcome) bool {
-	code := codeOf(o)
+	code := o.Code()
 	return o.Status == result.Failed && (code == result.ReasonSkipped || code == result.ReasonEnvironment)
-}
-
-// codeOf is the code of an outcome's first reason.
-func codeOf(o result.Outcome) result.Reason {
-	if len(o.Reasons) == 0 {
-		return ""
-	}
-	code, _, _ := strings.Cut(o.Reasons[0], ": ")
-	return result.Reason(code)
 }
 
 // takeResults claims dir, which is made where it is missing, and keeps every

@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/collectivex/collectivex/pkg/rank"
-	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/result/resulttest"
 )
 
 // What a rank tells of its failure is published, whatever it is.
@@ -18,8 +18,8 @@ func TestReasonOfAFailure(t *testing.T) {
 		"library-error: /some/file":                    "internal-error: rank 3",
 		"it broke":                                     "internal-error: rank 3",
 	} {
-		got := reasonOf(rank.Failure{Code: code}, 3)
-		require.Equal(t, want, got)
-		require.NoError(t, result.CheckReason(got))
+		got := reasonOf(rank.Failure{Reason: resulttest.Reasons(code)[0]}, 3)
+		require.Equal(t, want, got.String())
+		require.NoError(t, got.Check())
 	}
 }

@@ -209,7 +209,7 @@ func (r *runner) attempts(ctx context.Context, n, index int) error {
 			return nil
 		case retries == 0 || !mendable(outcome):
 			r.counts.Failed++
-			if codeOf(outcome) == result.ReasonEnvironment {
+			if outcome.Code() == result.ReasonEnvironment {
 				r.lacking = errors.Join(r.lacking, fmt.Errorf("%w: case %s: %s", ErrEnvironment, c.CaseID, outcome.Reasons[0]))
 			}
 			return nil
@@ -230,9 +230,9 @@ func (r *runner) keep(n int, c plan.Case) {
 // mendable reports whether another attempt may end otherwise: after a death, a
 // hang or an error of the library or a device, never after a wrong result.
 func mendable(o result.Outcome) bool {
-	return o.Status == result.Failed && slices.Contains([]result.Reason{
+	return o.Status == result.Failed && slices.Contains([]result.Code{
 		result.ReasonRankDied, result.ReasonTimeout, result.ReasonLibrary, result.ReasonDevice,
-	}, codeOf(o))
+	}, o.Code())
 }
 
 // giveUp writes documents for the cases that a machine that failed will not

@@ -25,6 +25,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/result/resulttest"
 )
 
 // do runs the shard and returns its documents and what its observer saw.
@@ -196,8 +197,8 @@ func TestFaultCostsItsCaseOnly(t *testing.T) {
 			require.Equal(t, result.Success, docs["fake-case-02-fake-all-reduce-float-sum-w2-warm"].Outcome.Status, "the case after")
 			d := docs[hit]
 			require.Equal(t, tt.status, d.Outcome.Status)
-			require.Subset(t, d.Outcome.Reasons, tt.reasons)
-			require.Subset(t, tt.reasons, d.Outcome.Reasons[:min(1, len(d.Outcome.Reasons))], "the cause comes first")
+			require.Subset(t, d.Outcome.Reasons, resulttest.Reasons(tt.reasons...))
+			require.Subset(t, resulttest.Reasons(tt.reasons...), d.Outcome.Reasons[:min(1, len(d.Outcome.Reasons))], "the cause comes first")
 			require.GreaterOrEqual(t, len(d.Measurement.Rows), tt.rows)
 			requireHandedOver(t, s)
 			require.Equal(t, "host", d.Runtime.Vendor)
@@ -221,11 +222,11 @@ func requireHandedOver(t *testing.T, s *Shard) {
 		require.NoError(t, err)
 		require.JSONEq(t, string(written), string(handed))
 		require.NotEmpty(t, e.Logs)
-		for code, failure := range map[result.Reason]string{
+		for code, failure := range map[result.Code]string{
 			result.ReasonLibrary: "library-error: secret-host.example.com said /no/such/path",
 			result.ReasonRefused: "refused: no such size",
 		} {
-			require.Equal(t, codeOf(head.Outcome) == code, e.Failure == failure, e.Failure)
+			require.Equal(t, head.Outcome.Code() == code, e.Failure == failure, e.Failure)
 		}
 	}
 }
@@ -318,7 +319,7 @@ func TestAShardNearItsLimitEndsOrderly(t *testing.T) {
 	counts, docs, _ := do(t, s)
 	require.Equal(t, Counts{Failed: 2}, counts)
 	for _, d := range docs {
-		require.Equal(t, result.Outcome{Status: result.Failed, Reasons: []string{"skipped: shard time limit"}}, d.Outcome)
+		require.Equal(t, result.Outcome{Status: result.Failed, Reasons: resulttest.Reasons("skipped: shard time limit")}, d.Outcome)
 		require.Empty(t, d.Measurement.Rows)
 	}
 
@@ -338,8 +339,8 @@ func TestTheLimitEndsTheRunningCase(t *testing.T) {
 	s := fakeShard(t.TempDir(), t.TempDir(), fakeCase(0, 2, 1), fakeCase(1, 2, 1))
 	s.Limit = endReserve + leastBudget + 500*time.Millisecond
 	_, docs, _ := do(t, s)
-	require.Equal(t, []string{"timeout: shard time limit"}, docs["fake-case-00-fake-all-reduce-float-sum-w2-warm"].Outcome.Reasons)
-	require.Equal(t, []string{"skipped: shard time limit"}, docs["fake-case-01-fake-all-reduce-float-sum-w2-warm"].Outcome.Reasons)
+	require.Equal(t, resulttest.Reasons("timeout: shard time limit"), docs["fake-case-00-fake-all-reduce-float-sum-w2-warm"].Outcome.Reasons)
+	require.Equal(t, resulttest.Reasons("skipped: shard time limit"), docs["fake-case-01-fake-all-reduce-float-sum-w2-warm"].Outcome.Reasons)
 }
 
 // The limit holds what comes after a case too, whatever ranks have left.
@@ -368,8 +369,8 @@ func TestTheLimitEndsAssembly(t *testing.T) {
 	}
 	require.Equal(t, Counts{Failed: 2}, counts)
 	docs := readDocs(s.Results)
-	require.Equal(t, []string{"timeout: shard time limit"}, docs[0].Head().Outcome.Reasons)
-	require.Equal(t, []string{"skipped: shard time limit"}, docs[1].Head().Outcome.Reasons)
+	require.Equal(t, resulttest.Reasons("timeout: shard time limit"), docs[0].Head().Outcome.Reasons)
+	require.Equal(t, resulttest.Reasons("skipped: shard time limit"), docs[1].Head().Outcome.Reasons)
 	requireNoLitter(t, s)
 }
 
@@ -392,7 +393,7 @@ func TestTheLimitEndsSamples(t *testing.T) {
 		{Rank: 1, Done: true, Facts: facts, Records: []rank.Record{record}},
 	}})
 	require.NoError(t, err)
-	require.Equal(t, result.Outcome{Status: result.Failed, Reasons: []string{"timeout: shard time limit"}}, doc.Head().Outcome)
+	require.Equal(t, result.Outcome{Status: result.Failed, Reasons: resulttest.Reasons("timeout: shard time limit")}, doc.Head().Outcome)
 	require.Equal(t, doc.Head().Outcome.Reasons, readDocs(s.Results)[0].Head().Outcome.Reasons)
 	left, err := os.ReadDir(filepath.Join(s.Results, samplesDir))
 	require.NoError(t, err)
@@ -408,7 +409,7 @@ func TestCancelEndsOrderly(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, Counts{Failed: 2}, counts)
 	for _, d := range byCase(t, s.Results) {
-		require.Equal(t, []string{"skipped: cancelled"}, d.Outcome.Reasons)
+		require.Equal(t, resulttest.Reasons("skipped: cancelled"), d.Outcome.Reasons)
 	}
 	requireNoLitter(t, s)
 }
@@ -519,8 +520,8 @@ func TestAnotherDeviceIsRefused(t *testing.T) {
 	require.ErrorContains(t, err, `device is "Fake One"`)
 	require.Equal(t, Counts{Failed: 2}, counts)
 	docs := byCase(t, s.Results)
-	require.Contains(t, docs["fake-case-00-fake-all-reduce-float-sum-w2-warm"].Outcome.Reasons[0], "environment: device of rank")
-	require.Equal(t, []string{"environment: an earlier case ended the cell"}, docs["fake-case-01-fake-all-reduce-float-sum-w2-warm"].Outcome.Reasons)
+	require.Contains(t, docs["fake-case-00-fake-all-reduce-float-sum-w2-warm"].Outcome.Reasons.String(), "environment: device of rank")
+	require.Equal(t, resulttest.Reasons("environment: an earlier case ended the cell"), docs["fake-case-01-fake-all-reduce-float-sum-w2-warm"].Outcome.Reasons)
 	requireNoLitter(t, s)
 }
 
@@ -530,7 +531,7 @@ func TestABackendThatThisProgramLacks(t *testing.T) {
 	c.Backend = "other"
 	c.CaseID = c.ID()
 	_, docs, _ := do(t, s)
-	require.Equal(t, []string{"library-missing: this program has no backend other"}, docs[c.CaseID].Outcome.Reasons)
+	require.Equal(t, resulttest.Reasons("library-missing: this program has no backend other"), docs[c.CaseID].Outcome.Reasons)
 }
 
 // A document that is refused costs its case alone, whether the ranks' records or
@@ -563,7 +564,7 @@ func TestARefusedDocumentIsAnInternalError(t *testing.T) {
 			var ends []string
 			for _, d := range readDocs(s.Results) {
 				head := d.Head()
-				ends = append(ends, strings.Join(append([]string{head.Identity.Case.SKU, head.Outcome.Status}, head.Outcome.Reasons...), " "))
+				ends = append(ends, strings.TrimSpace(head.Identity.Case.SKU+" "+head.Outcome.Status+" "+head.Outcome.Reasons.String()))
 			}
 			require.Equal(t, []string{
 				"fake-case-00 success", "fake-case-01 failed internal-error: no valid document", "fake-case-02 success",
@@ -579,7 +580,7 @@ func TestRanksThatDoNotStart(t *testing.T) {
 	counts, err := s.Do(t.Context())
 	require.ErrorIs(t, err, ErrEnvironment)
 	require.Equal(t, Counts{Failed: 2}, counts)
-	require.Equal(t, []string{"environment: ranks do not start"}, byCase(t, s.Results)["fake-case-00-fake-all-reduce-float-sum-w2-warm"].Outcome.Reasons)
+	require.Equal(t, resulttest.Reasons("environment: ranks do not start"), byCase(t, s.Results)["fake-case-00-fake-all-reduce-float-sum-w2-warm"].Outcome.Reasons)
 }
 
 // undying is a launcher of ranks that hang and that no signal ends.
@@ -600,8 +601,8 @@ func TestRanksThatDoNotDie(t *testing.T) {
 	require.ErrorContains(t, err, "do not die")
 	require.Equal(t, Counts{Failed: 2}, counts)
 	docs := byCase(t, s.Results)
-	require.Equal(t, []string{"timeout: case budget of 1 s", "environment: ranks or their store"}, docs["fake-case-00-fake-all-reduce-float-sum-w2-warm"].Outcome.Reasons)
-	require.Equal(t, []string{"environment: an earlier case ended the cell"}, docs["fake-case-01-fake-all-reduce-float-sum-w2-warm"].Outcome.Reasons)
+	require.Equal(t, resulttest.Reasons("timeout: case budget of 1 s", "environment: ranks or their store"), docs["fake-case-00-fake-all-reduce-float-sum-w2-warm"].Outcome.Reasons)
+	require.Equal(t, resulttest.Reasons("environment: an earlier case ended the cell"), docs["fake-case-01-fake-all-reduce-float-sum-w2-warm"].Outcome.Reasons)
 }
 
 // A case that runs is seen as the document it would be, with ever more rows.
@@ -611,7 +612,7 @@ func TestWatch(t *testing.T) {
 	s := fakeShard(t.TempDir(), t.TempDir(), fakeCase(1, 2, 20))
 	s.Watch = func(d result.Document) {
 		require.NoError(t, result.Validate(d))
-		require.Equal(t, result.Outcome{Status: result.Failed, Reasons: []string{"skipped: still running"}}, d.Head().Outcome)
+		require.Equal(t, result.Outcome{Status: result.Failed, Reasons: resulttest.Reasons("skipped: still running")}, d.Head().Outcome)
 		seen = append(seen, len(d.(*result.CollectiveDocument).Measurement.Rows))
 	}
 	_, docs, _ := do(t, s)

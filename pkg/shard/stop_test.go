@@ -43,7 +43,7 @@ func ends(t *testing.T, s *Shard) []string {
 	var out []string
 	for _, q := range s.Cases {
 		o := docs[q.Case.CaseID].Outcome
-		out = append(out, strings.TrimSpace(o.Status+" "+strings.Join(o.Reasons, "; ")))
+		out = append(out, strings.TrimSpace(o.Status+" "+o.Reasons.String()))
 	}
 	return out
 }

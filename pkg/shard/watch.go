@@ -24,7 +24,7 @@ func (r *runner) watcher(c plan.Case) *watcher {
 	if r.Watch == nil {
 		return nil
 	}
-	running := []string{result.ReasonSkipped.With("still running")}
+	running := result.Reasons{result.ReasonSkipped.With("still running")}
 	return &watcher{
 		show: func(streams []rank.Stream) {
 			if doc, err := r.document(c, ended{streams: streams, reasons: running}); err == nil {

@@ -201,7 +201,7 @@ func PrintEP(w io.Writer, d *result.EPDocument) {
 		r := &d.Measurement.Rows[i]
 		if !r.Correctness.Passed { // what combine gets may be wrong already
 			if reasons := r.Correctness.Reasons; len(reasons) > 0 {
-				fmt.Fprintf(w, "# %d tokens: %s%s\n", r.TokensPerRank, foreign.Line(reasons[0]), more(len(reasons)-1))
+				fmt.Fprintf(w, "# %d tokens: %s%s\n", r.TokensPerRank, foreign.Line(reasons[0].String()), more(len(reasons)-1))
 			}
 			continue
 		}
@@ -214,7 +214,7 @@ func PrintEP(w io.Writer, d *result.EPDocument) {
 		fmt.Fprintf(w, "# not measured: %d tokens\n", tokens)
 	}
 	if d.Outcome.Status != result.Success {
-		fmt.Fprintf(w, "# %s: %s\n", strings.ToUpper(d.Outcome.Status), foreign.Line(strings.Join(d.Outcome.Reasons, "; ")))
+		fmt.Fprintf(w, "# %s: %s\n", strings.ToUpper(d.Outcome.Status), foreign.Line(d.Outcome.Reasons.String()))
 	}
 }
 
@@ -245,9 +245,7 @@ func check(r *result.EPRow) string {
 		return "OK"
 	case r.Correctness.Passed:
 		return "INCOMPLETE"
-	case !slices.ContainsFunc(r.Correctness.Reasons, func(reason string) bool {
-		return !strings.HasPrefix(reason, string(result.ReasonUnchecked))
-	}):
+	case r.Correctness.Reasons.Only(result.ReasonUnchecked):
 		return "NOT-RUN"
 	default:
 		return "FAILED"

@@ -88,18 +88,18 @@ func (t *Table) Document(d *result.CollectiveDocument) {
 	}
 	for _, x := range d.Workload.Excluded {
 		if x.What != vocab.InPlace { // its columns say N/A
-			fmt.Fprintf(t.w, "# not measured: %s: %s\n", foreign.Line(x.What), foreign.Line(x.Reason))
+			fmt.Fprintf(t.w, "# not measured: %s: %s\n", foreign.Line(x.What), foreign.Line(x.Reason.String()))
 		}
 	}
 	for _, s := range d.Workload.SizesDropped {
-		fmt.Fprintf(t.w, "# not measured: %d bytes: %s\n", s.Bytes, foreign.Line(s.Reason))
+		fmt.Fprintf(t.w, "# not measured: %d bytes: %s\n", s.Bytes, foreign.Line(s.Reason.String()))
 	}
 	switch {
 	case d.Outcome.Status == result.Success:
 	case len(d.Measurement.Rows) == 0 && skipped(d.Outcome):
-		t.skipped = append(t.skipped, strings.Join(d.Outcome.Reasons, "; "))
+		t.skipped = append(t.skipped, d.Outcome.Reasons.String())
 	case t.r.lenient() || !Lacking(d.Outcome): // what was named and is lacking ends the program, in a line
-		fmt.Fprintf(t.w, "# %s %s: %s\n", strings.ToUpper(d.Outcome.Status), where(d, nil), foreign.Line(strings.Join(d.Outcome.Reasons, "; ")))
+		fmt.Fprintf(t.w, "# %s %s: %s\n", strings.ToUpper(d.Outcome.Status), where(d, nil), foreign.Line(d.Outcome.Reasons.String()))
 	}
 	t.unfinished = t.unfinished || t.r.unfinished(d.Outcome)
 	t.rows = 0

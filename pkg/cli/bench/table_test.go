@@ -11,6 +11,7 @@ import (
 
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/result/resulttest"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
@@ -133,9 +134,9 @@ func TestLimits(t *testing.T) {
 
 func TestVerdict(t *testing.T) {
 	good := result.Outcome{Status: result.Success}
-	lacks := result.Outcome{Status: result.Failed, Reasons: []string{"refused: rank 0", "symbol-missing: rank 1"}}
-	died := result.Outcome{Status: result.Failed, Reasons: []string{"rank-died: rank 1 signal 9", "refused: rank 0"}}
-	wrong := result.Outcome{Status: result.Invalid, Reasons: []string{string(result.ReasonSemantics)}}
+	lacks := result.Outcome{Status: result.Failed, Reasons: resulttest.Reasons("refused: rank 0", "symbol-missing: rank 1")}
+	died := result.Outcome{Status: result.Failed, Reasons: resulttest.Reasons("rank-died: rank 1 signal 9", "refused: rank 0")}
+	wrong := result.Outcome{Status: result.Invalid, Reasons: result.Reasons{{Code: result.ReasonSemantics}}}
 	for _, tt := range []struct {
 		outcomes []result.Outcome
 		lenient  bool
@@ -215,7 +216,7 @@ func TestWhatIsNotWholeIsSaid(t *testing.T) {
 	}
 	rows[1].PerIteration = nil
 	d := document(rows...)
-	d.Outcome = result.Outcome{Status: result.Failed, Reasons: []string{"skipped: cancelled"}}
+	d.Outcome = result.Outcome{Status: result.Failed, Reasons: resulttest.Reasons("skipped: cancelled")}
 	var out bytes.Buffer
 	table := NewTable(&out, &r)
 	table.Document(d)
@@ -234,7 +235,7 @@ func TestSkippedCasesAreCounted(t *testing.T) {
 	r, err := ask(t, "all_reduce -N 3")
 	require.NoError(t, err)
 	d := document()
-	d.Outcome = result.Outcome{Status: result.Failed, Reasons: []string{"skipped: cancelled"}}
+	d.Outcome = result.Outcome{Status: result.Failed, Reasons: resulttest.Reasons("skipped: cancelled")}
 	var out bytes.Buffer
 	table := NewTable(&out, &r)
 	for range 3 {
@@ -257,7 +258,7 @@ func TestCheckOfARowInAWord(t *testing.T) {
 		{false, []string{"check-failed: before payload rank 1", "check-did-not-run: after all ranks"}, "FAILED"},
 	} {
 		r := result.EPRow{Complete: tt.complete}
-		r.Correctness.Passed, r.Correctness.Reasons = tt.reasons == nil, tt.reasons
+		r.Correctness.Passed, r.Correctness.Reasons = tt.reasons == nil, resulttest.Reasons(tt.reasons...)
 		require.Equal(t, tt.want, check(&r))
 	}
 }

@@ -2,8 +2,6 @@ package bench
 
 import (
 	"fmt"
-	"slices"
-	"strings"
 
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/result"
@@ -45,19 +43,14 @@ func (v *verdict) err() error {
 // Lacking reports whether a case failed for what this machine or the library
 // lacks, and for nothing else.
 func Lacking(o result.Outcome) bool {
-	return o.Status == result.Failed && !slices.ContainsFunc(o.Reasons, func(reason string) bool {
-		code, _, _ := strings.Cut(reason, ": ")
-		return !slices.Contains([]result.Reason{
-			result.ReasonNoLibrary, result.ReasonNoSymbol, result.ReasonRefused, result.ReasonEnvironment,
-			result.ReasonMemoryForSize, result.ReasonSizeTooSmall,
-		}, result.Reason(code))
-	})
+	return o.Status == result.Failed && o.Reasons.Only(
+		result.ReasonNoLibrary, result.ReasonNoSymbol, result.ReasonRefused, result.ReasonEnvironment,
+		result.ReasonMemoryForSize, result.ReasonSizeTooSmall,
+	)
 }
 
 // skipped reports whether a case was not begun, or not ended, for reasons that are
 // not its own.
 func skipped(o result.Outcome) bool {
-	return o.Status == result.Failed && !slices.ContainsFunc(o.Reasons, func(reason string) bool {
-		return !strings.HasPrefix(reason, string(result.ReasonSkipped))
-	})
+	return o.Status == result.Failed && o.Reasons.Only(result.ReasonSkipped)
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -111,7 +110,7 @@ func printVerdict(s cli.Streams, v *fold.Verdict) {
 		s.Tell("not asked for: %s", id)
 	}
 	for _, a := range v.Failed() {
-		s.Tell("%s: %s: %s", a.Status, a.ID, strings.Join(a.Reasons, "; "))
+		s.Tell("%s: %s: %s", a.Status, a.ID, a.Reasons.String())
 	}
 	fmt.Fprintf(s.Out, "%d documents of %d cases, %d duplicates and %d files left out\n",
 		v.Documents, len(v.Answers), v.Duplicates, len(v.Problems)+len(v.Replaced)+len(v.Irregular))

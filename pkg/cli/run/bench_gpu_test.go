@@ -18,6 +18,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/collective"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/result/resulttest"
 )
 
 // standIns makes this program and its ranks find the vendors' stand-ins, with
@@ -377,7 +378,7 @@ func TestBenchWhereALibraryFails(t *testing.T) {
 				require.Contains(t, stderr, " failed: "+c.reasons[0])
 				require.NotContains(t, stderr, "warning", "that states were not read is a consequence")
 				require.Len(t, r.Results, 1)
-				require.Equal(t, result.Outcome{Status: result.Failed, Reasons: c.reasons}, r.Results[0].Outcome)
+				require.Equal(t, result.Outcome{Status: result.Failed, Reasons: resulttest.Reasons(c.reasons...)}, r.Results[0].Outcome)
 				var rows []string
 				for _, row := range r.Results[0].Rows {
 					require.True(t, row.Complete && row.Check.Passed)

@@ -22,6 +22,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/collective"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/result/resulttest"
 )
 
 // masked has what differs from machine to machine and run to run taken out.
@@ -164,7 +165,7 @@ func TestBenchWithADeadRank(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(stdout), &r))
 	require.False(t, r.Passed)
 	require.Len(t, r.Results, 6)
-	require.Equal(t, "rank-died: rank 1 signal 9", r.Results[0].Outcome.Reasons[0])
+	require.Equal(t, "rank-died: rank 1 signal 9", r.Results[0].Outcome.Reasons[0].String())
 	require.NotEmpty(t, r.Results[0].Rows, "what was measured before is there")
 	for _, c := range r.Results[1:] {
 		require.Equal(t, result.Success, c.Outcome.Status)
@@ -240,7 +241,7 @@ func TestBenchUnread(t *testing.T) {
 	require.NoError(t, err)
 	var r bench.Report
 	require.NoError(t, json.Unmarshal(data, &r))
-	require.Equal(t, []string{"skipped: cancelled"}, r.Results[len(r.Results)-1].Outcome.Reasons)
+	require.Equal(t, resulttest.Reasons("skipped: cancelled"), r.Results[len(r.Results)-1].Outcome.Reasons)
 }
 
 // A plan that cannot be written leaves no directory: this one's path would be

@@ -269,7 +269,7 @@ func (b *benchRun) tellKept(s cli.Streams) {
 // that this cannot be measured here, else by its reasons and then those words.
 func endLine(e shard.End) string {
 	outcome := e.Document.Head().Outcome
-	reasons := strings.Join(outcome.Reasons, "; ")
+	reasons := outcome.Reasons.String()
 	switch {
 	case bench.Lacking(outcome):
 		return "cannot be measured here: " + cmp.Or(e.Failure, reasons)

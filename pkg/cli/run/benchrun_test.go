@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/result/resulttest"
 	"github.com/collectivex/collectivex/pkg/shard"
 )
 
@@ -20,7 +21,7 @@ func ended(id string, outcome result.Outcome, logs string) shard.End {
 // together.
 func TestFailuresOfABench(t *testing.T) {
 	failed := func(id, logs, reason string) shard.End {
-		return ended(id, result.Outcome{Status: result.Failed, Reasons: []string{reason}}, logs)
+		return ended(id, result.Outcome{Status: result.Failed, Reasons: resulttest.Reasons(reason)}, logs)
 	}
 	b := benchRun{ended: []shard.End{
 		ended("a", result.Outcome{Status: result.Success}, "logs"),

@@ -18,6 +18,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/result/resulttest"
 )
 
 // A sweep whose output goes to a reader that leaves ends like one that is
@@ -40,7 +41,7 @@ func TestASweepWhoseReaderLeaves(t *testing.T) {
 	skipped := 0
 	for id, d := range docs {
 		if o := d.Head().Outcome; o.Status != result.Success {
-			require.Equal(t, []string{"skipped: cancelled"}, o.Reasons, id)
+			require.Equal(t, resulttest.Reasons("skipped: cancelled"), o.Reasons, id)
 			skipped++
 		}
 	}

@@ -244,9 +244,9 @@ func TestWrongDataIsInvalid(t *testing.T) {
 			docs := sweptDocuments(t, out)
 			require.NotEmpty(t, docs)
 			for id, d := range docs {
-				want := result.Outcome{Status: result.Success, Reasons: []string{}}
+				want := result.Outcome{Status: result.Success, Reasons: result.Reasons{}}
 				if hit(id) {
-					want = result.Outcome{Status: result.Invalid, Reasons: []string{string(result.ReasonSemantics)}}
+					want = result.Outcome{Status: result.Invalid, Reasons: result.Reasons{{Code: result.ReasonSemantics}}}
 				}
 				require.Equal(t, want, d.Head().Outcome, id)
 			}

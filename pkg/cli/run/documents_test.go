@@ -44,7 +44,7 @@ func shards(t *testing.T) (dir, matrix string) {
 	attempt.MatrixSHA256 = m.SHA256
 	for i, d := range []result.Document{
 		resulttest.EP(e, attempt),
-		resulttest.Fail(resulttest.New(c, attempt), result.ReasonTimeout.With("case budget of 60 s")),
+		resulttest.Fail(resulttest.New(c, attempt), result.ReasonTimeout.With("case budget of 60 s").String()),
 	} {
 		_, err := result.Write(dir, d, i, func([]byte) error { return nil })
 		require.NoError(t, err)

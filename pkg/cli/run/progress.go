@@ -3,7 +3,6 @@ package run
 import (
 	"fmt"
 	"io"
-	"strings"
 	"sync"
 	"time"
 
@@ -152,7 +151,7 @@ func (p *progress) Ended(n, total int, e shard.End) {
 	id, o := e.Document.Head().Identity.CaseID, e.Document.Head().Outcome
 	text, annotation := fmt.Sprintf("%s %-9s %s  %.1fs", counter(n, total), o.Status, id, e.Took.Seconds()), ""
 	if o.Status != result.Success {
-		reasons := strings.Join(o.Reasons, "; ")
+		reasons := o.Reasons.String()
 		text += "  " + reasons
 		if e.Logs != "" {
 			text += "; logs in " + e.Logs

@@ -15,6 +15,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/result/resulttest"
 	"github.com/collectivex/collectivex/pkg/shard"
 )
 
@@ -36,7 +37,7 @@ func tell(s cli.Streams) {
 	p.Ended(2, 3, took(1200*time.Millisecond, ended("b", result.Outcome{Status: result.Success}, "logs/1")))
 	p.Started(3, 3, plan.Case{CaseID: "c"}, 1)
 	p.Ended(3, 3, took(time.Second, ended("c", result.Outcome{
-		Status: result.Failed, Reasons: []string{"rank-died: rank 1 signal 9", "library-error: rank 0"},
+		Status: result.Failed, Reasons: resulttest.Reasons("rank-died: rank 1 signal 9", "library-error: rank 0"),
 	}, "logs/2")))
 	p.end()
 }
@@ -135,7 +136,7 @@ func TestProgressOfForeignText(t *testing.T) {
 	p := newProgress(streams(&w, map[string]string{"GITHUB_ACTIONS": "true", "CI": "true"}), hostile)
 	p.Warn(hostile)
 	p.Kept(1, 2, plan.Case{CaseID: hostile}, true)
-	p.Ended(2, 2, took(time.Second, ended(hostile, result.Outcome{Status: result.Failed, Reasons: []string{hostile}}, "")))
+	p.Ended(2, 2, took(time.Second, ended(hostile, result.Outcome{Status: result.Failed, Reasons: resulttest.Reasons(hostile)}, "")))
 	p.end()
 	require.Equal(t, `::group::x\n:\:error:\:y %0A##\[group]\x1b
 ::warning::x\n:\:error:\:y %250A##\[group]\x1b

@@ -188,7 +188,7 @@ func TestDisagreementIsAnError(t *testing.T) {
 		err = c.Enqueue(nil, []collective.Call{call}, 1)
 		var coded *rank.Error
 		require.ErrorAs(t, err, &coded)
-		require.Equal(t, string(result.ReasonLibrary), coded.Code)
+		require.Equal(t, result.ReasonLibrary, coded.Reason.Code)
 		require.ErrorContains(t, err, fmt.Sprintf("rank %d called another operation", 1-r))
 		return nil
 	})

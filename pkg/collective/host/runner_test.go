@@ -189,7 +189,7 @@ func TestCasesInProcesses(t *testing.T) {
 				requireSuccess(t, d)
 				require.Len(t, d.Measurement.Rows, 6)
 				require.Equal(t, []int64{8, 4096, 1 << 20}, d.Workload.SizesMeasured)
-				require.Equal(t, []result.Exclusion{{What: "graph", Reason: "refused: the device has no graphs"}}, d.Workload.Excluded)
+				require.Equal(t, []result.Exclusion{{What: "graph", Reason: result.Reason{Code: "refused", Detail: "the device has no graphs"}}}, d.Workload.Excluded)
 				for _, row := range d.Measurement.Rows {
 					require.NotNil(t, row.Pipelined)
 					require.Equal(t, 3, row.Pipelined.SampleCount)
@@ -221,7 +221,7 @@ func TestEveryOperationInProcesses(t *testing.T) {
 		}))
 		requireSuccess(t, d)
 		if f := form(op, numeric.BFloat16, 2); f.Extent(4).Count == 0 {
-			require.Equal(t, []result.DroppedSize{{Bytes: 4, Reason: "size-too-small: 2 ranks of bfloat16 take at least 32 bytes"}}, d.Workload.SizesDropped, op)
+			require.Equal(t, []result.DroppedSize{{Bytes: 4, Reason: result.Reason{Code: "size-too-small", Detail: "2 ranks of bfloat16 take at least 32 bytes"}}}, d.Workload.SizesDropped, op)
 		}
 		if !op.InPlace() {
 			require.Len(t, d.Workload.Excluded, 2, op)
@@ -269,7 +269,7 @@ func TestDataFaultsAreCaught(t *testing.T) {
 					c.Collective().Measure = plan.CollectiveTiming{Iterations: 2, Trials: 1, Aggregate: 1, Launches: 1}
 				}))
 				require.Equal(t, result.Invalid, d.Outcome.Status, op)
-				require.Equal(t, []string{string(result.ReasonSemantics)}, d.Outcome.Reasons)
+				require.Equal(t, result.Reasons{{Code: result.ReasonSemantics}}, d.Outcome.Reasons)
 				for _, row := range d.Measurement.Rows {
 					if op == collective.P2P && *row.Dst != 0 {
 						require.True(t, row.Check.Passed, "rank 0 has not received anything")
@@ -297,7 +297,7 @@ func TestDataFaultsThatStrikeNothing(t *testing.T) {
 		})})
 		failure := g.streams("case")[1].Failure
 		require.NotNil(t, failure, op)
-		require.Equal(t, string(result.ReasonRefused), failure.Code)
+		require.Equal(t, result.ReasonRefused, failure.Reason.Code)
 		require.Contains(t, failure.Text, "rank 1 receives nothing in "+op.String())
 	}
 }
@@ -316,7 +316,7 @@ func TestDeadRank(t *testing.T) {
 		require.NoError(t, err)
 		streams = append(streams, s)
 	}
-	require.Equal(t, string(result.ReasonRankDied), streams[0].Failure.Code)
+	require.Equal(t, result.ReasonRankDied, streams[0].Failure.Reason.Code)
 	require.Contains(t, streams[0].Failure.Text, "rank 1 ended")
 	d := document(t, c, streams)
 	require.Equal(t, result.Failed, d.Outcome.Status)
@@ -324,7 +324,7 @@ func TestDeadRank(t *testing.T) {
 	last := d.Measurement.Rows[len(d.Measurement.Rows)-1]
 	require.False(t, last.Complete)
 	require.True(t, last.Check.Passed)
-	d.Outcome.Reasons = []string{result.ReasonRankDied.With("rank 1")}
+	d.Outcome.Reasons = result.Reasons{result.ReasonRankDied.With("rank 1")}
 	require.NoError(t, result.Validate(d))
 }
 

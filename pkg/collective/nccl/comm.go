@@ -242,5 +242,5 @@ func (m *memory) Close() error {
 }
 
 func memoryError(bytes int64, err error) error {
-	return &rank.Error{Code: result.ReasonMemory.With("%d bytes", bytes), Err: nccl.Explain(err)}
+	return &rank.Error{Reason: result.ReasonMemory.With("%d bytes", bytes), Err: nccl.Explain(err)}
 }

@@ -16,7 +16,6 @@ import (
 	"github.com/collectivex/collectivex/pkg/nccl"
 	"github.com/collectivex/collectivex/pkg/numeric"
 	"github.com/collectivex/collectivex/pkg/rank"
-	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/workload"
 )
 
@@ -25,8 +24,8 @@ func reason(t *testing.T, err error) string {
 	t.Helper()
 	var coded *rank.Error
 	require.ErrorAs(t, err, &coded)
-	require.NoError(t, result.CheckReason(coded.Code))
-	return coded.Code
+	require.NoError(t, coded.Reason.Check())
+	return coded.Reason.String()
 }
 
 func reduceOnce(e *end) error {

@@ -61,7 +61,7 @@ func whatItHas(e *end) error {
 			for _, redop := range redops {
 				err := e.comm.Supports(collective.Call{Op: op, Type: dt, RedOp: redop})
 				var coded *rank.Error
-				if errors.As(err, &coded) && strings.HasPrefix(coded.Code, string(result.ReasonRefused)) {
+				if errors.As(err, &coded) && coded.Reason.Code == result.ReasonRefused {
 					continue
 				}
 				if err := errors.Join(err, e.run(m, op, dt, redop, 5000, false)); err != nil {

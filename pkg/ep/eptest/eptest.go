@@ -132,11 +132,11 @@ func Document(t *testing.T, c plan.Case, streams []rank.Stream) *result.EPDocume
 			d.Topology.DeviceProduct = s.Facts.DeviceProduct
 		}
 		if s.Failure != nil {
-			t.Logf("rank %d: %s: %s", s.Rank, s.Failure.Code, s.Failure.Text)
+			t.Logf("rank %d: %s: %s", s.Rank, s.Failure.Reason, s.Failure.Text)
 		}
 	}
 	if d.Outcome.Status == result.Failed && len(d.Outcome.Reasons) == 0 {
-		d.Outcome.Reasons = []string{string(result.ReasonRankDied)}
+		d.Outcome.Reasons = result.Reasons{{Code: result.ReasonRankDied}}
 	}
 	require.NoError(t, result.Validate(d))
 	return d

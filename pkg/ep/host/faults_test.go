@@ -106,14 +106,14 @@ func TestFaultsFromTheNthCall(t *testing.T) {
 				for i, streams := range eptest.Run(t, host.Open(host.Variant{}), fault, cases...) {
 					c := cases[i]
 					d := eptest.Document(t, c, streams)
-					require.Equal(t, result.Outcome{Status: result.Invalid, Reasons: []string{string(result.ReasonSemantics)}}, d.Outcome, c.CaseID)
+					require.Equal(t, result.Outcome{Status: result.Invalid, Reasons: result.Reasons{{Code: result.ReasonSemantics}}}, d.Outcome, c.CaseID)
 					row := d.Measurement.Rows[0]
 					require.Equal(t, 4, row.TokensPerRank)
 					check := f.check
 					if c.EP().Mode == vocab.ModeLowLatency && f.lowLatency != "" {
 						check = f.lowLatency
 					}
-					reasons := strings.Join(row.Correctness.Reasons, "\n")
+					reasons := strings.ReplaceAll(row.Correctness.Reasons.String(), "; ", "\n")
 					require.Regexp(t, `(?m)^check-failed: `+regexp.QuoteMeta(from.when)+" "+check+` (rank [01]|all ranks)$`, reasons, c.CaseID)
 					for _, when := range from.clean {
 						require.NotContains(t, reasons, ": "+when+" ", c.CaseID)
@@ -153,8 +153,8 @@ func TestFaultsInTurn(t *testing.T) {
 					c := cases[i]
 					require.Equal(t, 64, c.EP().AlternatingCalls(4))
 					d := eptest.Document(t, c, streams)
-					require.Equal(t, result.Outcome{Status: result.Invalid, Reasons: []string{string(result.ReasonSemantics)}}, d.Outcome, c.CaseID)
-					reasons := strings.Join(d.Measurement.Rows[0].Correctness.Reasons, "\n")
+					require.Equal(t, result.Outcome{Status: result.Invalid, Reasons: result.Reasons{{Code: result.ReasonSemantics}}}, d.Outcome, c.CaseID)
+					reasons := strings.ReplaceAll(d.Measurement.Rows[0].Correctness.Reasons.String(), "; ", "\n")
 					timed := "alternating-" + f.call + " " + f.check
 					if c.EP().Mode == vocab.ModeLowLatency { // every dispatch has its combine: their pass is one
 						timed = "alternating-dispatch " + f.check

@@ -45,7 +45,7 @@ func requireSuccess(t *testing.T, d *result.EPDocument) {
 	for _, r := range d.Measurement.Rows {
 		require.True(t, r.Correctness.Passed, "T=%d: %v", r.TokensPerRank, r.Correctness.Reasons)
 	}
-	require.Equal(t, result.Outcome{Status: result.Success, Reasons: []string{}}, d.Outcome)
+	require.Equal(t, result.Outcome{Status: result.Success, Reasons: result.Reasons{}}, d.Outcome)
 }
 
 func TestEveryForm(t *testing.T) {
@@ -139,7 +139,7 @@ func TestLadderCap(t *testing.T) {
 
 	c := eptest.Case(2, lowLatency, ladder("300"))
 	s := eptest.Run(t, host.Open(host.Variant{}), "", c)[0]
-	require.Equal(t, string(result.ReasonRefused), s[0].Failure.Code)
+	require.Equal(t, result.ReasonRefused, s[0].Failure.Reason.Code)
 }
 
 func TestRefusals(t *testing.T) {
@@ -150,7 +150,7 @@ func TestRefusals(t *testing.T) {
 	} {
 		for _, s := range eptest.Run(t, host.Open(host.Variant{}), "", eptest.Case(2, change))[0] {
 			require.False(t, s.Done)
-			require.Equal(t, string(result.ReasonRefused), s.Failure.Code)
+			require.Equal(t, result.ReasonRefused, s.Failure.Reason.Code)
 		}
 	}
 }
@@ -160,7 +160,7 @@ func TestMoreThanTheMachineHolds(t *testing.T) {
 	large := func(c *plan.Case) { c.EP().Hidden = 1 << 20 }
 	for _, s := range eptest.Run(t, host.Open(host.Variant{}), "", eptest.Case(2, large, ladder("1 4194304")))[0] {
 		require.False(t, s.Done)
-		require.Equal(t, string(result.ReasonMemoryForSize), s.Failure.Code)
+		require.Equal(t, result.ReasonMemoryForSize, s.Failure.Reason.Code)
 		require.Contains(t, s.Failure.Text, "ranks with up to 4194304 tokens take ")
 	}
 }
@@ -260,8 +260,8 @@ func TestInjectedFaults(t *testing.T) {
 					want = c.want.lowLatency
 				}
 				d := eptest.Document(t, kase, streams)
-				require.Equal(t, result.Outcome{Status: result.Invalid, Reasons: []string{string(result.ReasonSemantics)}}, d.Outcome, kase.CaseID)
-				reasons := strings.Join(d.Measurement.Rows[0].Correctness.Reasons, "\n")
+				require.Equal(t, result.Outcome{Status: result.Invalid, Reasons: result.Reasons{{Code: result.ReasonSemantics}}}, d.Outcome, kase.CaseID)
+				reasons := d.Measurement.Rows[0].Correctness.Reasons.String()
 				require.Contains(t, reasons, "check-failed: "+want, kase.CaseID)
 				if c.at != "start" {
 					require.NotContains(t, reasons, ": before", "the fault begins later")
@@ -273,6 +273,6 @@ func TestInjectedFaults(t *testing.T) {
 
 func TestFaultAtAnUnknownPoint(t *testing.T) {
 	for _, s := range eptest.Run(t, host.Open(host.Variant{}), "rank=0,kind=flip-bit,at=open; rank=1,kind=flip-bit,at=open", eptest.Case(2))[0] {
-		require.Equal(t, string(result.ReasonRefused), s.Failure.Code)
+		require.Equal(t, result.ReasonRefused, s.Failure.Reason.Code)
 	}
 }

@@ -105,7 +105,7 @@ func TestDeadRank(t *testing.T) {
 				require.False(t, s.Done)
 				if r != 2 {
 					require.NotNil(t, s.Failure)
-					require.Equal(t, string(result.ReasonRankDied), s.Failure.Code, s.Failure.Text)
+					require.Equal(t, result.ReasonRankDied, s.Failure.Reason.Code, s.Failure.Text)
 				}
 			}
 			d := eptest.Document(t, c, streams)

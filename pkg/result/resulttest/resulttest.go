@@ -221,9 +221,20 @@ func Timing(size int64, us float64, samples int) *result.Timing {
 	}
 }
 
-// Fail gives d a failed outcome.
+// Reasons returns the reasons that documents spell like these texts.
+func Reasons(texts ...string) result.Reasons {
+	reasons := result.Reasons{}
+	for _, text := range texts {
+		var r result.Reason
+		_ = r.UnmarshalText([]byte(text)) // takes any text
+		reasons = append(reasons, r)
+	}
+	return reasons
+}
+
+// Fail gives d a failed outcome, with reasons as documents spell them.
 func Fail(d result.Document, reasons ...string) result.Document {
-	d.Head().Outcome = result.Outcome{Status: result.Failed, Reasons: reasons}
+	d.Head().Outcome = result.Outcome{Status: result.Failed, Reasons: Reasons(reasons...)}
 	return d
 }
 
@@ -234,7 +245,7 @@ func succeed(e *result.Envelope) {
 	if e.Runtime.Vendor != "host" {
 		e.Runtime.CollectiveLibrary = &result.CollectiveLibrary{Kind: "nccl"}
 	}
-	e.Outcome = result.Outcome{Status: result.Success, Reasons: []string{}}
+	e.Outcome = result.Outcome{Status: result.Success, Reasons: result.Reasons{}}
 }
 
 func component(availability, origin string, us float64, n int) result.Component {

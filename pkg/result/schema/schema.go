@@ -119,6 +119,9 @@ func (m *maker) reflect(value any, mapper func(reflect.Type) *jsonschema.Schema)
 		if t.Implements(reflect.TypeFor[encoding.TextMarshaler]()) {
 			return &jsonschema.Schema{Type: "string"}
 		}
+		if t == reflect.TypeFor[result.Reasons]() { // in place, without a definition
+			return &jsonschema.Schema{Type: "array", Items: &jsonschema.Schema{Type: "string"}}
+		}
 		if mapper == nil {
 			return nil
 		}

@@ -62,7 +62,7 @@ func (m *maker) definition(root *jsonschema.Schema, t reflect.Type, seen map[ref
 	if t.Kind() == reflect.Interface && m.hasFactors() {
 		t = reflect.TypeOf(m.factors)
 	}
-	if t.Kind() != reflect.Struct || seen[t] {
+	if t.Kind() != reflect.Struct || t == reflect.TypeFor[result.Reason]() || seen[t] {
 		return nil
 	}
 	seen[t] = true
