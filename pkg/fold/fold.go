@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
+	"io"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/regular"
 	"github.com/collectivex/collectivex/pkg/result"
 )
 
@@ -220,20 +222,16 @@ func (j *Judge) Verdict(m *plan.Matrix) *Verdict {
 // be nil. Documents of another run than want are left out. An error means that
 // nothing was written. What killed folds left beside out is removed.
 func Fold(in []string, m *plan.Matrix, want Expected, out string) (*Verdict, error) {
-	_ = result.EndPartial(filepath.Dir(out), nil) // what cannot be removed stands in nobody's way
-	f, err := result.CreateAtomic(out)
-	if err != nil {
-		return nil, err
-	}
-	v, err := write(in, m, want, f)
-	if err != nil {
-		f.Abort()
-		return nil, err
-	}
-	return v, f.Commit()
+	_ = regular.EndPartial(filepath.Dir(out), nil) // what cannot be removed stands in nobody's way
+	var v *Verdict
+	err := regular.WriteAtomic(out, func(f io.Writer) (err error) {
+		v, err = write(in, m, want, f)
+		return err
+	})
+	return v, err
 }
 
-func write(in []string, m *plan.Matrix, want Expected, f *result.AtomicFile) (*Verdict, error) {
+func write(in []string, m *plan.Matrix, want Expected, f io.Writer) (*Verdict, error) {
 	w := bufio.NewWriterSize(f, 1<<20)
 	j := NewJudge(m, want)
 	for rec, err := range Read(in, false) {

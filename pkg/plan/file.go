@@ -10,8 +10,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"sync"
@@ -86,39 +84,17 @@ func writeList[T any](out *bufio.Writer, name string, list []T) error {
 }
 
 // WriteFile writes the matrix to path, whole or not at all, and sets its digest.
-// It is not synced: after a crash of the machine a plan is made anew.
-func (m *Matrix) WriteFile(path string) (err error) {
-	defer func() {
-		// Temporary files are nothing that the caller knows.
-		if failed, ok := errors.AsType[*fs.PathError](err); ok {
-			err = fmt.Errorf("write matrix %s: %w", path, failed.Err)
-		}
-	}()
-	if old, err := os.Lstat(path); err == nil && !old.Mode().IsRegular() {
-		return fmt.Errorf("write matrix %s: it exists and is not a regular file; name another file", path)
-	}
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			f.Close()
-			os.Remove(f.Name())
-		}
-	}()
+func (m *Matrix) WriteFile(path string) error {
 	sum := sha256.New()
-	if err := m.Write(io.MultiWriter(f, sum)); err != nil {
-		return err
+	err := regular.WriteAtomic(path, func(w io.Writer) error { return m.Write(io.MultiWriter(w, sum)) })
+	if failed, ok := errors.AsType[*fs.PathError](err); ok {
+		err = failed.Err // without the name of a temporary file
+	}
+	if err != nil {
+		return fmt.Errorf("write matrix %s: %w", path, err)
 	}
 	m.SHA256 = hex.EncodeToString(sum.Sum(nil))
-	if err := f.Chmod(0o644); err != nil {
-		return err
-	}
-	if err := f.Close(); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
+	return nil
 }
 
 // MaxMatrix is the largest matrix file that is read, in bytes: ten times that of a

@@ -1,6 +1,7 @@
-// Package regular reads regular files. A FIFO, a device or a directory that stands
-// where a file should be is an error instead of a wait without end, and a file
-// larger than its reader expects is one instead of all memory.
+// Package regular reads regular files, and writes them whole or not at all. A FIFO,
+// a device or a directory that stands where a file should be is an error instead of
+// a wait without end, and a file larger than its reader expects is one instead of
+// all memory.
 package regular
 
 import (

@@ -217,44 +217,6 @@ func TestWriteRefuses(t *testing.T) {
 	require.Len(t, left, 1)
 }
 
-func TestAtomicFilesReplaceFilesAlone(t *testing.T) {
-	dir := t.TempDir()
-	kept, link := filepath.Join(dir, "kept"), filepath.Join(dir, "link")
-	require.NoError(t, os.WriteFile(kept, nil, 0o600))
-	require.NoError(t, os.Symlink(kept, link))
-	for _, path := range []string{dir, link, os.DevNull} {
-		_, err := result.CreateAtomic(path)
-		require.ErrorContains(t, err, path+" is there and is no regular file")
-	}
-	f, err := result.CreateAtomic(kept)
-	require.NoError(t, err)
-	require.NoError(t, f.Commit())
-}
-
-func TestEndPartial(t *testing.T) {
-	dir, outside := t.TempDir(), t.TempDir()
-	plant := func(name string) string {
-		require.NoError(t, os.WriteFile(filepath.Join(dir, name), nil, 0o600))
-		return filepath.Join(dir, name)
-	}
-	plant(".dead.json-123.cx-partial")
-	plant(".whole.json-123.cx-partial")
-	foreign := plant("foreign.cx-partial")
-	thesis := filepath.Join(outside, "thesis")
-	require.NoError(t, os.WriteFile(thesis, nil, 0o600))
-	link := filepath.Join(dir, ".link-1.cx-partial")
-	require.NoError(t, os.Symlink(thesis, link))
-	living, err := result.CreateAtomic(filepath.Join(dir, "living.json"))
-	require.NoError(t, err)
-
-	require.NoError(t, result.EndPartial(dir, func(name string) bool { return name == "whole.json" }))
-	require.NoError(t, living.Commit())
-	left, err := filepath.Glob(filepath.Join(dir, "*"))
-	require.NoError(t, err)
-	require.ElementsMatch(t, []string{foreign, link, filepath.Join(dir, "whole.json"), filepath.Join(dir, "living.json")}, left)
-	require.FileExists(t, thesis)
-}
-
 func TestDecodeReturnsWhatWasWritten(t *testing.T) {
 	for _, d := range []result.Document{
 		resulttest.EP(resulttest.EPCase(), resulttest.Attempt()),

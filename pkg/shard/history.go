@@ -162,7 +162,7 @@ func tidy(dir string) error {
 	if info, err := os.Lstat(samples); err != nil || !info.IsDir() {
 		return errors.Join(err, fmt.Errorf("%s is no directory: remove it, or use another results directory", samples))
 	}
-	return errors.Join(result.EndPartial(dir, nil), result.EndPartial(samples, func(name string) bool {
+	return errors.Join(regular.EndPartial(dir, nil), regular.EndPartial(samples, func(name string) bool {
 		_, err := os.Lstat(filepath.Join(dir, strings.TrimSuffix(name, samplesSuffix)+".json"))
 		return err == nil
 	}))

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/collectivex/collectivex/pkg/rank"
-	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/regular"
 )
 
 // Raw samples stand beside the documents, under the name of theirs.
@@ -29,11 +29,11 @@ type sample struct {
 // alone; failures, whose text is private, are not among them. The file is
 // complete on the disk and waits for its document, after which the caller commits
 // it; nil where there is no record.
-func writeSamples(dir, document string, streams []rank.Stream, screen func([]byte) error) (_ *result.AtomicFile, err error) {
+func writeSamples(dir, document string, streams []rank.Stream, screen func([]byte) error) (_ *regular.AtomicFile, err error) {
 	if !slices.ContainsFunc(streams, func(s rank.Stream) bool { return len(s.Records) > 0 }) {
 		return nil, nil
 	}
-	f, err := result.CreateAtomic(samplesFile(dir, document))
+	f, err := regular.CreateAtomic(samplesFile(dir, document))
 	if err != nil {
 		return nil, err
 	}

@@ -5,9 +5,12 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/collectivex/collectivex/pkg/regular"
 )
 
 // Cached is Compile with the images kept in dir (empty: collectivex/kernels in
@@ -68,18 +71,9 @@ func writeImage(path string, image []byte) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), "new-*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name())
 	sum := sha256.Sum256(image)
-	_, err = f.Write(append(bytes.Clone(image), sum[:]...))
-	if closeErr := f.Close(); err == nil {
-		err = closeErr
-	}
-	if err != nil {
+	return regular.WriteAtomic(path, func(w io.Writer) error {
+		_, err := w.Write(append(bytes.Clone(image), sum[:]...))
 		return err
-	}
-	return os.Rename(f.Name(), path)
+	})
 }

@@ -329,7 +329,7 @@ func TestBenchRefuses(t *testing.T) {
 		{"all_reduce --backend host -b 1K -e 1K --min-busbw 1K=1,1K=2", cli.ExitUsage, "there is one for 1024 bytes already"},
 		{"all_reduce --backend host -b 1K -e 1K --max-time 1024=.5,1K=2", cli.ExitUsage, "there is one for 1024 bytes already"},
 		{"all_reduce --backend host -b 1K -e 1K -g 1 --min-busbw 1K=1", cli.ExitUsage, "busbw of all_reduce on 1 rank is 0 by its formula: use --max-time"},
-		{"all_reduce --backend host -J /dev/null", cli.ExitUsage, "-J: /dev/null is there and is no regular file"},
+		{"all_reduce --backend host -J /dev/null", cli.ExitUsage, "-J: /dev/null exists and is not a regular file"},
 		{"ep --backend host --routing unifrom", cli.ExitUsage, `did you mean "uniform"?`},
 		{"ep --backend host --tokens 8,4", cli.ExitUsage, "--tokens 8,4: they ascend"},
 		{"ep --backend host --ranks 3", cli.ExitUsage, "--experts 256 do not divide among 3 ranks"},

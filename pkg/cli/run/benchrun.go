@@ -17,6 +17,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/cli/bench"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/planner"
+	"github.com/collectivex/collectivex/pkg/regular"
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/shard"
 	"github.com/collectivex/collectivex/pkg/vocab"
@@ -30,7 +31,7 @@ type benchRun struct {
 	out   string // plan, documents, samples, logs
 	owned *claim.Claim
 	keep  bool // out was asked for
-	json  *result.AtomicFile
+	json  *regular.AtomicFile
 	toOut bool // JSON to standard output
 	shown *cli.Whole
 	ended []shard.End
@@ -80,7 +81,7 @@ func newBenchRun(ctx context.Context, s cli.Streams, o bench.Output, family plan
 	}
 	b := &benchRun{place: p, world: world, out: o.Out, keep: o.Out != "", toOut: o.JSON, shown: &cli.Whole{Out: s.Out}}
 	if o.File != "" {
-		if b.json, err = result.CreateAtomic(o.File); err != nil {
+		if b.json, err = regular.CreateAtomic(o.File); err != nil {
 			return nil, cli.UsageError("-J: %w", err)
 		}
 	}
