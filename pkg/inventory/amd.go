@@ -25,8 +25,8 @@ type kfdNode struct {
 // kfd returns the GPUs in order of their PCI addresses.
 func (r *Reader) kfd() []kfdNode {
 	var nodes []kfdNode
-	for _, number := range r.list(kfdNodes) {
-		p := r.properties(kfdNodes, number, "properties")
+	for _, number := range r.root.List(kfdNodes) {
+		p := r.root.Counts(" ", kfdNodes, number, "properties")
 		if p["simd_count"] == 0 || p["gfx_target_version"] == 0 {
 			continue // a processor
 		}
@@ -37,8 +37,8 @@ func (r *Reader) kfd() []kfdNode {
 			address: fmt.Sprintf("%04x:%02x:%02x.%x", p["domain"], location>>8&0xff, location>>3&0x1f, location&7),
 			arch:    gfx(p["gfx_target_version"]),
 		}
-		for _, bank := range r.list(kfdNodes, number, "mem_banks") {
-			n.memory += int64(r.properties(kfdNodes, number, "mem_banks", bank, "properties")["size_in_bytes"])
+		for _, bank := range r.root.List(kfdNodes, number, "mem_banks") {
+			n.memory += int64(r.root.Counts(" ", kfdNodes, number, "mem_banks", bank, "properties")["size_in_bytes"])
 		}
 		if minor := p["drm_render_minor"]; minor > 0 {
 			n.card = path.Join(drm, fmt.Sprintf("renderD%d", minor), "device")
@@ -59,7 +59,7 @@ func (r *Reader) addAMD(m *Machine) {
 	if len(nodes) == 0 {
 		return
 	}
-	version := r.text("sys/module/amdgpu/version")
+	version := r.root.Text("sys/module/amdgpu/version")
 	if version == "" {
 		version = "in-tree" // the kernel's own
 	}
@@ -72,16 +72,16 @@ func (r *Reader) addAMD(m *Machine) {
 
 func (r *Reader) describeAMD(index int, n kfdNode) GPU {
 	g := GPU{Index: index, Vendor: AMD, Arch: n.arch, MemoryBytes: n.memory, address: n.address}
-	g.Product = r.text(n.card, "product_name")
+	g.Product = r.root.Text(n.card, "product_name")
 	if g.Product == "" {
 		g.Product = "AMD " + n.arch
 	}
 	g.PCIe = r.pcie(n.card)
-	compute, memory := r.text(n.card, "current_compute_partition"), r.text(n.card, "current_memory_partition")
+	compute, memory := r.root.Text(n.card, "current_compute_partition"), r.root.Text(n.card, "current_memory_partition")
 	g.Partition = strings.Trim(compute+"/"+memory, "/")
-	g.MaxSMMHz = maxClock(r.text(n.card, "pp_dpm_sclk"))
-	g.MaxMemMHz = maxClock(r.text(n.card, "pp_dpm_mclk"))
-	if microwatts, ok := r.number(r.hwmon(n.card), "power1_cap"); ok {
+	g.MaxSMMHz = maxClock(r.root.Text(n.card, "pp_dpm_sclk"))
+	g.MaxMemMHz = maxClock(r.root.Text(n.card, "pp_dpm_mclk"))
+	if microwatts, ok := r.root.Number(r.hwmon(n.card), "power1_cap"); ok {
 		g.PowerLimitW = int(microwatts / 1_000_000)
 	}
 	return g
@@ -91,8 +91,8 @@ func (r *Reader) describeAMD(index int, n kfdNode) GPU {
 var pcieGenerations = map[string]int{"2.5": 1, "5.0": 2, "8.0": 3, "16.0": 4, "32.0": 5, "64.0": 6}
 
 func (r *Reader) pcie(card string) string {
-	rate, _, _ := strings.Cut(r.text(card, "max_link_speed"), " ")
-	width, ok := r.number(card, "max_link_width")
+	rate, _, _ := strings.Cut(r.root.Text(card, "max_link_speed"), " ")
+	width, ok := r.root.Number(card, "max_link_width")
 	gen := pcieGenerations[rate]
 	if !ok || gen == 0 {
 		return ""
@@ -103,7 +103,7 @@ func (r *Reader) pcie(card string) string {
 // hwmon is the directory of a card's sensors.
 func (r *Reader) hwmon(card string) string {
 	dir := path.Join(card, "hwmon")
-	if names := r.list(dir); len(names) > 0 {
+	if names := r.root.List(dir); len(names) > 0 {
 		return path.Join(dir, names[0])
 	}
 	return dir
@@ -123,8 +123,8 @@ func (r *Reader) xgmi(nodes []kfdNode) []Link {
 	}
 	var links []Link
 	for a, n := range nodes {
-		for _, link := range r.list(kfdNodes, n.number, "io_links") {
-			p := r.properties(kfdNodes, n.number, "io_links", link, "properties")
+		for _, link := range r.root.List(kfdNodes, n.number, "io_links") {
+			p := r.root.Counts(" ", kfdNodes, n.number, "io_links", link, "properties")
 			b, ok := index[p["node_to"]]
 			if ok && p["type"] == ioLinkXGMI && a < b {
 				links = append(links, Link{Vendor: AMD, A: a, B: b, Kind: LinkXGMI})

@@ -63,29 +63,29 @@ func (r *Reader) CPUs(address string) []int {
 	if node < 0 {
 		return nil
 	}
-	return r.cpuList(nodes, fmt.Sprintf("node%d", node), "cpulist")
+	return r.root.CPUs(nodes, fmt.Sprintf("node%d", node), "cpulist")
 }
 
 func (r *Reader) numaNode(address string) int {
-	if n, ok := r.number(pciDevices, address, "numa_node"); ok && address != "" {
+	if n, ok := r.root.Number(pciDevices, address, "numa_node"); ok && address != "" {
 		return int(n)
 	}
 	return -1
 }
 
 // OnlineCPUs lists the processors that run; none where sysfs does not tell.
-func (r *Reader) OnlineCPUs() []int { return r.cpuList("sys/devices/system/cpu/online") }
+func (r *Reader) OnlineCPUs() []int { return r.root.CPUs("sys/devices/system/cpu/online") }
 
 const nodes = "sys/devices/system/node"
 
 // NUMANode is the node that all of cpus belong to, −1 where there is none.
 func (r *Reader) NUMANode(cpus []int) int {
-	for _, name := range r.list(nodes) {
+	for _, name := range r.root.List(nodes) {
 		var node int
 		if n, _ := fmt.Sscanf(name, "node%d", &node); n != 1 || len(cpus) == 0 {
 			continue
 		}
-		of := r.cpuList(nodes, name, "cpulist")
+		of := r.root.CPUs(nodes, name, "cpulist")
 		if !slices.ContainsFunc(cpus, func(cpu int) bool { return !slices.Contains(of, cpu) }) {
 			return node
 		}

@@ -18,14 +18,14 @@ var (
 // readNICs counts the ports of RDMA adapters by their kind.
 func (r *Reader) readNICs() []NIC {
 	var nics []NIC
-	for _, adapter := range r.list(infiniband) {
-		for _, port := range r.list(infiniband, adapter, "ports") {
+	for _, adapter := range r.root.List(infiniband) {
+		for _, port := range r.root.List(infiniband, adapter, "ports") {
 			n := NIC{
-				Adapter:   form(adapterType, r.text(infiniband, adapter, "hca_type")),
-				LinkLayer: form(adapterType, r.text(infiniband, adapter, "ports", port, "link_layer")),
-				Rate:      form(linkRate, r.text(infiniband, adapter, "ports", port, "rate")),
-				Active:    strings.HasSuffix(r.text(infiniband, adapter, "ports", port, "state"), "ACTIVE"),
-				Firmware:  form(firmware, r.text(infiniband, adapter, "fw_ver")),
+				Adapter:   form(adapterType, r.root.Text(infiniband, adapter, "hca_type")),
+				LinkLayer: form(adapterType, r.root.Text(infiniband, adapter, "ports", port, "link_layer")),
+				Rate:      form(linkRate, r.root.Text(infiniband, adapter, "ports", port, "rate")),
+				Active:    strings.HasSuffix(r.root.Text(infiniband, adapter, "ports", port, "state"), "ACTIVE"),
+				Firmware:  form(firmware, r.root.Text(infiniband, adapter, "fw_ver")),
 			}
 			if i := slices.IndexFunc(nics, func(o NIC) bool { o.Count = 0; return o == n }); i >= 0 {
 				nics[i].Count++

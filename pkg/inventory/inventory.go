@@ -9,12 +9,12 @@ package inventory
 
 import (
 	"io/fs"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/collectivex/collectivex/pkg/inventory/nvml"
+	"github.com/collectivex/collectivex/pkg/sysfs"
 )
 
 // Vendors.
@@ -138,16 +138,18 @@ func (g *GPU) Model() string {
 
 // Reader reads a machine.
 type Reader struct {
-	root fs.FS
+	root sysfs.Root
 	nvml nvml.Library
 }
 
 // New returns a reader of this machine.
-func New() *Reader { return NewReader(os.DirFS("/"), nvml.New()) }
+func New() *Reader { return &Reader{root: sysfs.Here(), nvml: nvml.New()} }
 
 // NewReader returns a reader of the machine whose file systems are below root
 // ("sys") and whose NVIDIA driver is library.
-func NewReader(root fs.FS, library nvml.Library) *Reader { return &Reader{root: root, nvml: library} }
+func NewReader(root fs.FS, library nvml.Library) *Reader {
+	return &Reader{root: sysfs.Root{FS: root}, nvml: library}
+}
 
 // Machine reads what there is. What cannot be read is missing, with a warning
 // where it should have been there.

@@ -31,14 +31,14 @@ var pciVendors = map[string]string{"0x10de": NVIDIA, "0x1002": AMD}
 // (class 12) of the vendors we know.
 func (r *Reader) readPCI() pciBus {
 	bus := pciBus{}
-	for _, address := range r.list(pciDevices) {
-		vendor := pciVendors[r.text(pciDevices, address, "vendor")]
-		class := r.text(pciDevices, address, "class")
+	for _, address := range r.root.List(pciDevices) {
+		vendor := pciVendors[r.root.Text(pciDevices, address, "vendor")]
+		class := r.root.Text(pciDevices, address, "class")
 		if vendor == "" || !strings.HasPrefix(class, "0x03") && !strings.HasPrefix(class, "0x12") {
 			continue
 		}
 		d := pciDevice{vendor: vendor, numa: r.numaNode(address), vga: strings.HasPrefix(class, "0x0300")}
-		if target, err := fs.ReadLink(r.root, path.Join(pciDevices, address)); err == nil {
+		if target, err := fs.ReadLink(r.root.FS, path.Join(pciDevices, address)); err == nil {
 			_, way, _ := strings.Cut(target, "devices/")
 			d.way = strings.Split(way, "/")
 		}

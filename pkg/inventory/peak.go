@@ -19,14 +19,14 @@ type Peak struct {
 // direction; ok is false where there is none, or one of which that is not known.
 func (r *Reader) NetworkPeak() (p Peak, ok bool) {
 	ports := 0
-	for _, adapter := range r.list(infiniband) {
-		for _, port := range r.list(infiniband, adapter, "ports") {
-			if !strings.HasSuffix(r.text(infiniband, adapter, "ports", port, "state"), "ACTIVE") {
+	for _, adapter := range r.root.List(infiniband) {
+		for _, port := range r.root.List(infiniband, adapter, "ports") {
+			if !strings.HasSuffix(r.root.Text(infiniband, adapter, "ports", port, "state"), "ACTIVE") {
 				continue
 			}
-			layer := r.text(infiniband, adapter, "ports", port, "link_layer")
+			layer := r.root.Text(infiniband, adapter, "ports", port, "link_layer")
 			var gbit float64
-			_, err := fmt.Sscanf(r.text(infiniband, adapter, "ports", port, "rate"), "%f Gb/sec", &gbit)
+			_, err := fmt.Sscanf(r.root.Text(infiniband, adapter, "ports", port, "rate"), "%f Gb/sec", &gbit)
 			// A bond shows the rate of one of its ports. Of other link layers (EFA) some
 			// drivers show a rate that is not the port's.
 			if err != nil || strings.Contains(adapter, "bond") || layer != "InfiniBand" && layer != "Ethernet" {

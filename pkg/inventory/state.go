@@ -67,24 +67,24 @@ func (r *Reader) State() State {
 
 func (r *Reader) amdState(index int, n kfdNode) GPUState {
 	s := GPUState{Index: index, Vendor: AMD}
-	s.SMMHz, s.Idle = currentClock(r.text(n.card, "pp_dpm_sclk"))
-	s.MemMHz, _ = currentClock(r.text(n.card, "pp_dpm_mclk"))
-	if used, ok := r.number(n.card, "mem_info_vram_used"); ok {
+	s.SMMHz, s.Idle = currentClock(r.root.Text(n.card, "pp_dpm_sclk"))
+	s.MemMHz, _ = currentClock(r.root.Text(n.card, "pp_dpm_mclk"))
+	if used, ok := r.root.Number(n.card, "mem_info_vram_used"); ok {
 		s.MemoryUsedBytes = used
 	}
-	s.addMetrics(r.bytes(n.card, "gpu_metrics"))
+	s.addMetrics(r.root.Bytes(n.card, "gpu_metrics"))
 	sensors := r.hwmon(n.card)
-	if millicelsius, ok := r.number(sensors, "temp1_input"); ok {
+	if millicelsius, ok := r.root.Number(sensors, "temp1_input"); ok {
 		s.TemperatureC = int(millicelsius / 1000)
 	}
 	for _, name := range []string{"power1_average", "power1_input"} {
-		if microwatts, ok := r.number(sensors, name); ok && s.PowerW == 0 {
+		if microwatts, ok := r.root.Number(sensors, name); ok && s.PowerW == 0 {
 			s.PowerW = int(microwatts / 1_000_000)
 		}
 	}
 	// ue and ce of every block that counts: "ue: 0\nce: 3".
-	for _, name := range r.list(n.card, "ras") {
-		errors := r.properties(n.card, "ras", name)
+	for _, name := range r.root.List(n.card, "ras") {
+		errors := r.root.Counts(" ", n.card, "ras", name)
 		s.ECCUncorrected += errors["ue:"]
 		s.ECCCorrected += errors["ce:"]
 	}
@@ -95,13 +95,13 @@ func (r *Reader) amdState(index int, n kfdNode) GPUState {
 // count words of 4 bytes.
 func (r *Reader) Fabric() *Fabric {
 	var f *Fabric
-	for _, adapter := range r.list(infiniband) {
-		for _, port := range r.list(infiniband, adapter, "ports") {
+	for _, adapter := range r.root.List(infiniband) {
+		for _, port := range r.root.List(infiniband, adapter, "ports") {
 			if f == nil {
 				f = &Fabric{}
 			}
 			counter := func(name string) uint64 {
-				n, _ := r.number(infiniband, adapter, "ports", port, "counters", name)
+				n, _ := r.root.Number(infiniband, adapter, "ports", port, "counters", name)
 				return uint64(n)
 			}
 			f.SentBytes += 4 * counter("port_xmit_data")

@@ -9,6 +9,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/accel/host"
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/inventory"
+	"github.com/collectivex/collectivex/pkg/sysfs"
 )
 
 // States of a Finding.
@@ -33,7 +34,7 @@ type Finding struct {
 type Examiner struct {
 	inventory inventory.Machine
 	libraries map[string]Library
-	root      fs.FS
+	root      sysfs.Root
 	has       func(backend string) bool
 	devices   map[string]devices // by vendor
 }
@@ -43,7 +44,7 @@ type Examiner struct {
 // backend. Devices that a driver shows and the inventory does not have, as in a
 // container without NVML, join the inventory.
 func NewExaminer(m inventory.Machine, libraries map[string]Library, root fs.FS, has func(backend string) bool) *Examiner {
-	e := &Examiner{inventory: m, libraries: libraries, root: root, has: has, devices: map[string]devices{}}
+	e := &Examiner{inventory: m, libraries: libraries, root: sysfs.Root{FS: root}, has: has, devices: map[string]devices{}}
 	for _, vendor := range []string{inventory.NVIDIA, inventory.AMD} {
 		e.devices[vendor] = e.devicesOf(vendor)
 		for _, d := range libraries[driverOf[vendor]].Devices {

@@ -3,7 +3,6 @@ package machine
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"strconv"
 	"strings"
 
@@ -83,7 +82,7 @@ func (e *Examiner) settings(vendor string) []Finding {
 		notes = append(notes, fmt.Sprintf("/dev/shm has %d MiB: start the container with --ipc=host or --shm-size=8g", bytes>>20))
 	}
 	if e.activeRDMA() {
-		if vendor == inventory.NVIDIA && !e.exists("sys/module/nvidia_peermem") && !e.exists("sys/module/nv_peer_mem") {
+		if vendor == inventory.NVIDIA && !e.root.Exists("sys/module/nvidia_peermem") && !e.root.Exists("sys/module/nv_peer_mem") {
 			notes = append(notes, "RDMA adapters are active and nvidia_peermem is not loaded: without it or DMA-BUF, data between machines goes through host memory")
 		}
 		if limit, ok := e.lockedMemory(); ok && limit < smallSharedMemory {
@@ -106,18 +105,9 @@ func (e *Examiner) activeRDMA() bool {
 	return false
 }
 
-func (e *Examiner) exists(name string) bool {
-	_, err := fs.Stat(e.root, name)
-	return err == nil
-}
-
 // sharedMemoryBytes is the size of /dev/shm, as it was mounted.
 func (e *Examiner) sharedMemoryBytes() (int64, bool) {
-	mounts, err := fs.ReadFile(e.root, "proc/self/mounts")
-	if err != nil {
-		return 0, false
-	}
-	for line := range strings.Lines(string(mounts)) {
+	for line := range strings.Lines(e.root.Text("proc/self/mounts")) {
 		fields := strings.Fields(line)
 		if len(fields) < 4 || fields[1] != "/dev/shm" {
 			continue
@@ -134,11 +124,7 @@ func (e *Examiner) sharedMemoryBytes() (int64, bool) {
 
 // lockedMemory is how much this process may lock, in bytes.
 func (e *Examiner) lockedMemory() (int64, bool) {
-	limits, err := fs.ReadFile(e.root, "proc/self/limits")
-	if err != nil {
-		return 0, false
-	}
-	for line := range strings.Lines(string(limits)) {
+	for line := range strings.Lines(e.root.Text("proc/self/limits")) {
 		if rest, ok := strings.CutPrefix(line, "Max locked memory"); ok {
 			soft, _, _ := strings.Cut(strings.TrimSpace(rest), " ")
 			n, err := strconv.ParseInt(soft, 10, 64) // unlimited is no number

@@ -1,15 +1,14 @@
 package provenance
 
 import (
-	"bufio"
-	"bytes"
 	"io/fs"
-	"path"
 	"regexp"
 	"runtime"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/collectivex/collectivex/pkg/sysfs"
 )
 
 // Host returns what documents say of the machine whose file systems are below
@@ -17,7 +16,7 @@ import (
 // kernel and operating system. A fact that cannot be read is absent; one whose
 // text is not of its published form is Withheld.
 func Host(root fs.FS, screen *Screen) map[string]string {
-	h := host{root: root, screen: screen, facts: map[string]string{"arch": runtime.GOARCH}}
+	h := host{root: sysfs.Root{FS: root}, screen: screen, facts: map[string]string{"arch": runtime.GOARCH}}
 	h.cpu()
 	h.memory()
 	h.kernel()
@@ -26,7 +25,7 @@ func Host(root fs.FS, screen *Screen) map[string]string {
 }
 
 type host struct {
-	root   fs.FS
+	root   sysfs.Root
 	screen *Screen
 	facts  map[string]string
 }
@@ -60,32 +59,14 @@ func (h *host) count(name string, n int) {
 	}
 }
 
-func (h *host) read(name string) string {
-	data, err := fs.ReadFile(h.root, name)
-	if err != nil {
-		return ""
-	}
-	return strings.TrimSpace(string(data))
-}
-
 // dirs returns the entries of dir whose name has the form.
 func (h *host) dirs(dir string, form *regexp.Regexp) []string {
-	entries, err := fs.ReadDir(h.root, dir)
-	if err != nil {
-		return nil
-	}
-	var out []string
-	for _, e := range entries {
-		if form.MatchString(e.Name()) {
-			out = append(out, path.Join(dir, e.Name()))
-		}
-	}
-	return out
+	return slices.DeleteFunc(h.root.List(dir), func(name string) bool { return !form.MatchString(name) })
 }
 
 // cpu reads /proc/cpuinfo and /sys/devices/system/{cpu,node}.
 func (h *host) cpu() {
-	info := h.fields("proc/cpuinfo", ':')
+	info := h.root.Fields(":", "proc/cpuinfo")
 	model := info["model name"]
 	if part := info["CPU part"]; model == "" && part != "" {
 		model = "ARM implementer " + info["CPU implementer"] + " part " + part
@@ -95,10 +76,11 @@ func (h *host) cpu() {
 		h.facts["virtual_machine"] = "true"
 	}
 	var sockets, cores []string
-	cpus := h.dirs("sys/devices/system/cpu", cpuDir)
+	const dir = "sys/devices/system/cpu"
+	cpus := h.dirs(dir, cpuDir)
 	for _, cpu := range cpus {
-		socket := h.read(path.Join(cpu, "topology/physical_package_id"))
-		core := socket + "/" + h.read(path.Join(cpu, "topology/core_id"))
+		socket := h.root.Text(dir, cpu, "topology/physical_package_id")
+		core := socket + "/" + h.root.Text(dir, cpu, "topology/core_id")
 		if socket != "" && !slices.Contains(sockets, socket) {
 			sockets = append(sockets, socket)
 		}
@@ -112,18 +94,16 @@ func (h *host) cpu() {
 	h.count("numa_nodes", len(h.dirs("sys/devices/system/node", nodeDir)))
 }
 
-// memory reads /proc/meminfo, which counts KiB.
 func (h *host) memory() {
-	kib, _, _ := strings.Cut(h.fields("proc/meminfo", ':')["MemTotal"], " ")
-	if n, err := strconv.ParseInt(kib, 10, 64); err == nil {
-		h.facts["memory_bytes"] = strconv.FormatInt(n<<10, 10)
+	if n, ok := h.root.Memory("MemTotal"); ok {
+		h.facts["memory_bytes"] = strconv.FormatInt(n, 10)
 	}
 }
 
 // kernel publishes the version and what of its suffix is known: some name
 // their kernels after their hosts.
 func (h *host) kernel() {
-	release := h.read("proc/sys/kernel/osrelease")
+	release := h.root.Text("proc/sys/kernel/osrelease")
 	number := kernelNumber.FindString(release)
 	if number == "" {
 		return
@@ -136,39 +116,21 @@ func (h *host) kernel() {
 		number = Withheld
 	}
 	h.facts["kernel"] = number
-	os := h.fields("etc/os-release", '=')
+	os := h.root.Fields("=", "etc/os-release")
 	h.set("os", strings.Trim(os["ID"], `"`)+" "+strings.Trim(os["VERSION_ID"], `"`), osName)
 }
 
 // settings reads what is known to move timings.
 func (h *host) settings() {
-	h.set("cpu_governor", h.read("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"), setting)
-	if _, on, ok := strings.Cut(h.read("sys/kernel/mm/transparent_hugepage/enabled"), "["); ok {
+	h.set("cpu_governor", h.root.Text("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"), setting)
+	if _, on, ok := strings.Cut(h.root.Text("sys/kernel/mm/transparent_hugepage/enabled"), "["); ok {
 		on, _, _ = strings.Cut(on, "]")
 		h.set("transparent_hugepage", on, setting)
 	}
-	quota, period, ok := strings.Cut(h.read("sys/fs/cgroup/cpu.max"), " ")
+	quota, period, ok := strings.Cut(h.root.Text("sys/fs/cgroup/cpu.max"), " ")
 	q, err1 := strconv.ParseFloat(quota, 64)
 	p, err2 := strconv.ParseFloat(period, 64)
 	if ok && err1 == nil && err2 == nil && p > 0 {
 		h.facts["cpu_quota"] = strconv.FormatFloat(q/p, 'g', 4, 64)
 	}
-}
-
-// fields reads "name<separator>value" lines; the first of a name counts.
-func (h *host) fields(name string, separator byte) map[string]string {
-	data, err := fs.ReadFile(h.root, name)
-	if err != nil {
-		return nil
-	}
-	out := map[string]string{}
-	lines := bufio.NewScanner(bytes.NewReader(data))
-	for lines.Scan() {
-		key, value, ok := strings.Cut(lines.Text(), string(separator))
-		key = strings.TrimSpace(key)
-		if _, seen := out[key]; ok && !seen {
-			out[key] = strings.TrimSpace(value)
-		}
-	}
-	return out
 }

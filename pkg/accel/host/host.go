@@ -14,6 +14,7 @@ import (
 
 	"github.com/collectivex/collectivex/pkg/accel"
 	"github.com/collectivex/collectivex/pkg/affinity"
+	"github.com/collectivex/collectivex/pkg/sysfs"
 )
 
 // maxHeap bounds the address space that a device and each of its peers reserve.
@@ -37,7 +38,7 @@ var _ accel.Device = (*Device)(nil)
 // rank can have a processor of its own, the calling OS thread, which the caller
 // must have locked, stays on that of localRank from now on.
 func Open(localRank, localWorld int) (*Device, error) {
-	d, err := open(machine{root: "/"}, localRank, localWorld)
+	d, err := open(machine{sysfs.Here()}, localRank, localWorld)
 	if err != nil {
 		return nil, fmt.Errorf("host device %d: %w", localRank, err)
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/collectivex/collectivex/pkg/accel"
 	"github.com/collectivex/collectivex/pkg/affinity"
+	"github.com/collectivex/collectivex/pkg/sysfs"
 )
 
 // peerVariable makes the test binary a second process that adds one to the
@@ -192,7 +193,7 @@ func TestMachine(t *testing.T) {
 		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
 		require.NoError(t, os.WriteFile(path, []byte(text), 0o644))
 	}
-	m := machine{root}
+	m := machine{sysfs.Root{FS: os.DirFS(root)}}
 	_, _, err := m.memory()
 	require.Error(t, err)
 	require.Equal(t, arch(), m.product())

@@ -1,0 +1,110 @@
+// Package sysfs reads what the kernel says of a machine in the small files of
+// /proc and /sys. What is not there, or of another form, reads as nothing.
+package sysfs
+
+import (
+	"io/fs"
+	"os"
+	"path"
+	"strconv"
+	"strings"
+)
+
+// Root has the file systems of a machine below it: "proc", "sys", "etc". Methods
+// take the elements of a path.
+type Root struct{ fs.FS }
+
+// Here is the root of this machine.
+func Here() Root { return Root{os.DirFS("/")} }
+
+// Bytes is a file as it is; nil where there is none.
+func (r Root) Bytes(elem ...string) []byte {
+	data, err := fs.ReadFile(r.FS, path.Join(elem...))
+	if err != nil {
+		return nil
+	}
+	return data
+}
+
+// Text is a file without the space around it.
+func (r Root) Text(elem ...string) string { return strings.TrimSpace(string(r.Bytes(elem...))) }
+
+// Number is the decimal number that is all of a file.
+func (r Root) Number(elem ...string) (n int64, ok bool) {
+	n, err := strconv.ParseInt(r.Text(elem...), 10, 64)
+	return n, err == nil
+}
+
+// Exists reports whether there is such a file or directory.
+func (r Root) Exists(elem ...string) bool {
+	_, err := fs.Stat(r.FS, path.Join(elem...))
+	return err == nil
+}
+
+// List is the names in a directory, in order.
+func (r Root) List(elem ...string) []string {
+	entries, err := fs.ReadDir(r.FS, path.Join(elem...))
+	if err != nil {
+		return nil
+	}
+	names := make([]string, len(entries))
+	for i, e := range entries {
+		names[i] = e.Name()
+	}
+	return names
+}
+
+// Fields are the values by name of a file whose lines are a name, a separator and
+// a value, without the space around them. The first line of a name counts.
+func (r Root) Fields(separator string, elem ...string) map[string]string {
+	out := map[string]string{}
+	for line := range strings.Lines(r.Text(elem...)) {
+		name, value, ok := strings.Cut(strings.TrimSpace(line), separator)
+		name = strings.TrimSpace(name)
+		if _, seen := out[name]; ok && !seen {
+			out[name] = strings.TrimSpace(value)
+		}
+	}
+	return out
+}
+
+// Counts are the Fields that are decimal numbers.
+func (r Root) Counts(separator string, elem ...string) map[string]uint64 {
+	out := map[string]uint64{}
+	for name, value := range r.Fields(separator, elem...) {
+		if n, err := strconv.ParseUint(value, 10, 64); err == nil {
+			out[name] = n
+		}
+	}
+	return out
+}
+
+// Memory is the bytes of a line of /proc/meminfo, such as MemTotal.
+func (r Root) Memory(name string) (bytes int64, ok bool) {
+	kib, isKiB := strings.CutSuffix(r.Fields(":", "proc/meminfo")[name], " kB")
+	n, err := strconv.ParseInt(kib, 10, 64)
+	return n << 10, err == nil && isKiB
+}
+
+// maxCPU bounds the lists that are believed.
+const maxCPU = 1 << 16
+
+// CPUs are the processors of a list such as 0-3,8,10-11.
+func (r Root) CPUs(elem ...string) []int {
+	var cpus []int
+	for part := range strings.SplitSeq(r.Text(elem...), ",") {
+		first, last, isRange := strings.Cut(part, "-")
+		if !isRange {
+			last = first
+		}
+		from, err := strconv.Atoi(first)
+		to, err2 := strconv.Atoi(last)
+		if err != nil || err2 != nil || from > to || to >= maxCPU {
+			return nil
+		}
+		for cpu := from; cpu <= to; cpu++ {
+			cpus = append(cpus, cpu)
+		}
+	}
+	return cpus
+}

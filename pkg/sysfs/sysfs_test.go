@@ -1,0 +1,68 @@
+package sysfs_test
+
+import (
+	"testing"
+	"testing/fstest"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/pkg/sysfs"
+)
+
+func root(files map[string]string) sysfs.Root {
+	m := fstest.MapFS{}
+	for name, text := range files {
+		m[name] = &fstest.MapFile{Data: []byte(text)}
+	}
+	return sysfs.Root{FS: m}
+}
+
+func TestFiles(t *testing.T) {
+	r := root(map[string]string{
+		"sys/a/one": " 1 \n", "sys/a/word": "word\n",
+		"sys/lines": "name : first\nbare\nname: second\n n:-1\nm:2\n",
+	})
+	require.Equal(t, "word", r.Text("sys", "a", "word"))
+	require.Equal(t, "", r.Text("sys/b"))
+	require.Nil(t, r.Bytes("sys/b"))
+	n, ok := r.Number("sys/a", "one")
+	require.True(t, ok)
+	require.EqualValues(t, 1, n)
+	_, ok = r.Number("sys/a/word")
+	require.False(t, ok)
+	require.True(t, r.Exists("sys/a"))
+	require.False(t, r.Exists("sys/b"))
+	require.Equal(t, []string{"one", "word"}, r.List("sys/a"))
+	require.Empty(t, r.List("sys/b"))
+	require.Equal(t, map[string]string{"name": "first", "n": "-1", "m": "2"}, r.Fields(":", "sys/lines"))
+	require.Equal(t, map[string]uint64{"m": 2}, r.Counts(":", "sys/lines"))
+}
+
+func TestMemory(t *testing.T) {
+	r := root(map[string]string{"proc/meminfo": "MemTotal:       2 kB\nHugePages_Total:    7\n"})
+	n, ok := r.Memory("MemTotal")
+	require.True(t, ok)
+	require.EqualValues(t, 2048, n)
+	for _, name := range []string{"HugePages_Total", "MemAvailable"} {
+		_, ok := r.Memory(name)
+		require.False(t, ok, name)
+	}
+}
+
+func TestCPUs(t *testing.T) {
+	for text, want := range map[string][]int{
+		"3\n": {3}, "0-3,8,10-11": {0, 1, 2, 3, 8, 10, 11}, "": nil, "3-1": nil, "0-99999999": nil, "a": nil,
+	} {
+		require.Equal(t, want, root(map[string]string{"list": text}).CPUs("list"), text)
+	}
+	require.Empty(t, root(nil).CPUs("list"))
+}
+
+// This machine has what every Linux tells.
+func TestHere(t *testing.T) {
+	r := sysfs.Here()
+	require.NotEmpty(t, r.CPUs("sys/devices/system/cpu/online"))
+	total, ok := r.Memory("MemTotal")
+	require.True(t, ok)
+	require.Positive(t, total)
+}
