@@ -17,7 +17,7 @@ import (
 	hostdev "github.com/collectivex/collectivex/pkg/accel/host"
 	"github.com/collectivex/collectivex/pkg/collective"
 	"github.com/collectivex/collectivex/pkg/collective/host"
-	"github.com/collectivex/collectivex/pkg/collective/hostdata"
+	"github.com/collectivex/collectivex/pkg/collective/data"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/rendezvous"
@@ -211,7 +211,7 @@ func runRank(ctx context.Context, dir string, r int, c plan.Case, noGraphs bool,
 	}
 	wrapper.Comm = inner
 	runner, err := collective.NewRunner(collective.Parts{
-		Data: hostdata.Data{}, Comm: wrapper, Device: &device{d, noGraphs},
+		Data: data.Inline{}, Comm: wrapper, Device: &device{d, noGraphs},
 		Another: func(context.Context, *rank.Session) (collective.Comm, error) { return another{wrapper}, nil },
 	})
 	if err != nil {

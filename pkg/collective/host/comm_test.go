@@ -12,7 +12,7 @@ import (
 
 	hostdev "github.com/collectivex/collectivex/pkg/accel/host"
 	"github.com/collectivex/collectivex/pkg/collective"
-	"github.com/collectivex/collectivex/pkg/collective/hostdata"
+	"github.com/collectivex/collectivex/pkg/collective/data"
 	"github.com/collectivex/collectivex/pkg/numeric"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/rendezvous"
@@ -130,7 +130,7 @@ func operate(c *Comm, mem collective.Memory, op collective.Op, dt numeric.Type, 
 	if err != nil {
 		return err
 	}
-	data := hostdata.Data{}
+	data := data.Inline{}
 	for _, inPlace := range []bool{false, true} {
 		send, recv := mem.Ptr(), mem.Ptr().Add(1<<20)
 		if inPlace {

@@ -6,7 +6,7 @@ import (
 
 	hostdev "github.com/collectivex/collectivex/pkg/accel/host"
 	"github.com/collectivex/collectivex/pkg/collective"
-	"github.com/collectivex/collectivex/pkg/collective/hostdata"
+	"github.com/collectivex/collectivex/pkg/collective/data"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
@@ -32,5 +32,5 @@ func Open(ctx context.Context, s *rank.Session, c plan.Case) (rank.Runner, error
 	if cpus, pinned := device.CPUs(); pinned {
 		facts.CPUs = cpus
 	}
-	return collective.NewRunner(collective.Parts{Data: hostdata.Data{}, Comm: comm, Device: device, Facts: facts})
+	return collective.NewRunner(collective.Parts{Data: data.Inline{}, Comm: comm, Device: device, Facts: facts})
 }

@@ -5,7 +5,7 @@ import (
 	"errors"
 
 	"github.com/collectivex/collectivex/pkg/collective"
-	"github.com/collectivex/collectivex/pkg/collective/device"
+	"github.com/collectivex/collectivex/pkg/collective/data"
 	"github.com/collectivex/collectivex/pkg/gpurank"
 	"github.com/collectivex/collectivex/pkg/nccl"
 	"github.com/collectivex/collectivex/pkg/plan"
@@ -35,16 +35,16 @@ func Open(kind nccl.Kind) rank.Opener {
 
 // newParts returns what a runner on an open device is made of.
 func newParts(ctx context.Context, s *rank.Session, l *nccl.Library, g *gpurank.GPU) (collective.Parts, error) {
-	data, err := device.NewData(ctx, g)
+	d, err := data.New(ctx, g)
 	if err != nil {
 		return collective.Parts{}, rank.Coded(result.ReasonDevice, err)
 	}
 	c, err := join(ctx, s, l, g, "first")
 	if err != nil {
-		return collective.Parts{}, errors.Join(err, data.Close())
+		return collective.Parts{}, errors.Join(err, d.Close())
 	}
 	return collective.Parts{
-		Data: data, Comm: c, Device: g, Facts: g.Facts(gpurank.LibraryOf(l)),
+		Data: d, Comm: c, Device: g, Facts: g.Facts(gpurank.LibraryOf(l)),
 		Another: func(ctx context.Context, s *rank.Session) (collective.Comm, error) {
 			return join(ctx, s, l, g, "another")
 		},

@@ -1,6 +1,4 @@
-// Package hostdata fills and checks buffers that this process can reach: those
-// of the host library, and copies of device buffers.
-package hostdata
+package data
 
 /*
 #cgo CFLAGS: -O3 -std=c11 -Wall -Wextra
@@ -16,20 +14,21 @@ import (
 	"github.com/collectivex/collectivex/pkg/workload"
 )
 
-// Data implements collective.Data on memory of this process. It runs inline:
-// the caller has waited for the stream.
-type Data struct{}
+// Inline implements collective.Data on memory that this process can reach: buffers of
+// the host library, and copies of device buffers. It does not use the stream, for
+// which the caller has waited.
+type Inline struct{}
 
-var _ collective.Data = Data{}
+var _ collective.Data = Inline{}
 
 // Fill implements collective.Data.
-func (Data) Fill(_ accel.Stream, p workload.Pattern, buf accel.Ptr, regions []workload.Region) error {
+func (Inline) Fill(_ accel.Stream, p workload.Pattern, buf accel.Ptr, regions []workload.Region) error {
 	write(p, buf, regions, 0)
 	return nil
 }
 
 // Poison implements collective.Data.
-func (Data) Poison(_ accel.Stream, p workload.Pattern, buf accel.Ptr, regions []workload.Region) error {
+func (Inline) Poison(_ accel.Stream, p workload.Pattern, buf accel.Ptr, regions []workload.Region) error {
 	write(p, buf, regions, 1)
 	return nil
 }
@@ -43,7 +42,7 @@ func write(p workload.Pattern, buf accel.Ptr, regions []workload.Region, complem
 }
 
 // Check implements collective.Data.
-func (Data) Check(_ accel.Stream, p workload.Pattern, buf accel.Ptr, regions []workload.Region) (workload.Verdict, error) {
+func (Inline) Check(_ accel.Stream, p workload.Pattern, buf accel.Ptr, regions []workload.Region) (workload.Verdict, error) {
 	q := pattern(p)
 	v := C.cx_verdict{first: -1}
 	for _, r := range regions {
@@ -54,10 +53,10 @@ func (Data) Check(_ accel.Stream, p workload.Pattern, buf accel.Ptr, regions []w
 }
 
 // CheckedBy implements collective.Data.
-func (Data) CheckedBy() string { return "host" }
+func (Inline) CheckedBy() string { return "host" }
 
 // Close implements collective.Data.
-func (Data) Close() error { return nil }
+func (Inline) Close() error { return nil }
 
 // pattern is workload.Params, which has the layout of cx_pattern.
 func pattern(p workload.Pattern) C.cx_pattern {

@@ -1,4 +1,4 @@
-package device_test
+package data_test
 
 import (
 	"fmt"
@@ -15,7 +15,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/accel/gpu"
 	"github.com/collectivex/collectivex/pkg/accel/hip"
 	"github.com/collectivex/collectivex/pkg/collective"
-	"github.com/collectivex/collectivex/pkg/collective/device"
+	"github.com/collectivex/collectivex/pkg/collective/data"
 	"github.com/collectivex/collectivex/pkg/numeric"
 	"github.com/collectivex/collectivex/pkg/workload"
 )
@@ -78,9 +78,9 @@ func (b *bench) change(t *testing.T, at int64) {
 	require.NoError(t, b.stream.Synchronize())
 }
 
-func data(t *testing.T, b *bench) collective.Data {
+func kernelData(t *testing.T, b *bench) collective.Data {
 	t.Helper()
-	d, err := device.NewData(t.Context(), b.Device)
+	d, err := data.New(t.Context(), b.Device)
 	require.NoError(t, err)
 	require.Equal(t, "device", d.CheckedBy())
 	return d
@@ -104,7 +104,7 @@ func regions(world int, reduced bool) []workload.Region {
 func TestFillIsTheReference(t *testing.T) {
 	const elements = 1300
 	each(t, elements*8, func(t *testing.T, b *bench) {
-		d := data(t, b)
+		d := kernelData(t, b)
 		defer d.Close()
 		for _, dt := range numeric.Types() {
 			for op := workload.Sum; op <= workload.NoRedOp; op++ {
@@ -138,7 +138,7 @@ func TestFillIsTheReference(t *testing.T) {
 // the host alike.
 func TestCheckFindsWhatIsWrong(t *testing.T) {
 	each(t, 1<<17, func(t *testing.T, b *bench) {
-		kernels := data(t, b)
+		kernels := kernelData(t, b)
 		defer kernels.Close()
 		for _, dt := range numeric.Types() {
 			size := int64(dt.Size())
@@ -147,7 +147,7 @@ func TestCheckFindsWhatIsWrong(t *testing.T) {
 			n := b.bytes / size
 			rs := []workload.Region{{Count: n / 2, Source: workload.AllRanks}, {Offset: n / 2, Count: n / 2, First: n / 2, Source: workload.AllRanks}}
 			require.NoError(t, kernels.Fill(b.stream, p, b.buf, rs))
-			for _, d := range []collective.Data{kernels, device.NewHostData(b.Device)} {
+			for _, d := range []collective.Data{kernels, data.NewCopied(b.Device)} {
 				v, err := d.Check(b.stream, p, b.buf, rs)
 				require.NoError(t, err)
 				require.Equal(t, workload.Verdict{Checked: n, First: -1}, v, "%s by %s", dt, d.CheckedBy())
@@ -163,11 +163,11 @@ func TestCheckFindsWhatIsWrong(t *testing.T) {
 				}
 			}
 			// Poison is wrong everywhere.
-			require.NoError(t, device.NewHostData(b.Device).Poison(b.stream, p, b.buf, rs))
+			require.NoError(t, data.NewCopied(b.Device).Poison(b.stream, p, b.buf, rs))
 			v, err := kernels.Check(b.stream, p, b.buf, rs)
 			require.NoError(t, err)
 			require.Equal(t, workload.Verdict{Checked: n, Wrong: n, First: 0}, v)
-			require.NoError(t, device.NewHostData(b.Device).Fill(b.stream, p, b.buf, rs))
+			require.NoError(t, data.NewCopied(b.Device).Fill(b.stream, p, b.buf, rs))
 			v, err = kernels.Check(b.stream, p, b.buf, rs)
 			require.NoError(t, err)
 			require.Zero(t, v.Wrong)
@@ -179,7 +179,7 @@ func TestCheckFindsWhatIsWrong(t *testing.T) {
 // last place, and by no more.
 func TestCheckTolerance(t *testing.T) {
 	each(t, 4096, func(t *testing.T, b *bench) {
-		d := data(t, b)
+		d := kernelData(t, b)
 		defer d.Close()
 		p, err := workload.NewPattern(numeric.Float, workload.Avg, 3, 1)
 		require.NoError(t, err)
@@ -203,7 +203,7 @@ func TestOneWrongElement(t *testing.T) {
 		bytes = 1 << 30
 	}
 	each(t, bytes, func(t *testing.T, b *bench) {
-		d := data(t, b)
+		d := kernelData(t, b)
 		defer d.Close()
 		p, err := workload.NewPattern(numeric.Double, workload.Sum, 2, 3)
 		require.NoError(t, err)
@@ -232,7 +232,7 @@ func TestWithoutCompiler(t *testing.T) {
 	dev, err := driver.Open(0, t.TempDir())
 	require.NoError(t, err)
 	defer dev.Close()
-	d, err := device.NewData(t.Context(), dev)
+	d, err := data.New(t.Context(), dev)
 	require.NoError(t, err, fmt.Sprint(err))
 	require.Equal(t, "host", d.CheckedBy())
 	require.NoError(t, d.Close())

@@ -1,6 +1,6 @@
 // Fills and checks memory that this process can reach; see data.c.
-#ifndef CX_HOSTDATA_H
-#define CX_HOSTDATA_H
+#ifndef CX_COLLECTIVE_DATA_H
+#define CX_COLLECTIVE_DATA_H
 
 #include <stdint.h>
 

@@ -1,4 +1,4 @@
-package hostdata
+package data
 
 import (
 	"fmt"
@@ -40,10 +40,10 @@ func TestAgreesWithTheReference(t *testing.T) {
 						want := make([]byte, 2*n*dt.Size())
 						got := make([]byte, len(want))
 						p.Fill(want, regions)
-						require.NoError(t, Data{}.Fill(nil, p, ptr(got), regions))
+						require.NoError(t, Inline{}.Fill(nil, p, ptr(got), regions))
 						require.Equal(t, want, got)
 						p.Poison(want, regions)
-						require.NoError(t, Data{}.Poison(nil, p, ptr(got), regions))
+						require.NoError(t, Inline{}.Poison(nil, p, ptr(got), regions))
 						require.Equal(t, want, got)
 					})
 				}
@@ -73,7 +73,7 @@ func TestCheckAgreesWithTheReference(t *testing.T) {
 								buf[at*dt.Size()]++
 							}
 						}
-						got, err := Data{}.Check(nil, p, ptr(buf), regions)
+						got, err := Inline{}.Check(nil, p, ptr(buf), regions)
 						require.NoError(t, err)
 						require.Equal(t, p.Check(buf, regions), got)
 						require.Equal(t, step > p.ToleranceULP(), got.Wrong > 0)
@@ -110,14 +110,14 @@ func BenchmarkData(b *testing.B) {
 		b.Run(fmt.Sprintf("fill/%s/%s/%d", c.dt, c.op, c.world), func(b *testing.B) {
 			b.SetBytes(int64(len(buf)))
 			for b.Loop() {
-				_ = Data{}.Fill(nil, p, ptr(buf), in)
+				_ = Inline{}.Fill(nil, p, ptr(buf), in)
 			}
 		})
 		b.Run(fmt.Sprintf("check/%s/%s/%d", c.dt, c.op, c.world), func(b *testing.B) {
-			_ = Data{}.Fill(nil, p, ptr(buf), out)
+			_ = Inline{}.Fill(nil, p, ptr(buf), out)
 			b.SetBytes(int64(len(buf)))
 			for b.Loop() {
-				_, _ = Data{}.Check(nil, p, ptr(buf), out)
+				_, _ = Inline{}.Check(nil, p, ptr(buf), out)
 			}
 		})
 	}

@@ -1,6 +1,7 @@
-// Package device makes and checks the data of the collective family where it is
-// measured: in the memory of a device.
-package device
+// Package data makes and checks the data of the collective family: with kernels where
+// it is measured, in the memory of a device; from the host on copies; or inline, in
+// memory that this process can reach.
+package data
 
 import (
 	"context"
@@ -12,7 +13,6 @@ import (
 	"github.com/collectivex/collectivex/pkg/accel"
 	"github.com/collectivex/collectivex/pkg/accel/kernels"
 	"github.com/collectivex/collectivex/pkg/collective"
-	"github.com/collectivex/collectivex/pkg/collective/hostdata"
 	"github.com/collectivex/collectivex/pkg/numeric"
 	"github.com/collectivex/collectivex/pkg/workload"
 )
@@ -26,12 +26,12 @@ func source() string {
 	return kernels.Complete("#define CX_FN static __device__ __forceinline__\n" + workload.PatternSource + patternKernels)
 }
 
-// NewData returns data that kernels of the device make and check or, where
+// New returns data that kernels of the device make and check or, where
 // nothing can compile them, the host.
-func NewData(ctx context.Context, d accel.Device) (collective.Data, error) {
+func New(ctx context.Context, d accel.Device) (collective.Data, error) {
 	module, err := d.Compile(ctx, "pattern.cu", source())
 	if errors.Is(err, accel.ErrUnsupported) {
-		return NewHostData(d), nil
+		return NewCopied(d), nil
 	}
 	if err != nil {
 		return nil, err
@@ -51,12 +51,12 @@ type deviceData struct {
 	verdict      accel.Ptr   // what the check kernel writes
 	found        *foundWords // its copy on the host
 
-	second *HostData
+	second *Copied
 	asked  map[opinion]bool // of second
 }
 
 func newDeviceData(d accel.Device, m accel.Module) *deviceData {
-	return &deviceData{device: d, module: m, second: NewHostData(d), asked: map[opinion]bool{}}
+	return &deviceData{device: d, module: m, second: NewCopied(d), asked: map[opinion]bool{}}
 }
 
 // opinion is what the host is asked for once.
@@ -192,95 +192,3 @@ func (k *deviceData) Close() error {
 	}
 	return errors.Join(err, k.module.Close())
 }
-
-// HostData makes and checks copies of buffers on the host: what stands in where
-// nothing compiles kernels, and the second opinion where something does.
-type HostData struct {
-	device accel.Device
-	inline hostdata.Data
-}
-
-var _ collective.Data = (*HostData)(nil)
-
-// NewHostData returns data for the memory of d.
-func NewHostData(d accel.Device) *HostData { return &HostData{device: d} }
-
-// CheckedBy implements collective.Data.
-func (k *HostData) CheckedBy() string { return "host" }
-
-// pieceBytes is how much of a buffer is on the host at a time, at most.
-const pieceBytes = 64 << 20
-
-// staged calls do with parts of the regions: staging memory, the part of the
-// buffer that belongs there, and what its elements are.
-func (k *HostData) staged(p workload.Pattern, buf accel.Ptr, regions []workload.Region, do func(stage unsafe.Pointer, at accel.Ptr, r workload.Region) error) error {
-	size, largest := int64(p.Type().Size()), int64(1)
-	for _, r := range regions {
-		largest = max(largest, r.Count)
-	}
-	piece := min(largest, pieceBytes/size)
-	stage, err := k.device.AllocHost(piece * size)
-	if err != nil {
-		return err
-	}
-	for _, r := range regions {
-		for done := int64(0); done < r.Count && err == nil; {
-			part := workload.Region{Count: min(r.Count-done, piece), First: r.First + done, Source: r.Source}
-			err = do(stage, buf.Add((r.Offset+done)*size), part)
-			done += part.Count
-		}
-	}
-	return errors.Join(err, k.device.FreeHost(stage))
-}
-
-// Fill implements collective.Data.
-func (k *HostData) Fill(s accel.Stream, p workload.Pattern, buf accel.Ptr, regions []workload.Region) error {
-	return k.write(s, p, buf, regions, k.inline.Fill)
-}
-
-// Poison implements collective.Data.
-func (k *HostData) Poison(s accel.Stream, p workload.Pattern, buf accel.Ptr, regions []workload.Region) error {
-	return k.write(s, p, buf, regions, k.inline.Poison)
-}
-
-func (k *HostData) write(s accel.Stream, p workload.Pattern, buf accel.Ptr, regions []workload.Region,
-	put func(accel.Stream, workload.Pattern, accel.Ptr, []workload.Region) error,
-) error {
-	return k.staged(p, buf, regions, func(stage unsafe.Pointer, at accel.Ptr, r workload.Region) error {
-		if err := put(s, p, accel.Ptr(uintptr(stage)), []workload.Region{r}); err != nil {
-			return err
-		}
-		if err := k.device.CopyIn(s, at, stage, r.Count*int64(p.Type().Size())); err != nil {
-			return err
-		}
-		return s.Synchronize()
-	})
-}
-
-// Check implements collective.Data.
-func (k *HostData) Check(s accel.Stream, p workload.Pattern, buf accel.Ptr, regions []workload.Region) (workload.Verdict, error) {
-	v := workload.Verdict{First: -1}
-	size := int64(p.Type().Size())
-	err := k.staged(p, buf, regions, func(stage unsafe.Pointer, at accel.Ptr, r workload.Region) error {
-		if err := k.device.CopyOut(s, stage, at, r.Count*size); err != nil {
-			return err
-		}
-		if err := s.Synchronize(); err != nil {
-			return err
-		}
-		part, err := k.inline.Check(s, p, accel.Ptr(uintptr(stage)), []workload.Region{r})
-		if err != nil {
-			return err
-		}
-		if first := int64(at-buf)/size + part.First; part.Wrong > 0 && (v.Wrong == 0 || first < v.First) {
-			v.First = first
-		}
-		v.Checked += part.Checked
-		v.Wrong += part.Wrong
-		return nil
-	})
-	return v, err
-}
-
-// Close implements collective.Data.
-func (k *HostData) Close() error { return nil }
