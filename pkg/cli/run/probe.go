@@ -3,6 +3,7 @@ package run
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -46,9 +47,23 @@ func probe(ctx context.Context, defs cli.Definitions) (machine.Survey, error) {
 		err = json.Unmarshal(text, &d)
 	}
 	if err != nil {
-		return d, fmt.Errorf("cxrun %s: %w", surveyCommand, err)
+		return d, fmt.Errorf("cxrun %s: %w%s", surveyCommand, err, firstWords(err))
 	}
 	return d, nil
+}
+
+// firstWords returns the first line that a failed program wrote to standard error,
+// in parentheses, or an empty text where it wrote none. Later lines are stack traces.
+func firstWords(err error) string {
+	failed, ok := errors.AsType[*exec.ExitError](err)
+	if !ok {
+		return ""
+	}
+	line, _, _ := strings.Cut(strings.TrimSpace(string(failed.Stderr)), "\n")
+	if line == "" {
+		return ""
+	}
+	return " (" + line + ")"
 }
 
 // surveyCommand is hidden: what it writes may name paths of this machine.

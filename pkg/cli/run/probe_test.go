@@ -26,12 +26,12 @@ func TestProbe(t *testing.T) {
 func TestMachineHereSurvivesALibraryThatDies(t *testing.T) {
 	dir := t.TempDir()
 	source := filepath.Join(dir, "dies.c")
-	require.NoError(t, os.WriteFile(source, []byte("#include <stdlib.h>\n__attribute__((constructor)) static void die(void) { abort(); }\n"), 0o600))
+	require.NoError(t, os.WriteFile(source, []byte("#include <stdio.h>\n#include <stdlib.h>\n__attribute__((constructor)) static void die(void) { fputs(\"driver is broken\\nand more\\n\", stderr); abort(); }\n"), 0o600))
 	library := filepath.Join(dir, "libcuda.so.1")
 	out, err := exec.Command(fakes.Compiler(t), "-shared", "-fPIC", "-o", library, source).CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	t.Setenv("CX_CUDA_LIB", library)
 
 	d := machineHere(t.Context(), cli.Definitions{})
-	require.Equal(t, machine.Survey{Unusable: []string{"the GPUs here cannot be looked at: cxrun survey: exit status 2: 'cxrun doctor' meets the same"}}, d)
+	require.Equal(t, machine.Survey{Unusable: []string{"the GPUs here cannot be looked at: cxrun survey: exit status 2 (driver is broken): 'cxrun doctor' meets the same"}}, d)
 }
