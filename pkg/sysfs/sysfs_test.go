@@ -23,7 +23,7 @@ func TestFiles(t *testing.T) {
 		"sys/lines": "name : first\nbare\nname: second\n n:-1\nm:2\n",
 	})
 	require.Equal(t, "word", r.Text("sys", "a", "word"))
-	require.Equal(t, "", r.Text("sys/b"))
+	require.Empty(t, r.Text("sys/b"))
 	require.Nil(t, r.Bytes("sys/b"))
 	n, ok := r.Number("sys/a", "one")
 	require.True(t, ok)
