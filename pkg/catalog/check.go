@@ -103,7 +103,7 @@ func (c *Checker) checkArgs(args []string, used bool, tool, why string) {
 		name, _, _ := strings.Cut(args[i], "=")
 		switch {
 		case !used:
-			c.Fault(&args[i], "%s arguments are of no use: %s", tool, why)
+			c.Fault(&args[i], "%s arguments have no effect: %s", tool, why)
 			return
 		case !strings.HasPrefix(name, "--"):
 			c.Fault(&args[i], "write %s arguments as --name or --name=value, not %q", tool, args[i])

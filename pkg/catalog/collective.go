@@ -118,18 +118,18 @@ func (e *CollectiveSuite) Check(c *Checker, s *Suite) {
 
 func (b *CollectiveBlock) check(c *Checker, s *Suite) {
 	if b.Sizes != nil && b.Sizes.From > b.Sizes.To {
-		c.Fault(&b.Sizes.From, "the sizes end before they begin")
+		c.Fault(&b.Sizes.From, "\"from\" must not be larger than \"to\"")
 	}
 	for i, op := range b.Ops {
 		switch {
 		case vocab.TakesTraffic(op) && b.Traffic == nil:
-			c.Fault(&b.Ops[i], "%s needs the key \"traffic\", in a block without sizes", op)
+			c.Fault(&b.Ops[i], "%s needs a block with the key \"traffic\" instead of \"sizes\"", op)
 		case !vocab.TakesTraffic(op) && b.Sizes == nil:
-			c.Fault(&b.Ops[i], "%s needs the key \"sizes\", in a block without traffic", op)
+			c.Fault(&b.Ops[i], "%s needs a block with the key \"sizes\" instead of \"traffic\"", op)
 		}
 	}
 	if b.Sizes != nil && b.Traffic != nil {
-		c.Fault(b.Traffic, "a block has sizes or traffic, not both: traffic has its own size")
+		c.Fault(b.Traffic, "a block has either \"sizes\" or \"traffic\", not both: a traffic file determines its size")
 	}
 	if b.Traffic != nil {
 		b.Traffic.check(c, b.worlds(c.Catalog, s), b.DTypes)

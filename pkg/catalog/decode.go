@@ -266,7 +266,7 @@ func (d *decoder) mapping(n *yaml.Node, f field, each func(k, val *yaml.Node)) b
 		case k.Kind != yaml.ScalarNode || k.Anchor != "":
 			d.fault(d.at(k), "a key must be a plain word, not %s", d.describe(k))
 		case line != 0:
-			d.fault(d.at(k), "key %q stands twice, first in line %d", k.Value, line)
+			d.fault(d.at(k), "duplicate key %q, first in line %d", k.Value, line)
 		default:
 			lines[k.Value] = k.Line
 			each(k, n.Content[i+1])

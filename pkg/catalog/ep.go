@@ -163,7 +163,7 @@ func MostTokens(world, topk int) int { return mostAssignments / world / topk }
 // Check implements SamplingBlock.
 func (s *EPSampling) Check(c *Checker) {
 	if s.ChainDrop > s.ChainItersPerTrial-2 {
-		c.Fault(&s.ChainDrop, "chain_drop must leave at least two of the %d chained pairs", s.ChainItersPerTrial)
+		c.Fault(&s.ChainDrop, "chain_drop must leave at least 2 of the %d chained pairs", s.ChainItersPerTrial)
 	}
 }
 
@@ -203,14 +203,14 @@ func (b *EPBlock) check(c *Checker) {
 	for i, phase := range b.Phases {
 		tokens := b.Ladder(w, phase)
 		if len(tokens) == 0 {
-			c.Fault(&b.Phases[i], "there is no %s ladder, neither here nor in workload %q", phase, w.Name)
+			c.Fault(&b.Phases[i], "no %s ladder: define one here or in workload %q", phase, w.Name)
 			continue
 		}
 		largest = max(largest, slices.Max(tokens))
 	}
 	for i, degree := range b.Degrees {
 		if most := MostTokens(degree, w.TopK); largest > most {
-			c.Fault(&b.Degrees[i], "%d ranks of %d tokens, each of %d experts: every rank holds the routing of all of them, so that tokens go to %d", degree, largest, w.TopK, most)
+			c.Fault(&b.Degrees[i], "%d ranks with %d tokens each and top-k %d are too large: every rank holds the routing of all tokens, so at this degree the limit is %d tokens per rank", degree, largest, w.TopK, most)
 		}
 		if w.Experts%degree != 0 {
 			c.Fault(&b.Degrees[i], "the %d experts of workload %q do not spread evenly over %d ranks", w.Experts, w.Name, degree)
@@ -241,7 +241,7 @@ func (e *EPSupport) Check(c *Checker, p *Platform, b *Backend) {
 		}
 		for j, degree := range d.Degrees {
 			if r := b.EP().rule(p, d.Mode, degree); r != nil {
-				c.Fault(&d.Degrees[j], "EP%d runs here, and %s says why it does not: %s", degree, c.At(r), r.Reason)
+				c.Fault(&d.Degrees[j], "EP%d is listed as running here, but %s says why it is unsupported: %s", degree, c.At(r), r.Reason)
 			}
 		}
 		c.FillsNodes(p, d.Degrees)
@@ -263,14 +263,14 @@ func (e *EPBackend) Check(c *Checker, b *Backend) {
 			if r := e.rule(p, row.Mode, row.World); r != nil && !row.Runs {
 				used[r] = true
 			} else if !row.Runs {
-				c.Fault(&p.Backends, "suites ask for %s %s at EP%d; list it here, or say in %s why it does not run",
+				c.Fault(&p.Backends, "suites ask for %s %s at EP%d; list it here, or give the reason in %s why it is unsupported",
 					b.Name, row.Mode, row.World, backendsFile)
 			}
 		}
 	}
 	for i := range e.Unsupported {
 		if r := &e.Unsupported[i]; !used[r] {
-			c.Fault(r, "no suite asks for anything that this rule is the first to cover")
+			c.Fault(r, "this rule has no effect: no suite asks for a case that it covers and no earlier rule does")
 		}
 	}
 }

@@ -20,9 +20,9 @@ var nameForm = regexp.MustCompile(`^[a-z0-9]+([.-][a-z0-9]+)*$`)
 func (d *decoder) name(p Pos, name string) {
 	switch {
 	case !nameForm.MatchString(name):
-		d.fault(p, "%q is no name: lower-case letters and digits, joined by '-' or '.'", name)
+		d.fault(p, "invalid name %q: want lower-case letters and digits, joined by '-' or '.'", name)
 	case name == All:
-		d.fault(p, "%q is no name: filters use the word for everything", name)
+		d.fault(p, "invalid name %q: filters use this word to select everything", name)
 	}
 }
 
@@ -49,10 +49,10 @@ const publishedText = "published text"
 func (d *decoder) word(p Pos, word, kind string) {
 	switch form := forms[kind]; {
 	case kind == publishedText && strings.ContainsFunc(word, func(r rune) bool { return !unicode.IsPrint(r) }):
-		d.fault(p, "%s ends in documents; write it in printable characters on one line", d.quote(word))
+		d.fault(p, "%s is copied into documents; write it in printable characters on one line", d.quote(word))
 	case kind == publishedText:
 		if err := provenance.NewScreen().Check(word); err != nil && !d.private {
-			d.fault(p, "%s ends in documents, which could not be published: it %v", d.quote(word), err)
+			d.fault(p, "%s is copied into documents, which could then not be published: it %v", d.quote(word), err)
 		}
 	case form == nil:
 		d.refs = append(d.refs, reference{p, kind, word})

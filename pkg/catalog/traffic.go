@@ -49,7 +49,7 @@ func ParseTraffic(file string, data []byte) (*Traffic, error) {
 		if len(t.at) == 0 {
 			ends = len(at)
 		} else if len(at) != ends {
-			fault(at[min(ends, len(at)-1)], "a row of %d ranks in traffic of %d", len(at), ends)
+			fault(at[min(ends, len(at)-1)], "row of %d numbers, but the first row has %d", len(at), ends)
 		}
 		t.Bytes, t.at = append(t.Bytes, row), append(t.at, at)
 	}
@@ -57,9 +57,9 @@ func ParseTraffic(file string, data []byte) (*Traffic, error) {
 	case n == 0:
 		fault(Pos{file, 1, 1}, "the file is empty")
 	case n != ends:
-		fault(t.at[n-1][0], "%d rows of %d ranks: traffic is square", n, ends)
+		fault(t.at[n-1][0], "%d rows of %d numbers: a traffic matrix must be square", n, ends)
 	case len(faults) == 0 && !slices.ContainsFunc(t.Bytes, func(row []int64) bool { return slices.Max(row) > 0 }):
-		fault(t.at[0][0], "nobody sends anything")
+		fault(t.at[0][0], "no rank sends anything: all numbers are 0")
 	}
 	if len(faults) > 0 {
 		faults.sort()
@@ -111,7 +111,7 @@ func (t *Traffic) Whole(dtype string) error {
 	for i, row := range t.Bytes {
 		for j, n := range row {
 			if n%size != 0 {
-				faults = append(faults, Diagnostic{t.at[i][j], fmt.Sprintf("%d bytes are no whole number of %s, which has %d", n, dtype, size)})
+				faults = append(faults, Diagnostic{t.at[i][j], fmt.Sprintf("%d bytes are not a whole number of %s elements of %d bytes", n, dtype, size)})
 			}
 		}
 	}
@@ -131,7 +131,7 @@ func (t *Traffic) decode(d *decoder, n *yaml.Node, f field) {
 		return
 	}
 	if !fs.ValidPath(file) {
-		d.fault(d.at(n), "%q is no path below the definitions", file)
+		d.fault(d.at(n), "%q is not a path inside the definitions", file)
 		return
 	}
 	data, err := regular.ReadFS(d.fsys, file, MaxTraffic)
@@ -165,7 +165,7 @@ func (d *decoder) note(err error) {
 // its parts are whole elements of each type.
 func (t *Traffic) check(c *Checker, worlds []int, dtypes []string) {
 	if !slices.Contains(worlds, t.Ranks()) {
-		c.Fault(t, "%s is of %d ranks, and no platform of the suite runs a backend of this block with as many; they have %s",
+		c.Fault(t, "%s has %d ranks, but no platform of the suite runs a backend of this block at that world size; they have %s",
 			t.File, t.Ranks(), strings.ReplaceAll(strings.Trim(fmt.Sprint(worlds), "[]"), " ", ", "))
 	}
 	for _, dtype := range dtypes {

@@ -19,24 +19,24 @@ func TestParseTraffic(t *testing.T) {
 	require.Equal(t, [][]int64{{0, 16, 4}, {8, 0, 0}, {100, 0, 0}}, traffic.Bytes)
 	require.Equal(t, 3, traffic.Ranks())
 	require.NoError(t, traffic.Whole("float"))
-	require.EqualError(t, traffic.Whole("double"), "dir/hot-3.txt:2:7: 4 bytes are no whole number of double, which has 8; 1 more like this")
+	require.EqualError(t, traffic.Whole("double"), "dir/hot-3.txt:2:7: 4 bytes are not a whole number of double elements of 8 bytes; 1 more like this")
 }
 
 func TestTrafficDiagnostics(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
 		{"empty", " \n", "t.txt:1:1: the file is empty"},
-		{"too few rows", "1 2 3\n1 2 3\n", "t.txt:2:1: 2 rows of 3 ranks: traffic is square"},
-		{"too many rows", "1 2\n1 2\n1 2\n", "t.txt:3:1: 3 rows of 2 ranks: traffic is square"},
-		{"a short row", "1 2 3\n1 2\n1 2 3\n", "t.txt:2:3: a row of 2 ranks in traffic of 3"},
-		{"a long row", "1 2\n1 2 3\n", "t.txt:2:5: a row of 3 ranks in traffic of 2"},
+		{"too few rows", "1 2 3\n1 2 3\n", "t.txt:2:1: 2 rows of 3 numbers: a traffic matrix must be square"},
+		{"too many rows", "1 2\n1 2\n1 2\n", "t.txt:3:1: 3 rows of 2 numbers: a traffic matrix must be square"},
+		{"a short row", "1 2 3\n1 2\n1 2 3\n", "t.txt:2:3: row of 2 numbers, but the first row has 3"},
+		{"a long row", "1 2\n1 2 3\n", "t.txt:2:5: row of 3 numbers, but the first row has 2"},
 		{"negative", "1 -2\n3 4\n", "t.txt:1:3: bytes must not be negative: -2"},
 		{"no number", "1 2\n3 4k\n", `t.txt:2:3: bytes must be a whole number, not "4k"`},
 		{"a fraction", "1 2\n3.5 4\n", `t.txt:2:1: bytes must be a whole number, not "3.5"`},
 		{"a sign", "1 2\n+3 4\n", `t.txt:2:1: bytes must be a whole number, not "+3"`},
 		{"beyond numbers", "1 99999999999999999999\n3 4\n", `t.txt:1:3: bytes must be a whole number, not "99999999999999999999"`},
 		{"beyond memories", "1 1125899906842625\n3 4\n", "t.txt:1:3: at most 1125899906842624 bytes, not 1125899906842625"},
-		{"nothing", "0 0\n0 0\n", "t.txt:1:1: nobody sends anything"},
-		{"several", "1 x\n-3 4\n5 6\n", "t.txt:1:3: bytes must be a whole number, not \"x\"\nt.txt:2:1: bytes must not be negative: -3\nt.txt:3:1: 3 rows of 2 ranks: traffic is square"},
+		{"nothing", "0 0\n0 0\n", "t.txt:1:1: no rank sends anything: all numbers are 0"},
+		{"several", "1 x\n-3 4\n5 6\n", "t.txt:1:3: bytes must be a whole number, not \"x\"\nt.txt:2:1: bytes must not be negative: -3\nt.txt:3:1: 3 rows of 2 numbers: a traffic matrix must be square"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := catalog.ParseTraffic("t.txt", []byte(c.text))
@@ -49,10 +49,10 @@ func TestTrafficDiagnostics(t *testing.T) {
 // once, where it is.
 func TestTrafficOfASuite(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
-		{"torn", "0 64\n16\n", "traffic/pair.txt:2:1: a row of 1 ranks in traffic of 2"},
-		{"elements", "0 64\n18 15\n", "traffic/pair.txt:2:1: 18 bytes are no whole number of float, which has 4; 1 more like this\n" +
-			"traffic/pair.txt:2:4: 15 bytes are no whole number of half, which has 2"},
-		{"ranks", "0 64 0\n16 8 0\n0 0 0", "suites/core.yaml:25:14: traffic/pair.txt is of 3 ranks, and no platform of the suite runs a backend of this block with as many; they have 2, 8"},
+		{"torn", "0 64\n16\n", "traffic/pair.txt:2:1: row of 1 numbers, but the first row has 2"},
+		{"elements", "0 64\n18 15\n", "traffic/pair.txt:2:1: 18 bytes are not a whole number of float elements of 4 bytes; 1 more like this\n" +
+			"traffic/pair.txt:2:4: 15 bytes are not a whole number of half elements of 2 bytes"},
+		{"ranks", "0 64 0\n16 8 0\n0 0 0", "suites/core.yaml:25:14: traffic/pair.txt has 3 ranks, but no platform of the suite runs a backend of this block at that world size; they have 2, 8"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			defs := base(t)
@@ -66,7 +66,7 @@ func TestTrafficOfASuite(t *testing.T) {
 	text := string(defs["suites/core.yaml"].Data)
 	defs["suites/core.yaml"] = &fstest.MapFile{Data: []byte(strings.Replace(text, "traffic/pair.txt", "traffic/A pair.txt", 1))}
 	_, err := catalog.Load(defs)
-	require.ErrorContains(t, err, `suites/core.yaml:25:14: "A pair" is no name`)
+	require.ErrorContains(t, err, `suites/core.yaml:25:14: invalid name "A pair"`)
 }
 
 func TestShippedTraffic(t *testing.T) {

@@ -82,7 +82,7 @@ func (c *Claim) take(ctx context.Context, kind Kind) error {
 		return err
 	}
 	if text != "" && !strings.HasPrefix(text, kind.format()) {
-		return fmt.Errorf("%w: %s is no marker of %s; use another directory", ErrForeign, c.file.Name(), kind)
+		return fmt.Errorf("%w: %s is not a marker of %s; use another directory", ErrForeign, c.file.Name(), kind)
 	}
 	if err := c.wait(ctx); err != nil {
 		return err
@@ -108,7 +108,7 @@ func (c *Claim) wait(ctx context.Context) error {
 		}
 		waited := time.Since(began)
 		if owner := parseOwner(text); waited > orphanGrace || waited > dyingGrace && owner.lives() {
-			return fmt.Errorf("%w: process %d writes to %s; wait for its end, or use another directory", ErrHeld, owner.pid, c.dir)
+			return fmt.Errorf("%w: process %d writes to %s; wait until it ends, or use another directory", ErrHeld, owner.pid, c.dir)
 		}
 		select {
 		case <-ctx.Done():
@@ -146,7 +146,7 @@ func openMarker(dir string, flag int) (*os.File, error) {
 	}
 	info, err := file.Stat()
 	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("%w: %s is no regular file", ErrForeign, path)
+		err = fmt.Errorf("%w: %s is not a regular file", ErrForeign, path)
 	}
 	if err != nil {
 		file.Close()

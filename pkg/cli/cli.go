@@ -107,7 +107,7 @@ type Whole struct {
 func (w *Whole) Write(p []byte) (int, error) {
 	n, err := w.Out.Write(p)
 	if err != nil && w.Err == nil {
-		w.Err = fmt.Errorf("standard output is not whole: %w", err)
+		w.Err = fmt.Errorf("standard output is incomplete: %w", err)
 	}
 	return n, err
 }
@@ -128,7 +128,7 @@ func inWords(err error) error {
 	if f.Value.Type() == "float64" {
 		kind = "number"
 	}
-	return fmt.Errorf("%s: %q is no %s", name, invalid.GetValue(), kind)
+	return fmt.Errorf("%s: invalid value %q: want a %s", name, invalid.GetValue(), kind)
 }
 
 // noteStart sets started when c or a command below it begins to run: an error

@@ -37,7 +37,7 @@ func (d *Definitions) Load() (*catalog.Catalog, error) {
 	}
 	cat, err := catalog.Load(fsys)
 	if err != nil {
-		return nil, UsageError("the definitions are not sound\n%w", err)
+		return nil, UsageError("invalid definitions:\n%w", err)
 	}
 	return cat, nil
 }

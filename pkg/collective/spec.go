@@ -53,7 +53,7 @@ func parse(c plan.Case) (spec, error) {
 		{b.Unalign < 0, fmt.Sprintf("buffers %d elements off their alignment", b.Unalign)},
 		{len(b.Sizes) == 0 || slices.Min(b.Sizes) < 1, fmt.Sprintf("sizes %v", b.Sizes)},
 		{len(s.op.Pairs(c.World)) == 0, fmt.Sprintf("%s with %d ranks", s.op, c.World)},
-		{s.op == Hypercube && bits.OnesCount(uint(c.World)) != 1, fmt.Sprintf("hypercube with %d ranks, which is no power of two", c.World)},
+		{s.op == Hypercube && bits.OnesCount(uint(c.World)) != 1, fmt.Sprintf("hypercube with %d ranks, which is not a power of two", c.World)},
 		{s.op == Hypercube && m.Aggregate > 1, fmt.Sprintf("%d operations of hypercube in a group: its steps follow each other", m.Aggregate)},
 		{(s.op == AllToAllV) != (b.Traffic != nil), fmt.Sprintf("%s with traffic of %d ranks", s.op, len(b.Traffic))},
 	} {
@@ -83,7 +83,7 @@ func (s spec) checkTraffic() error {
 		}
 		for to, n := range row {
 			if n < 0 || n%size != 0 {
-				return fmt.Errorf("%d bytes from rank %d to %d are no whole number of %s", n, from, to, s.dtype)
+				return fmt.Errorf("%d bytes from rank %d to %d are not a whole number of %s elements", n, from, to, s.dtype)
 			}
 		}
 	}

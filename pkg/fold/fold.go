@@ -72,14 +72,14 @@ func (v *Verdict) Err() error {
 		if n == 1 {
 			parts = append(parts, "1 "+one)
 		} else if n > 1 {
-			many := strings.NewReplacer("case ", "cases ", "file that is no document", "files that are no documents", "that was not", "that were not").Replace(one)
+			many := strings.NewReplacer("case ", "cases ", "file that is not a document", "files that are not documents", "that was not", "that were not").Replace(one)
 			parts = append(parts, fmt.Sprintf("%d %s", n, many))
 		}
 	}
 	count(len(v.Missing), "case without a document")
 	count(len(v.Failed()), "case failed")
-	count(len(v.Problems), "file that is no document")
-	count(len(v.Unrequested), "case that was not asked for")
+	count(len(v.Problems), "file that is not a document")
+	count(len(v.Unrequested), "case that was not requested")
 	if len(v.Runs) > 1 && v.Requested > 0 {
 		parts = append(parts, fmt.Sprintf("documents of %d runs for one matrix", len(v.Runs)))
 	}
@@ -98,7 +98,7 @@ type Judge struct {
 	v       Verdict
 }
 
-var errClash = errors.New("another document is this attempt too")
+var errClash = errors.New("another document has the same attempt")
 
 // attempt is the identity of an attempt, hashed: a fold of many runs holds many.
 type attempt uint64

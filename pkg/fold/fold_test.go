@@ -110,10 +110,10 @@ func TestNothingIsSkippedSilently(t *testing.T) {
 		{"empty", "", "truncated JSON", "1 file"},
 		{"truncated", string(good[:len(good)/2]), "truncated JSON", "1 file"},
 		{"binary", "\x7fELF", "not JSON", "1 file"},
-		{"foreign", `{"version":1,"record_type":"swap"}`, "JSON that is no document of this program", "1 file"},
-		{"matrix", `{"version":1,"include":[],"requested_cases":[]}`, "JSON that is no document of this program", "1 file"},
-		{"other version", strings.Replace(string(good), `"version":1`, `"version":3`, 1), "JSON that is no document of this program", "1 file"},
-		{"no time", strings.Replace(string(good), `"generated_at":"2026`, `"generated_at":"`, 1), "JSON that is no document of this program", "1 file"},
+		{"foreign", `{"version":1,"record_type":"swap"}`, "JSON that is not a document of this program", "1 file"},
+		{"matrix", `{"version":1,"include":[],"requested_cases":[]}`, "JSON that is not a document of this program", "1 file"},
+		{"other version", strings.Replace(string(good), `"version":1`, `"version":3`, 1), "JSON that is not a document of this program", "1 file"},
+		{"no time", strings.Replace(string(good), `"generated_at":"2026`, `"generated_at":"`, 1), "JSON that is not a document of this program", "1 file"},
 		{"private", private, "document that holds something private", "1 file"},
 		{"changed", changed, "document that was changed after it was written", "1 file"},
 		{"clash", clash, "second document for one attempt", "1 file"},
@@ -167,11 +167,11 @@ func TestGate(t *testing.T) {
 	foreign.SKU = "not-in-the-matrix"
 	foreign.CaseID = foreign.ID()
 	write1(t, in, resulttest.Collective(foreign, attemptOf("1", 1, 0)), 2)
-	require.EqualError(t, judge().Err(), "1 case that was not asked for")
+	require.EqualError(t, judge().Err(), "1 case that was not requested")
 	a := attemptOf("1", 1, 0)
 	a.RunID = "4712"
 	write1(t, in, resulttest.Collective(c, a), 3)
-	require.EqualError(t, judge().Err(), "1 case that was not asked for, documents of 2 runs for one matrix")
+	require.EqualError(t, judge().Err(), "1 case that was not requested, documents of 2 runs for one matrix")
 }
 
 func TestFoldLeavesTheOldFileWhereItCannotRead(t *testing.T) {
@@ -229,7 +229,7 @@ func TestDocumentsOfAnotherRunAreRefused(t *testing.T) {
 			write1(t, in, resulttest.Collective(c, other), 1)
 			v, err = Fold([]string{in}, m, want, out)
 			require.NoError(t, err)
-			require.EqualError(t, v.Err(), "1 case failed, 1 file that is no document", "a success of another run stands for nothing")
+			require.EqualError(t, v.Err(), "1 case failed, 1 file that is not a document", "a success of another run stands for nothing")
 			require.ErrorContains(t, v.Problems[0], tc.says)
 			require.Equal(t, "document of another run", v.Problems[0].Kind())
 			require.Equal(t, 1, v.Documents)
@@ -289,7 +289,7 @@ func TestATornDocumentThatWasReplaced(t *testing.T) {
 		require.NoError(t, err)
 		return v
 	}
-	require.EqualError(t, judge().Err(), "1 case without a document, 1 file that is no document")
+	require.EqualError(t, judge().Err(), "1 case without a document, 1 file that is not a document")
 
 	write1(t, in, resulttest.Collective(c, attemptOf("1", 1, 1)), 0)
 	v := judge()
@@ -299,11 +299,11 @@ func TestATornDocumentThatWasReplaced(t *testing.T) {
 
 	foreign := filepath.Join(in, "foreign.json")
 	require.NoError(t, os.WriteFile(foreign, []byte("{"), 0o600))
-	require.EqualError(t, judge().Err(), "1 file that is no document", "nobody knows of which case it was")
+	require.EqualError(t, judge().Err(), "1 file that is not a document", "nobody knows of which case it was")
 	require.NoError(t, os.Remove(foreign))
 	write1(t, in, resulttest.Collective(c, attemptOf("1", 2, 2)), 0)
 	names, err = filepath.Glob(filepath.Join(in, "*.json"))
 	require.NoError(t, err)
 	require.NoError(t, os.Truncate(names[0], 100))
-	require.EqualError(t, judge().Err(), "1 file that is no document", "the newest attempt is torn")
+	require.EqualError(t, judge().Err(), "1 file that is not a document", "the newest attempt is torn")
 }

@@ -51,7 +51,7 @@ func (p *Problem) Kind() string {
 	case errors.Is(p.Err, result.ErrInvalid):
 		return "invalid document"
 	case errors.Is(p.Err, result.ErrForeign):
-		return "JSON that is no document of this program"
+		return "JSON that is not a document of this program"
 	case errors.Is(p.Err, provenance.ErrPrivate):
 		return "document that holds something private"
 	case errors.Is(p.Err, errClash):

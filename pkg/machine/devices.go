@@ -58,13 +58,13 @@ func (e *Examiner) devicesOf(vendor string) devices {
 	}
 	switch {
 	case len(lost) > 0 && len(d.usable) == 0:
-		d.missing = fmt.Sprintf("NVML does not open %s, which ranks would get first: see nvidia-smi, or pick others with %s", numbered("device", lost), visibility[vendor])
+		d.missing = fmt.Sprintf("NVML cannot open %s, which ranks would get first: see nvidia-smi, or select others with %s", numbered("device", lost), visibility[vendor])
 	case len(lost) > 0:
-		d.note = fmt.Sprintf("ranks get %d of %s: NVML does not open %s: see nvidia-smi", len(d.usable), gpus(d.here, vendor), numbered("device", lost))
+		d.note = fmt.Sprintf("ranks get %d of %s: NVML cannot open %s: see nvidia-smi", len(d.usable), gpus(d.here, vendor), numbered("device", lost))
 	}
 	if kinds := products(d.usable); len(kinds) > 1 {
 		d.usable = nil
-		d.missing = fmt.Sprintf("%s shows unlike devices: %s: pick equal ones with %s", driver.Version, strings.Join(kinds, "; "), visibility[vendor])
+		d.missing = fmt.Sprintf("%s shows different devices: %s: select equal ones with %s", driver.Version, strings.Join(kinds, "; "), visibility[vendor])
 	}
 	return d
 }
@@ -104,7 +104,7 @@ func (e *Examiner) on(backend, vendor string) []Finding {
 		if err := e.libraries[driverOf[vendor]].Err; err != nil && !errors.Is(err, dl.ErrNoLibrary) {
 			why = err.Error()
 		}
-		return []Finding{{State: Missing, Text: fmt.Sprintf("%s on the PCI bus and no driver answers: %s", gpus(e.devices[vendor].here, vendor), why)}}
+		return []Finding{{State: Missing, Text: fmt.Sprintf("%s on the PCI bus, but no driver responds: %s", gpus(e.devices[vendor].here, vendor), why)}}
 	}
 	found := e.missingLibraries(backend, vendor)
 	d := e.devices[vendor]

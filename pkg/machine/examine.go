@@ -78,7 +78,7 @@ func (e *Examiner) Examine(backends []catalog.Backend) []Finding {
 // with the most for it, or the first one that has any here.
 func (e *Examiner) backend(b *catalog.Backend) (vendor string, found []Finding) {
 	if !e.has(b.Name) {
-		return "", []Finding{{State: Missing, Text: "this version of cxrun cannot measure with it"}}
+		return "", []Finding{{State: Missing, Text: "not supported by this version of cxrun"}}
 	}
 	if slices.Contains(b.Vendors, hostVendor) {
 		return "", sharedMemory()
@@ -128,7 +128,7 @@ func withoutGPU(vendors []string) string {
 	for _, v := range vendors {
 		names = append(names, vendorNames[v])
 	}
-	return fmt.Sprintf("no %s GPU in this machine: run it where there is one", strings.Join(names, " or "))
+	return fmt.Sprintf("no %s GPU in this machine: use a machine that has one", strings.Join(names, " or "))
 }
 
 func gpus(n int, vendor string) string {

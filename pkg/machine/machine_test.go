@@ -112,38 +112,38 @@ func TestExamine(t *testing.T) {
 	}{
 		{
 			"laptop", inventory.Machine{}, without(all(), machine.CUDA, machine.NVRTC, machine.NCCL, machine.HIP, machine.HIPRTC, machine.RCCL), shm(plenty), `
-nccl missing no NVIDIA GPU in this machine: run it where there is one
-rccl missing no AMD GPU in this machine: run it where there is one
-a2a missing no NVIDIA or AMD GPU in this machine: run it where there is one
+nccl missing no NVIDIA GPU in this machine: use a machine that has one
+rccl missing no AMD GPU in this machine: use a machine that has one
+a2a missing no NVIDIA or AMD GPU in this machine: use a machine that has one
 host ready processes over shared memory
-elsewhere missing this version of cxrun cannot measure with it
-mscclpp missing no NVIDIA or AMD GPU in this machine: run it where there is one`,
+elsewhere missing not supported by this version of cxrun
+mscclpp missing no NVIDIA or AMD GPU in this machine: use a machine that has one`,
 		},
 		{
 			"driver not loaded", inventory.Machine{Undriven: map[string]int{"nvidia": 1, "amd": 4}}, without(all(), machine.CUDA, machine.HIP), shm(plenty), `
-nccl missing 1 NVIDIA GPU on the PCI bus and no driver answers: nvidia-smi shows whether its driver works; in a container, start it with --gpus all
-rccl missing 4 AMD GPUs on the PCI bus and no driver answers: load amdgpu; in a container, start it with --device /dev/kfd --device /dev/dri
-a2a missing 1 NVIDIA GPU on the PCI bus and no driver answers: nvidia-smi shows whether its driver works; in a container, start it with --gpus all
+nccl missing 1 NVIDIA GPU on the PCI bus, but no driver responds: nvidia-smi shows whether its driver works; in a container, start it with --gpus all
+rccl missing 4 AMD GPUs on the PCI bus, but no driver responds: load amdgpu; in a container, start it with --device /dev/kfd --device /dev/dri
+a2a missing 1 NVIDIA GPU on the PCI bus, but no driver responds: nvidia-smi shows whether its driver works; in a container, start it with --gpus all
 host ready processes over shared memory
-elsewhere missing this version of cxrun cannot measure with it
-mscclpp missing 1 NVIDIA GPU on the PCI bus and no driver answers: nvidia-smi shows whether its driver works; in a container, start it with --gpus all`,
+elsewhere missing not supported by this version of cxrun
+mscclpp missing 1 NVIDIA GPU on the PCI bus, but no driver responds: nvidia-smi shows whether its driver works; in a container, start it with --gpus all`,
 		},
 		{
 			"NVIDIA with all", nvidia, without(all(), machine.HIP, machine.RCCL), shm(plenty), `
 nccl ready 8 NVIDIA GPUs, CUDA 13.0, NCCL 2.28.9
-rccl missing no AMD GPU in this machine: run it where there is one
+rccl missing no AMD GPU in this machine: use a machine that has one
 a2a ready 8 NVIDIA GPUs, CUDA 13.0, NCCL 2.28.9
 host ready processes over shared memory
-elsewhere missing this version of cxrun cannot measure with it
+elsewhere missing not supported by this version of cxrun
 mscclpp ready 8 NVIDIA GPUs, CUDA 13.0, MSCCL++ 0.9.0`,
 		},
 		{
 			"AMD with all", gpus("amd", "AMD Instinct MI300X OAM", 8), without(all(), machine.CUDA, machine.NCCL), shm(plenty), `
-nccl missing no NVIDIA GPU in this machine: run it where there is one
+nccl missing no NVIDIA GPU in this machine: use a machine that has one
 rccl ready 8 AMD GPUs, HIP 6.4, RCCL 2.22.3
 a2a ready 8 AMD GPUs, HIP 6.4, RCCL 2.22.3
 host ready processes over shared memory
-elsewhere missing this version of cxrun cannot measure with it
+elsewhere missing not supported by this version of cxrun
 mscclpp ready 8 AMD GPUs, HIP 6.4, MSCCL++ 0.9.0`,
 		},
 		{
@@ -151,12 +151,12 @@ mscclpp ready 8 AMD GPUs, HIP 6.4, MSCCL++ 0.9.0`,
 nccl missing no cuda
 nccl missing no nccl
 nccl note no nvrtc; until then results are checked on host copies instead of on the device
-rccl missing no AMD GPU in this machine: run it where there is one
+rccl missing no AMD GPU in this machine: use a machine that has one
 a2a missing no cuda
 a2a missing no nccl
 a2a note no nvrtc; until then results are checked on host copies instead of on the device
 host ready processes over shared memory
-elsewhere missing this version of cxrun cannot measure with it
+elsewhere missing not supported by this version of cxrun
 mscclpp missing no cuda
 mscclpp missing no mscclpp
 mscclpp note no nvrtc; until then results are checked on host copies instead of on the device`,
@@ -165,21 +165,21 @@ mscclpp note no nvrtc; until then results are checked on host copies instead of 
 			"small container without a compiler, MIG", mig, without(all(), machine.NVRTC), shm(64 << 10), `
 nccl ready 8 NVIDIA GPUs, CUDA 13.0, NCCL 2.28.9
 nccl note no nvrtc; until then results are checked on host copies instead of on the device
-nccl note MIG is on: its instances do not reach each other; turn it off with nvidia-smi -mig 0
+nccl note MIG is on, and MIG instances cannot reach each other: turn it off with nvidia-smi -mig 0
 nccl note /dev/shm has 64 MiB: start the container with --ipc=host or --shm-size=8g
 `,
 		},
 		{
 			"fabric without its settings", fabric, all(), shm(plenty), `
 nccl ready 8 NVIDIA GPUs, CUDA 13.0, NCCL 2.28.9
-nccl note RDMA adapters are active and nvidia_peermem is not loaded: without it or DMA-BUF, data between machines goes through host memory
-nccl note RDMA adapters are active and at most 64 KiB may be locked: raise it with ulimit -l unlimited
+nccl note RDMA adapters are active, but nvidia_peermem is not loaded: without it or DMA-BUF, data between machines goes through host memory
+nccl note RDMA adapters are active, but at most 64 KiB of memory may be locked: raise it with ulimit -l unlimited
 `,
 		},
 		{
 			"fabric with peer memory", fabric, all(), with, `
 nccl ready 8 NVIDIA GPUs, CUDA 13.0, NCCL 2.28.9
-nccl note RDMA adapters are active and at most 64 KiB may be locked: raise it with ulimit -l unlimited
+nccl note RDMA adapters are active, but at most 64 KiB of memory may be locked: raise it with ulimit -l unlimited
 `,
 		},
 	} {
@@ -235,22 +235,22 @@ func TestSurveyOfOddMachines(t *testing.T) {
 			"unlike products", gpus("nvidia", "NVIDIA H200", 3),
 			map[string]machine.Library{machine.CUDA: {Version: "CUDA 13.0", Devices: seen("nvidia", "NVIDIA H200", "NVIDIA T400", "NVIDIA H200")}},
 			0,
-			"the 3 NVIDIA GPUs here cannot be used: CUDA 13.0 shows unlike devices: 0, 2 NVIDIA H200; 1 NVIDIA T400: pick equal ones with CUDA_VISIBLE_DEVICES",
+			"the 3 NVIDIA GPUs of this machine cannot be used: CUDA 13.0 shows different devices: 0, 2 NVIDIA H200; 1 NVIDIA T400: select equal ones with CUDA_VISIBLE_DEVICES",
 		},
 		{
 			"first device lost", lost, nil, 0,
-			"the 9 NVIDIA GPUs here cannot be used: NVML does not open device 3, which ranks would get first: see nvidia-smi, or pick others with CUDA_VISIBLE_DEVICES",
+			"the 9 NVIDIA GPUs of this machine cannot be used: NVML cannot open device 3, which ranks would get first: see nvidia-smi, or select others with CUDA_VISIBLE_DEVICES",
 		},
-		{"no driver library", here, map[string]machine.Library{machine.CUDA: missing("no cuda")}, 0, "the 8 NVIDIA GPUs here cannot be used: no cuda"},
-		{"driver does not start", here, map[string]machine.Library{machine.CUDA: notReady}, 0, "the 8 NVIDIA GPUs here cannot be used: " + notReady.Err.Error()},
+		{"no driver library", here, map[string]machine.Library{machine.CUDA: missing("no cuda")}, 0, "the 8 NVIDIA GPUs of this machine cannot be used: no cuda"},
+		{"driver does not start", here, map[string]machine.Library{machine.CUDA: notReady}, 0, "the 8 NVIDIA GPUs of this machine cannot be used: " + notReady.Err.Error()},
 		{
 			"driver does not start, nor NVML",
 			inventory.Machine{Undriven: map[string]int{"nvidia": 2}},
 			map[string]machine.Library{machine.CUDA: notReady},
 			0,
-			"2 NVIDIA GPUs on the PCI bus and no driver answers: " + notReady.Err.Error(),
+			"2 NVIDIA GPUs on the PCI bus, but no driver responds: " + notReady.Err.Error(),
 		},
-		{"no library to measure", here, map[string]machine.Library{machine.NCCL: missing("no nccl"), machine.MSCCLPP: missing("no mscclpp")}, 0, "the 8 NVIDIA GPUs here cannot be used: no nccl"},
+		{"no library to measure", here, map[string]machine.Library{machine.NCCL: missing("no nccl"), machine.MSCCLPP: missing("no mscclpp")}, 0, "the 8 NVIDIA GPUs of this machine cannot be used: no nccl"},
 		{"nothing", inventory.Machine{}, map[string]machine.Library{machine.CUDA: missing("no cuda")}, 0, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -337,17 +337,17 @@ func TestDriverWithoutDevice(t *testing.T) {
 	t.Setenv("CX_FAKE_FAIL", "cuDeviceGetCount=100,hipInit=100")
 	libraries := machine.Libraries()
 	require.EqualError(t, libraries[machine.CUDA].Err,
-		"CUDA 13.0 sees no device: look at CUDA_VISIBLE_DEVICES; in a container, start it with --gpus all")
+		"CUDA 13.0 sees no device: check CUDA_VISIBLE_DEVICES; in a container, start it with --gpus all")
 	require.EqualError(t, libraries[machine.HIP].Err, "HIP runtime: hipInit: hipErrorNoDevice (100): "+
-		"look at HIP_VISIBLE_DEVICES and ROCR_VISIBLE_DEVICES; in a container, start it with --device /dev/kfd --device /dev/dri")
+		"check HIP_VISIBLE_DEVICES and ROCR_VISIBLE_DEVICES; in a container, start it with --device /dev/kfd --device /dev/dri")
 }
 
 func TestDriverThatDoesNotStartSaysWhatToDo(t *testing.T) {
 	fakes.Build(t).Use(t)
 	for code, want := range map[int]string{
-		100: "CUDA_ERROR_NO_DEVICE (100): look at CUDA_VISIBLE_DEVICES",
+		100: "CUDA_ERROR_NO_DEVICE (100): check CUDA_VISIBLE_DEVICES",
 		802: "CUDA_ERROR_SYSTEM_NOT_READY (802): start nvidia-fabricmanager",
-		803: "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH (803): libcuda and the kernel's driver are of different releases",
+		803: "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH (803): libcuda and the kernel driver are of different releases",
 		999: "CUDA_ERROR_UNKNOWN (999): load nvidia_uvm",
 	} {
 		t.Setenv("CX_FAKE_FAIL", fmt.Sprintf("cuInit=%d", code))

@@ -74,7 +74,7 @@ func (e *Examiner) settings(vendor string) []Finding {
 	var notes []string
 	for i := range e.inventory.GPUs {
 		if g := &e.inventory.GPUs[i]; g.Vendor == vendor && g.Partition == "mig" {
-			notes = append(notes, "MIG is on: its instances do not reach each other; turn it off with nvidia-smi -mig 0")
+			notes = append(notes, "MIG is on, and MIG instances cannot reach each other: turn it off with nvidia-smi -mig 0")
 			break
 		}
 	}
@@ -83,10 +83,10 @@ func (e *Examiner) settings(vendor string) []Finding {
 	}
 	if e.activeRDMA() {
 		if vendor == inventory.NVIDIA && !e.root.Exists("sys/module/nvidia_peermem") && !e.root.Exists("sys/module/nv_peer_mem") {
-			notes = append(notes, "RDMA adapters are active and nvidia_peermem is not loaded: without it or DMA-BUF, data between machines goes through host memory")
+			notes = append(notes, "RDMA adapters are active, but nvidia_peermem is not loaded: without it or DMA-BUF, data between machines goes through host memory")
 		}
 		if limit, ok := e.lockedMemory(); ok && limit < smallSharedMemory {
-			notes = append(notes, fmt.Sprintf("RDMA adapters are active and at most %d KiB may be locked: raise it with ulimit -l unlimited", limit>>10))
+			notes = append(notes, fmt.Sprintf("RDMA adapters are active, but at most %d KiB of memory may be locked: raise it with ulimit -l unlimited", limit>>10))
 		}
 	}
 	var found []Finding

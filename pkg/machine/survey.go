@@ -57,7 +57,7 @@ func (e *Examiner) Survey(backends []catalog.Backend) Survey {
 		case e.count(vendor) == 0:
 			s.Unusable = append(s.Unusable, why...)
 		default:
-			s.Unusable = append(s.Unusable, fmt.Sprintf("the %s here cannot be used: %s", gpus(d.here, vendor), strings.Join(why, "; ")))
+			s.Unusable = append(s.Unusable, fmt.Sprintf("the %s of this machine cannot be used: %s", gpus(d.here, vendor), strings.Join(why, "; ")))
 		}
 	}
 	slices.SortStableFunc(s.GPUs, func(a, b planner.GPUs) int { return cmp.Compare(b.Count, a.Count) })

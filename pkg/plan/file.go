@@ -175,13 +175,13 @@ func (m *Matrix) check() error {
 		id := q.Case.CaseID
 		switch {
 		case seen[id]:
-			return fmt.Errorf("matrix: case %s stands twice", id)
+			return fmt.Errorf("matrix: duplicate case %s", id)
 		case !q.Case.Placed():
 			return fmt.Errorf("matrix: case %s has %d ranks on %d nodes with %d each", id, q.Case.World, q.Case.Nodes, q.Case.RanksPerNode)
 		case id != q.Case.ID():
 			return fmt.Errorf("matrix: case %s should be named %s by its fields; make the matrix again", id, q.Case.ID())
 		case q.Case.Upstream() != (i < len(m.RequestedCases)):
-			return fmt.Errorf("matrix: case %s stands in the wrong list of requested cases", id)
+			return fmt.Errorf("matrix: case %s is in the wrong list of requested cases", id)
 		case q.Disposition != Runnable && q.Disposition != Unsupported:
 			return fmt.Errorf("matrix: case %s has the unknown disposition %q", id, q.Disposition)
 		}
@@ -194,7 +194,7 @@ func (m *Matrix) check() error {
 	for i := range m.Include {
 		c := &m.Include[i]
 		if ids[c.ID] {
-			return fmt.Errorf("matrix: cell %s stands twice", c.ID)
+			return fmt.Errorf("matrix: duplicate cell %s", c.ID)
 		}
 		ids[c.ID] = true
 		for _, id := range c.CaseIDs {

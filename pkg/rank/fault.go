@@ -69,7 +69,7 @@ func ParseFaults(text string, data ...string) ([]Fault, error) {
 				_, err = path.Match(value, "")
 			case "rank":
 				if f.Rank, err = strconv.Atoi(value); err != nil || f.Rank < 0 {
-					err = fmt.Errorf("rank %q is not a rank; write one fault for each rank, with ';' between them", value)
+					err = fmt.Errorf("invalid rank %q: write one fault for each rank, with ';' between them", value)
 				}
 			case "kind":
 				f.Kind = value
@@ -106,9 +106,9 @@ func CheckFaults(faults []Fault, cases []plan.Case) error {
 		}
 		switch {
 		case matched == 0:
-			return fmt.Errorf("%s %q strikes nothing: none of %d cases is named so", FaultVariable, f, len(cases))
+			return fmt.Errorf("%s %q matches nothing: none of the %d cases has such an id", FaultVariable, f, len(cases))
 		case f.Rank >= most:
-			return fmt.Errorf("%s %q strikes nothing: the cases named so have at most %d ranks", FaultVariable, f, most)
+			return fmt.Errorf("%s %q matches no rank: the matching cases have at most %d ranks", FaultVariable, f, most)
 		}
 	}
 	return nil

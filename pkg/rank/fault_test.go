@@ -26,7 +26,7 @@ func TestParseFaults(t *testing.T) {
 	for text, want := range map[string]string{
 		"kind=exit":              "rank and kind are needed",
 		"rank=1":                 "rank and kind are needed",
-		"rank=one,kind=exit":     `rank "one" is not a rank`,
+		"rank=one,kind=exit":     `invalid rank "one"`,
 		"rank=1,kind=exit,to=2":  `unknown key "to"`,
 		"case=[,rank=1,kind=abc": "syntax error in pattern",
 		"rank=1,kind=flipbit":    `unknown kind "flipbit"; known are exit, segv`,
@@ -59,8 +59,8 @@ func TestCheckFaults(t *testing.T) {
 		"":                          "",
 		"rank=7,kind=exit":          "",
 		"case=a-*,rank=3,kind=exit": "",
-		"case=a-*,rank=4,kind=exit": `CX_FAULT "case=a-*,rank=4,kind=exit,at=start" strikes nothing: the cases named so have at most 4 ranks`,
-		"rank=1,kind=exit;case=c-*,rank=0,kind=segv": `CX_FAULT "case=c-*,rank=0,kind=segv,at=start" strikes nothing: none of 3 cases is named so`,
+		"case=a-*,rank=4,kind=exit": `CX_FAULT "case=a-*,rank=4,kind=exit,at=start" matches no rank: the matching cases have at most 4 ranks`,
+		"rank=1,kind=exit;case=c-*,rank=0,kind=segv": `CX_FAULT "case=c-*,rank=0,kind=segv,at=start" matches nothing: none of the 3 cases has such an id`,
 	} {
 		faults, err := ParseFaults(text)
 		require.NoError(t, err)

@@ -183,8 +183,8 @@ func arithmeticSection(cases []*EP) Section {
 		}
 	}
 	return Section{
-		Title: "Combine does not add as declared", Table: t, Keys: len(epKeys),
-		Note: "The figures stand: the contract's gate passes these rows. Errors are units in the last place of bf16, of an untimed combine of chosen rows.",
+		Title: "Combine arithmetic is not as declared", Table: t, Keys: len(epKeys),
+		Note: "These rows count as correct: they pass the contract's check. Errors are units in the last place of bf16, of an untimed combine of chosen rows.",
 	}
 }
 

@@ -133,7 +133,7 @@ func (s *Summary) unrequestedSection() Section {
 	for _, id := range s.Unrequested {
 		t.Rows = append(t.Rows, []string{id})
 	}
-	return Section{Title: "Cases that nobody asked for", Table: t}
+	return Section{Title: "Cases that were not requested", Table: t}
 }
 
 func (s *Summary) rejectedSection() Section {

@@ -155,7 +155,7 @@ func checkCollective(p *Problems, doc Document) {
 	p.good(d.Outcome.Status, len(m.Rows), bad)
 	if d.Outcome.Status == Success {
 		p.whole(d)
-		p.Check(m.CheckedBy != "", "outcome is success, but nothing says where the check ran")
+		p.Check(m.CheckedBy != "", "outcome is success, but measurement.checked_by is empty")
 		p.Check(d.Topology.DeviceProduct != "", "topology.device_product is empty")
 	}
 }
@@ -166,7 +166,7 @@ func (p *Problems) whole(d *CollectiveDocument) {
 	c, w := d.Identity.Case, d.Workload
 	for _, size := range c.Collective().Sizes {
 		dropped := slices.ContainsFunc(w.SizesDropped, func(s DroppedSize) bool { return s.Bytes == size })
-		p.Check(dropped != slices.Contains(w.SizesMeasured, size), "size %d has to be either measured or dropped", size)
+		p.Check(dropped != slices.Contains(w.SizesMeasured, size), "size %d must be either in sizes_measured or in sizes_dropped", size)
 	}
 	kept := func(names []string) []string {
 		return slices.DeleteFunc(slices.Clone(names), func(name string) bool {

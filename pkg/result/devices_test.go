@@ -94,7 +94,7 @@ func TestValidateRefusesDevicesThatSayLess(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, result.Validate(again), "as it is read back")
 	d.Devices.Warnings = []string{}
-	require.ErrorContains(t, result.Validate(d), "devices say other things together")
+	require.ErrorContains(t, result.Validate(d), "devices: the summary does not follow")
 }
 
 func TestFabricRise(t *testing.T) {

@@ -156,7 +156,7 @@ func checkEP(p *Problems, doc Document) {
 	p.Check(m.Rows != nil, "measurement.rows is null, must be a list")
 	p.Check(d.Workload.LadderMeasured != nil && d.Workload.LadderDropped != nil, "workload has a null ladder")
 	p.Check(m.CombineDType == "bf16" && m.CombineSemantics == "activation-only" && m.PayloadUnit == "token-rank",
-		"measurement has other constants than bf16, activation-only, token-rank")
+		"measurement must have the constants bf16, activation-only and token-rank")
 	p.Check(m.Sampling == epSampling(&id.Case), "measurement.sampling is not the sampling of the case")
 	var bad []string
 	last := 0

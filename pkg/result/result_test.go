@@ -105,7 +105,7 @@ func TestValidateFindsWhatIsWrong(t *testing.T) {
 			d.Workload.SizesMeasured = slices.Clone(d.Workload.SizesMeasured)[:last]
 			d.Measurement.Rows = slices.DeleteFunc(d.Measurement.Rows, func(r result.CollectiveRow) bool { return r.Requested == d.Identity.Case.Collective().Sizes[last] })
 			return d
-		}, "has to be either measured or dropped"},
+		}, "must be either in sizes_measured or in sizes_dropped"},
 		{"success without rows", func() result.Document { d := coll(); d.Measurement.Rows = []result.CollectiveRow{}; return d }, "without rows"},
 		{"null rows", func() result.Document { d := coll(); d.Measurement.Rows = nil; return d }, "rows is null"},
 		{"success of differing traces", func() result.Document { d := ep(); d.Workload.CrossRankConsistent = false; return d }, "traces"},

@@ -93,10 +93,10 @@ func (p *Problems) envelope(e *Envelope, family *Family) {
 	}
 	p.Check(e.Implementation.Name == id.Case.Backend, "implementation.name %q is not the backend of the case (%q)", e.Implementation.Name, id.Case.Backend)
 	p.Check(e.Topology.WorldSize == id.Case.World, "topology.world_size is %d, the case says %d", e.Topology.WorldSize, id.Case.World)
-	p.Check(slices.Contains(vocab.Vendors(), e.Runtime.Vendor), "runtime.vendor %q is none of %s", e.Runtime.Vendor, strings.Join(vocab.Vendors(), ", "))
+	p.Check(slices.Contains(vocab.Vendors(), e.Runtime.Vendor), "runtime.vendor %q is not one of %s", e.Runtime.Vendor, strings.Join(vocab.Vendors(), ", "))
 	p.Check(e.Provenance.Generator != "", "provenance.generator is empty")
 	if e.Devices != nil {
-		p.Check(reflect.DeepEqual(e.Devices, NewDevices(e.Devices.Ranks)), "devices say other things together than each of them does")
+		p.Check(reflect.DeepEqual(e.Devices, NewDevices(e.Devices.Ranks)), "devices: the summary does not follow from the states of the ranks' devices")
 	}
 	p.outcome(e.Outcome)
 }

@@ -117,7 +117,7 @@ func (h history) admits(cases []plan.Requested, matrix string, resume bool) erro
 			return ErrExists
 		}
 		if !sameCase(old, q.Case) {
-			return fmt.Errorf("%w: case %s was planned otherwise then", ErrOther, q.Case.CaseID)
+			return fmt.Errorf("%w: case %s was planned differently then", ErrOther, q.Case.CaseID)
 		}
 	}
 	if h.other != "" {
@@ -160,7 +160,7 @@ func tidy(dir string) error {
 		return err
 	}
 	if info, err := os.Lstat(samples); err != nil || !info.IsDir() {
-		return errors.Join(err, fmt.Errorf("%s is no directory: remove it, or use another results directory", samples))
+		return errors.Join(err, fmt.Errorf("%s is not a directory; remove it, or use another results directory", samples))
 	}
 	return errors.Join(regular.EndPartial(dir, nil), regular.EndPartial(samples, func(name string) bool {
 		_, err := os.Lstat(filepath.Join(dir, strings.TrimSuffix(name, samplesSuffix)+".json"))

@@ -43,7 +43,7 @@ func TestSamplesThatAreALinkAreRefused(t *testing.T) {
 	require.NoError(t, os.Symlink(outside, filepath.Join(s.Results, samplesDir)))
 	_, err := s.Do(t.Context())
 	require.ErrorIs(t, err, ErrEnvironment)
-	require.ErrorContains(t, err, "samples is no directory")
+	require.ErrorContains(t, err, "samples is not a directory")
 	require.FileExists(t, thesis)
 }
 

@@ -22,7 +22,7 @@ import (
 )
 
 // ErrForm is wrapped where a text is JSON but has not the form of the type.
-var ErrForm = errors.New("not of the schema")
+var ErrForm = errors.New("does not match the schema")
 
 // Lists are the closed lists of values, by type and JSON name, such as
 // "Outcome.status". The values are strings or ints.
@@ -266,7 +266,7 @@ func (c *compiler) mapped(t reflect.Type) reader {
 			key := Unquote(raw)
 			k := reflect.ValueOf(key).Convert(t.Key())
 			if m.MapIndex(k).IsValid() {
-				return misformed("member %q stands twice", key)
+				return misformed("duplicate member %q", key)
 			}
 			if err := s.allocate(2*elem.Size() + 32); err != nil {
 				return err
@@ -322,7 +322,7 @@ func (c *compiler) structure(t reflect.Type) reader {
 		if o := with[name]; o != nil {
 			return o.read(s, p)
 		}
-		return misformed("%s %q is none of %s", bare.block.by, name, strings.Join(slices.Sorted(maps.Keys(with)), ", "))
+		return misformed("%s %q is not one of %s", bare.block.by, name, strings.Join(slices.Sorted(maps.Keys(with)), ", "))
 	}
 }
 
@@ -405,7 +405,7 @@ func (o *object) read(s *scanner, p unsafe.Pointer) error {
 			next = i + 1
 			m := &o.members[i]
 			if seen&(1<<i) != 0 {
-				return misformed("member %q stands twice", m.name)
+				return misformed("duplicate member %q", m.name)
 			}
 			seen |= 1 << i
 			base := p
@@ -458,5 +458,5 @@ func (o *object) complete(s *scanner, seen uint64) error {
 	if !s.strict || seen&o.always == o.always {
 		return nil
 	}
-	return misformed("no member %q", o.members[bits.TrailingZeros64(o.always&^seen)].name)
+	return misformed("missing member %q", o.members[bits.TrailingZeros64(o.always&^seen)].name)
 }

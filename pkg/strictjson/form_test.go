@@ -50,26 +50,26 @@ func TestStrictReading(t *testing.T) {
 		old, new, says string
 		lenient        bool // is taken where reading is not strict
 	}{
-		{`"n":1,`, ``, `no member "n"`, true},
+		{`"n":1,`, ``, `missing member "n"`, true},
 		{`"n":1,`, `"n":1,"y":[{}],`, `unknown member "y"`, true},
-		{`"n":1,`, `"n":1,"n":1,`, `member "n" stands twice`, false},
-		{`"n":1,`, `"n":3,`, `n: 3 is none of [1 2]`, true},
+		{`"n":1,`, `"n":1,"n":1,`, `duplicate member "n"`, false},
+		{`"n":1,`, `"n":3,`, `n: 3 is not one of [1 2]`, true},
 		{`"n":1,`, `"n":1.0,`, `n: want an integer, not 1.0`, false},
 		{`"n":1,`, `"n":99999999999999999999,`, `n: want an integer, not 99999999999999999999`, false},
 		{`"n":1,`, `"n":null,`, `n: null`, true},
 		{`"n":1,`, `"N":1,`, `unknown member "N"`, true},
-		{`"x":0.5`, `"x":1e999`, `x: 1e999 is too large a number`, false},
+		{`"x":0.5`, `"x":1e999`, `x: number 1e999 is too large`, false},
 		{`"x":0.5`, `"x":"0.5"`, `x: want a number`, false},
-		{`"kind":"one"`, `"kind":"three"`, `kind "three" is none of one, two`, false},
+		{`"kind":"one"`, `"kind":"three"`, `kind "three" is not one of one, two`, false},
 		{`"maybe":null,`, `"maybe":null,"left":null,`, `left: null`, true},
 		{`{"at":2}`, `{"at":true}`, `rows[1].at: want an integer`, false},
 		{`[{"at":1},{"at":2}]`, `{}`, `rows: want a list`, false},
-		{`"names":{"p":1}`, `"names":{"p":1,"p":1}`, `names: member "p" stands twice`, false},
-		{`,"b":""`, ``, `no member "b"`, true},
-		{`"kind":"one",`, ``, `kind "" is none of one, two`, false},
-		{`"kind":"one",`, `"kind":7,`, `kind "" is none of one, two`, false},
+		{`"names":{"p":1}`, `"names":{"p":1,"p":1}`, `names: duplicate member "p"`, false},
+		{`,"b":""`, ``, `missing member "b"`, true},
+		{`"kind":"one",`, ``, `kind "" is not one of one, two`, false},
+		{`"kind":"one",`, `"kind":7,`, `kind "" is not one of one, two`, false},
 		{`"kind":"one"`, `"kind":"two"`, `a: want an integer`, false},
-		{`"b":""`, `"b":"","kind":"two"`, `member "kind" stands twice`, false},
+		{`"b":""`, `"b":"","kind":"two"`, `duplicate member "kind"`, false},
 	} {
 		bad := strings.Replace(good, tc.old, tc.new, 1)
 		require.NotEqual(t, good, bad)

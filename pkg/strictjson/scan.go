@@ -226,7 +226,7 @@ func (s *scanner) literal(want string) error {
 		if bytes.HasPrefix([]byte(want), rest) {
 			return ErrTruncated
 		}
-		return s.fault("no such literal")
+		return s.fault("invalid literal")
 	}
 	s.at += len(want)
 	return nil

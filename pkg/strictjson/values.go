@@ -65,7 +65,7 @@ func stringReader(words []string) reader {
 			*(*string)(p) = text
 			return nil
 		}
-		return misformed("%s is none of %s", quotable(raw), strings.Join(words, ", "))
+		return misformed("%s is not one of %s", quotable(raw), strings.Join(words, ", "))
 	}
 }
 
@@ -92,7 +92,7 @@ func intReader(list []any) reader {
 			return err
 		}
 		if s.strict && len(allowed) > 0 && !slices.Contains(allowed, n) {
-			return misformed("%d is none of %v", n, allowed)
+			return misformed("%d is not one of %v", n, allowed)
 		}
 		*(*int64)(p) = n
 		return nil
@@ -189,7 +189,7 @@ func readFloat(s *scanner, p unsafe.Pointer) error {
 func (s *scanner) parseFloat(text []byte, p unsafe.Pointer) error {
 	v, err := strconv.ParseFloat(unsafe.String(&text[0], len(text)), 64)
 	if err != nil || math.IsInf(v, 0) {
-		return misformed("%s is too large a number", quotable(text))
+		return misformed("number %s is too large", quotable(text))
 	}
 	*(*float64)(p) = v
 	return nil

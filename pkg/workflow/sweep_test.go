@@ -296,7 +296,7 @@ func TestHostileCell(t *testing.T) {
 	require.Equal(t, "failure", o.step("aggregate", "", "Aggregate"))
 	said := o.said("aggregate", "", "Aggregate")
 	require.Contains(t, said, "forged")
-	require.Contains(t, said, "1 case without a document, 1 file that is no document")
+	require.Contains(t, said, "1 case without a document, 1 file that is not a document")
 	for _, e := range o.events {
 		if strings.Contains(e.Arg+e.Content, "forged") {
 			require.NotContains(t, []string{"error", "warning", "notice", "add-mask", "summary"}, e.Command, e.Arg)

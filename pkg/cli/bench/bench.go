@@ -69,7 +69,7 @@ func ParseSize(s string) (int64, error) {
 	}
 	v, err := strconv.ParseFloat(number, 64)
 	if err != nil || math.IsNaN(v) || v < 0 || v*unit > catalog.MaxBytes {
-		return 0, fmt.Errorf("%q is no size: write bytes, or a number with K, M or G (of 1024) such as 8, 1.5K, 32M, 4G", s)
+		return 0, fmt.Errorf("invalid size %q: want bytes, or a number with K, M or G (powers of 1024), such as 8, 1.5K, 32M or 4G", s)
 	}
 	return int64(v * unit), nil
 }

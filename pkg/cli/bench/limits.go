@@ -39,10 +39,10 @@ func parseLimits(busbw, time []string, sizes []int64) (Limits, error) {
 				return cli.UsageError("%s: %w", flag, err)
 			}
 			if !slices.Contains(sizes, bytes) {
-				return cli.UsageError("%s %q: %d bytes is none of the sizes that are measured; see -b, -e, -f and -i", flag, pair, bytes)
+				return cli.UsageError("%s %q: %d bytes is not one of the measured sizes; see -b, -e, -f and -i", flag, pair, bytes)
 			}
 			if slices.ContainsFunc(out, func(l limit) bool { return l.flag == flag && l.bytes == bytes }) {
-				return cli.UsageError("%s %q: there is one for %d bytes already", flag, pair, bytes)
+				return cli.UsageError("%s %q: duplicate threshold for %d bytes", flag, pair, bytes)
 			}
 			out = append(out, limit{flag, bytes, v})
 		}

@@ -131,11 +131,11 @@ func TestRefusals(t *testing.T) {
 		{"all_reduce -o su", `unknown reduction "su"; did you mean "sum"?`},
 		{"all_reduce -d floot", `unknown element type "floot"; did you mean "float"?`},
 		{"all_reduce --buffers wram", `unknown kind of buffers "wram"; did you mean "warm"?`},
-		{"all_reduce -b 8x", `-b: "8x" is no size`},
-		{"all_reduce -e K", `-e: "K" is no size`},
-		{"all_reduce -b -8", `-b: "-8" is no size`},
-		{"all_reduce -b nan", `-b: "nan" is no size`},
-		{"all_reduce -e 1E", `-e: "1E" is no size`},
+		{"all_reduce -b 8x", `-b: invalid size "8x"`},
+		{"all_reduce -e K", `-e: invalid size "K"`},
+		{"all_reduce -b -8", `-b: invalid size "-8"`},
+		{"all_reduce -b nan", `-b: invalid size "nan"`},
+		{"all_reduce -e 1E", `-e: invalid size "1E"`},
 		{"all_reduce -b 0 -e 8", "-b 0: the first size has to be at least one byte"},
 		{"all_reduce -e 1M", "-b 33554432 is above -e 1048576"},
 		{"all_reduce -b 8 -i 0", "-i 0: a step is at least one byte"},
@@ -174,8 +174,8 @@ func TestRefusals(t *testing.T) {
 		{"all_reduce --min-busbw 32M=fast", `write SIZE=GBPS`},
 		{"all_reduce --max-time 32M=0", `write SIZE=US`},
 		{"all_reduce --max-time 32M=NaN", `write SIZE=US`},
-		{"all_reduce --max-time x=1", `--max-time: "x" is no size`},
-		{"all_reduce --max-time 16M=1", "16777216 bytes is none of the sizes"},
+		{"all_reduce --max-time x=1", `--max-time: invalid size "x"`},
+		{"all_reduce --max-time 16M=1", "16777216 bytes is not one of the measured sizes"},
 	} {
 		t.Run(tt.line, func(t *testing.T) {
 			_, err := ask(t, tt.line)

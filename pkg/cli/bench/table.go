@@ -44,7 +44,7 @@ func (t *Table) Head(program, backend, note string, world int) {
 	if t.r.View.Percentiles && m.Trials == 1 && t.r.View.Mode != vocab.Blocking {
 		fmt.Fprintf(t.w, "# percentiles of one window are that window: use --trials, or -z 3\n")
 	}
-	fmt.Fprintf(t.w, "# checked: what timed windows leave of their results, and all results of an untimed one, bit for bit\n")
+	fmt.Fprintf(t.w, "# checked bit for bit: results that timed windows leave, and all results of one untimed window\n")
 }
 
 func (t *Table) graphs() int {

@@ -20,10 +20,10 @@ func newMatrix(s cli.Streams) *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "matrix",
-		Short: "Resolve the shard matrix",
-		Long: `Resolve the definitions and filters to the shard matrix: every case with its
-disposition, and the cells that run them. A filter that leaves nothing runnable
-is no error; a name that nobody knows is one.`,
+		Short: "Plan a run: write the matrix of cases and cells",
+		Long: `Plan a run from the definitions and the filters. The matrix lists every case, as
+runnable or as unsupported with the reason, and the cells that run them. An unknown
+name is an error. Filters that match nothing are not: the matrix is then empty.`,
 		Example: `  cxgen matrix --suite smoke -o matrix_full.json
   cxgen matrix --suite ep-core --sku h100-dgxc,mi355x --mode normal`,
 		Args: cobra.NoArgs,
@@ -55,7 +55,7 @@ is no error; a name that nobody knows is one.`,
 	}
 	defs.AddFlag(cmd.Flags())
 	cli.AddFilterFlags(cmd.Flags(), &filters)
-	cmd.Flags().StringVarP(&out, "output", "o", "", "write to `FILE` instead of standard output, which is -")
+	cmd.Flags().StringVarP(&out, "output", "o", "", "write to `FILE`; - is standard output")
 	cli.MarkStdout(cmd.Flags(), "output")
 	cmd.Flags().BoolVar(&outputs, "github-output", false, "also set the outputs of the workflow's setup job: matrix_N, count_N, cells, archs")
 	return cmd

@@ -70,7 +70,7 @@ func TestValidateShowsAllFaults(t *testing.T) {
 	code, stdout, stderr := cxgen(t, "validate", "--definitions", dir)
 	require.Equal(t, cli.ExitUsage, code)
 	require.Empty(t, stdout)
-	require.Equal(t, `cxgen: the definitions are not sound
+	require.Equal(t, `cxgen: invalid definitions:
 sampling.yaml:1:1: unknown key "bogus"; choose from profiles
 suites/ep-core.yaml:1:1: unknown key "bogus"; choose from platforms, sampling, repeats, ep, collective
 `, stderr)

@@ -44,7 +44,7 @@ func newSchema() *cobra.Command {
 			}
 			for _, path := range there {
 				if check && !known[path] {
-					errs = append(errs, fmt.Errorf("%s is of no document; remove it", path))
+					errs = append(errs, fmt.Errorf("%s is not a generated schema; remove it", path))
 				}
 			}
 			return errors.Join(errs...)

@@ -24,10 +24,9 @@ func newValidate(s cli.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "validate",
 		Short: "Check the definitions and show what they cover",
-		Long: `Check the definitions. Every fault is listed with its position, and the program
-exits with 2. Sound definitions are shown as a table of what the suites ask of
-the backends of each platform's vendor, with a column for each number of ranks:
-yes, no, or "-" where no suite asks.`,
+		Long: `Check the definitions. If they have errors, all are printed with file, line and
+column, and the exit code is 2. Otherwise a table shows, for each platform, backend
+and mode, which world sizes run: yes, no, or "-" if no suite asks for it.`,
 		Example: `  cxgen validate --reasons
   cxgen validate --definitions matrix`,
 		Args: cobra.NoArgs,
@@ -49,7 +48,7 @@ yes, no, or "-" where no suite asks.`,
 		},
 	}
 	defs.AddFlag(cmd.Flags())
-	cmd.Flags().BoolVar(&reasons, "reasons", false, "also say why what does not run does not")
+	cmd.Flags().BoolVar(&reasons, "reasons", false, "also give the reason for each no")
 	return cmd
 }
 

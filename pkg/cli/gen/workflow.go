@@ -23,9 +23,9 @@ func newWorkflow(s cli.Streams) *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "workflow",
-		Short: "Emit the GitHub Actions workflow",
-		Long: `Emit the GitHub Actions workflow that resolves, runs and folds a sweep. Its
-inputs offer what the definitions have.
+		Short: "Write the GitHub Actions workflow",
+		Long: `Write the GitHub Actions workflow that plans, runs and folds a sweep. Its inputs
+offer the suites, platforms and other names of the definitions.
 
 In a repository other than CollectiveX's own, --source says which commit of
 CollectiveX the workflow builds. Definitions other than the built-in ones are a
@@ -75,14 +75,14 @@ func checkFile(path string, want []byte) error {
 	got, err := regular.Read(path, 16<<20)
 	switch {
 	case errors.Is(err, os.ErrNotExist):
-		return fmt.Errorf("%s is missing; make it with the same command without --check", path)
+		return fmt.Errorf("%s is missing; write it with the same command without --check", path)
 	case err != nil:
 		return err
 	case bytes.Equal(got, want):
 		return nil
 	}
 	line := 1 + bytes.Count(got[:common(got, want)], []byte("\n"))
-	return fmt.Errorf("%s:%d: not what the definitions say; make it anew with the same command without --check", path, line)
+	return fmt.Errorf("%s:%d: does not match the definitions; write it again with the same command without --check", path, line)
 }
 
 // common is the length of the common beginning of a and b.

@@ -42,7 +42,7 @@ func TestWorkflowCheck(t *testing.T) {
 
 	for name, edited := range map[string]string{
 		":3:":                            strings.Replace(string(text), "name: CollectiveX Sweep", "name: Sweep", 1),
-		": not what the definitions say": string(text) + "\n",
+		": does not match the definitions": string(text) + "\n",
 		"sweep.yml:":                     string(text[:len(text)-1]),
 	} {
 		require.NoError(t, os.WriteFile(file, []byte(edited), 0o644))

@@ -22,15 +22,15 @@ func newAggregate(s cli.Streams) *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "aggregate --in DIR --matrix FILE -o FILE.ndjson",
-		Short: "Fold the documents of a run into one NDJSON file and judge the run",
+		Short: "Fold the documents of a run into one NDJSON file and decide whether the run passed",
 		Long: `Write every document below the given directories (*.json) and NDJSON files into
-one NDJSON file, one document a line, and judge the run.
+one NDJSON file, one document a line, and decide whether the run passed.
 
-Exit code 1 where a requested case has no document, where the attempt that
-stands for a case failed, or where a file is no document of the run; the NDJSON
-is written all the same. What is no regular file, such as a dangling link, is named
-and does not count. A document of another run, commit or matrix than the given
-one is no document of the run. Without --matrix nothing is known of what was asked for.`,
+The NDJSON is written in any case. The exit code is 1 if a requested case has no
+document, if the attempt that counts for a case failed, or if a file is not a
+document of this run: damaged, foreign, or of another run, commit or matrix than
+the given one. What is not a regular file, such as a dangling link, is named and
+ignored. Without --matrix, missing cases cannot be found.`,
 		Example: `  cxrun aggregate --in shards --matrix matrix_full.json -o run.ndjson
   cxrun aggregate --in monday.ndjson --in tuesday.ndjson -o week.ndjson`,
 		Args: cobra.NoArgs,
@@ -54,9 +54,9 @@ one is no document of the run. Without --matrix nothing is known of what was ask
 		},
 	}
 	cmd.Flags().StringArrayVar(&in, "in", nil, "read documents below `DIR`, or the lines of a FILE.ndjson; may be repeated")
-	cmd.Flags().StringVar(&matrix, "matrix", "", "judge against the matrix in `FILE`")
-	cmd.Flags().StringVar(&want.RunID, "run-id", "", "leave out documents of another run than `ID`")
-	cmd.Flags().StringVar(&want.SourceSHA, "source-sha", "", "leave out documents of another commit than `SHA`")
+	cmd.Flags().StringVar(&matrix, "matrix", "", "check that every case of the matrix in `FILE` has a document")
+	cmd.Flags().StringVar(&want.RunID, "run-id", "", "refuse documents of other runs than `ID`")
+	cmd.Flags().StringVar(&want.SourceSHA, "source-sha", "", "refuse documents of other commits than `SHA`")
 	cmd.Flags().StringVarP(&out, "output", "o", "", "write the NDJSON to `FILE`")
 	return cmd
 }
@@ -67,9 +67,9 @@ func checkInputs(in []string) error {
 		info, err := os.Stat(path)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			return cli.UsageError("--in %s: no such file or directory; it is what shards wrote, or a FILE.ndjson", path)
+			return cli.UsageError("--in %s: no such file or directory; name a directory of documents, or a FILE.ndjson", path)
 		case err == nil && !info.IsDir() && !info.Mode().IsRegular():
-			return cli.UsageError("--in %s: %w or directory; it is what shards wrote, or a FILE.ndjson", path, regular.ErrIrregular)
+			return cli.UsageError("--in %s: %w or directory; name a directory of documents, or a FILE.ndjson", path, regular.ErrIrregular)
 		}
 	}
 	return nil
@@ -90,10 +90,10 @@ func readMatrix(path string) (*plan.Matrix, error) {
 // printLeftOut names what is no document of the run, one line each.
 func printLeftOut(s cli.Streams, v *fold.Verdict) {
 	for _, p := range v.Replaced {
-		s.Tell("left out, and its case was measured again: %v", p)
+		s.Tell("left out; its case was measured again: %v", p)
 	}
 	for _, p := range v.Irregular {
-		s.Tell("left out, and not a document: %v", p)
+		s.Tell("left out; not a document: %v", p)
 	}
 	for _, p := range v.Problems {
 		s.Tell("left out: %v", p)
@@ -107,7 +107,7 @@ func printVerdict(s cli.Streams, v *fold.Verdict) {
 		s.Tell("no document: %s", id)
 	}
 	for _, id := range v.Unrequested {
-		s.Tell("not asked for: %s", id)
+		s.Tell("not requested: %s", id)
 	}
 	for _, a := range v.Failed() {
 		s.Tell("%s: %s: %s", a.Status, a.ID, a.Reasons.String())

@@ -22,17 +22,18 @@ import (
 func newBench(s cli.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bench OP",
-		Short: "Measure one collective operation now, with nccl-tests' flags",
-		Long: `Measure one collective operation on this machine, now: without definitions, without
-MPI. Flags have the spelling and the meaning of nccl-tests', and so have the
-columns; docs/bench.md says of each flag whether it is the same.
+		Short: "Measure one collective operation, with nccl-tests' flags",
+		Long: `Measure one collective operation on this machine, without a plan and without MPI.
+Flags and columns have the names and the meaning of nccl-tests'; docs/bench.md lists
+the differences flag by flag.
 
 'cxrun bench ep' measures expert-parallel dispatch and combine.
 
 Operations: ` + strings.Join(vocab.Ops(), ", ") + `.
 
-What the timed windows leave of their results, and all results of an untimed one,
-are compared bit for bit. Exit code 1 where one is wrong, a case failed or a threshold is broken; 3 where this machine cannot do it.`,
+The results that the timed windows leave, and all results of one untimed window, are
+checked bit for bit. The exit code is 1 if a result is wrong, a case failed or a
+threshold is missed, and 3 if this machine cannot run the case.`,
 		Example: `  cxrun bench all_reduce -b 8 -e 1G -f 2
   cxrun bench all_reduce -b 8 -e 4G -f 2 -d bfloat16 -G 20 -R 2 --json
   cxrun bench broadcast -r -1 -b 1M -e 1M --trials 20 --percentiles
@@ -60,11 +61,10 @@ are compared bit for bit. Exit code 1 where one is wrong, a case failed or a thr
 func newBenchEP(s cli.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ep",
-		Short: "Measure expert-parallel dispatch and combine now",
-		Long: `Measure one expert-parallel dispatch and combine on this machine, now: one shape, mode
-and routing over a ladder of tokens per rank. What they move is checked against an
-oracle before and after the timing, and after the last windows and chains, with other
-inputs too.`,
+		Short: "Measure expert-parallel dispatch and combine",
+		Long: `Measure expert-parallel dispatch and combine on this machine: one shape, mode and
+routing, at each number of tokens per rank. An oracle checks the data they move before
+and after the timing, and after the last windows and chains, also with changed inputs.`,
 		Example: `  cxrun bench ep
   cxrun bench ep --backend host --tokens 1,8,64 --hidden 512 --topk 4 --experts 32
   cxrun bench ep --mode low-latency --precision fp8 --routing zipf --json`,

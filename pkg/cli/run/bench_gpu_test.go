@@ -149,7 +149,7 @@ func TestBenchDevicesThatArePicked(t *testing.T) {
 	t.Setenv("CUDA_VISIBLE_DEVICES", "2,0")
 	code, stdout, stderr := cxrun(t, nil, "bench", "all_reduce", "-b", "8", "-e", "8")
 	require.Equal(t, cli.ExitOK, code, stderr)
-	require.Contains(t, stdout, "all_reduce on backend nccl (chosen: 2 × h200 and the library are here)")
+	require.Contains(t, stdout, "all_reduce on backend nccl (chosen: 2 × h200, with its library)")
 	require.Contains(t, stdout, "#  Rank  1 device  1 NVIDIA H200\n")
 	require.Empty(t, stderr)
 }
@@ -165,7 +165,7 @@ func TestBenchOfEitherVendor(t *testing.T) {
 func TestADeviceThatIsLostIsTold(t *testing.T) {
 	standIns(t)
 	setEnv(t, noAMD(map[string]string{"CX_FAKE_NVML_LOST": "1"}))
-	const note = "ranks get 1 of 2 NVIDIA GPUs: NVML does not open device 1: see nvidia-smi"
+	const note = "ranks get 1 of 2 NVIDIA GPUs: NVML cannot open device 1: see nvidia-smi"
 	r, stderr := benched(t, cli.ExitOK, "all_reduce", "-b", "8", "-e", "8")
 	require.Equal(t, 1, r.World)
 	require.Equal(t, "cxrun: warning: "+note+"\n", stderr)
@@ -189,7 +189,7 @@ func TestSweepOfGPUsThatCannotBeUsed(t *testing.T) {
 	require.Equal(t, cli.ExitOK, code, stderr)
 	require.Len(t, sweptDocuments(t, out), 1)
 	require.Equal(t, 1, strings.Count(stderr, "warning: "), stderr)
-	require.Contains(t, stderr, "cxrun: warning: the 2 NVIDIA GPUs here cannot be used: CUDA driver: cuInit: CUDA_ERROR_SYSTEM_DRIVER_MISMATCH (803): ")
+	require.Contains(t, stderr, "cxrun: warning: the 2 NVIDIA GPUs of this machine cannot be used: CUDA driver: cuInit: CUDA_ERROR_SYSTEM_DRIVER_MISMATCH (803): ")
 
 	t.Setenv("CX_FAKE_FAIL", "")
 	t.Setenv("CX_NCCL_LIB", "/nowhere/libnccl.so.2")
@@ -240,31 +240,31 @@ func TestBenchWhatIsNotHere(t *testing.T) {
 			"driver does not start",
 			noAMD(map[string]string{"CX_FAKE_FAIL": "cuInit=802"}),
 			"all_reduce",
-			"cxrun: the 2 NVIDIA GPUs here cannot be used: CUDA driver: cuInit: CUDA_ERROR_SYSTEM_NOT_READY (802): start nvidia-fabricmanager",
+			"cxrun: the 2 NVIDIA GPUs of this machine cannot be used: CUDA driver: cuInit: CUDA_ERROR_SYSTEM_NOT_READY (802): start nvidia-fabricmanager",
 		},
 		{
 			"driver counts no device",
 			noAMD(map[string]string{"CUDA_VISIBLE_DEVICES": ""}),
 			"all_reduce",
-			"cxrun: the 2 NVIDIA GPUs here cannot be used: CUDA driver: cuInit: CUDA_ERROR_NO_DEVICE (100): look at CUDA_VISIBLE_DEVICES; in a container, start it with --gpus all; --backend host measures the host instead\n",
+			"cxrun: the 2 NVIDIA GPUs of this machine cannot be used: CUDA driver: cuInit: CUDA_ERROR_NO_DEVICE (100): check CUDA_VISIBLE_DEVICES; in a container, start it with --gpus all; --backend host measures the host instead\n",
 		},
 		{
 			"first device lost",
 			noAMD(map[string]string{"CX_FAKE_NVML_LOST": "0"}),
 			"all_reduce",
-			"cxrun: the 2 NVIDIA GPUs here cannot be used: NVML does not open device 0, which ranks would get first: ",
+			"cxrun: the 2 NVIDIA GPUs of this machine cannot be used: NVML cannot open device 0, which ranks would get first: ",
 		},
 		{
 			"unlike devices",
 			noAMD(unlike),
 			"all_reduce",
-			"cxrun: the 3 NVIDIA GPUs here cannot be used: CUDA 13.0 shows unlike devices: 0, 2 NVIDIA H200; 1 NVIDIA T400: pick equal ones with CUDA_VISIBLE_DEVICES; ",
+			"cxrun: the 3 NVIDIA GPUs of this machine cannot be used: CUDA 13.0 shows different devices: 0, 2 NVIDIA H200; 1 NVIDIA T400: select equal ones with CUDA_VISIBLE_DEVICES; ",
 		},
 		{
 			"unlike devices, backend asked for",
 			unlike,
 			"all_reduce --backend nccl",
-			"cxrun: backend nccl cannot run here: CUDA 13.0 shows unlike devices: 0, 2 NVIDIA H200; 1 NVIDIA T400: pick equal ones with CUDA_VISIBLE_DEVICES\n",
+			"cxrun: backend nccl cannot run here: CUDA 13.0 shows different devices: 0, 2 NVIDIA H200; 1 NVIDIA T400: select equal ones with CUDA_VISIBLE_DEVICES\n",
 		},
 		{
 			"library for the other vendor",
@@ -276,7 +276,7 @@ func TestBenchWhatIsNotHere(t *testing.T) {
 			"no GPU",
 			map[string]string{"CX_CUDA_LIB": "/nowhere/libcuda.so.1", "CX_NVML_LIB": "/nowhere/nvml"},
 			"all_reduce --backend nccl",
-			"cxrun: backend nccl cannot run here: no NVIDIA GPU in this machine: run it where there is one\n",
+			"cxrun: backend nccl cannot run here: no NVIDIA GPU in this machine: use a machine that has one\n",
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

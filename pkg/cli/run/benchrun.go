@@ -234,7 +234,7 @@ func (b *benchRun) failures() []string {
 		}
 	}
 	for _, text := range why {
-		lines = append(lines, fmt.Sprintf("%d cases not begun: %s", waiting[text], text))
+		lines = append(lines, fmt.Sprintf("%d cases not started: %s", waiting[text], text))
 	}
 	return lines
 }

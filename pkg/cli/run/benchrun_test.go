@@ -27,5 +27,5 @@ func TestFailuresOfABench(t *testing.T) {
 		ended("a", result.Outcome{Status: result.Success}, "logs"),
 		failed("b", "logs", "skipped: cancelled"), failed("c", "", "skipped: cancelled"), failed("d", "", "skipped: cancelled"),
 	}}
-	require.Equal(t, []string{"b failed: skipped: cancelled", "2 cases not begun: skipped: cancelled"}, b.failures())
+	require.Equal(t, []string{"b failed: skipped: cancelled", "2 cases not started: skipped: cancelled"}, b.failures())
 }

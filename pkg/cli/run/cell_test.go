@@ -101,8 +101,8 @@ func TestAFaultThatCannotBeReadIsRefused(t *testing.T) {
 
 func TestAFaultThatStrikesNothingIsRefused(t *testing.T) {
 	for fault, want := range map[string]string{
-		"case=no-such-*,rank=0,kind=exit": "strikes nothing: none of 2 cases is named so",
-		"rank=64,kind=exit":               "strikes nothing: the cases named so have at most 4 ranks",
+		"case=no-such-*,rank=0,kind=exit": "matches nothing: none of the 2 cases has such an id",
+		"rank=64,kind=exit":               "matches no rank: the matching cases have at most 4 ranks",
 	} {
 		out := filepath.Join(t.TempDir(), "out")
 		code, _, stderr := cxrun(t, map[string]string{rank.FaultVariable: fault}, "sweep", "--sku", "local", "--ep", "2,4", "--out", out)
@@ -114,7 +114,7 @@ func TestAFaultThatStrikesNothingIsRefused(t *testing.T) {
 	code, _, stderr := cxrun(t, map[string]string{rank.FaultVariable: "case=no-such-*,rank=0,kind=exit"},
 		"shard", "--matrix", planned(t), "--id", "local-host-bf16-n1", "--results", t.TempDir())
 	require.Equal(t, cli.ExitUsage, code)
-	require.Contains(t, stderr, "strikes nothing")
+	require.Contains(t, stderr, "matches nothing")
 }
 
 func TestAnEmptyElementIsRefused(t *testing.T) {
@@ -145,7 +145,7 @@ func TestASweepNeedsAFreshDirectory(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(out, matrixFile), nil, 0o644))
 	code, _, stderr := cxrun(t, nil, "sweep", "--out", out)
 	require.Equal(t, cli.ExitUsage, code)
-	require.Contains(t, stderr, "holds a run already")
+	require.Contains(t, stderr, "already holds a run")
 }
 
 func TestASweepOfNothingIsGood(t *testing.T) {

@@ -24,11 +24,11 @@ func newDoctor(s cli.Streams) *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "Say what is missing here for which backend, and what to do about it",
-		Long: `Say of every backend whether this machine can run it and, where it cannot, what is
-missing, where it was looked for and what to do about it; one line each.
+		Short: "Report which backends can run here, what the others lack, and what to do",
+		Long: `Report for every backend, one line each, whether this machine can run it. If not, the
+line says what is missing, where it was looked for, and what to do.
 
-Exit code 3 where a backend that --backend asks for cannot run.`,
+The exit code is 3 if a backend named with --backend cannot run.`,
 		Example: `  cxrun doctor
   cxrun doctor --backend nccl`,
 		Args: cobra.NoArgs,
@@ -55,7 +55,7 @@ Exit code 3 where a backend that --backend asks for cannot run.`,
 	}
 	f := cmd.Flags()
 	defs.AddFlag(f)
-	f.StringSliceVar(&names, "backend", nil, "only these `BACKENDS`, which have to be able to run")
+	f.StringSliceVar(&names, "backend", nil, "report only these `BACKENDS`; exit 3 if one cannot run")
 	f.BoolVar(&asJSON, "json", false, "write JSON")
 	return cmd
 }

@@ -94,7 +94,7 @@ func TestCommandLines(t *testing.T) {
 		{"help sweep nosuch", `unknown command "sweep nosuch"`},
 		{"completion klingon", `unknown command "klingon"`},
 		{"sweep --max-cases 0", `"0" is not a positive number`},
-		{"shard --matrix " + empty + " --id x --results x --limit 0", "--limit 0s: a time limit is positive"},
+		{"shard --matrix " + empty + " --id x --results x --limit 0", "--limit 0s: want a positive time such as 90m"},
 		{"sweep --out=", "--out is empty"},
 		{"sweep --definitions=", "--definitions is empty"},
 		{"sweep --out -", "--out -: it does not write to standard output"},
@@ -107,7 +107,7 @@ func TestCommandLines(t *testing.T) {
 		{"summarize --in=", "--in is empty"},
 		{"summarize --in " + dir + " --in=", "--in is empty"},
 		{"aggregate --in= -o x", "--in is empty"},
-		{"summarize --in " + broken + " --format nosuch", `unknown --format "nosuch"; it is markdown, text or json`},
+		{"summarize --in " + broken + " --format nosuch", `unknown --format "nosuch": want markdown, text or json`},
 	} {
 		code, _, stderr := cxrun(nil, strings.Fields(tc.args)...)
 		require.Equal(t, cli.ExitUsage, code, "%s: %s", tc.args, stderr)

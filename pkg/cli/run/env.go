@@ -64,7 +64,7 @@ func (s site) describe(backends []catalog.Backend) (machine.Description, error) 
 		return d, err
 	}
 	if err := screen.Document(text); err != nil {
-		return d, fmt.Errorf("this machine cannot be described: %w", err)
+		return d, fmt.Errorf("cannot describe this machine: %w", err)
 	}
 	return d, nil
 }
@@ -76,10 +76,10 @@ func newEnv(s cli.Streams) *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "env",
-		Short: "Say what this machine is, as the documents will say it",
-		Long: `Say what this machine is: host, accelerators and the links between them, fabric,
-libraries, and the part of the environment that changes what libraries do. All of
-it may be published: names, addresses and serial numbers are left out.`,
+		Short: "Describe this machine as documents describe it",
+		Long: `Describe this machine: host, accelerators and the links between them, fabric,
+libraries, and the environment variables that change what libraries do. The output
+may be published: it contains no names, addresses or serial numbers.`,
 		Example: `  cxrun env
   cxrun env --json`,
 		Args: cobra.NoArgs,

@@ -37,7 +37,7 @@ func (p place) world(asked int) (int, error) {
 	most := hostRanksPerCPU * runtime.NumCPU()
 	switch onHost := p.backend.Name == bench.HostBackend; {
 	case onHost && asked > most:
-		return 0, cli.EnvironmentError("%d ranks on %d processors: backend host takes at most %d here, %d for each", asked, runtime.NumCPU(), most, hostRanksPerCPU)
+		return 0, cli.EnvironmentError("%d ranks on %d processors: backend host supports at most %d here, %d per processor", asked, runtime.NumCPU(), most, hostRanksPerCPU)
 	case asked != 0:
 		return asked, nil
 	case onHost:
@@ -80,9 +80,9 @@ func choosePlace(ctx context.Context, s cli.Streams, o bench.Output, cat *catalo
 // are none. GPUs that are here and cannot be used are an error: nobody who has
 // them means to measure the host.
 func chooseGPUs(s cli.Streams, m machine.Survey, cat *catalog.Catalog, backends []string) (place, error) {
-	host := place{planner.Machine{CPU: runtime.GOARCH}, cat.Backend(bench.HostBackend), "chosen: no GPU is here"}
+	host := place{planner.Machine{CPU: runtime.GOARCH}, cat.Backend(bench.HostBackend), "chosen: no GPU in this machine"}
 	if len(backends) == 0 {
-		host.note = "chosen: nothing measures this on GPUs yet"
+		host.note = "chosen: no GPU backend can measure this yet"
 		return host, nil
 	}
 	if why := m.Misnamed(backends); len(why) > 0 {
@@ -90,7 +90,7 @@ func chooseGPUs(s cli.Streams, m machine.Survey, cat *catalog.Catalog, backends 
 	}
 	if g, name := m.Choose(backends); g != nil {
 		warn(s, m.Warnings...)
-		return place{planner.Machine{CPU: runtime.GOARCH, GPUs: g}, cat.Backend(name), fmt.Sprintf("chosen: %d × %s and the library are here", g.Count, g.Product)}, nil
+		return place{planner.Machine{CPU: runtime.GOARCH, GPUs: g}, cat.Backend(name), fmt.Sprintf("chosen: %d × %s, with its library", g.Count, g.Product)}, nil
 	}
 	if len(m.Unusable) > 0 {
 		return place{}, cli.EnvironmentError("%s; --backend %s measures the host instead", strings.Join(m.Unusable, "; "), bench.HostBackend)

@@ -25,7 +25,7 @@ const probeLimit = 2 * time.Minute
 func machineHere(ctx context.Context, defs cli.Definitions) machine.Survey {
 	d, err := probe(ctx, defs)
 	if err != nil {
-		return machine.Survey{Unusable: []string{fmt.Sprintf("the GPUs here cannot be looked at: %v: 'cxrun doctor' meets the same", err)}}
+		return machine.Survey{Unusable: []string{fmt.Sprintf("the GPUs of this machine cannot be examined: %v; 'cxrun doctor' examines them again and reports more", err)}}
 	}
 	return d
 }

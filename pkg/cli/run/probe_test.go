@@ -33,5 +33,5 @@ func TestMachineHereSurvivesALibraryThatDies(t *testing.T) {
 	t.Setenv("CX_CUDA_LIB", library)
 
 	d := machineHere(t.Context(), cli.Definitions{})
-	require.Equal(t, machine.Survey{Unusable: []string{"the GPUs here cannot be looked at: cxrun survey: exit status 2 (driver is broken): 'cxrun doctor' meets the same"}}, d)
+	require.Equal(t, machine.Survey{Unusable: []string{"the GPUs of this machine cannot be examined: cxrun survey: exit status 2 (driver is broken); 'cxrun doctor' examines them again and reports more"}}, d)
 }

@@ -24,7 +24,7 @@ const rankThreads = 2
 func expendable(log io.Writer) {
 	const highest = "1000"
 	if err := os.WriteFile("/proc/self/oom_score_adj", []byte(highest), 0); err != nil {
-		fmt.Fprintf(log, "this rank is not the first that the kernel ends where memory runs out: %v\n", err)
+		fmt.Fprintf(log, "cannot make this rank the first process that the kernel kills when memory runs out: %v\n", err)
 	}
 }
 
@@ -36,7 +36,7 @@ func newRank(s cli.Streams) *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:    "rank",
-		Short:  "Be one rank of a group (started by shard)",
+		Short:  "Run one rank of a group (started by shard)",
 		Hidden: true,
 		Args:   cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) (err error) {

@@ -141,7 +141,7 @@ func TestOneOfTwoSweepsOnOneDirectoryWins(t *testing.T) {
 		case cli.ExitEnvironment: // while the other runs
 			require.Regexp(t, `^cxrun: in use: process \d+ writes to `, said[i].String())
 		case cli.ExitUsage: // after its end
-			require.Contains(t, said[i].String(), "holds a run already")
+			require.Contains(t, said[i].String(), "already holds a run")
 		default:
 			require.Fail(t, said[i].String())
 		}

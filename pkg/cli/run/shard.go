@@ -29,15 +29,15 @@ func newShard(s cli.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "shard --matrix FILE --id CELL --results DIR",
 		Short: "Run one cell of the matrix on this machine",
-		Long: `Run the cases of one cell, each in a group of ranks that stays warm from case to
-case, and write one JSON document per case into the results directory. A case
-that dies, hangs or fails costs itself alone; its document says why.
+		Long: `Run the cases of one cell and write one JSON document per case into the results
+directory. Cases of the same kind share a group of rank processes. A case that
+crashes, hangs or fails does not affect the others; its document says why.
 
-Raw samples are kept in samples/ of the results. What ranks print is in logs/,
-which is private: it is not made to be published.
+Raw samples are written to samples/ in the results directory, and the output of
+ranks to logs/. Logs are private: do not publish them.
 
-Exit code 1 where a case failed, 3 where this machine cannot go on: then the
-documents that were finished are whole, and --resume goes on after them.
+The exit code is 1 if a case failed, and 3 if this machine cannot continue. All
+finished documents are then complete, and --resume continues after them.
 
 Outside of Actions every cell is a run of its own, unless it resumes one or
 --run-id names one.`,
@@ -50,7 +50,7 @@ Outside of Actions every cell is a run of its own, unless it resumes one or
 				return cli.UsageError("shard needs --matrix, --id and --results")
 			}
 			if limit <= 0 && c.Flags().Changed("limit") {
-				return cli.UsageError("--limit %s: a time limit is positive", limit)
+				return cli.UsageError("--limit %s: want a positive time such as 90m", limit)
 			}
 			m, err := readMatrix(matrix)
 			if err != nil {
@@ -89,11 +89,11 @@ Outside of Actions every cell is a run of its own, unless it resumes one or
 	}
 	f := cmd.Flags()
 	f.StringVar(&matrix, "matrix", "", "the matrix in `FILE`, made by this version of the program")
-	f.StringVar(&id, "id", "", "run this `CELL` of the matrix")
+	f.StringVar(&id, "id", "", "run the cell with the id `CELL`")
 	f.StringVar(&results, "results", "", "write the documents into `DIR`")
-	f.BoolVar(&resume, "resume", false, "go on where an earlier shard on the results stopped")
-	f.StringVar(&runID, "run-id", "", "the run that the documents belong to is `ID`; for cells of one run that are run by hand")
-	f.DurationVar(&limit, "limit", 0, "end orderly within this `TIME`; the cell's minutes less five unless said")
+	f.BoolVar(&resume, "resume", false, "continue where an earlier shard stopped in this results directory")
+	f.StringVar(&runID, "run-id", "", "write documents of the run `ID`; for several cells of one run, started by hand")
+	f.DurationVar(&limit, "limit", 0, "stop cleanly within this `TIME` (default: the cell's timeout less five minutes)")
 	return cmd
 }
 

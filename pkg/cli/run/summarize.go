@@ -18,10 +18,10 @@ func newSummarize(s cli.Streams) *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "summarize --in DIR|FILE",
-		Short: "Sum up a run: failed cases first, then one headline per case",
-		Long: `Sum up the documents below a directory or in an NDJSON file. In a step of an
-Actions job the summary goes, as Markdown, to the job's page; elsewhere it goes
-to standard output as text. --format goes to standard output in any case.`,
+		Short: "Summarize a run: failed cases first, then one headline per case",
+		Long: `Summarize the documents below a directory or in an NDJSON file. In a step of an
+Actions job the summary is written to the job's page as Markdown, elsewhere to
+standard output as text. With --format it always goes to standard output.`,
 		Example: `  cxrun summarize --in results
   cxrun summarize --in run.ndjson --matrix matrix_full.json --format json --gate`,
 		Args: cobra.NoArgs,
@@ -54,9 +54,9 @@ to standard output as text. --format goes to standard output in any case.`,
 		},
 	}
 	cmd.Flags().StringArrayVar(&in, "in", nil, "read documents below `DIR`, or the lines of a FILE.ndjson; may be repeated")
-	cmd.Flags().StringVar(&matrix, "matrix", "", "also say what of the matrix in `FILE` is missing or unsupported")
-	cmd.Flags().StringVar(&format, "format", "", "`FORM` on standard output: markdown, text or json")
-	cmd.Flags().BoolVar(&gate, "gate", false, "exit 1 where aggregate would")
+	cmd.Flags().StringVar(&matrix, "matrix", "", "also list missing and unsupported cases of the matrix in `FILE`")
+	cmd.Flags().StringVar(&format, "format", "", "write `FORM` to standard output: markdown, text or json")
+	cmd.Flags().BoolVar(&gate, "gate", false, "exit 1 if aggregate would")
 	return cmd
 }
 
@@ -65,7 +65,7 @@ const leastMarkdown = 4096
 
 func checkFormat(format string) error {
 	if !slices.Contains([]string{"", "markdown", "text", "json"}, format) {
-		return cli.UsageError("unknown --format %q; it is markdown, text or json", format)
+		return cli.UsageError("unknown --format %q: want markdown, text or json", format)
 	}
 	return nil
 }

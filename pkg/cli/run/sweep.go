@@ -42,14 +42,13 @@ func newSweep(s cli.Streams) *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "sweep",
-		Short: "Plan, run, fold and sum up on this machine",
-		Long: `Run the whole pipeline on this machine: plan the cases that the filters keep, run
-every cell, fold the documents and sum them up. Without filters it runs the
-suite "smoke" on the platform that stands for the machine at hand, with real
-ranks, within a minute or two.
+		Short: "Plan a run, run all of it on this machine, and summarize it",
+		Long: `Run the whole pipeline on this machine: plan the cases that the filters select, run
+every cell, fold the documents and summarize them. Without filters it runs the
+suite "smoke" on this machine, which takes a minute or two.
 
---resume completes a sweep that was killed: with the plan in its directory and
-under its run id, it runs the cases that have no document yet and folds again.`,
+--resume completes a sweep that was killed. It uses the plan and the run id in its
+directory, runs the cases that have no document yet, and folds again.`,
 		Example: `  cxrun sweep
   cxrun sweep --op all_reduce --world 2
   cxrun sweep --suite collectives-host --op all_reduce --world 2 --out results/host
@@ -104,7 +103,7 @@ under its run id, it runs the cases that have no document yet and folds again.`,
 	}
 	defs.AddFlag(cmd.Flags())
 	cli.AddFilterFlags(cmd.Flags(), &filters)
-	cmd.Flags().StringVar(&out, "out", "", "write everything into `DIR`; results/RUN unless said")
+	cmd.Flags().StringVar(&out, "out", "", "write everything into `DIR` (default: results/RUN)")
 	cmd.Flags().StringVar(&resume, resumeFlag, "", "complete the sweep in `DIR`, with its plan and under its run id")
 	return cmd
 }
@@ -216,7 +215,7 @@ func writePlan(ctx context.Context, m *plan.Matrix, out string) (*claim.Claim, e
 		return nil, cli.EnvironmentError("%w", err)
 	}
 	if _, err := os.Lstat(path); err == nil {
-		return nil, errors.Join(cli.UsageError("%s holds a run already; use another --out, or complete it with 'cxrun sweep --resume %s'", out, out), owned.Release())
+		return nil, errors.Join(cli.UsageError("%s already holds a run; use another --out, or complete it with 'cxrun sweep --resume %s'", out, out), owned.Release())
 	}
 	if err := os.MkdirAll(filepath.Join(out, cellsDir), 0o755); err != nil {
 		return nil, errors.Join(cli.EnvironmentError("%w", err), owned.Release())

@@ -26,7 +26,7 @@ func TestBenchTraffic(t *testing.T) {
 		{"--maxbytes: the size is that of the traffic", []string{"alltoallv", "--traffic", file, "-e", "1M"}},
 		{"--traffic: open " + file + ".no: no such file or directory", []string{"alltoallv", "--traffic", file + ".no"}},
 		{file + " is of 2 ranks, and there are 4: -t times -g has to be as many", []string{"alltoallv", "--traffic", file, "-t", "4"}},
-		{file + ":2:6: 12 bytes are no whole number of double, which has 8", []string{"alltoallv", "--traffic", file, "-d", "double"}},
+		{file + ":2:6: 12 bytes are not a whole number of double elements of 8 bytes", []string{"alltoallv", "--traffic", file, "-d", "double"}},
 	} {
 		code, _, stderr := cxrun(t, nil, append([]string{"bench", "--backend", "host"}, tt.args...)...)
 		require.Equal(t, cli.ExitUsage, code, stderr)
