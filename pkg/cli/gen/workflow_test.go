@@ -41,9 +41,9 @@ func TestWorkflowCheck(t *testing.T) {
 	require.Equal(t, string(text), stdout)
 
 	for name, edited := range map[string]string{
-		":3:":                            strings.Replace(string(text), "name: CollectiveX Sweep", "name: Sweep", 1),
+		":3:":                              strings.Replace(string(text), "name: CollectiveX Sweep", "name: Sweep", 1),
 		": does not match the definitions": string(text) + "\n",
-		"sweep.yml:":                     string(text[:len(text)-1]),
+		"sweep.yml:":                       string(text[:len(text)-1]),
 	} {
 		require.NoError(t, os.WriteFile(file, []byte(edited), 0o644))
 		code, _, stderr = cxgen(t, "workflow", "--check", "-o", file)
