@@ -31,9 +31,9 @@ const (
 // hints are for the errors with which cuInit fails, by code.
 var hints = map[int]string{
 	100: "check CUDA_VISIBLE_DEVICES; in a container, start it with --gpus all",                                                     // NO_DEVICE
-	802: "start nvidia-fabricmanager, of the driver's version, and wait until nvidia-smi -q shows Fabric State: Completed",            // SYSTEM_NOT_READY
+	802: "start nvidia-fabricmanager, of the driver's version, and wait until nvidia-smi -q shows Fabric State: Completed",          // SYSTEM_NOT_READY
 	803: "libcuda and the kernel driver are of different releases: restart after an update; in a container, use the host's libcuda", // SYSTEM_DRIVER_MISMATCH
-	999: "load nvidia_uvm with nvidia-modprobe -u -c 0, or give /dev/nvidia-uvm to the container; dmesg has the driver's messages",       // UNKNOWN
+	999: "load nvidia_uvm with nvidia-modprobe -u -c 0, or give /dev/nvidia-uvm to the container; dmesg has the driver's messages",  // UNKNOWN
 }
 
 func vendor() gpu.Vendor {

@@ -39,7 +39,7 @@ const (
 // hints are for the errors with which hipInit fails, by code.
 var hints = map[int]string{
 	100: "check HIP_VISIBLE_DEVICES and ROCR_VISIBLE_DEVICES; in a container, start it with --device /dev/kfd --device /dev/dri", // NoDevice
-	999: "check that this user may open /dev/kfd (groups render and video); dmesg has the driver's messages",                        // Unknown
+	999: "check that this user may open /dev/kfd (groups render and video); dmesg has the driver's messages",                     // Unknown
 }
 
 func vendor() gpu.Vendor {
