@@ -77,12 +77,12 @@ func TestEveryRoomIsInTheHouse(t *testing.T) {
 	}))
 	for _, p := range packages {
 		if !slices.Contains(rooms, p) {
-			t.Errorf("the table of rooms in docs/architecture.md lacks a line for %s", p)
+			t.Errorf("the table of packages in docs/architecture.md lacks a line for %s", p)
 		}
 	}
 	for _, r := range rooms {
 		if !slices.Contains(packages, r) {
-			t.Errorf("the table of rooms in docs/architecture.md has %s, which is gone", r)
+			t.Errorf("the table of packages in docs/architecture.md has %s, which is gone", r)
 		}
 	}
 }
