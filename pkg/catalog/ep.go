@@ -151,14 +151,14 @@ func (b *EPBlock) Ladder(w *Workload, phase string) []int {
 	return nil
 }
 
-// mostAssignments is how many experts the tokens of one batch choose at most,
-// each of their top-k, over all ranks. Every rank draws and holds them all, and so
-// does who reads the ranks back: at eight bytes each this many take 512 MiB.
-const mostAssignments = 1 << 26
+// maxAssignments is the maximum number of (token, expert) pairs of one batch over all
+// ranks. Every rank holds them all, and so does the reader of the ranks' records: at 8
+// bytes each, 512 MiB.
+const maxAssignments = 1 << 26
 
-// MostTokens is how many tokens a rank may have where each chooses topk experts and
-// there are world ranks.
-func MostTokens(world, topk int) int { return mostAssignments / world / topk }
+// MaxTokens is the maximum number of tokens of a rank if each token chooses topk experts
+// and there are world ranks.
+func MaxTokens(world, topk int) int { return maxAssignments / world / topk }
 
 // Check implements SamplingBlock.
 func (s *EPSampling) Check(c *Checker) {
@@ -209,7 +209,7 @@ func (b *EPBlock) check(c *Checker) {
 		largest = max(largest, slices.Max(tokens))
 	}
 	for i, degree := range b.Degrees {
-		if most := MostTokens(degree, w.TopK); largest > most {
+		if most := MaxTokens(degree, w.TopK); largest > most {
 			c.Fault(&b.Degrees[i], "%d ranks with %d tokens each and top-k %d are too large: every rank holds the routing of all tokens, so at this degree the limit is %d tokens per rank", degree, largest, w.TopK, most)
 		}
 		if w.Experts%degree != 0 {

@@ -52,11 +52,11 @@ type SamplingBlock interface {
 var families = registry.New(func(f Family) string { return f.Name }, ep, collective)
 
 // Register adds a family that stands in another package. It is for init functions:
-// it panics where the family is known, and once definitions have been read.
+// it panics if the family is registered already, and once definitions have been read.
 func Register(f Family) { families.Add(f) }
 
-// empty returns the family's empty block for a place, which the block's interface
-// tells, or nil.
+// empty returns the family's empty block whose field has the interface type place, or
+// nil.
 func (f *Family) empty(place reflect.Type) any {
 	for _, v := range reflect.ValueOf(*f).Fields() {
 		if v.Type() == place {

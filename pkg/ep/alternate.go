@@ -9,13 +9,14 @@ import (
 	"github.com/collectivex/collectivex/pkg/accel"
 )
 
-// An oracle between two windows judges a few calls of a rung. An operation that
-// does nothing every k-th time may pass it, since the calls before have left the
-// right results. An alternating pass makes many calls in a row under one binding,
-// each with the other one of two inputs, and compares all that each call gives:
-// one that does nothing leaves the results of the other input.
+// The oracle judges only a few calls of a rung. An operation that does nothing on every
+// k-th call can pass it, because earlier calls have left the right results. An
+// alternating pass makes many calls in a row under one binding, alternates between two
+// inputs and compares the full result of each call: a call that does nothing leaves the
+// result of the other input.
 
-// side is one of the two inputs of a pass, with what the oracle accepted of it.
+// side is one of the two inputs of a pass, with the results of it that the oracle
+// accepted.
 type side struct {
 	oracle   oracle
 	expected func() message // what combine gets
@@ -24,9 +25,9 @@ type side struct {
 	output   []byte
 }
 
-// judgeReceived judges what a dispatch brought. What equals something accepted
-// before is accepted, and after a failure nothing more is judged: the oracle takes
-// longer than the calls.
+// judgeReceived judges what a dispatch delivered. It accepts what equals an accepted
+// delivery, and judges nothing after a failure, because the oracle takes longer than the
+// calls.
 func (s *side) judgeReceived(v *Verdict, rx *Received) {
 	if !v.Passed || s.received != nil && s.received.equal(rx) {
 		return
@@ -38,7 +39,7 @@ func (s *side) judgeReceived(v *Verdict, rx *Received) {
 	v.add(judged)
 }
 
-// judgeOutput does the same for what a combine returned.
+// judgeOutput does the same with the output of a combine.
 func (s *side) judgeOutput(v *Verdict, output []byte) {
 	if !v.Passed || s.output != nil && bytes.Equal(s.output, output) {
 		return
@@ -74,14 +75,14 @@ func (m *run) alternate() error {
 	return nil
 }
 
-// alternateCalls makes the calls of one component's windows, each with the other
-// input than the one before, and judges each.
+// alternateCalls makes the calls of one component's windows, alternates between two
+// inputs and judges each call.
 func (m *run) alternateCalls(p *point, component string) (v Verdict, err error) {
 	v.Passed = true
 	if err := m.warmUp(p, true); err != nil {
 		return v, err
 	}
-	var sides [2]side // the warm-up and the last call have the second one's input
+	var sides [2]side // the warm-up and the last call use the second input
 	call := func(s *side) error { return m.alternatePair(p, s, &v) }
 	switch component {
 	case compDispatch:
@@ -109,8 +110,8 @@ func (m *run) alternateCalls(p *point, component string) (v Verdict, err error) 
 	return v, nil
 }
 
-// inputSides are the inputs that the contract names, as the second side, and the
-// other ones of the same binding.
+// inputSides returns other inputs in the buffers of the binding, and the inputs that the
+// contract specifies as the second side.
 func (m *run) inputSides(p *point) [2]side {
 	of := func(o oracle) side {
 		x, weights := p.activations(o), p.weights(o)
@@ -121,16 +122,10 @@ func (m *run) inputSides(p *point) [2]side {
 	return [2]side{of(p.changed), of(p.oracle)}
 }
 
-// stagedSides are two contents of what combine takes for one dispatch, which it
-// returns: what the experts make of the rows, and the rows as they are.
+// stagedSides makes one dispatch and returns its handle with two inputs of its combine:
+// the rows as the experts transform them, and the rows as they arrived.
 func (m *run) stagedSides(p *point, staged *Staged, v *Verdict) (h Handle, sides [2]side, err error) {
-	if h, err = m.dispatch(); err != nil {
-		return nil, sides, err
-	}
-	if err := m.device.Synchronize(); err != nil {
-		return nil, sides, err
-	}
-	rx, err := m.adapter.Inspect(h)
+	h, rx, err := m.inspected()
 	if err != nil {
 		return nil, sides, err
 	}
@@ -163,14 +158,7 @@ func (m *run) alternatePair(p *point, s *side, v *Verdict) error {
 
 // alternateDispatch makes a dispatch, and the combine that it may need.
 func (m *run) alternateDispatch(p *point, s *side, v *Verdict) error {
-	h, err := m.dispatch()
-	if err != nil {
-		return err
-	}
-	if err := m.device.Synchronize(); err != nil {
-		return err
-	}
-	rx, err := m.adapter.Inspect(h)
+	h, rx, err := m.inspected()
 	if err != nil {
 		return err
 	}

@@ -83,14 +83,7 @@ func (m *run) judgeChain(p *point, end chainEnd) error {
 
 // judgeArithmetic sends chosen rows back to combine and judges their sums.
 func (m *run) judgeArithmetic(p *point) error {
-	h, err := m.dispatch()
-	if err != nil {
-		return err
-	}
-	if err := m.device.Synchronize(); err != nil {
-		return err
-	}
-	received, err := m.adapter.Inspect(h)
+	h, received, err := m.inspected()
 	if err != nil {
 		return err
 	}
@@ -153,14 +146,7 @@ func (m *run) emitVerdict(p *point, when string, v Verdict) error {
 // its handle. Where a row tells no source, the pair is still completed, so that
 // no peer waits for ever.
 func (m *run) fullOracle(p *point, o oracle, again bool) (v Verdict, err error) {
-	h, err := m.dispatch()
-	if err != nil {
-		return v, err
-	}
-	if err := m.device.Synchronize(); err != nil {
-		return v, err
-	}
-	received, err := m.adapter.Inspect(h)
+	h, received, err := m.inspected()
 	if err != nil {
 		return v, err
 	}

@@ -14,25 +14,26 @@ import (
 // checkCase refuses a case that nothing can run as it stands, before anything
 // is opened for it.
 func checkCase(c plan.Case, world int) error {
+	b := c.EP()
 	if c.EP() == nil {
 		return rank.Refused("case %s has no ep block", c.CaseID)
 	}
-	t := c.EP().Timing
+	t := b.Timing
 	switch {
-	case c.EP().Mode != vocab.ModeNormal && c.EP().Mode != vocab.ModeLowLatency:
-		return rank.Refused("unknown mode %q", c.EP().Mode)
+	case b.Mode != vocab.ModeNormal && b.Mode != vocab.ModeLowLatency:
+		return rank.Refused("unknown mode %q", b.Mode)
 	case t.ItersPerTrial <= 0 || t.TrialsPerPoint <= 0 || t.WarmupItersPerTrial <= 0:
 		return rank.Refused("iterations, trials and warm-up must be positive: %+v", t)
 	case t.ChainItersPerTrial <= 0 || t.ChainTrialsPerPoint <= 0:
 		return rank.Refused("chain iterations and trials must be positive: %+v", t)
 	case t.ChainDrop < 0 || t.ChainDrop > t.ChainItersPerTrial-2:
 		return rank.Refused("chain_drop must be between 0 and %d: %+v", t.ChainItersPerTrial-2, t)
-	case c.World != world || c.EP().EPSize != world:
-		return rank.Refused("case of world %d and ep %d in a group of %d ranks", c.World, c.EP().EPSize, world)
-	case c.EP().Experts%world != 0:
-		return rank.Refused("%d experts do not divide among %d ranks", c.EP().Experts, world)
-	case c.EP().Hidden < workload.SourceColumns:
-		return rank.Refused("hidden size %d is below %d, the columns that carry the source", c.EP().Hidden, workload.SourceColumns)
+	case c.World != world || b.EPSize != world:
+		return rank.Refused("case of world %d and ep %d in a group of %d ranks", c.World, b.EPSize, world)
+	case b.Experts%world != 0:
+		return rank.Refused("%d experts do not divide among %d ranks", b.Experts, world)
+	case b.Hidden < workload.SourceColumns:
+		return rank.Refused("hidden size %d is below %d, the columns that carry the source", b.Hidden, workload.SourceColumns)
 	case c.Contract != plan.ContractLayout && c.Contract != plan.ContractCachedLayout:
 		return rank.Refused("unknown timing contract %q", c.Contract)
 	}
@@ -42,15 +43,16 @@ func checkCase(c plan.Case, world int) error {
 // checkDescription refuses an adapter that does not do exactly what c says, or
 // that the oracle cannot check.
 func checkDescription(c plan.Case, d Description) error {
+	b := c.EP()
 	tokenRank := d.Receive == TokenRank && d.Combine == UnweightedRankSum
 	tokenExpert := d.Receive == TokenExpert && d.Combine == WeightedKernelSum
 	fp8 := d.DispatchDType != "bf16"
 	switch {
-	case d.Mode != c.EP().Mode:
-		return rank.Refused("adapter is in mode %q, the case asks for %q", d.Mode, c.EP().Mode)
+	case d.Mode != b.Mode:
+		return rank.Refused("adapter is in mode %q, the case asks for %q", d.Mode, b.Mode)
 	case !tokenRank && !tokenExpert:
 		return rank.Refused("no oracle for receive layout %q with combine %q", d.Receive, d.Combine)
-	case c.EP().Mode == vocab.ModeNormal && !tokenRank:
+	case b.Mode == vocab.ModeNormal && !tokenRank:
 		return rank.Refused("combine %q is not allowed in normal mode", d.Combine)
 	case d.Reduction != DomainFP32 && d.Reduction != TopKSlotTree:
 		return rank.Refused("no oracle for reduction %q", d.Reduction)
@@ -66,7 +68,8 @@ func checkDescription(c plan.Case, d Description) error {
 
 // routingOf returns the routing of a case.
 func routingOf(c plan.Case) (*workload.Routing, []int, error) {
-	rungs := c.EP().Ladder
+	b := c.EP()
+	rungs := b.Ladder
 	for i, rung := range rungs {
 		if rung < 1 || i > 0 && rung <= rungs[i-1] {
 			return nil, nil, rank.Refused("ladder %v does not ascend from 1", rungs)
@@ -75,8 +78,8 @@ func routingOf(c plan.Case) (*workload.Routing, []int, error) {
 	if len(rungs) == 0 {
 		return nil, nil, rank.Refused("the ladder is empty")
 	}
-	r, err := workload.NewRouting(c.EP().Routing, workload.Shape{
-		Seed: c.EP().Seed, World: c.World, Experts: c.EP().Experts, TopK: c.EP().TopK, LargestRung: rungs[len(rungs)-1],
+	r, err := workload.NewRouting(b.Routing, workload.Shape{
+		Seed: b.Seed, World: c.World, Experts: b.Experts, TopK: b.TopK, LargestRung: rungs[len(rungs)-1],
 	})
 	if err != nil {
 		return nil, nil, rank.Refused("%w", err)

@@ -27,6 +27,19 @@ func (m *run) dispatch() (Handle, error) {
 	return h, err
 }
 
+// inspected is an untimed dispatch, synchronised, with what it delivered.
+func (m *run) inspected() (Handle, *Received, error) {
+	h, err := m.dispatch()
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := m.device.Synchronize(); err != nil {
+		return nil, nil, err
+	}
+	received, err := m.adapter.Inspect(h)
+	return h, received, err
+}
+
 // pair is a whole untimed dispatch, stage and combine, synchronised.
 func (m *run) pair() (staged Staged, out accel.Ptr, err error) {
 	h, err := m.dispatch()
@@ -191,8 +204,8 @@ func quietly(f func() error) error {
 // chainEnd is what the second chain of a rung left.
 type chainEnd struct {
 	out []uint16 // of its last pair
-	// received is what one more dispatch brought, right behind the last pair and not
-	// timed. The pairs before it cannot be looked into without a wait in the chain.
+	// received is what one more, untimed dispatch right after the last pair delivered.
+	// What the timed pairs delivered cannot be read without a wait in the chain.
 	received *Received
 }
 
@@ -309,7 +322,7 @@ func (m *run) floorsChain(n int, staged Staged, dispatched, combined eventArrays
 }
 
 // periodChain issues n pairs back to back with events around each pair alone, and
-// one dispatch behind them. It returns the output of the last pair and the handle of
+// one more dispatch after them. It returns the output of the last pair and the handle of
 // that dispatch.
 func (m *run) periodChain(n int, staged Staged, paired eventArrays) (out accel.Ptr, next Handle, err error) {
 	for i := range n {

@@ -42,7 +42,7 @@ type Verdict struct {
 	Duplicates int // byte-identical repetitions, left out
 	Problems   []*Problem
 	Replaced   []*Problem // torn documents of cases that were measured again
-	Irregular  []*Problem // what is no regular file; a case that it should answer is missing
+	Irregular  []*Problem // not regular files; a case that one should answer is missing
 	Answers    []Answer   // in order of run and case id
 	Runs       []string   // run ids seen, sorted
 
@@ -222,7 +222,7 @@ func (j *Judge) Verdict(m *plan.Matrix) *Verdict {
 // be nil. Documents of another run than want are left out. An error means that
 // nothing was written. What killed folds left beside out is removed.
 func Fold(in []string, m *plan.Matrix, want Expected, out string) (*Verdict, error) {
-	_ = regular.EndPartial(filepath.Dir(out), nil) // what cannot be removed stands in nobody's way
+	_ = regular.EndPartial(filepath.Dir(out), nil) // leftovers that cannot be removed do no harm
 	var v *Verdict
 	err := regular.WriteAtomic(out, func(f io.Writer) (err error) {
 		v, err = write(in, m, want, f)

@@ -1,6 +1,6 @@
 // Package gpurank is what every rank on a GPU needs, whatever its family
-// measures: it opens the rank's device beside its NUMA node, tells its facts and
-// its state before and after each case, and joins the ranks over an NCCL library.
+// measures: it opens the rank's device near its NUMA node, reports the device's facts
+// and its state before and after each case, and joins the ranks over an NCCL library.
 package gpurank
 
 import (

@@ -37,20 +37,20 @@ func NCCLError(err error) error {
 	return &rank.Error{Reason: result.ReasonLibrary.With("%s %s", e.Call, e.Result), Err: nccl.Explain(err)}
 }
 
-// ranksPerID is how many ranks meet at one unique id at most: one process takes
-// in all that share an id, one by one, which tells at hundreds of ranks. Others
-// have chosen between 32 and PyTorch's 128.
+// ranksPerID is how many ranks share one unique id at most. One process accepts all
+// ranks of an id, one after another, which takes noticeable time at hundreds of ranks.
+// Other programs use between 32 and 128 (PyTorch).
 const ranksPerID = 64
 
-// Join makes a communicator of all ranks on the device that is current. All ranks
-// of the session call it; name tells the communicators of one session apart.
+// Join makes a communicator of all ranks on the current device. All ranks of the
+// session call it; name distinguishes the communicators of a session.
 func Join(ctx context.Context, s *rank.Session, l *nccl.Library, name string, config nccl.Config) (*nccl.Communicator, error) {
 	return join(ctx, s, l, name, config, ranksPerID)
 }
 
 func join(ctx context.Context, s *rank.Session, l *nccl.Library, name string, config nccl.Config, perID int) (*nccl.Communicator, error) {
 	count := 1
-	if l.Has("ncclCommInitRankScalable") && l.Kind != nccl.MSCCLPP { // which has it and fails
+	if l.Has("ncclCommInitRankScalable") && l.Kind != nccl.MSCCLPP { // MSCCL++ has the function, and it fails
 		count = (s.World + perID - 1) / perID
 	}
 	ids, err := shareIDs(ctx, s, l, name, count)

@@ -68,7 +68,7 @@ func (v *view) close() {
 	}
 }
 
-// Around returns a runner that tells the state of the device before and after
+// Around returns a runner that reports the state of the device before and after
 // each case of r. It lasts as long as the device, which r closes.
 //
 // The rank reads its own device itself, so that it is the same on one node and on

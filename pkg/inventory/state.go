@@ -84,9 +84,9 @@ func (r *Reader) amdState(index int, n kfdNode) GPUState {
 	}
 	// ue and ce of every block that counts: "ue: 0\nce: 3".
 	for _, name := range r.root.List(n.card, "ras") {
-		errors := r.root.Counts(" ", n.card, "ras", name)
-		s.ECCUncorrected += errors["ue:"]
-		s.ECCCorrected += errors["ce:"]
+		errors := r.root.Counts(":", n.card, "ras", name)
+		s.ECCUncorrected += errors["ue"]
+		s.ECCCorrected += errors["ce"]
 	}
 	return s
 }

@@ -21,8 +21,8 @@ type Spec struct {
 // Launcher starts groups of ranks.
 type Launcher interface {
 	// Start starts all ranks of a group, or none. The group lives until its ranks
-	// have ended or Kill; ctx bounds the start alone. Where Start returns ctx's
-	// error, what had started is gone and what starts later is killed.
+	// have ended or Kill; ctx bounds the start alone. If Start returns ctx's
+	// error, ranks that had started are dead, and any that start later are killed.
 	Start(ctx context.Context, spec Spec) (Group, error)
 }
 

@@ -177,14 +177,14 @@ func (g *localGroup) Dump() { g.signal(func(pid int) { _ = unix.Kill(pid, unix.S
 
 // Kill implements Group.
 func (g *localGroup) Kill() error {
-	g.signal(func(pid int) { _ = unix.Kill(-pid, unix.SIGKILL) })
+	g.signal(killGroup)
 	select {
 	case <-g.done:
 		return nil
 	case <-time.After(killGrace):
 		g.mu.Lock()
 		defer g.mu.Unlock()
-		return fmt.Errorf("processes %v do not die", g.pids)
+		return errAlive(g.pids)
 	}
 }
 
@@ -194,7 +194,7 @@ func (g *localGroup) abandon() error {
 	g.mu.Lock()
 	g.abandoned = true
 	g.mu.Unlock()
-	g.signal(func(pid int) { _ = unix.Kill(-pid, unix.SIGKILL) })
+	g.signal(killGroup)
 	for end := time.Now().Add(killGrace); ; time.Sleep(time.Millisecond) {
 		g.mu.Lock()
 		pids := slices.Clone(g.pids)
@@ -203,10 +203,15 @@ func (g *localGroup) abandon() error {
 		case len(pids) == 0:
 			return nil
 		case time.Now().After(end):
-			return fmt.Errorf("processes %v do not die", pids)
+			return errAlive(pids)
 		}
 	}
 }
+
+// killGroup kills a rank and what it started.
+func killGroup(pid int) { _ = unix.Kill(-pid, unix.SIGKILL) }
+
+func errAlive(pids []int) error { return fmt.Errorf("processes %v do not die", pids) }
 
 func (g *localGroup) signal(send func(pid int)) {
 	g.mu.Lock()

@@ -11,7 +11,7 @@ const MatrixVersion = 1
 // another format.
 const Format = 1
 
-// Case is one measurement as it was asked for. It is made once, by Resolve,
+// Case is one measurement as it was asked for. It is made once, by planner.Resolve,
 // and travels unchanged to the document that answers it: nothing downstream
 // defaults, repairs or re-derives a field.
 //

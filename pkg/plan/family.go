@@ -40,7 +40,7 @@ var families = registry.New(func(f family) string { return string(f.name) },
 )
 
 // Register adds a family whose blocks have the type of b. It is for init functions:
-// it panics where the family is known, and once a case has been read.
+// it panics if the family is registered already, and once a case has been read.
 func Register(name Family, b Block) { families.Add(family{name, b}) }
 
 // Families returns the families in the order of their registration.
@@ -61,8 +61,8 @@ func NewBlock(name Family) Block {
 	return reflect.New(reflect.TypeOf(f.block).Elem()).Interface().(Block)
 }
 
-// Types returns what is to be known of the types of a matrix and of cases to read
-// them strictly.
+// Types returns the closed lists and blocks that are needed to read a matrix or a case
+// strictly.
 func Types() strictjson.Types {
 	t := strictjson.Types{Lists: Closed(), Blocks: map[string]any{}}
 	for _, f := range families.All() {
@@ -88,7 +88,10 @@ func (c Case) MarshalJSON() ([]byte, error) {
 		return text, err
 	}
 	block, err := plain(c.Block)
-	return slices.Concat(text[:len(text)-1], []byte{','}, block[1:]), err
+	if err != nil || len(block) == len("{}") {
+		return text, err
+	}
+	return slices.Concat(text[:len(text)-1], []byte{','}, block[1:]), nil
 }
 
 // plain encodes v without escaping HTML, which is for the caller's encoder to do.

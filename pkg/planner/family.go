@@ -35,13 +35,13 @@ type Key struct {
 // families stand in the order of plans.
 var families = registry.New(func(f *Family) string { return string(f.Name) })
 
-func init() {
+func init() { // not in New: ep and collective refer to the table
 	Register(ep)
 	Register(collective)
 }
 
 // Register adds a family that stands in another package. It is for init functions:
-// it panics where the family is known, and once something was planned.
+// it panics if the family is registered already, and once something was planned.
 func Register(f Family) { families.Add(&f) }
 
 // familyOf returns the family of a case, which must be registered.

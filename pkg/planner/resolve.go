@@ -20,7 +20,7 @@ const ReasonPlatform = "backend-platform-unsupported"
 
 // Resolve makes the plan: every case that the definitions ask for and the
 // filters keep, and the cells that run them. It is a pure function of its
-// arguments. The matrix has no generator yet; see Write. Cases share what is
+// arguments. The matrix has no generator yet; see plan.Matrix.Write. Cases share what is
 // equal in them (size ladders, environment), so nobody may change a plan.
 func Resolve(cat *catalog.Catalog, f Filters, m Machine) (*plan.Matrix, error) {
 	cat = m.in(cat)
@@ -157,7 +157,7 @@ func (r *Resolver) Backends(names []string) []*catalog.Backend {
 }
 
 // Expect makes room for n cases that may come.
-func (r *Resolver) Expect(n int) { r.cases = slices.Grow(r.cases, min(n, mostCases(r.filters))) }
+func (r *Resolver) Expect(n int) { r.cases = slices.Grow(r.cases, min(n, maxCases(r.filters))) }
 
 // Place fills in what cases of one suite, backend and world on the platform have in
 // common: where the ranks run, and their environment.
@@ -186,8 +186,8 @@ func (r *Resolver) Unsupported(c *plan.Case, detail string) {
 }
 
 func (r *Resolver) add(q *plan.Requested) {
-	if len(r.cases) == mostCases(r.filters) {
-		r.err = cmp.Or(r.err, fmt.Errorf("the plan has more than %d cases; filter it", mostCases(r.filters)))
+	if len(r.cases) == maxCases(r.filters) {
+		r.err = cmp.Or(r.err, fmt.Errorf("the plan has more than %d cases; filter it", maxCases(r.filters)))
 		return
 	}
 	r.cases = append(r.cases, *q)
@@ -195,8 +195,8 @@ func (r *Resolver) add(q *plan.Requested) {
 	added.SKU, added.Case.CaseID = added.Case.SKU, added.Case.ID()
 }
 
-// mostCases is how many cases the cells of all waves can hold.
-func mostCases(f Filters) int { return plan.Waves * plan.WaveCells * max(f.MaxCases, DefaultMaxCases) }
+// maxCases is how many cases the cells of all waves can hold.
+func maxCases(f Filters) int { return plan.Waves * plan.WaveCells * max(f.MaxCases, DefaultMaxCases) }
 
 // environment merges what the definitions give the ranks, the more particular
 // over the more general: platform, scale-out fabric, backend, backend on platform.

@@ -52,8 +52,7 @@ type Fault struct {
 // separated by ";". A kind is one of any rank or one of data, the kinds that the
 // families name. An empty text has no faults.
 func ParseFaults(text string, data ...string) ([]Fault, error) {
-	slices.Sort(data) // families share some
-	kinds := append([]string{FaultExit, FaultSegv, FaultKill, FaultHang, FaultSlow, FaultPanic, FaultMute, FaultLie}, slices.Compact(data)...)
+	kinds := append([]string{FaultExit, FaultSegv, FaultKill, FaultHang, FaultSlow, FaultPanic, FaultMute, FaultLie}, data...)
 	var faults []Fault
 	for part := range strings.SplitSeq(text, ";") {
 		if strings.TrimSpace(part) == "" {

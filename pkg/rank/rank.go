@@ -78,8 +78,8 @@ func (s *Session) Emit(kind string, data any) error {
 	return s.emit(Record{Kind: kind, Data: raw})
 }
 
-// Gather puts this rank's value under name, a key of the case that is used once, and
-// returns those of all ranks in their order. Values are written as JSON.
+// Gather puts this rank's value under name, a key that each case uses once, and returns
+// the values of all ranks in rank order. Values are written as JSON.
 func Gather[T any](ctx context.Context, s *Session, name string, value T) ([]T, error) {
 	raw, err := json.Marshal(value)
 	if err != nil {
@@ -98,8 +98,8 @@ func Gather[T any](ctx context.Context, s *Session, name string, value T) ([]T, 
 	return values, nil
 }
 
-// Barrier returns when all ranks have called it with this name, a key of the case that
-// is used once.
+// Barrier returns when all ranks have called it with this name, a key that each case
+// uses once.
 func (s *Session) Barrier(ctx context.Context, name string) error {
 	return s.Store.Barrier(ctx, s.Scope+"/"+name, s.Rank, s.World)
 }

@@ -13,14 +13,14 @@ type Store interface {
 	// a second Put of the same key is an error.
 	Put(ctx context.Context, key string, value []byte) error
 	// Get waits until key exists and returns its value. The error wraps ErrMalformed
-	// where it is none that Put wrote.
+	// if the stored value cannot come from Put.
 	Get(ctx context.Context, key string) ([]byte, error)
 	// Append adds one record (without newline) to the stream key. A stream has one writer.
 	Append(key string, record []byte) error
 	// Records returns the complete records of the stream key from byte offset on,
 	// and the offset after them. A torn last record is left for the next call. A
-	// stream nobody wrote is empty. The error wraps ErrMalformed where it is none that
-	// Append wrote.
+	// stream nobody wrote is empty. The error wraps ErrMalformed if the stream cannot
+	// come from Append.
 	Records(key string, offset int64) (records [][]byte, next int64, err error)
 	// Gather puts this rank's value under name and waits for those of all ranks of
 	// world; the result is in rank order. A name is used once.

@@ -13,8 +13,8 @@ import (
 // Family is what a summary says of the documents of one family.
 type Family struct {
 	Name plan.Family
-	// Rows counts the rows of a document that are complete and passed, and those that
-	// were asked for.
+	// Rows counts the rows of a document that are complete and passed, and the rows that
+	// were requested.
 	Rows func(d result.Document) (measured, asked int)
 	// Headline returns what a summary keeps of a document; nil for nothing.
 	Headline func(d result.Document) Headline
@@ -44,7 +44,7 @@ func of[H Headline](h Headlines, list string) []H {
 
 // Sections are a family's sections. Empty ones are left out.
 type Sections struct {
-	Warnings  []Section // what speaks against figures
+	Warnings  []Section // reasons to doubt figures
 	Headlines []Section
 	Details   []Section
 }
@@ -52,8 +52,8 @@ type Sections struct {
 // families are in the order of their sections.
 var families = registry.New(func(f Family) string { return string(f.Name) }, epFamily, collectiveFamily)
 
-// Register adds a family. It is for init functions: it panics where the family is
-// known, and once a summary has been made.
+// Register adds a family. It is for init functions: it panics if the family is
+// registered already, and once a summary has been made.
 func Register(f Family) { families.Add(f) }
 
 // MarshalJSON writes the lists of headlines behind the other members.

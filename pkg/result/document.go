@@ -1,6 +1,6 @@
 // Package result is the documents a run leaves: their types, identity,
-// comparison key and JSON Schema. It knows no other package of this module
-// but plan, whose Case each document carries unchanged.
+// comparison key and JSON Schema. It knows no definitions, ranks or devices:
+// each document carries the plan.Case that it answers unchanged.
 package result
 
 import "github.com/collectivex/collectivex/pkg/plan"

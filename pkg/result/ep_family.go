@@ -13,7 +13,7 @@ import (
 
 // Record types of EP documents.
 const (
-	RecordEP      = "case-attempt" // cases that CollectiveX itself plans; see plan.Case.Upstream
+	RecordEP      = "case-attempt" // cases that CollectiveX itself plans; see plan.EP.BalancedRung.Upstream
 	RecordEPOther = "ep-attempt"   // every other EP case, in the same form
 )
 
@@ -115,7 +115,7 @@ type epComparison struct {
 	TopK     int    `json:"topk"`
 	Experts  int    `json:"experts"`
 	Seed     uint64 `json:"seed"`
-	// BalancedRung decides where replicated experts are; see plan.Case.
+	// BalancedRung decides where replicated experts are; see plan.EP.BalancedRung.
 	BalancedRung int           `json:"balanced_rung,omitempty"`
 	Timing       plan.EPTiming `json:"timing"`
 }

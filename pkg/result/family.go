@@ -22,13 +22,13 @@ type Family struct {
 	Document, Factors any
 	// New returns a document with the given head and no rows.
 	New func(head Envelope) Document
-	// Comparison returns what of the block of c must match before two documents may
-	// stand in one line, as a value for encoding/json.
+	// Comparison returns the part of c's block that must match before two documents may
+	// be compared, as a value for encoding/json.
 	Comparison func(c *plan.Case) any
 	// Check reports what is wrong with a document beyond its envelope.
 	Check func(p *Problems, d Document)
-	// Older returns in what a document of an earlier version may differ; nil where
-	// there is none.
+	// Older returns how a document of an earlier version may differ; nil if there is no
+	// earlier version.
 	Older func(e *Envelope) Older
 	// Closed has the closed lists of values by type and JSON name.
 	Closed map[string][]any
@@ -41,27 +41,27 @@ type Family struct {
 // Record is a record type and the title of its JSON Schema.
 type Record struct{ Type, Title string }
 
-// Older is what a document of an earlier version says in place of what this version
-// writes. Empty is as this version writes it.
+// Older holds what a document of an earlier version says instead of what this version
+// writes. An empty field means that both say the same.
 type Older struct{ CaseID, RecordType, ComparisonKey string }
 
 var families = registry.New(func(f *Family) string { return string(f.Name) })
 
-func init() { // not in the table, whose families ask it for others
+func init() { // not in New: epFamily refers to the table, by way of ComparisonKey
 	Register(epFamily)
 	Register(collectiveFamily)
 }
 
 // Register adds a family, whose block is registered with package plan. It is for init
-// functions: it panics where the family is known, and once a document has been made
-// or read.
+// functions: it panics if the family is registered already, and once a document has
+// been made or read.
 func Register(f Family) { families.Add(&f) }
 
 // Families returns the families in the order of their registration.
 func Families() []*Family { return families.All() }
 
-// familyOf returns the family of a case, or an error where its documents are not
-// known or it has not its block.
+// familyOf returns the family of a case, or an error if the family has no documents or
+// the case does not have the family's block.
 func familyOf(c *plan.Case) (*Family, error) {
 	f, ok := families.Find(string(c.Family))
 	if !ok || c.Block == nil || reflect.TypeOf(c.Block) != reflect.TypeOf(plan.NewBlock(c.Family)) {

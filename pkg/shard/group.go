@@ -137,7 +137,7 @@ func streams(readers []*rank.Reader) []rank.Stream {
 	return all
 }
 
-// read says why what the ranks left of a case is not whole.
+// read is why the records that the ranks left of a case are incomplete.
 type read struct {
 	reasons result.Reasons
 	err     error // of the store
@@ -156,7 +156,7 @@ func rest(readers []*rank.Reader) (left read) {
 	return left
 }
 
-// badRecords is the reason of a case of which a rank left records that cannot be read.
+// badRecords is the reason for a case when a rank's records are malformed.
 func badRecords(rank int) result.Reason {
 	return result.ReasonInternal.With("records of rank %d", rank)
 }

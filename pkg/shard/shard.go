@@ -66,8 +66,8 @@ type End struct {
 	// Logs is the private directory of what the ranks printed; empty where none was
 	// started.
 	Logs string
-	// Failure is the first line of what the first rank that failed said of it, which
-	// is private; empty where none did.
+	// Failure is the first line of the error text of the lowest failed rank. It is
+	// private, and empty if no rank reported a failure.
 	Failure string
 }
 
@@ -76,7 +76,7 @@ type End struct {
 type Observer interface {
 	// Started tells that an attempt of the n-th of total cases begins.
 	Started(n, total int, c plan.Case, attempt int)
-	// Ended tells how it ended, once its document is on the disk.
+	// Ended reports how the attempt ended, after its document is on disk.
 	Ended(n, total int, e End)
 	// Kept tells of a case that an earlier shard finished, with a success or without.
 	Kept(n, total int, c plan.Case, passed bool)

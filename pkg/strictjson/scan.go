@@ -173,7 +173,7 @@ func (s *scanner) array(element func() error) error {
 func (s *scanner) ahead(member string) (text string) {
 	look := scanner{in: s.in, at: s.at, depth: s.depth}
 	found := errors.New("found")
-	// What is wrong with the object is said by who reads it.
+	// The reader of the object reports its errors.
 	_ = look.object(func(key []byte) error {
 		if string(key[1:len(key)-1]) != member {
 			return look.skip()

@@ -1,5 +1,5 @@
-// Package sysfs reads what the kernel says of a machine in the small files of
-// /proc and /sys. What is not there, or of another form, reads as nothing.
+// Package sysfs reads what the kernel says about a machine in the small files of
+// /proc and /sys. A missing file, or one with unexpected content, reads as empty.
 package sysfs
 
 import (
@@ -29,7 +29,7 @@ func (r Root) Bytes(elem ...string) []byte {
 // Text is a file without the space around it.
 func (r Root) Text(elem ...string) string { return strings.TrimSpace(string(r.Bytes(elem...))) }
 
-// Number is the decimal number that is all of a file.
+// Number is the content of a file that holds one decimal number.
 func (r Root) Number(elem ...string) (n int64, ok bool) {
 	n, err := strconv.ParseInt(r.Text(elem...), 10, 64)
 	return n, err == nil
@@ -55,7 +55,7 @@ func (r Root) List(elem ...string) []string {
 }
 
 // Fields are the values by name of a file whose lines are a name, a separator and
-// a value, without the space around them. The first line of a name counts.
+// a value, without the space around them. The first line with a name counts.
 func (r Root) Fields(separator string, elem ...string) map[string]string {
 	out := map[string]string{}
 	for line := range strings.Lines(r.Text(elem...)) {
@@ -86,7 +86,7 @@ func (r Root) Memory(name string) (bytes int64, ok bool) {
 	return n << 10, err == nil && isKiB
 }
 
-// maxCPU bounds the lists that are believed.
+// maxCPU bounds the processor numbers that are accepted.
 const maxCPU = 1 << 16
 
 // CPUs are the processors of a list such as 0-3,8,10-11.

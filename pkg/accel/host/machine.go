@@ -20,7 +20,7 @@ func (m machine) memory() (free, total int64, err error) {
 	total, hasTotal := m.Memory("MemTotal")
 	free, hasFree := m.Memory("MemAvailable")
 	if !hasTotal || !hasFree {
-		return 0, 0, errors.New("/proc/meminfo tells no MemTotal or no MemAvailable")
+		return 0, 0, errors.New("/proc/meminfo lacks MemTotal or MemAvailable")
 	}
 	limit, hasLimit := m.Number("sys/fs/cgroup/memory.max")
 	used, hasUsed := m.Number("sys/fs/cgroup/memory.current")

@@ -91,9 +91,9 @@ func (f *EPFlags) Plan(cat *catalog.Catalog, be *catalog.Backend, world int) (pl
 		return d, cli.UsageError("--topk %d of %d experts", f.topk, f.experts)
 	case len(f.tokens) == 0 || slices.Min(f.tokens) < 1 || !slices.IsSorted(f.tokens) || len(slices.Compact(slices.Clone(f.tokens))) < len(f.tokens):
 		return d, cli.UsageError("--tokens %s: they ascend and count from 1", words(f.tokens, ","))
-	case slices.Max(f.tokens) > catalog.MostTokens(world, f.topk):
+	case slices.Max(f.tokens) > catalog.MaxTokens(world, f.topk):
 		return d, cli.UsageError("--tokens %d: with --topk %d on %d ranks they go to %d, since every rank holds the routing of all of them",
-			slices.Max(f.tokens), f.topk, world, catalog.MostTokens(world, f.topk))
+			slices.Max(f.tokens), f.topk, world, catalog.MaxTokens(world, f.topk))
 	}
 	workload, seed := f.workload(cat)
 	d.Cases = []plan.Case{{

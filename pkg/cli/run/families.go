@@ -2,6 +2,7 @@ package run
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/collectivex/collectivex/pkg/collective"
 	collectivehost "github.com/collectivex/collectivex/pkg/collective/host"
@@ -44,5 +45,8 @@ func find(families shard.Registry) rank.Find {
 	}
 }
 
-// faultKinds lists the faults of data that the families can inject.
-func faultKinds() []string { return append(collective.FaultKinds(), ep.FaultKinds()...) }
+// faultKinds lists the faults of data that the families can inject, some of which they
+// share.
+func faultKinds() []string {
+	return slices.Compact(slices.Sorted(slices.Values(append(collective.FaultKinds(), ep.FaultKinds()...))))
+}

@@ -27,7 +27,7 @@ func Open(kind nccl.Kind) rank.Opener {
 		}
 		r, err := collective.NewRunner(parts)
 		if err != nil {
-			return nil, err
+			return nil, errors.Join(err, parts.Comm.Close(), parts.Data.Close(), gpu.Close())
 		}
 		return gpu.Around(r), nil
 	}
@@ -58,5 +58,8 @@ func join(ctx context.Context, s *rank.Session, l *nccl.Library, g *gpurank.GPU,
 		return nil, err
 	}
 	k, err := newComm(c, g)
-	return k, gpurank.NCCLError(err)
+	if err != nil {
+		return nil, errors.Join(gpurank.NCCLError(err), c.Close())
+	}
+	return k, nil
 }
