@@ -285,7 +285,7 @@ func TestDataFaultsAreCaught(t *testing.T) {
 	}
 }
 
-// A data fault of a rank that receives nothing would change nothing. It is refused.
+// A data fault of a rank that receives no data would change nothing. It is refused.
 func TestDataFaultsThatStrikeNothing(t *testing.T) {
 	for _, op := range []collective.Op{collective.Reduce, collective.Gather} {
 		g := start(t, 2, rank.FaultVariable+"=rank=1,kind="+collective.FaultFlip)
@@ -298,7 +298,7 @@ func TestDataFaultsThatStrikeNothing(t *testing.T) {
 		failure := g.streams("case")[1].Failure
 		require.NotNil(t, failure, op)
 		require.Equal(t, result.ReasonRefused, failure.Reason.Code)
-		require.Contains(t, failure.Text, "rank 1 receives nothing in "+op.String())
+		require.Contains(t, failure.Text, "rank 1 receives no data in "+op.String())
 	}
 }
 
