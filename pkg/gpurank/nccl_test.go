@@ -39,7 +39,7 @@ func together(t *testing.T, kind nccl.Kind, world int, body func(ctx context.Con
 	t.Helper()
 	setUp(t)
 	dir := t.TempDir()
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	errs := make([]error, world)
 	done := make(chan struct{})

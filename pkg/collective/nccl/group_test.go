@@ -58,7 +58,7 @@ func together(t *testing.T, kind nccl.Kind, world int, body func(e *end) error) 
 			errs[r] = asRank(t.Context(), dir, kind, rank.Place{Rank: r, World: world, LocalRank: r}, body)
 		}()
 	}
-	timeout := time.After(3 * time.Minute)
+	timeout := time.After(10 * time.Minute)
 	for range world {
 		select {
 		case r := <-done:
