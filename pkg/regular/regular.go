@@ -14,8 +14,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrIrregular is wrapped where something else than a regular file stands.
-var ErrIrregular = errors.New("not a regular file")
+var (
+	// ErrIrregular is wrapped where something else than a regular file stands.
+	ErrIrregular = errors.New("not a regular file")
+	// ErrTooLarge is wrapped where a file has more bytes than its reader expects.
+	ErrTooLarge = errors.New("more than the limit")
+)
 
 // Open opens the regular file at path for reading.
 func Open(path string) (*os.File, error) {
@@ -53,7 +57,21 @@ func ReadInto(buf []byte, path string, limit int64) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	return content(buf, f, path, limit)
+	return content(buf, f, path, 0, limit)
+}
+
+// ReadFrom is Read from a byte offset on; the limit is that of the whole file. It
+// returns nothing where the file ends before offset.
+func ReadFrom(path string, offset, limit int64) ([]byte, error) {
+	f, err := Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if _, err := f.Seek(offset, io.SeekStart); err != nil {
+		return nil, err
+	}
+	return content(nil, f, path, offset, limit)
 }
 
 // ReadFS is Read of a file in fsys.
@@ -70,19 +88,19 @@ func ReadFS(fsys fs.FS, name string, limit int64) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	return content(nil, f, name, limit)
+	return content(nil, f, name, 0, limit)
 }
 
-// content reads f to its end.
-func content(buf []byte, f fs.File, path string, limit int64) ([]byte, error) {
+// content reads f, which stands at offset, to its end.
+func content(buf []byte, f fs.File, path string, offset, limit int64) ([]byte, error) {
 	info, err := f.Stat()
 	if err != nil {
 		return nil, err
 	}
-	size := info.Size()
-	if size > limit {
-		return nil, &fs.PathError{Op: "read", Path: path, Err: fmt.Errorf("%d bytes, more than the limit of %d", size, limit)}
+	if info.Size() > limit {
+		return nil, &fs.PathError{Op: "read", Path: path, Err: fmt.Errorf("%d bytes, %w of %d", info.Size(), ErrTooLarge, limit)}
 	}
+	size := max(0, info.Size()-offset)
 	if int64(cap(buf)) < size {
 		buf = make([]byte, size+size/2)
 	}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -205,22 +204,11 @@ func (f *File) Records(key string, offset int64) ([][]byte, int64, error) {
 
 // read returns the content of a value's or stream's file from offset on.
 func read(path string, offset int64) ([]byte, error) {
-	file, err := regular.Open(path)
-	if errors.Is(err, regular.ErrIrregular) {
+	data, err := regular.ReadFrom(path, offset, maxLength)
+	if errors.Is(err, regular.ErrIrregular) || errors.Is(err, regular.ErrTooLarge) {
 		return nil, fmt.Errorf("%w: %w", ErrMalformed, err)
 	}
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	info, err := file.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if info.Size() > maxLength {
-		return nil, fmt.Errorf("%w: %d bytes, more than the limit of %d", ErrMalformed, info.Size(), maxLength)
-	}
-	return io.ReadAll(io.NewSectionReader(file, offset, maxLength-offset))
+	return data, err
 }
 
 // Gather implements Store.

@@ -1,0 +1,25 @@
+package regular_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/pkg/regular"
+)
+
+func TestReadFrom(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "file")
+	require.NoError(t, os.WriteFile(path, []byte("0123456789"), 0o600))
+	for offset, want := range map[int64]string{0: "0123456789", 7: "789", 10: "", 11: ""} {
+		data, err := regular.ReadFrom(path, offset, 10)
+		require.NoError(t, err)
+		require.Equal(t, want, string(data))
+	}
+	_, err := regular.ReadFrom(path, 7, 9)
+	require.ErrorIs(t, err, regular.ErrTooLarge, "the limit is that of the whole file")
+	_, err = regular.ReadFrom(filepath.Dir(path), 0, 10)
+	require.ErrorIs(t, err, regular.ErrIrregular)
+}
