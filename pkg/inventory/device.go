@@ -2,7 +2,6 @@ package inventory
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/collectivex/collectivex/pkg/inventory/nvml"
 )
@@ -58,13 +57,7 @@ func (d *Device) Close() { d.close() }
 
 // CPUs lists the processors of the NUMA node that the device at a PCI address
 // hangs on; none where sysfs does not tell.
-func (r *Reader) CPUs(address string) []int {
-	node := r.numaNode(pciAddress(address))
-	if node < 0 {
-		return nil
-	}
-	return r.root.CPUs(nodes, fmt.Sprintf("node%d", node), "cpulist")
-}
+func (r *Reader) CPUs(address string) []int { return r.root.NUMACPUs(r.numaNode(pciAddress(address))) }
 
 func (r *Reader) numaNode(address string) int {
 	if n, ok := r.root.Number(pciDevices, address, "numa_node"); ok && address != "" {
@@ -74,21 +67,7 @@ func (r *Reader) numaNode(address string) int {
 }
 
 // OnlineCPUs lists the processors that run; none where sysfs does not tell.
-func (r *Reader) OnlineCPUs() []int { return r.root.CPUs("sys/devices/system/cpu/online") }
-
-const nodes = "sys/devices/system/node"
+func (r *Reader) OnlineCPUs() []int { return r.root.OnlineCPUs() }
 
 // NUMANode is the node that all of cpus belong to, −1 where there is none.
-func (r *Reader) NUMANode(cpus []int) int {
-	for _, name := range r.root.List(nodes) {
-		var node int
-		if n, _ := fmt.Sscanf(name, "node%d", &node); n != 1 || len(cpus) == 0 {
-			continue
-		}
-		of := r.root.CPUs(nodes, name, "cpulist")
-		if !slices.ContainsFunc(cpus, func(cpu int) bool { return !slices.Contains(of, cpu) }) {
-			return node
-		}
-	}
-	return -1
-}
+func (r *Reader) NUMANode(cpus []int) int { return r.root.NUMANode(cpus...) }

@@ -38,7 +38,6 @@ var (
 	osName        = regexp.MustCompile(`^[a-z0-9._-]{1,24} ?[0-9.]{0,12}$`)
 	setting       = regexp.MustCompile(`^[a-z_]{1,16}$`)
 	cpuDir        = regexp.MustCompile(`^cpu[0-9]+$`)
-	nodeDir       = regexp.MustCompile(`^node[0-9]+$`)
 )
 
 // set keeps a text fact in its published form.
@@ -91,7 +90,7 @@ func (h *host) cpu() {
 	h.count("cpu_sockets", len(sockets))
 	h.count("cpu_cores", len(cores))
 	h.count("cpu_threads", len(cpus))
-	h.count("numa_nodes", len(h.dirs("sys/devices/system/node", nodeDir)))
+	h.count("numa_nodes", len(h.root.NUMANodes()))
 }
 
 func (h *host) memory() {

@@ -85,26 +85,3 @@ func (r Root) Memory(name string) (bytes int64, ok bool) {
 	n, err := strconv.ParseInt(kib, 10, 64)
 	return n << 10, err == nil && isKiB
 }
-
-// maxCPU bounds the processor numbers that are accepted.
-const maxCPU = 1 << 16
-
-// CPUs are the processors of a list such as 0-3,8,10-11.
-func (r Root) CPUs(elem ...string) []int {
-	var cpus []int
-	for part := range strings.SplitSeq(r.Text(elem...), ",") {
-		first, last, isRange := strings.Cut(part, "-")
-		if !isRange {
-			last = first
-		}
-		from, err := strconv.Atoi(first)
-		to, err2 := strconv.Atoi(last)
-		if err != nil || err2 != nil || from > to || to >= maxCPU {
-			return nil
-		}
-		for cpu := from; cpu <= to; cpu++ {
-			cpus = append(cpus, cpu)
-		}
-	}
-	return cpus
-}

@@ -58,10 +58,27 @@ func TestCPUs(t *testing.T) {
 	require.Empty(t, root(nil).CPUs("list"))
 }
 
+func TestNUMA(t *testing.T) {
+	r := root(map[string]string{
+		"sys/devices/system/cpu/online":         "0-3",
+		"sys/devices/system/node/node0/cpulist": "0,2\n", "sys/devices/system/node/node1/cpulist": "1,3\n",
+		"sys/devices/system/node/nodes": "", "sys/devices/system/node/online": "0-1",
+	})
+	require.Equal(t, []int{0, 1, 2, 3}, r.OnlineCPUs())
+	require.Equal(t, []int{0, 1}, r.NUMANodes())
+	require.Equal(t, []int{1, 3}, r.NUMACPUs(1))
+	require.Empty(t, r.NUMACPUs(-1))
+	require.Equal(t, 1, r.NUMANode(3, 1))
+	for _, cpus := range [][]int{{}, {0, 1}, {4}} {
+		require.Equal(t, -1, r.NUMANode(cpus...), cpus)
+	}
+	require.Empty(t, root(nil).NUMANodes())
+}
+
 // This machine has what every Linux tells.
 func TestHere(t *testing.T) {
 	r := sysfs.Here()
-	require.NotEmpty(t, r.CPUs("sys/devices/system/cpu/online"))
+	require.NotEmpty(t, r.OnlineCPUs())
 	total, ok := r.Memory("MemTotal")
 	require.True(t, ok)
 	require.Positive(t, total)

@@ -60,7 +60,7 @@ func open(m machine, localRank, localWorld int) (*Device, error) {
 			return nil, err
 		}
 		d.pinned = true
-		d.numa = m.numaNode(d.cpus[0])
+		d.numa = m.NUMANode(d.cpus[0])
 	}
 	_, total, err := m.memory()
 	if err != nil {

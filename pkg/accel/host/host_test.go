@@ -199,7 +199,7 @@ func TestMachine(t *testing.T) {
 	require.Equal(t, arch(), m.product())
 	require.Equal(t, "Linux", m.kernel())
 	require.Zero(t, m.lastLevelCache(3))
-	require.Equal(t, -1, m.numaNode(3))
+	require.Equal(t, -1, m.NUMANode(3))
 
 	write("proc/meminfo", "MemTotal:  1000 kB\nMemFree: 1 kB\nMemAvailable:  900 kB\n")
 	free, total, err := m.memory()
@@ -222,6 +222,6 @@ func TestMachine(t *testing.T) {
 	write("sys/devices/system/cpu/cpu3/cache/index0/size", "32K\n")
 	write("sys/devices/system/cpu/cpu3/cache/index3/size", "33792K\n")
 	require.EqualValues(t, 33792<<10, m.lastLevelCache(3))
-	write("sys/devices/system/cpu/cpu3/node1/cpulist", "3\n")
-	require.Equal(t, 1, m.numaNode(3))
+	write("sys/devices/system/node/node1/cpulist", "3\n")
+	require.Equal(t, 1, m.NUMANode(3))
 }

@@ -62,17 +62,6 @@ func (m machine) lastLevelCache(cpu int) int64 {
 	return largest
 }
 
-// numaNode is the node of a CPU, −1 where unknown.
-func (m machine) numaNode(cpu int) int {
-	for _, name := range m.List(cpuDir, fmt.Sprintf("cpu%d", cpu)) {
-		var node int
-		if n, _ := fmt.Sscanf(name, "node%d", &node); n == 1 {
-			return node
-		}
-	}
-	return -1
-}
-
 func (m machine) kernel() string {
 	release := m.Text("proc/sys/kernel/osrelease")
 	if release == "" {

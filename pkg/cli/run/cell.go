@@ -18,6 +18,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/shard"
+	"github.com/collectivex/collectivex/pkg/sysfs"
 )
 
 // cellRun is how this program runs a cell, whether for shard or for sweep.
@@ -127,7 +128,7 @@ func newRun(s cli.Streams, localID string) (shard.Run, error) {
 		RunID: s.Getenv(runIDVariable), RunAttempt: s.Getenv("GITHUB_RUN_ATTEMPT"),
 		SourceSHA: s.Getenv("GITHUB_SHA"), Generator: "cxrun " + cli.Build(),
 		Environment: func(env map[string]string) map[string]string { return published(screen, os.Environ(), env, faults) },
-		Host:        provenance.Host(os.DirFS("/"), screen),
+		Host:        provenance.Host(sysfs.Here(), screen),
 		Screen:      screen,
 	}
 	if run.RunID == "" {

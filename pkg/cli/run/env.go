@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"io/fs"
 	"maps"
 	"os"
 	"slices"
@@ -19,18 +18,19 @@ import (
 	"github.com/collectivex/collectivex/pkg/inventory"
 	"github.com/collectivex/collectivex/pkg/machine"
 	"github.com/collectivex/collectivex/pkg/provenance"
+	"github.com/collectivex/collectivex/pkg/sysfs"
 )
 
 // site is what env and doctor look at.
 type site struct {
-	root    fs.FS
+	root    sysfs.Root
 	reader  *inventory.Reader
 	environ []string
 }
 
 // here is this machine.
 func here() site {
-	return site{root: os.DirFS("/"), reader: inventory.New(), environ: os.Environ()}
+	return site{root: sysfs.Here(), reader: inventory.New(), environ: os.Environ()}
 }
 
 func (s site) examiner() *machine.Examiner {
