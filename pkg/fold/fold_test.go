@@ -276,6 +276,17 @@ func TestLeftoversOfKilledFoldsAreRemoved(t *testing.T) {
 	require.FileExists(t, foreign)
 }
 
+// A Mac that copies documents leaves a file ._NAME.json beside each.
+func TestHiddenFilesAreNoDocuments(t *testing.T) {
+	c := resulttest.CollectiveCase()
+	in := t.TempDir()
+	write1(t, in, resulttest.Collective(c, attemptOf("1", 1, 0)), 0)
+	require.NoError(t, os.WriteFile(filepath.Join(in, "._case.json"), []byte("Mac OS X"), 0o600))
+	v, err := Fold([]string{in}, requested(c), Expected{}, filepath.Join(t.TempDir(), "run.ndjson"))
+	require.NoError(t, err)
+	require.NoError(t, v.Err())
+}
+
 // A torn document does not keep a run red after its case was measured again.
 func TestATornDocumentThatWasReplaced(t *testing.T) {
 	c := resulttest.CollectiveCase()

@@ -14,7 +14,6 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/provenance"
 	"github.com/collectivex/collectivex/pkg/regular"
 	"github.com/collectivex/collectivex/pkg/result"
@@ -118,9 +117,9 @@ func (r *reader) path(p string) error {
 			return err
 		}
 		switch {
-		case e.IsDir() || e.Name() == plan.FileName:
+		case e.IsDir():
 			return nil
-		case strings.HasSuffix(path, ".json"):
+		case result.IsDocumentName(e.Name()):
 			return r.file(path)
 		case linksToDirectory(path, e):
 			return r.problem(path, errLinkedDir)

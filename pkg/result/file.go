@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/regular"
 )
 
@@ -30,6 +31,12 @@ func FileName(d Document, index int) (string, error) {
 	}
 	left := time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC).UnixMilli() - at.UnixMilli()
 	return fmt.Sprintf("%s_%015d-%s-c%03d.json", head.Identity.CaseID, left, at.UTC().Format("20060102T150405.000Z"), index), nil
+}
+
+// IsDocumentName reports whether a file of this name in a results directory is a
+// document. A matrix and hidden files, which other programs leave, are not.
+func IsDocumentName(name string) bool {
+	return filepath.Ext(name) == ".json" && !strings.HasPrefix(name, ".") && name != plan.FileName
 }
 
 // Write has screen look at the bytes of d and writes it into dir, whole or not at

@@ -217,6 +217,14 @@ func TestWriteRefuses(t *testing.T) {
 	require.Len(t, left, 1)
 }
 
+func TestIsDocumentName(t *testing.T) {
+	for name, want := range map[string]bool{
+		"case_1-c000.json": true, plan.FileName: false, "._case.json": false, "run.ndjson": false, "case.json.gz": false,
+	} {
+		require.Equal(t, want, result.IsDocumentName(name), name)
+	}
+}
+
 func TestDecodeReturnsWhatWasWritten(t *testing.T) {
 	for _, d := range []result.Document{
 		resulttest.EP(resulttest.EPCase(), resulttest.Attempt()),

@@ -70,7 +70,7 @@ func eachDocument(dir string, warn func(string), f func(*result.Envelope)) error
 	}
 	inspector := newInspector()
 	for _, e := range entries {
-		if filepath.Ext(e.Name()) != ".json" || strings.HasPrefix(e.Name(), ".") || e.Name() == plan.FileName {
+		if !result.IsDocumentName(e.Name()) {
 			continue
 		}
 		doc, err := readDocument(inspector, filepath.Join(dir, e.Name()))
