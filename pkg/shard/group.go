@@ -7,15 +7,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/collectivex/collectivex/pkg/launch"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/rendezvous"
-	"github.com/collectivex/collectivex/pkg/result"
 )
 
 // How long the shard waits for ranks.
@@ -83,170 +80,12 @@ func (g *group) alive() bool {
 	return !g.broken
 }
 
-// ended is how the ranks ended a case.
-type ended struct {
-	streams []rank.Stream
-	reasons result.Reasons // why not all ranks did the case; empty where they did
-	misfit  error          // a device is not what the cell is for
-}
-
-// failure is End.Failure.
-func (e ended) failure() string {
-	for _, s := range e.streams {
-		if s.Failure != nil {
-			line, _, _ := strings.Cut(s.Failure.Text, "\n")
-			return line
-		}
-	}
-	return ""
-}
-
-// do gives the ranks a case and waits for its end, or ends it: after budget,
-// with late as the reason, or with ctx. Where there is a reason, the group is
-// dead. An error means that the machine is of no more use: the store cannot be
-// written or read, or ranks do not die. w shows what the ranks leave meanwhile.
-func (g *group) do(ctx context.Context, c plan.Case, budget time.Duration, late result.Reason, w *watcher) (ended, error) {
-	g.orders++
-	scope := fmt.Sprintf("case-%04d", g.orders)
-	if err := g.order(ctx, rank.Order{Scope: scope, Case: c}); err != nil {
-		return ended{}, err
-	}
-	readers := make([]*rank.Reader, g.world)
-	for r := range readers {
-		readers[r] = rank.NewReader(g.store, scope, r)
-	}
-	end, err := g.wait(ctx, readers, budget, late, w)
-	if len(end.reasons) > 0 || err != nil {
-		g.broken = true
-		err = errors.Join(err, g.ranks.Kill())
-	}
-	left, inTime := within(g.deadline, func() read { return rest(readers) })
-	if !inTime {
-		return ended{reasons: result.Reasons{result.ReasonTimeout.With("shard time limit")}, misfit: end.misfit}, err
-	}
-	end.streams, end.reasons = streams(readers), slices.Compact(append(end.reasons, left.reasons...))
-	return end, errors.Join(err, left.err)
-}
-
-// streams returns what was read so far.
-func streams(readers []*rank.Reader) []rank.Stream {
-	all := make([]rank.Stream, len(readers))
-	for i, r := range readers {
-		all[i] = r.Stream
-	}
-	return all
-}
-
-// read is why the records that the ranks left of a case are incomplete.
-type read struct {
-	reasons result.Reasons
-	err     error // of the store
-}
-
-// rest reads what the ranks have left since the last look.
-func rest(readers []*rank.Reader) (left read) {
-	for _, r := range readers {
-		switch err := r.Next(); {
-		case errors.Is(err, rank.ErrStore):
-			left.err = errors.Join(left.err, err)
-		case err != nil:
-			left.reasons = append(left.reasons, badRecords(r.Rank))
-		}
-	}
-	return left
-}
-
-// badRecords is the reason for a case when a rank's records are malformed.
-func badRecords(rank int) result.Reason {
-	return result.ReasonInternal.With("records of rank %d", rank)
-}
-
 func (g *group) order(ctx context.Context, o rank.Order) error {
 	raw, err := json.Marshal(o)
 	if err != nil {
 		return err
 	}
 	return g.store.Put(context.WithoutCancel(ctx), rank.OrderKey(g.orders), raw)
-}
-
-// wait returns when all ranks have said done, or with the reasons why they
-// will not, the likeliest cause first.
-func (g *group) wait(ctx context.Context, readers []*rank.Reader, budget time.Duration, late result.Reason, w *watcher) (ended, error) {
-	timeout := time.NewTimer(budget)
-	defer timeout.Stop()
-	poll := time.NewTicker(pollInterval)
-	defer poll.Stop()
-	exits := g.ranks.Exits()
-	for {
-		var exited *launch.Exit
-		select {
-		case <-ctx.Done():
-			return ended{reasons: result.Reasons{result.ReasonSkipped.With("cancelled")}}, nil
-		case <-timeout.C:
-			g.dump(ctx)
-			return ended{reasons: result.Reasons{late}}, nil
-		case exit, ok := <-exits:
-			if !ok {
-				exits = nil // all have ended; the look below says how
-			} else {
-				exited, g.broken = &exit, true
-			}
-		case <-poll.C:
-		}
-		for _, r := range readers {
-			known := r.Facts
-			switch err := r.Next(); {
-			case errors.Is(err, rank.ErrStore):
-				return ended{}, err
-			case err != nil:
-				return ended{reasons: result.Reasons{badRecords(r.Rank)}}, nil
-			}
-			if r.Facts == known {
-				continue
-			}
-			if err := g.fits(*r.Facts); err != nil {
-				return ended{reasons: result.Reasons{result.ReasonEnvironment.With("device of rank %d", r.Rank)}, misfit: err}, nil
-			}
-		}
-		switch {
-		case exited != nil && !readers[exited.Rank].Done, slices.ContainsFunc(readers, func(r *rank.Reader) bool { return r.Failure != nil }):
-			reasons, err := g.reasons(ctx, readers, exited)
-			return ended{reasons: reasons}, err
-		case !slices.ContainsFunc(readers, func(r *rank.Reader) bool { return !r.Done }):
-			return ended{}, nil
-		}
-		w.look(readers)
-	}
-}
-
-// reasons says why a case failed, once it is known that a rank did: a rank
-// that died without a word before those that told of an error, since they may
-// only have lost their peer. first is the exit that was seen, if any.
-func (g *group) reasons(ctx context.Context, readers []*rank.Reader, first *launch.Exit) (result.Reasons, error) {
-	exits := g.drain(ctx, failureGrace)
-	if first != nil {
-		exits = append(exits, *first)
-	}
-	slices.SortFunc(exits, func(a, b launch.Exit) int { return a.Rank - b.Rank })
-	if left := rest(readers); left.err != nil {
-		return nil, left.err
-	}
-	var reasons result.Reasons
-	for _, e := range exits {
-		switch {
-		case readers[e.Rank].Ended(): // its exit is no part of this case
-		case e.Code == rank.ExitStore:
-			reasons = append(reasons, result.ReasonEnvironment.With("store of rank %d", e.Rank))
-		default:
-			reasons = append(reasons, result.ReasonRankDied.With("%s", e))
-		}
-	}
-	for _, r := range readers {
-		if r.Failure != nil {
-			reasons = append(reasons, reasonOf(*r.Failure, r.Rank))
-		}
-	}
-	return reasons, nil
 }
 
 // drain returns the exits that come within grace and before ctx ends, at once
@@ -273,19 +112,6 @@ func (g *group) drain(ctx context.Context, grace time.Duration) (exits []launch.
 func (g *group) dump(ctx context.Context) {
 	g.ranks.Dump()
 	g.drain(ctx, dumpGrace)
-}
-
-// reasonOf is the published form of a rank's failure: its reason, which must be
-// of the published form, and the rank.
-func reasonOf(f rank.Failure, rank int) result.Reason {
-	if f.Reason.Check() != nil {
-		return result.ReasonInternal.With("rank %d", rank)
-	}
-	detail := f.Reason.Detail
-	if detail != "" {
-		detail += ", "
-	}
-	return f.Reason.Code.With("%srank %d", detail, rank)
 }
 
 // close ends a group: ranks that wait for a case close what they opened, and

@@ -1,0 +1,241 @@
+package shard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/collectivex/collectivex/pkg/launch"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/result"
+)
+
+// ended is how the ranks ended a case.
+type ended struct {
+	streams []rank.Stream
+	reasons result.Reasons // why not all ranks did the case; empty where they did
+	misfit  error          // a device is not what the cell is for
+}
+
+// failure is End.Failure.
+func (e ended) failure() string {
+	for _, s := range e.streams {
+		if s.Failure != nil {
+			line, _, _ := strings.Cut(s.Failure.Text, "\n")
+			return line
+		}
+	}
+	return ""
+}
+
+// caseRun is one case in a group of ranks.
+type caseRun struct {
+	*group
+	readers []*rank.Reader
+	exits   []launch.Exit // of ranks that ended since the case began
+	misfit  *misfit
+}
+
+// misfit is a rank whose device is not what the cell is for.
+type misfit struct {
+	rank int
+	err  error
+}
+
+// state is where a caseRun stands. It begins as running and changes once.
+type state int
+
+const (
+	running   state = iota
+	done            // every rank reported that it ended the case
+	failed          // a rank reported a failure, or ended without a word
+	malformed       // what a rank left are not records
+	unfit           // a rank reported a device that does not fit
+	overdue         // the time is up
+	cancelled
+)
+
+// do gives the ranks a case and waits for its end, or ends it: after budget,
+// with late as the reason, or with ctx. The group is dead unless every rank did the
+// case. An error means that the machine is of no more use: the store cannot be
+// written or read, or ranks do not die. w shows what the ranks leave meanwhile.
+func (g *group) do(ctx context.Context, c plan.Case, budget time.Duration, late result.Reason, w *watcher) (ended, error) {
+	g.orders++
+	scope := fmt.Sprintf("case-%04d", g.orders)
+	if err := g.order(ctx, rank.Order{Scope: scope, Case: c}); err != nil {
+		return ended{}, err
+	}
+	r := &caseRun{group: g, readers: make([]*rank.Reader, g.world)}
+	for n := range r.readers {
+		r.readers[n] = rank.NewReader(g.store, scope, n)
+	}
+	var end ended
+	now, err := r.wait(ctx, budget, w)
+	if err == nil {
+		end.reasons, err = r.reasons(ctx, now, late)
+	}
+	if r.misfit != nil {
+		end.misfit = r.misfit.err
+	}
+	if now != done {
+		g.broken = true
+		err = errors.Join(err, g.ranks.Kill())
+	}
+	left, inTime := within(g.deadline, func() read { return rest(r.readers) })
+	if !inTime {
+		return ended{reasons: result.Reasons{result.ReasonTimeout.With("shard time limit")}, misfit: end.misfit}, err
+	}
+	end.streams = streams(r.readers)
+	for _, bad := range left.bad {
+		end.reasons = append(end.reasons, result.ReasonInternal.With("records of rank %d", bad))
+	}
+	return end, errors.Join(err, left.err)
+}
+
+// wait returns the state in which the case ends. The error is one of the store.
+func (r *caseRun) wait(ctx context.Context, budget time.Duration, w *watcher) (state, error) {
+	timeout := time.NewTimer(budget)
+	defer timeout.Stop()
+	poll := time.NewTicker(pollInterval)
+	defer poll.Stop()
+	exits := r.ranks.Exits()
+	for {
+		select {
+		case <-ctx.Done():
+			return cancelled, nil
+		case <-timeout.C:
+			return overdue, nil
+		case exit, ok := <-exits:
+			if !ok {
+				exits = nil // all have ended; the look below says how
+				break
+			}
+			r.exits, r.broken = append(r.exits, exit), true
+		case <-poll.C:
+		}
+		if now, err := r.look(); now != running || err != nil {
+			return now, err
+		}
+		w.look(r.readers)
+	}
+}
+
+// look reads what the ranks have left since the last look, and returns the state
+// that they are in.
+func (r *caseRun) look() (state, error) {
+	for _, of := range r.readers {
+		known := of.Facts
+		switch err := of.Next(); {
+		case errors.Is(err, rank.ErrStore):
+			return running, err
+		case err != nil:
+			return malformed, nil
+		case of.Facts == known:
+			continue
+		}
+		if err := r.fits(*of.Facts); err != nil {
+			r.misfit = &misfit{of.Rank, err}
+			return unfit, nil
+		}
+	}
+	switch {
+	case slices.ContainsFunc(r.exits, func(e launch.Exit) bool { return !r.readers[e.Rank].Done }),
+		slices.ContainsFunc(r.readers, func(of *rank.Reader) bool { return of.Failure != nil }):
+		return failed, nil
+	case slices.ContainsFunc(r.readers, func(of *rank.Reader) bool { return !of.Done }):
+		return running, nil
+	default:
+		return done, nil
+	}
+}
+
+// reasons says why a case ended in this state; nothing for ranks that are done, nor
+// for malformed records, which the last look at them names. Ranks of a case that is
+// overdue leave their stacks in their logs first.
+func (r *caseRun) reasons(ctx context.Context, now state, late result.Reason) (result.Reasons, error) {
+	switch now {
+	case cancelled:
+		return result.Reasons{result.ReasonSkipped.With("cancelled")}, nil
+	case overdue:
+		r.dump(ctx)
+		return result.Reasons{late}, nil
+	case unfit:
+		return result.Reasons{result.ReasonEnvironment.With("device of rank %d", r.misfit.rank)}, nil
+	case failed:
+		return r.failures(ctx)
+	default:
+		return nil, nil
+	}
+}
+
+// failures says why a case failed, once it is known that a rank did: a rank
+// that died without a word before those that told of an error, since they may
+// only have lost their peer.
+func (r *caseRun) failures(ctx context.Context) (result.Reasons, error) {
+	exits := append(r.exits, r.drain(ctx, failureGrace)...)
+	slices.SortFunc(exits, func(a, b launch.Exit) int { return a.Rank - b.Rank })
+	if left := rest(r.readers); left.err != nil {
+		return nil, left.err
+	}
+	var reasons result.Reasons
+	for _, e := range exits {
+		switch {
+		case r.readers[e.Rank].Ended(): // its exit is no part of this case
+		case e.Code == rank.ExitStore:
+			reasons = append(reasons, result.ReasonEnvironment.With("store of rank %d", e.Rank))
+		default:
+			reasons = append(reasons, result.ReasonRankDied.With("%s", e))
+		}
+	}
+	for _, of := range r.readers {
+		if of.Failure != nil {
+			reasons = append(reasons, reasonOf(*of.Failure, of.Rank))
+		}
+	}
+	return reasons, nil
+}
+
+// streams returns what was read so far.
+func streams(readers []*rank.Reader) []rank.Stream {
+	all := make([]rank.Stream, len(readers))
+	for i, r := range readers {
+		all[i] = r.Stream
+	}
+	return all
+}
+
+// read is what became of a reading of the ranks' records.
+type read struct {
+	bad []int // ranks whose records are malformed
+	err error // of the store
+}
+
+// rest reads what the ranks have left since the last look.
+func rest(readers []*rank.Reader) (left read) {
+	for _, r := range readers {
+		switch err := r.Next(); {
+		case errors.Is(err, rank.ErrStore):
+			left.err = errors.Join(left.err, err)
+		case err != nil:
+			left.bad = append(left.bad, r.Rank)
+		}
+	}
+	return left
+}
+
+// reasonOf is the published form of a rank's failure: its reason, which must be
+// of the published form, and the rank.
+func reasonOf(f rank.Failure, rank int) result.Reason {
+	if f.Reason.Check() != nil {
+		return result.ReasonInternal.With("rank %d", rank)
+	}
+	detail := f.Reason.Detail
+	if detail != "" {
+		detail += ", "
+	}
+	return f.Reason.Code.With("%srank %d", detail, rank)
+}
