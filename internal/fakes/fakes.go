@@ -22,6 +22,7 @@ type Set struct {
 	CUDA, NVRTC, HIP, HIPRTC, NCCL, RCCL, NVML string
 	// MSCCLPP is built for CUDA, MSCCLPPHIP for HIP.
 	MSCCLPP, MSCCLPPHIP string
+	cache               string // of kernels, which stand-ins take a second each to compile
 }
 
 var driverSources = []string{"driver.c", "device.c", "memory.c", "stream.c", "graph.c", "module.c"}
@@ -71,7 +72,7 @@ func Build(t testing.TB) Set {
 	path := func(i int) string { return filepath.Join(dir, libraries[i].file) }
 	return Set{
 		CUDA: path(0), NVRTC: path(1), HIP: path(2), HIPRTC: path(3), NCCL: path(4), RCCL: path(5), NVML: path(6),
-		MSCCLPP: path(8), MSCCLPPHIP: path(10),
+		MSCCLPP: path(8), MSCCLPPHIP: path(10), cache: filepath.Join(dir, "cache"),
 	}
 }
 
@@ -157,7 +158,7 @@ func Compiler(t testing.TB) string {
 }
 
 // Environ is the environment in which a program finds the libraries, with device
-// memory in dir.
+// memory in dir and kernels that were compiled before.
 func (s Set) Environ(dir string) []string {
 	return []string{
 		"CX_CUDA_LIB=" + s.CUDA,
@@ -169,6 +170,7 @@ func (s Set) Environ(dir string) []string {
 		"CX_MSCCLPP_LIB=" + s.MSCCLPP,
 		"CX_NVML_LIB=" + s.NVML,
 		"CX_FAKE_DIR=" + dir,
+		"XDG_CACHE_HOME=" + s.cache,
 	}
 }
 

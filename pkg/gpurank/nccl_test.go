@@ -25,7 +25,7 @@ import (
 func setUp(t *testing.T) {
 	t.Helper()
 	shared := fakes.MemoryDir(t)
-	for _, kv := range append(fakes.Build(t).Environ(shared), "XDG_CACHE_HOME="+shared, "CX_FAKE_DEVICES=3") {
+	for _, kv := range append(fakes.Build(t).Environ(shared), "CX_FAKE_DEVICES=3") {
 		name, value, _ := strings.Cut(kv, "=")
 		if name != "CX_NCCL_LIB" || os.Getenv(name) == "" {
 			t.Setenv(name, value)

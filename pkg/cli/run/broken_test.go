@@ -27,7 +27,7 @@ func TestASweepWhoseReaderLeaves(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "out")
 	read, write, err := os.Pipe()
 	require.NoError(t, err)
-	cmd := program("sweep", "--out", out)
+	cmd := program("sweep", "--definitions", fewSamples(t), "--out", out)
 	cmd.Stdout, cmd.Stderr = write, write
 	require.NoError(t, cmd.Start())
 	require.NoError(t, write.Close())
@@ -50,7 +50,7 @@ func TestASweepWhoseReaderLeaves(t *testing.T) {
 
 func TestAggregateToAFullDevice(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "out")
-	code, _, stderr := cxrun(t, nil, "sweep", "--out", out, "--ep", "2")
+	code, _, stderr := cxrun(t, nil, "sweep", "--definitions", fewSamples(t), "--out", out, "--ep", "2")
 	require.Equal(t, cli.ExitOK, code, stderr)
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	require.NoError(t, err)

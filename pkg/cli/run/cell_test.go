@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/fold"
 	"github.com/collectivex/collectivex/pkg/planner"
@@ -42,11 +43,10 @@ func cxrun(t *testing.T, env map[string]string, args ...string) (code int, stdou
 	return code, out.String(), errs.String()
 }
 
-// planned writes the matrix of the smoke suite and returns its path.
+// planned writes the matrix of the smoke suite, with few samples, and returns its path.
 func planned(t *testing.T) string {
 	t.Helper()
-	var d cli.Definitions
-	cat, err := d.Load()
+	cat, err := catalog.Load(os.DirFS(fewSamples(t)))
 	require.NoError(t, err)
 	m, err := planHere(cat, planner.Filters{}, planner.Machine{CPU: runtime.GOARCH})
 	require.NoError(t, err)
@@ -196,7 +196,7 @@ func TestSweep(t *testing.T) {
 func TestSweepWithADeadRank(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "out")
 	code, stdout, stderr := cxrun(t, map[string]string{rank.FaultVariable: "case=*-ep2-*,rank=1,kind=kill,at=record-9"},
-		"sweep", "--out", out, "--ep", "2,4")
+		"sweep", "--definitions", fewSamples(t), "--out", out, "--ep", "2,4")
 	require.Equal(t, cli.ExitFailed, code, stderr)
 	require.Contains(t, stdout, "rank-died: rank 1 signal 9")
 	docs := sweptDocuments(t, out)
@@ -239,7 +239,7 @@ func TestWrongDataIsInvalid(t *testing.T) {
 				glob = "*-ep2-*"
 			}
 			faults := fmt.Sprintf("case=%s,rank=1,%s", glob, tt.fault)
-			code, _, stderr := cxrun(t, map[string]string{rank.FaultVariable: faults}, "sweep", "--suite", "smoke", "--out", out, tt.filter)
+			code, _, stderr := cxrun(t, map[string]string{rank.FaultVariable: faults}, "sweep", "--definitions", fewSamples(t), "--out", out, tt.filter)
 			require.Equal(t, cli.ExitFailed, code, stderr)
 			docs := sweptDocuments(t, out)
 			require.NotEmpty(t, docs)

@@ -48,7 +48,8 @@ func documentsBelow(t *testing.T, out string) []string {
 
 func TestAKilledSweepIsCompleted(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "out")
-	killed := program("sweep", "--out", out)
+	killed := program("sweep", "--definitions", fewSamples(t), "--out", out)
+	killed.Env = append(killed.Env, rank.FaultVariable+"=case=*-alltoallv-*,rank=0,kind=hang") // it never ends by itself
 	require.NoError(t, killed.Start())
 	require.Eventually(t, func() bool { return len(documentsBelow(t, out)) > 0 }, time.Minute, time.Millisecond)
 	require.NoError(t, killed.Process.Kill())
@@ -76,7 +77,7 @@ func TestAKilledSweepIsCompleted(t *testing.T) {
 // the fold.
 func TestASweepIsCompletedBesideWhatIsNoFile(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "out")
-	code, _, stderr := cxrun(t, nil, "sweep", "--out", out, "--op", "all_reduce", "--world", "2")
+	code, _, stderr := cxrun(t, nil, "sweep", "--definitions", fewSamples(t), "--out", out, "--op", "all_reduce", "--world", "2")
 	require.Equal(t, cli.ExitOK, code, stderr)
 	cells, err := filepath.Glob(filepath.Join(out, cellsDir, "*"))
 	require.NoError(t, err)
@@ -125,10 +126,11 @@ func TestResumingASweepRefuses(t *testing.T) {
 
 func TestOneOfTwoSweepsOnOneDirectoryWins(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "out")
+	definitions := fewSamples(t)
 	var sweeps [2]*exec.Cmd
 	var said [2]bytes.Buffer
 	for i := range sweeps {
-		sweeps[i] = program("sweep", "--out", out)
+		sweeps[i] = program("sweep", "--definitions", definitions, "--out", out)
 		sweeps[i].Stderr = &said[i]
 		require.NoError(t, sweeps[i].Start())
 	}

@@ -90,7 +90,7 @@ func setUp(t *testing.T) {
 		require.NoError(t, err)
 		shared = dir
 	}
-	for _, kv := range append(fakes.Build(t).Environ(shared), "XDG_CACHE_HOME="+shared, "CX_FAKE_DEVICES=4") {
+	for _, kv := range append(fakes.Build(t).Environ(shared), "CX_FAKE_DEVICES=4") {
 		name, value, _ := strings.Cut(kv, "=")
 		t.Setenv(name, value)
 	}
