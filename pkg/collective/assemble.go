@@ -12,7 +12,6 @@ import (
 	"github.com/collectivex/collectivex/pkg/plausible"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
-	"github.com/collectivex/collectivex/pkg/vocab"
 	"github.com/collectivex/collectivex/pkg/workload"
 )
 
@@ -213,24 +212,10 @@ func (sp spec) row(at int, r rungRecord, common *setup, tracks []track, everyRan
 		}
 		seen = true
 		timing.Enqueue = measure.Percentile(enqueues, 50)
-		*field(&row, mode) = timing
+		*row.Timing(mode) = timing
 	}
 	row.Check.Passed = row.Check.Passed && row.Check.Checked > 0 && row.Check.Wrong == 0 && len(row.Check.Reasons) == 0
 	return row, seen, nil
-}
-
-// field is where a row has the figures of a timing mode.
-func field(row *result.CollectiveRow, mode string) **result.Timing {
-	switch mode {
-	case vocab.Pipelined:
-		return &row.Pipelined
-	case vocab.Blocking:
-		return &row.Blocking
-	case vocab.PerIteration:
-		return &row.PerIteration
-	default:
-		return &row.Graph
-	}
 }
 
 // collect returns the samples of one window by rank, without those of idle ones,

@@ -19,7 +19,7 @@ func (s spec) gate(row *result.CollectiveRow, r rungRecord, limits []result.Limi
 	}
 	moved := s.moved(r)
 	for _, mode := range s.block.Modes {
-		t := *field(row, mode)
+		t := *row.Timing(mode)
 		if t == nil {
 			continue
 		}

@@ -96,13 +96,13 @@ func collectiveOf(d *result.CollectiveDocument) *Collective {
 		Buffers: d.Measurement.Buffers, Key: d.ComparisonKey,
 	}
 	for _, placement := range vocab.Placements() {
-		for _, mode := range timingModes {
+		for _, mode := range vocab.TimingModes() {
 			for _, r := range d.Measurement.Rows {
-				t := mode.of(r)
+				t := *r.Timing(mode)
 				if t == nil || r.Placement != placement || !r.Check.Passed {
 					continue
 				}
-				c.Mode, c.Placement = mode.name, placement
+				c.Mode, c.Placement = mode, placement
 				c.add(CollectivePoint{Requested: r.Requested, Bytes: r.Bytes, P50: t.Percentiles.P50, P99: t.Percentiles.P99, BusBW: t.BusBW})
 			}
 			if len(c.Points) > 0 {
@@ -111,16 +111,6 @@ func collectiveOf(d *result.CollectiveDocument) *Collective {
 		}
 	}
 	return c
-}
-
-var timingModes = []struct {
-	name string
-	of   func(result.CollectiveRow) *result.Timing
-}{
-	{"pipelined", func(r result.CollectiveRow) *result.Timing { return r.Pipelined }},
-	{"blocking", func(r result.CollectiveRow) *result.Timing { return r.Blocking }},
-	{"per_iteration", func(r result.CollectiveRow) *result.Timing { return r.PerIteration }},
-	{"graph", func(r result.CollectiveRow) *result.Timing { return r.Graph }},
 }
 
 func (c *Collective) add(p CollectivePoint) {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/collectivex/collectivex/pkg/measure"
 	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 // Pairs is a pairwise case: what each pair of its ranks came to, with the first
@@ -55,24 +56,24 @@ func pairsOf(d *result.CollectiveDocument) *Pairs {
 		World: d.Topology.WorldSize, Op: d.Measurement.Op, DType: d.Measurement.DType,
 		Buffers: d.Measurement.Buffers, Key: d.ComparisonKey,
 	}
-	for _, mode := range timingModes {
+	for _, mode := range vocab.TimingModes() {
 		var rows []result.CollectiveRow
 		for _, r := range d.Measurement.Rows {
-			if mode.of(r) != nil && r.Check.Passed && r.IsOf(p.World) {
+			if *r.Timing(mode) != nil && r.Check.Passed && r.IsOf(p.World) {
 				rows = append(rows, r)
 			}
 		}
 		// Each size has a row for each pair, or for half of them.
 		if len(rows) > 0 && p.World <= 4*len(rows)/p.World {
-			p.Mode = mode.name
-			p.fill(rows, mode.of, d.Identity.Case.Collective().Pairs(d.Identity.Case.World) == p.World*(p.World-1))
+			p.Mode = mode
+			p.fill(rows, d.Identity.Case.Collective().Pairs(d.Identity.Case.World) == p.World*(p.World-1))
 			return p
 		}
 	}
 	return nil
 }
 
-func (p *Pairs) fill(rows []result.CollectiveRow, timing func(result.CollectiveRow) *result.Timing, oneWay bool) {
+func (p *Pairs) fill(rows []result.CollectiveRow, oneWay bool) {
 	sizes := make([]int64, len(rows))
 	for i, r := range rows {
 		sizes[i] = r.Bytes
@@ -81,7 +82,7 @@ func (p *Pairs) fill(rows []result.CollectiveRow, timing func(result.CollectiveR
 	var all []float64
 	var worst Slow
 	for _, r := range rows {
-		t := timing(r)
+		t := *r.Timing(p.Mode)
 		if r.Bytes == p.Latency.Bytes {
 			p.Latency.set(*r.Src, *r.Dst, t.Percentiles.P50, oneWay)
 		}

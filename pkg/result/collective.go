@@ -1,6 +1,10 @@
 package result
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/collectivex/collectivex/pkg/vocab"
+)
 
 // CollectiveDocument answers a collective case.
 type CollectiveDocument struct {
@@ -93,9 +97,22 @@ type CollectiveRow struct {
 	Check Check   `json:"correctness"`
 }
 
-// timings are the row's by the name of their mode; nil where it was not measured.
-func (r *CollectiveRow) timings() map[string]*Timing {
-	return map[string]*Timing{"pipelined": r.Pipelined, "blocking": r.Blocking, "per_iteration": r.PerIteration, "graph": r.Graph}
+// Timing returns the field with the figures of a timing mode; it holds nil if the row
+// was not measured in that mode. For a mode that is not in vocab.TimingModes, which a
+// case that was read may name, it returns a new field that holds nil.
+func (r *CollectiveRow) Timing(mode string) **Timing {
+	switch mode {
+	case vocab.Pipelined:
+		return &r.Pipelined
+	case vocab.Blocking:
+		return &r.Blocking
+	case vocab.PerIteration:
+		return &r.PerIteration
+	case vocab.Graph:
+		return &r.Graph
+	default:
+		return new(*Timing)
+	}
 }
 
 // Timing is one timing mode's figures for a row.

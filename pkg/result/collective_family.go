@@ -125,14 +125,14 @@ func checkCollective(p *Problems, doc Document) {
 	pairwise := id.Case.Collective().Pairs(id.Case.World) > 0
 	for _, r := range m.Rows {
 		at := fmt.Sprintf("measurement.rows[%d bytes, %s%s]", r.Bytes, r.Placement, r.between())
-		timings := r.timings()
 		p.Check(pairwise == r.IsOf(id.Case.World), "%s: a row is of two ranks exactly where its operation is", at)
 		p.Check(slices.Contains(id.Case.Collective().Sizes, r.Requested) && r.Bytes <= r.Requested && slices.Contains(id.Case.Collective().Placements, r.Placement), "%s was not asked for", at)
 		if r.Key != "" {
 			key, err := RowKey(d.ComparisonKey, &r)
 			p.Check(err == nil && r.Key == key, "%s: comparison_key %q is not that of the row (%q)", at, r.Key, key)
 		}
-		for mode, t := range timings {
+		for _, mode := range vocab.TimingModes() {
+			t := *r.Timing(mode)
 			if t == nil {
 				continue
 			}
@@ -176,9 +176,8 @@ func (p *Problems) whole(d *CollectiveDocument) {
 	rows := len(w.SizesMeasured) * len(kept(c.Collective().Placements)) * max(1, c.Collective().Pairs(c.World))
 	p.Check(len(d.Measurement.Rows) == rows, "outcome is success with %d rows of %d", len(d.Measurement.Rows), rows)
 	for _, r := range d.Measurement.Rows {
-		timings := r.timings()
 		for _, mode := range kept(c.Collective().Modes) {
-			p.Check(timings[mode] != nil, "outcome is success, but %d bytes %s%s has no %s", r.Bytes, r.Placement, r.between(), mode)
+			p.Check(*r.Timing(mode) != nil, "outcome is success, but %d bytes %s%s has no %s", r.Bytes, r.Placement, r.between(), mode)
 		}
 	}
 }

@@ -35,21 +35,15 @@ func (r *Request) missing(d *result.CollectiveDocument) string {
 // trials is how many trials of a row are there in every mode that the columns show.
 func (r *Request) trials(row *result.CollectiveRow) int {
 	fewest := r.shape.Measure.Trials
-	for _, of := range []struct {
-		shown   bool
-		timing  *result.Timing
-		samples int // of a trial
-	}{
-		{r.View.Mode != vocab.Blocking, r.View.timing(row), 1},
-		{r.View.Mode == vocab.Blocking, row.Blocking, r.shape.Measure.Iterations},
-		{r.View.PerIteration, row.PerIteration, r.shape.Measure.Iterations},
-	} {
-		switch {
-		case !of.shown:
-		case of.timing == nil:
+	for _, mode := range r.shape.Modes {
+		samples := 1 // of a trial
+		if mode == vocab.Blocking || mode == vocab.PerIteration {
+			samples = r.shape.Measure.Iterations
+		}
+		if t := *row.Timing(mode); t == nil {
 			fewest = 0
-		default:
-			fewest = min(fewest, of.timing.SampleCount/of.samples)
+		} else {
+			fewest = min(fewest, t.SampleCount/samples)
 		}
 	}
 	return fewest

@@ -1,9 +1,6 @@
 package bench
 
-import (
-	"github.com/collectivex/collectivex/pkg/result"
-	"github.com/collectivex/collectivex/pkg/vocab"
-)
+import "github.com/collectivex/collectivex/pkg/result"
 
 // View says which figures of a row the columns show.
 type View struct {
@@ -30,7 +27,7 @@ type Figures struct {
 // Bandwidths are of the completion time even where the time column is the
 // host's, as in nccl-tests.
 func (v View) Figures(row *result.CollectiveRow) (Figures, bool) {
-	t := v.timing(row)
+	t := *row.Timing(v.Mode)
 	if t == nil {
 		return Figures{}, false
 	}
@@ -50,25 +47,13 @@ func (v View) Figures(row *result.CollectiveRow) (Figures, bool) {
 	return f, true
 }
 
-// timing is the row's figures in the mode of the columns, or nil.
-func (v View) timing(row *result.CollectiveRow) *result.Timing {
-	switch v.Mode {
-	case vocab.Blocking:
-		return row.Blocking
-	case vocab.Graph:
-		return row.Graph
-	default:
-		return row.Pipelined
-	}
-}
-
 // extras are the values of the further columns of a placement.
 func (v View) extras(row *result.CollectiveRow) []float64 {
 	var out []float64
 	if t := row.PerIteration; v.PerIteration && t != nil {
 		out = append(out, t.Min, t.Percentiles.P50, t.Percentiles.P99, t.Max)
 	}
-	if t := v.timing(row); v.Percentiles && t != nil {
+	if t := *row.Timing(v.Mode); v.Percentiles && t != nil {
 		p := t.Percentiles
 		out = append(out, p.P50, p.P90, p.P95, p.P99, t.Min, t.Max)
 	}

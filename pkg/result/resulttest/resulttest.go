@@ -198,9 +198,8 @@ func collectiveRow(c plan.Case, size int64, placement string) result.CollectiveR
 		Requested: size, Bytes: size, Count: size / 4, Placement: placement, Slots: 1, Complete: true,
 		Check: result.Check{Passed: true, Checked: 2 * size / 4},
 	}
-	modes := map[string]**result.Timing{"pipelined": &row.Pipelined, "blocking": &row.Blocking, "per_iteration": &row.PerIteration, "graph": &row.Graph}
 	for _, mode := range c.Collective().Modes {
-		*modes[mode] = Timing(size, us, c.Collective().Measure.Trials)
+		*row.Timing(mode) = Timing(size, us, c.Collective().Measure.Trials)
 	}
 	return row
 }
