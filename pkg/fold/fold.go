@@ -64,22 +64,31 @@ func (v *Verdict) Failed() []Answer {
 	return out
 }
 
+// Count spells a number of things: "1 file", "2 files".
+func Count(n int, one, many string) string {
+	if n == 1 {
+		many = one
+	}
+	return strconv.Itoa(n) + " " + many
+}
+
 // Err is nil where every requested case ended well and every regular file was a
 // document of this run.
 func (v *Verdict) Err() error {
 	var parts []string
-	count := func(n int, one string) {
-		if n == 1 {
-			parts = append(parts, "1 "+one)
-		} else if n > 1 {
-			many := strings.NewReplacer("case ", "cases ", "file that is not a document", "files that are not documents", "that was not", "that were not").Replace(one)
-			parts = append(parts, fmt.Sprintf("%d %s", n, many))
+	for _, p := range []struct {
+		n         int
+		one, many string
+	}{
+		{len(v.Missing), "case without a document", "cases without a document"},
+		{len(v.Failed()), "case failed", "cases failed"},
+		{len(v.Problems), "file that is not a document", "files that are not documents"},
+		{len(v.Unrequested), "case that was not requested", "cases that were not requested"},
+	} {
+		if p.n > 0 {
+			parts = append(parts, Count(p.n, p.one, p.many))
 		}
 	}
-	count(len(v.Missing), "case without a document")
-	count(len(v.Failed()), "case failed")
-	count(len(v.Problems), "file that is not a document")
-	count(len(v.Unrequested), "case that was not requested")
 	if len(v.Runs) > 1 && v.Requested > 0 {
 		parts = append(parts, fmt.Sprintf("documents of %d runs for one matrix", len(v.Runs)))
 	}

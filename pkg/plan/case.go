@@ -75,6 +75,17 @@ type Requested struct {
 	BudgetSeconds int `json:"budget_seconds,omitempty"`
 }
 
+// Why returns the reason of an unsupported case and its detail; each may be empty.
+func (r *Requested) Why() (reason, detail string) {
+	if r.Reason != nil {
+		reason = *r.Reason
+	}
+	if r.Detail != nil {
+		detail = *r.Detail
+	}
+	return reason, detail
+}
+
 // Cell is one leg of the workflow's matrix: the cases of one shard, run in
 // order inside one allocation.
 type Cell struct {

@@ -200,7 +200,8 @@ func sum(v *fold.Verdict, standing map[fold.Case]figures, m *plan.Matrix) *Summa
 		s.Requests = &Counts{Cases: v.Requested, Unsupported: v.Unsupported}
 		for _, r := range m.Requested() {
 			if r.Disposition == plan.Unsupported {
-				s.Unsupported = append(s.Unsupported, Unsupported{CaseID: r.Case.CaseID, Reason: orEmpty(r.Reason), Detail: orEmpty(r.Detail)})
+				reason, detail := r.Why()
+				s.Unsupported = append(s.Unsupported, Unsupported{CaseID: r.Case.CaseID, Reason: reason, Detail: detail})
 			}
 		}
 	}
@@ -259,11 +260,4 @@ func (s *Summary) rejected(problems []*fold.Problem) {
 		}
 		s.Rejected[i].Files++
 	}
-}
-
-func orEmpty(s *string) string {
-	if s == nil {
-		return ""
-	}
-	return *s
 }

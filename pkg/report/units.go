@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/collectivex/collectivex/pkg/fold"
 )
 
 // significant prints v with three significant digits and no exponent.
@@ -50,10 +52,5 @@ func rate(v float64) string {
 	return orDash(v)
 }
 
-// plural is "1 case", "2 cases".
-func plural(n int, one string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return strconv.Itoa(n) + " " + one + "s"
-}
+// plural is fold.Count of what takes an s.
+func plural(n int, one string) string { return fold.Count(n, one, one+"s") }

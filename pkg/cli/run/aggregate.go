@@ -112,6 +112,7 @@ func printVerdict(s cli.Streams, v *fold.Verdict) {
 	for _, a := range v.Failed() {
 		s.Tell("%s: %s: %s", a.Status, a.ID, a.Reasons.String())
 	}
-	fmt.Fprintf(s.Out, "%d documents of %d cases, %d duplicates and %d files left out\n",
-		v.Documents, len(v.Answers), v.Duplicates, len(v.Problems)+len(v.Replaced)+len(v.Irregular))
+	fmt.Fprintf(s.Out, "%s of %s, %s and %s left out\n",
+		fold.Count(v.Documents, "document", "documents"), fold.Count(len(v.Answers), "case", "cases"),
+		fold.Count(v.Duplicates, "duplicate", "duplicates"), fold.Count(len(v.Problems)+len(v.Replaced)+len(v.Irregular), "file", "files"))
 }
