@@ -10,6 +10,7 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
 
@@ -42,7 +43,7 @@ func caseIDs(list []plan.Requested) []string {
 // The toy family sends one message there and back. A family is its types and one
 // registration with each layer.
 func init() {
-	plan.Register("toy", &toyCase{})
+	plan.Register(plan.Descriptor{Name: "toy", Block: &toyCase{}, Upstream: func(c *plan.Case) bool { return c.Block.(*toyCase).Tone == "pong" }})
 	catalog.Register(catalog.Family{
 		Name: "toy", Suite: &toySuite{}, Backend: &toyBackend{}, Support: &toySupport{},
 		Vocabulary: map[string][]string{"tone": {"ping", "pong"}},
@@ -80,8 +81,6 @@ type toyCase struct {
 func (t *toyCase) Factors(c *plan.Case, to []string) []string {
 	return append(to, t.Tone, "w"+strconv.Itoa(c.World))
 }
-
-func (*toyCase) Upstream(*plan.Case) bool { return false }
 
 func (*toyCase) Closed() map[string][]string {
 	return map[string][]string{"tone": {"ping", "pong"}}
@@ -179,12 +178,18 @@ func TestAFamilyFromElsewhere(t *testing.T) {
 		"local-host-tiny-normal-decode-ep2-uniform-bf16",
 		"local-host-all-reduce-float-sum-w2-warm",
 		"local-host-p2p-float-w2-warm",
-		"local-ball-pong-w2", "local-ball-ping-w2", "local-ball-ping-w2-r2",
+		"local-ball-ping-w2", "local-ball-ping-w2-r2",
 	}, caseIDs(m.RequestedOther))
-	require.Equal(t, "backend ball has no tone pong", *m.RequestedOther[3].Detail)
+	require.Equal(t, []string{"local-ball-pong-w2"}, caseIDs(m.RequestedCases), "where its descriptor says that its cases go")
+	require.Equal(t, "backend ball has no tone pong", *m.RequestedCases[0].Detail)
 	cell, err := m.Cell("local-ball-toy-n1")
 	require.NoError(t, err)
 	require.Equal(t, []string{"local-ball-ping-w2", "local-ball-ping-w2-r2"}, cell.CaseIDs)
+	var all bytes.Buffer
+	require.NoError(t, m.Write(&all))
+	value, err := jsonschema.UnmarshalJSON(&all)
+	require.NoError(t, err)
+	require.NoError(t, compiled(t, "matrix.schema.json").Validate(value))
 
 	require.NoError(t, flags.Parse([]string{"--tone", "ping"}))
 	m = resolve(t, cat, filters)

@@ -6,10 +6,10 @@ import (
 	"embed"
 	"encoding/json"
 	"flag"
-	"fmt"
 	"log"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -204,6 +204,7 @@ func TestAFamilyFromElsewhereFromDefinitionToSummary(t *testing.T) {
 	require.NoError(t, err)
 
 	toySchema := compiled(t, "toy-attempt.schema.json")
+	require.Contains(t, string(schemaFile(t, "toy-attempt.schema.json")), "there and back")
 	documents := strings.Split(strings.TrimSpace(string(ndjson)), "\n")
 	require.Len(t, documents, 2)
 	for _, text := range documents {
@@ -224,23 +225,22 @@ func TestAFamilyFromElsewhereFromDefinitionToSummary(t *testing.T) {
 	require.Contains(t, text.String(), `"toys":[{"case_id":"local-ball-ping-w2","rounds":2},{"case_id":"local-ball-ping-w2-r2","rounds":2}]`)
 }
 
-func compiled(t *testing.T, name string) *jsonschema.Schema {
+func schemaFile(t *testing.T, name string) []byte {
 	t.Helper()
 	files, err := schema.Files()
 	require.NoError(t, err)
-	for _, f := range files {
-		if f.Name != name {
-			continue
-		}
-		require.Contains(t, string(f.Data), "there and back")
-		v, err := jsonschema.UnmarshalJSON(bytes.NewReader(f.Data))
-		require.NoError(t, err)
-		c := jsonschema.NewCompiler()
-		require.NoError(t, c.AddResource(name, v))
-		s, err := c.Compile(name)
-		require.NoError(t, err)
-		return s
-	}
-	require.Fail(t, fmt.Sprintf("no schema %s", name))
-	return nil
+	i := slices.IndexFunc(files, func(f schema.File) bool { return f.Name == name })
+	require.GreaterOrEqual(t, i, 0, name)
+	return files[i].Data
+}
+
+func compiled(t *testing.T, name string) *jsonschema.Schema {
+	t.Helper()
+	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(schemaFile(t, name)))
+	require.NoError(t, err)
+	c := jsonschema.NewCompiler()
+	require.NoError(t, c.AddResource(name, v))
+	s, err := c.Compile(name)
+	require.NoError(t, err)
+	return s
 }

@@ -14,8 +14,8 @@ type Bytes int64
 // MaxBytes is the largest amount a definition can name.
 const MaxBytes = 1 << 50
 
-// ParseBytes reads an amount.
-func ParseBytes(s string) (Bytes, bool) {
+// parseBytes reads an amount.
+func parseBytes(s string) (Bytes, bool) {
 	unit := int64(1)
 	for i, suffix := range []string{"KiB", "MiB", "GiB"} {
 		if number, ok := strings.CutSuffix(s, suffix); ok {
@@ -32,7 +32,7 @@ func ParseBytes(s string) (Bytes, bool) {
 
 // decode implements custom.
 func (b *Bytes) decode(d *decoder, n *yaml.Node, f field) {
-	x, ok := ParseBytes(n.Value)
+	x, ok := parseBytes(n.Value)
 	if n.Kind != yaml.ScalarNode || !ok {
 		d.mustBe("an amount of bytes such as 8, 4KiB or 1MiB", n, f)
 		return

@@ -6,11 +6,9 @@ import (
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-const collectiveName = "collective"
-
 // collective is the collective operations.
 var collective = Family{
-	Name:  collectiveName,
+	Name:  vocab.FamilyCollective,
 	Suite: &CollectiveSuite{}, Backend: &CollectiveBackend{}, Support: &CollectiveSupport{}, Sampling: &CollectiveSampling{},
 	Vocabulary: map[string][]string{
 		"op":           vocab.Ops(),
@@ -25,17 +23,17 @@ var collective = Family{
 
 // Collective returns what the backend does of the collective family, or nil.
 func (b *Backend) Collective() *CollectiveBackend {
-	return block[CollectiveBackend](b.Blocks, collectiveName)
+	return block[CollectiveBackend](b.Blocks, vocab.FamilyCollective)
 }
 
 // Collective returns what runs of the backend's collectives, or nil.
 func (s *Support) Collective() *CollectiveSupport {
-	return block[CollectiveSupport](s.Blocks, collectiveName)
+	return block[CollectiveSupport](s.Blocks, vocab.FamilyCollective)
 }
 
 // Collective returns the profile's sample counts of collective cases, or nil.
 func (s *Sampling) Collective() *CollectiveSampling {
-	return block[CollectiveSampling](s.Blocks, collectiveName)
+	return block[CollectiveSampling](s.Blocks, vocab.FamilyCollective)
 }
 
 // CollectiveSuite is what a suite asks of the collective family.
@@ -122,9 +120,9 @@ func (b *CollectiveBlock) check(c *Checker, s *Suite) {
 	}
 	for i, op := range b.Ops {
 		switch {
-		case vocab.TakesTraffic(op) && b.Traffic == nil:
+		case vocab.Op(op).Traffic && b.Traffic == nil:
 			c.Fault(&b.Ops[i], "%s needs a block with the key \"traffic\" instead of \"sizes\"", op)
-		case !vocab.TakesTraffic(op) && b.Sizes == nil:
+		case !vocab.Op(op).Traffic && b.Sizes == nil:
 			c.Fault(&b.Ops[i], "%s needs a block with the key \"sizes\" instead of \"traffic\"", op)
 		}
 	}
@@ -134,7 +132,7 @@ func (b *CollectiveBlock) check(c *Checker, s *Suite) {
 	if b.Traffic != nil {
 		b.Traffic.check(c, b.worlds(c.Catalog, s), b.DTypes)
 	}
-	has := offering[CollectiveBackend](c, collectiveName, b.Backends)
+	has := offering[CollectiveBackend](c, vocab.FamilyCollective, b.Backends)
 	offered(c, "operation", b.Ops, has, func(h *CollectiveBackend) []string { return h.Ops })
 	offered(c, "element type", b.DTypes, has, func(h *CollectiveBackend) []string { return h.DTypes })
 	offered(c, "reduction", b.RedOps, has, func(h *CollectiveBackend) []string { return h.RedOps })

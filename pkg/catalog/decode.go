@@ -157,7 +157,7 @@ func bound(tag string) *float64 {
 	}
 	v, err := strconv.ParseFloat(tag, 64)
 	if err != nil {
-		panic("catalog: a bound is no number: " + tag)
+		panic("catalog: invalid bound: " + tag)
 	}
 	return &v
 }

@@ -6,11 +6,9 @@ import (
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-const epName = "ep"
-
 // ep is expert parallelism: dispatch and combine.
 var ep = Family{
-	Name:  epName,
+	Name:  vocab.FamilyEP,
 	Suite: &EPSuite{}, Backend: &EPBackend{}, Support: &EPSupport{}, Sampling: &EPSampling{},
 	Vocabulary: map[string][]string{
 		"mode":      vocab.EPModes(),
@@ -21,13 +19,13 @@ var ep = Family{
 }
 
 // EP returns what the backend does of the EP family, or nil.
-func (b *Backend) EP() *EPBackend { return block[EPBackend](b.Blocks, epName) }
+func (b *Backend) EP() *EPBackend { return block[EPBackend](b.Blocks, vocab.FamilyEP) }
 
 // EP returns what runs of the backend's EP, or nil.
-func (s *Support) EP() *EPSupport { return block[EPSupport](s.Blocks, epName) }
+func (s *Support) EP() *EPSupport { return block[EPSupport](s.Blocks, vocab.FamilyEP) }
 
 // EP returns the profile's sample counts of EP cases, or nil.
-func (s *Sampling) EP() *EPSampling { return block[EPSampling](s.Blocks, epName) }
+func (s *Sampling) EP() *EPSampling { return block[EPSampling](s.Blocks, vocab.FamilyEP) }
 
 // EPSuite is what a suite asks of the EP family.
 type EPSuite []EPBlock
@@ -216,7 +214,7 @@ func (b *EPBlock) check(c *Checker) {
 			c.Fault(&b.Degrees[i], "the %d experts of workload %q do not spread evenly over %d ranks", w.Experts, w.Name, degree)
 		}
 	}
-	has := offering[EPBackend](c, epName, b.Backends)
+	has := offering[EPBackend](c, vocab.FamilyEP, b.Backends)
 	offered(c, "mode", b.Modes, has, (*EPBackend).modeNames)
 	offered(c, "precision", b.Precisions, has, func(h *EPBackend) []string { return h.Precisions })
 	offered(c, "timing contract", b.Contracts, has, func(h *EPBackend) []string { return h.Contracts })
@@ -304,7 +302,7 @@ func (c *Catalog) askedDegrees(p *Platform, b *Backend, mode string) []int {
 	var out []int
 	for i := range c.Suites {
 		s := &c.Suites[i]
-		blocks := block[EPSuite](s.Blocks, epName)
+		blocks := block[EPSuite](s.Blocks, vocab.FamilyEP)
 		if blocks == nil || !slices.Contains(s.Platforms, p.SKU) {
 			continue
 		}

@@ -54,9 +54,9 @@ func TestOperatorErrorsAreSilentOnValues(t *testing.T) {
 		{"unknown key", "partition:", "partitoin:", `op.yaml:4:7: unknown key "partitoin"; did you mean "partition"?`},
 		{"word for list", "[node-3]", "secret-node", `op.yaml:5:16: "exclude" must be a list, not a word`},
 		{"twice", "[node-3]", "[secret, secret]", `op.yaml:5:25: "exclude" lists the value twice`},
-		{"relative path", "/data/images", "secret/images", `op.yaml:6:23: the value is no absolute path`},
-		{"device", "mlx5_1]", "secret$1]", `op.yaml:9:34: the value is no rdma device`},
-		{"interface", "eth0", "'secret;rm'", `op.yaml:8:25: the value is no network interface`},
+		{"relative path", "/data/images", "secret/images", `op.yaml:6:23: the value is not a valid absolute path`},
+		{"device", "mlx5_1]", "secret$1]", `op.yaml:9:34: the value is not a valid rdma device`},
+		{"interface", "eth0", "'secret;rm'", `op.yaml:8:25: the value is not a valid network interface`},
 		{"number", "gid_index: 3", "gid_index: 765", `op.yaml:10:18: "gid_index" must be at most 255, not this one`},
 		{"number for word", "partition: gpu", "partition: 42", `op.yaml:4:18: "partition" must be a word, not a number; put it in quotes`},
 	} {

@@ -57,7 +57,7 @@ func (d *decoder) word(p Pos, word, kind string) {
 	case form == nil:
 		d.refs = append(d.refs, reference{p, kind, word})
 	case !form.MatchString(word):
-		d.fault(p, "%s is no %s", d.quote(word), kind)
+		d.fault(p, "%s is not a valid %s", d.quote(word), kind)
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 func (s Streams) SetOutput(name, value string) (err error) {
 	const variable = "GITHUB_OUTPUT"
 	if s.Getenv(variable) == "" {
-		return EnvironmentError("%s is not set: this is no step of an Actions job", variable)
+		return EnvironmentError("%s is not set: not running in a step of an Actions job", variable)
 	}
 	if strings.Contains(value, "_GitHubActionsFileCommandDelimeter_") {
 		return fmt.Errorf("output %s contains the delimiter of output files", name)

@@ -28,7 +28,7 @@ func (s Streams) StepSummaryLeft(limit int) (left int, ok bool) {
 // It is an EnvironmentError where there is no such job.
 func (s Streams) AddStepSummary(markdown string) (err error) {
 	if s.Getenv(stepSummary) == "" {
-		return EnvironmentError("%s is not set: this is no step of an Actions job", stepSummary)
+		return EnvironmentError("%s is not set: not running in a step of an Actions job", stepSummary)
 	}
 	defer func() { // the library panics where the file cannot be written
 		if r := recover(); r != nil {

@@ -1,6 +1,10 @@
 package collective
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/collectivex/collectivex/pkg/vocab"
+)
 
 // Op is an operation. C code of the backends knows the values.
 type Op uint32
@@ -25,24 +29,10 @@ const (
 // shape is what sets an operation apart from the others. Everything else is
 // derived from it.
 type shape struct {
-	name    string
-	reduces bool
-	rooted  bool
+	vocab.Operation
 	// send and recv are the parts of one rank's count in its buffers.
 	send, recv extent
-	pairs      pairing
-	// noInPlace: no buffer can hold input and output at once.
-	noInPlace bool
 }
-
-// pairing is which pairs of ranks an operation is measured on, one by one.
-type pairing int
-
-const (
-	noPairs   pairing = iota
-	ordered           // every rank to every other
-	unordered         // each two ranks once
-)
 
 // extent is how many counts long a buffer is.
 type extent int
@@ -54,19 +44,19 @@ const (
 )
 
 var shapes = [...]shape{
-	AllReduce:     {name: "all_reduce", reduces: true},
-	AllGather:     {name: "all_gather", recv: all},
-	ReduceScatter: {name: "reduce_scatter", reduces: true, send: all},
-	AllToAll:      {name: "alltoall", send: all, recv: all, noInPlace: true},
-	Broadcast:     {name: "broadcast", rooted: true},
-	SendRecv:      {name: "sendrecv", noInPlace: true},
-	Reduce:        {name: "reduce", reduces: true, rooted: true},
-	Gather:        {name: "gather", rooted: true, recv: all},
-	Scatter:       {name: "scatter", rooted: true, send: all},
-	AllToAllV:     {name: "alltoallv", send: listed, recv: listed, noInPlace: true},
-	P2P:           {name: "p2p", pairs: ordered, noInPlace: true},
-	P2PBidir:      {name: "p2p_bidir", pairs: unordered, noInPlace: true},
-	Hypercube:     {name: "hypercube", recv: all},
+	AllReduce:     {Operation: vocab.Op("all_reduce")},
+	AllGather:     {Operation: vocab.Op("all_gather"), recv: all},
+	ReduceScatter: {Operation: vocab.Op("reduce_scatter"), send: all},
+	AllToAll:      {Operation: vocab.Op("alltoall"), send: all, recv: all},
+	Broadcast:     {Operation: vocab.Op("broadcast")},
+	SendRecv:      {Operation: vocab.Op("sendrecv")},
+	Reduce:        {Operation: vocab.Op("reduce")},
+	Gather:        {Operation: vocab.Op("gather"), recv: all},
+	Scatter:       {Operation: vocab.Op("scatter"), send: all},
+	AllToAllV:     {Operation: vocab.Op("alltoallv"), send: listed, recv: listed},
+	P2P:           {Operation: vocab.Op("p2p")},
+	P2PBidir:      {Operation: vocab.Op("p2p_bidir")},
+	Hypercube:     {Operation: vocab.Op("hypercube"), recv: all},
 }
 
 // Ops lists the operations.
@@ -81,24 +71,24 @@ func Ops() []Op {
 // ParseOp returns the operation with nccl-tests' name.
 func ParseOp(name string) (Op, error) {
 	for i, s := range shapes {
-		if s.name == name {
+		if s.Name == name {
 			return Op(i), nil
 		}
 	}
 	return 0, fmt.Errorf("unknown collective operation %q", name)
 }
 
-func (o Op) String() string { return shapes[o].name }
+func (o Op) String() string { return shapes[o].Name }
 
 // Reduces reports whether the operation combines elements.
-func (o Op) Reduces() bool { return shapes[o].reduces }
+func (o Op) Reduces() bool { return shapes[o].Reduces }
 
 // Rooted reports whether one rank is the root.
-func (o Op) Rooted() bool { return shapes[o].rooted }
+func (o Op) Rooted() bool { return shapes[o].Rooted }
 
 // Pairwise reports whether the operation is between two ranks, while the others
 // are idle.
-func (o Op) Pairwise() bool { return shapes[o].pairs != noPairs }
+func (o Op) Pairwise() bool { return shapes[o].Pairs != vocab.NoPairs }
 
 // Pairs lists what the operation is measured on, one by one: pairs of the ranks
 // or, where all of them work together, no pair, once.
@@ -109,7 +99,7 @@ func (o Op) Pairs(world int) []Pair {
 	var pairs []Pair
 	for src := range world {
 		for dst := range world {
-			if src < dst || src > dst && shapes[o].pairs == ordered {
+			if src < dst || src > dst && shapes[o].Pairs == vocab.OrderedPairs {
 				pairs = append(pairs, Pair{src, dst})
 			}
 		}
@@ -118,7 +108,7 @@ func (o Op) Pairs(world int) []Pair {
 }
 
 // InPlace reports whether input and output can share a buffer.
-func (o Op) InPlace() bool { return !shapes[o].noInPlace }
+func (o Op) InPlace() bool { return shapes[o].InPlace }
 
 // InPlaceOffsets returns where, in elements, the send and receive buffers of a
 // rank begin in a common buffer, as NCCL wants them.

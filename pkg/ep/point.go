@@ -8,7 +8,7 @@ import (
 
 	"github.com/collectivex/collectivex/pkg/accel"
 	"github.com/collectivex/collectivex/pkg/numeric"
-	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/vocab"
 	"github.com/collectivex/collectivex/pkg/workload"
 )
 
@@ -47,7 +47,7 @@ func (m *run) newPoint(tokensPerRank int, trace *workload.Trace) (*point, error)
 		workload.FillActivation(row, uint32(token), m.c.EP().Seed)
 	}, m.c.EP().Hidden, m.c.ScaleUpDomain), m.Rank}
 	other := trace
-	if m.c.Contract == plan.ContractLayout { // a cached layout may hold the weights
+	if m.c.Contract == vocab.ContractLayout { // a cached layout may hold the weights
 		other = trace.RotateWeights()
 	}
 	p.changed = oracle{p.oracle.of(other, func(row []uint16, token int) {

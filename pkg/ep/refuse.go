@@ -34,7 +34,7 @@ func checkCase(c plan.Case, world int) error {
 		return rank.Refused("%d experts do not divide among %d ranks", b.Experts, world)
 	case b.Hidden < workload.SourceColumns:
 		return rank.Refused("hidden size %d is below %d, the columns that carry the source", b.Hidden, workload.SourceColumns)
-	case c.Contract != plan.ContractLayout && c.Contract != plan.ContractCachedLayout:
+	case c.Contract != vocab.ContractLayout && c.Contract != vocab.ContractCachedLayout:
 		return rank.Refused("unknown timing contract %q", c.Contract)
 	}
 	return nil
@@ -72,7 +72,7 @@ func routingOf(c plan.Case) (*workload.Routing, []int, error) {
 	rungs := b.Ladder
 	for i, rung := range rungs {
 		if rung < 1 || i > 0 && rung <= rungs[i-1] {
-			return nil, nil, rank.Refused("ladder %v does not ascend from 1", rungs)
+			return nil, nil, rank.Refused("invalid ladder %v: tokens per rank must be positive and ascend", rungs)
 		}
 	}
 	if len(rungs) == 0 {

@@ -15,7 +15,7 @@ import (
 
 func refusable() plan.Case {
 	return plan.Case{
-		CaseID: "x", Backend: "host", World: 2, Precision: "bf16", Contract: plan.ContractLayout,
+		CaseID: "x", Backend: "host", World: 2, Precision: "bf16", Contract: vocab.ContractLayout,
 		Block: &plan.EP{
 			EPSize: 2, Mode: vocab.ModeNormal, Hidden: 64, TopK: 2, Experts: 8, Routing: "uniform", Ladder: plan.Ladder{1},
 			Timing: plan.EPTiming{
@@ -110,7 +110,7 @@ func TestLadder(t *testing.T) {
 	for _, l := range []plan.Ladder{{0, 1}, {2, 1}, {1, 1}} {
 		c.EP().Ladder = l
 		_, _, err := routingOf(c)
-		requireRefused(t, err, "does not ascend from 1")
+		requireRefused(t, err, "must be positive and ascend")
 	}
 	c.EP().Ladder = nil
 	_, _, err := routingOf(c)

@@ -10,6 +10,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/measure"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 // conditioning is how many untimed pairs come before a rung's first check.
@@ -85,7 +86,7 @@ func (m *run) prepare(ctx context.Context, r *Runner) (err error) {
 	if err := checkDescription(m.c, m.d); err != nil {
 		return err
 	}
-	if _, ok := r.adapter.(CachedDispatcher); !ok && m.c.Contract == plan.ContractCachedLayout {
+	if _, ok := r.adapter.(CachedDispatcher); !ok && m.c.Contract == vocab.ContractCachedLayout {
 		return rank.Refused("backend %s has no dispatch with a cached layout", m.c.Backend)
 	}
 	m.adapter = r.adapter

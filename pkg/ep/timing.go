@@ -5,7 +5,7 @@ import (
 	"runtime/debug"
 
 	"github.com/collectivex/collectivex/pkg/accel"
-	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 // bind makes p the problem and forgets the cached layout of another.
@@ -21,7 +21,7 @@ func (m *run) dispatch() (Handle, error) {
 		return m.adapter.(CachedDispatcher).DispatchCached(m.cached)
 	}
 	h, err := m.adapter.Dispatch()
-	if m.c.Contract == plan.ContractCachedLayout {
+	if m.c.Contract == vocab.ContractCachedLayout {
 		m.cached = h
 	}
 	return h, err

@@ -13,6 +13,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/numeric"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/vocab"
 	"github.com/collectivex/collectivex/pkg/workload"
 )
 
@@ -147,7 +148,7 @@ func TestFreshWindows(t *testing.T) {
 		{"reusable staged in pair", compStage, bound + each + "D|S|.D|S|."},
 	} {
 		t.Run(c.form+" "+c.component, func(t *testing.T) {
-			tape, m := newTape(forms[c.form], plan.ContractLayout)
+			tape, m := newTape(forms[c.form], vocab.ContractLayout)
 			us, err := m.fresh(&point{Problem: &Problem{}}, c.component)
 			require.NoError(t, err)
 			require.Equal(t, c.want, tape.log.String())
@@ -166,7 +167,7 @@ func TestChains(t *testing.T) {
 		{"reusable staged in pair", "B" + "DSC.DSC.DSC." + "|D|S|C|" + "|D|S|C|" + "|D|S|C|." + "|DSC|" + "|DSC|" + "|DSC|" + "D.ISC." + "DSC."},
 	} {
 		t.Run(c.form, func(t *testing.T) {
-			tape, m := newTape(forms[c.form], plan.ContractLayout)
+			tape, m := newTape(forms[c.form], vocab.ContractLayout)
 			r, _, err := m.chains(&point{Problem: &Problem{}}, 7)
 			require.NoError(t, err)
 			require.Equal(t, c.want, tape.log.String())
@@ -186,7 +187,7 @@ func TestChains(t *testing.T) {
 // Under the cached-layout contract only the first dispatch after a bind makes a
 // layout, and no window has it.
 func TestCachedLayout(t *testing.T) {
-	tape, m := newTape(forms["reusable"], plan.ContractCachedLayout)
+	tape, m := newTape(forms["reusable"], vocab.ContractCachedLayout)
 	_, err := m.fresh(&point{Problem: &Problem{}}, compDispatch)
 	require.NoError(t, err)
 	_, err = m.fresh(&point{Problem: &Problem{}}, compCombine)
@@ -200,17 +201,17 @@ func TestCachedLayout(t *testing.T) {
 func TestJudgedAfterWindows(t *testing.T) {
 	const dispatched, combined = "ISC.", ""
 	for _, c := range []struct{ form, contract, component, left, changed string }{
-		{"reusable", plan.ContractLayout, compRoundtrip, combined, "D.IRC."},
-		{"reusable", plan.ContractLayout, compDispatch, dispatched, "D.IRC."},
-		{"reusable", plan.ContractLayout, compCombine, combined, "D.ISCRC."},
-		{"reusable", plan.ContractCachedLayout, compDispatch, dispatched, "L.IRC."},
-		{"reusable", plan.ContractCachedLayout, compCombine, combined, "L.ISCRC."},
-		{"fresh", plan.ContractLayout, compDispatch, combined, "D.IRC."},
-		{"fresh", plan.ContractLayout, compCombine, combined, "D.IRC."},
-		{"fresh", plan.ContractCachedLayout, compRoundtrip, combined, "L.IRC."},
-		{"reusable hoisted", plan.ContractLayout, compStage, "IC.", "D.IRC."},
-		{"reusable hoisted", plan.ContractLayout, compRoundtrip, combined, "D.IRC."},
-		{"fresh hoisted", plan.ContractLayout, compStage, combined, "D.IRC."},
+		{"reusable", vocab.ContractLayout, compRoundtrip, combined, "D.IRC."},
+		{"reusable", vocab.ContractLayout, compDispatch, dispatched, "D.IRC."},
+		{"reusable", vocab.ContractLayout, compCombine, combined, "D.ISCRC."},
+		{"reusable", vocab.ContractCachedLayout, compDispatch, dispatched, "L.IRC."},
+		{"reusable", vocab.ContractCachedLayout, compCombine, combined, "L.ISCRC."},
+		{"fresh", vocab.ContractLayout, compDispatch, combined, "D.IRC."},
+		{"fresh", vocab.ContractLayout, compCombine, combined, "D.IRC."},
+		{"fresh", vocab.ContractCachedLayout, compRoundtrip, combined, "L.IRC."},
+		{"reusable hoisted", vocab.ContractLayout, compStage, "IC.", "D.IRC."},
+		{"reusable hoisted", vocab.ContractLayout, compRoundtrip, combined, "D.IRC."},
+		{"fresh hoisted", vocab.ContractLayout, compStage, combined, "D.IRC."},
 	} {
 		t.Run(c.form+" "+c.contract+" "+c.component, func(t *testing.T) {
 			tape, m := newTape(forms[c.form], c.contract)
@@ -239,17 +240,17 @@ func TestJudgedAfterWindows(t *testing.T) {
 func TestAlternatingPasses(t *testing.T) {
 	const warm = "BDSC.DSC.DSC."
 	for _, c := range []struct{ form, contract, component, first, each string }{
-		{"reusable", plan.ContractLayout, compRoundtrip, "", "DSC."},
-		{"reusable", plan.ContractLayout, compDispatch, "", "D.I"},
-		{"reusable", plan.ContractLayout, compCombine, "D.I", "RC.SC."},
-		{"reusable", plan.ContractCachedLayout, compRoundtrip, "", "LSC."},
-		{"reusable", plan.ContractCachedLayout, compDispatch, "", "L.I"},
-		{"reusable", plan.ContractCachedLayout, compCombine, "L.I", "RC.SC."},
-		{"fresh", plan.ContractLayout, compRoundtrip, "", "DSC."},
-		{"fresh", plan.ContractLayout, compDispatch, "", "D.ISC."},
-		{"fresh", plan.ContractCachedLayout, compDispatch, "", "L.ISC."},
-		{"fresh hoisted", plan.ContractLayout, compDispatch, "", "D.ISC."},
-		{"reusable hoisted", plan.ContractLayout, compDispatch, "", "D.I"},
+		{"reusable", vocab.ContractLayout, compRoundtrip, "", "DSC."},
+		{"reusable", vocab.ContractLayout, compDispatch, "", "D.I"},
+		{"reusable", vocab.ContractLayout, compCombine, "D.I", "RC.SC."},
+		{"reusable", vocab.ContractCachedLayout, compRoundtrip, "", "LSC."},
+		{"reusable", vocab.ContractCachedLayout, compDispatch, "", "L.I"},
+		{"reusable", vocab.ContractCachedLayout, compCombine, "L.I", "RC.SC."},
+		{"fresh", vocab.ContractLayout, compRoundtrip, "", "DSC."},
+		{"fresh", vocab.ContractLayout, compDispatch, "", "D.ISC."},
+		{"fresh", vocab.ContractCachedLayout, compDispatch, "", "L.ISC."},
+		{"fresh hoisted", vocab.ContractLayout, compDispatch, "", "D.ISC."},
+		{"reusable hoisted", vocab.ContractLayout, compDispatch, "", "D.I"},
 	} {
 		t.Run(c.form+" "+c.contract+" "+c.component, func(t *testing.T) {
 			tape, m := newTape(forms[c.form], c.contract)
@@ -259,7 +260,7 @@ func TestAlternatingPasses(t *testing.T) {
 			_, err := m.alternateCalls(p, c.component)
 			require.NoError(t, err)
 			warm := warm
-			if c.contract == plan.ContractCachedLayout {
+			if c.contract == vocab.ContractCachedLayout {
 				warm = "BDSC.LSC.LSC."
 			}
 			calls := m.c.EP().AlternatingCalls(0) / max(1, strings.Count(c.each, "C."))

@@ -18,7 +18,7 @@ func OpenNCCL(kind nccl.Kind, s *rank.Session) (*nccl.Library, *GPU, error) {
 	if err != nil {
 		return nil, nil, NCCLError(err)
 	}
-	g, err := Open(l.Platform(), s)
+	g, err := open(l.Platform(), s)
 	return l, g, err
 }
 

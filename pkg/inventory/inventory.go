@@ -15,12 +15,13 @@ import (
 
 	"github.com/collectivex/collectivex/pkg/inventory/nvml"
 	"github.com/collectivex/collectivex/pkg/sysfs"
+	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 // Vendors.
 const (
-	NVIDIA = "nvidia"
-	AMD    = "amd"
+	NVIDIA = vocab.NVIDIA
+	AMD    = vocab.AMD
 )
 
 // Kinds of a Link, best first.

@@ -10,6 +10,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/inventory"
 	"github.com/collectivex/collectivex/pkg/sysfs"
+	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 // States of a Finding.
@@ -80,7 +81,7 @@ func (e *Examiner) backend(b *catalog.Backend) (vendor string, found []Finding) 
 	if !e.has(b.Name) {
 		return "", []Finding{{State: Missing, Text: "not supported by this version of cxrun"}}
 	}
-	if slices.Contains(b.Vendors, hostVendor) {
+	if slices.Contains(b.Vendors, vocab.Host) {
 		return "", sharedMemory()
 	}
 	most := -1
@@ -101,9 +102,6 @@ func (e *Examiner) backend(b *catalog.Backend) (vendor string, found []Finding) 
 	}
 	return vendor, found
 }
-
-// hostVendor is the vendor of the backend that needs no GPU.
-const hostVendor = "host"
 
 func (e *Examiner) count(vendor string) int {
 	n := 0

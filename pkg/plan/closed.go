@@ -11,8 +11,8 @@ func Closed() map[string][]any {
 		"Requested.disposition": {Runnable, Unsupported},
 	}
 	for _, f := range families.All() {
-		for field, words := range f.block.Closed() {
-			lists[reflect.TypeOf(f.block).Elem().Name()+"."+field] = Values(words)
+		for field, words := range f.Block.Closed() {
+			lists[reflect.TypeOf(f.Block).Elem().Name()+"."+field] = Values(words)
 		}
 	}
 	return lists

@@ -7,11 +7,7 @@ import (
 )
 
 // FamilyCollective is the family of collective operations.
-const FamilyCollective Family = "collective"
-
-// ContractOp is the timing contract of collective cases: the operation alone, from
-// its enqueueing to its completion.
-const ContractOp = "op-only-v1"
+const FamilyCollective Family = vocab.FamilyCollective
 
 // Collective is the block of a collective case: one operation, element type
 // and reduction over a ladder of sizes.
@@ -78,9 +74,6 @@ func (b *Collective) Factors(c *Case, to []string) []string {
 	return to
 }
 
-// Upstream implements Block: upstream has no collectives.
-func (*Collective) Upstream(*Case) bool { return false }
-
 // Closed implements Block.
 func (*Collective) Closed() map[string][]string {
 	return map[string][]string{"registration": vocab.Registrations(), "buffers": vocab.BufferStates()}
@@ -88,7 +81,7 @@ func (*Collective) Closed() map[string][]string {
 
 // Pairs is how many pairs of world ranks each size of a pairwise operation is
 // measured on; 0 of any other operation.
-func (b *Collective) Pairs(world int) int { return vocab.Pairs(b.Op, world) }
+func (b *Collective) Pairs(world int) int { return vocab.Op(b.Op).Pairs.Count(world) }
 
 // TrafficSize is the size of traffic, in its unit, as nccl-tests counts it: the
 // most that one rank sends or receives.

@@ -9,13 +9,7 @@ import (
 )
 
 // FamilyEP is the family of expert-parallel dispatch and combine.
-const FamilyEP Family = "ep"
-
-// Timing contracts of EP cases: what the clock covers.
-const (
-	ContractLayout       = vocab.ContractLayout
-	ContractCachedLayout = vocab.ContractCachedLayout
-)
+const FamilyEP Family = vocab.FamilyEP
 
 // EP is the block of an expert-parallel dispatch/combine case: one mode,
 // phase, precision and routing over a ladder of tokens per rank.
@@ -74,7 +68,7 @@ func (c *Case) EP() *EP {
 // Factors implements Block.
 func (e *EP) Factors(c *Case, to []string) []string {
 	to = append(to, e.Workload, e.Mode, e.Phase, "ep"+strconv.Itoa(e.EPSize), e.Routing, c.Precision)
-	if c.Contract != ContractLayout {
+	if c.Contract != vocab.ContractLayout {
 		to = append(to, c.Contract)
 	}
 	return to
@@ -83,11 +77,12 @@ func (e *EP) Factors(c *Case, to []string) []string {
 // upstreamWorkloads are the workloads of CollectiveX's own plans.
 var upstreamWorkloads = []string{"deepseek-v3", "deepseek-v4-pro"}
 
-// Upstream implements Block: upstream plans uniform routing, the layout contract and
-// workloads of its own, once. The public dashboard gives one label to all cases that
-// differ in these alone.
-func (e *EP) Upstream(c *Case) bool {
-	return e.Routing == "uniform" && c.Contract == ContractLayout && c.Repeat == 1 && slices.Contains(upstreamWorkloads, e.Workload)
+// epUpstream implements Descriptor.Upstream: upstream plans uniform routing, the layout
+// contract and workloads of its own, once. The public dashboard gives one label to all
+// cases that differ in these alone.
+func epUpstream(c *Case) bool {
+	e := c.EP()
+	return e != nil && e.Routing == "uniform" && c.Contract == vocab.ContractLayout && c.Repeat == 1 && slices.Contains(upstreamWorkloads, e.Workload)
 }
 
 // Closed implements Block.

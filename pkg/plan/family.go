@@ -22,35 +22,30 @@ type Block interface {
 	// Factors appends the factors that the id of c has between its backend and its
 	// repeat. Empty ones are left out of the id.
 	Factors(c *Case, to []string) []string
-	// Upstream reports whether c is one that CollectiveX itself plans; see
-	// Case.Upstream.
-	Upstream(c *Case) bool
 	// Closed returns the closed lists of the block's fields by JSON name.
 	Closed() map[string][]string
 }
 
-type family struct {
-	name  Family
-	block Block // empty
+// Descriptor is what plans say of a family.
+type Descriptor struct {
+	Name  Family
+	Block Block // an empty one
+	// Upstream reports whether c is one that CollectiveX itself plans; see
+	// Case.Upstream. It is nil for a family that CollectiveX does not have.
+	Upstream func(c *Case) bool
 }
 
-var families = registry.New(func(f family) string { return string(f.name) },
-	family{FamilyEP, &EP{}},
-	family{FamilyCollective, &Collective{}},
+var families = registry.New(func(f Descriptor) string { return string(f.Name) },
+	Descriptor{FamilyEP, &EP{}, epUpstream},
+	Descriptor{FamilyCollective, &Collective{}, nil},
 )
 
-// Register adds a family whose blocks have the type of b. It is for init functions:
-// it panics if the family is registered already, and once a case has been read.
-func Register(name Family, b Block) { families.Add(family{name, b}) }
+// Register adds a family. It is for init functions: it panics if the family is
+// registered already, and once a case has been read.
+func Register(d Descriptor) { families.Add(d) }
 
 // Families returns the families in the order of their registration.
-func Families() []Family {
-	var names []Family
-	for _, f := range families.All() {
-		names = append(names, f.name)
-	}
-	return names
-}
+func Families() []Descriptor { return families.All() }
 
 // NewBlock returns an empty block of a family, nil of one that is not registered.
 func NewBlock(name Family) Block {
@@ -58,7 +53,7 @@ func NewBlock(name Family) Block {
 	if !ok {
 		return nil
 	}
-	return reflect.New(reflect.TypeOf(f.block).Elem()).Interface().(Block)
+	return reflect.New(reflect.TypeOf(f.Block).Elem()).Interface().(Block)
 }
 
 // Types returns the closed lists and blocks that are needed to read a matrix or a case
@@ -66,7 +61,7 @@ func NewBlock(name Family) Block {
 func Types() strictjson.Types {
 	t := strictjson.Types{Lists: Closed(), Blocks: map[string]any{}}
 	for _, f := range families.All() {
-		t.Blocks[string(f.name)] = reflect.ValueOf(f.block).Elem().Interface()
+		t.Blocks[string(f.Name)] = reflect.ValueOf(f.Block).Elem().Interface()
 	}
 	return t
 }

@@ -97,9 +97,9 @@ func (m *Matrix) WriteFile(path string) error {
 	return nil
 }
 
-// MaxMatrix is the largest matrix file that is read, in bytes: ten times that of a
+// maxMatrix is the largest matrix file that is read, in bytes: ten times that of a
 // plan of 100,000 cases.
-const MaxMatrix = 1 << 30
+const maxMatrix = 1 << 30
 
 var (
 	matrixForm    = sync.OnceValue(func() *strictjson.Form { return strictjson.New(Matrix{}, Types()) })
@@ -149,7 +149,7 @@ func Parse(data []byte, version string) (*Matrix, error) {
 
 // ReadFile reads the matrix in the file at path; see Parse.
 func ReadFile(path, version string) (*Matrix, error) {
-	data, err := regular.Read(path, MaxMatrix)
+	data, err := regular.Read(path, maxMatrix)
 	if failed, ok := errors.AsType[*fs.PathError](err); ok {
 		return nil, fmt.Errorf("read matrix %s: %w; make one with 'cxgen matrix -o FILE'", path, failed.Err)
 	}

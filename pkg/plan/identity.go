@@ -10,7 +10,7 @@ import "strconv"
 //	{sku}-{backend}-{op}[-{traffic}]-{type}[-{redop}][-root{N}]-w{world}-{buffers}[-reg-{registration}][-r{repeat}]
 //
 // Defaults are left out, so that ids of EP cases are CollectiveX's: the contract
-// ContractLayout, root 0, registration none, the first repeat. The case must have
+// vocab.ContractLayout, root 0, registration none, the first repeat. The case must have
 // its block.
 func (c *Case) ID() string {
 	factors := make([]string, 0, 12)
@@ -24,7 +24,10 @@ func (c *Case) ID() string {
 // Upstream reports whether the case is one that CollectiveX itself plans. The public
 // dashboard is shown no others: they stand in requested_other and have a record type
 // that it skips.
-func (c *Case) Upstream() bool { return c.Block.Upstream(c) }
+func (c *Case) Upstream() bool {
+	f, ok := families.Find(string(c.Family))
+	return ok && f.Upstream != nil && f.Upstream(c)
+}
 
 // Slug joins the factors of an id: lower case, runs of characters outside a–z
 // and 0–9 become one '-', none at either end.

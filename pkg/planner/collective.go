@@ -29,7 +29,7 @@ var collective = Family{
 func collectiveCases(r *Resolver, block catalog.SuiteBlock) {
 	for _, b := range *block.(*catalog.CollectiveSuite) {
 		worlds := r.Worlds(r.Platform.CollectiveWorlds(b.Backends))
-		r.Expect(len(worlds) * len(b.Ops) * len(b.DTypes) * max(1, len(b.RedOps)) * len(b.Registrations) * len(b.Buffers) * r.Suite.Repeats)
+		r.expect(len(worlds) * len(b.Ops) * len(b.DTypes) * max(1, len(b.RedOps)) * len(b.Registrations) * len(b.Buffers) * r.Suite.Repeats)
 		var shape plan.Collective
 		if t := b.Traffic; t != nil {
 			shape.Sizes, shape.Traffic, shape.TrafficName = []int64{plan.TrafficSize(t.Bytes)}, t.Bytes, t.Name
@@ -48,7 +48,7 @@ func collectiveCases(r *Resolver, block catalog.SuiteBlock) {
 }
 
 func collectiveBackend(r *Resolver, b *catalog.CollectiveBlock, be *catalog.Backend, world int, shape plan.Collective) {
-	c := plan.Case{Family: plan.FamilyCollective, Sampling: cmp.Or(b.Sampling, r.Suite.Sampling), Contract: plan.ContractOp}
+	c := plan.Case{Family: plan.FamilyCollective, Sampling: cmp.Or(b.Sampling, r.Suite.Sampling), Contract: vocab.ContractOp}
 	r.Place(&c, be, world)
 	sampling := r.SamplingProfile(c.Sampling).Collective()
 	shape.Modes = ordered(be.Collective().Modes, b.Modes)
@@ -59,7 +59,7 @@ func collectiveBackend(r *Resolver, b *catalog.CollectiveBlock, be *catalog.Back
 		shape.Op, shape.Placements = op, placements(op, b.Placements)
 		none := []string{""}
 		redops := r.Pick("redop", none, none)
-		if vocab.Reduces(op) {
+		if vocab.Op(op).Reduces {
 			redops = r.Pick("redop", vocab.RedOps(), b.RedOps)
 		}
 		for _, c.Precision = range r.Pick("dtype", vocab.DTypes(), b.DTypes) {
@@ -89,7 +89,7 @@ func collectiveVariants(r *Resolver, b *catalog.CollectiveBlock, be *catalog.Bac
 
 // placements leaves in_place out where the operation has no such form.
 func placements(op string, want []string) []string {
-	if vocab.HasInPlace(op) {
+	if vocab.Op(op).InPlace {
 		return want
 	}
 	return slices.DeleteFunc(slices.Clone(want), func(p string) bool { return p == vocab.InPlace })
@@ -98,14 +98,15 @@ func placements(op string, want []string) []string {
 // collectiveLacks names what of the case the backend does not have, or is empty.
 func collectiveLacks(be *catalog.Backend, c *plan.Case) string {
 	has, b := be.Collective(), c.Collective()
+	op := vocab.Op(b.Op)
 	switch {
 	case has == nil:
 		return fmt.Sprintf("backend %s has no collectives", be.Name)
 	case len(b.Placements) == 0:
 		return fmt.Sprintf("operation %s has no in-place form", b.Op)
-	case b.Op == "hypercube" && bits.OnesCount(uint(c.World)) != 1:
-		return fmt.Sprintf("operation hypercube needs a power of two of ranks, not %d", c.World)
-	case vocab.Pairwise(b.Op) && c.World < 2:
+	case op.PowerOfTwo && bits.OnesCount(uint(c.World)) != 1:
+		return fmt.Sprintf("operation %s needs a power of two of ranks, not %d", b.Op, c.World)
+	case op.Pairs != vocab.NoPairs && c.World < 2:
 		return fmt.Sprintf("operation %s needs two ranks", b.Op)
 	case len(b.Modes) == 0:
 		return fmt.Sprintf("backend %s has none of the timing modes", be.Name)

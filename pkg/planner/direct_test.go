@@ -8,6 +8,7 @@ import (
 
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/planner"
+	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 var twoGPUs = planner.Machine{CPU: "amd64", GPUs: &planner.GPUs{Vendor: "nvidia", Product: "h200", Arch: "sm90", Transport: "nvlink", Count: 2, Backends: []string{"nccl", "host"}}}
@@ -16,7 +17,7 @@ func direct(backend string, world int) planner.Direct {
 	return planner.Direct{
 		Suite: "bench", Backend: backend, World: world, Repeats: 1,
 		Cases: []plan.Case{{
-			Family: plan.FamilyCollective, Precision: "float", Sampling: "bench", Contract: plan.ContractOp,
+			Family: plan.FamilyCollective, Precision: "float", Sampling: "bench", Contract: vocab.ContractOp,
 			Block: &plan.Collective{
 				Op: "all_reduce", RedOp: "sum", Sizes: []int64{8}, Placements: []string{"out_of_place"}, Modes: []string{"pipelined"},
 				Buffers: "shifted", Registration: "none",

@@ -31,7 +31,7 @@ var ep = Family{
 func epCases(r *Resolver, block catalog.SuiteBlock) {
 	for _, b := range *block.(*catalog.EPSuite) {
 		for _, degree := range r.Worlds(b.Degrees) {
-			if !r.Keeps("ep", strconv.Itoa(degree)) {
+			if !r.filters.keeps("ep", strconv.Itoa(degree)) {
 				continue
 			}
 			for _, phase := range r.Pick("phase", vocab.Phases(), b.Phases) {
@@ -75,7 +75,7 @@ func epBackend(r *Resolver, b *catalog.EPBlock, be *catalog.Backend, degree int,
 		}
 		for _, routing := range b.Routings {
 			for _, precision := range r.Pick("precision", vocab.Precisions(), ordered(has.Precisions, b.Precisions)) {
-				if slices.Contains(has.OffPath, precision) && !r.Names("precision") {
+				if slices.Contains(has.OffPath, precision) && len(r.filters.Only["precision"]) == 0 {
 					continue
 				}
 				for _, c.Contract = range ordered(has.Contracts, b.Contracts) {

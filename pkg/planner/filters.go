@@ -34,28 +34,27 @@ type Filter struct {
 	Input    string // what the workflow's input says
 	Kind     string // of the words that it takes, as tags of definitions name it
 	Asked    bool   // the workflow offers only the words that suites use
-	Excludes bool   // what it names does not pass
+	Excludes string // the filter that what it names does not pass; empty: what it names passes
 	// Numbers lists what suites have of the positive numbers that it takes; nil: it
 	// takes words.
 	Numbers func(cat *catalog.Catalog, suites []*catalog.Suite) []int
 }
 
-// The filters that planning itself knows.
+// Names of the filters on what every case has.
 const (
-	suiteFilter   = "suite"
-	backendFilter = "backend"
-	skuFilter     = "sku"
-	excludeFilter = "exclude-sku"
-	worldFilter   = "world"
+	FilterSuite   = "suite"
+	FilterBackend = "backend"
+	FilterSKU     = "sku"
+	FilterWorld   = "world"
 )
 
 // common are the filters on what every case has.
 var common = []Filter{
-	{Name: suiteFilter, Kind: "suite", Usage: "only these suites", Input: "Suite of cases"},
-	{Name: backendFilter, Kind: "backend", Usage: "only these backends", Input: "Library to measure"},
-	{Name: skuFilter, Kind: "platform", Usage: "only these platforms", Input: "Pool of machines"},
-	{Name: excludeFilter, Kind: "platform", Usage: "not these platforms", Input: "Pools to leave out, separated by commas", What: "excluded sku", Excludes: true},
-	{Name: worldFilter, Numbers: worldsOf(""), Usage: "only these world sizes", Input: "Ranks", What: "world size"},
+	{Name: FilterSuite, Kind: "suite", Usage: "only these suites", Input: "Suite of cases"},
+	{Name: FilterBackend, Kind: "backend", Usage: "only these backends", Input: "Library to measure"},
+	{Name: FilterSKU, Kind: "platform", Usage: "only these platforms", Input: "Pool of machines"},
+	{Name: "exclude-sku", Kind: "platform", Usage: "not these platforms", Input: "Pools to leave out, separated by commas", What: "excluded sku", Excludes: FilterSKU},
+	{Name: FilterWorld, Numbers: worldsOf(""), Usage: "only these world sizes", Input: "Ranks", What: "world size"},
 }
 
 // AllFilters lists the filters: those on what every case has, then those of each
@@ -127,8 +126,12 @@ func (f *Filters) check(cat *catalog.Catalog, suites []*catalog.Suite) error {
 	if f.MaxCases < 0 {
 		errs = append(errs, fmt.Errorf("a cell cannot hold %d cases", f.MaxCases))
 	}
-	if all := f.Only[skuFilter]; len(errs) == 0 && len(all) > 0 && !slices.ContainsFunc(all, f.wantsSKU) {
-		errs = append(errs, fmt.Errorf("every selected sku is excluded: %s", strings.Join(all, ", ")))
+	if len(errs) == 0 {
+		for name, all := range f.Only {
+			if len(all) > 0 && !slices.ContainsFunc(all, func(v string) bool { return f.keeps(name, v) }) {
+				errs = append(errs, fmt.Errorf("every selected %s is excluded: %s", name, strings.Join(all, ", ")))
+			}
+		}
 	}
 	if len(errs) == 0 {
 		refuse(true, "%s %s is in none of the selected suites; they have %s", func(_ string, known []string) string {
@@ -136,10 +139,6 @@ func (f *Filters) check(cat *catalog.Catalog, suites []*catalog.Suite) error {
 		})
 	}
 	return errors.Join(errs...)
-}
-
-func (f *Filters) wantsSKU(sku string) bool {
-	return f.keeps(skuFilter, sku) && !slices.Contains(f.Only[excludeFilter], sku)
 }
 
 // wants reports whether any case of the family can pass.
@@ -154,7 +153,13 @@ func (f *Filters) wants(family plan.Family) bool {
 	return true
 }
 
+// keeps reports whether a filter, and those that exclude from it, let a value pass.
 func (f *Filters) keeps(filter, value string) bool {
+	for _, w := range common {
+		if w.Excludes == filter && slices.Contains(f.Only[w.Name], value) {
+			return false
+		}
+	}
 	only := f.Only[filter]
 	return len(only) == 0 || slices.Contains(only, value)
 }

@@ -84,7 +84,9 @@ func drawCatalog(t *rapid.T) *catalog.Catalog {
 }
 
 // sized lists the operations that have sizes.
-func sized() []string { return slices.DeleteFunc(vocab.Ops(), vocab.TakesTraffic) }
+func sized() []string {
+	return slices.DeleteFunc(vocab.Ops(), func(op string) bool { return vocab.Op(op).Traffic })
+}
 
 // TestLaws checks what must hold of any plan.
 func TestLaws(t *testing.T) {

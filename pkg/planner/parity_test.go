@@ -10,6 +10,7 @@ import (
 	"github.com/collectivex/collectivex/internal/golden"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/planner"
+	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 // TestParity holds ep-core to the plan that CollectiveX made of the same
@@ -185,5 +186,5 @@ func TestAllSuitesTogether(t *testing.T) {
 	}
 	cached, err := m.Case("local-host-small-normal-decode-ep2-uniform-bf16-cached-layout")
 	require.NoError(t, err)
-	require.Equal(t, plan.ContractCachedLayout, cached.Contract)
+	require.Equal(t, vocab.ContractCachedLayout, cached.Contract)
 }

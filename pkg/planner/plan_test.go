@@ -9,6 +9,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/planner"
+	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 func shipped(t testing.TB) *catalog.Catalog {
@@ -120,10 +121,10 @@ func TestMachineStandsForLocal(t *testing.T) {
 }
 
 func TestUpstream(t *testing.T) {
-	upstream := plan.Case{Family: plan.FamilyEP, Contract: plan.ContractLayout, Repeat: 1, Block: &plan.EP{Workload: "deepseek-v3", Routing: "uniform"}}
+	upstream := plan.Case{Family: plan.FamilyEP, Contract: vocab.ContractLayout, Repeat: 1, Block: &plan.EP{Workload: "deepseek-v3", Routing: "uniform"}}
 	require.True(t, upstream.Upstream())
 	for name, change := range map[string]func(*plan.Case){
-		"contract": func(c *plan.Case) { c.Contract = plan.ContractCachedLayout },
+		"contract": func(c *plan.Case) { c.Contract = vocab.ContractCachedLayout },
 		"repeat":   func(c *plan.Case) { c.Repeat = 2 },
 		"routing":  func(c *plan.Case) { c.EP().Routing = "zipf" },
 		"workload": func(c *plan.Case) { c.EP().Workload = "small" },

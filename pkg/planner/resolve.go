@@ -26,7 +26,7 @@ func Resolve(cat *catalog.Catalog, f Filters, m Machine) (*plan.Matrix, error) {
 	cat = m.in(cat)
 	var suites []*catalog.Suite
 	for i := range cat.Suites {
-		if f.keeps(suiteFilter, cat.Suites[i].Name) {
+		if f.keeps(FilterSuite, cat.Suites[i].Name) {
 			suites = append(suites, &cat.Suites[i])
 		}
 	}
@@ -38,7 +38,7 @@ func Resolve(cat *catalog.Catalog, f Filters, m Machine) (*plan.Matrix, error) {
 	for i := range cat.Platforms {
 		r := &Resolver{Catalog: cat, Platform: &cat.Platforms[i], filters: f}
 		parts[i] = r
-		if f.wantsSKU(r.Platform.SKU) {
+		if f.keeps(FilterSKU, r.Platform.SKU) {
 			running.Go(func() { r.resolve(suites) })
 		}
 	}
@@ -124,21 +124,15 @@ func (r *Resolver) resolve(suites []*catalog.Suite) {
 	}
 }
 
-// Keeps reports whether a filter lets a value pass.
-func (r *Resolver) Keeps(filter, value string) bool { return r.filters.keeps(filter, value) }
-
-// Names reports whether a filter names values.
-func (r *Resolver) Names(filter string) bool { return len(r.filters.Only[filter]) > 0 }
-
 // Pick returns the words of all, in their order, that want has and the filter lets
 // pass.
 func (r *Resolver) Pick(filter string, all, want []string) []string {
-	return slices.DeleteFunc(ordered(all, want), func(w string) bool { return !r.Keeps(filter, w) })
+	return slices.DeleteFunc(ordered(all, want), func(w string) bool { return !r.filters.keeps(filter, w) })
 }
 
 // Worlds returns the worlds that the filters let pass, ascending.
 func (r *Resolver) Worlds(worlds []int) []int {
-	out := slices.DeleteFunc(slices.Clone(worlds), func(w int) bool { return !r.Keeps(worldFilter, strconv.Itoa(w)) })
+	out := slices.DeleteFunc(slices.Clone(worlds), func(w int) bool { return !r.filters.keeps(FilterWorld, strconv.Itoa(w)) })
 	slices.Sort(out)
 	return out
 }
@@ -149,15 +143,15 @@ func (r *Resolver) Backends(names []string) []*catalog.Backend {
 	var out []*catalog.Backend
 	for i := range r.Catalog.Backends {
 		b := &r.Catalog.Backends[i]
-		if slices.Contains(names, b.Name) && r.Keeps(backendFilter, b.Name) && r.Platform.Support(b.Name) != nil {
+		if slices.Contains(names, b.Name) && r.filters.keeps(FilterBackend, b.Name) && r.Platform.Support(b.Name) != nil {
 			out = append(out, b)
 		}
 	}
 	return out
 }
 
-// Expect makes room for n cases that may come.
-func (r *Resolver) Expect(n int) { r.cases = slices.Grow(r.cases, min(n, maxCases(r.filters))) }
+// expect makes room for n cases that may come.
+func (r *Resolver) expect(n int) { r.cases = slices.Grow(r.cases, min(n, maxCases(r.filters))) }
 
 // Place fills in what cases of one suite, backend and world on the platform have in
 // common: where the ranks run, and their environment.

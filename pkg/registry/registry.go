@@ -39,7 +39,9 @@ func (t *Table[T]) Add(d T) {
 
 // All returns the descriptors in the order of their registration.
 func (t *Table[T]) All() []T {
-	t.used.Store(true)
+	if !t.used.Load() { // a store from many goroutines is slow
+		t.used.Store(true)
+	}
 	return t.all
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/result/resulttest"
+	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 // This file is a reader of a run's artifacts as the public dashboard is known
@@ -260,7 +261,7 @@ func TestTheDashboardRejectsWhatLacksAField(t *testing.T) {
 func TestTheDashboardSeesOneCaseOfALabel(t *testing.T) {
 	for name, change := range map[string]func(*plan.Case){
 		"routing":  func(c *plan.Case) { c.EP().Routing = "zipf" },
-		"contract": func(c *plan.Case) { c.Contract = plan.ContractCachedLayout },
+		"contract": func(c *plan.Case) { c.Contract = vocab.ContractCachedLayout },
 		"repeat":   func(c *plan.Case) { c.Repeat = 2 },
 		"workload": func(c *plan.Case) { c.EP().Workload = "small" },
 	} {

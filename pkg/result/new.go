@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 // Attempt is what a document says of the run it belongs to. Empty strings
@@ -66,7 +67,7 @@ func New(c plan.Case, a Attempt) (Document, error) {
 		},
 		Outcome: Outcome{Status: Failed, Reasons: Reasons{}},
 	}
-	if a.Vendor == "host" { // whose processes share no GPUs and no domain of them
+	if a.Vendor == vocab.Host { // whose processes share no GPUs and no domain of them
 		head.Topology.GPUsPerNode, head.Topology.ScaleUpDomain = 0, 0
 	}
 	return family.New(head), nil

@@ -25,6 +25,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/rendezvous"
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/result/resulttest"
+	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 // This file is a small family in this test binary, which is both the shard and,
@@ -233,7 +234,7 @@ func fakeCase(i, world, sizes int) plan.Requested {
 	c := plan.Case{
 		SKU: fmt.Sprintf("fake-case-%02d", i), Family: plan.FamilyCollective,
 		Suite: "smoke", Backend: "fake", World: world, Nodes: 1, GPUsPerNode: 8, RanksPerNode: world,
-		Precision: "float", Repeat: 1, Sampling: "smoke", Contract: plan.ContractOp, ScaleUpDomain: 8,
+		Precision: "float", Repeat: 1, Sampling: "smoke", Contract: vocab.ContractOp, ScaleUpDomain: 8,
 		Scope: "scale-up", ScaleUpTransport: "shm", Transport: "shm", TopologyClass: "fake-shm-island",
 		Block: &plan.Collective{
 			Op: "all_reduce", RedOp: "sum", Placements: []string{"out_of_place"}, Modes: []string{"pipelined"},

@@ -2,71 +2,71 @@ package vocab
 
 import "slices"
 
-// operation is what plans have to know of a collective operation.
-type operation struct {
-	name     string
-	reduces  bool // takes a reduction operator
-	inPlace  bool // has an in-place form
-	pairwise bool // between two ranks, while the others are idle
-	traffic  bool // a file says what it moves, in place of sizes
+// Operation describes a collective operation, or is zero for an unknown one.
+type Operation struct {
+	Name       string // nccl-tests' name
+	Reduces    bool   // takes a reduction operator
+	Rooted     bool   // one rank is the root
+	InPlace    bool   // input and output can share a buffer
+	Traffic    bool   // a file says what it moves, in place of sizes
+	PowerOfTwo bool   // needs as many ranks
+	Pairs      Pairing
 }
 
-var operations = []operation{
-	{name: "all_reduce", reduces: true, inPlace: true},
-	{name: "all_gather", inPlace: true},
-	{name: "reduce_scatter", reduces: true, inPlace: true},
-	{name: "alltoall"},
-	{name: "broadcast", inPlace: true},
-	{name: "sendrecv"},
-	{name: "reduce", reduces: true, inPlace: true},
-	{name: "gather", inPlace: true},
-	{name: "scatter", inPlace: true},
-	{name: "alltoallv", traffic: true},
-	{name: "p2p", pairwise: true},
-	{name: "p2p_bidir", pairwise: true},
-	{name: "hypercube", inPlace: true},
-}
+// Pairing is which pairs of ranks an operation is measured on, one by one, while the
+// other ranks are idle.
+type Pairing int
 
-func find(op string) operation {
-	i := slices.IndexFunc(operations, func(o operation) bool { return o.name == op })
-	if i < 0 {
-		return operation{}
-	}
-	return operations[i]
-}
+// Pairings.
+const (
+	NoPairs        Pairing = iota // all ranks work together
+	OrderedPairs                  // every rank to every other
+	UnorderedPairs                // each two ranks once, in both directions
+)
 
-// Ops lists the collective operations, with nccl-tests' names.
-func Ops() []string {
-	names := make([]string, len(operations))
-	for i, o := range operations {
-		names[i] = o.name
-	}
-	return names
-}
-
-// Reduces reports whether op takes a reduction operator.
-func Reduces(op string) bool { return find(op).reduces }
-
-// HasInPlace reports whether op has an in-place form.
-func HasInPlace(op string) bool { return find(op).inPlace }
-
-// Pairwise reports whether op is between two ranks, while the others are idle.
-func Pairwise(op string) bool { return find(op).pairwise }
-
-// TakesTraffic reports whether a file says what op moves, in place of sizes.
-func TakesTraffic(op string) bool { return find(op).traffic }
-
-// Pairs returns the number of pairs of ranks that a pairwise op is measured on, and
-// 0 for any other op. p2p counts each direction.
-func Pairs(op string, world int) int {
-	switch op {
-	case "p2p":
+// Count returns the number of pairs among world ranks.
+func (p Pairing) Count(world int) int {
+	switch p {
+	case OrderedPairs:
 		return world * (world - 1)
-	case "p2p_bidir":
+	case UnorderedPairs:
 		return world * (world - 1) / 2
 	default:
 		return 0
 	}
+}
+
+var operations = []Operation{
+	{Name: "all_reduce", Reduces: true, InPlace: true},
+	{Name: "all_gather", InPlace: true},
+	{Name: "reduce_scatter", Reduces: true, InPlace: true},
+	{Name: "alltoall"},
+	{Name: "broadcast", Rooted: true, InPlace: true},
+	{Name: "sendrecv"},
+	{Name: "reduce", Reduces: true, Rooted: true, InPlace: true},
+	{Name: "gather", Rooted: true, InPlace: true},
+	{Name: "scatter", Rooted: true, InPlace: true},
+	{Name: "alltoallv", Traffic: true},
+	{Name: "p2p", Pairs: OrderedPairs},
+	{Name: "p2p_bidir", Pairs: UnorderedPairs},
+	{Name: "hypercube", InPlace: true, PowerOfTwo: true},
+}
+
+// Op returns the operation of that name.
+func Op(name string) Operation {
+	if i := slices.Index(Ops(), name); i >= 0 {
+		return operations[i]
+	}
+	return Operation{}
+}
+
+// Ops lists the names of the collective operations.
+func Ops() []string {
+	names := make([]string, len(operations))
+	for i, o := range operations {
+		names[i] = o.Name
+	}
+	return names
 }
 
 // DTypes lists the element types of collectives, with nccl-tests' names.
@@ -88,6 +88,10 @@ const (
 
 // Placements lists the placements of an operation's buffers.
 func Placements() []string { return []string{OutOfPlace, InPlace} }
+
+// ContractOp is the timing contract of collective cases: the clock covers the operation
+// alone, from its enqueueing to its completion.
+const ContractOp = "op-only-v1"
 
 // Timing modes of collective cases; docs/documents.md says what each covers.
 const (

@@ -12,6 +12,13 @@ const (
 // Vendors lists the vendors of devices.
 func Vendors() []string { return []string{NVIDIA, AMD, Host} }
 
+// Families of measurements: collective operations, and expert-parallel dispatch and
+// combine.
+const (
+	FamilyCollective = "collective"
+	FamilyEP         = "ep"
+)
+
 // Scopes of a group of ranks: inside one scale-up domain, or over several.
 const (
 	ScopeUp  = "scale-up"

@@ -43,9 +43,9 @@ func inputs(cat *catalog.Catalog) []input {
 		choices := f.Choices(cat)
 		in := input{f.Name, f.Input, "choice", append([]string{catalog.All}, choices...), catalog.All}
 		switch {
-		case f.Excludes:
+		case f.Excludes != "":
 			in.kind, in.options, in.preset = "string", nil, ""
-		case f.Name == "suite": // a run is of one, the smoke test unless said
+		case f.Name == planner.FilterSuite: // a run is of one, the smoke test unless said
 			in.options, in.preset = choices, choices[0]
 			if slices.Contains(choices, smoke) {
 				in.preset = smoke

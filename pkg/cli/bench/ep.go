@@ -97,7 +97,7 @@ func (f *EPFlags) Plan(cat *catalog.Catalog, be *catalog.Backend, world int) (pl
 	}
 	workload, seed := f.workload(cat)
 	d.Cases = []plan.Case{{
-		Family: plan.FamilyEP, Precision: f.precision, Sampling: f.sampling, Contract: plan.ContractLayout,
+		Family: plan.FamilyEP, Precision: f.precision, Sampling: f.sampling, Contract: vocab.ContractLayout,
 		Block: &plan.EP{
 			EPSize: world, Workload: workload, Mode: f.mode, Phase: f.phase, Routing: f.routing,
 			Hidden: f.hidden, TopK: f.topk, Experts: f.experts, Seed: seed, Ladder: f.tokens,

@@ -103,7 +103,7 @@ func (f *Flags) Request(op string) (Request, error) {
 // amounts reads how much is moved: sizes or, for an alltoallv, its traffic.
 func (f *Flags) amounts(r *Request) (err error) {
 	switch {
-	case vocab.TakesTraffic(r.Op.String()) != (f.traffic != ""):
+	case vocab.Op(r.Op.String()).Traffic != (f.traffic != ""):
 		return cli.UsageError("alltoallv needs --traffic FILE, and no other operation takes it")
 	case f.traffic == "":
 		r.shape.Sizes, err = f.sizes()
@@ -132,7 +132,7 @@ func (f *Flags) sizes() ([]int64, error) {
 	var parsed [3]int64
 	for i, s := range []string{f.first, f.last, f.step} {
 		var err error
-		if parsed[i], err = ParseSize(s); err != nil {
+		if parsed[i], err = parseSize(s); err != nil {
 			return nil, cli.UsageError("-%c: %w", "bei"[i], err)
 		}
 	}
@@ -184,7 +184,7 @@ func (r *Request) Plan(be *catalog.Backend, world int) (planner.Direct, error) {
 				block := r.shape
 				block.RedOp, block.Root = redop, root
 				d.Cases = append(d.Cases, plan.Case{
-					Family: plan.FamilyCollective, Precision: dtype, Sampling: Name, Contract: plan.ContractOp, Block: &block,
+					Family: plan.FamilyCollective, Precision: dtype, Sampling: Name, Contract: vocab.ContractOp, Block: &block,
 				})
 			}
 		}

@@ -51,7 +51,7 @@ func planned(t *testing.T, backend, line string) planner.Direct {
 func TestDefaultsAreThoseOfNCCLTests(t *testing.T) {
 	d := planned(t, "nccl", "all_reduce")
 	require.Equal(t, planner.Direct{Suite: Name, Backend: "nccl", World: 2, Repeats: 1, Cases: []plan.Case{{
-		Family: plan.FamilyCollective, Precision: "float", Sampling: Name, Contract: plan.ContractOp,
+		Family: plan.FamilyCollective, Precision: "float", Sampling: Name, Contract: vocab.ContractOp,
 		Block: &plan.Collective{
 			Op: "all_reduce", RedOp: "sum", Sizes: []int64{32 << 20},
 			Placements: []string{vocab.OutOfPlace, vocab.InPlace}, Modes: []string{vocab.Pipelined},

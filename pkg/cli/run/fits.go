@@ -9,6 +9,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/inventory"
 	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 // fits compares the product and the architecture that a device's runtime reports
@@ -17,20 +18,18 @@ import (
 func fits(cell plan.Cell, product, arch string) error {
 	gpu := inventory.GPU{Product: product}
 	arch, _, _ = strings.Cut(arch, ":") // gfx942:sramecc+:xnack-
-	if cell.Vendor == hostVendor || gpu.Model() == cell.Product && arch == cell.DeviceArch {
+	if cell.Vendor == vocab.Host || gpu.Model() == cell.Product && arch == cell.DeviceArch {
 		return nil
 	}
 	return fmt.Errorf("device is %q (%s), but platform %s has %s (%s)", product, arch, cell.SKU, cell.Product, cell.DeviceArch)
 }
-
-const hostVendor = "host"
 
 // admit refuses cells of a platform whose devices this machine does not have,
 // before anything is begun. Cells whose ranks start through Slurm go where it
 // says, if it is here.
 func admit(cells []plan.Cell, gpus []inventory.GPU) error {
 	for _, c := range cells {
-		if c.Vendor == hostVendor || c.Launcher == "slurm" && installed("salloc") {
+		if c.Vendor == vocab.Host || c.Launcher == "slurm" && installed("salloc") {
 			continue
 		}
 		if !slices.ContainsFunc(gpus, func(g inventory.GPU) bool {

@@ -14,6 +14,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/shard"
+	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 // jobReserve is the part of a job's time that a shard leaves to the job's other
@@ -100,7 +101,7 @@ Outside of Actions every cell is a run of its own, unless it resumes one or
 // admitCells refuses cells that are for another machine. Hosts are not asked:
 // asking for devices takes seconds.
 func admitCells(ctx context.Context, s cli.Streams, cells []plan.Cell) error {
-	cells = slices.DeleteFunc(slices.Clone(cells), func(cell plan.Cell) bool { return cell.Vendor == hostVendor })
+	cells = slices.DeleteFunc(slices.Clone(cells), func(cell plan.Cell) bool { return cell.Vendor == vocab.Host })
 	if len(cells) == 0 {
 		return nil
 	}

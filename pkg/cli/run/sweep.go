@@ -22,6 +22,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/planner"
 	"github.com/collectivex/collectivex/pkg/report"
 	"github.com/collectivex/collectivex/pkg/shard"
+	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 // defaultSuite is what a sweep runs unless it is told which suites.
@@ -175,15 +176,15 @@ func sweep(ctx context.Context, s cli.Streams, r cellRun, out string) error {
 func gpuBackends(cat *catalog.Catalog, f planner.Filters) []string {
 	isHost := func(sku string) bool {
 		p := cat.Platform(sku)
-		return p != nil && p.Vendor == hostVendor
+		return p != nil && p.Vendor == vocab.Host
 	}
-	if skus := f.Only["sku"]; len(skus) > 0 && !slices.ContainsFunc(skus, func(sku string) bool { return !isHost(sku) }) {
+	if skus := f.Only[planner.FilterSKU]; len(skus) > 0 && !slices.ContainsFunc(skus, func(sku string) bool { return !isHost(sku) }) {
 		return nil
 	}
 	var names []string
 	for i := range cat.Backends {
 		b := &cat.Backends[i]
-		if !slices.Contains(b.Vendors, hostVendor) && (len(f.Only["backend"]) == 0 || slices.Contains(f.Only["backend"], b.Name)) {
+		if !slices.Contains(b.Vendors, vocab.Host) && (len(f.Only[planner.FilterBackend]) == 0 || slices.Contains(f.Only[planner.FilterBackend], b.Name)) {
 			names = append(names, b.Name)
 		}
 	}
@@ -192,7 +193,7 @@ func gpuBackends(cat *catalog.Catalog, f planner.Filters) []string {
 
 // planHere plans for the machine at hand, unless the filters name other platforms.
 func planHere(cat *catalog.Catalog, f planner.Filters, machine planner.Machine) (*plan.Matrix, error) {
-	only := planner.Only{"suite": {defaultSuite}, "sku": machine.SKUs(cat)}
+	only := planner.Only{planner.FilterSuite: {defaultSuite}, planner.FilterSKU: machine.SKUs(cat)}
 	for name, values := range f.Only {
 		if len(values) > 0 {
 			only[name] = values

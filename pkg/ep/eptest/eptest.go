@@ -31,7 +31,7 @@ func Case(world int, change ...func(*plan.Case)) plan.Case {
 	c := plan.Case{
 		SKU: "local", Family: plan.FamilyEP, Suite: "test", Backend: "host",
 		World: world, Nodes: 1, GPUsPerNode: world, RanksPerNode: world, Precision: "bf16", Repeat: 1,
-		Sampling: "test", Contract: plan.ContractLayout, ScaleUpDomain: world, Scope: "scale-up",
+		Sampling: "test", Contract: vocab.ContractLayout, ScaleUpDomain: world, Scope: "scale-up",
 		ScaleUpTransport: "shm", Transport: "shm", TopologyClass: "local-shm-island",
 		Block: &plan.EP{
 			EPSize: world, Workload: "tiny", Mode: vocab.ModeNormal, Phase: "decode", Routing: "uniform",

@@ -101,7 +101,7 @@ func TestFaultsFromTheNthCall(t *testing.T) {
 					fault += ";" + strings.Replace(fault, "rank=1", "rank=0", 1)
 				}
 				cases := slices.DeleteFunc(planned(t, from.timing, precisions), func(c plan.Case) bool {
-					return f.layout && c.Contract != plan.ContractLayout
+					return f.layout && c.Contract != vocab.ContractLayout
 				})
 				for i, streams := range eptest.Run(t, host.Open(host.Variant{}), fault, cases...) {
 					c := cases[i]

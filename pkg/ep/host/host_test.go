@@ -18,7 +18,7 @@ import (
 
 func lowLatency(c *plan.Case) { c.EP().Mode = vocab.ModeLowLatency }
 func fp8(c *plan.Case)        { c.Precision = "fp8" }
-func cached(c *plan.Case)     { c.Contract = plan.ContractCachedLayout }
+func cached(c *plan.Case)     { c.Contract = vocab.ContractCachedLayout }
 
 func routing(name string) func(*plan.Case) {
 	return func(c *plan.Case) { c.EP().Routing = name }

@@ -38,7 +38,11 @@ type root struct {
 
 // roots are the schemas.
 func roots() []root {
-	all := []root{{"matrix.schema.json", "CollectiveX matrix", plan.Matrix{}, "", plan.Families(), nil}}
+	var names []plan.Family
+	for _, f := range plan.Families() {
+		names = append(names, f.Name)
+	}
+	all := []root{{"matrix.schema.json", "CollectiveX matrix", plan.Matrix{}, "", names, nil}}
 	for _, f := range result.Families() {
 		for _, r := range f.Records {
 			all = append(all, root{r.Type + ".schema.json", r.Title, f.Document, r.Type, []plan.Family{f.Name}, f.Factors})
@@ -136,14 +140,7 @@ func (m *maker) reflect(value any, mapper func(reflect.Type) *jsonschema.Schema)
 func (m *maker) refer(t reflect.Type) *jsonschema.Schema {
 	switch {
 	case t == reflect.TypeFor[plan.Case]():
-		if len(m.families) == 1 {
-			return reference(caseName(m.families[0]))
-		}
-		any := &jsonschema.Schema{}
-		for _, f := range m.families {
-			any.AnyOf = append(any.AnyOf, reference(caseName(f)))
-		}
-		return any
+		return anyCase(m.families)
 	case t.Kind() == reflect.Interface && m.hasFactors():
 		return reference(reflect.TypeOf(m.factors).Name())
 	case t.Kind() == reflect.Interface:
@@ -151,6 +148,18 @@ func (m *maker) refer(t reflect.Type) *jsonschema.Schema {
 	default:
 		return nil
 	}
+}
+
+// anyCase is a case of one of the families.
+func anyCase(families []plan.Family) *jsonschema.Schema {
+	if len(families) == 1 {
+		return reference(caseName(families[0]))
+	}
+	s := &jsonschema.Schema{}
+	for _, f := range families {
+		s.AnyOf = append(s.AnyOf, reference(caseName(f)))
+	}
+	return s
 }
 
 func reference(definition string) *jsonschema.Schema {
@@ -184,11 +193,17 @@ func (m *maker) defineCase(defs jsonschema.Definitions, f plan.Family) {
 	property(s, "family").Const = f
 }
 
-// matrix says which cases stand in the list of EP cases.
+// matrix says which families have cases in requested_cases.
 func (m *maker) matrix(s *jsonschema.Schema) {
 	cases := property(s, "requested_cases")
+	var upstream []plan.Family
+	for _, f := range plan.Families() {
+		if f.Upstream != nil {
+			upstream = append(upstream, f.Name)
+		}
+	}
 	only := &jsonschema.Schema{Properties: jsonschema.NewProperties()}
-	only.Properties.Set("case", reference(caseName(plan.FamilyEP)))
+	only.Properties.Set("case", anyCase(upstream))
 	cases.Items = &jsonschema.Schema{AllOf: []*jsonschema.Schema{cases.Items, only}}
 }
 
