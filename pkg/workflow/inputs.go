@@ -4,8 +4,6 @@ import (
 	"slices"
 	"strings"
 
-	"gopkg.in/yaml.v3"
-
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/planner"
 )
@@ -13,27 +11,18 @@ import (
 // input is one input of workflow_dispatch and the filter of cxgen matrix that
 // it sets.
 type input struct {
-	filter      string // flag of cxgen matrix, without dashes
-	description string
-	kind        string   // choice, string or number
-	options     []string // of a choice
-	preset      any
+	Filter      string // flag of cxgen matrix, without dashes
+	Description string
+	Kind        string   // choice, string or number
+	Options     []string // of a choice
+	Preset      any
 }
 
-// name is the input's name; GitHub shows it on the web page.
-func (i input) name() string { return strings.ReplaceAll(i.filter, "-", "_") }
+// Name is the input's name; GitHub shows it on the web page.
+func (i input) Name() string { return strings.ReplaceAll(i.Filter, "-", "_") }
 
-// variable is the environment variable that carries the value to the shell.
-func (i input) variable() string { return "CX_INPUT_" + strings.ToUpper(i.name()) }
-
-// node is the input as workflow_dispatch declares it.
-func (i input) node() *yaml.Node {
-	n := mapping("description", i.description, "type", i.kind, "default", i.preset)
-	if i.options != nil {
-		n.Content = append(n.Content, mapping("options", i.options).Content...)
-	}
-	return n
-}
+// Variable is the environment variable that carries the value to the shell.
+func (i input) Variable() string { return "CX_INPUT_" + strings.ToUpper(i.Name()) }
 
 // inputs are the filters of a plan as typed inputs, their choices taken from
 // the definitions.
@@ -44,11 +33,11 @@ func inputs(cat *catalog.Catalog) []input {
 		in := input{f.Name, f.Input, "choice", append([]string{catalog.All}, choices...), catalog.All}
 		switch {
 		case f.Excludes != "":
-			in.kind, in.options, in.preset = "string", nil, ""
+			in.Kind, in.Options, in.Preset = "string", nil, ""
 		case f.Name == planner.FilterSuite: // a run is of one, the smoke test unless said
-			in.options, in.preset = choices, choices[0]
+			in.Options, in.Preset = choices, choices[0]
 			if slices.Contains(choices, smoke) {
-				in.preset = smoke
+				in.Preset = smoke
 			}
 		}
 		out = append(out, in)
