@@ -50,14 +50,11 @@ func TestCollectivesHaveAMeaning(t *testing.T) {
 	for _, name := range vocab.Ops() {
 		op, err := collective.ParseOp(name)
 		require.NoError(t, err)
-		require.Equal(t, op.Reduces(), vocab.Reduces(name), name)
-		require.Equal(t, op.InPlace(), vocab.HasInPlace(name), name)
-		require.Equal(t, op.Pairwise(), vocab.Pairwise(name), name)
-		require.Equal(t, op == collective.AllToAllV, vocab.TakesTraffic(name), name)
+		require.Equal(t, op == collective.AllToAllV, vocab.Op(name).Traffic, name)
 		if op.Pairwise() {
-			require.Len(t, op.Pairs(5), vocab.Pairs(name, 5), name)
+			require.Len(t, op.Pairs(5), vocab.Op(name).Pairs.Count(5), name)
 		} else {
-			require.Zero(t, vocab.Pairs(name, 5), name)
+			require.Zero(t, vocab.Op(name).Pairs.Count(5), name)
 		}
 	}
 	require.Len(t, collective.Ops(), len(vocab.Ops()))
