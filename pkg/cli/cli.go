@@ -195,7 +195,7 @@ func checkFlags(flags *pflag.FlagSet) (err error) {
 		case value == "":
 			err = emptyFlag(f)
 		case value == "-" && !stdout:
-			err = fmt.Errorf("--%s -: it does not write to standard output; name a file or directory", f.Name)
+			err = fmt.Errorf("--%s -: cannot write to standard output; name a file or directory", f.Name)
 		}
 	})
 	return err

@@ -298,5 +298,5 @@ func TestConflict(t *testing.T) {
 	blocks[0].Sizes = &catalog.Sizes{From: 8, To: 1 << 20, Factor: 2}
 	cat.Suites[1].Blocks = map[string]catalog.SuiteBlock{"collective": &blocks}
 	_, err := planner.Resolve(cat, planner.Filters{}, planner.Machine{})
-	require.ErrorContains(t, err, `suites "all" and "other" ask for different cases of the same id pool-000-ring-all-reduce-int8-sum-w2-cold; plan them apart`)
+	require.ErrorContains(t, err, `suites "all" and "other" ask for different cases with the same id pool-000-ring-all-reduce-int8-sum-w2-cold; plan them separately`)
 }

@@ -99,7 +99,7 @@ func same(a, b plan.Case) error {
 	if reflect.DeepEqual(a, b) {
 		return nil
 	}
-	return fmt.Errorf("suites %q and %q ask for different cases of the same id %s; plan them apart", first, b.Suite, a.CaseID)
+	return fmt.Errorf("suites %q and %q ask for different cases with the same id %s; plan them separately", first, b.Suite, a.CaseID)
 }
 
 // Resolver gathers the cases of one platform in plan order.

@@ -79,11 +79,11 @@ func parseSize(s string) (int64, error) {
 func ladder(first, last, step, factor int64) ([]int64, error) {
 	switch {
 	case first < 1:
-		return nil, cli.UsageError("-b %d: the first size has to be at least one byte", first)
+		return nil, cli.UsageError("-b %d: want at least one byte", first)
 	case first > last:
 		return nil, cli.UsageError("-b %d is above -e %d: give the last size with -e", first, last)
 	case factor <= 1 && step < 1 && first < last:
-		return nil, cli.UsageError("-i %d: a step is at least one byte", step)
+		return nil, cli.UsageError("-i %d: want at least one byte", step)
 	}
 	var sizes []int64
 	for n := first; n <= last; {

@@ -80,20 +80,20 @@ func (f *EPFlags) Plan(cat *catalog.Catalog, be *catalog.Backend, world int) (pl
 	}
 	switch {
 	case world < 1:
-		return d, cli.UsageError("--ranks %d: it takes at least one", world)
+		return d, cli.UsageError("--ranks %d: want at least 1", world)
 	case f.hidden < 1 || f.topk < 1 || f.experts < 1:
-		return d, cli.UsageError("--hidden, --topk and --experts count from 1")
+		return d, cli.UsageError("--hidden, --topk and --experts: want at least 1")
 	case f.hidden > mostOfShape || f.experts > mostOfShape:
-		return d, cli.UsageError("--hidden and --experts go to %d", mostOfShape)
+		return d, cli.UsageError("--hidden and --experts: want at most %d", mostOfShape)
 	case f.experts%world != 0:
-		return d, cli.UsageError("--experts %d do not divide among %d ranks", f.experts, world)
+		return d, cli.UsageError("--experts %d: want a multiple of the number of ranks, %d", f.experts, world)
 	case f.topk > f.experts:
-		return d, cli.UsageError("--topk %d of %d experts", f.topk, f.experts)
+		return d, cli.UsageError("--topk %d: want at most the number of experts, %d", f.topk, f.experts)
 	case len(f.tokens) == 0 || slices.Min(f.tokens) < 1 || !slices.IsSorted(f.tokens) || len(slices.Compact(slices.Clone(f.tokens))) < len(f.tokens):
-		return d, cli.UsageError("--tokens %s: they ascend and count from 1", words(f.tokens, ","))
+		return d, cli.UsageError("--tokens %s: want positive numbers in ascending order", words(f.tokens, ","))
 	case slices.Max(f.tokens) > catalog.MaxTokens(world, f.topk):
-		return d, cli.UsageError("--tokens %d: with --topk %d on %d ranks they go to %d, since every rank holds the routing of all of them",
-			slices.Max(f.tokens), f.topk, world, catalog.MaxTokens(world, f.topk))
+		return d, cli.UsageError("--tokens %d: want at most %d with --topk %d on %d ranks, since every rank holds the routing of all tokens",
+			slices.Max(f.tokens), catalog.MaxTokens(world, f.topk), f.topk, world)
 	}
 	workload, seed := f.workload(cat)
 	d.Cases = []plan.Case{{

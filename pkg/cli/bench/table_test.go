@@ -150,7 +150,7 @@ func TestVerdict(t *testing.T) {
 		{[]result.Outcome{lacks, lacks}, true, 0, cli.ExitEnvironment, "2 of 2 cases cannot be measured here"},
 		{[]result.Outcome{good, lacks, died}, true, 0, cli.ExitFailed, "1 of 3 cases failed"},
 		{[]result.Outcome{wrong}, false, 0, cli.ExitFailed, "1 of 1 cases failed"},
-		{[]result.Outcome{good}, false, 2, cli.ExitFailed, "2 thresholds are broken"},
+		{[]result.Outcome{good}, false, 2, cli.ExitFailed, "2 figures missed their threshold"},
 	} {
 		v := verdict{lenient: tt.lenient, broken: tt.broken}
 		for _, o := range tt.outcomes {

@@ -34,7 +34,7 @@ func (v *verdict) err() error {
 	case v.lacking > 0 && (!v.lenient || v.lacking == v.cases):
 		return cli.EnvironmentError("%d of %d cases cannot be measured here", v.lacking, v.cases)
 	case v.broken > 0:
-		return fmt.Errorf("%d thresholds are broken", v.broken)
+		return fmt.Errorf("%d figures missed their threshold", v.broken)
 	default:
 		return nil
 	}

@@ -42,7 +42,7 @@ threshold is missed, and 3 if this machine cannot run the case.`,
 		ValidArgs: vocab.Ops(),
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return cli.UsageError("bench measures one operation, not %d: %s", len(args), strings.Join(vocab.Ops(), ", "))
+				return cli.UsageError("bench takes one operation, not %d; operations are %s", len(args), strings.Join(vocab.Ops(), ", "))
 			}
 			return nil
 		},

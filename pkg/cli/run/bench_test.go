@@ -182,7 +182,7 @@ func TestBenchThresholds(t *testing.T) {
 	require.Equal(t, cli.ExitFailed, code)
 	require.Contains(t, stderr, "cxrun: --min-busbw 1024 bytes alltoall float out_of_place: busbw ")
 	require.Contains(t, stderr, "cxrun: --min-busbw 8 bytes alltoall float: was not measured\n")
-	require.Contains(t, stderr, "cxrun: 2 thresholds are broken\n")
+	require.Contains(t, stderr, "cxrun: 2 figures missed their threshold\n")
 }
 
 // Who sets TMPDIR to what is not there is told its name.
@@ -304,15 +304,15 @@ func TestBenchRefuses(t *testing.T) {
 		code int
 		want string
 	}{
-		{"", cli.ExitUsage, "bench measures one operation, not 0: all_reduce,"},
+		{"", cli.ExitUsage, "bench takes one operation, not 0; operations are all_reduce,"},
 		{"all_reduce all_gather", cli.ExitUsage, "not 2"},
 		{"all_reduc", cli.ExitUsage, `did you mean "all_reduce"?`},
 		{"all_reduce -z 1", cli.ExitUsage, "use -z 3"},
 		{"all_reduce -n many", cli.ExitUsage, `-n, --iters: invalid value "many": want a whole number; see 'cxrun bench --help'`},
 		{"all_reduce -f 1.5", cli.ExitUsage, `invalid value "1.5": want a whole number`},
-		{"all_reduce -n 2000000000", cli.ExitUsage, "more than 1000000 operations in one window"},
-		{"all_reduce -n 1000 -m 1001", cli.ExitUsage, "more than 1000000 operations in one window"},
-		{"all_reduce --trials 2000000000", cli.ExitUsage, "go to 1000000"},
+		{"all_reduce -n 2000000000", cli.ExitUsage, "want at most 1000000 operations in a window"},
+		{"all_reduce -n 1000 -m 1001", cli.ExitUsage, "want at most 1000000 operations in a window"},
+		{"all_reduce --trials 2000000000", cli.ExitUsage, "want at most 1000000"},
 		{"all_reduce --backend hots", cli.ExitUsage, `unknown backend "hots"; did you mean "host"?`},
 		{"all_reduce --backend deepep-v2", cli.ExitUsage, `unknown backend "deepep-v2"`},
 		{"all_reduce --backend host -G 3", cli.ExitEnvironment, "backend host has only the timing modes"},
@@ -321,8 +321,8 @@ func TestBenchRefuses(t *testing.T) {
 		{"all_reduce --backend host -J /nowhere/b.json", cli.ExitUsage, "-J: create /nowhere/b.json: no such file or directory\n"},
 		{"all_reduce --backend host --output_file=", cli.ExitUsage, "--output_file is empty"},
 		{"ep --backend host --out=", cli.ExitUsage, "--out is empty"},
-		{"all_reduce --backend host -t 4294967296 -g 4294967296", cli.ExitUsage, "-t and -g go to 1048576"},
-		{"all_reduce --backend host -D 0 -V 8", cli.ExitUsage, "-V belongs to -D"},
+		{"all_reduce --backend host -t 4294967296 -g 4294967296", cli.ExitUsage, "-t and -g: want at most 1048576"},
+		{"all_reduce --backend host -D 0 -V 8", cli.ExitUsage, "-V: not supported, like -D"},
 		{"all_reduce --backend host -d bf16", cli.ExitUsage, `unknown element type "bf16"; here it is "bfloat16"`},
 		{"all_reduce --backend host -d FP32", cli.ExitUsage, `here it is "float"`},
 		{"all_reduce --backend host -o add", cli.ExitUsage, `unknown reduction "add"; here it is "sum"`},
@@ -331,14 +331,14 @@ func TestBenchRefuses(t *testing.T) {
 		{"all_reduce --backend host -b 1K -e 1K -g 1 --min-busbw 1K=1", cli.ExitUsage, "busbw of all_reduce on 1 rank is 0 by its formula: use --max-time"},
 		{"all_reduce --backend host -J /dev/null", cli.ExitUsage, "-J: /dev/null exists and is not a regular file"},
 		{"ep --backend host --routing unifrom", cli.ExitUsage, `did you mean "uniform"?`},
-		{"ep --backend host --tokens 8,4", cli.ExitUsage, "--tokens 8,4: they ascend"},
-		{"ep --backend host --ranks 3", cli.ExitUsage, "--experts 256 do not divide among 3 ranks"},
-		{"ep --backend host --topk 300", cli.ExitUsage, "--topk 300 of 256 experts"},
+		{"ep --backend host --tokens 8,4", cli.ExitUsage, "--tokens 8,4: want positive numbers in ascending order"},
+		{"ep --backend host --ranks 3", cli.ExitUsage, "--experts 256: want a multiple of the number of ranks, 3"},
+		{"ep --backend host --topk 300", cli.ExitUsage, "--topk 300: want at most the number of experts, 256"},
 		{"all_reduce --backend host -t 100000", cli.ExitEnvironment, "100000 ranks on "},
 		{"ep --backend host --experts 131072 --ranks 65536", cli.ExitEnvironment, "65536 ranks on "},
-		{"ep --backend host --tokens 1000000000", cli.ExitUsage, "--tokens 1000000000: with --topk 8 on 2 ranks they go to 4194304"},
-		{"ep --backend host --experts 4294967296", cli.ExitUsage, "go to 1048576"},
-		{"ep --backend host --hidden 0", cli.ExitUsage, "count from 1"},
+		{"ep --backend host --tokens 1000000000", cli.ExitUsage, "--tokens 1000000000: want at most 4194304 with --topk 8 on 2 ranks"},
+		{"ep --backend host --experts 4294967296", cli.ExitUsage, "want at most 1048576"},
+		{"ep --backend host --hidden 0", cli.ExitUsage, "want at least 1"},
 		{"ep --backend host --ranks -1", cli.ExitUsage, "--ranks -1"},
 		{"ep --backend host --sampling x", cli.ExitUsage, "unknown sampling profile"},
 		{"ep --backend deepep-v2", cli.ExitEnvironment, "backend deepep-v2 cannot run here: "},

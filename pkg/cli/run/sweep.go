@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -95,6 +96,9 @@ directory, runs the cases that have no document yet, and folds again.`,
 			if err := checkFaults(s, m.Requested()); err != nil {
 				return err
 			}
+			if len(m.Requested()) == 0 {
+				warn(s, "no case matches the filters, so nothing is run; without --sku, a sweep has only cases for this machine")
+			}
 			owned, err := writePlan(c.Context(), m, out)
 			if err != nil {
 				return err
@@ -123,6 +127,9 @@ func resumeSweep(c *cobra.Command, s cli.Streams, dir string) error {
 		return cli.UsageError("--resume goes on with the plan in %s: leave out %s", dir, strings.Join(others, ", "))
 	}
 	path := filepath.Join(dir, matrixFile)
+	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
+		return cli.UsageError("--resume %s: no sweep began there, since it has no %s", dir, matrixFile)
+	}
 	m, err := readMatrix(path)
 	if err != nil {
 		return err
@@ -213,7 +220,7 @@ func writePlan(ctx context.Context, m *plan.Matrix, out string) (*claim.Claim, e
 	path := filepath.Join(out, matrixFile)
 	owned, err := claim.Take(ctx, out, claim.Run)
 	if err != nil {
-		return nil, cli.EnvironmentError("%w", err)
+		return nil, cli.EnvironmentError("cannot write to %s: %w", out, err)
 	}
 	if _, err := os.Lstat(path); err == nil {
 		return nil, errors.Join(cli.UsageError("%s already holds a run; use another --out, or complete it with 'cxrun sweep --resume %s'", out, out), owned.Release())
