@@ -1,6 +1,6 @@
-// Package accel is one accelerator as a benchmark needs it: memory, streams,
-// events, graphs and run-time compiled kernels. Sub-packages cuda, hip and
-// host implement Device.
+// Package accel describes one accelerator as a benchmark needs it: memory, streams, events,
+// graphs and kernels compiled at run time. Its sub-packages cuda, hip and host implement
+// Device.
 package accel
 
 import (
@@ -16,19 +16,19 @@ type Ptr uintptr
 // Add returns the address n bytes further.
 func (p Ptr) Add(n int64) Ptr { return p + Ptr(n) }
 
-// ErrUnsupported is wrapped by errors that say that a device cannot do a thing at all.
+// ErrUnsupported is wrapped by errors for operations that a device does not support at all.
 var ErrUnsupported = errors.New("not supported by this device")
 
-// ErrOutOfMemory is matched by errors of an allocation for which there is no memory.
+// ErrOutOfMemory is matched by errors of allocations that fail for lack of memory.
 var ErrOutOfMemory = errors.New("out of device memory")
 
-// Info describes a device. All of it may be published.
+// Info describes a device. All of it may be published, except PCIBusID.
 type Info struct {
 	Vendor        string // nvidia, amd, host
 	Product       string // name the runtime reports
 	Arch          string // sm_90, gfx942:sramecc+:xnack-, x86-64
 	Runtime       string // driver and runtime version, such as "CUDA 13.0"
-	Multiproc     int    // multiprocessors; 0 where it has no meaning
+	Multiproc     int    // multiprocessors; 0 on a host
 	L2Bytes       int64  // last level cache
 	TotalBytes    int64
 	PCIBusID      string // private: never published
@@ -47,21 +47,21 @@ type Device interface {
 	// AllocHost returns page-locked host memory.
 	AllocHost(bytes int64) (unsafe.Pointer, error)
 	FreeHost(unsafe.Pointer) error
-	// CopyIn, CopyOut and Copy are ordered on the stream. CopyIn and CopyOut of
-	// pageable memory may synchronise.
+	// CopyIn, CopyOut and Copy enqueue a copy on the stream. CopyIn and CopyOut may
+	// synchronise if the host memory is pageable.
 	CopyIn(s Stream, dst Ptr, src unsafe.Pointer, bytes int64) error
 	CopyOut(s Stream, dst unsafe.Pointer, src Ptr, bytes int64) error
 	Copy(s Stream, dst, src Ptr, bytes int64) error
 	Set(s Stream, dst Ptr, value byte, bytes int64) error
 	NewStream() (Stream, error)
-	// NewEvent returns an event that can be timed.
+	// NewEvent returns an event that records a time.
 	NewEvent() (Event, error)
 	// Elapsed returns the microseconds between two completed events.
 	Elapsed(start, end Event) (float64, error)
 	// Synchronize waits for all work of the device.
 	Synchronize() error
-	// Compile builds source for this device, or takes it from the cache. Host
-	// devices and machines without a run-time compiler return ErrUnsupported.
+	// Compile compiles source for this device, or takes the result from the cache. On a
+	// host, and on a machine without a run-time compiler, the error wraps ErrUnsupported.
 	Compile(ctx context.Context, name, source string) (Module, error)
 	Close() error
 }
@@ -72,20 +72,20 @@ type Stream interface {
 	Handle() uintptr
 	Record(Event) error
 	Synchronize() error
-	// Query reports whether all work has ended.
+	// Query reports whether all enqueued work has ended.
 	Query() (done bool, err error)
-	// BeginCapture and EndCapture bracket work that becomes a graph. Without
-	// graphs BeginCapture returns ErrUnsupported.
+	// BeginCapture and EndCapture enclose work that becomes a graph. If the device has no
+	// graphs, the error of BeginCapture wraps ErrUnsupported.
 	BeginCapture() error
 	EndCapture() (Graph, error)
 	Close() error
 }
 
-// NativeStream is a Stream of a driver, which C code can ask for its end.
+// NativeStream is the stream of a driver. C code can poll it for completion.
 type NativeStream interface {
 	Stream
-	// QueryFunction is the address of the driver's function that takes Handle and
-	// returns 0 once all work has ended: int (*)(void *).
+	// QueryFunction returns the address of the driver function int (*)(void *), which takes
+	// Handle and returns 0 once all work has ended.
 	QueryFunction() uintptr
 }
 
@@ -101,7 +101,7 @@ type Graph interface {
 	Close() error
 }
 
-// Module is compiled kernels.
+// Module is a set of compiled kernels.
 type Module interface {
 	Kernel(name string) (Kernel, error)
 	Close() error
@@ -109,17 +109,18 @@ type Module interface {
 
 // Kernel is one function of a module.
 type Kernel interface {
-	// Launch enqueues the kernel. Each argument points at a value of the kernel's
-	// parameter type, which is copied before Launch returns. As cgo demands, the Go
-	// object around the value holds no Go pointers.
+	// Launch enqueues the kernel. Each argument points to a value of the type of the
+	// kernel's parameter, which is copied before Launch returns. As cgo requires, the Go
+	// object that holds the value contains no Go pointers.
 	Launch(s Stream, grid, block uint32, sharedBytes uint32, args ...unsafe.Pointer) error
 }
 
-// VirtualAllocator is a Device that can also give memory of its virtual memory
-// management, which libraries can map into other processes and register as
-// symmetric. Free takes it back.
+// VirtualAllocator is a Device that can also allocate memory through virtual memory
+// management. Libraries can map such memory into other processes and register it as a
+// symmetric window. Free frees it.
 type VirtualAllocator interface {
-	// AllocVirtual returns ErrUnsupported where device or driver cannot.
+	// AllocVirtual returns memory like Alloc. The error wraps ErrUnsupported if the device
+	// or the driver has no virtual memory management.
 	AllocVirtual(bytes int64) (Ptr, error)
 }
 

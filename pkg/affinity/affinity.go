@@ -1,4 +1,4 @@
-// Package affinity says on which processors this process runs.
+// Package affinity restricts a process to processors, and reports which ones it may use.
 package affinity
 
 import (
@@ -12,12 +12,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Narrow holds this process, its threads and those to come, to those of cpus
-// that it may use. It leaves alone a process that somebody narrowed before, which
-// is one that may not use all of online, and one that may use none of cpus.
+// Narrow restricts this process, with its present and future threads, to those of cpus that
+// it may use. It does nothing if the process may not use all of online, since its launcher
+// has then restricted it already, or if it may use none of cpus.
 //
-// It returns the processors that the process is held to; none where it still may
-// use all of online.
+// It returns the processors to which the process is restricted; none if it may still use
+// all of online.
 func Narrow(online, cpus []int) (held []int, err error) {
 	allowed, err := Allowed()
 	switch {
@@ -42,7 +42,7 @@ func Narrow(online, cpus []int) (held []int, err error) {
 	return held, nil
 }
 
-// Allowed lists the processors that the calling OS thread may use, ascending.
+// Allowed returns the processors that the calling OS thread may use, in ascending order.
 func Allowed() ([]int, error) {
 	var set unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &set); err != nil {
@@ -61,8 +61,8 @@ func containsAll(list, of []int) bool {
 	return !slices.ContainsFunc(of, func(cpu int) bool { return !slices.Contains(list, cpu) })
 }
 
-// all holds every thread to set. Threads inherit from the one that starts them,
-// so that none escapes once a look finds no new one.
+// all restricts every thread to set. A thread inherits its set from the thread that starts
+// it, so none is missed once a scan finds no new one.
 func all(set *unix.CPUSet) error {
 	done := map[int]bool{}
 	for {
@@ -90,7 +90,7 @@ func all(set *unix.CPUSet) error {
 	}
 }
 
-// List spells processors as the kernel does: 0-3,8,10-11. They ascend.
+// List formats processors, which must be ascending, as the kernel does: 0-3,8,10-11.
 func List(cpus []int) string {
 	var parts []string
 	for i := 0; i < len(cpus); {

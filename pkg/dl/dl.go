@@ -1,6 +1,5 @@
-// Package dl opens shared libraries while the program runs, and says which
-// file was really loaded. It knows no library: what a function takes and
-// returns is its caller's business.
+// Package dl opens shared libraries at run time, and reports which file was really loaded.
+// It knows no particular library: its callers know what functions take and return.
 package dl
 
 /*
@@ -26,11 +25,11 @@ import (
 	"unsafe"
 )
 
-// ErrNoLibrary is wrapped by errors that say that a library was not found or
-// could not be loaded.
+// ErrNoLibrary is wrapped by errors for a library that was not found or could not be
+// loaded.
 var ErrNoLibrary = errors.New("no such library")
 
-// ErrNoSymbol is wrapped by errors that say that a loaded library lacks a symbol.
+// ErrNoSymbol is wrapped by errors for a symbol that a loaded library lacks.
 var ErrNoSymbol = errors.New("no such symbol")
 
 // Library is a loaded shared library. Its methods are safe for concurrent use.
@@ -40,15 +39,15 @@ type Library struct {
 	id     identity
 }
 
-// Open loads the library that the dynamic loader finds under name: a path when
-// it has a slash, else a soname. Its symbols are bound at once and stay local,
-// so that two libraries that export the same names do not bind to each other.
+// Open loads the library that the dynamic loader finds by name: a path if it contains a
+// slash, otherwise a soname. Its symbols are bound at once and stay local, so that two
+// libraries with the same symbols do not bind to each other.
 func Open(name string) (*Library, error) {
 	return open(name, C.RTLD_NOW|C.RTLD_LOCAL)
 }
 
-// OpenGlobal is Open for a library whose symbols later libraries resolve
-// against without naming it, as Python's extension modules do with libpython.
+// OpenGlobal is Open for a library against which libraries loaded later resolve symbols, as
+// extension modules of Python do with libpython.
 func OpenGlobal(name string) (*Library, error) {
 	return open(name, C.RTLD_NOW|C.RTLD_GLOBAL)
 }
@@ -56,7 +55,7 @@ func OpenGlobal(name string) (*Library, error) {
 func open(name string, flags C.int) (*Library, error) {
 	cname := C.CString(name)
 	defer C.free(unsafe.Pointer(cname))
-	// The loader keeps its error text per thread.
+	// dlerror returns the error of the calling thread.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	handle := C.dlopen(cname, flags)
@@ -73,13 +72,13 @@ func open(name string, flags C.int) (*Library, error) {
 	if abs, err := filepath.Abs(l.path); err == nil {
 		l.path = abs
 	}
-	// A library without a readable file behind it (deleted, or the vdso) runs
-	// all the same; it only stays unnamed.
+	// A library without a readable file (deleted, or the vdso) works all the same; it only
+	// has no name.
 	l.id, _ = readIdentity(l.path)
 	return l, nil
 }
 
-// Symbol returns the address of a function or variable.
+// Symbol returns the address of a function or variable. The error wraps ErrNoSymbol.
 func (l *Library) Symbol(name string) (unsafe.Pointer, error) {
 	cname := C.CString(name)
 	defer C.free(unsafe.Pointer(cname))
@@ -94,18 +93,18 @@ func (l *Library) Symbol(name string) (unsafe.Pointer, error) {
 	return p, nil
 }
 
-// Path is the file that was really loaded, with symbolic links resolved. It is
+// Path returns the file that was really loaded, with symbolic links resolved. It is
 // private: it belongs in log files, never in a document.
 func (l *Library) Path() string { return l.path }
 
-// SOName is the library's DT_SONAME; empty where it has none.
+// SOName returns the library's DT_SONAME; empty if it has none.
 func (l *Library) SOName() string { return l.id.soname }
 
-// BuildID is the GNU build id in hexadecimal; empty where it has none.
+// BuildID returns the GNU build id in hexadecimal; empty if it has none.
 func (l *Library) BuildID() string { return l.id.buildID }
 
-// Close drops this reference. The loader unloads the library when the last one
-// is gone; symbols are invalid from then on.
+// Close drops this reference. When the last one is dropped, the loader unloads the library
+// and its symbols become invalid.
 func (l *Library) Close() error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -115,7 +114,7 @@ func (l *Library) Close() error {
 	return nil
 }
 
-// name is how messages call the library.
+// name returns the name of the library for messages.
 func (l *Library) name() string {
 	if l.id.soname != "" {
 		return l.id.soname
@@ -123,7 +122,7 @@ func (l *Library) name() string {
 	return filepath.Base(l.path)
 }
 
-// lastError takes the loader's text for this thread, on one line.
+// lastError returns the loader's error of this thread, on one line.
 func lastError() string {
 	text := C.dlerror()
 	if text == nil {

@@ -7,7 +7,7 @@ import (
 	"io/fs"
 )
 
-// identity is what a library's file says of itself.
+// identity is what the file of a library contains about its identity.
 type identity struct {
 	soname  string
 	buildID string
@@ -15,7 +15,7 @@ type identity struct {
 
 const (
 	noteGNUBuildID = 3
-	maxNotes       = 1 << 20 // bytes; a larger segment is no note of a sane file
+	maxNotes       = 1 << 20 // bytes; a larger segment is not a note
 )
 
 func readIdentity(path string) (identity, error) {
@@ -44,7 +44,7 @@ func readIdentity(path string) (identity, error) {
 	return id, nil
 }
 
-// isOther reports whether a file is there and is no ELF object.
+// isOther reports whether path exists and is not an ELF object.
 func isOther(path string) bool {
 	_, err := readIdentity(path)
 	return err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission)
@@ -64,7 +64,7 @@ func findNote(f *elf.File, notes []byte, owner string, kind uint32, align uint64
 		noteType := f.ByteOrder.Uint32(notes[8:])
 		nameEnd := 12 + uint64(nameLen)
 		descStart := 12 + pad(nameLen)
-		if align == 8 { // the header of 12 bytes counts into the padding
+		if align == 8 { // the padding includes the header of 12 bytes
 			descStart = (nameEnd + 7) &^ 7
 		}
 		descEnd := descStart + uint64(descLen)

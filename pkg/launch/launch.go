@@ -1,4 +1,4 @@
-// Package launch starts the ranks of a group and ends them, all of them.
+// Package launch starts the ranks of a group, and ends all of them.
 package launch
 
 import (
@@ -8,46 +8,47 @@ import (
 	"github.com/collectivex/collectivex/pkg/rank"
 )
 
-// Spec says which ranks to start.
+// Spec describes the ranks to start.
 type Spec struct {
 	Places []rank.Place // in rank order
 	Store  string       // the store's directory
-	// Env is set on top of the inherited environment.
+	// Env is added to the inherited environment and overrides it.
 	Env map[string]string
-	// LogDir takes one private file per rank.
+	// LogDir is the directory for one private log file per rank.
 	LogDir string
 }
 
 // Launcher starts groups of ranks.
 type Launcher interface {
-	// Start starts all ranks of a group, or none. The group lives until its ranks
-	// have ended or Kill; ctx bounds the start alone. If Start returns ctx's
-	// error, ranks that had started are dead, and any that start later are killed.
+	// Start starts all ranks of a group, or none. The group runs until its ranks have ended
+	// or Kill is called; ctx limits only the start. If Start returns the error of ctx,
+	// ranks that had started are dead, and any that start later are killed.
 	Start(ctx context.Context, spec Spec) (Group, error)
 }
 
-// Group is the running ranks of one launch.
+// Group is the ranks started together.
 type Group interface {
-	// Exits tells of each rank once, when it has ended, and is closed after the last.
+	// Exits returns a channel with one Exit for each rank that has ended. It is closed
+	// after the last.
 	Exits() <-chan Exit
-	// Dump asks all ranks for their stacks, in their logs.
+	// Dump makes all ranks write their stacks to their logs.
 	Dump()
-	// Kill ends all ranks and what they started, and returns when nothing is left,
-	// or with an error when something does not die, as in a stuck device driver.
+	// Kill kills all ranks and the processes that they started. It returns when all are
+	// dead. It is an error if one does not die, as in a stuck device driver.
 	Kill() error
 }
 
-// Exit says how a rank ended.
+// Exit describes how a rank ended.
 type Exit struct {
 	Rank   int
-	Code   int // exit status, where Signal is 0
+	Code   int // exit status, if Signal is 0
 	Signal int
 }
 
-// OK reports whether the rank ended by itself and well.
+// OK reports whether the rank exited with status 0.
 func (e Exit) OK() bool { return e.Code == 0 && e.Signal == 0 }
 
-// String is publishable: numbers alone.
+// String returns numbers only, which may be published.
 func (e Exit) String() string {
 	if e.Signal != 0 {
 		return fmt.Sprintf("rank %d signal %d", e.Rank, e.Signal)
@@ -55,7 +56,7 @@ func (e Exit) String() string {
 	return fmt.Sprintf("rank %d exit %d", e.Rank, e.Code)
 }
 
-// Places lays world ranks out packed over nodes of ranksPerNode.
+// Places returns the places of world ranks, packed over nodes of ranksPerNode.
 func Places(world, ranksPerNode int) []rank.Place {
 	places := make([]rank.Place, world)
 	for r := range places {
@@ -64,8 +65,8 @@ func Places(world, ranksPerNode int) []rank.Place {
 	return places
 }
 
-// For returns the launcher of a cell. One that this program does not have
-// refuses to start, so that every case of the cell says so.
+// For returns the launcher of a cell. If this program does not have it, the returned
+// launcher refuses to start, so that every case of the cell fails with the reason.
 func For(launcher, container string) Launcher {
 	if launcher == "bare" && container == "none" {
 		l, err := Self()
@@ -77,7 +78,7 @@ func For(launcher, container string) Launcher {
 	return refusing{fmt.Errorf("this program has no launcher %q with container %q", launcher, container)}
 }
 
-// refusing starts nothing.
+// refusing is a Launcher that starts nothing.
 type refusing struct{ err error }
 
 // Start implements Launcher.

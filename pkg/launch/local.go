@@ -20,19 +20,19 @@ import (
 	"github.com/collectivex/collectivex/pkg/rank"
 )
 
-// killGrace is how long killed processes may take to go.
+// killGrace is the maximum time for killed processes to end.
 const killGrace = 20 * time.Second
 
-// Local starts ranks as processes of this host.
+// Local starts ranks as processes on this host.
 type Local struct {
-	// Program and Args start a rank; the rank's own flags follow them.
+	// Program and Args start a rank. The rank's own flags follow them.
 	Program string
 	Args    []string
 }
 
 var _ Launcher = Local{}
 
-// Self starts ranks as this program's hidden command.
+// Self returns a launcher that starts ranks as the hidden command of this program.
 func Self() (Local, error) {
 	program, err := os.Executable()
 	if err != nil {
@@ -86,7 +86,7 @@ func (l Local) Start(ctx context.Context, spec Spec) (Group, error) {
 	return g, nil
 }
 
-// LogFile is the file in dir that takes what a rank prints.
+// LogFile returns the file in dir for the output of a rank.
 func LogFile(dir string, rank int) string {
 	return filepath.Join(dir, fmt.Sprintf("rank-%d.log", rank))
 }
@@ -101,11 +101,11 @@ func rankFlags(store string, p rank.Place) []string {
 	}
 }
 
-// environ is the inherited environment with extra on top of it.
+// environ returns the inherited environment, overridden by extra.
 func environ(inherited []string, extra map[string]string) []string {
 	env := slices.Clone(inherited)
 	for _, name := range slices.Sorted(maps.Keys(extra)) {
-		env = append(env, name+"="+extra[name]) // the last one of a name counts
+		env = append(env, name+"="+extra[name]) // the last entry of a name wins
 	}
 	return env
 }
@@ -115,12 +115,12 @@ type localGroup struct {
 	done  chan struct{}
 
 	mu        sync.Mutex
-	pids      []int // leaders that are not reaped yet
+	pids      []int // process group leaders not yet reaped
 	abandoned bool  // ranks that start from now on are killed
 }
 
-// run starts a rank and waits for its end. It keeps its OS thread, because the
-// kernel sends the parent-death signal when the thread that forked ends.
+// run starts a rank and waits for its end. It stays on one OS thread, because the kernel
+// sends the parent-death signal when the thread that forked ends.
 func (g *localGroup) run(cmd *exec.Cmd, rank int, log string, started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -144,8 +144,8 @@ func (g *localGroup) run(cmd *exec.Cmd, rank int, log string, started chan<- err
 	g.mu.Unlock()
 	started <- nil
 
-	// The leader is left a zombie until its group is dead, so that the group's
-	// id cannot become another's.
+	// Do not reap the leader until its process group is dead, so that the id of the group
+	// cannot be reused.
 	for {
 		err := unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
 		if !errors.Is(err, unix.EINTR) {
@@ -153,10 +153,10 @@ func (g *localGroup) run(cmd *exec.Cmd, rank int, log string, started chan<- err
 		}
 	}
 	g.mu.Lock()
-	_ = unix.Kill(-pid, unix.SIGKILL) // what the rank started and left
+	_ = unix.Kill(-pid, unix.SIGKILL) // processes that the rank left behind
 	g.pids = slices.DeleteFunc(g.pids, func(p int) bool { return p == pid })
 	g.mu.Unlock()
-	_ = cmd.Wait() // tells what ProcessState tells
+	_ = cmd.Wait() // ProcessState has the same information
 	for end := time.Now().Add(killGrace); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		if errors.Is(unix.Kill(-pid, 0), unix.ESRCH) {
 			break
@@ -188,8 +188,8 @@ func (g *localGroup) Kill() error {
 	}
 }
 
-// abandon kills the ranks that have started and those that start later. It waits for
-// the former only, since a stuck file system may keep the latter for ever.
+// abandon kills the ranks that have started and those that start later. It waits only for
+// the former, since a stuck file system may delay the latter forever.
 func (g *localGroup) abandon() error {
 	g.mu.Lock()
 	g.abandoned = true
@@ -208,7 +208,7 @@ func (g *localGroup) abandon() error {
 	}
 }
 
-// killGroup kills a rank and what it started.
+// killGroup kills a rank and the processes that it started.
 func killGroup(pid int) { _ = unix.Kill(-pid, unix.SIGKILL) }
 
 func errAlive(pids []int) error { return fmt.Errorf("processes %v do not die", pids) }

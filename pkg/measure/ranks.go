@@ -5,25 +5,24 @@ import (
 	"slices"
 )
 
-// A Reduction folds the values that the ranks have for one iteration, in rank
-// order, into one figure.
+// Reduction reduces the values of all ranks for one iteration, in rank order, to one
+// figure.
 type Reduction func(values []float64) float64
 
-// Max is the slowest rank: what the group waits for.
+// Max returns the value of the slowest rank, for which the group waits.
 func Max(values []float64) float64 { return slices.Max(values) }
 
-// Min is the fastest rank.
+// Min returns the value of the fastest rank.
 func Min(values []float64) float64 { return slices.Min(values) }
 
-// Spread is the slowest rank minus the fastest.
+// Spread returns the slowest rank's value minus the fastest rank's.
 func Spread(values []float64) float64 { return slices.Max(values) - slices.Min(values) }
 
-// LowerMedian is the median, for an even number of values the lower of the two
-// in the middle. It is the nearest-rank p50.
+// LowerMedian returns the median; for an even number of values, the lower of the two in the
+// middle. It is the nearest-rank p50.
 func LowerMedian(values []float64) float64 { return Percentile(values, 50) }
 
-// LargestMagnitude is the value furthest from 0 with its sign, the first one
-// on a tie.
+// LargestMagnitude returns the value furthest from 0, with its sign; on a tie, the first.
 func LargestMagnitude(values []float64) float64 {
 	worst := values[0]
 	for _, v := range values[1:] {
@@ -34,8 +33,8 @@ func LargestMagnitude(values []float64) float64 {
 	return worst
 }
 
-// OverRanks reduces perRank, one slice of samples per rank, iteration by
-// iteration. The ranks must have as many samples as each other.
+// OverRanks reduces perRank, one slice of samples per rank, iteration by iteration. It is
+// an error if the ranks differ in their number of samples.
 func OverRanks(perRank [][]float64, reduce Reduction) ([]float64, error) {
 	if len(perRank) == 0 {
 		return nil, fmt.Errorf("reduction over no ranks")

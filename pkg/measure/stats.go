@@ -1,6 +1,5 @@
-// Package measure is the statistics and the order of sampling that every
-// family shares, so that figures stay comparable between them. It knows no
-// family and takes no measurement itself.
+// Package measure has the statistics and the sampling order that all families share, so
+// that their figures are comparable. It knows no family and measures nothing itself.
 package measure
 
 import (
@@ -10,9 +9,9 @@ import (
 	"github.com/collectivex/collectivex/pkg/result"
 )
 
-// Percentile returns the nearest-rank percentile q (0 to 100) of samples
-// without interpolation: the sorted value at max(0, min(n−1, ceil(q/100·n) − 1)).
-// It leaves samples as they are. No samples is a mistake of the caller and panics.
+// Percentile returns the nearest-rank percentile q (0 to 100) of samples, without
+// interpolation: the sorted value at max(0, min(n−1, ceil(q/100·n) − 1)). It does not
+// change samples. It panics if there are none.
 func Percentile(samples []float64, q float64) float64 {
 	return percentileOfSorted(slices.Sorted(slices.Values(samples)), q)
 }
@@ -34,7 +33,7 @@ func Percentiles(samples []float64) result.Percentiles {
 	}
 }
 
-// Mean returns the arithmetic mean, 0 of nothing.
+// Mean returns the arithmetic mean, and 0 for no values.
 func Mean(values []float64) float64 {
 	if len(values) == 0 {
 		return 0
@@ -46,8 +45,8 @@ func Mean(values []float64) float64 {
 	return sum / float64(len(values))
 }
 
-// CV returns the coefficient of variation: population standard deviation over
-// mean, 0 where the mean is 0.
+// CV returns the coefficient of variation, the population standard deviation divided by the
+// mean; 0 if the mean is 0.
 func CV(values []float64) float64 {
 	mean := Mean(values)
 	if mean == 0 {
@@ -60,9 +59,8 @@ func CV(values []float64) float64 {
 	return math.Sqrt(squares/float64(len(values))) / mean
 }
 
-// Histogram counts samples in bins of equal width between the smallest and the
-// largest of them. Equal samples give one bin of width 0. No samples is a
-// mistake of the caller and panics.
+// Histogram counts samples in bins of equal width between the smallest and the largest
+// sample. Equal samples give one bin of width 0. It panics if there are no samples.
 func Histogram(samples []float64, bins int) result.Histogram {
 	lo, hi := slices.Min(samples), slices.Max(samples)
 	if lo == hi {

@@ -42,22 +42,23 @@ import (
 // ErrEnded is wrapped by errors of a communicator that was closed or aborted.
 var ErrEnded = errors.New("the communicator has ended")
 
-// Communicator is one rank's end of a group. It belongs to the device that was
-// current when it was made, and to one thread; Abort alone may be called from
-// any.
+// Communicator is one rank's handle of an NCCL communicator. It belongs to the device that
+// was current when it was made, and must be used from one thread; only Abort may be called
+// from any thread.
 type Communicator struct {
 	lib    *Library
 	handle C.cx_comm
 	rank   int
 	world  int
 	ended  atomic.Bool
-	// asking is held while another thread's Abort must not free the handle.
+	// asking is held during a call that another thread's Abort must not interrupt by
+	// freeing the handle.
 	asking sync.Mutex
 }
 
-// Init joins the group of world ranks that ids name: one, or more where the
-// library has ncclCommInitRankScalable, the same on all ranks. All ranks call it;
-// it returns when the group stands.
+// Init joins the communicator of world ranks that ids identify, the same ids on all ranks.
+// More than one id requires ncclCommInitRankScalable. All ranks must call Init; it returns
+// when all have joined.
 func (l *Library) Init(ids []ID, rank, world int, config Config) (*Communicator, error) {
 	c := &Communicator{lib: l, rank: rank, world: world}
 	id := (*C.cx_nccl_id)(unsafe.Pointer(&ids[0]))
@@ -83,11 +84,12 @@ func (c *Communicator) made(err error) (*Communicator, error) {
 	return c, nil
 }
 
-// NoColor takes part in a split without joining a new group.
+// NoColor is the color of a rank that takes part in a split without joining a new
+// communicator.
 const NoColor = -1
 
-// Split makes a group of the ranks that give the same color, ordered by key.
-// All ranks call it; one with NoColor gets nil.
+// Split makes a communicator of the ranks that pass the same color, ordered by key. All
+// ranks must call it; a rank that passes NoColor gets nil.
 func (c *Communicator) Split(color, key int, config Config) (*Communicator, error) {
 	if err := c.lib.Need("ncclCommSplit"); err != nil {
 		return nil, err
@@ -103,9 +105,9 @@ func (c *Communicator) Split(color, key int, config Config) (*Communicator, erro
 	return to.made(to.ask())
 }
 
-// Shrink makes a group of the ranks that are not in exclude, in their old order.
-// They alone call it. With abort it first ends what is in flight on c, as after
-// an error; without it nothing may be. c has to be ended all the same.
+// Shrink makes a communicator of the ranks that are not in exclude, in their old order.
+// Only these ranks call it. With abort, it first ends the work in flight on c, as after an
+// error; without abort, no work may be in flight. The caller must still end c.
 func (c *Communicator) Shrink(exclude []int, abort bool, config Config) (*Communicator, error) {
 	if err := c.lib.Need("ncclCommShrink"); err != nil {
 		return nil, err
@@ -129,7 +131,7 @@ func (c *Communicator) Shrink(exclude []int, abort bool, config Config) (*Commun
 	return to.made(to.ask())
 }
 
-// ask asks the library for the rank and the world of a group it has made.
+// ask queries the library for the rank and the world of a communicator that it has made.
 func (c *Communicator) ask() error {
 	var rank, world C.int
 	err := errors.Join(
@@ -139,16 +141,16 @@ func (c *Communicator) ask() error {
 	return err
 }
 
-// Rank is this end's place in the group.
+// Rank returns the rank of this process in the communicator.
 func (c *Communicator) Rank() int { return c.rank }
 
-// World is the number of ranks of the group.
+// World returns the number of ranks in the communicator.
 func (c *Communicator) World() int { return c.world }
 
-// Library is what the communicator was made with.
+// Library returns the library that made the communicator.
 func (c *Communicator) Library() *Library { return c.lib }
 
-// Handle is the ncclComm_t, for packages that call the library in C.
+// Handle returns the ncclComm_t, for packages that call the library from C.
 func (c *Communicator) Handle() (unsafe.Pointer, error) {
 	if c.ended.Load() {
 		return nil, fmt.Errorf("rank %d: %w", c.rank, ErrEnded)
@@ -156,8 +158,8 @@ func (c *Communicator) Handle() (unsafe.Pointer, error) {
 	return unsafe.Pointer(c.handle), nil
 }
 
-// Close ends a communicator in order: all ranks have to call it. After Abort
-// it does nothing.
+// Close ends a communicator after its work is done. All ranks must call it. After Abort it
+// does nothing.
 func (c *Communicator) Close() error {
 	if c.ended.Swap(true) {
 		return nil
@@ -170,8 +172,8 @@ func (c *Communicator) Close() error {
 	return c.check("ncclCommDestroy", C.cx_CommDestroy(c.lib.table, c.handle))
 }
 
-// Abort ends a communicator after an error: work in flight stops, now and for
-// ever. Only the first call does something.
+// Abort ends a communicator after an error. Work in flight stops for good. Only the first
+// call has an effect.
 func (c *Communicator) Abort() error {
 	if c.ended.Swap(true) {
 		return nil
@@ -188,7 +190,7 @@ func (c *Communicator) abort() error {
 	return c.check("ncclCommAbort", C.cx_CommAbort(c.lib.table, c.handle))
 }
 
-// AsyncError returns the error that work in flight met, if any.
+// AsyncError returns the error that work in flight encountered, or nil.
 func (c *Communicator) AsyncError() error {
 	if !c.lib.has["ncclCommGetAsyncError"] {
 		return nil
@@ -212,8 +214,8 @@ func (c *Communicator) check(call string, result C.int) error {
 	return c.lib.check(call, c.rank, result)
 }
 
-// NewPreMulSum makes a reduction that multiplies this rank's input by the
-// scalar, given as the bits of one element, before the sum.
+// NewPreMulSum makes a reduction that multiplies this rank's input by the scalar before
+// summing. The scalar is given as the bits of one element of dtype.
 func (c *Communicator) NewPreMulSum(dtype int, scalar uint64) (op int, err error) {
 	if err := c.lib.Need("ncclRedOpCreatePreMulSum"); err != nil {
 		return 0, err
@@ -223,7 +225,7 @@ func (c *Communicator) NewPreMulSum(dtype int, scalar uint64) (op int, err error
 	return int(made), err
 }
 
-// FreePreMulSum gives a reduction back.
+// FreePreMulSum frees a reduction made by NewPreMulSum.
 func (c *Communicator) FreePreMulSum(op int) error {
 	return c.check("ncclRedOpDestroy", C.cx_RedOpDestroy(c.lib.table, C.int(op), c.handle))
 }

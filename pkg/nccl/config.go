@@ -10,22 +10,23 @@ import "unsafe"
 
 const configMagic = 0xcafebeef
 
-// Config is what a communicator is asked for. The zero value leaves everything
-// to the library, but for NVLinkCentric, which nccl-tests sets too.
+// Config holds the options of a communicator. The zero value leaves all of them to the
+// library.
 type Config struct {
 	// CTAPolicy is 0 default, 1 efficiency, 2 zero; nil leaves it unset.
 	CTAPolicy *int
-	// MaxP2PPeers bounds the peers of point-to-point operations; 0 leaves it unset.
+	// MaxP2PPeers limits the number of peers of point-to-point operations; 0 leaves it
+	// unset.
 	MaxP2PPeers int
-	// NVLinkCentric asks for the schedule that suits a benchmark that has the
-	// device for itself.
+	// NVLinkCentric requests the schedule for a program that has the device to itself, as
+	// nccl-tests does.
 	NVLinkCentric bool
 }
 
-// fill writes the config block of a library whose ncclGetVersion returned v.
-// A library copies no more than it knows and resets the fields that are newer
-// than the block's version, so that the version has to be the library's own and
-// the block may be the largest. Before 2.17 blocking may not be undefined.
+// fill returns the config block for a library whose ncclGetVersion returned v. A library
+// copies only the fields it knows, and resets those that are newer than the version in the
+// block. The version must therefore be the library's own, while the block may be the
+// largest one. Before 2.17, blocking must not be undefined.
 func (c Config) fill(v Version) C.cx_nccl_config {
 	const undefined = C.INT_MIN
 	block := C.cx_nccl_config{

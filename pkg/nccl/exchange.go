@@ -17,15 +17,15 @@ import (
 	"github.com/collectivex/collectivex/pkg/numeric"
 )
 
-// GroupedSendRecv is what documents call point-to-point operations in one group,
-// which have no entry point of their own.
+// GroupedSendRecv is the name in documents for point-to-point operations in one group call,
+// used where the library has no entry point for the operation.
 const GroupedSendRecv = "grouped-send-recv"
 
-// Exchange enqueues on the stream, as one group, what this rank sends to each rank
-// and receives from it, elements of type t. Lists are four of World words, one
-// behind another: how many elements go to each rank and where they begin in send,
-// how many come from it and where they begin in recv. What a rank sends to another
-// has to be as much as that one receives.
+// Exchange enqueues on the stream, in one group call, what this rank sends to and receives
+// from each rank, in elements of type t. Lists has four times World words, in this order:
+// the number of elements to send to each rank, their offsets in send, the number to receive
+// from each rank, and their offsets in recv. The number that a rank sends to a peer must
+// equal the number that the peer receives from it.
 func (c *Communicator) Exchange(s accel.Stream, t numeric.Type, send, recv accel.Ptr, lists []int64) error {
 	if len(lists) != 4*c.world {
 		return fmt.Errorf("%s on rank %d: lists of %d words for %d ranks", GroupedSendRecv, c.rank, len(lists), c.world)

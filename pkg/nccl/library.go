@@ -1,6 +1,6 @@
-// Package nccl speaks the NCCL C ABI, whoever implements it: NCCL, RCCL or
-// MSCCL++. Libraries are opened while the program runs; what one lacks is
-// known by its symbols, not by its version.
+// Package nccl calls the NCCL C ABI as NCCL, RCCL and MSCCL++ implement it. Libraries are
+// opened at run time. What a library lacks is determined by its symbols, not by its
+// version.
 package nccl
 
 /*
@@ -40,7 +40,7 @@ var searches = map[Kind]dl.Search{
 	RCCL: {What: "RCCL", Env: "CX_RCCL_LIB", Names: []string{
 		"librccl.so.1", "/opt/rocm/lib/librccl.so.1", "/opt/rocm-*/lib/librccl.so.1",
 	}},
-	// Its installation strips what says where the libraries beside it are.
+	// The installed file has no RUNPATH, so the libraries beside it must be opened first.
 	MSCCLPP: {What: "MSCCL++", Env: "CX_MSCCLPP_LIB", Names: []string{
 		"libmscclpp_nccl.so.0", "/usr/lib/libmscclpp_nccl.so.0", "/usr/local/lib/libmscclpp_nccl.so.0",
 		"/usr/local/mscclpp/lib/libmscclpp_nccl.so.0", "/opt/mscclpp/lib/libmscclpp_nccl.so.0",
@@ -50,25 +50,26 @@ var searches = map[Kind]dl.Search{
 // IDBytes is the size of a unique id.
 const IDBytes = 128
 
-// ID is a unique id: what the ranks of one communicator have in common.
+// ID is a unique id, which the ranks of one communicator share.
 type ID [IDBytes]byte
 
-// Library is one loaded implementation.
+// Library is a loaded library.
 type Library struct {
 	lib   *dl.Library
 	table *C.cx_nccl
-	// Kind is what the library is, not what was asked for.
+	// Kind is what the library turned out to be, which may differ from what was asked for.
 	Kind Kind
 	// Version is the code that ncclGetVersion returned.
 	Version Version
 	has     map[string]bool
 }
 
-// ErrNotKind is wrapped by the error that says that a library was found and is
-// another one than asked for.
+// ErrNotKind is wrapped by the error for a file that is another library than the one asked
+// for.
 var ErrNotKind = errors.New("another library")
 
-// Open opens the library of a kind, where the environment or the loader says it is.
+// Open opens the library of a kind, at the path in its environment variable or where the
+// loader finds it.
 func Open(kind Kind) (*Library, error) {
 	search, ok := searches[kind]
 	if !ok {
@@ -94,18 +95,18 @@ func Open(kind Kind) (*Library, error) {
 	return l, nil
 }
 
-// required are the symbols without which a library is none of this ABI.
+// required are the symbols that every library of this ABI has.
 var required = []string{"ncclGetVersion", "ncclGetUniqueId", "ncclCommInitRank", "ncclCommDestroy", "ncclGroupStart", "ncclGroupEnd"}
 
-// core are operations without which a library of a kind is not whole. Others are
-// looked for where a case asks for them.
+// core are the operations that every complete library of a kind has. Other operations are
+// checked when a case needs them.
 var core = map[Kind][]string{
 	NCCL:    {"ncclAllReduce", "ncclAllGather", "ncclReduceScatter", "ncclBroadcast"},
 	RCCL:    {"ncclAllReduce", "ncclAllGather", "ncclReduceScatter", "ncclBroadcast"},
 	MSCCLPP: {"ncclAllReduce", "ncclAllGather"},
 }
 
-// symbols are the names of the table's entries, in its order.
+// symbols returns the names of the entries of the table, in its order.
 func symbols() []string {
 	names := make([]string, C.cx_nccl_count())
 	for i := range names {
@@ -139,8 +140,8 @@ func bind(lib *dl.Library) (*Library, error) {
 	return l, nil
 }
 
-// identify tells the implementations apart. The version cannot: MSCCL++ counts
-// its own, which may come to look like an NCCL code.
+// identify determines the implementation. Versions do not distinguish them: MSCCL++ counts
+// its own, which may one day look like an NCCL code.
 func (l *Library) identify() Kind {
 	name := l.lib.SOName()
 	if name == "" {
@@ -152,7 +153,7 @@ func (l *Library) identify() Kind {
 	case strings.HasPrefix(name, "librccl"):
 		return RCCL
 	}
-	// A renamed file still shows what it is linked with.
+	// A renamed file is still linked with the libraries of its kind.
 	if _, err := l.lib.Symbol(mscclppSymbol); err == nil {
 		return MSCCLPP
 	}
@@ -167,8 +168,9 @@ const (
 	rcclSymbol    = "ncclAllToAllv"                // never in NCCL
 )
 
-// Platform names the framework whose devices the library drives: cuda or hip.
-// MSCCL++ has one name for both; what it is linked with tells.
+// Platform returns the framework whose devices the library drives, cuda or hip. For
+// MSCCL++, which has the same name for both, it is determined by what the library is linked
+// with.
 func (l *Library) Platform() string {
 	switch l.Kind {
 	case RCCL:
@@ -184,8 +186,8 @@ func (l *Library) Platform() string {
 // Has reports whether the library has a symbol.
 func (l *Library) Has(symbol string) bool { return l.has[symbol] }
 
-// Need returns an error that wraps dl.ErrNoSymbol when the library lacks one of the
-// symbols.
+// Need returns nil if the library has all symbols. Otherwise the error names the first
+// missing one and wraps dl.ErrNoSymbol.
 func (l *Library) Need(symbols ...string) error {
 	if err := l.lacks(symbols...); err != nil {
 		return fmt.Errorf("%w: load another library", err)
@@ -193,8 +195,7 @@ func (l *Library) Need(symbols ...string) error {
 	return nil
 }
 
-// lacks returns an error that wraps dl.ErrNoSymbol and names those of the symbols
-// that the library lacks.
+// lacks returns an error that names the missing symbols and wraps dl.ErrNoSymbol.
 func (l *Library) lacks(symbols ...string) error {
 	var names []string
 	for _, name := range symbols {
@@ -208,24 +209,24 @@ func (l *Library) lacks(symbols ...string) error {
 	return fmt.Errorf("%w: %s in %s", dl.ErrNoSymbol, strings.Join(names, ", "), filepath.Base(l.lib.Path()))
 }
 
-// VersionString is the version as its makers write it, such as 2.28.9.
+// VersionString returns the version as its makers write it, such as 2.28.9.
 func (l *Library) VersionString() string { return l.Version.format(l.Kind) }
 
-// Table is the function table (cx_nccl of abi.h), for packages that call the
-// library in loops of their own, in C.
+// Table returns the function table (cx_nccl of abi.h), for packages that call the library
+// in C loops of their own.
 func (l *Library) Table() unsafe.Pointer { return unsafe.Pointer(l.table) }
 
-// SOName is the soname of the file that was loaded.
+// SOName returns the soname of the loaded file.
 func (l *Library) SOName() string { return l.lib.SOName() }
 
-// BuildID is the build id of the file that was loaded.
+// BuildID returns the build id of the loaded file.
 func (l *Library) BuildID() string { return l.lib.BuildID() }
 
-// Path is the file that was loaded. It is private.
+// Path returns the loaded file. It is private.
 func (l *Library) Path() string { return l.lib.Path() }
 
-// NewID makes a unique id. One rank makes it, and all of them use it. That rank's
-// process is where the others that share the id meet.
+// NewID makes a unique id. One rank makes it and gives it to the others; its process is
+// where the ranks with this id meet.
 func (l *Library) NewID() (ID, error) {
 	var id C.cx_nccl_id
 	err := l.check("ncclGetUniqueId", -1, C.cx_GetUniqueId(l.table, &id))
@@ -236,8 +237,8 @@ func (l *Library) check(call string, rank int, result C.int) error {
 	return l.Check(call, rank, Result(result))
 }
 
-// Check returns the *Error of a call that rank made, or nil for Success. Rank is −1 where
-// no communicator exists yet.
+// Check returns the *Error of a call, or nil for Success. rank is the caller's, −1 if there
+// is no communicator yet.
 func (l *Library) Check(call string, rank int, result Result) error {
 	if result == Success {
 		return nil

@@ -23,7 +23,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/accel"
 )
 
-// Alloc returns device memory that the library can register.
+// Alloc returns device memory of the given size, in bytes, that the library can register.
 func (l *Library) Alloc(bytes int64) (accel.Ptr, error) {
 	if err := l.Need("ncclMemAlloc"); err != nil {
 		return 0, err
@@ -33,22 +33,21 @@ func (l *Library) Alloc(bytes int64) (accel.Ptr, error) {
 	return accel.Ptr(uintptr(p)), err
 }
 
-// Free gives back memory from Alloc.
+// Free frees memory from Alloc.
 func (l *Library) Free(p accel.Ptr) error {
 	return l.check("ncclMemFree", -1, C.cx_MemFree(l.table, C.uintptr_t(p)))
 }
 
-// Registration is a buffer that the library knows.
+// Registration is a registered buffer.
 type Registration struct {
 	c      *Communicator
 	handle unsafe.Pointer
 	window bool
 }
 
-// Register makes a buffer known to the communicator: local, or with window as
-// a symmetric window, which all ranks register together. A library that
-// returns success without a handle did nothing; the error then wraps
-// ErrNoHandle.
+// Register registers a buffer with the communicator: locally or, if window is set, as a
+// symmetric window, which all ranks must register together. If the library returns success
+// without a handle, it did nothing; the error then wraps ErrNoHandle.
 func (c *Communicator) Register(p accel.Ptr, bytes int64, window bool) (*Registration, error) {
 	call := "ncclCommRegister"
 	if window {
@@ -73,7 +72,7 @@ func (c *Communicator) Register(p accel.Ptr, bytes int64, window bool) (*Registr
 	return r, nil
 }
 
-// Close makes the buffer unknown again.
+// Close deregisters the buffer.
 func (r *Registration) Close() error {
 	if r.window {
 		return r.c.check("ncclCommWindowDeregister", C.cx_CommWindowDeregister(r.c.lib.table, r.c.handle, C.cx_window(r.handle)))

@@ -33,13 +33,12 @@ func (r Result) String() string {
 	return resultNames[r]
 }
 
-// Error is a call that failed. Its message may be shown; Detail is the
-// library's own text, which can name hosts and addresses: it belongs in log
-// files only.
+// Error is a failed call. Its message may be shown. Detail is the library's own text, which
+// can contain hosts and addresses: it belongs only in log files.
 type Error struct {
 	Call   string // symbol, such as ncclAllReduce
 	Result Result
-	Rank   int // −1 where no communicator exists yet
+	Rank   int // −1 if there is no communicator yet
 	Detail string
 }
 
@@ -50,12 +49,12 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s: %s on rank %d", e.Call, e.Result, e.Rank)
 }
 
-// ErrNoHandle is wrapped by the error of a registration that succeeded without
-// a handle: the library did nothing.
+// ErrNoHandle is wrapped by the error of a registration that returned success without a
+// handle.
 var ErrNoHandle = errors.New("the library registered nothing")
 
-// Explain adds the library's own text about a call that failed, if err is such a
-// call's. The text belongs in log files only.
+// Explain adds Detail to the message of an *Error; other errors are returned unchanged. The
+// text belongs only in log files.
 func Explain(err error) error {
 	var e *Error
 	if errors.As(err, &e) && e.Detail != "" {

@@ -7,7 +7,7 @@ import "fmt"
 // that is neither (MSCCL++) counts its own versions in the second way.
 type Version int
 
-// Releases that matter here: a config field exists, or may be set, from then on.
+// The releases from which on a field of the config exists or may be set.
 const (
 	v2_14 Version = 21400
 	v2_17 Version = 21700
@@ -16,7 +16,7 @@ const (
 	v2_30 Version = 23000
 )
 
-// format writes v as the library counts: x.y.z.
+// format returns v as x.y.z.
 func (v Version) format(kind Kind) string {
 	if kind != MSCCLPP && v >= 2000 && v < 10000 {
 		return fmt.Sprintf("%d.%d.%d", v/1000, v%1000/100, v%100)

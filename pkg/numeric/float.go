@@ -2,8 +2,8 @@ package numeric
 
 import "math"
 
-// BF16 rounds x to bfloat16, to nearest even. Too large becomes an infinity and
-// every NaN 0x7fff, as CUDA's conversion does.
+// BF16 rounds x to bfloat16, to nearest even. As in CUDA's conversion, values that are too
+// large become an infinity, and every NaN becomes 0x7fff.
 func BF16(x float32) uint16 {
 	bits := math.Float32bits(x)
 	if bits&^signBit > infBits {
@@ -12,14 +12,14 @@ func BF16(x float32) uint16 {
 	return uint16((bits + 0x7fff + bits>>16&1) >> 16)
 }
 
-// FromBF16 returns the value of a bfloat16, exactly.
+// FromBF16 returns the exact value of a bfloat16.
 func FromBF16(b uint16) float32 { return math.Float32frombits(uint32(b) << 16) }
 
-// FP16 rounds x to IEEE half precision, to nearest even. Too large becomes an
-// infinity and every NaN 0x7fff, as CUDA's conversion does.
+// FP16 rounds x to IEEE half precision, to nearest even. As in CUDA's conversion, values
+// that are too large become an infinity, and every NaN becomes 0x7fff.
 func FP16(x float32) uint16 { return uint16(fp16.encode(x)) }
 
-// FromFP16 returns the value of a half, exactly.
+// FromFP16 returns the exact value of a half.
 func FromFP16(b uint16) float32 { return fp16.decode(uint32(b)) }
 
 // FP8 is an 8-bit floating point format.
@@ -30,18 +30,17 @@ type FP8 struct {
 	values [256]float32
 }
 
-// The formats. They follow the conversions of CUDA (E4M3FN, E5M2, with
-// __NV_SATFINITE) and HIP (E4M3FNUZ): to nearest even, and what is too large
-// becomes the largest finite value. An infinity does too, except in E4M3FNUZ,
-// where it becomes NaN.
+// The formats. Like the conversions of CUDA (E4M3FN and E5M2, with __NV_SATFINITE) and HIP
+// (E4M3FNUZ), they round to nearest even, and values that are too large become the largest
+// finite value. So do infinities, except in E4M3FNUZ, where they become NaN.
 var (
 	// E4M3FN has 4 exponent and 3 mantissa bits, no infinities, largest value 448, NaN 0x7f.
 	E4M3FN = newFP8(format{exponent: 4, mantissa: 3, bias: 7, max: 0x7e, inf: 0x7e, nan: 0x7f})
-	// E4M3FNUZ is the format of gfx942: one more bias, no infinities and no
-	// negative zero, largest value 240, the only NaN is 0x80.
+	// E4M3FNUZ is the format of gfx942: a bias of one more, no infinities and no negative
+	// zero, largest value 240; the only NaN is 0x80.
 	E4M3FNUZ = newFP8(format{exponent: 4, mantissa: 3, bias: 8, max: 0x7f, inf: 0x80, nan: 0x80, unsignedZero: true})
-	// E5M2 has 5 exponent and 2 mantissa bits and infinities, which the
-	// conversion does not produce; largest value 57344, canonical NaN 0x7f.
+	// E5M2 has 5 exponent and 2 mantissa bits; largest value 57344, canonical NaN 0x7f. It
+	// has infinities, which the conversion does not produce.
 	E5M2 = newFP8(format{exponent: 5, mantissa: 2, bias: 15, max: 0x7b, inf: 0x7b, nan: 0x7f, ieee: true})
 )
 
@@ -57,7 +56,7 @@ func newFP8(f format) *FP8 {
 // Encode rounds x.
 func (c *FP8) Encode(x float32) byte { return byte(c.encode(x)) }
 
-// Decode returns the value of b, exactly.
+// Decode returns the exact value of b.
 func (c *FP8) Decode(b byte) float32 { return c.values[b] }
 
 const (
@@ -69,16 +68,16 @@ const (
 type format struct {
 	exponent, mantissa, bias int
 	max                      uint32 // code of the largest finite value
-	inf                      uint32 // what an infinity becomes, less its sign
+	inf                      uint32 // what an infinity becomes, without its sign
 	nan                      uint32 // canonical NaN
-	ieee                     bool   // the largest exponent holds infinities and NaNs
+	ieee                     bool   // the largest exponent encodes infinities and NaNs
 	unsignedZero             bool   // the code of −0 is the only NaN
 }
 
 var fp16 = format{exponent: 5, mantissa: 10, bias: 15, max: 0x7bff, inf: 0x7c00, nan: 0x7fff, ieee: true}
 
-// overflow is the code of what rounds beyond max: an infinity where the format
-// produces them, else max.
+// overflow returns the code of values that round beyond max: an infinity if the format
+// produces them, otherwise max.
 func (f *format) overflow() uint32 {
 	if f.ieee && f.inf > f.max {
 		return f.inf
@@ -102,8 +101,8 @@ func (f *format) encode(x float32) uint32 {
 			code = f.overflow()
 		}
 	default:
-		// Subnormal: the significand with its hidden bit, one place further right
-		// for every exponent below the smallest. 25 places leave nothing.
+		// Subnormal: the significand with its hidden bit, shifted one more place for every
+		// exponent below the smallest. After 25 places nothing is left.
 		code = roundShift(abs&(1<<23-1)|1<<23, min(23-f.mantissa+1-e, 25))
 	}
 	if f.unsignedZero && (code == 0 || code == f.nan) {
@@ -112,7 +111,7 @@ func (f *format) encode(x float32) uint32 {
 	return code | sign
 }
 
-// roundShift shifts right and rounds what is lost to nearest even.
+// roundShift shifts v right and rounds to nearest even.
 func roundShift(v uint32, places int) uint32 {
 	return (v + 1<<(places-1) - 1 + v>>places&1) >> places
 }

@@ -1,11 +1,11 @@
-// Package numeric is the element types of collective libraries and the codecs
-// of those that Go lacks: bf16, fp16 and fp8.
+// Package numeric defines the element types of collective libraries, and the codecs of
+// those that Go lacks: bf16, fp16 and fp8.
 package numeric
 
 import "fmt"
 
-// Type is an element type. Its value is the library's own enumerator
-// (ncclDataType_t, the same in RCCL), its name that of nccl-tests.
+// Type is an element type. Its value is that of the library's enumeration (ncclDataType_t,
+// the same in RCCL), its name that of nccl-tests.
 type Type int
 
 // The types of NCCL.
@@ -24,7 +24,7 @@ const (
 	F8E5M2
 )
 
-// types is in the order of the enumerators.
+// types is in the order of the enumeration.
 var types = [...]struct {
 	name string
 	size int
@@ -52,7 +52,7 @@ func Types() []Type {
 	return all
 }
 
-// ParseType returns the type of that name.
+// ParseType returns the type with nccl-tests' name.
 func ParseType(name string) (Type, error) {
 	for i, t := range types {
 		if t.name == name {
@@ -62,7 +62,7 @@ func ParseType(name string) (Type, error) {
 	return 0, fmt.Errorf("unknown element type %q", name)
 }
 
-// String returns the name of nccl-tests.
+// String returns the name of nccl-tests for the type.
 func (t Type) String() string {
 	if t < 0 || int(t) >= len(types) {
 		return fmt.Sprintf("type(%d)", int(t))
@@ -70,5 +70,5 @@ func (t Type) String() string {
 	return types[t].name
 }
 
-// Size returns the bytes of one element.
+// Size returns the size of an element in bytes.
 func (t Type) Size() int { return types[t].size }

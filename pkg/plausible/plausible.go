@@ -1,5 +1,6 @@
-// Package plausible judges whether a time can be: the fewest bytes that must
-// have moved in it, against the peaks of the ways that they must have taken.
+// Package plausible judges whether a time is possible: it compares the minimum number of
+// bytes that must have moved in that time with the peaks of the links, networks and
+// memories that they must have passed.
 package plausible
 
 import (
@@ -10,10 +11,10 @@ import (
 	"github.com/collectivex/collectivex/pkg/result"
 )
 
-// Moved is the fewest bytes that have to move in a time, whatever the algorithm,
-// by what they have to pass: in one direction, of whichever has the most.
+// Moved is the minimum number of bytes that any algorithm must move, in one direction,
+// through the busiest link, network and memory.
 type Moved struct {
-	Link    int64 // the ways off a rank's device
+	Link    int64 // all links off a rank's device
 	Network int64 // the network of a scale-up domain
 	Memory  int64 // the memory of a rank's device, reads and writes together
 }
@@ -25,10 +26,10 @@ func Domain(c plan.Case, rank int) int {
 	return rank / (nodes * max(1, c.RanksPerNode))
 }
 
-// Limits returns the limits that the rows of a case are held to, by what the
-// devices of its ranks told. There is none of a kind that some rank does not
-// know: then nothing is held to it. Where ranks differ, the highest stands for
-// all, and the limit of the network is that of a domain: of all its nodes.
+// Limits returns the limits for the rows of a case, from what the ranks reported about
+// their devices. A limit that some rank does not know is left out, and nothing is compared
+// with it. If ranks differ, the highest counts for all. The limit of the network is that of
+// a scale-up domain, the sum over its nodes.
 func Limits(c plan.Case, streams []rank.Stream) []result.Limit {
 	limits := []result.Limit{}
 	if len(streams) < c.World {
@@ -40,7 +41,7 @@ func Limits(c plan.Case, streams []rank.Stream) []result.Limit {
 		}
 	}
 	if Domain(c, c.World-1) == 0 || c.ScaleOutTransport == nil {
-		return limits // without RDMA between domains, its ports are not what they use
+		return limits // domains do not communicate through RDMA ports
 	}
 	if l, ok := network(c, streams); ok {
 		limits = append(limits, l)
@@ -48,8 +49,8 @@ func Limits(c plan.Case, streams []rank.Stream) []result.Limit {
 	return limits
 }
 
-// highest returns the highest limit of a kind among every n-th rank, if all of
-// them have it.
+// highest returns the highest limit of a kind among every n-th rank, if all of them know
+// it.
 func highest(streams []rank.Stream, of string, n int) (result.Limit, bool) {
 	var best result.Limit
 	for i := 0; i < len(streams); i += n {
@@ -75,8 +76,8 @@ func limit(s rank.Stream, of string) (result.Limit, bool) {
 	return result.Limit{}, false
 }
 
-// network returns the limit of the domain whose nodes have the fastest ports.
-// The first rank of each node tells those of its node.
+// network returns the limit of the domain whose nodes have the fastest ports. The first
+// rank of each node reports those of its node.
 func network(c plan.Case, streams []rank.Stream) (result.Limit, bool) {
 	node, ok := highest(streams, result.LimitNetwork, max(1, c.RanksPerNode))
 	if !ok {
@@ -90,8 +91,8 @@ func network(c plan.Case, streams []rank.Stream) (result.Limit, bool) {
 	return node, true
 }
 
-// Judge returns the reason why an operation that moves m cannot have taken us
-// microseconds, or none where it can. what names the time.
+// Judge returns the reasons why an operation that moves m cannot have taken us
+// microseconds; none if it can. what names the time.
 func Judge(limits []result.Limit, m Moved, what string, us float64) result.Reasons {
 	if !(us > 0) {
 		return result.Reasons{result.ReasonImplausible.With("%s takes %v us", what, us)}

@@ -15,8 +15,8 @@ import (
 	"github.com/collectivex/collectivex/pkg/regular"
 )
 
-// Names of the files of a key. A key may not hold '@', so that "a", "a/b" and
-// the stream "a" live side by side.
+// Names of the files of a key. A key may not contain '@', so that the keys "a" and "a/b"
+// and the stream "a" can coexist.
 const (
 	valueSuffix  = "@value"
 	streamSuffix = "@stream"
@@ -26,21 +26,19 @@ const (
 // maxLength limits what is read of one value or stream, in bytes.
 const maxLength = 1 << 30
 
-// ErrMalformed is wrapped where the file of a value or a stream is larger than any
-// that a rank writes, or is not a regular file.
+// ErrMalformed is wrapped by errors for a value or a stream that is not a regular file, or
+// is larger than any that a rank writes.
 var ErrMalformed = errors.New("malformed")
 
-// How long a waiting Get sleeps between two looks: short at first, since most
-// waits are for a peer that is microseconds behind, then seldom enough to leave
-// the processors to the ranks.
+// How long Get sleeps between two looks: at first briefly, since most waits are for a peer
+// that is microseconds behind, then longer, to leave the processors to the ranks.
 const (
 	firstPoll = 50 * time.Microsecond
 	lastPoll  = 5 * time.Millisecond
 )
 
-// File is a Store in a directory. It needs nothing of the file system but
-// hard links, rename and O_APPEND, so that any directory that all processes
-// see will do.
+// File is a Store in a directory. It needs only hard links, rename and O_APPEND of the file
+// system, so any directory that all processes see will do.
 type File struct {
 	root string
 
@@ -50,13 +48,13 @@ type File struct {
 
 var _ Store = (*File)(nil)
 
-// stream is the writing end of a stream; err is why it is broken.
+// stream is the writing end of a stream. err is the error that broke it.
 type stream struct {
 	file *os.File
 	err  error
 }
 
-// OpenFile returns the store in directory root, which is made if it is missing.
+// OpenFile returns the store in directory root, which it creates if it is missing.
 func OpenFile(root string) (*File, error) {
 	f := &File{root: root, streams: map[string]*stream{}}
 	if err := os.MkdirAll(f.Dir(), 0o700); err != nil {
@@ -68,8 +66,8 @@ func OpenFile(root string) (*File, error) {
 // Dir implements Store.
 func (f *File) Dir() string { return filepath.Join(f.root, sharedDir) }
 
-// path returns the file of key, after a look at its spelling: keys come from
-// this program, so a bad one is a mistake in it.
+// path returns the file of key. It is an error if the key is malformed, which is a mistake
+// in this program.
 func (f *File) path(key, suffix string) (string, error) {
 	for seg := range strings.SplitSeq(key, "/") {
 		if seg == "" || seg[0] == '.' || strings.ContainsAny(seg, "@\x00") {
@@ -101,7 +99,7 @@ func (f *File) Put(ctx context.Context, key string, value []byte) error {
 	if err = errors.Join(err, tmp.Close()); err != nil {
 		return fmt.Errorf("put %s: %w", key, err)
 	}
-	// A link, unlike a rename, fails where the key exists.
+	// Unlike rename, link fails if the key exists.
 	if err := os.Link(tmp.Name(), path); err != nil {
 		return fmt.Errorf("put %s: %w", key, err)
 	}
@@ -164,8 +162,8 @@ func (f *File) Append(key string, record []byte) error {
 	return nil
 }
 
-// openStream opens the stream key for its writer and cuts off the torn record
-// that an earlier writer may have left.
+// openStream opens the stream key for writing, and truncates an incomplete last record that
+// an earlier writer may have left.
 func (f *File) openStream(key string) (*os.File, error) {
 	path, err := f.path(key, streamSuffix)
 	if err != nil {
@@ -202,7 +200,7 @@ func (f *File) Records(key string, offset int64) ([][]byte, int64, error) {
 	return bytes.Split(data[:end-1], []byte{'\n'}), offset + int64(end), nil
 }
 
-// read returns the content of a value's or stream's file from offset on.
+// read returns the content of the file of a value or a stream, from offset on.
 func read(path string, offset int64) ([]byte, error) {
 	data, err := regular.ReadFrom(path, offset, maxLength)
 	if errors.Is(err, regular.ErrIrregular) || errors.Is(err, regular.ErrTooLarge) {
@@ -238,7 +236,7 @@ func (f *File) Barrier(ctx context.Context, name string, rank, world int) error 
 	return err
 }
 
-// Close closes the streams this process wrote.
+// Close closes the streams that this process wrote.
 func (f *File) Close() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -13,10 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Spin is a barrier of the ranks of one host in memory that they share. It lets
-// all of them go within a fraction of a microsecond, where Store.Barrier takes
-// as long as a look at files: a rank that starts earlier than the others measures
-// their delay.
+// Spin is a barrier in memory that the ranks of one host share. All ranks leave it within a
+// fraction of a microsecond of each other. Store.Barrier polls files and takes far longer,
+// so that ranks which start first would measure the delay of the others.
 type Spin struct {
 	page    []byte
 	arrived *atomic.Int64
@@ -26,12 +25,12 @@ type Spin struct {
 
 const (
 	spinBytes = 4096
-	// spins is how often Wait looks before it lets others have the processor: with
-	// fewer processors than ranks, one of them may be who it waits for.
+	// spins is how often Wait polls before it yields the processor: with fewer processors
+	// than ranks, the rank that it waits for may need it.
 	spins = 1 << 14
 )
 
-// OpenSpin opens the barrier name of world ranks, which all run on this host.
+// OpenSpin opens the barrier name for world ranks, all of which run on this host.
 func OpenSpin(s Store, name string, world int) (*Spin, error) {
 	path := filepath.Join(s.Dir(), "spin-"+strings.ReplaceAll(name, "/", "-"))
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
@@ -39,8 +38,8 @@ func OpenSpin(s Store, name string, world int) (*Spin, error) {
 		return nil, fmt.Errorf("open barrier: %w", err)
 	}
 	defer f.Close()
-	// Allocated here, a full file system is an error; at the first touch it would
-	// be a SIGBUS.
+	// Allocate the page now, so that a full file system is an error here and not a SIGBUS
+	// at the first access.
 	err = unix.Fallocate(int(f.Fd()), 0, 0, spinBytes)
 	if errors.Is(err, unix.EOPNOTSUPP) {
 		err = f.Truncate(spinBytes)
@@ -55,8 +54,8 @@ func OpenSpin(s Store, name string, world int) (*Spin, error) {
 	return &Spin{page: page, arrived: (*atomic.Int64)(unsafe.Pointer(&page[0])), world: int64(world)}, nil
 }
 
-// Wait returns when all ranks have called it as often as this one, or with the
-// error of ctx.
+// Wait returns when all ranks have called it as often as this one, or when ctx ends, with
+// its error.
 func (b *Spin) Wait(ctx context.Context) error {
 	b.round++
 	b.arrived.Add(1)
@@ -72,5 +71,5 @@ func (b *Spin) Wait(ctx context.Context) error {
 	return nil
 }
 
-// Close unmaps the barrier here.
+// Close unmaps the barrier in this process.
 func (b *Spin) Close() error { return unix.Munmap(b.page) }

@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// maxCPU bounds the processor numbers that are accepted.
+// maxCPU limits the processor numbers that are accepted.
 const maxCPU = 1 << 16
 
-// CPUs are the processors of a file with a list such as 0-3,8,10-11.
+// CPUs returns the processors in a file with a list such as 0-3,8,10-11.
 func (r Root) CPUs(elem ...string) []int {
 	var cpus []int
 	for part := range strings.SplitSeq(r.Text(elem...), ",") {
@@ -30,12 +30,13 @@ func (r Root) CPUs(elem ...string) []int {
 	return cpus
 }
 
-// OnlineCPUs are the processors that run; none if the kernel does not report them.
+// OnlineCPUs returns the processors that are online; none if the kernel does not report
+// them.
 func (r Root) OnlineCPUs() []int { return r.CPUs("sys/devices/system/cpu/online") }
 
 const nodes = "sys/devices/system/node"
 
-// NUMANodes are the NUMA nodes of the machine, in the order of their names.
+// NUMANodes returns the NUMA nodes of the machine, in the order of their names.
 func (r Root) NUMANodes() []int {
 	var found []int
 	for _, name := range r.List(nodes) {
@@ -48,10 +49,10 @@ func (r Root) NUMANodes() []int {
 	return found
 }
 
-// NUMACPUs are the processors of a NUMA node; none if there is no such node.
+// NUMACPUs returns the processors of a NUMA node; none if there is no such node.
 func (r Root) NUMACPUs(node int) []int { return r.CPUs(nodes, fmt.Sprintf("node%d", node), "cpulist") }
 
-// NUMANode is the node that all of cpus belong to, −1 if there is none.
+// NUMANode returns the node that all of cpus belong to, −1 if there is none.
 func (r Root) NUMANode(cpus ...int) int {
 	for _, node := range r.NUMANodes() {
 		of := r.NUMACPUs(node)

@@ -10,14 +10,14 @@ import (
 	"strings"
 )
 
-// Root has the file systems of a machine below it: "proc", "sys", "etc". Methods
-// take the elements of a path.
+// Root is a directory with the file systems of a machine: "proc", "sys", "etc". Methods
+// take the elements of a path below it.
 type Root struct{ fs.FS }
 
-// Here is the root of this machine.
+// Here returns the root of this machine.
 func Here() Root { return Root{os.DirFS("/")} }
 
-// Bytes is a file as it is; nil where there is none.
+// Bytes returns the content of a file; nil if there is none.
 func (r Root) Bytes(elem ...string) []byte {
 	data, err := fs.ReadFile(r.FS, path.Join(elem...))
 	if err != nil {
@@ -26,10 +26,10 @@ func (r Root) Bytes(elem ...string) []byte {
 	return data
 }
 
-// Text is a file without the space around it.
+// Text returns the content of a file without surrounding white space.
 func (r Root) Text(elem ...string) string { return strings.TrimSpace(string(r.Bytes(elem...))) }
 
-// Number is the content of a file that holds one decimal number.
+// Number returns the number in a file that contains one decimal number.
 func (r Root) Number(elem ...string) (n int64, ok bool) {
 	n, err := strconv.ParseInt(r.Text(elem...), 10, 64)
 	return n, err == nil
@@ -41,7 +41,7 @@ func (r Root) Exists(elem ...string) bool {
 	return err == nil
 }
 
-// List is the names in a directory, in order.
+// List returns the sorted names in a directory.
 func (r Root) List(elem ...string) []string {
 	entries, err := fs.ReadDir(r.FS, path.Join(elem...))
 	if err != nil {
@@ -54,8 +54,8 @@ func (r Root) List(elem ...string) []string {
 	return names
 }
 
-// Fields are the values by name of a file whose lines are a name, a separator and
-// a value, without the space around them. The first line with a name counts.
+// Fields returns the values by name of a file whose lines are a name, a separator and a
+// value. Surrounding white space is removed. If a name occurs twice, the first line counts.
 func (r Root) Fields(separator string, elem ...string) map[string]string {
 	out := map[string]string{}
 	for line := range strings.Lines(r.Text(elem...)) {
@@ -68,7 +68,7 @@ func (r Root) Fields(separator string, elem ...string) map[string]string {
 	return out
 }
 
-// Counts are the Fields that are decimal numbers.
+// Counts returns those Fields that are decimal numbers.
 func (r Root) Counts(separator string, elem ...string) map[string]uint64 {
 	out := map[string]uint64{}
 	for name, value := range r.Fields(separator, elem...) {
@@ -79,7 +79,7 @@ func (r Root) Counts(separator string, elem ...string) map[string]uint64 {
 	return out
 }
 
-// Memory is the bytes of a line of /proc/meminfo, such as MemTotal.
+// Memory returns the bytes in a line of /proc/meminfo, such as MemTotal.
 func (r Root) Memory(name string) (bytes int64, ok bool) {
 	kib, isKiB := strings.CutSuffix(r.Fields(":", "proc/meminfo")[name], " kB")
 	n, err := strconv.ParseInt(kib, 10, 64)

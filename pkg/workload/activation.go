@@ -7,14 +7,14 @@ import (
 	"github.com/collectivex/collectivex/pkg/numeric"
 )
 
-// SourceColumns is how many columns of an activation row carry the source id.
+// SourceColumns is the number of columns of an activation row that encode the source token.
 const SourceColumns = 32
 
-// minSourceMagnitude is what a sign must have to be read as a bit of the id.
+// minSourceMagnitude is the minimum magnitude of a column whose sign is read as a bit of
+// the source token.
 const minSourceMagnitude = 0.25
 
-// activationValues are the values an activation takes, in bf16, which holds
-// them exactly.
+// activationValues are the values of an activation in bf16, which represents them exactly.
 var activationValues = func() (v [257]uint16) {
 	for i := range v {
 		v[i] = numeric.BF16(float32(i-128) / 64)
@@ -22,10 +22,10 @@ var activationValues = func() (v [257]uint16) {
 	return v
 }()
 
-// FillActivation writes the activation row of a token in bf16. Column c holds
-// (((131·token + 17·c + 19·seed) mod 257) − 128) / 64; the first 32 columns
-// instead hold +1 where that bit of token is set and −1 where not, so that a
-// receiver reads the source from the signs, also after a cast to fp8.
+// FillActivation writes the activation row of a token in bf16. Column c is (((131·token +
+// 17·c + 19·seed) mod 257) − 128) / 64. The first 32 columns are instead +1 where that bit
+// of token is set and −1 where it is not, so that a receiver can read the source token from
+// the signs, even after a cast to fp8.
 func FillActivation(row []uint16, token uint32, seed uint64) {
 	fillSource(row, token)
 	at := (131*uint64(token) + 19*(seed%257) + 17*SourceColumns) % 257
@@ -48,8 +48,8 @@ func fillSource(row []uint16, token uint32) {
 	}
 }
 
-// SourceToken reads the source id back from a received row in bf16. It refuses
-// a row whose first columns are not all finite and of magnitude 0.25 at least.
+// SourceToken returns the source token of a received row in bf16. It is an error if any of
+// the first 32 columns is not finite or has a magnitude below 0.25.
 func SourceToken(row []uint16) (uint32, error) {
 	var token uint32
 	for c, b := range row[:SourceColumns] {

@@ -43,9 +43,9 @@ import (
 type Arithmetic struct {
 	p     Pattern
 	kinds []kind
-	many  uint32  // ranks that hold numbers in an element of many
+	many  uint32  // ranks that contribute a number to an element of kind many
 	unit  float64 // u
-	tiny  float64 // smallest number
+	tiny  float64 // smallest positive number
 }
 
 type kind int
@@ -63,8 +63,8 @@ const (
 
 var kindNames = [...]string{kindTwo: "rounding", kindMany: "rounding", kindNaN: "nan", kindInfinity: "infinity", kindFinite: "finite", kindSubnormal: "subnormal", kindZero: "zero", kindNaNs: "nan"}
 
-// NewArithmetic returns the inputs of a reduction; ok is false of integers and of
-// what reduces nothing, whose every result is exact.
+// NewArithmetic returns the inputs of a reduction. ok is false for integers and for
+// operations that reduce nothing, since all their results are exact.
 func NewArithmetic(t numeric.Type, op RedOp, world int, seed uint32) (a Arithmetic, ok bool) {
 	p, err := NewPattern(t, op, world, seed)
 	if err != nil || p.p.Mantissa == 0 || op == NoRedOp {
@@ -88,8 +88,8 @@ func NewArithmetic(t numeric.Type, op RedOp, world int, seed uint32) (a Arithmet
 	return a, true
 }
 
-// wider is the error of a rounding to the type that libraries compute in before
-// they round to t: float, and half for fp8.
+// wider returns the unit roundoff of the type that libraries may compute in before they
+// round to t: float, or half for fp8.
 func wider(t numeric.Type) float64 {
 	switch t {
 	case numeric.F8E4M3, numeric.F8E5M2:
@@ -103,7 +103,7 @@ func wider(t numeric.Type) float64 {
 
 func (a Arithmetic) kind(i int64) kind { return a.kinds[i%int64(len(a.kinds))] }
 
-// holds reports whether rank is one of those that hold a number in element i.
+// holds reports whether rank contributes a number to element i.
 func (a Arithmetic) holds(k kind, rank, g uint32) bool {
 	world := a.p.p.World
 	at := (rank + world - a.p.first(g)) % world
@@ -141,7 +141,7 @@ func (a Arithmetic) Value(rank int, i int64) uint64 {
 		return 0
 	}
 	exponent := uint64(p.Bias) - 3 + uint64(pick(mix(h), 7))
-	if op == Prod { // of four factors no result is subnormal, or too large
+	if op == Prod { // with four factors no result is subnormal or too large
 		exponent = uint64(p.Bias) - 1 + uint64(mix(h)&1)
 	}
 	return sign | exponent<<p.Mantissa | wide(h)&(1<<p.Mantissa-1)
@@ -149,12 +149,12 @@ func (a Arithmetic) Value(rank int, i int64) uint64 {
 
 func (a Arithmetic) signBit() uint64 { return 1 << (8*a.p.p.Size - 1) }
 
-// nan is quiet, and the NaN of every format.
+// nan returns the bits of a quiet NaN, which is a NaN in every format.
 func (a Arithmetic) nan() uint64 { return a.signBit() - 1 }
 
 func (a Arithmetic) infinity() uint64 { return a.signBit() - 1<<a.p.p.Mantissa }
 
-// finite clears the lowest bit of an exponent of all ones.
+// finite clears the lowest bit of an exponent that is all ones.
 func (a Arithmetic) finite(raw uint64) uint64 {
 	raw = a.p.truncate(raw)
 	if raw&a.infinity() == a.infinity() {
@@ -163,7 +163,7 @@ func (a Arithmetic) finite(raw uint64) uint64 {
 	return raw
 }
 
-// number returns the value of an element's bits, exactly.
+// number returns the exact value of an element's bits.
 func (a Arithmetic) number(v uint64) float64 {
 	switch a.p.Type() {
 	case numeric.Double:
@@ -188,20 +188,22 @@ func (a Arithmetic) Fill(buf []byte, rank int, count int64) {
 	}
 }
 
-// ArithmeticVerdict is what a check of results found.
+// ArithmeticVerdict is the result of checking results.
 type ArithmeticVerdict struct {
 	Checked int64    `json:"checked"`
 	Wrong   int64    `json:"wrong"`
 	Failed  []string `json:"failed,omitempty"` // what was wrong: rounding, nan, infinity, finite, subnormal, zero
-	// Error and Bound are of the element whose error is the largest part of its
-	// bound, relative to what the bound is of. Both are 0 where no element has one.
+	// Error and Bound are those of the element whose error is the largest part of its
+	// bound. Both are relative to what the bound refers to, and 0 if no element has an
+	// error.
 	Error float64 `json:"error"`
 	Bound float64 `json:"bound"`
-	// NonFinite: a result with a bound was no number, so that there is no largest error.
+	// NonFinite reports that a result with a bound was not a number, so that there is no
+	// largest error.
 	NonFinite bool `json:"non_finite,omitempty"`
 }
 
-// Add makes v the verdict of both.
+// Add merges o into v.
 func (v *ArithmeticVerdict) Add(o ArithmeticVerdict) {
 	v.Checked += o.Checked
 	v.Wrong += o.Wrong
@@ -216,7 +218,7 @@ func (v *ArithmeticVerdict) worst(err, bound float64) {
 	}
 }
 
-// Check judges the regions' elements in buf, which are results over all ranks.
+// Check judges the elements of the regions in buf, which are results over all ranks.
 func (a Arithmetic) Check(buf []byte, regions []Region) ArithmeticVerdict {
 	var v ArithmeticVerdict
 	in := make([]float64, a.p.p.World)
@@ -239,7 +241,8 @@ func (a Arithmetic) Check(buf []byte, regions []Region) ArithmeticVerdict {
 	return v
 }
 
-// right reports whether got is a result of the inputs, and notes its error.
+// right reports whether got is a correct result of the inputs in, and records its error in
+// v.
 func (a Arithmetic) right(v *ArithmeticVerdict, k kind, in []float64, got float64) bool {
 	op := RedOp(a.p.p.RedOp)
 	switch {
@@ -271,8 +274,8 @@ func (a Arithmetic) right(v *ArithmeticVerdict, k kind, in []float64, got float6
 	return err <= bound
 }
 
-// error returns the error of a sum or product and its bound, both relative to the
-// sum of magnitudes, or to the product.
+// error returns the error of a sum or product and its bound, both relative to the sum of
+// magnitudes or to the product.
 func (a Arithmetic) error(in []float64, got float64) (err, bound float64) {
 	op, world := RedOp(a.p.p.RedOp), float64(len(in))
 	c, scale := -1, 1.0
@@ -310,16 +313,16 @@ func (a Arithmetic) error(in []float64, got float64) (err, bound float64) {
 	if c != 1 {
 		return err, float64(c) * (a.unit/(1-float64(c)*a.unit) + a.tiny*scale/magnitude)
 	}
-	// One rounding is to the nearest: half a unit in the last place of the result.
+	// A single rounding is to nearest: half a unit in the last place of the result.
 	_, exponent := math.Frexp(exact.hi)
 	half := max(math.Ldexp(1, exponent-2-int(a.p.p.Mantissa)), a.tiny*scale/2)
 	return err, (half + wider(a.p.Type())*math.Abs(exact.hi)) / magnitude
 }
 
-// double is an unevaluated sum of two numbers: twice the precision of one.
+// double is an unevaluated sum of two numbers, which has twice the precision of one.
 type double struct{ hi, lo float64 }
 
-// plus is Knuth's TwoSum, which loses nothing.
+// plus adds x exactly (Knuth's TwoSum).
 func (d double) plus(x float64) double {
 	s := d.hi + x
 	t := s - d.hi

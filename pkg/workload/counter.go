@@ -13,10 +13,10 @@ const (
 	streamWeight = 1
 )
 
-// counter is the keyed random source of every routing: the 8-byte BLAKE2b
-// digest, read as a little-endian integer, of four coordinates written as
-// little-endian uint64, keyed with the seed as 8 little-endian bytes. A draw
-// depends on its coordinates alone, whatever was drawn before.
+// counter is the keyed random source of every routing. Its output is the 8-byte BLAKE2b
+// digest, read as a little-endian integer, of four coordinates written as little-endian
+// uint64. The key is the seed as 8 little-endian bytes. A draw depends only on its
+// coordinates, not on earlier draws.
 type counter struct {
 	hash    hash.Hash
 	message [32]byte
@@ -26,7 +26,7 @@ type counter struct {
 func newCounter(seed uint64) *counter {
 	h, err := blake2b.New(8, binary.LittleEndian.AppendUint64(nil, seed))
 	if err != nil {
-		panic(err) // only sizes can be wrong, and they are constant
+		panic(err) // cannot happen: only the sizes can be invalid, and they are constant
 	}
 	return &counter{hash: h}
 }

@@ -6,22 +6,21 @@ import (
 	"slices"
 )
 
-// redundantSlots is how many expert slots EPLB adds, before rounding up to a
-// multiple of the ranks.
+// redundantSlots is the number of expert slots that EPLB adds, before rounding up to a
+// multiple of the world size.
 const redundantSlots = 32
 
-// eplb is an expert-parallel load balancer's placement: hot experts have
-// several slots, and each rank hosts equally many slots with about equally much
-// load. Slots are numbered rank by rank, so that packed placement holds for
-// them as it does for experts.
+// eplb is the placement of an expert-parallel load balancer. Experts with much load have
+// several slots. Each rank hosts the same number of slots, with about the same load. Slots
+// are numbered rank by rank, so that slots are packed as experts are otherwise.
 type eplb struct {
 	logical  []int32   // expert of each slot
 	replicas [][]int32 // slots of each expert, ascending
 }
 
-// planEPLB places replicas for the expert loads of t: greedily one more slot to
-// the expert with the most load per slot, then, heaviest first, each slot to
-// the least loaded rank that has room.
+// planEPLB places replicas for the expert loads of t. Greedily, it gives one more slot to
+// the expert with the highest load per slot. Then it places the slots, heaviest first, each
+// on the rank with the least load that has room.
 func planEPLB(t *Trace) *eplb {
 	load := make([]int64, t.Experts)
 	for _, e := range t.Expert {
@@ -78,8 +77,8 @@ func planEPLB(t *Trace) *eplb {
 // Placement describes the slots of an EPLB routing.
 type Placement struct {
 	Slots int // of all ranks
-	// Before and After are the load of the fullest rank over that of the mean
-	// rank, for the trace that the placement was planned from.
+	// Before and After are the load of the rank with the most load, divided by the mean
+	// over ranks, for the trace from which the placement was planned.
 	Before, After float64
 	// Digest is a SHA-256 over the expert of each slot (int64, little-endian).
 	Digest [sha256.Size]byte
@@ -104,7 +103,8 @@ func (r *Routing) Placement() (p Placement, ok bool) {
 	}, true
 }
 
-// imbalance is the load of the fullest rank over that of the mean rank.
+// imbalance returns the load of the rank with the most load, divided by the mean over
+// ranks.
 func imbalance(t *Trace) float64 {
 	load := make([]int, t.World)
 	for _, e := range t.Expert {
@@ -113,7 +113,8 @@ func imbalance(t *Trace) float64 {
 	return float64(slices.Max(load)) * float64(t.World) / float64(len(t.Expert))
 }
 
-// place replaces the experts of token by their slots: replica token mod count.
+// place replaces the experts of token by their slots: of the replicas of an expert, number
+// token mod count.
 func (p *eplb) place(token int, experts []int32) {
 	for i, e := range experts {
 		slots := p.replicas[e]

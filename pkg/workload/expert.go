@@ -1,14 +1,14 @@
 package workload
 
-// Affine is what an expert does to a row x, column by column:
-// y(c) = x·Scale + A + B·ExpertPattern(c). It differs from expert to expert, so
-// that a wrong route cannot pass for a right one.
+// Affine is the transform that an expert applies to a row x, column by column: y(c) =
+// x·Scale + A + B·ExpertPattern(c). It differs between experts, so that a wrong route gives
+// a wrong result.
 type Affine struct {
 	Scale, A, B float32
 }
 
-// Expert returns the transform of a global expert id. All its numbers are
-// exact in float32.
+// Expert returns the transform of a global expert id. All its coefficients are exact in
+// float32.
 func Expert(id int32) Affine {
 	e := int(id)
 	return Affine{
@@ -18,5 +18,5 @@ func Expert(id int32) Affine {
 	}
 }
 
-// ExpertPattern is the column pattern p(c) of every expert.
+// ExpertPattern returns the column pattern p(c) that all experts share.
 func ExpertPattern(c int) float32 { return float32(13*c%17-8) / 8 }

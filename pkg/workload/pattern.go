@@ -160,8 +160,8 @@ func (p Pattern) Params() Params { return p.p }
 // Type is the element type.
 func (p Pattern) Type() numeric.Type { return numeric.Type(p.p.Type) }
 
-// ToleranceULP is 0 where results are compared bit for bit, else the greatest
-// distance allowed, in units in the last place.
+// ToleranceULP returns the largest distance allowed between a result and its expected
+// value, in units in the last place; 0 if results are compared bit for bit.
 func (p Pattern) ToleranceULP() int {
 	if p.inexact() {
 		return 1
@@ -190,7 +190,7 @@ func wide(h uint32) uint64 { return uint64(h) | uint64(mix(h^0x5bd1e995))<<32 }
 
 func pick(h, n uint32) uint32 { return uint32(uint64(h) * uint64(n) >> 32) }
 
-// first is the rank that begins the window of summands whose shared hash is g.
+// first returns the first rank of the window of summands whose shared hash is g.
 func (p Pattern) first(g uint32) uint32 { return pick(mix(g), p.p.World) }
 
 // contributes reports whether rank is in the window.
@@ -231,7 +231,7 @@ func (p Pattern) truncate(v uint64) uint64 {
 	return v & (1<<(8*p.p.Size) - 1)
 }
 
-// summand is the signed k of a floating sum, mulsum or avg.
+// summand returns the signed k of a floating sum, mulsum or avg.
 func (p Pattern) summand(h uint32) int64 {
 	k := int64(1 + h&p.p.Mask)
 	if h>>31 != 0 {
@@ -242,7 +242,7 @@ func (p Pattern) summand(h uint32) int64 {
 
 func (p Pattern) exponent(g uint32) int32 { return p.p.Exponent + int32(g&p.p.Wiggle) }
 
-// power is the signed power of two of a floating prod.
+// power returns the signed power of two of a floating prod.
 func (p Pattern) power(h uint32) (negative bool, exponent int32) {
 	return h>>31 != 0, int32(h&1) - int32(h>>1&1)
 }
@@ -385,8 +385,8 @@ func (p Pattern) extreme(i int64) uint64 {
 	return best
 }
 
-// order maps the bits of an element to an unsigned number that rises with its
-// value, neighbours one apart.
+// order maps the bits of an element to an unsigned number that increases with its value.
+// Neighbouring values differ by one.
 func (p Pattern) order(v uint64) uint64 {
 	sign := uint64(1) << (8*p.p.Size - 1)
 	switch {
@@ -401,11 +401,12 @@ func (p Pattern) order(v uint64) uint64 {
 	}
 }
 
-// AllRanks is the source of a region whose elements are reduced over the ranks.
+// AllRanks is the source of a region whose elements are reductions over all ranks.
 const AllRanks = -1
 
-// Region is a run of Count elements at element Offset of a buffer. They are the
-// elements First … of the rank Source's input, or of the reduction (AllRanks).
+// Region is Count consecutive elements of a buffer, from element Offset on. They are the
+// elements from First on of the input of rank Source or, if Source is AllRanks, of the
+// reduction.
 type Region struct {
 	Offset, Count, First int64
 	Source               int
@@ -422,8 +423,8 @@ func (p Pattern) At(r Region, j int64) uint64 {
 // Fill writes the regions' elements into buf.
 func (p Pattern) Fill(buf []byte, regions []Region) { p.write(buf, regions, 0) }
 
-// Poison writes the complement of each element, so that one that an operation
-// does not write never passes the check.
+// Poison writes the complement of each element, so that an element that an operation does
+// not write fails the check.
 func (p Pattern) Poison(buf []byte, regions []Region) { p.write(buf, regions, ^uint64(0)) }
 
 func (p Pattern) write(buf []byte, regions []Region, flip uint64) {
@@ -434,11 +435,11 @@ func (p Pattern) write(buf []byte, regions []Region, flip uint64) {
 	}
 }
 
-// Verdict is what a check found.
+// Verdict is the result of a check.
 type Verdict struct {
 	Checked int64 `json:"checked"` // elements compared
 	Wrong   int64 `json:"wrong"`   // elements that differ by more than the tolerance
-	First   int64 `json:"first"`   // offset in the buffer of the first wrong element, in elements; −1 where there is none
+	First   int64 `json:"first"`   // offset of the first wrong element in the buffer, in elements; −1 if there is none
 }
 
 // Check compares the regions' elements in buf.

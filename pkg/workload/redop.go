@@ -1,5 +1,3 @@
-// Package workload makes the data that is measured: tokens and routing for the
-// expert-parallel family, and exactly reducible buffers for the collectives.
 package workload
 
 import (
@@ -8,17 +6,17 @@ import (
 	"github.com/collectivex/collectivex/pkg/numeric"
 )
 
-// format is what the pattern needs to know of an element type's bits. Integers
-// have no exponent.
+// format is what the pattern needs to know about the bits of an element type. Integers have
+// no exponent.
 type format struct {
 	mantissa uint32 // stored fraction bits; 0 for integers
 	bias     int32  // exponent bias; 0 for integers
 	signed   bool   // signed integers only
-	// exact is the number of bits b such that every integer up to 2^b has an exact
-	// encoding; 30 for double, so that sums of the pattern fit 32 bits.
+	// exact is the largest b such that every integer up to 2^b has an exact encoding; 30
+	// for double, so that sums of the pattern fit into 32 bits.
 	exact uint32
-	// summands is the most ranks that contribute to one element of a sum. It is
-	// lower where the type has few bits.
+	// summands is the maximum number of ranks that contribute to one element of a sum. It
+	// is smaller for types with few bits.
 	summands uint32
 }
 
@@ -37,11 +35,11 @@ var formats = [...]format{
 	numeric.F8E5M2:   {mantissa: 2, bias: 15, exact: 3, summands: 4},
 }
 
-// RedOp is a reduction. The first five values are NCCL's (ncclRedOp_t); a
-// mulsum has to be created in the library (PreMulSum).
+// RedOp is a reduction. The first five values are those of NCCL (ncclRedOp_t). A mulsum
+// must first be created in the library (PreMulSum).
 type RedOp uint32
 
-// The reductions. NoRedOp is that of operations that only copy.
+// The reductions. NoRedOp belongs to operations that only copy.
 const (
 	Sum RedOp = iota
 	Prod
@@ -69,6 +67,6 @@ func ParseRedOp(name string) (RedOp, error) {
 
 func (o RedOp) String() string { return redOpNames[o] }
 
-// MulSumScalar is what rank multiplies its input by in a mulsum: 1 on even
-// ranks and 2 on odd ones, as in nccl-tests.
+// MulSumScalar returns the factor of rank in a mulsum: 1 on even ranks and 2 on odd ones,
+// as in nccl-tests.
 func MulSumScalar(rank int) int { return 1 + rank&1 }

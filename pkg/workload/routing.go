@@ -9,14 +9,14 @@ import (
 	"strings"
 )
 
-// Shape is what a routing is drawn for.
+// Shape holds the sizes for which a routing is drawn.
 type Shape struct {
 	Seed    uint64
 	World   int
 	Experts int // logical experts
 	TopK    int
-	// LargestRung is the largest tokens per rank of the case's ladder. EPLB plans
-	// its replicas from the trace of that rung.
+	// LargestRung is the largest number of tokens per rank in the ladder of the case. EPLB
+	// plans its replicas from the trace of that rung.
 	LargestRung int
 }
 
@@ -40,20 +40,20 @@ type Shape struct {
 // larger one (with the same offsets).
 type Routing struct {
 	shape  Shape
-	slots  int // experts of a trace: Shape.Experts, with EPLB more
+	slots  int // experts of a trace: Shape.Experts, or more with EPLB
 	pick   picker
 	counts func(world, tokensPerRank int) []int
 	eplb   *eplb
 }
 
-// A picker chooses the experts of one token.
+// picker chooses the experts of one token.
 type picker func(c *counter, token int, experts []int32)
 
-// routings are the names without suffixes.
+// routings has the names without suffixes.
 var routings = map[string]struct {
 	picker  func(s Shape, step int) picker
-	counts  func(world, tokensPerRank int) []int // nil: equally many
-	stepped bool                                 // the name may carry a step
+	counts  func(world, tokensPerRank int) []int // nil: the same number on each rank
+	stepped bool                                 // the name may have the suffix -stepN
 }{
 	"uniform":             {picker: uniform},
 	"zipf-mild":           {picker: zipf(math.Sqrt)},
@@ -73,8 +73,8 @@ const (
 	stepSuffix = "-step"
 )
 
-// NewRouting returns the routing of that name for s, or an error where the
-// name is unknown or the shape cannot be routed.
+// NewRouting returns the routing with this name for s. It is an error if the name is
+// unknown or the shape cannot be routed.
 func NewRouting(name string, s Shape) (*Routing, error) {
 	if s.World < 1 || s.TopK < 1 || s.Experts < s.TopK || s.Experts%s.World != 0 {
 		return nil, fmt.Errorf("routing %s: %d experts on %d ranks with top-k %d: experts must be a multiple of the ranks and at least top-k",
@@ -107,17 +107,17 @@ func NewRouting(name string, s Shape) (*Routing, error) {
 	return r, nil
 }
 
-// Experts returns the expert slots of every trace: the logical experts, with
-// EPLB more.
+// Experts returns the number of expert slots in every trace: the logical experts, or more
+// with EPLB.
 func (r *Routing) Experts() int { return r.slots }
 
-// MaxRankTokens returns the most tokens that a rank sends in a batch of
-// tokensPerRank tokens on each rank.
+// MaxRankTokens returns the maximum number of tokens that any rank sends in a batch of
+// tokensPerRank tokens per rank.
 func (r *Routing) MaxRankTokens(tokensPerRank int) int {
 	return slices.Max(r.counts(r.shape.World, tokensPerRank))
 }
 
-// Trace returns the trace of a batch of tokensPerRank tokens on each rank.
+// Trace returns the trace of a batch of tokensPerRank tokens per rank.
 func (r *Routing) Trace(tokensPerRank int) *Trace {
 	s := r.shape
 	t := &Trace{World: s.World, TopK: s.TopK, Experts: r.slots, First: make([]int, s.World+1)}
@@ -138,8 +138,8 @@ func (r *Routing) Trace(tokensPerRank int) *Trace {
 	return t
 }
 
-// drawWeights fills the weights of a token: raw weights 1 … 65535 over their
-// sum, divided in float64.
+// drawWeights fills the weights of a token: raw weights from 1 to 65535, divided by their
+// sum in float64.
 func drawWeights(c *counter, token int, weights []float32) {
 	raw := make([]float64, len(weights))
 	var sum float64
@@ -152,8 +152,8 @@ func drawWeights(c *counter, token int, weights []float32) {
 	}
 }
 
-// firstUnused tries attempt 0, 1, 2, … and takes the first expert that the
-// token does not use yet.
+// firstUnused makes attempts 0, 1, 2, … and takes the first expert that the token does not
+// use yet.
 func firstUnused(c *counter, token, slot int, used []int32, choose func(draw uint64) int32) int32 {
 	for attempt := 0; ; attempt++ {
 		if e := choose(c.draw(token, slot, attempt, streamExpert)); !slices.Contains(used, e) {
@@ -162,7 +162,7 @@ func firstUnused(c *counter, token, slot int, used []int32, choose func(draw uin
 	}
 }
 
-// drawUniform fills the slots from first on, out of n experts from low on.
+// drawUniform fills the slots from first on with experts from low to low+n−1.
 func drawUniform(c *counter, token int, experts []int32, first, low, n int) {
 	for slot := first; slot < len(experts); slot++ {
 		experts[slot] = firstUnused(c, token, slot, experts[:slot], func(draw uint64) int32 {
@@ -177,9 +177,9 @@ func uniform(s Shape, _ int) picker {
 	}
 }
 
-// zipf gives expert e the weight floor(2^40 / power(e+1)): integers, from
-// operations that IEEE rounds alike everywhere, so that traces do not depend
-// on the machine.
+// zipf gives expert e the weight floor(2^40 / power(e+1)). Weights are integers, computed
+// by operations that IEEE 754 rounds the same everywhere, so that traces do not depend on
+// the machine.
 func zipf(power func(n float64) float64) func(s Shape, step int) picker {
 	return func(s Shape, _ int) picker {
 		upTo := make([]uint64, s.Experts)
@@ -200,8 +200,8 @@ func zipf(power func(n float64) float64) func(s Shape, step int) picker {
 	}
 }
 
-// balanced spreads the slots over the ranks, one expert further after each
-// round over all of them.
+// balanced distributes the slots over the ranks, and moves on by one expert after each
+// round over all ranks.
 func balanced(s Shape, _ int) picker {
 	return func(_ *counter, token int, experts []int32) {
 		for slot := range experts {
@@ -240,8 +240,8 @@ func evenCounts(world, tokensPerRank int) []int {
 	return counts
 }
 
-// linearCounts rises from T/2 on the first rank to 3T/2 on the last. The ranks
-// pair up to 2T, so that the batch has W·T tokens.
+// linearCounts increases from T/2 on the first rank to 3T/2 on the last. Ranks pair up to
+// 2T, so that the batch has W·T tokens.
 func linearCounts(world, tokensPerRank int) []int {
 	counts := evenCounts(world, tokensPerRank)
 	for r := range world / 2 {
@@ -251,8 +251,8 @@ func linearCounts(world, tokensPerRank int) []int {
 	return counts
 }
 
-// emptyRankCounts leaves the last rank without tokens; the others take its
-// tokens in turn, so that the batch has W·T tokens. A single rank keeps them.
+// emptyRankCounts gives the last rank no tokens. The others take its tokens in turn, so
+// that the batch has W·T tokens. A single rank keeps its tokens.
 func emptyRankCounts(world, tokensPerRank int) []int {
 	counts := evenCounts(world, tokensPerRank)
 	if world == 1 {

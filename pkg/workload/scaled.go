@@ -6,11 +6,11 @@ import (
 	"github.com/collectivex/collectivex/pkg/numeric"
 )
 
-// maxScaleExponent bounds the powers of two that scale blocks.
+// maxScaleExponent limits the powers of two by which blocks are scaled.
 const maxScaleExponent = 6
 
-// SplitMix returns the n-th output of the SplitMix64 generator that begins with
-// key. It is the source of data without a period.
+// SplitMix returns output n of the SplitMix64 generator with this key. It is used where
+// data must not repeat.
 func SplitMix(key, n uint64) uint64 {
 	x := key + (n+1)*0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
@@ -18,13 +18,12 @@ func SplitMix(key, n uint64) uint64 {
 	return x ^ x>>31
 }
 
-// FillScaled writes another activation row of a token in bf16: like
-// FillActivation it tells the token in its first 32 columns, but no value of it
-// has a period. Each block of columns is scaled by a power of two of its own,
-// 2^-6 … 2^6, and holds the same largest magnitude, 2 before scaling, in a column
-// of its own: the scale of a block codec therefore varies by powers of two alone.
-// Where a block carries source columns its power is 2^0 … 2^6, so that these stay
-// the smaller ones.
+// FillScaled writes the other activation row of a token in bf16. As in FillActivation, the
+// first 32 columns encode the token, but the values do not repeat. Each block of columns is
+// scaled by its own power of two, 2^-6 to 2^6, and has the same largest magnitude, 2 before
+// scaling, in a column of its own. The scale of a block codec therefore varies only by
+// powers of two. A block with source columns has a power of 2^0 to 2^6, so that these stay
+// smaller than its largest magnitude.
 func FillScaled(row []uint16, token uint32, seed uint64, block int) {
 	key := SplitMix(seed, uint64(token))
 	for at := 0; at < len(row); at += block {

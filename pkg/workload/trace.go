@@ -8,21 +8,21 @@ import (
 	"sort"
 )
 
-// Trace says which experts each token of the global batch uses, and how much.
-// Placement is packed: expert e lives on rank e div (Experts/World).
+// Trace lists the experts of each token of the global batch, and their weights. Placement
+// is packed: rank e div (Experts/World) hosts expert e.
 type Trace struct {
 	World   int
 	TopK    int
-	Experts int // global expert slots; with EPLB the redundant ones too
-	// First[r] is the first token of rank r; First[World] the number of tokens.
+	Experts int // global expert slots, with EPLB including the redundant ones
+	// First[r] is the first token of rank r. First[World] is the number of tokens.
 	First []int
-	// Expert and Weight are row-major, a row of TopK per token. The experts of a
-	// token differ; its weights sum to 1.
+	// Expert and Weight are row-major, with a row of TopK elements for each token. The
+	// experts of a token are distinct, and its weights sum to 1.
 	Expert []int32
 	Weight []float32
 }
 
-// Tokens returns the tokens of the global batch.
+// Tokens returns the number of tokens in the global batch.
 func (t *Trace) Tokens() int { return t.First[t.World] }
 
 // RankTokens returns the number of tokens that rank r sends.
@@ -45,8 +45,8 @@ func (t *Trace) Row(token int) (experts []int32, weights []float32) {
 	return t.Expert[low:high:high], t.Weight[low:high:high]
 }
 
-// RotateWeights returns the trace with the weights of each token moved on by one
-// slot. It shares all else with t.
+// RotateWeights returns a copy of the trace in which the weights of each token are shifted
+// by one slot. It shares everything else with t.
 func (t *Trace) RotateWeights() *Trace {
 	rotated := *t
 	rotated.Weight = make([]float32, len(t.Weight))
@@ -57,8 +57,9 @@ func (t *Trace) RotateWeights() *Trace {
 	return &rotated
 }
 
-// Digest is a SHA-256 over all experts (int64, little-endian) and then all
-// weights (float32, little-endian), row-major: equal exactly where traces are.
+// Digest returns a SHA-256 over all experts (int64, little-endian) and then all weights
+// (float32, little-endian), row-major. Two traces are equal if and only if their digests
+// are.
 func (t *Trace) Digest() [sha256.Size]byte {
 	h := sha256.New()
 	writeExperts(h, t.Expert)
@@ -66,7 +67,7 @@ func (t *Trace) Digest() [sha256.Size]byte {
 	return [sha256.Size]byte(h.Sum(nil))
 }
 
-// writeExperts writes to a hash or a buffer, which never fail.
+// writeExperts writes to a hash or a buffer, neither of which fails.
 func writeExperts(w io.Writer, experts []int32) {
 	var b [8]byte
 	for _, e := range experts {

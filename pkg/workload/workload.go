@@ -1,4 +1,4 @@
-// Package workload is what a benchmark moves: routing traces, activations, the
-// stand-in for the experts, and exactly reducible data. All of it is a pure
-// function of the case, the same on every machine.
+// Package workload defines the data that a benchmark moves: routing traces, activations,
+// stand-ins for experts, and data whose reductions are exact. All of it is a pure function
+// of the case, and the same on every machine.
 package workload

@@ -1,5 +1,5 @@
-// Package acceltest is the contract of accel.Device as tests, which every device
-// passes, real or stand-in.
+// Package acceltest tests the contract of accel.Device. Every device, real or stand-in,
+// must pass.
 package acceltest
 
 import (
@@ -15,8 +15,8 @@ import (
 	"github.com/collectivex/collectivex/pkg/accel"
 )
 
-// Run runs all tests, each with a device that open makes current on the test's
-// OS thread.
+// Run runs all tests. For each, open returns a device that is current on the OS thread of
+// the test.
 func Run(t *testing.T, open func(t *testing.T) accel.Device) {
 	for _, test := range []struct {
 		name string
@@ -39,7 +39,7 @@ func Run(t *testing.T, open func(t *testing.T) accel.Device) {
 		{"peers", testPeers},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			runtime.LockOSThread() // never unlocked: the thread, on which the device stays current, ends with the test
+			runtime.LockOSThread() // never unlocked: the device stays current on the thread, which ends with the test
 			d := open(t)
 			defer func() { require.NoError(t, d.Close()) }()
 			test.run(t, d)
@@ -47,7 +47,7 @@ func Run(t *testing.T, open func(t *testing.T) accel.Device) {
 	}
 }
 
-// stream returns a stream that goes with the test.
+// stream returns a stream that is closed at the end of the test.
 func stream(t *testing.T, d accel.Device) accel.Stream {
 	t.Helper()
 	s, err := d.NewStream()
@@ -132,7 +132,7 @@ func testOutOfMemory(t *testing.T, d accel.Device) {
 	_, err = d.Alloc(2 * total)
 	require.ErrorIs(t, err, accel.ErrOutOfMemory)
 	require.NotErrorIs(t, err, accel.ErrUnsupported)
-	p := alloc(t, d, 1<<20) // the device goes on
+	p := alloc(t, d, 1<<20) // the device is still usable
 	require.NoError(t, d.Free(p))
 }
 
@@ -271,7 +271,7 @@ func testGraph(t *testing.T, d accel.Device) {
 	require.NoError(t, d.Free(b))
 }
 
-// Waiting inside a capture spoils it; the stream is good again afterwards.
+// Waiting inside a capture invalidates it. The stream is usable again afterwards.
 func testSpoiledCapture(t *testing.T, d accel.Device) {
 	s := stream(t, d)
 	defer s.Close()
@@ -280,7 +280,7 @@ func testSpoiledCapture(t *testing.T, d accel.Device) {
 	require.NoError(t, s.BeginCapture())
 	require.Error(t, s.BeginCapture(), "captured twice")
 	_, err = s.EndCapture()
-	if err != nil { // a driver may give up the capture for that
+	if err != nil { // a driver may end the capture because of that
 		require.NotErrorIs(t, err, accel.ErrUnsupported)
 	}
 	require.NoError(t, s.BeginCapture())
@@ -341,7 +341,8 @@ func testPeers(t *testing.T, d accel.Device) {
 	require.False(t, self, "device 0 is no peer of itself")
 }
 
-// oneLine is what every error of a user's mistake has to be.
+// oneLine requires an error of one line that contains parts, as the error of every mistake
+// of a user must.
 func oneLine(t *testing.T, err error, parts ...string) {
 	t.Helper()
 	require.Error(t, err)

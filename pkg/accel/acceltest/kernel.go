@@ -157,7 +157,7 @@ func testSmallFloats(t *testing.T, d accel.Device) {
 		}
 		for f, w := range want {
 			bits := got[5*i+f]
-			if w != w { // which NaN is not told
+			if w != w { // which NaN it is does not matter
 				require.True(t, bits&0x7fffffff > 0x7f800000, "decode %#x of format %d: %#x is no NaN", i, f, bits)
 				continue
 			}

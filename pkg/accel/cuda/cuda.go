@@ -1,5 +1,5 @@
-// Package cuda is NVIDIA devices by the driver API. A device is used through its
-// primary context, where the CUDA runtime, NCCL and torch live too.
+// Package cuda opens NVIDIA devices through the driver API. It uses the primary context of
+// a device, which the CUDA runtime, NCCL and torch use too.
 package cuda
 
 import (
@@ -28,7 +28,7 @@ const (
 	attrVMM             = 102
 )
 
-// hints are for the errors with which cuInit fails, by code.
+// hints says, by error code, what to do when cuInit fails.
 var hints = map[int]string{
 	100: "check CUDA_VISIBLE_DEVICES; in a container, start it with --gpus all",                                                     // NO_DEVICE
 	802: "start nvidia-fabricmanager, of the driver's version, and wait until nvidia-smi -q shows Fabric State: Completed",          // SYSTEM_NOT_READY
@@ -40,8 +40,8 @@ func vendor() gpu.Vendor {
 	return gpu.Vendor{
 		Name:   "nvidia",
 		Driver: driver,
-		// The plain names of old functions are forms with 32-bit sizes, which the
-		// library keeps for old programs: take the versioned ones.
+		// For old functions, the plain name is a form with 32-bit sizes, kept for old
+		// programs: use the versioned names.
 		Symbols: gpu.Symbols{
 			Init:         "cuInit",
 			Version:      "cuDriverGetVersion",
@@ -123,8 +123,8 @@ func OpenCompiler() (*gpu.Compiler, error) { return gpu.OpenCompiler(compiler(ne
 // newestNVRTC is the newest major version whose soname is known.
 const newestNVRTC = 13
 
-// compiler is NVRTC of at most the driver's major version: a driver does not
-// load images of a compiler that is a major version ahead of it.
+// compiler returns NVRTC of at most the driver's major version: a driver cannot load images
+// from a compiler of a later major version.
 func compiler(major int) gpu.CompilerVendor {
 	var names []string
 	for _, v := range []struct {
@@ -154,7 +154,8 @@ func compiler(major int) gpu.CompilerVendor {
 			Code:        "nvrtcGetCUBIN",
 			Destroy:     "nvrtcDestroyProgram",
 		},
-		// Products and sums stay apart, so that kernels and host compute the same bits.
+		// Multiplication and addition are not fused, so that kernels and host compute the
+		// same bits.
 		Options: func(arch string) []string {
 			return []string{"--gpu-architecture=" + arch, "--std=c++17", "--fmad=false"}
 		},

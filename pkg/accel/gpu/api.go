@@ -1,7 +1,7 @@
-// Package gpu drives an accelerator through the driver interface that CUDA and
-// HIP share: the same functions under two sets of names. What a vendor does its
-// own way (names, attribute numbers, version codes, compiler) is a Vendor value;
-// packages cuda and hip hold theirs.
+// Package gpu drives accelerators through the driver interface that CUDA and HIP share: the
+// same functions under two sets of names. What differs between vendors (names, attribute
+// numbers, version codes, compilers) is in a Vendor value, which packages cuda and hip
+// supply.
 package gpu
 
 /*
@@ -16,26 +16,25 @@ import (
 	"github.com/collectivex/collectivex/pkg/dl"
 )
 
-// Vendor is what sets one vendor's library apart.
+// Vendor describes what is specific to one vendor's driver.
 type Vendor struct {
 	Name    string // nvidia, amd; becomes accel.Info.Vendor
 	Driver  dl.Search
 	Symbols Symbols
 	Numbers Numbers
-	// Hints say, by code, what to do about errors with which Init fails; that of
-	// NO_DEVICE also holds where the driver counts none.
+	// Hints says, by error code, what to do when Init fails. The hint for NO_DEVICE also
+	// applies when the driver counts no devices.
 	Hints map[int]string
-	// Version spells what the version function returns, such as "CUDA 13.0".
+	// Version formats what the version function returns, such as "CUDA 13.0".
 	Version func(code int) string
-	// Arch names the architecture of a device as the compiler takes it.
+	// Arch returns the architecture of a device as the compiler expects it.
 	Arch func(*Driver, int) (string, error)
-	// Compiler is the run-time compiler that suits a driver of this version code.
+	// Compiler returns the run-time compiler for a driver with this version code.
 	Compiler func(code int) CompilerVendor
 }
 
-// Symbols are the exported names of the interface's functions. An empty name
-// says that the vendor has no such function; the functions marked optional may
-// also be missing from an old library.
+// Symbols are the exported names of the functions. An empty name means that the vendor has
+// no such function. Functions marked optional may also be missing from an old library.
 type Symbols struct {
 	Init, Version, ErrorNameOut, ErrorName string
 
@@ -65,7 +64,7 @@ type Numbers struct {
 	VMM             int // whether the device has virtual memory management
 }
 
-// api is a filled table with the names its functions have.
+// api is a filled function table and the names of its functions.
 type api struct {
 	table   *C.cx_gpu
 	symbols Symbols
@@ -78,8 +77,8 @@ type binding struct {
 	slot unsafe.Pointer // address of a function pointer of the table
 }
 
-// bind fills the table from lib. A required function that lib lacks is an error
-// that names it and wraps dl.ErrNoSymbol.
+// bind fills the table from lib. If lib lacks a required function, the error names it and
+// wraps dl.ErrNoSymbol.
 func bind(lib *dl.Library, s Symbols) (*api, error) {
 	t := (*C.cx_gpu)(C.calloc(1, C.sizeof_cx_gpu))
 	a := &api{table: t, symbols: s}
@@ -170,7 +169,7 @@ func bindAll(lib *dl.Library, group []binding) bool {
 	return all
 }
 
-// err names a failed call; nil for success.
+// err returns the *Error of a failed call, or nil for success.
 func (a *api) err(call string, rc C.int) error {
 	if rc == 0 {
 		return nil

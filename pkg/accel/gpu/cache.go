@@ -13,10 +13,10 @@ import (
 	"github.com/collectivex/collectivex/pkg/regular"
 )
 
-// Cached is Compile with the images kept in dir (empty: collectivex/kernels in
-// the user's cache directory). An image is found again by architecture, source,
-// options and compiler version. Concurrent callers may compile twice, but none
-// ever reads half an image: files appear whole, and carry their own hash.
+// Cached is Compile with a cache of images in dir (default: collectivex/kernels in the
+// user's cache directory). The key of an image is its architecture, source, options and
+// compiler version. Concurrent callers may compile twice, but none reads a partial image:
+// files appear whole and contain their own hash.
 func (c *Compiler) Cached(ctx context.Context, dir, name, source, arch string) ([]byte, error) {
 	path := filepath.Join(cacheDir(dir), c.cacheKey(source, arch)+".image")
 	if image, ok := readImage(path); ok {
@@ -29,7 +29,7 @@ func (c *Compiler) Cached(ctx context.Context, dir, name, source, arch string) (
 	if err != nil {
 		return nil, err
 	}
-	// An image that cannot be kept is still an image.
+	// Failing to cache an image is not an error.
 	_ = writeImage(path, image)
 	return image, nil
 }
@@ -47,7 +47,7 @@ func cacheDir(dir string) string {
 
 func (c *Compiler) cacheKey(source, arch string) string {
 	h := sha256.New()
-	// Every part ends in a zero byte, so that no two lists hash alike.
+	// Each part ends in a zero byte, so that different lists have different hashes.
 	for _, part := range append([]string{c.Version(), c.lib.BuildID(), arch, source}, c.vendor.Options(arch)...) {
 		h.Write([]byte(part))
 		h.Write([]byte{0})
@@ -56,7 +56,8 @@ func (c *Compiler) cacheKey(source, arch string) string {
 	return plain + "-" + hex.EncodeToString(h.Sum(nil))
 }
 
-// readImage returns an image whose hash, at the end of the file, holds.
+// readImage returns a cached image. It reports false if the hash at the end of the file
+// does not match.
 func readImage(path string) ([]byte, bool) {
 	raw, err := os.ReadFile(path)
 	if err != nil || len(raw) <= sha256.Size {

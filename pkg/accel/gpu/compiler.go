@@ -15,12 +15,12 @@ import (
 	"github.com/collectivex/collectivex/pkg/dl"
 )
 
-// CompilerVendor is what sets one vendor's run-time compiler apart.
+// CompilerVendor describes what is specific to one vendor's run-time compiler.
 type CompilerVendor struct {
 	Name    string // NVRTC, HIPRTC
 	Library dl.Search
-	// Companion is a pattern of file names beside the library that it opens by
-	// soname alone; empty for none.
+	// Companion is a file name pattern, in the directory of the library, for a library that
+	// the compiler opens by soname alone; empty if there is none.
 	Companion string
 	Symbols   CompilerSymbols
 	// Options are the compiler's arguments for an architecture.
@@ -80,15 +80,15 @@ func OpenCompiler(v CompilerVendor) (*Compiler, error) {
 	return c, nil
 }
 
-// openCompanion loads what the library would not find by itself when it lies in
-// no directory that the loader knows, such as that of a Python wheel.
+// openCompanion loads the companion of a library, which the library itself cannot find if
+// its directory is unknown to the loader, as that of a Python wheel is.
 func openCompanion(lib *dl.Library, pattern string) error {
 	if pattern == "" {
 		return nil
 	}
 	files, err := filepath.Glob(filepath.Join(filepath.Dir(lib.Path()), pattern))
 	if err != nil || len(files) == 0 {
-		return err // the loader may know better
+		return err // the loader may find another one
 	}
 	_, err = dl.Open(files[0])
 	return err
@@ -102,8 +102,8 @@ func (c *Compiler) Version() string {
 	return fmt.Sprintf("%s %d.%d", c.vendor.Name, c.major, c.minor)
 }
 
-// Compile returns an image of source for arch. The error of source that does not
-// compile carries the compiler's first complaint; one line.
+// Compile returns an image of source for arch. If source does not compile, the error
+// contains the first error message of the compiler, on one line.
 func (c *Compiler) Compile(name, source, arch string) ([]byte, error) {
 	csource, cname := C.CString(source), C.CString(name)
 	defer C.free(unsafe.Pointer(csource))
@@ -139,8 +139,8 @@ func (c *Compiler) Compile(name, source, arch string) ([]byte, error) {
 	return image, nil
 }
 
-// complaint is the first line of the compiler's log that speaks of an error,
-// else its first line.
+// complaint returns the first line of the compiler's log that mentions an error, or else
+// its first line.
 func (c *Compiler) complaint(program unsafe.Pointer) string {
 	var size C.size_t
 	if C.cx_rtc_log_size(c.table, program, &size) != 0 || size == 0 {

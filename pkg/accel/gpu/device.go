@@ -25,8 +25,8 @@ import (
 
 const codeNoDevice = 100
 
-// Alignment of device memory. The drivers promise 256 bytes; libraries that
-// register memory, and the fold of offsets between ranks, want pages.
+// alignment of device memory, in bytes. Drivers guarantee 256, but libraries that register
+// memory, and offsets that ranks exchange, need whole pages.
 const alignment = 4096
 
 // Device is a device that is current on the OS thread that opened it. It
@@ -38,14 +38,14 @@ type Device struct {
 	index    int
 	info     accel.Info
 	cacheDir string
-	// bases holds the allocations that Free cannot hand back by their address alone.
+	// bases holds the allocations whose address alone is not enough for Free.
 	bases map[accel.Ptr]allocation
 }
 
-// allocation is what stands behind an address.
+// allocation is what belongs to an address that Alloc returned.
 type allocation struct {
 	base   accel.Ptr
-	mapped int64 // bytes of a virtual allocation, else 0
+	mapped int64 // bytes of a virtual allocation; otherwise 0
 	handle C.cx_mem
 }
 
@@ -74,7 +74,8 @@ func (d *Device) Alloc(size int64) (accel.Ptr, error) {
 	if err != nil || p%alignment == 0 {
 		return p, err
 	}
-	// Small allocations share a page. Take one with room to move up instead.
+	// Small allocations share a page, so this one may not begin at a page boundary.
+	// Allocate one with room to align it.
 	if err := d.free(p); err != nil {
 		return 0, err
 	}
@@ -176,13 +177,12 @@ func (d *Device) CanAccessPeer(peer int) (bool, error) {
 	return d.driver.CanAccessPeer(d.index, peer)
 }
 
-// Close gives the device back. Memory, streams and modules of it are invalid
-// from then on.
+// Close releases the device. Its memory, streams and modules become invalid.
 func (d *Device) Close() error {
 	return d.api.err("release device", C.cx_unbind(d.api.table, d.dev))
 }
 
-// pointerTo is the address of a Go buffer for the length of a call.
+// pointerTo returns the address of a Go buffer, valid for the duration of a call.
 func pointerTo(buf []byte) unsafe.Pointer { return unsafe.Pointer(unsafe.SliceData(buf)) }
 
 // CString returns the text before the first zero byte of buf.

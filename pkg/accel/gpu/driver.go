@@ -14,8 +14,8 @@ import (
 	"github.com/collectivex/collectivex/pkg/dl"
 )
 
-// Driver is a loaded and initialised driver library. It is opened once in a
-// process and lives as long as it: drivers do not survive being unloaded.
+// Driver is a loaded and initialised driver library. A process opens it once and never
+// closes it, because drivers do not support unloading.
 type Driver struct {
 	vendor  Vendor
 	api     *api
@@ -25,8 +25,8 @@ type Driver struct {
 	compiler func() (*Compiler, error)
 }
 
-// Load finds the vendor's driver library, binds it and initialises it. The
-// error wraps dl.ErrNoLibrary or dl.ErrNoSymbol where those are the cause.
+// Load finds, binds and initialises the vendor's driver library. The error wraps
+// dl.ErrNoLibrary if there is no library, and dl.ErrNoSymbol if it lacks a function.
 func Load(v Vendor) (*Driver, error) {
 	lib, err := v.Driver.Open()
 	if err != nil {
@@ -66,10 +66,10 @@ func (d *Driver) Count() (int, error) {
 	return int(n), err
 }
 
-// NoDevice says what to look at where Count is 0.
+// NoDevice says what to check if Count returns 0.
 func (d *Driver) NoDevice() string { return d.vendor.Hints[codeNoDevice] }
 
-// Compiler opens the run-time compiler that suits this driver; see OpenCompiler.
+// Compiler opens the run-time compiler for this driver; see OpenCompiler.
 func (d *Driver) Compiler() (*Compiler, error) { return d.compiler() }
 
 // Attribute returns an integer attribute of device index, by the vendor's number.
@@ -83,8 +83,8 @@ func (d *Driver) Attribute(number, index int) (int, error) {
 	return int(v), err
 }
 
-// Properties fills a property structure of a device; its layout is the caller's
-// business, and so is that buf is large enough.
+// Properties fills buf with the property structure of a device. The caller knows its layout
+// and ensures that buf is large enough.
 func (d *Driver) Properties(buf []byte, index int) error {
 	return d.api.err(d.api.symbols.DeviceProperties,
 		C.cx_device_properties(d.api.table, pointerTo(buf), C.int(index)))
@@ -105,8 +105,8 @@ func (d *Driver) CanAccessPeer(index, peer int) (bool, error) {
 	return can != 0, err
 }
 
-// Describe says what device index is, without opening it: all of accel.Info but
-// its memory.
+// Describe returns all of accel.Info but TotalBytes of device index, without opening the
+// device.
 func (d *Driver) Describe(index int) (accel.Info, error) {
 	dev, err := d.device(index)
 	if err != nil {
@@ -149,9 +149,9 @@ func (d *Driver) device(index int) (C.int, error) {
 	return dev, err
 }
 
-// Open makes device index current on the calling OS thread, which the caller has
-// locked, and describes it. Compiled kernels are kept in cacheDir; empty means
-// the user's cache directory.
+// Open makes device index current on the calling OS thread, which the caller has locked,
+// and describes it. Compiled kernels are cached in cacheDir; if it is empty, in the user's
+// cache directory.
 func (d *Driver) Open(index int, cacheDir string) (*Device, error) {
 	count, err := d.Count()
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"github.com/collectivex/collectivex/pkg/accel"
 )
 
-// Error is a call of the driver that failed. Both vendors number the errors
-// below alike.
+// Error is a failed call of the driver. Both vendors use the same numbers for the errors
+// below.
 type Error struct {
 	Call string // exported name of the function
 	Code int
@@ -34,7 +34,8 @@ func (e *Error) Is(target error) bool {
 	return false
 }
 
-// hint is what to do about an error of the driver's start, after a colon.
+// hint returns what to do about an error of the driver's initialisation, after a colon;
+// empty if nothing is known.
 func (v *Vendor) hint(err error) string {
 	var code *Error
 	if !errors.As(err, &code) || v.Hints[code.Code] == "" {
@@ -43,7 +44,7 @@ func (v *Vendor) hint(err error) string {
 	return ": " + v.Hints[code.Code]
 }
 
-// also joins errors on one line, the first being the cause; nil ones do not count.
+// also joins errors on one line. The first is the cause; nil errors are left out.
 func also(errs ...error) error {
 	var all error
 	for _, err := range errs {

@@ -16,7 +16,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/accel"
 )
 
-// maxArgs is how many parameters a kernel may have.
+// maxArgs is the maximum number of parameters of a kernel.
 const maxArgs = 16
 
 // Compile implements accel.Device: it takes the image from the cache, or compiles

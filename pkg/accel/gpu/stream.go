@@ -74,7 +74,7 @@ func (s *stream) EndCapture() (accel.Graph, error) {
 	}
 	g := &graph{api: a}
 	err := a.err(a.symbols.GraphInstantiate, C.cx_graph_instantiate(a.table, &g.handle, template))
-	// The executable graph is a copy.
+	// The executable graph is a copy, so the template can be destroyed.
 	err = also(err, a.err(a.symbols.GraphDestroy, C.cx_graph_destroy(a.table, template)))
 	if err != nil {
 		return nil, err

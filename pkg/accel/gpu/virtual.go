@@ -76,7 +76,7 @@ func (d *Device) hasVMM() (bool, error) {
 	return has != 0, err
 }
 
-// everyPeer grants access to this device and to all that can address it.
+// everyPeer returns access rights for this device and all devices that can address it.
 func (d *Device) everyPeer() ([]C.cx_access, error) {
 	access := []C.cx_access{{location: location(d.dev), flags: memReadWrite}}
 	count, err := d.driver.Count()
@@ -109,7 +109,7 @@ func (d *Device) freeVirtual(p accel.Ptr, v allocation) error {
 	return also(unmap, d.releaseVirtual(C.cx_ptr(p), v))
 }
 
-// releaseVirtual gives back memory and addresses that are not mapped.
+// releaseVirtual frees memory and addresses that are not mapped.
 func (d *Device) releaseVirtual(p C.cx_ptr, v allocation) error {
 	return also(
 		d.api.err(d.api.symbols.VMMRelease, C.cx_vmm_release(d.api.table, v.handle)),

@@ -1,4 +1,4 @@
-// Package hip is AMD devices by the HIP runtime, from version 6.0 on.
+// Package hip opens AMD devices through the HIP runtime, version 6.0 or newer.
 package hip
 
 import (
@@ -29,14 +29,15 @@ const (
 	attrVMM             = 89
 )
 
-// hipDeviceProp_tR0600 has 1472 bytes; the buffer leaves room for a later tail.
+// hipDeviceProp_tR0600 has 1472 bytes. The buffer has room for fields that later versions
+// append.
 const (
 	propertyBytes = 4096
 	archOffset    = 1160 // gcnArchName
 	archBytes     = 256
 )
 
-// hints are for the errors with which hipInit fails, by code.
+// hints says, by error code, what to do when hipInit fails.
 var hints = map[int]string{
 	100: "check HIP_VISIBLE_DEVICES and ROCR_VISIBLE_DEVICES; in a container, start it with --device /dev/kfd --device /dev/dri", // NoDevice
 	999: "check that this user may open /dev/kfd (groups render and video); dmesg has the driver's messages",                     // Unknown
@@ -56,7 +57,7 @@ func vendor() gpu.Vendor {
 			DeviceName:      "hipDeviceGetName",
 			DeviceBusID:     "hipDeviceGetPCIBusId",
 			DeviceAttribute: "hipDeviceGetAttribute",
-			// The plain name is the structure of HIP 5, which is laid out otherwise.
+			// The plain name returns the structure of HIP 5, which has another layout.
 			DeviceProperties: "hipGetDevicePropertiesR0600",
 			CanAccessPeer:    "hipDeviceCanAccessPeer",
 			DeviceSet:        "hipSetDevice",
@@ -146,7 +147,8 @@ func compiler() gpu.CompilerVendor {
 			Code:        "hiprtcGetCode",
 			Destroy:     "hiprtcDestroyProgram",
 		},
-		// Products and sums stay apart, so that kernels and host compute the same bits.
+		// Multiplication and addition are not fused, so that kernels and host compute the
+		// same bits.
 		Options: func(arch string) []string {
 			return []string{"--offload-arch=" + arch, "-std=c++17", "-ffp-contract=off"}
 		},

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// heap hands out ranges of a segment, first fit.
+// heap allocates ranges of a segment, first fit.
 type heap struct {
 	bytes int64
 	used  map[int64]int64 // offset → bytes
@@ -16,7 +16,7 @@ const (
 	largeAlign = 2 << 20 // so that huge pages can serve large ranges
 )
 
-// take returns the offset of a free range.
+// take allocates a range and returns its offset.
 func (h *heap) take(bytes int64) (int64, error) {
 	align := int64(smallAlign)
 	if bytes >= largeAlign {
@@ -41,7 +41,7 @@ func (h *heap) take(bytes int64) (int64, error) {
 	return at, nil
 }
 
-// drop frees the range at offset and returns its bytes.
+// drop frees the range at offset and returns its size in bytes.
 func (h *heap) drop(at int64) (int64, error) {
 	bytes, ok := h.used[at]
 	if !ok {

@@ -1,6 +1,6 @@
-// Package host is the accelerator of a machine without one: device memory is
-// host memory that the ranks of the machine share, streams run inline and
-// events read the monotonic clock. Its device index is the local rank.
+// Package host implements an accelerator on a machine without one. Device memory is host
+// memory that the ranks of the machine share, streams run inline, and events read the
+// monotonic clock. The device index is the local rank.
 package host
 
 import (
@@ -17,7 +17,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/sysfs"
 )
 
-// maxHeap bounds the address space that a device and each of its peers reserve.
+// maxHeap limits the address space, in bytes, that a device and each of its peers reserve.
 const maxHeap = 64 << 30
 
 // Device is one rank's share of the host.
@@ -34,9 +34,9 @@ type Device struct {
 
 var _ accel.Device = (*Device)(nil)
 
-// Open returns the device of one of localWorld ranks on this host. Where every
-// rank can have a processor of its own, the calling OS thread, which the caller
-// must have locked, stays on that of localRank from now on.
+// Open returns the device of rank localRank of the localWorld ranks on this host. If there
+// is a processor for every rank, the calling OS thread, which the caller must have locked,
+// is pinned to that of localRank.
 func Open(localRank, localWorld int) (*Device, error) {
 	d, err := open(machine{sysfs.Here()}, localRank, localWorld)
 	if err != nil {
@@ -77,13 +77,14 @@ func open(m machine, localRank, localWorld int) (*Device, error) {
 	return d, nil
 }
 
-// CPUs lists the processors this rank runs on; pinned says that it is one of its own.
+// CPUs returns the processors that this rank may run on. pinned reports whether it is the
+// only rank on its processor.
 func (d *Device) CPUs() (cpus []int, pinned bool) { return d.cpus, d.pinned }
 
-// NUMANode is the node of a pinned rank, else −1.
+// NUMANode returns the NUMA node of a pinned rank, and −1 for other ranks.
 func (d *Device) NUMANode() int { return d.numa }
 
-// Segment is the memory that Alloc hands out parts of.
+// Segment returns the memory from which Alloc allocates.
 func (d *Device) Segment() *Segment { return d.segment }
 
 // Info implements accel.Device.
@@ -140,13 +141,13 @@ func (d *Device) FreeHost(p unsafe.Pointer) error {
 	return unix.MunmapPtr(p, uintptr(bytes))
 }
 
-// Bytes is device memory as a slice. It is valid until it is freed.
+// Bytes returns device memory as a slice, which is valid until the memory is freed.
 func Bytes(p accel.Ptr, bytes int64) []byte {
 	return unsafe.Slice((*byte)(pointer(p)), bytes)
 }
 
-// pointer turns an address outside Go's heap into a pointer. Inlined, it makes
-// the compiler of Go 1.26 fail on copies of a constant length.
+// pointer converts an address outside Go's heap to a pointer. If it is inlined, the
+// compiler of Go 1.26 fails on copies of a constant length.
 //
 //go:noinline
 func pointer(p accel.Ptr) unsafe.Pointer { return *(*unsafe.Pointer)(unsafe.Pointer(&p)) }
@@ -177,7 +178,7 @@ func (d *Device) Set(_ accel.Stream, dst accel.Ptr, value byte, bytes int64) err
 	buf := Bytes(dst, bytes)
 	buf[0] = value
 	for done := int64(1); done < bytes; {
-		const step = 1 << 15 // copied from the first level cache
+		const step = 1 << 15 // fits into the first-level cache
 		done += int64(copy(buf[done:], buf[:min(done, step)]))
 	}
 	return nil
@@ -216,7 +217,7 @@ func (d *Device) Close() error {
 	return err
 }
 
-// stream runs its work inline, so that it is always done.
+// stream runs its work inline, so it is always done.
 type stream struct{}
 
 func (stream) Handle() uintptr { return 0 }
@@ -239,8 +240,8 @@ func (stream) EndCapture() (accel.Graph, error) {
 
 func (stream) Close() error { return nil }
 
-// epoch makes an event a reading of the monotonic clock alone, which is cheaper
-// than time.Now.
+// epoch is the zero of all events: a difference from it reads the monotonic clock alone,
+// which is cheaper than time.Now.
 var epoch = time.Now()
 
 // event is the time since epoch, 0 before it is recorded.

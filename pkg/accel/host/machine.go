@@ -11,11 +11,11 @@ import (
 	"github.com/collectivex/collectivex/pkg/sysfs"
 )
 
-// machine is what the kernel says of this host.
+// machine reads what the kernel reports about this host.
 type machine struct{ sysfs.Root }
 
-// memory returns the available and the total bytes, no more than the control
-// group leaves.
+// memory returns the available and the total bytes, limited to what the control group
+// leaves.
 func (m machine) memory() (free, total int64, err error) {
 	total, hasTotal := m.Memory("MemTotal")
 	free, hasFree := m.Memory("MemAvailable")
@@ -31,8 +31,8 @@ func (m machine) memory() (free, total int64, err error) {
 	return free, total, nil
 }
 
-// product is the model of the processor, or its architecture where the kernel
-// does not name it.
+// product returns the model of the processor, or its architecture if the kernel reports no
+// model.
 func (m machine) product() string {
 	if model := m.Fields(":", "proc/cpuinfo")["model name"]; model != "" {
 		return strings.Join(strings.Fields(model), " ")
@@ -49,7 +49,8 @@ func arch() string {
 
 const cpuDir = "sys/devices/system/cpu"
 
-// lastLevelCache is the size of the largest cache of a CPU, 0 where unknown.
+// lastLevelCache returns the size in bytes of the largest cache of a processor, or 0 if it
+// is unknown.
 func (m machine) lastLevelCache(cpu int) int64 {
 	caches := fmt.Sprintf("%s/cpu%d/cache", cpuDir, cpu)
 	var largest int64
@@ -67,7 +68,7 @@ func (m machine) kernel() string {
 	if release == "" {
 		return "Linux"
 	}
-	// Only the numbers: the rest of a release may name its builder.
+	// Keep only the numbers: the rest of a release may name its builder.
 	end := strings.IndexFunc(release, func(r rune) bool { return r != '.' && (r < '0' || r > '9') })
 	if end >= 0 {
 		release = release[:end]
@@ -75,7 +76,7 @@ func (m machine) kernel() string {
 	return "Linux " + strings.TrimSuffix(release, ".")
 }
 
-// pin keeps the calling OS thread on one CPU.
+// pin restricts the calling OS thread to one processor.
 func pin(cpu int) error {
 	var set unix.CPUSet
 	set.Set(cpu)

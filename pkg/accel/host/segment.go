@@ -8,27 +8,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Handle names a segment to the other processes of this host. It is valid
-// while its owner lives.
+// Handle identifies a segment to the other processes of this host. It is valid as long as
+// its owner lives.
 type Handle struct {
 	PID   int   `json:"pid"`
 	FD    int   `json:"fd"`
 	Bytes int64 `json:"bytes"`
 }
 
-// Segment is memory that the processes of one host map together. It has no
-// name in any file system: it leaves nothing behind, however its processes
-// end, and no small /dev/shm of a container limits it.
+// Segment is memory that processes of one host map together. It has no name in any file
+// system. It therefore leaves nothing behind, however its processes end, and is not limited
+// by a small /dev/shm in a container.
 type Segment struct {
 	base  unsafe.Pointer
 	bytes int64
-	fd    int // −1 where another process owns it
+	fd    int // −1 if another process owns it
 }
 
 const pageBytes = 4096
 
-// NewSegment makes a segment of zeros. Its pages take memory when they are
-// first written.
+// NewSegment creates a segment of zeros. A page takes up memory when it is first written.
 func NewSegment(name string, bytes int64) (*Segment, error) {
 	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC)
 	if err != nil {
@@ -47,7 +46,7 @@ func NewSegment(name string, bytes int64) (*Segment, error) {
 	return s, nil
 }
 
-// OpenSegment maps the segment of another process, or one of this process again.
+// OpenSegment maps the segment of another process, or maps one of this process again.
 func OpenSegment(h Handle) (*Segment, error) {
 	f, err := os.OpenFile(fmt.Sprintf("/proc/%d/fd/%d", h.PID, h.FD), os.O_RDWR, 0)
 	if err != nil {
@@ -65,14 +64,14 @@ func mapSegment(fd int, bytes int64) (*Segment, error) {
 	return &Segment{base: base, bytes: bytes, fd: -1}, nil
 }
 
-// Base is the address of the segment in this process.
+// Base returns the address of the segment in this process.
 func (s *Segment) Base() unsafe.Pointer { return s.base }
 
-// Handle is what OpenSegment takes in another process. Only the owner has one.
+// Handle returns what OpenSegment takes in another process. Only the owner has a handle.
 func (s *Segment) Handle() Handle { return Handle{PID: os.Getpid(), FD: s.fd, Bytes: s.bytes} }
 
-// Populate maps every page of a range for writing, so that no later access
-// takes a page fault.
+// Populate maps every page of a range for writing, so that later accesses cause no page
+// faults.
 func (s *Segment) Populate(offset, bytes int64) error {
 	start := offset &^ (pageBytes - 1)
 	window := unsafe.Slice((*byte)(unsafe.Add(s.base, start)), offset+bytes-start)
@@ -80,7 +79,7 @@ func (s *Segment) Populate(offset, bytes int64) error {
 	if err == unix.EINVAL { // before Linux 5.14
 		for at := 0; at < len(window); at += pageBytes {
 			p := &window[at]
-			*p |= 0 // reads and writes the page, and changes nothing
+			*p |= 0 // writes the page without changing it
 		}
 		return nil
 	}
@@ -90,13 +89,13 @@ func (s *Segment) Populate(offset, bytes int64) error {
 	return nil
 }
 
-// release gives the memory of a range back; it reads as zeros afterwards, in
-// every process. Only the owner may.
+// release frees the memory of a range, which then reads as zeros in every process. Only the
+// owner may call it.
 func (s *Segment) release(offset, bytes int64) error {
 	return unix.Fallocate(s.fd, unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, offset, bytes)
 }
 
-// Close unmaps the segment here. The memory is freed with its last mapping.
+// Close unmaps the segment in this process. The memory is freed with its last mapping.
 func (s *Segment) Close() error {
 	err := unix.MunmapPtr(s.base, uintptr(s.bytes))
 	if s.fd >= 0 {

@@ -1,5 +1,5 @@
-// Package kernels is the source of the device kernels: one text that CUDA's and
-// HIP's run-time compilers both take.
+// Package kernels has the source of the device kernels. The run-time compilers of CUDA and
+// HIP both accept it.
 package kernels
 
 import (
@@ -10,7 +10,7 @@ import (
 //go:embed *.cu
 var files embed.FS
 
-// Source returns the named kernels behind the prelude, ready to be compiled.
+// Source returns the prelude and the named kernels, ready to compile.
 func Source(name string) (string, error) {
 	body, err := files.ReadFile(name + ".cu")
 	if err != nil {
@@ -22,5 +22,5 @@ func Source(name string) (string, error) {
 //go:embed prelude.cu
 var prelude string
 
-// Complete returns kernels of another package behind the prelude.
+// Complete returns the prelude and body, the kernels of another package.
 func Complete(body string) string { return prelude + body }
