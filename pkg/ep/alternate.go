@@ -1,12 +1,9 @@
 package ep
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"slices"
-
-	"github.com/collectivex/collectivex/pkg/accel"
 )
 
 // The oracle judges only a few calls of a rung. An operation that does nothing on every
@@ -22,7 +19,7 @@ type side struct {
 	expected func() message // what combine gets
 	prepare  func() error   // makes the input that of the next call
 	received *Received
-	output   []byte
+	output   []uint16
 }
 
 // judgeReceived judges what a dispatch delivered. It accepts what equals an accepted
@@ -40,12 +37,12 @@ func (s *side) judgeReceived(v *Verdict, rx *Received) {
 }
 
 // judgeOutput does the same with the output of a combine.
-func (s *side) judgeOutput(v *Verdict, output []byte) {
-	if !v.Passed || s.output != nil && bytes.Equal(s.output, output) {
+func (s *side) judgeOutput(v *Verdict, output []uint16) {
+	if !v.Passed || s.output != nil && slices.Equal(s.output, output) {
 		return
 	}
 	judged := Verdict{Passed: true}
-	s.oracle.combinedValues(&judged, bf16s(output), s.expected())
+	s.oracle.combinedValues(&judged, output, s.expected())
 	if judged.Passed {
 		s.output = output
 	}
@@ -82,28 +79,18 @@ func (m *run) alternateCalls(p *point, component string) (v Verdict, err error) 
 	if err := m.warmUp(p, true); err != nil {
 		return v, err
 	}
-	var sides [2]side // the warm-up and the last call use the second input
-	call := func(s *side) error { return m.alternatePair(p, s, &v) }
-	switch component {
-	case compDispatch:
-		sides = m.inputSides(p)
-		call = func(s *side) error { return m.alternateDispatch(p, s, &v) }
-	case compCombine:
-		var h Handle
-		var staged Staged
-		if h, sides, err = m.stagedSides(p, &staged, &v); err != nil {
+	sides := m.inputSides(p) // the warm-up and the last call use the second input
+	if component == compCombine {
+		if sides, err = m.stagedSides(p, &v); err != nil {
 			return v, err
 		}
-		call = func(s *side) error { return m.alternateCombine(p, h, staged, s, &v) }
-	default:
-		sides = m.inputSides(p)
 	}
-	for i := range m.c.EP().AlternatingCalls(p.TokensPerRank) {
+	for i := range m.block.AlternatingCalls(p.TokensPerRank) {
 		s := &sides[i%2]
 		if err := s.prepare(); err != nil {
 			return v, err
 		}
-		if err := call(s); err != nil {
+		if err := m.alternateCall(p, component, s, &v); err != nil {
 			return v, err
 		}
 	}
@@ -122,71 +109,46 @@ func (m *run) inputSides(p *point) [2]side {
 	return [2]side{of(p.changed), of(p.oracle)}
 }
 
-// stagedSides makes one dispatch and returns its handle with two inputs of its combine:
-// the rows as the experts transform them, and the rows as they arrived.
-func (m *run) stagedSides(p *point, staged *Staged, v *Verdict) (h Handle, sides [2]side, err error) {
-	h, rx, err := m.inspected()
+// stagedSides makes one dispatch and returns two inputs of its combine: the rows as the
+// experts transform them, and the rows as they arrived.
+func (m *run) stagedSides(p *point, v *Verdict) (sides [2]side, err error) {
+	rx, err := m.inspected()
 	if err != nil {
-		return nil, sides, err
+		return sides, err
 	}
 	messages, judged := p.oracle.received(rx)
 	v.add(judged)
-	sides = [2]side{
-		{oracle: p.oracle, expected: p.oracle.transformed, prepare: func() (err error) {
-			if messages == nil { // judged; the peers wait for the combine all the same
-				messages = make([]uint16, len(rx.Payload))
-			}
-			*staged, err = m.adapter.StageRows(h, messages)
+	if messages == nil { // judged; the peers wait for the combine all the same
+		messages = make([]uint16, len(rx.Payload))
+	}
+	return [2]side{
+		{oracle: p.oracle, expected: p.oracle.transformed, prepare: m.stageRows(messages)},
+		{oracle: p.oracle, expected: p.oracle.asReceived, prepare: m.stage},
+	}, nil
+}
+
+// alternateCall makes a component's call as its windows do, with the combine that its
+// dispatch may need, and judges it.
+func (m *run) alternateCall(p *point, component string, s *side, v *Verdict) error {
+	calls := steps{m.pair}
+	switch component {
+	case compCombine:
+		calls = steps{m.combine, m.device.Synchronize}
+	case compDispatch:
+		rx, err := m.inspected()
+		if err != nil {
 			return err
-		}},
-		{oracle: p.oracle, expected: p.oracle.asReceived, prepare: func() (err error) {
-			*staged, err = m.adapter.Stage(h)
-			return err
-		}},
+		}
+		s.judgeReceived(v, rx)
+		if !m.d.FreshPair {
+			return nil
+		}
+		calls = steps{m.stage, m.combine, m.device.Synchronize}
 	}
-	return h, sides, nil
-}
-
-// alternatePair makes a pair, as in a roundtrip.
-func (m *run) alternatePair(p *point, s *side, v *Verdict) error {
-	_, out, err := m.pair()
-	if err != nil {
+	if err := calls.do(); err != nil {
 		return err
 	}
-	return m.judgeSide(p, s, v, out)
-}
-
-// alternateDispatch makes a dispatch, and the combine that it may need.
-func (m *run) alternateDispatch(p *point, s *side, v *Verdict) error {
-	h, rx, err := m.inspected()
-	if err != nil {
-		return err
-	}
-	s.judgeReceived(v, rx)
-	if !m.d.FreshPair {
-		return nil
-	}
-	staged, err := m.adapter.Stage(h)
-	if err != nil {
-		return err
-	}
-	return m.alternateCombine(p, h, staged, s, v)
-}
-
-// alternateCombine combines what is staged.
-func (m *run) alternateCombine(p *point, h Handle, staged Staged, s *side, v *Verdict) error {
-	out, err := m.adapter.Combine(h, staged)
-	if err != nil {
-		return err
-	}
-	if err := m.device.Synchronize(); err != nil {
-		return err
-	}
-	return m.judgeSide(p, s, v, out)
-}
-
-func (m *run) judgeSide(p *point, s *side, v *Verdict, out accel.Ptr) error {
-	output, err := m.download(out, p.outputBytes())
+	output, err := m.output(p)
 	if err != nil {
 		return err
 	}

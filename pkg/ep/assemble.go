@@ -76,14 +76,13 @@ func fill(d *result.EPDocument, c plan.Case, ranks []evidence, declared *planRec
 		if strangers != nil {
 			d.Workload.CrossRankConsistent = false
 		}
-		row, any, err := makeRow(c, ranks, declared, rung, trace, strangers)
-		if err != nil {
+		m := rowMaker{c: c, block: c.EP(), ranks: ranks, rung: rung}
+		if err := m.build(declared, trace, strangers, d.Limits); err != nil {
 			return fmt.Errorf("rung %d: %w", rung, err)
 		}
-		if any {
-			gate(&row, c, declared, trace, d.Limits)
+		if m.any {
 			measured = append(measured, rung)
-			d.Measurement.Rows = append(d.Measurement.Rows, row)
+			d.Measurement.Rows = append(d.Measurement.Rows, m.row)
 		}
 	}
 	d.SetLadder(measured, declared.Dropped, limit)

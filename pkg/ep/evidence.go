@@ -52,7 +52,7 @@ func readEvidence(c plan.Case, streams []rank.Stream) ([]evidence, error) {
 		e := &ranks[s.Rank]
 		e.ended = s.Done && s.Failure == nil
 		for i, record := range s.Records {
-			if err := e.take(c, record); err != nil {
+			if err := e.take(c.EP(), record); err != nil {
 				return nil, fmt.Errorf("rank %d: record %d (%s): %w", s.Rank, i+1, record.Kind, err)
 			}
 		}
@@ -60,7 +60,7 @@ func readEvidence(c plan.Case, streams []rank.Stream) ([]evidence, error) {
 	return ranks, nil
 }
 
-func (e *evidence) take(c plan.Case, record rank.Record) error {
+func (e *evidence) take(block *plan.EP, record rank.Record) error {
 	decode := func(into any) error { return json.Unmarshal(record.Data, into) }
 	switch record.Kind {
 	case kindPlan:
@@ -69,8 +69,8 @@ func (e *evidence) take(c plan.Case, record rank.Record) error {
 			return err
 		}
 		for _, rung := range e.plan.Measured {
-			if !slices.Contains(c.EP().Ladder, rung) { // its trace may be larger than memory
-				return fmt.Errorf("rung %d is not in the ladder %q", rung, c.EP().Ladder)
+			if !slices.Contains(block.Ladder, rung) { // its trace may be larger than memory
+				return fmt.Errorf("rung %d is not in the ladder %q", rung, block.Ladder)
 			}
 		}
 		return nil
@@ -94,8 +94,8 @@ func (e *evidence) take(c plan.Case, record rank.Record) error {
 		if err := decode(&f); err != nil {
 			return err
 		}
-		if len(f.Microseconds) != c.EP().Timing.ItersPerTrial {
-			return fmt.Errorf("%d samples, must be %d", len(f.Microseconds), c.EP().Timing.ItersPerTrial)
+		if len(f.Microseconds) != block.Timing.ItersPerTrial {
+			return fmt.Errorf("%d samples, must be %d", len(f.Microseconds), block.Timing.ItersPerTrial)
 		}
 		e.fresh[freshKey{f.TokensPerRank, f.Component, f.Trial}] = f.Microseconds
 		return nil
@@ -104,7 +104,7 @@ func (e *evidence) take(c plan.Case, record rank.Record) error {
 		if err := decode(&r); err != nil {
 			return err
 		}
-		kept := c.EP().Timing.ChainItersPerTrial - c.EP().Timing.ChainDrop
+		kept := block.Timing.ChainItersPerTrial - block.Timing.ChainDrop
 		if len(r.Dispatch) != kept || len(r.Combine) != kept || len(r.Pair) != kept || len(r.StartToStart) != kept-1 {
 			return fmt.Errorf("%d pairs and %d distances, must be %d and %d", len(r.Pair), len(r.StartToStart), kept, kept-1)
 		}
@@ -131,16 +131,48 @@ func agreedPlan(ranks []evidence) (*planRecord, error) {
 	return agreed, nil
 }
 
-// freshSamples returns the samples of a component that all ranks have, reduced
-// over ranks iteration by iteration, pooled over trials.
-func freshSamples(c plan.Case, ranks []evidence, rung int, component string, reduce measure.Reduction) ([]float64, error) {
-	var pooled []float64
-	for trial := range c.EP().Timing.TrialsPerPoint {
-		perRank, all := collect(ranks, func(e evidence) ([]float64, bool) {
-			us, ok := e.fresh[freshKey{rung, component, trial}]
-			return us, ok
-		})
-		if !all {
+// series is the samples of one figure of a rung, by trial.
+type series struct {
+	trials   int
+	perTrial int // samples
+	of       func(e evidence, trial int) ([]float64, bool)
+}
+
+// fresh is the series of a component.
+func (m *rowMaker) fresh(component string) series {
+	return series{m.block.Timing.TrialsPerPoint, m.block.Timing.ItersPerTrial, func(e evidence, trial int) ([]float64, bool) {
+		us, ok := e.fresh[freshKey{m.rung, component, trial}]
+		return us, ok
+	}}
+}
+
+// chained is the series of a part of the chains.
+func (m *rowMaker) chained(part func(chainRecord) []float64) series {
+	t := m.block.Timing
+	return series{t.ChainTrialsPerPoint, t.ChainItersPerTrial - t.ChainDrop, func(e evidence, trial int) ([]float64, bool) {
+		r, ok := e.chains[chainKey{m.rung, trial}]
+		return part(r), ok
+	}}
+}
+
+// perTrial is the series of a figure of each chain.
+func (m *rowMaker) perTrial(figure func(chainRecord) []float64) series {
+	s := m.chained(figure)
+	s.perTrial = 1
+	return s
+}
+
+// pooled returns the samples of the trials that all ranks have, reduced over ranks
+// iteration by iteration.
+func (s series) pooled(ranks []evidence, reduce measure.Reduction) (pooled []float64, err error) {
+	for trial := range s.trials {
+		var perRank [][]float64
+		for _, e := range ranks {
+			if us, ok := s.of(e, trial); ok {
+				perRank = append(perRank, us)
+			}
+		}
+		if len(perRank) < len(ranks) {
 			continue
 		}
 		us, err := measure.OverRanks(perRank, reduce)
@@ -152,34 +184,11 @@ func freshSamples(c plan.Case, ranks []evidence, rung int, component string, red
 	return pooled, nil
 }
 
-// chainSamples is freshSamples of a part of the chains.
-func chainSamples(c plan.Case, ranks []evidence, rung int, part func(chainRecord) []float64, reduce measure.Reduction) ([]float64, error) {
-	var pooled []float64
-	for trial := range c.EP().Timing.ChainTrialsPerPoint {
-		perRank, all := collect(ranks, func(e evidence) ([]float64, bool) {
-			r, ok := e.chains[chainKey{rung, trial}]
-			return part(r), ok
-		})
-		if !all {
-			continue
-		}
-		us, err := measure.OverRanks(perRank, reduce)
-		if err != nil {
-			return nil, err
-		}
-		pooled = append(pooled, us...)
+// samples returns those of one rank, of all trials.
+func (s series) samples(e evidence) (all []float64) {
+	for trial := range s.trials {
+		us, _ := s.of(e, trial)
+		all = append(all, us...)
 	}
-	return pooled, nil
-}
-
-// collect gathers something of every rank, and tells whether all have it.
-func collect(ranks []evidence, of func(evidence) ([]float64, bool)) (perRank [][]float64, all bool) {
-	for _, e := range ranks {
-		us, ok := of(e)
-		if !ok {
-			return nil, false
-		}
-		perRank = append(perRank, us)
-	}
-	return perRank, true
+	return all
 }

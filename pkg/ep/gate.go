@@ -4,7 +4,6 @@ import (
 	"math"
 	"slices"
 
-	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/plausible"
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/workload"
@@ -12,18 +11,18 @@ import (
 
 // gate fails a row whose times cannot be. It judges the medians, which are what
 // readers compare. Without a limit there is no gate.
-func gate(row *result.EPRow, c plan.Case, declared *planRecord, t *workload.Trace, limits []result.Limit) {
+func (m *rowMaker) gate(declared *planRecord, t *workload.Trace, limits []result.Limit) {
 	if len(limits) == 0 {
 		return
 	}
-	sent := int64(c.EP().Hidden)*int64(declared.ValueBytes) + int64(declared.ScaleBytes)
-	returned := int64(c.EP().Hidden) * 2 // bf16
+	sent := int64(m.block.Hidden)*int64(declared.ValueBytes) + int64(declared.ScaleBytes)
+	returned := int64(m.block.Hidden) * 2 // bf16
 	ranks := crossings(t, func(rank int) int { return rank })
-	domains := crossings(t, func(rank int) int { return plausible.Domain(c, rank) })
+	domains := crossings(t, func(rank int) int { return plausible.Domain(m.c, rank) })
 	moved := func(bytes func(crossing) crossing) plausible.Moved {
 		return plausible.Moved{Link: busiest(ranks, bytes), Network: busiest(domains, bytes)}
 	}
-	k := row.Components
+	k := m.row.Components
 	for _, timed := range []struct {
 		name  string
 		c     result.Component
@@ -36,57 +35,33 @@ func gate(row *result.EPRow, c plan.Case, declared *planRecord, t *workload.Trac
 			Link: leastBusy(ranks) * (sent + returned), Network: leastBusy(domains) * (sent + returned),
 		}},
 	} {
-		if timed.c.Percentiles == nil {
-			continue
-		}
-		if why := plausible.Judge(limits, timed.moved, timed.name, timed.c.Percentiles.P50); len(why) > 0 {
-			row.Correctness.Passed = false
-			row.Correctness.Reasons = append(row.Correctness.Reasons, why...)
+		if timed.c.Percentiles != nil {
+			m.fail(plausible.Judge(limits, timed.moved, timed.name, timed.c.Percentiles.P50)...)
 		}
 	}
 }
 
-// instants returns the reasons why the times of a rung cannot be: those of an
-// operation that took no time on some rank.
-func (m *rowMaker) instants(d Description) (reasons result.Reasons) {
-	check := func(name string, of func(evidence) [][]float64) {
+// instants fails a row whose times cannot be: those of an operation that took no
+// time on some rank.
+func (m *rowMaker) instants(d Description) {
+	check := func(name string, s series) {
 		var ranks []int
 		shortest := math.Inf(1)
 		for r, e := range m.ranks {
-			for _, us := range of(e) {
-				if len(us) > 0 && !(slices.Min(us) > 0) {
-					ranks, shortest = append(ranks, r), min(shortest, slices.Min(us))
-				}
+			if us := s.samples(e); len(us) > 0 && !(slices.Min(us) > 0) {
+				ranks, shortest = append(ranks, r), min(shortest, slices.Min(us))
 			}
 		}
 		if ranks != nil {
-			reasons = append(reasons, plausible.Judge(nil, plausible.Moved{}, name+" on "+m.name(slices.Compact(ranks)), shortest)...)
+			m.fail(plausible.Judge(nil, plausible.Moved{}, name+" on "+m.name(ranks), shortest)...)
 		}
 	}
 	for _, component := range d.components() {
-		check(component, func(e evidence) (all [][]float64) {
-			for trial := range m.c.EP().Timing.TrialsPerPoint {
-				all = append(all, e.fresh[freshKey{m.rung, component, trial}])
-			}
-			return all
-		})
+		check(component, m.fresh(component))
 	}
-	for _, chained := range []struct {
-		name string
-		of   func(chainRecord) []float64
-	}{
-		{"chain_floor dispatch", func(r chainRecord) []float64 { return r.Dispatch }},
-		{"chain_floor combine", func(r chainRecord) []float64 { return r.Combine }},
-		{"pair_period", func(r chainRecord) []float64 { return r.Pair }},
-	} {
-		check(chained.name, func(e evidence) (all [][]float64) {
-			for trial := range m.c.EP().Timing.ChainTrialsPerPoint {
-				all = append(all, chained.of(e.chains[chainKey{m.rung, trial}]))
-			}
-			return all
-		})
-	}
-	return reasons
+	check("chain_floor dispatch", m.chained(chainDispatch))
+	check("chain_floor combine", m.chained(chainCombine))
+	check("pair_period", m.chained(chainPair))
 }
 
 // crossing is the fewest rows that leave and enter a group of ranks (one rank, or

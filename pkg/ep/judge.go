@@ -3,17 +3,7 @@ package ep
 import (
 	"errors"
 	"fmt"
-
-	"github.com/collectivex/collectivex/pkg/accel"
 )
-
-// remains is what the last window left in the adapter.
-type remains struct {
-	handle   Handle
-	staged   Staged // nil: nothing was staged
-	out      accel.Ptr
-	combined bool // out is the combine of the last dispatch
-}
 
 // No verdict binds again: whatever the windows or the chain left is still there,
 // and what is judged is the next call of the sequence that was timed.
@@ -36,27 +26,22 @@ func (m *run) judgeWindow(p *point, component string) error {
 // window ends without one, it judges what the last dispatch brought and combines
 // that first.
 func (m *run) judgeRemains(p *point) (v Verdict, err error) {
-	left := m.left
 	v.Passed = true
-	if !left.combined {
-		received, err := m.adapter.Inspect(left.handle)
+	if !m.left.combined {
+		received, err := m.adapter.Inspect(m.left.handle)
 		if err != nil {
 			return v, err
 		}
 		_, v = p.oracle.received(received)
-		if left.staged == nil {
-			if left.staged, err = m.adapter.Stage(left.handle); err != nil {
-				return v, err
-			}
+		finish := steps{m.combine, m.device.Synchronize}
+		if m.left.staged == nil {
+			finish = steps{m.stage, m.combine, m.device.Synchronize}
 		}
-		if left.out, err = m.adapter.Combine(left.handle, left.staged); err != nil {
-			return v, err
-		}
-		if err := m.device.Synchronize(); err != nil {
+		if err := finish.do(); err != nil {
 			return v, err
 		}
 	}
-	out, err := m.output(p, left.out)
+	out, err := m.output(p)
 	if err != nil {
 		return v, err
 	}
@@ -83,22 +68,14 @@ func (m *run) judgeChain(p *point, end chainEnd) error {
 
 // judgeArithmetic sends chosen rows back to combine and judges their sums.
 func (m *run) judgeArithmetic(p *point) error {
-	h, received, err := m.inspected()
+	received, err := m.inspected()
 	if err != nil {
 		return err
 	}
-	staged, err := m.adapter.StageRows(h, p.oracle.chosenFor(received))
-	if err != nil {
+	if err := (steps{m.stageRows(p.oracle.chosenFor(received)), m.combine, m.device.Synchronize}).do(); err != nil {
 		return err
 	}
-	out, err := m.adapter.Combine(h, staged)
-	if err != nil {
-		return err
-	}
-	if err := m.device.Synchronize(); err != nil {
-		return err
-	}
-	values, err := m.output(p, out)
+	values, err := m.output(p)
 	if err != nil {
 		return err
 	}
@@ -146,37 +123,22 @@ func (m *run) emitVerdict(p *point, when string, v Verdict) error {
 // its handle. Where a row tells no source, the pair is still completed, so that
 // no peer waits for ever.
 func (m *run) fullOracle(p *point, o oracle, again bool) (v Verdict, err error) {
-	h, received, err := m.inspected()
+	received, err := m.inspected()
 	if err != nil {
 		return v, err
 	}
 	messages, v := o.received(received)
-	if again {
-		staged, err := m.adapter.Stage(h)
-		if err != nil {
-			return v, err
-		}
-		if _, err := m.adapter.Combine(h, staged); err != nil {
-			return v, err
-		}
-	}
-	var staged Staged
+	rest := steps{m.stageRows(messages), m.combine, m.device.Synchronize}
 	if messages == nil {
-		staged, err = m.adapter.Stage(h)
-	} else {
-		staged, err = m.adapter.StageRows(h, messages)
+		rest[0] = m.stage
 	}
-	if err != nil {
+	if again {
+		rest = append(steps{m.stage, m.combine}, rest...)
+	}
+	if err := rest.do(); err != nil || messages == nil {
 		return v, err
 	}
-	out, err := m.adapter.Combine(h, staged)
-	if err != nil {
-		return v, err
-	}
-	if err := m.device.Synchronize(); err != nil || messages == nil {
-		return v, err
-	}
-	values, err := m.output(p, out)
+	values, err := m.output(p)
 	if err != nil {
 		return v, err
 	}

@@ -41,17 +41,17 @@ func (m *run) newPoint(tokensPerRank int, trace *workload.Trace) (*point, error)
 	p := &point{trace: trace, first: first}
 	p.Problem = &Problem{
 		TokensPerRank: tokensPerRank, Tokens: tokens, World: m.World,
-		Hidden: m.c.EP().Hidden, TopK: m.c.EP().TopK, Experts: trace.Experts,
+		Hidden: m.block.Hidden, TopK: m.block.TopK, Experts: trace.Experts,
 	}
 	p.oracle = oracle{newArithmetic(m.d, trace, func(row []uint16, token int) {
-		workload.FillActivation(row, uint32(token), m.c.EP().Seed)
-	}, m.c.EP().Hidden, m.c.ScaleUpDomain), m.Rank}
+		workload.FillActivation(row, uint32(token), m.block.Seed)
+	}, m.block.Hidden, m.c.ScaleUpDomain), m.Rank}
 	other := trace
 	if m.c.Contract == vocab.ContractLayout { // a cached layout may hold the weights
 		other = trace.RotateWeights()
 	}
 	p.changed = oracle{p.oracle.of(other, func(row []uint16, token int) {
-		workload.FillScaled(row, uint32(token), m.c.EP().Seed, BlockColumns)
+		workload.FillScaled(row, uint32(token), m.block.Seed, BlockColumns)
 	}), m.Rank}
 
 	var experts []byte
@@ -155,23 +155,15 @@ func (m *run) download(at accel.Ptr, n int) ([]byte, error) {
 	return data, m.stream.Synchronize()
 }
 
-// output reads a combined output back.
-func (m *run) output(p *point, out accel.Ptr) ([]uint16, error) {
-	data, err := m.download(out, p.outputBytes())
+// output reads back what the last combine returned.
+func (m *run) output(p *point) ([]uint16, error) {
+	data, err := m.download(m.left.out, 2*p.Tokens*p.Hidden)
 	if err != nil {
 		return nil, err
 	}
-	return bf16s(data), nil
-}
-
-// outputBytes is the size of a combined output.
-func (p *point) outputBytes() int { return 2 * p.Tokens * p.Hidden }
-
-// bf16s are the values of an output as a buffer holds it.
-func bf16s(data []byte) []uint16 {
-	values := make([]uint16, len(data)/2)
+	values := make([]uint16, p.Tokens*p.Hidden)
 	for i := range values {
 		values[i] = binary.NativeEndian.Uint16(data[2*i:])
 	}
-	return values
+	return values, nil
 }

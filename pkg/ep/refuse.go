@@ -15,7 +15,7 @@ import (
 // is opened for it.
 func checkCase(c plan.Case, world int) error {
 	b := c.EP()
-	if c.EP() == nil {
+	if b == nil {
 		return rank.Refused("case %s has no ep block", c.CaseID)
 	}
 	t := b.Timing
@@ -105,14 +105,14 @@ func (m *run) checkMemory(routing *workload.Routing) error {
 // what it receives from each rank and what it sends back.
 func (m *run) leastMemory(routing *workload.Routing) float64 {
 	const assignmentBytes = 4 + 4 // expert and weight
-	world, topk, token := float64(m.c.World), float64(m.c.EP().TopK), 2*float64(m.c.EP().Hidden)
+	world, topk, token := float64(m.c.World), float64(m.block.TopK), 2*float64(m.block.Hidden)
 	bytes, most := 0.0, 0.0
 	for _, rung := range m.rungs {
 		tokens := float64(routing.MaxRankTokens(rung))
 		bytes += world*float64(rung)*topk*assignmentBytes + 2*tokens*(token+topk*assignmentBytes)
 		most = max(most, tokens)
 	}
-	return bytes + world*most*(float64(m.d.Codec.ValueBytes())*float64(m.c.EP().Hidden)+token)
+	return bytes + world*most*(float64(m.d.Codec.ValueBytes())*float64(m.block.Hidden)+token)
 }
 
 // clamp splits the rungs by what an adapter can take: at most limit tokens on

@@ -16,62 +16,58 @@ import (
 // histogramBins is how many bins a published histogram has.
 const histogramBins = 40
 
-// rowMaker makes one row and remembers whether anything of it is there, and
-// whether all is.
+// rowMaker makes one row and remembers whether anything of it is there.
 type rowMaker struct {
-	c        plan.Case
-	ranks    []evidence
-	rung     int
-	row      result.EPRow
-	any      bool
-	complete bool
-	err      error
+	c     plan.Case
+	block *plan.EP // of the case
+	ranks []evidence
+	rung  int
+	row   result.EPRow
+	any   bool
+	err   error // the first one of a component
 }
 
-// makeRow returns the row of a rung; any is false where no rank left anything
-// of it. The strangers are the ranks that used another trace, or told none.
-func makeRow(c plan.Case, ranks []evidence, declared *planRecord, rung int, trace *workload.Trace, strangers []int) (row result.EPRow, any bool, err error) {
-	m := &rowMaker{c: c, ranks: ranks, rung: rung, complete: true}
+// build makes the row of the rung. The strangers are the ranks that used another trace,
+// or told none.
+func (m *rowMaker) build(declared *planRecord, trace *workload.Trace, strangers []int, limits []result.Limit) error {
 	r := &m.row
-	r.TokensPerRank, r.GlobalTokens = rung, trace.Tokens()
+	r.TokensPerRank, r.GlobalTokens = m.rung, trace.Tokens()
+	r.Complete = true
 	r.Histograms = map[string]result.Histogram{}
 
-	r.RoutingStats = routingStats(trace, c.GPUsPerNode, c.ScaleUpDomain)
+	r.RoutingStats = routingStats(trace, m.c.GPUsPerNode, m.c.ScaleUpDomain)
 	copies := r.RoutingStats.RoutedCopies
-	r.Bytes = byteCounts(copies, c.EP().Hidden, declared.ValueBytes, declared.ScaleBytes)
+	r.Bytes = byteCounts(copies, m.block.Hidden, declared.ValueBytes, declared.ScaleBytes)
 	r.LogicalCopies = result.EPCopies{Routed: copies, Assignments: int64(len(trace.Expert)), Wire: result.WirePerRank}
 	onWire := copies
 	if declared.Receive == TokenExpert {
 		r.LogicalCopies.Wire = result.WirePerAssignment
 		onWire = r.LogicalCopies.Assignments
 	}
-	wire := byteCounts(onWire, c.EP().Hidden, declared.ValueBytes, declared.ScaleBytes)
+	wire := byteCounts(onWire, m.block.Hidden, declared.ValueBytes, declared.ScaleBytes)
 	r.WireBytes = &wire
 
 	m.components(declared.StageWorks)
 	m.chains()
 	m.correctness(declared.Description, strangers)
 	m.arithmetic(declared.Description)
-	if why := m.instants(declared.Description); len(why) > 0 {
-		r.Correctness.Passed = false
-		r.Correctness.Reasons = append(r.Correctness.Reasons, why...)
-	}
+	m.instants(declared.Description)
+	m.gate(declared, trace, limits)
 	if q := r.Components.Roundtrip.Percentiles; q != nil && q.P50 > 0 {
 		rate := func(us float64) float64 { return float64(r.GlobalTokens) / (us * 1e-6) }
 		r.TokenRate = &result.Percentiles{P50: rate(q.P50), P90: rate(q.P90), P95: rate(q.P95), P99: rate(q.P99)}
 	}
-	r.Complete = m.complete
-	return m.row, m.any, m.err
+	return m.err
 }
 
-// component makes a component of pooled samples, of which want are expected,
-// and the histogram under name, if it has one.
-func (m *rowMaker) component(us []float64, err error, want int, origin, name string) result.Component {
-	if err != nil && m.err == nil {
+// component makes a component of a series, and its histogram under name if it has one.
+func (m *rowMaker) component(s series, reduce measure.Reduction, origin, name string) result.Component {
+	us, err := s.pooled(m.ranks, reduce)
+	if m.err == nil {
 		m.err = err
 	}
-	if len(us) < want {
-		m.complete = false
+	if len(us) < s.trials*s.perTrial {
+		m.row.Complete = false
 	}
 	if len(us) == 0 {
 		return unavailable()
@@ -87,10 +83,8 @@ func (m *rowMaker) component(us []float64, err error, want int, origin, name str
 func unavailable() result.Component { return result.Component{Availability: result.Unavailable} }
 
 func (m *rowMaker) components(stageWorks bool) {
-	want := m.c.EP().Timing.ItersPerTrial * m.c.EP().Timing.TrialsPerPoint
 	fresh := func(component string, reduce measure.Reduction, name string) result.Component {
-		us, err := freshSamples(m.c, m.ranks, m.rung, component, reduce)
-		return m.component(us, err, want, result.OriginMeasured, name)
+		return m.component(m.fresh(component), reduce, result.OriginMeasured, name)
 	}
 	k := &m.row.Components
 	k.Dispatch = fresh(compDispatch, measure.Max, compDispatch)
@@ -127,27 +121,21 @@ func isolatedSum(dispatch, stage, combine result.Component) result.Component {
 	return result.Component{Availability: result.Derived, Origin: &origin, Percentiles: &sum}
 }
 
+// The parts of a chain that rows have figures of.
+func chainDispatch(r chainRecord) []float64 { return r.Dispatch }
+func chainCombine(r chainRecord) []float64  { return r.Combine }
+func chainPair(r chainRecord) []float64     { return r.Pair }
+
 func (m *rowMaker) chains() {
-	t := m.c.EP().Timing
-	want := (t.ChainItersPerTrial - t.ChainDrop) * t.ChainTrialsPerPoint
-	chain := func(part func(chainRecord) []float64, reduce measure.Reduction, origin, name string) result.Component {
-		us, err := chainSamples(m.c, m.ranks, m.rung, part, reduce)
-		return m.component(us, err, want, origin, name)
-	}
-	pair := func(r chainRecord) []float64 { return r.Pair }
-	m.row.Components.PairPeriod = chain(pair, measure.LowerMedian, result.OriginChainedMedian, "pair_period")
+	m.row.Components.PairPeriod = m.component(m.chained(chainPair), measure.LowerMedian, result.OriginChainedMedian, "pair_period")
 	m.row.ChainFloor = result.EPOps{
-		Dispatch: chain(func(r chainRecord) []float64 { return r.Dispatch }, measure.Min, result.OriginChainedRankMin, ""),
-		Combine:  chain(func(r chainRecord) []float64 { return r.Combine }, measure.Min, result.OriginChainedRankMin, ""),
-	}
-	perTrial := func(figure func(chainRecord) []float64, reduce measure.Reduction) result.Component {
-		us, err := chainSamples(m.c, m.ranks, m.rung, figure, reduce)
-		return m.component(us, err, t.ChainTrialsPerPoint, result.OriginMeasured, "")
+		Dispatch: m.component(m.chained(chainDispatch), measure.Min, result.OriginChainedRankMin, ""),
+		Combine:  m.component(m.chained(chainCombine), measure.Min, result.OriginChainedRankMin, ""),
 	}
 	m.row.ChainHealth = result.EPHealth{
-		PairSpread:   chain(pair, measure.Spread, result.OriginMeasured, ""),
-		InterpairGap: perTrial(interpairGap, measure.LowerMedian),
-		SettleDrift:  perTrial(settleDrift, measure.LargestMagnitude),
+		PairSpread:   m.component(m.chained(chainPair), measure.Spread, result.OriginMeasured, ""),
+		InterpairGap: m.component(m.perTrial(interpairGap), measure.LowerMedian, result.OriginMeasured, ""),
+		SettleDrift:  m.component(m.perTrial(settleDrift), measure.LargestMagnitude, result.OriginMeasured, ""),
 	}
 }
 
@@ -169,16 +157,29 @@ func settleDrift(r chainRecord) []float64 {
 	return []float64{measure.Percentile(r.Pair[half:], 50) - measure.Percentile(r.Pair[:half], 50)}
 }
 
+// fail fails the row for reasons; without any it does nothing.
+func (m *rowMaker) fail(reasons ...result.Reason) {
+	if len(reasons) > 0 {
+		check := &m.row.Correctness
+		check.Passed, check.Reasons = false, append(check.Reasons, reasons...)
+	}
+}
+
+// blame fails the row for what happened on ranks; without any it does nothing.
+func (m *rowMaker) blame(ranks []int, code result.Code, what string) {
+	if len(ranks) > 0 {
+		m.fail(code.With("%s %s", what, m.name(ranks)))
+	}
+}
+
 // correctness folds the verdicts of all ranks and moments. A rank that told no
 // trace has no first verdict either, which makes the row incomplete.
 func (m *rowMaker) correctness(d Description, strangers []int) {
-	check := result.EPCheck{Passed: true, PostChainPassed: true}
-	fail := func(reason result.Reason) {
-		check.Passed = false
-		check.Reasons = append(check.Reasons, reason)
-	}
+	check := &m.row.Correctness
+	check.Passed, check.PostChainPassed = true, true
 	worst, finite := 0.0, true
-	received := result.EPReceive{Min: math.MaxInt}
+	received := &m.row.Receive
+	received.Min = math.MaxInt
 	for _, when := range d.moments() {
 		failed := map[string][]int{}
 		var missing, nonFinite []int
@@ -204,38 +205,29 @@ func (m *rowMaker) correctness(d Description, strangers []int) {
 			}
 		}
 		for _, name := range checkNames {
-			if failed[name] != nil {
-				fail(result.ReasonCheck.With("%s %s %s", when, name, m.name(failed[name])))
-			}
+			m.blame(failed[name], result.ReasonCheck, when+" "+name)
 		}
-		if nonFinite != nil {
-			finite = false
-			fail(result.ReasonNonFinite.With("%s %s", when, m.name(nonFinite)))
-		}
-		if missing != nil {
-			m.complete = false
-			fail(result.ReasonUnchecked.With("%s %s", when, m.name(missing)))
-		}
+		m.blame(nonFinite, result.ReasonNonFinite, when)
+		m.blame(missing, result.ReasonUnchecked, when)
+		finite = finite && nonFinite == nil
+		m.row.Complete = m.row.Complete && missing == nil
 		if strings.HasPrefix(when, whenPostChain) {
 			check.PostChainPassed = check.PostChainPassed && len(failed) == 0 && missing == nil
 		}
 	}
 	if received.Total == 0 {
 		received.Min = 0
-		fail(result.ReasonCheck.With("nothing was received"))
+		m.fail(result.ReasonCheck.With("nothing was received"))
 	}
 	received.Mean = float64(received.Total) / float64(len(m.ranks))
-	m.row.Receive = received
 	if finite {
 		check.MaxRelativeError = &worst
 	}
-	if other := slices.DeleteFunc(strangers, func(r int) bool { return m.ranks[r].digests[m.rung] == "" }); len(other) > 0 {
-		fail(result.ReasonCheck.With("routing_trace %s", m.name(other)))
-	}
+	told := slices.DeleteFunc(strangers, func(r int) bool { return m.ranks[r].digests[m.rung] == "" })
+	m.blame(told, result.ReasonCheck, "routing_trace")
 	if !d.Hoisted() {
-		m.chainOutputs(&check, fail)
+		m.chainOutputs()
 	}
-	m.row.Correctness = check
 }
 
 // arithmetic folds what combine made of the chosen rows. It stays null where a
@@ -247,7 +239,7 @@ func (m *rowMaker) arithmetic(d Description) {
 	for r, e := range m.ranks {
 		s, ok := e.sums[m.rung]
 		if !ok {
-			m.complete = false
+			m.row.Complete = false
 			return
 		}
 		a.Checked += int64(s.Checked)
@@ -273,43 +265,39 @@ func (m *rowMaker) arithmetic(d Description) {
 
 // chainOutputs folds the checks of the chains' last outputs. The verdict stays
 // null where some are missing and none failed.
-func (m *rowMaker) chainOutputs(check *result.EPCheck, fail func(result.Reason)) {
+func (m *rowMaker) chainOutputs() {
+	const what = "chain_last_output"
 	worst := 0.0
 	var failed, nonFinite []int
-	taken := 0
+	taken, want := 0, len(m.ranks)*m.block.Timing.ChainTrialsPerPoint
 	for r, e := range m.ranks {
-		for trial := range m.c.EP().Timing.ChainTrialsPerPoint {
+		for trial := range m.block.Timing.ChainTrialsPerPoint {
 			record, ok := e.chains[chainKey{m.rung, trial}]
 			if !ok || record.OutputPassed == nil {
 				continue
 			}
 			taken++
-			if !*record.OutputPassed && !slices.Contains(failed, r) {
+			if !*record.OutputPassed {
 				failed = append(failed, r)
 			}
-			switch {
-			case record.OutputError != nil:
+			if record.OutputError != nil {
 				worst = math.Max(worst, *record.OutputError)
-			case !slices.Contains(nonFinite, r):
+			} else {
 				nonFinite = append(nonFinite, r)
 			}
 		}
 	}
-	want := len(m.ranks) * m.c.EP().Timing.ChainTrialsPerPoint
-	if failed != nil {
-		fail(result.ReasonCheck.With("chain_last_output %s", m.name(failed)))
-	}
-	if nonFinite != nil {
-		fail(result.ReasonNonFinite.With("chain_last_output %s", m.name(nonFinite)))
-	}
+	m.blame(slices.Compact(failed), result.ReasonCheck, what)
+	m.blame(slices.Compact(nonFinite), result.ReasonNonFinite, what)
 	if taken < want {
-		m.complete = false
-		fail(result.ReasonUnchecked.With("chain_last_output %d of %d", taken, want))
+		m.row.Complete = false
+		m.fail(result.ReasonUnchecked.With("%s %d of %d", what, taken, want))
 		if failed == nil {
 			return
 		}
 	}
 	passed := failed == nil
+	check := &m.row.Correctness
 	check.ChainLastOutputPassed = &passed
 	if nonFinite == nil {
 		check.ChainLastOutputError = &worst

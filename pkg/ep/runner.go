@@ -47,7 +47,7 @@ func (r *Runner) Run(ctx context.Context, s *rank.Session, c plan.Case) error {
 	if err := checkCase(c, s.World); err != nil {
 		return err
 	}
-	m := &run{Session: s, device: r.device, stream: r.stream, c: c}
+	m := &run{Session: s, device: r.device, stream: r.stream, c: c, block: c.EP()}
 	if err := m.prepare(ctx, r); err != nil {
 		return errors.Join(err, m.free())
 	}
@@ -65,13 +65,14 @@ type run struct {
 	device  accel.Device
 	stream  accel.Stream
 	c       plan.Case
+	block   *plan.EP // of the case
 	d       Description
 	adapter Adapter // the runner's, or a faulty one around it
 	fault   *faulty // nil in every honest run
 	points  []*point
-	rungs   []int       // tokens per rank of the points
-	cached  Handle      // whose layout dispatches reuse, under the cached-layout contract
-	left    remains     // of the last window
+	rungs   []int  // tokens per rank of the points
+	cached  Handle // whose layout dispatches reuse, under the cached-layout contract
+	left    remains
 	start   accel.Event // of a fresh-entry window
 	end     accel.Event
 	buffers []accel.Ptr
@@ -103,19 +104,19 @@ func (m *run) prepare(ctx context.Context, r *Runner) (err error) {
 	if err != nil {
 		return err
 	}
-	if limit := m.c.EP().LadderCap; limit != nil && (m.d.LadderCap == 0 || *limit < m.d.LadderCap) {
+	if limit := m.block.LadderCap; limit != nil && (m.d.LadderCap == 0 || *limit < m.d.LadderCap) {
 		m.d.LadderCap = *limit
 	}
 	measured, dropped := clamp(routing, rungs, m.d.LadderCap)
 	if len(measured) == 0 {
-		return rank.Refused("every rung of ladder %q is above the cap of %d tokens", m.c.EP().Ladder, m.d.LadderCap)
+		return rank.Refused("every rung of ladder %q is above the cap of %d tokens", m.block.Ladder, m.d.LadderCap)
 	}
 	m.rungs = measured
 	if err := m.checkMemory(routing); err != nil {
 		return err
 	}
 	record := planRecord{
-		Description: m.d, ValueBytes: m.d.Codec.ValueBytes(), ScaleBytes: 4 * m.d.Codec.Scales(m.c.EP().Hidden),
+		Description: m.d, ValueBytes: m.d.Codec.ValueBytes(), ScaleBytes: 4 * m.d.Codec.Scales(m.block.Hidden),
 		Measured: measured, Dropped: dropped,
 	}
 	if err := errors.Join(m.Emit(rank.KindFacts, r.facts), m.Emit(kindPlan, record)); err != nil {
@@ -160,7 +161,7 @@ func (m *run) bringUp() error {
 			return err
 		}
 		for range conditioning {
-			if _, _, err := m.pair(); err != nil {
+			if err := m.pair(); err != nil {
 				return err
 			}
 		}
@@ -177,7 +178,7 @@ func (m *run) bringUp() error {
 
 func (m *run) measureFresh() error {
 	m.fault.enter(faultAtTimed)
-	trials := m.c.EP().Timing.TrialsPerPoint
+	trials := m.block.Timing.TrialsPerPoint
 	for trial := range trials {
 		for _, p := range measure.Rotate(m.points, trial) {
 			for _, component := range measure.Rotate(m.d.components(), trial) {
@@ -201,7 +202,7 @@ func (m *run) measureFresh() error {
 }
 
 func (m *run) measureChains() error {
-	trials := m.c.EP().Timing.ChainTrialsPerPoint
+	trials := m.block.Timing.ChainTrialsPerPoint
 	for trial := range trials {
 		for _, p := range measure.Rotate(m.points, trial) {
 			record, end, err := m.chains(p, trial)
@@ -227,7 +228,7 @@ func (m *run) judgeAfter() error {
 		if err := m.bind(p); err != nil {
 			return err
 		}
-		if _, _, err := m.pair(); err != nil {
+		if err := m.pair(); err != nil {
 			return err
 		}
 		if err := m.judge(p, whenAfter, p.oracle, false); err != nil {

@@ -111,7 +111,7 @@ func newTape(d Description, contract string) (*tape, *run) {
 	t := &tape{staged: map[int]int{}}
 	m := &run{
 		device: t, stream: t, adapter: t, d: d,
-		c:     plan.Case{Contract: contract, Block: &plan.EP{Timing: timingOf3}},
+		c: plan.Case{Contract: contract}, block: &plan.EP{Timing: timingOf3},
 		start: &tapeEvent{}, end: &tapeEvent{},
 	}
 	return t, m
@@ -263,7 +263,7 @@ func TestAlternatingPasses(t *testing.T) {
 			if c.contract == vocab.ContractCachedLayout {
 				warm = "BDSC.LSC.LSC."
 			}
-			calls := m.c.EP().AlternatingCalls(0) / max(1, strings.Count(c.each, "C."))
+			calls := m.block.AlternatingCalls(0) / max(1, strings.Count(c.each, "C."))
 			require.Equal(t, warm+c.first+strings.Repeat(c.each, calls), tape.log.String())
 		})
 	}
