@@ -66,6 +66,29 @@ type Device interface {
 	Close() error
 }
 
+// Write copies data to device memory and waits for the stream.
+func Write(d Device, s Stream, dst Ptr, data []byte) error {
+	if len(data) == 0 {
+		return nil
+	}
+	if err := d.CopyIn(s, dst, unsafe.Pointer(&data[0]), int64(len(data))); err != nil {
+		return err
+	}
+	return s.Synchronize()
+}
+
+// Read returns a copy of device memory, for which it waits for the stream.
+func Read(d Device, s Stream, src Ptr, bytes int64) ([]byte, error) {
+	data := make([]byte, bytes)
+	if bytes == 0 {
+		return data, nil
+	}
+	if err := d.CopyOut(s, unsafe.Pointer(&data[0]), src, bytes); err != nil {
+		return nil, err
+	}
+	return data, s.Synchronize()
+}
+
 // Stream is an ordered queue of work. On the host device work runs inline.
 type Stream interface {
 	// Handle is the native stream (CUstream, hipStream_t); 0 on the host.

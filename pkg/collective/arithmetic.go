@@ -6,7 +6,6 @@ import (
 	"errors"
 	"slices"
 	"strings"
-	"unsafe"
 
 	"github.com/collectivex/collectivex/pkg/accel"
 	"github.com/collectivex/collectivex/pkg/rank"
@@ -68,8 +67,8 @@ func (b *bench) arithmetic(ctx context.Context, a workload.Arithmetic, f Form, e
 	c.Count, c.Send, c.Recv = e.Count, b.memory.Ptr(), b.memory.Ptr().Add(recvAt)
 	in, out := make([]byte, e.Send*size), bytes.Repeat([]byte{unwritten}, int(e.Recv*size))
 	a.Fill(in, b.session.Rank, e.Send)
-	if err := errors.Join(b.copyIn(c.Send, in), b.copyIn(c.Recv, out)); err != nil {
-		return v, err
+	if err := errors.Join(accel.Write(b.Device, b.stream, c.Send, in), accel.Write(b.Device, b.stream, c.Recv, out)); err != nil {
+		return v, rank.Coded(result.ReasonDevice, err)
 	}
 	if err := b.enqueue(ctx, []Call{c}); err != nil {
 		return v, err
@@ -81,20 +80,11 @@ func (b *bench) arithmetic(ctx context.Context, a workload.Arithmetic, f Form, e
 	if len(regions) == 0 {
 		return v, nil
 	}
-	if err := b.Device.CopyOut(b.stream, unsafe.Pointer(&out[0]), c.Recv, int64(len(out))); err != nil {
+	got, err := accel.Read(b.Device, b.stream, c.Recv, int64(len(out)))
+	if err != nil {
 		return v, rank.Coded(result.ReasonDevice, err)
 	}
-	if err := b.stream.Synchronize(); err != nil {
-		return v, rank.Coded(result.ReasonDevice, err)
-	}
-	return a.Check(out, regions), nil
-}
-
-func (b *bench) copyIn(to accel.Ptr, data []byte) error {
-	if err := b.Device.CopyIn(b.stream, to, unsafe.Pointer(&data[0]), int64(len(data))); err != nil {
-		return rank.Coded(result.ReasonDevice, err)
-	}
-	return rank.Coded(result.ReasonDevice, b.stream.Synchronize())
+	return a.Check(got, regions), nil
 }
 
 // foldArithmetic makes the verdict of the case, nil unless every rank has one.

@@ -2,7 +2,6 @@ package collective
 
 import (
 	"slices"
-	"unsafe"
 
 	"github.com/collectivex/collectivex/pkg/accel"
 	"github.com/collectivex/collectivex/pkg/rank"
@@ -86,16 +85,10 @@ func (b *bench) injure(w window) error {
 
 // edit changes device memory through a copy on the host.
 func (b *bench) edit(at accel.Ptr, bytes int64, change func([]byte)) error {
-	buf := make([]byte, bytes)
-	if err := b.Device.CopyOut(b.stream, unsafe.Pointer(&buf[0]), at, bytes); err != nil {
-		return rank.Coded(result.ReasonDevice, err)
-	}
-	if err := b.stream.Synchronize(); err != nil {
+	buf, err := accel.Read(b.Device, b.stream, at, bytes)
+	if err != nil {
 		return rank.Coded(result.ReasonDevice, err)
 	}
 	change(buf)
-	if err := b.Device.CopyIn(b.stream, at, unsafe.Pointer(&buf[0]), bytes); err != nil {
-		return rank.Coded(result.ReasonDevice, err)
-	}
-	return rank.Coded(result.ReasonDevice, b.stream.Synchronize())
+	return rank.Coded(result.ReasonDevice, accel.Write(b.Device, b.stream, at, buf))
 }

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unsafe"
 
 	"github.com/collectivex/collectivex/pkg/accel"
 	"github.com/collectivex/collectivex/pkg/numeric"
@@ -248,7 +247,7 @@ func (f *faulty) Combine(h Handle, s Staged) (out accel.Ptr, err error) {
 			return out, f.write(out, ones)
 		}
 	case FaultStale:
-		now, err := f.m.download(out, size)
+		now, err := f.read(out, size)
 		if err != nil {
 			return 0, err
 		}
@@ -298,7 +297,7 @@ func (f *faulty) give(strikes bool) error {
 	inputs := make([][]byte, len(buffers))
 	for i, b := range buffers {
 		var err error
-		if inputs[i], err = f.m.download(b.from, b.bytes); err != nil {
+		if inputs[i], err = f.read(b.from, b.bytes); err != nil {
 			return err
 		}
 	}
@@ -317,13 +316,11 @@ func (f *faulty) give(strikes bool) error {
 }
 
 func (f *faulty) write(at accel.Ptr, data []byte) error {
-	if len(data) == 0 {
-		return nil
-	}
-	if err := f.m.device.CopyIn(f.m.stream, at, unsafe.Pointer(&data[0]), int64(len(data))); err != nil {
-		return err
-	}
-	return f.m.stream.Synchronize()
+	return accel.Write(f.m.device, f.m.stream, at, data)
+}
+
+func (f *faulty) read(at accel.Ptr, bytes int) ([]byte, error) {
+	return accel.Read(f.m.device, f.m.stream, at, int64(bytes))
 }
 
 // corrupt changes the inputs of the first token, and of the second where the

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/binary"
 	"math"
-	"unsafe"
 
 	"github.com/collectivex/collectivex/pkg/accel"
 	"github.com/collectivex/collectivex/pkg/numeric"
@@ -75,7 +74,7 @@ func (m *run) newPoint(tokensPerRank int, trace *workload.Trace) (*point, error)
 		}
 		p.inputs = append(p.inputs, input{*in.at, in.made})
 	}
-	return p, m.stream.Synchronize()
+	return p, nil
 }
 
 // activations are the rows of o's rank as a buffer holds them.
@@ -105,13 +104,7 @@ func (p *point) weights(o oracle) (weights []byte) {
 // write replaces the content of one of the problem's buffers.
 func (m *run) write(in *input, data []byte) error {
 	in.made = data
-	if len(data) == 0 {
-		return nil
-	}
-	if err := m.device.CopyIn(m.stream, in.at, unsafe.Pointer(&data[0]), int64(len(data))); err != nil {
-		return err
-	}
-	return m.stream.Synchronize()
+	return accel.Write(m.device, m.stream, in.at, data)
 }
 
 // upload puts data into device memory of its own, which the case frees. A rank
@@ -122,17 +115,14 @@ func (m *run) upload(data []byte) (accel.Ptr, error) {
 		return 0, err
 	}
 	m.buffers = append(m.buffers, at)
-	if len(data) == 0 {
-		return at, nil
-	}
-	return at, m.device.CopyIn(m.stream, at, unsafe.Pointer(&data[0]), int64(len(data)))
+	return at, accel.Write(m.device, m.stream, at, data)
 }
 
 // inputsChanged reports whether a buffer of the problem is no longer what it
 // was made as.
 func (m *run) inputsChanged(p *point) (bool, error) {
 	for _, in := range p.inputs {
-		now, err := m.download(in.at, len(in.made))
+		now, err := accel.Read(m.device, m.stream, in.at, int64(len(in.made)))
 		if err != nil {
 			return false, err
 		}
@@ -143,21 +133,9 @@ func (m *run) inputsChanged(p *point) (bool, error) {
 	return false, nil
 }
 
-// download copies device memory to the host and waits for it.
-func (m *run) download(at accel.Ptr, n int) ([]byte, error) {
-	data := make([]byte, n)
-	if n == 0 {
-		return data, nil
-	}
-	if err := m.device.CopyOut(m.stream, unsafe.Pointer(&data[0]), at, int64(n)); err != nil {
-		return nil, err
-	}
-	return data, m.stream.Synchronize()
-}
-
 // output reads back what the last combine returned.
 func (m *run) output(p *point) ([]uint16, error) {
-	data, err := m.download(m.left.out, 2*p.Tokens*p.Hidden)
+	data, err := accel.Read(m.device, m.stream, m.left.out, int64(2*p.Tokens*p.Hidden))
 	if err != nil {
 		return nil, err
 	}

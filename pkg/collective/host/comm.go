@@ -16,14 +16,13 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
-	"os"
-	"strings"
 	"sync"
 	"unsafe"
 
 	"github.com/collectivex/collectivex/pkg/accel"
 	hostdev "github.com/collectivex/collectivex/pkg/accel/host"
 	"github.com/collectivex/collectivex/pkg/collective"
+	"github.com/collectivex/collectivex/pkg/hostrank"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/vocab"
@@ -31,10 +30,8 @@ import (
 
 // Comm is the communicator of one rank.
 type Comm struct {
-	world   int
-	device  *hostdev.Device
-	control *hostdev.Segment
-	peers   []*hostdev.Segment // nil for this rank
+	device *hostdev.Device
+	group  *hostrank.Group
 
 	mu sync.Mutex // Abort against Close
 	c  *C.cx_comm // nil once closed
@@ -42,85 +39,41 @@ type Comm struct {
 
 var _ collective.Comm = (*Comm)(nil)
 
-// member is what a rank tells the others of itself.
-type member struct {
-	Boot    string         `json:"boot"` // boot id: the same on one host
-	Heap    hostdev.Handle `json:"heap"`
-	Control hostdev.Handle `json:"control"` // of rank 0
-	Pinned  bool           `json:"pinned"`
-}
-
 // NewComm joins the ranks of s, all on this host, into a communicator.
 func NewComm(ctx context.Context, s *rank.Session, d *hostdev.Device) (*Comm, error) {
-	c := &Comm{world: s.World, device: d, peers: make([]*hostdev.Segment, s.World)}
-	if err := c.join(ctx, s); err != nil {
+	group, err := hostrank.Join(ctx, s, d)
+	if err != nil {
+		return nil, err
+	}
+	c := &Comm{device: d, group: group}
+	if err := c.open(ctx, s); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
 	return c, nil
 }
 
-func (c *Comm) join(ctx context.Context, s *rank.Session) error {
-	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+// open opens this rank's end over the control memory of rank 0. All ranks allocate
+// some, so that what they allocate later has one offset in all heaps; see Alloc.
+func (c *Comm) open(ctx context.Context, s *rank.Session) error {
+	own := c.device.Segment()
+	at, err := c.device.Alloc(int64(C.cx_control_bytes(C.int(s.World))))
 	if err != nil {
-		return fmt.Errorf("tell hosts apart: %w", err)
+		return rank.Coded(result.ReasonMemory, err)
 	}
-	me := member{Boot: strings.TrimSpace(string(boot)), Heap: c.device.Segment().Handle()}
-	_, me.Pinned = c.device.CPUs()
-	if s.Rank == 0 {
-		if c.control, err = hostdev.NewSegment("cxrun-control", int64(C.cx_control_bytes(C.int(s.World)))); err != nil {
-			return err
-		}
-		me.Control = c.control.Handle()
-	}
-	members, err := gather(ctx, s, me)
+	controls, err := rank.Gather(ctx, s, "host-control", int64(at)-int64(uintptr(own.Base())))
 	if err != nil {
 		return err
-	}
-	if err := c.attach(s, members); err != nil {
-		return err
-	}
-	// A segment goes with its owner: nobody leaves before all have mapped it.
-	return s.Barrier(ctx, "host-comm-open")
-}
-
-func gather(ctx context.Context, s *rank.Session, me member) ([]member, error) {
-	members, err := rank.Gather(ctx, s, "host-comm", me)
-	if err != nil {
-		return nil, err
-	}
-	for r := range members {
-		if members[r].Boot != me.Boot {
-			return nil, rank.Coded(result.ReasonEnvironment, fmt.Errorf("rank %d is on another host: the host library shares memory", r))
-		}
-	}
-	return members, nil
-}
-
-// attach maps what the others offered.
-func (c *Comm) attach(s *rank.Session, members []member) error {
-	var err error
-	if c.control == nil {
-		if c.control, err = hostdev.OpenSegment(members[0].Control); err != nil {
-			return err
-		}
 	}
 	heaps := make([]unsafe.Pointer, s.World)
 	pids := make([]C.int, s.World)
 	crowded := C.int(0)
-	for r, m := range members {
-		heaps[r] = c.device.Segment().Base()
-		if r != s.Rank {
-			if c.peers[r], err = hostdev.OpenSegment(m.Heap); err != nil {
-				return err
-			}
-			heaps[r] = c.peers[r].Base()
-		}
-		pids[r] = C.int(m.Heap.PID)
-		if !m.Pinned {
+	for r, p := range c.group.Peers {
+		heaps[r], pids[r] = p.Base(), C.int(p.PID)
+		if !p.Pinned {
 			crowded = 1
 		}
 	}
-	c.c = C.cx_open(c.control.Base(), C.int(s.Rank), C.int(s.World), &heaps[0], C.int64_t(members[s.Rank].Heap.Bytes),
+	c.c = C.cx_open(unsafe.Add(heaps[0], controls[0]), C.int(s.Rank), C.int(s.World), &heaps[0], C.int64_t(own.Handle().Bytes),
 		&pids[0], crowded, C.int64_t(c.device.Info().L2Bytes))
 	if c.c == nil {
 		return errors.New("no memory for a communicator")
@@ -159,10 +112,7 @@ func (c *Comm) Alloc(_ context.Context, bytes int64, registration string) (colle
 	if err := c.agree(fmt.Sprintf("%d %d", offset, bytes)); err != nil {
 		return nil, errors.Join(err, m.Close())
 	}
-	for _, peer := range c.peers {
-		if peer == nil {
-			continue
-		}
+	for _, peer := range c.group.Others() {
 		if err := peer.Populate(offset, bytes); err != nil {
 			return nil, errors.Join(rank.Coded(result.ReasonMemory, err), m.Close())
 		}
@@ -234,18 +184,7 @@ func (c *Comm) Close() error {
 		C.cx_close(c.c)
 		c.c = nil
 	}
-	var err error
-	for r, peer := range c.peers {
-		if peer != nil {
-			err = errors.Join(err, peer.Close())
-			c.peers[r] = nil
-		}
-	}
-	if c.control != nil {
-		err = errors.Join(err, c.control.Close())
-		c.control = nil
-	}
-	return err
+	return c.group.Close()
 }
 
 // callBytes is the size of a call in C, which collective.Call has to have.

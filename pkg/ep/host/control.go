@@ -76,7 +76,7 @@ func (w *waiter) peek(r int) error {
 		return err
 	}
 	p := &w.peers[r]
-	if p.control.gone.Load() != 0 || errors.Is(unix.Kill(p.pid, 0), unix.ESRCH) {
+	if p.control.gone.Load() != 0 || errors.Is(unix.Kill(p.PID, 0), unix.ESRCH) {
 		return rank.Coded(result.ReasonRankDied, fmt.Errorf("rank %d is gone", r))
 	}
 	return nil

@@ -12,10 +12,10 @@ import (
 	"github.com/collectivex/collectivex/pkg/accel"
 	accelhost "github.com/collectivex/collectivex/pkg/accel/host"
 	"github.com/collectivex/collectivex/pkg/ep"
+	"github.com/collectivex/collectivex/pkg/hostrank"
 	"github.com/collectivex/collectivex/pkg/numeric"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
-	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
@@ -39,24 +39,15 @@ func Open(v Variant) rank.Opener {
 		if c.Nodes != 1 || s.World > maxWorld {
 			return nil, rank.Refused("the host backend has up to %d ranks on one host, not %d on %d", maxWorld, s.World, c.Nodes)
 		}
-		device, err := accelhost.Open(s.LocalRank, s.World)
+		device, err := hostrank.Open(s, s.World)
 		if err != nil {
-			return nil, rank.Coded(result.ReasonDevice, err)
+			return nil, err
 		}
 		stream, err := device.NewStream()
 		if err != nil {
 			return nil, errors.Join(err, device.Close())
 		}
-		info := device.Info()
-		facts := rank.Facts{
-			DeviceProduct: info.Product, DeviceArch: info.Arch,
-			Framework: "host", AcceleratorRuntime: info.Runtime,
-			NUMANode: device.NUMANode(),
-		}
-		if cpus, pinned := device.CPUs(); pinned {
-			facts.CPUs = cpus
-		}
-		return ep.NewRunner(device, stream, newAdapter(device, s.Place, v), facts), nil
+		return ep.NewRunner(device, stream, newAdapter(device, s.Place, v), hostrank.Facts(device)), nil
 	}
 }
 
@@ -65,6 +56,7 @@ type adapter struct {
 	device  *accelhost.Device
 	variant Variant
 	place   rank.Place
+	group   *hostrank.Group
 	peers   []peer // by rank, this one too
 	waiter  waiter
 
@@ -130,9 +122,8 @@ func (a *adapter) Close() error {
 	if a.own.control != nil {
 		a.own.control.gone.Store(1)
 	}
-	var err error
-	for _, p := range a.peers {
-		err = errors.Join(err, p.segment.Close())
+	if a.group == nil {
+		return nil
 	}
-	return err
+	return a.group.Close()
 }

@@ -3,13 +3,13 @@ package host
 import (
 	"context"
 	"errors"
-	"fmt"
 	"runtime"
 	"unsafe"
 
 	"github.com/collectivex/collectivex/pkg/accel"
 	accelhost "github.com/collectivex/collectivex/pkg/accel/host"
 	"github.com/collectivex/collectivex/pkg/ep"
+	"github.com/collectivex/collectivex/pkg/hostrank"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
 )
@@ -62,8 +62,7 @@ type areas struct {
 
 // peer is another rank's memory, or this one's.
 type peer struct {
-	pid     int
-	segment *accelhost.Segment
+	hostrank.Peer
 	areas
 }
 
@@ -79,9 +78,12 @@ func (a *adapter) Prepare(ctx context.Context, s *rank.Session, c plan.Case, nee
 	if a.d, err = a.Describe(c); err != nil {
 		return err
 	}
-	if a.peers == nil {
-		if err := a.openPeers(ctx, s); err != nil {
+	if a.group == nil {
+		if a.group, err = hostrank.Join(ctx, s, a.device); err != nil {
 			return err
+		}
+		for _, p := range a.group.Peers {
+			a.peers = append(a.peers, peer{Peer: p})
 		}
 	} else if err := s.Barrier(ctx, "ep-host-free"); err != nil {
 		return err
@@ -128,7 +130,7 @@ func (a *adapter) exchange(ctx context.Context, s *rank.Session, o offer) error 
 		return err
 	}
 	for r, o := range offers {
-		base := a.peers[r].segment.Base()
+		base := a.peers[r].Base()
 		a.peers[r].areas = areas{
 			control: (*control)(unsafe.Add(base, o.Control)),
 			receive: unsafe.Add(base, o.Receive),
@@ -141,23 +143,6 @@ func (a *adapter) exchange(ctx context.Context, s *rank.Session, o offer) error 
 		a.waiter.busy = busySpins
 	}
 	return nil
-}
-
-// openPeers maps the segments of all ranks of the group, once.
-func (a *adapter) openPeers(ctx context.Context, s *rank.Session) error {
-	handles, err := rank.Gather(ctx, s, "ep-host-segments", a.device.Segment().Handle())
-	if err != nil {
-		return err
-	}
-	for r, h := range handles {
-		segment, err := accelhost.OpenSegment(h)
-		if err != nil {
-			return fmt.Errorf("rank %d: %w", r, err)
-		}
-		a.peers = append(a.peers, peer{pid: h.PID, segment: segment})
-	}
-	// An owner must live until all have opened its segment.
-	return s.Barrier(ctx, "ep-host-opened")
 }
 
 func (a *adapter) alloc(bytes int64) (accel.Ptr, error) {
