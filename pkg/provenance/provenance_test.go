@@ -14,7 +14,7 @@ import (
 
 	"github.com/collectivex/collectivex/matrix"
 	"github.com/collectivex/collectivex/pkg/catalog"
-	"github.com/collectivex/collectivex/pkg/machine"
+	"github.com/collectivex/collectivex/pkg/preflight"
 	"github.com/collectivex/collectivex/pkg/provenance"
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/result/resulttest"
@@ -172,7 +172,7 @@ func TestScreenOfKeys(t *testing.T) {
 		}
 	}
 	for _, typ := range []reflect.Type{
-		reflect.TypeFor[result.EPDocument](), reflect.TypeFor[result.CollectiveDocument](), reflect.TypeFor[machine.Description](),
+		reflect.TypeFor[result.EPDocument](), reflect.TypeFor[result.CollectiveDocument](), reflect.TypeFor[preflight.Description](),
 	} {
 		open(typ, "")
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/foreign"
-	"github.com/collectivex/collectivex/pkg/machine"
+	"github.com/collectivex/collectivex/pkg/preflight"
 )
 
 func newDoctor(s cli.Streams) *cobra.Command {
@@ -84,7 +84,7 @@ func chosen(cat *catalog.Catalog, names []string) ([]catalog.Backend, error) {
 	return out, nil
 }
 
-func printFindings(out io.Writer, findings []machine.Finding) error {
+func printFindings(out io.Writer, findings []preflight.Finding) error {
 	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
 	for _, f := range findings {
 		fmt.Fprintf(w, "%s\t%s\t%s\n", f.Backend, f.State, foreign.Line(f.Text))
@@ -93,10 +93,10 @@ func printFindings(out io.Writer, findings []machine.Finding) error {
 }
 
 // missing is the error of backends that were asked for and cannot run.
-func missing(findings []machine.Finding) error {
+func missing(findings []preflight.Finding) error {
 	var names []string
 	for _, f := range findings {
-		if f.State == machine.Missing && !slices.Contains(names, f.Backend) {
+		if f.State == preflight.Missing && !slices.Contains(names, f.Backend) {
 			names = append(names, f.Backend)
 		}
 	}

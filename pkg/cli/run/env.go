@@ -16,7 +16,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/foreign"
 	"github.com/collectivex/collectivex/pkg/inventory"
-	"github.com/collectivex/collectivex/pkg/machine"
+	"github.com/collectivex/collectivex/pkg/preflight"
 	"github.com/collectivex/collectivex/pkg/provenance"
 	"github.com/collectivex/collectivex/pkg/sysfs"
 )
@@ -33,7 +33,7 @@ func here() site {
 	return site{root: sysfs.Here(), reader: inventory.New(), environ: os.Environ()}
 }
 
-func (s site) examiner() *machine.Examiner {
+func (s site) examiner() *preflight.Examiner {
 	families := families()
 	has := func(backend string) bool {
 		for _, f := range families {
@@ -43,14 +43,14 @@ func (s site) examiner() *machine.Examiner {
 		}
 		return false
 	}
-	return machine.NewExaminer(s.reader.Machine(), machine.Libraries(), s.root, has)
+	return preflight.NewExaminer(s.reader.Machine(), preflight.Libraries(), s.root, has)
 }
 
 // describe says what the machine is, in what may be published of it.
-func (s site) describe(backends []catalog.Backend) (machine.Description, error) {
+func (s site) describe(backends []catalog.Backend) (preflight.Description, error) {
 	hostname, err := os.Hostname()
 	if err != nil {
-		return machine.Description{}, cli.EnvironmentError("%w", err)
+		return preflight.Description{}, cli.EnvironmentError("%w", err)
 	}
 	screen := provenance.ScreenOf(hostname, s.environ)
 	e := s.examiner()
@@ -110,7 +110,7 @@ func writeJSON(w io.Writer, v any) error {
 }
 
 // printDescription writes one line a thing, in aligned columns.
-func printDescription(out io.Writer, d machine.Description) error {
+func printDescription(out io.Writer, d preflight.Description) error {
 	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
 	row := func(name string, cells ...string) {
 		for i := range cells {

@@ -11,12 +11,12 @@ import (
 	"github.com/collectivex/collectivex/internal/golden"
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/inventory"
-	"github.com/collectivex/collectivex/pkg/machine"
+	"github.com/collectivex/collectivex/pkg/preflight"
 	"github.com/collectivex/collectivex/pkg/provenance"
 )
 
-func described() machine.Description {
-	d := machine.Description{
+func described() preflight.Description {
+	d := preflight.Description{
 		Program: "cxrun v1",
 		Host:    map[string]string{"arch": "amd64", "cpu_model": "Some CPU", "kernel": "6.8.0"},
 		Machine: inventory.Machine{
@@ -28,7 +28,7 @@ func described() machine.Description {
 			Undriven: map[string]int{"amd": 1},
 			Warnings: []string{"NVML does not open device 3: error 15"},
 		},
-		Libraries:   []machine.Library{{Kind: "cuda", Version: "CUDA 13.0", SOName: "libcuda.so.1", BuildID: "0123abcd"}},
+		Libraries:   []preflight.Library{{Kind: "cuda", Version: "CUDA 13.0", SOName: "libcuda.so.1", BuildID: "0123abcd"}},
 		Backends:    []string{"nccl", "host"},
 		Environment: map[string]string{"NCCL_DEBUG": "INFO"},
 	}
@@ -67,7 +67,7 @@ func TestEnvOfThisMachine(t *testing.T) {
 	code, stdout, stderr := cxrun(t, nil, "env", "--json")
 	require.Equal(t, cli.ExitOK, code, stderr)
 	require.Empty(t, stderr)
-	var d machine.Description
+	var d preflight.Description
 	require.NoError(t, json.Unmarshal([]byte(stdout), &d))
 	require.Equal(t, "cxrun devel (source dev)", d.Program)
 	require.Contains(t, d.Backends, "host")

@@ -10,9 +10,9 @@ import (
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/cli/bench"
-	"github.com/collectivex/collectivex/pkg/machine"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/planner"
+	"github.com/collectivex/collectivex/pkg/preflight"
 )
 
 // place is where a measurement by hand runs.
@@ -79,7 +79,7 @@ func choosePlace(ctx context.Context, s cli.Streams, o bench.Output, cat *catalo
 // chooseGPUs finds the GPUs that run one of the backends, or the host where there
 // are none. GPUs that are here and cannot be used are an error: nobody who has
 // them means to measure the host.
-func chooseGPUs(s cli.Streams, m machine.Survey, cat *catalog.Catalog, backends []string) (place, error) {
+func chooseGPUs(s cli.Streams, m preflight.Survey, cat *catalog.Catalog, backends []string) (place, error) {
 	host := place{planner.Machine{CPU: runtime.GOARCH}, cat.Backend(bench.HostBackend), "chosen: no GPU in this machine"}
 	if len(backends) == 0 {
 		host.note = "chosen: no GPU backend can measure this yet"

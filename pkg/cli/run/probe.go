@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/collectivex/collectivex/pkg/cli"
-	"github.com/collectivex/collectivex/pkg/machine"
+	"github.com/collectivex/collectivex/pkg/preflight"
 )
 
 // probeLimit is how long a machine has to describe itself. Drivers that start
@@ -22,16 +22,16 @@ const probeLimit = 2 * time.Minute
 
 // machineHere is this machine. The program asks itself, in a process of its own:
 // a driver or library that dies while it is opened costs the GPUs, not the sweep.
-func machineHere(ctx context.Context, defs cli.Definitions) machine.Survey {
+func machineHere(ctx context.Context, defs cli.Definitions) preflight.Survey {
 	d, err := probe(ctx, defs)
 	if err != nil {
-		return machine.Survey{Unusable: []string{fmt.Sprintf("the GPUs of this machine cannot be examined: %v; 'cxrun doctor' examines them again and reports more", err)}}
+		return preflight.Survey{Unusable: []string{fmt.Sprintf("the GPUs of this machine cannot be examined: %v; 'cxrun doctor' examines them again and reports more", err)}}
 	}
 	return d
 }
 
-func probe(ctx context.Context, defs cli.Definitions) (machine.Survey, error) {
-	var d machine.Survey
+func probe(ctx context.Context, defs cli.Definitions) (preflight.Survey, error) {
+	var d preflight.Survey
 	program, err := os.Executable()
 	if err != nil {
 		return d, err
@@ -89,7 +89,7 @@ func newSurvey(s cli.Streams) *cobra.Command {
 }
 
 // tellUnusable warns where GPUs are here and none can be used.
-func tellUnusable(s cli.Streams, m machine.Survey) {
+func tellUnusable(s cli.Streams, m preflight.Survey) {
 	if len(m.GPUs) == 0 && len(m.Unusable) > 0 {
 		warn(s, strings.Join(m.Unusable, "; ")+"; they are left out")
 	}

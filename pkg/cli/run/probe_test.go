@@ -10,7 +10,7 @@ import (
 
 	"github.com/collectivex/collectivex/internal/fakes"
 	"github.com/collectivex/collectivex/pkg/cli"
-	"github.com/collectivex/collectivex/pkg/machine"
+	"github.com/collectivex/collectivex/pkg/preflight"
 )
 
 func TestProbe(t *testing.T) {
@@ -33,5 +33,5 @@ func TestMachineHereSurvivesALibraryThatDies(t *testing.T) {
 	t.Setenv("CX_CUDA_LIB", library)
 
 	d := machineHere(t.Context(), cli.Definitions{})
-	require.Equal(t, machine.Survey{Unusable: []string{"the GPUs of this machine cannot be examined: cxrun survey: exit status 2 (driver is broken); 'cxrun doctor' examines them again and reports more"}}, d)
+	require.Equal(t, preflight.Survey{Unusable: []string{"the GPUs of this machine cannot be examined: cxrun survey: exit status 2 (driver is broken); 'cxrun doctor' examines them again and reports more"}}, d)
 }

@@ -1,6 +1,6 @@
-// Package machine says what the machine at hand can run: which libraries are
-// here, what each backend needs, and what of that is missing.
-package machine
+// Package preflight says, before anything is planned, what this machine can run:
+// which libraries are here, what each backend needs, and what of that is missing.
+package preflight
 
 import (
 	"fmt"

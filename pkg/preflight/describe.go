@@ -1,4 +1,4 @@
-package machine
+package preflight
 
 import "github.com/collectivex/collectivex/pkg/inventory"
 

@@ -1,4 +1,4 @@
-package machine_test
+package preflight_test
 
 import (
 	"encoding/json"
@@ -16,8 +16,8 @@ import (
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/dl"
 	"github.com/collectivex/collectivex/pkg/inventory"
-	"github.com/collectivex/collectivex/pkg/machine"
 	"github.com/collectivex/collectivex/pkg/planner"
+	"github.com/collectivex/collectivex/pkg/preflight"
 )
 
 var backends = []catalog.Backend{
@@ -37,37 +37,37 @@ type nowhere string
 func (e nowhere) Error() string        { return string(e) }
 func (e nowhere) Is(target error) bool { return target == dl.ErrNoLibrary }
 
-func missing(text string) machine.Library { return machine.Library{Err: nowhere(text)} }
+func missing(text string) preflight.Library { return preflight.Library{Err: nowhere(text)} }
 
 // seen are devices as a driver shows them.
-func seen(vendor string, products ...string) []machine.Device {
-	var out []machine.Device
+func seen(vendor string, products ...string) []preflight.Device {
+	var out []preflight.Device
 	for _, p := range products {
-		out = append(out, machine.Device{GPU: inventory.GPU{Vendor: vendor, Product: p, Arch: "sm_90"}})
+		out = append(out, preflight.Device{GPU: inventory.GPU{Vendor: vendor, Product: p, Arch: "sm_90"}})
 	}
 	return out
 }
 
 // eight are devices of one product.
-func eight(vendor, product string) []machine.Device {
+func eight(vendor, product string) []preflight.Device {
 	return seen(vendor, slices.Repeat([]string{product}, 8)...)
 }
 
 // all is every library, found.
-func all() map[string]machine.Library {
-	return map[string]machine.Library{
-		machine.CUDA:   {Kind: machine.CUDA, Version: "CUDA 13.0", Devices: eight("nvidia", "NVIDIA H200")},
-		machine.NVRTC:  {Kind: machine.NVRTC, Version: "NVRTC 13.0"},
-		machine.NCCL:   {Kind: machine.NCCL, Version: "2.28.9", SOName: "libnccl.so.2", Path: "/opt/private/libnccl.so.2"},
-		machine.HIP:    {Kind: machine.HIP, Version: "HIP 6.4", Devices: eight("amd", "AMD Instinct MI300X")},
-		machine.HIPRTC: {Kind: machine.HIPRTC, Version: "HIPRTC 6.4"},
-		machine.RCCL:   {Kind: machine.RCCL, Version: "2.22.3"},
+func all() map[string]preflight.Library {
+	return map[string]preflight.Library{
+		preflight.CUDA:   {Kind: preflight.CUDA, Version: "CUDA 13.0", Devices: eight("nvidia", "NVIDIA H200")},
+		preflight.NVRTC:  {Kind: preflight.NVRTC, Version: "NVRTC 13.0"},
+		preflight.NCCL:   {Kind: preflight.NCCL, Version: "2.28.9", SOName: "libnccl.so.2", Path: "/opt/private/libnccl.so.2"},
+		preflight.HIP:    {Kind: preflight.HIP, Version: "HIP 6.4", Devices: eight("amd", "AMD Instinct MI300X")},
+		preflight.HIPRTC: {Kind: preflight.HIPRTC, Version: "HIPRTC 6.4"},
+		preflight.RCCL:   {Kind: preflight.RCCL, Version: "2.22.3"},
 
-		machine.MSCCLPP: {Kind: machine.MSCCLPP, Version: "0.9.0"},
+		preflight.MSCCLPP: {Kind: preflight.MSCCLPP, Version: "0.9.0"},
 	}
 }
 
-func without(libraries map[string]machine.Library, kinds ...string) map[string]machine.Library {
+func without(libraries map[string]preflight.Library, kinds ...string) map[string]preflight.Library {
 	out := maps.Clone(libraries)
 	for _, k := range kinds {
 		out[k] = missing("no " + k)
@@ -106,12 +106,12 @@ func TestExamine(t *testing.T) {
 	for _, tc := range []struct {
 		name      string
 		machine   inventory.Machine
-		libraries map[string]machine.Library
+		libraries map[string]preflight.Library
 		root      fstest.MapFS
 		want      string
 	}{
 		{
-			"laptop", inventory.Machine{}, without(all(), machine.CUDA, machine.NVRTC, machine.NCCL, machine.HIP, machine.HIPRTC, machine.RCCL), shm(plenty), `
+			"laptop", inventory.Machine{}, without(all(), preflight.CUDA, preflight.NVRTC, preflight.NCCL, preflight.HIP, preflight.HIPRTC, preflight.RCCL), shm(plenty), `
 nccl missing no NVIDIA GPU in this machine: use a machine that has one
 rccl missing no AMD GPU in this machine: use a machine that has one
 a2a missing no NVIDIA or AMD GPU in this machine: use a machine that has one
@@ -120,7 +120,7 @@ elsewhere missing not supported by this version of cxrun
 mscclpp missing no NVIDIA or AMD GPU in this machine: use a machine that has one`,
 		},
 		{
-			"driver not loaded", inventory.Machine{Undriven: map[string]int{"nvidia": 1, "amd": 4}}, without(all(), machine.CUDA, machine.HIP), shm(plenty), `
+			"driver not loaded", inventory.Machine{Undriven: map[string]int{"nvidia": 1, "amd": 4}}, without(all(), preflight.CUDA, preflight.HIP), shm(plenty), `
 nccl missing 1 NVIDIA GPU on the PCI bus, but no driver responds: nvidia-smi shows whether its driver works; in a container, start it with --gpus all
 rccl missing 4 AMD GPUs on the PCI bus, but no driver responds: load amdgpu; in a container, start it with --device /dev/kfd --device /dev/dri
 a2a missing 1 NVIDIA GPU on the PCI bus, but no driver responds: nvidia-smi shows whether its driver works; in a container, start it with --gpus all
@@ -129,7 +129,7 @@ elsewhere missing not supported by this version of cxrun
 mscclpp missing 1 NVIDIA GPU on the PCI bus, but no driver responds: nvidia-smi shows whether its driver works; in a container, start it with --gpus all`,
 		},
 		{
-			"NVIDIA with all", nvidia, without(all(), machine.HIP, machine.RCCL), shm(plenty), `
+			"NVIDIA with all", nvidia, without(all(), preflight.HIP, preflight.RCCL), shm(plenty), `
 nccl ready 8 NVIDIA GPUs, CUDA 13.0, NCCL 2.28.9
 rccl missing no AMD GPU in this machine: use a machine that has one
 a2a ready 8 NVIDIA GPUs, CUDA 13.0, NCCL 2.28.9
@@ -138,7 +138,7 @@ elsewhere missing not supported by this version of cxrun
 mscclpp ready 8 NVIDIA GPUs, CUDA 13.0, MSCCL++ 0.9.0`,
 		},
 		{
-			"AMD with all", gpus("amd", "AMD Instinct MI300X OAM", 8), without(all(), machine.CUDA, machine.NCCL), shm(plenty), `
+			"AMD with all", gpus("amd", "AMD Instinct MI300X OAM", 8), without(all(), preflight.CUDA, preflight.NCCL), shm(plenty), `
 nccl missing no NVIDIA GPU in this machine: use a machine that has one
 rccl ready 8 AMD GPUs, HIP 6.4, RCCL 2.22.3
 a2a ready 8 AMD GPUs, HIP 6.4, RCCL 2.22.3
@@ -147,7 +147,7 @@ elsewhere missing not supported by this version of cxrun
 mscclpp ready 8 AMD GPUs, HIP 6.4, MSCCL++ 0.9.0`,
 		},
 		{
-			"no libraries", nvidia, without(all(), machine.CUDA, machine.NVRTC, machine.NCCL, machine.MSCCLPP, machine.HIP), shm(plenty), `
+			"no libraries", nvidia, without(all(), preflight.CUDA, preflight.NVRTC, preflight.NCCL, preflight.MSCCLPP, preflight.HIP), shm(plenty), `
 nccl missing no cuda
 nccl missing no nccl
 nccl note no nvrtc; until then results are checked on host copies instead of on the device
@@ -162,7 +162,7 @@ mscclpp missing no mscclpp
 mscclpp note no nvrtc; until then results are checked on host copies instead of on the device`,
 		},
 		{
-			"small container without a compiler, MIG", mig, without(all(), machine.NVRTC), shm(64 << 10), `
+			"small container without a compiler, MIG", mig, without(all(), preflight.NVRTC), shm(64 << 10), `
 nccl ready 8 NVIDIA GPUs, CUDA 13.0, NCCL 2.28.9
 nccl note no nvrtc; until then results are checked on host copies instead of on the device
 nccl note MIG is on, and MIG instances cannot reach each other: turn it off with nvidia-smi -mig 0
@@ -189,7 +189,7 @@ nccl note RDMA adapters are active, but at most 64 KiB of memory may be locked: 
 				ask = backends[:1]
 			}
 			var got []string
-			for _, f := range machine.NewExaminer(tc.machine, tc.libraries, tc.root, has).Examine(ask) {
+			for _, f := range preflight.NewExaminer(tc.machine, tc.libraries, tc.root, has).Examine(ask) {
 				require.NotContains(t, f.Text, "\n")
 				got = append(got, f.Backend+" "+f.State+" "+f.Text)
 			}
@@ -199,7 +199,7 @@ nccl note RDMA adapters are active, but at most 64 KiB of memory may be locked: 
 }
 
 func TestDescribeAndPlan(t *testing.T) {
-	e := machine.NewExaminer(gpus("nvidia", "NVIDIA H200", 8), without(all(), machine.HIP, machine.HIPRTC, machine.RCCL, machine.MSCCLPP), shm(1<<20), has)
+	e := preflight.NewExaminer(gpus("nvidia", "NVIDIA H200", 8), without(all(), preflight.HIP, preflight.HIPRTC, preflight.RCCL, preflight.MSCCLPP), shm(1<<20), has)
 	d := e.Describe(e.Examine(backends))
 	require.Equal(t, []string{"nccl", "a2a", "host"}, d.Backends)
 	text, err := json.Marshal(d)
@@ -209,7 +209,7 @@ func TestDescribeAndPlan(t *testing.T) {
 
 	text, err = json.Marshal(e.Survey(backends))
 	require.NoError(t, err)
-	var s machine.Survey
+	var s preflight.Survey
 	require.NoError(t, json.Unmarshal(text, &s), "another process reads it")
 	require.Empty(t, s.Unusable)
 	require.Equal(t, []planner.GPUs{{
@@ -222,18 +222,18 @@ func TestSurveyOfOddMachines(t *testing.T) {
 	here := gpus("nvidia", "NVIDIA H200", 8)
 	lost := here
 	lost.Lost = []int{3}
-	notReady := machine.Library{Err: errors.New("CUDA driver: cuInit: CUDA_ERROR_SYSTEM_NOT_READY (802)")}
+	notReady := preflight.Library{Err: errors.New("CUDA driver: cuInit: CUDA_ERROR_SYSTEM_NOT_READY (802)")}
 	for _, tc := range []struct {
 		name      string
 		machine   inventory.Machine
-		libraries map[string]machine.Library
+		libraries map[string]preflight.Library
 		count     int // 0: none
 		unusable  string
 	}{
-		{"fewer visible than there", here, map[string]machine.Library{machine.CUDA: {Devices: seen("nvidia", "NVIDIA H200", "NVIDIA H200")}}, 2, ""},
+		{"fewer visible than there", here, map[string]preflight.Library{preflight.CUDA: {Devices: seen("nvidia", "NVIDIA H200", "NVIDIA H200")}}, 2, ""},
 		{
 			"unlike products", gpus("nvidia", "NVIDIA H200", 3),
-			map[string]machine.Library{machine.CUDA: {Version: "CUDA 13.0", Devices: seen("nvidia", "NVIDIA H200", "NVIDIA T400", "NVIDIA H200")}},
+			map[string]preflight.Library{preflight.CUDA: {Version: "CUDA 13.0", Devices: seen("nvidia", "NVIDIA H200", "NVIDIA T400", "NVIDIA H200")}},
 			0,
 			"the 3 NVIDIA GPUs of this machine cannot be used: CUDA 13.0 shows different devices: 0, 2 NVIDIA H200; 1 NVIDIA T400: select equal ones with CUDA_VISIBLE_DEVICES",
 		},
@@ -241,22 +241,22 @@ func TestSurveyOfOddMachines(t *testing.T) {
 			"first device lost", lost, nil, 0,
 			"the 9 NVIDIA GPUs of this machine cannot be used: NVML cannot open device 3, which ranks would get first: see nvidia-smi, or select others with CUDA_VISIBLE_DEVICES",
 		},
-		{"no driver library", here, map[string]machine.Library{machine.CUDA: missing("no cuda")}, 0, "the 8 NVIDIA GPUs of this machine cannot be used: no cuda"},
-		{"driver does not start", here, map[string]machine.Library{machine.CUDA: notReady}, 0, "the 8 NVIDIA GPUs of this machine cannot be used: " + notReady.Err.Error()},
+		{"no driver library", here, map[string]preflight.Library{preflight.CUDA: missing("no cuda")}, 0, "the 8 NVIDIA GPUs of this machine cannot be used: no cuda"},
+		{"driver does not start", here, map[string]preflight.Library{preflight.CUDA: notReady}, 0, "the 8 NVIDIA GPUs of this machine cannot be used: " + notReady.Err.Error()},
 		{
 			"driver does not start, nor NVML",
 			inventory.Machine{Undriven: map[string]int{"nvidia": 2}},
-			map[string]machine.Library{machine.CUDA: notReady},
+			map[string]preflight.Library{preflight.CUDA: notReady},
 			0,
 			"2 NVIDIA GPUs on the PCI bus, but no driver responds: " + notReady.Err.Error(),
 		},
-		{"no library to measure", here, map[string]machine.Library{machine.NCCL: missing("no nccl"), machine.MSCCLPP: missing("no mscclpp")}, 0, "the 8 NVIDIA GPUs of this machine cannot be used: no nccl"},
-		{"nothing", inventory.Machine{}, map[string]machine.Library{machine.CUDA: missing("no cuda")}, 0, ""},
+		{"no library to measure", here, map[string]preflight.Library{preflight.NCCL: missing("no nccl"), preflight.MSCCLPP: missing("no mscclpp")}, 0, "the 8 NVIDIA GPUs of this machine cannot be used: no nccl"},
+		{"nothing", inventory.Machine{}, map[string]preflight.Library{preflight.CUDA: missing("no cuda")}, 0, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			libraries := without(all(), machine.HIP)
+			libraries := without(all(), preflight.HIP)
 			maps.Copy(libraries, tc.libraries)
-			s := machine.NewExaminer(tc.machine, libraries, fstest.MapFS{}, has).Survey(backends)
+			s := preflight.NewExaminer(tc.machine, libraries, fstest.MapFS{}, has).Survey(backends)
 			if tc.count > 0 {
 				require.Equal(t, tc.count, s.GPUs[0].Count)
 			} else {
@@ -272,9 +272,9 @@ func TestSurveyOfTwoVendors(t *testing.T) {
 	m := gpus("nvidia", "NVIDIA H200", 2)
 	m.GPUs = append(m.GPUs, gpus("amd", "AMD Instinct MI300X", 8).GPUs...)
 	libraries := all()
-	libraries[machine.CUDA] = machine.Library{Devices: seen("nvidia", "NVIDIA H200", "NVIDIA H200")}
-	libraries[machine.MSCCLPP] = machine.Library{Version: "0.9.0", Drives: "nvidia"}
-	s := machine.NewExaminer(m, libraries, fstest.MapFS{}, has).Survey(backends)
+	libraries[preflight.CUDA] = preflight.Library{Devices: seen("nvidia", "NVIDIA H200", "NVIDIA H200")}
+	libraries[preflight.MSCCLPP] = preflight.Library{Version: "0.9.0", Drives: "nvidia"}
+	s := preflight.NewExaminer(m, libraries, fstest.MapFS{}, has).Survey(backends)
 	for backend, want := range map[string]string{"nccl": "nvidia", "rccl": "amd", "a2a": "amd", "mscclpp": "nvidia"} {
 		g, name := s.Choose([]string{backend})
 		require.Equal(t, backend, name)
@@ -282,8 +282,8 @@ func TestSurveyOfTwoVendors(t *testing.T) {
 	}
 
 	m.GPUs = m.GPUs[2:]
-	libraries[machine.CUDA] = missing("no cuda")
-	s = machine.NewExaminer(m, libraries, fstest.MapFS{}, has).Survey(backends)
+	libraries[preflight.CUDA] = missing("no cuda")
+	s = preflight.NewExaminer(m, libraries, fstest.MapFS{}, has).Survey(backends)
 	require.Equal(t, []string{"MSCCL++ 0.9.0 drives NVIDIA GPUs: set CX_MSCCLPP_LIB to one that was built for AMD"}, s.Lacks("mscclpp"))
 	require.Equal(t, []string{"rccl", "a2a"}, s.GPUs[0].Backends)
 }
@@ -293,9 +293,9 @@ func TestSurveyOfTwoVendors(t *testing.T) {
 func TestLibraries(t *testing.T) {
 	fakes.Build(t).Use(t)
 	t.Setenv("CX_FAKE_DEVICES", "4")
-	libraries := machine.Libraries()
+	libraries := preflight.Libraries()
 	for kind, want := range map[string]string{
-		machine.CUDA: "CUDA 13.0", machine.NVRTC: "NVRTC 13.0", machine.HIP: "HIP 6.4", machine.HIPRTC: "HIPRTC 6.4",
+		preflight.CUDA: "CUDA 13.0", preflight.NVRTC: "NVRTC 13.0", preflight.HIP: "HIP 6.4", preflight.HIPRTC: "HIPRTC 6.4",
 	} {
 		l := libraries[kind]
 		require.NoError(t, l.Err)
@@ -304,15 +304,15 @@ func TestLibraries(t *testing.T) {
 		require.NotEmpty(t, l.SOName)
 		require.NotEmpty(t, l.Path)
 	}
-	require.Regexp(t, `^2\.[0-9]+\.[0-9]+$`, libraries[machine.NCCL].Version)
-	require.Regexp(t, `^2\.[0-9]+\.[0-9]+$`, libraries[machine.RCCL].Version)
-	require.Equal(t, "0.9.0", libraries[machine.MSCCLPP].Version)
-	require.Len(t, libraries[machine.CUDA].Devices, 4)
+	require.Regexp(t, `^2\.[0-9]+\.[0-9]+$`, libraries[preflight.NCCL].Version)
+	require.Regexp(t, `^2\.[0-9]+\.[0-9]+$`, libraries[preflight.RCCL].Version)
+	require.Equal(t, "0.9.0", libraries[preflight.MSCCLPP].Version)
+	require.Len(t, libraries[preflight.CUDA].Devices, 4)
 
-	e := machine.NewExaminer(inventory.Machine{}, libraries, fstest.MapFS{}, has)
+	e := preflight.NewExaminer(inventory.Machine{}, libraries, fstest.MapFS{}, has)
 	findings := e.Examine(backends[:2])
 	require.Len(t, findings, 2)
-	require.Equal(t, machine.Ready, findings[0].State)
+	require.Equal(t, preflight.Ready, findings[0].State)
 	require.Regexp(t, `^4 NVIDIA GPUs, CUDA 13.0, NCCL 2\.`, findings[0].Text)
 	require.Regexp(t, `^4 AMD GPUs, HIP 6.4, RCCL 2\.`, findings[1].Text)
 	require.Len(t, e.Describe(findings).GPUs, 8)
@@ -325,7 +325,7 @@ func TestLibrariesThatAreNotThere(t *testing.T) {
 	for _, name := range []string{"CX_CUDA_LIB", "CX_NVRTC_LIB", "CX_HIP_LIB", "CX_HIPRTC_LIB", "CX_NCCL_LIB", "CX_RCCL_LIB", "CX_MSCCLPP_LIB"} {
 		t.Setenv(name, "/nowhere/lib.so")
 	}
-	for kind, l := range machine.Libraries() {
+	for kind, l := range preflight.Libraries() {
 		require.False(t, l.Found(), kind)
 		require.ErrorContains(t, l.Err, "/nowhere/lib.so", kind)
 		require.NotContains(t, l.Err.Error(), "\n")
@@ -335,10 +335,10 @@ func TestLibrariesThatAreNotThere(t *testing.T) {
 func TestDriverWithoutDevice(t *testing.T) {
 	fakes.Build(t).Use(t)
 	t.Setenv("CX_FAKE_FAIL", "cuDeviceGetCount=100,hipInit=100")
-	libraries := machine.Libraries()
-	require.EqualError(t, libraries[machine.CUDA].Err,
+	libraries := preflight.Libraries()
+	require.EqualError(t, libraries[preflight.CUDA].Err,
 		"CUDA 13.0 sees no device: check CUDA_VISIBLE_DEVICES; in a container, start it with --gpus all")
-	require.EqualError(t, libraries[machine.HIP].Err, "HIP runtime: hipInit: hipErrorNoDevice (100): "+
+	require.EqualError(t, libraries[preflight.HIP].Err, "HIP runtime: hipInit: hipErrorNoDevice (100): "+
 		"check HIP_VISIBLE_DEVICES and ROCR_VISIBLE_DEVICES; in a container, start it with --device /dev/kfd --device /dev/dri")
 }
 
@@ -351,6 +351,6 @@ func TestDriverThatDoesNotStartSaysWhatToDo(t *testing.T) {
 		999: "CUDA_ERROR_UNKNOWN (999): load nvidia_uvm",
 	} {
 		t.Setenv("CX_FAKE_FAIL", fmt.Sprintf("cuInit=%d", code))
-		require.ErrorContains(t, machine.Libraries()[machine.CUDA].Err, "CUDA driver: cuInit: "+want)
+		require.ErrorContains(t, preflight.Libraries()[preflight.CUDA].Err, "CUDA driver: cuInit: "+want)
 	}
 }
