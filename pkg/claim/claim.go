@@ -1,8 +1,7 @@
-// Package claim marks directories as this program's own. A claimed directory
-// holds a marker file with our format, which its owner keeps locked while it
-// lives. The kernel releases the lock whatever ends the owner, so that the next
-// process can tell an abandoned directory from one in use, and from one that
-// belongs to somebody else.
+// Package claim marks directories as belonging to this program. A claimed directory has a
+// marker file in our format, which its owner keeps locked as long as it lives. The kernel
+// releases the lock however the owner ends. The next process can therefore distinguish an
+// abandoned directory from one in use, and from one that belongs to somebody else.
 package claim
 
 import (
@@ -22,8 +21,8 @@ import (
 // Marker is the name of the marker file in a claimed directory.
 const Marker = ".collectivex"
 
-// Kind is what a claimed directory is for. A marker of one kind is foreign to
-// the others: a copy of results is never taken for abandoned scratch space.
+// Kind is the purpose of a claimed directory. A marker of one kind is foreign to the
+// others, so that a copy of results is never mistaken for abandoned scratch space.
 type Kind string
 
 // The kinds.
@@ -36,15 +35,15 @@ const (
 func (k Kind) format() string { return "collectivex " + string(k) + " 1\n" }
 
 var (
-	// ErrHeld is wrapped where another process owns the directory.
+	// ErrHeld is wrapped by the error for a directory that another process owns.
 	ErrHeld = errors.New("in use")
-	// ErrForeign is wrapped where the marker file is not one of this kind.
+	// ErrForeign is wrapped by the error for a marker file that is not of this kind.
 	ErrForeign = errors.New("not ours")
 )
 
-// How long Take waits for a lock. A process that was killed releases it when it
-// is gone, and children that it had forked but that had not yet become another
-// program hold it a little longer.
+// How long Take waits for a lock. A killed process releases it when it is gone. Children
+// that it had forked, but that had not yet executed another program, hold it a little
+// longer.
 const (
 	dyingGrace  = 2 * time.Second  // while the owner still lives
 	orphanGrace = 30 * time.Second // once it is gone
@@ -57,9 +56,9 @@ type Claim struct {
 	file *os.File // the marker, locked
 }
 
-// Take claims dir, which is made where it is missing, for this process. Where
-// the owner is dying or dead, Take waits until its lock is free. The error wraps
-// ErrHeld where the owner lives, ErrForeign where the marker file is no marker.
+// Take claims dir for this process, and creates it if it is missing. If the owner is dying
+// or dead, Take waits for its lock. The error wraps ErrHeld if the owner lives, and
+// ErrForeign if the marker file is not a marker of this kind.
 func Take(ctx context.Context, dir string, kind Kind) (*Claim, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
@@ -95,7 +94,7 @@ func (c *Claim) take(ctx context.Context, kind Kind) error {
 	return err
 }
 
-// wait returns when the marker is locked.
+// wait locks the marker.
 func (c *Claim) wait(ctx context.Context) error {
 	for began := time.Now(); ; {
 		err := c.lock()
@@ -118,8 +117,8 @@ func (c *Claim) wait(ctx context.Context) error {
 	}
 }
 
-// Abandoned takes over dir from a dead owner. It returns false where dir has no
-// marker of this kind and of this user, or where its owner lives.
+// Abandoned claims dir if its owner is dead. It returns false if dir has no marker of this
+// kind and of this user, or if its owner lives.
 func Abandoned(dir string, kind Kind) (*Claim, bool) {
 	file, err := openMarker(dir, 0)
 	if err != nil {
@@ -155,7 +154,7 @@ func openMarker(dir string, flag int) (*os.File, error) {
 	return file, nil
 }
 
-// text is what the marker says; it is short.
+// text returns the content of the marker, which is short.
 func (c *Claim) text() (string, error) {
 	raw, err := io.ReadAll(io.NewSectionReader(c.file, 0, 256))
 	return string(raw), err
@@ -163,8 +162,8 @@ func (c *Claim) text() (string, error) {
 
 func (c *Claim) lock() error { return unix.Flock(int(c.file.Fd()), unix.LOCK_EX|unix.LOCK_NB) }
 
-// oursStill reports whether the marker is a file of this user and still has its
-// name: another process may have removed the directory in between.
+// oursStill reports whether the marker belongs to this user and still has its name: another
+// process may have removed the directory in the meantime.
 func (c *Claim) oursStill() bool {
 	opened, err := c.file.Stat()
 	if err != nil {
@@ -178,15 +177,15 @@ func (c *Claim) oursStill() bool {
 	return ok && int(stat.Uid) == os.Geteuid()
 }
 
-// Dir is the claimed directory.
+// Dir returns the claimed directory.
 func (c *Claim) Dir() string { return c.dir }
 
-// Release gives the directory up and leaves it as it is.
+// Release ends the claim and leaves the directory as it is.
 func (c *Claim) Release() error { return c.file.Close() }
 
-// Remove removes the directory with all that is in it, and gives it up. The
-// marker goes last, so that what a killed Remove leaves is still marked.
-// Symbolic links are removed, not followed.
+// Remove removes the directory with everything in it, and ends the claim. The marker is
+// removed last, so that what a killed Remove leaves is still marked. Symbolic links are
+// removed, not followed.
 func (c *Claim) Remove() error {
 	entries, err := os.ReadDir(c.dir)
 	for _, e := range entries {

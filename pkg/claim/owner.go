@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// owner is a process as a marker names it: the start time tells it from a later
+// owner identifies a process in a marker. The start time distinguishes it from a later
 // process with the same id.
 type owner struct {
 	pid     int
@@ -20,7 +20,7 @@ func self() owner {
 
 func (o owner) String() string { return fmt.Sprintf("process %d %s\n", o.pid, o.started) }
 
-// parseOwner reads the owner in a marker; the zero owner where there is none.
+// parseOwner returns the owner in a marker, or the zero owner if there is none.
 func parseOwner(marker string) owner {
 	var o owner
 	_, line, _ := strings.Cut(marker, "\n")
@@ -30,21 +30,21 @@ func parseOwner(marker string) owner {
 	return o
 }
 
-// lives reports whether the process still runs on this host. A zombie does not:
-// it holds no locks.
+// lives reports whether the process still runs on this host. A zombie does not count: it
+// holds no locks.
 func (o owner) lives() bool {
 	state, started := stat(o.pid)
 	return started != "" && started == o.started && state != "Z" && state != "X"
 }
 
-// stat returns the state and the start time of a process, "" where it is gone.
+// stat returns the state and the start time of a process, both empty if it is gone.
 func stat(pid int) (state, started string) {
 	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return "", ""
 	}
-	// The command, in parentheses, may hold anything; state is the field after it
-	// and start time the 20th.
+	// The command, in parentheses, may contain any character. The state is the field after
+	// it, the start time the 20th.
 	fields := strings.Fields(string(raw[strings.LastIndexByte(string(raw), ')')+1:]))
 	if len(fields) < 20 {
 		return "", ""

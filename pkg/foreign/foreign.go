@@ -1,7 +1,7 @@
-// Package foreign makes text printable that this program did not write itself:
-// what documents, definitions, file names, libraries and command lines hold.
-// Such text could otherwise forge lines of a log, drive a terminal, command the
-// Actions runner that reads the log, or format a job's page.
+// Package foreign makes text safe to print that this program did not write itself: text
+// from documents, definitions, file names, libraries and command lines. Such text could
+// otherwise forge lines of a log, control a terminal, command the Actions runner that reads
+// the log, or format the page of a job.
 package foreign
 
 import (
@@ -11,14 +11,13 @@ import (
 	"unicode/utf8"
 )
 
-// Line returns text as part of one line of a terminal or log. Characters that
-// do not print by themselves (control, bidirectional and other format
-// characters, line separators, bytes that are not UTF-8) become Go escapes such
-// as \n or \u202e, and the two ways to command an Actions runner get a
-// backslash: ":\:" and "##\[". Line(Line(x)) is Line(x).
+// Line returns text as part of one line of a terminal or log. Characters that do not print
+// by themselves (control, bidirectional and other format characters, line separators, bytes
+// that are not UTF-8) become Go escapes such as \n or \u202e. The two ways to command an
+// Actions runner get a backslash: ":\:" and "##\[". Line(Line(x)) is Line(x).
 func Line(text string) string {
 	var b strings.Builder
-	last, before := rune(0), rune(0) // of what was written
+	last, before := rune(0), rune(0) // written so far
 	for i := 0; i < len(text); {
 		r, size := utf8.DecodeRuneInString(text[i:])
 		switch {
@@ -39,7 +38,7 @@ func Line(text string) string {
 	return b.String()
 }
 
-// Lines is Line for each line of text, which keeps its newlines.
+// Lines applies Line to each line of text, and keeps the newlines.
 func Lines(text string) string {
 	lines := strings.Split(text, "\n")
 	for i := range lines {
@@ -48,12 +47,12 @@ func Lines(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// Markdown returns text as one line of inline Markdown, also of a table's cell,
-// that shows its characters as they are.
+// Markdown returns text as one line of inline Markdown that shows its characters as they
+// are, also in a cell of a table.
 func Markdown(text string) string { return markdown.Replace(Line(text)) }
 
-// HTML returns text as one line of HTML inside Markdown, such as a <summary>, in
-// which neither HTML nor Markdown is left.
+// HTML returns text as one line of HTML inside Markdown, such as in a <summary>, without
+// any HTML or Markdown syntax.
 func HTML(text string) string { return entities.Replace(Line(text)) }
 
 var (

@@ -13,13 +13,13 @@ const (
 	drm      = "sys/class/drm"
 )
 
-// kfdNode is a GPU as the compute driver lists it.
+// kfdNode is a GPU in the list of the compute driver.
 type kfdNode struct {
 	number  string // directory
 	address string
 	arch    string
 	memory  int64
-	card    string // its directory in the graphics driver; empty where there is none
+	card    string // its directory in the graphics driver; empty if there is none
 }
 
 // kfd returns the GPUs in order of their PCI addresses.
@@ -49,7 +49,7 @@ func (r *Reader) kfd() []kfdNode {
 	return nodes
 }
 
-// gfx spells gfx_target_version: 90402 is gfx942, 90010 gfx90a.
+// gfx formats gfx_target_version: 90402 is gfx942, 90010 is gfx90a.
 func gfx(version uint64) string {
 	return fmt.Sprintf("gfx%d%x%x", version/10000, version/100%100, version%100)
 }
@@ -100,7 +100,7 @@ func (r *Reader) pcie(card string) string {
 	return fmt.Sprintf("gen%d x%d", gen, width)
 }
 
-// hwmon is the directory of a card's sensors.
+// hwmon returns the directory of a card's sensors.
 func (r *Reader) hwmon(card string) string {
 	dir := path.Join(card, "hwmon")
 	if names := r.root.List(dir); len(names) > 0 {
@@ -112,7 +112,7 @@ func (r *Reader) hwmon(card string) string {
 // ioLinkXGMI is the type of a KFD link; see kfd_crat.h.
 const ioLinkXGMI = 11
 
-// xgmi finds the pairs that the compute driver says are joined by XGMI.
+// xgmi returns the pairs that the compute driver lists as joined by XGMI.
 func (r *Reader) xgmi(nodes []kfdNode) []Link {
 	index := map[uint64]int{}
 	for i, n := range nodes {
@@ -134,8 +134,8 @@ func (r *Reader) xgmi(nodes []kfdNode) []Link {
 	return links
 }
 
-// maxClock is the highest of a table of levels: "0: 132Mhz *", where S stands
-// for sleep.
+// maxClock returns the highest clock in a table of levels such as "0: 132Mhz *". The level
+// S is sleep.
 func maxClock(table string) int {
 	highest := 0
 	for line := range strings.Lines(table) {
@@ -144,7 +144,7 @@ func maxClock(table string) int {
 	return highest
 }
 
-// currentClock is the level that a star marks, and whether it is sleep.
+// currentClock returns the level that a star marks, and whether it is sleep.
 func currentClock(table string) (mhz int, sleeps bool) {
 	for line := range strings.Lines(table) {
 		if strings.Contains(line, "*") {

@@ -6,16 +6,16 @@ import (
 	"github.com/collectivex/collectivex/pkg/inventory/nvml"
 )
 
-// Device is one GPU, found once and read as often as wanted: a read asks the
-// driver about this device alone.
+// Device is one GPU, found once and read as often as needed. A reading queries the driver
+// about this device alone.
 type Device struct {
 	gpu   GPU
 	state func() (GPUState, error)
 	close func()
 }
 
-// Device finds the GPU at a PCI address, in any spelling. Its index is not
-// known: other devices are not looked at. Close ends it.
+// Device returns the GPU at a PCI address, in any spelling. Its index is unknown, since
+// other devices are not examined. The caller must call Close.
 func (r *Reader) Device(address string) (*Device, error) {
 	address = pciAddress(address)
 	numa := r.numaNode(address)
@@ -37,7 +37,7 @@ func (r *Reader) Device(address string) (*Device, error) {
 	g := describe(0, nvmlDevice{d, address})
 	g.NUMANode = numa
 	state := func() (GPUState, error) {
-		// Every driver tells the clock, of a device that is there.
+		// All supported drivers report the clock of a present device.
 		if _, ret := d.ClockMHz(nvml.ClockSM); ret != nvml.Success {
 			return GPUState{}, fmt.Errorf("NVML does not read the device: error %d", ret)
 		}
@@ -46,17 +46,17 @@ func (r *Reader) Device(address string) (*Device, error) {
 	return &Device{gpu: g, state: state, close: func() { r.nvml.Shutdown() }}, nil
 }
 
-// GPU says what the device is.
+// GPU describes the device.
 func (d *Device) GPU() GPU { return d.gpu }
 
 // State reads the state of the device.
 func (d *Device) State() (GPUState, error) { return d.state() }
 
-// Close lets go of the driver.
+// Close releases the driver.
 func (d *Device) Close() { d.close() }
 
-// CPUs lists the processors of the NUMA node that the device at a PCI address
-// hangs on; none where sysfs does not tell.
+// CPUs returns the processors of the NUMA node of the device at a PCI address; none if
+// sysfs does not report it.
 func (r *Reader) CPUs(address string) []int { return r.root.NUMACPUs(r.numaNode(pciAddress(address))) }
 
 func (r *Reader) numaNode(address string) int {
@@ -66,8 +66,8 @@ func (r *Reader) numaNode(address string) int {
 	return -1
 }
 
-// OnlineCPUs lists the processors that run; none where sysfs does not tell.
+// OnlineCPUs returns the processors that are online; none if sysfs does not report them.
 func (r *Reader) OnlineCPUs() []int { return r.root.OnlineCPUs() }
 
-// NUMANode is the node that all of cpus belong to, −1 where there is none.
+// NUMANode returns the node that all of cpus belong to, −1 if there is none.
 func (r *Reader) NUMANode(cpus []int) int { return r.root.NUMANode(cpus...) }

@@ -8,7 +8,7 @@ import (
 
 const infiniband = "sys/class/infiniband"
 
-// Published forms; anything else stays empty.
+// Published forms. Anything else is left empty.
 var (
 	adapterType = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{1,23}$`)
 	linkRate    = regexp.MustCompile(`^[0-9.]+ Gb/sec( \([0-9A-Z ]+\))?$`)

@@ -1,10 +1,10 @@
-// Package inventory reads what accelerators and fabric a machine has and in
-// what state they are: NVIDIA's from NVML, AMD's from the kernel's KFD, and
-// links, NUMA and InfiniBand from sysfs. It opens no device.
+// Package inventory reads which accelerators and fabric a machine has, and their state:
+// NVIDIA's from NVML, AMD's from the kernel's KFD, and links, NUMA nodes and InfiniBand
+// from sysfs. It does not open devices.
 //
-// Every exported field of its types may be published. What names one machine
-// (PCI addresses, serial numbers, UUIDs, adapter names) is read only where it is
-// needed to put things together, and has no exported field.
+// Every exported field of its types may be published. What identifies one machine (PCI
+// addresses, serial numbers, UUIDs, adapter names) is read only where it is needed to
+// relate other facts, and has no exported field.
 package inventory
 
 import (
@@ -24,7 +24,7 @@ const (
 	AMD    = vocab.AMD
 )
 
-// Kinds of a Link, best first.
+// Kinds of a Link, fastest first.
 const (
 	LinkNVLink = "nvlink"
 	LinkXGMI   = "xgmi"
@@ -33,7 +33,7 @@ const (
 	LinkPHB    = "phb"  // through a PCIe host bridge
 	LinkNode   = "node" // between host bridges of one NUMA node
 	LinkSys    = "sys"  // between NUMA nodes
-	// LinkUnknown is a pair of which sysfs says nothing.
+	// LinkUnknown is the kind for a pair about which sysfs reports nothing.
 	LinkUnknown = "unknown"
 )
 
@@ -41,14 +41,15 @@ const (
 type Machine struct {
 	Drivers []Driver `json:"drivers,omitempty"`
 	GPUs    []GPU    `json:"gpus"`
-	// Links has one entry for each pair of GPUs.
+	// Links has one entry for each pair of GPUs of the same vendor.
 	Links []Link `json:"links,omitempty"`
 	NICs  []NIC  `json:"nics,omitempty"`
-	// Lost are the devices that NVML lists and does not open, by its own index.
+	// Lost has the NVML indices of devices that NVML lists but cannot open.
 	Lost []int `json:"lost,omitempty"`
-	// Undriven counts, by vendor, the GPUs on the PCI bus that no driver answers for.
+	// Undriven is the number of GPUs on the PCI bus, by vendor, for which no driver
+	// responds.
 	Undriven map[string]int `json:"undriven,omitempty"`
-	// Warnings say what could not be read; each is one line without names.
+	// Warnings say what could not be read, each in one line without names.
 	Warnings []string `json:"warnings,omitempty"`
 }
 
@@ -56,24 +57,25 @@ type Machine struct {
 type Driver struct {
 	Vendor  string `json:"vendor"`
 	Version string `json:"version"`           // 580.95.05; 6.12.12
-	Runtime string `json:"runtime,omitempty"` // newest runtime it serves, such as CUDA 13.0
+	Runtime string `json:"runtime,omitempty"` // newest runtime it supports, such as CUDA 13.0
 }
 
-// GPU is one device, as it is set up. Empty and zero fields are unknown.
+// GPU is one device and how it is set up. Empty and zero fields are unknown.
 type GPU struct {
 	Index       int    `json:"index"` // by PCI address, among those of its vendor
 	Vendor      string `json:"vendor"`
-	Product     string `json:"product"` // name the driver reports
+	Product     string `json:"product"` // as the driver reports it
 	Arch        string `json:"arch"`    // sm_90, gfx942
 	MemoryBytes int64  `json:"memory_bytes"`
 	NUMANode    int    `json:"numa_node"`           // −1: unknown
-	PCIe        string `json:"pcie,omitempty"`      // what the slot allows: gen5 x16
+	PCIe        string `json:"pcie,omitempty"`      // what the slot supports: gen5 x16
 	ECC         string `json:"ecc,omitempty"`       // on or off
 	Partition   string `json:"partition,omitempty"` // mig, no-mig; SPX/NPS1
 	PowerLimitW int    `json:"power_limit_w,omitempty"`
 	MaxSMMHz    int    `json:"max_sm_mhz,omitempty"`
 	MaxMemMHz   int    `json:"max_mem_mhz,omitempty"`
-	// NVLinks are active, each of NVLinkMBps in one direction.
+	// NVLinks is the number of active links. Each has NVLinkMBps in one direction, in 10⁶
+	// bytes per second.
 	NVLinks       int `json:"nvlinks,omitempty"`
 	NVLinkMBps    int `json:"nvlink_mbps,omitempty"`
 	MemoryBusBits int `json:"memory_bus_bits,omitempty"`
@@ -81,8 +83,8 @@ type GPU struct {
 	address string // PCI address
 }
 
-// At reports whether the GPU is the one with this PCI address, in any spelling;
-// an accelerator runtime numbers devices its own way.
+// At reports whether the GPU has this PCI address, in any spelling. Accelerator runtimes
+// number devices differently.
 func (g *GPU) At(address string) bool { return g.address != "" && g.address == pciAddress(address) }
 
 // Link is the best connection between two GPUs of the same vendor.
@@ -94,7 +96,7 @@ type Link struct {
 	Width  int    `json:"width,omitempty"` // parallel links of nvlink
 }
 
-// NIC is a kind of RDMA adapter port that the machine has Count of.
+// NIC is a kind of RDMA adapter port, of which the machine has Count.
 type NIC struct {
 	Adapter   string `json:"adapter"`    // MT4129
 	LinkLayer string `json:"link_layer"` // InfiniBand or Ethernet
@@ -104,8 +106,8 @@ type NIC struct {
 	Count     int    `json:"count"`
 }
 
-// Transport names what the GPUs of a vendor with these indices, or all of them,
-// reach each other by: nvlink, xgmi or pcie. A single GPU has pcie.
+// Transport returns the transport between the GPUs of a vendor with these indices, or
+// between all of them: nvlink, xgmi or pcie. For a single GPU it is pcie.
 func (m *Machine) Transport(vendor string, indices ...int) string {
 	among := func(index int) bool { return len(indices) == 0 || slices.Contains(indices, index) }
 	kind := ""
@@ -125,11 +127,11 @@ func (m *Machine) Transport(vendor string, indices ...int) string {
 	return kind
 }
 
-// model finds the part of a product's name that people call it by.
+// model matches the common name of a product in its full name.
 var model = regexp.MustCompile(`(?i)\b(MI|GB|RTX|[ABHLPTVW])[ -]?([0-9]{1,4}[A-Z]{0,2})\b`)
 
-// Model is what people call the product: h200 of "NVIDIA H200", mi300x of "AMD
-// Instinct MI300X OAM". It is lower case and without blanks.
+// Model returns the common name of the product: h200 for "NVIDIA H200", mi300x for "AMD
+// Instinct MI300X OAM". It is lower case, without blanks.
 func (g *GPU) Model() string {
 	if m := model.FindStringSubmatch(g.Product); m != nil {
 		return strings.ToLower(m[1] + m[2])
@@ -137,7 +139,7 @@ func (g *GPU) Model() string {
 	return strings.ToLower(strings.Join(strings.Fields(g.Product), "-"))
 }
 
-// Reader reads a machine.
+// Reader reads the inventory and the state of a machine.
 type Reader struct {
 	root sysfs.Root
 	nvml nvml.Library
@@ -146,14 +148,14 @@ type Reader struct {
 // New returns a reader of this machine.
 func New() *Reader { return &Reader{root: sysfs.Here(), nvml: nvml.New()} }
 
-// NewReader returns a reader of the machine whose file systems are below root
-// ("sys") and whose NVIDIA driver is library.
+// NewReader returns a reader of the machine whose file systems are below root ("sys"), with
+// library as its NVIDIA driver.
 func NewReader(root fs.FS, library nvml.Library) *Reader {
 	return &Reader{root: sysfs.Root{FS: root}, nvml: library}
 }
 
-// Machine reads what there is. What cannot be read is missing, with a warning
-// where it should have been there.
+// Machine reads the inventory. What cannot be read is missing, with a warning if it should
+// be present.
 func (r *Reader) Machine() Machine {
 	m := Machine{GPUs: []GPU{}}
 	pci := r.readPCI()

@@ -2,10 +2,10 @@ package inventory
 
 import "encoding/binary"
 
-// metricsLayouts has the layouts of gpu_metrics, the table of the power firmware,
-// in the revisions that data-centre devices have: 1.3 is MI200's, the others are
-// MI300's and MI350's. The size counts too, since 1.6 was another before its
-// release. See kgd_pp_interface.h of the kernel.
+// metricsLayouts has the layouts of gpu_metrics, the table of the power firmware, in the
+// revisions that data-centre devices have: 1.3 on MI200, the others on MI300 and MI350. The
+// size is part of the key, since revision 1.6 had another layout before its release. See
+// kgd_pp_interface.h of the kernel.
 var metricsLayouts = map[metricsHeader]metricsLayout{
 	{size: 120, format: 1, content: 3}:  {status: 112},
 	{size: 1664, format: 1, content: 6}: {residencies: 36},
@@ -18,16 +18,16 @@ type metricsHeader struct {
 	format, content uint8
 }
 
-// metricsLayout has offsets; 0 is none.
+// metricsLayout has offsets in bytes; 0 means that the field does not exist.
 type metricsLayout struct {
-	status      int // 64 bits, why clocks are held down now
+	status      int // 64 bits: why clocks are reduced now
 	residencies int // 32-bit counters, in the order of residencies
 }
 
-// residencies are why MI300 and later hold clocks down.
+// residencies are the reasons for which MI300 and later reduce clocks.
 var residencies = []string{"prochot", ThrottlePowerCap, "socket-thermal", "vr-thermal", "hbm-thermal"}
 
-// statusReasons are groups of bits of the status; see SMU_THROTTLER in
+// statusReasons maps groups of bits of the status to reasons; see SMU_THROTTLER in
 // amdgpu_smu.h.
 var statusReasons = []struct {
 	bits uint64
@@ -40,8 +40,8 @@ var statusReasons = []struct {
 	{0x0000_c000_0000_0000, "prochot"},
 }
 
-// addMetrics reads what a gpu_metrics table says of throttling; nothing where
-// its layout is not known.
+// addMetrics adds what a gpu_metrics table reports about throttling; nothing if its layout
+// is unknown.
 func (s *GPUState) addMetrics(table []byte) {
 	if len(table) < 4 {
 		return
@@ -54,7 +54,7 @@ func (s *GPUState) addMetrics(table []byte) {
 	if layout.status > 0 {
 		status := binary.LittleEndian.Uint64(table[layout.status:])
 		for _, r := range statusReasons {
-			// Firmware without the status fills it with ones.
+			// Firmware that does not report the status sets all of its bits.
 			if status&r.bits != 0 && status != ^uint64(0) {
 				s.Throttle = append(s.Throttle, r.name)
 			}

@@ -8,7 +8,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/inventory/nvml"
 )
 
-// withNVML runs read on the devices of the driver, if there is one, in order of
+// withNVML calls read with the devices of the driver, if there is one, in the order of
 // their PCI addresses.
 func (r *Reader) withNVML(m *Machine, read func([]nvmlDevice)) {
 	switch ret := r.nvml.Init(); ret {
@@ -60,7 +60,7 @@ func (r *Reader) addNVIDIA(m *Machine) {
 	})
 }
 
-// or is v where the driver answered, else the zero value.
+// or returns v if the driver responded with success, otherwise the zero value.
 func or[T any](v T, ret nvml.Return) T {
 	if ret != nvml.Success {
 		var none T
@@ -69,7 +69,7 @@ func or[T any](v T, ret nvml.Return) T {
 	return v
 }
 
-// describe reads one device; what the driver does not answer stays empty.
+// describe reads one device. What the driver does not report stays empty.
 func describe(index int, d nvmlDevice) GPU {
 	g := GPU{
 		Index: index, Vendor: NVIDIA, address: d.address,
@@ -114,9 +114,8 @@ func describe(index int, d nvmlDevice) GPU {
 	return g
 }
 
-// nvlinks finds the pairs that NVLink joins. An active link ends at another GPU
-// or at a switch; all that hang on switches reach each other with all their
-// switch links.
+// nvlinks returns the pairs that NVLink joins. An active link ends at another GPU or at a
+// switch. Devices on switches reach each other through all of their switch links.
 func nvlinks(devices []nvmlDevice) []Link {
 	at := map[string]int{}
 	for i, d := range devices {
@@ -152,8 +151,8 @@ func nvlinks(devices []nvmlDevice) []Link {
 	return links
 }
 
-// throttles names the bits of NVML's clock reasons as nvidia-smi does. Idle is
-// no throttling.
+// throttles names the bits of NVML's clock reasons as nvidia-smi does. Idle does not count
+// as throttling.
 var throttles = []struct {
 	bit  uint64
 	name string

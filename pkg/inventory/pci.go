@@ -15,20 +15,20 @@ const pciDevices = "sys/bus/pci/devices"
 type pciDevice struct {
 	vendor string
 	numa   int
-	// vga is that it drives screens: in a machine with no driver for computing,
-	// that is what it is there for.
+	// vga reports whether the device drives displays. In a machine without a compute
+	// driver, that is what it is for.
 	vga bool
-	// way leads from the host bridge to the device: pci0000:15, 0000:15:01.0, …
+	// way is the path from the host bridge to the device: pci0000:15, 0000:15:01.0, …
 	way []string
 }
 
-// pciBus is the accelerators by address.
+// pciBus has the accelerators by PCI address.
 type pciBus map[string]pciDevice
 
 var pciVendors = map[string]string{"0x10de": NVIDIA, "0x1002": AMD}
 
-// readPCI reads the display controllers (class 03) and processing accelerators
-// (class 12) of the vendors we know.
+// readPCI returns the display controllers (class 03) and processing accelerators (class 12)
+// of the vendors that we know.
 func (r *Reader) readPCI() pciBus {
 	bus := pciBus{}
 	for _, address := range r.root.List(pciDevices) {
@@ -47,7 +47,7 @@ func (r *Reader) readPCI() pciBus {
 	return bus
 }
 
-// pciAddress spells an address as sysfs does: 0000:1b:00.0.
+// pciAddress formats an address as sysfs does: 0000:1b:00.0.
 func pciAddress(s string) string {
 	var domain, bus, device, function uint32
 	s = strings.ToLower(strings.TrimSpace(s))
@@ -67,7 +67,7 @@ func (b pciBus) numaNode(address string) int {
 	return -1
 }
 
-// between says how two devices reach each other over PCIe.
+// between returns the kind of the PCIe link between two devices.
 func (b pciBus) between(one, other string) string {
 	x, known := b[one]
 	y, alsoKnown := b[other]
@@ -85,15 +85,16 @@ func (b pciBus) between(one, other string) string {
 		return LinkSys
 	case shared == 1:
 		return LinkPHB
-	// Below one switch there is a port and the device on either side.
+	// Below a single switch, each side has a port and the device.
 	case len(x.way)-shared <= 2 && len(y.way)-shared <= 2:
 		return LinkPIX
 	}
 	return LinkPXB
 }
 
-// undriven counts the devices for computing alone that are not among gpus. A vendor
-// whose driver lists some does not list the others on purpose.
+// undriven counts the devices that are only for computing and not among gpus. If the driver
+// of a vendor lists some devices, it leaves out the others on purpose, and they do not
+// count.
 func (b pciBus) undriven(gpus []GPU) map[string]int {
 	var out map[string]int
 	for _, d := range b {
@@ -108,7 +109,7 @@ func (b pciBus) undriven(gpus []GPU) map[string]int {
 	return out
 }
 
-// addPCILinks gives every pair of one vendor that has no better link its PCIe one.
+// addPCILinks adds the PCIe link of every pair of one vendor that has no better link.
 func (m *Machine) addPCILinks(bus pciBus) {
 	for i := range m.GPUs {
 		for j := i + 1; j < len(m.GPUs); j++ {

@@ -7,16 +7,16 @@ import (
 	"strings"
 )
 
-// Peak is a rate that a part of the machine cannot exceed: the raw rate, of which
-// encoding and protocol take their share.
+// Peak is a rate that a part of the machine cannot exceed: the raw rate, before the
+// overhead of encoding and protocol.
 type Peak struct {
 	GBps   float64 // GB/s = 1e9 bytes per second
-	Sum    string  // what it is made of
+	Sum    string  // what the rate is the sum of
 	Source string  // nvml, sysfs, or datasheet of a product
 }
 
-// NetworkPeak is what the RDMA ports of the machine carry together in one
-// direction; ok is false where there is none, or one of which that is not known.
+// NetworkPeak returns the sum of the rates of all RDMA ports of the machine in one
+// direction. ok is false if there is no port, or if the rate of one is unknown.
 func (r *Reader) NetworkPeak() (p Peak, ok bool) {
 	ports := 0
 	for _, adapter := range r.root.List(infiniband) {
@@ -27,8 +27,8 @@ func (r *Reader) NetworkPeak() (p Peak, ok bool) {
 			layer := r.root.Text(infiniband, adapter, "ports", port, "link_layer")
 			var gbit float64
 			_, err := fmt.Sscanf(r.root.Text(infiniband, adapter, "ports", port, "rate"), "%f Gb/sec", &gbit)
-			// A bond shows the rate of one of its ports. Of other link layers (EFA) some
-			// drivers show a rate that is not the port's.
+			// A bond reports the rate of one of its ports. For other link layers (EFA),
+			// some drivers report a rate that is not the port's.
 			if err != nil || strings.Contains(adapter, "bond") || layer != "InfiniBand" && layer != "Ethernet" {
 				return Peak{}, false
 			}
@@ -40,8 +40,8 @@ func (r *Reader) NetworkPeak() (p Peak, ok bool) {
 	return p, ports > 0
 }
 
-// products are the peaks of devices whose drivers do not tell them, from their
-// datasheets: all links of a device in one direction, and its memory.
+// products has the peaks of devices whose drivers do not report them, from their
+// datasheets: all links of a device in one direction, and its memory, in GB/s.
 var products = map[string]struct{ links, memory float64 }{
 	"mi300x": {7 * 64, 5325},
 	"mi325x": {7 * 64, 6144},
@@ -49,16 +49,16 @@ var products = map[string]struct{ links, memory float64 }{
 	"mi355x": {7 * 76.8, 8192},
 }
 
-// c2c is the rate of NVLink-C2C in one direction, which joins a GPU with a Grace
-// processor. It is beside what NVML lists.
+// c2c is the rate in one direction, in GB/s, of NVLink-C2C, which joins a GPU and a Grace
+// processor. NVML does not list it among the NVLinks.
 const c2c = 450
 
 var grace = regexp.MustCompile(`\bG[BH][0-9]`)
 
-// LinkPeak is what can leave or enter the device in one direction by all its
-// ways together: a library may use NVLink or XGMI and PCIe at once. ok is false
-// where that is not known, and of a part of a device, whose ways to the other
-// parts are none of these.
+// LinkPeak returns the rate at which data can leave or enter the device through all its
+// links together: a library may use NVLink or XGMI and PCIe at once. ok is false if it is
+// unknown, or if this is a part of a device, since the links to the other parts are not
+// among these.
 func (g *GPU) LinkPeak() (p Peak, ok bool) {
 	if g.part() {
 		return p, false
@@ -92,8 +92,8 @@ func (g *GPU) LinkPeak() (p Peak, ok bool) {
 	return p, true
 }
 
-// MemoryPeak is what the device's memory can read and write together. Two
-// transfers a clock hold for every memory that NVML tells of.
+// MemoryPeak returns the rate at which the device can read and write its memory together.
+// All memory that NVML reports makes two transfers per clock.
 func (g *GPU) MemoryPeak() (p Peak, ok bool) {
 	product, listed := products[g.Model()]
 	switch {
@@ -111,13 +111,13 @@ func (g *GPU) MemoryPeak() (p Peak, ok bool) {
 	}, true
 }
 
-// part reports whether the device is one of several that share a package.
+// part reports whether the device is a part of a package that appears as several devices.
 func (g *GPU) part() bool {
 	return g.Partition == "mig" || g.Vendor == AMD && g.Partition != "" && !strings.HasPrefix(g.Partition, "SPX")
 }
 
-// transfers is the rate of a lane of PCIe, in gigatransfers a second; 0 where
-// there is no such generation.
+// transfers returns the rate of a PCIe lane in gigatransfers per second; 0 for an unknown
+// generation.
 func transfers(generation int) float64 {
 	for rate, g := range pcieGenerations {
 		if g == generation {

@@ -1,10 +1,10 @@
 package inventory
 
-// State is what changes while a machine works: read before and after a
-// measurement, it shows what a figure cannot.
+// State is what changes while a machine works. Readings before and after a measurement show
+// what a figure cannot.
 type State struct {
 	GPUs   []GPUState `json:"gpus,omitempty"`
-	Fabric *Fabric    `json:"fabric,omitempty"` // of RDMA adapters; nil without any
+	Fabric *Fabric    `json:"fabric,omitempty"` // of RDMA adapters; nil if there are none
 }
 
 // GPUState is the state of GPU Index of a vendor. Zero clocks, temperature, power
@@ -16,21 +16,21 @@ type GPUState struct {
 	MemMHz       int    `json:"mem_mhz"`
 	TemperatureC int    `json:"temperature_c"`
 	PowerW       int    `json:"power_w"`
-	// Throttle lists why the clocks are below what they could be; idle is no reason.
+	// Throttle lists why clocks are below their maximum. Idle is not among the reasons.
 	Throttle []string `json:"throttle,omitempty"`
-	// ThrottleCounters grow while a reason holds clocks down, since the driver
-	// started: nanoseconds on NVIDIA, cycles of the power firmware on AMD. A reason
+	// ThrottleCounters count, by reason, for how long clocks were reduced since the driver
+	// started: in nanoseconds on NVIDIA, in cycles of the power firmware on AMD. A reason
 	// that the driver does not count is missing.
 	ThrottleCounters map[string]uint64 `json:"throttle_counters,omitempty"`
-	Idle             bool              `json:"idle,omitempty"` // clocks are low since nothing runs
+	Idle             bool              `json:"idle,omitempty"` // clocks are low because nothing runs
 	MemoryUsedBytes  int64             `json:"memory_used_bytes,omitempty"`
 	// ECC errors since the driver started.
 	ECCCorrected   uint64 `json:"ecc_corrected"`
 	ECCUncorrected uint64 `json:"ecc_uncorrected"`
 }
 
-// ThrottlePowerCap is the reason that a device is at its power limit, as a busy
-// one may well be.
+// ThrottlePowerCap is the reason for a device at its power limit, which is normal for a
+// busy device.
 const ThrottlePowerCap = "sw-power-cap"
 
 func (s *GPUState) count(reason string, n uint64) {
@@ -44,7 +44,7 @@ func (s *GPUState) count(reason string, n uint64) {
 type Fabric struct {
 	SentBytes     uint64 `json:"sent_bytes"`
 	ReceivedBytes uint64 `json:"received_bytes"`
-	// WaitTicks counts ticks in which a port had data and no credit to send it.
+	// WaitTicks is the number of ticks in which a port had data but no credit to send it.
 	WaitTicks    uint64 `json:"wait_ticks"`
 	SymbolErrors uint64 `json:"symbol_errors"`
 	LinkDowned   uint64 `json:"link_downed"`
@@ -82,7 +82,7 @@ func (r *Reader) amdState(index int, n kfdNode) GPUState {
 			s.PowerW = int(microwatts / 1_000_000)
 		}
 	}
-	// ue and ce of every block that counts: "ue: 0\nce: 3".
+	// Each block that counts errors has ue and ce: "ue: 0\nce: 3".
 	for _, name := range r.root.List(n.card, "ras") {
 		errors := r.root.Counts(":", n.card, "ras", name)
 		s.ECCUncorrected += errors["ue"]
@@ -91,8 +91,8 @@ func (r *Reader) amdState(index int, n kfdNode) GPUState {
 	return s
 }
 
-// Fabric adds up the counters of every RDMA port; nil without any. Data counters
-// count words of 4 bytes.
+// Fabric returns the sums of the counters of all RDMA ports; nil if there are none. Data
+// counters count words of 4 bytes.
 func (r *Reader) Fabric() *Fabric {
 	var f *Fabric
 	for _, adapter := range r.root.List(infiniband) {

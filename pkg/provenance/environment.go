@@ -11,18 +11,18 @@ import (
 	"sync"
 )
 
-// Withheld stands for a value that is not of a published form.
+// Withheld replaces a value that does not have a published form.
 const Withheld = "withheld"
 
-// WithheldVariables is the entry of a published environment that says how many
-// variables count and have no known name. A digest of what could be published of
-// them keeps runs with unlike ones apart.
+// WithheldVariables is the entry of a published environment with the number of relevant
+// variables whose names are unknown. It includes a digest, so that runs with different ones
+// have different comparison keys.
 const WithheldVariables = "CX_WITHHELD"
 
 //go:embed variables.txt
 var variables string
 
-// known are the names in variables.txt.
+// known returns the names in variables.txt.
 var known = sync.OnceValue(func() map[string]bool {
 	out := map[string]bool{}
 	for line := range strings.Lines(variables) {
@@ -35,8 +35,8 @@ var known = sync.OnceValue(func() map[string]bool {
 	return out
 })
 
-// prefixes name the variables that count: those that change what a communication
-// library does, whether their name is known or not.
+// prefixes are those of the relevant variables, which change what a communication library
+// does, whether their names are known or not.
 var prefixes = []string{
 	"NCCL_", "RCCL_", "NVSHMEM_", "MSCCL_", "MSCCLPP_", "UCX_", "ROCSHMEM_", "MORI_", "UCCL_", "DEEPEP_",
 	"FLASHINFER_", "MC_", "NIXL_", "HSA_", "GPU_MAX_HW_QUEUES", "CUDA_DEVICE_MAX_CONNECTIONS",
@@ -44,12 +44,12 @@ var prefixes = []string{
 	"TORCH_NCCL_", "TORCH_SYMMMEM", "FI_", "IBV_", "MLX5_",
 }
 
-// identities are variables that name a host or a secret by their purpose,
-// whatever their value looks like.
+// identities matches variables that name a host or a secret by their purpose, whatever
+// their value looks like.
 var identities = regexp.MustCompile(`(^|_)(HOSTS?|HOSTID|HOSTNAME|ADDR|ADDRESS|COMM_ID|TOKEN|SECRET|PASS|PASSWD|PASSWORD|CREDENTIALS?|KEY|USER|FILE|PATH|DIR|URL|URI)(_|$)`)
 
-// values is the form of what is published: numbers with units, switches, and
-// words of the libraries' own vocabularies, in lists.
+// The published forms of values: numbers with units, switches, and words of the libraries'
+// own vocabularies, in lists.
 var (
 	separators = regexp.MustCompile(`[,;:=^+|\s]+`)
 	number     = regexp.MustCompile(`(?i)^-?(0x[0-9a-f]{1,4}|[0-9]{1,7}(\.[0-9]{1,6})?)(us|ms|s|m|b|k|kb|kib|mb|mib|g|gb|gib)?$`)
@@ -68,10 +68,10 @@ var (
 		gpu cpu host device global local vmm malloc fabric fd`)
 )
 
-// Environment returns the part of environ ("NAME=value") that documents carry: the
-// variables of known names, a later value of a name over an earlier one. One whose
-// value is not of a published form has the value Withheld. Those that count and have
-// no known name are together WithheldVariables.
+// Environment returns the part of environ ("NAME=value") that documents contain: the
+// variables with known names. If a name occurs twice, the later value counts. A value
+// without a published form becomes Withheld. WithheldVariables stands for the relevant
+// variables with unknown names.
 func (s *Screen) Environment(environ []string) map[string]string {
 	out, unknown := map[string]string{}, map[string]string{}
 	for _, kv := range environ {
@@ -94,8 +94,8 @@ func (s *Screen) Environment(environ []string) map[string]string {
 	return out
 }
 
-// withheld says how many variables there are, with a digest in which private names
-// and values are all alike.
+// withheld returns the number of variables, and a digest in which all private names and
+// values are the same.
 func (s *Screen) withheld(unknown map[string]string) string {
 	var lines []string
 	for name, value := range unknown {

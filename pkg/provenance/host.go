@@ -11,10 +11,10 @@ import (
 	"github.com/collectivex/collectivex/pkg/sysfs"
 )
 
-// Host returns what documents say of the machine whose file systems are below
-// root ("proc", "sys", "etc"): the CPU's model and counts, NUMA nodes, memory,
-// kernel and operating system. A fact that cannot be read is absent; one whose
-// text is not of its published form is Withheld.
+// Host returns the facts that documents contain about the machine whose file systems are
+// below root ("proc", "sys", "etc"): the CPU's model and counts, NUMA nodes, memory, kernel
+// and operating system. A fact that cannot be read is missing. A text that does not have
+// its published form becomes Withheld.
 func Host(root fs.FS, screen *Screen) map[string]string {
 	h := host{root: sysfs.Root{FS: root}, screen: screen, facts: map[string]string{"arch": runtime.GOARCH}}
 	h.cpu()
@@ -30,7 +30,7 @@ type host struct {
 	facts  map[string]string
 }
 
-// Published forms of the facts that are text.
+// Published forms of facts that are text.
 var (
 	cpuModel      = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9 ()@.,+_-]{2,80}$`)
 	kernelNumber  = regexp.MustCompile(`^[0-9]+\.[0-9]+(\.[0-9]+)?(-[0-9]+(\.[0-9]+){0,4})?`)
@@ -40,7 +40,7 @@ var (
 	cpuDir        = regexp.MustCompile(`^cpu[0-9]+$`)
 )
 
-// set keeps a text fact in its published form.
+// set records a fact that is text, or Withheld if it does not have its published form.
 func (h *host) set(name, value string, form *regexp.Regexp) {
 	value = strings.Join(strings.Fields(value), " ")
 	if value == "" {
@@ -58,7 +58,7 @@ func (h *host) count(name string, n int) {
 	}
 }
 
-// dirs returns the entries of dir whose name has the form.
+// dirs returns the entries of dir whose names have the form.
 func (h *host) dirs(dir string, form *regexp.Regexp) []string {
 	return slices.DeleteFunc(h.root.List(dir), func(name string) bool { return !form.MatchString(name) })
 }
@@ -99,8 +99,8 @@ func (h *host) memory() {
 	}
 }
 
-// kernel publishes the version and what of its suffix is known: some name
-// their kernels after their hosts.
+// kernel records the version and the known parts of its suffix. Other parts may be private:
+// some sites name their kernels after hosts.
 func (h *host) kernel() {
 	release := h.root.Text("proc/sys/kernel/osrelease")
 	number := kernelNumber.FindString(release)
@@ -119,7 +119,7 @@ func (h *host) kernel() {
 	h.set("os", strings.Trim(os["ID"], `"`)+" "+strings.Trim(os["VERSION_ID"], `"`), osName)
 }
 
-// settings reads what is known to move timings.
+// settings records the settings that are known to affect timings.
 func (h *host) settings() {
 	h.set("cpu_governor", h.root.Text("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"), setting)
 	if _, on, ok := strings.Cut(h.root.Text("sys/kernel/mm/transparent_hugepage/enabled"), "["); ok {

@@ -9,19 +9,20 @@ import (
 )
 
 var (
-	// named are variables whose value is a name of this machine, its user or its place in a fleet.
+	// named are variables whose value names this machine, its user or its place in a fleet.
 	named = []string{
 		"HOSTNAME", "HOST", "USER", "LOGNAME", "HOME", "RUNNER_NAME", "SLURMD_NODENAME", "SLURM_CLUSTER_NAME",
 		"SLURM_SUBMIT_HOST", "SLURM_JOB_ACCOUNT", "SLURM_JOB_USER", "MASTER_ADDR",
 	}
-	// nodeLists are variables whose value is a list of hosts in Slurm's short form.
+	// nodeLists are variables whose value is a list of hosts in the compressed form of
+	// Slurm.
 	nodeLists = []string{"SLURM_NODELIST", "SLURM_JOB_NODELIST", "SLURM_STEP_NODELIST"}
-	// secret are variables whose value opens something.
+	// secret matches variables whose value is a credential.
 	secret = regexp.MustCompile(`(?i)(^|_)(TOKEN|SECRET|PASS|PASSWD|PASSWORD|CREDENTIALS?|(API|ACCESS|PRIVATE|SIGNING)_?KEY)(_|$)`)
 )
 
-// private returns what a Screen must find of this machine: its names, and the
-// values of secrets.
+// private returns what a Screen must find: the names of this machine, and the values of
+// secrets.
 func private(hostname string, environ []string) (names, secrets []string) {
 	var out []string
 	add := func(names ...string) {
@@ -53,8 +54,8 @@ var (
 	maxNodes  = 4096
 )
 
-// hosts expands Slurm's short form: "gpu[01-03,7],login" is gpu01, gpu02,
-// gpu03, gpu7 and login.
+// hosts expands the compressed form of Slurm: "gpu[01-03,7],login" is gpu01, gpu02, gpu03,
+// gpu7 and login.
 func hosts(list string) []string {
 	var out []string
 	for _, m := range nodeGroup.FindAllStringSubmatch(list, -1) {

@@ -1,8 +1,7 @@
-// Package provenance says what a machine is and what of that may be published.
-// What is published is named in allow-lists: host facts, environment variables
-// and library names of known forms. The Screen is the net under them: it looks
-// at the bytes of everything that leaves the machine and keeps back what holds
-// a private thing all the same.
+// Package provenance describes a machine, and decides what may be published about it.
+// Allow-lists name what is published: host facts, environment variables and library names
+// of known forms. As a second line of defence, the Screen checks everything that leaves the
+// machine, and refuses what contains private text all the same.
 package provenance
 
 import (
@@ -15,21 +14,20 @@ import (
 	"strings"
 )
 
-// ErrPrivate is wrapped by the errors of a Screen. They name the kind of what
-// was found and where, never the thing itself.
+// ErrPrivate is wrapped by the errors of a Screen. They name the kind of private text and
+// where it was found, never the text itself.
 var ErrPrivate = errors.New("holds something private")
 
-// Screen finds private things in text: addresses, hardware ids, paths,
-// credentials and host names by their shape, and the names of one machine by
-// what they are.
+// Screen finds private text: addresses, hardware ids, paths, credentials and host names by
+// their form, and the names of one machine by their value.
 type Screen struct {
 	names   []string // lower case
 	secrets []string // lower case
 }
 
-// ScreenOf returns the screen of a machine: it knows the hostname, whole and without
-// its domain, and what in environ ("NAME=value") names the machine, the hosts of its
-// job or its user, or is a secret.
+// ScreenOf returns the screen of a machine. It knows the hostname, with and without its
+// domain, and the values in environ ("NAME=value") that name the machine, the hosts of its
+// job or its user, or are secrets.
 func ScreenOf(hostname string, environ []string) *Screen {
 	names, secrets := private(hostname, environ)
 	s := NewScreen(names...)
@@ -39,8 +37,8 @@ func ScreenOf(hostname string, environ []string) *Screen {
 	return s
 }
 
-// NewScreen returns a screen that also knows names.
-// Names that are too short or too common to mean one machine are left out.
+// NewScreen returns a screen that also finds names. Names that are too short or too common
+// to identify a machine are ignored.
 func NewScreen(names ...string) *Screen {
 	s := &Screen{}
 	for _, n := range names {
@@ -52,8 +50,8 @@ func NewScreen(names ...string) *Screen {
 	return s
 }
 
-// commonNames are words of every machine and of the values that documents take
-// from closed lists; they say nothing of one machine even where it is named so.
+// commonNames are words that every machine has, and values from the closed lists of
+// documents. They do not identify a machine, even one that is named so.
 var commonNames = strings.Fields(`
 	localhost local localdomain host root runner user linux ubuntu debian admin
 	node nodes compute server worker cluster
@@ -68,12 +66,11 @@ var commonNames = strings.Fields(`
 	environment internal check finite unpublishable size small backend capacity platform
 	budget shard time limit signal cancelled store document samples still running`)
 
-// brought are the objects of documents whose keys are no words of a schema, but
-// came with a machine, its environment or a measurement.
+// brought are the objects of documents whose keys are not words of the schema but come from
+// a machine, its environment or a measurement.
 var brought = []string{"env", "environment", "histograms", "host", "throttle_counters", "undriven"}
 
-// shape is one form of private text. hint is a byte without which the form
-// cannot be.
+// shape is one form of private text. hint is a byte that every text of this form contains.
 type shape struct {
 	kind string
 	hint byte
@@ -105,13 +102,12 @@ var shapes = []shape{
 	{"a credential", '=', matches(`(?i)(token|secret|password|passwd|api_?key)=`)},
 }
 
-// Check returns an error that wraps ErrPrivate where text holds something
-// private.
+// Check returns an error that wraps ErrPrivate if text contains private text.
 func (s *Screen) Check(text string) error {
 	return s.check(text, func(string) bool { return false })
 }
 
-// check is Check without the names for which public is true.
+// check is Check, except that names for which public is true do not count.
 func (s *Screen) check(text string, public func(string) bool) error {
 	var has [256]bool
 	for i := range len(text) {
@@ -139,10 +135,10 @@ func (s *Screen) check(text string, public func(string) bool) error {
 	return nil
 }
 
-// own are the places of documents and descriptions where text is of our own
-// vocabulary: values of closed lists, numbers, names from the definitions. A machine
-// may well be called like one of them. Text of a place that is not listed may come
-// from the machine, its libraries or its environment.
+// own matches the places of documents and descriptions whose text is of our own vocabulary:
+// values of closed lists, numbers, names from the definitions. A machine may well be named
+// like one of these. Text in any other place may come from the machine, its libraries or
+// its environment.
 var own = regexp.MustCompile(`^(record_type|generated_at|comparison_key|digest|program|backends|identity|workload|measurement|devices|` +
 	`implementation\.(name|maturity|kernel_generation|combine_reduction|fp8_consume)|runtime\.vendor|` +
 	`topology\.(placement|scope|transport|topology_class|scale_(up|out)_transport)|` +
@@ -150,14 +146,14 @@ var own = regexp.MustCompile(`^(record_type|generated_at|comparison_key|digest|p
 	// of a record among the samples
 	`kind|data\.(began|mode|modes|placement|rungs|path|checked_by|component|combine|combine_reduction|dispatch_dtype|fp8_consume|kernel_generation|receive|digest|when))($|[.[])`)
 
-// reasons are the places of text that begins with a code of a closed list; what
-// follows ": " may be somebody else's.
+// reasons matches the places of text that begins with a code of a closed list. What follows
+// ": " may come from elsewhere.
 var reasons = regexp.MustCompile(`^outcome\.reasons\[`)
 
-// Document checks every string and key of a JSON document for private shapes and
-// secrets, and for names of this machine where text may be somebody else's. A name
-// that is also a word of the planned case (identity.case) is public already and does
-// not count, nor does one in a key that the schema gives.
+// Document checks every string and key of a JSON document for private forms and secrets,
+// and checks for names of this machine wherever text may come from elsewhere. A name does
+// not count if it is also a word of the planned case (identity.case), which is public
+// already, or in a key that the schema defines.
 func (s *Screen) Document(data []byte) error {
 	var v any
 	if err := json.Unmarshal(data, &v); err != nil {
@@ -217,11 +213,11 @@ func (s *Screen) walk(v any, at string, public func(string) bool) error {
 	return nil
 }
 
-// anything is public at a place of our own vocabulary, shapes and secrets apart.
+// anything accepts every name. It is used where text is of our own vocabulary; forms and
+// secrets count even there.
 func anything(string) bool { return true }
 
-// holdsWord reports whether word stands in text with no letter or digit at
-// either side.
+// holdsWord reports whether text contains word without a letter or digit on either side.
 func holdsWord(text, word string) bool {
 	for from := 0; ; {
 		i := strings.Index(text[from:], word)
@@ -240,7 +236,7 @@ func alphanumeric(b byte) bool {
 	return b >= '0' && b <= '9' || b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z'
 }
 
-// hasIPv6 looks for a word that parses as an IPv6 address.
+// hasIPv6 reports whether a word of s parses as an IPv6 address.
 func hasIPv6(s string) bool {
 	for _, w := range strings.FieldsFunc(s, func(r rune) bool {
 		return !strings.ContainsRune("0123456789abcdefABCDEF:.", r)
@@ -258,7 +254,7 @@ func hasIPv6(s string) bool {
 
 var account = regexp.MustCompile(`[A-Za-z0-9._-]+@[A-Za-z0-9._-]+`)
 
-// hasAccount looks for user@host; the digest of an image is none.
+// hasAccount reports whether s contains user@host. The digest of an image does not count.
 func hasAccount(s string) bool {
 	for _, m := range account.FindAllString(s, -1) {
 		if !strings.HasSuffix(m, "@sha256") {
@@ -270,16 +266,16 @@ func hasAccount(s string) bool {
 
 var (
 	dotted = regexp.MustCompile(`(?i)[a-z0-9-]+(\.[a-z0-9-]+)+`)
-	// domains end the names of hosts.
+	// domains are the endings of host names.
 	domains = []string{
 		"internal", "local", "localdomain", "cluster", "lan", "corp", "intra", "private", "home", "arpa", "svc",
 		"com", "net", "org", "io", "ai", "cloud", "edu", "gov", "dev", "de", "uk", "cn", "jp",
 	}
-	// registries are public, and stand in the names of images.
+	// registries are public hosts, which occur in the names of images.
 	registries = []string{"nvcr.io", "docker.io", "ghcr.io", "quay.io", "registry.k8s.io"}
 )
 
-// hasHostName looks for a dotted name that ends like that of a host.
+// hasHostName reports whether s contains a dotted name with the ending of a host name.
 func hasHostName(s string) bool {
 	for _, m := range dotted.FindAllString(s, -1) {
 		m = strings.ToLower(m)
@@ -290,13 +286,12 @@ func hasHostName(s string) bool {
 	return false
 }
 
-// publicText is the form of a name or version that a runtime or library gives
-// itself.
+// publicText is the published form of a name or version that a runtime or library reports.
 var publicText = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9 ()@.,:+_/-]{0,95}$`)
 
-// Public returns text that a runtime or library said of itself, such as a
-// device's name or a version, or Withheld where it is not of the published
-// form. Empty text stays empty.
+// Public returns text that a runtime or library reported about itself, such as the name of
+// a device or a version, or Withheld if it does not have the published form. Empty text
+// stays empty.
 func (s *Screen) Public(text string) string {
 	if text == "" || (publicText.MatchString(text) && s.Check(text) == nil) {
 		return text
@@ -309,8 +304,8 @@ var (
 	buildID = regexp.MustCompile(`^[0-9a-f]{8,64}$`)
 )
 
-// SOName returns the name of a library file without its directory, or nothing
-// where it is not of the published form.
+// SOName returns the name of a library file without its directory, or nothing if it does
+// not have the published form.
 func (s *Screen) SOName(file string) string {
 	file = file[strings.LastIndexByte(file, '/')+1:]
 	if !soName.MatchString(file) || s.Check(file) != nil {
@@ -319,7 +314,7 @@ func (s *Screen) SOName(file string) string {
 	return file
 }
 
-// BuildID returns a linker's build id, or nothing where it is none.
+// BuildID returns a linker's build id, or nothing if id is not one.
 func (s *Screen) BuildID(id string) string {
 	if !buildID.MatchString(id) {
 		return ""

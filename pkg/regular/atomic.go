@@ -13,20 +13,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tempSuffix ends the names of files that were not committed: .NAME-RANDOM and it.
+// tempSuffix is the suffix of files that are not committed yet: .NAME-RANDOM.cx-partial.
 const tempSuffix = ".cx-partial"
 
-// AtomicFile is a file that appears under its name whole or not at all. Until
-// then it stands beside it under a name of its own, locked by its writer.
+// AtomicFile is a file that appears under its name whole or not at all. Until it is
+// committed it has a temporary name in the same directory, and its writer keeps it locked.
 type AtomicFile struct {
 	path string
 	temp *os.File
 }
 
-// CreateAtomic opens a file that Commit will put at path, over an older one if
-// there is one. What is no regular file there (a directory, a device, a link such
-// as /dev/stdout) is an error: it would be replaced, not written to. The caller
-// ends the file with Commit or Abort.
+// CreateAtomic opens a file that Commit will rename to path, replacing an older file. It is
+// an error if path exists and is not a regular file (a directory, a device, a link such as
+// /dev/stdout), since Commit would replace it instead of writing to it. The caller must
+// call Commit or Abort.
 func CreateAtomic(path string) (*AtomicFile, error) {
 	if older, err := os.Lstat(path); err == nil && !older.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s exists and is not a regular file: name another file", path)
@@ -39,8 +39,8 @@ func CreateAtomic(path string) (*AtomicFile, error) {
 		if err != nil {
 			return nil, err
 		}
-		// EndPartial of another process may have come between the two calls. Where the
-		// file system has no locks, EndPartial cannot lock either and removes nothing.
+		// EndPartial of another process may have run between the two calls. On a file
+		// system without locks, EndPartial cannot lock either, and removes nothing.
 		if err := lock(temp); !errors.Is(err, unix.EWOULDBLOCK) && stands(temp) {
 			return &AtomicFile{path: path, temp: temp}, nil
 		}
@@ -48,7 +48,7 @@ func CreateAtomic(path string) (*AtomicFile, error) {
 	}
 }
 
-// lock locks a file that a writer has not committed.
+// lock locks a file that is not committed yet.
 func lock(temp *os.File) error { return unix.Flock(int(temp.Fd()), unix.LOCK_EX|unix.LOCK_NB) }
 
 // stands reports whether an open file still has its name.
@@ -64,7 +64,8 @@ func stands(f *os.File) bool {
 // Write implements io.Writer.
 func (f *AtomicFile) Write(p []byte) (int, error) { return f.temp.Write(p) }
 
-// Sync makes what was written survive a crash; it is not yet in place.
+// Sync writes the content to the disk, so that it survives a crash. The file is not yet in
+// place.
 func (f *AtomicFile) Sync() error {
 	if err := errors.Join(f.temp.Chmod(0o644), f.temp.Sync()); err != nil {
 		return fmt.Errorf("write %s: %w", f.path, err)
@@ -72,8 +73,7 @@ func (f *AtomicFile) Sync() error {
 	return nil
 }
 
-// Commit syncs what was written and puts it in place. When it fails, nothing
-// is left behind.
+// Commit syncs the file and renames it into place. If it fails, it leaves nothing behind.
 func (f *AtomicFile) Commit() error {
 	err := f.Sync()
 	if err == nil {
@@ -86,14 +86,14 @@ func (f *AtomicFile) Commit() error {
 	return errors.Join(f.temp.Close(), syncDir(filepath.Dir(f.path)))
 }
 
-// Abort drops what was written.
+// Abort removes the file.
 func (f *AtomicFile) Abort() {
 	os.Remove(f.temp.Name())
 	f.temp.Close()
 }
 
-// WriteAtomic creates the file at path, or replaces it, with what write writes.
-// When it fails, the file that was at path stays as it was; see CreateAtomic.
+// WriteAtomic creates or replaces the file at path with what write writes. If it fails, an
+// older file at path is unchanged; see CreateAtomic.
 func WriteAtomic(path string, write func(io.Writer) error) error {
 	f, err := CreateAtomic(path)
 	if err != nil {
@@ -106,7 +106,7 @@ func WriteAtomic(path string, write func(io.Writer) error) error {
 	return f.Commit()
 }
 
-// syncDir makes a rename in dir survive a crash of the machine.
+// syncDir makes a rename in dir survive a crash.
 func syncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
@@ -116,10 +116,10 @@ func syncDir(dir string) error {
 	return d.Sync()
 }
 
-// EndPartial ends what killed writers of atomic files left in dir. A file is put
-// in place where whole reports that all of the file of this name was written and
-// synced, and removed otherwise; a nil whole removes all of them. Files whose
-// writer lives, and those of other users, stay as they are.
+// EndPartial removes the uncommitted files that killed writers left in dir. If whole is not
+// nil and reports true for the name of a file, which must then be completely written and
+// synced, the file is renamed into place instead. Files whose writer lives, and those of
+// other users, are not touched.
 func EndPartial(dir string, whole func(name string) bool) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

@@ -1,7 +1,6 @@
-// Package regular reads regular files, and writes them whole or not at all. A FIFO,
-// a device or a directory that stands where a file should be is an error instead of
-// a wait without end, and a file larger than its reader expects is one instead of
-// all memory.
+// Package regular reads regular files, and writes files whole or not at all. A FIFO, a
+// device or a directory in place of a file is an error, not an endless wait, and so is a
+// file larger than its reader expects.
 package regular
 
 import (
@@ -15,9 +14,9 @@ import (
 )
 
 var (
-	// ErrIrregular is wrapped where something else than a regular file stands.
+	// ErrIrregular is wrapped by errors for a path that is not a regular file.
 	ErrIrregular = errors.New("not a regular file")
-	// ErrTooLarge is wrapped where a file has more bytes than its reader expects.
+	// ErrTooLarge is wrapped by errors for a file larger than its reader expects.
 	ErrTooLarge = errors.New("more than the limit")
 )
 
@@ -46,11 +45,11 @@ func check(info fs.FileInfo, path string) error {
 	return nil
 }
 
-// Read returns the content of the regular file at path, which may have at most
-// limit bytes.
+// Read returns the content of the regular file at path. The file may have at most limit
+// bytes.
 func Read(path string, limit int64) ([]byte, error) { return ReadInto(nil, path, limit) }
 
-// ReadInto is Read into buf, which grows where it is too small.
+// ReadInto is Read into buf, which is replaced if it is too small.
 func ReadInto(buf []byte, path string, limit int64) ([]byte, error) {
 	f, err := Open(path)
 	if err != nil {
@@ -60,8 +59,8 @@ func ReadInto(buf []byte, path string, limit int64) ([]byte, error) {
 	return content(buf, f, path, 0, limit)
 }
 
-// ReadFrom is Read from a byte offset on; the limit is that of the whole file. It
-// returns nothing where the file ends before offset.
+// ReadFrom is Read from a byte offset on. The limit applies to the whole file. It returns
+// nothing if the file ends before offset.
 func ReadFrom(path string, offset, limit int64) ([]byte, error) {
 	f, err := Open(path)
 	if err != nil {
@@ -74,7 +73,7 @@ func ReadFrom(path string, offset, limit int64) ([]byte, error) {
 	return content(nil, f, path, offset, limit)
 }
 
-// ReadFS is Read of a file in fsys.
+// ReadFS is Read for a file in fsys.
 func ReadFS(fsys fs.FS, name string, limit int64) ([]byte, error) {
 	info, err := fs.Stat(fsys, name) // before it is opened, which may wait
 	if err != nil {
@@ -91,7 +90,7 @@ func ReadFS(fsys fs.FS, name string, limit int64) ([]byte, error) {
 	return content(nil, f, name, 0, limit)
 }
 
-// content reads f, which stands at offset, to its end.
+// content reads f from its current position, offset, to its end.
 func content(buf []byte, f fs.File, path string, offset, limit int64) ([]byte, error) {
 	info, err := f.Stat()
 	if err != nil {

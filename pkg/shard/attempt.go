@@ -13,14 +13,14 @@ import (
 	"github.com/collectivex/collectivex/pkg/result"
 )
 
-// errUnwritten is wrapped where a document could not be put on the disk.
+// errUnwritten is wrapped by errors for a document that could not be written.
 var errUnwritten = errors.New("cannot write")
 
-// errLate ends the writing of samples when the shard's time ends.
+// errLate ends the writing of samples at the shard's time limit.
 var errLate = errors.New("shard time limit")
 
-// attempt runs the n-th case once and writes the document that tells how it
-// ended. An error means that the machine cannot go on.
+// attempt runs the n-th case once and writes the document of the attempt. An error means
+// that the machine cannot continue.
 func (r *runner) attempt(ctx context.Context, n, index int) (result.Outcome, error) {
 	q := r.Cases[index]
 	budget, late := r.budget(q)
@@ -43,7 +43,7 @@ func (r *runner) attempt(ctx context.Context, n, index int) (result.Outcome, err
 		end.reasons, fatal = unstarted(ctx, err, late)
 	} else {
 		logs = g.logs
-		budget, late = r.budget(q) // to end a group and start another may have taken long
+		budget, late = r.budget(q) // ending a group and starting another may have taken long
 		end, fatal = g.do(ctx, q.Case, budget, late, r.watcher(q.Case))
 		if fatal != nil {
 			end.reasons = append(end.reasons, result.ReasonEnvironment.With("ranks or their store"))
@@ -51,12 +51,12 @@ func (r *runner) attempt(ctx context.Context, n, index int) (result.Outcome, err
 	}
 	outcome, err := r.finish(n, index, end, began, logs)
 	if outcome.Status != result.Success {
-		err = errors.Join(err, r.closeGroup(ctx)) // whatever it did, no other case inherits it
+		err = errors.Join(err, r.closeGroup(ctx)) // no other case inherits what this one did
 	}
 	return outcome, errors.Join(err, fatal, end.misfit)
 }
 
-// finish writes the document of an attempt and hands it over.
+// finish writes the document of an attempt and reports it to the observer.
 func (r *runner) finish(n, index int, end ended, began time.Time, logs string) (result.Outcome, error) {
 	doc, err := r.write(index, end)
 	if err != nil {
@@ -66,8 +66,8 @@ func (r *runner) finish(n, index int, end ended, began time.Time, logs string) (
 	return doc.Head().Outcome, nil
 }
 
-// unstarted returns why a case has no ranks. It returns err too where the machine
-// cannot go on, which is wherever the start was neither cancelled nor late.
+// unstarted returns why a case has no ranks. It also returns err if the machine cannot
+// continue: if the start was neither cancelled nor late.
 func unstarted(ctx context.Context, err error, late result.Reason) (result.Reasons, error) {
 	switch {
 	case ctx.Err() != nil && errors.Is(err, ctx.Err()):
@@ -85,8 +85,8 @@ func (r *runner) skip(n, index int, reason result.Reason) (result.Outcome, error
 	return r.finish(n, index, ended{reasons: result.Reasons{reason}}, time.Now(), "")
 }
 
-// budget returns how long a case may take now, and the reason if it takes
-// longer; 0 where the shard has no time left for it.
+// budget returns the time that a case may take now, and the reason if it takes longer. The
+// time is 0 if the shard has none left for the case.
 func (r *runner) budget(q plan.Requested) (time.Duration, result.Reason) {
 	budget := time.Duration(q.BudgetSeconds) * time.Second
 	left := r.Limit - time.Since(r.started) - endReserve
@@ -100,8 +100,8 @@ func (r *runner) budget(q plan.Requested) (time.Duration, result.Reason) {
 	}
 }
 
-// group returns the warm group where c may run in it, else a new one, which has
-// budget to start.
+// group returns the warm group if c can run in it, otherwise a new one, which must start
+// within budget.
 func (r *runner) group(ctx context.Context, c plan.Case, budget time.Duration) (*group, error) {
 	if r.warm != nil && r.warm.key == groupKey(c) && r.warm.alive() {
 		return r.warm, nil
@@ -114,8 +114,8 @@ func (r *runner) group(ctx context.Context, c plan.Case, budget time.Duration) (
 	return g, err
 }
 
-// write writes samples and document of a case's attempt. Where the samples may not be
-// published, or are not written in time, the document says so instead.
+// write writes the samples and the document of an attempt. If the samples must not be
+// published, or are not written in time, the document has that reason instead.
 func (r *runner) write(index int, end ended) (result.Document, error) {
 	c := r.Cases[index].Case
 	doc, err := r.document(c, end)
@@ -169,9 +169,8 @@ func (r *runner) write(index int, end ended) (result.Document, error) {
 	return doc, nil
 }
 
-// document returns the document of an attempt: with what the ranks left, or,
-// where that makes no valid document, without it and with internal-error among
-// its reasons.
+// document returns the document of an attempt, made from what the ranks left. If that is
+// not valid, the document has no rows and internal-error among its reasons.
 func (r *runner) document(c plan.Case, end ended) (result.Document, error) {
 	doc, err := r.empty(c, end.reasons...)
 	if err != nil {
@@ -187,7 +186,7 @@ func (r *runner) document(c plan.Case, end ended) (result.Document, error) {
 	return r.valid(c, doc, end, refused)
 }
 
-// valid returns doc, or where it was refused one that says so.
+// valid returns doc or, if it was refused, a document that says so.
 func (r *runner) valid(c plan.Case, doc result.Document, end ended, refused error) (result.Document, error) {
 	if refused == nil {
 		return doc, nil
@@ -196,7 +195,7 @@ func (r *runner) valid(c plan.Case, doc result.Document, end ended, refused erro
 	return r.empty(c, append(slices.Clone(end.reasons), result.ReasonInternal.With("no valid document"))...)
 }
 
-// assemble fills a document with what the ranks left, and validates it.
+// assemble fills a document from what the ranks left, and validates it.
 func (r *runner) assemble(doc result.Document, end ended) error {
 	refused := r.Families[doc.Head().Identity.Case.Family].Assemble(doc, end.streams)
 	r.describe(doc.Head(), end.streams)
@@ -209,8 +208,8 @@ func (r *runner) assemble(doc result.Document, end ended) error {
 // deadline is when the shard's time ends.
 func (r *runner) deadline() time.Time { return r.started.Add(r.Limit) }
 
-// within returns what f returns, or false at the deadline: f then goes on, and
-// nobody waits for it.
+// within returns what f returns. At the deadline it returns false and no longer waits for
+// f, which continues.
 func within[T any](deadline time.Time, f func() T) (value T, inTime bool) {
 	done := make(chan T, 1)
 	go func() { done <- f() }()
@@ -222,7 +221,7 @@ func within[T any](deadline time.Time, f func() T) (value T, inTime bool) {
 	}
 }
 
-// empty returns the document of an attempt that failed without rows.
+// empty returns the document of a failed attempt, without rows.
 func (r *runner) empty(c plan.Case, reasons ...result.Reason) (result.Document, error) {
 	doc, err := result.New(c, result.Attempt{
 		RunID: r.Run.RunID, RunAttempt: r.Run.RunAttempt, SourceSHA: r.Run.SourceSHA, MatrixSHA256: r.Run.MatrixSHA256,
@@ -239,9 +238,9 @@ func (r *runner) empty(c plan.Case, reasons ...result.Reason) (result.Document, 
 	return doc, nil
 }
 
-// describe says what the ranks ran on and where. Ranks of one case run on equal
-// devices and libraries; the first that told stands for all. What a runtime or
-// library says of itself is published only in its known form.
+// describe adds what the ranks ran on and where. The ranks of a case have equal devices and
+// libraries, so the first to report counts for all. What a runtime or library reports about
+// itself is published only in its known form.
 func (r *runner) describe(head *result.Envelope, streams []rank.Stream) {
 	var devices []result.RankDevice
 	for _, s := range streams {
@@ -267,7 +266,7 @@ func (r *runner) describeSoftware(head *result.Envelope, f rank.Facts) {
 	head.Runtime.Framework = public(f.Framework)
 	head.Runtime.AcceleratorRuntime = public(f.AcceleratorRuntime)
 	if f.Library.Kind == "" {
-		return // a host's backend is no library
+		return // the backend of a host is not a library
 	}
 	library := result.Library{
 		Kind: public(f.Library.Kind), Version: public(f.Library.Version),

@@ -17,8 +17,8 @@ import (
 // ended is how the ranks ended a case.
 type ended struct {
 	streams []rank.Stream
-	reasons result.Reasons // why not all ranks did the case; empty where they did
-	misfit  error          // a device is not what the cell is for
+	reasons result.Reasons // why not all ranks ran the case to its end; empty if they did
+	misfit  error          // a device is not one of the cell's platform
 }
 
 // failure is End.Failure.
@@ -40,29 +40,30 @@ type caseRun struct {
 	misfit  *misfit
 }
 
-// misfit is a rank whose device is not what the cell is for.
+// misfit is a rank whose device is not one of the cell's platform.
 type misfit struct {
 	rank int
 	err  error
 }
 
-// state is where a caseRun stands. It begins as running and changes once.
+// state is the state of a caseRun. It starts as running and changes once.
 type state int
 
 const (
 	running   state = iota
 	done            // every rank reported that it ended the case
-	failed          // a rank reported a failure, or ended without a word
-	malformed       // what a rank left are not records
+	failed          // a rank reported a failure, or ended without reporting one
+	malformed       // the records of a rank are malformed
 	unfit           // a rank reported a device that does not fit
 	overdue         // the time is up
 	cancelled
 )
 
-// do gives the ranks a case and waits for its end, or ends it: after budget,
-// with late as the reason, or with ctx. The group is dead unless every rank did the
-// case. An error means that the machine is of no more use: the store cannot be
-// written or read, or ranks do not die. w shows what the ranks leave meanwhile.
+// do runs a case on the group: it gives the ranks the case and waits for its end. It ends
+// the case itself after budget, with late as the reason, or when ctx ends. The group is
+// dead afterwards unless every rank ran the case to its end. An error means that the
+// machine cannot continue: the store cannot be written or read, or ranks cannot be killed.
+// w shows the records meanwhile.
 func (g *group) do(ctx context.Context, c plan.Case, budget time.Duration, late result.Reason, w *watcher) (ended, error) {
 	g.orders++
 	scope := fmt.Sprintf("case-%04d", g.orders)
@@ -96,7 +97,8 @@ func (g *group) do(ctx context.Context, c plan.Case, budget time.Duration, late 
 	return end, errors.Join(err, left.err)
 }
 
-// wait returns the state in which the case ends. The error is one of the store.
+// wait waits for the end of the case and returns the state in which it ended. An error is
+// one of the store.
 func (r *caseRun) wait(ctx context.Context, budget time.Duration, w *watcher) (state, error) {
 	timeout := time.NewTimer(budget)
 	defer timeout.Stop()
@@ -124,8 +126,7 @@ func (r *caseRun) wait(ctx context.Context, budget time.Duration, w *watcher) (s
 	}
 }
 
-// look reads what the ranks have left since the last look, and returns the state
-// that they are in.
+// look reads the records since the last look, and returns the resulting state.
 func (r *caseRun) look() (state, error) {
 	for _, of := range r.readers {
 		known := of.Facts
@@ -153,9 +154,9 @@ func (r *caseRun) look() (state, error) {
 	}
 }
 
-// reasons says why a case ended in this state; nothing for ranks that are done, nor
-// for malformed records, which the last look at them names. Ranks of a case that is
-// overdue leave their stacks in their logs first.
+// reasons returns why a case ended in this state. It returns nothing for done, and nothing
+// for malformed, since the last reading of the records names the ranks. If the case is
+// overdue, it first makes the ranks write their stacks to their logs.
 func (r *caseRun) reasons(ctx context.Context, now state, late result.Reason) (result.Reasons, error) {
 	switch now {
 	case cancelled:
@@ -172,9 +173,8 @@ func (r *caseRun) reasons(ctx context.Context, now state, late result.Reason) (r
 	}
 }
 
-// failures says why a case failed, once it is known that a rank did: a rank
-// that died without a word before those that told of an error, since they may
-// only have lost their peer.
+// failures returns why a case failed, once a rank has. Ranks that died without reporting a
+// failure come first: the failures that others report may only be the loss of that peer.
 func (r *caseRun) failures(ctx context.Context) (result.Reasons, error) {
 	exits := append(r.exits, r.drain(ctx, failureGrace)...)
 	slices.SortFunc(exits, func(a, b launch.Exit) int { return a.Rank - b.Rank })
@@ -184,7 +184,7 @@ func (r *caseRun) failures(ctx context.Context) (result.Reasons, error) {
 	var reasons result.Reasons
 	for _, e := range exits {
 		switch {
-		case r.readers[e.Rank].Ended(): // its exit is no part of this case
+		case r.readers[e.Rank].Ended(): // its exit is not part of this case
 		case e.Code == rank.ExitStore:
 			reasons = append(reasons, result.ReasonEnvironment.With("store of rank %d", e.Rank))
 		default:
@@ -199,7 +199,7 @@ func (r *caseRun) failures(ctx context.Context) (result.Reasons, error) {
 	return reasons, nil
 }
 
-// streams returns what was read so far.
+// streams returns the records read so far.
 func streams(readers []*rank.Reader) []rank.Stream {
 	all := make([]rank.Stream, len(readers))
 	for i, r := range readers {
@@ -208,13 +208,13 @@ func streams(readers []*rank.Reader) []rank.Stream {
 	return all
 }
 
-// read is what became of a reading of the ranks' records.
+// read is the result of reading the ranks' records.
 type read struct {
 	bad []int // ranks whose records are malformed
 	err error // of the store
 }
 
-// rest reads what the ranks have left since the last look.
+// rest reads the records since the last reading.
 func rest(readers []*rank.Reader) (left read) {
 	for _, r := range readers {
 		switch err := r.Next(); {
@@ -227,8 +227,8 @@ func rest(readers []*rank.Reader) (left read) {
 	return left
 }
 
-// reasonOf is the published form of a rank's failure: its reason, which must be
-// of the published form, and the rank.
+// reasonOf returns the reason of a rank's failure with the rank added, or internal-error if
+// the reason does not have its published form.
 func reasonOf(f rank.Failure, rank int) result.Reason {
 	if f.Reason.Check() != nil {
 		return result.ReasonInternal.With("rank %d", rank)

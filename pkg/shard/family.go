@@ -1,5 +1,5 @@
-// Package shard runs one cell: its cases in order, in warm groups of ranks,
-// each within its budget, with a document for every case whatever happens.
+// Package shard runs one cell: its cases in order, in warm groups of ranks, each within its
+// budget. Every case ends in a document, whatever happens.
 package shard
 
 import (
@@ -8,23 +8,23 @@ import (
 	"github.com/collectivex/collectivex/pkg/result"
 )
 
-// Assembler fills the document of a case, as result.New made it, with what its
-// ranks left, in rank order: Implementation, the family's own blocks (and with
-// them Identity.CaseFactors), and Outcome (success or invalid, with reasons).
-// The shard fills Runtime, Topology.DeviceProduct and Provenance from the
-// ranks' facts, and the outcome where a rank did not end the case.
+// Assembler fills the document of a case, as result.New made it, from what its ranks left,
+// in rank order: Implementation, the blocks of the family (and with them
+// Identity.CaseFactors), and Outcome (success or invalid, with reasons). The shard fills
+// Runtime, Topology.DeviceProduct and Provenance from the ranks' facts, and Outcome if a
+// rank did not run the case to its end.
 //
-// It takes whatever is there: torn streams, or none of a rank, give a document
-// with the rows that can be made, marked incomplete where samples are missing,
-// and never a success. An error means that the streams make no sense.
+// Streams may be incomplete, or missing for some ranks. The document then has the rows that
+// can be made, marked incomplete if samples are missing, and is never a success. An error
+// means that the streams contradict each other or the case.
 type Assembler func(d result.Document, streams []rank.Stream) error
 
-// Family is what a family brings to both sides of the store.
+// Family is what a family provides for both sides of the store.
 type Family struct {
 	Assemble Assembler
-	// Backends open the runners of the ranks, by the name a case gives.
+	// Backends opens the runners of the ranks, by the name of the backend in a case.
 	Backends map[string]rank.Opener
 }
 
-// Registry holds the families of a program.
+// Registry has the families of a program.
 type Registry map[plan.Family]Family

@@ -17,15 +17,15 @@ import (
 
 // How long the shard waits for ranks.
 const (
-	pollInterval = 40 * time.Millisecond  // between two looks at the ranks' streams: seldom, since it takes time from ranks that measure
-	failureGrace = 500 * time.Millisecond // for the other ranks to tell their part of a failure
-	dumpGrace    = 3 * time.Second        // to write stacks
-	stopGrace    = 30 * time.Second       // to close libraries and devices
+	pollInterval = 40 * time.Millisecond  // between two readings of the ranks' streams; long, since reading takes processor time from ranks that measure
+	failureGrace = 500 * time.Millisecond // for the other ranks to report their part of a failure
+	dumpGrace    = 3 * time.Second        // for ranks to write stacks
+	stopGrace    = 30 * time.Second       // for ranks to close libraries and devices
 )
 
-// groupKey is what cases of one cell must share to run in one warm group. The
-// library file is chosen by environment, and the inherited part of that is the
-// shard's own.
+// groupKey returns what the cases of one cell must share to run in one warm group.
+// Variables that choose a library file are part of Env; those that the shard inherited are
+// the same for all of its cases.
 func groupKey(c plan.Case) string {
 	env, _ := json.Marshal(c.Env) // keys are sorted; strings always marshal
 	return fmt.Sprint(c.Family, c.Backend, c.World, c.Nodes, c.RanksPerNode, c.Repeat, string(env))
@@ -41,13 +41,13 @@ type group struct {
 	world  int
 	orders int
 	broken bool // a rank has ended
-	// fits refuses a rank whose device is not what the cell is for.
+	// fits returns an error for a rank whose device is not one of the cell's platform.
 	fits func(rank.Facts) error
 	// deadline is when the shard's time ends.
 	deadline time.Time
 }
 
-// startGroup starts the ranks for c and those that may follow it, within budget.
+// startGroup starts the ranks for c, and for the cases that may follow it, within budget.
 func (r *runner) startGroup(ctx context.Context, c plan.Case, budget time.Duration) (*group, error) {
 	r.groups++
 	name := fmt.Sprintf("group-%03d", r.groups)
@@ -70,7 +70,7 @@ func (r *runner) startGroup(ctx context.Context, c plan.Case, budget time.Durati
 	return g, nil
 }
 
-// alive reports whether all ranks wait for the next case.
+// alive reports whether all ranks are waiting for the next case.
 func (g *group) alive() bool {
 	select {
 	case <-g.ranks.Exits():
@@ -88,8 +88,8 @@ func (g *group) order(ctx context.Context, o rank.Order) error {
 	return g.store.Put(context.WithoutCancel(ctx), rank.OrderKey(g.orders), raw)
 }
 
-// drain returns the exits that come within grace and before ctx ends, at once
-// when all ranks have ended.
+// drain returns the exits within grace and before ctx ends. It returns at once when all
+// ranks have ended.
 func (g *group) drain(ctx context.Context, grace time.Duration) (exits []launch.Exit) {
 	g.broken = true
 	deadline := time.After(grace)
@@ -108,14 +108,14 @@ func (g *group) drain(ctx context.Context, grace time.Duration) (exits []launch.
 	}
 }
 
-// dump has all ranks print their stacks and gives them time to do so.
+// dump makes all ranks write their stacks, and gives them time to do so.
 func (g *group) dump(ctx context.Context) {
 	g.ranks.Dump()
 	g.drain(ctx, dumpGrace)
 }
 
-// close ends a group: ranks that wait for a case close what they opened, and
-// all of them are gone when it returns without error.
+// close ends a group. Ranks that wait for a case close what they opened. All ranks are dead
+// when it returns without an error.
 func (g *group) close(ctx context.Context) error {
 	if !g.broken && ctx.Err() == nil {
 		g.orders++

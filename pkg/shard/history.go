@@ -26,25 +26,25 @@ type caseKey struct {
 
 func keyOf(c plan.Case) caseKey { return caseKey{c.CaseID, c.Repeat} }
 
-// history is what a results directory already holds.
+// history is what a results directory already contains.
 type history struct {
-	attempts map[caseKey]int       // attempts of this run attempt
+	attempts map[caseKey]int       // number of attempts in this run attempt
 	finished map[caseKey]bool      // not to be run again
-	passed   map[caseKey]bool      // with a success
-	cases    map[caseKey]plan.Case // as the documents of this run have them
-	other    string                // digest of another matrix that they name
+	passed   map[caseKey]bool      // has a success
+	cases    map[caseKey]plan.Case // as in the documents of this run
+	other    string                // digest of another matrix that a document names
 }
 
-// readHistory reads the documents in dir. A case is finished by any document
-// of this run attempt, unless the case never had its chance, and by a success
-// of an earlier attempt of the run: a re-run gives failed cases another one.
-// Files that are no documents are named to warn, and do not count.
+// readHistory reads the documents in dir. A case is finished by any document of this run
+// attempt, unless the case was never tried, and by a success of an earlier run attempt: a
+// re-run tries failed cases again. Files that are not documents are reported to warn, and
+// do not count.
 func readHistory(dir string, run Run, warn func(string)) (history, error) {
 	h := history{attempts: map[caseKey]int{}, finished: map[caseKey]bool{}, passed: map[caseKey]bool{}, cases: map[caseKey]plan.Case{}}
 	err := eachDocument(dir, warn, func(head *result.Envelope) {
 		allocation := head.Identity.AllocationFactors
 		if allocation.RunID == nil || *allocation.RunID != run.RunID {
-			return // another run: nothing is shared with it
+			return // another run
 		}
 		key := keyOf(head.Identity.Case)
 		h.cases[key] = head.Identity.Case
@@ -83,8 +83,7 @@ func eachDocument(dir string, warn func(string), f func(*result.Envelope)) error
 	return nil
 }
 
-// newInspector returns the inspector of documents that a run left: the one that
-// folds have.
+// newInspector returns an inspector with the same rules as that of a fold.
 func newInspector() *result.Inspector {
 	x := result.NewInspector(provenance.NewScreen().Check)
 	x.Whole = true
@@ -104,9 +103,9 @@ func readDocument(x *result.Inspector, path string) (result.Document, error) {
 	return in.Document()
 }
 
-// admits says whether a shard may run the cases: the documents of its run
-// answer these cases and no others of the same names, name the same matrix, and there
-// are none of them unless it resumes.
+// admits returns nil if a shard may run the cases: the documents of its run are of these
+// cases, with the same contents, and of the same matrix, and there are none unless the
+// shard resumes.
 func (h history) admits(cases []plan.Requested, matrix string, resume bool) error {
 	for _, q := range cases {
 		old, known := h.cases[keyOf(q.Case)]
@@ -126,21 +125,22 @@ func (h history) admits(cases []plan.Requested, matrix string, resume bool) erro
 	return nil
 }
 
-// sameCase compares cases as documents and matrices spell them.
+// sameCase reports whether the cases are equal in JSON.
 func sameCase(a, b plan.Case) bool {
 	x, errX := json.Marshal(a)
 	y, errY := json.Marshal(b)
 	return errX == nil && errY == nil && bytes.Equal(x, y)
 }
 
-// untried reports whether a case failed for want of time or of a fit machine.
+// untried reports whether a case failed only because there was no time or no fit machine
+// for it.
 func untried(o result.Outcome) bool {
 	code := o.Code()
 	return o.Status == result.Failed && (code == result.ReasonSkipped || code == result.ReasonEnvironment)
 }
 
-// takeResults claims dir, which is made where it is missing, and keeps every
-// other shard out of it. What a killed shard left half-written is ended.
+// takeResults claims dir, which it creates if it is missing, so that no other shard can use
+// it. It then removes or completes what a killed shard left unfinished.
 func takeResults(ctx context.Context, dir string) (*claim.Claim, error) {
 	c, err := claim.Take(ctx, dir, claim.Results)
 	if err != nil {
@@ -152,8 +152,8 @@ func takeResults(ctx context.Context, dir string) (*claim.Claim, error) {
 	return c, nil
 }
 
-// tidy removes partial files. Samples are complete on the disk before their
-// document appears, so those of a document that is there are put in place.
+// tidy removes partial files. Samples are complete on the disk before their document
+// appears, so samples that have a document are renamed into place instead.
 func tidy(dir string) error {
 	samples := filepath.Join(dir, samplesDir)
 	if err := os.Mkdir(samples, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
@@ -168,8 +168,8 @@ func tidy(dir string) error {
 	}))
 }
 
-// RunsIn returns the runs of the documents in dir: the run attempt of each by its id,
-// so that a later shard can go on under them.
+// RunsIn returns the runs of the documents in dir: the run attempt by run id. A later shard
+// can continue under them.
 func RunsIn(dir string) (map[string]string, error) {
 	runs := map[string]string{}
 	err := eachDocument(dir, func(string) {}, func(head *result.Envelope) {

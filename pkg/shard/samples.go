@@ -12,23 +12,23 @@ import (
 	"github.com/collectivex/collectivex/pkg/regular"
 )
 
-// Raw samples stand beside the documents, under the name of theirs.
+// Raw samples are beside the documents, in a file with the name of the document.
 const (
 	samplesDir    = "samples"
 	samplesSuffix = ".ndjson.gz"
 )
 
-// sample is one line of a samples file: a family's record of one rank.
+// sample is one line of a samples file: a record of one rank.
 type sample struct {
 	Rank int             `json:"rank"`
 	Kind string          `json:"kind"`
 	Data json.RawMessage `json:"data,omitempty"`
 }
 
-// writeSamples writes the family's records of all ranks, which hold numbers
-// alone; failures, whose text is private, are not among them. The file is
-// complete on the disk and waits for its document, after which the caller commits
-// it; nil where there is no record.
+// writeSamples writes the family's records of all ranks, which contain only numbers. It
+// leaves out failures, whose text is private. The file is complete on the disk when it
+// returns; the caller commits it after writing its document. It returns nil if there are no
+// records.
 func writeSamples(dir, document string, streams []rank.Stream, screen func([]byte) error) (_ *regular.AtomicFile, err error) {
 	if !slices.ContainsFunc(streams, func(s rank.Stream) bool { return len(s.Records) > 0 }) {
 		return nil, nil

@@ -12,12 +12,12 @@ import (
 	"github.com/collectivex/collectivex/pkg/claim"
 )
 
-// scratchPrefix begins the names of scratch directories, which a shard and its
-// ranks share while the shard lives: stores and shared memory.
+// scratchPrefix is the prefix of scratch directories, which a shard and its ranks share
+// while the shard runs: stores and shared memory.
 const scratchPrefix = "cxscratch-"
 
-// ScratchBase is where scratch directories go: memory where there is any, since
-// ranks wait for each other there and exchange data through it.
+// ScratchBase returns where scratch directories go: in memory if possible, since ranks wait
+// for each other and exchange data there.
 func ScratchBase() string {
 	const shm = "/dev/shm"
 	if unix.Access(shm, unix.W_OK|unix.X_OK) == nil {
@@ -26,8 +26,8 @@ func ScratchBase() string {
 	return os.TempDir()
 }
 
-// newScratch removes what dead shards left in base and makes a directory there.
-// A directory of the same prefix without our mark is left alone.
+// newScratch removes what dead shards left in base, and makes a new directory there. It
+// ignores a directory with the prefix but without our marker.
 func newScratch(ctx context.Context, base string) (*claim.Claim, error) {
 	entries, err := os.ReadDir(base)
 	if err != nil {
@@ -38,7 +38,7 @@ func newScratch(ctx context.Context, base string) (*claim.Claim, error) {
 			continue
 		}
 		if abandoned, ok := claim.Abandoned(filepath.Join(base, e.Name()), claim.Scratch); ok {
-			_ = abandoned.Remove() // what is left of it is still marked
+			_ = abandoned.Remove() // whatever is left of it still has its marker
 		}
 	}
 	path, err := os.MkdirTemp(base, scratchPrefix)

@@ -18,7 +18,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/result"
 )
 
-// Run says which run the documents belong to and who writes them.
+// Run identifies the run that the documents belong to, and their author.
 type Run struct {
 	RunID      string
 	RunAttempt string
@@ -26,10 +26,10 @@ type Run struct {
 	// MatrixSHA256 is the digest of the matrix file that asked for the cases.
 	MatrixSHA256 string
 	Generator    string // program and version
-	// Host is what documents say of this machine.
+	// Host has the facts about this machine for documents.
 	Host map[string]string
-	// Environment is what documents say of the environment of ranks that inherit
-	// ours and get env on top.
+	// Environment returns the published environment of ranks that inherit ours with env
+	// added.
 	Environment func(env map[string]string) map[string]string
 	// Screen decides what may be published.
 	Screen *provenance.Screen
@@ -38,23 +38,23 @@ type Run struct {
 // Shard is one cell to run.
 type Shard struct {
 	Cell plan.Cell
-	// Cases are the cell's, in its order.
+	// Cases are those of the cell, in its order.
 	Cases    []plan.Requested
 	Run      Run
 	Families Registry
 	Launcher launch.Launcher
 	Results  string // directory of the documents
-	Resume   bool   // go on where an earlier shard on Results stopped
-	// Limit bounds the whole shard; what does not fit is skipped.
+	Resume   bool   // continue after an earlier shard on Results
+	// Limit is the maximum time of the shard. Cases that do not fit are skipped.
 	Limit time.Duration
-	// Fits returns why a rank's device is not one of the cell's platform, nil
-	// where it is. The first that is not ends the shard.
+	// Fits returns why a rank's device is not one of the cell's platform, nil if it is. The
+	// first error ends the shard.
 	Fits func(rank.Facts) error
-	// Scratch is where stores and shared memory go; see ScratchBase.
+	// Scratch is the directory for stores and shared memory; see ScratchBase.
 	Scratch  string
 	Observer Observer
-	// Watch is given the document of the running case as it would be if the case
-	// ended now, at most every WatchEvery; nil where nobody watches.
+	// Watch, if not nil, receives the document of the running case as it would be if the
+	// case ended now, at most once every WatchEvery.
 	Watch      func(result.Document)
 	WatchEvery time.Duration
 }
@@ -63,7 +63,7 @@ type Shard struct {
 type End struct {
 	Document result.Document
 	Took     time.Duration
-	// Logs is the private directory of what the ranks printed; empty where none was
+	// Logs is the private directory with the output of the ranks; empty if none was
 	// started.
 	Logs string
 	// Failure is the first line of the error text of the lowest failed rank. It is
@@ -71,45 +71,45 @@ type End struct {
 	Failure string
 }
 
-// Observer is told what a shard does, in order. All it is told may be published,
-// except what End calls private.
+// Observer receives the events of a shard, in order. All of it may be published, except
+// what End calls private.
 type Observer interface {
-	// Started tells that an attempt of the n-th of total cases begins.
+	// Started reports that an attempt at the n-th of total cases begins.
 	Started(n, total int, c plan.Case, attempt int)
 	// Ended reports how the attempt ended, after its document is on disk.
 	Ended(n, total int, e End)
-	// Kept tells of a case that an earlier shard finished, with a success or without.
+	// Kept reports a case that an earlier shard finished, with or without success.
 	Kept(n, total int, c plan.Case, passed bool)
-	// Warn tells what an operator should know.
+	// Warn reports what an operator should know.
 	Warn(text string)
 }
 
-// Counts is what a shard did.
+// Counts has the numbers of cases by how they ended.
 type Counts struct {
 	Passed, Failed int // of the cases that it ran
 	Kept           int // cases that an earlier shard finished
-	KeptFailed     int // those of them without a success
+	KeptFailed     int // those of Kept without a success
 }
 
-// NotPassed counts the cases of the cell, run or kept, without a success.
+// NotPassed returns the number of cases of the cell, run or kept, without a success.
 func (c Counts) NotPassed() int { return c.Failed + c.KeptFailed }
 
-// What keeps a shard from writing into a results directory that is in use.
+// Errors for a results directory that this shard must not write to.
 var (
-	ErrExists = errors.New("results hold documents of this cell already; resume, or use another directory")
-	ErrOther  = errors.New("results are of another plan; use another directory")
+	ErrExists = errors.New("the directory already has documents of this cell; resume, or use another directory")
+	ErrOther  = errors.New("the directory has results of another plan; use another directory")
 )
 
-// ErrEnvironment is wrapped by errors that say that this machine cannot go on:
-// documents cannot be written, devices are not the platform's, ranks do not
-// start or do not die. Finished documents are intact, and every other case has
-// one that says so, unless documents cannot be written.
+// ErrEnvironment is wrapped by errors that mean that this machine cannot continue:
+// documents cannot be written, devices are not the platform's, or ranks do not start or
+// cannot be killed. Finished documents are intact. Every other case has a document with
+// that reason, unless documents cannot be written.
 var ErrEnvironment = errors.New("environment")
 
-// Reserves of a shard's time limit.
+// Parts of a shard's time limit that are kept in reserve.
 const (
-	leastBudget = 5 * time.Second // a case is not started with less
-	endReserve  = 5 * time.Second // kept for killing the last case and writing documents
+	leastBudget = 5 * time.Second // minimum to start a case
+	endReserve  = 5 * time.Second // to kill the last case and write documents
 )
 
 // runner is a running shard.
@@ -119,16 +119,16 @@ type runner struct {
 	history history
 	scratch *claim.Claim
 	logs    string
-	private *slog.Logger // what may not be published
+	private *slog.Logger // messages that must not be published
 	groups  int
 	warm    *group
 	counts  Counts
-	lacking error // what ranks lacked of this machine, as memory; other cases may have had it
+	lacking error // what ranks of some cases lacked on this machine, such as memory
 }
 
-// Do runs the cell. Every case of it ends in a document, unless documents
-// cannot be written. The error wraps ErrEnvironment too where a rank of some case
-// found the machine lacking, as on a full disk, and the others went on.
+// Do runs the cell. Every case ends in a document, unless documents cannot be written. The
+// error also wraps ErrEnvironment if ranks of some case found that the machine lacks
+// something, such as disk space, while the other cases were run.
 func (s *Shard) Do(ctx context.Context) (counts Counts, err error) {
 	r := &runner{Shard: s, started: time.Now()}
 	results, err := takeResults(ctx, s.Results)
@@ -170,8 +170,8 @@ func openLog(dir string) (*os.File, error) {
 	return os.OpenFile(filepath.Join(dir, "shard.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 }
 
-// order returns the indices of the cases with those of one group together,
-// groups and cases in the order of the cell.
+// order returns the indices of the cases, with those of one group together. Groups, and the
+// cases of each, are in the order of the cell.
 func (r *runner) order() []int {
 	var keys []string
 	byKey := map[string][]int{}
@@ -189,8 +189,8 @@ func (r *runner) order() []int {
 	return order
 }
 
-// attempts runs the n-th case until it ends well, or in a way that another
-// attempt will not mend, or has no attempts left. Every attempt has a document.
+// attempts runs the n-th case until it succeeds, ends in a way that a retry cannot change,
+// or has no retries left. Every attempt has a document.
 func (r *runner) attempts(ctx context.Context, n, index int) error {
 	c := r.Cases[index].Case
 	if r.history.finished[keyOf(c)] {
@@ -227,16 +227,16 @@ func (r *runner) keep(n int, c plan.Case) {
 	r.Observer.Kept(n, len(r.Cases), c, passed)
 }
 
-// mendable reports whether another attempt may end otherwise: after a death, a
-// hang or an error of the library or a device, never after a wrong result.
+// mendable reports whether another attempt may end differently: after a death, a hang or an
+// error of the library or a device, but never after a wrong result.
 func mendable(o result.Outcome) bool {
 	return o.Status == result.Failed && slices.Contains([]result.Code{
 		result.ReasonRankDied, result.ReasonTimeout, result.ReasonLibrary, result.ReasonDevice,
 	}, o.Code())
 }
 
-// giveUp writes documents for the cases that a machine that failed will not
-// run, unless it is the documents that failed.
+// giveUp writes documents for the remaining cases of a machine that cannot continue, unless
+// documents cannot be written.
 func (r *runner) giveUp(n int, rest []int, cause error) error {
 	if errors.Is(cause, errUnwritten) {
 		return nil

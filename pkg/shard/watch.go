@@ -15,11 +15,11 @@ type watcher struct {
 	next  time.Time // not before
 }
 
-// watchCost is how much longer than a look the pause after it is, since a look
-// takes time of a processor from ranks that measure.
+// watchCost is the ratio of the pause after a look to the time of the look, which takes
+// processor time from ranks that measure.
 const watchCost = 50
 
-// watcher returns the watcher of a case, nil where nobody watches.
+// watcher returns the watcher of a case, nil if there is no Watch.
 func (r *runner) watcher(c plan.Case) *watcher {
 	if r.Watch == nil {
 		return nil
@@ -35,7 +35,7 @@ func (r *runner) watcher(c plan.Case) *watcher {
 	}
 }
 
-// look shows what the ranks have left so far, if it is time to.
+// look shows what the ranks have left so far, if it is due.
 func (w *watcher) look(readers []*rank.Reader) {
 	began := time.Now()
 	if w == nil || began.Before(w.next) {

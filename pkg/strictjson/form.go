@@ -1,11 +1,10 @@
-// Package strictjson reads JSON into Go types in a single pass. It checks the
-// whole grammar and UTF-8, shows every suspicious string to a screen, and bounds
-// depth and memory. Read strictly, a text has the members of the Go type and no
-// others, each once, with values of its type and of its closed list, as the JSON
-// Schema of that type demands.
+// Package strictjson reads JSON into Go types in a single pass. It checks the whole grammar
+// and UTF-8, passes every suspicious string to a screen, and limits depth and memory. In
+// strict mode, a text must have exactly the members of the Go type, each once, with values
+// of its type and closed list, as the JSON Schema of that type requires.
 //
-// It exists because a gate must keep up with a disk: encoding/json reads each
-// byte several times, and checks neither missing members nor closed lists.
+// It exists because aggregate must keep up with a disk: encoding/json reads each byte
+// several times, and checks neither missing members nor closed lists.
 package strictjson
 
 import (
@@ -21,49 +20,51 @@ import (
 	"unsafe"
 )
 
-// ErrForm is wrapped where a text is JSON but has not the form of the type.
+// ErrForm is wrapped by errors for a text that is JSON but does not have the form of the
+// type.
 var ErrForm = errors.New("does not match the schema")
 
 // Lists are the closed lists of values, by type and JSON name, such as
 // "Outcome.status". The values are strings or ints.
 type Lists map[string][]any
 
-// Form is how texts of one type are read.
+// Form reads texts of one type.
 type Form struct {
 	typ   reflect.Type
 	value reader
 }
 
-// Input is a JSON text and how it is read.
+// Input is a JSON text, and how to read it.
 type Input struct {
 	Text []byte
-	// Buffer may be written to; the compact text is in it where Text is not compact.
+	// Buffer is space that may be overwritten. If Text is not compact, the compact text is
+	// written to it.
 	Buffer []byte
-	// Screen, unless nil, is called with every string and unknown key that is long
-	// or has a byte outside letters, digits and underscore, with its quotes. Its
-	// error ends the reading.
+	// Screen, if not nil, is called with every string and unknown key, in quotes, that is
+	// long or has a byte other than a letter, digit or underscore. Its error ends the
+	// reading.
 	Screen func(raw []byte) error
-	// Strict demands every member that is always written, and refuses unknown ones
-	// and values outside of the closed lists. Otherwise unknown members are skipped
-	// and null is the zero value.
+	// Strict requires every member that is always written, and refuses unknown members and
+	// values outside the closed lists. Without it, unknown members are skipped and null is
+	// the zero value.
 	Strict bool
 }
 
-// Types says of the types of a text what their Go declarations do not.
+// Types has what the Go declarations of the types do not say.
 type Types struct {
 	Lists Lists
-	// Behind is a value of the type that stands behind fields of type any.
+	// Behind is a value of the type in fields of type any.
 	Behind any
-	// Blocks are values of the structs that a block field may point to. A block field
-	// is an interface with the tag `json:"-" block:"family"`: the members of its
-	// struct stand beside those of the struct that has the field, whose member
-	// "family" has the key of the struct in Blocks.
+	// Blocks are values of the structs that a block field may point to. A block field is an
+	// interface with the tag `json:"-" block:"family"`. The members of its struct are in
+	// the same object as those of the struct that has the field. The member "family" of
+	// that object is the key in Blocks.
 	Blocks map[string]any
 }
 
-// New returns the form of the type of v, a struct. Its fields have JSON names;
-// embedded structs are flattened. A type that cannot be read, or of which two members
-// have one name, is a mistake in this program and panics.
+// New returns the form of the type of v, a struct. Its fields must have JSON names;
+// embedded structs are flattened. New panics if a type cannot be read, or if two members
+// have the same name.
 func New(v any, types Types) *Form {
 	c := compiler{lists: types.Lists, blocks: types.Blocks, known: map[reflect.Type]reader{}}
 	if types.Behind != nil {
@@ -73,9 +74,9 @@ func New(v any, types Types) *Form {
 	return &Form{t, c.reader(t, nil)}
 }
 
-// Read fills in what into points to, a zero value of the form's type, and returns the text without white
-// space between its tokens. The error wraps ErrTruncated, ErrSyntax, ErrForm or
-// what the screen returned.
+// Read reads into the value that into points to, which must be a zero value of the form's
+// type. It returns the text without white space between tokens. The error wraps
+// ErrTruncated, ErrSyntax, ErrForm or the error of the screen.
 func (f *Form) Read(in Input, into any) ([]byte, error) {
 	v := reflect.ValueOf(into)
 	if v.Type().Elem() != f.typ {
@@ -92,16 +93,16 @@ func (f *Form) Read(in Input, into any) ([]byte, error) {
 	return s.compact(), nil
 }
 
-// Bounds of what is allocated for a text.
+// Limits on the memory that is allocated for a text.
 const (
 	leastMemory   = 64 << 10
 	memoryPerByte = 16
 )
 
-// reader reads one value to where p points.
+// reader reads one value into the variable that p points to.
 type reader func(s *scanner, p unsafe.Pointer) error
 
-// FormError says where a text departs from its form.
+// FormError names the place where a text does not have the required form.
 type FormError struct {
 	Path string // a.b[3].c
 	What string
@@ -121,7 +122,7 @@ func misformed(format string, args ...any) error {
 	return &FormError{What: fmt.Sprintf(format, args...)}
 }
 
-// within adds where the value that err is about stands.
+// within adds a step of the path to the value that err is about.
 func within(err error, step string) error {
 	if e, ok := errors.AsType[*FormError](err); ok {
 		e.Path = step + e.Path
@@ -129,7 +130,7 @@ func within(err error, step string) error {
 	return err
 }
 
-// compiler makes readers of types.
+// compiler makes the readers of types.
 type compiler struct {
 	lists  Lists
 	behind reflect.Type
@@ -137,7 +138,7 @@ type compiler struct {
 	known  map[reflect.Type]reader
 }
 
-// reader returns the reader of t, whose values are of list where there is one.
+// reader returns the reader of t. If list is not empty, strict values must be in it.
 func (c *compiler) reader(t reflect.Type, list []any) reader {
 	if r, ok := c.known[t]; ok && list == nil {
 		return r
@@ -183,7 +184,7 @@ func (c *compiler) make(t reflect.Type, list []any) reader {
 	}
 }
 
-// notNull makes null the zero value where reading is not strict.
+// notNull reads null as the zero value, unless reading is strict.
 func notNull(r reader) reader {
 	return func(s *scanner, p unsafe.Pointer) error {
 		if s.peek() == 'n' {
@@ -212,7 +213,7 @@ func (c *compiler) pointer(t reflect.Type, list []any) reader {
 	}
 }
 
-// dynamic reads a value of the type behind interfaces, by pointer.
+// dynamic reads a value of type any as a pointer to Types.Behind.
 func (c *compiler) dynamic() reader {
 	if c.behind == nil {
 		panic("strictjson: no type behind an interface")
@@ -255,7 +256,7 @@ func (c *compiler) slice(t reflect.Type) reader {
 	}
 }
 
-// mapped reads objects whose keys are no words of a schema.
+// mapped reads objects whose keys the schema does not list.
 func (c *compiler) mapped(t reflect.Type) reader {
 	elem := t.Elem()
 	read := c.reader(elem, nil)
@@ -287,25 +288,25 @@ type member struct {
 	quoted  []byte // "name":
 	key     []byte // "name"
 	offset  uintptr
-	inBlock bool // offset is from the start of the block
+	inBlock bool // offset is relative to the block
 	read    reader
-	// always is whether the member is written whatever its value.
+	// always reports whether the member is written even if it is empty.
 	always bool
 }
 
-// block is a field that holds the struct with the object's further members.
+// block is the field for the struct with the further members of the object.
 type block struct {
 	field reflect.StructField
-	by    string       // the member that says which struct it is
+	by    string       // the member whose value selects the struct
 	typ   reflect.Type // the struct; nil for none
 }
 
-// object is a struct as a JSON object.
+// object reads a struct from a JSON object.
 type object struct {
 	members []member
 	index   map[string]int // by key with its quotes
 	block   *block
-	always  uint64 // bits of the members that are always there
+	always  uint64 // bits of the members that are always written
 }
 
 func (c *compiler) structure(t reflect.Type) reader {
@@ -326,7 +327,7 @@ func (c *compiler) structure(t reflect.Type) reader {
 	}
 }
 
-// object returns struct t as an object whose block is of the given type.
+// object returns the reader of struct t with a block of the given type.
 func (c *compiler) object(t, blockType reflect.Type) *object {
 	o := &object{index: map[string]int{}}
 	c.fields(o, t, 0, false)
@@ -349,7 +350,7 @@ func (c *compiler) object(t, blockType reflect.Type) *object {
 	return o
 }
 
-// fields adds the fields of t, which stands at offset.
+// fields adds the fields of t, which is at offset.
 func (c *compiler) fields(o *object, t reflect.Type, offset uintptr, inBlock bool) {
 	for f := range t.Fields() {
 		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
@@ -379,7 +380,7 @@ func (c *compiler) fields(o *object, t reflect.Type, offset uintptr, inBlock boo
 	}
 }
 
-// read reads an object. Members mostly come in the order of the fields.
+// read reads an object. It is fastest if the members are in the order of the fields.
 func (o *object) read(s *scanner, p unsafe.Pointer) error {
 	var inBlock unsafe.Pointer
 	if o.block != nil && o.block.typ != nil {
@@ -428,8 +429,8 @@ func (o *object) read(s *scanner, p unsafe.Pointer) error {
 	return o.complete(s, seen)
 }
 
-// member reads a key and its colon, and returns which member it is: mostly the
-// next. −1 is an unknown one, to be skipped.
+// member reads a key and its colon, and returns the index of the member. It tries next
+// first. −1 is an unknown member, which the caller skips.
 func (o *object) member(s *scanner, next int) (int, error) {
 	s.space()
 	for i := next; i < len(o.members); i++ {
@@ -453,7 +454,7 @@ func (o *object) member(s *scanner, next int) (int, error) {
 	return -1, nil
 }
 
-// complete returns an error where a member is missing from strict text.
+// complete returns an error if strict text lacks a member.
 func (o *object) complete(s *scanner, seen uint64) error {
 	if !s.strict || seen&o.always == o.always {
 		return nil

@@ -8,28 +8,28 @@ import (
 	"unicode/utf8"
 )
 
-// maxDepth bounds the nesting of a text.
+// maxDepth limits the nesting of a text.
 const maxDepth = 64
 
-// scanner reads one JSON text in a single pass: it checks the whole grammar
-// and UTF-8, drops white space, and hands every string that could hold something
-// private to text. The callers build values from what it reads.
+// scanner reads one JSON text in a single pass. It checks the whole grammar and UTF-8,
+// drops white space, and passes every string that might be private to text. Its callers
+// build values from what it reads.
 type scanner struct {
 	in   []byte
 	at   int
 	out  []byte // compact text so far
 	from int    // in[from:at] is compact and not yet in out
-	// text is called with the raw text, with its quotes, of every string or key
-	// that is long or has a byte outside letters, digits and underscore.
+	// text is called with every string or key, in quotes, that is long or has a byte other
+	// than a letter, digit or underscore.
 	text  func(raw []byte) error
 	depth int
-	// memory is how many more bytes may be allocated for the elements of lists and
-	// maps: a text of a few bytes an element must not become a value many times as
-	// large.
+	// memory is the number of bytes that may still be allocated for elements of lists and
+	// maps. It prevents a text with few bytes per element from becoming a value many times
+	// its size.
 	memory int
-	// gathered is the list of integers that is being read.
+	// gathered has the integers of the list being read.
 	gathered []int64
-	// strict demands the form of the Go type; see Input.
+	// strict requires the form of the Go type; see Input.
 	strict bool
 }
 
@@ -39,7 +39,7 @@ var (
 	ErrSyntax    = errors.New("not JSON")
 )
 
-// end skips the white space after the value, and refuses anything else.
+// end skips white space after the value. Anything else is an error.
 func (s *scanner) end() error {
 	s.space()
 	if s.at != len(s.in) {
@@ -48,7 +48,7 @@ func (s *scanner) end() error {
 	return nil
 }
 
-// compact returns the text that was read, without white space between its tokens.
+// compact returns the text read so far, without white space between tokens.
 func (s *scanner) compact() []byte {
 	if len(s.out) == 0 {
 		return s.in[s.from:s.at]
@@ -60,7 +60,7 @@ func (s *scanner) fault(format string, args ...any) error {
 	return fmt.Errorf("%w: byte %d: %s", ErrSyntax, s.at, fmt.Sprintf(format, args...))
 }
 
-// space skips white space and leaves it out of the output.
+// space skips white space, and leaves it out of the compact text.
 func (s *scanner) space() {
 	if s.at == len(s.in) || s.in[s.at] > ' ' {
 		return
@@ -90,8 +90,7 @@ func (s *scanner) peek() byte {
 	return s.in[s.at]
 }
 
-// open reads the first byte of an object or list and reports whether it has a
-// member.
+// open reads the first byte of an object or list, and reports whether it has any member.
 func (s *scanner) open(first, last byte, want string) (bool, error) {
 	if c := s.peek(); c != first {
 		return false, s.other(c, want)
@@ -108,7 +107,7 @@ func (s *scanner) open(first, last byte, want string) (bool, error) {
 	return false, nil
 }
 
-// more reads what follows a member and reports whether it is a comma.
+// more reads the byte after a member, and reports whether it is a comma.
 func (s *scanner) more(last byte, want string) (bool, error) {
 	switch c := s.peek(); c {
 	case ',':
@@ -123,7 +122,7 @@ func (s *scanner) more(last byte, want string) (bool, error) {
 	}
 }
 
-// key reads a key, which is returned with its quotes, and its colon.
+// key reads a key and its colon, and returns the key in quotes.
 func (s *scanner) key() ([]byte, error) {
 	if c := s.peek(); c != '"' {
 		return nil, s.unexpected(c, "a key")
@@ -139,8 +138,7 @@ func (s *scanner) key() ([]byte, error) {
 	return key, nil
 }
 
-// object reads an object and calls member with each key, still quoted; member
-// reads the value.
+// object reads an object. It calls member with each key, in quotes; member reads the value.
 func (s *scanner) object(member func(key []byte) error) error {
 	more, err := s.open('{', '}', "an object")
 	for more && err == nil {
@@ -156,7 +154,7 @@ func (s *scanner) object(member func(key []byte) error) error {
 	return err
 }
 
-// array reads an array; element reads each element.
+// array reads an array. It calls element to read each element.
 func (s *scanner) array(element func() error) error {
 	more, err := s.open('[', ']', "a list")
 	for more && err == nil {
@@ -168,12 +166,12 @@ func (s *scanner) array(element func() error) error {
 	return err
 }
 
-// ahead returns the text of a member of the object that comes next, and reads
-// nothing. It is empty where there is no such member or it is not a string.
+// ahead returns the text of a member of the next object without moving on. It is empty if
+// there is no such member, or if it is not a string.
 func (s *scanner) ahead(member string) (text string) {
 	look := scanner{in: s.in, at: s.at, depth: s.depth}
 	found := errors.New("found")
-	// The reader of the object reports its errors.
+	// The reader of the object will report its errors.
 	_ = look.object(func(key []byte) error {
 		if string(key[1:len(key)-1]) != member {
 			return look.skip()
@@ -195,7 +193,7 @@ func (s *scanner) unexpected(c byte, want string) error {
 	return s.fault("%q where %s should be", c, want)
 }
 
-// skip reads any value.
+// skip reads and drops any value.
 func (s *scanner) skip() error {
 	switch c := s.peek(); {
 	case c == '"':
@@ -218,7 +216,7 @@ func (s *scanner) skip() error {
 	}
 }
 
-// skipMember reads any value of a member.
+// skipMember is skip for the value of a member.
 func (s *scanner) skipMember([]byte) error { return s.skip() }
 
 func (s *scanner) literal(want string) error {
@@ -232,7 +230,7 @@ func (s *scanner) literal(want string) error {
 	return nil
 }
 
-// digits skips digits and says whether there was one.
+// digits skips digits and reports whether there were any.
 func (s *scanner) digits() bool {
 	start := s.at
 	for s.at < len(s.in) && s.in[s.at]-'0' <= 9 {
@@ -275,7 +273,7 @@ func (s *scanner) bad(what string) error {
 	return s.fault("not a %s", what)
 }
 
-// class says what a byte means inside a string.
+// class classifies the bytes of a string.
 var class = func() (c [256]byte) {
 	for i := range c {
 		c[i] = odd
@@ -302,11 +300,11 @@ const (
 	control // not allowed
 )
 
-// shortest is the length, with quotes, from which a string of harmless bytes
-// alone could be a credential.
+// shortest is the minimum length, with quotes, at which a string of harmless bytes could be
+// a credential.
 const shortest = 22
 
-// str reads a string and returns it with its quotes.
+// str reads a string and returns it in quotes.
 func (s *scanner) str() ([]byte, error) {
 	start := s.at
 	i := start + 1
@@ -378,7 +376,7 @@ func (s *scanner) suspect(raw []byte) error {
 	return s.text(raw)
 }
 
-// Unquote returns the text of a JSON string, given with its quotes.
+// Unquote returns the text of a JSON string, which is given in quotes.
 func Unquote(raw []byte) string {
 	if bytes.IndexByte(raw, '\\') < 0 {
 		return string(raw[1 : len(raw)-1])

@@ -24,7 +24,7 @@ func readBool(s *scanner, p unsafe.Pointer) error {
 	}
 }
 
-// textReader reads strings of a type that reads its own text.
+// textReader reads strings into a type that implements encoding.TextUnmarshaler.
 func textReader(t reflect.Type) reader {
 	return func(s *scanner, p unsafe.Pointer) error {
 		if c := s.peek(); c != '"' {
@@ -44,7 +44,7 @@ func textReader(t reflect.Type) reader {
 	}
 }
 
-// stringReader reads strings, strictly of words unless there are none.
+// stringReader reads strings. In strict mode they must be in words, unless words is empty.
 func stringReader(words []string) reader {
 	return func(s *scanner, p unsafe.Pointer) error {
 		if c := s.peek(); c != '"' {
@@ -69,10 +69,10 @@ func stringReader(words []string) reader {
 	}
 }
 
-// longest is how much of a value a message quotes.
+// longest is the maximum length of a value that a message quotes.
 const longest = 64
 
-// quotable is raw at a length fit for a message.
+// quotable returns raw, shortened for a message.
 func quotable(raw []byte) string {
 	if len(raw) > longest {
 		return strings.ToValidUTF8(string(raw[:longest]), "") + "…"
@@ -80,7 +80,7 @@ func quotable(raw []byte) string {
 	return string(raw)
 }
 
-// intReader reads integers, strictly of list unless there is none.
+// intReader reads integers. In strict mode they must be in list, unless list is empty.
 func intReader(list []any) reader {
 	var allowed []int64
 	for _, v := range list {
@@ -118,8 +118,8 @@ func (s *scanner) integer() (int64, error) {
 	return n, nil
 }
 
-// decimal returns the number that the digits before end make, without moving on;
-// it is not meant where they are more than 19.
+// decimal returns the number that the digits before end represent, without moving on. With
+// more than 19 digits the number is meaningless.
 func (s *scanner) decimal() (n uint64, end int) {
 	for end = s.at; end < len(s.in) && s.in[end]-'0' <= 9; end++ {
 		n = 10*n + uint64(s.in[end]-'0')
@@ -157,7 +157,7 @@ func readUint(s *scanner, p unsafe.Pointer) error {
 	return nil
 }
 
-// tens are the powers of ten that a float64 holds exactly.
+// tens are the powers of ten that float64 represents exactly.
 var tens = [...]float64{1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22}
 
 func readFloat(s *scanner, p unsafe.Pointer) error {
@@ -165,7 +165,8 @@ func readFloat(s *scanner, p unsafe.Pointer) error {
 	if err != nil {
 		return err
 	}
-	// Of few digits and no exponent, the quotient of two exact numbers is exact.
+	// With few digits and no exponent, the result is the quotient of two exact numbers,
+	// which is rounded once.
 	if len(text) <= 17 {
 		digits, frac := uint64(0), 0
 		for i, c := range text {
@@ -205,8 +206,8 @@ func (s *scanner) figure(want string) ([]byte, error) {
 	return s.in[start:s.at], err
 }
 
-// other is the error of a value that begins with c where another should be: of
-// its form, if what stands there is a value.
+// other returns the error for a value that begins with c in place of the wanted one. It
+// wraps ErrForm if c begins a value.
 func (s *scanner) other(c byte, want string) error {
 	if bytes.IndexByte([]byte(`{["tfn-0123456789`), c) < 0 {
 		return s.unexpected(c, want)
@@ -217,7 +218,7 @@ func (s *scanner) other(c byte, want string) error {
 	return misformed("want %s", want)
 }
 
-// allocate takes n bytes of what the text may take.
+// allocate subtracts n bytes from what may still be allocated for the text.
 func (s *scanner) allocate(n uintptr) error {
 	if s.memory -= int(n); s.memory < 0 {
 		return misformed("elements take far more memory than text")

@@ -8,8 +8,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/planner"
 )
 
-// input is one input of workflow_dispatch and the filter of cxgen matrix that
-// it sets.
+// input is one input of workflow_dispatch, which sets one filter of cxgen matrix.
 type input struct {
 	Filter      string // flag of cxgen matrix, without dashes
 	Description string
@@ -18,14 +17,14 @@ type input struct {
 	Preset      any
 }
 
-// Name is the input's name; GitHub shows it on the web page.
+// Name returns the name of the input, which GitHub shows on the web page.
 func (i input) Name() string { return strings.ReplaceAll(i.Filter, "-", "_") }
 
-// Variable is the environment variable that carries the value to the shell.
+// Variable returns the environment variable that passes the value to the shell.
 func (i input) Variable() string { return "CX_INPUT_" + strings.ToUpper(i.Name()) }
 
-// inputs are the filters of a plan as typed inputs, their choices taken from
-// the definitions.
+// inputs returns the filters of a plan as typed inputs. Their choices come from the
+// definitions.
 func inputs(cat *catalog.Catalog) []input {
 	var out []input
 	for _, f := range planner.AllFilters() {
@@ -34,7 +33,7 @@ func inputs(cat *catalog.Catalog) []input {
 		switch {
 		case f.Excludes != "":
 			in.Kind, in.Options, in.Preset = "string", nil, ""
-		case f.Name == planner.FilterSuite: // a run is of one, the smoke test unless said
+		case f.Name == planner.FilterSuite: // a run is of one suite, by default smoke
 			in.Options, in.Preset = choices, choices[0]
 			if slices.Contains(choices, smoke) {
 				in.Preset = smoke
@@ -45,5 +44,5 @@ func inputs(cat *catalog.Catalog) []input {
 	return append(out, input{"max-cases", "Cases of one cell at most", "number", nil, planner.DefaultMaxCases})
 }
 
-// smoke is the suite a dispatch runs unless it says otherwise.
+// smoke is the suite of a dispatch by default.
 const smoke = "smoke"

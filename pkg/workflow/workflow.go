@@ -1,10 +1,9 @@
-// Package workflow emits the GitHub Actions workflow that runs a plan: setup
-// resolves the shard matrix and builds the programs, the sweep jobs run one
-// cell each, aggregate folds what they left and checks that nothing is missing.
+// Package workflow emits the GitHub Actions workflow that runs a plan. Setup makes the
+// matrix and builds the programs, the sweep jobs run one cell each, and aggregate folds the
+// documents and checks that none is missing.
 //
-// What an operator types reaches a shell only as the value of an environment
-// variable: no run script has an expression in it. The workflow itself is
-// workflow.yml.tmpl.
+// What an operator types reaches a shell only as the value of an environment variable: no
+// run script contains an expression.
 package workflow
 
 import (
@@ -22,22 +21,22 @@ import (
 	"github.com/collectivex/collectivex/pkg/plan"
 )
 
-// Name is the workflow's name and File where its repository has it. Readers
-// find runs by both.
+// Name is the name of the workflow, and File its path in the repository. Readers find runs
+// by both.
 const (
 	Name = "CollectiveX Sweep"
 	File = ".github/workflows/collectivex-sweep.yml"
 )
 
-// maxFileBytes is the size up to which GitHub takes a workflow file.
+// maxFileBytes is the maximum size of a workflow file on GitHub.
 const maxFileBytes = 500_000
 
-// GlibcFloor is the oldest GNU C library that the built cxrun runs on. Setup
+// GlibcFloor is the oldest version of the GNU C library that the built cxrun runs on. Setup
 // and the tests refuse a binary that needs a newer one.
 const GlibcFloor = "2.34"
 
-// Source is where setup takes CollectiveX from. The zero value is the
-// repository that the workflow lives in.
+// Source is where setup gets CollectiveX from. The zero value is the repository of the
+// workflow.
 type Source struct {
 	Repository string // owner/name
 	SHA        string // full commit
@@ -45,8 +44,8 @@ type Source struct {
 
 var source = regexp.MustCompile(`^([A-Za-z0-9][A-Za-z0-9-]*/[A-Za-z0-9._-]+)@([0-9a-f]{40})$`)
 
-// ParseSource reads REPO@SHA. A branch or tag is refused: it could change what
-// runs on the fleet.
+// ParseSource parses OWNER/NAME@SHA. A branch or tag is refused: it could change what runs
+// on the fleet.
 func ParseSource(s string) (Source, error) {
 	m := source.FindStringSubmatch(s)
 	if m == nil || strings.Trim(m[1][strings.IndexByte(m[1], '/')+1:], ".") == "" {
@@ -55,17 +54,17 @@ func ParseSource(s string) (Source, error) {
 	return Source{Repository: m[1], SHA: m[2]}, nil
 }
 
-// Options say in what a workflow differs from that of CollectiveX's own
-// repository with the built-in definitions. The zero value is that one.
+// Options are the differences from the workflow of CollectiveX's own repository with the
+// built-in definitions, which is the zero value.
 type Options struct {
 	Source Source
-	// Definitions is the directory of the definitions in the workflow's own
-	// repository, slash-separated and relative to its root; empty for the built-in ones.
+	// Definitions is the directory of the definitions in the workflow's own repository,
+	// slash-separated and relative to its root; empty for the built-in ones.
 	Definitions string
 }
 
-// directory is what Definitions may be: nothing that a path or a shell reads in
-// two ways.
+// directory matches valid values of Definitions: nothing that a path or a shell could
+// interpret in two ways.
 var directory = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]*(/[A-Za-z0-9_][A-Za-z0-9._-]*)*$`)
 
 // Emit returns the workflow for the definitions in cat.
@@ -101,7 +100,7 @@ var text string
 
 var page = template.Must(template.New("workflow").Delims("<%", "%>").Funcs(template.FuncMap{"yaml": scalar}).Parse(text))
 
-// scalar spells a string or a number as YAML.
+// scalar formats a string or a number as YAML.
 func scalar(v any) (string, error) {
 	out, err := yaml.Marshal(v)
 	return strings.TrimSuffix(string(out), "\n"), err

@@ -1,7 +1,6 @@
-// Package nvml asks NVIDIA's management library what this program needs to know
-// of devices. The library is opened while the program runs, like all others:
-// a binding that leaves its symbols to the linker makes a program that does not
-// start where the tool chain binds symbols at once (-z now).
+// Package nvml queries NVIDIA's management library. It opens the library at run time: a
+// binding that leaves its symbols to the linker makes a program that does not start with a
+// tool chain that binds symbols at once (-z now).
 package nvml
 
 /*
@@ -19,7 +18,7 @@ typedef struct {
 	unsigned long long total, free, used;
 } cx_memory;
 
-// nvmlFieldValue_t; of its value only the unsigned long long is read.
+// nvmlFieldValue_t. Only the unsigned long long of its value is read.
 typedef struct {
 	unsigned id, scope;
 	long long timestamp, latency;
@@ -27,7 +26,7 @@ typedef struct {
 	unsigned long long value;
 } cx_field;
 
-// One trampoline for each shape of function.
+// One trampoline for each signature.
 static int cx_call(void *f) { return ((int (*)(void))f)(); }
 static int cx_text(void *f, char *s, unsigned cap) { return ((int (*)(char *, unsigned))f)(s, cap); }
 static int cx_number(void *f, unsigned *v) { return ((int (*)(unsigned *))f)(v); }
@@ -57,7 +56,7 @@ import (
 // Return is NVML's return code.
 type Return int
 
-// Codes that matter here.
+// Codes that this program distinguishes.
 const (
 	Success          Return = 0
 	NotSupported     Return = 3
@@ -87,32 +86,32 @@ const (
 	ReasonDisplayClock      uint64 = 0x100
 )
 
-// MaxNVLinks is more than any device has.
+// MaxNVLinks is an upper limit on the number of links of a device.
 const MaxNVLinks = 36
 
-// Library is NVML. Answers that are not Success are empty.
+// Library is NVML. If the Return of a method is not Success, its other results are zero.
 type Library interface {
-	// Init starts the library; LibraryNotFound where there is none. Shutdown ends
-	// what a successful Init began.
+	// Init initialises the library. It returns LibraryNotFound if there is none. Shutdown
+	// ends the use that a successful Init began.
 	Init() Return
 	Shutdown() Return
 	DriverVersion() (string, Return)
-	// CUDAVersion is the newest CUDA that the driver serves: 13000 is 13.0.
+	// CUDAVersion returns the newest CUDA version that the driver supports: 13000 is 13.0.
 	CUDAVersion() (int, Return)
 	Count() (int, Return)
 	Device(index int) (Device, Return)
-	// DeviceAt opens the device at a PCI address and no other.
+	// DeviceAt opens only the device at a PCI address.
 	DeviceAt(busID string) (Device, Return)
 }
 
 // Device is one device of the library.
 type Device interface {
 	Name() (string, Return)
-	// BusID is the PCI address, such as 00000000:1B:00.0.
+	// BusID returns the PCI address, such as 00000000:1B:00.0.
 	BusID() (string, Return)
 	ComputeCapability() (major, minor int, ret Return)
-	// Memory is what the device has, and what of it is in use, the driver's own
-	// part among it.
+	// Memory returns the total and the used memory in bytes. The used memory includes the
+	// driver's own.
 	Memory() (total, used int64, ret Return)
 	MaxPCIeGeneration() (int, Return)
 	MaxPCIeWidth() (int, Return)
@@ -123,21 +122,22 @@ type Device interface {
 	MaxClockMHz(Clock) (int, Return)
 	ClockMHz(Clock) (int, Return)
 	TemperatureC() (int, Return)
-	// ClockReasons are the bits of why clocks are below what they could be.
+	// ClockReasons returns, as bits, why clocks are below their maximum.
 	ClockReasons() (uint64, Return)
-	// HeldNanos is how long since the driver started clocks were held down, by the
-	// bit of ClockReasons that says why. What the driver does not count is missing.
+	// HeldNanos returns for how many nanoseconds clocks were reduced since the driver
+	// started, by the bit of ClockReasons for the reason. A reason that the driver does not
+	// count is missing.
 	HeldNanos() (map[uint64]uint64, Return)
-	// ECCErrors counts since the driver started.
+	// ECCErrors returns the number of errors since the driver started.
 	ECCErrors(uncorrected bool) (uint64, Return)
-	// MemoryBusBits is the width of the bus to the device's memory.
+	// MemoryBusBits returns the width of the memory bus in bits.
 	MemoryBusBits() (int, Return)
-	// NVLinkMBps is what a link carries in one direction, 1e6 bytes a second.
+	// NVLinkMBps returns the rate of a link in one direction, in 10⁶ bytes per second.
 	NVLinkMBps(link int) (int, Return)
-	// NVLinkActive answers an error from the first link on that the device does
-	// not have.
+	// NVLinkActive reports whether a link is active. It returns an error for a number that
+	// the device has no link for.
 	NVLinkActive(link int) (bool, Return)
-	// NVLinkRemoteBusID is the PCI address at the other end.
+	// NVLinkRemoteBusID returns the PCI address at the other end of a link.
 	NVLinkRemoteBusID(link int) (string, Return)
 }
 
@@ -146,7 +146,7 @@ var search = dl.Search{
 	Names: []string{"libnvidia-ml.so.1", "/usr/local/nvidia/lib64/libnvidia-ml.so.1", "/usr/lib/wsl/lib/libnvidia-ml.so.1"},
 }
 
-// library is the real one, opened by its first Init.
+// library is the real NVML, opened by the first Init.
 type library struct{ lib *dl.Library }
 
 // New returns the machine's library.
@@ -163,7 +163,7 @@ func (l *library) Init() Return {
 	return l.with("nvmlInit_v2", func(f unsafe.Pointer) C.int { return C.cx_call(f) })
 }
 
-// with calls a function, if the library has it.
+// with calls a function if the library has it.
 func (l *library) with(name string, call func(f unsafe.Pointer) C.int) Return {
 	f, err := l.lib.Symbol(name)
 	if err != nil {
@@ -269,7 +269,7 @@ func (d *device) TemperatureC() (int, Return) {
 }
 
 func (d *device) ClockReasons() (uint64, Return) {
-	// The second is the first one's name before driver 535.
+	// Before driver 535, the function had the second name.
 	for _, name := range []string{"nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons"} {
 		var v C.ulonglong
 		ret := d.with(name, func(f unsafe.Pointer) C.int { return C.cx_device_long(f, d.handle, &v) })
@@ -280,9 +280,10 @@ func (d *device) ClockReasons() (uint64, Return) {
 	return 0, FunctionNotFound
 }
 
-// heldFields are the counters behind HeldNanos; see NVML_FI_DEV_PERF_POLICY and
-// NVML_FI_DEV_CLOCKS_EVENT_REASON in nvml.h. Drivers before 575 have one counter
-// for what heat does; of two fields with one bit the last that answers counts.
+// heldFields are the counters for HeldNanos; see NVML_FI_DEV_PERF_POLICY and
+// NVML_FI_DEV_CLOCKS_EVENT_REASON in nvml.h. Drivers before 575 have a single counter for
+// all effects of heat. If two fields have the same bit, the last one that the driver
+// reports counts.
 var heldFields = []struct {
 	id  C.uint
 	bit uint64
@@ -330,10 +331,9 @@ func (d *device) ECCErrors(uncorrected bool) (uint64, Return) {
 
 func (d *device) MemoryBusBits() (int, Return) { return d.value("nvmlDeviceGetMemoryBusWidth") }
 
-// Fields of nvml.h: NVML_FI_DEV_NVLINK_GET_SPEED of the link in the field's scope,
-// and NVML_FI_DEV_NVLINK_SPEED_MBPS_COMMON of all links, which drivers answer for
-// devices before Hopper alone. Their value is an unsigned int, of which the driver
-// writes four bytes.
+// Fields of nvml.h: NVML_FI_DEV_NVLINK_GET_SPEED, of the link in the field's scope, and
+// NVML_FI_DEV_NVLINK_SPEED_MBPS_COMMON, of all links, which drivers report only for devices
+// before Hopper. Their value is an unsigned int, of which the driver writes four bytes.
 const (
 	fieldNVLinkSpeed  = 164
 	fieldNVLinkCommon = 90
