@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/collectivex/collectivex/pkg/catalog"
+	"github.com/collectivex/collectivex/pkg/command"
 	"github.com/collectivex/collectivex/pkg/fold"
 	"github.com/collectivex/collectivex/pkg/launch"
 	"github.com/collectivex/collectivex/pkg/plan"
@@ -189,8 +190,8 @@ func TestAFamilyFromElsewhereFromDefinitionToSummary(t *testing.T) {
 			RunID: "1", RunAttempt: "1", MatrixSHA256: m.SHA256, Generator: "toy v1", Screen: provenance.NewScreen(),
 			Environment: func(map[string]string) map[string]string { return nil },
 		},
-		Launcher: launch.Local{Program: program, Args: []string{"rank"}},
-		Scratch:  t.TempDir(), Limit: 10 * time.Minute, Observer: silent{},
+		Launcher: launch.Local{Starter: command.Host{}, Program: []string{program, "rank"}, Scratch: t.TempDir()},
+		Limit:    10 * time.Minute, Observer: silent{},
 		Fits: func(rank.Facts) error { return nil },
 	}).Do(t.Context())
 	require.NoError(t, err)

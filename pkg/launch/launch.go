@@ -1,29 +1,47 @@
-// Package launch starts the ranks of a group, and ends all of them.
+// Package launch gets the machines for the ranks of a cell, starts the ranks there in
+// groups, and ends all of them.
 package launch
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"os"
+	"strings"
 
+	"github.com/collectivex/collectivex/pkg/command"
+	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
 )
 
-// Spec describes the ranks to start.
-type Spec struct {
-	Places []rank.Place // in rank order
-	Store  string       // the store's directory
-	// Env is added to the inherited environment and overrides it.
-	Env map[string]string
-	// LogDir is the directory for one private log file per rank.
-	LogDir string
+// Launcher gets the machines of one cell.
+type Launcher interface {
+	// Allocate waits for the machines that the ranks of the cell run on; ctx limits only
+	// the wait. The caller releases them.
+	Allocate(ctx context.Context) (Allocation, error)
 }
 
-// Launcher starts groups of ranks.
-type Launcher interface {
+// Allocation is the machines that the ranks of a cell run on.
+type Allocation interface {
+	// Dir is a private directory that this process and all ranks see, for their
+	// stores.
+	Dir() string
 	// Start starts all ranks of a group, or none. The group runs until its ranks have ended
 	// or Kill is called; ctx limits only the start. If Start returns the error of ctx,
 	// ranks that had started are dead, and any that start later are killed.
 	Start(ctx context.Context, spec Spec) (Group, error)
+	// Release removes Dir and gives the machines back. All groups must have ended.
+	Release() error
+}
+
+// Spec describes the ranks to start.
+type Spec struct {
+	Places []rank.Place // in rank order
+	Store  string       // the store's directory, in Dir
+	// Env is added to the inherited environment and overrides it.
+	Env map[string]string
+	// LogDir is the directory for one private log file per rank.
+	LogDir string
 }
 
 // Group is the ranks started together.
@@ -65,21 +83,47 @@ func Places(world, ranksPerNode int) []rank.Place {
 	return places
 }
 
-// For returns the launcher of a cell. If this program does not have it, the returned
-// launcher refuses to start, so that every case of the cell fails with the reason.
-func For(launcher, container string) Launcher {
-	if launcher == "bare" && container == "none" {
-		l, err := Self()
-		if err == nil {
-			return l
-		}
-		return refusing{err}
-	}
-	return refusing{fmt.Errorf("this program has no launcher %q with container %q", launcher, container)}
+// Request is what For needs to know to choose a launcher.
+type Request struct {
+	// Cell names the launcher, the container and its image, and the nodes.
+	Cell     plan.Cell
+	Operator Operator
 }
 
-// refusing is a Launcher that starts nothing.
+// Operator is the operator values of the cell's platform. They are private.
+type Operator struct {
+	// Stage is storage.stage: a directory that this host and those of the ranks see, or
+	// empty.
+	Stage string
+}
+
+// For returns the launcher of a cell. If this program cannot run the ranks of the cell,
+// Allocate returns the reason, so that every case of the cell fails with it.
+func For(r Request) Launcher {
+	c := r.Cell
+	var lacks []string
+	if c.Launcher != bare || c.Container != "none" {
+		lacks = append(lacks, fmt.Sprintf("this program has no launcher %q with container %q", c.Launcher, c.Container))
+	}
+	scratch, err := r.scratchBase()
+	if err != nil {
+		lacks = append(lacks, err.Error())
+	}
+	program, err := os.Executable()
+	if err != nil {
+		lacks = append(lacks, err.Error())
+	}
+	if len(lacks) > 0 {
+		return refusing{errors.New(strings.Join(lacks, "; "))}
+	}
+	return Local{Starter: command.Host{}, Program: []string{program, "rank"}, Scratch: scratch}
+}
+
+// bare is the launcher that starts ranks on this host, as processes of this program.
+const bare = "bare"
+
+// refusing is a Launcher that allocates nothing.
 type refusing struct{ err error }
 
-// Start implements Launcher.
-func (r refusing) Start(context.Context, Spec) (Group, error) { return nil, r.err }
+// Allocate implements Launcher.
+func (r refusing) Allocate(context.Context) (Allocation, error) { return nil, r.err }

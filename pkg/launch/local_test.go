@@ -9,22 +9,29 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"github.com/collectivex/collectivex/pkg/command"
 )
 
-// shell starts ranks that are a shell script; its arguments are the rank's flags.
-func shell(script string) Local {
-	return Local{Program: "/bin/sh", Args: []string{"-c", script, "rank"}}
+// host starts ranks as processes of a command on this host.
+func host(program ...string) *thisHost {
+	return &thisHost{Local: Local{Starter: command.Host{}, Program: program}}
 }
 
-func start(t *testing.T, l Local, world int, env map[string]string) (Group, Spec) {
+// shell starts ranks that are a shell script; its arguments are the rank's flags.
+func shell(script string) *thisHost { return host("/bin/sh", "-c", script, "rank") }
+
+func start(t *testing.T, h *thisHost, world int, env map[string]string) (Group, Spec) {
 	t.Helper()
 	spec := Spec{Places: Places(world, world), Store: t.TempDir(), LogDir: filepath.Join(t.TempDir(), "logs"), Env: env}
-	g, err := l.Start(t.Context(), spec)
+	g, err := h.Start(t.Context(), spec)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, g.Kill()) })
 	return g, spec
@@ -36,12 +43,6 @@ func exits(g Group) map[int]Exit {
 		all[e.Rank] = e
 	}
 	return all
-}
-
-func TestPlacesArePacked(t *testing.T) {
-	p := Places(6, 4)
-	require.Len(t, p, 6)
-	require.Equal(t, "{3 6 3 0} {4 6 0 1} {5 6 1 1}", fmt.Sprint(p[3], " ", p[4], " ", p[5]))
 }
 
 func TestEachRankGetsItsPlaceAndItsLog(t *testing.T) {
@@ -57,12 +58,6 @@ func TestEachRankGetsItsPlaceAndItsLog(t *testing.T) {
 func TestOneHostIsOneNode(t *testing.T) {
 	_, err := shell("exit 0").Start(t.Context(), Spec{Places: Places(4, 2), Store: t.TempDir(), LogDir: t.TempDir()})
 	require.ErrorContains(t, err, "2 nodes are asked for")
-}
-
-func TestForRefusesWhatItDoesNotHave(t *testing.T) {
-	require.IsType(t, Local{}, For("bare", "none"))
-	_, err := For("slurm", "pyxis").Start(t.Context(), Spec{})
-	require.ErrorContains(t, err, `no launcher "slurm" with container "pyxis"`)
 }
 
 func TestExitsTellCodeAndSignal(t *testing.T) {
@@ -131,6 +126,27 @@ func TestAStartThatHangsEndsWithItsContext(t *testing.T) {
 	require.NoError(t, err)
 }
 
+// stuck starts processes that stay, whatever is sent to them, until they are let go.
+type stuck struct{ letGo chan struct{} }
+
+func (s stuck) Start(command.Command) (command.Process, error) { return s, nil }
+func (stuck) Signal(syscall.Signal)                            {}
+func (stuck) Kill()                                            {}
+func (s stuck) Wait() command.Status                           { <-s.letGo; return command.Status{Code: 1} }
+
+func TestKillNamesTheRanksThatStay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := stuck{make(chan struct{})}
+		h := &thisHost{Local: Local{Starter: s}}
+		g, err := h.Start(t.Context(), Spec{Places: Places(2, 2), LogDir: t.TempDir()})
+		require.NoError(t, err)
+		require.EqualError(t, g.Kill(), "ranks [0 1], or what they started, do not die within 20s")
+		close(s.letGo)
+		require.NoError(t, g.Kill())
+		require.Len(t, exits(g), 2)
+	})
+}
+
 func TestKillEndsWhatARankStarted(t *testing.T) {
 	pids := t.TempDir()
 	// A deaf rank with a deaf child, both in the rank's group.
@@ -151,7 +167,7 @@ func TestARankThatEndsLeavesNothingBehind(t *testing.T) {
 }
 
 func TestDumpPrintsStacks(t *testing.T) {
-	g, spec := start(t, Local{Program: os.Args[0], Args: []string{"-test.run=^TestHelperSleep$", "sleep"}}, 1, nil)
+	g, spec := start(t, host(os.Args[0], "-test.run=^TestHelperSleep$", "sleep"), 1, nil)
 	for { // until the runtime of the rank handles signals
 		if log, _ := os.ReadFile(LogFile(spec.LogDir, 0)); strings.Contains(string(log), "sleeping") {
 			break

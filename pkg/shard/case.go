@@ -176,13 +176,13 @@ func (r *caseRun) reasons(ctx context.Context, now state, late result.Reason) (r
 // failures returns why a case failed, once a rank has. Ranks that died without reporting a
 // failure come first: the failures that others report may only be the loss of that peer.
 func (r *caseRun) failures(ctx context.Context) (result.Reasons, error) {
-	exits := append(r.exits, r.drain(ctx, failureGrace)...)
-	slices.SortFunc(exits, func(a, b launch.Exit) int { return a.Rank - b.Rank })
+	r.exits = append(r.exits, r.drain(ctx, failureGrace)...)
+	slices.SortFunc(r.exits, func(a, b launch.Exit) int { return a.Rank - b.Rank })
 	if left := rest(r.readers); left.err != nil {
 		return nil, left.err
 	}
 	var reasons result.Reasons
-	for _, e := range exits {
+	for _, e := range r.exits {
 		switch {
 		case r.readers[e.Rank].Ended(): // its exit is not part of this case
 		case e.Code == rank.ExitStore:

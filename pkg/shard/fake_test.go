@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/collectivex/collectivex/pkg/command"
 	"github.com/collectivex/collectivex/pkg/launch"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/provenance"
@@ -260,14 +261,22 @@ func fakeShard(results, scratch string, cases ...plan.Requested) *Shard {
 		},
 		Families: fakeFamilies(),
 		Fits:     func(rank.Facts) error { return nil },
-		Launcher: launch.Local{Program: os.Args[0], Args: []string{"rank"}},
-		Results:  results, Scratch: scratch, Limit: time.Hour,
+		Launcher: launch.Local{Starter: command.Host{}, Program: []string{os.Args[0], "rank"}, Scratch: scratch},
+		Results:  results, Limit: time.Hour,
 		Observer: &recorder{},
 	}
 	for _, q := range cases {
 		s.Cell.CaseIDs = append(s.Cell.CaseIDs, q.Case.CaseID)
 	}
 	return s
+}
+
+// scratchOf returns where the launcher of s makes scratch directories.
+func scratchOf(s *Shard) string {
+	if h, ok := s.Launcher.(hanging); ok {
+		return h.Scratch
+	}
+	return s.Launcher.(launch.Local).Scratch
 }
 
 // recorder keeps what an observer is told.

@@ -49,10 +49,16 @@ type group struct {
 
 // startGroup starts the ranks for c, and for the cases that may follow it, within budget.
 func (r *runner) startGroup(ctx context.Context, c plan.Case, budget time.Duration) (*group, error) {
+	if r.machines == nil {
+		var err error
+		if r.machines, err = r.Launcher.Allocate(ctx); err != nil {
+			return nil, err
+		}
+	}
 	r.groups++
 	name := fmt.Sprintf("group-%03d", r.groups)
 	g := &group{
-		key: groupKey(c), dir: filepath.Join(r.scratch.Dir(), name), logs: filepath.Join(r.logs, name),
+		key: groupKey(c), dir: filepath.Join(r.machines.Dir(), name), logs: filepath.Join(r.logs, name),
 		world: c.World, fits: r.Fits, deadline: r.deadline(),
 	}
 	var err error
@@ -61,7 +67,7 @@ func (r *runner) startGroup(ctx context.Context, c plan.Case, budget time.Durati
 	}
 	ctx, cancel := context.WithTimeout(ctx, budget)
 	defer cancel()
-	g.ranks, err = r.Launcher.Start(ctx, launch.Spec{
+	g.ranks, err = r.machines.Start(ctx, launch.Spec{
 		Places: launch.Places(c.World, c.RanksPerNode), Store: g.dir, Env: c.Env, LogDir: g.logs,
 	})
 	if err != nil {

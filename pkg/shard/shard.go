@@ -10,7 +10,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/collectivex/collectivex/pkg/claim"
 	"github.com/collectivex/collectivex/pkg/launch"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/provenance"
@@ -49,9 +48,7 @@ type Shard struct {
 	Limit time.Duration
 	// Fits returns why a rank's device is not one of the cell's platform, nil if it is. The
 	// first error ends the shard.
-	Fits func(rank.Facts) error
-	// Scratch is the directory for stores and shared memory; see ScratchBase.
-	Scratch  string
+	Fits     func(rank.Facts) error
 	Observer Observer
 	// Watch, if not nil, receives the document of the running case as it would be if the
 	// case ended now, at most once every WatchEvery.
@@ -115,15 +112,15 @@ const (
 // runner is a running shard.
 type runner struct {
 	*Shard
-	started time.Time
-	history history
-	scratch *claim.Claim
-	logs    string
-	private *slog.Logger // messages that must not be published
-	groups  int
-	warm    *group
-	counts  Counts
-	lacking error // what ranks of some cases lacked on this machine, such as memory
+	started  time.Time
+	history  history
+	machines launch.Allocation // nil until the first group
+	logs     string
+	private  *slog.Logger // messages that must not be published
+	groups   int
+	warm     *group
+	counts   Counts
+	lacking  error // what ranks of some cases lacked on this machine, such as memory
 }
 
 // Do runs the cell. Every case ends in a document, unless documents cannot be written. The
@@ -149,11 +146,7 @@ func (s *Shard) Do(ctx context.Context) (counts Counts, err error) {
 	}
 	defer log.Close()
 	r.private = slog.New(slog.NewTextHandler(log, nil))
-	if r.scratch, err = newScratch(ctx, s.Scratch); err != nil {
-		return r.counts, fmt.Errorf("%w: %w", ErrEnvironment, err)
-	}
-	defer func() { err = errors.Join(err, r.scratch.Remove()) }()
-	defer func() { err = errors.Join(err, r.closeGroup(ctx)) }()
+	defer func() { err = errors.Join(err, r.release(ctx)) }()
 	order := r.order()
 	for n, index := range order {
 		if err := r.attempts(ctx, n+1, index); err != nil {
@@ -252,6 +245,15 @@ func (r *runner) giveUp(n int, rest []int, cause error) error {
 		}
 	}
 	return nil
+}
+
+// release ends the warm group and gives the machines back.
+func (r *runner) release(ctx context.Context) error {
+	err := r.closeGroup(ctx)
+	if r.machines != nil {
+		err = errors.Join(err, r.machines.Release())
+	}
+	return err
 }
 
 // closeGroup ends the warm group, if there is one.

@@ -21,6 +21,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/collectivex/collectivex/pkg/claim"
+	"github.com/collectivex/collectivex/pkg/command"
 	"github.com/collectivex/collectivex/pkg/launch"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
@@ -41,7 +42,7 @@ func do(t *testing.T, s *Shard) (Counts, map[string]*result.CollectiveDocument, 
 // no process, no scratch directory and no partial file.
 func requireNoLitter(t *testing.T, s *Shard) {
 	t.Helper()
-	left, err := os.ReadDir(s.Scratch)
+	left, err := os.ReadDir(scratchOf(s))
 	require.NoError(t, err)
 	require.Empty(t, left, "scratch")
 	require.NoError(t, filepath.WalkDir(s.Results, func(path string, d fs.DirEntry, err error) error {
@@ -53,7 +54,7 @@ func requireNoLitter(t *testing.T, s *Shard) {
 		}
 		return err
 	}))
-	requireNoRanks(t, s.Scratch)
+	requireNoRanks(t, scratchOf(s))
 }
 
 // requireNoRanks proves that no process has dir on its command line.
@@ -324,7 +325,7 @@ func TestAShardNearItsLimitEndsOrderly(t *testing.T) {
 	}
 
 	// With time again they have their chance, and keep both documents.
-	again := fakeShard(s.Results, s.Scratch, s.Cases...)
+	again := fakeShard(s.Results, scratchOf(s), s.Cases...)
 	again.Resume = true
 	counts, err := again.Do(t.Context())
 	require.NoError(t, err)
@@ -467,7 +468,7 @@ func TestResumeMeasuresAgainWhatWasChanged(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, map[string]string{s.Run.RunID: s.Run.RunAttempt}, runs)
 
-	again := fakeShard(s.Results, s.Scratch, s.Cases...)
+	again := fakeShard(s.Results, scratchOf(s), s.Cases...)
 	again.Resume = true
 	counts, err := again.Do(t.Context())
 	require.NoError(t, err)
@@ -481,7 +482,7 @@ func TestResumeMeasuresAgainWhatWasChanged(t *testing.T) {
 func TestResumeRefusesAnotherPlan(t *testing.T) {
 	s := fakeShard(t.TempDir(), t.TempDir(), fakeCase(0, 2, 1))
 	do(t, s)
-	other := fakeShard(s.Results, s.Scratch, fakeCase(0, 2, 2))
+	other := fakeShard(s.Results, scratchOf(s), fakeCase(0, 2, 2))
 	other.Resume = true
 	_, err := other.Do(t.Context())
 	require.ErrorIs(t, err, ErrOther)
@@ -494,14 +495,14 @@ func TestARerunGivesFailedCasesAnotherChance(t *testing.T) {
 	do(t, s)
 	t.Setenv(rank.FaultVariable, "")
 
-	same := fakeShard(s.Results, s.Scratch, s.Cases...)
+	same := fakeShard(s.Results, scratchOf(s), s.Cases...)
 	same.Resume = true
 	counts, err := same.Do(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, Counts{Kept: 2, KeptFailed: 1}, counts, "the same attempt has its answer")
 	require.Equal(t, 1, counts.NotPassed())
 
-	rerun := fakeShard(s.Results, s.Scratch, s.Cases...)
+	rerun := fakeShard(s.Results, scratchOf(s), s.Cases...)
 	rerun.Resume, rerun.Run.RunAttempt = true, "2"
 	counts, err = rerun.Do(t.Context())
 	require.NoError(t, err)
@@ -576,7 +577,7 @@ func TestARefusedDocumentIsAnInternalError(t *testing.T) {
 
 func TestRanksThatDoNotStart(t *testing.T) {
 	s := fakeShard(t.TempDir(), t.TempDir(), fakeCase(0, 2, 1), fakeCase(1, 2, 1))
-	s.Launcher = launch.Local{Program: filepath.Join(t.TempDir(), "missing")}
+	s.Launcher = launch.Local{Starter: command.Host{}, Program: []string{filepath.Join(t.TempDir(), "missing")}, Scratch: t.TempDir()}
 	counts, err := s.Do(t.Context())
 	require.ErrorIs(t, err, ErrEnvironment)
 	require.Equal(t, Counts{Failed: 2}, counts)
@@ -584,18 +585,21 @@ func TestRanksThatDoNotStart(t *testing.T) {
 }
 
 // undying is a launcher of ranks that hang and that no signal ends.
-type undying struct{}
+type undying struct{ dir string }
 
-func (undying) Start(context.Context, launch.Spec) (launch.Group, error) { return undying{}, nil }
-func (undying) Exits() <-chan launch.Exit                                { return nil }
-func (undying) Dump()                                                    {}
-func (undying) Kill() error                                              { return errors.New("processes [1] do not die") }
+func (u undying) Allocate(context.Context) (launch.Allocation, error)      { return u, nil }
+func (u undying) Dir() string                                              { return u.dir }
+func (u undying) Start(context.Context, launch.Spec) (launch.Group, error) { return u, nil }
+func (u undying) Release() error                                           { return nil }
+func (u undying) Exits() <-chan launch.Exit                                { return nil }
+func (u undying) Dump()                                                    {}
+func (u undying) Kill() error                                              { return errors.New("ranks [1] do not die") }
 
 func TestRanksThatDoNotDie(t *testing.T) {
 	t.Parallel()
 	s := fakeShard(t.TempDir(), t.TempDir(), fakeCase(0, 2, 1), fakeCase(1, 2, 1))
 	s.Cases[0].BudgetSeconds = 1
-	s.Launcher = undying{}
+	s.Launcher = undying{t.TempDir()}
 	counts, err := s.Do(t.Context())
 	require.ErrorIs(t, err, ErrEnvironment)
 	require.ErrorContains(t, err, "do not die")

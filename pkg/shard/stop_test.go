@@ -132,13 +132,23 @@ func (o *endObserver) Ended(n, total int, e End) {
 
 // hanging is a launcher whose n-th start hangs: the log of a rank is a FIFO.
 type hanging struct {
-	launch.Launcher
-	n    *int
+	launch.Local
+	n    int
 	hung func() // is called when the start is about to hang
 }
 
-func (h hanging) Start(ctx context.Context, spec launch.Spec) (launch.Group, error) {
-	if *h.n--; *h.n == 0 {
+func (h hanging) Allocate(ctx context.Context) (launch.Allocation, error) {
+	a, err := h.Local.Allocate(ctx)
+	return &hangingAllocation{a, h}, err
+}
+
+type hangingAllocation struct {
+	launch.Allocation
+	hanging
+}
+
+func (h *hangingAllocation) Start(ctx context.Context, spec launch.Spec) (launch.Group, error) {
+	if h.n--; h.n == 0 {
 		if err := os.MkdirAll(spec.LogDir, 0o700); err != nil {
 			return nil, err
 		}
@@ -147,14 +157,13 @@ func (h hanging) Start(ctx context.Context, spec launch.Spec) (launch.Group, err
 		}
 		h.hung()
 	}
-	return h.Launcher.Start(ctx, spec)
+	return h.Allocation.Start(ctx, spec)
 }
 
 func TestAStartThatHangsCostsItsCase(t *testing.T) {
 	t.Parallel()
 	s := stopShard(t, "nowhere")
-	n := 2
-	s.Launcher = hanging{s.Launcher, &n, func() {}}
+	s.Launcher = hanging{s.Launcher.(launch.Local), 2, func() {}}
 	counts, err := s.Do(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, Counts{Passed: 3, Failed: 1}, counts)
@@ -166,8 +175,7 @@ func TestACancelledStartIsNoErrorOfTheMachine(t *testing.T) {
 	t.Parallel()
 	s := stopShard(t, "nowhere")
 	ctx, cancel := context.WithCancel(t.Context())
-	n := 2
-	s.Launcher = hanging{s.Launcher, &n, cancel}
+	s.Launcher = hanging{s.Launcher.(launch.Local), 2, cancel}
 	counts, err := s.Do(ctx)
 	require.NoError(t, err)
 	require.Equal(t, Counts{Passed: 1, Failed: 3}, counts)

@@ -57,9 +57,9 @@ func (r cellRun) observed(ctx context.Context, cell plan.Cell, cases []plan.Requ
 	r.run.MatrixSHA256 = r.matrix.SHA256
 	sh := shard.Shard{
 		Cell: cell, Cases: cases, Run: r.run, Families: families(),
-		Launcher: launch.For(cell.Launcher, cell.Container),
+		Launcher: launch.For(launch.Request{Cell: cell}),
 		Fits:     func(f rank.Facts) error { return fits(cell, f.DeviceProduct, f.DeviceArch) },
-		Results:  r.results, Resume: r.resume, Limit: limit, Scratch: shard.ScratchBase(),
+		Results:  r.results, Resume: r.resume, Limit: limit,
 		Observer: o, Watch: r.watch, WatchEvery: watchEvery,
 	}
 	counts, err := sh.Do(ctx)

@@ -2,11 +2,11 @@ package run
 
 import (
 	"fmt"
-	"os/exec"
 	"slices"
 	"strings"
 
 	"github.com/collectivex/collectivex/pkg/cli"
+	"github.com/collectivex/collectivex/pkg/command"
 	"github.com/collectivex/collectivex/pkg/inventory"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/vocab"
@@ -29,7 +29,7 @@ func fits(cell plan.Cell, product, arch string) error {
 // says, if it is here.
 func admit(cells []plan.Cell, gpus []inventory.GPU) error {
 	for _, c := range cells {
-		if c.Vendor == vocab.Host || c.Launcher == "slurm" && installed("salloc") {
+		if c.Vendor == vocab.Host || c.Launcher == "slurm" && command.Installed("salloc") {
 			continue
 		}
 		if !slices.ContainsFunc(gpus, func(g inventory.GPU) bool {
@@ -63,9 +63,4 @@ func spell(gpus []inventory.GPU) string {
 		kinds[i] = fmt.Sprintf("%d × %s", count[kind], kind)
 	}
 	return strings.Join(kinds, ", ")
-}
-
-func installed(program string) bool {
-	_, err := exec.LookPath(program)
-	return err == nil
 }

@@ -6,13 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/collectivex/collectivex/pkg/cli"
+	"github.com/collectivex/collectivex/pkg/command"
 	"github.com/collectivex/collectivex/pkg/preflight"
 )
 
@@ -23,14 +23,14 @@ const probeLimit = 2 * time.Minute
 // machineHere is this machine. The program asks itself, in a process of its own:
 // a driver or library that dies while it is opened costs the GPUs, not the sweep.
 func machineHere(ctx context.Context, defs cli.Definitions) preflight.Survey {
-	d, err := probe(ctx, defs)
+	d, err := probe(ctx, command.Host{}, defs)
 	if err != nil {
 		return preflight.Survey{Unusable: []string{fmt.Sprintf("the GPUs of this machine cannot be examined: %v; 'cxrun doctor' examines them again and reports more", err)}}
 	}
 	return d
 }
 
-func probe(ctx context.Context, defs cli.Definitions) (preflight.Survey, error) {
+func probe(ctx context.Context, s command.Starter, defs cli.Definitions) (preflight.Survey, error) {
 	var d preflight.Survey
 	program, err := os.Executable()
 	if err != nil {
@@ -38,32 +38,21 @@ func probe(ctx context.Context, defs cli.Definitions) (preflight.Survey, error) 
 	}
 	ctx, cancel := context.WithTimeout(ctx, probeLimit)
 	defer cancel()
-	args := []string{surveyCommand}
+	args := []string{program, surveyCommand}
 	if defs.Dir != "" {
 		args = append(args, "--definitions", defs.Dir)
 	}
-	text, err := exec.CommandContext(ctx, program, args...).Output()
+	text, err := command.Output(ctx, s, command.Command{Args: args})
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = fmt.Errorf("no answer within %s", probeLimit)
+	}
 	if err == nil {
 		err = json.Unmarshal(text, &d)
 	}
 	if err != nil {
-		return d, fmt.Errorf("cxrun %s: %w%s", surveyCommand, err, firstWords(err))
+		return d, fmt.Errorf("cxrun %s: %w", surveyCommand, err)
 	}
 	return d, nil
-}
-
-// firstWords returns the first line that a failed program wrote to standard error,
-// in parentheses, or an empty text where it wrote none. Later lines are stack traces.
-func firstWords(err error) string {
-	failed, ok := errors.AsType[*exec.ExitError](err)
-	if !ok {
-		return ""
-	}
-	line, _, _ := strings.Cut(strings.TrimSpace(string(failed.Stderr)), "\n")
-	if line == "" {
-		return ""
-	}
-	return " (" + line + ")"
 }
 
 // surveyCommand is hidden: what it writes may name paths of this machine.

@@ -4,29 +4,33 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"syscall"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/collectivex/collectivex/internal/fakes"
 	"github.com/collectivex/collectivex/pkg/cli"
+	"github.com/collectivex/collectivex/pkg/command"
 	"github.com/collectivex/collectivex/pkg/preflight"
 )
 
 func TestProbe(t *testing.T) {
 	fakes.Build(t).Use(t)
 	t.Setenv("CX_FAKE_DEVICES", "3")
-	d, err := probe(t.Context(), cli.Definitions{})
+	d, err := probe(t.Context(), command.Host{}, cli.Definitions{})
 	require.NoError(t, err)
 	require.Len(t, d.Present, 6, "both vendors' stand-ins")
 	require.Len(t, d.GPUs, 2)
 }
 
-// A library that kills the process that opens it costs the GPUs, not the sweep.
+// A library that kills the process that opens it costs the GPUs, not the sweep. Nobody
+// waits for what it started, which holds the output of the process open.
 func TestMachineHereSurvivesALibraryThatDies(t *testing.T) {
 	dir := t.TempDir()
 	source := filepath.Join(dir, "dies.c")
-	require.NoError(t, os.WriteFile(source, []byte("#include <stdio.h>\n#include <stdlib.h>\n__attribute__((constructor)) static void die(void) { fputs(\"driver is broken\\nand more\\n\", stderr); abort(); }\n"), 0o600))
+	require.NoError(t, os.WriteFile(source, []byte("#include <stdio.h>\n#include <stdlib.h>\n__attribute__((constructor)) static void die(void) { if (system(\"sleep 1000 &\") == 0) fputs(\"driver is broken\\nand more\\n\", stderr); abort(); }\n"), 0o600))
 	library := filepath.Join(dir, "libcuda.so.1")
 	out, err := exec.Command(fakes.Compiler(t), "-shared", "-fPIC", "-o", library, source).CombinedOutput()
 	require.NoError(t, err, "%s", out)
@@ -34,4 +38,19 @@ func TestMachineHereSurvivesALibraryThatDies(t *testing.T) {
 
 	d := machineHere(t.Context(), cli.Definitions{})
 	require.Equal(t, preflight.Survey{Unusable: []string{"the GPUs of this machine cannot be examined: cxrun survey: exit status 2 (driver is broken); 'cxrun doctor' examines them again and reports more"}}, d)
+}
+
+// mute starts processes that end when they are killed, and before that do nothing.
+type mute struct{ killed chan struct{} }
+
+func (m mute) Start(command.Command) (command.Process, error) { return m, nil }
+func (m mute) Signal(syscall.Signal)                          {}
+func (m mute) Kill()                                          { close(m.killed) }
+func (m mute) Wait() command.Status                           { <-m.killed; return command.Status{Signal: syscall.SIGKILL} }
+
+func TestAProbeThatHangsIsKilled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, err := probe(t.Context(), mute{make(chan struct{})}, cli.Definitions{})
+		require.EqualError(t, err, "cxrun survey: no answer within 2m0s")
+	})
 }

@@ -1,4 +1,4 @@
-package shard
+package launch
 
 import (
 	"context"
@@ -16,9 +16,25 @@ import (
 // while the shard runs: stores and shared memory.
 const scratchPrefix = "cxscratch-"
 
-// ScratchBase returns where scratch directories go: in memory if possible, since ranks wait
-// for each other and exchange data there.
-func ScratchBase() string {
+// scratchBase returns the directory in which the scratch directory of a cell goes.
+// Nothing else decides this.
+//
+// Ranks on this host share its memory with each other and with this process. Ranks on
+// other hosts, be it a single one, need a directory that the operator names: this
+// program cannot know which of its file systems other hosts see.
+func (r Request) scratchBase() (string, error) {
+	if r.Cell.Launcher == bare {
+		return memory(), nil
+	}
+	if r.Operator.Stage == "" {
+		return "", fmt.Errorf("no directory is known that ranks started by %s share with this host: name one among the operator values of platform %s, as storage.stage",
+			r.Cell.Launcher, r.Cell.SKU)
+	}
+	return r.Operator.Stage, nil
+}
+
+// memory is a directory in memory, or the one of temporary files if there is none.
+func memory() string {
 	const shm = "/dev/shm"
 	if unix.Access(shm, unix.W_OK|unix.X_OK) == nil {
 		return shm

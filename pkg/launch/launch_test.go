@@ -1,0 +1,45 @@
+package launch
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/pkg/plan"
+)
+
+func TestPlacesArePacked(t *testing.T) {
+	p := Places(6, 4)
+	require.Len(t, p, 6)
+	require.Equal(t, "{3 6 3 0} {4 6 0 1} {5 6 1 1}", fmt.Sprint(p[3], " ", p[4], " ", p[5]))
+}
+
+func TestRanksOfThisHostShareItsMemory(t *testing.T) {
+	l, ok := For(Request{Cell: plan.Cell{Launcher: "bare", Container: "none", Nodes: 1}}).(Local)
+	require.True(t, ok)
+	require.Equal(t, memory(), l.Scratch)
+}
+
+const noDirectory = "no directory is known that ranks started by slurm share with this host: name one among the operator values of platform gb200, as storage.stage"
+
+// Even on one node: this program runs elsewhere.
+func TestRanksOfOtherHostsNeedASharedDirectory(t *testing.T) {
+	for _, nodes := range []int{1, 2} {
+		r := Request{Cell: plan.Cell{SKU: "gb200", Launcher: "slurm", Container: "pyxis", Nodes: nodes}}
+		_, err := r.scratchBase()
+		require.EqualError(t, err, noDirectory)
+		r.Operator.Stage = "/shared/stage"
+		base, err := r.scratchBase()
+		require.NoError(t, err)
+		require.Equal(t, "/shared/stage", base)
+	}
+}
+
+// All that a cell lacks is said at once.
+func TestForRefusesWhatItDoesNotHave(t *testing.T) {
+	_, err := For(Request{Cell: plan.Cell{SKU: "gb200", Launcher: "slurm", Container: "pyxis", Nodes: 2}}).Allocate(t.Context())
+	require.EqualError(t, err, `this program has no launcher "slurm" with container "pyxis"; `+noDirectory)
+	_, err = For(Request{Cell: plan.Cell{Launcher: "bare", Container: "docker", Nodes: 1}}).Allocate(t.Context())
+	require.EqualError(t, err, `this program has no launcher "bare" with container "docker"`)
+}
