@@ -47,7 +47,7 @@ func newSweep(s cli.Streams) *cobra.Command {
 		Short: "Plan a run, run all of it on this machine, and summarize it",
 		Long: `Run the whole pipeline on this machine: plan the cases that the filters select, run
 every cell, fold the documents and summarize them. Without filters it runs the
-suite "smoke" on this machine, which takes a minute or two.
+suite "smoke" on this machine, which usually takes less than a minute.
 
 --resume completes a sweep that was killed. It uses the plan and the run id in its
 directory, runs the cases that have no document yet, and folds again.`,
