@@ -2,6 +2,7 @@ package command_test
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -17,6 +18,17 @@ import (
 
 func shell(script string) command.Command {
 	return command.Command{Args: []string{"/bin/sh", "-c", script}}
+}
+
+func ExampleOutput() {
+	out, err := command.Output(context.Background(), command.Host{}, command.Command{Args: []string{"echo", "$HOME; no shell reads this"}})
+	fmt.Printf("%s%v\n", out, err)
+	_, err = command.Output(context.Background(), command.Host{}, command.Command{Args: []string{"sh", "-c", "echo sh: disk is full >&2; exit 4"}})
+	fmt.Println(err)
+	// Output:
+	// $HOME; no shell reads this
+	// <nil>
+	// exit status 4 (sh: disk is full)
 }
 
 func TestOutput(t *testing.T) {
