@@ -135,7 +135,7 @@ func collectiveSections(cases []*Collective) []Section {
 	var out []Section
 	for _, g := range groups(cases) {
 		t := &Table{Columns: slices.Concat(collectiveKeys,
-			[]Column{{Name: "peak busbw GB/s", Right: true, Strong: true}}, figure("at", "floor µs", "at"))}
+			[]Column{{Name: "peak busbw GB/s", Right: true, Strong: true}}, figure("at", "lowest µs", "at"))}
 		for _, c := range g.cases {
 			peak, floor := c.Points[c.Peak], c.Points[c.Floor]
 			t.Rows = append(t.Rows, append(c.keys(), orDash(peak.BusBW), size(peak.Bytes), orDash(floor.P50), size(floor.Bytes)))

@@ -143,7 +143,7 @@ func (e *EP) keys() []string {
 }
 
 func epSection(cases []*EP) Section {
-	t := &Table{Columns: slices.Concat(epKeys, figure("T"), []Column{{Name: "pair period µs", Right: true, Strong: true}},
+	t := &Table{Columns: slices.Concat(epKeys, figure("tokens/rank"), []Column{{Name: "pair period µs", Right: true, Strong: true}},
 		figure("p99", "dispatch µs", "combine µs", "roundtrip µs", "tokens/s", "dispatch GB/s", "combine GB/s", "max error"), text("not measured"))}
 	for _, e := range cases {
 		if len(e.Rungs) == 0 {
@@ -162,16 +162,16 @@ func epSection(cases []*EP) Section {
 	}
 	return Section{
 		Title: "Expert parallel dispatch and combine", Table: t, Keys: len(epKeys),
-		Note: fmt.Sprintf("At T = %d tokens per rank, else the middle of the ladder. Times are p50 but for the column p99. "+
-			"The headline is the chained pair period; dispatch, combine and roundtrip are fresh-entry windows, maximum over ranks. "+
-			"GB/s are logical bytes for each GPU; tokens/s are at the roundtrip.", headlineTokens),
+		Note: fmt.Sprintf("At %d tokens per rank, or at the middle of the ladder if that was not measured. Times are p50, except in the column p99. "+
+			"The headline is the pair period of a chain. Dispatch, combine and roundtrip are fresh entries, of the slowest rank. "+
+			"GB/s are logical bytes per GPU. tokens/s follow from the roundtrip.", headlineTokens),
 	}
 }
 
 // arithmeticSection lists the rungs whose combine adds in another way than the
 // backend declares, although the contract's gate passes them.
 func arithmeticSection(cases []*EP) Section {
-	t := &Table{Columns: slices.Concat(epKeys, text("declared sum"), figure("T", "wrong values", "max error", "bound"))}
+	t := &Table{Columns: slices.Concat(epKeys, text("declared sum"), figure("tokens/rank", "wrong values", "max error", "bound"))}
 	for _, e := range cases {
 		for _, p := range e.Rungs {
 			a := p.Arithmetic
@@ -184,7 +184,7 @@ func arithmeticSection(cases []*EP) Section {
 	}
 	return Section{
 		Title: "Combine arithmetic is not as declared", Table: t, Keys: len(epKeys),
-		Note: "These rows count as correct: they pass the contract's check. Errors are units in the last place of bf16, of an untimed combine of chosen rows.",
+		Note: "These rows count as correct, since they are within the tolerance of the timing contract. Errors are those of an untimed combine of chosen rows, in units in the last place of bf16.",
 	}
 }
 
@@ -201,7 +201,7 @@ func (e *EP) dropped() string {
 	if len(e.Dropped) == 0 {
 		return ""
 	}
-	return "T = " + strings.Trim(fmt.Sprint(e.Dropped), "[]")
+	return strings.Trim(fmt.Sprint(e.Dropped), "[]") + " tokens"
 }
 
 func p50(q *result.Percentiles) float64 {
@@ -219,7 +219,7 @@ func p99(q *result.Percentiles) float64 {
 }
 
 func epLadder(cases []*EP) Section {
-	t := &Table{Columns: slices.Concat(epKeys, figure("T", "pair period µs", "dispatch µs", "combine µs", "roundtrip µs",
+	t := &Table{Columns: slices.Concat(epKeys, figure("tokens/rank", "pair period µs", "dispatch µs", "combine µs", "roundtrip µs",
 		"p99", "tokens/s", "dispatch GB/s", "combine GB/s"))}
 	sec := Section{Title: "Dispatch and combine at every rung", Table: t, Keys: len(epKeys), Folded: true}
 	for _, e := range cases {

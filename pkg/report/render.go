@@ -26,7 +26,7 @@ func (s *Summary) Text(w io.Writer) error {
 	for _, sec := range s.sections() {
 		fmt.Fprintf(&b, "\n%s\n", foreign.Line(sec.Title))
 		if sec.common != "" {
-			fmt.Fprintf(&b, "all: %s\n", foreign.Line(sec.common))
+			fmt.Fprintf(&b, "all rows: %s\n", foreign.Line(sec.common))
 		}
 		if n := len(sec.Table.Rows); sec.Folded && n > maxTextRows {
 			fmt.Fprintf(&b, "  %s: in the JSON form and in the documents\n", plural(n, "row"))

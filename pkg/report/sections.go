@@ -116,7 +116,7 @@ func (s *Summary) missingSection() Section {
 	}
 	return Section{
 		Title: "Cases without a document", Table: t,
-		Note: "The cell ended without writing one: its log says why.",
+		Note: "The cell ended without writing a document. Its log says why.",
 	}
 }
 
@@ -125,7 +125,7 @@ func (s *Summary) warningSection() Section {
 	for _, w := range s.Warnings {
 		t.Rows = append(t.Rows, []string{w.Text, w.Cases[0], strconv.Itoa(len(w.Cases))})
 	}
-	return Section{Title: "Warnings", Table: t, Note: "The figures stand, and the devices were not at their best or not seen."}
+	return Section{Title: "Warnings", Table: t, Note: "The figures count, but the devices were not at their best, or their state is unknown."}
 }
 
 func (s *Summary) unrequestedSection() Section {

@@ -54,7 +54,7 @@ func (o *Output) flags(g Group) {
 	o.set = g.Flags.Changed
 	g.Flags.BoolVar(&o.JSON, "json", false, "write JSON, and nothing else, to standard output")
 	g.Flags.StringVarP(&o.File, "output_file", "J", "", "write the JSON to `FILE` as well")
-	g.Flags.StringVar(&o.Out, "out", "", "keep plan, documents and samples in `DIR`, which must not hold a run")
+	g.Flags.StringVar(&o.Out, "out", "", "keep plan, documents and samples in `DIR`, which must not have a run yet")
 }
 
 // Flags are the flags of a collective measurement, as they were given.
@@ -97,39 +97,39 @@ func NewFlags(fs *pflag.FlagSet) (*Flags, []Group) {
 
 	what := newGroup("What is measured (nccl-tests' flags)")
 	g = what.Flags
-	g.StringVarP(&f.redop, "op", "o", "sum", "reduction `REDOP`: sum, prod, min, max, avg, mulsum or all")
-	g.StringVarP(&f.dtype, "datatype", "d", "float", "elements of `TYPE`: int8, uint8, int32, uint32, int64, uint64, half, float, double,\nbfloat16, f8e4m3, f8e5m2 or all")
-	g.IntVarP(&f.root, "root", "r", 0, "root `RANK` of a rooted operation; -1 measures each rank as root")
-	g.IntVarP(&f.registration, "local_register", "R", 0, "registration `MODE` of the buffers: 0 none, 1 local, 2 symmetric windows")
-	g.IntVarP(&f.policy, "cta_policy", "x", -1, "CTA `POLICY` of NCCL: 0 default, 1 efficiency, 2 zero; -1 leaves it unset")
+	g.StringVarP(&f.redop, "op", "o", "sum", "reduce with `REDOP`: sum, prod, min, max, avg, mulsum or all")
+	g.StringVarP(&f.dtype, "datatype", "d", "float", "element `TYPE`: int8, uint8, int32, uint32, int64, uint64, half, float, double,\nbfloat16, f8e4m3, f8e5m2 or all")
+	g.IntVarP(&f.root, "root", "r", 0, "use `RANK` as the root; -1 measures each rank as root")
+	g.IntVarP(&f.registration, "local_register", "R", 0, "register buffers in `MODE`: 0 none, 1 local, 2 symmetric windows")
+	g.IntVarP(&f.policy, "cta_policy", "x", -1, "CTA `POLICY` for NCCL: 0 default, 1 efficiency, 2 zero; -1 leaves it unset")
 	g.Int64VarP(&f.unalign, "unalign", "u", 0, "shift all buffers by `N` elements, off their alignment")
 
 	ranks := newGroup("Ranks (nccl-tests' flags; each rank is a process with a device of its own)")
 	g = ranks.Flags
 	g.IntVarP(&f.threads, "nthreads", "t", 1, "start `N` × -g ranks")
 	g.IntVarP(&f.gpus, "ngpus", "g", 1, "start `N` × -t ranks; without -t and -g: one for each device, two on a host")
-	g.IntVarP(&f.parallelInit, "parallel_init", "p", 1, "accepted without effect (`N`): ranks always start in parallel")
+	g.IntVarP(&f.parallelInit, "parallel_init", "p", 1, "accepted without effect, whatever `N` is: ranks always start in parallel")
 
 	timing := newGroup("How it is timed (nccl-tests' flags)")
 	g = timing.Flags
-	g.IntVarP(&f.iterations, "iters", "n", 20, "`N` timed iterations in a window")
-	g.IntVarP(&f.warmup, "warmup_iters", "w", 1, "`N` untimed operations of each size before its first window, and of sizes up to 1M before every window")
-	g.IntVarP(&f.aggregate, "agg_iters", "m", 1, "`N` operations in an iteration, in one group call")
+	g.IntVarP(&f.iterations, "iters", "n", 20, "time `N` iterations in a window")
+	g.IntVarP(&f.warmup, "warmup_iters", "w", 1, "run `N` untimed operations of each size before its first window, and of sizes up to 1M before every window")
+	g.IntVarP(&f.aggregate, "agg_iters", "m", 1, "make each iteration one group call of `N` operations")
 	g.IntVarP(&f.cycles, "run_cycles", "N", 1, "run everything `N` times, each time with new ranks")
-	g.IntVarP(&f.blocking, "blocking", "z", 0, "`MODE` 0: operations back to back; 3: one by one, with a barrier before each")
+	g.IntVarP(&f.blocking, "blocking", "z", 0, "timing `MODE`: 0 operations back to back, 3 one by one, with a barrier before each")
 	g.IntVarP(&f.launches, "cudagraph", "G", 0, "capture the iterations in a graph and launch it `N` times")
-	g.IntVarP(&f.cpuTime, "report_cputime", "C", 0, "`1` prints the host's time to enqueue an operation")
-	g.IntVarP(&f.average, "average", "a", 3, "`MODE` of combining the ranks' times: 0 rank 0, 1 mean, 2 min, 3 max")
-	g.IntVarP(&f.perIter, "per_iter_timing", "I", 0, "`1` times each iteration with events as well, and adds columns")
-	g.IntVarP(&f.check, "check", "c", 1, "accepted without effect (`N`): every window is checked")
+	g.IntVarP(&f.cpuTime, "report_cputime", "C", 0, "with `1`, print the host's time to enqueue an operation")
+	g.IntVarP(&f.average, "average", "a", 3, "combine the ranks' times by `MODE`: 0 rank 0, 1 mean, 2 min, 3 max")
+	g.IntVarP(&f.perIter, "per_iter_timing", "I", 0, "with `1`, also time each iteration with events, and add columns")
+	g.IntVarP(&f.check, "check", "c", 1, "accepted without effect, whatever `N` is: every window is checked")
 	g.IntVarP(&f.timeout, "timeout", "T", 0, "stop a case after `SECONDS`; 0 chooses a limit from its sizes")
 
 	ours := newGroup("Beyond nccl-tests")
 	g = ours.Flags
-	g.StringVar(&f.Backend, "backend", Auto, "backend `NAME`: auto, host, nccl, rccl or mscclpp; auto uses the GPUs' library, or host on a machine without GPUs")
-	g.StringVar(&f.buffers, "buffers", "shifted", "`STATE` of buffers: shifted (as nccl-tests does), warm (one buffer) or cold (caches flushed)")
-	g.StringVar(&f.traffic, "traffic", "", "`FILE` with the bytes that an alltoallv sends from each rank (line) to each rank (column)")
-	g.IntVar(&f.trials, "trials", 1, "`N` windows per size; the median is printed")
+	g.StringVar(&f.Backend, "backend", Auto, "use backend `NAME`: auto, host, nccl, rccl or mscclpp; auto uses the library of the GPUs, or host on a machine without GPUs")
+	g.StringVar(&f.buffers, "buffers", "shifted", "use buffers in `STATE`: shifted (as nccl-tests does), warm (one buffer) or cold (caches flushed)")
+	g.StringVar(&f.traffic, "traffic", "", "read from `FILE` the bytes that an alltoallv sends from each rank (line) to each rank (column)")
+	g.IntVar(&f.trials, "trials", 1, "measure `N` windows per size, and print the median")
 	g.BoolVar(&f.percentiles, "percentiles", false, "add columns with percentiles over windows, or over iterations with -z 3")
 	g.StringSliceVar(&f.minBusBW, "min-busbw", nil, "exit 1 if busbw is below `SIZE=GBPS`; comma-separated list")
 	g.StringSliceVar(&f.maxTime, "max-time", nil, "exit 1 if the time is above `SIZE=US`; comma-separated list")
