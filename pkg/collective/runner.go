@@ -65,7 +65,7 @@ func (r *Runner) Run(ctx context.Context, s *rank.Session, c plan.Case) error {
 		return rank.Refused("none of the timing modes exists here")
 	case len(l.rungs) == 0 && len(l.dropped) > 0:
 		last := l.dropped[len(l.dropped)-1]
-		return rank.Coded(last.Reason.Code, fmt.Errorf("no size fits, the last of %d bytes: %s", last.Bytes, last.Reason.Detail))
+		return rank.Coded(last.Reason.Code, fmt.Errorf("no size can be measured; the last one, %d bytes: %s", last.Bytes, last.Reason.Detail))
 	case len(l.rungs) == 0:
 		return rank.Refused("%s has none of the placements %v", sp.op, sp.block.Placements)
 	}

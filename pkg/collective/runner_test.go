@@ -374,12 +374,12 @@ func TestWhatIsEnqueued(t *testing.T) {
 
 func TestRunRefusesWhatDoesNotFit(t *testing.T) {
 	_, _, err := run(t, aCase(func(c *plan.Case) { c.Collective().Sizes = []int64{1 << 50} }), true, nil)
-	require.ErrorContains(t, err, "no size fits, the last of 1125899906842624 bytes: takes ")
+	require.ErrorContains(t, err, "no size can be measured; the last one, 1125899906842624 bytes: takes ")
 	var coded *rank.Error
 	require.ErrorAs(t, err, &coded)
 	require.Equal(t, result.ReasonMemoryForSize, coded.Reason.Code)
 	_, _, err = run(t, aCase(func(c *plan.Case) { c.Collective().Sizes = []int64{1} }), true, nil)
-	require.ErrorContains(t, err, "no size fits, the last of 1 bytes: 2 ranks of float take at least 4 bytes")
+	require.ErrorContains(t, err, "no size can be measured; the last one, 1 bytes: 2 ranks of float take at least 4 bytes")
 	require.ErrorAs(t, err, &coded)
 	require.Equal(t, result.ReasonSizeTooSmall, coded.Reason.Code)
 	_, _, err = run(t, aCase(func(c *plan.Case) {

@@ -265,9 +265,9 @@ func TestBenchWithoutRoomForItsPlan(t *testing.T) {
 // nothing.
 func TestBenchOfWhatCannotBe(t *testing.T) {
 	for _, tt := range []struct{ args, want string }{
-		{"all_reduce -b 3 -e 3", "size-too-small: no size fits, the last of 3 bytes: 2 ranks of float take at least 4 bytes\n"},
-		{"all_gather -b 8 -e 8 -g 1 -N 2", "size-too-small: no size fits, the last of 8 bytes: 1 ranks of float take at least 16 bytes\n"},
-		{"all_reduce -b 1048576G -e 1048576G", "memory-for-size: no size fits, the last of "},
+		{"all_reduce -b 3 -e 3", "size-too-small: no size can be measured; the last one, 3 bytes: 2 ranks of float take at least 4 bytes\n"},
+		{"all_gather -b 8 -e 8 -g 1 -N 2", "size-too-small: no size can be measured; the last one, 8 bytes: 1 ranks of float take at least 16 bytes\n"},
+		{"all_reduce -b 1048576G -e 1048576G", "memory-for-size: no size can be measured; the last one, "},
 		{"ep --tokens 4194304 --hidden 1048576", "memory-for-size: ranks with up to 4194304 tokens take "},
 	} {
 		t.Run(tt.args, func(t *testing.T) {
