@@ -38,67 +38,9 @@ var hints = map[int]string{
 
 func vendor() gpu.Vendor {
 	return gpu.Vendor{
-		Name:   "nvidia",
-		Driver: driver,
-		// For old functions, the plain name is a form with 32-bit sizes, kept for old
-		// programs: use the versioned names.
-		Symbols: gpu.Symbols{
-			Init:         "cuInit",
-			Version:      "cuDriverGetVersion",
-			ErrorNameOut: "cuGetErrorName",
-
-			DeviceCount:     "cuDeviceGetCount",
-			DeviceGet:       "cuDeviceGet",
-			DeviceName:      "cuDeviceGetName",
-			DeviceBusID:     "cuDeviceGetPCIBusId",
-			DeviceAttribute: "cuDeviceGetAttribute",
-			CanAccessPeer:   "cuDeviceCanAccessPeer",
-			PrimaryRetain:   "cuDevicePrimaryCtxRetain",
-			PrimaryRelease:  "cuDevicePrimaryCtxRelease_v2",
-			ContextSet:      "cuCtxSetCurrent",
-			Synchronize:     "cuCtxSynchronize",
-
-			MemInfo:   "cuMemGetInfo_v2",
-			MemAlloc:  "cuMemAlloc_v2",
-			MemFree:   "cuMemFree_v2",
-			HostAlloc: "cuMemHostAlloc",
-			HostFree:  "cuMemFreeHost",
-			CopyIn:    "cuMemcpyHtoDAsync_v2",
-			CopyOut:   "cuMemcpyDtoHAsync_v2",
-			Copy:      "cuMemcpyDtoDAsync_v2",
-			Set:       "cuMemsetD8Async",
-
-			StreamCreate:      "cuStreamCreate",
-			StreamDestroy:     "cuStreamDestroy_v2",
-			StreamSynchronize: "cuStreamSynchronize",
-			StreamQuery:       "cuStreamQuery",
-			EventCreate:       "cuEventCreate",
-			EventDestroy:      "cuEventDestroy_v2",
-			EventRecord:       "cuEventRecord",
-			EventElapsed:      "cuEventElapsedTime",
-
-			CaptureBegin:     "cuStreamBeginCapture_v2",
-			CaptureEnd:       "cuStreamEndCapture",
-			GraphInstantiate: "cuGraphInstantiateWithFlags",
-			GraphUpload:      "cuGraphUpload",
-			GraphLaunch:      "cuGraphLaunch",
-			GraphDestroy:     "cuGraphDestroy",
-			GraphExecDestroy: "cuGraphExecDestroy",
-
-			ModuleLoad:     "cuModuleLoadData",
-			ModuleUnload:   "cuModuleUnload",
-			ModuleFunction: "cuModuleGetFunction",
-			Launch:         "cuLaunchKernel",
-
-			VMMGranularity: "cuMemGetAllocationGranularity",
-			VMMCreate:      "cuMemCreate",
-			VMMRelease:     "cuMemRelease",
-			VMMReserve:     "cuMemAddressReserve",
-			VMMAddressFree: "cuMemAddressFree",
-			VMMMap:         "cuMemMap",
-			VMMUnmap:       "cuMemUnmap",
-			VMMAccess:      "cuMemSetAccess",
-		},
+		Name:    "nvidia",
+		Driver:  driver,
+		Dialect: gpu.CUDA,
 		Hints:   hints,
 		Numbers: gpu.Numbers{Multiprocessors: attrMultiprocessors, L2Bytes: attrL2Bytes, VMM: attrVMM},
 		Version: func(code int) string { return fmt.Sprintf("CUDA %d.%d", code/1000, code%1000/10) },
@@ -143,17 +85,7 @@ func compiler(major int) gpu.CompilerVendor {
 		Name:      "NVRTC",
 		Library:   dl.Search{What: "CUDA run-time compiler (NVRTC)", Env: "CX_NVRTC_LIB", Names: names},
 		Companion: "libnvrtc-builtins.so.*",
-		Symbols: gpu.CompilerSymbols{
-			ErrorString: "nvrtcGetErrorString",
-			Version:     "nvrtcVersion",
-			Create:      "nvrtcCreateProgram",
-			Compile:     "nvrtcCompileProgram",
-			LogSize:     "nvrtcGetProgramLogSize",
-			Log:         "nvrtcGetProgramLog",
-			CodeSize:    "nvrtcGetCUBINSize",
-			Code:        "nvrtcGetCUBIN",
-			Destroy:     "nvrtcDestroyProgram",
-		},
+		Dialect:   gpu.CUDA,
 		// Multiplication and addition are not fused, so that kernels and host compute the
 		// same bits.
 		Options: func(arch string) []string {

@@ -20,7 +20,7 @@ import (
 type Vendor struct {
 	Name    string // nvidia, amd; becomes accel.Info.Vendor
 	Driver  dl.Search
-	Symbols Symbols
+	Dialect Dialect
 	Numbers Numbers
 	// Hints says, by error code, what to do when Init fails. The hint for NO_DEVICE also
 	// applies when the driver counts no devices.
@@ -33,29 +33,14 @@ type Vendor struct {
 	Compiler func(code int) CompilerVendor
 }
 
-// Symbols are the exported names of the functions. An empty name means that the vendor has
-// no such function. Functions marked optional may also be missing from an old library.
-type Symbols struct {
-	Init, Version, ErrorNameOut, ErrorName string
+// Dialect is which of the two sets of names a library exports; see api.h.
+type Dialect int
 
-	DeviceCount, DeviceGet, DeviceName, DeviceBusID, DeviceAttribute, DeviceProperties, CanAccessPeer string
-	PrimaryRetain, PrimaryRelease, ContextSet, DeviceSet, Synchronize                                 string
-
-	MemInfo, MemAlloc, MemFree, HostAlloc, HostFree, CopyIn, CopyOut, Copy, Set string
-
-	StreamCreate, StreamDestroy, StreamSynchronize, StreamQuery string
-	EventCreate, EventDestroy, EventRecord, EventElapsed        string
-
-	// Optional: graphs.
-	CaptureBegin, CaptureEnd, GraphInstantiate, GraphLaunch, GraphDestroy, GraphExecDestroy string
-	// Optional: without it the first launch uploads.
-	GraphUpload string
-
-	ModuleLoad, ModuleUnload, ModuleFunction, Launch string
-
-	// Optional: virtual memory management.
-	VMMGranularity, VMMCreate, VMMRelease, VMMReserve, VMMAddressFree, VMMMap, VMMUnmap, VMMAccess string
-}
+// The dialects.
+const (
+	CUDA Dialect = C.cx_cuda
+	HIP  Dialect = C.cx_hip
+)
 
 // Numbers are the attribute numbers of a vendor.
 type Numbers struct {
@@ -64,113 +49,61 @@ type Numbers struct {
 	VMM             int // whether the device has virtual memory management
 }
 
-// api is a filled function table and the names of its functions.
+// api is the functions of a loaded library.
 type api struct {
 	table   *C.cx_gpu
-	symbols Symbols
+	dialect Dialect
 	graphs  bool
 	vmm     bool
 }
 
-type binding struct {
-	name string
-	slot unsafe.Pointer // address of a function pointer of the table
-}
-
-// bind fills the table from lib. If lib lacks a required function, the error names it and
-// wraps dl.ErrNoSymbol.
-func bind(lib *dl.Library, s Symbols) (*api, error) {
+// newAPI finds the functions in lib. A required function that lib lacks is an error
+// that names it and wraps dl.ErrNoSymbol.
+func newAPI(lib *dl.Library, dialect Dialect) (*api, error) {
 	t := (*C.cx_gpu)(C.calloc(1, C.sizeof_cx_gpu))
-	a := &api{table: t, symbols: s}
-	required := []binding{
-		{s.Init, unsafe.Pointer(&t.init)},
-		{s.Version, unsafe.Pointer(&t.version)},
-		{s.ErrorNameOut, unsafe.Pointer(&t.error_name_out)},
-		{s.ErrorName, unsafe.Pointer(&t.error_name)},
-		{s.DeviceCount, unsafe.Pointer(&t.device_count)},
-		{s.DeviceGet, unsafe.Pointer(&t.device_get)},
-		{s.DeviceName, unsafe.Pointer(&t.device_name)},
-		{s.DeviceBusID, unsafe.Pointer(&t.device_bus_id)},
-		{s.DeviceAttribute, unsafe.Pointer(&t.device_attribute)},
-		{s.DeviceProperties, unsafe.Pointer(&t.device_properties)},
-		{s.CanAccessPeer, unsafe.Pointer(&t.can_access_peer)},
-		{s.PrimaryRetain, unsafe.Pointer(&t.primary_retain)},
-		{s.PrimaryRelease, unsafe.Pointer(&t.primary_release)},
-		{s.ContextSet, unsafe.Pointer(&t.context_set)},
-		{s.DeviceSet, unsafe.Pointer(&t.device_set)},
-		{s.Synchronize, unsafe.Pointer(&t.synchronize)},
-		{s.MemInfo, unsafe.Pointer(&t.mem_info)},
-		{s.MemAlloc, unsafe.Pointer(&t.mem_alloc)},
-		{s.MemFree, unsafe.Pointer(&t.mem_free)},
-		{s.HostAlloc, unsafe.Pointer(&t.host_alloc)},
-		{s.HostFree, unsafe.Pointer(&t.host_free)},
-		{s.CopyIn, unsafe.Pointer(&t.copy_in)},
-		{s.CopyOut, unsafe.Pointer(&t.copy_out)},
-		{s.Copy, unsafe.Pointer(&t.copy)},
-		{s.Set, unsafe.Pointer(&t.set)},
-		{s.StreamCreate, unsafe.Pointer(&t.stream_create)},
-		{s.StreamDestroy, unsafe.Pointer(&t.stream_destroy)},
-		{s.StreamSynchronize, unsafe.Pointer(&t.stream_synchronize)},
-		{s.StreamQuery, unsafe.Pointer(&t.stream_query)},
-		{s.EventCreate, unsafe.Pointer(&t.event_create)},
-		{s.EventDestroy, unsafe.Pointer(&t.event_destroy)},
-		{s.EventRecord, unsafe.Pointer(&t.event_record)},
-		{s.EventElapsed, unsafe.Pointer(&t.event_elapsed)},
-		{s.ModuleLoad, unsafe.Pointer(&t.module_load)},
-		{s.ModuleUnload, unsafe.Pointer(&t.module_unload)},
-		{s.ModuleFunction, unsafe.Pointer(&t.module_function)},
-		{s.Launch, unsafe.Pointer(&t.launch)},
+	has, err := bind(lib, dialect, C.cx_gpu_functions[:], unsafe.Pointer(t))
+	if err != nil {
+		C.free(unsafe.Pointer(t))
+		return nil, err
 	}
-	for _, b := range required {
-		if b.name == "" {
-			continue
-		}
-		p, err := lib.Symbol(b.name)
-		if err != nil {
-			C.free(unsafe.Pointer(t))
-			return nil, err
-		}
-		*(*unsafe.Pointer)(b.slot) = p
-	}
-	a.graphs = bindAll(lib, []binding{
-		{s.CaptureBegin, unsafe.Pointer(&t.capture_begin)},
-		{s.CaptureEnd, unsafe.Pointer(&t.capture_end)},
-		{s.GraphInstantiate, unsafe.Pointer(&t.graph_instantiate)},
-		{s.GraphLaunch, unsafe.Pointer(&t.graph_launch)},
-		{s.GraphDestroy, unsafe.Pointer(&t.graph_destroy)},
-		{s.GraphExecDestroy, unsafe.Pointer(&t.graph_exec_destroy)},
-	})
-	bindAll(lib, []binding{{s.GraphUpload, unsafe.Pointer(&t.graph_upload)}})
-	a.vmm = bindAll(lib, []binding{
-		{s.VMMGranularity, unsafe.Pointer(&t.vmm_granularity)},
-		{s.VMMCreate, unsafe.Pointer(&t.vmm_create)},
-		{s.VMMRelease, unsafe.Pointer(&t.vmm_release)},
-		{s.VMMReserve, unsafe.Pointer(&t.vmm_reserve)},
-		{s.VMMAddressFree, unsafe.Pointer(&t.vmm_address_free)},
-		{s.VMMMap, unsafe.Pointer(&t.vmm_map)},
-		{s.VMMUnmap, unsafe.Pointer(&t.vmm_unmap)},
-		{s.VMMAccess, unsafe.Pointer(&t.vmm_access)},
-	})
-	return a, nil
+	return &api{table: t, dialect: dialect, graphs: has[C.cx_graphs], vmm: has[C.cx_vmm]}, nil
 }
 
-// bindAll fills a group of optional functions and reports whether lib has all
-// of them.
-func bindAll(lib *dl.Library, group []binding) bool {
-	all := true
-	for _, b := range group {
-		p, err := lib.Symbol(b.name)
-		if err != nil {
-			all = false
+// bind puts the addresses of functions into table, and returns the groups of which lib
+// has all. A required function that it lacks is an error.
+func bind(lib *dl.Library, dialect Dialect, functions []C.cx_function, table unsafe.Pointer) (has [C.cx_groups]bool, err error) {
+	for g := range has {
+		has[g] = true
+	}
+	for _, f := range functions {
+		name := f.names[dialect]
+		if name == nil {
 			continue
 		}
-		*(*unsafe.Pointer)(b.slot) = p
+		p, err := lib.Symbol(C.GoString(name))
+		switch {
+		case err == nil:
+			*(*unsafe.Pointer)(unsafe.Add(table, f.offset)) = p
+		case f.group == C.cx_required:
+			return has, err
+		default:
+			has[f.group] = false
+		}
 	}
-	return all
+	return has, nil
 }
 
-// err returns the *Error of a failed call, or nil for success.
-func (a *api) err(call string, rc C.int) error {
+// err returns the *Error of a failed call of function number f (cx_fn_NAME), or nil for
+// success.
+func (a *api) err(f, rc C.int) error {
+	if rc == 0 {
+		return nil
+	}
+	return a.failed(C.GoString(C.cx_gpu_functions[f].names[a.dialect]), rc)
+}
+
+// failed returns the *Error of a failed call, or nil for success.
+func (a *api) failed(call string, rc C.int) error {
 	if rc == 0 {
 		return nil
 	}

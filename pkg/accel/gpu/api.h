@@ -1,14 +1,16 @@
 /*
  * Our own declarations of the driver interface that CUDA's driver API and
  * HIP's runtime share: the same functions, argument for argument, under two
- * sets of names. The table is filled by dlsym; a function that a library
- * lacks stays NULL. One trampoline per function calls through the table.
+ * sets of names. The structure is filled by dlsym; a function that a library
+ * lacks stays NULL. One trampoline per function calls through it.
  */
 #ifndef CX_GPU_API_H
 #define CX_GPU_API_H
 
 #include <stddef.h>
 #include <stdint.h>
+
+#include "function.h"
 
 typedef uint64_t cx_ptr; /* CUdeviceptr, hipDeviceptr_t */
 typedef uint64_t cx_mem; /* CUmemGenericAllocationHandle, hipMemGenericAllocationHandle_t */
@@ -39,70 +41,82 @@ typedef struct {
 	int flags;
 } cx_access;
 
+/* The functions: slot, group, CUDA's name and HIP's (NULL: the vendor has none), type
+ * of the result and parameters. Libraries have all that are required. The other groups
+ * are used where a library has all of them, the optional one function by function. */
+#define CX_GPU_FUNCTIONS(X) \
+	X(init, required, "cuInit", "hipInit", int, (unsigned flags)) \
+	X(version, required, "cuDriverGetVersion", "hipRuntimeGetVersion", int, (int *version)) \
+	/* cuGetErrorName returns through its argument, hipGetErrorName directly. */ \
+	X(error_name_out, required, "cuGetErrorName", NULL, int, (int code, const char **name)) \
+	X(error_name, required, NULL, "hipGetErrorName", const char *, (int code)) \
+	X(device_count, required, "cuDeviceGetCount", "hipGetDeviceCount", int, (int *count)) \
+	X(device_get, required, "cuDeviceGet", "hipDeviceGet", int, (int *device, int index)) \
+	X(device_name, required, "cuDeviceGetName", "hipDeviceGetName", int, (char *name, int cap, int device)) \
+	X(device_bus_id, required, "cuDeviceGetPCIBusId", "hipDeviceGetPCIBusId", int, (char *name, int cap, int device)) \
+	X(device_attribute, required, "cuDeviceGetAttribute", "hipDeviceGetAttribute", int, (int *value, int attribute, int device)) \
+	/* The plain name returns the structure of HIP 5, which has another layout. */ \
+	X(device_properties, required, NULL, "hipGetDevicePropertiesR0600", int, (void *properties, int device)) \
+	X(can_access_peer, required, "cuDeviceCanAccessPeer", "hipDeviceCanAccessPeer", int, (int *can, int device, int peer)) \
+	/* CUDA binds a context to the thread, HIP a device. */ \
+	X(primary_retain, required, "cuDevicePrimaryCtxRetain", NULL, int, (void **context, int device)) \
+	X(primary_release, required, "cuDevicePrimaryCtxRelease_v2", NULL, int, (int device)) \
+	X(context_set, required, "cuCtxSetCurrent", NULL, int, (void *context)) \
+	X(device_set, required, NULL, "hipSetDevice", int, (int device)) \
+	X(synchronize, required, "cuCtxSynchronize", "hipDeviceSynchronize", int, (void)) \
+	/* In CUDA the plain name of an old function is a form with 32-bit sizes, kept for old programs. */ \
+	X(mem_info, required, "cuMemGetInfo_v2", "hipMemGetInfo", int, (size_t *free, size_t *total)) \
+	X(mem_alloc, required, "cuMemAlloc_v2", "hipMalloc", int, (cx_ptr *p, size_t bytes)) \
+	X(mem_free, required, "cuMemFree_v2", "hipFree", int, (cx_ptr p)) \
+	X(host_alloc, required, "cuMemHostAlloc", "hipHostMalloc", int, (void **p, size_t bytes, unsigned flags)) \
+	X(host_free, required, "cuMemFreeHost", "hipHostFree", int, (void *p)) \
+	X(copy_in, required, "cuMemcpyHtoDAsync_v2", "hipMemcpyHtoDAsync", int, (cx_ptr dst, const void *src, size_t bytes, void *stream)) \
+	X(copy_out, required, "cuMemcpyDtoHAsync_v2", "hipMemcpyDtoHAsync", int, (void *dst, cx_ptr src, size_t bytes, void *stream)) \
+	X(copy, required, "cuMemcpyDtoDAsync_v2", "hipMemcpyDtoDAsync", int, (cx_ptr dst, cx_ptr src, size_t bytes, void *stream)) \
+	X(set, required, "cuMemsetD8Async", "hipMemsetD8Async", int, (cx_ptr dst, unsigned char value, size_t bytes, void *stream)) \
+	X(stream_create, required, "cuStreamCreate", "hipStreamCreateWithFlags", int, (void **stream, unsigned flags)) \
+	X(stream_destroy, required, "cuStreamDestroy_v2", "hipStreamDestroy", int, (void *stream)) \
+	X(stream_synchronize, required, "cuStreamSynchronize", "hipStreamSynchronize", int, (void *stream)) \
+	X(stream_query, required, "cuStreamQuery", "hipStreamQuery", int, (void *stream)) \
+	X(event_create, required, "cuEventCreate", "hipEventCreateWithFlags", int, (void **event, unsigned flags)) \
+	X(event_destroy, required, "cuEventDestroy_v2", "hipEventDestroy", int, (void *event)) \
+	X(event_record, required, "cuEventRecord", "hipEventRecord", int, (void *event, void *stream)) \
+	X(event_elapsed, required, "cuEventElapsedTime", "hipEventElapsedTime", int, (float *ms, void *start, void *end)) \
+	X(capture_begin, graphs, "cuStreamBeginCapture_v2", "hipStreamBeginCapture", int, (void *stream, int mode)) \
+	X(capture_end, graphs, "cuStreamEndCapture", "hipStreamEndCapture", int, (void *stream, void **graph)) \
+	X(graph_instantiate, graphs, "cuGraphInstantiateWithFlags", "hipGraphInstantiateWithFlags", int, (void **exec, void *graph, unsigned long long flags)) \
+	X(graph_upload, optional, "cuGraphUpload", "hipGraphUpload", int, (void *exec, void *stream)) \
+	X(graph_launch, graphs, "cuGraphLaunch", "hipGraphLaunch", int, (void *exec, void *stream)) \
+	X(graph_destroy, graphs, "cuGraphDestroy", "hipGraphDestroy", int, (void *graph)) \
+	X(graph_exec_destroy, graphs, "cuGraphExecDestroy", "hipGraphExecDestroy", int, (void *exec)) \
+	X(module_load, required, "cuModuleLoadData", "hipModuleLoadData", int, (void **module, const void *image)) \
+	X(module_unload, required, "cuModuleUnload", "hipModuleUnload", int, (void *module)) \
+	X(module_function, required, "cuModuleGetFunction", "hipModuleGetFunction", int, (void **function, void *module, const char *name)) \
+	X(launch, required, "cuLaunchKernel", "hipModuleLaunchKernel", int, (void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared, void *stream, void **params, void **extra)) \
+	X(vmm_granularity, vmm, "cuMemGetAllocationGranularity", "hipMemGetAllocationGranularity", int, (size_t *bytes, const cx_mem_prop *prop, int option)) \
+	X(vmm_create, vmm, "cuMemCreate", "hipMemCreate", int, (cx_mem *handle, size_t bytes, const cx_mem_prop *prop, unsigned long long flags)) \
+	X(vmm_release, vmm, "cuMemRelease", "hipMemRelease", int, (cx_mem handle)) \
+	X(vmm_reserve, vmm, "cuMemAddressReserve", "hipMemAddressReserve", int, (cx_ptr *p, size_t bytes, size_t alignment, cx_ptr at, unsigned long long flags)) \
+	X(vmm_address_free, vmm, "cuMemAddressFree", "hipMemAddressFree", int, (cx_ptr p, size_t bytes)) \
+	X(vmm_map, vmm, "cuMemMap", "hipMemMap", int, (cx_ptr p, size_t bytes, size_t offset, cx_mem handle, unsigned long long flags)) \
+	X(vmm_unmap, vmm, "cuMemUnmap", "hipMemUnmap", int, (cx_ptr p, size_t bytes)) \
+	X(vmm_access, vmm, "cuMemSetAccess", "hipMemSetAccess", int, (cx_ptr p, size_t bytes, const cx_access *desc, size_t count))
+
 typedef struct {
-	int (*init)(unsigned flags);
-	int (*version)(int *version);
-	/* cuGetErrorName returns through its argument, hipGetErrorName directly. */
-	int (*error_name_out)(int code, const char **name);
-	const char *(*error_name)(int code);
-
-	int (*device_count)(int *count);
-	int (*device_get)(int *device, int index);
-	int (*device_name)(char *name, int cap, int device);
-	int (*device_bus_id)(char *name, int cap, int device);
-	int (*device_attribute)(int *value, int attribute, int device);
-	int (*device_properties)(void *properties, int device); /* HIP alone */
-	int (*can_access_peer)(int *can, int device, int peer);
-	/* CUDA binds a context to the thread, HIP a device. */
-	int (*primary_retain)(void **context, int device);
-	int (*primary_release)(int device);
-	int (*context_set)(void *context);
-	int (*device_set)(int device);
-	int (*synchronize)(void);
-
-	int (*mem_info)(size_t *free, size_t *total);
-	int (*mem_alloc)(cx_ptr *p, size_t bytes);
-	int (*mem_free)(cx_ptr p);
-	int (*host_alloc)(void **p, size_t bytes, unsigned flags);
-	int (*host_free)(void *p);
-	int (*copy_in)(cx_ptr dst, const void *src, size_t bytes, void *stream);
-	int (*copy_out)(void *dst, cx_ptr src, size_t bytes, void *stream);
-	int (*copy)(cx_ptr dst, cx_ptr src, size_t bytes, void *stream);
-	int (*set)(cx_ptr dst, unsigned char value, size_t bytes, void *stream);
-
-	int (*stream_create)(void **stream, unsigned flags);
-	int (*stream_destroy)(void *stream);
-	int (*stream_synchronize)(void *stream);
-	int (*stream_query)(void *stream);
-
-	int (*event_create)(void **event, unsigned flags);
-	int (*event_destroy)(void *event);
-	int (*event_record)(void *event, void *stream);
-	int (*event_elapsed)(float *ms, void *start, void *end);
-
-	int (*capture_begin)(void *stream, int mode);
-	int (*capture_end)(void *stream, void **graph);
-	int (*graph_instantiate)(void **exec, void *graph, unsigned long long flags);
-	int (*graph_upload)(void *exec, void *stream);
-	int (*graph_launch)(void *exec, void *stream);
-	int (*graph_destroy)(void *graph);
-	int (*graph_exec_destroy)(void *exec);
-
-	int (*module_load)(void **module, const void *image);
-	int (*module_unload)(void *module);
-	int (*module_function)(void **function, void *module, const char *name);
-	int (*launch)(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
-		unsigned shared, void *stream, void **params, void **extra);
-
-	int (*vmm_granularity)(size_t *bytes, const cx_mem_prop *prop, int option);
-	int (*vmm_create)(cx_mem *handle, size_t bytes, const cx_mem_prop *prop, unsigned long long flags);
-	int (*vmm_release)(cx_mem handle);
-	int (*vmm_reserve)(cx_ptr *p, size_t bytes, size_t alignment, cx_ptr at, unsigned long long flags);
-	int (*vmm_address_free)(cx_ptr p, size_t bytes);
-	int (*vmm_map)(cx_ptr p, size_t bytes, size_t offset, cx_mem handle, unsigned long long flags);
-	int (*vmm_unmap)(cx_ptr p, size_t bytes);
-	int (*vmm_access)(cx_ptr p, size_t bytes, const cx_access *desc, size_t count);
+#define CX_FIELD(name, group, cuda, hip, ret, params) ret(*name) params;
+	CX_GPU_FUNCTIONS(CX_FIELD)
+#undef CX_FIELD
 } cx_gpu;
+
+/* cx_fn_NAME is the number of a function, in the order of the table. */
+enum {
+#define CX_NUMBER(name, group, cuda, hip, ret, params) cx_fn_##name,
+	CX_GPU_FUNCTIONS(CX_NUMBER)
+#undef CX_NUMBER
+	cx_gpu_count
+};
+
+extern const cx_function cx_gpu_functions[cx_gpu_count];
 
 static inline int cx_init(const cx_gpu *g) { return g->init(0); }
 static inline int cx_version(const cx_gpu *g, int *v) { return g->version(v); }

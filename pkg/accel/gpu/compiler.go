@@ -22,14 +22,9 @@ type CompilerVendor struct {
 	// Companion is a file name pattern, in the directory of the library, for a library that
 	// the compiler opens by soname alone; empty if there is none.
 	Companion string
-	Symbols   CompilerSymbols
+	Dialect   Dialect
 	// Options are the compiler's arguments for an architecture.
 	Options func(arch string) []string
-}
-
-// CompilerSymbols are the exported names of the compiler's functions.
-type CompilerSymbols struct {
-	ErrorString, Version, Create, Compile, LogSize, Log, CodeSize, Code, Destroy string
 }
 
 // Compiler compiles kernel source into images for named architectures. It needs
@@ -52,28 +47,13 @@ func OpenCompiler(v CompilerVendor) (*Compiler, error) {
 		return nil, fmt.Errorf("%s: %w", v.Name, err)
 	}
 	t := (*C.cx_rtc)(C.calloc(1, C.sizeof_cx_rtc))
-	s := v.Symbols
-	for _, b := range []binding{
-		{s.ErrorString, unsafe.Pointer(&t.error_string)},
-		{s.Version, unsafe.Pointer(&t.version)},
-		{s.Create, unsafe.Pointer(&t.create)},
-		{s.Compile, unsafe.Pointer(&t.compile)},
-		{s.LogSize, unsafe.Pointer(&t.log_size)},
-		{s.Log, unsafe.Pointer(&t.log)},
-		{s.CodeSize, unsafe.Pointer(&t.code_size)},
-		{s.Code, unsafe.Pointer(&t.code)},
-		{s.Destroy, unsafe.Pointer(&t.destroy)},
-	} {
-		p, err := lib.Symbol(b.name)
-		if err != nil {
-			C.free(unsafe.Pointer(t))
-			return nil, v.Library.Fault(fmt.Errorf("too old or of another kind: %w", err))
-		}
-		*(*unsafe.Pointer)(b.slot) = p
+	if _, err := bind(lib, v.Dialect, C.cx_rtc_functions[:], unsafe.Pointer(t)); err != nil {
+		C.free(unsafe.Pointer(t))
+		return nil, v.Library.Fault(fmt.Errorf("too old or of another kind: %w", err))
 	}
 	c := &Compiler{vendor: v, lib: lib, table: t}
 	var major, minor C.int
-	if err := c.err(s.Version, C.cx_rtc_version(t, &major, &minor)); err != nil {
+	if err := c.err(C.cx_rtc_fn_version, C.cx_rtc_version(t, &major, &minor)); err != nil {
 		return nil, err
 	}
 	c.major, c.minor = int(major), int(minor)
@@ -108,9 +88,9 @@ func (c *Compiler) Compile(name, source, arch string) ([]byte, error) {
 	csource, cname := C.CString(source), C.CString(name)
 	defer C.free(unsafe.Pointer(csource))
 	defer C.free(unsafe.Pointer(cname))
-	t, s := c.table, c.vendor.Symbols
+	t := c.table
 	var program unsafe.Pointer
-	if err := c.err(s.Create, C.cx_rtc_create(t, &program, csource, cname)); err != nil {
+	if err := c.err(C.cx_rtc_fn_create, C.cx_rtc_create(t, &program, csource, cname)); err != nil {
 		return nil, err
 	}
 	defer C.cx_rtc_destroy(t, &program)
@@ -122,18 +102,18 @@ func (c *Compiler) Compile(name, source, arch string) ([]byte, error) {
 		options = append(options, option)
 	}
 	rc := C.cx_rtc_compile(t, program, C.int(len(options)), unsafe.SliceData(options))
-	if err := c.err(s.Compile, rc); err != nil {
+	if err := c.err(C.cx_rtc_fn_compile, rc); err != nil {
 		return nil, fmt.Errorf("compile %s for %s with %s: %w: %s", name, arch, c.Version(), err, c.complaint(program))
 	}
 	var size C.size_t
-	if err := c.err(s.CodeSize, C.cx_rtc_code_size(t, program, &size)); err != nil {
+	if err := c.err(C.cx_rtc_fn_code_size, C.cx_rtc_code_size(t, program, &size)); err != nil {
 		return nil, err
 	}
 	if size == 0 {
 		return nil, fmt.Errorf("compile %s for %s with %s: the compiler gave no image", name, arch, c.Version())
 	}
 	image := make([]byte, size)
-	if err := c.err(s.Code, C.cx_rtc_code(t, program, (*C.char)(pointerTo(image)))); err != nil {
+	if err := c.err(C.cx_rtc_fn_code, C.cx_rtc_code(t, program, (*C.char)(pointerTo(image)))); err != nil {
 		return nil, err
 	}
 	return image, nil
@@ -159,9 +139,10 @@ func (c *Compiler) complaint(program unsafe.Pointer) string {
 	return strings.TrimSpace(lines[0])
 }
 
-func (c *Compiler) err(call string, rc C.int) error {
+func (c *Compiler) err(f, rc C.int) error {
 	if rc == 0 {
 		return nil
 	}
+	call := C.GoString(C.cx_rtc_functions[f].names[c.vendor.Dialect])
 	return fmt.Errorf("%s: %s (%d)", call, C.GoString(C.cx_rtc_error(c.table, rc)), int(rc))
 }

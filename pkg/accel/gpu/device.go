@@ -64,7 +64,7 @@ func (d *Device) Driver() *Driver { return d.driver }
 // Memory implements accel.Device.
 func (d *Device) Memory() (free, total int64, err error) {
 	var f, t C.size_t
-	err = d.api.err(d.api.symbols.MemInfo, C.cx_mem_info(d.api.table, &f, &t))
+	err = d.api.err(C.cx_fn_mem_info, C.cx_mem_info(d.api.table, &f, &t))
 	return int64(f), int64(t), err
 }
 
@@ -95,7 +95,7 @@ func (d *Device) alloc(size int64) (accel.Ptr, error) {
 		return 0, fmt.Errorf("allocate %d bytes: a size must be positive", size)
 	}
 	var p C.cx_ptr
-	if err := d.api.err(d.api.symbols.MemAlloc, C.cx_mem_alloc(d.api.table, &p, C.size_t(size))); err != nil {
+	if err := d.api.err(C.cx_fn_mem_alloc, C.cx_mem_alloc(d.api.table, &p, C.size_t(size))); err != nil {
 		return 0, fmt.Errorf("allocate %d bytes: %w", size, err)
 	}
 	return accel.Ptr(p), nil
@@ -115,7 +115,7 @@ func (d *Device) Free(p accel.Ptr) error {
 }
 
 func (d *Device) free(p accel.Ptr) error {
-	return d.api.err(d.api.symbols.MemFree, C.cx_mem_free(d.api.table, C.cx_ptr(p)))
+	return d.api.err(C.cx_fn_mem_free, C.cx_mem_free(d.api.table, C.cx_ptr(p)))
 }
 
 // AllocHost implements accel.Device.
@@ -124,7 +124,7 @@ func (d *Device) AllocHost(size int64) (unsafe.Pointer, error) {
 		return nil, fmt.Errorf("allocate %d bytes of page-locked memory: a size must be positive", size)
 	}
 	var p unsafe.Pointer
-	if err := d.api.err(d.api.symbols.HostAlloc, C.cx_host_alloc(d.api.table, &p, C.size_t(size))); err != nil {
+	if err := d.api.err(C.cx_fn_host_alloc, C.cx_host_alloc(d.api.table, &p, C.size_t(size))); err != nil {
 		return nil, fmt.Errorf("allocate %d bytes of page-locked memory: %w", size, err)
 	}
 	return p, nil
@@ -132,44 +132,44 @@ func (d *Device) AllocHost(size int64) (unsafe.Pointer, error) {
 
 // FreeHost implements accel.Device.
 func (d *Device) FreeHost(p unsafe.Pointer) error {
-	return d.api.err(d.api.symbols.HostFree, C.cx_host_free(d.api.table, p))
+	return d.api.err(C.cx_fn_host_free, C.cx_host_free(d.api.table, p))
 }
 
 // CopyIn implements accel.Device.
 func (d *Device) CopyIn(s accel.Stream, dst accel.Ptr, src unsafe.Pointer, n int64) error {
-	return d.api.err(d.api.symbols.CopyIn,
+	return d.api.err(C.cx_fn_copy_in,
 		C.cx_copy_in(d.api.table, C.cx_ptr(dst), src, C.size_t(n), C.uintptr_t(s.Handle())))
 }
 
 // CopyOut implements accel.Device.
 func (d *Device) CopyOut(s accel.Stream, dst unsafe.Pointer, src accel.Ptr, n int64) error {
-	return d.api.err(d.api.symbols.CopyOut,
+	return d.api.err(C.cx_fn_copy_out,
 		C.cx_copy_out(d.api.table, dst, C.cx_ptr(src), C.size_t(n), C.uintptr_t(s.Handle())))
 }
 
 // Copy implements accel.Device.
 func (d *Device) Copy(s accel.Stream, dst, src accel.Ptr, n int64) error {
-	return d.api.err(d.api.symbols.Copy,
+	return d.api.err(C.cx_fn_copy,
 		C.cx_copy(d.api.table, C.cx_ptr(dst), C.cx_ptr(src), C.size_t(n), C.uintptr_t(s.Handle())))
 }
 
 // Set implements accel.Device.
 func (d *Device) Set(s accel.Stream, dst accel.Ptr, value byte, n int64) error {
-	return d.api.err(d.api.symbols.Set,
+	return d.api.err(C.cx_fn_set,
 		C.cx_set(d.api.table, C.cx_ptr(dst), C.uchar(value), C.size_t(n), C.uintptr_t(s.Handle())))
 }
 
 // Elapsed implements accel.Device.
 func (d *Device) Elapsed(start, end accel.Event) (float64, error) {
 	var ms C.float
-	err := d.api.err(d.api.symbols.EventElapsed,
+	err := d.api.err(C.cx_fn_event_elapsed,
 		C.cx_event_elapsed(d.api.table, &ms, C.uintptr_t(start.Handle()), C.uintptr_t(end.Handle())))
 	return float64(ms) * 1e3, err
 }
 
 // Synchronize implements accel.Device.
 func (d *Device) Synchronize() error {
-	return d.api.err(d.api.symbols.Synchronize, C.cx_synchronize(d.api.table))
+	return d.api.err(C.cx_fn_synchronize, C.cx_synchronize(d.api.table))
 }
 
 // CanAccessPeer implements accel.Peers.
@@ -179,7 +179,7 @@ func (d *Device) CanAccessPeer(peer int) (bool, error) {
 
 // Close releases the device. Its memory, streams and modules become invalid.
 func (d *Device) Close() error {
-	return d.api.err("release device", C.cx_unbind(d.api.table, d.dev))
+	return d.api.failed("release device", C.cx_unbind(d.api.table, d.dev))
 }
 
 // pointerTo returns the address of a Go buffer, valid for the duration of a call.

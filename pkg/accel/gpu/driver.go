@@ -32,16 +32,16 @@ func Load(v Vendor) (*Driver, error) {
 	if err != nil {
 		return nil, err
 	}
-	a, err := bind(lib, v.Symbols)
+	a, err := newAPI(lib, v.Dialect)
 	if err != nil {
 		return nil, v.Driver.Fault(fmt.Errorf("too old or of another kind: %w", err))
 	}
 	d := &Driver{vendor: v, api: a, lib: lib}
-	if err := a.err(v.Symbols.Init, C.cx_init(a.table)); err != nil {
+	if err := a.err(C.cx_fn_init, C.cx_init(a.table)); err != nil {
 		return nil, fmt.Errorf("%s: %w%s", v.Driver.What, err, v.hint(err))
 	}
 	var code C.int
-	if err := a.err(v.Symbols.Version, C.cx_version(a.table, &code)); err != nil {
+	if err := a.err(C.cx_fn_version, C.cx_version(a.table, &code)); err != nil {
 		return nil, err
 	}
 	d.version = int(code)
@@ -58,7 +58,7 @@ func (d *Driver) Version() string { return d.vendor.Version(d.version) }
 // Count returns how many devices this process sees.
 func (d *Driver) Count() (int, error) {
 	var n C.int
-	err := d.api.err(d.api.symbols.DeviceCount, C.cx_device_count(d.api.table, &n))
+	err := d.api.err(C.cx_fn_device_count, C.cx_device_count(d.api.table, &n))
 	var code *Error
 	if errors.As(err, &code) && code.Code == codeNoDevice {
 		return 0, nil
@@ -79,14 +79,14 @@ func (d *Driver) Attribute(number, index int) (int, error) {
 		return 0, err
 	}
 	var v C.int
-	err = d.api.err(d.api.symbols.DeviceAttribute, C.cx_device_attribute(d.api.table, &v, C.int(number), dev))
+	err = d.api.err(C.cx_fn_device_attribute, C.cx_device_attribute(d.api.table, &v, C.int(number), dev))
 	return int(v), err
 }
 
 // Properties fills buf with the property structure of a device. The caller knows its layout
 // and ensures that buf is large enough.
 func (d *Driver) Properties(buf []byte, index int) error {
-	return d.api.err(d.api.symbols.DeviceProperties,
+	return d.api.err(C.cx_fn_device_properties,
 		C.cx_device_properties(d.api.table, pointerTo(buf), C.int(index)))
 }
 
@@ -101,7 +101,7 @@ func (d *Driver) CanAccessPeer(index, peer int) (bool, error) {
 		return false, err
 	}
 	var can C.int
-	err = d.api.err(d.api.symbols.CanAccessPeer, C.cx_can_access_peer(d.api.table, &can, a, b))
+	err = d.api.err(C.cx_fn_can_access_peer, C.cx_can_access_peer(d.api.table, &can, a, b))
 	return can != 0, err
 }
 
@@ -112,12 +112,12 @@ func (d *Driver) Describe(index int) (accel.Info, error) {
 	if err != nil {
 		return accel.Info{}, err
 	}
-	a, s := d.api, d.api.symbols
+	a := d.api
 	var name, bus [256]C.char
-	if err := a.err(s.DeviceName, C.cx_device_name(a.table, &name[0], C.int(len(name)), dev)); err != nil {
+	if err := a.err(C.cx_fn_device_name, C.cx_device_name(a.table, &name[0], C.int(len(name)), dev)); err != nil {
 		return accel.Info{}, err
 	}
-	if err := a.err(s.DeviceBusID, C.cx_device_bus_id(a.table, &bus[0], C.int(len(bus)), dev)); err != nil {
+	if err := a.err(C.cx_fn_device_bus_id, C.cx_device_bus_id(a.table, &bus[0], C.int(len(bus)), dev)); err != nil {
 		return accel.Info{}, err
 	}
 	arch, err := d.vendor.Arch(d, index)
@@ -145,7 +145,7 @@ func (d *Driver) Describe(index int) (accel.Info, error) {
 
 func (d *Driver) device(index int) (C.int, error) {
 	var dev C.int
-	err := d.api.err(d.api.symbols.DeviceGet, C.cx_device_get(d.api.table, &dev, C.int(index)))
+	err := d.api.err(C.cx_fn_device_get, C.cx_device_get(d.api.table, &dev, C.int(index)))
 	return dev, err
 }
 
@@ -164,7 +164,7 @@ func (d *Driver) Open(index int, cacheDir string) (*Device, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := d.api.err("bind device", C.cx_bind(d.api.table, dev)); err != nil {
+	if err := d.api.failed("bind device", C.cx_bind(d.api.table, dev)); err != nil {
 		return nil, fmt.Errorf("device %d: %w", index, err)
 	}
 	g := &Device{driver: d, api: d.api, dev: dev, index: index, cacheDir: cacheDir, bases: map[accel.Ptr]allocation{}}

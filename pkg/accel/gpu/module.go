@@ -32,7 +32,7 @@ func (d *Device) Compile(ctx context.Context, name, source string) (accel.Module
 		return nil, err
 	}
 	m := &module{api: d.api}
-	if err := d.api.err(d.api.symbols.ModuleLoad, C.cx_module_load(d.api.table, &m.handle, pointerTo(image))); err != nil {
+	if err := d.api.err(C.cx_fn_module_load, C.cx_module_load(d.api.table, &m.handle, pointerTo(image))); err != nil {
 		return nil, fmt.Errorf("load %s for %s: %w", name, d.info.Arch, err)
 	}
 	return m, nil
@@ -47,14 +47,14 @@ func (m *module) Kernel(name string) (accel.Kernel, error) {
 	cname := C.CString(name)
 	defer C.free(unsafe.Pointer(cname))
 	k := &kernel{api: m.api}
-	if err := m.api.err(m.api.symbols.ModuleFunction, C.cx_module_function(m.api.table, &k.handle, m.handle, cname)); err != nil {
+	if err := m.api.err(C.cx_fn_module_function, C.cx_module_function(m.api.table, &k.handle, m.handle, cname)); err != nil {
 		return nil, fmt.Errorf("kernel %s: %w", name, err)
 	}
 	return k, nil
 }
 
 func (m *module) Close() error {
-	return m.api.err(m.api.symbols.ModuleUnload, C.cx_module_unload(m.api.table, m.handle))
+	return m.api.err(C.cx_fn_module_unload, C.cx_module_unload(m.api.table, m.handle))
 }
 
 type kernel struct {
@@ -70,7 +70,7 @@ func (k *kernel) Launch(s accel.Stream, grid, block, sharedBytes uint32, args ..
 	}
 	var a [maxArgs]unsafe.Pointer
 	copy(a[:], args)
-	return k.api.err(k.api.symbols.Launch, C.cx_launch(k.api.table, k.handle,
+	return k.api.err(C.cx_fn_launch, C.cx_launch(k.api.table, k.handle,
 		C.uint(grid), C.uint(block), C.uint(sharedBytes), C.uintptr_t(s.Handle()),
 		a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7],
 		a[8], a[9], a[10], a[11], a[12], a[13], a[14], a[15]))

@@ -24,7 +24,7 @@ import (
 // default stream.
 func (d *Device) NewStream() (accel.Stream, error) {
 	s := &stream{api: d.api}
-	if err := d.api.err(d.api.symbols.StreamCreate, C.cx_stream_create(d.api.table, &s.handle)); err != nil {
+	if err := d.api.err(C.cx_fn_stream_create, C.cx_stream_create(d.api.table, &s.handle)); err != nil {
 		return nil, err
 	}
 	return s, nil
@@ -43,12 +43,12 @@ func (s *stream) Handle() uintptr { return uintptr(s.handle) }
 func (s *stream) QueryFunction() uintptr { return uintptr(unsafe.Pointer(s.api.table.stream_query)) }
 
 func (s *stream) Record(e accel.Event) error {
-	return s.api.err(s.api.symbols.EventRecord,
+	return s.api.err(C.cx_fn_event_record,
 		C.cx_event_record(s.api.table, C.uintptr_t(e.Handle()), s.handle))
 }
 
 func (s *stream) Synchronize() error {
-	return s.api.err(s.api.symbols.StreamSynchronize, C.cx_stream_synchronize(s.api.table, s.handle))
+	return s.api.err(C.cx_fn_stream_synchronize, C.cx_stream_synchronize(s.api.table, s.handle))
 }
 
 func (s *stream) Query() (bool, error) {
@@ -56,31 +56,31 @@ func (s *stream) Query() (bool, error) {
 	if rc == codeNotReady {
 		return false, nil
 	}
-	return rc == 0, s.api.err(s.api.symbols.StreamQuery, rc)
+	return rc == 0, s.api.err(C.cx_fn_stream_query, rc)
 }
 
 func (s *stream) BeginCapture() error {
 	if !s.api.graphs {
 		return fmt.Errorf("graphs: %w", accel.ErrUnsupported)
 	}
-	return s.api.err(s.api.symbols.CaptureBegin, C.cx_capture_begin(s.api.table, s.handle))
+	return s.api.err(C.cx_fn_capture_begin, C.cx_capture_begin(s.api.table, s.handle))
 }
 
 func (s *stream) EndCapture() (accel.Graph, error) {
 	a := s.api
 	var template C.uintptr_t
-	if err := a.err(a.symbols.CaptureEnd, C.cx_capture_end(a.table, s.handle, &template)); err != nil {
+	if err := a.err(C.cx_fn_capture_end, C.cx_capture_end(a.table, s.handle, &template)); err != nil {
 		return nil, err
 	}
 	g := &graph{api: a}
-	err := a.err(a.symbols.GraphInstantiate, C.cx_graph_instantiate(a.table, &g.handle, template))
+	err := a.err(C.cx_fn_graph_instantiate, C.cx_graph_instantiate(a.table, &g.handle, template))
 	// The executable graph is a copy, so the template can be destroyed.
-	err = also(err, a.err(a.symbols.GraphDestroy, C.cx_graph_destroy(a.table, template)))
+	err = also(err, a.err(C.cx_fn_graph_destroy, C.cx_graph_destroy(a.table, template)))
 	if err != nil {
 		return nil, err
 	}
 	if a.table.graph_upload != nil {
-		err = a.err(a.symbols.GraphUpload, C.cx_graph_upload(a.table, g.handle, s.handle))
+		err = a.err(C.cx_fn_graph_upload, C.cx_graph_upload(a.table, g.handle, s.handle))
 		if err == nil {
 			err = s.Synchronize()
 		}
@@ -92,13 +92,13 @@ func (s *stream) EndCapture() (accel.Graph, error) {
 }
 
 func (s *stream) Close() error {
-	return s.api.err(s.api.symbols.StreamDestroy, C.cx_stream_destroy(s.api.table, s.handle))
+	return s.api.err(C.cx_fn_stream_destroy, C.cx_stream_destroy(s.api.table, s.handle))
 }
 
 // NewEvent implements accel.Device.
 func (d *Device) NewEvent() (accel.Event, error) {
 	e := &event{api: d.api}
-	if err := d.api.err(d.api.symbols.EventCreate, C.cx_event_create(d.api.table, &e.handle)); err != nil {
+	if err := d.api.err(C.cx_fn_event_create, C.cx_event_create(d.api.table, &e.handle)); err != nil {
 		return nil, err
 	}
 	return e, nil
@@ -112,7 +112,7 @@ type event struct {
 func (e *event) Handle() uintptr { return uintptr(e.handle) }
 
 func (e *event) Close() error {
-	return e.api.err(e.api.symbols.EventDestroy, C.cx_event_destroy(e.api.table, e.handle))
+	return e.api.err(C.cx_fn_event_destroy, C.cx_event_destroy(e.api.table, e.handle))
 }
 
 type graph struct {
@@ -121,10 +121,10 @@ type graph struct {
 }
 
 func (g *graph) Launch(s accel.Stream) error {
-	return g.api.err(g.api.symbols.GraphLaunch,
+	return g.api.err(C.cx_fn_graph_launch,
 		C.cx_graph_launch(g.api.table, g.handle, C.uintptr_t(s.Handle())))
 }
 
 func (g *graph) Close() error {
-	return g.api.err(g.api.symbols.GraphExecDestroy, C.cx_graph_exec_destroy(g.api.table, g.handle))
+	return g.api.err(C.cx_fn_graph_exec_destroy, C.cx_graph_exec_destroy(g.api.table, g.handle))
 }

@@ -38,28 +38,28 @@ func (d *Device) AllocVirtual(size int64) (p accel.Ptr, err error) {
 			err = fmt.Errorf("allocate %d bytes of virtual memory: %w", size, err)
 		}
 	}()
-	a, s := d.api, d.api.symbols
+	a := d.api
 	prop := C.cx_mem_prop{_type: memPinned, handle_types: memShareAsFileDesc, location: location(d.dev)}
 	var granule C.size_t
-	if err := a.err(s.VMMGranularity, C.cx_vmm_granularity(a.table, &granule, &prop)); err != nil {
+	if err := a.err(C.cx_fn_vmm_granularity, C.cx_vmm_granularity(a.table, &granule, &prop)); err != nil {
 		return 0, err
 	}
 	bytes := (C.size_t(size) + granule - 1) / granule * granule
 	var handle C.cx_mem
-	if err := a.err(s.VMMCreate, C.cx_vmm_create(a.table, &handle, bytes, &prop)); err != nil {
+	if err := a.err(C.cx_fn_vmm_create, C.cx_vmm_create(a.table, &handle, bytes, &prop)); err != nil {
 		return 0, err
 	}
 	var at C.cx_ptr
-	if err := a.err(s.VMMReserve, C.cx_vmm_reserve(a.table, &at, bytes, granule)); err != nil {
-		return 0, also(err, a.err(s.VMMRelease, C.cx_vmm_release(a.table, handle)))
+	if err := a.err(C.cx_fn_vmm_reserve, C.cx_vmm_reserve(a.table, &at, bytes, granule)); err != nil {
+		return 0, also(err, a.err(C.cx_fn_vmm_release, C.cx_vmm_release(a.table, handle)))
 	}
 	mapped := allocation{mapped: int64(bytes), handle: handle}
-	if err := a.err(s.VMMMap, C.cx_vmm_map(a.table, at, bytes, handle)); err != nil {
+	if err := a.err(C.cx_fn_vmm_map, C.cx_vmm_map(a.table, at, bytes, handle)); err != nil {
 		return 0, also(err, d.releaseVirtual(at, mapped))
 	}
 	access, err := d.everyPeer()
 	if err == nil {
-		err = a.err(s.VMMAccess, C.cx_vmm_access(a.table, at, bytes, &access[0], C.size_t(len(access))))
+		err = a.err(C.cx_fn_vmm_access, C.cx_vmm_access(a.table, at, bytes, &access[0], C.size_t(len(access))))
 	}
 	if err != nil {
 		return 0, also(err, d.freeVirtual(accel.Ptr(at), mapped))
@@ -105,13 +105,13 @@ func (d *Device) everyPeer() ([]C.cx_access, error) {
 func location(dev C.int) C.cx_location { return C.cx_location{_type: memOnDevice, id: dev} }
 
 func (d *Device) freeVirtual(p accel.Ptr, v allocation) error {
-	unmap := d.api.err(d.api.symbols.VMMUnmap, C.cx_vmm_unmap(d.api.table, C.cx_ptr(p), C.size_t(v.mapped)))
+	unmap := d.api.err(C.cx_fn_vmm_unmap, C.cx_vmm_unmap(d.api.table, C.cx_ptr(p), C.size_t(v.mapped)))
 	return also(unmap, d.releaseVirtual(C.cx_ptr(p), v))
 }
 
 // releaseVirtual frees memory and addresses that are not mapped.
 func (d *Device) releaseVirtual(p C.cx_ptr, v allocation) error {
 	return also(
-		d.api.err(d.api.symbols.VMMRelease, C.cx_vmm_release(d.api.table, v.handle)),
-		d.api.err(d.api.symbols.VMMAddressFree, C.cx_vmm_address_free(d.api.table, p, C.size_t(v.mapped))))
+		d.api.err(C.cx_fn_vmm_release, C.cx_vmm_release(d.api.table, v.handle)),
+		d.api.err(C.cx_fn_vmm_address_free, C.cx_vmm_address_free(d.api.table, p, C.size_t(v.mapped))))
 }

@@ -45,65 +45,9 @@ var hints = map[int]string{
 
 func vendor() gpu.Vendor {
 	return gpu.Vendor{
-		Name:   "amd",
-		Driver: runtimeLibrary,
-		Symbols: gpu.Symbols{
-			Init:      "hipInit",
-			Version:   "hipRuntimeGetVersion",
-			ErrorName: "hipGetErrorName",
-
-			DeviceCount:     "hipGetDeviceCount",
-			DeviceGet:       "hipDeviceGet",
-			DeviceName:      "hipDeviceGetName",
-			DeviceBusID:     "hipDeviceGetPCIBusId",
-			DeviceAttribute: "hipDeviceGetAttribute",
-			// The plain name returns the structure of HIP 5, which has another layout.
-			DeviceProperties: "hipGetDevicePropertiesR0600",
-			CanAccessPeer:    "hipDeviceCanAccessPeer",
-			DeviceSet:        "hipSetDevice",
-			Synchronize:      "hipDeviceSynchronize",
-
-			MemInfo:   "hipMemGetInfo",
-			MemAlloc:  "hipMalloc",
-			MemFree:   "hipFree",
-			HostAlloc: "hipHostMalloc",
-			HostFree:  "hipHostFree",
-			CopyIn:    "hipMemcpyHtoDAsync",
-			CopyOut:   "hipMemcpyDtoHAsync",
-			Copy:      "hipMemcpyDtoDAsync",
-			Set:       "hipMemsetD8Async",
-
-			StreamCreate:      "hipStreamCreateWithFlags",
-			StreamDestroy:     "hipStreamDestroy",
-			StreamSynchronize: "hipStreamSynchronize",
-			StreamQuery:       "hipStreamQuery",
-			EventCreate:       "hipEventCreateWithFlags",
-			EventDestroy:      "hipEventDestroy",
-			EventRecord:       "hipEventRecord",
-			EventElapsed:      "hipEventElapsedTime",
-
-			CaptureBegin:     "hipStreamBeginCapture",
-			CaptureEnd:       "hipStreamEndCapture",
-			GraphInstantiate: "hipGraphInstantiateWithFlags",
-			GraphUpload:      "hipGraphUpload",
-			GraphLaunch:      "hipGraphLaunch",
-			GraphDestroy:     "hipGraphDestroy",
-			GraphExecDestroy: "hipGraphExecDestroy",
-
-			ModuleLoad:     "hipModuleLoadData",
-			ModuleUnload:   "hipModuleUnload",
-			ModuleFunction: "hipModuleGetFunction",
-			Launch:         "hipModuleLaunchKernel",
-
-			VMMGranularity: "hipMemGetAllocationGranularity",
-			VMMCreate:      "hipMemCreate",
-			VMMRelease:     "hipMemRelease",
-			VMMReserve:     "hipMemAddressReserve",
-			VMMAddressFree: "hipMemAddressFree",
-			VMMMap:         "hipMemMap",
-			VMMUnmap:       "hipMemUnmap",
-			VMMAccess:      "hipMemSetAccess",
-		},
+		Name:    "amd",
+		Driver:  runtimeLibrary,
+		Dialect: gpu.HIP,
 		Hints:   hints,
 		Numbers: gpu.Numbers{Multiprocessors: attrMultiprocessors, L2Bytes: attrL2Bytes, VMM: attrVMM},
 		Version: func(code int) string { return fmt.Sprintf("HIP %d.%d", code/10_000_000, code/100_000%100) },
@@ -136,17 +80,7 @@ func compiler() gpu.CompilerVendor {
 				"/opt/rocm/lib/libhiprtc.so", "/opt/rocm-*/lib/libhiprtc.so",
 			},
 		},
-		Symbols: gpu.CompilerSymbols{
-			ErrorString: "hiprtcGetErrorString",
-			Version:     "hiprtcVersion",
-			Create:      "hiprtcCreateProgram",
-			Compile:     "hiprtcCompileProgram",
-			LogSize:     "hiprtcGetProgramLogSize",
-			Log:         "hiprtcGetProgramLog",
-			CodeSize:    "hiprtcGetCodeSize",
-			Code:        "hiprtcGetCode",
-			Destroy:     "hiprtcDestroyProgram",
-		},
+		Dialect: gpu.HIP,
 		// Multiplication and addition are not fused, so that kernels and host compute the
 		// same bits.
 		Options: func(arch string) []string {
