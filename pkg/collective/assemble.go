@@ -254,16 +254,13 @@ func (sp spec) collect(check *result.Check, w window, at int, tracks []track) (a
 // timing reduces the samples of the ranks: the slowest rank of each sample is
 // what counts.
 func (sp spec) timing(bytes int64, perRank [][]float64) (*result.Timing, error) {
-	slowest, err := measure.OverRanks(perRank, measure.Max)
-	if err != nil {
-		return nil, err
+	var err error
+	over := func(reduce measure.Reduction) (us []float64) {
+		us, err = measure.OverRanks(perRank, reduce)
+		return us
 	}
-	fastest, err := measure.OverRanks(perRank, measure.Min)
-	if err != nil {
-		return nil, err
-	}
-	mean, err := measure.OverRanks(perRank, measure.Mean)
-	if err != nil {
+	slowest, fastest, mean := over(measure.Max), over(measure.Min), over(measure.Mean)
+	if err != nil { // of all three: the ranks differ in their samples
 		return nil, err
 	}
 	t := &result.Timing{

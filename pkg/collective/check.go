@@ -2,8 +2,8 @@ package collective
 
 import (
 	"errors"
+	"slices"
 
-	"github.com/collectivex/collectivex/pkg/accel"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/vocab"
@@ -14,10 +14,7 @@ import (
 // where this rank receives nothing, then the input, which in place is part of
 // the same buffer.
 func (b *bench) fill(w window, slot int) error {
-	p, err := b.pattern(w, slot)
-	if err != nil {
-		return rank.Coded(result.ReasonRefused, err)
-	}
+	p := b.pattern(w, slot)
 	send, recv := b.buffers(place{slot: slot})
 	out := b.outputs(b.rung)
 	in, guard := b.untouched(b.rung)
@@ -74,30 +71,67 @@ func (b *bench) untouched(r rung) (send, recv []workload.Region) {
 	return nil, nil
 }
 
-// check compares what a window has left of its results, and what it had to leave
-// as it was.
+// part is what a check compares in one buffer of this rank.
+type part struct {
+	place
+	result  bool // of the receive buffer, else of the send buffer
+	regions []workload.Region
+}
+
+// parts are what a check compares after a window on r: what marks show of the results,
+// and what the operations had to leave as it was.
+func (b *bench) parts(r rung, marks []mark) (parts []part) {
+	if b.form(r.Pair).Idle(b.session.Rank) {
+		return nil
+	}
+	out := b.outputs(r)
+	for _, m := range marks {
+		parts = append(parts, part{m.place, true, b.left(out, m)})
+	}
+	inputs, guards := b.untouched(r)
+	for slot := range r.Slots {
+		parts = append(parts, part{place{slot: slot}, false, inputs}, part{place{slot: slot}, true, guards})
+	}
+	return slices.DeleteFunc(parts, func(p part) bool { return len(p.regions) == 0 })
+}
+
+// compared is how many elements check compares after a window on r.
+func (b *bench) compared(r rung, marks []mark) int64 {
+	total := int64(0)
+	for _, p := range b.parts(r, marks) {
+		for _, region := range p.regions {
+			total += region.Count
+		}
+	}
+	return total
+}
+
+// check compares what a window on the rung at hand has left.
 func (b *bench) check(w window, marks []mark) (workload.Verdict, error) {
 	total := workload.Verdict{First: -1}
-	if b.idle() {
-		return total, nil
-	}
-	for _, m := range marks {
-		_, recv := b.buffers(m.place)
-		if err := b.compare(&total, w, m.slot, recv, b.left(b.outputs(b.rung), m)); err != nil {
-			return total, err
+	for _, p := range b.parts(b.rung, marks) {
+		buf, recv := b.buffers(p.place)
+		if p.result {
+			buf = recv
 		}
-	}
-	inputs, guards := b.untouched(b.rung)
-	for slot := range b.rung.Slots {
-		send, recv := b.buffers(place{slot: slot})
-		if err := b.compare(&total, w, slot, send, inputs); err != nil {
-			return total, err
+		v, err := b.Data.Check(b.stream, b.pattern(w, p.slot), buf, p.regions)
+		switch {
+		case errors.Is(err, ErrDisagree):
+			return total, rank.Coded(result.ReasonUnchecked, err)
+		case err != nil:
+			return total, rank.Coded(result.ReasonDevice, err)
 		}
-		if err := b.compare(&total, w, slot, recv, guards); err != nil {
-			return total, err
-		}
+		add(&total, v)
 	}
 	return total, nil
+}
+
+func add(total *workload.Verdict, v workload.Verdict) {
+	if total.Wrong == 0 {
+		total.First = v.First
+	}
+	total.Checked += v.Checked
+	total.Wrong += v.Wrong
 }
 
 // left is what a mark shows of a result.
@@ -114,53 +148,4 @@ func (b *bench) left(out []workload.Region, m mark) []workload.Region {
 		}
 	}
 	return left
-}
-
-// compare adds the verdict on regions of one buffer.
-func (b *bench) compare(total *workload.Verdict, w window, slot int, buf accel.Ptr, regions []workload.Region) error {
-	if len(regions) == 0 {
-		return nil
-	}
-	p, err := b.pattern(w, slot)
-	if err != nil {
-		return rank.Coded(result.ReasonRefused, err)
-	}
-	v, err := b.Data.Check(b.stream, p, buf, regions)
-	switch {
-	case errors.Is(err, ErrDisagree):
-		return rank.Coded(result.ReasonUnchecked, err)
-	case err != nil:
-		return rank.Coded(result.ReasonDevice, err)
-	}
-	add(total, v)
-	return nil
-}
-
-func add(total *workload.Verdict, v workload.Verdict) {
-	if total.Wrong == 0 {
-		total.First = v.First
-	}
-	total.Checked += v.Checked
-	total.Wrong += v.Wrong
-}
-
-// compared is how many elements check compares after a window on r.
-func (b *bench) compared(r rung, marks []mark) int64 {
-	if b.form(r.Pair).Idle(b.session.Rank) {
-		return 0
-	}
-	total := int64(0)
-	for _, m := range marks {
-		total += count(b.left(b.outputs(r), m))
-	}
-	send, recv := b.untouched(r)
-	return total + int64(r.Slots)*(count(send)+count(recv))
-}
-
-func count(regions []workload.Region) int64 {
-	total := int64(0)
-	for _, r := range regions {
-		total += r.Count
-	}
-	return total
 }

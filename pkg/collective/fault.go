@@ -49,11 +49,7 @@ func (b *bench) injure(w window) error {
 	if _, ok := b.session.Fault(FaultStale); ok {
 		before := w
 		before.Trial--
-		p, err := b.pattern(before, at.slot)
-		if err != nil {
-			return err
-		}
-		if err := b.Data.Fill(b.stream, p, recv, regions); err != nil {
+		if err := b.Data.Fill(b.stream, b.pattern(before, at.slot), recv, regions); err != nil {
 			return rank.Coded(result.ReasonDevice, err)
 		}
 	}

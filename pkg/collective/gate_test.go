@@ -128,11 +128,11 @@ func TestPublishedFiguresArePlausible(t *testing.T) {
 		require.NoError(t, err)
 		return low, high
 	}
-	_, rate := find(`([0-9.]+) to ([0-9.]+) GB/s from each to each at 256 MiB`)
+	_, rate := find(`([0-9.]+) to ([0-9.]+) GB/s between all pairs at 256 MiB`)
 	require.Equal(t, result.Success, sized(t, P2P, 4, 256<<20, float64(256<<20)/rate/1e3).mustDocument().Outcome.Status)
 	fastest, _ := find(`([0-9.]+) to ([0-9.]+) µs at 8 B`)
 	require.Equal(t, result.Success, sized(t, P2P, 4, 8, fastest).mustDocument().Outcome.Status)
-	fastest, _ = find(`Below 256 KiB a pipeline is bound by the host's enqueueing: ([0-9.]+) to ([0-9.]+) µs an operation`)
+	fastest, _ = find(`Below 256 KiB, the time of a pipelined operation is the time that the host takes to enqueue\s+it: ([0-9.]+) to ([0-9.]+) µs`)
 	for _, op := range Ops() {
 		if op == AllToAllV || op.Pairwise() {
 			continue

@@ -26,11 +26,10 @@ const (
 	Hypercube // an all_gather in log2(world) steps, with rank^1, rank^2, rank^4, …
 )
 
-// shape is what sets an operation apart from the others. Everything else is
-// derived from it.
+// shape is an operation of the vocabulary and the parts of one rank's count in its
+// buffers. Everything else is derived from it.
 type shape struct {
 	vocab.Operation
-	// send and recv are the parts of one rank's count in its buffers.
 	send, recv extent
 }
 
@@ -44,19 +43,19 @@ const (
 )
 
 var shapes = [...]shape{
-	AllReduce:     {Operation: vocab.Op("all_reduce")},
-	AllGather:     {Operation: vocab.Op("all_gather"), recv: all},
-	ReduceScatter: {Operation: vocab.Op("reduce_scatter"), send: all},
-	AllToAll:      {Operation: vocab.Op("alltoall"), send: all, recv: all},
-	Broadcast:     {Operation: vocab.Op("broadcast")},
-	SendRecv:      {Operation: vocab.Op("sendrecv")},
-	Reduce:        {Operation: vocab.Op("reduce")},
-	Gather:        {Operation: vocab.Op("gather"), recv: all},
-	Scatter:       {Operation: vocab.Op("scatter"), send: all},
-	AllToAllV:     {Operation: vocab.Op("alltoallv"), send: listed, recv: listed},
-	P2P:           {Operation: vocab.Op("p2p")},
-	P2PBidir:      {Operation: vocab.Op("p2p_bidir")},
-	Hypercube:     {Operation: vocab.Op("hypercube"), recv: all},
+	AllReduce:     {vocab.Op("all_reduce"), one, one},
+	AllGather:     {vocab.Op("all_gather"), one, all},
+	ReduceScatter: {vocab.Op("reduce_scatter"), all, one},
+	AllToAll:      {vocab.Op("alltoall"), all, all},
+	Broadcast:     {vocab.Op("broadcast"), one, one},
+	SendRecv:      {vocab.Op("sendrecv"), one, one},
+	Reduce:        {vocab.Op("reduce"), one, one},
+	Gather:        {vocab.Op("gather"), one, all},
+	Scatter:       {vocab.Op("scatter"), all, one},
+	AllToAllV:     {vocab.Op("alltoallv"), listed, listed},
+	P2P:           {vocab.Op("p2p"), one, one},
+	P2PBidir:      {vocab.Op("p2p_bidir"), one, one},
+	Hypercube:     {vocab.Op("hypercube"), one, all},
 }
 
 // Ops lists the operations.

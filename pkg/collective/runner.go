@@ -206,10 +206,8 @@ func (r *Runner) prepare(ctx context.Context, s *rank.Session, sp spec, l ladder
 func (b *bench) setup() setup {
 	out := setup{
 		Path: b.Comm.Path(b.op), CheckedBy: b.Data.CheckedBy(), Registered: b.memory.Registered(),
-		Modes: b.ladder.modes, Dropped: b.ladder.dropped, Excluded: b.ladder.excluded,
-	}
-	if p, err := b.pattern(window{}, 0); err == nil { // parse has tried it
-		out.Tolerance = p.ToleranceULP()
+		Tolerance: b.data.ToleranceULP(),
+		Modes:     b.ladder.modes, Dropped: b.ladder.dropped, Excluded: b.ladder.excluded,
 	}
 	for _, r := range b.ladder.rungs {
 		out.Rungs = append(out.Rungs, rungRecord{

@@ -1,9 +1,12 @@
 package inventory
 
 import (
+	"path"
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/collectivex/collectivex/pkg/sysfs"
 )
 
 const infiniband = "sys/class/infiniband"
@@ -15,25 +18,51 @@ var (
 	firmware    = regexp.MustCompile(`^[0-9]+(\.[0-9]+){1,3}$`)
 )
 
+// port is a port of an RDMA adapter.
+type port struct {
+	root    sysfs.Root
+	adapter string // its directory
+	number  string
+}
+
+// ports lists the ports of all RDMA adapters.
+func (r *Reader) ports() (ports []port) {
+	for _, adapter := range r.root.List(infiniband) {
+		for _, number := range r.root.List(infiniband, adapter, "ports") {
+			ports = append(ports, port{r.root, path.Join(infiniband, adapter), number})
+		}
+	}
+	return ports
+}
+
+// text reads a file of the port.
+func (p port) text(name string) string { return p.root.Text(p.adapter, "ports", p.number, name) }
+
+func (p port) active() bool { return strings.HasSuffix(p.text("state"), "ACTIVE") }
+
+// counter reads a counter of the port; 0 if it has none of that name.
+func (p port) counter(name string) uint64 {
+	n, _ := p.root.Number(p.adapter, "ports", p.number, "counters", name)
+	return uint64(n)
+}
+
 // readNICs counts the ports of RDMA adapters by their kind.
 func (r *Reader) readNICs() []NIC {
 	var nics []NIC
-	for _, adapter := range r.root.List(infiniband) {
-		for _, port := range r.root.List(infiniband, adapter, "ports") {
-			n := NIC{
-				Adapter:   form(adapterType, r.root.Text(infiniband, adapter, "hca_type")),
-				LinkLayer: form(adapterType, r.root.Text(infiniband, adapter, "ports", port, "link_layer")),
-				Rate:      form(linkRate, r.root.Text(infiniband, adapter, "ports", port, "rate")),
-				Active:    strings.HasSuffix(r.root.Text(infiniband, adapter, "ports", port, "state"), "ACTIVE"),
-				Firmware:  form(firmware, r.root.Text(infiniband, adapter, "fw_ver")),
-			}
-			if i := slices.IndexFunc(nics, func(o NIC) bool { o.Count = 0; return o == n }); i >= 0 {
-				nics[i].Count++
-				continue
-			}
-			n.Count = 1
-			nics = append(nics, n)
+	for _, p := range r.ports() {
+		n := NIC{
+			Adapter:   form(adapterType, r.root.Text(p.adapter, "hca_type")),
+			LinkLayer: form(adapterType, p.text("link_layer")),
+			Rate:      form(linkRate, p.text("rate")),
+			Active:    p.active(),
+			Firmware:  form(firmware, r.root.Text(p.adapter, "fw_ver")),
 		}
+		if i := slices.IndexFunc(nics, func(o NIC) bool { o.Count = 0; return o == n }); i >= 0 {
+			nics[i].Count++
+			continue
+		}
+		n.Count = 1
+		nics = append(nics, n)
 	}
 	return nics
 }

@@ -19,22 +19,20 @@ type Peak struct {
 // direction. ok is false if there is no port, or if the rate of one is unknown.
 func (r *Reader) NetworkPeak() (p Peak, ok bool) {
 	ports := 0
-	for _, adapter := range r.root.List(infiniband) {
-		for _, port := range r.root.List(infiniband, adapter, "ports") {
-			if !strings.HasSuffix(r.root.Text(infiniband, adapter, "ports", port, "state"), "ACTIVE") {
-				continue
-			}
-			layer := r.root.Text(infiniband, adapter, "ports", port, "link_layer")
-			var gbit float64
-			_, err := fmt.Sscanf(r.root.Text(infiniband, adapter, "ports", port, "rate"), "%f Gb/sec", &gbit)
-			// A bond reports the rate of one of its ports. For other link layers (EFA),
-			// some drivers report a rate that is not the port's.
-			if err != nil || strings.Contains(adapter, "bond") || layer != "InfiniBand" && layer != "Ethernet" {
-				return Peak{}, false
-			}
-			ports++
-			p.GBps += gbit / 8
+	for _, port := range r.ports() {
+		if !port.active() {
+			continue
 		}
+		layer := port.text("link_layer")
+		var gbit float64
+		_, err := fmt.Sscanf(port.text("rate"), "%f Gb/sec", &gbit)
+		// A bond reports the rate of one of its ports. For other link layers (EFA),
+		// some drivers report a rate that is not the port's.
+		if err != nil || strings.Contains(port.adapter, "bond") || layer != "InfiniBand" && layer != "Ethernet" {
+			return Peak{}, false
+		}
+		ports++
+		p.GBps += gbit / 8
 	}
 	p.Sum, p.Source = fmt.Sprintf("%d active ports", ports), "sysfs"
 	return p, ports > 0

@@ -95,21 +95,15 @@ func (r *Reader) amdState(index int, n kfdNode) GPUState {
 // counters count words of 4 bytes.
 func (r *Reader) Fabric() *Fabric {
 	var f *Fabric
-	for _, adapter := range r.root.List(infiniband) {
-		for _, port := range r.root.List(infiniband, adapter, "ports") {
-			if f == nil {
-				f = &Fabric{}
-			}
-			counter := func(name string) uint64 {
-				n, _ := r.root.Number(infiniband, adapter, "ports", port, "counters", name)
-				return uint64(n)
-			}
-			f.SentBytes += 4 * counter("port_xmit_data")
-			f.ReceivedBytes += 4 * counter("port_rcv_data")
-			f.WaitTicks += counter("port_xmit_wait")
-			f.SymbolErrors += counter("symbol_error")
-			f.LinkDowned += counter("link_downed")
+	for _, p := range r.ports() {
+		if f == nil {
+			f = &Fabric{}
 		}
+		f.SentBytes += 4 * p.counter("port_xmit_data")
+		f.ReceivedBytes += 4 * p.counter("port_rcv_data")
+		f.WaitTicks += p.counter("port_xmit_wait")
+		f.SymbolErrors += p.counter("symbol_error")
+		f.LinkDowned += p.counter("link_downed")
 	}
 	return f
 }

@@ -154,6 +154,12 @@ func (p *Params) average() {
 // ceilLog2 is the least b with 2^b ≥ n.
 func ceilLog2(n uint32) uint32 { return uint32(bits.Len32(n - 1)) }
 
+// Seeded returns the pattern with another seed.
+func (p Pattern) Seeded(seed uint32) Pattern {
+	p.p.Seed = seed
+	return p
+}
+
 // Params returns the pattern as kernels take it.
 func (p Pattern) Params() Params { return p.p }
 
