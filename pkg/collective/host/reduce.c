@@ -2,9 +2,7 @@
 // level cache is reduced there over all ranks, then written to every
 // destination: memory sees each input read once and each output written once.
 //
-// Types of 8 and 16 bits are reduced in float and rounded once. The loops are
-// plain C, which the compiler turns into the vector code of several
-// generations of processors; the right one is chosen when the program starts.
+// Types of 8 and 16 bits are reduced in float and rounded once.
 
 #include "reduce.h"
 
@@ -12,27 +10,11 @@
 
 #if defined(__x86_64__)
 #include <emmintrin.h>
-#define CLONES __attribute__((target_clones("arch=skylake-avx512", "avx2", "default")))
-#else
-#define CLONES
 #endif
 
+#include "numeric.h"
+
 #define TILE 1024 // elements
-
-typedef union {
-	float f;
-	uint32_t u;
-} word;
-
-static inline float float_of(uint32_t u) {
-	word w = {.u = u};
-	return w.f;
-}
-
-static inline uint32_t bits_of(float f) {
-	word w = {.f = f};
-	return w.u;
-}
 
 // A small float of MANT stored fraction bits and exponent bias BIAS lies in the
 // bits of a float, scaled by a power of two, which a multiplication undoes. TOP
@@ -63,13 +45,6 @@ static inline uint32_t narrow(float x, int bits, int mant, int bias, uint32_t ov
 
 static inline float from_half(uint16_t v) { return widen(v, 16, 10, 15, 0x7c00); }
 static inline uint16_t to_half(float x) { return (uint16_t)narrow(x, 16, 10, 15, 0x477ff000u, 0x7c00, 0x7fff); }
-
-static inline float from_bfloat16(uint16_t v) { return float_of((uint32_t)v << 16); }
-static inline uint16_t to_bfloat16(float x) {
-	uint32_t u = bits_of(x);
-	uint32_t rounded = (u + 0x7fff + (u >> 16 & 1)) >> 16;
-	return (u & 0x7fffffffu) > 0x7f800000u ? 0x7fff : (uint16_t)rounded;
-}
 
 // 448 is 0x7e, its upper half step rounds up to 0x7f, which is NaN.
 static inline float from_f8e4m3(uint8_t v) {

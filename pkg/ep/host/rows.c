@@ -1,37 +1,6 @@
-// Plain loops, which the compiler turns into the vector code of several
-// generations of processors; the right one is chosen when the program starts.
-// The C standard mode keeps it from fusing multiplications with additions.
-
 #include "rows.h"
 
-#if defined(__x86_64__)
-#define CLONES __attribute__((target_clones("arch=skylake-avx512", "avx2", "default")))
-#else
-#define CLONES
-#endif
-
-typedef union {
-	float f;
-	uint32_t u;
-} word;
-
-static inline float float_of(uint32_t u) {
-	word w = {.u = u};
-	return w.f;
-}
-
-static inline uint32_t bits_of(float f) {
-	word w = {.f = f};
-	return w.u;
-}
-
-static inline float from_bf16(uint16_t v) { return float_of((uint32_t)v << 16); }
-
-static inline uint16_t to_bf16(float x) {
-	uint32_t u = bits_of(x);
-	uint32_t rounded = (u + 0x7fff + (u >> 16 & 1)) >> 16;
-	return (u & 0x7fffffffu) > 0x7f800000u ? 0x7fff : (uint16_t)rounded;
-}
+#include "numeric.h"
 
 // e4m3fn: 3 mantissa bits, bias 7, largest 448 (0x7e), NaN 0x7f.
 static inline uint8_t to_e4m3(float x) {
@@ -54,7 +23,7 @@ static inline float from_e4m3(uint8_t v) {
 }
 
 CLONES static void encode(uint8_t *restrict codes, const uint16_t *restrict row, int64_t n, float factor) {
-	for (int64_t i = 0; i < n; i++) codes[i] = to_e4m3(from_bf16(row[i]) * factor);
+	for (int64_t i = 0; i < n; i++) codes[i] = to_e4m3(from_bfloat16(row[i]) * factor);
 }
 
 CLONES static uint32_t largest(const uint16_t *restrict row, int64_t n) {
@@ -73,7 +42,7 @@ void cx_row_encode(uint8_t *codes, float *scales, const uint16_t *row, int64_t n
 	}
 	for (int64_t at = 0; at < n; at += block) {
 		int64_t len = n - at < block ? n - at : block;
-		float amax = from_bf16((uint16_t)largest(row + at, len));
+		float amax = from_bfloat16((uint16_t)largest(row + at, len));
 		amax = amax > least ? amax : least;
 		encode(codes + at, row + at, len, 448.0f / amax);
 		scales[at / block] = amax / 448.0f;
@@ -81,7 +50,7 @@ void cx_row_encode(uint8_t *codes, float *scales, const uint16_t *row, int64_t n
 }
 
 CLONES static void decode(uint16_t *restrict row, const uint8_t *restrict codes, int64_t n, float scale) {
-	for (int64_t i = 0; i < n; i++) row[i] = to_bf16(from_e4m3(codes[i]) * scale);
+	for (int64_t i = 0; i < n; i++) row[i] = to_bfloat16(from_e4m3(codes[i]) * scale);
 }
 
 void cx_row_decode(uint16_t *row, const uint8_t *codes, const float *scales, int64_t n, int64_t block) {
@@ -94,24 +63,24 @@ void cx_row_decode(uint16_t *row, const uint8_t *codes, const float *scales, int
 }
 
 CLONES void cx_row_add(float *restrict sum, const uint16_t *restrict row, int64_t n) {
-	for (int64_t i = 0; i < n; i++) sum[i] += from_bf16(row[i]);
+	for (int64_t i = 0; i < n; i++) sum[i] += from_bfloat16(row[i]);
 }
 
 CLONES void cx_row_add_weighted(float *restrict sum, const uint16_t *restrict row, float weight, int64_t n) {
-	for (int64_t i = 0; i < n; i++) sum[i] += from_bf16(row[i]) * weight;
+	for (int64_t i = 0; i < n; i++) sum[i] += from_bfloat16(row[i]) * weight;
 }
 
 CLONES void cx_row_flush(float *restrict sum, float *restrict part, int64_t n) {
 	for (int64_t i = 0; i < n; i++) {
-		sum[i] += from_bf16(to_bf16(part[i]));
+		sum[i] += from_bfloat16(to_bfloat16(part[i]));
 		part[i] = 0;
 	}
 }
 
 CLONES void cx_row_add_rounded(float *restrict sum, const float *restrict part, int64_t n) {
-	for (int64_t i = 0; i < n; i++) sum[i] = from_bf16(to_bf16(sum[i] + part[i]));
+	for (int64_t i = 0; i < n; i++) sum[i] = from_bfloat16(to_bfloat16(sum[i] + part[i]));
 }
 
 CLONES void cx_row_round(uint16_t *restrict row, const float *restrict sum, int64_t n) {
-	for (int64_t i = 0; i < n; i++) row[i] = to_bf16(sum[i]);
+	for (int64_t i = 0; i < n; i++) row[i] = to_bfloat16(sum[i]);
 }
