@@ -1,6 +1,9 @@
 package plan
 
-import "strconv"
+import (
+	"strconv"
+	"sync"
+)
 
 // ID returns the id that the fields of the case spell. Every CaseID is made
 // here, and whoever reads a case recomputes it here. Factors are lower case,
@@ -13,13 +16,18 @@ import "strconv"
 // vocab.ContractLayout, root 0, registration none, the first repeat. The case must have
 // its block.
 func (c *Case) ID() string {
-	factors := make([]string, 0, 12)
-	factors = c.Block.Factors(c, append(factors, c.SKU, c.Backend))
+	room := factorRoom.Get().(*[]string)
+	defer factorRoom.Put(room)
+	factors := c.Block.Factors(c, append((*room)[:0], c.SKU, c.Backend))
 	if c.Repeat > 1 {
 		factors = append(factors, "r"+strconv.Itoa(c.Repeat))
 	}
 	return Slug(factors...)
 }
+
+// factorRoom has room for the factors of an id. They pass through an interface and would
+// be allocated for each of 100,000 cases.
+var factorRoom = sync.Pool{New: func() any { s := make([]string, 0, 12); return &s }}
 
 // Upstream reports whether the case is one that CollectiveX itself plans. The public
 // dashboard is shown no others: they stand in requested_other and have a record type
