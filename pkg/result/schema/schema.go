@@ -8,8 +8,9 @@ import (
 	"encoding"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"reflect"
+	"slices"
+	"strings"
 
 	"github.com/invopop/jsonschema"
 
@@ -27,34 +28,25 @@ type File struct {
 }
 
 // root is one schema. families are those that a plan.Case in it may be of, and
-// factors a value of the type behind identity.case_factors.case.
+// factors is the type behind identity.case_factors.case.
 type root struct {
 	name, title string
 	value       any
 	record      string
-	families    []plan.Family
-	factors     any
+	families    []plan.Descriptor
+	factors     reflect.Type
 }
 
 // roots are the schemas.
 func roots() []root {
-	var names []plan.Family
-	for _, f := range plan.Families() {
-		names = append(names, f.Name)
-	}
-	all := []root{{"matrix.schema.json", "CollectiveX matrix", plan.Matrix{}, "", names, nil}}
+	all := []root{{name: "matrix.schema.json", title: "CollectiveX matrix", value: plan.Matrix{}, families: plan.Families()}}
 	for _, f := range result.Families() {
+		of := slices.DeleteFunc(slices.Clone(plan.Families()), func(d plan.Descriptor) bool { return d.Name != f.Name })
 		for _, r := range f.Records {
-			all = append(all, root{r.Type + ".schema.json", r.Title, f.Document, r.Type, []plan.Family{f.Name}, f.Factors})
+			all = append(all, root{r.Type + ".schema.json", r.Title, f.Document, r.Type, of, reflect.TypeOf(f.Factors)})
 		}
 	}
 	return all
-}
-
-// caseName is the definition of a case with the block of a family; it has no Go
-// type of its own.
-func caseName(f plan.Family) string {
-	return reflect.TypeOf(plan.NewBlock(f)).Elem().Name() + "Case"
 }
 
 // Files returns the schemas.
@@ -65,16 +57,16 @@ func Files() ([]File, error) {
 	}
 	var out []File
 	used := map[string]bool{}
-	values := result.Closed()
+	closed := result.Closed()
 	for _, root := range roots() {
-		s := &maker{comments: comments, families: root.families, factors: root.factors, types: map[string]reflect.Type{}, values: values, used: used}
-		data, err := s.make(root.name, root.title, root.value, root.record)
+		m := &maker{root, comments, closed, used, jsonschema.Definitions{}, map[string]reflect.Type{}}
+		data, err := m.make()
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", root.name, err)
 		}
 		out = append(out, File{root.name, data})
 	}
-	for field := range values {
+	for field := range closed {
 		if !used[field] {
 			return nil, fmt.Errorf("no field %s", field)
 		}
@@ -84,31 +76,22 @@ func Files() ([]File, error) {
 
 // maker makes one schema.
 type maker struct {
-	comments map[string]string
-	families []plan.Family
-	factors  any
-	types    map[string]reflect.Type // definitions made, to refuse two types of one name
-	values   map[string][]any        // closed lists
-	used     map[string]bool         // entries of values
+	root
+	comments    map[string]string // see comments
+	closed      map[string][]any  // closed lists, by type and JSON name
+	used        map[string]bool   // entries of closed
+	definitions jsonschema.Definitions
+	types       map[string]reflect.Type // of the definitions, to refuse two types of one name
 }
 
-func (m *maker) make(name, title string, value any, record string) ([]byte, error) {
-	s := m.reflect(value, m.refer)
-	if m.hasFactors() {
-		m.define(s.Definitions, reflect.TypeOf(m.factors).Name(), m.factors)
-	}
-	for _, f := range m.families {
-		m.defineCase(s.Definitions, f)
-	}
-	if record != "" {
-		property(s, "record_type").Const = record
+func (m *maker) make() ([]byte, error) {
+	s := m.object(reflect.TypeOf(m.value))
+	if m.record != "" {
+		property(s, "record_type").Const = m.record
 	} else {
-		m.matrix(s)
+		m.requested(s)
 	}
-	if err := m.tighten(s, reflect.TypeOf(value), map[reflect.Type]bool{}); err != nil {
-		return nil, err
-	}
-	s.ID, s.Title = jsonschema.ID(base+name), title
+	s.Version, s.ID, s.Title, s.Definitions = jsonschema.Version, jsonschema.ID(base+m.name), m.title, m.definitions
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
@@ -117,41 +100,108 @@ func (m *maker) make(name, title string, value any, record string) ([]byte, erro
 	return b.Bytes(), err
 }
 
-// reflect returns the schema of value with its own properties at the root.
-func (m *maker) reflect(value any, mapper func(reflect.Type) *jsonschema.Schema) *jsonschema.Schema {
-	words := func(t reflect.Type) *jsonschema.Schema {
-		if t.Implements(reflect.TypeFor[encoding.TextMarshaler]()) {
-			return &jsonschema.Schema{Type: "string"}
-		}
-		if t == reflect.TypeFor[result.Reasons]() { // in place, without a definition
-			return &jsonschema.Schema{Type: "array", Items: &jsonschema.Schema{Type: "string"}}
-		}
-		if mapper == nil {
-			return nil
-		}
-		return mapper(t)
-	}
-	r := &jsonschema.Reflector{Anonymous: true, ExpandedStruct: true, CommentMap: m.comments, Mapper: words}
-	return r.Reflect(value)
+// requested says which families have cases in requested_cases.
+func (m *maker) requested(matrix *jsonschema.Schema) {
+	cases := property(matrix, "requested_cases")
+	only := &jsonschema.Schema{Properties: jsonschema.NewProperties()}
+	only.Properties.Set("case", anyCase(slices.DeleteFunc(slices.Clone(m.families), func(f plan.Descriptor) bool { return f.Upstream == nil })))
+	cases.Items = &jsonschema.Schema{AllOf: []*jsonschema.Schema{cases.Items, only}}
 }
 
-// refer puts references where the Go type says less than the document holds: a
-// case has one block, and the factors have the type of the family.
-func (m *maker) refer(t reflect.Type) *jsonschema.Schema {
+// schema returns the schema of a value of type t, and defines the structs in it. A type
+// without a schema is a mistake in this program and panics.
+func (m *maker) schema(t reflect.Type) *jsonschema.Schema {
 	switch {
 	case t == reflect.TypeFor[plan.Case]():
+		for _, f := range m.families { // a case has the members of one block
+			m.define(caseName(f), t, reflect.TypeOf(f.Block).Elem())
+			property(m.definitions[caseName(f)], "family").Const = f.Name
+		}
 		return anyCase(m.families)
-	case t.Kind() == reflect.Interface && m.hasFactors():
-		return reference(reflect.TypeOf(m.factors).Name())
-	case t.Kind() == reflect.Interface:
-		return reference(caseName(m.families[0]))
+	case t.Implements(reflect.TypeFor[encoding.TextMarshaler]()):
+		return &jsonschema.Schema{Type: "string"}
+	}
+	switch t.Kind() {
+	case reflect.Interface:
+		return m.schema(m.factors)
+	case reflect.Pointer:
+		return m.schema(t.Elem())
+	case reflect.Struct:
+		m.define(t.Name(), t)
+		return reference(t.Name())
+	case reflect.Slice:
+		return &jsonschema.Schema{Type: "array", Items: m.schema(t.Elem())}
+	case reflect.Map:
+		return &jsonschema.Schema{Type: "object", AdditionalProperties: m.schema(t.Elem())}
+	case reflect.String:
+		return &jsonschema.Schema{Type: "string"}
+	case reflect.Bool:
+		return &jsonschema.Schema{Type: "boolean"}
+	case reflect.Float64:
+		return &jsonschema.Schema{Type: "number"}
+	case reflect.Int, reflect.Int64, reflect.Uint64:
+		return &jsonschema.Schema{Type: "integer"}
 	default:
-		return nil
+		panic(fmt.Sprintf("schema: no schema of type %v", t))
+	}
+}
+
+// define adds the definition of an object with the fields of the structs.
+func (m *maker) define(name string, structs ...reflect.Type) {
+	switch old := m.types[name]; old {
+	case nil:
+		m.types[name] = structs[0]
+		m.definitions[name] = m.object(structs...)
+	case structs[0]:
+	default:
+		panic(fmt.Sprintf("schema: types %v and %v have the same name", old, structs[0]))
+	}
+}
+
+// object returns an object with the fields of the structs, of which the first
+// describes it.
+func (m *maker) object(structs ...reflect.Type) *jsonschema.Schema {
+	s := &jsonschema.Schema{
+		Type: "object", Properties: jsonschema.NewProperties(), AdditionalProperties: jsonschema.FalseSchema,
+		Description: m.comments[structs[0].PkgPath()+"."+structs[0].Name()],
+	}
+	for _, t := range structs {
+		m.fields(s, t)
+	}
+	return s
+}
+
+// fields adds the fields of t. A pointer that is always written may be null, and some
+// fields have a closed list of values.
+func (m *maker) fields(s *jsonschema.Schema, t reflect.Type) {
+	for f := range t.Fields() {
+		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+		switch {
+		case f.Anonymous:
+			m.fields(s, f.Type)
+			continue
+		case name == "-":
+			continue
+		}
+		p := m.schema(f.Type)
+		field := t.Name() + "." + name
+		if list, ok := m.closed[field]; ok {
+			p.Enum, m.used[field] = list, true
+		}
+		omitted := strings.Contains(options, "omitempty") || strings.Contains(options, "omitzero")
+		if f.Type.Kind() == reflect.Pointer && !omitted {
+			p = &jsonschema.Schema{AnyOf: []*jsonschema.Schema{p, {Type: "null"}}}
+		}
+		p.Description = m.comments[t.PkgPath()+"."+t.Name()+"."+f.Name]
+		s.Properties.Set(name, p)
+		if !omitted {
+			s.Required = append(s.Required, name)
+		}
 	}
 }
 
 // anyCase is a case of one of the families.
-func anyCase(families []plan.Family) *jsonschema.Schema {
+func anyCase(families []plan.Descriptor) *jsonschema.Schema {
 	if len(families) == 1 {
 		return reference(caseName(families[0]))
 	}
@@ -162,49 +212,12 @@ func anyCase(families []plan.Family) *jsonschema.Schema {
 	return s
 }
 
+// caseName is the definition of a case with the block of a family; it has no Go
+// type of its own.
+func caseName(f plan.Descriptor) string { return reflect.TypeOf(f.Block).Elem().Name() + "Case" }
+
 func reference(definition string) *jsonschema.Schema {
 	return &jsonschema.Schema{Ref: "#/$defs/" + definition}
-}
-
-// hasFactors reports whether the factors of a case have a type of their own, and are
-// not the case itself.
-func (m *maker) hasFactors() bool {
-	return m.factors != nil && reflect.TypeOf(m.factors) != reflect.TypeFor[plan.Case]()
-}
-
-// define adds the definition of value, and of what it needs.
-func (m *maker) define(defs jsonschema.Definitions, name string, value any) *jsonschema.Schema {
-	s := m.reflect(value, nil)
-	maps.Copy(defs, s.Definitions)
-	s.Definitions, s.Version = nil, ""
-	defs[name] = s
-	return s
-}
-
-// defineCase adds plan.Case with the members of the block of one family.
-func (m *maker) defineCase(defs jsonschema.Definitions, f plan.Family) {
-	s := m.define(defs, caseName(f), plan.Case{})
-	block := m.reflect(plan.NewBlock(f), nil)
-	maps.Copy(defs, block.Definitions)
-	for p := block.Properties.Oldest(); p != nil; p = p.Next() {
-		s.Properties.Set(p.Key, p.Value)
-	}
-	s.Required = append(s.Required, block.Required...)
-	property(s, "family").Const = f
-}
-
-// matrix says which families have cases in requested_cases.
-func (m *maker) matrix(s *jsonschema.Schema) {
-	cases := property(s, "requested_cases")
-	var upstream []plan.Family
-	for _, f := range plan.Families() {
-		if f.Upstream != nil {
-			upstream = append(upstream, f.Name)
-		}
-	}
-	only := &jsonschema.Schema{Properties: jsonschema.NewProperties()}
-	only.Properties.Set("case", anyCase(upstream))
-	cases.Items = &jsonschema.Schema{AllOf: []*jsonschema.Schema{cases.Items, only}}
 }
 
 func property(s *jsonschema.Schema, name string) *jsonschema.Schema {
