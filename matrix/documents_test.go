@@ -39,7 +39,7 @@ func TestEveryCaseCanBeDocumented(t *testing.T) {
 			require.NoError(t, m.Write(&matrix))
 			_, err = plan.Parse(matrix.Bytes(), "dev")
 			require.NoError(t, err, "the matrix of suite %s", suite.Name)
-			for _, q := range m.Requested() {
+			for q := range m.Requested() {
 				if q.Disposition == plan.Runnable {
 					documented(t, schemas, q.Case)
 				}

@@ -30,7 +30,7 @@ func TestRoutingsHaveAMeaning(t *testing.T) {
 	used := map[string]bool{}
 	m, err := planner.Resolve(cat, planner.Filters{}, planner.Machine{})
 	require.NoError(t, err)
-	for _, q := range m.Requested() {
+	for q := range m.Requested() {
 		c := q.Case
 		if c.EP() == nil || used[c.EP().Routing] {
 			continue
@@ -89,7 +89,7 @@ func TestEveryPoolIsPlanned(t *testing.T) {
 	}})
 	require.NoError(t, err)
 	var skus, backends, workloads, profiles []string
-	for _, q := range m.Requested() {
+	for q := range m.Requested() {
 		skus = append(skus, q.SKU)
 		backends = append(backends, q.Case.Backend)
 		profiles = append(profiles, q.Case.Sampling)

@@ -58,8 +58,8 @@ func init() {
 		Rows: func(d result.Document) (measured, asked int) {
 			return len(d.(*toyDocument).Rounds), d.Head().Identity.Case.World
 		},
-		Headline: func(d result.Document) report.Headline {
-			return &toyHeadline{d.Head().Identity.CaseID, len(d.(*toyDocument).Rounds)}
+		Headline: func(d result.Document) (list string, headline any) {
+			return "toys", &toyHeadline{d.Head().Identity.CaseID, len(d.(*toyDocument).Rounds)}
 		},
 		Lists: []string{"toys"},
 		Sections: func(h report.Headlines) report.Sections {
@@ -92,8 +92,6 @@ type toyHeadline struct {
 	CaseID string `json:"case_id"`
 	Rounds int    `json:"rounds"`
 }
-
-func (*toyHeadline) List() string { return "toys" }
 
 // toyRunner gathers a message of all ranks.
 type toyRunner struct{}

@@ -207,7 +207,7 @@ func (j *Judge) Verdict(m *plan.Matrix) *Verdict {
 		return &v
 	}
 	known := map[string]bool{}
-	for _, r := range m.Requested() {
+	for r := range m.Requested() {
 		known[r.Case.CaseID] = true
 		if r.Disposition != plan.Runnable {
 			v.Unsupported++

@@ -10,8 +10,8 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"iter"
 	"runtime"
-	"slices"
 	"sync"
 
 	"github.com/collectivex/collectivex/pkg/regular"
@@ -171,7 +171,9 @@ func ReadFile(path, version string) (*Matrix, error) {
 func (m *Matrix) check() error {
 	runnable := map[string]bool{}
 	seen := map[string]bool{}
-	for i, q := range m.Requested() {
+	upstream := len(m.RequestedCases) // left in this list
+	for q := range m.Requested() {
+		upstream--
 		id := q.Case.CaseID
 		switch {
 		case seen[id]:
@@ -180,7 +182,7 @@ func (m *Matrix) check() error {
 			return fmt.Errorf("matrix: case %s has %d ranks on %d nodes with %d each", id, q.Case.World, q.Case.Nodes, q.Case.RanksPerNode)
 		case id != q.Case.ID():
 			return fmt.Errorf("matrix: case %s should be named %s by its fields; make the matrix again", id, q.Case.ID())
-		case q.Case.Upstream() != (i < len(m.RequestedCases)):
+		case q.Case.Upstream() != (upstream >= 0):
 			return fmt.Errorf("matrix: case %s is in the wrong list of requested cases", id)
 		case q.Disposition != Runnable && q.Disposition != Unsupported:
 			return fmt.Errorf("matrix: case %s has the unknown disposition %q", id, q.Disposition)
@@ -210,19 +212,17 @@ func (m *Matrix) check() error {
 	return nil
 }
 
-// Requested returns every requested case, those of RequestedCases first, in plan order.
-func (m *Matrix) Requested() []Requested { return slices.Concat(m.RequestedCases, m.RequestedOther) }
-
-// Case returns the case of that id.
-func (m *Matrix) Case(id string) (Case, error) {
-	for _, list := range [][]Requested{m.RequestedCases, m.RequestedOther} {
-		for i := range list {
-			if list[i].Case.CaseID == id {
-				return list[i].Case, nil
+// Requested yields every requested case, those of RequestedCases first, in plan order.
+func (m *Matrix) Requested() iter.Seq[*Requested] {
+	return func(yield func(*Requested) bool) {
+		for _, list := range [][]Requested{m.RequestedCases, m.RequestedOther} {
+			for i := range list {
+				if !yield(&list[i]) {
+					return
+				}
 			}
 		}
 	}
-	return Case{}, fmt.Errorf("the matrix has no case %q", id)
 }
 
 // Cell returns the cell of that id.
@@ -235,15 +235,22 @@ func (m *Matrix) Cell(id string) (Cell, error) {
 	return Cell{}, fmt.Errorf("the matrix has no cell %q", id)
 }
 
-// Cases returns the cases of a cell, in its order.
-func (m *Matrix) Cases(cell Cell) ([]Case, error) {
-	out := make([]Case, len(cell.CaseIDs))
+// Cases returns the requested cases of a cell, in its order.
+func (m *Matrix) Cases(cell Cell) ([]Requested, error) {
+	byID := map[string]*Requested{}
+	for q := range m.Requested() {
+		byID[q.Case.CaseID] = q
+	}
+	out := make([]Requested, len(cell.CaseIDs))
 	for i, id := range cell.CaseIDs {
-		c, err := m.Case(id)
-		if err != nil {
-			return nil, fmt.Errorf("cell %s: %w", cell.ID, err)
+		q := byID[id]
+		switch {
+		case q == nil:
+			return nil, fmt.Errorf("cell %s: the matrix has no case %q", cell.ID, id)
+		case q.BudgetSeconds <= 0:
+			return nil, fmt.Errorf("cell %s: case %s has no time budget", cell.ID, id)
 		}
-		out[i] = c
+		out[i] = *q
 	}
 	return out, nil
 }

@@ -59,20 +59,17 @@ func cells(cat *catalog.Catalog, m *plan.Matrix, maxCases int) ([]plan.Cell, err
 	}
 	shards := map[key]*shard{}
 	var last *shard
-	for _, requested := range [][]plan.Requested{m.RequestedCases, m.RequestedOther} {
-		for i := range requested {
-			c := &requested[i].Case
-			if requested[i].Disposition != plan.Runnable {
-				continue
-			}
-			if k := keyOf(c); last == nil || last.key != k { // most follow one of the same cell
-				if last = shards[k]; last == nil {
-					last = &shard{key: k}
-					shards[k] = last
-				}
-			}
-			last.cases = append(last.cases, c)
+	for q := range m.Requested() {
+		if q.Disposition != plan.Runnable {
+			continue
 		}
+		if k := keyOf(&q.Case); last == nil || last.key != k { // most follow one of the same cell
+			if last = shards[k]; last == nil {
+				last = &shard{key: k}
+				shards[k] = last
+			}
+		}
+		last.cases = append(last.cases, &q.Case)
 	}
 	bySKU := map[string][]plan.Cell{}
 	for _, s := range slices.SortedFunc(maps.Values(shards), func(a, b *shard) int { return a.compare(b.key) }) {

@@ -60,13 +60,11 @@ func (d Direct) Resolve(cat *catalog.Catalog, m Machine) (*plan.Matrix, error) {
 		return nil, err
 	}
 	cell := newCell(p, be, keyOf(&r.cases[0].Case), p.Scope(d.World), 1)
-	for _, list := range [][]plan.Requested{out.RequestedCases, out.RequestedOther} {
-		for i := range list {
-			if d.Budget > 0 {
-				list[i].BudgetSeconds = d.Budget
-			}
-			cell.CaseIDs = append(cell.CaseIDs, list[i].Case.CaseID)
+	for q := range out.Requested() {
+		if d.Budget > 0 {
+			q.BudgetSeconds = d.Budget
 		}
+		cell.CaseIDs = append(cell.CaseIDs, q.Case.CaseID)
 	}
 	cell.Total, cell.Retries = 1, 0 // who asks by hand sees each failure
 	out.Include = []plan.Cell{cell}

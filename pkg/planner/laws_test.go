@@ -119,7 +119,7 @@ func TestLaws(t *testing.T) {
 			}
 		}
 		seen := map[string]bool{}
-		for _, q := range m.Requested() {
+		for q := range m.Requested() {
 			c := q.Case
 			require.False(t, seen[c.CaseID], "case %s twice", c.CaseID)
 			seen[c.CaseID] = true
@@ -160,8 +160,8 @@ func TestFiltersSelect(t *testing.T) {
 		}}
 		m, err := planner.Resolve(cat, f, planner.Machine{})
 		require.NoError(t, err)
-		all := caseIDs(whole.Requested())
-		for _, id := range caseIDs(m.Requested()) {
+		all := allIDs(whole)
+		for _, id := range allIDs(m) {
 			i := slices.Index(all, id)
 			require.GreaterOrEqual(t, i, 0, "case %s is new or out of order", id)
 			all = all[i+1:]
@@ -171,7 +171,7 @@ func TestFiltersSelect(t *testing.T) {
 
 func countRunnable(m *plan.Matrix) int {
 	n := 0
-	for _, q := range m.Requested() {
+	for q := range m.Requested() {
 		if q.Disposition == plan.Runnable {
 			n++
 		}

@@ -54,8 +54,7 @@ func TestParity(t *testing.T) {
 
 func TestCaseOfTheHeadline(t *testing.T) {
 	m := resolve(t, shipped(t), planner.Filters{Only: planner.Only{"suite": {"ep-core"}}})
-	c, err := m.Case("b200-nscale-deepep-v2-deepseek-v3-low-latency-decode-ep16-uniform-fp8")
-	require.NoError(t, err)
+	c := find(t, m, "b200-nscale-deepep-v2-deepseek-v3-low-latency-decode-ep16-uniform-fp8")
 	require.Equal(t, plan.EPTiming{
 		ItersPerTrial: 8, TrialsPerPoint: 256, WarmupItersPerTrial: 32,
 		ChainItersPerTrial: 128, ChainTrialsPerPoint: 4, ChainDrop: 16,
@@ -84,12 +83,10 @@ func TestCaseOfTheHeadline(t *testing.T) {
 		"mi325x-tw-mori-deepseek-v3-normal-decode-ep16-uniform-bf16":   "mi325x-xgmi-rdma",
 		"h200-dgxc-nccl-ep-deepseek-v3-normal-decode-ep8-uniform-bf16": "h200-nvlink-island",
 	} {
-		c, err := m.Case(id)
-		require.NoError(t, err)
+		c := find(t, m, id)
 		require.Equal(t, class, c.TopologyClass)
 	}
-	sdma, err := m.Case("mi300x-tw-mori-deepseek-v3-normal-decode-ep8-uniform-bf16")
-	require.NoError(t, err)
+	sdma := find(t, m, "mi300x-tw-mori-deepseek-v3-normal-decode-ep8-uniform-bf16")
 	require.Equal(t, "0", sdma.Env["MORI_ENABLE_SDMA"], "the backend on its platform has the last word")
 }
 
@@ -123,7 +120,7 @@ func TestFilters(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			m := resolve(t, cat, tc.filters)
 			runnable, unsupported := 0, 0
-			for _, q := range m.Requested() {
+			for q := range m.Requested() {
 				if q.Disposition == plan.Runnable {
 					runnable++
 				} else {
@@ -174,7 +171,7 @@ func TestAllSuitesTogether(t *testing.T) {
 	m := resolve(t, shipped(t), planner.Filters{})
 	require.Less(t, len(m.Include), plan.WaveCells)
 	suites := map[string]bool{}
-	for _, q := range m.Requested() {
+	for q := range m.Requested() {
 		c := q.Case
 		suites[c.Suite] = true
 		if c.Collective() != nil && (c.Collective().Op == "alltoall" || c.Collective().Op == "sendrecv") {
@@ -184,7 +181,6 @@ func TestAllSuitesTogether(t *testing.T) {
 	for _, s := range []string{"smoke", "ep-core", "ep-routing", "ep-reference", "collectives-core"} {
 		require.True(t, suites[s], s)
 	}
-	cached, err := m.Case("local-host-small-normal-decode-ep2-uniform-bf16-cached-layout")
-	require.NoError(t, err)
+	cached := find(t, m, "local-host-small-normal-decode-ep2-uniform-bf16-cached-layout")
 	require.Equal(t, vocab.ContractCachedLayout, cached.Contract)
 }

@@ -35,6 +35,22 @@ func caseIDs(list []plan.Requested) []string {
 	return ids
 }
 
+func allIDs(m *plan.Matrix) []string {
+	return append(caseIDs(m.RequestedCases), caseIDs(m.RequestedOther)...)
+}
+
+// find returns the case of that id.
+func find(t *testing.T, m *plan.Matrix, id string) plan.Case {
+	t.Helper()
+	for q := range m.Requested() {
+		if q.Case.CaseID == id {
+			return q.Case
+		}
+	}
+	require.Fail(t, "no case "+id)
+	return plan.Case{}
+}
+
 func TestResolveSmoke(t *testing.T) {
 	m := resolve(t, shipped(t), planner.Filters{Only: planner.Only{"suite": {"smoke"}}})
 	require.Empty(t, m.RequestedCases, "tiny is no workload of CollectiveX")
@@ -53,8 +69,8 @@ func TestResolveSmoke(t *testing.T) {
 	cases, err := m.Cases(cell)
 	require.NoError(t, err)
 	require.Len(t, cases, 2)
-	require.Equal(t, plan.Ladder{1, 8, 32, 128}, cases[0].EP().Ladder)
-	require.Nil(t, cases[0].Collective())
+	require.Equal(t, plan.Ladder{1, 8, 32, 128}, cases[0].Case.EP().Ladder)
+	require.Nil(t, cases[0].Case.Collective())
 }
 
 // A case that hangs takes its budget, and the cases after it still have the time
@@ -64,7 +80,7 @@ func TestAHungCaseLeavesTheOthersTheirTime(t *testing.T) {
 	m := resolve(t, shipped(t), planner.Filters{})
 	require.NotEmpty(t, m.Include)
 	budgets := map[string]int{}
-	for _, q := range m.Requested() {
+	for q := range m.Requested() {
 		budgets[q.Case.CaseID] = q.BudgetSeconds
 	}
 	for _, c := range m.Include {

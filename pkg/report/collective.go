@@ -14,16 +14,16 @@ import (
 var collectiveFamily = Family{
 	Name: plan.FamilyCollective,
 	Rows: collectiveRows,
-	Headline: func(doc result.Document) Headline {
+	Headline: func(doc result.Document) (string, any) {
 		d := doc.(*result.CollectiveDocument)
 		c := &d.Identity.Case
 		if c.Collective().Pairs(c.World) == 0 {
-			return collectiveOf(d)
+			return collectiveList, collectiveOf(d)
 		}
 		if p := pairsOf(d); p != nil {
-			return p
+			return pairList, p
 		}
-		return nil
+		return "", nil
 	},
 	Lists: []string{collectiveList, pairList},
 	Sections: func(h Headlines) Sections {
@@ -39,12 +39,6 @@ const (
 	collectiveList = "collectives"
 	pairList       = "pairs"
 )
-
-// List implements Headline.
-func (*Collective) List() string { return collectiveList }
-
-// List implements Headline.
-func (*Pairs) List() string { return pairList }
 
 func collectiveRows(doc result.Document) (measured, asked int) {
 	d := doc.(*result.CollectiveDocument)

@@ -13,7 +13,7 @@ import (
 var epFamily = Family{
 	Name:     plan.FamilyEP,
 	Rows:     epRows,
-	Headline: func(d result.Document) Headline { return epOf(d.(*result.EPDocument)) },
+	Headline: func(d result.Document) (string, any) { return epList, epOf(d.(*result.EPDocument)) },
 	Lists:    []string{epList},
 	Sections: func(h Headlines) Sections {
 		all := of[*EP](h, epList)
@@ -26,9 +26,6 @@ var epFamily = Family{
 }
 
 const epList = "ep"
-
-// List implements Headline.
-func (*EP) List() string { return epList }
 
 func epRows(doc result.Document) (measured, asked int) {
 	d := doc.(*result.EPDocument)

@@ -16,25 +16,20 @@ type Family struct {
 	// Rows counts the rows of a document that are complete and passed, and the rows that
 	// were requested.
 	Rows func(d result.Document) (measured, asked int)
-	// Headline returns what a summary keeps of a document; nil for nothing.
-	Headline func(d result.Document) Headline
-	// Lists names the lists that its headlines are in, in their order.
+	// Headline returns what a summary keeps of a document and writes in its JSON form,
+	// nil for nothing, and which of Lists it is in.
+	Headline func(d result.Document) (list string, headline any)
+	// Lists names the lists of its headlines, in the order of the JSON form.
 	Lists []string
 	// Sections shows the headlines of all cases that passed.
 	Sections func(h Headlines) Sections
 }
 
-// Headline is what a summary keeps of a case, and writes in its JSON form.
-type Headline interface {
-	// List names the list it is in.
-	List() string
-}
-
 // Headlines are headlines by list, each in the order of the cases.
-type Headlines map[string][]Headline
+type Headlines map[string][]any
 
 // of returns the headlines of a list, which are of type H.
-func of[H Headline](h Headlines, list string) []H {
+func of[H any](h Headlines, list string) []H {
 	out := make([]H, len(h[list]))
 	for i, headline := range h[list] {
 		out[i] = headline.(H)

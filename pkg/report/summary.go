@@ -135,7 +135,8 @@ type figures struct {
 	machine         Machine
 	warnings        []string
 	measured, asked int
-	headline        Headline
+	list            string // of the headline
+	headline        any
 }
 
 func figuresOf(d result.Document) figures {
@@ -146,7 +147,7 @@ func figuresOf(d result.Document) figures {
 	}
 	if family, ok := families.Find(string(h.Identity.Case.Family)); ok {
 		f.measured, f.asked = family.Rows(d)
-		f.headline = family.Headline(d)
+		f.list, f.headline = family.Headline(d)
 	}
 	return f
 }
@@ -176,7 +177,7 @@ func sum(v *fold.Verdict, standing map[fold.Case]figures, m *plan.Matrix) *Summa
 		case result.Success:
 			machines[f.machine]++
 			if f.headline != nil {
-				s.Headlines[f.headline.List()] = append(s.Headlines[f.headline.List()], f.headline)
+				s.Headlines[f.list] = append(s.Headlines[f.list], f.headline)
 			}
 		case result.Unsupported:
 		default:
@@ -198,7 +199,7 @@ func sum(v *fold.Verdict, standing map[fold.Case]figures, m *plan.Matrix) *Summa
 			s.Missing = append(s.Missing, Missing{Cell: cells[id], CaseID: id})
 		}
 		s.Requests = &Counts{Cases: v.Requested, Unsupported: v.Unsupported}
-		for _, r := range m.Requested() {
+		for r := range m.Requested() {
 			if r.Disposition == plan.Unsupported {
 				reason, detail := r.Why()
 				s.Unsupported = append(s.Unsupported, Unsupported{CaseID: r.Case.CaseID, Reason: reason, Detail: detail})

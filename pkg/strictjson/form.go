@@ -12,6 +12,7 @@ import (
 	"encoding"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"math/bits"
 	"reflect"
@@ -330,10 +331,10 @@ func (c *compiler) structure(t reflect.Type) reader {
 // object returns the reader of struct t with a block of the given type.
 func (c *compiler) object(t, blockType reflect.Type) *object {
 	o := &object{index: map[string]int{}}
-	c.fields(o, t, 0, false)
+	c.fields(o, t, false)
 	if blockType != nil {
 		o.block.typ = blockType
-		c.fields(o, blockType, 0, true)
+		c.fields(o, blockType, true)
 	}
 	if len(o.members) > 64 {
 		panic(fmt.Sprintf("strictjson: %v has more than 64 members", t))
@@ -350,32 +351,57 @@ func (c *compiler) object(t, blockType reflect.Type) *object {
 	return o
 }
 
-// fields adds the fields of t, which is at offset.
-func (c *compiler) fields(o *object, t reflect.Type, offset uintptr, inBlock bool) {
-	for f := range t.Fields() {
-		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
-		by := f.Tag.Get("block")
+// fields adds the fields of t, the block or what has it.
+func (c *compiler) fields(o *object, t reflect.Type, inBlock bool) {
+	for f := range fieldsOf(t) {
 		switch {
-		case by != "" && (f.Type.Kind() != reflect.Interface || name != "-" || o.block != nil || inBlock):
+		case f.block != "" && (f.Type.Kind() != reflect.Interface || f.name != "-" || o.block != nil || inBlock):
 			panic(fmt.Sprintf("strictjson: %v.%s cannot be a block", t, f.Name))
-		case by != "":
-			f.Offset += offset
-			o.block = &block{field: f, by: by}
-		case f.Anonymous && name == "" && f.Type.Kind() == reflect.Struct:
-			c.fields(o, f.Type, offset+f.Offset, inBlock)
-		case name == "" || !f.IsExported():
+		case f.block != "":
+			o.block = &block{field: f.StructField, by: f.block}
+		case f.name == "" || !f.IsExported():
 			panic(fmt.Sprintf("strictjson: %v.%s has no JSON name", t, f.Name))
-		case name == "-":
+		case f.name == "-":
 		default:
-			omitted := strings.Contains(options, "omitempty") || strings.Contains(options, "omitzero")
-			read := c.reader(f.Type, c.lists[t.Name()+"."+name])
+			omitted := f.omitEmpty || f.omitZero
+			read := c.reader(f.Type, c.lists[f.of+"."+f.name])
 			if omitted && f.Type.Kind() == reflect.Pointer {
 				read = notNull(read)
 			}
 			o.members = append(o.members, member{
-				name: name, key: []byte(`"` + name + `"`), quoted: []byte(`"` + name + `":`),
-				offset: offset + f.Offset, inBlock: inBlock, read: read, always: !omitted,
+				name: f.name, key: []byte(`"` + f.name + `"`), quoted: []byte(`"` + f.name + `":`),
+				offset: f.Offset, inBlock: inBlock, read: read, always: !omitted,
 			})
+		}
+	}
+}
+
+// field is a field of a struct and what its tags say.
+type field struct {
+	reflect.StructField // its Offset is from the start of the outermost struct
+
+	of                  string // type that declares it
+	name                string // in JSON; "-" for none
+	block               string // see Types.Blocks
+	omitEmpty, omitZero bool
+}
+
+// fieldsOf yields the fields of struct t, those of embedded structs in their place.
+func fieldsOf(t reflect.Type) iter.Seq[field] {
+	return func(yield func(field) bool) {
+		for s := range t.Fields() {
+			name, options, _ := strings.Cut(s.Tag.Get("json"), ",")
+			if s.Anonymous && name == "" && s.Type.Kind() == reflect.Struct {
+				for f := range fieldsOf(s.Type) {
+					if f.Offset += s.Offset; !yield(f) {
+						return
+					}
+				}
+				continue
+			}
+			if !yield(field{s, t.Name(), name, s.Tag.Get("block"), strings.Contains(options, "omitempty"), strings.Contains(options, "omitzero")}) {
+				return
+			}
 		}
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/pflag"
 
@@ -134,46 +133,30 @@ func words(ns []int, sep string) string {
 // EPReport is an expert-parallel measurement as JSON: a head and the document's
 // own rows.
 type EPReport struct {
-	Version       int                       `json:"version"`
-	Program       string                    `json:"program"`
-	Arguments     []string                  `json:"arguments"`
-	StartedAt     time.Time                 `json:"started_at"`
-	Op            string                    `json:"op"` // ep
-	Backend       string                    `json:"backend"`
-	Library       *result.CollectiveLibrary `json:"library"`
-	Device        *string                   `json:"device_product"`
-	World         int                       `json:"world"`
-	CaseID        string                    `json:"case_id"`
-	ComparisonKey string                    `json:"comparison_key"`
-	Environment   map[string]string         `json:"environment"`
-	Workload      *result.EPWorkload        `json:"workload"`
-	Measurement   *result.EPMeasurement     `json:"measurement"`
-	Outcome       result.Outcome            `json:"outcome"`
-	Passed        bool                      `json:"passed"`
+	Head
 
-	verdict verdict
+	CaseID        string                `json:"case_id"`
+	ComparisonKey string                `json:"comparison_key"`
+	Environment   map[string]string     `json:"environment"`
+	Workload      *result.EPWorkload    `json:"workload"`
+	Measurement   *result.EPMeasurement `json:"measurement"`
+	Outcome       result.Outcome        `json:"outcome"`
+	Passed        bool                  `json:"passed"`
 }
 
 // NewEPReport returns a report without the document.
-func NewEPReport(program string, arguments []string, started time.Time, backend string, world int) *EPReport {
-	return &EPReport{
-		Version: Version, Program: program, Arguments: arguments, StartedAt: started.UTC(), Op: string(plan.FamilyEP), Backend: backend, World: world,
-	}
+func NewEPReport(head Head) *EPReport {
+	head.Op = string(plan.FamilyEP)
+	return &EPReport{Head: head}
 }
 
 // Add takes the document.
 func (p *EPReport) Add(d *result.EPDocument) {
-	if d.Topology.DeviceProduct != "" {
-		p.Device, p.Library = &d.Topology.DeviceProduct, d.Runtime.CollectiveLibrary
-	}
+	p.add(&d.Envelope)
 	p.CaseID, p.ComparisonKey, p.Environment = d.Identity.CaseID, d.ComparisonKey, environment(&d.Envelope)
 	p.Workload, p.Measurement, p.Outcome = &d.Workload, &d.Measurement, d.Outcome
-	p.verdict.add(d.Outcome)
-	p.Passed = p.verdict.err() == nil
+	p.Passed = p.Err() == nil
 }
-
-// Err is how the program ends: nil, or what went wrong, with its exit code.
-func (p *EPReport) Err() error { return p.verdict.err() }
 
 // PrintEP prints a document, one line a rung.
 func PrintEP(w io.Writer, d *result.EPDocument) {

@@ -9,20 +9,47 @@ import (
 // Version is the version of Report.
 const Version = 1
 
-// Report is a collective measurement as JSON: a head, and of each case what its
-// document has.
-type Report struct {
+// Head is what the JSON of every measurement begins with, and how its cases ended.
+type Head struct {
 	Version   int       `json:"version"`
 	Program   string    `json:"program"`
 	Arguments []string  `json:"arguments"`
 	StartedAt time.Time `json:"started_at"`
 	Op        string    `json:"op"`
 	Backend   string    `json:"backend"`
-	// Library and Device are null where no rank came so far as to tell; Library also
-	// on hosts.
+	// Library and Device are null if no rank got far enough to report them. Library is
+	// also null on hosts.
 	Library *result.CollectiveLibrary `json:"library"`
 	Device  *string                   `json:"device_product"`
 	World   int                       `json:"world"`
+
+	verdict verdict
+}
+
+// NewHead returns the head of a measurement by program, called with arguments.
+func NewHead(program string, arguments []string, started time.Time, backend string, world int) Head {
+	return Head{Version: Version, Program: program, Arguments: arguments, StartedAt: started.UTC(), Backend: backend, World: world}
+}
+
+// Err is how the program ends: nil, or what went wrong, with its exit code.
+func (h *Head) Err() error { return h.verdict.err() }
+
+// Nothing reports whether no case can be measured here.
+func (h *Head) Nothing() bool { return h.verdict.lacking == h.verdict.cases }
+
+// add takes in the envelope of a case.
+func (h *Head) add(d *result.Envelope) {
+	if h.Device == nil && d.Topology.DeviceProduct != "" {
+		h.Device, h.Library = &d.Topology.DeviceProduct, d.Runtime.CollectiveLibrary
+	}
+	h.verdict.add(d.Outcome)
+}
+
+// Report is a collective measurement as JSON: a head, and of each case what its
+// document has.
+type Report struct {
+	Head
+
 	// Columns say what the table shows: timing mode, across ranks, cputime.
 	Mode    string `json:"mode"`
 	Across  string `json:"across_ranks"`
@@ -40,14 +67,7 @@ type Report struct {
 	Passed     bool     `json:"passed"`
 
 	unfinished bool // a case was not measured to its end
-	verdict    verdict
 }
-
-// Err is how the program ends: nil, or what went wrong, with its exit code.
-func (p *Report) Err() error { return p.verdict.err() }
-
-// Nothing reports whether no case can be measured here.
-func (p *Report) Nothing() bool { return p.verdict.lacking == p.verdict.cases }
 
 // CaseRows is what the document of a case says.
 type CaseRows struct {
@@ -78,21 +98,18 @@ type Row struct {
 }
 
 // NewReport returns a report of a request without results.
-func NewReport(r *Request, program string, arguments []string, started time.Time, backend string, world int) *Report {
+func NewReport(r *Request, head Head) *Report {
+	head.Op, head.verdict.lenient = r.shape.Op, r.lenient()
 	return &Report{
-		Version: Version, Program: program, Arguments: arguments, StartedAt: started.UTC(), Op: r.shape.Op, Backend: backend, World: world,
-		Mode: r.View.Mode, Across: r.View.Across.String(), CPUTime: r.View.CPUTime,
+		Head: head, Mode: r.View.Mode, Across: r.View.Across.String(), CPUTime: r.View.CPUTime,
 		Results: []CaseRows{}, Violations: []string{}, Passed: true,
-		verdict: verdict{lenient: r.lenient()},
 	}
 }
 
 // Add adds the document of a case.
 func (p *Report) Add(r *Request, d *result.CollectiveDocument) {
 	m := &d.Measurement
-	if p.Device == nil && d.Topology.DeviceProduct != "" {
-		p.Device, p.Library = &d.Topology.DeviceProduct, d.Runtime.CollectiveLibrary
-	}
+	p.add(&d.Envelope)
 	if at, ok := firstWindow(d); p.SinceStart == nil && ok {
 		since := at.Sub(p.StartedAt).Seconds()
 		p.SinceStart = &since
@@ -115,9 +132,8 @@ func (p *Report) Add(r *Request, d *result.CollectiveDocument) {
 	if !p.verdict.lenient || !Lacking(d.Outcome) {
 		p.Violations = append(p.Violations, r.Limits.Violations(r.View, d)...)
 	}
-	p.verdict.add(d.Outcome)
 	p.verdict.broken = len(p.Violations)
-	p.Passed = p.verdict.err() == nil
+	p.Passed = p.Err() == nil
 	p.unfinished = p.unfinished || r.unfinished(d.Outcome)
 	p.AvgBusBW = p.mean()
 }

@@ -224,7 +224,7 @@ func TestWhatIsNotWholeIsSaid(t *testing.T) {
 	table.Foot(nil)
 	require.Contains(t, out.String(), "# INCOMPLETE all_reduce float sum: 1 of 3 rows have 0 of 9 trials, 2 of 3 rows have 3 of 9 trials\n")
 	require.Contains(t, out.String(), "# Out of bounds values : 0 INCOMPLETE\n# Avg bus bandwidth    : N/A \n#\n")
-	report := NewReport(&r, "cxrun", nil, time.Time{}, "host", 2)
+	report := NewReport(&r, NewHead("cxrun", nil, time.Time{}, "host", 2))
 	report.Add(&r, d)
 	report.Add(&r, document(rows...))
 	require.Nil(t, report.AvgBusBW)

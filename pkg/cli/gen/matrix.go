@@ -64,10 +64,8 @@ name is an error. Filters that match nothing are not: the matrix is then empty.`
 // describe says in a line what a matrix holds.
 func describe(m *plan.Matrix) string {
 	count := map[string]int{}
-	for _, list := range [][]plan.Requested{m.RequestedCases, m.RequestedOther} {
-		for i := range list {
-			count[list[i].Disposition]++
-		}
+	for q := range m.Requested() {
+		count[q.Disposition]++
 	}
 	return fmt.Sprintf("%d cells, %d runnable and %d unsupported cases", len(m.Include), count[plan.Runnable], count[plan.Unsupported])
 }

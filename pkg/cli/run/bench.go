@@ -110,7 +110,7 @@ func benchCollective(c *cobra.Command, s cli.Streams, flags *bench.Flags, op str
 	defer b.drop()
 
 	program := "cxrun " + cli.Build()
-	report := bench.NewReport(&request, program, arguments(c, op), started, b.place.backend.Name, b.world)
+	report := bench.NewReport(&request, bench.NewHead(program, arguments(c, op), started, b.place.backend.Name, b.world))
 	table := bench.NewTable(b.shown, &request)
 	if !flags.JSON {
 		table.Head(program, b.place.backend.Name, b.place.note, b.world)
@@ -153,7 +153,7 @@ func benchEP(c *cobra.Command, s cli.Streams, flags *bench.EPFlags) error {
 	defer b.drop()
 
 	program := "cxrun " + cli.Build()
-	report := bench.NewEPReport(program, arguments(c), started, b.place.backend.Name, b.world)
+	report := bench.NewEPReport(bench.NewHead(program, arguments(c), started, b.place.backend.Name, b.world))
 	if !flags.JSON {
 		fmt.Fprintf(b.shown, "# %s: dispatch and combine on backend %s (%s)\n", program, b.place.backend.Name, b.place.note)
 	}

@@ -76,7 +76,7 @@ func newBenchRun(ctx context.Context, s cli.Streams, o bench.Output, family plan
 	if err != nil {
 		return nil, err
 	}
-	if err := checkFaults(s, m.Requested()); err != nil {
+	if err := checkFaults(s, m); err != nil {
 		return nil, err
 	}
 	b := &benchRun{place: p, world: world, out: o.Out, keep: o.Out != "", toOut: o.JSON, shown: &cli.Whole{Out: s.Out}}
@@ -129,7 +129,7 @@ func (o benchObserver) Ended(_, _ int, e shard.End) {
 // it is not nil, gets that of the running one before.
 func (b *benchRun) run(ctx context.Context, s cli.Streams, answer func(result.Document) error, grow func(result.Document)) error {
 	cell := b.cell.matrix.Include[0]
-	cases, err := requested(b.cell.matrix, cell)
+	cases, err := b.cell.matrix.Cases(cell)
 	if err != nil {
 		return err
 	}

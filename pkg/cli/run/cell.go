@@ -39,7 +39,7 @@ const noLimit = 1 << 62 * time.Nanosecond
 
 // do runs one cell, with progress. A failed case is no error; see shard.Counts.
 func (r cellRun) do(ctx context.Context, s cli.Streams, cell plan.Cell) (shard.Counts, error) {
-	cases, err := requested(r.matrix, cell)
+	cases, err := r.matrix.Cases(cell)
 	if err != nil {
 		return shard.Counts{}, cli.UsageError("%w", err)
 	}
@@ -73,35 +73,15 @@ func (r cellRun) observed(ctx context.Context, cell plan.Cell, cases []plan.Requ
 	}
 }
 
-// requested returns what the matrix asks of a cell, in the cell's order.
-func requested(m *plan.Matrix, cell plan.Cell) ([]plan.Requested, error) {
-	byID := map[string]plan.Requested{}
-	for _, q := range m.Requested() {
-		byID[q.Case.CaseID] = q
-	}
-	var out []plan.Requested
-	for _, id := range cell.CaseIDs {
-		q, ok := byID[id]
-		if !ok {
-			return nil, fmt.Errorf("cell %s: the matrix has no case %q", cell.ID, id)
-		}
-		if q.BudgetSeconds <= 0 {
-			return nil, fmt.Errorf("cell %s: case %s has no time budget", cell.ID, id)
-		}
-		out = append(out, q)
-	}
-	return out, nil
-}
-
 // checkFaults refuses injected faults that would strike in none of the runnable
 // cases, and so show nothing.
-func checkFaults(s cli.Streams, requested []plan.Requested) error {
+func checkFaults(s cli.Streams, m *plan.Matrix) error {
 	faults, err := rank.ParseFaults(s.Getenv(rank.FaultVariable), faultKinds()...)
 	if err != nil {
 		return cli.UsageError("%w", err)
 	}
 	var cases []plan.Case
-	for _, q := range requested {
+	for q := range m.Requested() {
 		if q.Disposition == plan.Runnable {
 			cases = append(cases, q.Case)
 		}

@@ -62,7 +62,7 @@ Outside of Actions every cell is a run of its own, unless it resumes one or
 				return cli.UsageError("%s: %w", matrix, err)
 			}
 			// A fault may well be meant for another cell.
-			if err := checkFaults(s, m.Requested()); err != nil {
+			if err := checkFaults(s, m); err != nil {
 				return err
 			}
 			if err := admitCells(c.Context(), s, []plan.Cell{cell}); err != nil {

@@ -93,10 +93,10 @@ directory, runs the cases that have no document yet, and folds again.`,
 			if err != nil {
 				return err
 			}
-			if err := checkFaults(s, m.Requested()); err != nil {
+			if err := checkFaults(s, m); err != nil {
 				return err
 			}
-			if len(m.Requested()) == 0 {
+			if len(m.RequestedCases)+len(m.RequestedOther) == 0 {
 				warn(s, "no case matches the filters, so nothing is run; without --sku, a sweep has only cases for this machine")
 			}
 			owned, err := writePlan(c.Context(), m, out)
@@ -137,7 +137,7 @@ func resumeSweep(c *cobra.Command, s cli.Streams, dir string) error {
 	if err := admitCells(c.Context(), s, m.Include); err != nil {
 		return err
 	}
-	if err := checkFaults(s, m.Requested()); err != nil {
+	if err := checkFaults(s, m); err != nil {
 		return err
 	}
 	run, err := newRun(s, localRunID(time.Now()))

@@ -46,7 +46,7 @@ func planned(t *testing.T, timing plan.EPTiming, precisions []string) (cases []p
 		"suite": {"ep-reference"}, "sku": {"local"}, "ep": {"2"}, "phase": {"decode"}, "precision": precisions,
 	}}, planner.Machine{})
 	require.NoError(t, err)
-	for _, r := range m.Requested() {
+	for r := range m.Requested() {
 		c, shape := r.Case, *r.Case.EP()
 		shape.Ladder, shape.Timing = plan.Ladder{4}, timing
 		c.Block = &shape
