@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"os"
 	"strings"
 
 	"github.com/sethvargo/go-githubactions"
@@ -11,21 +12,48 @@ import (
 
 // SetOutput sets an output of the Actions step this program runs in. It is an
 // EnvironmentError where there is no such step.
-func (s Streams) SetOutput(name, value string) (err error) {
-	const variable = "GITHUB_OUTPUT"
-	if s.Getenv(variable) == "" {
-		return EnvironmentError("%s is not set: not running in a step of an Actions job", variable)
-	}
+func (s Streams) SetOutput(name, value string) error {
 	if strings.Contains(value, "_GitHubActionsFileCommandDelimeter_") {
 		return fmt.Errorf("output %s contains the delimiter of output files", name)
 	}
+	return s.command("GITHUB_OUTPUT", "output "+name, func(a *githubactions.Action) { a.SetOutput(name, value) })
+}
+
+// AddStepSummary adds to the summary of the Actions job this program runs in.
+// It is an EnvironmentError where there is no such job.
+func (s Streams) AddStepSummary(markdown string) error {
+	return s.command(stepSummary, "job summary", func(a *githubactions.Action) { a.AddStepSummary(markdown) })
+}
+
+// command gives the runner a command through the file that a variable names.
+func (s Streams) command(variable, what string, give func(*githubactions.Action)) (err error) {
+	if s.Getenv(variable) == "" {
+		return EnvironmentError("%s is not set: not running in a step of an Actions job", variable)
+	}
 	defer func() { // the library panics where the file cannot be written
 		if r := recover(); r != nil {
-			err = fmt.Errorf("output %s: %v", name, r)
+			err = fmt.Errorf("%s: %v", what, r)
 		}
 	}()
-	githubactions.New(githubactions.WithGetenv(s.Getenv), githubactions.WithWriter(s.Out)).SetOutput(name, value)
+	give(githubactions.New(githubactions.WithGetenv(s.Getenv), githubactions.WithWriter(s.Out)))
 	return nil
+}
+
+// stepSummary names the file to which a step of an Actions job adds its part of
+// the job summary.
+const stepSummary = "GITHUB_STEP_SUMMARY"
+
+// StepSummaryLeft returns how much of limit bytes this step may still add to
+// the job summary, and whether there is one.
+func (s Streams) StepSummaryLeft(limit int) (left int, ok bool) {
+	path := s.Getenv(stepSummary)
+	if path == "" {
+		return 0, false
+	}
+	if info, err := os.Stat(path); err == nil {
+		limit -= int(min(info.Size(), int64(limit)))
+	}
+	return limit, true
 }
 
 // Annotation returns the line by which a step annotates its job: an error or a

@@ -38,28 +38,29 @@ func (p *Problem) Error() string { return p.Source + ": " + p.Err.Error() }
 // Unwrap returns the cause.
 func (p *Problem) Unwrap() error { return p.Err }
 
+// kinds say in a few words what is wrong.
+var kinds = []struct {
+	err  error
+	text string
+}{
+	{strictjson.ErrTruncated, "truncated JSON"},
+	{strictjson.ErrSyntax, "not JSON"},
+	{result.ErrDigest, "document that was changed after it was written"},
+	{result.ErrInvalid, "invalid document"},
+	{result.ErrForeign, "JSON that is not a document of this program"},
+	{provenance.ErrPrivate, "document that holds something private"},
+	{errClash, "second document for one attempt"},
+	{errOtherRun, "document of another run"},
+}
+
 // Kind says in a few words what is wrong, without quoting the file.
 func (p *Problem) Kind() string {
-	switch {
-	case errors.Is(p.Err, strictjson.ErrTruncated):
-		return "truncated JSON"
-	case errors.Is(p.Err, strictjson.ErrSyntax):
-		return "not JSON"
-	case errors.Is(p.Err, result.ErrDigest):
-		return "document that was changed after it was written"
-	case errors.Is(p.Err, result.ErrInvalid):
-		return "invalid document"
-	case errors.Is(p.Err, result.ErrForeign):
-		return "JSON that is not a document of this program"
-	case errors.Is(p.Err, provenance.ErrPrivate):
-		return "document that holds something private"
-	case errors.Is(p.Err, errClash):
-		return "second document for one attempt"
-	case errors.Is(p.Err, errOtherRun):
-		return "document of another run"
-	default:
-		return "unreadable"
+	for _, k := range kinds {
+		if errors.Is(p.Err, k.err) {
+			return k.text
+		}
 	}
+	return "unreadable"
 }
 
 // irregular reports whether p is something else than a regular file, such as a FIFO,

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -89,7 +88,7 @@ func (f *EPFlags) Plan(cat *catalog.Catalog, be *catalog.Backend, world int) (pl
 	case f.topk > f.experts:
 		return d, cli.UsageError("--topk %d: want at most the number of experts, %d", f.topk, f.experts)
 	case len(f.tokens) == 0 || slices.Min(f.tokens) < 1 || !slices.IsSorted(f.tokens) || len(slices.Compact(slices.Clone(f.tokens))) < len(f.tokens):
-		return d, cli.UsageError("--tokens %s: want positive numbers in ascending order", words(f.tokens, ","))
+		return d, cli.UsageError("--tokens %v: want positive numbers in ascending order", f.tokens)
 	case slices.Max(f.tokens) > catalog.MaxTokens(world, f.topk):
 		return d, cli.UsageError("--tokens %d: want at most %d with --topk %d on %d ranks, since every rank holds the routing of all tokens",
 			slices.Max(f.tokens), catalog.MaxTokens(world, f.topk), f.topk, world)
@@ -120,14 +119,6 @@ func (f *EPFlags) workload(cat *catalog.Catalog) (name string, s uint64) {
 		}
 	}
 	return fmt.Sprintf("h%d-k%d-e%d", f.hidden, f.topk, f.experts), seed
-}
-
-func words(ns []int, sep string) string {
-	out := make([]string, len(ns))
-	for i, n := range ns {
-		out[i] = strconv.Itoa(n)
-	}
-	return strings.Join(out, sep)
 }
 
 // EPReport is an expert-parallel measurement as JSON: a head and the document's

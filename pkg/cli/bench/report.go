@@ -66,7 +66,10 @@ type Report struct {
 	Violations []string `json:"violations"`
 	Passed     bool     `json:"passed"`
 
-	unfinished bool // a case was not measured to its end
+	shown      int     // rows with figures
+	sum        float64 // of their busbw
+	failed     bool    // a check of one did not pass
+	unfinished bool    // a case was not measured to its end
 }
 
 // CaseRows is what the document of a case says.
@@ -124,6 +127,9 @@ func (p *Report) Add(r *Request, d *result.CollectiveDocument) {
 		row := Row{CollectiveRow: m.Rows[i]}
 		if f, timed := r.View.Figures(&m.Rows[i]); timed {
 			row.Shown = &f
+			p.shown++
+			p.sum += f.BusBW
+			p.failed = p.failed || !row.Check.Passed
 		}
 		p.OutOfBounds += row.Check.Wrong
 		c.Rows = append(c.Rows, row)
@@ -135,24 +141,11 @@ func (p *Report) Add(r *Request, d *result.CollectiveDocument) {
 	p.verdict.broken = len(p.Violations)
 	p.Passed = p.Err() == nil
 	p.unfinished = p.unfinished || r.unfinished(d.Outcome)
-	p.AvgBusBW = p.mean()
-}
-
-func (p *Report) mean() *float64 {
-	sum, n := 0.0, 0
-	for _, c := range p.Results {
-		for _, row := range c.Rows {
-			if row.Shown != nil {
-				sum += row.Shown.BusBW
-				n++
-			}
-		}
+	p.AvgBusBW = nil
+	if p.shown > 0 && !p.unfinished {
+		mean := p.sum / float64(p.shown)
+		p.AvgBusBW = &mean
 	}
-	if n == 0 || p.unfinished {
-		return nil
-	}
-	sum /= float64(n)
-	return &sum
 }
 
 func firstWindow(d *result.CollectiveDocument) (time.Time, bool) {

@@ -167,7 +167,10 @@ func (r *Request) Plan(be *catalog.Backend, world int) (planner.Direct, error) {
 		}
 		roots[0] = r.root
 		if r.root < 0 {
-			roots = slices.Collect(ints(world))
+			roots = roots[:0]
+			for root := range world {
+				roots = append(roots, root)
+			}
 		}
 	}
 	if r.traffic != nil && r.traffic.Ranks() != world {
@@ -196,14 +199,4 @@ func (r *Request) Plan(be *catalog.Backend, world int) (planner.Direct, error) {
 // are: then it is no failure that the library lacks some.
 func (r *Request) lenient() bool {
 	return r.dtype == all || r.redop == all && r.Op.Reduces()
-}
-
-func ints(n int) func(yield func(int) bool) {
-	return func(yield func(int) bool) {
-		for i := range n {
-			if !yield(i) {
-				return
-			}
-		}
-	}
 }

@@ -17,15 +17,9 @@ import (
 type Table struct {
 	w       io.Writer
 	r       *Request
-	devices bool // are printed
-	rows    int  // of the case at hand that are printed
-	wrong   int64
-	sum     float64 // of busbw
-	lines   int
-	failed  bool // a row whose check did not pass
-	// unfinished is that a case was not measured to its end.
-	unfinished bool
-	skipped    []string // why cases did not begin, a text for each
+	devices bool     // are printed
+	rows    int      // of the case at hand that are printed
+	skipped []string // why cases did not begin, a text for each
 }
 
 // NewTable returns a table for the documents of a request.
@@ -101,7 +95,6 @@ func (t *Table) Document(d *result.CollectiveDocument) {
 	case t.r.lenient() || !Lacking(d.Outcome): // what was named and is lacking ends the program, in a line
 		fmt.Fprintf(t.w, "# %s %s: %s\n", strings.ToUpper(d.Outcome.Status), where(d, nil), foreign.Line(d.Outcome.Reasons.String()))
 	}
-	t.unfinished = t.unfinished || t.r.unfinished(d.Outcome)
 	t.rows = 0
 }
 
@@ -216,10 +209,6 @@ func (t *Table) half(row *result.CollectiveRow) {
 	for _, v := range t.r.View.extras(row) {
 		fmt.Fprintf(t.w, "  %s", fixed(v, 7))
 	}
-	t.wrong += row.Check.Wrong
-	t.failed = t.failed || !row.Check.Passed
-	t.sum += f.BusBW
-	t.lines++
 }
 
 // fixed prints v in width characters with as many decimals, of at most two, as
@@ -240,33 +229,33 @@ func redopName(d *result.CollectiveDocument) string {
 	return d.Measurement.RedOp
 }
 
-// Foot prints the sums and how long the first timed operation took to come; nil
-// is that there was none. Where not all was measured there is no mean.
-func (t *Table) Foot(sinceStart *float64) {
+// Foot prints the sums of a report of the same documents, and how long the first timed
+// operation took to come.
+func (t *Table) Foot(p *Report) {
 	for _, why := range slices.Compact(slices.Sorted(slices.Values(t.skipped))) {
 		n := len(slices.DeleteFunc(slices.Clone(t.skipped), func(s string) bool { return s != why }))
 		fmt.Fprintf(t.w, "# %d of the cases: %s\n", n, foreign.Line(why))
 	}
 	verdict, wrong, mean := "OK", "N/A", "N/A" // nothing was looked at
-	if t.lines > 0 {
-		wrong = strconv.FormatInt(t.wrong, 10)
+	if p.shown > 0 {
+		wrong = strconv.FormatInt(p.OutOfBounds, 10)
 	}
 	switch {
-	case t.failed || t.lines == 0:
+	case p.failed || p.shown == 0:
 		verdict = "FAILED"
-	case t.unfinished:
+	case p.unfinished:
 		verdict = "INCOMPLETE"
 	}
-	if t.lines > 0 && !t.unfinished {
-		mean = strconv.FormatFloat(t.sum/float64(t.lines), 'g', 6, 64)
+	if p.AvgBusBW != nil {
+		mean = strconv.FormatFloat(*p.AvgBusBW, 'g', 6, 64)
 	}
 	fmt.Fprintf(t.w, "# %-20s : %s %s\n", "Out of bounds values", wrong, verdict)
 	fmt.Fprintf(t.w, "# %-20s : %s \n", "Avg bus bandwidth", mean)
-	if mean != "N/A" {
+	if p.AvgBusBW != nil {
 		fmt.Fprintf(t.w, "# (a plain mean over all sizes, small and large: compare sizes one by one, or use --min-busbw)\n")
 	}
-	if sinceStart != nil {
-		fmt.Fprintf(t.w, "# %-20s : %.2f s\n", "start to first timed op", *sinceStart)
+	if p.SinceStart != nil {
+		fmt.Fprintf(t.w, "# %-20s : %.2f s\n", "start to first timed op", *p.SinceStart)
 	}
 	fmt.Fprintf(t.w, "#\n")
 }

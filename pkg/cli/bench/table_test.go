@@ -62,9 +62,7 @@ func lines(t *testing.T, line string, d *result.CollectiveDocument) []string {
 	r, err := ask(t, line)
 	require.NoError(t, err)
 	var out bytes.Buffer
-	table := NewTable(&out, &r)
-	table.Document(d)
-	table.Foot(nil)
+	NewTable(&out, &r).Document(d)
 	var kept []string
 	for l := range strings.Lines(out.String()) {
 		if !strings.HasPrefix(l, "#") {
@@ -219,14 +217,14 @@ func TestWhatIsNotWholeIsSaid(t *testing.T) {
 	d.Outcome = result.Outcome{Status: result.Failed, Reasons: resulttest.Reasons("skipped: cancelled")}
 	var out bytes.Buffer
 	table := NewTable(&out, &r)
-	table.Document(d)
-	table.Document(document(rowOf(vocab.OutOfPlace, 8)))
-	table.Foot(nil)
+	report := NewReport(&r, NewHead("cxrun", nil, time.Time{}, "host", 2))
+	for _, d := range []*result.CollectiveDocument{d, document(rowOf(vocab.OutOfPlace, 8))} {
+		report.Add(&r, d)
+		table.Document(d)
+	}
+	table.Foot(report)
 	require.Contains(t, out.String(), "# INCOMPLETE all_reduce float sum: 1 of 3 rows have 0 of 9 trials, 2 of 3 rows have 3 of 9 trials\n")
 	require.Contains(t, out.String(), "# Out of bounds values : 0 INCOMPLETE\n# Avg bus bandwidth    : N/A \n#\n")
-	report := NewReport(&r, NewHead("cxrun", nil, time.Time{}, "host", 2))
-	report.Add(&r, d)
-	report.Add(&r, document(rows...))
 	require.Nil(t, report.AvgBusBW)
 }
 
@@ -241,7 +239,7 @@ func TestSkippedCasesAreCounted(t *testing.T) {
 	for range 3 {
 		table.Document(d)
 	}
-	table.Foot(nil)
+	table.Foot(NewReport(&r, Head{}))
 	require.Equal(t, 1, strings.Count(out.String(), "cancelled"))
 	require.Contains(t, out.String(), "# 3 of the cases: skipped: cancelled\n")
 }
@@ -268,6 +266,6 @@ func TestTheFootIsNotGoodWithoutRows(t *testing.T) {
 	r, err := ask(t, "all_reduce")
 	require.NoError(t, err)
 	var out bytes.Buffer
-	NewTable(&out, &r).Foot(nil)
+	NewTable(&out, &r).Foot(NewReport(&r, Head{}))
 	require.Contains(t, out.String(), "# Out of bounds values : N/A FAILED\n")
 }

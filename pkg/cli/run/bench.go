@@ -138,7 +138,7 @@ func benchCollective(c *cobra.Command, s cli.Streams, flags *bench.Flags, op str
 		return err
 	}
 	if !flags.JSON && !report.Nothing() {
-		table.Foot(report.SinceStart)
+		table.Foot(report)
 	}
 	return b.end(s, report, report.Violations, report.Err())
 }

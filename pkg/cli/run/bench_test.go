@@ -331,7 +331,7 @@ func TestBenchRefuses(t *testing.T) {
 		{"all_reduce --backend host -b 1K -e 1K -g 1 --min-busbw 1K=1", cli.ExitUsage, "busbw of all_reduce on 1 rank is 0 by its formula: use --max-time"},
 		{"all_reduce --backend host -J /dev/null", cli.ExitUsage, "-J: /dev/null exists and is not a regular file"},
 		{"ep --backend host --routing unifrom", cli.ExitUsage, `did you mean "uniform"?`},
-		{"ep --backend host --tokens 8,4", cli.ExitUsage, "--tokens 8,4: want positive numbers in ascending order"},
+		{"ep --backend host --tokens 8,4", cli.ExitUsage, "--tokens [8 4]: want positive numbers in ascending order"},
 		{"ep --backend host --ranks 3", cli.ExitUsage, "--experts 256: want a multiple of the number of ranks, 3"},
 		{"ep --backend host --topk 300", cli.ExitUsage, "--topk 300: want at most the number of experts, 256"},
 		{"all_reduce --backend host -t 100000", cli.ExitEnvironment, "100000 ranks on "},
