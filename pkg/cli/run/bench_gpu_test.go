@@ -1,10 +1,12 @@
 package run
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -360,34 +362,77 @@ func TestBenchWhereALibraryFails(t *testing.T) {
 		}
 		for _, c := range []struct {
 			name, order, at string
-			seconds         string // that the case may take
 			rows, reasons   []string
 		}{
-			{"error in flight", "CX_FAKE_NCCL_ASYNC_ERROR", "1:260", "60", finished, []string{"library-error: asynchronous error ncclRemoteError, rank 1"}},
-			{"hang", "CX_FAKE_NCCL_HANG", "1:260", "10", finished, []string{"timeout: case budget of 10 s"}},
-			{"set-up of one rank", "CX_FAKE_NCCL_INIT_ERROR", "1", "60", nil, []string{"library-error: ncclCommInitRankConfig ncclSystemError, rank 1"}},
-			{"memory", "CX_FAKE_NCCL_MEMORY", "4096", "60", nil, []string{"out-of-memory: 1065984 bytes, rank 0", "out-of-memory: 1065984 bytes, rank 1", "out-of-memory: 1065984 bytes, rank 2"}},
+			{"error in flight", "CX_FAKE_NCCL_ASYNC_ERROR", "1:260", finished, []string{"library-error: asynchronous error ncclRemoteError, rank 1"}},
+			{"set-up of one rank", "CX_FAKE_NCCL_INIT_ERROR", "1", nil, []string{"library-error: ncclCommInitRankConfig ncclSystemError, rank 1"}},
+			{"memory", "CX_FAKE_NCCL_MEMORY", "4096", nil, []string{"out-of-memory: 1065984 bytes, rank 0", "out-of-memory: 1065984 bytes, rank 1", "out-of-memory: 1065984 bytes, rank 2"}},
 		} {
 			t.Run(c.name+" of "+backend, func(t *testing.T) {
 				t.Setenv(c.order, c.at)
 				start := time.Now()
-				r, stderr := benched(t, cli.ExitFailed, "all_reduce", "--backend", backend, "-b", "1K", "-e", "8K", "-f", "2", "-n", "1", "-w", "0", "-T", c.seconds)
+				r, stderr := benched(t, cli.ExitFailed, "all_reduce", "--backend", backend, "-b", "1K", "-e", "8K", "-f", "2", "-n", "1", "-w", "0", "-T", "60")
 				require.Less(t, time.Since(start), time.Minute, "the ranks that wait are not waited for")
 				require.False(t, r.Passed)
 				require.Contains(t, stderr, " failed: "+c.reasons[0])
 				require.NotContains(t, stderr, "warning", "that states were not read is a consequence")
-				require.Len(t, r.Results, 1)
+				require.Equal(t, c.rows, completeRows(t, r))
 				require.Equal(t, result.Outcome{Status: result.Failed, Reasons: resulttest.Reasons(c.reasons...)}, r.Results[0].Outcome)
-				var rows []string
-				for _, row := range r.Results[0].Rows {
-					require.True(t, row.Complete && row.Check.Passed)
-					rows = append(rows, fmt.Sprint(row.Requested, " ", row.Placement))
-				}
-				require.Equal(t, c.rows, rows)
-				requireNoRanks(t)
+				requireNoRanks(t, os.Getenv("CX_FAKE_DIR"))
 			})
 		}
 	}
+}
+
+// Ranks inside a library that hangs are ended when the time of their case is up, and
+// what was finished stays. MSCCL++ can neither tell of an error of its own accord nor
+// abort: its ranks wait as long. All of them wait at the same time.
+func TestBenchWhereALibraryHangs(t *testing.T) {
+	standIns(t)
+	t.Setenv("TMPDIR", t.TempDir())
+	type hung struct {
+		name, memory   string
+		cmd            *exec.Cmd
+		stdout, stderr bytes.Buffer
+	}
+	var all []*hung
+	for _, c := range []struct{ backend, order string }{
+		{"nccl", "CX_FAKE_NCCL_HANG"},
+		{"rccl", "CX_FAKE_NCCL_HANG"},
+		{"mscclpp", "CX_FAKE_NCCL_HANG"},
+		{"mscclpp", "CX_FAKE_NCCL_ASYNC_ERROR"},
+	} {
+		h := &hung{name: c.order + " of " + c.backend, memory: fakes.MemoryDir(t)}
+		h.cmd = program("bench", "--json", "all_reduce", "--backend", c.backend, "-b", "1K", "-e", "2K", "-f", "2", "-n", "1", "-w", "0", "-T", "10")
+		h.cmd.Env = append(h.cmd.Env, c.order+"=1:130", "CX_FAKE_DIR="+h.memory)
+		h.cmd.Stdout, h.cmd.Stderr = &h.stdout, &h.stderr
+		require.NoError(t, h.cmd.Start())
+		all = append(all, h)
+	}
+	for _, h := range all {
+		_ = h.cmd.Wait()
+		t.Run(h.name, func(t *testing.T) {
+			require.Equal(t, cli.ExitFailed, h.cmd.ProcessState.ExitCode(), h.stderr.String())
+			require.Contains(t, h.stderr.String(), "timeout: case budget of 10 s")
+			require.NotContains(t, h.stderr.String(), "warning", "that states were not read is a consequence")
+			var r bench.Report
+			require.NoError(t, json.Unmarshal(h.stdout.Bytes(), &r))
+			require.False(t, r.Passed)
+			require.Equal(t, []string{"1024 out_of_place", "1024 in_place"}, completeRows(t, r))
+			requireNoRanks(t, h.memory)
+		})
+	}
+}
+
+// completeRows lists the rows of a report's one case, which are complete and passed.
+func completeRows(t *testing.T, r bench.Report) (rows []string) {
+	t.Helper()
+	require.Len(t, r.Results, 1)
+	for _, row := range r.Results[0].Rows {
+		require.True(t, row.Complete && row.Check.Passed)
+		rows = append(rows, fmt.Sprint(row.Requested, " ", row.Placement))
+	}
+	return rows
 }
 
 // A library that rounds, flushes or loses what exact data do not show: the timed
@@ -424,13 +469,13 @@ func TestBenchFindsAnotherArithmetic(t *testing.T) {
 	}
 }
 
-// requireNoRanks proves that no process uses this test's devices.
-func requireNoRanks(t *testing.T) {
+// requireNoRanks proves that no process uses the devices with this memory.
+func requireNoRanks(t *testing.T, memory string) {
 	t.Helper()
 	files, err := filepath.Glob("/proc/[0-9]*/environ")
 	require.NoError(t, err)
 	for _, f := range files {
 		env, err := os.ReadFile(f)
-		require.False(t, err == nil && strings.Contains(string(env), os.Getenv("CX_FAKE_DIR")), "%s lives", f)
+		require.False(t, err == nil && strings.Contains(string(env), memory), "%s lives", f)
 	}
 }
