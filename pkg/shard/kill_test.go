@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/collectivex/collectivex/internal/short"
 	"github.com/collectivex/collectivex/pkg/claim"
 	"github.com/collectivex/collectivex/pkg/launch"
 	"github.com/collectivex/collectivex/pkg/result"
@@ -29,6 +30,7 @@ func shardCommand(results, scratch string, cases int, more ...string) *exec.Cmd 
 // stopped, until it ends: what was finished stays as it is, byte for byte, the
 // running case is done again, nothing twice, and nothing is left lying about.
 func TestResumeAfterKill(t *testing.T) {
+	short.Skip(t)
 	t.Parallel()
 	const cases, kills = 12, 50
 	killed := 0

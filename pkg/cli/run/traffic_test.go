@@ -7,11 +7,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/collectivex/collectivex/internal/short"
 	"github.com/collectivex/collectivex/pkg/cli"
 )
 
 // An alltoallv has the size and the ranks of its file.
 func TestBenchTraffic(t *testing.T) {
+	short.Skip(t)
 	file := filepath.Join(t.TempDir(), "pair.txt")
 	require.NoError(t, os.WriteFile(file, []byte("0 4096\n1024 12\n"), 0o600))
 	stdout, _ := onHost(t, "alltoallv", "--traffic", file, "-n", "3")
@@ -36,6 +38,7 @@ func TestBenchTraffic(t *testing.T) {
 
 // Each pair of ranks has a line, with a comment before it that names them.
 func TestBenchPairs(t *testing.T) {
+	short.Skip(t)
 	stdout, _ := onHost(t, "p2p", "-t", "2", "-b", "8", "-e", "8", "-n", "3")
 	require.Regexp(t, `(?m)^# rank 0 to rank 1\n +8 +2 +float .* 0 +N/A.*\n# rank 1 to rank 0\n +8 +2 +float .* 0 +N/A`, stdout)
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/collectivex/collectivex/internal/short"
 	"github.com/collectivex/collectivex/pkg/ep"
 	"github.com/collectivex/collectivex/pkg/ep/eptest"
 	"github.com/collectivex/collectivex/pkg/ep/host"
@@ -15,6 +16,7 @@ import (
 
 // The host backend adds as it declares, to the last bit.
 func TestArithmeticAsDeclared(t *testing.T) {
+	short.Skip(t)
 	for _, c := range []struct {
 		name    string
 		variant host.Variant
@@ -39,6 +41,7 @@ func TestArithmeticAsDeclared(t *testing.T) {
 
 // A combine in another type or order passes the contract's gate and is reported.
 func TestAnotherArithmeticIsReported(t *testing.T) {
+	short.Skip(t)
 	each := [][]func(*plan.Case){nil, {lowLatency}}
 	for kind, changes := range map[string][][]func(*plan.Case){
 		ep.FaultBF16Sum:      append(each, []func(*plan.Case){cached, fp8}, []func(*plan.Case){lowLatency, cached, fp8}),
@@ -65,6 +68,7 @@ func TestAnotherArithmeticIsReported(t *testing.T) {
 // apart: 257 tokens on they repeat, and most neighbouring blocks have one scale.
 // Only the other activations show them.
 func TestScalesOfOtherBlocksAreFound(t *testing.T) {
+	short.Skip(t)
 	seed := func(c *plan.Case) { c.EP().Seed = 5 } // of equal scales throughout the first tokens
 	for _, c := range []struct {
 		kind   string

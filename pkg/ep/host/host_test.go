@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/collectivex/collectivex/internal/short"
 	"github.com/collectivex/collectivex/pkg/ep"
 	"github.com/collectivex/collectivex/pkg/ep/eptest"
 	"github.com/collectivex/collectivex/pkg/ep/host"
@@ -49,6 +50,7 @@ func requireSuccess(t *testing.T, d *result.EPDocument) {
 }
 
 func TestEveryForm(t *testing.T) {
+	short.Skip(t)
 	for _, c := range []struct {
 		name    string
 		variant host.Variant
@@ -96,6 +98,7 @@ func TestReceiveCounts(t *testing.T) {
 }
 
 func TestEveryRouting(t *testing.T) {
+	short.Skip(t)
 	for _, name := range []string{
 		"zipf-mild", "zipf", "zipf-heavy", "balanced", "balanced-rank-local", "hotspot-single",
 		"hotspot-moving-step5", "alternating-groups", "alternating-groups-step1",
@@ -124,6 +127,7 @@ func TestTwoDomains(t *testing.T) {
 }
 
 func TestLadderCap(t *testing.T) {
+	short.Skip(t)
 	d := run(t, host.Variant{}, eptest.Case(2, lowLatency, ladder("1 256 257 512")))
 	require.Equal(t, []int{1, 256}, d.Workload.LadderMeasured)
 	require.Equal(t, []int{257, 512}, d.Workload.LadderDropped)
@@ -223,6 +227,7 @@ func few(c *plan.Case) { c.EP().Timing.TrialsPerPoint, c.EP().Timing.ChainTrials
 // Each injected data fault fails the case, by the check that should see it, in both
 // modes and contracts.
 func TestInjectedFaults(t *testing.T) {
+	short.Skip(t)
 	type forms struct{ normal, lowLatency string }
 	for _, c := range []struct {
 		kind, at string
