@@ -7,7 +7,6 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/stretchr/testify/require"
 
-	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/planner"
 	"github.com/collectivex/collectivex/pkg/result"
@@ -20,7 +19,7 @@ import (
 // an empty, a partial and a successful document that is valid and of its schema.
 func TestEveryCaseCanBeDocumented(t *testing.T) {
 	cat := load(t)
-	backends := catalog.Names(cat.Backends, func(b *catalog.Backend) string { return b.Name })
+	backends := cat.Words("backend")
 	schemas := compile(t)
 	for _, machine := range []planner.Machine{
 		{},

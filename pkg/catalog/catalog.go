@@ -162,8 +162,8 @@ func (p *Platform) Scope(world int) string {
 // Nodes returns how many nodes world ranks take, packed.
 func (p *Platform) Nodes(world int) int { return max(1, world/p.GPUsPerNode) }
 
-// Names returns the name of each element, in order.
-func Names[T any](list []T, name func(*T) string) []string {
+// namesOf returns the name of each element, in order.
+func namesOf[T any](list []T, name func(*T) string) []string {
 	out := make([]string, len(list))
 	for i := range list {
 		out[i] = name(&list[i])

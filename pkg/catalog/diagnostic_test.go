@@ -29,6 +29,6 @@ func TestNearest(t *testing.T) {
 		{"quantum", skus, ""},
 		{"h100", nil, ""},
 	} {
-		require.Equal(t, tt.want, Nearest(tt.got, tt.names), tt.got)
+		require.Equal(t, tt.want, nearest(tt.got, tt.names), tt.got)
 	}
 }

@@ -134,7 +134,7 @@ func (e *EPBackend) Mode(name string) *EPMode {
 }
 
 func (e *EPBackend) modeNames() []string {
-	return Names(e.Modes, func(m *EPMode) string { return m.Name })
+	return namesOf(e.Modes, func(m *EPMode) string { return m.Name })
 }
 
 // Ladder returns the tokens per rank of a phase of workload w, or nil.

@@ -28,12 +28,12 @@ func (c *Catalog) Asked(kind string) []string { return c.asked[kind] }
 // words lists the words of every kind.
 func (c *Catalog) words() map[string][]string {
 	all := maps.Clone(vocabulary)
-	all["suite"] = Names(c.Suites, func(s *Suite) string { return s.Name })
-	all["platform"] = Names(c.Platforms, func(p *Platform) string { return p.SKU })
-	all["backend"] = Names(c.Backends, func(b *Backend) string { return b.Name })
-	all["workload"] = Names(c.Workloads, func(w *Workload) string { return w.Name })
-	all["routing"] = Names(c.Routings, func(r *Routing) string { return r.Name })
-	all["sampling"] = Names(c.Sampling, func(s *Sampling) string { return s.Name })
+	all["suite"] = namesOf(c.Suites, func(s *Suite) string { return s.Name })
+	all["platform"] = namesOf(c.Platforms, func(p *Platform) string { return p.SKU })
+	all["backend"] = namesOf(c.Backends, func(b *Backend) string { return b.Name })
+	all["workload"] = namesOf(c.Workloads, func(w *Workload) string { return w.Name })
+	all["routing"] = namesOf(c.Routings, func(r *Routing) string { return r.Name })
+	all["sampling"] = namesOf(c.Sampling, func(s *Sampling) string { return s.Name })
 	for _, f := range families.All() {
 		for kind, words := range f.Vocabulary {
 			if all[kind] != nil {
