@@ -141,13 +141,13 @@ func TestSearch(t *testing.T) {
 			"variable is the only place", "/nowhere/lib.so",
 			[]string{filepath.Join(dir, "libanswer.so.2")},
 			"",
-			"answers from CX_TEST_LIB=/nowhere/lib.so: no such library: /nowhere/lib.so: cannot open shared object file: No such file or directory; set CX_TEST_LIB to the library meant or unset it",
+			"answers from CX_TEST_LIB=/nowhere/lib.so: no such library: /nowhere/lib.so: cannot open shared object file: No such file or directory; set CX_TEST_LIB to the right library, or unset it",
 		},
 		{
 			"variable names another file", text,
 			[]string{filepath.Join(dir, "libanswer.so.2")},
 			"",
-			"answers from CX_TEST_LIB=" + text + ": no such library: " + text + ": file too short: it is no answers library; set CX_TEST_LIB to the library meant or unset it",
+			"answers from CX_TEST_LIB=" + text + ": no such library: " + text + ": file too short: it is not the answers library; set CX_TEST_LIB to the right library, or unset it",
 		},
 		{
 			"nowhere", "",

@@ -10,53 +10,53 @@ import (
 // Search says where a library is looked for.
 type Search struct {
 	What string // how messages call it, such as "NCCL"
-	// Env names the environment variable that, when set, is the only place
-	// looked at.
+	// Env names the environment variable that overrides Names. If it is set, nothing else
+	// is tried.
 	Env string
-	// Names are tried in order. A name without a slash is a soname for the dynamic
-	// loader; one with a slash is a path, where * and ? match as in a shell.
+	// Names are tried in order. A name without a slash is a soname for the dynamic loader.
+	// A name with a slash is a path, in which * and ? match as in a shell.
 	Names []string
-	// Beside are files of the same directory, in this order, that a library which is
-	// named by path needs and does not say where to find. Those that are there are
-	// opened before it and stay open.
+	// Beside are files that the library needs from its own directory but does not locate
+	// itself. If the library is named by a path, those that exist are opened before it, in
+	// this order, and stay open.
 	Beside []string
-	// Global makes the library's symbols visible to later ones; see OpenGlobal.
+	// Global makes the symbols of the library visible to later libraries; see OpenGlobal.
 	Global bool
 }
 
-// NamedError is what is wrong with a library that the environment names.
+// NamedError is the error for a library that an environment variable names and that cannot
+// be used.
 type NamedError struct {
 	What, Env, Path string
 	Err             error
 }
 
 func (e *NamedError) Error() string {
-	return fmt.Sprintf("%s from %s=%s: %v; set %s to the library meant or unset it", e.What, e.Env, e.Path, e.Err, e.Env)
+	return fmt.Sprintf("%s from %s=%s: %v; set %s to the right library, or unset it", e.What, e.Env, e.Path, e.Err, e.Env)
 }
 
-// Unwrap gives what is wrong.
+// Unwrap returns Err.
 func (e *NamedError) Unwrap() error { return e.Err }
 
-// Fault is the error of a library that was opened and is not what was looked
-// for: a *NamedError where the environment names it.
-func (s Search) Fault(err error) error {
+// Unusable returns the error for a library that was opened but cannot be used because of
+// err. It is a *NamedError if an environment variable names the library.
+func (s Search) Unusable(err error) error {
 	if named := os.Getenv(s.Env); named != "" {
 		return &NamedError{What: s.What, Env: s.Env, Path: named, Err: err}
 	}
-	return fmt.Errorf("%s: %w; set %s to the library meant", s.What, err, s.Env)
+	return fmt.Errorf("%s: %w; set %s to the right library", s.What, err, s.Env)
 }
 
-// Open opens the first library that loads. The error of none is one line that
-// says what was looked for, where, and how to say where it is; it wraps
-// ErrNoLibrary.
+// Open opens the first library that loads. If none does, the error is one line: what was
+// looked for, where, and which variable names the library instead. It wraps ErrNoLibrary.
 func (s Search) Open() (*Library, error) {
 	if named := os.Getenv(s.Env); named != "" {
 		l, err := s.open(named)
 		switch {
 		case err != nil && isOther(named):
-			return nil, s.Fault(fmt.Errorf("%w: it is no %s library", err, s.What))
+			return nil, s.Unusable(fmt.Errorf("%w: it is not the %s library", err, s.What))
 		case err != nil:
-			return nil, s.Fault(err)
+			return nil, s.Unusable(err)
 		}
 		return l, nil
 	}
@@ -67,8 +67,8 @@ func (s Search) Open() (*Library, error) {
 			if err == nil {
 				return l, nil
 			}
-			// A file that is there and does not load is worth its reason; a name that
-			// is nowhere is said by the list below.
+			// Report why an existing file does not load. A name that was not found is in
+			// the list below.
 			if reason := err.Error(); !strings.Contains(reason, candidate+": cannot open shared object file") {
 				broken = append(broken, strings.TrimPrefix(reason, ErrNoLibrary.Error()+": "))
 			}
@@ -87,13 +87,13 @@ func (s Search) open(name string) (*Library, error) {
 	}
 	if strings.Contains(name, "/") {
 		for _, neighbour := range s.Beside {
-			_, _ = openOne(filepath.Join(filepath.Dir(name), neighbour)) // the library's own error says what it misses
+			_, _ = openOne(filepath.Join(filepath.Dir(name), neighbour)) // the error of the library itself says what it lacks
 		}
 	}
 	return openOne(name)
 }
 
-// candidates expands a pattern; newer versions come first.
+// candidates expands a pattern, newest versions first.
 func candidates(name string) []string {
 	if !strings.ContainsAny(name, "*?") {
 		return []string{name}

@@ -82,15 +82,15 @@ func Open(kind Kind) (*Library, error) {
 	l, err := bind(lib)
 	if err != nil {
 		if _, none := lib.Symbol(required[0]); none != nil {
-			err = fmt.Errorf("%w: it is no %s library", none, search.What)
+			err = fmt.Errorf("%w: it is not the %s library", none, search.What)
 		}
-		return nil, search.Fault(err)
+		return nil, search.Unusable(err)
 	}
 	if l.Kind != kind {
-		return nil, search.Fault(fmt.Errorf("%w: %s is %s %s", ErrNotKind, filepath.Base(lib.Path()), l.Kind, l.VersionString()))
+		return nil, search.Unusable(fmt.Errorf("%w: %s is %s %s", ErrNotKind, filepath.Base(lib.Path()), l.Kind, l.VersionString()))
 	}
 	if err := l.lacks(core[kind]...); err != nil {
-		return nil, search.Fault(err)
+		return nil, search.Unusable(err)
 	}
 	return l, nil
 }

@@ -114,12 +114,12 @@ func TestOpenRefuses(t *testing.T) {
 		t.Setenv("CX_NCCL_LIB", path)
 		_, err = Open(NCCL)
 		require.ErrorIs(t, err, dl.ErrNoSymbol)
-		require.EqualError(t, err, "NCCL from CX_NCCL_LIB="+path+": no such symbol: "+want+" in libnccl.so.2; set CX_NCCL_LIB to the library meant or unset it")
+		require.EqualError(t, err, "NCCL from CX_NCCL_LIB="+path+": no such symbol: "+want+" in libnccl.so.2; set CX_NCCL_LIB to the right library, or unset it")
 	}
 
 	t.Setenv("CX_NCCL_LIB", "libc.so.6")
 	_, err = Open(NCCL)
-	require.EqualError(t, err, "NCCL from CX_NCCL_LIB=libc.so.6: no such symbol: ncclGetVersion in libc.so.6: it is no NCCL library; set CX_NCCL_LIB to the library meant or unset it")
+	require.EqualError(t, err, "NCCL from CX_NCCL_LIB=libc.so.6: no such symbol: ncclGetVersion in libc.so.6: it is not the NCCL library; set CX_NCCL_LIB to the right library, or unset it")
 
 	_, err = Open("gloo")
 	require.Error(t, err)
@@ -152,5 +152,5 @@ func TestOpenMSCCLPP(t *testing.T) {
 	t.Setenv("CX_MSCCLPP_LIB", set.NCCL)
 	_, err := Open(MSCCLPP)
 	require.ErrorIs(t, err, ErrNotKind)
-	require.ErrorContains(t, err, "libnccl.so.2 is nccl 2.28.9; set CX_MSCCLPP_LIB to the library meant")
+	require.ErrorContains(t, err, "libnccl.so.2 is nccl 2.28.9; set CX_MSCCLPP_LIB to the right library")
 }

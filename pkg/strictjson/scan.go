@@ -43,7 +43,7 @@ var (
 func (s *scanner) end() error {
 	s.space()
 	if s.at != len(s.in) {
-		return s.fault("text after the value")
+		return s.syntax("text after the value")
 	}
 	return nil
 }
@@ -56,7 +56,7 @@ func (s *scanner) compact() []byte {
 	return append(s.out, s.in[s.from:s.at]...)
 }
 
-func (s *scanner) fault(format string, args ...any) error {
+func (s *scanner) syntax(format string, args ...any) error {
 	return fmt.Errorf("%w: byte %d: %s", ErrSyntax, s.at, fmt.Sprintf(format, args...))
 }
 
@@ -97,7 +97,7 @@ func (s *scanner) open(first, last byte, want string) (bool, error) {
 	}
 	s.at++
 	if s.depth++; s.depth > maxDepth {
-		return false, s.fault("nested deeper than %d", maxDepth)
+		return false, s.syntax("nested deeper than %d", maxDepth)
 	}
 	if s.peek() != last {
 		return true, nil
@@ -190,7 +190,7 @@ func (s *scanner) unexpected(c byte, want string) error {
 	if c == 0 && s.at == len(s.in) {
 		return ErrTruncated
 	}
-	return s.fault("%q where %s should be", c, want)
+	return s.syntax("%q where %s should be", c, want)
 }
 
 // skip reads and drops any value.
@@ -224,7 +224,7 @@ func (s *scanner) literal(want string) error {
 		if bytes.HasPrefix([]byte(want), rest) {
 			return ErrTruncated
 		}
-		return s.fault("invalid literal")
+		return s.syntax("invalid literal")
 	}
 	s.at += len(want)
 	return nil
@@ -270,7 +270,7 @@ func (s *scanner) bad(what string) error {
 	if s.at >= len(s.in) {
 		return ErrTruncated
 	}
-	return s.fault("not a %s", what)
+	return s.syntax("not a %s", what)
 }
 
 // class classifies the bytes of a string.
@@ -333,7 +333,7 @@ func (s *scanner) str() ([]byte, error) {
 			i, seen = n, true
 		case control:
 			s.at = i
-			return nil, s.fault("control character in a string")
+			return nil, s.syntax("control character in a string")
 		default:
 			i, seen = i+1, true
 		}
@@ -355,20 +355,20 @@ func (s *scanner) escaped(i int) (int, error) {
 			}
 			if c := s.in[k] | 0x20; (c < '0' || c > '9') && (c < 'a' || c > 'f') {
 				s.at = k
-				return 0, s.fault("not a hexadecimal digit")
+				return 0, s.syntax("not a hexadecimal digit")
 			}
 		}
 		return i + 6, nil
 	default:
 		s.at = i
-		return 0, s.fault("unknown escape sequence")
+		return 0, s.syntax("unknown escape sequence")
 	}
 }
 
 // suspect looks at a string that has more than harmless bytes.
 func (s *scanner) suspect(raw []byte) error {
 	if !utf8.Valid(raw) {
-		return s.fault("string is not UTF-8")
+		return s.syntax("string is not UTF-8")
 	}
 	if s.text == nil {
 		return nil

@@ -8,38 +8,37 @@ import (
 	"github.com/collectivex/collectivex/pkg/numeric"
 )
 
-// Arithmetic is inputs of a floating reduction that Pattern leaves out, since
-// their results are not exact, or not ordinary numbers. What a result may be
-// follows from the element type, to which any partial result may be rounded, in
-// any order. As Pattern, an element is a pure function of seed, rank and index.
+// Arithmetic defines the inputs of a floating-point reduction that Pattern leaves out,
+// since their results are not exact or not ordinary numbers. Which results are right
+// follows from the element type, to which any partial result may be rounded, in any order.
+// As in Pattern, an element is a pure function of seed, rank and index.
 //
 // Elements take turns:
 //
-//   - Two: two ranks hold numbers, the others what changes nothing (+0; 1 in a
-//     prod). There is one rounding in any order, so a sum or product has to be
-//     rounded to nearest: truncation shows whatever the world is.
-//   - Many: as many ranks as leave a bound of use hold numbers.
-//   - NaN, infinity: one rank holds it in a sum or product, which are NaN and
-//     infinite then. An infinity needs a type of 16 bits or more: conversions to
-//     fp8 saturate.
-//   - In min and max: all bits that are finite; subnormal numbers alone, which may
-//     not be flushed; zeros of either sign, of which either is right; infinities
-//     of both signs; NaN on all ranks, which stays NaN; and NaN on one rank among
-//     equal numbers. IEEE 754 has both answers to the last (minimum, minimumNumber),
-//     and NCCL defines none (its kernels use fminf, which takes the number).
+//   - Two: two ranks contribute numbers, the others what changes nothing (+0; 1 in a
+//     prod). There is one rounding, in any order, so a sum or product must be rounded
+//     to nearest. Truncation is found whatever the world size is.
+//   - Many: as many ranks contribute numbers as leave a useful bound.
+//   - NaN, infinity: one rank contributes it to a sum or product, which is then NaN or
+//     infinite. An infinity needs a type of 16 bits or more, since conversions to fp8
+//     saturate.
+//   - In min and max: all finite bits; subnormal numbers alone, which must not be
+//     flushed; zeros of both signs, either of which is right; infinities of both signs;
+//     NaN on all ranks, which must remain NaN; and NaN on one rank among equal numbers.
+//     For the last, IEEE 754 has two answers (minimum, minimumNumber), and NCCL
+//     specifies neither (its kernels use fminf, which returns the number).
 //
-// Subnormal sums are not judged: reductions in memory and switches may flush them
-// (PTX atom.add.f32).
+// Subnormal sums are not judged: reductions in memory and in switches may flush them (PTX
+// atom.add.f32).
 //
-// The error of a sum of k numbers x with c roundings in any order is at most
-// γ·Σ|x|, γ = c·u/(1-c·u), with u half a unit in the last place of 1 (Higham,
-// Accuracy and Stability of Numerical Algorithms, 2nd edition, section 4.2, and
-// lemma 3.1; the same γ bounds a product's error relative to it). c is k-1, and in
-// an avg over a world that is no power of two one more for the division, or two for
-// a factor 1/world that is rounded as NCCL's is. A single rounding errs by half a
-// unit in the last place of the result at most. A library that computes in a wider
-// type and then rounds has both errors in each rounding, and one that is subnormal
-// errs by half of the smallest number besides.
+// The error of a sum of k numbers x with c roundings, in any order, is at most γ·Σ|x|. γ is
+// c·u/(1-c·u), and u is half a unit in the last place of 1 (Higham, Accuracy and Stability
+// of Numerical Algorithms, 2nd edition, section 4.2, and lemma 3.1; the same γ bounds the
+// error of a product relative to it). c is k-1. An avg over a world size that is not a
+// power of two adds one rounding for the division, or two for a factor 1/world that is
+// rounded as NCCL's is. The error of a single rounding is at most half a unit in the last
+// place of the result. A library that computes in a wider type and then rounds makes both
+// errors in each rounding. A subnormal result adds half of the smallest positive number.
 type Arithmetic struct {
 	p     Pattern
 	kinds []kind

@@ -103,7 +103,7 @@ func TestOldDriver(t *testing.T) {
 	t.Setenv("CX_CUDA_LIB", old)
 	_, err := cuda.Load()
 	require.ErrorIs(t, err, dl.ErrNoSymbol)
-	require.EqualError(t, err, "CUDA driver from CX_CUDA_LIB="+old+": too old or of another kind: no such symbol: cuEventRecord in libcuda.so.1; set CX_CUDA_LIB to the library meant or unset it")
+	require.EqualError(t, err, "CUDA driver from CX_CUDA_LIB="+old+": too old or of another kind: no such symbol: cuEventRecord in libcuda.so.1; set CX_CUDA_LIB to the right library, or unset it")
 }
 
 // What an old driver may lack is told when it is asked for; the rest works.

@@ -49,7 +49,7 @@ func OpenCompiler(v CompilerVendor) (*Compiler, error) {
 	t := (*C.cx_rtc)(C.calloc(1, C.sizeof_cx_rtc))
 	if _, err := bind(lib, v.Dialect, C.cx_rtc_functions[:], unsafe.Pointer(t)); err != nil {
 		C.free(unsafe.Pointer(t))
-		return nil, v.Library.Fault(fmt.Errorf("too old or of another kind: %w", err))
+		return nil, v.Library.Unusable(fmt.Errorf("too old or of another kind: %w", err))
 	}
 	c := &Compiler{vendor: v, lib: lib, table: t}
 	var major, minor C.int

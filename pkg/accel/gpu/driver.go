@@ -34,7 +34,7 @@ func Load(v Vendor) (*Driver, error) {
 	}
 	a, err := newAPI(lib, v.Dialect)
 	if err != nil {
-		return nil, v.Driver.Fault(fmt.Errorf("too old or of another kind: %w", err))
+		return nil, v.Driver.Unusable(fmt.Errorf("too old or of another kind: %w", err))
 	}
 	d := &Driver{vendor: v, api: a, lib: lib}
 	if err := a.err(C.cx_fn_init, C.cx_init(a.table)); err != nil {

@@ -206,7 +206,7 @@ func TestSweepOfGPUsThatCannotBeUsed(t *testing.T) {
 	code, _, stderr = cxrun(t, nil, "sweep", "--out", out)
 	require.Equal(t, cli.ExitEnvironment, code)
 	require.Equal(t, "cxrun: NCCL from CX_NCCL_LIB=/nowhere/libnccl.so.2: no such library: /nowhere/libnccl.so.2: "+
-		"cannot open shared object file: No such file or directory; set CX_NCCL_LIB to the library meant or unset it\n", stderr)
+		"cannot open shared object file: No such file or directory; set CX_NCCL_LIB to the right library, or unset it\n", stderr)
 	require.NoDirExists(t, out, "nothing was begun")
 }
 
@@ -245,7 +245,7 @@ func TestBenchWhatIsNotHere(t *testing.T) {
 			"a file of the name that is no library",
 			map[string]string{"CX_NCCL_LIB": "/etc/hosts"},
 			"all_reduce",
-			"cxrun: NCCL from CX_NCCL_LIB=/etc/hosts: no such library: /etc/hosts: file too short: it is no NCCL library; ",
+			"cxrun: NCCL from CX_NCCL_LIB=/etc/hosts: no such library: /etc/hosts: file too short: it is not the NCCL library; ",
 		},
 		{
 			"driver does not start",

@@ -63,7 +63,7 @@ func TestFailures(t *testing.T) {
 				"symbol-missing", "ncclCommDestroy in " + v.file,
 			},
 			{"no library", v.library, "/nowhere/" + v.file, "library-missing", v.library},
-			{"another library", v.library, os.Getenv(v.another), "library-missing", "set " + v.library + " to the library meant"},
+			{"another library", v.library, os.Getenv(v.another), "library-missing", "set " + v.library + " to the right library"},
 			{"no driver", v.driver, "/nowhere/driver.so", "library-missing", v.driver},
 		} {
 			t.Run(fmt.Sprint(c.name, " of ", v.kind), func(t *testing.T) {
