@@ -272,7 +272,7 @@ func (sp spec) timing(bytes int64, perRank [][]float64) (*result.Timing, error) 
 		RankMin:     measure.Percentile(fastest, 50),
 		RankMean:    measure.Percentile(mean, 50),
 	}
-	t.AlgBW = AlgBW(bytes, t.Percentiles.P50) * sp.op.AlgFactor(sp.World)
+	t.AlgBW = AlgBW(bytes, t.Percentiles.P50) * sp.op.algFactor(sp.World)
 	t.BusBW = t.AlgBW * sp.op.BusFactor(sp.World)
 	for _, samples := range perRank {
 		t.RankP50 = append(t.RankP50, measure.Percentile(samples, 50))

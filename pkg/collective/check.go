@@ -60,7 +60,7 @@ func (b *bench) untouched(r rung) (send, recv []workload.Region) {
 	case form.Idle(b.session.Rank):
 		return nil, nil
 	case r.Placement == vocab.OutOfPlace:
-		send, recv = form.Untouched(r.Extent, b.session.Rank)
+		send, recv = form.untouched(r.Extent, b.session.Rank)
 		for i := range recv {
 			recv[i].Count += (b.shares(r.rounds) - 1) * markBytes / int64(b.dtype.Size())
 		}

@@ -176,11 +176,11 @@ func (f Form) Outputs(e Extent, rank int) []workload.Region {
 	return regions
 }
 
-// Untouched returns what an operation out of place has to leave as it is: the
+// untouched returns what an operation out of place has to leave as it is: the
 // whole send buffer and, where rank has no part in the result, the receive
 // buffer. What no operation reads is filled all the same, with data that are no
 // rank's input.
-func (f Form) Untouched(e Extent, rank int) (send, recv []workload.Region) {
+func (f Form) untouched(e Extent, rank int) (send, recv []workload.Region) {
 	if send = f.Inputs(e, rank); send == nil {
 		send = []workload.Region{{Count: e.Send, First: e.Send, Source: rank}}
 	}

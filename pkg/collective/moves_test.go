@@ -82,7 +82,7 @@ func TestMovesAreNotMoreThanBusBandwidthCounts(t *testing.T) {
 			f := Form{Op: op, Type: numeric.Float, World: n, Pair: Pair{0, 1}}
 			e := f.Extent(1 << 20)
 			m := f.moves(e, false, func(r int) int { return r })
-			bus := float64(e.Bytes) * op.AlgFactor(n) * op.BusFactor(n)
+			bus := float64(e.Bytes) * op.algFactor(n) * op.BusFactor(n)
 			require.LessOrEqual(t, float64(4*max(m.Off, m.Onto)), bus, "%s of %d", op, n)
 		}
 	}

@@ -122,9 +122,9 @@ func (o Op) InPlaceOffsets(count int64, rank int) (send, recv int64) {
 	}
 }
 
-// AlgFactor is the part of the size that nccl-tests counts for algbw: of a
+// algFactor is the part of the size that nccl-tests counts for algbw: of a
 // hypercube, what a rank receives.
-func (o Op) AlgFactor(world int) float64 {
+func (o Op) algFactor(world int) float64 {
 	if o == Hypercube {
 		return float64(world-1) / float64(world)
 	}

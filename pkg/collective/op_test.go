@@ -14,8 +14,8 @@ func TestBandwidthFactors(t *testing.T) {
 		require.InDelta(t, want, op.BusFactor(8), 1e-12, op)
 	}
 	require.InDelta(t, 2.0, AlgBW(1e6, 500), 1e-12)
-	require.InDelta(t, 0.875, Hypercube.AlgFactor(8), 1e-12)
-	require.InDelta(t, 1, AllGather.AlgFactor(8), 1e-12)
+	require.InDelta(t, 0.875, Hypercube.algFactor(8), 1e-12)
+	require.InDelta(t, 1, AllGather.algFactor(8), 1e-12)
 }
 
 func TestInPlaceOffsets(t *testing.T) {

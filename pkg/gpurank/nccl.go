@@ -11,8 +11,9 @@ import (
 	"github.com/collectivex/collectivex/pkg/result"
 )
 
-// OpenNCCL opens the library of a kind and the rank's device, as Open does, on the
-// platform whose devices the library drives. Errors have a reason code.
+// OpenNCCL opens the library of a kind and then, with the driver of the library's
+// platform, the device of the rank's local rank; see open. The caller has locked its OS
+// thread, on which the device is current until Close. Errors have a reason code.
 func OpenNCCL(kind nccl.Kind, s *rank.Session) (*nccl.Library, *GPU, error) {
 	l, err := nccl.Open(kind)
 	if err != nil {

@@ -9,8 +9,6 @@ type Version int
 
 // The releases from which on a field of the config exists or may be set.
 const (
-	v2_14 Version = 21400
-	v2_17 Version = 21700
 	v2_27 Version = 22700
 	v2_28 Version = 22800
 	v2_30 Version = 23000

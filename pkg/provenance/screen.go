@@ -5,10 +5,8 @@
 package provenance
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"net/netip"
 	"regexp"
 	"slices"
 	"strings"
@@ -66,42 +64,6 @@ var commonNames = strings.Fields(`
 	environment internal check finite unpublishable size small backend capacity platform
 	budget shard time limit signal cancelled store document samples still running`)
 
-// brought are the objects of documents whose keys are not words of the schema but come from
-// a machine, its environment or a measurement.
-var brought = []string{"env", "environment", "histograms", "host", "throttle_counters", "undriven"}
-
-// shape is one form of private text. hint is a byte that every text of this form contains.
-type shape struct {
-	kind string
-	hint byte
-	find func(string) bool
-}
-
-func matches(expr string) func(string) bool { return regexp.MustCompile(expr).MatchString }
-
-const octet = `(25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])`
-
-var shapes = []shape{
-	{"an IPv4 address", '.', matches(`(^|[^0-9.])(` + octet + `\.){3}` + octet + `($|[^0-9.]|\.($|[^0-9]))`)},
-	{"an IPv6 address", ':', hasIPv6},
-	{"a MAC address", ':', matches(`(?i)(^|[^0-9a-f:])([0-9a-f]{2}:){5,}[0-9a-f]{2}($|[^0-9a-f:])`)},
-	{"a MAC address", '-', matches(`(?i)(^|[^0-9a-z-])([0-9a-f]{2}-){5,}[0-9a-f]{2}($|[^0-9a-z-])`)},
-	{"a fabric GUID", ':', matches(`(?i)(^|[^0-9a-f:])([0-9a-f]{4}:){3,}[0-9a-f]{4}($|[^0-9a-f:])`)},
-	{"a PCI address", ':', matches(`(?i)(^|[^0-9a-f])([0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]($|[^0-9])`)},
-	{"a UUID", '-', matches(`(?i)[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)},
-	{"a path", '/', matches(`(^|[^A-Za-z0-9._/<-])/+[A-Za-z0-9._~-]`)},
-	{"a path", '/', matches(`(^|[^A-Za-z0-9])(~[A-Za-z0-9._-]*|\.\.?)/`)},
-	{"a path", '\\', matches(`(?i)(^|[^a-z])[a-z]:\\|\\\\[a-z0-9]`)},
-	{"a user at a host", '@', hasAccount},
-	{"a host name", '.', hasHostName},
-	{"a credential", '_', matches(`(?i)(^|[^a-z0-9])(gh[pousr]_[a-z0-9]{16,}|github_pat_[a-z0-9_]{16,}|hf_[a-z0-9]{16,})`)},
-	{"a credential", '-', matches(`(^|[^A-Za-z0-9])(xox[a-z]-|nvapi-|sk-|glpat-)[A-Za-z0-9_-]{16,}|-----BEGIN `)},
-	{"a credential", 'A', matches(`(^|[^A-Za-z0-9])A(KIA|SIA)[0-9A-Z]{16}`)},
-	{"a credential", 'J', matches(`(^|[^A-Za-z0-9])eyJ[A-Za-z0-9_-]{10,}`)},
-	{"a credential", ' ', matches(`(?i)(bearer|basic) [a-z0-9+/=._-]{12,}`)},
-	{"a credential", '=', matches(`(?i)(token|secret|password|passwd|api_?key)=`)},
-}
-
 // Check returns an error that wraps ErrPrivate if text contains private text.
 func (s *Screen) Check(text string) error {
 	return s.check(text, func(string) bool { return false })
@@ -135,88 +97,6 @@ func (s *Screen) check(text string, public func(string) bool) error {
 	return nil
 }
 
-// own matches the places of documents and descriptions whose text is of our own vocabulary:
-// values of closed lists, numbers, names from the definitions. A machine may well be named
-// like one of these. Text in any other place may come from the machine, its libraries or
-// its environment.
-var own = regexp.MustCompile(`^(record_type|generated_at|comparison_key|digest|program|backends|identity|workload|measurement|devices|` +
-	`implementation\.(name|maturity|kernel_generation|combine_reduction|fp8_consume)|runtime\.vendor|` +
-	`topology\.(placement|scope|transport|topology_class|scale_(up|out)_transport)|` +
-	`provenance\.(image|source_sha|generator|host\.arch)|host\.arch|outcome\.status|` +
-	// of a record among the samples
-	`kind|data\.(began|mode|modes|placement|rungs|path|checked_by|component|combine|combine_reduction|dispatch_dtype|fp8_consume|kernel_generation|receive|digest|when))($|[.[])`)
-
-// reasons matches the places of text that begins with a code of a closed list. What follows
-// ": " may come from elsewhere.
-var reasons = regexp.MustCompile(`^outcome\.reasons\[`)
-
-// Document checks every string and key of a JSON document for private forms and secrets,
-// and checks for names of this machine wherever text may come from elsewhere. A name does
-// not count if it is also a word of the planned case (identity.case), which is public
-// already, or in a key that the schema defines.
-func (s *Screen) Document(data []byte) error {
-	var v any
-	if err := json.Unmarshal(data, &v); err != nil {
-		return err
-	}
-	planned := ""
-	if doc, ok := v.(map[string]any); ok {
-		if id, ok := doc["identity"].(map[string]any); ok {
-			if c, err := json.Marshal(id["case"]); err == nil {
-				planned = strings.ToLower(string(c))
-			}
-		}
-	}
-	return s.walk(v, "", func(name string) bool { return holdsWord(planned, name) })
-}
-
-func (s *Screen) walk(v any, at string, public func(string) bool) error {
-	switch x := v.(type) {
-	case string:
-		place := strings.TrimPrefix(at, ".")
-		switch {
-		case own.MatchString(place):
-			public = anything
-		case reasons.MatchString(place):
-			detail := ""
-			if _, after, found := strings.Cut(x, ": "); found {
-				detail = after
-			}
-			if err := s.check(detail, public); err != nil {
-				return fmt.Errorf("%s: %w", place, err)
-			}
-			public = anything // of the code
-		}
-		if err := s.check(x, public); err != nil {
-			return fmt.Errorf("%s: %w", place, err)
-		}
-	case []any:
-		for i, e := range x {
-			if err := s.walk(e, fmt.Sprintf("%s[%d]", at, i), public); err != nil {
-				return err
-			}
-		}
-	case map[string]any:
-		publicKey := public
-		if !slices.Contains(brought, at[strings.LastIndexByte(at, '.')+1:]) {
-			publicKey = anything
-		}
-		for k, e := range x {
-			if err := s.check(k, publicKey); err != nil {
-				return fmt.Errorf("a key of %s: %w", strings.TrimPrefix(at, "."), err)
-			}
-			if err := s.walk(e, at+"."+k, public); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// anything accepts every name. It is used where text is of our own vocabulary; forms and
-// secrets count even there.
-func anything(string) bool { return true }
-
 // holdsWord reports whether text contains word without a letter or digit on either side.
 func holdsWord(text, word string) bool {
 	for from := 0; ; {
@@ -234,56 +114,6 @@ func holdsWord(text, word string) bool {
 
 func alphanumeric(b byte) bool {
 	return b >= '0' && b <= '9' || b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z'
-}
-
-// hasIPv6 reports whether a word of s parses as an IPv6 address.
-func hasIPv6(s string) bool {
-	for _, w := range strings.FieldsFunc(s, func(r rune) bool {
-		return !strings.ContainsRune("0123456789abcdefABCDEF:.", r)
-	}) {
-		w = strings.TrimRight(w, ".")
-		if strings.Count(w, ":") < 2 {
-			continue
-		}
-		if a, err := netip.ParseAddr(w); err == nil && a.Is6() {
-			return true
-		}
-	}
-	return false
-}
-
-var account = regexp.MustCompile(`[A-Za-z0-9._-]+@[A-Za-z0-9._-]+`)
-
-// hasAccount reports whether s contains user@host. The digest of an image does not count.
-func hasAccount(s string) bool {
-	for _, m := range account.FindAllString(s, -1) {
-		if !strings.HasSuffix(m, "@sha256") {
-			return true
-		}
-	}
-	return false
-}
-
-var (
-	dotted = regexp.MustCompile(`(?i)[a-z0-9-]+(\.[a-z0-9-]+)+`)
-	// domains are the endings of host names.
-	domains = []string{
-		"internal", "local", "localdomain", "cluster", "lan", "corp", "intra", "private", "home", "arpa", "svc",
-		"com", "net", "org", "io", "ai", "cloud", "edu", "gov", "dev", "de", "uk", "cn", "jp",
-	}
-	// registries are public hosts, which occur in the names of images.
-	registries = []string{"nvcr.io", "docker.io", "ghcr.io", "quay.io", "registry.k8s.io"}
-)
-
-// hasHostName reports whether s contains a dotted name with the ending of a host name.
-func hasHostName(s string) bool {
-	for _, m := range dotted.FindAllString(s, -1) {
-		m = strings.ToLower(m)
-		if slices.Contains(domains, m[strings.LastIndexByte(m, '.')+1:]) && !slices.Contains(registries, m) {
-			return true
-		}
-	}
-	return false
 }
 
 // publicText is the published form of a name or version that a runtime or library reports.

@@ -127,7 +127,7 @@ func doCase(ctx context.Context, place Place, store rendezvous.Store, order Orde
 		return err
 	})
 	if err == nil {
-		return runner, write(Record{Kind: KindDone})
+		return runner, write(Record{Kind: kindDone})
 	}
 	failure := Failure{Reason: result.Reason{Code: result.ReasonInternal}, Text: err.Error()}
 	if coded, ok := errors.AsType[*Error](err); ok {
@@ -136,7 +136,7 @@ func doCase(ctx context.Context, place Place, store rendezvous.Store, order Orde
 		failure.Reason = result.ReasonEnvironment.With("no space left")
 	}
 	raw, _ := json.Marshal(failure) // strings always marshal
-	return nil, errors.Join(fmt.Errorf("%s: %w", order.Case.CaseID, err), write(Record{Kind: KindFailure, Data: raw}))
+	return nil, errors.Join(fmt.Errorf("%s: %w", order.Case.CaseID, err), write(Record{Kind: kindFailure, Data: raw}))
 }
 
 // guard turns a panic of f into an error that carries the stack.

@@ -39,8 +39,8 @@ type Record struct {
 
 // Kinds every rank writes.
 const (
-	KindDone    = "done"    // the case ended in this rank; nothing follows
-	KindFailure = "failure" // Failure; nothing follows
+	kindDone    = "done"    // the case ended in this rank; nothing follows
+	kindFailure = "failure" // Failure; nothing follows
 	KindFacts   = "facts"   // Facts; the family writes it in each Run, as soon as it is known
 	KindDevice  = "device"  // result.RankDevice, of ranks that drive one; the last one counts
 )

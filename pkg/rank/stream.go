@@ -29,9 +29,9 @@ func (s *Stream) add(line []byte) error {
 		return err
 	}
 	switch r.Kind {
-	case KindDone:
+	case kindDone:
 		s.Done = true
-	case KindFailure:
+	case kindFailure:
 		s.Failure = new(Failure)
 		return json.Unmarshal(r.Data, s.Failure)
 	case KindFacts:

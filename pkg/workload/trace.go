@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"io"
 	"math"
-	"sort"
 )
 
 // Trace lists the experts of each token of the global batch, and their weights. Placement
@@ -27,11 +26,6 @@ func (t *Trace) Tokens() int { return t.First[t.World] }
 
 // RankTokens returns the number of tokens that rank r sends.
 func (t *Trace) RankTokens(r int) int { return t.First[r+1] - t.First[r] }
-
-// SourceRank returns the rank that token belongs to.
-func (t *Trace) SourceRank(token int) int {
-	return sort.Search(t.World, func(r int) bool { return t.First[r+1] > token })
-}
 
 // ExpertsPerRank returns how many experts a rank hosts.
 func (t *Trace) ExpertsPerRank() int { return t.Experts / t.World }

@@ -59,7 +59,6 @@ type Return int
 // Codes that this program distinguishes.
 const (
 	Success          Return = 0
-	NotSupported     Return = 3
 	LibraryNotFound  Return = 12
 	FunctionNotFound Return = 13
 )
