@@ -11,6 +11,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/accel"
 	"github.com/collectivex/collectivex/pkg/numeric"
 	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/vocab"
 	"github.com/collectivex/collectivex/pkg/workload"
 )
 
@@ -76,19 +77,18 @@ func FaultKinds() []string { return slices.Concat(dispatchFaults, combineFaults,
 // faulty is an adapter with an injected fault.
 type faulty struct {
 	Adapter
-	m          *run
-	kind       string
-	at         string
-	from       int  // of "dispatch-N" or "combine-N"; else 0
-	every      int  // of "dispatch-every-N" or "combine-every-N"; else 0
-	active     bool // while the phase named by at runs
-	calls      int  // of the operation that the fault is in, since the case began
-	dispatches int  // since the last bind
-	combines   int
-	handle     Handle    // of the last dispatch since then
-	out        accel.Ptr // of the last combine since then
-	bound      *disguise
-	copies     map[*Problem]*disguise
+	m         *run
+	kind      string
+	at        string
+	from      int       // of "dispatch-N" or "combine-N"; else 0
+	every     int       // of "dispatch-every-N" or "combine-every-N"; else 0
+	active    bool      // while the phase named by at runs
+	calls     int       // of the operation that the fault is in, since the case began
+	bindCalls int       // of it since the last bind
+	handle    Handle    // of the last dispatch since then
+	out       accel.Ptr // of the last combine since then
+	bound     *disguise
+	copies    map[*Problem]*disguise
 }
 
 // disguise is a problem of the adapter with buffers of its own, which the
@@ -132,6 +132,10 @@ func injected(m *run) (*faulty, error) {
 		if !ok {
 			continue
 		}
+		if at == faultAtChain && (kind == FaultWrongExpert || kind == FaultDropToken) &&
+			m.c.EP().Mode == vocab.ModeLowLatency && m.c.Contract == vocab.ContractCachedLayout {
+			return nil, rank.Refused("fault %s strikes nothing at %q: a cached low-latency dispatch sends to experts as its layout says", kind, at)
+		}
 		f := &faulty{Adapter: m.adapter, m: m, kind: kind, at: at, copies: map[*Problem]*disguise{}}
 		if slices.Contains([]string{rank.FaultAtStart, faultAtTimed, faultAtChain}, at) {
 			return f, nil
@@ -158,15 +162,19 @@ func injected(m *run) (*faulty, error) {
 
 func (f *faulty) inCombine() bool { return slices.Contains(combineFaults, f.kind) }
 
-// strikes reports whether the fault is on in the given call since the last bind.
-// It is asked once for each call of the operation that the fault is in.
-func (f *faulty) strikes(call int) bool {
+// count counts a call of the operation that the fault is in.
+func (f *faulty) count() {
 	f.calls++
+	f.bindCalls++
+}
+
+// strikes reports whether the fault is on in the call that was counted last.
+func (f *faulty) strikes() bool {
 	switch {
 	case f.every > 0:
 		return f.calls%f.every == 0
 	case f.from > 0:
-		return call >= f.from
+		return f.bindCalls >= f.from
 	default:
 		return f.active
 	}
@@ -196,7 +204,7 @@ func (f *faulty) Bind(p *Problem) error {
 		}
 		f.copies[p] = d
 	}
-	f.bound, f.handle, f.out, f.dispatches, f.combines = d, nil, 0, 0, 0
+	f.bound, f.handle, f.out, f.bindCalls = d, nil, 0, 0
 	if err := f.give(f.active && !f.inCombine()); err != nil { // a library may read the routing here
 		return err
 	}
@@ -212,8 +220,11 @@ func (f *faulty) DispatchCached(h Handle) (Handle, error) {
 }
 
 func (f *faulty) dispatch(send func() (Handle, error)) (h Handle, err error) {
-	f.dispatches++
-	strikes := !f.inCombine() && f.strikes(f.dispatches)
+	strikes := false
+	if !f.inCombine() {
+		f.count()
+		strikes = f.strikes()
+	}
 	if strikes && f.kind == FaultNoDispatch && f.handle != nil {
 		return f.handle, nil
 	}
@@ -230,8 +241,11 @@ func (f *faulty) dispatch(send func() (Handle, error)) (h Handle, err error) {
 
 // Combine implements Adapter.
 func (f *faulty) Combine(h Handle, s Staged) (out accel.Ptr, err error) {
-	f.combines++
-	strikes := f.inCombine() && f.strikes(f.combines)
+	strikes := false
+	if f.inCombine() {
+		f.count()
+		strikes = f.strikes()
+	}
 	if strikes && f.kind == FaultNoCombine && f.out != 0 {
 		return f.out, nil
 	}

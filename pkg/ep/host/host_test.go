@@ -252,7 +252,7 @@ func TestInjectedFaults(t *testing.T) {
 		t.Run(c.kind+" "+c.at, func(t *testing.T) {
 			changes := [][]func(*plan.Case){nil, {lowLatency}, {cached}, {lowLatency, cached}}
 			if c.at == "chain" && (c.kind == ep.FaultWrongExpert || c.kind == ep.FaultDropToken) {
-				changes = changes[:3] // a cached low-latency dispatch sends to experts as its layout says
+				changes = changes[:3] // TestFaultThatStrikesNothingIsRefused has the last
 			}
 			var cases []plan.Case
 			for _, change := range changes {
@@ -273,6 +273,19 @@ func TestInjectedFaults(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A cached low-latency dispatch sends to experts as its layout says, whatever the routing
+// says when it is called.
+func TestFaultThatStrikesNothingIsRefused(t *testing.T) {
+	for _, kind := range []string{ep.FaultWrongExpert, ep.FaultDropToken} {
+		faults := fmt.Sprintf("rank=0,kind=%[1]s,at=chain; rank=1,kind=%[1]s,at=chain", kind)
+		for _, s := range eptest.Run(t, host.Open(host.Variant{}), faults, eptest.Case(2, lowLatency, cached))[0] {
+			require.NotNil(t, s.Failure, kind)
+			require.Equal(t, result.ReasonRefused, s.Failure.Reason.Code)
+			require.Contains(t, s.Failure.Text, "strikes nothing")
+		}
 	}
 }
 
