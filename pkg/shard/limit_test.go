@@ -1,0 +1,121 @@
+package shard
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/internal/short"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/result/resulttest"
+)
+
+func TestAShardNearItsLimitEndsOrderly(t *testing.T) {
+	s := fakeShard(t.TempDir(), t.TempDir(), fakeCase(0, 2, 1), fakeCase(1, 2, 1))
+	s.Limit = endReserve + leastBudget - time.Millisecond
+	counts, docs, _ := do(t, s)
+	require.Equal(t, Counts{Failed: 2}, counts)
+	for _, d := range docs {
+		require.Equal(t, result.Outcome{Status: result.Failed, Reasons: resulttest.Reasons("skipped: shard time limit")}, d.Outcome)
+		require.Empty(t, d.Measurement.Rows)
+	}
+
+	// With time again they have their chance, and keep both documents.
+	again := fakeShard(s.Results, scratchOf(s), s.Cases...)
+	again.Resume = true
+	counts, err := again.Do(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, Counts{Passed: 2}, counts)
+	docList := readDocs(s.Results)
+	require.Len(t, docList, 4)
+	require.Equal(t, 2, docList[0].Head().Identity.AttemptOrdinal)
+}
+
+func TestTheLimitEndsTheRunningCase(t *testing.T) {
+	short.Skip(t)
+	t.Setenv(rank.FaultVariable, "case=fake-case-00-*,rank=0,kind=hang")
+	s := fakeShard(t.TempDir(), t.TempDir(), fakeCase(0, 2, 1), fakeCase(1, 2, 1))
+	s.Limit = endReserve + leastBudget + 500*time.Millisecond
+	_, docs, _ := do(t, s)
+	require.Equal(t, resulttest.Reasons("timeout: shard time limit"), docs["fake-case-00-fake-all-reduce-float-sum-w2-warm"].Outcome.Reasons)
+	require.Equal(t, resulttest.Reasons("skipped: shard time limit"), docs["fake-case-01-fake-all-reduce-float-sum-w2-warm"].Outcome.Reasons)
+}
+
+// The limit holds what comes after a case too, whatever ranks have left.
+func TestTheLimitEndsAssembly(t *testing.T) {
+	t.Parallel()
+	s := fakeShard(t.TempDir(), t.TempDir(), fakeCase(0, 2, 1), fakeCase(1, 2, 1))
+	family := s.Families[plan.FamilyCollective]
+	family.Assemble = func(result.Document, []rank.Stream) error {
+		<-t.Context().Done()
+		return nil
+	}
+	s.Families[plan.FamilyCollective] = family
+	s.Limit = endReserve + leastBudget + 500*time.Millisecond
+	var counts Counts
+	ended := make(chan error, 1)
+	go func() {
+		var err error
+		counts, err = s.Do(t.Context())
+		ended <- err
+	}()
+	select {
+	case err := <-ended:
+		require.NoError(t, err)
+	case <-time.After(5 * time.Minute):
+		require.Fail(t, "the shard waits for the assembly")
+	}
+	require.Equal(t, Counts{Failed: 2}, counts)
+	docs := readDocs(s.Results)
+	require.Equal(t, resulttest.Reasons("timeout: shard time limit"), docs[0].Head().Outcome.Reasons)
+	require.Equal(t, resulttest.Reasons("skipped: shard time limit"), docs[1].Head().Outcome.Reasons)
+	requireNoLitter(t, s)
+}
+
+// A shard whose time ends while it writes samples does not write on.
+func TestTheLimitEndsSamples(t *testing.T) {
+	s := fakeShard(t.TempDir(), t.TempDir(), fakeCase(0, 2, 1))
+	c := s.Cases[0].Case
+	require.NoError(t, os.Mkdir(filepath.Join(s.Results, samplesDir), 0o755))
+	r := &runner{Shard: s, started: time.Now(), history: history{attempts: map[caseKey]int{keyOf(c): 1}}, private: slog.New(slog.DiscardHandler)}
+	family := s.Families[plan.FamilyCollective]
+	family.Assemble = func(d result.Document, streams []rank.Stream) error {
+		r.started = r.started.Add(-s.Limit) // the time ends here
+		return fakeAssemble(d, streams)
+	}
+	s.Families[plan.FamilyCollective] = family
+	record := rank.Record{Kind: "size", Data: json.RawMessage(`{"bytes":8}`)}
+	facts := &rank.Facts{DeviceProduct: "Fake One", NUMANode: -1}
+	doc, err := r.write(0, ended{streams: []rank.Stream{
+		{Rank: 0, Done: true, Facts: facts, Records: []rank.Record{record}},
+		{Rank: 1, Done: true, Facts: facts, Records: []rank.Record{record}},
+	}})
+	require.NoError(t, err)
+	require.Equal(t, result.Outcome{Status: result.Failed, Reasons: resulttest.Reasons("timeout: shard time limit")}, doc.Head().Outcome)
+	require.Equal(t, doc.Head().Outcome.Reasons, readDocs(s.Results)[0].Head().Outcome.Reasons)
+	left, err := os.ReadDir(filepath.Join(s.Results, samplesDir))
+	require.NoError(t, err)
+	require.Empty(t, left)
+}
+
+func TestCancelEndsOrderly(t *testing.T) {
+	t.Setenv(rank.FaultVariable, "case=fake-case-00-*,rank=0,kind=hang")
+	s := fakeShard(t.TempDir(), t.TempDir(), fakeCase(0, 2, 1), fakeCase(1, 2, 1))
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(500*time.Millisecond, cancel)
+	counts, err := s.Do(ctx)
+	require.NoError(t, err)
+	require.Equal(t, Counts{Failed: 2}, counts)
+	for _, d := range byCase(t, s.Results) {
+		require.Equal(t, resulttest.Reasons("skipped: cancelled"), d.Outcome.Reasons)
+	}
+	requireNoLitter(t, s)
+}
