@@ -41,7 +41,8 @@ const (
 	WeightedKernelSum Semantics = "weighted-kernel-sum"
 )
 
-// Reduction is the order and rounding of an UnweightedRankSum.
+// Reduction is the order and rounding of an UnweightedRankSum, or of a
+// WeightedKernelSum that is not one sum in slot order.
 type Reduction string
 
 // The reductions.
@@ -52,6 +53,9 @@ const (
 	// TopKSlotTree adds neighbours of the token's slots level by level and rounds
 	// each sum to bf16; a rank counts in its first slot.
 	TopKSlotTree Reduction = "topk-slot-tree"
+	// RankPartialFP32 adds weight times row over the slots of each rank, in slot order
+	// in float32, and then the sums of the ranks, ascending, in float32.
+	RankPartialFP32 Reduction = "rank-partial-fp32"
 )
 
 // How an expert consumes fp8 rows.
@@ -86,7 +90,7 @@ type Description struct {
 
 // accumulation names the type and order of combine's sum.
 func (d Description) accumulation() string {
-	if d.Combine == WeightedKernelSum {
+	if d.Combine == WeightedKernelSum && d.Reduction != RankPartialFP32 {
 		return string(WeightedKernelSum)
 	}
 	return string(d.Reduction)
@@ -102,6 +106,7 @@ func (d Description) Hoisted() bool { return d.StageWorks && d.FP8Consume != Con
 type Problem struct {
 	TokensPerRank int // the rung
 	Tokens        int // rows that this rank sends; other ranks may send more or fewer
+	Capacity      int // most rows that any rank sends
 	World         int
 	Hidden        int
 	TopK          int
@@ -139,7 +144,8 @@ type Received struct {
 // used from one OS thread; all work goes to the stream it was opened with.
 //
 // Dispatch, Stage and Combine enqueue. They are called by all ranks in the same
-// order, and may wait for the device only in the first roundtrip after a Bind.
+// order. Where a library cannot know what arrives, its dispatch waits for the device;
+// all else may do so only in the first roundtrip after a Bind.
 type Adapter interface {
 	// Describe declares the adapter for a case, or refuses it.
 	Describe(c plan.Case) (Description, error)

@@ -112,22 +112,55 @@ func (a *arithmetic) transformed() message {
 // conversion forbids a fused operation.
 func addRounded(sum, y, w float32) float32 { return sum + float32(y*w) }
 
-// weightedSums adds the token's slots, in order, once with each way to add.
+// weightedSums adds the token's slots, in order, once with each way to add; under
+// RankPartialFP32 those of each rank, and then the ranks, ascending.
 func (a *arithmetic) weightedSums(token int, m message, ways ...func(sum, y, w float32) float32) [][]float32 {
-	_, weights := a.trace.Row(token)
-	sums, y := make([][]float32, len(ways)), make([]uint16, len(a.pattern))
-	for i := range ways {
-		sums[i] = make([]float32, len(a.pattern))
+	groups := [][]int{slots(a.trace.TopK)}
+	if a.Reduction == RankPartialFP32 {
+		groups = a.slotsByRank(token)
 	}
-	for slot, w := range weights {
-		m(y, token, slot)
-		for i, add := range ways {
-			for c, b := range y {
-				sums[i][c] = add(sums[i][c], numeric.FromBF16(b), w)
+	_, weights := a.trace.Row(token)
+	sums, y, part := make([][]float32, len(ways)), make([]uint16, len(a.pattern)), make([]float32, len(a.pattern))
+	for i, add := range ways {
+		sums[i] = make([]float32, len(a.pattern))
+		for _, group := range groups {
+			clear(part)
+			for _, slot := range group {
+				m(y, token, slot)
+				for c, b := range y {
+					part[c] = add(part[c], numeric.FromBF16(b), weights[slot])
+				}
+			}
+			for c, v := range part {
+				sums[i][c] += v
 			}
 		}
 	}
 	return sums
+}
+
+// slots are the first n.
+func slots(n int) []int {
+	all := make([]int, n)
+	for i := range all {
+		all[i] = i
+	}
+	return all
+}
+
+// slotsByRank groups the slots of a token by rank, ascending.
+func (a *arithmetic) slotsByRank(token int) (groups [][]int) {
+	ranks := a.slotRanks(token)
+	for _, rank := range a.ranksOf(token) {
+		var group []int
+		for slot, r := range ranks {
+			if r == rank {
+				group = append(group, slot)
+			}
+		}
+		groups = append(groups, group)
+	}
+	return groups
 }
 
 // rankMessage is the row that rank returns for a token.

@@ -39,7 +39,7 @@ func (m *run) newPoint(tokensPerRank int, trace *workload.Trace) (*point, error)
 	first, tokens := trace.First[m.Rank], trace.RankTokens(m.Rank)
 	p := &point{trace: trace, first: first}
 	p.Problem = &Problem{
-		TokensPerRank: tokensPerRank, Tokens: tokens, World: m.World,
+		TokensPerRank: tokensPerRank, Tokens: tokens, Capacity: trace.MaxRankTokens(), World: m.World,
 		Hidden: m.block.Hidden, TopK: m.block.TopK, Experts: trace.Experts,
 	}
 	p.oracle = oracle{newArithmetic(m.d, trace, func(row []uint16, token int) {

@@ -6,10 +6,16 @@ package nccl
 static int cx_exchange(const cx_nccl *f, cx_comm c, uintptr_t stream, int n, int type, size_t width, uintptr_t send, uintptr_t recv, const int64_t *lists) {
 	return cx_nccl_exchange(f, c, (cx_stream)stream, n, type, width, send, recv, (const size_t *)lists);
 }
+static int cx_all_gather(const cx_nccl *f, cx_comm c, uintptr_t stream, int type, uintptr_t send, uintptr_t recv, size_t count) {
+	return f->AllGather((const void *)send, (void *)recv, count, type, c, (cx_stream)stream);
+}
+static int cx_group_start(const cx_nccl *f) { return f->GroupStart(); }
+static int cx_group_end(const cx_nccl *f) { return f->GroupEnd(); }
 */
 import "C"
 
 import (
+	"errors"
 	"fmt"
 	"unsafe"
 
@@ -38,4 +44,24 @@ func (c *Communicator) Exchange(s accel.Stream, t numeric.Type, send, recv accel
 	}
 	return c.check(GroupedSendRecv, C.cx_exchange(c.lib.table, c.handle, C.uintptr_t(s.Handle()), C.int(c.world), C.int(t),
 		C.size_t(t.Size()), C.uintptr_t(send), C.uintptr_t(recv), (*C.int64_t)(unsafe.Pointer(&lists[0]))))
+}
+
+// AllGather enqueues on the stream that all ranks get count elements of type t from each
+// rank, in the order of ranks. It is in place where send is this rank's part of recv.
+func (c *Communicator) AllGather(s accel.Stream, t numeric.Type, send, recv accel.Ptr, count int64) error {
+	if _, err := c.Handle(); err != nil {
+		return err
+	}
+	return c.check("ncclAllGather", C.cx_all_gather(c.lib.table, c.handle, C.uintptr_t(s.Handle()), C.int(t),
+		C.uintptr_t(send), C.uintptr_t(recv), C.size_t(count)))
+}
+
+// Group makes one group of the operations that f enqueues.
+func (c *Communicator) Group(f func() error) error {
+	if err := c.check("ncclGroupStart", C.cx_group_start(c.lib.table)); err != nil {
+		return err
+	}
+	err := f()
+	// Also after a failure: an open group would swallow what follows.
+	return errors.Join(err, c.check("ncclGroupEnd", C.cx_group_end(c.lib.table)))
 }

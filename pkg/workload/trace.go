@@ -27,6 +27,14 @@ func (t *Trace) Tokens() int { return t.First[t.World] }
 // RankTokens returns the number of tokens that rank r sends.
 func (t *Trace) RankTokens(r int) int { return t.First[r+1] - t.First[r] }
 
+// MaxRankTokens returns the most tokens that any rank sends.
+func (t *Trace) MaxRankTokens() (most int) {
+	for r := range t.World {
+		most = max(most, t.RankTokens(r))
+	}
+	return most
+}
+
 // ExpertsPerRank returns how many experts a rank hosts.
 func (t *Trace) ExpertsPerRank() int { return t.Experts / t.World }
 

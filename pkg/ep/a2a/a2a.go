@@ -1,0 +1,213 @@
+// Package a2a is the expert-parallel backend of every GPU: the canonical token
+// shuffle over point-to-point operations of NCCL or RCCL, with kernels around them.
+// It needs no peer access and no expert-parallel library, and is what such a library
+// has to beat.
+//
+// It has two forms. In normal mode a dispatch packs each token once for each rank that
+// has one of its experts, the ranks exchange how many rows they send, then the rows; a
+// combine sends a row back for each row, and adds those of a token. In low-latency mode
+// every rank gathers the tokens of all ranks and takes what is for its experts; a combine
+// sends a float32 sum back for each token. All sizes are known before, so that the host
+// never waits and the operations can be captured.
+package a2a
+
+import (
+	"context"
+	"errors"
+	"unsafe"
+
+	"github.com/collectivex/collectivex/pkg/accel"
+	"github.com/collectivex/collectivex/pkg/ep"
+	"github.com/collectivex/collectivex/pkg/gpurank"
+	"github.com/collectivex/collectivex/pkg/nccl"
+	"github.com/collectivex/collectivex/pkg/numeric"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/vocab"
+)
+
+// Limits of the kernels, as shuffle.cu has them.
+const (
+	maxTopK         = 32
+	maxWorld        = 1024
+	maxLocalExperts = 1024
+	maxHidden       = 2048 * 8
+	hiddenUnit      = 16 // columns: a row of fp8 moves 16 bytes at a time
+)
+
+// lowLatencyCap is the most tokens of a rank in low-latency mode, as in the libraries
+// that have such a mode.
+const lowLatencyCap = 256
+
+// Open returns the opener of the backend over a kind of library. Its ranks drive the
+// device of their local rank and have locked their OS thread.
+func Open(kind nccl.Kind) rank.Opener {
+	return func(ctx context.Context, s *rank.Session, _ plan.Case) (rank.Runner, error) {
+		library, gpu, err := gpurank.OpenNCCL(kind, s)
+		if err != nil {
+			return nil, err
+		}
+		a, stream, err := newAdapter(ctx, s, library, gpu)
+		if err != nil {
+			return nil, errors.Join(err, gpu.Close())
+		}
+		return gpu.Around(ep.NewRunner(gpu, stream, a, gpu.Facts(gpurank.LibraryOf(library)))), nil
+	}
+}
+
+// adapter is one rank's end.
+type adapter struct {
+	end
+	version string
+	form    form
+	unwatch func() bool
+}
+
+// end is what both forms work with.
+type end struct {
+	device  accel.Device
+	stream  accel.Stream
+	comm    *nccl.Communicator
+	kernels kernels
+	rank    int
+	d       ep.Description
+	p       *ep.Problem
+	memory  memory
+}
+
+// form is how a mode dispatches and combines; see ep.Adapter.
+type form interface {
+	// dispatch moves the rows of the bound problem, with the layout of the dispatch
+	// before where cached.
+	dispatch(cached bool) error
+	stage() (accel.Ptr, error)
+	// staging is where rows stand that others have made.
+	staging() accel.Ptr
+	combine(staged accel.Ptr) (accel.Ptr, error)
+	inspect() (*ep.Received, error)
+}
+
+var _ ep.CachedDispatcher = (*adapter)(nil)
+
+// newAdapter joins the ranks and compiles the kernels.
+func newAdapter(ctx context.Context, s *rank.Session, l *nccl.Library, g *gpurank.GPU) (a *adapter, stream accel.Stream, err error) {
+	a = &adapter{end: end{device: g, rank: s.Rank}, version: l.VersionString(), unwatch: func() bool { return true }}
+	if err := a.kernels.compile(ctx, g); err != nil {
+		return nil, nil, rank.Coded(result.ReasonDevice, err)
+	}
+	if a.stream, err = g.NewStream(); err != nil {
+		return nil, nil, errors.Join(rank.Coded(result.ReasonDevice, err), a.kernels.close())
+	}
+	if a.comm, err = gpurank.Join(ctx, s, l, "a2a", nccl.Config{NVLinkCentric: true}); err != nil {
+		return nil, nil, errors.Join(err, a.stream.Close(), a.kernels.close())
+	}
+	return a, a.stream, nil
+}
+
+// Describe implements ep.Adapter.
+func (a *adapter) Describe(c plan.Case) (ep.Description, error) {
+	b := c.EP()
+	d := ep.Description{
+		Mode: b.Mode, LibraryVersion: a.version,
+		DispatchDType: "bf16", FP8Consume: ep.ConsumeNative, IndexType: numeric.Int64,
+	}
+	switch b.Mode {
+	case vocab.ModeNormal:
+		d.KernelGeneration = "a2a-shuffle"
+		d.Receive, d.Combine, d.Reduction = ep.TokenRank, ep.UnweightedRankSum, ep.DomainFP32
+	case vocab.ModeLowLatency:
+		d.KernelGeneration = "a2a-gather-ll"
+		d.Receive, d.Combine, d.Reduction = ep.TokenExpert, ep.WeightedKernelSum, ep.RankPartialFP32
+		d.LadderCap = lowLatencyCap
+	}
+	switch {
+	case b.TopK > maxTopK || c.World > maxWorld || b.Experts/c.World > maxLocalExperts || b.Hidden > maxHidden:
+		return d, rank.Refused("a2a has up to top-%d, %d ranks, %d experts per rank and hidden size %d, not %d, %d, %d and %d",
+			maxTopK, maxWorld, maxLocalExperts, maxHidden, b.TopK, c.World, b.Experts/c.World, b.Hidden)
+	case b.Hidden%hiddenUnit != 0:
+		return d, rank.Refused("a2a moves %d columns at a time, which do not divide hidden size %d", hiddenUnit, b.Hidden)
+	}
+	switch c.Precision {
+	case "bf16":
+	case "fp8":
+		d.DispatchDType = "fp8-e4m3fn"
+		d.StageWorks = true
+		d.Codec = ep.Codec{Format: numeric.E4M3FN, Block: true}
+	default:
+		return d, rank.Refused("a2a dispatches bf16 and fp8, not %s", c.Precision)
+	}
+	return d, nil
+}
+
+// Prepare implements ep.Adapter.
+func (a *adapter) Prepare(ctx context.Context, _ *rank.Session, c plan.Case, need ep.Capacity) (err error) {
+	a.unwatch()
+	if a.d, err = a.Describe(c); err != nil {
+		return err
+	}
+	if need.Experts/c.World > maxLocalExperts {
+		return rank.Refused("a2a has up to %d experts per rank, not %d", maxLocalExperts, need.Experts/c.World)
+	}
+	if err := a.memory.free(a.device); err != nil {
+		return err
+	}
+	sizes := sizesOf(c, a.d, need)
+	if c.EP().Mode == vocab.ModeNormal {
+		a.form, err = newShuffle(&a.end, sizes)
+	} else {
+		a.form, err = newGather(&a.end, sizes)
+	}
+	if err != nil {
+		return err
+	}
+	// A rank that waits for peers in the library waits until its communicator ends.
+	comm := a.comm
+	a.unwatch = context.AfterFunc(ctx, func() { _ = comm.Abort() })
+	return nil
+}
+
+// Bind implements ep.Adapter.
+func (a *adapter) Bind(p *ep.Problem) error {
+	a.p = p
+	return nil
+}
+
+// handle is a dispatch. A rank has one at a time.
+type handle struct{}
+
+// Dispatch implements ep.Adapter.
+func (a *adapter) Dispatch() (ep.Handle, error) { return handle{}, a.form.dispatch(false) }
+
+// DispatchCached implements ep.CachedDispatcher.
+func (a *adapter) DispatchCached(ep.Handle) (ep.Handle, error) { return handle{}, a.form.dispatch(true) }
+
+// Stage implements ep.Adapter.
+func (a *adapter) Stage(ep.Handle) (ep.Staged, error) { return a.form.stage() }
+
+// StageRows implements ep.Adapter.
+func (a *adapter) StageRows(_ ep.Handle, rows []uint16) (ep.Staged, error) {
+	to := a.form.staging()
+	if len(rows) == 0 {
+		return to, nil
+	}
+	if err := a.device.CopyIn(a.stream, to, unsafe.Pointer(&rows[0]), int64(2*len(rows))); err != nil {
+		return nil, err
+	}
+	return to, a.stream.Synchronize()
+}
+
+// Combine implements ep.Adapter.
+func (a *adapter) Combine(_ ep.Handle, s ep.Staged) (accel.Ptr, error) {
+	return a.form.combine(s.(accel.Ptr))
+}
+
+// Inspect implements ep.Adapter.
+func (a *adapter) Inspect(ep.Handle) (*ep.Received, error) { return a.form.inspect() }
+
+// Close implements ep.Adapter.
+func (a *adapter) Close() error {
+	a.unwatch()
+	err := a.memory.free(a.device)
+	return errors.Join(err, gpurank.NCCLError(a.comm.Close()), a.kernels.close())
+}

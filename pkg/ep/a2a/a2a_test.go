@@ -1,0 +1,51 @@
+package a2a
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/internal/fakes"
+	"github.com/collectivex/collectivex/pkg/ep/eptest"
+	"github.com/collectivex/collectivex/pkg/nccl"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/vocab"
+)
+
+// setUp makes this process find the stand-ins, with as many devices.
+func setUp(t *testing.T, devices int) {
+	t.Helper()
+	shared := fakes.MemoryDir(t)
+	for _, kv := range append(fakes.Build(t).Environ(shared), "XDG_CACHE_HOME="+shared, fmt.Sprint("CX_FAKE_DEVICES=", devices)) {
+		name, value, _ := strings.Cut(kv, "=")
+		t.Setenv(name, value)
+	}
+}
+
+// Both modes, in both precisions and under both contracts, deliver and sum what the
+// oracle demands, in the arithmetic that they declare.
+func TestPairs(t *testing.T) {
+	setUp(t, 3)
+	for _, mode := range []string{vocab.ModeNormal, vocab.ModeLowLatency} {
+		for _, precision := range []string{"bf16", "fp8"} {
+			for _, contract := range []string{plan.ContractLayout, plan.ContractCachedLayout} {
+				for _, routing := range []string{"uniform", "uneven-empty-rank"} {
+					t.Run(strings.Join([]string{mode, precision, contract, routing}, "/"), func(t *testing.T) {
+						c := eptest.Case(3, func(c *plan.Case) {
+							c.Backend, c.Precision, c.Contract = "a2a", precision, contract
+							c.EP().Mode, c.EP().Routing, c.EP().Experts, c.ScaleUpDomain = mode, routing, 24, 2
+						})
+						d := eptest.Document(t, c, eptest.Run(t, Open(nccl.NCCL), "", c)[0])
+						require.Equal(t, result.Success, d.Outcome.Status, "%v %+v", d.Outcome.Reasons, d.Measurement.Rows)
+						for _, row := range d.Measurement.Rows {
+							require.True(t, row.Arithmetic.Passed)
+						}
+					})
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,116 @@
+package a2a
+
+import (
+	"github.com/collectivex/collectivex/pkg/accel"
+	"github.com/collectivex/collectivex/pkg/ep"
+	"github.com/collectivex/collectivex/pkg/gpurank"
+	"github.com/collectivex/collectivex/pkg/numeric"
+)
+
+// gather is low-latency mode.
+type gather struct {
+	*end
+	sizes
+	rowBytes int // of a gathered token: values, scales, expert ids and weights
+
+	gathered accel.Ptr // [world][capacity] rows
+	row      accel.Ptr // int32 [world][capacity][topk]; see cx_gather_layout
+	counts   accel.Ptr // int32 [perRank]
+	receive  rows      // by expert: values, and scales
+	staged   accel.Ptr // bf16 rows
+	sums     accel.Ptr // float32 [world][capacity][hidden]: of this rank's experts, for each token
+	back     accel.Ptr // the same of the ranks, for this rank's tokens
+	out      accel.Ptr // bf16 [tokens][hidden]
+	lists    []int64
+}
+
+func newGather(e *end, s sizes) (form, error) {
+	const unit = 16 // rows begin where vectors may
+	f := &gather{end: e, sizes: s, rowBytes: (s.valueBytes + s.scaleBytes + 8*s.topk + unit - 1) / unit * unit, lists: make([]int64, 4*s.world)}
+	all := s.world * s.tokens
+	rows, float32Bytes := all*min(s.topk, s.perRank), 2*s.bf16Bytes()
+	return f, e.memory.alloc(
+		e.device,
+		part{&f.gathered, all * f.rowBytes}, part{&f.row, 4 * all * s.topk}, part{&f.counts, 4 * s.perRank},
+		part{&f.receive.values, rows * s.valueBytes}, part{&f.receive.beside, rows * s.scaleBytes}, part{&f.staged, rows * s.bf16Bytes()},
+		part{&f.sums, all * float32Bytes}, part{&f.back, all * float32Bytes}, part{&f.out, s.tokens * s.bf16Bytes()},
+	)
+}
+
+// capacity is the most tokens that any rank sends of the bound problem.
+func (f *gather) capacity() int { return f.p.Capacity }
+
+func (f *gather) dispatch(cached bool) error {
+	n := f.capacity()
+	own := f.gathered.Add(int64(f.rank) * int64(n) * int64(f.rowBytes))
+	if err := f.perRow(f.kernels.gatherPack, n,
+		arg(f.p.X), arg(f.p.Expert), arg(f.p.Weight), arg(own), arg(codecOf(f.d.Codec)),
+		arg(int32(f.p.Tokens)), arg(int32(n)), arg(int32(f.hidden)), arg(int32(f.topk)), arg(int32(f.rowBytes))); err != nil {
+		return err
+	}
+	if err := f.comm.AllGather(f.stream, numeric.Int8, own, f.gathered, int64(n)*int64(f.rowBytes)); err != nil {
+		return gpurank.NCCLError(err)
+	}
+	all := f.world * n
+	if !cached {
+		if err := f.kernels.gatherLayout.Launch(f.stream, uint32(f.perRank), blockThreads, 0,
+			arg(f.gathered), arg(f.row), arg(f.counts), arg(int32(all*f.topk)), arg(int32(f.topk)), arg(int32(f.perRank)), arg(int32(f.rank)),
+			arg(int32(f.rowBytes))); err != nil {
+			return err
+		}
+	}
+	return f.perRow(f.kernels.gatherExpand, all,
+		arg(f.gathered), arg(f.row), arg(f.counts), arg(f.receive), arg(int32(all)), arg(int32(f.valueBytes)), arg(int32(f.scaleBytes)),
+		arg(int32(f.topk)), arg(int32(f.perRank)), arg(int32(f.rank)), arg(int32(f.rowBytes)))
+}
+
+// stage leaves bf16 rows where they stand and converts fp8 rows.
+func (f *gather) stage() (accel.Ptr, error) {
+	if f.d.Codec.Format == nil {
+		return f.receive.values, nil
+	}
+	return f.staged, f.perRow(f.kernels.gatherDecode, f.world*f.capacity()*min(f.topk, f.perRank),
+		arg(f.receive), arg(f.staged), arg(f.counts), arg(codecOf(f.d.Codec)), arg(int32(f.hidden)), arg(int32(f.scaleBytes)), arg(int32(f.perRank)))
+}
+
+func (f *gather) staging() accel.Ptr { return f.staged }
+
+func (f *gather) combine(staged accel.Ptr) (accel.Ptr, error) {
+	n := f.capacity()
+	all := f.world * n
+	if err := f.perRow(f.kernels.gatherWeigh, all,
+		arg(f.gathered), arg(f.row), arg(f.counts), arg(staged), arg(f.sums),
+		arg(int32(all)), arg(int32(f.hidden)), arg(int32(f.topk)), arg(int32(f.perRank)), arg(int32(f.rank)), arg(int32(f.rowBytes))); err != nil {
+		return 0, err
+	}
+	elements := int64(n) * int64(f.hidden)
+	for r := range f.world {
+		moved, at := elements, int64(r)*elements
+		if r == f.rank {
+			moved = 0
+		}
+		f.lists[r], f.lists[f.world+r], f.lists[2*f.world+r], f.lists[3*f.world+r] = moved, at, moved, at
+	}
+	if err := f.comm.Exchange(f.stream, numeric.Float, f.sums, f.back, f.lists); err != nil {
+		return 0, gpurank.NCCLError(err)
+	}
+	own := f.sums.Add(4 * int64(f.rank) * elements)
+	return f.out, f.perRow(f.kernels.gatherSum, f.p.Tokens,
+		arg(f.p.Expert), arg(f.back), arg(own), arg(f.out),
+		arg(int32(f.p.Tokens)), arg(int32(n)), arg(int32(f.hidden)), arg(int32(f.topk)), arg(int32(f.perRank)), arg(int32(f.world)), arg(int32(f.rank)))
+}
+
+func (f *gather) inspect() (*ep.Received, error) {
+	raw, err := f.read(f.counts, 4*f.perRank)
+	if err != nil {
+		return nil, err
+	}
+	rx := &ep.Received{Counts: int32s(raw)}
+	for e, n := range rx.Counts {
+		for range n {
+			rx.Expert = append(rx.Expert, int32(f.rank*f.perRank+e))
+		}
+	}
+	rx.Payload, _, err = f.decode(f.sizes, f.receive, len(rx.Expert), f.scaleBytes)
+	return rx, err
+}
