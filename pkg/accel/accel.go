@@ -94,6 +94,9 @@ type Stream interface {
 	// Handle is the native stream (CUstream, hipStream_t); 0 on the host.
 	Handle() uintptr
 	Record(Event) error
+	// Wait makes work that is enqueued from now on wait for what the event marks, on
+	// whatever stream.
+	Wait(Event) error
 	Synchronize() error
 	// Query reports whether all enqueued work has ended.
 	Query() (done bool, err error)

@@ -39,6 +39,8 @@ type tapeEvent struct {
 
 func (*tapeEvent) Close() error { return nil }
 
+func (t *tape) Wait(accel.Event) error { panic("unexpected") }
+
 func (t *tape) Record(e accel.Event) error {
 	t.events++
 	e.(*tapeEvent).at = t.events

@@ -336,6 +336,13 @@ EXPORT int FN(cuEventRecord, hipEventRecord)(void *event, void *stream)
 	return fake_event_record(event, s);
 }
 
+EXPORT int FN(cuStreamWaitEvent, hipStreamWaitEvent)(void *stream, void *event, unsigned flags)
+{
+	ENTER();
+	FIND(s, stream);
+	return fake_stream_wait(s, event);
+}
+
 EXPORT int FN(cuEventElapsedTime, hipEventElapsedTime)(float *ms, void *start, void *end)
 {
 	ENTER();

@@ -237,6 +237,7 @@ struct event {
 	enum kind kind;
 	int timed;
 	pthread_mutex_t mutex;
+	pthread_cond_t moved;
 	long recorded, reached; /* the n-th record was enqueued, was reached */
 	double ms;
 };
@@ -252,6 +253,7 @@ int fake_event_create(void **out, unsigned flags)
 	e->kind = EVENT;
 	e->timed = !(flags & 2);
 	pthread_mutex_init(&e->mutex, NULL);
+	pthread_cond_init(&e->moved, NULL);
 	*out = e;
 	return OK;
 }
@@ -274,6 +276,7 @@ static int reach(void *arg)
 	if (r->number > r->event->reached) {
 		r->event->reached = r->number;
 		r->event->ms = now.tv_sec * 1e3 + now.tv_nsec / 1e6;
+		pthread_cond_broadcast(&r->event->moved);
 	}
 	pthread_mutex_unlock(&r->event->mutex);
 	return OK;
@@ -296,6 +299,39 @@ int fake_event_record(void *handle, struct stream *s)
 	r.number = ++e->recorded;
 	pthread_mutex_unlock(&e->mutex);
 	return fake_enqueue(s, reach, &r, sizeof r);
+}
+
+struct wait {
+	struct event *event;
+	long number;
+};
+
+static int await(void *arg)
+{
+	struct wait *w = arg;
+	pthread_mutex_lock(&w->event->mutex);
+	while (w->event->reached < w->number)
+		pthread_cond_wait(&w->event->moved, &w->event->mutex);
+	pthread_mutex_unlock(&w->event->mutex);
+	return OK;
+}
+
+/* What s does next waits for the work before the last record. A wait cannot be
+ * captured here: there is one stream in a capture. */
+int fake_stream_wait(struct stream *s, void *handle)
+{
+	struct event *e = handle;
+	struct wait w = {e, 0};
+	int rc;
+	if (!e || e->kind != EVENT)
+		return INVALID_HANDLE;
+	rc = spoiled(s);
+	if (rc)
+		return rc;
+	pthread_mutex_lock(&e->mutex);
+	w.number = e->recorded;
+	pthread_mutex_unlock(&e->mutex);
+	return fake_enqueue(s, await, &w, sizeof w);
 }
 
 int fake_event_elapsed(float *ms, void *first, void *second)

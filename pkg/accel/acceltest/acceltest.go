@@ -29,6 +29,7 @@ func Run(t *testing.T, open func(t *testing.T) accel.Device) {
 		{"copies", testCopies},
 		{"order", testOrder},
 		{"events", testEvents},
+		{"waits", testWaits},
 		{"graph", testGraph},
 		{"spoiled capture", testSpoiledCapture},
 		{"kernel", testKernel},
@@ -194,6 +195,29 @@ func testOrder(t *testing.T, d accel.Device) {
 	require.Equal(t, n, bytes.Count(got, []byte{199}))
 	require.NoError(t, d.Free(p))
 	require.NoError(t, d.Synchronize())
+}
+
+// A stream that waits for an event does nothing before the work that the event marks.
+func testWaits(t *testing.T, d accel.Device) {
+	first, second := stream(t, d), stream(t, d)
+	defer first.Close()
+	defer second.Close()
+	e, err := d.NewEvent()
+	require.NoError(t, err)
+	defer e.Close()
+	require.NoError(t, second.Wait(e), "nothing was recorded")
+	const n = 64 << 20
+	p := alloc(t, d, n)
+	for i := range byte(20) {
+		require.NoError(t, d.Set(first, p, i, n))
+	}
+	require.NoError(t, first.Record(e))
+	require.NoError(t, second.Wait(e))
+	var last byte
+	require.NoError(t, d.CopyOut(second, unsafe.Pointer(&last), p.Add(n-1), 1))
+	require.NoError(t, second.Synchronize())
+	require.Equal(t, byte(19), last)
+	require.NoError(t, d.Free(p))
 }
 
 func testEvents(t *testing.T, d accel.Device) {

@@ -78,6 +78,7 @@ typedef struct {
 	X(stream_destroy, required, "cuStreamDestroy_v2", "hipStreamDestroy", int, (void *stream)) \
 	X(stream_synchronize, required, "cuStreamSynchronize", "hipStreamSynchronize", int, (void *stream)) \
 	X(stream_query, required, "cuStreamQuery", "hipStreamQuery", int, (void *stream)) \
+	X(stream_wait, required, "cuStreamWaitEvent", "hipStreamWaitEvent", int, (void *stream, void *event, unsigned flags)) \
 	X(event_create, required, "cuEventCreate", "hipEventCreateWithFlags", int, (void **event, unsigned flags)) \
 	X(event_destroy, required, "cuEventDestroy_v2", "hipEventDestroy", int, (void *event)) \
 	X(event_record, required, "cuEventRecord", "hipEventRecord", int, (void *event, void *stream)) \
@@ -162,6 +163,7 @@ static inline int cx_set(const cx_gpu *g, cx_ptr d, unsigned char v, size_t n, u
 static inline int cx_stream_create(const cx_gpu *g, uintptr_t *s) { return g->stream_create((void **)s, 1); }
 static inline int cx_stream_destroy(const cx_gpu *g, uintptr_t s) { return g->stream_destroy((void *)s); }
 static inline int cx_stream_synchronize(const cx_gpu *g, uintptr_t s) { return g->stream_synchronize((void *)s); }
+static inline int cx_stream_wait(const cx_gpu *g, uintptr_t s, uintptr_t e) { return g->stream_wait((void *)s, (void *)e, 0); }
 static inline int cx_stream_query(const cx_gpu *g, uintptr_t s) { return g->stream_query((void *)s); }
 
 static inline int cx_event_create(const cx_gpu *g, uintptr_t *e) { return g->event_create((void **)e, 0); }

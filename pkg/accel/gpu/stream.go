@@ -3,6 +3,8 @@ package gpu
 /*
 #cgo noescape cx_event_record
 #cgo nocallback cx_event_record
+#cgo noescape cx_stream_wait
+#cgo nocallback cx_stream_wait
 #cgo noescape cx_stream_query
 #cgo nocallback cx_stream_query
 #cgo noescape cx_stream_synchronize
@@ -45,6 +47,10 @@ func (s *stream) QueryFunction() uintptr { return uintptr(unsafe.Pointer(s.api.t
 func (s *stream) Record(e accel.Event) error {
 	return s.api.err(C.cx_fn_event_record,
 		C.cx_event_record(s.api.table, C.uintptr_t(e.Handle()), s.handle))
+}
+
+func (s *stream) Wait(e accel.Event) error {
+	return s.api.err(C.cx_fn_stream_wait, C.cx_stream_wait(s.api.table, s.handle, C.uintptr_t(e.Handle())))
 }
 
 func (s *stream) Synchronize() error {

@@ -227,6 +227,8 @@ func (stream) Record(e accel.Event) error {
 	return nil
 }
 
+func (stream) Wait(accel.Event) error { return nil }
+
 func (stream) Synchronize() error   { return nil }
 func (stream) Query() (bool, error) { return true, nil }
 

@@ -8,6 +8,7 @@ import (
 	collectivehost "github.com/collectivex/collectivex/pkg/collective/host"
 	collectivenccl "github.com/collectivex/collectivex/pkg/collective/nccl"
 	"github.com/collectivex/collectivex/pkg/ep"
+	"github.com/collectivex/collectivex/pkg/ep/a2a"
 	ephost "github.com/collectivex/collectivex/pkg/ep/host"
 	"github.com/collectivex/collectivex/pkg/nccl"
 	"github.com/collectivex/collectivex/pkg/plan"
@@ -30,7 +31,10 @@ func families() shard.Registry {
 		},
 		plan.FamilyEP: {
 			Assemble: ep.Assemble,
-			Backends: map[string]rank.Opener{"host": ephost.Open(ephost.Variant{})},
+			Backends: map[string]rank.Opener{
+				"host": ephost.Open(ephost.Variant{}),
+				"a2a":  a2a.Open,
+			},
 		},
 	}
 }

@@ -14,6 +14,7 @@ package a2a
 import (
 	"context"
 	"errors"
+	"strings"
 	"unsafe"
 
 	"github.com/collectivex/collectivex/pkg/accel"
@@ -40,20 +41,22 @@ const (
 // that have such a mode.
 const lowLatencyCap = 256
 
-// Open returns the opener of the backend over a kind of library. Its ranks drive the
-// device of their local rank and have locked their OS thread.
-func Open(kind nccl.Kind) rank.Opener {
-	return func(ctx context.Context, s *rank.Session, _ plan.Case) (rank.Runner, error) {
-		library, gpu, err := gpurank.OpenNCCL(kind, s)
-		if err != nil {
-			return nil, err
+// Open opens the backend for a rank: on NCCL where it and a device that it drives are
+// here, else on RCCL. The rank has locked its OS thread and drives the device of its
+// local rank.
+func Open(ctx context.Context, s *rank.Session, _ plan.Case) (rank.Runner, error) {
+	library, gpu, err := gpurank.OpenNCCL(nccl.NCCL, s)
+	if err != nil {
+		var failed error
+		if library, gpu, failed = gpurank.OpenNCCL(nccl.RCCL, s); failed != nil {
+			return nil, errors.Join(err, failed)
 		}
-		a, stream, err := newAdapter(ctx, s, library, gpu)
-		if err != nil {
-			return nil, errors.Join(err, gpu.Close())
-		}
-		return gpu.Around(ep.NewRunner(gpu, stream, a, gpu.Facts(gpurank.LibraryOf(library)))), nil
 	}
+	a, stream, err := newAdapter(ctx, s, library, gpu)
+	if err != nil {
+		return nil, errors.Join(err, gpu.Close())
+	}
+	return gpu.Around(ep.NewRunner(gpu, stream, a, gpu.Facts(gpurank.LibraryOf(library)))), nil
 }
 
 // adapter is one rank's end.
@@ -78,6 +81,8 @@ type end struct {
 
 // form is how a mode dispatches and combines; see ep.Adapter.
 type form interface {
+	// bind prepares for the bound problem.
+	bind()
 	// dispatch moves the rows of the bound problem, with the layout of the dispatch
 	// before where cached.
 	dispatch(cached bool) error
@@ -134,6 +139,9 @@ func (a *adapter) Describe(c plan.Case) (ep.Description, error) {
 		d.DispatchDType = "fp8-e4m3fn"
 		d.StageWorks = true
 		d.Codec = ep.Codec{Format: numeric.E4M3FN, Block: true}
+		if strings.HasPrefix(a.device.Info().Arch, "gfx942") { // its experts multiply this format alone
+			d.DispatchDType, d.Codec.Format = "fp8-e4m3fnuz", numeric.E4M3FNUZ
+		}
 	default:
 		return d, rank.Refused("a2a dispatches bf16 and fp8, not %s", c.Precision)
 	}
@@ -170,6 +178,7 @@ func (a *adapter) Prepare(ctx context.Context, _ *rank.Session, c plan.Case, nee
 // Bind implements ep.Adapter.
 func (a *adapter) Bind(p *ep.Problem) error {
 	a.p = p
+	a.form.bind()
 	return nil
 }
 
@@ -180,7 +189,9 @@ type handle struct{}
 func (a *adapter) Dispatch() (ep.Handle, error) { return handle{}, a.form.dispatch(false) }
 
 // DispatchCached implements ep.CachedDispatcher.
-func (a *adapter) DispatchCached(ep.Handle) (ep.Handle, error) { return handle{}, a.form.dispatch(true) }
+func (a *adapter) DispatchCached(ep.Handle) (ep.Handle, error) {
+	return handle{}, a.form.dispatch(true)
+}
 
 // Stage implements ep.Adapter.
 func (a *adapter) Stage(ep.Handle) (ep.Staged, error) { return a.form.stage() }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/collectivex/collectivex/internal/fakes"
 	"github.com/collectivex/collectivex/pkg/ep/eptest"
-	"github.com/collectivex/collectivex/pkg/nccl"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/vocab"
@@ -31,21 +30,25 @@ func TestPairs(t *testing.T) {
 	setUp(t, 3)
 	for _, mode := range []string{vocab.ModeNormal, vocab.ModeLowLatency} {
 		for _, precision := range []string{"bf16", "fp8"} {
-			for _, contract := range []string{plan.ContractLayout, plan.ContractCachedLayout} {
-				for _, routing := range []string{"uniform", "uneven-empty-rank"} {
-					t.Run(strings.Join([]string{mode, precision, contract, routing}, "/"), func(t *testing.T) {
-						c := eptest.Case(3, func(c *plan.Case) {
+			t.Run(mode+"/"+precision, func(t *testing.T) {
+				var cases []plan.Case
+				for _, contract := range []string{plan.ContractLayout, plan.ContractCachedLayout} {
+					for _, routing := range []string{"uniform", "uneven-empty-rank"} {
+						cases = append(cases, eptest.Case(3, func(c *plan.Case) {
 							c.Backend, c.Precision, c.Contract = "a2a", precision, contract
 							c.EP().Mode, c.EP().Routing, c.EP().Experts, c.ScaleUpDomain = mode, routing, 24, 2
-						})
-						d := eptest.Document(t, c, eptest.Run(t, Open(nccl.NCCL), "", c)[0])
-						require.Equal(t, result.Success, d.Outcome.Status, "%v %+v", d.Outcome.Reasons, d.Measurement.Rows)
-						for _, row := range d.Measurement.Rows {
-							require.True(t, row.Arithmetic.Passed)
-						}
-					})
+							c.EP().Ladder = plan.Ladder{1, 6}
+						}))
+					}
 				}
-			}
+				for i, streams := range eptest.Run(t, Open, "", cases...) {
+					d := eptest.Document(t, cases[i], streams)
+					require.Equal(t, result.Success, d.Outcome.Status, "%s: %v", cases[i].CaseID, d.Outcome.Reasons)
+					for _, row := range d.Measurement.Rows {
+						require.True(t, row.Arithmetic.Passed)
+					}
+				}
+			})
 		}
 	}
 }

@@ -1,7 +1,6 @@
-// The kernels of the form without counts, in which every rank gathers all tokens of all
-// ranks: sizes depend on the case alone, so that nothing waits for the host. C is the
-// most tokens that any rank sends, G = W·C; a token that a rank does not have has no
-// experts.
+
+// The gather. C is the most tokens that any rank sends, G = W·C; a token that a rank
+// does not have has no experts.
 
 // cx_begins writes, for n parts of the given sizes, where each begins, and behind them
 // their sum. All threads of a block of CX_THREADS call it, with n up to CX_MAX_LOCAL.
@@ -21,39 +20,40 @@ static __device__ void cx_begins(const cx_i32 *sizes, cx_i32 n, cx_i32 *begin)
 	__syncthreads();
 }
 
-// A token as it is gathered: values, scales, K expert ids and K weights, in row_bytes.
-static __device__ __forceinline__ const cx_i32 *cx_ids(const cx_u8 *row, cx_i32 row_bytes, cx_i32 topk)
+// Expert ids of a gathered token, which its weights follow; both end its row, which
+// values and scales begin.
+static __device__ __forceinline__ const cx_i32 *cx_ids(const cx_case &c, const cx_u8 *gathered, cx_i64 g)
 {
-	return (const cx_i32 *)(row + row_bytes) - 2 * topk;
+	return (const cx_i32 *)(gathered + (g + 1) * c.row_bytes) - 2 * c.topk;
 }
 
 // cx_gather_pack writes this rank's tokens where the gather sends them from.
-extern "C" __global__ void cx_gather_pack(const cx_vec *x, const cx_i64 *expert, const float *weight, cx_u8 *own, cx_codec codec,
-                                          cx_i32 tokens, cx_i32 capacity, cx_i32 hidden, cx_i32 topk, cx_i32 row_bytes)
+extern "C" __global__ void cx_gather_pack(cx_case c, const cx_vec *x, const cx_i64 *expert, const float *weight, cx_u8 *own, cx_i32 tokens,
+                                          cx_i32 capacity)
 {
 	__shared__ float amax[CX_MAX_VECTORS];
-	cx_i32 vectors = hidden / 8;
+	cx_i32 vectors = c.hidden / 8;
 	for (cx_i32 t = blockIdx.x; t < capacity; t += gridDim.x) {
-		cx_u8 *row = own + (cx_i64)t * row_bytes;
-		cx_i32 *ids = (cx_i32 *)(row + row_bytes) - 2 * topk;
-		for (cx_i32 k = threadIdx.x; k < topk; k += blockDim.x) {
-			ids[k] = t < tokens ? (cx_i32)expert[(cx_i64)t * topk + k] : -1;
-			((float *)ids)[topk + k] = t < tokens ? weight[(cx_i64)t * topk + k] : 0;
+		cx_u8 *row = own + (cx_i64)t * c.row_bytes;
+		cx_i32 *ids = (cx_i32 *)(row + c.row_bytes) - 2 * c.topk;
+		for (cx_i32 k = threadIdx.x; k < c.topk; k += blockDim.x) {
+			ids[k] = t < tokens ? (cx_i32)expert[(cx_i64)t * c.topk + k] : -1;
+			((float *)ids)[c.topk + k] = t < tokens ? weight[(cx_i64)t * c.topk + k] : 0;
 		}
 		if (t >= tokens)
 			continue;
 		const cx_vec *source = x + (cx_i64)t * vectors;
-		if (codec.fp8)
+		if (c.fp8)
 			cx_block_max(source, vectors, amax);
 		for (cx_i32 i = threadIdx.x; i < vectors; i += blockDim.x) {
-			if (!codec.fp8) {
+			if (!c.fp8) {
 				((cx_vec *)row)[i] = source[i];
 				continue;
 			}
 			float scale;
-			((cx_u64 *)row)[i] = cx_encode_vec(codec, source[i], amax, i, vectors, &scale);
+			((cx_u64 *)row)[i] = cx_cast(c, source[i], amax, i, &scale);
 			if (i % 16 == 0)
-				((float *)(row + hidden))[i / 16] = scale;
+				((float *)(row + c.value_bytes))[i / 16] = scale;
 		}
 	}
 }
@@ -61,20 +61,19 @@ extern "C" __global__ void cx_gather_pack(const cx_vec *x, const cx_i64 *expert,
 // cx_gather_layout gives each token and expert here a row, one block of CX_THREADS
 // threads per expert of this rank: row [G][K] gets the row among those of the expert,
 // or −1 where the expert is another rank's; counts the rows of the expert.
-extern "C" __global__ void cx_gather_layout(const cx_u8 *gathered, cx_i32 *row, cx_i32 *counts, cx_i32 slots, cx_i32 topk, cx_i32 per_rank,
-                                            cx_i32 me, cx_i32 row_bytes)
+extern "C" __global__ void cx_gather_layout(cx_case c, const cx_u8 *gathered, cx_i32 *row, cx_i32 *counts, cx_i32 slots)
 {
-	cx_i32 mine = me * per_rank + (cx_i32)blockIdx.x, total, n = 0;
+	cx_i32 begin = c.me * c.per_rank, mine = begin + (cx_i32)blockIdx.x, total, n = 0;
 	cx_i32 share = (slots + CX_THREADS - 1) / CX_THREADS;
 	cx_i32 first = (cx_i32)threadIdx.x * share, end = first + share < slots ? first + share : slots;
 	for (cx_i32 s = first; s < end; s++)
-		n += cx_ids(gathered + (cx_i64)(s / topk) * row_bytes, row_bytes, topk)[s % topk] == mine;
+		n += cx_ids(c, gathered, s / c.topk)[s % c.topk] == mine;
 	cx_i32 at = cx_scan(n, &total);
 	for (cx_i32 s = first; s < end; s++) {
-		cx_i32 e = cx_ids(gathered + (cx_i64)(s / topk) * row_bytes, row_bytes, topk)[s % topk];
+		cx_i32 e = cx_ids(c, gathered, s / c.topk)[s % c.topk];
 		if (e == mine)
 			row[s] = at++;
-		else if (blockIdx.x == 0 && (e < me * per_rank || e >= (me + 1) * per_rank))
+		else if (blockIdx.x == 0 && (e < begin || e >= begin + c.per_rank))
 			row[s] = -1;
 	}
 	if (threadIdx.x == 0)
@@ -82,100 +81,98 @@ extern "C" __global__ void cx_gather_layout(const cx_u8 *gathered, cx_i32 *row, 
 }
 
 // cx_gather_expand writes each token once for each of its experts here, the rows of one
-// expert behind those of another, and adds where the expert's rows begin to row.
-extern "C" __global__ void cx_gather_expand(const cx_u8 *gathered, const cx_i32 *row, const cx_i32 *counts, cx_rows out, cx_i32 tokens,
-                                            cx_i32 value_bytes, cx_i32 scale_bytes, cx_i32 topk, cx_i32 per_rank, cx_i32 me,
-                                            cx_i32 row_bytes)
+// expert behind those of another.
+extern "C" __global__ void cx_gather_expand(cx_case c, const cx_u8 *gathered, const cx_i32 *row, const cx_i32 *counts, cx_rows out,
+                                            cx_i32 tokens)
 {
 	__shared__ cx_i32 begin[CX_MAX_LOCAL + 1];
-	cx_begins(counts, per_rank, begin);
-	for (cx_i32 g = blockIdx.x; g < tokens; g += gridDim.x) {
-		const cx_u8 *from = gathered + (cx_i64)g * row_bytes;
-		const cx_i32 *ids = cx_ids(from, row_bytes, topk);
-		for (cx_i32 k = 0; k < topk; k++) {
-			cx_i32 r = row[(cx_i64)g * topk + k];
+	cx_begins(counts, c.per_rank, begin);
+	for (cx_i64 g = blockIdx.x; g < tokens; g += gridDim.x) {
+		const cx_u8 *from = gathered + g * c.row_bytes;
+		const cx_i32 *ids = cx_ids(c, gathered, g);
+		for (cx_i32 k = 0; k < c.topk; k++) {
+			cx_i32 r = row[g * c.topk + k];
 			if (r < 0)
 				continue;
-			cx_i64 at = r + begin[ids[k] - me * per_rank];
-			cx_vec *values = (cx_vec *)(out.values + at * value_bytes);
-			for (cx_i32 i = threadIdx.x; i < value_bytes / 16; i += blockDim.x)
+			cx_i64 at = r + begin[ids[k] - c.me * c.per_rank];
+			cx_vec *values = (cx_vec *)(out.values + at * c.value_bytes);
+			for (cx_i32 i = threadIdx.x; i < c.value_bytes / 16; i += blockDim.x)
 				values[i] = ((const cx_vec *)from)[i];
-			cx_u32 *scales = (cx_u32 *)(out.beside + at * scale_bytes);
-			for (cx_i32 i = threadIdx.x; i < scale_bytes / 4; i += blockDim.x)
-				scales[i] = ((const cx_u32 *)(from + value_bytes))[i];
+			cx_u32 *scales = (cx_u32 *)(out.beside + at * c.scale_bytes);
+			for (cx_i32 i = threadIdx.x; i < c.scale_bytes / 4; i += blockDim.x)
+				scales[i] = ((const cx_u32 *)(from + c.value_bytes))[i];
 		}
 	}
 }
 
-// cx_gather_decode makes bf16 rows of fp8 ones; how many there are, counts tells.
-extern "C" __global__ void cx_gather_decode(cx_rows from, cx_vec *out, const cx_i32 *counts, cx_codec codec, cx_i32 hidden, cx_i32 scale_bytes,
-                                            cx_i32 per_rank)
+// cx_gather_convert makes bf16 rows of all that arrived.
+extern "C" __global__ void cx_gather_convert(cx_case c, cx_rows from, cx_vec *out, const cx_i32 *counts)
 {
 	__shared__ cx_i32 begin[CX_MAX_LOCAL + 1];
-	cx_begins(counts, per_rank, begin);
-	cx_decode_all(from, out, codec, begin[per_rank], hidden, scale_bytes);
+	cx_begins(counts, c.per_rank, begin);
+	cx_decode_all(c, from, c.scale_bytes, out, begin[c.per_rank]);
 }
 
 // cx_gather_weigh adds weight times row over the experts of a token that are here, in
 // the order of its slots, in float32.
-extern "C" __global__ void cx_gather_weigh(const cx_u8 *gathered, const cx_i32 *row, const cx_i32 *counts, const cx_vec *staged, float *part,
-                                           cx_i32 tokens, cx_i32 hidden, cx_i32 topk, cx_i32 per_rank, cx_i32 me, cx_i32 row_bytes)
+extern "C" __global__ void cx_gather_weigh(cx_case c, const cx_u8 *gathered, const cx_i32 *row, const cx_i32 *counts, const cx_vec *staged,
+                                           float *part, cx_i32 tokens)
 {
 	__shared__ cx_i32 begin[CX_MAX_LOCAL + 1];
-	cx_begins(counts, per_rank, begin);
-	cx_i32 vectors = hidden / 8;
-	for (cx_i32 g = blockIdx.x; g < tokens; g += gridDim.x) {
-		const cx_i32 *ids = cx_ids(gathered + (cx_i64)g * row_bytes, row_bytes, topk);
-		const float *weights = (const float *)ids + topk;
-		const cx_i32 *rows = row + (cx_i64)g * topk;
+	cx_begins(counts, c.per_rank, begin);
+	cx_i32 vectors = c.hidden / 8;
+	for (cx_i64 g = blockIdx.x; g < tokens; g += gridDim.x) {
+		const cx_i32 *ids = cx_ids(c, gathered, g), *rows = row + g * c.topk;
+		const float *weights = (const float *)ids + c.topk;
 		bool any = false;
-		for (cx_i32 k = 0; k < topk; k++)
+		for (cx_i32 k = 0; k < c.topk; k++)
 			any = any || rows[k] >= 0;
 		if (!any)
 			continue; // nobody reads its sum
 		for (cx_i32 i = threadIdx.x; i < vectors; i += blockDim.x) {
 			float sum[8] = {0};
-			for (cx_i32 k = 0; k < topk; k++) {
+			for (cx_i32 k = 0; k < c.topk; k++) {
 				if (rows[k] < 0)
 					continue;
-				cx_vec v = staged[(rows[k] + (cx_i64)begin[ids[k] - me * per_rank]) * vectors + i];
+				cx_vec v = staged[(rows[k] + (cx_i64)begin[ids[k] - c.me * c.per_rank]) * vectors + i];
 				for (int j = 0; j < 8; j++)
-					sum[j] += weights[k] * cx_from_bf16((cx_u16)cx_half(&v, j));
+					sum[j] += weights[k] * cx_lane(v, j);
 			}
-			struct alignas(16) { float lane[8]; } *to = (decltype(to))(part + ((cx_i64)g * vectors + i) * 8);
+			cx_vec *to = (cx_vec *)(part + (g * vectors + i) * 8);
 			for (int j = 0; j < 8; j++)
-				to->lane[j] = sum[j];
+				to[j / 4].word[j % 4] = cx_bits(sum[j]);
 		}
 	}
 }
 
 // cx_gather_sum adds the sums of the ranks that have an expert of a token, in the order
 // of ranks. back [W][C] holds those of the other ranks, own those of this one.
-extern "C" __global__ void cx_gather_sum(const cx_i64 *expert, const float *back, const float *own, cx_vec *out, cx_i32 tokens, cx_i32 capacity,
-                                         cx_i32 hidden, cx_i32 topk, cx_i32 per_rank, cx_i32 world, cx_i32 me)
+extern "C" __global__ void cx_gather_sum(cx_case c, const cx_i64 *expert, const float *back, const float *own, cx_vec *out, cx_i32 tokens,
+                                         cx_i32 capacity)
 {
 	__shared__ const float *from[CX_MAX_RANKS];
-	cx_i32 vectors = hidden / 8;
+	cx_i32 vectors = c.hidden / 8;
 	for (cx_i32 t = blockIdx.x; t < tokens; t += gridDim.x) {
 		__syncthreads();
-		for (cx_i32 r = threadIdx.x; r < world; r += blockDim.x)
+		for (cx_i32 r = threadIdx.x; r < c.world; r += blockDim.x)
 			from[r] = 0;
 		__syncthreads();
-		for (cx_i32 k = threadIdx.x; k < topk; k += blockDim.x) {
-			cx_i64 e = expert[(cx_i64)t * topk + k], r = e / per_rank;
+		for (cx_i32 k = threadIdx.x; k < c.topk; k += blockDim.x) {
+			cx_i64 e = expert[(cx_i64)t * c.topk + k], r = e / c.per_rank;
 			if (e >= 0)
-				from[r] = r == me ? own + (cx_i64)t * hidden : back + (r * capacity + t) * hidden;
+				from[r] = r == c.me ? own + (cx_i64)t * c.hidden : back + (r * capacity + t) * c.hidden;
 		}
 		__syncthreads();
 		for (cx_i32 i = threadIdx.x; i < vectors; i += blockDim.x) {
 			float sum[8] = {0};
-			for (cx_i32 r = 0; r < world; r++)
-				for (int j = 0; j < 8 && from[r]; j++)
-					sum[j] += from[r][i * 8 + j];
-			cx_vec v;
-			for (int j = 0; j < 4; j++)
-				v.word[j] = (cx_u32)cx_to_bf16(sum[2 * j]) | (cx_u32)cx_to_bf16(sum[2 * j + 1]) << 16;
-			out[(cx_i64)t * vectors + i] = v;
+			for (cx_i32 r = 0; r < c.world; r++) {
+				if (!from[r])
+					continue;
+				const cx_vec *v = (const cx_vec *)(from[r] + (cx_i64)i * 8);
+				for (int j = 0; j < 8; j++)
+					sum[j] += cx_float(v[j / 4].word[j % 4]);
+			}
+			out[(cx_i64)t * vectors + i] = cx_round(sum);
 		}
 	}
 }

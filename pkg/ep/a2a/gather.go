@@ -11,7 +11,7 @@ import (
 type gather struct {
 	*end
 	sizes
-	rowBytes int // of a gathered token: values, scales, expert ids and weights
+	params params
 
 	gathered accel.Ptr // [world][capacity] rows
 	row      accel.Ptr // int32 [world][capacity][topk]; see cx_gather_layout
@@ -21,47 +21,46 @@ type gather struct {
 	sums     accel.Ptr // float32 [world][capacity][hidden]: of this rank's experts, for each token
 	back     accel.Ptr // the same of the ranks, for this rank's tokens
 	out      accel.Ptr // bf16 [tokens][hidden]
+	rowBytes int       // of a gathered token: values, scales, expert ids and weights
 	lists    []int64
 }
 
-func newGather(e *end, s sizes) (form, error) {
+func newGather(e *end, s sizes) (*gather, error) {
 	const unit = 16 // rows begin where vectors may
-	f := &gather{end: e, sizes: s, rowBytes: (s.valueBytes + s.scaleBytes + 8*s.topk + unit - 1) / unit * unit, lists: make([]int64, 4*s.world)}
+	rowBytes := (s.valueBytes + s.scaleBytes + 8*s.topk + unit - 1) / unit * unit
+	f := &gather{end: e, sizes: s, rowBytes: rowBytes, params: paramsOf(s, e.rank, e.d.Codec), lists: make([]int64, 4*s.world)}
+	f.params.rowBytes = int32(rowBytes)
 	all := s.world * s.tokens
 	rows, float32Bytes := all*min(s.topk, s.perRank), 2*s.bf16Bytes()
 	return f, e.memory.alloc(
 		e.device,
-		part{&f.gathered, all * f.rowBytes}, part{&f.row, 4 * all * s.topk}, part{&f.counts, 4 * s.perRank},
+		part{&f.gathered, all * rowBytes}, part{&f.row, 4 * all * s.topk}, part{&f.counts, 4 * s.perRank},
 		part{&f.receive.values, rows * s.valueBytes}, part{&f.receive.beside, rows * s.scaleBytes}, part{&f.staged, rows * s.bf16Bytes()},
 		part{&f.sums, all * float32Bytes}, part{&f.back, all * float32Bytes}, part{&f.out, s.tokens * s.bf16Bytes()},
 	)
 }
 
-// capacity is the most tokens that any rank sends of the bound problem.
-func (f *gather) capacity() int { return f.p.Capacity }
+func (f *gather) bind() {}
 
 func (f *gather) dispatch(cached bool) error {
-	n := f.capacity()
-	own := f.gathered.Add(int64(f.rank) * int64(n) * int64(f.rowBytes))
-	if err := f.perRow(f.kernels.gatherPack, n,
-		arg(f.p.X), arg(f.p.Expert), arg(f.p.Weight), arg(own), arg(codecOf(f.d.Codec)),
-		arg(int32(f.p.Tokens)), arg(int32(n)), arg(int32(f.hidden)), arg(int32(f.topk)), arg(int32(f.rowBytes))); err != nil {
+	n := f.p.Capacity
+	all, bytes := f.world*n, int64(n)*int64(f.rowBytes)
+	own := f.gathered.Add(int64(f.rank) * bytes)
+	if err := f.perRow(f.stream, f.kernels.gatherPack, n,
+		arg(f.params), arg(f.p.X), arg(f.p.Expert), arg(f.p.Weight), arg(own), arg(int32(f.p.Tokens)), arg(int32(n))); err != nil {
 		return err
 	}
-	if err := f.comm.AllGather(f.stream, numeric.Int8, own, f.gathered, int64(n)*int64(f.rowBytes)); err != nil {
+	if err := f.comm.AllGather(f.stream, numeric.Int8, own, f.gathered, bytes); err != nil {
 		return gpurank.NCCLError(err)
 	}
-	all := f.world * n
 	if !cached {
 		if err := f.kernels.gatherLayout.Launch(f.stream, uint32(f.perRank), blockThreads, 0,
-			arg(f.gathered), arg(f.row), arg(f.counts), arg(int32(all*f.topk)), arg(int32(f.topk)), arg(int32(f.perRank)), arg(int32(f.rank)),
-			arg(int32(f.rowBytes))); err != nil {
+			arg(f.params), arg(f.gathered), arg(f.row), arg(f.counts), arg(int32(all*f.topk))); err != nil {
 			return err
 		}
 	}
-	return f.perRow(f.kernels.gatherExpand, all,
-		arg(f.gathered), arg(f.row), arg(f.counts), arg(f.receive), arg(int32(all)), arg(int32(f.valueBytes)), arg(int32(f.scaleBytes)),
-		arg(int32(f.topk)), arg(int32(f.perRank)), arg(int32(f.rank)), arg(int32(f.rowBytes)))
+	return f.perRow(f.stream, f.kernels.gatherExpand, all,
+		arg(f.params), arg(f.gathered), arg(f.row), arg(f.counts), arg(f.receive), arg(int32(all)))
 }
 
 // stage leaves bf16 rows where they stand and converts fp8 rows.
@@ -69,21 +68,19 @@ func (f *gather) stage() (accel.Ptr, error) {
 	if f.d.Codec.Format == nil {
 		return f.receive.values, nil
 	}
-	return f.staged, f.perRow(f.kernels.gatherDecode, f.world*f.capacity()*min(f.topk, f.perRank),
-		arg(f.receive), arg(f.staged), arg(f.counts), arg(codecOf(f.d.Codec)), arg(int32(f.hidden)), arg(int32(f.scaleBytes)), arg(int32(f.perRank)))
+	return f.staged, f.perRow(f.stream, f.kernels.gatherConvert, f.world*f.p.Capacity*min(f.topk, f.perRank),
+		arg(f.params), arg(f.receive), arg(f.staged), arg(f.counts))
 }
 
 func (f *gather) staging() accel.Ptr { return f.staged }
 
 func (f *gather) combine(staged accel.Ptr) (accel.Ptr, error) {
-	n := f.capacity()
-	all := f.world * n
-	if err := f.perRow(f.kernels.gatherWeigh, all,
-		arg(f.gathered), arg(f.row), arg(f.counts), arg(staged), arg(f.sums),
-		arg(int32(all)), arg(int32(f.hidden)), arg(int32(f.topk)), arg(int32(f.perRank)), arg(int32(f.rank)), arg(int32(f.rowBytes))); err != nil {
+	n := f.p.Capacity
+	all, elements := f.world*n, int64(n)*int64(f.hidden)
+	if err := f.perRow(f.stream, f.kernels.gatherWeigh, all,
+		arg(f.params), arg(f.gathered), arg(f.row), arg(f.counts), arg(staged), arg(f.sums), arg(int32(all))); err != nil {
 		return 0, err
 	}
-	elements := int64(n) * int64(f.hidden)
 	for r := range f.world {
 		moved, at := elements, int64(r)*elements
 		if r == f.rank {
@@ -95,9 +92,8 @@ func (f *gather) combine(staged accel.Ptr) (accel.Ptr, error) {
 		return 0, gpurank.NCCLError(err)
 	}
 	own := f.sums.Add(4 * int64(f.rank) * elements)
-	return f.out, f.perRow(f.kernels.gatherSum, f.p.Tokens,
-		arg(f.p.Expert), arg(f.back), arg(own), arg(f.out),
-		arg(int32(f.p.Tokens)), arg(int32(n)), arg(int32(f.hidden)), arg(int32(f.topk)), arg(int32(f.perRank)), arg(int32(f.world)), arg(int32(f.rank)))
+	return f.out, f.perRow(f.stream, f.kernels.gatherSum, f.p.Tokens,
+		arg(f.params), arg(f.p.Expert), arg(f.back), arg(own), arg(f.out), arg(int32(f.p.Tokens)), arg(int32(n)))
 }
 
 func (f *gather) inspect() (*ep.Received, error) {

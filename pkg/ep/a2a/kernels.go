@@ -27,11 +27,11 @@ const (
 
 // kernels are those of shuffle.cu and gather.cu on one device.
 type kernels struct {
-	module                    accel.Module
-	blocks                    int // at most, of a launch
-	layout, pack, decode, sum accel.Kernel
+	module                     accel.Module
+	blocks                     int // at most, of a launch
+	layout, pack, convert, sum accel.Kernel
 
-	gatherPack, gatherLayout, gatherExpand, gatherDecode, gatherWeigh, gatherSum accel.Kernel
+	gatherPack, gatherLayout, gatherExpand, gatherConvert, gatherWeigh, gatherSum accel.Kernel
 }
 
 func (k *kernels) compile(ctx context.Context, d accel.Device) (err error) {
@@ -40,9 +40,9 @@ func (k *kernels) compile(ctx context.Context, d accel.Device) (err error) {
 	}
 	k.blocks = max(1, d.Info().Multiproc) * blocksPerSM
 	for name, kernel := range map[string]*accel.Kernel{
-		"cx_layout": &k.layout, "cx_pack": &k.pack, "cx_decode_rows": &k.decode, "cx_sum": &k.sum,
+		"cx_layout": &k.layout, "cx_pack": &k.pack, "cx_convert": &k.convert, "cx_sum": &k.sum,
 		"cx_gather_pack": &k.gatherPack, "cx_gather_layout": &k.gatherLayout, "cx_gather_expand": &k.gatherExpand,
-		"cx_gather_decode": &k.gatherDecode, "cx_gather_weigh": &k.gatherWeigh, "cx_gather_sum": &k.gatherSum,
+		"cx_gather_convert": &k.gatherConvert, "cx_gather_weigh": &k.gatherWeigh, "cx_gather_sum": &k.gatherSum,
 	} {
 		if *kernel, err = k.module.Kernel(name); err != nil {
 			return errors.Join(err, k.close())
@@ -53,21 +53,29 @@ func (k *kernels) compile(ctx context.Context, d accel.Device) (err error) {
 
 func (k *kernels) close() error { return k.module.Close() }
 
-// codec is cx_codec of shuffle.cu.
-type codec struct {
-	fp8, fnuz int32
-	max       float32
+// params is cx_case of shuffle.cu.
+type params struct {
+	world, me, hidden, topk, perRank, domain int32
+	valueBytes, scaleBytes                   int32
+	besideBytes                              int32
+	rowBytes                                 int32
+	pieces, pieceTokens                      int32
+	fp8, fnuz                                int32
+	max                                      float32
 }
 
-func codecOf(c ep.Codec) codec {
-	if c.Format == nil {
-		return codec{}
+func paramsOf(s sizes, rank int, c ep.Codec) params {
+	p := params{
+		world: int32(s.world), me: int32(rank), hidden: int32(s.hidden), topk: int32(s.topk),
+		perRank: int32(s.perRank), domain: int32(s.domain), valueBytes: int32(s.valueBytes), scaleBytes: int32(s.scaleBytes),
 	}
-	k := codec{fp8: 1, max: c.Format.Max}
+	if c.Format != nil {
+		p.fp8, p.max = 1, c.Format.Max
+	}
 	if c.Format == numeric.E4M3FNUZ {
-		k.fnuz = 1
+		p.fnuz = 1
 	}
-	return k
+	return p
 }
 
 // arg is a kernel's argument: a copy of v, since the object around an argument may
@@ -75,9 +83,9 @@ func codecOf(c ep.Codec) codec {
 func arg[T any](v T) unsafe.Pointer { return unsafe.Pointer(&v) }
 
 // perRow launches a kernel with a block per row, as far as they can run at once.
-func (e *end) perRow(k accel.Kernel, rows int, args ...unsafe.Pointer) error {
-	if rows == 0 {
+func (e *end) perRow(s accel.Stream, k accel.Kernel, rows int, args ...unsafe.Pointer) error {
+	if rows <= 0 {
 		return nil
 	}
-	return k.Launch(e.stream, uint32(min(rows, e.kernels.blocks)), blockThreads, 0, args...)
+	return k.Launch(s, uint32(min(rows, e.kernels.blocks)), blockThreads, 0, args...)
 }

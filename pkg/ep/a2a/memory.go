@@ -41,8 +41,9 @@ type rows struct{ values, beside accel.Ptr }
 
 // memory is what a case has allocated.
 type memory struct {
-	device []accel.Ptr
-	host   unsafe.Pointer
+	device  []accel.Ptr
+	host    unsafe.Pointer
+	closers []func() error // of streams and events
 }
 
 // part is device memory to allocate.
@@ -81,6 +82,9 @@ func memoryError(bytes int, err error) error {
 }
 
 func (m *memory) free(d accel.Device) (err error) {
+	for _, closes := range m.closers {
+		err = errors.Join(err, closes())
+	}
 	for _, at := range m.device {
 		err = errors.Join(err, d.Free(at))
 	}
