@@ -32,7 +32,7 @@ func TestPairs(t *testing.T) {
 		for _, precision := range []string{"bf16", "fp8"} {
 			t.Run(mode+"/"+precision, func(t *testing.T) {
 				var cases []plan.Case
-				for _, contract := range []string{plan.ContractLayout, plan.ContractCachedLayout} {
+				for _, contract := range []string{vocab.ContractLayout, vocab.ContractCachedLayout} {
 					for _, routing := range []string{"uniform", "uneven-empty-rank"} {
 						cases = append(cases, eptest.Case(3, func(c *plan.Case) {
 							c.Backend, c.Precision, c.Contract = "a2a", precision, contract
