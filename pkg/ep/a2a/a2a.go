@@ -81,8 +81,6 @@ type end struct {
 
 // form is how a mode dispatches and combines; see ep.Adapter.
 type form interface {
-	// bind prepares for the bound problem.
-	bind()
 	// dispatch moves the rows of the bound problem, with the layout of the dispatch
 	// before where cached.
 	dispatch(cached bool) error
@@ -157,7 +155,7 @@ func (a *adapter) Prepare(ctx context.Context, _ *rank.Session, c plan.Case, nee
 	if need.Experts/c.World > maxLocalExperts {
 		return rank.Refused("a2a has up to %d experts per rank, not %d", maxLocalExperts, need.Experts/c.World)
 	}
-	if err := a.memory.free(a.device); err != nil {
+	if err := a.memory.free(); err != nil {
 		return err
 	}
 	sizes := sizesOf(c, a.d, need)
@@ -178,7 +176,6 @@ func (a *adapter) Prepare(ctx context.Context, _ *rank.Session, c plan.Case, nee
 // Bind implements ep.Adapter.
 func (a *adapter) Bind(p *ep.Problem) error {
 	a.p = p
-	a.form.bind()
 	return nil
 }
 
@@ -219,6 +216,6 @@ func (a *adapter) Inspect(ep.Handle) (*ep.Received, error) { return a.form.inspe
 // Close implements ep.Adapter.
 func (a *adapter) Close() error {
 	a.unwatch()
-	err := a.memory.free(a.device)
+	err := a.memory.free()
 	return errors.Join(err, gpurank.NCCLError(a.comm.Close()), a.kernels.close())
 }

@@ -31,16 +31,14 @@ func TestPairs(t *testing.T) {
 	for _, mode := range []string{vocab.ModeNormal, vocab.ModeLowLatency} {
 		for _, precision := range []string{"bf16", "fp8"} {
 			t.Run(mode+"/"+precision, func(t *testing.T) {
-				var cases []plan.Case
-				for _, contract := range []string{vocab.ContractLayout, vocab.ContractCachedLayout} {
-					for _, routing := range []string{"uniform", "uneven-empty-rank"} {
-						cases = append(cases, eptest.Case(3, func(c *plan.Case) {
-							c.Backend, c.Precision, c.Contract = "a2a", precision, contract
-							c.EP().Mode, c.EP().Routing, c.EP().Experts, c.ScaleUpDomain = mode, routing, 24, 2
-							c.EP().Ladder = plan.Ladder{1, 6}
-						}))
-					}
+				of := func(contract, routing string) plan.Case {
+					return eptest.Case(3, func(c *plan.Case) {
+						c.Backend, c.Precision, c.Contract, c.ScaleUpDomain = "a2a", precision, contract, 2
+						b := c.EP()
+						b.Mode, b.Routing, b.Experts, b.Ladder = mode, routing, 12, plan.Ladder{6}
+					})
 				}
+				cases := []plan.Case{of(vocab.ContractLayout, "uniform"), of(vocab.ContractCachedLayout, "uneven-empty-rank")}
 				for i, streams := range eptest.Run(t, Open, "", cases...) {
 					d := eptest.Document(t, cases[i], streams)
 					require.Equal(t, result.Success, d.Outcome.Status, "%s: %v", cases[i].CaseID, d.Outcome.Reasons)

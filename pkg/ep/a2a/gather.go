@@ -32,15 +32,14 @@ func newGather(e *end, s sizes) (*gather, error) {
 	f.params.rowBytes = int32(rowBytes)
 	all := s.world * s.tokens
 	rows, float32Bytes := all*min(s.topk, s.perRank), 2*s.bf16Bytes()
-	return f, e.memory.alloc(
-		e.device,
-		part{&f.gathered, all * rowBytes}, part{&f.row, 4 * all * s.topk}, part{&f.counts, 4 * s.perRank},
-		part{&f.receive.values, rows * s.valueBytes}, part{&f.receive.beside, rows * s.scaleBytes}, part{&f.staged, rows * s.bf16Bytes()},
-		part{&f.sums, all * float32Bytes}, part{&f.back, all * float32Bytes}, part{&f.out, s.tokens * s.bf16Bytes()},
+	return f, e.alloc(
+		part{&f.gathered, all * rowBytes, true}, part{at: &f.row, bytes: 4 * all * s.topk}, part{at: &f.counts, bytes: 4 * s.perRank},
+		part{at: &f.receive.values, bytes: rows * s.valueBytes}, part{at: &f.receive.beside, bytes: rows * s.scaleBytes},
+		part{at: &f.staged, bytes: rows * s.bf16Bytes()},
+		part{&f.sums, all * float32Bytes, true}, part{&f.back, all * float32Bytes, true},
+		part{at: &f.out, bytes: s.tokens * s.bf16Bytes()},
 	)
 }
-
-func (f *gather) bind() {}
 
 func (f *gather) dispatch(cached bool) error {
 	n := f.p.Capacity

@@ -59,7 +59,6 @@ type params struct {
 	valueBytes, scaleBytes                   int32
 	besideBytes                              int32
 	rowBytes                                 int32
-	pieces, pieceTokens                      int32
 	fp8, fnuz                                int32
 	max                                      float32
 }

@@ -5,10 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"unsafe"
 
 	"github.com/collectivex/collectivex/pkg/accel"
 	"github.com/collectivex/collectivex/pkg/ep"
+	"github.com/collectivex/collectivex/pkg/gpurank"
+	"github.com/collectivex/collectivex/pkg/nccl"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
@@ -39,38 +42,72 @@ func (s sizes) bf16Bytes() int { return 2 * s.hidden }
 // as it is.
 type rows struct{ values, beside accel.Ptr }
 
-// memory is what a case has allocated.
-type memory struct {
-	device  []accel.Ptr
-	host    unsafe.Pointer
-	closers []func() error // of streams and events
+// memory is what a case has taken, as functions that give it back.
+type memory []func() error
+
+func (m *memory) free() (err error) {
+	for _, give := range slices.Backward(*m) {
+		err = errors.Join(err, give())
+	}
+	*m = nil
+	return err
 }
 
-// part is device memory to allocate.
+// part is device memory to allocate. What the library moves is registered with it.
 type part struct {
 	at    *accel.Ptr
 	bytes int
+	moved bool
 }
 
-func (m *memory) alloc(d accel.Device, parts ...part) error {
+func (e *end) alloc(parts ...part) error {
 	for _, p := range parts {
-		at, err := d.Alloc(max(1, int64(p.bytes)))
+		p.bytes = max(1, p.bytes)
+		var err error
+		if lib := e.comm.Library(); p.moved && lib.Has("ncclMemAlloc") {
+			err = e.allocMoved(p)
+		} else if *p.at, err = e.device.Alloc(int64(p.bytes)); err == nil {
+			e.memory = append(e.memory, func() error { return e.device.Free(*p.at) })
+		}
 		if err != nil {
 			return memoryError(p.bytes, err)
 		}
-		*p.at = at
-		m.device = append(m.device, at)
 	}
 	return nil
 }
 
+// allocMoved allocates memory of the library and registers it, as far as that can.
+func (e *end) allocMoved(p part) (err error) {
+	lib := e.comm.Library()
+	if *p.at, err = lib.Alloc(int64(p.bytes)); err != nil {
+		return err
+	}
+	e.memory = append(e.memory, func() error { return lib.Free(*p.at) })
+	if !lib.Has("ncclCommRegister") {
+		return nil
+	}
+	r, err := e.comm.Register(*p.at, int64(p.bytes), false)
+	if errors.Is(err, nccl.ErrNoHandle) {
+		return nil
+	}
+	if err == nil {
+		e.memory = append(e.memory, func() error {
+			if _, ended := e.comm.Handle(); ended != nil { // it took its registrations with it
+				return nil
+			}
+			return r.Close()
+		})
+	}
+	return err
+}
+
 // allocHost allocates page-locked words.
-func (m *memory) allocHost(d accel.Device, n int) ([]int32, error) {
-	host, err := d.AllocHost(int64(4 * n))
+func (e *end) allocHost(n int) ([]int32, error) {
+	host, err := e.device.AllocHost(int64(4 * n))
 	if err != nil {
 		return nil, memoryError(4*n, err)
 	}
-	m.host = host
+	e.memory = append(e.memory, func() error { return e.device.FreeHost(host) })
 	return unsafe.Slice((*int32)(host), n), nil
 }
 
@@ -78,21 +115,10 @@ func memoryError(bytes int, err error) error {
 	if errors.Is(err, accel.ErrOutOfMemory) {
 		return &rank.Error{Reason: result.ReasonMemory.With("%d bytes", bytes), Err: fmt.Errorf("allocate %d bytes: %w", bytes, err)}
 	}
+	if library, ok := errors.AsType[*nccl.Error](err); ok {
+		return gpurank.NCCLError(library)
+	}
 	return rank.Coded(result.ReasonDevice, err)
-}
-
-func (m *memory) free(d accel.Device) (err error) {
-	for _, closes := range m.closers {
-		err = errors.Join(err, closes())
-	}
-	for _, at := range m.device {
-		err = errors.Join(err, d.Free(at))
-	}
-	if m.host != nil {
-		err = errors.Join(err, d.FreeHost(m.host))
-	}
-	*m = memory{}
-	return err
 }
 
 // read copies device memory to the host and waits for it.

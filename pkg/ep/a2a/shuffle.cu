@@ -13,7 +13,6 @@ struct cx_case {
 	cx_i32 value_bytes, scale_bytes; // of a dispatched row
 	cx_i32 beside_bytes;             // of what travels beside a row of the shuffle
 	cx_i32 row_bytes;                // of a token of the gather
-	cx_i32 pieces, piece_tokens;     // of the shuffle
 	cx_i32 fp8, fnuz;                // whether rows are cast, to which e4m3
 	float max;                       // its largest value
 };
@@ -101,12 +100,11 @@ static __device__ void cx_decode_all(const cx_case &c, cx_rows from, cx_i32 besi
 	}
 }
 
-// The shuffle. Its tokens are cut into pieces of piece_tokens, which follow one another
-// through packing, exchange and sum.
+// The shuffle.
 
-// What a rank tells another before its rows: where the rows of each piece begin, and how
-// many rows there are; then how many of each expert.
-static __device__ __forceinline__ cx_i64 cx_told(const cx_case &c) { return c.pieces + 1 + c.per_rank; }
+// How many words a rank tells another before its rows: how many rows there are, and how
+// many of each expert.
+static __device__ __forceinline__ cx_i64 cx_told(const cx_case &c) { return 1 + c.per_rank; }
 
 // cx_layout decides which tokens go to which rank, one block of CX_THREADS threads per
 // rank. place [tokens][W] gets the row of a token among those of a rank, or −1; told
@@ -134,17 +132,13 @@ extern "C" __global__ void cx_layout(cx_case c, const cx_i64 *expert, cx_i32 tok
 	}
 	cx_i32 row = cx_scan(rows, &total), *mine = told + rank * cx_told(c);
 	for (cx_i32 t = first; t < end; t++) {
-		if (t % c.piece_tokens == 0)
-			mine[t / c.piece_tokens] = row;
 		cx_i32 *at = place + t * (cx_i64)c.world + rank;
 		*at = *at ? row++ : -1;
 	}
-	// A piece without tokens begins where all end.
-	for (cx_i32 i = threadIdx.x; i <= c.pieces; i += CX_THREADS)
-		if (i == c.pieces || (cx_i64)i * c.piece_tokens >= tokens)
-			mine[i] = total;
+	if (threadIdx.x == 0)
+		mine[0] = total;
 	for (cx_i32 e = threadIdx.x; e < c.per_rank; e += CX_THREADS)
-		mine[c.pieces + 1 + e] = (cx_i32)load[e];
+		mine[1 + e] = (cx_i32)load[e];
 }
 
 // cx_begins_of writes where the rows for each rank begin among those that leave: in the
@@ -155,7 +149,7 @@ static __device__ void cx_begins_of(const cx_case &c, const cx_i32 *told, cx_i32
 		for (cx_i32 r = 0, sum = 0; r < c.world; r++) {
 			begin[r] = sum;
 			if (r != c.me)
-				sum += told[r * cx_told(c) + c.pieces];
+				sum += told[r * cx_told(c)];
 		}
 	__syncthreads();
 }
@@ -169,11 +163,11 @@ static __device__ bool cx_first_of_rank(const cx_i64 *expert, int k, int per_ran
 	return true;
 }
 
-// cx_pack writes tokens [first, end) once for each rank that has one of their experts:
-// into own, where that is this rank, else into send. Beside a row travel its scales, the
-// K expert ids (−1 for those of other ranks) and their weights.
+// cx_pack writes each token once for each rank that has one of its experts: for this rank
+// alone, into own, or for all others, into send. Beside a row travel its scales, the K
+// expert ids (−1 for those of other ranks) and their weights.
 extern "C" __global__ void cx_pack(cx_case c, const cx_vec *x, const cx_i64 *expert, const float *weight, const cx_i32 *place,
-                                   const cx_i32 *told, cx_rows send, cx_rows own, cx_i32 first, cx_i32 end)
+                                   const cx_i32 *told, cx_rows out, cx_i32 tokens, cx_i32 own)
 {
 	__shared__ cx_i32 begin[CX_MAX_RANKS];
 	__shared__ cx_u8 *to[CX_MAX_TOPK], *beside[CX_MAX_TOPK];
@@ -181,7 +175,7 @@ extern "C" __global__ void cx_pack(cx_case c, const cx_vec *x, const cx_i64 *exp
 	__shared__ float amax[CX_MAX_VECTORS];
 	cx_begins_of(c, told, begin);
 	cx_i32 vectors = c.hidden / 8;
-	for (cx_i32 t = first + blockIdx.x; t < end; t += gridDim.x) {
+	for (cx_i32 t = blockIdx.x; t < tokens; t += gridDim.x) {
 		const cx_i64 *experts = expert + (cx_i64)t * c.topk;
 		const cx_vec *source = x + (cx_i64)t * vectors;
 		__syncthreads();
@@ -189,12 +183,12 @@ extern "C" __global__ void cx_pack(cx_case c, const cx_vec *x, const cx_i64 *exp
 			to[k] = 0;
 			if (experts[k] < 0 || !cx_first_of_rank(experts, k, c.per_rank))
 				continue;
-			cx_i64 r = experts[k] / c.per_rank;
-			cx_i64 row = place[(cx_i64)t * c.world + r] + (r == c.me ? 0 : begin[r]);
-			const cx_rows &rows = r == c.me ? own : send;
+			cx_i64 r = experts[k] / c.per_rank, row = place[(cx_i64)t * c.world + r] + (own ? 0 : begin[r]);
+			if ((r == c.me) != (own != 0))
+				continue;
 			ranks[k] = r;
-			to[k] = rows.values + row * c.value_bytes;
-			beside[k] = rows.beside + row * c.beside_bytes;
+			to[k] = out.values + row * c.value_bytes;
+			beside[k] = out.beside + row * c.beside_bytes;
 		}
 		if (c.fp8)
 			cx_block_max(source, vectors, amax);
@@ -233,17 +227,17 @@ extern "C" __global__ void cx_convert(cx_case c, cx_rows from, cx_vec *out, cx_i
 	cx_decode_all(c, from, c.beside_bytes, out, rows);
 }
 
-// cx_sum adds what came back for tokens [first, end): the rows of one scale-up domain in
-// float32, their sum rounded to bf16, those of the domains in float32. back holds rows as
-// cx_pack's send does; those of this rank stand in own.
+// cx_sum adds what came back for each token: the rows of one scale-up domain in float32,
+// their sum rounded to bf16, those of the domains in float32. back holds rows as they
+// left; those of this rank stand in own.
 extern "C" __global__ void cx_sum(cx_case c, const cx_i32 *place, const cx_i32 *told, const cx_vec *back, const cx_vec *own, cx_vec *out,
-                                  cx_i32 first, cx_i32 end)
+                                  cx_i32 tokens)
 {
 	__shared__ cx_i32 begin[CX_MAX_RANKS];
 	__shared__ const cx_vec *from[CX_MAX_RANKS];
 	cx_begins_of(c, told, begin);
 	cx_i32 vectors = c.hidden / 8;
-	for (cx_i32 t = first + blockIdx.x; t < end; t += gridDim.x) {
+	for (cx_i32 t = blockIdx.x; t < tokens; t += gridDim.x) {
 		__syncthreads();
 		for (cx_i32 r = threadIdx.x; r < c.world; r += blockDim.x) {
 			cx_i64 row = place[(cx_i64)t * c.world + r];

@@ -12,13 +12,6 @@ import (
 	"github.com/collectivex/collectivex/pkg/result"
 )
 
-// The tokens of a rung are cut into pieces, which follow one another through packing,
-// exchange and sum: a second stream packs and sums one piece while another is on its way.
-const (
-	mostPieces  = 4
-	pieceTokens = 1024 // at least, so that the exchange of a piece is worth its start
-)
-
 // shuffle is normal mode.
 type shuffle struct {
 	*end
@@ -27,8 +20,7 @@ type shuffle struct {
 	besideBytes int // scales, expert ids and weights of a row
 
 	place   accel.Ptr // int32 [tokens][world]: the row of a token among those of a rank
-	counts  accel.Ptr // int32 [world][countWords] that this rank sends
-	arrived accel.Ptr // the same that it receives
+	counts  accel.Ptr // int32 [2][world][countWords]: what this rank tells, and what it is told
 	send    rows      // packed rows for other ranks
 	receive rows      // rows that arrived, this rank's own first
 	staged  accel.Ptr // bf16 rows
@@ -36,16 +28,16 @@ type shuffle struct {
 	out     accel.Ptr // bf16 [tokens][hidden]
 
 	// After the last dispatch:
-	told     []int32 // page-locked copy of counts and arrived
+	told     []int32 // page-locked copy of counts
 	leave    []int64 // where the rows for each rank begin among those that leave; ranks in order, this one left out
 	come     []int64 // where those of each rank begin among those that arrive; this one first
 	received int     // rows that arrived
 	lists    []int64 // scratch
 
-	side  accel.Stream
-	begun accel.Event             // the main stream has got so far that the other may work
-	moved [mostPieces]accel.Event // a piece is packed, or has come back
-	ended accel.Event             // the other stream has done its work
+	side   accel.Stream // on which rows are packed
+	begun  accel.Event  // the layout stands
+	packed accel.Event  // what leaves
+	copied accel.Event  // what stays
 }
 
 func newShuffle(e *end, s sizes) (f *shuffle, err error) {
@@ -55,62 +47,46 @@ func newShuffle(e *end, s sizes) (f *shuffle, err error) {
 	}
 	f.params.besideBytes = int32(f.besideBytes)
 	sent, received := s.tokens*min(s.topk, s.world), s.tokens*s.world
-	counts := s.world * (mostPieces + 1 + s.perRank)
-	if err := e.memory.alloc(
-		e.device,
-		part{&f.place, 4 * s.tokens * s.world}, part{&f.counts, 4 * counts}, part{&f.arrived, 4 * counts},
-		part{&f.send.values, sent * s.valueBytes}, part{&f.send.beside, sent * f.besideBytes},
-		part{&f.receive.values, received * s.valueBytes}, part{&f.receive.beside, received * f.besideBytes},
-		part{&f.staged, received * s.bf16Bytes()}, part{&f.back, sent * s.bf16Bytes()}, part{&f.out, s.tokens * s.bf16Bytes()},
+	counts := 2 * s.world * f.countWords()
+	if err := e.alloc(
+		part{at: &f.place, bytes: 4 * s.tokens * s.world}, part{at: &f.counts, bytes: 4 * counts, moved: true},
+		part{&f.send.values, sent * s.valueBytes, true}, part{&f.send.beside, sent * f.besideBytes, true},
+		part{&f.receive.values, received * s.valueBytes, true}, part{&f.receive.beside, received * f.besideBytes, true},
+		part{&f.staged, received * s.bf16Bytes(), true}, part{&f.back, sent * s.bf16Bytes(), true},
+		part{at: &f.out, bytes: s.tokens * s.bf16Bytes()},
 	); err != nil {
 		return nil, err
 	}
-	if f.told, err = e.memory.allocHost(e.device, 2*counts); err != nil {
+	if f.told, err = e.allocHost(counts); err != nil {
 		return nil, err
 	}
 	if f.side, err = e.device.NewStream(); err != nil {
 		return nil, rank.Coded(result.ReasonDevice, err)
 	}
-	e.memory.closers = append(e.memory.closers, f.side.Close)
-	for _, event := range append([]*accel.Event{&f.begun, &f.ended}, &f.moved[0], &f.moved[1], &f.moved[2], &f.moved[3]) {
+	e.memory = append(e.memory, f.side.Close)
+	for _, event := range []*accel.Event{&f.begun, &f.packed, &f.copied} {
 		if *event, err = e.device.NewEvent(); err != nil {
 			return nil, rank.Coded(result.ReasonDevice, err)
 		}
-		e.memory.closers = append(e.memory.closers, (*event).Close)
+		e.memory = append(e.memory, (*event).Close)
 	}
 	return f, nil
 }
 
-// bind cuts the tokens into pieces, in the same way on all ranks.
-func (f *shuffle) bind() {
-	pieces := min(max(f.p.Capacity/pieceTokens, 1), mostPieces)
-	f.params.pieces = int32(pieces)
-	f.params.pieceTokens = int32((f.p.Capacity + pieces - 1) / pieces)
+// countWords is how many words a rank tells another before its rows: how many there are,
+// and how many of each expert.
+func (f *shuffle) countWords() int { return 1 + f.perRank }
+
+// tells is what this rank tells another of the rows that leave, told what that one told
+// of the rows that arrive.
+func (f *shuffle) tells(rank int) []int32 { return f.told[rank*f.countWords():][:f.countWords()] }
+func (f *shuffle) toldBy(rank int) []int32 {
+	return f.told[len(f.told)/2:][rank*f.countWords():][:f.countWords()]
 }
 
-// piece is which of this rank's tokens piece i holds.
-func (f *shuffle) piece(i int) (first, end int) {
-	n := int(f.params.pieceTokens)
-	return min(i*n, f.p.Tokens), min((i+1)*n, f.p.Tokens)
-}
-
-// countWords is how many words a rank tells another before its rows; see cx_told.
-func (f *shuffle) countWords() int { return int(f.params.pieces) + 1 + f.perRank }
-
-// words are those that rank is told, or tells.
-func (f *shuffle) words(rank int, tells bool) []int32 {
-	at := rank * f.countWords()
-	if tells {
-		at += len(f.told) / 2
-	}
-	return f.told[at:][:f.countWords()]
-}
-
-// rows is how many rows go to rank, or come from it.
-func (f *shuffle) rows(rank int, come bool) int64 { return int64(f.words(rank, come)[f.params.pieces]) }
-
-// dispatch waits for the counts, without which nobody knows what to receive; the first
-// rows are packed meanwhile.
+// dispatch waits for the counts, without which nobody knows what to receive, while a
+// second stream packs what leaves. That stream copies what stays while the rest is on its
+// way.
 func (f *shuffle) dispatch(cached bool) error {
 	if !cached {
 		if err := f.kernels.layout.Launch(f.stream, uint32(f.world), blockThreads, 0,
@@ -118,96 +94,92 @@ func (f *shuffle) dispatch(cached bool) error {
 			return err
 		}
 	}
-	if err := errors.Join(f.stream.Record(f.begun), f.side.Wait(f.begun)); err != nil {
+	if err := errors.Join(
+		f.stream.Record(f.begun), f.side.Wait(f.begun),
+		f.pack(f.send, false), f.side.Record(f.packed), f.pack(f.receive, true), f.side.Record(f.copied),
+	); err != nil {
 		return err
-	}
-	for i := range int(f.params.pieces) {
-		first, end := f.piece(i)
-		if err := f.perRow(f.side, f.kernels.pack, end-first,
-			arg(f.params), arg(f.p.X), arg(f.p.Expert), arg(f.p.Weight), arg(f.place), arg(f.counts), arg(f.send), arg(f.receive),
-			arg(int32(first)), arg(int32(end))); err != nil {
-			return err
-		}
-		if err := f.side.Record(f.moved[i]); err != nil {
-			return err
-		}
 	}
 	if !cached {
 		if err := f.exchangeCounts(); err != nil {
 			return err
 		}
 	}
-	for i := range int(f.params.pieces) {
-		if err := f.stream.Wait(f.moved[i]); err != nil {
+	if err := f.stream.Wait(f.packed); err != nil {
+		return err
+	}
+	if err := f.comm.Group(func() error {
+		if err := f.exchange(f.send.values, f.receive.values, f.valueBytes, false); err != nil {
 			return err
 		}
-		if err := f.comm.Group(func() error {
-			if err := f.exchange(i, f.send.values, f.receive.values, f.valueBytes, false); err != nil {
-				return err
-			}
-			return f.exchange(i, f.send.beside, f.receive.beside, f.besideBytes, false)
-		}); err != nil {
-			return gpurank.NCCLError(err)
-		}
+		return f.exchange(f.send.beside, f.receive.beside, f.besideBytes, false)
+	}); err != nil {
+		return gpurank.NCCLError(err)
 	}
-	return nil
+	return f.stream.Wait(f.copied)
 }
 
-// exchange moves the rows of a piece, n bytes each, or as many back.
-func (f *shuffle) exchange(i int, from, to accel.Ptr, n int, back bool) error {
-	out, in := f.part(0), f.part(2)
-	if back {
-		out, in = in, out
+// pack packs what stays on this rank (own), or what leaves.
+func (f *shuffle) pack(to rows, own bool) error {
+	which := int32(0)
+	if own {
+		which = 1
 	}
+	return f.perRow(f.side, f.kernels.pack, f.p.Tokens,
+		arg(f.params), arg(f.p.X), arg(f.p.Expert), arg(f.p.Weight), arg(f.place), arg(f.counts), arg(to), arg(int32(f.p.Tokens)), arg(which))
+}
+
+// exchange moves rows of n bytes, or as many back.
+func (f *shuffle) exchange(from, to accel.Ptr, n int, back bool) error {
 	for r := range f.world {
-		leaving, coming := f.words(r, false), f.words(r, true)
 		if r == f.rank {
-			leaving, coming = make([]int32, mostPieces+1), make([]int32, mostPieces+1)
+			f.list(r, 0, 0, 0, 0)
+			continue
 		}
-		out(r, int64(leaving[i+1]-leaving[i]), f.leave[r]+int64(leaving[i]), n)
-		in(r, int64(coming[i+1]-coming[i]), f.come[r]+int64(coming[i]), n)
+		out, in := int64(f.tells(r)[0]), int64(f.toldBy(r)[0])
+		if back {
+			f.list(r, in*int64(n), f.come[r]*int64(n), out*int64(n), f.leave[r]*int64(n))
+		} else {
+			f.list(r, out*int64(n), f.leave[r]*int64(n), in*int64(n), f.come[r]*int64(n))
+		}
 	}
 	return f.comm.Exchange(f.stream, numeric.Int8, from, to, f.lists)
 }
 
-// part returns a function that fills one half of the lists of an exchange.
-func (f *shuffle) part(at int) func(rank int, rows, begin int64, bytes int) {
-	return func(rank int, rows, begin int64, bytes int) {
-		f.lists[at*f.world+rank] = rows * int64(bytes)
-		f.lists[(at+1)*f.world+rank] = begin * int64(bytes)
+// list sets what this rank sends to another and receives from it, and where both begin.
+func (f *shuffle) list(rank int, sent, from, received, to int64) {
+	for i, v := range []int64{sent, from, received, to} {
+		f.lists[i*f.world+rank] = v
 	}
 }
 
 // exchangeCounts tells each rank how many rows come, and waits for what it is told.
 func (f *shuffle) exchangeCounts() error {
-	out, in := f.part(0), f.part(2)
+	n := int64(f.countWords())
 	for r := range f.world {
-		n := int64(1)
 		if r == f.rank {
-			n = 0
+			f.list(r, 0, 0, 0, 0)
+		} else {
+			f.list(r, n, int64(r)*n, n, int64(r)*n)
 		}
-		out(r, n, int64(r), f.countWords())
-		in(r, n, int64(r), f.countWords())
 	}
-	if err := f.comm.Exchange(f.stream, numeric.Int32, f.counts, f.arrived, f.lists); err != nil {
+	arrived := f.counts.Add(int64(4 * len(f.told) / 2))
+	if err := f.comm.Exchange(f.stream, numeric.Int32, f.counts, arrived, f.lists); err != nil {
 		return gpurank.NCCLError(err)
 	}
-	half := len(f.told) / 2
-	for i, from := range []accel.Ptr{f.counts, f.arrived} {
-		if err := f.device.CopyOut(f.stream, unsafe.Pointer(&f.told[i*half]), from, int64(4*f.world*f.countWords())); err != nil {
-			return err
-		}
+	if err := f.device.CopyOut(f.stream, unsafe.Pointer(&f.told[0]), f.counts, int64(4*len(f.told))); err != nil {
+		return err
 	}
 	if err := f.stream.Synchronize(); err != nil {
 		return err
 	}
-	copy(f.words(f.rank, true), f.words(f.rank, false))
-	leave, come := int64(0), f.rows(f.rank, true)
+	copy(f.toldBy(f.rank), f.tells(f.rank))
+	leave, come := int64(0), int64(f.tells(f.rank)[0])
 	for r := range f.world {
 		f.leave[r], f.come[r] = leave, come
 		if r != f.rank {
-			leave += f.rows(r, false)
-			come += f.rows(r, true)
+			leave += int64(f.tells(r)[0])
+			come += int64(f.toldBy(r)[0])
 		}
 	}
 	f.received = int(come)
@@ -226,20 +198,11 @@ func (f *shuffle) stage() (accel.Ptr, error) {
 func (f *shuffle) staging() accel.Ptr { return f.staged }
 
 func (f *shuffle) combine(staged accel.Ptr) (accel.Ptr, error) {
-	for i := range int(f.params.pieces) {
-		if err := f.exchange(i, staged, f.back, f.bf16Bytes(), true); err != nil {
-			return 0, gpurank.NCCLError(err)
-		}
-		if err := errors.Join(f.stream.Record(f.moved[i]), f.side.Wait(f.moved[i])); err != nil {
-			return 0, err
-		}
-		first, end := f.piece(i)
-		if err := f.perRow(f.side, f.kernels.sum, end-first,
-			arg(f.params), arg(f.place), arg(f.counts), arg(f.back), arg(staged), arg(f.out), arg(int32(first)), arg(int32(end))); err != nil {
-			return 0, err
-		}
+	if err := f.exchange(staged, f.back, f.bf16Bytes(), true); err != nil {
+		return 0, gpurank.NCCLError(err)
 	}
-	return f.out, errors.Join(f.side.Record(f.ended), f.stream.Wait(f.ended))
+	return f.out, f.perRow(f.stream, f.kernels.sum, f.p.Tokens,
+		arg(f.params), arg(f.place), arg(f.counts), arg(f.back), arg(staged), arg(f.out), arg(int32(f.p.Tokens)))
 }
 
 func (f *shuffle) inspect() (*ep.Received, error) {
@@ -249,7 +212,7 @@ func (f *shuffle) inspect() (*ep.Received, error) {
 	}
 	rx := &ep.Received{Payload: payload, Counts: make([]int32, f.perRank)}
 	for r := range f.world {
-		for e, n := range f.words(r, true)[f.params.pieces+1:] {
+		for e, n := range f.toldBy(r)[1:] {
 			rx.Counts[e] += n
 		}
 	}
