@@ -158,9 +158,9 @@ extern "C" __global__ void cx_gather_sum(cx_case c, const cx_i64 *expert, const 
 			from[r] = 0;
 		__syncthreads();
 		for (cx_i32 k = threadIdx.x; k < c.topk; k += blockDim.x) {
-			cx_i64 e = expert[(cx_i64)t * c.topk + k], r = e / c.per_rank;
+			cx_i32 e = (cx_i32)expert[(cx_i64)t * c.topk + k], r = e / c.per_rank;
 			if (e >= 0)
-				from[r] = r == c.me ? own + (cx_i64)t * c.hidden : back + (r * capacity + t) * c.hidden;
+				from[r] = r == c.me ? own + (cx_i64)t * c.hidden : back + ((cx_i64)r * capacity + t) * c.hidden;
 		}
 		__syncthreads();
 		for (cx_i32 i = threadIdx.x; i < vectors; i += blockDim.x) {

@@ -33,10 +33,10 @@ func newGather(e *end, s sizes) (*gather, error) {
 	all := s.world * s.tokens
 	rows, float32Bytes := all*min(s.topk, s.perRank), 2*s.bf16Bytes()
 	return f, e.alloc(
-		part{&f.gathered, all * rowBytes, true}, part{at: &f.row, bytes: 4 * all * s.topk}, part{at: &f.counts, bytes: 4 * s.perRank},
+		part{&f.gathered, all * rowBytes, window}, part{at: &f.row, bytes: 4 * all * s.topk}, part{at: &f.counts, bytes: 4 * s.perRank},
 		part{at: &f.receive.values, bytes: rows * s.valueBytes}, part{at: &f.receive.beside, bytes: rows * s.scaleBytes},
 		part{at: &f.staged, bytes: rows * s.bf16Bytes()},
-		part{&f.sums, all * float32Bytes, true}, part{&f.back, all * float32Bytes, true},
+		part{&f.sums, all * float32Bytes, local}, part{&f.back, all * float32Bytes, local},
 		part{at: &f.out, bytes: s.tokens * s.bf16Bytes()},
 	)
 }

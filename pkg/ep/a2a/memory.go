@@ -53,19 +53,25 @@ func (m *memory) free() (err error) {
 	return err
 }
 
-// part is device memory to allocate. What the library moves is registered with it.
+// How memory that the library moves is registered with it, as far as it can be.
+const (
+	local  = 1 + iota // by each rank for itself
+	window            // by all ranks together, at one place: gathers read it where it lies
+)
+
+// part is device memory to allocate, registered unless register is 0.
 type part struct {
-	at    *accel.Ptr
-	bytes int
-	moved bool
+	at       *accel.Ptr
+	bytes    int
+	register int
 }
 
 func (e *end) alloc(parts ...part) error {
 	for _, p := range parts {
 		p.bytes = max(1, p.bytes)
 		var err error
-		if lib := e.comm.Library(); p.moved && lib.Has("ncclMemAlloc") {
-			err = e.allocMoved(p)
+		if lib := e.comm.Library(); p.register != 0 && lib.Has("ncclMemAlloc") {
+			err = e.allocRegistered(p)
 		} else if *p.at, err = e.device.Alloc(int64(p.bytes)); err == nil {
 			e.memory = append(e.memory, func() error { return e.device.Free(*p.at) })
 		}
@@ -76,17 +82,18 @@ func (e *end) alloc(parts ...part) error {
 	return nil
 }
 
-// allocMoved allocates memory of the library and registers it, as far as that can.
-func (e *end) allocMoved(p part) (err error) {
+// allocRegistered allocates memory of the library and registers it.
+func (e *end) allocRegistered(p part) (err error) {
 	lib := e.comm.Library()
 	if *p.at, err = lib.Alloc(int64(p.bytes)); err != nil {
 		return err
 	}
 	e.memory = append(e.memory, func() error { return lib.Free(*p.at) })
-	if !lib.Has("ncclCommRegister") {
+	inWindow := p.register == window && lib.Has("ncclCommWindowRegister")
+	if !inWindow && !lib.Has("ncclCommRegister") {
 		return nil
 	}
-	r, err := e.comm.Register(*p.at, int64(p.bytes), false)
+	r, err := e.comm.Register(*p.at, int64(p.bytes), inWindow)
 	if errors.Is(err, nccl.ErrNoHandle) {
 		return nil
 	}

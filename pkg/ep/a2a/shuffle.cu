@@ -155,10 +155,11 @@ static __device__ void cx_begins_of(const cx_case &c, const cx_i32 *told, cx_i32
 }
 
 // Whether no slot before k of a token names the rank of slot k.
-static __device__ bool cx_first_of_rank(const cx_i64 *expert, int k, int per_rank)
+static __device__ bool cx_first_of_rank(const cx_i64 *expert, int k, cx_i32 per_rank)
 {
+	cx_i64 begin = (cx_i32)expert[k] / per_rank * (cx_i64)per_rank;
 	for (int i = 0; i < k; i++)
-		if (expert[i] >= 0 && expert[i] / per_rank == expert[k] / per_rank)
+		if (expert[i] >= begin && expert[i] < begin + per_rank)
 			return false;
 	return true;
 }
@@ -183,7 +184,7 @@ extern "C" __global__ void cx_pack(cx_case c, const cx_vec *x, const cx_i64 *exp
 			to[k] = 0;
 			if (experts[k] < 0 || !cx_first_of_rank(experts, k, c.per_rank))
 				continue;
-			cx_i64 r = experts[k] / c.per_rank, row = place[(cx_i64)t * c.world + r] + (own ? 0 : begin[r]);
+			cx_i64 r = (cx_i32)experts[k] / c.per_rank, row = place[(cx_i64)t * c.world + r] + (own ? 0 : begin[r]);
 			if ((r == c.me) != (own != 0))
 				continue;
 			ranks[k] = r;
@@ -213,7 +214,7 @@ extern "C" __global__ void cx_pack(cx_case c, const cx_vec *x, const cx_i64 *exp
 			cx_i32 k = i / c.topk, slot = i % c.topk;
 			if (!to[k])
 				continue;
-			bool there = experts[slot] >= 0 && experts[slot] / c.per_rank == ranks[k];
+			bool there = experts[slot] >= 0 && (cx_i32)experts[slot] / c.per_rank == ranks[k];
 			cx_i32 *ids = (cx_i32 *)(beside[k] + c.scale_bytes);
 			ids[slot] = there ? (cx_i32)experts[slot] : -1;
 			((float *)ids)[c.topk + slot] = there ? weight[(cx_i64)t * c.topk + slot] : 0;

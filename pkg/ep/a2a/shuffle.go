@@ -49,10 +49,10 @@ func newShuffle(e *end, s sizes) (f *shuffle, err error) {
 	sent, received := s.tokens*min(s.topk, s.world), s.tokens*s.world
 	counts := 2 * s.world * f.countWords()
 	if err := e.alloc(
-		part{at: &f.place, bytes: 4 * s.tokens * s.world}, part{at: &f.counts, bytes: 4 * counts, moved: true},
-		part{&f.send.values, sent * s.valueBytes, true}, part{&f.send.beside, sent * f.besideBytes, true},
-		part{&f.receive.values, received * s.valueBytes, true}, part{&f.receive.beside, received * f.besideBytes, true},
-		part{&f.staged, received * s.bf16Bytes(), true}, part{&f.back, sent * s.bf16Bytes(), true},
+		part{at: &f.place, bytes: 4 * s.tokens * s.world}, part{at: &f.counts, bytes: 4 * counts, register: local},
+		part{&f.send.values, sent * s.valueBytes, local}, part{&f.send.beside, sent * f.besideBytes, local},
+		part{&f.receive.values, received * s.valueBytes, local}, part{&f.receive.beside, received * f.besideBytes, local},
+		part{&f.staged, received * s.bf16Bytes(), local}, part{&f.back, sent * s.bf16Bytes(), local},
 		part{at: &f.out, bytes: s.tokens * s.bf16Bytes()},
 	); err != nil {
 		return nil, err
