@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/collectivex/collectivex/internal/compilers"
 	"github.com/collectivex/collectivex/internal/fakes"
 	"github.com/collectivex/collectivex/pkg/ep/eptest"
 	"github.com/collectivex/collectivex/pkg/plan"
@@ -49,4 +50,9 @@ func TestPairs(t *testing.T) {
 			})
 		}
 	}
+}
+
+func TestRealCompilersTakeTheKernels(t *testing.T) {
+	t.Run("NVRTC", func(t *testing.T) { compilers.NVRTC(t, "a2a.cu", allKernels()) })
+	t.Run("HIPRTC", func(t *testing.T) { compilers.HIPRTC(t, "a2a.cu", allKernels()) })
 }

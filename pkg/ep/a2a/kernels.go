@@ -35,7 +35,7 @@ type kernels struct {
 }
 
 func (k *kernels) compile(ctx context.Context, d accel.Device) (err error) {
-	if k.module, err = d.Compile(ctx, "a2a.cu", source.Complete(shuffleSource+gatherSource)); err != nil {
+	if k.module, err = d.Compile(ctx, "a2a.cu", allKernels()); err != nil {
 		return err
 	}
 	k.blocks = max(1, d.Info().Multiproc) * blocksPerSM
@@ -50,6 +50,8 @@ func (k *kernels) compile(ctx context.Context, d accel.Device) (err error) {
 	}
 	return nil
 }
+
+func allKernels() string { return source.Complete(shuffleSource + gatherSource) }
 
 func (k *kernels) close() error { return k.module.Close() }
 

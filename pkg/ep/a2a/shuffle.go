@@ -80,6 +80,7 @@ func (f *shuffle) countWords() int { return 1 + f.perRank }
 // tells is what this rank tells another of the rows that leave, told what that one told
 // of the rows that arrive.
 func (f *shuffle) tells(rank int) []int32 { return f.told[rank*f.countWords():][:f.countWords()] }
+
 func (f *shuffle) toldBy(rank int) []int32 {
 	return f.told[len(f.told)/2:][rank*f.countWords():][:f.countWords()]
 }

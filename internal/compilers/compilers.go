@@ -1,0 +1,85 @@
+// Package compilers compiles kernels with the vendors' real run-time compilers, for
+// tests: what runs on the stand-ins must be what a GPU can take.
+package compilers
+
+import (
+	"bytes"
+	"debug/elf"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/internal/wheels"
+	"github.com/collectivex/collectivex/pkg/accel/cuda"
+	"github.com/collectivex/collectivex/pkg/accel/gpu"
+	"github.com/collectivex/collectivex/pkg/accel/hip"
+)
+
+// What the compilers are asked to compile for. Architectures that no compiler at hand
+// knows are named in docs/hardware.md.
+var (
+	nvidiaArchs = []string{"sm_80", "sm_90", "sm_100", "sm_103"}
+	amdArchs    = []string{"gfx90a"}
+)
+
+// NVRTC compiles the source of kernels for every architecture of NVIDIA.
+func NVRTC(t *testing.T, name, source string) {
+	t.Helper()
+	t.Setenv("CX_NVRTC_LIB", filepath.Join(wheels.NVRTC.Libraries(t), "libnvrtc.so.13"))
+	c, err := cuda.OpenCompiler()
+	require.NoError(t, err)
+	require.Equal(t, "NVRTC 13.0", c.Version())
+	compileAll(t, c, name, source, nvidiaArchs)
+}
+
+// HIPRTC compiles the source of kernels for the architectures of AMD that the compiler
+// at hand knows.
+func HIPRTC(t *testing.T, name, source string) {
+	t.Helper()
+	if os.Getenv("CX_E2E") != "1" {
+		t.Skip("CX_E2E=1 needs a real HIPRTC")
+	}
+	// Up to HIP 5 the compiler is part of the runtime.
+	t.Setenv("CX_HIPRTC_LIB", "libamdhip64.so.5")
+	c, err := hip.OpenCompiler()
+	require.NoError(t, err, "install Debian's libamdhip64-5, libhiprtc-builtins5 and rocm-device-libs")
+	compileAll(t, c, name, source, amdArchs)
+}
+
+func compileAll(t *testing.T, c *gpu.Compiler, name, source string, archs []string) {
+	t.Helper()
+	for _, arch := range archs {
+		t.Run(arch, func(t *testing.T) {
+			image, err := c.Compile(name, source, arch)
+			require.NoError(t, err)
+			requireKernels(t, image, source)
+			t.Logf("%s: %d bytes for %s", c.Version(), len(image), arch)
+		})
+	}
+}
+
+// requireKernels looks for every kernel of source among the image's functions.
+func requireKernels(t *testing.T, image []byte, source string) {
+	t.Helper()
+	f, err := elf.NewFile(bytes.NewReader(image))
+	require.NoError(t, err)
+	symbols, err := f.Symbols()
+	require.NoError(t, err)
+	has := map[string]bool{}
+	for _, s := range symbols {
+		has[s.Name] = true
+	}
+	const declaration = `extern "C" __global__ void `
+	found := 0
+	for line := range strings.SplitSeq(source, "\n") {
+		if rest, ok := strings.CutPrefix(line, declaration); ok {
+			name, _, _ := strings.Cut(rest, "(")
+			require.True(t, has[name], "%s is not in the image", name)
+			found++
+		}
+	}
+	require.Positive(t, found)
+}
