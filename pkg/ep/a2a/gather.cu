@@ -3,10 +3,10 @@
 // does not have has no experts.
 
 // cx_begins writes, for n parts of the given sizes, where each begins, and behind them
-// their sum. All threads of a block of CX_THREADS call it, with n up to CX_MAX_LOCAL.
+// their sum. All threads of a block call it, with n up to CX_MAX_LOCAL.
 static __device__ void cx_begins(const cx_i32 *sizes, cx_i32 n, cx_i32 *begin)
 {
-	cx_i32 share = (n + CX_THREADS - 1) / CX_THREADS, sum = 0, total;
+	cx_i32 share = (n + (cx_i32)blockDim.x - 1) / (cx_i32)blockDim.x, sum = 0, total;
 	cx_i32 first = (cx_i32)threadIdx.x * share, end = first + share < n ? first + share : n;
 	for (cx_i32 i = first; i < end; i++)
 		sum += sizes[i];
@@ -58,13 +58,13 @@ extern "C" __global__ void cx_gather_pack(cx_case c, const cx_vec *x, const cx_i
 	}
 }
 
-// cx_gather_layout gives each token and expert here a row, one block of CX_THREADS
-// threads per expert of this rank: row [G][K] gets the row among those of the expert,
+// cx_gather_layout gives each token and expert here a row, one block per expert of this
+// rank: row [G][K] gets the row among those of the expert,
 // or −1 where the expert is another rank's; counts the rows of the expert.
 extern "C" __global__ void cx_gather_layout(cx_case c, const cx_u8 *gathered, cx_i32 *row, cx_i32 *counts, cx_i32 slots)
 {
 	cx_i32 begin = c.me * c.per_rank, mine = begin + (cx_i32)blockIdx.x, total, n = 0;
-	cx_i32 share = (slots + CX_THREADS - 1) / CX_THREADS;
+	cx_i32 share = (slots + (cx_i32)blockDim.x - 1) / (cx_i32)blockDim.x;
 	cx_i32 first = (cx_i32)threadIdx.x * share, end = first + share < slots ? first + share : slots;
 	for (cx_i32 s = first; s < end; s++)
 		n += cx_ids(c, gathered, s / c.topk)[s % c.topk] == mine;

@@ -45,7 +45,7 @@ func (f *gather) dispatch(cached bool) error {
 	n := f.p.Capacity
 	all, bytes := f.world*n, int64(n)*int64(f.rowBytes)
 	own := f.gathered.Add(int64(f.rank) * bytes)
-	if err := f.perRow(f.stream, f.kernels.gatherPack, n,
+	if err := f.perRow(f.stream, f.kernels.gatherPack, n, f.hidden,
 		arg(f.params), arg(f.p.X), arg(f.p.Expert), arg(f.p.Weight), arg(own), arg(int32(f.p.Tokens)), arg(int32(n))); err != nil {
 		return err
 	}
@@ -53,12 +53,12 @@ func (f *gather) dispatch(cached bool) error {
 		return gpurank.NCCLError(err)
 	}
 	if !cached {
-		if err := f.kernels.gatherLayout.Launch(f.stream, uint32(f.perRank), blockThreads, 0,
+		if err := f.scan(f.kernels.gatherLayout, f.perRank, all*f.topk,
 			arg(f.params), arg(f.gathered), arg(f.row), arg(f.counts), arg(int32(all*f.topk))); err != nil {
 			return err
 		}
 	}
-	return f.perRow(f.stream, f.kernels.gatherExpand, all,
+	return f.perRow(f.stream, f.kernels.gatherExpand, all, f.hidden,
 		arg(f.params), arg(f.gathered), arg(f.row), arg(f.counts), arg(f.receive), arg(int32(all)))
 }
 
@@ -67,7 +67,7 @@ func (f *gather) stage() (accel.Ptr, error) {
 	if f.d.Codec.Format == nil {
 		return f.receive.values, nil
 	}
-	return f.staged, f.perRow(f.stream, f.kernels.gatherConvert, f.world*f.p.Capacity*min(f.topk, f.perRank),
+	return f.staged, f.perRow(f.stream, f.kernels.gatherConvert, f.world*f.p.Capacity*min(f.topk, f.perRank), f.hidden,
 		arg(f.params), arg(f.receive), arg(f.staged), arg(f.counts))
 }
 
@@ -76,7 +76,7 @@ func (f *gather) staging() accel.Ptr { return f.staged }
 func (f *gather) combine(staged accel.Ptr) (accel.Ptr, error) {
 	n := f.p.Capacity
 	all, elements := f.world*n, int64(n)*int64(f.hidden)
-	if err := f.perRow(f.stream, f.kernels.gatherWeigh, all,
+	if err := f.perRow(f.stream, f.kernels.gatherWeigh, all, f.hidden,
 		arg(f.params), arg(f.gathered), arg(f.row), arg(f.counts), arg(staged), arg(f.sums), arg(int32(all))); err != nil {
 		return 0, err
 	}
@@ -91,7 +91,7 @@ func (f *gather) combine(staged accel.Ptr) (accel.Ptr, error) {
 		return 0, gpurank.NCCLError(err)
 	}
 	own := f.sums.Add(4 * int64(f.rank) * elements)
-	return f.out, f.perRow(f.stream, f.kernels.gatherSum, f.p.Tokens,
+	return f.out, f.perRow(f.stream, f.kernels.gatherSum, f.p.Tokens, f.hidden,
 		arg(f.params), arg(f.p.Expert), arg(f.back), arg(own), arg(f.out), arg(int32(f.p.Tokens)), arg(int32(n)))
 }
 

@@ -19,11 +19,25 @@ var shuffleSource string
 var gatherSource string
 
 const (
-	// blockThreads is CX_THREADS of shuffle.cu.
-	blockThreads = 256
+	// leastThreads is where fewer threads in a block save nothing.
+	leastThreads = 32
+	// rowThreads of a block move a row: enough, since many blocks share a multiprocessor.
+	rowThreads = 256
+	// scanThreads is CX_MAX_THREADS of shuffle.cu. A block that scans has its
+	// multiprocessor for itself.
+	scanThreads = 1024
 	// blocksPerSM fills a multiprocessor with threads.
 	blocksPerSM = 8
 )
+
+// threads is the size of a block for n pieces of work: a power of two, as scans need it.
+func threads(n, most int) uint32 {
+	t := leastThreads
+	for t < n && t < most {
+		t *= 2
+	}
+	return uint32(t)
+}
 
 // kernels are those of shuffle.cu and gather.cu on one device.
 type kernels struct {
@@ -83,10 +97,17 @@ func paramsOf(s sizes, rank int, c ep.Codec) params {
 // hold no Go pointers.
 func arg[T any](v T) unsafe.Pointer { return unsafe.Pointer(&v) }
 
-// perRow launches a kernel with a block per row, as far as they can run at once.
-func (e *end) perRow(s accel.Stream, k accel.Kernel, rows int, args ...unsafe.Pointer) error {
+// perRow launches a kernel with a block per row of hidden columns, as far as they can
+// run at once.
+func (e *end) perRow(s accel.Stream, k accel.Kernel, rows, hidden int, args ...unsafe.Pointer) error {
 	if rows <= 0 {
 		return nil
 	}
-	return k.Launch(s, uint32(min(rows, e.kernels.blocks)), blockThreads, 0, args...)
+	const columns = 8 // of a thread
+	return k.Launch(s, uint32(min(rows, e.kernels.blocks)), threads(hidden/columns, rowThreads), 0, args...)
+}
+
+// scan launches a kernel whose blocks each walk n entries.
+func (e *end) scan(k accel.Kernel, blocks, n int, args ...unsafe.Pointer) error {
+	return k.Launch(e.stream, uint32(blocks), threads(n, scanThreads), 0, args...)
 }

@@ -5,7 +5,7 @@ struct alignas(16) cx_vec {
 	cx_u32 word[4];
 };
 
-enum { CX_MAX_TOPK = 32, CX_MAX_RANKS = 1024, CX_MAX_LOCAL = 1024, CX_MAX_VECTORS = 2048, CX_THREADS = 256 };
+enum { CX_MAX_TOPK = 32, CX_MAX_RANKS = 1024, CX_MAX_LOCAL = 1024, CX_MAX_VECTORS = 2048, CX_MAX_THREADS = 1024 };
 
 // What all kernels know of a case.
 struct cx_case {
@@ -21,17 +21,17 @@ struct cx_case {
 // writes the total. All threads call it.
 static __device__ cx_i32 cx_scan(cx_i32 mine, cx_i32 *total)
 {
-	__shared__ cx_i32 sums[CX_THREADS];
+	__shared__ cx_i32 sums[CX_MAX_THREADS];
 	cx_u32 at = threadIdx.x;
 	sums[at] = mine;
 	__syncthreads();
-	for (cx_u32 step = 1; step < CX_THREADS; step *= 2) {
+	for (cx_u32 step = 1; step < blockDim.x; step *= 2) {
 		cx_i32 before = at >= step ? sums[at - step] : 0;
 		__syncthreads();
 		sums[at] += before;
 		__syncthreads();
 	}
-	*total = sums[CX_THREADS - 1];
+	*total = sums[blockDim.x - 1];
 	return sums[at] - mine;
 }
 
@@ -106,17 +106,16 @@ static __device__ void cx_decode_all(const cx_case &c, cx_rows from, cx_i32 besi
 // many of each expert.
 static __device__ __forceinline__ cx_i64 cx_told(const cx_case &c) { return 1 + c.per_rank; }
 
-// cx_layout decides which tokens go to which rank, one block of CX_THREADS threads per
-// rank. place [tokens][W] gets the row of a token among those of a rank, or −1; told
+// cx_layout decides which tokens go to which rank, one block per rank. place [tokens][W] gets the row of a token among those of a rank, or −1; told
 // [W] what the ranks are told.
 extern "C" __global__ void cx_layout(cx_case c, const cx_i64 *expert, cx_i32 tokens, cx_i32 *place, cx_i32 *told)
 {
 	__shared__ cx_u32 load[CX_MAX_LOCAL];
 	cx_i64 rank = blockIdx.x;
-	for (cx_i32 e = threadIdx.x; e < c.per_rank; e += CX_THREADS)
+	for (cx_i32 e = threadIdx.x; e < c.per_rank; e += blockDim.x)
 		load[e] = 0;
 	__syncthreads();
-	cx_i32 share = (tokens + CX_THREADS - 1) / CX_THREADS, rows = 0, total;
+	cx_i32 share = (tokens + (cx_i32)blockDim.x - 1) / (cx_i32)blockDim.x, rows = 0, total;
 	cx_i32 first = (cx_i32)threadIdx.x * share, end = first + share < tokens ? first + share : tokens;
 	for (cx_i32 t = first; t < end; t++) {
 		bool goes = false;
@@ -137,7 +136,7 @@ extern "C" __global__ void cx_layout(cx_case c, const cx_i64 *expert, cx_i32 tok
 	}
 	if (threadIdx.x == 0)
 		mine[0] = total;
-	for (cx_i32 e = threadIdx.x; e < c.per_rank; e += CX_THREADS)
+	for (cx_i32 e = threadIdx.x; e < c.per_rank; e += blockDim.x)
 		mine[1 + e] = (cx_i32)load[e];
 }
 

@@ -90,7 +90,7 @@ func (f *shuffle) toldBy(rank int) []int32 {
 // way.
 func (f *shuffle) dispatch(cached bool) error {
 	if !cached {
-		if err := f.kernels.layout.Launch(f.stream, uint32(f.world), blockThreads, 0,
+		if err := f.scan(f.kernels.layout, f.world, f.p.Tokens,
 			arg(f.params), arg(f.p.Expert), arg(int32(f.p.Tokens)), arg(f.place), arg(f.counts)); err != nil {
 			return err
 		}
@@ -126,7 +126,7 @@ func (f *shuffle) pack(to rows, own bool) error {
 	if own {
 		which = 1
 	}
-	return f.perRow(f.side, f.kernels.pack, f.p.Tokens,
+	return f.perRow(f.side, f.kernels.pack, f.p.Tokens, f.hidden,
 		arg(f.params), arg(f.p.X), arg(f.p.Expert), arg(f.p.Weight), arg(f.place), arg(f.counts), arg(to), arg(int32(f.p.Tokens)), arg(which))
 }
 
@@ -192,7 +192,7 @@ func (f *shuffle) stage() (accel.Ptr, error) {
 	if f.d.Codec.Format == nil {
 		return f.receive.values, nil
 	}
-	return f.staged, f.perRow(f.stream, f.kernels.convert, f.received,
+	return f.staged, f.perRow(f.stream, f.kernels.convert, f.received, f.hidden,
 		arg(f.params), arg(f.receive), arg(f.staged), arg(int64(f.received)))
 }
 
@@ -202,7 +202,7 @@ func (f *shuffle) combine(staged accel.Ptr) (accel.Ptr, error) {
 	if err := f.exchange(staged, f.back, f.bf16Bytes(), true); err != nil {
 		return 0, gpurank.NCCLError(err)
 	}
-	return f.out, f.perRow(f.stream, f.kernels.sum, f.p.Tokens,
+	return f.out, f.perRow(f.stream, f.kernels.sum, f.p.Tokens, f.hidden,
 		arg(f.params), arg(f.place), arg(f.counts), arg(f.back), arg(staged), arg(f.out), arg(int32(f.p.Tokens)))
 }
 
