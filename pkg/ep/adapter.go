@@ -167,6 +167,9 @@ type Adapter interface {
 	Combine(h Handle, s Staged) (accel.Ptr, error)
 	// Inspect reads back what arrived, after a synchronise and before the combine.
 	Inspect(h Handle) (*Received, error)
+	// Err returns why operations ended that have done nothing, as those of a group that
+	// a rank has left, or nil. What such operations leave is not judged.
+	Err() error
 	Close() error
 }
 

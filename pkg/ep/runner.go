@@ -53,7 +53,7 @@ func (r *Runner) Run(ctx context.Context, s *rank.Session, c plan.Case) error {
 	}
 	for _, phase := range []func() error{m.bringUp, m.measureFresh, m.measureChains, m.alternate, m.judgeAfter} {
 		if err := phase(); err != nil {
-			return errors.Join(err, m.free())
+			return errors.Join(m.adapter.Err(), err, m.free())
 		}
 	}
 	return m.free()
@@ -76,6 +76,15 @@ type run struct {
 	start   accel.Event // of a fresh-entry window
 	end     accel.Event
 	buffers []accel.Ptr
+}
+
+// Emit appends a record to this rank's stream, unless the operations that it tells of
+// were ended from outside.
+func (m *run) Emit(kind string, data any) error {
+	if err := m.adapter.Err(); err != nil {
+		return err
+	}
+	return m.Session.Emit(kind, data)
 }
 
 // prepare declares the case and makes the inputs of all rungs, then the

@@ -41,6 +41,8 @@ func (*tapeEvent) Close() error { return nil }
 
 func (t *tape) Wait(accel.Event) error { panic("unexpected") }
 
+func (t *tape) Err() error { return nil }
+
 func (t *tape) Record(e accel.Event) error {
 	t.events++
 	e.(*tapeEvent).at = t.events

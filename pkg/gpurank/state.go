@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/collectivex/collectivex/pkg/accel/gpu"
 	"github.com/collectivex/collectivex/pkg/affinity"
 	"github.com/collectivex/collectivex/pkg/inventory"
 	"github.com/collectivex/collectivex/pkg/plan"
@@ -97,6 +98,11 @@ func (r runner) Run(ctx context.Context, s *rank.Session, c plan.Case) error {
 		return err
 	}
 	err := r.Runner.Run(ctx, s, c)
+	if _, known := errors.AsType[*rank.Error](err); !known {
+		if _, ofDevice := errors.AsType[*gpu.Error](err); ofDevice {
+			err = rank.Coded(result.ReasonDevice, err)
+		}
+	}
 	d.After = r.view.read()
 	if after := r.view.fabric(s); before != nil && after != nil {
 		rise := after.Rise(*before)

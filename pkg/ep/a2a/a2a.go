@@ -41,16 +41,20 @@ const (
 // that have such a mode.
 const lowLatencyCap = 256
 
-// Open opens the backend for a rank: on NCCL where it and a device that it drives are
-// here, else on RCCL. The rank has locked its OS thread and drives the device of its
+// Open opens the backend for a rank: on NCCL, or on RCCL where NCCL or its driver is not
+// installed. The rank has locked its OS thread and drives the device of its
 // local rank.
 func Open(ctx context.Context, s *rank.Session, _ plan.Case) (rank.Runner, error) {
 	library, gpu, err := gpurank.OpenNCCL(nccl.NCCL, s)
-	if err != nil {
+	if coded, ok := errors.AsType[*rank.Error](err); ok && coded.Reason.Code == result.ReasonNoLibrary {
 		var failed error
 		if library, gpu, failed = gpurank.OpenNCCL(nccl.RCCL, s); failed != nil {
-			return nil, errors.Join(err, failed)
+			failed = errors.Join(err, failed)
 		}
+		err = failed
+	}
+	if err != nil {
+		return nil, err
 	}
 	a, stream, err := newAdapter(ctx, s, library, gpu)
 	if err != nil {
@@ -64,7 +68,7 @@ type adapter struct {
 	end
 	version string
 	form    form
-	unwatch func() bool
+	watch   *gpurank.Watch // of a case
 }
 
 // end is what both forms work with.
@@ -95,7 +99,7 @@ var _ ep.CachedDispatcher = (*adapter)(nil)
 
 // newAdapter joins the ranks and compiles the kernels.
 func newAdapter(ctx context.Context, s *rank.Session, l *nccl.Library, g *gpurank.GPU) (a *adapter, stream accel.Stream, err error) {
-	a = &adapter{end: end{device: g, rank: s.Rank}, version: l.VersionString(), unwatch: func() bool { return true }}
+	a = &adapter{end: end{device: g, rank: s.Rank}, version: l.VersionString()}
 	if err := a.kernels.compile(ctx, g); err != nil {
 		return nil, nil, rank.Coded(result.ReasonDevice, err)
 	}
@@ -148,7 +152,7 @@ func (a *adapter) Describe(c plan.Case) (ep.Description, error) {
 
 // Prepare implements ep.Adapter.
 func (a *adapter) Prepare(ctx context.Context, _ *rank.Session, c plan.Case, need ep.Capacity) (err error) {
-	a.unwatch()
+	a.stopWatch()
 	if a.d, err = a.Describe(c); err != nil {
 		return err
 	}
@@ -167,10 +171,22 @@ func (a *adapter) Prepare(ctx context.Context, _ *rank.Session, c plan.Case, nee
 	if err != nil {
 		return err
 	}
-	// A rank that waits for peers in the library waits until its communicator ends.
-	comm := a.comm
-	a.unwatch = context.AfterFunc(ctx, func() { _ = comm.Abort() })
+	a.watch = gpurank.NewWatch(ctx, a.comm)
 	return nil
+}
+
+func (a *adapter) stopWatch() {
+	if a.watch != nil {
+		a.watch.Stop()
+	}
+}
+
+// Err implements ep.Adapter.
+func (a *adapter) Err() error {
+	if a.watch == nil {
+		return nil
+	}
+	return a.watch.Err()
 }
 
 // Bind implements ep.Adapter.
@@ -215,7 +231,7 @@ func (a *adapter) Inspect(ep.Handle) (*ep.Received, error) { return a.form.inspe
 
 // Close implements ep.Adapter.
 func (a *adapter) Close() error {
-	a.unwatch()
+	a.stopWatch()
 	err := a.memory.free()
 	return errors.Join(err, gpurank.NCCLError(a.comm.Close()), a.kernels.close())
 }

@@ -1,7 +1,7 @@
 package a2a
 
 import (
-	"fmt"
+	"os"
 	"strings"
 	"testing"
 
@@ -15,11 +15,24 @@ import (
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-// setUp makes this process find the stand-ins, with as many devices.
-func setUp(t *testing.T, devices int) {
+// shared is the memory of the stand-ins' devices, which stay open as long as the process.
+var shared string
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	os.RemoveAll(shared)
+	os.Exit(code)
+}
+
+// setUp makes this process find the stand-ins, with three devices.
+func setUp(t *testing.T) {
 	t.Helper()
-	shared := fakes.MemoryDir(t)
-	for _, kv := range append(fakes.Build(t).Environ(shared), "XDG_CACHE_HOME="+shared, fmt.Sprint("CX_FAKE_DEVICES=", devices)) {
+	if shared == "" {
+		dir, err := os.MkdirTemp("/dev/shm", "collectivex-a2a-")
+		require.NoError(t, err)
+		shared = dir
+	}
+	for _, kv := range append(fakes.Build(t).Environ(shared), "CX_FAKE_DEVICES=3") {
 		name, value, _ := strings.Cut(kv, "=")
 		t.Setenv(name, value)
 	}
@@ -28,7 +41,7 @@ func setUp(t *testing.T, devices int) {
 // Both modes, in both precisions and under both contracts, deliver and sum what the
 // oracle demands, in the arithmetic that they declare.
 func TestPairs(t *testing.T) {
-	setUp(t, 3)
+	setUp(t)
 	for _, mode := range []string{vocab.ModeNormal, vocab.ModeLowLatency} {
 		for _, precision := range []string{"bf16", "fp8"} {
 			t.Run(mode+"/"+precision, func(t *testing.T) {

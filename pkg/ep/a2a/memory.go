@@ -69,15 +69,17 @@ type part struct {
 func (e *end) alloc(parts ...part) error {
 	for _, p := range parts {
 		p.bytes = max(1, p.bytes)
-		var err error
-		if lib := e.comm.Library(); p.register != 0 && lib.Has("ncclMemAlloc") {
-			err = e.allocRegistered(p)
-		} else if *p.at, err = e.device.Alloc(int64(p.bytes)); err == nil {
-			e.memory = append(e.memory, func() error { return e.device.Free(*p.at) })
+		if p.register != 0 && e.comm.Library().Has("ncclMemAlloc") {
+			if err := e.allocRegistered(p); err != nil {
+				return err
+			}
+			continue
 		}
-		if err != nil {
+		var err error
+		if *p.at, err = e.device.Alloc(int64(p.bytes)); err != nil {
 			return memoryError(p.bytes, err)
 		}
+		e.memory = append(e.memory, func() error { return e.device.Free(*p.at) })
 	}
 	return nil
 }
@@ -86,7 +88,7 @@ func (e *end) alloc(parts ...part) error {
 func (e *end) allocRegistered(p part) (err error) {
 	lib := e.comm.Library()
 	if *p.at, err = lib.Alloc(int64(p.bytes)); err != nil {
-		return err
+		return memoryError(p.bytes, nccl.Explain(err))
 	}
 	e.memory = append(e.memory, func() error { return lib.Free(*p.at) })
 	inWindow := p.register == window && lib.Has("ncclCommWindowRegister")
@@ -105,7 +107,7 @@ func (e *end) allocRegistered(p part) (err error) {
 			return r.Close()
 		})
 	}
-	return err
+	return gpurank.NCCLError(err)
 }
 
 // allocHost allocates page-locked words.
@@ -119,13 +121,7 @@ func (e *end) allocHost(n int) ([]int32, error) {
 }
 
 func memoryError(bytes int, err error) error {
-	if errors.Is(err, accel.ErrOutOfMemory) {
-		return &rank.Error{Reason: result.ReasonMemory.With("%d bytes", bytes), Err: fmt.Errorf("allocate %d bytes: %w", bytes, err)}
-	}
-	if library, ok := errors.AsType[*nccl.Error](err); ok {
-		return gpurank.NCCLError(library)
-	}
-	return rank.Coded(result.ReasonDevice, err)
+	return &rank.Error{Reason: result.ReasonMemory.With("%d bytes", bytes), Err: fmt.Errorf("allocate %d bytes: %w", bytes, err)}
 }
 
 // read copies device memory to the host and waits for it.

@@ -116,6 +116,9 @@ func (a *adapter) Bind(p *ep.Problem) error {
 	return nil
 }
 
+// Err implements ep.Adapter: an operation that cannot end fails where it is called.
+func (a *adapter) Err() error { return nil }
+
 // Close implements ep.Adapter. Peers that still wait learn that this rank is
 // gone; their mappings outlive it.
 func (a *adapter) Close() error {

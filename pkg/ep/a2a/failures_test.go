@@ -1,0 +1,66 @@
+package a2a
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/pkg/ep/eptest"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/vocab"
+)
+
+func a2aCase(world int, change func(c *plan.Case)) plan.Case {
+	return eptest.Case(world, func(c *plan.Case) {
+		c.Backend, c.EP().Ladder = "a2a", plan.Ladder{6}
+		change(c)
+	})
+}
+
+// What the kernels cannot do is refused with their limits, before anything is measured.
+func TestRefusals(t *testing.T) {
+	setUp(t)
+	for _, refused := range []struct {
+		text   string
+		change func(b *plan.EP)
+	}{
+		{"a2a moves 16 columns at a time, which do not divide hidden size 40", func(b *plan.EP) { b.Hidden = 40 }},
+		{"top-32", func(b *plan.EP) { b.TopK, b.Experts = 33, 64 }},
+		{"1024 experts per rank", func(b *plan.EP) { b.Experts = 1025 }},
+		{"every rung of ladder", func(b *plan.EP) { b.Mode, b.Ladder = vocab.ModeLowLatency, plan.Ladder{257} }},
+	} {
+		c := a2aCase(1, func(c *plan.Case) { refused.change(c.EP()) })
+		s := eptest.Run(t, Open, "", c)[0][0]
+		require.NotNil(t, s.Failure, refused.text)
+		require.Equal(t, result.ReasonRefused, s.Failure.Reason.Code, s.Failure.Text)
+		require.Contains(t, s.Failure.Text, refused.text)
+	}
+}
+
+// An operation that the library says has failed never ends. The ranks learn it all the
+// same, name it, and judge nothing that was left behind.
+func TestAFailedOperationEndsTheCase(t *testing.T) {
+	setUp(t)
+	t.Setenv("CX_FAKE_NCCL_ASYNC_ERROR", "1:40")
+	for _, mode := range []string{vocab.ModeNormal, vocab.ModeLowLatency} {
+		c := a2aCase(2, func(c *plan.Case) { c.EP().Mode = mode })
+		streams := eptest.Run(t, Open, "", c)[0]
+		s := streams[1]
+		require.NotNil(t, s.Failure)
+		require.Equal(t, result.ReasonLibrary, s.Failure.Reason.Code, s.Failure.Text)
+		require.Contains(t, s.Failure.Text, "ncclRemoteError")
+		for _, r := range s.Records {
+			require.NotContains(t, string(r.Data), `"passed":false`)
+		}
+	}
+}
+
+// A case that does not fit into the device's memory says how much it wanted.
+func TestMemory(t *testing.T) {
+	setUp(t)
+	t.Setenv("CX_FAKE_NCCL_MEMORY", "1000")
+	s := eptest.Run(t, Open, "", a2aCase(1, func(*plan.Case) {}))[0][0]
+	require.NotNil(t, s.Failure)
+	require.Equal(t, result.ReasonMemory, s.Failure.Reason.Code, s.Failure.Text)
+}

@@ -1,0 +1,65 @@
+package gpurank
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/collectivex/collectivex/pkg/nccl"
+)
+
+// watchEvery is how often a watch asks the library for errors. One question a second
+// costs a measurement nothing.
+const watchEvery = time.Second
+
+// Watch ends a communicator when what it does can no longer end: a rank that waits for
+// its device would wait for ever.
+type Watch struct {
+	failed atomic.Pointer[error]
+	stop   context.CancelFunc
+	ended  chan struct{}
+}
+
+// NewWatch watches c until Stop. When ctx ends, or the library reports an error of work in
+// flight, it aborts c and remembers why.
+func NewWatch(ctx context.Context, c *nccl.Communicator) *Watch {
+	done, stop := context.WithCancel(context.Background())
+	w := &Watch{stop: stop, ended: make(chan struct{})}
+	go func() {
+		defer close(w.ended)
+		tick := time.NewTicker(watchEvery)
+		defer tick.Stop()
+		for {
+			var err error
+			select {
+			case <-done.Done():
+				return
+			case <-ctx.Done():
+				err = context.Cause(ctx)
+			case <-tick.C:
+				err = NCCLError(c.AsyncError())
+			}
+			if err != nil {
+				w.failed.Store(&err)
+				_ = c.Abort() // err is the reason
+				return
+			}
+		}
+	}()
+	return w
+}
+
+// Err returns why the communicator was aborted, or nil. What operations left in their
+// buffers after that is nobody's result.
+func (w *Watch) Err() error {
+	if err := w.failed.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// Stop ends the watch. It waits for an abort in progress.
+func (w *Watch) Stop() {
+	w.stop()
+	<-w.ended
+}
