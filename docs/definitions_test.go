@@ -24,7 +24,7 @@ func TestDefinitionExamples(t *testing.T) {
 	for _, m := range example.FindAllStringSubmatch(string(page), -1) {
 		files[m[1]] = &fstest.MapFile{Data: []byte(m[2])}
 	}
-	require.Len(t, files, 3)
+	require.Len(t, files, 4)
 	require.NoError(t, fs.WalkDir(matrix.FS, ".", func(p string, e fs.DirEntry, err error) error {
 		if err == nil && !e.IsDir() {
 			data, _ := fs.ReadFile(matrix.FS, p)

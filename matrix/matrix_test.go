@@ -69,14 +69,15 @@ func TestCollectivesHaveAMeaning(t *testing.T) {
 	}
 }
 
-// TestCaps: the ladder caps of the low-latency kernels.
+// TestCaps: the ladder caps of the low-latency kernels. nccl-ep v0.2 has none.
 func TestCaps(t *testing.T) {
 	cat := load(t)
-	for backend, most := range map[string]int{"deepep-v2": 256, "uccl-ep": 256, "mori": 256, "nccl-ep": 128, "host": 256} {
+	for backend, most := range map[string]int{"deepep-v2": 256, "uccl-ep": 256, "mori": 256, "nccl-ep": 0, "host": 256} {
 		ep := cat.Backend(backend).EP()
 		require.Equal(t, most, ep.Mode("low-latency").MaxTokens, backend)
 		require.Zero(t, ep.Mode("normal").MaxTokens, backend)
 	}
+	require.Equal(t, 128, cat.With("upstream-2026-08").Backend("nccl-ep").EP().Mode("low-latency").MaxTokens)
 	require.Nil(t, cat.Backend("flashinfer-ep").EP().Mode("low-latency"))
 }
 

@@ -14,6 +14,8 @@ type Catalog struct {
 	Routings  []Routing
 	Sampling  []Sampling
 	Suites    []Suite // by name
+	// Capabilities are the named sets of what runs where, by name.
+	Capabilities []Capabilities
 
 	asked map[string][]string // words that suites use, by kind
 }
@@ -114,11 +116,14 @@ type Sampling struct {
 
 // Suite is a set of cases under one name.
 type Suite struct {
-	Name      string                `yaml:",name"` // the file's name
-	Platforms []string              `yaml:"platforms" in:"platform"`
-	Sampling  string                `yaml:"sampling" in:"sampling"`
-	Repeats   int                   `yaml:"repeats" min:"1" max:"1000" default:"1"` // independent runs of each case
-	Blocks    map[string]SuiteBlock `yaml:",families,optional"`                     // by family
+	Name      string   `yaml:",name"` // the file's name
+	Platforms []string `yaml:"platforms" in:"platform"`
+	Sampling  string   `yaml:"sampling" in:"sampling"`
+	Repeats   int      `yaml:"repeats" min:"1" max:"1000" default:"1"` // independent runs of each case
+	// Capabilities is the set that says what runs; empty: what the backends and
+	// platforms list themselves.
+	Capabilities string                `yaml:"capabilities,optional" in:"capability set"`
+	Blocks       map[string]SuiteBlock `yaml:",families,optional"` // by family
 }
 
 // Platform returns the platform of a SKU, or nil.

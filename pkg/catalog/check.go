@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -12,6 +13,9 @@ import (
 type Checker struct {
 	*Catalog
 	d *decoder
+	// views has the definitions as they hold for suites that pick a set of
+	// capabilities, by its name, and, under the empty name, for all others.
+	views map[string]*Catalog
 }
 
 // Fault reports what is wrong with a value of the definitions; at is its address.
@@ -39,12 +43,18 @@ func (c *Checker) check() {
 	for i := range c.Platforms {
 		c.checkPlatform(&c.Platforms[i])
 	}
+	for i := range c.Capabilities {
+		c.checkCapabilities(&c.Capabilities[i])
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.views)) {
+		c.checkSupports(name)
+	}
 	for i := range c.Suites {
 		s := &c.Suites[i]
 		if len(s.Blocks) == 0 {
 			c.Fault(&s.Platforms, "suite %q has %s", s.Name, noBlock())
 		}
-		each(s.Blocks, func(_ string, b SuiteBlock) { b.Check(c, s) })
+		each(s.Blocks, func(_ string, b SuiteBlock) { b.Check(&Checker{c.views[s.Capabilities], c.d, c.views}, s) })
 	}
 }
 
@@ -121,13 +131,28 @@ func (c *Checker) checkSupport(p *Platform, s *Support) {
 	if len(s.Blocks) == 0 {
 		c.Fault(s, "platform %q runs nothing of backend %q; leave it out", p.SKU, b.Name)
 	}
-	each(s.Blocks, func(family string, block SupportBlock) {
-		if b.Blocks[family] == nil {
-			c.Fault(block, lacksBlock, b.Name, family)
-			return
+}
+
+// checkSupports reports what platforms list and their backends do not have in a set of
+// capabilities, on the platforms that it is picked for.
+func (c *Checker) checkSupports(set string) {
+	view := c.views[set]
+	for i := range view.Platforms {
+		p := &view.Platforms[i]
+		if set != "" && !slices.ContainsFunc(view.Suites, func(s Suite) bool { return slices.Contains(s.Platforms, p.SKU) }) {
+			continue
 		}
-		block.Check(c, p, b)
-	})
+		for j := range p.Backends {
+			b := view.Backend(p.Backends[j].Backend)
+			each(p.Backends[j].Blocks, func(family string, block SupportBlock) {
+				if b.Blocks[family] == nil {
+					c.Fault(block, lacksBlock, b.Name, family)
+					return
+				}
+				block.Check(c, p, b)
+			})
+		}
+	}
 }
 
 const lacksBlock = "backend %q has no %s block"

@@ -1,5 +1,7 @@
 package catalog
 
+import "slices"
+
 // Coverage is one combination that a suite asks for and how it stands.
 type Coverage struct {
 	SKU     string
@@ -11,12 +13,15 @@ type Coverage struct {
 }
 
 // Coverage lists every combination of platform, backend of its vendor, mode and
-// world that some suite asks for: by platform and family, then in the order of
+// world that some suite of c asks for: by platform and family, then in the order of
 // backends, modes and worlds. Of collective backends it lists the worlds that run.
 func (c *Catalog) Coverage() []Coverage {
 	var out []Coverage
 	for i := range c.Platforms {
 		for _, f := range families.All() {
+			if !slices.ContainsFunc(c.Suites, func(s Suite) bool { return s.Blocks[f.Name] != nil }) {
+				continue
+			}
 			for j := range c.Backends {
 				if b := &c.Backends[j]; b.Blocks[f.Name] != nil {
 					out = append(out, b.Blocks[f.Name].Coverage(c, &c.Platforms[i], b)...)

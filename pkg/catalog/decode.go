@@ -75,8 +75,7 @@ func (d *decoder) err() error {
 	if len(d.faults) == 0 {
 		return nil
 	}
-	d.faults.sort()
-	return d.faults
+	return d.faults.sorted()
 }
 
 func (d *decoder) at(n *yaml.Node) Pos { return Pos{File: d.file, Line: n.Line, Col: n.Column} }

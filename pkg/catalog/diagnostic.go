@@ -37,9 +37,16 @@ func (e Errors) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-func (e Errors) sort() {
+// sorted returns the errors by position, each once.
+func (e Errors) sorted() Errors {
 	slices.SortStableFunc(e, func(a, b Diagnostic) int {
 		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Col, b.Col))
+	})
+	seen := map[Diagnostic]bool{}
+	return slices.DeleteFunc(e, func(d Diagnostic) bool {
+		again := seen[d]
+		seen[d] = true
+		return again
 	})
 }
 

@@ -7,7 +7,7 @@ import (
 )
 
 func TestNearest(t *testing.T) {
-	skus := []string{"b200-nscale", "b300", "gb200", "gb300", "h100-dgxc", "h200-dgxc", "local", "mi300x-tw", "mi325x-tw", "mi355x"}
+	skus := []string{"b200-nscale", "b300", "gb200", "gb300", "h100-dgxc", "h200-dgxc", "local", "mi300x-tw", "mi325x", "mi325x-tw", "mi355x"}
 	ops := []string{"all_reduce", "all_gather", "alltoall", "alltoallv", "sendrecv"}
 	for _, tt := range []struct {
 		got   string

@@ -1,6 +1,8 @@
 package catalog
 
 import (
+	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/collectivex/collectivex/pkg/vocab"
@@ -62,6 +64,8 @@ type EPMode struct {
 	Name string `yaml:",name" in:"mode"`
 	// MaxTokens caps the ladder, in tokens per rank; 0 is no cap.
 	MaxTokens int `yaml:"max_tokens,optional" min:"1"`
+	// Precisions lists those of the mode; the backend's unless said.
+	Precisions []string `yaml:"precisions,optional" in:"precision"`
 }
 
 // Rule is the reason why a backend does not run. It covers every combination
@@ -135,6 +139,14 @@ func (e *EPBackend) Mode(name string) *EPMode {
 
 func (e *EPBackend) modeNames() []string {
 	return namesOf(e.Modes, func(m *EPMode) string { return m.Name })
+}
+
+// PrecisionsOf returns the precisions of a mode that the backend has.
+func (e *EPBackend) PrecisionsOf(mode string) []string {
+	if m := e.Mode(mode); len(m.Precisions) > 0 {
+		return m.Precisions
+	}
+	return e.Precisions
 }
 
 // Ladder returns the tokens per rank of a phase of workload w, or nil.
@@ -254,21 +266,42 @@ func (e *EPBackend) Check(c *Checker, b *Backend) {
 			c.Fault(&e.OffPath[i], "off_path precision %q is not among the backend's precisions", p)
 		}
 	}
-	used := map[*Rule]bool{}
-	for i := range c.Platforms {
-		p := &c.Platforms[i]
-		for _, row := range e.Coverage(c.Catalog, p, b) {
-			if r := e.rule(p, row.Mode, row.World); r != nil && !row.Runs {
-				used[r] = true
-			} else if !row.Runs {
-				c.Fault(&p.Backends, "suites ask for %s %s at EP%d; list it here, or give the reason in %s why it is unsupported",
-					b.Name, row.Mode, row.World, backendsFile)
+	for i := range e.Modes {
+		for j, p := range e.Modes[i].Precisions {
+			if !slices.Contains(e.Precisions, p) {
+				c.Fault(&e.Modes[i].Precisions[j], "%s precision %q is not among the backend's precisions", e.Modes[i].Name, p)
 			}
+		}
+	}
+	used := map[*Rule]bool{}
+	for _, name := range slices.Sorted(maps.Keys(c.views)) {
+		if in := c.views[name].Backend(b.Name); in.EP() == e {
+			e.checkGaps(c, name, in, used)
 		}
 	}
 	for i := range e.Unsupported {
 		if r := &e.Unsupported[i]; !used[r] {
 			c.Fault(r, "this rule has no effect: no suite asks for a case that it covers and no earlier rule does")
+		}
+	}
+}
+
+// checkGaps reports what suites with the named capabilities ask for, no platform lists
+// and no rule covers. It marks the rules that do cover something.
+func (e *EPBackend) checkGaps(c *Checker, set string, b *Backend, used map[*Rule]bool) {
+	view, who, where := c.views[set], "suites", "here"
+	if set != "" {
+		who, where = fmt.Sprintf("suites with the capabilities %q", set), "there"
+	}
+	for i := range view.Platforms {
+		p := &view.Platforms[i]
+		for _, row := range e.Coverage(view, p, b) {
+			if r := e.rule(p, row.Mode, row.World); r != nil && !row.Runs {
+				used[r] = true
+			} else if !row.Runs {
+				c.Fault(&c.Platform(p.SKU).Backends, "%s ask for %s %s at EP%d; list it %s, or give the reason in %s why it is unsupported",
+					who, b.Name, row.Mode, row.World, where, c.At(e).File)
+			}
 		}
 	}
 }

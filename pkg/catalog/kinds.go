@@ -33,6 +33,7 @@ func (c *Catalog) words() map[string][]string {
 	all["backend"] = namesOf(c.Backends, func(b *Backend) string { return b.Name })
 	all["workload"] = namesOf(c.Workloads, func(w *Workload) string { return w.Name })
 	all["routing"] = namesOf(c.Routings, func(r *Routing) string { return r.Name })
+	all["capability set"] = namesOf(c.Capabilities, func(s *Capabilities) string { return s.Name })
 	all["sampling"] = namesOf(c.Sampling, func(s *Sampling) string { return s.Name })
 	for _, f := range families.All() {
 		for kind, words := range f.Vocabulary {

@@ -18,6 +18,8 @@ const (
 	samplingFile  = "sampling.yaml"
 	platformsDir  = "platforms"
 	suitesDir     = "suites"
+
+	capabilitiesDir = "capabilities" // may be missing
 )
 
 // loader is the state of one Load.
@@ -54,11 +56,14 @@ func Load(fsys fs.FS) (*Catalog, error) {
 		p := &l.cat.Platforms[i]
 		p.Runner = cmp.Or(p.Runner, p.SKU)
 	}
+	if len(l.in(capabilitiesDir)) > 0 {
+		l.cat.Capabilities = readAll(l, capabilitiesDir, func(s *Capabilities) *string { return &s.Name })
+	}
 	l.cat.Suites = readAll(l, suitesDir, func(s *Suite) *string { return &s.Name })
 	l.resolve(l.cat.words(), l.broken)
 	l.cat.asked = l.words(suitesDir)
 	if len(l.faults) == 0 {
-		c := Checker{&l.cat, &l.decoder}
+		c := Checker{&l.cat, &l.decoder, l.cat.views()}
 		c.check()
 	}
 	if err := l.err(); err != nil {
@@ -82,7 +87,7 @@ func (l *loader) read(file string, out any, kinds ...string) {
 
 // readAll decodes the files of a directory; each defines what it is named after.
 func readAll[T any](l *loader, dir string, name func(*T) *string) []T {
-	files := slices.DeleteFunc(slices.Clone(l.files), func(f string) bool { return path.Dir(f) != dir })
+	files := l.in(dir)
 	if len(files) == 0 {
 		l.fault(Pos{dir, 1, 1}, "no definition in this directory")
 	}
@@ -94,9 +99,19 @@ func readAll[T any](l *loader, dir string, name func(*T) *string) []T {
 	return out
 }
 
+// in lists the definition files of a directory, by what they define.
+func (l *loader) in(dir string) []string {
+	files := slices.DeleteFunc(slices.Clone(l.files), func(f string) bool { return path.Dir(f) != dir })
+	slices.SortFunc(files, func(a, b string) int { return cmp.Compare(defines(a), defines(b)) })
+	return files
+}
+
+// defines is the name of what a file defines.
+func defines(file string) string { return strings.TrimSuffix(path.Base(file), ".yaml") }
+
 // fileName is the name that a file's own name gives to what it defines.
 func (l *loader) fileName(file string) string {
-	name := strings.TrimSuffix(path.Base(file), ".yaml")
+	name := defines(file)
 	l.name(Pos{file, 1, 1}, name)
 	return name
 }
@@ -112,7 +127,7 @@ func (l *loader) layout() (files []string) {
 		case ext == ".yml":
 			l.fault(Pos{p, 1, 1}, "definition files end in .yaml")
 		case ext != ".yaml":
-		case slices.Contains(known, p), path.Dir(p) == platformsDir, path.Dir(p) == suitesDir:
+		case slices.Contains(known, p), slices.Contains([]string{platformsDir, suitesDir, capabilitiesDir}, path.Dir(p)):
 			files = append(files, p)
 		default:
 			l.fault(Pos{p, 1, 1}, "no definition file has this name%s", Hint(p, known))

@@ -62,8 +62,7 @@ func ParseTraffic(file string, data []byte) (*Traffic, error) {
 		fault(t.at[0][0], "no rank sends anything: all numbers are 0")
 	}
 	if len(faults) > 0 {
-		faults.sort()
-		return nil, faults
+		return nil, faults.sorted()
 	}
 	return t, nil
 }

@@ -9,6 +9,40 @@ import (
 	"github.com/collectivex/collectivex/pkg/workload"
 )
 
+// TestRoutingCheckValuesV4: the figures of CollectiveX for experts 384, top-k 6, seed 67,
+// hidden 7168.
+func TestRoutingCheckValuesV4(t *testing.T) {
+	for _, c := range []struct {
+		world, tokens       int
+		routed, assignments int64
+		histogram           []int
+		loadMin, loadMax    int64
+		loadCV              float64
+		payloadCV, local    float64
+		bytes, wire         int64 // one way, of bf16
+	}{
+		{8, 1, 35, 48, []int{0, 0, 0, 5, 3, 0, 0, 0}, 0, 2, 2.7080128, 0.2539484, 0.0857143, 501760, 688128},
+		{8, 64, 2252, 3072, []int{0, 3, 57, 223, 191, 38, 0, 0}, 1, 16, 0.3360889, 0.0253069, 0.1176732, 32284672, 44040192},
+		{16, 1, 82, 96, []int{0, 0, 0, 3, 8, 5, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, 0, 2, 2.0, 0.4569511, 0.0609756, 1175552, 1376256},
+		{16, 64, 5256, 6144, []int{0, 0, 15, 181, 481, 347, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, 4, 30, 0.2481622, 0.0444929, 0.0641172, 75350016, 88080384},
+	} {
+		r, err := workload.NewRouting("uniform", workload.Shape{Seed: 67, World: c.world, Experts: 384, TopK: 6})
+		require.NoError(t, err)
+		trace := r.Trace(c.tokens)
+		s := routingStats(trace, 8, 8)
+		require.Equal(t, c.routed, s.RoutedCopies)
+		require.Equal(t, c.assignments, int64(len(trace.Expert)))
+		require.Equal(t, c.histogram, s.FanoutHistogram)
+		require.Equal(t, []int64{c.loadMin, c.loadMax}, []int64{s.ExpertLoadMin, s.ExpertLoadMax})
+		require.InDelta(t, c.loadCV, s.ExpertLoadCV, 1e-6)
+		require.InDelta(t, c.payloadCV, s.PayloadRankCV, 1e-6)
+		require.InDelta(t, c.local, s.Locality.LocalRankFraction, 1e-6)
+		require.Equal(t, c.bytes, byteCounts(s.RoutedCopies, 7168, 2, 0).Dispatch.Total)
+		require.Equal(t, c.wire, byteCounts(c.assignments, 7168, 2, 0).Combine.Total)
+	}
+	require.EqualValues(t, 2351104, byteCounts(82, 7168, 2, 0).Roundtrip.Total, "a published run has this figure")
+}
+
 // The contract's check values: experts 256, top-k 8, seed 67, hidden 7168.
 func TestRoutingCheckValues(t *testing.T) {
 	for _, c := range []struct {

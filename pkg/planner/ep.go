@@ -74,7 +74,7 @@ func epBackend(r *Resolver, b *catalog.EPBlock, be *catalog.Backend, degree int,
 			continue
 		}
 		for _, routing := range b.Routings {
-			for _, precision := range r.Pick("precision", vocab.Precisions(), ordered(has.Precisions, b.Precisions)) {
+			for _, precision := range r.Pick("precision", vocab.Precisions(), ordered(has.PrecisionsOf(mode), b.Precisions)) {
 				if slices.Contains(has.OffPath, precision) && len(r.filters.Only["precision"]) == 0 {
 					continue
 				}
@@ -102,8 +102,8 @@ func epFit(be *catalog.Backend, c *plan.Case) string {
 		return fmt.Sprintf("backend %s has no dispatch and combine", be.Name)
 	case has.Mode(block.Mode) == nil:
 		return fmt.Sprintf("backend %s has no mode %s", be.Name, block.Mode)
-	case !slices.Contains(has.Precisions, c.Precision):
-		return fmt.Sprintf("backend %s has no precision %s", be.Name, c.Precision)
+	case !slices.Contains(has.PrecisionsOf(block.Mode), c.Precision):
+		return fmt.Sprintf("backend %s has no precision %s in %s mode", be.Name, c.Precision, block.Mode)
 	case !slices.Contains(has.Contracts, c.Contract):
 		return fmt.Sprintf("backend %s has no timing contract %s", be.Name, c.Contract)
 	}

@@ -1,6 +1,8 @@
 package planner_test
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"strings"
 	"testing"
@@ -19,15 +21,11 @@ import (
 // revision 843c6254, field by field.
 func TestParity(t *testing.T) {
 	m := resolve(t, shipped(t), planner.Filters{Only: planner.Only{"suite": {"ep-core"}}})
-	var b strings.Builder
-	for _, q := range m.RequestedCases {
-		fmt.Fprintf(&b, "%s %s %s\n", q.Disposition, q.Case.CaseID, q.Case.TopologyClass)
-	}
-	for _, c := range m.Include {
-		fmt.Fprintf(&b, "cell %s: %s\n", c.ID, strings.Join(c.CaseIDs, " "))
-	}
-	golden.Equal(t, "testdata/ep-core.txt", b.String())
-
+	golden.Equal(t, "testdata/ep-core.txt", listing(m))
+	m.Generator = plan.Generator{Program: "cxgen", Version: "0", Format: plan.Format}
+	sum := sha256.New()
+	require.NoError(t, m.Write(sum))
+	golden.Equal(t, "testdata/ep-core.sha256", hex.EncodeToString(sum.Sum(nil))+"\n") // of the whole matrix
 	require.Len(t, m.Include, 88)
 	count := map[string]int{}
 	points, above := 0, 0
@@ -50,6 +48,62 @@ func TestParity(t *testing.T) {
 	require.Equal(t, 1096, points)
 	require.Equal(t, 40, above, "points that low latency's caps drop at run time")
 	require.Empty(t, m.RequestedOther)
+}
+
+// TestParityV4 holds ep-core-v4 to the cells that CollectiveX lists since its nccl-ep
+// v0.2, at revision 2439a605. The counts were computed from its rules, since no output of
+// its generator is known.
+func TestParityV4(t *testing.T) {
+	m := resolve(t, shipped(t), planner.Filters{Only: planner.Only{"suite": {"ep-core-v4"}}})
+	golden.Equal(t, "testdata/ep-core-v4.txt", listing(m))
+	require.Len(t, m.Include, 100)
+	count := map[string]int{}
+	for _, q := range m.RequestedCases {
+		count[q.Disposition]++
+	}
+	require.Equal(t, map[string]int{plan.Runnable: 158, plan.Unsupported: 10}, count)
+	require.Empty(t, m.RequestedOther)
+
+	c := find(t, m, "h100-dgxc-nccl-ep-deepseek-v4-pro-normal-decode-ep16-uniform-bf16")
+	require.Equal(t, []int{7168, 6, 384, 67}, []int{c.EP().Hidden, c.EP().TopK, c.EP().Experts, int(c.EP().Seed)})
+	require.Equal(t, plan.Ladder{1, 2, 4, 8, 16, 32, 64, 128, 256, 512}, c.EP().Ladder)
+	uncapped := find(t, m, "b200-nscale-nccl-ep-deepseek-v4-pro-low-latency-decode-ep16-uniform-fp8")
+	require.Nil(t, uncapped.EP().LadderCap, "nccl-ep v0.2 has no cap")
+}
+
+// TestCapabilities: the same backend on the same platform is planned as the set says
+// that the suite picks.
+func TestCapabilities(t *testing.T) {
+	m := resolve(t, shipped(t), planner.Filters{Only: planner.Only{
+		"suite": {"ep-core", "ep-core-v4"}, "backend": {"nccl-ep"}, "sku": {"b200-nscale"}, "phase": {"decode"},
+	}})
+	var got []string
+	for q := range m.Requested() {
+		got = append(got, q.Disposition+" "+strings.TrimPrefix(q.Case.CaseID, "b200-nscale-nccl-ep-deepseek-"))
+	}
+	require.Equal(t, []string{
+		"runnable v3-normal-decode-ep8-uniform-bf16",
+		"runnable v3-low-latency-decode-ep8-uniform-bf16",
+		"unsupported v3-normal-decode-ep16-uniform-bf16",
+		"runnable v4-pro-normal-decode-ep8-uniform-bf16",
+		"runnable v4-pro-low-latency-decode-ep8-uniform-bf16",
+		"runnable v4-pro-low-latency-decode-ep8-uniform-fp8",
+		"runnable v4-pro-normal-decode-ep16-uniform-bf16",
+		"runnable v4-pro-low-latency-decode-ep16-uniform-bf16",
+		"runnable v4-pro-low-latency-decode-ep16-uniform-fp8",
+	}, got)
+}
+
+// listing has a line for each case of CollectiveX's own and one for each cell.
+func listing(m *plan.Matrix) string {
+	var b strings.Builder
+	for _, q := range m.RequestedCases {
+		fmt.Fprintf(&b, "%s %s %s\n", q.Disposition, q.Case.CaseID, q.Case.TopologyClass)
+	}
+	for _, c := range m.Include {
+		fmt.Fprintf(&b, "cell %s: %s\n", c.ID, strings.Join(c.CaseIDs, " "))
+	}
+	return b.String()
 }
 
 func TestCaseOfTheHeadline(t *testing.T) {
@@ -155,7 +209,7 @@ func TestFilterErrors(t *testing.T) {
 		{"ep size of a suite without", planner.Filters{Only: planner.Only{"suite": {"collectives-core"}, "ep": {"8"}}}, "EP size 8 is in none of the selected suites; they have none"},
 		{"world size", planner.Filters{Only: planner.Only{"suite": {"collectives-core"}, "world": {"3"}}}, "world size 3 is in none of the selected suites; they have 2, 4, 8, 16"},
 		{"the only sku excluded", planner.Filters{Only: planner.Only{"sku": {"b300"}, "exclude-sku": {"b300"}}}, "every selected sku is excluded: b300"},
-		{"all at once", planner.Filters{Only: planner.Only{"sku": {"x"}, "mode": {"y"}}}, "unknown sku \"x\"; choose from b200-nscale, b300, gb200, gb300, h100-dgxc, h200-dgxc, local, mi300x-tw, mi325x-tw, mi355x\nunknown mode \"y\"; choose from normal, low-latency"},
+		{"all at once", planner.Filters{Only: planner.Only{"sku": {"x"}, "mode": {"y"}}}, "unknown sku \"x\"; choose from b200-nscale, b300, gb200, gb300, h100-dgxc, h200-dgxc, local, mi300x-tw, mi325x, mi325x-tw, mi355x\nunknown mode \"y\"; choose from normal, low-latency"},
 		{"max cases", planner.Filters{MaxCases: -1}, "a cell cannot hold -1 cases"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -33,13 +33,17 @@ func Resolve(cat *catalog.Catalog, f Filters, m Machine) (*plan.Matrix, error) {
 	if err := f.check(cat, suites); err != nil {
 		return nil, err
 	}
+	views := map[string]*catalog.Catalog{}
+	for _, s := range suites {
+		views[s.Capabilities] = cat.With(s.Capabilities)
+	}
 	parts := make([]*Resolver, len(cat.Platforms))
 	var running sync.WaitGroup
 	for i := range cat.Platforms {
-		r := &Resolver{Catalog: cat, Platform: &cat.Platforms[i], filters: f}
+		r := &Resolver{Platform: &cat.Platforms[i], filters: f}
 		parts[i] = r
 		if f.keeps(FilterSKU, r.Platform.SKU) {
-			running.Go(func() { r.resolve(suites) })
+			running.Go(func() { r.resolve(suites, views) })
 		}
 	}
 	running.Wait()
@@ -112,9 +116,12 @@ type Resolver struct {
 	err      error // the first
 }
 
-// resolve gathers the cases that the suites ask for, family after family.
-func (r *Resolver) resolve(suites []*catalog.Suite) {
+// resolve gathers the cases that the suites ask for, family after family. views has the
+// definitions as they hold for the suites, by the capabilities that those pick.
+func (r *Resolver) resolve(suites []*catalog.Suite, views map[string]*catalog.Catalog) {
 	for _, r.Suite = range suites {
+		r.Catalog = views[r.Suite.Capabilities]
+		r.Platform = r.Catalog.Platform(r.Platform.SKU)
 		for _, f := range families.All() {
 			block := r.Suite.Blocks[string(f.Name)]
 			if block != nil && slices.Contains(r.Suite.Platforms, r.Platform.SKU) && r.filters.wants(f.Name) {

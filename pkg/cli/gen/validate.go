@@ -26,7 +26,8 @@ func newValidate(s cli.Streams) *cobra.Command {
 		Short: "Check the definitions and show what they cover",
 		Long: `Check the definitions. If they have errors, all are printed with file, line and
 column, and the exit code is 2. Otherwise a table shows, for each platform, backend
-and mode, which world sizes run: yes, no, or "-" if no suite asks for it.`,
+and mode, which world sizes run: yes, no, or "-" if no suite asks for it. A further
+table follows for each set of capabilities.`,
 		Example: `  cxgen validate --reasons
   cxgen validate --definitions matrix`,
 		Args: cobra.NoArgs,
@@ -35,12 +36,18 @@ and mode, which world sizes run: yes, no, or "-" if no suite asks for it.`,
 			if err != nil {
 				return err
 			}
-			coverage := cat.Coverage()
-			if err := printCoverage(s.Out, coverage); err != nil {
-				return err
-			}
-			if reasons {
-				printReasons(s.Out, coverage)
+			sets := append([]string{""}, cat.Words("capability set")...)
+			for _, set := range sets {
+				if set != "" {
+					fmt.Fprintf(s.Out, "\nWith the capabilities %s:\n\n", set)
+				}
+				coverage := cat.With(set).Coverage()
+				if err := printCoverage(s.Out, coverage); err != nil {
+					return err
+				}
+				if reasons {
+					printReasons(s.Out, coverage)
+				}
 			}
 			_, err = fmt.Fprintf(s.Out, "\n%d platforms, %d backends, %d workloads, %d suites\n",
 				len(cat.Platforms), len(cat.Backends), len(cat.Workloads), len(cat.Suites))

@@ -1,0 +1,107 @@
+package catalog
+
+import (
+	"maps"
+	"slices"
+)
+
+// Capabilities is a named set of what runs where. A suite that picks it is planned with
+// its blocks in place of those of backends.yaml and of the platforms. What it leaves out
+// stands as it is there.
+type Capabilities struct {
+	Name      string           `yaml:",name"` // the file's name
+	Backends  []BackendBlocks  `yaml:"backends,optional"`
+	Platforms []PlatformBlocks `yaml:"platforms,optional"`
+}
+
+// BackendBlocks is what a backend does, by family, in a set of capabilities.
+type BackendBlocks struct {
+	Backend string                  `yaml:",name" in:"backend"`
+	Blocks  map[string]BackendBlock `yaml:",families,optional"`
+}
+
+// PlatformBlocks is what a platform runs in a set of capabilities.
+type PlatformBlocks struct {
+	SKU      string          `yaml:",name" in:"platform"`
+	Backends []SupportBlocks `yaml:",value"`
+}
+
+// SupportBlocks is what a platform runs of a backend, by family, in a set of
+// capabilities.
+type SupportBlocks struct {
+	Backend string                  `yaml:",name" in:"backend"`
+	Blocks  map[string]SupportBlock `yaml:",families,optional"`
+}
+
+// With returns the definitions as they hold for suites that pick the named set, and
+// those suites alone. The empty name stands for suites that pick none.
+func (c *Catalog) With(set string) *Catalog {
+	out := *c
+	out.Suites = slices.DeleteFunc(slices.Clone(c.Suites), func(s Suite) bool { return s.Capabilities != set })
+	caps := find(c.Capabilities, set, func(s *Capabilities) string { return s.Name })
+	if caps == nil {
+		return &out
+	}
+	out.Backends = slices.Clone(c.Backends)
+	for _, in := range caps.Backends {
+		if b := out.Backend(in.Backend); b != nil {
+			b.Blocks = replaced(b.Blocks, in.Blocks)
+		}
+	}
+	out.Platforms = slices.Clone(c.Platforms)
+	for _, in := range caps.Platforms {
+		p := out.Platform(in.SKU)
+		p.Backends = slices.Clone(p.Backends)
+		for _, by := range in.Backends {
+			if s := p.Support(by.Backend); s != nil {
+				s.Blocks = replaced(s.Blocks, by.Blocks)
+			}
+		}
+	}
+	return &out
+}
+
+// replaced returns the blocks with those of by in place of their families'.
+func replaced[B any](blocks, by map[string]B) map[string]B {
+	out := map[string]B{}
+	maps.Copy(out, blocks)
+	maps.Copy(out, by)
+	return out
+}
+
+// views returns the definitions as they hold without a set, and with each.
+func (c *Catalog) views() map[string]*Catalog {
+	out := map[string]*Catalog{"": c.With("")}
+	for i := range c.Capabilities {
+		out[c.Capabilities[i].Name] = c.With(c.Capabilities[i].Name)
+	}
+	return out
+}
+
+// checkCapabilities refuses sets that no suite picks, and blocks of what a platform does
+// not list.
+func (c *Checker) checkCapabilities(set *Capabilities) {
+	view := c.views[set.Name]
+	if len(view.Suites) == 0 {
+		c.Fault(set, "no suite picks the capabilities %q", set.Name)
+	}
+	for i := range set.Backends {
+		b := &set.Backends[i]
+		if len(b.Blocks) == 0 {
+			c.Fault(b, "backend %q has %s", b.Backend, noBlock())
+		}
+		each(b.Blocks, func(_ string, block BackendBlock) { block.Check(c, view.Backend(b.Backend)) })
+	}
+	for i := range set.Platforms {
+		p := &set.Platforms[i]
+		for j := range p.Backends {
+			s := &p.Backends[j]
+			switch {
+			case c.Platform(p.SKU).Support(s.Backend) == nil:
+				c.Fault(s, "platform %q does not list backend %q", p.SKU, s.Backend)
+			case len(s.Blocks) == 0:
+				c.Fault(s, "this entry replaces nothing; leave it out")
+			}
+		}
+	}
+}
