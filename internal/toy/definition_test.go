@@ -95,7 +95,7 @@ type toySuite []struct {
 func (e *toySuite) Check(c *catalog.Checker, s *catalog.Suite) {
 	for i := range *e {
 		if b := &(*e)[i]; b.Bytes%2 != 0 {
-			c.Fault(&b.Bytes, "suite %q sends half a byte", s.Name)
+			c.Diagnose(&b.Bytes, "suite %q sends half a byte", s.Name)
 		}
 	}
 }

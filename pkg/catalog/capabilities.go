@@ -83,12 +83,12 @@ func (c *Catalog) views() map[string]*Catalog {
 func (c *Checker) checkCapabilities(set *Capabilities) {
 	view := c.views[set.Name]
 	if len(view.Suites) == 0 {
-		c.Fault(set, "no suite picks the capabilities %q", set.Name)
+		c.Diagnose(set, "no suite picks the capabilities %q", set.Name)
 	}
 	for i := range set.Backends {
 		b := &set.Backends[i]
 		if len(b.Blocks) == 0 {
-			c.Fault(b, "backend %q has %s", b.Backend, noBlock())
+			c.Diagnose(b, "backend %q has %s", b.Backend, noBlock())
 		}
 		each(b.Blocks, func(_ string, block BackendBlock) { block.Check(c, view.Backend(b.Backend)) })
 	}
@@ -98,9 +98,9 @@ func (c *Checker) checkCapabilities(set *Capabilities) {
 			s := &p.Backends[j]
 			switch {
 			case c.Platform(p.SKU).Support(s.Backend) == nil:
-				c.Fault(s, "platform %q does not list backend %q", p.SKU, s.Backend)
+				c.Diagnose(s, "platform %q does not list backend %q", p.SKU, s.Backend)
 			case len(s.Blocks) == 0:
-				c.Fault(s, "this entry replaces nothing; leave it out")
+				c.Diagnose(s, "this entry replaces nothing; leave it out")
 			}
 		}
 	}

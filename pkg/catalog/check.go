@@ -9,7 +9,7 @@ import (
 )
 
 // Checker is what checks work with: definitions that are well formed and may
-// contradict each other, where each value stands, and the faults found so far.
+// contradict each other, where each value stands, and the diagnostics found so far.
 type Checker struct {
 	*Catalog
 	d *decoder
@@ -18,8 +18,10 @@ type Checker struct {
 	views map[string]*Catalog
 }
 
-// Fault reports what is wrong with a value of the definitions; at is its address.
-func (c *Checker) Fault(at any, format string, args ...any) { c.d.fault(c.At(at), format, args...) }
+// Diagnose reports what is wrong with a value of the definitions; at is its address.
+func (c *Checker) Diagnose(at any, format string, args ...any) {
+	c.d.diagnose(c.At(at), format, args...)
+}
 
 // At returns where the value stands whose address at is.
 func (c *Checker) At(at any) Pos { return c.d.pos[at] }
@@ -36,7 +38,7 @@ func (c *Checker) check() {
 	for i := range c.Backends {
 		b := &c.Backends[i]
 		if len(b.Blocks) == 0 {
-			c.Fault(b, "backend %q has %s", b.Name, noBlock())
+			c.Diagnose(b, "backend %q has %s", b.Name, noBlock())
 		}
 		each(b.Blocks, func(_ string, block BackendBlock) { block.Check(c, b) })
 	}
@@ -52,7 +54,7 @@ func (c *Checker) check() {
 	for i := range c.Suites {
 		s := &c.Suites[i]
 		if len(s.Blocks) == 0 {
-			c.Fault(&s.Platforms, "suite %q has %s", s.Name, noBlock())
+			c.Diagnose(&s.Platforms, "suite %q has %s", s.Name, noBlock())
 		}
 		each(s.Blocks, func(_ string, b SuiteBlock) { b.Check(&Checker{c.views[s.Capabilities], c.d, c.views}, s) })
 	}
@@ -83,10 +85,10 @@ func noBlock() string {
 func (c *Checker) checkPlatform(p *Platform) {
 	la := &p.Launch
 	if la.Container == "pyxis" && la.Launcher != "slurm" {
-		c.Fault(&la.Container, "pyxis is a plugin of slurm; the launcher is %q", la.Launcher)
+		c.Diagnose(&la.Container, "pyxis is a plugin of slurm; the launcher is %q", la.Launcher)
 	}
 	if la.Container != "none" && p.Image == "" {
-		c.Fault(&la.Container, "container %q needs an image", la.Container)
+		c.Diagnose(&la.Container, "container %q needs an image", la.Container)
 	}
 	c.checkArgs(la.Salloc, la.Launcher == "slurm", "salloc", "the launcher is "+la.Launcher)
 	c.checkArgs(la.Srun, la.Launcher == "slurm", "srun", "the launcher is "+la.Launcher)
@@ -113,12 +115,12 @@ func (c *Checker) checkArgs(args []string, used bool, tool, why string) {
 		name, _, _ := strings.Cut(args[i], "=")
 		switch {
 		case !used:
-			c.Fault(&args[i], "%s arguments have no effect: %s", tool, why)
+			c.Diagnose(&args[i], "%s arguments have no effect: %s", tool, why)
 			return
 		case !strings.HasPrefix(name, "--"):
-			c.Fault(&args[i], "write %s arguments as --name or --name=value, not %q", tool, args[i])
+			c.Diagnose(&args[i], "write %s arguments as --name or --name=value, not %q", tool, args[i])
 		case slices.Contains(ownedArgs(), name):
-			c.Fault(&args[i], "%s is set from the case and the operator's values", name)
+			c.Diagnose(&args[i], "%s is set from the case and the operator's values", name)
 		}
 	}
 }
@@ -126,10 +128,10 @@ func (c *Checker) checkArgs(args []string, used bool, tool, why string) {
 func (c *Checker) checkSupport(p *Platform, s *Support) {
 	b := c.Backend(s.Backend)
 	if !slices.Contains(b.Vendors, p.Vendor) {
-		c.Fault(s, "backend %q does not run on vendor %q", b.Name, p.Vendor)
+		c.Diagnose(s, "backend %q does not run on vendor %q", b.Name, p.Vendor)
 	}
 	if len(s.Blocks) == 0 {
-		c.Fault(s, "platform %q runs nothing of backend %q; leave it out", p.SKU, b.Name)
+		c.Diagnose(s, "platform %q runs nothing of backend %q; leave it out", p.SKU, b.Name)
 	}
 }
 
@@ -146,7 +148,7 @@ func (c *Checker) checkSupports(set string) {
 			b := view.Backend(p.Backends[j].Backend)
 			each(p.Backends[j].Blocks, func(family string, block SupportBlock) {
 				if b.Blocks[family] == nil {
-					c.Fault(block, lacksBlock, b.Name, family)
+					c.Diagnose(block, lacksBlock, b.Name, family)
 					return
 				}
 				block.Check(c, p, b)
@@ -162,10 +164,10 @@ const lacksBlock = "backend %q has no %s block"
 func (c *Checker) FillsNodes(p *Platform, worlds []int) {
 	for i, w := range worlds {
 		if w > p.GPUsPerNode && w%p.GPUsPerNode != 0 {
-			c.Fault(&worlds[i], "%d ranks do not fill nodes of %d devices evenly", w, p.GPUsPerNode)
+			c.Diagnose(&worlds[i], "%d ranks do not fill nodes of %d devices evenly", w, p.GPUsPerNode)
 		}
 		if p.Scope(w) == vocab.ScopeOut && p.ScaleOut == nil {
-			c.Fault(&worlds[i], "%d ranks exceed the scale-up domain of %d, and the platform has no scale_out", w, p.ScaleUp.Domain)
+			c.Diagnose(&worlds[i], "%d ranks exceed the scale-up domain of %d, and the platform has no scale_out", w, p.ScaleUp.Domain)
 		}
 	}
 }
@@ -179,7 +181,7 @@ func offering[T any](c *Checker, family string, backends []string) []*T {
 		if has := block[T](b.Blocks, family); has != nil {
 			out = append(out, has)
 		} else {
-			c.Fault(&backends[i], lacksBlock, b.Name, family)
+			c.Diagnose(&backends[i], lacksBlock, b.Name, family)
 		}
 	}
 	return out
@@ -189,7 +191,7 @@ func offering[T any](c *Checker, family string, backends []string) []*T {
 func offered[T any](c *Checker, what string, asked []string, backends []*T, list func(*T) []string) {
 	for i, name := range asked {
 		if len(backends) > 0 && !slices.ContainsFunc(backends, func(b *T) bool { return slices.Contains(list(b), name) }) {
-			c.Fault(&asked[i], "no backend of this block has the %s %q", what, name)
+			c.Diagnose(&asked[i], "no backend of this block has the %s %q", what, name)
 		}
 	}
 }

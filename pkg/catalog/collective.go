@@ -116,18 +116,18 @@ func (e *CollectiveSuite) Check(c *Checker, s *Suite) {
 
 func (b *CollectiveBlock) check(c *Checker, s *Suite) {
 	if b.Sizes != nil && b.Sizes.From > b.Sizes.To {
-		c.Fault(&b.Sizes.From, "\"from\" must not be larger than \"to\"")
+		c.Diagnose(&b.Sizes.From, "\"from\" must not be larger than \"to\"")
 	}
 	for i, op := range b.Ops {
 		switch {
 		case vocab.Op(op).Traffic && b.Traffic == nil:
-			c.Fault(&b.Ops[i], "%s needs a block with the key \"traffic\" instead of \"sizes\"", op)
+			c.Diagnose(&b.Ops[i], "%s needs a block with the key \"traffic\" instead of \"sizes\"", op)
 		case !vocab.Op(op).Traffic && b.Sizes == nil:
-			c.Fault(&b.Ops[i], "%s needs a block with the key \"sizes\" instead of \"traffic\"", op)
+			c.Diagnose(&b.Ops[i], "%s needs a block with the key \"sizes\" instead of \"traffic\"", op)
 		}
 	}
 	if b.Sizes != nil && b.Traffic != nil {
-		c.Fault(b.Traffic, "a block has either \"sizes\" or \"traffic\", not both: a traffic file determines its size")
+		c.Diagnose(b.Traffic, "a block has either \"sizes\" or \"traffic\", not both: a traffic file determines its size")
 	}
 	if b.Traffic != nil {
 		b.Traffic.check(c, b.worlds(c.Catalog, s), b.DTypes)

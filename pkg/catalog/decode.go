@@ -12,7 +12,7 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// A decoder turns YAML nodes into typed values and notes every fault it meets
+// A decoder turns YAML nodes into typed values and notes every diagnostic
 // on the way. What a struct accepts is said by its tags:
 //
 //	yaml:"key"            a required key
@@ -27,9 +27,9 @@ import (
 // A slice of structs with a name field is written as a mapping, in order. Lists
 // are never empty and hold nothing twice.
 type decoder struct {
-	fsys   fs.FS // has the files that values name
-	file   string
-	faults Errors
+	fsys        fs.FS // has the files that values name
+	file        string
+	diagnostics Errors
 	// pos has the position of every value read, by its address.
 	pos  map[any]Pos
 	refs []reference
@@ -54,7 +54,7 @@ type reference struct {
 func (d *decoder) resolve(names map[string][]string, broken map[string]bool) {
 	for _, r := range d.refs {
 		if !slices.Contains(names[r.kind], r.name) && !broken[r.kind] {
-			d.fault(r.Pos, "unknown %s %q%s", r.kind, r.name, Hint(r.name, names[r.kind]))
+			d.diagnose(r.Pos, "unknown %s %q%s", r.kind, r.name, Hint(r.name, names[r.kind]))
 		}
 	}
 }
@@ -70,31 +70,31 @@ func (d *decoder) words(dir string) map[string][]string {
 	return out
 }
 
-// err is all faults, sorted, or nil.
+// err is all diagnostics, sorted, or nil.
 func (d *decoder) err() error {
-	if len(d.faults) == 0 {
+	if len(d.diagnostics) == 0 {
 		return nil
 	}
-	return d.faults.sorted()
+	return d.diagnostics.sorted()
 }
 
 func (d *decoder) at(n *yaml.Node) Pos { return Pos{File: d.file, Line: n.Line, Col: n.Column} }
 
-func (d *decoder) fault(p Pos, format string, args ...any) {
-	d.faults = append(d.faults, Diagnostic{Pos: p, Msg: fmt.Sprintf(format, args...)})
+func (d *decoder) diagnose(p Pos, format string, args ...any) {
+	d.diagnostics = append(d.diagnostics, Diagnostic{Pos: p, Msg: fmt.Sprintf(format, args...)})
 }
 
 // document decodes a file into the struct that out points to, and reports
 // whether nothing is wrong in it.
 func (d *decoder) document(f parsed, out any) bool {
 	d.file = f.file
-	if f.fault != nil {
-		d.faults = append(d.faults, *f.fault)
+	if f.failed != nil {
+		d.diagnostics = append(d.diagnostics, *f.failed)
 		return false
 	}
-	before := len(d.faults)
+	before := len(d.diagnostics)
 	d.decode(f.root, reflect.ValueOf(out).Elem(), field{what: "the file"})
-	return len(d.faults) == before
+	return len(d.diagnostics) == before
 }
 
 // shape is what the tags of a struct say.
@@ -168,7 +168,7 @@ type custom interface {
 
 func (d *decoder) decode(n *yaml.Node, v reflect.Value, f field) {
 	if n.Kind == yaml.AliasNode || n.Anchor != "" {
-		d.fault(d.at(n), "anchors and aliases are not allowed; write the value out")
+		d.diagnose(d.at(n), "anchors and aliases are not allowed; write the value out")
 		return
 	}
 	d.pos[v.Addr().Interface()] = d.at(n)
@@ -210,7 +210,7 @@ func (d *decoder) structure(n *yaml.Node, v reflect.Value, f field) {
 		if i := slices.Index(s.keys, k.Value); i >= 0 {
 			d.member(val, v, s.keys[i], s.fields[i])
 		} else {
-			d.fault(d.at(k), "unknown key %q%s", k.Value, Hint(k.Value, s.keys))
+			d.diagnose(d.at(k), "unknown key %q%s", k.Value, Hint(k.Value, s.keys))
 		}
 	})
 	for i, key := range s.keys {
@@ -219,7 +219,7 @@ func (d *decoder) structure(n *yaml.Node, v reflect.Value, f field) {
 		case sub.preset != "":
 			d.member(preset(sub.preset, n), v, key, sub)
 		case !sub.optional:
-			d.fault(d.at(n), "%s lacks the key %q", f.what, key)
+			d.diagnose(d.at(n), "%s lacks the key %q", f.what, key)
 		}
 	}
 }
@@ -263,9 +263,9 @@ func (d *decoder) mapping(n *yaml.Node, f field, each func(k, val *yaml.Node)) b
 		k := n.Content[i]
 		switch line := lines[k.Value]; {
 		case k.Kind != yaml.ScalarNode || k.Anchor != "":
-			d.fault(d.at(k), "a key must be a plain word, not %s", d.describe(k))
+			d.diagnose(d.at(k), "a key must be a plain word, not %s", d.describe(k))
 		case line != 0:
-			d.fault(d.at(k), "duplicate key %q, first in line %d", k.Value, line)
+			d.diagnose(d.at(k), "duplicate key %q, first in line %d", k.Value, line)
 		default:
 			lines[k.Value] = k.Line
 			each(k, n.Content[i+1])
@@ -277,7 +277,7 @@ func (d *decoder) mapping(n *yaml.Node, f field, each func(k, val *yaml.Node)) b
 // named decodes a mapping into a slice of structs that know their own key.
 func (d *decoder) named(n *yaml.Node, v reflect.Value, f field) {
 	if n.Kind == yaml.MappingNode && len(n.Content) == 0 {
-		d.fault(d.at(n), "%s is empty", f.what)
+		d.diagnose(d.at(n), "%s is empty", f.what)
 		return
 	}
 	name := d.shape(v.Type().Elem()).name
@@ -305,7 +305,7 @@ func (d *decoder) list(n *yaml.Node, v reflect.Value, f field) {
 		return
 	}
 	if len(n.Content) == 0 {
-		d.fault(d.at(n), "%s is empty", f.what)
+		d.diagnose(d.at(n), "%s is empty", f.what)
 		return
 	}
 	out := reflect.MakeSlice(v.Type(), len(n.Content), len(n.Content))
@@ -316,7 +316,7 @@ func (d *decoder) list(n *yaml.Node, v reflect.Value, f field) {
 		d.decode(c, out.Index(i), elem)
 		if c.Kind == yaml.ScalarNode {
 			if seen[c.Value] {
-				d.fault(d.at(c), "%s lists %s twice", f.what, d.quote(c.Value))
+				d.diagnose(d.at(c), "%s lists %s twice", f.what, d.quote(c.Value))
 			}
 			seen[c.Value] = true
 		}

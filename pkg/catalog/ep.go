@@ -173,13 +173,13 @@ func MaxTokens(world, topk int) int { return maxAssignments / world / topk }
 // Check implements SamplingBlock.
 func (s *EPSampling) Check(c *Checker) {
 	if s.ChainDrop > s.ChainItersPerTrial-2 {
-		c.Fault(&s.ChainDrop, "chain_drop must leave at least 2 of the %d chained pairs", s.ChainItersPerTrial)
+		c.Diagnose(&s.ChainDrop, "chain_drop must leave at least 2 of the %d chained pairs", s.ChainItersPerTrial)
 	}
 }
 
 func (w *Workload) check(c *Checker) {
 	if w.TopK > w.Experts {
-		c.Fault(&w.TopK, "topk %d exceeds the %d experts", w.TopK, w.Experts)
+		c.Diagnose(&w.TopK, "topk %d exceeds the %d experts", w.TopK, w.Experts)
 	}
 	checkLadders(c, w.Ladders)
 }
@@ -187,7 +187,7 @@ func (w *Workload) check(c *Checker) {
 func checkLadders(c *Checker, ls []Ladder) {
 	for i := range ls {
 		if !slices.IsSorted(ls[i].Tokens) {
-			c.Fault(&ls[i].Tokens, "the %s ladder must ascend", ls[i].Phase)
+			c.Diagnose(&ls[i].Tokens, "the %s ladder must ascend", ls[i].Phase)
 		}
 	}
 }
@@ -199,7 +199,7 @@ const kvTransfer = "kv-transfer"
 // Check implements SuiteBlock.
 func (e *EPSuite) Check(c *Checker, s *Suite) {
 	if s.Name == kvTransfer {
-		c.Fault(e, "the dashboard reads cases of a suite named %q as transfers of KV caches; name this EP suite otherwise", s.Name)
+		c.Diagnose(e, "the dashboard reads cases of a suite named %q as transfers of KV caches; name this EP suite otherwise", s.Name)
 	}
 	for i := range *e {
 		(*e)[i].check(c)
@@ -213,17 +213,17 @@ func (b *EPBlock) check(c *Checker) {
 	for i, phase := range b.Phases {
 		tokens := b.Ladder(w, phase)
 		if len(tokens) == 0 {
-			c.Fault(&b.Phases[i], "no %s ladder: define one here or in workload %q", phase, w.Name)
+			c.Diagnose(&b.Phases[i], "no %s ladder: define one here or in workload %q", phase, w.Name)
 			continue
 		}
 		largest = max(largest, slices.Max(tokens))
 	}
 	for i, degree := range b.Degrees {
 		if most := MaxTokens(degree, w.TopK); largest > most {
-			c.Fault(&b.Degrees[i], "%d ranks with %d tokens each and top-k %d are too large: every rank holds the routing of all tokens, so at this degree the limit is %d tokens per rank", degree, largest, w.TopK, most)
+			c.Diagnose(&b.Degrees[i], "%d ranks with %d tokens each and top-k %d are too large: every rank holds the routing of all tokens, so at this degree the limit is %d tokens per rank", degree, largest, w.TopK, most)
 		}
 		if w.Experts%degree != 0 {
-			c.Fault(&b.Degrees[i], "the %d experts of workload %q do not spread evenly over %d ranks", w.Experts, w.Name, degree)
+			c.Diagnose(&b.Degrees[i], "the %d experts of workload %q do not spread evenly over %d ranks", w.Experts, w.Name, degree)
 		}
 	}
 	has := offering[EPBackend](c, vocab.FamilyEP, b.Backends)
@@ -247,11 +247,11 @@ func (e *EPSupport) Check(c *Checker, p *Platform, b *Backend) {
 	for i := range *e {
 		d := &(*e)[i]
 		if b.EP().Mode(d.Mode) == nil {
-			c.Fault(d, "backend %q has no mode %q%s", b.Name, d.Mode, Hint(d.Mode, b.EP().modeNames()))
+			c.Diagnose(d, "backend %q has no mode %q%s", b.Name, d.Mode, Hint(d.Mode, b.EP().modeNames()))
 		}
 		for j, degree := range d.Degrees {
 			if r := b.EP().rule(p, d.Mode, degree); r != nil {
-				c.Fault(&d.Degrees[j], "EP%d is listed as running here, but %s says why it is unsupported: %s", degree, c.At(r), r.Reason)
+				c.Diagnose(&d.Degrees[j], "EP%d is listed as running here, but %s says why it is unsupported: %s", degree, c.At(r), r.Reason)
 			}
 		}
 		c.FillsNodes(p, d.Degrees)
@@ -263,13 +263,13 @@ func (e *EPSupport) Check(c *Checker, p *Platform, b *Backend) {
 func (e *EPBackend) Check(c *Checker, b *Backend) {
 	for i, p := range e.OffPath {
 		if !slices.Contains(e.Precisions, p) {
-			c.Fault(&e.OffPath[i], "off_path precision %q is not among the backend's precisions", p)
+			c.Diagnose(&e.OffPath[i], "off_path precision %q is not among the backend's precisions", p)
 		}
 	}
 	for i := range e.Modes {
 		for j, p := range e.Modes[i].Precisions {
 			if !slices.Contains(e.Precisions, p) {
-				c.Fault(&e.Modes[i].Precisions[j], "%s precision %q is not among the backend's precisions", e.Modes[i].Name, p)
+				c.Diagnose(&e.Modes[i].Precisions[j], "%s precision %q is not among the backend's precisions", e.Modes[i].Name, p)
 			}
 		}
 	}
@@ -281,7 +281,7 @@ func (e *EPBackend) Check(c *Checker, b *Backend) {
 	}
 	for i := range e.Unsupported {
 		if r := &e.Unsupported[i]; !used[r] {
-			c.Fault(r, "this rule has no effect: no suite asks for a case that it covers and no earlier rule does")
+			c.Diagnose(r, "this rule has no effect: no suite asks for a case that it covers and no earlier rule does")
 		}
 	}
 }
@@ -299,7 +299,7 @@ func (e *EPBackend) checkGaps(c *Checker, set string, b *Backend, used map[*Rule
 			if r := e.rule(p, row.Mode, row.World); r != nil && !row.Runs {
 				used[r] = true
 			} else if !row.Runs {
-				c.Fault(&c.Platform(p.SKU).Backends, "%s ask for %s %s at EP%d; list it %s, or give the reason in %s why it is unsupported",
+				c.Diagnose(&c.Platform(p.SKU).Backends, "%s ask for %s %s at EP%d; list it %s, or give the reason in %s why it is unsupported",
 					who, b.Name, row.Mode, row.World, where, c.At(e).File)
 			}
 		}

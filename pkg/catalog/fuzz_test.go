@@ -45,10 +45,10 @@ func FuzzLoad(f *testing.F) {
 			cat.Coverage()
 			return
 		}
-		var faults catalog.Errors
-		require.ErrorAs(t, err, &faults)
-		require.NotEmpty(t, faults)
-		for _, d := range faults {
+		var diagnostics catalog.Errors
+		require.ErrorAs(t, err, &diagnostics)
+		require.NotEmpty(t, diagnostics)
+		for _, d := range diagnostics {
 			require.NotEmpty(t, d.File)
 			require.Positive(t, d.Line)
 			require.Positive(t, d.Col)
@@ -76,9 +76,9 @@ func FuzzTraffic(f *testing.F) {
 		if err == nil {
 			return
 		}
-		var faults catalog.Errors
-		require.ErrorAs(t, err, &faults)
-		for _, d := range faults {
+		var diagnostics catalog.Errors
+		require.ErrorAs(t, err, &diagnostics)
+		for _, d := range diagnostics {
 			require.Positive(t, d.Line)
 			require.Positive(t, d.Col)
 		}

@@ -62,7 +62,7 @@ func Load(fsys fs.FS) (*Catalog, error) {
 	l.cat.Suites = readAll(l, suitesDir, func(s *Suite) *string { return &s.Name })
 	l.resolve(l.cat.words(), l.broken)
 	l.cat.asked = l.words(suitesDir)
-	if len(l.faults) == 0 {
+	if len(l.diagnostics) == 0 {
 		c := Checker{&l.cat, &l.decoder, l.cat.views()}
 		c.check()
 	}
@@ -89,7 +89,7 @@ func (l *loader) read(file string, out any, kinds ...string) {
 func readAll[T any](l *loader, dir string, name func(*T) *string) []T {
 	files := l.in(dir)
 	if len(files) == 0 {
-		l.fault(Pos{dir, 1, 1}, "no definition in this directory")
+		l.diagnose(Pos{dir, 1, 1}, "no definition in this directory")
 	}
 	out := make([]T, len(files))
 	for i, f := range files {
@@ -125,17 +125,17 @@ func (l *loader) layout() (files []string) {
 		}
 		switch ext := path.Ext(p); {
 		case ext == ".yml":
-			l.fault(Pos{p, 1, 1}, "definition files end in .yaml")
+			l.diagnose(Pos{p, 1, 1}, "definition files end in .yaml")
 		case ext != ".yaml":
 		case slices.Contains(known, p), slices.Contains([]string{platformsDir, suitesDir, capabilitiesDir}, path.Dir(p)):
 			files = append(files, p)
 		default:
-			l.fault(Pos{p, 1, 1}, "no definition file has this name%s", Hint(p, known))
+			l.diagnose(Pos{p, 1, 1}, "no definition file has this name%s", Hint(p, known))
 		}
 		return nil
 	})
 	if err != nil {
-		l.fault(Pos{".", 1, 1}, "%s", reason(err))
+		l.diagnose(Pos{".", 1, 1}, "%s", reason(err))
 	}
 	return files
 }

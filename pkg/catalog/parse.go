@@ -18,9 +18,9 @@ import (
 
 // parsed is a definition file as YAML, or what is wrong with it.
 type parsed struct {
-	file  string
-	root  *yaml.Node // nil where there is a fault
-	fault *Diagnostic
+	file   string
+	root   *yaml.Node // nil where failed is set
+	failed *Diagnostic
 }
 
 // parseAll reads and parses files side by side, since that is most of the work
@@ -46,7 +46,7 @@ const maxFile = 256 << 10
 func parseFile(fsys fs.FS, file string) parsed {
 	data, err := regular.ReadFS(fsys, file, maxFile)
 	if err != nil {
-		return parsed{file: file, fault: &Diagnostic{Pos{file, 1, 1}, reason(err)}}
+		return parsed{file: file, failed: &Diagnostic{Pos{file, 1, 1}, reason(err)}}
 	}
 	return parse(file, data)
 }
@@ -65,16 +65,16 @@ func parse(file string, data []byte) parsed {
 	var doc, second yaml.Node
 	err := safely(func() error { return dec.Decode(&doc) })
 	if errors.Is(err, io.EOF) {
-		return parsed{file: file, fault: &Diagnostic{Pos{file, 1, 1}, "the file is empty"}}
+		return parsed{file: file, failed: &Diagnostic{Pos{file, 1, 1}, "the file is empty"}}
 	}
 	if err == nil {
 		err = safely(func() error { return dec.Decode(&second) })
 		if err == nil {
-			return parsed{file: file, fault: &Diagnostic{Pos{file, second.Line, second.Column}, "a second document: a definition file holds one"}}
+			return parsed{file: file, failed: &Diagnostic{Pos{file, second.Line, second.Column}, "a second document: a definition file holds one"}}
 		}
 	}
 	if !errors.Is(err, io.EOF) {
-		return parsed{file: file, fault: syntax(file, data, err)}
+		return parsed{file: file, failed: syntax(file, data, err)}
 	}
 	return parsed{file: file, root: doc.Content[0]}
 }

@@ -20,9 +20,9 @@ var nameForm = regexp.MustCompile(`^[a-z0-9]+([.-][a-z0-9]+)*$`)
 func (d *decoder) name(p Pos, name string) {
 	switch {
 	case !nameForm.MatchString(name):
-		d.fault(p, "invalid name %q: want lower-case letters and digits, joined by '-' or '.'", name)
+		d.diagnose(p, "invalid name %q: want lower-case letters and digits, joined by '-' or '.'", name)
 	case name == All:
-		d.fault(p, "invalid name %q: filters use this word to select everything", name)
+		d.diagnose(p, "invalid name %q: filters use this word to select everything", name)
 	}
 }
 
@@ -49,15 +49,15 @@ const publishedText = "published text"
 func (d *decoder) word(p Pos, word, kind string) {
 	switch form := forms[kind]; {
 	case kind == publishedText && strings.ContainsFunc(word, func(r rune) bool { return !unicode.IsPrint(r) }):
-		d.fault(p, "%s is copied into documents; write it in printable characters on one line", d.quote(word))
+		d.diagnose(p, "%s is copied into documents; write it in printable characters on one line", d.quote(word))
 	case kind == publishedText:
 		if err := provenance.NewScreen().Check(word); err != nil && !d.private {
-			d.fault(p, "%s is copied into documents, which could then not be published: it %v", d.quote(word), err)
+			d.diagnose(p, "%s is copied into documents, which could then not be published: it %v", d.quote(word), err)
 		}
 	case form == nil:
 		d.refs = append(d.refs, reference{p, kind, word})
 	case !form.MatchString(word):
-		d.fault(p, "%s is not a valid %s", d.quote(word), kind)
+		d.diagnose(p, "%s is not a valid %s", d.quote(word), kind)
 	}
 }
 
@@ -107,7 +107,7 @@ func (d *decoder) scalar(n *yaml.Node, v reflect.Value, f field) bool {
 
 // mustBe says that n is something else than what was expected.
 func (d *decoder) mustBe(what string, n *yaml.Node, f field) bool {
-	d.fault(d.at(n), "%s must be %s, not %s", f.what, what, d.describe(n))
+	d.diagnose(d.at(n), "%s must be %s, not %s", f.what, what, d.describe(n))
 	return false
 }
 
@@ -118,10 +118,10 @@ func (d *decoder) text(n *yaml.Node, tag string, v reflect.Value, f field) bool 
 		if tag != "" && tag != "!!null" {
 			hint = "; put it in quotes"
 		}
-		d.fault(d.at(n), "%s must be a word, not %s%s", f.what, d.describe(n), hint)
+		d.diagnose(d.at(n), "%s must be a word, not %s%s", f.what, d.describe(n), hint)
 		return false
 	case strings.TrimSpace(n.Value) == "":
-		d.fault(d.at(n), "%s is empty", f.what)
+		d.diagnose(d.at(n), "%s is empty", f.what)
 		return false
 	}
 	v.SetString(n.Value)
@@ -141,15 +141,15 @@ func (d *decoder) integer(n *yaml.Node, tag string, v reflect.Value, f field) bo
 	x, err := strconv.ParseInt(n.Value, 10, 64)
 	switch {
 	case err != nil:
-		d.fault(d.at(n), "%s must be a plain decimal number, not %s", f.what, d.number(n))
+		d.diagnose(d.at(n), "%s must be a plain decimal number, not %s", f.what, d.number(n))
 	case !d.within(n, float64(x), f):
 	case v.Kind() == reflect.Uint64 && x < 0:
-		d.fault(d.at(n), "%s must not be negative", f.what)
+		d.diagnose(d.at(n), "%s must not be negative", f.what)
 	case v.Kind() == reflect.Uint64:
 		v.SetUint(uint64(x))
 		return true
 	case x > maxInt:
-		d.fault(d.at(n), "%s must be at most %d, not %s", f.what, maxInt, d.number(n))
+		d.diagnose(d.at(n), "%s must be at most %d, not %s", f.what, maxInt, d.number(n))
 	default:
 		v.SetInt(x)
 		return true
@@ -159,11 +159,11 @@ func (d *decoder) integer(n *yaml.Node, tag string, v reflect.Value, f field) bo
 
 func (d *decoder) within(n *yaml.Node, x float64, f field) bool {
 	if f.min != nil && x < *f.min {
-		d.fault(d.at(n), "%s must be at least %s, not %s", f.what, plain(*f.min), d.number(n))
+		d.diagnose(d.at(n), "%s must be at least %s, not %s", f.what, plain(*f.min), d.number(n))
 		return false
 	}
 	if f.max != nil && x > *f.max {
-		d.fault(d.at(n), "%s must be at most %s, not %s", f.what, plain(*f.max), d.number(n))
+		d.diagnose(d.at(n), "%s must be at most %s, not %s", f.what, plain(*f.max), d.number(n))
 		return false
 	}
 	return true

@@ -36,39 +36,39 @@ const MaxTraffic = 4 << 20
 // type Errors.
 func ParseTraffic(file string, data []byte) (*Traffic, error) {
 	t := &Traffic{File: file, Name: strings.TrimSuffix(path.Base(file), path.Ext(file))}
-	var faults Errors
-	fault := func(p Pos, format string, args ...any) {
-		faults = append(faults, Diagnostic{p, fmt.Sprintf(format, args...)})
+	var diagnostics Errors
+	diagnose := func(p Pos, format string, args ...any) {
+		diagnostics = append(diagnostics, Diagnostic{p, fmt.Sprintf(format, args...)})
 	}
 	ends := 0 // columns of the first row
 	for i, line := range strings.Split(string(data), "\n") {
-		row, at := numbers(Pos{file, i + 1, 1}, line, fault)
+		row, at := numbers(Pos{file, i + 1, 1}, line, diagnose)
 		if len(at) == 0 {
 			continue
 		}
 		if len(t.at) == 0 {
 			ends = len(at)
 		} else if len(at) != ends {
-			fault(at[min(ends, len(at)-1)], "row of %d numbers, but the first row has %d", len(at), ends)
+			diagnose(at[min(ends, len(at)-1)], "row of %d numbers, but the first row has %d", len(at), ends)
 		}
 		t.Bytes, t.at = append(t.Bytes, row), append(t.at, at)
 	}
 	switch n := len(t.at); {
 	case n == 0:
-		fault(Pos{file, 1, 1}, "the file is empty")
+		diagnose(Pos{file, 1, 1}, "the file is empty")
 	case n != ends:
-		fault(t.at[n-1][0], "%d rows of %d numbers: a traffic matrix must be square", n, ends)
-	case len(faults) == 0 && !slices.ContainsFunc(t.Bytes, func(row []int64) bool { return slices.Max(row) > 0 }):
-		fault(t.at[0][0], "no rank sends anything: all numbers are 0")
+		diagnose(t.at[n-1][0], "%d rows of %d numbers: a traffic matrix must be square", n, ends)
+	case len(diagnostics) == 0 && !slices.ContainsFunc(t.Bytes, func(row []int64) bool { return slices.Max(row) > 0 }):
+		diagnose(t.at[0][0], "no rank sends anything: all numbers are 0")
 	}
-	if len(faults) > 0 {
-		return nil, faults.sorted()
+	if len(diagnostics) > 0 {
+		return nil, diagnostics.sorted()
 	}
 	return t, nil
 }
 
 // numbers reads one row, with the position of each number.
-func numbers(p Pos, line string, fault func(p Pos, format string, args ...any)) (row []int64, at []Pos) {
+func numbers(p Pos, line string, diagnose func(p Pos, format string, args ...any)) (row []int64, at []Pos) {
 	for i := 0; i < len(line); {
 		word := line[i:]
 		if end := strings.IndexAny(word, " \t\r\v\f"); end >= 0 {
@@ -82,11 +82,11 @@ func numbers(p Pos, line string, fault func(p Pos, format string, args ...any)) 
 		n, err := strconv.ParseInt(word, 10, 64)
 		switch {
 		case err != nil || word[0] == '+':
-			fault(p, "bytes must be a whole number, not %q", word)
+			diagnose(p, "bytes must be a whole number, not %q", word)
 		case n < 0:
-			fault(p, "bytes must not be negative: %d", n)
+			diagnose(p, "bytes must not be negative: %d", n)
 		case n > MaxBytes:
-			fault(p, "at most %d bytes, not %d", int64(MaxBytes), n)
+			diagnose(p, "at most %d bytes, not %d", int64(MaxBytes), n)
 		}
 		row, at = append(row, n), append(at, p)
 		i += len(word)
@@ -105,22 +105,22 @@ func (t *Traffic) Whole(dtype string) error {
 	if err != nil {
 		return err
 	}
-	var faults Errors
+	var diagnostics Errors
 	size := int64(element.Size())
 	for i, row := range t.Bytes {
 		for j, n := range row {
 			if n%size != 0 {
-				faults = append(faults, Diagnostic{t.at[i][j], fmt.Sprintf("%d bytes are not a whole number of %s elements of %d bytes", n, dtype, size)})
+				diagnostics = append(diagnostics, Diagnostic{t.at[i][j], fmt.Sprintf("%d bytes are not a whole number of %s elements of %d bytes", n, dtype, size)})
 			}
 		}
 	}
-	switch more := len(faults) - 1; {
+	switch more := len(diagnostics) - 1; {
 	case more < 0:
 		return nil
 	case more > 0:
-		faults[0].Msg += fmt.Sprintf("; %d more like this", more)
+		diagnostics[0].Msg += fmt.Sprintf("; %d more like this", more)
 	}
-	return faults[:1]
+	return diagnostics[:1]
 }
 
 // decode implements custom: the value is the file, below the definitions.
@@ -130,12 +130,12 @@ func (t *Traffic) decode(d *decoder, n *yaml.Node, f field) {
 		return
 	}
 	if !fs.ValidPath(file) {
-		d.fault(d.at(n), "%q is not a path inside the definitions", file)
+		d.diagnose(d.at(n), "%q is not a path inside the definitions", file)
 		return
 	}
 	data, err := regular.ReadFS(d.fsys, file, MaxTraffic)
 	if err != nil {
-		d.fault(d.at(n), "traffic %q: %s", file, reason(err))
+		d.diagnose(d.at(n), "traffic %q: %s", file, reason(err))
 		return
 	}
 	read, err := ParseTraffic(file, data)
@@ -147,15 +147,15 @@ func (t *Traffic) decode(d *decoder, n *yaml.Node, f field) {
 	*t = *read
 }
 
-// note takes in the faults of a file, each once, however many blocks name it.
+// note takes in the diagnostics of a file, each once, however many blocks name it.
 func (d *decoder) note(err error) {
-	faults, ok := err.(Errors) //nolint:errorlint // as ParseTraffic and Whole document
+	diagnostics, ok := err.(Errors) //nolint:errorlint // as ParseTraffic and Whole document
 	if !ok {
 		panic("catalog: an error without positions: " + err.Error())
 	}
-	for _, f := range faults {
-		if !slices.Contains(d.faults, f) {
-			d.faults = append(d.faults, f)
+	for _, f := range diagnostics {
+		if !slices.Contains(d.diagnostics, f) {
+			d.diagnostics = append(d.diagnostics, f)
 		}
 	}
 }
@@ -164,7 +164,7 @@ func (d *decoder) note(err error) {
 // its parts are whole elements of each type.
 func (t *Traffic) check(c *Checker, worlds []int, dtypes []string) {
 	if !slices.Contains(worlds, t.Ranks()) {
-		c.Fault(t, "%s has %d ranks, but no platform of the suite runs a backend of this block at that world size; they have %s",
+		c.Diagnose(t, "%s has %d ranks, but no platform of the suite runs a backend of this block at that world size; they have %s",
 			t.File, t.Ranks(), strings.ReplaceAll(strings.Trim(fmt.Sprint(worlds), "[]"), " ", ", "))
 	}
 	for _, dtype := range dtypes {

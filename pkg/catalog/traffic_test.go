@@ -45,7 +45,7 @@ func TestTrafficDiagnostics(t *testing.T) {
 	}
 }
 
-// What is wrong with a file that a suite names is said with the other faults,
+// What is wrong with a file that a suite names is said with the other diagnostics,
 // once, where it is.
 func TestTrafficOfASuite(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
