@@ -56,11 +56,10 @@ func ranks(t *testing.T, world int, body func(l *Library, id ID, rank int, d acc
 
 func TestConfigSuitsEveryRelease(t *testing.T) {
 	fakes.Build(t).Use(t)
-	policy := 1
 	for _, version := range []string{"21403", "21602", "21703", "21901", "22403", "22703", "22809", "22907", "23007"} {
 		t.Setenv("CX_FAKE_NCCL_VERSION", version)
 		for _, err := range ranks(t, 2, func(l *Library, id ID, rank int, _ accel.Device) error {
-			c, err := l.Init([]ID{id}, rank, 2, Config{CTAPolicy: &policy, MaxP2PPeers: 2, NVLinkCentric: true})
+			c, err := l.Init([]ID{id}, rank, 2, Config{NVLinkCentric: true})
 			if err != nil {
 				return err
 			}

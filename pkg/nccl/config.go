@@ -13,11 +13,6 @@ const configMagic = 0xcafebeef
 // Config holds the options of a communicator. The zero value leaves all of them to the
 // library.
 type Config struct {
-	// CTAPolicy is 0 default, 1 efficiency, 2 zero; nil leaves it unset.
-	CTAPolicy *int
-	// MaxP2PPeers limits the number of peers of point-to-point operations; 0 leaves it
-	// unset.
-	MaxP2PPeers int
 	// NVLinkCentric requests the schedule for a program that has the device to itself, as
 	// nccl-tests does.
 	NVLinkCentric bool
@@ -37,14 +32,8 @@ func (c Config) fill(v Version) C.cx_nccl_config {
 		graphUsageMode: undefined, numRmaCtx: undefined, maxP2pPeers: undefined, graphStreamOrdering: undefined,
 	}
 	block.size = C.size_t(unsafe.Sizeof(block))
-	if c.CTAPolicy != nil && v >= v2_27 {
-		block.CTAPolicy = C.int32_t(*c.CTAPolicy)
-	}
 	if c.NVLinkCentric && v >= v2_28 {
 		block.nvlinkCentricSched = 1
-	}
-	if c.MaxP2PPeers > 0 && v >= v2_30 {
-		block.maxP2pPeers = C.int32_t(c.MaxP2PPeers)
 	}
 	return block
 }

@@ -7,12 +7,8 @@ import "fmt"
 // that is neither (MSCCL++) counts its own versions in the second way.
 type Version int
 
-// The releases from which on a field of the config exists or may be set.
-const (
-	v2_27 Version = 22700
-	v2_28 Version = 22800
-	v2_30 Version = 23000
-)
+// v2_28 is the release from which on Config.NVLinkCentric may be set.
+const v2_28 Version = 22800
 
 // format returns v as x.y.z.
 func (v Version) format(kind Kind) string {
