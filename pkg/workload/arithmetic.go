@@ -135,7 +135,7 @@ func (a Arithmetic) Value(rank int, i int64) uint64 {
 	case op == Min || op == Max:
 		return a.finite(wide(h))
 	case op == Prod && (k == kindNaN || k == kindInfinity || !a.holds(k, r, g)):
-		return a.p.encode(1, 0)
+		return uint64(p.Bias) << p.Mantissa // 1
 	case (k == kindTwo || k == kindMany) && !a.holds(k, r, g):
 		return 0
 	}

@@ -13,9 +13,9 @@ import (
 // its reduction over the ranks is exact, whatever the order and at every
 // partial result in the element type itself: results are compared bit for bit.
 //
-// pattern.h is the same function as C that CUDA and HIP compile too; this file
-// is the reference it is tested against. Both work on [Params] and unsigned
-// 32-bit arithmetic (64-bit only to hold an index or an element):
+// pattern.h is the function, as C that CUDA and HIP compile too. internal/reference is
+// the reference that tests hold it to. Both work on [Params] and unsigned 32-bit
+// arithmetic (64-bit only to hold an index or an element):
 //
 //	mix(x)     x ^= x>>16; x *= 0x7feb352d; x ^= x>>15; x *= 0x846ca68b; x ^= x>>16
 //	key(r)     mix(seed ^ mix(r + 0x9e3779b9))
@@ -199,212 +199,11 @@ func pick(h, n uint32) uint32 { return uint32(uint64(h) * uint64(n) >> 32) }
 // first returns the first rank of the window of summands whose shared hash is g.
 func (p Pattern) first(g uint32) uint32 { return pick(mix(g), p.p.World) }
 
-// contributes reports whether rank is in the window.
-func (p Pattern) contributes(rank, g uint32) bool {
-	at := rank + p.p.World - p.first(g)
-	if at >= p.p.World {
-		at -= p.p.World
-	}
-	return at < p.p.Summands
-}
-
-// encode returns the bits of k·2^s, which must be normal and exact.
-func (p Pattern) encode(k int64, s int32) uint64 {
-	if k == 0 {
-		return 0
-	}
-	sign := uint64(0)
-	if k < 0 {
-		sign, k = 1, -k
-	}
-	top := uint32(bits.Len64(uint64(k)) - 1)
-	exponent := uint64(int32(top) + s + p.p.Bias)
-	m := p.p.Mantissa
-	fraction := uint64(k)
-	if top > m {
-		fraction >>= top - m
-	} else {
-		fraction <<= m - top
-	}
-	fraction &= 1<<m - 1
-	return sign<<(8*p.p.Size-1) | exponent<<m | fraction
-}
-
 func (p Pattern) truncate(v uint64) uint64 {
 	if p.p.Size == 8 {
 		return v
 	}
 	return v & (1<<(8*p.p.Size) - 1)
-}
-
-// summand returns the signed k of a floating sum, mulsum or avg.
-func (p Pattern) summand(h uint32) int64 {
-	k := int64(1 + h&p.p.Mask)
-	if h>>31 != 0 {
-		return -k
-	}
-	return k
-}
-
-func (p Pattern) exponent(g uint32) int32 { return p.p.Exponent + int32(g&p.p.Wiggle) }
-
-// power returns the signed power of two of a floating prod.
-func (p Pattern) power(h uint32) (negative bool, exponent int32) {
-	return h>>31 != 0, int32(h&1) - int32(h>>1&1)
-}
-
-func (p Pattern) signedPower(negative bool, s int32) uint64 {
-	if negative {
-		return p.encode(-1, s)
-	}
-	return p.encode(1, s)
-}
-
-// Value returns the bits of element i of rank's input.
-func (p Pattern) Value(rank int, i int64) uint64 {
-	h := p.hash(uint32(rank), i)
-	raw := p.truncate(wide(h))
-	op := RedOp(p.p.RedOp)
-	if op == NoRedOp {
-		return raw
-	}
-	if p.p.Mantissa == 0 {
-		return p.integer(uint32(rank), i, h, raw)
-	}
-	if op == Min || op == Max {
-		return p.finite(raw)
-	}
-	g := p.hash(sharedStream, i)
-	in := p.contributes(uint32(rank), g)
-	switch {
-	case op == Prod && !in:
-		return p.encode(1, 0)
-	case op == Prod:
-		return p.signedPower(p.power(h))
-	case !in:
-		return 0
-	case p.inexact():
-		return p.signedPower(h>>31 != 0, p.p.Exponent+int32(h&p.p.Mask))
-	default:
-		return p.encode(p.summand(h), p.exponent(g))
-	}
-}
-
-func (p Pattern) integer(rank uint32, i int64, h uint32, raw uint64) uint64 {
-	switch RedOp(p.p.RedOp) {
-	case Prod:
-		return raw | 1
-	case Avg:
-		if !p.contributes(rank, p.hash(sharedStream, i)) {
-			return 0
-		}
-		return uint64(h & p.p.Mask)
-	}
-	return raw
-}
-
-// finite moves the exponent field off all zeros and all ones.
-func (p Pattern) finite(raw uint64) uint64 {
-	m := p.p.Mantissa
-	ones := uint64(1)<<(8*p.p.Size-1-m) - 1
-	switch raw >> m & ones {
-	case 0:
-		return raw | 1<<m
-	case ones:
-		return raw &^ (1 << m)
-	}
-	return raw
-}
-
-// Expected returns the bits of element i of the reduction over all ranks.
-func (p Pattern) Expected(i int64) uint64 {
-	op := RedOp(p.p.RedOp)
-	switch {
-	case op == Min || op == Max:
-		return p.extreme(i)
-	case p.p.Mantissa == 0 && op != Avg:
-		return p.modular(i)
-	}
-	g := p.hash(sharedStream, i)
-	rank := p.first(g)
-	sum, negative, exponent := int64(0), false, int32(0)
-	for range p.p.Summands {
-		h := p.hash(rank, i)
-		switch {
-		case p.p.Mantissa == 0:
-			sum += int64(h & p.p.Mask)
-		case op == Prod:
-			n, e := p.power(h)
-			negative = negative != n
-			exponent += e
-		case p.inexact():
-			bits := uint64(int32(h&p.p.Mask)+p.p.Exponent+p.p.InverseExponent+p.p.Bias)<<p.p.Mantissa | p.p.InverseMantissa
-			return bits | uint64(h>>31)<<(8*p.p.Size-1)
-		case op == MulSum:
-			sum += p.summand(h) * int64(MulSumScalar(int(rank)))
-		default:
-			sum += p.summand(h)
-		}
-		if rank++; rank == p.p.World {
-			rank = 0
-		}
-	}
-	switch {
-	case p.p.Mantissa == 0:
-		return uint64(sum) / uint64(p.p.World)
-	case op == Prod:
-		return p.signedPower(negative, exponent)
-	case op == Avg:
-		return p.encode(sum, p.exponent(g)-p.p.AvgShift)
-	default:
-		return p.encode(sum, p.exponent(g))
-	}
-}
-
-func (p Pattern) modular(i int64) uint64 {
-	acc := uint64(0)
-	if RedOp(p.p.RedOp) == Prod {
-		acc = 1
-	}
-	for r := range int(p.p.World) {
-		v := p.Value(r, i)
-		switch RedOp(p.p.RedOp) {
-		case Prod:
-			acc *= v
-		case MulSum:
-			acc += v * uint64(MulSumScalar(r))
-		default:
-			acc += v
-		}
-	}
-	return p.truncate(acc)
-}
-
-func (p Pattern) extreme(i int64) uint64 {
-	best := p.Value(0, i)
-	for r := 1; r < int(p.p.World); r++ {
-		v := p.Value(r, i)
-		if less := p.order(v) < p.order(best); less == (RedOp(p.p.RedOp) == Min) {
-			best = v
-		}
-	}
-	return best
-}
-
-// order maps the bits of an element to an unsigned number that increases with its value.
-// Neighbouring values differ by one.
-func (p Pattern) order(v uint64) uint64 {
-	sign := uint64(1) << (8*p.p.Size - 1)
-	switch {
-	case p.p.Mantissa == 0 && p.p.Signed == 0:
-		return v
-	case p.p.Mantissa == 0:
-		return v ^ sign
-	case v&sign != 0:
-		return sign - v&^sign
-	default:
-		return v | sign
-	}
 }
 
 // AllRanks is the source of a region whose elements are reductions over all ranks.
@@ -418,29 +217,6 @@ type Region struct {
 	Source               int
 }
 
-// At returns the bits of element First + j of the region.
-func (p Pattern) At(r Region, j int64) uint64 {
-	if r.Source == AllRanks {
-		return p.Expected(r.First + j)
-	}
-	return p.Value(r.Source, r.First+j)
-}
-
-// Fill writes the regions' elements into buf.
-func (p Pattern) Fill(buf []byte, regions []Region) { p.write(buf, regions, 0) }
-
-// Poison writes the complement of each element, so that an element that an operation does
-// not write fails the check.
-func (p Pattern) Poison(buf []byte, regions []Region) { p.write(buf, regions, ^uint64(0)) }
-
-func (p Pattern) write(buf []byte, regions []Region, flip uint64) {
-	for _, r := range regions {
-		for j := range r.Count {
-			p.store(buf, r.Offset+j, p.At(r, j)^flip)
-		}
-	}
-}
-
 // Verdict is the result of a check.
 type Verdict struct {
 	Checked int64 `json:"checked"` // elements compared
@@ -448,57 +224,16 @@ type Verdict struct {
 	First   int64 `json:"first"`   // offset of the first wrong element in the buffer, in elements; −1 if there is none
 }
 
-// Check compares the regions' elements in buf.
-func (p Pattern) Check(buf []byte, regions []Region) Verdict {
-	v := Verdict{First: -1}
-	tolerance := uint64(p.ToleranceULP())
-	for _, r := range regions {
-		for j := range r.Count {
-			got, want := p.load(buf, r.Offset+j), p.At(r, j)
-			v.Checked++
-			if got == want || tolerance > 0 && p.distance(got, want) <= tolerance {
-				continue
-			}
-			if v.Wrong == 0 || r.Offset+j < v.First {
-				v.First = r.Offset + j
-			}
-			v.Wrong++
-		}
-	}
-	return v
-}
-
-func (p Pattern) distance(a, b uint64) uint64 {
-	x, y := p.order(a), p.order(b)
-	if x < y {
-		return y - x
-	}
-	return x - y
-}
-
 func (p Pattern) load(buf []byte, at int64) uint64 {
-	at *= int64(p.p.Size)
-	switch p.p.Size {
-	case 1:
-		return uint64(buf[at])
-	case 2:
-		return uint64(binary.LittleEndian.Uint16(buf[at:]))
-	case 4:
-		return uint64(binary.LittleEndian.Uint32(buf[at:]))
-	}
-	return binary.LittleEndian.Uint64(buf[at:])
+	var word [8]byte
+	size := int64(p.p.Size)
+	copy(word[:], buf[at*size:(at+1)*size])
+	return binary.LittleEndian.Uint64(word[:])
 }
 
 func (p Pattern) store(buf []byte, at int64, v uint64) {
-	at *= int64(p.p.Size)
-	switch p.p.Size {
-	case 1:
-		buf[at] = byte(v)
-	case 2:
-		binary.LittleEndian.PutUint16(buf[at:], uint16(v))
-	case 4:
-		binary.LittleEndian.PutUint32(buf[at:], uint32(v))
-	default:
-		binary.LittleEndian.PutUint64(buf[at:], v)
-	}
+	var word [8]byte
+	size := int64(p.p.Size)
+	binary.LittleEndian.PutUint64(word[:], v)
+	copy(buf[at*size:(at+1)*size], word[:])
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/collectivex/collectivex/internal/fakes"
+	"github.com/collectivex/collectivex/internal/reference"
 	"github.com/collectivex/collectivex/pkg/accel"
 	"github.com/collectivex/collectivex/pkg/accel/cuda"
 	"github.com/collectivex/collectivex/pkg/accel/gpu"
@@ -111,23 +112,24 @@ func TestFillIsTheReference(t *testing.T) {
 				for _, world := range []int{1, 2, 3, 4, 6, 8, 72} {
 					p, err := workload.NewPattern(dt, op, world, uint32(world)<<8|uint32(op))
 					require.NoError(t, err)
+					host := reference.Of(p)
 					rs := regions(world, op != workload.NoRedOp)
 					want := make([]byte, b.bytes)
 					for i := range want {
 						want[i] = 0xa5
 					}
 					for _, step := range []struct {
-						reference func([]byte, []workload.Region)
-						device    func(accel.Stream, workload.Pattern, accel.Ptr, []workload.Region) error
-					}{{p.Poison, d.Poison}, {p.Fill, d.Fill}} {
+						host   func([]byte, []workload.Region)
+						device func(accel.Stream, workload.Pattern, accel.Ptr, []workload.Region) error
+					}{{host.Poison, d.Poison}, {host.Fill, d.Fill}} {
 						require.NoError(t, b.Set(b.stream, b.buf, 0xa5, b.bytes))
 						require.NoError(t, step.device(b.stream, p, b.buf, rs))
-						step.reference(want, rs)
+						step.host(want, rs)
 						require.Equal(t, want, b.contents(t), "%s %s of %d", dt, op, world)
 					}
 					v, err := d.Check(b.stream, p, b.buf, rs)
 					require.NoError(t, err)
-					require.Equal(t, p.Check(want, rs), v)
+					require.Equal(t, host.Check(want, rs), v)
 				}
 			}
 		}
@@ -185,7 +187,7 @@ func TestCheckTolerance(t *testing.T) {
 		require.NoError(t, err)
 		rs := []workload.Region{{Count: 1, Source: workload.AllRanks}}
 		for off, wrong := range []int64{0, 0, 1} {
-			v := uint32(p.Expected(0)) + uint32(off)
+			v := uint32(reference.Of(p).Expected(0)) + uint32(off)
 			require.NoError(t, b.CopyIn(b.stream, b.buf, unsafe.Pointer(&v), 4))
 			require.NoError(t, b.stream.Synchronize())
 			got, err := d.Check(b.stream, p, b.buf, rs)
