@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/collectivex/collectivex/pkg/result/resulttest"
+	"github.com/collectivex/collectivex/internal/resulttest"
 )
 
 // FuzzLines folds any bytes as NDJSON: each line that is not empty is a document or

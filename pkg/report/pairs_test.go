@@ -8,9 +8,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/collectivex/collectivex/internal/golden"
+	"github.com/collectivex/collectivex/internal/resulttest"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/report"
-	"github.com/collectivex/collectivex/pkg/result/resulttest"
 )
 
 // pairwise is a run of one pairwise case of three ranks at 8 bytes and 1 MiB; gbps

@@ -62,7 +62,7 @@ func Run(t *testing.T, open rank.Opener, faults string, cases ...plan.Case) [][]
 	parsed, err := rank.ParseFaults(faults, ep.FaultKinds()...)
 	require.NoError(t, err)
 
-	find := func(plan.Case) (rank.Opener, error) { return open, nil } //nolint:unparam // the type of rank.Find
+	find := func(plan.Case) (rank.Opener, error) { return open, nil }
 	var group sync.WaitGroup
 	for r := range world {
 		group.Go(func() {
