@@ -15,12 +15,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/collectivex/collectivex/internal/plantest"
 	"github.com/collectivex/collectivex/pkg/ep"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/rendezvous"
 	"github.com/collectivex/collectivex/pkg/result"
-	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 // Limit ends a test whose ranks hang.
@@ -28,25 +28,16 @@ const Limit = 15 * time.Minute
 
 // Case returns a small bf16 case in normal mode, with few samples.
 func Case(world int, change ...func(*plan.Case)) plan.Case {
-	c := plan.Case{
-		SKU: "local", Family: plan.FamilyEP, Suite: "test", Backend: "host",
-		World: world, Nodes: 1, GPUsPerNode: world, RanksPerNode: world, Precision: "bf16", Repeat: 1,
-		Sampling: "test", Contract: vocab.ContractLayout, ScaleUpDomain: world, Scope: "scale-up",
-		ScaleUpTransport: "shm", Transport: "shm", TopologyClass: "local-shm-island",
-		Block: &plan.EP{
-			EPSize: world, Workload: "tiny", Mode: vocab.ModeNormal, Phase: "decode", Routing: "uniform",
-			Hidden: 256, TopK: 4, Experts: 16, Seed: 67, Ladder: plan.Ladder{1, 2, 8},
-			Timing: plan.EPTiming{
-				ItersPerTrial: 2, TrialsPerPoint: 3, WarmupItersPerTrial: 2,
-				ChainItersPerTrial: 6, ChainTrialsPerPoint: 2, ChainDrop: 2,
-			},
-		},
+	return plantest.EP(world, append([]func(*plan.Case){few}, change...)...)
+}
+
+func few(c *plan.Case) {
+	e := c.EP()
+	e.Hidden, e.Experts, e.Ladder = 256, 16, plan.Ladder{1, 2, 8}
+	e.Timing = plan.EPTiming{
+		ItersPerTrial: 2, TrialsPerPoint: 3, WarmupItersPerTrial: 2,
+		ChainItersPerTrial: 6, ChainTrialsPerPoint: 2, ChainDrop: 2,
 	}
-	for _, f := range change {
-		f(&c)
-	}
-	c.CaseID = c.ID()
-	return c
 }
 
 // Run runs the cases in one warm group of goroutines, each on an OS thread of

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/collectivex/collectivex/internal/plantest"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/result"
 )
@@ -15,40 +16,19 @@ var At = time.Date(2026, 1, 2, 3, 4, 5, 6e6, time.UTC)
 
 // EPCase returns a case of two ranks on the host backend.
 func EPCase() plan.Case {
-	c := plan.Case{
-		SKU: "local", Family: plan.FamilyEP, Suite: "smoke", Backend: "host",
-		World: 2, Nodes: 1, GPUsPerNode: 4, RanksPerNode: 2, Precision: "bf16", Repeat: 1,
-		Sampling: "smoke", Contract: "layout-and-dispatch-v1", ScaleUpDomain: 4, Scope: "scale-up",
-		ScaleUpTransport: "shm", Transport: "shm", TopologyClass: "local-shm-island",
-		Block: &plan.EP{
-			EPSize: 2, Workload: "deepseek-v3", Mode: "normal", Phase: "decode", Routing: "uniform",
-			Hidden: 7168, TopK: 8, Experts: 256, Seed: 67, Ladder: plan.Ladder{1, 2, 4},
-			Timing: plan.EPTiming{
-				ItersPerTrial: 8, TrialsPerPoint: 4, WarmupItersPerTrial: 2,
-				ChainItersPerTrial: 16, ChainTrialsPerPoint: 2, ChainDrop: 4,
-			},
-		},
-	}
-	c.CaseID = c.ID()
-	return c
+	return plantest.EP(2, func(c *plan.Case) {
+		e := c.EP()
+		e.Workload, e.Hidden, e.TopK, e.Experts, e.Ladder = "deepseek-v3", 7168, 8, 256, plan.Ladder{1, 2, 4}
+		e.Timing = plan.EPTiming{
+			ItersPerTrial: 8, TrialsPerPoint: 4, WarmupItersPerTrial: 2,
+			ChainItersPerTrial: 16, ChainTrialsPerPoint: 2, ChainDrop: 4,
+		}
+	})
 }
 
 // CollectiveCase returns a float all_reduce of two ranks on the host backend.
 func CollectiveCase() plan.Case {
-	c := plan.Case{
-		SKU: "local", Family: plan.FamilyCollective,
-		Suite: "smoke", Backend: "host", World: 2, Nodes: 1, GPUsPerNode: 4, RanksPerNode: 2,
-		Precision: "float", Repeat: 1, Sampling: "smoke", Contract: "collective-v1", ScaleUpDomain: 4,
-		Scope: "scale-up", ScaleUpTransport: "shm", Transport: "shm", TopologyClass: "local-shm-island",
-		Block: &plan.Collective{
-			Op: "all_reduce", RedOp: "sum", Sizes: []int64{8, 1024, 1 << 20},
-			Placements: []string{"out_of_place", "in_place"}, Modes: []string{"pipelined", "per_iteration"},
-			Buffers: "warm", Registration: "none",
-			Measure: plan.CollectiveTiming{Warmup: 2, Iterations: 10, Trials: 3, Aggregate: 1, Launches: 1},
-		},
-	}
-	c.CaseID = c.ID()
-	return c
+	return plantest.Collective(2, func(c *plan.Case) { c.Collective().Sizes = []int64{8, 1024, 1 << 20} })
 }
 
 // Attempt returns what the documents of this package say of their run.

@@ -23,7 +23,7 @@ func (p *tape) setArithmetic(r int, v *workload.ArithmeticVerdict) {
 }
 
 func TestArithmeticOfACase(t *testing.T) {
-	p := newTape(t, aCase(nil))
+	p := newTape(t, aCase())
 	p.setArithmetic(1, &workload.ArithmeticVerdict{Checked: 32, Error: 0.25, Bound: 0.25})
 	d := p.mustDocument()
 	require.Equal(t, result.Success, d.Outcome.Status)

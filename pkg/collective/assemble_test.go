@@ -148,7 +148,7 @@ func TestShiftedBuffersOfAnotherSpanAreNotCompared(t *testing.T) {
 }
 
 func TestAssembleWrongData(t *testing.T) {
-	p := newTape(t, aCase(nil))
+	p := newTape(t, aCase())
 	p.edit(1, 6, func(s *sample) { s.Check.Wrong, s.Check.First = 1, 7 })
 	d := p.mustDocument()
 	require.Equal(t, result.Outcome{Status: result.Invalid, Reasons: result.Reasons{{Code: result.ReasonSemantics}}}, d.Outcome)
@@ -164,7 +164,7 @@ func TestAssembleNeverPassesWhatWasNotChecked(t *testing.T) {
 		"too little":      func(s *sample) { s.Check.Checked-- },
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := newTape(t, aCase(nil))
+			p := newTape(t, aCase())
 			p.edit(0, 2, change)
 			d := p.mustDocument()
 			require.Equal(t, result.Outcome{Status: result.Invalid, Reasons: result.Reasons{{Code: result.ReasonUnchecked}}}, d.Outcome)
@@ -175,7 +175,7 @@ func TestAssembleNeverPassesWhatWasNotChecked(t *testing.T) {
 
 // What a group left that died in the third row's second trial.
 func TestAssembleKeepsWhatWasMeasured(t *testing.T) {
-	p := newTape(t, aCase(nil))
+	p := newTape(t, aCase())
 	p.streams[1].Records = p.streams[1].Records[:1+5+5+2]
 	p.streams[1].Done = false
 	p.streams[0].Records = p.streams[0].Records[:1+5+5+3]
@@ -191,13 +191,13 @@ func TestAssembleKeepsWhatWasMeasured(t *testing.T) {
 }
 
 func TestAssembleMissingRanks(t *testing.T) {
-	p := newTape(t, aCase(nil))
+	p := newTape(t, aCase())
 	p.streams = p.streams[:1]
 	d := p.mustDocument()
 	require.Equal(t, result.Failed, d.Outcome.Status)
 	require.Empty(t, d.Measurement.Rows, "a time of some of the ranks is no time")
 
-	p = newTape(t, aCase(nil))
+	p = newTape(t, aCase())
 	p.streams[1] = rank.Stream{Rank: 1}
 	require.Empty(t, p.mustDocument().Measurement.Rows)
 
@@ -207,7 +207,7 @@ func TestAssembleMissingRanks(t *testing.T) {
 
 // A rank that says done without its windows does not make a success.
 func TestAssembleLyingRank(t *testing.T) {
-	p := newTape(t, aCase(nil))
+	p := newTape(t, aCase())
 	p.streams[1].Records = p.streams[1].Records[:1+4]
 	d := p.mustDocument()
 	require.Equal(t, result.Outcome{Status: result.Invalid, Reasons: result.Reasons{{Code: result.ReasonUnchecked}}}, d.Outcome)
@@ -230,7 +230,7 @@ func TestAssembleRefusesNonsense(t *testing.T) {
 		"samples differ":      {func(p *tape) { p.edit(0, 1, func(s *sample) { s.US = s.US[:2] }) }, "has"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := newTape(t, aCase(nil))
+			p := newTape(t, aCase())
 			c.change(p)
 			_, err := p.document()
 			require.ErrorContains(t, err, c.want)

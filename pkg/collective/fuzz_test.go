@@ -16,7 +16,7 @@ func FuzzRecord(f *testing.F) {
 	f.Add(kindSetup, []byte(`{"rungs":[{}],"modes":["pipelined","x"]}`), 0)
 	f.Add("x", []byte(`null`), 1)
 	f.Fuzz(func(t *testing.T, kind string, data []byte, at int) {
-		p := newTape(t, aCase(nil))
+		p := newTape(t, aCase())
 		records := p.streams[0].Records
 		records[uint(at)%uint(len(records))] = rank.Record{Kind: kind, Data: data}
 		d, err := p.document()

@@ -106,7 +106,7 @@ func TestWithoutAPeakThereIsNoGate(t *testing.T) {
 
 func TestATimeOfZeroIsInvalid(t *testing.T) {
 	for _, us := range []float64{0, -3} {
-		p := newTape(t, aCase(nil))
+		p := newTape(t, aCase())
 		p.edit(1, 0, func(s *sample) { s.US[0] = us })
 		d := p.mustDocument()
 		require.Equal(t, result.Invalid, d.Outcome.Status)

@@ -5,30 +5,18 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/collectivex/collectivex/internal/plantest"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-func aCase(edit func(*plan.Case)) plan.Case {
-	c := plan.Case{
-		SKU: "local", Family: plan.FamilyCollective, Suite: "test", Backend: "host",
-		World: 2, Nodes: 1, GPUsPerNode: 2, RanksPerNode: 2, Precision: "float", Repeat: 1, Sampling: "test",
-		Block: &plan.Collective{
-			Op: "all_reduce", RedOp: "sum", Sizes: []int64{8, 1 << 20},
-			Placements: []string{vocab.OutOfPlace, vocab.InPlace}, Modes: []string{vocab.Pipelined, vocab.PerIteration},
-			Buffers: vocab.Warm, Registration: "none",
-			Measure: plan.CollectiveTiming{Warmup: 1, Iterations: 4, Trials: 2, Aggregate: 1, Launches: 1},
-		},
-	}
-	if edit != nil {
-		edit(&c)
-	}
-	if c.Collective() != nil {
-		c.CaseID = c.ID()
-	}
-	return c
+func aCase(change ...func(*plan.Case)) plan.Case {
+	return plantest.Collective(2, append([]func(*plan.Case){func(c *plan.Case) {
+		c.Collective().Sizes = []int64{8, 1 << 20}
+		c.Collective().Measure = plan.CollectiveTiming{Warmup: 1, Iterations: 4, Trials: 2, Aggregate: 1, Launches: 1}
+	}}, change...)...)
 }
 
 // traffic makes a case an alltoallv of a size.
@@ -80,7 +68,7 @@ func TestParseRefuses(t *testing.T) {
 			require.Equal(t, result.ReasonRefused, coded.Reason.Code)
 		})
 	}
-	for _, edit := range []func(*plan.Case){nil, traffic(8, []int64{0, 8}, []int64{4, 0})} {
+	for _, edit := range []func(*plan.Case){func(*plan.Case) {}, traffic(8, []int64{0, 8}, []int64{4, 0})} {
 		_, err := parse(aCase(edit))
 		require.NoError(t, err)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/collectivex/collectivex/internal/plantest"
 	"github.com/collectivex/collectivex/internal/short"
 	"github.com/collectivex/collectivex/pkg/accel"
 	hostdev "github.com/collectivex/collectivex/pkg/accel/host"
@@ -140,23 +141,12 @@ func (a another) Enqueue(s accel.Stream, calls []collective.Call, group int) err
 	return nil
 }
 
-func aCase(edit func(*plan.Case)) plan.Case {
-	c := plan.Case{
-		SKU: "local", Family: plan.FamilyCollective, Suite: "test", Backend: "host",
-		World: 2, Nodes: 1, GPUsPerNode: 2, RanksPerNode: 2, Precision: "float", Repeat: 1, Sampling: "test",
-		Block: &plan.Collective{
-			Op: "all_reduce", RedOp: "sum", Sizes: []int64{4096},
-			Placements: []string{vocab.OutOfPlace, vocab.InPlace},
-			Modes:      []string{vocab.Pipelined, vocab.PerIteration, vocab.Graph},
-			Buffers:    vocab.Warm, Registration: "none",
-			Measure: plan.CollectiveTiming{Warmup: 5, Iterations: 3, Trials: 2, Aggregate: 1, Launches: 1},
-		},
-	}
-	if edit != nil {
-		edit(&c)
-	}
-	c.CaseID = c.ID()
-	return c
+func aCase(change ...func(*plan.Case)) plan.Case {
+	return plantest.Collective(2, append([]func(*plan.Case){func(c *plan.Case) {
+		b := c.Collective()
+		b.Sizes, b.Modes = []int64{4096}, []string{vocab.Pipelined, vocab.PerIteration, vocab.Graph}
+		b.Measure = plan.CollectiveTiming{Warmup: 5, Iterations: 3, Trials: 2, Aggregate: 1, Launches: 1}
+	}}, change...)...)
 }
 
 // run does a case with its ranks as threads of this process.
@@ -224,7 +214,7 @@ func runRank(ctx context.Context, dir string, r int, c plan.Case, noGraphs bool,
 }
 
 func TestRunWithGraphs(t *testing.T) {
-	d, comms, err := run(t, aCase(nil), false, nil)
+	d, comms, err := run(t, aCase(), false, nil)
 	require.NoError(t, err)
 	require.Equal(t, result.Success, d.Outcome.Status, "%v", d.Outcome.Reasons)
 	require.Empty(t, d.Workload.Excluded)
@@ -249,7 +239,7 @@ func TestRunWithGraphs(t *testing.T) {
 }
 
 func TestRunWithoutGraphs(t *testing.T) {
-	d, _, err := run(t, aCase(nil), true, nil)
+	d, _, err := run(t, aCase(), true, nil)
 	require.NoError(t, err)
 	require.Equal(t, result.Success, d.Outcome.Status)
 	require.Equal(t, "graph", d.Workload.Excluded[0].What)
@@ -260,7 +250,7 @@ func TestRunWithoutGraphs(t *testing.T) {
 
 // What was captured before the library failed is given back.
 func TestFailureWhileCapturing(t *testing.T) {
-	_, comms, err := run(t, aCase(nil), false, func(c *comm, s accel.Stream, calls []collective.Call) error {
+	_, comms, err := run(t, aCase(), false, func(c *comm, s accel.Stream, calls []collective.Call) error {
 		if s.(*stream).graph != nil {
 			return errors.New("no capture of this")
 		}

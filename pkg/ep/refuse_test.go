@@ -5,6 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/collectivex/collectivex/internal/plantest"
 	"github.com/collectivex/collectivex/pkg/numeric"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
@@ -14,16 +15,13 @@ import (
 )
 
 func refusable() plan.Case {
-	return plan.Case{
-		CaseID: "x", Backend: "host", World: 2, Precision: "bf16", Contract: vocab.ContractLayout,
-		Block: &plan.EP{
-			EPSize: 2, Mode: vocab.ModeNormal, Hidden: 64, TopK: 2, Experts: 8, Routing: "uniform", Ladder: plan.Ladder{1},
-			Timing: plan.EPTiming{
-				ItersPerTrial: 1, TrialsPerPoint: 1, WarmupItersPerTrial: 1,
-				ChainItersPerTrial: 4, ChainTrialsPerPoint: 1, ChainDrop: 2,
-			},
-		},
-	}
+	return plantest.EP(2, func(c *plan.Case) {
+		c.EP().Hidden, c.EP().TopK, c.EP().Experts, c.EP().Ladder = 64, 2, 8, plan.Ladder{1}
+		c.EP().Timing = plan.EPTiming{
+			ItersPerTrial: 1, TrialsPerPoint: 1, WarmupItersPerTrial: 1,
+			ChainItersPerTrial: 4, ChainTrialsPerPoint: 1, ChainDrop: 2,
+		}
+	})
 }
 
 func requireRefused(t *testing.T, err error, text string) {

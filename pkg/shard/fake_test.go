@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/collectivex/collectivex/internal/plantest"
 	"github.com/collectivex/collectivex/internal/resulttest"
 	"github.com/collectivex/collectivex/pkg/command"
 	"github.com/collectivex/collectivex/pkg/launch"
@@ -26,7 +27,6 @@ import (
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/rendezvous"
 	"github.com/collectivex/collectivex/pkg/result"
-	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 // This file is a small family in this test binary, which is both the shard and,
@@ -232,20 +232,14 @@ func fakeAssemble(d result.Document, streams []rank.Stream) error {
 
 // fakeCase returns the i-th case of the fake backend.
 func fakeCase(i, world, sizes int) plan.Requested {
-	c := plan.Case{
-		SKU: fmt.Sprintf("fake-case-%02d", i), Family: plan.FamilyCollective,
-		Suite: "smoke", Backend: "fake", World: world, Nodes: 1, GPUsPerNode: 8, RanksPerNode: world,
-		Precision: "float", Repeat: 1, Sampling: "smoke", Contract: vocab.ContractOp, ScaleUpDomain: 8,
-		Scope: "scale-up", ScaleUpTransport: "shm", Transport: "shm", TopologyClass: "fake-shm-island",
-		Block: &plan.Collective{
-			Op: "all_reduce", RedOp: "sum", Placements: []string{"out_of_place"}, Modes: []string{"pipelined"},
-			Buffers: "warm", Registration: "none",
-		},
-	}
-	for n := range sizes {
-		c.Collective().Sizes = append(c.Collective().Sizes, 8<<n)
-	}
-	c.CaseID = c.ID()
+	c := plantest.Collective(world, func(c *plan.Case) {
+		c.SKU, c.Backend = fmt.Sprintf("fake-case-%02d", i), "fake"
+		b := c.Collective()
+		b.Placements, b.Modes, b.Sizes = []string{"out_of_place"}, []string{"pipelined"}, nil
+		for n := range sizes {
+			b.Sizes = append(b.Sizes, 8<<n)
+		}
+	})
 	return plan.Requested{SKU: c.SKU, Disposition: plan.Runnable, Case: c, BudgetSeconds: 60}
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/collectivex/collectivex/internal/plantest"
 	"github.com/collectivex/collectivex/internal/short"
 	hostdev "github.com/collectivex/collectivex/pkg/accel/host"
 	"github.com/collectivex/collectivex/pkg/collective"
@@ -56,24 +57,12 @@ func rankMain(text string) error {
 	return rank.Loop(context.Background(), rank.Place{Rank: r, World: world, LocalRank: r}, store, find, faults, os.Stderr)
 }
 
-func testCase(world int, edit func(*plan.Case)) plan.Case {
-	c := plan.Case{
-		SKU: "local", Family: plan.FamilyCollective, Suite: "test", Backend: "host",
-		World: world, Nodes: 1, GPUsPerNode: world, RanksPerNode: world, Precision: "float", Repeat: 1,
-		Sampling: "test", ScaleUpDomain: world, Scope: "scale-up",
-		Block: &plan.Collective{
-			Op: "all_reduce", RedOp: "sum", Sizes: []int64{8, 4096, 1 << 20},
-			Placements: []string{vocab.OutOfPlace, vocab.InPlace},
-			Modes:      []string{vocab.Pipelined, vocab.PerIteration, vocab.Graph},
-			Buffers:    vocab.Warm, Registration: "none",
-			Measure: plan.CollectiveTiming{Warmup: 2, Iterations: 5, Trials: 3, Aggregate: 1, Launches: 1},
-		},
-	}
-	if edit != nil {
-		edit(&c)
-	}
-	c.CaseID = c.ID()
-	return c
+func testCase(world int, change ...func(*plan.Case)) plan.Case {
+	return plantest.Collective(world, append([]func(*plan.Case){func(c *plan.Case) {
+		b := c.Collective()
+		b.Sizes, b.Modes = []int64{8, 4096, 1 << 20}, []string{vocab.Pipelined, vocab.PerIteration, vocab.Graph}
+		b.Measure.Iterations = 5
+	}}, change...)...)
 }
 
 // ask makes c a case of op at sizes, or at that of its traffic.
@@ -311,7 +300,7 @@ func TestDataFaultsThatStrikeNothing(t *testing.T) {
 // measured is kept and marked.
 func TestDeadRank(t *testing.T) {
 	g := start(t, 2, rank.FaultVariable+"=rank=1,kind=segv,at=record-8")
-	c := testCase(2, nil)
+	c := testCase(2)
 	g.put(rank.Order{Scope: "case", Case: c})
 	var streams []rank.Stream
 	require.Error(t, g.ranks[1].wait())

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/collectivex/collectivex/internal/plantest"
 	"github.com/collectivex/collectivex/internal/short"
 	"github.com/collectivex/collectivex/pkg/collective"
 	"github.com/collectivex/collectivex/pkg/nccl"
@@ -56,16 +57,13 @@ func reported(ctx context.Context, t *testing.T, kind nccl.Kind, c plan.Case, be
 
 // caseOf is a case of an operation on floats, in every timing mode.
 func caseOf(kind nccl.Kind, op collective.Op, world int) plan.Case {
-	return plan.Case{
-		CaseID: "test", SKU: "test", Family: plan.FamilyCollective, Backend: string(kind),
-		World: world, Nodes: 1, GPUsPerNode: world, RanksPerNode: world, Precision: "float", Repeat: 1,
-		Block: &plan.Collective{
-			Op: op.String(), Sizes: []int64{8, 1 << 16}, Placements: []string{vocab.OutOfPlace},
-			Modes:   []string{vocab.Pipelined, vocab.Blocking, vocab.PerIteration, vocab.Graph},
-			Buffers: vocab.Shifted, Registration: "none",
-			Measure: plan.CollectiveTiming{Warmup: 1, Iterations: 3, Trials: 2, Aggregate: 1, Launches: 2},
-		},
-	}
+	return plantest.Collective(world, func(c *plan.Case) {
+		c.Backend = string(kind)
+		b := c.Collective()
+		b.Op, b.RedOp, b.Sizes, b.Placements = op.String(), "", []int64{8, 1 << 16}, []string{vocab.OutOfPlace}
+		b.Modes, b.Buffers = []string{vocab.Pipelined, vocab.Blocking, vocab.PerIteration, vocab.Graph}, vocab.Shifted
+		b.Measure = plan.CollectiveTiming{Warmup: 1, Iterations: 3, Trials: 2, Aggregate: 1, Launches: 2}
+	})
 }
 
 // Operations of which ranks have unequal parts, or none, in every timing mode.
