@@ -115,6 +115,8 @@ func EPRow(c plan.Case, t int) result.EPRow {
 		Correctness: result.EPCheck{
 			Passed: true, MaxRelativeError: &failure, PostChainPassed: true,
 			ChainLastOutputPassed: &[]bool{true}[0], ChainLastOutputError: &failure,
+			OraclePassed: &result.EPOraclePassed{Pre: true, Chained: true, Post: true},
+			OracleFailed: &result.EPOracleFailed{Pre: []string{}, Chained: []string{}, Post: []string{}},
 		},
 		Arithmetic: &result.Arithmetic{
 			Passed: true, Accumulation: "domain-fp32", Checked: int64(t * c.World * c.EP().Hidden),

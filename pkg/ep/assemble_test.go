@@ -148,6 +148,8 @@ func TestAssemble(t *testing.T) {
 	require.Equal(t, result.EPCheck{
 		Passed: true, MaxRelativeError: &small, PostChainPassed: true,
 		ChainLastOutputPassed: &yes, ChainLastOutputError: &small,
+		OraclePassed: &result.EPOraclePassed{Pre: true, Chained: true, Post: true},
+		OracleFailed: &result.EPOracleFailed{Pre: []string{}, Chained: []string{}, Post: []string{}},
 	}, row.Correctness)
 	half := 0.5
 	require.Equal(t, &result.Arithmetic{Passed: true, Accumulation: "domain-fp32", Checked: 60, MaxError: &half, Bound: &half}, row.Arithmetic)
@@ -280,6 +282,48 @@ func TestWhatMakesACaseInvalid(t *testing.T) {
 			require.True(t, good.Passed)
 			require.Equal(t, strings.Join(c.reasons, "; "), bad.Reasons.String())
 			require.Equal(t, len(c.reasons) == 0, bad.Passed)
+		})
+	}
+}
+
+// TestOracleByMoment: a row says at which of upstream's moments the oracle of any rank
+// failed, and in which checks.
+func TestOracleByMoment(t *testing.T) {
+	none := []string{}
+	for _, c := range []struct {
+		when   string
+		failed []string // of ranks 1 and 2
+		gone   bool     // rank 1 has no verdict
+		passed result.EPOraclePassed
+		checks result.EPOracleFailed
+	}{
+		{whenBefore, []string{CheckWeights, CheckPayload}, false, result.EPOraclePassed{Chained: true, Post: true}, result.EPOracleFailed{Pre: []string{"payload", "weights"}, Chained: none, Post: none}},
+		{whenChainOutput, []string{CheckCombine}, false, result.EPOraclePassed{Pre: true, Post: true}, result.EPOracleFailed{Pre: none, Chained: []string{"combine_values"}, Post: none}},
+		{changed(whenPostChain), []string{CheckCounts}, false, result.EPOraclePassed{Pre: true, Post: true}, result.EPOracleFailed{Pre: none, Chained: []string{"counts"}, Post: none}},
+		{afterWindow(compCombine), []string{CheckSourceSet}, false, result.EPOraclePassed{Pre: true, Chained: true}, result.EPOracleFailed{Pre: none, Chained: none, Post: []string{"source_set"}}},
+		{whenAfter, []string{CheckMetadata}, false, result.EPOraclePassed{Pre: true, Chained: true}, result.EPOracleFailed{Pre: none, Chained: none, Post: []string{"metadata"}}},
+		{whenAfter, nil, true, result.EPOraclePassed{Pre: true, Chained: true}, result.EPOracleFailed{Pre: none, Chained: none, Post: none}},
+	} {
+		t.Run(c.when, func(t *testing.T) {
+			kase := assembledCase()
+			d := assembleEP(t, kase, left(t, kase, plain, func(r int, record any) any {
+				v, ok := record.(verdictRecord)
+				if !ok || v.TokensPerRank != 2 || v.When != c.when || r != 1 && r != 2 {
+					return record
+				}
+				if c.gone {
+					return nil
+				}
+				for _, check := range c.failed {
+					v.fail(check)
+				}
+				return v
+			}))
+			good, bad := d.Measurement.Rows[0].Correctness, d.Measurement.Rows[1].Correctness
+			require.Equal(t, result.EPOraclePassed{Pre: true, Chained: true, Post: true}, *good.OraclePassed)
+			require.Equal(t, c.passed, *bad.OraclePassed)
+			require.Equal(t, c.checks, *bad.OracleFailed)
+			require.False(t, bad.Passed)
 		})
 	}
 }

@@ -2,6 +2,7 @@ package ep
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -177,6 +178,8 @@ func (m *rowMaker) blame(ranks []int, code result.Code, what string) {
 func (m *rowMaker) correctness(d Description, strangers []int) {
 	check := &m.row.Correctness
 	check.Passed, check.PostChainPassed = true, true
+	check.OraclePassed = &result.EPOraclePassed{Pre: true, Chained: true, Post: true}
+	check.OracleFailed = &result.EPOracleFailed{Pre: []string{}, Chained: []string{}, Post: []string{}}
 	worst, finite := 0.0, true
 	received := &m.row.Receive
 	received.Min = math.MaxInt
@@ -211,6 +214,7 @@ func (m *rowMaker) correctness(d Description, strangers []int) {
 		m.blame(missing, result.ReasonUnchecked, when)
 		finite = finite && nonFinite == nil
 		m.row.Complete = m.row.Complete && missing == nil
+		m.oracle(when, slices.Collect(maps.Keys(failed)), missing == nil)
 		if strings.HasPrefix(when, whenPostChain) {
 			check.PostChainPassed = check.PostChainPassed && len(failed) == 0 && missing == nil
 		}
@@ -228,6 +232,23 @@ func (m *rowMaker) correctness(d Description, strangers []int) {
 	if !d.Hoisted() {
 		m.chainOutputs()
 	}
+}
+
+// oracle adds to the row what the oracles of all ranks found at a moment. whole says that
+// every rank has a verdict.
+func (m *rowMaker) oracle(when string, failed []string, whole bool) {
+	passed, checks := m.row.Correctness.OraclePassed, m.row.Correctness.OracleFailed
+	verdict, names := &passed.Post, &checks.Post
+	switch when {
+	case whenBefore:
+		verdict, names = &passed.Pre, &checks.Pre
+	case whenChainOutput, whenPostChain, changed(whenPostChain):
+		verdict, names = &passed.Chained, &checks.Chained
+	}
+	*verdict = *verdict && whole && len(failed) == 0
+	*names = append(*names, failed...)
+	slices.Sort(*names)
+	*names = slices.Compact(*names)
 }
 
 // arithmetic folds what combine made of the chosen rows. It stays null where a

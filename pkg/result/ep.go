@@ -179,8 +179,29 @@ type EPCheck struct {
 	PostChainPassed       bool     `json:"post_chain_state_passed"`
 	ChainLastOutputPassed *bool    `json:"chain_last_output_passed"`
 	ChainLastOutputError  *float64 `json:"chain_last_output_error"`
+	// OraclePassed says when every rank's oracle ran and found nothing, and
+	// OracleFailed which checks any of them found to fail. Older documents lack both.
+	OraclePassed *EPOraclePassed `json:"oracle_passed,omitempty"`
+	OracleFailed *EPOracleFailed `json:"oracle_failed_checks,omitempty"`
 	// Reasons name the checks that failed, from the closed list.
 	Reasons Reasons `json:"reasons,omitempty"`
+}
+
+// EPOraclePassed is the oracle's verdict before all timing, on what the chains left, and
+// on everything else: what the fresh-entry windows and the alternating calls left, and the
+// state after all timing.
+type EPOraclePassed struct {
+	Pre     bool `json:"pre"`
+	Chained bool `json:"chained"`
+	Post    bool `json:"post"`
+}
+
+// EPOracleFailed has the names of the checks that failed at the moments of
+// EPOraclePassed, sorted.
+type EPOracleFailed struct {
+	Pre     []string `json:"pre"`
+	Chained []string `json:"chained"`
+	Post    []string `json:"post"`
 }
 
 // EPBytes is the logical payload of each op.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
+	"regexp"
 	"slices"
 
 	"github.com/collectivex/collectivex/pkg/plan"
@@ -234,6 +235,32 @@ func (p *Problems) epRow(at string, r EPRow) {
 	if r.Correctness.Passed {
 		p.Check(r.Correctness.MaxRelativeError != nil, "%s.correctness passed without a figure", at)
 	}
+	p.oracle(at+".correctness", r.Correctness)
+}
+
+// checkForm is the form of the name of an oracle's check.
+var checkForm = regexp.MustCompile(`^[a-z][a-z_]*$`)
+
+// oracle holds the oracle's verdicts to the checks that failed and to the row's own.
+func (p *Problems) oracle(at string, c EPCheck) {
+	passed, failed := c.OraclePassed, c.OracleFailed
+	if passed == nil || failed == nil {
+		p.Check(!p.fresh && passed == nil && failed == nil, "%s: oracle_passed and oracle_failed_checks are not both there", at)
+		return
+	}
+	all := true
+	for _, m := range []struct {
+		name   string
+		passed bool
+		failed []string
+	}{{"pre", passed.Pre, failed.Pre}, {"chained", passed.Chained, failed.Chained}, {"post", passed.Post, failed.Post}} {
+		all = all && m.passed
+		p.Check(!m.passed || len(m.failed) == 0, "%s.oracle_passed.%s in spite of failed checks", at, m.name)
+		p.Check(slices.IsSorted(m.failed) && !slices.ContainsFunc(m.failed, func(name string) bool { return !checkForm.MatchString(name) }),
+			"%s.oracle_failed_checks.%s are not names of checks, sorted", at, m.name)
+	}
+	p.Check(all || !c.Passed, "%s passed although its oracle did not", at)
+	p.Check(c.PostChainPassed || !passed.Chained, "%s.oracle_passed.chained in spite of post_chain_state_passed", at)
 }
 
 // histograms requires that each histogram can be of the samples of its component.

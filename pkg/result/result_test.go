@@ -124,6 +124,32 @@ func TestValidateFindsWhatIsWrong(t *testing.T) {
 			d.Measurement.Rows[1].LogicalCopies.Wire = result.WirePerAssignment
 			return d
 		}, "rows[T=2].wire_byte_provenance is not that of 32 copies"},
+		{"a row without the oracle's verdicts", func() result.Document {
+			d := ep()
+			d.Measurement.Rows[1].Correctness.OracleFailed = nil
+			return d
+		}, "rows[T=2].correctness: oracle_passed and oracle_failed_checks are not both there"},
+		{"an oracle that passed with failed checks", func() result.Document {
+			d := ep()
+			d.Measurement.Rows[1].Correctness.OracleFailed.Post = []string{"weights"}
+			return d
+		}, "rows[T=2].correctness.oracle_passed.post in spite of failed checks"},
+		{"failed checks out of order", func() result.Document {
+			d := ep()
+			c := &d.Measurement.Rows[1].Correctness
+			c.OraclePassed.Pre, c.OracleFailed.Pre = false, []string{"weights", "counts"}
+			return d
+		}, "rows[T=2].correctness.oracle_failed_checks.pre are not names of checks, sorted"},
+		{"a row that passed without its oracle", func() result.Document {
+			d := ep()
+			d.Measurement.Rows[1].Correctness.OraclePassed.Pre = false
+			return d
+		}, "rows[T=2].correctness passed although its oracle did not"},
+		{"a chain that passed with a wrong state", func() result.Document {
+			d := ep()
+			d.Measurement.Rows[1].Correctness.PostChainPassed = false
+			return d
+		}, "rows[T=2].correctness.oracle_passed.chained in spite of post_chain_state_passed"},
 		{"the record type of another case", func() result.Document { d := ep(); d.RecordType = result.RecordEPOther; return d }, "documents of the case have \"case-attempt\""},
 		{"percentiles fall", func() result.Document {
 			d := ep()
