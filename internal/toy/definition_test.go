@@ -19,6 +19,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/planner"
+	"github.com/collectivex/collectivex/pkg/vocab"
 	"github.com/collectivex/collectivex/pkg/workflow"
 )
 
@@ -43,10 +44,10 @@ func caseIDs(list []plan.Requested) []string {
 // The toy family sends one message there and back. A family is its types and one
 // registration with each layer.
 func init() {
+	vocab.Register("tone", "ping", "pong")
 	plan.Register(plan.Descriptor{Name: "toy", Block: &toyCase{}, Upstream: func(c *plan.Case) bool { return c.Block.(*toyCase).Tone == "pong" }})
 	catalog.Register(catalog.Family{
 		Name: "toy", Suite: &toySuite{}, Backend: &toyBackend{}, Support: &toySupport{},
-		Vocabulary: map[string][]string{"tone": {"ping", "pong"}},
 	})
 	planner.Register(planner.Family{
 		Name:    "toy",
@@ -74,16 +75,12 @@ func init() {
 }
 
 type toyCase struct {
-	Tone  string `json:"tone"`
+	Tone  string `json:"tone" in:"tone"`
 	Bytes int    `json:"message_bytes"`
 }
 
 func (t *toyCase) Factors(c *plan.Case, to []string) []string {
 	return append(to, t.Tone, "w"+strconv.Itoa(c.World))
-}
-
-func (*toyCase) Closed() map[string][]string {
-	return map[string][]string{"tone": {"ping", "pong"}}
 }
 
 type toySuite []struct {

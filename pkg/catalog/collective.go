@@ -10,15 +10,6 @@ import (
 var collective = Family{
 	Name:  vocab.FamilyCollective,
 	Suite: &CollectiveSuite{}, Backend: &CollectiveBackend{}, Support: &CollectiveSupport{}, Sampling: &CollectiveSampling{},
-	Vocabulary: map[string][]string{
-		"op":           vocab.Ops(),
-		"dtype":        vocab.DTypes(),
-		"redop":        vocab.RedOps(),
-		"placement":    vocab.Placements(),
-		"timing mode":  vocab.TimingModes(),
-		"buffers":      vocab.BufferStates(),
-		"registration": vocab.Registrations(),
-	},
 }
 
 // Collective returns what the backend does of the collective family, or nil.

@@ -12,12 +12,6 @@ import (
 var ep = Family{
 	Name:  vocab.FamilyEP,
 	Suite: &EPSuite{}, Backend: &EPBackend{}, Support: &EPSupport{}, Sampling: &EPSampling{},
-	Vocabulary: map[string][]string{
-		"mode":      vocab.EPModes(),
-		"phase":     vocab.Phases(),
-		"precision": vocab.Precisions(),
-		"contract":  vocab.Contracts(),
-	},
 }
 
 // EP returns what the backend does of the EP family, or nil.

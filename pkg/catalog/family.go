@@ -15,9 +15,6 @@ type Family struct {
 	Backend  BackendBlock
 	Support  SupportBlock
 	Sampling SamplingBlock
-	// Vocabulary has the family's closed lists, by the name that `in` tags use.
-	// Their order is the order of plans and tables.
-	Vocabulary map[string][]string
 }
 
 // SuiteBlock is what a suite asks of a family.

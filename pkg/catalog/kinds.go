@@ -1,17 +1,11 @@
 package catalog
 
-import (
-	"maps"
+import "github.com/collectivex/collectivex/pkg/vocab"
 
-	"github.com/collectivex/collectivex/pkg/vocab"
-)
-
-// vocabulary has the closed lists that are no family's own; see Family.Vocabulary.
+// vocabulary has the closed lists that definitions alone use.
 var vocabulary = map[string][]string{
-	"vendor":       vocab.Vendors(),
 	"cpu":          {"amd64", "arm64"},
 	"transport":    {"nvlink", "mnnvl", "xgmi", "pcie", "shm"},
-	"scope":        vocab.Scopes(),
 	"operator key": OperatorKeys(),
 	"launcher":     {"bare", "slurm"},
 	"container":    {"none", "pyxis", "docker"},
@@ -27,16 +21,17 @@ func (c *Catalog) Asked(kind string) []string { return c.asked[kind] }
 
 // words lists the words of every kind.
 func (c *Catalog) words() map[string][]string {
-	all := maps.Clone(vocabulary)
-	all["suite"] = namesOf(c.Suites, func(s *Suite) string { return s.Name })
-	all["platform"] = namesOf(c.Platforms, func(p *Platform) string { return p.SKU })
-	all["backend"] = namesOf(c.Backends, func(b *Backend) string { return b.Name })
-	all["workload"] = namesOf(c.Workloads, func(w *Workload) string { return w.Name })
-	all["routing"] = namesOf(c.Routings, func(r *Routing) string { return r.Name })
-	all["capability set"] = namesOf(c.Capabilities, func(s *Capabilities) string { return s.Name })
-	all["sampling"] = namesOf(c.Sampling, func(s *Sampling) string { return s.Name })
-	for _, f := range families.All() {
-		for kind, words := range f.Vocabulary {
+	all := vocab.Kinds()
+	for _, more := range []map[string][]string{vocabulary, {
+		"suite":          namesOf(c.Suites, func(s *Suite) string { return s.Name }),
+		"platform":       namesOf(c.Platforms, func(p *Platform) string { return p.SKU }),
+		"backend":        namesOf(c.Backends, func(b *Backend) string { return b.Name }),
+		"workload":       namesOf(c.Workloads, func(w *Workload) string { return w.Name }),
+		"routing":        namesOf(c.Routings, func(r *Routing) string { return r.Name }),
+		"capability set": namesOf(c.Capabilities, func(s *Capabilities) string { return s.Name }),
+		"sampling":       namesOf(c.Sampling, func(s *Sampling) string { return s.Name }),
+	}} {
+		for kind, words := range more {
 			if all[kind] != nil {
 				panic("catalog: two vocabularies are called " + kind)
 			}

@@ -3,6 +3,8 @@
 // import it; package planner makes its values.
 package plan
 
+import "github.com/collectivex/collectivex/pkg/vocab"
+
 // MatrixVersion is the version every matrix and every document carries.
 // Readers accept 1 only, so it never changes.
 const MatrixVersion = 1
@@ -62,11 +64,13 @@ const (
 	Unsupported = "unsupported"
 )
 
+func init() { vocab.Register("disposition", Runnable, Unsupported) }
+
 // Requested is one case of the matrix with its disposition. An unsupported one
 // is terminal here and carries its reason.
 type Requested struct {
 	SKU         string  `json:"sku"`
-	Disposition string  `json:"disposition"`
+	Disposition string  `json:"disposition" in:"disposition"`
 	Reason      *string `json:"reason"`
 	Detail      *string `json:"detail"`
 	Case        Case    `json:"case"`
@@ -130,14 +134,14 @@ type Launch struct {
 type Generator struct {
 	Program string `json:"program"` // cxgen or cxrun
 	Version string `json:"version"` // program version; a cell refuses another one
-	Format  int    `json:"format"`
+	Format  int    `json:"format" in:"format"`
 }
 
 // Matrix is the plan as a file (matrix_full.json). Cells list case ids; each
 // case stands once: in RequestedCases, which existing readers parse, where it is
 // one that CollectiveX itself plans (see Case.Upstream), else in RequestedOther.
 type Matrix struct {
-	Version        int         `json:"version"`
+	Version        int         `json:"version" in:"version"`
 	Generator      Generator   `json:"generator"`
 	RequestedCases []Requested `json:"requested_cases"`
 	RequestedOther []Requested `json:"requested_other"`

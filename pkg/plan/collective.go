@@ -33,11 +33,11 @@ type Collective struct {
 	// hold), warm (reuse) or shifted (nccl-tests' way: each iteration goes one
 	// message further into buffers of the largest size, and from their end back to
 	// their start).
-	Buffers string `json:"buffers"`
+	Buffers string `json:"buffers" in:"buffers"`
 	// Unalign is elements by which all buffers are off their alignment (nccl-tests' -u).
 	Unalign int64 `json:"unalign,omitempty"`
 	// Registration is none, local or symmetric.
-	Registration string           `json:"registration"`
+	Registration string           `json:"registration" in:"registration"`
 	Measure      CollectiveTiming `json:"measure"`
 }
 
@@ -72,11 +72,6 @@ func (b *Collective) Factors(c *Case, to []string) []string {
 		to = append(to, "reg", b.Registration)
 	}
 	return to
-}
-
-// Closed implements Block.
-func (*Collective) Closed() map[string][]string {
-	return map[string][]string{"registration": vocab.Registrations(), "buffers": vocab.BufferStates()}
 }
 
 // Pairs is how many pairs of world ranks each size of a pairwise operation is

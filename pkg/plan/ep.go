@@ -16,8 +16,8 @@ const FamilyEP Family = vocab.FamilyEP
 type EP struct {
 	EPSize   int    `json:"ep"` // equals World
 	Workload string `json:"workload"`
-	Mode     string `json:"mode"`  // normal or low-latency
-	Phase    string `json:"phase"` // decode or prefill
+	Mode     string `json:"mode" in:"mode"`   // normal or low-latency
+	Phase    string `json:"phase" in:"phase"` // decode or prefill
 	Routing  string `json:"routing"`
 	Hidden   int    `json:"hidden"`
 	TopK     int    `json:"topk"`
@@ -83,11 +83,6 @@ var upstreamWorkloads = []string{"deepseek-v3", "deepseek-v4-pro"}
 func epUpstream(c *Case) bool {
 	e := c.EP()
 	return e != nil && e.Routing == "uniform" && c.Contract == vocab.ContractLayout && c.Repeat == 1 && slices.Contains(upstreamWorkloads, e.Workload)
-}
-
-// Closed implements Block.
-func (*EP) Closed() map[string][]string {
-	return map[string][]string{"mode": vocab.EPModes(), "phase": vocab.Phases()}
 }
 
 // BalancedRung returns the rung, in tokens per rank, whose trace places the

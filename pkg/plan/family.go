@@ -9,6 +9,7 @@ import (
 
 	"github.com/collectivex/collectivex/pkg/registry"
 	"github.com/collectivex/collectivex/pkg/strictjson"
+	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 // Family names a kind of measurement. A family owns the block of its cases, its
@@ -16,14 +17,13 @@ import (
 type Family string
 
 // Block is what a case has of its family: a pointer to a struct whose fields have
-// JSON names that no field of Case has. Its fields are strings, integers, structs,
+// JSON names that no field of Case has, and an `in` tag where their values are of a
+// closed list (see package vocab). Its fields are strings, integers, structs,
 // and slices of them.
 type Block interface {
 	// Factors appends the factors that the id of c has between its backend and its
 	// repeat. Empty ones are left out of the id.
 	Factors(c *Case, to []string) []string
-	// Closed returns the closed lists of the block's fields by JSON name.
-	Closed() map[string][]string
 }
 
 // Descriptor is what plans say of a family.
@@ -59,7 +59,12 @@ func NewBlock(name Family) Block {
 // Types returns the closed lists and blocks that are needed to read a matrix or a case
 // strictly.
 func Types() strictjson.Types {
-	t := strictjson.Types{Lists: Closed(), Blocks: map[string]any{}}
+	t := strictjson.Types{Lists: strictjson.Lists{"version": {MatrixVersion}, "format": {Format}}, Blocks: map[string]any{}}
+	for kind, words := range vocab.Kinds() {
+		for _, w := range words {
+			t.Lists[kind] = append(t.Lists[kind], w)
+		}
+	}
 	for _, f := range families.All() {
 		t.Blocks[string(f.Name)] = reflect.ValueOf(f.Block).Elem().Interface()
 	}

@@ -74,7 +74,7 @@ type CollectiveRow struct {
 	Requested int64  `json:"requested_bytes"`
 	Bytes     int64  `json:"bytes"`
 	Count     int64  `json:"count"` // nccl-tests' count column: elements (per rank for the gathering ops)
-	Placement string `json:"placement"`
+	Placement string `json:"placement" in:"placement"`
 	// Src and Dst are the ranks of a pairwise operation; the times of its row are
 	// theirs alone. Other operations have neither.
 	Src *int `json:"src,omitempty"`

@@ -27,7 +27,6 @@ var collectiveFamily = Family{
 	Comparison: collectiveComparisonOf,
 	Check:      checkCollective,
 	Older:      olderCollective,
-	Closed:     map[string][]any{"CollectiveRow.placement": plan.Values(vocab.Placements())},
 	Source:     collectiveSource,
 }
 

@@ -3,7 +3,10 @@
 // each document carries the plan.Case that it answers unchanged.
 package result
 
-import "github.com/collectivex/collectivex/pkg/plan"
+import (
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/vocab"
+)
 
 // Version is the version of every document; see plan.MatrixVersion.
 const Version = plan.MatrixVersion
@@ -16,6 +19,8 @@ const (
 	Unsupported = "unsupported"
 )
 
+func init() { vocab.Register("status", Success, Invalid, Failed, Unsupported) }
+
 // Document is one answer to one case, a pointer to the document type of the case's family.
 type Document interface {
 	// Head returns the envelope, which all record types share.
@@ -24,7 +29,7 @@ type Document interface {
 
 // Envelope is what every document has, whatever its family.
 type Envelope struct {
-	Version     int      `json:"version"`
+	Version     int      `json:"version" in:"version"`
 	RecordType  string   `json:"record_type"`
 	GeneratedAt string   `json:"generated_at"` // ISO 8601, UTC
 	Identity    Identity `json:"identity"`
@@ -116,7 +121,7 @@ type RankPlace struct {
 
 // Runtime says on what software it ran.
 type Runtime struct {
-	Vendor             string `json:"vendor"` // nvidia, amd, host
+	Vendor             string `json:"vendor" in:"vendor"` // nvidia, amd, host
 	Framework          string `json:"framework"`
 	AcceleratorRuntime string `json:"accelerator_runtime"`
 	// CollectiveLibrary is missing where no library was loaded: on hosts, whose
@@ -153,7 +158,7 @@ type Library struct {
 // Outcome is how it ended. Reasons begin with a code of the closed list
 // (see Reason), the first being the one readers show.
 type Outcome struct {
-	Status  string  `json:"status"`
+	Status  string  `json:"status" in:"status"`
 	Reasons Reasons `json:"reasons"`
 }
 

@@ -74,9 +74,9 @@ type EPLB struct {
 // EPMeasurement is the measured part of an EP document.
 type EPMeasurement struct {
 	DispatchDType    string     `json:"dispatch_dtype"`
-	CombineDType     string     `json:"combine_dtype"`
-	CombineSemantics string     `json:"combine_semantics"` // activation-only
-	PayloadUnit      string     `json:"payload_unit"`      // token-rank
+	CombineDType     string     `json:"combine_dtype" in:"combine dtype"`
+	CombineSemantics string     `json:"combine_semantics" in:"combine semantics"` // activation-only
+	PayloadUnit      string     `json:"payload_unit" in:"payload unit"`           // token-rank
 	Rows             []EPRow    `json:"rows"`
 	Sampling         EPSampling `json:"sampling"`
 }
@@ -95,8 +95,8 @@ type EPSampling struct {
 
 // Component is one timed quantity, microseconds.
 type Component struct {
-	Availability string       `json:"availability"`
-	Origin       *string      `json:"origin"`
+	Availability string       `json:"availability" in:"availability"`
+	Origin       *string      `json:"origin" in:"origin"`
 	Percentiles  *Percentiles `json:"percentiles_us"`
 	SampleCount  int          `json:"sample_count"`
 }
@@ -223,7 +223,7 @@ type ByteCount struct {
 type EPCopies struct {
 	Routed      int64  `json:"routed"`
 	Assignments int64  `json:"assignments"`
-	Wire        string `json:"wire"`
+	Wire        string `json:"wire" in:"wire"`
 }
 
 // EPReceive is over ranks, of the rows the first oracle saw.

@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 // Record types of EP documents.
@@ -38,15 +39,16 @@ var epFamily = Family{
 	Comparison: epComparisonOf,
 	Check:      checkEP,
 	Older:      olderEP,
-	Closed: map[string][]any{
-		"Component.availability":          {Measured, Derived, Unavailable},
-		"Component.origin":                {OriginMeasured, OriginPercentileSum, OriginChainedMedian, OriginChainedRankMin},
-		"EPCopies.wire":                   {WirePerRank, WirePerAssignment},
-		"EPMeasurement.combine_dtype":     {"bf16"},
-		"EPMeasurement.combine_semantics": {"activation-only"},
-		"EPMeasurement.payload_unit":      {"token-rank"},
-	},
-	Source: epSource,
+	Source:     epSource,
+}
+
+func init() {
+	vocab.Register("availability", Measured, Derived, Unavailable)
+	vocab.Register("origin", OriginMeasured, OriginPercentileSum, OriginChainedMedian, OriginChainedRankMin)
+	vocab.Register("wire", WirePerRank, WirePerAssignment)
+	vocab.Register("combine dtype", "bf16")
+	vocab.Register("combine semantics", "activation-only")
+	vocab.Register("payload unit", "token-rank")
 }
 
 func newEP(head Envelope) Document {

@@ -30,8 +30,6 @@ type Family struct {
 	// Older returns how a document of an earlier version may differ; nil if there is no
 	// earlier version.
 	Older func(e *Envelope) Older
-	// Closed has the closed lists of values by type and JSON name.
-	Closed map[string][]any
 	// Source has the Go files that declare its types, whose doc comments describe the
 	// fields in the JSON Schema. They are of the package of Document and of the
 	// package of the case's block.

@@ -25,8 +25,8 @@ import (
 // type.
 var ErrForm = errors.New("does not match the schema")
 
-// Lists are the closed lists of values, by type and JSON name, such as
-// "Outcome.status". The values are strings or ints.
+// Lists are the closed lists of values, strings or ints, by the name that the `in` tag of a
+// field gives.
 type Lists map[string][]any
 
 // Form reads texts of one type.
@@ -53,7 +53,7 @@ type Input struct {
 
 // Types has what the Go declarations of the types do not say.
 type Types struct {
-	Lists Lists
+	Lists Lists // nil where reading is never strict
 	// Behind is a value of the type in fields of type any.
 	Behind any
 	// Blocks are values of the structs that a block field may point to. A block field is an
@@ -364,7 +364,7 @@ func (c *compiler) fields(o *object, t reflect.Type, inBlock bool) {
 		case f.name == "-":
 		default:
 			omitted := f.omitEmpty || f.omitZero
-			read := c.reader(f.Type, c.lists[f.of+"."+f.name])
+			read := c.reader(f.Type, c.list(f.Tag.Get("in")))
 			if omitted && f.Type.Kind() == reflect.Pointer {
 				read = notNull(read)
 			}
@@ -376,11 +376,22 @@ func (c *compiler) fields(o *object, t reflect.Type, inBlock bool) {
 	}
 }
 
+// list returns the closed list of that name; nil for no name, or where no form of these
+// types is read strictly.
+func (c *compiler) list(name string) []any {
+	if name == "" || c.lists == nil {
+		return nil
+	}
+	if c.lists[name] == nil {
+		panic("strictjson: no closed list is called " + name)
+	}
+	return c.lists[name]
+}
+
 // field is a field of a struct and what its tags say.
 type field struct {
 	reflect.StructField // its Offset is from the start of the outermost struct
 
-	of                  string // type that declares it
 	name                string // in JSON; "-" for none
 	block               string // see Types.Blocks
 	omitEmpty, omitZero bool
@@ -399,7 +410,7 @@ func fieldsOf(t reflect.Type) iter.Seq[field] {
 				}
 				continue
 			}
-			if !yield(field{s, t.Name(), name, s.Tag.Get("block"), strings.Contains(options, "omitempty"), strings.Contains(options, "omitzero")}) {
+			if !yield(field{s, name, s.Tag.Get("block"), strings.Contains(options, "omitempty"), strings.Contains(options, "omitzero")}) {
 				return
 			}
 		}

@@ -9,7 +9,7 @@ import (
 
 type formed struct {
 	Kind  string         `json:"kind"`
-	N     int            `json:"n"`
+	N     int            `json:"n" in:"ns"`
 	X     float64        `json:"x"`
 	Maybe *int           `json:"maybe"`
 	Left  *int           `json:"left,omitempty"`
@@ -29,11 +29,11 @@ type blockOne struct {
 }
 
 type blockTwo struct {
-	A int `json:"a"`
+	A int `json:"a" in:"as"`
 }
 
 var aForm = New(formed{}, Types{
-	Lists:  Lists{"formed.n": {1, 2}, "blockTwo.a": {3}},
+	Lists:  Lists{"ns": {1, 2}, "as": {3}},
 	Blocks: map[string]any{"one": blockOne{}, "two": blockTwo{}},
 })
 
@@ -110,6 +110,9 @@ func TestBlocks(t *testing.T) {
 		New(formed{}, Types{Blocks: map[string]any{"three": struct {
 			N int `json:"n"`
 		}{}}})
+	})
+	require.PanicsWithValue(t, "strictjson: no closed list is called as", func() {
+		New(blockTwo{}, Types{Lists: Lists{"ns": {1}}})
 	})
 }
 

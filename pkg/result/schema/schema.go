@@ -16,6 +16,7 @@ import (
 
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/strictjson"
 )
 
 // base is where the schemas stand.
@@ -56,20 +57,14 @@ func Files() ([]File, error) {
 		return nil, err
 	}
 	var out []File
-	used := map[string]bool{}
-	closed := result.Closed()
+	closed := plan.Types().Lists
 	for _, root := range roots() {
-		m := &maker{root, comments, closed, used, jsonschema.Definitions{}, map[string]reflect.Type{}}
+		m := &maker{root, comments, closed, jsonschema.Definitions{}, map[string]reflect.Type{}}
 		data, err := m.make()
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", root.name, err)
 		}
 		out = append(out, File{root.name, data})
-	}
-	for field := range closed {
-		if !used[field] {
-			return nil, fmt.Errorf("no field %s", field)
-		}
 	}
 	return out, nil
 }
@@ -78,8 +73,7 @@ func Files() ([]File, error) {
 type maker struct {
 	root
 	comments    map[string]string // see comments
-	closed      map[string][]any  // closed lists, by type and JSON name
-	used        map[string]bool   // entries of closed
+	closed      strictjson.Lists
 	definitions jsonschema.Definitions
 	types       map[string]reflect.Type // of the definitions, to refuse two types of one name
 }
@@ -184,10 +178,7 @@ func (m *maker) fields(s *jsonschema.Schema, t reflect.Type) {
 			continue
 		}
 		p := m.schema(f.Type)
-		field := t.Name() + "." + name
-		if list, ok := m.closed[field]; ok {
-			p.Enum, m.used[field] = list, true
-		}
+		p.Enum = m.closed[f.Tag.Get("in")]
 		omitted := strings.Contains(options, "omitempty") || strings.Contains(options, "omitzero")
 		if f.Type.Kind() == reflect.Pointer && !omitted {
 			p = &jsonschema.Schema{AnyOf: []*jsonschema.Schema{p, {Type: "null"}}}
