@@ -12,6 +12,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/dl"
 	"github.com/collectivex/collectivex/pkg/inventory"
 	"github.com/collectivex/collectivex/pkg/nccl"
+	"github.com/collectivex/collectivex/pkg/nccl/eplib"
 )
 
 // Kinds of libraries.
@@ -23,10 +24,11 @@ const (
 	NCCL    = "nccl"
 	RCCL    = "rccl"
 	MSCCLPP = "mscclpp"
+	NCCLEP  = "nccl-ep"
 )
 
 // kinds in the order in which they are listed.
-var kinds = []string{CUDA, NVRTC, NCCL, HIP, HIPRTC, RCCL, MSCCLPP}
+var kinds = []string{CUDA, NVRTC, NCCL, HIP, HIPRTC, RCCL, MSCCLPP, NCCLEP}
 
 // Library is a library as it was found here, or why it was not. All but Path
 // and Err may be published.
@@ -60,6 +62,7 @@ func Libraries() map[string]Library {
 		NCCL:    communication(nccl.NCCL),
 		RCCL:    communication(nccl.RCCL),
 		MSCCLPP: communication(nccl.MSCCLPP),
+		NCCLEP:  expertParallel(),
 	}
 	libraries[CUDA], libraries[NVRTC] = vendor(cuda.Load, cuda.OpenCompiler)
 	libraries[HIP], libraries[HIPRTC] = vendor(hip.Load, hip.OpenCompiler)
@@ -121,4 +124,17 @@ func communication(kind nccl.Kind) Library {
 		Version: n.VersionString(), SOName: n.SOName(), BuildID: n.BuildID(), Path: n.Path(),
 		Drives: map[string]string{"cuda": inventory.NVIDIA, "hip": inventory.AMD}[n.Platform()],
 	}
+}
+
+// expertParallel finds NCCL EP, which works on NCCL.
+func expertParallel() Library {
+	n, err := nccl.Open(nccl.NCCL)
+	if err != nil {
+		return Library{Err: fmt.Errorf("NCCL EP works on NCCL: %w", err)}
+	}
+	l, err := eplib.Open(n)
+	if err != nil {
+		return Library{Err: err}
+	}
+	return Library{Version: l.FullVersion(), SOName: l.SOName(), BuildID: l.BuildID(), Path: l.Path(), Drives: inventory.NVIDIA}
 }

@@ -29,10 +29,10 @@ func needs(backend, vendor string) libraryNeeds {
 		inventory.AMD:    {required: []string{HIP}, useful: []useful{{HIPRTC, hostChecks}}},
 	}[vendor]
 	switch backend {
-	case NCCL, "nccl-ep", "a2a", RCCL:
+	case NCCL, "a2a", RCCL:
 		n.required = append(n.required, map[string]string{inventory.NVIDIA: NCCL, inventory.AMD: RCCL}[vendor])
-	case MSCCLPP:
-		n.required = append(n.required, MSCCLPP)
+	case MSCCLPP, NCCLEP:
+		n.required = append(n.required, backend)
 	}
 	return n
 }

@@ -322,7 +322,7 @@ func TestLibraries(t *testing.T) {
 }
 
 func TestLibrariesThatAreNotThere(t *testing.T) {
-	for _, name := range []string{"CX_CUDA_LIB", "CX_NVRTC_LIB", "CX_HIP_LIB", "CX_HIPRTC_LIB", "CX_NCCL_LIB", "CX_RCCL_LIB", "CX_MSCCLPP_LIB"} {
+	for _, name := range []string{"CX_CUDA_LIB", "CX_NVRTC_LIB", "CX_HIP_LIB", "CX_HIPRTC_LIB", "CX_NCCL_LIB", "CX_RCCL_LIB", "CX_MSCCLPP_LIB", "CX_NCCL_EP_LIB"} {
 		t.Setenv(name, "/nowhere/lib.so")
 	}
 	for kind, l := range preflight.Libraries() {

@@ -962,3 +962,25 @@ int ncclCommWindowRegister(ncclComm_t c, void *p, size_t n, void **window, int f
 }
 
 int ncclCommWindowDeregister(ncclComm_t c, void *window) { return ncclCommDeregister(c, window); }
+
+// ---- for the stand-in of NCCL EP -------------------------------------------
+
+// cx_fake_view returns where this process sees device memory; NULL where there is none.
+char *cx_fake_view(const void *p, uint64_t bytes) {
+	struct place place;
+	return place_of(p, bytes, &place) ? at(&place, bytes) : NULL;
+}
+
+// cx_fake_launch runs fn(arg) in stream order.
+int cx_fake_launch(void *stream, void (*fn)(void *), void *arg, void (*release)(void *)) {
+	return driver.enqueue(stream, fn, arg, release) == 0 ? Success : fail(UnhandledCudaError, "the stream refused the work");
+}
+
+// cx_fake_fault reports whether the order RANK:M is for this operation or one before it.
+int cx_fake_fault(const char *name, int rank, uint64_t n) {
+	char *rest;
+	const char *text = getenv(name);
+	return text != NULL && strtol(text, &rest, 0) == rank && *rest == ':' && n >= strtoull(rest + 1, NULL, 0);
+}
+
+uint64_t cx_fake_encode(double d, int type) { return encode(d, type); }

@@ -84,7 +84,7 @@ func TestEnvOfThisMachine(t *testing.T) {
 }
 
 func TestDoctor(t *testing.T) {
-	for _, name := range []string{"CX_CUDA_LIB", "CX_HIP_LIB", "CX_NCCL_LIB", "CX_RCCL_LIB", "CX_MSCCLPP_LIB", "CX_NVRTC_LIB", "CX_HIPRTC_LIB"} {
+	for _, name := range []string{"CX_CUDA_LIB", "CX_HIP_LIB", "CX_NCCL_LIB", "CX_RCCL_LIB", "CX_MSCCLPP_LIB", "CX_NCCL_EP_LIB", "CX_NVRTC_LIB", "CX_HIPRTC_LIB"} {
 		t.Setenv(name, "/nowhere/lib.so")
 	}
 	for _, tc := range []struct {

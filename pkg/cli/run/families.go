@@ -10,6 +10,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/ep"
 	"github.com/collectivex/collectivex/pkg/ep/a2a"
 	ephost "github.com/collectivex/collectivex/pkg/ep/host"
+	"github.com/collectivex/collectivex/pkg/ep/ncclep"
 	"github.com/collectivex/collectivex/pkg/nccl"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
@@ -32,8 +33,9 @@ func families() shard.Registry {
 		plan.FamilyEP: {
 			Assemble: ep.Assemble,
 			Backends: map[string]rank.Opener{
-				"host": ephost.Open(ephost.Variant{}),
-				"a2a":  a2a.Open,
+				"host":    ephost.Open(ephost.Variant{}),
+				"a2a":     a2a.Open,
+				"nccl-ep": ncclep.Open,
 			},
 		},
 	}

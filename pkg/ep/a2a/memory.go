@@ -3,7 +3,6 @@ package a2a
 import (
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"math"
 	"slices"
 	"unsafe"
@@ -13,8 +12,6 @@ import (
 	"github.com/collectivex/collectivex/pkg/gpurank"
 	"github.com/collectivex/collectivex/pkg/nccl"
 	"github.com/collectivex/collectivex/pkg/plan"
-	"github.com/collectivex/collectivex/pkg/rank"
-	"github.com/collectivex/collectivex/pkg/result"
 )
 
 // sizes are those of a case, the same on all ranks.
@@ -77,7 +74,7 @@ func (e *end) alloc(parts ...part) error {
 		}
 		var err error
 		if *p.at, err = e.device.Alloc(int64(p.bytes)); err != nil {
-			return memoryError(p.bytes, err)
+			return gpurank.MemoryError(p.bytes, err)
 		}
 		e.memory = append(e.memory, func() error { return e.device.Free(*p.at) })
 	}
@@ -88,7 +85,7 @@ func (e *end) alloc(parts ...part) error {
 func (e *end) allocRegistered(p part) (err error) {
 	lib := e.comm.Library()
 	if *p.at, err = lib.Alloc(int64(p.bytes)); err != nil {
-		return memoryError(p.bytes, nccl.Explain(err))
+		return gpurank.MemoryError(p.bytes, nccl.Explain(err))
 	}
 	e.memory = append(e.memory, func() error { return lib.Free(*p.at) })
 	inWindow := p.register == window && lib.Has("ncclCommWindowRegister")
@@ -114,14 +111,10 @@ func (e *end) allocRegistered(p part) (err error) {
 func (e *end) allocHost(n int) ([]int32, error) {
 	host, err := e.device.AllocHost(int64(4 * n))
 	if err != nil {
-		return nil, memoryError(4*n, err)
+		return nil, gpurank.MemoryError(4*n, err)
 	}
 	e.memory = append(e.memory, func() error { return e.device.FreeHost(host) })
 	return unsafe.Slice((*int32)(host), n), nil
-}
-
-func memoryError(bytes int, err error) error {
-	return &rank.Error{Reason: result.ReasonMemory.With("%d bytes", bytes), Err: fmt.Errorf("allocate %d bytes: %w", bytes, err)}
 }
 
 // read copies device memory to the host and waits for it.

@@ -1,0 +1,138 @@
+package ncclep
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/internal/eptest"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/vocab"
+)
+
+// failed returns the failure of rank 1 of a case that does not get through.
+func failed(t *testing.T, c plan.Case) rank.Failure {
+	t.Helper()
+	s := eptest.Run(t, Open, "", c)[0][1]
+	require.NotNil(t, s.Failure)
+	return *s.Failure
+}
+
+// What the library cannot do is refused with the reason, before a call that would end the
+// process.
+func TestRefusals(t *testing.T) {
+	setUp(t)
+	for _, refused := range []struct {
+		text, mode string
+		change     func(*plan.Case)
+	}{
+		{
+			"nccl-ep moves 256 columns at a time in mode low-latency, which do not divide hidden size 320", vocab.ModeLowLatency,
+			func(c *plan.Case) { c.EP().Hidden = 320 },
+		},
+		{
+			"nccl-ep moves 8 columns at a time in mode normal, which do not divide hidden size 36", vocab.ModeNormal,
+			func(c *plan.Case) { c.EP().Hidden = 36 },
+		},
+		{"nccl-ep has a multiple of 4 experts in mode normal, not 15", vocab.ModeNormal, func(c *plan.Case) { c.EP().Experts = 15 }},
+		{"nccl-ep has up to 64 ranks and 8 on a node, not 3 and 9", vocab.ModeNormal, func(c *plan.Case) { c.RanksPerNode = 9 }},
+		{"nccl-ep has no layout to keep in mode low-latency", vocab.ModeLowLatency, func(c *plan.Case) { c.Contract = vocab.ContractCachedLayout }},
+		{"nccl-ep dispatches bf16, not fp8", vocab.ModeNormal, func(c *plan.Case) { c.Precision = "fp8" }},
+	} {
+		f := failed(t, caseOf(refused.mode, refused.change))
+		require.Equal(t, result.ReasonRefused, f.Reason.Code, f.Text)
+		require.Contains(t, f.Text, refused.text)
+	}
+}
+
+func TestLowLatencyLimits(t *testing.T) {
+	of := func(experts, topk int) error { return lowLatencyLimits(&plan.EP{Experts: experts, TopK: topk}, 132) }
+	require.NoError(t, of(256, 31))
+	require.NoError(t, of(384, 29))
+	require.ErrorContains(t, of(256, 32), "nccl-ep has up to top-31 with 256 experts on 132 multiprocessors, not 32")
+	require.ErrorContains(t, of(384, 30), "nccl-ep has up to top-29 with 384 experts on 132 multiprocessors, not 30")
+	require.ErrorContains(t, of(1849, 1), "nccl-ep has up to 1848 experts on 132 multiprocessors, not 1849")
+}
+
+func TestOldDevice(t *testing.T) {
+	require.NoError(t, archLimit("sm_90"))
+	require.NoError(t, archLimit("sm_103"))
+	require.ErrorContains(t, archLimit("sm_80"), "nccl-ep needs a device of sm_90 or newer, not sm_80")
+}
+
+// A library that is missing, or too old, is named with what to do.
+func TestWithoutTheLibrary(t *testing.T) {
+	c := caseOf(vocab.ModeNormal, func(*plan.Case) {})
+	t.Run("old NCCL", func(t *testing.T) {
+		setUp(t)
+		t.Setenv("CX_FAKE_NCCL_VERSION", "22809")
+		f := failed(t, c)
+		require.Equal(t, result.ReasonRefused, f.Reason.Code)
+		require.Contains(t, f.Text, "it needs NCCL 2.29 or newer, this is nccl 2.28.9: set CX_NCCL_LIB to a newer one")
+	})
+	t.Run("none", func(t *testing.T) {
+		setUp(t)
+		t.Setenv("CX_NCCL_EP_LIB", filepath.Join(t.TempDir(), "libnccl_ep.so.0"))
+		f := failed(t, c)
+		require.Equal(t, result.ReasonNoLibrary, f.Reason.Code)
+		require.Contains(t, f.Text, "NCCL EP from CX_NCCL_EP_LIB=")
+	})
+	t.Run("another library", func(t *testing.T) {
+		setUp(t)
+		t.Setenv("CX_NCCL_EP_LIB", os.Getenv("CX_NCCL_LIB"))
+		f := failed(t, c)
+		require.Equal(t, result.ReasonNoSymbol, f.Reason.Code)
+		require.Contains(t, f.Text, "no such symbol: ncclEpGetVersion in libnccl.so.2")
+	})
+}
+
+// An error of the library is named with its call.
+func TestACallThatFails(t *testing.T) {
+	setUp(t)
+	t.Setenv("CX_FAKE_NCCL_EP_ERROR", "1:20")
+	for _, mode := range []string{vocab.ModeNormal, vocab.ModeLowLatency} {
+		f := failed(t, caseOf(mode, func(*plan.Case) {}))
+		require.Equal(t, result.ReasonLibrary, f.Reason.Code)
+		require.Equal(t, "ncclEpDispatch ncclInternalError", f.Reason.Detail)
+	}
+}
+
+// A library that does other than it says is found, also where it begins after the first
+// results were judged.
+func TestALibraryThatLies(t *testing.T) {
+	const judged = 30 // operations that come before, and more
+	for _, lie := range []string{"SKIP", "SWAP", "TRUNCATE"} {
+		for _, mode := range []string{vocab.ModeNormal, vocab.ModeLowLatency} {
+			for _, from := range []int{0, judged} {
+				t.Run(fmt.Sprint(lie, "/", mode, "/", from), func(t *testing.T) {
+					setUp(t)
+					t.Setenv("CX_FAKE_NCCL_EP_"+lie, fmt.Sprint("1:", from))
+					d := measured(t, mode)
+					require.Equal(t, result.Invalid, d.Outcome.Status)
+				})
+			}
+		}
+	}
+}
+
+// A combine that rounds otherwise than is declared is within the tolerance, and said to.
+func TestAnotherRounding(t *testing.T) {
+	for _, mode := range []string{vocab.ModeNormal, vocab.ModeLowLatency} {
+		setUp(t)
+		t.Setenv("CX_FAKE_NCCL_EP_ROUND", "1:0")
+		d := measured(t, mode)
+		require.Equal(t, result.Success, d.Outcome.Status)
+		require.False(t, d.Measurement.Rows[0].Arithmetic.Passed)
+	}
+}
+
+func measured(t *testing.T, mode string) *result.EPDocument {
+	t.Helper()
+	c := caseOf(mode, func(c *plan.Case) { c.EP().Ladder = plan.Ladder{6} })
+	return eptest.Document(t, c, eptest.Run(t, Open, "", c)[0])
+}

@@ -1,0 +1,232 @@
+// Package ncclep is the expert-parallel backend over NCCL EP, NVIDIA's library, which it
+// calls through its C ABI.
+//
+// Low latency is the library's low-latency algorithm in its expert-major layout: a row for
+// each token and expert, which combine multiplies by its weight. Normal mode is its
+// high-throughput algorithm in the flat layout: a row for each token, with its experts and
+// weights; a dispatch begins with the exchange of the routing, unless the contract is that
+// of a cached layout.
+package ncclep
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+
+	"github.com/collectivex/collectivex/pkg/accel"
+	"github.com/collectivex/collectivex/pkg/ep"
+	"github.com/collectivex/collectivex/pkg/gpurank"
+	"github.com/collectivex/collectivex/pkg/nccl"
+	"github.com/collectivex/collectivex/pkg/nccl/eplib"
+	"github.com/collectivex/collectivex/pkg/numeric"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/vocab"
+)
+
+// Limits of the library, whose own checks end the process.
+const (
+	maxWorld        = 64
+	maxRanksPerNode = 8
+	leastArch       = 90
+	// lowLatencyHidden and normalHidden divide the hidden size.
+	lowLatencyHidden = 256
+	normalHidden     = 8
+	normalExperts    = 4 // divide the experts of all ranks
+	warpsPerSM       = 32
+	maxExpertsPerSM  = 14
+)
+
+// Open opens the backend for a rank. The rank has locked its OS thread and drives the
+// device of its local rank.
+func Open(ctx context.Context, s *rank.Session, _ plan.Case) (rank.Runner, error) {
+	n, gpu, err := gpurank.OpenNCCL(nccl.NCCL, s)
+	if err != nil {
+		return nil, err
+	}
+	a := &adapter{gpu: gpu}
+	if err := a.open(ctx, s, n); err != nil {
+		return nil, errors.Join(err, gpu.Close())
+	}
+	l := a.lib
+	facts := rank.Library{Kind: "nccl-ep", Version: l.FullVersion(), SOName: l.SOName(), BuildID: l.BuildID()}
+	return gpu.Around(ep.NewRunner(gpu, a.stream, a, gpu.Facts(facts))), nil
+}
+
+// adapter is one rank's end.
+type adapter struct {
+	gpu     *gpurank.GPU
+	stream  accel.Stream
+	lib     *eplib.Library
+	comm    *nccl.Communicator
+	watch   *gpurank.Watch // of a case
+	d       ep.Description
+	buffers *buffers // of a case
+	calls   calls    // of a problem
+}
+
+func (a *adapter) open(ctx context.Context, s *rank.Session, n *nccl.Library) (err error) {
+	if a.lib, err = eplib.Open(n); errors.Is(err, eplib.ErrOldNCCL) {
+		return rank.Refused("%w", err)
+	} else if err != nil {
+		return gpurank.NCCLError(err)
+	}
+	if a.stream, err = a.gpu.NewStream(); err != nil {
+		return rank.Coded(result.ReasonDevice, err)
+	}
+	if a.comm, err = gpurank.Join(ctx, s, n, "nccl-ep", nccl.Config{NVLinkCentric: true}); err != nil {
+		return errors.Join(err, a.stream.Close())
+	}
+	return nil
+}
+
+var _ ep.CachedDispatcher = (*adapter)(nil)
+
+// Describe implements ep.Adapter.
+func (a *adapter) Describe(c plan.Case) (ep.Description, error) {
+	b := c.EP()
+	d := ep.Description{
+		Mode: b.Mode, LibraryVersion: a.lib.VersionString(), Reduction: ep.DomainFP32,
+		DispatchDType: "bf16", FP8Consume: ep.ConsumeNative, IndexType: numeric.Int64,
+	}
+	hiddenUnit := lowLatencyHidden
+	switch b.Mode {
+	case vocab.ModeNormal:
+		d.KernelGeneration, d.Receive, d.Combine = "nccl-ep-v02-ht-routed-static", ep.TokenRank, ep.UnweightedRankSum
+		hiddenUnit = normalHidden
+	case vocab.ModeLowLatency:
+		d.KernelGeneration, d.Receive, d.Combine = "nccl-ep-v02-ll-em", ep.TokenExpert, ep.WeightedKernelSum
+	}
+	if c.Precision != "bf16" {
+		return d, rank.Refused("nccl-ep dispatches bf16, not %s", c.Precision)
+	}
+	info := a.gpu.Info()
+	if err := archLimit(info.Arch); err != nil {
+		return d, err
+	}
+	switch {
+	case c.World > maxWorld || c.RanksPerNode > maxRanksPerNode:
+		return d, rank.Refused("nccl-ep has up to %d ranks and %d on a node, not %d and %d", maxWorld, maxRanksPerNode, c.World, c.RanksPerNode)
+	case b.Hidden%hiddenUnit != 0:
+		return d, rank.Refused("nccl-ep moves %d columns at a time in mode %s, which do not divide hidden size %d", hiddenUnit, b.Mode, b.Hidden)
+	case b.Mode == vocab.ModeNormal && b.Experts%normalExperts != 0:
+		return d, rank.Refused("nccl-ep has a multiple of %d experts in mode normal, not %d", normalExperts, b.Experts)
+	case b.Mode == vocab.ModeLowLatency && c.Contract == vocab.ContractCachedLayout:
+		return d, rank.Refused("nccl-ep has no layout to keep in mode low-latency")
+	case b.Mode == vocab.ModeLowLatency:
+		return d, lowLatencyLimits(b, max(1, info.Multiproc))
+	}
+	return d, nil
+}
+
+// archLimit refuses devices that the kernels are not made for.
+func archLimit(arch string) error {
+	if n, err := strconv.Atoi(strings.TrimPrefix(arch, "sm_")); err == nil && n < leastArch {
+		return rank.Refused("nccl-ep needs a device of sm_%d or newer, not %s", leastArch, arch)
+	}
+	return nil
+}
+
+// lowLatencyLimits refuses what the kernels have too few warps for: the experts divide
+// among the multiprocessors, and a warp of each for one slot of a token, and one besides.
+func lowLatencyLimits(b *plan.EP, multiprocessors int) error {
+	perSM := (b.Experts + multiprocessors - 1) / multiprocessors
+	if perSM > maxExpertsPerSM {
+		return rank.Refused("nccl-ep has up to %d experts on %d multiprocessors, not %d", maxExpertsPerSM*multiprocessors, multiprocessors, b.Experts)
+	}
+	if most := warpsPerSM/perSM*perSM - 1; b.TopK > most {
+		return rank.Refused("nccl-ep has up to top-%d with %d experts on %d multiprocessors, not %d", most, b.Experts, multiprocessors, b.TopK)
+	}
+	return nil
+}
+
+// Prepare implements ep.Adapter.
+func (a *adapter) Prepare(ctx context.Context, _ *rank.Session, c plan.Case, need ep.Capacity) (err error) {
+	if a.d, err = a.Describe(c); err != nil {
+		return err
+	}
+	if err := a.release(); err != nil {
+		return err
+	}
+	if a.buffers, err = a.newBuffers(c, need); err != nil {
+		return err
+	}
+	a.watch = gpurank.NewWatch(ctx, a.comm)
+	return nil
+}
+
+// release gives back what the last case has taken.
+func (a *adapter) release() (err error) {
+	if a.watch != nil {
+		a.watch.Stop()
+	}
+	a.calls.free()
+	if a.buffers != nil {
+		err = a.buffers.close()
+	}
+	a.watch, a.calls, a.buffers = nil, calls{}, nil
+	return err
+}
+
+// Err implements ep.Adapter.
+func (a *adapter) Err() error {
+	if a.watch == nil {
+		return nil
+	}
+	return a.watch.Err()
+}
+
+// Bind implements ep.Adapter. In low latency an update does no work: the library notes
+// where the experts of the tokens stand.
+func (a *adapter) Bind(p *ep.Problem) error {
+	a.calls.free()
+	a.calls = a.buffers.bind(p)
+	if !a.buffers.low {
+		return nil
+	}
+	return a.enqueue(a.calls.update)
+}
+
+func (a *adapter) enqueue(c *eplib.Call) error { return gpurank.NCCLError(c.Enqueue(a.stream)) }
+
+// handle is a dispatch. A rank has one at a time.
+type handle struct{}
+
+// Dispatch implements ep.Adapter. In normal mode it begins with the exchange of the
+// routing.
+func (a *adapter) Dispatch() (ep.Handle, error) {
+	if !a.buffers.low {
+		if err := a.enqueue(a.calls.update); err != nil {
+			return nil, err
+		}
+	}
+	return handle{}, a.enqueue(a.calls.dispatch)
+}
+
+// DispatchCached implements ep.CachedDispatcher.
+func (a *adapter) DispatchCached(ep.Handle) (ep.Handle, error) {
+	return handle{}, a.enqueue(a.calls.dispatch)
+}
+
+// Stage implements ep.Adapter. What it stages is the combine that takes it.
+func (a *adapter) Stage(ep.Handle) (ep.Staged, error) { return a.calls.combine, nil }
+
+// StageRows implements ep.Adapter.
+func (a *adapter) StageRows(_ ep.Handle, rows []uint16) (ep.Staged, error) {
+	return a.calls.combineOthers, a.buffers.put(rows)
+}
+
+// Combine implements ep.Adapter.
+func (a *adapter) Combine(_ ep.Handle, s ep.Staged) (accel.Ptr, error) {
+	return a.buffers.out, a.enqueue(s.(*eplib.Call))
+}
+
+// Inspect implements ep.Adapter.
+func (a *adapter) Inspect(ep.Handle) (*ep.Received, error) { return a.buffers.inspect() }
+
+// Close implements ep.Adapter.
+func (a *adapter) Close() error {
+	return errors.Join(a.release(), gpurank.NCCLError(a.comm.Close()))
+}

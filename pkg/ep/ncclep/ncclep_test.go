@@ -1,0 +1,71 @@
+package ncclep
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/internal/eptest"
+	"github.com/collectivex/collectivex/internal/fakes"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/vocab"
+)
+
+// shared is the memory of the stand-ins' devices, which stay open as long as the process.
+var shared string
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	os.RemoveAll(shared)
+	os.Exit(code)
+}
+
+// setUp makes this process find the stand-ins, with three devices and an NCCL that is new
+// enough.
+func setUp(t *testing.T) {
+	t.Helper()
+	if shared == "" {
+		dir, err := os.MkdirTemp("/dev/shm", "collectivex-ncclep-")
+		require.NoError(t, err)
+		shared = dir
+	}
+	for _, kv := range append(fakes.Build(t).Environ(shared), "CX_FAKE_DEVICES=3", "CX_FAKE_NCCL_VERSION=23007") {
+		name, value, _ := strings.Cut(kv, "=")
+		t.Setenv(name, value)
+	}
+}
+
+// caseOf is a case of three ranks and 12 experts.
+func caseOf(mode string, change func(*plan.Case)) plan.Case {
+	return eptest.Case(3, func(c *plan.Case) {
+		c.Backend = "nccl-ep"
+		b := c.EP()
+		b.Mode, b.Experts, b.Ladder = mode, 12, plan.Ladder{1, 6}
+		change(c)
+	})
+}
+
+// Both modes deliver and sum what the oracle demands, in the arithmetic that they declare,
+// with every contract that they have, and one after the other in one group of ranks.
+func TestPairs(t *testing.T) {
+	setUp(t)
+	contract := func(contract, routing string) func(*plan.Case) {
+		return func(c *plan.Case) { c.Contract, c.EP().Routing = contract, routing }
+	}
+	cases := []plan.Case{
+		caseOf(vocab.ModeNormal, contract(vocab.ContractLayout, "uniform")),
+		caseOf(vocab.ModeLowLatency, contract(vocab.ContractLayout, "uniform")),
+		caseOf(vocab.ModeNormal, contract(vocab.ContractCachedLayout, "uneven-empty-rank")),
+		caseOf(vocab.ModeLowLatency, contract(vocab.ContractLayout, "uneven-empty-rank")),
+	}
+	for i, streams := range eptest.Run(t, Open, "", cases...) {
+		d := eptest.Document(t, cases[i], streams)
+		require.Equal(t, result.Success, d.Outcome.Status, "%s: %v", cases[i].CaseID, d.Outcome.Reasons)
+		for _, row := range d.Measurement.Rows {
+			require.True(t, row.Arithmetic.Passed)
+		}
+	}
+}
