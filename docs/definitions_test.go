@@ -39,7 +39,7 @@ func TestDefinitionExamples(t *testing.T) {
 	require.NoError(t, err)
 	_, err = planner.Resolve(cat, planner.Filters{}, planner.Machine{})
 	require.NoError(t, err)
-	op, err := catalog.ParseOperator("operator.yaml", operator, cat)
+	op, err := catalog.ParseOperator("operator.yaml", operator)
 	require.NoError(t, err)
 	require.Empty(t, op.Platform("h100-dgxc").Missing(cat.Platform("h100-dgxc").Launch.Requires))
 	require.True(t, strings.HasPrefix(op.Platform("mi300x-tw").Docker.Command[0], "sudo"))

@@ -54,7 +54,7 @@ func FuzzLoad(f *testing.F) {
 			require.Positive(t, d.Col)
 			require.NotEmpty(t, d.Msg)
 		}
-		_, err = catalog.ParseOperator("operator.yaml", data, &catalog.Catalog{})
+		_, err = catalog.ParseOperator("operator.yaml", data)
 		_ = err // an operator file may be anything; it must not panic
 	})
 }

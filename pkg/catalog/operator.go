@@ -11,7 +11,7 @@ type Operator struct {
 
 // OperatorPlatform is the private part of one platform.
 type OperatorPlatform struct {
-	SKU     string          `yaml:",name" in:"platform"`
+	SKU     string          `yaml:",name"`
 	Slurm   OperatorSlurm   `yaml:"slurm,optional"`
 	Storage OperatorStorage `yaml:"storage,optional"`
 	Network OperatorNetwork `yaml:"network,optional"`
@@ -77,14 +77,14 @@ func (o *Operator) Platform(sku string) *OperatorPlatform {
 	return find(o.Platforms, sku, func(p *OperatorPlatform) string { return p.SKU })
 }
 
-// ParseOperator reads an operator file as strictly as the definitions; cat has
-// the platforms it may speak of. Its errors name places in file and no values.
-func ParseOperator(file string, data []byte, cat *Catalog) (*Operator, error) {
+// ParseOperator reads an operator file as strictly as the definitions. It may list
+// platforms that no definitions at hand have: one file serves a fleet. Errors name places
+// in file and no values.
+func ParseOperator(file string, data []byte) (*Operator, error) {
 	var out Operator
 	d := newDecoder()
 	d.private = true
 	d.document(parse(file, data), &out)
-	d.resolve(cat.words(), nil)
 	if err := d.err(); err != nil {
 		return nil, err
 	}

@@ -7,11 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/collectivex/collectivex/pkg/command"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 // Launcher gets the machines of one cell.
@@ -88,6 +90,8 @@ type Request struct {
 	// Cell names the launcher, the container and its image, and the nodes.
 	Cell     plan.Cell
 	Operator Operator
+	// SlurmJob is the id of the Slurm allocation that this program runs in, or empty.
+	SlurmJob string
 }
 
 // Operator is the operator values of the cell's platform. They are private.
@@ -95,6 +99,9 @@ type Operator struct {
 	// Stage is storage.stage: a directory that this host and those of the ranks see, or
 	// empty.
 	Stage string
+	Slurm SlurmOperator
+	// Missing names the values without which the platform cannot start ranks.
+	Missing []string
 }
 
 // For returns the launcher of a cell. If this program cannot run the ranks of the cell,
@@ -102,8 +109,12 @@ type Operator struct {
 func For(r Request) Launcher {
 	c := r.Cell
 	var lacks []string
-	if c.Launcher != bare || c.Container != "none" {
+	if !slices.Contains(containers[c.Launcher], c.Container) {
 		lacks = append(lacks, fmt.Sprintf("this program has no launcher %q with container %q", c.Launcher, c.Container))
+	}
+	if m := r.Operator.Missing; len(m) > 0 {
+		lacks = append(lacks, fmt.Sprintf("platform %s needs operator values that nobody has given: %s; write them into the file that CX_OPERATOR_CONFIG names",
+			c.SKU, strings.Join(m, ", ")))
 	}
 	scratch, err := r.scratchBase()
 	if err != nil {
@@ -116,11 +127,32 @@ func For(r Request) Launcher {
 	if len(lacks) > 0 {
 		return refusing{errors.New(strings.Join(lacks, "; "))}
 	}
+	if c.Launcher == slurm {
+		j := Job{
+			Inside: r.SlurmJob, Name: "collectivex-" + c.ID, Nodes: c.Nodes, Tasks: c.GPUsPerNode, Minutes: c.Minutes,
+			Salloc: c.Launch.Salloc, Srun: c.Launch.Srun, Slurm: r.Operator.Slurm,
+		}
+		if c.Vendor != vocab.Host {
+			j.GPUs = c.GPUsPerNode
+		}
+		if c.Container == pyxis {
+			j.Image = c.Image
+		}
+		return Slurm{Starter: command.Host{}, Job: j, Program: program, Scratch: scratch}
+	}
 	return Local{Starter: command.Host{}, Program: []string{program, "rank"}, Scratch: scratch}
 }
 
-// bare is the launcher that starts ranks on this host, as processes of this program.
-const bare = "bare"
+// Names of launchers and of container runtimes, as platforms have them.
+const (
+	bare  = "bare" // ranks are processes on this host
+	slurm = "slurm"
+	none  = "none"
+	pyxis = "pyxis"
+)
+
+// containers is what each launcher can start ranks in.
+var containers = map[string][]string{bare: {none}, slurm: {none, pyxis}}
 
 // refusing is a Launcher that allocates nothing.
 type refusing struct{ err error }

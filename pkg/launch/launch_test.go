@@ -38,8 +38,11 @@ func TestRanksOfOtherHostsNeedASharedDirectory(t *testing.T) {
 
 // All that a cell lacks is said at once.
 func TestForRefusesWhatItDoesNotHave(t *testing.T) {
-	_, err := For(Request{Cell: plan.Cell{SKU: "gb200", Launcher: "slurm", Container: "pyxis", Nodes: 2}}).Allocate(t.Context())
-	require.EqualError(t, err, `this program has no launcher "slurm" with container "pyxis"; `+noDirectory)
+	r := Request{Cell: plan.Cell{SKU: "gb200", Launcher: "slurm", Container: "pyxis", Nodes: 2}}
+	r.Operator.Missing = []string{"slurm.partition", "slurm.account"}
+	_, err := For(r).Allocate(t.Context())
+	require.EqualError(t, err, "platform gb200 needs operator values that nobody has given: slurm.partition, slurm.account; "+
+		"write them into the file that CX_OPERATOR_CONFIG names; "+noDirectory)
 	_, err = For(Request{Cell: plan.Cell{Launcher: "bare", Container: "docker", Nodes: 1}}).Allocate(t.Context())
 	require.EqualError(t, err, `this program has no launcher "bare" with container "docker"`)
 }

@@ -35,7 +35,7 @@ var _ Launcher = Local{}
 
 // Allocate implements Launcher. It does not wait: the machine is this host.
 func (l Local) Allocate(ctx context.Context) (Allocation, error) {
-	scratch, err := newScratch(ctx, l.Scratch)
+	scratch, err := newScratch(ctx, l.Scratch, func(context.Context, string) error { return nil })
 	if err != nil {
 		return nil, err
 	}

@@ -43,8 +43,9 @@ func memory() string {
 }
 
 // newScratch removes what dead shards left in base, and makes a new directory there. It
+// calls end for each directory before it removes it, and leaves it if that fails. It
 // ignores a directory with the prefix but without our marker.
-func newScratch(ctx context.Context, base string) (*claim.Claim, error) {
+func newScratch(ctx context.Context, base string, end func(ctx context.Context, dir string) error) (*claim.Claim, error) {
 	entries, err := os.ReadDir(base)
 	if err != nil {
 		return nil, fmt.Errorf("scratch directory: %w", err)
@@ -53,7 +54,12 @@ func newScratch(ctx context.Context, base string) (*claim.Claim, error) {
 		if !e.IsDir() || !strings.HasPrefix(e.Name(), scratchPrefix) {
 			continue
 		}
-		if abandoned, ok := claim.Abandoned(filepath.Join(base, e.Name()), claim.Scratch); ok {
+		abandoned, ok := claim.Abandoned(filepath.Join(base, e.Name()), claim.Scratch)
+		switch {
+		case !ok:
+		case end(ctx, abandoned.Dir()) != nil:
+			_ = abandoned.Release() // for the next shard
+		default:
 			_ = abandoned.Remove() // whatever is left of it still has its marker
 		}
 	}

@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"sync"
@@ -14,7 +15,7 @@ import (
 // abandon makes a scratch directory of a dead shard in base.
 func abandon(t *testing.T, base string) string {
 	t.Helper()
-	dead, err := newScratch(t.Context(), base)
+	dead, err := newScratch(t.Context(), base, nothing)
 	require.NoError(t, err)
 	require.NoError(t, os.MkdirAll(filepath.Join(dead.Dir(), "group-001"), 0o700))
 	require.NoError(t, dead.Release())
@@ -24,10 +25,10 @@ func abandon(t *testing.T, base string) string {
 func TestScratchOfTheDeadIsRemovedAndThatOfTheLivingIsNot(t *testing.T) {
 	base := t.TempDir()
 	dead := abandon(t, base)
-	living, err := newScratch(t.Context(), base)
+	living, err := newScratch(t.Context(), base, nothing)
 	require.NoError(t, err)
 	require.NoDirExists(t, dead)
-	next, err := newScratch(t.Context(), base)
+	next, err := newScratch(t.Context(), base, nothing)
 	require.NoError(t, err)
 	require.DirExists(t, living.Dir())
 	require.NoError(t, next.Remove())
@@ -48,7 +49,7 @@ func TestScratchOfOthersIsLeftAlone(t *testing.T) {
 	link := filepath.Join(base, scratchPrefix+"link")
 	require.NoError(t, os.Symlink(dead, link))
 
-	s, err := newScratch(t.Context(), base)
+	s, err := newScratch(t.Context(), base, nothing)
 	require.NoError(t, err)
 	require.NoError(t, s.Remove())
 	require.FileExists(t, filepath.Join(artifact, claim.Marker))
@@ -63,7 +64,7 @@ func TestScratchOfManyAtOnce(t *testing.T) {
 	for range 8 {
 		all.Go(func() {
 			for range 50 {
-				s, err := newScratch(t.Context(), base)
+				s, err := newScratch(t.Context(), base, nothing)
 				if err != nil {
 					t.Error(err)
 					return
@@ -82,3 +83,6 @@ func TestScratchOfManyAtOnce(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, left)
 }
+
+// nothing is done about what an abandoned directory belongs to.
+func nothing(context.Context, string) error { return nil }

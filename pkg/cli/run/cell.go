@@ -24,6 +24,7 @@ import (
 // cellRun is how this program runs a cell, whether for shard or for sweep.
 type cellRun struct {
 	matrix  *plan.Matrix
+	cluster cluster
 	run     shard.Run
 	results string
 	resume  bool
@@ -57,7 +58,7 @@ func (r cellRun) observed(ctx context.Context, cell plan.Cell, cases []plan.Requ
 	r.run.MatrixSHA256 = r.matrix.SHA256
 	sh := shard.Shard{
 		Cell: cell, Cases: cases, Run: r.run, Families: families(),
-		Launcher: launch.For(launch.Request{Cell: cell}),
+		Launcher: launch.For(r.cluster.request(cell)),
 		Fits:     func(f rank.Facts) error { return fits(cell, f.DeviceProduct, f.DeviceArch) },
 		Results:  r.results, Resume: r.resume, Limit: limit,
 		Observer: o, Watch: r.watch, WatchEvery: watchEvery,

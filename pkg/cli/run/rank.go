@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/collectivex/collectivex/pkg/cli"
+	"github.com/collectivex/collectivex/pkg/launch"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/rendezvous"
 )
@@ -33,6 +34,7 @@ func newRank(s cli.Streams) *cobra.Command {
 	var (
 		store string
 		place rank.Place
+		slurm bool
 	)
 	cmd := &cobra.Command{
 		Use:    "rank",
@@ -48,6 +50,11 @@ func newRank(s cli.Streams) *cobra.Command {
 			faults, err := rank.ParseFaults(s.Getenv(rank.FaultVariable), faultKinds()...)
 			if err != nil {
 				return cli.UsageError("%w", err)
+			}
+			if slurm {
+				if place, err = launch.SlurmPlace(s.Getenv); err != nil {
+					return cli.EnvironmentError("%w", err)
+				}
 			}
 			if err := place.Check(); err != nil {
 				return cli.UsageError("%w", err)
@@ -75,6 +82,7 @@ func newRank(s cli.Streams) *cobra.Command {
 	f.IntVar(&place.World, "world", 1, "ranks of the group")
 	f.IntVar(&place.LocalRank, "local-rank", 0, "rank within its node, and its device")
 	f.IntVar(&place.Node, "node", 0, "node of the rank")
+	f.BoolVar(&slurm, "slurm", false, "take this rank's place from Slurm's variables")
 	_ = cmd.MarkFlagRequired("store") // fails for unknown flags alone
 	return cmd
 }

@@ -68,6 +68,10 @@ Outside of Actions every cell is a run of its own, unless it resumes one or
 			if err := admitCells(c.Context(), s, []plan.Cell{cell}); err != nil {
 				return err
 			}
+			around, err := newCluster(s)
+			if err != nil {
+				return err
+			}
 			run, err := shardRun(s, runID, results, resume)
 			if err != nil {
 				return err
@@ -75,7 +79,7 @@ Outside of Actions every cell is a run of its own, unless it resumes one or
 			if limit == 0 {
 				limit = time.Duration(cell.Minutes)*time.Minute - jobReserve
 			}
-			r := cellRun{matrix: m, run: run, results: results, resume: resume, limit: limit}
+			r := cellRun{matrix: m, cluster: around, run: run, results: results, resume: resume, limit: limit}
 			counts, err := r.do(c.Context(), s, cell)
 			fmt.Fprintf(s.Out, "%s: %d passed, %d failed, %d kept (%d of them failed)\n",
 				cell.ID, counts.Passed, counts.Failed, counts.Kept, counts.KeptFailed)

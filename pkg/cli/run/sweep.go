@@ -89,6 +89,10 @@ directory, runs the cases that have no document yet, and folds again.`,
 			if out == "" {
 				out = filepath.Join("results", id)
 			}
+			around, err := newCluster(s)
+			if err != nil {
+				return err
+			}
 			run, err := newRun(s, id)
 			if err != nil {
 				return err
@@ -103,7 +107,7 @@ directory, runs the cases that have no document yet, and folds again.`,
 			if err != nil {
 				return err
 			}
-			return errors.Join(sweep(c.Context(), s, cellRun{matrix: m, run: run}, out), owned.Release())
+			return errors.Join(sweep(c.Context(), s, cellRun{matrix: m, cluster: around, run: run}, out), owned.Release())
 		},
 	}
 	defs.AddFlag(cmd.Flags())
@@ -140,6 +144,10 @@ func resumeSweep(c *cobra.Command, s cli.Streams, dir string) error {
 	if err := checkFaults(s, m); err != nil {
 		return err
 	}
+	around, err := newCluster(s)
+	if err != nil {
+		return err
+	}
 	run, err := newRun(s, localRunID(time.Now()))
 	if err != nil {
 		return err
@@ -157,7 +165,7 @@ func resumeSweep(c *cobra.Command, s cli.Streams, dir string) error {
 			run.RunID, run.RunAttempt = id, attempt
 		}
 	}
-	return errors.Join(sweep(c.Context(), s, cellRun{matrix: m, run: run, resume: true}, dir), owned.Release())
+	return errors.Join(sweep(c.Context(), s, cellRun{matrix: m, cluster: around, run: run, resume: true}, dir), owned.Release())
 }
 
 // sweep runs the cells of r's matrix, each in a directory of its own below out,

@@ -1,0 +1,70 @@
+// Package slurmtest starts a real Slurm cluster for tests: munged, slurmctld and one
+// slurmd per node, all on this host's loopback addresses.
+package slurmtest
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Start starts a cluster of nodes and lets this process use it until the test ends. The
+// nodes are this host under names of their own: node1, node2, … in partition test.
+func Start(t *testing.T, nodes int) {
+	t.Helper()
+	if os.Getenv("CX_E2E") != "1" {
+		t.Skip("CX_E2E=1 needs root and Debian's slurmctld, slurmd, slurm-client and munge")
+	}
+	dir, err := os.MkdirTemp("/tmp", "cxslurm-") // short: it holds sockets
+	require.NoError(t, err)
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	require.NoError(t, os.Chmod(dir, 0o755)) // munge wants its socket within reach of all
+	_, here, _, _ := runtime.Caller(0)
+	scripts := filepath.Join(filepath.Dir(here), "..", "..", "testdata", "slurm")
+	up := exec.Command(filepath.Join(scripts, "up.sh"), dir)
+	up.Env = append(os.Environ(), fmt.Sprintf("SLURM_TEST_NODES=%d", nodes), fmt.Sprintf("SLURM_TEST_PORT_BASE=%d", freePorts(t, nodes+1)))
+	out, err := up.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	t.Cleanup(func() {
+		out, err := exec.Command(filepath.Join(scripts, "down.sh"), dir).CombinedOutput()
+		require.NoError(t, err, "%s", out)
+	})
+	t.Setenv("SLURM_CONF", filepath.Join(dir, "slurm.conf"))
+}
+
+// Jobs lists the ids of the jobs in the queue.
+func Jobs(t *testing.T) string {
+	t.Helper()
+	out, err := exec.Command("squeue", "--noheader", "--format=%A %T").CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	return string(out)
+}
+
+// freePorts returns the first of n neighbouring ports that nobody listens on.
+func freePorts(t *testing.T, n int) int {
+	t.Helper()
+	for base := 20000 + os.Getpid()%10000; base < 60000; base += n {
+		if free(base, n) {
+			return base
+		}
+	}
+	require.FailNow(t, "no free ports")
+	return 0
+}
+
+func free(base, n int) bool {
+	for port := base; port < base+n; port++ {
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+		if err != nil {
+			return false
+		}
+		_ = l.Close()
+	}
+	return true
+}

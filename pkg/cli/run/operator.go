@@ -1,0 +1,56 @@
+package run
+
+import (
+	"github.com/collectivex/collectivex/pkg/catalog"
+	"github.com/collectivex/collectivex/pkg/cli"
+	"github.com/collectivex/collectivex/pkg/launch"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/regular"
+)
+
+const (
+	// operatorVariable names the file of operator values.
+	operatorVariable = "CX_OPERATOR_CONFIG"
+	// operatorBytes is far more than the platforms of a fleet need.
+	operatorBytes = 1 << 20
+)
+
+// cluster is what this host knows of the cluster around it. The zero cluster is none.
+type cluster struct {
+	operator *catalog.Operator
+	slurmJob string // that this program runs in
+}
+
+// newCluster reads the operator values, if the environment names a file.
+func newCluster(s cli.Streams) (cluster, error) {
+	here := cluster{operator: &catalog.Operator{}, slurmJob: s.Getenv("SLURM_JOB_ID")}
+	path := s.Getenv(operatorVariable)
+	if path == "" {
+		return here, nil
+	}
+	data, err := regular.Read(path, operatorBytes)
+	if err == nil {
+		here.operator, err = catalog.ParseOperator(operatorVariable, data)
+	}
+	if err != nil {
+		return cluster{}, cli.UsageError("%s: %w", operatorVariable, err)
+	}
+	return here, nil
+}
+
+// request asks for the launcher of a cell.
+func (h cluster) request(cell plan.Cell) launch.Request {
+	r := launch.Request{Cell: cell, SlurmJob: h.slurmJob}
+	if h.operator == nil {
+		return r
+	}
+	p := h.operator.Platform(cell.SKU)
+	r.Operator.Missing = p.Missing(cell.Launch.Requires)
+	if p != nil {
+		r.Operator.Stage = p.Storage.Stage
+		r.Operator.Slurm = launch.SlurmOperator{
+			Partition: p.Slurm.Partition, Account: p.Slurm.Account, QOS: p.Slurm.QOS, Nodes: p.Slurm.Nodes, Exclude: p.Slurm.Exclude,
+		}
+	}
+	return r
+}

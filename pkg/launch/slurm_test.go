@@ -1,0 +1,225 @@
+package launch
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/internal/slurmtest"
+	"github.com/collectivex/collectivex/pkg/command"
+	"github.com/collectivex/collectivex/pkg/rank"
+)
+
+// logsOf are the logs of a step, and its exits.
+func logsOf(t *testing.T, world int) (*stepLogs, chan Exit) {
+	t.Helper()
+	c := make(chan Exit, world)
+	return &stepLogs{dir: t.TempDir(), exits: c, told: make([]bool, world), files: map[string]*os.File{}}, c
+}
+
+func TestHowTasksEnded(t *testing.T) {
+	l, c := logsOf(t, 6)
+	_, err := (&stepStream{stepLogs: l}).Write([]byte(`srun: error: node2: task 5: Exited with exit code 3
+srun: launch/slurm: _step_signal: Terminating StepId=1.0
+srun: error: node1: tasks 0,2-3: Killed
+srun: error: node1: task 1: Segmentation fault (core dumped)
+srun: error: node2: task 5: Killed
+srun: error: node2: task 99: Killed
+`))
+	require.NoError(t, err)
+	require.Len(t, c, 5, "before srun ends")
+	require.NoError(t, l.close(command.Status{Code: 143}))
+	close(c)
+	var ended []Exit
+	for e := range c {
+		ended = append(ended, e)
+	}
+	require.Equal(t, []Exit{
+		{Rank: 5, Code: 3}, {Rank: 0, Signal: 9}, {Rank: 2, Signal: 9}, {Rank: 3, Signal: 9}, {Rank: 1, Signal: 11}, {Rank: 4},
+	}, ended)
+}
+
+// The ranks of a step that was never created did not end well.
+func TestAStepThatIsNotCreated(t *testing.T) {
+	l, c := logsOf(t, 2)
+	_, err := (&stepStream{stepLogs: l}).Write([]byte("srun: error: Slurm job 2 has expired\n"))
+	require.NoError(t, err)
+	require.NoError(t, l.close(command.Status{Code: 1}))
+	require.Equal(t, Exit{Rank: 0, Code: 1}, <-c)
+	require.Equal(t, Exit{Rank: 1, Code: 1}, <-c)
+}
+
+// Each rank's lines go to its log, however srun cuts them, and srun's own apart.
+func TestLogsOfAStep(t *testing.T) {
+	l, _ := logsOf(t, 11)
+	out, errs := &stepStream{stepLogs: l}, &stepStream{stepLogs: l}
+	for _, w := range []struct {
+		to   *stepStream
+		text string
+	}{{out, " 0: fir"}, {errs, "srun: err"}, {out, "st\n10: tenth\n"}, {errs, "or: node2\n99: nobody\n 0: a: b\n"}} {
+		_, err := w.to.Write([]byte(w.text))
+		require.NoError(t, err)
+	}
+	require.NoError(t, l.close(command.Status{}))
+	for file, want := range map[string]string{
+		LogFile(l.dir, 0): "first\na: b\n", LogFile(l.dir, 10): "tenth\n", filepath.Join(l.dir, "srun.log"): "srun: error: node2\n99: nobody\n",
+	} {
+		got, err := os.ReadFile(file)
+		require.NoError(t, err)
+		require.Equal(t, want, string(got))
+	}
+}
+
+func TestPlaceOfATask(t *testing.T) {
+	env := map[string]string{"SLURM_PROCID": "5", "SLURM_NTASKS": "8", "SLURM_LOCALID": "1", "SLURM_NODEID": "1"}
+	p, err := SlurmPlace(func(name string) string { return env[name] })
+	require.NoError(t, err)
+	require.Equal(t, rank.Place{Rank: 5, World: 8, LocalRank: 1, Node: 1}, p)
+	_, err = SlurmPlace(func(string) string { return "" })
+	require.EqualError(t, err, `SLURM_PROCID is "": start this rank with srun`)
+}
+
+// Values reach srun as arguments of their own, in an order in which the program is last.
+func TestStepInAContainer(t *testing.T) {
+	scratch, err := newScratch(t.Context(), t.TempDir(), nothing)
+	require.NoError(t, err)
+	a := &slurmAllocation{Slurm: Slurm{Job: Job{Image: "example/image:v1", Srun: []string{"--container-writable"}}}, scratch: scratch, id: "7"}
+	require.Equal(t, []string{
+		"srun", "--jobid=7", "--nodes=2", "--ntasks=3", "--ntasks-per-node=2", "--distribution=block", "--mpi=none", "--input=none", "--label",
+		"--kill-on-bad-exit=1", "--container-image=example/image:v1", "--container-mounts=" + a.Dir() + ":" + a.Dir(), "--no-container-mount-home",
+		"--container-writable", a.Dir() + "/cxrun", "rank", "--slurm", "--store", "/store",
+	}, a.srun(Spec{Places: Places(3, 2), Store: "/store"}))
+}
+
+// onSlurm is a launcher whose program is a shell script.
+func onSlurm(t *testing.T, script string, change func(*Job)) Slurm {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), "program")
+	require.NoError(t, os.WriteFile(program, []byte("#!/bin/sh\n"+script+"\n"), 0o700))
+	j := Job{Name: "cx-test", Nodes: 2, Tasks: 2, Minutes: 5, Slurm: SlurmOperator{Partition: "test"}}
+	change(&j)
+	return Slurm{Starter: command.Host{}, Job: j, Program: program, Scratch: t.TempDir()}
+}
+
+func allocate(t *testing.T, s Slurm) Allocation {
+	t.Helper()
+	a, err := s.Allocate(t.Context())
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = a.Release() })
+	return a
+}
+
+func stepOf(t *testing.T, a Allocation, ranks, perNode int) (Group, Spec) {
+	t.Helper()
+	spec := Spec{Places: Places(ranks, perNode), Store: filepath.Join(a.Dir(), "store"), LogDir: t.TempDir(), Env: map[string]string{"CX_TEST": "a b;$(c)"}}
+	g, err := a.Start(t.Context(), spec)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = g.Kill() })
+	return g, spec
+}
+
+func TestSlurm(t *testing.T) {
+	slurmtest.Start(t, 2)
+	plain := func(*Job) {}
+
+	t.Run("each rank has its place and its log", func(t *testing.T) {
+		a := allocate(t, onSlurm(t, `echo "$SLURM_PROCID $SLURM_NTASKS $SLURM_LOCALID $SLURM_NODEID $(hostname) $CX_TEST $*" >&2; exit $SLURM_PROCID`, plain))
+		g, spec := stepOf(t, a, 4, 2)
+		var ended []Exit
+		for e := range g.Exits() {
+			ended = append(ended, e)
+		}
+		require.Len(t, ended, 4)
+		log, err := os.ReadFile(LogFile(spec.LogDir, 3))
+		require.NoError(t, err)
+		require.Equal(t, "3 4 1 1 node2 a b;$(c) rank --slurm --store "+spec.Store+"\n", string(log))
+		require.NoError(t, a.Release())
+		require.Eventually(t, func() bool { return !strings.Contains(slurmtest.Jobs(t), "RUNNING") }, time.Minute, 50*time.Millisecond)
+		require.NoDirExists(t, a.Dir())
+	})
+
+	t.Run("a rank that fails ends the others", func(t *testing.T) {
+		a := allocate(t, onSlurm(t, `[ "$SLURM_PROCID" = 2 ] && exit 3; sleep 1000`, plain))
+		g, _ := stepOf(t, a, 4, 2)
+		all := exits(g)
+		require.Equal(t, Exit{Rank: 2, Code: 3}, all[2])
+		require.Len(t, all, 4)
+		next, _ := stepOf(t, a, 4, 2)
+		require.Len(t, exits(next), 4, "the allocation outlives its steps")
+	})
+
+	t.Run("kill", func(t *testing.T) {
+		a := allocate(t, onSlurm(t, `trap '' TERM; touch "$(dirname "$0")/up-$SLURM_PROCID"; sleep 1000; sleep 1000`, plain))
+		g, _ := stepOf(t, a, 2, 1)
+		for _, r := range []string{"0", "1"} {
+			require.Eventually(t, func() bool { _, err := os.Stat(filepath.Join(a.Dir(), "up-"+r)); return err == nil }, time.Minute, 10*time.Millisecond)
+		}
+		require.NoError(t, g.Kill())
+		for _, e := range exits(g) {
+			require.False(t, e.OK())
+		}
+	})
+
+	t.Run("refused", func(t *testing.T) {
+		_, err := onSlurm(t, "", func(j *Job) { j.Slurm.Partition = "secret" }).Allocate(t.Context())
+		require.ErrorContains(t, err, "allocate nodes: salloc: exit status 1 (")
+		require.NotContains(t, err.Error(), "secret")
+		require.NotContains(t, slurmtest.Jobs(t), "PENDING")
+	})
+
+	t.Run("a wait that is given up leaves no job", func(t *testing.T) {
+		s := onSlurm(t, "", func(j *Job) { j.Nodes = 3 }) // of two: it waits for ever
+		ctx, cancel := context.WithCancel(t.Context())
+		failed := make(chan error, 1)
+		go func() {
+			_, err := s.Allocate(ctx)
+			failed <- err
+		}()
+		require.Eventually(t, func() bool { return strings.Contains(slurmtest.Jobs(t), "PENDING") }, time.Minute, 50*time.Millisecond)
+		cancel()
+		require.ErrorIs(t, <-failed, context.Canceled)
+		require.NotContains(t, slurmtest.Jobs(t), "PENDING")
+		left, err := os.ReadDir(s.Scratch)
+		require.NoError(t, err)
+		require.Empty(t, left)
+	})
+
+	t.Run("the job of a shard that was killed is cancelled by the next", func(t *testing.T) {
+		s := onSlurm(t, "", func(j *Job) { j.Nodes = 1 })
+		dead, err := s.Allocate(t.Context())
+		require.NoError(t, err)
+		a := dead.(*slurmAllocation)
+		require.NoError(t, a.scratch.Release()) // as the kernel does for a dead process
+		next := allocate(t, s)
+		require.NoDirExists(t, dead.Dir())
+		require.Eventually(t, func() bool { return !strings.Contains(slurmtest.Jobs(t), a.id+" RUNNING") }, time.Minute, 50*time.Millisecond)
+		require.NoError(t, next.Release())
+	})
+
+	t.Run("inside an allocation of somebody else", func(t *testing.T) {
+		outer := allocate(t, onSlurm(t, "", plain)).(*slurmAllocation)
+		inner := allocate(t, onSlurm(t, "exit 0", func(j *Job) { j.Inside = outer.id }))
+		g, _ := stepOf(t, inner, 2, 1)
+		for _, e := range exits(g) {
+			require.True(t, e.OK())
+		}
+		require.NoError(t, inner.Release())
+		require.Contains(t, slurmtest.Jobs(t), outer.id+" RUNNING")
+	})
+
+	t.Run("dump", func(t *testing.T) {
+		a := allocate(t, onSlurm(t, `trap 'echo stacks >&2; exit 0' QUIT; touch "$(dirname "$0")/up"; while :; do sleep 0.1; done`, func(j *Job) { j.Nodes = 1 }))
+		g, spec := stepOf(t, a, 1, 1)
+		require.Eventually(t, func() bool { _, err := os.Stat(filepath.Join(a.Dir(), "up")); return err == nil }, time.Minute, 10*time.Millisecond)
+		g.Dump()
+		require.Equal(t, map[int]Exit{0: {}}, exits(g))
+		log, err := os.ReadFile(LogFile(spec.LogDir, 0))
+		require.NoError(t, err)
+		require.Contains(t, string(log), "stacks")
+	})
+}
