@@ -88,6 +88,7 @@ func otherPool(t *testing.T) {
 	t.Helper()
 	fakes.Build(t).Use(t)
 	t.Setenv("CX_FAKE_NAME", "NVIDIA H20")
+	t.Setenv("PATH", t.TempDir()) // without salloc, which would find the pool's machines
 }
 
 const misfit = "has h200 (sm_90), and this machine has 2 × NVIDIA H20 (sm_90)"

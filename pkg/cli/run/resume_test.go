@@ -146,7 +146,7 @@ func TestOneOfTwoSweepsOnOneDirectoryWins(t *testing.T) {
 		case cli.ExitOK:
 			won++
 		case cli.ExitEnvironment: // while the other runs
-			require.Regexp(t, `^cxrun: in use: process \d+ writes to `, said[i].String())
+			require.Regexp(t, `^cxrun: --out: in use: process \d+ writes to `, said[i].String())
 		case cli.ExitUsage: // after its end
 			require.Contains(t, said[i].String(), "already holds a run")
 		default:

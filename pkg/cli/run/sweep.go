@@ -228,7 +228,7 @@ func writePlan(ctx context.Context, m *plan.Matrix, out string) (*claim.Claim, e
 	path := filepath.Join(out, matrixFile)
 	owned, err := claim.Take(ctx, out, claim.Run)
 	if err != nil {
-		return nil, cli.EnvironmentError("cannot write to %s: %w", out, err)
+		return nil, cli.EnvironmentError("--out: %w", err)
 	}
 	if _, err := os.Lstat(path); err == nil {
 		return nil, errors.Join(cli.UsageError("%s already holds a run; use another --out, or complete it with 'cxrun sweep --resume %s'", out, out), owned.Release())
