@@ -1,6 +1,7 @@
 package planner_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -114,6 +115,10 @@ func TestMachineStandsForLocal(t *testing.T) {
 		"local-h200-nccl-p2p-float-w2-warm",
 		"local-h200-nccl-p2p-float-w4-warm",
 	}, caseIDs(m.RequestedOther))
+	require.Equal(t, []string{
+		"local-h200-a2a-deepseek-v3-normal-decode-ep2-uniform-bf16", "local-h200-a2a-deepseek-v3-low-latency-decode-ep2-uniform-bf16",
+		"local-h200-a2a-deepseek-v3-normal-decode-ep4-uniform-bf16", "local-h200-a2a-deepseek-v3-low-latency-decode-ep4-uniform-bf16",
+	}, caseIDs(m.RequestedCases), "nothing at EP8: the machine has four devices")
 	require.Equal(t, []string{"local", "local-h200"}, planner.Machine{GPUs: &gpus}.SKUs(cat))
 	cell, err := m.Cell("local-h200-nccl-collective-n1")
 	require.NoError(t, err)
@@ -121,10 +126,14 @@ func TestMachineStandsForLocal(t *testing.T) {
 	require.Equal(t, "sm_90", cell.DeviceArch)
 	require.Equal(t, "h200-nvlink-island", m.RequestedOther[7].Case.TopologyClass)
 
-	m, err = planner.Resolve(cat, planner.Filters{Only: planner.Only{"suite": {"ep-reference"}, "sku": {"local-h200"}}}, planner.Machine{CPU: "amd64", GPUs: &gpus})
+	eight := gpus
+	eight.Count = 8
+	m, err = planner.Resolve(cat, planner.Filters{Only: planner.Only{"suite": {"ep-reference"}, "sku": {"local-h200"}}}, planner.Machine{CPU: "amd64", GPUs: &eight})
 	require.NoError(t, err)
 	require.Equal(t, "local-h200-a2a-deepseek-v3-normal-decode-ep8-uniform-bf16", m.RequestedCases[0].Case.CaseID)
-	require.Equal(t, plan.Unsupported, m.RequestedCases[0].Disposition)
+	for q := range m.Requested() {
+		require.Equal(t, plan.Runnable, q.Disposition, "EP16 is not asked of eight devices")
+	}
 
 	one := gpus
 	one.Count = 1
@@ -134,6 +143,25 @@ func TestMachineStandsForLocal(t *testing.T) {
 
 	_, err = planner.Resolve(cat, planner.Filters{Only: planner.Only{"sku": {"local-h200"}}}, planner.Machine{})
 	require.ErrorContains(t, err, `unknown sku "local-h200"`)
+}
+
+// TestSmokeIsAStart: on a machine of eight GPUs whose link has the pace of PCIe, the suite
+// of a bare sweep is estimated at less than ten minutes.
+func TestSmokeIsAStart(t *testing.T) {
+	m, err := planner.Resolve(shipped(t), planner.Filters{Only: planner.Only{"suite": {"smoke"}}}, planner.Machine{CPU: "amd64", GPUs: &planner.GPUs{
+		Vendor: "nvidia", Product: "h200", Arch: "sm90", Transport: "nvlink", Count: 8, Backends: []string{"nccl", "mscclpp", "a2a"},
+	}})
+	require.NoError(t, err)
+	seconds, largest := 0, map[string]int64{}
+	for q := range m.Requested() {
+		seconds += (q.BudgetSeconds - 60) / 10 // the budget is ten times the estimate and a minute
+		if c := q.Case.Collective(); c != nil && q.Case.SKU == "local-h200" {
+			largest[c.Op] = max(largest[c.Op], slices.Max(c.Sizes))
+		}
+	}
+	require.Less(t, seconds, 600)
+	require.Equal(t, int64(1<<30), largest["all_reduce"])
+	require.Equal(t, int64(128<<20), largest["p2p"])
 }
 
 func TestUpstream(t *testing.T) {

@@ -41,6 +41,9 @@ func Resolve(cat *catalog.Catalog, f Filters, m Machine) (*plan.Matrix, error) {
 	var running sync.WaitGroup
 	for i := range cat.Platforms {
 		r := &Resolver{Platform: &cat.Platforms[i], filters: f}
+		if m.GPUs != nil && r.Platform.SKU == m.GPUs.SKU() {
+			r.devices = m.GPUs.Count
+		}
 		parts[i] = r
 		if f.keeps(FilterSKU, r.Platform.SKU) {
 			running.Go(func() { r.resolve(suites, views) })
@@ -111,6 +114,7 @@ type Resolver struct {
 	*catalog.Catalog
 	Platform *catalog.Platform
 	Suite    *catalog.Suite // whose cases are gathered now
+	devices  int            // of the machine at hand, where the platform is its GPUs; else 0
 	filters  Filters
 	cases    []plan.Requested
 	err      error // the first
@@ -137,9 +141,12 @@ func (r *Resolver) Pick(filter string, all, want []string) []string {
 	return slices.DeleteFunc(ordered(all, want), func(w string) bool { return !r.filters.keeps(filter, w) })
 }
 
-// Worlds returns the worlds that the filters let pass, ascending.
+// Worlds returns the worlds that the filters let pass, ascending. Suites are written for
+// pools: what exceeds the devices of the machine at hand is not asked of it.
 func (r *Resolver) Worlds(worlds []int) []int {
-	out := slices.DeleteFunc(slices.Clone(worlds), func(w int) bool { return !r.filters.keeps(FilterWorld, strconv.Itoa(w)) })
+	out := slices.DeleteFunc(slices.Clone(worlds), func(w int) bool {
+		return !r.filters.keeps(FilterWorld, strconv.Itoa(w)) || r.devices > 0 && w > r.devices
+	})
 	slices.Sort(out)
 	return out
 }

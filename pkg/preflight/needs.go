@@ -31,6 +31,10 @@ func needs(backend, vendor string) libraryNeeds {
 	switch backend {
 	case NCCL, "a2a", RCCL:
 		n.required = append(n.required, map[string]string{inventory.NVIDIA: NCCL, inventory.AMD: RCCL}[vendor])
+		if backend == "a2a" { // its kernels are compiled at run time
+			n.required = append(n.required, map[string]string{inventory.NVIDIA: NVRTC, inventory.AMD: HIPRTC}[vendor])
+			n.useful = nil
+		}
 	case MSCCLPP, NCCLEP:
 		n.required = append(n.required, backend)
 	}

@@ -132,7 +132,7 @@ mscclpp missing 1 NVIDIA GPU on the PCI bus, but no driver responds: nvidia-smi 
 			"NVIDIA with all", nvidia, without(all(), preflight.HIP, preflight.RCCL), shm(plenty), `
 nccl ready 8 NVIDIA GPUs, CUDA 13.0, NCCL 2.28.9
 rccl missing no AMD GPU in this machine: use a machine that has one
-a2a ready 8 NVIDIA GPUs, CUDA 13.0, NCCL 2.28.9
+a2a ready 8 NVIDIA GPUs, CUDA 13.0, NCCL 2.28.9, NVRTC 13.0
 host ready processes over shared memory
 elsewhere missing not supported by this version of cxrun
 mscclpp ready 8 NVIDIA GPUs, CUDA 13.0, MSCCL++ 0.9.0`,
@@ -141,7 +141,7 @@ mscclpp ready 8 NVIDIA GPUs, CUDA 13.0, MSCCL++ 0.9.0`,
 			"AMD with all", gpus("amd", "AMD Instinct MI300X OAM", 8), without(all(), preflight.CUDA, preflight.NCCL), shm(plenty), `
 nccl missing no NVIDIA GPU in this machine: use a machine that has one
 rccl ready 8 AMD GPUs, HIP 6.4, RCCL 2.22.3
-a2a ready 8 AMD GPUs, HIP 6.4, RCCL 2.22.3
+a2a ready 8 AMD GPUs, HIP 6.4, RCCL 2.22.3, HIPRTC 6.4
 host ready processes over shared memory
 elsewhere missing not supported by this version of cxrun
 mscclpp ready 8 AMD GPUs, HIP 6.4, MSCCL++ 0.9.0`,
@@ -154,7 +154,7 @@ nccl note no nvrtc; until then results are checked on host copies instead of on 
 rccl missing no AMD GPU in this machine: use a machine that has one
 a2a missing no cuda
 a2a missing no nccl
-a2a note no nvrtc; until then results are checked on host copies instead of on the device
+a2a missing no nvrtc
 host ready processes over shared memory
 elsewhere missing not supported by this version of cxrun
 mscclpp missing no cuda

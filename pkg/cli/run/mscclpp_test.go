@@ -57,6 +57,23 @@ func TestBenchMSCCLPPRefuses(t *testing.T) {
 	}
 }
 
+// A bare sweep measures what is here, the backends of expert parallelism with it.
+func TestSweepA2A(t *testing.T) {
+	short.Skip(t)
+	standIns(t)
+	out := filepath.Join(t.TempDir(), "out")
+	code, stdout, stderr := cxrun(t, nil, "sweep", "--definitions", fewSamples(t), "--out", out, "--sku", "local-cx-fake-nvidia-gpu", "--ep", "2")
+	require.Equal(t, cli.ExitOK, code, stderr)
+	require.Contains(t, stdout, "a2a")
+	docs := sweptDocuments(t, out)
+	for _, mode := range []string{"normal", "low-latency"} {
+		d := docs["local-cx-fake-nvidia-gpu-a2a-deepseek-v3-"+mode+"-decode-ep2-uniform-bf16"]
+		require.NotNil(t, d, mode)
+		require.Equal(t, result.Success, d.Head().Outcome.Status)
+		require.Equal(t, "nccl", d.Head().Runtime.CollectiveLibrary.Kind)
+	}
+}
+
 // A bare sweep measures what is here, MSCCL++ with it.
 func TestSweepMSCCLPP(t *testing.T) {
 	short.Skip(t)

@@ -130,6 +130,13 @@ func fewSamples(t *testing.T) string {
 	require.NoError(t, err)
 	for _, path := range suites {
 		edit(filepath.Join("suites", filepath.Base(path)), func(root map[string]any) {
+			experts, _ := root["ep"].([]any)
+			for _, b := range experts {
+				ladders, _ := b.(map[string]any)["ladders"].(map[string]any)
+				for phase := range ladders {
+					ladders[phase] = []int{1, 16}
+				}
+			}
 			blocks, _ := root["collective"].([]any)
 			for i, b := range blocks {
 				if i < len(blocks)-1 {
