@@ -268,6 +268,7 @@ func (a *slurmAllocation) srun(spec Spec) []string {
 	args := []string{
 		"srun", "--jobid=" + a.id, "--nodes=" + strconv.Itoa(last.Node+1), "--ntasks=" + strconv.Itoa(last.World),
 		"--ntasks-per-node=" + strconv.Itoa(perNode), "--distribution=block", "--mpi=none", "--input=none", "--label",
+		"--cpu-bind=none",      // a rank chooses its processors itself, near its device
 		"--kill-on-bad-exit=1", // a rank that waits for a dead one would wait for ever
 	}
 	if a.Job.Image != "" {

@@ -91,7 +91,7 @@ func TestStepInAContainer(t *testing.T) {
 	a := &slurmAllocation{Slurm: Slurm{Job: Job{Image: "example/image:v1", Srun: []string{"--container-writable"}}}, scratch: scratch, id: "7"}
 	require.Equal(t, []string{
 		"srun", "--jobid=7", "--nodes=2", "--ntasks=3", "--ntasks-per-node=2", "--distribution=block", "--mpi=none", "--input=none", "--label",
-		"--kill-on-bad-exit=1", "--container-image=example/image:v1", "--container-mounts=" + a.Dir() + ":" + a.Dir(), "--no-container-mount-home",
+		"--cpu-bind=none", "--kill-on-bad-exit=1", "--container-image=example/image:v1", "--container-mounts=" + a.Dir() + ":" + a.Dir(), "--no-container-mount-home",
 		"--container-writable", a.Dir() + "/cxrun", "rank", "--slurm", "--store", "/store",
 	}, a.srun(Spec{Places: Places(3, 2), Store: "/store"}))
 }
