@@ -331,7 +331,7 @@ static void cast_row(uint8_t *codes, float *scales, const uint16_t *row, int col
 		float factor = 448.0f / most;
 		for (int i = b; i < b + SCALE_COLUMNS; i++)
 			codes[i] = (uint8_t)cx_fake_encode(from_bf16(row[i]) * factor, E4M3);
-		scales[b / SCALE_COLUMNS] = most / 448.0f;
+		scales[b / SCALE_COLUMNS] = most * (1 / 448.0f);
 	}
 }
 

@@ -28,9 +28,9 @@ func TestNCCLEP(t *testing.T) {
 	require.Equal(t, cli.ExitOK, code)
 	require.Regexp(t, `(?m)^library +nccl-ep +0\.1\.0\+nccl2\.30\.7 +libnccl_ep\.so\.0`, stdout)
 
-	for _, mode := range []string{"normal", "low-latency"} {
+	for _, of := range [][2]string{{"normal", "bf16"}, {"low-latency", "bf16"}, {"low-latency", "fp8"}} {
 		t.Setenv("TMPDIR", t.TempDir())
-		code, stdout, stderr := cxrun(t, nil, "bench", "ep", "--backend", "nccl-ep", "--mode", mode, "--ranks", "2", "--tokens", "1,8",
+		code, stdout, stderr := cxrun(t, nil, "bench", "ep", "--backend", "nccl-ep", "--mode", of[0], "--precision", of[1], "--ranks", "2", "--tokens", "1,8",
 			"--hidden", "512", "--topk", "4", "--experts", "32", "--sampling", "smoke", "--json")
 		require.Equal(t, cli.ExitOK, code, stderr)
 		var r bench.EPReport

@@ -42,7 +42,11 @@ func TestRefusals(t *testing.T) {
 		{"nccl-ep has a multiple of 4 experts in mode normal, not 15", vocab.ModeNormal, func(c *plan.Case) { c.EP().Experts = 15 }},
 		{"nccl-ep has up to 64 ranks and 8 on a node, not 3 and 9", vocab.ModeNormal, func(c *plan.Case) { c.RanksPerNode = 9 }},
 		{"nccl-ep has no layout to keep in mode low-latency", vocab.ModeLowLatency, func(c *plan.Case) { c.Contract = vocab.ContractCachedLayout }},
-		{"nccl-ep dispatches bf16, not fp8", vocab.ModeNormal, func(c *plan.Case) { c.Precision = "fp8" }},
+		{
+			"nccl-ep moves 512 columns at a time in mode low-latency, which do not divide hidden size 256", vocab.ModeLowLatency,
+			func(c *plan.Case) { c.Precision = "fp8" },
+		},
+		{"nccl-ep dispatches no fp8 in mode normal", vocab.ModeNormal, func(c *plan.Case) { c.Precision = "fp8" }},
 	} {
 		f := failed(t, caseOf(refused.mode, refused.change))
 		require.Equal(t, result.ReasonRefused, f.Reason.Code, f.Text)
@@ -51,7 +55,7 @@ func TestRefusals(t *testing.T) {
 }
 
 func TestLowLatencyLimits(t *testing.T) {
-	of := func(experts, topk int) error { return lowLatencyLimits(&plan.EP{Experts: experts, TopK: topk}, 132) }
+	of := func(experts, topk int) error { return expertLimits(vocab.ModeLowLatency, experts, topk, 132) }
 	require.NoError(t, of(256, 31))
 	require.NoError(t, of(384, 29))
 	require.ErrorContains(t, of(256, 32), "nccl-ep has up to top-31 with 256 experts on 132 multiprocessors, not 32")

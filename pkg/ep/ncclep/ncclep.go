@@ -33,6 +33,7 @@ const (
 	leastArch       = 90
 	// lowLatencyHidden and normalHidden divide the hidden size.
 	lowLatencyHidden = 256
+	fp8Hidden        = 512 // in low latency
 	normalHidden     = 8
 	normalExperts    = 4 // divide the experts of all ranks
 	warpsPerSM       = 32
@@ -57,14 +58,15 @@ func Open(ctx context.Context, s *rank.Session, _ plan.Case) (rank.Runner, error
 
 // adapter is one rank's end.
 type adapter struct {
-	gpu     *gpurank.GPU
-	stream  accel.Stream
-	lib     *eplib.Library
-	comm    *nccl.Communicator
-	watch   *gpurank.Watch // of a case
-	d       ep.Description
-	buffers *buffers // of a case
-	calls   calls    // of a problem
+	gpu       *gpurank.GPU
+	stream    accel.Stream
+	lib       *eplib.Library
+	comm      *nccl.Communicator
+	watch     *gpurank.Watch // of a case
+	d         ep.Description
+	converter *converter // nil until a case needs it
+	buffers   *buffers   // of a case
+	calls     calls      // of a problem
 }
 
 func (a *adapter) open(ctx context.Context, s *rank.Session, n *nccl.Library) (err error) {
@@ -99,8 +101,16 @@ func (a *adapter) Describe(c plan.Case) (ep.Description, error) {
 	case vocab.ModeLowLatency:
 		d.KernelGeneration, d.Receive, d.Combine = "nccl-ep-v02-ll-em", ep.TokenExpert, ep.WeightedKernelSum
 	}
-	if c.Precision != "bf16" {
-		return d, rank.Refused("nccl-ep dispatches bf16, not %s", c.Precision)
+	switch {
+	case c.Precision == "bf16":
+	case c.Precision == "fp8" && b.Mode == vocab.ModeLowLatency:
+		d.KernelGeneration += "-fp8-ds-e3m4"
+		// The library's scales differ from this codec's in the last place, since it multiplies
+		// by 1/448; no value of the workload comes out otherwise.
+		d.DispatchDType, d.StageWorks, d.Codec = "fp8-e4m3fn", true, ep.Codec{Format: numeric.E4M3FN, Block: true}
+		hiddenUnit = fp8Hidden
+	default:
+		return d, rank.Refused("nccl-ep dispatches no %s in mode %s", c.Precision, b.Mode)
 	}
 	info := a.gpu.Info()
 	if err := archLimit(info.Arch); err != nil {
@@ -111,14 +121,10 @@ func (a *adapter) Describe(c plan.Case) (ep.Description, error) {
 		return d, rank.Refused("nccl-ep has up to %d ranks and %d on a node, not %d and %d", maxWorld, maxRanksPerNode, c.World, c.RanksPerNode)
 	case b.Hidden%hiddenUnit != 0:
 		return d, rank.Refused("nccl-ep moves %d columns at a time in mode %s, which do not divide hidden size %d", hiddenUnit, b.Mode, b.Hidden)
-	case b.Mode == vocab.ModeNormal && b.Experts%normalExperts != 0:
-		return d, rank.Refused("nccl-ep has a multiple of %d experts in mode normal, not %d", normalExperts, b.Experts)
 	case b.Mode == vocab.ModeLowLatency && c.Contract == vocab.ContractCachedLayout:
 		return d, rank.Refused("nccl-ep has no layout to keep in mode low-latency")
-	case b.Mode == vocab.ModeLowLatency:
-		return d, lowLatencyLimits(b, max(1, info.Multiproc))
 	}
-	return d, nil
+	return d, expertLimits(b.Mode, b.Experts, b.TopK, info.Multiproc)
 }
 
 // archLimit refuses devices that the kernels are not made for.
@@ -129,15 +135,23 @@ func archLimit(arch string) error {
 	return nil
 }
 
-// lowLatencyLimits refuses what the kernels have too few warps for: the experts divide
-// among the multiprocessors, and a warp of each for one slot of a token, and one besides.
-func lowLatencyLimits(b *plan.EP, multiprocessors int) error {
-	perSM := (b.Experts + multiprocessors - 1) / multiprocessors
-	if perSM > maxExpertsPerSM {
-		return rank.Refused("nccl-ep has up to %d experts on %d multiprocessors, not %d", maxExpertsPerSM*multiprocessors, multiprocessors, b.Experts)
+// expertLimits refuses what normal mode cannot move with one instruction, and in low latency
+// what the kernels have too few warps for: the experts divide among the multiprocessors,
+// where each slot of a token takes a warp, and one is needed besides.
+func expertLimits(mode string, experts, topk, multiprocessors int) error {
+	if mode == vocab.ModeNormal {
+		if experts%normalExperts != 0 {
+			return rank.Refused("nccl-ep has a multiple of %d experts in mode normal, not %d", normalExperts, experts)
+		}
+		return nil
 	}
-	if most := warpsPerSM/perSM*perSM - 1; b.TopK > most {
-		return rank.Refused("nccl-ep has up to top-%d with %d experts on %d multiprocessors, not %d", most, b.Experts, multiprocessors, b.TopK)
+	multiprocessors = max(1, multiprocessors)
+	perSM := (experts + multiprocessors - 1) / multiprocessors
+	if perSM > maxExpertsPerSM {
+		return rank.Refused("nccl-ep has up to %d experts on %d multiprocessors, not %d", maxExpertsPerSM*multiprocessors, multiprocessors, experts)
+	}
+	if most := warpsPerSM/perSM*perSM - 1; topk > most {
+		return rank.Refused("nccl-ep has up to top-%d with %d experts on %d multiprocessors, not %d", most, experts, multiprocessors, topk)
 	}
 	return nil
 }
@@ -147,8 +161,16 @@ func (a *adapter) Prepare(ctx context.Context, _ *rank.Session, c plan.Case, nee
 	if a.d, err = a.Describe(c); err != nil {
 		return err
 	}
+	if err := expertLimits(a.d.Mode, need.Experts, c.EP().TopK, a.gpu.Info().Multiproc); err != nil {
+		return err
+	}
 	if err := a.release(); err != nil {
 		return err
+	}
+	if a.d.StageWorks && a.converter == nil {
+		if a.converter, err = newConverter(ctx, a.gpu); err != nil {
+			return rank.Coded(result.ReasonDevice, err)
+		}
 	}
 	if a.buffers, err = a.newBuffers(c, need); err != nil {
 		return err
@@ -210,8 +232,14 @@ func (a *adapter) DispatchCached(ep.Handle) (ep.Handle, error) {
 	return handle{}, a.enqueue(a.calls.dispatch)
 }
 
-// Stage implements ep.Adapter. What it stages is the combine that takes it.
-func (a *adapter) Stage(ep.Handle) (ep.Staged, error) { return a.calls.combine, nil }
+// Stage implements ep.Adapter. What it stages is the combine that takes it: rows where they
+// arrived, or converted ones.
+func (a *adapter) Stage(ep.Handle) (ep.Staged, error) {
+	if a.d.StageWorks {
+		return a.calls.combineOthers, a.converter.convert(a.buffers)
+	}
+	return a.calls.combine, nil
+}
 
 // StageRows implements ep.Adapter.
 func (a *adapter) StageRows(_ ep.Handle, rows []uint16) (ep.Staged, error) {
@@ -228,5 +256,9 @@ func (a *adapter) Inspect(ep.Handle) (*ep.Received, error) { return a.buffers.in
 
 // Close implements ep.Adapter.
 func (a *adapter) Close() error {
-	return errors.Join(a.release(), gpurank.NCCLError(a.comm.Close()))
+	err := errors.Join(a.release(), gpurank.NCCLError(a.comm.Close()))
+	if a.converter != nil {
+		err = errors.Join(err, a.converter.module.Close())
+	}
+	return err
 }

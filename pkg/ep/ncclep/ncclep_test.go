@@ -7,8 +7,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/collectivex/collectivex/internal/compilers"
 	"github.com/collectivex/collectivex/internal/eptest"
 	"github.com/collectivex/collectivex/internal/fakes"
+	source "github.com/collectivex/collectivex/pkg/accel/kernels"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/vocab"
@@ -60,6 +62,7 @@ func TestPairs(t *testing.T) {
 		caseOf(vocab.ModeLowLatency, contract(vocab.ContractLayout, "uniform")),
 		caseOf(vocab.ModeNormal, contract(vocab.ContractCachedLayout, "uneven-empty-rank")),
 		caseOf(vocab.ModeLowLatency, contract(vocab.ContractLayout, "uneven-empty-rank")),
+		caseOf(vocab.ModeLowLatency, func(c *plan.Case) { c.Precision, c.EP().Hidden = "fp8", 512 }),
 	}
 	for i, streams := range eptest.Run(t, Open, "", cases...) {
 		d := eptest.Document(t, cases[i], streams)
@@ -68,4 +71,8 @@ func TestPairs(t *testing.T) {
 			require.True(t, row.Arithmetic.Passed)
 		}
 	}
+}
+
+func TestRealCompilersTakeTheKernel(t *testing.T) {
+	t.Run("NVRTC", func(t *testing.T) { compilers.NVRTC(t, "nccl_ep.cu", source.Complete(convertSource)) })
 }
