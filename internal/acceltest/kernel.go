@@ -1,6 +1,7 @@
 package acceltest
 
 import (
+	_ "embed" // the kernels
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -13,11 +14,16 @@ import (
 	"github.com/collectivex/collectivex/pkg/numeric"
 )
 
+//go:embed smoke.cu
+var source string
+
+// Kernels returns the source of the kernels that the contract is tested with, ready to
+// compile.
+func Kernels() string { return kernels.Complete(source) }
+
 func smoke(t *testing.T, d accel.Device) accel.Module {
 	t.Helper()
-	source, err := kernels.Source("smoke")
-	require.NoError(t, err)
-	m, err := d.Compile(t.Context(), "smoke.cu", source)
+	m, err := d.Compile(t.Context(), "smoke.cu", Kernels())
 	require.NoError(t, err)
 	return m
 }

@@ -81,10 +81,17 @@ func kindOf(data []byte) (*kind, error) {
 		return nil, fmt.Errorf("%w: %w", ErrForeign, err)
 	case err != nil:
 		return nil, err
-	case head.Version != Version:
-		return nil, fmt.Errorf("%w: version %d", ErrForeign, head.Version)
-	case kinds()[head.RecordType] == nil:
-		return nil, fmt.Errorf("%w: record_type %q", ErrForeign, head.RecordType)
 	}
-	return kinds()[head.RecordType], nil
+	return kindNamed(head.Version, head.RecordType)
+}
+
+func kindNamed(version int, recordType string) (*kind, error) {
+	if version != Version {
+		return nil, fmt.Errorf("%w: version %d", ErrForeign, version)
+	}
+	k := kinds()[recordType]
+	if k == nil {
+		return nil, fmt.Errorf("%w: record_type %q", ErrForeign, recordType)
+	}
+	return k, nil
 }

@@ -19,7 +19,9 @@ const (
 	Unsupported = "unsupported"
 )
 
-func init() { vocab.Register("status", Success, Invalid, Failed, Unsupported) }
+var statuses = []string{Success, Invalid, Failed, Unsupported}
+
+func init() { vocab.Register("status", statuses...) }
 
 // Document is one answer to one case, a pointer to the document type of the case's family.
 type Document interface {

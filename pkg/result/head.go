@@ -10,7 +10,6 @@ import (
 // form holds anything else. A digest is no signature: whoever made a document made
 // its digest, and heads are printed in later jobs.
 func (h Head) closed() error {
-	statuses := []string{Success, Invalid, Failed, Unsupported}
 	switch {
 	case !slices.Contains(statuses, h.Status):
 		return fmt.Errorf("%w: outcome.status %q, expected one of %q", ErrForeign, h.Status, statuses)

@@ -221,12 +221,10 @@ func orEmpty(s *string) string {
 // known returns an error unless the head is that of a document that a run of
 // this program leaves.
 func (h Head) known() error {
-	switch {
-	case h.Version != Version:
-		return fmt.Errorf("%w: version %d", ErrForeign, h.Version)
-	case kinds()[h.RecordType] == nil:
-		return fmt.Errorf("%w: record_type %q", ErrForeign, h.RecordType)
-	case h.CaseID == "" || h.Ordinal < 1 || h.Status == "":
+	if _, err := kindNamed(h.Version, h.RecordType); err != nil {
+		return err
+	}
+	if h.CaseID == "" || h.Ordinal < 1 || h.Status == "" {
 		return fmt.Errorf("%w: no identity.case_id, identity.attempt_ordinal or outcome.status", ErrForeign)
 	}
 	if _, err := time.Parse(time.RFC3339, h.GeneratedAt); err != nil {

@@ -14,7 +14,6 @@ import (
 	"github.com/collectivex/collectivex/pkg/accel"
 	"github.com/collectivex/collectivex/pkg/accel/cuda"
 	"github.com/collectivex/collectivex/pkg/accel/gpu"
-	"github.com/collectivex/collectivex/pkg/accel/kernels"
 	"github.com/collectivex/collectivex/pkg/dl"
 )
 
@@ -153,8 +152,7 @@ func TestWithoutCompiler(t *testing.T) {
 // driver's word for it, and does not stop the process.
 func TestEveryFailureIsNamed(t *testing.T) {
 	setUpStandIn(t)
-	source, err := kernels.Source("smoke")
-	require.NoError(t, err)
+	source := acceltest.Kernels()
 
 	for _, call := range []string{"cuInit", "cuDriverGetVersion"} {
 		t.Run(call, func(t *testing.T) {
@@ -299,9 +297,7 @@ func BenchmarkCalls(b *testing.B) {
 	require.NoError(b, err)
 	e, err := d.NewEvent()
 	require.NoError(b, err)
-	source, err := kernels.Source("smoke")
-	require.NoError(b, err)
-	m, err := d.Compile(b.Context(), "smoke.cu", source)
+	m, err := d.Compile(b.Context(), "smoke.cu", acceltest.Kernels())
 	require.NoError(b, err)
 	k, err := m.Kernel("cx_smoke_decode")
 	require.NoError(b, err)
