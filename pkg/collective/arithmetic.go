@@ -40,7 +40,7 @@ func (r *Runner) arithmetic(ctx context.Context, s *rank.Session, sp spec, l lad
 	if err != nil {
 		return err
 	}
-	b := &bench{Parts: r.parts, spec: sp, session: s, stream: r.stream, memory: memory}
+	b := &bench{backend: r.parts, spec: sp, session: s, stream: r.stream, memory: memory}
 	var verdict workload.ArithmeticVerdict
 	for _, size := range sizes {
 		v, err := b.arithmetic(ctx, a, f, f.Extent(size), largest)
@@ -62,12 +62,12 @@ func (s spec) arithmetic() (workload.Arithmetic, bool) {
 
 // arithmetic runs one operation, out of place, and judges its result on this rank.
 func (b *bench) arithmetic(ctx context.Context, a workload.Arithmetic, f Form, e Extent, recvAt int64) (v workload.ArithmeticVerdict, err error) {
-	size := int64(b.dtype.Size())
-	c := b.call(b.session.Rank)
+	size := int64(b.spec.dtype.Size())
+	c := b.spec.call(b.session.Rank)
 	c.Count, c.Send, c.Recv = e.Count, b.memory.Ptr(), b.memory.Ptr().Add(recvAt)
 	in, out := make([]byte, e.Send*size), bytes.Repeat([]byte{unwritten}, int(e.Recv*size))
 	a.Fill(in, b.session.Rank, e.Send)
-	if err := errors.Join(accel.Write(b.Device, b.stream, c.Send, in), accel.Write(b.Device, b.stream, c.Recv, out)); err != nil {
+	if err := errors.Join(accel.Write(b.backend.Device, b.stream, c.Send, in), accel.Write(b.backend.Device, b.stream, c.Recv, out)); err != nil {
 		return v, rank.Coded(result.ReasonDevice, err)
 	}
 	if err := b.enqueue(ctx, []Call{c}); err != nil {
@@ -80,7 +80,7 @@ func (b *bench) arithmetic(ctx context.Context, a workload.Arithmetic, f Form, e
 	if len(regions) == 0 {
 		return v, nil
 	}
-	got, err := accel.Read(b.Device, b.stream, c.Recv, int64(len(out)))
+	got, err := accel.Read(b.backend.Device, b.stream, c.Recv, int64(len(out)))
 	if err != nil {
 		return v, rank.Coded(result.ReasonDevice, err)
 	}

@@ -20,8 +20,8 @@ import (
 // bench measures timing modes of one case on one rank. Everything the windows
 // need is made before the first of them.
 type bench struct {
-	Parts
-	spec
+	backend Parts
+	spec    spec
 	session *rank.Session
 	ladder  ladder
 	modes   []string
@@ -42,7 +42,7 @@ type bench struct {
 	rung    rung
 	calls   []Call // of a window
 	settles []Call
-	graphs
+	graphs  graphs
 }
 
 // graphs are what a window in graph mode launches; none in other modes.
@@ -83,7 +83,7 @@ func (b *bench) run(ctx context.Context) (err error) {
 			}
 		}
 	}
-	for trial := range b.block.Measure.Trials {
+	for trial := range b.spec.block.Measure.Trials {
 		b.garbage.check()
 		for i, r := range b.ladder.rungs {
 			b.enter(r)
@@ -93,7 +93,7 @@ func (b *bench) run(ctx context.Context) (err error) {
 					return b.at(fmt.Errorf("%s trial %d: %w", mode, trial, err))
 				}
 			}
-			if trial < b.block.Measure.Trials-1 {
+			if trial < b.spec.block.Measure.Trials-1 {
 				continue
 			}
 			for _, mode := range untimedModes(b.modes) {
@@ -108,7 +108,7 @@ func (b *bench) run(ctx context.Context) (err error) {
 
 // at says at which rung an error came.
 func (b *bench) at(err error) error {
-	return fmt.Errorf("%s, %d bytes %s: %w", b.op, b.rung.Requested, b.rung.Placement, err)
+	return fmt.Errorf("%s, %d bytes %s: %w", b.spec.op, b.rung.Requested, b.rung.Placement, err)
 }
 
 // window measures and checks one window of the rung at hand.
@@ -126,7 +126,7 @@ func (b *bench) window(ctx context.Context, mode string, trial int) error {
 	if err := b.injure(w); err != nil {
 		return err
 	}
-	verdict, err := b.check(w, b.marks(b.rung))
+	verdict, err := b.check(w, b.spec.marks(b.rung))
 	if err != nil {
 		return err
 	}
@@ -145,9 +145,9 @@ func (b *bench) warmUp(ctx context.Context) error {
 		if b.enter(r); b.idle() {
 			continue
 		}
-		for left := b.block.Measure.Warmup; left > 0; left -= len(b.calls) {
+		for left := b.spec.block.Measure.Warmup; left > 0; left -= len(b.calls) {
 			if err := b.enqueue(ctx, b.calls[:min(left, len(b.calls))]); err != nil {
-				return fmt.Errorf("%s, warm-up with %d bytes: %w", b.op, r.Requested, err)
+				return fmt.Errorf("%s, warm-up with %d bytes: %w", b.spec.op, r.Requested, err)
 			}
 		}
 	}
@@ -168,7 +168,7 @@ func (b *bench) enter(r rung) {
 
 // buffers returns the addresses of an operation on the rung at hand.
 func (b *bench) buffers(at place) (send, recv accel.Ptr) {
-	base := b.memory.Ptr().Add(b.unaligned())
+	base := b.memory.Ptr().Add(b.spec.unaligned())
 	if b.rung.Placement == vocab.InPlace {
 		return b.together(base.Add(int64(at.slot)*b.rung.stride), b.rung.Count)
 	}
@@ -178,14 +178,14 @@ func (b *bench) buffers(at place) (send, recv accel.Ptr) {
 
 // together returns the addresses of an operation in place in memory at base.
 func (b *bench) together(base accel.Ptr, count int64) (send, recv accel.Ptr) {
-	sendAt, recvAt := b.op.InPlaceOffsets(count, b.session.Rank)
-	size := int64(b.dtype.Size())
+	sendAt, recvAt := b.spec.op.InPlaceOffsets(count, b.session.Rank)
+	size := int64(b.spec.dtype.Size())
 	return base.Add(sendAt * size), base.Add(recvAt * size)
 }
 
 // slotCall is the operation on the buffers at a place.
 func (b *bench) slotCall(at place) Call {
-	c := b.call(b.session.Rank)
+	c := b.spec.call(b.session.Rank)
 	c.Count, c.Exchange = b.rung.Count, b.rung.exchange
 	c.Send, c.Recv = b.buffers(at)
 	return c
@@ -193,9 +193,9 @@ func (b *bench) slotCall(at place) Call {
 
 // settleCall is the operation as settle runs it: no larger than its buffers.
 func (b *bench) settleCall() Call {
-	c := b.call(b.session.Rank)
+	c := b.spec.call(b.session.Rank)
 	c.Count, c.Exchange = b.settleExtent(b.rung).Count, b.rung.settle
-	base := b.settleAt.Add(b.unaligned())
+	base := b.settleAt.Add(b.spec.unaligned())
 	if c.Send, c.Recv = base, base.Add(b.ladder.settle); b.rung.Placement == vocab.InPlace {
 		c.Send, c.Recv = b.together(base, c.Count)
 	}
@@ -212,7 +212,7 @@ func (b *bench) capture(ctx context.Context) (g graphs, err error) {
 	if g.last, err = b.captured(b.calls); err != nil {
 		return g, err
 	}
-	if b.block.Measure.Launches > 1 {
+	if b.spec.block.Measure.Launches > 1 {
 		calls := slices.Clone(b.calls)
 		for i := range calls {
 			at := b.rung.place(i, len(calls))
@@ -241,7 +241,7 @@ func (b *bench) captured(calls []Call) (accel.Graph, error) {
 	if err := b.stream.BeginCapture(); err != nil {
 		return nil, rank.Coded(result.ReasonDevice, err)
 	}
-	enqueued := b.Comm.Enqueue(b.stream, calls, b.block.Measure.Aggregate)
+	enqueued := b.backend.Comm.Enqueue(b.stream, calls, b.spec.block.Measure.Aggregate)
 	graph, err := b.stream.EndCapture()
 	if enqueued != nil {
 		return nil, errors.Join(enqueued, graphs{last: graph}.close())
@@ -272,7 +272,7 @@ func (b *bench) measure(ctx context.Context, w window) (sample, error) {
 		}
 	}
 	if b.ladder.flush > 0 {
-		if err := b.Device.Set(b.stream, b.flushAt, byte(w.Trial), b.ladder.flush); err != nil {
+		if err := b.backend.Device.Set(b.stream, b.flushAt, byte(w.Trial), b.ladder.flush); err != nil {
 			return sample{}, rank.Coded(result.ReasonDevice, err)
 		}
 	}
@@ -289,9 +289,9 @@ func (b *bench) measure(ctx context.Context, w window) (sample, error) {
 		err = b.perIteration(ctx)
 		s.US = b.us
 	case vocab.Graph:
-		err = b.pipelined(ctx, &s, len(b.calls)*b.block.Measure.Launches, func() (Elapsed, error) { return Time(b.launch) })
+		err = b.pipelined(ctx, &s, len(b.calls)*b.spec.block.Measure.Launches, func() (Elapsed, error) { return Time(b.launch) })
 	default:
-		err = b.pipelined(ctx, &s, len(b.calls), func() (Elapsed, error) { return b.Comm.Time(b.stream, b.calls, b.block.Measure.Aggregate) })
+		err = b.pipelined(ctx, &s, len(b.calls), func() (Elapsed, error) { return b.backend.Comm.Time(b.stream, b.calls, b.spec.block.Measure.Aggregate) })
 	}
 	return s, err
 }
@@ -302,7 +302,7 @@ func (b *bench) measure(ctx context.Context, w window) (sample, error) {
 // own.
 func (b *bench) settle(ctx context.Context) error {
 	if len(b.settles) > 0 {
-		if err := b.Comm.Enqueue(b.stream, b.settles, 1); err != nil {
+		if err := b.backend.Comm.Enqueue(b.stream, b.settles, 1); err != nil {
 			return err
 		}
 	}
@@ -326,12 +326,12 @@ func (b *bench) sync(ctx context.Context) error {
 
 // launch launches the graphs of one window.
 func (b *bench) launch() error {
-	for range b.block.Measure.Launches - 1 {
-		if err := b.again.Launch(b.stream); err != nil {
+	for range b.spec.block.Measure.Launches - 1 {
+		if err := b.graphs.again.Launch(b.stream); err != nil {
 			return rank.Coded(result.ReasonDevice, err)
 		}
 	}
-	return rank.Coded(result.ReasonDevice, b.last.Launch(b.stream))
+	return rank.Coded(result.ReasonDevice, b.graphs.last.Launch(b.stream))
 }
 
 // pipelined is host time around one window, divided by its operations.
@@ -359,12 +359,12 @@ func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsec
 // blocking is host time around each iteration, with the ranks brought together
 // before it.
 func (b *bench) blocking(ctx context.Context) error {
-	m := b.block.Measure.Aggregate
+	m := b.spec.block.Measure.Aggregate
 	for i := range b.us {
 		if err := b.sync(ctx); err != nil {
 			return err
 		}
-		e, err := b.time(ctx, func() (Elapsed, error) { return b.Comm.Time(b.stream, b.calls[i*m:(i+1)*m], m) })
+		e, err := b.time(ctx, func() (Elapsed, error) { return b.backend.Comm.Time(b.stream, b.calls[i*m:(i+1)*m], m) })
 		if err != nil {
 			return err
 		}
@@ -375,12 +375,12 @@ func (b *bench) blocking(ctx context.Context) error {
 
 // perIteration is an event pair around each iteration.
 func (b *bench) perIteration(ctx context.Context) error {
-	m := b.block.Measure.Aggregate
+	m := b.spec.block.Measure.Aggregate
 	for i := range b.us {
 		if err := b.stream.Record(b.starts[i]); err != nil {
 			return rank.Coded(result.ReasonDevice, err)
 		}
-		if err := b.Comm.Enqueue(b.stream, b.calls[i*m:(i+1)*m], m); err != nil {
+		if err := b.backend.Comm.Enqueue(b.stream, b.calls[i*m:(i+1)*m], m); err != nil {
 			return err
 		}
 		if err := b.stream.Record(b.ends[i]); err != nil {
@@ -391,7 +391,7 @@ func (b *bench) perIteration(ctx context.Context) error {
 		return err
 	}
 	for i := range b.us {
-		us, err := b.Device.Elapsed(b.starts[i], b.ends[i])
+		us, err := b.backend.Device.Elapsed(b.starts[i], b.ends[i])
 		if err != nil {
 			return rank.Coded(result.ReasonDevice, err)
 		}
@@ -402,7 +402,7 @@ func (b *bench) perIteration(ctx context.Context) error {
 
 // enqueue runs operations to their end.
 func (b *bench) enqueue(ctx context.Context, calls []Call) error {
-	if err := b.Comm.Enqueue(b.stream, calls, 1); err != nil {
+	if err := b.backend.Comm.Enqueue(b.stream, calls, 1); err != nil {
 		return err
 	}
 	return b.wait(ctx)

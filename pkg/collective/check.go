@@ -14,30 +14,30 @@ import (
 // where this rank receives nothing, then the input, which in place is part of
 // the same buffer.
 func (b *bench) fill(w window, slot int) error {
-	p := b.pattern(w, slot)
+	p := b.spec.pattern(w, slot)
 	send, recv := b.buffers(place{slot: slot})
 	out := b.outputs(b.rung)
 	in, guard := b.untouched(b.rung)
 	if b.rung.Placement == vocab.InPlace {
-		in, guard = b.form(b.rung.Pair).Inputs(b.rung.Extent, b.session.Rank), nil
+		in, guard = b.spec.form(b.rung.Pair).Inputs(b.rung.Extent, b.session.Rank), nil
 	}
 	covered := b.rung.Placement == vocab.InPlace && len(in) > 0 && in[0].Count >= b.rung.Recv
 	if len(guard) > 0 {
-		if err := b.Data.Fill(b.stream, p, recv, guard); err != nil {
+		if err := b.backend.Data.Fill(b.stream, p, recv, guard); err != nil {
 			return rank.Coded(result.ReasonDevice, err)
 		}
 	}
 	for round := b.rung.rounds - 1; round >= 0 && len(out) > 0 && !covered; round-- {
 		// Results of two marks and more overlap: what one writes poisons the next.
-		if 0 < round && round < b.rung.rounds-1 && end(out)*int64(b.dtype.Size()) >= 2*markBytes {
+		if 0 < round && round < b.rung.rounds-1 && end(out)*int64(b.spec.dtype.Size()) >= 2*markBytes {
 			continue
 		}
 		_, recv := b.buffers(place{slot, round})
-		if err := b.Data.Poison(b.stream, p, recv, out); err != nil {
+		if err := b.backend.Data.Poison(b.stream, p, recv, out); err != nil {
 			return rank.Coded(result.ReasonDevice, err)
 		}
 	}
-	return rank.Coded(result.ReasonDevice, b.Data.Fill(b.stream, p, send, in))
+	return rank.Coded(result.ReasonDevice, b.backend.Data.Fill(b.stream, p, send, in))
 }
 
 // end is the number of elements from the start of a buffer to the end of its
@@ -49,20 +49,20 @@ func end(regions []workload.Region) int64 {
 
 // outputs is what a result of a rung consists of on this rank.
 func (b *bench) outputs(r rung) []workload.Region {
-	return b.form(r.Pair).Outputs(r.Extent, b.session.Rank)
+	return b.spec.form(r.Pair).Outputs(r.Extent, b.session.Rank)
 }
 
 // untouched is what the operations of a rung have to leave as it is in each slot
 // of this rank. In place the buffer of a result is the library's.
 func (b *bench) untouched(r rung) (send, recv []workload.Region) {
-	form := b.form(r.Pair)
+	form := b.spec.form(r.Pair)
 	switch {
 	case form.Idle(b.session.Rank):
 		return nil, nil
 	case r.Placement == vocab.OutOfPlace:
 		send, recv = form.untouched(r.Extent, b.session.Rank)
 		for i := range recv {
-			recv[i].Count += (b.shares(r.rounds) - 1) * markBytes / int64(b.dtype.Size())
+			recv[i].Count += (b.spec.shares(r.rounds) - 1) * markBytes / int64(b.spec.dtype.Size())
 		}
 		return send, recv
 	case len(b.outputs(r)) == 0:
@@ -81,7 +81,7 @@ type part struct {
 // parts are what a check compares after a window on r: what marks show of the results,
 // and what the operations had to leave as it was.
 func (b *bench) parts(r rung, marks []mark) (parts []part) {
-	if b.form(r.Pair).Idle(b.session.Rank) {
+	if b.spec.form(r.Pair).Idle(b.session.Rank) {
 		return nil
 	}
 	out := b.outputs(r)
@@ -114,7 +114,7 @@ func (b *bench) check(w window, marks []mark) (workload.Verdict, error) {
 		if p.result {
 			buf = recv
 		}
-		v, err := b.Data.Check(b.stream, b.pattern(w, p.slot), buf, p.regions)
+		v, err := b.backend.Data.Check(b.stream, b.spec.pattern(w, p.slot), buf, p.regions)
 		switch {
 		case errors.Is(err, ErrDisagree):
 			return total, rank.Coded(result.ReasonUnchecked, err)
@@ -140,7 +140,7 @@ func (b *bench) left(out []workload.Region, m mark) []workload.Region {
 		return out
 	}
 	var left []workload.Region
-	most := markBytes / int64(b.dtype.Size())
+	most := markBytes / int64(b.spec.dtype.Size())
 	for _, r := range out {
 		if r.Offset < most {
 			r.Count = min(r.Count, most-r.Offset)

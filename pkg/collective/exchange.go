@@ -19,7 +19,7 @@ func (b *bench) listExchanges() {
 
 // exchange returns the address of the exchange of a rung, 0 where there is none.
 func (b *bench) exchange(r rung, e Extent) uintptr {
-	words := b.form(r.Pair).Exchange(e, b.session.Rank)
+	words := b.spec.form(r.Pair).Exchange(e, b.session.Rank)
 	if words == nil {
 		return 0
 	}
@@ -29,11 +29,11 @@ func (b *bench) exchange(r rung, e Extent) uintptr {
 
 // settleExtent is r as settle runs it: no larger than its buffers.
 func (b *bench) settleExtent(r rung) Extent {
-	return b.form(r.Pair).Extent(min(r.Requested, settleMost))
+	return b.spec.form(r.Pair).Extent(min(r.Requested, settleMost))
 }
 
 // idle reports whether this rank has no part in the rung at hand.
-func (b *bench) idle() bool { return b.form(b.rung.Pair).Idle(b.session.Rank) }
+func (b *bench) idle() bool { return b.spec.form(b.rung.Pair).Idle(b.session.Rank) }
 
 // attend is what an idle rank does of a window: it comes to the barriers, so that
 // it is idle while the others measure and all go on together.

@@ -42,14 +42,14 @@ func (b *bench) injure(w window) error {
 	if len(regions) == 0 || b.idle() {
 		return nil
 	}
-	marks := b.marks(b.rung)
+	marks := b.spec.marks(b.rung)
 	at := marks[len(marks)-1].place
 	_, recv := b.buffers(at)
-	size := int64(b.dtype.Size())
+	size := int64(b.spec.dtype.Size())
 	if _, ok := b.session.Fault(FaultStale); ok {
 		before := w
 		before.Trial--
-		if err := b.Data.Fill(b.stream, b.pattern(before, at.slot), recv, regions); err != nil {
+		if err := b.backend.Data.Fill(b.stream, b.spec.pattern(before, at.slot), recv, regions); err != nil {
 			return rank.Coded(result.ReasonDevice, err)
 		}
 	}
@@ -81,10 +81,10 @@ func (b *bench) injure(w window) error {
 
 // edit changes device memory through a copy on the host.
 func (b *bench) edit(at accel.Ptr, bytes int64, change func([]byte)) error {
-	buf, err := accel.Read(b.Device, b.stream, at, bytes)
+	buf, err := accel.Read(b.backend.Device, b.stream, at, bytes)
 	if err != nil {
 		return rank.Coded(result.ReasonDevice, err)
 	}
 	change(buf)
-	return rank.Coded(result.ReasonDevice, accel.Write(b.Device, b.stream, at, buf))
+	return rank.Coded(result.ReasonDevice, accel.Write(b.backend.Device, b.stream, at, buf))
 }

@@ -167,7 +167,7 @@ func (r *Runner) noGraphs() (bool, error) {
 
 // prepare makes what the windows of a pass need.
 func (r *Runner) prepare(ctx context.Context, s *rank.Session, sp spec, l ladder, p Parts, modes []string) (*bench, error) {
-	b := &bench{Parts: p, stream: r.stream, session: s, spec: sp, ladder: l, modes: modes, garbage: newGarbage()}
+	b := &bench{backend: p, stream: r.stream, session: s, spec: sp, ladder: l, modes: modes, garbage: newGarbage()}
 	off := align(sp.unaligned())
 	settleAt := l.bytes + off
 	flushAt := settleAt + 2*l.settle + off
@@ -205,14 +205,14 @@ func (r *Runner) prepare(ctx context.Context, s *rank.Session, sp spec, l ladder
 
 func (b *bench) setup() setup {
 	out := setup{
-		Path: b.Comm.Path(b.op), CheckedBy: b.Data.CheckedBy(), Registered: b.memory.Registered(),
-		Tolerance: b.data.ToleranceULP(),
+		Path: b.backend.Comm.Path(b.spec.op), CheckedBy: b.backend.Data.CheckedBy(), Registered: b.memory.Registered(),
+		Tolerance: b.spec.data.ToleranceULP(),
 		Modes:     b.ladder.modes, Dropped: b.ladder.dropped, Excluded: b.ladder.excluded,
 	}
 	for _, r := range b.ladder.rungs {
 		out.Rungs = append(out.Rungs, rungRecord{
 			Requested: r.Requested, Bytes: r.Bytes, Count: r.Count, Placement: r.Placement, Pair: r.Pair, Slots: r.Slots,
-			Checks: b.compared(r, b.marks(r)), Untimed: b.comparedUntimed(r),
+			Checks: b.compared(r, b.spec.marks(r)), Untimed: b.comparedUntimed(r),
 		})
 	}
 	return out

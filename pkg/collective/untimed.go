@@ -73,7 +73,7 @@ func each(n int) []mark {
 // calls as in the timed windows of mode, in batches of as many as there are slots,
 // each with data of its own and checked in full.
 func (b *bench) checkAll(ctx context.Context, mode string) error {
-	w := window{Requested: b.rung.Requested, Placement: b.rung.Placement, Pair: b.rung.Pair, Mode: mode, Trial: b.block.Measure.Trials}
+	w := window{Requested: b.rung.Requested, Placement: b.rung.Placement, Pair: b.rung.Pair, Mode: mode, Trial: b.spec.block.Measure.Trials}
 	s := sample{window: w, Began: time.Now().UTC(), Check: &workload.Verdict{First: -1}}
 	if b.idle() {
 		return b.session.Emit(kindSample, s)
@@ -101,16 +101,16 @@ func (b *bench) checkAll(ctx context.Context, mode string) error {
 	timed := b.rung
 	defer func() { b.rung = timed }()
 	if timed.repeats() {
-		operate := func() error { return b.Comm.Enqueue(b.stream, b.calls, b.block.Measure.Aggregate) }
+		operate := func() error { return b.backend.Comm.Enqueue(b.stream, b.calls, b.spec.block.Measure.Aggregate) }
 		if mode == vocab.Graph {
 			operate = b.launch
 		}
-		if err := judge(b.marks(timed), operate); err != nil {
+		if err := judge(b.spec.marks(timed), operate); err != nil {
 			return err
 		}
 	}
 	for left := timed.untimed; left > 0; left -= b.rung.Slots {
-		b.rung = b.apart(timed, b.ladder.bytes)
+		b.rung = b.spec.apart(timed, b.ladder.bytes)
 		b.rung.Slots = min(b.rung.Slots, left)
 		calls := make([]Call, b.rung.Slots)
 		for i := range calls {
@@ -126,7 +126,7 @@ func (b *bench) checkAll(ctx context.Context, mode string) error {
 // operate runs calls once as mode does.
 func (b *bench) operate(ctx context.Context, mode string, calls []Call) error {
 	if mode != vocab.Graph {
-		return b.Comm.Enqueue(b.stream, calls, b.block.Measure.Aggregate)
+		return b.backend.Comm.Enqueue(b.stream, calls, b.spec.block.Measure.Aggregate)
 	}
 	graph, err := b.captured(calls)
 	if err != nil {
@@ -141,10 +141,10 @@ func (b *bench) operate(ctx context.Context, mode string, calls []Call) error {
 // comparedUntimed is how many elements checkAll compares.
 func (b *bench) comparedUntimed(r rung) int64 {
 	n := r.untimed
-	one := b.apart(r, 0)
+	one := b.spec.apart(r, 0)
 	total := int64(n) * b.compared(one, each(1))
 	if r.repeats() {
-		total += b.compared(r, b.marks(r))
+		total += b.compared(r, b.spec.marks(r))
 	}
 	return total
 }

@@ -36,7 +36,7 @@ func (b *bench) wait(ctx context.Context) error {
 		}
 		waited := time.Since(start)
 		if n%looks == 0 || waited > Patience {
-			if err := b.Comm.AsyncError(); err != nil {
+			if err := b.backend.Comm.AsyncError(); err != nil {
 				return err
 			}
 			if err := ctx.Err(); err != nil {

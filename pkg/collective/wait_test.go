@@ -40,18 +40,18 @@ func (c failingComm) AsyncError() error {
 func TestWait(t *testing.T) {
 	lost := errors.New("lost")
 	soon := func() time.Time { return time.Now().Add(20 * time.Millisecond) }
-	b := &bench{stream: slowStream{until: soon()}, Parts: Parts{Comm: failingComm{}}}
+	b := &bench{stream: slowStream{until: soon()}, backend: Parts{Comm: failingComm{}}}
 	require.NoError(t, b.wait(t.Context()))
 
 	b = &bench{stream: slowStream{err: lost}}
 	require.ErrorIs(t, b.wait(t.Context()), lost)
 
-	b = &bench{stream: slowStream{}, Parts: Parts{Comm: failingComm{after: soon(), err: lost}}}
+	b = &bench{stream: slowStream{}, backend: Parts{Comm: failingComm{after: soon(), err: lost}}}
 	require.ErrorIs(t, b.wait(t.Context()), lost)
 
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	b = &bench{stream: slowStream{}, Parts: Parts{Comm: failingComm{}}}
+	b = &bench{stream: slowStream{}, backend: Parts{Comm: failingComm{}}}
 	require.ErrorIs(t, b.wait(ctx), context.DeadlineExceeded)
 }
 
@@ -59,7 +59,7 @@ func TestWait(t *testing.T) {
 func TestWaitDoesNotBurn(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), Patience+2*time.Second)
 	defer cancel()
-	b := &bench{stream: slowStream{}, Parts: Parts{Comm: failingComm{}}}
+	b := &bench{stream: slowStream{}, backend: Parts{Comm: failingComm{}}}
 	before := processorTime(t)
 	require.Error(t, b.wait(ctx))
 	require.Less(t, processorTime(t)-before, time.Second)
