@@ -3,7 +3,6 @@ package plantest
 
 import (
 	"encoding/json"
-	"fmt"
 	"sync"
 
 	"github.com/collectivex/collectivex/matrix"
@@ -26,21 +25,17 @@ func Collective(ranks int, change ...func(*plan.Case)) plan.Case {
 
 const suite = "smoke"
 
-var shipped = sync.OnceValue(func() *catalog.Catalog {
-	cat, err := catalog.Load(matrix.FS)
-	if err != nil {
-		panic(err)
-	}
-	return cat
-})
+var shipped = sync.OnceValue(func() *catalog.Catalog { return must(catalog.Load(matrix.FS)) })
 
 // place has the planner place the suite's first case of a family on the local platform.
 func place(family plan.Family, ranks int, change []func(*plan.Case)) plan.Case {
-	d := planner.Direct{Suite: suite, Backend: "host", World: ranks, Repeats: 1, Cases: []plan.Case{first(family, smoke)}}
-	if e := d.Cases[0].EP(); e != nil {
+	only := planner.Filters{Only: planner.Only{planner.FilterSuite: {suite}}}
+	c := first(family, must(planner.Resolve(shipped(), only, planner.Machine{})))
+	if e := c.EP(); e != nil {
 		e.EPSize = ranks
 	}
-	c := first(family, d.Resolve)
+	d := planner.Direct{Suite: suite, Backend: c.Backend, World: ranks, Repeats: 1, Cases: []plan.Case{c}}
+	c = first(family, must(d.Resolve(shipped(), planner.Machine{})))
 	for _, f := range change {
 		f(&c)
 	}
@@ -50,30 +45,22 @@ func place(family plan.Family, ranks int, change []func(*plan.Case)) plan.Case {
 	return c
 }
 
-func smoke(cat *catalog.Catalog, m planner.Machine) (*plan.Matrix, error) {
-	return planner.Resolve(cat, planner.Filters{Only: planner.Only{planner.FilterSuite: {suite}}}, m)
+// first returns a copy, since the cases of a plan share what is equal in them.
+func first(family plan.Family, m *plan.Matrix) (c plan.Case) {
+	for q := range m.Requested() {
+		if q.Case.Family == family {
+			if err := json.Unmarshal(must(json.Marshal(q.Case)), &c); err != nil {
+				panic(err)
+			}
+			return c
+		}
+	}
+	panic("suite " + suite + " has no case of family " + string(family))
 }
 
-// first returns a copy of the first case of a family, since the cases of a plan share what
-// is equal in them.
-func first(family plan.Family, resolve func(*catalog.Catalog, planner.Machine) (*plan.Matrix, error)) plan.Case {
-	m, err := resolve(shipped(), planner.Machine{})
+func must[T any](v T, err error) T {
 	if err != nil {
 		panic(err)
 	}
-	for q := range m.Requested() {
-		if q.Case.Family != family {
-			continue
-		}
-		var c plan.Case
-		text, err := json.Marshal(q.Case)
-		if err == nil {
-			err = json.Unmarshal(text, &c)
-		}
-		if err != nil {
-			panic(err)
-		}
-		return c
-	}
-	panic(fmt.Sprintf("suite %s has no case of family %s", suite, family))
+	return v
 }
