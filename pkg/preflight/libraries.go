@@ -130,7 +130,7 @@ func communication(kind nccl.Kind) Library {
 func expertParallel() Library {
 	n, err := nccl.Open(nccl.NCCL)
 	if err != nil {
-		return Library{Err: fmt.Errorf("NCCL EP works on NCCL: %w", err)}
+		return Library{Err: err}
 	}
 	l, err := eplib.Open(n)
 	if err != nil {

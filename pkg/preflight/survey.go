@@ -36,7 +36,7 @@ func (e *Examiner) Survey(backends []catalog.Backend) Survey {
 			continue
 		}
 		var ready []string
-		var why []string // of the first backend that lacks something
+		var why []string // of the backend that lacks least
 		for i := range backends {
 			b := &backends[i]
 			if !e.has(b.Name) || !slices.Contains(b.Vendors, vendor) {
@@ -44,7 +44,7 @@ func (e *Examiner) Survey(backends []catalog.Backend) Survey {
 			}
 			if lacks := lacking(e.on(b.Name, vendor)); len(lacks) == 0 {
 				ready = append(ready, b.Name)
-			} else if why == nil {
+			} else if why == nil || len(lacks) < len(why) {
 				why = lacks
 			}
 		}

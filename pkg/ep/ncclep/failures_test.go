@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/collectivex/collectivex/internal/eptest"
+	"github.com/collectivex/collectivex/pkg/ep"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
@@ -110,7 +111,7 @@ func TestACallThatFails(t *testing.T) {
 // results were judged.
 func TestALibraryThatLies(t *testing.T) {
 	const judged = 30 // operations that come before, and more
-	for _, lie := range []string{"SKIP", "SWAP", "TRUNCATE"} {
+	for lie, check := range map[string]string{"SKIP": ep.CheckPayload, "SWAP": ep.CheckCombine, "TRUNCATE": ep.CheckCombine} {
 		for _, mode := range []string{vocab.ModeNormal, vocab.ModeLowLatency} {
 			for _, from := range []int{0, judged} {
 				t.Run(fmt.Sprint(lie, "/", mode, "/", from), func(t *testing.T) {
@@ -118,6 +119,9 @@ func TestALibraryThatLies(t *testing.T) {
 					t.Setenv("CX_FAKE_NCCL_EP_"+lie, fmt.Sprint("1:", from))
 					d := measured(t, mode)
 					require.Equal(t, result.Invalid, d.Outcome.Status)
+					if from == judged {
+						require.Contains(t, d.Measurement.Rows[0].Correctness.Reasons.String(), "-changed "+check+" ")
+					}
 				})
 			}
 		}
