@@ -15,6 +15,7 @@
 struct module {
 	enum kind kind;
 	void *lib;
+	int fd; /* open as long as lib: dlopen takes a file of the same name for the same library */
 };
 
 struct function {
@@ -43,16 +44,18 @@ int fake_module_load(void **out, const void *image)
 		return UNKNOWN;
 	snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
 	m = calloc(1, sizeof *m);
+	m->fd = fd;
 	m->lib = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-	close(fd);
 	if (!m->lib) {
 		fprintf(stderr, "fake driver: %s\n", dlerror());
+		close(fd);
 		free(m);
 		return INVALID_IMAGE;
 	}
 	arch = dlsym(m->lib, "cx_kernel_arch");
 	if (!arch || strcmp(arch, settings.arch) != 0) {
 		dlclose(m->lib);
+		close(fd);
 		free(m);
 		return arch ? NO_BINARY : INVALID_IMAGE;
 	}
@@ -68,6 +71,7 @@ int fake_module_unload(void *handle)
 		return INVALID_HANDLE;
 	m->kind = DEAD;
 	dlclose(m->lib);
+	close(m->fd);
 	return OK;
 }
 

@@ -178,6 +178,14 @@ static inline unsigned long long atomicMin(unsigned long long *p, unsigned long 
 	return old;
 }
 
+static inline unsigned long long atomicMax(unsigned long long *p, unsigned long long v)
+{
+	unsigned long long old = __atomic_load_n(p, __ATOMIC_SEQ_CST);
+	while (v > old && !__atomic_compare_exchange_n(p, &old, v, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {
+	}
+	return old;
+}
+
 /* One per kernel; the fake compiler appends these to the source. */
 #define CX_FAKE_KERNEL(name)                                                                                  \
 	static void cx_body_##name(const char *packed) { cx_fake::bridge<decltype(&name)>::invoke(name, packed); } \
