@@ -129,15 +129,35 @@ type Handle any
 // and stays valid until the next Bind, StageRows or Stage.
 type Staged any
 
-// Received is what a rank received, read back to the host. The order of rows
-// is the adapter's own.
+// Rows is rows of Hidden values in device memory, at equal distances.
+type Rows struct {
+	Count       int
+	Values      accel.Ptr // of the first row: bf16, or codes of a Codec
+	Stride      int64     // bytes from the values of a row to those of the next
+	Scales      accel.Ptr // of the first row, float32; 0 where the codec has none
+	ScaleStride int64     // bytes from the scales of a row to those of the next
+}
+
+// Received is what a rank received. The order of rows is the adapter's own.
 type Received struct {
-	Payload []uint16 // bf16 as an expert sees it, after the codec; [rows][Hidden]
+	// Payload is where the rows stand, which are valid until the next Dispatch. Combine,
+	// Stage and StageRows do not change them.
+	Payload []Rows
+	Codec   Codec // of Payload; the zero Codec is bf16
 	// Expert holds global expert ids. Token-rank: [rows][TopK], −1 where an expert
 	// is not here; token-expert: [rows].
 	Expert []int32
 	Weight []float32 // token-rank: [rows][TopK], beside Expert; else nil
 	Counts []int32   // rows per local expert, as the library counted them
+	copied []uint16  // Payload, once it was read back
+}
+
+// rows is how many rows arrived.
+func (rx *Received) rows() (n int) {
+	for _, p := range rx.Payload {
+		n += p.Count
+	}
+	return n
 }
 
 // Adapter is one library in one rank. It is opened once per group of ranks and
@@ -160,12 +180,15 @@ type Adapter interface {
 	// Stage turns what arrived into what combine takes, each row as it is: the
 	// stand-in for the experts.
 	Stage(h Handle) (Staged, error)
-	// StageRows stages rows (bf16, [rows][Hidden], in the order of Inspect) instead.
-	StageRows(h Handle, rows []uint16) (Staged, error)
+	// StageRows stages other rows instead, after Inspect of the dispatch. It calls fill,
+	// which writes one bf16 row for each row of Inspect, in that order, to memory that the
+	// adapter gives it.
+	StageRows(h Handle, fill func(to []Rows) error) (Staged, error)
 	// Combine returns the sums of this rank's tokens: bf16, [Tokens][Hidden], in
 	// device memory that is valid until the next Combine.
 	Combine(h Handle, s Staged) (accel.Ptr, error)
-	// Inspect reads back what arrived, after a synchronise and before the combine.
+	// Inspect reports what arrived, after a synchronise and before the combine. Ids,
+	// weights and counts are read back to the host; the rows stay on the device.
 	Inspect(h Handle) (*Received, error)
 	// Err returns why operations ended that have done nothing, as those of a group that
 	// a rank has left, or nil. What such operations leave is not judged.

@@ -1,9 +1,10 @@
 package ep
 
 import (
-	"errors"
 	"fmt"
-	"slices"
+
+	"github.com/collectivex/collectivex/pkg/accel"
+	"github.com/collectivex/collectivex/pkg/workload"
 )
 
 // The oracle judges only a few calls of a rung. An operation that does nothing on every
@@ -12,47 +13,38 @@ import (
 // inputs and compares the full result of each call: a call that does nothing leaves the
 // result of the other input.
 
-// side is one of the two inputs of a pass, with the results of it that the oracle
-// accepted.
+// side is one of the two inputs of a pass.
 type side struct {
 	oracle   oracle
-	expected func() message // what combine gets
-	prepare  func() error   // makes the input that of the next call
-	received *Received
-	output   []uint16
+	expected messages     // what combine gets
+	prepare  func() error // makes the input that of the next call
 }
 
-// judgeReceived judges what a dispatch delivered. It accepts what equals an accepted
-// delivery, and judges nothing after a failure, because the oracle takes longer than the
-// calls.
-func (s *side) judgeReceived(v *Verdict, rx *Received) {
-	if !v.Passed || s.received != nil && s.received.equal(rx) {
-		return
+// newSide returns a side that keeps what was accepted of it.
+func newSide(o oracle, expected messages, prepare func() error) side {
+	o.accepted = &accepted{}
+	return side{o, expected, prepare}
+}
+
+// judgeReceived judges what a dispatch delivered, unless something failed before.
+func (s *side) judgeReceived(d data, v *Verdict, rx *Received) error {
+	if !v.Passed {
+		return nil
 	}
-	_, judged := s.oracle.received(rx)
-	if judged.Passed {
-		s.received = rx
-	}
+	_, judged, err := s.oracle.received(d, rx)
 	v.add(judged)
+	return err
 }
 
 // judgeOutput does the same with the output of a combine.
-func (s *side) judgeOutput(v *Verdict, output []uint16) {
-	if !v.Passed || s.output != nil && slices.Equal(s.output, output) {
-		return
+func (s *side) judgeOutput(d data, v *Verdict, out accel.Ptr) error {
+	if !v.Passed {
+		return nil
 	}
 	judged := Verdict{Passed: true}
-	s.oracle.combinedValues(&judged, output, s.expected())
-	if judged.Passed {
-		s.output = output
-	}
+	err := s.oracle.combinedValues(d, &judged, out, s.expected)
 	v.add(judged)
-}
-
-// equal reports whether other is the same, row by row.
-func (rx *Received) equal(other *Received) bool {
-	return slices.Equal(rx.Payload, other.Payload) && slices.Equal(rx.Expert, other.Expert) &&
-		slices.Equal(rx.Weight, other.Weight) && slices.Equal(rx.Counts, other.Counts)
+	return err
 }
 
 // alternate runs the alternating passes of all rungs.
@@ -90,7 +82,7 @@ func (m *run) alternateCalls(p *point, component string) (v Verdict, err error) 
 		if err := s.prepare(); err != nil {
 			return v, err
 		}
-		if err := m.alternateCall(p, component, s, &v); err != nil {
+		if err := m.alternateCall(component, s, &v); err != nil {
 			return v, err
 		}
 	}
@@ -101,10 +93,7 @@ func (m *run) alternateCalls(p *point, component string) (v Verdict, err error) 
 // contract specifies as the second side.
 func (m *run) inputSides(p *point) [2]side {
 	of := func(o oracle) side {
-		x, weights := p.activations(o), p.weights(o)
-		return side{oracle: o, expected: o.asReceived, prepare: func() error {
-			return errors.Join(m.write(&p.inputs[inputX], x), m.write(&p.inputs[inputWeight], weights))
-		}}
+		return newSide(o, asReceived, func() error { return m.send(p, o) })
 	}
 	return [2]side{of(p.changed), of(p.oracle)}
 }
@@ -116,20 +105,23 @@ func (m *run) stagedSides(p *point, v *Verdict) (sides [2]side, err error) {
 	if err != nil {
 		return sides, err
 	}
-	messages, judged := p.oracle.received(rx)
+	by, judged, err := p.oracle.received(m.data, rx)
+	if err != nil {
+		return sides, err
+	}
 	v.add(judged)
-	if messages == nil { // judged; the peers wait for the combine all the same
-		messages = make([]uint16, len(rx.Payload))
+	if by == nil { // judged; the peers wait for the combine all the same
+		by = make([]workload.Affine, rx.rows())
 	}
 	return [2]side{
-		{oracle: p.oracle, expected: p.oracle.transformed, prepare: m.stageRows(messages)},
-		{oracle: p.oracle, expected: p.oracle.asReceived, prepare: m.stage},
+		newSide(p.oracle, transformed, m.stageRows(m.transform(&p.oracle, rx, by))),
+		newSide(p.oracle, asReceived, m.stage),
 	}, nil
 }
 
 // alternateCall makes a component's call as its windows do, with the combine that its
 // dispatch may need, and judges it.
-func (m *run) alternateCall(p *point, component string, s *side, v *Verdict) error {
+func (m *run) alternateCall(component string, s *side, v *Verdict) error {
 	calls := steps{m.pair}
 	switch component {
 	case compCombine:
@@ -139,7 +131,9 @@ func (m *run) alternateCall(p *point, component string, s *side, v *Verdict) err
 		if err != nil {
 			return err
 		}
-		s.judgeReceived(v, rx)
+		if err := s.judgeReceived(m.data, v, rx); err != nil {
+			return err
+		}
 		if !m.d.FreshPair {
 			return nil
 		}
@@ -148,10 +142,5 @@ func (m *run) alternateCall(p *point, component string, s *side, v *Verdict) err
 	if err := calls.do(); err != nil {
 		return err
 	}
-	output, err := m.output(p)
-	if err != nil {
-		return err
-	}
-	s.judgeOutput(v, output)
-	return nil
+	return s.judgeOutput(m.data, v, m.left.out)
 }

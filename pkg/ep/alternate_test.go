@@ -7,15 +7,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/collectivex/collectivex/pkg/numeric"
-	"github.com/collectivex/collectivex/pkg/workload"
 )
 
 // No row of one side of an alternating pass passes for the same row of the other:
 // an operation that leaves a single row as it was is found.
 func TestSidesDifferInEveryRow(t *testing.T) {
-	const hidden, block = 1024, BlockColumns
+	const hidden = 1024
 	trace := deepseek(t, 8, 16)
-	other := func(row []uint16, token int) { workload.FillScaled(row, uint32(token), 67, block) }
+	other := activations{67, true}
 	for layout, d := range layouts {
 		for _, codec := range []Codec{{}, {Format: numeric.E4M3FN}, {Format: numeric.E4M3FN, Block: true}} {
 			d.Codec = codec

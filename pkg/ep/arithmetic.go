@@ -13,15 +13,28 @@ import (
 type arithmetic struct {
 	Description
 	trace   *workload.Trace
-	fill    filler
+	fill    activations
 	domain  int       // ranks in a scale-up domain
 	pattern []float32 // of the experts, by column; its length is the hidden size
+	packed  []byte    // allTerms of the rank, once made
 }
 
-// filler writes the activation row of a token in bf16.
-type filler func(row []uint16, token int)
+// activations are those that the contract names, or the other ones: scaled.
+type activations struct {
+	seed   uint64
+	scaled bool
+}
 
-func newArithmetic(d Description, trace *workload.Trace, f filler, hidden, domain int) *arithmetic {
+// row writes the activation row of a token in bf16.
+func (a activations) row(row []uint16, token int) {
+	if a.scaled {
+		workload.FillScaled(row, uint32(token), a.seed, BlockColumns)
+	} else {
+		workload.FillActivation(row, uint32(token), a.seed)
+	}
+}
+
+func newArithmetic(d Description, trace *workload.Trace, f activations, hidden, domain int) *arithmetic {
 	a := &arithmetic{Description: d, trace: trace, fill: f, domain: max(1, domain), pattern: make([]float32, hidden)}
 	for c := range a.pattern {
 		a.pattern[c] = workload.ExpertPattern(c)
@@ -30,16 +43,16 @@ func newArithmetic(d Description, trace *workload.Trace, f filler, hidden, domai
 }
 
 // of returns the same arithmetic of another trace and activations.
-func (a *arithmetic) of(trace *workload.Trace, f filler) *arithmetic {
+func (a *arithmetic) of(trace *workload.Trace, f activations) *arithmetic {
 	b := *a
-	b.trace, b.fill = trace, f
+	b.trace, b.fill, b.packed = trace, f, nil
 	return &b
 }
 
 // source is the activation row of a token as an expert sees it: after the
 // dispatch codec's round trip, in bf16.
 func (a *arithmetic) source(row []uint16, token int) {
-	a.fill(row, token)
+	a.fill.row(row, token)
 	a.Codec.roundTrip(row)
 }
 
@@ -69,6 +82,24 @@ func (a *arithmetic) apply(dst, x []uint16, t workload.Affine) {
 // returns it in an unweighted-rank-sum and the token's slot in a
 // weighted-kernel-sum.
 type message func(dst []uint16, token, part int)
+
+// messages names what comes back. The kernels know the numbers.
+type messages int32
+
+const (
+	asReceived  messages = iota // each row as it is
+	transformed                 // what the experts make of it
+)
+
+func (m messages) String() string { return [...]string{"as received", "transformed"}[m] }
+
+// messages returns the messages of a kind.
+func (a *arithmetic) messages(kind messages) message {
+	if kind == transformed {
+		return a.transformed()
+	}
+	return a.asReceived()
+}
 
 // combined is what combine must give for a token, in float32.
 func (a *arithmetic) combined(token int, m message) []float32 {
@@ -103,7 +134,7 @@ func (a *arithmetic) transformed() message {
 		if a.Combine == WeightedKernelSum {
 			a.apply(dst, x, workload.Expert(experts[part]))
 		} else {
-			a.rankMessage(dst, x, part, experts, weights)
+			a.apply(dst, x, a.rankTransform(part, experts, weights))
 		}
 	}
 }
@@ -163,8 +194,8 @@ func (a *arithmetic) slotsByRank(token int) (groups [][]int) {
 	return groups
 }
 
-// rankMessage is the row that rank returns for a token.
-func (a *arithmetic) rankMessage(dst, x []uint16, rank int, experts []int32, weights []float32) {
+// rankTransform is what the experts of a rank make of a token of these experts.
+func (a *arithmetic) rankTransform(rank int, experts []int32, weights []float32) workload.Affine {
 	var here []int32
 	var parts []float32
 	for slot, e := range experts {
@@ -172,7 +203,7 @@ func (a *arithmetic) rankMessage(dst, x []uint16, rank int, experts []int32, wei
 			here, parts = append(here, e), append(parts, weights[slot])
 		}
 	}
-	a.apply(dst, x, weighted(here, parts))
+	return weighted(here, parts)
 }
 
 // slotRanks returns the rank of each slot of a token.

@@ -18,8 +18,8 @@ func deepseek(t *testing.T, world, tokensPerRank int) *workload.Trace {
 	return r.Trace(tokensPerRank)
 }
 
-// contract fills activations as the contract has them.
-func contract(row []uint16, token int) { workload.FillActivation(row, uint32(token), 67) }
+// contract is the activations that the contract names.
+var contract = activations{seed: 67}
 
 // Expected combine of token 0, column 40, of the contract. The order of a
 // float32 sum may move it by one bf16 step.

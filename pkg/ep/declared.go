@@ -201,29 +201,21 @@ func (o *oracle) declared(out []uint16) (worst float64, wrong int) {
 	return worst, wrong
 }
 
-// chosenFor returns the chosen rows for what arrived, in its order. A row that
-// tells no source, or one of another rank, is zero.
-func (o *oracle) chosenFor(rx *Received) []uint16 {
-	hidden := len(o.pattern)
-	rows := make([]uint16, len(rx.Payload))
-	m := o.chosen()
-	for i := range len(rx.Payload) / hidden {
-		row := rows[i*hidden : (i+1)*hidden]
-		source, err := workload.SourceToken(rx.Payload[i*hidden:][:workload.SourceColumns])
-		token := int(source)
-		if err != nil || token >= o.trace.Tokens() {
-			continue
+// chosenFor returns which chosen row belongs to each row that arrived. A row that names
+// no source, or one of another rank, is zero.
+func (o *oracle) chosenFor(rx *Received, tokens []int64) []choice {
+	rows := make([]choice, len(tokens))
+	for i, token := range tokens {
+		r := choice{int(token), -1}
+		if token >= 0 && r.token < o.trace.Tokens() {
+			if o.Receive == TokenExpert {
+				experts, _ := o.trace.Row(r.token)
+				r.part = slices.Index(experts, rx.Expert[i])
+			} else if slices.Contains(o.ranksOf(r.token), o.rank) {
+				r.part = o.rank
+			}
 		}
-		part := o.rank
-		if o.Receive == TokenExpert {
-			experts, _ := o.trace.Row(token)
-			part = slices.Index(experts, rx.Expert[i])
-		} else if !slices.Contains(o.ranksOf(token), o.rank) {
-			part = -1
-		}
-		if part >= 0 {
-			m(row, token, part)
-		}
+		rows[i] = r
 	}
 	return rows
 }

@@ -15,7 +15,7 @@ import (
 
 // declaredOracle is rank 1 of 4, with 3 tokens of 8 experts on each rank.
 func declaredOracle(t *testing.T, d Description) *oracle {
-	return &oracle{newArithmetic(d, deepseek(t, 4, 3), contract, 512, 4), 1}
+	return &oracle{arithmetic: newArithmetic(d, deepseek(t, 4, 3), contract, 512, 4), rank: 1}
 }
 
 // Both ways to round a weighted sum are as declared; any other one is not.
@@ -138,6 +138,7 @@ func TestChosenRowsAreOfTheirCoordinates(t *testing.T) {
 	for layout, d := range layouts {
 		o := declaredOracle(t, d)
 		rx := &Received{}
+		var tokens []int64
 		row := make([]uint16, 512)
 		var parts [][2]int
 		for token := o.trace.Tokens() - 1; token >= 0; token-- {
@@ -150,8 +151,7 @@ func TestChosenRowsAreOfTheirCoordinates(t *testing.T) {
 				if layout == TokenRank {
 					part = o.rank
 				}
-				o.source(row, token)
-				rx.Payload = append(rx.Payload, row...)
+				tokens = append(tokens, int64(token))
 				rx.Expert = append(rx.Expert, e)
 				parts = append(parts, [2]int{token, part})
 				if layout == TokenRank {
@@ -159,11 +159,19 @@ func TestChosenRowsAreOfTheirCoordinates(t *testing.T) {
 				}
 			}
 		}
-		rows := o.chosenFor(rx)
+		rows := o.chosenFor(rx, tokens)
+		require.Len(t, rows, len(parts))
+		inOrder := map[int][]uint16{}
 		m := o.chosen()
-		for i, p := range slices.Backward(parts) {
+		for i, p := range parts {
+			require.Equal(t, choice{p[0], p[1]}, rows[i])
 			m(row, p[0], p[1])
-			require.Equal(t, row, rows[i*512:(i+1)*512])
+			inOrder[i] = slices.Clone(row)
+		}
+		again := o.chosen()
+		for i, p := range slices.Backward(parts) {
+			again(row, p[0], p[1])
+			require.Equal(t, inOrder[i], row)
 		}
 	}
 }

@@ -287,7 +287,7 @@ func (f *faulty) disguise(p *Problem) (d *disguise, err error) {
 }
 
 // buffer is an input of the honest problem and its place in the given one, in the
-// order of a point's inputs.
+// order of inputX and so on.
 type buffer struct {
 	from  accel.Ptr
 	to    *accel.Ptr
@@ -336,6 +336,13 @@ func (f *faulty) write(at accel.Ptr, data []byte) error {
 func (f *faulty) read(at accel.Ptr, bytes int) ([]byte, error) {
 	return accel.Read(f.m.device, f.m.stream, at, int64(bytes))
 }
+
+// Inputs of a problem, in the order of buffers.
+const (
+	inputX = iota
+	inputExpert
+	inputWeight
+)
 
 // corrupt changes the inputs of the first token, and of the second where the
 // fault takes two. A rank with fewer tokens sends the truth.

@@ -1,8 +1,9 @@
 package ep
 
 import (
-	"errors"
 	"fmt"
+
+	"github.com/collectivex/collectivex/pkg/workload"
 )
 
 // No verdict binds again: whatever the windows or the chain left is still there,
@@ -32,7 +33,9 @@ func (m *run) judgeRemains(p *point) (v Verdict, err error) {
 		if err != nil {
 			return v, err
 		}
-		_, v = p.oracle.received(received)
+		if _, v, err = p.oracle.received(m.data, received); err != nil {
+			return v, err
+		}
 		finish := steps{m.combine, m.device.Synchronize}
 		if m.left.staged == nil {
 			finish = steps{m.stage, m.combine, m.device.Synchronize}
@@ -41,20 +44,13 @@ func (m *run) judgeRemains(p *point) (v Verdict, err error) {
 			return v, err
 		}
 	}
-	out, err := m.output(p)
-	if err != nil {
-		return v, err
-	}
-	p.oracle.combinedValues(&v, out, p.oracle.asReceived())
-	return v, nil
+	return v, p.oracle.combinedValues(m.data, &v, m.left.out, asReceived)
 }
 
-// judgeChain judges what the period chain left, then the operation as the chain left
-// it, with the same inputs, with other ones, and its arithmetic.
-func (m *run) judgeChain(p *point, end chainEnd) error {
-	_, v := p.oracle.received(end.received)
-	p.oracle.combinedValues(&v, end.out, p.oracle.asReceived())
-	if err := m.emitVerdict(p, whenChainOutput, v); err != nil {
+// judgeChain reports what the period chain left, then judges the operation as the chain
+// left it, with the same inputs, with other ones, and its arithmetic.
+func (m *run) judgeChain(p *point, left Verdict) error {
+	if err := m.emitVerdict(p, whenChainOutput, left); err != nil {
 		return err
 	}
 	if err := m.judge(p, whenPostChain, p.oracle, false); err != nil {
@@ -68,39 +64,42 @@ func (m *run) judgeChain(p *point, end chainEnd) error {
 
 // judgeArithmetic sends chosen rows back to combine and judges their sums.
 func (m *run) judgeArithmetic(p *point) error {
+	o := &p.oracle
 	received, err := m.inspected()
 	if err != nil {
 		return err
 	}
-	if err := (steps{m.stageRows(p.oracle.chosenFor(received)), m.combine, m.device.Synchronize}).do(); err != nil {
-		return err
-	}
-	values, err := m.output(p)
+	tokens, err := m.data.sources(o, received)
 	if err != nil {
 		return err
 	}
-	worst, wrong := p.oracle.declared(values)
-	return m.Emit(kindArithmetic, arithmeticRecord{p.TokensPerRank, finite(worst), len(values), wrong})
+	choose := func(to []Rows) error { return m.data.choose(o, o.chosenFor(received, tokens), to) }
+	if err := (steps{m.stageRows(choose), m.combine, m.device.Synchronize}).do(); err != nil {
+		return err
+	}
+	worst, wrong, err := m.data.declared(o, m.left.out)
+	if err != nil {
+		return err
+	}
+	return m.Emit(kindArithmetic, arithmeticRecord{p.TokensPerRank, finite(worst), o.values(), wrong})
 }
 
 // judgeChanged writes other inputs into the buffers of the bound problem, judges
 // the operation and restores them. An operation that does nothing any more would
 // pass with the inputs of the calls before.
 func (m *run) judgeChanged(p *point, when string, again bool) error {
-	x, weights := &p.inputs[inputX], &p.inputs[inputWeight]
-	made, parts := x.made, weights.made
-	if err := errors.Join(m.write(x, p.activations(p.changed)), m.write(weights, p.weights(p.changed))); err != nil {
+	if err := m.send(p, p.changed); err != nil {
 		return err
 	}
 	if err := m.judge(p, changed(when), p.changed, again); err != nil {
 		return err
 	}
-	return errors.Join(m.write(x, made), m.write(weights, parts))
+	return m.send(p, p.oracle)
 }
 
 // judge runs the full oracle on a rung and emits its verdict.
 func (m *run) judge(p *point, when string, o oracle, again bool) error {
-	v, err := m.fullOracle(p, o, again)
+	v, err := m.fullOracle(o, again)
 	if err != nil {
 		return fmt.Errorf("rung %d, oracle %s: %w", p.TokensPerRank, when, err)
 	}
@@ -122,26 +121,29 @@ func (m *run) emitVerdict(p *point, when string, v Verdict) error {
 // it and judges what combine returns. With again, that is the second combine of
 // its handle. Where a row tells no source, the pair is still completed, so that
 // no peer waits for ever.
-func (m *run) fullOracle(p *point, o oracle, again bool) (v Verdict, err error) {
+func (m *run) fullOracle(o oracle, again bool) (v Verdict, err error) {
 	received, err := m.inspected()
 	if err != nil {
 		return v, err
 	}
-	messages, v := o.received(received)
-	rest := steps{m.stageRows(messages), m.combine, m.device.Synchronize}
-	if messages == nil {
+	by, v, err := o.received(m.data, received)
+	if err != nil {
+		return v, err
+	}
+	rest := steps{m.stageRows(m.transform(&o, received, by)), m.combine, m.device.Synchronize}
+	if by == nil {
 		rest[0] = m.stage
 	}
 	if again {
 		rest = append(steps{m.stage, m.combine}, rest...)
 	}
-	if err := rest.do(); err != nil || messages == nil {
+	if err := rest.do(); err != nil || by == nil {
 		return v, err
 	}
-	values, err := m.output(p)
-	if err != nil {
-		return v, err
-	}
-	o.combinedValues(&v, values, o.transformed())
-	return v, nil
+	return v, o.combinedValues(m.data, &v, m.left.out, transformed)
+}
+
+// transform returns what makes of the rows that arrived those that the experts return.
+func (m *run) transform(o *oracle, rx *Received, by []workload.Affine) func(to []Rows) error {
+	return func(to []Rows) error { return m.data.transform(o, rx, by, to) }
 }

@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/collectivex/collectivex/pkg/accel"
 	"github.com/collectivex/collectivex/pkg/numeric"
 	"github.com/collectivex/collectivex/pkg/workload"
 )
@@ -61,7 +62,8 @@ func (v *Verdict) add(other Verdict) {
 // oracle knows what one rank must receive and get back.
 type oracle struct {
 	*arithmetic
-	rank int
+	rank     int
+	accepted *accepted // nil: nothing is kept
 }
 
 // delivery is one row that a rank must receive: a token for a rank, or a token
@@ -71,47 +73,44 @@ type delivery struct {
 	expert int32 // token-expert only
 }
 
-// received judges what arrived. It returns the rows that this rank's experts
-// send back for it, or nil where a row does not tell its source.
-func (o *oracle) received(rx *Received) (messages []uint16, v Verdict) {
+// received judges what arrived. It returns what this rank's experts do to each row, or
+// nil where a row does not name its source.
+func (o *oracle) received(d data, rx *Received) (by []workload.Affine, v Verdict, err error) {
 	v.Passed = true
-	hidden := len(o.pattern)
-	rows := len(rx.Payload) / hidden
+	rows := rx.rows()
 	perRow := 1
 	if o.Receive == TokenRank {
 		perRow = o.trace.TopK
 	}
-	shaped := len(rx.Payload) == rows*hidden && len(rx.Expert) == rows*perRow &&
-		(o.Receive == TokenExpert || len(rx.Weight) == len(rx.Expert))
+	shaped := len(rx.Expert) == rows*perRow && (o.Receive == TokenExpert || len(rx.Weight) == len(rx.Expert))
 	if !shaped {
 		v.fail(CheckMetadata)
-		return nil, v
+		return nil, v, nil
 	}
-	sources := make([]int, rows)
-	for i := range sources {
-		token, err := workload.SourceToken(rx.Payload[i*hidden:][:workload.SourceColumns])
-		if err != nil {
-			v.fail(CheckSource)
-			return nil, v
-		}
-		sources[i] = int(token)
+	tokens, err := d.sources(o, rx)
+	if err != nil {
+		return nil, v, err
+	}
+	if slices.Contains(tokens, -1) {
+		v.fail(CheckSource)
+		return nil, v, nil
 	}
 	v.Rows = rows
 
-	o.sourceSet(&v, rx, sources)
+	o.sourceSet(&v, rx, tokens)
 	o.counts(&v, rx)
-	messages = make([]uint16, len(rx.Payload))
-	want := make([]uint16, hidden)
-	for i, token := range sources {
-		row := rx.Payload[i*hidden : (i+1)*hidden]
-		known := token < o.trace.Tokens()
-		if known {
-			o.source(want, token)
+	right := !slices.ContainsFunc(tokens, func(t int64) bool { return t >= int64(o.trace.Tokens()) })
+	if right {
+		if right, err = d.payload(o, rx, tokens); err != nil {
+			return nil, v, err
 		}
-		v.require(CheckPayload, known && slices.Equal(row, want))
-		o.apply(messages[i*hidden:(i+1)*hidden], row, o.transform(&v, rx, i, token))
 	}
-	return messages, v
+	v.require(CheckPayload, right)
+	by = make([]workload.Affine, rows)
+	for i, token := range tokens {
+		by[i] = o.transform(&v, rx, i, int(token))
+	}
+	return by, v, nil
 }
 
 // transform judges what arrived beside row i and returns what the experts here
@@ -159,7 +158,7 @@ func (o *oracle) here(expert int32) bool {
 }
 
 // sourceSet compares the rows that arrived with those that must.
-func (o *oracle) sourceSet(v *Verdict, rx *Received, sources []int) {
+func (o *oracle) sourceSet(v *Verdict, rx *Received, tokens []int64) {
 	var want, got []delivery
 	for token := range o.trace.Tokens() {
 		experts, _ := o.trace.Row(token)
@@ -174,8 +173,8 @@ func (o *oracle) sourceSet(v *Verdict, rx *Received, sources []int) {
 			want = append(want, delivery{token, e})
 		}
 	}
-	for i, token := range sources {
-		d := delivery{token: token}
+	for i, token := range tokens {
+		d := delivery{token: int(token)}
 		if o.Receive == TokenExpert {
 			d.expert = rx.Expert[i]
 		}
@@ -209,23 +208,27 @@ func (o *oracle) counts(v *Verdict, rx *Received) {
 	v.require(CheckCounts, slices.Equal(want, rx.Counts))
 }
 
-// combinedValues judges what combine returned for this rank's tokens, given the
-// rows that came back for them.
-func (o *oracle) combinedValues(v *Verdict, out []uint16, m message) {
-	hidden := len(o.pattern)
-	first := o.trace.First[o.rank]
-	if len(out) != o.trace.RankTokens(o.rank)*hidden {
-		v.fail(CheckCombine)
-		return
-	}
-	worst := 0.0
-	for i := range o.trace.RankTokens(o.rank) {
-		for c, want := range o.combined(first+i, m) {
-			worst = worse(worst, out[i*hidden+c], want)
-		}
+// combinedValues judges what combine returned for this rank's tokens, given what came
+// back for them.
+func (o *oracle) combinedValues(d data, v *Verdict, out accel.Ptr, kind messages) error {
+	worst, err := d.combined(o, kind, out)
+	if err != nil {
+		return err
 	}
 	v.Error = finite(worst)
 	v.require(CheckCombine, within(worst))
+	return nil
+}
+
+// combinedError returns the largest error of what combine returned.
+func (o *oracle) combinedError(out []uint16, m message) (worst float64) {
+	hidden := len(o.pattern)
+	for i := range o.trace.RankTokens(o.rank) {
+		for c, want := range o.combined(o.trace.First[o.rank]+i, m) {
+			worst = worse(worst, out[i*hidden+c], want)
+		}
+	}
+	return worst
 }
 
 // compareOutputs is the chain's check: the error of its last output against

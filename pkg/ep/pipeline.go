@@ -56,10 +56,10 @@ func (m *run) stage() (err error) {
 	return err
 }
 
-// stageRows is a stage of rows instead.
-func (m *run) stageRows(rows []uint16) func() error {
+// stageRows is a stage of the rows that fill writes instead.
+func (m *run) stageRows(fill func(to []Rows) error) func() error {
 	return func() (err error) {
-		m.left.staged, err = m.adapter.StageRows(m.left.handle, rows)
+		m.left.staged, err = m.adapter.StageRows(m.left.handle, fill)
 		return err
 	}
 }

@@ -3,6 +3,7 @@ package ep
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"math"
 
 	"github.com/collectivex/collectivex/pkg/accel"
@@ -15,21 +16,21 @@ import (
 type point struct {
 	*Problem
 	trace   *workload.Trace
-	first   int     // token of the global batch that this rank's begin with
-	oracle  oracle  // of the inputs that the contract names
-	changed oracle  // of other activations, and other weights if each dispatch sends them
-	inputs  []input // X, Expert, Weight
+	first   int    // token of the global batch that this rank's begin with
+	oracle  oracle // of the inputs that the contract names
+	changed oracle // of other activations, and other weights if each dispatch sends them
+	sent    oracle // of these two the one whose inputs are in the buffers
+	routed  [2]routed
 }
 
-// Indices of a point's inputs.
+// Indices of a point's routing.
 const (
-	inputX = iota
-	inputExpert
-	inputWeight
+	routedExpert = iota
+	routedWeight
 )
 
-// input is a buffer of the problem and what it was made as.
-type input struct {
+// routed is a small buffer of the problem and what it was made as.
+type routed struct {
 	at   accel.Ptr
 	made []byte
 }
@@ -42,16 +43,12 @@ func (m *run) newPoint(tokensPerRank int, trace *workload.Trace) (*point, error)
 		TokensPerRank: tokensPerRank, Tokens: tokens, Capacity: trace.MaxRankTokens(), World: m.World,
 		Hidden: m.block.Hidden, TopK: m.block.TopK, Experts: trace.Experts,
 	}
-	p.oracle = oracle{newArithmetic(m.d, trace, func(row []uint16, token int) {
-		workload.FillActivation(row, uint32(token), m.block.Seed)
-	}, m.block.Hidden, m.c.ScaleUpDomain), m.Rank}
+	p.oracle = oracle{arithmetic: newArithmetic(m.d, trace, activations{seed: m.block.Seed}, m.block.Hidden, m.c.ScaleUpDomain), rank: m.Rank}
 	other := trace
 	if m.c.Contract == vocab.ContractLayout { // a cached layout may hold the weights
 		other = trace.RotateWeights()
 	}
-	p.changed = oracle{p.oracle.of(other, func(row []uint16, token int) {
-		workload.FillScaled(row, uint32(token), m.block.Seed, BlockColumns)
-	}), m.Rank}
+	p.changed = oracle{arithmetic: p.oracle.of(other, activations{m.block.Seed, true}), rank: m.Rank}
 
 	var experts []byte
 	for i := range tokens {
@@ -64,30 +61,23 @@ func (m *run) newPoint(tokensPerRank int, trace *workload.Trace) (*point, error)
 			}
 		}
 	}
-	for _, in := range []struct {
+	var err error
+	if p.X, err = m.alloc(2 * tokens * p.Hidden); err != nil {
+		return nil, err
+	}
+	for i, in := range []struct {
 		at   *accel.Ptr
 		made []byte
-	}{{&p.X, p.activations(p.oracle)}, {&p.Expert, experts}, {&p.Weight, p.weights(p.oracle)}} {
-		var err error
-		if *in.at, err = m.upload(in.made); err != nil {
+	}{routedExpert: {&p.Expert, experts}, routedWeight: {&p.Weight, nil}} {
+		if *in.at, err = m.alloc(max(len(in.made), 4*tokens*p.TopK)); err != nil {
 			return nil, err
 		}
-		p.inputs = append(p.inputs, input{*in.at, in.made})
+		p.routed[i] = routed{*in.at, in.made}
 	}
-	return p, nil
-}
-
-// activations are the rows of o's rank as a buffer holds them.
-func (p *point) activations(o oracle) []byte {
-	x := make([]byte, 0, 2*p.Tokens*p.Hidden)
-	row := make([]uint16, p.Hidden)
-	for i := range p.Tokens {
-		o.fill(row, p.first+i)
-		for _, b := range row {
-			x = binary.NativeEndian.AppendUint16(x, b)
-		}
+	if err := accel.Write(m.device, m.stream, p.Expert, experts); err != nil {
+		return nil, err
 	}
-	return x
+	return p, m.send(p, p.oracle)
 }
 
 // weights are the weights of o's rank as a buffer holds them.
@@ -101,27 +91,28 @@ func (p *point) weights(o oracle) (weights []byte) {
 	return weights
 }
 
-// write replaces the content of one of the problem's buffers.
-func (m *run) write(in *input, data []byte) error {
-	in.made = data
-	return accel.Write(m.device, m.stream, in.at, data)
+// send makes the inputs of o those in the problem's buffers.
+func (m *run) send(p *point, o oracle) error {
+	p.sent = o
+	weights := &p.routed[routedWeight]
+	weights.made = p.weights(o)
+	return errors.Join(m.data.fill(&o, p.X), accel.Write(m.device, m.stream, weights.at, weights.made))
 }
 
-// upload puts data into device memory of its own, which the case frees. A rank
-// without tokens gets an address all the same.
-func (m *run) upload(data []byte) (accel.Ptr, error) {
-	at, err := m.device.Alloc(max(1, int64(len(data))))
-	if err != nil {
-		return 0, err
+// alloc allocates device memory that the case frees. A rank without tokens gets an
+// address all the same.
+func (m *run) alloc(bytes int) (accel.Ptr, error) {
+	at, err := m.device.Alloc(max(1, int64(bytes)))
+	if err == nil {
+		m.buffers = append(m.buffers, at)
 	}
-	m.buffers = append(m.buffers, at)
-	return at, accel.Write(m.device, m.stream, at, data)
+	return at, err
 }
 
 // inputsChanged reports whether a buffer of the problem is no longer what it
 // was made as.
 func (m *run) inputsChanged(p *point) (bool, error) {
-	for _, in := range p.inputs {
+	for _, in := range p.routed {
 		now, err := accel.Read(m.device, m.stream, in.at, int64(len(in.made)))
 		if err != nil {
 			return false, err
@@ -130,18 +121,6 @@ func (m *run) inputsChanged(p *point) (bool, error) {
 			return true, nil
 		}
 	}
-	return false, nil
-}
-
-// output reads back what the last combine returned.
-func (m *run) output(p *point) ([]uint16, error) {
-	data, err := accel.Read(m.device, m.stream, m.left.out, int64(2*p.Tokens*p.Hidden))
-	if err != nil {
-		return nil, err
-	}
-	values := make([]uint16, p.Tokens*p.Hidden)
-	for i := range values {
-		values[i] = binary.NativeEndian.Uint16(data[2*i:])
-	}
-	return values, nil
+	same, err := m.data.filled(&p.sent, p.X)
+	return !same, err
 }

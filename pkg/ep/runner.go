@@ -23,6 +23,7 @@ type Runner struct {
 	stream  accel.Stream
 	adapter Adapter
 	facts   rank.Facts
+	data    data // nil before the first case
 }
 
 var _ rank.Runner = (*Runner)(nil)
@@ -35,7 +36,11 @@ func NewRunner(device accel.Device, stream accel.Stream, adapter Adapter, facts 
 
 // Close implements rank.Runner.
 func (r *Runner) Close() error {
-	return errors.Join(r.adapter.Close(), r.stream.Close(), r.device.Close())
+	var err error
+	if r.data != nil {
+		err = r.data.close()
+	}
+	return errors.Join(err, r.adapter.Close(), r.stream.Close(), r.device.Close())
 }
 
 // Run implements rank.Runner. Its order is that of the contract: all rungs are
@@ -68,6 +73,7 @@ type run struct {
 	block   *plan.EP // of the case
 	d       Description
 	adapter Adapter // the runner's, or a faulty one around it
+	data    data    // the runner's, with second opinions
 	fault   *faulty // nil in every honest run
 	points  []*point
 	rungs   []int  // tokens per rank of the points
@@ -76,6 +82,8 @@ type run struct {
 	start   accel.Event // of a fresh-entry window
 	end     accel.Event
 	buffers []accel.Ptr
+	// lastOutput is a copy of what the last pair of a chain returned.
+	lastOutput accel.Ptr
 }
 
 // Emit appends a record to this rank's stream, unless the operations that it tells of
@@ -137,6 +145,12 @@ func (m *run) prepare(ctx context.Context, r *Runner) (err error) {
 	if m.end, err = m.device.NewEvent(); err != nil {
 		return err
 	}
+	if r.data == nil {
+		if r.data, err = newData(ctx, m.device, m.stream); err != nil {
+			return err
+		}
+	}
+	m.data = forCase(r.data, m.block.TopK)
 	need := Capacity{Experts: routing.Experts()}
 	for _, t := range measured {
 		need.Tokens = max(need.Tokens, routing.MaxRankTokens(t))
@@ -145,6 +159,9 @@ func (m *run) prepare(ctx context.Context, r *Runner) (err error) {
 			return fmt.Errorf("rung %d: %w", t, err)
 		}
 		m.points = append(m.points, p)
+	}
+	if m.lastOutput, err = m.alloc(2 * need.Tokens * m.block.Hidden); err != nil {
+		return err
 	}
 	return m.adapter.Prepare(ctx, m.Session, m.c, need)
 }
@@ -214,7 +231,7 @@ func (m *run) measureChains() error {
 	trials := m.block.Timing.ChainTrialsPerPoint
 	for trial := range trials {
 		for _, p := range measure.Rotate(m.points, trial) {
-			record, end, err := m.chains(p, trial)
+			record, left, err := m.chains(p, trial)
 			if err != nil {
 				return fmt.Errorf("rung %d, chain trial %d: %w", p.TokensPerRank, trial, err)
 			}
@@ -224,7 +241,7 @@ func (m *run) measureChains() error {
 			if trial < trials-1 {
 				continue
 			}
-			if err := m.judgeChain(p, end); err != nil {
+			if err := m.judgeChain(p, left); err != nil {
 				return err
 			}
 		}

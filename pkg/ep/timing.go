@@ -76,33 +76,25 @@ func (m *run) fresh(p *point, component string) ([]float64, error) {
 	})
 }
 
-// chainEnd is what the second chain of a rung left.
-type chainEnd struct {
-	out []uint16 // of its last pair
-	// received is what one more, untimed dispatch right after the last pair delivered.
-	// What the timed pairs delivered cannot be read without a wait in the chain.
-	received *Received
-}
-
 // chains runs the two sibling chains of one rung and one drained pair. Each chain
 // issues its pairs back to back. The first has events around each op and the second
 // around each pair alone, because events around each op lengthen the pair by their
-// host time.
-func (m *run) chains(p *point, trial int) (r chainRecord, end chainEnd, err error) {
+// host time. Of the last trial it returns the verdict on what the second chain left.
+func (m *run) chains(p *point, trial int) (r chainRecord, left Verdict, err error) {
 	r = chainRecord{Trial: trial, TokensPerRank: p.TokensPerRank}
 	if err := m.warmUp(p, false); err != nil {
-		return r, end, err
+		return r, left, err
 	}
 	var stage steps
 	if !m.d.Hoisted() {
 		stage = steps{m.stage}
 	} else if err := m.pair(); err != nil {
-		return r, end, err
+		return r, left, err
 	}
 	n := m.block.Timing.ChainItersPerTrial
 	events, err := m.newEvents(6, n)
 	if err != nil {
-		return r, end, err
+		return r, left, err
 	}
 	defer func() { err = errors.Join(err, events.close()) }()
 	dispatched, combined, paired := events[0:2], events[2:4], events[4:6]
@@ -126,31 +118,32 @@ func (m *run) chains(p *point, trial int) (r chainRecord, end chainEnd, err erro
 		steps{mark(dispatched[0]), m.dispatch, mark(dispatched[1])}, stage,
 		steps{mark(combined[0]), m.combine, mark(combined[1])})
 	if err := chain(floors, steps{m.device.Synchronize}); err != nil {
-		return r, end, err
+		return r, left, err
 	}
 	period := slices.Concat(steps{mark(paired[0])}, m.roundtrip(), steps{mark(paired[1])})
 	if err := chain(period, steps{m.dispatch, m.device.Synchronize}); err != nil {
-		return r, end, err
+		return r, left, err
 	}
-	if end.out, err = m.output(p); err != nil {
-		return r, end, err
+	if left, err = m.judgeChainEnd(p, trial); err != nil {
+		return r, left, err
 	}
-	if end.received, err = m.adapter.Inspect(m.left.handle); err != nil {
-		return r, end, err
+	if n := p.oracle.values(); n > 0 && !m.d.Hoisted() {
+		if err := m.device.Copy(m.stream, m.lastOutput, m.left.out, int64(2*n)); err != nil {
+			return r, left, err
+		}
 	}
 	if err := (steps{m.stage, m.combine, m.device.Synchronize}).do(); err != nil {
-		return r, end, err
+		return r, left, err
 	}
 	m.fault.leave(faultAtChain)
 	if err := m.pair(); err != nil {
-		return r, end, err
+		return r, left, err
 	}
 	if !m.d.Hoisted() {
-		drained, err := m.output(p)
+		worst, err := m.data.compare(m.lastOutput, m.left.out, p.oracle.values())
 		if err != nil {
-			return r, end, err
+			return r, left, err
 		}
-		worst := compareOutputs(end.out, drained)
 		passed := within(worst)
 		r.OutputPassed, r.OutputError = &passed, finite(worst)
 	}
@@ -166,8 +159,25 @@ func (m *run) chains(p *point, trial int) (r chainRecord, end chainEnd, err erro
 		{&r.StartToStart, paired[0][kept : n-1], paired[0][kept+1:]},
 	} {
 		if *part.us, err = m.elapsed(part.from, part.to); err != nil {
-			return r, end, err
+			return r, left, err
 		}
 	}
-	return r, end, nil
+	return r, left, nil
+}
+
+// judgeChainEnd judges, in the last trial, the output of the last pair of a chain, and
+// what one more, untimed dispatch right after it delivered: what the timed pairs
+// delivered cannot be seen without a wait in the chain.
+func (m *run) judgeChainEnd(p *point, trial int) (v Verdict, err error) {
+	if trial < m.block.Timing.ChainTrialsPerPoint-1 {
+		return v, nil
+	}
+	received, err := m.adapter.Inspect(m.left.handle)
+	if err != nil {
+		return v, err
+	}
+	if _, v, err = p.oracle.received(m.data, received); err != nil {
+		return v, err
+	}
+	return v, p.oracle.combinedValues(m.data, &v, m.left.out, asReceived)
 }

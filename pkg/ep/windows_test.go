@@ -82,7 +82,12 @@ func (t *tape) DispatchCached(Handle) (Handle, error) {
 
 func (t *tape) Stage(h Handle) (Staged, error) { return t.stage(h, "S") }
 
-func (t *tape) StageRows(h Handle, _ []uint16) (Staged, error) { return t.stage(h, "R") }
+func (t *tape) StageRows(h Handle, fill func([]Rows) error) (Staged, error) {
+	if err := fill(nil); err != nil {
+		return nil, err
+	}
+	return t.stage(h, "R")
+}
 
 func (t *tape) stage(h Handle, letter string) (Staged, error) {
 	t.staged[t.stages] = h.(int)
@@ -106,6 +111,13 @@ func (t *tape) Inspect(Handle) (*Received, error) {
 
 func (*tape) Close() error { return nil }
 
+// emptyPoint is a rung without tokens.
+func emptyPoint() *point {
+	trace := &workload.Trace{World: 1, TopK: 1, Experts: 1, First: []int{0, 0}}
+	o := oracle{arithmetic: newArithmetic(layouts[TokenRank], trace, contract, testHidden, 1)}
+	return &point{Problem: &Problem{}, trace: trace, oracle: o, changed: o, sent: o}
+}
+
 var timingOf3 = plan.EPTiming{
 	ItersPerTrial: 2, TrialsPerPoint: 1, WarmupItersPerTrial: 3,
 	ChainItersPerTrial: 3, ChainTrialsPerPoint: 1, ChainDrop: 1,
@@ -114,7 +126,7 @@ var timingOf3 = plan.EPTiming{
 func newTape(d Description, contract string) (*tape, *run) {
 	t := &tape{staged: map[int]int{}}
 	m := &run{
-		device: t, stream: t, adapter: t, d: d,
+		device: t, stream: t, adapter: t, data: &copied{t, t}, d: d,
 		c: plan.Case{Contract: contract}, block: &plan.EP{Timing: timingOf3},
 		start: &tapeEvent{}, end: &tapeEvent{},
 	}
@@ -153,7 +165,7 @@ func TestFreshWindows(t *testing.T) {
 	} {
 		t.Run(c.form+" "+c.component, func(t *testing.T) {
 			tape, m := newTape(forms[c.form], vocab.ContractLayout)
-			us, err := m.fresh(&point{Problem: &Problem{}}, c.component)
+			us, err := m.fresh(emptyPoint(), c.component)
 			require.NoError(t, err)
 			require.Equal(t, c.want, tape.log.String())
 			require.Equal(t, []float64{1, 1}, us)
@@ -172,7 +184,7 @@ func TestChains(t *testing.T) {
 	} {
 		t.Run(c.form, func(t *testing.T) {
 			tape, m := newTape(forms[c.form], vocab.ContractLayout)
-			r, _, err := m.chains(&point{Problem: &Problem{}}, 7)
+			r, _, err := m.chains(emptyPoint(), 7)
 			require.NoError(t, err)
 			require.Equal(t, c.want, tape.log.String())
 			// The first pair is dropped; the floors have four events a pair, the period two.
@@ -192,9 +204,9 @@ func TestChains(t *testing.T) {
 // layout, and no window has it.
 func TestCachedLayout(t *testing.T) {
 	tape, m := newTape(forms["reusable"], vocab.ContractCachedLayout)
-	_, err := m.fresh(&point{Problem: &Problem{}}, compDispatch)
+	_, err := m.fresh(emptyPoint(), compDispatch)
 	require.NoError(t, err)
-	_, err = m.fresh(&point{Problem: &Problem{}}, compCombine)
+	_, err = m.fresh(emptyPoint(), compCombine)
 	require.NoError(t, err)
 	require.Equal(t, "BDSC.LSC.LSC.|L|.|L|."+"BDSC.LSC.LSC.LS.|C|.|C|.", tape.log.String())
 }
@@ -226,9 +238,7 @@ func TestJudgedAfterWindows(t *testing.T) {
 				when = append(when, v.When)
 				return nil
 			})
-			trace := &workload.Trace{World: 1, TopK: 1, Experts: 1, First: []int{0, 0}}
-			o := oracle{newArithmetic(layouts[TokenRank], trace, contract, testHidden, 1), 0}
-			p := &point{Problem: &Problem{}, trace: trace, oracle: o, changed: o, inputs: make([]input, 3)}
+			p := emptyPoint()
 			_, err := m.fresh(p, c.component)
 			require.NoError(t, err)
 			tape.log.Reset()
@@ -258,9 +268,7 @@ func TestAlternatingPasses(t *testing.T) {
 	} {
 		t.Run(c.form+" "+c.contract+" "+c.component, func(t *testing.T) {
 			tape, m := newTape(forms[c.form], c.contract)
-			trace := &workload.Trace{World: 1, TopK: 1, Experts: 1, First: []int{0, 0}}
-			o := oracle{newArithmetic(layouts[TokenRank], trace, contract, testHidden, 1), 0}
-			p := &point{Problem: &Problem{}, trace: trace, oracle: o, changed: o, inputs: make([]input, 3)}
+			p := emptyPoint()
 			_, err := m.alternateCalls(p, c.component)
 			require.NoError(t, err)
 			warm := warm

@@ -15,7 +15,6 @@ import (
 	"context"
 	"errors"
 	"strings"
-	"unsafe"
 
 	"github.com/collectivex/collectivex/pkg/accel"
 	"github.com/collectivex/collectivex/pkg/ep"
@@ -45,6 +44,11 @@ const lowLatencyCap = 256
 // installed. The rank has locked its OS thread and drives the device of its
 // local rank.
 func Open(ctx context.Context, s *rank.Session, _ plan.Case) (rank.Runner, error) {
+	return open(ctx, s, allKernels())
+}
+
+// open opens the backend with the kernels of source.
+func open(ctx context.Context, s *rank.Session, source string) (rank.Runner, error) {
 	library, gpu, err := gpurank.OpenNCCL(nccl.NCCL, s)
 	if coded, ok := errors.AsType[*rank.Error](err); ok && coded.Reason.Code == result.ReasonNoLibrary {
 		var failed error
@@ -56,7 +60,7 @@ func Open(ctx context.Context, s *rank.Session, _ plan.Case) (rank.Runner, error
 	if err != nil {
 		return nil, err
 	}
-	a, stream, err := newAdapter(ctx, s, library, gpu)
+	a, stream, err := newAdapter(ctx, s, library, gpu, source)
 	if err != nil {
 		return nil, errors.Join(err, gpu.Close())
 	}
@@ -89,8 +93,8 @@ type form interface {
 	// before where cached.
 	dispatch(cached bool) error
 	stage() (accel.Ptr, error)
-	// staging is where rows stand that others have made.
-	staging() accel.Ptr
+	// staging is where rows stand that others have made, and how many arrived.
+	staging() (to accel.Ptr, rows int)
 	combine(staged accel.Ptr) (accel.Ptr, error)
 	inspect() (*ep.Received, error)
 }
@@ -98,9 +102,11 @@ type form interface {
 var _ ep.CachedDispatcher = (*adapter)(nil)
 
 // newAdapter joins the ranks and compiles the kernels.
-func newAdapter(ctx context.Context, s *rank.Session, l *nccl.Library, g *gpurank.GPU) (a *adapter, stream accel.Stream, err error) {
+func newAdapter(
+	ctx context.Context, s *rank.Session, l *nccl.Library, g *gpurank.GPU, source string,
+) (a *adapter, stream accel.Stream, err error) {
 	a = &adapter{end: end{device: g, rank: s.Rank}, version: l.VersionString()}
-	if err := a.kernels.compile(ctx, g); err != nil {
+	if err := a.kernels.compile(ctx, g, source); err != nil {
 		return nil, nil, rank.Coded(result.ReasonDevice, err)
 	}
 	if a.stream, err = g.NewStream(); err != nil {
@@ -210,15 +216,9 @@ func (a *adapter) DispatchCached(ep.Handle) (ep.Handle, error) {
 func (a *adapter) Stage(ep.Handle) (ep.Staged, error) { return a.form.stage() }
 
 // StageRows implements ep.Adapter.
-func (a *adapter) StageRows(_ ep.Handle, rows []uint16) (ep.Staged, error) {
-	to := a.form.staging()
-	if len(rows) == 0 {
-		return to, nil
-	}
-	if err := a.device.CopyIn(a.stream, to, unsafe.Pointer(&rows[0]), int64(2*len(rows))); err != nil {
-		return nil, err
-	}
-	return to, a.stream.Synchronize()
+func (a *adapter) StageRows(_ ep.Handle, fill func(to []ep.Rows) error) (ep.Staged, error) {
+	to, rows := a.form.staging()
+	return to, fill([]ep.Rows{{Count: rows, Values: to, Stride: int64(2 * a.p.Hidden)}})
 }
 
 // Combine implements ep.Adapter.

@@ -48,8 +48,8 @@ type kernels struct {
 	gatherPack, gatherLayout, gatherExpand, gatherConvert, gatherWeigh, gatherSum accel.Kernel
 }
 
-func (k *kernels) compile(ctx context.Context, d accel.Device) (err error) {
-	if k.module, err = d.Compile(ctx, "a2a.cu", allKernels()); err != nil {
+func (k *kernels) compile(ctx context.Context, d accel.Device, source string) (err error) {
+	if k.module, err = d.Compile(ctx, "a2a.cu", source); err != nil {
 		return err
 	}
 	k.blocks = max(1, d.Info().Multiproc) * blocksPerSM

@@ -117,41 +117,11 @@ func (e *end) allocHost(n int) ([]int32, error) {
 	return unsafe.Slice((*int32)(host), n), nil
 }
 
-// read copies device memory to the host and waits for it.
-func (e *end) read(at accel.Ptr, bytes int) ([]byte, error) {
-	data := make([]byte, bytes)
-	if bytes == 0 {
-		return data, nil
-	}
-	if err := e.device.CopyOut(e.stream, unsafe.Pointer(&data[0]), at, int64(bytes)); err != nil {
-		return nil, err
-	}
-	return data, e.stream.Synchronize()
-}
-
-// decode reads n rows as experts see them: bf16 values as they are, fp8 codes with the
-// scales that begin their part of beside.
-func (e *end) decode(s sizes, from rows, n, besideBytes int) (payload []uint16, beside []byte, err error) {
-	values, err := e.read(from.values, n*s.valueBytes)
-	if err != nil {
-		return nil, nil, err
-	}
-	if beside, err = e.read(from.beside, n*besideBytes); err != nil {
-		return nil, nil, err
-	}
-	payload = make([]uint16, n*s.hidden)
-	if e.d.Codec.Format == nil {
-		for i := range payload {
-			payload[i] = binary.NativeEndian.Uint16(values[2*i:])
-		}
-		return payload, beside, nil
-	}
-	scales := make([]float32, s.scaleBytes/4)
-	for i := range n {
-		copy(scales, float32s(beside[i*besideBytes:][:s.scaleBytes]))
-		e.d.Codec.Decode(payload[i*s.hidden:(i+1)*s.hidden], values[i*s.valueBytes:(i+1)*s.valueBytes], scales)
-	}
-	return payload, beside, nil
+// receivedRows is where n rows that arrived stand. Scales begin their parts of beside.
+func (e *end) receivedRows(at rows, n int, s sizes, besideBytes int) *ep.Received {
+	return &ep.Received{Codec: e.d.Codec, Payload: []ep.Rows{{
+		Count: n, Values: at.values, Stride: int64(s.valueBytes), Scales: at.beside, ScaleStride: int64(besideBytes),
+	}}}
 }
 
 func int32s(data []byte) []int32 {

@@ -196,7 +196,7 @@ func (f *shuffle) stage() (accel.Ptr, error) {
 		arg(f.params), arg(f.receive), arg(f.staged), arg(int64(f.received)))
 }
 
-func (f *shuffle) staging() accel.Ptr { return f.staged }
+func (f *shuffle) staging() (to accel.Ptr, rows int) { return f.staged, f.received }
 
 func (f *shuffle) combine(staged accel.Ptr) (accel.Ptr, error) {
 	if err := f.exchange(staged, f.back, f.bf16Bytes(), true); err != nil {
@@ -207,11 +207,12 @@ func (f *shuffle) combine(staged accel.Ptr) (accel.Ptr, error) {
 }
 
 func (f *shuffle) inspect() (*ep.Received, error) {
-	payload, beside, err := f.decode(f.sizes, f.receive, f.received, f.besideBytes)
+	beside, err := accel.Read(f.device, f.stream, f.receive.beside, int64(f.received*f.besideBytes))
 	if err != nil {
 		return nil, err
 	}
-	rx := &ep.Received{Payload: payload, Counts: make([]int32, f.perRank)}
+	rx := f.receivedRows(f.receive, f.received, f.sizes, f.besideBytes)
+	rx.Counts = make([]int32, f.perRank)
 	for r := range f.world {
 		for e, n := range f.toldBy(r)[1:] {
 			rx.Counts[e] += n

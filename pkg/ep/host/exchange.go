@@ -1,6 +1,8 @@
 package host
 
 import (
+	"unsafe"
+
 	"github.com/collectivex/collectivex/pkg/accel"
 	"github.com/collectivex/collectivex/pkg/ep"
 )
@@ -134,18 +136,22 @@ func (a *adapter) Stage(ep.Handle) (ep.Staged, error) {
 }
 
 // StageRows implements ep.Adapter.
-func (a *adapter) StageRows(_ ep.Handle, rows []uint16) (ep.Staged, error) {
+func (a *adapter) StageRows(_ ep.Handle, fill func(to []ep.Rows) error) (ep.Staged, error) {
 	if err := a.stagedFree(); err != nil {
 		return nil, err
 	}
-	for source := range a.shape.world {
-		for row := range int(*a.shape.part(a.own.receive, source).rows()) {
-			copy(a.shape.stagedRow(a.own.staged, source, row), rows[:a.shape.hidden])
-			rows = rows[a.shape.hidden:]
+	to := make([]ep.Rows, a.shape.world)
+	for source := range to {
+		to[source] = ep.Rows{
+			Count: int(*a.shape.part(a.own.receive, source).rows()), Stride: int64(2 * a.shape.hidden),
+			Values: address(a.shape.stagedAt(a.own.staged, source, 0)),
 		}
 	}
-	return own, nil
+	return own, fill(to)
 }
+
+// address is where memory of this process stands, as device memory.
+func address(p unsafe.Pointer) accel.Ptr { return accel.Ptr(uintptr(p)) }
 
 // wait waits for a counter that rank raises. When that fails, this rank gives
 // up too, so that the others do.
@@ -191,17 +197,19 @@ func (a *adapter) Combine(h ep.Handle, s ep.Staged) (accel.Ptr, error) {
 // Inspect implements ep.Adapter.
 func (a *adapter) Inspect(ep.Handle) (*ep.Received, error) {
 	s := &a.shape
-	rx := &ep.Received{Counts: make([]int32, s.perRank)}
-	row := make([]uint16, s.hidden)
+	rx := &ep.Received{Codec: a.d.Codec, Counts: make([]int32, s.perRank)}
 	for source := range s.world {
 		p := s.part(a.own.receive, source)
+		rows := int(*p.rows())
+		rx.Payload = append(rx.Payload, ep.Rows{
+			Count: rows, Values: address(p.row(0)), Stride: int64(s.rowBytes),
+			Scales: address(unsafe.Add(p.row(0), s.scalesAt)), ScaleStride: int64(s.rowBytes),
+		})
 		expert, left := 0, int32(0)
 		for i, n := range p.counts() {
 			rx.Counts[i] += n
 		}
-		for i := range int(*p.rows()) {
-			a.decode(row, p, i)
-			rx.Payload = append(rx.Payload, row...)
+		for i := range rows {
 			if a.d.Receive == ep.TokenRank {
 				rx.Expert = append(rx.Expert, p.ids(i)...)
 				rx.Weight = append(rx.Weight, p.weights(i)...)

@@ -198,9 +198,13 @@ func (p part) weights(i int) []float32 {
 	return unsafe.Slice((*float32)(unsafe.Add(p.row(i), p.s.idsAt+4*p.s.topk)), p.s.topk)
 }
 
-// stagedRow is a row of a staged area: row i of what source sent.
+// stagedAt is where a row of a staged area stands: row i of what source sent.
+func (s *shape) stagedAt(staged unsafe.Pointer, source, i int) unsafe.Pointer {
+	return unsafe.Add(staged, (source*s.rows+i)*s.hidden*2)
+}
+
 func (s *shape) stagedRow(staged unsafe.Pointer, source, i int) []uint16 {
-	return unsafe.Slice((*uint16)(unsafe.Add(staged, (source*s.rows+i)*s.hidden*2)), s.hidden)
+	return unsafe.Slice((*uint16)(s.stagedAt(staged, source, i)), s.hidden)
 }
 
 // deviceSlice is n values of device memory.

@@ -183,19 +183,19 @@ func (b *buffers) arrived() (runs []run, counts []int32, err error) {
 	return runs, counts, nil
 }
 
-// inspect reads back what arrived.
+// inspect finds what arrived, and reads back what is beside the rows.
 func (b *buffers) inspect() (*ep.Received, error) {
 	runs, counts, err := b.arrived()
 	if err != nil {
 		return nil, err
 	}
-	rx := &ep.Received{Counts: counts}
+	rx := &ep.Received{Counts: counts, Codec: b.codec}
 	for i, r := range runs {
-		rows, err := b.payload(r)
-		if err != nil {
-			return nil, err
+		rows := b.at(r, b.received, b.hidden*b.codec.ValueBytes())
+		if n := 4 * b.codec.Scales(b.hidden); n > 0 {
+			rows.Scales, rows.ScaleStride = b.scales.Add(int64(r.first*n)), int64(n)
 		}
-		rx.Payload = append(rx.Payload, rows...)
+		rx.Payload = append(rx.Payload, rows)
 		if b.low {
 			for range r.rows {
 				rx.Expert = append(rx.Expert, int32(b.rank*b.perRank+i))
@@ -209,30 +209,9 @@ func (b *buffers) inspect() (*ep.Received, error) {
 	return rx, nil
 }
 
-// payload reads rows as experts see them.
-func (b *buffers) payload(r run) ([]uint16, error) {
-	width := b.hidden * b.codec.ValueBytes()
-	values, err := b.read(b.received.Add(int64(r.first*width)), r.rows*width)
-	if err != nil {
-		return nil, err
-	}
-	rows := make([]uint16, r.rows*b.hidden)
-	if b.codec.Format == nil {
-		for i := range rows {
-			rows[i] = binary.NativeEndian.Uint16(values[2*i:])
-		}
-		return rows, nil
-	}
-	n := b.codec.Scales(b.hidden)
-	raw, err := b.read(b.scales.Add(int64(4*r.first*n)), 4*r.rows*n)
-	if err != nil {
-		return nil, err
-	}
-	scales := float32s(raw)
-	for i := range r.rows {
-		b.codec.Decode(rows[i*b.hidden:(i+1)*b.hidden], values[i*width:(i+1)*width], scales[i*n:(i+1)*n])
-	}
-	return rows, nil
+// at is where the rows of a run stand, of as many bytes each.
+func (b *buffers) at(r run, from accel.Ptr, bytes int) ep.Rows {
+	return ep.Rows{Count: r.rows, Values: from.Add(int64(r.first * bytes)), Stride: int64(bytes)}
 }
 
 // beside reads the experts and weights of the first n rows. The library numbers experts as
@@ -253,25 +232,13 @@ func (b *buffers) beside(n int) (experts []int32, weights []float32, err error) 
 	return experts, float32s(raw), err
 }
 
-// put writes rows into others, at the places of those that arrived.
-func (b *buffers) put(rows []uint16) error {
+// replaced is where others has the rows for those that arrived.
+func (b *buffers) replaced() (to []ep.Rows, err error) {
 	runs, _, err := b.arrived()
-	if err != nil {
-		return err
-	}
-	data := make([]byte, 2*len(rows))
-	for i, v := range rows {
-		binary.NativeEndian.PutUint16(data[2*i:], v)
-	}
-	width := 2 * b.hidden
 	for _, r := range runs {
-		n := r.rows * width
-		if err := accel.Write(b.device, b.stream, b.others.Add(int64(r.first*width)), data[:n]); err != nil {
-			return err
-		}
-		data = data[n:]
+		to = append(to, b.at(r, b.others, 2*b.hidden))
 	}
-	return nil
+	return to, err
 }
 
 func (b *buffers) read(at accel.Ptr, bytes int) ([]byte, error) {

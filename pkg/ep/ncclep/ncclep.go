@@ -242,8 +242,12 @@ func (a *adapter) Stage(ep.Handle) (ep.Staged, error) {
 }
 
 // StageRows implements ep.Adapter.
-func (a *adapter) StageRows(_ ep.Handle, rows []uint16) (ep.Staged, error) {
-	return a.calls.combineOthers, a.buffers.put(rows)
+func (a *adapter) StageRows(_ ep.Handle, fill func(to []ep.Rows) error) (ep.Staged, error) {
+	to, err := a.buffers.replaced()
+	if err != nil {
+		return nil, err
+	}
+	return a.calls.combineOthers, fill(to)
 }
 
 // Combine implements ep.Adapter.
