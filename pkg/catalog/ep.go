@@ -28,14 +28,14 @@ type EPSuite []EPBlock
 
 // EPBlock asks for the product of its lists.
 type EPBlock struct {
-	Workload   string   `yaml:"workload" in:"workload"`
-	Backends   []string `yaml:"backends" in:"backend"`
-	Degrees    []int    `yaml:"degrees" min:"1"`
-	Modes      []string `yaml:"modes" in:"mode"`
-	Phases     []string `yaml:"phases" in:"phase"`
-	Precisions []string `yaml:"precisions" in:"precision"`
-	Routings   []string `yaml:"routings" in:"routing"`
-	Contracts  []string `yaml:"contracts" in:"contract" default:"[layout-and-dispatch-v1]"`
+	Workload   string       `yaml:"workload" in:"workload"`
+	Backends   []string     `yaml:"backends" in:"backend"`
+	Degrees    []int        `yaml:"degrees" min:"1"`
+	Modes      []string     `yaml:"modes" in:"mode"`
+	Phases     []string     `yaml:"phases" in:"phase"`
+	Precisions []string     `yaml:"precisions" in:"precision"`
+	Routings   []RoutingRef `yaml:"routings" in:"routing"`
+	Contracts  []string     `yaml:"contracts" in:"contract" default:"[layout-and-dispatch-v1]"`
 	// Ladders stand in for the workload's.
 	Ladders  []Ladder `yaml:"ladders,optional"`
 	Sampling string   `yaml:"sampling,optional" in:"sampling"` // the suite's unless said
@@ -218,6 +218,13 @@ func (b *EPBlock) check(c *Checker) {
 		}
 		if w.Experts%degree != 0 {
 			c.Diagnose(&b.Degrees[i], "the %d experts of workload %q do not spread evenly over %d ranks", w.Experts, w.Name, degree)
+		}
+	}
+	for _, r := range b.Routings {
+		if r.Recorded != nil {
+			if err := r.Recorded.Fits(largest*slices.Max(b.Degrees), w.TopK, w.Experts); err != nil {
+				c.d.note(err)
+			}
 		}
 	}
 	has := offering[EPBackend](c, vocab.FamilyEP, b.Backends)

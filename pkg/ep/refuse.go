@@ -78,8 +78,12 @@ func routingOf(c plan.Case) (*workload.Routing, []int, error) {
 	if len(rungs) == 0 {
 		return nil, nil, rank.Refused("the ladder is empty")
 	}
+	if err := b.CheckRecorded(); err != nil {
+		return nil, nil, rank.Refused("%w", err)
+	}
 	r, err := workload.NewRouting(b.Routing, workload.Shape{
 		Seed: b.Seed, World: c.World, Experts: b.Experts, TopK: b.TopK, LargestRung: rungs[len(rungs)-1],
+		Recorded: b.RoutingExperts,
 	})
 	if err != nil {
 		return nil, nil, rank.Refused("%w", err)

@@ -23,6 +23,11 @@ type EP struct {
 	TopK     int    `json:"topk"`
 	Experts  int    `json:"experts"`
 	Seed     uint64 `json:"seed"`
+	// RoutingExperts are the experts of a routing that was read from a file, TopK of each
+	// token of the largest batch and perhaps of more; RoutingSHA256 is their digest, each as
+	// int64, little-endian. See Record.
+	RoutingExperts []int  `json:"routing_experts,omitempty"`
+	RoutingSHA256  string `json:"routing_sha256,omitempty"`
 	// Ladder lists tokens per rank, ascending, separated by spaces.
 	Ladder Ladder `json:"ladder"`
 	// LadderCap is the most tokens per rank the backend takes in this mode; points

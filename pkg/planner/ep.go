@@ -59,9 +59,12 @@ func epBackend(r *Resolver, b *catalog.EPBlock, be *catalog.Backend, degree int,
 		Hidden: w.Hidden, TopK: w.TopK, Experts: w.Experts, Seed: w.Seed,
 		Ladder: b.Ladder(w, phase), Timing: plan.EPTiming(*r.SamplingProfile(c.Sampling).EP()),
 	}
-	with := func(mode, routing, precision string) *plan.Case {
+	with := func(mode string, routing catalog.RoutingRef, precision string) *plan.Case {
 		block := shape
-		block.Mode, block.Routing, block.LadderCap = mode, routing, ladderCap(has, mode)
+		block.Mode, block.Routing, block.LadderCap = mode, routing.Name, ladderCap(has, mode)
+		if routing.Recorded != nil {
+			block.Record(routing.Recorded.Experts)
+		}
 		c.Precision, c.Block = precision, &block
 		return &c
 	}

@@ -55,7 +55,7 @@ func drawCatalog(t *rapid.T) *catalog.Catalog {
 		{Name: "a", Sampling: "s", Repeats: rapid.IntRange(1, 3).Draw(t, "repeats"), Blocks: map[string]catalog.SuiteBlock{"ep": &catalog.EPSuite{{
 			Workload: "w", Backends: []string{"moe"}, Degrees: some("degrees", degrees), Modes: words("modes", vocab.EPModes()),
 			Phases: words("phases", vocab.Phases()), Precisions: words("precisions", vocab.Precisions()),
-			Routings: []string{"uniform", "zipf"}, Contracts: vocab.Contracts(), Sampling: "s",
+			Routings: []catalog.RoutingRef{{Name: "uniform"}, {Name: "zipf"}}, Contracts: vocab.Contracts(), Sampling: "s",
 		}}}},
 		{Name: "b", Sampling: "s", Repeats: 1, Blocks: map[string]catalog.SuiteBlock{"collective": &catalog.CollectiveSuite{{
 			Backends: []string{"ring"}, Ops: words("ops", sized()), DTypes: []string{"float", "half"}, RedOps: []string{"sum", "max"},

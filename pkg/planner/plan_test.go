@@ -164,6 +164,29 @@ func TestSmokeIsAStart(t *testing.T) {
 	require.Equal(t, int64(128<<20), largest["p2p"])
 }
 
+// TestRecordedRouting: a routing from a file is a case of its own, which CollectiveX does
+// not plan.
+func TestRecordedRouting(t *testing.T) {
+	cat := *shipped(t)
+	routing, err := catalog.ParseRecorded("mine.txt", []byte("0 1\n2 3\n"))
+	require.NoError(t, err)
+	cat.Suites = []catalog.Suite{{Name: "mine", Platforms: []string{"local"}, Sampling: "smoke", Repeats: 1, Blocks: map[string]catalog.SuiteBlock{
+		"ep": &catalog.EPSuite{{
+			Workload: "tiny", Backends: []string{"host"}, Degrees: []int{2}, Modes: []string{"normal"}, Phases: []string{"decode"},
+			Precisions: []string{"bf16"}, Contracts: []string{vocab.ContractLayout}, Routings: []catalog.RoutingRef{{Name: "uniform"}, {Name: "file:mine.txt", Recorded: routing}},
+		}},
+	}}}
+	m := resolve(t, &cat, planner.Filters{})
+	require.Empty(t, m.RequestedCases)
+	var want plan.EP
+	want.Record([]int{0, 1, 2, 3})
+	require.Equal(t, []string{
+		"local-host-tiny-normal-decode-ep2-uniform-bf16", "local-host-tiny-normal-decode-ep2-" + want.Routing + "-bf16",
+	}, caseIDs(m.RequestedOther))
+	require.Equal(t, []int{0, 1, 2, 3}, m.RequestedOther[1].Case.EP().RoutingExperts)
+	require.Empty(t, m.RequestedOther[0].Case.EP().RoutingExperts)
+}
+
 func TestUpstream(t *testing.T) {
 	upstream := plan.Case{Family: plan.FamilyEP, Contract: vocab.ContractLayout, Repeat: 1, Block: &plan.EP{Workload: "deepseek-v3", Routing: "uniform"}}
 	require.True(t, upstream.Upstream())

@@ -119,15 +119,16 @@ type epComparison struct {
 	Experts  int    `json:"experts"`
 	Seed     uint64 `json:"seed"`
 	// BalancedRung decides where replicated experts are; see plan.EP.BalancedRung.
-	BalancedRung int           `json:"balanced_rung,omitempty"`
-	Timing       plan.EPTiming `json:"timing"`
+	BalancedRung  int           `json:"balanced_rung,omitempty"`
+	RoutingSHA256 string        `json:"routing_sha256,omitempty"` // of a routing from a file
+	Timing        plan.EPTiming `json:"timing"`
 }
 
 func epComparisonOf(c *plan.Case) any {
 	b := c.EP()
 	return epComparison{
 		Workload: b.Workload, Mode: b.Mode, Phase: b.Phase, Routing: b.Routing,
-		Hidden: b.Hidden, TopK: b.TopK, Experts: b.Experts, Seed: b.Seed, BalancedRung: b.BalancedRung(), Timing: b.Timing,
+		Hidden: b.Hidden, TopK: b.TopK, Experts: b.Experts, Seed: b.Seed, BalancedRung: b.BalancedRung(), RoutingSHA256: b.RoutingSHA256, Timing: b.Timing,
 	}
 }
 
@@ -154,6 +155,9 @@ func checkEP(p *Problems, doc Document) {
 	} else {
 		p.Check(reflect.DeepEqual(f, EPFactorsOf(id.Case, d.Workload.LadderMeasured)),
 			"identity.case_factors.case is not the case with the measured ladder")
+	}
+	if err := id.Case.EP().CheckRecorded(); err != nil {
+		p.Add("identity.case: %w", err)
 	}
 	m := d.Measurement
 	p.Check(m.Rows != nil, "measurement.rows is null, must be a list")

@@ -124,6 +124,13 @@ func TestValidateFindsWhatIsWrong(t *testing.T) {
 			d.Measurement.Rows[1].LogicalCopies.Wire = result.WirePerAssignment
 			return d
 		}, "rows[T=2].wire_byte_provenance is not that of 32 copies"},
+		{"a recorded routing of another digest", func() result.Document {
+			d := ep()
+			block := *d.Identity.Case.EP()
+			block.RoutingSHA256 = strings.Repeat("0", 64)
+			d.Identity.Case.Block = &block
+			return d
+		}, "identity.case: routing, routing_sha256 and routing_experts are not of each other"},
 		{"a row without the oracle's verdicts", func() result.Document {
 			d := ep()
 			d.Measurement.Rows[1].Correctness.OracleFailed = nil

@@ -18,6 +18,9 @@ type Shape struct {
 	// LargestRung is the largest number of tokens per rank in the ladder of the case. EPLB
 	// plans its replicas from the trace of that rung.
 	LargestRung int
+	// Recorded has the experts of a recorded routing, TopK of each token. Empty: the name
+	// of the routing says how they are drawn.
+	Recorded []int
 }
 
 // Routing draws traces by name:
@@ -80,6 +83,9 @@ func NewRouting(name string, s Shape) (*Routing, error) {
 		return nil, fmt.Errorf("routing %s: %d experts on %d ranks with top-k %d: experts must be a multiple of the ranks and at least top-k",
 			name, s.Experts, s.World, s.TopK)
 	}
+	if len(s.Recorded) > 0 {
+		return recorded(name, s)
+	}
 	base, replicated := strings.CutSuffix(name, eplbSuffix)
 	base, number, stepped := strings.Cut(base, stepSuffix)
 	step, err := strconv.Atoi(number)
@@ -105,6 +111,24 @@ func NewRouting(name string, s Shape) (*Routing, error) {
 		r.slots = len(r.eplb.logical)
 	}
 	return r, nil
+}
+
+// recorded returns the routing of s.Recorded. Weights are drawn as for any other.
+func recorded(name string, s Shape) (*Routing, error) {
+	if tokens := len(s.Recorded) / s.TopK; len(s.Recorded)%s.TopK != 0 || tokens < s.LargestRung*s.World {
+		return nil, fmt.Errorf("routing %s: %d expert ids are not those of %d tokens with top-k %d", name, len(s.Recorded), s.LargestRung*s.World, s.TopK)
+	}
+	for i, e := range s.Recorded {
+		if row := s.Recorded[i-i%s.TopK : i]; e < 0 || e >= s.Experts || slices.Contains(row, e) {
+			return nil, fmt.Errorf("routing %s: token %d cannot choose expert %d of %d after %v", name, i/s.TopK, e, s.Experts, row)
+		}
+	}
+	pick := func(_ *counter, token int, experts []int32) {
+		for slot := range experts {
+			experts[slot] = int32(s.Recorded[token*s.TopK+slot])
+		}
+	}
+	return &Routing{shape: s, slots: s.Experts, pick: pick, counts: evenCounts}, nil
 }
 
 // Experts returns the number of expert slots in every trace: the logical experts, or more

@@ -257,3 +257,24 @@ func TestNewRoutingRefuses(t *testing.T) {
 		require.EqualError(t, err, c.want)
 	}
 }
+
+// TestRecorded: a recorded routing has the experts of its file and the weights of the
+// contract. A smaller batch is the beginning of a larger one.
+func TestRecorded(t *testing.T) {
+	shape := Shape{Seed: 67, World: 2, Experts: 4, TopK: 2, LargestRung: 2, Recorded: []int{3, 1, 0, 2, 1, 3, 2, 0, 0, 1}}
+	r, err := NewRouting("file-x", shape)
+	require.NoError(t, err)
+	two := r.Trace(2)
+	require.Equal(t, []int32{3, 1, 0, 2, 1, 3, 2, 0}, two.Expert)
+	require.Equal(t, two.Expert[:4], r.Trace(1).Expert)
+	shape.Recorded = nil
+	drawn, err := NewRouting("uniform", shape)
+	require.NoError(t, err)
+	require.Equal(t, drawn.Trace(2).Weight, two.Weight)
+
+	for _, wrong := range [][]int{{3, 1, 0}, {3, 1, 0, 2, 1, 3}, {3, 1, 0, 2, 1, 3, 2, 2}, {3, 1, 0, 2, 1, 3, 2, 4}, {3, 1, 0, 2, 1, 3, 2, -1}} {
+		shape.Recorded = wrong
+		_, err := NewRouting("file-x", shape)
+		require.ErrorContains(t, err, "routing file-x: ")
+	}
+}

@@ -13,6 +13,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/foreign"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/planner"
+	"github.com/collectivex/collectivex/pkg/regular"
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
@@ -41,7 +42,7 @@ func NewEPFlags(fs *pflag.FlagSet) (*EPFlags, []Group) {
 	g.StringVar(&f.mode, "mode", vocab.ModeNormal, "use `MODE` of the backend: normal or low-latency")
 	g.StringVar(&f.precision, "precision", "bf16", "dispatch in `PRECISION`: bf16 or fp8")
 	g.StringVar(&f.phase, "phase", vocab.PhaseDecode, "record `PHASE` in documents: decode or prefill")
-	g.StringVar(&f.routing, "routing", "uniform", "let tokens choose experts by `RULE`")
+	g.StringVar(&f.routing, "routing", "uniform", "let tokens choose experts by `RULE`, or file:PATH: the expert ids of a token a line")
 	how := newGroup("How it is measured, and output")
 	g = how.Flags
 	g.IntVar(&f.ranks, "ranks", 0, "start `N` ranks; default: one per device, two on a host")
@@ -69,7 +70,6 @@ func (f *EPFlags) Plan(cat *catalog.Catalog, be *catalog.Backend, world int) (pl
 		{"mode", f.mode, vocab.EPModes()},
 		{"precision", f.precision, vocab.Precisions()},
 		{"phase", f.phase, vocab.Phases()},
-		{"routing", f.routing, cat.Words("routing")},
 		{"sampling profile", f.sampling, cat.Words("sampling")},
 	} {
 		if err := known(name.what, name.got, name.names); err != nil {
@@ -93,16 +93,43 @@ func (f *EPFlags) Plan(cat *catalog.Catalog, be *catalog.Backend, world int) (pl
 		return d, cli.UsageError("--tokens %d: want at most %d with --topk %d on %d ranks, since every rank holds the routing of all tokens",
 			slices.Max(f.tokens), catalog.MaxTokens(world, f.topk), f.topk, world)
 	}
+	block := plan.EP{Routing: f.routing}
+	if path, is := strings.CutPrefix(f.routing, catalog.RecordedPrefix); !is {
+		if err := known("routing", f.routing, cat.Words("routing")); err != nil {
+			return d, err
+		}
+	} else {
+		routing, err := f.recorded(path, world)
+		if err != nil {
+			return d, err
+		}
+		block.Record(routing.Experts)
+	}
 	workload, seed := f.workload(cat)
+	block.EPSize, block.Workload, block.Mode, block.Phase = world, workload, f.mode, f.phase
+	block.Hidden, block.TopK, block.Experts, block.Seed = f.hidden, f.topk, f.experts, seed
+	block.Ladder, block.Timing = f.tokens, plan.EPTiming(*cat.SamplingProfile(f.sampling).EP())
 	d.Cases = []plan.Case{{
 		Family: plan.FamilyEP, Precision: f.precision, Sampling: f.sampling, Contract: vocab.ContractLayout,
-		Block: &plan.EP{
-			EPSize: world, Workload: workload, Mode: f.mode, Phase: f.phase, Routing: f.routing,
-			Hidden: f.hidden, TopK: f.topk, Experts: f.experts, Seed: seed, Ladder: f.tokens,
-			Timing: plan.EPTiming(*cat.SamplingProfile(f.sampling).EP()),
-		},
+		Block: &block,
 	}}
 	return d, nil
+}
+
+// recorded reads a routing from a file, for a world of ranks.
+func (f *EPFlags) recorded(path string, world int) (*catalog.Recorded, error) {
+	data, err := regular.Read(path, catalog.MaxRecorded)
+	if err != nil {
+		return nil, cli.UsageError("--routing: %w", err)
+	}
+	routing, err := catalog.ParseRecorded(path, data)
+	if err == nil {
+		err = routing.Fits(slices.Max(f.tokens)*world, f.topk, f.experts)
+	}
+	if err != nil {
+		return nil, cli.UsageError("--routing: %w", err)
+	}
+	return routing, nil
 }
 
 // mostOfShape bounds a hidden size and a number of experts, as in definitions.

@@ -22,6 +22,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/cli/bench"
 	"github.com/collectivex/collectivex/pkg/collective"
+	"github.com/collectivex/collectivex/pkg/fold"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
 )
@@ -391,6 +392,47 @@ func TestBenchEP(t *testing.T) {
 	_, stdout, _ = cxrun(t, env, append([]string{"bench", "--backend", "host"}, args...)...)
 	require.Regexp(t, `(?m)^# 8 tokens: check-failed: post-`, stdout)
 	require.NotContains(t, stdout, "does not add as declared", "combine was given wrong rows")
+}
+
+// A routing from a file is measured as it is written, and is another one in each file.
+func TestBenchEPWithARecordedRouting(t *testing.T) {
+	short.Skip(t)
+	dir := t.TempDir()
+	seen := map[string]bool{}
+	for name, text := range map[string]string{
+		"one.txt":     strings.Repeat("0 1\n2 3\n", 8),
+		"other.jsonl": strings.Repeat("[0, 2]\n[1, 3]\n", 8),
+	} {
+		path := filepath.Join(dir, name)
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+		args := []string{"bench", "ep", "--json", "--backend", "host", "--ranks", "2", "--tokens", "1,8", "--hidden", "512", "--topk", "2", "--experts", "4", "--sampling", "smoke", "--routing", "file:" + path, "--out", filepath.Join(dir, name+".out")}
+		code, stdout, stderr := cxrun(t, nil, args...)
+		require.Equal(t, cli.ExitOK, code, stderr)
+		var report bench.EPReport
+		require.NoError(t, json.Unmarshal([]byte(stdout), &report))
+		require.Regexp(t, "-file-[0-9a-f]{12}-bf16$", report.CaseID)
+		fanout := map[string]float64{"one.txt": 1, "other.jsonl": 2}[name] // experts 0 and 1 are on one rank
+		require.InDelta(t, fanout, report.Measurement.Rows[1].RoutingStats.FanoutMean, 0)
+		seen[report.ComparisonKey] = true
+
+		documents := 0
+		for rec, err := range fold.Read([]string{filepath.Join(dir, name+".out")}, true) {
+			require.NoError(t, err)
+			require.NotContains(t, string(rec.Line), dir, "the path stays private")
+			d, err := result.Decode(rec.Line)
+			require.NoError(t, err)
+			require.NoError(t, result.Validate(d))
+			require.Len(t, d.Head().Identity.Case.EP().RoutingSHA256, 64)
+			documents++
+		}
+		require.Equal(t, 1, documents)
+	}
+	require.Len(t, seen, 2)
+
+	tooShort := filepath.Join(dir, "one.txt")
+	code, _, stderr := cxrun(t, nil, "bench", "ep", "--backend", "host", "--ranks", "2", "--tokens", "9", "--topk", "2", "--experts", "4", "--routing", "file:"+tooShort)
+	require.Equal(t, cli.ExitUsage, code)
+	require.Contains(t, stderr, "one.txt:16:1: the file ends after 16 tokens, and the largest batch has 18")
 }
 
 func TestBenchCompletes(t *testing.T) {
