@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
 	"runtime"
 	"testing"
 
@@ -21,10 +22,15 @@ import (
 	"github.com/collectivex/collectivex/pkg/workload"
 )
 
-// onKernels runs body with the kernels and the host on one device of each vendor.
+// onKernels runs body with the kernels and the host on one stand-in of each vendor, or with
+// CX_TEST_CUDA=real on this machine's GPU.
 func onKernels(t *testing.T, body func(t *testing.T, k *kernelData, h *copied)) {
-	fakes.Build(t).Use(t)
-	for name, load := range map[string]func() (*gpu.Driver, error){"cuda": cuda.Load, "hip": hip.Load} {
+	vendors := map[string]func() (*gpu.Driver, error){"cuda": cuda.Load}
+	if os.Getenv("CX_TEST_CUDA") != "real" {
+		fakes.Build(t).Use(t)
+		vendors["hip"] = hip.Load
+	}
+	for name, load := range vendors {
 		t.Run(name, func(t *testing.T) {
 			runtime.LockOSThread()
 			defer runtime.UnlockOSThread()
