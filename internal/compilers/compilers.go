@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"debug/elf"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -29,6 +30,9 @@ var (
 func NVRTC(t *testing.T, name, source string) {
 	t.Helper()
 	t.Setenv("CX_NVRTC_LIB", filepath.Join(wheels.NVRTC.Libraries(t), "libnvrtc.so.13"))
+	if !alone(t) {
+		return
+	}
 	c, err := cuda.OpenCompiler()
 	require.NoError(t, err)
 	require.Equal(t, "NVRTC 13.0", c.Version())
@@ -42,11 +46,33 @@ func HIPRTC(t *testing.T, name, source string) {
 	if os.Getenv("CX_E2E") != "1" {
 		t.Skip("CX_E2E=1 needs a real HIPRTC")
 	}
+	if !alone(t) {
+		return
+	}
 	// Up to HIP 5 the compiler is part of the runtime.
 	t.Setenv("CX_HIPRTC_LIB", "libamdhip64.so.5")
 	c, err := hip.OpenCompiler()
 	require.NoError(t, err, "install Debian's libamdhip64-5, libhiprtc-builtins5 and rocm-device-libs")
 	compileAll(t, c, name, source, amdArchs)
+}
+
+// childVariable is set in the process that alone starts.
+const childVariable = "CX_TEST_COMPILERS"
+
+// alone reports whether this process has loaded no stand-in of a compiler, whose symbols
+// could take the place of the real one's. If it may have, alone runs the test t in a
+// process of its own.
+func alone(t *testing.T) bool {
+	t.Helper()
+	if os.Getenv(childVariable) == t.Name() {
+		return true
+	}
+	child := exec.Command(os.Args[0], "-test.run=^"+strings.ReplaceAll(t.Name(), "/", "$/^")+"$")
+	child.Env = append(os.Environ(), childVariable+"="+t.Name())
+	out, err := child.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	require.NotContains(t, string(out), "no tests to run")
+	return false
 }
 
 func compileAll(t *testing.T, c *gpu.Compiler, name, source string, archs []string) {
