@@ -39,7 +39,9 @@ func onSlurm(t *testing.T) (matrix, operator string) {
 
 // The ranks of a cell run in a Slurm allocation, which ends with the cell.
 func TestCellOnSlurm(t *testing.T) {
-	slurmtest.Start(t, 2)
+	if !slurmtest.Start(t, 2) {
+		return
+	}
 	matrix, operator := onSlurm(t)
 	cell := func(env map[string]string, results string) (int, string) {
 		code, _, stderr := cxrun(t, env, "shard", "--matrix", matrix, "--id", "local-host-bf16-n1", "--results", results)
@@ -70,7 +72,9 @@ func TestCellOnSlurm(t *testing.T) {
 
 // A rank that dies costs its case; the next one runs in a new step of the same allocation.
 func TestADeadRankOnSlurm(t *testing.T) {
-	slurmtest.Start(t, 1)
+	if !slurmtest.Start(t, 1) {
+		return
+	}
 	matrix, operator := onSlurm(t)
 	results := filepath.Join(t.TempDir(), "results")
 	code, _, stderr := cxrun(t, map[string]string{operatorVariable: operator, "CX_FAULT": "rank=1,kind=segv,at=record-5"},
