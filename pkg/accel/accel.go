@@ -77,13 +77,13 @@ func Write(d Device, s Stream, dst Ptr, data []byte) error {
 	return s.Synchronize()
 }
 
-// Read returns a copy of device memory, for which it waits for the stream.
-func Read(d Device, s Stream, src Ptr, bytes int64) ([]byte, error) {
-	data := make([]byte, bytes)
-	if bytes == 0 {
+// Read returns a copy of n elements of device memory, for which it waits for the stream.
+func Read[T any](d Device, s Stream, src Ptr, n int) ([]T, error) {
+	data := make([]T, n)
+	if n == 0 {
 		return data, nil
 	}
-	if err := d.CopyOut(s, unsafe.Pointer(&data[0]), src, bytes); err != nil {
+	if err := d.CopyOut(s, unsafe.Pointer(&data[0]), src, int64(n)*int64(unsafe.Sizeof(data[0]))); err != nil {
 		return nil, err
 	}
 	return data, s.Synchronize()
@@ -139,6 +139,20 @@ type Kernel interface {
 	// kernel's parameter, which is copied before Launch returns. As cgo requires, the Go
 	// object that holds the value contains no Go pointers.
 	Launch(s Stream, grid, block uint32, sharedBytes uint32, args ...unsafe.Pointer) error
+}
+
+// Arg returns an argument of Kernel.Launch: the address of a copy of v, since the object
+// around an argument may hold no Go pointers.
+func Arg[T any](v T) unsafe.Pointer { return unsafe.Pointer(&v) }
+
+// BlockThreads is the usual number of threads in a block.
+const BlockThreads = 256
+
+// Blocks returns how many blocks of BlockThreads keep a device busy. Kernels that walk
+// their elements with the step of the grid gain nothing from more.
+func Blocks(d Device) int {
+	const perMultiprocessor = 8
+	return max(1, d.Info().Multiproc) * perMultiprocessor
 }
 
 // VirtualAllocator is a Device that can also allocate memory through virtual memory

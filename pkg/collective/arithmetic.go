@@ -80,7 +80,7 @@ func (b *bench) arithmetic(ctx context.Context, a workload.Arithmetic, f Form, e
 	if len(regions) == 0 {
 		return v, nil
 	}
-	got, err := accel.Read(b.backend.Device, b.stream, c.Recv, int64(len(out)))
+	got, err := accel.Read[byte](b.backend.Device, b.stream, c.Recv, len(out))
 	if err != nil {
 		return v, rank.Coded(result.ReasonDevice, err)
 	}

@@ -81,7 +81,7 @@ func (b *bench) injure(w window) error {
 
 // edit changes device memory through a copy on the host.
 func (b *bench) edit(at accel.Ptr, bytes int64, change func([]byte)) error {
-	buf, err := accel.Read(b.backend.Device, b.stream, at, bytes)
+	buf, err := accel.Read[byte](b.backend.Device, b.stream, at, int(bytes))
 	if err != nil {
 		return rank.Coded(result.ReasonDevice, err)
 	}

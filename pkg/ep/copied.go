@@ -28,11 +28,7 @@ type accepted struct {
 
 // values reads n bf16 values.
 func (h *copied) values(at accel.Ptr, n int) ([]uint16, error) {
-	raw, err := accel.Read(h.device, h.stream, at, int64(2*n))
-	if err != nil {
-		return nil, err
-	}
-	return bf16s(raw), nil
+	return accel.Read[uint16](h.device, h.stream, at, n)
 }
 
 func bf16s(raw []byte) []uint16 {
@@ -78,7 +74,7 @@ func (h *copied) strided(at accel.Ptr, count int, bytes, stride int64) ([]byte, 
 	if count == 0 || bytes == 0 {
 		return nil, nil
 	}
-	raw, err := accel.Read(h.device, h.stream, at, int64(count-1)*stride+bytes)
+	raw, err := accel.Read[byte](h.device, h.stream, at, int(int64(count-1)*stride+bytes))
 	if err != nil {
 		return nil, err
 	}

@@ -334,7 +334,7 @@ func (f *faulty) write(at accel.Ptr, data []byte) error {
 }
 
 func (f *faulty) read(at accel.Ptr, bytes int) ([]byte, error) {
-	return accel.Read(f.m.device, f.m.stream, at, int64(bytes))
+	return accel.Read[byte](f.m.device, f.m.stream, at, bytes)
 }
 
 // Inputs of a problem, in the order of buffers.

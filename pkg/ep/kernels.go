@@ -23,9 +23,6 @@ var oracleKernels string
 func source() string { return kernels.Complete(oracleKernels) }
 
 const (
-	blockThreads = 256
-	// blocksPerSM fills a multiprocessor with threads.
-	blocksPerSM = 8
 	// tileColumns is CX_TILE of oracle.cu.
 	tileColumns = 1024
 	// maxTopK is CX_MAX_TOPK of oracle.cu.
@@ -53,7 +50,7 @@ func newKernelData(ctx context.Context, d accel.Device, s accel.Stream) (*kernel
 	if err != nil {
 		return nil, err
 	}
-	k := &kernelData{device: d, stream: s, module: module, blocks: max(1, d.Info().Multiproc) * blocksPerSM}
+	k := &kernelData{device: d, stream: s, module: module, blocks: accel.Blocks(d)}
 	for name, kernel := range map[string]*accel.Kernel{
 		"cx_ep_fill": &k.kernelFill, "cx_ep_filled": &k.kernelFilled, "cx_ep_sources": &k.kernelSources,
 		"cx_ep_payload": &k.kernelPayload, "cx_ep_transform": &k.kernelTransform, "cx_ep_choose": &k.kernelChoose,
@@ -136,10 +133,6 @@ const termBytes = 24
 // foundBytes is what kernels find: two words.
 const foundBytes = 16
 
-// arg is a kernel's argument: a copy of v, since the object around an argument may hold
-// no Go pointers.
-func arg[T any](v T) unsafe.Pointer { return unsafe.Pointer(&v) }
-
 // upload writes parts behind the words that a kernel finds, which it clears, and returns
 // where each part is. The next upload takes the memory again.
 func (k *kernelData) upload(parts ...[]byte) (at []accel.Ptr, err error) {
@@ -171,11 +164,11 @@ func (k *kernelData) upload(parts ...[]byte) (at []accel.Ptr, err error) {
 
 // found reads the words that a kernel has found.
 func (k *kernelData) found() (first, second uint64, err error) {
-	raw, err := accel.Read(k.device, k.stream, k.scratch, foundBytes)
+	words, err := accel.Read[uint64](k.device, k.stream, k.scratch, foundBytes/8)
 	if err != nil {
 		return 0, 0, err
 	}
-	return binary.NativeEndian.Uint64(raw), binary.NativeEndian.Uint64(raw[8:]), nil
+	return words[0], words[1], nil
 }
 
 // errorOf is the error that a word of a kernel means: its order is that of math.Max, in
@@ -196,11 +189,11 @@ func (k *kernelData) launch(kernel accel.Kernel, blocks int, args ...unsafe.Poin
 	if blocks == 0 {
 		return nil
 	}
-	return kernel.Launch(k.stream, uint32(min(blocks, k.blocks)), blockThreads, 0, args...)
+	return kernel.Launch(k.stream, uint32(min(blocks, k.blocks)), accel.BlockThreads, 0, args...)
 }
 
 // blocksOf is how many blocks take n values, one a thread.
-func blocksOf(n int) int { return (n + blockThreads - 1) / blockThreads }
+func blocksOf(n int) int { return (n + accel.BlockThreads - 1) / accel.BlockThreads }
 
 // tilesOf is how many blocks take rows, a tile at a time.
 func tilesOf(rows, hidden int) int { return rows * ((hidden + tileColumns - 1) / tileColumns) }
@@ -208,7 +201,7 @@ func tilesOf(rows, hidden int) int { return rows * ((hidden + tileColumns - 1) /
 func (k *kernelData) fill(o *oracle, x accel.Ptr) error {
 	n := o.values()
 	return errors.Join(k.launch(k.kernelFill, blocksOf(n),
-		arg(sideOf(o)), arg(x), arg(uint64(o.trace.First[o.rank])), arg(uint64(n))), k.stream.Synchronize())
+		accel.Arg(sideOf(o)), accel.Arg(x), accel.Arg(uint64(o.trace.First[o.rank])), accel.Arg(uint64(n))), k.stream.Synchronize())
 }
 
 func (k *kernelData) filled(o *oracle, x accel.Ptr) (bool, error) {
@@ -217,7 +210,7 @@ func (k *kernelData) filled(o *oracle, x accel.Ptr) (bool, error) {
 	}
 	n := o.values()
 	if err := k.launch(k.kernelFilled, blocksOf(n),
-		arg(sideOf(o)), arg(x), arg(uint64(o.trace.First[o.rank])), arg(uint64(n)), arg(k.scratch)); err != nil {
+		accel.Arg(sideOf(o)), accel.Arg(x), accel.Arg(uint64(o.trace.First[o.rank])), accel.Arg(uint64(n)), accel.Arg(k.scratch)); err != nil {
 		return false, err
 	}
 	wrong, _, err := k.found()
@@ -243,15 +236,10 @@ func (k *kernelData) sources(_ *oracle, rx *Received) ([]int64, error) {
 		return nil, err
 	}
 	if err := k.launch(k.kernelSources, blocksOf(n),
-		arg(rowParams{values: at[0], scales: at[1], codec: codecOf(rx.Codec)}), arg(at[2]), arg(uint64(n))); err != nil {
+		accel.Arg(rowParams{values: at[0], scales: at[1], codec: codecOf(rx.Codec)}), accel.Arg(at[2]), accel.Arg(uint64(n))); err != nil {
 		return nil, err
 	}
-	raw, err := accel.Read(k.device, k.stream, at[2], int64(8*n))
-	tokens := make([]int64, n)
-	for i := range raw[:len(raw)/8] {
-		tokens[i] = int64(binary.NativeEndian.Uint64(raw[8*i:]))
-	}
-	return tokens, err
+	return accel.Read[int64](k.device, k.stream, at[2], n)
 }
 
 func (k *kernelData) payload(o *oracle, rx *Received, tokens []int64) (bool, error) {
@@ -265,8 +253,8 @@ func (k *kernelData) payload(o *oracle, rx *Received, tokens []int64) (bool, err
 		return false, err
 	}
 	if err := k.launch(k.kernelPayload, tilesOf(len(tokens), len(o.pattern)),
-		arg(sideOf(o)), arg(rowParams{values: at[0], scales: at[1], codec: codecOf(rx.Codec)}), arg(at[2]),
-		arg(uint64(len(tokens))), arg(k.scratch)); err != nil {
+		accel.Arg(sideOf(o)), accel.Arg(rowParams{values: at[0], scales: at[1], codec: codecOf(rx.Codec)}), accel.Arg(at[2]),
+		accel.Arg(uint64(len(tokens))), accel.Arg(k.scratch)); err != nil {
 		return false, err
 	}
 	wrong, _, err := k.found()
@@ -289,8 +277,8 @@ func (k *kernelData) transform(o *oracle, rx *Received, by []workload.Affine, to
 	}
 	hidden := len(o.pattern)
 	return errors.Join(k.launch(k.kernelTransform, blocksOf(len(by)*hidden),
-		arg(rowParams{values: at[0], scales: at[1], codec: codecOf(rx.Codec)}), arg(at[2]), arg(at[3]),
-		arg(uint64(len(by))), arg(int32(hidden))), k.stream.Synchronize())
+		accel.Arg(rowParams{values: at[0], scales: at[1], codec: codecOf(rx.Codec)}), accel.Arg(at[2]), accel.Arg(at[3]),
+		accel.Arg(uint64(len(by))), accel.Arg(int32(hidden))), k.stream.Synchronize())
 }
 
 func (k *kernelData) choose(o *oracle, rows []choice, to []Rows) error {
@@ -320,7 +308,7 @@ func (k *kernelData) choose(o *oracle, rows []choice, to []Rows) error {
 	}
 	hidden := len(o.pattern)
 	return errors.Join(k.launch(k.kernelChoose, blocksOf(len(rows)*hidden),
-		arg(at[0]), arg(at[1]), arg(at[2]), arg(uint64(len(rows))), arg(int32(hidden)), arg(sumOf(o))), k.stream.Synchronize())
+		accel.Arg(at[0]), accel.Arg(at[1]), accel.Arg(at[2]), accel.Arg(uint64(len(rows))), accel.Arg(int32(hidden)), accel.Arg(sumOf(o))), k.stream.Synchronize())
 }
 
 // place is the place of a part among those of a token, and how many these are: a slot
@@ -411,8 +399,8 @@ func (k *kernelData) combined(o *oracle, kind messages, out accel.Ptr) (float64,
 		return 0, err
 	}
 	if err := k.launch(k.kernelCombined, tilesOf(tokens, len(o.pattern)),
-		arg(sideOf(o)), arg(sumOf(o)), arg(int32(kind)), arg(uint64(o.trace.First[o.rank])), arg(at[0]), arg(out),
-		arg(uint64(tokens)), arg(k.scratch)); err != nil {
+		accel.Arg(sideOf(o)), accel.Arg(sumOf(o)), accel.Arg(int32(kind)), accel.Arg(uint64(o.trace.First[o.rank])), accel.Arg(at[0]), accel.Arg(out),
+		accel.Arg(uint64(tokens)), accel.Arg(k.scratch)); err != nil {
 		return 0, err
 	}
 	worst, _, err := k.found()
@@ -433,8 +421,8 @@ func (k *kernelData) declared(o *oracle, out accel.Ptr) (worst float64, wrong in
 		return 0, 0, err
 	}
 	if err := k.launch(k.kernelDeclared, blocksOf(o.values()),
-		arg(sumOf(o)), arg(uint64(first)), arg(at[0]), arg(at[1]), arg(at[2]), arg(out),
-		arg(uint64(tokens)), arg(int32(len(o.pattern))), arg(k.scratch)); err != nil {
+		accel.Arg(sumOf(o)), accel.Arg(uint64(first)), accel.Arg(at[0]), accel.Arg(at[1]), accel.Arg(at[2]), accel.Arg(out),
+		accel.Arg(uint64(tokens)), accel.Arg(int32(len(o.pattern))), accel.Arg(k.scratch)); err != nil {
 		return 0, 0, err
 	}
 	word, n, err := k.found()
@@ -445,7 +433,7 @@ func (k *kernelData) compare(got, reference accel.Ptr, n int) (float64, error) {
 	if _, err := k.upload(); err != nil {
 		return 0, err
 	}
-	if err := k.launch(k.kernelCompare, blocksOf(n), arg(got), arg(reference), arg(uint64(n)), arg(k.scratch)); err != nil {
+	if err := k.launch(k.kernelCompare, blocksOf(n), accel.Arg(got), accel.Arg(reference), accel.Arg(uint64(n)), accel.Arg(k.scratch)); err != nil {
 		return 0, err
 	}
 	word, _, err := k.found()

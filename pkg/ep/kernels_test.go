@@ -32,8 +32,8 @@ func onKernels(t *testing.T, body func(t *testing.T, k *kernelData, h *copied)) 
 	}
 	for name, load := range vendors {
 		t.Run(name, func(t *testing.T) {
-			runtime.LockOSThread()
-			defer runtime.UnlockOSThread()
+			runtime.LockOSThread() // a device is current on a thread, for what gives memory back too
+			t.Cleanup(runtime.UnlockOSThread)
 			driver, err := load()
 			require.NoError(t, err)
 			d, err := driver.Open(0, t.TempDir())

@@ -113,7 +113,7 @@ func (m *run) alloc(bytes int) (accel.Ptr, error) {
 // was made as.
 func (m *run) inputsChanged(p *point) (bool, error) {
 	for _, in := range p.routed {
-		now, err := accel.Read(m.device, m.stream, in.at, int64(len(in.made)))
+		now, err := accel.Read[byte](m.device, m.stream, in.at, len(in.made))
 		if err != nil {
 			return false, err
 		}

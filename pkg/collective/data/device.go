@@ -161,12 +161,6 @@ func (k *deviceData) compare(s accel.Stream, p workload.Pattern, buf accel.Ptr, 
 	return v, nil
 }
 
-const (
-	blockThreads = 256
-	// blocksPerSM fills a multiprocessor with threads.
-	blocksPerSM = 8
-)
-
 func (k *deviceData) launch(s accel.Stream, f accel.Kernel, p workload.Pattern, buf accel.Ptr, r workload.Region, more ...unsafe.Pointer) error {
 	if r.Count == 0 {
 		return nil
@@ -176,9 +170,9 @@ func (k *deviceData) launch(s accel.Stream, f accel.Kernel, p workload.Pattern, 
 		unsafe.Pointer(&buf), unsafe.Pointer(&params), unsafe.Pointer(&r.Offset), unsafe.Pointer(&r.Count),
 		unsafe.Pointer(&r.First), unsafe.Pointer(&source),
 	}, more...)
-	blocks := (r.Count + blockThreads - 1) / blockThreads
-	blocks = min(blocks, int64(max(1, k.device.Info().Multiproc)*blocksPerSM))
-	return f.Launch(s, uint32(blocks), blockThreads, 0, args...)
+	blocks := (r.Count + accel.BlockThreads - 1) / accel.BlockThreads
+	blocks = min(blocks, int64(accel.Blocks(k.device)))
+	return f.Launch(s, uint32(blocks), accel.BlockThreads, 0, args...)
 }
 
 // Close implements collective.Data.

@@ -47,7 +47,7 @@ func (f *gather) dispatch(cached bool) error {
 	all, bytes := f.world*n, int64(n)*int64(f.rowBytes)
 	own := f.gathered.Add(int64(f.rank) * bytes)
 	if err := f.perRow(f.stream, f.kernels.gatherPack, n, f.hidden,
-		arg(f.params), arg(f.p.X), arg(f.p.Expert), arg(f.p.Weight), arg(own), arg(int32(f.p.Tokens)), arg(int32(n))); err != nil {
+		accel.Arg(f.params), accel.Arg(f.p.X), accel.Arg(f.p.Expert), accel.Arg(f.p.Weight), accel.Arg(own), accel.Arg(int32(f.p.Tokens)), accel.Arg(int32(n))); err != nil {
 		return err
 	}
 	if err := f.comm.AllGather(f.stream, numeric.Int8, own, f.gathered, bytes); err != nil {
@@ -55,12 +55,12 @@ func (f *gather) dispatch(cached bool) error {
 	}
 	if !cached {
 		if err := f.scan(f.kernels.gatherLayout, f.perRank, all*f.topk,
-			arg(f.params), arg(f.gathered), arg(f.row), arg(f.counts), arg(int32(all*f.topk))); err != nil {
+			accel.Arg(f.params), accel.Arg(f.gathered), accel.Arg(f.row), accel.Arg(f.counts), accel.Arg(int32(all*f.topk))); err != nil {
 			return err
 		}
 	}
 	return f.perRow(f.stream, f.kernels.gatherExpand, all, f.hidden,
-		arg(f.params), arg(f.gathered), arg(f.row), arg(f.counts), arg(f.receive), arg(int32(all)))
+		accel.Arg(f.params), accel.Arg(f.gathered), accel.Arg(f.row), accel.Arg(f.counts), accel.Arg(f.receive), accel.Arg(int32(all)))
 }
 
 // stage leaves bf16 rows where they stand and converts fp8 rows.
@@ -69,7 +69,7 @@ func (f *gather) stage() (accel.Ptr, error) {
 		return f.receive.values, nil
 	}
 	return f.staged, f.perRow(f.stream, f.kernels.gatherConvert, f.world*f.p.Capacity*min(f.topk, f.perRank), f.hidden,
-		arg(f.params), arg(f.receive), arg(f.staged), arg(f.counts))
+		accel.Arg(f.params), accel.Arg(f.receive), accel.Arg(f.staged), accel.Arg(f.counts))
 }
 
 func (f *gather) staging() (to accel.Ptr, rows int) { return f.staged, f.arrived }
@@ -78,7 +78,7 @@ func (f *gather) combine(staged accel.Ptr) (accel.Ptr, error) {
 	n := f.p.Capacity
 	all, elements := f.world*n, int64(n)*int64(f.hidden)
 	if err := f.perRow(f.stream, f.kernels.gatherWeigh, all, f.hidden,
-		arg(f.params), arg(f.gathered), arg(f.row), arg(f.counts), arg(staged), arg(f.sums), arg(int32(all))); err != nil {
+		accel.Arg(f.params), accel.Arg(f.gathered), accel.Arg(f.row), accel.Arg(f.counts), accel.Arg(staged), accel.Arg(f.sums), accel.Arg(int32(all))); err != nil {
 		return 0, err
 	}
 	for r := range f.world {
@@ -93,16 +93,15 @@ func (f *gather) combine(staged accel.Ptr) (accel.Ptr, error) {
 	}
 	own := f.sums.Add(4 * int64(f.rank) * elements)
 	return f.out, f.perRow(f.stream, f.kernels.gatherSum, f.p.Tokens, f.hidden,
-		arg(f.params), arg(f.p.Expert), arg(f.back), arg(own), arg(f.out), arg(int32(f.p.Tokens)), arg(int32(n)))
+		accel.Arg(f.params), accel.Arg(f.p.Expert), accel.Arg(f.back), accel.Arg(own), accel.Arg(f.out), accel.Arg(int32(f.p.Tokens)), accel.Arg(int32(n)))
 }
 
 // inspect learns how many rows arrived, which nothing that is timed needs on the host.
 func (f *gather) inspect() (*ep.Received, error) {
-	raw, err := accel.Read(f.device, f.stream, f.counts, int64(4*f.perRank))
+	counts, err := accel.Read[int32](f.device, f.stream, f.counts, f.perRank)
 	if err != nil {
 		return nil, err
 	}
-	counts := int32s(raw)
 	var experts []int32
 	for e, n := range counts {
 		for range n {

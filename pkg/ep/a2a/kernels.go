@@ -21,13 +21,9 @@ var gatherSource string
 const (
 	// leastThreads is where fewer threads in a block save nothing.
 	leastThreads = 32
-	// rowThreads of a block move a row: enough, since many blocks share a multiprocessor.
-	rowThreads = 256
 	// scanThreads is CX_MAX_THREADS of shuffle.cu. A block that scans has its
 	// multiprocessor for itself.
 	scanThreads = 1024
-	// blocksPerSM fills a multiprocessor with threads.
-	blocksPerSM = 8
 )
 
 // threads is the size of a block for n pieces of work: a power of two, as scans need it.
@@ -52,7 +48,7 @@ func (k *kernels) compile(ctx context.Context, d accel.Device, source string) (e
 	if k.module, err = d.Compile(ctx, "a2a.cu", source); err != nil {
 		return err
 	}
-	k.blocks = max(1, d.Info().Multiproc) * blocksPerSM
+	k.blocks = accel.Blocks(d)
 	for name, kernel := range map[string]*accel.Kernel{
 		"cx_layout": &k.layout, "cx_pack": &k.pack, "cx_convert": &k.convert, "cx_sum": &k.sum,
 		"cx_gather_pack": &k.gatherPack, "cx_gather_layout": &k.gatherLayout, "cx_gather_expand": &k.gatherExpand,
@@ -93,10 +89,6 @@ func paramsOf(s sizes, rank int, c ep.Codec) params {
 	return p
 }
 
-// arg is a kernel's argument: a copy of v, since the object around an argument may
-// hold no Go pointers.
-func arg[T any](v T) unsafe.Pointer { return unsafe.Pointer(&v) }
-
 // perRow launches a kernel with a block per row of hidden columns, as far as they can
 // run at once.
 func (e *end) perRow(s accel.Stream, k accel.Kernel, rows, hidden int, args ...unsafe.Pointer) error {
@@ -104,7 +96,7 @@ func (e *end) perRow(s accel.Stream, k accel.Kernel, rows, hidden int, args ...u
 		return nil
 	}
 	const columns = 8 // of a thread
-	return k.Launch(s, uint32(min(rows, e.kernels.blocks)), threads(hidden/columns, rowThreads), 0, args...)
+	return k.Launch(s, uint32(min(rows, e.kernels.blocks)), threads(hidden/columns, accel.BlockThreads), 0, args...)
 }
 
 // scan launches a kernel whose blocks each walk n entries.

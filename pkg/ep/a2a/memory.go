@@ -1,9 +1,7 @@
 package a2a
 
 import (
-	"encoding/binary"
 	"errors"
-	"math"
 	"slices"
 	"unsafe"
 
@@ -122,20 +120,4 @@ func (e *end) receivedRows(at rows, n int, s sizes, besideBytes int) *ep.Receive
 	return &ep.Received{Codec: e.d.Codec, Payload: []ep.Rows{{
 		Count: n, Values: at.values, Stride: int64(s.valueBytes), Scales: at.beside, ScaleStride: int64(besideBytes),
 	}}}
-}
-
-func int32s(data []byte) []int32 {
-	out := make([]int32, len(data)/4)
-	for i := range out {
-		out[i] = int32(binary.NativeEndian.Uint32(data[4*i:]))
-	}
-	return out
-}
-
-func float32s(data []byte) []float32 {
-	out := make([]float32, len(data)/4)
-	for i := range out {
-		out[i] = math.Float32frombits(binary.NativeEndian.Uint32(data[4*i:]))
-	}
-	return out
 }

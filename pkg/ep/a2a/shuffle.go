@@ -2,6 +2,7 @@ package a2a
 
 import (
 	"errors"
+	"math"
 	"unsafe"
 
 	"github.com/collectivex/collectivex/pkg/accel"
@@ -91,7 +92,7 @@ func (f *shuffle) toldBy(rank int) []int32 {
 func (f *shuffle) dispatch(cached bool) error {
 	if !cached {
 		if err := f.scan(f.kernels.layout, f.world, f.p.Tokens,
-			arg(f.params), arg(f.p.Expert), arg(int32(f.p.Tokens)), arg(f.place), arg(f.counts)); err != nil {
+			accel.Arg(f.params), accel.Arg(f.p.Expert), accel.Arg(int32(f.p.Tokens)), accel.Arg(f.place), accel.Arg(f.counts)); err != nil {
 			return err
 		}
 	}
@@ -127,7 +128,7 @@ func (f *shuffle) pack(to rows, own bool) error {
 		which = 1
 	}
 	return f.perRow(f.side, f.kernels.pack, f.p.Tokens, f.hidden,
-		arg(f.params), arg(f.p.X), arg(f.p.Expert), arg(f.p.Weight), arg(f.place), arg(f.counts), arg(to), arg(int32(f.p.Tokens)), arg(which))
+		accel.Arg(f.params), accel.Arg(f.p.X), accel.Arg(f.p.Expert), accel.Arg(f.p.Weight), accel.Arg(f.place), accel.Arg(f.counts), accel.Arg(to), accel.Arg(int32(f.p.Tokens)), accel.Arg(which))
 }
 
 // exchange moves rows of n bytes, or as many back.
@@ -193,7 +194,7 @@ func (f *shuffle) stage() (accel.Ptr, error) {
 		return f.receive.values, nil
 	}
 	return f.staged, f.perRow(f.stream, f.kernels.convert, f.received, f.hidden,
-		arg(f.params), arg(f.receive), arg(f.staged), arg(int64(f.received)))
+		accel.Arg(f.params), accel.Arg(f.receive), accel.Arg(f.staged), accel.Arg(int64(f.received)))
 }
 
 func (f *shuffle) staging() (to accel.Ptr, rows int) { return f.staged, f.received }
@@ -203,11 +204,12 @@ func (f *shuffle) combine(staged accel.Ptr) (accel.Ptr, error) {
 		return 0, gpurank.NCCLError(err)
 	}
 	return f.out, f.perRow(f.stream, f.kernels.sum, f.p.Tokens, f.hidden,
-		arg(f.params), arg(f.place), arg(f.counts), arg(f.back), arg(staged), arg(f.out), arg(int32(f.p.Tokens)))
+		accel.Arg(f.params), accel.Arg(f.place), accel.Arg(f.counts), accel.Arg(f.back), accel.Arg(staged), accel.Arg(f.out), accel.Arg(int32(f.p.Tokens)))
 }
 
 func (f *shuffle) inspect() (*ep.Received, error) {
-	beside, err := accel.Read(f.device, f.stream, f.receive.beside, int64(f.received*f.besideBytes))
+	words := f.besideBytes / 4
+	beside, err := accel.Read[int32](f.device, f.stream, f.receive.beside, f.received*words)
 	if err != nil {
 		return nil, err
 	}
@@ -219,9 +221,11 @@ func (f *shuffle) inspect() (*ep.Received, error) {
 		}
 	}
 	for i := range f.received {
-		row := beside[i*f.besideBytes+f.scaleBytes:][:8*f.topk]
-		rx.Expert = append(rx.Expert, int32s(row[:4*f.topk])...)
-		rx.Weight = append(rx.Weight, float32s(row[4*f.topk:])...)
+		row := beside[i*words+f.scaleBytes/4:][:2*f.topk]
+		rx.Expert = append(rx.Expert, row[:f.topk]...)
+		for _, bits := range row[f.topk:] {
+			rx.Weight = append(rx.Weight, math.Float32frombits(uint32(bits)))
+		}
 	}
 	return rx, nil
 }

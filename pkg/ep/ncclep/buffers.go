@@ -1,9 +1,7 @@
 package ncclep
 
 import (
-	"encoding/binary"
 	"errors"
-	"math"
 
 	"github.com/collectivex/collectivex/pkg/accel"
 	"github.com/collectivex/collectivex/pkg/ep"
@@ -167,11 +165,11 @@ type run struct{ first, rows int }
 
 // arrived finds the rows of the last dispatch, and how many are of each expert.
 func (b *buffers) arrived() (runs []run, counts []int32, err error) {
-	if counts, err = b.int32s(b.counts, b.perRank); err != nil {
+	if counts, err = accel.Read[int32](b.device, b.stream, b.counts, b.perRank); err != nil {
 		return nil, nil, err
 	}
 	if !b.low {
-		total, err := b.int32s(b.total, 1)
+		total, err := accel.Read[int32](b.device, b.stream, b.total, 1)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -217,19 +215,18 @@ func (b *buffers) at(r run, from accel.Ptr, bytes int) ep.Rows {
 // beside reads the experts and weights of the first n rows. The library numbers experts as
 // this rank does.
 func (b *buffers) beside(n int) (experts []int32, weights []float32, err error) {
-	raw, err := b.read(b.experts, 8*n*b.topk)
+	locals, err := accel.Read[int64](b.device, b.stream, b.experts, n*b.topk)
 	if err != nil {
 		return nil, nil, err
 	}
-	for i := range n * b.topk {
-		local := int64(binary.NativeEndian.Uint64(raw[8*i:]))
+	for _, local := range locals {
 		if local != -1 { // one that is none of this rank's stays so
 			local += int64(b.rank * b.perRank)
 		}
 		experts = append(experts, int32(local))
 	}
-	raw, err = b.read(b.weights, 4*n*b.topk)
-	return experts, float32s(raw), err
+	weights, err = accel.Read[float32](b.device, b.stream, b.weights, n*b.topk)
+	return experts, weights, err
 }
 
 // replaced is where others has the rows for those that arrived.
@@ -239,28 +236,4 @@ func (b *buffers) replaced() (to []ep.Rows, err error) {
 		to = append(to, b.at(r, b.others, 2*b.hidden))
 	}
 	return to, err
-}
-
-func (b *buffers) read(at accel.Ptr, bytes int) ([]byte, error) {
-	return accel.Read(b.device, b.stream, at, int64(bytes))
-}
-
-func (b *buffers) int32s(at accel.Ptr, n int) ([]int32, error) {
-	raw, err := b.read(at, 4*n)
-	if err != nil {
-		return nil, err
-	}
-	out := make([]int32, n)
-	for i := range out {
-		out[i] = int32(binary.NativeEndian.Uint32(raw[4*i:]))
-	}
-	return out, nil
-}
-
-func float32s(raw []byte) []float32 {
-	out := make([]float32, len(raw)/4)
-	for i := range out {
-		out[i] = math.Float32frombits(binary.NativeEndian.Uint32(raw[4*i:]))
-	}
-	return out
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	_ "embed" // convert.cu
 	"errors"
-	"unsafe"
 
 	"github.com/collectivex/collectivex/pkg/accel"
 	source "github.com/collectivex/collectivex/pkg/accel/kernels"
@@ -12,12 +11,6 @@ import (
 
 //go:embed convert.cu
 var convertSource string
-
-const (
-	blockThreads = 256
-	// blocksPerSM fills a multiprocessor with threads.
-	blocksPerSM = 8
-)
 
 // converter makes bf16 rows of fp8 ones, on one device.
 type converter struct {
@@ -27,7 +20,7 @@ type converter struct {
 }
 
 func newConverter(ctx context.Context, d accel.Device) (*converter, error) {
-	c := &converter{blocks: uint32(max(1, d.Info().Multiproc) * blocksPerSM)}
+	c := &converter{blocks: uint32(accel.Blocks(d))}
 	var err error
 	if c.module, err = d.Compile(ctx, "nccl_ep.cu", source.Complete(convertSource)); err != nil {
 		return nil, err
@@ -40,10 +33,6 @@ func newConverter(ctx context.Context, d accel.Device) (*converter, error) {
 
 // convert enqueues the conversion of all rows that arrived to others.
 func (c *converter) convert(b *buffers) error {
-	return c.kernel.Launch(b.stream, c.blocks, blockThreads, 0,
-		arg(b.received), arg(b.scales), arg(b.counts), arg(b.others), arg(int32(b.perRank)), arg(int32(b.capacity)), arg(int32(b.hidden)))
+	return c.kernel.Launch(b.stream, c.blocks, accel.BlockThreads, 0,
+		accel.Arg(b.received), accel.Arg(b.scales), accel.Arg(b.counts), accel.Arg(b.others), accel.Arg(int32(b.perRank)), accel.Arg(int32(b.capacity)), accel.Arg(int32(b.hidden)))
 }
-
-// arg is a kernel's argument: a copy of v, since the object around an argument may hold no
-// Go pointers.
-func arg[T any](v T) unsafe.Pointer { return unsafe.Pointer(&v) }
