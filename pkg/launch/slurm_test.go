@@ -130,7 +130,7 @@ func TestSlurm(t *testing.T) {
 	plain := func(*Job) {}
 
 	t.Run("each rank has its place and its log", func(t *testing.T) {
-		a := allocate(t, onSlurm(t, `echo "$SLURM_PROCID $SLURM_NTASKS $SLURM_LOCALID $SLURM_NODEID $(hostname) $CX_TEST $*" >&2; exit $SLURM_PROCID`, plain))
+		a := allocate(t, onSlurm(t, `echo "$SLURM_PROCID $SLURM_NTASKS $SLURM_LOCALID $SLURM_NODEID $(hostname) $CX_TEST $*" >&2`, plain))
 		g, spec := stepOf(t, a, 4, 2)
 		var ended []Exit
 		for e := range g.Exits() {
