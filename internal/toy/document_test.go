@@ -20,6 +20,7 @@ import (
 
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/command"
+	"github.com/collectivex/collectivex/pkg/export"
 	"github.com/collectivex/collectivex/pkg/fold"
 	"github.com/collectivex/collectivex/pkg/launch"
 	"github.com/collectivex/collectivex/pkg/plan"
@@ -71,6 +72,13 @@ func init() {
 			return report.Sections{Headlines: []report.Section{{Title: "Toys", Table: t}}}
 		},
 	})
+	export.Register(export.Family{Name: "toy", Rows: func(d result.Document, head export.Row) (rows []export.Row) {
+		for _, r := range d.(*toyDocument).Rounds {
+			head.Metric, head.Unit, head.Value = "round", export.Microseconds, r.Micros
+			rows = append(rows, head)
+		}
+		return rows
+	}})
 }
 
 //go:embed document_test.go
@@ -201,6 +209,13 @@ func TestAFamilyFromElsewhereFromDefinitionToSummary(t *testing.T) {
 	require.NoError(t, verdict.Err())
 	ndjson, err := os.ReadFile(out)
 	require.NoError(t, err)
+
+	csv := filepath.Join(t.TempDir(), "run.csv")
+	_, err = export.Write([]string{results}, csv, "cxrun test")
+	require.NoError(t, err)
+	table, err := os.ReadFile(csv)
+	require.NoError(t, err)
+	require.Equal(t, 4, strings.Count(string(table), ",round,"))
 
 	toySchema := compiled(t, "toy-attempt.schema.json")
 	require.Contains(t, string(schemaFile(t, "toy-attempt.schema.json")), "there and back")

@@ -107,9 +107,9 @@ func epOf(d *result.EPDocument) *EP {
 			p.TokenRate = r.TokenRate.P50
 		}
 		wire := r.Wire()
-		p.DispatchGBps = perGPU(wire.Dispatch, p.DispatchTime, f.EP)
-		p.CombineGBps = perGPU(wire.Combine, p.CombineTime, f.EP)
-		p.RoundtripGBps = perGPU(wire.Roundtrip, p.Roundtrip, f.EP)
+		p.DispatchGBps = wire.Dispatch.PerGPU(p50(p.DispatchTime), f.EP)
+		p.CombineGBps = wire.Combine.PerGPU(p50(p.CombineTime), f.EP)
+		p.RoundtripGBps = wire.Roundtrip.PerGPU(p50(p.Roundtrip), f.EP)
 		e.Rungs = append(e.Rungs, p)
 		if r.TokensPerRank == headlineTokens {
 			e.Headline = len(e.Rungs) - 1
@@ -122,14 +122,6 @@ func epOf(d *result.EPDocument) *EP {
 		e.Headline = len(e.Rungs) / 2
 	}
 	return e
-}
-
-// perGPU is logical GB/s at the median for each rank, 0 without a time.
-func perGPU(b result.ByteCount, us *result.Percentiles, world int) float64 {
-	if us == nil || us.P50 <= 0 || world == 0 {
-		return 0
-	}
-	return float64(b.Total) / (us.P50 * 1e-6) / float64(world) / 1e9
 }
 
 // epKeys are the columns that tell EP cases apart.

@@ -153,16 +153,11 @@ func figuresOf(d result.Document) figures {
 }
 
 func machineOf(h *result.Envelope) Machine {
-	m := Machine{
+	return Machine{
 		SKU: h.Identity.CaseFactors.SKU, Backend: h.Implementation.Name, Vendor: h.Runtime.Vendor,
 		Device: h.Topology.DeviceProduct, Framework: h.Runtime.Framework, Runtime: h.Runtime.AcceleratorRuntime,
+		Library: h.LibraryVersion(),
 	}
-	if h.Implementation.LibraryVersion != nil {
-		m.Library = *h.Implementation.LibraryVersion
-	} else if l := h.Runtime.CollectiveLibrary; l != nil && l.Version != nil {
-		m.Library = l.Kind + " " + *l.Version
-	}
-	return m
 }
 
 func sum(v *fold.Verdict, standing map[fold.Case]figures, m *plan.Matrix) *Summary {

@@ -56,6 +56,18 @@ type Envelope struct {
 // Head implements Document.
 func (e *Envelope) Head() *Envelope { return e }
 
+// LibraryVersion returns the version of the library that was measured: the backend's own,
+// else kind and version of the collective library; empty if neither reports one.
+func (e *Envelope) LibraryVersion() string {
+	if v := e.Implementation.LibraryVersion; v != nil {
+		return *v
+	}
+	if l := e.Runtime.CollectiveLibrary; l != nil && l.Version != nil {
+		return l.Kind + " " + *l.Version
+	}
+	return ""
+}
+
 // Identity says which case a document answers and which attempt it is.
 type Identity struct {
 	CaseID            string            `json:"case_id"`

@@ -219,6 +219,15 @@ type ByteCount struct {
 	Total      int64 `json:"total_logical_bytes"`
 }
 
+// PerGPU returns the bytes that a rank of world moves in a second if all of them take us
+// microseconds, in GB/s = 1e9 bytes per second; 0 without a time or ranks.
+func (b ByteCount) PerGPU(us float64, world int) float64 {
+	if us <= 0 || world == 0 {
+		return 0
+	}
+	return float64(b.Total) / (us * 1e-6) / float64(world) / 1e9
+}
+
 // EPCopies counts logical copies. Wire is per-assignment or rank-deduplicated.
 type EPCopies struct {
 	Routed      int64  `json:"routed"`

@@ -183,3 +183,23 @@ func TestSummarize(t *testing.T) {
 	code, _, _ = cxrun(nil, "summarize", "--in", dir, "--format", "html")
 	require.Equal(t, cli.ExitUsage, code)
 }
+
+func TestExport(t *testing.T) {
+	dir, _ := shards(t)
+	out := filepath.Join(t.TempDir(), "run.csv")
+	code, stdout, stderr := cxrun(nil, "export", "--in", dir, "-o", out)
+	require.Equal(t, cli.ExitOK, code, stderr)
+	require.Equal(t, out+": 2 cases of 1 run\n", stdout)
+	require.FileExists(t, out)
+
+	// A table that lacks a file says so.
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "torn.json"), []byte(`{"version":1,`), 0o644))
+	code, _, stderr = cxrun(nil, "export", "--in", dir, "-o", out)
+	require.Equal(t, cli.ExitFailed, code)
+	require.Contains(t, stderr, "left out: "+filepath.Join(dir, "torn.json"))
+	require.Contains(t, stderr, "cxrun: 1 file that is not a document left out\n")
+
+	code, _, stderr = cxrun(nil, "export", "--in", dir, "-o", "run.xlsx")
+	require.Equal(t, cli.ExitUsage, code)
+	require.Equal(t, "cxrun: -o run.xlsx: name a file that ends in .csv, .parquet, .prom\n", stderr)
+}

@@ -1,0 +1,62 @@
+package run
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/collectivex/collectivex/pkg/cli"
+	"github.com/collectivex/collectivex/pkg/export"
+	"github.com/collectivex/collectivex/pkg/fold"
+)
+
+func newExport(s cli.Streams) *cobra.Command {
+	var (
+		in  []string
+		out string
+	)
+	cmd := &cobra.Command{
+		Use:   "export --in DIR|FILE -o FILE",
+		Short: "Write the figures of a run for other tools: CSV, Parquet, Prometheus",
+		Long: `Write the figures of the documents below a directory or in an NDJSON file in the
+form that the extension of the output names:
+
+  .csv      a table with one figure per row (pandas, spreadsheets, R)
+  .parquet  the same table (DuckDB, Polars, Spark)
+  .prom     gauges for the textfile collector of Prometheus' node_exporter
+
+For each case of a run, the attempt that counts is written: the newest success,
+else the newest attempt. docs/export.md describes every column.
+
+The exit code is 1 if a file was left out because it is not a document.`,
+		Example: `  cxrun export --in results/monday -o monday.csv
+  cxrun export --in run.ndjson -o run.parquet`,
+		Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			if len(in) == 0 || out == "" {
+				return cli.UsageError("export needs --in and -o; see 'cxrun export --help'")
+			}
+			if err := checkInputs(in); err != nil {
+				return err
+			}
+			v, err := export.Write(in, out, "cxrun "+cli.Build())
+			if errors.Is(err, export.ErrForm) {
+				return cli.UsageError("-o %s: name a file that ends in %s", out, strings.Join(export.Extensions(), ", "))
+			}
+			if err != nil {
+				return cli.EnvironmentError("%w", err)
+			}
+			printLeftOut(s, v)
+			fmt.Fprintf(s.Out, "%s: %s of %s\n", out, fold.Count(len(v.Answers), "case", "cases"), fold.Count(len(v.Runs), "run", "runs"))
+			if n := len(v.Problems); n > 0 {
+				return fmt.Errorf("%s left out", fold.Count(n, "file that is not a document", "files that are not documents"))
+			}
+			return nil
+		},
+	}
+	cmd.Flags().StringArrayVar(&in, "in", nil, "read documents below `DIR`, or the lines of a FILE.ndjson; may be repeated")
+	cmd.Flags().StringVarP(&out, "output", "o", "", "write to `FILE`, whose extension names the form")
+	return cmd
+}

@@ -1,0 +1,133 @@
+// Package export writes the documents of runs in forms that other tools read.
+package export
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/collectivex/collectivex/pkg/fold"
+	"github.com/collectivex/collectivex/pkg/regular"
+	"github.com/collectivex/collectivex/pkg/result"
+)
+
+// Form writes cases in one form.
+type Form interface {
+	// Add writes a case.
+	Add(c Case) error
+	// Close writes what is left. It does not close the file.
+	Close() error
+}
+
+// Case is the attempt that counts for a case of a run.
+type Case struct {
+	Document result.Document
+	Attempts int    // at the case in its run
+	Source   string // file, or file:line in NDJSON
+}
+
+// Rows returns the rows of the tidy table: first one that has the number of attempts, so
+// that a case without figures has a row too, then one for each figure.
+func (c Case) Rows() []Row {
+	h := c.Document.Head()
+	at, _ := time.Parse(time.RFC3339, h.GeneratedAt) // whoever read the document parsed it
+	head := Row{
+		GeneratedAt: at, CaseID: h.Identity.CaseID, ComparisonKey: h.ComparisonKey,
+		SKU: h.Identity.CaseFactors.SKU, Backend: h.Implementation.Name, LibraryVersion: h.LibraryVersion(),
+		Family: string(h.Identity.Case.Family), World: known(h.Topology.WorldSize), Nodes: known(h.Topology.Nodes),
+		Repeat: known(h.Identity.Repeat), AttemptOrdinal: int64(h.Identity.AttemptOrdinal),
+		Outcome: h.Outcome.Status, Reason: string(h.Outcome.Code()),
+	}
+	if id := h.Identity.AllocationFactors.RunID; id != nil {
+		head.RunID = *id
+	}
+	if attempt := h.Identity.AllocationFactors.RunAttempt; attempt != nil {
+		head.RunAttempt = *attempt
+	}
+	attempts := head
+	attempts.Metric, attempts.Stat, attempts.Unit, attempts.Value = "attempts", "count", Dimensionless, float64(c.Attempts)
+	attempts.Complete = h.Outcome.Status == result.Success || h.Outcome.Status == result.Invalid
+	attempts.Passed = h.Outcome.Status == result.Success
+	rows := []Row{attempts}
+	if family, ok := families.Find(head.Family); ok {
+		rows = append(rows, family.Rows(c.Document, head)...)
+	}
+	return rows
+}
+
+// forms are the forms by the extension of their files.
+var forms = []struct {
+	extension string
+	open      func(w io.Writer, program string) (Form, error)
+}{
+	{".csv", newCSV},
+	{".parquet", newParquet},
+	{".prom", newPrometheus},
+}
+
+// Extensions returns the extensions of files that Write writes.
+func Extensions() []string {
+	var all []string
+	for _, f := range forms {
+		all = append(all, f.extension)
+	}
+	return all
+}
+
+// ErrForm is wrapped by the error for a file whose extension names no form.
+var ErrForm = errors.New("unknown form")
+
+// Write writes the attempt that counts for each case below in (see fold.Read) to the file
+// out, which appears whole or not at all, in the form that its extension names. program
+// names the writing program. The verdict lists the files that are not documents. An error
+// means that nothing was written.
+func Write(in []string, out, program string) (*fold.Verdict, error) {
+	for _, f := range forms {
+		if strings.HasSuffix(out, f.extension) {
+			_ = regular.EndPartial(filepath.Dir(out), nil) // leftovers that cannot be removed do no harm
+			var v *fold.Verdict
+			err := regular.WriteAtomic(out, func(w io.Writer) error {
+				form, err := f.open(w, program)
+				if err != nil {
+					return err
+				}
+				if v, err = addAll(in, form); err != nil {
+					return err
+				}
+				return form.Close()
+			})
+			return v, err
+		}
+	}
+	return nil, fmt.Errorf("%w: %s does not end in %s", ErrForm, out, strings.Join(Extensions(), ", "))
+}
+
+// addAll adds the attempt that counts for each case to form.
+func addAll(in []string, form Form) (*fold.Verdict, error) {
+	verdict, documents, err := fold.Standing(in)
+	if err != nil {
+		return nil, err
+	}
+	attempts := map[fold.Case]int{}
+	for _, a := range verdict.Answers {
+		attempts[a.Case] = a.Attempts
+	}
+	for rec, err := range documents {
+		if err != nil {
+			return nil, err
+		}
+		d, err := rec.Document()
+		if err != nil {
+			verdict.Problems = append(verdict.Problems, &fold.Problem{Source: rec.Source, Err: err})
+			continue
+		}
+		c := Case{Document: d, Attempts: attempts[fold.Case{Run: rec.Head.RunID, ID: rec.Head.CaseID}], Source: rec.Source}
+		if err := form.Add(c); err != nil {
+			return nil, err
+		}
+	}
+	return verdict, nil
+}

@@ -1,0 +1,34 @@
+package export
+
+import (
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/registry"
+	"github.com/collectivex/collectivex/pkg/result"
+)
+
+// Family is what the table says of the documents of one family.
+type Family struct {
+	Name plan.Family
+	// Rows returns a row for each figure of a document. head has the columns that all of
+	// them share; the family sets the others.
+	Rows func(d result.Document, head Row) []Row
+}
+
+var families = registry.New(func(f Family) string { return string(f.Name) },
+	Family{plan.FamilyEP, epRows}, Family{plan.FamilyCollective, collectiveRows})
+
+// Register adds a family. It is for init functions: it panics if the family is
+// registered already, and once a document was exported.
+func Register(f Family) { families.Add(f) }
+
+// percentiles appends a row for each percentile; prefix is put before its name.
+func percentiles(to []Row, row Row, prefix string, p result.Percentiles) []Row {
+	for _, s := range []struct {
+		name  string
+		value float64
+	}{{"p50", p.P50}, {"p90", p.P90}, {"p95", p.P95}, {"p99", p.P99}} {
+		row.Stat, row.Value = prefix+s.name, s.value
+		to = append(to, row)
+	}
+	return to
+}

@@ -1,0 +1,118 @@
+package export
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// prometheusForm writes gauges for the textfile collector of node_exporter, in base units.
+// It keeps all lines until Close, since those of one metric must stand together.
+type prometheusForm struct {
+	w     io.Writer
+	run   string            // the only run
+	lines map[string]string // sorted when it is written: by metric, then by its lines
+	help  map[string]string
+}
+
+func newPrometheus(w io.Writer, _ string) (Form, error) {
+	return &prometheusForm{w: w, lines: map[string]string{}, help: map[string]string{}}, nil
+}
+
+// base are the base units of Prometheus: how its names end, and the factor to them.
+var base = map[string]struct {
+	suffix string
+	factor float64
+}{
+	Microseconds:  {"_seconds", 1e-6},
+	GBPerSecond:   {"_bytes_per_second", 1e9},
+	PerSecond:     {"_per_second", 1},
+	Dimensionless: {"", 1},
+}
+
+// Add implements Form. Figures of rows that are not complete or did not pass are left out.
+func (f *prometheusForm) Add(c Case) error {
+	rows := c.Rows()
+	attempts := rows[0]
+	if f.run != "" && f.run != attempts.RunID {
+		return fmt.Errorf("%s: a textfile has the newest figures alone, and these documents are of runs %s and %s; export one run",
+			c.Source, f.run, attempts.RunID)
+	}
+	f.run = attempts.RunID
+	f.gauge("case_attempts", "Attempts at the case in its run.", attempts, attempts.Value)
+	f.gauge("case_success", "1 if the case succeeded, else 0.", attempts, map[bool]float64{true: 1}[attempts.Passed])
+	f.gauge("case_generated_timestamp_seconds", "When the document of the case was written.", attempts,
+		float64(attempts.GeneratedAt.UnixMilli())/1e3)
+	for _, row := range rows[1:] {
+		if row.Complete && row.Passed {
+			unit := base[row.Unit]
+			f.gauge(row.Metric+unit.suffix, "See docs/export.md.", row, row.Value*unit.factor)
+		}
+	}
+	return nil
+}
+
+// gauge adds a line.
+func (f *prometheusForm) gauge(name, help string, row Row, value float64) {
+	name = "collectivex_" + name
+	f.help[name] = help
+	var labels []string
+	for _, l := range []struct{ name, value string }{
+		{"case_id", row.CaseID},
+		{"sku", row.SKU},
+		{"backend", row.Backend},
+		{"library_version", row.LibraryVersion},
+		{"family", row.Family},
+		{"op_or_phase", row.OpOrPhase},
+		{"mode", row.Mode},
+		{"dtype", row.DType},
+		{"world", cell(row.World)},
+		{"nodes", cell(row.Nodes)},
+		{row.XName, cell(row.X)},
+		{"placement", row.Placement},
+		{"src", cell(row.Src)},
+		{"dst", cell(row.Dst)},
+		{"timing", row.Timing},
+		{"stat", row.Stat},
+	} {
+		if l.value != "" {
+			labels = append(labels, l.name+`="`+escape.Replace(l.value)+`"`)
+		}
+	}
+	series := name + "{" + strings.Join(labels, ",") + "}"
+	f.lines[series] = strconv.FormatFloat(value, 'g', -1, 64)
+}
+
+// escape escapes the value of a label.
+var escape = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`)
+
+// Close implements Form.
+func (f *prometheusForm) Close() error {
+	last := ""
+	for _, series := range slices.SortedFunc(maps.Keys(f.lines), bySeries) {
+		name, _, _ := strings.Cut(series, "{")
+		head := ""
+		if name != last {
+			head = fmt.Sprintf("# HELP %s %s\n# TYPE %s gauge\n", name, f.help[name], name)
+		}
+		last = name
+		if _, err := fmt.Fprintf(f.w, "%s%s %s\n", head, series, f.lines[series]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// bySeries orders series by metric, then by labels: one name may be the beginning of
+// another.
+func bySeries(a, b string) int {
+	nameA, labelsA, _ := strings.Cut(a, "{")
+	nameB, labelsB, _ := strings.Cut(b, "{")
+	if c := strings.Compare(nameA, nameB); c != 0 {
+		return c
+	}
+	return strings.Compare(labelsA, labelsB)
+}
