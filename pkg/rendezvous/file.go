@@ -3,9 +3,12 @@ package rendezvous
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -26,38 +29,65 @@ const (
 // maxLength limits what is read of one value or stream, in bytes.
 const maxLength = 1 << 30
 
-// ErrMalformed is wrapped by errors for a value or a stream that is not a regular file, or
-// is larger than any that a rank writes.
-var ErrMalformed = errors.New("malformed")
-
-// How long Get sleeps between two looks: at first briefly, since most waits are for a peer
-// that is microseconds behind, then longer, to leave the processors to the ranks.
+// How long Get sleeps between two looks: a part of the time that it has waited. Most waits
+// are for a peer that is microseconds behind. Thousands of ranks that wait for minutes must
+// not keep a file server busy.
 const (
 	firstPoll = 50 * time.Microsecond
-	lastPoll  = 5 * time.Millisecond
+	lastPoll  = 500 * time.Millisecond
+	pollPart  = 8
 )
 
-// File is a Store in a directory. It needs only hard links, rename and O_APPEND of the file
-// system, so any directory that all processes see will do.
+// How long a file may be missing from a directory before nudge, and the longest pause
+// between two.
+const (
+	firstNudge = time.Second
+	lastNudge  = 16 * time.Second
+)
+
+// File is a Store in a directory that all processes see, on this host or over NFS. It
+// depends on what NFS guarantees and on nothing more:
+//
+//   - Whoever opens a file sees what was written before its writer closed it
+//     (close-to-open consistency). File closes what it has written, before it returns and
+//     before it gives it a name that others look for.
+//   - A client may remember that a name is missing for as long as it believes that the
+//     directory is unchanged. Opening the directory makes it ask. File opens the
+//     directories of a missing file from the root down, and looks again.
+//   - Creating a name that must not exist is atomic, but a lost reply can make a successful
+//     link look as if the name had existed. File counts the names of its own file.
+//
+// It renames nothing, and no process holds a file of the store open.
 type File struct {
 	root string
+	disk disk
+	wait time.Duration // firstNudge, or less in tests
 
 	mu      sync.Mutex
-	streams map[string]*stream
+	made    map[string]bool  // directories that exist
+	streams map[string]error // by key of a stream that this process writes: what broke it
+	nudges  map[string]*nudge
 }
 
 var _ Store = (*File)(nil)
 
-// stream is the writing end of a stream. err is the error that broke it.
-type stream struct {
-	file *os.File
-	err  error
+// nudge is when a directory that lacks a file is next changed.
+type nudge struct {
+	due  time.Time
+	wait time.Duration
 }
 
 // OpenFile returns the store in directory root, which it creates if it is missing.
 func OpenFile(root string) (*File, error) {
-	f := &File{root: root, streams: map[string]*stream{}}
-	if err := os.MkdirAll(f.Dir(), 0o700); err != nil {
+	if err := os.MkdirAll(root, 0o700); err != nil {
+		return nil, fmt.Errorf("open store: %w", err)
+	}
+	return openFile(system{}, root, firstNudge)
+}
+
+func openFile(d disk, root string, wait time.Duration) (*File, error) {
+	f := &File{root: root, disk: d, wait: wait, made: map[string]bool{}, streams: map[string]error{}, nudges: map[string]*nudge{}}
+	if err := f.mkdir(f.Dir()); err != nil {
 		return nil, fmt.Errorf("open store: %w", err)
 	}
 	return f, nil
@@ -69,12 +99,46 @@ func (f *File) Dir() string { return filepath.Join(f.root, sharedDir) }
 // path returns the file of key. It is an error if the key is malformed, which is a mistake
 // in this program.
 func (f *File) path(key, suffix string) (string, error) {
-	for seg := range strings.SplitSeq(key, "/") {
-		if seg == "" || seg[0] == '.' || strings.ContainsAny(seg, "@\x00") {
-			return "", fmt.Errorf("store key %q: segments are not empty, start with no dot and hold no '@'", key)
-		}
+	if err := checkKey(key); err != nil {
+		return "", err
 	}
 	return filepath.Join(f.root, filepath.FromSlash(key)+suffix), nil
+}
+
+func checkKey(key string) error {
+	for seg := range strings.SplitSeq(key, "/") {
+		if seg == "" || seg[0] == '.' || strings.ContainsAny(seg, "@\x00") {
+			return fmt.Errorf("store key %q: segments are not empty, start with no dot and hold no '@'", key)
+		}
+	}
+	return nil
+}
+
+// parents returns the directories from the root down to the one of path.
+func (f *File) parents(path string) []string {
+	var dirs []string
+	for dir := filepath.Dir(path); ; dir = filepath.Dir(dir) {
+		dirs = append([]string{dir}, dirs...)
+		if dir == f.root || len(dir) < len(f.root) {
+			return dirs
+		}
+	}
+}
+
+// mkdir creates dir and its parents in the root. Another process may create them too.
+func (f *File) mkdir(dir string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, d := range f.parents(filepath.Join(dir, "file")) {
+		if f.made[d] {
+			continue
+		}
+		if err := f.disk.Mkdir(d); err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+		f.made[d] = true
+	}
+	return nil
 }
 
 // Put implements Store.
@@ -86,24 +150,45 @@ func (f *File) Put(ctx context.Context, key string, value []byte) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("put %s: %w", key, err)
 	}
-	dir := filepath.Dir(path)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return fmt.Errorf("put %s: %w", key, err)
-	}
-	tmp, err := os.CreateTemp(dir, ".put-*")
-	if err != nil {
-		return fmt.Errorf("put %s: %w", key, err)
-	}
-	defer os.Remove(tmp.Name())
-	_, err = tmp.Write(value)
-	if err = errors.Join(err, tmp.Close()); err != nil {
-		return fmt.Errorf("put %s: %w", key, err)
-	}
-	// Unlike rename, link fails if the key exists.
-	if err := os.Link(tmp.Name(), path); err != nil {
+	if err := f.put(path, value); err != nil {
 		return fmt.Errorf("put %s: %w", key, err)
 	}
 	return nil
+}
+
+func (f *File) put(path string, value []byte) error {
+	dir := filepath.Dir(path)
+	if err := f.mkdir(dir); err != nil {
+		return err
+	}
+	temp := temporary(dir)
+	out, err := f.disk.Create(temp)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.disk.Remove(temp) }() // what stays goes with the store
+	if err := writeAndClose(out, value); err != nil {
+		return err
+	}
+	// Unlike rename, link fails if the key exists.
+	err = f.disk.Link(temp, path)
+	if errors.Is(err, fs.ErrExist) {
+		if n, failed := f.disk.Names(temp); failed == nil && n == 2 {
+			return nil // the reply was lost, and the request sent again
+		}
+	}
+	return err
+}
+
+// temporary returns a new name in dir that no key has.
+func temporary(dir string) string {
+	return filepath.Join(dir, fmt.Sprintf(".put-%016x", rand.Uint64()))
+}
+
+// writeAndClose writes data, which others see once the file is closed.
+func writeAndClose(w io.WriteCloser, data []byte) error {
+	_, err := w.Write(data)
+	return errors.Join(err, w.Close())
 }
 
 // Get implements Store.
@@ -112,21 +197,18 @@ func (f *File) Get(ctx context.Context, key string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	var timer *time.Timer
-	for wait := firstPoll; ; wait = min(2*wait, lastPoll) {
-		value, err := read(path, 0)
+	began := time.Now()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		value, err := f.read(path, 0)
 		if err == nil {
 			return value, nil
 		}
 		if !errors.Is(err, fs.ErrNotExist) {
 			return nil, fmt.Errorf("get %s: %w", key, err)
 		}
-		if timer == nil {
-			timer = time.NewTimer(wait)
-			defer timer.Stop()
-		} else {
-			timer.Reset(wait)
-		}
+		timer.Reset(min(max(time.Since(began)/pollPart, firstPoll), lastPoll))
 		select {
 		case <-ctx.Done():
 			return nil, fmt.Errorf("get %s: %w", key, ctx.Err())
@@ -141,43 +223,52 @@ func (f *File) Append(key string, record []byte) error {
 	if bytes.IndexByte(record, '\n') >= 0 {
 		return fmt.Errorf("append %s: record holds a newline", key)
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	s, ok := f.streams[key]
-	if !ok {
-		file, err := f.openStream(key)
-		if err != nil {
+	path, err := f.path(key, streamSuffix)
+	if err != nil {
+		return err
+	}
+	broken, opened := f.stream(key)
+	if !opened {
+		if err := f.beginStream(path); err != nil {
 			return fmt.Errorf("append %s: %w", key, err)
 		}
-		s = &stream{file: file}
-		f.streams[key] = s
 	}
-	if s.err == nil {
-		line := append(bytes.Clone(record), '\n')
-		_, s.err = s.file.Write(line)
+	if broken == nil {
+		broken = f.write(path, append(bytes.Clone(record), '\n'))
 	}
-	if s.err != nil {
-		return fmt.Errorf("append %s: %w", key, s.err)
+	f.mu.Lock()
+	f.streams[key] = broken
+	f.mu.Unlock()
+	if broken != nil {
+		return fmt.Errorf("append %s: %w", key, broken)
 	}
 	return nil
 }
 
-// openStream opens the stream key for writing, and truncates an incomplete last record that
-// an earlier writer may have left.
-func (f *File) openStream(key string) (*os.File, error) {
-	path, err := f.path(key, streamSuffix)
+func (f *File) stream(key string) (broken error, opened bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	broken, opened = f.streams[key]
+	return broken, opened
+}
+
+func (f *File) write(path string, line []byte) error {
+	file, err := f.disk.Append(path)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return nil, err
+	return writeAndClose(file, line)
+}
+
+// beginStream truncates an incomplete last record that an earlier writer may have left.
+func (f *File) beginStream(path string) error {
+	if err := f.mkdir(filepath.Dir(path)); err != nil {
+		return err
 	}
-	if old, err := read(path, 0); err == nil && len(old) > 0 && old[len(old)-1] != '\n' {
-		if err := os.Truncate(path, int64(bytes.LastIndexByte(old, '\n')+1)); err != nil {
-			return nil, err
-		}
+	if old, err := f.look(path, 0); err == nil && len(old) > 0 && old[len(old)-1] != '\n' {
+		return f.disk.Truncate(path, int64(bytes.LastIndexByte(old, '\n')+1))
 	}
-	return os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	return nil
 }
 
 // Records implements Store.
@@ -186,30 +277,82 @@ func (f *File) Records(key string, offset int64) ([][]byte, int64, error) {
 	if err != nil {
 		return nil, offset, err
 	}
-	data, err := read(path, offset)
+	data, err := f.read(path, offset)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, offset, nil
 	}
 	if err != nil {
 		return nil, offset, fmt.Errorf("records %s: %w", key, err)
 	}
-	end := bytes.LastIndexByte(data, '\n') + 1
-	if end == 0 {
-		return nil, offset, nil
-	}
-	return bytes.Split(data[:end-1], []byte{'\n'}), offset + int64(end), nil
+	records, next := split(data, offset)
+	return records, next, nil
 }
 
-// read returns the content of the file of a value or a stream, from offset on.
-func read(path string, offset int64) ([]byte, error) {
-	data, err := regular.ReadFrom(path, offset, maxLength)
+// split returns the complete records in the bytes of a stream from offset on, and the
+// offset after them.
+func split(data []byte, offset int64) ([][]byte, int64) {
+	end := bytes.LastIndexByte(data, '\n') + 1
+	if end == 0 {
+		return nil, offset
+	}
+	return bytes.Split(data[:end-1], []byte{'\n'}), offset + int64(end)
+}
+
+// read returns the content of the file of a value or a stream, from offset on. That the
+// file is missing is the word of the server, unless its directory has changed twice within
+// one tick of the server's clock: in time, read changes it once more.
+func (f *File) read(path string, offset int64) ([]byte, error) {
+	data, err := f.look(path, offset)
+	if errors.Is(err, fs.ErrNotExist) {
+		for _, dir := range f.parents(path) {
+			if f.disk.Visit(dir) != nil {
+				break
+			}
+		}
+		data, err = f.look(path, offset)
+	}
+	dir := filepath.Dir(path)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	n := f.nudges[dir]
+	switch now := time.Now(); {
+	case !errors.Is(err, fs.ErrNotExist):
+		if n != nil {
+			delete(f.nudges, dir)
+		}
+	case n == nil:
+		f.nudges[dir] = &nudge{now.Add(f.wait), f.wait}
+	case now.After(n.due):
+		n.wait = min(2*n.wait, lastNudge)
+		n.due = now.Add(n.wait)
+		f.nudge(path)
+	}
+	return data, err
+}
+
+// nudge changes the directories of path, so that this host forgets what it remembers of
+// the names in them.
+func (f *File) nudge(path string) {
+	for _, dir := range f.parents(path) {
+		temp := temporary(dir)
+		if file, err := f.disk.Create(temp); err == nil {
+			_ = file.Close()
+			_ = f.disk.Remove(temp)
+		}
+	}
+}
+
+// look reads a file as this host knows it.
+func (f *File) look(path string, offset int64) ([]byte, error) {
+	data, err := f.disk.Read(path, offset, maxLength)
 	if errors.Is(err, regular.ErrIrregular) || errors.Is(err, regular.ErrTooLarge) {
 		return nil, fmt.Errorf("%w: %w", ErrMalformed, err)
 	}
 	return data, err
 }
 
-// Gather implements Store.
+// Gather implements Store. Rank 0 collects the values, so that not every rank reads a file
+// of every other.
 func (f *File) Gather(ctx context.Context, name string, rank, world int, value []byte) ([][]byte, error) {
 	if rank < 0 || rank >= world {
 		return nil, fmt.Errorf("gather %s: rank %d of %d", name, rank, world)
@@ -217,18 +360,61 @@ func (f *File) Gather(ctx context.Context, name string, rank, world int, value [
 	if err := f.Put(ctx, memberKey(name, rank), value); err != nil {
 		return nil, fmt.Errorf("gather: %w", err)
 	}
-	values := make([][]byte, world)
-	for r := range world {
-		v, err := f.Get(ctx, memberKey(name, r))
-		if err != nil {
-			return nil, fmt.Errorf("gather: %w", err)
-		}
-		values[r] = v
+	if rank == 0 {
+		return f.collect(ctx, name, world)
+	}
+	all, err := f.Get(ctx, allKey(name))
+	if err != nil {
+		return nil, f.incomplete(ctx, name, world, err)
+	}
+	var values [][]byte
+	if err := json.Unmarshal(all, &values); err != nil || len(values) != world {
+		return nil, fmt.Errorf("gather %s: %w: %d values for %d ranks", name, ErrMalformed, len(values), world)
 	}
 	return values, nil
 }
 
+func (f *File) collect(ctx context.Context, name string, world int) ([][]byte, error) {
+	values := make([][]byte, world)
+	for r := range values {
+		var err error
+		if values[r], err = f.Get(ctx, memberKey(name, r)); err != nil {
+			return nil, f.incomplete(ctx, name, world, err)
+		}
+	}
+	all, err := json.Marshal(values)
+	if err != nil {
+		return nil, fmt.Errorf("gather: %w", err)
+	}
+	if err := f.Put(ctx, allKey(name), all); err != nil {
+		return nil, fmt.Errorf("gather: %w", err)
+	}
+	return values, nil
+}
+
+// incomplete names the ranks that a gather waited for when its context ended.
+func (f *File) incomplete(ctx context.Context, name string, world int, err error) error {
+	if ctx.Err() == nil {
+		return fmt.Errorf("gather: %w", err)
+	}
+	missing := &MissingError{Name: name, World: world, Err: ctx.Err()}
+	for r := range world {
+		path, err := f.path(memberKey(name, r), valueSuffix)
+		if err != nil {
+			return err
+		}
+		if r == 0 {
+			f.nudge(path)
+		}
+		if _, err := f.read(path, 0); errors.Is(err, fs.ErrNotExist) {
+			missing.Ranks = append(missing.Ranks, r)
+		}
+	}
+	return missing
+}
+
 func memberKey(name string, rank int) string { return fmt.Sprintf("%s/rank-%d", name, rank) }
+func allKey(name string) string              { return name + "/all" }
 
 // Barrier implements Store.
 func (f *File) Barrier(ctx context.Context, name string, rank, world int) error {
@@ -236,14 +422,5 @@ func (f *File) Barrier(ctx context.Context, name string, rank, world int) error 
 	return err
 }
 
-// Close closes the streams that this process wrote.
-func (f *File) Close() error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	var err error
-	for _, s := range f.streams {
-		err = errors.Join(err, s.file.Close())
-	}
-	f.streams = map[string]*stream{}
-	return err
-}
+// Close implements Store. File holds nothing open.
+func (f *File) Close() error { return nil }

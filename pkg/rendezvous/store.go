@@ -2,7 +2,17 @@
 // have no other channel, so bare hosts, srun and containers need no special treatment.
 package rendezvous
 
-import "context"
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// ErrMalformed is wrapped by errors for a value or a stream that is not a regular file, or
+// is larger than any that a rank writes.
+var ErrMalformed = errors.New("malformed")
 
 // Store keeps small values and append-only streams under slash-separated keys
 // ("case-0003/ready", "case-0003/rank-0"). All methods are safe for concurrent
@@ -23,11 +33,52 @@ type Store interface {
 	// written the stream.
 	Records(key string, offset int64) (records [][]byte, next int64, err error)
 	// Gather stores this rank's value under name, waits for the values of all ranks of
-	// world, and returns them in rank order. Each name can be used once.
+	// world, and returns them in rank order. Each name can be used once. If ctx ends while
+	// it waits, the error is a *MissingError.
 	Gather(ctx context.Context, name string, rank, world int, value []byte) ([][]byte, error)
 	// Barrier waits until all ranks of world have called it, like Gather without values.
 	Barrier(ctx context.Context, name string, rank, world int) error
 	// Dir returns a directory that all ranks of one host share, for backends that need
 	// files.
 	Dir() string
+	// Close ends the use of the store by this process.
+	Close() error
+}
+
+// MissingError is the error of a gather or a barrier whose context ended before all ranks
+// had come.
+type MissingError struct {
+	Name  string
+	Ranks []int // those that have not come, in order; none if rank 0 alone is behind
+	World int
+	Err   error // of the context
+}
+
+// Error names the missing ranks.
+func (e *MissingError) Error() string {
+	if len(e.Ranks) == 0 {
+		return fmt.Sprintf("gather %s: all %d ranks have come, but rank 0 has not collected their values: %v", e.Name, e.World, e.Err)
+	}
+	return fmt.Sprintf("gather %s: missing of %d ranks: %s: %v", e.Name, e.World, Ranks(e.Ranks), e.Err)
+}
+
+// Unwrap returns the error of the context.
+func (e *MissingError) Unwrap() error { return e.Err }
+
+// Ranks spells a sorted list of ranks, such as 0, 2-4.
+func Ranks(ranks []int) string {
+	var parts []string
+	for i := 0; i < len(ranks); {
+		last := i
+		for last+1 < len(ranks) && ranks[last+1] == ranks[last]+1 {
+			last++
+		}
+		part := strconv.Itoa(ranks[i])
+		if last > i {
+			part += "-" + strconv.Itoa(ranks[last])
+		}
+		parts = append(parts, part)
+		i = last + 1
+	}
+	return strings.Join(parts, ", ")
 }
