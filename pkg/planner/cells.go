@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/plan"
@@ -114,6 +115,12 @@ func estimate(p *catalog.Platform, be *catalog.Backend, c *plan.Case) float64 {
 		pace = p.ScaleOut.Pace
 	}
 	return float64(be.SetupSeconds) + familyOf(c).Seconds(c, pace)
+}
+
+// Estimate returns how long a case of the plan is expected to take, with the set-up of its
+// rank group. It is rough: it sizes things before they start.
+func Estimate(cat *catalog.Catalog, c *plan.Case) time.Duration {
+	return time.Duration(estimate(cat.Platform(c.SKU), cat.Backend(c.Backend), c) * float64(time.Second))
 }
 
 // budget is when a case of this estimate counts as hung, in seconds: ten times its

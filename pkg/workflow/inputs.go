@@ -1,7 +1,10 @@
 package workflow
 
 import (
+	"errors"
+	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/collectivex/collectivex/pkg/catalog"
@@ -46,3 +49,41 @@ func inputs(cat *catalog.Catalog) []input {
 
 // smoke is the suite of a dispatch by default.
 const smoke = "smoke"
+
+// RequestInput is the input that marks a dispatch. The name of the setup job shows its
+// value, so that a run can be found whose id GitHub did not answer.
+const RequestInput = "request"
+
+// Values returns the inputs of a dispatch that plans with f, and the filters as the
+// workflow will then apply them: without a suite it takes its default. What the inputs
+// cannot say, such as two suites, is an error, and so is a value that they do not offer.
+func Values(cat *catalog.Catalog, f planner.Filters) (planner.Filters, map[string]string, error) {
+	out := map[string]string{}
+	only := planner.Only{}
+	var errs []error
+	for _, in := range inputs(cat) {
+		want := f.Only[in.Filter]
+		switch {
+		case in.Kind == "number":
+			if f.MaxCases > 0 && f.MaxCases != in.Preset {
+				out[in.Name()] = strconv.Itoa(f.MaxCases)
+			}
+			continue
+		case in.Kind == "string" && len(want) > 0:
+			out[in.Name()] = strings.Join(want, ",")
+		case len(want) > 1:
+			errs = append(errs, fmt.Errorf("--%s: a run takes one value or %q, not %d: dispatch once for each of %s", in.Filter, catalog.All, len(want), strings.Join(want, ", ")))
+		case len(want) == 1 && !slices.Contains(in.Options, want[0]):
+			errs = append(errs, fmt.Errorf("--%s: the workflow does not offer %q%s", in.Filter, want[0], catalog.Hint(want[0], in.Options)))
+		case len(want) == 1:
+			out[in.Name()] = want[0]
+		case in.Filter == planner.FilterSuite:
+			want = []string{in.Preset.(string)}
+			out[in.Name()] = want[0]
+		}
+		if len(want) > 0 {
+			only[in.Filter] = want
+		}
+	}
+	return planner.Filters{Only: only, MaxCases: f.MaxCases}, out, errors.Join(errs...)
+}

@@ -85,7 +85,7 @@ func TestInputs(t *testing.T) {
 		if in.Type == "choice" {
 			require.Contains(t, in.Options, in.Default, name)
 		} else {
-			require.Contains(t, []string{"exclude_sku", "max_cases"}, name)
+			require.Contains(t, []string{"exclude_sku", "max_cases", workflow.RequestInput}, name)
 		}
 	}
 	require.Contains(t, inputs["sku"].Options, "mi355x")

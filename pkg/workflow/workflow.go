@@ -78,13 +78,14 @@ func Emit(cat *catalog.Catalog, o Options) ([]byte, error) {
 	}
 	data := struct {
 		Name, Glibc  string
+		Request      string
 		Source       Source
 		Directory    string // of the definitions; empty for the built-in ones
 		Inputs       []input
 		Waves        int
 		Environments bool
 	}{
-		Name, GlibcFloor, o.Source, dir, inputs(cat), plan.Waves,
+		Name, GlibcFloor, RequestInput, o.Source, dir, inputs(cat), plan.Waves,
 		slices.ContainsFunc(cat.Platforms, func(p catalog.Platform) bool { return p.Environment != "" }),
 	}
 	var out bytes.Buffer

@@ -1,0 +1,81 @@
+package githubtest
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/collectivex/collectivex/pkg/fleet"
+)
+
+// Clock is a clock that moves only when somebody sleeps: at once, and by as much. It
+// implements fleet.Clock.
+type Clock struct {
+	mu    sync.Mutex
+	now   time.Time
+	slept []time.Duration
+	open  map[*context.CancelCauseFunc]bool // of contexts with a timeout
+	// OnSleep, if set, is called before each sleep.
+	OnSleep func(d time.Duration)
+}
+
+// NewClock returns a clock that shows Epoch.
+func NewClock() *Clock { return &Clock{now: Epoch, open: map[*context.CancelCauseFunc]bool{}} }
+
+// Epoch is when tests begin.
+var Epoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+// Now implements fleet.Clock.
+func (c *Clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+// Sleep implements fleet.Clock.
+func (c *Clock) Sleep(ctx context.Context, d time.Duration) error {
+	if c.OnSleep != nil {
+		c.OnSleep(d)
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(d)
+	c.slept = append(c.slept, d)
+	return nil
+}
+
+// Slept returns the sleeps since the last call.
+func (c *Clock) Slept() []time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	out := c.slept
+	c.slept = nil
+	return out
+}
+
+// WithTimeout implements fleet.Clock. The context ends when Expire is called.
+func (c *Clock) WithTimeout(ctx context.Context, _ time.Duration) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	key := &cancel
+	c.mu.Lock()
+	c.open[key] = true
+	c.mu.Unlock()
+	return ctx, func() {
+		c.mu.Lock()
+		delete(c.open, key)
+		c.mu.Unlock()
+		cancel(nil)
+	}
+}
+
+// Expire ends all timeouts that run now.
+func (c *Clock) Expire() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for cancel := range c.open {
+		(*cancel)(fleet.ErrStalled)
+	}
+}

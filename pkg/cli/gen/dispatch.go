@@ -1,0 +1,148 @@
+package gen
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"path"
+
+	"github.com/spf13/cobra"
+
+	"github.com/collectivex/collectivex/pkg/catalog"
+	"github.com/collectivex/collectivex/pkg/cli"
+	"github.com/collectivex/collectivex/pkg/fleet"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/planner"
+	"github.com/collectivex/collectivex/pkg/workflow"
+)
+
+// estimate is what a dispatch would run.
+type estimate struct {
+	Inputs      map[string]string `json:"inputs"` // of the workflow, those that differ from its defaults
+	Cells       int               `json:"cells"`
+	Cases       int               `json:"cases"` // runnable ones
+	Unsupported int               `json:"unsupported"`
+	GPUHours    float64           `json:"gpu_hours"`     // expected; of GPUs alone
+	MaxGPUHours float64           `json:"max_gpu_hours"` // until the timeouts of all jobs
+}
+
+// newEstimate plans what a dispatch with the filters would run.
+func newEstimate(cat *catalog.Catalog, filters planner.Filters) (estimate, error) {
+	filters, inputs, err := workflow.Values(cat, filters)
+	if err != nil {
+		return estimate{}, cli.UsageError("%w", err)
+	}
+	m, err := planner.Resolve(cat, filters, planner.Machine{})
+	if err != nil {
+		return estimate{}, cli.UsageError("%w", err)
+	}
+	if _, err := m.Outputs(); err != nil {
+		return estimate{}, cli.UsageError("%w", err)
+	}
+	e := estimate{Inputs: inputs, Cells: len(m.Include)}
+	hours := map[string]float64{} // by case
+	for q := range m.Requested() {
+		if q.Disposition != plan.Runnable {
+			e.Unsupported++
+			continue
+		}
+		e.Cases++
+		hours[q.Case.CaseID] = planner.Estimate(cat, &q.Case).Hours()
+	}
+	for i := range m.Include {
+		c := &m.Include[i]
+		if c.Vendor == "host" {
+			continue
+		}
+		gpus := float64(c.Nodes * c.GPUsPerNode)
+		for _, id := range c.CaseIDs {
+			e.GPUHours += gpus * hours[id]
+		}
+		e.MaxGPUHours += gpus * float64(c.Minutes) / 60
+	}
+	e.GPUHours, e.MaxGPUHours = math.Round(100*e.GPUHours)/100, math.Round(100*e.MaxGPUHours)/100
+	return e, nil
+}
+
+func (e estimate) String() string {
+	return fmt.Sprintf("%d cells, %d runnable and %d unsupported cases, about %.1f GPU-hours, at most %.1f",
+		e.Cells, e.Cases, e.Unsupported, e.GPUHours, e.MaxGPUHours)
+}
+
+// dispatched is what cxgen dispatch prints as JSON.
+type dispatched struct {
+	Dispatched bool   `json:"dispatched"`
+	RunID      int64  `json:"run_id"` // 0: not dispatched
+	URL        string `json:"url"`
+	Ref        string `json:"ref"`
+	estimate
+}
+
+func newDispatch(s cli.Streams, clock fleet.Clock) *cobra.Command {
+	var (
+		defs    cli.Definitions
+		filters planner.Filters
+		ref     string
+		dry     bool
+	)
+	r := &remote{s: s, clock: clock}
+	cmd := &cobra.Command{
+		Use:   "dispatch",
+		Short: "Start a run of the workflow on GitHub",
+		Long: `Start a run of the workflow on GitHub and print its URL.
+
+The filters are checked against the definitions first, and standard error says how
+many cells and cases the run has and how many GPU-hours it will take: as expected, and
+at most, if every job runs into its timeout. The inputs of the workflow take one value
+each, or all of them.
+
+A run is dispatched once. If GitHub's answer is lost, the run is looked for, and if it
+is not found, the exit code is 3 and nothing is sent again.`,
+		Example: `  cxgen dispatch --repo acme/fleet --suite smoke
+  cxgen dispatch --repo acme/fleet --suite ep-core --sku mi355x --dry-run --json
+  cxgen dispatch --suite smoke | cxgen watch - | cxgen fetch - -o run`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			cat, err := defs.Load()
+			if err != nil {
+				return err
+			}
+			e, err := newEstimate(cat, filters)
+			if err != nil {
+				return err
+			}
+			out := dispatched{estimate: e, Ref: ref}
+			s.Tell("%s", e)
+			if e.Cells == 0 {
+				return cli.UsageError("the filters leave nothing to run; nothing was dispatched")
+			}
+			if !dry {
+				client, err := r.client(c.Context(), "")
+				if err != nil {
+					return err
+				}
+				run, err := order(c.Context(), client, ref, e)
+				if err != nil {
+					return unreachable(err)
+				}
+				out.Dispatched, out.RunID, out.URL, out.Ref = true, run.ID, run.URL, run.Ref
+			}
+			return r.print(out, func() {
+				if out.Dispatched {
+					fmt.Fprintln(s.Out, out.URL)
+				}
+			})
+		},
+	}
+	defs.AddFlag(cmd.Flags())
+	cli.AddFilterFlags(cmd.Flags(), &filters)
+	r.addFlags(cmd.Flags())
+	cmd.Flags().StringVar(&ref, "ref", "", "run the workflow of `BRANCH` or tag instead of the default branch's")
+	cmd.Flags().BoolVar(&dry, "dry-run", false, "say what would run, and start nothing")
+	return cmd
+}
+
+// order dispatches what was estimated.
+func order(ctx context.Context, c *fleet.Client, ref string, e estimate) (fleet.Dispatched, error) {
+	return c.Dispatch(ctx, fleet.Order{Workflow: path.Base(workflow.File), Ref: ref, Inputs: e.Inputs, MarkInput: workflow.RequestInput})
+}

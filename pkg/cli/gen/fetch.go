@@ -1,0 +1,67 @@
+package gen
+
+import (
+	"fmt"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/collectivex/collectivex/pkg/cli"
+	"github.com/collectivex/collectivex/pkg/fleet"
+	"github.com/collectivex/collectivex/pkg/fold"
+)
+
+func newFetch(s cli.Streams, clock fleet.Clock) *cobra.Command {
+	var dir string
+	r := &remote{s: s, clock: clock}
+	cmd := &cobra.Command{
+		Use:   "fetch RUN -o DIR",
+		Short: "Download the matrix, the documents and the dataset of a run",
+		Long: `Download the artifacts of a run into DIR: matrix/, the newest attempt of each cell in
+cells/CELL/, and aggregate/. What is there and unchanged is kept, so that the command
+goes on where it was interrupted, and brings what is new after a re-run. Digests are
+verified; archives that would write outside of their directory, or too much, are
+refused.
+
+The exit code is 1 if an artifact has expired, is damaged or is missing; the others
+are fetched. RUN is a number, a URL, or - for the first line of standard input.`,
+		Example: `  cxgen fetch https://github.com/acme/fleet/actions/runs/1001 -o run
+  cxgen fetch 1001 --repo acme/fleet -o run --json
+  cxgen watch 1001 --repo acme/fleet | cxgen fetch - -o run`,
+		Args: oneRun,
+		RunE: func(c *cobra.Command, args []string) error {
+			if dir == "" {
+				return cli.UsageError("fetch needs -o DIR")
+			}
+			client, id, err := r.run(c.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			f, err := client.Fetch(c.Context(), id, dir, func(a fleet.Artifact) {
+				switch {
+				case a.Error != "":
+					s.Tell("%s: %s: %s", a.Name, a.State, a.Error)
+				case !a.Verified:
+					s.Tell("%s: %s, %s; GitHub gave no digest to verify", a.Name, a.State, fold.Count(a.Files, "file", "files"))
+				default:
+					s.Tell("%s: %s, %s, digest verified", a.Name, a.State, fold.Count(a.Files, "file", "files"))
+				}
+			})
+			if err != nil {
+				return unreachable(err)
+			}
+			if err := r.print(f, func() {
+				if !f.Completed() {
+					s.Tell("run %d is not over: fetch again later for the rest", id)
+				}
+				fmt.Fprintln(s.Out, filepath.Clean(dir))
+			}); err != nil {
+				return err
+			}
+			return f.Err()
+		},
+	}
+	r.addFlags(cmd.Flags())
+	cmd.Flags().StringVarP(&dir, "output", "o", "", "write into `DIR`")
+	return cmd
+}

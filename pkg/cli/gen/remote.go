@@ -1,0 +1,114 @@
+package gen
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/collectivex/collectivex/pkg/cli"
+	"github.com/collectivex/collectivex/pkg/command"
+	"github.com/collectivex/collectivex/pkg/fleet"
+	"github.com/collectivex/collectivex/pkg/regular"
+)
+
+// remote is what the commands that talk to GitHub have in common.
+type remote struct {
+	s     cli.Streams
+	clock fleet.Clock
+
+	repo, tokenFile string
+	json            bool
+}
+
+func (r *remote) addFlags(fs *pflag.FlagSet) {
+	fs.StringVarP(&r.repo, "repo", "R", "", "work on `OWNER/NAME` instead of the repository in GITHUB_REPOSITORY")
+	fs.StringVar(&r.tokenFile, "token-file", "", "read the token from `FILE` instead of GH_TOKEN, GITHUB_TOKEN or gh")
+	fs.BoolVar(&r.json, "json", false, "print one JSON object")
+}
+
+// client returns a client of the repository: the one of the flag, of the run's URL, or of
+// the environment.
+func (r *remote) client(ctx context.Context, ofURL string) (*fleet.Client, error) {
+	repo := r.repo
+	for _, other := range []string{ofURL, r.s.Getenv("GH_REPO"), r.s.Getenv("GITHUB_REPOSITORY")} {
+		if repo == "" {
+			repo = other
+		}
+	}
+	if repo == "" {
+		return nil, cli.UsageError("no repository: give --repo OWNER/NAME, or set GITHUB_REPOSITORY")
+	}
+	o := fleet.Options{API: r.s.Getenv("GITHUB_API_URL"), Repo: repo, Clock: r.clock, Tell: func(line string) { r.s.Tell("%s", line) }}
+	if r.tokenFile != "" {
+		data, err := regular.Read(r.tokenFile, 1<<16)
+		if err != nil {
+			return nil, cli.EnvironmentError("--token-file: %w", err)
+		}
+		if o.Token = fleet.NewToken(string(data)); o.Token.Empty() {
+			return nil, cli.EnvironmentError("--token-file %s: the file is empty", r.tokenFile)
+		}
+	} else {
+		token, err := fleet.FindToken(ctx, o.API, r.s.Getenv, command.Host{})
+		if err != nil {
+			return nil, cli.EnvironmentError("%w", err)
+		}
+		o.Token = token
+	}
+	c, err := fleet.New(o)
+	if err != nil {
+		return nil, cli.UsageError("%w", err)
+	}
+	return c, nil
+}
+
+// run reads the argument that names a run: a number, a URL, or - for the first line of
+// standard input.
+func (r *remote) run(ctx context.Context, arg string) (*fleet.Client, int64, error) {
+	if arg == "-" {
+		line, err := bufio.NewReader(r.s.In).ReadString('\n')
+		if line = strings.TrimSpace(line); line == "" {
+			return nil, 0, cli.UsageError("standard input names no run: %w", errors.Join(err, errors.New("the command before this one has printed none")))
+		}
+		arg = line
+	}
+	id, repo, err := fleet.RunID(arg)
+	if err != nil {
+		return nil, 0, cli.UsageError("%w", err)
+	}
+	c, err := r.client(ctx, repo)
+	return c, id, err
+}
+
+// print prints v as JSON, or calls text.
+func (r *remote) print(v any, text func()) error {
+	if !r.json {
+		text()
+		return nil
+	}
+	e := json.NewEncoder(r.s.Out)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
+}
+
+// unreachable ends a command that GitHub, the network or the disk failed.
+func unreachable(err error) error {
+	if err == nil {
+		return nil
+	}
+	return cli.EnvironmentError("%w", err)
+}
+
+// oneRun is the argument of commands that work on a run.
+func oneRun(c *cobra.Command, args []string) error {
+	if len(args) != 1 {
+		return fmt.Errorf("%s takes one run: its number, its URL, or - for the first line of standard input", c.Name())
+	}
+	return nil
+}

@@ -1,0 +1,82 @@
+package gen_test
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/internal/githubtest"
+	"github.com/collectivex/collectivex/pkg/cli"
+	"github.com/collectivex/collectivex/pkg/cli/gen"
+	"github.com/collectivex/collectivex/pkg/fold"
+	"github.com/collectivex/collectivex/pkg/plan"
+)
+
+// console is a shell whose commands talk to a stand-in for GitHub.
+type console struct {
+	t      *testing.T
+	github *githubtest.Server
+	env    map[string]string
+}
+
+func newConsole(t *testing.T) *console {
+	s := githubtest.New(t)
+	s.Measured(func(string) bool { return false })
+	return &console{t, s, map[string]string{
+		"GITHUB_API_URL": s.URL, "GH_ENTERPRISE_TOKEN": githubtest.Token, "GITHUB_REPOSITORY": githubtest.Repo,
+	}}
+}
+
+// run runs a pipeline of cxgen commands, "cxgen a | cxgen b", and returns the exit code of
+// the last, its standard output, and what all wrote to standard error. Nothing may show the
+// token.
+func (c *console) run(line string) (code int, stdout, stderr string) {
+	c.t.Helper()
+	var errs bytes.Buffer
+	in := io.Reader(new(bytes.Buffer))
+	for one := range strings.SplitSeq(line, " | ") {
+		var out bytes.Buffer
+		words := strings.Fields(one)
+		require.Equal(c.t, "cxgen", words[0], line)
+		code = gen.MainAt(context.Background(), cli.Streams{In: in, Out: &out, Err: &errs, Getenv: func(n string) string { return c.env[n] }}, words[1:], c.github.Clock)
+		stdout, in = out.String(), bytes.NewReader(out.Bytes())
+	}
+	require.NotContains(c.t, stdout, githubtest.Token)
+	require.NotContains(c.t, errs.String(), githubtest.Token)
+	return code, stdout, errs.String()
+}
+
+// TestDispatchWatchFetch operates a sweep from the terminal, from its dispatch to its
+// documents, as docs/operate.md shows.
+func TestDispatchWatchFetch(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "operate.md"))
+	require.NoError(t, err)
+	c := newConsole(t)
+	dir := t.TempDir()
+	t.Chdir(dir)
+	const line = "cxgen dispatch --suite smoke --sku local | cxgen watch - | cxgen fetch - -o run"
+	code, stdout, stderr := c.run(line)
+	require.Equal(t, cli.ExitOK, code, stderr)
+	require.Equal(t, "run\n", stdout)
+	require.Equal(t, 1, c.github.Dispatches())
+	transcript := "$ " + line + "\n" + stderr + stdout
+	require.Contains(t, string(page), transcript, "docs/operate.md does not show this")
+
+	// What was fetched is the run: it folds without a complaint.
+	m, err := plan.ReadFile(filepath.Join("run", "matrix", plan.FileName), "of-another-commit")
+	require.NoError(t, err)
+	v, err := fold.Fold([]string{filepath.Join("run", "cells")}, m, fold.Expected{RunID: "1001"}, "run.ndjson")
+	require.NoError(t, err)
+	require.Empty(t, v.Problems)
+	require.NoError(t, v.Err())
+	require.Positive(t, v.Requested)
+	data, err := os.ReadFile("run.ndjson")
+	require.NoError(t, err)
+	require.Positive(t, bytes.Count(data, []byte("\n")))
+}

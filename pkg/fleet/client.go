@@ -1,0 +1,249 @@
+// Package fleet operates sweeps on GitHub Actions: it dispatches runs of the workflow,
+// watches them, fetches their artifacts, re-runs what failed, cancels, and finds runner
+// labels that nobody serves.
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/go-github/v60/github"
+)
+
+// DefaultAPI is the root of the API of github.com.
+const DefaultAPI = "https://api.github.com"
+
+// Options say which repository a client works on, and with what.
+type Options struct {
+	API   string // root of the API, as GITHUB_API_URL has it; empty: DefaultAPI
+	Repo  string // OWNER/NAME
+	Token Token
+	Clock Clock
+	// Tell is given one line for each wait that a person should know of.
+	Tell func(line string)
+}
+
+// Client works on one repository. It is safe for concurrent use.
+type Client struct {
+	owner, name string
+	gh          *github.Client
+	blobs       *http.Client // never sends the token
+	clock       Clock
+	tell        func(string)
+}
+
+var repository = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9-]*/[A-Za-z0-9._-]+$`)
+
+// New returns a client.
+func New(o Options) (*Client, error) {
+	api, err := parseAPI(o.API)
+	if err != nil {
+		return nil, err
+	}
+	if !repository.MatchString(o.Repo) {
+		return nil, fmt.Errorf("repository %q: want OWNER/NAME", o.Repo)
+	}
+	owner, name, _ := strings.Cut(o.Repo, "/")
+	t := &transport{api: api, token: o.Token, next: http.DefaultTransport, clock: o.Clock, tell: o.Tell, kept: map[string]answer{}}
+	gh := github.NewClient(&http.Client{Transport: t, CheckRedirect: sameAPI})
+	gh.BaseURL = api
+	return &Client{owner: owner, name: name, gh: gh, blobs: &http.Client{Transport: http.DefaultTransport}, clock: o.Clock, tell: o.Tell}, nil
+}
+
+// sameAPI follows the redirects of a renamed repository. Others lead to storage, which
+// must not see the token.
+func sameAPI(req *http.Request, via []*http.Request) error {
+	switch req.Response.StatusCode {
+	case http.StatusMovedPermanently, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
+		if len(via) < 5 && req.URL.Host == via[0].URL.Host && req.URL.Scheme == via[0].URL.Scheme {
+			return nil
+		}
+	}
+	return http.ErrUseLastResponse
+}
+
+// parseAPI parses the root of an API. The token must not travel in clear text.
+func parseAPI(text string) (*url.URL, error) {
+	if text == "" {
+		text = DefaultAPI
+	}
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Scheme != "https" && u.Scheme != "http" {
+		return nil, errors.New("GITHUB_API_URL: want a URL such as https://api.github.com or https://HOST/api/v3")
+	}
+	if ip := net.ParseIP(u.Hostname()); u.Scheme == "http" && (ip == nil || !ip.IsLoopback()) {
+		return nil, fmt.Errorf("GITHUB_API_URL: %s would see the token in clear text; use https", u.Host)
+	}
+	u.Path = strings.TrimSuffix(u.Path, "/") + "/"
+	return u, nil
+}
+
+// StatusError says that GitHub refused a request.
+type StatusError struct {
+	Op     string // what was asked for
+	Status int    // HTTP status
+	Text   string // why, and what to do
+}
+
+func (e *StatusError) Error() string { return e.Op + ": " + e.Text }
+
+// failed turns an error of the API into one that says what to do.
+func (c *Client) failed(op string, err error) error {
+	refused, ok := errors.AsType[*github.ErrorResponse](err)
+	if !ok {
+		if u, ok := errors.AsType[*url.Error](err); ok {
+			err = u.Err // without the URL
+		}
+		return fmt.Errorf("%s: %w", op, err)
+	}
+	status := refused.Response.StatusCode
+	said := refused.Message
+	if len(said) > 300 {
+		said = said[:300] + "…"
+	}
+	if said != "" {
+		said = " (" + said + ")"
+	}
+	var text string
+	switch {
+	case status == http.StatusUnauthorized:
+		text = "GitHub does not accept the token" + said + "; is it of this server, and not expired?"
+	case status == http.StatusForbidden:
+		text = "forbidden" + said + "; docs/operate.md lists what the token must be allowed to do"
+	case status == http.StatusNotFound:
+		text = fmt.Sprintf("GitHub finds no such thing in %s/%s, or the token has no access to it", c.owner, c.name)
+	case status == http.StatusGone:
+		text = "gone: GitHub no longer keeps it"
+	case status >= 500:
+		text = fmt.Sprintf("GitHub answers %d %s after %d tries; try again later", status, http.StatusText(status), tries)
+	default:
+		text = fmt.Sprintf("GitHub answers %d %s%s", status, http.StatusText(status), said)
+	}
+	return &StatusError{Op: op, Status: status, Text: text}
+}
+
+// statusOf returns the HTTP status that GitHub refused a request with, else 0.
+func statusOf(err error) int {
+	if refused, ok := errors.AsType[*github.ErrorResponse](err); ok {
+		return refused.Response.StatusCode
+	}
+	if refused, ok := errors.AsType[*StatusError](err); ok {
+		return refused.Status
+	}
+	return 0
+}
+
+// pageSizes are tried in turn: GitHub fails for good on large pages of large runs.
+var pageSizes = []int{100, 30, 10}
+
+// all collects a list over its pages. Entries are told apart by id, and the list is read
+// again if it changed so much while it was read that entries were missed.
+func all[T any](ctx context.Context, id func(T) int64, page func(context.Context, github.ListOptions) (items []T, total int, resp *github.Response, err error)) ([]T, error) {
+	var out []T
+	size, again := 0, 0
+	for {
+		out = nil
+		seen := map[int64]bool{}
+		opt := github.ListOptions{PerPage: pageSizes[size], Page: 1}
+		total := 0
+		var err error
+		for opt.Page != 0 {
+			var items []T
+			var resp *github.Response
+			if items, total, resp, err = page(ctx, opt); err != nil {
+				break
+			}
+			for _, it := range items {
+				if !seen[id(it)] {
+					seen[id(it)] = true
+					out = append(out, it)
+				}
+			}
+			opt.Page = resp.NextPage
+		}
+		switch {
+		case err != nil && statusOf(err) >= 500 && size < len(pageSizes)-1:
+			size++
+		case err != nil:
+			return nil, err
+		case len(out) < total && again < 2:
+			again++
+		default:
+			return out, nil
+		}
+	}
+}
+
+// RunID returns the id of a run that is given as a number or as its URL, and the
+// repository of the URL, "" for a number.
+func RunID(text string) (id int64, repo string, err error) {
+	number := strings.TrimSpace(text)
+	if m := runURL.FindStringSubmatch(number); m != nil {
+		repo, number = m[1], m[2]
+	}
+	id, err = strconv.ParseInt(number, 10, 64)
+	if err != nil || id <= 0 {
+		return 0, "", fmt.Errorf("run %q: want its number or its URL", text)
+	}
+	return id, repo, nil
+}
+
+var runURL = regexp.MustCompile(`^https?://[^/]+/([A-Za-z0-9][A-Za-z0-9-]*/[A-Za-z0-9._-]+)/actions/runs/([0-9]+)(?:[/?#].*)?$`)
+
+// Run is a run of the workflow.
+type Run struct {
+	ID         int64     `json:"run_id"`
+	Attempt    int       `json:"attempt"`
+	URL        string    `json:"url"`
+	Status     string    `json:"status"`     // as GitHub has it: queued, in_progress, completed, …
+	Conclusion string    `json:"conclusion"` // success, failure, cancelled, …; empty until it is completed
+	SHA        string    `json:"sha"`
+	Started    time.Time `json:"started"` // of the attempt
+	Updated    time.Time `json:"updated"`
+}
+
+// Completed reports whether the run is over.
+func (r Run) Completed() bool { return r.Status == "completed" }
+
+func runOf(w *github.WorkflowRun) Run {
+	started := w.GetRunStartedAt().Time
+	if started.IsZero() {
+		started = w.GetCreatedAt().Time
+	}
+	return Run{
+		ID: w.GetID(), Attempt: max(w.GetRunAttempt(), 1), URL: w.GetHTMLURL(), Status: w.GetStatus(), Conclusion: w.GetConclusion(),
+		SHA: w.GetHeadSHA(), Started: started, Updated: w.GetUpdatedAt().Time,
+	}
+}
+
+// Run returns a run as it is now.
+func (c *Client) Run(ctx context.Context, id int64) (Run, error) {
+	w, _, err := c.gh.Actions.GetWorkflowRunByID(ctx, c.owner, c.name, id)
+	if err != nil {
+		return Run{}, c.failed(fmt.Sprintf("run %d", id), err)
+	}
+	return runOf(w), nil
+}
+
+// jobs lists the newest jobs of a run.
+func (c *Client) jobs(ctx context.Context, id int64) ([]*github.WorkflowJob, error) {
+	list, err := all(ctx, (*github.WorkflowJob).GetID, func(ctx context.Context, opt github.ListOptions) ([]*github.WorkflowJob, int, *github.Response, error) {
+		jobs, resp, err := c.gh.Actions.ListWorkflowJobs(ctx, c.owner, c.name, id, &github.ListWorkflowJobsOptions{Filter: "latest", ListOptions: opt})
+		if err != nil {
+			return nil, 0, nil, err
+		}
+		return jobs.Jobs, jobs.GetTotalCount(), resp, nil
+	})
+	if err != nil {
+		return nil, c.failed(fmt.Sprintf("jobs of run %d", id), err)
+	}
+	return list, nil
+}

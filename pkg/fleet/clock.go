@@ -1,0 +1,44 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// Clock is the time as the client sees it. Tests put their own in its place.
+type Clock interface {
+	Now() time.Time
+	// Sleep returns after d, or with the cause for which ctx ended.
+	Sleep(ctx context.Context, d time.Duration) error
+	// WithTimeout returns a context that ends after d with ErrStalled as its cause.
+	WithTimeout(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc)
+}
+
+// ErrStalled is why a request ended that was not answered in full in time.
+var ErrStalled = errors.New("no complete answer in time")
+
+// Wall is the clock of this machine.
+type Wall struct{}
+
+var _ Clock = Wall{}
+
+// Now implements Clock.
+func (Wall) Now() time.Time { return time.Now() }
+
+// Sleep implements Clock.
+func (Wall) Sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-t.C:
+		return nil
+	}
+}
+
+// WithTimeout implements Clock.
+func (Wall) WithTimeout(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, d, ErrStalled)
+}

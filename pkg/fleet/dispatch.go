@@ -1,0 +1,173 @@
+package fleet
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/google/go-github/v60/github"
+)
+
+const (
+	findPause = 5 * time.Second
+	findPolls = 36 // three minutes
+	clockSkew = 10 * time.Second
+)
+
+// Order is a run to dispatch.
+type Order struct {
+	Workflow string            // name of the workflow's file
+	Ref      string            // branch or tag; empty: the default branch
+	Inputs   map[string]string // those that differ from the default
+	// MarkInput is the input that takes a mark which the name of a job then shows, so that
+	// the run can be found if its id is not answered.
+	MarkInput string
+}
+
+// Dispatched is a run that was dispatched.
+type Dispatched struct {
+	ID  int64
+	URL string
+	Ref string
+}
+
+// Dispatch starts a run and returns it. It sends the order once: if the answer is lost, it
+// looks for the run, and if it finds none, the error says so and nothing is sent again. An
+// order that GitHub refused to read is sent again without the fields that it does not
+// know.
+func (c *Client) Dispatch(ctx context.Context, o Order) (Dispatched, error) {
+	repo, resp, err := c.gh.Repositories.Get(ctx, c.owner, c.name)
+	if err != nil {
+		return Dispatched{}, c.failed("repository", err)
+	}
+	if o.Ref == "" {
+		o.Ref = repo.GetDefaultBranch()
+	}
+	d := Dispatched{Ref: o.Ref}
+	since := serverTime(resp.Header, c.clock.Now()).Add(-clockSkew)
+	mark := ""
+	if o.MarkInput != "" {
+		mark = rand.Text()[:16]
+	}
+	details := true
+	for {
+		body := map[string]any{"ref": o.Ref, "inputs": o.marked(mark)}
+		if details {
+			body["return_run_details"] = true
+		}
+		req, err := c.gh.NewRequest(http.MethodPost, fmt.Sprintf("repos/%s/%s/actions/workflows/%s/dispatches", c.owner, c.name, o.Workflow), body)
+		if err != nil {
+			return Dispatched{}, err
+		}
+		var answer struct {
+			ID  int64  `json:"workflow_run_id"`
+			URL string `json:"html_url"`
+		}
+		resp, err := c.gh.Do(ctx, req, &answer)
+		refused, isRefused := errors.AsType[*github.ErrorResponse](err)
+		switch {
+		case err == nil && resp.StatusCode == http.StatusOK && answer.ID > 0:
+			d.ID, d.URL = answer.ID, answer.URL
+			return d, nil
+		case err == nil:
+		case isRefused && refused.Response.StatusCode == http.StatusUnprocessableEntity && details && strings.Contains(refused.Message, "return_run_details"):
+			details = false
+			continue
+		case isRefused && refused.Response.StatusCode == http.StatusUnprocessableEntity && mark != "" && o.refusesMark(refused.Message):
+			mark = ""
+			continue
+		case isRefused && refused.Response.StatusCode < 500:
+			return Dispatched{}, c.failed("dispatch "+o.Workflow, err)
+		default:
+			if ctx.Err() != nil {
+				return Dispatched{}, fmt.Errorf("interrupted while dispatching: a run may have started; look at the runs of %s before you dispatch again: %w", o.Workflow, context.Cause(ctx))
+			}
+			c.tell("the answer to the dispatch was lost; looking for the run")
+		}
+		return c.find(ctx, d, o, mark, since)
+	}
+}
+
+// refusesMark reports whether GitHub refused the mark, which workflows of older versions
+// do not take.
+func (o Order) refusesMark(message string) bool {
+	return strings.Contains(message, "nexpected inputs") && strings.Contains(message, `"`+o.MarkInput+`"`)
+}
+
+// marked returns the inputs with the mark, "" for none.
+func (o Order) marked(mark string) map[string]string {
+	out := map[string]string{}
+	maps.Copy(out, o.Inputs)
+	if mark != "" {
+		out[o.MarkInput] = mark
+	}
+	return out
+}
+
+// find looks for the run of a dispatch whose answer does not name it: the one whose setup
+// job shows the mark. Without a mark no run can be told from another's.
+func (c *Client) find(ctx context.Context, d Dispatched, o Order, mark string, since time.Time) (Dispatched, error) {
+	workflow := o.Workflow
+	if mark == "" {
+		return Dispatched{}, fmt.Errorf("a run may have started, but the workflow at %s has no input %q by which to find it: look at the runs of %s before you dispatch again", d.Ref, o.MarkInput, workflow)
+	}
+	var last error
+	other := map[int64]bool{} // runs whose setup job shows another mark or none
+	for poll := range findPolls {
+		if poll > 0 {
+			if err := c.clock.Sleep(ctx, findPause); err != nil {
+				return Dispatched{}, fmt.Errorf("interrupted while looking for the run: it may have started; look at the runs of %s before you dispatch again: %w", workflow, err)
+			}
+		}
+		runs, err := c.runs(ctx, workflow, &github.ListWorkflowRunsOptions{Event: "workflow_dispatch", Created: ">=" + since.UTC().Format(time.RFC3339)})
+		if err != nil {
+			last = err
+			continue
+		}
+		for _, run := range runs {
+			if other[run.ID] {
+				continue
+			}
+			jobs, err := c.jobs(ctx, run.ID)
+			if err != nil {
+				last = err
+				continue
+			}
+			for _, j := range jobs {
+				if strings.Contains(j.GetName(), mark) {
+					d.ID, d.URL = run.ID, run.URL
+					return d, nil
+				}
+			}
+			other[run.ID] = len(jobs) > 0
+		}
+	}
+	err := fmt.Errorf("no run of this dispatch was found, but it may still start: look at the runs of %s before you dispatch again", workflow)
+	return Dispatched{}, errors.Join(err, last)
+}
+
+// runs lists the runs of a workflow.
+func (c *Client) runs(ctx context.Context, workflow string, filter *github.ListWorkflowRunsOptions) ([]Run, error) {
+	list, err := all(ctx, (*github.WorkflowRun).GetID, func(ctx context.Context, opt github.ListOptions) ([]*github.WorkflowRun, int, *github.Response, error) {
+		f := *filter
+		f.ListOptions = opt
+		runs, resp, err := c.gh.Actions.ListWorkflowRunsByFileName(ctx, c.owner, c.name, workflow, &f)
+		if err != nil {
+			return nil, 0, nil, err
+		}
+		return runs.WorkflowRuns, runs.GetTotalCount(), resp, nil
+	})
+	if err != nil {
+		return nil, c.failed("runs of "+workflow, err)
+	}
+	out := make([]Run, len(list))
+	for i, w := range list {
+		out[i] = runOf(w)
+	}
+	return out, nil
+}

@@ -1,0 +1,258 @@
+package fleet
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/regular"
+)
+
+// What became of an artifact.
+const (
+	StateFetched = "fetched"
+	StateKept    = "kept" // of an earlier fetch, unchanged
+	StateExpired = "expired"
+	StateFailed  = "failed"
+)
+
+// Fetched is the artifacts of a run, as Fetch left them in a directory.
+type Fetched struct {
+	Run
+	Dir       string     `json:"dir"`
+	Artifacts []Artifact `json:"artifacts"` // matrix, cells by name, aggregate
+	Missing   []string   `json:"missing"`   // what the run should have, and has no artifact of: "matrix", "aggregate", cells
+}
+
+// Artifact is one of them.
+type Artifact struct {
+	Name     string `json:"name"`
+	Kind     string `json:"kind"` // matrix, cell or aggregate
+	Cell     string `json:"cell,omitempty"`
+	Attempt  int    `json:"attempt,omitempty"` // of the cell
+	State    string `json:"state"`             // fetched, kept, expired or failed
+	Dir      string `json:"dir,omitempty"`     // below that of Fetched
+	Files    int    `json:"files"`
+	Verified bool   `json:"verified"` // GitHub gave a digest, and it holds
+	Error    string `json:"error,omitempty"`
+}
+
+// Err is nil if everything that the run should have is there.
+func (f *Fetched) Err() error {
+	var bad []string
+	for _, a := range f.Artifacts {
+		if a.State == StateExpired || a.State == StateFailed {
+			bad = append(bad, a.Name)
+		}
+	}
+	bad = append(bad, f.Missing...)
+	if len(bad) == 0 {
+		return nil
+	}
+	return fmt.Errorf("run %d is incomplete: no %s", f.ID, strings.Join(bad, ", "))
+}
+
+// record is what the directory remembers of what was fetched.
+type record struct {
+	RunID     int64            `json:"run_id"`
+	Artifacts map[string]fetch `json:"artifacts"` // by directory
+}
+
+type fetch struct {
+	ID       int64             `json:"id"`
+	Verified bool              `json:"verified"`
+	Files    map[string]string `json:"files"` // digests
+}
+
+// Names in the directory; hidden, so that readers of documents do not see them.
+const (
+	recordName  = ".cxgen-fetch.json"
+	partialName = ".cxgen-partial"
+)
+
+// Fetch brings the matrix, the newest attempt of each cell and the aggregate of a run into
+// dir: matrix/, cells/CELL/ and aggregate/. What is there and unchanged stays, so that a
+// fetch that was interrupted goes on where it was, and one after a re-run brings what is
+// new. Each directory appears whole or not at all. What cannot be had is named in the
+// result, and the rest is fetched. done is called after each artifact.
+func (c *Client) Fetch(ctx context.Context, run int64, dir string, done func(Artifact)) (*Fetched, error) {
+	r, err := c.Run(ctx, run)
+	if err != nil {
+		return nil, err
+	}
+	list, err := c.artifacts(ctx, run, "")
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
+	}
+	held, err := os.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer held.Close()
+	if errors.Is(unix.Flock(int(held.Fd()), unix.LOCK_EX|unix.LOCK_NB), unix.EWOULDBLOCK) {
+		return nil, fmt.Errorf("%s: another fetch is writing here", dir)
+	}
+	have, err := readRecord(dir, run)
+	if err != nil {
+		return nil, err
+	}
+	partial := filepath.Join(dir, partialName)
+	defer os.RemoveAll(partial)
+	out := &Fetched{Run: r, Dir: dir, Artifacts: []Artifact{}, Missing: []string{}}
+	there := map[string]bool{}
+	for _, w := range choose(run, list) {
+		there[w.dir()] = true
+		a := Artifact{Name: w.Name, Kind: w.kind, Cell: w.cell, Attempt: w.attempt}
+		old, known := have.Artifacts[w.dir()]
+		switch {
+		case known && old.ID == w.ID && old.holds(filepath.Join(dir, w.dir())):
+			a.State, a.Dir, a.Files, a.Verified = StateKept, w.dir(), len(old.Files), old.Verified
+		case w.Expired:
+			a.State, a.Error = StateExpired, errExpired.Error()
+		default:
+			err := c.fetch(ctx, w, dir, partial, have)
+			if ctx.Err() != nil {
+				return nil, context.Cause(ctx)
+			}
+			switch got := have.Artifacts[w.dir()]; {
+			case errors.Is(err, errExpired):
+				a.State, a.Error = StateExpired, err.Error()
+			case err != nil:
+				a.State, a.Error = StateFailed, err.Error()
+			default:
+				a.State, a.Dir, a.Files, a.Verified = StateFetched, w.dir(), len(got.Files), got.Verified
+			}
+		}
+		out.Artifacts = append(out.Artifacts, a)
+		done(a)
+	}
+	out.Missing = append(out.Missing, missing(r, dir, there)...)
+	return out, nil
+}
+
+// missing names what the plan of the run promises and the run has no artifact of.
+func missing(r Run, dir string, there map[string]bool) []string {
+	var out []string
+	if !there[KindMatrix] {
+		out = append(out, "matrix")
+	}
+	if data, err := regular.Read(filepath.Join(dir, "matrix", plan.FileName), 1<<30); err == nil {
+		if m, err := readPlan(data); err == nil {
+			for i := range m.Include {
+				if id := m.Include[i].ID; !there[filepath.Join("cells", id)] {
+					out = append(out, id)
+				}
+			}
+		}
+	}
+	slices.Sort(out)
+	if r.Completed() && !there["aggregate"] {
+		out = append(out, "aggregate")
+	}
+	return out
+}
+
+// fetch downloads one artifact, unpacks it aside, and puts it in its place.
+func (c *Client) fetch(ctx context.Context, w wanted, dir, partial string, have *record) error {
+	if err := os.RemoveAll(partial); err != nil {
+		return err
+	}
+	files := filepath.Join(partial, "files")
+	if err := os.MkdirAll(files, 0o755); err != nil {
+		return err
+	}
+	f, err := os.Create(filepath.Join(partial, "zip"))
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	verified, err := c.download(ctx, w.artifact, f)
+	if err != nil {
+		return err
+	}
+	digests, err := unpack(f, files)
+	if err != nil {
+		return err
+	}
+	place := filepath.Join(dir, w.dir())
+	if _, known := have.Artifacts[w.dir()]; !known {
+		if _, err := os.Lstat(place); err == nil {
+			return fmt.Errorf("%s exists and was not fetched here; name another directory, or move it away", place)
+		}
+	}
+	if err := errors.Join(os.RemoveAll(place), os.MkdirAll(filepath.Dir(place), 0o755)); err != nil {
+		return err
+	}
+	if err := os.Rename(files, place); err != nil {
+		return err
+	}
+	have.Artifacts[w.dir()] = fetch{ID: w.ID, Verified: verified, Files: digests}
+	return have.write(dir)
+}
+
+// readRecord reads what an earlier fetch left in dir.
+func readRecord(dir string, run int64) (*record, error) {
+	r := &record{RunID: run, Artifacts: map[string]fetch{}}
+	data, err := regular.Read(filepath.Join(dir, recordName), 64<<20)
+	if errors.Is(err, fs.ErrNotExist) {
+		return r, nil
+	}
+	var old record
+	if err == nil {
+		err = json.Unmarshal(data, &old)
+	}
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("%s: %w; name another directory", filepath.Join(dir, recordName), err)
+	case old.RunID != run:
+		return nil, fmt.Errorf("%s has the artifacts of run %d; name another directory", dir, old.RunID)
+	case old.Artifacts == nil:
+		return r, nil
+	}
+	return &old, nil
+}
+
+func (r *record) write(dir string) error {
+	data, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	return regular.WriteAtomic(filepath.Join(dir, recordName), func(w io.Writer) error {
+		_, err := w.Write(append(data, '\n'))
+		return err
+	})
+}
+
+// holds reports whether the files are in dir as they were unpacked.
+func (f fetch) holds(dir string) bool {
+	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+		return false
+	}
+	for name, want := range f.Files {
+		file, err := regular.Open(filepath.Join(dir, filepath.FromSlash(name)))
+		if err != nil {
+			return false
+		}
+		sum := sha256.New()
+		_, err = io.Copy(sum, file)
+		file.Close()
+		if err != nil || digest(sum) != want {
+			return false
+		}
+	}
+	return true
+}
