@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/collectivex/collectivex/pkg/command"
 	"github.com/collectivex/collectivex/pkg/plan"
@@ -28,6 +29,9 @@ type Allocation interface {
 	// Dir is a private directory that this process and all ranks see, for their
 	// stores.
 	Dir() string
+	// ImageDigest is the digest of the container image in which ranks run: empty without
+	// one, or if nobody knows it.
+	ImageDigest() string
 	// Start starts all ranks of a group, or none. The group runs until its ranks have ended
 	// or Kill is called; ctx limits only the start. If Start returns the error of ctx,
 	// ranks that had started are dead, and any that start later are killed.
@@ -98,10 +102,19 @@ type Request struct {
 type Operator struct {
 	// Stage is storage.stage: a directory that this host and those of the ranks see, or
 	// empty.
-	Stage string
-	Slurm SlurmOperator
+	Stage  string
+	Images ImageOperator
+	Slurm  SlurmOperator
 	// Missing names the values without which the platform cannot start ranks.
 	Missing []string
+}
+
+// ImageOperator is where nodes keep container images as files: storage.images,
+// storage.locks and storage.enroot_cache. Each may be empty.
+type ImageOperator struct {
+	Dir   string `json:"dir"`
+	Locks string `json:"locks"`
+	Cache string `json:"cache"`
 }
 
 // For returns the launcher of a cell. If this program cannot run the ranks of the cell,
@@ -115,6 +128,9 @@ func For(r Request) Launcher {
 	if m := r.Operator.Missing; len(m) > 0 {
 		lacks = append(lacks, fmt.Sprintf("platform %s needs operator values that nobody has given: %s; write them into the file that CX_OPERATOR_CONFIG names",
 			c.SKU, strings.Join(m, ", ")))
+	}
+	if c.Container == pyxis && r.Operator.Images.Dir == "" {
+		lacks = append(lacks, fmt.Sprintf("no directory is known for images as files: name one among the operator values of platform %s, as storage.images", c.SKU))
 	}
 	scratch, err := r.scratchBase()
 	if err != nil {
@@ -136,12 +152,15 @@ func For(r Request) Launcher {
 			j.GPUs = c.GPUsPerNode
 		}
 		if c.Container == pyxis {
-			j.Image = c.Image
+			j.Image, j.Arch, j.Images = c.Image, c.Arch, r.Operator.Images
 		}
-		return Slurm{Starter: command.Host{}, Job: j, Program: program, Scratch: scratch}
+		return Slurm{Starter: command.Host{}, Job: j, Program: program, Scratch: scratch, Delay: cacheDelay}
 	}
 	return Local{Starter: command.Host{}, Program: []string{program, "rank"}, Scratch: scratch}
 }
+
+// cacheDelay is longer than shared file systems keep what they know of a directory.
+const cacheDelay = 90 * time.Second
 
 // Names of launchers and of container runtimes, as platforms have them.
 const (

@@ -2,6 +2,7 @@ package launch
 
 import (
 	"fmt"
+	"os"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -32,7 +33,9 @@ func TestRanksOfOtherHostsNeedASharedDirectory(t *testing.T) {
 		r.Operator.Stage = "/shared/stage"
 		base, err := r.scratchBase()
 		require.NoError(t, err)
-		require.Equal(t, "/shared/stage", base)
+		host, err := os.Hostname()
+		require.NoError(t, err)
+		require.Equal(t, fmt.Sprintf("/shared/stage/collectivex-%s-%d", host, os.Geteuid()), base)
 	}
 }
 
@@ -42,7 +45,8 @@ func TestForRefusesWhatItDoesNotHave(t *testing.T) {
 	r.Operator.Missing = []string{"slurm.partition", "slurm.account"}
 	_, err := For(r).Allocate(t.Context())
 	require.EqualError(t, err, "platform gb200 needs operator values that nobody has given: slurm.partition, slurm.account; "+
-		"write them into the file that CX_OPERATOR_CONFIG names; "+noDirectory)
+		"write them into the file that CX_OPERATOR_CONFIG names; "+
+		"no directory is known for images as files: name one among the operator values of platform gb200, as storage.images; "+noDirectory)
 	_, err = For(Request{Cell: plan.Cell{Launcher: "bare", Container: "docker", Nodes: 1}}).Allocate(t.Context())
 	require.EqualError(t, err, `this program has no launcher "bare" with container "docker"`)
 }

@@ -52,6 +52,9 @@ type thisHost struct {
 // Dir implements Allocation.
 func (h *thisHost) Dir() string { return h.scratch.Dir() }
 
+// ImageDigest implements Allocation.
+func (h *thisHost) ImageDigest() string { return "" }
+
 // Release implements Allocation.
 func (h *thisHost) Release() error { return h.scratch.Remove() }
 

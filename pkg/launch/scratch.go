@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 
@@ -21,7 +22,8 @@ const scratchPrefix = "cxscratch-"
 //
 // Ranks on this host share its memory with each other and with this process. Ranks on
 // other hosts, be it a single one, need a directory that the operator names: this
-// program cannot know which of its file systems other hosts see.
+// program cannot know which of its file systems other hosts see. In it, each host and
+// account has a directory of its own.
 func (r Request) scratchBase() (string, error) {
 	if r.Cell.Launcher == bare {
 		return memory(), nil
@@ -30,7 +32,36 @@ func (r Request) scratchBase() (string, error) {
 		return "", fmt.Errorf("no directory is known that ranks started by %s share with this host: name one among the operator values of platform %s, as storage.stage",
 			r.Cell.Launcher, r.Cell.SKU)
 	}
-	return r.Operator.Stage, nil
+	return stageOf(r.Operator.Stage)
+}
+
+// stageOf returns the directory of this host and account in storage.stage.
+func stageOf(stage string) (string, error) {
+	host, err := os.Hostname()
+	if err != nil {
+		return "", fmt.Errorf("scratch directory: %w", err)
+	}
+	return filepath.Join(stage, fmt.Sprintf("collectivex-%s-%d", host, os.Geteuid())), nil
+}
+
+// ownDirectory makes a directory of this account alone, or checks that it is one. Locks of
+// shared file systems may hold on one host only; a directory for each host and account
+// keeps cells elsewhere from taking a living cell's files for those of a dead one.
+func ownDirectory(path string) error {
+	if err := os.MkdirAll(path, 0o700); err != nil {
+		return fmt.Errorf("scratch directory: %w: can this account write to storage.stage?", err)
+	}
+	info, err := os.Lstat(path)
+	if err != nil {
+		return fmt.Errorf("scratch directory: %w", err)
+	}
+	if owner, ok := info.Sys().(*syscall.Stat_t); !ok || !info.IsDir() || int(owner.Uid) != os.Geteuid() {
+		return fmt.Errorf("scratch directory: %s is not a directory of this account: remove it, or name another storage.stage", path)
+	}
+	if err := os.Chmod(path, 0o700); err != nil { // also an older one
+		return fmt.Errorf("scratch directory: %w", err)
+	}
+	return nil
 }
 
 // memory is a directory in memory, or the one of temporary files if there is none.

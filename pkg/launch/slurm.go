@@ -30,6 +30,8 @@ type Slurm struct {
 	Program string
 	// Scratch is the directory in which scratch directories are made. All nodes see it.
 	Scratch string
+	// Delay is the maximum time until what a node writes in Scratch is visible here.
+	Delay time.Duration
 }
 
 var _ Launcher = Slurm{}
@@ -46,6 +48,8 @@ type Job struct {
 	Minutes int
 	// Image is the container image in which ranks run, started by pyxis; empty for none.
 	Image        string
+	Arch         string // amd64 or arm64
+	Images       ImageOperator
 	Salloc, Srun []string // further arguments, of the platform
 	Slurm        SlurmOperator
 }
@@ -65,6 +69,9 @@ const stagedProgram = "cxrun"
 
 // Allocate implements Launcher.
 func (s Slurm) Allocate(ctx context.Context) (Allocation, error) {
+	if err := ownDirectory(s.Scratch); err != nil {
+		return nil, err
+	}
 	scratch, err := newScratch(ctx, s.Scratch, s.cancelOf)
 	if err != nil {
 		return nil, err
@@ -77,6 +84,9 @@ func (s Slurm) Allocate(ctx context.Context) (Allocation, error) {
 		if a.id, err = s.salloc(ctx); err == nil {
 			err = os.WriteFile(filepath.Join(scratch.Dir(), jobFile), []byte(a.id), 0o600)
 		}
+	}
+	if err == nil {
+		err = a.prepare(ctx)
 	}
 	if err != nil {
 		return nil, errors.Join(err, a.release(ctx))
@@ -174,18 +184,22 @@ func first(re *regexp.Regexp, text string) string {
 // lastError is the last line of what Slurm said, without the operator's values.
 func (j Job) lastError(said string) string {
 	lines := strings.Split(strings.TrimSpace(said), "\n")
-	line := lines[len(lines)-1]
+	return j.hide(lines[len(lines)-1])
+}
+
+// hide replaces the operator's values in a text by their names.
+func (j Job) hide(text string) string {
 	for name, values := range map[string][]string{
 		"slurm.partition": {j.Slurm.Partition}, "slurm.account": {j.Slurm.Account}, "slurm.qos": {j.Slurm.QOS},
 		"slurm.nodes": j.Slurm.Nodes, "slurm.exclude": j.Slurm.Exclude,
 	} {
 		for _, v := range values {
 			if v != "" {
-				line = strings.ReplaceAll(line, v, "<"+name+">")
+				text = strings.ReplaceAll(text, v, "<"+name+">")
 			}
 		}
 	}
-	return line
+	return text
 }
 
 // cancel cancels a job, also when ctx has ended; an empty id is none.
@@ -216,10 +230,14 @@ type slurmAllocation struct {
 
 	scratch *claim.Claim
 	id      string
+	digest  string // of the image
 }
 
 // Dir implements Allocation.
 func (a *slurmAllocation) Dir() string { return a.scratch.Dir() }
+
+// ImageDigest implements Allocation.
+func (a *slurmAllocation) ImageDigest() string { return a.digest }
 
 // Release implements Allocation.
 func (a *slurmAllocation) Release() error { return a.release(context.Background()) }
@@ -271,11 +289,17 @@ func (a *slurmAllocation) srun(spec Spec) []string {
 		"--cpu-bind=none",      // a rank chooses its processors itself, near its device
 		"--kill-on-bad-exit=1", // a rank that waits for a dead one would wait for ever
 	}
-	if a.Job.Image != "" {
-		args = append(args, "--container-image="+a.Job.Image, "--container-mounts="+a.Dir()+":"+a.Dir(), "--no-container-mount-home")
-	}
-	args = append(args, a.Job.Srun...)
+	args = append(append(args, a.containerArgs()...), a.Job.Srun...)
 	return append(args, filepath.Join(a.Dir(), stagedProgram), "rank", "--slurm", "--store", spec.Store)
+}
+
+// containerArgs are the arguments of srun that start a step in the image. Nothing but the
+// directory of the allocation is mounted.
+func (a *slurmAllocation) containerArgs() []string {
+	if a.Job.Image == "" {
+		return nil
+	}
+	return []string{"--container-image=" + a.Job.Image, "--container-mounts=" + a.Dir() + ":" + a.Dir(), "--no-container-mount-home"}
 }
 
 // SlurmPlace is the place of this rank in its step, as Slurm's variables say.

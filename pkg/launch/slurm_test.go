@@ -100,7 +100,9 @@ func TestStepInAContainer(t *testing.T) {
 func onSlurm(t *testing.T, script string, change func(*Job)) Slurm {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "program")
-	require.NoError(t, os.WriteFile(program, []byte("#!/bin/sh\n"+script+"\n"), 0o700))
+	// A node that reads its order, and writes its nonce back, is ready.
+	const prepare = `[ "$1" != prepare ] || exec cp "$3/prepare.json" "$3/prepare-$5-$SLURM_NODEID.json"`
+	require.NoError(t, os.WriteFile(program, []byte("#!/bin/sh\n"+prepare+"\n"+script+"\n"), 0o700))
 	j := Job{Name: "cx-test", Nodes: 2, Tasks: 2, Minutes: 5, Slurm: SlurmOperator{Partition: "test"}}
 	change(&j)
 	return Slurm{Starter: command.Host{}, Job: j, Program: program, Scratch: t.TempDir()}

@@ -151,9 +151,13 @@ type CollectiveLibrary struct {
 
 // Provenance is what may be published of where a document comes from.
 type Provenance struct {
-	Image     *string `json:"image"`
-	SourceSHA *string `json:"source_sha"`
-	Generator string  `json:"generator"` // program and version
+	Image *string `json:"image"`
+	// ImageDigest is what the registry calls the content of the image: with enroot that for
+	// the architecture, with docker and podman that of the index, if the image has one.
+	// Missing without a container, and if nobody recorded it when the image was imported.
+	ImageDigest string  `json:"image_digest,omitempty"`
+	SourceSHA   *string `json:"source_sha"`
+	Generator   string  `json:"generator"` // program and version
 	// Host is what the machine says of itself, by allow-list.
 	Host map[string]string `json:"host,omitempty"`
 	// Environment is the allow-listed part (NCCL_*, NVSHMEM_*, …) that the ranks had.

@@ -20,6 +20,7 @@ type Attempt struct {
 	Vendor       string // of the platform: also a case that never started has one
 	Generator    string // program and version
 	Image        string
+	ImageDigest  string
 	// Environment is what of the ranks' environment may be published.
 	Environment map[string]string
 	Host        map[string]string
@@ -62,7 +63,7 @@ func New(c plan.Case, a Attempt) (Document, error) {
 		},
 		Runtime: Runtime{Vendor: a.Vendor},
 		Provenance: Provenance{
-			Image: orNull(a.Image), SourceSHA: orNull(a.SourceSHA), Generator: a.Generator,
+			Image: orNull(a.Image), ImageDigest: a.ImageDigest, SourceSHA: orNull(a.SourceSHA), Generator: a.Generator,
 			Host: a.Host, Environment: a.Environment,
 		},
 		Outcome: Outcome{Status: Failed, Reasons: Reasons{}},

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/collectivex/collectivex/pkg/affinity"
+	"github.com/collectivex/collectivex/pkg/launch"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
@@ -69,11 +70,14 @@ func (r *runner) finish(n, index int, end ended, began time.Time, logs string) (
 // unstarted returns why a case has no ranks. It also returns err if the machine cannot
 // continue: if the start was neither cancelled nor late.
 func unstarted(ctx context.Context, err error, late result.Reason) (result.Reasons, error) {
+	unready := &launch.Unready{}
 	switch {
 	case ctx.Err() != nil && errors.Is(err, ctx.Err()):
 		return result.Reasons{result.ReasonSkipped.With("cancelled")}, nil
 	case errors.Is(err, context.DeadlineExceeded):
 		return result.Reasons{late}, nil
+	case errors.As(err, &unready):
+		return result.Reasons{result.ReasonEnvironment.With("%s", unready.Reason)}, err
 	default:
 		return result.Reasons{result.ReasonEnvironment.With("ranks do not start")}, err
 	}
@@ -223,10 +227,14 @@ func within[T any](deadline time.Time, f func() T) (value T, inTime bool) {
 
 // empty returns the document of a failed attempt, without rows.
 func (r *runner) empty(c plan.Case, reasons ...result.Reason) (result.Document, error) {
+	var digest string
+	if r.machines != nil {
+		digest = r.machines.ImageDigest()
+	}
 	doc, err := result.New(c, result.Attempt{
 		RunID: r.Run.RunID, RunAttempt: r.Run.RunAttempt, SourceSHA: r.Run.SourceSHA, MatrixSHA256: r.Run.MatrixSHA256,
 		Ordinal: r.history.attempts[keyOf(c)], At: time.Now(),
-		Vendor: r.Cell.Vendor, Generator: r.Run.Generator, Image: r.Cell.Image,
+		Vendor: r.Cell.Vendor, Generator: r.Run.Generator, Image: r.Cell.Image, ImageDigest: digest,
 		Environment: r.Run.Environment(c.Env), Host: r.Run.Host,
 	})
 	if err != nil {

@@ -1,0 +1,58 @@
+package container
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// pollLock is how often a lock is tried.
+const pollLock = 100 * time.Millisecond
+
+// lock locks the file of this name in dir, which serialises imports of an image on one
+// machine, and on several if dir is on a shared file system with locks. The lock ends with
+// the file, which stays: to remove it would let two processes lock two files of one name.
+func (i Image) lock(ctx context.Context, dir, name string, wait time.Duration) (*os.File, error) {
+	if dir == "" {
+		dir = filepath.Join(os.TempDir(), "collectivex-locks-"+strconv.Itoa(os.Geteuid()))
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, because("no directory for locks", "lock of image %s: %w: name a directory that this account can write to as storage.locks", i.Ref, err)
+	}
+	path := filepath.Join(dir, name+".lock")
+	file, err := os.OpenFile(path, os.O_RDWR, 0)
+	if errors.Is(err, os.ErrNotExist) {
+		file, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o666)
+	}
+	if err != nil {
+		return nil, because("no directory for locks", "lock of image %s: %w: name a directory that this account can write to as storage.locks", i.Ref, err)
+	}
+	for end := time.Now().Add(wait); ; {
+		err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		switch {
+		case err == nil:
+			return file, nil
+		case !errors.Is(err, unix.EWOULDBLOCK):
+			err = because("no directory for locks", "lock of image %s: %w: name a directory on a file system with locks as storage.locks", i.Ref, err)
+		case time.Now().After(end):
+			err = because("image is being imported by another cell", "image %s: another process has imported it for more than %s; run the cell again", i.Ref, wait)
+		default:
+			err = nil
+		}
+		if err != nil {
+			file.Close()
+			return nil, err
+		}
+		select {
+		case <-ctx.Done():
+			file.Close()
+			return nil, ctx.Err()
+		case <-time.After(pollLock):
+		}
+	}
+}

@@ -1,0 +1,266 @@
+package container
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/collectivex/collectivex/pkg/command"
+	"github.com/collectivex/collectivex/pkg/regular"
+)
+
+const (
+	// lockWait is how long an import waits for another one of the same image.
+	lockWait = 30 * time.Minute
+	// importLimit is more than the import of an image onto a machine without any of its
+	// layers needs.
+	importLimit = time.Hour
+)
+
+// Squashes is a directory of images as squash files, which pyxis starts.
+type Squashes struct {
+	Starter command.Starter
+	// Dir is where the files are. It may be read-only if it has the files already.
+	Dir string
+	// Locks is a directory for locks; empty for one of this account below the directory of
+	// temporary files.
+	Locks string
+	// Cache is where enroot keeps layers; empty for enroot's own choice.
+	Cache string
+}
+
+// Squash is an image as a file.
+type Squash struct {
+	File string
+	// Digest is what the registry calls the image of this architecture: sha256:…. It is
+	// empty if nobody recorded it when the file was made.
+	Digest string
+}
+
+// record is what is kept beside a squash file.
+type record struct {
+	Image  string `json:"image"`
+	Arch   string `json:"arch"`
+	Digest string `json:"digest"`
+	Bytes  int64  `json:"bytes"` // of the squash file
+}
+
+// Name returns the name of the squash file of an image.
+func (i Image) Name() string {
+	return strings.NewReplacer("/", "+", ":", "+").Replace(i.Ref) + "+" + i.Arch + ".sqsh"
+}
+
+// uri returns the name of the image for enroot, which separates the registry by #.
+func (i Image) uri() string {
+	registry, repository, tag := i.split()
+	if registry != "" {
+		registry += "#"
+	}
+	return "docker://" + registry + repository + ":" + tag
+}
+
+// Import returns the squash file of an image. If there is none, or if it is corrupted,
+// Import makes it.
+func (s Squashes) Import(ctx context.Context, i Image) (Squash, error) {
+	if err := i.Check(); err != nil {
+		return Squash{}, err
+	}
+	if err := installed("unsquashfs", "squashfs-tools"); err != nil {
+		return Squash{}, err
+	}
+	file := filepath.Join(s.Dir, i.Name())
+	squash, err := s.verify(ctx, file, file)
+	if !importable(err) {
+		return squash, s.private(err)
+	}
+	if err := errors.Join(installed("enroot", "enroot"), s.writable(i, file)); err != nil {
+		return Squash{}, err
+	}
+	lock, err := i.lock(ctx, s.Locks, i.Name(), lockWait)
+	if err != nil {
+		return Squash{}, err
+	}
+	defer lock.Close()
+	if squash, err = s.verify(ctx, file, file); !importable(err) {
+		return squash, s.private(err) // another process made it while this one waited
+	}
+	squash, err = s.make(ctx, i, file)
+	return squash, s.private(err)
+}
+
+// installed returns an error if a program is not on PATH.
+func installed(program, pkg string) error {
+	if command.Installed(program) {
+		return nil
+	}
+	return because(program+" is not installed", "no %s on the PATH of this node: install %s", program, pkg)
+}
+
+// errCorrupted is wrapped by errors for a file that is not a whole squash file.
+var errCorrupted = errors.New("corrupted")
+
+// importable reports whether an import mends what verify found.
+func importable(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, errCorrupted)
+}
+
+// verify checks the squash file at path, whose record is beside file.
+func (s Squashes) verify(ctx context.Context, path, file string) (Squash, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return Squash{}, err
+	}
+	made, err := recorded(file)
+	if err != nil {
+		return Squash{}, err
+	}
+	if path == file && made.Bytes != 0 && info.Size() != made.Bytes {
+		return Squash{}, fmt.Errorf("%w: %s has %d bytes instead of %d", errCorrupted, filepath.Base(file), info.Size(), made.Bytes)
+	}
+	err = tool(ctx, s.Starter, command.Command{Args: []string{"unsquashfs", "-l", path}})
+	switch {
+	case ctx.Err() != nil:
+		return Squash{}, err
+	case err != nil:
+		return Squash{}, fmt.Errorf("%w: %w", errCorrupted, err)
+	}
+	return Squash{file, made.Digest}, nil
+}
+
+// recordBytes is more than a record needs.
+const recordBytes = 1 << 16
+
+// recorded returns the record of a squash file; the zero record if an administrator put the
+// file there without one.
+func recorded(file string) (made record, err error) {
+	raw, err := regular.Read(file+".json", recordBytes)
+	if errors.Is(err, fs.ErrNotExist) {
+		return made, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(raw, &made)
+	}
+	if err != nil {
+		return made, fmt.Errorf("%w: record: %w", errCorrupted, err)
+	}
+	if made.Digest != "" && !digestForm.MatchString(made.Digest) {
+		return made, fmt.Errorf("%w: record of the digest %q", errCorrupted, made.Digest)
+	}
+	return made, nil
+}
+
+// writable returns an error if this account cannot make the file.
+func (s Squashes) writable(i Image, file string) error {
+	err := os.MkdirAll(s.Dir, 0o755)
+	if err == nil {
+		err = unix.Faccessat(unix.AT_FDCWD, s.Dir, unix.W_OK|unix.X_OK, unix.AT_EACCESS)
+	}
+	if err != nil {
+		return because("image directory is not writable",
+			"image %s: no valid file in storage.images, and this account cannot make one (%w): as its owner, run enroot import --output %s %s there, or name another directory",
+			i.Ref, errnoOf(err), filepath.Base(file), i.uri())
+	}
+	return nil
+}
+
+// errnoOf returns what the kernel said, without the path.
+func errnoOf(err error) error {
+	if failed := (*fs.PathError)(nil); errors.As(err, &failed) {
+		return failed.Err
+	}
+	return err
+}
+
+// make imports an image. The caller has the lock.
+func (s Squashes) make(ctx context.Context, i Image, file string) (Squash, error) {
+	ctx, stop := context.WithTimeout(ctx, importLimit)
+	defer stop()
+	host, err := os.Hostname()
+	if err != nil {
+		return Squash{}, fmt.Errorf("import image %s: %w", i.Ref, err)
+	}
+	// The name is this machine's own: where locks are not shared, another machine may
+	// import at the same time. What a killed import left has this name too.
+	part := filepath.Join(s.Dir, "."+i.Name()+"."+host+".part")
+	if err := os.RemoveAll(part); err != nil {
+		return Squash{}, fmt.Errorf("import image %s: %w", i.Ref, err)
+	}
+	defer os.Remove(part)
+	before := s.digest(ctx, i)
+	if err := tool(ctx, s.Starter, s.enroot("import", "--output", part, i.uri())); err != nil {
+		return Squash{}, because("image could not be imported", "import image %s: %w: try it on that node: enroot import %s", i.Ref, err, i.uri())
+	}
+	if after := s.digest(ctx, i); after != before {
+		return Squash{}, because("image changed during its import", "import image %s: the tag was %q before and is %q now: run the cell again", i.Ref, before, after)
+	}
+	if _, err := s.verify(ctx, part, part); err != nil {
+		return Squash{}, because("imported image is corrupted", "import image %s: %w: is there space left in storage.images?", i.Ref, err)
+	}
+	if err := s.keep(i, before, part, file); err != nil {
+		return Squash{}, fmt.Errorf("import image %s: %w", i.Ref, err)
+	}
+	return Squash{file, before}, nil
+}
+
+// keep puts a new file and its record in place. The record comes first: until the file
+// follows, an older file does not fit it and counts as corrupted.
+func (s Squashes) keep(i Image, digest, part, file string) error {
+	info, err := os.Stat(part)
+	if err != nil {
+		return err
+	}
+	err = regular.WriteAtomic(file+".json", func(w io.Writer) error {
+		return json.NewEncoder(w).Encode(record{i.Ref, i.Arch, digest, info.Size()})
+	})
+	if err != nil {
+		return err
+	}
+	return os.Rename(part, file)
+}
+
+// digest asks the registry for the digest of an image. It is empty if enroot cannot tell:
+// versions before 4 have no such command.
+func (s Squashes) digest(ctx context.Context, i Image) string {
+	out, err := output(ctx, s.Starter, s.enroot("digest", i.uri()))
+	digest := string(bytes.TrimSpace(out))
+	if err != nil || !digestForm.MatchString(digest) {
+		return ""
+	}
+	return digest
+}
+
+// enroot is a command of enroot. Its architecture is that of this machine.
+func (s Squashes) enroot(args ...string) command.Command {
+	c := command.Command{Args: append([]string{"enroot"}, args...)}
+	if s.Cache != "" {
+		c.Env = map[string]string{"ENROOT_CACHE_PATH": s.Cache}
+	}
+	return c
+}
+
+// private replaces the operator's directories in the text of an error by their names.
+func (s Squashes) private(err error) error {
+	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	text := err.Error()
+	for _, dir := range []struct{ path, name string }{{s.Dir, "storage.images"}, {s.Cache, "storage.enroot_cache"}, {s.Locks, "storage.locks"}} {
+		if dir.path != "" {
+			text = strings.ReplaceAll(text, dir.path, "<"+dir.name+">")
+		}
+	}
+	if failed := (&Error{}); errors.As(err, &failed) {
+		return &Error{failed.Reason, errors.New(text)}
+	}
+	return errors.New(text)
+}

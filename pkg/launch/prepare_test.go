@@ -1,0 +1,187 @@
+package launch
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/internal/fakes"
+	"github.com/collectivex/collectivex/internal/short"
+	"github.com/collectivex/collectivex/pkg/command"
+	"github.com/collectivex/collectivex/pkg/container"
+)
+
+// TestMain makes the copy of this program that the stand-in for srun starts do what
+// `cxrun prepare` does.
+func TestMain(m *testing.M) {
+	if len(os.Args) != 6 || os.Args[1] != "prepare" {
+		os.Exit(m.Run())
+	}
+	node, _ := strconv.Atoi(os.Getenv("SLURM_NODEID"))
+	if err := Prepare(context.Background(), command.Host{}, os.Args[3], os.Args[5], node); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// pool is two nodes whose ranks run in an image.
+func pool(t *testing.T) (Slurm, fakes.Containers) {
+	t.Helper()
+	tools := fakes.NewContainers(t)
+	tools.Push(t, "vendor/libraries:v1", fakes.Digest(1), 3)
+	return Slurm{
+		Starter: command.Host{}, Program: os.Args[0], Scratch: filepath.Join(t.TempDir(), "stage"),
+		Job: Job{
+			Nodes: 2, Image: "vendor/libraries:v1", Arch: "amd64", Srun: []string{"--container-writable"},
+			Images: ImageOperator{Dir: filepath.Join(t.TempDir(), "images"), Cache: t.TempDir(), Locks: t.TempDir()},
+		},
+	}, tools
+}
+
+// The ranks of a pool with pyxis start in the file that its nodes have verified, and only
+// the directory of the allocation is mounted.
+func TestAnAllocationWithAnImage(t *testing.T) {
+	s, tools := pool(t)
+	got, err := s.Allocate(t.Context())
+	require.NoError(t, err)
+	a := got.(*slurmAllocation)
+	require.Equal(t, fakes.Digest(1), a.ImageDigest())
+	require.Len(t, tools.Called(t, "enroot import"), 1, "of two nodes with one directory")
+	require.Equal(t, []string{
+		"--container-image=" + filepath.Join(s.Job.Images.Dir, "vendor+libraries+v1+amd64.sqsh"),
+		"--container-mounts=" + a.Dir() + ":" + a.Dir(), "--no-container-mount-home",
+	}, a.containerArgs())
+	for _, line := range tools.Called(t, "srun") {
+		require.NotContains(t, line, s.Job.Images.Cache, "arguments are visible to other accounts")
+	}
+	info, err := os.Stat(a.Dir())
+	require.NoError(t, err)
+	require.Equal(t, os.ModeDir|0o700, info.Mode())
+
+	bystander := filepath.Join(s.Scratch, "bystander")
+	require.NoError(t, os.Mkdir(bystander, 0o700))
+	require.NoError(t, a.Release())
+	left, err := os.ReadDir(s.Scratch)
+	require.NoError(t, err)
+	require.Len(t, left, 1, "the directory of the allocation is gone, and nothing else")
+	require.DirExists(t, bystander)
+	require.FileExists(t, filepath.Join(s.Job.Images.Dir, "vendor+libraries+v1+amd64.sqsh"))
+}
+
+func TestNodesThatAreNotReady(t *testing.T) {
+	short.Skip(t)
+	for name, c := range map[string]struct {
+		env          string // NAME=VALUE
+		change       func(*Job)
+		reason, says string
+	}{
+		"a node does not see the directory": {
+			"FAKE_BLIND=1", func(j *Job) { j.Image = "" }, "no answer from node of node 1",
+			"node 1: srun: exit status 2 (1: slurmstepd: error: execve(): <storage.stage>/cxrun: No such file or directory): does it see storage.stage, at the same path as the runner, and may it write there?",
+		},
+		"nothing comes back from a node": {
+			"FAKE_DEAF=0", func(j *Job) { j.Image = "" }, "nothing came back from node of node 0", "node 0: what it wrote is not visible here",
+		},
+		"the image does not get the directory": {
+			"FAKE_NO_MOUNT=1", func(*Job) {}, "no answer from image of node 0", "does the image start there, and with the directory of storage.stage mounted?",
+		},
+		"the image has an old glibc": {
+			"FAKE_OLD_GLIBC=1", func(*Job) {}, "image has a glibc older than 2.34", "node 0: the image has a glibc older than 2.34, which this program needs",
+		},
+		"the image cannot be imported": {
+			"", func(j *Job) { j.Image = "vendor/libraries:v2" }, "image could not be imported", "node 0: import image vendor/libraries:v2: enroot: exit status 1",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, tools := pool(t)
+			c.change(&s.Job)
+			if c.env != "" {
+				t.Setenv(c.env[:len(c.env)-2], c.env[len(c.env)-1:])
+			}
+			_, err := s.Allocate(t.Context())
+			unready := &Unready{}
+			require.ErrorAs(t, err, &unready)
+			require.Equal(t, c.reason, unready.Reason)
+			require.ErrorContains(t, err, c.says)
+			require.NotContains(t, err.Error(), s.Scratch)
+			require.NotContains(t, err.Error(), s.Job.Images.Dir)
+			require.Len(t, tools.Called(t, "scancel"), 1)
+			left, err := os.ReadDir(s.Scratch)
+			require.NoError(t, err)
+			require.Empty(t, left)
+		})
+	}
+}
+
+// Nodes with directories of their own may have imported a tag before and after it moved.
+func TestNodesWithDifferentImages(t *testing.T) {
+	one, two := container.Squash{File: "/f", Digest: fakes.Digest(1)}, container.Squash{File: "/f", Digest: fakes.Digest(2)}
+	require.NoError(t, sameImage("x:v1", []report{{Squash: one}, {Squash: one}}))
+	err := sameImage("x:v1", []report{{Squash: one}, {Squash: one}, {Squash: two}})
+	unready := &Unready{}
+	require.ErrorAs(t, err, &unready)
+	require.Equal(t, "nodes have different images", unready.Reason)
+	require.ErrorContains(t, err, "node 2: image x:v1 is "+fakes.Digest(2)+" here and "+fakes.Digest(1)+" on node 0")
+}
+
+func TestAnAllocationThatIsCancelledWhileNodesPrepare(t *testing.T) {
+	s, tools := pool(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	s.Starter = starter(func(c command.Command) (command.Process, error) {
+		if c.Args[0] == "srun" {
+			cancel()
+		}
+		return command.Host{}.Start(c)
+	})
+	_, err := s.Allocate(ctx)
+	require.ErrorIs(t, err, context.Canceled)
+	require.Len(t, tools.Called(t, "scancel"), 1)
+}
+
+type starter func(command.Command) (command.Process, error)
+
+func (s starter) Start(c command.Command) (command.Process, error) { return s(c) }
+
+// A cell of another runner or account has a directory of its own, in which no other cell
+// looks for what dead cells left.
+func TestEachHostAndAccountHasADirectory(t *testing.T) {
+	stage := t.TempDir()
+	other := filepath.Join(stage, "collectivex-otherhost-1000")
+	require.NoError(t, os.Mkdir(other, 0o700))
+	left := abandon(t, other)
+	s, _ := pool(t)
+	s.Job.Image = ""
+	var err error
+	s.Scratch, err = stageOf(stage)
+	require.NoError(t, err)
+	a, err := s.Allocate(t.Context())
+	require.NoError(t, err)
+	require.DirExists(t, left)
+	require.NoError(t, a.Release())
+	require.DirExists(t, left)
+	info, err := os.Stat(s.Scratch)
+	require.NoError(t, err)
+	require.Equal(t, os.ModeDir|0o700, info.Mode())
+}
+
+func TestADirectoryOfSomebodyElseIsRefused(t *testing.T) {
+	base := t.TempDir()
+	link := filepath.Join(base, "link")
+	require.NoError(t, os.Symlink(t.TempDir(), link))
+	require.ErrorContains(t, ownDirectory(link), "is not a directory of this account")
+	file := filepath.Join(base, "file")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	require.Error(t, ownDirectory(file))
+	open := filepath.Join(base, "open")
+	require.NoError(t, os.Mkdir(open, 0o755))
+	require.NoError(t, ownDirectory(open))
+	info, err := os.Stat(open)
+	require.NoError(t, err)
+	require.Equal(t, os.ModeDir|0o700, info.Mode())
+}
