@@ -150,4 +150,6 @@ type Matrix struct {
 	// SHA256 is the hexadecimal digest of the file that the matrix was read from or
 	// written to; empty for neither.
 	SHA256 string `json:"-"`
+	// Archived reports whether another version wrote the matrix; see ParseArchived.
+	Archived bool `json:"-"`
 }

@@ -116,39 +116,61 @@ type generated struct {
 // another format or version, what is not of the schema, and a matrix whose cells
 // and cases do not fit together.
 func Parse(data []byte, version string) (*Matrix, error) {
+	return parse(data, func(by Generator) (bool, error) {
+		if by.Version != version {
+			return false, fmt.Errorf("matrix: made by %s %s, this program is %s; use one version for all jobs of a run",
+				by.Program, by.Version, version)
+		}
+		return true, nil
+	})
+}
+
+// ParseArchived reads a matrix that any version of the program wrote, for those who read
+// results. One of this version is held to all that Parse asks for. Of another version,
+// members that this version does not know are dropped, and ids and lists of cases are
+// as they were written.
+func ParseArchived(data []byte, version string) (*Matrix, error) {
+	return parse(data, func(by Generator) (bool, error) { return by.Version == version, nil })
+}
+
+// parse reads a matrix. strict decides, by who wrote it, whether it is held to today's
+// schema and names.
+func parse(data []byte, strict func(Generator) (bool, error)) (*Matrix, error) {
 	if len(bytes.TrimSpace(data)) == 0 {
 		return nil, errors.New("matrix: empty; make it with 'cxgen matrix -o FILE'")
 	}
-	var m Matrix
-	_, err := matrixForm().Read(strictjson.Input{Text: data, Strict: true}, &m)
-	by := generated{m.Version, m.Generator}
+	var by generated
+	_, err := generatorForm.Read(strictjson.Input{Text: data}, &by)
 	switch {
 	case errors.Is(err, strictjson.ErrTruncated):
 		return nil, errors.New("matrix: truncated; make it again with 'cxgen matrix -o FILE'")
-	case errors.Is(err, strictjson.ErrForm): // perhaps another program's, which is to be said first
-		by = generated{}
-		if _, other := generatorForm.Read(strictjson.Input{Text: data}, &by); other != nil {
-			return nil, fmt.Errorf("matrix: %w", err)
-		}
 	case err != nil:
 		return nil, fmt.Errorf("matrix: %w", err)
-	}
-	switch {
 	case by.Version != MatrixVersion:
 		return nil, fmt.Errorf("matrix: version %d, want %d", by.Version, MatrixVersion)
 	case by.Generator.Format != Format:
 		return nil, fmt.Errorf("matrix: format %d, this program reads %d", by.Generator.Format, Format)
-	case by.Generator.Version != version:
-		return nil, fmt.Errorf("matrix: made by %s %s, this program is %s; use one version for all jobs of a run",
-			by.Generator.Program, by.Generator.Version, version)
-	case err != nil:
+	}
+	ours, err := strict(by.Generator)
+	if err != nil {
+		return nil, err
+	}
+	m := Matrix{Archived: !ours}
+	if _, err := matrixForm().Read(strictjson.Input{Text: data, Strict: ours}, &m); err != nil {
 		return nil, fmt.Errorf("matrix: %w", err)
 	}
 	return &m, m.check()
 }
 
 // ReadFile reads the matrix in the file at path; see Parse.
-func ReadFile(path, version string) (*Matrix, error) {
+func ReadFile(path, version string) (*Matrix, error) { return readFile(path, version, Parse) }
+
+// ReadArchived reads the matrix in the file at path; see ParseArchived.
+func ReadArchived(path, version string) (*Matrix, error) {
+	return readFile(path, version, ParseArchived)
+}
+
+func readFile(path, version string, parse func([]byte, string) (*Matrix, error)) (*Matrix, error) {
 	data, err := regular.Read(path, maxMatrix)
 	if failed, ok := errors.AsType[*fs.PathError](err); ok {
 		return nil, fmt.Errorf("read matrix %s: %w; make one with 'cxgen matrix -o FILE'", path, failed.Err)
@@ -156,7 +178,7 @@ func ReadFile(path, version string) (*Matrix, error) {
 	if err != nil {
 		return nil, err
 	}
-	m, err := Parse(data, version)
+	m, err := parse(data, version)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
@@ -167,7 +189,7 @@ func ReadFile(path, version string) (*Matrix, error) {
 
 // check refuses a matrix in which cells and cases do not fit together: each
 // case stands once, has the block of its family, and each runnable one is in
-// exactly one cell.
+// exactly one cell. What only this version promises is not asked of an archived one.
 func (m *Matrix) check() error {
 	runnable := map[string]bool{}
 	seen := map[string]bool{}
@@ -180,9 +202,9 @@ func (m *Matrix) check() error {
 			return fmt.Errorf("matrix: duplicate case %s", id)
 		case !q.Case.Placed():
 			return fmt.Errorf("matrix: case %s has %d ranks on %d nodes with %d each", id, q.Case.World, q.Case.Nodes, q.Case.RanksPerNode)
-		case id != q.Case.ID():
+		case !m.Archived && id != q.Case.ID():
 			return fmt.Errorf("matrix: case %s should be named %s by its fields; make the matrix again", id, q.Case.ID())
-		case q.Case.Upstream() != (upstream >= 0):
+		case !m.Archived && q.Case.Upstream() != (upstream >= 0):
 			return fmt.Errorf("matrix: case %s is in the wrong list of requested cases", id)
 		case q.Disposition != Runnable && q.Disposition != Unsupported:
 			return fmt.Errorf("matrix: case %s has the unknown disposition %q", id, q.Disposition)

@@ -88,6 +88,41 @@ func TestReadRefuses(t *testing.T) {
 	require.NoError(t, err)
 }
 
+// Who reads results reads the matrix of any version: unknown members are dropped, and
+// older ids stay. What does not fit together is refused all the same, and whoever runs a
+// matrix refuses it.
+func TestArchivedMatrices(t *testing.T) {
+	var buf bytes.Buffer
+	require.NoError(t, smoke(t).Write(&buf))
+	const id = "local-host-all-reduce-float-sum-w2-warm"
+	other := strings.NewReplacer(`"version":"v1"`, `"version":"v9","colour":"red"`, id, "older-name", `"world":2,`, `"world":2,"colour":"red",`).Replace(buf.String())
+	_, err := plan.Parse([]byte(other), "v1")
+	require.ErrorContains(t, err, "made by cxgen v9, this program is v1")
+	m, err := plan.ParseArchived([]byte(other), "v1")
+	require.NoError(t, err)
+	require.True(t, m.Archived)
+	want := smoke(t)
+	require.Len(t, m.RequestedOther, len(want.RequestedOther))
+	require.Contains(t, m.Include[0].CaseIDs, "older-name")
+
+	for old, says := range map[string]string{
+		`"case_ids":["older-name",`: "is in no cell",
+		`{"version":1,`:             "version 2, want 1",
+		`"format":1`:                "format 9, this program reads 1",
+	} {
+		bad := strings.Replace(other, old, map[string]string{
+			`"case_ids":["older-name",`: `"case_ids":[`, `{"version":1,`: `{"version":2,`, `"format":1`: `"format":9`,
+		}[old], 1)
+		require.NotEqual(t, other, bad)
+		_, err := plan.ParseArchived([]byte(bad), "v1")
+		require.ErrorContains(t, err, says)
+	}
+
+	// One of this version is held to everything.
+	_, err = plan.ParseArchived([]byte(strings.Replace(buf.String(), `"world":2,`, "", 1)), "v1")
+	require.ErrorContains(t, err, `missing member "world"`)
+}
+
 // FuzzRead reads any bytes as a matrix: nothing panics, and a matrix that is read
 // can be written and reads as the same again.
 func FuzzRead(f *testing.F) {

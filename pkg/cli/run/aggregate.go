@@ -41,7 +41,7 @@ ignored. Without --matrix, missing cases cannot be found.`,
 			if err := checkInputs(in); err != nil {
 				return err
 			}
-			m, err := readMatrix(matrix)
+			m, err := readRequest(matrix)
 			if err != nil {
 				return err
 			}
@@ -75,12 +75,22 @@ func checkInputs(in []string) error {
 	return nil
 }
 
-// readMatrix reads the matrix at path, nil where there is none to read.
+// readMatrix reads the matrix of this version at path, to run its cells.
 func readMatrix(path string) (*plan.Matrix, error) {
+	m, err := plan.ReadFile(path, cli.Version)
+	if err != nil {
+		return nil, cli.UsageError("%w", err)
+	}
+	return m, nil
+}
+
+// readRequest reads the matrix of any version at path, to judge what answered it; nil
+// where there is none to read.
+func readRequest(path string) (*plan.Matrix, error) {
 	if path == "" {
 		return nil, nil
 	}
-	m, err := plan.ReadFile(path, cli.Version)
+	m, err := plan.ReadArchived(path, cli.Version)
 	if err != nil {
 		return nil, cli.UsageError("%w", err)
 	}

@@ -55,3 +55,29 @@ func TestOlderDocumentsAreRead(t *testing.T) {
 		})
 	}
 }
+
+// aggregate and summarize find what an older run did not answer, by the matrix of its
+// time; shard does not run it.
+func TestOlderMatricesAreRead(t *testing.T) {
+	written, err := os.ReadFile("../../../testdata/documents/6d8324a.matrix.json")
+	require.NoError(t, err)
+	matrix := filepath.Join(t.TempDir(), "matrix_full.json")
+	// Versions were called dev then, as in tests they are now.
+	older := strings.Replace(string(written), `"version":"dev"`, `"version":"6d8324a"`, 1)
+	require.NotEqual(t, string(written), older)
+	require.NoError(t, os.WriteFile(matrix, []byte(older), 0o644))
+
+	in := []string{"--in", "../../../testdata/documents/6d8324a.ndjson", "--matrix", matrix}
+	code, stdout, stderr := cxrun(nil, append([]string{"aggregate", "-o", filepath.Join(t.TempDir(), "run.ndjson")}, in...)...)
+	require.Equal(t, cli.ExitFailed, code)
+	require.Contains(t, stdout, "6 documents of 6 cases, 0 duplicates and 0 files left out")
+	require.Contains(t, stderr, "no document: local-host-p2p-float-w4-warm\n")
+	require.Contains(t, stderr, "not requested: local-cx-fake-nvidia-gpu-nccl-all-reduce-float-sum-w2-shifted\n")
+	code, stdout, stderr = cxrun(nil, append([]string{"summarize", "--format", "json"}, in...)...)
+	require.Equal(t, cli.ExitOK, code, stderr)
+	require.Contains(t, stdout, `"missing":[{"cell":"local-host-`)
+
+	code, _, stderr = cxrun(nil, "shard", "--matrix", matrix, "--id", "local-host-bf16-n1", "--results", t.TempDir())
+	require.Equal(t, cli.ExitUsage, code)
+	require.Contains(t, stderr, "made by cxgen 6d8324a, this program is dev; use one version for all jobs of a run")
+}

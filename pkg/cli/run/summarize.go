@@ -35,7 +35,7 @@ standard output as text. With --format it always goes to standard output.`,
 			if err := checkInputs(in); err != nil {
 				return err
 			}
-			m, err := readMatrix(matrix)
+			m, err := readRequest(matrix)
 			if err != nil {
 				return err
 			}
