@@ -1,9 +1,12 @@
 // Package wheels fetches, for tests, vendors' libraries from the Python wheels
-// in which they are published.
+// in which they are published, and Python packages that read our files.
 package wheels
 
 import (
 	"archive/zip"
+	"crypto/sha256"
+	_ "embed"
+	"encoding/hex"
 	"fmt"
 	"os"
 	"os/exec"
@@ -39,22 +42,43 @@ var (
 // nothing is fetched and the test is skipped.
 func (w Wheel) Libraries(t testing.TB) string {
 	t.Helper()
+	return once(t, w.Name+"-"+w.Version, func(dir string) { unpack(t, w.download(t), dir) })
+}
+
+//go:embed dataframes.txt
+var dataframes []byte
+
+// Dataframes returns a directory for PYTHONPATH with DuckDB and pandas, which it fetches
+// as Libraries does.
+func Dataframes(t testing.TB) string {
+	t.Helper()
+	version, err := exec.Command("python3", "-c", "import sys; print('py%d%d' % sys.version_info[:2])").Output()
+	require.NoError(t, err)
+	sum := sha256.Sum256(dataframes)
+	return once(t, "dataframes-"+hex.EncodeToString(sum[:4])+"-"+strings.TrimSpace(string(version)), func(dir string) {
+		pip(t, dataframes, "install", "--no-compile", "--target", dir)
+	})
+}
+
+// once returns the directory of that name in .tools, which fill fills if it is missing.
+func once(t testing.TB, name string, fill func(dir string)) string {
+	t.Helper()
 	if os.Getenv("CX_E2E") != "1" {
-		t.Skipf("CX_E2E=1 fetches %s %s", w.Name, w.Version)
+		t.Skipf("CX_E2E=1 fetches %s", name)
 	}
 	_, here, _, ok := runtime.Caller(0)
 	require.True(t, ok)
 	tools := filepath.Join(filepath.Dir(here), "..", "..", ".tools")
-	dir := filepath.Join(tools, w.Name+"-"+w.Version)
+	dir := filepath.Join(tools, name)
 	if _, err := os.Stat(dir); err == nil {
 		return dir
 	}
 	require.NoError(t, os.MkdirAll(tools, 0o755))
-	unpacked, err := os.MkdirTemp(tools, w.Name+"-")
+	filled, err := os.MkdirTemp(tools, name+"-")
 	require.NoError(t, err)
-	defer os.RemoveAll(unpacked)
-	unpack(t, w.download(t), unpacked)
-	if err := os.Rename(unpacked, dir); err != nil {
+	defer os.RemoveAll(filled)
+	fill(filled)
+	if err := os.Rename(filled, dir); err != nil {
 		_, err = os.Stat(dir) // another test was first
 		require.NoError(t, err)
 	}
@@ -65,16 +89,23 @@ func (w Wheel) Libraries(t testing.TB) string {
 func (w Wheel) download(t testing.TB) string {
 	t.Helper()
 	dir := t.TempDir()
-	requirements := filepath.Join(dir, "requirements.txt")
-	text := fmt.Sprintf("%s==%s --hash=sha256:%s\n", w.Name, w.Version, strings.Join(w.SHA256, " --hash=sha256:"))
-	require.NoError(t, os.WriteFile(requirements, []byte(text), 0o600))
-	out, err := exec.Command("python3", "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-cache-dir",
-		"--no-deps", "--only-binary=:all:", "--require-hashes", "--dest", dir, "-r", requirements).CombinedOutput()
-	require.NoError(t, err, "%s", out)
+	pip(t, fmt.Appendf(nil, "%s==%s --hash=sha256:%s\n", w.Name, w.Version, strings.Join(w.SHA256, " --hash=sha256:")),
+		"download", "--dest", dir)
 	files, err := filepath.Glob(filepath.Join(dir, "*.whl"))
 	require.NoError(t, err)
 	require.Len(t, files, 1)
 	return files[0]
+}
+
+// pip runs a command of pip on exactly the wheels of requirements.
+func pip(t testing.TB, requirements []byte, command ...string) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "requirements.txt")
+	require.NoError(t, os.WriteFile(file, requirements, 0o600))
+	args := append([]string{"-m", "pip"}, command...)
+	out, err := exec.Command("python3", append(args, "--quiet", "--disable-pip-version-check", "--no-cache-dir",
+		"--no-deps", "--only-binary=:all:", "--require-hashes", "-r", file)...).CombinedOutput()
+	require.NoError(t, err, "%s", out)
 }
 
 // unpack takes the shared libraries out of a wheel.
