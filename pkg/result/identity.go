@@ -36,9 +36,47 @@ type comparisonFactors struct {
 // environment (the part that documents publish), may be compared: the first
 // 32 hexadecimal digits of the SHA-256 of the factors named above as JSON.
 func ComparisonKey(c plan.Case, environment map[string]string) (string, error) {
-	family, err := familyOf(&c)
+	text, err := factorText(c, environment)
 	if err != nil {
 		return "", err
+	}
+	return hashed(text), nil
+}
+
+// ComparisonFactors returns what the comparison key is a hash over: the value of each
+// factor as JSON by its name, such as world, ep.hidden or environment.NCCL_ALGO. Two cases
+// that differ in no factor have the same key.
+func ComparisonFactors(c plan.Case, environment map[string]string) (map[string]string, error) {
+	text, err := factorText(c, environment)
+	if err != nil {
+		return nil, err
+	}
+	var tree map[string]json.RawMessage
+	if err := json.Unmarshal(text, &tree); err != nil {
+		return nil, err
+	}
+	flat := map[string]string{}
+	flatten(flat, "", tree)
+	return flat, nil
+}
+
+// flatten adds the members of tree, and of the objects in it, under their paths.
+func flatten(flat map[string]string, prefix string, tree map[string]json.RawMessage) {
+	for name, value := range tree {
+		var inner map[string]json.RawMessage
+		if json.Unmarshal(value, &inner) == nil && inner != nil {
+			flatten(flat, prefix+name+".", inner)
+			continue
+		}
+		flat[prefix+name] = string(value)
+	}
+}
+
+// factorText is the factors as JSON.
+func factorText(c plan.Case, environment map[string]string) ([]byte, error) {
+	family, err := familyOf(&c)
+	if err != nil {
+		return nil, err
 	}
 	if environment == nil {
 		environment = map[string]string{}
@@ -51,17 +89,17 @@ func ComparisonKey(c plan.Case, environment map[string]string) (string, error) {
 		Sampling: c.Sampling, Env: c.Env,
 	})
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	block, err := json.Marshal(family.Comparison(&c))
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	env, err := json.Marshal(environment)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	return hashed(fmt.Appendf(nil, "%s,%q:%s,%q:%s}", head[:len(head)-1], c.Family, block, "environment", env)), nil
+	return fmt.Appendf(nil, "%s,%q:%s,%q:%s}", head[:len(head)-1], c.Family, block, "environment", env), nil
 }
 
 // hashed is the first 32 hexadecimal digits of the SHA-256 of text.

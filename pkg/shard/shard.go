@@ -164,7 +164,8 @@ func openLog(dir string) (*os.File, error) {
 }
 
 // order returns the indices of the cases, with those of one group together. Groups, and the
-// cases of each, are in the order of the cell.
+// cases of each, are in the order of the cell, but all groups of one repeat run before any
+// of the next: repeats of a case lie apart in time.
 func (r *runner) order() []int {
 	var keys []string
 	byKey := map[string][]int{}
@@ -175,6 +176,9 @@ func (r *runner) order() []int {
 		}
 		byKey[k] = append(byKey[k], i)
 	}
+	slices.SortStableFunc(keys, func(a, b string) int {
+		return r.Cases[byKey[a][0]].Case.Repeat - r.Cases[byKey[b][0]].Case.Repeat
+	})
 	var order []int
 	for _, k := range keys {
 		order = append(order, byKey[k]...)

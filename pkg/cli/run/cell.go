@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -28,6 +29,7 @@ type cellRun struct {
 	run     shard.Run
 	results string
 	resume  bool
+	repeat  int           // 0: all repeats of the cases
 	limit   time.Duration // 0: as long as it takes
 	watch   func(result.Document)
 }
@@ -43,6 +45,12 @@ func (r cellRun) do(ctx context.Context, s cli.Streams, cell plan.Cell) (shard.C
 	cases, err := r.matrix.Cases(cell)
 	if err != nil {
 		return shard.Counts{}, cli.UsageError("%w", err)
+	}
+	if r.repeat > 0 {
+		cases = slices.DeleteFunc(cases, func(q plan.Requested) bool { return q.Case.Repeat != r.repeat })
+	}
+	if r.repeat > 1 && len(cases) == 0 {
+		return shard.Counts{}, nil
 	}
 	p := newProgress(s, fmt.Sprintf("%s: %d cases", cell.ID, len(cases)))
 	defer p.end()

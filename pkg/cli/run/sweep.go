@@ -41,6 +41,7 @@ func newSweep(s cli.Streams) *cobra.Command {
 		defs        cli.Definitions
 		filters     planner.Filters
 		out, resume string
+		repeat      int
 	)
 	cmd := &cobra.Command{
 		Use:   "sweep",
@@ -55,6 +56,7 @@ this is estimated at less than ten minutes.
 directory, runs the cases that have no document yet, and folds again.`,
 		Example: `  cxrun sweep
   cxrun sweep --op all_reduce --world 2
+  cxrun sweep --repeat 5 --out results/before
   cxrun sweep --suite collectives-host --op all_reduce --world 2 --out results/host
   cxrun sweep --resume results/host`,
 		Args: cobra.NoArgs,
@@ -66,6 +68,14 @@ directory, runs the cases that have no document yet, and folds again.`,
 			cat, err := defs.Load()
 			if err != nil {
 				return err
+			}
+			if c.Flags().Changed(repeatFlag) {
+				if repeat < 1 || repeat > maxRepeats {
+					return cli.UsageError("--repeat %d: want 1 to %d", repeat, maxRepeats)
+				}
+				for i := range cat.Suites {
+					cat.Suites[i].Repeats = repeat
+				}
 			}
 			backends := gpuBackends(cat, filters)
 			this := machineHere(c.Context(), defs)
@@ -115,11 +125,18 @@ directory, runs the cases that have no document yet, and folds again.`,
 	defs.AddFlag(cmd.Flags())
 	cli.AddFilterFlags(cmd.Flags(), &filters)
 	cmd.Flags().StringVar(&out, "out", "", "write everything into `DIR` (default: results/RUN)")
+	cmd.Flags().IntVar(&repeat, repeatFlag, 1, "measure each case in `N` independent runs, all cases once before any again (default: as the suite says)")
 	cmd.Flags().StringVar(&resume, resumeFlag, "", "complete the sweep in `DIR`, with its plan and under its run id")
 	return cmd
 }
 
-const resumeFlag = "resume"
+const (
+	resumeFlag = "resume"
+	repeatFlag = "repeat"
+)
+
+// maxRepeats is the limit that definitions have too.
+const maxRepeats = 1000
 
 // resumeSweep completes the sweep in dir.
 func resumeSweep(c *cobra.Command, s cli.Streams, dir string) error {
@@ -171,21 +188,39 @@ func resumeSweep(c *cobra.Command, s cli.Streams, dir string) error {
 }
 
 // sweep runs the cells of r's matrix, each in a directory of its own below out,
-// folds and sums up. Cells that could not go on are part of the error whatever
-// comes after them.
+// folds and sums up. Repeats are interleaved: all cells run their first repeats before any
+// runs a second one, so that what the machine does meanwhile falls on all cases alike. Cells
+// that could not go on are part of the error whatever comes after them.
 func sweep(ctx context.Context, s cli.Streams, r cellRun, out string) error {
-	var failed []error
-	for _, cell := range r.matrix.Include {
-		r.results = filepath.Join(out, cellsDir, cell.ID)
-		if _, err := r.do(ctx, s, cell); err != nil {
-			failed = append(failed, err)
+	failed := map[string]error{}
+	resume := r.resume
+	for r.repeat = 1; r.repeat <= repeats(r.matrix); r.repeat++ {
+		r.resume = resume || r.repeat > 1
+		for _, cell := range r.matrix.Include {
+			r.results = filepath.Join(out, cellsDir, cell.ID)
+			if _, err := r.do(ctx, s, cell); err != nil && failed[cell.ID] == nil {
+				failed[cell.ID] = err
+			}
 		}
 	}
 	verdict, err := sumUp(s, r.matrix, r.run.RunID, out)
-	if err = errors.Join(append(failed, err)...); err != nil {
+	var all []error
+	for _, cell := range r.matrix.Include {
+		all = append(all, failed[cell.ID])
+	}
+	if err = errors.Join(append(all, err)...); err != nil {
 		return err
 	}
 	return verdict.Err()
+}
+
+// repeats returns the highest repeat that m asks for.
+func repeats(m *plan.Matrix) int {
+	most := 1
+	for q := range m.Requested() {
+		most = max(most, q.Case.Repeat)
+	}
+	return most
 }
 
 // gpuBackends names the backends that the filters ask for on GPUs; none where

@@ -1,0 +1,223 @@
+package run
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/collectivex/collectivex/pkg/cli"
+	"github.com/collectivex/collectivex/pkg/compare"
+	"github.com/collectivex/collectivex/pkg/fold"
+	"github.com/collectivex/collectivex/pkg/foreign"
+	"github.com/collectivex/collectivex/pkg/result"
+)
+
+func newCompare(s cli.Streams) *cobra.Command {
+	var (
+		baseline  string
+		effect    float64
+		json, all bool
+	)
+	cmd := &cobra.Command{
+		Use:   "compare OLD NEW",
+		Short: "Compare two sides, each one or more runs: what is faster, slower, the same or unclear",
+		Long: `Compare the documents of OLD and NEW. Each is a directory or an NDJSON file, of any
+number of runs; 'cxrun sweep --repeat N' makes several. Cases are matched by their
+comparison key. A case that has no counterpart is listed with the factors that differ.
+
+The unit is a run with ranks of its own. A case is faster or slower if its shift is beyond
+--min-effect and beyond the noise floor, which comes from the repeats. It is the same if
+shift and floor together are within --min-effect. Everything else is unclear: with fewer
+than five runs a side, that is every case.
+
+The exit code is 1 if a regression is confirmed, or if NEW has only failures in a case
+that OLD passed.`,
+		Example: `  cxrun compare old.ndjson new.ndjson
+  cxrun compare results/monday results/tuesday --json
+  cxrun compare --baseline history results/today`,
+		Args: cobra.MaximumNArgs(2),
+		RunE: func(_ *cobra.Command, args []string) error {
+			if baseline != "" {
+				args = append([]string{baseline}, args...)
+			}
+			if len(args) != 2 {
+				return cli.UsageError("compare needs OLD and NEW, or --baseline DIR and NEW: directories of documents or NDJSON files")
+			}
+			if !(effect > 0 && effect < 1000) {
+				return cli.UsageError("--min-effect %v: want per cent above 0, such as 3", effect)
+			}
+			if err := checkInputs(args); err != nil {
+				return err
+			}
+			o := compare.Options{Effect: math.Log1p(effect / 100)}
+			newer, runs, err := side(s, args[1], nil)
+			if err != nil {
+				return err
+			}
+			if baseline == "" {
+				runs = nil
+			}
+			older, _, err := side(s, args[0], runs)
+			if err != nil {
+				return err
+			}
+			c := compare.Of(older, newer, o)
+			if json {
+				err = writeJSON(s.Out, c)
+			} else {
+				err = printComparison(s.Out, c, all)
+			}
+			if lines := c.Regressions(); err == nil && len(lines) > 0 {
+				err = errors.New(strings.Join(lines, "; "))
+			}
+			return err
+		},
+	}
+	cmd.Flags().StringVar(&baseline, "baseline", "", "compare with all runs below `DIR`, the history, but those of NEW itself")
+	cmd.Flags().Float64Var(&effect, "min-effect", 3, "smallest effect that counts, in `PERCENT`")
+	cmd.Flags().BoolVar(&json, "json", false, "write JSON, with every rung, instead of a table")
+	cmd.Flags().BoolVar(&all, "all", false, "also list what is the same")
+	return cmd
+}
+
+// side reads the documents at path that stand for their cases, and names their runs.
+// Documents of the runs in without are left out.
+func side(s cli.Streams, path string, without []string) (*compare.Side, []string, error) {
+	judge := fold.NewJudge(nil, fold.Expected{})
+	standing := map[fold.Case]result.Document{}
+	for rec, err := range fold.Read([]string{path}, true) {
+		if p, ok := errors.AsType[*fold.Problem](err); ok {
+			judge.Problem(p)
+			continue
+		} else if err != nil {
+			return nil, nil, cli.EnvironmentError("%w", err)
+		}
+		if slices.Contains(without, rec.Head.RunID) {
+			continue
+		}
+		if _, stands := judge.Record(rec); !stands {
+			continue
+		}
+		d, err := rec.Document()
+		if err != nil {
+			judge.Problem(&fold.Problem{Source: rec.Source, Err: err})
+			continue
+		}
+		standing[fold.Case{Run: rec.Head.RunID, ID: rec.Head.CaseID}] = d
+	}
+	v := judge.Verdict(nil)
+	printLeftOut(s, v)
+	out := &compare.Side{}
+	for _, a := range v.Answers {
+		if d := standing[a.Case]; d != nil {
+			out.Add(d)
+		}
+	}
+	if out.Len() == 0 {
+		return nil, nil, cli.UsageError("%s: no documents to compare", path)
+	}
+	return out, v.Runs, nil
+}
+
+// printComparison prints what differs beside the keys, the cases by the size of their
+// effect, and counts.
+func printComparison(w io.Writer, c *compare.Comparison, all bool) error {
+	var b strings.Builder
+	for _, d := range c.Beside {
+		fmt.Fprintf(&b, "%s: %s\n", d.Factor, change(d))
+	}
+	if len(c.Beside) > 0 {
+		b.WriteString("\n")
+	}
+	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "status\tchange\t95 % interval\tnoise\truns\told µs\tnew µs\tmetric\tcase")
+	for i := range c.Cases {
+		for _, line := range lines(&c.Cases[i], all) {
+			for j := range line {
+				line[j] = foreign.Line(line[j])
+			}
+			fmt.Fprintln(t, strings.Join(line, "\t"))
+		}
+	}
+	if err := t.Flush(); err != nil { // a strings.Builder never fails
+		return err
+	}
+	var counts []string
+	for _, status := range compare.Statuses() {
+		if n := c.Counts[status]; n > 0 {
+			counts = append(counts, fmt.Sprintf("%d %s", n, status))
+		}
+	}
+	fmt.Fprintf(&b, "\n%s\n", strings.Join(counts, ", "))
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func change(d compare.Difference) string {
+	list := func(v []string) string {
+		if len(v) == 0 {
+			return "–"
+		}
+		return strings.Join(v, ", ")
+	}
+	return foreign.Line(list(d.Old)) + " → " + foreign.Line(list(d.New))
+}
+
+// lines are those of a case: its own, and one for each rung that did not go with it.
+func lines(k *compare.Case, all bool) (out [][]string) {
+	why := k.CaseID
+	if k.Why != "" {
+		why += ": " + k.Why
+	}
+	for i, d := range k.Differs {
+		why += map[bool]string{true: ": ", false: "; "}[i == 0] + d.Factor + " " + change(d)
+	}
+	if k.Shift == nil {
+		return [][]string{{k.Status, "", "", "", "", "", "", k.Metric, why}}
+	}
+	s := k.Shift
+	interval, floor := "", "unknown"
+	if s.Low != nil {
+		interval = percent(*s.Low) + " … " + percent(*s.High)
+	}
+	if s.Floor != nil {
+		floor = "±" + strings.TrimLeft(percent(*s.Floor), "+")
+	}
+	if all || k.Status != compare.Same {
+		out = append(out, []string{
+			confirmed(k.Status, k.Confirmed), percent(s.Ratio), interval, floor, fmt.Sprintf("%d+%d", s.OldRuns, s.NewRuns),
+			microseconds(s.OldUs), microseconds(s.NewUs), k.Metric, why,
+		})
+	}
+	for _, r := range k.Rungs {
+		if r.Status != compare.Slower && r.Status != compare.Faster {
+			continue
+		}
+		out = append(out, []string{
+			confirmed(r.Status, r.Confirmed), percent(r.Ratio), "", "", "", microseconds(r.OldUs), microseconds(r.NewUs),
+			k.Metric, fmt.Sprintf("%s at %s: %s beyond its case", k.CaseID, r.Rung, percent(r.Beyond)),
+		})
+	}
+	return out
+}
+
+func confirmed(status string, confirmed bool) string {
+	switch {
+	case status != compare.Slower && status != compare.Faster:
+		return status
+	case confirmed:
+		return status + " (confirmed)"
+	default:
+		return status + "?"
+	}
+}
+
+func percent(ratio float64) string { return fmt.Sprintf("%+.1f %%", 100*(ratio-1)) }
+
+func microseconds(us float64) string { return fmt.Sprintf("%.4g", us) }

@@ -1,0 +1,133 @@
+package run_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/internal/resulttest"
+	"github.com/collectivex/collectivex/pkg/cli"
+	"github.com/collectivex/collectivex/pkg/compare"
+	"github.com/collectivex/collectivex/pkg/result"
+)
+
+// history writes n runs of one collective case below dir, whose times are by times those of
+// resulttest and vary by 0.2 % a run.
+func history(t *testing.T, dir, name string, n int, by float64) {
+	t.Helper()
+	dir = filepath.Join(dir, name)
+	require.NoError(t, os.MkdirAll(dir, 0o755))
+	for i := range n {
+		a := resulttest.Attempt()
+		a.RunID, a.At = fmt.Sprintf("%s.%d", name, i), a.At.Add(time.Duration(i)*time.Hour)
+		d := resulttest.Collective(resulttest.CollectiveCase(), a)
+		for k := range d.Measurement.Rows {
+			r := &d.Measurement.Rows[k]
+			for _, mode := range d.Identity.Case.Collective().Modes {
+				timing := *r.Timing(mode)
+				us := timing.Percentiles.P50 * by * (1 + 0.002*float64(i))
+				*r.Timing(mode) = resulttest.Timing(r.Requested, us, timing.SampleCount)
+			}
+		}
+		writeDocument(t, dir, d, i)
+	}
+}
+
+func writeDocument(t *testing.T, dir string, d result.Document, n int) {
+	t.Helper()
+	_, err := result.Write(dir, d, n, func([]byte) error { return nil })
+	require.NoError(t, err)
+}
+
+// The examples of the help run as they stand there.
+func TestExamplesOfCompare(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for _, name := range []string{"results/monday", "results/tuesday", "history", "results/today"} {
+		history(t, name, filepath.Base(name), 5, 1)
+	}
+	for file, in := range map[string]string{"old.ndjson": "results/monday", "new.ndjson": "results/tuesday"} {
+		code, _, stderr := cxrun(nil, "aggregate", "--in", in, "-o", file)
+		require.Equal(t, cli.ExitOK, code, stderr)
+	}
+	_, help, _ := cxrun(nil, "compare", "--help")
+	_, examples, _ := strings.Cut(help, "Examples:\n")
+	examples, _, _ = strings.Cut(examples, "\n\n")
+	require.NotEmpty(t, examples)
+	for line := range strings.Lines(examples) {
+		words := strings.Fields(line)
+		require.Equal(t, "cxrun", words[0])
+		code, stdout, stderr := cxrun(nil, words[1:]...)
+		require.Equal(t, cli.ExitOK, code, stderr)
+		require.Regexp(t, `2 same\n$|"same": 2`, stdout, line)
+	}
+}
+
+func TestCompare(t *testing.T) {
+	dir := t.TempDir()
+	old, slow, gone := filepath.Join(dir, "old"), filepath.Join(dir, "slow"), filepath.Join(dir, "gone")
+	history(t, old, "old", 5, 1)
+	history(t, slow, "slow", 5, 1.2)
+	code, stdout, stderr := cxrun(nil, "compare", old, slow)
+	require.Equal(t, cli.ExitOK, code, "it is not confirmed: %s", stderr)
+	require.Regexp(t, `(?m)^status +change +95 % interval +noise +runs +old µs +new µs +metric +case\nslower\? +\+20\.0 % +\+19\.\d % … \+20\.\d % +±\d\.\d % +5\+5 `, stdout)
+	require.Regexp(t, `(?m)^2 slower$`, stdout)
+
+	code, stdout, _ = cxrun(nil, "compare", old, slow, "--json")
+	require.Equal(t, cli.ExitOK, code)
+	var c compare.Comparison
+	require.NoError(t, json.Unmarshal([]byte(stdout), &c))
+	require.Equal(t, map[string]int{compare.Slower: 2}, c.Counts)
+	require.InEpsilon(t, 1.2, c.Cases[0].Shift.Ratio, 0.01)
+	require.NotEmpty(t, c.Cases[0].Rungs)
+
+	code, stdout, _ = cxrun(nil, "compare", old, slow, "--min-effect", "40")
+	require.Equal(t, cli.ExitOK, code)
+	require.Contains(t, stdout, "2 same")
+
+	writeTo := filepath.Join(dir, "failed")
+	require.NoError(t, os.Mkdir(writeTo, 0o755))
+	writeDocument(t, writeTo, resulttest.Fail(resulttest.New(resulttest.CollectiveCase(), resulttest.Attempt()), "timeout: case budget of 60 s"), 0)
+	code, _, stderr = cxrun(nil, "compare", old, writeTo)
+	require.Equal(t, cli.ExitFailed, code)
+	require.Equal(t, "cxrun: local-host-all-reduce-float-sum-w2-warm: OLD passed it; NEW: timeout: case budget of 60 s\n", stderr)
+
+	// A history that has the new runs too is compared without them.
+	history(t, old, "slow", 5, 1.2)
+	code, stdout, _ = cxrun(nil, "compare", "--baseline", old, slow)
+	require.Equal(t, cli.ExitOK, code)
+	require.Regexp(t, `(?m)^slower\? +\+20\.0 % .* 5\+5 `, stdout)
+
+	require.NoError(t, os.Mkdir(gone, 0o755))
+	for _, tc := range []struct{ args, says string }{
+		{"compare", "compare needs OLD and NEW"},
+		{"compare " + old, "compare needs OLD and NEW"},
+		{"compare " + old + " " + slow + " --baseline " + old, "compare needs OLD and NEW"},
+		{"compare " + old + " " + gone, "gone: no documents to compare"},
+		{"compare " + old + " " + dir + "/none", "none: no such file or directory"},
+		{"compare " + old + " " + slow + " --min-effect 0", "--min-effect 0: want per cent above 0, such as 3"},
+	} {
+		code, _, stderr := cxrun(nil, strings.Fields(tc.args)...)
+		require.Equal(t, cli.ExitUsage, code, tc.args)
+		require.Contains(t, stderr, tc.says)
+		require.Equal(t, 1, strings.Count(stderr, "\n"), stderr)
+	}
+}
+
+// The same documents give the same bytes.
+func TestCompareIsDeterministic(t *testing.T) {
+	dir := t.TempDir()
+	history(t, dir+"/a", "a", 5, 1)
+	history(t, dir+"/b", "b", 5, 1.04)
+	_, first, _ := cxrun(nil, "compare", dir+"/a", dir+"/b", "--json")
+	for range 3 {
+		_, again, _ := cxrun(nil, "compare", dir+"/a", dir+"/b", "--json")
+		require.True(t, bytes.Equal([]byte(first), []byte(again)))
+	}
+}

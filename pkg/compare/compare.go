@@ -1,0 +1,486 @@
+// Package compare says of two sides of documents what is faster, slower, the same, unclear
+// or not comparable. The unit is a run with ranks of its own: samples of one run share what
+// its start decided, and are no evidence for each other.
+package compare
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/collectivex/collectivex/pkg/result"
+)
+
+// Side is the documents of one side: of any number of runs.
+type Side struct{ runs []*run }
+
+// Add adds a document, one for each case of a run: the attempt that stands for it.
+func (s *Side) Add(d result.Document) { s.runs = append(s.runs, read(d)) }
+
+// Len is the number of documents.
+func (s *Side) Len() int { return len(s.runs) }
+
+// Options are what a comparison is held to.
+type Options struct {
+	// Effect is the smallest effect that counts, as ln of a ratio; 0 is DefaultEffect.
+	Effect float64
+}
+
+// Comparison is OLD against NEW. It is also the JSON form.
+type Comparison struct {
+	// Beside lists what stands beside the comparison key and differs between the sides,
+	// such as the library's version.
+	Beside []Difference `json:"differences"`
+	// Cases has one line for each case and metric, the largest effect first, then what
+	// was not compared.
+	Cases  []Case         `json:"cases"`
+	Counts map[string]int `json:"counts"` // cases and metrics by status
+}
+
+// Difference is a factor and its values on the two sides, sorted.
+type Difference struct {
+	Factor string   `json:"factor"`
+	Old    []string `json:"old"`
+	New    []string `json:"new"`
+}
+
+// Case is one metric of one case.
+type Case struct {
+	CaseID string `json:"case_id"`
+	Key    string `json:"comparison_key,omitempty"`
+	SKU    string `json:"sku"`
+	Suite  string `json:"suite"`
+	Metric string `json:"metric,omitempty"` // such as pipelined p50
+	Status string `json:"status"`
+	// Shift is of the case: the median over its rungs, of each run; null if it was not
+	// compared.
+	Shift *Shift `json:"shift"`
+	// At is the rung in the middle, whose times the shift shows.
+	At    string `json:"at,omitempty"`
+	Rungs []Rung `json:"rungs,omitempty"` // in ascending order; of one rung, the case tells all
+	// Again is what was measured to confirm the shift; missing if nothing was.
+	Again *Shift `json:"measured_again,omitempty"`
+	// Confirmed says that a faster or slower case was measured again, side beside side,
+	// and that this showed the same.
+	Confirmed bool `json:"confirmed"`
+	// Lost says that OLD passed the case and NEW has only failures.
+	Lost bool `json:"lost_success,omitempty"`
+	// Differs lists the factors that make the case incomparable.
+	Differs []Difference `json:"differing_factors,omitempty"`
+	Why     string       `json:"why,omitempty"`
+}
+
+// Rung is one point of a case.
+type Rung struct {
+	Rung  string  `json:"rung"`
+	OldUs float64 `json:"old_us"` // medians over runs
+	NewUs float64 `json:"new_us"`
+	Ratio float64 `json:"ratio"`
+	// Beyond is the ratio that is left when the shift of the case, which each rung shares,
+	// is taken out. Status is of that: a rung that went with its case is the same.
+	Beyond    float64 `json:"beyond_case"`
+	Status    string  `json:"status"`
+	Confirmed bool    `json:"confirmed"`
+}
+
+// Of compares two sides.
+func Of(old, new *Side, o Options) *Comparison {
+	o.Effect = cmp.Or(o.Effect, DefaultEffect)
+	c := &Comparison{Beside: unlike(old.runs, new.runs), Counts: map[string]int{}}
+	olds, news := byKey(old.runs), byKey(new.runs)
+	p := &pools{cases: map[pool]*noise{}, rungs: map[pool]*noise{}}
+	var pairs []pair
+	lone := map[string][]*run{} // keys of one side only
+	for _, key := range slices.Sorted(maps.Keys(merged(olds, news))) {
+		a, b := olds[key], news[key]
+		if len(a) == 0 || len(b) == 0 {
+			lone[key] = slices.Concat(a, b)
+			continue
+		}
+		pairs = append(pairs, p.collect(key, a, b)...)
+		if !anySuccess(a) || !anySuccess(b) {
+			c.Cases = append(c.Cases, unmeasured(key, a, b))
+		}
+	}
+	for _, q := range pairs {
+		c.Cases = append(c.Cases, q.judge(p, o))
+	}
+	c.Cases = append(c.Cases, loneCases(lone, olds)...)
+	slices.SortStableFunc(c.Cases, func(a, b Case) int {
+		switch {
+		case a.Lost != b.Lost:
+			return boolean(b.Lost) - boolean(a.Lost)
+		case a.Shift == nil || b.Shift == nil:
+			return cmp.Or(boolean(a.Shift == nil)-boolean(b.Shift == nil), cmp.Compare(a.Status, b.Status), cmp.Compare(a.CaseID, b.CaseID))
+		}
+		return cmp.Or(bySize(*a.Shift, *b.Shift), cmp.Compare(a.CaseID, b.CaseID), cmp.Compare(a.Metric, b.Metric))
+	})
+	for _, k := range c.Cases {
+		c.Counts[k.Status]++
+	}
+	return c
+}
+
+func boolean(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func merged(a, b map[string][]*run) map[string][]*run {
+	all := maps.Clone(a)
+	maps.Copy(all, b)
+	return all
+}
+
+func byKey(runs []*run) map[string][]*run {
+	m := map[string][]*run{}
+	for _, r := range runs {
+		m[r.key] = append(m[r.key], r)
+	}
+	for _, list := range m {
+		slices.SortStableFunc(list, func(a, b *run) int {
+			return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.name, b.name))
+		})
+	}
+	return m
+}
+
+func anySuccess(runs []*run) bool {
+	return slices.ContainsFunc(runs, func(r *run) bool { return r.success })
+}
+
+// unmeasured is a case that one of the sides never passed.
+func unmeasured(key string, a, b []*run) Case {
+	c := caseOf(b[0])
+	c.Key = key
+	switch {
+	case anySuccess(a):
+		c.Status, c.Lost, c.Why = NotMeasured, true, "OLD passed it; NEW: "+b[0].why
+	case anySuccess(b):
+		c.Status, c.Why = New, "OLD: "+a[0].why
+	default:
+		c.Status, c.Why = NotMeasured, "neither side passed it; NEW: "+b[0].why
+	}
+	return c
+}
+
+func caseOf(r *run) Case {
+	return Case{CaseID: r.id, Key: r.key, SKU: r.caze.SKU, Suite: r.caze.Suite}
+}
+
+// loneCases says of keys that one side lacks whether the other has the same case under
+// another key, and which factors differ, or whether the case is new or gone.
+func loneCases(lone, olds map[string][]*run) []Case {
+	type half struct {
+		runs []*run
+		used bool
+	}
+	var was, is []*half
+	for _, key := range slices.Sorted(maps.Keys(lone)) {
+		h := &half{runs: lone[key]}
+		if len(olds[key]) > 0 {
+			was = append(was, h)
+		} else {
+			is = append(is, h)
+		}
+	}
+	var out []Case
+	for _, like := range []func(*run) string{
+		func(r *run) string { return r.id },
+		func(r *run) string { c := r.caze; c.Repeat, c.SKU = 1, ""; return c.ID() },
+		func(r *run) string { c := r.caze; c.Repeat, c.SKU, c.Backend = 1, "", ""; return c.ID() },
+	} {
+		for _, a := range was {
+			for _, b := range is {
+				if a.used || b.used || like(a.runs[0]) != like(b.runs[0]) {
+					continue
+				}
+				a.used, b.used = true, true
+				c := caseOf(b.runs[0])
+				c.Status, c.Key, c.Differs = Incomparable, "", factors(a.runs[0], b.runs[0])
+				out = append(out, c)
+			}
+		}
+	}
+	for _, group := range []struct {
+		halves []*half
+		status string
+	}{{was, Gone}, {is, New}} {
+		for _, h := range group.halves {
+			if h.used {
+				continue
+			}
+			c := caseOf(h.runs[0])
+			c.Status = group.status
+			if !anySuccess(h.runs) {
+				c.Status, c.Why = NotMeasured, h.runs[0].why
+			}
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// factors returns the factors of the comparison key that differ between two cases.
+func factors(a, b *run) []Difference {
+	x, errX := result.ComparisonFactors(a.caze, a.env)
+	y, errY := result.ComparisonFactors(b.caze, b.env)
+	if errX != nil || errY != nil {
+		return nil
+	}
+	all := maps.Clone(x)
+	maps.Copy(all, y)
+	var out []Difference
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		if x[name] != y[name] {
+			out = append(out, Difference{name, one(x[name]), one(y[name])})
+		}
+	}
+	return out
+}
+
+func one(s string) []string {
+	if s == "" {
+		return []string{}
+	}
+	return []string{strings.Trim(s, `"`)}
+}
+
+// unlike returns what stands beside the key and has other values on the other side.
+func unlike(a, b []*run) []Difference {
+	collect := func(runs []*run) map[string]map[string]bool {
+		m := map[string]map[string]bool{}
+		for _, r := range runs {
+			for name, value := range r.beside {
+				if m[name] == nil {
+					m[name] = map[string]bool{}
+				}
+				if value != "" {
+					m[name][value] = true
+				}
+			}
+		}
+		return m
+	}
+	x, y := collect(a), collect(b)
+	all := maps.Clone(x)
+	maps.Copy(all, y)
+	out := []Difference{}
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		if !maps.Equal(x[name], y[name]) {
+			out = append(out, Difference{name, sorted(x[name]), sorted(y[name])})
+		}
+	}
+	return out
+}
+
+func sorted(set map[string]bool) []string {
+	return append([]string{}, slices.Sorted(maps.Keys(set))...)
+}
+
+// pool is what shares a noise floor.
+type pool struct {
+	sku, backend string
+	metric       metric
+}
+
+type pools struct{ cases, rungs map[pool]*noise }
+
+func into(m map[pool]*noise, p pool) *noise {
+	if m[p] == nil {
+		m[p] = &noise{}
+	}
+	return m[p]
+}
+
+// pair is one metric of one case on both sides.
+type pair struct {
+	of       Case
+	pool     pool
+	old, new []score
+	rungs    []rung
+	tick     float64 // µs
+}
+
+// score is one run of a pair: its place against the others, over its rungs, and what is
+// left at each rung.
+type score struct {
+	run   string
+	value float64
+	times map[rung]float64
+}
+
+// collect returns the pairs of a key and adds their noise to the pools. Failed runs have no
+// part in it.
+func (p *pools) collect(key string, a, b []*run) []pair {
+	a, b = succeeded(a), succeeded(b)
+	if len(a) == 0 || len(b) == 0 {
+		return nil
+	}
+	metrics := map[metric]bool{}
+	for _, r := range slices.Concat(a, b) {
+		for m := range r.times {
+			metrics[m] = true
+		}
+	}
+	var out []pair
+	for _, m := range slices.SortedFunc(maps.Keys(metrics), func(x, y metric) int { return cmp.Compare(x.String(), y.String()) }) {
+		q := pair{of: caseOf(b[0]), pool: pool{b[0].caze.SKU, b[0].caze.Backend, m}, tick: b[0].tick(m)}
+		q.of.Key, q.of.Metric = key, m.String()
+		if q.score(m, a, b) {
+			out = append(out, q)
+			q.feed(p)
+		}
+	}
+	return out
+}
+
+func succeeded(runs []*run) []*run {
+	return slices.DeleteFunc(slices.Clone(runs), func(r *run) bool { return !r.success })
+}
+
+// score fills in the scores of the runs that have the metric, over the rungs that all of
+// them have. It reports whether both sides have any.
+func (q *pair) score(m metric, a, b []*run) bool {
+	has := func(runs []*run) []*run {
+		return slices.DeleteFunc(slices.Clone(runs), func(r *run) bool { return len(r.times[m]) == 0 })
+	}
+	a, b = has(a), has(b)
+	if len(a) == 0 || len(b) == 0 {
+		return false
+	}
+	all := slices.Concat(a, b)
+	for at := range all[0].times[m] {
+		if !slices.ContainsFunc(all, func(r *run) bool { _, ok := r.times[m][at]; return !ok }) {
+			q.rungs = append(q.rungs, at)
+		}
+	}
+	slices.SortFunc(q.rungs, func(x, y rung) int { return cmp.Or(cmp.Compare(x.size, y.size), cmp.Compare(x.label, y.label)) })
+	if len(q.rungs) == 0 {
+		return false
+	}
+	centers := make([]float64, len(q.rungs))
+	for i, at := range q.rungs {
+		var v []float64
+		for _, r := range all {
+			v = append(v, r.times[m][at])
+		}
+		centers[i] = median(v)
+	}
+	scored := func(runs []*run) (out []score) {
+		for _, r := range runs {
+			var v []float64
+			for i, at := range q.rungs {
+				v = append(v, r.times[m][at]-centers[i])
+			}
+			out = append(out, score{r.name, median(v), r.times[m]})
+		}
+		return out
+	}
+	q.old, q.new = scored(a), scored(b)
+	return true
+}
+
+// values returns the scores of a side.
+func values(side []score) (v []float64, runs []string) {
+	for _, s := range side {
+		v, runs = append(v, s.value), append(runs, s.run)
+	}
+	return v, runs
+}
+
+// at returns the times of a side at a rung, and what is left without the score of the run.
+func at(side []score, r rung) (times, left []float64) {
+	for _, s := range side {
+		times, left = append(times, s.times[r]), append(left, s.times[r]-s.value)
+	}
+	return times, left
+}
+
+// noiseOf returns the noise of one series alone.
+func noiseOf(oldRuns, newRuns []string, old, new []float64) *noise {
+	z := &noise{}
+	z.add("old", oldRuns, old)
+	z.add("new", newRuns, new)
+	return z
+}
+
+// feed adds the repeats of both sides to the noise of the platform, backend and metric.
+func (q *pair) feed(p *pools) {
+	for name, side := range map[string][]score{"old": q.old, "new": q.new} {
+		v, runs := values(side)
+		into(p.cases, q.pool).add(name, runs, v)
+		for _, r := range q.rungs {
+			_, left := at(side, r)
+			into(p.rungs, q.pool).add(name, runs, left)
+		}
+	}
+}
+
+// judge answers for the case, then for its rungs against the case.
+func (q *pair) judge(p *pools, o Options) Case {
+	c := q.of
+	old, oldRuns := values(q.old)
+	new, newRuns := values(q.new)
+	middle, _ := at(slices.Concat(q.old, q.new), q.rungs[len(q.rungs)/2])
+	relative := 2 * q.tick / math.Exp(median(middle))
+	c.At = q.rungs[len(q.rungs)/2].label
+	s := judge(question{old: old, new: new, effect: o.Effect, noise: p.cases[q.pool], own: noiseOf(oldRuns, newRuns, old, new), tail: 0.05, tick: relative, pairs: resampled})
+	// The times that a reader can look up are those of the middle rung.
+	a, _ := at(q.old, q.rungs[len(q.rungs)/2])
+	b, _ := at(q.new, q.rungs[len(q.rungs)/2])
+	s.OldUs, s.NewUs = math.Exp(median(a)), math.Exp(median(b))
+	c.Shift, c.Status, c.Why = &s, s.Status, s.Why
+	if len(q.rungs) == 1 {
+		return c
+	}
+	tail := 0.05 / float64(len(q.rungs)) // of all rungs together
+	for _, r := range q.rungs {
+		oldTimes, oldLeft := at(q.old, r)
+		newTimes, newLeft := at(q.new, r)
+		ask := question{
+			old: oldLeft, new: newLeft, effect: o.Effect, noise: p.rungs[q.pool], tail: tail,
+			tick: 2 * q.tick / math.Exp(median(oldTimes)), pairs: resampled,
+		}
+		beyond := judge(ask)
+		if beyond.Suspect { // large sizes may be noisier than others
+			ask.own = noiseOf(oldRuns, newRuns, oldLeft, newLeft)
+			beyond = judge(ask)
+		}
+		whole := shift(oldTimes, newTimes)
+		status := beyond.Status
+		if (status == Slower && whole <= o.Effect) || (status == Faster && whole >= -o.Effect) {
+			status = Same // it only did not go with its case
+		}
+		c.Rungs = append(c.Rungs, Rung{
+			Rung: r.label, OldUs: math.Exp(median(oldTimes)), NewUs: math.Exp(median(newTimes)),
+			Ratio: math.Exp(whole), Beyond: beyond.Ratio, Status: status,
+		})
+	}
+	return c
+}
+
+// Regressions returns what ends a program with an error: what is slower, confirmed, and
+// what NEW no longer passes. Each is one line.
+func (c *Comparison) Regressions() []string {
+	var out []string
+	for _, k := range c.Cases {
+		switch {
+		case k.Lost:
+			out = append(out, fmt.Sprintf("%s: %s", k.CaseID, k.Why))
+		case k.Status == Slower && k.Confirmed:
+			out = append(out, fmt.Sprintf("%s: %s is %.1f %% slower, confirmed", k.CaseID, k.Metric, 100*(k.Shift.Ratio-1)))
+		}
+		for _, r := range k.Rungs {
+			if r.Status == Slower && r.Confirmed {
+				out = append(out, fmt.Sprintf("%s: %s at %s is %.1f %% slower, confirmed", k.CaseID, k.Metric, r.Rung, 100*(r.Ratio-1)))
+			}
+		}
+	}
+	return out
+}

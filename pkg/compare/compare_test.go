@@ -1,0 +1,279 @@
+package compare_test
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/internal/resulttest"
+	"github.com/collectivex/collectivex/pkg/compare"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/result"
+)
+
+// sides are built of runs of one collective case, whose times are those of resulttest.
+type sides struct {
+	c     plan.Case
+	noise float64 // between runs, standard deviation of ln
+	seed  uint64
+	// attempt and rows may change what a run says; may be nil.
+	attempt func(*result.Attempt)
+	row     func(*result.CollectiveRow) // slower or faster: see scale
+}
+
+func scale(r *result.CollectiveRow, by float64) {
+	for _, t := range []*result.Timing{r.Pipelined, r.PerIteration} {
+		if t != nil {
+			t.Percentiles.P50 *= by
+			t.Percentiles.P99 *= by
+		}
+	}
+}
+
+// side returns n runs.
+func (b sides) side(n int) *compare.Side {
+	s := &compare.Side{}
+	rng := rand.New(rand.NewPCG(b.seed, 1))
+	for i := range n {
+		a := resulttest.Attempt()
+		a.RunID, a.At = fmt.Sprintf("%d.%d", b.seed, i), a.At.Add(time.Duration(i)*time.Minute)
+		if b.attempt != nil {
+			b.attempt(&a)
+		}
+		d := resulttest.Collective(b.c, a)
+		effect := math.Exp(b.noise * rng.NormFloat64())
+		for k := range d.Measurement.Rows {
+			scale(&d.Measurement.Rows[k], effect)
+			if b.row != nil {
+				b.row(&d.Measurement.Rows[k])
+			}
+		}
+		s.Add(d)
+	}
+	return s
+}
+
+func collective() sides {
+	return sides{c: resulttest.CollectiveCase(), noise: 0.005, seed: 1}
+}
+
+// with returns b with other runs whose rows are changed.
+func (b sides) with(seed uint64, row func(*result.CollectiveRow)) sides {
+	b.seed, b.row = seed, row
+	return b
+}
+
+func times(by float64) func(*result.CollectiveRow) {
+	return func(r *result.CollectiveRow) { scale(r, by) }
+}
+
+func TestTheSameIsTheSame(t *testing.T) {
+	b := collective()
+	c := compare.Of(b.side(5), b.with(2, nil).side(5), compare.Options{})
+	require.NotEmpty(t, c.Cases)
+	for _, k := range c.Cases {
+		require.Equal(t, compare.Same, k.Status, k)
+		require.InEpsilon(t, 1, k.Shift.Ratio, 0.02)
+		require.Len(t, k.Rungs, len(b.c.Collective().Sizes)*len(b.c.Collective().Placements))
+	}
+	require.Empty(t, c.Suspects())
+	require.Empty(t, c.Regressions())
+	require.Empty(t, c.Beside)
+}
+
+// A shift of twice the noise floor, or of 5 %, is found where the noise is small; where it
+// is large, 5 % are slower or unclear.
+func TestAHandicapIsFound(t *testing.T) {
+	b := collective()
+	floor := *compare.Of(b.side(5), b.with(2, nil).side(5), compare.Options{}).Cases[0].Shift.Floor
+	for _, by := range []float64{1.05, max(math.Exp(compare.DefaultEffect), floor) * floor} {
+		c := compare.Of(b.side(5), b.with(2, times(by)).side(5), compare.Options{})
+		for _, k := range c.Cases {
+			require.Equal(t, compare.Slower, k.Status)
+			require.InEpsilon(t, by, k.Shift.Ratio, 0.02)
+			require.Less(t, *k.Shift.Low, by)
+			require.Greater(t, *k.Shift.High, by)
+			require.False(t, k.Confirmed)
+		}
+		require.Equal(t, []string{b.c.CaseID}, c.Suspects())
+		require.Empty(t, c.Regressions(), "it is not confirmed")
+		for _, k := range compare.Of(b.with(2, times(by)).side(5), b.side(5), compare.Options{}).Cases {
+			require.Equal(t, compare.Faster, k.Status)
+		}
+	}
+	b.noise = 0.05
+	for seed := range uint64(20) {
+		for _, k := range compare.Of(b.with(100+seed, nil).side(5), b.with(200+seed, times(1.05)).side(5), compare.Options{}).Cases {
+			require.NotEqual(t, compare.Same, k.Status)
+		}
+	}
+}
+
+// The case is tested first: a rung that goes with its case is no news, and one that does
+// not is found although the case is the same.
+func TestARungAgainstItsCase(t *testing.T) {
+	b := collective()
+	one := func(r *result.CollectiveRow) {
+		if r.Requested == 1<<20 {
+			scale(r, 1.3)
+		}
+	}
+	for _, k := range compare.Of(b.side(5), b.with(2, one).side(5), compare.Options{}).Cases {
+		require.Equal(t, compare.Same, k.Status)
+		for _, r := range k.Rungs {
+			if r.Rung[:7] == "1048576" {
+				require.Equal(t, compare.Slower, r.Status)
+				require.InEpsilon(t, 1.3, r.Ratio, 0.03)
+			} else {
+				require.Equal(t, compare.Same, r.Status)
+			}
+		}
+	}
+	for _, k := range compare.Of(b.side(5), b.with(2, times(1.3)).side(5), compare.Options{}).Cases {
+		require.Equal(t, compare.Slower, k.Status)
+		for _, r := range k.Rungs {
+			require.Equal(t, compare.Same, r.Status, "it went with its case")
+			require.InEpsilon(t, 1.3, r.Ratio, 0.03)
+		}
+	}
+}
+
+func TestFewRunsAreUnclear(t *testing.T) {
+	b := collective()
+	for _, k := range compare.Of(b.side(4), b.with(2, times(2)).side(9), compare.Options{}).Cases {
+		require.Equal(t, compare.Unclear, k.Status)
+		require.Equal(t, "fewer than 5 runs a side", k.Why)
+		require.True(t, k.Shift.Suspect, "it is worth to be measured again")
+	}
+	for _, k := range compare.Of(b.side(1), b.with(2, nil).side(1), compare.Options{}).Cases {
+		require.Equal(t, compare.Unclear, k.Status)
+		require.Nil(t, k.Shift.Floor)
+		require.Nil(t, k.Shift.Low)
+	}
+}
+
+func TestIncomparableCasesNameTheFactor(t *testing.T) {
+	b, other := collective(), collective()
+	other.attempt = func(a *result.Attempt) { a.Environment = map[string]string{"NCCL_ALGO": "Tree"} }
+	c := compare.Of(b.side(5), other.side(5), compare.Options{})
+	require.Len(t, c.Cases, 1)
+	require.Equal(t, compare.Incomparable, c.Cases[0].Status)
+	require.Equal(t, []compare.Difference{{Factor: "environment.NCCL_ALGO", Old: []string{"Ring"}, New: []string{"Tree"}}}, c.Cases[0].Differs)
+
+	other = collective()
+	other.c.SKU, other.c.ScaleUpTransport = "h200", "nvlink"
+	other.c.CaseID = other.c.ID()
+	c = compare.Of(b.side(5), other.side(5), compare.Options{})
+	require.Len(t, c.Cases, 1)
+	require.Equal(t, []compare.Difference{{Factor: "scale_up_transport", Old: []string{"shm"}, New: []string{"nvlink"}}}, c.Cases[0].Differs)
+}
+
+func TestNewAndGone(t *testing.T) {
+	b, other := collective(), collective()
+	other.c = resulttest.EPCase()
+	ep := &compare.Side{}
+	ep.Add(resulttest.EP(other.c, resulttest.Attempt()))
+	c := compare.Of(b.side(2), ep, compare.Options{})
+	require.Equal(t, map[string]int{compare.New: 1, compare.Gone: 1}, c.Counts)
+	require.Empty(t, c.Regressions())
+}
+
+func TestALostSuccessIsARegression(t *testing.T) {
+	b := collective()
+	failed := &compare.Side{}
+	failed.Add(resulttest.Fail(resulttest.New(b.c, resulttest.Attempt()), "timeout: case budget of 60 s"))
+	c := compare.Of(b.side(2), failed, compare.Options{})
+	require.Len(t, c.Cases, 1)
+	require.True(t, c.Cases[0].Lost)
+	require.Equal(t, compare.NotMeasured, c.Cases[0].Status)
+	require.Equal(t, []string{b.c.CaseID + ": OLD passed it; NEW: timeout: case budget of 60 s"}, c.Regressions())
+	require.Empty(t, compare.Of(failed, b.side(2), compare.Options{}).Regressions())
+	require.Empty(t, compare.Of(failed, failed, compare.Options{}).Regressions())
+}
+
+// What stands beside the key may differ, and is named.
+func TestDifferencesBesideTheKeyAreNamed(t *testing.T) {
+	b, other := collective(), collective()
+	other.seed = 2
+	other.attempt = func(a *result.Attempt) { a.Generator = "cxrun devel (source other)" }
+	c := compare.Of(b.side(5), other.side(5), compare.Options{})
+	require.Equal(t, []compare.Difference{{Factor: "program", Old: []string{resulttest.Attempt().Generator}, New: []string{"cxrun devel (source other)"}}}, c.Beside)
+}
+
+func TestEPComponentsAreCompared(t *testing.T) {
+	build := func(by float64, seed int) *compare.Side {
+		s := &compare.Side{}
+		for i := range 5 {
+			a := resulttest.Attempt()
+			a.RunID = fmt.Sprintf("%d.%d", seed, i)
+			d := resulttest.EP(resulttest.EPCase(), a)
+			for k := range d.Measurement.Rows {
+				d.Measurement.Rows[k].Components.Combine.Percentiles.P50 *= by * (1 + 0.001*float64(i))
+			}
+			s.Add(d)
+		}
+		return s
+	}
+	for _, k := range compare.Of(build(1, 1), build(1.2, 2), compare.Options{}).Cases {
+		want := compare.Same
+		if k.Metric == "combine p50" {
+			want = compare.Slower
+		}
+		require.Equal(t, want, k.Status, k.Metric)
+	}
+}
+
+func TestConfirm(t *testing.T) {
+	b := collective()
+	suspected := func() *compare.Comparison {
+		return compare.Of(b.side(5), b.with(2, times(1.1)).side(5), compare.Options{})
+	}
+	c := suspected()
+	c.Confirm(b.with(3, nil).side(compare.Pairs), b.with(4, times(1.1)).side(compare.Pairs), compare.Options{})
+	for _, k := range c.Cases {
+		require.Equal(t, compare.Slower, k.Status)
+		require.True(t, k.Confirmed)
+		require.InEpsilon(t, 1.1, k.Again.Ratio, 0.02)
+	}
+	require.Len(t, c.Regressions(), len(c.Cases))
+	require.Equal(t, map[string]int{compare.Slower: len(c.Cases)}, c.Counts)
+
+	for name, again := range map[string][2]*compare.Side{
+		"gone":       {b.with(3, nil).side(compare.Pairs), b.with(4, nil).side(compare.Pairs)},
+		"reversed":   {b.with(3, times(1.1)).side(compare.Pairs), b.with(4, nil).side(compare.Pairs)},
+		"too few":    {b.with(3, nil).side(compare.Pairs - 1), b.with(4, times(1.1)).side(compare.Pairs - 1)},
+		"unmeasured": {new(compare.Side), new(compare.Side)},
+	} {
+		c := suspected()
+		c.Confirm(again[0], again[1], compare.Options{})
+		for _, k := range c.Cases {
+			require.Equal(t, compare.Unclear, k.Status, name)
+			require.Contains(t, k.Why, "suspected, and not", name)
+		}
+		require.Empty(t, c.Regressions(), name)
+	}
+}
+
+// A machine that is busy for a while slows some runs of one side: the floor of the second
+// measurement has that load in it, and the pairs do not agree.
+func TestABusyMachineConfirmsNothing(t *testing.T) {
+	b := collective()
+	c := compare.Of(b.side(5), b.with(2, times(1.1)).side(5), compare.Options{})
+	busy := b.with(4, nil)
+	rows, n := len(b.c.Collective().Sizes)*len(b.c.Collective().Placements), 0
+	busy.row = func(r *result.CollectiveRow) {
+		if n/rows < 5 { // five of eight runs
+			scale(r, 1.5)
+		}
+		n++
+	}
+	c.Confirm(b.with(3, nil).side(compare.Pairs), busy.side(compare.Pairs), compare.Options{})
+	for _, k := range c.Cases {
+		require.Equal(t, compare.Unclear, k.Status)
+	}
+	require.Empty(t, c.Regressions())
+}

@@ -1,0 +1,170 @@
+package compare
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/vocab"
+)
+
+// run is what one document tells: one case in one run with ranks of its own.
+type run struct {
+	name    string // run id and repeat
+	at      time.Time
+	key     string
+	id      string // case id of the first repeat
+	caze    plan.Case
+	success bool
+	why     string // first reason of what is no success
+	beside  map[string]string
+	env     map[string]string
+	// times has, by metric and rung, the logarithm of µs.
+	times map[metric]map[rung]float64
+}
+
+// metric is a figure that rungs have: a timing mode or component, and a percentile.
+type metric struct{ clock, stat string }
+
+func (m metric) String() string { return m.clock + " " + m.stat }
+
+// rung is one point of a ladder. The order of its fields is that of a table.
+type rung struct {
+	size  int64 // requested bytes, or tokens per rank
+	label string
+}
+
+// leastForP99 is how many samples give the 99th percentile a two-sided interval of 95 %.
+const leastForP99 = 368
+
+// Ticks of clocks, in µs: that of events of a GPU. Clocks of the host resolve far below a
+// microsecond.
+const eventTick = 0.5
+
+// read takes what is compared out of a document.
+func read(d result.Document) *run {
+	e := d.Head()
+	c := e.Identity.Case
+	first := c
+	first.Repeat = 1
+	r := &run{
+		key: e.ComparisonKey, id: first.ID(), caze: c, success: e.Outcome.Status == result.Success,
+		times: map[metric]map[rung]float64{}, env: e.Provenance.Environment, beside: beside(e),
+	}
+	r.at, _ = time.Parse(time.RFC3339, e.GeneratedAt)
+	if id := e.Identity.AllocationFactors.RunID; id != nil {
+		r.name = *id
+	}
+	r.name += "#" + strconv.Itoa(e.Identity.Repeat)
+	if len(e.Outcome.Reasons) > 0 {
+		r.why = e.Outcome.Reasons[0].String()
+	}
+	if !r.success {
+		return r
+	}
+	switch d := d.(type) {
+	case *result.CollectiveDocument:
+		r.collective(d)
+	case *result.EPDocument:
+		r.ep(d)
+	}
+	return r
+}
+
+// beside returns the factors that stand beside the key: they may differ, and a reader has
+// to know.
+func beside(e *result.Envelope) map[string]string {
+	text := func(s *string) string {
+		if s == nil {
+			return ""
+		}
+		return *s
+	}
+	b := map[string]string{
+		"sku":                 e.Identity.CaseFactors.SKU,
+		"library version":     text(e.Implementation.LibraryVersion),
+		"device":              e.Topology.DeviceProduct,
+		"accelerator runtime": e.Runtime.AcceleratorRuntime,
+		"image":               text(e.Provenance.Image),
+		"source":              text(e.Identity.AllocationFactors.SourceSHA),
+		"program":             e.Provenance.Generator,
+	}
+	if l := e.Runtime.CollectiveLibrary; l != nil && b["library version"] == "" && l.Version != nil {
+		b["library version"] = l.Kind + " " + *l.Version
+	}
+	for name, value := range e.Provenance.Host {
+		b["host "+name] = value
+	}
+	return b
+}
+
+func (r *run) add(clock string, at rung, q result.Percentiles, samples int) {
+	put := func(stat string, us float64) {
+		m := metric{clock, stat}
+		if r.times[m] == nil {
+			r.times[m] = map[rung]float64{}
+		}
+		r.times[m][at] = math.Log(us)
+	}
+	if q.P50 > 0 {
+		put("p50", q.P50)
+	}
+	if q.P99 > 0 && samples >= leastForP99 {
+		put("p99", q.P99)
+	}
+}
+
+func (r *run) collective(d *result.CollectiveDocument) {
+	for i := range d.Measurement.Rows {
+		row := &d.Measurement.Rows[i]
+		if !row.Complete || !row.Check.Passed {
+			continue
+		}
+		label := fmt.Sprintf("%d B %s", row.Requested, row.Placement)
+		if row.Src != nil && row.Dst != nil {
+			label += fmt.Sprintf(" rank %d to %d", *row.Src, *row.Dst)
+		}
+		if row.Slots > 1 {
+			label += fmt.Sprintf(", %d buffers", row.Slots)
+		}
+		for _, mode := range vocab.TimingModes() {
+			if t := *row.Timing(mode); t != nil {
+				r.add(mode, rung{row.Requested, label}, t.Percentiles, t.SampleCount)
+			}
+		}
+	}
+}
+
+func (r *run) ep(d *result.EPDocument) {
+	for i := range d.Measurement.Rows {
+		row := &d.Measurement.Rows[i]
+		if !row.Complete || !row.Correctness.Passed {
+			continue
+		}
+		at := rung{int64(row.TokensPerRank), fmt.Sprintf("%d tokens", row.TokensPerRank)}
+		for _, c := range []struct {
+			name string
+			of   result.Component
+		}{
+			{"pair period", row.Components.PairPeriod}, {"roundtrip", row.Components.Roundtrip},
+			{"dispatch", row.Components.Dispatch}, {"combine", row.Components.Combine},
+		} {
+			if c.of.Percentiles != nil {
+				r.add(c.name, at, *c.of.Percentiles, c.of.SampleCount)
+			}
+		}
+	}
+}
+
+// tick returns what the clock of a metric resolves, in µs: 0 where the host's clock times
+// many operations at once.
+func (r *run) tick(m metric) float64 {
+	host := m.clock == vocab.Pipelined || m.clock == vocab.Graph || m.clock == vocab.Blocking
+	if host || r.caze.ScaleUpTransport == "shm" {
+		return 0
+	}
+	return eventTick
+}

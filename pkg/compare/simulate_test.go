@@ -1,0 +1,181 @@
+package compare
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/internal/short"
+)
+
+// world is what runs on a machine are like. All are relative: 0.03 is 3 %.
+type world struct {
+	name    string
+	run     float64 // standard deviation between runs
+	within  float64 // standard error of a run's median
+	slow    float64 // fraction of runs in a mode that is slower by slowBy
+	slowBy  float64
+	sticky  bool    // the mode stays for several runs
+	oneSide bool    // only NEW can be slow
+	drift   float64 // over the whole session
+	tick    float64 // of the clock, relative to the time
+	heavy   bool    // between runs, Student's t with two degrees of freedom
+}
+
+// machine makes the runs of one session in the order in which they are measured.
+type machine struct {
+	world
+	rng  *rand.Rand
+	n    int
+	all  int
+	mode bool
+}
+
+func (m *machine) measure(isNew bool, shift float64) float64 {
+	switch {
+	case m.n == 0, !m.sticky, m.rng.Float64() < 0.25: // a mode lasts four runs on average
+		m.mode = m.rng.Float64() < m.slow
+	}
+	x := m.run * m.rng.NormFloat64()
+	if m.heavy {
+		x = m.run * m.rng.NormFloat64() / math.Sqrt(m.rng.ExpFloat64())
+	}
+	x += m.within*m.rng.NormFloat64() + m.drift*float64(m.n)/float64(m.all)
+	if m.mode && (isNew || !m.oneSide) {
+		x += math.Log1p(m.slowBy)
+	}
+	if isNew {
+		x += shift
+	}
+	if m.tick > 0 {
+		x = math.Log(max(m.tick, math.Round(math.Exp(x)/m.tick)*m.tick))
+	}
+	m.n++
+	return x
+}
+
+// session measures k runs a side, all of OLD first or interleaved.
+func (m *machine) session(k int, interleaved bool, shift float64) (a, b []float64) {
+	for i := range 2 * k {
+		isNew := i >= k
+		if interleaved {
+			isNew = i%4 == 1 || i%4 == 2 // ABBA
+		}
+		if x := m.measure(isNew, shift); isNew {
+			b = append(b, x)
+		} else {
+			a = append(a, x)
+		}
+	}
+	return a, b
+}
+
+// outcome is what a simulation counts, per cent of sessions.
+type outcome struct{ flagged, confirmed, same float64 }
+
+// simulate judges n sessions.
+func simulate(w world, k int, interleaved bool, by float64, n int) outcome {
+	var o outcome
+	for i := range n {
+		m := machine{world: w, rng: rand.New(rand.NewPCG(uint64(i), uint64(k)<<8|uint64(len(w.name)))), all: 2*k + 2*Pairs}
+		a, b := m.session(k, interleaved, by)
+		s := judgeAlone(a, b, w.tick)
+		if s.Status == Same {
+			o.same++
+		}
+		if s.Status != Slower && s.Status != Faster {
+			continue
+		}
+		o.flagged++
+		if a, b := m.session(Pairs, true, by); confirms(s.Status, judgeAlone(a, b, w.tick), a, b, DefaultEffect) {
+			o.confirmed++
+		}
+	}
+	percent := 100 / float64(n)
+	return outcome{o.flagged * percent, o.confirmed * percent, o.same * percent}
+}
+
+// judgeAlone judges one series with no other repeats than its own.
+func judgeAlone(a, b []float64, tick float64) Shift {
+	var z noise
+	z.add("old", names(len(a)), a)
+	z.add("new", names(len(b)), b)
+	return judge(question{old: a, new: b, effect: DefaultEffect, noise: &z, tail: 0.05, tick: 2 * tick, pairs: 300})
+}
+
+func names(n int) []string {
+	out := make([]string, n)
+	for i := range out {
+		out[i] = fmt.Sprint(i)
+	}
+	return out
+}
+
+var worlds = []world{
+	{name: "σ_b 0.5 %", run: 0.005},
+	{name: "σ_b 1 %", run: 0.01},
+	{name: "σ_b 3 %", run: 0.03},
+	{name: "AR(1) 0.3 in runs, σ_b 0.5 %", run: 0.005, within: ar(0.3)},
+	{name: "AR(1) 0.6 in runs, σ_b 0.5 %", run: 0.005, within: ar(0.6)},
+	{name: "AR(1) 0.9 in runs, σ_b 0.5 %", run: 0.005, within: ar(0.9)},
+	{name: "slow mode 5 %, sticky", run: 0.01, slow: 0.05, slowBy: 0.15, sticky: true},
+	{name: "slow mode 15 %", run: 0.01, slow: 0.15, slowBy: 0.15},
+	{name: "slow mode 15 %, sticky", run: 0.01, slow: 0.15, slowBy: 0.15, sticky: true},
+	{name: "slow mode 30 %, sticky", run: 0.01, slow: 0.30, slowBy: 0.15, sticky: true},
+	{name: "slow mode 15 % of NEW, sticky", run: 0.01, slow: 0.15, slowBy: 0.15, sticky: true, oneSide: true},
+	{name: "drift of 2 %", run: 0.01, drift: 0.02},
+	{name: "ticks of 10 %", run: 0.01, tick: 0.1},
+	{name: "heavy tail", run: 0.005, heavy: true},
+}
+
+// ar is the standard error of the median of 448 samples with σ 3 % and this correlation.
+func ar(rho float64) float64 { return 1.25 * 0.03 / math.Sqrt(448*(1-rho)/(1+rho)) }
+
+// BenchmarkSimulation prints the table of docs/compare.md.
+func BenchmarkSimulation(b *testing.B) {
+	for range b.N {
+		for _, w := range worlds {
+			for _, interleaved := range []bool{false, true} {
+				order := "A…AB…B"
+				if interleaved {
+					order = "ABBA"
+				}
+				row := fmt.Sprintf("| %s | %s |", w.name, order)
+				for _, k := range []int{5, 10, 16} {
+					none := simulate(w, k, interleaved, 0, 500)
+					up := simulate(w, k, interleaved, math.Log(1.05), 300)
+					row += fmt.Sprintf(" %.1f / %.1f / %.0f / %.0f / %.1f |", none.flagged, none.confirmed, up.flagged, up.confirmed, up.same)
+				}
+				fmt.Println(row)
+			}
+		}
+	}
+}
+
+// rng returns a generator with a fixed seed.
+func rng(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 1)) }
+
+func TestFewRunsDecideNothing(t *testing.T) {
+	for _, k := range []int{2, 3} {
+		for _, w := range worlds {
+			require.Zero(t, simulate(w, k, true, math.Log(1.05), 20))
+		}
+	}
+}
+
+// A cheap part of BenchmarkSimulation: no false alarm is confirmed, a shift of 5 % is found
+// where five runs are enough, and it is never called the same.
+func TestWorlds(t *testing.T) {
+	short.Skip(t)
+	for _, w := range worlds {
+		none, up := simulate(w, 5, true, 0, 40), simulate(w, 5, true, math.Log(1.05), 40)
+		require.LessOrEqual(t, none.confirmed, 5.0, w.name)
+		require.Zero(t, up.same, w.name)
+		if sigma := math.Hypot(w.run, w.within); 5 >= 28*sigma*sigma/0.05/0.05 && w.slow == 0 && w.tick == 0 && !w.heavy {
+			require.GreaterOrEqual(t, up.confirmed, 95.0, w.name)
+		}
+	}
+}

@@ -1,0 +1,270 @@
+package compare
+
+import (
+	"cmp"
+	"math"
+	"math/rand/v2"
+	"slices"
+)
+
+// shift returns the Hodges–Lehmann shift of b over a: the median of all differences. The
+// values are logarithms of times, so that the ratio of the times is e^shift.
+func shift(a, b []float64) float64 { return median(differences(nil, a, b)) }
+
+// differences returns all b − a, ascending, in the memory of d where it is enough.
+func differences(d, a, b []float64) []float64 {
+	d = slices.Grow(d[:0], len(a)*len(b))
+	for _, y := range b {
+		for _, x := range a {
+			d = append(d, y-x)
+		}
+	}
+	slices.Sort(d)
+	return d
+}
+
+// median of a sorted or unsorted list, which it leaves as it is.
+func median(v []float64) float64 {
+	if len(v) == 0 {
+		return math.NaN()
+	}
+	s := v
+	if !slices.IsSorted(s) {
+		s = slices.Sorted(slices.Values(v))
+	}
+	n := len(s)
+	return (s[(n-1)/2] + s[n/2]) / 2
+}
+
+// interval returns the exact interval of the shift that covers at least 95 %, from the
+// rank-sum distribution, and its coverage. It needs four runs a side.
+func interval(a, b []float64) (low, high, coverage float64, ok bool) {
+	d := differences(nil, a, b)
+	counts := rankSums(len(a), len(b))
+	total, tail, c := 0.0, 0.0, 0
+	for _, n := range counts {
+		total += n
+	}
+	for ; c < len(counts) && 2*(tail+counts[c]) <= 0.05*total; c++ {
+		tail += counts[c]
+	}
+	if c == 0 {
+		return 0, 0, 0, false
+	}
+	return d[c-1], d[len(d)-c], 1 - 2*tail/total, true
+}
+
+// rankSums returns how many orders of m and n values have each number of inversions, from
+// none to m·n: the null distribution of the rank-sum statistic.
+func rankSums(m, n int) []float64 {
+	// The Gaussian binomial coefficient: Π (1 − q^(n+i)) / (1 − q^i), i from 1 to m.
+	c := make([]float64, m*n+1)
+	c[0] = 1
+	for i := 1; i <= m; i++ {
+		for k := len(c) - 1; k >= n+i; k-- {
+			c[k] -= c[k-n-i]
+		}
+		for k := i; k < len(c); k++ {
+			c[k] += c[k-i]
+		}
+	}
+	return c
+}
+
+// noise is what A/A repeats show: how far runs of the same thing lie from each other. One
+// noise collects the series of one platform, backend and metric.
+type noise struct {
+	residuals []float64
+	runs      map[string]bool // that residuals are of, by side
+	sides     map[string]bool
+	floors    map[asked]float64 // that were asked for
+}
+
+// asked is what a floor was asked for.
+type asked struct {
+	j, k  int
+	tail  float64
+	pairs int
+}
+
+// add takes the values of one side of one series; runs name their runs.
+func (z *noise) add(side string, runs []string, values []float64) {
+	n := len(values)
+	if n < 2 {
+		return
+	}
+	if z.runs == nil {
+		z.runs, z.sides = map[string]bool{}, map[string]bool{}
+	}
+	center, wider := median(values), math.Sqrt(float64(n)/float64(n-1))
+	for i, v := range values {
+		z.residuals = append(z.residuals, (v-center)*wider)
+		z.runs[side+" "+runs[i]] = true
+	}
+	z.sides[side] = true
+}
+
+// freedom is the degrees of freedom: cases of one run share its effects, so that only
+// runs count.
+func (z *noise) freedom() int { return len(z.runs) - len(z.sides) }
+
+// leastFreedom is how many repeats beyond the first make a floor: 4+4 runs or more.
+const leastFreedom = 6
+
+// resampled is how many A/A pairs a floor is the percentile of.
+const resampled = 1000
+
+// floor returns how far two sides of j and k runs that measure the same lie apart with a
+// probability of 1 − tail at most: the percentile of |shift| over pairs of sides that are
+// drawn from the residuals, widened as Student's t is where few runs were seen. ok is false
+// if there are too few repeats to know.
+func (z *noise) floor(j, k int, tail float64, pairs int) (f float64, ok bool) {
+	if z == nil || z.freedom() < leastFreedom {
+		return math.NaN(), false
+	}
+	key := asked{j, k, tail, pairs}
+	if f, ok := z.floors[key]; ok {
+		return f, true
+	}
+	rng := rand.New(rand.NewPCG(uint64(j), uint64(k)))
+	slices.Sort(z.residuals) // the same whatever the order of series
+	draw := func(to []float64) {
+		for i := range to {
+			to[i] = z.residuals[rng.IntN(len(z.residuals))]
+		}
+	}
+	a, b := make([]float64, j), make([]float64, k)
+	shifts := make([]float64, pairs)
+	var d []float64
+	for i := range shifts {
+		draw(a)
+		draw(b)
+		d = differences(d, a, b)
+		shifts[i] = math.Abs(median(d))
+	}
+	slices.Sort(shifts)
+	at := min(len(shifts)-1, int(math.Ceil((1-tail)*float64(len(shifts))))-1)
+	f = shifts[at] * widening(z.freedom())
+	if z.floors == nil {
+		z.floors = map[asked]float64{}
+	}
+	z.floors[key] = f
+	return f, true
+}
+
+// widening is the ratio of the 97.5 % quantiles of Student's t and the normal
+// distribution, by the expansion of Cornish and Fisher; within 0.5 % from six degrees on.
+func widening(freedom int) float64 {
+	const z = 1.959964
+	n := float64(freedom)
+	return 1 + (z*z+1)/(4*n) + (5*z*z*z*z+16*z*z+3)/(96*n*n) + (3*z*z*z*z*z*z+19*z*z*z*z+17*z*z-15)/(384*n*n*n)
+}
+
+// Statuses of a comparison.
+const (
+	Faster       = "faster"
+	Slower       = "slower"
+	Same         = "same"
+	Unclear      = "unclear"
+	New          = "new"
+	Gone         = "gone"
+	Incomparable = "incomparable"
+	NotMeasured  = "not measured"
+)
+
+// Statuses returns the statuses, the gravest first.
+func Statuses() []string {
+	return []string{Slower, NotMeasured, Unclear, Faster, Same, Incomparable, New, Gone}
+}
+
+// LeastRuns is the number of runs a side below which nothing is decided.
+const LeastRuns = 5
+
+// DefaultEffect is the smallest effect that counts unless the caller says otherwise, as
+// ln of a ratio.
+var DefaultEffect = math.Log(1.03)
+
+// Shift is how NEW differs from OLD in one metric. Ratios are of times: above 1 is slower.
+type Shift struct {
+	OldRuns int     `json:"old_runs"`
+	NewRuns int     `json:"new_runs"`
+	OldUs   float64 `json:"old_us"` // medians over runs
+	NewUs   float64 `json:"new_us"`
+	Ratio   float64 `json:"ratio"` // new / old, from the Hodges–Lehmann shift
+	// Low and High are the exact interval of the ratio, and Coverage is its probability;
+	// missing with fewer than four runs a side.
+	Low      *float64 `json:"low,omitempty"`
+	High     *float64 `json:"high,omitempty"`
+	Coverage *float64 `json:"coverage,omitempty"`
+	// Effect is the smallest ratio that counts. Floor is the ratio within which 95 % of
+	// A/A comparisons of as many runs lie, no less than the clock resolves; null if there
+	// are too few repeats to know.
+	Effect float64  `json:"least_effect"`
+	Floor  *float64 `json:"noise_floor"`
+	Status string   `json:"status"`
+	// Suspect says that the effect is beyond both: worth to be measured again. Faster and
+	// slower are suspects too, until they are confirmed.
+	Suspect bool   `json:"suspect"`
+	Why     string `json:"why,omitempty"` // unclear: why
+
+	log float64
+}
+
+// question is what is asked of one metric.
+type question struct {
+	old, new []float64 // logarithms of µs, by run
+	effect   float64   // as ln of a ratio
+	noise    *noise    // of the platform, backend and metric
+	own      *noise    // of the series itself; may be nil
+	tail     float64   // probability that A/A lies beyond the floor
+	tick     float64   // what the clock cannot tell, as ln of a ratio
+	pairs    int       // A/A pairs that make the floor
+}
+
+// judge answers: faster or slower if the shift is beyond effect and floor, same only if
+// shift and floor together are within the effect, and otherwise unclear.
+func judge(q question) Shift {
+	j, k := len(q.old), len(q.new)
+	s := Shift{
+		OldRuns: j, NewRuns: k, OldUs: math.Exp(median(q.old)), NewUs: math.Exp(median(q.new)),
+		Effect: math.Exp(q.effect), log: shift(q.old, q.new), Status: Unclear,
+	}
+	s.Ratio = math.Exp(s.log)
+	if low, high, coverage, ok := interval(q.old, q.new); ok {
+		low, high = math.Exp(low), math.Exp(high)
+		s.Low, s.High, s.Coverage = &low, &high, &coverage
+	}
+	floor, known := q.noise.floor(j, k, q.tail, q.pairs)
+	if own, ok := q.own.floor(j, k, q.tail, q.pairs); ok && known {
+		floor = max(floor, own) // other series may be quieter
+	}
+	if known {
+		floor = max(floor, q.tick)
+		ratio := math.Exp(floor)
+		s.Floor = &ratio
+	} else {
+		floor = q.tick
+	}
+	size := math.Abs(s.log)
+	s.Suspect = size > max(q.effect, floor)
+	switch {
+	case min(j, k) < LeastRuns:
+		s.Why = "fewer than 5 runs a side"
+	case !known:
+		s.Why = "too few repeats to know the noise"
+	case s.Suspect && s.log > 0:
+		s.Status = Slower
+	case s.Suspect:
+		s.Status = Faster
+	case size+floor <= q.effect:
+		s.Status = Same
+	case floor > q.effect:
+		s.Why = "the noise is larger than the effect that counts"
+	default:
+		s.Why = "within the noise of an effect that counts"
+	}
+	return s
+}
+
+// bySize orders shifts by the size of their effect, largest first.
+func bySize(a, b Shift) int { return cmp.Compare(math.Abs(b.log), math.Abs(a.log)) }
