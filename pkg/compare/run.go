@@ -149,8 +149,10 @@ func (r *run) ep(d *result.EPDocument) {
 			name string
 			of   result.Component
 		}{
-			{"pair period", row.Components.PairPeriod}, {"roundtrip", row.Components.Roundtrip},
-			{"dispatch", row.Components.Dispatch}, {"combine", row.Components.Combine},
+			{"pair period", row.Components.PairPeriod},
+			{"roundtrip", row.Components.Roundtrip},
+			{"dispatch", row.Components.Dispatch},
+			{"combine", row.Components.Combine},
 		} {
 			if c.of.Percentiles != nil {
 				r.add(c.name, at, *c.of.Percentiles, c.of.SampleCount)

@@ -171,12 +171,16 @@ func change(d compare.Difference) string {
 
 // lines are those of a case: its own, and one for each rung that did not go with it.
 func lines(k *compare.Case, all bool) (out [][]string) {
-	why := k.CaseID
+	var notes []string
 	if k.Why != "" {
-		why += ": " + k.Why
+		notes = append(notes, k.Why)
 	}
-	for i, d := range k.Differs {
-		why += map[bool]string{true: ": ", false: "; "}[i == 0] + d.Factor + " " + change(d)
+	for _, d := range k.Differs {
+		notes = append(notes, d.Factor+" "+change(d))
+	}
+	why := k.CaseID
+	if len(notes) > 0 {
+		why += ": " + strings.Join(notes, "; ")
 	}
 	if k.Shift == nil {
 		return [][]string{{k.Status, "", "", "", "", "", "", k.Metric, why}}

@@ -3,7 +3,6 @@ package run
 import (
 	"cmp"
 	"path/filepath"
-
 	"testing"
 
 	"github.com/stretchr/testify/require"
