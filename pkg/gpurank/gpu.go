@@ -27,11 +27,11 @@ type GPU struct {
 	platform string
 }
 
-// open opens the device of the rank's local rank with the driver of a platform,
+// Open opens the device of the rank's local rank with the driver of a platform,
 // cuda or hip. Before that it holds this process to the processors of the device's
 // NUMA node. The caller has locked its OS thread, on which the device is current
 // until Close. Errors have a reason code.
-func open(platform string, s *rank.Session) (*GPU, error) {
+func Open(platform string, s *rank.Session) (*GPU, error) {
 	driver, err := drivers[platform]()
 	if err != nil {
 		return nil, coded(err)

@@ -12,14 +12,14 @@ import (
 )
 
 // OpenNCCL opens the library of a kind and then, with the driver of the library's
-// platform, the device of the rank's local rank; see open. The caller has locked its OS
+// platform, the device of the rank's local rank; see Open. The caller has locked its OS
 // thread, on which the device is current until Close. Errors have a reason code.
 func OpenNCCL(kind nccl.Kind, s *rank.Session) (*nccl.Library, *GPU, error) {
 	l, err := nccl.Open(kind)
 	if err != nil {
 		return nil, nil, NCCLError(err)
 	}
-	g, err := open(l.Platform(), s)
+	g, err := Open(l.Platform(), s)
 	return l, g, err
 }
 

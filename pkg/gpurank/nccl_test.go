@@ -211,7 +211,7 @@ func TestManyRanksMeetAtSeveralIDs(t *testing.T) {
 func TestNoDeviceForARank(t *testing.T) {
 	setUp(t)
 	for _, platform := range []string{"cuda", "hip"} {
-		_, err := open(platform, rank.NewSession(rank.Place{Rank: 3, World: 4, LocalRank: 3}, nil, "", nil))
+		_, err := Open(platform, rank.NewSession(rank.Place{Rank: 3, World: 4, LocalRank: 3}, nil, "", nil))
 		var coded *rank.Error
 		require.ErrorAs(t, err, &coded)
 		require.Equal(t, "environment: 3 devices for local rank 3", coded.Reason.String())

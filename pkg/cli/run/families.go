@@ -11,6 +11,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/ep/a2a"
 	ephost "github.com/collectivex/collectivex/pkg/ep/host"
 	"github.com/collectivex/collectivex/pkg/ep/ncclep"
+	"github.com/collectivex/collectivex/pkg/ep/python"
 	"github.com/collectivex/collectivex/pkg/nccl"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
@@ -36,6 +37,8 @@ func families() shard.Registry {
 				"host":    ephost.Open(ephost.Variant{}),
 				"a2a":     a2a.Open,
 				"nccl-ep": ncclep.Open,
+
+				"deepep-legacy": python.Open("deepep-legacy"),
 			},
 		},
 	}

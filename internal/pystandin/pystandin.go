@@ -1,0 +1,90 @@
+// Package pystandin sets the environment in which programs find, for tests, the stand-ins of
+// testdata/python for torch and for the expert-parallel libraries over it.
+package pystandin
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/internal/fakes"
+)
+
+// systemPython is the interpreter whose shared library .ci/run installs.
+const systemPython = "/usr/bin/python3"
+
+// Source is the directory of the stand-ins.
+func Source(t testing.TB) string {
+	t.Helper()
+	return filepath.Join(fakes.Source(t), "..", "python")
+}
+
+// Environ is an environment in which python3 on PATH is the distribution's, and has torch
+// and the library of a directory of testdata/python. Its devices are those of package
+// fakes, with memory in dir.
+func Environ(t testing.TB, library, dir string) []string {
+	t.Helper()
+	bin := t.TempDir()
+	require.NoError(t, os.Symlink(systemPython, filepath.Join(bin, "python3")))
+	source := Source(t)
+	return append(
+		fakes.Build(t).Environ(dir),
+		"PATH="+bin+":"+os.Getenv("PATH"),
+		"PYTHONPATH="+source+":"+filepath.Join(source, library),
+		"PYTHONDONTWRITEBYTECODE=1",
+		"CX_PYTHON_LIB=",
+		"CX_STANDIN_LIB="+build(t, source),
+	)
+}
+
+// Use makes this process and what it starts have the environment; see Environ.
+func Use(t testing.TB, library string) {
+	t.Helper()
+	for _, kv := range Environ(t, library, fakes.MemoryDir(t)) {
+		name, value, _ := strings.Cut(kv, "=")
+		t.Setenv(name, value)
+	}
+	t.Setenv("PYTHONHOME", "")
+	require.NoError(t, os.Unsetenv("PYTHONHOME"))
+}
+
+// build compiles standin.c, once for each state of its sources.
+func build(t testing.TB, source string) string {
+	t.Helper()
+	root := filepath.Join(source, "..", "..")
+	rows, numeric := filepath.Join(root, "pkg", "ep", "host"), filepath.Join(root, "pkg", "numeric")
+	h := sha256.New()
+	for _, name := range []string{
+		filepath.Join(source, "standin.c"), filepath.Join(rows, "rows.c"), filepath.Join(rows, "rows.h"), filepath.Join(numeric, "numeric.h"),
+	} {
+		data, err := os.ReadFile(name)
+		require.NoError(t, err)
+		fmt.Fprintf(h, "%d\n%s", len(data), data)
+	}
+	compiler := fakes.Compiler(t)
+	fmt.Fprint(h, compiler)
+	library := filepath.Join(os.TempDir(), fmt.Sprintf("cx-standin-%d-%x.so", os.Getuid(), h.Sum(nil)[:8]))
+	if _, err := os.Stat(library); err == nil {
+		return library
+	}
+	work := filepath.Join(t.TempDir(), "standin.so")
+	out, err := exec.Command(compiler, "-O2", "-Wall", "-shared", "-fPIC", "-std=gnu11", "-I", rows, "-I", numeric, "-o", work,
+		filepath.Join(source, "standin.c"), filepath.Join(rows, "rows.c"), "-lm").CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	data, err := os.ReadFile(work)
+	require.NoError(t, err)
+	// Tests that run at the same time never see half of it.
+	part, err := os.CreateTemp(filepath.Dir(library), "cx-standin-new-")
+	require.NoError(t, err)
+	_, err = part.Write(data)
+	require.NoError(t, err)
+	require.NoError(t, part.Close())
+	require.NoError(t, os.Rename(part.Name(), library))
+	return library
+}

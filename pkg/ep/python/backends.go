@@ -1,0 +1,169 @@
+package python
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/collectivex/collectivex/pkg/accel"
+	"github.com/collectivex/collectivex/pkg/ep"
+	"github.com/collectivex/collectivex/pkg/numeric"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/vocab"
+)
+
+// backend is a library and what its adapter realises of the contract.
+type backend struct {
+	name     string // of the backend, and the kind of its library in documents
+	platform string // cuda or hip
+	module   string // file in adapters, without .py
+	modes    map[string]mode
+	limits   limits
+}
+
+// mode is what a library does in one mode.
+type mode struct {
+	generation string // of its kernels
+	receive    ep.Layout
+	combine    ep.Semantics
+	reduction  ep.Reduction
+	freshPair  bool
+	stages     bool // bf16 rows too, into memory of the library
+	cap        int  // tokens of a rank; 0 is no limit
+	capacity   int  // tokens that its buffers always have room for; 0: those of the ladder
+	cast       cast // of fp8
+	globalIDs  bool // received expert ids are global, and those of other ranks are not marked
+	cached     bool // has a dispatch with a cached layout
+	limits     limits
+}
+
+// cast is who makes fp8 of bf16 rows, and how.
+type cast struct {
+	inKernel bool // the library; else the adapter, before each dispatch
+	plain    bool // without scales
+	suffix   string
+}
+
+// limits are what a library cannot exceed; a zero value is no limit.
+type limits struct {
+	hidden      []int // the sizes that its kernels are built for
+	hiddenUnit  int
+	fp8Unit     int
+	topk        int
+	worlds      []int // ranks that its kernels are built for
+	oneNode     bool
+	arch        int // at least, of sm_NN
+	archs       []string
+	rowsUnit    int // divides world × capacity
+	powerOfTwo  bool
+	gpusPerNode int
+}
+
+// Limits of DeepEP's Buffer: SWITCH_HIDDEN and SWITCH_RANKS of csrc/kernels/launch.cuh, and
+// kNumMaxTopK of the low-latency kernels.
+var (
+	deepepHidden   = []int{2048, 2560, 3072, 4096, 5120, 6144, 7168, 8192}
+	bufferWorlds   = []int{2, 4, 8}
+	lowLatencyTopK = 11
+)
+
+// lowLatencyCap is the most tokens of a rank in low-latency mode, for which buffers always
+// have room.
+const lowLatencyCap = 256
+
+func bufferNormal(generation string) mode {
+	return mode{
+		generation: generation, receive: ep.TokenRank, combine: ep.UnweightedRankSum, reduction: ep.DomainFP32,
+		cached: true, limits: limits{worlds: bufferWorlds, oneNode: true},
+	}
+}
+
+func bufferLowLatency(generation string) mode {
+	return mode{
+		generation: generation, receive: ep.TokenExpert, combine: ep.WeightedKernelSum, reduction: ep.DomainFP32,
+		freshPair: true, cap: lowLatencyCap, capacity: lowLatencyCap, cast: cast{inKernel: true},
+		limits: limits{hidden: deepepHidden, fp8Unit: 512, topk: lowLatencyTopK, rowsUnit: 4},
+	}
+}
+
+// backends are the libraries by their names in matrix/backends.yaml.
+var backends = map[string]backend{
+	"deepep-legacy": {
+		platform: "cuda", module: "buffer",
+		modes: map[string]mode{
+			vocab.ModeNormal:     bufferNormal("legacy-buffer"),
+			vocab.ModeLowLatency: bufferLowLatency("legacy-buffer-ll"),
+		},
+		limits: limits{arch: 90, hiddenUnit: 128},
+	},
+}
+
+// describe declares a library for a case on a device, or refuses the case.
+func (b backend) describe(c plan.Case, info accel.Info, version string) (ep.Description, mode, error) {
+	block := c.EP()
+	m, ok := b.modes[block.Mode]
+	if !ok {
+		return ep.Description{}, m, rank.Refused("%s has no mode %s", b.name, block.Mode)
+	}
+	d := ep.Description{
+		Mode: block.Mode, KernelGeneration: m.generation, LibraryVersion: version,
+		Receive: m.receive, Combine: m.combine, Reduction: m.reduction, DispatchDType: "bf16", FP8Consume: ep.ConsumeNative,
+		FreshPair: m.freshPair, StageWorks: m.stages, LadderCap: m.cap, IndexType: numeric.Int64,
+	}
+	if m.globalIDs {
+		d.IndexType = numeric.Int32
+	}
+	switch c.Precision {
+	case "bf16":
+	case "fp8":
+		d.DispatchDType, d.StageWorks, d.Codec = "fp8-e4m3fn"+m.cast.suffix, true, ep.Codec{Format: numeric.E4M3FN, Block: !m.cast.plain}
+		if strings.HasPrefix(info.Arch, "gfx942") { // its matrix cores take this format alone
+			d.DispatchDType, d.Codec.Format = "fp8-e4m3fnuz"+m.cast.suffix, numeric.E4M3FNUZ
+		}
+	default:
+		return d, m, rank.Refused("%s dispatches bf16 and fp8, not %s", b.name, c.Precision)
+	}
+	if c.Contract == vocab.ContractCachedLayout && !m.cached {
+		return d, m, rank.Refused("%s has no dispatch with a cached layout in mode %s", b.name, block.Mode)
+	}
+	for _, l := range []limits{b.limits, m.limits} {
+		if err := b.within(l, c, d, m, info); err != nil {
+			return d, m, err
+		}
+	}
+	return d, m, nil
+}
+
+// within refuses a case that is beyond the limits.
+func (b backend) within(l limits, c plan.Case, d ep.Description, m mode, info accel.Info) error {
+	block := c.EP()
+	sm, smErr := strconv.Atoi(strings.TrimPrefix(info.Arch, "sm_"))
+	switch {
+	case l.arch > 0 && smErr == nil && sm < l.arch:
+		return rank.Refused("%s needs a device of sm_%d or newer, not %s", b.name, l.arch, info.Arch)
+	case len(l.archs) > 0 && !slices.ContainsFunc(l.archs, func(a string) bool { return strings.HasPrefix(info.Arch, a) }):
+		return rank.Refused("%s has kernels for %s, not for %s", b.name, strings.Join(l.archs, " and "), info.Arch)
+	case l.oneNode && c.Nodes > 1:
+		return rank.Refused("%s is measured on one node in mode %s, not on %d", b.name, block.Mode, c.Nodes)
+	case len(l.worlds) > 0 && !slices.Contains(l.worlds, c.World):
+		return rank.Refused("%s has kernels for %v ranks in mode %s, not for %d", b.name, l.worlds, block.Mode, c.World)
+	case l.powerOfTwo && c.RanksPerNode&(c.RanksPerNode-1) != 0:
+		return rank.Refused("%s has a power of two of ranks on a node, not %d", b.name, c.RanksPerNode)
+	case l.gpusPerNode > 0 && c.RanksPerNode > l.gpusPerNode:
+		return rank.Refused("%s has up to %d ranks on a node, not %d", b.name, l.gpusPerNode, c.RanksPerNode)
+	case len(l.hidden) > 0 && !slices.Contains(l.hidden, block.Hidden):
+		return rank.Refused("%s has kernels for hidden sizes %v in mode %s, not for %d", b.name, l.hidden, block.Mode, block.Hidden)
+	case l.hiddenUnit > 0 && block.Hidden%l.hiddenUnit != 0:
+		return rank.Refused("%s moves %d columns at a time, which do not divide hidden size %d", b.name, l.hiddenUnit, block.Hidden)
+	case l.fp8Unit > 0 && d.Codec.Format != nil && block.Hidden%l.fp8Unit != 0:
+		return rank.Refused("%s moves %d columns at a time in fp8, which do not divide hidden size %d", b.name, l.fp8Unit, block.Hidden)
+	case block.Hidden > maxHidden:
+		return rank.Refused("%s is measured up to hidden size %d, not %d", b.name, maxHidden, block.Hidden)
+	case l.topk > 0 && block.TopK > l.topk:
+		return rank.Refused("%s has up to top-%d in mode %s, not top-%d", b.name, l.topk, block.Mode, block.TopK)
+	case l.rowsUnit > 0 && c.World*m.capacity%l.rowsUnit != 0:
+		return rank.Refused("%s has a multiple of %d rows in mode %s, not %d ranks of %d", b.name, l.rowsUnit, block.Mode, c.World, m.capacity)
+	}
+	return nil
+}

@@ -1,0 +1,123 @@
+package python
+
+import (
+	"context"
+	_ "embed" // kernels.cu
+	"errors"
+
+	"github.com/collectivex/collectivex/pkg/accel"
+	source "github.com/collectivex/collectivex/pkg/accel/kernels"
+	"github.com/collectivex/collectivex/pkg/ep"
+	"github.com/collectivex/collectivex/pkg/gpurank"
+	"github.com/collectivex/collectivex/pkg/numeric"
+)
+
+//go:embed kernels.cu
+var kernelSource string
+
+// maxHidden is 8 × CX_MAX_VECTORS of kernels.cu.
+const maxHidden = 8 * 2048
+
+// kernels are those of kernels.cu on one device.
+type kernels struct {
+	module              accel.Module
+	cast, stage, scales accel.Kernel
+	blocks              uint32
+}
+
+func newKernels(ctx context.Context, d accel.Device) (*kernels, error) {
+	k := &kernels{blocks: uint32(accel.Blocks(d))}
+	var err error
+	if k.module, err = d.Compile(ctx, "ep_python.cu", source.Complete(kernelSource)); err != nil {
+		return nil, err
+	}
+	for name, kernel := range map[string]*accel.Kernel{"cx_py_cast": &k.cast, "cx_py_stage": &k.stage, "cx_py_scales": &k.scales} {
+		if *kernel, err = k.module.Kernel(name); err != nil {
+			return nil, errors.Join(err, k.module.Close())
+		}
+	}
+	return k, nil
+}
+
+// geometry is where the rows of a case's dispatches arrive: in groups, one for each local
+// expert or one in all, with room for capacity rows each. Distances of scales are in
+// floats. Rows that are present are those with an expert, if Sparse; else those from the
+// first on.
+type geometry struct {
+	Groups       int   `json:"groups"`
+	Capacity     int   `json:"capacity"`
+	GroupScales  int64 `json:"group_scales"`
+	RowScales    int64 `json:"row_scales"`
+	ColumnScales int64 `json:"column_scales"`
+	Sparse       bool  `json:"sparse"`
+}
+
+// rows is how many rows have room.
+func (g geometry) rows() int { return g.Groups * g.Capacity }
+
+// arrived is cx_arrived of kernels.cu.
+type arrived struct {
+	values, scales, counts, present      accel.Ptr
+	groupScales, rowScales, columnScales int64
+	groups, capacity, rows, topk, hidden int32
+	fp8, fnuz, _                         int32
+}
+
+// memory is device memory of a case.
+type memory struct {
+	device        accel.Device
+	all           []accel.Ptr
+	codes, scales accel.Ptr // of the rows that leave, if the adapter casts them
+	others        accel.Ptr // bf16 rows in the places of those that arrived
+	arrivedScales accel.Ptr // of all rows that have room, row after row
+}
+
+// newMemory allocates what the adapter needs besides the library. Where the library has
+// memory for staged rows, others is 0.
+func newMemory(device accel.Device, m mode, c ep.Codec, g geometry, tokens, hidden int, stagedElsewhere bool) (*memory, error) {
+	of := &memory{device: device}
+	casts := c.Format != nil && !m.cast.inKernel
+	for _, part := range []struct {
+		at    *accel.Ptr
+		bytes int
+		want  bool
+	}{
+		{&of.codes, tokens * hidden, casts},
+		{&of.scales, 4 * tokens * c.Scales(hidden), casts && c.Block},
+		{&of.others, 2 * g.rows() * hidden, !stagedElsewhere},
+		{&of.arrivedScales, 4 * g.rows() * c.Scales(hidden), c.Block},
+	} {
+		if !part.want {
+			continue
+		}
+		var err error
+		if *part.at, err = device.Alloc(int64(max(1, part.bytes))); err != nil {
+			return nil, errors.Join(gpurank.MemoryError(part.bytes, err), of.free())
+		}
+		of.all = append(of.all, *part.at)
+	}
+	return of, nil
+}
+
+func (m *memory) free() (err error) {
+	for _, at := range m.all {
+		err = errors.Join(err, m.device.Free(at))
+	}
+	m.all = nil
+	return err
+}
+
+// castRows enqueues the cast of the problem's rows.
+func (a *adapter) castRows() error {
+	fnuz := int32(0)
+	if a.d.Codec.Format == numeric.E4M3FNUZ {
+		fnuz = 1
+	}
+	p := a.problem
+	if p.Tokens == 0 {
+		return nil
+	}
+	return a.kernels.cast.Launch(a.stream, min(a.kernels.blocks, uint32(p.Tokens)), accel.BlockThreads, 0,
+		accel.Arg(p.X), accel.Arg(a.memory.codes), accel.Arg(a.memory.scales), accel.Arg(int32(p.Tokens)), accel.Arg(int32(p.Hidden)),
+		accel.Arg(fnuz), accel.Arg(a.d.Codec.Format.Max))
+}

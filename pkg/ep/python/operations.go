@@ -1,0 +1,358 @@
+package python
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/collectivex/collectivex/pkg/accel"
+	"github.com/collectivex/collectivex/pkg/ep"
+	"github.com/collectivex/collectivex/pkg/numeric"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/pyhost"
+	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/result"
+)
+
+// request is what a module's prepare takes.
+type request struct {
+	Mode       string `json:"mode"`
+	Hidden     int    `json:"hidden"`
+	TopK       int    `json:"topk"`
+	Experts    int    `json:"experts"` // of all ranks
+	Tokens     int    `json:"tokens"`  // of a rank, at most
+	Capacity   int    `json:"capacity"`
+	IndexBytes int    `json:"index_bytes"`
+	FP8        bool   `json:"fp8"`
+	Cast       string `json:"cast"` // format of the rows that are bound; empty is bf16
+	MNNVL      bool   `json:"mnnvl"`
+	PerNode    int    `json:"ranks_per_node"`
+	Nodes      int    `json:"nodes"`
+	Domain     int    `json:"scale_up_domain"`
+}
+
+// Prepare implements ep.Adapter.
+func (a *adapter) Prepare(ctx context.Context, s *rank.Session, c plan.Case, need ep.Capacity) (err error) {
+	if a.d, a.mode, err = a.describe(c, a.gpu.Info(), a.versions.Library); err != nil {
+		return err
+	}
+	if a.session != s {
+		a.session, a.gathers = s, 0
+	}
+	a.ctx, a.problem = ctx, nil
+	if a.memory != nil {
+		if err := a.memory.free(); err != nil {
+			return err
+		}
+		a.memory = nil
+	}
+	if a.kernels == nil && (a.d.Codec.Format != nil || a.mode.stages) {
+		if a.kernels, err = newKernels(ctx, a.gpu); err != nil {
+			return rank.Coded(result.ReasonDevice, err)
+		}
+	}
+	b := c.EP()
+	of := request{
+		Mode: b.Mode, Hidden: b.Hidden, TopK: b.TopK, Experts: need.Experts, Tokens: need.Tokens,
+		Capacity: max(need.Tokens, a.mode.capacity), IndexBytes: a.d.IndexType.Size(), FP8: a.d.Codec.Format != nil,
+		MNNVL: c.ScaleUpTransport == "mnnvl", PerNode: c.RanksPerNode, Nodes: c.Nodes, Domain: c.ScaleUpDomain,
+	}
+	if of.FP8 && !a.mode.cast.inKernel {
+		of.Cast = "e4m3fn"
+		if a.d.Codec.Format == numeric.E4M3FNUZ {
+			of.Cast = "e4m3fnuz"
+		}
+	}
+	text, err := a.text(a.call.prepare, of)
+	if err != nil {
+		return a.coded(err)
+	}
+	a.geometry = geometry{}
+	if err := json.Unmarshal([]byte(text), &a.geometry); err != nil {
+		return err
+	}
+	at, err := a.ask(a.call.staging)
+	if err != nil {
+		return err
+	}
+	a.memory, err = newMemory(a.gpu, a.mode, a.d.Codec, a.geometry, need.Tokens, b.Hidden, at != 0)
+	return err
+}
+
+// ask calls a function that returns an address or a number.
+func (a *adapter) ask(f *pyhost.Function, args ...int64) (int64, error) {
+	n, err := f.Call(args...)
+	return n, a.coded(err)
+}
+
+// Bind implements ep.Adapter.
+func (a *adapter) Bind(p *ep.Problem) error {
+	a.problem = p
+	x, scales := p.X, accel.Ptr(0)
+	if a.memory.codes != 0 {
+		x, scales = a.memory.codes, a.memory.scales
+	}
+	_, err := a.ask(a.call.bind, int64(x), int64(scales), int64(p.Expert), int64(p.Weight), int64(p.Tokens))
+	return err
+}
+
+// handle is a dispatch. A rank has one at a time.
+type handle struct{}
+
+// Dispatch implements ep.Adapter.
+func (a *adapter) Dispatch() (ep.Handle, error) { return a.send(a.call.dispatch) }
+
+// DispatchCached implements ep.CachedDispatcher.
+func (a *adapter) DispatchCached(ep.Handle) (ep.Handle, error) { return a.send(a.call.cached) }
+
+func (a *adapter) send(f *pyhost.Function) (ep.Handle, error) {
+	if a.memory.codes != 0 {
+		if err := a.castRows(); err != nil {
+			return nil, err
+		}
+	}
+	_, err := a.ask(f)
+	return handle{}, err
+}
+
+// staging is where staged rows belong.
+func (a *adapter) staging() (accel.Ptr, error) {
+	if a.memory.others != 0 {
+		return a.memory.others, nil
+	}
+	at, err := a.ask(a.call.staging)
+	return accel.Ptr(at), err
+}
+
+// Stage implements ep.Adapter. What it stages is where the rows are: 0 for where they
+// arrived.
+func (a *adapter) Stage(ep.Handle) (ep.Staged, error) {
+	if !a.d.StageWorks {
+		return accel.Ptr(0), nil
+	}
+	to, err := a.staging()
+	if err != nil {
+		return nil, err
+	}
+	of, err := a.arrived()
+	if err != nil {
+		return nil, err
+	}
+	return to, a.kernels.stage.Launch(a.stream, a.kernels.blocks, accel.BlockThreads, 0, accel.Arg(of), accel.Arg(to))
+}
+
+// Combine implements ep.Adapter.
+func (a *adapter) Combine(_ ep.Handle, s ep.Staged) (accel.Ptr, error) {
+	out, err := a.ask(a.call.combine, int64(s.(accel.Ptr)))
+	return accel.Ptr(out), err
+}
+
+// arrived is where the rows of the last dispatch are.
+func (a *adapter) arrived() (of arrived, err error) {
+	g, p := a.geometry, a.problem
+	of = arrived{
+		groupScales: g.GroupScales, rowScales: g.RowScales, columnScales: g.ColumnScales,
+		groups: int32(g.Groups), capacity: int32(g.Capacity), topk: int32(p.TopK), hidden: int32(p.Hidden),
+	}
+	if a.d.Codec.Format != nil {
+		of.fp8 = 1
+	}
+	if a.d.Codec.Format == numeric.E4M3FNUZ {
+		of.fnuz = 1
+	}
+	for _, q := range []struct {
+		f  *pyhost.Function
+		at *accel.Ptr
+	}{{a.call.valuesAt, &of.values}, {a.call.scalesAt, &of.scales}, {a.call.countsAt, &of.counts}} {
+		at, err := a.ask(q.f)
+		if err != nil {
+			return of, err
+		}
+		*q.at = accel.Ptr(at)
+	}
+	rows, err := a.ask(a.call.rowsOf)
+	of.rows = int32(rows)
+	if g.Sparse && err == nil {
+		at, err := a.ask(a.call.idsAt)
+		of.present = accel.Ptr(at)
+		return of, err
+	}
+	return of, err
+}
+
+// run is a number of rows that stand one behind the other.
+type run struct{ group, first, rows int }
+
+// runs finds the rows that arrived, and reads back how many each group has.
+func (a *adapter) runs(of arrived, ids []int32) (runs []run, counts []int32, err error) {
+	g := a.geometry
+	switch {
+	case g.Sparse:
+		topk := a.problem.TopK
+		for row := range g.rows() {
+			if ids[row*topk] < 0 {
+				continue
+			}
+			if n := len(runs); n > 0 && runs[n-1].first+runs[n-1].rows == row {
+				runs[n-1].rows++
+			} else {
+				runs = append(runs, run{0, row, 1})
+			}
+		}
+		return runs, nil, nil
+	case of.counts != 0:
+		counts, err = accel.Read[int32](a.gpu, a.stream, of.counts, g.Groups)
+	default:
+		counts = []int32{of.rows}
+	}
+	for i, n := range counts {
+		if n < 0 || int(n) > g.Capacity {
+			return nil, nil, &rank.Error{
+				Reason: result.ReasonLibrary.With("%s row count", a.name),
+				Err:    fmt.Errorf("%s says that %d rows arrived, where %d have room", a.name, n, g.Capacity),
+			}
+		}
+		runs = append(runs, run{i, i * g.Capacity, int(n)})
+	}
+	return runs, counts, err
+}
+
+// Inspect implements ep.Adapter.
+func (a *adapter) Inspect(ep.Handle) (*ep.Received, error) {
+	of, err := a.arrived()
+	if err != nil {
+		return nil, err
+	}
+	rx := &ep.Received{Codec: a.d.Codec}
+	var ids []int32
+	var weights []float32
+	if a.d.Receive == ep.TokenRank {
+		if ids, weights, err = a.beside(of); err != nil {
+			return nil, err
+		}
+	}
+	runs, counts, err := a.runs(of, ids)
+	if err != nil {
+		return nil, err
+	}
+	hidden, topk := a.problem.Hidden, a.problem.TopK
+	if err := a.sortScales(of); err != nil {
+		return nil, err
+	}
+	perRank := a.problem.Experts / a.problem.World
+	for _, r := range runs {
+		bytes := int64(hidden * a.d.Codec.ValueBytes())
+		rows := ep.Rows{Count: r.rows, Values: of.values.Add(int64(r.first) * bytes), Stride: bytes}
+		if n := int64(4 * a.d.Codec.Scales(hidden)); n > 0 {
+			rows.Scales, rows.ScaleStride = a.memory.arrivedScales.Add(int64(r.first)*n), n
+		}
+		rx.Payload = append(rx.Payload, rows)
+		if a.d.Receive == ep.TokenExpert {
+			for range r.rows {
+				rx.Expert = append(rx.Expert, int32(a.session.Rank*perRank+r.group))
+			}
+			continue
+		}
+		rx.Expert = append(rx.Expert, ids[r.first*topk:(r.first+r.rows)*topk]...)
+		rx.Weight = append(rx.Weight, weights[r.first*topk:(r.first+r.rows)*topk]...)
+	}
+	if a.d.Receive == ep.TokenExpert {
+		rx.Counts = counts
+		return rx, nil
+	}
+	return rx, a.localize(rx, perRank)
+}
+
+// beside reads the ids and weights of the rows.
+func (a *adapter) beside(of arrived) (ids []int32, weights []float32, err error) {
+	rows := int(of.rows)
+	if a.geometry.Sparse || of.counts != 0 {
+		rows = a.geometry.rows()
+	}
+	n := rows * a.problem.TopK
+	at, err := a.ask(a.call.idsAt)
+	if err != nil {
+		return nil, nil, err
+	}
+	if a.d.IndexType == numeric.Int32 {
+		ids, err = accel.Read[int32](a.gpu, a.stream, accel.Ptr(at), n)
+	} else {
+		var wide []int64
+		wide, err = accel.Read[int64](a.gpu, a.stream, accel.Ptr(at), n)
+		for _, id := range wide {
+			ids = append(ids, int32(id))
+		}
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	if at, err = a.ask(a.call.weightsAt); err != nil {
+		return nil, nil, err
+	}
+	weights, err = accel.Read[float32](a.gpu, a.stream, accel.Ptr(at), n)
+	return ids, weights, err
+}
+
+// sortScales puts the scales of the rows in an order that Rows can describe.
+func (a *adapter) sortScales(of arrived) error {
+	if a.memory.arrivedScales == 0 {
+		return nil
+	}
+	return a.kernels.scales.Launch(a.stream, a.kernels.blocks, accel.BlockThreads, 0, accel.Arg(of), accel.Arg(a.memory.arrivedScales))
+}
+
+// localize makes the expert ids of received rows global, with −1 for those of other ranks,
+// and counts the rows of each expert where the library has not.
+func (a *adapter) localize(rx *ep.Received, perRank int) error {
+	first := int32(a.session.Rank * perRank)
+	rx.Counts = make([]int32, perRank)
+	for i, id := range rx.Expert {
+		switch {
+		case !a.mode.globalIDs && id >= 0:
+			rx.Expert[i] = id + first
+		case a.mode.globalIDs && (id < first || id >= first+int32(perRank)):
+			rx.Expert[i] = -1
+		}
+		if here := rx.Expert[i] - first; rx.Expert[i] >= 0 && here >= 0 && int(here) < perRank {
+			rx.Counts[here]++
+		}
+	}
+	if a.mode.globalIDs {
+		return nil
+	}
+	var errs error
+	for e := range rx.Counts {
+		n, err := a.ask(a.call.count, int64(e))
+		rx.Counts[e], errs = int32(n), errors.Join(errs, err)
+	}
+	return errs
+}
+
+// StageRows implements ep.Adapter.
+func (a *adapter) StageRows(_ ep.Handle, fill func(to []ep.Rows) error) (ep.Staged, error) {
+	of, err := a.arrived()
+	if err != nil {
+		return nil, err
+	}
+	var ids []int32
+	if a.geometry.Sparse {
+		if ids, _, err = a.beside(of); err != nil {
+			return nil, err
+		}
+	}
+	runs, _, err := a.runs(of, ids)
+	if err != nil {
+		return nil, err
+	}
+	at, err := a.staging()
+	if err != nil {
+		return nil, err
+	}
+	bytes := int64(2 * a.problem.Hidden)
+	var to []ep.Rows
+	for _, r := range runs {
+		to = append(to, ep.Rows{Count: r.rows, Values: at.Add(int64(r.first) * bytes), Stride: bytes})
+	}
+	return at, fill(to)
+}

@@ -1,0 +1,224 @@
+// Package python is the expert-parallel backends whose libraries have a Python interface
+// alone. One adapter in Go drives all of them: it owns the stream, the inputs and the memory
+// that rows are staged in, and casts rows where a library leaves that to its caller. A small
+// module in adapters calls each library; backends.go says what each realises.
+//
+// An adapter module has the functions
+//
+//	open(json) → json      imports the library; the versions of what was imported
+//	prepare(json) → json   makes the buffers of a case; where rows will arrive
+//	bind(x, scales, expert, weight, tokens)
+//	dispatch(), cached()   the latter with the layout of the dispatch after the bind
+//	combine(staged) → out  of the rows that arrived where staged is 0
+//	values_at(), scales_at(), counts_at(), ids_at(), weights_at()   addresses, 0 for none
+//	rows_of()              rows that arrived; −1 where only the device knows
+//	count(expert)          rows of a local expert, where the host knows
+//	staging()              where staged rows belong, 0 for memory of Go
+//	close()
+//
+// whose arguments and results are integers unless they are JSON; see geometry.
+package python
+
+import (
+	"context"
+	"embed"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/collectivex/collectivex/pkg/accel"
+	"github.com/collectivex/collectivex/pkg/command"
+	"github.com/collectivex/collectivex/pkg/ep"
+	"github.com/collectivex/collectivex/pkg/gpurank"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/pyhost"
+	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/result"
+)
+
+//go:embed adapters/*.py
+var adapters embed.FS
+
+// Open returns the opener of a backend. The rank has locked its OS thread and drives the
+// device of its local rank; its process is used for this library alone.
+func Open(name string) rank.Opener {
+	b := backends[name]
+	b.name = name
+	return func(ctx context.Context, s *rank.Session, c plan.Case) (rank.Runner, error) {
+		gpu, err := gpurank.Open(b.platform, s)
+		if err != nil {
+			return nil, err
+		}
+		a := &adapter{backend: b, gpu: gpu, session: s, ctx: ctx}
+		if err := a.open(ctx, c); err != nil {
+			return nil, errors.Join(err, gpu.Close())
+		}
+		facts := gpu.Facts(rank.Library{Kind: name, Version: a.versions.Library})
+		facts.Framework = "torch " + a.versions.Torch
+		return gpu.Around(ep.NewRunner(gpu, a.stream, a, facts)), nil
+	}
+}
+
+// functions of an adapter module.
+type functions struct {
+	prepare, bind, dispatch, cached, combine, count, staging, close *pyhost.Function
+
+	valuesAt, scalesAt, countsAt, idsAt, weightsAt, rowsOf *pyhost.Function
+}
+
+// adapter is one rank's end.
+type adapter struct {
+	backend
+	gpu      *gpurank.GPU
+	stream   accel.Stream
+	python   *pyhost.Interpreter
+	call     functions
+	versions struct {
+		Torch   string `json:"torch"`
+		Library string `json:"library"`
+	}
+	kernels *kernels
+
+	// Of a case:
+	session  *rank.Session
+	ctx      context.Context // ends every wait; callbacks of Python have no other way to get it
+	gathers  int             // in this session
+	d        ep.Description
+	mode     mode
+	memory   *memory
+	geometry geometry
+	problem  *ep.Problem
+}
+
+var _ ep.CachedDispatcher = (*adapter)(nil)
+
+// given is what a module's open takes.
+type given struct {
+	Rank      int     `json:"rank"`
+	World     int     `json:"world"`
+	LocalRank int     `json:"local_rank"`
+	Nodes     int     `json:"nodes"`
+	Stream    uintptr `json:"stream"`
+}
+
+// open starts Python and has it import the library.
+func (a *adapter) open(ctx context.Context, c plan.Case) (err error) {
+	if _, _, err := a.describe(c, a.gpu.Info(), ""); err != nil { // before the seconds that an import takes
+		return err
+	}
+	if a.stream, err = a.gpu.NewStream(); err != nil {
+		return rank.Coded(result.ReasonDevice, err)
+	}
+	e, err := pyhost.Find(ctx, command.Host{}, nil)
+	if err != nil {
+		return rank.Coded(result.ReasonNoLibrary, err)
+	}
+	if a.python, err = pyhost.Start(e); err != nil {
+		return rank.Coded(result.ReasonNoLibrary, err)
+	}
+	if err := a.python.Define("rank", "gather_bytes", a.gather); err != nil {
+		return a.coded(err)
+	}
+	if _, err := a.load("rank"); err != nil {
+		return a.coded(err)
+	}
+	module, err := a.load(a.module)
+	if err != nil {
+		return a.coded(err)
+	}
+	open, err := a.bindFunctions(module)
+	if err != nil {
+		return a.coded(err)
+	}
+	text, err := a.text(open, given{a.session.Rank, a.session.World, a.session.LocalRank, c.Nodes, a.stream.Handle()})
+	if err != nil {
+		if e, ok := errors.AsType[*pyhost.Exception](err); ok && (e.Type == "ModuleNotFoundError" || e.Type == "ImportError") {
+			return &rank.Error{Reason: result.ReasonNoLibrary.With("%s", e.Type), Err: fmt.Errorf("%w: install it in the environment of python3 on PATH; cxrun doctor shows which that is", err)}
+		}
+		return a.coded(err)
+	}
+	return json.Unmarshal([]byte(text), &a.versions)
+}
+
+func (a *adapter) load(name string) (*pyhost.Module, error) {
+	source, err := adapters.ReadFile("adapters/" + name + ".py")
+	if err != nil {
+		return nil, err
+	}
+	return a.python.Load(name, string(source))
+}
+
+// bindFunctions finds the functions of an adapter module, and returns its open.
+func (a *adapter) bindFunctions(m *pyhost.Module) (open *pyhost.Function, err error) {
+	f := &a.call
+	for name, at := range map[string]**pyhost.Function{
+		"open": &open, "prepare": &f.prepare, "bind": &f.bind, "dispatch": &f.dispatch, "cached": &f.cached, "combine": &f.combine,
+		"count": &f.count, "staging": &f.staging, "close": &f.close, "values_at": &f.valuesAt, "scales_at": &f.scalesAt,
+		"counts_at": &f.countsAt, "ids_at": &f.idsAt, "weights_at": &f.weightsAt, "rows_of": &f.rowsOf,
+	} {
+		if *at, err = m.Function(name); err != nil {
+			return nil, err
+		}
+	}
+	return open, nil
+}
+
+// text calls a function that takes and returns JSON.
+func (a *adapter) text(f *pyhost.Function, arg any) (string, error) {
+	raw, err := json.Marshal(arg)
+	if err != nil {
+		return "", err
+	}
+	return f.Text(string(raw))
+}
+
+// coded gives an exception of the library its code, with its type. The code of a callback
+// that failed goes first: it is why the library raised.
+func (a *adapter) coded(err error) error {
+	if err == nil {
+		return nil
+	}
+	if _, known := errors.AsType[*rank.Error](err); known {
+		return err
+	}
+	if e, ok := errors.AsType[*pyhost.Exception](err); ok && e.Unwrap() == nil {
+		return &rank.Error{Reason: result.ReasonLibrary.With("%s %s", a.name, e.Type), Err: err}
+	}
+	return err
+}
+
+// gather is gather_bytes of adapters/rank.py.
+func (a *adapter) gather(value []byte) ([]byte, error) {
+	a.gathers++
+	all, err := rank.Gather(a.ctx, a.session, fmt.Sprintf("python-%04d", a.gathers), value)
+	var joined []byte
+	for _, v := range all {
+		joined = binary.LittleEndian.AppendUint64(joined, uint64(len(v)))
+		joined = append(joined, v...)
+	}
+	return joined, err
+}
+
+// Describe implements ep.Adapter.
+func (a *adapter) Describe(c plan.Case) (ep.Description, error) {
+	d, _, err := a.describe(c, a.gpu.Info(), a.versions.Library)
+	return d, err
+}
+
+// Err implements ep.Adapter: a library that waits for a peer gives up by itself, or the
+// shard ends its process.
+func (a *adapter) Err() error { return nil }
+
+// Close implements ep.Adapter. The interpreter stays; see package pyhost.
+func (a *adapter) Close() error {
+	_, err := a.call.close.Call()
+	err = errors.Join(a.coded(err), a.python.Flush())
+	if a.memory != nil {
+		err = errors.Join(err, a.memory.free())
+	}
+	if a.kernels != nil {
+		err = errors.Join(err, a.kernels.module.Close())
+	}
+	return err
+}

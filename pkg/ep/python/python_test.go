@@ -1,0 +1,161 @@
+package python
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/internal/eptest"
+	"github.com/collectivex/collectivex/internal/pystandin"
+	"github.com/collectivex/collectivex/pkg/ep"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/rendezvous"
+	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/vocab"
+)
+
+// rankVariable makes the test binary one rank, since a process has one interpreter:
+// "rank/world/faults/store".
+const rankVariable = "CX_TEST_EP_PYTHON_RANK"
+
+func TestMain(m *testing.M) {
+	if text, ok := os.LookupEnv(rankVariable); ok {
+		if err := runRank(text); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+func runRank(text string) error {
+	fields := strings.SplitN(text, "/", 4)
+	var place rank.Place
+	if _, err := fmt.Sscan(fields[0], &place.Rank); err != nil {
+		return err
+	}
+	if _, err := fmt.Sscan(fields[1], &place.World); err != nil {
+		return err
+	}
+	place.LocalRank = place.Rank
+	faults, err := rank.ParseFaults(fields[2], ep.FaultKinds()...)
+	if err != nil {
+		return err
+	}
+	store, err := rendezvous.OpenFile(fields[3])
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	find := func(c plan.Case) (rank.Opener, error) { return Open(c.Backend), nil }
+	return rank.Loop(context.Background(), place, store, find, faults, os.Stderr)
+}
+
+// processes runs the cases in one warm group, a process for each rank. Once a rank ends
+// badly the others are ended, as the shard does. It returns what the ranks left and, by
+// rank, what they printed and how they ended.
+func processes(t *testing.T, faults string, cases ...plan.Case) (streams [][]rank.Stream, logs []string, errs []error) {
+	t.Helper()
+	root := t.TempDir()
+	store, err := rendezvous.OpenFile(root)
+	require.NoError(t, err)
+	defer store.Close()
+	eptest.Order(t, store, cases...)
+	ctx, cancel := context.WithTimeout(t.Context(), eptest.Limit)
+	defer cancel()
+	world := cases[0].World
+	outputs := make([]strings.Builder, world)
+	errs = make([]error, world)
+	ends := make(chan struct{})
+	for r := range world {
+		cmd := exec.CommandContext(ctx, os.Args[0])
+		cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d/%d/%s/%s", rankVariable, r, world, faults, root))
+		cmd.Stdout, cmd.Stderr = &outputs[r], &outputs[r]
+		require.NoError(t, cmd.Start())
+		go func() {
+			if errs[r] = cmd.Wait(); errs[r] != nil {
+				cancel()
+			}
+			ends <- struct{}{}
+		}()
+	}
+	for range world {
+		<-ends
+	}
+	for i := range outputs {
+		logs = append(logs, outputs[i].String())
+	}
+	return eptest.Streams(t, store, cases...), logs, errs
+}
+
+// setUp makes this process find the stand-ins of a library and two devices.
+func setUp(t *testing.T, library string) {
+	t.Helper()
+	pystandin.Use(t, library)
+	t.Setenv("CX_FAKE_DEVICES", "2")
+}
+
+// caseOf is a small case of two ranks.
+func caseOf(backend, mode, precision string, change ...func(*plan.Case)) plan.Case {
+	return eptest.Case(2, append([]func(*plan.Case){func(c *plan.Case) {
+		c.Backend, c.Precision = backend, precision
+		b := c.EP()
+		b.Mode, b.Hidden, b.TopK, b.Experts, b.Ladder = mode, 2048, 3, 4, plan.Ladder{3}
+		b.Timing = plan.EPTiming{
+			ItersPerTrial: 1, TrialsPerPoint: 1, WarmupItersPerTrial: 2,
+			ChainItersPerTrial: 3, ChainTrialsPerPoint: 1, ChainDrop: 1,
+		}
+	}}, change...)...)
+}
+
+// pass runs cases that have to succeed, in the arithmetic that is declared.
+func pass(t *testing.T, cases ...plan.Case) []*result.EPDocument {
+	t.Helper()
+	streams, logs, errs := processes(t, "", cases...)
+	var documents []*result.EPDocument
+	for i, s := range streams {
+		d := eptest.Document(t, cases[i], s)
+		require.Equal(t, result.Success, d.Outcome.Status, "%s: %v\n%s", cases[i].CaseID, d.Outcome.Reasons, logs)
+		for _, row := range d.Measurement.Rows {
+			require.True(t, row.Correctness.Passed, row.Correctness.Reasons)
+			require.True(t, row.Arithmetic.Passed)
+		}
+		documents = append(documents, d)
+	}
+	for r, err := range errs {
+		require.NoError(t, err, logs[r])
+	}
+	return documents
+}
+
+func cached(c *plan.Case) { c.Contract = vocab.ContractCachedLayout }
+
+func emptyRank(c *plan.Case) { c.EP().Routing = "uneven-empty-rank" }
+
+// Every mode, precision and contract of a library delivers and sums what the oracle demands,
+// one case after the other in a warm group.
+func TestDeepEPLegacy(t *testing.T) {
+	setUp(t, "legacy")
+	const name = "deepep-legacy"
+	documents := pass(t,
+		caseOf(name, vocab.ModeNormal, "bf16"),
+		caseOf(name, vocab.ModeNormal, "fp8", emptyRank),
+		caseOf(name, vocab.ModeNormal, "bf16", cached, emptyRank),
+		caseOf(name, vocab.ModeNormal, "fp8", cached),
+		caseOf(name, vocab.ModeLowLatency, "bf16", emptyRank),
+		caseOf(name, vocab.ModeLowLatency, "fp8"),
+		caseOf(name, vocab.ModeLowLatency, "bf16", func(c *plan.Case) { c.EP().Hidden = 2560 }),
+	)
+	i := documents[0].Implementation
+	require.Equal(t, "legacy-buffer", i.KernelGeneration)
+	require.Equal(t, "1.2.1+29d31c0", *i.LibraryVersion)
+	require.Equal(t, "legacy-buffer-ll", documents[4].Implementation.KernelGeneration)
+	require.Equal(t, "fp8-e4m3fn", documents[1].Measurement.DispatchDType)
+}

@@ -1,0 +1,106 @@
+"""What the stand-in libraries share: their ranks meet, see each other's memory, and can be
+made to fail.
+
+CX_STANDIN_FAULT is "rank:n:kind": in that rank, the n-th dispatch or combine dies, raises,
+hangs, or hangs with the GIL.
+"""
+import ctypes
+import mmap
+import os
+import pickle
+import tempfile
+import time
+
+import torch
+
+SLOT = 1 << 16
+
+
+class Group:
+    """The ranks of a communicator with Get_rank, Get_size and allgather."""
+
+    def __init__(self, comm):
+        self.rank, self.world = comm.Get_rank(), comm.Get_size()
+        path = None
+        if self.rank == 0:
+            fd, path = tempfile.mkstemp(dir=os.environ["CX_FAKE_DIR"])
+            os.ftruncate(fd, SLOT * (1 + self.world))
+            os.close(fd)
+        path = comm.allgather(path)[0]
+        with open(path, "r+b") as f:
+            self.memory = mmap.mmap(f.fileno(), 0)
+        self.address = ctypes.addressof(ctypes.c_char.from_buffer(self.memory))
+        self.operations = 0
+
+    def barrier(self):
+        torch._c.standin_barrier(ctypes.c_void_p(self.address), self.world)
+
+    def exchange(self, value):
+        """The values of all ranks, valid until the barrier that the caller has to call."""
+        data = pickle.dumps(value)
+        assert len(data) + 8 <= SLOT
+        at = SLOT * (1 + self.rank)
+        self.memory[at : at + 8 + len(data)] = len(data).to_bytes(8, "little") + data
+        self.barrier()
+        values = []
+        for r in range(self.world):
+            at = SLOT * (1 + r)
+            n = int.from_bytes(self.memory[at : at + 8], "little")
+            values.append(pickle.loads(self.memory[at + 8 : at + 8 + n]))
+        return values
+
+    def begin(self):
+        """Begins an operation: what was enqueued before it is done, and its fault strikes."""
+        torch.cuda.current_stream().synchronize()
+        self.operations += 1
+        rank, n, kind = (os.environ.get("CX_STANDIN_FAULT") or "-1:0:").split(":")
+        if int(rank) != self.rank or int(n) != self.operations:
+            return
+        if kind == "die":
+            ctypes.string_at(8)
+        if kind == "raise":
+            raise RuntimeError("DeepEP error: CPU recv timeout\n/private/path")
+        if kind == "hang":
+            while True:
+                time.sleep(3600)
+        if kind == "gil":
+            ctypes.PyDLL(None).pause()
+
+
+def place(tensor):
+    """Where a tensor is, for other ranks; None where it is empty."""
+    return torch.locate(tensor.data_ptr()) if tensor is not None and tensor.numel() else None
+
+
+def read(kind, tensor):
+    """The numbers of a contiguous tensor, flat, as they are now."""
+    assert tensor.is_contiguous()
+    if tensor.numel() == 0:
+        return []
+    return list((kind * tensor.numel()).from_address(torch.mapped(place(tensor))))
+
+
+def write(kind, tensor, values):
+    assert tensor.is_contiguous() and len(values) == tensor.numel()
+    if values:
+        (kind * len(values)).from_address(torch.mapped(place(tensor)))[:] = values
+
+
+def address(tensor, row=0):
+    """The address of a row of a contiguous tensor."""
+    return torch.mapped(place(tensor)) + row * tensor.strides[0] * tensor.element_size()
+
+
+def copy(to, from_, size):
+    ctypes.memmove(to, from_, size)
+
+
+def total(to, rows, weights, hidden):
+    """Writes the sum of rows, given by their addresses."""
+    torch._c.standin_sum(
+        ctypes.c_void_p(to), (ctypes.c_void_p * len(rows))(*rows),
+        (ctypes.c_float * len(weights))(*weights) if weights is not None else None, len(rows), ctypes.c_int64(hidden))
+
+
+def cast(codes, scales, columns, row, hidden):
+    torch._c.standin_cast(ctypes.c_void_p(codes), ctypes.c_void_p(scales), ctypes.c_int64(columns), ctypes.c_void_p(row), ctypes.c_int64(hidden))
