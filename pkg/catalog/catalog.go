@@ -78,6 +78,9 @@ type Launch struct {
 	Salloc    []string `yaml:"salloc,optional"` // slurm: further arguments of the allocation
 	Srun      []string `yaml:"srun,optional"`   // slurm: further arguments of each step
 	Docker    []string `yaml:"docker,optional"` // docker: further arguments of run
+	// Store is where the ranks and the shard meet: in files, which is the default, or over
+	// tcp, for nodes that reach the shard's host.
+	Store string `yaml:"store,optional" in:"store"`
 	// Requires names the operator values without which nothing can start.
 	Requires []string `yaml:"requires,optional" in:"operator key"`
 }

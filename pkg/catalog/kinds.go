@@ -9,6 +9,7 @@ var vocabulary = map[string][]string{
 	"operator key": OperatorKeys(),
 	"launcher":     {"bare", "slurm"},
 	"container":    {"none", "pyxis", "docker"},
+	"store":        {"files", vocab.StoreTCP},
 	"maturity":     {"production", "candidate", "reference"},
 }
 

@@ -38,6 +38,9 @@ type OperatorStorage struct {
 
 // OperatorNetwork selects the scale-out network.
 type OperatorNetwork struct {
+	// StoreAddress is the address of the shard's host that nodes reach, where platforms have
+	// the store over TCP.
+	StoreAddress    string   `yaml:"store_address,optional" in:"host address"`
 	SocketInterface string   `yaml:"socket_interface,optional" in:"network interface"`
 	RDMADevices     []string `yaml:"rdma_devices,optional" in:"rdma device"` // name or name:port
 	GIDIndex        *int     `yaml:"gid_index,optional" min:"0" max:"255"`
@@ -51,9 +54,12 @@ type OperatorDocker struct {
 	Command []string `yaml:"command,optional"` // docker unless said; may be sudo docker
 }
 
+// StoreAddressKey is the operator value that a store over TCP needs.
+const StoreAddressKey = "network.store_address"
+
 // OperatorKeys lists the operator values that a platform can require.
 func OperatorKeys() []string {
-	return []string{"slurm.partition", "slurm.account", "storage.images", "storage.stage", "storage.enroot_cache", "network.rdma_devices"}
+	return []string{"slurm.partition", "slurm.account", "storage.images", "storage.stage", "storage.enroot_cache", "network.rdma_devices", StoreAddressKey}
 }
 
 // Missing returns those of keys that p has no value for. p may be nil.
@@ -68,6 +74,7 @@ func (p *OperatorPlatform) Missing(keys []string) []string {
 		"storage.stage":        p.Storage.Stage != "",
 		"storage.enroot_cache": p.Storage.EnrootCache != "",
 		"network.rdma_devices": len(p.Network.RDMADevices) > 0,
+		StoreAddressKey:        p.Network.StoreAddress != "",
 	}
 	return slices.DeleteFunc(slices.Clone(keys), func(k string) bool { return has[k] })
 }

@@ -32,6 +32,7 @@ var forms = map[string]*regexp.Regexp{
 	"environment variable": regexp.MustCompile(`^[A-Z_][A-Z0-9_]*$`),
 	"network interface":    deviceForm,
 	"rdma device":          deviceForm,
+	"host address":         regexp.MustCompile(`^[A-Za-z0-9:][A-Za-z0-9.:-]{0,252}$`),
 	"runner label":         regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:-]{0,99}$`),
 	"environment name":     labelForm,
 	"absolute path":        regexp.MustCompile(`^/[^\x00-\x1f]*$`),

@@ -196,7 +196,7 @@ func (r *Runner) prepare(ctx context.Context, s *rank.Session, sp spec, l ladder
 		return nil, errors.Join(rank.Coded(result.ReasonDevice, err), b.close())
 	}
 	if sp.Nodes == 1 {
-		if b.meet, err = rendezvous.OpenSpin(s.Store, s.Scope+"/"+modes[0], s.World); err != nil {
+		if b.meet, err = rendezvous.OpenSpin(ctx, s.Store, s.Scope+"/meet-"+modes[0], s.Rank, s.World); err != nil {
 			return nil, errors.Join(err, b.close())
 		}
 	}

@@ -43,8 +43,8 @@ type Allocation interface {
 // Spec describes the ranks to start.
 type Spec struct {
 	Places []rank.Place // in rank order
-	Store  string       // the store's directory, in Dir
-	// Env is added to the inherited environment and overrides it.
+	Store  string       // the address of the store that ranks join
+	// Env is added to the inherited environment and overrides it. It may be secret.
 	Env map[string]string
 	// LogDir is the directory for one private log file per rank.
 	LogDir string

@@ -126,6 +126,8 @@ type Launch struct {
 	Salloc []string `json:"salloc,omitempty"` // further arguments of the slurm allocation
 	Srun   []string `json:"srun,omitempty"`   // further arguments of each slurm step
 	Docker []string `json:"docker,omitempty"` // further arguments of docker run
+	// Store is where shard and ranks meet: tcp, or empty for files.
+	Store string `json:"store,omitempty"`
 	// Requires names the operator values without which nothing can start.
 	Requires []string `json:"requires,omitempty"`
 }

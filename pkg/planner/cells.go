@@ -148,10 +148,17 @@ func newCell(p *catalog.Platform, be *catalog.Backend, k key, scope string, numb
 	if scope == vocab.ScopeOut {
 		requires = slices.Concat(requires, p.ScaleOut.Requires)
 	}
+	store := ""
+	if la.Store == vocab.StoreTCP {
+		store = la.Store
+		if la.Launcher != "bare" && !slices.Contains(requires, catalog.StoreAddressKey) {
+			requires = slices.Concat(requires, []string{catalog.StoreAddressKey})
+		}
+	}
 	return plan.Cell{
 		ID: id, SKU: k.sku, Backend: k.backend, Family: k.family, Mode: k.Mode,
 		Runner: p.Runner, Environment: p.Environment, Arch: p.CPU, Launcher: la.Launcher, Container: la.Container, Image: p.Image,
-		Launch: plan.Launch{Salloc: la.Salloc, Srun: la.Srun, Docker: la.Docker, Requires: requires},
+		Launch: plan.Launch{Salloc: la.Salloc, Srun: la.Srun, Docker: la.Docker, Store: store, Requires: requires},
 		Vendor: p.Vendor, Product: p.Product, DeviceArch: deviceArch(p.Arch),
 		Maturity: be.Maturity, Retries: be.Retries,
 		Nodes: k.nodes, GPUsPerNode: p.GPUsPerNode, ScaleUpDomain: p.ScaleUp.Domain,

@@ -11,7 +11,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"time"
 
@@ -93,6 +92,12 @@ func openFile(d disk, root string, wait time.Duration) (*File, error) {
 	return f, nil
 }
 
+// Address is what Join takes in another process.
+func (f *File) Address() string { return f.root }
+
+// Env is nothing: whoever may open the directory may use the store.
+func (f *File) Env() map[string]string { return nil }
+
 // Dir implements Store.
 func (f *File) Dir() string { return filepath.Join(f.root, sharedDir) }
 
@@ -103,15 +108,6 @@ func (f *File) path(key, suffix string) (string, error) {
 		return "", err
 	}
 	return filepath.Join(f.root, filepath.FromSlash(key)+suffix), nil
-}
-
-func checkKey(key string) error {
-	for seg := range strings.SplitSeq(key, "/") {
-		if seg == "" || seg[0] == '.' || strings.ContainsAny(seg, "@\x00") {
-			return fmt.Errorf("store key %q: segments are not empty, start with no dot and hold no '@'", key)
-		}
-	}
-	return nil
 }
 
 // parents returns the directories from the root down to the one of path.
@@ -221,7 +217,7 @@ func (f *File) Get(ctx context.Context, key string) ([]byte, error) {
 // stream takes no more records: its torn tail must stay its end.
 func (f *File) Append(key string, record []byte) error {
 	if bytes.IndexByte(record, '\n') >= 0 {
-		return fmt.Errorf("append %s: record holds a newline", key)
+		return fmt.Errorf("append %s: %w", key, errNewline)
 	}
 	path, err := f.path(key, streamSuffix)
 	if err != nil {
@@ -354,8 +350,8 @@ func (f *File) look(path string, offset int64) ([]byte, error) {
 // Gather implements Store. Rank 0 collects the values, so that not every rank reads a file
 // of every other.
 func (f *File) Gather(ctx context.Context, name string, rank, world int, value []byte) ([][]byte, error) {
-	if rank < 0 || rank >= world {
-		return nil, fmt.Errorf("gather %s: rank %d of %d", name, rank, world)
+	if err := checkRank(name, rank, world); err != nil {
+		return nil, err
 	}
 	if err := f.Put(ctx, memberKey(name, rank), value); err != nil {
 		return nil, fmt.Errorf("gather: %w", err)

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
-	"strings"
 	"sync/atomic"
 	"unsafe"
 
@@ -30,28 +28,54 @@ const (
 	spins = 1 << 14
 )
 
-// OpenSpin opens the barrier name for world ranks, all of which run on this host.
-func OpenSpin(s Store, name string, world int) (*Spin, error) {
-	path := filepath.Join(s.Dir(), "spin-"+strings.ReplaceAll(name, "/", "-"))
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+// OpenSpin opens the barrier name for world ranks, all of which run on this host and call it
+// together. The file in which they share it has no name any more when OpenSpin returns.
+func OpenSpin(ctx context.Context, s Store, name string, rank, world int) (*Spin, error) {
+	f, err := spinFile(ctx, s, name+"/file", rank)
 	if err != nil {
 		return nil, fmt.Errorf("open barrier: %w", err)
 	}
 	defer f.Close()
+	if rank == 0 {
+		defer os.Remove(f.Name())
+	}
+	page, err := unix.Mmap(int(f.Fd()), 0, spinBytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		return nil, fmt.Errorf("map barrier: %w", err)
+	}
+	b := &Spin{page: page, arrived: (*atomic.Int64)(unsafe.Pointer(&page[0])), world: int64(world)}
+	if err := s.Barrier(ctx, name+"/open", rank, world); err != nil {
+		return nil, errors.Join(fmt.Errorf("open barrier: %w", err), b.Close())
+	}
+	return b, nil
+}
+
+// spinFile returns the file of a barrier, which rank 0 creates.
+func spinFile(ctx context.Context, s Store, key string, rank int) (*os.File, error) {
+	if rank > 0 {
+		path, err := s.Get(ctx, key)
+		if err != nil {
+			return nil, err
+		}
+		return os.OpenFile(string(path), os.O_RDWR, 0)
+	}
+	f, err := os.CreateTemp(s.Dir(), "cxspin-")
+	if err != nil {
+		return nil, err
+	}
 	// Allocate the page now, so that a full file system is an error here and not a SIGBUS
 	// at the first access.
 	err = unix.Fallocate(int(f.Fd()), 0, 0, spinBytes)
 	if errors.Is(err, unix.EOPNOTSUPP) {
 		err = f.Truncate(spinBytes)
 	}
-	if err != nil {
-		return nil, fmt.Errorf("open barrier: %w", err)
+	if err == nil {
+		err = s.Put(ctx, key, []byte(f.Name()))
 	}
-	page, err := unix.Mmap(int(f.Fd()), 0, spinBytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	if err != nil {
-		return nil, fmt.Errorf("map barrier: %w", err)
+		return nil, errors.Join(err, f.Close(), os.Remove(f.Name()))
 	}
-	return &Spin{page: page, arrived: (*atomic.Int64)(unsafe.Pointer(&page[0])), world: int64(world)}, nil
+	return f, nil
 }
 
 // Wait returns when all ranks have called it as often as this one, or when ctx ends, with

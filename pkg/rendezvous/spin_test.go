@@ -2,6 +2,8 @@ package rendezvous
 
 import (
 	"context"
+	"errors"
+	"os"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -18,9 +20,9 @@ func TestSpin(t *testing.T) {
 	const world, rounds = 3, 200
 	var arrived [rounds]atomic.Int64
 	var wg sync.WaitGroup
-	for range world {
+	for rank := range world {
 		wg.Go(func() {
-			b, err := OpenSpin(store, "case/a", world)
+			b, err := OpenSpin(t.Context(), store, "case/a", rank, world)
 			if err != nil {
 				t.Error(err)
 				return
@@ -40,16 +42,34 @@ func TestSpin(t *testing.T) {
 		})
 	}
 	wg.Wait()
+	left, err := os.ReadDir(store.Dir())
+	require.NoError(t, err)
+	require.Empty(t, left)
 }
 
 func TestSpinAloneEndsWithItsContext(t *testing.T) {
 	store, err := OpenFile(t.TempDir())
 	require.NoError(t, err)
-	defer store.Close()
-	b, err := OpenSpin(store, "case", 2)
-	require.NoError(t, err)
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	require.ErrorIs(t, b.Wait(ctx), context.DeadlineExceeded)
-	require.NoError(t, b.Close())
+	var wg sync.WaitGroup
+	for rank := range 2 {
+		wg.Go(func() {
+			b, err := OpenSpin(ctx, store, "case", rank, 2)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if rank == 0 {
+				time.AfterFunc(time.Millisecond, cancel)
+				if err := b.Wait(ctx); !errors.Is(err, context.Canceled) {
+					t.Errorf("waited alone: %v", err)
+				}
+			}
+			if err := b.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
 }

@@ -14,6 +14,8 @@ import (
 // is larger than any that a rank writes.
 var ErrMalformed = errors.New("malformed")
 
+var errNewline = errors.New("record holds a newline")
+
 // Store keeps small values and append-only streams under slash-separated keys
 // ("case-0003/ready", "case-0003/rank-0"). All methods are safe for concurrent
 // use by several processes.
@@ -81,4 +83,21 @@ func Ranks(ranks []int) string {
 		i = last + 1
 	}
 	return strings.Join(parts, ", ")
+}
+
+// checkKey returns an error for a malformed key, which is a mistake in this program.
+func checkKey(key string) error {
+	for seg := range strings.SplitSeq(key, "/") {
+		if seg == "" || seg[0] == '.' || strings.ContainsAny(seg, "@\x00") {
+			return fmt.Errorf("store key %q: segments are not empty, start with no dot and hold no '@'", key)
+		}
+	}
+	return nil
+}
+
+func checkRank(name string, rank, world int) error {
+	if rank < 0 || rank >= world {
+		return fmt.Errorf("gather %s: rank %d of %d", name, rank, world)
+	}
+	return nil
 }

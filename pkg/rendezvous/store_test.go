@@ -25,9 +25,31 @@ var stores = map[string]func(t *testing.T) func() Store{
 		root := t.TempDir()
 		return func() Store { return open(t, root) }
 	},
+	"memory": func(t *testing.T) func() Store {
+		l := lead(t)
+		return func() Store { return l }
+	},
+	"TCP": func(t *testing.T) func() Store {
+		l := lead(t)
+		return func() Store {
+			s, err := Join(l.Address(), func(name string) string { return l.Env()[name] })
+			require.NoError(t, err)
+			t.Cleanup(func() { require.NoError(t, s.Close()) })
+			return s
+		}
+	},
 	"files on NFS":                         onNFS(&nfstest.Server{}, time.Hour),
 	"files on NFS that loses replies":      onNFS(&nfstest.Server{LoseReplies: true}, time.Hour),
 	"files on NFS with a clock for change": onNFS(&nfstest.Server{Tick: 64}, time.Millisecond),
+}
+
+// lead starts a leader on this host.
+func lead(t *testing.T) *Leader {
+	t.Helper()
+	l, err := Lead("127.0.0.1", 16)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, l.Close()) })
+	return l
 }
 
 // onNFS opens stores on a file server, each on a mount of its own. Only where the server

@@ -45,6 +45,9 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+// tokenVariable names a file into which ranks write the token of their store.
+const tokenVariable = "CX_TEST_TOKEN_FILE"
+
 func rankMain(args []string) int {
 	var p rank.Place
 	f := flag.NewFlagSet("rank", flag.ExitOnError)
@@ -57,10 +60,16 @@ func rankMain(args []string) int {
 	stopAt("starting", p.Rank)
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
-	s, err := rendezvous.OpenFile(*store)
+	s, err := rendezvous.Join(*store, os.Getenv)
 	if err != nil {
 		log.Print(err)
 		return 3
+	}
+	if to := os.Getenv(tokenVariable); to != "" {
+		if err := os.WriteFile(to, []byte(os.Getenv(rendezvous.TokenVariable)), 0o600); err != nil {
+			log.Print(err)
+			return 3
+		}
 	}
 	faults, err := rank.ParseFaults(os.Getenv(rank.FaultVariable), "flip", "library", "refuse", "full", "secret", "flood", "leave")
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"time"
@@ -31,12 +32,28 @@ func groupKey(c plan.Case) string {
 	return fmt.Sprint(c.Family, c.Backend, c.World, c.Nodes, c.RanksPerNode, c.Repeat, string(env))
 }
 
+// home is the store of a group as its shard has it.
+type home interface {
+	rendezvous.Store
+	// Address is what ranks join, with Env in their environment.
+	Address() string
+	Env() map[string]string
+}
+
+// openStore opens the store of a group.
+func (r *runner) openStore(dir string, world int) (home, error) {
+	if r.Listen != "" {
+		return rendezvous.Lead(r.Listen, world)
+	}
+	return rendezvous.OpenFile(dir)
+}
+
 // group is a warm group of ranks.
 type group struct {
 	key    string
 	ranks  launch.Group
-	store  *rendezvous.File
-	dir    string // of the store; removed at the end
+	store  home
+	dir    string // of a store in files; removed at the end
 	logs   string // directory
 	world  int
 	orders int
@@ -62,13 +79,16 @@ func (r *runner) startGroup(ctx context.Context, c plan.Case, budget time.Durati
 		world: c.World, fits: r.Fits, deadline: r.deadline(),
 	}
 	var err error
-	if g.store, err = rendezvous.OpenFile(g.dir); err != nil {
+	if g.store, err = r.openStore(g.dir, c.World); err != nil {
 		return nil, err
 	}
+	env := map[string]string{}
+	maps.Copy(env, c.Env)
+	maps.Copy(env, g.store.Env())
 	ctx, cancel := context.WithTimeout(ctx, budget)
 	defer cancel()
 	g.ranks, err = r.machines.Start(ctx, launch.Spec{
-		Places: launch.Places(c.World, c.RanksPerNode), Store: g.dir, Env: c.Env, LogDir: g.logs,
+		Places: launch.Places(c.World, c.RanksPerNode), Store: g.store.Address(), Env: env, LogDir: g.logs,
 	})
 	if err != nil {
 		return nil, errors.Join(err, g.store.Close(), os.RemoveAll(g.dir))

@@ -42,8 +42,11 @@ type Shard struct {
 	Run      Run
 	Families Registry
 	Launcher launch.Launcher
-	Results  string // directory of the documents
-	Resume   bool   // continue after an earlier shard on Results
+	// Listen is the address of this host at which the store of a group is served over TCP;
+	// empty for a store in files.
+	Listen  string
+	Results string // directory of the documents
+	Resume  bool   // continue after an earlier shard on Results
 	// Limit is the maximum time of the shard. Cases that do not fit are skipped.
 	Limit time.Duration
 	// Fits returns why a rank's device is not one of the cell's platform, nil if it is. The

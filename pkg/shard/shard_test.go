@@ -273,6 +273,35 @@ func TestWhatALibrarySaysStaysPrivate(t *testing.T) {
 	require.True(t, inLogs, "the operator finds it in the log")
 }
 
+// Over TCP, ranks get the token of their store in their environment, and it is nowhere else.
+func TestAStoreOverTCP(t *testing.T) {
+	token := filepath.Join(t.TempDir(), "token")
+	t.Setenv(tokenVariable, token)
+	s := fakeShard(t.TempDir(), t.TempDir(), fakeCase(0, 3, 2), fakeCase(1, 3, 1))
+	s.Listen = "127.0.0.1"
+	counts, docs, _ := do(t, s)
+	require.Equal(t, Counts{Passed: 2}, counts)
+	require.Len(t, docs, 2)
+	secret, err := os.ReadFile(token)
+	require.NoError(t, err)
+	require.NotEmpty(t, secret)
+	require.NoError(t, filepath.WalkDir(s.Results, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		require.NoError(t, err)
+		require.NotContains(t, string(data), string(secret), path)
+		return nil
+	}))
+
+	s = fakeShard(t.TempDir(), t.TempDir(), fakeCase(0, 2, 1))
+	s.Listen = "192.0.2.17" // of no host
+	_, err = s.Do(t.Context())
+	require.ErrorContains(t, err, "listen on network.store_address")
+	require.NotContains(t, err.Error(), s.Listen)
+}
+
 func TestGroupsStayWarmByKey(t *testing.T) {
 	env := fakeCase(2, 2, 1)
 	env.Case.Env = map[string]string{"FAKE_CASE": "set"}

@@ -12,6 +12,9 @@ const (
 // Vendors lists the vendors of devices.
 func Vendors() []string { return []string{NVIDIA, AMD, Host} }
 
+// StoreTCP is the store that the shard serves over TCP. The other kind is files.
+const StoreTCP = "tcp"
+
 // Families of measurements: collective operations, and expert-parallel dispatch and
 // combine.
 const (

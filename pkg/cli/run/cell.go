@@ -67,6 +67,7 @@ func (r cellRun) observed(ctx context.Context, cell plan.Cell, cases []plan.Requ
 	sh := shard.Shard{
 		Cell: cell, Cases: cases, Run: r.run, Families: families(),
 		Launcher: launch.For(r.cluster.request(cell)),
+		Listen:   r.cluster.listen(cell),
 		Fits:     func(f rank.Facts) error { return fits(cell, f.DeviceProduct, f.DeviceArch) },
 		Results:  r.results, Resume: r.resume, Limit: limit,
 		Observer: o, Watch: r.watch, WatchEvery: watchEvery,

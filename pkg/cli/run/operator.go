@@ -6,6 +6,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/launch"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/regular"
+	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 const (
@@ -54,4 +55,22 @@ func (h cluster) request(cell plan.Cell) launch.Request {
 		}
 	}
 	return r
+}
+
+// loopback is where the store over TCP of ranks on this host is served.
+const loopback = "127.0.0.1"
+
+// listen returns the address of this host at which the stores of a cell are served over
+// TCP; empty for stores in files.
+func (h cluster) listen(cell plan.Cell) string {
+	switch {
+	case cell.Launch.Store != vocab.StoreTCP:
+		return ""
+	case cell.Launcher == "bare":
+		return loopback
+	}
+	if p := h.operator.Platform(cell.SKU); p != nil {
+		return p.Network.StoreAddress
+	}
+	return "" // the cell does not start: the value is required
 }

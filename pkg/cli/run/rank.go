@@ -59,17 +59,17 @@ func newRank(s cli.Streams) *cobra.Command {
 			if err := place.Check(); err != nil {
 				return cli.UsageError("%w", err)
 			}
-			if info, err := os.Stat(store); err != nil || !info.IsDir() {
-				return cli.EnvironmentError("--store %s: no such directory; the shard that starts ranks makes it", store)
-			}
 			expendable(s.Err)
-			files, err := rendezvous.OpenFile(store)
+			joined, err := rendezvous.Join(store, s.Getenv)
 			if err != nil {
 				return cli.EnvironmentError("%w", err)
 			}
-			defer func() { err = errors.Join(err, files.Close()) }()
+			defer func() { err = errors.Join(err, joined.Close()) }()
+			if err := os.Unsetenv(rendezvous.TokenVariable); err != nil { // libraries need not know it
+				return cli.EnvironmentError("%w", err)
+			}
 			runtime.GOMAXPROCS(min(rankThreads, runtime.NumCPU()))
-			err = rank.Loop(c.Context(), place, files, find(families()), faults, s.Err)
+			err = rank.Loop(c.Context(), place, joined, find(families()), faults, s.Err)
 			if errors.Is(err, rank.ErrStore) {
 				return &cli.ExitError{Code: rank.ExitStore, Err: err}
 			}
@@ -77,7 +77,7 @@ func newRank(s cli.Streams) *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&store, "store", "", "`DIR` of the group's store")
+	f.StringVar(&store, "store", "", "`ADDRESS` of the group's store: a directory, or tcp://HOST:PORT")
 	f.IntVar(&place.Rank, "rank", 0, "this rank")
 	f.IntVar(&place.World, "world", 1, "ranks of the group")
 	f.IntVar(&place.LocalRank, "local-rank", 0, "rank within its node, and its device")

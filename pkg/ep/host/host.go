@@ -35,9 +35,9 @@ func Open(v Variant) rank.Opener {
 	if v.Reduction == "" {
 		v.Reduction = ep.DomainFP32
 	}
-	return func(_ context.Context, s *rank.Session, c plan.Case) (rank.Runner, error) {
-		if c.Nodes != 1 || s.World > maxWorld {
-			return nil, rank.Refused("the host backend has up to %d ranks on one host, not %d on %d", maxWorld, s.World, c.Nodes)
+	return func(_ context.Context, s *rank.Session, _ plan.Case) (rank.Runner, error) {
+		if s.World > maxWorld { // nodes that are not one host are found in hostrank.Join
+			return nil, rank.Refused("the host backend has up to %d ranks, not %d", maxWorld, s.World)
 		}
 		device, err := hostrank.Open(s, s.World)
 		if err != nil {

@@ -148,7 +148,6 @@ func TestLadderCap(t *testing.T) {
 
 func TestRefusals(t *testing.T) {
 	for _, change := range []func(*plan.Case){
-		func(c *plan.Case) { c.Nodes = 2 },
 		func(c *plan.Case) { c.Precision = "mxfp8" },
 		func(c *plan.Case) { c.EP().Routing = "mystery" },
 	} {

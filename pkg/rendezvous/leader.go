@@ -1,0 +1,473 @@
+package rendezvous
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log"
+	"net"
+	"net/http"
+	"path"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// Limits of a leader.
+const (
+	maxMessage = 64 << 20 // bytes of a value or a record
+	maxStored  = 4 << 30  // bytes of all keys, values and streams
+	maxKeys    = 1 << 22
+	keyBytes   = 128              // what a key takes beside its text, about
+	hold       = 20 * time.Second // a request that waits is answered after that, and asked again
+	headerTime = 10 * time.Second
+	bodyTime   = 5 * time.Minute // for a message in either direction
+	idleTime   = 5 * time.Minute // a connection that is quiet for longer is closed
+	restTime   = 30 * time.Second
+)
+
+// errFull is the error of a store that takes no more.
+var errFull = errors.New("the store is full")
+
+// Leader is a Store in the memory of this process, which it serves to others over TCP; see
+// Dial. It serves whoever knows its token. What it sends is not encrypted.
+type Leader struct {
+	server  *http.Server
+	address string
+	token   string
+
+	mu      sync.Mutex
+	values  map[string]value
+	streams map[string]*memoryStream
+	waits   map[string]chan struct{} // by key that is missing: closed when it is put
+	gathers map[string]*gathering
+	keys    int
+	stored  int64 // bytes
+	full    int64 // maxStored, or less in tests
+}
+
+var _ Store = (*Leader)(nil)
+
+// value is what was put under a key by the request with this id.
+type value struct {
+	data    []byte
+	request string
+}
+
+// memoryStream is a stream, and the id of the request that appended its last record.
+type memoryStream struct {
+	data    []byte
+	request string
+}
+
+// gathering is a gather that somebody waits for.
+type gathering struct {
+	missing map[string]int // rank by key
+	done    chan struct{}
+}
+
+// Lead starts a leader that listens on an address of this host, such as 127.0.0.1, at a
+// free port. It holds connections of up to world ranks at a time.
+func Lead(host string, world int) (*Leader, error) {
+	l, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
+	if err != nil {
+		return nil, fmt.Errorf("open store: listen on network.store_address: %w", withoutAddress(err))
+	}
+	s := &Leader{
+		address: scheme + l.Addr().String(), token: rand.Text(),
+		values: map[string]value{}, streams: map[string]*memoryStream{}, waits: map[string]chan struct{}{}, gathers: map[string]*gathering{},
+		full: maxStored,
+	}
+	s.server = &http.Server{
+		Handler: s.handler(), ReadHeaderTimeout: headerTime, ReadTimeout: bodyTime, WriteTimeout: bodyTime, IdleTimeout: idleTime,
+		MaxHeaderBytes: 16 << 10, ErrorLog: log.New(io.Discard, "", 0),
+	}
+	go func() { _ = s.server.Serve(newBounded(l, connections*world+connections)) }() // returns when it is closed
+	return s, nil
+}
+
+// withoutAddress returns the cause of an error of package net, whose text is private.
+func withoutAddress(err error) error {
+	if name, ok := errors.AsType[*net.DNSError](err); ok {
+		return errors.New(name.Err)
+	}
+	if op, ok := errors.AsType[*net.OpError](err); ok {
+		return op.Err
+	}
+	return err
+}
+
+// Address is what Join takes in another process.
+func (l *Leader) Address() string { return l.address }
+
+// Env is the environment that a process needs to use Address. It is secret.
+func (l *Leader) Env() map[string]string { return map[string]string{TokenVariable: l.token} }
+
+// Dir implements Store.
+func (l *Leader) Dir() string { return memory() }
+
+// Close implements Store: it ends all connections.
+func (l *Leader) Close() error { return l.server.Close() }
+
+// Put implements Store.
+func (l *Leader) Put(ctx context.Context, key string, data []byte) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("put %s: %w", key, err)
+	}
+	if err := l.put(key, bytes.Clone(data), ""); err != nil {
+		return fmt.Errorf("put %s: %w", key, err)
+	}
+	return nil
+}
+
+// put stores a value. A request with an id may come twice.
+func (l *Leader) put(key string, data []byte, request string) error {
+	if err := checkKey(key); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if old, exists := l.values[key]; exists {
+		if request != "" && old.request == request {
+			return nil
+		}
+		return fs.ErrExist
+	}
+	if err := l.take(key, len(data)); err != nil {
+		return err
+	}
+	l.values[key] = value{data, request}
+	if w := l.waits[key]; w != nil {
+		close(w)
+		delete(l.waits, key)
+	}
+	if g := l.gathers[path.Dir(key)]; g != nil {
+		delete(g.missing, key)
+		if len(g.missing) == 0 {
+			close(g.done)
+			delete(l.gathers, path.Dir(key))
+		}
+	}
+	return nil
+}
+
+// take reserves room for a new key and its bytes, or for more bytes of one.
+func (l *Leader) take(newKey string, n int) error {
+	keys := 0
+	if newKey != "" {
+		keys, n = 1, n+len(newKey)+keyBytes
+	}
+	if n > maxMessage || l.keys+keys > maxKeys || l.stored+int64(n) > l.full {
+		return errFull
+	}
+	l.keys += keys
+	l.stored += int64(n)
+	return nil
+}
+
+// Get implements Store.
+func (l *Leader) Get(ctx context.Context, key string) ([]byte, error) {
+	if err := checkKey(key); err != nil {
+		return nil, err
+	}
+	l.mu.Lock()
+	v, exists := l.values[key]
+	if exists {
+		l.mu.Unlock()
+		return bytes.Clone(v.data), nil
+	}
+	w := l.waits[key]
+	if w == nil {
+		w = make(chan struct{})
+		l.waits[key] = w
+	}
+	l.mu.Unlock()
+	select {
+	case <-w:
+		return l.Get(ctx, key)
+	case <-ctx.Done():
+		return nil, fmt.Errorf("get %s: %w", key, ctx.Err())
+	}
+}
+
+// Append implements Store.
+func (l *Leader) Append(key string, record []byte) error {
+	if err := l.append(key, record, ""); err != nil {
+		return fmt.Errorf("append %s: %w", key, err)
+	}
+	return nil
+}
+
+func (l *Leader) append(key string, record []byte, request string) error {
+	if err := checkKey(key); err != nil {
+		return err
+	}
+	if bytes.IndexByte(record, '\n') >= 0 {
+		return errNewline
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s, newKey := l.streams[key], ""
+	if s == nil {
+		s, newKey = &memoryStream{}, key
+	}
+	if request != "" && s.request == request {
+		return nil
+	}
+	if err := l.take(newKey, len(record)+1); err != nil {
+		return err
+	}
+	s.data = append(append(s.data, record...), '\n')
+	s.request = request
+	l.streams[key] = s
+	return nil
+}
+
+// Records implements Store.
+func (l *Leader) Records(key string, offset int64) ([][]byte, int64, error) {
+	data, err := l.tail(key, offset)
+	if err != nil {
+		return nil, offset, fmt.Errorf("records %s: %w", key, err)
+	}
+	records, next := split(data, offset)
+	return records, next, nil
+}
+
+// tail returns what a stream holds from offset on.
+func (l *Leader) tail(key string, offset int64) ([]byte, error) {
+	if err := checkKey(key); err != nil {
+		return nil, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := l.streams[key]
+	if s == nil || offset >= int64(len(s.data)) || offset < 0 {
+		return nil, nil
+	}
+	return s.data[offset:len(s.data):len(s.data)], nil // what is there never changes
+}
+
+// Gather implements Store.
+func (l *Leader) Gather(ctx context.Context, name string, rank, world int, value []byte) ([][]byte, error) {
+	if err := checkRank(name, rank, world); err != nil {
+		return nil, err
+	}
+	if err := l.Put(ctx, memberKey(name, rank), value); err != nil {
+		return nil, fmt.Errorf("gather: %w", err)
+	}
+	values, missing := l.gathered(ctx, name, world)
+	if values == nil {
+		return nil, &MissingError{Name: name, Ranks: missing, World: world, Err: ctx.Err()}
+	}
+	return values, nil
+}
+
+// gathered waits for the values of a gather. If ctx ends before, it returns the ranks that
+// are missing.
+func (l *Leader) gathered(ctx context.Context, name string, world int) (values [][]byte, missing []int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if values, missing = l.members(name, world); len(missing) == 0 || ctx.Err() != nil {
+		return values, missing
+	}
+	g := l.gathers[name]
+	if g == nil {
+		g = &gathering{missing: map[string]int{}, done: make(chan struct{})}
+		for _, r := range missing {
+			g.missing[memberKey(name, r)] = r
+		}
+		l.gathers[name] = g
+	}
+	l.mu.Unlock()
+	select {
+	case <-g.done:
+	case <-ctx.Done():
+	}
+	l.mu.Lock()
+	return l.members(name, world)
+}
+
+// members returns the values of a gather, or else the ranks whose values are missing.
+func (l *Leader) members(name string, world int) (values [][]byte, missing []int) {
+	values = make([][]byte, world)
+	for r := range values {
+		v, exists := l.values[memberKey(name, r)]
+		if !exists {
+			missing = append(missing, r)
+		}
+		values[r] = v.data
+	}
+	if missing != nil {
+		return nil, missing
+	}
+	return values, nil
+}
+
+// Barrier implements Store.
+func (l *Leader) Barrier(ctx context.Context, name string, rank, world int) error {
+	_, err := l.Gather(ctx, name, rank, world, nil)
+	return err
+}
+
+// Paths below which the leader serves keys, and parameters of requests.
+const (
+	valuePath    = "/value/"
+	streamPath   = "/stream/"
+	gatherPath   = "/gather/"
+	requestID    = "Idempotency-Key" // also tells net/http that the request may be sent again
+	fromParam    = "from"
+	worldParam   = "world"
+	atOnceParam  = "at-once"
+	bearerPrefix = "Bearer "
+)
+
+// handler serves the store to those who know its token.
+func (l *Leader) handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("PUT "+valuePath+"{key...}", func(w http.ResponseWriter, r *http.Request) {
+		reply(w, receive(w, r, l.put))
+	})
+	mux.HandleFunc("POST "+streamPath+"{key...}", func(w http.ResponseWriter, r *http.Request) {
+		reply(w, receive(w, r, l.append))
+	})
+	mux.HandleFunc("GET "+valuePath+"{key...}", func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), hold)
+		defer cancel()
+		data, err := l.Get(ctx, r.PathValue("key"))
+		if err != nil {
+			reply(w, err)
+			return
+		}
+		send(w, data)
+	})
+	mux.HandleFunc("GET "+streamPath+"{key...}", func(w http.ResponseWriter, r *http.Request) {
+		from, err := strconv.ParseInt(r.FormValue(fromParam), 10, 64)
+		var data []byte
+		if err == nil {
+			data, err = l.tail(r.PathValue("key"), from)
+		}
+		if err != nil {
+			reply(w, err)
+			return
+		}
+		send(w, data)
+	})
+	mux.HandleFunc("GET "+gatherPath+"{key...}", l.serveGather)
+	want := sha256.Sum256([]byte(bearerPrefix + l.token))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		got := sha256.Sum256([]byte(r.Header.Get("Authorization")))
+		if subtle.ConstantTimeCompare(want[:], got[:]) != 1 {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		mux.ServeHTTP(w, r)
+	})
+}
+
+// receive gives the message of a request to store.
+func receive(w http.ResponseWriter, r *http.Request, store func(key string, data []byte, request string) error) error {
+	data, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxMessage))
+	if err != nil {
+		return err
+	}
+	return store(r.PathValue("key"), data, r.Header.Get(requestID))
+}
+
+// gatherReply is the reply to a gather: the values, or the ranks that are missing.
+type gatherReply struct {
+	Values  [][]byte `json:"values"`
+	Missing []int    `json:"missing"`
+}
+
+func (l *Leader) serveGather(w http.ResponseWriter, r *http.Request) {
+	world, err := strconv.Atoi(r.FormValue(worldParam))
+	if err == nil {
+		err = errors.Join(checkKey(r.PathValue("key")), checkRank(r.PathValue("key"), 0, min(world, maxKeys)))
+	}
+	if err != nil {
+		reply(w, err)
+		return
+	}
+	wait := hold
+	if r.FormValue(atOnceParam) != "" {
+		wait = 0
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), wait)
+	defer cancel()
+	var out gatherReply
+	out.Values, out.Missing = l.gathered(ctx, r.PathValue("key"), min(world, maxKeys))
+	_ = json.NewEncoder(w).Encode(out) // fails if the client has gone
+}
+
+// reply answers a request that has no content, or failed.
+func reply(w http.ResponseWriter, err error) {
+	var tooLarge *http.MaxBytesError
+	status := http.StatusBadRequest
+	switch {
+	case err == nil, errors.Is(err, context.DeadlineExceeded):
+		status = http.StatusNoContent
+	case errors.Is(err, fs.ErrExist):
+		status = http.StatusConflict
+	case errors.Is(err, errFull), errors.As(err, &tooLarge):
+		status = http.StatusInsufficientStorage
+	}
+	w.WriteHeader(status)
+	if status == http.StatusBadRequest {
+		send(w, []byte(err.Error()))
+	}
+}
+
+func send(w http.ResponseWriter, data []byte) {
+	w.Header().Set("Content-Type", "application/octet-stream")
+	_, _ = w.Write(data) //nolint:gosec // G705: no browser reads it; it fails if the client has gone
+}
+
+// connections is how many connections a rank may have: one that waits and one that does not,
+// and as many that it has given up.
+const connections = 4
+
+// bounded is a listener that closes connections beyond a limit at once.
+type bounded struct {
+	net.Listener
+
+	free chan struct{}
+}
+
+func newBounded(l net.Listener, limit int) *bounded {
+	return &bounded{l, make(chan struct{}, limit)}
+}
+
+// Accept implements net.Listener.
+func (b *bounded) Accept() (net.Conn, error) {
+	for {
+		c, err := b.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		select {
+		case b.free <- struct{}{}:
+			return &boundedConn{Conn: c, free: sync.OnceFunc(func() { <-b.free })}, nil
+		default:
+			_ = c.Close()
+		}
+	}
+}
+
+type boundedConn struct {
+	net.Conn
+
+	free func()
+}
+
+// Close implements net.Conn.
+func (c *boundedConn) Close() error {
+	c.free()
+	return c.Conn.Close()
+}
