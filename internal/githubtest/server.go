@@ -6,10 +6,13 @@ package githubtest
 import (
 	"archive/zip"
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -113,10 +116,18 @@ type Server struct {
 // New starts a server. The test fails at its end if the token reached the store.
 func New(t testing.TB) *Server {
 	s := &Server{t: t, Clock: NewClock(), Workflow: "collectivex-sweep.yml", faults: map[string][]Fault{}, next: 1000}
-	s.blob = httptest.NewServer(http.HandlerFunc(s.serveBlob))
-	api := httptest.NewServer(http.HandlerFunc(s.serveAPI))
+	ctx, end := context.WithCancel(context.Background()) // of all requests
+	start := func(serve http.HandlerFunc) *httptest.Server {
+		h := httptest.NewUnstartedServer(serve)
+		h.Config.BaseContext = func(net.Listener) context.Context { return ctx }
+		h.Start()
+		return h
+	}
+	s.blob = start(s.serveBlob)
+	api := start(s.serveAPI)
 	s.URL = api.URL + "/api/v3"
 	t.Cleanup(func() {
+		end()
 		api.CloseClientConnections()
 		s.blob.CloseClientConnections()
 		api.Close()
@@ -287,6 +298,11 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, key string, truly
 }
 
 func (s *Server) serveAPI(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body) // net/http notices a client that goes away only after that
+	if err != nil {
+		return
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	w.Header().Set("Date", s.Clock.Now().Add(s.skew).UTC().Format(http.TimeFormat))

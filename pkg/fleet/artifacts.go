@@ -62,7 +62,7 @@ func (c *Client) artifacts(ctx context.Context, run int64, name string) ([]artif
 		return page.Artifacts, page.Total, resp, err
 	})
 	if err != nil {
-		return nil, c.failed(fmt.Sprintf("artifacts of run %d", run), err)
+		return nil, c.failed(ctx, fmt.Sprintf("artifacts of run %d", run), err)
 	}
 	return list, nil
 }
@@ -225,7 +225,7 @@ func (c *Client) link(ctx context.Context, a artifact) (string, error) {
 	case statusOf(err) == http.StatusGone:
 		return "", errExpired
 	case err != nil:
-		return "", c.failed("artifact "+a.Name, err)
+		return "", c.failed(ctx, "artifact "+a.Name, err)
 	default:
 		return "", fmt.Errorf("artifact %s: GitHub answers %s instead of a link", a.Name, resp.Status)
 	}

@@ -28,6 +28,6 @@ func (c *Client) Cancel(ctx context.Context, run int64, force bool) (bool, error
 	case statusOf(err) == http.StatusConflict:
 		return false, nil
 	default:
-		return false, c.failed(fmt.Sprintf("cancel run %d", run), err)
+		return false, c.failed(ctx, fmt.Sprintf("cancel run %d", run), err)
 	}
 }

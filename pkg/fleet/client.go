@@ -96,7 +96,10 @@ type StatusError struct {
 func (e *StatusError) Error() string { return e.Op + ": " + e.Text }
 
 // failed turns an error of the API into one that says what to do.
-func (c *Client) failed(op string, err error) error {
+func (c *Client) failed(ctx context.Context, op string, err error) error {
+	if ctx.Err() != nil { // go-github does not say why
+		return fmt.Errorf("%s: %w", op, context.Cause(ctx))
+	}
 	refused, ok := errors.AsType[*github.ErrorResponse](err)
 	if !ok {
 		if u, ok := errors.AsType[*url.Error](err); ok {
@@ -228,7 +231,7 @@ func runOf(w *github.WorkflowRun) Run {
 func (c *Client) Run(ctx context.Context, id int64) (Run, error) {
 	w, _, err := c.gh.Actions.GetWorkflowRunByID(ctx, c.owner, c.name, id)
 	if err != nil {
-		return Run{}, c.failed(fmt.Sprintf("run %d", id), err)
+		return Run{}, c.failed(ctx, fmt.Sprintf("run %d", id), err)
 	}
 	return runOf(w), nil
 }
@@ -243,7 +246,7 @@ func (c *Client) jobs(ctx context.Context, id int64) ([]*github.WorkflowJob, err
 		return jobs.Jobs, jobs.GetTotalCount(), resp, nil
 	})
 	if err != nil {
-		return nil, c.failed(fmt.Sprintf("jobs of run %d", id), err)
+		return nil, c.failed(ctx, fmt.Sprintf("jobs of run %d", id), err)
 	}
 	return list, nil
 }

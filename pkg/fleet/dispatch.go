@@ -43,7 +43,7 @@ type Dispatched struct {
 func (c *Client) Dispatch(ctx context.Context, o Order) (Dispatched, error) {
 	repo, resp, err := c.gh.Repositories.Get(ctx, c.owner, c.name)
 	if err != nil {
-		return Dispatched{}, c.failed("repository", err)
+		return Dispatched{}, c.failed(ctx, "repository", err)
 	}
 	if o.Ref == "" {
 		o.Ref = repo.GetDefaultBranch()
@@ -82,7 +82,7 @@ func (c *Client) Dispatch(ctx context.Context, o Order) (Dispatched, error) {
 			mark = ""
 			continue
 		case isRefused && refused.Response.StatusCode < 500:
-			return Dispatched{}, c.failed("dispatch "+o.Workflow, err)
+			return Dispatched{}, c.failed(ctx, "dispatch "+o.Workflow, err)
 		default:
 			if ctx.Err() != nil {
 				return Dispatched{}, fmt.Errorf("interrupted while dispatching: a run may have started; look at the runs of %s before you dispatch again: %w", o.Workflow, context.Cause(ctx))
@@ -163,7 +163,7 @@ func (c *Client) runs(ctx context.Context, workflow string, filter *github.ListW
 		return runs.WorkflowRuns, runs.GetTotalCount(), resp, nil
 	})
 	if err != nil {
-		return nil, c.failed("runs of "+workflow, err)
+		return nil, c.failed(ctx, "runs of "+workflow, err)
 	}
 	out := make([]Run, len(list))
 	for i, w := range list {
