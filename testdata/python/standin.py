@@ -16,17 +16,25 @@ import torch
 SLOT = 1 << 16
 
 
-class Group:
-    """The ranks of a communicator with Get_rank, Get_size and allgather."""
+def meeting_place(world):
+    """The path of a file where a group can meet."""
+    fd, path = tempfile.mkstemp(dir=os.environ["CX_FAKE_DIR"])
+    os.ftruncate(fd, SLOT * (1 + world))
+    os.close(fd)
+    return path
 
-    def __init__(self, comm):
-        self.rank, self.world = comm.Get_rank(), comm.Get_size()
-        path = None
-        if self.rank == 0:
-            fd, path = tempfile.mkstemp(dir=os.environ["CX_FAKE_DIR"])
-            os.ftruncate(fd, SLOT * (1 + self.world))
-            os.close(fd)
-        path = comm.allgather(path)[0]
+
+def group_of(comm):
+    """The group of a communicator with Get_rank, Get_size and allgather."""
+    rank, world = comm.Get_rank(), comm.Get_size()
+    return Group(rank, world, comm.allgather(meeting_place(world) if rank == 0 else None)[0])
+
+
+class Group:
+    """The ranks of a library, which meet in a file."""
+
+    def __init__(self, rank, world, path):
+        self.rank, self.world = rank, world
         with open(path, "r+b") as f:
             self.memory = mmap.mmap(f.fileno(), 0)
         self.address = ctypes.addressof(ctypes.c_char.from_buffer(self.memory))

@@ -7,7 +7,7 @@ import os
 from ctypes import c_float, c_int32, c_int64
 
 import torch
-from standin import Group, address, cast, copy, place, read, total, write
+from standin import address, cast, copy, group_of, place, read, total, write
 
 HIDDEN = (2048, 2560, 3072, 4096, 5120, 6144, 7168, 8192)
 
@@ -46,7 +46,7 @@ class Buffer:
         if group is not None or comm is None:
             raise ValueError("Either 'group' or 'comm' must be provided.")
         assert num_nvl_bytes % 128 == 0 and num_rdma_bytes % 128 == 0
-        self.group = Group(comm)
+        self.group = group_of(comm)
         self.rank, self.group_size = comm.Get_rank(), comm.Get_size()
         assert self.group_size < 8 or self.group_size % 8 == 0
         self.num_nvl_bytes, self.num_rdma_bytes = num_nvl_bytes, num_rdma_bytes

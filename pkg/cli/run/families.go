@@ -39,6 +39,7 @@ func families() shard.Registry {
 				"nccl-ep": ncclep.Open,
 
 				"deepep-legacy": python.Open("deepep-legacy"),
+				"deepep-v2":     python.Open("deepep-v2"),
 			},
 		},
 	}

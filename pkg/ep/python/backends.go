@@ -17,13 +17,13 @@ import (
 type backend struct {
 	name     string // of the backend, and the kind of its library in documents
 	platform string // cuda or hip
-	module   string // file in adapters, without .py
 	modes    map[string]mode
 	limits   limits
 }
 
 // mode is what a library does in one mode.
 type mode struct {
+	module     string // file in adapters, without .py
 	generation string // of its kernels
 	receive    ep.Layout
 	combine    ep.Semantics
@@ -53,6 +53,7 @@ type limits struct {
 	topk        int
 	worlds      []int // ranks that its kernels are built for
 	oneNode     bool
+	oneDomain   bool
 	arch        int // at least, of sm_NN
 	archs       []string
 	rowsUnit    int // divides world × capacity
@@ -74,14 +75,14 @@ const lowLatencyCap = 256
 
 func bufferNormal(generation string) mode {
 	return mode{
-		generation: generation, receive: ep.TokenRank, combine: ep.UnweightedRankSum, reduction: ep.DomainFP32,
+		module: "buffer", generation: generation, receive: ep.TokenRank, combine: ep.UnweightedRankSum, reduction: ep.DomainFP32,
 		cached: true, limits: limits{worlds: bufferWorlds, oneNode: true},
 	}
 }
 
 func bufferLowLatency(generation string) mode {
 	return mode{
-		generation: generation, receive: ep.TokenExpert, combine: ep.WeightedKernelSum, reduction: ep.DomainFP32,
+		module: "buffer", generation: generation, receive: ep.TokenExpert, combine: ep.WeightedKernelSum, reduction: ep.DomainFP32,
 		freshPair: true, cap: lowLatencyCap, capacity: lowLatencyCap, cast: cast{inKernel: true},
 		limits: limits{hidden: deepepHidden, fp8Unit: 512, topk: lowLatencyTopK, rowsUnit: 4},
 	}
@@ -90,9 +91,21 @@ func bufferLowLatency(generation string) mode {
 // backends are the libraries by their names in matrix/backends.yaml.
 var backends = map[string]backend{
 	"deepep-legacy": {
-		platform: "cuda", module: "buffer",
+		platform: "cuda",
 		modes: map[string]mode{
 			vocab.ModeNormal:     bufferNormal("legacy-buffer"),
+			vocab.ModeLowLatency: bufferLowLatency("legacy-buffer-ll"),
+		},
+		limits: limits{arch: 90, hiddenUnit: 128},
+	},
+	"deepep-v2": {
+		platform: "cuda",
+		modes: map[string]mode{
+			vocab.ModeNormal: {
+				module: "elastic", generation: "v2-elastic-buffer",
+				receive: ep.TokenRank, combine: ep.UnweightedRankSum, reduction: ep.DomainFP32,
+				cached: true, limits: limits{oneDomain: true, topk: 32},
+			},
 			vocab.ModeLowLatency: bufferLowLatency("legacy-buffer-ll"),
 		},
 		limits: limits{arch: 90, hiddenUnit: 128},
@@ -146,6 +159,8 @@ func (b backend) within(l limits, c plan.Case, d ep.Description, m mode, info ac
 		return rank.Refused("%s has kernels for %s, not for %s", b.name, strings.Join(l.archs, " and "), info.Arch)
 	case l.oneNode && c.Nodes > 1:
 		return rank.Refused("%s is measured on one node in mode %s, not on %d", b.name, block.Mode, c.Nodes)
+	case l.oneDomain && c.World > max(1, c.ScaleUpDomain):
+		return rank.Refused("%s is measured inside one scale-up domain in mode %s, not with %d ranks in domains of %d: its hybrid mode was never run here", b.name, block.Mode, c.World, c.ScaleUpDomain)
 	case len(l.worlds) > 0 && !slices.Contains(l.worlds, c.World):
 		return rank.Refused("%s has kernels for %v ranks in mode %s, not for %d", b.name, l.worlds, block.Mode, c.World)
 	case l.powerOfTwo && c.RanksPerNode&(c.RanksPerNode-1) != 0:

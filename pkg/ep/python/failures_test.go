@@ -69,6 +69,12 @@ func TestDeepEPLegacyFaults(t *testing.T) {
 	)
 }
 
+func TestDeepEPV2Faults(t *testing.T) {
+	short.Skip(t)
+	setUp(t, "v2")
+	corrupted(t, caseOf("deepep-v2", vocab.ModeNormal, "bf16"), caseOf("deepep-v2", vocab.ModeNormal, "fp8"))
+}
+
 // failure is that of the first rank that has one.
 func failure(t *testing.T, streams []rank.Stream, logs []string) rank.Failure {
 	t.Helper()
@@ -140,6 +146,8 @@ func TestRefusals(t *testing.T) {
 		{"deepep-legacy", vocab.ModeLowLatency, "deepep-legacy has kernels for hidden sizes [2048 2560 3072 4096 5120 6144 7168 8192] in mode low-latency, not for 2176", func(c *plan.Case) { c.EP().Hidden = 2176 }, hopper},
 		{"deepep-legacy", vocab.ModeLowLatency, "deepep-legacy has up to top-11 in mode low-latency, not top-12", func(c *plan.Case) { c.EP().TopK = 12 }, hopper},
 		{"deepep-legacy", vocab.ModeLowLatency, "deepep-legacy has no dispatch with a cached layout in mode low-latency", cached, hopper},
+		{"deepep-v2", vocab.ModeNormal, "deepep-v2 is measured inside one scale-up domain in mode normal, not with 2 ranks in domains of 1", func(c *plan.Case) { c.ScaleUpDomain = 1 }, hopper},
+		{"deepep-v2", vocab.ModeNormal, "deepep-v2 has up to top-32 in mode normal, not top-33", func(c *plan.Case) { c.EP().TopK = 33 }, hopper},
 	} {
 		c := caseOf(refused.backend, refused.mode, "bf16", refused.change)
 		b := backends[refused.backend]

@@ -41,6 +41,9 @@ func (a *adapter) Prepare(ctx context.Context, s *rank.Session, c plan.Case, nee
 		a.session, a.gathers = s, 0
 	}
 	a.ctx, a.problem = ctx, nil
+	if err := a.use(a.mode.module, c); err != nil {
+		return err
+	}
 	if a.memory != nil {
 		if err := a.memory.free(); err != nil {
 			return err

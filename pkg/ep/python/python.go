@@ -26,6 +26,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/collectivex/collectivex/pkg/accel"
 	"github.com/collectivex/collectivex/pkg/command"
@@ -60,8 +61,16 @@ func Open(name string) rank.Opener {
 	}
 }
 
-// functions of an adapter module.
-type functions struct {
+// versions are those of what a module has imported.
+type versions struct {
+	Torch   string `json:"torch"`
+	Library string `json:"library"`
+}
+
+// module is an adapter module and its functions.
+type module struct {
+	name string
+
 	prepare, bind, dispatch, cached, combine, count, staging, close *pyhost.Function
 
 	valuesAt, scalesAt, countsAt, idsAt, weightsAt, rowsOf *pyhost.Function
@@ -73,12 +82,9 @@ type adapter struct {
 	gpu      *gpurank.GPU
 	stream   accel.Stream
 	python   *pyhost.Interpreter
-	call     functions
-	versions struct {
-		Torch   string `json:"torch"`
-		Library string `json:"library"`
-	}
-	kernels *kernels
+	modules  []*module // that were opened; a library of two interfaces has two
+	versions versions
+	kernels  *kernels
 
 	// Of a case:
 	session  *rank.Session
@@ -86,6 +92,7 @@ type adapter struct {
 	gathers  int             // in this session
 	d        ep.Description
 	mode     mode
+	call     *module
 	memory   *memory
 	geometry geometry
 	problem  *ep.Problem
@@ -104,7 +111,8 @@ type given struct {
 
 // open starts Python and has it import the library.
 func (a *adapter) open(ctx context.Context, c plan.Case) (err error) {
-	if _, _, err := a.describe(c, a.gpu.Info(), ""); err != nil { // before the seconds that an import takes
+	_, m, err := a.describe(c, a.gpu.Info(), "")
+	if err != nil { // before the seconds that an import takes
 		return err
 	}
 	if a.stream, err = a.gpu.NewStream(); err != nil {
@@ -123,11 +131,20 @@ func (a *adapter) open(ctx context.Context, c plan.Case) (err error) {
 	if _, err := a.load("rank"); err != nil {
 		return a.coded(err)
 	}
-	module, err := a.load(a.module)
+	return a.use(m.module, c)
+}
+
+// use makes a module the one that is called. It opens it, unless that was done before.
+func (a *adapter) use(name string, c plan.Case) error {
+	if i := slices.IndexFunc(a.modules, func(m *module) bool { return m.name == name }); i >= 0 {
+		a.call = a.modules[i]
+		return nil
+	}
+	loaded, err := a.load(name)
 	if err != nil {
 		return a.coded(err)
 	}
-	open, err := a.bindFunctions(module)
+	m, open, err := functionsOf(loaded)
 	if err != nil {
 		return a.coded(err)
 	}
@@ -138,6 +155,8 @@ func (a *adapter) open(ctx context.Context, c plan.Case) (err error) {
 		}
 		return a.coded(err)
 	}
+	m.name = name
+	a.call, a.modules = m, append(a.modules, m)
 	return json.Unmarshal([]byte(text), &a.versions)
 }
 
@@ -149,19 +168,19 @@ func (a *adapter) load(name string) (*pyhost.Module, error) {
 	return a.python.Load(name, string(source))
 }
 
-// bindFunctions finds the functions of an adapter module, and returns its open.
-func (a *adapter) bindFunctions(m *pyhost.Module) (open *pyhost.Function, err error) {
-	f := &a.call
+// functionsOf finds the functions of an adapter module; open is called once.
+func functionsOf(m *pyhost.Module) (f *module, open *pyhost.Function, err error) {
+	f = &module{}
 	for name, at := range map[string]**pyhost.Function{
 		"open": &open, "prepare": &f.prepare, "bind": &f.bind, "dispatch": &f.dispatch, "cached": &f.cached, "combine": &f.combine,
 		"count": &f.count, "staging": &f.staging, "close": &f.close, "values_at": &f.valuesAt, "scales_at": &f.scalesAt,
 		"counts_at": &f.countsAt, "ids_at": &f.idsAt, "weights_at": &f.weightsAt, "rows_of": &f.rowsOf,
 	} {
 		if *at, err = m.Function(name); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
-	return open, nil
+	return f, open, nil
 }
 
 // text calls a function that takes and returns JSON.
@@ -212,8 +231,12 @@ func (a *adapter) Err() error { return nil }
 
 // Close implements ep.Adapter. The interpreter stays; see package pyhost.
 func (a *adapter) Close() error {
-	_, err := a.call.close.Call()
-	err = errors.Join(a.coded(err), a.python.Flush())
+	var err error
+	for _, m := range a.modules {
+		_, failed := m.close.Call()
+		err = errors.Join(err, a.coded(failed))
+	}
+	err = errors.Join(err, a.python.Flush())
 	if a.memory != nil {
 		err = errors.Join(err, a.memory.free())
 	}

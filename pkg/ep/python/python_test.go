@@ -159,3 +159,18 @@ func TestDeepEPLegacy(t *testing.T) {
 	require.Equal(t, "legacy-buffer-ll", documents[4].Implementation.KernelGeneration)
 	require.Equal(t, "fp8-e4m3fn", documents[1].Measurement.DispatchDType)
 }
+
+// Both interfaces of one library, in one warm group.
+func TestDeepEPV2(t *testing.T) {
+	setUp(t, "v2")
+	const name = "deepep-v2"
+	documents := pass(t,
+		caseOf(name, vocab.ModeNormal, "bf16", emptyRank),
+		caseOf(name, vocab.ModeNormal, "fp8"),
+		caseOf(name, vocab.ModeNormal, "fp8", cached, emptyRank, func(c *plan.Case) { c.EP().Ladder = plan.Ladder{1, 12} }),
+		caseOf(name, vocab.ModeLowLatency, "fp8", emptyRank),
+	)
+	require.Equal(t, "v2-elastic-buffer", documents[0].Implementation.KernelGeneration)
+	require.Equal(t, "2.0.0+dd758ca", *documents[0].Implementation.LibraryVersion)
+	require.Equal(t, "legacy-buffer-ll", documents[3].Implementation.KernelGeneration)
+}

@@ -1,0 +1,165 @@
+"""DeepEP's ElasticBuffer in direct mode: inside one scale-up domain."""
+import json
+import os
+
+from collectivex_rank import Bound, comm, open_torch, settle, tensor, version
+import collectivex_rank as rank
+
+library = torch = None
+case = bound = None
+group = None
+buffer = None
+launch = None  # multiprocessors and queue pairs
+layout = None  # handle of the last whole dispatch
+handle = rows = scales = ids = weights = output = None
+
+
+class Group:
+    """What ElasticBuffer uses of a process group: its ranks, and an NCCL communicator."""
+
+    def __init__(self, native):
+        unique = comm.allgather(native.get_local_nccl_unique_id())[0]
+        self.pointer = native.create_nccl_comm(unique, rank.world, rank.rank)
+
+    def rank(self):
+        return rank.rank
+
+    def size(self):
+        return rank.world
+
+    def barrier(self):
+        comm.barrier()
+
+    def _get_backend(self, device):
+        return self
+
+    def _comm_ptr(self):
+        return self.pointer
+
+
+def open(text):
+    global library, torch, group
+    given = json.loads(text)
+    # Direct mode needs no network. Compiled kernels are of one process: those that share a
+    # directory race for it.
+    os.environ.setdefault("EP_DISABLE_GIN", "1")
+    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    os.environ.setdefault("EP_JIT_CACHE_DIR", os.path.join(cache, "collectivex", "deep_ep", "rank-%d" % given["local_rank"]))
+    open_torch(given)
+    torch = rank.torch
+    import deep_ep
+
+    library = deep_ep
+    if not hasattr(deep_ep, "ElasticBuffer"):
+        raise ImportError("deep_ep of %s has no ElasticBuffer: it is not DeepEP V2" % deep_ep.__file__)
+    import deep_ep._C
+
+    group = Group(deep_ep._C)
+    return json.dumps({"torch": torch.__version__, "library": version("deep_ep", "deep-ep")})
+
+
+def prepare(text):
+    global case, buffer, launch, layout
+    case = json.loads(text)
+    layout = None
+    tokens, hidden, topk, fp8 = case["capacity"], case["hidden"], case["topk"], case["fp8"]
+    size = library.ElasticBuffer.get_buffer_size_hint(group, tokens, hidden, topk, fp8, False)
+    if buffer is not None and buffer.num_bytes < size:
+        buffer.destroy()
+        buffer = None
+    if buffer is None:
+        buffer = library.ElasticBuffer(
+            group, num_max_tokens_per_rank=tokens, hidden=hidden, num_topk=topk, use_fp8_dispatch=fp8,
+            allow_hybrid_mode=False, explicitly_destroy=True)
+    sms = buffer.get_theoretical_num_sms(case["experts"], topk)
+    launch = {"num_sms": sms, "num_qps": buffer.get_theoretical_num_qps(sms), "async_with_compute_stream": False}
+    torch.cuda.synchronize()
+    comm.barrier()
+    settle()
+    return json.dumps({"groups": 1, "capacity": rank.world * case["capacity"], "row_scales": hidden // 128, "column_scales": 1})
+
+
+def bind(x, scales, expert, weight, tokens):
+    global bound, layout
+    bound = Bound(case, x, scales, expert, weight, tokens)
+    layout = None
+
+
+def sent():
+    return bound.x if bound.scales is None else (bound.x, bound.scales)
+
+
+def received(x):
+    global rows, scales
+    rows, scales = x if isinstance(x, tuple) else (x, None)
+
+
+def dispatch():
+    global handle, ids, weights, layout
+    x, ids, weights, handle, _ = library_dispatch(
+        topk_idx=bound.expert, topk_weights=bound.weight, num_experts=case["experts"],
+        num_max_tokens_per_rank=case["capacity"], expert_alignment=1, do_handle_copy=True, do_cpu_sync=True, do_expand=False)
+    received(x)
+    layout = handle
+
+
+def cached():
+    global handle
+    x, _, _, handle, _ = library_dispatch(handle=layout)
+    received(x)
+
+
+def library_dispatch(**of):
+    return buffer.dispatch(sent(), **of, **launch)
+
+
+def combine(staged):
+    global output
+    x = rows if staged == 0 else tensor(staged, tuple(rows.shape), torch.bfloat16)
+    output, _, _ = buffer.combine(x, handle, **launch)
+    return output.data_ptr()
+
+
+def values_at():
+    return rows.data_ptr()
+
+
+def scales_at():
+    if scales is None:
+        return 0
+    if not scales.is_contiguous():
+        raise TypeError("scales at distances of %d and %d floats" % (scales.stride(0), scales.stride(1)))
+    return scales.data_ptr()
+
+
+def rows_of():
+    return rows.size(0)
+
+
+def counts_at():
+    return 0
+
+
+def ids_at():
+    return ids.data_ptr()
+
+
+def weights_at():
+    return weights.data_ptr()
+
+
+def count(expert):
+    return layout.num_recv_tokens_per_expert_list[expert]
+
+
+def staging():
+    return 0
+
+
+def close():
+    global buffer
+    if buffer is not None:
+        torch.cuda.synchronize()
+        comm.barrier()
+        buffer.destroy()
+        buffer = None

@@ -1,0 +1,148 @@
+"""A make-believe DeepEP V2 of dd758ca (deep_ep/buffers/elastic.py, csrc/elastic/buffer.hpp).
+
+Signatures, shapes, types and states are the library's, and what it asserts is asserted here.
+Of Buffer, it has what is measured: low latency.
+"""
+import os
+from ctypes import c_float, c_int32, c_int64
+
+import standin_buffer
+import torch
+from standin import address, copy, place, read, total, write
+from standin_buffer import Config, EventOverlap, tensor_is
+
+from . import _C
+
+topk_idx_t = torch.int64
+assert os.environ.get("EP_JIT_CACHE_DIR"), "ranks race for compiled kernels"
+
+
+class Buffer(standin_buffer.Buffer):
+    def __init__(self, group, num_nvl_bytes=0, num_rdma_bytes=0, low_latency_mode=False, num_qps_per_rank=24,
+                 allow_nvlink_for_low_latency_mode=True, allow_mnnvl=False, explicitly_destroy=False, enable_shrink=False, comm=None):
+        super().__init__(group, num_nvl_bytes, num_rdma_bytes, low_latency_mode, num_qps_per_rank, allow_nvlink_for_low_latency_mode,
+                         allow_mnnvl, False, explicitly_destroy, enable_shrink, comm)
+
+
+class EPHandle:
+    def __init__(self, **of):
+        self.__dict__.update(of)
+
+
+class ElasticBuffer:
+    def __init__(self, group, num_bytes=None, num_cpu_bytes=0, num_max_tokens_per_rank=0, hidden=0, num_topk=0, use_fp8_dispatch=False,
+                 deterministic=False, allow_hybrid_mode=True, allow_multiple_reduction=True, prefer_overlap_with_compute=True, sl_idx=3,
+                 num_allocated_qps=0, num_cpu_timeout_secs=300, num_gpu_timeout_secs=100, explicitly_destroy=False):
+        hash(group)
+        assert not allow_hybrid_mode and os.environ.get("EP_DISABLE_GIN") == "1", "no network"
+        self.group = _C.communicators[group._get_backend(torch.device("cuda"))._comm_ptr()]
+        assert (self.group.rank, self.group.world) == (group.rank(), group.size())
+        self.num_bytes = num_bytes or self.get_buffer_size_hint(
+            group, num_max_tokens_per_rank, hidden, num_topk, use_fp8_dispatch, allow_hybrid_mode, allow_multiple_reduction)
+        self.num_max_tokens_per_rank = num_max_tokens_per_rank
+        self.num_allocated_qps = num_allocated_qps or 17
+        self.explicitly_destroy, self.runtime = explicitly_destroy, True
+        torch.cuda.synchronize()
+        group.barrier()
+
+    def destroy(self):
+        assert self.explicitly_destroy and self.runtime
+        self.group.barrier()
+        self.runtime = None
+
+    @staticmethod
+    def get_buffer_size_hint(group, num_max_tokens_per_rank, hidden, num_topk=0, use_fp8_dispatch=False, allow_hybrid_mode=True,
+                             allow_multiple_reduction=True):
+        assert num_max_tokens_per_rank > 0 and hidden > 0
+        n = group.size() * num_max_tokens_per_rank * (2 * hidden + 16 * num_topk)
+        return (n + (2 << 20) - 1) >> 21 << 21
+
+    def get_theoretical_num_sms(self, num_experts, num_topk):
+        return 64
+
+    def get_theoretical_num_qps(self, num_sms):
+        return min(num_sms, 9, self.num_allocated_qps)
+
+    def dispatch(self, x, topk_idx=None, topk_weights=None, cumulative_local_expert_recv_stats=None, num_experts=None,
+                 num_max_tokens_per_rank=None, expert_alignment=None, num_sms=0, num_qps=0, previous_event=None,
+                 previous_event_before_epilogue=None, async_with_compute_stream=False, allocate_on_comm_stream=False, handle=None,
+                 do_handle_copy=True, do_cpu_sync=None, do_expand=False, do_zero_padding=False, use_tma_aligned_col_major_sf=False):
+        assert self.runtime and num_qps <= self.num_allocated_qps and not async_with_compute_stream and not do_expand
+        x, sf = x if isinstance(x, tuple) else (x, None)
+        if handle is not None:
+            assert topk_idx is None and not do_cpu_sync
+            topk_idx, num_experts, cap = handle.topk_idx, handle.num_experts, handle.num_max_tokens_per_rank
+        else:
+            assert do_cpu_sync is not False and do_handle_copy
+            cap = num_max_tokens_per_rank or self.num_max_tokens_per_rank
+            tensor_is(topk_weights, 2, torch.float32)
+        tokens, hidden = x.shape
+        tensor_is(x, 2, torch.bfloat16 if sf is None else torch.float8_e4m3fn)
+        tensor_is(topk_idx, 2, torch.int64)
+        if sf is not None:
+            tensor_is(sf, 2, torch.float32)
+            assert sf.shape == (tokens, hidden // 128)
+        assert tokens <= cap and topk_idx.size(0) == tokens and topk_idx.size(1) <= 32
+        assert self.get_buffer_size_hint(self._self(), cap, hidden, topk_idx.size(1)) <= self.num_bytes
+        world, me, topk, local = self.group.world, self.group.rank, topk_idx.size(1), num_experts // self.group.world
+        self.group.begin()
+        ids = read(c_int64, topk_idx)
+        weights = read(c_float, topk_weights) if topk_weights is not None else None
+        peers = self.group.exchange((tokens, ids, weights, place(x), place(sf)))
+        sources = []
+        for r, (n, of, *_) in enumerate(peers):
+            sources += [(r, t) for t in range(n) if any(e // local == me for e in of[t * topk : (t + 1) * topk])]
+        recv = torch.empty((len(sources), hidden), dtype=x.dtype, device="cuda")
+        recv_sf = torch.empty((len(sources), hidden // 128), dtype=torch.float32, device="cuda") if sf is not None else None
+        size, per_expert, recv_ids, recv_weights = hidden * x.element_size(), [0] * local, [], []
+        for i, (r, t) in enumerate(sources):
+            copy(address(recv, i), torch.mapped(peers[r][3]) + t * size, size)
+            if sf is not None:
+                copy(address(recv_sf, i), torch.mapped(peers[r][4]) + t * hidden // 32, hidden // 32)
+            for k in range(t * topk, (t + 1) * topk):
+                e = peers[r][1][k] - me * local
+                mine = 0 <= e < local
+                recv_ids.append(e if mine else -1)
+                recv_weights.append(peers[r][2][k] if mine and peers[r][2] else 0)
+                if mine:
+                    per_expert[e] += 1
+        out_ids = torch.empty((len(sources), topk), dtype=torch.int64, device="cuda")
+        write(c_int64, out_ids, recv_ids)
+        out_weights = None
+        if weights is not None:
+            out_weights = torch.empty((len(sources), topk), dtype=torch.float32, device="cuda")
+            write(c_float, out_weights, recv_weights)
+        if handle is None:
+            metadata = torch.empty((len(sources), topk + 2), dtype=torch.int32, device="cuda")
+            write(c_int32, metadata, [n for r, t in sources for n in [r * cap + t] * (topk + 2)])
+            clone = torch.empty(topk_idx.shape, dtype=torch.int64, device="cuda")
+            write(c_int64, clone, ids)
+            handle = EPHandle(topk_idx=clone, num_experts=num_experts, num_max_tokens_per_rank=cap, num_sms=num_sms, recv_src_metadata=metadata,
+                              num_recv_tokens=len(sources), num_recv_tokens_per_expert_list=per_expert)
+        assert handle.num_recv_tokens == len(sources)
+        self.group.barrier()
+        return (recv, recv_sf) if sf is not None else recv, out_ids, out_weights, handle, EventOverlap()
+
+    def _self(self):
+        world = self.group.world
+        return type("Group", (), {"size": lambda _: world})()
+
+    def combine(self, x, handle, topk_weights=None, bias=None, num_sms=0, num_qps=0, previous_event=None, previous_event_before_epilogue=None,
+                async_with_compute_stream=False, allocate_on_comm_stream=False):
+        assert self.runtime and num_qps <= self.num_allocated_qps and not async_with_compute_stream and topk_weights is None and bias is None
+        tensor_is(x, 2, torch.bfloat16)
+        assert x.size(0) == handle.num_recv_tokens
+        self.group.begin()
+        tokens, topk = handle.topk_idx.shape
+        hidden, cap = x.size(1), handle.num_max_tokens_per_rank
+        peers = self.group.exchange((place(x), read(c_int32, handle.recv_src_metadata)[:: topk + 2]))
+        parts = [[] for _ in range(tokens)]
+        for at, sources in peers:
+            for row, source in enumerate(sources):
+                if source // cap == self.group.rank:
+                    parts[source % cap].append(torch.mapped(at) + row * 2 * hidden)
+        out = torch.empty((tokens, hidden), dtype=torch.bfloat16, device="cuda")
+        for t, rows in enumerate(parts):
+            total(address(out, t), rows, None, hidden)
+        self.group.barrier()
+        return out, None, EventOverlap()
