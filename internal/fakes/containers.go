@@ -25,6 +25,7 @@ func NewContainers(t *testing.T) Containers {
 	t.Setenv("PATH", tools+":"+os.Getenv("PATH"))
 	t.Setenv("FAKE_REGISTRY", c.registry)
 	t.Setenv("FAKE_LOG", c.log)
+	t.Setenv("FAKE_ENGINE", t.TempDir())
 	return c
 }
 

@@ -90,6 +90,9 @@ func (c *Checker) checkPlatform(p *Platform) {
 	if la.Container != "none" && p.Image == "" {
 		c.Diagnose(&la.Container, "container %q needs an image", la.Container)
 	}
+	if strings.Contains(p.Image, "@") {
+		c.Diagnose(&p.Image, "image %q has a digest: name a tag; documents record the digest", p.Image)
+	}
 	c.checkArgs(la.Salloc, la.Launcher == "slurm", "salloc", "the launcher is "+la.Launcher)
 	c.checkArgs(la.Srun, la.Launcher == "slurm", "srun", "the launcher is "+la.Launcher)
 	c.checkArgs(la.Docker, la.Container == "docker", "docker", "the container is "+la.Container)

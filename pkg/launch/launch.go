@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/collectivex/collectivex/pkg/command"
+	"github.com/collectivex/collectivex/pkg/container"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/vocab"
@@ -105,6 +106,7 @@ type Operator struct {
 	Stage  string
 	Images ImageOperator
 	Slurm  SlurmOperator
+	Docker []string // how to call docker or podman; empty for docker
 	// Missing names the values without which the platform cannot start ranks.
 	Missing []string
 }
@@ -156,6 +158,16 @@ func For(r Request) Launcher {
 		}
 		return Slurm{Starter: command.Host{}, Job: j, Program: program, Scratch: scratch, Delay: cacheDelay}
 	}
+	if c.Container == docker {
+		engine := r.Operator.Docker
+		if len(engine) == 0 {
+			engine = []string{docker}
+		}
+		return Docker{
+			Starter: command.Host{}, Engine: container.Engine{Starter: command.Host{}, Command: engine, Locks: r.Operator.Images.Locks},
+			Image: container.Image{Ref: c.Image, Arch: c.Arch}, Args: c.Launch.Docker, Program: program, Scratch: scratch,
+		}
+	}
 	return Local{Starter: command.Host{}, Program: []string{program, "rank"}, Scratch: scratch}
 }
 
@@ -168,10 +180,12 @@ const (
 	slurm = "slurm"
 	none  = "none"
 	pyxis = "pyxis"
+
+	docker = "docker" // or podman
 )
 
 // containers is what each launcher can start ranks in.
-var containers = map[string][]string{bare: {none}, slurm: {none, pyxis}}
+var containers = map[string][]string{bare: {none, docker}, slurm: {none, pyxis}}
 
 // refusing is a Launcher that allocates nothing.
 type refusing struct{ err error }

@@ -47,6 +47,6 @@ func TestForRefusesWhatItDoesNotHave(t *testing.T) {
 	require.EqualError(t, err, "platform gb200 needs operator values that nobody has given: slurm.partition, slurm.account; "+
 		"write them into the file that CX_OPERATOR_CONFIG names; "+
 		"no directory is known for images as files: name one among the operator values of platform gb200, as storage.images; "+noDirectory)
-	_, err = For(Request{Cell: plan.Cell{Launcher: "bare", Container: "docker", Nodes: 1}}).Allocate(t.Context())
-	require.EqualError(t, err, `this program has no launcher "bare" with container "docker"`)
+	_, err = For(Request{Cell: plan.Cell{Launcher: "bare", Container: "pyxis", Nodes: 1}}).Allocate(t.Context())
+	require.EqualError(t, err, `this program has no launcher "bare" with container "pyxis"; no directory is known for images as files: name one among the operator values of platform , as storage.images`)
 }

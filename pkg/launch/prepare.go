@@ -166,7 +166,7 @@ func (a *slurmAllocation) prepareStep(ctx context.Context, step, nonce string, l
 	reports := make([]report, a.Job.Nodes)
 	for n := range reports {
 		var err error
-		if reports[n], err = a.readReport(ctx, step, n, nonce, said, failed); err != nil {
+		if reports[n], err = readReport(ctx, a.Dir(), step, n, a.Delay, nonce, said, failed); err != nil {
 			return nil, err
 		}
 	}
@@ -200,15 +200,16 @@ const pollReport = 20 * time.Millisecond
 var tooOld = regexp.MustCompile("version `GLIBC_[0-9.]+' not found")
 
 // readReport reads the report of a node on a step, which wrote said and ended with failed.
-func (a *slurmAllocation) readReport(ctx context.Context, step string, node int, nonce, said string, failed error) (report, error) {
+// The report may take delay to become visible here.
+func readReport(ctx context.Context, dir, step string, node int, delay time.Duration, nonce, said string, failed error) (report, error) {
 	var r report
 	where, what := "node", "does it see storage.stage, at the same path as the runner, and may it write there?"
 	if step == inContainer {
-		where, what = "image", "does the image start there, and with the directory of storage.stage mounted?"
+		where, what = "image", "does the image start there, and with the directory of the cell mounted?"
 	}
-	err := readMessage(reportFile(a.Dir(), step, node), &r)
-	for end := time.Now().Add(a.Delay); err != nil && failed == nil && ctx.Err() == nil && time.Now().Before(end); time.Sleep(pollReport) {
-		err = readMessage(reportFile(a.Dir(), step, node), &r)
+	err := readMessage(reportFile(dir, step, node), &r)
+	for end := time.Now().Add(delay); err != nil && failed == nil && ctx.Err() == nil && time.Now().Before(end); time.Sleep(pollReport) {
+		err = readMessage(reportFile(dir, step, node), &r)
 	}
 	switch {
 	case ctx.Err() != nil:

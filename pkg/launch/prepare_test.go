@@ -5,8 +5,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -16,18 +19,37 @@ import (
 	"github.com/collectivex/collectivex/pkg/container"
 )
 
-// TestMain makes the copy of this program that the stand-in for srun starts do what
-// `cxrun prepare` does.
+// TestMain makes the copy of this program that stand-ins start in containers and on nodes do
+// what cxrun does there. As a rank, it does what the variable CX_RANK says.
 func TestMain(m *testing.M) {
-	if len(os.Args) != 6 || os.Args[1] != "prepare" {
+	if len(os.Args) < 2 || !slices.Contains([]string{"prepare", "hold", "rank"}, os.Args[1]) {
 		os.Exit(m.Run())
 	}
-	node, _ := strconv.Atoi(os.Getenv("SLURM_NODEID"))
-	if err := Prepare(context.Background(), command.Host{}, os.Args[3], os.Args[5], node); err != nil {
+	if err := stoodIn(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 	os.Exit(0)
+}
+
+func stoodIn() error {
+	ctx, stop := context.WithTimeout(context.Background(), 10*time.Minute) // the longest that a test lasts
+	defer stop()
+	switch verb := os.Args[1]; {
+	case verb == "prepare":
+		node, _ := strconv.Atoi(os.Getenv("SLURM_NODEID"))
+		return Prepare(ctx, command.Host{}, os.Args[3], os.Args[5], node)
+	case verb == "hold" && os.Args[len(os.Args)-1] == "--dump":
+		DumpRanks(os.Args[0])
+	case verb == "hold":
+		return Hold(ctx, os.Args[3])
+	case os.Getenv("CX_RANK") == "hang":
+		fmt.Fprintln(os.Stderr, "up")
+		<-ctx.Done()
+	default:
+		fmt.Fprintln(os.Stderr, os.Getenv("NCCL_DEBUG"), os.Getenv("CX_RANK"), strings.Join(os.Args[1:], " "))
+	}
+	return nil
 }
 
 // pool is two nodes whose ranks run in an image.
@@ -89,7 +111,7 @@ func TestNodesThatAreNotReady(t *testing.T) {
 			"FAKE_DEAF=0", func(j *Job) { j.Image = "" }, "nothing came back from node of node 0", "node 0: what it wrote is not visible here",
 		},
 		"the image does not get the directory": {
-			"FAKE_NO_MOUNT=1", func(*Job) {}, "no answer from image of node 0", "does the image start there, and with the directory of storage.stage mounted?",
+			"FAKE_NO_MOUNT=1", func(*Job) {}, "no answer from image of node 0", "does the image start there, and with the directory of the cell mounted?",
 		},
 		"the image has an old glibc": {
 			"FAKE_OLD_GLIBC=1", func(*Job) {}, "image has a glibc older than 2.34", "node 0: the image has a glibc older than 2.34, which this program needs",

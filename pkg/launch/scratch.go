@@ -26,6 +26,9 @@ const scratchPrefix = "cxscratch-"
 // account has a directory of its own.
 func (r Request) scratchBase() (string, error) {
 	if r.Cell.Launcher == bare {
+		if r.Cell.Container != none && !executable(memory()) {
+			return os.TempDir(), nil
+		}
 		return memory(), nil
 	}
 	if r.Operator.Stage == "" {
@@ -71,6 +74,12 @@ func memory() string {
 		return shm
 	}
 	return os.TempDir()
+}
+
+// executable reports whether programs may be started from the file system of dir.
+func executable(dir string) bool {
+	var fs unix.Statfs_t
+	return unix.Statfs(dir, &fs) == nil && fs.Flags&unix.ST_NOEXEC == 0
 }
 
 // newScratch removes what dead shards left in base, and makes a new directory there. It

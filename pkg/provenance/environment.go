@@ -44,6 +44,17 @@ var prefixes = []string{
 	"TORCH_NCCL_", "TORCH_SYMMMEM", "FI_", "IBV_", "MLX5_",
 }
 
+// Relevant returns those of environ ("NAME=value") that change what a communication library
+// does.
+func Relevant(environ []string) (relevant []string) {
+	for _, kv := range environ {
+		if slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(kv, p) }) {
+			relevant = append(relevant, kv)
+		}
+	}
+	return relevant
+}
+
 // identities matches variables that name a host or a secret by their purpose, whatever
 // their value looks like.
 var identities = regexp.MustCompile(`(^|_)(HOSTS?|HOSTID|HOSTNAME|ADDR|ADDRESS|COMM_ID|TOKEN|SECRET|PASS|PASSWD|PASSWORD|CREDENTIALS?|KEY|USER|FILE|PATH|DIR|URL|URI)(_|$)`)
@@ -74,9 +85,9 @@ var (
 // variables with unknown names.
 func (s *Screen) Environment(environ []string) map[string]string {
 	out, unknown := map[string]string{}, map[string]string{}
-	for _, kv := range environ {
+	for _, kv := range Relevant(environ) {
 		name, value, ok := strings.Cut(kv, "=")
-		if !ok || !slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(name, p) }) {
+		if !ok {
 			continue
 		}
 		if !s.publishes(name, value) {

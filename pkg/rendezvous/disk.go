@@ -32,10 +32,11 @@ type disk interface {
 	Remove(path string) error
 }
 
-// system is the disk of this host.
+// system is the disk of this host. What others may do with its files is left to the umask:
+// a store lies in a private directory, and ranks in a container may have another account.
 type system struct{}
 
-func (system) Mkdir(dir string) error { return os.Mkdir(dir, 0o700) }
+func (system) Mkdir(dir string) error { return os.Mkdir(dir, 0o777) }
 
 func (system) Visit(dir string) error {
 	d, err := os.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY, 0)
@@ -46,11 +47,11 @@ func (system) Visit(dir string) error {
 }
 
 func (system) Create(path string) (io.WriteCloser, error) {
-	return os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	return os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o666)
 }
 
 func (system) Append(path string) (io.WriteCloser, error) {
-	return os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	return os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o666)
 }
 
 func (system) Read(path string, offset, limit int64) ([]byte, error) {

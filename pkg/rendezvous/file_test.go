@@ -109,3 +109,20 @@ func TestPutLeavesNoTemporaryFile(t *testing.T) {
 		return err
 	}))
 }
+
+// Ranks in a container may have another account than the shard, which reads and removes
+// what they wrote. They leave the modes of files open; the directory above is private.
+func TestFilesHaveTheModesThatTheUmaskLeaves(t *testing.T) {
+	old := unix.Umask(0)
+	defer unix.Umask(old)
+	f, err := OpenFile(t.TempDir())
+	require.NoError(t, err)
+	require.NoError(t, f.Put(t.Context(), "case-1/key", []byte("value")))
+	require.NoError(t, filepath.WalkDir(f.Dir(), func(path string, _ fs.DirEntry, err error) error {
+		require.NoError(t, err)
+		info, err := os.Stat(path)
+		require.NoError(t, err)
+		require.Equal(t, fs.FileMode(0o666), info.Mode().Perm()&0o666, path)
+		return nil
+	}))
+}

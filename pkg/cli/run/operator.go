@@ -50,6 +50,7 @@ func (h cluster) request(cell plan.Cell) launch.Request {
 	if p != nil {
 		r.Operator.Stage = p.Storage.Stage
 		r.Operator.Images = launch.ImageOperator{Dir: p.Storage.Images, Locks: p.Storage.Locks, Cache: p.Storage.EnrootCache}
+		r.Operator.Docker = p.Docker.Command
 		r.Operator.Slurm = launch.SlurmOperator{
 			Partition: p.Slurm.Partition, Account: p.Slurm.Account, QOS: p.Slurm.QOS, Nodes: p.Slurm.Nodes, Exclude: p.Slurm.Exclude,
 		}

@@ -32,9 +32,10 @@ func expendable(log io.Writer) {
 // newRank is one rank of a group. Launchers start it; people do not.
 func newRank(s cli.Streams) *cobra.Command {
 	var (
-		store string
-		place rank.Place
-		slurm bool
+		store  string
+		place  rank.Place
+		slurm  bool
+		shared bool
 	)
 	cmd := &cobra.Command{
 		Use:    "rank",
@@ -58,6 +59,9 @@ func newRank(s cli.Streams) *cobra.Command {
 			}
 			if err := place.Check(); err != nil {
 				return cli.UsageError("%w", err)
+			}
+			if shared {
+				unix.Umask(0)
 			}
 			expendable(s.Err)
 			joined, err := rendezvous.Join(store, s.Getenv)
@@ -83,6 +87,7 @@ func newRank(s cli.Streams) *cobra.Command {
 	f.IntVar(&place.LocalRank, "local-rank", 0, "rank within its node, and its device")
 	f.IntVar(&place.Node, "node", 0, "node of the rank")
 	f.BoolVar(&slurm, "slurm", false, "take this rank's place from Slurm's variables")
+	f.BoolVar(&shared, "shared", false, "let other accounts read and remove what this rank writes; the directory above is private")
 	_ = cmd.MarkFlagRequired("store") // fails for unknown flags alone
 	return cmd
 }
