@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/collectivex/collectivex/pkg/fit"
 	"github.com/collectivex/collectivex/pkg/result"
 )
 
@@ -61,6 +62,8 @@ type Case struct {
 	// At is the rung in the middle, whose times the shift shows.
 	At    string `json:"at,omitempty"`
 	Rungs []Rung `json:"rungs,omitempty"` // in ascending order; of one rung, the case tells all
+	// Fits are the latency and bandwidth of each curve of a collective's medians.
+	Fits []Fit `json:"fits,omitempty"`
 	// Again is what was measured to confirm the shift; missing if nothing was.
 	Again *Shift `json:"measured_again,omitempty"`
 	// Confirmed says that a faster or slower case was measured again, side beside side,
@@ -71,6 +74,13 @@ type Case struct {
 	// Differs lists the factors that make the case incomparable.
 	Differs []Difference `json:"differing_factors,omitempty"`
 	Why     string       `json:"why,omitempty"`
+}
+
+// Fit is one curve on both sides: one placement and, for a pairwise operation, one pair.
+type Fit struct {
+	Curve string    `json:"curve"`
+	Old   fit.Model `json:"old"`
+	New   fit.Model `json:"new"`
 }
 
 // Rung is one point of a case.
@@ -436,6 +446,9 @@ func (q *pair) judge(p *pools, o Options) Case {
 	b, _ := at(q.new, q.rungs[len(q.rungs)/2])
 	s.OldUs, s.NewUs = math.Exp(median(a)), math.Exp(median(b))
 	c.Shift, c.Status, c.Why = &s, s.Status, s.Why
+	if q.pool.metric.stat == "p50" {
+		c.Fits = q.fits()
+	}
 	if len(q.rungs) == 1 {
 		return c
 	}
@@ -463,6 +476,31 @@ func (q *pair) judge(p *pools, o Options) Case {
 		})
 	}
 	return c
+}
+
+// fits returns the fits of the curves that have as many sizes as a fit needs.
+func (q *pair) fits() (out []Fit) {
+	curves := map[string][]rung{}
+	for _, r := range q.rungs {
+		if r.curve != "" {
+			curves[r.curve] = append(curves[r.curve], r)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(curves)) {
+		if len(curves[name]) < fit.LeastSizes {
+			continue
+		}
+		of := func(side []score) fit.Model {
+			var points []fit.Point
+			for _, r := range curves[name] {
+				times, _ := at(side, r)
+				points = append(points, fit.Point{Bytes: float64(r.size), Us: math.Exp(median(times))})
+			}
+			return fit.Fit(points)
+		}
+		out = append(out, Fit{name, of(q.old), of(q.new)})
+	}
+	return out
 }
 
 // Regressions returns what ends a program with an error: what is slower, confirmed, and

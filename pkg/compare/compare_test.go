@@ -204,6 +204,27 @@ func TestDifferencesBesideTheKeyAreNamed(t *testing.T) {
 	require.Equal(t, []compare.Difference{{Factor: "program", Old: []string{resulttest.Attempt().Generator}, New: []string{"cxrun devel (source other)"}}}, c.Beside)
 }
 
+// A curve that is slower by a tenth has a tenth more latency and a tenth less bandwidth.
+func TestFitsOfBothSides(t *testing.T) {
+	b := collective()
+	b.noise = 0
+	b.c.Collective().Sizes = nil
+	for size := int64(8); size <= 8<<20; size *= 4 {
+		b.c.Collective().Sizes = append(b.c.Collective().Sizes, size)
+	}
+	for _, k := range compare.Of(b.side(1), b.with(2, times(1.1)).side(1), compare.Options{}).Cases {
+		require.Len(t, k.Fits, len(b.c.Collective().Placements))
+		for _, f := range k.Fits {
+			require.Len(t, f.Old.Segments, 1)
+			require.InEpsilon(t, 1.1, f.New.Segments[0].Latency.Value/f.Old.Segments[0].Latency.Value, 1e-3)
+			require.InEpsilon(t, 1/1.1, f.New.Segments[0].Bandwidth.Value/f.Old.Segments[0].Bandwidth.Value, 1e-3)
+		}
+	}
+	for _, k := range compare.Of(collective().side(1), collective().side(1), compare.Options{}).Cases {
+		require.Empty(t, k.Fits, "three sizes are too few")
+	}
+}
+
 func TestEPComponentsAreCompared(t *testing.T) {
 	build := func(by float64, seed int) *compare.Side {
 		s := &compare.Side{}

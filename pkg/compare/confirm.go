@@ -47,6 +47,18 @@ func (c *Comparison) Suspects() []string {
 	return slices.Compact(ids)
 }
 
+// Suites returns the suites of the cases with these ids, sorted.
+func (c *Comparison) Suites(ids []string) []string {
+	var suites []string
+	for _, k := range c.Cases {
+		if slices.Contains(ids, k.CaseID) {
+			suites = append(suites, k.Suite)
+		}
+	}
+	slices.Sort(suites)
+	return slices.Compact(suites)
+}
+
 func (k *Case) suspect() bool {
 	return k.Shift != nil && (k.Shift.Suspect || slices.ContainsFunc(k.Rungs, func(r Rung) bool { return r.Status == Slower || r.Status == Faster }))
 }

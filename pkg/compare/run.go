@@ -35,6 +35,7 @@ func (m metric) String() string { return m.clock + " " + m.stat }
 type rung struct {
 	size  int64 // requested bytes, or tokens per rank
 	label string
+	curve string // of a collective: what all sizes of one curve share
 }
 
 // leastForP99 is how many samples give the 99th percentile a two-sided interval of 95 %.
@@ -123,16 +124,17 @@ func (r *run) collective(d *result.CollectiveDocument) {
 		if !row.Complete || !row.Check.Passed {
 			continue
 		}
-		label := fmt.Sprintf("%d B %s", row.Requested, row.Placement)
+		curve := row.Placement
 		if row.Src != nil && row.Dst != nil {
-			label += fmt.Sprintf(" rank %d to %d", *row.Src, *row.Dst)
+			curve += fmt.Sprintf(" rank %d to %d", *row.Src, *row.Dst)
 		}
+		label := fmt.Sprintf("%d B %s", row.Requested, curve)
 		if row.Slots > 1 {
 			label += fmt.Sprintf(", %d buffers", row.Slots)
 		}
 		for _, mode := range vocab.TimingModes() {
 			if t := *row.Timing(mode); t != nil {
-				r.add(mode, rung{row.Requested, label}, t.Percentiles, t.SampleCount)
+				r.add(mode, rung{row.Requested, label, curve}, t.Percentiles, t.SampleCount)
 			}
 		}
 	}
@@ -144,7 +146,7 @@ func (r *run) ep(d *result.EPDocument) {
 		if !row.Complete || !row.Correctness.Passed {
 			continue
 		}
-		at := rung{int64(row.TokensPerRank), fmt.Sprintf("%d tokens", row.TokensPerRank)}
+		at := rung{size: int64(row.TokensPerRank), label: fmt.Sprintf("%d tokens", row.TokensPerRank)}
 		for _, c := range []struct {
 			name string
 			of   result.Component

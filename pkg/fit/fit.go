@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -55,9 +56,11 @@ type Estimate struct {
 	SE    float64 `json:"standard_error"`
 }
 
+// LeastSizes is how many sizes a segment needs.
+const LeastSizes = 4
+
 // What a curve must show before a figure is reported.
 const (
-	leastSizes   = 4 // in a segment
 	mostSegments = 3
 	sides        = 4.0  // α needs a size ≤ n½/4, B a size ≥ 4·n½
 	latencySE    = 0.20 // largest relative standard errors
@@ -80,8 +83,8 @@ func Fit(points []Point) Model {
 	}
 	slices.SortFunc(p, func(a, b Point) int { return cmp.Or(cmp.Compare(a.Bytes, b.Bytes), cmp.Compare(a.Us, b.Us)) })
 	p = slices.CompactFunc(p, func(a, b Point) bool { return a.Bytes == b.Bytes })
-	if len(p) < leastSizes {
-		return Model{Segments: []Segment{}, Why: fmt.Sprintf("%d sizes: a fit needs %d", len(p), leastSizes)}
+	if len(p) < LeastSizes {
+		return Model{Segments: []Segment{}, Why: fmt.Sprintf("%d sizes: a fit needs %d", len(p), LeastSizes)}
 	}
 	m := Model{Segments: []Segment{}}
 	for _, r := range split(p) {
@@ -103,10 +106,10 @@ func split(p []Point) [][2]int {
 			}
 		}
 	}
-	for i := leastSizes; i <= n-leastSizes; i++ {
+	for i := LeastSizes; i <= n-LeastSizes; i++ {
 		head := cost(0, i)
 		try(head+cost(i, n), 0, i, n)
-		for j := i + leastSizes; j <= n-leastSizes; j++ {
+		for j := i + LeastSizes; j <= n-LeastSizes; j++ {
 			try(head+cost(i, j)+cost(j, n), 0, i, j, n)
 		}
 	}
@@ -159,7 +162,7 @@ func solve(p []Point) line {
 func segment(p []Point) Segment {
 	l := solve(p)
 	first, last := p[0].Bytes, p[len(p)-1].Bytes
-	s := Segment{FirstBytes: first, LastBytes: last, Sizes: len(p), MaxResidual: l.largest, alpha: l.a, perByte: l.b}
+	s := Segment{FirstBytes: first, LastBytes: last, Sizes: len(p), MaxResidual: math.Round(1e6*l.largest) / 1e6, alpha: l.a, perByte: l.b}
 	switch {
 	case l.singular:
 		s.Why = "the sizes are too close together"
@@ -180,7 +183,7 @@ func segment(p []Point) Segment {
 		case relativeA >= latencySE:
 			why = append(why, fmt.Sprintf("latency: standard error of %.0f %%", 100*relativeA))
 		default:
-			s.Latency = &Estimate{l.a, l.a * relativeA}
+			s.Latency = estimate(l.a, relativeA)
 		}
 		gbps := 1e-3 / l.b
 		switch {
@@ -189,12 +192,28 @@ func segment(p []Point) Segment {
 		case relativeB >= bandwidthSE:
 			why = append(why, fmt.Sprintf("bandwidth: standard error of %.0f %%", 100*relativeB))
 		default:
-			s.Bandwidth = &Estimate{gbps, gbps * relativeB}
+			s.Bandwidth = estimate(gbps, relativeB)
 		}
 		if s.Latency != nil && s.Bandwidth != nil {
+			half = rounded(half)
 			s.HalfBytes = &half
 		}
 		s.Why = strings.Join(why, "; ")
 	}
 	return s
+}
+
+// estimate returns a figure and its standard error to six digits of the figure: the last
+// bits depend on the processor.
+func estimate(v, relative float64) *Estimate {
+	v = rounded(v)
+	places := max(0, 5-int(math.Floor(math.Log10(v))))
+	se, _ := strconv.ParseFloat(strconv.FormatFloat(v*relative, 'f', places, 64), 64)
+	return &Estimate{v, se}
+}
+
+// rounded returns v with six significant digits.
+func rounded(v float64) float64 {
+	r, _ := strconv.ParseFloat(strconv.FormatFloat(v, 'g', 6, 64), 64)
+	return r
 }

@@ -32,9 +32,9 @@ func TestWithoutNoiseTheFitIsExact(t *testing.T) {
 	m := fit.Fit(p)
 	require.Len(t, m.Segments, 1)
 	s := m.Segments[0]
-	require.InEpsilon(t, 20, s.Latency.Value, 1e-6)
-	require.InEpsilon(t, 400, s.Bandwidth.Value, 1e-6)
-	require.InEpsilon(t, 8e6, *s.HalfBytes, 1e-6)
+	require.Equal(t, fit.Estimate{Value: 20}, *s.Latency)
+	require.Equal(t, fit.Estimate{Value: 400}, *s.Bandwidth)
+	require.Equal(t, 8e6, *s.HalfBytes)
 	require.InEpsilon(t, 20+1e6/400e3, s.Us(1e6), 1e-6)
 	require.Empty(t, s.Why)
 	require.Equal(t, 28, s.Sizes)

@@ -17,6 +17,9 @@ import (
 // family alone.
 type Filters struct {
 	Only Only
+	// Cases are the ids of the cases that pass, each with all its repeats, under the id of
+	// the first; none: every case. An id that is not in the plan is an error.
+	Cases []string
 	// MaxCases caps the cases of a cell; 0 is DefaultMaxCases.
 	MaxCases int
 }
@@ -137,6 +140,33 @@ func (f *Filters) check(cat *catalog.Catalog, suites []*catalog.Suite) error {
 		refuse(true, "%s %s is in none of the selected suites; they have %s", func(_ string, known []string) string {
 			return cmp.Or(strings.Join(known, ", "), "none")
 		})
+	}
+	return errors.Join(errs...)
+}
+
+// keepsCase reports whether the filter on ids lets a case pass.
+func (f *Filters) keepsCase(c *plan.Case) bool {
+	if len(f.Cases) == 0 {
+		return true
+	}
+	first := *c
+	first.Repeat = 1
+	return slices.Contains(f.Cases, first.ID())
+}
+
+// checkCases refuses ids that are not in the plan.
+func (f *Filters) checkCases(m *plan.Matrix) error {
+	planned := map[string]bool{}
+	if len(f.Cases) > 0 {
+		for q := range m.Requested() {
+			planned[q.Case.CaseID] = true
+		}
+	}
+	var errs []error
+	for _, id := range f.Cases {
+		if !planned[id] {
+			errs = append(errs, fmt.Errorf("no case %q in the plan that the other filters leave", id))
+		}
 	}
 	return errors.Join(errs...)
 }

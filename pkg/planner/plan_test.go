@@ -164,6 +164,23 @@ func TestSmokeIsAStart(t *testing.T) {
 	require.Equal(t, int64(128<<20), largest["p2p"])
 }
 
+// A case that is named passes with all its repeats, and alone.
+func TestCasesByID(t *testing.T) {
+	cat := shipped(t)
+	for i := range cat.Suites {
+		cat.Suites[i].Repeats = 2
+	}
+	only := planner.Only{planner.FilterSuite: {"smoke"}, planner.FilterSKU: {"local"}}
+	all := resolve(t, cat, planner.Filters{Only: only})
+	id := all.RequestedOther[0].Case.CaseID
+	m := resolve(t, cat, planner.Filters{Only: only, Cases: []string{id}})
+	require.Equal(t, []string{id, id + "-r2"}, allIDs(m))
+	require.Len(t, m.Include, 1)
+	require.Equal(t, []string{id, id + "-r2"}, m.Include[0].CaseIDs)
+	_, err := planner.Resolve(cat, planner.Filters{Only: only, Cases: []string{id, "nosuch"}}, planner.Machine{})
+	require.EqualError(t, err, `no case "nosuch" in the plan that the other filters leave`)
+}
+
 // TestRecordedRouting: a routing from a file is a case of its own, which CollectiveX does
 // not plan.
 func TestRecordedRouting(t *testing.T) {

@@ -54,6 +54,9 @@ func Resolve(cat *catalog.Catalog, f Filters, m Machine) (*plan.Matrix, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := f.checkCases(out); err != nil {
+		return nil, err
+	}
 	out.Include, err = cells(cat, out, f.MaxCases)
 	if err != nil {
 		return nil, err
@@ -194,6 +197,9 @@ func (r *Resolver) Unsupported(c *plan.Case, detail string) {
 }
 
 func (r *Resolver) add(q *plan.Requested) {
+	if !r.filters.keepsCase(&q.Case) {
+		return
+	}
 	if len(r.cases) == maxCases(r.filters) {
 		r.err = cmp.Or(r.err, fmt.Errorf("the plan has more than %d cases; filter it", maxCases(r.filters)))
 		return

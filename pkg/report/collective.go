@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/collectivex/collectivex/pkg/fit"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/vocab"
@@ -69,7 +70,9 @@ type Collective struct {
 	Points    []CollectivePoint `json:"sizes"`
 	Peak      int               `json:"peak"`  // index of the highest bus bandwidth
 	Floor     int               `json:"floor"` // index of the lowest median latency
-	Key       string            `json:"comparison_key"`
+	// Fit is the latency and bandwidth of the sizes; null if there are too few.
+	Fit *fit.Model `json:"fit"`
+	Key string     `json:"comparison_key"`
 }
 
 // CollectivePoint is one size: median microseconds, bus bandwidth in GB/s.
@@ -100,11 +103,29 @@ func collectiveOf(d *result.CollectiveDocument) *Collective {
 				c.add(CollectivePoint{Requested: r.Requested, Bytes: r.Bytes, P50: t.Percentiles.P50, P99: t.Percentiles.P99, BusBW: t.BusBW})
 			}
 			if len(c.Points) > 0 {
+				c.fit()
 				return c
 			}
 		}
 	}
 	return c
+}
+
+// fit fits the medians.
+func (c *Collective) fit() {
+	var points []fit.Point
+	for _, p := range c.Points {
+		points = append(points, fit.Point{Bytes: float64(p.Bytes), Us: p.P50})
+	}
+	c.Fit = fitted(points)
+}
+
+// fitted returns the fit of a curve, nil if there are too few sizes.
+func fitted(points []fit.Point) *fit.Model {
+	if m := fit.Fit(points); len(m.Segments) > 0 {
+		return &m
+	}
+	return nil
 }
 
 func (c *Collective) add(p CollectivePoint) {

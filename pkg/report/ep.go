@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/collectivex/collectivex/pkg/fit"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/result"
 )
@@ -55,7 +56,10 @@ type EP struct {
 	Headline int       `json:"headline"` // index into Rungs
 	Rungs    []EPPoint `json:"rungs"`
 	MaxError float64   `json:"max_relative_error"`
-	Key      string    `json:"comparison_key"`
+	// Fits of the medians over the logical bytes of each GPU; null if there are too few rungs.
+	DispatchFit *fit.Model `json:"dispatch_fit"`
+	CombineFit  *fit.Model `json:"combine_fit"`
+	Key         string     `json:"comparison_key"`
 }
 
 // EPPoint is one rung. Times are microseconds, bandwidths GB/s for each GPU:
@@ -91,6 +95,7 @@ func epOf(d *result.EPDocument) *EP {
 		Mode: f.Mode, Phase: f.Phase, World: f.EP, Routing: f.Routing, Dispatch: d.Measurement.DispatchDType,
 		Dropped: d.Workload.LadderDropped, Key: d.ComparisonKey,
 	}
+	var dispatch, combine []fit.Point
 	for _, r := range d.Measurement.Rows {
 		if !r.Correctness.Passed {
 			continue
@@ -111,6 +116,8 @@ func epOf(d *result.EPDocument) *EP {
 		p.CombineGBps = wire.Combine.PerGPU(p50(p.CombineTime), f.EP)
 		p.RoundtripGBps = wire.Roundtrip.PerGPU(p50(p.Roundtrip), f.EP)
 		e.Rungs = append(e.Rungs, p)
+		dispatch = append(dispatch, fit.Point{Bytes: float64(wire.Dispatch.Total) / float64(f.EP), Us: p50(p.DispatchTime)})
+		combine = append(combine, fit.Point{Bytes: float64(wire.Combine.Total) / float64(f.EP), Us: p50(p.CombineTime)})
 		if r.TokensPerRank == headlineTokens {
 			e.Headline = len(e.Rungs) - 1
 		}
@@ -118,6 +125,7 @@ func epOf(d *result.EPDocument) *EP {
 			e.MaxError = max(e.MaxError, *x)
 		}
 	}
+	e.DispatchFit, e.CombineFit = fitted(dispatch), fitted(combine)
 	if len(e.Rungs) > 0 && e.Rungs[e.Headline].TokensPerRank != headlineTokens {
 		e.Headline = len(e.Rungs) / 2
 	}

@@ -23,6 +23,7 @@ func newCompare(s cli.Streams) *cobra.Command {
 		baseline  string
 		effect    float64
 		json, all bool
+		again     confirmation
 	)
 	cmd := &cobra.Command{
 		Use:   "compare OLD NEW",
@@ -36,13 +37,22 @@ The unit is a run with ranks of its own. A case is faster or slower if its shift
 shift and floor together are within --min-effect. Everything else is unclear: with fewer
 than five runs a side, that is every case.
 
+--confirm measures what is suspect again: eight runs a side in pairs, in the order OLD NEW,
+NEW OLD and so on. It needs to know how OLD and NEW are run: as commands that take the flags
+of 'cxrun sweep', or as this program with other environment, such as the path of a library.
+An effect is confirmed if these runs show it beyond a noise floor of their own, and all
+pairs but one agree. What they do not show is unclear. A directory that has such runs
+already is read.
+
 The exit code is 1 if a regression is confirmed, or if NEW has only failures in a case
 that OLD passed.`,
 		Example: `  cxrun compare old.ndjson new.ndjson
   cxrun compare results/monday results/tuesday --json
-  cxrun compare --baseline history results/today`,
+  cxrun compare --baseline history results/today
+  cxrun compare old.ndjson new.ndjson --confirm again --old-env CX_NCCL_LIB=/opt/old/libnccl.so.2
+  cxrun compare old.ndjson new.ndjson --confirm again2 --old-run '/opt/old/cxrun sweep --suite smoke'`,
 		Args: cobra.MaximumNArgs(2),
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(cmd *cobra.Command, args []string) error {
 			if baseline != "" {
 				args = append([]string{baseline}, args...)
 			}
@@ -67,7 +77,16 @@ that OLD passed.`,
 			if err != nil {
 				return err
 			}
+			if err := again.check(); err != nil {
+				return err
+			}
 			c := compare.Of(older, newer, o)
+			if again.dir != "" {
+				defer whileRead(cmd)()
+				if err := again.confirm(cmd.Context(), s, c, o); err != nil {
+					return err
+				}
+			}
 			if json {
 				err = writeJSON(s.Out, c)
 			} else {
@@ -81,6 +100,7 @@ that OLD passed.`,
 	}
 	cmd.Flags().StringVar(&baseline, "baseline", "", "compare with all runs below `DIR`, the history, but those of NEW itself")
 	cmd.Flags().Float64Var(&effect, "min-effect", 3, "smallest effect that counts, in `PERCENT`")
+	again.addFlags(cmd.Flags())
 	cmd.Flags().BoolVar(&json, "json", false, "write JSON, with every rung, instead of a table")
 	cmd.Flags().BoolVar(&all, "all", false, "also list what is the same")
 	return cmd

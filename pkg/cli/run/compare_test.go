@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/collectivex/collectivex/internal/resulttest"
+	"github.com/collectivex/collectivex/internal/short"
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/compare"
 	"github.com/collectivex/collectivex/pkg/result"
@@ -61,7 +62,7 @@ func TestExamplesOfCompare(t *testing.T) {
 	examples, _, _ = strings.Cut(examples, "\n\n")
 	require.NotEmpty(t, examples)
 	for line := range strings.Lines(examples) {
-		words := strings.Fields(line)
+		words := wordsOf(line)
 		require.Equal(t, "cxrun", words[0])
 		code, stdout, stderr := cxrun(nil, words[1:]...)
 		require.Equal(t, cli.ExitOK, code, stderr)
@@ -130,4 +131,96 @@ func TestCompareIsDeterministic(t *testing.T) {
 		_, again, _ := cxrun(nil, "compare", dir+"/a", dir+"/b", "--json")
 		require.True(t, bytes.Equal([]byte(first), []byte(again)))
 	}
+}
+
+// wordsOf splits a line at blanks outside of single quotes.
+func wordsOf(line string) (words []string) {
+	for i, part := range strings.Split(line, "'") {
+		if i%2 == 1 {
+			words = append(words, part)
+			continue
+		}
+		words = append(words, strings.Fields(part)...)
+	}
+	return words
+}
+
+// standIn writes a program that takes the flags of a sweep and, in place of measuring, puts
+// prepared runs of a side there, one each time; it notes its side and arguments in a log.
+func standIn(t *testing.T, dir, side string, by float64) string {
+	t.Helper()
+	for i := range compare.Pairs {
+		history(t, filepath.Join(dir, "prepared", side), fmt.Sprintf("%s%d", side, i+1), 1, by*(1+0.001*float64(i%3)))
+	}
+	script := filepath.Join(dir, side+".sh")
+	text := fmt.Sprintf(`#!/bin/sh
+echo %[1]s "$@" >>%[2]s/log
+while [ "$1" != --out ]; do shift; done
+mkdir -p "$(dirname "$2")"
+cp -r %[2]s/prepared/%[1]s/%[1]s$(basename "$2") "$2"
+`, side, dir)
+	require.NoError(t, os.WriteFile(script, []byte(text), 0o755))
+	return script
+}
+
+func TestConfirmMeasuresInTurn(t *testing.T) {
+	short.Skip(t)
+	for _, tc := range []struct {
+		name string
+		by   float64
+		code int
+		says string
+	}{
+		{"confirmed", 1.2, cli.ExitFailed, `(?m)^slower \(confirmed\) +\+20`},
+		{"not confirmed", 1, cli.ExitOK, `(?m)^unclear +\+20.* suspected, and not confirmed: .0\.\d % then`},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			dir := t.TempDir()
+			history(t, dir, "before", 5, 1)
+			history(t, dir, "after", 5, 1.2)
+			again := filepath.Join(dir, "again")
+			args := []string{"compare", dir + "/before", dir + "/after", "--confirm", again}
+			measured := append(args, "--old-run", "sh "+standIn(t, dir, "old", 1), "--new-run", "sh "+standIn(t, dir, "new", tc.by))
+			code, stdout, stderr := cxrun(nil, measured...)
+			require.Equal(t, tc.code, code, stderr)
+			require.Regexp(t, tc.says, stdout)
+
+			log, err := os.ReadFile(filepath.Join(dir, "log"))
+			require.NoError(t, err)
+			var order []string
+			for line := range strings.Lines(string(log)) {
+				words := strings.Fields(line)
+				order = append(order, words[0])
+				require.Contains(t, line, " --case "+resulttest.CollectiveCase().CaseID+" --repeat 1 --out "+again+"/"+words[0]+"/")
+			}
+			require.Equal(t, strings.Repeat("old new new old ", compare.Pairs/2), strings.Join(order, " ")+" ")
+
+			code, read, _ := cxrun(nil, args...)
+			require.Equal(t, tc.code, code, "what was measured is read")
+			require.Equal(t, stdout, read)
+			code, _, stderr = cxrun(nil, measured...)
+			require.Equal(t, cli.ExitUsage, code)
+			require.Contains(t, stderr, "already holds runs")
+		})
+	}
+}
+
+func TestConfirmRefuses(t *testing.T) {
+	dir := t.TempDir()
+	history(t, dir, "before", 5, 1)
+	history(t, dir, "after", 5, 1.2)
+	for args, says := range map[string]string{
+		"--old-env A=B":                                          "add --confirm DIR",
+		"--confirm " + dir + "/again":                            "nothing tells OLD from NEW",
+		"--confirm " + dir + "/again --old-env A":                `--old-env "A": want NAME=VALUE`,
+		"--confirm " + dir + "/again --old-run " + dir + "/none": "run OLD: ",
+	} {
+		code, _, stderr := cxrun(nil, append([]string{"compare", dir + "/before", dir + "/after"}, strings.Fields(args)...)...)
+		require.Contains(t, stderr, says, args)
+		require.Contains(t, []int{cli.ExitUsage, cli.ExitEnvironment}, code)
+	}
+	// Where nothing is suspect, nothing is run.
+	code, _, stderr := cxrun(nil, "compare", dir+"/before", dir+"/before", "--confirm", dir+"/again", "--old-run", dir+"/none")
+	require.Equal(t, cli.ExitOK, code)
+	require.Equal(t, "nothing is suspect, so nothing is measured again\n", stderr)
 }

@@ -125,6 +125,7 @@ directory, runs the cases that have no document yet, and folds again.`,
 	defs.AddFlag(cmd.Flags())
 	cli.AddFilterFlags(cmd.Flags(), &filters)
 	cmd.Flags().StringVar(&out, "out", "", "write everything into `DIR` (default: results/RUN)")
+	cmd.Flags().StringSliceVar(&filters.Cases, caseFlag, nil, "only these cases, by `ID`; a list with commas")
 	cmd.Flags().IntVar(&repeat, repeatFlag, 1, "measure each case in `N` independent runs, all cases once before any again (default: as the suite says)")
 	cmd.Flags().StringVar(&resume, resumeFlag, "", "complete the sweep in `DIR`, with its plan and under its run id")
 	return cmd
@@ -133,6 +134,7 @@ directory, runs the cases that have no document yet, and folds again.`,
 const (
 	resumeFlag = "resume"
 	repeatFlag = "repeat"
+	caseFlag   = "case"
 )
 
 // maxRepeats is the limit that definitions have too.

@@ -1,0 +1,152 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/collectivex/collectivex/pkg/cli"
+	"github.com/collectivex/collectivex/pkg/command"
+	"github.com/collectivex/collectivex/pkg/compare"
+)
+
+// confirmation measures suspects again, both sides in turn.
+type confirmation struct {
+	dir   string
+	sides [2]howToRun // OLD, NEW
+}
+
+// howToRun is how the runs of a side are made.
+type howToRun struct {
+	name    string // of its directory below the confirmation's
+	command string // words; empty: this program's sweep
+	env     []string
+}
+
+func (c *confirmation) addFlags(flags *pflag.FlagSet) {
+	c.sides[0].name, c.sides[1].name = "old", "new"
+	flags.StringVar(&c.dir, "confirm", "", "measure suspects again, into `DIR`, or read what was measured there before")
+	for i := range c.sides {
+		side := &c.sides[i]
+		label := strings.ToUpper(side.name)
+		flags.StringVar(&side.command, side.name+"-run", "", "`COMMAND` that runs "+label+" and takes the flags of 'cxrun sweep' (default: this program's sweep, of the suspects' suites)")
+		flags.StringArrayVar(&side.env, side.name+"-env", nil, "environment that "+label+" is run with, as `NAME=VALUE`; may be repeated")
+	}
+}
+
+// measures reports whether there is anything to tell the sides apart by, so that they can be
+// measured.
+func (c *confirmation) measures() bool {
+	for _, side := range c.sides {
+		if side.command != "" || len(side.env) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// check refuses flags that make no confirmation.
+func (c *confirmation) check() error {
+	if c.dir == "" {
+		if c.measures() {
+			return cli.UsageError("--old-run, --new-run, --old-env and --new-env say how to confirm: add --confirm DIR")
+		}
+		return nil
+	}
+	_, err := os.Stat(filepath.Join(c.dir, c.sides[0].name))
+	switch there := err == nil; {
+	case there && c.measures():
+		return cli.UsageError("--confirm %s already holds runs: leave out --old-run, --new-run, --old-env and --new-env to read them, or name another directory", c.dir)
+	case !there && !c.measures():
+		return cli.UsageError("--confirm %s holds no runs, and nothing tells OLD from NEW: add --old-run, --new-run, --old-env or --new-env", c.dir)
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return cli.EnvironmentError("--confirm: %w", err)
+	}
+	for _, side := range c.sides {
+		for _, v := range side.env {
+			if name, _, ok := strings.Cut(v, "="); !ok || name == "" {
+				return cli.UsageError("--%s-env %q: want NAME=VALUE", side.name, v)
+			}
+		}
+	}
+	return nil
+}
+
+// confirm measures the suspects of c again, or reads what was measured before, and tells c.
+func (c *confirmation) confirm(ctx context.Context, s cli.Streams, found *compare.Comparison, o compare.Options) error {
+	suspects := found.Suspects()
+	if len(suspects) == 0 {
+		s.Tell("nothing is suspect, so nothing is measured again")
+		return nil
+	}
+	if c.measures() {
+		if err := c.measure(ctx, s, suspects, found.Suites(suspects)); err != nil {
+			return err
+		}
+	}
+	var sides [2]*compare.Side
+	for i, how := range c.sides {
+		var err error
+		if sides[i], _, err = side(s, filepath.Join(c.dir, how.name), nil); err != nil {
+			return err
+		}
+	}
+	found.Confirm(sides[0], sides[1], o)
+	return nil
+}
+
+// measure runs the pairs: OLD NEW, NEW OLD, and so on. What the machine does meanwhile falls
+// on both sides alike.
+func (c *confirmation) measure(ctx context.Context, s cli.Streams, suspects, suites []string) error {
+	s.Tell("measuring %d suspects again, in %d pairs of runs", len(suspects), compare.Pairs)
+	for pair := range compare.Pairs {
+		for turn := range c.sides {
+			side := c.sides[(pair+turn)%2]
+			out := filepath.Join(c.dir, side.name, strconv.Itoa(pair+1))
+			s.Tell("pair %d of %d: %s", pair+1, compare.Pairs, strings.ToUpper(side.name))
+			args, err := side.args(suites)
+			if err != nil {
+				return err
+			}
+			args = append(args, "--"+caseFlag, strings.Join(suspects, ","), "--"+repeatFlag, "1", "--out", out)
+			env := map[string]string{}
+			for _, v := range side.env {
+				name, value, _ := strings.Cut(v, "=")
+				env[name] = value
+			}
+			// Without the variables of Actions: each run is one of its own.
+			env[runIDVariable], env["GITHUB_STEP_SUMMARY"] = "", ""
+			_, err = command.Output(ctx, command.Host{}, command.Command{Args: args, Env: env})
+			// A run whose cases failed leaves documents that say so.
+			if failed, ok := errors.AsType[*command.Error](err); ok && failed.Status == (command.Status{Code: cli.ExitFailed}) {
+				continue
+			}
+			if err != nil {
+				return cli.EnvironmentError("run %s: %s: %w", strings.ToUpper(side.name), strings.Join(args, " "), err)
+			}
+		}
+	}
+	return nil
+}
+
+// args are the words of the command, but for what each run adds.
+func (h howToRun) args(suites []string) ([]string, error) {
+	if h.command != "" {
+		words := strings.Fields(h.command)
+		if len(words) == 0 {
+			return nil, cli.UsageError("--%s-run: no command", h.name)
+		}
+		return words, nil
+	}
+	program, err := os.Executable()
+	if err != nil {
+		return nil, cli.EnvironmentError("%w", err)
+	}
+	return []string{program, "sweep", "--suite", strings.Join(suites, ",")}, nil
+}
