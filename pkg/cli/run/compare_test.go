@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -180,7 +181,7 @@ func TestConfirmMeasuresInTurn(t *testing.T) {
 			history(t, dir, "after", 5, 1.2)
 			again := filepath.Join(dir, "again")
 			args := []string{"compare", dir + "/before", dir + "/after", "--confirm", again}
-			measured := append(args, "--old-run", "sh "+standIn(t, dir, "old", 1), "--new-run", "sh "+standIn(t, dir, "new", tc.by))
+			measured := append(slices.Clone(args), "--old-run", "sh "+standIn(t, dir, "old", 1), "--new-run", "sh "+standIn(t, dir, "new", tc.by))
 			code, stdout, stderr := cxrun(nil, measured...)
 			require.Equal(t, tc.code, code, stderr)
 			require.Regexp(t, tc.says, stdout)
