@@ -28,7 +28,7 @@ const (
 )
 
 // kinds in the order in which they are listed.
-var kinds = []string{CUDA, NVRTC, NCCL, HIP, HIPRTC, RCCL, MSCCLPP, NCCLEP}
+var kinds = []string{CUDA, NVRTC, NCCL, HIP, HIPRTC, RCCL, MSCCLPP, NCCLEP, Python, Torch, DeepEPV2, DeepEPLegacy}
 
 // Library is a library as it was found here, or why it was not. All but Path
 // and Err may be published.
@@ -58,12 +58,11 @@ func (l *Library) Found() bool { return l.Err == nil }
 // Libraries opens what this program knows, each in its own namespace, and says
 // by kind what was found. A driver that sees no device counts as missing.
 func Libraries() map[string]Library {
-	libraries := map[string]Library{
-		NCCL:    communication(nccl.NCCL),
-		RCCL:    communication(nccl.RCCL),
-		MSCCLPP: communication(nccl.MSCCLPP),
-		NCCLEP:  expertParallel(),
+	libraries := throughPython()
+	for kind, of := range map[string]nccl.Kind{NCCL: nccl.NCCL, RCCL: nccl.RCCL, MSCCLPP: nccl.MSCCLPP} {
+		libraries[kind] = communication(of)
 	}
+	libraries[NCCLEP] = expertParallel()
 	libraries[CUDA], libraries[NVRTC] = vendor(cuda.Load, cuda.OpenCompiler)
 	libraries[HIP], libraries[HIPRTC] = vendor(hip.Load, hip.OpenCompiler)
 	for kind, l := range libraries {

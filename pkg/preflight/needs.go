@@ -3,6 +3,7 @@ package preflight
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -37,6 +38,8 @@ func needs(backend, vendor string) libraryNeeds {
 		}
 	case MSCCLPP, NCCLEP:
 		n.required = append(n.required, backend)
+	case DeepEPV2, DeepEPLegacy:
+		n.required = append(n.required, Python, Torch, backend)
 	}
 	return n
 }
@@ -47,7 +50,10 @@ func (e *Examiner) missingLibraries(backend, vendor string) []Finding {
 	for _, kind := range n.required {
 		switch l := e.libraries[kind]; {
 		case !l.Found():
-			found = append(found, Finding{State: Missing, Text: l.Err.Error(), Variable: variable(l.Err)})
+			f := Finding{State: Missing, Text: l.Err.Error(), Variable: variable(l.Err)}
+			if !slices.Contains(found, f) { // without Python no package is found either
+				found = append(found, f)
+			}
 		case l.Drives != "" && l.Drives != vendor:
 			found = append(found, Finding{State: Missing, Text: fmt.Sprintf("%s %s drives %s GPUs: set CX_%s_LIB to one that was built for %s",
 				labels[kind], l.Version, vendorNames[l.Drives], strings.ToUpper(kind), vendorNames[vendor])})

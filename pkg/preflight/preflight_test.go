@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/collectivex/collectivex/internal/fakes"
+	"github.com/collectivex/collectivex/internal/pystandin"
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/dl"
 	"github.com/collectivex/collectivex/pkg/inventory"
@@ -322,7 +323,7 @@ func TestLibraries(t *testing.T) {
 }
 
 func TestLibrariesThatAreNotThere(t *testing.T) {
-	for _, name := range []string{"CX_CUDA_LIB", "CX_NVRTC_LIB", "CX_HIP_LIB", "CX_HIPRTC_LIB", "CX_NCCL_LIB", "CX_RCCL_LIB", "CX_MSCCLPP_LIB", "CX_NCCL_EP_LIB"} {
+	for _, name := range []string{"CX_CUDA_LIB", "CX_NVRTC_LIB", "CX_HIP_LIB", "CX_HIPRTC_LIB", "CX_NCCL_LIB", "CX_RCCL_LIB", "CX_MSCCLPP_LIB", "CX_NCCL_EP_LIB", "CX_PYTHON_LIB"} {
 		t.Setenv(name, "/nowhere/lib.so")
 	}
 	for kind, l := range preflight.Libraries() {
@@ -353,4 +354,33 @@ func TestDriverThatDoesNotStartSaysWhatToDo(t *testing.T) {
 		t.Setenv("CX_FAKE_FAIL", fmt.Sprintf("cuInit=%d", code))
 		require.ErrorContains(t, preflight.Libraries()[preflight.CUDA].Err, "CUDA driver: cuInit: "+want)
 	}
+}
+
+// What is used through Python is found without importing it, in the environment of python3
+// on PATH, and what is missing says where it belongs.
+func TestPythonPackages(t *testing.T) {
+	ask := []catalog.Backend{{Name: "deepep-v2", Vendors: []string{"nvidia"}}, {Name: "deepep-legacy", Vendors: []string{"nvidia"}}}
+	examine := func() []preflight.Finding {
+		return preflight.NewExaminer(inventory.Machine{}, preflight.Libraries(), fstest.MapFS{}, has).Examine(ask)
+	}
+	pystandin.Use(t, "legacy")
+	found := examine()
+	require.Equal(t, preflight.Missing, found[0].State)
+	require.Regexp(t, `^module deep_ep of Python 3\.[0-9.]+ of .*/python3 is of version 1\.2\.1\+29d31c0: install DeepEP V2, in an environment of its own$`, found[0].Text)
+	require.Equal(t, preflight.Ready, found[1].State, found[1].Text)
+	require.Regexp(t, `^2 NVIDIA GPUs, CUDA 13.0, Python 3\.[0-9.]+, torch 2\.10\.0\+standin, DeepEP 1\.2\.1\+29d31c0$`, found[1].Text)
+
+	pystandin.Use(t, "v2")
+	found = examine()
+	require.Equal(t, preflight.Ready, found[0].State, found[0].Text)
+	require.Equal(t, preflight.Missing, found[1].State)
+
+	pystandin.Use(t, "nothing")
+	require.Regexp(t, `^no module deep_ep for Python 3\.[0-9.]+ of .*: install DeepEP V2 there, or put the bin directory`, examine()[0].Text)
+
+	t.Setenv("CX_PYTHON_LIB", "/nowhere/libpython.so")
+	found = examine()
+	require.Len(t, found, 2, "one reason for each backend")
+	require.Equal(t, "CX_PYTHON_LIB", found[0].Variable)
+	require.Contains(t, found[0].Text, "/nowhere/libpython.so")
 }
