@@ -45,7 +45,7 @@ func Join(address string, getenv func(string) string) (Store, error) {
 	host, tcp := strings.CutPrefix(address, scheme)
 	if !tcp {
 		if info, err := os.Stat(address); err != nil || !info.IsDir() {
-			return nil, fmt.Errorf("open store: no directory %s: the shard that starts ranks makes it", address)
+			return nil, fmt.Errorf("open store %s: no such directory; the shard that starts ranks makes it", address)
 		}
 		return OpenFile(address)
 	}
