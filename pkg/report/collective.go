@@ -34,6 +34,8 @@ var collectiveFamily = Family{
 			Details:   append(collectiveLadders(cases), pairSquares(pairs)...),
 		}
 	},
+	Views:  collectiveViews,
+	Series: collectiveSeries,
 }
 
 const (

@@ -24,6 +24,8 @@ var epFamily = Family{
 			Details:   []Section{epLadder(all)},
 		}
 	},
+	Views:  epViews,
+	Series: epSeries,
 }
 
 const epList = "ep"

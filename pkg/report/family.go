@@ -23,6 +23,10 @@ type Family struct {
 	Lists []string
 	// Sections shows the headlines of all cases that passed.
 	Sections func(h Headlines) Sections
+	// Views are its charts on the HTML page, and Series what they show of a document,
+	// whatever its outcome. A family without views has none but the coverage.
+	Views  []View
+	Series func(d result.Document) []Series
 }
 
 // Headlines are headlines by list, each in the order of the cases.
@@ -50,6 +54,12 @@ var families = registry.New(func(f Family) string { return string(f.Name) }, epF
 // Register adds a family. It is for init functions: it panics if the family is
 // registered already, and once a summary has been made.
 func Register(f Family) { families.Add(f) }
+
+// Families returns the families in the order of their sections.
+func Families() []Family { return families.All() }
+
+// Find returns the family of that name.
+func Find(name plan.Family) (Family, bool) { return families.Find(string(name)) }
 
 // MarshalJSON writes the lists of headlines behind the other members.
 func (s *Summary) MarshalJSON() ([]byte, error) {

@@ -1,0 +1,86 @@
+package run
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/collectivex/collectivex/pkg/cli"
+	"github.com/collectivex/collectivex/pkg/fold"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/regular"
+	"github.com/collectivex/collectivex/pkg/report/page"
+)
+
+func newReport(s cli.Streams) *cobra.Command {
+	var (
+		in, matrices []string
+		out, figures string
+	)
+	cmd := &cobra.Command{
+		Use:   "report --in DIR|FILE -o FILE.html",
+		Short: "Write charts and tables of one or more runs as one HTML file",
+		Long: `Write the documents below directories or in NDJSON files as one HTML file with
+charts, tables, coverage and, for several runs, a comparison with the first. The file
+needs no network, and its tables can be read without scripts. docs/report.md explains it.
+
+With --figures, the first chart of each view is also written as an SVG file.`,
+		Example: `  cxrun report --in run.ndjson --matrix matrix_full.json -o report.html
+  cxrun report --in monday.ndjson --in tuesday.ndjson -o week.html --figures figures`,
+		Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			if len(in) == 0 || out == "" {
+				return cli.UsageError("report needs --in and -o")
+			}
+			if err := checkInputs(in); err != nil {
+				return err
+			}
+			var plans []*plan.Matrix
+			for _, path := range matrices {
+				m, err := readMatrix(path)
+				if err != nil {
+					return err
+				}
+				if m != nil {
+					plans = append(plans, m)
+				}
+			}
+			p, err := page.Build(in, plans)
+			if err != nil {
+				return cli.EnvironmentError("%w", err)
+			}
+			if err := regular.WriteAtomic(out, p.WriteHTML); err != nil {
+				return cli.EnvironmentError("%w", err)
+			}
+			if figures != "" {
+				if err := writeFigures(p, figures); err != nil {
+					return cli.EnvironmentError("%w", err)
+				}
+			}
+			for _, r := range p.Rejected {
+				s.Tell("left out: %s: %s", fold.Count(r.Files, "file", "files"), r.Reason)
+			}
+			fmt.Fprintf(s.Out, "%s: %s of %s\n", out, fold.Count(len(p.Cases), "case", "cases"), fold.Count(len(p.Runs), "run", "runs"))
+			return nil
+		},
+	}
+	cmd.Flags().StringArrayVar(&in, "in", nil, "read documents below `DIR`, or the lines of a FILE.ndjson; may be repeated")
+	cmd.Flags().StringArrayVar(&matrices, "matrix", nil, "also list missing and unsupported cases of the matrix in `FILE`; may be repeated")
+	cmd.Flags().StringVarP(&out, "output", "o", "", "write the page to `FILE`")
+	cmd.Flags().StringVar(&figures, "figures", "", "also write charts as SVG files into `DIR`")
+	return cmd
+}
+
+func writeFigures(p *page.Page, dir string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	for _, f := range p.Pictures() {
+		if err := os.WriteFile(filepath.Join(dir, f.Name+".svg"), f.SVG, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}

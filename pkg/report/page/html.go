@@ -1,0 +1,349 @@
+package page
+
+import (
+	"cmp"
+	"crypto/sha256"
+	_ "embed"
+	"encoding/base64"
+	"fmt"
+	"html/template"
+	"io"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/collectivex/collectivex/pkg/result"
+)
+
+var (
+	//go:embed page.html.tmpl
+	pageText string
+	//go:embed page.js
+	script string
+	//go:embed page.css
+	style string
+
+	pageTemplate = template.Must(template.New("page").Parse(pageText))
+)
+
+// WriteHTML writes the page. Equal pages have equal bytes.
+func (p *Page) WriteHTML(w io.Writer) error {
+	css := styles() + style
+	d := document{
+		Page:   p,
+		Script: template.JS(script), //nolint:gosec // a constant
+		Style:  template.CSS(css),   //nolint:gosec // constants
+		Policy: fmt.Sprintf("default-src 'none'; script-src '%s'; style-src '%s'; img-src blob:; base-uri 'none'; form-action 'none'",
+			digest(script), digest(css)),
+	}
+	var rest counter
+	if err := pageTemplate.Execute(&rest, &d); err != nil {
+		return err
+	}
+	data, kept, err := p.data(MaxBytes - int(rest))
+	if err != nil {
+		return err
+	}
+	d.Left = leftOut(kept)
+	d.Data = template.HTML(data) //nolint:gosec // base64
+	return pageTemplate.Execute(w, &d)
+}
+
+// counter counts what is written.
+type counter int
+
+func (c *counter) Write(b []byte) (int, error) {
+	*c += counter(len(b))
+	return len(b), nil
+}
+
+// document is what the template shows.
+type document struct {
+	*Page
+	Script template.JS
+	Style  template.CSS
+	Policy string
+	Data   template.HTML
+	Left   string
+}
+
+// digest is the source of a Content-Security-Policy that allows text.
+func digest(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
+}
+
+func styles() string {
+	var b strings.Builder
+	for i, t := range themes {
+		vars := fmt.Sprintf("--ground: %s; --panel: %s; --ink: %s; --muted: %s; --grid: %s; --warn: %s; --focus: %s;",
+			t.Ground, t.Panel, t.Ink, t.Muted, t.Grid, t.Warn, t.Series[0])
+		if i == 0 {
+			fmt.Fprintf(&b, ":root { %s }\n", vars)
+		} else {
+			fmt.Fprintf(&b, "@media (prefers-color-scheme: %s) { :root { %s } }\n", t.Name, vars)
+		}
+	}
+	for _, t := range themes { // the reader's choice goes before that of the system
+		fmt.Fprintf(&b, ":root[data-theme=%s] { color-scheme: %s; --ground: %s; --panel: %s; --ink: %s; --muted: %s; --grid: %s; --warn: %s; --focus: %s; }\n",
+			t.Name, t.Name, t.Ground, t.Panel, t.Ink, t.Muted, t.Grid, t.Warn, t.Series[0])
+	}
+	return b.String()
+}
+
+// leftOut names the quantiles that there was no room for.
+func leftOut(kept []quantile) string {
+	var out []string
+	for _, q := range quantiles {
+		if !slices.ContainsFunc(kept, func(k quantile) bool { return k.Name == q.Name }) {
+			out = append(out, q.Name)
+		}
+	}
+	return strings.Join(out, ", ")
+}
+
+// maxRows bounds the table of all series of a view.
+const maxRows = 4000
+
+// Row is a series in the table of a view.
+type Row struct {
+	Key, Status, Reason string
+	Cells               []string
+	Counted, Rungs      int
+	Low, High           Figure // the lowest latency, and the highest first rate
+}
+
+// Figure is a figure of a rung, and what stands behind it.
+type Figure struct{ Text, Value, Title string }
+
+// Columns returns the titles of the facets that any series differs in, or all of a page
+// with one series.
+func (v *View) Columns() []string {
+	var out []string
+	for _, i := range v.telling() {
+		out = append(out, v.Facets[i].Title)
+	}
+	return out
+}
+
+func (v *View) telling() []int {
+	var out []int
+	for i, f := range v.Facets {
+		if len(f.Found) > 1 || i == facetSKU || i == facetBackend || i == facetRanks || f.One {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+// Common names the facets that are equal in all series.
+func (v *View) Common() string {
+	var out []string
+	telling := map[int]bool{}
+	for _, i := range v.telling() {
+		telling[i] = true
+	}
+	for i, f := range v.Facets {
+		if !telling[i] && len(f.Found) == 1 && f.Found[0] != "" {
+			out = append(out, f.Title+" "+f.Found[0])
+		}
+	}
+	return strings.Join(out, ", ")
+}
+
+// Groups are the rows of a view by what may be ranked.
+func (p *Page) Groups(v View) [][]Row {
+	v.Series = v.Series[:min(len(v.Series), maxRows)]
+	return grouped(p, &v, func(s *Series, c *Case) []Row { return []Row{row(&v, s, c)} })
+}
+
+// grouped returns the rows of all series of a view, by comparison key and way of measuring.
+func grouped[R any](p *Page, v *View, rows func(*Series, *Case) []R) [][]R {
+	var out [][]R
+	at := map[string]int{}
+	for i := range v.Series {
+		s := &v.Series[i]
+		c := &p.Cases[s.Case]
+		key := []byte(c.Key)
+		for f, k := range s.Facets {
+			if v.Facets[f].One {
+				key = fmt.Appendf(key, "/%d", k)
+			}
+		}
+		k, ok := at[string(key)]
+		if !ok {
+			k = len(out)
+			at[string(key)], out = k, append(out, nil)
+		}
+		out[k] = append(out[k], rows(s, c)...)
+	}
+	return out
+}
+
+// Unlisted is how many series the table of a view leaves out.
+func (v *View) Unlisted() int { return max(0, len(v.Series)-maxRows) }
+
+func row(v *View, s *Series, c *Case) Row {
+	r := Row{Key: c.Key, Status: c.Status, Reason: c.Reason, Rungs: len(s.Points), Cells: v.cells(s)}
+	low, high := math.Inf(1), 0.0
+	for _, p := range s.Points {
+		if p.Reason != "" {
+			continue
+		}
+		r.Counted++
+		at := fmt.Sprintf("%s, p99 %s µs, %d samples", v.at(s, p.X), significant(p.Time.P99), p.Samples)
+		if p.Time.P50 > 0 && p.Time.P50 < low {
+			low = p.Time.P50
+			r.Low = Figure{significant(low), strconv.FormatFloat(low, 'g', digits, 64), at}
+		}
+		if len(p.Work) > 0 && p.Time.P50 > 0 && p.Work[0]/p.Time.P50 > high {
+			high = p.Work[0] / p.Time.P50
+			r.High = Figure{significant(high), strconv.FormatFloat(high, 'g', digits, 64), at}
+		}
+	}
+	return r
+}
+
+func (v *View) cells(s *Series) []string {
+	var out []string
+	for _, i := range v.telling() {
+		out = append(out, v.Facets[i].Found[s.Facets[i]])
+	}
+	return out
+}
+
+// at names a rung.
+func (v *View) at(s *Series, x int64) string {
+	switch {
+	case v.Shape == "grid":
+		world := int64(1)
+		for world*world-1 < largest(s) {
+			world++
+		}
+		return fmt.Sprintf("rank %d to rank %d", x/world, x%world)
+	case v.X.Bytes:
+		return size(float64(x))
+	default:
+		return fmt.Sprintf("%d %s", x, v.X.Title)
+	}
+}
+
+func largest(s *Series) int64 {
+	most := int64(0)
+	for _, p := range s.Points {
+		most = max(most, p.X)
+	}
+	return most
+}
+
+// significant prints v with four significant digits and a decimal prefix for large figures.
+func significant(v float64) string {
+	for _, u := range []struct {
+		least, scale float64
+		prefix       string
+	}{{1e9, 1e9, " G"}, {1e6, 1e6, " M"}, {1e5, 1e3, " k"}} {
+		if math.Abs(v) >= u.least {
+			return short(v/u.scale) + u.prefix
+		}
+	}
+	return short(v)
+}
+
+// short prints four significant digits without exponent.
+func short(v float64) string {
+	rounded, err := strconv.ParseFloat(strconv.FormatFloat(v, 'g', digits, 64), 64)
+	if err != nil {
+		return "–"
+	}
+	return strconv.FormatFloat(rounded, 'f', -1, 64)
+}
+
+// size prints bytes with a binary prefix.
+func size(bytes float64) string {
+	units := []string{"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"}
+	i := 0
+	for bytes >= 1024 && i < len(units)-1 {
+		bytes, i = bytes/1024, i+1
+	}
+	return short(bytes) + " " + units[i]
+}
+
+// Banner says what a chart mixes before anything is chosen.
+func (p *Page) Banner(v View) []string {
+	var out []string
+	unlike := func(name string, of func(*Series) string) {
+		values := map[string]bool{}
+		for _, s := range v.slice() {
+			values[cmp.Or(of(s), "not reported")] = true
+		}
+		if len(values) > 1 {
+			out = append(out, fmt.Sprintf("This chart mixes unlike %s: %s. Do not compare across them.", name, strings.Join(slices.Sorted(maps.Keys(values)), ", ")))
+		}
+	}
+	for _, name := range mixedFacts {
+		unlike(name, func(s *Series) string { return p.Origins[p.Cases[s.Case].Origin].fact(name) })
+	}
+	if !v.Latency {
+		unlike("byte basis", func(s *Series) string { return s.Basis })
+	}
+	return out
+}
+
+// maxPoints bounds the tables of every rung. The chart's own table has them in any case.
+const maxPoints = 4000
+
+// Rung is a rung in the table of a view.
+type Rung struct {
+	Cells   []string
+	X       int64
+	At, Bad string
+	Figures []Figure
+	Samples int
+}
+
+// Rungs are the rungs of a view by what may be ranked, nil if they are too many.
+func (p *Page) Rungs(v View) [][]Rung {
+	n := 0
+	for _, s := range v.Series {
+		n += len(s.Points)
+	}
+	if n > maxPoints {
+		return nil
+	}
+	return grouped(p, &v, func(s *Series, _ *Case) []Rung {
+		var out []Rung
+		for _, point := range s.Points {
+			r := Rung{Cells: v.cells(s), X: point.X, At: v.at(s, point.X), Bad: point.Reason, Samples: point.Samples}
+			for _, q := range quantiles {
+				r.Figures = append(r.Figures, figureOf(q.of(point.Time)))
+			}
+			for _, work := range point.Work {
+				r.Figures = append(r.Figures, figureOf(work/point.Time.P50))
+			}
+			out = append(out, r)
+		}
+		return out
+	})
+}
+
+// figureOf spells a figure, and one that is not there as a dash.
+func figureOf(v float64) Figure {
+	if v <= 0 || math.IsInf(v, 0) || math.IsNaN(v) {
+		return Figure{Text: "–"}
+	}
+	return Figure{Text: significant(v), Value: strconv.FormatFloat(v, 'g', digits, 64)}
+}
+
+// Ratio prints a ratio.
+func (Change) Ratio(v float64) string { return strconv.FormatFloat(v, 'f', 3, 64) }
+
+// Unseen is how many changes the table leaves out.
+func (p *Page) Unseen() int { return max(0, len(p.Changes)-maxChanges) }
+
+// Largest are the changes that the table shows.
+func (p *Page) Largest() []Change { return p.Changes[:min(len(p.Changes), maxChanges)] }
+
+// Success is the status of a case that passed.
+func (Page) Success() string { return result.Success }

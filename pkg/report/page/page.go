@@ -1,0 +1,455 @@
+// Package page writes the documents of runs as one HTML file that needs no network and
+// can be read without scripts, and its charts as SVG files.
+package page
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/collectivex/collectivex/pkg/fold"
+	"github.com/collectivex/collectivex/pkg/foreign"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/report"
+	"github.com/collectivex/collectivex/pkg/result"
+)
+
+// Page is what the file shows.
+type Page struct {
+	Runs     []Run
+	Cases    []Case
+	Origins  []Origin
+	Views    []View
+	Coverage []Coverage
+	Rejected []report.Rejected // files that are no documents
+	Changes  []Change          // of later runs against the first
+	Unlike   []Unlike          // cases of later runs that cannot be compared with the first
+}
+
+// Run is the documents of one run id. Runs are in the order of their first document.
+type Run struct {
+	ID    string
+	First string // time of the first document, ISO 8601
+	Count report.Counts
+	// Planned says whether a matrix of the run was given. Without one, missing cases are
+	// unknown.
+	Planned bool
+	refused int // cases that the matrix itself answers
+}
+
+// Asked is how many cases the run was asked for, as far as that is known.
+func (r Run) Asked() int { return r.Count.Cases + r.Count.Missing + r.refused }
+
+// Case is a case of a run, with the attempt that stands for it.
+type Case struct {
+	Run             int // index into Runs
+	ID              string
+	SKU, Backend    string
+	World           int
+	Key             string // comparison key
+	Status, Reason  string
+	Attempts        int
+	Measured, Asked int // rungs
+	Origin          int // index into Origins
+	At              string
+
+	planned     plan.Case // what Key is a digest of, with environment
+	environment map[string]string
+}
+
+// Origin is where cases come from: facts that many cases share.
+type Origin struct {
+	Facts []Fact
+	Cases int
+}
+
+// Fact is a named value.
+type Fact struct{ Name, Value string }
+
+// mixedFacts are the facts that a chart names if it mixes unlike ones.
+var mixedFacts = []string{"topology", "contract", "library version"}
+
+// Coverage is one case that was asked for, and what became of it.
+type Coverage struct {
+	Run                             string
+	ID, SKU, Backend, State, Reason string
+	Measured, Asked, Attempts       int
+}
+
+// States of a Coverage, beside the statuses of documents.
+const (
+	measured = "measured"
+	missing  = "missing"
+)
+
+// View is a report.View with the series that were found for it.
+type View struct {
+	report.View
+	Facets []Facet
+	Series []Series
+}
+
+// Facet is a facet of the view or, in front of those, of its cases, with the values found.
+type Facet struct {
+	report.Facet
+	Found []string
+}
+
+// The facets of all cases.
+const (
+	facetRun = iota
+	facetSKU
+	facetBackend
+	facetRanks
+	facetsOfCase
+)
+
+// Series is a report.Series of a case.
+type Series struct {
+	Case   int   // index into Page.Cases
+	Facets []int // index into Found of each facet of the view
+	Look   int   // of its identity: what it is of, whichever run and measurement
+	Fits   []Fit
+	report.Series
+}
+
+// unreadable says of a document that it counts, for its digest holds, and is not of the
+// schema that this version reads.
+const unreadable = "figures that this version cannot read"
+
+// standing is what is kept of the document that stands for a case.
+type standing struct {
+	envelope result.Envelope
+	readable bool
+	measured int
+	asked    int
+	series   []report.Series
+}
+
+// Build reads the documents below the given paths (see fold.Read). A matrix says what the
+// runs whose documents name its digest were asked for, or the only run if no document
+// names any.
+func Build(in []string, matrices []*plan.Matrix) (*Page, error) {
+	judge := fold.NewJudge(nil, fold.Expected{})
+	found := map[fold.Case]*standing{}
+	of := map[string]string{} // run id → digest of its matrix
+	for rec, err := range fold.Read(in, true) {
+		if p, ok := errors.AsType[*fold.Problem](err); ok {
+			judge.Problem(p)
+			continue
+		} else if err != nil {
+			return nil, err
+		}
+		of[rec.Head.RunID] = cmp.Or(of[rec.Head.RunID], rec.Head.MatrixSHA256)
+		if _, stands := judge.Record(rec); stands {
+			found[fold.Case{Run: rec.Head.RunID, ID: rec.Head.CaseID}] = read(rec)
+		}
+	}
+	b := builder{runs: map[string]int{}, origins: map[string]int{}, views: map[string]*view{}}
+	b.add(judge.Verdict(nil), found)
+	for _, m := range matrices {
+		b.plan(m, of)
+	}
+	b.finish()
+	return &b.Page, nil
+}
+
+func read(rec fold.Record) *standing {
+	s := &standing{}
+	d, err := rec.Document()
+	if err != nil {
+		s.envelope.GeneratedAt = rec.Head.GeneratedAt
+		return s
+	}
+	s.readable, s.envelope = true, *d.Head()
+	if f, ok := report.Find(s.envelope.Identity.Case.Family); ok {
+		s.measured, s.asked = f.Rows(d)
+		if f.Series != nil {
+			s.series = f.Series(d)
+		}
+	}
+	return s
+}
+
+// builder makes a page.
+type builder struct {
+	Page
+	runs    map[string]int
+	origins map[string]int
+	views   map[string]*view
+}
+
+// view is a View while its series are collected.
+type view struct {
+	View
+	values []map[string]int // of each facet: its place in Found
+	looks  []string         // identity of each series
+}
+
+func (b *builder) add(v *fold.Verdict, found map[fold.Case]*standing) {
+	for _, run := range v.Runs {
+		b.Runs = append(b.Runs, Run{ID: cmp.Or(run, "no run id")})
+	}
+	for _, a := range v.Answers {
+		r := &b.Runs[slices.Index(v.Runs, a.Run)]
+		r.First = min(cmp.Or(r.First, "~"), found[a.Case].envelope.GeneratedAt)
+	}
+	slices.SortStableFunc(b.Runs, func(x, y Run) int { return strings.Compare(x.First, y.First) })
+	for i, r := range b.Runs {
+		b.runs[r.ID] = i
+	}
+	for _, f := range report.Families() {
+		for _, v := range f.Views {
+			b.views[v.Name] = newView(v)
+		}
+	}
+	answers := slices.Clone(v.Answers)
+	slices.SortStableFunc(answers, func(x, y fold.Answer) int {
+		return cmp.Compare(b.runs[cmp.Or(x.Run, "no run id")], b.runs[cmp.Or(y.Run, "no run id")])
+	})
+	for _, a := range answers {
+		b.answer(a, found[a.Case])
+		delete(found, a.Case)
+	}
+	left := map[string]int{}
+	for _, p := range slices.Concat(v.Problems, v.Replaced, v.Irregular) {
+		left[p.Kind()]++
+	}
+	for _, kind := range slices.Sorted(maps.Keys(left)) {
+		b.Rejected = append(b.Rejected, report.Rejected{Reason: kind, Files: left[kind]})
+	}
+}
+
+func newView(v report.View) *view {
+	common := [facetsOfCase]report.Facet{facetRun: {Title: "run"}, facetSKU: {Title: "SKU"}, facetBackend: {Title: "backend"}, facetRanks: {Title: "ranks"}}
+	out := &view{View: View{View: v}}
+	for _, f := range slices.Concat(common[:], v.Facets) {
+		out.Facets = append(out.Facets, Facet{Facet: f})
+		out.values = append(out.values, map[string]int{})
+	}
+	return out
+}
+
+func (b *builder) answer(a fold.Answer, s *standing) {
+	e := &s.envelope
+	c := Case{
+		Run: b.runs[cmp.Or(a.Run, "no run id")], ID: a.ID, SKU: foreign.Line(e.Identity.CaseFactors.SKU), Backend: foreign.Line(e.Implementation.Name),
+		World: e.Topology.WorldSize, Key: e.ComparisonKey, Status: a.Status, Reason: foreign.Line(a.Reasons.String()), Attempts: a.Attempts,
+		Measured: s.measured, Asked: s.asked, Origin: b.origin(e), At: e.GeneratedAt,
+		planned: e.Identity.Case, environment: e.Provenance.Environment,
+	}
+	if !s.readable {
+		c.Reason = unreadable
+	}
+	b.Cases = append(b.Cases, c)
+	b.count(&b.Runs[c.Run].Count, c)
+	state := c.Status
+	if state == result.Success {
+		state = measured
+	}
+	b.Coverage = append(b.Coverage, Coverage{
+		Run: b.Runs[c.Run].ID, ID: c.ID, SKU: c.SKU, Backend: c.Backend, State: state, Reason: c.Reason,
+		Measured: c.Measured, Asked: c.Asked, Attempts: c.Attempts,
+	})
+	for _, series := range s.series {
+		if v := b.views[series.View]; v != nil {
+			v.add(len(b.Cases)-1, b.Runs[c.Run].ID, c, series)
+		}
+	}
+}
+
+func (*builder) count(n *report.Counts, c Case) {
+	n.Cases++
+	n.Attempts += c.Attempts
+	switch c.Status {
+	case result.Success:
+		n.Success++
+	case result.Invalid:
+		n.Invalid++
+	case result.Unsupported:
+		n.Unsupported++
+	default:
+		n.Failed++
+	}
+}
+
+func (v *view) add(index int, run string, c Case, s report.Series) {
+	values := slices.Concat([]string{run, c.SKU, c.Backend, strconv.Itoa(c.World)}, s.Facets)
+	out := Series{Case: index, Facets: make([]int, len(v.Facets)), Series: s}
+	var look []string
+	for i, value := range values {
+		value = foreign.Line(value)
+		k, ok := v.values[i][value]
+		if !ok {
+			k = len(v.Facets[i].Found)
+			v.values[i][value] = k
+			v.Facets[i].Found = append(v.Facets[i].Found, value)
+		}
+		out.Facets[i] = k
+		if i != facetRun && !v.Facets[i].One {
+			look = append(look, value)
+		}
+	}
+	if v.X.Bytes && v.Shape == report.Lines {
+		out.Fits = fitted(&out)
+	}
+	v.Series, v.looks = append(v.Series, out), append(v.looks, strings.Join(look, "\x00"))
+}
+
+// origin returns the index of the origin of e.
+func (b *builder) origin(e *result.Envelope) int {
+	facts := factsOf(e)
+	key := fmt.Sprintf("%q", facts)
+	i, ok := b.origins[key]
+	if !ok {
+		i = len(b.Origins)
+		b.origins[key] = i
+		b.Origins = append(b.Origins, Origin{Facts: facts})
+	}
+	b.Origins[i].Cases++
+	return i
+}
+
+func factsOf(e *result.Envelope) []Fact {
+	c, t, r, p := &e.Identity.Case, &e.Topology, &e.Runtime, &e.Provenance
+	transport := t.ScaleUpTransport
+	if t.ScaleOutTransport != nil {
+		transport += " + " + *t.ScaleOutTransport
+	}
+	library := value(e.Implementation.LibraryVersion)
+	if l := r.CollectiveLibrary; l != nil {
+		library = strings.TrimSpace(library + " " + l.Kind + " " + value(l.Version))
+	}
+	var libraries []string
+	for _, l := range p.Libraries {
+		libraries = append(libraries, strings.TrimSpace(strings.Join([]string{l.Kind, l.Version, l.SOName, l.BuildID}, " ")))
+	}
+	topology := strings.TrimSpace(t.TopologyClass + " " + transport)
+	if t.Nodes > 1 {
+		topology += fmt.Sprintf(", %d nodes", t.Nodes)
+	}
+	facts := []Fact{
+		{"device", t.DeviceProduct},
+		{"vendor", r.Vendor},
+		{"topology", topology},
+		{"contract", c.Contract},
+		{"library version", library},
+		{"framework", r.Framework},
+		{"runtime", r.AcceleratorRuntime},
+		{"loaded libraries", strings.Join(libraries, "; ")},
+		{"maturity", e.Implementation.Maturity},
+		{"kernels", e.Implementation.KernelGeneration},
+		{"sampling", c.Sampling},
+		{"environment", pairs(p.Environment)},
+		{"host", pairs(p.Host)},
+		{"image", value(p.Image)},
+		{"source", value(p.SourceSHA)},
+		{"generator", p.Generator},
+	}
+	if d := e.Devices; d != nil {
+		facts = append(facts, Fact{"warnings", strings.Join(d.Warnings, "; ")})
+	}
+	for i := range facts {
+		facts[i].Value = foreign.Line(facts[i].Value)
+	}
+	return slices.DeleteFunc(facts, func(f Fact) bool { return f.Value == "" })
+}
+
+func value(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}
+
+func pairs(m map[string]string) string {
+	var out []string
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		out = append(out, k+"="+m[k])
+	}
+	return strings.Join(out, " ")
+}
+
+// plan adds what a matrix asked for and no document answers.
+func (b *builder) plan(m *plan.Matrix, of map[string]string) {
+	for i := range b.Runs {
+		run := &b.Runs[i]
+		digest := of[run.ID]
+		if digest != m.SHA256 && (digest != "" || len(b.Runs) > 1) {
+			continue
+		}
+		run.Planned = true
+		answered := map[string]bool{}
+		for _, c := range b.Cases {
+			answered[c.ID] = answered[c.ID] || c.Run == i
+		}
+		for r := range m.Requested() {
+			c := Coverage{Run: run.ID, ID: r.Case.CaseID, SKU: r.SKU, Backend: r.Case.Backend}
+			switch {
+			case answered[c.ID]:
+				continue
+			case r.Disposition == plan.Unsupported:
+				run.Count.Unsupported++
+				run.refused++
+				reason, detail := r.Why()
+				c.State, c.Reason = result.Unsupported, strings.TrimSuffix(reason+": "+detail, ": ")
+			default:
+				run.Count.Missing++
+				c.State, c.Reason = missing, "the cell wrote no document"
+			}
+			b.Coverage = append(b.Coverage, c)
+		}
+	}
+}
+
+// stateOrder puts what went wrong first.
+var stateOrder = []string{missing, result.Failed, result.Invalid, measured, result.Unsupported}
+
+func (b *builder) finish() {
+	slices.SortStableFunc(b.Coverage, func(x, y Coverage) int {
+		return cmp.Compare(slices.Index(stateOrder, x.State), slices.Index(stateOrder, y.State))
+	})
+	for _, f := range report.Families() {
+		for _, v := range f.Views {
+			if v := b.views[v.Name]; len(v.Series) > 0 {
+				v.order()
+				v.look()
+				b.Page.Views = append(b.Page.Views, v.View)
+			}
+		}
+	}
+	b.compare()
+}
+
+// order puts the values found of each facet into the order of the facet.
+func (v *view) order() {
+	for i := range v.Facets {
+		f := &v.Facets[i]
+		if i == facetSKU || i == facetBackend {
+			f.Values = slices.Sorted(slices.Values(f.Found))
+		}
+		if i == facetRanks {
+			f.Values = slices.SortedFunc(slices.Values(f.Found), func(a, b string) int {
+				return cmp.Or(cmp.Compare(len(a), len(b)), strings.Compare(a, b))
+			})
+		}
+		found := f.Found
+		f.Found = slices.DeleteFunc(slices.Clone(f.Values), func(s string) bool { return !slices.Contains(found, s) })
+		for _, s := range found {
+			if !slices.Contains(f.Found, s) {
+				f.Found = append(f.Found, s)
+			}
+		}
+		at := make([]int, len(found))
+		for k, s := range found {
+			at[k] = slices.Index(f.Found, s)
+		}
+		for k := range v.Series {
+			v.Series[k].Facets[i] = at[v.Series[k].Facets[i]]
+		}
+	}
+}

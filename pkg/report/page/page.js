@@ -1,0 +1,613 @@
+"use strict";
+// The charts of the page. All text from documents enters the page as text, never as markup.
+(async () => {
+  const $ = (selector, from = document) => from.querySelector(selector);
+  const make = (tag, properties = {}, ...children) => {
+    const e = Object.assign(document.createElement(tag), properties);
+    e.append(...children);
+    return e;
+  };
+  const svg = (tag, attributes = {}, text) => {
+    const e = document.createElementNS("http://www.w3.org/2000/svg", tag);
+    for (const [name, value] of Object.entries(attributes)) e.setAttribute(name, value);
+    if (text !== undefined) e.textContent = text;
+    return e;
+  };
+
+  const D = await (async () => {
+    const text = atob($("#data").textContent);
+    const bytes = new Uint8Array(text.length);
+    for (let i = 0; i < text.length; i++) bytes[i] = text.charCodeAt(i);
+    const unzipped = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+    return JSON.parse(await new Response(unzipped).text());
+  })();
+  const maxSeries = 500, maxGrids = 6, maxBands = 12, maxRows = 5000;
+
+  // Figures -----------------------------------------------------------------------------
+
+  const significant = v => {
+    if (v === 0) return "0";
+    const a = Math.abs(v);
+    for (const [scale, prefix] of [[1e9, " G"], [1e6, " M"], [1e5, " k"]])
+      if (a >= scale) return Number((v / (prefix === " k" ? 1e3 : scale)).toPrecision(4)) + prefix;
+    return String(Number(v.toPrecision(4)));
+  };
+  const bytes = n => {
+    let i = 0;
+    while (n >= 1024 && i < 6) { n /= 1024; i++; }
+    return Number(n.toPrecision(4)) + " " + ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"][i];
+  };
+
+  // A view is its head, its series and what is chosen of them -----------------------------
+
+  const views = D.views.map((head, v) => {
+    const view = { ...head, series: D.series[v].map((s, id) => ({
+      id, c: D.cases[s[0]], f: s[1], look: s[2], basis: s[3],
+      x: D.lists[s[4]], work: s[5].map(w => D.lists[w]), q: s[6], n: D.lists[s[7]], bad: new Map(s[8]), fits: s[9] || [],
+    })) };
+    view.metrics = [{ name: "latency", title: "latency", unit: "µs" }, ...view.rates];
+    view.root = $("#view-" + view.name);
+    return view;
+  });
+
+  // initial chooses one value of each facet that separates unlike measurements: the first
+  // that any series has together with the values before it.
+  function initial(view) {
+    let left = view.series;
+    const chosen = view.facets.map((facet, i) => {
+      if (!facet.one) return null; // all
+      const k = left.reduce((least, s) => Math.min(least, s.f[i]), Infinity);
+      left = left.filter(s => s.f[i] === k);
+      return new Set([k]);
+    });
+    return { chosen, metric: view.rates.length && !view.latency ? 1 : 0, q: 0, band: false, fit: false, logX: true, logY: true, hidden: new Set(), at: null };
+  }
+
+  const value = (view, s, i, q = view.state.q) => {
+    const time = s.q[q][i], metric = view.state.metric;
+    if (!(time > 0)) return 0;
+    return metric === 0 ? time : s.work[metric - 1][i] / time;
+  };
+  const fits = (view, s, except = -1) => view.state.chosen.every((set, i) => i === except || !set || set.has(s.f[i]));
+  const label = (view, s, facets) =>
+    facets.map(i => (view.facets[i].title === "ranks" ? view.facets[i].found[s.f[i]] + " ranks" : view.facets[i].found[s.f[i]])).filter(Boolean).join(" ");
+  const xLabel = (view, s, i) => {
+    if (view.shape !== "grid") return view.x.bytes ? bytes(s.x[i]) : s.x[i] + " " + view.x.title;
+    const world = Math.round(Math.sqrt(1 + Math.max(...s.x)));
+    return `rank ${Math.floor(s.x[i] / world)} to rank ${s.x[i] % world}`;
+  };
+  const facts = c => D.origins[c[5]];
+  const fact = (c, name) => (facts(c).find(f => f[0] === name) || ["", ""])[1];
+
+  // select finds the series that are shown, those that are left out, and what they mix.
+  function select(view) {
+    const all = view.series.filter(s => fits(view, s) && s.x.some((_, i) => value(view, s, i) > 0));
+    view.shown = all.slice(0, maxSeries);
+    view.leftOut = all.length - view.shown.length;
+    view.visible = view.shown.filter(s => !view.state.hidden.has(s.id));
+    view.varying = view.facets.map((_, i) => i).filter(i => view.shown.some(s => s.f[i] !== view.shown[0].f[i]));
+    view.mixes = [];
+    const mixed = (name, values) => {
+      const unlike = [...new Set(values)].sort();
+      if (unlike.length > 1) view.mixes.push(`${name}: ${unlike.map(v => v || "not reported").join(", ")}`);
+    };
+    view.facets.forEach((f, i) => f.one && mixed(f.title, view.visible.map(s => f.found[s.f[i]])));
+    for (const name of D.mixed) mixed(name, view.visible.map(s => fact(s.c, name)));
+    if (view.state.metric > 0) mixed("byte basis", view.visible.map(s => s.basis));
+  }
+
+  // Theme and state ----------------------------------------------------------------------
+
+  const dark = matchMedia("(prefers-color-scheme: dark)");
+  const theme = () => D.themes.find(t => t.name === (document.documentElement.dataset.theme || (dark.matches ? "dark" : "light")));
+  dark.addEventListener("change", () => views.forEach(draw));
+
+  const flags = ["band", "fit", "logX", "logY"];
+
+  function save() {
+    const p = new URLSearchParams();
+    if (document.documentElement.dataset.theme) p.set("theme", document.documentElement.dataset.theme);
+    for (const view of views) {
+      const was = initial(view), is = view.state;
+      view.facets.forEach((f, i) => {
+        const names = set => set ? [...set].sort((a, b) => a - b).map(k => encodeURIComponent(f.found[k])).join("~") : "*";
+        if (names(is.chosen[i]) !== names(was.chosen[i])) p.set(`${view.name}.${f.title}`, names(is.chosen[i]));
+      });
+      if (is.metric !== was.metric) p.set(view.name + ".show", view.metrics[is.metric].name);
+      if (is.q !== was.q) p.set(view.name + ".percentile", D.quantiles[is.q].name);
+      for (const flag of flags) if (is[flag] !== was[flag]) p.set(`${view.name}.${flag}`, is[flag] ? "1" : "0");
+      if (is.hidden.size) p.set(view.name + ".hidden", [...is.hidden].sort((a, b) => a - b).join("~"));
+    }
+    history.replaceState(null, "", "#" + p);
+  }
+
+  function restore() {
+    const p = new URLSearchParams(location.hash.slice(1));
+    if (D.themes.some(t => t.name === p.get("theme"))) document.documentElement.dataset.theme = p.get("theme");
+    for (const view of views) {
+      const state = view.state = initial(view);
+      view.facets.forEach((f, i) => {
+        const text = p.get(`${view.name}.${f.title}`);
+        if (text === null) return;
+        const known = text.split("~").map(name => { try { return f.found.indexOf(decodeURIComponent(name)); } catch { return -1; } }).filter(k => k >= 0);
+        state.chosen[i] = text === "*" || !known.length ? null : new Set(known);
+      });
+      const metric = view.metrics.findIndex(m => m.name === p.get(view.name + ".show"));
+      if (metric >= 0) state.metric = metric;
+      const q = D.quantiles.findIndex(q => q.name === p.get(view.name + ".percentile"));
+      if (q >= 0) state.q = q;
+      for (const flag of flags) if (p.has(`${view.name}.${flag}`)) state[flag] = p.get(`${view.name}.${flag}`) === "1";
+      const hidden = p.get(view.name + ".hidden");
+      if (hidden) state.hidden = new Set(hidden.split("~").map(Number));
+    }
+  }
+
+  // Drawing ------------------------------------------------------------------------------
+
+  const W = 960, H = 440, M = { left: 74, right: 18, top: 34, bottom: 50 };
+  const lookOf = (view, s) => {
+    const t = theme(), colours = t.series.length;
+    // Series of one identity that measure different things share its colour, not its marker.
+    const others = view.varying.filter(i => view.facets[i].one).reduce((n, i) => n + s.f[i], 0);
+    return {
+      colour: t.series[s.look % colours],
+      marker: D.markers[(s.look % colours + Math.floor(s.look / colours) + others) % D.markers.length],
+      dash: D.dashes[s.f[0] % D.dashes.length],
+    };
+  };
+
+  function scale(values, log, from, to, zero) {
+    let low = Math.min(...values), high = Math.max(...values);
+    if (log) {
+      low = Math.log2(low); high = Math.log2(high);
+      const pad = Math.max(0.15, (high - low) * 0.04);
+      low -= pad; high += pad;
+      const of = v => from + (Math.log2(v) - low) / (high - low) * (to - from);
+      return { of, low: 2 ** low, high: 2 ** high };
+    }
+    if (zero) low = 0;
+    high += (high - low || high || 1) * 0.05;
+    return { of: v => from + (v - low) / (high - low) * (to - from), low, high };
+  }
+
+  function ticks(axis, log, binary) {
+    const out = [];
+    if (log) {
+      const base = binary ? 2 : 10, decades = Math.log(axis.high / axis.low) / Math.log(base);
+      const step = base ** Math.max(1, Math.ceil(decades / (binary ? 12 : 8)));
+      for (let v = base ** Math.ceil(Math.log(axis.low) / Math.log(base) - 1e-9); v <= axis.high * 1.0001; v *= step)
+        for (const part of !binary && decades < 2.5 ? [1, 2, 5] : [1]) if (v * part <= axis.high) out.push(v * part);
+      if (!binary && decades < 2.5) for (const part of [0.5, 0.2]) { const v = out.length ? out[0] * part : 0; if (v >= axis.low) out.unshift(v); }
+      if (out.length < 2) return ticks(axis, false);
+      return out;
+    }
+    const raw = (axis.high - axis.low) / 6, unit = 10 ** Math.floor(Math.log10(raw));
+    const step = [1, 2, 5, 10].map(k => k * unit).find(k => k >= raw);
+    for (let v = Math.ceil(axis.low / step) * step; v <= axis.high; v += step) out.push(Number(v.toPrecision(12)));
+    return out;
+  }
+
+  const round = v => Math.round(v * 10) / 10;
+  const path = points => points.map((p, i) => `${i ? "L" : "M"}${round(p[0])} ${round(p[1])}`).join("");
+  const stamps = (marker, points) => points.map(p => `M${round(p[0] + marker.x)} ${round(p[1] + marker.y)}${marker.path}`).join("");
+
+  function frame(view, height) {
+    const t = theme(), metric = view.metrics[view.state.metric];
+    const title = `${view.title}: ${D.quantiles[view.state.q].name} ${metric.title}`;
+    const root = svg("svg", { xmlns: "http://www.w3.org/2000/svg", viewBox: `0 0 ${W} ${height}`, role: "img", "font-family": "system-ui, sans-serif", "font-size": 12 });
+    root.append(svg("title", {}, title), svg("desc", {}, `${view.visible.length} series. The table below the chart has the figures.`),
+      svg("rect", { width: W, height, fill: t.ground }),
+      svg("text", { x: M.left, y: 20, fill: t.ink, "font-weight": 600 }, `${title} in ${metric.unit}`));
+    return root;
+  }
+
+  function lines(view) {
+    const t = theme(), { state } = view, root = frame(view, H);
+    const series = view.visible.map(s => ({ s, points: s.x.map((x, i) => ({ s, i, x, y: value(view, s, i) })).filter(p => p.y > 0 && (p.x > 0 || !state.logX)) }));
+    const points = series.flatMap(l => l.points);
+    view.points = points;
+    if (!points.length) return root;
+    const far = D.quantiles.length - 1, bands = state.band && series.length <= maxBands;
+    const ys = points.map(p => p.y);
+    if (bands) for (const p of points) ys.push(value(view, p.s, p.i, 0), value(view, p.s, p.i, far));
+    const X = scale(points.map(p => p.x), state.logX, M.left, W - M.right, true);
+    const Y = scale(ys.filter(y => y > 0), state.logY, H - M.bottom, M.top, true);
+    for (const v of ticks(X, state.logX, state.logX)) {
+      const x = round(X.of(v));
+      root.append(svg("path", { d: `M${x} ${M.top}V${H - M.bottom}`, stroke: t.grid }),
+        svg("text", { x, y: H - M.bottom + 16, fill: t.muted, "text-anchor": "middle" }, view.x.bytes ? bytes(v) : significant(v)));
+    }
+    for (const v of ticks(Y, state.logY, false)) {
+      const y = round(Y.of(v));
+      root.append(svg("path", { d: `M${M.left} ${y}H${W - M.right}`, stroke: t.grid }),
+        svg("text", { x: M.left - 8, y: y + 4, fill: t.muted, "text-anchor": "end" }, significant(v)));
+    }
+    root.append(svg("text", { x: (M.left + W - M.right) / 2, y: H - 10, fill: t.muted, "text-anchor": "middle" }, view.x.title));
+    for (const p of points) { p.px = X.of(p.x); p.py = Y.of(p.y); }
+    for (const { s, points: all } of series) {
+      const look = lookOf(view, s), good = all.filter(p => !s.bad.has(p.i)), bad = all.filter(p => s.bad.has(p.i));
+      if (bands) {
+        const edge = (q, list) => list.map(p => [X.of(p.x), Y.of(value(view, s, p.i, q))]);
+        root.append(svg("path", { class: "band", d: path(edge(0, good)) + path(edge(far, [...good].reverse())).replace(/^M/, "L") + "z", fill: look.colour, "fill-opacity": 0.15 }));
+      }
+      root.append(svg("path", { class: "line", d: path(good.map(p => [p.px, p.py])), fill: "none", stroke: look.colour, "stroke-width": 1.8, "stroke-dasharray": look.dash }),
+        svg("path", { class: "points", d: stamps(look.marker, good.map(p => [p.px, p.py])), fill: look.colour }));
+      if (bad.length) root.append(svg("path", { class: "bad", d: stamps(look.marker, bad.map(p => [p.px, p.py])), fill: t.ground, stroke: t.muted }));
+      if (state.fit && state.metric === 0) for (const f of s.fits) drawFit(root, X, Y, f, t);
+    }
+    return root;
+  }
+
+  // drawFit draws a segment of α + n/B, which is curved on logarithmic axes.
+  function drawFit(root, X, Y, [first, last, from, to], t) {
+    const points = [];
+    for (let k = 0; k <= 24; k++) {
+      const x = first * (last / first) ** (k / 24);
+      points.push([X.of(x), Y.of(from + (to - from) * (x - first) / (last - first))]);
+    }
+    root.append(svg("path", { class: "fit", d: path(points), fill: "none", stroke: t.ink, "stroke-width": 1, "stroke-dasharray": "1 3" }));
+  }
+
+  const mix = (a, b, part) => "#" + [1, 3, 5].map(i => {
+    const [x, y] = [a, b].map(c => parseInt(c.slice(i, i + 2), 16));
+    return Math.round(x + (y - x) * part).toString(16).padStart(2, "0");
+  }).join("");
+
+  function grids(view) {
+    const t = theme(), shown = view.visible.slice(0, maxGrids);
+    const columns = Math.min(shown.length, 3) || 1, size = Math.min(420, (W - 40 * (columns + 1)) / columns), rows = Math.ceil(shown.length / columns);
+    const root = frame(view, 30 + rows * (size + 70) + 40);
+    view.points = shown.flatMap(s => s.x.map((x, i) => ({ s, i, x, y: value(view, s, i) })).filter(p => p.y > 0));
+    const counted = view.points.filter(p => !p.s.bad.has(p.i)).map(p => p.y);
+    const low = Math.min(...counted), high = Math.max(...counted);
+    const part = v => high > low ? (v - low) / (high - low) : 1;
+    shown.forEach((s, k) => {
+      const world = Math.round(Math.sqrt(1 + Math.max(...s.x))), cell = size / world;
+      const left = 40 + (k % columns) * (size + 40), top = 80 + Math.floor(k / columns) * (size + 70);
+      root.append(svg("text", { x: left, y: top - 26, fill: t.ink }, label(view, s, view.varying) || label(view, s, [1, 2, 3])));
+      for (let r = 0; r < world && world <= 32; r++) root.append(
+        svg("text", { x: left + (r + 0.5) * cell, y: top - 6, fill: t.muted, "text-anchor": "middle", "font-size": 10 }, r),
+        svg("text", { x: left - 6, y: top + (r + 0.5) * cell + 4, fill: t.muted, "text-anchor": "end", "font-size": 10 }, r));
+      for (const p of view.points.filter(p => p.s === s)) {
+        const bad = s.bad.has(p.i), row = Math.floor(p.x / world), column = p.x % world;
+        p.px = left + (column + 0.5) * cell; p.py = top + (row + 0.5) * cell;
+        const share = part(p.y);
+        root.append(svg("rect", { class: bad ? "bad" : "cell", x: round(left + column * cell + 0.5), y: round(top + row * cell + 0.5), width: round(cell - 1), height: round(cell - 1), fill: bad ? t.ground : mix(...t.heat, share), ...(bad ? { stroke: t.muted, "stroke-dasharray": "2 2" } : {}) }));
+        if (cell >= 36) root.append(svg("text", { x: round(p.px), y: round(p.py + 4), "text-anchor": "middle", "font-size": 10, fill: bad ? t.muted : share > 0.55 ? t.ground : t.ink }, significant(p.y)));
+      }
+    });
+    if (counted.length) for (let k = 0; k <= 4; k++) {
+      const y = 30 + rows * (size + 70) + 6, v = low + (high - low) * k / 4;
+      root.append(svg("rect", { x: 40 + k * 90, y, width: 18, height: 14, fill: mix(...t.heat, k / 4), stroke: t.grid }),
+        svg("text", { x: 62 + k * 90, y: y + 11, fill: t.muted }, significant(v)));
+    }
+    return root;
+  }
+
+  const swatch = (view, s) => {
+    const look = lookOf(view, s), e = svg("svg", { viewBox: "-16 -7 32 14", width: 32, height: 14, "aria-hidden": true });
+    e.append(svg("path", { d: "M-15 0H15", stroke: look.colour, "stroke-width": 1.8, "stroke-dasharray": look.dash }),
+      svg("path", { d: stamps(look.marker, [[0, 0]]), fill: look.colour }));
+    return e;
+  };
+
+  function draw(view) {
+    select(view);
+    const chart = view.shape === "grid" ? grids(view) : lines(view);
+    const cursor = svg("circle", { class: "cursor", r: 8, fill: "none", stroke: theme().ink, "stroke-width": 1.5, visibility: "hidden" });
+    chart.append(cursor);
+    view.cursor = cursor;
+    view.plot.replaceChildren(chart);
+    point(view, null);
+    const notes = [...view.mixes.map(m => `This chart mixes unlike ${m}. Do not compare across them.`)];
+    view.banner.replaceChildren(...notes.map(text => make("span", { textContent: text })));
+    view.banner.hidden = !notes.length;
+    const remarks = [];
+    if (!view.shown.length) remarks.push("No series has this combination. Choose another value above.");
+    if (view.leftOut) remarks.push(`${view.leftOut} more series are not drawn: choose fewer values.`);
+    if (view.shape === "grid" && view.visible.length > maxGrids) remarks.push(`${view.visible.length - maxGrids} more squares are not drawn: hide some of these.`);
+    if (view.state.band && view.visible.length > maxBands) remarks.push(`Bands are drawn for at most ${maxBands} series.`);
+    if (view.state.fit && view.state.metric > 0) remarks.push("Fits are of the latency.");
+    view.remark.textContent = remarks.join(" ");
+    view.legend.replaceChildren(...view.shown.map(s => {
+      const button = make("button", { type: "button", className: "series", title: label(view, s, view.facets.map((_, i) => i)) }, swatch(view, s), label(view, s, view.varying) || label(view, s, [1, 2, 3]));
+      button.setAttribute("aria-pressed", String(!view.state.hidden.has(s.id)));
+      button.addEventListener("click", e => {
+        const { hidden } = view.state;
+        if (e.shiftKey) view.shown.forEach(o => o === s ? hidden.delete(o.id) : hidden.add(o.id));
+        else if (!hidden.delete(s.id)) hidden.add(s.id);
+        change(view);
+        view.legend.children[view.shown.indexOf(s)].focus();
+      });
+      return button;
+    }));
+    for (const details of view.tables) if (details.open) fill(view, details);
+  }
+
+  function change(view) {
+    draw(view);
+    controls(view);
+    save();
+  }
+
+  // A point under the pointer or the keyboard ----------------------------------------------
+
+  function point(view, p) {
+    view.state.at = p;
+    view.tip.hidden = !p;
+    view.cursor.setAttribute("visibility", p ? "visible" : "hidden");
+    if (!p) return;
+    view.cursor.setAttribute("cx", p.px);
+    view.cursor.setAttribute("cy", p.py);
+    const { s, i } = p, lines = [];
+    const add = (text, className = "") => lines.push(make("div", { textContent: text, className }));
+    add(label(view, s, view.facets.map((_, k) => k)), "name");
+    add(xLabel(view, s, i));
+    if (s.bad.has(i)) add(s.bad.get(i), "reason");
+    add("latency " + D.quantiles.map((q, k) => `${q.name} ${significant(s.q[k][i])}`).join(", ") + " µs");
+    view.rates.forEach((r, k) => {
+      if (s.work[k][i] > 0) add(`${r.title} at ${D.quantiles[view.state.q].name} ${significant(s.work[k][i] / s.q[view.state.q][i])} ${r.unit}`);
+    });
+    add(s.n[i] ? `${s.n[i]} samples` : "derived, no samples of its own");
+    for (const f of s.fits) if (f[0] <= s.x[i] && s.x[i] <= f[1]) add("fit: " + f[4]);
+    add(`case ${s.c[1]}, ${s.c[3]}${s.c[4] ? ": " + s.c[4] : ""}`);
+    add(["device", "library version", "topology", "contract"].map(name => fact(s.c, name)).filter(Boolean).join(", "));
+    add("comparison key " + s.c[2]);
+    view.tip.replaceChildren(...lines);
+    const box = view.plot.getBoundingClientRect(), ratio = box.width / W;
+    const x = p.px * ratio, y = p.py * ratio;
+    view.tip.style.left = Math.max(0, Math.min(x + 14, box.width - view.tip.offsetWidth)) + "px";
+    view.tip.style.top = y + 18 + "px";
+  }
+
+  function hover(view, e) {
+    const box = view.plot.getBoundingClientRect(), ratio = W / box.width;
+    const x = (e.clientX - box.left) * ratio, y = (e.clientY - box.top) * ratio;
+    let best = null, least = 40 ** 2;
+    for (const p of view.points) {
+      const d = (p.px - x) ** 2 + (p.py - y) ** 2;
+      if (d < least) { least = d; best = p; }
+    }
+    if (best !== view.state.at) point(view, best);
+  }
+
+  function keys(view, e) {
+    const all = view.points, at = all.indexOf(view.state.at);
+    if (!all.length) return;
+    const near = (s, x) => all.filter(p => p.s === s).reduce((a, b) => Math.abs(b.px - x) < Math.abs(a.px - x) ? b : a);
+    const drawn = [...new Set(all.map(p => p.s))];
+    const own = at < 0 ? [] : all.filter(p => p.s === all[at].s), k = own.indexOf(all[at]);
+    const other = by => {
+      if (view.shape === "grid") {
+        const world = Math.round(Math.sqrt(1 + Math.max(...own.map(p => p.x))));
+        return own.find(p => p.x === all[at].x + by * world) || all[at];
+      }
+      return near(drawn[(drawn.indexOf(all[at].s) + by + drawn.length) % drawn.length], all[at].px);
+    };
+    let next;
+    switch (e.key) {
+      case "ArrowRight": next = at < 0 ? all[0] : own[Math.min(k + 1, own.length - 1)]; break;
+      case "ArrowLeft": next = at < 0 ? all[0] : own[Math.max(k - 1, 0)]; break;
+      case "Home": next = own[0] || all[0]; break;
+      case "End": next = own[own.length - 1] || all[0]; break;
+      case "ArrowDown": next = at < 0 ? all[0] : other(1); break;
+      case "ArrowUp": next = at < 0 ? all[0] : other(-1); break;
+      case "Escape": next = null; break;
+      default: return;
+    }
+    e.preventDefault();
+    point(view, next);
+  }
+
+  // Controls -------------------------------------------------------------------------------
+
+  function choice(title, options, chosen, pick) {
+    const select = make("select", {}, ...options.map((text, i) => make("option", { value: i, textContent: text, selected: i === chosen })));
+    select.addEventListener("change", () => pick(Number(select.value)));
+    return make("label", { className: "choice" }, make("span", { textContent: title }), select);
+  }
+
+  function toggle(title, on, flip) {
+    const button = make("button", { type: "button", textContent: title });
+    button.setAttribute("aria-pressed", String(on));
+    button.addEventListener("click", flip);
+    return button;
+  }
+
+  function controls(view) {
+    const { state } = view, focused = [...view.controls.querySelectorAll("button, select")].indexOf(document.activeElement);
+    const row = [
+      choice("show", view.metrics.map(m => `${m.title} (${m.unit})`), state.metric, k => { state.metric = k; change(view); }),
+      choice("percentile", D.quantiles.map(q => q.name), state.q, k => { state.q = k; change(view); }),
+    ];
+    if (view.shape === "lines") {
+      const last = D.quantiles[D.quantiles.length - 1].name;
+      for (const [name, title] of [["logX", "log x"], ["logY", "log y"], ["band", `${D.quantiles[0].name}–${last} band`], ...(view.hasFits ? [["fit", "fits"]] : [])])
+        row.push(toggle(title, state[name], () => { state[name] = !state[name]; change(view); }));
+    }
+    row.push(toggle("save SVG", false, () => saveFigure(view, "svg")), toggle("save PNG", false, () => saveFigure(view, "png")));
+    row.slice(-2).forEach(b => b.removeAttribute("aria-pressed"));
+    const facets = view.facets.map((facet, i) => {
+      if (facet.found.length < 2) return null;
+      const group = make("fieldset", {}, make("legend", { textContent: facet.title }));
+      const pick = set => { state.chosen[i] = set; change(view); };
+      group.append(toggle("all", !state.chosen[i], () => pick(null)));
+      facet.found.forEach((text, k) => {
+        const on = state.chosen[i] ? state.chosen[i].has(k) : false;
+        const button = toggle(text || "none", on, e => {
+          const set = new Set(state.chosen[i] || []);
+          // A click shows one value of what is unlike; with shift it adds one.
+          if (facet.one && !e.shiftKey) return pick(new Set([k]));
+          if (!set.delete(k)) set.add(k);
+          pick(set.size ? set : null);
+        });
+        if (!view.series.some(s => s.f[i] === k && fits(view, s, i))) button.classList.add("none");
+        group.append(button);
+      });
+      return group;
+    }).filter(Boolean);
+    view.controls.replaceChildren(make("div", { className: "row" }, ...row), make("div", { className: "row" }, ...facets));
+    if (focused >= 0) view.controls.querySelectorAll("button, select")[focused]?.focus();
+  }
+
+  // Saved figures have the legend and the banner in them.
+  function figure(view) {
+    const t = theme(), root = view.plot.firstChild.cloneNode(true);
+    const height = Number(root.getAttribute("viewBox").split(" ")[3]);
+    root.querySelector(".cursor").remove();
+    const list = view.visible.slice(0, 40), lines = view.mixes.length + list.length + (view.visible.length > list.length ? 1 : 0);
+    const whole = height + 14 + lines * 18;
+    root.setAttribute("viewBox", `0 0 ${W} ${whole}`);
+    root.setAttribute("width", W);
+    root.setAttribute("height", whole);
+    root.querySelector("rect").setAttribute("height", whole);
+    let y = height + 10;
+    for (const m of view.mixes) { root.append(svg("text", { x: M.left, y, fill: t.ink, "font-weight": 600 }, `Mixes unlike ${m}`)); y += 18; }
+    for (const s of list) {
+      const mark = swatch(view, s);
+      for (const [name, v] of [["x", M.left], ["y", y - 11]]) mark.setAttribute(name, v);
+      root.append(mark, svg("text", { x: M.left + 40, y, fill: t.ink }, label(view, s, view.facets.map((_, i) => i))));
+      y += 18;
+    }
+    if (view.visible.length > list.length) root.append(svg("text", { x: M.left, y, fill: t.muted }, `and ${view.visible.length - list.length} more series`));
+    return root;
+  }
+
+  function download(blob, name) {
+    const link = make("a", { href: URL.createObjectURL(blob), download: name });
+    document.body.append(link);
+    link.click();
+    link.remove();
+    setTimeout(() => URL.revokeObjectURL(link.href), 60000);
+  }
+
+  async function saveFigure(view, kind) {
+    const root = figure(view), name = `collectivex-${view.name}.${kind}`;
+    const picture = new Blob([new XMLSerializer().serializeToString(root)], { type: "image/svg+xml" });
+    if (kind === "svg") return download(picture, name);
+    const image = new Image(), url = URL.createObjectURL(picture);
+    image.src = url;
+    await image.decode();
+    const canvas = make("canvas", { width: 2 * root.getAttribute("width"), height: 2 * root.getAttribute("height") });
+    canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
+    URL.revokeObjectURL(url);
+    canvas.toBlob(blob => download(blob, name), "image/png");
+  }
+
+  // Tables ---------------------------------------------------------------------------------
+
+  // fill makes the tables of a chart, which are made when they are opened.
+  function fill(view, details) {
+    const table = make("table");
+    const head = (names, figures) => table.append(make("thead", {}, make("tr", {}, ...names.map((name, i) => make("th", { textContent: name, className: i >= figures ? "figure" : "", scope: "col" })))));
+    const groups = new Map();
+    const body = key => {
+      if (!groups.has(key)) groups.set(key, make("tbody"));
+      return groups.get(key);
+    };
+    const every = view.facets.map((_, i) => i);
+    if (details.dataset.table === "figures") {
+      const rates = view.rates.map(r => `${r.title} at ${D.quantiles[view.state.q].name} ${r.unit}`);
+      const last = D.quantiles.map(q => q.name + " µs");
+      head(["series", view.x.title, "state", ...last, ...rates, "samples"], 3);
+      let rows = 0;
+      for (const s of view.visible) {
+        const name = label(view, s, every);
+        for (let i = 0; i < s.x.length && ++rows <= maxRows; i++) {
+          const bad = s.bad.get(i), n = `${s.n[i]} samples`;
+          const x = make("td", { textContent: xLabel(view, s, i) });
+          x.dataset.value = s.x[i];
+          body(s.c[2] + s.f.filter((_, k) => view.facets[k].one)).append(make("tr", { className: bad ? "bad" : "" }, make("td", { textContent: name }), x, make("td", { textContent: bad || "ok" }),
+            ...D.quantiles.map((_, q) => number(s.q[q][i], n)),
+            ...view.rates.map((_, k) => number(s.work[k][i] > 0 ? s.work[k][i] / s.q[view.state.q][i] : null, n)), number(s.n[i], n)));
+        }
+      }
+    } else {
+      const names = [...new Set(view.visible.flatMap(s => facts(s.c).map(f => f[0])))];
+      head(["series", "case", "status", "comparison key", "time", ...names], Infinity);
+      for (const s of view.visible) body("").append(make("tr", {}, ...[label(view, s, every), s.c[1], s.c[4] ? `${s.c[3]}: ${s.c[4]}` : s.c[3], s.c[2], s.c[6], ...names.map(name => fact(s.c, name))].map(textContent => make("td", { textContent }))));
+    }
+    table.append(...groups.values());
+    const scroll = make("div", { className: "scroll" }, table);
+    const left = details.dataset.table === "figures" ? view.visible.reduce((n, s) => n + s.x.length, 0) - maxRows : 0;
+    details.replaceChildren(details.firstElementChild, scroll, make("p", { className: "remark", textContent: left > 0 ? `${left} more rows are left out: choose fewer series.` : "" }));
+    live(table, view.name + "-" + details.dataset.table);
+  }
+
+  function number(v, title) {
+    const cell = make("td", { className: "figure", textContent: v === null ? "–" : significant(v), title });
+    cell.dataset.value = v === null ? "" : v;
+    return cell;
+  }
+
+  // live makes a table sortable and adds a button that saves it as CSV. Figures are sorted
+  // within a body: rows of unlike comparison keys are in different ones.
+  function live(table, name) {
+    const bodies = [...table.tBodies];
+    const text = cell => cell.dataset.value ?? cell.textContent;
+    const order = (a, b) => {
+      const [x, y] = [Number(a), Number(b)];
+      return a !== "" && b !== "" && !Number.isNaN(x) && !Number.isNaN(y) ? x - y : a.localeCompare(b, "en");
+    };
+    [...table.tHead.rows[0].cells].forEach((th, column) => {
+      const button = make("button", { type: "button", textContent: th.textContent, title: th.classList.contains("figure") && bodies.length > 1 ? "Sorts rows of equal comparison keys; unlike ones are not ranked" : "" });
+      th.replaceChildren(button);
+      button.addEventListener("click", () => {
+        const down = th.getAttribute("aria-sort") === "ascending", sign = down ? -1 : 1;
+        for (const other of table.tHead.rows[0].cells) other.removeAttribute("aria-sort");
+        th.setAttribute("aria-sort", down ? "descending" : "ascending");
+        const by = (a, b) => sign * order(text(a.cells[column]), text(b.cells[column]));
+        for (const body of bodies) body.append(...[...body.rows].sort(by));
+        if (!th.classList.contains("figure")) table.append(...bodies.sort((a, b) => by(a.rows[0], b.rows[0])));
+      });
+    });
+    const csv = make("button", { type: "button", className: "csv", textContent: "save CSV" });
+    csv.addEventListener("click", () => {
+      const quote = text => {
+        if (/^[=+\-@\t\r]/.test(text) && Number.isNaN(Number(text))) text = "'" + text; // not a formula
+        return /[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+      };
+      const rows = [...table.rows].map(row => [...row.cells].map(cell => quote(text(cell))).join(","));
+      download(new Blob([rows.join("\n") + "\n"], { type: "text/csv" }), `collectivex-${name}.csv`);
+    });
+    (table.closest(".scroll") || table).before(csv);
+  }
+
+  // ----------------------------------------------------------------------------------------
+
+  for (const view of views) {
+    view.banner = $(".banner", view.root);
+    view.controls = make("div", { className: "controls" });
+    view.plot = make("div", { className: "plot", tabIndex: 0 });
+    view.plot.setAttribute("role", "group");
+    view.plot.setAttribute("aria-label", `${view.title}: chart. Arrow keys move from point to point.`);
+    view.tip = make("div", { className: "tip", hidden: true });
+    view.tip.setAttribute("role", "status");
+    view.remark = make("p", { className: "remark" });
+    view.legend = make("div", { className: "legend" });
+    view.tables = [["figures", "Figures of this chart"], ["provenance", "Provenance of these series"]].map(([kind, title]) => {
+      const details = make("details", {}, make("summary", { textContent: title }));
+      details.dataset.table = kind;
+      details.addEventListener("toggle", () => details.open && fill(view, details));
+      return details;
+    });
+    const holder = make("div", { className: "holder" }, view.plot, view.tip);
+    $("figure", view.root).replaceChildren(view.controls, holder, view.remark, view.legend, ...view.tables);
+    view.plot.addEventListener("pointermove", e => hover(view, e));
+    view.plot.addEventListener("pointerleave", () => point(view, null));
+    view.plot.addEventListener("keydown", e => keys(view, e));
+    view.plot.addEventListener("blur", () => point(view, null));
+  }
+  const all = () => { restore(); for (const view of views) { draw(view); controls(view); } };
+  all();
+  window.addEventListener("hashchange", all);
+  for (const table of document.querySelectorAll("table[data-name]")) live(table, table.dataset.name);
+  const look = $("#theme");
+  look.hidden = false;
+  look.addEventListener("click", () => {
+    document.documentElement.dataset.theme = theme().name === "dark" ? "light" : "dark";
+    views.forEach(draw);
+    save();
+  });
+  document.documentElement.dataset.ready = "yes";
+})();

@@ -1,0 +1,435 @@
+package page_test
+
+import (
+	"bytes"
+	"encoding/csv"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"image/png"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/internal/resulttest"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/report/page"
+	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/vocab"
+)
+
+// runs are documents of some runs as a test needs them.
+type runs struct {
+	t   *testing.T
+	dir string
+	n   int
+}
+
+func newRuns(t *testing.T) *runs { return &runs{t: t, dir: t.TempDir()} }
+
+func (r *runs) add(d result.Document) {
+	r.n++
+	_, err := result.Write(r.dir, d, r.n, func([]byte) error { return nil })
+	require.NoError(r.t, err)
+}
+
+func (r *runs) html(matrices ...*plan.Matrix) []byte {
+	p, err := page.Build([]string{r.dir}, matrices)
+	require.NoError(r.t, err)
+	var b bytes.Buffer
+	require.NoError(r.t, p.WriteHTML(&b))
+	return b.Bytes()
+}
+
+func attempt(run string) result.Attempt {
+	a := resulttest.Attempt()
+	a.RunID, a.Vendor = run, vocab.NVIDIA
+	return a
+}
+
+func collective(sku, backend, op string, world int, change ...func(*plan.Case)) plan.Case {
+	c := resulttest.CollectiveCase()
+	c.SKU, c.Backend, c.World, c.RanksPerNode, c.Collective().Op = sku, backend, world, world, op
+	for _, f := range change {
+		f(&c)
+	}
+	c.CaseID = c.ID()
+	return c
+}
+
+func ep(sku, backend string) plan.Case {
+	c := resulttest.EPCase()
+	c.SKU, c.Backend, c.EP().Ladder = sku, backend, plan.Ladder{1, 2, 4, 8}
+	c.CaseID = c.ID()
+	return c
+}
+
+// library gives a document the version of its library.
+func library(d result.Document, version string) result.Document {
+	d.Head().Runtime.CollectiveLibrary = &result.CollectiveLibrary{Kind: "nccl", Version: &version}
+	return d
+}
+
+// slower multiplies all latencies of a document.
+func slower(d *result.CollectiveDocument, by float64) *result.CollectiveDocument {
+	for i := range d.Measurement.Rows {
+		r := &d.Measurement.Rows[i]
+		for _, mode := range vocab.TimingModes() {
+			if t := *r.Timing(mode); t != nil {
+				*r.Timing(mode) = resulttest.Timing(r.Bytes, t.Percentiles.P50*by, t.SampleCount)
+			}
+		}
+	}
+	return d
+}
+
+// two are two runs of one all_reduce case on 2 and 4 ranks; the second is a tenth slower.
+func two(t *testing.T) *runs {
+	r := newRuns(t)
+	for _, world := range []int{2, 4} {
+		c := collective("h200", "nccl", "all_reduce", world)
+		r.add(resulttest.Collective(c, attempt("first")))
+		later := attempt("second")
+		later.At = later.At.AddDate(0, 0, 1)
+		r.add(slower(resulttest.Collective(c, later), 1.1))
+	}
+	return r
+}
+
+const (
+	drawn  = "#view-collectives svg .line"
+	legend = "#view-collectives .legend button"
+)
+
+func TestAChartShowsItsSeriesAndHidesThem(t *testing.T) {
+	b := show(t, two(t).html(), "")
+	require.Equal(t, 4, b.count(drawn))
+	require.Equal(t, []string{"first 2 ranks", "first 4 ranks", "second 2 ranks", "second 4 ranks"}, b.texts(legend))
+	require.Equal(t, "Collectives: p50 bus bandwidth in GB/s", b.texts("#view-collectives .plot svg > text")[0])
+	require.Contains(t, b.texts("#view-collectives .plot svg > text"), "8 B")
+
+	b.press("view-collectives", "first 4 ranks")
+	require.Equal(t, 3, b.count(drawn))
+	require.Equal(t, 4, b.count(legend), "what is hidden stays in the legend")
+	b.press("view-collectives", "second")
+	require.Equal(t, 2, b.count(drawn))
+	b.run(`document.querySelector("#view-collectives select").value = 0; document.querySelector("#view-collectives select").dispatchEvent(new Event("change"))`)
+	require.Equal(t, "Collectives: p50 latency in µs", b.texts("#view-collectives .plot svg > text")[0])
+}
+
+func TestTheAddressHasTheState(t *testing.T) {
+	html := two(t).html()
+	b := show(t, html, "")
+	require.Empty(t, get[string](b, "location.hash"))
+	b.press("view-collectives", "second")
+	b.press("view-collectives", "log y")
+	b.press("view-collectives", "2 ranks")
+	hash := get[string](b, "location.hash")
+	before := get[string](b, `document.querySelector("#view-collectives .plot svg").outerHTML`)
+
+	again := show(t, html, hash)
+	require.Equal(t, before, get[string](again, `document.querySelector("#view-collectives .plot svg").outerHTML`))
+	require.Equal(t, 1, again.count(drawn))
+	require.Equal(t, []string{"false"}, get[[]string](again, `[...document.querySelectorAll("#view-collectives .controls button")].filter(b => b.textContent === "log y").map(b => b.getAttribute("aria-pressed"))`))
+
+	foreign := show(t, html, "#collectives.run=nobody~%25&collectives.hidden=x&collectives.show=y&theme=z")
+	require.Equal(t, 4, foreign.count(drawn), "an address from elsewhere harms nothing")
+}
+
+func TestEachPointSaysWhatStandsBehindIt(t *testing.T) {
+	b := show(t, two(t).html(), "")
+	tip := func() string { return strings.Join(b.texts("#view-collectives .tip:not([hidden]) div"), "\n") }
+	key := func(name string) {
+		b.run(fmt.Sprintf(`document.querySelector("#view-collectives .plot").dispatchEvent(new KeyboardEvent("keydown", {key: %q, bubbles: true}))`, name))
+	}
+	require.Empty(t, tip())
+	key("ArrowRight")
+	require.Regexp(t, `(?s)first h200 nccl 2 ranks.*8 B\n.*p50 2\.001.*p99.*µs\n.*GB/s\n\d+ samples\n.*comparison key [0-9a-f]{32}`, tip())
+	key("ArrowRight")
+	require.Contains(t, tip(), "1 KiB")
+	key("ArrowDown")
+	require.Contains(t, tip(), "4 ranks")
+	require.Contains(t, tip(), "1 KiB")
+	key("Escape")
+	require.Empty(t, tip())
+
+	b.run(`(() => {
+		const plot = document.querySelector("#view-collectives .plot"), box = plot.querySelector("svg .points").getBoundingClientRect();
+		plot.dispatchEvent(new PointerEvent("pointermove", {clientX: box.left + 3, clientY: box.bottom - 3, bubbles: true}));
+	})()`)
+	require.Contains(t, tip(), "8 B")
+}
+
+func TestInvalidRungsAreGreyAndStay(t *testing.T) {
+	r := newRuns(t)
+	c := collective("h200", "nccl", "all_reduce", 2)
+	d := resulttest.Collective(c, attempt("1"))
+	for i := range d.Measurement.Rows {
+		if r := &d.Measurement.Rows[i]; r.Bytes == 1024 {
+			r.Check.Passed, r.Check.Wrong = false, 7
+		}
+	}
+	d.Outcome = result.Outcome{Status: result.Invalid, Reasons: result.Reasons{{Code: result.ReasonSemantics}}}
+	r.add(d)
+	html := r.html()
+	b := show(t, html, "")
+	require.Equal(t, 1, b.count("#view-collectives svg .bad"))
+	muted := get[string](b, `getComputedStyle(document.documentElement).getPropertyValue("--muted")`)
+	require.Equal(t, muted, get[string](b, `document.querySelector("#view-collectives svg .bad").getAttribute("stroke")`))
+	require.Equal(t, 1, strings.Count(get[string](b, `document.querySelector("#view-collectives svg .line").getAttribute("d")`), "L"), "the line leaves the rung out")
+	b.run(`document.querySelector("#view-collectives details[data-table=figures]").open = true`)
+	b.wait(`document.querySelectorAll("#view-collectives details[data-table=figures] tbody tr").length > 0`)
+	require.Equal(t, 3, b.count("#view-collectives details[data-table=figures] tbody tr"))
+	require.Equal(t, 1, b.count("#view-collectives details[data-table=figures] tr.bad"))
+	require.Contains(t, b.texts("#coverage tbody td"), "invalid")
+	require.Contains(t, string(html), "invalid: failed its checks")
+}
+
+func TestABannerNamesWhatAChartMixes(t *testing.T) {
+	r := newRuns(t)
+	c := collective("h200", "nccl", "all_reduce", 2)
+	r.add(library(resulttest.Collective(c, attempt("1")), "2.27.3"))
+	r.add(library(resulttest.Collective(c, attempt("2")), "2.28.9"))
+	cached := collective("h200", "nccl", "all_reduce", 2, func(c *plan.Case) { c.Contract = vocab.ContractCachedLayout })
+	r.add(library(resulttest.Collective(cached, attempt("3")), "2.28.9"))
+	b := show(t, r.html(), "")
+	banner := func() []string { return b.texts("#view-collectives .banner:not([hidden]) span") }
+	require.Len(t, banner(), 2)
+	require.Contains(t, strings.Join(banner(), "\n"), "library version: nccl 2.27.3, nccl 2.28.9")
+	require.Contains(t, strings.Join(banner(), "\n"), "unlike contract: ")
+	b.press("view-collectives", "2")
+	require.Empty(t, banner())
+	b.press("view-collectives", "3")
+	require.Len(t, banner(), 1, "two runs of one library")
+}
+
+// An operation is one value at a time unless asked for more, which the banner says.
+func TestUnlikeMeasurementsAreApart(t *testing.T) {
+	r := newRuns(t)
+	r.add(resulttest.Collective(collective("h200", "nccl", "all_reduce", 2), attempt("1")))
+	r.add(resulttest.Collective(collective("h200", "nccl", "all_gather", 2), attempt("1")))
+	r.add(resulttest.EP(ep("h200", "deepep-v2"), attempt("1")))
+	b := show(t, r.html(), "")
+	require.Equal(t, 1, b.count(drawn))
+	require.Equal(t, 0, b.count("#view-collectives .banner:not([hidden])"))
+	b.run(`[...document.querySelectorAll("#view-collectives fieldset button")].find(b => b.textContent === "all_gather").dispatchEvent(new MouseEvent("click", {shiftKey: true, bubbles: true}))`)
+	require.Equal(t, 2, b.count(drawn))
+	require.Contains(t, strings.Join(b.texts("#view-collectives .banner:not([hidden])"), ""), "operation: all_gather, all_reduce")
+
+	require.Equal(t, "Expert parallelism: p50 latency in µs", b.texts("#view-ep .plot svg > text")[0])
+	require.Subset(t, b.texts("#view-ep fieldset button"), []string{"pair period", "roundtrip", "dispatch", "combine", "dispatch floor", "combine floor"})
+	b.press("view-ep", "p50–p99 band")
+	require.Equal(t, 1, b.count("#view-ep svg .band"))
+	require.Contains(t, b.texts("#view-ep option"), "token rate (tokens/s)")
+	require.Contains(t, b.texts("#view-ep option"), "bandwidth per GPU (GB/s)")
+}
+
+func TestFiguresAreSortedWithinAComparisonKeyOnly(t *testing.T) {
+	b := show(t, two(t).html(), "")
+	b.run(`document.querySelector("#view-collectives details[data-table=figures]").open = true`)
+	b.wait(`document.querySelectorAll("#view-collectives details[data-table=figures] tbody").length === 2`)
+	column := func() [][]string {
+		return get[[][]string](b, `[...document.querySelectorAll("#view-collectives details[data-table=figures] tbody")].map(body => [...body.rows].map(row => row.cells[3].dataset.value))`)
+	}
+	before := column()
+	sort := func() {
+		b.run(`[...document.querySelectorAll("#view-collectives details[data-table=figures] th button")].find(b => b.textContent === "p50 µs").click()`)
+	}
+	sort()
+	up := column()
+	sort()
+	down := column()
+	require.NotEqual(t, up, down)
+	for k := range before {
+		require.ElementsMatch(t, before[k], up[k], "rows stay with their key")
+		reversed := slices.Clone(down[k])
+		slices.Reverse(reversed)
+		require.Equal(t, up[k], reversed)
+	}
+	require.Equal(t, "descending", get[string](b, `document.querySelector("#view-collectives th[aria-sort]").getAttribute("aria-sort")`))
+}
+
+func TestFiguresAndTablesAreSaved(t *testing.T) {
+	r := newRuns(t)
+	d := library(resulttest.Collective(collective("h200", "nccl", "all_reduce", 2), attempt("1")), "=cmd()")
+	r.add(d)
+	b := show(t, r.html(), "")
+	picture := b.download("collectivex-collectives.svg", func() { b.press("view-collectives", "save SVG") })
+	wellFormed(t, picture)
+	require.Contains(t, string(picture), "h200 nccl 2 ranks", "the legend is in it")
+	image, err := png.Decode(bytes.NewReader(b.download("collectivex-collectives.png", func() { b.press("view-collectives", "save PNG") })))
+	require.NoError(t, err)
+	require.Equal(t, 1920, image.Bounds().Dx())
+
+	b.run(`document.querySelector("#view-collectives details[data-table=figures]").open = true`)
+	b.wait(`document.querySelector("#view-collectives details[data-table=figures] .csv")`)
+	text := b.download("collectivex-collectives-figures.csv", func() { b.run(`document.querySelector("#view-collectives details[data-table=figures] .csv").click()`) })
+	rows, err := csv.NewReader(bytes.NewReader(text)).ReadAll()
+	require.NoError(t, err)
+	require.Len(t, rows, 4)
+	require.Equal(t, []string{"1 h200 nccl 2 ranks all_reduce pipelined out_of_place float sum 0 warm none", "8", "ok", "2.001"}, rows[1][:4])
+	text = b.download("collectivex-provenance.csv", func() { b.run(`document.querySelector("#provenance .csv").click()`) })
+	require.NotRegexp(t, `(?m)^=`, string(text))
+}
+
+func wellFormed(t *testing.T, text []byte) {
+	t.Helper()
+	for d := xml.NewDecoder(bytes.NewReader(text)); ; {
+		_, err := d.Token()
+		if errors.Is(err, io.EOF) {
+			return
+		}
+		require.NoError(t, err)
+	}
+}
+
+func TestThemes(t *testing.T) {
+	html := two(t).html()
+	ground := `document.querySelector("#view-collectives .plot svg rect").getAttribute("fill")`
+	light, dark := show(t, html, "", scheme("light")), show(t, html, "", scheme("dark"))
+	require.Equal(t, "#ffffff", get[string](light, ground))
+	require.Equal(t, "#121212", get[string](dark, ground))
+	require.Equal(t, "rgb(18, 18, 18)", get[string](dark, "getComputedStyle(document.body).backgroundColor"))
+	light.run(`document.querySelector("#theme").click()`)
+	require.Equal(t, "#121212", get[string](light, ground))
+	require.Contains(t, get[string](light, "location.hash"), "theme=dark")
+}
+
+func TestPairsAreAHeatMap(t *testing.T) {
+	r := newRuns(t)
+	r.add(resulttest.Collective(collective("h200", "nccl", "p2p", 4), attempt("1")))
+	b := show(t, r.html(), "")
+	require.Equal(t, 12, b.count("#view-pairs svg .cell"), "each of 4 ranks to 3 others")
+	require.Contains(t, b.texts("#view-pairs fieldset button[aria-pressed=true]"), "1 MiB", "the largest size comes first")
+	b.run(`document.querySelector("#view-pairs .plot").dispatchEvent(new KeyboardEvent("keydown", {key: "ArrowRight", bubbles: true}))`)
+	require.Contains(t, b.texts("#view-pairs .tip div"), "rank 0 to rank 1")
+}
+
+func TestComparisonOfRuns(t *testing.T) {
+	r := two(t)
+	c := collective("h200", "nccl", "all_gather", 2)
+	r.add(resulttest.Collective(c, attempt("first")))
+	other := attempt("second")
+	other.At = other.At.AddDate(0, 0, 1)
+	other.Environment = map[string]string{"NCCL_ALGO": "Tree"}
+	r.add(resulttest.Collective(c, other))
+	html := r.html()
+	p, err := page.Build([]string{r.dir}, nil)
+	require.NoError(t, err)
+	require.Len(t, p.Changes, 2*4, "two cases, each with two timing modes and two placements")
+	for _, change := range p.Changes {
+		require.InDelta(t, 1.1, change.Median, 1e-9)
+		require.Equal(t, 3, change.Rungs)
+	}
+	require.Equal(t, []page.Unlike{{Run: "second", ID: c.CaseID, Factors: "environment.NCCL_ALGO (\"Ring\" → \"Tree\")"}}, p.Unlike)
+	require.Contains(t, string(html), ">1.100</td>")
+	require.Contains(t, string(html), "environment.NCCL_ALGO (&#34;Ring&#34; → &#34;Tree&#34;)")
+}
+
+// A reader without scripts sees the figures, what is missing, and why.
+func TestReadableWithoutScripts(t *testing.T) {
+	r := newRuns(t)
+	good, bad := collective("h200", "nccl", "all_reduce", 2), ep("h200", "deepep-v2")
+	lost, never := collective("h200", "nccl", "all_gather", 2), ep("mi300x", "mori")
+	r.add(resulttest.Collective(good, attempt("1")))
+	r.add(resulttest.Fail(resulttest.New(bad, attempt("1")), "rank-died: rank 1 signal 9"))
+	require.NoError(t, os.WriteFile(filepath.Join(r.dir, "torn.json"), []byte(`{"version":1,`), 0o644))
+	reason := "backend-platform-unsupported"
+	m := &plan.Matrix{Version: 1, RequestedOther: []plan.Requested{
+		{SKU: "h200", Disposition: plan.Runnable, Case: good}, {SKU: "h200", Disposition: plan.Runnable, Case: lost},
+	}, RequestedCases: []plan.Requested{
+		{SKU: "h200", Disposition: plan.Runnable, Case: bad}, {SKU: "mi300x", Disposition: plan.Unsupported, Reason: &reason, Case: never},
+	}}
+	b := open(t, r.html(m), "", emulation.SetScriptExecutionDisabled(true))
+	b.wait(`document.querySelector("#provenance table")`)
+	require.Equal(t, 0, b.count("#view-collectives .controls"), "no script ran")
+	require.Equal(t, []string{"1", "4", "1", "0", "1", "1", "1", "2"}, slices.Delete(b.texts("#runs td"), 1, 2))
+	states := get[[][]string](b, `[...document.querySelectorAll("#coverage table[data-name=coverage] tbody tr")].map(r => [r.cells[1].textContent, r.cells[4].textContent, r.cells[5].textContent])`)
+	require.Equal(t, [][]string{
+		{"missing", lost.CaseID, "the cell wrote no document"},
+		{"failed", bad.CaseID, "rank-died: rank 1 signal 9"},
+		{"measured", good.CaseID, ""},
+		{"unsupported", never.CaseID, reason},
+	}, states)
+	require.Equal(t, []string{"truncated JSON", "1"}, b.texts("#coverage table[data-name=files] td"))
+	require.Equal(t, 1, b.count("#view-collectives figure > svg"))
+	require.Equal(t, 3*4, b.count(`#view-collectives table[data-name=collectives-rungs] tbody tr`), "two timing modes and two placements")
+	require.Contains(t, b.texts(`#view-collectives table[data-name=collectives-rungs] td`), "2.001")
+	require.Regexp(t, `^[1-9]\d* samples$`, get[string](b, `document.querySelector("#view-collectives table[data-name=collectives-rungs] td.figure").title`))
+}
+
+// Text from documents is text, whatever is in it, on the page and in the figures.
+func TestHostileText(t *testing.T) {
+	const hostile = "</script></svg><img src=x onerror=window.hurt=1><script>window.hurt=2</script>\"'`${window.hurt=3}\x00\u202e]]>"
+	r := newRuns(t)
+	for _, d := range []result.Document{
+		resulttest.Collective(collective("h200", "nccl", "all_reduce", 2), attempt("1")),
+		resulttest.Collective(collective("h200", "nccl", "p2p", 2), attempt("1")),
+		resulttest.EP(ep("h200", "deepep-v2"), attempt("1")),
+	} {
+		e := d.Head()
+		e.Implementation.Name, e.Topology.DeviceProduct, e.Identity.CaseFactors.SKU = hostile, hostile, hostile
+		e.Topology.TopologyClass, e.Runtime.Framework = hostile, hostile
+		e.Provenance.Environment = map[string]string{hostile: hostile}
+		if c, ok := d.(*result.CollectiveDocument); ok {
+			c.Measurement.Buffers = hostile
+		}
+		data, err := result.EncodeDocument(d) // the validator would not write it
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(filepath.Join(r.dir, fmt.Sprintf("%d.json", r.n)), data, 0o644))
+		r.n++
+	}
+	p, err := page.Build([]string{r.dir}, nil)
+	require.NoError(t, err)
+	require.Len(t, p.Cases, 3)
+	for _, picture := range p.Pictures() {
+		wellFormed(t, picture.SVG)
+	}
+	b := show(t, r.html(), "")
+	for _, view := range []string{"view-collectives", "view-pairs", "view-ep"} {
+		b.run(fmt.Sprintf(`for (const d of document.querySelectorAll("#%s details")) d.open = true;
+			document.querySelector("#%s .plot").dispatchEvent(new KeyboardEvent("keydown", {key: "ArrowRight", bubbles: true}))`, view, view))
+		require.Contains(t, strings.Join(b.texts("#"+view+" .tip"), ""), "<img src=x")
+		wellFormed(t, b.download("collectivex-"+strings.TrimPrefix(view, "view-")+".svg", func() { b.press(view, "save SVG") }))
+	}
+	require.Equal(t, 0, b.count("img"))
+	require.Equal(t, 2, b.count("script"))
+	require.True(t, get[bool](b, "window.hurt === undefined"))
+}
+
+// The policy allows the page's own script and style and nothing else.
+func TestThePolicyHolds(t *testing.T) {
+	html := bytes.Replace(two(t).html(), []byte("</body>"), []byte(`<script>window.hurt = 1</script><img src="https://example.invalid/x"></body>`), 1)
+	b := open(t, html, "")
+	blocked := func() string {
+		b.lock.Lock()
+		defer b.lock.Unlock()
+		return strings.Join(b.bad, "\n")
+	}
+	require.Eventually(t, func() bool {
+		return strings.Contains(blocked(), "script-src") && strings.Contains(blocked(), "img-src")
+	}, patience, 20*time.Millisecond, "the browser says what it blocked")
+	require.True(t, get[bool](b, "window.hurt === undefined"))
+	b.lock.Lock()
+	defer b.lock.Unlock()
+	b.bad = nil
+}
+
+func TestEqualDocumentsMakeEqualPages(t *testing.T) {
+	r := two(t)
+	first, second := r.html(), r.html()
+	require.Equal(t, first, second)
+}
+
+func TestNothingToShow(t *testing.T) {
+	b := show(t, newRuns(t).html(), "")
+	require.Equal(t, 1, b.count("#coverage table"))
+	require.Equal(t, 0, b.count(".view"))
+}

@@ -1,0 +1,89 @@
+package report
+
+import (
+	"github.com/collectivex/collectivex/pkg/result"
+)
+
+// Shapes of a view.
+const (
+	// Lines has a line over the X of its points for each series.
+	Lines = "lines"
+	// Grid has a square for each series: rank (row) to rank (column). X is row·world+column.
+	Grid = "grid"
+)
+
+// View is a chart of the HTML page, and its tables: the series of one kind, what tells
+// them apart, and what can be shown of them.
+type View struct {
+	Name  string `json:"name"`
+	Title string `json:"title"`
+	Note  string `json:"note"`
+	Shape string `json:"shape"`
+	X     Axis   `json:"x"`
+	// Facets tell the series apart, beside the run, SKU, backend and ranks of the case.
+	Facets []Facet `json:"facets"`
+	// Rates are shown beside the latency: the first of them before anything is chosen,
+	// unless Latency is set.
+	Rates   []Rate `json:"rates"`
+	Latency bool   `json:"latency"`
+}
+
+// Axis is the X of a view. Its scale is logarithmic.
+type Axis struct {
+	Title string `json:"title"`
+	Bytes bool   `json:"bytes"` // labels have binary prefixes
+}
+
+// Facet is something that tells series apart. What is measured in unlike ways, such as
+// timing modes, is a facet of which a chart shows one value unless asked for more.
+type Facet struct {
+	Title  string   `json:"title"`
+	Values []string `json:"values"` // in this order; others follow as they are found
+	One    bool     `json:"one"`    // unlike values are different measurements
+}
+
+// Rate is a figure that is work divided by time.
+type Rate struct {
+	Name  string `json:"name"`
+	Title string `json:"title"`
+	Unit  string `json:"unit"`
+}
+
+// Series is what one document measured in one way, over the rungs of a ladder.
+type Series struct {
+	View   string   // the View's Name
+	Facets []string // a value for each of the View's Facets
+	// Basis says what the bytes of the rates count; empty where there is one basis.
+	Basis  string
+	Points []Point
+}
+
+// Point is one rung.
+type Point struct {
+	X    int64
+	Time result.Percentiles // microseconds
+	// Work has a numerator for each of the View's Rates, so that Work/Time is in the
+	// rate's unit; 0 where there is no such rate.
+	Work    []float64
+	Samples int
+	// Slots is the number of buffers that the operations rotated over; 0 where there is
+	// none. Points of unlike slots are not compared.
+	Slots int
+	// Reason says why the point does not count. It is empty if the row is complete and
+	// passed its checks.
+	Reason string
+}
+
+// reasonOf says why a row does not count.
+func reasonOf(complete, passed bool, reasons result.Reasons) string {
+	switch {
+	case !passed && len(reasons) > 0:
+		return "invalid: " + reasons.String()
+	case !passed:
+		return "invalid: failed its checks"
+	case !complete:
+		return "incomplete: the case ended before all samples were taken"
+	default:
+		return ""
+	}
+}
