@@ -17,6 +17,7 @@ const (
 	Torch        = "torch"
 	DeepEPV2     = "deepep-v2"
 	DeepEPLegacy = "deepep-legacy"
+	MoRI         = "mori"
 )
 
 // pythonPackage is a module, the distributions that may bring it, and which versions of it
@@ -33,6 +34,7 @@ var pythonPackages = []pythonPackage{
 	{kind: Torch, module: "torch", distributions: []string{"torch"}, what: "torch"},
 	{kind: DeepEPV2, module: "deep_ep", distributions: []string{"deep_ep", "deep-ep"}, other: "1.", what: "DeepEP V2"},
 	{kind: DeepEPLegacy, module: "deep_ep", distributions: []string{"deep_ep", "deep-ep"}, other: "2.", what: "DeepEP 1.2, before ElasticBuffer"},
+	{kind: MoRI, module: "mori", distributions: []string{"amd_mori", "amd-mori", "mori"}, what: "MoRI (amd_mori)"},
 }
 
 // pythonTimeout is how long python3 may take to say what it is.

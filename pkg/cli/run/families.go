@@ -40,6 +40,7 @@ func families() shard.Registry {
 
 				"deepep-legacy": python.Open("deepep-legacy"),
 				"deepep-v2":     python.Open("deepep-v2"),
+				"mori":          python.Open("mori"),
 			},
 		},
 	}

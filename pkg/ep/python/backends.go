@@ -33,7 +33,7 @@ type mode struct {
 	cap        int  // tokens of a rank; 0 is no limit
 	capacity   int  // tokens that its buffers always have room for; 0: those of the ladder
 	cast       cast // of fp8
-	globalIDs  bool // received expert ids are global, and those of other ranks are not marked
+	globalIDs  bool // expert ids are int32, and those received are global and not marked where another rank has them
 	cached     bool // has a dispatch with a cached layout
 	limits     limits
 }
@@ -110,6 +110,27 @@ var backends = map[string]backend{
 		},
 		limits: limits{arch: 90, hiddenUnit: 128},
 	},
+	"mori": {
+		platform: "hip",
+		modes: map[string]mode{
+			vocab.ModeNormal:     moriMode("intranode", nil),
+			vocab.ModeLowLatency: moriMode("intranode-ll", []int{8}),
+		},
+		limits: limits{archs: []string{"gfx942", "gfx950"}, oneNode: true, powerOfTwo: true, gpusPerNode: 8, hiddenUnit: 128, topk: 63},
+	},
+}
+
+// moriMode is one of MoRI's modes: the receive is by token and rank in both. The kernels of
+// low latency were brought up with the ranks of worlds alone.
+func moriMode(generation string, worlds []int) mode {
+	m := mode{
+		module: "mori", generation: generation, receive: ep.TokenRank, combine: ep.UnweightedRankSum, reduction: ep.DomainFP32,
+		freshPair: true, capacity: lowLatencyCap, cast: cast{plain: true}, globalIDs: true, limits: limits{worlds: worlds},
+	}
+	if worlds != nil {
+		m.cap = lowLatencyCap
+	}
+	return m
 }
 
 // describe declares a library for a case on a device, or refuses the case.

@@ -45,12 +45,15 @@ func corrupted(t *testing.T, cases ...plan.Case) {
 			if f.reusable {
 				cases = slices.DeleteFunc(cases, func(c plan.Case) bool { return backends[c.Backend].modes[c.EP().Mode].freshPair })
 			}
+			if len(cases) == 0 {
+				return
+			}
 			streams, logs, _ := processes(t, fault, cases...)
 			for i, c := range cases {
 				d := eptest.Document(t, c, streams[i])
 				require.Equal(t, result.Invalid, d.Outcome.Status, "%s: %s", c.CaseID, logs)
 				check := f.check
-				if c.EP().Mode == vocab.ModeLowLatency && f.tokenExpert != "" {
+				if backends[c.Backend].modes[c.EP().Mode].receive == ep.TokenExpert && f.tokenExpert != "" {
 					check = f.tokenExpert
 				}
 				reasons := strings.ReplaceAll(d.Measurement.Rows[0].Correctness.Reasons.String(), "; ", "\n")
@@ -73,6 +76,13 @@ func TestDeepEPV2Faults(t *testing.T) {
 	short.Skip(t)
 	setUp(t, "v2")
 	corrupted(t, caseOf("deepep-v2", vocab.ModeNormal, "bf16"), caseOf("deepep-v2", vocab.ModeNormal, "fp8"))
+}
+
+func TestMoRIFaults(t *testing.T) {
+	short.Skip(t)
+	setUp(t, "mori")
+	t.Setenv("CX_STANDIN_HIP", "1")
+	corrupted(t, caseOf("mori", vocab.ModeNormal, "fp8"), caseOf("mori", vocab.ModeLowLatency, "bf16"))
 }
 
 // failure is that of the first rank that has one.
@@ -147,6 +157,10 @@ func TestRefusals(t *testing.T) {
 		{"deepep-legacy", vocab.ModeLowLatency, "deepep-legacy has up to top-11 in mode low-latency, not top-12", func(c *plan.Case) { c.EP().TopK = 12 }, hopper},
 		{"deepep-legacy", vocab.ModeLowLatency, "deepep-legacy has no dispatch with a cached layout in mode low-latency", cached, hopper},
 		{"deepep-v2", vocab.ModeNormal, "deepep-v2 is measured inside one scale-up domain in mode normal, not with 2 ranks in domains of 1", func(c *plan.Case) { c.ScaleUpDomain = 1 }, hopper},
+		{"mori", vocab.ModeNormal, "mori has kernels for gfx942 and gfx950, not for gfx90a", func(*plan.Case) {}, accel.Info{Arch: "gfx90a"}},
+		{"mori", vocab.ModeLowLatency, "mori has kernels for [8] ranks in mode low-latency, not for 2", func(*plan.Case) {}, accel.Info{Arch: "gfx950"}},
+		{"mori", vocab.ModeNormal, "mori has a power of two of ranks on a node, not 6", func(c *plan.Case) { c.RanksPerNode = 6 }, accel.Info{Arch: "gfx950"}},
+		{"mori", vocab.ModeNormal, "mori has no dispatch with a cached layout in mode normal", cached, accel.Info{Arch: "gfx950"}},
 		{"deepep-v2", vocab.ModeNormal, "deepep-v2 has up to top-32 in mode normal, not top-33", func(c *plan.Case) { c.EP().TopK = 33 }, hopper},
 	} {
 		c := caseOf(refused.backend, refused.mode, "bf16", refused.change)

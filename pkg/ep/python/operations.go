@@ -315,7 +315,7 @@ func (a *adapter) localize(rx *ep.Received, perRank int) error {
 		case !a.mode.globalIDs && id >= 0:
 			rx.Expert[i] = id + first
 		case a.mode.globalIDs && (id < first || id >= first+int32(perRank)):
-			rx.Expert[i] = -1
+			rx.Expert[i], rx.Weight[i] = -1, 0
 		}
 		if here := rx.Expert[i] - first; rx.Expert[i] >= 0 && here >= 0 && int(here) < perRank {
 			rx.Counts[here]++

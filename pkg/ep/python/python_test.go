@@ -54,8 +54,16 @@ func runRank(text string) error {
 		return err
 	}
 	defer store.Close()
+	liftWorlds()
 	find := func(c plan.Case) (rank.Opener, error) { return Open(c.Backend), nil }
 	return rank.Loop(context.Background(), place, store, find, faults, os.Stderr)
+}
+
+// liftWorlds lets two ranks stand for the eight that MoRI's low latency is limited to.
+func liftWorlds() {
+	m := backends["mori"].modes[vocab.ModeLowLatency]
+	m.limits.worlds = nil
+	backends["mori"].modes[vocab.ModeLowLatency] = m
 }
 
 // processes runs the cases in one warm group, a process for each rank. Once a rank ends
@@ -173,4 +181,25 @@ func TestDeepEPV2(t *testing.T) {
 	require.Equal(t, "v2-elastic-buffer", documents[0].Implementation.KernelGeneration)
 	require.Equal(t, "2.0.0+dd758ca", *documents[0].Implementation.LibraryVersion)
 	require.Equal(t, "legacy-buffer-ll", documents[3].Implementation.KernelGeneration)
+}
+
+// Both generations of combine, in one warm group each. Its exit handlers abort: a rank that
+// runs them has no status 0.
+func TestMoRI(t *testing.T) {
+	setUp(t, "mori")
+	t.Setenv("CX_STANDIN_HIP", "1")
+	const name = "mori"
+	documents := pass(t,
+		caseOf(name, vocab.ModeNormal, "bf16", emptyRank),
+		caseOf(name, vocab.ModeNormal, "fp8"),
+		caseOf(name, vocab.ModeLowLatency, "fp8", emptyRank),
+	)
+	require.Equal(t, "intranode", documents[0].Implementation.KernelGeneration)
+	require.Equal(t, "intranode-ll", documents[2].Implementation.KernelGeneration)
+	require.Equal(t, "fp8-e4m3fnuz", documents[1].Measurement.DispatchDType, "this device is of gfx942")
+	require.Zero(t, documents[1].Measurement.Rows[0].Bytes.Dispatch.Scale)
+	require.Equal(t, "1.0.0", *documents[0].Implementation.LibraryVersion)
+
+	t.Setenv("CX_STANDIN_MORI", "old")
+	pass(t, caseOf(name, vocab.ModeLowLatency, "bf16"))
 }

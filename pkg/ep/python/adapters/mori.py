@@ -1,0 +1,120 @@
+"""MoRI's EpDispatchCombineOp (v1) inside one node."""
+import json
+import os
+
+from collectivex_rank import Bound, comm, open_torch, settle, tensor, version
+import collectivex_rank as rank
+
+ops = shmem = torch = None
+case = bound = None
+op = made = None
+rows = weights = ids = total = output = None
+
+BLOCKS, WARPS = 80, 16
+
+
+def open(text):
+    global ops, shmem, torch
+    given = json.loads(text)
+    os.environ.setdefault("MORI_SHMEM_HEAP_SIZE", "6G")
+    os.environ["MORI_EP_LAUNCH_CONFIG_MODE"] = "MANUAL"
+    open_torch(given)
+    torch = rank.torch
+    import mori.ops
+    import mori.shmem
+
+    ops, shmem = mori.ops, mori.shmem
+    unique = comm.bcast(shmem.shmem_get_unique_id() if rank.rank == 0 else None)
+    shmem.shmem_init_attr(shmem.MORI_SHMEM_INIT_WITH_UNIQUEID, rank.rank, rank.world, unique)
+    return json.dumps({"torch": torch.__version__, "library": version("amd_mori", "amd-mori", "mori")})
+
+
+def prepare(text):
+    """Makes the operator of a case. Without torch.distributed it does not wait for its peers,
+    whose memory it clears: nobody uses the old one or the new one meanwhile."""
+    global case, op, made, rows, weights, ids, total, output
+    case = json.loads(text)
+    kinds = ops.EpDispatchCombineKernelType
+    of = {
+        "data_type": torch.bfloat16, "rank": rank.rank, "world_size": rank.world, "hidden_dim": case["hidden"],
+        "scale_dim": 0, "scale_type_size": 1, "max_token_type_size": 2, "max_num_inp_token_per_rank": case["capacity"],
+        "num_experts_per_rank": case["experts"] // rank.world, "num_experts_per_token": case["topk"],
+        "warp_num_per_block": WARPS, "block_num": BLOCKS, "use_external_inp_buf": True,
+        "kernel_type": kinds.IntraNodeLL if case["mode"] == "low-latency" else kinds.IntraNode,
+        "gpu_per_node": case["ranks_per_node"], "quant_type": "none",
+    }
+    torch.cuda.synchronize()
+    comm.barrier()
+    if made != of:
+        op = rows = weights = ids = total = output = None
+        comm.barrier()
+        op, made = ops.EpDispatchCombineOp(ops.EpDispatchCombineConfig(**of)), of
+        if op.launch_config_mode != "MANUAL":
+            raise RuntimeError("MoRI chooses its launches itself (%s): MORI_EP_LAUNCH_CONFIG_MODE was not read" % op.launch_config_mode)
+        torch.cuda.synchronize()
+        comm.barrier()
+    settle()
+    return json.dumps({"groups": 1, "capacity": rank.world * case["capacity"]})
+
+
+def bind(x, scales, expert, weight, tokens):
+    global bound
+    bound = Bound(case, x, scales, expert, weight, tokens)
+
+
+def dispatch():
+    global rows, weights, ids, total
+    rows, weights, _, ids, total = op.dispatch(
+        bound.x, bound.weight, None, bound.expert, block_num=BLOCKS, rdma_block_num=0, warp_per_block=WARPS)
+
+
+def cached():
+    raise NotImplementedError("MoRI is not measured with a cached layout")
+
+
+def combine(staged):
+    """Since ROCm/mori#546 a combine takes the ids of the tokens that were sent, before it those
+    of the rows that arrived."""
+    global output
+    x = rows if staged == 0 else tensor(staged, tuple(rows.shape), torch.bfloat16)
+    sent = hasattr(ops.EpDispatchCombineOp, "_check_combine_indices")
+    output, _ = op.combine(x, None, bound.expert if sent else ids, block_num=BLOCKS, rdma_block_num=0, warp_per_block=WARPS)
+    return output.data_ptr()
+
+
+def values_at():
+    return rows.data_ptr()
+
+
+def scales_at():
+    return 0
+
+
+def rows_of():
+    return -1
+
+
+def counts_at():
+    return total.data_ptr()
+
+
+def ids_at():
+    return ids.data_ptr()
+
+
+def weights_at():
+    return weights.data_ptr()
+
+
+def count(expert):
+    raise NotImplementedError("MoRI does not count the rows of an expert")
+
+
+def staging():
+    return 0
+
+
+def close():
+    """Nothing is torn down: MoRI asserts when its memory outlives its library."""
+    torch.cuda.synchronize()
+    comm.barrier()
