@@ -17,7 +17,6 @@ import (
 	"github.com/collectivex/collectivex/pkg/claim"
 	"github.com/collectivex/collectivex/pkg/command"
 	"github.com/collectivex/collectivex/pkg/container"
-	"github.com/collectivex/collectivex/pkg/provenance"
 	"github.com/collectivex/collectivex/pkg/regular"
 )
 
@@ -59,7 +58,8 @@ type dockerAllocation struct {
 	Docker
 
 	scratch *claim.Claim
-	image   container.Pulled
+	pulled  container.Pulled
+	env     map[string]string // of the image
 }
 
 // Dir implements Allocation.
@@ -68,8 +68,8 @@ func (a *dockerAllocation) Dir() string { return a.scratch.Dir() }
 // Release implements Allocation.
 func (a *dockerAllocation) Release() error { return a.scratch.Remove() }
 
-// ImageDigest implements Allocation.
-func (a *dockerAllocation) ImageDigest() string { return a.image.Digest }
+// Image implements Allocation.
+func (a *dockerAllocation) Image() Image { return Image{a.pulled.Digest, a.env} }
 
 func (a *dockerAllocation) prepare(ctx context.Context) error {
 	if err := stage(a.Program, filepath.Join(a.Dir(), stagedProgram)); err != nil {
@@ -80,7 +80,7 @@ func (a *dockerAllocation) prepare(ctx context.Context) error {
 		return fmt.Errorf("prepare the container: %w", err)
 	}
 	var err error
-	a.image, err = a.Engine.Pull(ctx, a.Image)
+	a.pulled, err = a.Engine.Pull(ctx, a.Docker.Image)
 	if failed := (&container.Error{}); errors.As(err, &failed) {
 		return &Unready{failed.Reason, err}
 	}
@@ -92,7 +92,8 @@ func (a *dockerAllocation) prepare(ctx context.Context) error {
 		return &Unready{"container does not start", err}
 	}
 	said, failed := runStep(ctx, a.Starter, a.exec(name, "prepare", "--dir", a.Dir(), "--step", inContainer), answerLimit)
-	_, err = readReport(ctx, a.Dir(), inContainer, 0, 0, o.Nonce, said, failed)
+	r, err := readReport(ctx, a.Dir(), inContainer, 0, 0, o.Nonce, said, failed)
+	a.env = r.Env
 	return errors.Join(err, a.remove(ctx, name))
 }
 
@@ -109,9 +110,9 @@ func (a *dockerAllocation) hold(ctx context.Context, env map[string]string) (nam
 	}
 	args := a.Engine.Args("run", "--detach", "--rm", "--user=0:0", "--name="+name, "--volume="+a.Dir()+":"+a.Dir(), "--workdir="+a.Dir(),
 		"--env-file="+variables, "--entrypoint="+filepath.Join(a.Dir(), stagedProgram))
-	args = append(append(args, a.Args...), a.image.ID, "hold", "--dir", a.Dir())
+	args = append(append(args, a.Args...), a.pulled.ID, "hold", "--dir", a.Dir())
 	if said, err := runStep(ctx, a.Starter, args, answerLimit); err != nil {
-		err = fmt.Errorf("start a container of image %s: %w (%s)", a.Image.Ref, err, lastWords(said))
+		err = fmt.Errorf("start a container of image %s: %w (%s)", a.Docker.Image.Ref, err, lastWords(said))
 		return "", errors.Join(err, a.remove(ctx, name))
 	}
 	return name, nil
@@ -120,11 +121,7 @@ func (a *dockerAllocation) hold(ctx context.Context, env map[string]string) (nam
 // writeEnv writes the file with the variables of a container: env, and those of this
 // process that change what communication libraries do. They override the image's.
 func (a *dockerAllocation) writeEnv(env map[string]string) (file string, err error) {
-	all := map[string]string{}
-	for _, kv := range provenance.Relevant(os.Environ()) {
-		name, value, _ := strings.Cut(kv, "=")
-		all[name] = value
-	}
+	all := inherited()
 	maps.Copy(all, env)
 	var lines strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(all)) {

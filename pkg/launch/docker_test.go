@@ -55,11 +55,13 @@ func TestRanksInAContainer(t *testing.T) {
 			t.Setenv("FAKE_IMAGE_ENV", "NCCL_DEBUG=image")
 			a, err := d.Allocate(t.Context())
 			require.NoError(t, err)
-			require.Equal(t, fakes.Digest(1), a.ImageDigest())
+			require.Equal(t, fakes.Digest(1), a.Image().Digest)
+			require.Equal(t, "image", a.Image().Env["NCCL_DEBUG"])
+			t.Setenv("CX_FAULT", "rank=7,kind=kill") // set by hand, it must arrive
 			g, spec := startBoxed(t, a, map[string]string{"NCCL_DEBUG": "case", "CX_RANK": "a b;$(c)"})
 			for r, e := range exits(g) {
 				require.True(t, e.OK(), e)
-				require.Equal(t, fmt.Sprintf("case a b;$(c) rank --shared --store %s --rank %d --world 2 --local-rank %d --node 0\n", spec.Store, r, r), logOf(t, spec, r))
+				require.Equal(t, fmt.Sprintf("case a b;$(c) rank=7,kind=kill rank --shared --store %s --rank %d --world 2 --local-rank %d --node 0\n", spec.Store, r, r), logOf(t, spec, r))
 			}
 			require.NoError(t, g.Kill())
 			for _, line := range tools.Called(t, "docker run") {

@@ -30,15 +30,23 @@ type Allocation interface {
 	// Dir is a private directory that this process and all ranks see, for their
 	// stores.
 	Dir() string
-	// ImageDigest is the digest of the container image in which ranks run: empty without
-	// one, or if nobody knows it.
-	ImageDigest() string
+	// Image describes the container image in which ranks run; the zero Image is none.
+	Image() Image
 	// Start starts all ranks of a group, or none. The group runs until its ranks have ended
 	// or Kill is called; ctx limits only the start. If Start returns the error of ctx,
 	// ranks that had started are dead, and any that start later are killed.
 	Start(ctx context.Context, spec Spec) (Group, error)
 	// Release removes Dir and gives the machines back. All groups must have ended.
 	Release() error
+}
+
+// Image is what is known of a container image.
+type Image struct {
+	// Digest is what the registry calls it; empty if nobody recorded it.
+	Digest string
+	// Env is the variables for communication libraries that ranks have from the image,
+	// which they do not inherit.
+	Env map[string]string
 }
 
 // Spec describes the ranks to start.

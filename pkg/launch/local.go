@@ -52,8 +52,8 @@ type thisHost struct {
 // Dir implements Allocation.
 func (h *thisHost) Dir() string { return h.scratch.Dir() }
 
-// ImageDigest implements Allocation.
-func (h *thisHost) ImageDigest() string { return "" }
+// Image implements Allocation.
+func (h *thisHost) Image() Image { return Image{} }
 
 // Release implements Allocation.
 func (h *thisHost) Release() error { return h.scratch.Remove() }

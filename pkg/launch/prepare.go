@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -16,6 +17,8 @@ import (
 
 	"github.com/collectivex/collectivex/pkg/command"
 	"github.com/collectivex/collectivex/pkg/container"
+	"github.com/collectivex/collectivex/pkg/provenance"
+	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/regular"
 )
 
@@ -66,8 +69,10 @@ const orderFile = "prepare.json"
 type report struct {
 	Nonce  string           `json:"nonce"` // of the order that the node read
 	Squash container.Squash `json:"squash"`
-	Reason string           `json:"reason,omitempty"` // of a failure; may be published
-	Error  string           `json:"error,omitempty"`
+	// Env is the variables that change what communication libraries do.
+	Env    map[string]string `json:"env,omitempty"`
+	Reason string            `json:"reason,omitempty"` // of a failure; may be published
+	Error  string            `json:"error,omitempty"`
 }
 
 // reportFile is the file with the report of a node on a step.
@@ -99,7 +104,7 @@ func Prepare(ctx context.Context, s command.Starter, dir, step string, node int)
 	if err := readMessage(filepath.Join(dir, orderFile), &o); err != nil {
 		return fmt.Errorf("read the order of the shard: %w", err)
 	}
-	r := report{Nonce: o.Nonce}
+	r := report{Nonce: o.Nonce, Env: inherited()}
 	if step == onHost && o.Image.Ref != "" {
 		var err error
 		r.Squash, err = container.Squashes{Starter: s, Dir: o.Images.Dir, Locks: o.Images.Locks, Cache: o.Images.Cache}.Import(ctx, o.Image)
@@ -111,6 +116,20 @@ func Prepare(ctx context.Context, s command.Starter, dir, step string, node int)
 		}
 	}
 	return writeMessage(reportFile(dir, step, node), r)
+}
+
+// inherited returns the variables of this process that ranks get, wherever they run: those
+// that change what communication libraries do, and injected faults.
+func inherited() map[string]string {
+	env := map[string]string{}
+	for _, kv := range provenance.Relevant(os.Environ()) {
+		name, value, _ := strings.Cut(kv, "=")
+		env[name] = value
+	}
+	if faults, set := os.LookupEnv(rank.FaultVariable); set {
+		env[rank.FaultVariable] = faults
+	}
+	return env
 }
 
 // prepare proves that all nodes of the allocation see its directory and can write to it,
@@ -134,8 +153,10 @@ func (a *slurmAllocation) prepare(ctx context.Context) error {
 	if err := sameImage(o.Image.Ref, reports); err != nil {
 		return err
 	}
-	a.Job.Image, a.digest = reports[0].Squash.File, reports[0].Squash.Digest
-	_, err = a.prepareStep(ctx, inContainer, o.Nonce, answerLimit)
+	a.Job.Image, a.image.Digest = reports[0].Squash.File, reports[0].Squash.Digest
+	if reports, err = a.prepareStep(ctx, inContainer, o.Nonce, answerLimit); err == nil {
+		a.image.Env = reports[0].Env
+	}
 	return err
 }
 
@@ -158,7 +179,7 @@ func (a *slurmAllocation) prepareStep(ctx context.Context, step, nonce string, l
 		"--label", "--kill-on-bad-exit=0", // every node reports
 	}
 	if step == inContainer {
-		args = append(append(args, a.containerArgs()...), a.Job.Srun...)
+		args = append(append(args, a.containerArgs(nil)...), a.Job.Srun...)
 	}
 	args = append(args, filepath.Join(a.Dir(), stagedProgram), "prepare", "--dir", a.Dir(), "--step", step)
 	said, failed := runStep(ctx, a.Starter, args, limit)

@@ -47,7 +47,7 @@ func stoodIn() error {
 		fmt.Fprintln(os.Stderr, "up")
 		<-ctx.Done()
 	default:
-		fmt.Fprintln(os.Stderr, os.Getenv("NCCL_DEBUG"), os.Getenv("CX_RANK"), strings.Join(os.Args[1:], " "))
+		fmt.Fprintln(os.Stderr, os.Getenv("NCCL_DEBUG"), os.Getenv("CX_RANK"), os.Getenv("CX_FAULT"), strings.Join(os.Args[1:], " "))
 	}
 	return nil
 }
@@ -55,6 +55,7 @@ func stoodIn() error {
 // pool is two nodes whose ranks run in an image.
 func pool(t *testing.T) (Slurm, fakes.Containers) {
 	t.Helper()
+	inheritNothing(t)
 	tools := fakes.NewContainers(t)
 	tools.Push(t, "vendor/libraries:v1", fakes.Digest(1), 3)
 	return Slurm{
@@ -66,6 +67,15 @@ func pool(t *testing.T) (Slurm, fakes.Containers) {
 	}, tools
 }
 
+// inheritNothing removes the variables that ranks would inherit, until the test ends.
+func inheritNothing(t *testing.T) {
+	t.Helper()
+	for name := range inherited() {
+		t.Setenv(name, "") // restores it
+		require.NoError(t, os.Unsetenv(name))
+	}
+}
+
 // The ranks of a pool with pyxis start in the file that its nodes have verified, and only
 // the directory of the allocation is mounted.
 func TestAnAllocationWithAnImage(t *testing.T) {
@@ -73,12 +83,12 @@ func TestAnAllocationWithAnImage(t *testing.T) {
 	got, err := s.Allocate(t.Context())
 	require.NoError(t, err)
 	a := got.(*slurmAllocation)
-	require.Equal(t, fakes.Digest(1), a.ImageDigest())
+	require.Equal(t, fakes.Digest(1), a.Image().Digest)
 	require.Len(t, tools.Called(t, "enroot import"), 1, "of two nodes with one directory")
 	require.Equal(t, []string{
 		"--container-image=" + filepath.Join(s.Job.Images.Dir, "vendor+libraries+v1+amd64.sqsh"),
 		"--container-mounts=" + a.Dir() + ":" + a.Dir(), "--no-container-mount-home",
-	}, a.containerArgs())
+	}, a.containerArgs(nil))
 	for _, line := range tools.Called(t, "srun") {
 		require.NotContains(t, line, s.Job.Images.Cache, "arguments are visible to other accounts")
 	}
@@ -94,6 +104,24 @@ func TestAnAllocationWithAnImage(t *testing.T) {
 	require.Len(t, left, 1, "the directory of the allocation is gone, and nothing else")
 	require.DirExists(t, bystander)
 	require.FileExists(t, filepath.Join(s.Job.Images.Dir, "vendor+libraries+v1+amd64.sqsh"))
+}
+
+// Variables of an image win over inherited ones unless they are named. Those that only the
+// image has are known, for the documents.
+func TestVariablesOfAnImage(t *testing.T) {
+	s, _ := pool(t)
+	t.Setenv("FAKE_IMAGE_ENV", "NCCL_DEBUG=image")
+	got, err := s.Allocate(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, "image", got.Image().Env["NCCL_DEBUG"])
+	require.Contains(t, got.(*slurmAllocation).containerArgs(map[string]string{"NCCL_ALGO": "Ring"}), "--container-env=NCCL_ALGO")
+	require.NoError(t, got.Release())
+
+	t.Setenv("NCCL_DEBUG", "runner")
+	got, err = s.Allocate(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, "runner", got.Image().Env["NCCL_DEBUG"])
+	require.NoError(t, got.Release())
 }
 
 func TestNodesThatAreNotReady(t *testing.T) {

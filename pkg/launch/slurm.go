@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -230,14 +231,14 @@ type slurmAllocation struct {
 
 	scratch *claim.Claim
 	id      string
-	digest  string // of the image
+	image   Image
 }
 
 // Dir implements Allocation.
 func (a *slurmAllocation) Dir() string { return a.scratch.Dir() }
 
-// ImageDigest implements Allocation.
-func (a *slurmAllocation) ImageDigest() string { return a.digest }
+// Image implements Allocation.
+func (a *slurmAllocation) Image() Image { return a.image }
 
 // Release implements Allocation.
 func (a *slurmAllocation) Release() error { return a.release(context.Background()) }
@@ -289,17 +290,24 @@ func (a *slurmAllocation) srun(spec Spec) []string {
 		"--cpu-bind=none",      // a rank chooses its processors itself, near its device
 		"--kill-on-bad-exit=1", // a rank that waits for a dead one would wait for ever
 	}
-	args = append(append(args, a.containerArgs()...), a.Job.Srun...)
+	args = append(append(args, a.containerArgs(spec.Env)...), a.Job.Srun...)
 	return append(args, filepath.Join(a.Dir(), stagedProgram), "rank", "--slurm", "--store", spec.Store)
 }
 
 // containerArgs are the arguments of srun that start a step in the image. Nothing but the
-// directory of the allocation is mounted.
-func (a *slurmAllocation) containerArgs() []string {
+// directory of the allocation is mounted. The variables of env and the inherited ones
+// override the image's, which otherwise win.
+func (a *slurmAllocation) containerArgs(env map[string]string) []string {
 	if a.Job.Image == "" {
 		return nil
 	}
-	return []string{"--container-image=" + a.Job.Image, "--container-mounts=" + a.Dir() + ":" + a.Dir(), "--no-container-mount-home"}
+	args := []string{"--container-image=" + a.Job.Image, "--container-mounts=" + a.Dir() + ":" + a.Dir(), "--no-container-mount-home"}
+	all := inherited()
+	maps.Copy(all, env)
+	if len(all) > 0 {
+		args = append(args, "--container-env="+strings.Join(slices.Sorted(maps.Keys(all)), ","))
+	}
+	return args
 }
 
 // SlurmPlace is the place of this rank in its step, as Slurm's variables say.

@@ -86,6 +86,7 @@ func TestPlaceOfATask(t *testing.T) {
 
 // Values reach srun as arguments of their own, in an order in which the program is last.
 func TestStepInAContainer(t *testing.T) {
+	inheritNothing(t)
 	scratch, err := newScratch(t.Context(), t.TempDir(), nothing)
 	require.NoError(t, err)
 	a := &slurmAllocation{Slurm: Slurm{Job: Job{Image: "example/image:v1", Srun: []string{"--container-writable"}}}, scratch: scratch, id: "7"}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -227,15 +228,20 @@ func within[T any](deadline time.Time, f func() T) (value T, inTime bool) {
 
 // empty returns the document of a failed attempt, without rows.
 func (r *runner) empty(c plan.Case, reasons ...result.Reason) (result.Document, error) {
-	var digest string
+	var image launch.Image
 	if r.machines != nil {
-		digest = r.machines.ImageDigest()
+		image = r.machines.Image()
 	}
+	env := maps.Clone(image.Env)
+	if env == nil {
+		env = map[string]string{}
+	}
+	maps.Copy(env, c.Env)
 	doc, err := result.New(c, result.Attempt{
 		RunID: r.Run.RunID, RunAttempt: r.Run.RunAttempt, SourceSHA: r.Run.SourceSHA, MatrixSHA256: r.Run.MatrixSHA256,
 		Ordinal: r.history.attempts[keyOf(c)], At: time.Now(),
-		Vendor: r.Cell.Vendor, Generator: r.Run.Generator, Image: r.Cell.Image, ImageDigest: digest,
-		Environment: r.Run.Environment(c.Env), Host: r.Run.Host,
+		Vendor: r.Cell.Vendor, Generator: r.Run.Generator, Image: r.Cell.Image, ImageDigest: image.Digest,
+		Environment: r.Run.Environment(env), Host: r.Run.Host,
 	})
 	if err != nil {
 		return nil, err

@@ -521,7 +521,7 @@ type undying struct{ dir string }
 
 func (u undying) Allocate(context.Context) (launch.Allocation, error)      { return u, nil }
 func (u undying) Dir() string                                              { return u.dir }
-func (u undying) ImageDigest() string                                      { return "" }
+func (u undying) Image() launch.Image                                      { return launch.Image{} }
 func (u undying) Start(context.Context, launch.Spec) (launch.Group, error) { return u, nil }
 func (u undying) Release() error                                           { return nil }
 func (u undying) Exits() <-chan launch.Exit                                { return nil }

@@ -37,6 +37,7 @@ func inContainers(t *testing.T) string {
 func TestCellInAContainer(t *testing.T) {
 	short.Skip(t)
 	tools := fakes.NewContainers(t)
+	t.Setenv("FAKE_IMAGE_ENV", "NCCL_PROTO=LL")
 	matrix := inContainers(t)
 	cell := func() (int, string, []result.Document) {
 		results := filepath.Join(t.TempDir(), "results")
@@ -64,6 +65,7 @@ func TestCellInAContainer(t *testing.T) {
 	require.Equal(t, cli.ExitOK, code, stderr)
 	for _, d := range docs {
 		require.Equal(t, fakes.Digest(9), d.Head().Provenance.ImageDigest)
+		require.Equal(t, "LL", d.Head().Provenance.Environment["NCCL_PROTO"], "ranks have it from the image")
 	}
 	require.Len(t, tools.Called(t, "docker run"), len(tools.Called(t, "docker rm")))
 }
