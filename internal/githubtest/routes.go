@@ -124,6 +124,9 @@ func (s *Server) rerun(w http.ResponseWriter, run *Run, jobs []*Job) {
 	for _, j := range jobs {
 		j.ID, j.Attempt = s.NewID(), run.Attempt
 	}
+	for _, a := range run.Artifacts {
+		a.After = 0
+	}
 	if s.Rerun != nil {
 		s.Rerun(run, jobs)
 	}

@@ -97,8 +97,8 @@ func (s *Server) cells(r *Run, m *plan.Matrix, cells []plan.Cell, fails func(str
 		for k, q := range must(m.Cases(*c)) {
 			d := document(q.Case, attempt)
 			if fails(q.Case.CaseID) {
-				resulttest.Fail(d, "rank-died: rank 1 signal: segmentation fault")
-				j.Conclusion, j.Errors = "failure", append(j.Errors, q.Case.CaseID+"\x00failed: rank-died: rank 1 signal: segmentation fault")
+				resulttest.Fail(d, "rank-died: rank 1 exit 1")
+				j.Conclusion, j.Errors = "failure", append(j.Errors, q.Case.CaseID+"\x00failed: rank-died: rank 1 exit 1")
 			}
 			line := string(must(result.EncodeDocument(d)))
 			files[must(result.FileName(d, k))] = line

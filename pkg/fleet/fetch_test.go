@@ -365,7 +365,7 @@ func TestFindToken(t *testing.T) {
 
 func TestRunID(t *testing.T) {
 	for text, want := range map[string]string{
-		"1001": "", " 1001\n": "",
+		"1001": "", "1001\n": "",
 		"https://github.com/acme/fleet/actions/runs/1001":                    "acme/fleet",
 		"https://github.com/acme/fleet/actions/runs/1001/job/7?pr=1":         "acme/fleet",
 		"https://git.acme.example/acme/fleet.x/actions/runs/1001/attempts/2": "acme/fleet.x",

@@ -337,8 +337,8 @@ func TestWatch(t *testing.T) {
 	failed := first.Failed()[0]
 	require.Equal(t, "local-host-collective-n1", failed.Name)
 	require.Equal(t, "local", failed.SKU)
-	require.Equal(t, "local-host-all-reduce-float-sum-w2-warm: failed: rank-died: rank 1 signal: segmentation fault; "+
-		"local-host-all-reduce-float-sum-w4-warm: failed: rank-died: rank 1 signal: segmentation fault", failed.Reason)
+	require.Equal(t, "local-host-all-reduce-float-sum-w2-warm: failed: rank-died: rank 1 exit 1; "+
+		"local-host-all-reduce-float-sum-w4-warm: failed: rank-died: rank 1 exit 1", failed.Reason)
 
 	run = s.start()
 	_, err = s.client.Watch(context.Background(), run.ID, fleet.Watch{FailFast: true, Show: func(*fleet.Sweep) {}})

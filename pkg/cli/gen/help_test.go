@@ -1,0 +1,52 @@
+package gen_test
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/internal/githubtest"
+	"github.com/collectivex/collectivex/matrix"
+	"github.com/collectivex/collectivex/pkg/catalog"
+	"github.com/collectivex/collectivex/pkg/cli"
+	"github.com/collectivex/collectivex/pkg/cli/gen"
+)
+
+// TestExamples runs the examples in the help of every command, in a directory that has what
+// they name.
+func TestExamples(t *testing.T) {
+	root, err := filepath.Abs(filepath.Join("..", "..", ".."))
+	require.NoError(t, err)
+	cat, err := catalog.Load(matrix.FS)
+	require.NoError(t, err)
+	program := gen.NewRoot(cli.Streams{Out: new(bytes.Buffer), Err: new(bytes.Buffer), Getenv: func(string) string { return "" }}, githubtest.NewClock())
+	require.Greater(t, len(program.Commands()), 9)
+	for _, command := range program.Commands() {
+		t.Run(command.Name(), func(t *testing.T) {
+			require.NotEmpty(t, command.Short)
+			lines := strings.Split(strings.Trim(command.Example, "\n"), "\n")
+			c := sweptWith(t, func(id string) bool { return strings.Contains(id, "all-reduce") && command.Name() == "rerun" })
+			for i := range cat.Platforms {
+				c.github.Runners = append(c.github.Runners, githubtest.Runner{Name: cat.Platforms[i].SKU, Labels: []string{cat.Platforms[i].Runner}, Online: true})
+			}
+			data, err := os.ReadFile("run.ndjson")
+			require.NoError(t, err)
+			require.NoError(t, os.WriteFile(filepath.Join("run", "aggregate", "collectivex-1001.ndjson"), data, 0o644))
+			for _, dir := range []string{"matrix", "schema"} {
+				require.NoError(t, os.CopyFS(dir, os.DirFS(filepath.Join(root, dir))))
+			}
+			for _, line := range lines {
+				require.True(t, strings.HasPrefix(line, "  cxgen "), "%q", line)
+				if strings.Contains(line, "-o run") {
+					require.NoError(t, os.RemoveAll("run"))
+				}
+				code, _, stderr := c.run(strings.TrimSpace(line))
+				require.Equal(t, cli.ExitOK, code, "%s: %s", line, stderr)
+			}
+		})
+	}
+}

@@ -1,0 +1,91 @@
+package gen
+
+import (
+	"fmt"
+	"path"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/collectivex/collectivex/pkg/cli"
+	"github.com/collectivex/collectivex/pkg/fleet"
+	"github.com/collectivex/collectivex/pkg/fold"
+	"github.com/collectivex/collectivex/pkg/workflow"
+)
+
+func newRunners(s cli.Streams, clock fleet.Clock) *cobra.Command {
+	var (
+		defs       cli.Definitions
+		exitStatus bool
+	)
+	r := &remote{s: s, clock: clock}
+	cmd := &cobra.Command{
+		Use:   "runners",
+		Short: "Show which runner labels of the definitions are served, and which are not",
+		Long: `List the runner labels of the platforms in the definitions, with the runners of the
+repository and of its organization that have them: online, busy of those, and offline;
+and with the cells that wait for them in runs that are queued or in progress. GitHub
+ends a job that has waited for a day.
+
+The token must be allowed to list runners, which GITHUB_TOKEN of a job never is.`,
+		Example: `  cxgen runners --repo acme/fleet
+  cxgen runners --repo acme/fleet --exit-status --json`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			cat, err := defs.Load()
+			if err != nil {
+				return err
+			}
+			wanted := map[string][]string{}
+			for i := range cat.Platforms {
+				p := &cat.Platforms[i]
+				wanted[p.Runner] = append(wanted[p.Runner], p.SKU)
+			}
+			client, err := r.client(c.Context(), "")
+			if err != nil {
+				return err
+			}
+			labels, err := client.Runners(c.Context(), path.Base(workflow.File), wanted)
+			if err != nil {
+				return unreachable(err)
+			}
+			var unserved []string
+			for _, l := range labels {
+				if l.Unserved() {
+					unserved = append(unserved, l.Name)
+				}
+			}
+			if err := r.print(struct {
+				Labels   []fleet.Label `json:"labels"`
+				Unserved int           `json:"unserved"`
+			}{labels, len(unserved)}, func() { printLabels(s, labels) }); err != nil {
+				return err
+			}
+			if exitStatus && len(unserved) > 0 {
+				return fmt.Errorf("no online runner serves %s: %s", fold.Count(len(unserved), "label", "labels"), strings.Join(unserved, ", "))
+			}
+			return nil
+		},
+	}
+	defs.AddFlag(cmd.Flags())
+	r.addFlags(cmd.Flags())
+	cmd.Flags().BoolVar(&exitStatus, "exit-status", false, "exit 1 if no online runner serves a label")
+	return cmd
+}
+
+func printLabels(s cli.Streams, labels []fleet.Label) {
+	w := tabwriter.NewWriter(s.Out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "LABEL\tPLATFORMS\tONLINE\tBUSY\tOFFLINE\tWAITING\t")
+	for _, l := range labels {
+		note := ""
+		switch {
+		case l.Hosted:
+			note = "GitHub's own"
+		case l.Unserved():
+			note = "no online runner"
+		}
+		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\t%d\t%s\n", l.Name, strings.Join(l.SKUs, " "), l.Online, l.Busy, l.Offline, l.Waiting, note)
+	}
+	_ = w.Flush()
+}

@@ -1,0 +1,276 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+
+	"github.com/collectivex/collectivex/pkg/catalog"
+	"github.com/collectivex/collectivex/pkg/fold"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/planner"
+)
+
+// Unanswered reads the documents in the NDJSON file at path and returns the ids of the
+// cases of one run that have no successful document: of the plan's, if m is given, also
+// those that have none at all. The matrix itself answers unsupported cases. run is 0 if the
+// documents are those of one run, which is then returned. What is no document of this
+// program is an error: it might be the success of a case.
+func Unanswered(path string, m *plan.Matrix, run int64) (int64, []string, error) {
+	j := fold.NewJudge(nil, fold.Expected{}) // a fetched matrix has no digest to compare
+	for rec, err := range fold.Read([]string{path}, false) {
+		if err != nil {
+			return 0, nil, err
+		}
+		j.Record(rec)
+	}
+	v := j.Verdict(nil)
+	if run == 0 {
+		if len(v.Runs) != 1 {
+			return 0, nil, fmt.Errorf("%s has documents of %s; say which one to re-run with --run", path, fold.Count(len(v.Runs), "run", "runs"))
+		}
+		id, _, err := RunID(v.Runs[0])
+		if err != nil {
+			return 0, nil, fmt.Errorf("%s: its documents are not of a run on GitHub: run id %q", path, v.Runs[0])
+		}
+		run = id
+	}
+	bad := map[string]bool{}
+	answered := map[string]bool{}
+	for _, a := range v.Answers {
+		answered[a.ID] = answered[a.ID] || a.Run == strconv.FormatInt(run, 10)
+	}
+	for _, a := range v.Failed() {
+		if a.Run == strconv.FormatInt(run, 10) {
+			bad[a.ID] = true
+		}
+	}
+	if m != nil {
+		for q := range m.Requested() {
+			if q.Disposition == plan.Runnable && !answered[q.Case.CaseID] {
+				bad[q.Case.CaseID] = true
+			}
+		}
+	}
+	return run, slices.Sorted(maps.Keys(bad)), nil
+}
+
+// RerunFailed runs the failed jobs of a run again, as a further attempt. It sends the order
+// once; if the answer is lost, the error says so.
+func (c *Client) RerunFailed(ctx context.Context, run int64) error {
+	_, err := c.gh.Actions.RerunFailedJobsByID(ctx, c.owner, c.name, run)
+	if lost, ok := errors.AsType[*LostError](err); ok {
+		return fmt.Errorf("re-run %d: %w; look at the run's attempts before you re-run it again", run, lost)
+	}
+	if statusOf(err) == http.StatusForbidden {
+		return fmt.Errorf("%w; a run that is not over, is older than 30 days or was run 50 times cannot be run again: use --dispatch", c.failed(ctx, fmt.Sprintf("re-run %d", run), err))
+	}
+	if err != nil {
+		return c.failed(ctx, fmt.Sprintf("re-run %d", run), err)
+	}
+	return nil
+}
+
+// FailedCells returns the cells whose newest job failed, by name.
+func (c *Client) FailedCells(ctx context.Context, run int64) ([]string, error) {
+	jobs, err := c.jobs(ctx, run)
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, g := range jobs {
+		if j := jobOf(g); j.Failed() && !surrounds(j.Name) {
+			out = append(out, j.Name)
+		}
+	}
+	slices.Sort(out)
+	return out, nil
+}
+
+// Cover is the filters of one dispatch and what it would run.
+type Cover struct {
+	Filters planner.Filters
+	Cases   []string // of those wanted, sorted
+	Others  []string // that it runs besides, sorted; never nil
+}
+
+// Covers returns dispatches that together plan every wanted case, and the cases that no
+// suite of the definitions has any more. Each is of one suite and has at most one value of
+// each filter, as the workflow's inputs do. A dispatch is split in two or more where that
+// saves cases that nobody wants.
+func Covers(cat *catalog.Catalog, wanted []string) (covers []Cover, gone []string, err error) {
+	left := set(wanted)
+	for i := range cat.Suites {
+		if len(left) == 0 {
+			break
+		}
+		s := suite{cat: cat, name: cat.Suites[i].Name}
+		if s.all, err = s.plan(planner.Only{}); err != nil {
+			return nil, nil, err
+		}
+		mine := intersect(left, s.all)
+		if len(mine) == 0 {
+			continue
+		}
+		s.measure()
+		covers = append(covers, s.cover(part{mine, s.all, planner.Only{planner.FilterSuite: {s.name}}})...)
+		for id := range mine {
+			delete(left, id)
+		}
+	}
+	return covers, slices.Sorted(maps.Keys(left)), nil
+}
+
+type ids map[string]bool
+
+func set(list []string) ids {
+	out := ids{}
+	for _, id := range list {
+		out[id] = true
+	}
+	return out
+}
+
+func intersect(a, b ids) ids {
+	out := ids{}
+	for id := range a {
+		if b[id] {
+			out[id] = true
+		}
+	}
+	return out
+}
+
+// suite knows which cases of a suite each value of each filter keeps.
+type suite struct {
+	cat  *catalog.Catalog
+	name string
+	all  ids
+	keep map[string]map[string]ids // by filter and value
+}
+
+// plan returns the runnable cases that pass the filters.
+func (s *suite) plan(only planner.Only) (ids, error) {
+	only = maps.Clone(only)
+	only[planner.FilterSuite] = []string{s.name}
+	m, err := planner.Resolve(s.cat, planner.Filters{Only: only}, planner.Machine{})
+	if err != nil {
+		return nil, err
+	}
+	out := ids{}
+	for q := range m.Requested() {
+		if q.Disposition == plan.Runnable {
+			out[q.Case.CaseID] = true
+		}
+	}
+	return out, nil
+}
+
+// measure plans once for each value of each filter: the planner alone knows what a filter
+// keeps.
+func (s *suite) measure() {
+	s.keep = map[string]map[string]ids{}
+	for _, f := range planner.AllFilters() {
+		if f.Name == planner.FilterSuite || f.Excludes != "" {
+			continue
+		}
+		s.keep[f.Name] = map[string]ids{}
+		for _, v := range f.Choices(s.cat) {
+			// A number that the suite does not have is an error, and keeps nothing.
+			if kept, err := s.plan(planner.Only{f.Name: {v}}); err == nil && len(kept) > 0 {
+				s.keep[f.Name][v] = kept
+			}
+		}
+	}
+}
+
+// part is a dispatch in the making.
+type part struct {
+	wanted, kept ids // kept: what its filters keep
+	only         planner.Only
+}
+
+// others counts the cases that the parts run although nobody wants them.
+func others(parts []part) int {
+	n := 0
+	for _, p := range parts {
+		n += len(p.kept) - len(p.wanted)
+	}
+	return n
+}
+
+// cover narrows a dispatch, and splits it by the filter that saves most as long as one
+// saves any.
+func (s *suite) cover(p part) []Cover {
+	p = s.narrow(p)
+	best := []part{p}
+	for _, f := range slices.Sorted(maps.Keys(s.keep)) {
+		if parts := s.split(f, p); parts != nil && others(parts) < others(best) {
+			best = parts
+		}
+	}
+	var out []Cover
+	if len(best) > 1 {
+		for _, p := range best {
+			out = append(out, s.cover(p)...)
+		}
+		return out
+	}
+	c := Cover{Filters: planner.Filters{Only: p.only}, Cases: slices.Sorted(maps.Keys(p.wanted)), Others: []string{}}
+	for _, id := range slices.Sorted(maps.Keys(p.kept)) {
+		if !p.wanted[id] {
+			c.Others = append(c.Others, id)
+		}
+	}
+	return []Cover{c}
+}
+
+// narrow sets each filter one of whose values keeps all that is wanted, and less besides.
+func (s *suite) narrow(p part) part {
+	p.only = maps.Clone(p.only)
+	for _, f := range slices.Sorted(maps.Keys(s.keep)) {
+		if len(p.only[f]) > 0 {
+			continue
+		}
+		for _, v := range slices.Sorted(maps.Keys(s.keep[f])) {
+			if len(intersect(p.wanted, s.keep[f][v])) < len(p.wanted) {
+				continue
+			}
+			if kept := intersect(p.kept, s.keep[f][v]); len(kept) < len(p.kept) {
+				p.only[f], p.kept = []string{v}, kept
+			}
+			break
+		}
+	}
+	return p
+}
+
+// split divides a dispatch by the values of a filter; nil if they do not keep all that is
+// wanted, or if the filter is set.
+func (s *suite) split(f string, p part) []part {
+	if len(p.only[f]) > 0 {
+		return nil
+	}
+	left := maps.Clone(p.wanted)
+	var out []part
+	for _, v := range slices.Sorted(maps.Keys(s.keep[f])) {
+		mine := intersect(left, s.keep[f][v])
+		if len(mine) == 0 {
+			continue
+		}
+		only := maps.Clone(p.only)
+		only[f] = []string{v}
+		out = append(out, s.narrow(part{mine, intersect(p.kept, s.keep[f][v]), only}))
+		for id := range mine {
+			delete(left, id)
+		}
+	}
+	if len(left) > 0 {
+		return nil
+	}
+	return out
+}
