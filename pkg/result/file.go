@@ -39,6 +39,18 @@ func IsDocumentName(name string) bool {
 	return filepath.Ext(name) == ".json" && !strings.HasPrefix(name, ".") && name != plan.FileName
 }
 
+// SamplesDir is the directory of raw samples beside documents.
+const SamplesDir = "samples"
+
+// SamplesFile returns the path of the raw samples of the document at path: gzipped NDJSON,
+// a record of a rank a line.
+func SamplesFile(path string) string {
+	return filepath.Join(filepath.Dir(path), SamplesDir, strings.TrimSuffix(filepath.Base(path), ".json")+SamplesSuffix)
+}
+
+// SamplesSuffix is the end of the names of files of raw samples.
+const SamplesSuffix = ".ndjson.gz"
+
 // Write has screen look at the bytes of d and writes it into dir, whole or not at
 // all; index is the position of the case in its shard. screen decides what may be
 // published (see package provenance); its error keeps the document from the disk.

@@ -155,7 +155,7 @@ func takeResults(ctx context.Context, dir string) (*claim.Claim, error) {
 // tidy removes partial files. Samples are complete on the disk before their document
 // appears, so samples that have a document are renamed into place instead.
 func tidy(dir string) error {
-	samples := filepath.Join(dir, samplesDir)
+	samples := filepath.Join(dir, result.SamplesDir)
 	if err := os.Mkdir(samples, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
@@ -163,7 +163,7 @@ func tidy(dir string) error {
 		return errors.Join(err, fmt.Errorf("%s is not a directory; remove it, or use another results directory", samples))
 	}
 	return errors.Join(regular.EndPartial(dir, nil), regular.EndPartial(samples, func(name string) bool {
-		_, err := os.Lstat(filepath.Join(dir, strings.TrimSuffix(name, samplesSuffix)+".json"))
+		_, err := os.Lstat(filepath.Join(dir, strings.TrimSuffix(name, result.SamplesSuffix)+".json"))
 		return err == nil
 	}))
 }

@@ -68,7 +68,7 @@ func TestResumeAfterKill(t *testing.T) {
 			require.Equal(t, result.Success, d.Outcome.Status)
 			require.Len(t, readSamples(t, results, id), len(d.Identity.Case.Collective().Sizes)*2)
 		}
-		samples, err := os.ReadDir(filepath.Join(results, samplesDir))
+		samples, err := os.ReadDir(filepath.Join(results, result.SamplesDir))
 		require.NoError(t, err)
 		require.Len(t, samples, cases)
 		// The last shard may have had no case left to run, and so no need of scratch space.

@@ -84,7 +84,7 @@ func TestTheLimitEndsAssembly(t *testing.T) {
 func TestTheLimitEndsSamples(t *testing.T) {
 	s := fakeShard(t.TempDir(), t.TempDir(), fakeCase(0, 2, 1))
 	c := s.Cases[0].Case
-	require.NoError(t, os.Mkdir(filepath.Join(s.Results, samplesDir), 0o755))
+	require.NoError(t, os.Mkdir(filepath.Join(s.Results, result.SamplesDir), 0o755))
 	r := &runner{Shard: s, started: time.Now(), history: history{attempts: map[caseKey]int{keyOf(c): 1}}, private: slog.New(slog.DiscardHandler)}
 	family := s.Families[plan.FamilyCollective]
 	family.Assemble = func(d result.Document, streams []rank.Stream) error {
@@ -101,7 +101,7 @@ func TestTheLimitEndsSamples(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, result.Outcome{Status: result.Failed, Reasons: resulttest.Reasons("timeout: shard time limit")}, doc.Head().Outcome)
 	require.Equal(t, doc.Head().Outcome.Reasons, readDocs(s.Results)[0].Head().Outcome.Reasons)
-	left, err := os.ReadDir(filepath.Join(s.Results, samplesDir))
+	left, err := os.ReadDir(filepath.Join(s.Results, result.SamplesDir))
 	require.NoError(t, err)
 	require.Empty(t, left)
 }

@@ -8,6 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"github.com/collectivex/collectivex/pkg/result"
 )
 
 // A shard shares its results directory with files of other people.
@@ -15,17 +17,17 @@ func TestWhatIsNotOursStays(t *testing.T) {
 	s := fakeShard(t.TempDir(), t.TempDir(), fakeCase(0, 2, 1))
 	outside := t.TempDir()
 	kept := []string{
-		filepath.Join(s.Results, samplesDir, "thesis.txt"),
-		filepath.Join(s.Results, samplesDir, "fake-case-07-w2_20260101T000000.000Z-c007.ndjson.gz"),
-		filepath.Join(s.Results, samplesDir, "draft.cx-partial"),
+		filepath.Join(s.Results, result.SamplesDir, "thesis.txt"),
+		filepath.Join(s.Results, result.SamplesDir, "fake-case-07-w2_20260101T000000.000Z-c007.ndjson.gz"),
+		filepath.Join(s.Results, result.SamplesDir, "draft.cx-partial"),
 		filepath.Join(s.Results, "draft.cx-partial"),
 		filepath.Join(outside, ".draft-1.cx-partial"),
 	}
-	require.NoError(t, os.Mkdir(filepath.Join(s.Results, samplesDir), 0o755))
+	require.NoError(t, os.Mkdir(filepath.Join(s.Results, result.SamplesDir), 0o755))
 	for _, path := range kept {
 		require.NoError(t, os.WriteFile(path, nil, 0o644))
 	}
-	link := filepath.Join(s.Results, samplesDir, ".link-1.cx-partial")
+	link := filepath.Join(s.Results, result.SamplesDir, ".link-1.cx-partial")
 	require.NoError(t, os.Symlink(kept[4], link))
 	counts, err := s.Do(t.Context())
 	require.NoError(t, err)
@@ -40,7 +42,7 @@ func TestSamplesThatAreALinkAreRefused(t *testing.T) {
 	outside := t.TempDir()
 	thesis := filepath.Join(outside, "thesis.txt")
 	require.NoError(t, os.WriteFile(thesis, nil, 0o644))
-	require.NoError(t, os.Symlink(outside, filepath.Join(s.Results, samplesDir)))
+	require.NoError(t, os.Symlink(outside, filepath.Join(s.Results, result.SamplesDir)))
 	_, err := s.Do(t.Context())
 	require.ErrorIs(t, err, ErrEnvironment)
 	require.ErrorContains(t, err, "samples is not a directory")
@@ -51,7 +53,7 @@ func TestSamplesThatAreALinkAreRefused(t *testing.T) {
 func TestSamplesOfAFinishedDocumentArePutInPlace(t *testing.T) {
 	s := fakeShard(t.TempDir(), t.TempDir(), fakeCase(0, 2, 1), fakeCase(1, 2, 1))
 	do(t, s)
-	names, err := filepath.Glob(filepath.Join(s.Results, samplesDir, "*"))
+	names, err := filepath.Glob(filepath.Join(s.Results, result.SamplesDir, "*"))
 	require.NoError(t, err)
 	require.Len(t, names, 2)
 	partial := func(path string) string {

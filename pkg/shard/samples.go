@@ -6,16 +6,10 @@ import (
 	"errors"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/regular"
-)
-
-// Raw samples are beside the documents, in a file with the name of the document.
-const (
-	samplesDir    = "samples"
-	samplesSuffix = ".ndjson.gz"
+	"github.com/collectivex/collectivex/pkg/result"
 )
 
 // sample is one line of a samples file: a record of one rank.
@@ -33,7 +27,7 @@ func writeSamples(dir, document string, streams []rank.Stream, screen func([]byt
 	if !slices.ContainsFunc(streams, func(s rank.Stream) bool { return len(s.Records) > 0 }) {
 		return nil, nil
 	}
-	f, err := regular.CreateAtomic(samplesFile(dir, document))
+	f, err := regular.CreateAtomic(result.SamplesFile(filepath.Join(dir, document)))
 	if err != nil {
 		return nil, err
 	}
@@ -64,8 +58,4 @@ func writeSamples(dir, document string, streams []rank.Stream, screen func([]byt
 		return nil, err
 	}
 	return f, nil
-}
-
-func samplesFile(dir, document string) string {
-	return filepath.Join(dir, samplesDir, strings.TrimSuffix(document, ".json")+samplesSuffix)
 }

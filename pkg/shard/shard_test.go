@@ -50,7 +50,7 @@ func requireNoLitter(t *testing.T, s *Shard) {
 			return fs.SkipDir
 		}
 		if !d.IsDir() && d.Name() != claim.Marker {
-			require.True(t, strings.HasSuffix(path, ".json") || strings.HasSuffix(path, samplesSuffix), path)
+			require.True(t, strings.HasSuffix(path, ".json") || strings.HasSuffix(path, result.SamplesSuffix), path)
 		}
 		return err
 	}))
@@ -80,7 +80,7 @@ type line struct {
 
 func readSamples(t *testing.T, results, caseID string) []line {
 	t.Helper()
-	names, err := filepath.Glob(filepath.Join(results, samplesDir, caseID+"_*"+samplesSuffix))
+	names, err := filepath.Glob(filepath.Join(results, result.SamplesDir, caseID+"_*"+result.SamplesSuffix))
 	require.NoError(t, err)
 	require.Len(t, names, 1)
 	f, err := os.Open(names[0])

@@ -203,3 +203,29 @@ func TestExport(t *testing.T) {
 	require.Equal(t, cli.ExitUsage, code)
 	require.Equal(t, "cxrun: -o run.xlsx: name a file that ends in .csv, .parquet, .prom\n", stderr)
 }
+
+func TestPrune(t *testing.T) {
+	dir, _ := shards(t)
+	results, old := filepath.Join(t.TempDir(), "results"), filepath.Join(t.TempDir(), "old")
+	for _, name := range []string{"monday", "tuesday"} {
+		require.NoError(t, os.CopyFS(filepath.Join(results, name), os.DirFS(dir)))
+	}
+	code, stdout, stderr := cxrun(nil, "prune", "--in", results, "--to", old, "--keep", "1")
+	require.Equal(t, cli.ExitOK, code, stderr)
+	require.Equal(t, "keep  monday: newest success of a case\nmove  tuesday: 2 documents, newest 2026-01-02\n"+
+		"1 run and the samples of 0 runs to move\nnothing was moved; add --apply\n", stdout)
+	require.NoDirExists(t, old)
+
+	code, stdout, stderr = cxrun(nil, "prune", "--in", results, "--to", old, "--keep", "1", "--apply", "--json")
+	require.Equal(t, cli.ExitOK, code, stderr)
+	require.Contains(t, stdout, `{"name":"tuesday","runs":["4711"],"documents":2,"newest":"2026-01-02T03:04:05.006Z","keep":"","samples":[]}`)
+	require.DirExists(t, filepath.Join(old, "runs", "tuesday"))
+	require.NoDirExists(t, filepath.Join(results, "tuesday"))
+
+	code, _, stderr = cxrun(nil, "prune", "--in", filepath.Join(results, "monday", "none"), "--to", old)
+	require.Equal(t, cli.ExitUsage, code)
+	require.Contains(t, stderr, "no such file or directory")
+	code, _, stderr = cxrun(nil, "prune", "--in", results)
+	require.Equal(t, cli.ExitUsage, code)
+	require.Equal(t, "cxrun: prune needs --in and --to; see 'cxrun prune --help'\n", stderr)
+}

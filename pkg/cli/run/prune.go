@@ -1,0 +1,104 @@
+package run
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/collectivex/collectivex/pkg/cli"
+	"github.com/collectivex/collectivex/pkg/fold"
+	"github.com/collectivex/collectivex/pkg/prune"
+	"github.com/collectivex/collectivex/pkg/result"
+)
+
+func newPrune(s cli.Streams) *cobra.Command {
+	var (
+		r           prune.Retention
+		apply, json bool
+	)
+	cmd := &cobra.Command{
+		Use:   "prune --in DIR --to DIR",
+		Short: "Move old runs and raw samples out of a directory of results",
+		Long: `Decide which runs in a directory of results stay, and print what would be moved.
+With --apply, move the others into the directory --to, which must be on the same
+file system. Nothing is ever deleted: delete that directory yourself.
+
+A run (a directory with documents, or a FILE.ndjson) stays if
+  - it is among the newest --keep runs with a success of one of its cases (same
+    case id and comparison key), or, for a case that never succeeded, among the
+    newest with an attempt,
+  - a baseline has documents of it,
+  - one of its files cannot be read, or
+  - a process writes to it.
+Of the runs that stay, the raw samples stay for the newest --keep-samples.
+What is not a run is left alone.`,
+		Example: `  cxrun prune --in results --to old-results
+  cxrun prune --in results --to old-results --keep 10 --baseline results/release-1.ndjson --apply`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if r.Results == "" || r.To == "" {
+				return cli.UsageError("prune needs --in and --to; see 'cxrun prune --help'")
+			}
+			if !c.Flags().Changed("keep-samples") {
+				r.Samples = r.Runs
+			}
+			p, err := prune.New(r)
+			if err == nil {
+				if json {
+					err = printJSON(s, p)
+				} else {
+					printPlan(s, p, apply)
+				}
+			}
+			if err == nil && apply {
+				err = p.Apply()
+			}
+			if errors.Is(err, prune.ErrUsage) {
+				return cli.UsageError("%w", err)
+			}
+			if err != nil {
+				return cli.EnvironmentError("%w", err)
+			}
+			return nil
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&r.Results, "in", "", "the runs in `DIR`")
+	f.StringVar(&r.To, "to", "", "move them into `DIR`, beside the results")
+	f.IntVar(&r.Runs, "keep", 5, "keep the newest `N` runs of each case")
+	f.IntVar(&r.Samples, "keep-samples", 0, "keep the raw samples of the newest `N` runs of each case (default: as --keep)")
+	f.StringArrayVar(&r.Baselines, "baseline", nil, "keep the runs of the documents in `DIR|FILE`; may be repeated")
+	f.BoolVar(&apply, "apply", false, "move; without it nothing changes")
+	f.BoolVar(&json, "json", false, "print the plan as JSON")
+	return cmd
+}
+
+func printJSON(s cli.Streams, v any) error {
+	text, err := result.Encode(v)
+	if err == nil {
+		_, err = s.Out.Write(text)
+	}
+	return err
+}
+
+func printPlan(s cli.Streams, p *prune.Plan, apply bool) {
+	gone, samples := 0, 0
+	for _, e := range p.Entries {
+		switch {
+		case e.Keep == "":
+			gone++
+			fmt.Fprintf(s.Out, "move  %s: %s, newest %s\n", e.Name, fold.Count(e.Documents, "document", "documents"), e.Newest.UTC().Format("2006-01-02"))
+		case len(e.Samples) > 0:
+			samples++
+			fmt.Fprintf(s.Out, "keep  %s: %s; move %s\n", e.Name, e.Keep, strings.Join(e.Samples, ", "))
+		default:
+			fmt.Fprintf(s.Out, "keep  %s: %s\n", e.Name, e.Keep)
+		}
+	}
+	fmt.Fprintf(s.Out, "%s and the samples of %s to move\n", fold.Count(gone, "run", "runs"), fold.Count(samples, "run", "runs"))
+	if !apply && gone+samples > 0 {
+		fmt.Fprintln(s.Out, "nothing was moved; add --apply")
+	}
+}

@@ -1,0 +1,150 @@
+package prune
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/collectivex/collectivex/pkg/claim"
+)
+
+// Directories below Retention.To.
+const (
+	runsDir    = "runs"    // runs, under their names
+	samplesDir = "samples" // samples of runs that stayed, under the names of their runs
+)
+
+// move is one rename.
+type move struct {
+	entry    *Entry
+	from, to string
+}
+
+// moves returns the renames of the plan, in order.
+func (p *Plan) moves() (out []move) {
+	for _, e := range p.Entries {
+		if e.Keep == "" {
+			out = append(out, move{e, e.path, filepath.Join(p.retention.To, runsDir, e.Name)})
+		}
+		for _, dir := range e.Samples {
+			out = append(out, move{e, filepath.Join(e.path, dir), filepath.Join(p.retention.To, samplesDir, e.Name, dir)})
+		}
+	}
+	return out
+}
+
+// Apply moves what goes. Each run, and each directory of samples, moves with one rename,
+// so that after a crash it is whole at one of the two places, and a new plan continues.
+// Before the first move, Apply makes sure that no target exists. Before each, it makes sure
+// that nobody writes to the run and that the run is as it was planned; otherwise it stops.
+func (p *Plan) Apply() error {
+	if err := checkPlaces(p.retention); err != nil {
+		return err
+	}
+	moves := p.moves()
+	for _, m := range moves {
+		if _, err := os.Lstat(m.to); err == nil {
+			return fmt.Errorf("%w: %s exists; name another directory", ErrUsage, m.to)
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	for _, m := range moves {
+		if err := m.do(); err != nil {
+			return fmt.Errorf("move %s to %s: %w", m.from, m.to, err)
+		}
+	}
+	return nil
+}
+
+// errChanged says that a run is not as it was planned.
+var errChanged = errors.New("it changed in the meantime; run prune again")
+
+func (m move) do() error {
+	held, err := take(m.entry.path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(m.rename(), held.release())
+}
+
+func (m move) rename() error {
+	info, err := os.Lstat(m.entry.path)
+	if err != nil {
+		return err
+	}
+	now := &Entry{Name: m.entry.Name, path: m.entry.path}
+	if err := now.documents(); err != nil {
+		return err
+	}
+	if now.Keep != "" || now.Documents != m.entry.Documents || !now.Newest.Equal(m.entry.Newest) || info.Mode()&fs.ModeSymlink != 0 {
+		return errChanged
+	}
+	if err := os.MkdirAll(filepath.Dir(m.to), 0o755); err != nil {
+		return err
+	}
+	if _, err := os.Lstat(m.to); !errors.Is(err, fs.ErrNotExist) {
+		return errors.Join(fs.ErrExist, err)
+	}
+	if err := os.Rename(m.from, m.to); err != nil {
+		return err
+	}
+	return errors.Join(syncDir(filepath.Dir(m.to)), syncDir(filepath.Dir(m.from)))
+}
+
+// syncDir makes a rename in dir survive a crash.
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return d.Sync()
+}
+
+// claims are the locked markers of a run.
+type claims []*claim.Claim
+
+// take locks every marker in an entry, so that no process of ours writes to it. The error
+// wraps claim.ErrHeld if one cannot be locked.
+func take(path string) (held claims, err error) {
+	err = filepath.WalkDir(path, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.Name() != claim.Marker {
+			return err
+		}
+		for _, kind := range []claim.Kind{claim.Run, claim.Results} {
+			if c, ok := claim.Abandoned(filepath.Dir(path), kind); ok {
+				held = append(held, c)
+				return nil
+			}
+		}
+		return fmt.Errorf("%w: %s", claim.ErrHeld, path)
+	})
+	if err != nil {
+		return nil, errors.Join(err, held.release())
+	}
+	return held, nil
+}
+
+func (c claims) release() (err error) {
+	for _, one := range c {
+		err = errors.Join(err, one.Release())
+	}
+	return err
+}
+
+// sameFileSystem reports whether a rename can move something from one directory to the
+// other.
+func sameFileSystem(a, b string) (bool, error) {
+	var of [2]unix.Stat_t
+	for i, path := range []string{a, b} {
+		if err := unix.Stat(path, &of[i]); err != nil {
+			return false, &fs.PathError{Op: "stat", Path: path, Err: err}
+		}
+	}
+	return of[0].Dev == of[1].Dev, nil
+}
