@@ -38,10 +38,6 @@ func unready(node int, reason, format string, args ...any) error {
 	return &Unready{reason, fmt.Errorf("node %d: "+format, append([]any{node}, args...)...)}
 }
 
-// GlibcFloor is the oldest glibc that this program runs with, if it was built with a newer
-// one, as in the emitted workflow.
-const GlibcFloor = "2.34"
-
 // The steps of a preparation. Each runs once on every node.
 const (
 	onHost      = "host"      // reads and writes the directory of the allocation, imports the image
@@ -218,7 +214,7 @@ func runStep(ctx context.Context, s command.Starter, args []string, limit time.D
 const pollReport = 20 * time.Millisecond
 
 // tooOld is how the dynamic loader says that glibc is older than a program needs.
-var tooOld = regexp.MustCompile("version `GLIBC_[0-9.]+' not found")
+var tooOld = regexp.MustCompile("version `GLIBC_([0-9.]+)' not found")
 
 // readReport reads the report of a node on a step, which wrote said and ended with failed.
 // The report may take delay to become visible here.
@@ -236,7 +232,8 @@ func readReport(ctx context.Context, dir, step string, node int, delay time.Dura
 	case ctx.Err() != nil:
 		return r, fmt.Errorf("prepare nodes: %w", ctx.Err())
 	case err != nil && tooOld.MatchString(said):
-		return r, unready(node, where+" has a glibc older than "+GlibcFloor, "the %s has a glibc older than %s, which this program needs: %s", where, GlibcFloor, lastWords(said))
+		needed := tooOld.FindStringSubmatch(said)[1]
+		return r, unready(node, where+" has a glibc older than "+needed, "the %s has a glibc older than %s, which this program needs: use a newer one, or build cxrun on a machine with that glibc", where, needed)
 	case err != nil && failed != nil:
 		return r, unready(node, fmt.Sprintf("no answer from %s of node %d", where, node), "%w (%s): %s", failed, lastWords(said), what)
 	case err != nil || r.Nonce != nonce:
