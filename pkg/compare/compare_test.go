@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 
@@ -202,6 +203,24 @@ func TestDifferencesBesideTheKeyAreNamed(t *testing.T) {
 	other.attempt = func(a *result.Attempt) { a.Generator = "cxrun devel (source other)" }
 	c := compare.Of(b.side(5), other.side(5), compare.Options{})
 	require.Equal(t, []compare.Difference{{Factor: "program", Old: []string{resulttest.Attempt().Generator}, New: []string{"cxrun devel (source other)"}}}, c.Beside)
+}
+
+// A tail that is 20 % longer leaves the medians the same.
+func TestATailOfItsOwn(t *testing.T) {
+	b := collective()
+	b.c.Collective().Measure.Trials = 400
+	tail := b.with(2, func(r *result.CollectiveRow) {
+		for _, t := range []*result.Timing{r.Pipelined, r.PerIteration} {
+			t.Percentiles.P99 *= 1.2
+		}
+	})
+	c := compare.Of(b.side(5), tail.side(5), compare.Options{})
+	require.Equal(t, map[string]int{compare.Same: 2, compare.Slower: 2}, c.Counts)
+	for _, k := range c.Cases {
+		require.Equal(t, k.Status == compare.Slower, strings.HasSuffix(k.Metric, "p99"), k.Metric)
+	}
+	b.c.Collective().Measure.Trials = 300
+	require.Len(t, compare.Of(b.side(5), b.side(5), compare.Options{}).Cases, 2, "too few samples for a p99")
 }
 
 // A curve that is slower by a tenth has a tenth more latency and a tenth less bandwidth.

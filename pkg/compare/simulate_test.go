@@ -145,7 +145,11 @@ func BenchmarkSimulation(b *testing.B) {
 				}
 				row := fmt.Sprintf("| %s | %s |", w.name, order)
 				for _, k := range []int{5, 10, 16} {
-					none := simulate(w, k, interleaved, 0, 500)
+					sessions := 2000
+					if k == 5 {
+						sessions = 10000
+					}
+					none := simulate(w, k, interleaved, 0, sessions)
 					up := simulate(w, k, interleaved, math.Log(1.05), 300)
 					row += fmt.Sprintf(" %.1f / %.1f / %.0f / %.0f / %.1f |", none.flagged, none.confirmed, up.flagged, up.confirmed, up.same)
 				}
@@ -157,6 +161,19 @@ func BenchmarkSimulation(b *testing.B) {
 
 // rng returns a generator with a fixed seed.
 func rng(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 1)) }
+
+// BenchmarkFalseDiscoveries prints how many of the confirmed changes are false where 40 of
+// 2,000 series became slower by 5 %.
+func BenchmarkFalseDiscoveries(b *testing.B) {
+	for range b.N {
+		for _, w := range worlds {
+			none := simulate(w, 10, true, 0, 1960)
+			up := simulate(w, 10, true, math.Log(1.05), 40)
+			n, found := math.Round(none.confirmed*19.6), math.Round(up.confirmed*0.4)
+			fmt.Printf("| %s | %.0f | %.0f |\n", w.name, found, n)
+		}
+	}
+}
 
 func TestFewRunsDecideNothing(t *testing.T) {
 	for _, k := range []int{2, 3} {
