@@ -69,6 +69,10 @@ type Case struct {
 	// Confirmed says that a faster or slower case was measured again, side beside side,
 	// and that this showed the same.
 	Confirmed bool `json:"confirmed"`
+	// OldFailed and NewFailed count runs in which the case did not pass. They have no part in
+	// the shift.
+	OldFailed int `json:"old_failed_runs,omitempty"`
+	NewFailed int `json:"new_failed_runs,omitempty"`
 	// Lost says that OLD passed the case and NEW has only failures.
 	Lost bool `json:"lost_success,omitempty"`
 	// Differs lists the factors that make the case incomparable.
@@ -110,7 +114,8 @@ func Of(old, new *Side, o Options) *Comparison {
 			lone[key] = slices.Concat(a, b)
 			continue
 		}
-		pairs = append(pairs, p.collect(key, a, b)...)
+		found, apart := p.collect(key, a, b)
+		pairs, c.Cases = append(pairs, found...), append(c.Cases, apart...)
 		if !anySuccess(a) || !anySuccess(b) {
 			c.Cases = append(c.Cases, unmeasured(key, a, b))
 		}
@@ -325,12 +330,13 @@ type score struct {
 	times map[rung]float64
 }
 
-// collect returns the pairs of a key and adds their noise to the pools. Failed runs have no
-// part in it.
-func (p *pools) collect(key string, a, b []*run) []pair {
+// collect returns the pairs of a key and adds their noise to the pools, and the metrics that
+// cannot be paired. Failed runs have no part in it.
+func (p *pools) collect(key string, a, b []*run) (out []pair, apart []Case) {
+	runs := [2]int{len(a), len(b)}
 	a, b = succeeded(a), succeeded(b)
 	if len(a) == 0 || len(b) == 0 {
-		return nil
+		return nil, nil
 	}
 	metrics := map[metric]bool{}
 	for _, r := range slices.Concat(a, b) {
@@ -338,16 +344,18 @@ func (p *pools) collect(key string, a, b []*run) []pair {
 			metrics[m] = true
 		}
 	}
-	var out []pair
 	for _, m := range slices.SortedFunc(maps.Keys(metrics), func(x, y metric) int { return cmp.Compare(x.String(), y.String()) }) {
 		q := pair{of: caseOf(b[0]), pool: pool{b[0].caze.SKU, b[0].caze.Backend, m}, tick: b[0].tick(m)}
 		q.of.Key, q.of.Metric = key, m.String()
-		if q.score(m, a, b) {
-			out = append(out, q)
-			q.feed(p)
+		q.of.OldFailed, q.of.NewFailed = runs[0]-len(a), runs[1]-len(b)
+		if q.of.Status, q.of.Why = q.score(m, a, b); q.of.Status != "" {
+			apart = append(apart, q.of)
+			continue
 		}
+		out = append(out, q)
+		q.feed(p)
 	}
-	return out
+	return out, apart
 }
 
 func succeeded(runs []*run) []*run {
@@ -355,14 +363,17 @@ func succeeded(runs []*run) []*run {
 }
 
 // score fills in the scores of the runs that have the metric, over the rungs that all of
-// them have. It reports whether both sides have any.
-func (q *pair) score(m metric, a, b []*run) bool {
+// them have. If there are none, it returns the status of the metric, and why.
+func (q *pair) score(m metric, a, b []*run) (status, why string) {
 	has := func(runs []*run) []*run {
 		return slices.DeleteFunc(slices.Clone(runs), func(r *run) bool { return len(r.times[m]) == 0 })
 	}
 	a, b = has(a), has(b)
-	if len(a) == 0 || len(b) == 0 {
-		return false
+	switch {
+	case len(a) == 0:
+		return New, "OLD does not have this metric"
+	case len(b) == 0:
+		return Gone, "NEW does not have this metric"
 	}
 	all := slices.Concat(a, b)
 	for at := range all[0].times[m] {
@@ -372,7 +383,7 @@ func (q *pair) score(m metric, a, b []*run) bool {
 	}
 	slices.SortFunc(q.rungs, func(x, y rung) int { return cmp.Or(cmp.Compare(x.size, y.size), cmp.Compare(x.label, y.label)) })
 	if len(q.rungs) == 0 {
-		return false
+		return Incomparable, "no size or buffer count that all runs have"
 	}
 	centers := make([]float64, len(q.rungs))
 	for i, at := range q.rungs {
@@ -393,7 +404,7 @@ func (q *pair) score(m metric, a, b []*run) bool {
 		return out
 	}
 	q.old, q.new = scored(a), scored(b)
-	return true
+	return "", ""
 }
 
 // values returns the scores of a side.

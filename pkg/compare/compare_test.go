@@ -196,6 +196,31 @@ func TestALostSuccessIsARegression(t *testing.T) {
 	require.Empty(t, compare.Of(failed, failed, compare.Options{}).Regressions())
 }
 
+// Some failures among successes are counted beside the shift of the others.
+func TestFailedRunsAreCounted(t *testing.T) {
+	b := collective()
+	flaky := b.with(2, nil).side(5)
+	flaky.Add(resulttest.Fail(resulttest.New(b.c, resulttest.Attempt()), "timeout: case budget of 60 s"))
+	for _, k := range compare.Of(b.side(5), flaky, compare.Options{}).Cases {
+		require.Equal(t, compare.Same, k.Status)
+		require.Equal(t, [2]int{0, 1}, [2]int{k.OldFailed, k.NewFailed})
+		require.Equal(t, 5, k.Shift.NewRuns)
+	}
+}
+
+// Nothing that one side measured is left out in silence.
+func TestWhatCannotBePairedIsListed(t *testing.T) {
+	b := collective()
+	without := b.with(2, func(r *result.CollectiveRow) { r.Pipelined, r.Slots = nil, 2 })
+	c := compare.Of(b.side(5), without.side(5), compare.Options{})
+	require.Equal(t, map[string]int{compare.Gone: 1, compare.Incomparable: 1}, c.Counts)
+	for _, k := range c.Cases {
+		require.NotEmpty(t, k.Why)
+		require.Equal(t, k.Status == compare.Gone, k.Metric == "pipelined p50")
+	}
+	require.Equal(t, map[string]int{compare.New: 1, compare.Incomparable: 1}, compare.Of(without.side(5), b.side(5), compare.Options{}).Counts)
+}
+
 // What stands beside the key may differ, and is named.
 func TestDifferencesBesideTheKeyAreNamed(t *testing.T) {
 	b, other := collective(), collective()

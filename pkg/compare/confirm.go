@@ -72,7 +72,8 @@ func (c *Comparison) Confirm(old, new *Side, o Options) {
 	again := map[[2]string]pair{}
 	olds, news := byKey(old.runs), byKey(new.runs)
 	for key, a := range olds {
-		for _, q := range p.collect(key, a, news[key]) {
+		pairs, _ := p.collect(key, a, news[key])
+		for _, q := range pairs {
 			again[[2]string{key, q.of.Metric}] = q
 		}
 	}

@@ -145,11 +145,7 @@ func BenchmarkSimulation(b *testing.B) {
 				}
 				row := fmt.Sprintf("| %s | %s |", w.name, order)
 				for _, k := range []int{5, 10, 16} {
-					sessions := 2000
-					if k == 5 {
-						sessions = 10000
-					}
-					none := simulate(w, k, interleaved, 0, sessions)
+					none := simulate(w, k, interleaved, 0, 500)
 					up := simulate(w, k, interleaved, math.Log(1.05), 300)
 					row += fmt.Sprintf(" %.1f / %.1f / %.0f / %.0f / %.1f |", none.flagged, none.confirmed, up.flagged, up.confirmed, up.same)
 				}

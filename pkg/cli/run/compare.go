@@ -198,6 +198,9 @@ func lines(k *compare.Case, all bool) (out [][]string) {
 	for _, d := range k.Differs {
 		notes = append(notes, d.Factor+" "+change(d))
 	}
+	if k.OldFailed+k.NewFailed > 0 {
+		notes = append(notes, fmt.Sprintf("failed in %d further runs of OLD and %d of NEW", k.OldFailed, k.NewFailed))
+	}
 	why := k.CaseID
 	if len(notes) > 0 {
 		why += ": " + strings.Join(notes, "; ")
@@ -213,7 +216,7 @@ func lines(k *compare.Case, all bool) (out [][]string) {
 	if s.Floor != nil {
 		floor = "±" + strings.TrimLeft(percent(*s.Floor), "+")
 	}
-	if all || k.Status != compare.Same {
+	if all || k.Status != compare.Same || k.OldFailed+k.NewFailed > 0 {
 		out = append(out, []string{
 			confirmed(k.Status, k.Confirmed), percent(s.Ratio), interval, floor, fmt.Sprintf("%d+%d", s.OldRuns, s.NewRuns),
 			microseconds(s.OldUs), microseconds(s.NewUs), k.Metric, why,
