@@ -1,0 +1,193 @@
+package schedule
+
+import (
+	"fmt"
+	"math/bits"
+	"slices"
+)
+
+// Shape is what an algorithm is generated for.
+type Shape struct {
+	Ranks int
+	// Width is the ranks in a row of a grid, and the ranks of a node of a hierarchy; rank
+	// r = y·Width + x.
+	Width int
+	// Segments is into how many pieces a tree pipelines each half of its vector.
+	Segments int
+}
+
+func (s Shape) height() int { return s.Ranks / s.Width }
+
+// Algorithm generates the programs of a schedule that is known by name.
+type Algorithm struct {
+	Name       string
+	Collective Collective
+	// Rule says in a line what the ranks do.
+	Rule string
+	// refuse says why the algorithm has no program of a shape; empty if it has one.
+	refuse func(Shape) string
+	// sizes returns the chunks of the vector and the slots of scratch memory.
+	sizes func(Shape) (chunks, scratch int)
+	build func(w *writer, s Shape)
+}
+
+// Generate returns the program of an algorithm for a shape. Its errors say which shapes the
+// algorithm has.
+func (a *Algorithm) Generate(s Shape) (*Program, error) {
+	if s.Ranks < 1 || s.Ranks > 1<<20 {
+		return nil, fmt.Errorf("%s %s: %d ranks, must be from 1 to %d", a.Name, a.Collective, s.Ranks, 1<<20)
+	}
+	if a.refuse != nil {
+		if why := a.refuse(s); why != "" {
+			return nil, fmt.Errorf("%s %s: %s", a.Name, a.Collective, why)
+		}
+	}
+	chunks, scratch := a.sizes(s)
+	p, w := newProgram(a.Name, a.Collective, s.Ranks, chunks, scratch)
+	a.build(w, s)
+	return p, nil
+}
+
+// Find returns the algorithm of a name and collective.
+func Find(name string, c Collective) (*Algorithm, error) {
+	var names []string
+	for i := range algorithms {
+		a := &algorithms[i]
+		if a.Collective != c {
+			continue
+		}
+		if a.Name == name {
+			return a, nil
+		}
+		names = append(names, a.Name)
+	}
+	slices.Sort(names)
+	return nil, fmt.Errorf("no schedule %q for %s: choose one of %v", name, c, names)
+}
+
+// Algorithms returns all algorithms, by collective and name.
+func Algorithms() []Algorithm { return slices.Clone(algorithms) }
+
+// Shapes that an algorithm refuses.
+func powerOfTwo(s Shape) string {
+	if bits.OnesCount(uint(s.Ranks)) != 1 {
+		return fmt.Sprintf("%d ranks, must be a power of two", s.Ranks)
+	}
+	return ""
+}
+
+func grid(s Shape) string {
+	if s.Width < 1 || s.Ranks%s.Width != 0 {
+		return fmt.Sprintf("%d ranks in rows of %d, must fill each row", s.Ranks, s.Width)
+	}
+	return ""
+}
+
+func evenGrid(s Shape) string {
+	if why := grid(s); why != "" {
+		return why
+	}
+	if s.Width < 2 || s.height() < 2 || s.Ranks%2 != 0 {
+		return fmt.Sprintf("a grid of %d×%d has no cycle of neighbours: it needs 2 rows and columns and an even number of ranks", s.Width, s.height())
+	}
+	return ""
+}
+
+func streams(s Shape) string {
+	if s.Ranks > 256 {
+		return fmt.Sprintf("%d ranks, must be at most 256: each has a stream of its own", s.Ranks)
+	}
+	return ""
+}
+
+func segmented(s Shape) string {
+	if s.Segments < 1 {
+		return fmt.Sprintf("%d segments, must be at least 1", s.Segments)
+	}
+	return ""
+}
+
+// Sizes.
+func perRank(s Shape) (int, int)   { return s.Ranks, 0 }
+func fromAll(s Shape) (int, int)   { return s.Ranks, s.Ranks - 1 }
+func whole(s Shape) (int, int)     { return 1, 1 }
+func relayed(s Shape) (int, int)   { return 1, 2 } // a vector to send while another arrives
+func onePhase(s Shape) (int, int)  { return 1, s.Ranks - 1 }
+func halves(s Shape) (int, int)    { return 2 * s.Ranks, 0 }
+func untouched(s Shape) (int, int) { return 1, 0 }
+func folded(s Shape) (int, int)    { return 1 << log2(s.Ranks), 0 }
+
+// log2 is ⌊log₂ n⌋.
+func log2(n int) int { return bits.Len(uint(n)) - 1 }
+
+var algorithms = []Algorithm{
+	{"bidirectional", AllGather, "chunks travel both ways round the ring", nil, perRank, func(w *writer, s Shape) { bidirectionalGather(w, s.Ranks) }},
+	{"bruck", AllGather, "the blocks gathered so far to r−2^t", nil, perRank, func(w *writer, s Shape) { bruckGather(w, s.Ranks) }},
+	{"direct", AllGather, "own chunk to every other rank at once", nil, perRank, func(w *writer, s Shape) { directGather(w, s.Ranks) }},
+	{"hierarchical_banded", AllGather, "two bands of the slice: rings between nodes beside pushes inside them", grid, halves, bandedGather},
+	{"hierarchical_sliced", AllGather, "own slice round the nodes, then every slice to the ranks of the node", grid, perRank, slicedGather},
+	{"hierarchical_staged", AllGather, "the block of the node inside it, then blocks round the nodes", grid, perRank, stagedGather},
+	{"line", AllGather, "chunks travel both ways on a line", nil, perRank, func(w *writer, s Shape) { lineGather(w, s.Ranks) }},
+	{"pat", AllGather, "parallel aggregated trees", nil, perRank, func(w *writer, s Shape) { patGather(w, s.Ranks) }},
+	{"recursive_doubling", AllGather, "the block of 2^t ranks to r⊕2^t", powerOfTwo, perRank, func(w *writer, s Shape) { doublingGather(w, everyRank(s.Ranks)) }},
+	{"ring", AllGather, "chunk r−t to r+1", nil, perRank, func(w *writer, s Shape) { ringGather(w, everyRank(s.Ranks), 1) }},
+	{"rotation", AllGather, "own chunk to r−i, chunk r+i from r+i", nil, perRank, func(w *writer, s Shape) { rotationGather(w, s.Ranks) }},
+	{"stream_broadcast", AllGather, "chunk i from rank i, on stream i", streams, perRank, func(w *writer, s Shape) { broadcastGather(w, s.Ranks) }},
+
+	{"bidirectional", AllReduce, "halves of the vector round two opposite rings", nil, halves, bidirectionalReduce},
+	{"direct", AllReduce, "direct reduce_scatter and all_gather", nil, fromAll, func(w *writer, s Shape) {
+		directScatter(w, s.Ranks)
+		directGather(w, s.Ranks)
+	}},
+	{"direct_one_phase", AllReduce, "the vector to every other rank, which adds all", nil, onePhase, func(w *writer, s Shape) { onePhaseReduce(w, s.Ranks) }},
+	{"double_tree", AllReduce, "halves of the vector up and down two binary trees", segmented, func(s Shape) (int, int) { return 2 * s.Segments, 0 }, treeReduce},
+	{"doubling", AllReduce, "the vector with r⊕2^t", nil, whole, func(w *writer, s Shape) { doublingReduce(w, s.Ranks) }},
+	{"mesh_chain", AllReduce, "rows to the east and back, then columns", grid, untouched, meshChainReduce},
+	{"mesh_ring", AllReduce, "ring on a cycle of neighbours in the grid", evenGrid, perRank, func(w *writer, s Shape) { ringReduce(w, cycle(s.Width, s.height())) }},
+	{"rabenseifner", AllReduce, "recursive halving reduce_scatter and doubling all_gather", nil, folded, func(w *writer, s Shape) { rabenseifner(w, s.Ranks) }},
+	{"ring", AllReduce, "ring reduce_scatter and all_gather", nil, perRank, func(w *writer, s Shape) { ringReduce(w, everyRank(s.Ranks)) }},
+	{"ring_full", AllReduce, "whole vectors round the ring", nil, relayed, func(w *writer, s Shape) { ringFullReduce(w, everyRank(s.Ranks)) }},
+	{"swing", AllReduce, "partners at distances 1, −1, 3, −5, …", powerOfTwo, perRank, func(w *writer, s Shape) { swingReduce(w, s.Ranks) }},
+	{"torus_2d", AllReduce, "rings in rows, then in columns, and back", grid, perRank, func(w *writer, s Shape) { torusReduce(w, s, false) }},
+	{"torus_2d_halves", AllReduce, "two halves of the vector, rows first and columns first", grid, halves, torusHalvesReduce},
+	{"torus_full", AllReduce, "whole vectors round rows, then round columns", grid, relayed, func(w *writer, s Shape) {
+		eachRow(s, func(row []int) { ringFullReduce(w, row) })
+		eachColumn(s, func(column []int) { ringFullReduce(w, column) })
+	}},
+
+	{"bruck", ReduceScatter, "bruck all_gather in reverse", nil, perRank, func(w *writer, s Shape) { w.scatterReduce(func(w *writer) { bruckGather(w, s.Ranks) }) }},
+	{"direct", ReduceScatter, "each chunk to its rank at once", nil, fromAll, func(w *writer, s Shape) { directScatter(w, s.Ranks) }},
+	{"pat", ReduceScatter, "parallel aggregated trees", nil, perRank, func(w *writer, s Shape) { w.scatterReduce(func(w *writer) { patGather(w, s.Ranks) }) }},
+	{"recursive_halving", ReduceScatter, "the block of the partner's half to r⊕2^t", powerOfTwo, perRank, func(w *writer, s Shape) {
+		w.scatterReduce(func(w *writer) { doublingGather(w, everyRank(s.Ranks)) })
+	}},
+	{"ring", ReduceScatter, "chunk r−t−1 to r+1, added there", nil, perRank, func(w *writer, s Shape) { ringScatter(w, everyRank(s.Ranks), 1) }},
+}
+
+func everyRank(n int) []int {
+	team := make([]int, n)
+	for r := range team {
+		team[r] = r
+	}
+	return team
+}
+
+func eachRow(s Shape, f func(row []int)) {
+	for y := range s.height() {
+		row := make([]int, s.Width)
+		for x := range row {
+			row[x] = y*s.Width + x
+		}
+		f(row)
+	}
+}
+
+func eachColumn(s Shape, f func(column []int)) {
+	for x := range s.Width {
+		column := make([]int, s.height())
+		for y := range column {
+			column[y] = y*s.Width + x
+		}
+		f(column)
+	}
+}

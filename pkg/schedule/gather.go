@@ -1,0 +1,231 @@
+package schedule
+
+// The gathers of this file work on a team of ranks, whose member i owns chunk i of the
+// writer. Their rules are those of the literature; docs/schedules.md lists them.
+
+// ringGather passes chunks on to the next rank in a direction, 1 or −1: chunk i−t in step t.
+func ringGather(w *writer, team []int, direction int) {
+	n := len(team)
+	for t := range n - 1 {
+		for i, r := range team {
+			next, previous := team[mod(i+direction, n)], team[mod(i-direction, n)]
+			w.group(r, func() {
+				w.send(r, next, w.vector(mod(i-direction*t, n)), w.unit)
+				w.recv(r, previous, w.vector(mod(i-direction*(t+1), n)), w.unit)
+			})
+		}
+	}
+}
+
+// ringScatter sends chunk i−t−1 on in step t; member i ends with the sum of chunk i.
+func ringScatter(w *writer, team []int, direction int) {
+	w.scatterReduce(func(w *writer) { ringGather(w, team, -direction) })
+}
+
+// bidirectionalGather passes chunks on in both directions; where n is even, the last step
+// goes one way.
+func bidirectionalGather(w *writer, n int) {
+	for t := range n / 2 {
+		both := t < (n-1)/2
+		for r := range n {
+			w.group(r, func() {
+				w.send(r, mod(r+1, n), w.vector(mod(r-t, n)), 1)
+				w.recv(r, mod(r-1, n), w.vector(mod(r-1-t, n)), 1)
+				if both {
+					w.send(r, mod(r-1, n), w.vector(mod(r+t, n)), 1)
+					w.recv(r, mod(r+1, n), w.vector(mod(r+1+t, n)), 1)
+				}
+			})
+		}
+	}
+}
+
+// lineGather passes chunks on in both directions of a line, which has no link from its last
+// rank to its first.
+func lineGather(w *writer, n int) {
+	for t := range n - 1 {
+		for r := range n {
+			w.group(r, func() {
+				if r < n-1 && r-t >= 0 {
+					w.send(r, r+1, w.vector(r-t), 1)
+				}
+				if r-1-t >= 0 {
+					w.recv(r, r-1, w.vector(r-1-t), 1)
+				}
+				if r > 0 && r+t < n {
+					w.send(r, r-1, w.vector(r+t), 1)
+				}
+				if r+1+t < n {
+					w.recv(r, r+1, w.vector(r+1+t), 1)
+				}
+			})
+		}
+	}
+}
+
+// doublingGather exchanges blocks of 1, 2, 4, … chunks; the team has a power of two members.
+func doublingGather(w *writer, team []int) {
+	for d := 1; d < len(team); d *= 2 {
+		for i, r := range team {
+			partner := team[i^d]
+			w.group(r, func() {
+				w.send(r, partner, w.vector(i/d*d), d*w.unit)
+				w.recv(r, partner, w.vector((i^d)/d*d), d*w.unit)
+			})
+		}
+	}
+}
+
+func bruckGather(w *writer, n int) {
+	for d := 1; d < n; d *= 2 {
+		count := min(d, n-d)
+		for r := range n {
+			w.group(r, func() {
+				w.sendParts(r, mod(r-d, n), wrapped(r, count, n))
+				w.recvParts(r, mod(r+d, n), wrapped(r+d, count, n))
+			})
+		}
+	}
+}
+
+func directGather(w *writer, n int) {
+	for r := range n {
+		w.group(r, func() {
+			for i := 1; i < n; i++ {
+				w.send(r, mod(r+i, n), w.vector(r), 1)
+				w.recv(r, mod(r-i, n), w.vector(mod(r-i, n)), 1)
+			}
+		})
+	}
+}
+
+// directScatter sends every chunk to its rank, which adds what came in the order of ranks
+// before its own.
+func directScatter(w *writer, n int) {
+	for r := range n {
+		w.group(r, func() {
+			for i := 1; i < n; i++ {
+				w.send(r, mod(r+i, n), w.vector(mod(r+i, n)), 1)
+				w.recv(r, mod(r-i, n), Scratch(i-1), 1)
+			}
+		})
+		for i := 1; i < n; i++ {
+			w.add(r, Op{Kind: Reduce, Src: Scratch(i - 1), Dst: w.vector(r), Count: 1})
+		}
+	}
+}
+
+// rotationGather is the all-gather of collective permutes: step i moves chunks over
+// distance i, whatever the steps before did.
+func rotationGather(w *writer, n int) {
+	for i := 1; i < n; i++ {
+		for r := range n {
+			w.group(r, func() {
+				w.send(r, mod(r-i, n), w.vector(r), 1)
+				w.recv(r, mod(r+i, n), w.vector(mod(r+i, n)), 1)
+			})
+		}
+	}
+}
+
+// broadcastGather broadcasts chunk i from rank i on stream i.
+func broadcastGather(w *writer, n int) {
+	for root := range n {
+		s := w.on(root, 0, 1)
+		for r := range n {
+			if r != root {
+				s.recv(r, root, s.vector(root), 1)
+			}
+		}
+		s.group(root, func() {
+			for i := 1; i < n; i++ {
+				s.send(root, mod(root+i, n), s.vector(root), 1)
+			}
+		})
+	}
+}
+
+// patGather sends in step d, from the largest to 0, the chunks r−s to r+2^d for which
+// 2^(d+1) divides s.
+func patGather(w *writer, n int) {
+	for d := log2(2*n-1) - 1; d >= 0; d-- {
+		step := 1 << d
+		for r := range n {
+			w.group(r, func() {
+				for s := 0; s+step < n; s += 2 * step {
+					w.send(r, mod(r+step, n), w.vector(mod(r-s, n)), 1)
+				}
+				for s := 0; s+step < n; s += 2 * step {
+					w.recv(r, mod(r-step, n), w.vector(mod(r-step-s, n)), 1)
+				}
+			})
+		}
+	}
+}
+
+// slicedGather sends the slice of each rank round the ranks with its place in the other
+// nodes, then every slice to the ranks of the node.
+func slicedGather(w *writer, s Shape) {
+	nodes, mates := s.height(), s.Width
+	for t := range nodes - 1 {
+		for r := range s.Ranks {
+			ringStep(w, r, s, r-t*mates, 1)
+		}
+	}
+	for m := range nodes {
+		for r := range s.Ranks {
+			pushStep(w, r, s, m, 1)
+		}
+	}
+}
+
+// ringStep makes rank r pass the slice of owner on to the next node, and take that of the
+// node before. A slice is unit chunks.
+func ringStep(w *writer, r int, s Shape, owner, unit int) (received int) {
+	w.group(r, func() {
+		w.send(r, mod(r+s.Width, s.Ranks), w.vector(mod(owner, s.Ranks)), unit)
+		received = w.recv(r, mod(r-s.Width, s.Ranks), w.vector(mod(owner-s.Width, s.Ranks)), unit)
+	})
+	return received
+}
+
+// pushStep makes rank r send the slice of node m that it holds to the other ranks of its
+// node, and take theirs.
+func pushStep(w *writer, r int, s Shape, m, unit int, after ...int) {
+	node, place := r/s.Width*s.Width, r%s.Width
+	w.group(r, func() {
+		for i := 1; i < s.Width; i++ {
+			to, from := (place+i)%s.Width, mod(place-i, s.Width)
+			w.add(r, Op{Kind: Send, Peer: int32(node + to), Src: w.vector(m*s.Width + place), Count: int32(unit)}, after...)
+			w.recv(r, node+from, w.vector(m*s.Width+from), unit)
+		}
+	})
+}
+
+// stagedGather gathers the block of the node in each of its ranks, and sends blocks round
+// the ranks with the same place.
+func stagedGather(w *writer, s Shape) {
+	for r := range s.Ranks {
+		pushStep(w, r, s, r/s.Width, 1)
+	}
+	blocks := w.on(0, 0, s.Width)
+	eachColumn(s, func(column []int) { ringGather(blocks, column, 1) })
+}
+
+// bandedGather is the sliced gather of two halves of every slice: stream 0 passes slices
+// round the nodes while stream 1 pushes what has arrived.
+func bandedGather(w *writer, s Shape) {
+	nodes := s.height()
+	for band := range 2 {
+		ring, push := w.on(0, band, 2), w.on(1, band, 2)
+		for r := range s.Ranks {
+			pushStep(push, r, s, r/s.Width, 1)
+		}
+		for t := range nodes - 1 {
+			for r := range s.Ranks {
+				received := ringStep(ring, r, s, r-t*s.Width, 1)
+				pushStep(push, r, s, mod(r/s.Width-t-1, nodes), 1, received)
+			}
+		}
+	}
+}

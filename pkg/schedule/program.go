@@ -1,0 +1,238 @@
+// Package schedule describes collectives as explicit steps: for every rank the sends,
+// receives, copies and reductions that it makes, in order. It generates the schedules that
+// are known by name and verifies any schedule before it runs.
+//
+// n is the number of ranks, r a rank, S the bytes of the whole vector: what an all_reduce
+// works on, the output of an all_gather and the input of a reduce_scatter.
+package schedule
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Collective is what a program computes, with nccl-tests' names.
+type Collective string
+
+// The collectives of programs.
+const (
+	AllReduce     Collective = "all_reduce"
+	AllGather     Collective = "all_gather"
+	ReduceScatter Collective = "reduce_scatter"
+)
+
+// Slot is a place for a chunk in the memory of a rank. Slots from 0 on are those of the
+// vector, in place: an all_reduce replaces its chunks by their sums, an all_gather begins
+// with the chunks of its rank and a reduce_scatter ends with them. Scratch returns the
+// slots of scratch memory.
+type Slot int32
+
+// Scratch returns slot j of scratch memory, which has room for any chunk. What is sent from
+// it counts as chunk j mod Program.Chunks.
+func Scratch(j int) Slot { return ^Slot(j) }
+
+// scratch returns the number of a slot of scratch memory; ok is false for the vector's.
+func (s Slot) scratch() (j int, ok bool) { return int(^s), s < 0 }
+
+func (s Slot) String() string {
+	if j, ok := s.scratch(); ok {
+		return fmt.Sprintf("scratch %d", j)
+	}
+	return fmt.Sprintf("chunk %d", int(s))
+}
+
+// after returns the slot k further on in its buffer.
+func (s Slot) after(k int) Slot {
+	if s < 0 {
+		return s - Slot(k)
+	}
+	return s + Slot(k)
+}
+
+// Kind is what an op does.
+type Kind uint8
+
+// Kinds of ops. A receive ends when the data is there; a send ends when its data has left.
+const (
+	Copy       Kind = iota // Src to Dst, on the rank
+	Reduce                 // Src is added to Dst, on the rank
+	Send                   // Src to Peer
+	Recv                   // from Peer to Dst
+	RecvReduce             // from Peer, added to Dst
+)
+
+var kindNames = [...]string{Copy: "copy", Reduce: "reduce", Send: "send", Recv: "recv", RecvReduce: "recvreduce"}
+
+func (k Kind) String() string {
+	if int(k) < len(kindNames) {
+		return kindNames[k]
+	}
+	return fmt.Sprintf("kind %d", uint8(k))
+}
+
+// Op is one step of a rank. A program of 1,024 ranks has millions, so it is small.
+type Op struct {
+	Src, Dst Slot  // first of Count chunks each; of a send Src alone, of a receive Dst alone
+	Count    int32 // chunks
+	Peer     int32 // of sends and receives
+	// Group joins consecutive ops of a stream that start and end together; 0 is none.
+	Group int32
+	// deps are numbered in Program.deps, from 1; 0 is none.
+	deps   int32
+	Kind   Kind
+	Stream uint8
+	// Channel separates the messages between two ranks: those of a channel meet in order.
+	Channel uint8
+}
+
+func (o *Op) sends() bool    { return o.Kind == Send }
+func (o *Op) receives() bool { return o.Kind == Recv || o.Kind == RecvReduce }
+
+// reads reports whether the op reads Src, and writes whether it writes Dst. An op that
+// reduces reads Dst too.
+func (o *Op) reads() bool  { return !o.receives() }
+func (o *Op) writes() bool { return o.Kind != Send }
+
+// Program is a schedule: a list of ops for each rank. The ops of a stream run in the order
+// of the list; ops of different streams are ordered by their dependencies alone. The sends
+// from one rank to another over one channel, which are on one stream, meet the receives
+// there in the order of the two lists.
+type Program struct {
+	Name       string
+	Collective Collective
+	Ranks      int
+	Chunks     int // of the whole vector; in gathers and scatters, chunk k is that of rank k div (Chunks/Ranks)
+	Scratch    int // slots of scratch memory of each rank
+	Ops        [][]Op
+	deps       [][]int32
+}
+
+// Deps returns the ops of rank r, as indices, that have to end before op o of that rank
+// starts. They stand before it in the list.
+func (p *Program) Deps(o *Op) []int32 {
+	if o.deps == 0 {
+		return nil
+	}
+	return p.deps[o.deps-1]
+}
+
+// Chunk returns the elements of chunk k where a vector of elements is split into q chunks:
+// the first elements mod q chunks have one more than the others, which may have none.
+func Chunk(elements int64, q, k int) (first, count int64) {
+	each, more := elements/int64(q), elements%int64(q)
+	i := int64(k)
+	first, count = i*each+min(i, more), each
+	if i < more {
+		count++
+	}
+	return first, count
+}
+
+// Bytes returns the bytes of count slots from s on, if the whole vector has elements of
+// size bytes each.
+func (p *Program) Bytes(s Slot, count int32, elements, size int64) int64 {
+	if j, ok := s.scratch(); ok {
+		total := int64(0)
+		for k := j; k < j+int(count); k++ {
+			_, n := Chunk(elements, p.Chunks, k%p.Chunks)
+			total += n
+		}
+		return total * size
+	}
+	first, _ := Chunk(elements, p.Chunks, int(s))
+	last, n := Chunk(elements, p.Chunks, int(s)+int(count)-1)
+	return (last + n - first) * size
+}
+
+// Check reports what is wrong with the form of a program: ranks, slots, dependencies and
+// groups that cannot be. Verify checks what the program does.
+func (p *Program) Check() error {
+	if p.Ranks < 1 || len(p.Ops) != p.Ranks {
+		return fmt.Errorf("program %s has ops of %d ranks, must have those of its %d", p.Name, len(p.Ops), p.Ranks)
+	}
+	if p.Chunks < 1 || p.Collective != AllReduce && p.Chunks%p.Ranks != 0 {
+		return fmt.Errorf("program %s has %d chunks, must have a multiple of its %d ranks", p.Name, p.Chunks, p.Ranks)
+	}
+	var errs []error
+	type end struct {
+		channel
+		sends bool
+	}
+	for r := range p.Ops {
+		groups, streams := map[int32]bool{}, map[end]uint8{}
+		last := Op{}
+		for i := range p.Ops[r] {
+			o := &p.Ops[r][i]
+			err := p.checkOp(r, i, o)
+			if o.Group != 0 && (o.Group != last.Group || o.Stream != last.Stream) {
+				if groups[o.Group] {
+					err = errors.Join(err, fmt.Errorf("group %d continues after another op or on another stream", o.Group))
+				}
+				groups[o.Group] = true
+			}
+			if o.sends() || o.receives() {
+				e := end{o.channel(r), o.sends()}
+				if s, ok := streams[e]; ok && s != o.Stream {
+					err = errors.Join(err, fmt.Errorf("channel %d to rank %d is used on stream %d too", o.Channel, o.Peer, s))
+				}
+				streams[e] = o.Stream
+			}
+			if last = *o; err != nil {
+				errs = append(errs, fmt.Errorf("rank %d, op %d (%s): %w", r, i, o.Kind, err))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (p *Program) checkOp(r, i int, o *Op) error {
+	if int(o.Kind) >= len(kindNames) {
+		return errors.New("its kind is unknown")
+	}
+	if o.Count < 1 {
+		return fmt.Errorf("has %d chunks, must have at least 1", o.Count)
+	}
+	inside := func(s Slot) error {
+		at, size := int(s), p.Chunks
+		if j, ok := s.scratch(); ok {
+			at, size = j, p.Scratch
+		}
+		if at+int(o.Count) > size {
+			return fmt.Errorf("begins with %s and has %d chunks, of which there are %d", s, o.Count, size)
+		}
+		return nil
+	}
+	if o.reads() {
+		if err := inside(o.Src); err != nil {
+			return err
+		}
+	}
+	if o.writes() {
+		if err := inside(o.Dst); err != nil {
+			return err
+		}
+	}
+	if (o.sends() || o.receives()) && (o.Peer < 0 || int(o.Peer) >= p.Ranks || int(o.Peer) == r) {
+		return fmt.Errorf("peer %d, must be another of %d ranks", o.Peer, p.Ranks)
+	}
+	for _, d := range p.Deps(o) {
+		if d < 0 || int(d) >= i {
+			return fmt.Errorf("depends on op %d, must be one before it", d)
+		}
+	}
+	return nil
+}
+
+// SentBytes returns the bytes that each rank sends, and the number of its messages.
+func (p *Program) SentBytes(elements, size int64) (bytes []int64, messages []int) {
+	bytes, messages = make([]int64, p.Ranks), make([]int, p.Ranks)
+	for r := range p.Ops {
+		for i := range p.Ops[r] {
+			if o := &p.Ops[r][i]; o.sends() {
+				bytes[r] += p.Bytes(o.Src, o.Count, elements, size)
+				messages[r]++
+			}
+		}
+	}
+	return bytes, messages
+}

@@ -1,0 +1,356 @@
+package schedule
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// shapes lists the shapes of n ranks that an algorithm is tried with.
+func shapes(a *Algorithm, n int) (all []Shape) {
+	for width := 1; width <= n; width++ {
+		s := Shape{Ranks: n, Width: width, Segments: 1 + width%3}
+		if a.refuse != nil && a.refuse(s) != "" {
+			continue
+		}
+		all = append(all, s)
+		// Only grids and hierarchies depend on the width.
+		if a.refuse == nil || a.refuse(Shape{Ranks: n, Segments: 1}) == "" {
+			break
+		}
+	}
+	return all
+}
+
+// eachProgram calls f with every program of every algorithm for some numbers of ranks.
+func eachProgram(t *testing.T, ranks []int, f func(t *testing.T, a *Algorithm, s Shape, p *Program)) {
+	for i := range algorithms {
+		a := &algorithms[i]
+		t.Run(string(a.Collective)+"/"+a.Name, func(t *testing.T) {
+			tried := 0
+			for _, n := range ranks {
+				for _, s := range shapes(a, n) {
+					p, err := a.Generate(s)
+					require.NoError(t, err)
+					f(t, a, s, p)
+					tried++
+				}
+			}
+			require.NotZero(t, tried)
+		})
+	}
+}
+
+// ranks are the numbers of ranks up to 64 where powers of two and grids begin and end.
+var ranks = []int{1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 13, 15, 16, 17, 20, 31, 32, 33, 48, 63, 64}
+
+func TestEveryScheduleVerifies(t *testing.T) {
+	eachProgram(t, ranks, func(t *testing.T, a *Algorithm, s Shape, p *Program) {
+		report := Verify(p)
+		require.NoError(t, report.Err(), "%+v", s)
+		// The order of the sums is the same on all ranks but where each adds whole vectors
+		// in an order of its own.
+		different := s.Ranks > 2 && (a.Name == "direct_one_phase" || a.Name == "ring_full") ||
+			a.Name == "torus_full" && (s.Width > 2 || s.height() > 2)
+		require.Equal(t, !different, report.Uniform, "%+v", s)
+	})
+}
+
+// TestBytes compares what each rank sends with the formulas of the literature, in chunks of
+// which a rank's share of the vector has n.
+func TestBytes(t *testing.T) {
+	// Of n ranks, or of w×h; 0: see the case.
+	share := func(s Shape) int { return s.Ranks - 1 }
+	twice := func(s Shape) int { return 2 * (s.Ranks - 1) }
+	formulas := map[string]func(s Shape) int{
+		"all_gather/bidirectional": share, "all_gather/bruck": share, "all_gather/direct": share, "all_gather/pat": share,
+		"all_gather/recursive_doubling": share, "all_gather/ring": share, "all_gather/rotation": share,
+		"all_gather/stream_broadcast": share,
+		"all_gather/hierarchical_sliced": func(s Shape) int {
+			return s.height() - 1 + s.height()*(s.Width-1)
+		},
+		"all_gather/hierarchical_banded": func(s Shape) int { return s.height() - 1 + s.height()*(s.Width-1) },
+		"all_gather/hierarchical_staged": func(s Shape) int { return s.Width - 1 + (s.height()-1)*s.Width },
+		"reduce_scatter/bruck":           share, "reduce_scatter/direct": share, "reduce_scatter/pat": share,
+		"reduce_scatter/recursive_halving": share, "reduce_scatter/ring": share,
+		"all_reduce/bidirectional": twice, "all_reduce/direct": twice, "all_reduce/mesh_ring": twice, "all_reduce/ring": twice,
+		"all_reduce/swing": twice, "all_reduce/torus_2d": twice, "all_reduce/torus_2d_halves": twice,
+		"all_reduce/direct_one_phase": func(s Shape) int { return (s.Ranks - 1) * s.Ranks },
+		"all_reduce/ring_full":        func(s Shape) int { return (s.Ranks - 1) * s.Ranks },
+		"all_reduce/torus_full":       func(s Shape) int { return (s.Width + s.height() - 2) * s.Ranks },
+	}
+	eachProgram(t, ranks, func(t *testing.T, a *Algorithm, s Shape, p *Program) {
+		const each = 12 // elements of a rank's share
+		elements := int64(2 * each * s.Ranks)
+		bytes, _ := p.SentBytes(elements, 1)
+		want, ok := formulas[string(a.Collective)+"/"+a.Name]
+		switch {
+		case ok:
+			for r, b := range bytes {
+				require.EqualValues(t, 2*each*want(s), b, "rank %d of %+v", r, s)
+			}
+		case a.Name == "doubling", a.Name == "rabenseifner": // folded, the ranks differ
+			require.LessOrEqual(t, slices.Max(bytes), elements*int64(log2(s.Ranks)+1))
+		default: // at the ends of lines and trees less is sent
+			require.LessOrEqual(t, slices.Max(bytes), 4*elements)
+		}
+	})
+}
+
+// TestPlantedFaults damages programs and expects each damage to be named by its class.
+func TestPlantedFaults(t *testing.T) {
+	planted, kinds := 0, map[string]int{}
+	for i := range algorithms {
+		a := &algorithms[i]
+		for _, n := range []int{4, 8} {
+			for _, s := range shapes(a, n) {
+				for seed := range 4 {
+					for _, fault := range faults {
+						p, err := a.Generate(s)
+						require.NoError(t, err)
+						want := fault.plant(p, seed)
+						if want == nil {
+							continue
+						}
+						report := Verify(p)
+						require.NotEmpty(t, report.Findings, "%s of %s %+v, seed %d", fault.name, a.Name, s, seed)
+						for _, f := range report.Findings {
+							require.Contains(t, want, f.Class, "%s of %s %+v, seed %d: %s", fault.name, a.Name, s, seed, f)
+						}
+						planted++
+						kinds[fault.name]++
+					}
+				}
+			}
+		}
+	}
+	t.Logf("%d faults: %v", planted, kinds)
+	require.Greater(t, planted, 1000)
+	require.Len(t, kinds, len(faults))
+}
+
+// pick returns the seed-th op of a kind, counted round the ranks; ok is false if there is
+// none.
+func pick(p *Program, seed int, is func(o *Op) bool) (r, i int, ok bool) {
+	var all [][2]int
+	for r := range p.Ops {
+		for i := range p.Ops[r] {
+			if is(&p.Ops[r][i]) {
+				all = append(all, [2]int{r, i})
+			}
+		}
+	}
+	if len(all) == 0 {
+		return 0, 0, false
+	}
+	at := all[(seed*len(all)/4+seed)%len(all)]
+	return at[0], at[1], true
+}
+
+// without drops op i of rank r; dependencies move with their ops.
+func without(p *Program, r, i int) {
+	p.Ops[r] = slices.Delete(p.Ops[r], i, i+1)
+	for k := range p.Ops[r] {
+		o := &p.Ops[r][k]
+		var deps []int32
+		for _, d := range p.Deps(o) {
+			if int(d) > i {
+				d--
+			} else if int(d) == i {
+				continue
+			}
+			deps = append(deps, d)
+		}
+		if o.deps != 0 {
+			p.deps = append(p.deps, deps)
+			o.deps = int32(len(p.deps))
+		}
+	}
+}
+
+// faults damage a program and return the classes that the damage may be found as: what it
+// is itself and what follows from it. They return nil where they do not apply.
+var faults = []struct {
+	name  string
+	plant func(p *Program, seed int) []Class
+}{
+	{"drop a receive", func(p *Program, seed int) []Class {
+		r, i, ok := pick(p, seed, (*Op).receives)
+		if !ok {
+			return nil
+		}
+		without(p, r, i)
+		return []Class{Unmatched, Undefined, Lost, Mismatch, Misplaced, Deadlock, Doubled, Race}
+	}},
+	{"drop a message", func(p *Program, seed int) []Class {
+		r, i, ok := pick(p, seed, (*Op).sends)
+		if !ok {
+			return nil
+		}
+		peer, nth := int(p.Ops[r][i].Peer), 0
+		ch := p.Ops[r][i].channel(r)
+		for k := range i {
+			if o := &p.Ops[r][k]; o.sends() && o.channel(r) == ch {
+				nth++
+			}
+		}
+		without(p, r, i)
+		for k := range p.Ops[peer] {
+			if o := &p.Ops[peer][k]; o.receives() && o.channel(peer) == ch {
+				if nth == 0 {
+					without(p, peer, k)
+					break
+				}
+				nth--
+			}
+		}
+		return []Class{Undefined, Lost, Misplaced, Doubled, Race}
+	}},
+	{"wrong peer", func(p *Program, seed int) []Class {
+		r, i, ok := pick(p, seed, (*Op).sends)
+		if !ok || p.Ranks < 3 {
+			return nil
+		}
+		o := &p.Ops[r][i]
+		for o.Peer = (o.Peer + 1) % int32(p.Ranks); int(o.Peer) == r; {
+			o.Peer = (o.Peer + 1) % int32(p.Ranks)
+		}
+		return []Class{Unmatched, Deadlock, Mismatch, Undefined, Lost, Misplaced, Doubled, Race, Form}
+	}},
+	{"wrong chunk", func(p *Program, seed int) []Class {
+		r, i, ok := pick(p, seed, func(o *Op) bool { return o.sends() && o.Src >= 0 && int(o.Src)+int(o.Count) < p.Chunks })
+		if !ok {
+			return nil
+		}
+		p.Ops[r][i].Src++
+		return []Class{Undefined, Misplaced, Lost, Doubled, Race}
+	}},
+	{"add instead of replace", func(p *Program, seed int) []Class {
+		if p.Collective == AllGather {
+			return nil
+		}
+		r, i, ok := pick(p, seed, func(o *Op) bool { return o.Kind == Recv && o.Dst >= 0 })
+		if !ok {
+			return nil
+		}
+		p.Ops[r][i].Kind = RecvReduce
+		return []Class{Doubled, Race, Undefined} // scratch memory has nothing to add to
+	}},
+	{"replace instead of add", func(p *Program, seed int) []Class {
+		r, i, ok := pick(p, seed, func(o *Op) bool { return o.Kind == RecvReduce })
+		if !ok {
+			return nil
+		}
+		p.Ops[r][i].Kind = Recv
+		return []Class{Lost}
+	}},
+	{"add twice", func(p *Program, seed int) []Class {
+		r, i, ok := pick(p, seed, func(o *Op) bool { return o.Kind == Reduce })
+		if !ok {
+			return nil
+		}
+		p.Ops[r] = slices.Insert(p.Ops[r], i, p.Ops[r][i])
+		return []Class{Doubled}
+	}},
+	{"missing dependency", func(p *Program, seed int) []Class {
+		r, i, ok := pick(p, seed, func(o *Op) bool { return len(p.Deps(o)) > 0 && p.Collective == AllGather })
+		if !ok {
+			return nil
+		}
+		p.Ops[r][i].deps = 0
+		if g := p.Ops[r][i].Group; g != 0 {
+			for k := range p.Ops[r] {
+				if p.Ops[r][k].Group == g {
+					p.Ops[r][k].deps = 0
+				}
+			}
+		}
+		return []Class{Race, Undefined}
+	}},
+	{"early reuse", func(p *Program, seed int) []Class {
+		r, i, ok := pick(p, seed, func(o *Op) bool { return o.Group != 0 && o.sends() && o.Src >= 0 })
+		if !ok {
+			return nil
+		}
+		for k := range p.Ops[r] {
+			if o := &p.Ops[r][k]; o.Group == p.Ops[r][i].Group && o.receives() && o.Dst >= 0 && int(p.Ops[r][i].Src)+int(o.Count) <= p.Chunks {
+				o.Dst = p.Ops[r][i].Src
+				return []Class{Race, Undefined, Misplaced, Lost, Doubled}
+			}
+		}
+		return nil
+	}},
+	{"waits in a circle", func(p *Program, seed int) []Class {
+		if p.Name != "ring" {
+			return nil
+		}
+		for r := range p.Ops { // sends that wait for their receives, on every rank
+			for i := range p.Ops[r] {
+				p.Ops[r][i].Group = 0
+			}
+		}
+		return []Class{Deadlock}
+	}},
+}
+
+func TestFindingsSayWhere(t *testing.T) {
+	a, err := Find("ring", AllGather)
+	require.NoError(t, err)
+	p, err := a.Generate(Shape{Ranks: 4})
+	require.NoError(t, err)
+	p.Ops[2][0].Src = 0
+	require.Equal(t, "undefined: rank 2, op 0, chunk 0: sends chunk 0, which holds nothing", Verify(p).Findings[0].String())
+
+	p, err = a.Generate(Shape{Ranks: 4})
+	require.NoError(t, err)
+	p.Ops[1][0].Peer = 9
+	require.EqualError(t, Verify(p).Err(), "form: rank 0: rank 1, op 0 (send): peer 9, must be another of 4 ranks")
+
+	_, err = Find("rung", AllGather)
+	require.ErrorContains(t, err, `no schedule "rung" for all_gather: choose one of [bidirectional bruck `)
+	swing, err := Find("swing", AllReduce)
+	require.NoError(t, err)
+	_, err = swing.Generate(Shape{Ranks: 6})
+	require.EqualError(t, err, "swing all_reduce: 6 ranks, must be a power of two")
+}
+
+func TestChunks(t *testing.T) {
+	for _, q := range []int{1, 3, 7} {
+		next := int64(0)
+		for k := range q {
+			first, count := Chunk(10, q, k)
+			require.Equal(t, next, first)
+			next += count
+		}
+		require.EqualValues(t, 10, next)
+	}
+	p, _ := newProgram("", AllReduce, 3, 3, 6)
+	require.EqualValues(t, 4*2, p.Bytes(0, 1, 10, 2))
+	require.EqualValues(t, 10*2, p.Bytes(0, 3, 10, 2))
+	require.EqualValues(t, 3*2, p.Bytes(Scratch(4), 1, 10, 2))
+	require.EqualValues(t, 6*2, p.Bytes(Scratch(4), 2, 10, 2))
+}
+
+// BenchmarkVerify verifies a ring all_reduce of 1,024 ranks.
+func BenchmarkVerify(b *testing.B) {
+	a, err := Find("ring", AllReduce)
+	require.NoError(b, err)
+	p, err := a.Generate(Shape{Ranks: 1024})
+	require.NoError(b, err)
+	for b.Loop() {
+		require.NoError(b, Verify(p).Err())
+	}
+	b.ReportMetric(float64(2*2*1023*1024), "ops")
+}
+
+func ExampleVerify() {
+	a, _ := Find("ring", AllGather)
+	p, _ := a.Generate(Shape{Ranks: 3})
+	p.Ops[0] = p.Ops[0][:2] // rank 0 leaves after the first step
+	fmt.Println(Verify(p).Err())
+	// Output:
+	// unmatched: rank 1, op 3: waits for a send of rank 0, which has no send left for it
+	// unmatched: rank 2, op 2: waits for a receive of rank 0, which has no receive left for it
+}

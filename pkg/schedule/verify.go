@@ -1,0 +1,397 @@
+package schedule
+
+import (
+	"fmt"
+	"math/bits"
+	"slices"
+	"strings"
+)
+
+// Class is what kind of mistake a finding is.
+type Class string
+
+// The classes of findings.
+const (
+	Form      Class = "form"      // ranks, slots, dependencies or groups that cannot be
+	Unmatched Class = "unmatched" // a send without its receive, or the reverse
+	Mismatch  Class = "mismatch"  // a send and its receive differ in size
+	Deadlock  Class = "deadlock"  // ranks that wait for each other
+	Undefined Class = "undefined" // a read of memory, or a result, that nothing has written
+	Doubled   Class = "doubled"   // a contribution that is added twice
+	Lost      Class = "lost"      // a result without all contributions
+	Misplaced Class = "misplaced" // a result or a sum of another chunk's data
+	Race      Class = "race"      // two accesses to a chunk, one a write, in no order
+)
+
+// Finding is a mistake in a program.
+type Finding struct {
+	Class Class
+	Rank  int
+	Op    int // index in the rank's list; −1 for the result of the rank
+	Chunk int // of the vector, or the slot of scratch memory; −1 where none is meant
+	What  string
+}
+
+func (f Finding) String() string {
+	at := fmt.Sprintf("rank %d", f.Rank)
+	if f.Op >= 0 {
+		at += fmt.Sprintf(", op %d", f.Op)
+	}
+	if f.Chunk >= 0 {
+		at += fmt.Sprintf(", chunk %d", f.Chunk)
+	}
+	return fmt.Sprintf("%s: %s: %s", f.Class, at, f.What)
+}
+
+// mostFindings is where a verification stops: one mistake can have many consequences.
+const mostFindings = 20
+
+// Report is what a verification found.
+type Report struct {
+	// Findings are in the order in which the program came upon them: a mistake stands
+	// before what follows from it.
+	Findings []Finding
+	// Uniform says that the sums of an all_reduce are added in the same order on all ranks,
+	// so that they are equal bit by bit.
+	Uniform bool
+}
+
+// Err returns the findings as an error, or nil.
+func (r *Report) Err() error {
+	if len(r.Findings) == 0 {
+		return nil
+	}
+	lines := make([]string, len(r.Findings))
+	for i, f := range r.Findings {
+		lines[i] = f.String()
+	}
+	return fmt.Errorf("%s", strings.Join(lines, "\n"))
+}
+
+// Verify runs a program symbolically. Each chunk has the set of ranks whose data it holds;
+// a send waits for its receive. It finds wrong results, reads of undefined memory,
+// deadlocks, and accesses to the same chunk that nothing orders.
+func Verify(p *Program) *Report {
+	if err := p.Check(); err != nil {
+		return &Report{Findings: []Finding{{Form, 0, -1, -1, err.Error()}}}
+	}
+	v := newVerifier(p)
+	v.run()
+	if len(v.findings) == 0 {
+		v.results()
+	}
+	return &Report{v.findings, len(v.findings) == 0 && v.uniform()}
+}
+
+// value is what a chunk holds: data of one chunk of the vector, from a set of ranks. The
+// nil set is undefined memory.
+type value struct {
+	ranks []uint64 // a bit for each
+	chunk int32
+	order uint64 // of the additions: equal for equal trees
+}
+
+func (v value) defined() bool { return v.ranks != nil }
+
+// verifier runs a program. A node is an op, or the ops of a group.
+type verifier struct {
+	*Program
+	*flow
+	memory   [][]value // by rank: the vector, then scratch memory
+	words    int
+	clocks   *clocks
+	findings []Finding
+}
+
+func newVerifier(p *Program) *verifier {
+	v := &verifier{Program: p, flow: newFlow(p), words: (p.Ranks + 63) / 64, clocks: newClocks(p)}
+	v.memory = make([][]value, p.Ranks)
+	for r := range v.memory {
+		v.memory[r] = make([]value, p.Chunks+p.Scratch)
+		for k := range p.Chunks {
+			if p.Collective != AllGather || k/(p.Chunks/p.Ranks) == r {
+				ranks := make([]uint64, v.words)
+				ranks[r/64] = 1 << (r % 64)
+				v.memory[r][k] = value{ranks, int32(k), mix(uint64(k+1)<<32 | uint64(r+1))}
+			}
+		}
+	}
+	return v
+}
+
+// mix scatters the bits of x (the finalizer of MurmurHash3).
+func mix(x uint64) uint64 {
+	x ^= x >> 33
+	x *= 0xff51afd7ed558ccd
+	x ^= x >> 33
+	x *= 0xc4ceb9fe1a85ec53
+	return x ^ x>>33
+}
+
+// added is the order of a sum of two, whichever comes first.
+func added(a, b uint64) uint64 { return mix(a+b) + mix(^(a ^ b)) }
+
+func (v *verifier) find(c Class, rank, op, chunk int, format string, args ...any) {
+	if len(v.findings) < mostFindings {
+		v.findings = append(v.findings, Finding{c, rank, op, chunk, fmt.Sprintf(format, args...)})
+	}
+}
+
+// slot is the index of a slot in the memory of a rank.
+func (v *verifier) slot(s Slot) int {
+	if j, ok := s.scratch(); ok {
+		return v.Chunks + j
+	}
+	return int(s)
+}
+
+// run runs ops until none can start or end.
+func (v *verifier) run() {
+	v.flow.run(v)
+	if v.flow.left == 0 || len(v.findings) >= mostFindings {
+		return
+	}
+	v.stuck()
+}
+
+// start implements actions.
+func (v *verifier) start(r int, from, to int) {
+	v.clocks.start(v.Program, r, from)
+	if to-from > 1 {
+		v.groupRaces(r, from, to)
+	}
+}
+
+// local implements actions.
+func (v *verifier) local(r, i int) {
+	o := &v.Ops[r][i]
+	v.access(r, i)
+	for k := range int(o.Count) {
+		v.put(r, i, v.slot(o.Dst)+k, v.memory[r][v.slot(o.Src)+k], o.Kind == Reduce)
+	}
+}
+
+// meet implements actions: the send is of rank r.
+func (v *verifier) meet(r, send, q, receive int) {
+	s, d := &v.Ops[r][send], &v.Ops[q][receive]
+	v.clocks.meet(r, s, q, d)
+	v.access(r, send)
+	v.access(q, receive)
+	if s.Count != d.Count {
+		v.find(Mismatch, q, receive, -1, "receives %d chunks, of which rank %d sends %d in op %d", d.Count, r, s.Count, send)
+	}
+	for k := range int(min(s.Count, d.Count)) {
+		from := v.slot(s.Src) + k
+		if !v.memory[r][from].defined() {
+			v.find(Undefined, r, send, from, "sends %s, which holds nothing", s.Src.after(k))
+			continue
+		}
+		v.put(q, receive, v.slot(d.Dst)+k, v.memory[r][from], d.Kind == RecvReduce)
+	}
+}
+
+// end implements actions.
+func (v *verifier) end(r int, from, to int) { v.clocks.end(v.Program, r, from, to) }
+
+// put writes or adds a value to a slot of rank r.
+func (v *verifier) put(r, op, slot int, x value, add bool) {
+	to := &v.memory[r][slot]
+	switch {
+	case !x.defined():
+		v.find(Undefined, r, op, slot, "reads memory that holds nothing")
+		return
+	case add && !to.defined():
+		v.find(Undefined, r, op, slot, "adds to memory that holds nothing")
+		return
+	case add && to.chunk != x.chunk:
+		v.find(Misplaced, r, op, slot, "adds data of chunk %d to data of chunk %d", x.chunk, to.chunk)
+		return
+	}
+	if !to.defined() {
+		to.ranks = make([]uint64, v.words)
+	}
+	if !add {
+		copy(to.ranks, x.ranks)
+		to.chunk, to.order = x.chunk, x.order
+		return
+	}
+	for i, w := range x.ranks {
+		if both := to.ranks[i] & w; both != 0 {
+			v.find(Doubled, r, op, slot, "adds the data of rank %d a second time", 64*i+bits.TrailingZeros64(both))
+			return
+		}
+		to.ranks[i] |= w
+	}
+	to.order = added(to.order, x.order)
+}
+
+// results checks what the ranks end with.
+func (v *verifier) results() {
+	for r := range v.memory {
+		for k := range v.Chunks {
+			if v.Collective == ReduceScatter && k/(v.Chunks/v.Ranks) != r {
+				continue
+			}
+			x := v.memory[r][k]
+			want := v.Ranks
+			if v.Collective == AllGather {
+				want = 1
+			}
+			have := 0
+			for _, w := range x.ranks {
+				have += bits.OnesCount64(w)
+			}
+			switch {
+			case !x.defined():
+				v.find(Undefined, r, -1, k, "nothing was written")
+			case int(x.chunk) != k:
+				v.find(Misplaced, r, -1, k, "holds the data of chunk %d", x.chunk)
+			case have != want:
+				v.find(Lost, r, -1, k, "holds the data of %d ranks, must hold that of %d", have, want)
+			}
+		}
+	}
+}
+
+// uniform reports whether all ranks hold sums of the same order.
+func (v *verifier) uniform() bool {
+	if v.Collective != AllReduce {
+		return true
+	}
+	for k := range v.Chunks {
+		for r := range v.memory {
+			if v.memory[r][k].order != v.memory[0][k].order {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// stuck reports why the ops that are left cannot start or end: an end whose other end never
+// comes, or ranks that wait for each other in a circle.
+func (v *verifier) stuck() {
+	type wait struct{ rank, op int }
+	first := map[int]wait{} // by rank: the first op that waits for a peer
+	for r := range v.Ops {
+		for _, i := range v.waiting(r) {
+			o := &v.Ops[r][i]
+			if !v.comes(r, o) {
+				v.find(Unmatched, r, i, -1, "%s of rank %d, which has no %s left for it", direction(o), o.Peer, other(o))
+			} else if _, ok := first[r]; !ok {
+				first[r] = wait{r, i}
+			}
+		}
+	}
+	if len(v.findings) > 0 {
+		return
+	}
+	// Each rank that waits, waits for one that waits too: the walk ends in a circle.
+	seen := map[int]int{}
+	var path []wait
+	at := -1
+	for r := range v.Ops {
+		if _, ok := first[r]; ok {
+			at = r
+			break
+		}
+	}
+	for at >= 0 {
+		if begin, ok := seen[at]; ok {
+			path = path[begin:]
+			break
+		}
+		w, ok := first[at]
+		if !ok {
+			break
+		}
+		seen[at] = len(path)
+		path = append(path, w)
+		at = int(v.Ops[w.rank][w.op].Peer)
+	}
+	var words []string
+	for _, w := range path {
+		o := &v.Ops[w.rank][w.op]
+		words = append(words, fmt.Sprintf("rank %d waits in op %d (%s) for rank %d", w.rank, w.op, o.Kind, o.Peer))
+	}
+	rank, op := 0, -1
+	if len(path) > 0 {
+		rank, op = path[0].rank, path[0].op
+	}
+	v.find(Deadlock, rank, op, -1, "%s", strings.Join(words, ", "))
+}
+
+// interval is an access to slots first to end−1 of a rank's memory.
+type interval struct {
+	first, end int
+	writes     bool
+	op         int
+}
+
+// accesses returns what an op reads and writes of its rank's memory.
+func (v *verifier) accesses(r, i int) (all []interval) {
+	o := &v.Ops[r][i]
+	if o.reads() {
+		all = append(all, interval{v.slot(o.Src), v.slot(o.Src) + int(o.Count), false, i})
+	}
+	if o.writes() {
+		all = append(all, interval{v.slot(o.Dst), v.slot(o.Dst) + int(o.Count), true, i})
+	}
+	return all
+}
+
+// groupRaces finds accesses of a group to the same slot: its ops run at the same time.
+func (v *verifier) groupRaces(r, from, to int) {
+	var all []interval
+	for i := from; i < to; i++ {
+		all = append(all, v.accesses(r, i)...)
+	}
+	slices.SortFunc(all, func(a, b interval) int { return a.first - b.first })
+	var widest [2]interval // that began before and reach furthest: a read, a write
+	for _, x := range all {
+		for _, y := range widest {
+			if y.end > x.first && (x.writes || y.writes) && x.op != y.op {
+				v.race(r, max(x.op, y.op), min(x.op, y.op), x.first)
+			}
+		}
+		kind := 0
+		if x.writes {
+			kind = 1
+		}
+		if x.end > widest[kind].end {
+			widest[kind] = x
+		}
+	}
+}
+
+func (v *verifier) race(r, op, earlier, slot int) {
+	v.find(Race, r, op, slot, "is not ordered with op %d (%s), and one of them writes there", earlier, v.Ops[r][earlier].Kind)
+}
+
+// access finds accesses of other streams to the slots of an op that nothing orders.
+func (v *verifier) access(r, i int) {
+	if !v.clocks.active {
+		return
+	}
+	for _, x := range v.accesses(r, i) {
+		for slot := x.first; slot < x.end; slot++ {
+			if earlier, found := v.clocks.touch(r, i, int(v.Ops[r][i].Stream), slot, x.writes); found {
+				v.race(r, i, earlier, slot)
+			}
+		}
+	}
+}
+
+func direction(o *Op) string {
+	if o.sends() {
+		return "waits for a receive"
+	}
+	return "waits for a send"
+}
+
+func other(o *Op) string {
+	if o.sends() {
+		return "receive"
+	}
+	return "send"
+}

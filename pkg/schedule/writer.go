@@ -1,0 +1,117 @@
+package schedule
+
+// writer appends ops to a program for one stream of every rank. Its chunks are
+// consecutive chunks of the vector from base on, each of which is unit chunks wide.
+type writer struct {
+	*Program
+	stream  uint8
+	base    int
+	unit    int
+	grouped int32 // the open group; 0 is none
+}
+
+// newProgram returns an empty program and the writer of its first stream.
+func newProgram(name string, c Collective, n, chunks, scratch int) (*Program, *writer) {
+	p := &Program{Name: name, Collective: c, Ranks: n, Chunks: chunks, Scratch: scratch, Ops: make([][]Op, n)}
+	return p, &writer{Program: p, unit: 1}
+}
+
+// on returns a writer of another stream, of chunks from base on.
+func (w *writer) on(stream, base, unit int) *writer {
+	return &writer{Program: w.Program, stream: uint8(stream), base: base, unit: unit}
+}
+
+func (w *writer) vector(chunk int) Slot { return Slot(w.base + chunk*w.unit) }
+
+// add appends an op to rank r and returns its index.
+func (w *writer) add(r int, o Op, deps ...int) int {
+	o.Stream, o.Channel, o.Group = w.stream, w.stream, w.grouped
+	if len(deps) > 0 {
+		list := make([]int32, len(deps))
+		for i, d := range deps {
+			list[i] = int32(d)
+		}
+		w.deps = append(w.deps, list)
+		o.deps = int32(len(w.deps))
+	}
+	w.Ops[r] = append(w.Ops[r], o)
+	return len(w.Ops[r]) - 1
+}
+
+// group makes the ops that f adds to rank r start and end together.
+func (w *writer) group(r int, f func()) {
+	w.grouped = int32(len(w.Ops[r]) + 1)
+	f()
+	w.grouped = 0
+}
+
+func (w *writer) send(r, to int, from Slot, count int) int {
+	return w.add(r, Op{Kind: Send, Peer: int32(to), Src: from, Count: int32(count)})
+}
+
+func (w *writer) recv(r, from int, to Slot, count int) int {
+	return w.add(r, Op{Kind: Recv, Peer: int32(from), Dst: to, Count: int32(count)})
+}
+
+func (w *writer) recvReduce(r, from int, to Slot, count int) int {
+	return w.add(r, Op{Kind: RecvReduce, Peer: int32(from), Dst: to, Count: int32(count)})
+}
+
+// part is count consecutive chunks of a writer.
+type part struct{ first, count int }
+
+// wrapped splits count chunks from first on, modulo n, into at most two parts that do not
+// wrap around.
+func wrapped(first, count, n int) []part {
+	first = mod(first, n)
+	if first+count <= n {
+		return []part{{first, count}}
+	}
+	return []part{{first, n - first}, {0, first + count - n}}
+}
+
+func mod(a, n int) int { return ((a % n) + n) % n }
+
+func (w *writer) sendParts(r, to int, parts []part) {
+	for _, p := range parts {
+		w.send(r, to, w.vector(p.first), p.count*w.unit)
+	}
+}
+
+func (w *writer) recvParts(r, from int, parts []part) {
+	for _, p := range parts {
+		w.recv(r, from, w.vector(p.first), p.count*w.unit)
+	}
+}
+
+// reversed appends to w the ops of an all_gather with time and arrows reversed, which is a
+// reduce_scatter: every receive becomes a send and every send a reducing receive. The
+// gather has neither local copies nor dependencies.
+func (w *writer) reversed(gather *Program) {
+	for r, ops := range gather.Ops {
+		var from, to int32 // a group of the gather, and its number here
+		for i := len(ops) - 1; i >= 0; i-- {
+			o := ops[i]
+			if o.Group != from {
+				from, to = o.Group, int32(len(w.Ops[r])+1)
+			}
+			if o.Group != 0 {
+				o.Group = to
+			}
+			if o.sends() {
+				o.Kind, o.Dst, o.Src = RecvReduce, o.Src, 0
+			} else {
+				o.Kind, o.Src, o.Dst = Send, o.Dst, 0
+			}
+			w.Ops[r] = append(w.Ops[r], o)
+		}
+	}
+}
+
+// scatterReduce appends the reduce_scatter that is a gather in reverse.
+func (w *writer) scatterReduce(gather func(w *writer)) {
+	sub := *w
+	sub.Program = &Program{Ranks: w.Ranks, Ops: make([][]Op, w.Ranks)}
+	gather(&sub)
+	w.reversed(sub.Program)
+}
