@@ -2,18 +2,24 @@ package schedule
 
 import "slices"
 
-// actions is what happens while a program flows. Ops from to to−1 of a rank are a node: one
-// op, or those of a group.
-type actions interface {
-	start(r int, from, to int)
-	local(r, i int)
-	meet(r, send, q, receive int) // the send of rank r meets the receive of rank q
-	end(r int, from, to int)
+// Actions is what a Flow does with a program. Ops from to to−1 of a rank are a node: one op,
+// or those of a group.
+type Actions interface {
+	// Start begins a node, and End ends it.
+	Start(r int, from, to int)
+	End(r int, from, to int)
+	// Issue is called for each op of a node that has started. It calls Post, at once or
+	// later.
+	Issue(r, i int)
+	// Local and Meet begin an op on its rank, and a message whose send, of rank r, and
+	// receive, of rank q, have been posted. When an op ends, Complete is called for it.
+	Local(r, i int)
+	Meet(r, send, q, receive int)
 }
 
-// flow runs the ops of a program in an order that its streams, dependencies, groups and
+// Flow runs the ops of a program in an order that its streams, dependencies, groups and
 // messages allow.
-type flow struct {
+type Flow struct {
 	*Program
 	streams [][]stream // by rank
 	done    [][]bool   // by rank and op
@@ -27,7 +33,7 @@ type stream struct {
 	ops     []int32
 	next    int // in ops: of the first op that has not ended
 	open    int // ops of the node that has started and not ended; 0 is none
-	pending int // of these, those that wait for a peer
+	pending int // of these, those that have not completed
 }
 
 type place struct{ rank, stream int }
@@ -48,17 +54,13 @@ func (o *Op) channel(r int) channel {
 
 // queue is the sends or the receives of a channel that wait for the other side.
 type queue struct {
-	ops   []endpoint
+	ops   []int32
 	sends bool
 }
 
-type endpoint struct {
-	op     int32
-	stream uint8
-}
-
-func newFlow(p *Program) *flow {
-	f := &flow{Program: p, streams: make([][]stream, p.Ranks), done: make([][]bool, p.Ranks), posted: map[channel]*queue{}}
+// NewFlow returns a flow of p, which has passed Check.
+func NewFlow(p *Program) *Flow {
+	f := &Flow{Program: p, streams: make([][]stream, p.Ranks), done: make([][]bool, p.Ranks), posted: map[channel]*queue{}}
 	for r, ops := range p.Ops {
 		f.done[r] = make([]bool, len(ops))
 		f.left += len(ops)
@@ -76,8 +78,9 @@ func newFlow(p *Program) *flow {
 	return f
 }
 
-// run runs ops until none can start or end; left is then what has not ended.
-func (f *flow) run(a actions) {
+// Run starts and ends all nodes that can, and returns when Complete has to be called before
+// more can.
+func (f *Flow) Run(a Actions) {
 	for len(f.ready) > 0 {
 		at := f.ready[len(f.ready)-1]
 		f.ready = f.ready[:len(f.ready)-1]
@@ -86,8 +89,12 @@ func (f *flow) run(a actions) {
 	}
 }
 
+// Left is how many ops have not ended. Where it is not 0 when nothing is under way, the
+// program waits for ever.
+func (f *Flow) Left() int { return f.left }
+
 // node returns how many ops the next node of a stream has.
-func (f *flow) node(r int, s *stream) int {
+func (f *Flow) node(r int, s *stream) int {
 	n := 1
 	first := &f.Ops[r][s.ops[s.next]]
 	for first.Group != 0 && s.next+n < len(s.ops) && f.Ops[r][s.ops[s.next+n]].Group == first.Group {
@@ -98,7 +105,7 @@ func (f *flow) node(r int, s *stream) int {
 
 // advance starts the next node of a stream, or ends the one that is open. It reports
 // whether something happened.
-func (f *flow) advance(a actions, at place) bool {
+func (f *Flow) advance(a Actions, at place) bool {
 	s := &f.streams[at.rank][at.stream]
 	if s.open > 0 {
 		if s.pending > 0 {
@@ -119,51 +126,45 @@ func (f *flow) advance(a actions, at place) bool {
 			}
 		}
 	}
-	s.open = n
-	a.start(at.rank, int(nodes[0]), int(nodes[n-1])+1)
+	s.open, s.pending = n, n
+	a.Start(at.rank, int(nodes[0]), int(nodes[n-1])+1)
 	for _, i := range nodes {
-		if o := &f.Ops[at.rank][i]; o.sends() || o.receives() {
-			s.pending++
-		}
-	}
-	for _, i := range nodes {
-		if o := &f.Ops[at.rank][i]; o.sends() || o.receives() {
-			f.post(a, at, i)
-		} else {
-			a.local(at.rank, int(i))
-		}
+		a.Issue(at.rank, int(i))
 	}
 	return true
 }
 
-// post offers one end of a message to the other.
-func (f *flow) post(a actions, at place, i int32) {
-	o := &f.Ops[at.rank][i]
-	ch := o.channel(at.rank)
+// Post begins an op that was issued: one on its rank at once, a message as soon as both of
+// its ends are posted.
+func (f *Flow) Post(a Actions, r, i int) {
+	o := &f.Ops[r][i]
+	if !o.sends() && !o.receives() {
+		a.Local(r, i)
+		return
+	}
+	ch := o.channel(r)
 	q := f.posted[ch]
 	if q == nil {
 		q = &queue{}
 		f.posted[ch] = q
 	}
-	mine := endpoint{i, o.Stream}
 	if len(q.ops) == 0 || q.sends == o.sends() {
 		q.sends = o.sends()
-		q.ops = append(q.ops, mine)
+		q.ops = append(q.ops, int32(i))
 		return
 	}
-	theirs := q.ops[0]
+	first := int(q.ops[0])
 	q.ops = append(q.ops[:0], q.ops[1:]...)
-	peer := place{int(o.Peer), int(theirs.stream)}
 	if o.sends() {
-		a.meet(at.rank, int(i), peer.rank, int(theirs.op))
+		a.Meet(r, i, int(o.Peer), first)
 	} else {
-		a.meet(peer.rank, int(theirs.op), at.rank, int(i))
+		a.Meet(int(o.Peer), first, r, i)
 	}
-	f.met(at)
-	f.met(peer)
 }
 
-func (f *flow) met(at place) {
+// Complete ends an op. Its node ends with the last of its ops, in Run.
+func (f *Flow) Complete(r, i int) {
+	at := place{r, int(f.Ops[r][i].Stream)}
 	s := &f.streams[at.rank][at.stream]
 	if s.pending--; s.pending == 0 {
 		f.ready = append(f.ready, at)
@@ -171,9 +172,9 @@ func (f *flow) met(at place) {
 }
 
 // finish ends the open node of a stream.
-func (f *flow) finish(a actions, at place, s *stream) {
+func (f *Flow) finish(a Actions, at place, s *stream) {
 	nodes := s.ops[s.next : s.next+s.open]
-	a.end(at.rank, int(nodes[0]), int(nodes[len(nodes)-1])+1)
+	a.End(at.rank, int(nodes[0]), int(nodes[len(nodes)-1])+1)
 	for _, i := range nodes {
 		f.done[at.rank][i] = true
 	}
@@ -187,12 +188,13 @@ func (f *flow) finish(a actions, at place, s *stream) {
 }
 
 // waiting returns the ops of a rank that have started and wait for a peer.
-func (f *flow) waiting(r int) (ops []int) {
+func (f *Flow) waiting(r int) (ops []int) {
 	for ch, q := range f.posted {
-		for _, e := range q.ops {
-			if q.sends && int(ch.from) == r || !q.sends && int(ch.to) == r {
-				ops = append(ops, int(e.op))
-			}
+		if q.sends && int(ch.from) != r || !q.sends && int(ch.to) != r {
+			continue
+		}
+		for _, i := range q.ops {
+			ops = append(ops, int(i))
 		}
 	}
 	slices.Sort(ops)
@@ -201,7 +203,7 @@ func (f *flow) waiting(r int) (ops []int) {
 
 // comes reports whether the peer of an op still has an op that meets it: as many as wait
 // for it.
-func (f *flow) comes(r int, o *Op) bool {
+func (f *Flow) comes(r int, o *Op) bool {
 	ch, left := o.channel(r), 0
 	for s := range f.streams[o.Peer] {
 		st := &f.streams[o.Peer][s]

@@ -96,7 +96,7 @@ func (v value) defined() bool { return v.ranks != nil }
 // verifier runs a program. A node is an op, or the ops of a group.
 type verifier struct {
 	*Program
-	*flow
+	*Flow
 	memory   [][]value // by rank: the vector, then scratch memory
 	words    int
 	clocks   *clocks
@@ -104,7 +104,7 @@ type verifier struct {
 }
 
 func newVerifier(p *Program) *verifier {
-	v := &verifier{Program: p, flow: newFlow(p), words: (p.Ranks + 63) / 64, clocks: newClocks(p)}
+	v := &verifier{Program: p, Flow: NewFlow(p), words: (p.Ranks + 63) / 64, clocks: newClocks(p)}
 	v.memory = make([][]value, p.Ranks)
 	for r := range v.memory {
 		v.memory[r] = make([]value, p.Chunks+p.Scratch)
@@ -147,23 +147,27 @@ func (v *verifier) slot(s Slot) int {
 
 // run runs ops until none can start or end.
 func (v *verifier) run() {
-	v.flow.run(v)
-	if v.flow.left == 0 || len(v.findings) >= mostFindings {
+	v.Run(v)
+	if v.Left() == 0 || len(v.findings) >= mostFindings {
 		return
 	}
 	v.stuck()
 }
 
-// start implements actions.
-func (v *verifier) start(r int, from, to int) {
+// Start implements Actions.
+func (v *verifier) Start(r int, from, to int) {
 	v.clocks.start(v.Program, r, from)
 	if to-from > 1 {
 		v.groupRaces(r, from, to)
 	}
 }
 
-// local implements actions.
-func (v *verifier) local(r, i int) {
+// Issue implements Actions.
+func (v *verifier) Issue(r, i int) { v.Post(v, r, i) }
+
+// Local implements Actions.
+func (v *verifier) Local(r, i int) {
+	defer v.Complete(r, i)
 	o := &v.Ops[r][i]
 	v.access(r, i)
 	for k := range int(o.Count) {
@@ -171,8 +175,10 @@ func (v *verifier) local(r, i int) {
 	}
 }
 
-// meet implements actions: the send is of rank r.
-func (v *verifier) meet(r, send, q, receive int) {
+// Meet implements Actions.
+func (v *verifier) Meet(r, send, q, receive int) {
+	defer v.Complete(r, send)
+	defer v.Complete(q, receive)
 	s, d := &v.Ops[r][send], &v.Ops[q][receive]
 	v.clocks.meet(r, s, q, d)
 	v.access(r, send)
@@ -190,8 +196,8 @@ func (v *verifier) meet(r, send, q, receive int) {
 	}
 }
 
-// end implements actions.
-func (v *verifier) end(r int, from, to int) { v.clocks.end(v.Program, r, from, to) }
+// End implements Actions.
+func (v *verifier) End(r int, from, to int) { v.clocks.end(v.Program, r, from, to) }
 
 // put writes or adds a value to a slot of rank r.
 func (v *verifier) put(r, op, slot int, x value, add bool) {

@@ -1,0 +1,88 @@
+package simulate
+
+import (
+	"errors"
+	"fmt"
+	"math"
+)
+
+// Picoseconds is a time.
+type Picoseconds int64
+
+// Units of time.
+const (
+	Nanosecond  Picoseconds = 1000
+	Microsecond             = 1000 * Nanosecond
+)
+
+// Nanoseconds returns t in nanoseconds.
+func (t Picoseconds) Nanoseconds() float64 { return float64(t) / float64(Nanosecond) }
+
+// Sharing is how messages share links.
+type Sharing string
+
+// The models of sharing.
+const (
+	// Unloaded: they do not. A message takes the latency of its hops and the time of its
+	// bytes on one link.
+	Unloaded Sharing = "unloaded"
+	// FIFO: a link has one message at a time, in the order in which they arrive; a node
+	// forwards a message when all of it is there.
+	FIFO Sharing = "fifo"
+	// Fair: messages flow through all their links at once, at the rates that are
+	// max-min fair, renewed whenever one starts or ends.
+	Fair Sharing = "fair"
+)
+
+// Machine is the cost of steps. Rates are in picoseconds per byte; 0 costs nothing.
+type Machine struct {
+	Topology Topology
+	Sharing  Sharing
+	Latency  Picoseconds // of each link
+	PerByte  float64     // of each link
+	// Issue is the time that a stream needs to issue an op, before which the op does not
+	// start.
+	Issue Picoseconds
+	// Overhead holds an engine of the sender before the bytes leave, and delays the receiver
+	// after they have arrived.
+	Overhead Picoseconds
+	// Engines is how many messages a rank sends at the same time; the others wait in
+	// order. An engine is held until the last byte has left. 0 is no limit.
+	Engines    int
+	ReduceByte float64 // of adding received or local data
+	CopyByte   float64 // of copying on a rank
+	// Quantum truncates the time of a message's bytes on a link to a multiple; 0 and 1 keep
+	// picoseconds.
+	Quantum Picoseconds
+}
+
+func (m *Machine) check(ranks int) error {
+	if m.Topology.Ranks != ranks {
+		return fmt.Errorf("%s has %d ranks, the program has %d", m.Topology.Name, m.Topology.Ranks, ranks)
+	}
+	switch m.Sharing {
+	case Unloaded, FIFO, Fair:
+	default:
+		return fmt.Errorf("sharing %q, must be %s, %s or %s", m.Sharing, Unloaded, FIFO, Fair)
+	}
+	for _, cost := range []float64{float64(m.Latency), float64(m.Issue), float64(m.Overhead), float64(m.Engines), float64(m.Quantum), m.PerByte, m.ReduceByte, m.CopyByte} {
+		if !(cost >= 0) || math.IsInf(cost, 1) {
+			return errors.New("a cost of the machine is negative or not finite")
+		}
+	}
+	return nil
+}
+
+// bytes is the time of n bytes at a rate.
+func bytes(n int64, perByte float64) Picoseconds {
+	return Picoseconds(math.Round(float64(n) * perByte))
+}
+
+// onLink is the time of n bytes on a link.
+func (m *Machine) onLink(n int64) Picoseconds {
+	t := bytes(n, m.PerByte)
+	if m.Quantum > 1 {
+		t -= t % m.Quantum
+	}
+	return t
+}

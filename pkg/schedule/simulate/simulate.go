@@ -1,0 +1,256 @@
+package simulate
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/collectivex/collectivex/pkg/schedule"
+)
+
+// Result is what a simulation found.
+type Result struct {
+	Makespan Picoseconds   // from the common start to the end of the last rank
+	Ends     []Picoseconds // by rank
+	Messages int
+}
+
+// Run simulates a program whose whole vector has elements of size bytes each. All ranks
+// start at time 0. A send and its receive wait for each other. The error of a program that
+// cannot end is that of schedule.Verify.
+func Run(p *schedule.Program, m Machine, elements, size int64) (*Result, error) {
+	if elements < 0 || size < 1 {
+		return nil, fmt.Errorf("%d elements of %d bytes", elements, size)
+	}
+	if err := m.check(p.Ranks); err != nil {
+		return nil, err
+	}
+	if err := p.Check(); err != nil {
+		return nil, err
+	}
+	s := &simulation{Machine: m, Flow: schedule.NewFlow(p), elements: elements, size: size}
+	s.result.Ends = make([]Picoseconds, p.Ranks)
+	s.sending, s.queued = make([]int, p.Ranks), make([][]int32, p.Ranks)
+	s.free = make([]Picoseconds, m.Topology.links)
+	s.fair = newFair(&s.Machine)
+	if err := s.run(); err != nil {
+		return nil, err
+	}
+	for _, end := range s.result.Ends {
+		s.result.Makespan = max(s.result.Makespan, end)
+	}
+	return &s.result, nil
+}
+
+type simulation struct {
+	Machine
+	*schedule.Flow
+	elements, size int64
+	now            Picoseconds
+	events         events
+	messages       []message
+	unused         []int32       // indices of messages
+	sending        []int         // by rank: engines in use
+	queued         [][]int32     // by rank: messages that wait for an engine
+	free           []Picoseconds // by link, under FIFO: when it is
+	fair           *fair
+	result         Result
+}
+
+// message is a transfer under way.
+type message struct {
+	from, to      int32
+	send, receive int32 // ops
+	at            int32 // node that holds it, under FIFO
+	bytes         int64
+}
+
+func (s *simulation) run() error {
+	s.Run(s)
+	for s.Left() > 0 {
+		at, next := s.events.next()
+		if ends, any := s.fair.next(); any && (!next || ends <= at) {
+			s.now = ends
+			for _, i := range s.fair.finished(s.now) {
+				s.left(i)
+				s.at(s.now+s.flight(i), s.messages[i].to, lands, i)
+			}
+		} else if !next {
+			return errors.New("the program waits for ever: verify it")
+		} else {
+			s.now = at
+		}
+		for at, ok := s.events.next(); ok && at == s.now; at, ok = s.events.next() {
+			s.happen(s.events.pop())
+			s.Run(s)
+		}
+		s.fair.settle(s.now)
+		s.Run(s)
+	}
+	return nil
+}
+
+// What happens at an event.
+const (
+	posted  = iota // an op of a rank
+	ended          // an op of a rank
+	leaves         // a message: the overhead of its sender is over
+	reaches        // a message: a node
+	left           // a message: its last byte has left its rank
+	lands          // a message: its last byte is there
+	arrived        // a message: what its receiver does with it is over
+)
+
+func (s *simulation) happen(e event) {
+	switch e.what {
+	case posted:
+		s.Post(s, int(e.rank), int(e.of))
+	case ended:
+		s.Complete(int(e.rank), int(e.of))
+	case leaves:
+		s.leave(e.of)
+	case reaches:
+		s.forward(e.of)
+	case left:
+		s.left(e.of)
+	case lands:
+		s.landed(e.of)
+	case arrived:
+		s.arrive(e.of)
+	}
+}
+
+func (s *simulation) at(t Picoseconds, rank int32, what uint8, of int32) {
+	s.events.push(event{t, rank, of, what})
+}
+
+// Start and End implement schedule.Actions.
+func (s *simulation) Start(int, int, int) {}
+
+// End implements schedule.Actions.
+func (s *simulation) End(r, _, _ int) { s.result.Ends[r] = s.now }
+
+// Issue implements schedule.Actions.
+func (s *simulation) Issue(r, i int) {
+	if s.Machine.Issue == 0 {
+		s.Post(s, r, i)
+		return
+	}
+	place := Picoseconds(1)
+	for k := i; k > 0 && s.Ops[r][i].Group != 0 && s.Ops[r][k-1].Group == s.Ops[r][i].Group; k-- {
+		place++
+	}
+	s.at(s.now+place*s.Machine.Issue, int32(r), posted, int32(i))
+}
+
+// Local implements schedule.Actions.
+func (s *simulation) Local(r, i int) {
+	o := &s.Ops[r][i]
+	rate := s.CopyByte
+	if o.Kind == schedule.Reduce {
+		rate = s.ReduceByte
+	}
+	s.at(s.now+bytes(s.Bytes(o.Dst, o.Count, s.elements, s.size), rate), int32(r), ended, int32(i))
+}
+
+// Meet implements schedule.Actions.
+func (s *simulation) Meet(r, send, q, receive int) {
+	o := &s.Ops[r][send]
+	i := s.message(message{int32(r), int32(q), int32(send), int32(receive), int32(r), s.Bytes(o.Src, o.Count, s.elements, s.size)})
+	s.result.Messages++
+	if s.Engines > 0 && s.sending[r] == s.Engines {
+		s.queued[r] = append(s.queued[r], i)
+		return
+	}
+	s.sending[r]++
+	s.engaged(i)
+}
+
+func (s *simulation) message(m message) int32 {
+	if n := len(s.unused); n > 0 {
+		i := s.unused[n-1]
+		s.unused = s.unused[:n-1]
+		s.messages[i] = m
+		return i
+	}
+	s.messages = append(s.messages, m)
+	return int32(len(s.messages) - 1)
+}
+
+// engaged begins a message that has an engine.
+func (s *simulation) engaged(i int32) {
+	if s.Overhead > 0 {
+		s.at(s.now+s.Overhead, s.messages[i].from, leaves, i)
+		return
+	}
+	s.leave(i)
+}
+
+// leave sends the first byte of a message.
+func (s *simulation) leave(i int32) {
+	m := &s.messages[i]
+	switch s.Sharing {
+	case FIFO:
+		s.forward(i)
+	case Fair:
+		s.fair.start(i, m.from, m.to, m.bytes)
+	default:
+		t := s.onLink(m.bytes)
+		s.at(s.now+t, m.from, left, i)
+		s.at(s.now+t+s.flight(i), m.to, lands, i)
+	}
+}
+
+// flight is the latency of a message's hops.
+func (s *simulation) flight(i int32) Picoseconds {
+	m := &s.messages[i]
+	return Picoseconds(s.Topology.route(m.from, m.to, nil)) * s.Latency
+}
+
+// left frees the engine of a message whose last byte has left, and ends its send.
+func (s *simulation) left(i int32) {
+	m := &s.messages[i]
+	s.Complete(int(m.from), int(m.send))
+	if waiting := s.queued[m.from]; len(waiting) > 0 {
+		s.queued[m.from] = waiting[1:]
+		s.engaged(waiting[0])
+	} else {
+		s.sending[m.from]--
+	}
+}
+
+// forward puts a message on its next link, under FIFO, as soon as the link is free.
+func (s *simulation) forward(i int32) {
+	m := &s.messages[i]
+	if m.at == m.to {
+		s.landed(i)
+		return
+	}
+	link, node := s.Topology.next(m.at, m.to)
+	done := max(s.now, s.free[link]) + s.onLink(m.bytes)
+	s.free[link] = done
+	if m.at == m.from {
+		s.at(done, m.from, left, i)
+	}
+	m.at = node
+	s.at(done+s.Latency, node, reaches, i)
+}
+
+// landed ends a message whose last byte is there: the receiver's overhead and sum follow.
+func (s *simulation) landed(i int32) {
+	m := &s.messages[i]
+	after := s.Overhead
+	if s.Ops[m.to][m.receive].Kind == schedule.RecvReduce {
+		after += bytes(m.bytes, s.ReduceByte)
+	}
+	if after == 0 {
+		s.arrive(i)
+		return
+	}
+	s.at(s.now+after, m.to, arrived, i)
+}
+
+func (s *simulation) arrive(i int32) {
+	m := &s.messages[i]
+	s.Complete(int(m.to), int(m.receive))
+	s.unused = append(s.unused, i)
+}

@@ -1,0 +1,236 @@
+package simulate
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/pkg/schedule"
+)
+
+// reference is the machine of the published formulas: 1,000 ns a message, 0.02 ns a byte,
+// 0.001 ns to add one, and one message at a time.
+func reference(t Topology) Machine {
+	return Machine{Topology: t, Sharing: Unloaded, Latency: Microsecond, PerByte: 20, ReduceByte: 1, Engines: 1}
+}
+
+func program(t testing.TB, name string, c schedule.Collective, s schedule.Shape) *schedule.Program {
+	t.Helper()
+	a, err := schedule.Find(name, c)
+	require.NoError(t, err)
+	p, err := a.Generate(s)
+	require.NoError(t, err)
+	return p
+}
+
+func run(t testing.TB, p *schedule.Program, m Machine, bytes int64) *Result {
+	t.Helper()
+	r, err := Run(p, m, bytes, 1)
+	require.NoError(t, err)
+	return r
+}
+
+// TestClosedForms compares with the formulas 2(n−1)(α+cβ)+(n−1)cγ and its like.
+func TestClosedForms(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		shape schedule.Shape
+		bytes int64
+		ns    float64
+	}{
+		{"ring", schedule.Shape{Ranks: 8}, 1 << 20, 51617.664},
+		{"rabenseifner", schedule.Shape{Ranks: 8}, 1 << 20, 43617.664},
+		{"doubling", schedule.Shape{Ranks: 8}, 1 << 20, 69060.288},
+		{"ring", schedule.Shape{Ranks: 6}, 98304, 13358.72},
+		{"torus_2d", schedule.Shape{Ranks: 6, Width: 3}, 98304, 9358.72},
+		{"ring_full", schedule.Shape{Ranks: 6}, 98304, 15321.92},
+		{"torus_full", schedule.Shape{Ranks: 6, Width: 3}, 98304, 9193.152},
+		{"mesh_chain", schedule.Shape{Ranks: 6, Width: 3}, 98304, 18091.392},
+	} {
+		p := program(t, tt.name, schedule.AllReduce, tt.shape)
+		require.InDelta(t, tt.ns, run(t, p, reference(Full(tt.shape.Ranks)), tt.bytes).Makespan.Nanoseconds(), 1e-9, tt.name)
+	}
+	for _, tt := range []struct {
+		name    string
+		engines int
+		ns      float64
+	}{
+		{"ring", 1, 7 * (1000 + 131072*.02)},
+		{"direct", 1, 1000 + 7*131072*.02},
+		{"direct", 7, 1000 + 131072*.02},
+		{"bruck", 1, 3*1000 + 7*131072*.02},
+		{"pat", 1, 3*1000 + 7*131072*.02},
+		{"recursive_doubling", 1, 3*1000 + 7*131072*.02},
+		{"bidirectional", 2, 4 * (1000 + 131072*.02)},
+	} {
+		m := reference(Full(8))
+		m.Engines = tt.engines
+		r := run(t, program(t, tt.name, schedule.AllGather, schedule.Shape{Ranks: 8}), m, 1<<20)
+		require.InDelta(t, tt.ns, r.Makespan.Nanoseconds(), 1e-9, "%s, %d engines", tt.name, tt.engines)
+	}
+}
+
+// TestSteps counts the steps that follow each other: with a latency alone, each costs it
+// once.
+func TestSteps(t *testing.T) {
+	for _, a := range schedule.Algorithms() {
+		if a.Name == "double_tree" { // up and down, by the depth of the deeper tree
+			continue
+		}
+		for _, n := range []int{2, 3, 4, 5, 6, 8, 9, 13, 16} {
+			s := schedule.Shape{Ranks: n, Width: 2 - n%2, Segments: 1}
+			p, err := a.Generate(s)
+			if err != nil {
+				continue
+			}
+			m := Machine{Topology: Full(n), Sharing: Unloaded, Latency: Nanosecond}
+			steps := int(run(t, p, m, 1<<20).Makespan / Nanosecond)
+			require.Equal(t, wantSteps(string(a.Collective)+"/"+a.Name, s), steps, "%s %s of %+v", a.Name, a.Collective, s)
+		}
+	}
+}
+
+func wantSteps(name string, s schedule.Shape) int {
+	n, w, h := s.Ranks, s.Width, s.Ranks/s.Width
+	log, floor := 0, 0
+	for 1<<log < n {
+		log++
+	}
+	for 2<<floor <= n {
+		floor++
+	}
+	folded := 0
+	if n != 1<<floor {
+		folded = 2
+	}
+	one := func(k int) int { return min(1, k) }
+	switch name {
+	case "all_gather/bidirectional":
+		return n / 2
+	case "all_gather/bruck", "all_gather/pat", "all_gather/recursive_doubling", "reduce_scatter/bruck", "reduce_scatter/pat", "reduce_scatter/recursive_halving":
+		return log
+	case "all_gather/direct", "all_gather/stream_broadcast", "reduce_scatter/direct", "all_reduce/direct_one_phase":
+		return 1
+	case "all_reduce/direct":
+		return 2
+	case "all_gather/hierarchical_sliced":
+		return h - 1 + h*one(w-1)
+	case "all_gather/hierarchical_staged":
+		return one(w-1) + h - 1
+	case "all_gather/hierarchical_banded":
+		return 2 * (h - 1 + one(w-1)) // pushes one after the other, the rings beside them
+	case "all_gather/line", "all_gather/ring", "all_gather/rotation", "reduce_scatter/ring", "all_reduce/ring_full":
+		return n - 1
+	case "all_reduce/ring", "all_reduce/bidirectional", "all_reduce/mesh_ring":
+		return 2 * (n - 1)
+	case "all_reduce/rabenseifner":
+		return 2*floor + folded
+	case "all_reduce/doubling":
+		return floor + folded
+	case "all_reduce/swing":
+		return 2 * log
+	case "all_reduce/torus_2d", "all_reduce/torus_2d_halves", "all_reduce/mesh_chain":
+		return 2 * (w + h - 2)
+	case "all_reduce/torus_full":
+		return w + h - 2
+	}
+	return -1
+}
+
+// messageBetween is a program of one message.
+func messageBetween(n, from, to int) *schedule.Program {
+	p := &schedule.Program{Name: "message", Collective: schedule.AllReduce, Ranks: n, Chunks: 1, Ops: make([][]schedule.Op, n)}
+	p.Ops[from] = []schedule.Op{{Kind: schedule.Send, Peer: int32(to), Count: 1}}
+	p.Ops[to] = []schedule.Op{{Kind: schedule.Recv, Peer: int32(from), Count: 1}}
+	return p
+}
+
+// TestAstra reproduces the numbers of astra-sim's analytical tests: 1 MiB at 50 GiB/s and
+// 500 ns a hop, times on links truncated to nanoseconds.
+func TestAstra(t *testing.T) {
+	machine := func(t Topology, s Sharing) Machine {
+		return Machine{Topology: t, Sharing: s, Latency: 500 * Nanosecond, PerByte: 1e12 / (50 << 30), Quantum: Nanosecond}
+	}
+	for _, tt := range []struct {
+		topology Topology
+		sharing  Sharing
+		to       int
+		ns       float64
+	}{
+		{Full(16), FIFO, 1, 20031},
+		{Switch(16), FIFO, 1, 40062},
+		{Ring(16), FIFO, 3, 60093},
+		{Full(16), Unloaded, 1, 20031},
+		{Ring(16), Unloaded, 2, 20531},
+		{Ring(16), Unloaded, 3, 21031},
+	} {
+		r := run(t, messageBetween(16, 0, tt.to), machine(tt.topology, tt.sharing), 1<<20)
+		require.Equal(t, tt.ns, r.Makespan.Nanoseconds(), "%s, %s", tt.topology.Name, tt.sharing)
+	}
+	all := run(t, program(t, "direct", schedule.AllGather, schedule.Shape{Ranks: 16}), machine(Ring(16), FIFO), 16<<20)
+	require.Equal(t, 704116.0, all.Makespan.Nanoseconds())
+}
+
+// TestFair compares with rates worked out by hand: two messages of a switch that leave one
+// rank share its link; when the shorter ends, the other has the link alone.
+func TestFair(t *testing.T) {
+	p := &schedule.Program{Name: "two", Collective: schedule.AllReduce, Ranks: 3, Chunks: 3, Ops: [][]schedule.Op{
+		{{Kind: schedule.Send, Peer: 1, Count: 1, Group: 1}, {Kind: schedule.Send, Peer: 2, Count: 2, Group: 1}},
+		{{Kind: schedule.Recv, Peer: 0, Count: 1}},
+		{{Kind: schedule.Recv, Peer: 0, Count: 2}},
+	}}
+	m := Machine{Topology: Switch(3), Sharing: Fair, Latency: Nanosecond, PerByte: 10}
+	r := run(t, p, m, 300)
+	require.Equal(t, []Picoseconds{3000, 2000 + 2*1000, 3000 + 2*1000}, r.Ends)
+
+	// On a ring every link of an all-to-all is loaded alike: the bytes of 36 messages.
+	m = Machine{Topology: Ring(16), Sharing: Fair, PerByte: 10}
+	r = run(t, program(t, "direct", schedule.AllGather, schedule.Shape{Ranks: 16}), m, 16*1000)
+	require.InDelta(t, 36*10000, float64(r.Makespan), 36*10000/1e6)
+}
+
+func TestCostsOfSteps(t *testing.T) {
+	m := Machine{Topology: Full(2), Sharing: Unloaded, Latency: 5, PerByte: 2, Issue: 100, Overhead: 30}
+	r := run(t, messageBetween(2, 0, 1), m, 10)
+	require.EqualValues(t, 100+30+20, r.Ends[0])
+	require.EqualValues(t, 100+30+20+5+30, r.Ends[1])
+}
+
+func TestRefused(t *testing.T) {
+	p := program(t, "ring", schedule.AllGather, schedule.Shape{Ranks: 4})
+	_, err := Run(p, reference(Full(5)), 8, 1)
+	require.EqualError(t, err, "full mesh has 5 ranks, the program has 4")
+	m := reference(Full(4))
+	m.Sharing = "even"
+	_, err = Run(p, m, 8, 1)
+	require.EqualError(t, err, `sharing "even", must be unloaded, fifo or fair`)
+	p.Ops[3] = p.Ops[3][:2]
+	_, err = Run(p, reference(Full(4)), 8, 1)
+	require.EqualError(t, err, "the program waits for ever: verify it")
+}
+
+// BenchmarkRing simulates a ring all_reduce of 1 GiB among 1,024 ranks.
+func BenchmarkRing(b *testing.B) {
+	p := program(b, "ring", schedule.AllReduce, schedule.Shape{Ranks: 1024})
+	for b.Loop() {
+		r := run(b, p, reference(Full(1024)), 1<<30)
+		require.Equal(b, 2095104, r.Messages)
+		require.InDelta(b, 46026423.168, r.Makespan.Nanoseconds(), 1e-6)
+	}
+}
+
+// BenchmarkDirect simulates a direct all_gather among 1,024 ranks of a switch.
+func BenchmarkDirect(b *testing.B) {
+	p := program(b, "direct", schedule.AllGather, schedule.Shape{Ranks: 1024})
+	for _, sharing := range []Sharing{FIFO, Fair} {
+		b.Run(string(sharing), func(b *testing.B) {
+			m := reference(Switch(1024))
+			m.Sharing, m.Engines = sharing, 0
+			messages := 0
+			for b.Loop() {
+				messages += run(b, p, m, 1<<30).Messages
+			}
+			b.ReportMetric(float64(messages)/b.Elapsed().Seconds(), "messages/s")
+		})
+	}
+}

@@ -1,0 +1,97 @@
+// Package simulate predicts how long a schedule takes on a machine, by discrete events in
+// integer picoseconds.
+package simulate
+
+import "fmt"
+
+// Topology is nodes and directed links between them. Ranks are nodes 0 to n−1; a switch is a
+// node more. All links are alike.
+type Topology struct {
+	Name  string
+	Ranks int
+	links int
+	// next returns the link from node at that leads to rank to, and the node behind it.
+	next func(at, to int32) (link, node int32)
+}
+
+// Full has a link from every rank to every other.
+func Full(n int) Topology {
+	return Topology{"full mesh", n, n * n, func(at, to int32) (int32, int32) { return at*int32(n) + to, to }}
+}
+
+// Switch has a link from every rank to one switch, and one back.
+func Switch(n int) Topology {
+	hub := int32(n)
+	return Topology{"switch", n, 2 * n, func(at, to int32) (int32, int32) {
+		if at == hub {
+			return hub + to, to
+		}
+		return at, hub
+	}}
+}
+
+// Ring takes the shorter way, and of two the one to higher ranks.
+func Ring(n int) Topology { return grid("ring", n, 1, true) }
+
+// Torus and Mesh have w ranks in a row; rank r is in column r mod w. A message goes along
+// its row first. A torus has links from the end of each row and column to its beginning,
+// but where that has two ranks, which are neighbours already.
+func Torus(w, h int) Topology { return grid(fmt.Sprintf("torus %d×%d", w, h), w, h, true) }
+
+// Mesh is a Torus without links from the ends to the beginnings; see Torus.
+func Mesh(w, h int) Topology { return grid(fmt.Sprintf("mesh %d×%d", w, h), w, h, false) }
+
+// Directions of the links of a grid.
+const (
+	east = iota
+	west
+	south
+	north
+	directions
+)
+
+func grid(name string, w, h int, wraps bool) Topology {
+	// step is the direction, and the position after it, from a to b in a dimension of n.
+	step := func(a, b, n int, wraps bool) (forward bool, next int) {
+		ahead := b - a
+		if wraps && n > 2 {
+			ahead = (ahead + n) % n
+			forward = 2*ahead <= n
+		} else {
+			forward = ahead > 0
+		}
+		if forward {
+			return true, (a + 1) % n
+		}
+		return false, (a - 1 + n) % n
+	}
+	return Topology{name, w * h, directions * w * h, func(at, to int32) (int32, int32) {
+		x, y := int(at)%w, int(at)/w
+		tx, ty := int(to)%w, int(to)/w
+		var forward bool
+		direction := east
+		if x != tx {
+			forward, x = step(x, tx, w, wraps)
+		} else {
+			direction = south
+			forward, y = step(y, ty, h, wraps)
+		}
+		if !forward {
+			direction++
+		}
+		return at*directions + int32(direction), int32(y*w + x)
+	}}
+}
+
+// route calls f for each link from rank from to rank to, and returns their number.
+func (t *Topology) route(from, to int32, f func(link int32)) (hops int) {
+	for from != to {
+		link, node := t.next(from, to)
+		if f != nil {
+			f(link)
+		}
+		from = node
+		hops++
+	}
+	return hops
+}
