@@ -1,6 +1,9 @@
 package schedule
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // Actions is what a Flow does with a program. Ops from to to−1 of a rank are a node: one op,
 // or those of a group.
@@ -22,11 +25,22 @@ type Actions interface {
 type Flow struct {
 	*Program
 	streams [][]stream // by rank
-	done    [][]bool   // by rank and op
-	posted  map[channel]*queue
+	state   [][]state  // by rank and op
+	// partner is the receive that meets a send and the send that meets a receive, by rank
+	// and op; −1 is none.
+	partner [][]int32
 	ready   []place // streams to look at
 	left    int     // ops that have not ended
 }
+
+// state is how far an op is.
+type state uint8
+
+const (
+	waits  state = iota // for the ops before it
+	posted              // it has started; a message waits for its other end
+	ended
+)
 
 // stream is the ops of a stream in its order, and how far it is.
 type stream struct {
@@ -52,17 +66,11 @@ func (o *Op) channel(r int) channel {
 	return channel{o.Peer, int32(r), o.Channel}
 }
 
-// queue is the sends or the receives of a channel that wait for the other side.
-type queue struct {
-	ops   []int32
-	sends bool
-}
-
 // NewFlow returns a flow of p, which has passed Check.
 func NewFlow(p *Program) *Flow {
-	f := &Flow{Program: p, streams: make([][]stream, p.Ranks), done: make([][]bool, p.Ranks), posted: map[channel]*queue{}}
+	f := &Flow{Program: p, streams: make([][]stream, p.Ranks), state: make([][]state, p.Ranks), partner: partners(p)}
 	for r, ops := range p.Ops {
-		f.done[r] = make([]bool, len(ops))
+		f.state[r] = make([]state, len(ops))
 		f.left += len(ops)
 		for i := range ops {
 			s := int(ops[i].Stream)
@@ -76,6 +84,53 @@ func NewFlow(p *Program) *Flow {
 		}
 	}
 	return f
+}
+
+// partners finds for every send the receive that it meets, and the reverse: on each channel,
+// the first meets the first.
+func partners(p *Program) [][]int32 {
+	partner := make([][]int32, p.Ranks)
+	sends := make([][]int32, p.Ranks) // by peer and channel, then in the order of the list
+	receives := make([][]int32, p.Ranks)
+	for r, ops := range p.Ops {
+		partner[r] = make([]int32, len(ops))
+		for i := range ops {
+			partner[r][i] = -1
+			if ops[i].sends() {
+				sends[r] = append(sends[r], int32(i))
+			} else if ops[i].receives() {
+				receives[r] = append(receives[r], int32(i))
+			}
+		}
+		for _, list := range [][]int32{sends[r], receives[r]} {
+			slices.SortFunc(list, func(a, b int32) int {
+				return cmp.Or(ops[a].order(ops[b].Peer, ops[b].Channel), int(a-b))
+			})
+		}
+	}
+	for r, list := range receives {
+		for from, to := 0, 0; from < len(list); from = to {
+			o := p.Ops[r][list[from]]
+			for to = from; to < len(list) && p.Ops[r][list[to]].order(o.Peer, o.Channel) == 0; to++ {
+			}
+			theirs := p.Ops[o.Peer]
+			first, _ := slices.BinarySearchFunc(sends[o.Peer], o.Channel, func(i int32, number uint8) int {
+				return theirs[i].order(int32(r), number)
+			})
+			for k, send := range sends[o.Peer][first:] {
+				if from+k == to || theirs[send].order(int32(r), o.Channel) != 0 {
+					break
+				}
+				partner[r][list[from+k]], partner[o.Peer][send] = send, list[from+k]
+			}
+		}
+	}
+	return partner
+}
+
+// order compares the peer and the channel of an op with others.
+func (o *Op) order(peer int32, number uint8) int {
+	return cmp.Or(cmp.Compare(o.Peer, peer), cmp.Compare(o.Channel, number))
 }
 
 // Run starts and ends all nodes that can, and returns when Complete has to be called before
@@ -121,7 +176,7 @@ func (f *Flow) advance(a Actions, at place) bool {
 	nodes := s.ops[s.next : s.next+n]
 	for _, i := range nodes {
 		for _, d := range f.Deps(&f.Ops[at.rank][i]) {
-			if !f.done[at.rank][d] {
+			if f.state[at.rank][d] != ended {
 				return false
 			}
 		}
@@ -142,23 +197,14 @@ func (f *Flow) Post(a Actions, r, i int) {
 		a.Local(r, i)
 		return
 	}
-	ch := o.channel(r)
-	q := f.posted[ch]
-	if q == nil {
-		q = &queue{}
-		f.posted[ch] = q
-	}
-	if len(q.ops) == 0 || q.sends == o.sends() {
-		q.sends = o.sends()
-		q.ops = append(q.ops, int32(i))
-		return
-	}
-	first := int(q.ops[0])
-	q.ops = append(q.ops[:0], q.ops[1:]...)
-	if o.sends() {
-		a.Meet(r, i, int(o.Peer), first)
-	} else {
-		a.Meet(int(o.Peer), first, r, i)
+	f.state[r][i] = posted
+	peer, other := int(o.Peer), int(f.partner[r][i])
+	switch {
+	case other < 0 || f.state[peer][other] != posted:
+	case o.sends():
+		a.Meet(r, i, peer, other)
+	default:
+		a.Meet(peer, other, r, i)
 	}
 }
 
@@ -176,7 +222,7 @@ func (f *Flow) finish(a Actions, at place, s *stream) {
 	nodes := s.ops[s.next : s.next+s.open]
 	a.End(at.rank, int(nodes[0]), int(nodes[len(nodes)-1])+1)
 	for _, i := range nodes {
-		f.done[at.rank][i] = true
+		f.state[at.rank][i] = ended
 	}
 	f.left -= len(nodes)
 	s.next, s.open = s.next+len(nodes), 0
@@ -187,31 +233,16 @@ func (f *Flow) finish(a Actions, at place, s *stream) {
 	}
 }
 
-// waiting returns the ops of a rank that have started and wait for a peer.
+// waiting returns the ops of a rank that have started and wait for their peers.
 func (f *Flow) waiting(r int) (ops []int) {
-	for ch, q := range f.posted {
-		if q.sends && int(ch.from) != r || !q.sends && int(ch.to) != r {
-			continue
-		}
-		for _, i := range q.ops {
-			ops = append(ops, int(i))
-		}
-	}
-	slices.Sort(ops)
-	return ops
-}
-
-// comes reports whether the peer of an op still has an op that meets it: as many as wait
-// for it.
-func (f *Flow) comes(r int, o *Op) bool {
-	ch, left := o.channel(r), 0
-	for s := range f.streams[o.Peer] {
-		st := &f.streams[o.Peer][s]
-		for _, i := range st.ops[st.next+st.open:] {
-			if p := &f.Ops[o.Peer][i]; (p.sends() && o.receives() || p.receives() && o.sends()) && p.channel(int(o.Peer)) == ch {
-				left++
+	for s := range f.streams[r] {
+		st := &f.streams[r][s]
+		for _, i := range st.ops[st.next : st.next+st.open] {
+			o, other := &f.Ops[r][i], f.partner[r][i]
+			if (o.sends() || o.receives()) && (other < 0 || f.state[o.Peer][other] == waits) {
+				ops = append(ops, int(i))
 			}
 		}
 	}
-	return left >= len(f.posted[ch].ops)
+	return ops
 }

@@ -282,7 +282,7 @@ func (v *verifier) stuck() {
 	for r := range v.Ops {
 		for _, i := range v.waiting(r) {
 			o := &v.Ops[r][i]
-			if !v.comes(r, o) {
+			if v.partner[r][i] < 0 {
 				v.find(Unmatched, r, i, -1, "%s of rank %d, which has no %s left for it", direction(o), o.Peer, other(o))
 			} else if _, ok := first[r]; !ok {
 				first[r] = wait{r, i}

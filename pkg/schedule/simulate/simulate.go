@@ -30,7 +30,9 @@ func Run(p *schedule.Program, m Machine, elements, size int64) (*Result, error) 
 	s := &simulation{Machine: m, Flow: schedule.NewFlow(p), elements: elements, size: size}
 	s.result.Ends = make([]Picoseconds, p.Ranks)
 	s.sending, s.queued = make([]int, p.Ranks), make([][]int32, p.Ranks)
-	s.free = make([]Picoseconds, m.Topology.links)
+	if m.Sharing == FIFO {
+		s.links = make([]link, m.Topology.links)
+	}
 	s.fair = newFair(&s.Machine)
 	if err := s.run(); err != nil {
 		return nil, err
@@ -48,12 +50,19 @@ type simulation struct {
 	now            Picoseconds
 	events         events
 	messages       []message
-	unused         []int32       // indices of messages
-	sending        []int         // by rank: engines in use
-	queued         [][]int32     // by rank: messages that wait for an engine
-	free           []Picoseconds // by link, under FIFO: when it is
+	unused         []int32   // indices of messages
+	sending        []int     // by rank: engines in use
+	queued         [][]int32 // by rank: messages that wait for an engine
+	links          []link    // under FIFO
 	fair           *fair
 	result         Result
+}
+
+// link is a link with the messages that wait for it, from next on.
+type link struct {
+	busy  bool
+	queue []int32
+	next  int
 }
 
 // message is a transfer under way.
@@ -94,6 +103,7 @@ const (
 	posted  = iota // an op of a rank
 	ended          // an op of a rank
 	leaves         // a message: the overhead of its sender is over
+	through        // a message: its last byte has left the link that it is on
 	reaches        // a message: a node
 	left           // a message: its last byte has left its rank
 	lands          // a message: its last byte is there
@@ -108,6 +118,8 @@ func (s *simulation) happen(e event) {
 		s.Complete(int(e.rank), int(e.of))
 	case leaves:
 		s.leave(e.of)
+	case through:
+		s.passed(e.of)
 	case reaches:
 		s.forward(e.of)
 	case left:
@@ -218,21 +230,39 @@ func (s *simulation) left(i int32) {
 	}
 }
 
-// forward puts a message on its next link, under FIFO, as soon as the link is free.
+// forward sends a message over its next link, under FIFO, when those before it are through.
 func (s *simulation) forward(i int32) {
 	m := &s.messages[i]
 	if m.at == m.to {
 		s.landed(i)
 		return
 	}
-	link, node := s.Topology.next(m.at, m.to)
-	done := max(s.now, s.free[link]) + s.onLink(m.bytes)
-	s.free[link] = done
+	link, _ := s.Topology.next(m.at, m.to)
+	if l := &s.links[link]; l.busy {
+		l.queue = append(l.queue, i)
+	} else {
+		l.busy = true
+		s.at(s.now+s.onLink(m.bytes), m.at, through, i)
+	}
+}
+
+// passed moves a message to the node behind its link, which takes the next one.
+func (s *simulation) passed(i int32) {
+	m := &s.messages[i]
+	number, node := s.Topology.next(m.at, m.to)
+	l := &s.links[number]
+	if l.next < len(l.queue) {
+		other := l.queue[l.next]
+		l.next++
+		s.at(s.now+s.onLink(s.messages[other].bytes), m.at, through, other)
+	} else {
+		l.busy, l.next, l.queue = false, 0, l.queue[:0]
+	}
 	if m.at == m.from {
-		s.at(done, m.from, left, i)
+		s.left(i)
 	}
 	m.at = node
-	s.at(done+s.Latency, node, reaches, i)
+	s.at(s.now+s.Latency, node, reaches, i)
 }
 
 // landed ends a message whose last byte is there: the receiver's overhead and sum follow.
