@@ -61,7 +61,9 @@ func Find(name string, c Collective) (*Algorithm, error) {
 		}
 		names = append(names, a.Name)
 	}
-	slices.Sort(names)
+	if names == nil {
+		return nil, fmt.Errorf("no schedules of collective %q: choose %s, %s or %s", c, AllGather, AllReduce, ReduceScatter)
+	}
 	return nil, fmt.Errorf("no schedule %q for %s: choose one of %v", name, c, names)
 }
 

@@ -169,35 +169,35 @@ func slicedGather(w *writer, s Shape) {
 	nodes, mates := s.height(), s.Width
 	for t := range nodes - 1 {
 		for r := range s.Ranks {
-			ringStep(w, r, s, r-t*mates, 1)
+			ringStep(w, r, s, r-t*mates)
 		}
 	}
 	for m := range nodes {
 		for r := range s.Ranks {
-			pushStep(w, r, s, m, 1)
+			pushStep(w, r, s, m)
 		}
 	}
 }
 
 // ringStep makes rank r pass the slice of owner on to the next node, and take that of the
-// node before. A slice is unit chunks.
-func ringStep(w *writer, r int, s Shape, owner, unit int) (received int) {
+// node before.
+func ringStep(w *writer, r int, s Shape, owner int) (received int) {
 	w.group(r, func() {
-		w.send(r, mod(r+s.Width, s.Ranks), w.vector(mod(owner, s.Ranks)), unit)
-		received = w.recv(r, mod(r-s.Width, s.Ranks), w.vector(mod(owner-s.Width, s.Ranks)), unit)
+		w.send(r, mod(r+s.Width, s.Ranks), w.vector(mod(owner, s.Ranks)), 1)
+		received = w.recv(r, mod(r-s.Width, s.Ranks), w.vector(mod(owner-s.Width, s.Ranks)), 1)
 	})
 	return received
 }
 
 // pushStep makes rank r send the slice of node m that it holds to the other ranks of its
 // node, and take theirs.
-func pushStep(w *writer, r int, s Shape, m, unit int, after ...int) {
+func pushStep(w *writer, r int, s Shape, m int, after ...int) {
 	node, place := r/s.Width*s.Width, r%s.Width
 	w.group(r, func() {
 		for i := 1; i < s.Width; i++ {
 			to, from := (place+i)%s.Width, mod(place-i, s.Width)
-			w.add(r, Op{Kind: Send, Peer: int32(node + to), Src: w.vector(m*s.Width + place), Count: int32(unit)}, after...)
-			w.recv(r, node+from, w.vector(m*s.Width+from), unit)
+			w.add(r, Op{Kind: Send, Peer: int32(node + to), Src: w.vector(m*s.Width + place), Count: 1}, after...)
+			w.recv(r, node+from, w.vector(m*s.Width+from), 1)
 		}
 	})
 }
@@ -206,7 +206,7 @@ func pushStep(w *writer, r int, s Shape, m, unit int, after ...int) {
 // the ranks with the same place.
 func stagedGather(w *writer, s Shape) {
 	for r := range s.Ranks {
-		pushStep(w, r, s, r/s.Width, 1)
+		pushStep(w, r, s, r/s.Width)
 	}
 	blocks := w.on(0, 0, s.Width)
 	eachColumn(s, func(column []int) { ringGather(blocks, column, 1) })
@@ -219,12 +219,12 @@ func bandedGather(w *writer, s Shape) {
 	for band := range 2 {
 		ring, push := w.on(0, band, 2), w.on(1, band, 2)
 		for r := range s.Ranks {
-			pushStep(push, r, s, r/s.Width, 1)
+			pushStep(push, r, s, r/s.Width)
 		}
 		for t := range nodes - 1 {
 			for r := range s.Ranks {
-				received := ringStep(ring, r, s, r-t*s.Width, 1)
-				pushStep(push, r, s, mod(r/s.Width-t-1, nodes), 1, received)
+				received := ringStep(ring, r, s, r-t*s.Width)
+				pushStep(push, r, s, mod(r/s.Width-t-1, nodes), received)
 			}
 		}
 	}

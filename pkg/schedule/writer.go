@@ -1,5 +1,7 @@
 package schedule
 
+import "slices"
+
 // writer appends ops to a program for one stream of every rank. Its chunks are
 // consecutive chunks of the vector from base on, each of which is unit chunks wide.
 type writer struct {
@@ -90,8 +92,7 @@ func (w *writer) recvParts(r, from int, parts []part) {
 func (w *writer) reversed(gather *Program) {
 	for r, ops := range gather.Ops {
 		var from, to int32 // a group of the gather, and its number here
-		for i := len(ops) - 1; i >= 0; i-- {
-			o := ops[i]
+		for _, o := range slices.Backward(ops) {
 			if o.Group != from {
 				from, to = o.Group, int32(len(w.Ops[r])+1)
 			}

@@ -58,9 +58,9 @@ func known(what, got string, names []string) error {
 // mostSizes is how many sizes one measurement may have: more is a typing error.
 const mostSizes = 4096
 
-// parseSize reads bytes as nccl-tests does: a number, with a fraction if need
+// ParseSize reads bytes as nccl-tests does: a number, with a fraction if need
 // be, and one of the binary units K, M and G.
-func parseSize(s string) (int64, error) {
+func ParseSize(s string) (int64, error) {
 	number, unit := strings.TrimSpace(s), 1.0
 	if n := len(number); n > 0 {
 		if i := strings.IndexByte("KMG", number[n-1]&^0x20); i >= 0 {

@@ -34,7 +34,7 @@ func parseLimits(busbw, time []string, sizes []int64) (Limits, error) {
 			if !found || err != nil || !(v > 0) {
 				return cli.UsageError("%s %q: write SIZE=%s, such as 1M=%s", flag, pair, unit, map[string]string{minBusBW: "40", maxTime: "35.5"}[flag])
 			}
-			bytes, err := parseSize(size)
+			bytes, err := ParseSize(size)
 			if err != nil {
 				return cli.UsageError("%s: %w", flag, err)
 			}

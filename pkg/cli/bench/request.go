@@ -132,7 +132,7 @@ func (f *Flags) sizes() ([]int64, error) {
 	var parsed [3]int64
 	for i, s := range []string{f.first, f.last, f.step} {
 		var err error
-		if parsed[i], err = parseSize(s); err != nil {
+		if parsed[i], err = ParseSize(s); err != nil {
 			return nil, cli.UsageError("-%c: %w", "bei"[i], err)
 		}
 	}

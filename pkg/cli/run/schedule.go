@@ -1,0 +1,255 @@
+package run
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/collectivex/collectivex/pkg/cli"
+	"github.com/collectivex/collectivex/pkg/cli/bench"
+	"github.com/collectivex/collectivex/pkg/schedule"
+	"github.com/collectivex/collectivex/pkg/schedule/simulate"
+)
+
+func newSchedule(s cli.Streams) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "schedule",
+		Short: "Show, verify and simulate collectives as explicit steps",
+		Long: `Show, verify and simulate collectives as explicit steps: which rank sends, receives
+and adds what, in which order. docs/schedules.md describes the schedules and the model.
+
+Nothing is measured. A simulated time says what a model predicts.`,
+		Example: `  cxrun schedule list
+  cxrun schedule verify all_reduce ring --ranks 8`,
+		Args: cli.UnknownCommand,
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	cmd.AddCommand(newScheduleList(s), newScheduleShow(s), newScheduleVerify(s), newScheduleSimulate(s))
+	return cmd
+}
+
+func newScheduleList(s cli.Streams) *cobra.Command {
+	return &cobra.Command{
+		Use:     "list",
+		Short:   "List the schedules that are known by name",
+		Long:    "List the schedules that are known by name, each with its collective and its rule.",
+		Example: "  cxrun schedule list",
+		Args:    cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			w := tabwriter.NewWriter(s.Out, 0, 0, 2, ' ', 0)
+			for _, a := range schedule.Algorithms() {
+				fmt.Fprintf(w, "%s\t%s\t%s\n", a.Collective, a.Name, a.Rule)
+			}
+			return w.Flush()
+		},
+	}
+}
+
+func ofSchedule(c *cobra.Command, args []string) error {
+	if len(args) != 2 {
+		return cli.UsageError("%s needs a collective and the name of a schedule; see 'cxrun schedule list'", c.CommandPath())
+	}
+	return nil
+}
+
+// shapeFlags are the flags that every program of a schedule needs.
+type shapeFlags struct{ schedule.Shape }
+
+func (f *shapeFlags) add(fs *pflag.FlagSet) {
+	fs.IntVar(&f.Ranks, "ranks", 8, "make the program of `N` ranks")
+	fs.IntVar(&f.Width, "width", 0, "put `N` ranks in a row of a grid, or in a node of a hierarchy; default: all")
+	fs.IntVar(&f.Segments, "segments", 8, "pipeline each half of a tree's vector in `N` pieces")
+}
+
+// program makes the program of a collective and a schedule.
+func (f *shapeFlags) program(args []string) (*schedule.Program, error) {
+	a, err := schedule.Find(args[1], schedule.Collective(args[0]))
+	if err != nil {
+		return nil, cli.UsageError("%w", err)
+	}
+	shape := f.Shape
+	if shape.Width == 0 {
+		shape.Width = shape.Ranks
+	}
+	p, err := a.Generate(shape)
+	if err != nil {
+		return nil, cli.UsageError("%w", err)
+	}
+	return p, nil
+}
+
+func newScheduleShow(s cli.Streams) *cobra.Command {
+	var f shapeFlags
+	cmd := &cobra.Command{
+		Use:   "show COLLECTIVE NAME",
+		Short: "Print the steps of every rank",
+		Long: `Print the steps of every rank of a schedule. Steps on one line start and end
+together. Chunks are those of the whole vector, counted from 0.`,
+		Example: "  cxrun schedule show all_gather ring --ranks 4",
+		Args:    ofSchedule,
+		RunE: func(_ *cobra.Command, args []string) error {
+			p, err := f.program(args)
+			if err != nil {
+				return err
+			}
+			return p.WriteText(s.Out)
+		},
+	}
+	f.add(cmd.Flags())
+	return cmd
+}
+
+func newScheduleVerify(s cli.Streams) *cobra.Command {
+	var f shapeFlags
+	cmd := &cobra.Command{
+		Use:   "verify COLLECTIVE NAME",
+		Short: "Check that a schedule computes what it should",
+		Long: `Check that a schedule computes what it should: follow the data of every rank through
+its steps and look for wrong results, reads of undefined memory, data that is added
+twice, ranks that wait for each other, and unordered accesses to the same memory.
+
+The exit code is 1 if there is a finding.`,
+		Example: `  cxrun schedule verify all_reduce ring --ranks 8
+  cxrun schedule verify all_gather hierarchical_sliced --ranks 16 --width 8`,
+		Args: ofSchedule,
+		RunE: func(_ *cobra.Command, args []string) error {
+			p, err := f.program(args)
+			if err != nil {
+				return err
+			}
+			report := schedule.Verify(p)
+			if err := report.Err(); err != nil {
+				return err
+			}
+			_, messages := p.SentBytes(0, 1)
+			total := 0
+			for _, n := range messages {
+				total += n
+			}
+			fmt.Fprintf(s.Out, "%s %s of %d ranks is correct: %d messages\n", p.Name, p.Collective, p.Ranks, total)
+			if p.Collective == schedule.AllReduce && report.Uniform {
+				fmt.Fprintln(s.Out, "all ranks add in the same order: their sums are equal bit by bit")
+			} else if p.Collective == schedule.AllReduce {
+				fmt.Fprintln(s.Out, "ranks add in different orders: their sums of floating-point numbers can differ")
+			}
+			return nil
+		},
+	}
+	f.add(cmd.Flags())
+	return cmd
+}
+
+// simulated is the result of a simulation as JSON. All times are those of a model.
+type simulated struct {
+	Origin     string  `json:"origin"` // simulated
+	Collective string  `json:"collective"`
+	Schedule   string  `json:"schedule"`
+	Ranks      int     `json:"ranks"`
+	Topology   string  `json:"topology"`
+	Sharing    string  `json:"sharing"`
+	Bytes      int64   `json:"bytes"` // of the whole vector
+	Messages   int     `json:"messages"`
+	Makespan   float64 `json:"makespan_ns"`
+}
+
+func newScheduleSimulate(s cli.Streams) *cobra.Command {
+	var (
+		f                            shapeFlags
+		size, topology, sharing      string
+		latency, bandwidth, reduceBW float64
+		engines                      int
+		asJSON                       bool
+	)
+	cmd := &cobra.Command{
+		Use:   "simulate COLLECTIVE NAME",
+		Short: "Predict the time of a schedule on a model of a machine",
+		Long: `Predict the time of a schedule on a model of a machine, from the common start of all
+ranks to the end of the last. The schedule is verified first.
+
+Topologies: full (a link between any two ranks), switch, ring, torus, mesh (the last two
+have --width ranks in a row). Sharing of links: unloaded (none), fifo (store and forward,
+one message after another), fair (all at once, at max-min fair rates).`,
+		Example: `  cxrun schedule simulate all_reduce ring --ranks 8 --bytes 1M
+  cxrun schedule simulate all_gather direct --ranks 16 --topology ring --sharing fair --json`,
+		Args: ofSchedule,
+		RunE: func(_ *cobra.Command, args []string) error {
+			p, err := f.program(args)
+			if err != nil {
+				return err
+			}
+			bytes, err := bench.ParseSize(size)
+			if err != nil {
+				return cli.UsageError("--bytes: %w", err)
+			}
+			if !(bandwidth > 0) || !(reduceBW >= 0) || !(latency >= 0) || engines < 0 {
+				return cli.UsageError("--bandwidth must be above 0, and --latency, --reduce-bandwidth and --engines at least 0")
+			}
+			t, err := topologyOf(topology, f.Ranks, f.Width)
+			if err != nil {
+				return err
+			}
+			if err := schedule.Verify(p).Err(); err != nil {
+				return err
+			}
+			m := simulate.Machine{
+				Topology: t, Sharing: simulate.Sharing(sharing), Engines: engines,
+				Latency: simulate.Picoseconds(latency * float64(simulate.Nanosecond)), PerByte: 1000 / bandwidth,
+			}
+			if reduceBW > 0 {
+				m.ReduceByte = 1000 / reduceBW
+			}
+			r, err := simulate.Run(p, m, bytes, 1)
+			if err != nil {
+				return cli.UsageError("%w", err)
+			}
+			out := simulated{
+				Origin: "simulated", Collective: string(p.Collective), Schedule: p.Name, Ranks: p.Ranks,
+				Topology: t.Name, Sharing: sharing, Bytes: bytes, Messages: r.Messages, Makespan: r.Makespan.Nanoseconds(),
+			}
+			if asJSON {
+				return json.NewEncoder(s.Out).Encode(out)
+			}
+			fmt.Fprintf(s.Out, "simulated: %s %s of %d bytes, %d ranks on a %s (%s): %.3f µs, %d messages\n",
+				p.Name, p.Collective, bytes, p.Ranks, t.Name, sharing, out.Makespan/1000, r.Messages)
+			return nil
+		},
+	}
+	fs := cmd.Flags()
+	f.add(fs)
+	fs.StringVar(&size, "bytes", "1M", "take a whole vector of `SIZE` bytes; suffixes K, M, G")
+	fs.StringVar(&topology, "topology", "full", "connect the ranks as `NAME`: full, switch, ring, torus or mesh")
+	fs.StringVar(&sharing, "sharing", string(simulate.Unloaded), "let messages share links as `MODEL` says: unloaded, fifo or fair")
+	fs.Float64Var(&latency, "latency", 1000, "let each link take `NS` nanoseconds")
+	fs.Float64Var(&bandwidth, "bandwidth", 50, "let each link carry `GBPS` times 10⁹ bytes per second")
+	fs.Float64Var(&reduceBW, "reduce-bandwidth", 0, "let a rank add `GBPS` times 10⁹ bytes per second; 0: no time")
+	fs.IntVar(&engines, "engines", 1, "let a rank send `N` messages at the same time; 0: any number")
+	fs.BoolVar(&asJSON, "json", false, "write JSON")
+	return cmd
+}
+
+func topologyOf(name string, ranks, width int) (simulate.Topology, error) {
+	if width == 0 {
+		width = ranks
+	}
+	switch name {
+	case "full":
+		return simulate.Full(ranks), nil
+	case "switch":
+		return simulate.Switch(ranks), nil
+	case "ring":
+		return simulate.Ring(ranks), nil
+	case "torus", "mesh":
+		if width < 1 || ranks%width != 0 {
+			return simulate.Topology{}, cli.UsageError("--topology %s: %d ranks in rows of %d, must fill each row", name, ranks, width)
+		}
+		if name == "torus" {
+			return simulate.Torus(width, ranks/width), nil
+		}
+		return simulate.Mesh(width, ranks/width), nil
+	}
+	return simulate.Topology{}, cli.UsageError("--topology %q, must be one of %s", name, strings.Join([]string{"full", "switch", "ring", "torus", "mesh"}, ", "))
+}

@@ -1,0 +1,54 @@
+package run
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/pkg/cli"
+)
+
+func TestSchedule(t *testing.T) {
+	for _, tt := range []struct {
+		args           []string
+		code           int
+		stdout, stderr string
+	}{
+		{
+			[]string{"show", "all_gather", "ring", "--ranks", "2"},
+			cli.ExitOK,
+			"rank 0\n     0  send chunk 0 to rank 1, receive chunk 1 from rank 1\nrank 1\n     0  send chunk 1 to rank 0, receive chunk 0 from rank 0\n", "",
+		},
+		{
+			[]string{"verify", "all_reduce", "ring"},
+			cli.ExitOK,
+			"ring all_reduce of 8 ranks is correct: 112 messages\nall ranks add in the same order: their sums are equal bit by bit\n", "",
+		},
+		{
+			[]string{"verify", "all_reduce", "ring_full", "--ranks", "3"},
+			cli.ExitOK,
+			"ring_full all_reduce of 3 ranks is correct: 6 messages\nranks add in different orders: their sums of floating-point numbers can differ\n", "",
+		},
+		{
+			[]string{"simulate", "all_reduce", "ring", "--bytes", "1M", "--reduce-bandwidth", "1000"},
+			cli.ExitOK,
+			"simulated: ring all_reduce of 1048576 bytes, 8 ranks on a full mesh (unloaded): 51.618 µs, 112 messages\n", "",
+		},
+		{ // two hops in each of three steps: 3·2·(1000 + 262144·0.02)
+			[]string{"simulate", "all_gather", "ring", "--ranks", "4", "--topology", "torus", "--width", "2", "--sharing", "fifo", "--json"},
+			cli.ExitOK,
+			`{"origin":"simulated","collective":"all_gather","schedule":"ring","ranks":4,"topology":"torus 2×2","sharing":"fifo","bytes":1048576,"messages":12,"makespan_ns":37457.28}` + "\n", "",
+		},
+		{[]string{"verify", "all_reduce"}, cli.ExitUsage, "", "cxrun: cxrun schedule verify needs a collective and the name of a schedule; see 'cxrun schedule list'\n"},
+		{[]string{"verify", "alltoall", "ring"}, cli.ExitUsage, "", "cxrun: no schedules of collective \"alltoall\": choose all_gather, all_reduce or reduce_scatter\n"},
+		{[]string{"verify", "all_reduce", "swing", "--ranks", "6"}, cli.ExitUsage, "", "cxrun: swing all_reduce: 6 ranks, must be a power of two\n"},
+		{[]string{"simulate", "all_reduce", "ring", "--topology", "torus", "--width", "3"}, cli.ExitUsage, "", "cxrun: --topology torus: 8 ranks in rows of 3, must fill each row\n"},
+		{[]string{"simulate", "all_reduce", "ring", "--sharing", "even"}, cli.ExitUsage, "", "cxrun: sharing \"even\", must be unloaded, fifo or fair\n"},
+		{[]string{"simulate", "all_reduce", "ring", "--bandwidth", "0"}, cli.ExitUsage, "", "cxrun: --bandwidth must be above 0, and --latency, --reduce-bandwidth and --engines at least 0\n"},
+	} {
+		code, stdout, stderr := cxrun(t, nil, append([]string{"schedule"}, tt.args...)...)
+		require.Equal(t, tt.code, code, "%v: %s", tt.args, stderr)
+		require.Equal(t, tt.stdout, stdout, "%v", tt.args)
+		require.Equal(t, tt.stderr, stderr, "%v", tt.args)
+	}
+}
