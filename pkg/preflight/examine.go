@@ -20,9 +20,10 @@ const (
 	Note    = "note"    // it can, with less than it could have
 )
 
-// Finding is one line about one backend.
+// Finding is one line about one backend, or about one tool that starts ranks.
 type Finding struct {
-	Backend string `json:"backend"`
+	Backend string `json:"backend,omitempty"`
+	Tool    string `json:"tool,omitempty"`
 	State   string `json:"state"`
 	// Text says what is missing, where it was looked for and what to do. It may
 	// name paths of this machine.

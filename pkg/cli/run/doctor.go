@@ -12,6 +12,7 @@ import (
 
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/cli"
+	"github.com/collectivex/collectivex/pkg/command"
 	"github.com/collectivex/collectivex/pkg/foreign"
 	"github.com/collectivex/collectivex/pkg/preflight"
 )
@@ -26,13 +27,14 @@ func newDoctor(s cli.Streams) *cobra.Command {
 		Use:   "doctor",
 		Short: "Report which backends can run here, what the others lack, and what to do",
 		Long: `Report for every backend, one line each, whether this machine can run it. If not, the
-line says what is missing, where it was looked for, and what to do.
+line says what is missing, where it was looked for, and what to do. Lines about Slurm and
+container engines follow, which start ranks where a platform says so.
 
 The exit code is 3 if a backend named with --backend cannot run.`,
 		Example: `  cxrun doctor
   cxrun doctor --backend nccl`,
 		Args: cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
+		RunE: func(c *cobra.Command, _ []string) error {
 			cat, err := defs.Load()
 			if err != nil {
 				return err
@@ -42,6 +44,9 @@ The exit code is 3 if a backend named with --backend cannot run.`,
 				return err
 			}
 			findings := here().examiner().Examine(backends)
+			if len(names) == 0 {
+				findings = append(findings, preflight.Tools(c.Context(), command.Host{})...)
+			}
 			if asJSON {
 				err = writeJSON(s.Out, findings)
 			} else {
@@ -87,7 +92,7 @@ func chosen(cat *catalog.Catalog, names []string) ([]catalog.Backend, error) {
 func printFindings(out io.Writer, findings []preflight.Finding) error {
 	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
 	for _, f := range findings {
-		fmt.Fprintf(w, "%s\t%s\t%s\n", f.Backend, f.State, foreign.Line(f.Text))
+		fmt.Fprintf(w, "%s%s\t%s\t%s\n", f.Backend, f.Tool, f.State, foreign.Line(f.Text))
 	}
 	return w.Flush()
 }
