@@ -51,6 +51,13 @@ type Leader struct {
 	keys    int
 	stored  int64 // bytes
 	full    int64 // maxStored, or less in tests
+
+	encoding sync.Mutex
+	encoded  struct {
+		name  string
+		world int
+		text  []byte
+	}
 }
 
 var _ Store = (*Leader)(nil)
@@ -403,7 +410,22 @@ func (l *Leader) serveGather(w http.ResponseWriter, r *http.Request) {
 	defer cancel()
 	var out gatherReply
 	out.Values, out.Missing = l.gathered(ctx, r.PathValue("key"), min(world, maxKeys))
-	_ = json.NewEncoder(w).Encode(out) // fails if the client has gone
+	send(w, l.encode(r.PathValue("key"), out))
+}
+
+// encode encodes the reply to a gather. All ranks ask for the same values at about the same
+// time: the last complete reply is kept.
+func (l *Leader) encode(name string, out gatherReply) []byte {
+	l.encoding.Lock()
+	defer l.encoding.Unlock()
+	if out.Values != nil && l.encoded.name == name && l.encoded.world == len(out.Values) {
+		return l.encoded.text
+	}
+	text, _ := json.Marshal(out) // bytes and numbers always marshal
+	if out.Values != nil {
+		l.encoded.name, l.encoded.world, l.encoded.text = name, len(out.Values), text
+	}
+	return text
 }
 
 // reply answers a request that has no content, or failed.
