@@ -66,6 +66,7 @@ var forms = []struct {
 	{".csv", newCSV},
 	{".parquet", newParquet},
 	{".prom", newPrometheus},
+	{".json", newTrace},
 }
 
 // Extensions returns the extensions of files that Write writes.

@@ -1,6 +1,8 @@
 package export
 
 import (
+	"encoding/json"
+
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/registry"
 	"github.com/collectivex/collectivex/pkg/result"
@@ -12,10 +14,13 @@ type Family struct {
 	// Rows returns a row for each figure of a document. head has the columns that all of
 	// them share; the family sets the others.
 	Rows func(d result.Document, head Row) []Row
+	// Spans returns the windows and checks of a record among the raw samples of a document,
+	// none for a record without any. It is nil if the family has no traces.
+	Spans func(d result.Document, kind string, data json.RawMessage) ([]Span, error)
 }
 
 var families = registry.New(func(f Family) string { return string(f.Name) },
-	Family{plan.FamilyEP, epRows}, Family{plan.FamilyCollective, collectiveRows})
+	Family{plan.FamilyEP, epRows, epSpans}, Family{plan.FamilyCollective, collectiveRows, collectiveSpans})
 
 // Register adds a family. It is for init functions: it panics if the family is
 // registered already, and once a document was exported.

@@ -201,7 +201,7 @@ func TestExport(t *testing.T) {
 
 	code, _, stderr = cxrun(nil, "export", "--in", dir, "-o", "run.xlsx")
 	require.Equal(t, cli.ExitUsage, code)
-	require.Equal(t, "cxrun: -o run.xlsx: name a file that ends in .csv, .parquet, .prom\n", stderr)
+	require.Equal(t, "cxrun: -o run.xlsx: name a file that ends in .csv, .parquet, .prom, .json\n", stderr)
 }
 
 func TestPrune(t *testing.T) {

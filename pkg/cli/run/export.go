@@ -19,20 +19,23 @@ func newExport(s cli.Streams) *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "export --in DIR|FILE -o FILE",
-		Short: "Write the figures of a run for other tools: CSV, Parquet, Prometheus",
+		Short: "Write the figures of a run for other tools: CSV, Parquet, Prometheus, Perfetto",
 		Long: `Write the figures of the documents below a directory or in an NDJSON file in the
 form that the extension of the output names:
 
   .csv      a table with one figure per row (pandas, spreadsheets, R)
   .parquet  the same table (DuckDB, Polars, Spark)
   .prom     gauges for the textfile collector of Prometheus' node_exporter
+  .json     the trace of one case, for Perfetto: ranks, windows, checks. It needs
+            the raw samples beside the document
 
 For each case of a run, the attempt that counts is written: the newest success,
 else the newest attempt. docs/export.md describes every column.
 
 The exit code is 1 if a file was left out because it is not a document.`,
 		Example: `  cxrun export --in results/monday -o monday.csv
-  cxrun export --in run.ndjson -o run.parquet`,
+  cxrun export --in run.ndjson -o run.parquet
+  cxrun export --in results/monday/cells/CELL/DOCUMENT.json -o trace.json`,
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			if len(in) == 0 || out == "" {

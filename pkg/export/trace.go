@@ -1,0 +1,356 @@
+package export
+
+import (
+	"bufio"
+	"cmp"
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/collectivex/collectivex/pkg/regular"
+	"github.com/collectivex/collectivex/pkg/result"
+)
+
+// Span is a timed window of one rank or, without times, one of its checks.
+type Span struct {
+	Track string // of the rank: a component, a timing mode, checks
+	Name  string
+	Names []string // of each of Us, if they are not all Name
+	// Began is when the window began; zero if that was not recorded. Spans without it are
+	// laid out in the order of their records, and their iterations begin on all ranks at
+	// once, as they did after a barrier.
+	Began time.Time
+	Us    []float64 // what was measured, one after the other
+	// Offsets are where each of Us begins, in microseconds from the first on; nil if each
+	// begins where the one before it ended.
+	Offsets []float64
+	Args    map[string]any
+}
+
+// traceForm writes the trace of one case as Trace Event JSON, which Perfetto reads: a process
+// for each rank and a thread for each track.
+type traceForm struct {
+	w       io.Writer
+	program string
+	trace   *trace
+	caseID  string
+}
+
+func newTrace(w io.Writer, program string) (Form, error) {
+	return &traceForm{w: w, program: program}, nil
+}
+
+// trace is the JSON object format of trace events.
+type trace struct {
+	Events []event        `json:"traceEvents"`
+	Unit   string         `json:"displayTimeUnit"`
+	Other  map[string]any `json:"otherData"`
+}
+
+// event is a trace event. Times are microseconds.
+type event struct {
+	Name  string         `json:"name"`
+	Phase string         `json:"ph"`
+	Rank  int            `json:"pid"`
+	Track int            `json:"tid"`
+	At    float64        `json:"ts"`
+	Dur   *float64       `json:"dur,omitempty"`
+	Scope string         `json:"s,omitempty"`
+	Args  map[string]any `json:"args,omitempty"`
+}
+
+// Add implements Form.
+func (f *traceForm) Add(c Case) error {
+	h := c.Document.Head()
+	if f.trace != nil {
+		return fmt.Errorf("a trace is of one case, and these documents are of %s and %s; name one with --in FILE.json", f.caseID, h.Identity.CaseID)
+	}
+	f.caseID = h.Identity.CaseID
+	family, ok := families.Find(string(h.Identity.Case.Family))
+	if !ok || family.Spans == nil {
+		return fmt.Errorf("%s: family %s has no traces", c.Source, h.Identity.Case.Family)
+	}
+	ranks, err := readSpans(c, family)
+	if err != nil {
+		return err
+	}
+	f.trace = &trace{Unit: "ns", Other: map[string]any{
+		"case_id": f.caseID, "outcome": h.Outcome.Status, "generated_at": h.GeneratedAt, "generator": f.program,
+	}}
+	f.trace.lay(ranks)
+	f.trace.counters(h.Devices)
+	return nil
+}
+
+// Close implements Form.
+func (f *traceForm) Close() error {
+	if f.trace == nil {
+		return errors.New("no document to make a trace of")
+	}
+	text, err := result.Encode(f.trace)
+	if err == nil {
+		_, err = f.w.Write(text)
+	}
+	return err
+}
+
+// maxRecord is the largest record that is read, in bytes.
+const maxRecord = 64 << 20
+
+// readSpans reads the raw samples beside a document: the spans of each rank.
+func readSpans(c Case, family Family) ([][]Span, error) {
+	path := result.SamplesFile(c.Source)
+	file, err := regular.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("%s has no raw samples beside it: %w; name a document in its results directory with --in FILE.json", c.Source, err)
+	}
+	defer file.Close()
+	z, err := gzip.NewReader(file)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	ranks := make([][]Span, c.Document.Head().Topology.WorldSize)
+	lines := bufio.NewScanner(z)
+	lines.Buffer(nil, maxRecord)
+	for n := 1; lines.Scan(); n++ {
+		var record struct {
+			Rank int             `json:"rank"`
+			Kind string          `json:"kind"`
+			Data json.RawMessage `json:"data"`
+		}
+		err := json.Unmarshal(lines.Bytes(), &record)
+		if err == nil && (record.Rank < 0 || record.Rank >= len(ranks)) {
+			err = fmt.Errorf("rank %d of %d", record.Rank, len(ranks))
+		}
+		var spans []Span
+		if err == nil {
+			spans, err = family.Spans(c.Document, record.Kind, record.Data)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s:%d: %w", path, n, err)
+		}
+		ranks[record.Rank] = append(ranks[record.Rank], spans...)
+	}
+	if err := lines.Err(); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return ranks, nil
+}
+
+// lay adds the spans of each rank.
+func (t *trace) lay(ranks [][]Span) {
+	var first time.Time
+	tracks := []string{} // by number, the same in every rank
+	longest := 0
+	for _, spans := range ranks {
+		longest = max(longest, len(spans))
+		for _, s := range spans {
+			if !slices.Contains(tracks, s.Track) {
+				tracks = append(tracks, s.Track)
+			}
+			if !s.Began.IsZero() && (first.IsZero() || s.Began.Before(first)) {
+				first = s.Began
+			}
+		}
+	}
+	t.Other["times"] = "reconstructed from durations, in the order of the measurement"
+	if !first.IsZero() {
+		t.Other["times"] = "windows: recorded; within a window: reconstructed from durations"
+		t.Other["began"] = first.UTC().Format(time.RFC3339Nano)
+	}
+	for rank := range ranks {
+		t.Events = append(t.Events, event{Name: "process_name", Phase: "M", Rank: rank, Args: map[string]any{"name": fmt.Sprint("rank ", rank)}})
+		for i, track := range tracks {
+			t.Events = append(t.Events, event{Name: "thread_name", Phase: "M", Rank: rank, Track: i, Args: map[string]any{"name": track}})
+		}
+	}
+	now := 0.0
+	for i := range longest {
+		end := now
+		starts := together(ranks, i, now)
+		for rank, spans := range ranks {
+			if i >= len(spans) {
+				continue
+			}
+			s := spans[i]
+			e := event{Name: s.Name, Phase: "X", Rank: rank, Track: slices.Index(tracks, s.Track), Args: s.Args}
+			at := now
+			if !s.Began.IsZero() {
+				at = float64(s.Began.Sub(first).Nanoseconds()) / 1e3
+			}
+			if len(s.Us) == 0 {
+				e.Phase, e.Scope, e.At = "i", "t", at
+				t.Events = append(t.Events, e)
+			}
+			for j, us := range s.Us {
+				e.At, e.Dur = at, &us
+				if s.Names != nil {
+					e.Name = s.Names[j]
+				}
+				switch {
+				case s.Offsets != nil:
+					e.At = now + s.Offsets[j]
+				case s.Began.IsZero():
+					e.At = starts[j]
+				}
+				t.Events = append(t.Events, e)
+				at = max(at, e.At+us)
+			}
+			end = max(end, at)
+		}
+		now = end
+	}
+}
+
+// together returns where each iteration of the i-th spans begins: once it has ended on all
+// ranks, the next one begins on all.
+func together(ranks [][]Span, i int, now float64) (starts []float64) {
+	for j := 0; ; j++ {
+		longest, found := 0.0, false
+		for _, spans := range ranks {
+			if i < len(spans) && j < len(spans[i].Us) {
+				longest, found = max(longest, spans[i].Us[j]), true
+			}
+		}
+		if !found {
+			return starts
+		}
+		starts = append(starts, now)
+		now += longest
+	}
+}
+
+// counters adds the state of the devices before the first and after the last window.
+func (t *trace) counters(devices *result.Devices) {
+	if devices == nil {
+		return
+	}
+	last := 0.0
+	for _, e := range t.Events {
+		if e.Dur != nil {
+			last = max(last, e.At+*e.Dur)
+		}
+	}
+	for _, r := range devices.Ranks {
+		for _, s := range []struct {
+			at    float64
+			state *result.DeviceState
+		}{{0, r.Before}, {last, r.After}} {
+			if s.state == nil {
+				continue
+			}
+			for _, c := range []struct {
+				name  string
+				value int
+			}{{"SM clock MHz", s.state.SMMHz}, {"memory clock MHz", s.state.MemMHz}, {"power W", s.state.PowerW}, {"temperature C", s.state.TemperatureC}} {
+				if c.value != 0 {
+					t.Events = append(t.Events, event{Name: c.name, Phase: "C", Rank: r.Rank, At: s.at, Args: map[string]any{"value": c.value}})
+				}
+			}
+		}
+	}
+}
+
+// epSpans are the windows and checks of an EP record.
+func epSpans(_ result.Document, kind string, data json.RawMessage) ([]Span, error) {
+	var r struct {
+		Tokens    int       `json:"tokens_per_rank"`
+		Trial     int       `json:"trial"`
+		Component string    `json:"component"`
+		Us        []float64 `json:"us"`
+		Dispatch  []float64 `json:"dispatch_us"`
+		Combine   []float64 `json:"combine_us"`
+		Pair      []float64 `json:"pair_us"`
+		Starts    []float64 `json:"start_to_start_us"`
+		When      string    `json:"when"`
+		Passed    bool      `json:"passed"`
+	}
+	if err := json.Unmarshal(data, &r); err != nil {
+		return nil, err
+	}
+	tokens := fmt.Sprintf("%d tokens per rank", r.Tokens)
+	args := map[string]any{"tokens_per_rank": r.Tokens, "trial": r.Trial}
+	switch kind {
+	case "ep-fresh":
+		return []Span{{Track: r.Component, Name: tokens, Us: r.Us, Args: args}}, nil
+	case "ep-chain":
+		n := len(r.Pair)
+		if len(r.Dispatch) != n || len(r.Combine) != n || len(r.Starts) < n-1 {
+			return nil, fmt.Errorf("a chain of %d pairs with %d dispatches, %d combines and %d starts", n, len(r.Dispatch), len(r.Combine), len(r.Starts))
+		}
+		chain := Span{Track: "chain", Args: args}
+		at := 0.0
+		for i := range n {
+			chain.Names = append(chain.Names, "pair, "+tokens, "dispatch", "combine")
+			chain.Us = append(chain.Us, r.Pair[i], r.Dispatch[i], r.Combine[i])
+			chain.Offsets = append(chain.Offsets, at, at, at+max(0, r.Pair[i]-r.Combine[i]))
+			if i < n-1 {
+				at += r.Starts[i]
+			}
+		}
+		return []Span{chain}, nil
+	case "ep-verdict":
+		return []Span{{Track: "checks", Name: verdict(r.Passed) + ": " + r.When + ", " + tokens, Args: map[string]any{"passed": r.Passed}}}, nil
+	}
+	return nil, nil
+}
+
+func verdict(passed bool) string {
+	if passed {
+		return "passed"
+	}
+	return "failed"
+}
+
+// collectiveSpans are the windows of a collective record, each with its check.
+func collectiveSpans(doc result.Document, kind string, data json.RawMessage) ([]Span, error) {
+	if kind != "collective-sample" {
+		return nil, nil
+	}
+	var r struct {
+		Requested int64  `json:"requested"`
+		Placement string `json:"placement"`
+		Mode      string `json:"mode"`
+		Pair      *struct {
+			Src int `json:"src"`
+			Dst int `json:"dst"`
+		} `json:"pair"`
+		Trial int       `json:"trial"`
+		Us    []float64 `json:"us"`
+		Began time.Time `json:"began"`
+		Check struct {
+			Checked int64 `json:"checked"`
+			Wrong   int64 `json:"wrong"`
+		} `json:"check"`
+	}
+	if err := json.Unmarshal(data, &r); err != nil {
+		return nil, err
+	}
+	what := fmt.Sprintf("%d bytes, %s", r.Requested, r.Placement)
+	if r.Pair != nil {
+		what += fmt.Sprintf(", rank %d to %d", r.Pair.Src, r.Pair.Dst)
+	}
+	m := doc.Head().Identity.Case.Collective().Measure
+	s := Span{
+		Track: r.Mode, Name: what, Began: r.Began, Us: r.Us,
+		Args: map[string]any{"trial": r.Trial, "checked_elements": r.Check.Checked, "wrong_elements": r.Check.Wrong},
+	}
+	operations := m.Iterations * cmp.Or(m.Aggregate, 1)
+	switch {
+	case len(r.Us) == 0: // an untimed window
+		s.Track, s.Name = "checks", verdict(r.Check.Wrong == 0)+": "+what
+		return []Span{s}, nil
+	case len(r.Us) != 1 || r.Mode == "per_iteration" || r.Mode == "blocking":
+		return []Span{s}, nil
+	case r.Mode == "graph":
+		operations *= cmp.Or(m.Launches, 1)
+	}
+	// One figure for a window of operations back to back: the window is the span.
+	s.Args["us_per_operation"], s.Args["operations"] = r.Us[0], operations
+	s.Us = []float64{r.Us[0] * float64(operations)}
+	return []Span{s}, nil
+}
