@@ -78,6 +78,7 @@ func Execute(ctx context.Context, s Streams, newRoot func(Streams) *cobra.Comman
 		return UsageError("%w; see '%s --help'", inWords(err), c.CommandPath())
 	})
 	completeStandard(root)
+	completeFilters(root)
 	started := false
 	noteStart(root, &started)
 	ran, err := root.ExecuteContextC(ctx)

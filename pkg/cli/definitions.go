@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/collectivex/collectivex/matrix"
@@ -105,4 +106,34 @@ func positive(s string) (int, error) {
 		return 0, fmt.Errorf("%q is not a positive number", s)
 	}
 	return n, nil
+}
+
+// completeFilters has the shell complete the filters of c and of the commands below it with
+// the words of the definitions.
+func completeFilters(c *cobra.Command) {
+	c.Flags().VisitAll(func(f *pflag.Flag) {
+		l, ok := f.Value.(*list)
+		if !ok {
+			return
+		}
+		_ = c.RegisterFlagCompletionFunc(f.Name, func(c *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
+			var defs Definitions
+			if dir := c.Flags().Lookup("definitions"); dir != nil {
+				defs.Dir = dir.Value.String()
+			}
+			cat, err := defs.Load()
+			if err != nil {
+				return nil, cobra.ShellCompDirectiveError
+			}
+			before := typed[:strings.LastIndexByte(typed, ',')+1]
+			var out []string
+			for _, word := range l.filter.Choices(cat) {
+				out = append(out, before+word)
+			}
+			return out, cobra.ShellCompDirectiveNoFileComp
+		}) // fails for a second registration alone
+	})
+	for _, sub := range c.Commands() {
+		completeFilters(sub)
+	}
 }

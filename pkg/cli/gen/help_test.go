@@ -50,3 +50,31 @@ func TestExamples(t *testing.T) {
 		})
 	}
 }
+
+// The shell completes commands, flags, and the filters with the words of the definitions.
+func TestCompletion(t *testing.T) {
+	c := newConsole(t)
+	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
+		code, stdout, stderr := c.run("cxgen completion " + shell)
+		require.Equal(t, cli.ExitOK, code, stderr)
+		require.Contains(t, stdout, "__complete")
+	}
+	dir := t.TempDir()
+	require.NoError(t, os.CopyFS(dir, matrix.FS))
+	for _, test := range []struct {
+		line string
+		want []string
+	}{
+		{"cxgen __complete dis", []string{"dispatch\t"}},
+		{"cxgen __complete dispatch --dry", []string{"--dry-run\t"}},
+		{"cxgen __complete dispatch --suite smo", []string{"smoke\n"}},
+		{"cxgen __complete dispatch --definitions " + dir + " --sku mi355x,mi3", []string{"mi355x,mi300x-tw\n", "mi355x,mi355x\n"}},
+		{"cxgen __complete matrix --world 1", []string{"16\n"}},
+	} {
+		code, stdout, stderr := c.run(test.line)
+		require.Equal(t, cli.ExitOK, code, stderr)
+		for _, want := range test.want {
+			require.Contains(t, stdout, want, test.line)
+		}
+	}
+}
