@@ -35,6 +35,10 @@ type Docker struct {
 
 var _ Launcher = Docker{}
 
+// removeLimit is how long an engine may take to kill what is in a container, or to start a
+// command there.
+const removeLimit = 2 * time.Minute
+
 // containerFile is the file in a scratch directory that names the container that may be
 // running. If its shard was killed, the next one on this host removes it.
 const containerFile = "container"
@@ -151,7 +155,7 @@ func (d Docker) removeOf(ctx context.Context, dir string) error {
 // remove kills everything in a container, also when ctx has ended. It is no error if there
 // is none of that name.
 func (d Docker) remove(ctx context.Context, name string) error {
-	said, err := runStep(context.WithoutCancel(ctx), d.Starter, d.Engine.Args("rm", "--force", name), killGrace)
+	said, err := runStep(context.WithoutCancel(ctx), d.Starter, d.Engine.Args("rm", "--force", name), removeLimit)
 	if err != nil && !strings.Contains(strings.ToLower(said), "no such container") && !strings.Contains(said, "no container with") {
 		return fmt.Errorf("remove container %s: %w (%s)", name, err, lastWords(said))
 	}
@@ -184,7 +188,7 @@ type dockerGroup struct {
 // Dump implements Group. The engine passes no signals on to commands in a container.
 func (g *dockerGroup) Dump() {
 	a := g.allocation
-	_, _ = runStep(context.Background(), a.Starter, a.exec(g.name, "hold", "--dir", a.Dir(), "--dump"), killGrace) // a help, not a result
+	_, _ = runStep(context.Background(), a.Starter, a.exec(g.name, "hold", "--dir", a.Dir(), "--dump"), removeLimit) // a help, not a result
 }
 
 // Kill implements Group.
