@@ -83,3 +83,17 @@ func TestWithoutRepeatsThereIsNoFloor(t *testing.T) {
 	z.add("new", names(4), []float64{3, 1, 2, 0})
 	require.Equal(t, freedom, z.freedom())
 }
+
+// The same spread, seen in fewer runs, makes a wider floor.
+func TestFewRunsWidenTheFloor(t *testing.T) {
+	floor := func(sides int) float64 {
+		var z noise
+		for i := range sides {
+			z.add(names(sides)[i], names(5), []float64{-0.02, -0.01, 0, 0.01, 0.02})
+		}
+		f, ok := z.floor(5, 5, 0.05, 20*resampled)
+		require.True(t, ok)
+		return f
+	}
+	require.InEpsilon(t, widening(8)/widening(80), floor(2)/floor(20), 0.04)
+}
