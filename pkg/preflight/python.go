@@ -17,6 +17,7 @@ const (
 	Torch        = "torch"
 	DeepEPV2     = "deepep-v2"
 	DeepEPLegacy = "deepep-legacy"
+	FlashInfer   = "flashinfer-ep"
 	MoRI         = "mori"
 )
 
@@ -34,6 +35,7 @@ var pythonPackages = []pythonPackage{
 	{kind: Torch, module: "torch", distributions: []string{"torch"}, what: "torch"},
 	{kind: DeepEPV2, module: "deep_ep", distributions: []string{"deep_ep", "deep-ep"}, other: "1.", what: "DeepEP V2"},
 	{kind: DeepEPLegacy, module: "deep_ep", distributions: []string{"deep_ep", "deep-ep"}, other: "2.", what: "DeepEP 1.2, before ElasticBuffer"},
+	{kind: FlashInfer, module: "flashinfer", distributions: []string{"flashinfer-python", "flashinfer"}, what: "FlashInfer (flashinfer-python)"},
 	{kind: MoRI, module: "mori", distributions: []string{"amd_mori", "amd-mori", "mori"}, what: "MoRI (amd_mori)"},
 }
 

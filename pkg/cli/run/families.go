@@ -40,6 +40,7 @@ func families() shard.Registry {
 
 				"deepep-legacy": python.Open("deepep-legacy"),
 				"deepep-v2":     python.Open("deepep-v2"),
+				"flashinfer-ep": python.Open("flashinfer-ep"),
 				"mori":          python.Open("mori"),
 			},
 		},

@@ -28,6 +28,7 @@ type mode struct {
 	receive    ep.Layout
 	combine    ep.Semantics
 	reduction  ep.Reduction
+	treeBefore []int // version of the library before which reduction is topk-slot-tree
 	freshPair  bool
 	stages     bool // bf16 rows too, into memory of the library
 	cap        int  // tokens of a rank; 0 is no limit
@@ -53,6 +54,8 @@ type limits struct {
 	topk        int
 	worlds      []int // ranks that its kernels are built for
 	oneNode     bool
+	transport   string // of scale-up
+	maxWorld    int
 	oneDomain   bool
 	arch        int // at least, of sm_NN
 	archs       []string
@@ -110,6 +113,17 @@ var backends = map[string]backend{
 		},
 		limits: limits{arch: 90, hiddenUnit: 128},
 	},
+	"flashinfer-ep": {
+		platform: "cuda",
+		modes: map[string]mode{
+			vocab.ModeNormal: {
+				module: "flashinfer", generation: "flashinfer-mnnvl-one-sided",
+				receive: ep.TokenRank, combine: ep.UnweightedRankSum, reduction: ep.DomainFP32, treeBefore: []int{0, 6, 16},
+				freshPair: true, stages: true, globalIDs: true, cast: cast{suffix: "-blockwise-offpath"},
+			},
+		},
+		limits: limits{arch: 90, hiddenUnit: 128, topk: 22, maxWorld: 64, transport: "mnnvl", oneDomain: true},
+	},
 	"mori": {
 		platform: "hip",
 		modes: map[string]mode{
@@ -118,6 +132,26 @@ var backends = map[string]backend{
 		},
 		limits: limits{archs: []string{"gfx942", "gfx950"}, oneNode: true, powerOfTwo: true, gpusPerNode: 8, hiddenUnit: 128, topk: 63},
 	},
+}
+
+// older reports whether a version is below least. One that cannot be read is, and so is a
+// pre-release.
+func older(version string, least []int) bool {
+	release, _, _ := strings.Cut(version, "+")
+	parts := strings.Split(release, ".")
+	for i, l := range least {
+		if i >= len(parts) {
+			return true
+		}
+		n, err := strconv.Atoi(parts[i])
+		if err != nil || n < l {
+			return true
+		}
+		if n > l {
+			return false
+		}
+	}
+	return len(parts) > len(least)
 }
 
 // moriMode is one of MoRI's modes: the receive is by token and rank in both. The kernels of
@@ -144,6 +178,9 @@ func (b backend) describe(c plan.Case, info accel.Info, version string) (ep.Desc
 		Mode: block.Mode, KernelGeneration: m.generation, LibraryVersion: version,
 		Receive: m.receive, Combine: m.combine, Reduction: m.reduction, DispatchDType: "bf16", FP8Consume: ep.ConsumeNative,
 		FreshPair: m.freshPair, StageWorks: m.stages, LadderCap: m.cap, IndexType: numeric.Int64,
+	}
+	if m.treeBefore != nil && older(version, m.treeBefore) {
+		d.Reduction = ep.TopKSlotTree
 	}
 	if m.globalIDs {
 		d.IndexType = numeric.Int32
@@ -180,8 +217,12 @@ func (b backend) within(l limits, c plan.Case, d ep.Description, m mode, info ac
 		return rank.Refused("%s has kernels for %s, not for %s", b.name, strings.Join(l.archs, " and "), info.Arch)
 	case l.oneNode && c.Nodes > 1:
 		return rank.Refused("%s is measured on one node in mode %s, not on %d", b.name, block.Mode, c.Nodes)
+	case l.transport != "" && c.ScaleUpTransport != l.transport:
+		return rank.Refused("%s writes into the memory of peers over %s, which this platform's %s is not", b.name, l.transport, c.ScaleUpTransport)
+	case l.maxWorld > 0 && c.World > l.maxWorld:
+		return rank.Refused("%s has up to %d ranks, not %d", b.name, l.maxWorld, c.World)
 	case l.oneDomain && c.World > max(1, c.ScaleUpDomain):
-		return rank.Refused("%s is measured inside one scale-up domain in mode %s, not with %d ranks in domains of %d: its hybrid mode was never run here", b.name, block.Mode, c.World, c.ScaleUpDomain)
+		return rank.Refused("%s is measured inside one scale-up domain in mode %s, not with %d ranks in domains of %d: across domains it was never run here", b.name, block.Mode, c.World, c.ScaleUpDomain)
 	case len(l.worlds) > 0 && !slices.Contains(l.worlds, c.World):
 		return rank.Refused("%s has kernels for %v ranks in mode %s, not for %d", b.name, l.worlds, block.Mode, c.World)
 	case l.powerOfTwo && c.RanksPerNode&(c.RanksPerNode-1) != 0:

@@ -19,9 +19,9 @@ import (
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-// corrupted requires that planted corruptions of device buffers are found in all cases, by
-// the checks that should see them.
-func corrupted(t *testing.T, cases ...plan.Case) {
+// corrupted requires that planted corruptions of device buffers, of these kinds alone if
+// any are named, are found in all cases, by the checks that should see them.
+func corrupted(t *testing.T, kinds []string, cases ...plan.Case) {
 	t.Helper()
 	for _, f := range []struct {
 		kind, at    string
@@ -36,6 +36,9 @@ func corrupted(t *testing.T, cases ...plan.Case) {
 		{kind: ep.FaultStale, at: "combine-2", when: "post-combine-changed", check: ep.CheckCombine},
 		{kind: ep.FaultNoDispatch, at: "dispatch-every-3", all: true, when: "alternating-dispatch", check: ep.CheckPayload, reusable: true},
 	} {
+		if len(kinds) > 0 && !slices.Contains(kinds, f.kind) {
+			continue
+		}
 		t.Run(f.kind+" "+f.at, func(t *testing.T) {
 			fault := fmt.Sprintf("rank=1,kind=%s,at=%s", f.kind, f.at)
 			if f.all {
@@ -66,7 +69,7 @@ func corrupted(t *testing.T, cases ...plan.Case) {
 func TestDeepEPLegacyFaults(t *testing.T) {
 	short.Skip(t)
 	setUp(t, "legacy")
-	corrupted(t,
+	corrupted(t, nil,
 		caseOf("deepep-legacy", vocab.ModeNormal, "bf16"), caseOf("deepep-legacy", vocab.ModeNormal, "fp8"),
 		caseOf("deepep-legacy", vocab.ModeLowLatency, "bf16"), caseOf("deepep-legacy", vocab.ModeLowLatency, "fp8"),
 	)
@@ -75,14 +78,20 @@ func TestDeepEPLegacyFaults(t *testing.T) {
 func TestDeepEPV2Faults(t *testing.T) {
 	short.Skip(t)
 	setUp(t, "v2")
-	corrupted(t, caseOf("deepep-v2", vocab.ModeNormal, "bf16"), caseOf("deepep-v2", vocab.ModeNormal, "fp8"))
+	corrupted(t, []string{ep.FaultFlipBit, ep.FaultStale}, caseOf("deepep-v2", vocab.ModeNormal, "bf16"), caseOf("deepep-v2", vocab.ModeNormal, "fp8"))
 }
 
 func TestMoRIFaults(t *testing.T) {
 	short.Skip(t)
 	setUp(t, "mori")
 	t.Setenv("CX_STANDIN_HIP", "1")
-	corrupted(t, caseOf("mori", vocab.ModeNormal, "fp8"), caseOf("mori", vocab.ModeLowLatency, "bf16"))
+	corrupted(t, []string{ep.FaultFlipBit, ep.FaultStale}, caseOf("mori", vocab.ModeNormal, "fp8"), caseOf("mori", vocab.ModeLowLatency, "bf16"))
+}
+
+func TestFlashInferFaults(t *testing.T) {
+	short.Skip(t)
+	setUp(t, "flashinfer")
+	corrupted(t, []string{ep.FaultFlipBit, ep.FaultStale}, caseOf("flashinfer-ep", vocab.ModeNormal, "bf16", mnnvl), caseOf("flashinfer-ep", vocab.ModeNormal, "fp8", mnnvl))
 }
 
 // failure is that of the first rank that has one.
@@ -157,6 +166,8 @@ func TestRefusals(t *testing.T) {
 		{"deepep-legacy", vocab.ModeLowLatency, "deepep-legacy has up to top-11 in mode low-latency, not top-12", func(c *plan.Case) { c.EP().TopK = 12 }, hopper},
 		{"deepep-legacy", vocab.ModeLowLatency, "deepep-legacy has no dispatch with a cached layout in mode low-latency", cached, hopper},
 		{"deepep-v2", vocab.ModeNormal, "deepep-v2 is measured inside one scale-up domain in mode normal, not with 2 ranks in domains of 1", func(c *plan.Case) { c.ScaleUpDomain = 1 }, hopper},
+		{"flashinfer-ep", vocab.ModeNormal, "flashinfer-ep writes into the memory of peers over mnnvl, which this platform's shm is not", func(*plan.Case) {}, hopper},
+		{"flashinfer-ep", vocab.ModeLowLatency, "flashinfer-ep has no mode low-latency", mnnvl, hopper},
 		{"mori", vocab.ModeNormal, "mori has kernels for gfx942 and gfx950, not for gfx90a", func(*plan.Case) {}, accel.Info{Arch: "gfx90a"}},
 		{"mori", vocab.ModeLowLatency, "mori has kernels for [8] ranks in mode low-latency, not for 2", func(*plan.Case) {}, accel.Info{Arch: "gfx950"}},
 		{"mori", vocab.ModeNormal, "mori has a power of two of ranks on a node, not 6", func(c *plan.Case) { c.RanksPerNode = 6 }, accel.Info{Arch: "gfx950"}},

@@ -58,7 +58,7 @@ struct cx_arrived {
 	const void *values;
 	const float *scales;  // 0: none
 	const cx_i32 *counts; // rows of each group, from its first one on; 0: rows in all
-	const cx_i32 *present; // of each row topk ids, of which the first is negative where no row is; 0: all rows are
+	const cx_i32 *present; // topk ids of each row, all negative where no row is; 0: all rows are
 	cx_i64 group_scales, row_scales, column_scales; // distances of scales, in floats
 	cx_i32 groups, capacity, rows, topk, hidden, fp8, fnuz;
 };
@@ -73,7 +73,10 @@ extern "C" __global__ void cx_py_stage(cx_arrived a, cx_eight *out)
 		count = count < a.capacity ? count : a.capacity;
 		for (; at < count; at += gridDim.x) {
 			cx_i64 row = (cx_i64)g * a.capacity + at, first = row * vectors;
-			if (a.present && a.present[row * a.topk] < 0)
+			bool there = !a.present;
+			for (cx_i32 k = 0; k < a.topk && !there; k++)
+				there = a.present[row * a.topk + k] >= 0;
+			if (!there)
 				continue;
 			for (cx_i32 i = threadIdx.x; i < vectors; i += blockDim.x) {
 				if (!a.fp8) {

@@ -50,6 +50,8 @@ type geometry struct {
 	RowScales    int64 `json:"row_scales"`
 	ColumnScales int64 `json:"column_scales"`
 	Sparse       bool  `json:"sparse"`
+	// StagedElsewhere: staged rows belong into memory of the library.
+	StagedElsewhere bool `json:"staged_elsewhere"`
 }
 
 // rows is how many rows have room.
@@ -74,7 +76,7 @@ type memory struct {
 
 // newMemory allocates what the adapter needs besides the library. Where the library has
 // memory for staged rows, others is 0.
-func newMemory(device accel.Device, m mode, c ep.Codec, g geometry, tokens, hidden int, stagedElsewhere bool) (*memory, error) {
+func newMemory(device accel.Device, m mode, c ep.Codec, g geometry, tokens, hidden int) (*memory, error) {
 	of := &memory{device: device}
 	casts := c.Format != nil && !m.cast.inKernel
 	for _, part := range []struct {
@@ -84,7 +86,7 @@ func newMemory(device accel.Device, m mode, c ep.Codec, g geometry, tokens, hidd
 	}{
 		{&of.codes, tokens * hidden, casts},
 		{&of.scales, 4 * tokens * c.Scales(hidden), casts && c.Block},
-		{&of.others, 2 * g.rows() * hidden, !stagedElsewhere},
+		{&of.others, 2 * g.rows() * hidden, !g.StagedElsewhere},
 		{&of.arrivedScales, 4 * g.rows() * c.Scales(hidden), c.Block},
 	} {
 		if !part.want {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/collectivex/collectivex/pkg/accel"
 	"github.com/collectivex/collectivex/pkg/ep"
@@ -75,11 +76,7 @@ func (a *adapter) Prepare(ctx context.Context, s *rank.Session, c plan.Case, nee
 	if err := json.Unmarshal([]byte(text), &a.geometry); err != nil {
 		return err
 	}
-	at, err := a.ask(a.call.staging)
-	if err != nil {
-		return err
-	}
-	a.memory, err = newMemory(a.gpu, a.mode, a.d.Codec, a.geometry, need.Tokens, b.Hidden, at != 0)
+	a.memory, err = newMemory(a.gpu, a.mode, a.d.Codec, a.geometry, need.Tokens, b.Hidden)
 	return err
 }
 
@@ -96,7 +93,7 @@ func (a *adapter) Bind(p *ep.Problem) error {
 	if a.memory.codes != 0 {
 		x, scales = a.memory.codes, a.memory.scales
 	}
-	_, err := a.ask(a.call.bind, int64(x), int64(scales), int64(p.Expert), int64(p.Weight), int64(p.Tokens))
+	_, err := a.ask(a.call.bind, int64(x), int64(scales), int64(p.Expert), int64(p.Weight), int64(p.Tokens), int64(p.Capacity))
 	return err
 }
 
@@ -193,8 +190,8 @@ func (a *adapter) runs(of arrived, ids []int32) (runs []run, counts []int32, err
 	switch {
 	case g.Sparse:
 		topk := a.problem.TopK
-		for row := range g.rows() {
-			if ids[row*topk] < 0 {
+		for row := range int(of.rows) {
+			if slices.Max(ids[row*topk:(row+1)*topk]) < 0 {
 				continue
 			}
 			if n := len(runs); n > 0 && runs[n-1].first+runs[n-1].rows == row {
@@ -270,7 +267,7 @@ func (a *adapter) Inspect(ep.Handle) (*ep.Received, error) {
 // beside reads the ids and weights of the rows.
 func (a *adapter) beside(of arrived) (ids []int32, weights []float32, err error) {
 	rows := int(of.rows)
-	if a.geometry.Sparse || of.counts != 0 {
+	if of.counts != 0 {
 		rows = a.geometry.rows()
 	}
 	n := rows * a.problem.TopK

@@ -7,7 +7,7 @@
 //
 //	open(json) → json      imports the library; the versions of what was imported
 //	prepare(json) → json   makes the buffers of a case; where rows will arrive
-//	bind(x, scales, expert, weight, tokens)
+//	bind(x, scales, expert, weight, tokens, most)   most tokens of any rank
 //	dispatch(), cached()   the latter with the layout of the dispatch after the bind
 //	combine(staged) → out  of the rows that arrived where staged is 0
 //	values_at(), scales_at(), counts_at(), ids_at(), weights_at()   addresses, 0 for none

@@ -12,6 +12,7 @@ import (
 
 	"github.com/collectivex/collectivex/internal/eptest"
 	"github.com/collectivex/collectivex/internal/pystandin"
+	"github.com/collectivex/collectivex/pkg/accel"
 	"github.com/collectivex/collectivex/pkg/ep"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
@@ -209,4 +210,31 @@ func TestMoRI(t *testing.T) {
 
 	t.Setenv("CX_STANDIN_MORI", "old")
 	pass(t, caseOf(name, vocab.ModeLowLatency, "bf16"))
+}
+
+// Rows arrive in slots of which some stay empty, and are staged in memory of the library.
+func TestFlashInfer(t *testing.T) {
+	setUp(t, "flashinfer")
+	const name = "flashinfer-ep"
+	documents := pass(t,
+		caseOf(name, vocab.ModeNormal, "bf16", mnnvl),
+		caseOf(name, vocab.ModeNormal, "fp8", mnnvl, emptyRank),
+		caseOf(name, vocab.ModeNormal, "bf16", mnnvl, emptyRank, func(c *plan.Case) { c.EP().Ladder = plan.Ladder{1, 6} }),
+	)
+	require.Equal(t, "flashinfer-mnnvl-one-sided", documents[0].Implementation.KernelGeneration)
+	require.Equal(t, "fp8-e4m3fn-blockwise-offpath", documents[1].Measurement.DispatchDType)
+	require.Equal(t, "domain-fp32", documents[0].Implementation.CombineReduction)
+}
+
+func mnnvl(c *plan.Case) { c.ScaleUpTransport = "mnnvl" }
+
+func TestTheSumOfAVersion(t *testing.T) {
+	for version, want := range map[string]ep.Reduction{
+		"0.6.15": ep.TopKSlotTree, "0.6.16rc1": ep.TopKSlotTree, "0.6.16.dev3": ep.TopKSlotTree, "": ep.TopKSlotTree, "unknown": ep.TopKSlotTree,
+		"0.6.16": ep.DomainFP32, "0.6.18+cu130": ep.DomainFP32, "0.7.1": ep.DomainFP32, "1.0": ep.DomainFP32,
+	} {
+		d, _, err := backends["flashinfer-ep"].describe(caseOf("flashinfer-ep", vocab.ModeNormal, "bf16", mnnvl), accel.Info{Arch: "sm_100"}, version)
+		require.NoError(t, err)
+		require.Equal(t, want, d.Reduction, version)
+	}
 }

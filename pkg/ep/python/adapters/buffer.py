@@ -76,7 +76,7 @@ def prepare(text):
     })
 
 
-def bind(x, scales, expert, weight, tokens):
+def bind(x, scales, expert, weight, tokens, _):
     global bound, layout
     bound = Bound(case, x, scales, expert, weight, tokens)
     layout = None

@@ -79,7 +79,7 @@ def prepare(text):
     return json.dumps({"groups": 1, "capacity": rank.world * case["capacity"], "row_scales": hidden // 128, "column_scales": 1})
 
 
-def bind(x, scales, expert, weight, tokens):
+def bind(x, scales, expert, weight, tokens, _):
     global bound, layout
     bound = Bound(case, x, scales, expert, weight, tokens)
     layout = None

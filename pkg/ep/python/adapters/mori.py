@@ -57,7 +57,7 @@ def prepare(text):
     return json.dumps({"groups": 1, "capacity": rank.world * case["capacity"]})
 
 
-def bind(x, scales, expert, weight, tokens):
+def bind(x, scales, expert, weight, tokens, _):
     global bound
     bound = Bound(case, x, scales, expert, weight, tokens)
 
