@@ -352,6 +352,11 @@ func TestWatch(t *testing.T) {
 	require.Equal(t, 100*time.Second, s.Clock.Now().Sub(began))
 	require.False(t, sweep.Completed())
 
+	s.Fail("GET /jobs", githubtest.Stall(s.Clock.Expire))
+	sweep, err = s.client.Watch(context.Background(), run.ID, fleet.Watch{Deadline: time.Hour, Show: func(*fleet.Sweep) {}})
+	require.ErrorIs(t, err, fleet.ErrDeadline, "it ends a request, too")
+	require.Nil(t, sweep)
+
 	s.Fail("GET /annotations", githubtest.Status(403, `{}`))
 	s.over(t)
 	sweep, _, err = s.watch(run.ID)

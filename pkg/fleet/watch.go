@@ -92,6 +92,13 @@ type Watch struct {
 func (c *Client) Watch(ctx context.Context, id int64, w Watch) (*Sweep, error) {
 	v := &view{client: c, id: id, reasons: map[int64]string{}}
 	began := c.clock.Now()
+	gaveUp := fmt.Errorf("%w: run %d is not over after %s; it goes on", ErrDeadline, id, w.Deadline)
+	outer := ctx
+	if w.Deadline > 0 { // it ends requests and their waits too
+		var cancel context.CancelFunc
+		ctx, cancel = c.clock.WithTimeout(ctx, w.Deadline)
+		defer cancel()
+	}
 	var last *Sweep
 	for poll := 0; ; poll++ {
 		s, err := v.look(ctx)
@@ -108,6 +115,8 @@ func (c *Client) Watch(ctx context.Context, id int64, w Watch) (*Sweep, error) {
 			}
 		case statusOf(err) == http.StatusNotFound && last == nil && poll < appearPolls:
 			// GitHub shows a new run only after a while.
+		case ctx.Err() != nil && outer.Err() == nil:
+			return last, gaveUp
 		default:
 			return last, err
 		}
@@ -117,11 +126,14 @@ func (c *Client) Watch(ctx context.Context, id int64, w Watch) (*Sweep, error) {
 		}
 		if w.Deadline > 0 {
 			if passed >= w.Deadline {
-				return last, fmt.Errorf("%w: run %d is not over after %s; it goes on", ErrDeadline, id, w.Deadline)
+				return last, gaveUp
 			}
 			pause = min(pause, w.Deadline-passed)
 		}
 		if err := c.clock.Sleep(ctx, pause); err != nil {
+			if outer.Err() == nil {
+				return last, gaveUp
+			}
 			return last, err
 		}
 	}
