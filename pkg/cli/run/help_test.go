@@ -1,0 +1,74 @@
+package run
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/internal/resulttest"
+	"github.com/collectivex/collectivex/pkg/cli"
+	"github.com/collectivex/collectivex/pkg/result"
+)
+
+// Every command that people see has an example, and each line of an example names a command
+// and flags that exist.
+func TestEveryCommandHasAnExample(t *testing.T) {
+	root := newRoot(cli.Streams{})
+	lines := 0
+	var check func(c *cobra.Command)
+	check = func(c *cobra.Command) {
+		for _, sub := range c.Commands() {
+			check(sub)
+		}
+		if c.Hidden || c.RunE == nil || c == root {
+			return
+		}
+		require.NotEmpty(t, c.Example, c.CommandPath())
+		for line := range strings.Lines(c.Example) {
+			words := strings.Fields(line)
+			if len(words) < 2 || words[0] != "cxrun" || strings.Contains(line, "'") {
+				continue // a shell reads a command in quotes as one word
+			}
+			named, rest, err := newRoot(cli.Streams{}).Find(words[1:])
+			require.NoError(t, err, line)
+			require.NoError(t, named.ParseFlags(rest), line)
+			lines++
+		}
+	}
+	check(root)
+	require.Greater(t, lines, 10)
+}
+
+// The examples of export and prune do what they say.
+func TestExamplesOfExportAndPrune(t *testing.T) {
+	t.Chdir(t.TempDir())
+	require.NoError(t, os.MkdirAll("results/monday", 0o755))
+	d := resulttest.EP(resulttest.EPCase(), resulttest.Attempt())
+	_, err := result.Write("results/monday", d, 0, func([]byte) error { return nil })
+	require.NoError(t, err)
+	line, err := result.EncodeDocument(d)
+	require.NoError(t, err)
+	for _, name := range []string{"run.ndjson", "results/release-1.ndjson"} {
+		require.NoError(t, os.WriteFile(name, line, 0o644))
+	}
+	ran := 0
+	for _, c := range []*cobra.Command{newExport(cli.Streams{}), newPrune(cli.Streams{})} {
+		for example := range strings.Lines(c.Example) {
+			if strings.Contains(example, "DOCUMENT") { // stands for a name
+				continue
+			}
+			var out, errs strings.Builder
+			s := cli.Streams{Out: &out, Err: &errs, Getenv: func(string) string { return "" }}
+			require.Equal(t, cli.ExitOK, Main(t.Context(), s, strings.Fields(example)[1:]), "%s%s", example, errs.String())
+			ran++
+		}
+	}
+	require.Equal(t, 4, ran)
+	files, err := filepath.Glob("*.*")
+	require.NoError(t, err)
+	require.ElementsMatch(t, []string{"run.ndjson", "monday.csv", "run.parquet"}, files)
+}
