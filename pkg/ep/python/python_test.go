@@ -12,6 +12,7 @@ import (
 
 	"github.com/collectivex/collectivex/internal/eptest"
 	"github.com/collectivex/collectivex/internal/pystandin"
+	"github.com/collectivex/collectivex/internal/short"
 	"github.com/collectivex/collectivex/pkg/accel"
 	"github.com/collectivex/collectivex/pkg/ep"
 	"github.com/collectivex/collectivex/pkg/plan"
@@ -178,6 +179,7 @@ func TestDeepEPLegacy(t *testing.T) {
 
 // Both interfaces of one library, in one warm group.
 func TestDeepEPV2(t *testing.T) {
+	short.Skip(t)
 	setUp(t, "v2")
 	const name = "deepep-v2"
 	documents := pass(t,
@@ -194,6 +196,7 @@ func TestDeepEPV2(t *testing.T) {
 // Both generations of combine, in one warm group each. Its exit handlers abort: a rank that
 // runs them has no status 0.
 func TestMoRI(t *testing.T) {
+	short.Skip(t)
 	setUp(t, "mori")
 	t.Setenv("CX_STANDIN_HIP", "1")
 	const name = "mori"
@@ -214,6 +217,7 @@ func TestMoRI(t *testing.T) {
 
 // Rows arrive in slots of which some stay empty, and are staged in memory of the library.
 func TestFlashInfer(t *testing.T) {
+	short.Skip(t)
 	setUp(t, "flashinfer")
 	const name = "flashinfer-ep"
 	documents := pass(t,
