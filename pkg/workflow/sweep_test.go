@@ -100,11 +100,17 @@ func TestSweep(t *testing.T) {
 	require.Equal(t, []string{
 		"cxsamples-local-host-bf16-n1-11-1", "cxsamples-local-host-collective-n1-11-1",
 		"cxshard-local-host-bf16-n1-11-1", "cxshard-local-host-collective-n1-11-1",
-		"cxsweep-aggregate-11", "cxsweep-binaries-11", "cxsweep-matrix-11",
+		"cxsweep-aggregate-11", "cxsweep-binaries-11", "cxsweep-matrix-11", "cxsweep-report-11",
 	}, s.names(t, 11))
+
+	report := s.artifact(t, 11, "cxsweep-report-11")
+	require.Equal(t, []string{"collectives.svg", "ep.svg", "pairs.svg", "report.html"}, slices.Sorted(maps.Keys(report)))
 
 	m := s.matrix(t, 11)
 	docs := s.dataset(t, 11)
+	for id := range docs {
+		require.Contains(t, report["report.html"], "<td>"+id+"</td>")
+	}
 	builtFrom(t, commit, m, docs)
 	require.Equal(t, runnable(m), slices.Sorted(maps.Keys(docs)))
 	for id, attempts := range docs {
@@ -219,7 +225,7 @@ func TestSweepOfNothing(t *testing.T) {
 	}
 	require.Equal(t, "success", o.step("aggregate", "", "Aggregate"))
 	require.Empty(t, s.dataset(t, 13))
-	require.Equal(t, []string{"cxsweep-aggregate-13", "cxsweep-binaries-13", "cxsweep-matrix-13"}, s.names(t, 13))
+	require.Equal(t, []string{"cxsweep-aggregate-13", "cxsweep-binaries-13", "cxsweep-matrix-13", "cxsweep-report-13"}, s.names(t, 13))
 }
 
 // TestSweepElsewhere runs the workflow in a fleet owner's repository, which has

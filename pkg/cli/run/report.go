@@ -51,6 +51,9 @@ With --figures, the first chart of each view is also written as an SVG file.`,
 			if err != nil {
 				return cli.EnvironmentError("%w", err)
 			}
+			if err := os.MkdirAll(filepath.Dir(out), 0o755); err != nil {
+				return cli.EnvironmentError("%w", err)
+			}
 			if err := regular.WriteAtomic(out, p.WriteHTML); err != nil {
 				return cli.EnvironmentError("%w", err)
 			}

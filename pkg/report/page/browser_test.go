@@ -63,7 +63,7 @@ func startChromium() {
 // tab is a page in the browser. What it logs as an error, what it throws, what its policy
 // blocks and any request beyond the file fail the test.
 type tab struct {
-	t    *testing.T
+	t    testing.TB
 	ctx  context.Context
 	url  string
 	lock sync.Mutex
@@ -71,7 +71,7 @@ type tab struct {
 }
 
 // open shows an HTML file, with the given fragment and before that actions done.
-func open(t *testing.T, html []byte, fragment string, first ...chromedp.Action) *tab {
+func open(t testing.TB, html []byte, fragment string, first ...chromedp.Action) *tab {
 	t.Helper()
 	if os.Getenv("CX_E2E") != "1" {
 		t.Skip("CX_E2E=1 needs a Chromium")
@@ -111,7 +111,7 @@ func open(t *testing.T, html []byte, fragment string, first ...chromedp.Action) 
 }
 
 // show opens an HTML file and waits until its script has drawn it.
-func show(t *testing.T, html []byte, fragment string, first ...chromedp.Action) *tab {
+func show(t testing.TB, html []byte, fragment string, first ...chromedp.Action) *tab {
 	t.Helper()
 	b := open(t, html, fragment, first...)
 	b.ready()

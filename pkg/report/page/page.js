@@ -309,6 +309,15 @@
     if (view.state.band && view.visible.length > maxBands) remarks.push(`Bands are drawn for at most ${maxBands} series.`);
     if (view.state.fit && view.state.metric > 0) remarks.push("Fits are of the latency.");
     view.remark.textContent = remarks.join(" ");
+    legend(view);
+    for (const details of view.tables) if (details.open) fill(view, details);
+  }
+
+  // legend makes a button for each series that is shown, unless the buttons are those already.
+  function legend(view) {
+    const is = [theme().name, view.varying, view.shown.map(s => s.id), [...view.state.hidden]].join(";");
+    if (view.legend.dataset.is === is) return;
+    view.legend.dataset.is = is;
     view.legend.replaceChildren(...view.shown.map(s => {
       const button = make("button", { type: "button", className: "series", title: label(view, s, view.facets.map((_, i) => i)) }, swatch(view, s), label(view, s, view.varying) || label(view, s, [1, 2, 3]));
       button.setAttribute("aria-pressed", String(!view.state.hidden.has(s.id)));
@@ -321,7 +330,6 @@
       });
       return button;
     }));
-    for (const details of view.tables) if (details.open) fill(view, details);
   }
 
   function change(view) {
@@ -599,7 +607,13 @@
     view.plot.addEventListener("blur", () => point(view, null));
   }
   const all = () => { restore(); for (const view of views) { draw(view); controls(view); } };
-  all();
+  restore();
+  for (const view of views) { // the first chart is seen before the others are drawn
+    draw(view);
+    controls(view);
+    performance.mark("chart");
+    await new Promise(done => setTimeout(done));
+  }
   window.addEventListener("hashchange", all);
   for (const table of document.querySelectorAll("table[data-name]")) live(table, table.dataset.name);
   const look = $("#theme");

@@ -1,0 +1,106 @@
+package page_test
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/internal/resulttest"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/report/page"
+	"github.com/collectivex/collectivex/pkg/result"
+)
+
+// many writes n documents of unlike cases, half of them EP, with figures that differ in
+// every document.
+func many(tb testing.TB, n int) string {
+	tb.Helper()
+	path := filepath.Join(tb.TempDir(), "run.ndjson")
+	f, err := os.Create(path)
+	require.NoError(tb, err)
+	defer f.Close()
+	w := bufio.NewWriter(f)
+	for i := range n {
+		sku := fmt.Sprintf("sku%02d", i%40)
+		noise := 1 + float64(i*7919%1000)/3000
+		var d result.Document
+		if i%2 == 0 {
+			c := ep(sku, "deepep-v2")
+			c.EP().Ladder = plan.Ladder{1, 2, 4, 8, 16, 32, 64, 128}
+			c.EP().Workload = fmt.Sprintf("workload%d", i/40)
+			c.CaseID = c.ID()
+			doc := resulttest.EP(c, attempt("1"))
+			for k := range doc.Measurement.Rows {
+				of := &doc.Measurement.Rows[k].Components
+				for q, component := range []*result.Component{&of.Dispatch, &of.Combine, &of.Roundtrip, &of.PairPeriod} {
+					p := component.Percentiles
+					by := noise * (1 + float64((i*31+k*17+q*7)%97)/500)
+					*p = result.Percentiles{P50: p.P50 * by, P90: p.P90 * by, P95: p.P95 * by, P99: p.P99 * by}
+				}
+			}
+			d = doc
+		} else {
+			c := collective(sku, "nccl", "all_reduce", 2+i/40)
+			c.Collective().Sizes = nil
+			for s := int64(8); s <= 1<<30; s *= 4 {
+				c.Collective().Sizes = append(c.Collective().Sizes, s)
+			}
+			d = slower(resulttest.Collective(c, attempt("1")), noise)
+		}
+		data, err := result.EncodeDocument(d)
+		require.NoError(tb, err)
+		_, err = w.Write(data)
+		require.NoError(tb, err)
+	}
+	require.NoError(tb, w.Flush())
+	return path
+}
+
+// BenchmarkTenThousand writes the report of 10,000 documents. MB/sys is the memory that the
+// process has from the system, that for making the documents included.
+func BenchmarkTenThousand(b *testing.B) {
+	in := many(b, 10000)
+	b.ReportAllocs()
+	for b.Loop() {
+		p, err := page.Build([]string{in}, nil)
+		require.NoError(b, err)
+		var size counter
+		require.NoError(b, p.WriteHTML(&size))
+		b.ReportMetric(float64(size)/1e6, "MB/file")
+	}
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	b.ReportMetric(float64(m.Sys)/1e6, "MB/sys")
+}
+
+// BenchmarkBrowser shows that report in Chromium: the time to the first chart, and that of
+// a change of what a chart with 500 series shows.
+func BenchmarkBrowser(b *testing.B) {
+	p, err := page.Build([]string{many(b, 10000)}, nil)
+	require.NoError(b, err)
+	var html bytes.Buffer
+	require.NoError(b, p.WriteHTML(&html))
+	for b.Loop() {
+		tab := show(b, html.Bytes(), "")
+		b.ReportMetric(get[float64](tab, `performance.getEntriesByName("chart")[0].startTime`), "ms/first")
+		b.ReportMetric(get[float64](tab, `(() => {
+			const start = performance.now();
+			[...document.querySelectorAll("#view-collectives .controls button")].find(e => e.textContent === "log y").click();
+			return performance.now() - start;
+		})()`), "ms/redraw")
+		require.Equal(b, 500, tab.count("#view-collectives svg .line"))
+	}
+}
+
+type counter int
+
+func (c *counter) Write(p []byte) (int, error) {
+	*c += counter(len(p))
+	return len(p), nil
+}
