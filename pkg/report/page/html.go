@@ -279,7 +279,7 @@ func (p *Page) Banner(v View) []string {
 			values[cmp.Or(of(s), "not reported")] = true
 		}
 		if len(values) > 1 {
-			out = append(out, fmt.Sprintf("This chart mixes unlike %s: %s. Do not compare across them.", name, strings.Join(slices.Sorted(maps.Keys(values)), ", ")))
+			out = append(out, fmt.Sprintf("This chart mixes different values of %s: %s. Do not compare across them.", name, strings.Join(slices.Sorted(maps.Keys(values)), ", ")))
 		}
 	}
 	for _, name := range mixedFacts {

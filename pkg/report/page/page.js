@@ -299,7 +299,7 @@
     view.cursor = cursor;
     view.plot.replaceChildren(chart);
     point(view, null);
-    const notes = [...view.mixes.map(m => `This chart mixes unlike ${m}. Do not compare across them.`)];
+    const notes = [...view.mixes.map(m => `This chart mixes different values of ${m}. Do not compare across them.`)];
     view.banner.replaceChildren(...notes.map(text => make("span", { textContent: text })));
     view.banner.hidden = !notes.length;
     const remarks = [];
@@ -470,7 +470,7 @@
     root.setAttribute("height", whole);
     root.querySelector("rect").setAttribute("height", whole);
     let y = height + 10;
-    for (const m of view.mixes) { root.append(svg("text", { x: M.left, y, fill: t.ink, "font-weight": 600 }, `Mixes unlike ${m}`)); y += 18; }
+    for (const m of view.mixes) { root.append(svg("text", { x: M.left, y, fill: t.ink, "font-weight": 600 }, `Mixes different values of ${m}`)); y += 18; }
     for (const s of list) {
       const mark = swatch(view, s);
       for (const [name, v] of [["x", M.left], ["y", y - 11]]) mark.setAttribute(name, v);

@@ -203,7 +203,7 @@ func TestABannerNamesWhatAChartMixes(t *testing.T) {
 	banner := func() []string { return b.texts("#view-collectives .banner:not([hidden]) span") }
 	require.Len(t, banner(), 2)
 	require.Contains(t, strings.Join(banner(), "\n"), "library version: nccl 2.27.3, nccl 2.28.9")
-	require.Contains(t, strings.Join(banner(), "\n"), "unlike contract: ")
+	require.Contains(t, strings.Join(banner(), "\n"), "different values of contract: ")
 	b.press("view-collectives", "2")
 	require.Empty(t, banner())
 	b.press("view-collectives", "3")
@@ -221,7 +221,7 @@ func TestUnlikeMeasurementsAreApart(t *testing.T) {
 	require.Equal(t, 0, b.count("#view-collectives .banner:not([hidden])"))
 	b.run(`[...document.querySelectorAll("#view-collectives fieldset button")].find(b => b.textContent === "all_gather").dispatchEvent(new MouseEvent("click", {shiftKey: true, bubbles: true}))`)
 	require.Equal(t, 2, b.count(drawn))
-	require.Contains(t, strings.Join(b.texts("#view-collectives .banner:not([hidden])"), ""), "operation: all_gather, all_reduce")
+	require.Contains(t, strings.Join(b.texts("#view-collectives .banner:not([hidden])"), ""), "different values of operation: all_gather, all_reduce")
 
 	require.Equal(t, "Expert parallelism: p50 latency in µs", b.texts("#view-ep .plot svg > text")[0])
 	require.Subset(t, b.texts("#view-ep fieldset button"), []string{"pair period", "roundtrip", "dispatch", "combine", "dispatch floor", "combine floor"})
