@@ -81,6 +81,12 @@ type Launch struct {
 	// Store is where the ranks and the shard meet: in files, which is the default, or over
 	// tcp, for nodes that reach the shard's host.
 	Store string `yaml:"store,optional" in:"store"`
+	// TaskPer is what a task of a slurm step is: node, which starts the ranks of the node,
+	// or rank, which is the default.
+	TaskPer string `yaml:"task_per,optional" in:"task"`
+	// QueueMinutes is the longest wait for an allocation of slurm; the default is the
+	// planner's.
+	QueueMinutes int `yaml:"queue_minutes,optional" min:"1" max:"1440"`
 	// Requires names the operator values without which nothing can start.
 	Requires []string `yaml:"requires,optional" in:"operator key"`
 }

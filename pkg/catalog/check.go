@@ -93,6 +93,12 @@ func (c *Checker) checkPlatform(p *Platform) {
 	if strings.Contains(p.Image, "@") {
 		c.Diagnose(&p.Image, "image %q has a digest: name a tag; documents record the digest", p.Image)
 	}
+	if la.TaskPer != "" && la.Launcher != "slurm" {
+		c.Diagnose(&la.TaskPer, "task_per is about slurm; the launcher is %q", la.Launcher)
+	}
+	if la.QueueMinutes != 0 && la.Launcher != "slurm" {
+		c.Diagnose(&la.QueueMinutes, "queue_minutes is about slurm; the launcher is %q", la.Launcher)
+	}
 	c.checkArgs(la.Salloc, la.Launcher == "slurm", "salloc", "the launcher is "+la.Launcher)
 	c.checkArgs(la.Srun, la.Launcher == "slurm", "srun", "the launcher is "+la.Launcher)
 	c.checkArgs(la.Docker, la.Container == "docker", "docker", "the container is "+la.Container)

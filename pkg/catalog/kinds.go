@@ -10,6 +10,7 @@ var vocabulary = map[string][]string{
 	"launcher":     {"bare", "slurm"},
 	"container":    {"none", "pyxis", "docker"},
 	"store":        {"files", vocab.StoreTCP},
+	"task":         {"rank", "node"},
 	"maturity":     {"production", "candidate", "reference"},
 }
 

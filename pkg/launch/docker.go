@@ -66,6 +66,9 @@ type dockerAllocation struct {
 	env     map[string]string // of the image
 }
 
+// Queued implements Allocation.
+func (a *dockerAllocation) Queued() time.Duration { return 0 }
+
 // Dir implements Allocation.
 func (a *dockerAllocation) Dir() string { return a.scratch.Dir() }
 

@@ -32,6 +32,8 @@ type Allocation interface {
 	Dir() string
 	// Image describes the container image in which ranks run; the zero Image is none.
 	Image() Image
+	// Queued is how long a scheduler took to grant the machines; 0 where none is asked.
+	Queued() time.Duration
 	// Start starts all ranks of a group, or none. The group runs until its ranks have ended
 	// or Kill is called; ctx limits only the start. If Start returns the error of ctx,
 	// ranks that had started are dead, and any that start later are killed.
@@ -156,7 +158,9 @@ func For(r Request) Launcher {
 	if c.Launcher == slurm {
 		j := Job{
 			Inside: r.SlurmJob, Name: "collectivex-" + c.ID, Nodes: c.Nodes, Tasks: c.GPUsPerNode, Minutes: c.Minutes,
-			Salloc: c.Launch.Salloc, Srun: c.Launch.Srun, Slurm: r.Operator.Slurm,
+			TaskPerNode: c.Launch.TaskPer == nodeTask,
+			Queue:       time.Duration(c.QueueMinutes) * time.Minute,
+			Salloc:      c.Launch.Salloc, Srun: c.Launch.Srun, Slurm: r.Operator.Slurm,
 		}
 		if c.Vendor != vocab.Host {
 			j.GPUs = c.GPUsPerNode
@@ -191,6 +195,9 @@ const (
 
 	docker = "docker" // or podman
 )
+
+// nodeTask is the plan.Launch.TaskPer of platforms whose Slurm tasks are nodes, not ranks.
+const nodeTask = "node"
 
 // containers is what each launcher can start ranks in.
 var containers = map[string][]string{bare: {none, docker}, slurm: {none, pyxis}}

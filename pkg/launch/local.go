@@ -55,6 +55,9 @@ func (h *thisHost) Dir() string { return h.scratch.Dir() }
 // Image implements Allocation.
 func (h *thisHost) Image() Image { return Image{} }
 
+// Queued implements Allocation.
+func (h *thisHost) Queued() time.Duration { return 0 }
+
 // Release implements Allocation.
 func (h *thisHost) Release() error { return h.scratch.Remove() }
 

@@ -2,6 +2,7 @@ package launch
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/collectivex/collectivex/pkg/claim"
+	"github.com/collectivex/collectivex/pkg/command"
 )
 
 // scratchPrefix is the prefix of scratch directories, which a shard and its ranks share
@@ -82,27 +84,11 @@ func executable(dir string) bool {
 	return unix.Statfs(dir, &fs) == nil && fs.Flags&unix.ST_NOEXEC == 0
 }
 
-// newScratch removes what dead shards left in base, and makes a new directory there. It
-// calls end for each directory before it removes it, and leaves it if that fails. It
-// ignores a directory with the prefix but without our marker.
+// newScratch makes a new scratch directory in base, after it has removed what dead shards
+// left there. It calls end for each directory before it removes it; a directory for which that
+// fails stays for the next shard, or for Cleanup.
 func newScratch(ctx context.Context, base string, end func(ctx context.Context, dir string) error) (*claim.Claim, error) {
-	entries, err := os.ReadDir(base)
-	if err != nil {
-		return nil, fmt.Errorf("scratch directory: %w", err)
-	}
-	for _, e := range entries {
-		if !e.IsDir() || !strings.HasPrefix(e.Name(), scratchPrefix) {
-			continue
-		}
-		abandoned, ok := claim.Abandoned(filepath.Join(base, e.Name()), claim.Scratch)
-		switch {
-		case !ok:
-		case end(ctx, abandoned.Dir()) != nil:
-			_ = abandoned.Release() // for the next shard
-		default:
-			_ = abandoned.Remove() // whatever is left of it still has its marker
-		}
-	}
+	_, _ = cleanup(ctx, base, end)
 	path, err := os.MkdirTemp(base, scratchPrefix)
 	if err != nil {
 		return nil, fmt.Errorf("scratch directory: %w", err)
@@ -112,4 +98,46 @@ func newScratch(ctx context.Context, base string, end func(ctx context.Context, 
 		return nil, fmt.Errorf("scratch directory: %w", err)
 	}
 	return c, nil
+}
+
+// Cleanup cancels the jobs and removes the scratch directories that dead shards of this host
+// and this user left in the directories in stages (storage.stage of the platforms). It returns how many directories it removed. Shards that run are not affected.
+func Cleanup(ctx context.Context, s command.Starter, stages []string) (removed int, err error) {
+	end := func(ctx context.Context, dir string) error { return cancelOf(ctx, s, dir) }
+	for _, stage := range stages {
+		base, unknown := stageOf(stage)
+		if unknown != nil {
+			return removed, errors.Join(err, unknown)
+		}
+		n, failed := cleanup(ctx, base, end)
+		removed += n
+		if failed != nil && !errors.Is(failed, os.ErrNotExist) { // no cell has run there yet
+			err = errors.Join(err, fmt.Errorf("clean up %s: %w", base, failed))
+		}
+	}
+	return removed, err
+}
+
+// cleanup calls end for each abandoned scratch directory in base, and removes it. It ignores a directory with the prefix but without our marker.
+func cleanup(ctx context.Context, base string, end func(ctx context.Context, dir string) error) (removed int, err error) {
+	entries, err := os.ReadDir(base)
+	if err != nil {
+		return 0, err
+	}
+	for _, e := range entries {
+		if !e.IsDir() || !strings.HasPrefix(e.Name(), scratchPrefix) {
+			continue
+		}
+		abandoned, ok := claim.Abandoned(filepath.Join(base, e.Name()), claim.Scratch)
+		if !ok {
+			continue
+		}
+		if failed := end(ctx, abandoned.Dir()); failed != nil {
+			err = errors.Join(err, failed, abandoned.Release()) // the directory says what to cancel
+			continue
+		}
+		removed++
+		err = errors.Join(err, abandoned.Remove()) // whatever is left of it still has its marker
+	}
+	return removed, err
 }

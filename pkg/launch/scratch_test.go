@@ -4,12 +4,14 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/collectivex/collectivex/pkg/claim"
+	"github.com/collectivex/collectivex/pkg/command"
 )
 
 // abandon makes a scratch directory of a dead shard in base.
@@ -84,5 +86,44 @@ func TestScratchOfManyAtOnce(t *testing.T) {
 	require.Empty(t, left)
 }
 
+// Cleanup cancels the jobs of dead shards and removes their directories, and keeps both where
+// the job cannot be cancelled.
+func TestCleanup(t *testing.T) {
+	stage := t.TempDir()
+	base, err := stageOf(stage)
+	require.NoError(t, err)
+	require.NoError(t, os.MkdirAll(base, 0o700))
+	dead := abandon(t, base)
+	require.NoError(t, os.WriteFile(filepath.Join(dead, jobFile), []byte("17"), 0o600))
+	living, err := newScratch(t.Context(), base, nothing)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(living.Dir(), jobFile), []byte("18"), 0o600))
+
+	down := &scheduler{status: 1}
+	_, err = Cleanup(t.Context(), down, []string{stage})
+	require.ErrorContains(t, err, "cancel job 17: exit status 1; cancel it with scancel 17")
+	require.DirExists(t, dead)
+
+	up := &scheduler{}
+	removed, err := Cleanup(t.Context(), up, []string{stage, filepath.Join(stage, "unused")})
+	require.NoError(t, err)
+	require.Equal(t, 1, removed)
+	require.Equal(t, [][]string{{"scancel", "17"}}, up.started)
+	require.NoDirExists(t, dead)
+	require.DirExists(t, living.Dir())
+	require.NoError(t, living.Remove())
+}
+
 // nothing is done about what an abandoned directory belongs to.
 func nothing(context.Context, string) error { return nil }
+
+// scheduler stands in for Slurm's commands, all of which end with a status.
+type scheduler struct {
+	status  int
+	started [][]string
+}
+
+func (s *scheduler) Start(c command.Command) (command.Process, error) {
+	s.started = append(s.started, c.Args)
+	return command.Host{}.Start(command.Command{Args: []string{"sh", "-c", "exit " + strconv.Itoa(s.status)}})
+}

@@ -23,7 +23,7 @@ import (
 )
 
 // Slurm runs ranks on nodes that Slurm allocates: an allocation for a cell, and a step in
-// it for each group, with a task for each rank.
+// it for each group.
 type Slurm struct {
 	Starter command.Starter
 	Job     Job
@@ -47,6 +47,11 @@ type Job struct {
 	Tasks   int // of a node, at most
 	GPUs    int // of a node; 0 asks for none
 	Minutes int
+	// Queue is the longest wait for the grant; 0 is no limit.
+	Queue time.Duration
+	// TaskPerNode makes a step of one task for each node, which starts the ranks of its
+	// node. Otherwise a step has a task for each rank.
+	TaskPerNode bool
 	// Image is the container image in which ranks run, started by pyxis; empty for none.
 	Image        string
 	Arch         string // amd64 or arm64
@@ -61,8 +66,8 @@ type SlurmOperator struct {
 	Nodes, Exclude          []string
 }
 
-// jobFile is the file in a scratch directory that names the allocation that belongs to it.
-// If its shard was killed, the next one that allocates on this host cancels it.
+// jobFile is the file in a scratch directory that names the job that belongs to it. If its
+// shard was killed, Cleanup or the next shard on this host cancels the job.
 const jobFile = "slurm-job"
 
 // stagedProgram is the copy of this program in a scratch directory.
@@ -73,7 +78,7 @@ func (s Slurm) Allocate(ctx context.Context) (Allocation, error) {
 	if err := ownDirectory(s.Scratch); err != nil {
 		return nil, err
 	}
-	scratch, err := newScratch(ctx, s.Scratch, s.cancelOf)
+	scratch, err := newScratch(ctx, s.Scratch, func(ctx context.Context, dir string) error { return cancelOf(ctx, s.Starter, dir) })
 	if err != nil {
 		return nil, err
 	}
@@ -82,9 +87,7 @@ func (s Slurm) Allocate(ctx context.Context) (Allocation, error) {
 		return nil, errors.Join(err, scratch.Remove())
 	}
 	if a.id == "" {
-		if a.id, err = s.salloc(ctx); err == nil {
-			err = os.WriteFile(filepath.Join(scratch.Dir(), jobFile), []byte(a.id), 0o600)
-		}
+		err = a.salloc(ctx)
 	}
 	if err == nil {
 		err = a.prepare(ctx)
@@ -114,17 +117,71 @@ func stage(from, to string) (err error) {
 }
 
 // What salloc says of the job on standard error. The grant need not be the first line.
-var (
-	granted = regexp.MustCompile(`(?m)^salloc: Granted job allocation (\d+)$`)
-	pending = regexp.MustCompile(`(?m)^salloc: Pending job allocation (\d+)$`)
-)
+var sallocJob = regexp.MustCompile(`^salloc: (Pending|Granted) job allocation (\d+)$`)
 
 // sallocGrace is the maximum time for salloc to give a request up.
 const sallocGrace = 20 * time.Second
 
-// salloc waits for an allocation and returns its id.
-func (s Slurm) salloc(ctx context.Context) (string, error) {
-	j := s.Job
+// salloc waits for an allocation. It records the id of the job as soon as salloc says it, so
+// that the job can be cancelled even if this process is killed while the job waits.
+func (a *slurmAllocation) salloc(ctx context.Context) error {
+	var (
+		mu       sync.Mutex
+		said     bytes.Buffer
+		granted  bool
+		recorded error
+	)
+	stderr := &lineWriter{mu: &mu, each: func(line []byte) error {
+		said.Write(line)
+		if m := sallocJob.FindSubmatch(bytes.TrimSuffix(line, []byte("\n"))); m != nil {
+			granted = string(m[1]) == "Granted"
+			a.id = string(m[2])
+			recorded = os.WriteFile(filepath.Join(a.Dir(), jobFile), []byte(a.id), 0o600)
+		}
+		return nil
+	}}
+	limit := make(<-chan time.Time)
+	if a.Job.Queue > 0 {
+		limit = time.After(a.Job.Queue)
+	}
+	began := time.Now()
+	p, err := a.Starter.Start(command.Command{Args: a.Job.salloc(), Stderr: stderr})
+	if err != nil {
+		return fmt.Errorf("allocate nodes: %w", err)
+	}
+	ended := make(chan command.Status, 1)
+	go func() { ended <- p.Wait() }()
+	withdraw := func() {
+		p.Signal(syscall.SIGTERM)
+		select {
+		case <-ended:
+		case <-time.After(sallocGrace):
+			p.Kill()
+			<-ended
+		}
+	}
+	var status command.Status
+	select {
+	case status = <-ended:
+	case <-ctx.Done():
+		withdraw()
+		return fmt.Errorf("allocate nodes: %w", ctx.Err())
+	case <-limit:
+		withdraw()
+		return fmt.Errorf("allocate nodes: no grant within %s, so the request was withdrawn; launch.queue_minutes of the platform is the limit", a.Job.Queue)
+	}
+	a.queued = time.Since(began)
+	switch {
+	case !granted || !status.OK():
+		return fmt.Errorf("allocate nodes: salloc: %s (%s)", status, a.Job.lastError(said.String()))
+	case recorded != nil:
+		return fmt.Errorf("record the job of the allocation: %w", recorded)
+	}
+	return nil
+}
+
+// salloc is the command that asks for the allocation.
+func (j Job) salloc() []string {
 	args := []string{
 		"salloc", "--no-shell", "--job-name=" + j.Name, "--nodes=" + strconv.Itoa(j.Nodes),
 		"--ntasks-per-node=" + strconv.Itoa(j.Tasks), "--time=" + strconv.Itoa(j.Minutes),
@@ -143,43 +200,7 @@ func (s Slurm) salloc(ctx context.Context) (string, error) {
 			args = append(args, o.flag+o.value)
 		}
 	}
-	var said bytes.Buffer
-	p, err := s.Starter.Start(command.Command{Args: append(args, j.Salloc...), Stderr: &said})
-	if err != nil {
-		return "", fmt.Errorf("allocate nodes: %w", err)
-	}
-	ended := make(chan command.Status, 1)
-	go func() { ended <- p.Wait() }()
-	var status command.Status
-	select {
-	case status = <-ended:
-	case <-ctx.Done():
-		p.Signal(syscall.SIGTERM) // it withdraws the request
-		select {
-		case status = <-ended:
-		case <-time.After(sallocGrace):
-			p.Kill()
-			status = <-ended
-		}
-	}
-	id := first(granted, said.String())
-	switch {
-	case ctx.Err() != nil:
-		if id == "" {
-			id = first(pending, said.String())
-		}
-		return "", errors.Join(fmt.Errorf("allocate nodes: %w", ctx.Err()), s.cancel(ctx, id))
-	case id == "" || !status.OK():
-		return "", errors.Join(fmt.Errorf("allocate nodes: salloc: %s (%s)", status, j.lastError(said.String())), s.cancel(ctx, id))
-	}
-	return id, nil
-}
-
-func first(re *regexp.Regexp, text string) string {
-	if m := re.FindStringSubmatch(text); m != nil {
-		return m[1]
-	}
-	return ""
+	return append(args, j.Salloc...)
 }
 
 // lastError is the last line of what Slurm said, without the operator's values.
@@ -204,25 +225,25 @@ func (j Job) hide(text string) string {
 }
 
 // cancel cancels a job, also when ctx has ended; an empty id is none.
-func (s Slurm) cancel(ctx context.Context, id string) error {
+func cancel(ctx context.Context, s command.Starter, id string) error {
 	if id == "" {
 		return nil
 	}
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), killGrace)
 	defer stop()
-	if _, err := command.Output(ctx, s.Starter, command.Command{Args: []string{"scancel", id}}); err != nil {
+	if _, err := command.Output(ctx, s, command.Command{Args: []string{"scancel", id}}); err != nil {
 		return fmt.Errorf("cancel job %s: %w; cancel it with scancel %s", id, err, id)
 	}
 	return nil
 }
 
-// cancelOf cancels the allocation of an abandoned scratch directory.
-func (s Slurm) cancelOf(ctx context.Context, dir string) error {
+// cancelOf cancels the job of an abandoned scratch directory, if it has one.
+func cancelOf(ctx context.Context, s command.Starter, dir string) error {
 	id, err := os.ReadFile(filepath.Join(dir, jobFile))
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
-	return errors.Join(err, s.cancel(ctx, string(id)))
+	return errors.Join(err, cancel(ctx, s, string(id)))
 }
 
 // slurmAllocation is the Allocation of Slurm.
@@ -232,7 +253,11 @@ type slurmAllocation struct {
 	scratch *claim.Claim
 	id      string
 	image   Image
+	queued  time.Duration
 }
+
+// Queued implements Allocation.
+func (a *slurmAllocation) Queued() time.Duration { return a.queued }
 
 // Dir implements Allocation.
 func (a *slurmAllocation) Dir() string { return a.scratch.Dir() }
@@ -245,25 +270,41 @@ func (a *slurmAllocation) Release() error { return a.release(context.Background(
 
 func (a *slurmAllocation) release(ctx context.Context) error {
 	if a.Job.Inside == "" {
-		if err := a.cancel(ctx, a.id); err != nil {
+		if err := cancel(ctx, a.Starter, a.id); err != nil {
 			return err // the scratch directory says what to cancel
 		}
 	}
 	return a.scratch.Remove()
 }
 
+// runs returns an error unless the job still runs: somebody may have cancelled it, or a node
+// may have failed.
+func (a *slurmAllocation) runs(ctx context.Context) error {
+	queue, err := command.Output(ctx, a.Starter, command.Command{Args: []string{"squeue", "--noheader", "--jobs=" + a.id, "--format=%A %T"}})
+	if err != nil {
+		return fmt.Errorf("ask for the state of job %s: %w", a.id, err)
+	}
+	for line := range strings.Lines(string(queue)) { // an array job has several
+		if strings.TrimSpace(line) == a.id+" RUNNING" {
+			return nil
+		}
+	}
+	return fmt.Errorf("job %s no longer runs: it was cancelled, a node failed, or its time is over", a.id)
+}
+
 // Start implements Allocation. It returns when srun runs; a step that cannot be created
 // ends all its ranks.
-func (a *slurmAllocation) Start(_ context.Context, spec Spec) (Group, error) {
+func (a *slurmAllocation) Start(ctx context.Context, spec Spec) (Group, error) {
+	if err := a.runs(ctx); err != nil {
+		return nil, fmt.Errorf("start ranks: %w", err)
+	}
 	if err := os.MkdirAll(spec.LogDir, 0o700); err != nil {
 		return nil, fmt.Errorf("start ranks: %w", err)
 	}
 	g := &slurmGroup{allocation: a, exits: make(chan Exit, len(spec.Places)), ended: make(chan struct{})}
-	logs := &stepLogs{dir: spec.LogDir, exits: g.exits, told: make([]bool, len(spec.Places)), files: map[string]*os.File{}}
+	logs := newStepLogs(spec, a.Job.TaskPerNode, g.exits)
 	var err error
-	g.srun, err = a.Starter.Start(command.Command{
-		Args: a.srun(spec), Env: spec.Env, Stdout: &stepStream{stepLogs: logs}, Stderr: &stepStream{stepLogs: logs},
-	})
+	g.srun, err = a.Starter.Start(command.Command{Args: a.srun(spec), Env: spec.Env, Stdout: logs.stream(), Stderr: logs.stream()})
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("start ranks: %w", err), logs.close(command.Status{}))
 	}
@@ -284,14 +325,22 @@ func (a *slurmAllocation) srun(spec Spec) []string {
 			perNode++
 		}
 	}
+	tasks, tasksPerNode := last.World, perNode
+	program := []string{filepath.Join(a.Dir(), stagedProgram), "rank", "--slurm", "--store", spec.Store}
+	if a.Job.TaskPerNode {
+		tasks, tasksPerNode = last.Node+1, 1
+		program = []string{
+			program[0], "node", "--store", spec.Store, "--world", strconv.Itoa(last.World), "--ranks-per-node", strconv.Itoa(perNode),
+		}
+	}
 	args := []string{
-		"srun", "--jobid=" + a.id, "--nodes=" + strconv.Itoa(last.Node+1), "--ntasks=" + strconv.Itoa(last.World),
-		"--ntasks-per-node=" + strconv.Itoa(perNode), "--distribution=block", "--mpi=none", "--input=none", "--label",
+		"srun", "--jobid=" + a.id, "--nodes=" + strconv.Itoa(last.Node+1), "--ntasks=" + strconv.Itoa(tasks),
+		"--ntasks-per-node=" + strconv.Itoa(tasksPerNode), "--distribution=block", "--mpi=none", "--input=none", "--label",
 		"--cpu-bind=none",      // a rank chooses its processors itself, near its device
 		"--kill-on-bad-exit=1", // a rank that waits for a dead one would wait for ever
 	}
 	args = append(append(args, a.containerArgs(spec.Env)...), a.Job.Srun...)
-	return append(args, filepath.Join(a.Dir(), stagedProgram), "rank", "--slurm", "--store", spec.Store)
+	return append(args, program...)
 }
 
 // containerArgs are the arguments of srun that start a step in the image. Nothing but the
@@ -365,138 +414,4 @@ func (g *slurmGroup) Kill() error {
 	g.srun.Kill() // a process that is left cancels the step
 	<-g.ended
 	return fmt.Errorf("ranks of job %s, or what they started, do not die within %s", g.allocation.id, killGrace)
-}
-
-// How srun says that tasks ended.
-var (
-	endOf     = regexp.MustCompile(`^srun: error: [^:]+: tasks? ([0-9,-]+): (.+)$`)
-	exitCode  = regexp.MustCompile(`^Exited with exit code (\d+)$`)
-	endSignal = map[string]syscall.Signal{
-		"Aborted": syscall.SIGABRT, "Bus error": syscall.SIGBUS, "Floating point exception": syscall.SIGFPE, "Illegal instruction": syscall.SIGILL,
-		"Killed": syscall.SIGKILL, "Out Of Memory": syscall.SIGKILL, "Quit": syscall.SIGQUIT, "Segmentation fault": syscall.SIGSEGV, "Terminated": syscall.SIGTERM,
-	}
-)
-
-// ends returns how the tasks ended that a line of srun is about.
-func ends(line string) (exits []Exit) {
-	m := endOf.FindStringSubmatch(line)
-	if m == nil {
-		return nil
-	}
-	how := Exit{Code: 1}
-	if code := exitCode.FindStringSubmatch(m[2]); code != nil {
-		how.Code, _ = strconv.Atoi(code[1])
-	} else if s, known := endSignal[strings.TrimSuffix(m[2], " (core dumped)")]; known {
-		how = Exit{Signal: int(s)}
-	}
-	for _, how.Rank = range members(m[1]) {
-		exits = append(exits, how)
-	}
-	return exits
-}
-
-// members are the numbers of a list such as 0,2-4.
-func members(list string) (all []int) {
-	for part := range strings.SplitSeq(list, ",") {
-		from, to, is := strings.Cut(part, "-")
-		first, err := strconv.Atoi(from)
-		last := first
-		if is {
-			last, err = strconv.Atoi(to)
-		}
-		if err != nil || last-first > 1<<20 {
-			continue
-		}
-		for n := first; n <= last; n++ {
-			all = append(all, n)
-		}
-	}
-	return all
-}
-
-// stepLogs gives each rank its log out of what srun --label writes: lines that begin with
-// the rank's number and a colon. Other lines are srun's own, and may say how ranks ended.
-type stepLogs struct {
-	dir   string
-	exits chan<- Exit
-
-	mu    sync.Mutex
-	told  []bool // by rank: its exit was told
-	files map[string]*os.File
-}
-
-// stepStream is one of srun's two streams.
-type stepStream struct {
-	*stepLogs
-
-	rest []byte // of a line that is not complete
-}
-
-// Write implements io.Writer.
-func (s *stepStream) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.rest = append(s.rest, p...)
-	for {
-		end := bytes.IndexByte(s.rest, '\n')
-		if end < 0 {
-			return len(p), nil
-		}
-		if err := s.line(s.rest[:end+1]); err != nil {
-			return 0, err
-		}
-		s.rest = s.rest[end+1:]
-	}
-}
-
-func (l *stepLogs) line(line []byte) error {
-	if label, text, is := bytes.Cut(line, []byte(": ")); is {
-		if r, err := strconv.Atoi(strings.TrimSpace(string(label))); err == nil && r >= 0 && r < len(l.told) {
-			return l.write(LogFile(l.dir, r), text)
-		}
-	}
-	for _, e := range ends(strings.TrimSuffix(string(line), "\n")) {
-		l.tell(e)
-	}
-	return l.write(filepath.Join(l.dir, "srun.log"), line)
-}
-
-// tell tells the end of a rank once.
-func (l *stepLogs) tell(e Exit) {
-	if e.Rank < len(l.told) && !l.told[e.Rank] {
-		l.told[e.Rank] = true
-		l.exits <- e
-	}
-}
-
-func (l *stepLogs) write(path string, line []byte) error {
-	f := l.files[path]
-	if f == nil {
-		var err error
-		if f, err = os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600); err != nil {
-			return err
-		}
-		l.files[path] = f
-	}
-	_, err := f.Write(line)
-	return err
-}
-
-// close closes the logs and tells the end of all other ranks. If srun failed and named no
-// rank, as when the step could not be created or the job was cancelled, they have its
-// status. A status of 0 does not prove that a rank has done its work: its records do.
-func (l *stepLogs) close(status command.Status) (err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, f := range l.files {
-		err = errors.Join(err, f.Close())
-	}
-	how := Exit{}
-	if !slices.Contains(l.told, true) {
-		how = Exit{Code: status.Code, Signal: int(status.Signal)}
-	}
-	for how.Rank = range l.told {
-		l.tell(how)
-	}
-	return err
 }

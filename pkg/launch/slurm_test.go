@@ -2,6 +2,7 @@ package launch
 
 import (
 	"context"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,15 +17,15 @@ import (
 )
 
 // logsOf are the logs of a step, and its exits.
-func logsOf(t *testing.T, world int) (*stepLogs, chan Exit) {
+func logsOf(t *testing.T, world, perNode int, taskPerNode bool) (*stepLogs, chan Exit) {
 	t.Helper()
 	c := make(chan Exit, world)
-	return &stepLogs{dir: t.TempDir(), exits: c, told: make([]bool, world), files: map[string]*os.File{}}, c
+	return newStepLogs(Spec{Places: Places(world, perNode), LogDir: t.TempDir()}, taskPerNode, c), c
 }
 
 func TestHowTasksEnded(t *testing.T) {
-	l, c := logsOf(t, 6)
-	_, err := (&stepStream{stepLogs: l}).Write([]byte(`srun: error: node2: task 5: Exited with exit code 3
+	l, c := logsOf(t, 6, 4, false)
+	_, err := l.stream().Write([]byte(`srun: error: node2: task 5: Exited with exit code 3
 srun: launch/slurm: _step_signal: Terminating StepId=1.0
 srun: error: node1: tasks 0,2-3: Killed
 srun: error: node1: task 1: Segmentation fault (core dumped)
@@ -46,8 +47,8 @@ srun: error: node2: task 99: Killed
 
 // The ranks of a step that was never created did not end well.
 func TestAStepThatIsNotCreated(t *testing.T) {
-	l, c := logsOf(t, 2)
-	_, err := (&stepStream{stepLogs: l}).Write([]byte("srun: error: Slurm job 2 has expired\n"))
+	l, c := logsOf(t, 2, 2, false)
+	_, err := l.stream().Write([]byte("srun: error: Slurm job 2 has expired\n"))
 	require.NoError(t, err)
 	require.NoError(t, l.close(command.Status{Code: 1}))
 	require.Equal(t, Exit{Rank: 0, Code: 1}, <-c)
@@ -56,10 +57,10 @@ func TestAStepThatIsNotCreated(t *testing.T) {
 
 // Each rank's lines go to its log, however srun cuts them, and srun's own apart.
 func TestLogsOfAStep(t *testing.T) {
-	l, _ := logsOf(t, 11)
-	out, errs := &stepStream{stepLogs: l}, &stepStream{stepLogs: l}
+	l, _ := logsOf(t, 11, 8, false)
+	out, errs := l.stream(), l.stream()
 	for _, w := range []struct {
-		to   *stepStream
+		to   io.Writer
 		text string
 	}{{out, " 0: fir"}, {errs, "srun: err"}, {out, "st\n10: tenth\n"}, {errs, "or: node2\n99: nobody\n 0: a: b\n"}} {
 		_, err := w.to.Write([]byte(w.text))
@@ -177,6 +178,13 @@ func TestSlurm(t *testing.T) {
 		require.NotContains(t, slurmtest.Jobs(t), "PENDING")
 	})
 
+	t.Run("a grant that does not come in time", func(t *testing.T) {
+		s := onSlurm(t, "", func(j *Job) { j.Nodes, j.Queue = 3, time.Second }) // of two: it waits for ever
+		_, err := s.Allocate(t.Context())
+		require.EqualError(t, err, "allocate nodes: no grant within 1s, so the request was withdrawn; launch.queue_minutes of the platform is the limit")
+		require.NotContains(t, slurmtest.Jobs(t), "PENDING")
+	})
+
 	t.Run("a wait that is given up leaves no job", func(t *testing.T) {
 		s := onSlurm(t, "", func(j *Job) { j.Nodes = 3 }) // of two: it waits for ever
 		ctx, cancel := context.WithCancel(t.Context())
@@ -185,7 +193,17 @@ func TestSlurm(t *testing.T) {
 			_, err := s.Allocate(ctx)
 			failed <- err
 		}()
-		require.Eventually(t, func() bool { return strings.Contains(slurmtest.Jobs(t), "PENDING") }, time.Minute, 50*time.Millisecond)
+		var job string
+		require.Eventually(t, func() bool {
+			recorded, _ := filepath.Glob(filepath.Join(s.Scratch, "*", jobFile))
+			if len(recorded) == 0 {
+				return false
+			}
+			id, err := os.ReadFile(recorded[0])
+			job = string(id)
+			return err == nil && job != ""
+		}, 10*time.Minute, 50*time.Millisecond, "the job is recorded while it waits")
+		require.Contains(t, slurmtest.Jobs(t), job+" PENDING")
 		cancel()
 		require.ErrorIs(t, <-failed, context.Canceled)
 		require.NotContains(t, slurmtest.Jobs(t), "PENDING")
@@ -202,6 +220,7 @@ func TestSlurm(t *testing.T) {
 		require.NoError(t, a.scratch.Release()) // as the kernel does for a dead process
 		next := allocate(t, s)
 		require.NoDirExists(t, dead.Dir())
+		require.DirExists(t, next.Dir())
 		require.Eventually(t, func() bool { return !strings.Contains(slurmtest.Jobs(t), a.id+" RUNNING") }, time.Minute, 50*time.Millisecond)
 		require.NoError(t, next.Release())
 	})

@@ -100,25 +100,28 @@ type Cell struct {
 	Mode    string `json:"mode,omitempty"` // EP cells only
 	Runner  string `json:"runner"`         // runner label
 	// Environment is the GitHub environment that the cell's job runs in; empty for none.
-	Environment   string   `json:"environment,omitempty"`
-	Arch          string   `json:"arch"`      // amd64 or arm64: which binary the cell downloads
-	Launcher      string   `json:"launcher"`  // bare or slurm
-	Container     string   `json:"container"` // none, pyxis or docker
-	Image         string   `json:"image,omitempty"`
-	Launch        Launch   `json:"launch"`
-	Vendor        string   `json:"vendor"`      // of the platform: nvidia, amd or host
-	Product       string   `json:"product"`     // of the platform's devices; a cell refuses other ones
-	DeviceArch    string   `json:"device_arch"` // of the platform's devices: sm_90, gfx942, host
-	Maturity      string   `json:"maturity"`    // of the backend, for its documents
-	Retries       int      `json:"retries"`     // further attempts of a failed case, as the backend's definition allows
-	Nodes         int      `json:"nodes"`
-	GPUsPerNode   int      `json:"gpus_per_node"`
-	ScaleUpDomain int      `json:"scale_up_domain"`
-	Wave          int      `json:"wave"`    // from 0; a wave holds at most 256 cells
-	Index         int      `json:"index"`   // position over all waves, from 0
-	Total         int      `json:"total"`   // cells over all waves
-	Minutes       int      `json:"minutes"` // job timeout: estimate with its margin
-	CaseIDs       []string `json:"case_ids"`
+	Environment   string `json:"environment,omitempty"`
+	Arch          string `json:"arch"`      // amd64 or arm64: which binary the cell downloads
+	Launcher      string `json:"launcher"`  // bare or slurm
+	Container     string `json:"container"` // none, pyxis or docker
+	Image         string `json:"image,omitempty"`
+	Launch        Launch `json:"launch"`
+	Vendor        string `json:"vendor"`      // of the platform: nvidia, amd or host
+	Product       string `json:"product"`     // of the platform's devices; a cell refuses other ones
+	DeviceArch    string `json:"device_arch"` // of the platform's devices: sm_90, gfx942, host
+	Maturity      string `json:"maturity"`    // of the backend, for its documents
+	Retries       int    `json:"retries"`     // further attempts of a failed case, as the backend's definition allows
+	Nodes         int    `json:"nodes"`
+	GPUsPerNode   int    `json:"gpus_per_node"`
+	ScaleUpDomain int    `json:"scale_up_domain"`
+	Wave          int    `json:"wave"`    // from 0; a wave holds at most 256 cells
+	Index         int    `json:"index"`   // position over all waves, from 0
+	Total         int    `json:"total"`   // cells over all waves
+	Minutes       int    `json:"minutes"` // once the ranks have their machines: estimate with its margin
+	// QueueMinutes is the longest wait for an allocation; missing where there is none. The
+	// job's timeout is Minutes and QueueMinutes.
+	QueueMinutes int      `json:"queue_minutes,omitempty"`
+	CaseIDs      []string `json:"case_ids"`
 }
 
 // Launch is what a launcher needs beyond the cell's own fields.
@@ -128,6 +131,9 @@ type Launch struct {
 	Docker []string `json:"docker,omitempty"` // further arguments of docker run
 	// Store is where shard and ranks meet: tcp, or empty for files.
 	Store string `json:"store,omitempty"`
+	// TaskPer is what a task of a slurm step is: node, which starts the ranks of the node,
+	// or empty for a rank.
+	TaskPer string `json:"task_per,omitempty"`
 	// Requires names the operator values without which nothing can start.
 	Requires []string `json:"requires,omitempty"`
 }

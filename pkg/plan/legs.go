@@ -59,7 +59,7 @@ func (m *Matrix) Outputs() ([]Output, error) {
 		if c.Wave < 0 || c.Wave >= Waves {
 			return nil, fmt.Errorf("cell %s is in wave %d of %d", c.ID, c.Wave, Waves)
 		}
-		waves[c.Wave] = append(waves[c.Wave], Leg{ID: c.ID, Runner: c.Runner, Arch: c.Arch, Minutes: c.Minutes, Environment: c.Environment, Index: c.Index, Total: c.Total})
+		waves[c.Wave] = append(waves[c.Wave], Leg{ID: c.ID, Runner: c.Runner, Arch: c.Arch, Minutes: c.Minutes + c.QueueMinutes, Environment: c.Environment, Index: c.Index, Total: c.Total})
 		archs = append(archs, c.Arch)
 	}
 	slices.Sort(archs)

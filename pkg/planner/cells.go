@@ -138,6 +138,10 @@ func minutes(total, longest float64) int {
 	return overheadMinutes + int(math.Ceil(max(2*total, total+float64(budget(longest)))/60))
 }
 
+// defaultQueueMinutes is the longest wait for an allocation on a platform that does not set
+// its own.
+const defaultQueueMinutes = 60
+
 func newCell(p *catalog.Platform, be *catalog.Backend, k key, scope string, number int) plan.Cell {
 	id := k.id()
 	if number > 1 {
@@ -155,13 +159,21 @@ func newCell(p *catalog.Platform, be *catalog.Backend, k key, scope string, numb
 			requires = slices.Concat(requires, []string{catalog.StoreAddressKey})
 		}
 	}
+	taskPer := la.TaskPer
+	if taskPer == "rank" {
+		taskPer = "" // the default has one spelling
+	}
+	queue := la.QueueMinutes
+	if la.Launcher == "slurm" && queue == 0 {
+		queue = defaultQueueMinutes
+	}
 	return plan.Cell{
 		ID: id, SKU: k.sku, Backend: k.backend, Family: k.family, Mode: k.Mode,
 		Runner: p.Runner, Environment: p.Environment, Arch: p.CPU, Launcher: la.Launcher, Container: la.Container, Image: p.Image,
-		Launch: plan.Launch{Salloc: la.Salloc, Srun: la.Srun, Docker: la.Docker, Store: store, Requires: requires},
+		Launch: plan.Launch{Salloc: la.Salloc, Srun: la.Srun, Docker: la.Docker, Store: store, TaskPer: taskPer, Requires: requires},
 		Vendor: p.Vendor, Product: p.Product, DeviceArch: deviceArch(p.Arch),
 		Maturity: be.Maturity, Retries: be.Retries,
-		Nodes: k.nodes, GPUsPerNode: p.GPUsPerNode, ScaleUpDomain: p.ScaleUp.Domain,
+		Nodes: k.nodes, GPUsPerNode: p.GPUsPerNode, ScaleUpDomain: p.ScaleUp.Domain, QueueMinutes: queue,
 	}
 }
 

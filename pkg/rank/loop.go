@@ -97,6 +97,7 @@ func doCase(ctx context.Context, place Place, store rendezvous.Store, order Orde
 		return nil
 	}
 	s := NewSession(place, store, order.Scope, nil)
+	s.note = write
 	s.faults = matching(faults, order.Case.CaseID, place.Rank)
 	records := 0
 	s.emit = func(r Record) error {
@@ -128,6 +129,9 @@ func doCase(ctx context.Context, place Place, store rendezvous.Store, order Orde
 	})
 	if err == nil {
 		return runner, write(Record{Kind: kindDone})
+	}
+	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		return nil, fmt.Errorf("%s: %w", order.Case.CaseID, err) // somebody ends this process, which is no failure of its own
 	}
 	failure := Failure{Reason: result.Reason{Code: result.ReasonInternal}, Text: err.Error()}
 	if coded, ok := errors.AsType[*Error](err); ok {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"github.com/collectivex/collectivex/pkg/rendezvous"
 	"github.com/collectivex/collectivex/pkg/result"
@@ -42,6 +43,7 @@ const (
 	kindDone    = "done"    // the case ended in this rank; nothing follows
 	kindFailure = "failure" // Failure; nothing follows
 	KindFacts   = "facts"   // Facts; the family writes it in each Run, as soon as it is known
+	kindWait    = "wait"    // a string: what the rank has waited in for waitNotice, empty once it no longer does
 	KindDevice  = "device"  // result.RankDevice, of ranks that drive one; the last one counts
 )
 
@@ -60,6 +62,7 @@ type Session struct {
 	// meets keys of an earlier case.
 	Scope  string
 	emit   func(Record) error
+	note   func(Record) error // writes a record that no fault strikes and nobody counts; may be nil
 	faults []Fault
 }
 
@@ -85,6 +88,7 @@ func Gather[T any](ctx context.Context, s *Session, name string, value T) ([]T, 
 	if err != nil {
 		return nil, fmt.Errorf("gather %s: %w", name, err)
 	}
+	defer s.wait(name)()
 	all, err := s.Store.Gather(ctx, s.Scope+"/"+name, s.Rank, s.World, raw)
 	if err != nil {
 		return nil, err
@@ -101,5 +105,35 @@ func Gather[T any](ctx context.Context, s *Session, name string, value T) ([]T, 
 // Barrier returns when all ranks have called it with this name, a key that each case
 // uses once.
 func (s *Session) Barrier(ctx context.Context, name string) error {
+	defer s.wait(name)()
 	return s.Store.Barrier(ctx, s.Scope+"/"+name, s.Rank, s.World)
+}
+
+// waitNotice is how long a rank waits for others before it says so in its stream. It is
+// longer than a wait for a rank that is merely late.
+const waitNotice = 3 * time.Second
+
+// wait says in the stream that the rank waits for others in what is called name, if it
+// still does after waitNotice. The caller calls over when it no longer waits.
+func (s *Session) wait(name string) (over func()) {
+	if s.note == nil {
+		return func() {}
+	}
+	said := make(chan struct{})
+	t := time.AfterFunc(waitNotice, func() {
+		defer close(said)
+		s.noteWait(name)
+	})
+	return func() {
+		if !t.Stop() {
+			<-said
+			s.noteWait("")
+		}
+	}
+}
+
+// noteWait writes a record about a wait. If that fails, so does the rank's next record.
+func (s *Session) noteWait(name string) {
+	raw, _ := json.Marshal(name) // strings always marshal
+	_ = s.note(Record{Kind: kindWait, Data: raw})
 }

@@ -17,6 +17,11 @@ type Stream struct {
 	Device  *result.RankDevice // nil where the rank drives none
 	Failure *Failure
 	Done    bool // the rank ended the case without a failure
+	// Waits is what the rank waits in for others, such as host-group; empty if it has not
+	// said so.
+	Waits string
+	// Written is how many records the rank has written, without those about waits.
+	Written int
 }
 
 // Ended reports whether the rank has ended the case, with a failure or without.
@@ -28,6 +33,10 @@ func (s *Stream) add(line []byte) error {
 	if err := json.Unmarshal(line, &r); err != nil {
 		return err
 	}
+	if r.Kind == kindWait {
+		return json.Unmarshal(r.Data, &s.Waits)
+	}
+	s.Written++
 	switch r.Kind {
 	case kindDone:
 		s.Done = true

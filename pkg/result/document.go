@@ -46,11 +46,23 @@ type Envelope struct {
 	// is empty, since no peak is known, or missing, since there are no rows.
 	Limits     []Limit    `json:"limits,omitzero"`
 	Provenance Provenance `json:"provenance"`
-	Outcome    Outcome    `json:"outcome"`
+	// Elapsed is missing where the attempt had no machines to run on.
+	Elapsed *Elapsed `json:"elapsed,omitempty"`
+	Outcome Outcome  `json:"outcome"`
 	// Digest is the last member: sha256: and the SHA-256 in hexadecimal of all bytes
 	// of the document before the comma in front of it. Documents of older versions
 	// have none.
 	Digest string `json:"digest,omitempty"`
+}
+
+// Elapsed is where the time of an attempt went.
+type Elapsed struct {
+	// QueueSeconds is how long the cell waited for its machines, once for all of its cases;
+	// 0 on a machine that needs no allocation.
+	QueueSeconds float64 `json:"queue_seconds"`
+	// RunSeconds is how long the attempt took, from its start to the writing of this
+	// document, without that wait.
+	RunSeconds float64 `json:"run_seconds"`
 }
 
 // Head implements Document.

@@ -36,7 +36,7 @@ func (r *runner) attempt(ctx context.Context, n, index int) (result.Outcome, err
 	}
 	r.history.attempts[keyOf(q.Case)]++
 	r.Observer.Started(n, len(r.Cases), q.Case, r.history.attempts[keyOf(q.Case)])
-	began := time.Now()
+	r.began, r.waited = time.Now(), 0
 	var end ended
 	var fatal error
 	var logs string
@@ -51,7 +51,7 @@ func (r *runner) attempt(ctx context.Context, n, index int) (result.Outcome, err
 			end.reasons = append(end.reasons, result.ReasonEnvironment.With("ranks or their store"))
 		}
 	}
-	outcome, err := r.finish(n, index, end, began, logs)
+	outcome, err := r.finish(n, index, end, logs)
 	if outcome.Status != result.Success {
 		err = errors.Join(err, r.closeGroup(ctx)) // no other case inherits what this one did
 	}
@@ -59,12 +59,12 @@ func (r *runner) attempt(ctx context.Context, n, index int) (result.Outcome, err
 }
 
 // finish writes the document of an attempt and reports it to the observer.
-func (r *runner) finish(n, index int, end ended, began time.Time, logs string) (result.Outcome, error) {
+func (r *runner) finish(n, index int, end ended, logs string) (result.Outcome, error) {
 	doc, err := r.write(index, end)
 	if err != nil {
 		return result.Outcome{}, err
 	}
-	r.Observer.Ended(n, len(r.Cases), End{Document: doc, Took: time.Since(began), Logs: logs, Failure: end.failure()})
+	r.Observer.Ended(n, len(r.Cases), End{Document: doc, Took: r.ran(), Logs: logs, Failure: end.failure()})
 	return doc.Head().Outcome, nil
 }
 
@@ -87,8 +87,23 @@ func unstarted(ctx context.Context, err error, late result.Reason) (result.Reaso
 // skip writes the document of a case that is not run.
 func (r *runner) skip(n, index int, reason result.Reason) (result.Outcome, error) {
 	r.history.attempts[keyOf(r.Cases[index].Case)]++
-	return r.finish(n, index, ended{reasons: result.Reasons{reason}}, time.Now(), "")
+	r.began, r.waited = time.Now(), 0
+	return r.finish(n, index, ended{reasons: result.Reasons{reason}}, "")
 }
+
+// ran is how long the running attempt has taken, without the wait for machines.
+func (r *runner) ran() time.Duration { return time.Since(r.began) - r.waited }
+
+// elapsed is where the time of the running attempt went, nil if it has no machines.
+func (r *runner) elapsed() *result.Elapsed {
+	if r.machines == nil {
+		return nil
+	}
+	return &result.Elapsed{QueueSeconds: milliseconds(r.machines.Queued()), RunSeconds: milliseconds(r.ran())}
+}
+
+// milliseconds returns d in seconds, to a millisecond.
+func milliseconds(d time.Duration) float64 { return d.Round(time.Millisecond).Seconds() }
 
 // budget returns the time that a case may take now, and the reason if it takes longer. The
 // time is 0 if the shard has none left for the case.
@@ -248,6 +263,7 @@ func (r *runner) empty(c plan.Case, reasons ...result.Reason) (result.Document, 
 	}
 	head := doc.Head()
 	head.Implementation.Maturity = r.Cell.Maturity
+	head.Elapsed = r.elapsed()
 	head.Outcome = result.Outcome{Status: result.Failed, Reasons: append(result.Reasons{}, reasons...)}
 	return doc, nil
 }

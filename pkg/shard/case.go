@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/collectivex/collectivex/pkg/affinity"
 	"github.com/collectivex/collectivex/pkg/launch"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
@@ -163,7 +164,8 @@ func (r *caseRun) reasons(ctx context.Context, now state, late result.Reason) (r
 		return result.Reasons{result.ReasonSkipped.With("cancelled")}, nil
 	case overdue:
 		r.dump(ctx)
-		return result.Reasons{late}, nil
+		_ = rest(r.readers) // what is malformed or missing is found when all are dead
+		return result.Reasons{late, stuck(r.readers)}, nil
 	case unfit:
 		return result.Reasons{result.ReasonEnvironment.With("device of rank %d", r.misfit.rank)}, nil
 	case failed:
@@ -171,6 +173,36 @@ func (r *caseRun) reasons(ctx context.Context, now state, late result.Reason) (r
 	default:
 		return nil, nil
 	}
+}
+
+// stuck returns the reason that says where the ranks of an overdue case are: what they wait in
+// for others, or after how many records they stopped.
+func stuck(readers []*rank.Reader) result.Reason {
+	var places []string // in the order of their first ranks
+	ranks := map[string][]int{}
+	for _, of := range readers {
+		place := "in " + of.Waits
+		switch {
+		case of.Done:
+			place = "done"
+		case of.Waits == "":
+			place = fmt.Sprintf("after record %d", of.Written)
+		}
+		if ranks[place] == nil {
+			places = append(places, place)
+		}
+		ranks[place] = append(ranks[place], of.Rank)
+	}
+	const shown = 3 // a reason is short
+	var texts []string
+	for i, place := range places {
+		if i == shown {
+			texts = append(texts, "others elsewhere")
+			break
+		}
+		texts = append(texts, "rank "+affinity.List(ranks[place])+" "+place)
+	}
+	return result.ReasonTimeout.With("%s", strings.Join(texts, ", "))
 }
 
 // failures returns why a case failed, once a rank has. Ranks that died without reporting a

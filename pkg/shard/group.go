@@ -71,6 +71,8 @@ func (r *runner) startGroup(ctx context.Context, c plan.Case, budget time.Durati
 		if r.machines, err = r.Launcher.Allocate(ctx); err != nil {
 			return nil, err
 		}
+		r.waited = r.machines.Queued()
+		r.started = r.started.Add(r.waited) // the limit counts from the grant
 	}
 	r.groups++
 	name := fmt.Sprintf("group-%03d", r.groups)

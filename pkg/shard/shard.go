@@ -47,7 +47,8 @@ type Shard struct {
 	Listen  string
 	Results string // directory of the documents
 	Resume  bool   // continue after an earlier shard on Results
-	// Limit is the maximum time of the shard. Cases that do not fit are skipped.
+	// Limit is the maximum time of the shard, without its wait for machines. Cases that do
+	// not fit are skipped.
 	Limit time.Duration
 	// Fits returns why a rank's device is not one of the cell's platform, nil if it is. The
 	// first error ends the shard.
@@ -62,7 +63,7 @@ type Shard struct {
 // End is how an attempt of a case ended.
 type End struct {
 	Document result.Document
-	Took     time.Duration
+	Took     time.Duration // without the wait for machines
 	// Logs is the private directory with the output of the ranks; empty if none was
 	// started.
 	Logs string
@@ -121,6 +122,8 @@ type runner struct {
 	logs     string
 	private  *slog.Logger // messages that must not be published
 	groups   int
+	began    time.Time     // of the running attempt
+	waited   time.Duration // part of the attempt in which the cell waited for its machines
 	warm     *group
 	counts   Counts
 	lacking  error // what ranks of some cases lacked on this machine, such as memory

@@ -516,10 +516,38 @@ func TestRanksThatDoNotStart(t *testing.T) {
 	require.Equal(t, resulttest.Reasons("environment: ranks do not start"), byCase(t, s.Results)["fake-case-00-fake-all-reduce-float-sum-w2-warm"].Outcome.Reasons)
 }
 
+// queued is a launcher whose machines were granted after a wait.
+type queued struct {
+	launch.Launcher
+	launch.Allocation
+	wait time.Duration
+}
+
+func (q queued) Allocate(ctx context.Context) (launch.Allocation, error) {
+	var err error
+	q.Allocation, err = q.Launcher.Allocate(ctx)
+	return q, err
+}
+
+func (q queued) Queued() time.Duration { return q.wait }
+
+// The wait for machines is in every document of the cell, apart from the time of the case.
+func TestTheWaitForMachinesIsRecorded(t *testing.T) {
+	s := fakeShard(t.TempDir(), t.TempDir(), fakeCase(0, 2, 1), fakeCase(1, 2, 1))
+	s.Launcher = queued{Launcher: s.Launcher, wait: 1500 * time.Millisecond}
+	_, err := s.Do(t.Context())
+	require.NoError(t, err)
+	for _, doc := range byCase(t, s.Results) {
+		require.NotNil(t, doc.Elapsed)
+		require.InDelta(t, 1.5, doc.Elapsed.QueueSeconds, 0)
+	}
+}
+
 // undying is a launcher of ranks that hang and that no signal ends.
 type undying struct{ dir string }
 
 func (u undying) Allocate(context.Context) (launch.Allocation, error)      { return u, nil }
+func (u undying) Queued() time.Duration                                    { return 0 }
 func (u undying) Dir() string                                              { return u.dir }
 func (u undying) Image() launch.Image                                      { return launch.Image{} }
 func (u undying) Start(context.Context, launch.Spec) (launch.Group, error) { return u, nil }
@@ -538,7 +566,7 @@ func TestRanksThatDoNotDie(t *testing.T) {
 	require.ErrorContains(t, err, "do not die")
 	require.Equal(t, Counts{Failed: 2}, counts)
 	docs := byCase(t, s.Results)
-	require.Equal(t, resulttest.Reasons("timeout: case budget of 1 s", "environment: ranks or their store"), docs["fake-case-00-fake-all-reduce-float-sum-w2-warm"].Outcome.Reasons)
+	require.Equal(t, resulttest.Reasons("timeout: case budget of 1 s", "timeout: rank 0-1 after record 0", "environment: ranks or their store"), docs["fake-case-00-fake-all-reduce-float-sum-w2-warm"].Outcome.Reasons)
 	require.Equal(t, resulttest.Reasons("environment: an earlier case ended the cell"), docs["fake-case-01-fake-all-reduce-float-sum-w2-warm"].Outcome.Reasons)
 }
 

@@ -1,6 +1,8 @@
 package run
 
 import (
+	"slices"
+
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/launch"
@@ -37,6 +39,18 @@ func newCluster(s cli.Streams) (cluster, error) {
 		return cluster{}, cli.UsageError("%s: %w", operatorVariable, err)
 	}
 	return here, nil
+}
+
+// stages lists the directories that platforms share with their nodes, each once.
+func (h cluster) stages() []string {
+	var dirs []string
+	for _, p := range h.operator.Platforms {
+		if p.Storage.Stage != "" {
+			dirs = append(dirs, p.Storage.Stage)
+		}
+	}
+	slices.Sort(dirs)
+	return slices.Compact(dirs)
 }
 
 // request asks for the launcher of a cell.

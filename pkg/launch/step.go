@@ -1,0 +1,202 @@
+package launch
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+
+	"github.com/collectivex/collectivex/pkg/command"
+)
+
+// How srun says that tasks ended.
+var (
+	endOf     = regexp.MustCompile(`^srun: error: [^:]+: tasks? ([0-9,-]+): (.+)$`)
+	exitCode  = regexp.MustCompile(`^Exited with exit code (\d+)$`)
+	endSignal = map[string]syscall.Signal{
+		"Aborted": syscall.SIGABRT, "Bus error": syscall.SIGBUS, "Floating point exception": syscall.SIGFPE, "Illegal instruction": syscall.SIGILL,
+		"Killed": syscall.SIGKILL, "Out Of Memory": syscall.SIGKILL, "Quit": syscall.SIGQUIT, "Segmentation fault": syscall.SIGSEGV, "Terminated": syscall.SIGTERM,
+	}
+)
+
+// ends returns how the tasks ended that a line of srun is about.
+func ends(line string) (exits []Exit) {
+	m := endOf.FindStringSubmatch(line)
+	if m == nil {
+		return nil
+	}
+	how := Exit{Code: 1}
+	if code := exitCode.FindStringSubmatch(m[2]); code != nil {
+		how.Code, _ = strconv.Atoi(code[1])
+	} else if s, known := endSignal[strings.TrimSuffix(m[2], " (core dumped)")]; known {
+		how = Exit{Signal: int(s)}
+	}
+	for _, how.Rank = range members(m[1]) {
+		exits = append(exits, how)
+	}
+	return exits
+}
+
+// members are the numbers of a list such as 0,2-4.
+func members(list string) (all []int) {
+	for part := range strings.SplitSeq(list, ",") {
+		from, to, is := strings.Cut(part, "-")
+		first, err := strconv.Atoi(from)
+		last := first
+		if is {
+			last, err = strconv.Atoi(to)
+		}
+		if err != nil || last-first > 1<<20 {
+			continue
+		}
+		for n := first; n <= last; n++ {
+			all = append(all, n)
+		}
+	}
+	return all
+}
+
+// stepLogs separates the output of a step. srun --label writes the task's number and a colon
+// before each line of a task. Other lines are srun's own, and may say how tasks ended. A task
+// that is a Node writes the lines of its ranks the same way.
+type stepLogs struct {
+	dir   string
+	exits chan<- Exit
+	tasks [][]int // the ranks of each task
+
+	mu    sync.Mutex
+	told  []bool // by rank: its exit was told
+	files map[string]*os.File
+}
+
+func newStepLogs(spec Spec, taskPerNode bool, exits chan<- Exit) *stepLogs {
+	l := &stepLogs{dir: spec.LogDir, exits: exits, told: make([]bool, len(spec.Places)), files: map[string]*os.File{}}
+	for _, p := range spec.Places {
+		task := p.Rank
+		if taskPerNode {
+			task = p.Node
+		}
+		if task == len(l.tasks) {
+			l.tasks = append(l.tasks, nil)
+		}
+		l.tasks[task] = append(l.tasks[task], p.Rank)
+	}
+	return l
+}
+
+// stream returns a writer for one of srun's two streams.
+func (l *stepLogs) stream() io.Writer { return &lineWriter{mu: &l.mu, each: l.line} }
+
+// lineWriter calls each with every complete line that is written to it, newline included.
+// It holds mu meanwhile.
+type lineWriter struct {
+	mu   *sync.Mutex
+	each func(line []byte) error
+	rest []byte // of a line that is not complete
+}
+
+// Write implements io.Writer.
+func (w *lineWriter) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.rest = append(w.rest, p...)
+	for {
+		end := bytes.IndexByte(w.rest, '\n')
+		if end < 0 {
+			return len(p), nil
+		}
+		if err := w.each(w.rest[:end+1]); err != nil {
+			return 0, err
+		}
+		w.rest = w.rest[end+1:]
+	}
+}
+
+// labelled splits a line into the number before its first colon, which is below limit, and
+// its text.
+func labelled(line []byte, limit int) (number int, text []byte, is bool) {
+	label, text, is := bytes.Cut(line, []byte(": "))
+	if !is {
+		return 0, nil, false
+	}
+	number, err := strconv.Atoi(strings.TrimSpace(string(label)))
+	return number, text, err == nil && number >= 0 && number < limit
+}
+
+func (l *stepLogs) line(line []byte) error {
+	task, text, of := labelled(line, len(l.tasks))
+	switch {
+	case !of:
+		for _, e := range ends(strings.TrimSuffix(string(line), "\n")) {
+			if e.Rank < len(l.tasks) {
+				for _, r := range l.tasks[e.Rank] { // it numbers tasks
+					l.tell(Exit{Rank: r, Code: e.Code, Signal: e.Signal})
+				}
+			}
+		}
+		return l.write(filepath.Join(l.dir, "srun.log"), line)
+	case len(l.tasks) == len(l.told):
+		return l.write(LogFile(l.dir, l.tasks[task][0]), text)
+	default:
+		return l.nodeLine(task, text)
+	}
+}
+
+// nodeLine takes a line that the Node of a task wrote.
+func (l *stepLogs) nodeLine(task int, line []byte) error {
+	if r, text, of := labelled(line, len(l.told)); of {
+		return l.write(LogFile(l.dir, r), text)
+	}
+	if e, is := parseExit(strings.TrimSuffix(string(line), "\n")); is {
+		l.tell(e)
+	}
+	return l.write(filepath.Join(l.dir, fmt.Sprintf("node-%d.log", task)), line)
+}
+
+// tell tells the end of a rank once.
+func (l *stepLogs) tell(e Exit) {
+	if e.Rank < len(l.told) && !l.told[e.Rank] {
+		l.told[e.Rank] = true
+		l.exits <- e
+	}
+}
+
+func (l *stepLogs) write(path string, line []byte) error {
+	f := l.files[path]
+	if f == nil {
+		var err error
+		if f, err = os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600); err != nil {
+			return err
+		}
+		l.files[path] = f
+	}
+	_, err := f.Write(line)
+	return err
+}
+
+// close closes the logs and tells the end of all other ranks. If srun failed and named no
+// rank, as when the step could not be created or the job was cancelled, they have its
+// status. A status of 0 does not prove that a rank has done its work: its records do.
+func (l *stepLogs) close(status command.Status) (err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, f := range l.files {
+		err = errors.Join(err, f.Close())
+	}
+	how := Exit{}
+	if !slices.Contains(l.told, true) {
+		how = Exit{Code: status.Code, Signal: int(status.Signal)}
+	}
+	for how.Rank = range l.told {
+		l.tell(how)
+	}
+	return err
+}
