@@ -36,7 +36,7 @@ func stopShard(t *testing.T, stop string) *Shard {
 	return s
 }
 
-// ends returns the status of each case of s and its reasons, in the order of its cell.
+// ends returns the status of each case of s and its first reason, in the order of its cell.
 func ends(t *testing.T, s *Shard) []string {
 	t.Helper()
 	docs := byCase(t, s.Results)
