@@ -93,11 +93,11 @@ func TestCleanup(t *testing.T) {
 	base, err := stageOf(stage)
 	require.NoError(t, err)
 	require.NoError(t, os.MkdirAll(base, 0o700))
-	dead := abandon(t, base)
-	require.NoError(t, os.WriteFile(filepath.Join(dead, jobFile), []byte("17"), 0o600))
 	living, err := newScratch(t.Context(), base, nothing)
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(living.Dir(), jobFile), []byte("18"), 0o600))
+	dead := abandon(t, base)
+	require.NoError(t, os.WriteFile(filepath.Join(dead, jobFile), []byte("17"), 0o600))
 
 	down := &scheduler{status: 1}
 	_, err = Cleanup(t.Context(), down, []string{stage})
