@@ -51,6 +51,7 @@ func startChromium() {
 	ctx, leave := chromedp.NewContext(allocator)
 	chromium.ctx = ctx
 	chromium.end = func() {
+		_ = chromedp.Cancel(ctx) // asks the browser to end, and waits; Debian's wrapper does not pass signals on
 		leave()
 		end()
 		os.RemoveAll(profile)
