@@ -31,11 +31,15 @@ type Algorithm struct {
 	build func(w *writer, s Shape)
 }
 
+// mostRanks bounds the memory of a program, which grows with the square of its ranks: a ring
+// of as many takes half a gigabyte, and its verification two.
+const mostRanks = 2048
+
 // Generate returns the program of an algorithm for a shape. Its errors say which shapes the
 // algorithm has.
 func (a *Algorithm) Generate(s Shape) (*Program, error) {
-	if s.Ranks < 1 || s.Ranks > 1<<20 {
-		return nil, fmt.Errorf("%s %s: %d ranks, must be from 1 to %d", a.Name, a.Collective, s.Ranks, 1<<20)
+	if s.Ranks < 1 || s.Ranks > mostRanks {
+		return nil, fmt.Errorf("%s %s: %d ranks, must be from 1 to %d", a.Name, a.Collective, s.Ranks, mostRanks)
 	}
 	if a.refuse != nil {
 		if why := a.refuse(s); why != "" {
@@ -102,9 +106,12 @@ func streams(s Shape) string {
 	return ""
 }
 
+// mostSegments bounds a program like mostRanks.
+const mostSegments = 1024
+
 func segmented(s Shape) string {
-	if s.Segments < 1 {
-		return fmt.Sprintf("%d segments, must be at least 1", s.Segments)
+	if s.Segments < 1 || s.Segments > mostSegments {
+		return fmt.Sprintf("%d segments, must be from 1 to %d", s.Segments, mostSegments)
 	}
 	return ""
 }

@@ -310,6 +310,8 @@ func TestFindingsSayWhere(t *testing.T) {
 
 	_, err = Find("rung", AllGather)
 	require.ErrorContains(t, err, `no schedule "rung" for all_gather: choose one of [bidirectional bruck `)
+	_, err = a.Generate(Shape{Ranks: 1 << 20})
+	require.EqualError(t, err, "ring all_gather: 1048576 ranks, must be from 1 to 2048")
 	swing, err := Find("swing", AllReduce)
 	require.NoError(t, err)
 	_, err = swing.Generate(Shape{Ranks: 6})
