@@ -53,6 +53,9 @@ func TestExamples(t *testing.T) {
 			require.Equal(t, c.CommandPath(), named.CommandPath(), line)
 			require.NoError(t, named.ParseFlags(rest), line)
 			require.NoError(t, named.ValidateArgs(named.Flags().Args()), line)
+			if strings.Contains(line, "CELL/DOCUMENT") { // a placeholder: a trace needs raw samples
+				continue
+			}
 			switch c.Name() {
 			case "aggregate", "summarize", "export", "report", "env":
 				t.Chdir(dir)
