@@ -28,8 +28,8 @@ func listed(c *cobra.Command) []*cobra.Command {
 }
 
 // The help of every command has examples whose flags and arguments the command takes.
-// Those of commands that measure nothing also run; TestExamplesOfCompare runs those of
-// compare.
+// Those of commands that measure nothing also run; TestExamplesOfCompare and
+// TestExamplesOfExportAndPrune run those of these commands.
 func TestExamples(t *testing.T) {
 	streams := cli.Streams{In: new(bytes.Buffer), Out: new(bytes.Buffer), Err: new(bytes.Buffer), Getenv: func(string) string { return "" }}
 	ran := 0
@@ -57,7 +57,7 @@ func TestExamples(t *testing.T) {
 				continue
 			}
 			switch c.Name() {
-			case "aggregate", "summarize", "export", "report", "env":
+			case "aggregate", "summarize", "report", "env", "list", "show", "verify", "simulate":
 				t.Chdir(dir)
 				code, _, stderr := cxrun(t, nil, words[1:]...)
 				require.Equal(t, cli.ExitOK, code, "%s: %s", line, stderr)
