@@ -69,7 +69,13 @@ func inside(t *testing.T) {
 // Jobs lists the ids of the jobs in the queue.
 func Jobs(t *testing.T) string {
 	t.Helper()
-	out, err := exec.Command("squeue", "--noheader", "--format=%A %T").CombinedOutput()
+	var out []byte
+	var err error
+	for range 10 { // a busy slurmctld answers late, or not at all
+		if out, err = exec.Command("squeue", "--noheader", "--format=%A %T").CombinedOutput(); err == nil {
+			break
+		}
+	}
 	require.NoError(t, err, "%s", out)
 	return string(out)
 }

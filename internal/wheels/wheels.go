@@ -14,6 +14,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -102,9 +103,16 @@ func pip(t testing.TB, requirements []byte, command ...string) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "requirements.txt")
 	require.NoError(t, os.WriteFile(file, requirements, 0o600))
-	args := append([]string{"-m", "pip"}, command...)
-	out, err := exec.Command("python3", append(args, "--quiet", "--disable-pip-version-check", "--no-cache-dir",
-		"--no-deps", "--only-binary=:all:", "--require-hashes", "-r", file)...).CombinedOutput()
+	args := append(append([]string{"-m", "pip"}, command...), "--quiet", "--disable-pip-version-check", "--no-cache-dir",
+		"--retries=10", "--timeout=60", "--no-deps", "--only-binary=:all:", "--require-hashes", "-r", file)
+	var out []byte
+	var err error
+	for try := range 5 { // pip gives up at once where a download breaks off
+		time.Sleep(time.Duration(try) * 10 * time.Second)
+		if out, err = exec.Command("python3", args...).CombinedOutput(); err == nil {
+			return
+		}
+	}
 	require.NoError(t, err, "%s", out)
 }
 

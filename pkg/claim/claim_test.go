@@ -151,7 +151,7 @@ func TestOwners(t *testing.T) {
 
 	zombie := exec.Command("/bin/true")
 	require.NoError(t, zombie.Start())
-	require.Eventually(t, func() bool { state, _ := stat(zombie.Process.Pid); return state == "Z" }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { state, _ := stat(zombie.Process.Pid); return state == "Z" }, 10*time.Minute, time.Millisecond)
 	_, started := stat(zombie.Process.Pid)
 	require.False(t, owner{zombie.Process.Pid, started}.lives())
 	require.NoError(t, zombie.Wait())

@@ -62,7 +62,7 @@ func TestOutputEndsWithItsContext(t *testing.T) {
 		_, err := command.Output(ctx, command.Host{}, shell("sleep 1000 & echo > "+ready+"; wait"))
 		ended <- err
 	}()
-	require.Eventually(t, func() bool { _, err := os.Stat(ready); return err == nil }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { _, err := os.Stat(ready); return err == nil }, 10*time.Minute, time.Millisecond)
 	cancel()
 	require.ErrorIs(t, <-ended, context.Canceled)
 	_, err := command.Output(ctx, command.Host{}, shell("exit 0"))
@@ -90,7 +90,7 @@ func TestSignalReachesTheProgramAlone(t *testing.T) {
 	ready := filepath.Join(t.TempDir(), "ready")
 	p, err := command.Host{}.Start(shell("trap 'exit 5' USR1; sleep 1000 & echo > " + ready + "; wait"))
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { _, err := os.Stat(ready); return err == nil }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { _, err := os.Stat(ready); return err == nil }, 10*time.Minute, time.Millisecond)
 	p.Signal(syscall.SIGUSR1)
 	status := p.Wait()
 	require.Equal(t, command.Status{Code: 5}, status)

@@ -19,7 +19,7 @@ import (
 // Every rank of a group reaches what the others have in their memory.
 func TestJoinSharesMemory(t *testing.T) {
 	const world = 3
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	dir := t.TempDir()
 	var got [world][]byte

@@ -100,7 +100,7 @@ func TestNothingStartsWhereOneRankCannot(t *testing.T) {
 			line, _ := os.ReadFile(name) // it may have ended
 			return strings.Contains(string(line), spec.Store)
 		})
-	}, 30*time.Second, time.Millisecond)
+	}, 10*time.Minute, time.Millisecond)
 }
 
 // A log that is a FIFO stands for any file system that keeps a rank from starting.
@@ -127,7 +127,7 @@ func TestAStartThatHangsEndsWithItsContext(t *testing.T) {
 	log, err := os.Open(fifo)
 	require.NoError(t, err)
 	defer log.Close()
-	require.NoError(t, log.SetReadDeadline(time.Now().Add(time.Minute)))
+	require.NoError(t, log.SetReadDeadline(time.Now().Add(10*time.Minute)))
 	_, err = io.Copy(io.Discard, log)
 	require.NoError(t, err)
 }
@@ -225,7 +225,7 @@ func waitFile(t *testing.T, path string) string {
 		raw, err := os.ReadFile(path)
 		text = strings.TrimSpace(string(raw))
 		return err == nil && text != ""
-	}, 30*time.Second, time.Millisecond)
+	}, 10*time.Minute, time.Millisecond)
 	return text
 }
 
@@ -240,5 +240,5 @@ func requireGone(t *testing.T, pid string) {
 		}
 		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", n))
 		return err != nil || strings.Contains(string(stat), ") Z ")
-	}, 30*time.Second, time.Millisecond, "process %d lives", n)
+	}, 10*time.Minute, time.Millisecond, "process %d lives", n)
 }

@@ -145,7 +145,7 @@ func TestSlurm(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "3 4 1 1 node2 a b;$(c) rank --slurm --store "+spec.Store+"\n", string(log))
 		require.NoError(t, a.Release())
-		require.Eventually(t, func() bool { return !strings.Contains(slurmtest.Jobs(t), "RUNNING") }, time.Minute, 50*time.Millisecond)
+		require.Eventually(t, func() bool { return !strings.Contains(slurmtest.Jobs(t), "RUNNING") }, 10*time.Minute, 50*time.Millisecond)
 		require.NoDirExists(t, a.Dir())
 	})
 
@@ -163,7 +163,7 @@ func TestSlurm(t *testing.T) {
 		a := allocate(t, onSlurm(t, `trap '' TERM; touch "$(dirname "$0")/up-$SLURM_PROCID"; sleep 1000; sleep 1000`, plain))
 		g, _ := stepOf(t, a, 2, 1)
 		for _, r := range []string{"0", "1"} {
-			require.Eventually(t, func() bool { _, err := os.Stat(filepath.Join(a.Dir(), "up-"+r)); return err == nil }, time.Minute, 10*time.Millisecond)
+			require.Eventually(t, func() bool { _, err := os.Stat(filepath.Join(a.Dir(), "up-"+r)); return err == nil }, 10*time.Minute, 10*time.Millisecond)
 		}
 		require.NoError(t, g.Kill())
 		for _, e := range exits(g) {
@@ -221,7 +221,7 @@ func TestSlurm(t *testing.T) {
 		next := allocate(t, s)
 		require.NoDirExists(t, dead.Dir())
 		require.DirExists(t, next.Dir())
-		require.Eventually(t, func() bool { return !strings.Contains(slurmtest.Jobs(t), a.id+" RUNNING") }, time.Minute, 50*time.Millisecond)
+		require.Eventually(t, func() bool { return !strings.Contains(slurmtest.Jobs(t), a.id+" RUNNING") }, 10*time.Minute, 50*time.Millisecond)
 		require.NoError(t, next.Release())
 	})
 
@@ -239,7 +239,7 @@ func TestSlurm(t *testing.T) {
 	t.Run("dump", func(t *testing.T) {
 		a := allocate(t, onSlurm(t, `trap 'echo stacks >&2; exit 0' QUIT; touch "$(dirname "$0")/up"; while :; do sleep 0.1; done`, func(j *Job) { j.Nodes = 1 }))
 		g, spec := stepOf(t, a, 1, 1)
-		require.Eventually(t, func() bool { _, err := os.Stat(filepath.Join(a.Dir(), "up")); return err == nil }, time.Minute, 10*time.Millisecond)
+		require.Eventually(t, func() bool { _, err := os.Stat(filepath.Join(a.Dir(), "up")); return err == nil }, 10*time.Minute, 10*time.Millisecond)
 		g.Dump()
 		require.Equal(t, map[int]Exit{0: {}}, exits(g))
 		log, err := os.ReadFile(LogFile(spec.LogDir, 0))

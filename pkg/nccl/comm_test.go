@@ -43,7 +43,7 @@ func ranks(t *testing.T, world int, body func(l *Library, id ID, rank int, d acc
 			}()
 		}()
 	}
-	timeout := time.After(time.Minute)
+	timeout := time.After(10 * time.Minute)
 	for range world {
 		select {
 		case <-done:

@@ -69,7 +69,7 @@ func requireNoRanks(t *testing.T, dir string) {
 			}
 		}
 		return true
-	}, 30*time.Second, 10*time.Millisecond, "ranks live")
+	}, 10*time.Minute, 10*time.Millisecond, "ranks live")
 }
 
 type line struct {

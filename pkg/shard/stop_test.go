@@ -106,7 +106,7 @@ func stop(t *testing.T, pid int) {
 	require.Eventually(t, func() bool {
 		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 		return err == nil && strings.Contains(string(stat), ") T ")
-	}, time.Minute, time.Millisecond)
+	}, 10*time.Minute, time.Millisecond)
 }
 
 // rankPID returns the process of rank 1 that ran a case.

@@ -16,9 +16,9 @@ running() {
   [[ "$(tr '\0' ' ' 2>/dev/null < "/proc/$1/cmdline")" == *"$2"* ]]
 }
 
-# stop NAME PIDFILE...: TERM to all, wait up to 10 s, then KILL
+# stop NAME PIDFILE...: TERM to all, wait up to ten minutes, then KILL
 stop() {
-  local name=$1 f p t left pids=()
+  local name=$1 f p left end pids=()
   shift
   for f in "$@"; do
     [ -s "$f" ] || continue
@@ -27,7 +27,7 @@ stop() {
     kill -TERM "$p" 2>/dev/null
     pids+=("$p")
   done
-  for ((t = 0; t < 200; t++)); do
+  for ((end = SECONDS + 600; SECONDS < end; )); do
     left=0
     for p in "${pids[@]}"; do running "$p" "$name" && left=1; done
     [ $left = 0 ] && break
@@ -53,10 +53,10 @@ steps() {
 
 # 1. let Slurm end the jobs while it still can
 if [ -s "$D/run/slurmctld.pid" ] && running "$(cat "$D/run/slurmctld.pid")" slurmctld; then
-  mapfile -t jobs < <(timeout 5 squeue -h -o %A 2>/dev/null)
-  if [ ${#jobs[@]} -gt 0 ]; then timeout 10 scancel "${jobs[@]}"; fi
-  for ((t = 0; t < 100; t++)); do
-    [ -z "$(timeout 5 squeue -h -o %A 2>/dev/null)" ] && break
+  mapfile -t jobs < <(timeout 100 squeue -h -o %A 2>/dev/null)
+  if [ ${#jobs[@]} -gt 0 ]; then timeout 100 scancel "${jobs[@]}"; fi
+  for ((end = SECONDS + 600; SECONDS < end; )); do
+    [ -z "$(timeout 100 squeue -h -o %A 2>/dev/null)" ] && break
     sleep 0.1
   done
 fi
@@ -71,7 +71,7 @@ for p in $(steps); do
   read -ra kids < <(cat "/proc/$p/task/$p/children" 2>/dev/null; echo)
   if [ ${#kids[@]} -gt 0 ]; then kill -KILL "${kids[@]}" 2>/dev/null; fi
 done
-for ((t = 0; t < 60; t++)); do
+for ((end = SECONDS + 60; SECONDS < end; )); do
   [ -z "$(steps)" ] && break
   sleep 0.1
 done

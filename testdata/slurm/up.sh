@@ -79,12 +79,13 @@ SchedulerType=sched/builtin
 SchedulerParameters=sched_interval=1
 GresTypes=gpu
 ReturnToService=2
-SlurmctldTimeout=10
-SlurmdTimeout=30
+SlurmctldTimeout=600
+SlurmdTimeout=600
+MessageTimeout=100
 InactiveLimit=0
 KillWait=2
 MinJobAge=60
-UnkillableStepTimeout=20
+UnkillableStepTimeout=600
 CONF
   for ((i = 1; i <= NODES; i++)); do
     where="NodeHostname=$HOST NodeAddr=127.0.0.1"
@@ -132,7 +133,7 @@ for ((i = 1; i <= NODES; i++)); do
 done
 
 # --- wait until every node is idle ---
-for ((t = 0; t < 300; t++)); do
+for ((end = SECONDS + 600; SECONDS < end; )); do
   # a daemon that could not bind dies after it has forked; pid 1 may be slow
   # to reap it, so look for a zombie too
   for f in "$D"/run/*.pid; do
@@ -142,7 +143,7 @@ for ((t = 0; t < 300; t++)); do
       exit 1
     fi
   done
-  n=$({ timeout 5 sinfo -h -N -t idle -o %N 2>/dev/null || true; } | sort -u | wc -l)
+  n=$({ timeout 100 sinfo -h -N -t idle -o %N 2>/dev/null || true; } | sort -u | wc -l)
   if [ "$n" = "$NODES" ]; then exit 0; fi
   sleep 0.1
 done

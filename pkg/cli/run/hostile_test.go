@@ -26,7 +26,7 @@ func ends(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	}()
 	select {
 	case <-done:
-	case <-time.After(2 * time.Minute):
+	case <-time.After(10 * time.Minute):
 		t.Fatalf("%v does not end", args)
 	}
 	return code, stdout, stderr

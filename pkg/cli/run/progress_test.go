@@ -115,7 +115,7 @@ func TestProgressTellsOfALongCase(t *testing.T) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		return strings.HasPrefix(w.String(), "[1/2] running   0s  a (attempt 2)\n")
-	}, 30*time.Second, time.Millisecond)
+	}, 10*time.Minute, time.Millisecond)
 	p.end()
 }
 

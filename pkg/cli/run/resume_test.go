@@ -53,7 +53,7 @@ func TestAKilledSweepIsCompleted(t *testing.T) {
 	killed := program("sweep", "--definitions", fewSamples(t), "--out", out)
 	killed.Env = append(killed.Env, rank.FaultVariable+"=case=*-alltoallv-*,rank=0,kind=hang") // it never ends by itself
 	require.NoError(t, killed.Start())
-	require.Eventually(t, func() bool { return len(documentsBelow(t, out)) > 0 }, time.Minute, time.Millisecond)
+	require.Eventually(t, func() bool { return len(documentsBelow(t, out)) > 0 }, 10*time.Minute, time.Millisecond)
 	require.NoError(t, killed.Process.Kill())
 	_ = killed.Wait()
 	before := map[string]string{}

@@ -237,11 +237,11 @@ func TestSlurm(t *testing.T) {
 	}
 
 	t.Run("a rank that hangs", func(t *testing.T) {
-		c := newSlurmCell(t, "node", 40)
+		c := newSlurmCell(t, "node", 90)
 		code, stderr := c.run(t, pairCollective, "case=*all-reduce*,rank=2,kind=hang,at=open")
 		require.Equal(t, cli.ExitFailed, code, stderr)
 		docs := c.documents(t)
-		require.Equal(t, "timeout: case budget of 40 s; timeout: rank 0-1,3 in host-group, rank 2 after record 0", docs["all_reduce"].Outcome.Reasons.String())
+		require.Equal(t, "timeout: case budget of 90 s; timeout: rank 0-1,3 in host-group, rank 2 after record 0", docs["all_reduce"].Outcome.Reasons.String())
 		require.Equal(t, result.Success, docs["all_gather"].Outcome.Status, "%s", docs["all_gather"].Outcome.Reasons)
 		stacks, err := filepath.Glob(filepath.Join(c.results, "logs", "*", "group-001", "rank-2.log"))
 		require.NoError(t, err)

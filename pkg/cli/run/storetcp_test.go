@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/collectivex/collectivex/internal/short"
 	"github.com/collectivex/collectivex/internal/slurmtest"
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/cli"
@@ -45,6 +46,7 @@ collective:
 
 // A cell of two nodes runs with each kind of store.
 func TestStoresOfTwoNodes(t *testing.T) {
+	short.Skip(t)
 	if !slurmtest.Start(t, 2) {
 		return
 	}

@@ -137,7 +137,7 @@ func (g *group) streams(scope string) []rank.Stream {
 			ended = ended && (streams[r].Done || streams[r].Failure != nil)
 		}
 		return ended
-	}, time.Minute, 10*time.Millisecond)
+	}, 10*time.Minute, 10*time.Millisecond)
 	return streams
 }
 

@@ -99,7 +99,9 @@ func open(t testing.TB, html []byte, fragment string, first ...chromedp.Action) 
 		case *runtime.EventExceptionThrown:
 			b.bad = append(b.bad, e.ExceptionDetails.Error())
 		case *log.EventEntryAdded:
-			b.bad = append(b.bad, e.Entry.Text)
+			if e.Entry.Level == log.LevelError { // warnings differ between versions
+				b.bad = append(b.bad, e.Entry.Text)
+			}
 		case *network.EventRequestWillBeSent:
 			if url := e.Request.URL; !strings.HasPrefix(url, "file://") && !strings.HasPrefix(url, "blob:") {
 				b.bad = append(b.bad, "request for "+url)
