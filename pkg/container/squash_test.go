@@ -191,11 +191,15 @@ func TestACacheOfRoot(t *testing.T) {
 		defer func() { _ = os.Chmod(dir, 0o755) }()
 	}
 	require.NoError(t, os.Chmod(squash.File+".json", 0o444))
-	if os.Geteuid() == 0 { // this goroutine gets the rights of nobody, and no other its thread
+	if os.Geteuid() == 0 { // modes bind this goroutine as they bind others, and no other has its thread
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
-		require.NoError(t, unix.Setfsuid(65534))
-		defer func() { require.NoError(t, unix.Setfsuid(0)) }()
+		header, all := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}, [2]unix.CapUserData{}
+		require.NoError(t, unix.Capget(&header, &all[0]))
+		fewer := all
+		fewer[0].Effective &^= 1 << unix.CAP_DAC_OVERRIDE
+		require.NoError(t, unix.Capset(&header, &fewer[0]))
+		defer func() { require.NoError(t, unix.Capset(&header, &all[0])) }()
 	}
 	again, err := s.Import(t.Context(), image)
 	require.NoError(t, err)
