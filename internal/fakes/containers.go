@@ -23,6 +23,7 @@ func NewContainers(t *testing.T) Containers {
 	_, here, _, _ := runtime.Caller(0)
 	tools := filepath.Join(filepath.Dir(here), "..", "..", "testdata", "containers")
 	t.Setenv("PATH", tools+":"+os.Getenv("PATH"))
+	t.Setenv("LC_ALL", "C") // else bash warns of a locale that is not installed
 	t.Setenv("FAKE_REGISTRY", c.registry)
 	t.Setenv("FAKE_LOG", c.log)
 	t.Setenv("FAKE_ENGINE", t.TempDir())
