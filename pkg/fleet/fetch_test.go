@@ -306,6 +306,14 @@ func TestTokenIsNotPrinted(t *testing.T) {
 	}
 }
 
+// A file that is no token is refused before it is sent.
+func TestTokenCheck(t *testing.T) {
+	require.NoError(t, fleet.NewToken(" "+githubtest.Token+"\n").Check())
+	for _, text := range []string{"one\ntwo", "a b", "a\x00", "\xa0\xff"} {
+		require.ErrorContains(t, fleet.NewToken(text).Check(), "check --token-file or GH_TOKEN")
+	}
+}
+
 // gh is a stand-in for the gh program.
 type gh struct {
 	out  string

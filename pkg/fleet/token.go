@@ -16,6 +16,14 @@ type Token struct{ value string }
 // NewToken returns a token of this text, without the white space around it.
 func NewToken(text string) Token { return Token{strings.TrimSpace(text)} }
 
+// Check returns an error if the token has a character that no token has: all but visible ASCII.
+func (t Token) Check() error {
+	if strings.ContainsFunc(t.value, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return errors.New("the GitHub token has blanks, line ends or other characters that no token has: check --token-file or GH_TOKEN")
+	}
+	return nil
+}
+
 // Empty reports whether there is no token.
 func (t Token) Empty() bool { return t.value == "" }
 

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -60,6 +61,9 @@ func (r *remote) client(ctx context.Context, ofURL string) (*fleet.Client, error
 		}
 		o.Token = token
 	}
+	if err := o.Token.Check(); err != nil {
+		return nil, cli.EnvironmentError("%w", err)
+	}
 	c, err := fleet.New(o)
 	if err != nil {
 		return nil, cli.UsageError("%w", err)
@@ -73,7 +77,10 @@ func (r *remote) run(ctx context.Context, arg string) (*fleet.Client, int64, err
 	if arg == "-" {
 		line, err := bufio.NewReader(r.s.In).ReadString('\n')
 		if line = strings.TrimSpace(line); line == "" {
-			return nil, 0, cli.UsageError("standard input names no run: %w", errors.Join(err, errors.New("the command before this one has printed none")))
+			if err == nil || errors.Is(err, io.EOF) {
+				err = errors.New("the command before this one has printed none")
+			}
+			return nil, 0, cli.UsageError("standard input names no run: %w", err)
 		}
 		arg = line
 	}

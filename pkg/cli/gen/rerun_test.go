@@ -161,7 +161,7 @@ func TestRerunRefuses(t *testing.T) {
 		"cxgen dispatch --suite smoke --sku mi355x":                 "nothing to run",
 		"cxgen dispatch --suite smoke --sku local --repo acme/../x": "want OWNER/NAME",
 		"cxgen watch":                                               "takes one run",
-		"cxgen watch -":                                             "names no run",
+		"cxgen watch -":                                             "names no run: the command before this one has printed none\n",
 		"cxgen watch x":                                             "want its number or its URL",
 		"cxgen watch 1001 --deadline=-1s":                           "want a positive duration",
 		"cxgen fetch 1001":                                          "needs -o DIR",

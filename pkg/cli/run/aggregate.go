@@ -61,16 +61,23 @@ ignored. Without --matrix, missing cases cannot be found.`,
 	return cmd
 }
 
-// checkInputs refuses inputs that do not exist or cannot be read, as readMatrix does.
+// checkInputs refuses values of --in that do not exist or cannot be read, as readMatrix does.
 func checkInputs(in []string) error {
 	for _, path := range in {
-		info, err := os.Stat(path)
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-			return cli.UsageError("--in %s: no such file or directory; name a directory of documents, or a FILE.ndjson", path)
-		case err == nil && !info.IsDir() && !info.Mode().IsRegular():
-			return cli.UsageError("--in %s: %w or directory; name a directory of documents, or a FILE.ndjson", path, regular.ErrIrregular)
+		if err := checkInput(path); err != nil {
+			return cli.UsageError("--in %w", err)
 		}
+	}
+	return nil
+}
+
+func checkInput(path string) error {
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("%s: no such file or directory; name a directory of documents, or a FILE.ndjson", path)
+	case err == nil && !info.IsDir() && !info.Mode().IsRegular():
+		return fmt.Errorf("%s: %w or directory; name a directory of documents, or a FILE.ndjson", path, regular.ErrIrregular)
 	}
 	return nil
 }

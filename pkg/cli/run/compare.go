@@ -62,8 +62,10 @@ that OLD passed.`,
 			if !(effect > 0 && effect < 1000) {
 				return cli.UsageError("--min-effect %v: want per cent above 0, such as 3", effect)
 			}
-			if err := checkInputs(args); err != nil {
-				return err
+			for _, path := range args {
+				if err := checkInput(path); err != nil {
+					return cli.UsageError("%w", err)
+				}
 			}
 			o := compare.Options{Effect: math.Log1p(effect / 100)}
 			newer, runs, err := side(s, args[1], nil)

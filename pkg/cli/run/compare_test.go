@@ -112,7 +112,7 @@ func TestCompare(t *testing.T) {
 		{"compare " + old, "compare needs OLD and NEW"},
 		{"compare " + old + " " + slow + " --baseline " + old, "compare needs OLD and NEW"},
 		{"compare " + old + " " + gone, "gone: no documents to compare"},
-		{"compare " + old + " " + dir + "/none", "none: no such file or directory"},
+		{"compare " + old + " " + dir + "/none", "cxrun: " + dir + "/none: no such file or directory"},
 		{"compare " + old + " " + slow + " --min-effect 0", "--min-effect 0: want per cent above 0, such as 3"},
 	} {
 		code, _, stderr := cxrun(nil, strings.Fields(tc.args)...)

@@ -44,6 +44,7 @@ func TestSchedule(t *testing.T) {
 		{[]string{"verify", "all_reduce", "swing", "--ranks", "6"}, cli.ExitUsage, "", "cxrun: swing all_reduce: 6 ranks, must be a power of two\n"},
 		{[]string{"simulate", "all_reduce", "ring", "--topology", "torus", "--width", "3"}, cli.ExitUsage, "", "cxrun: --topology torus: 8 ranks in rows of 3, must fill each row\n"},
 		{[]string{"simulate", "all_reduce", "ring", "--sharing", "even"}, cli.ExitUsage, "", "cxrun: sharing \"even\", must be unloaded, fifo or fair\n"},
+		{[]string{"simulate", "all_reduce", "ring", "--bandwidth", "1e-6"}, cli.ExitUsage, "", "cxrun: a step can take more than 1,000 s: take fewer bytes, a higher bandwidth or a lower latency\n"},
 		{[]string{"simulate", "all_reduce", "ring", "--bandwidth", "0"}, cli.ExitUsage, "", "cxrun: --bandwidth must be above 0, and --latency, --reduce-bandwidth and --engines at least 0\n"},
 	} {
 		code, stdout, stderr := cxrun(t, nil, append([]string{"schedule"}, tt.args...)...)

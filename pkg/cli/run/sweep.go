@@ -126,7 +126,7 @@ directory, runs the cases that have no document yet, and folds again.`,
 	cli.AddFilterFlags(cmd.Flags(), &filters)
 	cmd.Flags().StringVar(&out, "out", "", "write everything into `DIR` (default: results/RUN)")
 	cmd.Flags().StringSliceVar(&filters.Cases, caseFlag, nil, "only these cases, by `ID`; a list with commas")
-	cmd.Flags().IntVar(&repeat, repeatFlag, 1, "measure each case in `N` independent runs, all cases once before any again (default: as the suite says)")
+	cmd.Flags().IntVar(&repeat, repeatFlag, 0, "measure each case in `N` independent runs, all cases once before any again (default: as the suite says)")
 	cmd.Flags().StringVar(&resume, resumeFlag, "", "complete the sweep in `DIR`, with its plan and under its run id")
 	return cmd
 }

@@ -24,6 +24,9 @@ func Run(p *schedule.Program, m Machine, elements, size int64) (*Result, error) 
 	if err := m.check(p.Ranks); err != nil {
 		return nil, err
 	}
+	if t := max(float64(m.Latency), float64(elements)*float64(size)*max(m.PerByte, m.ReduceByte, m.CopyByte)); t > 1e15 {
+		return nil, errors.New("a step can take more than 1,000 s: take fewer bytes, a higher bandwidth or a lower latency")
+	}
 	if err := p.Check(); err != nil {
 		return nil, err
 	}
