@@ -116,7 +116,9 @@ type Operator struct {
 	Stage  string
 	Images ImageOperator
 	Slurm  SlurmOperator
-	Docker []string // how to call docker or podman; empty for docker
+	// Network is for cells of several nodes.
+	Network Network
+	Docker  []string // how to call docker or podman; empty for docker
 	// Missing names the values without which the platform cannot start ranks.
 	Missing []string
 }
@@ -161,6 +163,9 @@ func For(r Request) Launcher {
 			TaskPerNode: c.Launch.TaskPer == nodeTask,
 			Queue:       time.Duration(c.QueueMinutes) * time.Minute,
 			Salloc:      c.Launch.Salloc, Srun: c.Launch.Srun, Slurm: r.Operator.Slurm,
+		}
+		if c.Nodes > 1 {
+			j.Network = r.Operator.Network
 		}
 		if c.Vendor != vocab.Host {
 			j.GPUs = c.GPUsPerNode

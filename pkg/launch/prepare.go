@@ -20,6 +20,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/provenance"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/regular"
+	"github.com/collectivex/collectivex/pkg/sysfs"
 )
 
 // Unready is the error of machines that cannot run ranks.
@@ -56,6 +57,8 @@ type order struct {
 	Nonce  string          `json:"nonce"`
 	Image  container.Image `json:"image"`  // to import, if it has a name
 	Images ImageOperator   `json:"images"` // where
+	// Network is what to check.
+	Network Network `json:"network"`
 }
 
 // orderFile is the name of the order.
@@ -65,6 +68,8 @@ const orderFile = "prepare.json"
 type report struct {
 	Nonce  string           `json:"nonce"` // of the order that the node read
 	Squash container.Squash `json:"squash"`
+	// LinkLayer is that of the RDMA devices that the operator chose, if any.
+	LinkLayer string `json:"link_layer,omitempty"`
 	// Env is the variables that change what communication libraries do.
 	Env    map[string]string `json:"env,omitempty"`
 	Reason string            `json:"reason,omitempty"` // of a failure; may be published
@@ -101,7 +106,14 @@ func Prepare(ctx context.Context, s command.Starter, dir, step string, node int)
 		return fmt.Errorf("read the order of the shard: %w", err)
 	}
 	r := report{Nonce: o.Nonce, Env: inherited()}
-	if step == onHost && o.Image.Ref != "" {
+	if step == onHost {
+		var wrong *unusable
+		if r.LinkLayer, wrong = o.Network.check(sysfs.Here()); wrong != nil {
+			r.Reason = wrong.reason(node)
+			r.Error = wrong.what + ": " + wrong.mend
+		}
+	}
+	if step == onHost && o.Image.Ref != "" && r.Error == "" {
 		var err error
 		r.Squash, err = container.Squashes{Starter: s, Dir: o.Images.Dir, Locks: o.Images.Locks, Cache: o.Images.Cache}.Import(ctx, o.Image)
 		if err != nil {
@@ -131,7 +143,7 @@ func inherited() map[string]string {
 // prepare proves that all nodes of the allocation see its directory and can write to it,
 // and makes the image ready on each.
 func (a *slurmAllocation) prepare(ctx context.Context) error {
-	o := order{Nonce: rand.Text(), Images: a.Job.Images}
+	o := order{Nonce: rand.Text(), Images: a.Job.Images, Network: a.Job.Network}
 	if a.Job.Image != "" {
 		o.Image = container.Image{Ref: a.Job.Image, Arch: a.Job.Arch}
 	}
@@ -143,6 +155,9 @@ func (a *slurmAllocation) prepare(ctx context.Context) error {
 		limit = importLimit
 	}
 	reports, err := a.prepareStep(ctx, onHost, o.Nonce, limit)
+	if err == nil {
+		err = sameLayer(reports)
+	}
 	if err != nil || o.Image.Ref == "" {
 		return err
 	}

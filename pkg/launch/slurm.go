@@ -58,6 +58,7 @@ type Job struct {
 	Images       ImageOperator
 	Salloc, Srun []string // further arguments, of the platform
 	Slurm        SlurmOperator
+	Network      Network // that nodes check; zero for one node
 }
 
 // SlurmOperator is where an allocation may land. All of it is private.

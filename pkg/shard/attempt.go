@@ -251,7 +251,7 @@ func (r *runner) empty(c plan.Case, reasons ...result.Reason) (result.Document, 
 	if env == nil {
 		env = map[string]string{}
 	}
-	maps.Copy(env, c.Env)
+	maps.Copy(env, r.environment(c))
 	doc, err := result.New(c, result.Attempt{
 		RunID: r.Run.RunID, RunAttempt: r.Run.RunAttempt, SourceSHA: r.Run.SourceSHA, MatrixSHA256: r.Run.MatrixSHA256,
 		Ordinal: r.history.attempts[keyOf(c)], At: time.Now(),

@@ -84,8 +84,7 @@ func (r *runner) startGroup(ctx context.Context, c plan.Case, budget time.Durati
 	if g.store, err = r.openStore(g.dir, c.World); err != nil {
 		return nil, err
 	}
-	env := map[string]string{}
-	maps.Copy(env, c.Env)
+	env := r.environment(c)
 	maps.Copy(env, g.store.Env())
 	ctx, cancel := context.WithTimeout(ctx, budget)
 	defer cancel()
@@ -96,6 +95,17 @@ func (r *runner) startGroup(ctx context.Context, c plan.Case, budget time.Durati
 		return nil, errors.Join(err, g.store.Close(), os.RemoveAll(g.dir))
 	}
 	return g, nil
+}
+
+// environment returns the variables that ranks of c have besides inherited ones and those of
+// their store.
+func (r *runner) environment(c plan.Case) map[string]string {
+	env := map[string]string{}
+	maps.Copy(env, c.Env)
+	if r.Network != nil {
+		maps.Copy(env, r.Network(c))
+	}
+	return env
 }
 
 // alive reports whether all ranks are waiting for the next case.

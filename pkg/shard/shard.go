@@ -44,7 +44,10 @@ type Shard struct {
 	Launcher launch.Launcher
 	// Listen is the address of this host at which the store of a group is served over TCP;
 	// empty for a store in files.
-	Listen  string
+	Listen string
+	// Network, if not nil, returns variables for the ranks of a case that select its network.
+	// They override those of the case.
+	Network func(plan.Case) map[string]string
 	Results string // directory of the documents
 	Resume  bool   // continue after an earlier shard on Results
 	// Limit is the maximum time of the shard, without its wait for machines. Cases that do

@@ -64,9 +64,11 @@ func (r cellRun) observed(ctx context.Context, cell plan.Cell, cases []plan.Requ
 		limit = noLimit
 	}
 	r.run.MatrixSHA256 = r.matrix.SHA256
+	request := r.cluster.request(cell)
 	sh := shard.Shard{
 		Cell: cell, Cases: cases, Run: r.run, Families: families(),
-		Launcher: launch.For(r.cluster.request(cell)),
+		Launcher: launch.For(request),
+		Network:  request.Operator.Network.Env,
 		Listen:   r.cluster.listen(cell),
 		Fits:     func(f rank.Facts) error { return fits(cell, f.DeviceProduct, f.DeviceArch) },
 		Results:  r.results, Resume: r.resume, Limit: limit,
@@ -133,6 +135,11 @@ func published(screen *provenance.Screen, inherited []string, env map[string]str
 	for name, value := range env {
 		inherited = append(inherited, name+"="+value)
 	}
+	unset := strings.Split(env[launch.UnsetVariable], ",")
+	inherited = slices.DeleteFunc(inherited, func(kv string) bool {
+		name, _, _ := strings.Cut(kv, "=")
+		return slices.Contains(unset, name)
+	})
 	out := maps.Clone(screen.Environment(inherited))
 	if len(faults) > 0 {
 		var spelled []string

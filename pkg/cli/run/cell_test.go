@@ -7,15 +7,18 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/collectivex/collectivex/internal/plantest"
 	"github.com/collectivex/collectivex/internal/short"
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/fold"
+	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/planner"
 	"github.com/collectivex/collectivex/pkg/provenance"
 	"github.com/collectivex/collectivex/pkg/rank"
@@ -139,6 +142,33 @@ func TestPublishedEnvironmentShowsFaults(t *testing.T) {
 		"NCCL_ALGO": "Tree",
 		"CX_FAULT":  "case=*,rank=1,kind=exit,at=start;case=a*,rank=0,kind=hang,at=end",
 	}, got)
+}
+
+// The operator's network is in the documents of ranks on several nodes, and so in their keys,
+// as far as its names may be published. Documents of one node have none of it, inherited or
+// from the image.
+func TestPublishedEnvironmentShowsTheNetwork(t *testing.T) {
+	operator, err := catalog.ParseOperator("operator.yaml", []byte(`platforms:
+  pair:
+    network: {socket_interface: gpuhost17, rdma_devices: ["mlx5_0:1"], gid_index: 3}
+`))
+	require.NoError(t, err)
+	inherited := []string{"NCCL_DEBUG=WARN", "NCCL_IB_HCA=mlx5_7", "UCCL_IB_TC=1"}
+	document := func(nodes int) map[string]string {
+		c := plantest.EP(2)
+		c.Nodes = nodes
+		env := cluster{operator: operator}.request(plan.Cell{SKU: "pair"}).Operator.Network.Env(c)
+		return published(provenance.NewScreen("gpuhost17"), slices.Clone(inherited), env, nil)
+	}
+	require.Equal(t, map[string]string{"NCCL_DEBUG": "WARN"}, document(1))
+	two := document(2)
+	require.Equal(t, "=mlx5_0:1", two["NCCL_IB_HCA"])
+	require.Equal(t, "3", two["NCCL_IB_GID_INDEX"])
+	require.Equal(t, provenance.Withheld, two["NCCL_SOCKET_IFNAME"])
+	require.Equal(t, "1", two["UCCL_IB_TC"], "what nobody chose stays as it is")
+	for name, value := range two {
+		require.NotContains(t, name+value, "gpuhost17")
+	}
 }
 
 func TestASweepNeedsAFreshDirectory(t *testing.T) {

@@ -65,6 +65,10 @@ func (h cluster) request(cell plan.Cell) launch.Request {
 		r.Operator.Stage = p.Storage.Stage
 		r.Operator.Images = launch.ImageOperator{Dir: p.Storage.Images, Locks: p.Storage.Locks, Cache: p.Storage.EnrootCache}
 		r.Operator.Docker = p.Docker.Command
+		r.Operator.Network = launch.Network{
+			Socket: p.Network.SocketInterface, Devices: p.Network.RDMADevices, GIDIndex: p.Network.GIDIndex,
+			ServiceLevel: p.Network.ServiceLevel, TrafficClass: p.Network.TrafficClass, RailIsolated: p.Network.RailIsolated,
+		}
 		r.Operator.Slurm = launch.SlurmOperator{
 			Partition: p.Slurm.Partition, Account: p.Slurm.Account, QOS: p.Slurm.QOS, Nodes: p.Slurm.Nodes, Exclude: p.Slurm.Exclude,
 		}

@@ -48,6 +48,9 @@ func newRank(s cli.Streams) *cobra.Command {
 			if err := unix.Dup3(2, 1, 0); err != nil {
 				return cli.EnvironmentError("move standard output: %w", err)
 			}
+			if err := launch.Unset(); err != nil {
+				return cli.EnvironmentError("%w", err)
+			}
 			faults, err := rank.ParseFaults(s.Getenv(rank.FaultVariable), faultKinds()...)
 			if err != nil {
 				return cli.UsageError("%w", err)

@@ -1,0 +1,184 @@
+package launch
+
+import (
+	"fmt"
+	"os"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/sysfs"
+)
+
+// Network is the operator's choice of the network between nodes. It is private; the zero
+// Network leaves the choice to the libraries.
+type Network struct {
+	Socket       string   `json:"socket,omitempty"`  // network interface
+	Devices      []string `json:"devices,omitempty"` // RDMA devices, as name or name:port
+	GIDIndex     *int     `json:"gid_index,omitempty"`
+	ServiceLevel *int     `json:"service_level,omitempty"`
+	TrafficClass *int     `json:"traffic_class,omitempty"`
+	RailIsolated bool     `json:"rail_isolated,omitempty"` // no routing between rails
+}
+
+// UnsetVariable lists the variables that a rank removes from its environment before it loads
+// a library, joined by commas. Container images may set them, too.
+const UnsetVariable = "CX_UNSET"
+
+// Unset removes the variables that UnsetVariable lists from the environment of this process.
+func Unset() error {
+	list, set := os.LookupEnv(UnsetVariable)
+	if !set {
+		return nil
+	}
+	for name := range strings.SplitSeq(list, ",") {
+		if err := os.Unsetenv(name); err != nil {
+			return fmt.Errorf("%s: remove variable %q: %w", UnsetVariable, name, err)
+		}
+	}
+	return nil
+}
+
+// networkVariables select a network. NCCL's are also RCCL's.
+var networkVariables = []string{
+	"MORI_IB_GID_INDEX", "MORI_RDMA_DEVICES", "MORI_RDMA_SL", "MORI_RDMA_TC", "MORI_SOCKET_IFNAME",
+	"NCCL_CROSS_NIC", "NCCL_IB_GID_INDEX", "NCCL_IB_HCA", "NCCL_IB_SL", "NCCL_IB_TC", "NCCL_SOCKET_IFNAME",
+	"NVSHMEM_BOOTSTRAP_UID_SOCK_IFNAME", "NVSHMEM_HCA_LIST", "NVSHMEM_IB_GID_INDEX", "NVSHMEM_IB_SL", "NVSHMEM_IB_TRAFFIC_CLASS",
+	"UCCL_IB_GID_INDEX", "UCCL_IB_HCA", "UCCL_IB_SL", "UCCL_IB_TC", "UCCL_SOCKET_IFNAME",
+}
+
+// Env is the variables that select the network for the ranks of c. Those of one node select
+// none: they unset the variables that they would inherit, except those of the case itself.
+func (n Network) Env(c plan.Case) map[string]string {
+	if c.Nodes > 1 {
+		return n.selection()
+	}
+	unset := slices.DeleteFunc(slices.Clone(networkVariables), func(name string) bool {
+		_, planned := c.Env[name]
+		return planned
+	})
+	return map[string]string{UnsetVariable: strings.Join(unset, ",")}
+}
+
+// selection is the choice as variables. = makes NCCL match whole names: mlx5_1 is not mlx5_10.
+func (n Network) selection() map[string]string {
+	env := map[string]string{}
+	set := func(value string, names ...string) {
+		for _, name := range names {
+			env[name] = value
+		}
+	}
+	if n.Socket != "" {
+		set("="+n.Socket, "NCCL_SOCKET_IFNAME", "NVSHMEM_BOOTSTRAP_UID_SOCK_IFNAME")
+		set(n.Socket, "MORI_SOCKET_IFNAME", "UCCL_SOCKET_IFNAME")
+	}
+	if len(n.Devices) > 0 {
+		var names []string
+		for _, d := range n.Devices {
+			name, _, _ := strings.Cut(d, ":")
+			names = append(names, name)
+		}
+		set("="+strings.Join(n.Devices, ","), "NCCL_IB_HCA", "UCCL_IB_HCA")
+		set(strings.Join(n.Devices, ","), "NVSHMEM_HCA_LIST")
+		set(strings.Join(slices.Compact(names), ","), "MORI_RDMA_DEVICES")
+	}
+	number := func(value *int, names ...string) {
+		if value != nil {
+			set(strconv.Itoa(*value), names...)
+		}
+	}
+	number(n.GIDIndex, "NCCL_IB_GID_INDEX", "NVSHMEM_IB_GID_INDEX", "UCCL_IB_GID_INDEX", "MORI_IB_GID_INDEX")
+	number(n.ServiceLevel, "NCCL_IB_SL", "NVSHMEM_IB_SL", "UCCL_IB_SL", "MORI_RDMA_SL")
+	number(n.TrafficClass, "NCCL_IB_TC", "NVSHMEM_IB_TRAFFIC_CLASS", "UCCL_IB_TC", "MORI_RDMA_TC")
+	if n.RailIsolated {
+		set("0", "NCCL_CROSS_NIC")
+	}
+	return env
+}
+
+// unusable is what is wrong with a choice on a node. It names operator values by their keys
+// only, and may be published.
+type unusable struct{ what, mend string }
+
+func (u unusable) reason(node int) string {
+	return fmt.Sprintf("%s on node %d, %s", u.what, node, u.mend)
+}
+
+// check returns the link layer of the chosen RDMA devices, empty without devices, or what is
+// wrong with the choice on the machine with this root.
+func (n Network) check(root sysfs.Root) (layer string, wrong *unusable) {
+	if n.Socket != "" {
+		const interfaces = "sys/class/net"
+		switch state := root.Text(interfaces, n.Socket, "operstate"); {
+		case !root.Exists(interfaces, n.Socket):
+			return "", &unusable{"network.socket_interface does not exist", "name an interface that every node has"}
+		case state != "up" && state != "unknown": // drivers without a carrier, such as the loopback's, do not know
+			return "", &unusable{"network.socket_interface is not up", "bring it up, or name the node in slurm.exclude"}
+		}
+	}
+	if n.GIDIndex != nil && len(n.Devices) == 0 {
+		return "", &unusable{"network.gid_index has no devices", "name them as network.rdma_devices"}
+	}
+	for i, d := range n.Devices {
+		this, wrong := n.checkDevice(root, d)
+		switch key := fmt.Sprintf("network.rdma_devices %d", i+1); {
+		case wrong != nil:
+			wrong.what = key + " " + wrong.what
+			return "", wrong
+		case i > 0 && this != layer:
+			return "", &unusable{key + " has another link layer than the first", "name only InfiniBand or only Ethernet devices"}
+		}
+		layer = this
+	}
+	return layer, nil
+}
+
+// noGID is an entry of a GID table that is not in use.
+var noGID = regexp.MustCompile(`^[0:]*$`)
+
+// checkDevice is check for a device: one of its ports must be active, the named one if there
+// is one. What is wrong follows the key of the device.
+func (n Network) checkDevice(root sysfs.Root, device string) (layer string, wrong *unusable) {
+	const adapters = "sys/class/infiniband"
+	name, number, one := strings.Cut(device, ":")
+	ports := []string{number}
+	if !one {
+		ports = root.List(adapters, name, "ports")
+	}
+	if !root.Exists(adapters, name) {
+		return "", &unusable{"does not exist", "name devices that every node has"}
+	}
+	for _, p := range ports {
+		port := path.Join(adapters, name, "ports", p)
+		switch this := root.Text(port, "link_layer"); {
+		case !strings.HasSuffix(root.Text(port, "state"), " ACTIVE"):
+			continue
+		case this == "":
+			return "", &unusable{"has no link layer", "update its driver"}
+		case layer != "" && this != layer:
+			return "", &unusable{"has ports with different link layers", "name a port"}
+		case n.GIDIndex != nil && noGID.MatchString(root.Text(port, "gids", strconv.Itoa(*n.GIDIndex))):
+			return "", &unusable{"has no GID at network.gid_index", "show_gids lists those that it has"}
+		default:
+			layer = this
+		}
+	}
+	if layer == "" {
+		return "", &unusable{"has no active port", "bring the port up, or name the node in slurm.exclude"}
+	}
+	return layer, nil
+}
+
+// sameLayer returns an error unless the devices of all nodes have the same link layer.
+func sameLayer(reports []report) error {
+	for node, r := range reports {
+		if r.LinkLayer != reports[0].LinkLayer {
+			return unready(node, fmt.Sprintf("link layer of network.rdma_devices differs on node %d, name devices of one kind or exclude nodes", node),
+				"network.rdma_devices are %s here and %s on node 0: name devices of one kind, or exclude nodes with slurm.exclude", r.LinkLayer, reports[0].LinkLayer)
+		}
+	}
+	return nil
+}
