@@ -31,7 +31,7 @@ are fetched. RUN is a number, a URL, or - for the first line of standard input.`
 		Args: oneRun,
 		RunE: func(c *cobra.Command, args []string) error {
 			if dir == "" {
-				return cli.UsageError("fetch needs -o DIR")
+				return cli.UsageError("fetch needs -o DIR; see 'cxgen fetch --help'")
 			}
 			client, id, err := r.run(c.Context(), args[0])
 			if err != nil {

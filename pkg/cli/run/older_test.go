@@ -77,6 +77,9 @@ func TestOlderMatricesAreRead(t *testing.T) {
 	require.Equal(t, cli.ExitOK, code, stderr)
 	require.Contains(t, stdout, `"missing":[{"cell":"local-host-`)
 
+	code, _, stderr = cxrun(nil, append([]string{"report", "-o", filepath.Join(t.TempDir(), "report.html")}, in...)...)
+	require.Equal(t, cli.ExitOK, code, stderr)
+
 	code, _, stderr = cxrun(nil, "shard", "--matrix", matrix, "--id", "local-host-bf16-n1", "--results", t.TempDir())
 	require.Equal(t, cli.ExitUsage, code)
 	require.Contains(t, stderr, "made by cxgen 6d8324a, this program is dev; use one version for all jobs of a run")

@@ -32,14 +32,14 @@ With --figures, the first chart of each view is also written as an SVG file.`,
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			if len(in) == 0 || out == "" {
-				return cli.UsageError("report needs --in and -o")
+				return cli.UsageError("report needs --in and -o; see 'cxrun report --help'")
 			}
 			if err := checkInputs(in); err != nil {
 				return err
 			}
 			var plans []*plan.Matrix
 			for _, path := range matrices {
-				m, err := readMatrix(path)
+				m, err := readRequest(path)
 				if err != nil {
 					return err
 				}
