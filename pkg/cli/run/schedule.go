@@ -11,6 +11,7 @@ import (
 
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/cli/bench"
+	"github.com/collectivex/collectivex/pkg/fold"
 	"github.com/collectivex/collectivex/pkg/schedule"
 	"github.com/collectivex/collectivex/pkg/schedule/simulate"
 )
@@ -130,7 +131,7 @@ The exit code is 1 if there is a finding.`,
 			for _, n := range messages {
 				total += n
 			}
-			fmt.Fprintf(s.Out, "%s %s of %d ranks is correct: %d messages\n", p.Name, p.Collective, p.Ranks, total)
+			fmt.Fprintf(s.Out, "%s %s of %s is correct: %s\n", p.Name, p.Collective, fold.Count(p.Ranks, "rank", "ranks"), fold.Count(total, "message", "messages"))
 			if p.Collective == schedule.AllReduce && report.Uniform {
 				fmt.Fprintln(s.Out, "all ranks add in the same order: their sums are equal bit by bit")
 			} else if p.Collective == schedule.AllReduce {
@@ -213,8 +214,8 @@ one message after another), fair (all at once, at max-min fair rates).`,
 			if asJSON {
 				return json.NewEncoder(s.Out).Encode(out)
 			}
-			fmt.Fprintf(s.Out, "simulated: %s %s of %d bytes, %d ranks on a %s (%s): %.3f µs, %d messages\n",
-				p.Name, p.Collective, bytes, p.Ranks, t.Name, sharing, out.Makespan/1000, r.Messages)
+			fmt.Fprintf(s.Out, "simulated: %s %s of %d bytes, %s on a %s (%s): %.3f µs, %s\n",
+				p.Name, p.Collective, bytes, fold.Count(p.Ranks, "rank", "ranks"), t.Name, sharing, out.Makespan/1000, fold.Count(r.Messages, "message", "messages"))
 			return nil
 		},
 	}
