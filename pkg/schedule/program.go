@@ -1,5 +1,5 @@
 // Package schedule describes collectives as explicit steps: for every rank the sends,
-// receives, copies and reductions that it makes, in order. It generates the schedules that
+// receives and reductions that it makes, in order. It generates the schedules that
 // are known by name and verifies any schedule before it runs.
 //
 // n is the number of ranks, r a rank, S the bytes of the whole vector: what an all_reduce
@@ -54,14 +54,13 @@ type Kind uint8
 
 // Kinds of ops. A receive ends when the data is there; a send ends when its data has left.
 const (
-	Copy       Kind = iota // Src to Dst, on the rank
-	Reduce                 // Src is added to Dst, on the rank
+	Reduce     Kind = iota // Src is added to Dst, on the rank
 	Send                   // Src to Peer
 	Recv                   // from Peer to Dst
 	RecvReduce             // from Peer, added to Dst
 )
 
-var kindNames = [...]string{Copy: "copy", Reduce: "reduce", Send: "send", Recv: "recv", RecvReduce: "recvreduce"}
+var kindNames = [...]string{Reduce: "reduce", Send: "send", Recv: "recv", RecvReduce: "recvreduce"}
 
 func (k Kind) String() string {
 	if int(k) < len(kindNames) {

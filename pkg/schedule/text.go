@@ -54,11 +54,10 @@ func (o *Op) String() string {
 		if o.Count == 1 {
 			return s.String()
 		}
-		j, last := int(s), int(s)+int(o.Count)-1
-		if scratch, ok := s.scratch(); ok {
-			return fmt.Sprintf("scratch %d to %d", scratch, scratch+int(o.Count)-1)
+		if j, ok := s.scratch(); ok {
+			return fmt.Sprintf("scratch %d to %d", j, j+int(o.Count)-1)
 		}
-		return fmt.Sprintf("chunks %d to %d", j, last)
+		return fmt.Sprintf("chunks %d to %d", int(s), int(s)+int(o.Count)-1)
 	}
 	switch o.Kind {
 	case Send:
@@ -67,9 +66,7 @@ func (o *Op) String() string {
 		return fmt.Sprintf("receive %s from rank %d", span(o.Dst), o.Peer)
 	case RecvReduce:
 		return fmt.Sprintf("receive from rank %d and add to %s", o.Peer, span(o.Dst))
-	case Reduce:
-		return fmt.Sprintf("add %s to %s", span(o.Src), span(o.Dst))
 	default:
-		return fmt.Sprintf("copy %s to %s", span(o.Src), span(o.Dst))
+		return fmt.Sprintf("add %s to %s", span(o.Src), span(o.Dst))
 	}
 }

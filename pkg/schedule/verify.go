@@ -171,7 +171,7 @@ func (v *verifier) Local(r, i int) {
 	o := &v.Ops[r][i]
 	v.access(r, i)
 	for k := range int(o.Count) {
-		v.put(r, i, v.slot(o.Dst)+k, v.memory[r][v.slot(o.Src)+k], o.Kind == Reduce)
+		v.put(r, i, v.slot(o.Dst)+k, v.memory[r][v.slot(o.Src)+k], true)
 	}
 }
 

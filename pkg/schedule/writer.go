@@ -88,7 +88,7 @@ func (w *writer) recvParts(r, from int, parts []part) {
 
 // reversed appends to w the ops of an all_gather with time and arrows reversed, which is a
 // reduce_scatter: every receive becomes a send and every send a reducing receive. The
-// gather has neither local copies nor dependencies.
+// gather has no dependencies.
 func (w *writer) reversed(gather *Program) {
 	for r, ops := range gather.Ops {
 		var from, to int32 // a group of the gather, and its number here

@@ -24,7 +24,7 @@ func Run(p *schedule.Program, m Machine, elements, size int64) (*Result, error) 
 	if err := m.check(p.Ranks); err != nil {
 		return nil, err
 	}
-	if t := max(float64(m.Latency), float64(elements)*float64(size)*max(m.PerByte, m.ReduceByte, m.CopyByte)); t > 1e15 {
+	if t := max(float64(m.Latency), float64(elements)*float64(size)*max(m.PerByte, m.ReduceByte)); t > 1e15 {
 		return nil, errors.New("a step can take more than 1,000 s: take fewer bytes, a higher bandwidth or a lower latency")
 	}
 	if err := p.Check(); err != nil {
@@ -160,11 +160,7 @@ func (s *simulation) Issue(r, i int) {
 // Local implements schedule.Actions.
 func (s *simulation) Local(r, i int) {
 	o := &s.Ops[r][i]
-	rate := s.CopyByte
-	if o.Kind == schedule.Reduce {
-		rate = s.ReduceByte
-	}
-	s.at(s.now+bytes(s.Bytes(o.Dst, o.Count, s.elements, s.size), rate), int32(r), ended, int32(i))
+	s.at(s.now+bytes(s.Bytes(o.Dst, o.Count, s.elements, s.size), s.ReduceByte), int32(r), ended, int32(i))
 }
 
 // Meet implements schedule.Actions.
