@@ -894,10 +894,11 @@ int ncclRedOpDestroy(int op, ncclComm_t c) {
 enum { REGIONS = 4096, ALIGNMENT = 4096 };
 static struct { char *p, *base; size_t n; } regions[REGIONS];
 static size_t allocated;
+static pthread_mutex_t regions_lock = PTHREAD_MUTEX_INITIALIZER; // tests have ranks that are threads of one process
 
-int ncclMemAlloc(void **p, size_t n) {
+// take allocates with the lock held.
+static int take(void **p, size_t n) {
 	long limit = ordered("CX_FAKE_NCCL_MEMORY", LONG_MAX);
-	if (!driver_ok()) return fail(UnhandledCudaError, "no driver");
 	void *base;
 	if (allocated + n > (size_t)limit || driver.alloc(&base, n + ALIGNMENT) != 0) return fail(UnhandledCudaError, "out of memory");
 	for (int i = 0; i < REGIONS; i++) {
@@ -908,24 +909,40 @@ int ncclMemAlloc(void **p, size_t n) {
 		allocated += n;
 		return Success;
 	}
+	driver.free(base);
 	return fail(InternalError, "too many allocations");
 }
 
+int ncclMemAlloc(void **p, size_t n) {
+	if (!driver_ok()) return fail(UnhandledCudaError, "no driver");
+	pthread_mutex_lock(&regions_lock);
+	int result = take(p, n);
+	pthread_mutex_unlock(&regions_lock);
+	return result;
+}
+
 int ncclMemFree(void *p) {
-	for (int i = 0; i < REGIONS; i++) {
-		if (p == NULL || regions[i].p != p) continue;
+	char *base = NULL;
+	pthread_mutex_lock(&regions_lock);
+	for (int i = 0; i < REGIONS && p != NULL && base == NULL; i++) {
+		if (regions[i].p != p) continue;
 		allocated -= regions[i].n;
 		regions[i].p = NULL;
-		return driver.free(regions[i].base) == 0 ? Success : UnhandledCudaError;
+		base = regions[i].base;
 	}
+	pthread_mutex_unlock(&regions_lock);
+	if (base != NULL) return driver.free(base) == 0 ? Success : UnhandledCudaError;
 	return p == NULL ? Success : fail(InvalidArgument, "not from ncclMemAlloc");
 }
 
-// region_of finds the allocation that n bytes at p lie in; -1 where there is none.
-static int region_of(const char *p, size_t n) {
-	for (int i = 0; i < REGIONS; i++)
-		if (regions[i].p != NULL && p >= regions[i].p && p + n <= regions[i].p + regions[i].n) return i;
-	return -1;
+// offset_of is where n bytes at p lie in an allocation; -1 where they are in none.
+static int64_t offset_of(const char *p, size_t n) {
+	int64_t offset = -1;
+	pthread_mutex_lock(&regions_lock);
+	for (int i = 0; i < REGIONS && offset < 0; i++)
+		if (regions[i].p != NULL && p >= regions[i].p && p + n <= regions[i].p + regions[i].n) offset = p - regions[i].p;
+	pthread_mutex_unlock(&regions_lock);
+	return offset;
 }
 
 static int registered; // what a handle points at
@@ -933,7 +950,7 @@ static int registered; // what a handle points at
 int ncclCommRegister(ncclComm_t c, void *p, size_t n, void **handle) {
 	TRY(check_comm(c));
 	if (p == NULL || handle == NULL || n == 0) return fail(InvalidArgument, "nothing to register");
-	*handle = ordered("CX_FAKE_NCCL_NO_HANDLE", 0) || region_of(p, n) < 0 ? NULL : &registered;
+	*handle = ordered("CX_FAKE_NCCL_NO_HANDLE", 0) || offset_of(p, n) < 0 ? NULL : &registered;
 	return Success;
 }
 
@@ -945,8 +962,7 @@ int ncclCommDeregister(ncclComm_t c, void *handle) {
 int ncclCommWindowRegister(ncclComm_t c, void *p, size_t n, void **window, int flags) {
 	TRY(check_comm(c));
 	if (p == NULL || window == NULL || n == 0 || (uintptr_t)p % ALIGNMENT != 0 || flags < 0 || flags > 3) return fail(InvalidArgument, "no window at %p", p);
-	int at = region_of(p, n);
-	int64_t offset = at < 0 ? -1 : (char *)p - regions[at].p;
+	int64_t offset = offset_of(p, n);
 	*window = NULL;
 	// Windows are made by all ranks together, at equal offsets.
 	c->shared->host_value[c->rank][0] = offset;
@@ -957,7 +973,7 @@ int ncclCommWindowRegister(ncclComm_t c, void *p, size_t n, void **window, int f
 		equal &= c->shared->host_value[r][0] == offset && c->shared->host_value[r][1] == (int64_t)n;
 	host_barrier(c);
 	if (!equal) return fail(InvalidUsage, "windows differ between ranks");
-	if (at >= 0 && !ordered("CX_FAKE_NCCL_NO_HANDLE", 0)) *window = &registered;
+	if (offset >= 0 && !ordered("CX_FAKE_NCCL_NO_HANDLE", 0)) *window = &registered;
 	return Success;
 }
 
