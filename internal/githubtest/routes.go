@@ -241,7 +241,7 @@ func (s *Server) show(run *Run) map[string]any {
 	v := map[string]any{
 		"id": run.ID, "run_attempt": run.Attempt, "status": status, "conclusion": nil, "head_sha": run.SHA, "event": "workflow_dispatch",
 		"url":      fmt.Sprintf("https://api.github.com/repos/%s/actions/runs/%d", Repo, run.ID),
-		"html_url": fmt.Sprintf("https://github.com/%s/actions/runs/%d", Repo, run.ID),
+		"html_url": s.WebURL(run.ID),
 		"name":     "CollectiveX Sweep", "created_at": run.Started, "run_started_at": run.Started, "updated_at": s.Clock.Now(),
 	}
 	if status == "completed" {
@@ -254,7 +254,7 @@ func (s *Server) showJob(run *Run, j *Job) map[string]any {
 	status, conclusion, started, ended := s.jobState(run, j)
 	v := map[string]any{
 		"id": j.ID, "run_id": run.ID, "name": j.Name, "status": status, "conclusion": nil, "labels": j.Labels,
-		"run_attempt": j.Attempt, "html_url": fmt.Sprintf("https://github.com/%s/actions/runs/%d/job/%d", Repo, run.ID, j.ID),
+		"run_attempt": j.Attempt, "html_url": fmt.Sprintf("%s/job/%d", s.WebURL(run.ID), j.ID),
 		"runner_name": nil,
 	}
 	if status == "queued" {

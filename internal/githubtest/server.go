@@ -139,6 +139,11 @@ func New(t testing.TB) *Server {
 	return s
 }
 
+// WebURL returns the address of a run's page.
+func (s *Server) WebURL(run int64) string {
+	return fmt.Sprintf("%s/%s/actions/runs/%d", strings.TrimSuffix(s.URL, "/api/v3"), Repo, run)
+}
+
 // BlobURL returns the root of the store.
 func (s *Server) BlobURL() string { return s.blob.URL }
 

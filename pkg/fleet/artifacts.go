@@ -24,6 +24,7 @@ import (
 	"github.com/google/go-github/v60/github"
 
 	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/result"
 )
 
 const (
@@ -72,14 +73,23 @@ const (
 	KindMatrix    = "matrix"
 	KindCell      = "cell"
 	KindAggregate = "aggregate"
+	KindSamples   = "samples" // raw samples of a cell
 )
 
 // wanted is an artifact worth having, and the directory that it goes into.
 type wanted struct {
 	artifact
 	kind    string
-	cell    string // of a cell
-	attempt int    // of a cell
+	cell    string // of a cell and its samples
+	attempt int    // of a cell and its samples
+}
+
+// key names the artifact in the record of a fetch.
+func (w wanted) key() string {
+	if w.kind == KindSamples {
+		return fmt.Sprintf("%s@%d", w.dir(), w.attempt)
+	}
+	return w.dir()
 }
 
 func (w wanted) dir() string {
@@ -88,16 +98,19 @@ func (w wanted) dir() string {
 		return "matrix"
 	case KindAggregate:
 		return "aggregate"
+	case KindSamples: // beside the documents
+		return filepath.Join("cells", w.cell, result.SamplesDir)
 	default:
 		return filepath.Join("cells", w.cell)
 	}
 }
 
 // choose returns the newest matrix, the newest attempt of each cell, and the newest
-// aggregate, in that order, cells by name.
-func choose(run int64, list []artifact) []wanted {
+// aggregate, in that order, cells by name. With samples, those of all attempts of each cell
+// come last: the documents of a cell are of all its attempts.
+func choose(run int64, list []artifact, samples bool) []wanted {
 	id := strconv.FormatInt(run, 10)
-	shard := regexp.MustCompile(`^cxshard-([a-z0-9][a-z0-9-]*)-` + id + `-([0-9]{1,6})$`)
+	shard := regexp.MustCompile(`^(cxshard|cxsamples)-([a-z0-9][a-z0-9-]*)-` + id + `-([0-9]{1,6})$`)
 	newest := map[string]wanted{}
 	for _, a := range list {
 		w := wanted{artifact: a}
@@ -106,19 +119,22 @@ func choose(run int64, list []artifact) []wanted {
 			w.kind = KindMatrix
 		case a.Name == "cxsweep-aggregate-"+id:
 			w.kind = KindAggregate
-		case m != nil:
-			w.kind, w.cell = KindCell, m[1]
-			w.attempt, _ = strconv.Atoi(m[2])
+		case m != nil && (m[1] == "cxshard" || samples):
+			w.kind, w.cell = KindCell, m[2]
+			if m[1] == "cxsamples" {
+				w.kind = KindSamples
+			}
+			w.attempt, _ = strconv.Atoi(m[3])
 		default:
 			continue
 		}
-		if old, ok := newest[w.dir()]; !ok || cmp.Or(cmp.Compare(w.attempt, old.attempt), cmp.Compare(w.ID, old.ID)) > 0 {
-			newest[w.dir()] = w
+		if old, ok := newest[w.key()]; !ok || cmp.Or(cmp.Compare(w.attempt, old.attempt), cmp.Compare(w.ID, old.ID)) > 0 {
+			newest[w.key()] = w
 		}
 	}
-	rank := map[string]int{KindMatrix: 0, KindCell: 1, KindAggregate: 2}
+	rank := map[string]int{KindMatrix: 0, KindCell: 1, KindAggregate: 2, KindSamples: 3}
 	return slices.SortedFunc(maps.Values(newest), func(a, b wanted) int {
-		return cmp.Or(cmp.Compare(rank[a.kind], rank[b.kind]), cmp.Compare(a.cell, b.cell))
+		return cmp.Or(cmp.Compare(rank[a.kind], rank[b.kind]), cmp.Compare(a.cell, b.cell), cmp.Compare(a.attempt, b.attempt))
 	})
 }
 
@@ -324,7 +340,7 @@ func (c *Client) Matrix(ctx context.Context, run int64) (*plan.Matrix, error) {
 	if err != nil {
 		return nil, err
 	}
-	chosen := choose(run, list)
+	chosen := choose(run, list, false)
 	if len(chosen) == 0 || chosen[0].kind != KindMatrix {
 		return nil, ErrNoMatrix
 	}

@@ -42,14 +42,43 @@ type Client struct {
 
 var repository = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9-]*/[A-Za-z0-9._-]+$`)
 
+// CheckRepo returns an error unless the text is OWNER/NAME.
+func CheckRepo(text string) error {
+	if !repository.MatchString(text) {
+		return fmt.Errorf("repository %q: want OWNER/NAME, such as acme/fleet", text)
+	}
+	return nil
+}
+
+// CheckHost returns an error unless host, that of a run's URL, is the server whose API has
+// this root. An empty host is that of a run given as a number.
+func CheckHost(api, host string) error {
+	u, err := parseAPI(api)
+	if err != nil {
+		return err
+	}
+	if here := strings.TrimPrefix(u.Host, "api."); host != "" && !strings.EqualFold(host, here) {
+		return fmt.Errorf("the run is on %s, and GITHUB_API_URL is that of %s: set it to the API of %s, such as %s", host, here, host, apiOf(host))
+	}
+	return nil
+}
+
+// apiOf returns the root of the API of a server.
+func apiOf(host string) string {
+	if host == "github.com" || strings.HasSuffix(host, ".ghe.com") {
+		return "https://api." + host
+	}
+	return "https://" + host + "/api/v3"
+}
+
 // New returns a client.
 func New(o Options) (*Client, error) {
 	api, err := parseAPI(o.API)
 	if err != nil {
 		return nil, err
 	}
-	if !repository.MatchString(o.Repo) {
-		return nil, fmt.Errorf("repository %q: want OWNER/NAME", o.Repo)
+	if err := CheckRepo(o.Repo); err != nil {
+		return nil, err
 	}
 	owner, name, _ := strings.Cut(o.Repo, "/")
 	t := &transport{api: api, token: o.Token, next: http.DefaultTransport, clock: o.Clock, tell: o.Tell, kept: map[string]answer{}}
@@ -185,21 +214,29 @@ func all[T any](ctx context.Context, id func(T) int64, page func(context.Context
 	}
 }
 
-// RunID returns the id of a run that is given as a number or as its URL, and the
-// repository of the URL, "" for a number.
-func RunID(text string) (id int64, repo string, err error) {
-	number := strings.TrimSpace(text)
-	if m := runURL.FindStringSubmatch(number); m != nil {
-		repo, number = m[1], m[2]
-	}
-	id, err = strconv.ParseInt(number, 10, 64)
-	if err != nil || id <= 0 {
-		return 0, "", fmt.Errorf("run %q: want its number or its URL", text)
-	}
-	return id, repo, nil
+// RunRef is a run as a person gives it: a number, or a URL, which also has the server and the
+// repository.
+type RunRef struct {
+	ID   int64
+	Host string // of the server; empty for a number
+	Repo string // OWNER/NAME; empty for a number
 }
 
-var runURL = regexp.MustCompile(`^https?://[^/]+/([A-Za-z0-9][A-Za-z0-9-]*/[A-Za-z0-9._-]+)/actions/runs/([0-9]+)(?:[/?#].*)?$`)
+// ParseRun parses the number or the URL of a run.
+func ParseRun(text string) (RunRef, error) {
+	var r RunRef
+	number := strings.TrimSpace(text)
+	if m := runURL.FindStringSubmatch(number); m != nil {
+		r.Host, r.Repo, number = m[1], m[2], m[3]
+	}
+	var err error
+	if r.ID, err = strconv.ParseInt(number, 10, 64); err != nil || r.ID <= 0 {
+		return RunRef{}, fmt.Errorf("run %q: want its number or its URL, such as https://github.com/acme/fleet/actions/runs/1001", text)
+	}
+	return r, nil
+}
+
+var runURL = regexp.MustCompile(`^https?://([^/]+)/([A-Za-z0-9][A-Za-z0-9-]*/[A-Za-z0-9._-]+)/actions/runs/([0-9]+)(?:[/?#].*)?$`)
 
 // Run is a run of the workflow.
 type Run struct {

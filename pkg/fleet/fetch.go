@@ -17,6 +17,7 @@ import (
 
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/regular"
+	"github.com/collectivex/collectivex/pkg/result"
 )
 
 // What became of an artifact.
@@ -31,14 +32,14 @@ const (
 type Fetched struct {
 	Run
 	Dir       string     `json:"dir"`
-	Artifacts []Artifact `json:"artifacts"` // matrix, cells by name, aggregate
+	Artifacts []Artifact `json:"artifacts"` // matrix, cells by name, aggregate, samples by cell
 	Missing   []string   `json:"missing"`   // what the run should have, and has no artifact of: "matrix", "aggregate", cells
 }
 
 // Artifact is one of them.
 type Artifact struct {
 	Name     string `json:"name"`
-	Kind     string `json:"kind"` // matrix, cell or aggregate
+	Kind     string `json:"kind"` // matrix, cell, aggregate or samples
 	Cell     string `json:"cell,omitempty"`
 	Attempt  int    `json:"attempt,omitempty"` // of the cell
 	State    string `json:"state"`             // fetched, kept, expired or failed
@@ -82,11 +83,12 @@ const (
 )
 
 // Fetch brings the matrix, the newest attempt of each cell and the aggregate of a run into
-// dir: matrix/, cells/CELL/ and aggregate/. What is there and unchanged stays, so that a
+// dir: matrix/, cells/CELL/ and aggregate/; with samples, also the raw samples of all
+// attempts of each cell: cells/CELL/samples/. What is there and unchanged stays, so that a
 // fetch that was interrupted goes on where it was, and one after a re-run brings what is
-// new. Each directory appears whole or not at all. What cannot be had is named in the
+// new. Each directory but that of samples appears whole or not at all. What cannot be had is named in the
 // result, and the rest is fetched. done is called after each artifact.
-func (c *Client) Fetch(ctx context.Context, run int64, dir string, done func(Artifact)) (*Fetched, error) {
+func (c *Client) Fetch(ctx context.Context, run int64, dir string, samples bool, done func(Artifact)) (*Fetched, error) {
 	r, err := c.Run(ctx, run)
 	if err != nil {
 		return nil, err
@@ -114,10 +116,10 @@ func (c *Client) Fetch(ctx context.Context, run int64, dir string, done func(Art
 	defer os.RemoveAll(partial)
 	out := &Fetched{Run: r, Dir: dir, Artifacts: []Artifact{}, Missing: []string{}}
 	there := map[string]bool{}
-	for _, w := range choose(run, list) {
+	for _, w := range choose(run, list, samples) {
 		there[w.dir()] = true
 		a := Artifact{Name: w.Name, Kind: w.kind, Cell: w.cell, Attempt: w.attempt}
-		old, known := have.Artifacts[w.dir()]
+		old, known := have.Artifacts[w.key()]
 		switch {
 		case known && old.ID == w.ID && old.holds(filepath.Join(dir, w.dir())):
 			a.State, a.Dir, a.Files, a.Verified = StateKept, w.dir(), len(old.Files), old.Verified
@@ -128,7 +130,7 @@ func (c *Client) Fetch(ctx context.Context, run int64, dir string, done func(Art
 			if ctx.Err() != nil {
 				return nil, context.Cause(ctx)
 			}
-			switch got := have.Artifacts[w.dir()]; {
+			switch got := have.Artifacts[w.key()]; {
 			case errors.Is(err, errExpired):
 				a.State, a.Error = StateExpired, err.Error()
 			case err != nil:
@@ -189,9 +191,25 @@ func (c *Client) fetch(ctx context.Context, w wanted, dir, partial string, have 
 		return err
 	}
 	place := filepath.Join(dir, w.dir())
+	if w.kind == KindSamples {
+		if _, known := have.Artifacts[filepath.Dir(w.dir())]; !known {
+			return errors.New("the documents that these samples belong to were not fetched")
+		}
+		if err := merge(files, place, digests); err != nil {
+			return err
+		}
+		have.Artifacts[w.key()] = fetch{ID: w.ID, Verified: verified, Files: digests}
+		return have.write(dir)
+	}
 	if _, known := have.Artifacts[w.dir()]; !known {
 		if _, err := os.Lstat(place); err == nil {
 			return fmt.Errorf("%s exists and was not fetched here; name another directory, or move it away", place)
+		}
+	}
+	if w.kind == KindCell { // samples of earlier attempts stay beside the documents of those
+		err := os.Rename(filepath.Join(place, result.SamplesDir), filepath.Join(files, result.SamplesDir))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
 		}
 	}
 	if err := errors.Join(os.RemoveAll(place), os.MkdirAll(filepath.Dir(place), 0o755)); err != nil {
@@ -202,6 +220,21 @@ func (c *Client) fetch(ctx context.Context, w wanted, dir, partial string, have 
 	}
 	have.Artifacts[w.dir()] = fetch{ID: w.ID, Verified: verified, Files: digests}
 	return have.write(dir)
+}
+
+// merge moves files, whose slash-separated names digests has, into dir, in place of those of
+// the same name.
+func merge(files, dir string, digests map[string]string) error {
+	for name := range digests {
+		to := filepath.Join(dir, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+			return err
+		}
+		if err := os.Rename(filepath.Join(files, filepath.FromSlash(name)), to); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // readRecord reads what an earlier fetch left in dir.

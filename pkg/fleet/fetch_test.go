@@ -18,6 +18,7 @@ import (
 	"github.com/collectivex/collectivex/internal/githubtest"
 	"github.com/collectivex/collectivex/pkg/command"
 	"github.com/collectivex/collectivex/pkg/fleet"
+	"github.com/collectivex/collectivex/pkg/result"
 )
 
 // states returns what became of each artifact, by its directory or cell.
@@ -89,6 +90,53 @@ func TestFetchResumes(t *testing.T) {
 	left, err := filepath.Glob(filepath.Join(dir, ".cxgen-partial*"))
 	require.NoError(t, err)
 	require.Empty(t, left)
+}
+
+// Raw samples are fetched only if they are wanted: those of all attempts, beside the
+// documents, of which newer ones leave them in place.
+func TestFetchSamples(t *testing.T) {
+	s := newStage(t)
+	run := s.start()
+	s.over(t)
+	dir := filepath.Join(t.TempDir(), "run")
+	const cell = "local-host-bf16-n1"
+	place := filepath.Join(dir, "cells", cell, result.SamplesDir)
+	add := func(kind string, attempt int, files map[string]string) {
+		a := githubtest.NewArtifact(fmt.Sprintf("%s-%s-%d-%d", kind, cell, run.ID, attempt), githubtest.Zip(files))
+		a.ID = s.NewID()
+		run.Artifacts = append(run.Artifacts, a)
+	}
+	fetch := func(samples bool) map[string]string {
+		f, err := s.client.Fetch(context.Background(), run.ID, dir, samples, func(fleet.Artifact) {})
+		require.NoError(t, err)
+		require.NoError(t, f.Err())
+		return states(f)
+	}
+	add("cxsamples", 1, map[string]string{"first.ndjson.gz": "1"})
+	require.Equal(t, allOf(fleet.StateFetched), fetch(false))
+	require.NoDirExists(t, place)
+
+	want := allOf(fleet.StateKept)
+	want[fleet.KindSamples] = fleet.StateFetched
+	require.Equal(t, want, fetch(true))
+	require.FileExists(t, filepath.Join(place, "first.ndjson.gz"))
+
+	add("cxshard", 2, map[string]string{"a.json": "{}"})
+	add("cxsamples", 2, map[string]string{"second.ndjson.gz": "2"})
+	fetch(false)
+	require.FileExists(t, filepath.Join(place, "first.ndjson.gz"))
+	require.Equal(t, want, fetch(true), "the samples of the second attempt come, those of the first are kept")
+	require.FileExists(t, filepath.Join(place, "first.ndjson.gz"))
+	require.FileExists(t, filepath.Join(place, "second.ndjson.gz"))
+
+	// Without documents, samples are of nothing.
+	other := t.TempDir()
+	s.Fail("BLOB ", append([]githubtest.Fault{nil}, repeat(3, githubtest.HTML(503))...)...)
+	f, err := s.client.Fetch(context.Background(), run.ID, other, true, func(fleet.Artifact) {})
+	require.NoError(t, err)
+	require.Equal(t, fleet.StateFailed, states(f)[cell])
+	require.Equal(t, fleet.StateFailed, states(f)[fleet.KindSamples])
+	require.NoDirExists(t, filepath.Join(other, "cells", cell))
 }
 
 // A directory that was not fetched is not replaced.
@@ -306,6 +354,30 @@ func TestTokenIsNotPrinted(t *testing.T) {
 	}
 }
 
+// A run of another server is not looked for on this one.
+func TestCheckHost(t *testing.T) {
+	const own = "https://git.acme.example:8443/api/v3"
+	for _, test := range []struct{ api, host, says string }{
+		{"", "", ""},
+		{"", "github.com", ""},
+		{"", "GitHub.com", ""},
+		{"https://api.acme.ghe.com", "acme.ghe.com", ""},
+		{own, "git.acme.example:8443", ""},
+		{own, "", ""},
+		{"", "git.acme.example", "set it to the API of git.acme.example, such as https://git.acme.example/api/v3"},
+		{own, "github.com", "such as https://api.github.com"},
+		{own, "git.acme.example", "GITHUB_API_URL is that of git.acme.example:8443"},
+		{"nonsense", "github.com", "GITHUB_API_URL: want a URL"},
+	} {
+		err := fleet.CheckHost(test.api, test.host)
+		if test.says == "" {
+			require.NoError(t, err, test)
+		} else {
+			require.ErrorContains(t, err, test.says)
+		}
+	}
+}
+
 // A file that is no token is refused before it is sent.
 func TestTokenCheck(t *testing.T) {
 	require.NoError(t, fleet.NewToken(" "+githubtest.Token+"\n").Check())
@@ -371,20 +443,19 @@ func TestFindToken(t *testing.T) {
 	}
 }
 
-func TestRunID(t *testing.T) {
-	for text, want := range map[string]string{
-		"1001": "", "1001\n": "",
-		"https://github.com/acme/fleet/actions/runs/1001":                    "acme/fleet",
-		"https://github.com/acme/fleet/actions/runs/1001/job/7?pr=1":         "acme/fleet",
-		"https://git.acme.example/acme/fleet.x/actions/runs/1001/attempts/2": "acme/fleet.x",
+func TestParseRun(t *testing.T) {
+	for text, want := range map[string]fleet.RunRef{
+		"1001": {ID: 1001}, "1001\n": {ID: 1001},
+		"https://github.com/acme/fleet/actions/runs/1001":                    {1001, "github.com", "acme/fleet"},
+		"https://github.com/acme/fleet/actions/runs/1001/job/7?pr=1":         {1001, "github.com", "acme/fleet"},
+		"https://git.acme.example/acme/fleet.x/actions/runs/1001/attempts/2": {1001, "git.acme.example", "acme/fleet.x"},
 	} {
-		id, repo, err := fleet.RunID(text)
+		got, err := fleet.ParseRun(text)
 		require.NoError(t, err, text)
-		require.EqualValues(t, 1001, id)
-		require.Equal(t, want, repo)
+		require.Equal(t, want, got)
 	}
 	for _, text := range []string{"", "0", "-1", "x", "https://github.com/acme/fleet", "https://github.com/acme/../actions/runs/x"} {
-		_, _, err := fleet.RunID(text)
+		_, err := fleet.ParseRun(text)
 		require.ErrorContains(t, err, "want its number or its URL")
 	}
 }

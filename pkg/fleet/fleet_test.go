@@ -68,7 +68,7 @@ func (s *stage) over(t *testing.T) {
 }
 
 func (s *stage) fetch(id int64, dir string) (*fleet.Fetched, error) {
-	return s.client.Fetch(context.Background(), id, dir, func(fleet.Artifact) {})
+	return s.client.Fetch(context.Background(), id, dir, false, func(fleet.Artifact) {})
 }
 
 // TestOneDispatch injects what can happen to a dispatch: in every case at most one run
@@ -112,7 +112,7 @@ func TestOneDispatch(t *testing.T) {
 			} else {
 				require.NoError(t, err)
 				require.Equal(t, s.Runs[0].ID, d.ID)
-				require.Equal(t, fmt.Sprintf("https://github.com/acme/fleet/actions/runs/%d", d.ID), d.URL)
+				require.Equal(t, s.WebURL(d.ID), d.URL)
 				require.Equal(t, "main", d.Ref)
 			}
 			require.Contains(t, strings.Join(s.told, "\n"), test.told)
@@ -401,7 +401,7 @@ func TestCancelledContext(t *testing.T) {
 		case "POST /cancel":
 			_, err = s.client.Cancel(ctx, run.ID, false)
 		default:
-			_, err = s.client.Fetch(ctx, run.ID, dir, func(fleet.Artifact) {})
+			_, err = s.client.Fetch(ctx, run.ID, dir, false, func(fleet.Artifact) {})
 		}
 		require.ErrorIs(t, err, cause, route)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"net/http"
 	"slices"
@@ -23,6 +24,12 @@ import (
 func Unanswered(path string, m *plan.Matrix, run int64) (int64, []string, error) {
 	j := fold.NewJudge(nil, fold.Expected{}) // a fetched matrix has no digest to compare
 	for rec, err := range fold.Read([]string{path}, false) {
+		if errors.Is(err, fs.ErrNotExist) {
+			return 0, nil, fmt.Errorf("%s: no such file; name the dataset of the run: 'cxgen fetch RUN -o DIR' brings it as DIR/aggregate/*.ndjson", path)
+		}
+		if p, ok := errors.AsType[*fold.Problem](err); ok {
+			return 0, nil, fmt.Errorf("%w; it may have been the success of a case: fetch the dataset again", p)
+		}
 		if err != nil {
 			return 0, nil, err
 		}
@@ -33,11 +40,11 @@ func Unanswered(path string, m *plan.Matrix, run int64) (int64, []string, error)
 		if len(v.Runs) != 1 {
 			return 0, nil, fmt.Errorf("%s has documents of %s; say which one to re-run with --run", path, fold.Count(len(v.Runs), "run", "runs"))
 		}
-		id, _, err := RunID(v.Runs[0])
+		of, err := ParseRun(v.Runs[0])
 		if err != nil {
 			return 0, nil, fmt.Errorf("%s: its documents are not of a run on GitHub: run id %q", path, v.Runs[0])
 		}
-		run = id
+		run = of.ID
 	}
 	bad := map[string]bool{}
 	answered := map[string]bool{}

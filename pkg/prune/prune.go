@@ -117,11 +117,22 @@ func New(r Retention) (*Plan, error) {
 	return p, nil
 }
 
+// cause drops the path of an error, which the caller names.
+func cause(err error) error {
+	if p, ok := errors.AsType[*fs.PathError](err); ok {
+		return p.Err
+	}
+	return err
+}
+
 // checkPlaces returns an error unless runs can be moved from r.Results to r.To.
 func checkPlaces(r Retention) error {
 	results, err := filepath.EvalSymlinks(r.Results)
 	if err != nil {
-		return fmt.Errorf("%w: %w", ErrUsage, err)
+		return fmt.Errorf("%w: %s: %w; name the directory that holds runs", ErrUsage, r.Results, cause(err))
+	}
+	if info, err := os.Stat(results); err == nil && !info.IsDir() {
+		return fmt.Errorf("%w: %s is not a directory; name the directory that holds runs", ErrUsage, r.Results)
 	}
 	for _, name := range []string{claim.Marker, plan.FileName} {
 		if _, err := os.Lstat(filepath.Join(results, name)); err == nil {

@@ -34,7 +34,11 @@ func CreateAtomic(path string) (*AtomicFile, error) {
 	for {
 		temp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*"+tempSuffix)
 		if failed, ok := errors.AsType[*os.PathError](err); ok {
-			return nil, &os.PathError{Op: "create", Path: path, Err: failed.Err}
+			cause := failed.Err
+			if errors.Is(cause, fs.ErrNotExist) {
+				cause = fmt.Errorf("%w; make the directory %s first", cause, filepath.Dir(path))
+			}
+			return nil, &os.PathError{Op: "create", Path: path, Err: cause}
 		}
 		if err != nil {
 			return nil, err

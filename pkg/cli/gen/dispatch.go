@@ -117,7 +117,7 @@ is not found, the exit code is 3 and nothing is sent again.`,
 				return cli.UsageError("the filters leave nothing to run; nothing was dispatched")
 			}
 			if !dry {
-				client, err := r.client(c.Context(), "")
+				client, err := r.client(c.Context(), fleet.RunRef{})
 				if err != nil {
 					return err
 				}

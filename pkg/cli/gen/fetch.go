@@ -12,7 +12,10 @@ import (
 )
 
 func newFetch(s cli.Streams, clock fleet.Clock) *cobra.Command {
-	var dir string
+	var (
+		dir     string
+		samples bool
+	)
 	r := &remote{s: s, clock: clock}
 	cmd := &cobra.Command{
 		Use:   "fetch RUN -o DIR",
@@ -21,12 +24,13 @@ func newFetch(s cli.Streams, clock fleet.Clock) *cobra.Command {
 cells/CELL/, and aggregate/. What is there and unchanged is kept, so that the command
 goes on where it was interrupted, and brings what is new after a re-run. Digests are
 verified; archives that would write outside of their directory, or too much, are
-refused.
+refused. Raw samples are most of the bytes of a run, and only traces need them: they
+are left on GitHub without --samples.
 
 The exit code is 1 if an artifact has expired, is damaged or is missing; the others
 are fetched. RUN is a number, a URL, or - for the first line of standard input.`,
 		Example: `  cxgen fetch https://github.com/acme/fleet/actions/runs/1001 -o run
-  cxgen fetch 1001 --repo acme/fleet -o run --json
+  cxgen fetch 1001 --repo acme/fleet -o run --samples --json
   cxgen watch 1001 --repo acme/fleet | cxgen fetch - -o run`,
 		Args: oneRun,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -37,7 +41,7 @@ are fetched. RUN is a number, a URL, or - for the first line of standard input.`
 			if err != nil {
 				return err
 			}
-			f, err := client.Fetch(c.Context(), id, dir, func(a fleet.Artifact) {
+			f, err := client.Fetch(c.Context(), id, dir, samples, func(a fleet.Artifact) {
 				switch {
 				case a.Error != "":
 					s.Tell("%s: %s: %s", a.Name, a.State, a.Error)
@@ -63,5 +67,6 @@ are fetched. RUN is a number, a URL, or - for the first line of standard input.`
 	}
 	r.addFlags(cmd.Flags())
 	cmd.Flags().StringVarP(&dir, "output", "o", "", "write into `DIR`")
+	cmd.Flags().BoolVar(&samples, "samples", false, "also download the raw samples, into cells/CELL/samples/")
 	return cmd
 }

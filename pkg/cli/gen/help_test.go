@@ -44,7 +44,8 @@ func TestExamples(t *testing.T) {
 				if strings.Contains(line, "-o run") {
 					require.NoError(t, os.RemoveAll("run"))
 				}
-				code, _, stderr := c.run(strings.TrimSpace(line))
+				here := strings.ReplaceAll(line, "https://github.com/acme/fleet/actions/runs/1001", c.github.WebURL(1001))
+				code, _, stderr := c.run(strings.TrimSpace(here))
 				require.Equal(t, cli.ExitOK, code, "%s: %s", line, stderr)
 			}
 		})

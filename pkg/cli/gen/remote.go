@@ -35,15 +35,21 @@ func (r *remote) addFlags(fs *pflag.FlagSet) {
 
 // client returns a client of the repository: the one of the flag, of the run's URL, or of
 // the environment.
-func (r *remote) client(ctx context.Context, ofURL string) (*fleet.Client, error) {
+func (r *remote) client(ctx context.Context, of fleet.RunRef) (*fleet.Client, error) {
 	repo := r.repo
-	for _, other := range []string{ofURL, r.s.Getenv("GH_REPO"), r.s.Getenv("GITHUB_REPOSITORY")} {
+	for _, other := range []string{of.Repo, r.s.Getenv("GH_REPO"), r.s.Getenv("GITHUB_REPOSITORY")} {
 		if repo == "" {
 			repo = other
 		}
 	}
 	if repo == "" {
 		return nil, cli.UsageError("no repository: give --repo OWNER/NAME, or set GITHUB_REPOSITORY")
+	}
+	if err := fleet.CheckRepo(repo); err != nil {
+		return nil, cli.UsageError("%w", err)
+	}
+	if err := fleet.CheckHost(r.s.Getenv("GITHUB_API_URL"), of.Host); err != nil {
+		return nil, cli.UsageError("%w", err)
 	}
 	o := fleet.Options{API: r.s.Getenv("GITHUB_API_URL"), Repo: repo, Clock: r.clock, Tell: func(line string) { r.s.Tell("%s", line) }}
 	if r.tokenFile != "" {
@@ -84,12 +90,12 @@ func (r *remote) run(ctx context.Context, arg string) (*fleet.Client, int64, err
 		}
 		arg = line
 	}
-	id, repo, err := fleet.RunID(arg)
+	of, err := fleet.ParseRun(arg)
 	if err != nil {
 		return nil, 0, cli.UsageError("%w", err)
 	}
-	c, err := r.client(ctx, repo)
-	return c, id, err
+	c, err := r.client(ctx, of)
+	return c, of.ID, err
 }
 
 // print prints v as JSON, or calls text.

@@ -64,19 +64,19 @@ what runs besides. Nothing to run again is no error.`,
 			return nil
 		},
 		RunE: func(c *cobra.Command, args []string) error {
-			id := int64(0)
-			repo := ""
+			var of fleet.RunRef
 			var err error
 			if run != "" {
-				if id, repo, err = fleet.RunID(run); err != nil {
+				if of, err = fleet.ParseRun(run); err != nil {
 					return cli.UsageError("--run: %w", err)
 				}
 			}
 			// Which run it is, before its plan is known.
-			if id, _, err = fleet.Unanswered(args[0], nil, id); err != nil {
+			id, _, err := fleet.Unanswered(args[0], nil, of.ID)
+			if err != nil {
 				return cli.UsageError("%w", err)
 			}
-			client, err := r.client(c.Context(), repo)
+			client, err := r.client(c.Context(), of)
 			if err != nil {
 				return err
 			}

@@ -142,7 +142,7 @@ func TestRerunByDispatch(t *testing.T) {
 
 	code, stdout, stderr = c.run("cxgen rerun run.ndjson --dispatch")
 	require.Equal(t, cli.ExitOK, code, stderr)
-	require.Equal(t, 2, strings.Count(stdout, "https://github.com/acme/fleet/actions/runs/"))
+	require.Equal(t, c.github.WebURL(c.github.Runs[2].ID)+"\n"+c.github.WebURL(c.github.Runs[3].ID)+"\n", stdout)
 }
 
 // What cannot be understood starts nothing.
@@ -151,9 +151,9 @@ func TestRerunRefuses(t *testing.T) {
 	require.NoError(t, os.WriteFile("bad.ndjson", []byte("{\"torn\n"), 0o644))
 	require.NoError(t, os.WriteFile("empty.ndjson", nil, 0o644))
 	for line, want := range map[string]string{
-		"cxgen rerun bad.ndjson":                                    "bad.ndjson:1",
+		"cxgen rerun bad.ndjson":                                    "bad.ndjson:1: ends in the middle of a JSON value; it may have been the success of a case: fetch the dataset again\n",
 		"cxgen rerun empty.ndjson":                                  "documents of 0 runs",
-		"cxgen rerun none.ndjson":                                   "no such file",
+		"cxgen rerun none.ndjson":                                   "none.ndjson: no such file; name the dataset of the run: 'cxgen fetch RUN -o DIR' brings it as DIR/aggregate/*.ndjson\n",
 		"cxgen rerun":                                               "takes one NDJSON file",
 		"cxgen rerun run.ndjson --run x":                            "want its number or its URL",
 		"cxgen dispatch --suite nosuch":                             "nosuch",
@@ -163,8 +163,10 @@ func TestRerunRefuses(t *testing.T) {
 		"cxgen watch":                                               "takes one run",
 		"cxgen watch -":                                             "names no run: the command before this one has printed none\n",
 		"cxgen watch x":                                             "want its number or its URL",
-		"cxgen watch 1001 --deadline=-1s":                           "want a positive duration",
-		"cxgen fetch 1001":                                          "needs -o DIR",
+		"cxgen watch https://elsewhere.example/acme/fleet/actions/runs/1001":           "the run is on elsewhere.example, and GITHUB_API_URL is that of 127.0.0.1:",
+		"cxgen rerun run.ndjson --run https://github.com/acme/fleet/actions/runs/1001": "such as https://api.github.com\n",
+		"cxgen watch 1001 --deadline=-1s":                                              "want a positive duration",
+		"cxgen fetch 1001":                                                             "needs -o DIR",
 	} {
 		code, stdout, stderr := c.run(line)
 		require.Equal(t, cli.ExitUsage, code, line+": "+stderr)
@@ -174,8 +176,16 @@ func TestRerunRefuses(t *testing.T) {
 	require.Equal(t, 1, c.github.Dispatches())
 	require.Equal(t, 1, c.github.Runs[0].Attempt)
 
+	// The repository is checked before a token is looked for.
+	delete(c.env, "GH_ENTERPRISE_TOKEN")
+	code, _, stderr := c.run("cxgen dispatch --suite smoke --sku local --repo x")
+	require.Equal(t, cli.ExitUsage, code, stderr)
+	require.Contains(t, stderr, `repository "x": want OWNER/NAME, such as acme/fleet`)
+	c.env["GH_ENTERPRISE_TOKEN"] = githubtest.Token
+
 	// An empty file has nothing but missing cases, if it is said of which run.
-	code, stdout, stderr := c.run("cxgen rerun empty.ndjson --run 1001 --dispatch --dry-run --json")
+	var stdout string
+	code, stdout, stderr = c.run("cxgen rerun empty.ndjson --run 1001 --dispatch --dry-run --json")
 	require.Equal(t, cli.ExitOK, code, stderr)
 	require.Len(t, parse(t, stdout).Cases, 7)
 	code, stdout, stderr = c.run("cxgen rerun empty.ndjson --run 1001 --json")

@@ -42,7 +42,7 @@ The token must be allowed to list runners, which GITHUB_TOKEN of a job never is.
 				p := &cat.Platforms[i]
 				wanted[p.Runner] = append(wanted[p.Runner], p.SKU)
 			}
-			client, err := r.client(c.Context(), "")
+			client, err := r.client(c.Context(), fleet.RunRef{})
 			if err != nil {
 				return err
 			}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -115,6 +116,22 @@ func printLeftOut(s cli.Streams, v *fold.Verdict) {
 	for _, p := range v.Problems {
 		s.Tell("left out: %v", p)
 	}
+}
+
+// incomplete is how a command ends that has shown the documents at in: nil, or an error if
+// there were none or if damaged files were left out.
+func incomplete(in []string, v *fold.Verdict) error {
+	switch n := len(v.Problems); {
+	case len(v.Answers) == 0:
+		return noDocument(in...)
+	case n > 0:
+		return fmt.Errorf("%s left out; fetch or measure again what is damaged, and move away what is no document", fold.Count(n, "file or line that is not a document was", "files or lines that are not documents were"))
+	}
+	return nil
+}
+
+func noDocument(in ...string) error {
+	return fmt.Errorf("no document in %s; name a directory that 'cxrun sweep --out' or 'cxgen fetch' wrote, or a FILE.ndjson of 'cxrun aggregate'", strings.Join(in, ", "))
 }
 
 // printVerdict names what went wrong, one line each, and counts.

@@ -330,7 +330,7 @@ func TestBenchRefuses(t *testing.T) {
 		{"all_reduce --backend host -G 3", cli.ExitEnvironment, "backend host has only the timing modes"},
 		{"all_reduce --backend host -R 1", cli.ExitEnvironment, "backend host has no registration local"},
 		{"all_reduce --backend host -x 1", cli.ExitEnvironment, "backend host has none: leave it out"},
-		{"all_reduce --backend host -J /nowhere/b.json", cli.ExitUsage, "-J: create /nowhere/b.json: no such file or directory\n"},
+		{"all_reduce --backend host -J /nowhere/b.json", cli.ExitUsage, "-J: create /nowhere/b.json: no such file or directory; make the directory /nowhere first\n"},
 		{"all_reduce --backend host --output_file=", cli.ExitUsage, "--output_file is empty"},
 		{"ep --backend host --out=", cli.ExitUsage, "--out is empty"},
 		{"all_reduce --backend host -t 4294967296 -g 4294967296", cli.ExitUsage, "-t and -g: want at most 1048576"},

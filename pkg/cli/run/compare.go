@@ -44,8 +44,9 @@ An effect is confirmed if these runs show it beyond a noise floor of their own, 
 pairs but one agree. What they do not show is unclear. A directory that has such runs
 already is read.
 
-The exit code is 1 if a regression is confirmed, or if NEW has only failures in a case
-that OLD passed.`,
+The exit code is 1 if a regression is confirmed, if NEW has only failures in a case that
+OLD passed, if a side has no document, or if a file or line was left out because it is not
+a document; everything else is compared all the same.`,
 		Example: `  cxrun compare old.ndjson new.ndjson
   cxrun compare results/monday results/tuesday --json
   cxrun compare --baseline history results/today
@@ -68,14 +69,15 @@ that OLD passed.`,
 				}
 			}
 			o := compare.Options{Effect: math.Log1p(effect / 100)}
-			newer, runs, err := side(s, args[1], nil)
+			newer, verdict, err := side(s, args[1], nil)
 			if err != nil {
 				return err
 			}
-			if baseline == "" {
-				runs = nil
+			var runs []string
+			if baseline != "" {
+				runs = verdict.Runs
 			}
-			older, _, err := side(s, args[0], runs)
+			older, before, err := side(s, args[0], runs)
 			if err != nil {
 				return err
 			}
@@ -94,10 +96,18 @@ that OLD passed.`,
 			} else {
 				err = printComparison(s.Out, c, all)
 			}
-			if lines := c.Regressions(); err == nil && len(lines) > 0 {
-				err = errors.New(strings.Join(lines, "; "))
+			if err != nil {
+				return err
 			}
-			return err
+			before.Problems = append(before.Problems, verdict.Problems...)
+			lines := c.Regressions()
+			if err := incomplete(args, before); err != nil {
+				lines = append(lines, err.Error())
+			}
+			if len(lines) > 0 {
+				return errors.New(strings.Join(lines, "; "))
+			}
+			return nil
 		},
 	}
 	cmd.Flags().StringVar(&baseline, "baseline", "", "compare with all runs below `DIR`, the history, but those of NEW itself")
@@ -108,9 +118,9 @@ that OLD passed.`,
 	return cmd
 }
 
-// side reads the documents at path that stand for their cases, and names their runs.
-// Documents of the runs in without are left out.
-func side(s cli.Streams, path string, without []string) (*compare.Side, []string, error) {
+// side reads the documents at path that stand for their cases. Documents of the runs in
+// without are left out.
+func side(s cli.Streams, path string, without []string) (*compare.Side, *fold.Verdict, error) {
 	judge := fold.NewJudge(nil, fold.Expected{})
 	standing := map[fold.Case]result.Document{}
 	for rec, err := range fold.Read([]string{path}, true) {
@@ -142,9 +152,9 @@ func side(s cli.Streams, path string, without []string) (*compare.Side, []string
 		}
 	}
 	if out.Len() == 0 {
-		return nil, nil, cli.UsageError("%s: no documents to compare", path)
+		return nil, nil, noDocument(path)
 	}
-	return out, v.Runs, nil
+	return out, v, nil
 }
 
 // printComparison prints what differs beside the keys, the cases by the size of their

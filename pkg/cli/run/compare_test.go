@@ -111,7 +111,6 @@ func TestCompare(t *testing.T) {
 		{"compare", "compare needs OLD and NEW"},
 		{"compare " + old, "compare needs OLD and NEW"},
 		{"compare " + old + " " + slow + " --baseline " + old, "compare needs OLD and NEW"},
-		{"compare " + old + " " + gone, "gone: no documents to compare"},
 		{"compare " + old + " " + dir + "/none", "cxrun: " + dir + "/none: no such file or directory"},
 		{"compare " + old + " " + slow + " --min-effect 0", "--min-effect 0: want per cent above 0, such as 3"},
 	} {

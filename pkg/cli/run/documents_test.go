@@ -197,11 +197,67 @@ func TestExport(t *testing.T) {
 	code, _, stderr = cxrun(nil, "export", "--in", dir, "-o", out)
 	require.Equal(t, cli.ExitFailed, code)
 	require.Contains(t, stderr, "left out: "+filepath.Join(dir, "torn.json"))
-	require.Contains(t, stderr, "cxrun: 1 file that is not a document left out\n")
+	require.Contains(t, stderr, "cxrun: 1 file or line that is not a document was left out; ")
 
 	code, _, stderr = cxrun(nil, "export", "--in", dir, "-o", "run.xlsx")
 	require.Equal(t, cli.ExitUsage, code)
 	require.Equal(t, "cxrun: -o run.xlsx: name a file that ends in .csv, .parquet, .prom, .json\n", stderr)
+}
+
+// What shows documents ends alike where there are none, and where some were left out: what
+// there is is shown, the exit code is 1, and the last line says what to do.
+func TestDamagedAndEmptyInput(t *testing.T) {
+	dir := t.TempDir()
+	sound, _ := shards(t)
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o644))
+		return path
+	}
+	ndjson := filepath.Join(dir, "run.ndjson")
+	code, _, stderr := cxrun(nil, "aggregate", "--in", sound, "-o", ndjson)
+	require.Equal(t, cli.ExitFailed, code, stderr)
+	lines, err := os.ReadFile(ndjson)
+	require.NoError(t, err)
+	empty, torn, partly := write("empty.ndjson", ""), write("torn.ndjson", "{\n{\n"), write("partly.ndjson", string(lines)+"{\n")
+	for _, command := range []string{"report -o " + filepath.Join(dir, "x.html") + " --in ", "export -o " + filepath.Join(dir, "x.csv") + " --in ", "compare " + ndjson + " "} {
+		for _, tc := range []struct {
+			in, says string
+			left     int
+		}{
+			{dir + "/none", "", 0},
+			{empty, "cxrun: no document in " + empty + "; name a directory that", 0},
+			{torn, "cxrun: no document in " + torn + "; name a directory that", 2},
+			{partly, "cxrun: 1 file or line that is not a document was left out; fetch or measure again", 1},
+			{ndjson, "", 0},
+		} {
+			code, stdout, stderr := cxrun(nil, strings.Fields(command+tc.in)...)
+			want := cli.ExitFailed
+			switch tc.in {
+			case ndjson:
+				want = cli.ExitOK
+			case dir + "/none":
+				want = cli.ExitUsage
+			}
+			require.Equal(t, want, code, "%s%s: %s", command, tc.in, stderr)
+			require.Contains(t, stderr, tc.says)
+			require.Equal(t, tc.left, strings.Count(stderr, "left out: "), stderr)
+			if tc.in == partly {
+				require.NotEmpty(t, stdout, "what is sound is shown")
+			}
+		}
+	}
+}
+
+// A directory that a command does not make is named.
+func TestNoDirectoryToWriteInto(t *testing.T) {
+	sound, matrix := shards(t)
+	nowhere := filepath.Join(t.TempDir(), "a", "b")
+	for _, args := range []string{"export --in " + sound + " -o " + nowhere + "/x.csv", "aggregate --in " + sound + " --matrix " + matrix + " -o " + nowhere + "/x.ndjson"} {
+		code, _, stderr := cxrun(nil, strings.Fields(args)...)
+		require.Equal(t, cli.ExitEnvironment, code)
+		require.Contains(t, stderr, ": no such file or directory; make the directory "+nowhere+" first\n")
+	}
 }
 
 func TestPrune(t *testing.T) {
@@ -224,7 +280,10 @@ func TestPrune(t *testing.T) {
 
 	code, _, stderr = cxrun(nil, "prune", "--in", filepath.Join(results, "monday", "none"), "--to", old)
 	require.Equal(t, cli.ExitUsage, code)
-	require.Contains(t, stderr, "no such file or directory")
+	require.Contains(t, stderr, "none: no such file or directory; name the directory that holds runs\n")
+	code, _, stderr = cxrun(nil, "prune", "--in", filepath.Join(dir, "matrix"), "--to", old)
+	require.Equal(t, cli.ExitUsage, code)
+	require.Contains(t, stderr, "matrix is not a directory; name the directory that holds runs\n")
 	code, _, stderr = cxrun(nil, "prune", "--in", results)
 	require.Equal(t, cli.ExitUsage, code)
 	require.Equal(t, "cxrun: prune needs --in and --to; see 'cxrun prune --help'\n", stderr)

@@ -32,7 +32,8 @@ form that the extension of the output names:
 For each case of a run, the attempt that counts is written: the newest success,
 else the newest attempt. docs/export.md describes every column.
 
-The exit code is 1 if a file was left out because it is not a document.`,
+The exit code is 1 if there is no document, or if a file was left out because it is
+not a document.`,
 		Example: `  cxrun export --in results/monday -o monday.csv
   cxrun export --in run.ndjson -o run.parquet
   cxrun export --in results/monday/cells/CELL/DOCUMENT.json -o trace.json`,
@@ -53,10 +54,7 @@ The exit code is 1 if a file was left out because it is not a document.`,
 			}
 			printLeftOut(s, v)
 			fmt.Fprintf(s.Out, "%s: %s of %s\n", out, fold.Count(len(v.Answers), "case", "cases"), fold.Count(len(v.Runs), "run", "runs"))
-			if n := len(v.Problems); n > 0 {
-				return fmt.Errorf("%s left out", fold.Count(n, "file that is not a document", "files that are not documents"))
-			}
-			return nil
+			return incomplete(in, v)
 		},
 	}
 	cmd.Flags().StringArrayVar(&in, "in", nil, "read documents below `DIR`, or the lines of a FILE.ndjson; may be repeated")

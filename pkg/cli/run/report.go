@@ -26,7 +26,10 @@ func newReport(s cli.Streams) *cobra.Command {
 charts, tables, coverage and, for several runs, a comparison with the first. The file
 needs no network, and its tables can be read without scripts. docs/report.md explains it.
 
-With --figures, the first chart of each view is also written as an SVG file.`,
+With --figures, the first chart of each view is also written as an SVG file.
+
+The file is written in any case. The exit code is 1 if there is no document, or if a
+file was left out because it is not a document.`,
 		Example: `  cxrun report --in run.ndjson --matrix matrix_full.json -o report.html
   cxrun report --in monday.ndjson --in tuesday.ndjson -o week.html --figures figures`,
 		Args: cobra.NoArgs,
@@ -47,7 +50,7 @@ With --figures, the first chart of each view is also written as an SVG file.`,
 					plans = append(plans, m)
 				}
 			}
-			p, err := page.Build(in, plans)
+			p, v, err := page.Build(in, plans)
 			if err != nil {
 				return cli.EnvironmentError("%w", err)
 			}
@@ -62,11 +65,9 @@ With --figures, the first chart of each view is also written as an SVG file.`,
 					return cli.EnvironmentError("%w", err)
 				}
 			}
-			for _, r := range p.Rejected {
-				s.Tell("left out: %s: %s", fold.Count(r.Files, "file", "files"), r.Reason)
-			}
+			printLeftOut(s, v)
 			fmt.Fprintf(s.Out, "%s: %s of %s\n", out, fold.Count(len(p.Cases), "case", "cases"), fold.Count(len(p.Runs), "run", "runs"))
-			return nil
+			return incomplete(in, v)
 		},
 	}
 	cmd.Flags().StringArrayVar(&in, "in", nil, "read documents below `DIR`, or the lines of a FILE.ndjson; may be repeated")

@@ -68,7 +68,7 @@ func BenchmarkTenThousand(b *testing.B) {
 	in := many(b, 10000)
 	b.ReportAllocs()
 	for b.Loop() {
-		p, err := page.Build([]string{in}, nil)
+		p, _, err := page.Build([]string{in}, nil)
 		require.NoError(b, err)
 		var size counter
 		require.NoError(b, p.WriteHTML(&size))
@@ -82,7 +82,7 @@ func BenchmarkTenThousand(b *testing.B) {
 // BenchmarkBrowser shows that report in Chromium: the time to the first chart, and that of
 // a change of what a chart with 500 series shows.
 func BenchmarkBrowser(b *testing.B) {
-	p, err := page.Build([]string{many(b, 10000)}, nil)
+	p, _, err := page.Build([]string{many(b, 10000)}, nil)
 	require.NoError(b, err)
 	var html bytes.Buffer
 	require.NoError(b, p.WriteHTML(&html))

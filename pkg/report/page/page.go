@@ -132,8 +132,8 @@ type standing struct {
 
 // Build reads the documents below the given paths (see fold.Read). A matrix says what the
 // runs whose documents name its digest were asked for, or the only run if no document
-// names any.
-func Build(in []string, matrices []*plan.Matrix) (*Page, error) {
+// names any. The verdict names the files that are not documents.
+func Build(in []string, matrices []*plan.Matrix) (*Page, *fold.Verdict, error) {
 	judge := fold.NewJudge(nil, fold.Expected{})
 	found := map[fold.Case]*standing{}
 	of := map[string]string{} // run id → digest of its matrix
@@ -142,7 +142,7 @@ func Build(in []string, matrices []*plan.Matrix) (*Page, error) {
 			judge.Problem(p)
 			continue
 		} else if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		of[rec.Head.RunID] = cmp.Or(of[rec.Head.RunID], rec.Head.MatrixSHA256)
 		if _, stands := judge.Record(rec); stands {
@@ -150,12 +150,13 @@ func Build(in []string, matrices []*plan.Matrix) (*Page, error) {
 		}
 	}
 	b := builder{runs: map[string]int{}, origins: map[string]int{}, views: map[string]*view{}}
-	b.add(judge.Verdict(nil), found)
+	v := judge.Verdict(nil)
+	b.add(v, found)
 	for _, m := range matrices {
 		b.plan(m, of)
 	}
 	b.finish()
-	return &b.Page, nil
+	return &b.Page, v, nil
 }
 
 func read(rec fold.Record) *standing {

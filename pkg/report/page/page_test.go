@@ -41,7 +41,7 @@ func (r *runs) add(d result.Document) {
 }
 
 func (r *runs) html(matrices ...*plan.Matrix) []byte {
-	p, err := page.Build([]string{r.dir}, matrices)
+	p, _, err := page.Build([]string{r.dir}, matrices)
 	require.NoError(r.t, err)
 	var b bytes.Buffer
 	require.NoError(r.t, p.WriteHTML(&b))
@@ -321,7 +321,7 @@ func TestComparisonOfRuns(t *testing.T) {
 	other.Environment = map[string]string{"NCCL_ALGO": "Tree"}
 	r.add(resulttest.Collective(c, other))
 	html := r.html()
-	p, err := page.Build([]string{r.dir}, nil)
+	p, _, err := page.Build([]string{r.dir}, nil)
 	require.NoError(t, err)
 	require.Len(t, p.Changes, 2*4, "two cases, each with two timing modes and two placements")
 	for _, change := range p.Changes {
@@ -386,7 +386,7 @@ func TestHostileText(t *testing.T) {
 		require.NoError(t, os.WriteFile(filepath.Join(r.dir, fmt.Sprintf("%d.json", r.n)), data, 0o644))
 		r.n++
 	}
-	p, err := page.Build([]string{r.dir}, nil)
+	p, _, err := page.Build([]string{r.dir}, nil)
 	require.NoError(t, err)
 	require.Len(t, p.Cases, 3)
 	for _, picture := range p.Pictures() {
