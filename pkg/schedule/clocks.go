@@ -15,6 +15,7 @@ type clocks struct {
 	gained  []clock            // by thread: what the messages of the open node add
 	alone   []bool             // by thread: the open node is one op
 	kept    map[endOf]clock    // of ops that others depend on
+	flying  map[endOf]clock    // of sends that have departed and not met their receives
 	touched []map[int]*history // by rank and slot
 }
 
@@ -38,11 +39,12 @@ type history struct {
 type epoch struct {
 	thread int
 	tick   int32
+	rank   int
 	op     int
 }
 
 func newClocks(p *Program) *clocks {
-	c := &clocks{threads: make([][]int, p.Ranks), kept: map[endOf]clock{}}
+	c := &clocks{threads: make([][]int, p.Ranks), kept: map[endOf]clock{}, flying: map[endOf]clock{}}
 	n := 0
 	for r, ops := range p.Ops {
 		streams := 0
@@ -52,7 +54,7 @@ func newClocks(p *Program) *clocks {
 				c.kept[endOf{r, int(d)}] = nil
 			}
 		}
-		c.active = c.active || streams > 1
+		c.active = c.active || streams > 1 || slices.ContainsFunc(ops, func(o Op) bool { return o.Kind == Put })
 		for range streams {
 			c.threads[r] = append(c.threads[r], n)
 			n++
@@ -113,6 +115,29 @@ func (c *clocks) meet(r int, send *Op, q int, receive *Op) {
 	}
 }
 
+// depart keeps what a send that does not wait for its receive tells it: what its rank knew,
+// and its own end if it is a node of its own.
+func (c *clocks) depart(r, i int, send *Op) {
+	if !c.active {
+		return
+	}
+	t := c.threads[r][send.Stream]
+	known := slices.Clone(c.open[t])
+	if c.alone[t] {
+		known[t]++
+	}
+	c.flying[endOf{r, i}] = known
+}
+
+// arrive tells a receive what its send knew when it departed.
+func (c *clocks) arrive(r, send, q int, receive *Op) {
+	if !c.active {
+		return
+	}
+	c.gained[c.threads[q][receive.Stream]].join(c.flying[endOf{r, send}])
+	delete(c.flying, endOf{r, send})
+}
+
 // end closes the node of ops from to to−1.
 func (c *clocks) end(p *Program, r, from, to int) {
 	if !c.active {
@@ -128,27 +153,27 @@ func (c *clocks) end(p *Program, r, from, to int) {
 	}
 }
 
-// touch records an access of rank r to a slot. It returns an earlier op that nothing orders
-// with it, if there is one and either writes.
-func (c *clocks) touch(r, op, stream, slot int, writes bool) (earlier int, found bool) {
+// touch records an access of an op of rank r to a slot of rank q. It returns an earlier one
+// that nothing orders with it, if there is one and either writes.
+func (c *clocks) touch(r, op, stream, q, slot int, writes bool) (earlier epoch, found bool) {
 	t := c.threads[r][stream]
-	h := c.touched[r][slot]
+	h := c.touched[q][slot]
 	if h == nil {
-		h = &history{write: epoch{-1, 0, 0}}
-		c.touched[r][slot] = h
+		h = &history{write: epoch{-1, 0, 0, 0}}
+		c.touched[q][slot] = h
 	}
 	before := func(e epoch) bool { return e.thread < 0 || e.thread == t || e.tick <= c.open[t][e.thread] }
 	if !before(h.write) {
-		earlier, found = h.write.op, true
+		earlier, found = h.write, true
 	}
-	mine := epoch{t, c.open[t][t] + 1, op}
+	mine := epoch{t, c.open[t][t] + 1, r, op}
 	if !writes {
 		h.reads = append(slices.DeleteFunc(h.reads, func(e epoch) bool { return e.thread == t }), mine)
 		return earlier, found
 	}
 	for _, e := range h.reads {
 		if !before(e) {
-			earlier, found = e.op, true
+			earlier, found = e, true
 		}
 	}
 	h.write, h.reads = mine, h.reads[:0]

@@ -14,10 +14,14 @@ type Actions interface {
 	// Issue is called for each op of a node that has started. It calls Post, at once or
 	// later.
 	Issue(r, i int)
-	// Local and Meet begin an op on its rank, and a message whose send, of rank r, and
-	// receive, of rank q, have been posted. When an op ends, Complete is called for it.
+	// Local begins an op that needs no op of another rank, and Meet a message whose send, of
+	// rank r, and receive, of rank q, have been posted. When an op ends, Complete is called
+	// for it.
 	Local(r, i int)
 	Meet(r, send, q, receive int)
+	// Depart begins a send or signal that does not wait for its receive. Its Meet, which
+	// follows when the receive has been posted, begins the receive alone.
+	Depart(r, send int)
 }
 
 // Flow runs the ops of a program in an order that its streams, dependencies, groups and
@@ -29,16 +33,20 @@ type Flow struct {
 	// partner is the receive that meets a send and the send that meets a receive, by rank
 	// and op; −1 is none.
 	partner [][]int32
-	ready   []place // streams to look at
-	left    int     // ops that have not ended
+	// turn is, where sends are buffered, the receive that has to end before a send may
+	// depart, and the send that departs after a receive; −1 is none.
+	turn  [][]int32
+	ready []place // streams to look at
+	left  int     // ops that have not ended
 }
 
 // state is how far an op is.
 type state uint8
 
 const (
-	waits  state = iota // for the ops before it
-	posted              // it has started; a message waits for its other end
+	waits    state = iota // for the ops before it
+	posted                // it has started; a message waits for its other end
+	departed              // of a send that does not wait for its receive: it is under way
 	ended
 )
 
@@ -56,19 +64,21 @@ type place struct{ rank, stream int }
 type channel struct {
 	from, to int32
 	number   uint8
+	signals  bool
 }
 
 // channel returns the channel of a send or a receive of rank r.
 func (o *Op) channel(r int) channel {
 	if o.sends() {
-		return channel{int32(r), o.Peer, o.Channel}
+		return channel{int32(r), o.Peer, o.Channel, o.signals()}
 	}
-	return channel{o.Peer, int32(r), o.Channel}
+	return channel{o.Peer, int32(r), o.Channel, o.signals()}
 }
 
 // NewFlow returns a flow of p, which has passed Check.
 func NewFlow(p *Program) *Flow {
-	f := &Flow{Program: p, streams: make([][]stream, p.Ranks), state: make([][]state, p.Ranks), partner: partners(p)}
+	f := &Flow{Program: p, streams: make([][]stream, p.Ranks), state: make([][]state, p.Ranks)}
+	f.match()
 	for r, ops := range p.Ops {
 		f.state[r] = make([]state, len(ops))
 		f.left += len(ops)
@@ -86,10 +96,18 @@ func NewFlow(p *Program) *Flow {
 	return f
 }
 
-// partners finds for every send the receive that it meets, and the reverse: on each channel,
+// match finds for every send the receive that it meets, and the reverse: on each channel,
 // the first meets the first.
-func partners(p *Program) [][]int32 {
+func (f *Flow) match() {
+	p := f.Program
 	partner := make([][]int32, p.Ranks)
+	f.partner = partner
+	if p.Buffer > 0 {
+		f.turn = make([][]int32, p.Ranks)
+		for r, ops := range p.Ops {
+			f.turn[r] = slices.Repeat([]int32{-1}, len(ops))
+		}
+	}
 	sends := make([][]int32, p.Ranks) // by peer and channel, then in the order of the list
 	receives := make([][]int32, p.Ranks)
 	for r, ops := range p.Ops {
@@ -104,33 +122,43 @@ func partners(p *Program) [][]int32 {
 		}
 		for _, list := range [][]int32{sends[r], receives[r]} {
 			slices.SortFunc(list, func(a, b int32) int {
-				return cmp.Or(ops[a].order(ops[b].Peer, ops[b].Channel), int(a-b))
+				return cmp.Or(ops[a].order(ops[b].Peer, ops[b].line()), int(a-b))
 			})
 		}
 	}
 	for r, list := range receives {
 		for from, to := 0, 0; from < len(list); from = to {
 			o := p.Ops[r][list[from]]
-			for to = from; to < len(list) && p.Ops[r][list[to]].order(o.Peer, o.Channel) == 0; to++ {
+			for to = from; to < len(list) && p.Ops[r][list[to]].order(o.Peer, o.line()) == 0; to++ {
 			}
 			theirs := p.Ops[o.Peer]
-			first, _ := slices.BinarySearchFunc(sends[o.Peer], o.Channel, func(i int32, number uint8) int {
-				return theirs[i].order(int32(r), number)
+			first, _ := slices.BinarySearchFunc(sends[o.Peer], o.line(), func(i int32, line int) int {
+				return theirs[i].order(int32(r), line)
 			})
 			for k, send := range sends[o.Peer][first:] {
-				if from+k == to || theirs[send].order(int32(r), o.Channel) != 0 {
+				if from+k == to || theirs[send].order(int32(r), o.line()) != 0 {
 					break
 				}
 				partner[r][list[from+k]], partner[o.Peer][send] = send, list[from+k]
+				if before := k - p.Buffer; f.turn != nil && before >= 0 && !o.signals() {
+					f.turn[o.Peer][send], f.turn[r][list[from+before]] = list[from+before], send
+				}
 			}
 		}
 	}
-	return partner
+}
+
+// line numbers the channels of an op's peer, those of signals after the others.
+func (o *Op) line() int {
+	if o.signals() {
+		return 256 + int(o.Channel)
+	}
+	return int(o.Channel)
 }
 
 // order compares the peer and the channel of an op with others.
-func (o *Op) order(peer int32, number uint8) int {
-	return cmp.Or(cmp.Compare(o.Peer, peer), cmp.Compare(o.Channel, number))
+func (o *Op) order(peer int32, line int) int {
+	return cmp.Or(cmp.Compare(o.Peer, peer), cmp.Compare(o.line(), line))
 }
 
 // Run starts and ends all nodes that can, and returns when Complete has to be called before
@@ -190,7 +218,7 @@ func (f *Flow) advance(a Actions, at place) bool {
 }
 
 // Post begins an op that was issued: one on its rank at once, a message as soon as both of
-// its ends are posted.
+// its ends are posted, or its send alone if that does not wait for the receive.
 func (f *Flow) Post(a Actions, r, i int) {
 	o := &f.Ops[r][i]
 	if !o.sends() && !o.receives() {
@@ -199,12 +227,40 @@ func (f *Flow) Post(a Actions, r, i int) {
 	}
 	f.state[r][i] = posted
 	peer, other := int(o.Peer), int(f.partner[r][i])
+	if f.eager(o) && o.sends() {
+		f.depart(a, r, i)
+		return
+	}
 	switch {
-	case other < 0 || f.state[peer][other] != posted:
+	case other < 0 || f.state[peer][other] < f.met(o):
 	case o.sends():
 		a.Meet(r, i, peer, other)
 	default:
 		a.Meet(peer, other, r, i)
+	}
+}
+
+// eager reports whether the send of an op's message does not wait for the receive.
+func (f *Flow) eager(o *Op) bool { return f.Buffer > 0 || o.signals() }
+
+// met is how far the other end of an op has to be for the op to begin.
+func (f *Flow) met(o *Op) state {
+	if f.eager(o) {
+		return departed
+	}
+	return posted
+}
+
+// depart begins a posted send that does not wait for its receive, if the buffer has room.
+func (f *Flow) depart(a Actions, r, i int) {
+	peer, other := int(f.Ops[r][i].Peer), int(f.partner[r][i])
+	if f.turn != nil && f.turn[r][i] >= 0 && f.state[peer][f.turn[r][i]] != ended {
+		return
+	}
+	f.state[r][i] = departed
+	a.Depart(r, i)
+	if other >= 0 && f.state[peer][other] == posted {
+		a.Meet(r, i, peer, other)
 	}
 }
 
@@ -226,9 +282,22 @@ func (f *Flow) finish(a Actions, at place, s *stream) {
 	}
 	f.left -= len(nodes)
 	s.next, s.open = s.next+len(nodes), 0
+	if f.turn != nil {
+		f.release(a, at.rank, nodes)
+	}
 	for other := range f.streams[at.rank] { // which may depend on what has ended
 		if other != at.stream {
 			f.ready = append(f.ready, place{at.rank, other})
+		}
+	}
+}
+
+// release begins the sends that waited for room in a buffer that receives have emptied.
+func (f *Flow) release(a Actions, r int, ops []int32) {
+	for _, i := range ops {
+		o, send := &f.Ops[r][i], int(f.turn[r][i])
+		if o.receives() && send >= 0 && f.state[o.Peer][send] == posted {
+			f.depart(a, int(o.Peer), send)
 		}
 	}
 }
@@ -239,7 +308,7 @@ func (f *Flow) waiting(r int) (ops []int) {
 		st := &f.streams[r][s]
 		for _, i := range st.ops[st.next : st.next+st.open] {
 			o, other := &f.Ops[r][i], f.partner[r][i]
-			if (o.sends() || o.receives()) && (other < 0 || f.state[o.Peer][other] == waits) {
+			if (o.sends() || o.receives()) && f.state[r][i] != departed && (other < 0 || f.state[o.Peer][other] < f.met(o)) {
 				ops = append(ops, int(i))
 			}
 		}

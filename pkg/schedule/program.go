@@ -53,14 +53,22 @@ func (s Slot) after(k int) Slot {
 type Kind uint8
 
 // Kinds of ops. A receive ends when the data is there; a send ends when its data has left.
+// The schedules known by name have the first four alone; plans of others have all.
 const (
 	Reduce     Kind = iota // Src is added to Dst, on the rank
 	Send                   // Src to Peer
 	Recv                   // from Peer to Dst
 	RecvReduce             // from Peer, added to Dst
+	Copy                   // Src replaces Dst, on the rank
+	Put                    // Src replaces Dst in the memory of Peer, which takes no part
+	Signal                 // tells Peer that the ops before it have ended; waits for nobody
+	Wait                   // for a signal of Peer
 )
 
-var kindNames = [...]string{Reduce: "reduce", Send: "send", Recv: "recv", RecvReduce: "recvreduce"}
+var kindNames = [...]string{
+	Reduce: "reduce", Send: "send", Recv: "recv", RecvReduce: "recvreduce",
+	Copy: "copy", Put: "put", Signal: "signal", Wait: "wait",
+}
 
 func (k Kind) String() string {
 	if int(k) < len(kindNames) {
@@ -72,25 +80,30 @@ func (k Kind) String() string {
 // Op is one step of a rank. A program of 1,024 ranks has millions, so it is small.
 type Op struct {
 	Src, Dst Slot  // first of Count chunks each; of a send Src alone, of a receive Dst alone
-	Count    int32 // chunks
-	Peer     int32 // of sends and receives
+	Count    int32 // chunks; 0 of signals and waits
+	Peer     int32 // of sends, receives, puts, signals and waits
 	// Group joins consecutive ops of a stream that start and end together; 0 is none.
 	Group int32
 	// deps are numbered in Program.deps, from 1; 0 is none.
 	deps   int32
 	Kind   Kind
 	Stream uint8
-	// Channel separates the messages between two ranks: those of a channel meet in order.
+	// Channel separates the messages between two ranks: those of a channel meet in order, and
+	// so do its signals and waits.
 	Channel uint8
 }
 
-func (o *Op) sends() bool    { return o.Kind == Send }
-func (o *Op) receives() bool { return o.Kind == Recv || o.Kind == RecvReduce }
+// sends and receives report whether the op is an end of a message; that of a signal is empty.
+func (o *Op) sends() bool    { return o.Kind == Send || o.Kind == Signal }
+func (o *Op) receives() bool { return o.Kind == Recv || o.Kind == RecvReduce || o.Kind == Wait }
+func (o *Op) signals() bool  { return o.Kind == Signal || o.Kind == Wait }
 
 // reads reports whether the op reads Src, and writes whether it writes Dst. An op that
 // reduces reads Dst too.
-func (o *Op) reads() bool  { return !o.receives() }
-func (o *Op) writes() bool { return o.Kind != Send }
+func (o *Op) reads() bool {
+	return o.Kind == Send || o.Kind == Put || o.Kind == Reduce || o.Kind == Copy
+}
+func (o *Op) writes() bool { return o.Kind != Send && !o.signals() }
 
 // Program is a schedule: a list of ops for each rank. The ops of a stream run in the order
 // of the list; ops of different streams are ordered by their dependencies alone. The sends
@@ -102,8 +115,15 @@ type Program struct {
 	Ranks      int
 	Chunks     int // of the whole vector; in gathers and scatters, chunk k is that of rank k div (Chunks/Ranks)
 	Scratch    int // slots of scratch memory of each rank
-	Ops        [][]Op
-	deps       [][]int32
+	// Input is 0 in place. Otherwise the first Input slots of scratch memory hold at the
+	// start what the vector would hold in place, and the vector holds nothing: all Chunks,
+	// or in a gather those of the rank.
+	Input int
+	// Buffer is 0 if a send waits for its receive. Otherwise a send ends as soon as its data
+	// has left, up to Buffer messages of a channel ahead of their receives.
+	Buffer int
+	Ops    [][]Op
+	deps   [][]int32
 }
 
 // Deps returns the ops of rank r, as indices, that have to end before op o of that rank
@@ -113,6 +133,22 @@ func (p *Program) Deps(o *Op) []int32 {
 		return nil
 	}
 	return p.deps[o.deps-1]
+}
+
+// Append adds an op to the list of rank r, which waits for the ops deps of that rank, and
+// returns its index.
+func (p *Program) Append(r int, o Op, deps ...int) int {
+	o.deps = 0
+	if len(deps) > 0 {
+		list := make([]int32, len(deps))
+		for i, d := range deps {
+			list[i] = int32(d)
+		}
+		p.deps = append(p.deps, list)
+		o.deps = int32(len(p.deps))
+	}
+	p.Ops[r] = append(p.Ops[r], o)
+	return len(p.Ops[r]) - 1
 }
 
 // Chunk returns the elements of chunk k where a vector of elements is split into q chunks:
@@ -152,6 +188,12 @@ func (p *Program) Check() error {
 	if p.Chunks < 1 || p.Collective != AllReduce && p.Chunks%p.Ranks != 0 {
 		return fmt.Errorf("program %s has %d chunks, must have a multiple of its %d ranks", p.Name, p.Chunks, p.Ranks)
 	}
+	if input := p.inputs(); p.Input != 0 && (p.Input != input || p.Input > p.Scratch) {
+		return fmt.Errorf("program %s has %d chunks of input in %d slots of scratch memory, must have %d", p.Name, p.Input, p.Scratch, input)
+	}
+	if p.Buffer < 0 {
+		return fmt.Errorf("program %s buffers %d messages, must buffer at least 0", p.Name, p.Buffer)
+	}
 	var errs []error
 	type end struct {
 		channel
@@ -184,11 +226,22 @@ func (p *Program) Check() error {
 	return errors.Join(errs...)
 }
 
+// inputs returns how many chunks of the vector a rank holds at the start.
+func (p *Program) inputs() int {
+	if p.Collective == AllGather {
+		return p.Chunks / p.Ranks
+	}
+	return p.Chunks
+}
+
 func (p *Program) checkOp(r, i int, o *Op) error {
 	if int(o.Kind) >= len(kindNames) {
 		return errors.New("its kind is unknown")
 	}
-	if o.Count < 1 {
+	if o.signals() && o.Count != 0 {
+		return fmt.Errorf("has %d chunks, must have none", o.Count)
+	}
+	if o.Count < 1 && !o.signals() {
 		return fmt.Errorf("has %d chunks, must have at least 1", o.Count)
 	}
 	inside := func(s Slot) error {
@@ -211,7 +264,7 @@ func (p *Program) checkOp(r, i int, o *Op) error {
 			return err
 		}
 	}
-	if (o.sends() || o.receives()) && (o.Peer < 0 || int(o.Peer) >= p.Ranks || int(o.Peer) == r) {
+	if (o.sends() || o.receives() || o.Kind == Put) && (o.Peer < 0 || int(o.Peer) >= p.Ranks || int(o.Peer) == r) {
 		return fmt.Errorf("peer %d, must be another of %d ranks", o.Peer, p.Ranks)
 	}
 	for _, d := range p.Deps(o) {
@@ -222,12 +275,13 @@ func (p *Program) checkOp(r, i int, o *Op) error {
 	return nil
 }
 
-// SentBytes returns the bytes that each rank sends, and the number of its messages.
+// SentBytes returns the bytes that each rank sends or puts, and the number of its messages
+// without signals.
 func (p *Program) SentBytes(elements, size int64) (bytes []int64, messages []int) {
 	bytes, messages = make([]int64, p.Ranks), make([]int, p.Ranks)
 	for r := range p.Ops {
 		for i := range p.Ops[r] {
-			if o := &p.Ops[r][i]; o.sends() {
+			if o := &p.Ops[r][i]; o.Kind == Send || o.Kind == Put {
 				bytes[r] += p.Bytes(o.Src, o.Count, elements, size)
 				messages[r]++
 			}

@@ -66,6 +66,14 @@ func (o *Op) String() string {
 		return fmt.Sprintf("receive %s from rank %d", span(o.Dst), o.Peer)
 	case RecvReduce:
 		return fmt.Sprintf("receive from rank %d and add to %s", o.Peer, span(o.Dst))
+	case Copy:
+		return fmt.Sprintf("copy %s to %s", span(o.Src), span(o.Dst))
+	case Put:
+		return fmt.Sprintf("put %s into %s of rank %d", span(o.Src), span(o.Dst), o.Peer)
+	case Signal:
+		return fmt.Sprintf("signal rank %d", o.Peer)
+	case Wait:
+		return fmt.Sprintf("wait for a signal of rank %d", o.Peer)
 	default:
 		return fmt.Sprintf("add %s to %s", span(o.Src), span(o.Dst))
 	}

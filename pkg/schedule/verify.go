@@ -83,37 +83,74 @@ func Verify(p *Program) *Report {
 	return &Report{v.findings, len(v.findings) == 0 && v.uniform()}
 }
 
-// value is what a chunk holds: data of one chunk of the vector, from a set of ranks. The
-// nil set is undefined memory.
+// value is what a slot holds: data of one chunk of the vector, from a set of ranks.
 type value struct {
 	ranks []uint64 // a bit for each
-	chunk int32
-	order uint64 // of the additions: equal for equal trees
+	held
 }
 
-func (v value) defined() bool { return v.ranks != nil }
+// held is a value without its ranks.
+type held struct {
+	order uint64 // of the additions: equal for equal trees
+	chunk int32  // −1: undefined memory
+}
+
+func (h held) defined() bool { return h.chunk >= 0 }
+
+// memory is the slots of a rank: the vector, then scratch memory. A program of 1,024 ranks
+// has a million of them, so that the sets of ranks lie behind each other.
+type memory struct {
+	held  []held
+	ranks []uint64
+	words int // of the set of a slot
+}
+
+func newMemory(slots, words int) memory {
+	m := memory{make([]held, slots), make([]uint64, slots*words), words}
+	for i := range m.held {
+		m.held[i].chunk = -1
+	}
+	return m
+}
+
+// at returns the value of a slot; its set is that of the slot, not a copy.
+func (m *memory) at(slot int) value {
+	return value{m.ranks[slot*m.words : (slot+1)*m.words], m.held[slot]}
+}
+
+// set replaces the value of a slot.
+func (m *memory) set(slot int, x value) {
+	copy(m.ranks[slot*m.words:], x.ranks)
+	m.held[slot] = x.held
+}
 
 // verifier runs a program. A node is an op, or the ops of a group.
 type verifier struct {
 	*Program
 	*Flow
-	memory   [][]value // by rank: the vector, then scratch memory
-	words    int
+	memory   []memory          // by rank
+	flying   map[endOf][]value // what has departed and not met its receive
 	clocks   *clocks
 	findings []Finding
 }
 
 func newVerifier(p *Program) *verifier {
-	v := &verifier{Program: p, Flow: NewFlow(p), words: (p.Ranks + 63) / 64, clocks: newClocks(p)}
-	v.memory = make([][]value, p.Ranks)
+	v := &verifier{Program: p, Flow: NewFlow(p), clocks: newClocks(p), flying: map[endOf][]value{}}
+	v.memory = make([]memory, p.Ranks)
+	words := (p.Ranks + 63) / 64
 	for r := range v.memory {
-		v.memory[r] = make([]value, p.Chunks+p.Scratch)
-		for k := range p.Chunks {
-			if p.Collective != AllGather || k/(p.Chunks/p.Ranks) == r {
-				ranks := make([]uint64, v.words)
-				ranks[r/64] = 1 << (r % 64)
-				v.memory[r][k] = value{ranks, int32(k), mix(uint64(k+1)<<32 | uint64(r+1))}
+		v.memory[r] = newMemory(p.Chunks+p.Scratch, words)
+		first := 0
+		if p.Collective == AllGather {
+			first = r * p.inputs()
+		}
+		for j := range p.inputs() {
+			slot, k := first+j, first+j
+			if p.Input > 0 {
+				slot = p.Chunks + j
 			}
+			v.memory[r].held[slot] = held{mix(uint64(k+1)<<32 | uint64(r+1)), int32(k)}
+			v.memory[r].ranks[slot*words+r/64] = 1 << (r % 64)
 		}
 	}
 	return v
@@ -148,10 +185,22 @@ func (v *verifier) slot(s Slot) int {
 // run runs ops until none can start or end.
 func (v *verifier) run() {
 	v.Run(v)
+	v.undelivered()
 	if v.Left() == 0 || len(v.findings) >= mostFindings {
 		return
 	}
 	v.stuck()
+}
+
+// undelivered reports sends that waited for no receive, and have none.
+func (v *verifier) undelivered() {
+	for r := range v.Ops {
+		for i := range v.Ops[r] {
+			if o := &v.Ops[r][i]; v.eager(o) && o.sends() && v.partner[r][i] < 0 {
+				v.find(Unmatched, r, i, -1, "%ss to rank %d, which has no %s left for it", o.Kind, o.Peer, other(o))
+			}
+		}
+	}
 }
 
 // Start implements Actions.
@@ -170,38 +219,69 @@ func (v *verifier) Local(r, i int) {
 	defer v.Complete(r, i)
 	o := &v.Ops[r][i]
 	v.access(r, i)
-	for k := range int(o.Count) {
-		v.put(r, i, v.slot(o.Dst)+k, v.memory[r][v.slot(o.Src)+k], true)
+	to := r
+	if o.Kind == Put {
+		to = int(o.Peer)
 	}
+	for k := range int(o.Count) {
+		v.put(r, i, to, v.slot(o.Dst)+k, v.memory[r].at(v.slot(o.Src)+k), o.Kind == Reduce)
+	}
+}
+
+// Depart implements Actions.
+func (v *verifier) Depart(r, i int) {
+	defer v.Complete(r, i)
+	o := &v.Ops[r][i]
+	v.clocks.depart(r, i, o)
+	v.access(r, i)
+	if o.Count == 0 || v.partner[r][i] < 0 {
+		return
+	}
+	values := make([]value, o.Count)
+	for k := range values {
+		values[k] = v.memory[r].at(v.slot(o.Src) + k)
+		values[k].ranks = slices.Clone(values[k].ranks)
+	}
+	v.flying[endOf{r, i}] = values
 }
 
 // Meet implements Actions.
 func (v *verifier) Meet(r, send, q, receive int) {
-	defer v.Complete(r, send)
 	defer v.Complete(q, receive)
 	s, d := &v.Ops[r][send], &v.Ops[q][receive]
-	v.clocks.meet(r, s, q, d)
-	v.access(r, send)
+	values, eager := v.flying[endOf{r, send}], v.eager(s)
+	if eager {
+		delete(v.flying, endOf{r, send})
+		v.clocks.arrive(r, send, q, d)
+	} else {
+		defer v.Complete(r, send)
+		v.clocks.meet(r, s, q, d)
+		v.access(r, send)
+	}
 	v.access(q, receive)
 	if s.Count != d.Count {
 		v.find(Mismatch, q, receive, -1, "receives %d chunks, of which rank %d sends %d in op %d", d.Count, r, s.Count, send)
 	}
 	for k := range int(min(s.Count, d.Count)) {
 		from := v.slot(s.Src) + k
-		if !v.memory[r][from].defined() {
+		x := v.memory[r].at(from)
+		if eager {
+			x = values[k]
+		}
+		if !x.defined() {
 			v.find(Undefined, r, send, from, "sends %s, which holds nothing", s.Src.after(k))
 			continue
 		}
-		v.put(q, receive, v.slot(d.Dst)+k, v.memory[r][from], d.Kind == RecvReduce)
+		v.put(q, receive, q, v.slot(d.Dst)+k, x, d.Kind == RecvReduce)
 	}
 }
 
 // End implements Actions.
 func (v *verifier) End(r int, from, to int) { v.clocks.end(v.Program, r, from, to) }
 
-// put writes or adds a value to a slot of rank r.
-func (v *verifier) put(r, op, slot int, x value, add bool) {
-	to := &v.memory[r][slot]
+// put makes an op of rank r write or add a value to a slot of rank q.
+func (v *verifier) put(r, op, q, slot int, x value, add bool) {
+	to := v.memory[q].at(slot)
 	switch {
 	case !x.defined():
 		v.find(Undefined, r, op, slot, "reads memory that holds nothing")
@@ -213,12 +293,8 @@ func (v *verifier) put(r, op, slot int, x value, add bool) {
 		v.find(Misplaced, r, op, slot, "adds data of chunk %d to data of chunk %d", x.chunk, to.chunk)
 		return
 	}
-	if !to.defined() {
-		to.ranks = make([]uint64, v.words)
-	}
 	if !add {
-		copy(to.ranks, x.ranks)
-		to.chunk, to.order = x.chunk, x.order
+		v.memory[q].set(slot, x)
 		return
 	}
 	for i, w := range x.ranks {
@@ -228,7 +304,7 @@ func (v *verifier) put(r, op, slot int, x value, add bool) {
 		}
 		to.ranks[i] |= w
 	}
-	to.order = added(to.order, x.order)
+	v.memory[q].held[slot].order = added(to.order, x.order)
 }
 
 // results checks what the ranks end with.
@@ -238,7 +314,7 @@ func (v *verifier) results() {
 			if v.Collective == ReduceScatter && k/(v.Chunks/v.Ranks) != r {
 				continue
 			}
-			x := v.memory[r][k]
+			x := v.memory[r].at(k)
 			want := v.Ranks
 			if v.Collective == AllGather {
 				want = 1
@@ -266,7 +342,7 @@ func (v *verifier) uniform() bool {
 	}
 	for k := range v.Chunks {
 		for r := range v.memory {
-			if v.memory[r][k].order != v.memory[0][k].order {
+			if v.memory[r].held[k].order != v.memory[0].held[k].order {
 				return false
 			}
 		}
@@ -340,7 +416,7 @@ func (v *verifier) accesses(r, i int) (all []interval) {
 	if o.reads() {
 		all = append(all, interval{v.slot(o.Src), v.slot(o.Src) + int(o.Count), false, i})
 	}
-	if o.writes() {
+	if o.writes() && o.Kind != Put {
 		all = append(all, interval{v.slot(o.Dst), v.slot(o.Dst) + int(o.Count), true, i})
 	}
 	return all
@@ -374,6 +450,17 @@ func (v *verifier) race(r, op, earlier, slot int) {
 	v.find(Race, r, op, slot, "is not ordered with op %d (%s), and one of them writes there", earlier, v.Ops[r][earlier].Kind)
 }
 
+// touch finds an access that nothing orders with that of op i of rank r to a slot of rank q.
+func (v *verifier) touch(r, i, q, slot int, writes bool) {
+	e, found := v.clocks.touch(r, i, int(v.Ops[r][i].Stream), q, slot, writes)
+	switch {
+	case found && r == q && e.rank == r:
+		v.race(r, i, e.op, slot)
+	case found:
+		v.find(Race, r, i, slot, "of rank %d: is not ordered with op %d of rank %d (%s), and one of them writes there", q, e.op, e.rank, v.Ops[e.rank][e.op].Kind)
+	}
+}
+
 // access finds accesses of other streams to the slots of an op that nothing orders.
 func (v *verifier) access(r, i int) {
 	if !v.clocks.active {
@@ -381,14 +468,20 @@ func (v *verifier) access(r, i int) {
 	}
 	for _, x := range v.accesses(r, i) {
 		for slot := x.first; slot < x.end; slot++ {
-			if earlier, found := v.clocks.touch(r, i, int(v.Ops[r][i].Stream), slot, x.writes); found {
-				v.race(r, i, earlier, slot)
-			}
+			v.touch(r, i, r, slot, x.writes)
+		}
+	}
+	if o := &v.Ops[r][i]; o.Kind == Put {
+		for k := range int(o.Count) {
+			v.touch(r, i, int(o.Peer), v.slot(o.Dst)+k, true)
 		}
 	}
 }
 
 func direction(o *Op) string {
+	if o.Kind == Wait {
+		return "waits for a signal"
+	}
 	if o.sends() {
 		return "waits for a receive"
 	}
@@ -396,8 +489,14 @@ func direction(o *Op) string {
 }
 
 func other(o *Op) string {
-	if o.sends() {
+	switch o.Kind {
+	case Signal:
+		return "wait"
+	case Wait:
+		return "signal"
+	case Send:
 		return "receive"
+	default:
+		return "send"
 	}
-	return "send"
 }

@@ -28,16 +28,7 @@ func (w *writer) vector(chunk int) Slot { return Slot(w.base + chunk*w.unit) }
 // add appends an op to rank r and returns its index.
 func (w *writer) add(r int, o Op, deps ...int) int {
 	o.Stream, o.Channel, o.Group = w.stream, w.stream, w.grouped
-	if len(deps) > 0 {
-		list := make([]int32, len(deps))
-		for i, d := range deps {
-			list[i] = int32(d)
-		}
-		w.deps = append(w.deps, list)
-		o.deps = int32(len(w.deps))
-	}
-	w.Ops[r] = append(w.Ops[r], o)
-	return len(w.Ops[r]) - 1
+	return w.Append(r, o, deps...)
 }
 
 // group makes the ops that f adds to rank r start and end together.

@@ -54,7 +54,7 @@ func TestExamples(t *testing.T) {
 			require.NoError(t, named.ParseFlags(rest), line)
 			require.NoError(t, named.ValidateArgs(named.Flags().Args()), line)
 			switch named.Name() {
-			case "aggregate", "summarize", "report", "env", "list", "show", "verify", "simulate":
+			case "aggregate", "summarize", "report", "env", "list", "convert", "show", "verify", "simulate":
 				t.Chdir(dir)
 				code, _, stderr := cxrun(t, nil, words[1:]...)
 				require.Equal(t, cli.ExitOK, code, "%s: %s", line, stderr)

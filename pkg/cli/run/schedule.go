@@ -1,8 +1,14 @@
 package run
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -13,6 +19,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/cli/bench"
 	"github.com/collectivex/collectivex/pkg/fold"
 	"github.com/collectivex/collectivex/pkg/schedule"
+	"github.com/collectivex/collectivex/pkg/schedule/planfile"
 	"github.com/collectivex/collectivex/pkg/schedule/simulate"
 )
 
@@ -21,7 +28,8 @@ func newSchedule(s cli.Streams) *cobra.Command {
 		Use:   "schedule",
 		Short: "Show, verify and simulate collectives as explicit steps",
 		Long: `Show, verify and simulate collectives as explicit steps: which rank sends, receives
-and adds what, in which order. docs/schedules.md describes the schedules and the model.
+and adds what, in which order. A schedule is one of those that are known by name, or a plan
+of MSCCL in a file. docs/schedules.md describes the schedules, the plans and the model.
 
 Nothing is measured. A simulated time says what a model predicts.`,
 		Example: `  cxrun schedule list
@@ -29,7 +37,7 @@ Nothing is measured. A simulated time says what a model predicts.`,
 		Args: cli.UnknownCommand,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	cmd.AddCommand(newScheduleList(s), newScheduleShow(s), newScheduleVerify(s), newScheduleSimulate(s))
+	cmd.AddCommand(newScheduleList(s), newScheduleShow(s), newScheduleVerify(s), newScheduleSimulate(s), newScheduleConvert(s))
 	return cmd
 }
 
@@ -51,11 +59,14 @@ func newScheduleList(s cli.Streams) *cobra.Command {
 }
 
 func ofSchedule(c *cobra.Command, args []string) error {
-	if len(args) != 2 {
-		return cli.UsageError("%s needs a collective and the name of a schedule; see 'cxrun schedule list'", c.CommandPath())
+	if len(args) != 1 && len(args) != 2 {
+		return cli.UsageError("%s needs the file of a plan, or a collective and the name of a schedule; see 'cxrun schedule list'", c.CommandPath())
 	}
 	return nil
 }
+
+// ofFileOrName is how the usage of a command names its schedule.
+const ofFileOrName = "FILE | COLLECTIVE NAME"
 
 // shapeFlags are the flags that every program of a schedule needs.
 type shapeFlags struct{ schedule.Shape }
@@ -66,8 +77,49 @@ func (f *shapeFlags) add(fs *pflag.FlagSet) {
 	fs.IntVar(&f.Segments, "segments", 8, "pipeline each half of a tree's vector in `N` pieces")
 }
 
-// program makes the program of a collective and a schedule.
-func (f *shapeFlags) program(args []string) (*schedule.Program, error) {
+// program reads the program of a file, or makes that of a collective and a schedule. The plan
+// is that of the file; a program that was made has none.
+func (f *shapeFlags) program(c *cobra.Command, s cli.Streams, args []string) (*schedule.Program, *planfile.Plan, error) {
+	if len(args) == 2 {
+		p, err := f.generate(args)
+		return p, nil, err
+	}
+	for _, name := range []string{"ranks", "segments"} {
+		if c.Flags().Changed(name) {
+			return nil, nil, cli.UsageError("--%s is for schedules that are known by name; the plan in %s has its own", name, args[0])
+		}
+	}
+	data, err := os.ReadFile(args[0])
+	if err != nil {
+		return nil, nil, cli.UsageError("%w", err)
+	}
+	plan, err := planfile.Read(args[0], data)
+	if err != nil {
+		return nil, nil, cli.UsageError("%w", err)
+	}
+	for _, note := range plan.Notes {
+		fmt.Fprintln(s.Err, note)
+	}
+	f.Ranks = plan.Program.Ranks
+	return plan.Program, plan, nil
+}
+
+// verified returns the report of a program without findings. Those of a plan have their place
+// in its file.
+func verified(p *schedule.Program, plan *planfile.Plan) (*schedule.Report, error) {
+	report := schedule.Verify(p)
+	if plan == nil || len(report.Findings) == 0 {
+		return report, report.Err()
+	}
+	var lines []string
+	for _, f := range report.Findings {
+		lines = append(lines, plan.Find(f))
+	}
+	return report, errors.New(strings.Join(lines, "\n"))
+}
+
+// generate makes the program of a collective and a schedule.
+func (f *shapeFlags) generate(args []string) (*schedule.Program, error) {
 	a, err := schedule.Find(args[1], schedule.Collective(args[0]))
 	if err != nil {
 		return nil, cli.UsageError("%w", err)
@@ -86,14 +138,14 @@ func (f *shapeFlags) program(args []string) (*schedule.Program, error) {
 func newScheduleShow(s cli.Streams) *cobra.Command {
 	var f shapeFlags
 	cmd := &cobra.Command{
-		Use:   "show COLLECTIVE NAME",
+		Use:   "show " + ofFileOrName,
 		Short: "Print the steps of every rank",
 		Long: `Print the steps of every rank of a schedule. Steps on one line start and end
 together. Chunks are those of the whole vector, counted from 0.`,
-		Example: "  cxrun schedule show all_gather ring --ranks 4",
+		Example: "  cxrun schedule show all_gather ring --ranks 4\n  cxrun schedule show ring.xml",
 		Args:    ofSchedule,
-		RunE: func(_ *cobra.Command, args []string) error {
-			p, err := f.program(args)
+		RunE: func(c *cobra.Command, args []string) error {
+			p, _, err := f.program(c, s, args)
 			if err != nil {
 				return err
 			}
@@ -107,23 +159,25 @@ together. Chunks are those of the whole vector, counted from 0.`,
 func newScheduleVerify(s cli.Streams) *cobra.Command {
 	var f shapeFlags
 	cmd := &cobra.Command{
-		Use:   "verify COLLECTIVE NAME",
+		Use:   "verify " + ofFileOrName,
 		Short: "Check that a schedule computes what it should",
 		Long: `Check that a schedule computes what it should: follow the data of every rank through
 its steps and look for wrong results, reads of undefined memory, data that is added
 twice, ranks that wait for each other, and unordered accesses to the same memory.
 
-The exit code is 1 if there is a finding.`,
+Findings in a plan of a file begin with its name, the line and the column. The exit code
+is 1 if there is a finding.`,
 		Example: `  cxrun schedule verify all_reduce ring --ranks 8
-  cxrun schedule verify all_gather hierarchical_sliced --ranks 16 --width 8`,
+  cxrun schedule verify all_gather hierarchical_sliced --ranks 16 --width 8
+  cxrun schedule verify ring.xml`,
 		Args: ofSchedule,
-		RunE: func(_ *cobra.Command, args []string) error {
-			p, err := f.program(args)
+		RunE: func(c *cobra.Command, args []string) error {
+			p, plan, err := f.program(c, s, args)
 			if err != nil {
 				return err
 			}
-			report := schedule.Verify(p)
-			if err := report.Err(); err != nil {
+			report, err := verified(p, plan)
+			if err != nil {
 				return err
 			}
 			_, messages := p.SentBytes(0, 1)
@@ -166,7 +220,7 @@ func newScheduleSimulate(s cli.Streams) *cobra.Command {
 		asJSON                       bool
 	)
 	cmd := &cobra.Command{
-		Use:   "simulate COLLECTIVE NAME",
+		Use:   "simulate " + ofFileOrName,
 		Short: "Predict the time of a schedule on a model of a machine",
 		Long: `Predict the time of a schedule on a model of a machine, from the common start of all
 ranks to the end of the last. The schedule is verified first.
@@ -177,12 +231,12 @@ one message after another), fair (all at once, at max-min fair rates).`,
 		Example: `  cxrun schedule simulate all_reduce ring --ranks 8 --bytes 1M
   cxrun schedule simulate all_gather direct --ranks 16 --topology ring --sharing fair --json`,
 		Args: ofSchedule,
-		RunE: func(_ *cobra.Command, args []string) error {
-			p, err := f.program(args)
+		RunE: func(c *cobra.Command, args []string) error {
+			p, plan, err := f.program(c, s, args)
 			if err != nil {
 				return err
 			}
-			bytes, err := bench.ParseSize(size)
+			vector, err := bench.ParseSize(size)
 			if err != nil {
 				return cli.UsageError("--bytes: %w", err)
 			}
@@ -193,7 +247,7 @@ one message after another), fair (all at once, at max-min fair rates).`,
 			if err != nil {
 				return err
 			}
-			if err := schedule.Verify(p).Err(); err != nil {
+			if _, err := verified(p, plan); err != nil {
 				return err
 			}
 			m := simulate.Machine{
@@ -203,19 +257,19 @@ one message after another), fair (all at once, at max-min fair rates).`,
 			if reduceBW > 0 {
 				m.ReduceByte = 1000 / reduceBW
 			}
-			r, err := simulate.Run(p, m, bytes, 1)
+			r, err := simulate.Run(p, m, vector, 1)
 			if err != nil {
 				return cli.UsageError("%w", err)
 			}
 			out := simulated{
 				Origin: "simulated", Collective: string(p.Collective), Schedule: p.Name, Ranks: p.Ranks,
-				Topology: t.Name, Sharing: sharing, Bytes: bytes, Messages: r.Messages, Makespan: r.Makespan.Nanoseconds(),
+				Topology: t.Name, Sharing: sharing, Bytes: vector, Messages: r.Messages, Makespan: r.Makespan.Nanoseconds(),
 			}
 			if asJSON {
 				return json.NewEncoder(s.Out).Encode(out)
 			}
 			fmt.Fprintf(s.Out, "simulated: %s %s of %d bytes, %s on a %s (%s): %.3f µs, %s\n",
-				p.Name, p.Collective, bytes, fold.Count(p.Ranks, "rank", "ranks"), t.Name, sharing, out.Makespan/1000, fold.Count(r.Messages, "message", "messages"))
+				p.Name, p.Collective, vector, fold.Count(p.Ranks, "rank", "ranks"), t.Name, sharing, out.Makespan/1000, fold.Count(r.Messages, "message", "messages"))
 			return nil
 		},
 	}
@@ -231,6 +285,59 @@ one message after another), fair (all at once, at max-min fair rates).`,
 	fs.BoolVar(&asJSON, "json", false, "write JSON")
 	return cmd
 }
+
+func newScheduleConvert(s cli.Streams) *cobra.Command {
+	var (
+		f   shapeFlags
+		out string
+	)
+	cmd := &cobra.Command{
+		Use:   "convert (" + ofFileOrName + ") -o FILE",
+		Short: "Write a schedule as an execution plan",
+		Long: `Write a schedule as an execution plan in the form that the extension of the output
+names: .xml for MSCCL. The schedule is verified first, and so is the plan, under the rules
+of its own system: MSCCL has no groups and buffers 8 messages of a connection. The streams
+of the schedule become thread blocks, each with at most one rank that it sends to and one
+that it receives from.`,
+		Example: "  cxrun schedule convert all_reduce ring --ranks 8 -o ring.xml",
+		Args:    ofSchedule,
+		RunE: func(c *cobra.Command, args []string) error {
+			format, ok := planForms[filepath.Ext(out)]
+			if !ok {
+				return cli.UsageError("-o %q: name a file that ends in %s", out, strings.Join(slices.Sorted(maps.Keys(planForms)), ", "))
+			}
+			p, plan, err := f.program(c, s, args)
+			if err != nil {
+				return err
+			}
+			if _, err := verified(p, plan); err != nil {
+				return err
+			}
+			var b bytes.Buffer
+			if err := planfile.Write(&b, p, format); err != nil {
+				return cli.UsageError("%w", err)
+			}
+			written, err := planfile.Read(out, b.Bytes())
+			if err != nil {
+				return err
+			}
+			if _, err := verified(written.Program, written); err != nil {
+				return err
+			}
+			if err := os.WriteFile(out, b.Bytes(), 0o644); err != nil {
+				return cli.EnvironmentError("%w", err)
+			}
+			fmt.Fprintf(s.Out, "%s: %s %s of %s\n", out, p.Name, p.Collective, fold.Count(p.Ranks, "rank", "ranks"))
+			return nil
+		},
+	}
+	f.add(cmd.Flags())
+	cmd.Flags().StringVarP(&out, "output", "o", "", "write to `FILE`, whose extension names the form")
+	return cmd
+}
+
+// planForms are the formats of plans by the extensions of their files.
+var planForms = map[string]string{".xml": planfile.MSCCL}
 
 func topologyOf(name string, ranks, width int) (simulate.Topology, error) {
 	if width == 0 {

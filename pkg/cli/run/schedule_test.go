@@ -1,6 +1,7 @@
 package run
 
 import (
+	"os"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -9,6 +10,8 @@ import (
 )
 
 func TestSchedule(t *testing.T) {
+	t.Chdir(t.TempDir())
+	require.NoError(t, os.WriteFile("cut.xml", []byte("<algo name=\"ring\""), 0o644))
 	for _, tt := range []struct {
 		args           []string
 		code           int
@@ -39,7 +42,22 @@ func TestSchedule(t *testing.T) {
 			cli.ExitOK,
 			`{"origin":"simulated","collective":"all_gather","schedule":"ring","ranks":4,"topology":"torus 2×2","sharing":"fifo","bytes":1048576,"messages":12,"makespan_ns":37457.28}` + "\n", "",
 		},
-		{[]string{"verify", "all_reduce"}, cli.ExitUsage, "", "cxrun: cxrun schedule verify needs a collective and the name of a schedule; see 'cxrun schedule list'\n"},
+		{[]string{"convert", "all_reduce", "ring", "--ranks", "4", "-o", "ring.xml"}, cli.ExitOK, "ring.xml: ring all_reduce of 4 ranks\n", ""},
+		{
+			[]string{"verify", "ring.xml"},
+			cli.ExitOK,
+			"ring all_reduce of 4 ranks is correct: 24 messages\nall ranks add in the same order: their sums are equal bit by bit\n", "",
+		},
+		{ // as the schedule of that name
+			[]string{"simulate", "ring.xml", "--bytes", "1M"},
+			cli.ExitOK,
+			"simulated: ring all_reduce of 1048576 bytes, 4 ranks on a full mesh (unloaded): 37.457 µs, 24 messages\n", "",
+		},
+		{[]string{"verify", "cut.xml"}, cli.ExitUsage, "", "cxrun: cut.xml:1:18: the file ends before the plan does\n"},
+		{[]string{"verify", "ring.xml", "--ranks", "4"}, cli.ExitUsage, "", "cxrun: --ranks is for schedules that are known by name; the plan in ring.xml has its own\n"},
+		{[]string{"convert", "all_reduce", "ring", "-o", "ring.yaml"}, cli.ExitUsage, "", "cxrun: -o \"ring.yaml\": name a file that ends in .xml\n"},
+		{[]string{"verify", "all_reduce"}, cli.ExitUsage, "", "cxrun: open all_reduce: no such file or directory\n"},
+		{[]string{"verify"}, cli.ExitUsage, "", "cxrun: cxrun schedule verify needs the file of a plan, or a collective and the name of a schedule; see 'cxrun schedule list'\n"},
 		{[]string{"verify", "alltoall", "ring"}, cli.ExitUsage, "", "cxrun: no schedules of collective \"alltoall\": choose all_gather, all_reduce or reduce_scatter\n"},
 		{[]string{"verify", "all_reduce", "swing", "--ranks", "6"}, cli.ExitUsage, "", "cxrun: swing all_reduce: 6 ranks, must be a power of two\n"},
 		{[]string{"simulate", "all_reduce", "ring", "--topology", "torus", "--width", "3"}, cli.ExitUsage, "", "cxrun: --topology torus: 8 ranks in rows of 3, must fill each row\n"},

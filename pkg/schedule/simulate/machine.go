@@ -50,6 +50,7 @@ type Machine struct {
 	// order. An engine is held until the last byte has left. 0 is no limit.
 	Engines    int
 	ReduceByte float64 // of adding data that was received or is there
+	CopyByte   float64 // of copying data on a rank
 	// Quantum truncates the time of a message's bytes on a link to a multiple; 0 and 1 keep
 	// picoseconds.
 	Quantum Picoseconds
@@ -64,7 +65,7 @@ func (m *Machine) check(ranks int) error {
 	default:
 		return fmt.Errorf("sharing %q, must be %s, %s or %s", m.Sharing, Unloaded, FIFO, Fair)
 	}
-	for _, cost := range []float64{float64(m.Latency), float64(m.Issue), float64(m.Overhead), float64(m.Engines), float64(m.Quantum), m.PerByte, m.ReduceByte} {
+	for _, cost := range []float64{float64(m.Latency), float64(m.Issue), float64(m.Overhead), float64(m.Engines), float64(m.Quantum), m.PerByte, m.ReduceByte, m.CopyByte} {
 		if !(cost >= 0) || math.IsInf(cost, 1) {
 			return errors.New("a cost of the machine is negative or not finite")
 		}

@@ -24,13 +24,13 @@ func Run(p *schedule.Program, m Machine, elements, size int64) (*Result, error) 
 	if err := m.check(p.Ranks); err != nil {
 		return nil, err
 	}
-	if t := max(float64(m.Latency), float64(elements)*float64(size)*max(m.PerByte, m.ReduceByte)); t > 1e15 {
+	if t := max(float64(m.Latency), float64(elements)*float64(size)*max(m.PerByte, m.ReduceByte, m.CopyByte)); t > 1e15 {
 		return nil, errors.New("a step can take more than 1,000 s: take fewer bytes, a higher bandwidth or a lower latency")
 	}
 	if err := p.Check(); err != nil {
 		return nil, err
 	}
-	s := &simulation{Machine: m, Flow: schedule.NewFlow(p), elements: elements, size: size}
+	s := &simulation{Machine: m, Flow: schedule.NewFlow(p), elements: elements, size: size, flying: map[place]int32{}}
 	s.result.Ends = make([]Picoseconds, p.Ranks)
 	s.sending, s.queued = make([]int, p.Ranks), make([][]int32, p.Ranks)
 	if m.Sharing == FIFO {
@@ -53,10 +53,11 @@ type simulation struct {
 	now            Picoseconds
 	events         events
 	messages       []message
-	unused         []int32   // indices of messages
-	sending        []int     // by rank: engines in use
-	queued         [][]int32 // by rank: messages that wait for an engine
-	links          []link    // under FIFO
+	unused         []int32         // indices of messages
+	flying         map[place]int32 // messages by their sends, which did not wait for their receives
+	sending        []int           // by rank: engines in use
+	queued         [][]int32       // by rank: messages that wait for an engine
+	links          []link          // under FIFO
 	fair           *fair
 	result         Result
 }
@@ -71,10 +72,14 @@ type link struct {
 // message is a transfer under way.
 type message struct {
 	from, to      int32
-	send, receive int32 // ops
+	send, receive int32 // ops; a receive of −1 is not posted, or not there
 	at            int32 // node that holds it, under FIFO
 	bytes         int64
+	here          bool // it has landed before its receive was posted
 }
+
+// place is an op of a rank.
+type place struct{ rank, op int32 }
 
 func (s *simulation) run() error {
 	s.Run(s)
@@ -160,20 +165,53 @@ func (s *simulation) Issue(r, i int) {
 // Local implements schedule.Actions.
 func (s *simulation) Local(r, i int) {
 	o := &s.Ops[r][i]
-	s.at(s.now+bytes(s.Bytes(o.Dst, o.Count, s.elements, s.size), s.ReduceByte), int32(r), ended, int32(i))
+	cost := s.ReduceByte
+	switch o.Kind {
+	case schedule.Put:
+		s.send(message{from: int32(r), to: o.Peer, send: int32(i), receive: -1})
+		return
+	case schedule.Copy:
+		cost = s.CopyByte
+	}
+	s.at(s.now+bytes(s.Bytes(o.Dst, o.Count, s.elements, s.size), cost), int32(r), ended, int32(i))
+}
+
+// Depart implements schedule.Actions.
+func (s *simulation) Depart(r, send int) {
+	i := s.send(message{from: int32(r), to: s.Ops[r][send].Peer, send: int32(send), receive: -1})
+	s.flying[place{int32(r), int32(send)}] = i
 }
 
 // Meet implements schedule.Actions.
 func (s *simulation) Meet(r, send, q, receive int) {
-	o := &s.Ops[r][send]
-	i := s.message(message{int32(r), int32(q), int32(send), int32(receive), int32(r), s.Bytes(o.Src, o.Count, s.elements, s.size)})
-	s.result.Messages++
-	if s.Engines > 0 && s.sending[r] == s.Engines {
-		s.queued[r] = append(s.queued[r], i)
+	at := place{int32(r), int32(send)}
+	i, departed := s.flying[at]
+	if !departed {
+		s.send(message{from: int32(r), to: int32(q), send: int32(send), receive: int32(receive)})
 		return
 	}
-	s.sending[r]++
+	delete(s.flying, at)
+	if s.messages[i].receive = int32(receive); s.messages[i].here {
+		s.received(i)
+	}
+}
+
+// send begins a message, when an engine is free.
+func (s *simulation) send(m message) int32 {
+	o := &s.Ops[m.from][m.send]
+	m.at = m.from
+	if o.Count > 0 { // a signal has no data
+		m.bytes = s.Bytes(o.Src, o.Count, s.elements, s.size)
+		s.result.Messages++
+	}
+	i := s.message(m)
+	if s.Engines > 0 && s.sending[m.from] == s.Engines {
+		s.queued[m.from] = append(s.queued[m.from], i)
+		return i
+	}
+	s.sending[m.from]++
 	s.engaged(i)
+	return i
 }
 
 func (s *simulation) message(m message) int32 {
@@ -264,8 +302,22 @@ func (s *simulation) passed(i int32) {
 	s.at(s.now+s.Latency, node, reaches, i)
 }
 
-// landed ends a message whose last byte is there: the receiver's overhead and sum follow.
+// landed ends a message whose last byte is there. What its receive does with it follows as
+// soon as that is posted; a put has none.
 func (s *simulation) landed(i int32) {
+	m := &s.messages[i]
+	switch {
+	case s.Ops[m.from][m.send].Kind == schedule.Put:
+		s.unused = append(s.unused, i)
+	case m.receive < 0:
+		m.here = true
+	default:
+		s.received(i)
+	}
+}
+
+// received begins the receiver's overhead and sum.
+func (s *simulation) received(i int32) {
 	m := &s.messages[i]
 	after := s.Overhead
 	if s.Ops[m.to][m.receive].Kind == schedule.RecvReduce {

@@ -1,0 +1,714 @@
+package planfile
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/collectivex/collectivex/pkg/schedule"
+)
+
+// Limits of MSCCL's runtime, and the messages that a connection of it buffers.
+const (
+	xmlSteps  = 256 // of a thread block
+	xmlBlocks = 32  // of a channel
+	xmlCount  = 71  // chunks of a step
+	xmlBuffer = 8
+)
+
+// xmlCollectives are MSCCL's names.
+var xmlCollectives = map[string]schedule.Collective{
+	"allreduce": schedule.AllReduce, "allgather": schedule.AllGather, "reduce_scatter": schedule.ReduceScatter,
+}
+
+// reader reads the XML of a plan.
+type reader struct {
+	file    string
+	decoder *xml.Decoder
+	at      position // of the last token
+	plan    *Plan
+	layout  layout
+	blocks  []block      // of the open gpu
+	ends    [][]stepEnd  // by block and step of the open gpu
+	gpus    map[int]bool // that have been read
+	count   int          // of all thread blocks
+}
+
+// stepEnd is what other steps may wait for.
+type stepEnd struct{ signals bool }
+
+func (x *reader) fail(at position, format string, args ...any) error {
+	return fmt.Errorf("%s: %w", at.in(x.file), fmt.Errorf(format, args...))
+}
+
+// token returns the next start or end of an element.
+func (x *reader) token() (xml.Token, error) {
+	for {
+		line, column := x.decoder.InputPos()
+		x.at = position{line, column}
+		t, err := x.decoder.Token()
+		switch t := t.(type) {
+		case xml.StartElement, xml.EndElement:
+			return t, err
+		case xml.CharData:
+			if len(bytes.TrimSpace(t)) > 0 {
+				return nil, x.fail(x.at, "text %.20q between elements", bytes.TrimSpace(t))
+			}
+		}
+		if err != nil {
+			line, column := x.decoder.InputPos()
+			x.at = position{line, max(1, column)}
+			var syntax *xml.SyntaxError
+			switch {
+			case errors.Is(err, io.EOF) || errors.As(err, &syntax) && syntax.Msg == "unexpected EOF":
+				return nil, x.fail(x.at, "the file ends before the plan does")
+			case syntax != nil:
+				return nil, x.fail(x.at, "%s", syntax.Msg)
+			}
+			return nil, x.fail(x.at, "%w", err)
+		}
+	}
+}
+
+// attributes are those of an element.
+type attributes struct {
+	x       *reader
+	at      position
+	element string
+	values  map[string]string
+	err     error
+}
+
+func (x *reader) attributes(e xml.StartElement) *attributes {
+	a := &attributes{x, x.at, e.Name.Local, map[string]string{}, nil}
+	for _, v := range e.Attr {
+		a.values[v.Name.Local] = v.Value
+	}
+	return a
+}
+
+func (a *attributes) fail(format string, args ...any) {
+	if a.err == nil {
+		a.err = a.x.fail(a.at, format, args...)
+	}
+}
+
+func (a *attributes) text(name string) string {
+	v, ok := a.values[name]
+	if !ok {
+		a.fail("<%s> has no attribute %s", a.element, name)
+	}
+	return v
+}
+
+func (a *attributes) number(name string, least, most int) int {
+	v := a.text(name)
+	n, err := strconv.Atoi(v)
+	if err != nil || n < least || n > most {
+		a.fail("<%s> %s=%q, must be a number from %d to %d", a.element, name, v, least, most)
+	}
+	if a.err != nil {
+		return least
+	}
+	return n
+}
+
+// each calls f for every element inside the open one, which must all have a name.
+func (x *reader) each(parent, name string, f func(a *attributes) error) error {
+	for {
+		t, err := x.token()
+		if err != nil {
+			return err
+		}
+		e, ok := t.(xml.StartElement)
+		if !ok {
+			return nil
+		}
+		if e.Name.Local != name {
+			return x.fail(x.at, "<%s> inside <%s>, must be <%s>", e.Name.Local, parent, name)
+		}
+		if err := f(x.attributes(e)); err != nil {
+			return err
+		}
+	}
+}
+
+func readXML(file string, data []byte) (*Plan, error) {
+	x := &reader{file: file, decoder: xml.NewDecoder(bytes.NewReader(data)), gpus: map[int]bool{}}
+	t, err := x.token()
+	if err != nil {
+		return nil, err
+	}
+	e, ok := t.(xml.StartElement)
+	if !ok || e.Name.Local != "algo" {
+		return nil, x.fail(x.at, "must begin with <algo>")
+	}
+	algo := x.attributes(e)
+	if err := x.algo(algo); err != nil {
+		return nil, err
+	}
+	if err := x.each("algo", "gpu", x.gpu); err != nil {
+		return nil, err
+	}
+	p := x.plan.Program
+	if len(x.gpus) != p.Ranks {
+		return nil, x.fail(algo.at, "ngpus=\"%d\", but there are %d elements <gpu>", p.Ranks, len(x.gpus))
+	}
+	if p.Scratch = x.layout.scratch + x.layout.spare; p.Ranks*(p.Chunks+p.Scratch) > mostSlots {
+		return nil, x.fail(algo.at, "%d chunks and %d of scratch memory on each of %d ranks, must be at most %d in all", p.Chunks, p.Scratch, p.Ranks, mostSlots)
+	}
+	x.layout.place(p)
+	return x.plan, nil
+}
+
+// layout is where the buffers i, o and s of a plan are in the slots of a program.
+type layout struct {
+	collective schedule.Collective
+	ranks      int
+	chunks     int
+	input      int // slots of scratch memory; 0 in place
+	scratch    int // the same, with those of the largest buffer s
+	spare      int // beyond them: what is sent without being stored
+}
+
+// newLayout returns the layout of a plan of so many chunks of the whole vector.
+func newLayout(c schedule.Collective, ranks, chunks int, inPlace bool) layout {
+	l := layout{collective: c, ranks: ranks, chunks: chunks}
+	if !inPlace {
+		l.input = l.size("i")
+	}
+	l.scratch = l.input
+	return l
+}
+
+// size is the chunks of buffer i or o of a rank.
+func (l *layout) size(buffer string) int {
+	if l.collective == schedule.AllGather && buffer == "i" || l.collective == schedule.ReduceScatter && buffer == "o" {
+		return l.chunks / l.ranks
+	}
+	return l.chunks
+}
+
+// slot is that of a chunk of a buffer of rank r.
+func (l *layout) slot(r int, buffer string, index int) schedule.Slot {
+	switch {
+	case buffer == "s":
+		return schedule.Scratch(l.input + index)
+	case buffer == "i" && l.input > 0:
+		return schedule.Scratch(index)
+	case l.size(buffer) < l.chunks:
+		return schedule.Slot(r*l.size(buffer) + index)
+	}
+	return schedule.Slot(index)
+}
+
+// spared marks slot j of what is sent without being stored, which place moves behind all
+// scratch memory when that is known.
+const spared = 1 << 28
+
+func (l *layout) place(p *schedule.Program) {
+	move := func(s *schedule.Slot) {
+		if j := int(^*s); *s < 0 && j >= spared {
+			*s = schedule.Scratch(j - spared + l.scratch)
+		}
+	}
+	for r := range p.Ops {
+		for i := range p.Ops[r] {
+			move(&p.Ops[r][i].Src)
+			move(&p.Ops[r][i].Dst)
+		}
+	}
+}
+
+// where is the buffer and the chunk in it of a slot of rank r; the inverse of slot.
+func (l *layout) where(r int, s schedule.Slot) (buffer string, index int) {
+	if s < 0 {
+		if j := int(^s); j >= l.input {
+			return "s", j - l.input
+		}
+		return "i", int(^s)
+	}
+	if l.collective == schedule.ReduceScatter {
+		if l.input > 0 {
+			return "o", int(s) - r*l.size("o")
+		}
+		return "i", int(s)
+	}
+	return "o", int(s)
+}
+
+// algo reads the head of the plan.
+func (x *reader) algo(a *attributes) error {
+	name, coll := a.text("name"), a.text("coll")
+	ranks := a.number("ngpus", 1, mostRanks)
+	chunks := a.number("nchunksperloop", 1, mostSlots)
+	inPlace := a.number("inplace", 0, 1) == 1
+	if _, ok := a.values["outofplace"]; ok {
+		if a.number("outofplace", 0, 1) == 0 && !inPlace {
+			a.fail("<algo> has inplace=\"0\" and outofplace=\"0\": it would never be used")
+		}
+	}
+	c, known := xmlCollectives[strings.ToLower(coll)]
+	if !known {
+		a.fail("<algo> coll=%q, must be allgather, allreduce or reduce_scatter", coll)
+	}
+	if c != schedule.AllReduce && chunks%ranks != 0 {
+		a.fail("<algo> nchunksperloop=\"%d\", must be a multiple of ngpus=\"%d\"", chunks, ranks)
+	}
+	if a.err != nil {
+		return a.err
+	}
+	x.layout = newLayout(c, ranks, chunks, inPlace)
+	x.plan = &Plan{file: x.file, ops: make([][]position, ranks), Program: &schedule.Program{
+		Name: name, Collective: c, Ranks: ranks, Chunks: chunks, Input: x.layout.input, Buffer: xmlBuffer, Ops: make([][]schedule.Op, ranks),
+	}}
+	for _, name := range []string{"outofplace", "minBytes", "maxBytes"} {
+		if _, ok := a.values[name]; !ok {
+			x.plan.Notes = append(x.plan.Notes, fmt.Sprintf("%s: <algo> has no attribute %s: newer versions of MSCCL do not use the plan and do not say so", a.at.in(x.file), name))
+		}
+	}
+	return nil
+}
+
+func (x *reader) gpu(a *attributes) error {
+	p := x.plan.Program
+	r := a.number("id", 0, p.Ranks-1)
+	scratch := a.number("s_chunks", 0, mostSlots)
+	for _, buffer := range []string{"i", "o"} {
+		// A buffer that is not used may have no chunks.
+		if n := a.number(buffer+"_chunks", 0, mostSlots); a.err == nil && n != 0 && n != x.layout.size(buffer) {
+			a.fail("<gpu> %s_chunks=\"%d\", must be %d in an %s of %d chunks", buffer, n, x.layout.size(buffer), p.Collective, p.Chunks)
+		}
+	}
+	if a.err == nil && x.gpus[r] {
+		a.fail("<gpu> id=\"%d\" is there twice", r)
+	}
+	if a.err != nil {
+		return a.err
+	}
+	x.gpus[r] = true
+	x.layout.scratch = max(x.layout.scratch, x.layout.input+scratch)
+	x.blocks, x.ends = nil, nil
+	spare := 0
+	err := x.each("gpu", "tb", func(a *attributes) error { return x.block(r, scratch, &spare, a) })
+	if err != nil {
+		return err
+	}
+	x.layout.spare = max(x.layout.spare, spare)
+	for b := range x.blocks {
+		for i := range x.blocks[b].steps {
+			s := &x.blocks[b].steps[i]
+			for _, d := range s.after {
+				switch {
+				case d.block >= len(x.blocks) || d.step >= len(x.blocks[d.block].steps):
+					return x.fail(s.position, "<step> waits for step %d of thread block %d, which gpu %d does not have", d.step, d.block, r)
+				case !x.ends[d.block][d.step].signals:
+					return x.fail(s.position, "<step> waits for step %d of thread block %d, which has hasdep=\"0\" and tells nobody that it has ended", d.step, d.block)
+				}
+			}
+		}
+	}
+	at, stuck := assemble(p, r, x.blocks)
+	if stuck != nil {
+		return x.fail(stuck.position, "<step> waits for steps of gpu %d that wait for it", r)
+	}
+	x.plan.ops[r] = at
+	return nil
+}
+
+func (x *reader) block(r, scratch int, spare *int, a *attributes) error {
+	id := a.number("id", 0, 255)
+	send, receive := a.number("send", -1, x.plan.Program.Ranks-1), a.number("recv", -1, x.plan.Program.Ranks-1)
+	channel := a.number("chan", 0, 255)
+	if x.count++; x.count > mostBlocks {
+		a.fail("more than %d thread blocks in all", mostBlocks)
+	}
+	if a.err == nil && id != len(x.blocks) {
+		a.fail("<tb> id=\"%d\", must be %d: thread blocks are numbered in order", id, len(x.blocks))
+	}
+	for _, peer := range []int{send, receive} {
+		if a.err == nil && peer == r {
+			a.fail("<tb> of gpu %d sends to or receives from itself", r)
+		}
+	}
+	if a.err != nil {
+		return a.err
+	}
+	x.blocks, x.ends = append(x.blocks, block{}), append(x.ends, nil)
+	c := connection{r, send, receive, uint8(channel), scratch, spare}
+	return x.each("tb", "step", func(a *attributes) error {
+		s, err := x.step(&c, a)
+		x.blocks[id].steps = append(x.blocks[id].steps, s)
+		x.ends[id] = append(x.ends[id], stepEnd{a.values["hasdep"] == "1"})
+		return err
+	})
+}
+
+// connection is what the steps of a thread block have in common.
+type connection struct {
+	rank, send, receive int
+	channel             uint8
+	scratch             int  // chunks of buffer s
+	spare               *int // slots of the rank for what is sent without being stored
+}
+
+// step reads a step of the last thread block.
+func (x *reader) step(c *connection, a *attributes) (step, error) {
+	s := step{position: a.at}
+	id := len(x.blocks) - 1
+	if n := a.number("s", 0, xmlSteps-1); a.err == nil && n != len(x.blocks[id].steps) {
+		a.fail("<step> s=\"%d\", must be %d: steps are numbered in order", n, len(x.blocks[id].steps))
+	}
+	kind, count := a.text("type"), 0
+	if kind != "nop" {
+		count = a.number("cnt", 1, xmlCount)
+	}
+	if b := a.number("depid", -1, 255); b >= 0 {
+		s.after = []stepOf{{b, a.number("deps", 0, xmlSteps-1)}}
+		if b == id {
+			a.fail("<step> depid=\"%d\" is its own thread block, whose steps run in order", b)
+		}
+	}
+	a.number("hasdep", 0, 1)
+	span := func(which string) schedule.Slot {
+		buffer := a.text(which + "buf")
+		size := c.scratch
+		switch buffer {
+		case "i", "o":
+			size = x.layout.size(buffer)
+		case "s":
+		default:
+			a.fail("<step> %sbuf=%q, must be i, o or s", which, buffer)
+		}
+		at := a.number(which+"off", 0, mostSlots)
+		if a.err == nil && at+count > size {
+			a.fail("<step> uses chunks %d to %d of buffer %s, which has %d", at, at+count-1, buffer, size)
+		}
+		return x.layout.slot(c.rank, buffer, at)
+	}
+	add := func(k schedule.Kind, src, dst schedule.Slot) {
+		o := schedule.Op{Kind: k, Src: src, Dst: dst, Count: int32(count), Channel: c.channel}
+		switch {
+		case k == schedule.Send:
+			if o.Peer = int32(c.send); c.send < 0 {
+				a.fail("<step> type=%q in a thread block with send=\"-1\"", kind)
+			}
+		case k != schedule.Copy && k != schedule.Reduce:
+			if o.Peer = int32(c.receive); c.receive < 0 {
+				a.fail("<step> type=%q in a thread block with recv=\"-1\"", kind)
+			}
+		default:
+			o.Channel = 0
+		}
+		s.ops = append(s.ops, o)
+	}
+	switch kind {
+	case "nop":
+	case "s":
+		add(schedule.Send, span("src"), 0)
+	case "r":
+		add(schedule.Recv, 0, span("dst"))
+	case "cpy":
+		add(schedule.Copy, span("src"), span("dst"))
+	case "re":
+		add(schedule.Reduce, span("src"), span("dst"))
+	case "rcs":
+		to := span("dst")
+		add(schedule.Recv, 0, to)
+		add(schedule.Send, to, 0)
+	case "rrc", "rrcs", "rrs":
+		from := span("src")
+		var to schedule.Slot
+		if kind == "rrs" {
+			to = schedule.Scratch(spared + *c.spare)
+			*c.spare += count
+		} else {
+			to = span("dst")
+		}
+		if from != to {
+			add(schedule.Copy, from, to)
+		}
+		add(schedule.RecvReduce, 0, to)
+		if kind != "rrc" {
+			add(schedule.Send, to, 0)
+		}
+	default:
+		a.fail("<step> type=%q, must be s, r, cpy, re, rcs, rrc, rrcs, rrs or nop", kind)
+	}
+	if a.err != nil {
+		return s, a.err
+	}
+	return s, x.each("step", "nothing", func(*attributes) error { return nil })
+}
+
+// ForMSCCL returns a program that does the same with what MSCCL has: no groups, buffered
+// sends, and streams that are thread blocks with at most one rank that they send to and one
+// that they receive from. The ops of a group go to different thread blocks where they can,
+// and alternate between sends and receives where they cannot.
+func ForMSCCL(p *schedule.Program) (*schedule.Program, error) {
+	if p.Buffer == xmlBuffer {
+		return p, nil // as it was read
+	}
+	q := *p
+	q.Buffer = xmlBuffer
+	return lower(p, &q, func(o *schedule.Op) error {
+		if o.Kind == schedule.Put || o.Kind == schedule.Signal || o.Kind == schedule.Wait {
+			return fmt.Errorf("a %s: MSCCL has sends and receives only", o.Kind)
+		}
+		return nil
+	})
+}
+
+// lower splits the streams of p into thread blocks of q.
+func lower(p, q *schedule.Program, refuse func(o *schedule.Op) error) (*schedule.Program, error) {
+	to := &schedule.Program{
+		Name: q.Name, Collective: q.Collective, Ranks: q.Ranks, Chunks: q.Chunks, Scratch: q.Scratch,
+		Input: q.Input, Buffer: q.Buffer, Ops: make([][]schedule.Op, q.Ranks),
+	}
+	for r, ops := range p.Ops {
+		for i := range ops {
+			if err := refuse(&ops[i]); err != nil {
+				return nil, fmt.Errorf("program %s has, on rank %d as op %d, %w", p.Name, r, i, err)
+			}
+		}
+		blocks := threadBlocks(p, r)
+		if len(blocks) > 256 {
+			return nil, fmt.Errorf("program %s needs %d thread blocks on rank %d, must be at most 256", p.Name, len(blocks), r)
+		}
+		if _, stuck := assemble(to, r, blocks); stuck != nil {
+			return nil, fmt.Errorf("program %s has ops of rank %d that wait for each other", p.Name, r)
+		}
+	}
+	return to, nil
+}
+
+// threadBlocks returns the thread blocks of rank r.
+func threadBlocks(p *schedule.Program, r int) []block {
+	l := &lowered{last: make([]stepOf, len(p.Ops[r]))}
+	type line struct{ stream, channel uint8 }
+	type ends struct{ sends, receives, blocks []int }
+	lines := map[line]*ends{}
+	// blockOf is that of an op: the i-th rank that a stream sends to shares it with the i-th
+	// that it receives from.
+	used := 0
+	blockOf := func(o *schedule.Op) int {
+		e := lines[line{o.Stream, o.Channel}]
+		if e == nil {
+			e = &ends{}
+			lines[line{o.Stream, o.Channel}] = e
+		}
+		i := 0
+		if o.Kind != schedule.Reduce && o.Kind != schedule.Copy {
+			peers := &e.receives
+			if o.Kind == schedule.Send {
+				peers = &e.sends
+			}
+			if i = slices.Index(*peers, int(o.Peer)); i < 0 {
+				i = len(*peers)
+				*peers = append(*peers, int(o.Peer))
+			}
+		}
+		for len(e.blocks) <= i {
+			e.blocks = append(e.blocks, used)
+			used++
+		}
+		return e.blocks[i]
+	}
+	before := map[uint8][]stepOf{} // by stream: the ends of the node before
+	ops := p.Ops[r]
+	for from, to := 0, 0; from < len(ops); from = to {
+		to = nodeEnd(ops, from)
+		after := slices.Clone(before[ops[from].Stream])
+		byBlock := map[int][2][]int{} // sends and others of a block
+		var order []int
+		for i := from; i < to; i++ {
+			for _, d := range p.Deps(&ops[i]) {
+				after = append(after, l.last[d])
+			}
+			b, kind := blockOf(&ops[i]), 1
+			if ops[i].Kind == schedule.Send {
+				kind = 0
+			}
+			both, ok := byBlock[b]
+			if !ok {
+				order = append(order, b)
+			}
+			both[kind] = append(both[kind], i)
+			byBlock[b] = both
+		}
+		after = latest(after)
+		var node []stepOf
+		for _, b := range order {
+			both := byBlock[b]
+			for k := range max(len(both[0]), len(both[1])) {
+				for _, list := range both {
+					if k < len(list) {
+						l.last[list[k]] = l.add(b, ops[list[k]], after)
+						node = append(node, l.last[list[k]])
+					}
+				}
+			}
+		}
+		before[ops[from].Stream] = latest(node)
+	}
+	return l.blocks
+}
+
+// writeXML writes a program as a plan of MSCCL.
+func writeXML(out io.Writer, p *schedule.Program) error {
+	p, err := ForMSCCL(p)
+	if err != nil {
+		return err
+	}
+	coll := ""
+	channels := 1
+	for name, c := range xmlCollectives {
+		if c == p.Collective {
+			coll = name
+		}
+	}
+	for _, ops := range p.Ops {
+		for i := range ops {
+			channels = max(channels, int(ops[i].Channel)+1)
+		}
+	}
+	inPlace := 1
+	if p.Input > 0 {
+		inPlace = 0
+	}
+	l := newLayout(p.Collective, p.Ranks, p.Chunks, inPlace == 1)
+	w := bufio.NewWriter(out)
+	fmt.Fprintf(w, "<algo name=%s proto=\"Simple\" nchannels=\"%d\" nchunksperloop=\"%d\" ngpus=\"%d\" coll=\"%s\" inplace=\"%d\" outofplace=\"%d\" minBytes=\"0\" maxBytes=\"1099511627776\">\n",
+		quote(p.Name), channels, p.Chunks, p.Ranks, coll, inPlace, 1-inPlace)
+	for r := range p.Ops {
+		fmt.Fprintf(w, "  <gpu id=\"%d\" i_chunks=\"%d\" o_chunks=\"%d\" s_chunks=\"%d\">\n", r, l.size("i"), l.size("o"), p.Scratch-p.Input)
+		if err := writeBlocks(w, p, r, &l); err != nil {
+			return fmt.Errorf("program %s, rank %d: %w", p.Name, r, err)
+		}
+		fmt.Fprintln(w, "  </gpu>")
+	}
+	fmt.Fprintln(w, "</algo>")
+	return w.Flush()
+}
+
+func quote(s string) string {
+	var b strings.Builder
+	b.WriteByte('"')
+	_ = xml.EscapeText(&b, []byte(s))
+	b.WriteByte('"')
+	return b.String()
+}
+
+// fused are the steps that send at once what they receive.
+var fused = map[string]string{"r": "rcs", "rrc": "rrcs"}
+
+// writeBlocks writes the thread blocks of rank r.
+func writeBlocks(w io.Writer, p *schedule.Program, r int, l *layout) error {
+	ops := p.Ops[r]
+	type written struct {
+		kind, text string
+		op         int // that it ends with
+		after      int // op; −1 is none
+	}
+	type tb struct {
+		send, receive, channel int
+		steps                  []written
+	}
+	var tbs []tb
+	waited := make([]bool, len(ops)) // for the op
+	for i := range ops {
+		for _, d := range p.Deps(&ops[i]) {
+			waited[d] = true
+		}
+	}
+	stepAt := make([]stepOf, len(ops))
+	const nop = `srcbuf="i" srcoff="-1" dstbuf="o" dstoff="-1" cnt="0"`
+	for i := range ops {
+		o := &ops[i]
+		for len(tbs) <= int(o.Stream) {
+			tbs = append(tbs, tb{-1, -1, -1, nil})
+		}
+		t := &tbs[o.Stream]
+		src, dst := o.Src, o.Dst
+		var kind string
+		switch o.Kind {
+		case schedule.Send:
+			kind, dst = "s", src
+			if t.send >= 0 && t.send != int(o.Peer) {
+				return fmt.Errorf("stream %d sends to ranks %d and %d", o.Stream, t.send, o.Peer)
+			}
+			t.send = int(o.Peer)
+		case schedule.Recv, schedule.RecvReduce:
+			kind, src = "r", dst
+			if o.Kind == schedule.RecvReduce {
+				kind = "rrc"
+			}
+			if t.receive >= 0 && t.receive != int(o.Peer) {
+				return fmt.Errorf("stream %d receives from ranks %d and %d", o.Stream, t.receive, o.Peer)
+			}
+			t.receive = int(o.Peer)
+		case schedule.Copy:
+			kind = "cpy"
+		default:
+			kind = "re"
+		}
+		if o.Kind == schedule.Send || o.Kind == schedule.Recv || o.Kind == schedule.RecvReduce {
+			if t.channel >= 0 && t.channel != int(o.Channel) {
+				return fmt.Errorf("stream %d uses channels %d and %d", o.Stream, t.channel, o.Channel)
+			}
+			t.channel = int(o.Channel)
+		}
+		if o.Count > xmlCount {
+			return fmt.Errorf("a step has %d chunks, MSCCL allows %d", o.Count, xmlCount)
+		}
+		deps := p.Deps(o)
+		if n := len(t.steps); kind == "s" && n > 0 && len(deps) == 0 && fused[t.steps[n-1].kind] != "" {
+			last := &t.steps[n-1]
+			if before := &ops[last.op]; !waited[last.op] && before.Dst == o.Src && before.Count == o.Count {
+				last.kind, last.op = fused[last.kind], i
+				stepAt[i] = stepOf{int(o.Stream), n - 1}
+				continue
+			}
+		}
+		after := -1
+		for k, d := range deps {
+			if after = int(d); k < len(deps)-1 {
+				t.steps = append(t.steps, written{"nop", nop, -1, after})
+			}
+		}
+		from, at := l.where(r, src)
+		to, there := l.where(r, dst)
+		stepAt[i] = stepOf{int(o.Stream), len(t.steps)}
+		t.steps = append(t.steps, written{kind, fmt.Sprintf(`srcbuf="%s" srcoff="%d" dstbuf="%s" dstoff="%d" cnt="%d"`, from, at, to, there, o.Count), i, after})
+	}
+	perChannel := map[int]int{}
+	for b, t := range tbs {
+		t.channel = max(0, t.channel)
+		if perChannel[t.channel]++; perChannel[t.channel] > xmlBlocks {
+			return fmt.Errorf("channel %d needs more than the %d thread blocks that MSCCL allows", t.channel, xmlBlocks)
+		}
+		if len(t.steps) > xmlSteps {
+			return fmt.Errorf("thread block %d has %d steps, MSCCL allows %d", b, len(t.steps), xmlSteps)
+		}
+		fmt.Fprintf(w, "    <tb id=\"%d\" send=\"%d\" recv=\"%d\" chan=\"%d\">\n", b, t.send, t.receive, t.channel)
+		for n, s := range t.steps {
+			depends, step := -1, -1
+			if s.after >= 0 {
+				depends, step = stepAt[s.after].block, stepAt[s.after].step
+			}
+			has := 0
+			if s.op >= 0 && waited[s.op] {
+				has = 1
+			}
+			fmt.Fprintf(w, "      <step s=\"%d\" type=\"%s\" %s depid=\"%d\" deps=\"%d\" hasdep=\"%d\"/>\n", n, s.kind, s.text, depends, step, has)
+		}
+		fmt.Fprintln(w, "    </tb>")
+	}
+	return nil
+}

@@ -1,0 +1,235 @@
+package planfile
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/pkg/schedule"
+)
+
+// eachProgram calls f with programs of every schedule.
+func eachProgram(t *testing.T, f func(t *testing.T, p *schedule.Program)) {
+	for _, a := range schedule.Algorithms() {
+		t.Run(string(a.Collective)+"/"+a.Name, func(t *testing.T) {
+			tried := 0
+			for _, n := range []int{1, 2, 3, 4, 6, 8, 12, 16} {
+				for _, width := range []int{2, n} {
+					p, err := a.Generate(schedule.Shape{Ranks: n, Width: width, Segments: 2})
+					if err == nil {
+						f(t, p)
+						tried++
+					}
+				}
+			}
+			require.NotZero(t, tried)
+		})
+	}
+}
+
+func written(t testing.TB, p *schedule.Program, format string) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	require.NoError(t, Write(&b, p, format))
+	return b.Bytes()
+}
+
+// TestRoundTripMSCCL writes every schedule as a plan of MSCCL, which verifies under MSCCL's
+// rules and is the same when it is written again.
+func TestRoundTripMSCCL(t *testing.T) {
+	eachProgram(t, func(t *testing.T, p *schedule.Program) {
+		text := written(t, p, "msccl")
+		plan, err := Read("plan.xml", text)
+		require.NoError(t, err)
+		require.Empty(t, plan.Notes)
+		report := schedule.Verify(plan.Program)
+		require.NoError(t, report.Err(), "%d ranks", p.Ranks)
+		require.Equal(t, schedule.Verify(p).Uniform, report.Uniform)
+		want, err := ForMSCCL(p)
+		require.NoError(t, err)
+		require.Equal(t, want, plan.Program)
+		require.Equal(t, string(text), string(written(t, plan.Program, "msccl")))
+		bytes, _ := p.SentBytes(1<<20, 1)
+		again, _ := plan.Program.SentBytes(1<<20, 1)
+		require.Equal(t, bytes, again)
+	})
+}
+
+func program(t testing.TB, name string, c schedule.Collective, ranks int) *schedule.Program {
+	t.Helper()
+	a, err := schedule.Find(name, c)
+	require.NoError(t, err)
+	p, err := a.Generate(schedule.Shape{Ranks: ranks, Width: ranks, Segments: 2})
+	require.NoError(t, err)
+	return p
+}
+
+// TestCut reads every beginning of a plan: each is an error with a place in the file.
+func TestCut(t *testing.T) {
+	for _, format := range formats {
+		text := written(t, program(t, "direct", schedule.AllReduce, 3), format)
+		whole := len(bytes.TrimSpace(text))
+		for n := range whole {
+			_, err := Read("plan", text[:n])
+			require.Error(t, err, "%d bytes of %d", n, whole)
+			require.Regexp(t, `^plan:[1-9]\d*:[1-9]\d*: \S`, err.Error())
+			require.NotContains(t, err.Error(), "\n")
+		}
+	}
+}
+
+// TestMistakes changes a plan and expects an error that says where and what.
+func TestMistakes(t *testing.T) {
+	text := string(written(t, program(t, "direct", schedule.AllReduce, 3), "msccl"))
+	for _, tt := range []struct{ old, new, want string }{
+		{`coll="allreduce"`, `coll="alltoall"`, `plan.xml:1:1: <algo> coll="alltoall", must be allgather, allreduce or reduce_scatter`},
+		{`coll="allreduce"`, ``, `plan.xml:1:1: <algo> has no attribute coll`},
+		{`ngpus="3"`, `ngpus="4"`, `plan.xml:1:1: ngpus="4", but there are 3 elements <gpu>`},
+		{`ngpus="3"`, `ngpus="3000000"`, `plan.xml:1:1: <algo> ngpus="3000000", must be a number from 1 to 2048`},
+		{`inplace="1" outofplace="0"`, `inplace="0" outofplace="0"`, `plan.xml:1:1: <algo> has inplace="0" and outofplace="0": it would never be used`},
+		{`<gpu id="1"`, `<gpu id="0"`, `<gpu> id="0" is there twice`},
+		{`i_chunks="3"`, `i_chunks="4"`, `plan.xml:2:3: <gpu> i_chunks="4", must be 3 in an all_reduce of 3 chunks`},
+		{`<tb id="1"`, `<tb id="2"`, `<tb> id="2", must be 1: thread blocks are numbered in order`},
+		{`<tb id="0" send="1"`, `<tb id="0" send="0"`, `plan.xml:3:5: <tb> of gpu 0 sends to or receives from itself`},
+		{`<tb id="0" send="1"`, `<tb id="0" send="-1"`, `plan.xml:4:7: <step> type="s" in a thread block with send="-1"`},
+		{`<step s="1"`, `<step s="2"`, `plan.xml:5:7: <step> s="2", must be 1: steps are numbered in order`},
+		{`type="re"`, `type="er"`, `<step> type="er", must be s, r, cpy, re, rcs, rrc, rrcs, rrs or nop`},
+		{`srcoff="1"`, `srcoff="3"`, `plan.xml:4:7: <step> uses chunks 3 to 3 of buffer o, which has 3`},
+		{`hasdep="1"`, `hasdep="0"`, `which has hasdep="0" and tells nobody that it has ended`},
+		{`<step s="0" type="s"`, `<stop s="0" type="s"`, `plan.xml:4:7: <stop> inside <tb>, must be <step>`},
+		{`</algo>`, ``, `the file ends before the plan does`},
+	} {
+		changed := strings.Replace(text, tt.old, tt.new, 1)
+		require.NotEqual(t, text, changed, tt.old)
+		_, err := Read("plan.xml", []byte(changed))
+		require.ErrorContains(t, err, tt.want)
+		require.Regexp(t, `^plan.xml:\d+:\d+: `, err.Error())
+	}
+	_, err := Read("plan", []byte("name: ring\n"))
+	require.EqualError(t, err, "plan:1:1: neither XML of MSCCL nor JSON of MSCCL++")
+
+	plan, err := Read("plan.xml", []byte(strings.Replace(text, `minBytes="0" `, "", 1)))
+	require.NoError(t, err)
+	require.Equal(t, []string{"plan.xml:1:1: <algo> has no attribute minBytes: newer versions of MSCCL do not use the plan and do not say so"}, plan.Notes)
+}
+
+// pair is a plan of two ranks, out of place, whose steps are those that the schedules known
+// by name do not have.
+const pair = `<algo name="pair" proto="LL" nchannels="1" nchunksperloop="2" ngpus="2" coll="allreduce" inplace="0" outofplace="1" minBytes="0" maxBytes="1024">
+  <gpu id="0" i_chunks="2" o_chunks="2" s_chunks="0">
+    <tb id="0" send="1" recv="1" chan="0">
+      <step s="0" type="s" srcbuf="i" srcoff="0" dstbuf="i" dstoff="0" cnt="1" depid="-1" deps="-1" hasdep="0"/>
+      <step s="1" type="rrcs" srcbuf="i" srcoff="1" dstbuf="o" dstoff="1" cnt="1" depid="-1" deps="-1" hasdep="0"/>
+      <step s="2" type="r" srcbuf="o" srcoff="0" dstbuf="o" dstoff="0" cnt="1" depid="-1" deps="-1" hasdep="0"/>
+    </tb>
+  </gpu>
+  <gpu id="1" i_chunks="2" o_chunks="2" s_chunks="1">
+    <tb id="0" send="0" recv="0" chan="0">
+      <step s="0" type="s" srcbuf="i" srcoff="1" dstbuf="o" dstoff="1" cnt="1" depid="-1" deps="-1" hasdep="0"/>
+      <step s="1" type="rrs" srcbuf="i" srcoff="0" dstbuf="i" dstoff="0" cnt="1" depid="-1" deps="-1" hasdep="0"/>
+      <step s="2" type="r" srcbuf="o" srcoff="1" dstbuf="o" dstoff="1" cnt="1" depid="-1" deps="-1" hasdep="1"/>
+    </tb>
+    <tb id="1" send="-1" recv="-1" chan="0">
+      <step s="0" type="nop" srcbuf="i" srcoff="-1" dstbuf="i" dstoff="-1" cnt="0" depid="0" deps="2" hasdep="0"/>
+      <step s="1" type="cpy" srcbuf="i" srcoff="0" dstbuf="o" dstoff="0" cnt="1" depid="-1" deps="-1" hasdep="0"/>
+    </tb>
+  </gpu>
+</algo>
+`
+
+// TestFindings verifies a plan of another's: its findings have the place of the step.
+func TestFindings(t *testing.T) {
+	plan, err := Read("pair.xml", []byte(pair))
+	require.NoError(t, err)
+	report := schedule.Verify(plan.Program)
+	require.Len(t, report.Findings, 1) // chunk 0 of rank 1 is sent on and not kept
+	require.Equal(t, "pair.xml: lost: rank 1, chunk 0: holds the data of 1 ranks, must hold that of 2", plan.Find(report.Findings[0]))
+
+	mended := strings.NewReplacer(`"rrs" srcbuf="i" srcoff="0" dstbuf="i" dstoff="0"`, `"rrcs" srcbuf="i" srcoff="0" dstbuf="o" dstoff="0"`,
+		`<step s="1" type="cpy" srcbuf="i" srcoff="0" dstbuf="o"`, `<step s="1" type="cpy" srcbuf="o" srcoff="0" dstbuf="s"`).Replace(pair)
+	plan, err = Read("pair.xml", []byte(mended))
+	require.NoError(t, err)
+	require.NoError(t, schedule.Verify(plan.Program).Err())
+	again, err := Read("again.xml", written(t, plan.Program, "msccl"))
+	require.NoError(t, err)
+	require.Equal(t, plan.Program, again.Program)
+
+	// Without the wait, the copy is beside the receive.
+	plan, err = Read("pair.xml", []byte(strings.Replace(mended, `depid="0" deps="2"`, `depid="-1" deps="-1"`, 1)))
+	require.NoError(t, err)
+	report = schedule.Verify(plan.Program)
+	race := slices.IndexFunc(report.Findings, func(f schedule.Finding) bool { return f.Class == schedule.Race })
+	require.GreaterOrEqual(t, race, 0)
+	require.Regexp(t, `^pair.xml:1[0-9]:7: race: rank 1, op \d, chunk 0: is not ordered with op \d \(\w+\), and one of them writes there$`, plan.Find(report.Findings[race]))
+
+	// Rank 0 sends nothing that rank 1 could add to.
+	plan, err = Read("pair.xml", []byte(strings.Replace(mended, `      <step s="2" type="r" srcbuf="o" srcoff="0" dstbuf="o" dstoff="0" cnt="1" depid="-1" deps="-1" hasdep="0"/>`+"\n", "", 1)))
+	require.NoError(t, err)
+	report = schedule.Verify(plan.Program)
+	require.Equal(t, "pair.xml:11:7: unmatched: rank 1, op 3: sends to rank 0, which has no receive left for it", plan.Find(report.Findings[0]))
+
+	// Two blocks that wait for each other.
+	_, err = Read("pair.xml", []byte(strings.Replace(mended, `dstoff="1" cnt="1" depid="-1" deps="-1" hasdep="1"/>`, `dstoff="1" cnt="1" depid="1" deps="1" hasdep="1"/>`, 1)))
+	require.ErrorContains(t, err, `pair.xml:13:7: <step> waits for step 1 of thread block 1, which has hasdep="0"`)
+	_, err = Read("pair.xml", []byte(strings.NewReplacer(`dstoff="1" cnt="1" depid="-1" deps="-1" hasdep="1"/>`, `dstoff="1" cnt="1" depid="1" deps="1" hasdep="1"/>`,
+		`dstbuf="s" dstoff="0" cnt="1" depid="-1" deps="-1" hasdep="0"/>`, `dstbuf="s" dstoff="0" cnt="1" depid="-1" deps="-1" hasdep="1"/>`).Replace(mended)))
+	require.EqualError(t, err, "pair.xml:13:7: <step> waits for steps of gpu 1 that wait for it")
+}
+
+// TestBuffers: sends that nobody has received yet fill the buffer of their connection.
+func TestBuffers(t *testing.T) {
+	for ahead, want := range map[int]schedule.Class{8: "", 9: schedule.Deadlock} {
+		p := &schedule.Program{Name: "ahead", Collective: schedule.AllGather, Ranks: 2, Chunks: 2 * ahead, Buffer: 8, Ops: make([][]schedule.Op, 2)}
+		for r := range 2 { // all sends before all receives
+			for k := range ahead {
+				p.Append(r, schedule.Op{Kind: schedule.Send, Peer: int32(1 - r), Src: schedule.Slot(r*ahead + k), Count: 1})
+			}
+			for k := range ahead {
+				p.Append(r, schedule.Op{Kind: schedule.Recv, Peer: int32(1 - r), Dst: schedule.Slot((1-r)*ahead + k), Count: 1})
+			}
+		}
+		report := schedule.Verify(p)
+		if want == "" {
+			require.NoError(t, report.Err())
+			continue
+		}
+		require.Equal(t, want, report.Findings[0].Class)
+		require.ErrorContains(t, report.Err(), "rank 0 waits in op 8 (send) for rank 1, rank 1 waits in op 8 (send) for rank 0")
+	}
+}
+
+func TestRefused(t *testing.T) {
+	require.EqualError(t, Write(&bytes.Buffer{}, program(t, "direct", schedule.AllGather, 64), "msccl"),
+		"program direct, rank 0: channel 0 needs more than the 32 thread blocks that MSCCL allows")
+	require.EqualError(t, Write(&bytes.Buffer{}, program(t, "rabenseifner", schedule.AllReduce, 256), "msccl"),
+		"program rabenseifner, rank 0: a step has 128 chunks, MSCCL allows 71")
+	require.EqualError(t, Write(&bytes.Buffer{}, program(t, "ring", schedule.AllGather, 2), "yaml"),
+		`format "yaml", must be one of [msccl]`)
+}
+
+// FuzzRead reads and verifies what may be a plan.
+func FuzzRead(f *testing.F) {
+	for _, format := range formats {
+		for _, name := range []string{"ring", "direct"} {
+			f.Add(written(f, program(f, name, schedule.AllReduce, 3), format))
+		}
+	}
+	f.Add([]byte(pair))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		plan, err := Read("plan", data)
+		if err != nil {
+			require.Regexp(t, `^plan:[1-9]\d*:[1-9]\d*: `, err.Error())
+			return
+		}
+		p := plan.Program
+		if p.Ranks*(p.Chunks+p.Scratch) > 1<<12 {
+			return // takes long
+		}
+		for _, finding := range schedule.Verify(p).Findings {
+			require.Contains(t, plan.Find(finding), "plan:")
+		}
+	})
+}
