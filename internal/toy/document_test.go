@@ -29,6 +29,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/rendezvous"
 	"github.com/collectivex/collectivex/pkg/report"
+	"github.com/collectivex/collectivex/pkg/report/page"
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/result/schema"
 	"github.com/collectivex/collectivex/pkg/shard"
@@ -63,6 +64,20 @@ func init() {
 			return "toys", &toyHeadline{d.Head().Identity.CaseID, len(d.(*toyDocument).Rounds)}
 		},
 		Lists: []string{"toys"},
+		Views: []report.View{{
+			Name: "toys", Title: "Toys there and back", Shape: report.Lines, X: report.Axis{Title: "rank, from 1"},
+			Facets: []report.Facet{{Title: "tone", One: true}}, Rates: []report.Rate{{Name: "toyrate", Title: "toy rate", Unit: "toys/s"}},
+		}},
+		Series: func(d result.Document) []report.Series {
+			s := report.Series{View: "toys", Facets: []string{d.Head().Identity.Case.Block.(*toyCase).Tone}}
+			for _, r := range d.(*toyDocument).Rounds {
+				us := r.Micros
+				s.Points = append(s.Points, report.Point{
+					X: int64(r.Rank + 1), Time: result.Percentiles{P50: us, P90: us, P95: us, P99: us}, Work: []float64{1e6}, Samples: 1,
+				})
+			}
+			return []report.Series{s}
+		},
 		Sections: func(h report.Headlines) report.Sections {
 			t := &report.Table{Columns: []report.Column{{Name: "case"}, {Name: "rounds", Right: true}}}
 			for _, headline := range h["toys"] {
@@ -237,6 +252,38 @@ func TestAFamilyFromElsewhereFromDefinitionToSummary(t *testing.T) {
 	require.Contains(t, page.String(), "Toys\n")
 	require.NoError(t, summary.JSON(&text))
 	require.Contains(t, text.String(), `"toys":[{"case_id":"local-ball-ping-w2","rounds":2},{"case_id":"local-ball-ping-w2-r2","rounds":2}]`)
+}
+
+// A family's views are on the HTML page, by its descriptor alone: chart, buttons and rungs.
+func TestAFamilyFromElsewhereHasViews(t *testing.T) {
+	cat, err := catalog.Load(definitions(t, toys))
+	require.NoError(t, err)
+	m := resolve(t, cat, planner.Filters{Only: planner.Only{"suite": {"toys"}, "tone": {"ping"}, "world": {"2"}}})
+	dir := t.TempDir()
+	for i, q := range m.RequestedOther {
+		made, err := result.New(q.Case, result.Attempt{RunID: "1", RunAttempt: "1", Ordinal: 1, At: time.Unix(1e9, 0).UTC(), Generator: "toy v1"})
+		require.NoError(t, err)
+		d := made.(*toyDocument)
+		d.Outcome = result.Outcome{Status: result.Success, Reasons: result.Reasons{}}
+		d.Rounds = []toyRound{{0, 12.5}, {1, 25}}
+		_, err = result.Write(dir, d, i, func([]byte) error { return nil })
+		require.NoError(t, err)
+	}
+	p, v, err := page.Build([]string{dir}, nil)
+	require.NoError(t, err)
+	require.Empty(t, v.Problems)
+	require.Len(t, p.Views, 1)
+	require.Equal(t, "toys", p.Views[0].Name)
+	require.Len(t, p.Views[0].Series, len(m.RequestedOther))
+	var html bytes.Buffer
+	require.NoError(t, p.WriteHTML(&html))
+	_, view, _ := strings.Cut(html.String(), `id="view-toys"`)
+	view, _, _ = strings.Cut(view, "</section>")
+	for _, want := range []string{"Toys there and back", "rank, from 1", "toy rate at p50 toys/s", ">12.5<", ">25<", ">80000<", ">40000<", ">ping<"} {
+		require.Contains(t, view, want)
+	}
+	require.Len(t, p.Pictures(), 1)
+	require.Contains(t, string(p.Pictures()[0].SVG), "Toys there and back")
 }
 
 func schemaFile(t *testing.T, name string) []byte {

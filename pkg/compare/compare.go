@@ -123,6 +123,18 @@ func Of(old, new *Side, o Options) *Comparison {
 	for _, q := range pairs {
 		c.Cases = append(c.Cases, q.judge(p, o))
 	}
+	var shifts []*Shift
+	for i := range c.Cases {
+		if s := c.Cases[i].Shift; s != nil {
+			shifts = append(shifts, s)
+		}
+	}
+	discover(shifts)
+	for i := range c.Cases {
+		if k := &c.Cases[i]; k.Shift != nil {
+			k.Status, k.Why = k.Shift.Status, k.Shift.Why
+		}
+	}
 	c.Cases = append(c.Cases, loneCases(lone, olds)...)
 	slices.SortStableFunc(c.Cases, func(a, b Case) int {
 		switch {
@@ -456,7 +468,7 @@ func (q *pair) judge(p *pools, o Options) Case {
 	a, _ := at(q.old, q.rungs[len(q.rungs)/2])
 	b, _ := at(q.new, q.rungs[len(q.rungs)/2])
 	s.OldUs, s.NewUs = math.Exp(median(a)), math.Exp(median(b))
-	c.Shift, c.Status, c.Why = &s, s.Status, s.Why
+	c.Shift = &s
 	if q.pool.metric.stat == "p50" {
 		c.Fits = q.fits()
 	}

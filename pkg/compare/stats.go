@@ -2,9 +2,12 @@ package compare
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
+
+	"gonum.org/v1/gonum/stat/distuv"
 )
 
 // shift returns the Hodges–Lehmann shift of b over a: the median of all differences. The
@@ -77,15 +80,11 @@ type noise struct {
 	residuals []float64
 	runs      map[string]bool // that residuals are of, by side
 	sides     map[string]bool
-	floors    map[asked]float64 // that were asked for
+	drawn     map[asked][]float64 // A/A shifts that were asked for, widened, ascending
 }
 
-// asked is what a floor was asked for.
-type asked struct {
-	j, k  int
-	tail  float64
-	pairs int
-}
+// asked is what A/A shifts were asked for.
+type asked struct{ j, k, pairs int }
 
 // add takes the values of one side of one series; runs name their runs.
 func (z *noise) add(side string, runs []string, values []float64) {
@@ -115,16 +114,46 @@ const leastFreedom = 6
 const resampled = 1000
 
 // floor returns how far two sides of j and k runs that measure the same lie apart with a
-// probability of 1 − tail at most: the percentile of |shift| over pairs of sides that are
-// drawn from the residuals, widened as Student's t is where few runs were seen. ok is false
-// if there are too few repeats to know.
+// probability of 1 − tail at most: the percentile of their shifts. ok is false if there are
+// too few repeats to know.
 func (z *noise) floor(j, k int, tail float64, pairs int) (f float64, ok bool) {
-	if z == nil || z.freedom() < leastFreedom {
+	shifts := z.shifts(j, k, pairs)
+	if shifts == nil {
 		return math.NaN(), false
 	}
-	key := asked{j, k, tail, pairs}
-	if f, ok := z.floors[key]; ok {
-		return f, true
+	return percentile(shifts, 1-tail), true
+}
+
+// chance returns the probability that two sides of j and k runs that measure the same lie at
+// least size apart: that of Student's t whose 95th percentile is the floor, and no less than
+// the fraction of A/A shifts that do, which may have a heavier tail. It is 0 if there are too
+// few repeats to know.
+func (z *noise) chance(j, k int, size float64, pairs int) float64 {
+	shifts := z.shifts(j, k, pairs)
+	if shifts == nil {
+		return 0
+	}
+	t := distuv.StudentsT{Mu: 0, Sigma: 1, Nu: float64(z.freedom())}
+	p := 2 * t.Survival(size/percentile(shifts, 0.95)*t.Quantile(0.975))
+	below, _ := slices.BinarySearch(shifts, size)
+	return max(p, float64(len(shifts)-below)/float64(len(shifts)))
+}
+
+// percentile of an ascending list, by nearest rank.
+func percentile(v []float64, p float64) float64 {
+	return v[max(0, min(len(v)-1, int(math.Ceil(p*float64(len(v))))-1))]
+}
+
+// shifts returns |shift| of pairs of sides of j and k runs that are drawn from the residuals,
+// widened as Student's t is where few runs were seen, ascending; nil if there are too few
+// repeats to know.
+func (z *noise) shifts(j, k, pairs int) []float64 {
+	if z == nil || z.freedom() < leastFreedom {
+		return nil
+	}
+	key := asked{j, k, pairs}
+	if s := z.drawn[key]; s != nil {
+		return s
 	}
 	rng := rand.New(rand.NewPCG(uint64(j), uint64(k)))
 	slices.Sort(z.residuals) // the same whatever the order of series
@@ -134,22 +163,20 @@ func (z *noise) floor(j, k int, tail float64, pairs int) (f float64, ok bool) {
 		}
 	}
 	a, b := make([]float64, j), make([]float64, k)
-	shifts := make([]float64, pairs)
+	shifts, wider := make([]float64, pairs), widening(z.freedom())
 	var d []float64
 	for i := range shifts {
 		draw(a)
 		draw(b)
 		d = differences(d, a, b)
-		shifts[i] = math.Abs(median(d))
+		shifts[i] = math.Abs(median(d)) * wider
 	}
 	slices.Sort(shifts)
-	at := min(len(shifts)-1, int(math.Ceil((1-tail)*float64(len(shifts))))-1)
-	f = shifts[at] * widening(z.freedom())
-	if z.floors == nil {
-		z.floors = map[asked]float64{}
+	if z.drawn == nil {
+		z.drawn = map[asked][]float64{}
 	}
-	z.floors[key] = f
-	return f, true
+	z.drawn[key] = shifts
+	return shifts
 }
 
 // widening is the ratio of the 97.5 % quantiles of Student's t and the normal
@@ -201,6 +228,11 @@ type Shift struct {
 	// are too few repeats to know.
 	Effect float64  `json:"least_effect"`
 	Floor  *float64 `json:"noise_floor"`
+	// P is the probability that an A/A comparison shows as large an effect, and Q is P
+	// adjusted for the number of cases and metrics of the comparison, by Benjamini and
+	// Hochberg; missing where Floor is null or the runs are too few.
+	P      *float64 `json:"p,omitempty"`
+	Q      *float64 `json:"q,omitempty"`
 	Status string   `json:"status"`
 	// Suspect says that the effect is beyond both: worth to be measured again. Faster and
 	// slower are suspects too, until they are confirmed.
@@ -246,6 +278,10 @@ func judge(q question) Shift {
 		floor = q.tick
 	}
 	size := math.Abs(s.log)
+	if known && min(j, k) >= LeastRuns {
+		p := max(q.noise.chance(j, k, size, q.pairs), q.own.chance(j, k, size, q.pairs))
+		s.P = &p
+	}
 	s.Suspect = size > max(q.effect, floor)
 	switch {
 	case min(j, k) < LeastRuns:
@@ -264,6 +300,26 @@ func judge(q question) Shift {
 		s.Why = "within the noise of an effect that counts"
 	}
 	return s
+}
+
+// falseRate is the fraction of the changes of a comparison that may be false.
+const falseRate = 0.05
+
+// discover sets Q of shifts of one comparison, as Benjamini and Hochberg adjust P. Of those
+// with an effect, it makes the ones unclear that may be there by chance, since enough others
+// were looked at. They stay suspect.
+func discover(shifts []*Shift) {
+	shifts = slices.DeleteFunc(slices.Clone(shifts), func(s *Shift) bool { return s.P == nil })
+	slices.SortStableFunc(shifts, func(a, b *Shift) int { return cmp.Compare(*b.P, *a.P) })
+	q := 1.0
+	for i, s := range shifts { // from the largest P on
+		q = min(q, *s.P*float64(len(shifts))/float64(len(shifts)-i))
+		adjusted := q
+		s.Q = &adjusted
+		if q > falseRate && s.Suspect {
+			s.Status, s.Why = Unclear, fmt.Sprintf("beyond its noise, as some of %d lines are by chance", len(shifts))
+		}
+	}
 }
 
 // bySize orders shifts by the size of their effect, largest first.

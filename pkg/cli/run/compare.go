@@ -162,15 +162,15 @@ func side(s cli.Streams, path string, without []string) (*compare.Side, *fold.Ve
 func printComparison(w io.Writer, c *compare.Comparison, all bool) error {
 	var b strings.Builder
 	for _, d := range c.Beside {
-		fmt.Fprintf(&b, "%s: %s\n", d.Factor, change(d))
+		fmt.Fprintln(&b, foreign.Line(d.String()))
 	}
 	if len(c.Beside) > 0 {
 		b.WriteString("\n")
 	}
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "status\tchange\t95 % interval\tnoise\truns\told µs\tnew µs\tmetric\tcase")
+	fmt.Fprintln(t, strings.Join(compare.Columns(), "\t"))
 	for i := range c.Cases {
-		for _, line := range lines(&c.Cases[i], all) {
+		for _, line := range c.Cases[i].Rows(all) {
 			for j := range line {
 				line[j] = foreign.Line(line[j])
 			}
@@ -190,73 +190,3 @@ func printComparison(w io.Writer, c *compare.Comparison, all bool) error {
 	_, err := io.WriteString(w, b.String())
 	return err
 }
-
-func change(d compare.Difference) string {
-	list := func(v []string) string {
-		if len(v) == 0 {
-			return "–"
-		}
-		return strings.Join(v, ", ")
-	}
-	return foreign.Line(list(d.Old)) + " → " + foreign.Line(list(d.New))
-}
-
-// lines are those of a case: its own, and one for each rung that did not go with it.
-func lines(k *compare.Case, all bool) (out [][]string) {
-	var notes []string
-	if k.Why != "" {
-		notes = append(notes, k.Why)
-	}
-	for _, d := range k.Differs {
-		notes = append(notes, d.Factor+" "+change(d))
-	}
-	if k.OldFailed+k.NewFailed > 0 {
-		notes = append(notes, fmt.Sprintf("failed in %d further runs of OLD and %d of NEW", k.OldFailed, k.NewFailed))
-	}
-	why := k.CaseID
-	if len(notes) > 0 {
-		why += ": " + strings.Join(notes, "; ")
-	}
-	if k.Shift == nil {
-		return [][]string{{k.Status, "", "", "", "", "", "", k.Metric, why}}
-	}
-	s := k.Shift
-	interval, floor := "", "unknown"
-	if s.Low != nil {
-		interval = percent(*s.Low) + " … " + percent(*s.High)
-	}
-	if s.Floor != nil {
-		floor = "±" + strings.TrimLeft(percent(*s.Floor), "+")
-	}
-	if all || k.Status != compare.Same || k.OldFailed+k.NewFailed > 0 {
-		out = append(out, []string{
-			confirmed(k.Status, k.Confirmed), percent(s.Ratio), interval, floor, fmt.Sprintf("%d+%d", s.OldRuns, s.NewRuns),
-			microseconds(s.OldUs), microseconds(s.NewUs), k.Metric, why,
-		})
-	}
-	for _, r := range k.Rungs {
-		if r.Status != compare.Slower && r.Status != compare.Faster {
-			continue
-		}
-		out = append(out, []string{
-			confirmed(r.Status, r.Confirmed), percent(r.Ratio), "", "", "", microseconds(r.OldUs), microseconds(r.NewUs),
-			k.Metric, fmt.Sprintf("%s at %s: %s beyond its case", k.CaseID, r.Rung, percent(r.Beyond)),
-		})
-	}
-	return out
-}
-
-func confirmed(status string, confirmed bool) string {
-	switch {
-	case status != compare.Slower && status != compare.Faster:
-		return status
-	case confirmed:
-		return status + " (confirmed)"
-	default:
-		return status + "?"
-	}
-}
-
-func percent(ratio float64) string { return fmt.Sprintf("%+.1f %%", 100*(ratio-1)) }
-
-func microseconds(us float64) string { return fmt.Sprintf("%.4g", us) }

@@ -77,6 +77,9 @@ func (b *builder) compareView(v *View) {
 		if c.Run == 0 {
 			continue
 		}
+		if b.judged[series{c.Run, c.Key}] {
+			continue
+		}
 		m := match{c.SKU, c.Key, s.View, strings.Join(s.Series.Facets, "\x00")}
 		n := fmt.Sprint(c.Run, m)
 		k := taken[n]

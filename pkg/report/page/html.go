@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/collectivex/collectivex/pkg/compare"
 	"github.com/collectivex/collectivex/pkg/result"
 )
 
@@ -344,6 +345,9 @@ func (p *Page) Unseen() int { return max(0, len(p.Changes)-maxChanges) }
 
 // Largest are the changes that the table shows.
 func (p *Page) Largest() []Change { return p.Changes[:min(len(p.Changes), maxChanges)] }
+
+// Heads are the heads of the columns of Verdicts.
+func (*Page) Heads() []string { return compare.Columns() }
 
 // Success is the status of a case that passed.
 func (Page) Success() string { return result.Success }

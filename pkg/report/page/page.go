@@ -26,7 +26,8 @@ type Page struct {
 	Views    []View
 	Coverage []Coverage
 	Rejected []report.Rejected // files that are no documents
-	Changes  []Change          // of later runs against the first
+	Verdicts []Verdict         // of later runs against the first, where both have enough repeats
+	Changes  []Change          // of later runs against the first, without a verdict
 	Unlike   []Unlike          // cases of later runs that cannot be compared with the first
 }
 
@@ -57,6 +58,7 @@ type Case struct {
 	Origin          int // index into Origins
 	At              string
 
+	source      string    // of the document
 	planned     plan.Case // what Key is a digest of, with environment
 	environment map[string]string
 }
@@ -123,6 +125,7 @@ const unreadable = "figures that this version cannot read"
 
 // standing is what is kept of the document that stands for a case.
 type standing struct {
+	source   string
 	envelope result.Envelope
 	readable bool
 	measured int
@@ -149,18 +152,21 @@ func Build(in []string, matrices []*plan.Matrix) (*Page, *fold.Verdict, error) {
 			found[fold.Case{Run: rec.Head.RunID, ID: rec.Head.CaseID}] = read(rec)
 		}
 	}
-	b := builder{runs: map[string]int{}, origins: map[string]int{}, views: map[string]*view{}}
+	b := builder{runs: map[string]int{}, judged: map[series]bool{}, origins: map[string]int{}, views: map[string]*view{}}
 	v := judge.Verdict(nil)
 	b.add(v, found)
 	for _, m := range matrices {
 		b.plan(m, of)
+	}
+	if err := b.judge(in); err != nil {
+		return nil, nil, err
 	}
 	b.finish()
 	return &b.Page, v, nil
 }
 
 func read(rec fold.Record) *standing {
-	s := &standing{}
+	s := &standing{source: rec.Source}
 	d, err := rec.Document()
 	if err != nil {
 		s.envelope.GeneratedAt = rec.Head.GeneratedAt
@@ -181,6 +187,7 @@ type builder struct {
 	Page
 	runs    map[string]int
 	origins map[string]int
+	judged  map[series]bool // that Verdicts are of
 	views   map[string]*view
 }
 
@@ -241,7 +248,7 @@ func (b *builder) answer(a fold.Answer, s *standing) {
 		Run: b.runs[cmp.Or(a.Run, "no run id")], ID: a.ID, SKU: foreign.Line(e.Identity.CaseFactors.SKU), Backend: foreign.Line(e.Implementation.Name),
 		World: e.Topology.WorldSize, Key: e.ComparisonKey, Status: a.Status, Reason: foreign.Line(a.Reasons.String()), Attempts: a.Attempts,
 		Measured: s.measured, Asked: s.asked, Origin: b.origin(e), At: e.GeneratedAt,
-		planned: e.Identity.Case, environment: e.Provenance.Environment,
+		source: s.source, planned: e.Identity.Case, environment: e.Provenance.Environment,
 	}
 	if !s.readable {
 		c.Reason = unreadable

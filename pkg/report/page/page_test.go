@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/collectivex/collectivex/internal/resulttest"
+	"github.com/collectivex/collectivex/pkg/compare"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/report/page"
 	"github.com/collectivex/collectivex/pkg/result"
@@ -331,6 +332,90 @@ func TestComparisonOfRuns(t *testing.T) {
 	require.Equal(t, []page.Unlike{{Run: "second", ID: c.CaseID, Factors: "environment.NCCL_ALGO (\"Ring\" → \"Tree\")"}}, p.Unlike)
 	require.Contains(t, string(html), ">1.100</td>")
 	require.Contains(t, string(html), "environment.NCCL_ALGO (&#34;Ring&#34; → &#34;Tree&#34;)")
+}
+
+// With five repeats a side, the page has the verdicts of compare in place of ratios.
+func TestVerdictsOfRepeatedRuns(t *testing.T) {
+	r := newRuns(t)
+	add := func(op string, repeats int, by float64) {
+		for _, run := range []string{"first", "second"} {
+			for i := range repeats {
+				c := collective("h200", "nccl", op, 2, func(c *plan.Case) { c.Repeat = i + 1 })
+				a := attempt(run)
+				a.At = a.At.Add(time.Duration(i) * time.Minute)
+				d := slower(resulttest.Collective(c, a), 1+float64(i)/1000)
+				if run == "second" {
+					a.At = a.At.AddDate(0, 0, 1)
+					d = library(slower(resulttest.Collective(c, a), by*(1+float64(i)/1000)), "2.28.9").(*result.CollectiveDocument)
+				}
+				r.add(d)
+			}
+		}
+	}
+	add("all_reduce", 5, 1.2)
+	add("all_gather", 5, 1)
+	add("broadcast", 4, 1.2)
+	p, _, err := page.Build([]string{r.dir, r.dir}, nil)
+	require.NoError(t, err)
+	require.Len(t, p.Verdicts, 1)
+	v := p.Verdicts[0]
+	require.Equal(t, "second", v.Run)
+	require.Equal(t, "first", v.First)
+	require.Contains(t, v.Beside, "library version: – → nccl 2.28.9")
+	statuses := map[string]int{}
+	for _, row := range v.Rows {
+		require.Len(t, row, len(compare.Columns()))
+		require.NotContains(t, row[len(row)-1], "broadcast")
+		statuses[row[0]]++
+	}
+	require.Equal(t, map[string]int{"slower?": 2, "same": 2}, statuses)
+	require.NotEmpty(t, p.Changes)
+	for _, change := range p.Changes {
+		require.Contains(t, change.Label, "broadcast", "a ratio where there is no verdict")
+	}
+	b := show(t, r.html(), "")
+	require.Equal(t, compare.Columns(), b.texts(`#comparison table[data-name=verdicts] th`))
+	require.Contains(t, b.texts(`#comparison table[data-name=verdicts] td`), "+20.0 %")
+}
+
+// The lines of fits run where α + n/B does, and a point says what they are.
+func TestFitsAreDrawn(t *testing.T) {
+	const alpha, bandwidth = 5.0, 100.0 // µs, GB/s
+	r := newRuns(t)
+	c := collective("h200", "nccl", "all_reduce", 2, func(c *plan.Case) {
+		c.Collective().Sizes = nil
+		for size := int64(8); size <= 1<<30; size *= 8 {
+			c.Collective().Sizes = append(c.Collective().Sizes, size)
+		}
+	})
+	d := resulttest.Collective(c, attempt("1"))
+	for i := range d.Measurement.Rows {
+		row := &d.Measurement.Rows[i]
+		for _, mode := range vocab.TimingModes() {
+			if timing := *row.Timing(mode); timing != nil {
+				*row.Timing(mode) = resulttest.Timing(row.Bytes, alpha+float64(row.Requested)/(bandwidth*1e3), timing.SampleCount)
+			}
+		}
+	}
+	r.add(d)
+	b := show(t, r.html(), "")
+	b.press("view-collectives", "fits")
+	require.Equal(t, 0, b.count("#view-collectives svg .fit"), "fits are of the latency")
+	require.Contains(t, strings.Join(b.texts("#view-collectives"), ""), "Fits are of the latency.")
+	b.run(`document.querySelector("#view-collectives select").value = 0; document.querySelector("#view-collectives select").dispatchEvent(new Event("change"))`)
+	require.Equal(t, 1, b.count("#view-collectives svg .fit"))
+	// The line starts and ends where the curve does, and lies on it between.
+	ends := get[[]float64](b, `(() => {
+		const at = (name, fraction) => { const p = document.querySelector("#view-collectives svg " + name); return p.getPointAtLength(fraction * p.getTotalLength()); };
+		return [0, 1].flatMap(f => { const a = at(".line", f), b = at(".fit", f); return [Math.abs(a.x - b.x), Math.abs(a.y - b.y)]; });
+	})()`)
+	for _, distance := range ends {
+		require.Less(t, distance, 1.5, "px")
+	}
+	b.run(`document.querySelector("#view-collectives .plot").dispatchEvent(new KeyboardEvent("keydown", {key: "ArrowRight", bubbles: true}))`)
+	require.Regexp(t, `fit: α 5(\.0*)? ± \S+ µs, B 100(\.0*)? ± \S+ GB/s, n½ 488(\.\d+)? KiB`, strings.Join(b.texts("#view-collectives .tip div"), "\n"))
+	b.press("view-collectives", "fits")
+	require.Equal(t, 0, b.count("#view-collectives svg .fit"))
 }
 
 // A reader without scripts sees the figures, what is missing, and why.

@@ -1,0 +1,92 @@
+package compare
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Columns are the heads of a table of cases.
+func Columns() []string {
+	return []string{"status", "change", "95 % interval", "noise", "q", "runs", "old µs", "new µs", "metric", "case"}
+}
+
+// Rows are the rows of a case in such a table: its own, and one for each rung that did not
+// go with it. What is the same has a row only if all is set. The texts of documents are in
+// it as they are.
+func (k *Case) Rows(all bool) (out [][]string) {
+	var notes []string
+	if k.Why != "" {
+		notes = append(notes, k.Why)
+	}
+	for _, d := range k.Differs {
+		notes = append(notes, d.Factor+" "+d.change())
+	}
+	if k.OldFailed+k.NewFailed > 0 {
+		notes = append(notes, fmt.Sprintf("failed in %d further runs of OLD and %d of NEW", k.OldFailed, k.NewFailed))
+	}
+	why := k.CaseID
+	if len(notes) > 0 {
+		why += ": " + strings.Join(notes, "; ")
+	}
+	if k.Shift == nil {
+		return [][]string{{k.Status, "", "", "", "", "", "", "", k.Metric, why}}
+	}
+	s := k.Shift
+	interval, floor, q := "", "unknown", ""
+	if s.Low != nil {
+		interval = percent(*s.Low) + " … " + percent(*s.High)
+	}
+	if s.Floor != nil {
+		floor = "±" + strings.TrimLeft(percent(*s.Floor), "+")
+	}
+	if s.Q != nil {
+		if q = fmt.Sprintf("%.3f", *s.Q); *s.Q < 0.001 {
+			q = "<0.001"
+		}
+	}
+	if all || k.Status != Same || k.OldFailed+k.NewFailed > 0 {
+		out = append(out, []string{
+			marked(k.Status, k.Confirmed), percent(s.Ratio), interval, floor, q, fmt.Sprintf("%d+%d", s.OldRuns, s.NewRuns),
+			microseconds(s.OldUs), microseconds(s.NewUs), k.Metric, why,
+		})
+	}
+	for _, r := range k.Rungs {
+		if r.Status != Slower && r.Status != Faster {
+			continue
+		}
+		out = append(out, []string{
+			marked(r.Status, r.Confirmed), percent(r.Ratio), "", "", "", "", microseconds(r.OldUs), microseconds(r.NewUs),
+			k.Metric, fmt.Sprintf("%s at %s: %s beyond its case", k.CaseID, r.Rung, percent(r.Beyond)),
+		})
+	}
+	return out
+}
+
+// String is a line such as "library version: 2.27.3 → 2.28.9".
+func (d Difference) String() string { return d.Factor + ": " + d.change() }
+
+func (d Difference) change() string {
+	list := func(v []string) string {
+		if len(v) == 0 {
+			return "–"
+		}
+		return strings.Join(v, ", ")
+	}
+	return list(d.Old) + " → " + list(d.New)
+}
+
+// marked marks what a second measurement has not confirmed.
+func marked(status string, confirmed bool) string {
+	switch {
+	case status != Slower && status != Faster:
+		return status
+	case confirmed:
+		return status + " (confirmed)"
+	default:
+		return status + "?"
+	}
+}
+
+func percent(ratio float64) string { return fmt.Sprintf("%+.1f %%", 100*(ratio-1)) }
+
+func microseconds(us float64) string { return fmt.Sprintf("%.4g", us) }
