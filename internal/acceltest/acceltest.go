@@ -31,6 +31,7 @@ func Run(t *testing.T, open func(t *testing.T) accel.Device) {
 		{"events", testEvents},
 		{"waits", testWaits},
 		{"graph", testGraph},
+		{"times inside of a graph", testGraphTimes},
 		{"spoiled capture", testSpoiledCapture},
 		{"kernel", testKernel},
 		{"kernel in a graph", testKernelGraph},
@@ -293,6 +294,44 @@ func testGraph(t *testing.T, d accel.Device) {
 	require.NoError(t, g.Close())
 	require.NoError(t, d.Free(a))
 	require.NoError(t, d.Free(b))
+}
+
+// Each launch of a graph takes the times of its events anew.
+func testGraphTimes(t *testing.T, d accel.Device) {
+	s := stream(t, d)
+	defer s.Close()
+	const n = 16 << 20
+	p := alloc(t, d, n)
+	var events [2]accel.Event
+	for i := range events {
+		e, err := d.NewEvent()
+		require.NoError(t, err)
+		events[i] = e
+	}
+	g := capture(t, s, func() {
+		require.NoError(t, s.RecordExternal(events[0]))
+		for range 8 {
+			require.NoError(t, d.Set(s, p, 1, n))
+		}
+		require.NoError(t, s.RecordExternal(events[1]))
+	})
+	_, err := d.Elapsed(events[0], events[1])
+	require.Error(t, err, "nothing was launched")
+	seen := map[float64]bool{}
+	for range 3 {
+		require.NoError(t, g.Launch(s))
+		require.NoError(t, s.Synchronize())
+		us, err := d.Elapsed(events[0], events[1])
+		require.NoError(t, err)
+		require.Positive(t, us)
+		seen[us] = true
+	}
+	require.Greater(t, len(seen), 1, "launches with the time of the first")
+	require.NoError(t, g.Close())
+	for _, e := range events {
+		require.NoError(t, e.Close())
+	}
+	require.NoError(t, d.Free(p))
 }
 
 // Waiting inside a capture invalidates it. The stream is usable again afterwards.

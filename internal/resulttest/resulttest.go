@@ -9,6 +9,7 @@ import (
 	"github.com/collectivex/collectivex/internal/plantest"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 // At is when the documents of this package were made.
@@ -97,7 +98,7 @@ func EPRow(c plan.Case, t int) result.EPRow {
 		Combine:   result.ByteCount{Activation: bytes, Total: bytes},
 		Roundtrip: result.ByteCount{Activation: 2 * bytes, Total: 2 * bytes},
 	}
-	return result.EPRow{
+	row := result.EPRow{
 		TokensPerRank: t, GlobalTokens: t * c.World, Complete: true,
 		Components: result.EPComponents{
 			Dispatch: measured(base, fresh), Combine: measured(base, fresh), Roundtrip: measured(2*base, fresh),
@@ -126,7 +127,7 @@ func EPRow(c plan.Case, t int) result.EPRow {
 		WireBytes:     &count,
 		LogicalCopies: result.EPCopies{Routed: copies, Assignments: int64(t * c.World * c.EP().TopK), Wire: result.WirePerRank},
 		Receive:       result.EPReceive{Min: t, Mean: float64(copies) / float64(c.World), Max: 2 * t, Total: int(copies)},
-		TokenRate:     &result.Percentiles{P50: rate, P90: rate, P95: rate, P99: rate},
+		TokenRate:     result.PercentilesOf(rate, rate, rate, rate),
 		RoutingStats: result.EPRouting{
 			FanoutMean: 2, FanoutMin: 2, FanoutMax: 2, FanoutHistogram: []int{0, t * c.World}, RoutedCopies: copies,
 			PayloadCopiesPerRank: []int64{copies / 2, copies / 2}, ExpertAssignmentsPerRank: []int64{copies, copies},
@@ -136,6 +137,24 @@ func EPRow(c plan.Case, t int) result.EPRow {
 			},
 		},
 	}
+	if c.EP().TimingMode == vocab.Graph {
+		replay(&row)
+	}
+	return row
+}
+
+// replay makes the fresh entries of a row those of replayed graphs.
+func replay(r *result.EPRow) {
+	yes, none, origin := true, 0.0, result.OriginGraphReplay
+	k := &r.Components
+	for _, c := range []*result.Component{&k.Dispatch, &k.Combine, &k.Roundtrip, &r.RankMin.Dispatch, &r.RankMin.Combine, &r.RankMin.Roundtrip, &k.IsolatedSum} {
+		c.Percentiles = &result.Percentiles{P50: c.Percentiles.P50}
+		if c != &k.IsolatedSum {
+			c.Origin = &origin
+		}
+	}
+	r.TokenRate = &result.Percentiles{P50: r.TokenRate.P50}
+	r.Correctness.GraphRewritten, r.Correctness.GraphOutputPassed, r.Correctness.GraphOutputError = &yes, &yes, &none
 }
 
 // Collective returns a successful document of c: one row per size, placement and
@@ -194,7 +213,7 @@ func Timing(size int64, us float64, samples int) *result.Timing {
 		slowest *= 1.1
 	}
 	return &result.Timing{
-		Percentiles: result.Percentiles{P50: us, P90: us, P95: us, P99: slowest},
+		Percentiles: *result.PercentilesOf(us, us, us, slowest),
 		Min:         us, Mean: us + (slowest-us)/float64(samples), Max: slowest, SampleCount: samples,
 		RankMin: us, RankMean: us, RankP50: []float64{us, us},
 		AlgBW: float64(size) / us / 1e3, BusBW: float64(size) / us / 1e3,
@@ -232,6 +251,6 @@ func succeed(e *result.Envelope) {
 func component(availability, origin string, us float64, n int) result.Component {
 	return result.Component{
 		Availability: availability, Origin: &origin, SampleCount: n,
-		Percentiles: &result.Percentiles{P50: us, P90: us * 1.1, P95: us * 1.2, P99: us * 1.5},
+		Percentiles: result.PercentilesOf(us, us*1.1, us*1.2, us*1.5),
 	}
 }

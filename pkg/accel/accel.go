@@ -104,6 +104,10 @@ type Stream interface {
 	// graphs, the error of BeginCapture wraps ErrUnsupported.
 	BeginCapture() error
 	EndCapture() (Graph, error)
+	// RecordExternal is a Record between BeginCapture and EndCapture that takes the time at
+	// each launch of the graph, for Elapsed. The event has to stay open as long as the graph.
+	// The error wraps ErrUnsupported if the device cannot do that.
+	RecordExternal(Event) error
 	Close() error
 }
 

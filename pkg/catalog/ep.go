@@ -36,6 +36,9 @@ type EPBlock struct {
 	Precisions []string     `yaml:"precisions" in:"precision"`
 	Routings   []RoutingRef `yaml:"routings" in:"routing"`
 	Contracts  []string     `yaml:"contracts" in:"contract" default:"[layout-and-dispatch-v1]"`
+	// TimingModes say whether operations are enqueued or replayed. Graphs are of decode, and
+	// of backends whose mode can be captured.
+	TimingModes []string `yaml:"timing_modes" in:"EP timing mode" default:"[eager]"`
 	// Ladders stand in for the workload's.
 	Ladders  []Ladder `yaml:"ladders,optional"`
 	Sampling string   `yaml:"sampling,optional" in:"sampling"` // the suite's unless said
@@ -58,6 +61,8 @@ type EPMode struct {
 	Name string `yaml:",name" in:"mode"`
 	// MaxTokens caps the ladder, in tokens per rank; 0 is no cap.
 	MaxTokens int `yaml:"max_tokens,optional" min:"1"`
+	// Graphs says that its operations can be captured into graphs.
+	Graphs bool `yaml:"graphs,optional"`
 	// Precisions lists those of the mode; the backend's unless said.
 	Precisions []string `yaml:"precisions,optional" in:"precision"`
 }
@@ -133,6 +138,13 @@ func (e *EPBackend) Mode(name string) *EPMode {
 
 func (e *EPBackend) modeNames() []string {
 	return namesOf(e.Modes, func(m *EPMode) string { return m.Name })
+}
+
+func (e *EPBackend) timingModes() []string {
+	if slices.ContainsFunc(e.Modes, func(m EPMode) bool { return m.Graphs }) {
+		return vocab.EPTimingModes()
+	}
+	return []string{vocab.Eager}
 }
 
 // PrecisionsOf returns the precisions of a mode that the backend has.
@@ -230,6 +242,7 @@ func (b *EPBlock) check(c *Checker) {
 	has := offering[EPBackend](c, vocab.FamilyEP, b.Backends)
 	offered(c, "mode", b.Modes, has, (*EPBackend).modeNames)
 	offered(c, "precision", b.Precisions, has, func(h *EPBackend) []string { return h.Precisions })
+	offered(c, "EP timing mode", b.TimingModes, has, (*EPBackend).timingModes)
 	offered(c, "timing contract", b.Contracts, has, func(h *EPBackend) []string { return h.Contracts })
 }
 

@@ -116,7 +116,7 @@ func TestAssemble(t *testing.T) {
 		Check: result.Check{Passed: true, Checked: 12 << 18},
 	}, row)
 	// Slowest rank: 101 and 111; nearest rank p50 of two is the lower.
-	require.Equal(t, result.Percentiles{P50: 101, P90: 111, P95: 111, P99: 111}, row.Pipelined.Percentiles)
+	require.Equal(t, *result.PercentilesOf(101, 111, 111, 111), row.Pipelined.Percentiles)
 	require.Equal(t, []float64{101, 106, 111}, []float64{row.Pipelined.Min, row.Pipelined.Mean, row.Pipelined.Max})
 	require.Equal(t, []float64{100, 100.5}, []float64{row.Pipelined.RankMin, row.Pipelined.RankMean})
 	require.Equal(t, []float64{100, 101}, row.Pipelined.RankP50)

@@ -30,7 +30,7 @@ func scale(r *result.CollectiveRow, by float64) {
 	for _, t := range []*result.Timing{r.Pipelined, r.PerIteration} {
 		if t != nil {
 			t.Percentiles.P50 *= by
-			t.Percentiles.P99 *= by
+			*t.Percentiles.P99 *= by
 		}
 	}
 }
@@ -236,7 +236,7 @@ func TestATailOfItsOwn(t *testing.T) {
 	b.c.Collective().Measure.Trials = 400
 	tail := b.with(2, func(r *result.CollectiveRow) {
 		for _, t := range []*result.Timing{r.Pipelined, r.PerIteration} {
-			t.Percentiles.P99 *= 1.2
+			*t.Percentiles.P99 *= 1.2
 		}
 	})
 	c := compare.Of(b.side(5), tail.side(5), compare.Options{})

@@ -50,7 +50,7 @@ func recorded(t *testing.T, sweep int, by float64) *compare.Side {
 			us, ok := times[fmt.Sprintf("%d %s", r.Requested, r.Placement)]
 			require.True(t, ok)
 			p := us * by
-			r.PerIteration.Percentiles = result.Percentiles{P50: p, P90: p, P95: p, P99: p}
+			r.PerIteration.Percentiles = *result.PercentilesOf(p, p, p, p)
 		}
 		s.Add(d)
 	}

@@ -113,8 +113,8 @@ func (r *run) add(clock string, at rung, q result.Percentiles, samples int) {
 	if q.P50 > 0 {
 		put("p50", q.P50)
 	}
-	if q.P99 > 0 && samples >= leastForP99 {
-		put("p99", q.P99)
+	if q.P99 != nil && *q.P99 > 0 && samples >= leastForP99 {
+		put("p99", *q.P99)
 	}
 }
 

@@ -79,6 +79,10 @@ type Description struct {
 	FreshPair bool `json:"fresh_pair"`
 	// StageWorks: stage does work on the device, beyond assigning a pointer.
 	StageWorks bool `json:"stage_works"`
+	// Capturable: dispatch, stage and combine can be captured into a graph; see Capturer.
+	Capturable bool `json:"capturable,omitempty"`
+	// Replayed: what is timed is launches of such graphs. The runner sets it.
+	Replayed bool `json:"replayed,omitempty"`
 	// LadderCap is the most tokens that a rank may send; 0 is no limit. Where the
 	// case has one too, the smaller counts.
 	LadderCap int `json:"ladder_cap"`

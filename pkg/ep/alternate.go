@@ -52,7 +52,13 @@ func (m *run) alternate() error {
 	for _, p := range m.points {
 		for _, component := range m.d.alternated() {
 			when := alternating(component)
-			v, err := m.alternateCalls(p, component)
+			var v Verdict
+			var err error
+			if m.d.Replayed {
+				v, err = m.alternateReplays(p)
+			} else {
+				v, err = m.alternateCalls(p, component)
+			}
 			if err != nil {
 				return fmt.Errorf("rung %d, %s: %w", p.TokensPerRank, when, err)
 			}

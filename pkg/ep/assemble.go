@@ -57,6 +57,7 @@ func fill(d *result.EPDocument, c plan.Case, ranks []evidence, declared *planRec
 	i.FP8Consume = declared.FP8Consume
 	i.StageExcludedFromRoundtrip = &hoisted
 	i.ChainedPeriod = &chained
+	i.CUDAGraphReplay, i.CUDAGraphSupported = &declared.Replayed, &declared.Capturable
 	d.Measurement.DispatchDType = declared.DispatchDType
 
 	if p, ok := routing.Placement(); ok {

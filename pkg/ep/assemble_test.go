@@ -104,7 +104,7 @@ func assembleEP(t *testing.T, c plan.Case, streams []rank.Stream) *result.EPDocu
 func component(origin string, count int, p50, p90, p95, p99 float64) result.Component {
 	return result.Component{
 		Availability: result.Measured, Origin: &origin, SampleCount: count,
-		Percentiles: &result.Percentiles{P50: p50, P90: p90, P95: p95, P99: p99},
+		Percentiles: result.PercentilesOf(p50, p90, p95, p99),
 	}
 }
 
@@ -128,7 +128,7 @@ func TestAssemble(t *testing.T) {
 	require.Equal(t, component("measured", 4, 107, 117, 117, 117), row.Components.Dispatch)
 	require.Equal(t, component("measured", 4, 207, 217, 217, 217), row.Components.Combine)
 	require.Equal(t, unavailable(), row.Components.Stage)
-	require.Equal(t, result.Percentiles{P50: 314, P90: 334, P95: 334, P99: 334}, *row.Components.IsolatedSum.Percentiles)
+	require.Equal(t, result.PercentilesOf(314, 334, 334, 334), row.Components.IsolatedSum.Percentiles)
 	require.Equal(t, "derived-percentile-sum", *row.Components.IsolatedSum.Origin)
 	require.Zero(t, row.Components.IsolatedSum.SampleCount)
 	// Fastest rank is 0: 1 and 1, then 11 and 11. Spread is 3 and 6 in both trials.
@@ -157,7 +157,7 @@ func TestAssemble(t *testing.T) {
 	require.Equal(t, result.EPCopies{Routed: row.RoutingStats.RoutedCopies, Assignments: 64, Wire: "rank-deduplicated"}, row.LogicalCopies)
 	require.Equal(t, row.Bytes, *row.WireBytes)
 	require.InDelta(t, 8/7e-6, row.TokenRate.P50, 1e-6)
-	require.InDelta(t, 8/17e-6, row.TokenRate.P99, 1e-6)
+	require.InDelta(t, 8/17e-6, *row.TokenRate.P99, 1e-6)
 	require.Equal(t, []string{"combine", "dispatch", "pair_period", "roundtrip"}, slices.Sorted(func(yield func(string) bool) {
 		for name := range row.Histograms {
 			if !yield(name) {

@@ -20,6 +20,7 @@ type evidence struct {
 	sums     map[int]arithmeticRecord
 	fresh    map[freshKey][]float64
 	chains   map[chainKey]chainRecord
+	replays  map[int]replayRecord
 }
 
 type moment struct {
@@ -42,7 +43,7 @@ func readEvidence(c plan.Case, streams []rank.Stream) ([]evidence, error) {
 	for r := range ranks {
 		ranks[r] = evidence{
 			digests: map[int]string{}, verdicts: map[moment]Verdict{}, sums: map[int]arithmeticRecord{},
-			fresh: map[freshKey][]float64{}, chains: map[chainKey]chainRecord{},
+			fresh: map[freshKey][]float64{}, chains: map[chainKey]chainRecord{}, replays: map[int]replayRecord{},
 		}
 	}
 	for _, s := range streams {
@@ -88,6 +89,11 @@ func (e *evidence) take(block *plan.EP, record rank.Record) error {
 		var a arithmeticRecord
 		err := decode(&a)
 		e.sums[a.TokensPerRank] = a
+		return err
+	case kindReplay:
+		var r replayRecord
+		err := decode(&r)
+		e.replays[r.TokensPerRank] = r
 		return err
 	case kindFresh:
 		var f freshRecord

@@ -50,15 +50,20 @@ const (
 	FaultPeriodicScale = "periodic-scale" // tokens have the scales of the 257th token before them
 )
 
+// FaultNoReplay is that launches of graphs do nothing. It must be injected into all ranks,
+// too: a launch that is skipped by some lets the others wait.
+const FaultNoReplay = "no-replay"
+
 // Points at which a data fault begins, besides rank.FaultAtStart. A fault can
 // also begin at a call: "dispatch-N" or "combine-N" is the N-th one after each
 // bind. Or it strikes in turn: "dispatch-every-N" and "combine-every-N" are the
-// N-th, 2N-th, … call of the case.
+// N-th, 2N-th, … call of the case. "replay-N" is the N-th launch of the case.
 const (
 	faultAtTimed    = "timed" // after the first oracle, to the end
 	faultAtChain    = "chain" // in the chains alone
 	faultAtDispatch = "dispatch-"
 	faultAtCombine  = "combine-"
+	faultAtReplay   = "replay-"
 	faultEvery      = "every-"
 )
 
@@ -68,11 +73,14 @@ var (
 		FaultZeroPayload, FaultNoSend, FaultNoWeights, FaultWriteInput, FaultNoDispatch,
 	}
 	combineFaults    = []string{FaultNoCombine, FaultStale, FaultOnes}
+	replayFaults     = []string{FaultNoReplay}
 	arithmeticFaults = []string{FaultBF16Sum, FaultReversedSum, FaultTruncatedSum, FaultNeighborScale, FaultPeriodicScale}
 )
 
 // FaultKinds lists the kinds of data faults of EP cases.
-func FaultKinds() []string { return slices.Concat(dispatchFaults, combineFaults, arithmeticFaults) }
+func FaultKinds() []string {
+	return slices.Concat(dispatchFaults, combineFaults, replayFaults, arithmeticFaults)
+}
 
 // faulty is an adapter with an injected fault.
 type faulty struct {
@@ -127,7 +135,7 @@ func (m *run) injectArithmetic() error {
 // injected returns the case's adapter with the fault that the session names
 // for this rank, or nil.
 func injected(m *run) (*faulty, error) {
-	for _, kind := range slices.Concat(dispatchFaults, combineFaults) {
+	for _, kind := range slices.Concat(dispatchFaults, combineFaults, replayFaults) {
 		at, ok := m.Fault(kind)
 		if !ok {
 			continue
@@ -136,6 +144,9 @@ func injected(m *run) (*faulty, error) {
 			m.c.EP().Mode == vocab.ModeLowLatency && m.c.Contract == vocab.ContractCachedLayout {
 			return nil, rank.Refused("fault %s strikes nothing at %q: a cached low-latency dispatch sends to experts as its layout says", kind, at)
 		}
+		if slices.Contains(replayFaults, kind) != (m.c.EP().TimingMode == vocab.Graph) {
+			return nil, rank.Refused("fault %s does not apply to this timing mode: replayed graphs have %v, and nothing else has", kind, replayFaults)
+		}
 		f := &faulty{Adapter: m.adapter, m: m, kind: kind, at: at, copies: map[*Problem]*disguise{}}
 		if slices.Contains([]string{rank.FaultAtStart, faultAtTimed, faultAtChain}, at) {
 			return f, nil
@@ -143,6 +154,8 @@ func injected(m *run) (*faulty, error) {
 		call := faultAtDispatch
 		if f.inCombine() {
 			call = faultAtCombine
+		} else if !f.inAdapter() {
+			call = faultAtReplay
 		}
 		number, found := strings.CutPrefix(at, call)
 		number, inTurn := strings.CutPrefix(number, faultEvery)
@@ -158,6 +171,18 @@ func injected(m *run) (*faulty, error) {
 		return f, nil
 	}
 	return nil, nil
+}
+
+// inAdapter reports whether the fault is in an operation of the adapter, not in launches.
+func (f *faulty) inAdapter() bool { return f != nil && !slices.Contains(replayFaults, f.kind) }
+
+// skipsReplay reports whether a launch is to be skipped.
+func (f *faulty) skipsReplay() bool {
+	if f == nil || f.kind != FaultNoReplay {
+		return false
+	}
+	f.count()
+	return f.strikes()
 }
 
 func (f *faulty) inCombine() bool { return slices.Contains(combineFaults, f.kind) }

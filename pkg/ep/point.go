@@ -21,6 +21,8 @@ type point struct {
 	changed oracle // of other activations, and other weights if each dispatch sends them
 	sent    oracle // of these two the one whose inputs are in the buffers
 	routed  [2]routed
+	// notRewritten: a replay of a graph did not write the whole output.
+	notRewritten bool
 }
 
 // Indices of a point's routing.

@@ -9,6 +9,7 @@ const (
 	kindArithmetic = "ep-arithmetic" // arithmeticRecord, once per rung
 	kindFresh      = "ep-fresh"      // freshRecord, per trial, rung and component
 	kindChain      = "ep-chain"      // chainRecord, per chain trial and rung
+	kindReplay     = "ep-replay"     // replayRecord, once per rung, of replayed graphs
 )
 
 // planRecord says what this rank is about to measure.
@@ -45,8 +46,12 @@ func alternating(component string) string { return "alternating-" + component }
 
 // alternated lists the components whose calls an alternating pass makes. The
 // others make the same calls in the same order: those of stage are those of the
-// roundtrip, and those of a combine too where every dispatch needs its own.
+// roundtrip, and those of a combine too where every dispatch needs its own. A replayed
+// graph is one call.
 func (d Description) alternated() []string {
+	if d.Replayed {
+		return []string{compRoundtrip}
+	}
 	if d.FreshPair {
 		return []string{compRoundtrip, compDispatch}
 	}
@@ -94,10 +99,18 @@ const (
 // which trials rotate them.
 func (d Description) components() []string {
 	all := []string{compRoundtrip, compDispatch, compCombine}
-	if d.StageWorks {
+	if d.StageWorks && !d.Replayed {
 		all = append(all, compStage)
 	}
 	return all
+}
+
+// replayRecord is the check of one rung's graphs against an eager pair.
+type replayRecord struct {
+	TokensPerRank int      `json:"tokens_per_rank"`
+	Rewritten     bool     `json:"rewritten"` // each judged launch wrote the whole output
+	OutputPassed  bool     `json:"output_passed"`
+	OutputError   *float64 `json:"output_error"` // null where it is not finite
 }
 
 // freshRecord is the samples of one component in one trial, microseconds.

@@ -36,6 +36,8 @@ func checkCase(c plan.Case, world int) error {
 		return rank.Refused("hidden size %d is below %d, the columns that carry the source", b.Hidden, workload.SourceColumns)
 	case c.Contract != vocab.ContractLayout && c.Contract != vocab.ContractCachedLayout:
 		return rank.Refused("unknown timing contract %q", c.Contract)
+	case b.TimingMode != "" && b.TimingMode != vocab.Graph:
+		return rank.Refused("unknown timing mode %q", b.TimingMode)
 	}
 	return nil
 }

@@ -48,7 +48,7 @@ func (m *rowMaker) build(declared *planRecord, trace *workload.Trace, strangers 
 	wire := byteCounts(onWire, m.block.Hidden, declared.ValueBytes, declared.ScaleBytes)
 	r.WireBytes = &wire
 
-	m.components(declared.StageWorks)
+	m.components(declared.Description)
 	m.chains()
 	m.correctness(declared.Description, strangers)
 	m.arithmetic(declared.Description)
@@ -56,7 +56,8 @@ func (m *rowMaker) build(declared *planRecord, trace *workload.Trace, strangers 
 	m.gate(declared, trace, limits)
 	if q := r.Components.Roundtrip.Percentiles; q != nil && q.P50 > 0 {
 		rate := func(us float64) float64 { return float64(r.GlobalTokens) / (us * 1e-6) }
-		r.TokenRate = &result.Percentiles{P50: rate(q.P50), P90: rate(q.P90), P95: rate(q.P95), P99: rate(q.P99)}
+		rates := q.Map(rate)
+		r.TokenRate = &rates
 	}
 	return m.err
 }
@@ -83,16 +84,25 @@ func (m *rowMaker) component(s series, reduce measure.Reduction, origin, name st
 
 func unavailable() result.Component { return result.Component{Availability: result.Unavailable} }
 
-func (m *rowMaker) components(stageWorks bool) {
+// components makes those of fresh entries. Of replayed graphs, tails tell of the host and
+// are not published.
+func (m *rowMaker) components(d Description) {
 	fresh := func(component string, reduce measure.Reduction, name string) result.Component {
-		return m.component(m.fresh(component), reduce, result.OriginMeasured, name)
+		if !d.Replayed {
+			return m.component(m.fresh(component), reduce, result.OriginMeasured, name)
+		}
+		c := m.component(m.fresh(component), reduce, result.OriginGraphReplay, "")
+		if c.Percentiles != nil {
+			c.Percentiles = &result.Percentiles{P50: c.Percentiles.P50}
+		}
+		return c
 	}
 	k := &m.row.Components
 	k.Dispatch = fresh(compDispatch, measure.Max, compDispatch)
 	k.Combine = fresh(compCombine, measure.Max, compCombine)
 	k.Roundtrip = fresh(compRoundtrip, measure.Max, compRoundtrip)
 	k.Stage = unavailable()
-	if stageWorks {
+	if slices.Contains(d.components(), compStage) {
 		k.Stage = fresh(compStage, measure.Max, compStage)
 	}
 	k.IsolatedSum = isolatedSum(k.Dispatch, k.Stage, k.Combine)
@@ -101,7 +111,7 @@ func (m *rowMaker) components(stageWorks bool) {
 		Combine:   fresh(compCombine, measure.Min, ""),
 		Roundtrip: fresh(compRoundtrip, measure.Min, ""),
 	}
-	m.row.RankSpread = fresh(compRoundtrip, measure.Spread, "")
+	m.row.RankSpread = m.component(m.fresh(compRoundtrip), measure.Spread, result.OriginMeasured, "")
 }
 
 // isolatedSum adds dispatch, stage (0 where it is unavailable) and combine
@@ -110,16 +120,21 @@ func isolatedSum(dispatch, stage, combine result.Component) result.Component {
 	if dispatch.Percentiles == nil || combine.Percentiles == nil {
 		return unavailable()
 	}
-	sum, origin := result.Percentiles{}, result.OriginPercentileSum
-	for _, part := range []result.Component{dispatch, stage, combine} {
-		if q := part.Percentiles; q != nil {
-			sum.P50 += q.P50
-			sum.P90 += q.P90
-			sum.P95 += q.P95
-			sum.P99 += q.P99
-		}
+	origin := result.OriginPercentileSum
+	sum := *dispatch.Percentiles
+	if stage.Percentiles != nil {
+		sum = plus(sum, *stage.Percentiles)
 	}
+	sum = plus(sum, *combine.Percentiles)
 	return result.Component{Availability: result.Derived, Origin: &origin, Percentiles: &sum}
+}
+
+// plus adds percentile by percentile. Without the tails of one, the sum has none.
+func plus(a, b result.Percentiles) result.Percentiles {
+	if !a.Tailed() || !b.Tailed() {
+		return result.Percentiles{P50: a.P50 + b.P50}
+	}
+	return *result.PercentilesOf(a.P50+b.P50, *a.P90+*b.P90, *a.P95+*b.P95, *a.P99+*b.P99)
 }
 
 // The parts of a chain that rows have figures of.
@@ -231,6 +246,45 @@ func (m *rowMaker) correctness(d Description, strangers []int) {
 	m.blame(told, result.ReasonCheck, "routing_trace")
 	if !d.Hoisted() {
 		m.chainOutputs()
+	}
+	if d.Replayed {
+		m.replays()
+	}
+}
+
+// replays folds the checks of replayed graphs. They stay null where a rank is missing.
+func (m *rowMaker) replays() {
+	rewritten, passed, worst, finite := true, true, 0.0, true
+	var stale, failed, missing []int
+	for r, e := range m.ranks {
+		record, ok := e.replays[m.rung]
+		if !ok {
+			missing = append(missing, r)
+			continue
+		}
+		if !record.Rewritten {
+			rewritten, stale = false, append(stale, r)
+		}
+		if !record.OutputPassed {
+			passed, failed = false, append(failed, r)
+		}
+		if record.OutputError == nil {
+			finite = false
+		} else {
+			worst = math.Max(worst, *record.OutputError)
+		}
+	}
+	m.blame(stale, result.ReasonCheck, "cuda_graph_output_rewritten")
+	m.blame(failed, result.ReasonCheck, "cuda_graph_last_output")
+	m.blame(missing, result.ReasonUnchecked, "cuda_graph_last_output")
+	if missing != nil {
+		m.row.Complete = false
+		return
+	}
+	check := &m.row.Correctness
+	check.GraphRewritten, check.GraphOutputPassed = &rewritten, &passed
+	if finite {
+		check.GraphOutputError = &worst
 	}
 }
 

@@ -56,7 +56,7 @@ func (r *Runner) Run(ctx context.Context, s *rank.Session, c plan.Case) error {
 	if err := m.prepare(ctx, r); err != nil {
 		return errors.Join(err, m.free())
 	}
-	for _, phase := range []func() error{m.bringUp, m.measureFresh, m.measureChains, m.alternate, m.judgeAfter} {
+	for _, phase := range []func() error{m.bringUp, m.measureFresh, m.checkReplays, m.measureChains, m.alternate, m.judgeAfter} {
 		if err := phase(); err != nil {
 			return errors.Join(m.adapter.Err(), err, m.free())
 		}
@@ -114,7 +114,7 @@ func (m *run) prepare(ctx context.Context, r *Runner) (err error) {
 	if m.fault, err = injected(m); err != nil {
 		return err
 	}
-	if m.fault != nil {
+	if m.fault.inAdapter() {
 		m.adapter = m.fault
 	}
 	routing, rungs, err := routingOf(m.c)
@@ -129,6 +129,17 @@ func (m *run) prepare(ctx context.Context, r *Runner) (err error) {
 		return rank.Refused("every rung of ladder %q is above the cap of %d tokens", m.block.Ladder, m.d.LadderCap)
 	}
 	m.rungs = measured
+	if m.start, err = m.device.NewEvent(); err != nil {
+		return err
+	}
+	if m.end, err = m.device.NewEvent(); err != nil {
+		return err
+	}
+	if m.block.TimingMode == vocab.Graph {
+		if err := m.replaying(); err != nil {
+			return err
+		}
+	}
 	if err := m.checkMemory(routing); err != nil {
 		return err
 	}
@@ -137,12 +148,6 @@ func (m *run) prepare(ctx context.Context, r *Runner) (err error) {
 		Measured: measured, Dropped: dropped,
 	}
 	if err := errors.Join(m.Emit(rank.KindFacts, r.facts), m.Emit(kindPlan, record)); err != nil {
-		return err
-	}
-	if m.start, err = m.device.NewEvent(); err != nil {
-		return err
-	}
-	if m.end, err = m.device.NewEvent(); err != nil {
 		return err
 	}
 	if r.data == nil {
@@ -208,23 +213,33 @@ func (m *run) measureFresh() error {
 	for trial := range trials {
 		for _, p := range measure.Rotate(m.points, trial) {
 			for _, component := range measure.Rotate(m.d.components(), trial) {
-				us, err := m.fresh(p, component)
-				if err != nil {
+				measure := m.enqueueWindow
+				if m.d.Replayed {
+					measure = m.replayWindow
+				}
+				if err := measure(p, component, trial); err != nil {
 					return fmt.Errorf("rung %d, trial %d, %s: %w", p.TokensPerRank, trial, component, err)
-				}
-				if err := m.Emit(kindFresh, freshRecord{trial, p.TokensPerRank, component, us}); err != nil {
-					return err
-				}
-				if trial < trials-1 {
-					continue
-				}
-				if err := m.judgeWindow(p, component); err != nil {
-					return err
 				}
 			}
 		}
 	}
 	return nil
+}
+
+// enqueueWindow takes the samples of one component of one rung in one trial, and in the last
+// trial judges what they left.
+func (m *run) enqueueWindow(p *point, component string, trial int) error {
+	us, err := m.fresh(p, component)
+	if err != nil {
+		return err
+	}
+	if err := m.Emit(kindFresh, freshRecord{trial, p.TokensPerRank, component, us}); err != nil {
+		return err
+	}
+	if trial < m.block.Timing.TrialsPerPoint-1 {
+		return nil
+	}
+	return m.judgeWindow(p, component)
 }
 
 func (m *run) measureChains() error {

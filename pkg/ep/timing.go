@@ -79,7 +79,7 @@ func (m *run) fresh(p *point, component string) ([]float64, error) {
 // chains runs the two sibling chains of one rung and one drained pair. Each chain
 // issues its pairs back to back. The first has events around each op and the second
 // around each pair alone, because events around each op lengthen the pair by their
-// host time. Of the last trial it returns the verdict on what the second chain left.
+// host time. A replayed chain is one graph of all its pairs. Of the last trial it returns the verdict on what the second chain left.
 func (m *run) chains(p *point, trial int) (r chainRecord, left Verdict, err error) {
 	r = chainRecord{Trial: trial, TokensPerRank: p.TokensPerRank}
 	if err := m.warmUp(p, false); err != nil {
@@ -96,22 +96,30 @@ func (m *run) chains(p *point, trial int) (r chainRecord, left Verdict, err erro
 	if err != nil {
 		return r, left, err
 	}
-	defer func() { err = errors.Join(err, events.close()) }()
+	defer func() { err = errors.Join(err, events.close()) }() // after the graphs that have them
 	dispatched, combined, paired := events[0:2], events[2:4], events[4:6]
 
 	i := 0 // number of the pair
+	record, finish := m.stream.Record, steps{m.dispatch, m.device.Synchronize}
+	if m.d.Replayed {
+		record, finish = m.stream.RecordExternal, nil
+	}
 	mark := func(events []accel.Event) func() error {
-		return func() error { return m.stream.Record(events[i]) }
+		return func() error { return record(events[i]) }
 	}
 	chain := func(pair, last steps) error {
-		return quietly(func() error {
+		pairs := func() error {
 			for i = range n {
 				if err := pair.do(); err != nil {
 					return err
 				}
 			}
-			return last.do()
-		})
+			return nil
+		}
+		if m.d.Replayed {
+			return m.replayChain(p, pairs)
+		}
+		return quietly(append(steps{pairs}, last...).do)
 	}
 	m.fault.enter(faultAtChain)
 	floors := slices.Concat(
@@ -121,7 +129,7 @@ func (m *run) chains(p *point, trial int) (r chainRecord, left Verdict, err erro
 		return r, left, err
 	}
 	period := slices.Concat(steps{mark(paired[0])}, m.roundtrip(), steps{mark(paired[1])})
-	if err := chain(period, steps{m.dispatch, m.device.Synchronize}); err != nil {
+	if err := chain(period, finish); err != nil {
 		return r, left, err
 	}
 	if left, err = m.judgeChainEnd(p, trial); err != nil {
@@ -132,8 +140,10 @@ func (m *run) chains(p *point, trial int) (r chainRecord, left Verdict, err erro
 			return r, left, err
 		}
 	}
-	if err := (steps{m.stage, m.combine, m.device.Synchronize}).do(); err != nil {
-		return r, left, err
+	if !m.d.Replayed { // else nothing was dispatched since the last pair
+		if err := (steps{m.stage, m.combine, m.device.Synchronize}).do(); err != nil {
+			return r, left, err
+		}
 	}
 	m.fault.leave(faultAtChain)
 	if err := m.pair(); err != nil {
@@ -167,7 +177,8 @@ func (m *run) chains(p *point, trial int) (r chainRecord, left Verdict, err erro
 
 // judgeChainEnd judges, in the last trial, the output of the last pair of a chain, and
 // what one more, untimed dispatch right after it delivered: what the timed pairs
-// delivered cannot be seen without a wait in the chain.
+// delivered cannot be seen without a wait in the chain. A replayed chain is one launch; what
+// its last pair delivered is still there.
 func (m *run) judgeChainEnd(p *point, trial int) (v Verdict, err error) {
 	if trial < m.block.Timing.ChainTrialsPerPoint-1 {
 		return v, nil

@@ -1,12 +1,17 @@
 package export
 
-import "github.com/collectivex/collectivex/pkg/result"
+import (
+	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/vocab"
+)
 
 // Timings of EP rows. Times of unlike timing must never be compared.
 const (
 	fresh   = "fresh"   // one operation on an idle pipeline, slowest rank
 	chained = "chained" // dispatch and combine back to back
 	derived = "derived" // computed from percentiles, not measured
+
+	replayed = "graph-" // before the three above, where graphs were replayed
 )
 
 func epRows(doc result.Document, head Row) (rows []Row) {
@@ -16,7 +21,13 @@ func epRows(doc result.Document, head Row) (rows []Row) {
 	for i := range d.Measurement.Rows {
 		r := &d.Measurement.Rows[i]
 		head.X, head.Complete, head.Passed = whole(r.TokensPerRank), r.Complete, r.Correctness.Passed
-		rows = append(rows, epFigures(r, head, e.EPSize)...)
+		figures := epFigures(r, head, e.EPSize)
+		for i := range figures {
+			if f := &figures[i]; f.Timing != "" && e.TimingMode == vocab.Graph {
+				f.Timing = replayed + f.Timing
+			}
+		}
+		rows = append(rows, figures...)
 	}
 	return rows
 }

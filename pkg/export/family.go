@@ -26,14 +26,16 @@ var families = registry.New(func(f Family) string { return string(f.Name) },
 // registered already, and once a document was exported.
 func Register(f Family) { families.Add(f) }
 
-// percentiles appends a row for each percentile; prefix is put before its name.
+// percentiles appends a row for each percentile that is there; prefix is put before its name.
 func percentiles(to []Row, row Row, prefix string, p result.Percentiles) []Row {
 	for _, s := range []struct {
 		name  string
-		value float64
-	}{{"p50", p.P50}, {"p90", p.P90}, {"p95", p.P95}, {"p99", p.P99}} {
-		row.Stat, row.Value = prefix+s.name, s.value
-		to = append(to, row)
+		value *float64
+	}{{"p50", &p.P50}, {"p90", p.P90}, {"p95", p.P95}, {"p99", p.P99}} {
+		if s.value != nil {
+			row.Stat, row.Value = prefix+s.name, *s.value
+			to = append(to, row)
+		}
 	}
 	return to
 }

@@ -26,11 +26,11 @@ func TestPercentilesAreNearestRank(t *testing.T) {
 		n    int
 		want result.Percentiles
 	}{
-		{2048, result.Percentiles{P50: 1023, P90: 1843, P95: 1945, P99: 2027}},
-		{448, result.Percentiles{P50: 223, P90: 403, P95: 425, P99: 443}},
-		{100, result.Percentiles{P50: 49, P90: 89, P95: 94, P99: 98}},
-		{4, result.Percentiles{P50: 1, P90: 3, P95: 3, P99: 3}},
-		{1, result.Percentiles{}},
+		{2048, *result.PercentilesOf(1023, 1843, 1945, 2027)},
+		{448, *result.PercentilesOf(223, 403, 425, 443)},
+		{100, *result.PercentilesOf(49, 89, 94, 98)},
+		{4, *result.PercentilesOf(1, 3, 3, 3)},
+		{1, *result.PercentilesOf(0, 0, 0, 0)},
 	} {
 		samples := ramp(c.n)
 		before := slices.Clone(samples)

@@ -25,12 +25,8 @@ func percentileOfSorted(sorted []float64, q float64) float64 {
 // Percentiles returns p50, p90, p95 and p99 of samples; see Percentile.
 func Percentiles(samples []float64) result.Percentiles {
 	sorted := slices.Sorted(slices.Values(samples))
-	return result.Percentiles{
-		P50: percentileOfSorted(sorted, 50),
-		P90: percentileOfSorted(sorted, 90),
-		P95: percentileOfSorted(sorted, 95),
-		P99: percentileOfSorted(sorted, 99),
-	}
+	return *result.PercentilesOf(percentileOfSorted(sorted, 50), percentileOfSorted(sorted, 90),
+		percentileOfSorted(sorted, 95), percentileOfSorted(sorted, 99))
 }
 
 // Mean returns the arithmetic mean, and 0 for no values.

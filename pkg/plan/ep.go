@@ -34,6 +34,8 @@ type EP struct {
 	// above it are dropped at run time and recorded. Null is no cap.
 	LadderCap *int     `json:"ladder_cap"`
 	Timing    EPTiming `json:"timing"`
+	// TimingMode is vocab.Graph where graphs are replayed. Empty is vocab.Eager.
+	TimingMode string `json:"timing_mode,omitempty" in:"named EP timing mode"`
 }
 
 // EPTiming holds the sample counts of an EP case; see methodology: fresh-entry
@@ -76,6 +78,9 @@ func (e *EP) Factors(c *Case, to []string) []string {
 	if c.Contract != vocab.ContractLayout {
 		to = append(to, c.Contract)
 	}
+	if e.TimingMode != "" {
+		to = append(to, e.TimingMode)
+	}
 	return to
 }
 
@@ -83,11 +88,12 @@ func (e *EP) Factors(c *Case, to []string) []string {
 var upstreamWorkloads = []string{"deepseek-v3", "deepseek-v4-pro"}
 
 // epUpstream implements Descriptor.Upstream: upstream plans uniform routing, the layout
-// contract and workloads of its own, once. The public dashboard gives one label to all
+// contract and workloads of its own, once. Its replayed graphs have no case of their own, and
+// the dashboard cannot show rows without tails. The public dashboard gives one label to all
 // cases that differ in these alone.
 func epUpstream(c *Case) bool {
 	e := c.EP()
-	return e != nil && e.Routing == "uniform" && c.Contract == vocab.ContractLayout && c.Repeat == 1 && slices.Contains(upstreamWorkloads, e.Workload)
+	return e != nil && e.Routing == "uniform" && c.Contract == vocab.ContractLayout && e.TimingMode == "" && c.Repeat == 1 && slices.Contains(upstreamWorkloads, e.Workload)
 }
 
 // BalancedRung returns the rung, in tokens per rank, whose trace places the

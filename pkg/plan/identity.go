@@ -9,11 +9,11 @@ import (
 // here, and whoever reads a case recomputes it here. Factors are lower case,
 // joined by one dash:
 //
-//	{sku}-{backend}-{workload}-{mode}-{phase}-ep{N}-{routing}-{precision}[-{contract}][-r{repeat}]
+//	{sku}-{backend}-{workload}-{mode}-{phase}-ep{N}-{routing}-{precision}[-{contract}][-{timing mode}][-r{repeat}]
 //	{sku}-{backend}-{op}[-{traffic}]-{type}[-{redop}][-root{N}]-w{world}-{buffers}[-reg-{registration}][-r{repeat}]
 //
 // Defaults are left out, so that ids of EP cases are CollectiveX's: the contract
-// vocab.ContractLayout, root 0, registration none, the first repeat. The case must have
+// vocab.ContractLayout, the timing mode vocab.Eager, root 0, registration none, the first repeat. The case must have
 // its block.
 func (c *Case) ID() string {
 	room := factorRoom.Get().(*[]string)

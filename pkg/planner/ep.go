@@ -27,7 +27,7 @@ var ep = Family{
 }
 
 // epCases adds the cases of each block: by degree, phase, backend, mode, routing,
-// precision and timing contract.
+// precision, timing contract and timing mode.
 func epCases(r *Resolver, block catalog.SuiteBlock) {
 	for _, b := range *block.(*catalog.EPSuite) {
 		for _, degree := range r.Worlds(b.Degrees) {
@@ -59,17 +59,20 @@ func epBackend(r *Resolver, b *catalog.EPBlock, be *catalog.Backend, degree int,
 		Hidden: w.Hidden, TopK: w.TopK, Experts: w.Experts, Seed: w.Seed,
 		Ladder: b.Ladder(w, phase), Timing: plan.EPTiming(*r.SamplingProfile(c.Sampling).EP()),
 	}
-	with := func(mode string, routing catalog.RoutingRef, precision string) *plan.Case {
+	with := func(mode string, routing catalog.RoutingRef, precision, timing string) *plan.Case {
 		block := shape
 		block.Mode, block.Routing, block.LadderCap = mode, routing.Name, ladderCap(has, mode)
 		if routing.Recorded != nil {
 			block.Record(routing.Recorded.Experts)
 		}
+		if timing != vocab.Eager {
+			block.TimingMode = timing
+		}
 		c.Precision, c.Block = precision, &block
 		return &c
 	}
 	if !slices.Contains(support.Degrees(vocab.ModeNormal), degree) {
-		r.Unsupported(with(vocab.ModeNormal, b.Routings[0], slices.Min(has.Precisions)), "")
+		r.Unsupported(with(vocab.ModeNormal, b.Routings[0], slices.Min(has.Precisions), b.TimingModes[0]), "")
 		return
 	}
 	for _, mode := range r.Pick("mode", vocab.EPModes(), b.Modes) {
@@ -82,7 +85,11 @@ func epBackend(r *Resolver, b *catalog.EPBlock, be *catalog.Backend, degree int,
 					continue
 				}
 				for _, c.Contract = range ordered(has.Contracts, b.Contracts) {
-					r.Runnable(be, with(mode, routing, precision))
+					for _, timing := range ordered(vocab.EPTimingModes(), b.TimingModes) {
+						if timing == vocab.Eager || has.Mode(mode).Graphs && phase == vocab.PhaseDecode {
+							r.Runnable(be, with(mode, routing, precision, timing))
+						}
+					}
 				}
 			}
 		}
@@ -109,6 +116,8 @@ func epFit(be *catalog.Backend, c *plan.Case) string {
 		return fmt.Sprintf("backend %s has no precision %s in %s mode", be.Name, c.Precision, block.Mode)
 	case !slices.Contains(has.Contracts, c.Contract):
 		return fmt.Sprintf("backend %s has no timing contract %s", be.Name, c.Contract)
+	case block.TimingMode == vocab.Graph && !has.Mode(block.Mode).Graphs:
+		return fmt.Sprintf("backend %s cannot be captured into graphs in mode %s", be.Name, block.Mode)
 	}
 	block.LadderCap = ladderCap(has, block.Mode)
 	c.Block = &block

@@ -238,3 +238,23 @@ func TestAllSuitesTogether(t *testing.T) {
 	cached := find(t, m, "local-host-small-normal-decode-ep2-uniform-bf16-cached-layout")
 	require.Equal(t, vocab.ContractCachedLayout, cached.Contract)
 }
+
+// Replayed graphs are cases beside the eager ones, with ids of their own, of decode and of
+// what can be captured. The dashboard is not asked to show any.
+func TestReplayedGraphs(t *testing.T) {
+	m := resolve(t, shipped(t), planner.Filters{Only: planner.Only{"suite": {"ep-graph"}, "sku": {"h200-dgxc"}, "ep": {"8"}}})
+	require.Empty(t, m.RequestedCases)
+	var ids []string
+	for _, q := range m.RequestedOther {
+		require.Equal(t, vocab.Graph, q.Case.EP().TimingMode)
+		require.Equal(t, plan.Runnable, q.Disposition)
+		ids = append(ids, q.Case.CaseID)
+	}
+	require.ElementsMatch(t, []string{
+		"h200-dgxc-nccl-ep-deepseek-v4-pro-normal-decode-ep8-uniform-bf16-graph",
+		"h200-dgxc-nccl-ep-deepseek-v4-pro-low-latency-decode-ep8-uniform-bf16-graph",
+		"h200-dgxc-nccl-ep-deepseek-v4-pro-low-latency-decode-ep8-uniform-fp8-graph",
+		"h200-dgxc-a2a-deepseek-v4-pro-low-latency-decode-ep8-uniform-bf16-graph",
+		"h200-dgxc-a2a-deepseek-v4-pro-low-latency-decode-ep8-uniform-fp8-graph",
+	}, ids)
+}

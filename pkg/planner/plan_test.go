@@ -190,7 +190,7 @@ func TestRecordedRouting(t *testing.T) {
 	cat.Suites = []catalog.Suite{{Name: "mine", Platforms: []string{"local"}, Sampling: "smoke", Repeats: 1, Blocks: map[string]catalog.SuiteBlock{
 		"ep": &catalog.EPSuite{{
 			Workload: "tiny", Backends: []string{"host"}, Degrees: []int{2}, Modes: []string{"normal"}, Phases: []string{"decode"},
-			Precisions: []string{"bf16"}, Contracts: []string{vocab.ContractLayout}, Routings: []catalog.RoutingRef{{Name: "uniform"}, {Name: "file:mine.txt", Recorded: routing}},
+			Precisions: []string{"bf16"}, Contracts: []string{vocab.ContractLayout}, TimingModes: []string{vocab.Eager}, Routings: []catalog.RoutingRef{{Name: "uniform"}, {Name: "file:mine.txt", Recorded: routing}},
 		}},
 	}}}
 	m := resolve(t, &cat, planner.Filters{})
@@ -213,6 +213,7 @@ func TestUpstream(t *testing.T) {
 		"routing":  func(c *plan.Case) { c.EP().Routing = "zipf" },
 		"workload": func(c *plan.Case) { c.EP().Workload = "small" },
 		"family":   func(c *plan.Case) { c.Block = &plan.Collective{} },
+		"graph":    func(c *plan.Case) { c.EP().TimingMode = vocab.Graph },
 	} {
 		c := upstream
 		block := *upstream.EP()

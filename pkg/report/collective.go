@@ -102,7 +102,7 @@ func collectiveOf(d *result.CollectiveDocument) *Collective {
 					continue
 				}
 				c.Mode, c.Placement = mode, placement
-				c.add(CollectivePoint{Requested: r.Requested, Bytes: r.Bytes, P50: t.Percentiles.P50, P99: t.Percentiles.P99, BusBW: t.BusBW})
+				c.add(CollectivePoint{Requested: r.Requested, Bytes: r.Bytes, P50: t.Percentiles.P50, P99: p99(&t.Percentiles), BusBW: t.BusBW})
 			}
 			if len(c.Points) > 0 {
 				c.fit()

@@ -52,6 +52,7 @@ type EP struct {
 	Mode     string    `json:"mode"`
 	Phase    string    `json:"phase"`
 	World    int       `json:"ep"`
+	Timing   string    `json:"timing_mode,omitempty"` // empty is eager
 	Routing  string    `json:"routing"`
 	Dispatch string    `json:"dispatch_dtype"`
 	Dropped  []int     `json:"ladder_dropped,omitempty"`
@@ -94,7 +95,7 @@ func epOf(d *result.EPDocument) *EP {
 	f := d.Factors()
 	e := &EP{
 		CaseID: d.Identity.CaseID, SKU: d.Identity.CaseFactors.SKU, Backend: d.Implementation.Name,
-		Mode: f.Mode, Phase: f.Phase, World: f.EP, Routing: f.Routing, Dispatch: d.Measurement.DispatchDType,
+		Mode: f.Mode, Phase: f.Phase, World: f.EP, Routing: f.Routing, Timing: d.Identity.Case.EP().TimingMode, Dispatch: d.Measurement.DispatchDType,
 		Dropped: d.Workload.LadderDropped, Key: d.ComparisonKey,
 	}
 	var dispatch, combine []fit.Point
@@ -138,7 +139,7 @@ func epOf(d *result.EPDocument) *EP {
 var epKeys = text("SKU", "backend", "mode", "phase", "routing", "dispatch", "EP")
 
 func (e *EP) keys() []string {
-	return []string{e.SKU, e.Backend, e.Mode, e.Phase, e.Routing, e.Dispatch, strconv.Itoa(e.World)}
+	return []string{e.SKU, e.Backend, strings.TrimSpace(e.Mode + " " + e.Timing), e.Phase, e.Routing, e.Dispatch, strconv.Itoa(e.World)}
 }
 
 func epSection(cases []*EP) Section {
@@ -211,10 +212,10 @@ func p50(q *result.Percentiles) float64 {
 }
 
 func p99(q *result.Percentiles) float64 {
-	if q == nil {
+	if q == nil || q.P99 == nil {
 		return 0
 	}
-	return q.P99
+	return *q.P99
 }
 
 func epLadder(cases []*EP) Section {
@@ -226,7 +227,7 @@ func epLadder(cases []*EP) Section {
 			continue
 		}
 		c := Chart{
-			Title: fmt.Sprintf("%s %s EP%d %s %s %s %s", e.SKU, e.Backend, e.World, e.Mode, e.Phase, e.Routing, e.Dispatch),
+			Title: fmt.Sprintf("%s %s EP%d %s %s %s %s", e.SKU, e.Backend, e.World, strings.TrimSpace(e.Mode+" "+e.Timing), e.Phase, e.Routing, e.Dispatch),
 			X:     "tokens per rank", Y: "tokens/s at roundtrip p50",
 		}
 		for _, p := range e.Rungs {

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/collectivex/collectivex/pkg/result"
@@ -44,6 +45,7 @@ var epViews = []View{{
 		{Title: "precision", Values: vocab.Precisions()},
 		{Title: "workload"},
 		{Title: "routing"},
+		{Title: "timing", Values: vocab.EPTimingModes()},
 	},
 	Rates: []Rate{
 		{Name: "tokens", Title: "token rate", Unit: "tokens/s"},
@@ -65,7 +67,7 @@ func epSeries(doc result.Document) []Series {
 	f := d.Factors()
 	var out []Series
 	for _, o := range epOperations {
-		s := Series{View: "ep", Facets: []string{o.name, f.Phase, f.Mode, f.Precision, f.Workload, f.Routing}}
+		s := Series{View: "ep", Facets: []string{o.name, f.Phase, f.Mode, f.Precision, f.Workload, f.Routing, cmp.Or(d.Identity.Case.EP().TimingMode, vocab.Eager)}}
 		var bases []string
 		for i := range d.Measurement.Rows {
 			r := &d.Measurement.Rows[i]

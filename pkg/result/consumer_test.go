@@ -264,6 +264,7 @@ func TestTheDashboardSeesOneCaseOfALabel(t *testing.T) {
 		"contract": func(c *plan.Case) { c.Contract = vocab.ContractCachedLayout },
 		"repeat":   func(c *plan.Case) { c.Repeat = 2 },
 		"workload": func(c *plan.Case) { c.EP().Workload = "small" },
+		"graph":    func(c *plan.Case) { c.EP().TimingMode = vocab.Graph },
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := resulttest.EPCase()

@@ -114,11 +114,15 @@ type Implementation struct {
 	Maturity         string  `json:"maturity"`
 	KernelGeneration string  `json:"kernel_generation"`
 	LibraryVersion   *string `json:"library_version"` // null without a library
-	// The four below are EP's.
+	// The six below are EP's.
 	CombineReduction           string `json:"combine_reduction,omitempty"`
 	FP8Consume                 string `json:"fp8_consume,omitempty"`
 	StageExcludedFromRoundtrip *bool  `json:"stage_excluded_from_roundtrip,omitempty"`
 	ChainedPeriod              *bool  `json:"chained_period,omitempty"`
+	// CUDAGraphReplay says that launches of captured graphs were timed, and
+	// CUDAGraphSupported that they could be. Older documents lack both.
+	CUDAGraphReplay    *bool `json:"cuda_graph_replay,omitempty"`
+	CUDAGraphSupported *bool `json:"cuda_graph_supported,omitempty"`
 }
 
 // Topology says where it ran.
@@ -200,10 +204,27 @@ func (o Outcome) Code() Code {
 	return o.Reasons[0].Code
 }
 
-// Percentiles of a set of samples, microseconds, nearest rank.
+// Percentiles of a set of samples, microseconds, nearest rank. The tails P90, P95 and P99
+// are all there, or all null: those of replayed graphs are not published.
 type Percentiles struct {
-	P50 float64 `json:"p50"`
-	P90 float64 `json:"p90"`
-	P95 float64 `json:"p95"`
-	P99 float64 `json:"p99"`
+	P50 float64  `json:"p50"`
+	P90 *float64 `json:"p90"`
+	P95 *float64 `json:"p95"`
+	P99 *float64 `json:"p99"`
+}
+
+// PercentilesOf returns percentiles with tails.
+func PercentilesOf(p50, p90, p95, p99 float64) *Percentiles {
+	return &Percentiles{p50, &p90, &p95, &p99}
+}
+
+// Tailed reports whether the tails are there.
+func (q Percentiles) Tailed() bool { return q.P90 != nil && q.P95 != nil && q.P99 != nil }
+
+// Map returns the percentiles with f applied to each that is there.
+func (q Percentiles) Map(f func(float64) float64) Percentiles {
+	if !q.Tailed() {
+		return Percentiles{P50: f(q.P50)}
+	}
+	return *PercentilesOf(f(q.P50), f(*q.P90), f(*q.P95), f(*q.P99))
 }

@@ -12,6 +12,7 @@ const (
 	OriginPercentileSum  = "derived-percentile-sum"
 	OriginChainedMedian  = "chained-median"
 	OriginChainedRankMin = "chained-cross-rank-min"
+	OriginGraphReplay    = "cuda-graph-replay" // fresh entries of replayed graphs
 )
 
 // What a layout sends: a token once for each rank, or once for each expert.
@@ -183,6 +184,11 @@ type EPCheck struct {
 	// OracleFailed which checks any of them found to fail. Older documents lack both.
 	OraclePassed *EPOraclePassed `json:"oracle_passed,omitempty"`
 	OracleFailed *EPOracleFailed `json:"oracle_failed_checks,omitempty"`
+	// The three below are of replayed graphs alone. GraphRewritten says that launches over NaN
+	// wrote the whole output, and GraphOutputPassed that it is that of an eager pair.
+	GraphRewritten    *bool    `json:"cuda_graph_output_rewritten,omitempty"`
+	GraphOutputPassed *bool    `json:"cuda_graph_last_output_passed,omitempty"`
+	GraphOutputError  *float64 `json:"cuda_graph_last_output_error,omitempty"`
 	// Reasons name the checks that failed, from the closed list.
 	Reasons Reasons `json:"reasons,omitempty"`
 }

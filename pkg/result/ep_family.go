@@ -44,7 +44,7 @@ var epFamily = Family{
 
 func init() {
 	vocab.Register("availability", Measured, Derived, Unavailable)
-	vocab.Register("origin", OriginMeasured, OriginPercentileSum, OriginChainedMedian, OriginChainedRankMin)
+	vocab.Register("origin", OriginMeasured, OriginPercentileSum, OriginChainedMedian, OriginChainedRankMin, OriginGraphReplay)
 	vocab.Register("wire", WirePerRank, WirePerAssignment)
 	vocab.Register("combine dtype", "bf16")
 	vocab.Register("combine semantics", "activation-only")
@@ -122,13 +122,14 @@ type epComparison struct {
 	BalancedRung  int           `json:"balanced_rung,omitempty"`
 	RoutingSHA256 string        `json:"routing_sha256,omitempty"` // of a routing from a file
 	Timing        plan.EPTiming `json:"timing"`
+	TimingMode    string        `json:"timing_mode,omitempty"` // see plan.EP.TimingMode
 }
 
 func epComparisonOf(c *plan.Case) any {
 	b := c.EP()
 	return epComparison{
 		Workload: b.Workload, Mode: b.Mode, Phase: b.Phase, Routing: b.Routing,
-		Hidden: b.Hidden, TopK: b.TopK, Experts: b.Experts, Seed: b.Seed, BalancedRung: b.BalancedRung(), RoutingSHA256: b.RoutingSHA256, Timing: b.Timing,
+		Hidden: b.Hidden, TopK: b.TopK, Experts: b.Experts, Seed: b.Seed, BalancedRung: b.BalancedRung(), RoutingSHA256: b.RoutingSHA256, Timing: b.Timing, TimingMode: b.TimingMode,
 	}
 }
 
@@ -165,6 +166,9 @@ func checkEP(p *Problems, doc Document) {
 	p.Check(m.CombineDType == "bf16" && m.CombineSemantics == "activation-only" && m.PayloadUnit == "token-rank",
 		"measurement must have the constants bf16, activation-only and token-rank")
 	p.Check(m.Sampling == epSampling(&id.Case), "measurement.sampling is not the sampling of the case")
+	if i := d.Implementation; i.CUDAGraphReplay != nil {
+		p.Check(*i.CUDAGraphReplay == (id.Case.EP().TimingMode == vocab.Graph), "implementation.cuda_graph_replay is not the timing mode of the case")
+	}
 	var bad []string
 	last := 0
 	for _, r := range m.Rows {
@@ -172,7 +176,7 @@ func checkEP(p *Problems, doc Document) {
 		p.Check(r.TokensPerRank > last, "%s: rows do not ascend", at)
 		last = r.TokensPerRank
 		p.Check(r.GlobalTokens == r.TokensPerRank*id.Case.World, "%s: global_tokens is %d", at, r.GlobalTokens)
-		p.epRow(at, r)
+		p.epRow(at, r, id.Case.EP().TimingMode == vocab.Graph)
 		if !r.Complete || !r.Correctness.Passed {
 			bad = append(bad, fmt.Sprintf("T=%d is complete %v, passed %v", r.TokensPerRank, r.Complete, r.Correctness.Passed))
 		}
@@ -192,16 +196,21 @@ func checkEP(p *Problems, doc Document) {
 	}
 }
 
-func (p *Problems) epRow(at string, r EPRow) {
+// epRow checks a row; replayed says that its fresh entries are launches of graphs.
+func (p *Problems) epRow(at string, r EPRow, replayed bool) {
+	fresh := OriginMeasured
+	if replayed {
+		fresh = OriginGraphReplay
+	}
 	named := []struct {
 		name   string
 		origin string
 		c      Component
 		timed  bool // not a difference, which may be 0
 	}{
-		{"components.dispatch", OriginMeasured, r.Components.Dispatch, true},
-		{"components.combine", OriginMeasured, r.Components.Combine, true},
-		{"components.roundtrip", OriginMeasured, r.Components.Roundtrip, true},
+		{"components.dispatch", fresh, r.Components.Dispatch, true},
+		{"components.combine", fresh, r.Components.Combine, true},
+		{"components.roundtrip", fresh, r.Components.Roundtrip, true},
 		{"components.stage", OriginMeasured, r.Components.Stage, true},
 		{"components.isolated_sum", OriginPercentileSum, r.Components.IsolatedSum, true},
 		{"components.pair_period", OriginChainedMedian, r.Components.PairPeriod, true},
@@ -210,13 +219,14 @@ func (p *Problems) epRow(at string, r EPRow) {
 		{"chain_health.pair_spread_us", OriginMeasured, r.ChainHealth.PairSpread, false},
 		{"chain_health.interpair_gap_us", OriginMeasured, r.ChainHealth.InterpairGap, false},
 		{"chain_health.settle_drift_us", OriginMeasured, r.ChainHealth.SettleDrift, false},
-		{"cross_rank_min_us.dispatch", OriginMeasured, r.RankMin.Dispatch, true},
-		{"cross_rank_min_us.combine", OriginMeasured, r.RankMin.Combine, true},
-		{"cross_rank_min_us.roundtrip", OriginMeasured, r.RankMin.Roundtrip, true},
+		{"cross_rank_min_us.dispatch", fresh, r.RankMin.Dispatch, true},
+		{"cross_rank_min_us.combine", fresh, r.RankMin.Combine, true},
+		{"cross_rank_min_us.roundtrip", fresh, r.RankMin.Roundtrip, true},
 		{"cross_rank_spread_us", OriginMeasured, r.RankSpread, false},
 	}
 	for _, n := range named {
-		if err := n.c.check(n.origin); err != nil {
+		tailed := n.origin != OriginGraphReplay && (n.origin != OriginPercentileSum || !replayed)
+		if err := n.c.check(n.origin, tailed); err != nil {
 			p.Add("%s.%s: %w", at, n.name, err)
 		} else if r.Complete && n.c.Availability == Unavailable && n.name != "components.stage" {
 			p.Add("%s.%s is unavailable in a complete row", at, n.name)
@@ -225,7 +235,7 @@ func (p *Problems) epRow(at string, r EPRow) {
 	p.histograms(at, r)
 	p.wireBytes(at, r)
 	if r.Complete && r.Correctness.Passed {
-		p.Check(r.TokenRate != nil, "%s: no token rate in a complete row that passed", at)
+		p.Check(r.TokenRate != nil && r.TokenRate.Tailed() != replayed, "%s: no token rate in a complete row that passed, or one with other tails", at)
 		for _, n := range named {
 			if n.timed && n.c.Percentiles != nil {
 				p.Check(n.c.Percentiles.P50 > 0, "%s.%s has a time of %v µs", at, n.name, n.c.Percentiles.P50)
@@ -242,6 +252,18 @@ func (p *Problems) epRow(at string, r EPRow) {
 		p.Check(r.Correctness.MaxRelativeError != nil, "%s.correctness passed without a figure", at)
 	}
 	p.oracle(at+".correctness", r.Correctness)
+	p.replays(at+".correctness", r.Correctness, replayed)
+}
+
+// replays requires the checks of replayed graphs in a row that passed, and of no other row.
+func (p *Problems) replays(at string, c EPCheck, replayed bool) {
+	rewritten, passed := c.GraphRewritten, c.GraphOutputPassed
+	if !replayed {
+		p.Check(rewritten == nil && passed == nil && c.GraphOutputError == nil, "%s has checks of graphs that were not replayed", at)
+		return
+	}
+	good := rewritten != nil && *rewritten && passed != nil && *passed && c.GraphOutputError != nil
+	p.Check(good || !c.Passed, "%s passed although the checks of its graphs did not", at)
 }
 
 // checkForm is the form of the name of an oracle's check.
@@ -309,7 +331,7 @@ func (p *Problems) wireBytes(at string, r EPRow) {
 
 // check holds a component to its form: availability and origin go together,
 // a derived one has no samples of its own.
-func (c Component) check(origin string) error {
+func (c Component) check(origin string, tailed bool) error {
 	switch c.Availability {
 	case Unavailable:
 		if c.Origin != nil || c.Percentiles != nil || c.SampleCount != 0 {
@@ -327,7 +349,7 @@ func (c Component) check(origin string) error {
 		if c.Percentiles == nil || (c.SampleCount > 0) != (c.Availability == Measured) {
 			return fmt.Errorf("%s with %d samples and percentiles %v", c.Availability, c.SampleCount, c.Percentiles)
 		}
-		return c.Percentiles.check()
+		return c.Percentiles.check(tailed)
 	default:
 		return fmt.Errorf("availability %q", c.Availability)
 	}

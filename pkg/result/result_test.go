@@ -160,13 +160,13 @@ func TestValidateFindsWhatIsWrong(t *testing.T) {
 		{"the record type of another case", func() result.Document { d := ep(); d.RecordType = result.RecordEPOther; return d }, "documents of the case have \"case-attempt\""},
 		{"percentiles fall", func() result.Document {
 			d := ep()
-			d.Measurement.Rows[0].RankSpread.Percentiles = &result.Percentiles{P50: 2, P90: 1, P95: 1, P99: 1}
+			d.Measurement.Rows[0].RankSpread.Percentiles = result.PercentilesOf(2, 1, 1, 1)
 			return d
 		}, "do not ascend"},
 		{"a maximum below the percentiles", func() result.Document {
 			d := coll()
 			t := d.Measurement.Rows[0].Pipelined
-			t.Max = t.Percentiles.P99 / 2
+			t.Max = *t.Percentiles.P99 / 2
 			return d
 		}, "rows[8 bytes, out_of_place].pipelined: percentiles"},
 		{"a minimum above the percentiles", func() result.Document {
@@ -312,6 +312,7 @@ func TestComparisonKey(t *testing.T) {
 		"routing":      func(c *plan.Case) { c.EP().Routing = "zipf" },
 		"workload dim": func(c *plan.Case) { c.EP().Hidden++ },
 		"seed":         func(c *plan.Case) { c.EP().Seed++ },
+		"timing mode":  func(c *plan.Case) { c.EP().TimingMode = "graph" },
 		"case env":     func(c *plan.Case) { c.Env = map[string]string{"X": "1"} },
 	}
 	seen := map[string]string{base: "base"}

@@ -140,19 +140,34 @@ func (p *Problems) good(status string, rows int, bad []string) {
 	}
 }
 
-func (q Percentiles) check() error {
-	if q.P50 > q.P90 || q.P90 > q.P95 || q.P95 > q.P99 {
+// check requires tails that ascend, or none where there are to be none.
+func (q Percentiles) check(tailed bool) error {
+	switch {
+	case !tailed && q.P90 == nil && q.P95 == nil && q.P99 == nil:
+		return nil
+	case !tailed:
+		return errors.New("tails that are not published")
+	case !q.Tailed():
+		return errors.New("percentiles without tails")
+	case q.P50 > *q.P90 || *q.P90 > *q.P95 || *q.P95 > *q.P99:
 		return fmt.Errorf("percentiles do not ascend: %v", q)
 	}
 	return nil
 }
 
+func (q Percentiles) String() string {
+	if !q.Tailed() {
+		return fmt.Sprintf("{%v}", q.P50)
+	}
+	return fmt.Sprintf("{%v %v %v %v}", q.P50, *q.P90, *q.P95, *q.P99)
+}
+
 // check requires that the figures of a timing mode can be of the same samples.
 func (t *Timing) check() error {
-	if err := t.Percentiles.check(); err != nil {
+	if err := t.Percentiles.check(true); err != nil {
 		return err
 	}
-	if t.Min > t.Percentiles.P50 || t.Percentiles.P99 > t.Max {
+	if t.Min > t.Percentiles.P50 || *t.Percentiles.P99 > t.Max {
 		return fmt.Errorf("percentiles %v do not lie between min_us %v and max_us %v", t.Percentiles, t.Min, t.Max)
 	}
 	if t.Histogram == nil {
@@ -174,7 +189,7 @@ func (h Histogram) check(samples int, q Percentiles) error {
 		return fmt.Errorf("histogram counts %d of %d samples", counted, samples)
 	}
 	const rounding = 1e-9 // relative, of the width of a bin
-	if end := h.Min + h.Width*float64(len(h.Counts)); q.P50 < h.Min || q.P99 > end+rounding*math.Abs(end) {
+	if end := h.Min + h.Width*float64(len(h.Counts)); q.P50 < h.Min || q.P99 != nil && *q.P99 > end+rounding*math.Abs(end) {
 		return fmt.Errorf("percentiles %v do not lie in the histogram, from %v to %v µs", q, h.Min, end)
 	}
 	return nil

@@ -29,5 +29,12 @@ const (
 	ContractCachedLayout = "cached-layout"
 )
 
+// Eager is the timing mode of EP cases that is not named in them: operations are enqueued
+// one by one. In mode Graph they are captured once, and the graph is replayed.
+const Eager = "eager"
+
+// EPTimingModes lists the timing modes of EP cases.
+func EPTimingModes() []string { return []string{Eager, Graph} }
+
 // Contracts lists the timing contracts of EP cases.
 func Contracts() []string { return []string{ContractLayout, ContractCachedLayout} }

@@ -13,6 +13,9 @@ var kinds = map[string][]string{
 	"precision": Precisions(),
 	"contract":  Contracts(),
 
+	"EP timing mode":       EPTimingModes(),
+	"named EP timing mode": EPTimingModes()[1:],
+
 	"op":           Ops(),
 	"dtype":        DTypes(),
 	"redop":        RedOps(),

@@ -336,6 +336,13 @@ EXPORT int FN(cuEventRecord, hipEventRecord)(void *event, void *stream)
 	return fake_event_record(event, s);
 }
 
+EXPORT int FN(cuEventRecordWithFlags, hipEventRecordWithFlags)(void *event, void *stream, unsigned flags)
+{
+	ENTER();
+	FIND(s, stream);
+	return flags == 1 ? fake_event_record_external(event, s) : INVALID_VALUE;
+}
+
 EXPORT int FN(cuStreamWaitEvent, hipStreamWaitEvent)(void *stream, void *event, unsigned flags)
 {
 	ENTER();

@@ -19,6 +19,7 @@
  *   CX_FAKE_ARCH     architecture (sm_90; gfx942:sramecc+:xnack-)
  *   CX_FAKE_VERSION  driver version code (13000; 60443483)
  *   CUDA_VISIBLE_DEVICES, HIP_VISIBLE_DEVICES  which of them are seen, by number
+ *   CX_FAKE_GRAPH_DROP  name of a kernel whose launches are left out of graphs
  *   CX_FAKE_FAIL     name=code or name#n=code, separated by commas: the (n-th)
  *                    call of an exported function returns the code
  */
@@ -186,6 +187,7 @@ int fake_unsafe(struct device *dev); /* a call that a capture of this thread for
 int fake_event_create(void **e, unsigned flags);
 int fake_event_destroy(void *e);
 int fake_event_record(void *e, struct stream *s);
+int fake_event_record_external(void *e, struct stream *s);
 int fake_stream_wait(struct stream *s, void *e);
 int fake_event_elapsed(float *ms, void *a, void *b);
 int fake_copy_in(uint64_t dst, const void *src, size_t bytes, struct stream *s);

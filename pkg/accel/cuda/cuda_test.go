@@ -231,6 +231,7 @@ func TestEveryFailureIsNamed(t *testing.T) {
 		{"cuStreamQuery", func() error { _, err := s.Query(); return err }},
 		{"cuEventCreate", func() error { _, err := d.NewEvent(); return err }},
 		{"cuEventRecord", func() error { return s.Record(e) }},
+		{"cuEventRecordWithFlags", func() error { return s.RecordExternal(e) }},
 		{"cuEventElapsedTime", func() error { _, err := d.Elapsed(e, e); return err }},
 		{"cuEventDestroy_v2", e.Close},
 		{"cuCtxSynchronize", d.Synchronize},

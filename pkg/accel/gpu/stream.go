@@ -97,6 +97,14 @@ func (s *stream) EndCapture() (accel.Graph, error) {
 	return g, nil
 }
 
+func (s *stream) RecordExternal(e accel.Event) error {
+	if s.api.table.event_record_flags == nil {
+		return fmt.Errorf("times inside of graphs: %w", accel.ErrUnsupported)
+	}
+	return s.api.err(C.cx_fn_event_record_flags,
+		C.cx_event_record_external(s.api.table, C.uintptr_t(e.Handle()), s.handle))
+}
+
 func (s *stream) Close() error {
 	return s.api.err(C.cx_fn_stream_destroy, C.cx_stream_destroy(s.api.table, s.handle))
 }

@@ -240,6 +240,10 @@ func (stream) EndCapture() (accel.Graph, error) {
 	return nil, fmt.Errorf("host graphs: %w", accel.ErrUnsupported)
 }
 
+func (stream) RecordExternal(accel.Event) error {
+	return fmt.Errorf("host graphs: %w", accel.ErrUnsupported)
+}
+
 func (stream) Close() error { return nil }
 
 // epoch is the zero of all events: a difference from it reads the monotonic clock alone,

@@ -25,7 +25,7 @@ type EPFlags struct {
 	hidden, topk, experts int
 	mode, precision       string
 	phase, routing        string
-	sampling              string
+	sampling, timing      string
 	ranks                 int
 }
 
@@ -47,6 +47,7 @@ func NewEPFlags(fs *pflag.FlagSet) (*EPFlags, []Group) {
 	g = how.Flags
 	g.IntVar(&f.ranks, "ranks", 0, "start `N` ranks; default: one per device, two on a host")
 	g.StringVar(&f.Backend, "backend", Auto, "use backend `NAME`; auto uses one that can run on the GPUs here, otherwise host")
+	g.StringVar(&f.timing, "timing-mode", vocab.Eager, "time operations in `MODE`: eager, or graph, which captures and replays them")
 	g.StringVar(&f.sampling, "sampling", "quick-v1", "take the numbers of samples from `PROFILE`")
 	f.Output.flags(how)
 	f.Definitions.AddFlag(g)
@@ -70,6 +71,7 @@ func (f *EPFlags) Plan(cat *catalog.Catalog, be *catalog.Backend, world int) (pl
 		{"mode", f.mode, vocab.EPModes()},
 		{"precision", f.precision, vocab.Precisions()},
 		{"phase", f.phase, vocab.Phases()},
+		{"timing mode", f.timing, vocab.EPTimingModes()},
 		{"sampling profile", f.sampling, cat.Words("sampling")},
 	} {
 		if err := known(name.what, name.got, name.names); err != nil {
@@ -109,6 +111,9 @@ func (f *EPFlags) Plan(cat *catalog.Catalog, be *catalog.Backend, world int) (pl
 	block.EPSize, block.Workload, block.Mode, block.Phase = world, workload, f.mode, f.phase
 	block.Hidden, block.TopK, block.Experts, block.Seed = f.hidden, f.topk, f.experts, seed
 	block.Ladder, block.Timing = f.tokens, plan.EPTiming(*cat.SamplingProfile(f.sampling).EP())
+	if f.timing != vocab.Eager {
+		block.TimingMode = f.timing
+	}
 	d.Cases = []plan.Case{{
 		Family: plan.FamilyEP, Precision: f.precision, Sampling: f.sampling, Contract: vocab.ContractLayout,
 		Block: &block,
@@ -180,7 +185,7 @@ func (p *EPReport) Add(d *result.EPDocument) {
 func PrintEP(w io.Writer, d *result.EPDocument) {
 	c := &d.Identity.Case
 	fmt.Fprintf(w, "# %s %s %s, %s: hidden %d topk %d experts %d, %d ranks on %s\n",
-		c.EP().Workload, c.EP().Mode, c.Precision, c.EP().Routing, c.EP().Hidden, c.EP().TopK, c.EP().Experts, c.World, foreign.Line(d.Topology.DeviceProduct))
+		c.EP().Workload, strings.TrimSpace(c.EP().Mode+" "+c.EP().TimingMode), c.Precision, c.EP().Routing, c.EP().Hidden, c.EP().TopK, c.EP().Experts, c.World, foreign.Line(d.Topology.DeviceProduct))
 	s := d.Measurement.Sampling
 	fmt.Fprintf(w, "# sampling %s: %d samples of each component, slowest rank of each\n", s.Profile, s.SamplesPerComponent)
 	fmt.Fprintf(w, "# GB/s: logical bytes of a roundtrip, of one rank, at its p50\n#\n")
@@ -229,10 +234,10 @@ func more(n int) string {
 
 func percentile(c result.Component, p int) string {
 	switch {
-	case c.Percentiles == nil:
+	case c.Percentiles == nil, p == 99 && c.Percentiles.P99 == nil:
 		return "N/A"
 	case p == 99:
-		return fmt.Sprintf("%.2f", c.Percentiles.P99)
+		return fmt.Sprintf("%.2f", *c.Percentiles.P99)
 	default:
 		return fmt.Sprintf("%.2f", c.Percentiles.P50)
 	}

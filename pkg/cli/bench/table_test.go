@@ -35,7 +35,7 @@ func TestNumbersAreAsWideAsNCCLTests(t *testing.T) {
 
 func timing(p50 float64) *result.Timing {
 	return &result.Timing{
-		Percentiles: result.Percentiles{P50: p50, P90: p50 + 1, P95: p50 + 2, P99: p50 + 3}, Min: p50 - 1, Max: p50 + 4, SampleCount: 5,
+		Percentiles: *result.PercentilesOf(p50, p50+1, p50+2, p50+3), Min: p50 - 1, Max: p50 + 4, SampleCount: 5,
 		RankMin: p50 / 2, RankMean: p50 * 0.75, RankP50: []float64{p50 * 0.625, p50}, Enqueue: 1.5,
 		AlgBW: 1024 / p50 / 1e3, BusBW: 1024 / p50 / 1e3,
 	}

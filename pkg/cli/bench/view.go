@@ -51,11 +51,11 @@ func (v View) Figures(row *result.CollectiveRow) (Figures, bool) {
 func (v View) extras(row *result.CollectiveRow) []float64 {
 	var out []float64
 	if t := row.PerIteration; v.PerIteration && t != nil {
-		out = append(out, t.Min, t.Percentiles.P50, t.Percentiles.P99, t.Max)
+		out = append(out, t.Min, t.Percentiles.P50, *t.Percentiles.P99, t.Max)
 	}
 	if t := *row.Timing(v.Mode); v.Percentiles && t != nil {
 		p := t.Percentiles
-		out = append(out, p.P50, p.P90, p.P95, p.P99, t.Min, t.Max)
+		out = append(out, p.P50, *p.P90, *p.P95, *p.P99, t.Min, t.Max)
 	}
 	return out
 }

@@ -71,6 +71,7 @@ func open(ctx context.Context, s *rank.Session, source string) (rank.Runner, err
 type adapter struct {
 	end
 	version string
+	align   *gpurank.Align
 	form    form
 	watch   *gpurank.Watch // of a case
 }
@@ -99,7 +100,10 @@ type form interface {
 	inspect() (*ep.Received, error)
 }
 
-var _ ep.CachedDispatcher = (*adapter)(nil)
+var (
+	_ ep.CachedDispatcher = (*adapter)(nil)
+	_ ep.Capturer         = (*adapter)(nil)
+)
 
 // newAdapter joins the ranks and compiles the kernels.
 func newAdapter(
@@ -114,6 +118,9 @@ func newAdapter(
 	}
 	if a.comm, err = gpurank.Join(ctx, s, l, "a2a", nccl.Config{NVLinkCentric: true}); err != nil {
 		return nil, nil, errors.Join(err, a.stream.Close(), a.kernels.close())
+	}
+	if a.align, err = gpurank.NewAlign(g, a.comm); err != nil {
+		return nil, nil, errors.Join(err, a.comm.Close(), a.stream.Close(), a.kernels.close())
 	}
 	return a, a.stream, nil
 }
@@ -132,7 +139,7 @@ func (a *adapter) Describe(c plan.Case) (ep.Description, error) {
 	case vocab.ModeLowLatency:
 		d.KernelGeneration = "a2a-gather-ll"
 		d.Receive, d.Combine, d.Reduction = ep.TokenExpert, ep.WeightedKernelSum, ep.RankPartialFP32
-		d.LadderCap = lowLatencyCap
+		d.LadderCap, d.Capturable = lowLatencyCap, true
 	}
 	switch {
 	case b.TopK > maxTopK || c.World > maxWorld || b.Experts/c.World > maxLocalExperts || b.Hidden > maxHidden:
@@ -226,12 +233,15 @@ func (a *adapter) Combine(_ ep.Handle, s ep.Staged) (accel.Ptr, error) {
 	return a.form.combine(s.(accel.Ptr))
 }
 
+// Align implements ep.Capturer.
+func (a *adapter) Align() error { return a.align.Enqueue(a.stream) }
+
 // Inspect implements ep.Adapter.
 func (a *adapter) Inspect(ep.Handle) (*ep.Received, error) { return a.form.inspect() }
 
 // Close implements ep.Adapter.
 func (a *adapter) Close() error {
 	a.stopWatch()
-	err := a.memory.free()
+	err := errors.Join(a.memory.free(), a.align.Close())
 	return errors.Join(err, gpurank.NCCLError(a.comm.Close()), a.kernels.close())
 }

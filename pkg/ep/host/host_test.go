@@ -293,3 +293,12 @@ func TestFaultAtAnUnknownPoint(t *testing.T) {
 		require.Equal(t, result.ReasonRefused, s.Failure.Reason.Code)
 	}
 }
+
+// The host has no graphs, and does not pretend to replay any.
+func TestTheHostHasNoReplays(t *testing.T) {
+	c := eptest.Case(2, func(c *plan.Case) { c.EP().TimingMode = vocab.Graph })
+	s := eptest.Run(t, host.Open(host.Variant{}), "", c)[0][0]
+	require.NotNil(t, s.Failure)
+	require.Equal(t, result.ReasonRefused, s.Failure.Reason.Code)
+	require.Contains(t, s.Failure.Text, "backend host cannot be captured into graphs in mode normal")
+}

@@ -62,6 +62,7 @@ type adapter struct {
 	stream    accel.Stream
 	lib       *eplib.Library
 	comm      *nccl.Communicator
+	align     *gpurank.Align
 	watch     *gpurank.Watch // of a case
 	d         ep.Description
 	converter *converter // nil until a case needs it
@@ -81,17 +82,23 @@ func (a *adapter) open(ctx context.Context, s *rank.Session, n *nccl.Library) (e
 	if a.comm, err = gpurank.Join(ctx, s, n, "nccl-ep", nccl.Config{NVLinkCentric: true}); err != nil {
 		return errors.Join(err, a.stream.Close())
 	}
+	if a.align, err = gpurank.NewAlign(a.gpu, a.comm); err != nil {
+		return errors.Join(err, a.comm.Close(), a.stream.Close())
+	}
 	return nil
 }
 
-var _ ep.CachedDispatcher = (*adapter)(nil)
+var (
+	_ ep.CachedDispatcher = (*adapter)(nil)
+	_ ep.Capturer         = (*adapter)(nil)
+)
 
 // Describe implements ep.Adapter.
 func (a *adapter) Describe(c plan.Case) (ep.Description, error) {
 	b := c.EP()
 	d := ep.Description{
 		Mode: b.Mode, LibraryVersion: a.lib.VersionString(), Reduction: ep.DomainFP32,
-		DispatchDType: "bf16", FP8Consume: ep.ConsumeNative, IndexType: numeric.Int64,
+		DispatchDType: "bf16", FP8Consume: ep.ConsumeNative, IndexType: numeric.Int64, Capturable: true,
 	}
 	hiddenUnit := lowLatencyHidden
 	switch b.Mode {
@@ -255,12 +262,15 @@ func (a *adapter) Combine(_ ep.Handle, s ep.Staged) (accel.Ptr, error) {
 	return a.buffers.out, a.enqueue(s.(*eplib.Call))
 }
 
+// Align implements ep.Capturer.
+func (a *adapter) Align() error { return a.align.Enqueue(a.stream) }
+
 // Inspect implements ep.Adapter.
 func (a *adapter) Inspect(ep.Handle) (*ep.Received, error) { return a.buffers.inspect() }
 
 // Close implements ep.Adapter.
 func (a *adapter) Close() error {
-	err := errors.Join(a.release(), gpurank.NCCLError(a.comm.Close()))
+	err := errors.Join(a.release(), a.align.Close(), gpurank.NCCLError(a.comm.Close()))
 	if a.converter != nil {
 		err = errors.Join(err, a.converter.module.Close())
 	}

@@ -15,15 +15,22 @@ import (
 
 // quantile is a percentile of the latency that the page can show.
 type quantile struct {
-	Name string `json:"name"`
-	of   func(result.Percentiles) float64
+	Name string                           `json:"name"`
+	of   func(result.Percentiles) float64 // 0 where it is not published
 }
 
 var quantiles = []quantile{
 	{"p50", func(p result.Percentiles) float64 { return p.P50 }},
-	{"p90", func(p result.Percentiles) float64 { return p.P90 }},
-	{"p95", func(p result.Percentiles) float64 { return p.P95 }},
-	{"p99", func(p result.Percentiles) float64 { return p.P99 }},
+	{"p90", func(p result.Percentiles) float64 { return tail(p.P90) }},
+	{"p95", func(p result.Percentiles) float64 { return tail(p.P95) }},
+	{"p99", func(p result.Percentiles) float64 { return tail(p.P99) }},
+}
+
+func tail(us *float64) float64 {
+	if us == nil {
+		return 0
+	}
+	return *us
 }
 
 // MaxBytes is what the file should not exceed.

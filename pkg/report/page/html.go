@@ -194,7 +194,11 @@ func row(v *View, s *Series, c *Case) Row {
 			continue
 		}
 		r.Counted++
-		at := fmt.Sprintf("%s, p99 %s µs, %d samples", v.at(s, p.X), significant(p.Time.P99), p.Samples)
+		at := v.at(s, p.X)
+		if us := p.Time.P99; us != nil {
+			at += fmt.Sprintf(", p99 %s µs", significant(*us))
+		}
+		at += fmt.Sprintf(", %d samples", p.Samples)
 		if p.Time.P50 > 0 && p.Time.P50 < low {
 			low = p.Time.P50
 			r.Low = Figure{significant(low), strconv.FormatFloat(low, 'g', digits, 64), at}

@@ -226,7 +226,7 @@
     for (const p of points) { p.px = X.of(p.x); p.py = Y.of(p.y); }
     for (const { s, points: all } of series) {
       const look = lookOf(view, s), good = all.filter(p => !s.bad.has(p.i)), bad = all.filter(p => s.bad.has(p.i));
-      if (bands) {
+      if (bands && good.every(p => s.q[far][p.i] > 0)) {
         const edge = (q, list) => list.map(p => [X.of(p.x), Y.of(value(view, s, p.i, q))]);
         root.append(svg("path", { class: "band", d: path(edge(0, good)) + path(edge(far, [...good].reverse())).replace(/^M/, "L") + "z", fill: look.colour, "fill-opacity": 0.15 }));
       }
@@ -352,9 +352,9 @@
     add(label(view, s, view.facets.map((_, k) => k)), "name");
     add(xLabel(view, s, i));
     if (s.bad.has(i)) add(s.bad.get(i), "reason");
-    add("latency " + D.quantiles.map((q, k) => `${q.name} ${significant(s.q[k][i])}`).join(", ") + " µs");
+    add("latency " + D.quantiles.map((q, k) => (s.q[k][i] > 0 ? `${q.name} ${significant(s.q[k][i])}` : "")).filter(Boolean).join(", ") + " µs");
     view.rates.forEach((r, k) => {
-      if (s.work[k][i] > 0) add(`${r.title} at ${D.quantiles[view.state.q].name} ${significant(s.work[k][i] / s.q[view.state.q][i])} ${r.unit}`);
+      if (s.work[k][i] > 0 && s.q[view.state.q][i] > 0) add(`${r.title} at ${D.quantiles[view.state.q].name} ${significant(s.work[k][i] / s.q[view.state.q][i])} ${r.unit}`);
     });
     add(s.n[i] ? `${s.n[i]} samples` : "derived, no samples of its own");
     for (const f of s.fits) if (f[0] <= s.x[i] && s.x[i] <= f[1]) add("fit: " + f[4]);
@@ -526,8 +526,8 @@
           const x = make("td", { textContent: xLabel(view, s, i) });
           x.dataset.value = s.x[i];
           body(s.c[2] + s.f.filter((_, k) => view.facets[k].one)).append(make("tr", { className: bad ? "bad" : "" }, make("td", { textContent: name }), x, make("td", { textContent: bad || "ok" }),
-            ...D.quantiles.map((_, q) => number(s.q[q][i], n)),
-            ...view.rates.map((_, k) => number(s.work[k][i] > 0 ? s.work[k][i] / s.q[view.state.q][i] : null, n)), number(s.n[i], n)));
+            ...D.quantiles.map((_, q) => number(s.q[q][i] || null, n)),
+            ...view.rates.map((_, k) => number(s.work[k][i] > 0 && s.q[view.state.q][i] > 0 ? s.work[k][i] / s.q[view.state.q][i] : null, n)), number(s.n[i], n)));
         }
       }
     } else {
