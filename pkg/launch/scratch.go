@@ -52,16 +52,18 @@ func stageOf(stage string) (string, error) {
 // ownDirectory makes a directory of this account alone, or checks that it is one. Locks of
 // shared file systems may hold on one host only; a directory for each host and account
 // keeps cells elsewhere from taking a living cell's files for those of a dead one.
-func ownDirectory(path string) error {
+//
+// Key is where the operator has named the directory above.
+func ownDirectory(path, key string) error {
 	if err := os.MkdirAll(path, 0o700); err != nil {
-		return fmt.Errorf("scratch directory: %w: can this account write to storage.stage?", err)
+		return fmt.Errorf("scratch directory: %w: can this account write to %s?", err, key)
 	}
 	info, err := os.Lstat(path)
 	if err != nil {
 		return fmt.Errorf("scratch directory: %w", err)
 	}
 	if owner, ok := info.Sys().(*syscall.Stat_t); !ok || !info.IsDir() || int(owner.Uid) != os.Geteuid() {
-		return fmt.Errorf("scratch directory: %s is not a directory of this account: remove it, or name another storage.stage", path)
+		return fmt.Errorf("scratch directory: %s is not a directory of this account: remove it, or name another %s", path, key)
 	}
 	if err := os.Chmod(path, 0o700); err != nil { // also an older one
 		return fmt.Errorf("scratch directory: %w", err)

@@ -76,7 +76,7 @@ const stagedProgram = "cxrun"
 
 // Allocate implements Launcher.
 func (s Slurm) Allocate(ctx context.Context) (Allocation, error) {
-	if err := ownDirectory(s.Scratch); err != nil {
+	if err := ownDirectory(s.Scratch, "storage.stage"); err != nil {
 		return nil, err
 	}
 	scratch, err := newScratch(ctx, s.Scratch, func(ctx context.Context, dir string) error { return cancelOf(ctx, s.Starter, dir) })
@@ -362,18 +362,15 @@ func (a *slurmAllocation) containerArgs(env map[string]string) []string {
 
 // SlurmPlace is the place of this rank in its step, as Slurm's variables say.
 func SlurmPlace(getenv func(string) string) (rank.Place, error) {
-	var p rank.Place
-	for _, v := range []struct {
-		name string
-		into *int
-	}{{"SLURM_PROCID", &p.Rank}, {"SLURM_NTASKS", &p.World}, {"SLURM_LOCALID", &p.LocalRank}, {"SLURM_NODEID", &p.Node}} {
-		n, err := strconv.Atoi(getenv(v.name))
-		if err != nil {
-			return p, fmt.Errorf("%s is %q: start this rank with srun", v.name, getenv(v.name))
-		}
-		*v.into = n
+	p, err := slurmStarter.read(getenv)
+	if err != nil {
+		return rank.Place{}, err
 	}
-	return p, nil
+	node, err := strconv.Atoi(getenv("SLURM_NODEID"))
+	if err != nil || p == nil || p.Local < 0 {
+		return rank.Place{}, fmt.Errorf("SLURM_PROCID is %q and SLURM_NODEID %q: start this rank with srun", getenv("SLURM_PROCID"), getenv("SLURM_NODEID"))
+	}
+	return rank.Place{Rank: p.Rank, World: p.World, LocalRank: p.Local, Node: node}, nil
 }
 
 // slurmGroup is a step.

@@ -82,7 +82,7 @@ func TestPlaceOfATask(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, rank.Place{Rank: 5, World: 8, LocalRank: 1, Node: 1}, p)
 	_, err = SlurmPlace(func(string) string { return "" })
-	require.EqualError(t, err, `SLURM_PROCID is "": start this rank with srun`)
+	require.EqualError(t, err, `SLURM_PROCID is "" and SLURM_NODEID "": start this rank with srun`)
 }
 
 // Values reach srun as arguments of their own, in an order in which the program is last.

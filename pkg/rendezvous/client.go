@@ -27,6 +27,12 @@ const TokenVariable = "CX_STORE_TOKEN" //nolint:gosec // G101: a name, not a sec
 // scheme is the prefix of addresses of stores that are served over TCP.
 const scheme = "tcp://"
 
+// Address returns the address of a store that is served at host:port.
+func Address(hostPort string) string { return scheme + hostPort }
+
+// OverTCP returns the host:port of the address of a store that is served over TCP.
+func OverTCP(address string) (hostPort string, is bool) { return strings.CutPrefix(address, scheme) }
+
 // messageTime is the maximum time for a message that waits for nobody.
 const messageTime = time.Minute
 
@@ -42,7 +48,7 @@ var _ Store = (*Client)(nil)
 // Join opens the store at an address: that of a Leader, whose token is in the environment,
 // or an existing directory.
 func Join(address string, getenv func(string) string) (Store, error) {
-	host, tcp := strings.CutPrefix(address, scheme)
+	host, tcp := OverTCP(address)
 	if !tcp {
 		if info, err := os.Stat(address); err != nil || !info.IsDir() {
 			return nil, fmt.Errorf("open store %s: no such directory; the shard that starts ranks makes it", address)
@@ -64,6 +70,22 @@ func Dial(host, token string) *Client {
 			DialContext:     (&net.Dialer{Timeout: messageTime}).DialContext,
 			MaxConnsPerHost: connections / 2, IdleConnTimeout: restTime, // before the leader closes it
 		}},
+	}
+}
+
+// DialUp is Dial once the leader listens, or another process at its port.
+func DialUp(ctx context.Context, hostPort, token string) (*Client, error) {
+	var d net.Dialer
+	for {
+		conn, err := d.DialContext(ctx, "tcp", hostPort)
+		if err == nil {
+			return Dial(hostPort, token), conn.Close()
+		}
+		select {
+		case <-ctx.Done():
+			return nil, withoutAddress(err)
+		case <-time.After(lastPoll):
+		}
 	}
 }
 

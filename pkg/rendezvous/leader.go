@@ -83,12 +83,22 @@ type gathering struct {
 // Lead starts a leader that listens on an address of this host, such as 127.0.0.1, at a
 // free port. It holds connections of up to world ranks at a time.
 func Lead(host string, world int) (*Leader, error) {
-	l, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
+	l, err := LeadAt(net.JoinHostPort(host, "0"), rand.Text(), world)
 	if err != nil {
-		return nil, fmt.Errorf("open store: listen on network.store_address: %w", withoutAddress(err))
+		return nil, fmt.Errorf("open store: listen on network.store_address: %w", err)
+	}
+	return l, nil
+}
+
+// LeadAt is Lead at host:port, with a token that others have from elsewhere. Its error does not
+// name the address.
+func LeadAt(hostPort, token string, world int) (*Leader, error) {
+	l, err := net.Listen("tcp", hostPort)
+	if err != nil {
+		return nil, withoutAddress(err)
 	}
 	s := &Leader{
-		address: scheme + l.Addr().String(), token: rand.Text(),
+		address: scheme + l.Addr().String(), token: token,
 		values: map[string]value{}, streams: map[string]*memoryStream{}, waits: map[string]chan struct{}{}, gathers: map[string]*gathering{},
 		full: maxStored,
 	}

@@ -26,6 +26,7 @@ import (
 type cellRun struct {
 	matrix  *plan.Matrix
 	cluster cluster
+	team    *launch.Team // nil unless somebody else started the ranks
 	run     shard.Run
 	results string
 	resume  bool
@@ -65,11 +66,15 @@ func (r cellRun) observed(ctx context.Context, cell plan.Cell, cases []plan.Requ
 	}
 	r.run.MatrixSHA256 = r.matrix.SHA256
 	request := r.cluster.request(cell)
+	launcher, listen := launch.For(request), r.cluster.listen(cell)
+	if r.team != nil {
+		launcher, listen = r.team, r.team.Listen()
+	}
 	sh := shard.Shard{
 		Cell: cell, Cases: cases, Run: r.run, Families: families(),
-		Launcher: launch.For(request),
+		Launcher: launcher,
 		Network:  request.Operator.Network.Env,
-		Listen:   r.cluster.listen(cell),
+		Listen:   listen,
 		Fits:     func(f rank.Facts) error { return fits(cell, f.DeviceProduct, f.DeviceArch) },
 		Results:  r.results, Resume: r.resume, Limit: limit,
 		Observer: o, Watch: r.watch, WatchEvery: watchEvery,

@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"regexp"
@@ -24,7 +25,7 @@ const jobReserve = 5 * time.Minute
 func newShard(s cli.Streams) *cobra.Command {
 	var (
 		matrix, id, results, runID string
-		resume                     bool
+		resume, join               bool
 		limit                      time.Duration
 	)
 	cmd := &cobra.Command{
@@ -41,11 +42,16 @@ The exit code is 1 if a case failed, and 3 if this machine cannot continue. All
 finished documents are then complete, and --resume continues after them.
 
 Outside of Actions every cell is a run of its own, unless it resumes one or
---run-id names one.`,
+--run-id names one.
+
+With --join this process is one of the ranks of the cell, which mpirun, torchrun,
+srun or Kubernetes started with this command; the environment says which one, and
+CX_STORE where the ranks meet. The process of rank 0 writes the results. See
+docs/fleet.md.`,
 		Example: `  cxgen matrix --suite smoke -o matrix_full.json
   cxrun shard --matrix matrix_full.json --id local-host-bf16-n1 --results results`,
 		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
+		RunE: func(c *cobra.Command, _ []string) (err error) {
 			defer whileRead(c)()
 			if matrix == "" || id == "" || results == "" {
 				return cli.UsageError("shard needs --matrix, --id and --results")
@@ -80,6 +86,15 @@ Outside of Actions every cell is a run of its own, unless it resumes one or
 				limit = time.Duration(cell.Minutes)*time.Minute - jobReserve
 			}
 			r := cellRun{matrix: m, cluster: around, run: run, results: results, resume: resume, limit: limit}
+			if join {
+				if r.team, err = joinTeam(c.Context(), s, m, cell, around); err != nil {
+					return err
+				}
+				defer func() { err = errors.Join(err, r.team.Close()) }()
+				if !r.team.Leads() {
+					return r.team.Serve(c.Context())
+				}
+			}
 			counts, err := r.do(c.Context(), s, cell)
 			fmt.Fprintf(s.Out, "%s: %d passed, %d failed, %d kept (%d of them failed)\n",
 				cell.ID, counts.Passed, counts.Failed, counts.Kept, counts.KeptFailed)
@@ -97,6 +112,7 @@ Outside of Actions every cell is a run of its own, unless it resumes one or
 	f.StringVar(&id, "id", "", "run the cell with the id `CELL`")
 	f.StringVar(&results, "results", "", "write the documents into `DIR`")
 	f.BoolVar(&resume, "resume", false, "continue where an earlier shard stopped in this results directory")
+	f.BoolVar(&join, "join", false, "be one of the ranks that mpirun, torchrun, srun or Kubernetes started")
 	f.StringVar(&runID, "run-id", "", "write documents of the run `ID`; for several cells of one run, started by hand")
 	f.DurationVar(&limit, "limit", 0, "stop cleanly within this `TIME` (default: the cell's timeout less five minutes)")
 	return cmd

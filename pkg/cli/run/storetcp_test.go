@@ -3,6 +3,7 @@ package run
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"testing"
@@ -92,4 +93,13 @@ func TestStoresOfTwoNodes(t *testing.T) {
 			require.Equal(t, result.Success, d.Head().Outcome.Status)
 		}
 	}
+
+	// srun itself starts the ranks, without the operator values that the platform needs.
+	results := filepath.Join(t.TempDir(), "results")
+	srun := exec.Command("srun", "--nodes=2", "--ntasks-per-node=2", "--distribution=block", "--mpi=none", "--kill-on-bad-exit=1",
+		os.Args[0], "shard", "--join", "--matrix", matrix, "--id", "over-files-host-collective-n2", "--results", results)
+	srun.Env = append(os.Environ(), "CX_STORE="+t.TempDir())
+	out, err := srun.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	require.Equal(t, map[string]int{"success": 1}, statuses(t, results))
 }

@@ -1,0 +1,49 @@
+package run
+
+import (
+	"context"
+	"os"
+
+	"github.com/collectivex/collectivex/pkg/cli"
+	"github.com/collectivex/collectivex/pkg/command"
+	"github.com/collectivex/collectivex/pkg/launch"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/rendezvous"
+)
+
+// joinTeam makes this process one of those that somebody else started as the ranks of a cell.
+func joinTeam(ctx context.Context, s cli.Streams, m *plan.Matrix, cell plan.Cell, around cluster) (*launch.Team, error) {
+	if cell.Container != "none" {
+		return nil, cli.UsageError("cell %s runs in containers (%s), and --join runs where it was started: use a platform with container: none", cell.ID, cell.Container)
+	}
+	cases, err := m.Cases(cell)
+	if err != nil {
+		return nil, cli.UsageError("%w", err)
+	}
+	ranksPerNode := 1
+	for _, q := range cases {
+		ranksPerNode = max(ranksPerNode, q.Case.RanksPerNode)
+	}
+	started, err := launch.StartedPlace(s.Getenv)
+	if err != nil {
+		return nil, cli.EnvironmentError("--join: %w", err)
+	}
+	r := launch.Recruit{Token: s.Getenv(rendezvous.TokenVariable), Task: cli.Build() + " " + m.SHA256 + " " + cell.ID}
+	if r.Place, err = started.Place(cell.Nodes, ranksPerNode); err != nil {
+		return nil, cli.EnvironmentError("--join: %w", err)
+	}
+	if r.Store, err = launch.StartedStore(s.Getenv); err != nil {
+		return nil, cli.EnvironmentError("--join: %w", err)
+	}
+	if err := os.Unsetenv(rendezvous.TokenVariable); err != nil { // the ranks have another one
+		return nil, cli.EnvironmentError("%w", err)
+	}
+	if cell.Nodes > 1 {
+		r.Network = around.request(cell).Operator.Network
+	}
+	team, err := launch.Join(ctx, r, command.Host{})
+	if err != nil {
+		return nil, cli.EnvironmentError("--join: %w", err)
+	}
+	return team, nil
+}

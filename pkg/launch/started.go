@@ -1,0 +1,144 @@
+package launch
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+
+	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/rendezvous"
+)
+
+// Started is what the environment of a process says of its rank, where somebody else started
+// the ranks: mpirun, torchrun, a Kubernetes job, or a bare srun.
+type Started struct {
+	Rank, World int
+	Local       int    // rank within its node; -1 if no variable says it
+	Variable    string // the one with the rank
+}
+
+// placeVariables is the variables of those who start ranks.
+type placeVariables struct{ rank, world, local string }
+
+// slurmStarter is srun's, also of the step that this program starts itself.
+var slurmStarter = placeVariables{"SLURM_PROCID", "SLURM_NTASKS", "SLURM_LOCALID"}
+
+// starters are in order of precedence. Those of Slurm are not among them: they count only if
+// nobody else's are set, since a program that srun starts may start the ranks.
+var starters = []placeVariables{
+	{"RANK", "WORLD_SIZE", "LOCAL_RANK"}, // torchrun, operators of Kubernetes, people
+	{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK"},
+	{"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID"}, // MPICH, Intel MPI, srun --mpi=pmi2
+}
+
+// pmixRank is set by mpirun and by srun --mpi=pmix beside their own variables. PMIx has no
+// variable for the number of ranks.
+const pmixRank = "PMIX_RANK"
+
+// StartedPlace reads the variables of those who start ranks. Variables that contradict each
+// other are an error: one of them is not about this process.
+func StartedPlace(getenv func(string) string) (Started, error) {
+	var chosen *Started
+	for _, by := range starters {
+		p, err := by.read(getenv)
+		switch {
+		case err != nil:
+			return Started{}, err
+		case p == nil:
+		case chosen == nil:
+			chosen = p
+		case p.Rank != chosen.Rank || p.World != chosen.World:
+			return Started{}, fmt.Errorf("%s says rank %d of %d, and %s says rank %d of %d: unset those that are not about this process",
+				chosen.Variable, chosen.Rank, chosen.World, p.Variable, p.Rank, p.World)
+		}
+	}
+	if chosen == nil {
+		var err error
+		if chosen, err = slurmStarter.read(getenv); err != nil {
+			return Started{}, err
+		}
+	}
+	pmix := getenv(pmixRank)
+	switch {
+	case chosen == nil && pmix != "":
+		return Started{}, fmt.Errorf("%s is set, but nothing says how many ranks there are: set RANK, WORLD_SIZE and LOCAL_RANK", pmixRank)
+	case chosen == nil:
+		return Started{}, errors.New("no variable says which rank this is: start it with mpirun, torchrun or srun, or set RANK, WORLD_SIZE and LOCAL_RANK")
+	case pmix != "" && chosen.Variable != starters[0].rank && pmix != strconv.Itoa(chosen.Rank):
+		return Started{}, fmt.Errorf("%s says rank %d, and %s says rank %s: unset the one that is not about this process", chosen.Variable, chosen.Rank, pmixRank, pmix)
+	}
+	return *chosen, nil
+}
+
+// read returns what the variables say, nil if they are not set.
+func (v placeVariables) read(getenv func(string) string) (*Started, error) {
+	if getenv(v.rank) == "" && getenv(v.world) == "" {
+		return nil, nil //nolint:nilnil // not set is no error
+	}
+	p := Started{Local: -1, Variable: v.rank}
+	for _, number := range []struct {
+		name     string
+		into     *int
+		optional bool
+	}{{v.rank, &p.Rank, false}, {v.world, &p.World, false}, {v.local, &p.Local, true}} {
+		text := getenv(number.name)
+		if text == "" && number.optional {
+			continue
+		}
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 0 {
+			return nil, fmt.Errorf("%s is %q beside %s=%s: want a number from 0", number.name, text, v.rank, getenv(v.rank))
+		}
+		*number.into = n
+	}
+	if p.Rank >= p.World || p.Local >= p.World {
+		return nil, fmt.Errorf("%s=%d and %s=%s do not fit %s=%d: ranks are numbered from 0", v.rank, p.Rank, v.local, getenv(v.local), v.world, p.World)
+	}
+	return &p, nil
+}
+
+// Place returns the place of the rank among those of nodes with ranksPerNode ranks each, which
+// are numbered node after node.
+func (p Started) Place(nodes, ranksPerNode int) (rank.Place, error) {
+	place := rank.Place{Rank: p.Rank, World: p.World, LocalRank: p.Rank % ranksPerNode, Node: p.Rank / ranksPerNode}
+	switch {
+	case p.World != nodes*ranksPerNode:
+		return place, fmt.Errorf("%d ranks were started (%s), and the cell needs %d: %d on each of %d nodes", p.World, p.Variable, nodes*ranksPerNode, ranksPerNode, nodes)
+	case p.Local >= 0 && p.Local != place.LocalRank:
+		return place, fmt.Errorf("rank %d has local rank %d (%s), and the cell needs %d: number the ranks node after node, %d on each, as mpirun --map-by ppr:%d:node and srun --distribution=block do",
+			p.Rank, p.Local, p.Variable, place.LocalRank, ranksPerNode, ranksPerNode)
+	}
+	return place, nil
+}
+
+// StoreVariable names the store of ranks that somebody else started: a directory that all of
+// them see, or tcp://HOST:PORT, where rank 0 listens.
+const StoreVariable = "CX_STORE"
+
+// StartedStore returns the address of the store of ranks that somebody else started:
+// StoreVariable or, without it, the port that MASTER_ADDR and MASTER_PORT name.
+func StartedStore(getenv func(string) string) (string, error) {
+	address := getenv(StoreVariable)
+	if address == "" && getenv("MASTER_ADDR") != "" && getenv("MASTER_PORT") != "" {
+		if getenv("TORCHELASTIC_USE_AGENT_STORE") == "True" {
+			return "", fmt.Errorf("torchrun itself listens at MASTER_PORT: set %s to a directory that all ranks see, or to tcp://HOST:PORT with another port", StoreVariable)
+		}
+		address = rendezvous.Address(net.JoinHostPort(getenv("MASTER_ADDR"), getenv("MASTER_PORT")))
+	}
+	hostPort, tcp := rendezvous.OverTCP(address)
+	_, port, err := net.SplitHostPort(hostPort)
+	switch token := getenv(rendezvous.TokenVariable); {
+	case address == "":
+		return "", fmt.Errorf("%s is empty: set it to a directory that all ranks see, or to tcp://HOST:PORT of the host of rank 0", StoreVariable)
+	case !tcp && strings.Contains(address, "://"), tcp && (err != nil || port == "" || port == "0"):
+		return "", fmt.Errorf("%s is %q: want a directory or tcp://HOST:PORT", StoreVariable, address)
+	case tcp && len(token) < leastToken:
+		return "", fmt.Errorf("%s has %d characters: a store over TCP needs one random text of at least %d for all ranks", rendezvous.TokenVariable, len(token), leastToken)
+	}
+	return address, nil
+}
+
+// leastToken is the least length of a token that people make up.
+const leastToken = 16

@@ -1,0 +1,459 @@
+package launch
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/collectivex/collectivex/pkg/claim"
+	"github.com/collectivex/collectivex/pkg/command"
+	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/rendezvous"
+	"github.com/collectivex/collectivex/pkg/sysfs"
+)
+
+// Limits of waits for processes that somebody else started.
+const (
+	joinLimit  = 10 * time.Minute // until all have come
+	agentGrace = time.Minute      // until they have done what rank 0 says
+	pollAgents = 40 * time.Millisecond
+)
+
+// Recruit is a process that somebody else started as one of a cell's ranks.
+type Recruit struct {
+	Place rank.Place
+	// Store is the address of the store of all of them; see StartedStore.
+	Store string
+	Token string // of a store over TCP
+	// Task says what this process was asked to do. It must be the same for all.
+	Task string
+	// Network is the operator's choice, which this node must have; zero for one node.
+	Network Network
+}
+
+// Team is the processes that somebody else started as the ranks of a cell. In each of them an
+// agent starts the rank of every group, so that a rank that dies costs its case only. The
+// process of rank 0 leads the others; the Team is its Launcher.
+type Team struct {
+	recruit Recruit
+	store   rendezvous.Store
+	agent   *agent
+	dir     string // of the store in files
+	served  chan error
+
+	places  []rank.Place // of the agents
+	orders  int
+	groups  int
+	offsets []int64 // in the streams of the agents
+	left    []bool  // by agent
+}
+
+var _ Launcher = (*Team)(nil)
+
+// storeDir is the directory of the store in files, within the one that StoreVariable names.
+const storeDir = "collectivex-ranks"
+
+// member is what the processes tell each other.
+type member struct {
+	rank.Place
+
+	Nonce     string            `json:"nonce"`
+	Host      string            `json:"host"`
+	Task      string            `json:"task"`
+	Env       map[string]string `json:"env"`
+	Network   map[string]string `json:"network"`
+	LinkLayer string            `json:"link_layer"`
+	Unusable  string            `json:"unusable"` // what is wrong with the network here
+}
+
+// Join waits until all processes of the cell have joined, and checks that they agree. The
+// caller calls Serve unless it leads, and Close in any case.
+func Join(ctx context.Context, r Recruit, s command.Starter) (_ *Team, err error) {
+	program, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("join: %w", err)
+	}
+	t := &Team{recruit: r, offsets: make([]int64, r.Place.World), left: make([]bool, r.Place.World)}
+	if t.store, err = t.open(ctx); err != nil {
+		return nil, err
+	}
+	t.agent = &agent{starter: s, program: []string{program, "rank"}, place: r.Place, store: t.store}
+	if err := t.muster(ctx); err != nil {
+		err = fmt.Errorf("join: %w", err)
+		if t.Leads() && t.dir != "" && !errors.Is(err, os.ErrExist) {
+			err = errors.Join(err, os.RemoveAll(t.dir))
+		}
+		return nil, errors.Join(err, t.store.Close())
+	}
+	if t.Leads() {
+		t.served = make(chan error, 1)
+		go func() { t.served <- t.agent.serve(ctx) }()
+	}
+	return t, nil
+}
+
+// open opens the store of the team.
+func (t *Team) open(ctx context.Context) (rendezvous.Store, error) {
+	r := t.recruit
+	hostPort, tcp := rendezvous.OverTCP(r.Store)
+	if !tcp {
+		above, err := filepath.Abs(r.Store)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", StoreVariable, err)
+		}
+		t.dir = filepath.Join(above, storeDir)
+		if err := ownDirectory(t.dir, StoreVariable); err != nil {
+			return nil, err
+		}
+		return rendezvous.OpenFile(t.dir)
+	}
+	if t.Leads() {
+		leader, err := rendezvous.LeadAt(hostPort, r.Token, r.Place.World)
+		if err != nil {
+			return nil, fmt.Errorf("rank 0 cannot listen at %s: %w", r.Store, err)
+		}
+		return leader, nil
+	}
+	ctx, stop := context.WithTimeout(ctx, joinLimit)
+	defer stop()
+	client, err := rendezvous.DialUp(ctx, hostPort, r.Token)
+	if err != nil {
+		return nil, fmt.Errorf("rank 0 does not answer at %s within %s: %w", r.Store, joinLimit, err)
+	}
+	return client, nil
+}
+
+// muster exchanges what the processes say of themselves. The second exchange is under a name
+// that only living processes know: a store in files may have the words of an earlier start.
+func (t *Team) muster(ctx context.Context) error {
+	me, err := t.member()
+	if err != nil {
+		return err
+	}
+	ctx, stop := context.WithTimeout(ctx, joinLimit)
+	defer stop()
+	raw, err := json.Marshal(me)
+	if err != nil {
+		return err
+	}
+	all, err := t.store.Gather(ctx, "join", me.Rank, me.World, raw)
+	if errors.Is(err, os.ErrExist) {
+		return fmt.Errorf("rank %d has joined already: another start uses the same %s, or an earlier one has left %s there (%w)", me.Rank, StoreVariable, storeDir, os.ErrExist)
+	}
+	if err != nil {
+		return err
+	}
+	members := make([]member, len(all))
+	for r, raw := range all {
+		if err := json.Unmarshal(raw, &members[r]); err != nil {
+			return fmt.Errorf("rank %d: %w", r, err)
+		}
+		t.places = append(t.places, members[r].Place)
+	}
+	if err := t.store.Barrier(ctx, "joined-"+members[0].Nonce, me.Rank, me.World); err != nil {
+		return err
+	}
+	if wrong := agree(members); wrong != nil {
+		t.part(ctx)
+		return wrong
+	}
+	return nil
+}
+
+// part lets the process of rank 0, whose store ends with it, wait until the others no longer
+// need that.
+func (t *Team) part(ctx context.Context) {
+	key := func(rank int) string { return fmt.Sprintf("part/rank-%d", rank) }
+	if !t.Leads() {
+		_ = t.store.Put(ctx, key(t.recruit.Place.Rank), nil)
+		return
+	}
+	for r := 1; r < len(t.places); r++ {
+		_, _ = t.store.Get(ctx, key(r)) // ctx limits the wait
+	}
+}
+
+// member describes this process.
+func (t *Team) member() (member, error) {
+	m := member{Place: t.recruit.Place, Nonce: rand.Text(), Task: t.recruit.Task, Env: inherited(), Network: t.recruit.Network.selection()}
+	name, err := os.Hostname()
+	if err != nil {
+		return m, err
+	}
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return m, err
+	}
+	m.Host = name + "/" + strings.TrimSpace(string(boot))
+	layer, wrong := t.recruit.Network.check(sysfs.Here())
+	if wrong != nil {
+		m.Unusable = wrong.reason(m.Node)
+	}
+	m.LinkLayer = layer
+	return m, nil
+}
+
+// agree returns an error unless the processes were asked to do the same, in equal environments,
+// and those of a node are on one host.
+func agree(members []member) error {
+	first := members[0]
+	for r, m := range members {
+		var differ []string
+		names := maps.Clone(m.Env)
+		maps.Copy(names, first.Env)
+		for _, name := range slices.Sorted(maps.Keys(names)) {
+			if m.Env[name] != first.Env[name] {
+				differ = append(differ, name)
+			}
+		}
+		switch {
+		case m.Task != first.Task:
+			return fmt.Errorf("rank %d was started with another matrix, cell or version of this program than rank 0: start all with the same command", r)
+		case len(differ) > 0:
+			return fmt.Errorf("rank %d has another %s than rank 0: let all have the same environment", r, strings.Join(differ, ", "))
+		case m.Unusable != "":
+			return errors.New(m.Unusable)
+		case !maps.Equal(m.Network, first.Network):
+			return fmt.Errorf("the operator values of rank %d select another network than those of rank 0: set CX_OPERATOR_CONFIG for all", r)
+		case m.LinkLayer != first.LinkLayer:
+			return fmt.Errorf("network.rdma_devices of rank %d are %s, and those of rank 0 are %s: name devices of one kind", r, m.LinkLayer, first.LinkLayer)
+		}
+		for other, o := range members[:r] {
+			switch {
+			case o.Node == m.Node && o.Host != m.Host:
+				return fmt.Errorf("ranks %d and %d are on different hosts, and the cell has them on one node: number the ranks node after node", other, r)
+			case o.Node != m.Node && o.Host == m.Host:
+				return fmt.Errorf("ranks %d and %d are on one host, and the cell has them on two nodes: start the ranks on %d hosts", other, r, members[len(members)-1].Node+1)
+			}
+		}
+	}
+	return nil
+}
+
+// Leads reports whether this is the process of rank 0.
+func (t *Team) Leads() bool { return t.recruit.Place.Rank == 0 }
+
+// Serve starts the ranks of this process until the one of rank 0 ends.
+func (t *Team) Serve(ctx context.Context) error { return t.agent.serve(ctx) }
+
+// Listen returns the host at which the stores of groups are served over TCP; empty for stores
+// in files.
+func (t *Team) Listen() string {
+	if t.dir != "" {
+		return ""
+	}
+	hostPort, _ := rendezvous.OverTCP(t.recruit.Store)
+	host, _, _ := net.SplitHostPort(hostPort) // StartedStore has checked it
+	return host
+}
+
+// order tells all agents what to do.
+func (t *Team) order(ctx context.Context, o agentOrder) error {
+	raw, err := json.Marshal(o)
+	if err != nil {
+		return err
+	}
+	t.orders++
+	return t.store.Put(context.WithoutCancel(ctx), agentOrderKey(t.orders), raw)
+}
+
+// events returns what an agent has told since the last call.
+func (t *Team) events(agent int) ([]agentEvent, error) {
+	lines, next, err := t.store.Records(agentStream(agent), t.offsets[agent])
+	if err != nil {
+		return nil, err
+	}
+	t.offsets[agent] = next
+	events := make([]agentEvent, len(lines))
+	for i, line := range lines {
+		if err := json.Unmarshal(line, &events[i]); err != nil {
+			return nil, fmt.Errorf("agent %d: %w", agent, err)
+		}
+		t.left[agent] = t.left[agent] || events[i].Left
+	}
+	return events, nil
+}
+
+// Close lets the other processes end and removes the store, if this one leads.
+func (t *Team) Close() error {
+	if !t.Leads() {
+		return t.store.Close()
+	}
+	err := t.order(context.Background(), agentOrder{Do: agentStop})
+	for end := time.Now().Add(agentGrace); err == nil && slices.Contains(t.left, false) && time.Now().Before(end); time.Sleep(pollAgents) {
+		for agent, left := range t.left {
+			if !left {
+				_, failed := t.events(agent)
+				err = errors.Join(err, failed)
+			}
+		}
+	}
+	var behind []int
+	for agent, left := range t.left {
+		if !left {
+			behind = append(behind, agent)
+		}
+	}
+	if err == nil && len(behind) > 0 {
+		err = fmt.Errorf("the processes of ranks %s do not end within %s", rendezvous.Ranks(behind), agentGrace)
+	}
+	if served := <-t.served; served != nil && !errors.Is(served, context.Canceled) {
+		err = errors.Join(err, served)
+	}
+	err = errors.Join(err, t.store.Close())
+	if t.dir != "" {
+		err = errors.Join(err, os.RemoveAll(t.dir))
+	}
+	return err
+}
+
+// Allocate implements Launcher: somebody else has got the machines.
+func (t *Team) Allocate(ctx context.Context) (Allocation, error) {
+	if t.dir != "" {
+		return &teamAllocation{team: t, dir: t.dir}, nil
+	}
+	scratch, err := newScratch(ctx, memory(), func(context.Context, string) error { return nil })
+	if err != nil {
+		return nil, err
+	}
+	return &teamAllocation{team: t, dir: scratch.Dir(), scratch: scratch}, nil
+}
+
+// teamAllocation is the Allocation of a Team.
+type teamAllocation struct {
+	team    *Team
+	dir     string
+	scratch *claim.Claim // of this host alone; nil for a store in files
+}
+
+// Dir implements Allocation.
+func (a *teamAllocation) Dir() string { return a.dir }
+
+// Image implements Allocation.
+func (a *teamAllocation) Image() Image { return Image{} }
+
+// Queued implements Allocation.
+func (a *teamAllocation) Queued() time.Duration { return 0 }
+
+// Release implements Allocation.
+func (a *teamAllocation) Release() error {
+	if a.scratch == nil {
+		return nil
+	}
+	return a.scratch.Remove()
+}
+
+// Start implements Allocation.
+func (a *teamAllocation) Start(ctx context.Context, spec Spec) (Group, error) {
+	t := a.team
+	g := &teamGroup{team: t, logs: spec.LogDir, exits: make(chan Exit, len(spec.Places)), started: make(chan error, len(spec.Places)), ended: make(chan struct{})}
+	for _, p := range spec.Places {
+		of := slices.IndexFunc(t.places, func(m rank.Place) bool { return m.Node == p.Node && m.LocalRank == p.LocalRank })
+		if of < 0 {
+			return nil, fmt.Errorf("start ranks: rank %d of %d has no process among the %d that were started", p.Rank, p.World, len(t.places))
+		}
+		g.agents = append(g.agents, of)
+	}
+	if err := os.MkdirAll(spec.LogDir, 0o700); err != nil {
+		return nil, fmt.Errorf("start ranks: %w", err)
+	}
+	t.groups++
+	g.number = t.groups
+	if err := t.order(ctx, agentOrder{Do: agentStart, Group: g.number, Spec: spec}); err != nil {
+		return nil, fmt.Errorf("start ranks: %w", err)
+	}
+	go g.follow()
+	for range spec.Places {
+		select {
+		case err := <-g.started:
+			if err != nil {
+				return nil, errors.Join(fmt.Errorf("start ranks: %w", err), g.kill(ctx))
+			}
+		case <-ctx.Done():
+			if err := g.kill(ctx); err != nil {
+				return nil, err
+			}
+			return nil, fmt.Errorf("start ranks: %w", ctx.Err())
+		}
+	}
+	return g, nil
+}
+
+// teamGroup is the ranks that the agents of a Team started together.
+type teamGroup struct {
+	team    *Team
+	number  int
+	agents  []int // of its ranks
+	logs    string
+	started chan error
+	exits   chan Exit
+	ended   chan struct{} // closed when all ranks have ended
+}
+
+// follow reads what the agents tell of the group, until all of its ranks have ended.
+func (g *teamGroup) follow() {
+	defer close(g.ended)
+	defer close(g.exits)
+	running := slices.Clone(g.agents)
+	for ; len(running) > 0; time.Sleep(pollAgents) {
+		running = slices.DeleteFunc(running, func(agent int) bool {
+			events, err := g.team.events(agent)
+			if err != nil {
+				return false // the store fails, which others see, too
+			}
+			return slices.ContainsFunc(events, g.take)
+		})
+	}
+}
+
+// take takes an event of the group and reports whether it is the last one of a rank.
+func (g *teamGroup) take(e agentEvent) (last bool) {
+	switch {
+	case e.Group != g.number:
+		return false
+	case e.Started:
+		g.started <- nil
+		return false
+	case e.Failed != "":
+		g.started <- errors.New(e.Failed)
+		return true
+	case e.Exit == nil:
+		return false
+	}
+	_ = os.WriteFile(LogFile(g.logs, e.Exit.Rank), []byte(e.Log), 0o600) // a log that is missing costs no result
+	g.exits <- *e.Exit
+	return true
+}
+
+// Exits implements Group.
+func (g *teamGroup) Exits() <-chan Exit { return g.exits }
+
+// Dump implements Group.
+func (g *teamGroup) Dump() {
+	_ = g.team.order(context.Background(), agentOrder{Do: agentDump}) // a dump is a help, not a result
+}
+
+// Kill implements Group.
+func (g *teamGroup) Kill() error { return g.kill(context.Background()) }
+
+// kill is Kill, also when ctx has ended.
+func (g *teamGroup) kill(ctx context.Context) error {
+	if err := g.team.order(ctx, agentOrder{Do: agentKill}); err != nil {
+		return fmt.Errorf("kill ranks: %w", err)
+	}
+	select {
+	case <-g.ended:
+		return nil
+	case <-time.After(agentGrace):
+		return fmt.Errorf("ranks that somebody else's processes started do not die within %s", agentGrace)
+	}
+}
