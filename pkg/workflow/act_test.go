@@ -44,8 +44,26 @@ func newStage(t *testing.T) *stage {
 	dir := t.TempDir()
 	s := &stage{act: act, dir: dir, repositories: filepath.Join(dir, "repositories"), artifacts: filepath.Join(dir, "artifacts")}
 	require.NoError(t, os.MkdirAll(filepath.Join(dir, "home"), 0o755))
+	write(t, filepath.Join(dir, "bin", "bash"), []byte(shell))
 	return s
 }
+
+// shell is the shell of the steps. When a step fails, act does not wait for what it
+// printed to arrive, and may lose it. So the step does not end before its last line is in
+// act's output, or act is gone.
+const shell = `#!/bin/sh
+/bin/bash "$@"
+code=$?
+if [ $code -ne 0 ] && [ -t 1 ]; then
+	mark="` + endMark + `$$"
+	echo "$mark"
+	until grep -qF "$mark" "$CX_ACT_OUTPUT" || ! kill -0 $PPID; do sleep 0.05; done
+fi
+exit $code
+`
+
+// endMark begins the last line of a step that failed.
+const endMark = "end of failed step "
 
 // commit makes a repository of the tree at hand, with files put over it, and
 // returns its commit.
@@ -150,14 +168,19 @@ func (s *stage) dispatch(t *testing.T, r request) *outcome {
 		args = append(args, "--input", name+"="+r.inputs[name])
 	}
 
+	output, err := os.CreateTemp(s.dir, "output-")
+	require.NoError(t, err)
+	defer output.Close()
 	cmd := exec.Command(s.act, args...)
+	cmd.Stdout, cmd.Stderr = output, output
 	cmd.Dir = filepath.Join(s.repositories, repository)
 	cmd.Env = append(goEnv(t),
-		"PATH="+os.Getenv("PATH"), "HOME="+filepath.Join(s.dir, "home"), "GIT_CONFIG_GLOBAL=/dev/null",
+		"PATH="+filepath.Join(s.dir, "bin")+":"+os.Getenv("PATH"), "CX_ACT_OUTPUT="+output.Name(), "HOME="+filepath.Join(s.dir, "home"), "GIT_CONFIG_GLOBAL=/dev/null",
 		"CX_STANDIN_ARTIFACTS="+s.artifacts, "CX_STANDIN_REPOSITORIES="+s.repositories)
 	cmd.Env = append(cmd.Env, r.env...)
-	out, err := cmd.CombinedOutput()
-	o := &outcome{failed: err != nil}
+	o := &outcome{failed: cmd.Run() != nil}
+	out, err := os.ReadFile(output.Name())
+	require.NoError(t, err)
 	if log := os.Getenv("CX_ACT_LOG"); log != "" {
 		require.NoError(t, os.WriteFile(log, out, 0o644))
 	}
@@ -166,7 +189,7 @@ func (s *stage) dispatch(t *testing.T, r request) *outcome {
 	lines.Buffer(nil, 16<<20)
 	for lines.Scan() {
 		var e event
-		if json.Unmarshal(lines.Bytes(), &e) == nil && e.JobID != "" {
+		if json.Unmarshal(lines.Bytes(), &e) == nil && e.JobID != "" && !strings.HasPrefix(e.Msg, endMark) {
 			if id, ok := e.Matrix["id"]; ok {
 				e.leg = fmt.Sprint(id)
 			}

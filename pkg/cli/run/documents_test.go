@@ -249,6 +249,16 @@ func TestDamagedAndEmptyInput(t *testing.T) {
 	}
 }
 
+// A run of which nothing was requested, or nothing came, has a report if the matrix says so.
+func TestReportOfAMatrixAlone(t *testing.T) {
+	empty := filepath.Join(t.TempDir(), "empty.ndjson")
+	require.NoError(t, os.WriteFile(empty, nil, 0o644))
+	_, matrix := shards(t)
+	code, stdout, stderr := cxrun(nil, "report", "--in", empty, "--matrix", matrix, "-o", filepath.Join(t.TempDir(), "x.html"))
+	require.Equal(t, cli.ExitOK, code, stderr)
+	require.Contains(t, stdout, "x.html: ")
+}
+
 // A directory that a command does not make is named.
 func TestNoDirectoryToWriteInto(t *testing.T) {
 	sound, matrix := shards(t)

@@ -28,8 +28,8 @@ needs no network, and its tables can be read without scripts. docs/report.md exp
 
 With --figures, the first chart of each view is also written as an SVG file.
 
-The file is written in any case. The exit code is 1 if there is no document, or if a
-file was left out because it is not a document.`,
+The file is written in any case. The exit code is 1 if a file was left out because it is
+not a document, or if there is no document and no --matrix that says what was requested.`,
 		Example: `  cxrun report --in run.ndjson --matrix matrix_full.json -o report.html
   cxrun report --in monday.ndjson --in tuesday.ndjson -o week.html --figures figures`,
 		Args: cobra.NoArgs,
@@ -67,6 +67,9 @@ file was left out because it is not a document.`,
 			}
 			printLeftOut(s, v)
 			fmt.Fprintf(s.Out, "%s: %s of %s\n", out, fold.Count(len(p.Cases), "case", "cases"), fold.Count(len(p.Runs), "run", "runs"))
+			if len(plans) > 0 && len(v.Problems) == 0 {
+				return nil // the page lists what is missing
+			}
 			return incomplete(in, v)
 		},
 	}
