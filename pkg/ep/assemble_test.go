@@ -57,14 +57,14 @@ func left(t *testing.T, c plan.Case, d Description, change func(r int, record an
 			digest := routing.Trace(rung).Digest()
 			emit(kindPoint, pointRecord{rung, hex.EncodeToString(digest[:])})
 			for _, when := range d.moments() {
-				emit(kindVerdict, verdictRecord{rung, when, Verdict{Passed: true, Error: &small, Rows: r + 1}})
+				emit(kindVerdict, verdictRecord{rung, when, time.Time{}, Verdict{Passed: true, Error: &small, Rows: r + 1}})
 			}
 			half := 0.25 * float64(1+r%2)
 			emit(kindArithmetic, arithmeticRecord{rung, &half, 10 * r, 0})
 			for trial := range 2 {
 				for i, component := range d.components() {
 					us := []float64{float64(1 + 100*i + 10*trial + r), float64(1 + 100*i + 10*trial + 2*r)}
-					emit(kindFresh, freshRecord{trial, rung, component, us})
+					emit(kindFresh, freshRecord{trial, rung, component, time.Time{}, us})
 				}
 				f := float64(10*trial + r)
 				record := chainRecord{

@@ -2,6 +2,7 @@ package ep
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/collectivex/collectivex/pkg/workload"
 )
@@ -114,7 +115,7 @@ func (m *run) emitVerdict(p *point, when string, v Verdict) error {
 		return err
 	}
 	v.require(CheckInputs, !differ)
-	return m.Emit(kindVerdict, verdictRecord{p.TokensPerRank, when, v})
+	return m.Emit(kindVerdict, verdictRecord{p.TokensPerRank, when, time.Now().UTC(), v})
 }
 
 // fullOracle dispatches, judges what arrived, sends back what the experts make of

@@ -1,5 +1,7 @@
 package ep
 
+import "time"
+
 // Kinds of records that a rank writes during an EP case. They hold numbers and
 // declared names alone, and may be published.
 const (
@@ -74,8 +76,9 @@ func (d Description) moments() []string {
 
 // verdictRecord is the oracle at one moment.
 type verdictRecord struct {
-	TokensPerRank int    `json:"tokens_per_rank"`
-	When          string `json:"when"`
+	TokensPerRank int       `json:"tokens_per_rank"`
+	When          string    `json:"when"`
+	Began         time.Time `json:"began,omitzero"` // when the verdict was made, UTC; earlier versions lack it
 	Verdict
 }
 
@@ -118,6 +121,7 @@ type freshRecord struct {
 	Trial         int       `json:"trial"`
 	TokensPerRank int       `json:"tokens_per_rank"`
 	Component     string    `json:"component"`
+	Began         time.Time `json:"began,omitzero"` // when the first sample began, UTC; earlier versions lack it
 	Microseconds  []float64 `json:"us"`
 }
 
@@ -126,6 +130,7 @@ type freshRecord struct {
 type chainRecord struct {
 	Trial         int       `json:"trial"`
 	TokensPerRank int       `json:"tokens_per_rank"`
+	Began         time.Time `json:"began,omitzero"` // when the first of Pair began, UTC; earlier versions lack it
 	Dispatch      []float64 `json:"dispatch_us"`
 	Combine       []float64 `json:"combine_us"`
 	Pair          []float64 `json:"pair_us"`

@@ -3,6 +3,7 @@ package ep
 import (
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/collectivex/collectivex/pkg/accel"
 	"github.com/collectivex/collectivex/pkg/rank"
@@ -128,6 +129,7 @@ func (m *run) replayWindow(p *point, component string, trial int) (err error) {
 		}
 	}
 	us := make([]float64, m.block.Timing.ItersPerTrial)
+	m.began = time.Now().UTC()
 	err = quietly(func() (err error) {
 		for i := range us {
 			if err = m.replay(g); err == nil {
@@ -142,7 +144,7 @@ func (m *run) replayWindow(p *point, component string, trial int) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := m.Emit(kindFresh, freshRecord{trial, p.TokensPerRank, component, us}); err != nil {
+	if err := m.Emit(kindFresh, freshRecord{trial, p.TokensPerRank, component, m.began, us}); err != nil {
 		return err
 	}
 	if trial < m.block.Timing.TrialsPerPoint-1 {

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/collectivex/collectivex/pkg/accel"
 	"github.com/collectivex/collectivex/pkg/measure"
@@ -81,6 +82,7 @@ type run struct {
 	left    remains
 	start   accel.Event // of a fresh-entry window
 	end     accel.Event
+	began   time.Time // of the last fresh-entry window, UTC
 	buffers []accel.Ptr
 	// lastOutput is a copy of what the last pair of a chain returned.
 	lastOutput accel.Ptr
@@ -233,7 +235,7 @@ func (m *run) enqueueWindow(p *point, component string, trial int) error {
 	if err != nil {
 		return err
 	}
-	if err := m.Emit(kindFresh, freshRecord{trial, p.TokensPerRank, component, us}); err != nil {
+	if err := m.Emit(kindFresh, freshRecord{trial, p.TokensPerRank, component, m.began, us}); err != nil {
 		return err
 	}
 	if trial < m.block.Timing.TrialsPerPoint-1 {

@@ -3,6 +3,7 @@ package ep
 import (
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/collectivex/collectivex/pkg/accel"
 )
@@ -60,6 +61,7 @@ func (m *run) fresh(p *point, component string) ([]float64, error) {
 	}
 	sample := slices.Concat(w.pre, steps{m.mark(m.start)}, w.op, steps{m.mark(m.end), m.device.Synchronize})
 	us := make([]float64, m.block.Timing.ItersPerTrial)
+	m.began = time.Now().UTC()
 	return us, quietly(func() (err error) {
 		for i := range us {
 			if err := sample.do(); err != nil {
@@ -128,6 +130,7 @@ func (m *run) chains(p *point, trial int) (r chainRecord, left Verdict, err erro
 	if err := chain(floors, steps{m.device.Synchronize}); err != nil {
 		return r, left, err
 	}
+	r.Began = time.Now().UTC()
 	period := slices.Concat(steps{mark(paired[0])}, m.roundtrip(), steps{mark(paired[1])})
 	if err := chain(period, finish); err != nil {
 		return r, left, err

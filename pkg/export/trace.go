@@ -182,6 +182,7 @@ func (t *trace) lay(ranks [][]Span) {
 			if !s.Began.IsZero() {
 				at = float64(s.Began.Sub(first).Nanoseconds()) / 1e3
 			}
+			began := at
 			if len(s.Us) == 0 {
 				e.Phase, e.Scope, e.At = "i", "t", at
 				t.Events = append(t.Events, e)
@@ -193,7 +194,7 @@ func (t *trace) lay(ranks [][]Span) {
 				}
 				switch {
 				case s.Offsets != nil:
-					e.At = now + s.Offsets[j]
+					e.At = began + s.Offsets[j]
 				case s.Began.IsZero():
 					e.At = starts[j]
 				}
@@ -268,6 +269,7 @@ func epSpans(_ result.Document, kind string, data json.RawMessage) ([]Span, erro
 		Starts    []float64 `json:"start_to_start_us"`
 		When      string    `json:"when"`
 		Passed    bool      `json:"passed"`
+		Began     time.Time `json:"began"` // zero in samples of earlier versions
 	}
 	if err := json.Unmarshal(data, &r); err != nil {
 		return nil, err
@@ -276,13 +278,13 @@ func epSpans(_ result.Document, kind string, data json.RawMessage) ([]Span, erro
 	args := map[string]any{"tokens_per_rank": r.Tokens, "trial": r.Trial}
 	switch kind {
 	case "ep-fresh":
-		return []Span{{Track: r.Component, Name: tokens, Us: r.Us, Args: args}}, nil
+		return []Span{{Track: r.Component, Name: tokens, Began: r.Began, Us: r.Us, Args: args}}, nil
 	case "ep-chain":
 		n := len(r.Pair)
 		if len(r.Dispatch) != n || len(r.Combine) != n || len(r.Starts) < n-1 {
 			return nil, fmt.Errorf("a chain of %d pairs with %d dispatches, %d combines and %d starts", n, len(r.Dispatch), len(r.Combine), len(r.Starts))
 		}
-		chain := Span{Track: "chain", Args: args}
+		chain := Span{Track: "chain", Began: r.Began, Args: args}
 		at := 0.0
 		for i := range n {
 			chain.Names = append(chain.Names, "pair, "+tokens, "dispatch", "combine")
@@ -294,7 +296,7 @@ func epSpans(_ result.Document, kind string, data json.RawMessage) ([]Span, erro
 		}
 		return []Span{chain}, nil
 	case "ep-verdict":
-		return []Span{{Track: "checks", Name: verdict(r.Passed) + ": " + r.When + ", " + tokens, Args: map[string]any{"passed": r.Passed}}}, nil
+		return []Span{{Track: "checks", Name: verdict(r.Passed) + ": " + r.When + ", " + tokens, Began: r.Began, Args: map[string]any{"passed": r.Passed}}}, nil
 	}
 	return nil, nil
 }

@@ -116,6 +116,30 @@ func TestTraceOfEP(t *testing.T) {
 	require.Equal(t, 700.0, got["power W"][1].Args["value"])
 }
 
+// Where the samples have it, EP windows, chains and verdicts stand where they began, by
+// each rank's clock.
+func TestTraceOfEPInTime(t *testing.T) {
+	at := func(us int) string {
+		return resulttest.At.Add(time.Duration(us) * time.Microsecond).Format(time.RFC3339Nano)
+	}
+	var records []string
+	for rank, late := range []int{0, 3} {
+		records = append(records,
+			fmt.Sprintf(`{"rank":%d,"kind":"ep-fresh","data":{"trial":0,"tokens_per_rank":4,"component":"dispatch","began":%q,"us":[1,2]}}`, rank, at(late)),
+			fmt.Sprintf(`{"rank":%d,"kind":"ep-chain","data":{"trial":0,"tokens_per_rank":4,"began":%q,"dispatch_us":[1,1],"combine_us":[2,2],"pair_us":[4,5],"start_to_start_us":[4.5]}}`, rank, at(100+late)),
+			fmt.Sprintf(`{"rank":%d,"kind":"ep-verdict","data":{"tokens_per_rank":4,"when":"after","began":%q,"passed":true}}`, rank, at(200+late)))
+	}
+	got, err := traced(t, resulttest.EP(resulttest.EPCase(), resulttest.Attempt()), records...)
+	require.NoError(t, err)
+	require.Equal(t, []string{"4 tokens per rank 0+1", "4 tokens per rank 1+2"}, spans(got["rank 0 dispatch"]))
+	require.Equal(t, []string{"4 tokens per rank 3+1", "4 tokens per rank 4+2"}, spans(got["rank 1 dispatch"]))
+	require.Equal(t, []string{
+		"pair, 4 tokens per rank 103+4", "dispatch 103+1", "combine 105+2",
+		"pair, 4 tokens per rank 107.5+5", "dispatch 107.5+1", "combine 110.5+2",
+	}, spans(got["rank 1 chain"]))
+	require.Equal(t, []string{"passed: after, 4 tokens per rank 200+0"}, spans(got["rank 0 checks"]))
+}
+
 // Windows of collectives stand where they were recorded.
 func TestTraceOfACollective(t *testing.T) {
 	c := resulttest.CollectiveCase()

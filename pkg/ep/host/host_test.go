@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -47,6 +48,24 @@ func requireSuccess(t *testing.T, d *result.EPDocument) {
 		require.True(t, r.Correctness.Passed, "T=%d: %v", r.TokensPerRank, r.Correctness.Reasons)
 	}
 	require.Equal(t, result.Outcome{Status: result.Success, Reasons: result.Reasons{}}, d.Outcome)
+}
+
+// Windows, chains and verdicts say when they began, for traces.
+func TestRecordsSayWhenTheyBegan(t *testing.T) {
+	began := map[string]int{}
+	for _, stream := range eptest.Run(t, host.Open(host.Variant{}), "", eptest.Case(2))[0] {
+		for _, r := range stream.Records {
+			switch r.Kind {
+			case "ep-fresh", "ep-chain", "ep-verdict":
+				var when struct{ Began time.Time }
+				require.NoError(t, json.Unmarshal(r.Data, &when))
+				require.False(t, when.Began.IsZero(), "%s", r.Data)
+				require.Equal(t, time.UTC, when.Began.Location())
+				began[r.Kind]++
+			}
+		}
+	}
+	require.Len(t, began, 3)
 }
 
 func TestEveryForm(t *testing.T) {
