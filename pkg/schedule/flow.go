@@ -161,6 +161,10 @@ func (o *Op) order(peer int32, line int) int {
 	return cmp.Or(cmp.Compare(o.Peer, peer), cmp.Compare(o.line(), line))
 }
 
+// Partner returns the receive, of its peer, that a send of rank r meets, and the reverse; −1
+// if there is none.
+func (f *Flow) Partner(r, i int) int { return int(f.partner[r][i]) }
+
 // Run starts and ends all nodes that can, and returns when Complete has to be called before
 // more can.
 func (f *Flow) Run(a Actions) {

@@ -29,7 +29,7 @@ func newSchedule(s cli.Streams) *cobra.Command {
 		Short: "Show, verify and simulate collectives as explicit steps",
 		Long: `Show, verify and simulate collectives as explicit steps: which rank sends, receives
 and adds what, in which order. A schedule is one of those that are known by name, or a plan
-of MSCCL in a file. docs/schedules.md describes the schedules, the plans and the model.
+of MSCCL or MSCCL++ in a file. docs/schedules.md describes the schedules, the plans and the model.
 
 Nothing is measured. A simulated time says what a model predicts.`,
 		Example: `  cxrun schedule list
@@ -295,12 +295,17 @@ func newScheduleConvert(s cli.Streams) *cobra.Command {
 		Use:   "convert (" + ofFileOrName + ") -o FILE",
 		Short: "Write a schedule as an execution plan",
 		Long: `Write a schedule as an execution plan in the form that the extension of the output
-names: .xml for MSCCL. The schedule is verified first, and so is the plan, under the rules
-of its own system: MSCCL has no groups and buffers 8 messages of a connection. The streams
-of the schedule become thread blocks, each with at most one rank that it sends to and one
-that it receives from.`,
-		Example: "  cxrun schedule convert all_reduce ring --ranks 8 -o ring.xml",
-		Args:    ofSchedule,
+names: .xml for MSCCL, .json for MSCCL++. The schedule is verified first, and so is the
+plan, under the rules of its own system.
+
+MSCCL has no groups and buffers 8 messages of a connection. The streams of a schedule become
+thread blocks, each with at most one rank that it sends to and one that it receives from.
+
+MSCCL++ has puts, signals and waits. A receive signals that its memory is free, and its send
+waits for that, puts the data there and signals.`,
+		Example: `  cxrun schedule convert all_reduce ring --ranks 8 -o ring.xml
+  cxrun schedule convert all_gather direct --ranks 4 -o direct.json`,
+		Args: ofSchedule,
 		RunE: func(c *cobra.Command, args []string) error {
 			format, ok := planForms[filepath.Ext(out)]
 			if !ok {
@@ -337,7 +342,7 @@ that it receives from.`,
 }
 
 // planForms are the formats of plans by the extensions of their files.
-var planForms = map[string]string{".xml": planfile.MSCCL}
+var planForms = map[string]string{".json": planfile.MSCCLPP, ".xml": planfile.MSCCL}
 
 func topologyOf(name string, ranks, width int) (simulate.Topology, error) {
 	if width == 0 {

@@ -37,20 +37,28 @@ func Read(name string, data []byte) (*Plan, error) {
 	switch {
 	case bytes.HasPrefix(text, []byte("<")):
 		return readXML(name, data)
+	case bytes.HasPrefix(text, []byte("{")):
+		return readJSON(name, data)
 	default:
 		return nil, fmt.Errorf("%s:1:1: neither XML of MSCCL nor JSON of MSCCL++", name)
 	}
 }
 
-// MSCCL is its XML.
-const MSCCL = "msccl"
+// The formats that plans are written in: MSCCL's XML and MSCCL++'s JSON.
+const (
+	MSCCL   = "msccl"
+	MSCCLPP = "mscclpp"
+)
 
-var formats = []string{MSCCL}
+var formats = []string{MSCCL, MSCCLPP}
 
 // Write writes a program as a plan.
 func Write(w io.Writer, p *schedule.Program, format string) error {
-	if format == MSCCL {
+	switch format {
+	case MSCCL:
 		return writeXML(w, p)
+	case MSCCLPP:
+		return writeJSON(w, p)
 	}
 	return fmt.Errorf("format %q, must be one of %v", format, formats)
 }

@@ -58,6 +58,28 @@ func TestRoundTripMSCCL(t *testing.T) {
 	})
 }
 
+// TestRoundTripMSCCLPP does the same with MSCCL++, which allows fewer ops.
+func TestRoundTripMSCCLPP(t *testing.T) {
+	eachProgram(t, func(t *testing.T, p *schedule.Program) {
+		if p.Ranks > 4 {
+			return
+		}
+		text := written(t, p, MSCCLPP)
+		plan, err := Read("plan.json", text)
+		require.NoError(t, err)
+		report := schedule.Verify(plan.Program)
+		require.NoError(t, report.Err(), "%d ranks", p.Ranks)
+		require.Equal(t, schedule.Verify(p).Uniform, report.Uniform)
+		want, err := ForMSCCLPP(p)
+		require.NoError(t, err)
+		require.Equal(t, want, plan.Program)
+		require.Equal(t, string(text), string(written(t, plan.Program, MSCCLPP)))
+		bytes, _ := p.SentBytes(1<<20, 1)
+		again, _ := plan.Program.SentBytes(1<<20, 1)
+		require.Equal(t, bytes, again)
+	})
+}
+
 func program(t testing.TB, name string, c schedule.Collective, ranks int) *schedule.Program {
 	t.Helper()
 	a, err := schedule.Find(name, c)
@@ -70,7 +92,7 @@ func program(t testing.TB, name string, c schedule.Collective, ranks int) *sched
 // TestCut reads every beginning of a plan: each is an error with a place in the file.
 func TestCut(t *testing.T) {
 	for _, format := range formats {
-		text := written(t, program(t, "direct", schedule.AllReduce, 3), format)
+		text := written(t, program(t, "ring", schedule.AllReduce, 2), format)
 		whole := len(bytes.TrimSpace(text))
 		for n := range whole {
 			_, err := Read("plan", text[:n])
@@ -108,10 +130,34 @@ func TestMistakes(t *testing.T) {
 		require.ErrorContains(t, err, tt.want)
 		require.Regexp(t, `^plan.xml:\d+:\d+: `, err.Error())
 	}
+	xmlText := text
 	_, err := Read("plan", []byte("name: ring\n"))
 	require.EqualError(t, err, "plan:1:1: neither XML of MSCCL nor JSON of MSCCL++")
 
-	plan, err := Read("plan.xml", []byte(strings.Replace(text, `minBytes="0" `, "", 1)))
+	text = string(written(t, program(t, "double_tree", schedule.AllReduce, 3), MSCCLPP))
+	for _, tt := range []struct{ old, new, want string }{
+		{`"allreduce"`, `"alltoall"`, `plan.json:3:17: collective "alltoall", must be allgather, allreduce or reducescatter`},
+		{`"inplace": true`, `"inplace": 1`, `plan.json:5:14: must be true or false`},
+		{`"name": "double_tree",`, ``, `plan.json:1:1: has no field "name"`},
+		{`"input_chunks": 4`, `"input_chunks": 3`, `plan.json:10:23: 3 chunks, must be 4 in an all_reduce of 4`},
+		{`"id": 1`, `"id": 2`, `must be a number from 1 to 1`},
+		{`"name": "signal"`, `"name": "get"`, `op "get" is not supported, must be put, pws, pwsf, signal, wait, copy, re, res, sem_acquire, sem_release, barrier, flush or nop`},
+		{`"channel_type": "memory"`, `"channel_type": "switch"`, `channel type "switch" is not supported, must be memory or port`},
+		{`"size": 1`, `"size": 9`, ` of buffer `},
+		{`"size": 1`, `"size": 1e9`, `must be a number from 1 to 16777216`},
+		{`"name": "sem_release"`, `"name": "nop"`, `acquires semaphore 0, which is not released so often`},
+		{`"reduce_op": "sum"`, `"reduce_op": "max"`, `reduction "max" is not supported, must be sum`},
+		{`"gpus": [`, `"gpus": [[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[`, `more than 32 objects and arrays inside each other`},
+		{`"protocol"`, `protocol`, `plan.json:4:3: invalid character 'p'`},
+	} {
+		changed := strings.Replace(text, tt.old, tt.new, 1)
+		require.NotEqual(t, text, changed, tt.old)
+		_, err := Read("plan.json", []byte(changed))
+		require.ErrorContains(t, err, tt.want)
+		require.Regexp(t, `^plan.json:\d+:\d+: `, err.Error())
+	}
+
+	plan, err := Read("plan.xml", []byte(strings.Replace(xmlText, `minBytes="0" `, "", 1)))
 	require.NoError(t, err)
 	require.Equal(t, []string{"plan.xml:1:1: <algo> has no attribute minBytes: newer versions of MSCCL do not use the plan and do not say so"}, plan.Notes)
 }
@@ -179,6 +225,53 @@ func TestFindings(t *testing.T) {
 	require.EqualError(t, err, "pair.xml:13:7: <step> waits for steps of gpu 1 that wait for it")
 }
 
+// TestOneSided verifies plans of MSCCL++ that lack a signal: what they do is not ordered, or
+// never happens.
+func TestOneSided(t *testing.T) {
+	p, err := ForMSCCLPP(program(t, "ring", schedule.AllReduce, 3))
+	require.NoError(t, err)
+	planted := map[schedule.Class]int{}
+	for i, o := range p.Ops[1] {
+		if o.Kind == schedule.Put {
+			continue
+		}
+		q := *p
+		q.Ops = slices.Clone(p.Ops)
+		q.Ops[1] = slices.Delete(slices.Clone(p.Ops[1]), i, i+1)
+		if o.Kind == schedule.Wait { // and its signal
+			nth := 0
+			for _, b := range p.Ops[1][:i] {
+				if b.Kind == schedule.Wait && b.Peer == o.Peer && b.Channel == o.Channel {
+					nth++
+				}
+			}
+			q.Ops[o.Peer] = slices.Clone(p.Ops[o.Peer])
+			for k, s := range q.Ops[o.Peer] {
+				if s.Kind == schedule.Signal && s.Peer == 1 && s.Channel == o.Channel {
+					if nth == 0 {
+						q.Ops[o.Peer] = slices.Delete(q.Ops[o.Peer], k, k+1)
+						break
+					}
+					nth--
+				}
+			}
+		}
+		report := schedule.Verify(&q)
+		if o.Kind == schedule.Wait && len(report.Findings) == 0 {
+			// The memory was free before the first messages, and by the steps that come
+			// before the last ones.
+			planted["needless"]++
+			continue
+		}
+		require.NotEmpty(t, report.Findings, "without op %d (%s)", i, o.String())
+		planted[report.Findings[0].Class]++
+	}
+	require.Positive(t, planted[schedule.Race])
+	require.Positive(t, planted[schedule.Unmatched])
+	require.Positive(t, planted[schedule.Lost])
+	t.Log(planted)
+}
+
 // TestBuffers: sends that nobody has received yet fill the buffer of their connection.
 func TestBuffers(t *testing.T) {
 	for ahead, want := range map[int]schedule.Class{8: "", 9: schedule.Deadlock} {
@@ -207,7 +300,7 @@ func TestRefused(t *testing.T) {
 	require.EqualError(t, Write(&bytes.Buffer{}, program(t, "rabenseifner", schedule.AllReduce, 256), "msccl"),
 		"program rabenseifner, rank 0: a step has 128 chunks, MSCCL allows 71")
 	require.EqualError(t, Write(&bytes.Buffer{}, program(t, "ring", schedule.AllGather, 2), "yaml"),
-		`format "yaml", must be one of [msccl]`)
+		`format "yaml", must be one of [msccl mscclpp]`)
 }
 
 // FuzzRead reads and verifies what may be a plan.
