@@ -209,6 +209,53 @@ type simulated struct {
 	Bytes      int64   `json:"bytes"` // of the whole vector
 	Messages   int     `json:"messages"`
 	Makespan   float64 `json:"makespan_ns"`
+	// Path is the split of the makespan: the sum of its times is the makespan.
+	Path criticalPath `json:"critical_path"`
+}
+
+// criticalPath is the chain of ops that determines a makespan, and what its time consists of.
+type criticalPath struct {
+	Ops        int     `json:"ops"`
+	Issue      float64 `json:"issue_ns"`
+	Overhead   float64 `json:"overhead_ns"`
+	Latency    float64 `json:"latency_ns"`
+	Bytes      float64 `json:"bytes_ns"`
+	Reduce     float64 `json:"reduce_ns"`
+	Copy       float64 `json:"copy_ns"`
+	EngineWait float64 `json:"engine_wait_ns"`
+	LinkWait   float64 `json:"link_wait_ns"`
+	BufferWait float64 `json:"buffer_wait_ns"`
+}
+
+func criticalPathOf(p simulate.Path) criticalPath {
+	return criticalPath{
+		len(p.Steps), p.Issue.Nanoseconds(), p.Overhead.Nanoseconds(), p.Latency.Nanoseconds(), p.Bytes.Nanoseconds(), p.Reduce.Nanoseconds(),
+		p.Copy.Nanoseconds(), p.EngineWait.Nanoseconds(), p.LinkWait.Nanoseconds(), p.BufferWait.Nanoseconds(),
+	}
+}
+
+// String lists the parts that take time.
+func (p criticalPath) String() string {
+	var words []string
+	for _, part := range []struct {
+		name string
+		ns   float64
+	}{
+		{"issue", p.Issue},
+		{"overhead", p.Overhead},
+		{"latency", p.Latency},
+		{"bytes", p.Bytes},
+		{"reduce", p.Reduce},
+		{"copy", p.Copy},
+		{"wait for engines", p.EngineWait},
+		{"wait for links", p.LinkWait},
+		{"wait for buffers", p.BufferWait},
+	} {
+		if part.ns > 0 {
+			words = append(words, fmt.Sprintf("%s %.3f µs", part.name, part.ns/1000))
+		}
+	}
+	return fmt.Sprintf("critical path of %s: %s", fold.Count(p.Ops, "op", "ops"), strings.Join(words, ", "))
 }
 
 func newScheduleSimulate(s cli.Streams) *cobra.Command {
@@ -223,7 +270,9 @@ func newScheduleSimulate(s cli.Streams) *cobra.Command {
 		Use:   "simulate " + ofFileOrName,
 		Short: "Predict the time of a schedule on a model of a machine",
 		Long: `Predict the time of a schedule on a model of a machine, from the common start of all
-ranks to the end of the last. The schedule is verified first.
+ranks to the end of the last, and split the critical path exactly into its parts: the
+latency of links, bytes on them, sums, and waits for engines, links and buffers. The
+schedule is verified first.
 
 Topologies: full (a link between any two ranks), switch, ring, torus, mesh (the last two
 have --width ranks in a row). Sharing of links: unloaded (none), fifo (store and forward,
@@ -257,19 +306,23 @@ one message after another), fair (all at once, at max-min fair rates).`,
 			if reduceBW > 0 {
 				m.ReduceByte = 1000 / reduceBW
 			}
-			r, err := simulate.Run(p, m, vector, 1)
+			r, err := simulate.Trace(p, m, vector, 1)
 			if err != nil {
 				return cli.UsageError("%w", err)
 			}
 			out := simulated{
 				Origin: "simulated", Collective: string(p.Collective), Schedule: p.Name, Ranks: p.Ranks,
 				Topology: t.Name, Sharing: sharing, Bytes: vector, Messages: r.Messages, Makespan: r.Makespan.Nanoseconds(),
+				Path: criticalPathOf(r.CriticalPath()),
 			}
 			if asJSON {
 				return json.NewEncoder(s.Out).Encode(out)
 			}
 			fmt.Fprintf(s.Out, "simulated: %s %s of %d bytes, %s on a %s (%s): %.3f µs, %s\n",
 				p.Name, p.Collective, vector, fold.Count(p.Ranks, "rank", "ranks"), t.Name, sharing, out.Makespan/1000, fold.Count(r.Messages, "message", "messages"))
+			if out.Path.Ops > 0 {
+				fmt.Fprintln(s.Out, out.Path)
+			}
 			return nil
 		},
 	}

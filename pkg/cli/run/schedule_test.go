@@ -35,12 +35,12 @@ func TestSchedule(t *testing.T) {
 		{
 			[]string{"simulate", "all_reduce", "ring", "--bytes", "1M", "--reduce-bandwidth", "1000"},
 			cli.ExitOK,
-			"simulated: ring all_reduce of 1048576 bytes, 8 ranks on a full mesh (unloaded): 51.618 µs, 112 messages\n", "",
+			"simulated: ring all_reduce of 1048576 bytes, 8 ranks on a full mesh (unloaded): 51.618 µs, 112 messages\ncritical path of 14 ops: latency 14.000 µs, bytes 36.700 µs, reduce 0.918 µs\n", "",
 		},
 		{ // two hops in each of three steps: 3·2·(1000 + 262144·0.02)
 			[]string{"simulate", "all_gather", "ring", "--ranks", "4", "--topology", "torus", "--width", "2", "--sharing", "fifo", "--json"},
 			cli.ExitOK,
-			`{"origin":"simulated","collective":"all_gather","schedule":"ring","ranks":4,"topology":"torus 2×2","sharing":"fifo","bytes":1048576,"messages":12,"makespan_ns":37457.28}` + "\n", "",
+			`{"origin":"simulated","collective":"all_gather","schedule":"ring","ranks":4,"topology":"torus 2×2","sharing":"fifo","bytes":1048576,"messages":12,"makespan_ns":37457.28,"critical_path":{"ops":3,"issue_ns":0,"overhead_ns":0,"latency_ns":6000,"bytes_ns":31457.28,"reduce_ns":0,"copy_ns":0,"engine_wait_ns":0,"link_wait_ns":0,"buffer_wait_ns":0}}` + "\n", "",
 		},
 		{[]string{"convert", "all_reduce", "ring", "--ranks", "4", "-o", "ring.xml"}, cli.ExitOK, "ring.xml: ring all_reduce of 4 ranks\n", ""},
 		{
@@ -51,7 +51,7 @@ func TestSchedule(t *testing.T) {
 		{ // as the schedule of that name
 			[]string{"simulate", "ring.xml", "--bytes", "1M"},
 			cli.ExitOK,
-			"simulated: ring all_reduce of 1048576 bytes, 4 ranks on a full mesh (unloaded): 37.457 µs, 24 messages\n", "",
+			"simulated: ring all_reduce of 1048576 bytes, 4 ranks on a full mesh (unloaded): 37.457 µs, 24 messages\ncritical path of 6 ops: latency 6.000 µs, bytes 31.457 µs\n", "",
 		},
 		{[]string{"convert", "all_reduce", "doubling", "--ranks", "4", "-o", "doubling.json"}, cli.ExitOK, "doubling.json: doubling all_reduce of 4 ranks\n", ""},
 		{

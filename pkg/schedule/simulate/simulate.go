@@ -18,6 +18,16 @@ type Result struct {
 // start at time 0. A send and its receive wait for each other. The error of a program that
 // cannot end is that of schedule.Verify.
 func Run(p *schedule.Program, m Machine, elements, size int64) (*Result, error) {
+	s, err := simulated(p, m, elements, size, nil)
+	if err != nil {
+		return nil, err
+	}
+	return &s.result, nil
+}
+
+// simulated returns a simulation that has ended. It keeps the times of ops in a trace, if
+// there is one.
+func simulated(p *schedule.Program, m Machine, elements, size int64, trace [][]Times) (*simulation, error) {
 	if elements < 0 || size < 1 {
 		return nil, fmt.Errorf("%d elements of %d bytes", elements, size)
 	}
@@ -30,7 +40,7 @@ func Run(p *schedule.Program, m Machine, elements, size int64) (*Result, error) 
 	if err := p.Check(); err != nil {
 		return nil, err
 	}
-	s := &simulation{Machine: m, Flow: schedule.NewFlow(p), elements: elements, size: size, flying: map[place]int32{}}
+	s := &simulation{Machine: m, Flow: schedule.NewFlow(p), elements: elements, size: size, flying: map[place]int32{}, trace: trace}
 	s.result.Ends = make([]Picoseconds, p.Ranks)
 	s.sending, s.queued = make([]int, p.Ranks), make([][]int32, p.Ranks)
 	if m.Sharing == FIFO {
@@ -43,7 +53,7 @@ func Run(p *schedule.Program, m Machine, elements, size int64) (*Result, error) 
 	for _, end := range s.result.Ends {
 		s.result.Makespan = max(s.result.Makespan, end)
 	}
-	return &s.result, nil
+	return s, nil
 }
 
 type simulation struct {
@@ -59,6 +69,7 @@ type simulation struct {
 	queued         [][]int32       // by rank: messages that wait for an engine
 	links          []link          // under FIFO
 	fair           *fair
+	trace          [][]Times // by rank and op; nil: not kept
 	result         Result
 }
 
@@ -121,9 +132,9 @@ const (
 func (s *simulation) happen(e event) {
 	switch e.what {
 	case posted:
-		s.Post(s, int(e.rank), int(e.of))
+		s.post(int(e.rank), int(e.of))
 	case ended:
-		s.Complete(int(e.rank), int(e.of))
+		s.complete(int(e.rank), int(e.of))
 	case leaves:
 		s.leave(e.of)
 	case through:
@@ -151,8 +162,11 @@ func (s *simulation) End(r, _, _ int) { s.result.Ends[r] = s.now }
 
 // Issue implements schedule.Actions.
 func (s *simulation) Issue(r, i int) {
+	if s.trace != nil {
+		s.trace[r][i].Ready = s.now
+	}
 	if s.Machine.Issue == 0 {
-		s.Post(s, r, i)
+		s.post(r, i)
 		return
 	}
 	place := Picoseconds(1)
@@ -160,6 +174,28 @@ func (s *simulation) Issue(r, i int) {
 		place++
 	}
 	s.at(s.now+place*s.Machine.Issue, int32(r), posted, int32(i))
+}
+
+func (s *simulation) post(r, i int) {
+	if s.trace != nil {
+		s.trace[r][i].Posted = s.now
+	}
+	s.Post(s, r, i)
+}
+
+func (s *simulation) complete(r, i int) {
+	if s.trace != nil {
+		s.trace[r][i].End = s.now
+	}
+	s.Complete(r, i)
+}
+
+// dataOf returns the bytes of a message; a signal has none.
+func (s *simulation) dataOf(o *schedule.Op) int64 {
+	if o.Count == 0 {
+		return 0
+	}
+	return s.Bytes(o.Src, o.Count, s.elements, s.size)
 }
 
 // Local implements schedule.Actions.
@@ -178,6 +214,9 @@ func (s *simulation) Local(r, i int) {
 
 // Depart implements schedule.Actions.
 func (s *simulation) Depart(r, send int) {
+	if s.trace != nil {
+		s.trace[r][send].Departed = s.now
+	}
 	i := s.send(message{from: int32(r), to: s.Ops[r][send].Peer, send: int32(send), receive: -1})
 	s.flying[place{int32(r), int32(send)}] = i
 }
@@ -199,9 +238,8 @@ func (s *simulation) Meet(r, send, q, receive int) {
 // send begins a message, when an engine is free.
 func (s *simulation) send(m message) int32 {
 	o := &s.Ops[m.from][m.send]
-	m.at = m.from
-	if o.Count > 0 { // a signal has no data
-		m.bytes = s.Bytes(o.Src, o.Count, s.elements, s.size)
+	m.at, m.bytes = m.from, s.dataOf(o)
+	if o.Count > 0 {
 		s.result.Messages++
 	}
 	i := s.message(m)
@@ -227,6 +265,9 @@ func (s *simulation) message(m message) int32 {
 
 // engaged begins a message that has an engine.
 func (s *simulation) engaged(i int32) {
+	if s.trace != nil {
+		s.trace[s.messages[i].from][s.messages[i].send].Granted = s.now
+	}
 	if s.Overhead > 0 {
 		s.at(s.now+s.Overhead, s.messages[i].from, leaves, i)
 		return
@@ -258,7 +299,7 @@ func (s *simulation) flight(i int32) Picoseconds {
 // left frees the engine of a message whose last byte has left, and ends its send.
 func (s *simulation) left(i int32) {
 	m := &s.messages[i]
-	s.Complete(int(m.from), int(m.send))
+	s.complete(int(m.from), int(m.send))
 	if waiting := s.queued[m.from]; len(waiting) > 0 {
 		s.queued[m.from] = waiting[1:]
 		s.engaged(waiting[0])
@@ -319,6 +360,9 @@ func (s *simulation) landed(i int32) {
 // received begins the receiver's overhead and sum.
 func (s *simulation) received(i int32) {
 	m := &s.messages[i]
+	if s.trace != nil {
+		s.trace[m.to][m.receive].Landed = s.now
+	}
 	after := s.Overhead
 	if s.Ops[m.to][m.receive].Kind == schedule.RecvReduce {
 		after += bytes(m.bytes, s.ReduceByte)
@@ -332,6 +376,6 @@ func (s *simulation) received(i int32) {
 
 func (s *simulation) arrive(i int32) {
 	m := &s.messages[i]
-	s.Complete(int(m.to), int(m.receive))
+	s.complete(int(m.to), int(m.receive))
 	s.unused = append(s.unused, i)
 }

@@ -1,0 +1,198 @@
+package simulate
+
+import (
+	"slices"
+
+	"github.com/collectivex/collectivex/pkg/schedule"
+)
+
+// Timeline is a simulation with the times of every op.
+type Timeline struct {
+	Result
+	Program *schedule.Program
+	Ops     [][]Times // by rank and op
+	machine Machine
+	flow    *schedule.Flow
+	bytes   func(o *schedule.Op) int64
+}
+
+// Times are those of an op.
+type Times struct {
+	Ready  Picoseconds // its node starts
+	Posted Picoseconds // it has been issued
+	// Granted is when a send or put has an engine; Landed is when a receive has its data and
+	// begins what it does with it.
+	Granted, Landed Picoseconds
+	Departed        Picoseconds // a send that does not wait for its receive has room in the buffer
+	End             Picoseconds
+}
+
+// Parts are what a time consists of; their sum is the time.
+type Parts struct {
+	Issue    Picoseconds // issuing ops
+	Overhead Picoseconds // of senders and receivers
+	Latency  Picoseconds // of links
+	Bytes    Picoseconds // data on links, at their full rate
+	Reduce   Picoseconds // adding
+	Copy     Picoseconds // copying on a rank
+	// Waits for an engine of the sender, for links that have other messages, and for room
+	// in the buffer of a connection.
+	EngineWait, LinkWait, BufferWait Picoseconds
+}
+
+// Total is the sum of the parts.
+func (p *Parts) Total() Picoseconds {
+	return p.Issue + p.Overhead + p.Latency + p.Bytes + p.Reduce + p.Copy + p.EngineWait + p.LinkWait + p.BufferWait
+}
+
+// Path is the chain of ops that determines a makespan: each begins when the one before has
+// ended.
+type Path struct {
+	Parts
+	Steps []Step // in the order of time
+}
+
+// Step is an op on a path. A message is one step, of the end that the path leaves it by.
+type Step struct{ Rank, Op int }
+
+// Trace simulates like Run, and keeps the times of all ops.
+func Trace(p *schedule.Program, m Machine, elements, size int64) (*Timeline, error) {
+	t := &Timeline{Program: p, machine: m, Ops: make([][]Times, len(p.Ops))}
+	for r := range p.Ops {
+		t.Ops[r] = make([]Times, len(p.Ops[r]))
+	}
+	s, err := simulated(p, m, elements, size, t.Ops)
+	if err != nil {
+		return nil, err
+	}
+	t.Result, t.flow = s.result, s.Flow
+	t.bytes = s.dataOf
+	return t, nil
+}
+
+// CriticalPath walks back from the end of the last rank to the common start. The sum of its
+// parts is the makespan.
+func (t *Timeline) CriticalPath() Path {
+	var path Path
+	r := slices.Index(t.Ends, t.Makespan)
+	i := slices.IndexFunc(t.Ops[r], func(x Times) bool { return x.End == t.Makespan })
+	for i >= 0 {
+		path.Steps = append(path.Steps, Step{r, i})
+		r, i = t.through(&path.Parts, r, i)
+		x := &t.Ops[r][i]
+		path.Issue += x.Posted - x.Ready
+		i = t.cause(r, i)
+	}
+	slices.Reverse(path.Steps)
+	return path
+}
+
+// through adds the parts of an op from when the later of its ends was posted to its own end,
+// and returns that later end.
+func (t *Timeline) through(parts *Parts, r, i int) (rank, op int) {
+	o, x := &t.Program.Ops[r][i], &t.Ops[r][i]
+	switch o.Kind {
+	case schedule.Reduce:
+		parts.Reduce += x.End - x.Posted
+		return r, i
+	case schedule.Copy:
+		parts.Copy += x.End - x.Posted
+		return r, i
+	case schedule.Put:
+		t.leaving(parts, r, i, x.Posted)
+		return r, i
+	}
+	eager := t.Program.Buffer > 0 || o.Kind == schedule.Signal || o.Kind == schedule.Wait
+	q, k := int(o.Peer), t.flow.Partner(r, i)
+	if o.Kind == schedule.Send || o.Kind == schedule.Signal {
+		begin := x.Departed
+		if !eager {
+			begin = max(x.Posted, t.Ops[q][k].Posted)
+		}
+		t.leaving(parts, r, i, begin)
+		switch {
+		case eager:
+			parts.BufferWait += begin - x.Posted
+			return r, i
+		case x.Posted == begin:
+			return r, i
+		}
+		return q, k
+	}
+	data := t.bytes(&t.Program.Ops[q][k])
+	reduce := Picoseconds(0)
+	if o.Kind == schedule.RecvReduce {
+		reduce = bytes(data, t.machine.ReduceByte)
+	}
+	parts.Reduce += reduce
+	parts.Overhead += x.End - x.Landed - reduce
+	if eager && x.Landed == x.Posted {
+		return r, i // the data was there before
+	}
+	send := &t.Ops[q][k]
+	begin := send.Departed
+	if !eager {
+		begin = max(x.Posted, send.Posted)
+	}
+	hops := t.machine.Topology.route(int32(q), int32(r), nil)
+	latency := Picoseconds(hops) * t.machine.Latency
+	parts.EngineWait += send.Granted - begin
+	parts.Overhead += t.machine.Overhead
+	parts.Latency += latency
+	t.onLinks(parts, x.Landed-send.Granted-t.machine.Overhead-latency, data, hops)
+	switch {
+	case eager:
+		parts.BufferWait += begin - send.Posted
+		return q, k
+	case x.Posted == begin:
+		return r, i
+	}
+	return q, k
+}
+
+// leaving adds the parts of a message from its begin until its last byte has left the rank.
+func (t *Timeline) leaving(parts *Parts, r, i int, begin Picoseconds) {
+	x := &t.Ops[r][i]
+	parts.EngineWait += x.Granted - begin
+	parts.Overhead += t.machine.Overhead
+	t.onLinks(parts, x.End-x.Granted-t.machine.Overhead, t.bytes(&t.Program.Ops[r][i]), 1)
+}
+
+// onLinks splits the time of a message on links into that of its bytes and waits.
+func (t *Timeline) onLinks(parts *Parts, total Picoseconds, data int64, hops int) {
+	if t.machine.Sharing != FIFO {
+		hops = 1
+	}
+	moving := min(total, Picoseconds(hops)*t.machine.onLink(data))
+	parts.Bytes += moving
+	parts.LinkWait += total - moving
+}
+
+// cause returns the op of rank r whose end let the node of op i start; −1 if it could start at
+// once.
+func (t *Timeline) cause(r, i int) int {
+	ops, ready := t.Program.Ops[r], t.Ops[r][i].Ready
+	if ready == 0 {
+		return -1
+	}
+	first, last := i, i+1
+	for ops[i].Group != 0 && first > 0 && ops[first-1].Group == ops[i].Group {
+		first--
+	}
+	for ops[i].Group != 0 && last < len(ops) && ops[last].Group == ops[i].Group {
+		last++
+	}
+	for k := first; k < last; k++ {
+		for _, d := range t.Program.Deps(&ops[k]) {
+			if t.Ops[r][d].End == ready {
+				return int(d)
+			}
+		}
+	}
+	for k := first - 1; k >= 0; k-- { // of the node before on the stream, one ended last
+		if ops[k].Stream == ops[i].Stream && t.Ops[r][k].End == ready {
+			return k
+		}
+	}
+	return -1
+}

@@ -1,0 +1,84 @@
+package simulate
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/pkg/schedule"
+	"github.com/collectivex/collectivex/pkg/schedule/planfile"
+)
+
+// TestCriticalPathAddsUp: the parts of the critical path of every schedule, in every form and
+// on machines with every cost, sum up to the makespan, and none is negative. A trace has the
+// makespan of a run without.
+func TestCriticalPathAddsUp(t *testing.T) {
+	const ranks, width = 8, 4
+	costs := Machine{Latency: 700, PerByte: 3.7, Issue: 110, Overhead: 230, ReduceByte: 1.3, CopyByte: 0.9}
+	free := Machine{Latency: 700, PerByte: 3.7}
+	programs := 0
+	for _, a := range schedule.Algorithms() {
+		p, err := a.Generate(schedule.Shape{Ranks: ranks, Width: width, Segments: 3})
+		require.NoError(t, err)
+		buffered, err := planfile.ForMSCCL(p)
+		require.NoError(t, err)
+		oneSided, err := planfile.ForMSCCLPP(p)
+		require.NoError(t, err)
+		for _, p := range []*schedule.Program{p, buffered, oneSided} {
+			programs++
+			for _, topology := range []Topology{Full(ranks), Switch(ranks), Ring(ranks), Mesh(width, ranks/width)} {
+				for _, sharing := range []Sharing{Unloaded, FIFO, Fair} {
+					for engines := range 3 {
+						for _, m := range []Machine{costs, free} {
+							m.Topology, m.Sharing, m.Engines = topology, sharing, engines
+							traced, err := Trace(p, m, 10007, 3)
+							require.NoError(t, err)
+							plain := run3(t, p, m)
+							require.Equal(t, plain, traced.Result)
+							path := traced.CriticalPath()
+							require.Equal(t, plain.Makespan, path.Total(), "%s %s, %s, %s: %+v", p.Name, p.Collective, topology.Name, sharing, path)
+							for _, part := range []Picoseconds{path.Issue, path.Overhead, path.Latency, path.Bytes, path.Reduce, path.Copy, path.EngineWait, path.LinkWait, path.BufferWait} {
+								require.GreaterOrEqual(t, part, Picoseconds(0), "%s %s, %s, %s: %+v", p.Name, p.Collective, topology.Name, sharing, path)
+							}
+						}
+					}
+				}
+			}
+		}
+	}
+	require.Greater(t, programs, 90)
+}
+
+func run3(t *testing.T, p *schedule.Program, m Machine) Result {
+	r, err := Run(p, m, 10007, 3)
+	require.NoError(t, err)
+	return *r
+}
+
+// TestCriticalPathOfFormulas compares the parts with those of the closed forms.
+func TestCriticalPathOfFormulas(t *testing.T) {
+	const n, size = 8, 1 << 20
+	trace := func(name string, c schedule.Collective, m Machine) Path {
+		r, err := Trace(program(t, name, c, schedule.Shape{Ranks: n}), m, size, 1)
+		require.NoError(t, err)
+		return r.CriticalPath()
+	}
+	// 2(n−1)(α+cβ)+(n−1)cγ
+	ring := trace("ring", schedule.AllReduce, reference(Full(n)))
+	require.Equal(t, Parts{Latency: 14 * Microsecond, Bytes: 14 * size / n * 20, Reduce: 7 * size / n}, ring.Parts)
+	require.Len(t, ring.Steps, 14)
+
+	// Direct sends leave one engine one after the other; with an engine for each, none waits.
+	direct := trace("direct", schedule.AllGather, reference(Full(n)))
+	require.Equal(t, Parts{Latency: Microsecond, Bytes: size / n * 20, EngineWait: 6 * size / n * 20}, direct.Parts)
+	m := reference(Full(n))
+	m.Engines = 0
+	direct = trace("direct", schedule.AllGather, m)
+	require.Equal(t, Parts{Latency: Microsecond, Bytes: size / n * 20}, direct.Parts)
+
+	// Behind a switch they wait for its links instead.
+	m.Topology, m.Sharing = Switch(n), FIFO
+	direct = trace("direct", schedule.AllGather, m)
+	require.Positive(t, direct.LinkWait)
+	require.Zero(t, direct.EngineWait)
+}
