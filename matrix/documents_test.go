@@ -52,10 +52,14 @@ func documented(t *testing.T, schemas map[string]*jsonschema.Schema, c plan.Case
 	t.Helper()
 	a := resulttest.Attempt()
 	whole := func() result.Document {
-		if c.Family == plan.FamilyEP {
+		switch c.Family {
+		case plan.FamilyEP:
 			return resulttest.EP(c, a)
+		case plan.FamilyTransfer:
+			return resulttest.Transfer(c, a)
+		default:
+			return resulttest.Collective(c, a)
 		}
-		return resulttest.Collective(c, a)
 	}
 	partial := resulttest.Fail(whole(), result.ReasonRankDied.With("rank %d signal %d", 1, 9).String())
 	switch d := partial.(type) {
@@ -63,6 +67,9 @@ func documented(t *testing.T, schemas map[string]*jsonschema.Schema, c plan.Case
 		d.Measurement.Rows = d.Measurement.Rows[:1]
 		d.Measurement.Rows[0].Complete = false
 	case *result.CollectiveDocument:
+		d.Measurement.Rows = d.Measurement.Rows[:1]
+		d.Measurement.Rows[0].Complete = false
+	case *result.TransferDocument:
 		d.Measurement.Rows = d.Measurement.Rows[:1]
 		d.Measurement.Rows[0].Complete = false
 	}
@@ -82,11 +89,11 @@ func documented(t *testing.T, schemas map[string]*jsonschema.Schema, c plan.Case
 		}
 		value, err := jsonschema.UnmarshalJSON(bytes.NewReader(data))
 		require.NoError(t, err)
-		require.NoError(t, schemas[d.Head().RecordType].Validate(value), "%s document of %s", name, c.CaseID)
+		require.NoError(t, schemas[string(c.Family)+" "+d.Head().RecordType].Validate(value), "%s document of %s", name, c.CaseID)
 	}
 }
 
-// compile returns the schemas of documents by record type.
+// compile returns the schemas of documents by family and record type.
 func compile(t *testing.T) map[string]*jsonschema.Schema {
 	t.Helper()
 	files, err := schema.Files()
@@ -100,7 +107,7 @@ func compile(t *testing.T) map[string]*jsonschema.Schema {
 	out := map[string]*jsonschema.Schema{}
 	for _, f := range result.Families() {
 		for _, record := range f.Records {
-			out[record.Type], err = compiler.Compile(record.Type + ".schema.json")
+			out[string(f.Name)+" "+record.Type], err = compiler.Compile(record.SchemaFile())
 			require.NoError(t, err)
 		}
 	}

@@ -122,10 +122,14 @@ func (s *Server) cells(r *Run, m *plan.Matrix, cells []plan.Cell, fails func(str
 }
 
 func document(c plan.Case, a result.Attempt) result.Document {
-	if c.Family == plan.FamilyEP {
+	switch c.Family {
+	case plan.FamilyEP:
 		return resulttest.EP(c, a)
+	case plan.FamilyTransfer:
+		return resulttest.Transfer(c, a)
+	default:
+		return resulttest.Collective(c, a)
 	}
-	return resulttest.Collective(c, a)
 }
 
 func must[T any](v T, err error) T {

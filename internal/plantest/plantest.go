@@ -23,6 +23,13 @@ func Collective(ranks int, change ...func(*plan.Case)) plan.Case {
 	return place(plan.FamilyCollective, ranks, change)
 }
 
+// Transfer returns the smallest transfer of the kv-transfer suite, over shared memory.
+// Changes are as in EP.
+func Transfer(change ...func(*plan.Case)) plan.Case {
+	only := planner.Filters{Cases: []string{"local-host-kv-tiny-shm-xfer-ep2-paged-bf16"}}
+	return changed(first(plan.FamilyTransfer, must(planner.Resolve(shipped(), only, planner.Machine{}))), change)
+}
+
 const suite = "smoke"
 
 var shipped = sync.OnceValue(func() *catalog.Catalog { return must(catalog.Load(matrix.FS)) })
@@ -36,6 +43,11 @@ func place(family plan.Family, ranks int, change []func(*plan.Case)) plan.Case {
 	}
 	d := planner.Direct{Suite: suite, Backend: c.Backend, World: ranks, Repeats: 1, Cases: []plan.Case{c}}
 	c = first(family, must(d.Resolve(shipped(), planner.Machine{})))
+	return changed(c, change)
+}
+
+// changed returns the case with the changes and the id that follows.
+func changed(c plan.Case, change []func(*plan.Case)) plan.Case {
 	for _, f := range change {
 		f(&c)
 	}
@@ -55,7 +67,7 @@ func first(family plan.Family, m *plan.Matrix) (c plan.Case) {
 			return c
 		}
 	}
-	panic("suite " + suite + " has no case of family " + string(family))
+	panic("no case of family " + string(family) + " is planned")
 }
 
 func must[T any](v T, err error) T {

@@ -173,6 +173,46 @@ func Collective(c plan.Case, a result.Attempt) *result.CollectiveDocument {
 	return d
 }
 
+// TransferCase returns a small transfer between two ranks of the host backend.
+func TransferCase() plan.Case { return plantest.Transfer() }
+
+// UpstreamTransferCase returns a transfer as CollectiveX itself plans them.
+func UpstreamTransferCase() plan.Case {
+	return plantest.Transfer(func(c *plan.Case) {
+		t := c.Transfer()
+		c.Suite, c.Backend, c.Precision, t.Workload, t.Mode = "kv-transfer", "nixl", "fp8", "kv-dsv4", "rdma"
+		c.Nodes, c.RanksPerNode, c.GPUsPerNode, c.ScaleOutTransport = 2, 1, 1, &t.Mode
+	})
+}
+
+// Transfer returns a successful document of c: a row for each operation and point, with
+// figures that grow with the bytes.
+func Transfer(c plan.Case, a result.Attempt) *result.TransferDocument {
+	d := New(c, a).(*result.TransferDocument)
+	m, t := &d.Measurement, c.Transfer()
+	verify := result.TransferVerify{Passed: true, Detail: "6 checks of 512 words", Checks: 6, Checked: 512}
+	samples := func(ms float64, n int) result.Burst {
+		return result.Burst{P50: ms, P95: ms, Min: ms, Max: 2 * ms, N: n}
+	}
+	n := t.Timing.Reps * t.Timing.Trials
+	for _, r := range d.Asked() {
+		bytes := float64(r.ReqBytes) * float64(r.Batch)
+		ms := 1 + bytes/1e7
+		r.DescsMerged, r.Complete, r.Verify = r.Descs, true, verify
+		r.Latency, r.Request, r.GBps = samples(ms, n), samples(ms, n*r.Batch), bytes/ms/1e6
+		m.Rows = append(m.Rows, r)
+	}
+	m.Lane, m.CheckedBy = t.Mode, "host"
+	m.Setup = &result.TransferSetup{PoolBytes: 1 << 20, RegisterMillis: 1, RegisterMillisPerGiB: 1024, ConnectMillis: 1}
+	for _, op := range t.Ops {
+		m.First = append(m.First, result.TransferFirst{Op: op, Bytes: 8, Millis: samples(0.01, n)})
+		m.Sustained = append(m.Sustained, result.TransferSustained{Op: op, InFlight: 1, Bursts: 4, Bytes: 4e9, Seconds: 1, GBps: 4, CPU: 0.5, CPUPoster: 0.25, Verify: verify})
+		m.Released = append(m.Released, result.TransferReleased{Op: op, Verify: verify})
+	}
+	succeed(&d.Envelope)
+	return d
+}
+
 // collectiveRows returns the complete rows of a size and placement: one, or of a
 // pairwise operation one for each pair.
 func collectiveRows(c plan.Case, size int64, placement string) []result.CollectiveRow {

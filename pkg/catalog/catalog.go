@@ -12,6 +12,7 @@ type Catalog struct {
 	Backends  []Backend  // in the order of backends.yaml, which is the order of plans
 	Workloads []Workload
 	Routings  []Routing
+	Caches    []Cache
 	Sampling  []Sampling
 	Suites    []Suite // by name
 	// Capabilities are the named sets of what runs where, by name.

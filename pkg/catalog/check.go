@@ -31,6 +31,9 @@ func (c *Checker) check() {
 	for i := range c.Workloads {
 		c.Workloads[i].check(c)
 	}
+	for i := range c.Caches {
+		c.Caches[i].check(c)
+	}
 	for i := range c.Sampling {
 		s := &c.Sampling[i]
 		each(s.Blocks, func(_ string, b SamplingBlock) { b.Check(c) })
@@ -69,7 +72,7 @@ func each[B any](blocks map[string]B, f func(family string, block B)) {
 	}
 }
 
-// noBlock says that no family has a block: neither an ep nor a collective block.
+// noBlock says that no family has a block: neither an ep nor a collective nor a transfer block.
 func noBlock() string {
 	var names []string
 	for _, f := range families.All() {

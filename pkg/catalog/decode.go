@@ -138,7 +138,9 @@ func (d *decoder) shape(t reflect.Type) *shape {
 			for _, family := range families.All() {
 				if empty := family.empty(t.Field(i).Type.Elem()); empty != nil {
 					f.family = reflect.TypeOf(empty).Elem()
-					add(family.Name, f)
+					each := f
+					each.optional = f.optional || family.Added
+					add(family.Name, each)
 				}
 			}
 		default:

@@ -15,6 +15,9 @@ type Family struct {
 	Backend  BackendBlock
 	Support  SupportBlock
 	Sampling SamplingBlock
+	// Added marks a family that definitions from before it do not know: profiles may lack
+	// its sample counts. A suite block that needs them checks that they are there.
+	Added bool
 }
 
 // SuiteBlock is what a suite asks of a family.
@@ -46,7 +49,7 @@ type SamplingBlock interface {
 }
 
 // families stand in the order of plans, tables and messages.
-var families = registry.New(func(f Family) string { return f.Name }, ep, collective)
+var families = registry.New(func(f Family) string { return f.Name }, ep, collective, transfer)
 
 // Register adds a family that stands in another package. It is for init functions:
 // it panics if the family is registered already, and once definitions have been read.

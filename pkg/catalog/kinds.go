@@ -29,6 +29,7 @@ func (c *Catalog) words() map[string][]string {
 		"platform":       namesOf(c.Platforms, func(p *Platform) string { return p.SKU }),
 		"backend":        namesOf(c.Backends, func(b *Backend) string { return b.Name }),
 		"workload":       namesOf(c.Workloads, func(w *Workload) string { return w.Name }),
+		"kv cache":       namesOf(c.Caches, func(k *Cache) string { return k.Name }),
 		"routing":        namesOf(c.Routings, func(r *Routing) string { return r.Name }),
 		"capability set": namesOf(c.Capabilities, func(s *Capabilities) string { return s.Name }),
 		"sampling":       namesOf(c.Sampling, func(s *Sampling) string { return s.Name }),

@@ -47,7 +47,8 @@ func Load(fsys fs.FS) (*Catalog, error) {
 	l.read(workloadsFile, &struct {
 		Workloads *[]Workload `yaml:"workloads"`
 		Routings  *[]Routing  `yaml:"routings"`
-	}{&l.cat.Workloads, &l.cat.Routings}, "workload", "routing")
+		Caches    *[]Cache    `yaml:"caches,optional"`
+	}{&l.cat.Workloads, &l.cat.Routings, &l.cat.Caches}, "workload", "routing", "kv cache")
 	l.read(samplingFile, &struct {
 		Profiles *[]Sampling `yaml:"profiles"`
 	}{&l.cat.Sampling}, "sampling")

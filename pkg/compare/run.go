@@ -71,6 +71,8 @@ func read(d result.Document) *run {
 		r.collective(d)
 	case *result.EPDocument:
 		r.ep(d)
+	case *result.TransferDocument:
+		r.transfer(d)
 	}
 	return r
 }
@@ -163,11 +165,21 @@ func (r *run) ep(d *result.EPDocument) {
 	}
 }
 
+func (r *run) transfer(d *result.TransferDocument) {
+	for i := range d.Measurement.Rows {
+		row := &d.Measurement.Rows[i]
+		if row.Complete && row.Verify.Passed {
+			at := rung{size: row.ReqBytes * int64(row.Batch), label: row.Name()}
+			r.add("burst", at, result.Percentiles{P50: 1e3 * row.Latency.P50}, row.Latency.N)
+		}
+	}
+}
+
 // tick returns what the clock of a metric resolves, in µs: 0 where the host's clock times
 // many operations at once.
 func (r *run) tick(m metric) float64 {
 	host := m.clock == vocab.Pipelined || m.clock == vocab.Graph || m.clock == vocab.Blocking
-	if host || r.caze.ScaleUpTransport == "shm" {
+	if host || r.caze.Family == plan.FamilyTransfer || r.caze.ScaleUpTransport == "shm" {
 		return 0
 	}
 	return eventTick

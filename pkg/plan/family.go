@@ -38,6 +38,7 @@ type Descriptor struct {
 var families = registry.New(func(f Descriptor) string { return string(f.Name) },
 	Descriptor{FamilyEP, &EP{}, epUpstream},
 	Descriptor{FamilyCollective, &Collective{}, nil},
+	Descriptor{FamilyTransfer, &Transfer{}, transferUpstream},
 )
 
 // Register adds a family. It is for init functions: it panics if the family is

@@ -11,6 +11,7 @@ import (
 //
 //	{sku}-{backend}-{workload}-{mode}-{phase}-ep{N}-{routing}-{precision}[-{contract}][-{timing mode}][-r{repeat}]
 //	{sku}-{backend}-{op}[-{traffic}]-{type}[-{redop}][-root{N}]-w{world}-{buffers}[-reg-{registration}][-r{repeat}]
+//	{sku}-{backend}-{cache}-{lane}-xfer-ep2-{arrangement}-{precision}[-r{repeat}]
 //
 // Defaults are left out, so that ids of EP cases are CollectiveX's: the contract
 // vocab.ContractLayout, the timing mode vocab.Eager, root 0, registration none, the first repeat. The case must have

@@ -149,7 +149,7 @@ func newCell(p *catalog.Platform, be *catalog.Backend, k key, scope string, numb
 	}
 	la := p.Launch
 	requires := la.Requires
-	if scope == vocab.ScopeOut {
+	if scope == vocab.ScopeOut && p.ScaleOut != nil {
 		requires = slices.Concat(requires, p.ScaleOut.Requires)
 	}
 	store := ""

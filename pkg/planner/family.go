@@ -14,6 +14,9 @@ type Family struct {
 	Filters []Filter
 	// Cases adds the cases that a block of r.Suite asks for on r.Platform.
 	Cases func(r *Resolver, block catalog.SuiteBlock)
+	// Place changes where the ranks of a case run, if its family does not pack them onto as
+	// few nodes as hold them; nil: it does.
+	Place func(p *catalog.Platform, c *plan.Case)
 	// Fit completes an ad hoc case with what the backend adds to it, in a block of
 	// its own, or says what the backend lacks.
 	Fit func(be *catalog.Backend, c *plan.Case) (lack string)
@@ -38,6 +41,7 @@ var families = registry.New(func(f *Family) string { return string(f.Name) })
 func init() { // not in New: ep and collective refer to the table
 	Register(ep)
 	Register(collective)
+	Register(transfer)
 }
 
 // Register adds a family that stands in another package. It is for init functions:

@@ -175,6 +175,9 @@ func (r *Resolver) expect(n int) { r.cases = slices.Grow(r.cases, min(n, maxCase
 func (r *Resolver) Place(c *plan.Case, be *catalog.Backend, world int) {
 	c.Suite, c.Backend, c.Repeat = r.Suite.Name, be.Name, 1
 	place(c, r.Platform, world)
+	if own := familyOf(c).Place; own != nil {
+		own(r.Platform, c)
+	}
 	c.Env = environment(r.Platform, be, c.Scope)
 }
 

@@ -172,7 +172,7 @@ func TestScreenOfKeys(t *testing.T) {
 		}
 	}
 	for _, typ := range []reflect.Type{
-		reflect.TypeFor[result.EPDocument](), reflect.TypeFor[result.CollectiveDocument](), reflect.TypeFor[preflight.Description](),
+		reflect.TypeFor[result.EPDocument](), reflect.TypeFor[result.CollectiveDocument](), reflect.TypeFor[result.TransferDocument](), reflect.TypeFor[preflight.Description](),
 	} {
 		open(typ, "")
 	}

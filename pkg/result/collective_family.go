@@ -20,7 +20,7 @@ var collectiveSource embed.FS
 
 var collectiveFamily = Family{
 	Name:       plan.FamilyCollective,
-	Records:    []Record{{RecordCollective, "CollectiveX document of a collective case"}},
+	Records:    []Record{{RecordCollective, "CollectiveX document of a collective case", ""}},
 	RecordType: func(*plan.Case) string { return RecordCollective },
 	Document:   CollectiveDocument{}, Factors: plan.Case{},
 	New:        newCollective,

@@ -26,6 +26,14 @@ import (
 type dashboard struct {
 	series   map[string][]point // case id → points of its success
 	coverage map[string]outcome // case id → how it ended
+	kv       map[string][]kvPoint
+}
+
+// kvPoint is a row of a transfer as the dashboard draws it.
+type kvPoint struct {
+	kind, op, fabric       string
+	isl, page, batch       float64
+	descs, bytes, p50, gbs float64
 }
 
 type point struct {
@@ -44,7 +52,7 @@ func readRun(matrix []byte, shards [][]byte) (d *dashboard, err error) {
 			d, err = nil, fmt.Errorf("the run is rejected: %v", r)
 		}
 	}()
-	d = &dashboard{series: map[string][]point{}, coverage: map[string]outcome{}}
+	d = &dashboard{series: map[string][]point{}, coverage: map[string]outcome{}, kv: map[string][]kvPoint{}}
 	var m object
 	must(json.Unmarshal(matrix, &m))
 	version := m["version"].(float64)
@@ -65,7 +73,11 @@ func readRun(matrix []byte, shards [][]byte) (d *dashboard, err error) {
 		if t := c["scale_out_transport"]; t != nil {
 			_ = t.(string)
 		}
-		ladder(c)
+		if c["suite"] == "kv-transfer" {
+			_ = c["isl_ladder"].(string)
+		} else {
+			ladder(c)
+		}
 		_ = r["sku"].(string)
 		switch r["disposition"].(string) {
 		case "runnable":
@@ -97,7 +109,10 @@ func (d *dashboard) document(doc object) {
 	factors := identity["case_factors"].(object)
 	_ = factors["sku"].(string)
 	c := factors["case"].(object)
-	ladder(c)
+	kv := c["suite"] == "kv-transfer"
+	if !kv {
+		ladder(c)
+	}
 	vendor := strings.ToLower(doc["runtime"].(object)["vendor"].(string))
 	_ = doc["implementation"].(object)["name"].(string)
 	end := doc["outcome"].(object)
@@ -120,6 +135,10 @@ func (d *dashboard) document(doc object) {
 	}
 	for _, r := range rows {
 		r := r.(object)
+		if kv {
+			d.kv[id] = append(d.kv[id], readKV(c, r))
+			continue
+		}
 		p := point{tokens: number(r["tokens_per_rank"])}
 		_ = number(r["global_tokens"])
 		components := r["components"].(object)
@@ -150,6 +169,24 @@ func (d *dashboard) document(doc object) {
 		}
 		d.series[id] = append(d.series[id], p)
 	}
+}
+
+func readKV(c, r object) kvPoint {
+	latency := r["latency_ms"].(object)
+	for _, name := range []string{"p50", "p95", "min", "max", "n"} {
+		_ = number(latency[name])
+	}
+	check(r["verify"].(object)["passed"].(bool), "a row that did not pass")
+	p := kvPoint{
+		kind: r["kind"].(string), op: r["op"].(string), fabric: c["mode"].(string), isl: number(r["isl"]), batch: number(r["batch"]),
+		descs: number(r["descs"]), bytes: number(r["req_bytes"]), p50: number(latency["p50"]), gbs: number(r["gbps_p50"]),
+	}
+	check(p.kind == "paged" || p.kind == "bulk", "kind %q", p.kind)
+	check(p.op == "pull" || p.op == "push", "op %q", p.op)
+	if page := r["page_tokens"]; page != nil {
+		p.page = number(page)
+	}
+	return p
 }
 
 func ladder(c object) {
@@ -230,6 +267,52 @@ func TestTheDashboardReadsAMixedRun(t *testing.T) {
 	require.InDelta(t, 42, points[2].roundtrip, 1e-9)
 	// 16 copies of 7168 bf16 in 14 µs over 2 ranks.
 	require.InDelta(t, 16*7168*2/2/14*1e-3, points[2].rateGBps, 1e-2)
+}
+
+// A transfer that CollectiveX itself plans is drawn, and shares its record type with EP.
+// One that it does not plan is skipped.
+func TestTheDashboardReadsTransfers(t *testing.T) {
+	upstream, host := resulttest.UpstreamTransferCase(), resulttest.TransferCase()
+	m := plan.Matrix{
+		Version: plan.MatrixVersion, Generator: plan.Generator{Program: "cxgen", Version: "dev", Format: plan.Format},
+		RequestedCases: []plan.Requested{{SKU: "local", Disposition: plan.Runnable, Case: upstream}},
+		RequestedOther: []plan.Requested{{SKU: "local", Disposition: plan.Runnable, Case: host}},
+		Include:        []plan.Cell{},
+	}
+	var matrix strings.Builder
+	require.NoError(t, m.Write(&matrix))
+	require.NotContains(t, matrix.String(), `"ladder"`)
+	a := resulttest.Attempt()
+	a.Vendor = "nvidia"
+	d, err := readRun([]byte(matrix.String()), [][]byte{encoded(t, resulttest.Transfer(upstream, a)), encoded(t, resulttest.Transfer(host, a)), encoded(t, resulttest.EP(resulttest.EPCase(), a))})
+	require.NoError(t, err)
+	require.Equal(t, outcome{"success", ""}, d.coverage[upstream.CaseID])
+	require.NotContains(t, d.coverage, host.CaseID)
+	require.Len(t, d.series, 1, "of EP")
+	points := d.kv[upstream.CaseID]
+	require.Len(t, points, 2*3, "bulk and two batches, both ways")
+	require.Equal(t, kvPoint{kind: "bulk", op: "pull", fabric: "rdma", isl: 256, batch: 1, descs: 1, bytes: points[1].bytes, p50: points[0].p50, gbs: points[0].gbs}, points[0])
+	require.Equal(t, 16.0, points[2].page)
+	require.Equal(t, 4.0, points[2].batch)
+	require.InDelta(t, points[2].bytes*4/points[2].p50/1e6, points[2].gbs, 0.01)
+}
+
+// Both families write documents of this record type, compact or not.
+func TestOneRecordTypeOfTwoFamilies(t *testing.T) {
+	for _, d := range []result.Document{
+		resulttest.EP(resulttest.EPCase(), resulttest.Attempt()), resulttest.Transfer(resulttest.UpstreamTransferCase(), resulttest.Attempt()),
+	} {
+		require.Equal(t, result.RecordEP, d.Head().RecordType)
+		data := encoded(t, d)
+		for _, text := range [][]byte{data, append([]byte(" "), data...)} {
+			read, err := result.Decode(text)
+			require.NoError(t, err)
+			require.IsType(t, d, read)
+		}
+		other := strings.Replace(string(data), `"family":"`+string(d.Head().Identity.Case.Family)+`"`, `"family":"collective"`, 1)
+		_, err := result.Decode([]byte(other))
+		require.Error(t, err)
+	}
 }
 
 // The reader above must be one that a bad document fails.

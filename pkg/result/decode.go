@@ -32,15 +32,15 @@ type kind struct {
 	form   *strictjson.Form
 }
 
-// kinds are the kinds by record type.
-var kinds = sync.OnceValue(func() map[string]*kind {
-	all := map[string]*kind{}
+// kinds are the kinds by record type, which families may share.
+var kinds = sync.OnceValue(func() map[string][]*kind {
+	all := map[string][]*kind{}
 	for _, f := range Families() {
 		types := plan.Types()
 		types.Behind = f.Factors
 		k := &kind{f, strictjson.New(f.Document, types)}
 		for _, r := range f.Records {
-			all[r.Type] = k
+			all[r.Type] = append(all[r.Type], k)
 		}
 	}
 	return all
@@ -65,13 +65,18 @@ var kindForm = strictjson.New(recordHead{}, strictjson.Types{})
 type recordHead struct {
 	Version    int    `json:"version"`
 	RecordType string `json:"record_type"`
+	Identity   struct {
+		Case struct {
+			Family plan.Family `json:"family"`
+		} `json:"case"`
+	} `json:"identity"`
 }
 
 // kindOf returns the kind of the document in data.
 func kindOf(data []byte) (*kind, error) {
-	for name, k := range kinds() { // as this program writes them
+	for name, of := range kinds() { // as this program writes them
 		if bytes.HasPrefix(data, fmt.Appendf(nil, `{"version":%d,"record_type":%q,`, Version, name)) {
-			return k, nil
+			return familyAmong(of, firstFamily(data)), nil
 		}
 	}
 	var head recordHead
@@ -82,16 +87,44 @@ func kindOf(data []byte) (*kind, error) {
 	case err != nil:
 		return nil, err
 	}
-	return kindNamed(head.Version, head.RecordType)
+	of, err := kindsNamed(head.Version, head.RecordType)
+	if err != nil {
+		return nil, err
+	}
+	return familyAmong(of, head.Identity.Case.Family), nil
 }
 
-func kindNamed(version int, recordType string) (*kind, error) {
+// firstFamily returns the value of the first member "family" in compact JSON. No string
+// can hold the text that it looks for, since a quotation mark in one is escaped. The reader
+// of the kind refuses a document that hides another family's case behind it.
+func firstFamily(data []byte) plan.Family {
+	const member = `"family":"`
+	_, rest, found := bytes.Cut(data, []byte(member))
+	name, _, closed := bytes.Cut(rest, []byte{'"'})
+	if !found || !closed {
+		return ""
+	}
+	return plan.Family(name)
+}
+
+// familyAmong returns the kind of a family; the first one, which refuses documents of other
+// families, if there is none.
+func familyAmong(of []*kind, family plan.Family) *kind {
+	for _, k := range of {
+		if k.family.Name == family {
+			return k
+		}
+	}
+	return of[0]
+}
+
+func kindsNamed(version int, recordType string) ([]*kind, error) {
 	if version != Version {
 		return nil, fmt.Errorf("%w: version %d", ErrForeign, version)
 	}
-	k := kinds()[recordType]
-	if k == nil {
+	of := kinds()[recordType]
+	if of == nil {
 		return nil, fmt.Errorf("%w: record_type %q", ErrForeign, recordType)
 	}
-	return k, nil
+	return of, nil
 }

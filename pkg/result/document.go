@@ -123,6 +123,8 @@ type Implementation struct {
 	// CUDAGraphSupported that they could be. Older documents lack both.
 	CUDAGraphReplay    *bool `json:"cuda_graph_replay,omitempty"`
 	CUDAGraphSupported *bool `json:"cuda_graph_supported,omitempty"`
+	// Fabric is the lane that a transfer must take.
+	Fabric string `json:"fabric,omitempty"`
 }
 
 // Topology says where it ran.
@@ -138,6 +140,8 @@ type Topology struct {
 	TopologyClass     string  `json:"topology_class"`
 	Transport         string  `json:"transport"`
 	WorldSize         int     `json:"world_size"`
+	// RanksPerNode is written for transfers alone.
+	RanksPerNode int `json:"ranks_per_node,omitempty"`
 	// Ranks says where the ranks ran, of those that were held to some processors.
 	Ranks []RankPlace `json:"ranks,omitempty"`
 }

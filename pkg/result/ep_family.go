@@ -25,8 +25,8 @@ var epSource embed.FS
 var epFamily = Family{
 	Name: plan.FamilyEP,
 	Records: []Record{
-		{RecordEP, "CollectiveX document of an expert-parallel case"},
-		{RecordEPOther, "CollectiveX document of an expert-parallel case beyond CollectiveX's own plan"},
+		{RecordEP, "CollectiveX document of an expert-parallel case", ""},
+		{RecordEPOther, "CollectiveX document of an expert-parallel case beyond CollectiveX's own plan", ""},
 	},
 	RecordType: func(c *plan.Case) string {
 		if c.Upstream() {

@@ -1,6 +1,7 @@
 package result
 
 import (
+	"cmp"
 	"fmt"
 	"io/fs"
 	"reflect"
@@ -36,8 +37,12 @@ type Family struct {
 	Source fs.FS
 }
 
-// Record is a record type and the title of its JSON Schema.
-type Record struct{ Type, Title string }
+// Record is a record type, and the title and the name of its JSON Schema. The name is that
+// of the type if it is empty. A type that two families have needs two names.
+type Record struct{ Type, Title, Name string }
+
+// SchemaFile is the name of the file with the JSON Schema of the record type.
+func (r Record) SchemaFile() string { return cmp.Or(r.Name, r.Type) + ".schema.json" }
 
 // Older holds what a document of an earlier version says instead of what this version
 // writes. An empty field means that both say the same.
@@ -48,6 +53,7 @@ var families = registry.New(func(f *Family) string { return string(f.Name) })
 func init() { // not in New: epFamily refers to the table, by way of ComparisonKey
 	Register(epFamily)
 	Register(collectiveFamily)
+	Register(transferFamily)
 }
 
 // Register adds a family, whose block is registered with package plan. It is for init

@@ -221,7 +221,7 @@ func orEmpty(s *string) string {
 // known returns an error unless the head is that of a document that a run of
 // this program leaves.
 func (h Head) known() error {
-	if _, err := kindNamed(h.Version, h.RecordType); err != nil {
+	if _, err := kindsNamed(h.Version, h.RecordType); err != nil {
 		return err
 	}
 	if h.CaseID == "" || h.Ordinal < 1 || h.Status == "" {

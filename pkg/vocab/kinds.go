@@ -23,6 +23,11 @@ var kinds = map[string][]string{
 	"timing mode":  TimingModes(),
 	"buffers":      BufferStates(),
 	"registration": Registrations(),
+
+	"lane":        Lanes(),
+	"transfer op": TransferOps(),
+	"arrangement": Arrangements(),
+	"row kind":    TransferKinds(),
 }
 
 // Register adds a closed list. It is for init functions, and panics if there is one of that

@@ -15,11 +15,12 @@ func Vendors() []string { return []string{NVIDIA, AMD, Host} }
 // StoreTCP is the store that the shard serves over TCP. The other kind is files.
 const StoreTCP = "tcp"
 
-// Families of measurements: collective operations, and expert-parallel dispatch and
-// combine.
+// Families of measurements: collective operations, expert-parallel dispatch and combine,
+// and transfers of memory between two ranks.
 const (
 	FamilyCollective = "collective"
 	FamilyEP         = "ep"
+	FamilyTransfer   = "transfer"
 )
 
 // Scopes of a group of ranks: inside one scale-up domain, or over several.

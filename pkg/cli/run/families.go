@@ -17,6 +17,8 @@ import (
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/shard"
+	"github.com/collectivex/collectivex/pkg/transfer"
+	transferhost "github.com/collectivex/collectivex/pkg/transfer/host"
 )
 
 // families returns what this program can measure.
@@ -44,6 +46,10 @@ func families() shard.Registry {
 				"mori":          python.Open("mori"),
 			},
 		},
+		plan.FamilyTransfer: {
+			Assemble: transfer.Assemble,
+			Backends: map[string]rank.Opener{"host": transferhost.Open},
+		},
 	}
 }
 
@@ -60,5 +66,5 @@ func find(families shard.Registry) rank.Find {
 // faultKinds lists the faults of data that the families can inject, some of which they
 // share.
 func faultKinds() []string {
-	return slices.Compact(slices.Sorted(slices.Values(append(collective.FaultKinds(), ep.FaultKinds()...))))
+	return slices.Compact(slices.Sorted(slices.Values(slices.Concat(collective.FaultKinds(), ep.FaultKinds(), transfer.FaultKinds()))))
 }

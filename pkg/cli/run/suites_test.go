@@ -90,7 +90,8 @@ func keepEveryValue(t *testing.T, m *plan.Matrix) (ids []string) {
 }
 
 // fewSamples returns a copy of the shipped definitions with few samples in every
-// profile, two small rungs in every ladder and one small size of every collective. Of
+// profile, two small rungs in every ladder, one small size of every collective and one
+// burst of every transfer. Of
 // a suite's blocks of collectives the last alone empties caches, which takes a second
 // a case where they are large.
 func fewSamples(t *testing.T) string {
@@ -116,6 +117,7 @@ func fewSamples(t *testing.T) string {
 					"chain_iters_per_trial": 4, "chain_trials_per_point": 1, "chain_drop": 1,
 				},
 				"collective": map[string]any{"warmup": 0, "iterations": 2, "trials": 1},
+				"transfer":   map[string]any{"warmup": 0, "reps": 1, "trials": 1, "sustain_ms": 1},
 			}
 		}
 	})
@@ -136,6 +138,12 @@ func fewSamples(t *testing.T) string {
 				for phase := range ladders {
 					ladders[phase] = []int{1, 16}
 				}
+			}
+			transfers, _ := root["transfer"].([]any)
+			for _, b := range transfers {
+				b.(map[string]any)["isl"], b.(map[string]any)["batches"] = []int{256}, []int{1}
+				b.(map[string]any)["page_tokens"] = []int{256}
+				b.(map[string]any)["sampling"] = "smoke"
 			}
 			blocks, _ := root["collective"].([]any)
 			for i, b := range blocks {

@@ -44,7 +44,7 @@ func roots() []root {
 	for _, f := range result.Families() {
 		of := slices.DeleteFunc(slices.Clone(plan.Families()), func(d plan.Descriptor) bool { return d.Name != f.Name })
 		for _, r := range f.Records {
-			all = append(all, root{r.Type + ".schema.json", r.Title, f.Document, r.Type, of, reflect.TypeOf(f.Factors)})
+			all = append(all, root{r.SchemaFile(), r.Title, f.Document, r.Type, of, reflect.TypeOf(f.Factors)})
 		}
 	}
 	return all

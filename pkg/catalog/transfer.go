@@ -1,0 +1,174 @@
+package catalog
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/collectivex/collectivex/pkg/vocab"
+)
+
+// transfer is transfers of memory between two ranks.
+var transfer = Family{
+	Name:  vocab.FamilyTransfer,
+	Suite: &TransferSuite{}, Backend: &TransferBackend{}, Support: &TransferSupport{}, Sampling: &TransferSampling{},
+	Added: true,
+}
+
+// transferRanks is how many ranks every transfer has.
+const transferRanks = 2
+
+// Transfer returns what the backend does of the transfer family, or nil.
+func (b *Backend) Transfer() *TransferBackend {
+	return block[TransferBackend](b.Blocks, vocab.FamilyTransfer)
+}
+
+// Transfer returns what runs of the backend's transfers, or nil.
+func (s *Support) Transfer() *TransferSupport {
+	return block[TransferSupport](s.Blocks, vocab.FamilyTransfer)
+}
+
+// Transfer returns the profile's sample counts of transfer cases, or nil.
+func (s *Sampling) Transfer() *TransferSampling {
+	return block[TransferSampling](s.Blocks, vocab.FamilyTransfer)
+}
+
+// Cache is the form of a KV cache in memory.
+type Cache struct {
+	Name      string       `yaml:",name"`
+	Precision string       `yaml:"precision" in:"precision"`
+	Layers    int          `yaml:"layers" min:"1"`
+	Seed      uint64       `yaml:"seed"`
+	Entries   []CacheEntry `yaml:"entries"`
+}
+
+// CacheEntry is a part of a cache; see plan.CacheEntry.
+type CacheEntry struct {
+	Regions int   `yaml:"regions" min:"1" max:"100000"`
+	Tokens  int   `yaml:"tokens" min:"1" max:"1048576"`
+	Bytes   Bytes `yaml:"bytes" min:"8"`
+	Window  int   `yaml:"window,optional" min:"1" max:"1048576"`
+}
+
+// Cache returns the cache of that name, or nil.
+func (c *Catalog) Cache(name string) *Cache {
+	return find(c.Caches, name, func(k *Cache) string { return k.Name })
+}
+
+func (k *Cache) check(c *Checker) {
+	if len(k.Entries) == 0 {
+		c.Diagnose(k, "cache %q has no entries", k.Name)
+	}
+}
+
+// PageFits reports whether blocks of pages with so many tokens hold whole entries, and
+// whole words of 8 bytes, each of which is checked.
+func (k *Cache) PageFits(page int) bool {
+	return !slices.ContainsFunc(k.Entries, func(e CacheEntry) bool {
+		entries := max(1, page/e.Tokens)
+		return page > e.Tokens && page%e.Tokens != 0 || int64(entries)*int64(e.Bytes)%8 != 0
+	})
+}
+
+// TransferSuite is what a suite asks of the transfer family.
+type TransferSuite []TransferBlock
+
+// TransferBlock asks for the product of its caches, lanes and arrangements, on each backend
+// that the platform lists with the lane.
+type TransferBlock struct {
+	Caches       []string `yaml:"caches" in:"kv cache"`
+	Backends     []string `yaml:"backends" in:"backend"`
+	Lanes        []string `yaml:"lanes" in:"lane"`
+	Arrangements []string `yaml:"arrangements" in:"arrangement" default:"[paged]"`
+	ISL          []int    `yaml:"isl" min:"1" max:"16777216"`
+	PageTokens   []int    `yaml:"page_tokens" min:"1" max:"1048576"`
+	Batches      []int    `yaml:"batches" min:"1" max:"65536"`
+	Ops          []string `yaml:"ops" in:"transfer op" default:"[pull, push]"`
+	Sampling     string   `yaml:"sampling,optional" in:"sampling"` // the suite's unless said
+}
+
+// TransferBackend is what a backend does of the transfer family.
+type TransferBackend struct {
+	Lanes []string `yaml:"lanes" in:"lane"`
+	Ops   []string `yaml:"ops" in:"transfer op"`
+	// Unsupported is why none of its transfers runs; empty if they do.
+	Unsupported string `yaml:"unsupported,optional"`
+}
+
+// TransferSupport lists the lanes that run.
+type TransferSupport struct {
+	Lanes []string `yaml:",value" in:"lane"`
+}
+
+// TransferSampling is the transfer part of a profile; see plan.Transfer.
+type TransferSampling struct {
+	Warmup        int `yaml:"warmup" min:"0" max:"10000"`
+	Reps          int `yaml:"reps" min:"1" max:"10000"`
+	Trials        int `yaml:"trials" min:"1" max:"1000"`
+	SustainMillis int `yaml:"sustain_ms" min:"1" max:"600000"`
+}
+
+// Check implements SamplingBlock. The nonce of a checked burst has 16 bits.
+func (*TransferSampling) Check(*Checker) {}
+
+// Check implements BackendBlock.
+func (*TransferBackend) Check(*Checker, *Backend) {}
+
+// Check implements SupportBlock.
+func (s *TransferSupport) Check(c *Checker, p *Platform, b *Backend) {
+	for i, lane := range s.Lanes {
+		if lane == vocab.LaneRDMA && p.ScaleOut == nil {
+			c.Diagnose(&s.Lanes[i], "lane %q joins two nodes, and the platform has no scale_out", lane)
+		}
+		if !slices.Contains(b.Transfer().Lanes, lane) {
+			c.Diagnose(&s.Lanes[i], "backend %q has no lane %q%s", b.Name, lane, Hint(lane, b.Transfer().Lanes))
+		}
+	}
+}
+
+// Check implements SuiteBlock.
+func (e *TransferSuite) Check(c *Checker, s *Suite) {
+	for i := range *e {
+		(*e)[i].check(c, s)
+	}
+}
+
+func (b *TransferBlock) check(c *Checker, s *Suite) {
+	if profile := cmp.Or(b.Sampling, s.Sampling); c.SamplingProfile(profile).Transfer() == nil {
+		c.Diagnose(b, "profile %q has no sample counts of transfers; give it a block %q", profile, vocab.FamilyTransfer)
+	}
+	for _, ladder := range []*[]int{&b.ISL, &b.PageTokens, &b.Batches} {
+		if !slices.IsSorted(*ladder) || len(slices.Compact(slices.Clone(*ladder))) < len(*ladder) {
+			c.Diagnose(ladder, "the numbers must ascend")
+		}
+	}
+	for _, name := range b.Caches {
+		for i, page := range b.PageTokens {
+			if !c.Cache(name).PageFits(page) {
+				c.Diagnose(&b.PageTokens[i], "pages of %d tokens do not hold whole entries of cache %q, in blocks of whole 8-byte words", page, name)
+			}
+		}
+	}
+	has := offering[TransferBackend](c, vocab.FamilyTransfer, b.Backends)
+	offered(c, "lane", b.Lanes, has, func(h *TransferBackend) []string { return h.Lanes })
+	offered(c, "operation", b.Ops, has, func(h *TransferBackend) []string { return h.Ops })
+}
+
+// Worlds implements SuiteBlock.
+func (*TransferSuite) Worlds(*Catalog, *Suite) []int { return []int{transferRanks} }
+
+// Coverage implements BackendBlock: a row for the platforms that list a lane.
+func (t *TransferBackend) Coverage(_ *Catalog, p *Platform, b *Backend) []Coverage {
+	s := p.Support(b.Name)
+	if s == nil || s.Transfer() == nil {
+		return nil
+	}
+	return []Coverage{{SKU: p.SKU, Backend: b.Name, Mode: "transfers", World: transferRanks, Runs: t.Unsupported == "", Reason: t.Unsupported}}
+}
+
+// Support implements BackendBlock: all lanes, if two ranks can run.
+func (t *TransferBackend) Support(worlds []int) SupportBlock {
+	if !slices.Contains(worlds, transferRanks) {
+		return nil
+	}
+	return &TransferSupport{Lanes: t.Lanes}
+}

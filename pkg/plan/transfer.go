@@ -1,0 +1,181 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/collectivex/collectivex/pkg/vocab"
+)
+
+// FamilyTransfer is the family of memory transfers between two ranks.
+const FamilyTransfer Family = vocab.FamilyTransfer
+
+// TransferRanks is how many ranks a transfer has: rank 0 owns the memory that requests
+// read or write, rank 1 posts them.
+const TransferRanks = 2
+
+// Limits of a transfer, which CollectiveX's own suite has, too.
+const (
+	MaxBurstTokens = 131072    // context length times requests, of bursts of several requests
+	MaxBurstBlocks = 2_250_000 // blocks of a burst
+	MaxBulkBytes   = 8 << 30   // bytes of a bulk row
+	MaxPoolBytes   = 64 << 30  // bytes of a pool
+)
+
+// Transfer is the block of a transfer case: bursts of requests that move a KV cache
+// between two ranks, over a grid of context lengths, page sizes and burst sizes.
+type Transfer struct {
+	EP       int    `json:"ep"`       // ranks, 2; existing readers know it by this name
+	Workload string `json:"workload"` // the cache's name in the definitions
+	// Mode is the lane that the data must take: shm, vm, rdma or mnnvl.
+	Mode  string `json:"mode" in:"lane"`
+	Phase string `json:"phase"` // xfer
+	// Routing is how the blocks of a request lie in a pool: contiguous, strided or paged,
+	// which is scattered.
+	Routing string `json:"routing" in:"arrangement"`
+	Seed    uint64 `json:"seed"` // of the block tables
+	// ISLLadder lists context lengths in tokens, PageTokens tokens of a page, and
+	// BatchSizes requests of a burst, each ascending and separated by spaces.
+	ISLLadder  Ladder `json:"isl_ladder"`
+	PageTokens Ladder `json:"page_tokens"`
+	BatchSizes Ladder `json:"batch_sizes"`
+	Ops        Words  `json:"ops"` // pull and push, separated by spaces
+	// Timing is warm-up bursts, timed bursts and trials of each row, such as 2:8:3.
+	Timing Repetitions `json:"timing"`
+	// SustainMillis is how long bursts are posted one after the other for the sustained
+	// rate, in milliseconds.
+	SustainMillis int `json:"sustain_ms"`
+	// PoolSlack is the size of a pool as a multiple of the largest burst.
+	PoolSlack int `json:"pool_slack"`
+	// PoolBudget is the most bytes that a pool may have. Points whose burst does not fit
+	// are dropped and recorded.
+	PoolBudget int64 `json:"pool_budget"`
+	// Layers is how many layers the model has.
+	Layers int `json:"layers"`
+	// Entries are the parts of the cache, whose blocks a request moves.
+	Entries []CacheEntry `json:"entries"`
+}
+
+// CacheEntry is a part of a KV cache: equal regions, each with an entry for so many tokens.
+type CacheEntry struct {
+	Regions int   `json:"regions"` // such as layers, times two where K and V are apart
+	Tokens  int   `json:"tokens"`  // of one entry
+	Bytes   int64 `json:"bytes"`   // of one entry; a block has whole words of 8 bytes
+	// Window is the most recent tokens that the part holds; 0 is all.
+	Window int `json:"window,omitempty"`
+}
+
+// Blocks returns how many blocks a request with isl tokens of context has in each region,
+// where a page has so many tokens, and the bytes of a block.
+func (e CacheEntry) Blocks(isl, page int) (blocks int, bytes int64) {
+	held := max(page, e.Tokens) // tokens of a block
+	if e.Window > 0 {
+		isl = e.Window
+	}
+	return (isl + held - 1) / held, int64(held/e.Tokens) * e.Bytes
+}
+
+// Request returns the blocks of a request with isl tokens of context on pages of so many
+// tokens, and its bytes.
+func (t *Transfer) Request(isl, page int) (blocks int, bytes int64) {
+	for _, e := range t.Entries {
+		n, size := e.Blocks(isl, page)
+		blocks += e.Regions * n
+		bytes += int64(e.Regions*n) * size
+	}
+	return blocks, bytes
+}
+
+// Point is one burst of a transfer.
+type Point struct {
+	ISL, Page, Batch int
+	Blocks           int   // of the burst
+	Bytes            int64 // of the burst
+}
+
+// Points returns the bursts of paged rows, by context length, page and batch, and those
+// that exceed a limit of the case.
+func (t *Transfer) Points() (kept, dropped []Point) {
+	for _, isl := range t.ISLLadder {
+		for _, page := range t.PageTokens {
+			for _, batch := range t.BatchSizes {
+				blocks, bytes := t.Request(isl, page)
+				p := Point{isl, page, batch, blocks * batch, bytes * int64(batch)}
+				if batch > 1 && isl*batch > MaxBurstTokens || p.Blocks > MaxBurstBlocks || p.Bytes > t.PoolBudget/int64(t.PoolSlack) {
+					dropped = append(dropped, p)
+				} else {
+					kept = append(kept, p)
+				}
+			}
+		}
+	}
+	return kept, dropped
+}
+
+// Transfer returns the block of a transfer case, nil of any other.
+func (c *Case) Transfer() *Transfer {
+	b, _ := c.Block.(*Transfer)
+	return b
+}
+
+// Factors implements Block.
+func (t *Transfer) Factors(c *Case, to []string) []string {
+	return append(to, t.Workload, t.Mode, t.Phase, "ep"+strconv.Itoa(t.EP), t.Routing, c.Precision)
+}
+
+// upstreamTransfers are the backends and the workload of CollectiveX's own KV suite.
+var (
+	upstreamTransfers = []string{"nixl", "mooncake", "mori-io"}
+	upstreamCache     = "kv-dsv4"
+)
+
+// transferUpstream implements Descriptor.Upstream: upstream moves one cache in scattered
+// pages between two nodes, in a suite whose name the public dashboard knows.
+func transferUpstream(c *Case) bool {
+	t := c.Transfer()
+	return t != nil && c.Suite == vocab.SuiteKV && t.Workload == upstreamCache && t.Routing == vocab.Paged &&
+		c.Nodes == 2 && c.Repeat == 1 && slices.Contains(upstreamTransfers, c.Backend)
+}
+
+// Words are words of a closed list, separated by spaces in JSON, as existing readers
+// expect.
+type Words []string
+
+// MarshalText writes the words, separated by spaces.
+func (w Words) MarshalText() ([]byte, error) { return []byte(strings.Join(w, " ")), nil }
+
+// UnmarshalText reads what MarshalText writes.
+func (w *Words) UnmarshalText(text []byte) error {
+	*w = strings.Fields(string(text))
+	return nil
+}
+
+// Repetitions are how often a row of a transfer is measured.
+type Repetitions struct {
+	Warmup int // untimed bursts of a trial
+	Reps   int // timed bursts of a trial
+	Trials int
+}
+
+// MarshalText writes the three numbers with colons between them.
+func (r Repetitions) MarshalText() ([]byte, error) {
+	return fmt.Appendf(nil, "%d:%d:%d", r.Warmup, r.Reps, r.Trials), nil
+}
+
+// UnmarshalText reads what MarshalText writes.
+func (r *Repetitions) UnmarshalText(text []byte) error {
+	fields := strings.Split(string(text), ":")
+	if len(fields) != 3 {
+		return fmt.Errorf("%q is not warm-up, repetitions and trials such as 2:8:3", text)
+	}
+	for i, p := range []*int{&r.Warmup, &r.Reps, &r.Trials} {
+		n, err := strconv.Atoi(fields[i])
+		if err != nil {
+			return fmt.Errorf("%q is not warm-up, repetitions and trials such as 2:8:3", text)
+		}
+		*p = n
+	}
+	return nil
+}

@@ -1,0 +1,130 @@
+package planner
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/collectivex/collectivex/pkg/catalog"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/vocab"
+)
+
+// transfer is transfers of memory between two ranks.
+var transfer = Family{
+	Name: plan.FamilyTransfer, Cases: transferCases, Place: placeTransfer, Fit: transferLacks, Key: transferKey, Seconds: transferSeconds,
+}
+
+// poolSlack is the size of a pool as a multiple of the largest burst: blocks of a burst lie
+// between others, and bursts in a row do not use the same ones.
+const poolSlack = 2
+
+// transferCases adds the cases of each block: by backend, lane, cache and arrangement.
+func transferCases(r *Resolver, block catalog.SuiteBlock) {
+	for _, b := range *block.(*catalog.TransferSuite) {
+		if len(r.Worlds([]int{plan.TransferRanks})) == 0 {
+			continue
+		}
+		for _, be := range r.Backends(b.Backends) {
+			support := r.Platform.Support(be.Name).Transfer()
+			if support == nil {
+				continue
+			}
+			for _, lane := range ordered(support.Lanes, b.Lanes) {
+				for _, name := range b.Caches {
+					for _, arrangement := range b.Arrangements {
+						transferCase(r, &b, be, lane, r.Cache(name), arrangement)
+					}
+				}
+			}
+		}
+	}
+}
+
+func transferCase(r *Resolver, b *catalog.TransferBlock, be *catalog.Backend, lane string, cache *catalog.Cache, arrangement string) {
+	c := plan.Case{Family: plan.FamilyTransfer, Sampling: cmp.Or(b.Sampling, r.Suite.Sampling), Contract: vocab.ContractBurst}
+	t := Transfer(cache, *r.SamplingProfile(c.Sampling).Transfer())
+	t.Mode, t.Routing, t.ISLLadder, t.PageTokens, t.BatchSizes, t.Ops = lane, arrangement, b.ISL, b.PageTokens, b.Batches, b.Ops
+	c.Precision, c.Block = cache.Precision, t
+	r.Place(&c, be, plan.TransferRanks)
+	if lack := transferLacks(be, &c); lack != "" {
+		r.Unsupported(&c, lack)
+	} else {
+		r.Runnable(be, &c)
+	}
+}
+
+// Transfer returns the block of a transfer of a cache, without lane, arrangement, ladders
+// and operations.
+func Transfer(cache *catalog.Cache, sampling catalog.TransferSampling) *plan.Transfer {
+	t := &plan.Transfer{
+		EP: plan.TransferRanks, Workload: cache.Name, Phase: vocab.PhaseTransfer, Seed: cache.Seed,
+		Timing:        plan.Repetitions{Warmup: sampling.Warmup, Reps: sampling.Reps, Trials: sampling.Trials},
+		SustainMillis: sampling.SustainMillis, PoolSlack: poolSlack, PoolBudget: plan.MaxPoolBytes, Layers: cache.Layers,
+	}
+	for _, e := range cache.Entries {
+		t.Entries = append(t.Entries, plan.CacheEntry{Regions: e.Regions, Tokens: e.Tokens, Bytes: int64(e.Bytes), Window: e.Window})
+	}
+	return t
+}
+
+// transferLacks names what of the case the backend does not have, or is empty.
+func transferLacks(be *catalog.Backend, c *plan.Case) string {
+	has, t := be.Transfer(), c.Transfer()
+	if has == nil {
+		return fmt.Sprintf("backend %s has no transfers", be.Name)
+	}
+	kept, _ := t.Points()
+	switch {
+	case c.World != plan.TransferRanks:
+		return fmt.Sprintf("a transfer has %d ranks, not %d", plan.TransferRanks, c.World)
+	case !slices.Contains(has.Lanes, t.Mode):
+		return fmt.Sprintf("backend %s has no lane %s", be.Name, t.Mode)
+	case len(ordered(has.Ops, t.Ops)) < len(t.Ops):
+		return fmt.Sprintf("backend %s has only the operations %v", be.Name, has.Ops)
+	case len(kept) == 0:
+		return "every burst exceeds a limit"
+	}
+	return has.Unsupported
+}
+
+// placeTransfer places ranks whose lane joins nodes: one rank on each of two. The other
+// lanes are those of one host.
+func placeTransfer(p *catalog.Platform, c *plan.Case) {
+	lane := c.Transfer().Mode
+	if lane == vocab.LaneRDMA || lane == vocab.LaneMNNVL {
+		c.Nodes, c.GPUsPerNode, c.RanksPerNode = plan.TransferRanks, 1, 1
+		out := lane
+		c.Scope, c.ScaleOutTransport, c.Transport = vocab.ScopeOut, &out, lane
+	}
+	c.TopologyClass = p.Product + "-kv-" + lane
+}
+
+// transferKey: the ranks of a cell use one lane.
+func transferKey(c *plan.Case) Key {
+	lane := c.Transfer().Mode
+	return Key{Mode: lane, Label: "kv-" + lane}
+}
+
+// checkedReps is how many bursts of a trial are checked: the first, the last and one
+// between them.
+const checkedReps = 3
+
+// transferSeconds takes a check to fill and read both pools at the pace of the fabric, and
+// a block to cost a microsecond.
+func transferSeconds(c *plan.Case, pace catalog.Pace) float64 {
+	t := c.Transfer()
+	kept, _ := t.Points()
+	bursts := float64(t.Timing.Trials * (t.Timing.Warmup + t.Timing.Reps))
+	checks := float64(t.Timing.Trials * checkedReps)
+	var largest int64
+	for _, p := range kept {
+		largest = max(largest, p.Bytes)
+	}
+	var micros float64
+	for _, p := range kept {
+		micros += 2 * bursts * (pace.Micros + float64(p.Blocks) + float64(p.Bytes)/(pace.GBps*1e3)) // bulk rows, too
+		micros += 2 * checks * 4 * float64(t.PoolSlack) * float64(largest) / (pace.GBps * 1e3)
+	}
+	return float64(len(t.Ops)) * (micros/1e6 + float64(t.SustainMillis)/1e3)
+}

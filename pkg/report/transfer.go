@@ -1,0 +1,146 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/vocab"
+)
+
+var transferFamily = Family{
+	Name: plan.FamilyTransfer,
+	Rows: func(doc result.Document) (measured, asked int) {
+		d := doc.(*result.TransferDocument)
+		for i := range d.Measurement.Rows {
+			if r := &d.Measurement.Rows[i]; r.Complete && r.Verify.Passed {
+				measured++
+			}
+		}
+		return measured, len(d.Asked())
+	},
+	Headline: func(doc result.Document) (string, any) {
+		return transferList, transferOf(doc.(*result.TransferDocument))
+	},
+	Lists: []string{transferList},
+	Sections: func(h Headlines) Sections {
+		cases := of[*Transfer](h, transferList)
+		return Sections{Headlines: []Section{transferSection(cases)}, Details: []Section{transferBursts(cases)}}
+	},
+}
+
+const transferList = "transfers"
+
+// Transfer is the headline of a transfer case.
+type Transfer struct {
+	CaseID      string       `json:"case_id"`
+	SKU         string       `json:"sku"`
+	Backend     string       `json:"backend"`
+	Lane        string       `json:"lane"`
+	Cache       string       `json:"cache"`
+	Arrangement string       `json:"arrangement"`
+	Register    float64      `json:"register_ms_per_gib"`
+	Connect     float64      `json:"connect_ms"`
+	Ops         []TransferOp `json:"ops"`
+	Key         string       `json:"comparison_key"`
+}
+
+// TransferOp is the figures of an operation. Rates are GB/s, times milliseconds.
+type TransferOp struct {
+	Op        string          `json:"op"`
+	Bulk      float64         `json:"bulk_gbps"`  // of the largest request as one block
+	Paged     float64         `json:"paged_gbps"` // of the fastest paged burst
+	First     float64         `json:"first_ms"`   // 8 bytes, median
+	PerBlock  float64         `json:"us_per_block"`
+	Sustained float64         `json:"sustained_gbps"`
+	CPU       float64         `json:"cpu_s_per_gb"`
+	Bursts    []TransferBurst `json:"bursts"`
+}
+
+// TransferBurst is one row.
+type TransferBurst struct {
+	Name  string  `json:"name"`
+	Descs int     `json:"descs"` // of a request
+	Bytes int64   `json:"bytes"` // of the burst
+	P50   float64 `json:"p50_ms"`
+	P95   float64 `json:"p95_ms"`
+	GBps  float64 `json:"gbps"`
+}
+
+func transferOf(d *result.TransferDocument) *Transfer {
+	t, m := d.Identity.Case.Transfer(), &d.Measurement
+	h := &Transfer{
+		CaseID: d.Identity.CaseID, SKU: d.Identity.CaseFactors.SKU, Backend: d.Implementation.Name,
+		Lane: t.Mode, Cache: t.Workload, Arrangement: t.Routing, Key: d.ComparisonKey,
+	}
+	if m.Setup != nil {
+		h.Register, h.Connect = m.Setup.RegisterMillisPerGiB, m.Setup.ConnectMillis
+	}
+	for _, op := range t.Ops {
+		o := TransferOp{Op: op}
+		for i := range m.Rows {
+			r := &m.Rows[i]
+			if r.Op != op || !r.Verify.Passed {
+				continue
+			}
+			if r.Kind == vocab.KindBulk {
+				o.Bulk = r.GBps
+			} else {
+				o.Paged = max(o.Paged, r.GBps)
+			}
+			o.Bursts = append(o.Bursts, TransferBurst{r.Name(), r.Descs, r.ReqBytes * int64(r.Batch), r.Latency.P50, r.Latency.P95, r.GBps})
+		}
+		for _, f := range m.First {
+			if f.Op == op && f.Bytes == 8 {
+				o.First = f.Millis.P50
+			}
+		}
+		for _, f := range m.Fit {
+			if f.Op == op {
+				o.PerBlock = f.Beta
+			}
+		}
+		for _, s := range m.Sustained {
+			if s.Op == op {
+				o.Sustained, o.CPU = s.GBps, s.CPU
+			}
+		}
+		h.Ops = append(h.Ops, o)
+	}
+	return h
+}
+
+// transferKeys are the columns that tell transfers apart.
+var transferKeys = text("SKU", "backend", "lane", "cache", "arrangement", "op")
+
+func (t *Transfer) keys(op string) []string {
+	return []string{t.SKU, t.Backend, t.Lane, t.Cache, t.Arrangement, op}
+}
+
+func transferSection(cases []*Transfer) Section {
+	s := &Table{Columns: slices.Concat(transferKeys, figure("bulk GB/s"), []Column{{Name: "paged GB/s", Right: true, Strong: true}},
+		figure("sustained GB/s", "CPU s/GB", "8 B µs", "µs/block", "register ms/GiB", "connect ms"))}
+	for _, c := range cases {
+		for _, o := range c.Ops {
+			s.Rows = append(s.Rows, append(c.keys(o.Op), orDash(o.Bulk), orDash(o.Paged), orDash(o.Sustained), orDash(o.CPU),
+				orDash(o.First*1e3), orDash(o.PerBlock), orDash(c.Register), orDash(c.Connect)))
+		}
+	}
+	return Section{
+		Title: "Transfers", Table: s, Keys: len(transferKeys),
+		Note: "Rates at p50: one block of the largest request, the fastest burst of pages, and bursts that follow each other with the processor time of both ranks.",
+	}
+}
+
+func transferBursts(cases []*Transfer) Section {
+	s := &Table{Columns: slices.Concat(transferKeys, text("burst"), figure("blocks of a request", "bytes", "p50 ms", "p95 ms", "GB/s"))}
+	for _, c := range cases {
+		for _, o := range c.Ops {
+			for _, b := range o.Bursts {
+				s.Rows = append(s.Rows, append(c.keys(o.Op), b.Name, fmt.Sprint(b.Descs), size(b.Bytes), orDash(b.P50), orDash(b.P95), orDash(b.GBps)))
+			}
+		}
+	}
+	return Section{Title: "Bursts of transfers", Table: s, Keys: len(transferKeys), Folded: true}
+}

@@ -1,0 +1,224 @@
+package result
+
+import (
+	"embed"
+	"math"
+	"slices"
+
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/vocab"
+)
+
+// RecordTransferOther is the record type of transfers that CollectiveX itself does not
+// plan. Those that it plans have RecordEP: readers tell them apart by the suite.
+const RecordTransferOther = "transfer-attempt"
+
+//go:embed transfer.go
+var transferSource embed.FS
+
+var transferFamily = Family{
+	Name: plan.FamilyTransfer,
+	Records: []Record{
+		{RecordEP, "CollectiveX document of a KV-cache transfer", "kv-case-attempt"},
+		{RecordTransferOther, "CollectiveX document of a transfer beyond CollectiveX's own plan", ""},
+	},
+	RecordType: func(c *plan.Case) string {
+		if c.Upstream() {
+			return RecordEP
+		}
+		return RecordTransferOther
+	},
+	Document: TransferDocument{}, Factors: plan.Case{},
+	New:        newTransfer,
+	Comparison: transferComparisonOf,
+	Check:      checkTransfer,
+	Source:     transferSource,
+}
+
+// payloadRequests is the payload unit of transfers.
+const payloadRequests = "request-kv-bytes"
+
+func init() { vocab.Register("payload of requests", payloadRequests) }
+
+func newTransfer(head Envelope) Document {
+	t := head.Identity.Case.Transfer()
+	head.Implementation.Fabric = t.Mode
+	head.Topology.RanksPerNode = head.Identity.Case.RanksPerNode
+	d := &TransferDocument{
+		Envelope: head,
+		Workload: TransferWorkload{
+			Preset: t.Workload, ISLLadder: t.ISLLadder, PageTokens: t.PageTokens, BatchSizes: t.BatchSizes, Ops: t.Ops,
+			Seed: t.Seed, MaxBurstTokens: plan.MaxBurstTokens, Dropped: []DroppedPoint{},
+		},
+		Measurement: TransferMeasurement{
+			PayloadUnit: payloadRequests, Rows: []TransferRow{}, Points: []TransferPoints{}, PoolBudget: t.PoolBudget,
+			Sampling: TransferSampling{t.Timing.Warmup, t.Timing.Reps, t.Timing.Trials},
+			First:    []TransferFirst{}, Sustained: []TransferSustained{}, Released: []TransferReleased{}, Fit: []TransferFit{},
+		},
+	}
+	_, dropped := t.Points()
+	for _, p := range dropped {
+		d.Drop(p, ReasonRefused.With("over a limit of the case"))
+	}
+	return d
+}
+
+// Drop records a point that is not measured.
+func (d *TransferDocument) Drop(p plan.Point, why Reason) {
+	d.Workload.Dropped = append(d.Workload.Dropped, DroppedPoint{p.ISL, p.Page, p.Batch, why})
+}
+
+type transferComparison struct {
+	Workload  string            `json:"workload"`
+	Mode      string            `json:"mode"`
+	Routing   string            `json:"routing"`
+	Seed      uint64            `json:"seed"`
+	Timing    plan.Repetitions  `json:"timing"`
+	PoolSlack int               `json:"pool_slack"`
+	Entries   []plan.CacheEntry `json:"entries"`
+}
+
+func transferComparisonOf(c *plan.Case) any {
+	t := c.Transfer()
+	return transferComparison{t.Workload, t.Mode, t.Routing, t.Seed, t.Timing, t.PoolSlack, t.Entries}
+}
+
+func checkTransfer(p *Problems, doc Document) {
+	d := doc.(*TransferDocument)
+	id := d.Identity
+	t := id.Case.Transfer()
+	m, w := &d.Measurement, &d.Workload
+	p.Check(isCase(id.CaseFactors.Case, id.Case), "identity.case_factors.case is not the case")
+	p.Check(t.EP == id.Case.World && id.Case.World == plan.TransferRanks && t.Phase == vocab.PhaseTransfer, "identity.case is a transfer of %d ranks", id.Case.World)
+	p.Check(d.Implementation.Fabric == t.Mode, "implementation.fabric %q is not the lane of the case (%q)", d.Implementation.Fabric, t.Mode)
+	p.Check(m.Rows != nil && m.Points != nil && m.First != nil && m.Sustained != nil && m.Released != nil && m.Fit != nil && w.Dropped != nil,
+		"measurement or workload has a null list")
+	p.Check(m.Sampling == TransferSampling{t.Timing.Warmup, t.Timing.Reps, t.Timing.Trials}, "measurement.sampling is not the timing of the case")
+	p.Check(w.Preset == t.Workload && w.Seed == t.Seed && slices.Equal(w.ISLLadder, t.ISLLadder) && slices.Equal(w.PageTokens, t.PageTokens) &&
+		slices.Equal(w.BatchSizes, t.BatchSizes) && slices.Equal(w.Ops, t.Ops), "workload is not that of the case")
+	for i, x := range w.Dropped {
+		if err := x.Reason.Check(); err != nil {
+			p.Add("workload.dropped[%d]: %w", i, err)
+		}
+	}
+	var bad []string
+	seen := map[string]bool{}
+	for i := range m.Rows {
+		r := &m.Rows[i]
+		p.Check(!seen[r.Name()], "measurement.rows: %s is there twice", r.Name())
+		seen[r.Name()] = true
+		p.transferRow(t, r)
+		if !r.Complete || !r.Verify.Passed {
+			bad = append(bad, r.Name()+": "+r.Verify.Detail)
+		}
+	}
+	for _, s := range m.Sustained {
+		at := "measurement.sustained[" + s.Op + "]"
+		p.Check(slices.Contains(t.Ops, s.Op) && s.Bursts > 0 && s.InFlight > 0 && s.Seconds > 0 && s.Bytes > 0, "%s has no bursts, or was not asked for", at)
+		p.verdict(at, &s.Verify)
+		if !s.Verify.Passed {
+			bad = append(bad, s.Op+" sustained: "+s.Verify.Detail)
+		}
+	}
+	for _, r := range m.Released {
+		p.verdict("measurement.released["+r.Op+"]", &r.Verify)
+		if !r.Verify.Passed {
+			bad = append(bad, r.Op+" after release: "+r.Verify.Detail)
+		}
+	}
+	p.good(d.Outcome.Status, len(m.Rows), bad)
+	if d.Outcome.Status != Success {
+		return
+	}
+	p.Check(m.Lane == t.Mode, "outcome is success, but the data took lane %q instead of %q", m.Lane, t.Mode)
+	p.Check(m.CheckedBy != "", "outcome is success, but measurement.checked_by is empty")
+	p.Check(m.Setup != nil && len(m.Released) == len(t.Ops) && len(m.Sustained) == len(t.Ops) && len(m.First) > 0,
+		"outcome is success, but setup, first, sustained or released is missing")
+	p.Check(d.Topology.DeviceProduct != "", "topology.device_product is empty")
+	rows := 0
+	for _, asked := range d.Asked() {
+		rows++
+		p.Check(seen[asked.Name()], "outcome is success, but %s was not measured", asked.Name())
+	}
+	p.Check(rows == len(m.Rows), "outcome is success with %d rows of %d", len(m.Rows), rows)
+}
+
+// Asked returns the rows that the case asks for and that were not dropped, without their
+// figures: by operation the bulk rows and then the paged ones.
+func (d *TransferDocument) Asked() []TransferRow {
+	t := d.Identity.Case.Transfer()
+	dropped := func(p plan.Point) bool {
+		return slices.ContainsFunc(d.Workload.Dropped, func(x DroppedPoint) bool { return x.ISL == p.ISL && x.PageTokens == p.Page && x.Batch == p.Batch })
+	}
+	var points []plan.Point
+	kept, _ := t.Points()
+	for _, p := range kept {
+		if !dropped(p) {
+			points = append(points, p)
+		}
+	}
+	return AskedRows(t, points)
+}
+
+// AskedRows returns the rows of the points, without their figures: by operation a bulk row
+// for each context length, whose bytes are those of a request on the first pages that were
+// kept, and then a paged row for each point.
+func AskedRows(t *plan.Transfer, points []plan.Point) (rows []TransferRow) {
+	for _, op := range t.Ops {
+		last := 0
+		for _, p := range points {
+			_, bytes := t.Request(p.ISL, p.Page)
+			if p.ISL != last && bytes <= plan.MaxBulkBytes {
+				last = p.ISL
+				rows = append(rows, TransferRow{Kind: vocab.KindBulk, Preset: t.Workload, ISL: p.ISL, Layers: t.Layers, Descs: 1, DescsMerged: 1, ReqBytes: bytes, Batch: 1, Op: op})
+			}
+		}
+		for _, p := range points {
+			blocks, bytes := t.Request(p.ISL, p.Page)
+			var largest int64
+			for _, e := range t.Entries {
+				_, size := e.Blocks(p.ISL, p.Page)
+				largest = max(largest, size)
+			}
+			rows = append(rows, TransferRow{
+				Kind: vocab.KindPaged, Preset: t.Workload, ISL: p.ISL, PageTokens: &p.Page, PageBytes: &largest, Layers: t.Layers,
+				Descs: blocks, ReqBytes: bytes, Batch: p.Batch, Op: op,
+			})
+		}
+	}
+	return rows
+}
+
+func (p *Problems) transferRow(t *plan.Transfer, r *TransferRow) {
+	at := "measurement.rows[" + r.Name() + "]"
+	p.Check(slices.Contains(t.Ops, r.Op) && slices.Contains(t.ISLLadder, r.ISL) && r.Preset == t.Workload && r.Layers == t.Layers, "%s was not asked for", at)
+	if r.Kind == vocab.KindPaged {
+		ok := r.PageTokens != nil && r.PageBytes != nil && slices.Contains(t.PageTokens, *r.PageTokens) && slices.Contains(t.BatchSizes, r.Batch)
+		p.Check(ok, "%s was not asked for", at)
+		if ok {
+			blocks, bytes := t.Request(r.ISL, *r.PageTokens)
+			p.Check(r.Descs == blocks && r.ReqBytes == bytes, "%s has %d blocks and %d bytes, the case makes %d and %d", at, r.Descs, r.ReqBytes, blocks, bytes)
+		}
+	} else {
+		p.Check(r.PageTokens == nil && r.PageBytes == nil && r.Batch == 1 && r.Descs == 1, "%s: a bulk row has one block and no pages", at)
+	}
+	p.Check(r.DescsMerged > 0 && r.DescsMerged <= r.Descs, "%s: descs_merged is %d of %d", at, r.DescsMerged, r.Descs)
+	p.burst(at+".latency_ms", r.Latency, t.Timing.Reps*t.Timing.Trials, r.Complete)
+	p.burst(at+".request_ms", r.Request, r.Batch*t.Timing.Reps*t.Timing.Trials, r.Complete)
+	if r.Latency.P50 > 0 {
+		want := float64(r.ReqBytes) * float64(r.Batch) / r.Latency.P50 / 1e6
+		p.Check(math.Abs(r.GBps-want) <= 0.01+0.001*want, "%s: gbps_p50 is %v, bytes and latency make %v", at, r.GBps, want)
+	}
+	p.verdict(at+".verify", &r.Verify)
+}
+
+func (p *Problems) burst(at string, b Burst, samples int, complete bool) {
+	p.Check(b.Min > 0 && b.Min <= b.P50 && b.P50 <= b.P95 && b.P95 <= b.Max, "%s: min, p50, p95 and max do not ascend from above 0: %+v", at, b)
+	p.Check(b.N > 0 && b.N <= samples && (b.N == samples || !complete), "%s has %d samples of %d", at, b.N, samples)
+}
+
+func (p *Problems) verdict(at string, v *TransferVerify) {
+	if v.Passed {
+		p.Check(v.Checks > 0 && v.Checked > 0 && v.Wrong.Total() == 0, "%s passed with %d of %d words wrong in %d checks", at, v.Wrong.Total(), v.Checked, v.Checks)
+	}
+}

@@ -1,0 +1,332 @@
+package transfer
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"reflect"
+	"slices"
+
+	"github.com/collectivex/collectivex/pkg/measure"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/plausible"
+	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/vocab"
+)
+
+// track is what one rank left of a case.
+type track struct {
+	setup     *setup
+	firsts    []first
+	trials    []trial
+	checks    []check
+	sustained []sustained
+}
+
+// Assemble fills the document of a transfer case with what its ranks left; see
+// shard.Assembler.
+func Assemble(doc result.Document, streams []rank.Stream) error {
+	d, ok := doc.(*result.TransferDocument)
+	if !ok {
+		return fmt.Errorf("document of type %T for a transfer case", doc)
+	}
+	tracks := make([]track, plan.TransferRanks)
+	for _, s := range streams {
+		if s.Rank < 0 || s.Rank >= len(tracks) {
+			return fmt.Errorf("rank %d of a transfer", s.Rank)
+		}
+		var err error
+		if tracks[s.Rank], err = read(s); err != nil {
+			return fmt.Errorf("rank %d: %w", s.Rank, err)
+		}
+		if s.Facts != nil && d.Implementation.LibraryVersion == nil && s.Facts.Library.Version != "" {
+			d.Implementation.LibraryVersion = &s.Facts.Library.Version
+		}
+	}
+	serving, posting := &tracks[0], &tracks[1]
+	if serving.setup == nil || posting.setup == nil {
+		return nil // the outcome is the shard's
+	}
+	if !agree(*serving.setup, *posting.setup) {
+		return fmt.Errorf("ranks 0 and 1 do not measure the same")
+	}
+	a := assembly{d, d.Identity.Case.Transfer(), tracks}
+	a.setup()
+	if err := a.rows(); err != nil {
+		return err
+	}
+	if err := a.rest(); err != nil {
+		return err
+	}
+	d.Limits = plausible.Limits(d.Identity.Case, streams)
+	done := len(streams) == plan.TransferRanks && !slices.ContainsFunc(streams, func(s rank.Stream) bool { return !s.Done })
+	a.judge(done)
+	return nil
+}
+
+// agree compares what has to be the same on both ranks.
+func agree(a, b setup) bool {
+	a.Register, a.Connect, b.Register, b.Connect = 0, 0, 0, 0
+	return reflect.DeepEqual(a, b)
+}
+
+func read(s rank.Stream) (t track, err error) {
+	for i, r := range s.Records {
+		switch r.Kind {
+		case kindSetup:
+			t.setup = new(setup)
+			err = json.Unmarshal(r.Data, t.setup)
+		case kindFirst:
+			err = appended(&t.firsts, r.Data)
+		case kindTrial:
+			err = appended(&t.trials, r.Data)
+		case kindCheck:
+			err = appended(&t.checks, r.Data)
+		case kindSustained:
+			err = appended(&t.sustained, r.Data)
+		default:
+			err = fmt.Errorf("unknown kind %q", r.Kind)
+		}
+		if err != nil {
+			return t, fmt.Errorf("record %d: %w", i+1, err)
+		}
+	}
+	return t, nil
+}
+
+func appended[T any](to *[]T, data json.RawMessage) error {
+	var v T
+	if err := json.Unmarshal(data, &v); err != nil {
+		return err
+	}
+	*to = append(*to, v)
+	return nil
+}
+
+// assembly is the document and what it is made of.
+type assembly struct {
+	*result.TransferDocument
+	block  *plan.Transfer
+	tracks []track
+}
+
+func (a assembly) setup() {
+	m := &a.Measurement
+	serving, posting := a.tracks[0].setup, a.tracks[1].setup
+	m.Lane, m.CheckedBy, m.PoolBudget = posting.Lane, "host", posting.Budget
+	register := max(serving.Register, posting.Register)
+	m.Setup = &result.TransferSetup{
+		PoolBytes: posting.Pool, RegisterMillis: register, RegisterMillisPerGiB: register / (float64(posting.Pool) / (1 << 30)),
+		ConnectMillis: posting.Connect,
+	}
+	for _, p := range posting.Dropped {
+		a.Drop(p, result.ReasonMemoryForSize.With("pool of %d bytes", poolBytes(a.block.PoolSlack, p.Bytes)))
+	}
+	rows := result.AskedRows(a.block, posting.Points)
+	for i, p := range posting.Points {
+		n := len(m.Points)
+		if n == 0 || m.Points[n-1].ISL != p.ISL || m.Points[n-1].PageTokens != p.Page {
+			m.Points = append(m.Points, result.TransferPoints{ISL: p.ISL, PageTokens: p.Page})
+			n++
+		}
+		last := &m.Points[n-1]
+		last.Batches = append(last.Batches, p.Batch)
+		// The first operation's bulk rows come before its paged ones.
+		bulk := len(rows)/len(a.block.Ops) - len(posting.Points)
+		if bulk+i < len(posting.Sets) {
+			last.TableSets = append(last.TableSets, posting.Sets[bulk+i])
+		}
+	}
+}
+
+// rows adds the rows of which there is a sample.
+func (a assembly) rows() error {
+	for i, row := range result.AskedRows(a.block, a.tracks[1].setup.Points) {
+		var all trial
+		trials := map[int]bool{}
+		for _, t := range a.tracks[1].trials {
+			if t.Row != i {
+				continue
+			}
+			if trials[t.Trial] || t.Trial < 0 || t.Trial >= a.block.Timing.Trials {
+				return fmt.Errorf("row %d: trial %d is there twice or was not asked for", i, t.Trial)
+			}
+			trials[t.Trial] = true
+			all.Latency, all.Request = append(all.Latency, t.Latency...), append(all.Request, t.Request...)
+			all.Prepare, all.Post = append(all.Prepare, t.Prepare...), append(all.Post, t.Post...)
+			all.Release = append(all.Release, t.Release...)
+		}
+		if len(all.Latency) == 0 || len(all.Request) == 0 || len(all.Prepare) != len(all.Latency) || len(all.Post) != len(all.Latency) || len(all.Release) != len(all.Latency) {
+			continue
+		}
+		row.DescsMerged = a.tracks[1].setup.Merged[i]
+		row.Latency, row.Request = rounded(result.NewBurst(all.Latency)), rounded(result.NewBurst(all.Request))
+		row.Complete = len(all.Latency) == a.block.Timing.Reps*a.block.Timing.Trials && len(all.Request) == len(all.Latency)*row.Batch
+		waits := make([]float64, len(all.Latency))
+		for k := range waits {
+			waits[k] = all.Latency[k] - all.Prepare[k] - all.Post[k]
+		}
+		median := func(v []float64) float64 { return result.NewBurst(v).P50 }
+		row.Parts = result.TransferParts{Prepare: median(all.Prepare), Post: median(all.Post), Wait: max(0, median(waits)), Release: median(all.Release)}
+		if row.Latency.P50 > 0 {
+			row.GBps = round(float64(row.ReqBytes)*float64(row.Batch)/row.Latency.P50/1e6, 2)
+		}
+		expected := 0
+		for n := range a.block.Timing.Trials {
+			expected += plan.TransferRanks * len(checkedReps(a.block, i, n))
+		}
+		row.Verify = a.verdict(i, row.Op, expected)
+		a.Measurement.Rows = append(a.Measurement.Rows, row)
+	}
+	return nil
+}
+
+// rounded has milliseconds with three decimals, as existing readers know them.
+func rounded(b result.Burst) result.Burst {
+	for _, v := range []*float64{&b.P50, &b.P95, &b.Min, &b.Max} {
+		*v = round(*v, 3)
+	}
+	return b
+}
+
+func round(v float64, decimals int) float64 {
+	scale := math.Pow10(decimals)
+	return math.Round(v*scale) / scale
+}
+
+// verdict sums the checks of a row, of which so many are expected.
+func (a assembly) verdict(row int, op string, expected int) result.TransferVerify {
+	var v result.TransferVerify
+	var worst *check
+	where := 0
+	seen := map[[3]int]bool{}
+	for r := range a.tracks {
+		for i := range a.tracks[r].checks {
+			c := &a.tracks[r].checks[i]
+			if c.Row != row || c.Op != op || seen[[3]int{r, c.Trial, c.Rep}] {
+				continue
+			}
+			seen[[3]int{r, c.Trial, c.Rep}] = true
+			v.Checks++
+			v.Checked += c.Checked
+			from := c.Wrong.Classes()
+			for k, to := range v.Wrong.Classes() {
+				*to.Count += *from[k].Count
+			}
+			if c.Class != "" && worst == nil {
+				worst, where = c, r
+			}
+		}
+	}
+	v.Passed = v.Checks == expected && v.Checked > 0 && v.Wrong.Total() == 0
+	switch {
+	case worst != nil:
+		v.Detail = fmt.Sprintf("%s: %d of %d words wrong, the first at byte %d of the pool of rank %d, trial %d, burst %d",
+			worst.Class, v.Wrong.Total(), v.Checked, worst.At, where, worst.Trial, worst.Rep)
+	case !v.Passed:
+		v.Detail = fmt.Sprintf("%d of %d checks ran", v.Checks, expected)
+	default:
+		v.Detail = fmt.Sprintf("%d checks, %d words", v.Checks, v.Checked)
+	}
+	return v
+}
+
+// rest adds what is not of a row.
+func (a assembly) rest() error {
+	m := &a.Measurement
+	for _, f := range a.tracks[1].firsts {
+		if len(f.Millis) > 0 {
+			m.First = append(m.First, result.TransferFirst{Op: f.Op, Bytes: f.Bytes, Millis: result.NewBurst(f.Millis)})
+		}
+	}
+	for _, op := range a.block.Ops {
+		of := func(list []sustained) *sustained {
+			if i := slices.IndexFunc(list, func(s sustained) bool { return s.Op == op }); i >= 0 {
+				return &list[i]
+			}
+			return nil
+		}
+		serving, posting := of(a.tracks[0].sustained), of(a.tracks[1].sustained)
+		if serving != nil && posting != nil && posting.Seconds > 0 && posting.Bytes > 0 {
+			gb := float64(posting.Bytes) / 1e9
+			m.Sustained = append(m.Sustained, result.TransferSustained{
+				Op: op, InFlight: posting.InFlight, Bursts: posting.Bursts, Bytes: posting.Bytes, Seconds: posting.Seconds,
+				GBps: gb / posting.Seconds, CPU: (serving.CPU + posting.CPU) / gb, CPUPoster: posting.CPU / gb,
+				Verify: a.verdict(rowSustained, op, plan.TransferRanks),
+			})
+		}
+		if v := a.verdict(rowReleased, op, plan.TransferRanks); v.Checks > 0 {
+			m.Released = append(m.Released, result.TransferReleased{Op: op, Verify: v})
+		}
+		if f, ok := fit(op, m.Rows); ok {
+			m.Fit = append(m.Fit, f)
+		}
+	}
+	return nil
+}
+
+// judge sets the outcome of a case whose ranks both ended it, or whose data are wrong; else
+// it is the shard's, which knows why a rank did not.
+func (a assembly) judge(done bool) {
+	m := &a.Measurement
+	var verdicts []result.TransferVerify
+	complete := true
+	for i := range m.Rows {
+		verdicts = append(verdicts, m.Rows[i].Verify)
+		complete = complete && m.Rows[i].Complete
+		if m.Rows[i].Latency.Min <= 0 {
+			a.Outcome = result.Outcome{Status: result.Invalid, Reasons: result.Reasons{result.ReasonImplausible.With("a burst of 0 us")}}
+			return
+		}
+	}
+	for _, s := range m.Sustained {
+		verdicts = append(verdicts, s.Verify)
+	}
+	for _, r := range m.Released {
+		verdicts = append(verdicts, r.Verify)
+	}
+	for _, v := range verdicts {
+		for _, c := range v.Wrong.Classes() {
+			if *c.Count > 0 {
+				a.Outcome = result.Outcome{Status: result.Invalid, Reasons: result.Reasons{result.ReasonCheck.With("%s, %d words", c.Name, *c.Count)}}
+				return
+			}
+		}
+	}
+	ops := len(a.block.Ops)
+	switch asked := len(a.Asked()); {
+	case !done:
+	case !complete || len(m.Rows) != asked || len(m.Sustained) != ops || len(m.Released) != ops ||
+		slices.ContainsFunc(verdicts, func(v result.TransferVerify) bool { return !v.Passed }):
+		a.Outcome = result.Outcome{Status: result.Invalid, Reasons: result.Reasons{{Code: result.ReasonUnchecked}}}
+	default:
+		a.Outcome = result.Outcome{Status: result.Success, Reasons: result.Reasons{}}
+	}
+}
+
+// fit fits the paged rows of an operation; ok is false if they do not tell the three
+// parameters apart.
+func fit(op string, rows []result.TransferRow) (f result.TransferFit, ok bool) {
+	var x [][]float64
+	var us []float64
+	for i := range rows {
+		if r := &rows[i]; r.Op == op && r.Kind == vocab.KindPaged && r.Verify.Passed && r.Latency.P50 > 0 {
+			x = append(x, []float64{1, float64(r.Descs * r.Batch), float64(r.ReqBytes) * float64(r.Batch)})
+			us = append(us, r.Latency.P50*1e3)
+		}
+	}
+	p, ok := measure.NonNegativeFit(x, us)
+	if !ok {
+		return f, false
+	}
+	f = result.TransferFit{Op: op, Alpha: p[0], Beta: p[1], Points: len(us)}
+	if p[2] > 0 {
+		f.GBps = 1 / p[2] / 1e3
+	}
+	for i, row := range x {
+		predicted := p[0]*row[0] + p[1]*row[1] + p[2]*row[2]
+		f.MaxPercent = max(f.MaxPercent, 100*math.Abs(predicted-us[i])/us[i])
+	}
+	return f, true
+}

@@ -1,0 +1,49 @@
+// Package transfer is the transfer family: bursts of requests that move a KV cache between
+// the memory of two ranks, what they cost, and the proof that every word arrived.
+//
+// Rank 0 owns the pool that the requests read or write. Rank 1 posts them and times them.
+package transfer
+
+import "github.com/collectivex/collectivex/pkg/rank"
+
+// Block is a range of bytes that a request moves between two pools.
+type Block struct {
+	Local, Remote int64 // offsets in the pools of rank 1, which posts, and of rank 0
+	Bytes         int64
+}
+
+// Engine is one library, on one lane, in one rank. Its methods are called from one OS
+// thread. Prepare is called on rank 1 alone.
+type Engine interface {
+	// Register makes a pool of so many bytes, which the peer can access once it has
+	// Metadata, and returns its memory. There is one pool at a time.
+	Register(bytes int64) ([]byte, error)
+	// Metadata is what the peer's Connect takes.
+	Metadata() ([]byte, error)
+	// Connect makes the peer's pool of so many bytes accessible.
+	Connect(metadata []byte, bytes int64) error
+	// Prepare makes a request that moves the blocks: to Local if op is pull, to Remote if
+	// it is push.
+	Prepare(op string, blocks []Block) (Request, error)
+	// Lane is what moves the data, as the library shows it; one of vocab.Lanes.
+	Lane() string
+	// Unregister ends the pool and the connection.
+	Unregister() error
+	Close() error
+}
+
+// Request is a transfer that has been prepared and is posted once.
+type Request interface {
+	Post() error
+	// Done reports whether the posted request has completed. It does not wait.
+	Done() (bool, error)
+	Release() error
+}
+
+// Parts are what a backend brings to a rank.
+type Parts struct {
+	Engine Engine
+	Facts  rank.Facts
+	// Free returns the bytes of memory that the pools of this machine's ranks may share.
+	Free func() (int64, error)
+}

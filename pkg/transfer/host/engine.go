@@ -1,0 +1,239 @@
+// Package host is the transfer family's backend on a host: two processes, and either memory
+// that both map or process_vm_readv and process_vm_writev.
+package host
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/collectivex/collectivex/pkg/accel"
+	"github.com/collectivex/collectivex/pkg/accel/host"
+	"github.com/collectivex/collectivex/pkg/hostrank"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/transfer"
+	"github.com/collectivex/collectivex/pkg/vocab"
+)
+
+// Open opens the runner of a rank of the host backend; it is a rank.Opener. The caller has
+// locked its OS thread.
+func Open(ctx context.Context, s *rank.Session, c plan.Case) (rank.Runner, error) {
+	device, err := hostrank.Open(s, c.RanksPerNode)
+	if err != nil {
+		return nil, err
+	}
+	group, err := hostrank.Join(ctx, s, device)
+	if err != nil {
+		return nil, errors.Join(err, device.Close())
+	}
+	e := &engine{device: device, group: group, lane: c.Transfer().Mode, peer: group.Peers[1-s.Rank]}
+	facts := hostrank.Facts(device)
+	return transfer.NewRunner(transfer.Parts{
+		Engine: e, Facts: facts,
+		Free: func() (int64, error) {
+			free, _, err := device.Memory()
+			return free, err
+		},
+	}), nil
+}
+
+// engine moves data with the processor of the rank that posts, which does all of the work
+// in Post.
+type engine struct {
+	device *host.Device
+	group  *hostrank.Group
+	lane   string
+	peer   hostrank.Peer
+	pool   accel.Ptr
+	bytes  int64
+	remote uintptr // of the peer's pool: in this process over shm, in the peer over vm
+}
+
+var _ transfer.Engine = (*engine)(nil)
+
+// Lane implements transfer.Engine. Neither lane has another to fall back to.
+func (e *engine) Lane() string { return e.lane }
+
+// Register implements transfer.Engine. All pages of the pool are mapped.
+func (e *engine) Register(bytes int64) ([]byte, error) {
+	if e.lane == vocab.LaneProcessVM {
+		// Yama lets a process read another one only if that one allows it. Kernels
+		// without Yama refuse the call, and need none.
+		_ = unix.Prctl(unix.PR_SET_PTRACER, uintptr(e.peer.PID), 0, 0, 0)
+	}
+	p, err := e.device.Alloc(bytes)
+	if err != nil {
+		return nil, rank.Coded(result.ReasonMemory, err)
+	}
+	e.pool, e.bytes = p, bytes
+	return host.Bytes(p, bytes), nil
+}
+
+// metadata is what the peer needs to know of a pool.
+type metadata struct {
+	PID     int   `json:"pid"`
+	Offset  int64 `json:"offset"`  // in the memory that the peers map
+	Address int64 `json:"address"` // in the process
+}
+
+// Metadata implements transfer.Engine.
+func (e *engine) Metadata() ([]byte, error) {
+	base := accel.Ptr(uintptr(e.device.Segment().Base()))
+	return json.Marshal(metadata{os.Getpid(), int64(e.pool - base), int64(e.pool)})
+}
+
+// Connect implements transfer.Engine.
+func (e *engine) Connect(of []byte, bytes int64) error {
+	var m metadata
+	if err := json.Unmarshal(of, &m); err != nil {
+		return fmt.Errorf("metadata of the peer: %w", err)
+	}
+	if m.PID != e.peer.PID {
+		return fmt.Errorf("metadata of process %d, and the peer is %d", m.PID, e.peer.PID)
+	}
+	if bytes != e.bytes {
+		return fmt.Errorf("a pool of %d bytes here and of %d there", e.bytes, bytes)
+	}
+	e.remote = uintptr(m.Address)
+	if e.lane == vocab.LaneSharedMemory {
+		e.remote = uintptr(unsafe.Add(e.peer.Base(), m.Offset))
+	}
+	return nil
+}
+
+// Unregister implements transfer.Engine.
+func (e *engine) Unregister() error {
+	if e.pool == 0 {
+		return nil
+	}
+	err := e.device.Free(e.pool)
+	e.pool, e.remote = 0, 0
+	return err
+}
+
+// Close implements transfer.Engine.
+func (e *engine) Close() error { return errors.Join(e.group.Close(), e.device.Close()) }
+
+// Prepare implements transfer.Engine.
+func (e *engine) Prepare(op string, blocks []transfer.Block) (transfer.Request, error) {
+	for _, b := range blocks {
+		if b.Bytes <= 0 || b.Local < 0 || b.Remote < 0 || b.Local > e.bytes-b.Bytes || b.Remote > e.bytes-b.Bytes {
+			return nil, rank.Coded(result.ReasonInternal, fmt.Errorf("a block of %d bytes at %d and %d: a pool has %d", b.Bytes, b.Local, b.Remote, e.bytes))
+		}
+	}
+	if e.lane == vocab.LaneSharedMemory {
+		return e.copies(op, blocks), nil
+	}
+	return e.vectors(op, blocks), nil
+}
+
+// done is what both kinds of requests have: Post returns when the data are there.
+type done struct{}
+
+func (done) Done() (bool, error) { return true, nil }
+func (done) Release() error      { return nil }
+
+// copies is a request over shared memory.
+type copies struct {
+	done
+	list []pair
+}
+
+type pair struct{ dst, src []byte }
+
+func (e *engine) copies(op string, blocks []transfer.Block) *copies {
+	r := &copies{list: make([]pair, len(blocks))}
+	remote := accel.Ptr(e.remote)
+	for i, b := range blocks {
+		p := pair{host.Bytes(e.pool.Add(b.Local), b.Bytes), host.Bytes(remote.Add(b.Remote), b.Bytes)}
+		if op == vocab.Push {
+			p.dst, p.src = p.src, p.dst
+		}
+		r.list[i] = p
+	}
+	return r
+}
+
+// Post implements transfer.Request.
+func (r *copies) Post() error {
+	for _, p := range r.list {
+		copy(p.dst, p.src)
+	}
+	return nil
+}
+
+// vectors is a request over process_vm_readv or process_vm_writev.
+type vectors struct {
+	done
+	pid    int
+	write  bool
+	local  []unix.Iovec
+	remote []unix.RemoteIovec
+}
+
+func (e *engine) vectors(op string, blocks []transfer.Block) *vectors {
+	r := &vectors{pid: e.peer.PID, write: op == vocab.Push, local: make([]unix.Iovec, len(blocks)), remote: make([]unix.RemoteIovec, len(blocks))}
+	for i, b := range blocks {
+		r.local[i].Base = &host.Bytes(e.pool.Add(b.Local), b.Bytes)[0]
+		r.local[i].SetLen(int(b.Bytes))
+		r.remote[i] = unix.RemoteIovec{Base: e.remote + uintptr(b.Remote), Len: int(b.Bytes)}
+	}
+	return r
+}
+
+// maxVectors is the most vectors that the kernel takes in one call.
+const maxVectors = 1024
+
+// Post implements transfer.Request. The kernel may move less than it was asked for; the
+// rest is asked for again.
+func (r *vectors) Post() error {
+	local, remote := r.local, r.remote
+	for len(local) > 0 {
+		n := min(len(local), maxVectors)
+		move := unix.ProcessVMReadv
+		if r.write {
+			move = unix.ProcessVMWritev
+		}
+		moved, err := move(r.pid, local[:n], remote[:n], 0)
+		if err != nil {
+			return refused(err)
+		}
+		if moved == 0 {
+			return rank.Coded(result.ReasonLibrary, errors.New("process_vm moved nothing"))
+		}
+		for moved > 0 {
+			step := min(moved, remote[0].Len)
+			moved -= step
+			if step == remote[0].Len {
+				local, remote = local[1:], remote[1:]
+				continue
+			}
+			local[0].Base = (*byte)(unsafe.Add(unsafe.Pointer(local[0].Base), step))
+			local[0].SetLen(remote[0].Len - step)
+			remote[0].Base += uintptr(step)
+			remote[0].Len -= step
+		}
+	}
+	return nil
+}
+
+// refused gives an error of the system call its reason.
+func refused(err error) error {
+	switch {
+	case errors.Is(err, unix.EPERM):
+		return rank.Coded(result.ReasonEnvironment, fmt.Errorf("process_vm: %w: allow it with /proc/sys/kernel/yama/ptrace_scope at 1 or less; in a container, with --cap-add SYS_PTRACE", err))
+	case errors.Is(err, unix.ENOSYS):
+		return rank.Coded(result.ReasonEnvironment, fmt.Errorf("process_vm: %w: the kernel or a sandbox does not have it", err))
+	case errors.Is(err, unix.ESRCH):
+		return rank.Coded(result.ReasonLibrary, fmt.Errorf("process_vm: %w: the peer is gone", err))
+	default:
+		return rank.Coded(result.ReasonLibrary, fmt.Errorf("process_vm: %w", err))
+	}
+}

@@ -1,0 +1,69 @@
+package transfer
+
+import "github.com/collectivex/collectivex/pkg/plan"
+
+// Kinds of records of this family.
+const (
+	kindSetup     = "transfer-setup"
+	kindFirst     = "transfer-first"
+	kindTrial     = "transfer-trial"
+	kindCheck     = "transfer-check"
+	kindSustained = "transfer-sustained"
+)
+
+// setup is what a rank knows before the first burst.
+type setup struct {
+	Lane     string       `json:"lane"`
+	Pool     int64        `json:"pool_bytes"`
+	Budget   int64        `json:"pool_budget"`
+	Register float64      `json:"register_ms"`
+	Connect  float64      `json:"connect_ms,omitempty"` // rank 1's
+	Points   []plan.Point `json:"points"`               // that are measured
+	Dropped  []plan.Point `json:"dropped"`              // for want of memory
+	Merged   []int        `json:"merged"`               // descriptors by row
+	Sets     []int        `json:"sets"`                 // tables by row
+}
+
+// first is the time of small transfers, in milliseconds.
+type first struct {
+	Op     string    `json:"op"`
+	Bytes  int64     `json:"bytes"`
+	Millis []float64 `json:"ms"`
+}
+
+// trial is what rank 1 measured in one trial of a row, in milliseconds, by burst; Request
+// by burst and request.
+type trial struct {
+	Row     int       `json:"row"`
+	Trial   int       `json:"trial"`
+	Latency []float64 `json:"latency_ms"`
+	Request []float64 `json:"request_ms"`
+	Prepare []float64 `json:"prepare_ms"`
+	Post    []float64 `json:"post_ms"`
+	Release []float64 `json:"release_ms"`
+}
+
+// Places of checks that are not of a row.
+const (
+	rowSustained = -1
+	rowReleased  = -2
+)
+
+// check is what a rank found in its pool after a burst.
+type check struct {
+	Row   int    `json:"row"` // or rowSustained, rowReleased
+	Op    string `json:"op"`
+	Trial int    `json:"trial"`
+	Rep   int    `json:"rep"`
+	finding
+}
+
+// sustained is a rank's part in the bursts that followed each other.
+type sustained struct {
+	Op       string  `json:"op"`
+	CPU      float64 `json:"cpu_seconds"`
+	InFlight int     `json:"in_flight,omitempty"` // the rest is rank 1's
+	Bursts   int     `json:"bursts,omitempty"`
+	Bytes    int64   `json:"bytes,omitempty"`
+	Seconds  float64 `json:"seconds,omitempty"`
+}

@@ -1,0 +1,545 @@
+package transfer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/rendezvous"
+	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/vocab"
+)
+
+// Runner is the rank half of the family, over the parts of one backend.
+type Runner struct{ parts Parts }
+
+var _ rank.Runner = (*Runner)(nil)
+
+// NewRunner returns a runner that owns p.
+func NewRunner(p Parts) *Runner { return &Runner{p} }
+
+// Close implements rank.Runner.
+func (r *Runner) Close() error { return r.parts.Engine.Close() }
+
+const (
+	postingRank = 1
+	memoryShare = 0.8 // the part of the free memory that the pools may take
+	// lateWait is how long a released pool is watched.
+	lateWait = 100 * time.Millisecond
+)
+
+// Run implements rank.Runner: by operation the rows of the case, each with all of its
+// trials, then bursts that follow each other, and a last look at what was released.
+func (r *Runner) Run(ctx context.Context, s *rank.Session, c plan.Case) error {
+	t := c.Transfer()
+	if t == nil || s.World != plan.TransferRanks || c.World != plan.TransferRanks {
+		return rank.Refused("%d ranks run a transfer, which has %d", s.World, plan.TransferRanks)
+	}
+	if err := s.Emit(rank.KindFacts, r.parts.Facts); err != nil {
+		return err
+	}
+	if err := checkFaults(s, t.Ops); err != nil {
+		return err
+	}
+	if lane := r.parts.Engine.Lane(); lane != t.Mode {
+		return rank.Refused("the case asks for lane %s, and the backend uses %s", t.Mode, lane)
+	}
+	// Collections happen between the cases only.
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	b := &bench{engine: r.parts.Engine, session: s, block: t}
+	if err := b.open(ctx, r.parts, c); err != nil {
+		return errors.Join(err, b.close())
+	}
+	return errors.Join(b.run(ctx), b.close())
+}
+
+// bench is one case in one rank.
+type bench struct {
+	engine  Engine
+	session *rank.Session
+	block   *plan.Transfer
+	rows    []bursts
+	meet    barrier
+	pool    []uint64
+	nonce   uint16
+}
+
+// barrier brings the two ranks together.
+type barrier interface {
+	Wait(ctx context.Context) error
+	Close() error
+}
+
+// storeBarrier is a barrier over the store, for ranks on two hosts.
+type storeBarrier struct {
+	session *rank.Session
+	round   int
+}
+
+func (b *storeBarrier) Wait(ctx context.Context) error {
+	b.round++
+	return b.session.Barrier(ctx, "meet-"+strconv.Itoa(b.round))
+}
+
+func (*storeBarrier) Close() error { return nil }
+
+func (b *bench) posts() bool { return b.session.Rank == postingRank }
+
+// open registers the pools, connects them and emits what it took.
+func (b *bench) open(ctx context.Context, p Parts, c plan.Case) error {
+	own, err := b.agree(ctx, p, c)
+	if err != nil {
+		return err
+	}
+	rows := result.AskedRows(b.block, own.Points)
+	var largest int64
+	for _, row := range rows {
+		largest = max(largest, row.ReqBytes*int64(row.Batch))
+	}
+	own.Pool = poolBytes(b.block.PoolSlack, largest)
+	for _, row := range rows {
+		x := newBursts(b.block, row, own.Pool)
+		if err := x.check(own.Pool); err != nil {
+			return rank.Coded(result.ReasonInternal, err)
+		}
+		b.rows = append(b.rows, x)
+		own.Merged, own.Sets = append(own.Merged, x.merged()), append(own.Sets, len(x.sets))
+	}
+	start := time.Now()
+	memory, err := b.engine.Register(own.Pool)
+	if err != nil {
+		return err
+	}
+	own.Register = since(start)
+	b.pool = unsafe.Slice((*uint64)(unsafe.Pointer(unsafe.SliceData(memory))), len(memory)/wordBytes)
+	b.origin(b.session.Rank).paint(b.pool)
+	if own.Connect, err = b.connect(ctx, own.Pool); err != nil {
+		return err
+	}
+	if c.Nodes == 1 {
+		b.meet, err = rendezvous.OpenSpin(ctx, b.session.Store, b.session.Scope+"/meet", b.session.Rank, b.session.World)
+	} else {
+		b.meet = &storeBarrier{session: b.session}
+	}
+	if err != nil {
+		return err
+	}
+	return b.session.Emit(kindSetup, own)
+}
+
+// agree finds the points for which both ranks have memory.
+func (b *bench) agree(ctx context.Context, p Parts, c plan.Case) (own setup, err error) {
+	free, err := p.Free()
+	if err != nil {
+		return own, rank.Coded(result.ReasonDevice, err)
+	}
+	budgets, err := rank.Gather(ctx, b.session, "budget", int64(memoryShare*float64(free)/float64(max(1, c.RanksPerNode))))
+	if err != nil {
+		return own, err
+	}
+	own.Lane, own.Budget = b.engine.Lane(), min(slices.Min(budgets), b.block.PoolBudget)
+	kept, _ := b.block.Points()
+	for _, point := range kept {
+		if poolBytes(b.block.PoolSlack, point.Bytes) > own.Budget {
+			own.Dropped = append(own.Dropped, point)
+		} else {
+			own.Points = append(own.Points, point)
+		}
+	}
+	if len(own.Points) == 0 {
+		return own, rank.Coded(result.ReasonMemory, fmt.Errorf("no burst fits into a pool of %d bytes", own.Budget))
+	}
+	return own, nil
+}
+
+// connect exchanges metadata and, on rank 1, moves the first 8 bytes. It returns the
+// milliseconds from having the metadata to having the bytes.
+func (b *bench) connect(ctx context.Context, pool int64) (float64, error) {
+	metadata, err := b.engine.Metadata()
+	if err != nil {
+		return 0, err
+	}
+	all, err := rank.Gather(ctx, b.session, "metadata", metadata)
+	if err != nil {
+		return 0, err
+	}
+	start := time.Now()
+	if err := b.engine.Connect(all[1-b.session.Rank], pool); err != nil {
+		return 0, err
+	}
+	var millis float64
+	if b.posts() {
+		request := [][]Block{{{Local: guardBytes, Remote: guardBytes, Bytes: wordBytes}}}
+		if _, err := b.burst(ctx, b.block.Ops[0], request, nil); err != nil {
+			return 0, err
+		}
+		millis = since(start)
+	}
+	// A pool goes with its owner: nobody leaves before the other is connected.
+	return millis, b.session.Barrier(ctx, "connected")
+}
+
+func (b *bench) close() error {
+	err := b.engine.Unregister()
+	if b.meet != nil {
+		err = errors.Join(err, b.meet.Close())
+	}
+	return err
+}
+
+// origin is where the words of a rank's pool come from in the checked burst at hand.
+func (b *bench) origin(rank int) origin { return origin{poolOf(rank), b.nonce} }
+
+func (b *bench) run(ctx context.Context) error {
+	for _, op := range b.block.Ops {
+		if err := b.first(ctx, op); err != nil {
+			return err
+		}
+		last := 0
+		for i := range b.rows {
+			if b.rows[i].row.Op != op {
+				continue
+			}
+			last = i
+			for n := range b.block.Timing.Trials {
+				if err := b.trial(ctx, i, n); err != nil {
+					return fmt.Errorf("%s, trial %d: %w", b.rows[i].row.Name(), n, err)
+				}
+			}
+		}
+		if err := b.sustained(ctx, op, b.rows[last]); err != nil {
+			return err
+		}
+		if err := b.released(ctx, op); err != nil {
+			return err
+		}
+	}
+	// A pool goes with its owner.
+	return b.meet.Wait(ctx)
+}
+
+// first times transfers of 8 bytes and of a block of the first row.
+func (b *bench) first(ctx context.Context, op string) error {
+	if !b.posts() {
+		return nil
+	}
+	i := slices.IndexFunc(b.rows, func(x bursts) bool { return x.row.Op == op && x.row.Kind == vocab.KindPaged })
+	for _, bytes := range []int64{wordBytes, b.rows[i].sets[0][0][0].Bytes} {
+		f := first{Op: op, Bytes: bytes}
+		request := [][]Block{{{Local: guardBytes, Remote: guardBytes, Bytes: bytes}}}
+		for range b.block.Timing.Warmup + b.block.Timing.Reps*b.block.Timing.Trials {
+			var one trial
+			if _, err := b.burst(ctx, op, request, &one); err != nil {
+				return err
+			}
+			f.Millis = append(f.Millis, one.Latency...)
+		}
+		f.Millis = f.Millis[b.block.Timing.Warmup:]
+		if err := b.session.Emit(kindFirst, f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// trial measures one trial of a row. The bursts whose results are checked are among the
+// timed ones.
+func (b *bench) trial(ctx context.Context, row, n int) error {
+	x, timing := b.rows[row], b.block.Timing
+	out := trial{Row: row, Trial: n}
+	if b.posts() {
+		for i := range timing.Warmup {
+			if _, err := b.burst(ctx, x.row.Op, x.sets[i%len(x.sets)], nil); err != nil {
+				return err
+			}
+		}
+	}
+	checked := checkedReps(b.block, row, n)
+	for i := range timing.Reps {
+		set := i % len(x.sets)
+		if slices.Contains(checked, i) {
+			at := check{Row: row, Op: x.row.Op, Trial: n, Rep: i}
+			err := b.checked(ctx, at, x.blocks(set), func() error {
+				_, err := b.burst(ctx, x.row.Op, x.sets[set], &out)
+				return err
+			})
+			if err != nil {
+				return err
+			}
+		} else if b.posts() {
+			if _, err := b.burst(ctx, x.row.Op, x.sets[set], &out); err != nil {
+				return err
+			}
+		}
+	}
+	if !b.posts() {
+		return nil
+	}
+	return b.session.Emit(kindTrial, out)
+}
+
+// checkedReps are the bursts of a trial that are checked: the first, the last and one that
+// the seed chooses between them.
+func checkedReps(t *plan.Transfer, row, trial int) []int {
+	reps := []int{0, t.Timing.Reps - 1}
+	if t.Timing.Reps > 2 {
+		reps = append(reps, 1+rand.New(rand.NewPCG(t.Seed, uint64(row)<<32|uint64(trial))).IntN(t.Timing.Reps-2))
+	}
+	slices.Sort(reps)
+	return slices.Compact(reps)
+}
+
+// checked paints both pools anew, lets rank 1 do its work, and has each rank check its
+// pool. Rank 0 checks what was pushed to it when it is notified, which is when the ranks
+// meet, and again after they met once more.
+func (b *bench) checked(ctx context.Context, at check, blocks []Block, work func() error) error {
+	if err := b.repaint(ctx); err != nil {
+		return err
+	}
+	if b.posts() {
+		if err := work(); err != nil {
+			return err
+		}
+	}
+	if err := b.meet.Wait(ctx); err != nil {
+		return err
+	}
+	pull := at.Op == vocab.Pull
+	src, dst := b.origin(1-destinationOf(at.Op)), b.origin(destinationOf(at.Op))
+	receives := b.session.Rank == destinationOf(at.Op)
+	if receives {
+		order := spans(blocks, pull)
+		injure(b.session, dst, src, b.pool, order)
+		at.finding = destination(dst, src, b.pool, order)
+	} else {
+		spoil(b.session, b.pool)
+		at.finding = source(src, b.pool)
+	}
+	if err := b.meet.Wait(ctx); err != nil {
+		return err
+	}
+	if receives && !pull {
+		disturb(b.session, b.pool)
+		at.later(destination(dst, src, b.pool, spans(blocks, pull)))
+	}
+	if err := b.session.Emit(kindCheck, at); err != nil {
+		return err
+	}
+	return b.meet.Wait(ctx)
+}
+
+// repaint gives the words of both pools a new nonce, when rank 1 has no request in flight.
+func (b *bench) repaint(ctx context.Context) error {
+	if err := b.meet.Wait(ctx); err != nil {
+		return err
+	}
+	if b.nonce++; b.nonce == 0 {
+		b.nonce = 1
+	}
+	b.origin(b.session.Rank).paint(b.pool)
+	return b.meet.Wait(ctx)
+}
+
+// inFlight is how many bursts are posted and not waited for while bursts follow each
+// other.
+const inFlight = 2
+
+// sustained posts bursts of a row one after the other, inFlight of them at a time, and
+// takes the processor time of both ranks meanwhile. The tables of its last bursts are
+// checked. Rank 0 waits in the store, where waiting costs next to nothing.
+func (b *bench) sustained(ctx context.Context, op string, x bursts) error {
+	depth := min(inFlight, len(x.sets))
+	out := sustained{Op: op}
+	var blocks []Block
+	for set := range depth {
+		blocks = append(blocks, x.blocks(set)...)
+	}
+	if err := b.repaint(ctx); err != nil {
+		return err
+	}
+	before, err := cpuSeconds()
+	if err != nil {
+		return err
+	}
+	if b.posts() {
+		if err := b.follow(ctx, op, x, depth, &out); err != nil {
+			return err
+		}
+	}
+	if err := b.session.Barrier(ctx, "sustained-"+op); err != nil {
+		return err
+	}
+	after, err := cpuSeconds()
+	if err != nil {
+		return err
+	}
+	out.CPU = after - before
+	if err := b.session.Emit(kindSustained, out); err != nil {
+		return err
+	}
+	at := check{Row: rowSustained, Op: op}
+	pull := op == vocab.Pull
+	src, dst := b.origin(1-destinationOf(op)), b.origin(destinationOf(op))
+	if b.session.Rank == destinationOf(op) {
+		order := spans(blocks, pull)
+		injure(b.session, dst, src, b.pool, order)
+		at.finding = destination(dst, src, b.pool, order)
+	} else {
+		at.finding = source(src, b.pool)
+	}
+	return b.session.Emit(kindCheck, at)
+}
+
+// follow posts bursts until the time of the case is over, and each table at least once.
+func (b *bench) follow(ctx context.Context, op string, x bursts, depth int, out *sustained) error {
+	limit := time.Duration(b.block.SustainMillis) * time.Millisecond
+	var flying [][]Request
+	finish := func() error {
+		for _, request := range flying[0] {
+			if err := b.wait(ctx, request); err != nil {
+				return err
+			}
+			if err := request.Release(); err != nil {
+				return err
+			}
+		}
+		flying = flying[1:]
+		out.Bursts++
+		return nil
+	}
+	start := time.Now()
+	for posted := 0; posted < depth || time.Since(start) < limit; posted++ {
+		if len(flying) == depth {
+			if err := finish(); err != nil {
+				return err
+			}
+		}
+		var burst []Request
+		for _, blocks := range x.sets[posted%depth] {
+			request, err := b.engine.Prepare(op, blocks)
+			if err != nil {
+				return err
+			}
+			if err := request.Post(); err != nil {
+				return err
+			}
+			burst = append(burst, request)
+		}
+		flying = append(flying, burst)
+	}
+	for len(flying) > 0 {
+		if err := finish(); err != nil {
+			return err
+		}
+	}
+	out.Seconds = time.Since(start).Seconds()
+	out.InFlight, out.Bytes = depth, int64(out.Bursts)*x.row.ReqBytes*int64(x.row.Batch)
+	return nil
+}
+
+// released repaints the pools, whose requests are all released, and looks at them later.
+func (b *bench) released(ctx context.Context, op string) error {
+	if err := b.repaint(ctx); err != nil {
+		return err
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(lateWait):
+	}
+	at := check{Row: rowReleased, Op: op}
+	receives := b.session.Rank == destinationOf(op)
+	if receives {
+		disturb(b.session, b.pool)
+	}
+	own := b.origin(b.session.Rank)
+	at.untouched(own, b.pool, 0, &at.Wrong.Late, "late")
+	if err := b.session.Emit(kindCheck, at); err != nil {
+		return err
+	}
+	return b.meet.Wait(ctx)
+}
+
+// burst makes, posts and completes the requests of a burst, and adds its times to out, if
+// that is not nil. The clock stops before the requests are released.
+func (b *bench) burst(ctx context.Context, op string, requests [][]Block, out *trial) (time.Duration, error) {
+	posted := make([]Request, len(requests))
+	ends := make([]float64, len(requests))
+	var prepare, post time.Duration
+	start := time.Now()
+	at := start
+	for i, blocks := range requests {
+		var err error
+		if posted[i], err = b.engine.Prepare(op, blocks); err != nil {
+			return 0, err
+		}
+		ready := time.Now()
+		prepare += ready.Sub(at)
+		if err := posted[i].Post(); err != nil {
+			return 0, err
+		}
+		at = time.Now()
+		post += at.Sub(ready)
+	}
+	for i, request := range posted {
+		if err := b.wait(ctx, request); err != nil {
+			return 0, err
+		}
+		at = time.Now()
+		ends[i] = millis(at.Sub(start))
+	}
+	latency := at.Sub(start)
+	for _, request := range posted {
+		if err := request.Release(); err != nil {
+			return 0, err
+		}
+	}
+	if out != nil {
+		out.Latency = append(out.Latency, millis(latency))
+		out.Request = append(out.Request, ends...)
+		out.Prepare = append(out.Prepare, millis(prepare))
+		out.Post = append(out.Post, millis(post))
+		out.Release = append(out.Release, since(at))
+	}
+	return latency, nil
+}
+
+// wait polls until a request is done.
+func (b *bench) wait(ctx context.Context, r Request) error {
+	const polls = 1 << 12 // between looks at the context
+	for n := 1; ; n++ {
+		done, err := r.Done()
+		if done || err != nil {
+			return err
+		}
+		if n%polls == 0 {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+func millis(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e6 }
+
+func since(start time.Time) float64 { return millis(time.Since(start)) }
+
+// cpuSeconds is the processor time of this process, all of its threads.
+func cpuSeconds() (float64, error) {
+	var u unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
+		return 0, fmt.Errorf("processor time: %w", err)
+	}
+	seconds := func(t unix.Timeval) float64 { return float64(t.Sec) + float64(t.Usec)/1e6 }
+	return seconds(u.Utime) + seconds(u.Stime), nil
+}

@@ -1,0 +1,128 @@
+package transfer
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/vocab"
+)
+
+// guardBytes lie before and behind the blocks of a pool. Nothing may write there.
+const guardBytes = 4096
+
+// maxSets is how many disjoint tables of blocks bursts take turns with, at most.
+const maxSets = 4
+
+// bursts are the bursts of a row.
+type bursts struct {
+	row  result.TransferRow
+	sets [][][]Block // by table and request
+}
+
+// poolBytes is the size of a pool that rows with bursts of at most so many bytes need.
+func poolBytes(slack int, largest int64) int64 {
+	const page = 4096
+	data := (int64(slack)*largest + page - 1) / page * page
+	return 2*guardBytes + data
+}
+
+// newBursts lays the blocks of a row out in pools of so many bytes. seed makes the tables
+// of the two ranks, the same ones on both.
+func newBursts(t *plan.Transfer, row result.TransferRow, pool int64) bursts {
+	b := bursts{row: row}
+	sets := int(min(maxSets, (pool-2*guardBytes)/(row.ReqBytes*int64(row.Batch))))
+	b.sets = make([][][]Block, sets)
+	for k := range b.sets {
+		b.sets[k] = make([][]Block, row.Batch)
+	}
+	at := int64(guardBytes)
+	for i, e := range entries(t, row) {
+		n, size := e.Blocks(row.ISL, pageOf(row))
+		var slots [plan.TransferRanks][]int
+		for rank := range slots {
+			slots[rank] = slotsOf(t, i, rank, sets, row.Batch*n)
+		}
+		for range e.Regions {
+			for k := range sets {
+				for j := range row.Batch * n {
+					slot := k*row.Batch*n + j
+					request := &b.sets[k][j/n]
+					*request = append(*request, Block{
+						Local: at + int64(slots[1][slot])*size, Remote: at + int64(slots[0][slot])*size, Bytes: size,
+					})
+				}
+			}
+			at += int64(sets*row.Batch*n) * size
+		}
+	}
+	return b
+}
+
+// entries are the parts of the cache that a row moves: of a bulk row one, with one entry.
+func entries(t *plan.Transfer, row result.TransferRow) []plan.CacheEntry {
+	if row.Kind == vocab.KindBulk {
+		return []plan.CacheEntry{{Regions: 1, Tokens: row.ISL, Bytes: row.ReqBytes}}
+	}
+	return t.Entries
+}
+
+func pageOf(row result.TransferRow) int {
+	if row.PageTokens == nil {
+		return row.ISL
+	}
+	return *row.PageTokens
+}
+
+// slotsOf returns the slot of each block of a region on a rank, by table, request and
+// block: of sets tables with n blocks each. All regions of an entry have the same.
+func slotsOf(t *plan.Transfer, entry, rank, sets, n int) []int {
+	slots := make([]int, sets*n)
+	for i := range slots {
+		slots[i] = i
+		if t.Routing == vocab.Strided {
+			slots[i] = i%n*sets + i/n
+		}
+	}
+	if t.Routing == vocab.Paged {
+		r := rand.New(rand.NewPCG(t.Seed, uint64(entry)<<8|uint64(rank)))
+		r.Shuffle(len(slots), func(i, j int) { slots[i], slots[j] = slots[j], slots[i] })
+	}
+	return slots
+}
+
+// blocks returns the blocks of a table, of all requests.
+func (b bursts) blocks(set int) []Block { return slices.Concat(b.sets[set]...) }
+
+// merged returns how many blocks a request has when those that follow each other on both
+// sides are merged.
+func (b bursts) merged() int {
+	n := 0
+	var last Block
+	for i, x := range b.sets[0][0] {
+		if i == 0 || x.Local != last.Local+last.Bytes || x.Remote != last.Remote+last.Bytes {
+			n++
+		}
+		last = x
+	}
+	return n
+}
+
+// check refuses blocks outside of the pools, and blocks of one burst that overlap on a
+// side: libraries take both, and move something.
+func (b bursts) check(pool int64) error {
+	for set := range b.sets {
+		for _, pull := range []bool{true, false} {
+			end := guardBytes / wordBytes
+			for _, s := range spans(b.blocks(set), pull) {
+				if s.dst < end || int64(s.dst+s.n)*wordBytes > pool-guardBytes {
+					return fmt.Errorf("%s: a block of %d bytes at %d lies outside of the pool or on another block", b.row.Name(), s.n*wordBytes, s.dst*wordBytes)
+				}
+				end = s.dst + s.n
+			}
+		}
+	}
+	return nil
+}

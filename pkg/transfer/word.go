@@ -1,0 +1,177 @@
+package transfer
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/collectivex/collectivex/pkg/result"
+)
+
+// wordBytes is the size of a word. Every word of a pool names its origin: the pool (8
+// bits), the checked burst for which the pool was painted (16 bits) and its place in the
+// pool (40 bits).
+const wordBytes = 8
+
+// origin is where words come from.
+type origin struct {
+	pool  uint8
+	nonce uint16
+}
+
+// poolOf is the pool of a rank. The words of neither are small numbers or repeat a byte.
+func poolOf(rank int) uint8 { return 0xA1 + 0x1B*uint8(rank) }
+
+func (o origin) word(i int) uint64 { return uint64(o.pool)<<56 | uint64(o.nonce)<<40 | uint64(i) }
+
+// paint writes to each word of a pool what it is.
+func (o origin) paint(words []uint64) {
+	base := o.word(0)
+	for i := range words {
+		words[i] = base | uint64(i)
+	}
+}
+
+// span is a block in words.
+type span struct{ dst, src, n int }
+
+// spans returns the blocks in the order of their destination, which op decides.
+func spans(blocks []Block, pull bool) []span {
+	out := make([]span, len(blocks))
+	for i, b := range blocks {
+		out[i] = span{int(b.Remote), int(b.Local), int(b.Bytes / wordBytes)}
+		if pull {
+			out[i].dst, out[i].src = out[i].src, out[i].dst
+		}
+		out[i].dst /= wordBytes
+		out[i].src /= wordBytes
+	}
+	slices.SortFunc(out, func(a, b span) int { return cmp.Compare(a.dst, b.dst) })
+	return out
+}
+
+// finding is what a check of a pool found.
+type finding struct {
+	Checked int64                `json:"checked"`
+	Wrong   result.TransferWrong `json:"wrong"`
+	Class   string               `json:"class,omitempty"` // of the first wrong word
+	At      int64                `json:"at,omitempty"`    // its byte in the pool
+}
+
+// wrong counts n words of a class, the first of which is word i.
+func (f *finding) wrong(count *int64, class string, n int64, i int) {
+	if n == 0 {
+		return
+	}
+	if at := int64(i) * wordBytes; f.Class == "" || at < f.At {
+		f.Class, f.At = class, at
+	}
+	*count += n
+}
+
+// untouched compares words of a pool that nothing may have changed. first is the place of
+// the first word.
+func (f *finding) untouched(o origin, words []uint64, first int, count *int64, class string) {
+	f.Checked += int64(len(words))
+	base := o.word(first)
+	n, at := int64(0), 0
+	for i, w := range words {
+		if w != base+uint64(i) {
+			if n == 0 {
+				at = first + i
+			}
+			n++
+		}
+	}
+	f.wrong(count, class, n, at)
+}
+
+// source checks a pool from which blocks were read.
+func source(o origin, pool []uint64) (f finding) {
+	f.untouched(o, pool, 0, &f.Wrong.Source, "source")
+	return f
+}
+
+// destination checks a pool into which blocks were written: the blocks have the words of
+// src, and all other words are what they were painted with.
+func destination(dst, src origin, pool []uint64, blocks []span) (f finding) {
+	end := 0
+	for _, b := range blocks {
+		f.untouched(dst, pool[end:b.dst], end, &f.Wrong.Guard, "guard")
+		f.block(dst, src, pool[b.dst:b.dst+b.n], b)
+		end = b.dst + b.n
+	}
+	f.untouched(dst, pool[end:], end, &f.Wrong.Guard, "guard")
+	return f
+}
+
+func (f *finding) block(dst, src origin, words []uint64, b span) {
+	f.Checked += int64(len(words))
+	want := src.word(b.src)
+	for i, w := range words {
+		if w != want+uint64(i) {
+			f.classify(dst, src, words, b)
+			return
+		}
+	}
+}
+
+const (
+	indexMask = 1<<40 - 1
+	nonceMask = 0xFFFF << 40
+)
+
+// classify counts the wrong words of a block. Words that did not arrive are torn if other
+// words of their block did, or if they are of two ages.
+func (f *finding) classify(dst, src origin, words []uint64, b span) {
+	type class struct {
+		n  int64
+		at int
+	}
+	var right int64
+	var unwritten, stale, misplaced, corrupted class
+	add := func(c *class, i int) {
+		if c.n == 0 {
+			c.at = b.dst + i
+		}
+		c.n++
+	}
+	for i, w := range words {
+		want := src.word(b.src + i)
+		switch {
+		case w == want:
+			right++
+		case w == dst.word(b.dst+i):
+			add(&unwritten, i)
+		case w&^nonceMask == want&^nonceMask:
+			add(&stale, i)
+		case w&^indexMask == want&^indexMask:
+			add(&misplaced, i)
+		default:
+			add(&corrupted, i)
+		}
+	}
+	if right > 0 || unwritten.n > 0 && stale.n > 0 {
+		f.wrong(&f.Wrong.Torn, "torn", unwritten.n, unwritten.at)
+		f.wrong(&f.Wrong.Torn, "torn", stale.n, stale.at)
+	} else {
+		f.wrong(&f.Wrong.NotWritten, "not written", unwritten.n, unwritten.at)
+		f.wrong(&f.Wrong.Stale, "stale", stale.n, stale.at)
+	}
+	f.wrong(&f.Wrong.Misplaced, "misplaced", misplaced.n, misplaced.at)
+	f.wrong(&f.Wrong.Corrupted, "corrupted", corrupted.n, corrupted.at)
+}
+
+// later adds what changed since the check f: the words that are wrong in again and were not
+// wrong in f, or the other way round.
+func (f *finding) later(again finding) {
+	before, after := f.Wrong.Total(), again.Wrong.Total()
+	f.Checked += again.Checked
+	if before == after {
+		return
+	}
+	at, class := again.At, f.Class
+	f.Wrong.Late += max(before, after) - min(before, after)
+	if class == "" {
+		f.Class, f.At = "late", at
+	}
+}

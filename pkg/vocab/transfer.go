@@ -1,0 +1,51 @@
+package vocab
+
+// Lanes on which a transfer moves data. The public dashboard calls them fabrics.
+const (
+	LaneSharedMemory = "shm" // memory that both processes map
+	LaneProcessVM    = "vm"  // process_vm_readv and process_vm_writev
+	LaneRDMA         = "rdma"
+	LaneMNNVL        = "mnnvl"
+)
+
+// Lanes lists the lanes of transfers.
+func Lanes() []string { return []string{LaneSharedMemory, LaneProcessVM, LaneRDMA, LaneMNNVL} }
+
+// Operations of a transfer, as rank 1 sees them: it reads from the pool of rank 0, or
+// writes to it.
+const (
+	Pull = "pull"
+	Push = "push"
+)
+
+// TransferOps lists the operations of transfers.
+func TransferOps() []string { return []string{Pull, Push} }
+
+// Arrangements of the blocks of a request in a pool.
+const (
+	Contiguous = "contiguous" // one after the other
+	Strided    = "strided"    // with gaps of equal length
+	Paged      = "paged"      // scattered: each side has a permutation of its own
+)
+
+// Arrangements lists the arrangements of blocks.
+func Arrangements() []string { return []string{Contiguous, Strided, Paged} }
+
+// Kinds of rows of a transfer.
+const (
+	KindPaged = "paged" // the blocks of the requests
+	KindBulk  = "bulk"  // the bytes of a request as one block
+)
+
+// TransferKinds lists the kinds of rows.
+func TransferKinds() []string { return []string{KindPaged, KindBulk} }
+
+// PhaseTransfer is the phase of every transfer.
+const PhaseTransfer = "xfer"
+
+// ContractBurst is the timing contract of transfers: the clock covers making the handles,
+// posting, and completing all requests of a burst, on the rank that posts them.
+const ContractBurst = "handle-post-wait-v1"
+
+// SuiteKV is the suite by whose name the public dashboard knows transfers of KV caches.
+const SuiteKV = "kv-transfer"
