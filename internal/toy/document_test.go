@@ -73,7 +73,7 @@ func init() {
 			for _, r := range d.(*toyDocument).Rounds {
 				us := r.Micros
 				s.Points = append(s.Points, report.Point{
-					X: int64(r.Rank + 1), Time: result.Percentiles{P50: us, P90: us, P95: us, P99: us}, Work: []float64{1e6}, Samples: 1,
+					X: int64(r.Rank + 1), Time: *result.PercentilesOf(us, us, us, us), Work: []float64{1e6}, Samples: 1,
 				})
 			}
 			return []report.Series{s}
