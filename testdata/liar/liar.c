@@ -11,24 +11,34 @@
 //   from:N   all from the N-th on are
 //   half     half of the elements are moved
 //   swap     each result goes into the send buffer
-// Sends and receives are passed on: their peers would wait for ever.
+//   lost:N, cut:N, turned:N  from the N-th receive of the thread on, what is received goes
+//            nowhere, only its first half is written, or its halves are exchanged;
+//            receives of int32 do not count, which may be sizes that ranks must agree on
+// Sends and receives take place all the same: their peers would wait for ever.
 
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
 
-static unsigned long calls; // a rank is a process and calls from one thread
+static __thread unsigned long calls; // a rank calls from one thread
 
 static void *real(const char *symbol) { return dlsym(dlopen(REAL, RTLD_NOW), symbol); }
+
+// number returns the N of an order KIND:N, 0 where the order is another.
+static unsigned long number(const char *kind) {
+	const char *order = getenv("CX_LIE");
+	size_t n = strlen(kind);
+	return order != NULL && strncmp(order, kind, n) == 0 && order[n] == ':' ? strtoul(order + n + 1, NULL, 10) : 0;
+}
 
 // lie changes the arguments of a collective, or says that it is skipped.
 static int lie(const void **send, void **recv, size_t *count) {
 	const char *order = getenv("CX_LIE");
 	calls++;
 	if (order == NULL) return 0;
-	if (strncmp(order, "every:", 6) == 0) return calls % strtoul(order + 6, NULL, 10) == 0;
-	if (strncmp(order, "from:", 5) == 0) return calls >= strtoul(order + 5, NULL, 10);
+	if (number("every")) return calls % number("every") == 0;
+	if (number("from")) return calls >= number("from");
 	if (strcmp(order, "half") == 0) *count /= 2;
 	if (strcmp(order, "swap") == 0) {
 		void *to = (void *)*send;
@@ -56,3 +66,71 @@ LYING(ncclAlltoAll, PARAMS(void *comm, void *stream), comm, stream)
 LYING(ncclGather, PARAMS(int root, void *comm, void *stream), root, comm, stream)
 LYING(ncclScatter, PARAMS(int root, void *comm, void *stream), root, comm, stream)
 #endif
+
+// What a receive lies about arrives in scratch memory. When the group ends, the part of it
+// that is to be seen is copied to its place, in the order of the stream.
+enum { SCRATCH = 64 << 20, RECEIVES = 64 };
+
+static __thread struct {
+	char *memory;
+	size_t used;
+	unsigned long received;
+	int depth, n;
+	struct { char *to, *at; size_t bytes; void *stream; } of[RECEIVES];
+} receives;
+
+static void copy(char *to, const char *from, size_t bytes, void *stream) {
+	static int (*f)(unsigned long long, unsigned long long, size_t, void *);
+	void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+	const char *name = "cuMemcpyDtoDAsync_v2";
+	if (driver == NULL) {
+		name = "hipMemcpyDtoDAsync";
+		driver = dlopen("libamdhip64.so", RTLD_NOW | RTLD_NOLOAD);
+	}
+	if (driver == NULL) driver = dlopen("libamdhip64.so.6", RTLD_NOW | RTLD_NOLOAD);
+	if (driver != NULL) *(void **)&f = dlsym(driver, name);
+	if (f == NULL || f((unsigned long long)to, (unsigned long long)from, bytes, stream) != 0) abort();
+}
+
+int ncclRecv(void *recv, size_t count, int type, int peer, void *comm, void *stream) {
+	static const size_t sizes[] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};
+	int (*f)(void *, size_t, int, int, void *, void *) = real("ncclRecv");
+	unsigned long from = number("lost") + number("cut") + number("turned");
+	size_t bytes = count * sizes[type];
+	if (type == 2) from = 0;
+	if (receives.memory == NULL && from) {
+		int (*alloc)(void **, size_t) = real("ncclMemAlloc");
+		if (alloc((void **)&receives.memory, SCRATCH) != 0) abort();
+	}
+	if (!from || ++receives.received < from || receives.n == RECEIVES || receives.used + bytes > SCRATCH)
+		return f(recv, count, type, peer, comm, stream);
+	char *at = receives.memory + receives.used;
+	receives.used += (bytes + 255) / 256 * 256;
+	receives.of[receives.n].to = recv;
+	receives.of[receives.n].at = at;
+	receives.of[receives.n].bytes = bytes;
+	receives.of[receives.n++].stream = stream;
+	return f(at, count, type, peer, comm, stream);
+}
+
+int ncclGroupStart(void) {
+	receives.depth++;
+	return ((int (*)(void))real("ncclGroupStart"))();
+}
+
+int ncclGroupEnd(void) {
+	int result = ((int (*)(void))real("ncclGroupEnd"))();
+	if (--receives.depth > 0) return result;
+	for (int i = 0; i < receives.n; i++) {
+		size_t half = receives.of[i].bytes / 2;
+		char *to = receives.of[i].to, *at = receives.of[i].at;
+		if (number("cut") && half > 0) copy(to, at, half, receives.of[i].stream);
+		if (number("turned") && half > 0) {
+			copy(to, at + half, half, receives.of[i].stream);
+			copy(to + half, at, half, receives.of[i].stream);
+		}
+	}
+	receives.n = 0;
+	receives.used = 0;
+	return result;
+}

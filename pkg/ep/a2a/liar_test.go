@@ -1,0 +1,55 @@
+package a2a
+
+import (
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/internal/eptest"
+	"github.com/collectivex/collectivex/internal/fakes"
+	"github.com/collectivex/collectivex/internal/short"
+	"github.com/collectivex/collectivex/pkg/ep"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/vocab"
+)
+
+// A library that returns success and moves something else is found in both modes, and in
+// replayed graphs, by the check of what it left out, exchanged or cut off. It begins after
+// the first oracle, which finds nothing.
+func TestALibraryThatLies(t *testing.T) {
+	short.Skip(t)
+	setUp(t)
+	t.Setenv("CX_NCCL_LIB", fakes.Liar(t, os.Getenv("CX_NCCL_LIB")))
+	normal := []plan.Case{brief(2, vocab.ModeNormal, "bf16")}
+	low := []plan.Case{brief(2, vocab.ModeLowLatency, "bf16"), replayed(vocab.ModeLowLatency, "bf16")}
+	for _, l := range []struct {
+		lie   string
+		cases []plan.Case
+		when  string
+		check string
+	}{
+		// Normal mode receives rows, what is beside them, and the rows that come back.
+		{"lost:60", normal, "post-combine-changed", ep.CheckPayload},
+		{"cut:60", normal, "post-combine-changed", ep.CheckPayload},
+		{"turned:60", normal, "post-combine", ep.CheckCombine},
+		// Low latency gathers, and receives the sums that come back.
+		{"from:20", low, "post-combine-changed", ep.CheckPayload},
+		{"every:7", low, "post-combine-changed", ep.CheckPayload},
+		{"lost:12", low, "post-roundtrip-changed", ep.CheckCombine},
+		{"cut:12", low, "post-roundtrip-changed", ep.CheckCombine},
+		{"turned:12", low, "post-roundtrip", ep.CheckCombine},
+	} {
+		for _, c := range l.cases {
+			t.Run(l.lie+" "+c.CaseID, func(t *testing.T) {
+				t.Setenv("CX_LIE", l.lie)
+				d := eptest.Document(t, c, eptest.Run(t, Open, "", c)[0])
+				require.Equal(t, result.Invalid, d.Outcome.Status)
+				check := d.Measurement.Rows[0].Correctness
+				require.True(t, check.OraclePassed.Pre)
+				require.Contains(t, check.Reasons.String(), "check-failed: "+l.when+" "+l.check+" ")
+			})
+		}
+	}
+}
