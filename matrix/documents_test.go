@@ -57,6 +57,8 @@ func documented(t *testing.T, schemas map[string]*jsonschema.Schema, c plan.Case
 			return resulttest.EP(c, a)
 		case plan.FamilyTransfer:
 			return resulttest.Transfer(c, a)
+		case plan.FamilySchedule:
+			return resulttest.Schedule(c, a)
 		default:
 			return resulttest.Collective(c, a)
 		}
@@ -70,6 +72,9 @@ func documented(t *testing.T, schemas map[string]*jsonschema.Schema, c plan.Case
 		d.Measurement.Rows = d.Measurement.Rows[:1]
 		d.Measurement.Rows[0].Complete = false
 	case *result.TransferDocument:
+		d.Measurement.Rows = d.Measurement.Rows[:1]
+		d.Measurement.Rows[0].Complete = false
+	case *result.ScheduleDocument:
 		d.Measurement.Rows = d.Measurement.Rows[:1]
 		d.Measurement.Rows[0].Complete = false
 	}

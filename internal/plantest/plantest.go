@@ -3,6 +3,7 @@ package plantest
 
 import (
 	"encoding/json"
+	"errors"
 	"sync"
 
 	"github.com/collectivex/collectivex/matrix"
@@ -30,20 +31,51 @@ func Transfer(change ...func(*plan.Case)) plan.Case {
 	return changed(first(plan.FamilyTransfer, must(planner.Resolve(shipped(), only, planner.Machine{}))), change)
 }
 
-const suite = "smoke"
+// Schedules returns a case of each schedule that a world of ranks allows, on the host backend:
+// those of suite schedule-host, with rows of the given width where there are rows. Changes are
+// as in EP.
+func Schedules(ranks, width int, change ...func(*plan.Case)) []plan.Case {
+	var all []plan.Case
+	for q := range asked(scheduleSuite).Requested() {
+		if q.Case.World != scheduleRanks {
+			continue
+		}
+		c := copied(&q.Case)
+		if c.Schedule().Width > 0 {
+			c.Schedule().Width = width
+		}
+		m, err := planner.Direct{Suite: scheduleSuite, Backend: c.Backend, World: ranks, Repeats: 1, Cases: []plan.Case{c}}.Resolve(shipped(), planner.Machine{})
+		if errors.Is(err, planner.ErrCannot) {
+			continue
+		}
+		all = append(all, changed(first(c.Family, must(m, err)), change))
+	}
+	return all
+}
+
+const (
+	suite         = "smoke"
+	scheduleSuite = "schedule-host"
+	// scheduleRanks is a world of that suite that every schedule allows.
+	scheduleRanks = 4
+)
 
 var shipped = sync.OnceValue(func() *catalog.Catalog { return must(catalog.Load(matrix.FS)) })
 
 // place has the planner place the suite's first case of a family on the local platform.
 func place(family plan.Family, ranks int, change []func(*plan.Case)) plan.Case {
-	only := planner.Filters{Only: planner.Only{planner.FilterSuite: {suite}}}
-	c := first(family, must(planner.Resolve(shipped(), only, planner.Machine{})))
+	c := first(family, asked(suite))
 	if e := c.EP(); e != nil {
 		e.EPSize = ranks
 	}
 	d := planner.Direct{Suite: suite, Backend: c.Backend, World: ranks, Repeats: 1, Cases: []plan.Case{c}}
-	c = first(family, must(d.Resolve(shipped(), planner.Machine{})))
-	return changed(c, change)
+	return changed(first(family, must(d.Resolve(shipped(), planner.Machine{}))), change)
+}
+
+// asked plans a suite on the local platform.
+func asked(suite string) *plan.Matrix {
+	only := planner.Filters{Only: planner.Only{planner.FilterSuite: {suite}}}
+	return must(planner.Resolve(shipped(), only, planner.Machine{}))
 }
 
 // changed returns the case with the changes and the id that follows.
@@ -58,16 +90,20 @@ func changed(c plan.Case, change []func(*plan.Case)) plan.Case {
 }
 
 // first returns a copy, since the cases of a plan share what is equal in them.
-func first(family plan.Family, m *plan.Matrix) (c plan.Case) {
+func first(family plan.Family, m *plan.Matrix) plan.Case {
 	for q := range m.Requested() {
 		if q.Case.Family == family {
-			if err := json.Unmarshal(must(json.Marshal(q.Case)), &c); err != nil {
-				panic(err)
-			}
-			return c
+			return copied(&q.Case)
 		}
 	}
 	panic("no case of family " + string(family) + " is planned")
+}
+
+func copied(from *plan.Case) (c plan.Case) {
+	if err := json.Unmarshal(must(json.Marshal(from)), &c); err != nil {
+		panic(err)
+	}
+	return c
 }
 
 func must[T any](v T, err error) T {

@@ -39,6 +39,7 @@ var families = registry.New(func(f Descriptor) string { return string(f.Name) },
 	Descriptor{FamilyEP, &EP{}, epUpstream},
 	Descriptor{FamilyCollective, &Collective{}, nil},
 	Descriptor{FamilyTransfer, &Transfer{}, transferUpstream},
+	Descriptor{FamilySchedule, &Schedule{}, nil},
 )
 
 // Register adds a family. It is for init functions: it panics if the family is

@@ -42,6 +42,7 @@ func init() { // not in New: ep and collective refer to the table
 	Register(ep)
 	Register(collective)
 	Register(transfer)
+	Register(scheduled)
 }
 
 // Register adds a family that stands in another package. It is for init functions:

@@ -30,8 +30,8 @@ var collectiveFamily = Family{
 	Sections: func(h Headlines) Sections {
 		cases, pairs := of[*Collective](h, collectiveList), of[*Pairs](h, pairList)
 		return Sections{
-			Headlines: append(collectiveSections(cases), pairSection(pairs)),
-			Details:   append(collectiveLadders(cases), pairSquares(pairs)...),
+			Headlines: append(collectiveSections("Collectives", cases), pairSection(pairs)),
+			Details:   append(collectiveLadders("", cases), pairSquares(pairs)...),
 		}
 	},
 	Views:  collectiveViews,
@@ -148,7 +148,8 @@ func (c *Collective) keys() []string {
 	return []string{c.SKU, c.Backend, strconv.Itoa(c.World), c.Op, c.DType, c.RedOp, c.Buffers}
 }
 
-func collectiveSections(cases []*Collective) []Section {
+// collectiveSections are the peaks of cases of a kind.
+func collectiveSections(kind string, cases []*Collective) []Section {
 	var out []Section
 	for _, g := range groups(cases) {
 		t := &Table{Columns: slices.Concat(collectiveKeys,
@@ -158,14 +159,15 @@ func collectiveSections(cases []*Collective) []Section {
 			t.Rows = append(t.Rows, append(c.keys(), orDash(peak.BusBW), size(peak.Bytes), orDash(floor.P50), size(floor.Bytes)))
 		}
 		out = append(out, Section{
-			Title: "Collectives, " + g.title, Table: t, Keys: len(collectiveKeys),
+			Title: kind + ", " + g.title, Table: t, Keys: len(collectiveKeys),
 			Note: "The highest bus bandwidth and the lowest latency of the ladder, both at p50.",
 		})
 	}
 	return out
 }
 
-func collectiveLadders(cases []*Collective) []Section {
+// collectiveLadders are the sizes of cases; of is put behind what a title says they show.
+func collectiveLadders(of string, cases []*Collective) []Section {
 	var out []Section
 	laddered := slices.DeleteFunc(slices.Clone(cases), func(c *Collective) bool { return len(c.Points) < 2 })
 	for _, g := range groups(laddered) {
@@ -176,7 +178,7 @@ func collectiveLadders(cases []*Collective) []Section {
 		}
 		latency := &Table{Columns: slices.Concat(collectiveKeys, figure(names...))}
 		busbw := &Table{Columns: latency.Columns}
-		sec := Section{Title: "Bus bandwidth by size in GB/s, " + g.title, Table: busbw, Keys: len(collectiveKeys), Folded: true}
+		sec := Section{Title: "Bus bandwidth" + of + " by size in GB/s, " + g.title, Table: busbw, Keys: len(collectiveKeys), Folded: true}
 		for _, c := range g.cases {
 			lat, bw := c.keys(), c.keys()
 			for _, b := range sizes {
@@ -194,7 +196,7 @@ func collectiveLadders(cases []*Collective) []Section {
 			sec.Charts = append(sec.Charts, ch)
 		}
 		out = append(out, Section{
-			Title: "Latency p50 by size in µs, " + g.title, Table: latency, Keys: len(collectiveKeys), Folded: true,
+			Title: "Latency p50" + of + " by size in µs, " + g.title, Table: latency, Keys: len(collectiveKeys), Folded: true,
 		}, sec)
 	}
 	return out

@@ -54,6 +54,7 @@ func init() { // not in New: epFamily refers to the table, by way of ComparisonK
 	Register(epFamily)
 	Register(collectiveFamily)
 	Register(transferFamily)
+	Register(scheduleFamily)
 }
 
 // Register adds a family, whose block is registered with package plan. It is for init

@@ -35,16 +35,33 @@ type Algorithm struct {
 // of as many takes half a gigabyte, and its verification two.
 const mostRanks = 2048
 
-// Generate returns the program of an algorithm for a shape. Its errors say which shapes the
-// algorithm has.
-func (a *Algorithm) Generate(s Shape) (*Program, error) {
+// Allows returns an error that says which shapes the algorithm has, unless it has s.
+func (a *Algorithm) Allows(s Shape) error {
 	if s.Ranks < 1 || s.Ranks > mostRanks {
-		return nil, fmt.Errorf("%s %s: %d ranks, must be from 1 to %d", a.Name, a.Collective, s.Ranks, mostRanks)
+		return fmt.Errorf("%s %s: %d ranks, must be from 1 to %d", a.Name, a.Collective, s.Ranks, mostRanks)
 	}
 	if a.refuse != nil {
 		if why := a.refuse(s); why != "" {
-			return nil, fmt.Errorf("%s %s: %s", a.Name, a.Collective, why)
+			return fmt.Errorf("%s %s: %s", a.Name, a.Collective, why)
 		}
+	}
+	return nil
+}
+
+// HasWidth reports whether the program depends on the width of the shape.
+func (a *Algorithm) HasWidth() bool {
+	return a.refuse != nil && a.refuse(Shape{Ranks: 4, Segments: 1}) != ""
+}
+
+// HasSegments reports whether the program depends on the segments of the shape.
+func (a *Algorithm) HasSegments() bool {
+	return a.refuse != nil && a.refuse(Shape{Ranks: 4, Width: 2}) != ""
+}
+
+// Generate returns the program of an algorithm for a shape. Its errors are those of Allows.
+func (a *Algorithm) Generate(s Shape) (*Program, error) {
+	if err := a.Allows(s); err != nil {
+		return nil, err
 	}
 	chunks, scratch := a.sizes(s)
 	p, w := newProgram(a.Name, a.Collective, s.Ranks, chunks, scratch)

@@ -34,6 +34,9 @@ func Scratch(j int) Slot { return ^Slot(j) }
 // scratch returns the number of a slot of scratch memory; ok is false for the vector's.
 func (s Slot) scratch() (j int, ok bool) { return int(^s), s < 0 }
 
+// InScratch returns the number of a slot of scratch memory; ok is false for the vector's.
+func (s Slot) InScratch() (j int, ok bool) { return s.scratch() }
+
 func (s Slot) String() string {
 	if j, ok := s.scratch(); ok {
 		return fmt.Sprintf("scratch %d", j)

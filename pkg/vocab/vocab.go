@@ -16,11 +16,12 @@ func Vendors() []string { return []string{NVIDIA, AMD, Host} }
 const StoreTCP = "tcp"
 
 // Families of measurements: collective operations, expert-parallel dispatch and combine,
-// and transfers of memory between two ranks.
+// transfers of memory between two ranks, and collectives as explicit steps.
 const (
 	FamilyCollective = "collective"
 	FamilyEP         = "ep"
 	FamilyTransfer   = "transfer"
+	FamilySchedule   = "schedule"
 )
 
 // Scopes of a group of ranks: inside one scale-up domain, or over several.

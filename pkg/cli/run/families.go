@@ -7,6 +7,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/collective"
 	collectivehost "github.com/collectivex/collectivex/pkg/collective/host"
 	collectivenccl "github.com/collectivex/collectivex/pkg/collective/nccl"
+	"github.com/collectivex/collectivex/pkg/collective/steps"
 	"github.com/collectivex/collectivex/pkg/ep"
 	"github.com/collectivex/collectivex/pkg/ep/a2a"
 	ephost "github.com/collectivex/collectivex/pkg/ep/host"
@@ -31,6 +32,12 @@ func families() shard.Registry {
 				"nccl":    collectivenccl.Open(nccl.NCCL),
 				"rccl":    collectivenccl.Open(nccl.RCCL),
 				"mscclpp": collectivenccl.Open(nccl.MSCCLPP),
+			},
+		},
+		plan.FamilySchedule: {
+			Assemble: steps.Assemble,
+			Backends: map[string]rank.Opener{
+				"host": collectivehost.OpenSchedule,
 			},
 		},
 		plan.FamilyEP: {
@@ -66,5 +73,5 @@ func find(families shard.Registry) rank.Find {
 // faultKinds lists the faults of data that the families can inject, some of which they
 // share.
 func faultKinds() []string {
-	return slices.Compact(slices.Sorted(slices.Values(slices.Concat(collective.FaultKinds(), ep.FaultKinds(), transfer.FaultKinds()))))
+	return slices.Compact(slices.Sorted(slices.Values(slices.Concat(collective.FaultKinds(), steps.FaultKinds(), ep.FaultKinds(), transfer.FaultKinds()))))
 }

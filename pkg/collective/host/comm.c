@@ -22,7 +22,6 @@
 
 #include "reduce.h"
 
-#define CROWD_YIELDS 20
 #define LOOK_NS 50000000L // between two looks whether the others live
 
 int64_t cx_control_bytes(int world) {
@@ -88,11 +87,10 @@ static int64_t now_ns(void) {
 	return t.tv_sec * 1000000000L + t.tv_nsec;
 }
 
-// Returns CX_OK unless the operation has to end: somebody aborted, or a rank
-// is no more (looked at now and then, since *next).
-static int look(cx_comm *c, int64_t *next, int *culprit) {
+int cx_look(cx_comm *c, int64_t *next, int *culprit) {
 	uint32_t why = atomic_load_explicit(&c->control->aborted, memory_order_acquire);
 	int64_t now = now_ns();
+	if (!*next) *next = now + LOOK_NS;
 	if (!why && now >= *next) {
 		*next = now + LOOK_NS;
 		if (poll(c->lives, (nfds_t)c->world, 0) > 0)
@@ -107,21 +105,25 @@ static int look(cx_comm *c, int64_t *next, int *culprit) {
 }
 
 int cx_await_slowly(cx_comm *c, flag *f, _Atomic uint32_t *sleepers, uint32_t value, int *culprit) {
-	int64_t next = now_ns() + LOOK_NS;
+	int64_t next = 0;
 	for (int n = 0;; n++) {
 		uint32_t seen = atomic_load_explicit(f, memory_order_acquire);
 		if (seen == value) return CX_OK;
-		int rc = look(c, &next, culprit);
+		int rc = cx_look(c, &next, culprit);
 		if (rc != CX_OK) return rc;
 		if (!c->crowded || n < CROWD_YIELDS) {
 			sched_yield();
 			continue;
 		}
-		static const struct timespec timeout = {.tv_nsec = LOOK_NS};
-		atomic_fetch_add(sleepers, 1);
-		if (atomic_load(f) == seen && !atomic_load(&c->control->aborted)) futex(f, FUTEX_WAIT, seen, &timeout);
-		atomic_fetch_sub(sleepers, 1);
+		cx_sleep(c, f, sleepers, seen);
 	}
+}
+
+void cx_sleep(cx_comm *c, flag *f, _Atomic uint32_t *sleepers, uint32_t seen) {
+	static const struct timespec timeout = {.tv_nsec = LOOK_NS};
+	atomic_fetch_add(sleepers, 1);
+	if (atomic_load(f) == seen && !atomic_load(&c->control->aborted)) futex(f, FUTEX_WAIT, seen, &timeout);
+	atomic_fetch_sub(sleepers, 1);
 }
 
 void cx_wake(flag *f) { futex(f, FUTEX_WAKE, 1u << 30, NULL); }

@@ -34,8 +34,7 @@ static int put(cx_comm *c, const cx_call *k, int to, const char *part, int64_t b
 	return CX_OK;
 }
 
-// Copies past the caches where two of the parts do not fit in.
-static void copy(const cx_comm *c, char *to, const char *from, int64_t bytes) {
+void cx_copy(const cx_comm *c, char *to, const char *from, int64_t bytes) {
 	void *target = to;
 	int stream = 2 * bytes > c->cache;
 	cx_multicast(from, bytes, &target, 1, stream);
@@ -54,7 +53,7 @@ static int take(cx_comm *c, const cx_call *k, int from, char *part, int64_t byte
 	if (bytes <= EAGER)
 		memcpy(part, b->eager, (size_t)bytes);
 	else
-		copy(c, part, c->heaps[from] + b->at, bytes);
+		cx_copy(c, part, c->heaps[from] + b->at, bytes);
 	cx_raise(c, &b->taken, &b->sleepers, turn);
 	return CX_OK;
 }
@@ -71,7 +70,7 @@ int cx_hypercube(cx_comm *c, const cx_call *k, int *culprit) {
 	int me = c->rank, rc;
 	char *recv = (char *)k->recv;
 	if (!cx_inside(c, k->send, part) || !cx_inside(c, k->recv, part * c->world)) return CX_OUTSIDE;
-	copy(c, recv + me * part, (const char *)k->send, part);
+	cx_copy(c, recv + me * part, (const char *)k->send, part);
 	for (int mask = 1; mask < c->world; mask <<= 1) {
 		int peer = me ^ mask, mine = me & ~(mask - 1), theirs = mine ^ mask;
 		if ((rc = put(c, k, peer, recv + mine * part, mask * part, culprit)) != CX_OK) return rc;
@@ -96,7 +95,7 @@ int cx_exchange(cx_comm *c, const cx_call *k, int *culprit) {
 		int to = (me + i) % w;
 		if (sent[to] && (rc = put(c, k, to, send + sent_at[to] * size, sent[to] * size, culprit)) != CX_OK) return rc;
 	}
-	if (sent[me]) copy(c, recv + received_at[me] * size, send + sent_at[me] * size, sent[me] * size);
+	if (sent[me]) cx_copy(c, recv + received_at[me] * size, send + sent_at[me] * size, sent[me] * size);
 	for (int i = 1; i < w; i++) {
 		int from = (me + w - i) % w;
 		if (received[from] && (rc = take(c, k, from, recv + received_at[from] * size, received[from] * size, culprit)) != CX_OK) return rc;

@@ -18,6 +18,7 @@ import (
 	"github.com/collectivex/collectivex/internal/short"
 	hostdev "github.com/collectivex/collectivex/pkg/accel/host"
 	"github.com/collectivex/collectivex/pkg/collective"
+	"github.com/collectivex/collectivex/pkg/collective/steps"
 	"github.com/collectivex/collectivex/pkg/numeric"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
@@ -49,11 +50,16 @@ func rankMain(text string) error {
 	if err != nil {
 		return err
 	}
-	faults, err := rank.ParseFaults(os.Getenv(rank.FaultVariable), collective.FaultKinds()...)
+	faults, err := rank.ParseFaults(os.Getenv(rank.FaultVariable), append(collective.FaultKinds(), steps.FaultKinds()...)...)
 	if err != nil {
 		return err
 	}
-	find := func(plan.Case) (rank.Opener, error) { return Open, nil }
+	find := func(c plan.Case) (rank.Opener, error) {
+		if c.Family == plan.FamilySchedule {
+			return OpenSchedule, nil
+		}
+		return Open, nil
+	}
 	return rank.Loop(context.Background(), rank.Place{Rank: r, World: world, LocalRank: r}, store, find, faults, os.Stderr)
 }
 

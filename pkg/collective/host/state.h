@@ -13,6 +13,7 @@
 #define EAGER 4096 // bytes that travel in a post or a box
 #define SPINS 2000 // looks before a rank with its own processor yields it
 #define CROWD_SPINS 20
+#define CROWD_YIELDS 20
 
 // A value that one rank raises and others wait for.
 typedef _Atomic uint32_t flag;
@@ -74,6 +75,16 @@ int cx_hypercube(cx_comm *c, const cx_call *k, int *culprit);
 int cx_inside(const cx_comm *c, uintptr_t p, int64_t bytes);
 
 void cx_wake(flag *f);
+
+// Returns CX_OK unless the operation has to end: somebody aborted, or a rank is no
+// more. It looks at the other processes now and then; *next is 0 at first.
+int cx_look(cx_comm *c, int64_t *next, int *culprit);
+
+// Sleeps, for a while at most, unless the flag differs from what was seen of it.
+void cx_sleep(cx_comm *c, flag *f, _Atomic uint32_t *sleepers, uint32_t seen);
+
+// Copies bytes, past the caches where two of the parts do not fit in.
+void cx_copy(const cx_comm *c, char *to, const char *from, int64_t bytes);
 
 static inline void cx_raise(const cx_comm *c, flag *f, _Atomic uint32_t *sleepers, uint32_t value) {
 	if (!c->crowded) {

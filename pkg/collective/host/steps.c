@@ -1,0 +1,219 @@
+// Steps of a schedule. A rank has a lane from every other rank and channel: the sender
+// writes there where its data are, the receiver takes them from there, out of the
+// sender's heap, and says so. The send has ended then, as a send in a program does.
+//
+// A rank has one thread, which goes round its streams and does what can be done. It
+// waits at its bell when that is nothing: others ring it for whatever they change.
+
+#include "steps.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "reduce.h"
+#include "state.h"
+
+typedef struct {
+	_Alignas(128) flag sent; // by the sender, with the number of its turn
+	int64_t at, bytes;       // in its heap
+	_Alignas(128) flag taken; // by the receiver
+} lane;
+
+typedef struct {
+	_Alignas(128) flag bell;
+	_Atomic uint32_t sleepers;
+	lane lanes[]; // by sender and channel
+} board;
+
+struct cx_lanes {
+	cx_comm *c;
+	int channels;
+	board **boards; // of all ranks
+	uint32_t *sent, *taken; // of the lanes with each rank, before this call
+	uint32_t *sent_now, *taken_now; // in this call
+};
+
+int64_t cx_lanes_bytes(int world, int channels) {
+	return (int64_t)(sizeof(board) + (size_t)world * (size_t)channels * sizeof(lane));
+}
+
+cx_lanes *cx_lanes_open(cx_comm *c, uintptr_t memory, int channels) {
+	size_t world = (size_t)c->world, n = world * (size_t)channels;
+	cx_lanes *l = calloc(1, sizeof *l);
+	if (!l) return NULL;
+	*l = (cx_lanes){.c = c, .channels = channels, .boards = calloc(world, sizeof *l->boards), .sent = calloc(4 * n, sizeof *l->sent)};
+	if (!l->boards || !l->sent) {
+		cx_lanes_close(l);
+		return NULL;
+	}
+	l->taken = l->sent + n;
+	l->sent_now = l->taken + n;
+	l->taken_now = l->sent_now + n;
+	int64_t offset = (char *)memory - c->heaps[c->rank];
+	for (int r = 0; r < c->world; r++) l->boards[r] = (board *)(void *)(c->heaps[r] + offset);
+	memset(l->boards[c->rank], 0, (size_t)cx_lanes_bytes(c->world, channels));
+	return l;
+}
+
+void cx_lanes_close(cx_lanes *l) {
+	free(l->boards);
+	free(l->sent);
+	free(l);
+}
+
+static void ring(cx_lanes *l, int r) {
+	atomic_fetch_add(&l->boards[r]->bell, 1);
+	if (atomic_load(&l->boards[r]->sleepers)) cx_wake(&l->boards[r]->bell);
+}
+
+// A call under way.
+typedef struct {
+	cx_lanes *l;
+	const cx_steps *s;
+	char *buffers[STEP_BUFFERS];
+	size_t size; // of an element
+	uint8_t *ended, *posted; // steps
+	uint8_t *over;           // nodes
+	int *culprit;
+} call;
+
+static void add(call *k, char *to, const char *from, int64_t count) {
+	static const double ones[2] = {1, 1};
+	const void *sources[2] = {to, from};
+	void *target = to;
+	cx_reduce(k->s->type, RED_SUM, sources, ones, 2, count, &target, 1, 0);
+}
+
+// Tries a step; *moved is set if anything was done.
+static int step(call *k, int i, int *moved) {
+	const cx_step *s = &k->s->steps[i];
+	cx_lanes *l = k->l;
+	cx_comm *c = l->c;
+	char *from = k->buffers[s->from_buffer] + s->from * (int64_t)k->size, *to = k->buffers[s->to_buffer] + s->to * (int64_t)k->size;
+	int64_t bytes = s->count * (int64_t)k->size;
+	int at = s->peer * l->channels + s->channel;
+	switch (s->kind) {
+	case STEP_COPY: cx_copy(c, to, from, bytes); break;
+	case STEP_ADD: add(k, to, from, s->count); break;
+	case STEP_SEND: {
+		lane *x = &l->boards[s->peer]->lanes[c->rank * l->channels + s->channel];
+		uint32_t turn = l->sent[at] + (uint32_t)s->turn;
+		uint32_t taken = atomic_load_explicit(&x->taken, memory_order_acquire);
+		if (!k->posted[i]) {
+			if (l->sent_now[at] != (uint32_t)s->turn || taken != turn) return CX_OK;
+			x->at = from - c->heaps[c->rank];
+			x->bytes = bytes;
+			atomic_store_explicit(&x->sent, turn + 1, memory_order_release);
+			ring(l, s->peer);
+			k->posted[i] = 1;
+			l->sent_now[at]++;
+			*moved = 1;
+			return CX_OK;
+		}
+		if ((int32_t)(taken - turn) <= 0) return CX_OK;
+		break;
+	}
+	default: {
+		lane *x = &l->boards[c->rank]->lanes[at];
+		uint32_t turn = l->taken[at] + (uint32_t)s->turn;
+		if (l->taken_now[at] != (uint32_t)s->turn || atomic_load_explicit(&x->sent, memory_order_acquire) != turn + 1) return CX_OK;
+		if (x->bytes != bytes) {
+			*k->culprit = s->peer;
+			return CX_DISAGREE;
+		}
+		if (s->kind == STEP_RECV)
+			cx_copy(c, to, c->heaps[s->peer] + x->at, bytes);
+		else
+			add(k, to, c->heaps[s->peer] + x->at, s->count);
+		atomic_store_explicit(&x->taken, turn + 1, memory_order_release);
+		ring(l, s->peer);
+		l->taken_now[at]++;
+	}
+	}
+	k->ended[i] = 1;
+	*moved = 1;
+	return CX_OK;
+}
+
+// Tries the steps of a node; *over is set when all of them have ended.
+static int node(call *k, int n, int *moved, int *over) {
+	const cx_node *x = &k->s->nodes[n];
+	*over = 0;
+	for (int i = 0; i < x->afters; i++)
+		if (!k->over[k->s->after[x->after + i]]) return CX_OK;
+	*over = 1;
+	for (int i = x->first; i < x->first + x->count; i++) {
+		if (k->ended[i]) continue;
+		int rc = step(k, i, moved);
+		if (rc != CX_OK) return rc;
+		if (!k->ended[i]) *over = 0;
+	}
+	if (*over) k->over[n] = 1, *moved = 1;
+	return CX_OK;
+}
+
+// Waits until the bell differs from what was seen of it.
+static int await_bell(cx_lanes *l, uint32_t seen, int *culprit) {
+	cx_comm *c = l->c;
+	board *d = l->boards[c->rank];
+	for (int n = c->crowded ? CROWD_SPINS : SPINS; n > 0; n--) {
+		if (atomic_load_explicit(&d->bell, memory_order_acquire) != seen) return CX_OK;
+		cx_pause();
+	}
+	int64_t next = 0;
+	for (int n = 0; atomic_load_explicit(&d->bell, memory_order_acquire) == seen; n++) {
+		int rc = cx_look(c, &next, culprit);
+		if (rc != CX_OK) return rc;
+		if (!c->crowded || n < CROWD_YIELDS)
+			sched_yield();
+		else
+			cx_sleep(c, &d->bell, &d->sleepers, seen);
+	}
+	return CX_OK;
+}
+
+static int run(call *k) {
+	const cx_steps *s = k->s;
+	int at[s->streams + 1], rc, moved;
+	for (int i = 0; i < s->before; i++)
+		if ((rc = step(k, i, &moved)) != CX_OK) return rc;
+	for (int i = 0; i < s->streams; i++) at[i] = i ? s->ends[i - 1] : 0;
+	for (;;) {
+		uint32_t seen = atomic_load_explicit(&k->l->boards[k->l->c->rank]->bell, memory_order_acquire);
+		int left = 0;
+		moved = 0;
+		for (int i = 0; i < s->streams; i++) {
+			for (int over = 1; over && at[i] < s->ends[i]; at[i] += over)
+				if ((rc = node(k, at[i], &moved, &over)) != CX_OK) return rc;
+			left += at[i] < s->ends[i];
+		}
+		if (!left) break;
+		if (!moved && (rc = await_bell(k->l, seen, k->culprit)) != CX_OK) return rc;
+	}
+	for (int i = s->count - s->after_all; i < s->count; i++)
+		if ((rc = step(k, i, &moved)) != CX_OK) return rc;
+	return CX_OK;
+}
+
+int cx_steps_run(cx_lanes *l, const cx_steps *s, const uintptr_t *buffers, int64_t n, uintptr_t scratch, uint8_t *progress,
+                 int *culprit) {
+	int nodes = s->streams ? s->ends[s->streams - 1] : 0, lanes = l->c->world * l->channels;
+	call k = {
+		.l = l, .s = s, .size = cx_type_size(s->type), .ended = progress, .posted = progress + s->count,
+		.over = progress + 2 * s->count, .culprit = culprit,
+	};
+	for (int64_t i = 0; i < n; i++) {
+		k.buffers[STEP_SEND_BUFFER] = (char *)buffers[2 * i];
+		k.buffers[STEP_RECV_BUFFER] = (char *)buffers[2 * i + 1];
+		k.buffers[STEP_SCRATCH] = (char *)scratch;
+		memset(progress, 0, (size_t)(2 * s->count + nodes));
+		int rc = run(&k);
+		if (rc != CX_OK) return rc;
+		for (int j = 0; j < lanes; j++) {
+			l->sent[j] += l->sent_now[j];
+			l->taken[j] += l->taken_now[j];
+			l->sent_now[j] = l->taken_now[j] = 0;
+		}
+	}
+	return CX_OK;
+}

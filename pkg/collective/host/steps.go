@@ -1,0 +1,160 @@
+package host
+
+/*
+#include <stdlib.h>
+#include <string.h>
+#include "steps.h"
+*/
+import "C"
+
+import (
+	"context"
+	"errors"
+	"unsafe"
+
+	"github.com/collectivex/collectivex/pkg/accel"
+	"github.com/collectivex/collectivex/pkg/collective"
+	"github.com/collectivex/collectivex/pkg/collective/data"
+	"github.com/collectivex/collectivex/pkg/collective/steps"
+	"github.com/collectivex/collectivex/pkg/hostrank"
+	"github.com/collectivex/collectivex/pkg/numeric"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/vocab"
+)
+
+// OpenSchedule opens the runner of a rank that runs schedules on the host; it is a
+// rank.Opener. The caller has locked its OS thread.
+func OpenSchedule(ctx context.Context, s *rank.Session, c plan.Case) (rank.Runner, error) {
+	device, err := hostrank.Open(s, c.RanksPerNode)
+	if err != nil {
+		return nil, err
+	}
+	comm, err := NewComm(ctx, s, device)
+	if err != nil {
+		return nil, errors.Join(err, device.Close())
+	}
+	return steps.NewRunner(s, collective.Parts{Data: data.Inline{}, Device: device, Facts: hostrank.Facts(device)}, comm)
+}
+
+var _ steps.Library = (*Comm)(nil)
+
+// Steps implements steps.Library: a thread goes round the streams of the rank.
+func (c *Comm) Steps() steps.Way { return steps.Way{Path: "shared-memory-steps"} }
+
+// loaded is lists of steps, in C memory.
+type loaded struct {
+	lists    []*C.cx_steps
+	progress unsafe.Pointer // of the longest list
+	lanes    *C.cx_lanes
+	memory   []collective.Memory // of the lanes, and scratch
+}
+
+// Load implements steps.Library.
+func (c *Comm) Load(ctx context.Context, all []*steps.Lowered, t numeric.Type, scratch int64) (steps.Loaded, error) {
+	l := &loaded{}
+	channels, progress := 1, 1
+	for _, list := range all {
+		channels = max(channels, list.Channels)
+		made, size := newSteps(list, t)
+		l.lists, progress = append(l.lists, made), max(progress, size)
+	}
+	l.progress = C.malloc(C.size_t(progress))
+	for _, bytes := range []int64{int64(C.cx_lanes_bytes(C.int(len(c.group.Peers)), C.int(channels))), max(1, scratch)} {
+		m, err := c.Alloc(ctx, bytes, vocab.Unregistered)
+		if err != nil {
+			return nil, errors.Join(err, l.Close())
+		}
+		l.memory = append(l.memory, m)
+	}
+	if l.lanes = C.cx_lanes_open(c.c, C.uintptr_t(l.memory[0].Ptr()), C.int(channels)); l.lanes == nil {
+		return nil, errors.Join(rank.Coded(result.ReasonMemory, errors.New("no memory for the lanes of a schedule")), l.Close())
+	}
+	if err := c.agree("lanes"); err != nil { // which all ranks have to have opened
+		return nil, errors.Join(err, l.Close())
+	}
+	return l, nil
+}
+
+// Run implements steps.Loaded. The steps have ended when it returns.
+func (l *loaded) Run(_ accel.Stream, i int, buffers []steps.Buffers) error {
+	var culprit C.int
+	rc := C.cx_steps_run(l.lanes, l.lists[i], (*C.uintptr_t)(unsafe.Pointer(&buffers[0])), C.int64_t(len(buffers)),
+		C.uintptr_t(l.memory[1].Ptr()), (*C.uint8_t)(l.progress), &culprit)
+	return failure(rc, culprit)
+}
+
+// Close implements steps.Loaded.
+func (l *loaded) Close() error {
+	var err error
+	if l.lanes != nil {
+		C.cx_lanes_close(l.lanes)
+	}
+	for _, m := range l.memory {
+		err = errors.Join(err, m.Close())
+	}
+	for _, list := range l.lists {
+		freeSteps(list)
+	}
+	C.free(l.progress)
+	return err
+}
+
+// newSteps returns a list in C memory, and the bytes that its progress takes.
+func newSteps(l *steps.Lowered, t numeric.Type) (*C.cx_steps, int) {
+	var all []C.cx_step
+	add := func(list []steps.Step) {
+		for _, s := range list {
+			all = append(all, C.cx_step{
+				kind: C.int32_t(s.Kind), peer: C.int32_t(s.Peer), channel: C.int32_t(s.Channel), turn: C.int32_t(s.Turn),
+				from_buffer: C.int32_t(s.From.Buffer), to_buffer: C.int32_t(s.To.Buffer),
+				from: C.int64_t(s.From.Element), to: C.int64_t(s.To.Element), count: C.int64_t(s.Count),
+			})
+		}
+	}
+	firsts := make([]int, len(l.Streams)+1) // nodes before each stream
+	for i, nodes := range l.Streams {
+		firsts[i+1] = firsts[i] + len(nodes)
+	}
+	var nodes []C.cx_node
+	var after, ends []C.int32_t
+	add(l.Before)
+	for i, stream := range l.Streams {
+		for _, n := range stream {
+			nodes = append(nodes, C.cx_node{
+				first: C.int32_t(len(all)), count: C.int32_t(len(n.Steps)), after: C.int32_t(len(after)), afters: C.int32_t(len(n.After)),
+			})
+			for _, d := range n.After {
+				after = append(after, C.int32_t(firsts[d.Stream]+d.Node))
+			}
+			add(n.Steps)
+		}
+		ends = append(ends, C.int32_t(firsts[i+1]))
+	}
+	add(l.After)
+	out := (*C.cx_steps)(C.calloc(1, C.sizeof_cx_steps))
+	*out = C.cx_steps{
+		_type: C.int32_t(t), before: C.int32_t(len(l.Before)), after_all: C.int32_t(len(l.After)), streams: C.int32_t(len(l.Streams)),
+		steps: inC(all), count: C.int32_t(len(all)), nodes: inC(nodes), after: inC(after), ends: inC(ends),
+	}
+	return out, 2*len(all) + len(nodes)
+}
+
+func freeSteps(l *C.cx_steps) {
+	for _, p := range []unsafe.Pointer{unsafe.Pointer(l.steps), unsafe.Pointer(l.nodes), unsafe.Pointer(l.after), unsafe.Pointer(l.ends), unsafe.Pointer(l)} {
+		C.free(p)
+	}
+}
+
+// inC copies a list to C memory; NULL for an empty one.
+func inC[T any](list []T) *T {
+	if len(list) == 0 {
+		return nil
+	}
+	var one T
+	bytes := C.size_t(len(list)) * C.size_t(unsafe.Sizeof(one))
+	p := C.malloc(bytes)
+	C.memcpy(p, unsafe.Pointer(&list[0]), bytes)
+	return (*T)(p)
+}

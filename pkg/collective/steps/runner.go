@@ -1,0 +1,166 @@
+// Package steps is the schedule family: collectives as the explicit steps of a program of
+// package schedule. The runner of the collective family measures them, with its buffers,
+// its timing modes and its checks, over a communicator that runs the program in the
+// place of the operation.
+package steps
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"slices"
+
+	"github.com/collectivex/collectivex/pkg/collective"
+	"github.com/collectivex/collectivex/pkg/numeric"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/schedule"
+)
+
+// kindProgram is a record: a result.ScheduleProgram.
+const kindProgram = "schedule-program"
+
+// Runner is the rank half of the family.
+type Runner struct {
+	*collective.Runner
+	comm *comm
+}
+
+var _ rank.Runner = (*Runner)(nil)
+
+// NewRunner returns a runner over a library, which p.Comm need not name; it owns both. It
+// has no graphs.
+func NewRunner(s *rank.Session, p collective.Parts, l Library) (*Runner, error) {
+	c := &comm{Library: l, rank: s.Rank, world: s.World}
+	p.Comm, p.Another = c, nil
+	inner, err := collective.NewRunner(p)
+	if err != nil {
+		return nil, err
+	}
+	return &Runner{inner, c}, nil
+}
+
+// Run implements rank.Runner. It verifies the program of the case before anything runs.
+func (r *Runner) Run(ctx context.Context, s *rank.Session, c plan.Case) error {
+	b := c.Schedule()
+	if b == nil {
+		return rank.Refused("case of family %q", c.Family)
+	}
+	if s.World != c.World {
+		return rank.Refused("%d ranks run a case of %d", s.World, c.World)
+	}
+	p, err := program(b, c.World)
+	if err != nil {
+		return rank.Coded(result.ReasonRefused, err)
+	}
+	about, err := verified(p)
+	if err != nil {
+		return rank.Coded(result.ReasonRefused, err)
+	}
+	if r.comm.Steps().Serial {
+		p = serial(p)
+		if err := schedule.Verify(p).Err(); err != nil {
+			return rank.Refused("on one stream, as it runs here: %v", err)
+		}
+	}
+	if err := r.load(ctx, s, c, p); err != nil {
+		return err
+	}
+	if err := s.Emit(kindProgram, about); err != nil {
+		return errors.Join(err, r.comm.unload())
+	}
+	c.Family, c.Block = plan.FamilyCollective, b.Measured()
+	err = r.Runner.Run(ctx, s, c)
+	if err == nil { // nobody gives up memory that another rank still reads
+		err = s.Barrier(ctx, "schedule-over")
+	}
+	return errors.Join(err, r.comm.unload())
+}
+
+// program generates the program of a case.
+func program(b *plan.Schedule, world int) (*schedule.Program, error) {
+	a, err := schedule.Find(b.Algorithm, schedule.Collective(b.Op))
+	if err != nil {
+		return nil, err
+	}
+	return a.Generate(schedule.Shape{Ranks: world, Width: b.Width, Segments: b.Segments})
+}
+
+// verified describes a program that computes what it should.
+func verified(p *schedule.Program) (*result.ScheduleProgram, error) {
+	report := schedule.Verify(p)
+	if err := report.Err(); err != nil {
+		return nil, err
+	}
+	h := sha256.New()
+	if err := p.WriteText(h); err != nil {
+		return nil, err
+	}
+	about := &result.ScheduleProgram{SHA256: hex.EncodeToString(h.Sum(nil)), Chunks: p.Chunks, ScratchChunks: p.Scratch, SameOrder: report.Uniform}
+	_, messages := p.SentBytes(0, 1)
+	for r, ops := range p.Ops {
+		about.Messages += messages[r]
+		for i := range ops {
+			about.Streams = max(about.Streams, int(ops[i].Stream)+1)
+		}
+	}
+	return about, nil
+}
+
+// atMost is the largest operation, in bytes, that the runner of the collective family
+// enqueues beside those of the case's sizes: with its smaller ones, or this one.
+const atMost = 1 << 20
+
+// load loads the steps of everything that the runner of the collective family enqueues.
+func (r *Runner) load(ctx context.Context, s *rank.Session, c plan.Case, p *schedule.Program) error {
+	op, err := collective.ParseOp(c.Schedule().Op)
+	if err != nil {
+		return rank.Coded(result.ReasonRefused, err)
+	}
+	t, err := numeric.ParseType(c.Precision)
+	if err != nil {
+		return rank.Coded(result.ReasonRefused, err)
+	}
+	f := collective.Form{Op: op, Type: t, World: c.World}
+	var at []extent
+	for _, size := range append(slices.Clone(c.Schedule().Sizes), int64(t.Size())*syncCount) {
+		for _, bytes := range []int64{size, min(size, atMost)} {
+			for _, inPlace := range []bool{false, true} {
+				if x := (extent{f.Extent(bytes).Count, inPlace}); x.count > 0 && !slices.Contains(at, x) {
+					at = append(at, x)
+				}
+			}
+		}
+	}
+	damage, err := planted(s)
+	if err != nil {
+		return err
+	}
+	all := make([]*Lowered, len(at))
+	effects, scratch := 0, int64(0)
+	for i, x := range at {
+		done := false
+		if all[i], done, err = damage.lower(p, f, s.Rank, x, r.comm.Steps().Serial); err != nil {
+			return rank.Coded(result.ReasonRefused, err)
+		}
+		if done {
+			effects++
+		}
+		scratch = max(scratch, all[i].Scratch)
+	}
+	// Ranks need different amounts, and may share the layout of their memory.
+	needs, err := rank.Gather(ctx, s, "schedule-scratch", scratch)
+	if err != nil {
+		return err
+	}
+	if damage != "" && effects == 0 {
+		return rank.Refused("fault %s has no effect: rank %d has no such step in any size", damage, s.Rank)
+	}
+	return r.comm.load(ctx, op, t, at, all, slices.Max(needs)*int64(t.Size()))
+}
+
+// syncCount is the elements of the all_reduce with which the runner of the collective
+// family brings together ranks that share no memory.
+const syncCount = 4

@@ -1,0 +1,109 @@
+package planner
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/collectivex/collectivex/pkg/catalog"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/schedule"
+	"github.com/collectivex/collectivex/pkg/vocab"
+)
+
+// scheduled is the collectives as explicit steps.
+var scheduled = Family{
+	Name:  plan.FamilySchedule,
+	Cases: scheduleCases, Fit: scheduleFit, Seconds: scheduleSeconds,
+}
+
+// scheduleCases adds the cases of each block: by world, backend, schedule, element type and
+// buffers.
+func scheduleCases(r *Resolver, block catalog.SuiteBlock) {
+	for _, b := range *block.(*catalog.ScheduleSuite) {
+		for _, world := range r.Worlds(r.Platform.ScheduleWorlds(b.Backends)) {
+			for _, be := range r.Backends(b.Backends) {
+				if slices.Contains(r.Platform.ScheduleWorlds([]string{be.Name}), world) {
+					scheduleBackend(r, &b, be, world)
+				}
+			}
+		}
+	}
+}
+
+func scheduleBackend(r *Resolver, b *catalog.ScheduleBlock, be *catalog.Backend, world int) {
+	c := plan.Case{Family: plan.FamilySchedule, Sampling: cmp.Or(b.Sampling, r.Suite.Sampling), Contract: vocab.ContractOp}
+	r.Place(&c, be, world)
+	sampling := r.SamplingProfile(c.Sampling).Collective()
+	for _, name := range b.Algorithms {
+		for _, c.Precision = range ordered(vocab.DTypes(), b.DTypes) {
+			for _, buffers := range b.Buffers {
+				c.Block = &plan.Schedule{
+					Op: b.Op, Algorithm: name, Width: b.Width, Segments: b.Segments, RedOp: scheduleRedOp(b.Op), Sizes: b.Sizes.List(),
+					Placements: b.Placements, Modes: ordered(be.Schedule().Modes, b.Modes), Buffers: buffers,
+					Measure: plan.CollectiveTiming{
+						Warmup: sampling.Warmup, Iterations: sampling.Iterations, Trials: sampling.Trials, Aggregate: 1, Launches: 1,
+					},
+				}
+				if lack := scheduleFit(be, &c); lack != "" {
+					r.Unsupported(&c, lack)
+				} else {
+					r.Runnable(be, &c)
+				}
+			}
+		}
+	}
+}
+
+// scheduleRedOp is the reduction of the programs of a collective.
+func scheduleRedOp(op string) string {
+	if vocab.Op(op).Reduces {
+		return "sum"
+	}
+	return ""
+}
+
+// defaultSegments is into how many pieces a tree pipelines each half of its vector unless
+// a suite says otherwise.
+const defaultSegments = 8
+
+// scheduleFit gives the schedule its shape: the width and the segments on which it depends
+// where the case has none, and none on which it does not. It names what of the case the
+// backend or the schedule does not have, or returns nothing.
+func scheduleFit(be *catalog.Backend, c *plan.Case) string {
+	has, block := be.Schedule(), *c.Schedule()
+	a, err := schedule.Find(block.Algorithm, schedule.Collective(block.Op))
+	if err != nil {
+		return err.Error()
+	}
+	s := schedule.Shape{Ranks: c.World, Width: cmp.Or(block.Width, c.World), Segments: cmp.Or(block.Segments, defaultSegments)}
+	block.Width, block.Segments = 0, 0
+	if a.HasWidth() {
+		block.Width = s.Width
+	}
+	if a.HasSegments() {
+		block.Segments = s.Segments
+	}
+	c.Block = &block
+	switch err := a.Allows(s); {
+	case err != nil:
+		return err.Error()
+	case has == nil:
+		return fmt.Sprintf("backend %s runs no schedules", be.Name)
+	case len(block.Modes) == 0 || len(ordered(has.Modes, block.Modes)) < len(block.Modes):
+		return fmt.Sprintf("backend %s runs schedules only in the timing modes %s", be.Name, strings.Join(has.Modes, ", "))
+	case !slices.Contains(has.DTypes, c.Precision):
+		return fmt.Sprintf("backend %s has no element type %s", be.Name, c.Precision)
+	}
+	return ""
+}
+
+// scheduleSeconds takes every step of a schedule for an operation that moves the size twice.
+// No schedule has more steps on its longest path than twice its ranks and segments.
+func scheduleSeconds(c *plan.Case, pace catalog.Pace) float64 {
+	b := c.Schedule()
+	measured := *c
+	measured.Block = b.Measured()
+	return float64(2*(c.World+b.Segments)) * collectiveSeconds(&measured, pace)
+}

@@ -1,0 +1,53 @@
+package result
+
+import "github.com/collectivex/collectivex/pkg/plan"
+
+// ScheduleDocument answers a schedule case. Its rows are those of the collective family.
+type ScheduleDocument struct {
+	Envelope
+	Workload    CollectiveWorkload  `json:"workload"`
+	Measurement ScheduleMeasurement `json:"measurement"`
+}
+
+// ScheduleMeasurement is the measured part of a schedule document.
+type ScheduleMeasurement struct {
+	Algorithm string `json:"algorithm"` // the name of the schedule
+	// Program is what the ranks ran; null until one of them has loaded it.
+	Program *ScheduleProgram `json:"program"`
+	CollectiveMeasurement
+}
+
+// ScheduleProgram describes a program that was verified before it ran.
+type ScheduleProgram struct {
+	// SHA256 is the hexadecimal digest of the program as 'cxrun schedule show' prints it.
+	SHA256        string `json:"sha256"`
+	Chunks        int    `json:"chunks"`         // of the vector
+	ScratchChunks int    `json:"scratch_chunks"` // of each rank
+	Streams       int    `json:"streams"`        // of each rank
+	Messages      int    `json:"messages"`       // of all ranks
+	// SameOrder reports whether all ranks add in the same order, so that a result has the
+	// same bits everywhere.
+	SameOrder bool `json:"same_order"`
+}
+
+// Collective returns the document of the collective case that was measured in the same way.
+// It shares its rows and lists with d, and has its identity, outcome and comparison key.
+func (d *ScheduleDocument) Collective() *CollectiveDocument {
+	out := &CollectiveDocument{Envelope: d.Envelope, Workload: d.Workload, Measurement: d.Measurement.CollectiveMeasurement}
+	c := &out.Identity.Case
+	if b := c.Schedule(); b != nil {
+		c.Family, c.Block = plan.FamilyCollective, b.Measured()
+		out.Identity.CaseFactors.Case = *c
+	}
+	return out
+}
+
+// SetCollective takes over what was measured and its outcome from a document of Collective.
+func (d *ScheduleDocument) SetCollective(from *CollectiveDocument) {
+	id := d.Identity
+	d.Envelope, d.Workload, d.Measurement.CollectiveMeasurement = from.Envelope, from.Workload, from.Measurement
+	d.Identity = id
+}
+
+// Label names the schedule with what its program depends on; see plan.Schedule.
+func (d *ScheduleDocument) Label() string { return d.Identity.Case.Schedule().Label() }

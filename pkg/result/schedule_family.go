@@ -1,0 +1,62 @@
+package result
+
+import (
+	"embed"
+
+	"github.com/collectivex/collectivex/pkg/plan"
+)
+
+// RecordSchedule is the record type of schedule documents.
+const RecordSchedule = "schedule-attempt"
+
+//go:embed schedule.go collective.go
+var scheduleSource embed.FS
+
+var scheduleFamily = Family{
+	Name:       plan.FamilySchedule,
+	Records:    []Record{{RecordSchedule, "CollectiveX document of a schedule case", ""}},
+	RecordType: func(*plan.Case) string { return RecordSchedule },
+	Document:   ScheduleDocument{}, Factors: plan.Case{},
+	New:        newSchedule,
+	Comparison: scheduleComparisonOf,
+	Check:      checkSchedule,
+	Source:     scheduleSource,
+}
+
+func newSchedule(head Envelope) Document {
+	b := head.Identity.Case.Schedule()
+	d := &ScheduleDocument{Envelope: head}
+	d.SetCollective(newCollective(d.Collective().Envelope).(*CollectiveDocument))
+	d.Measurement.Algorithm = b.Algorithm
+	return d
+}
+
+type scheduleComparison struct {
+	Op        string                `json:"op"`
+	Algorithm string                `json:"algorithm"`
+	Width     int                   `json:"width"`
+	Segments  int                   `json:"segments"`
+	RedOp     string                `json:"redop"`
+	Buffers   string                `json:"buffers"`
+	Measure   plan.CollectiveTiming `json:"measure"`
+}
+
+func scheduleComparisonOf(c *plan.Case) any {
+	b := c.Schedule()
+	return scheduleComparison{b.Op, b.Algorithm, b.Width, b.Segments, b.RedOp, b.Buffers, b.Measure}
+}
+
+func checkSchedule(p *Problems, doc Document) {
+	d := doc.(*ScheduleDocument)
+	id := d.Identity
+	p.Check(isCase(id.CaseFactors.Case, id.Case), "identity.case_factors.case is not the case")
+	p.Check(d.Measurement.Algorithm == id.Case.Schedule().Algorithm, "measurement.algorithm is not that of the case")
+	about := d.Measurement.Program
+	p.Check(about != nil || len(d.Measurement.Rows) == 0, "measurement.program is null, and there are rows")
+	if about != nil {
+		p.Check(len(about.SHA256) == 64 && about.Chunks > 0 && about.ScratchChunks >= 0 && about.Messages >= 0 && about.Streams >= 0,
+			"measurement.program describes no program")
+		p.Check(about.Messages > 0 || id.Case.World == 1, "measurement.program has no messages between %d ranks", id.Case.World)
+	}
+	checkCollective(p, d.Collective())
+}
