@@ -1,9 +1,6 @@
 package schedule
 
-import (
-	"cmp"
-	"slices"
-)
+import "slices"
 
 // Actions is what a Flow does with a program. Ops from to to−1 of a rank are a node: one op,
 // or those of a group.
@@ -38,6 +35,7 @@ type Flow struct {
 	turn  [][]int32
 	ready []place // streams to look at
 	left  int     // ops that have not ended
+	stop  bool
 }
 
 // state is how far an op is.
@@ -82,12 +80,20 @@ func NewFlow(p *Program) *Flow {
 	for r, ops := range p.Ops {
 		f.state[r] = make([]state, len(ops))
 		f.left += len(ops)
+		var sizes []int // by stream
 		for i := range ops {
-			s := int(ops[i].Stream)
-			for len(f.streams[r]) <= s {
-				f.streams[r] = append(f.streams[r], stream{})
+			for len(sizes) <= int(ops[i].Stream) {
+				sizes = append(sizes, 0)
 			}
-			f.streams[r][s].ops = append(f.streams[r][s].ops, int32(i))
+			sizes[ops[i].Stream]++
+		}
+		f.streams[r] = make([]stream, len(sizes))
+		for s, n := range sizes {
+			f.streams[r][s].ops = make([]int32, 0, n)
+		}
+		for i := range ops {
+			s := &f.streams[r][ops[i].Stream]
+			s.ops = append(s.ops, int32(i))
 		}
 		for s := range f.streams[r] {
 			f.ready = append(f.ready, place{r, s})
@@ -108,44 +114,62 @@ func (f *Flow) match() {
 			f.turn[r] = slices.Repeat([]int32{-1}, len(ops))
 		}
 	}
-	sends := make([][]int32, p.Ranks) // by peer and channel, then in the order of the list
-	receives := make([][]int32, p.Ranks)
+	sends := make([][]uint64, p.Ranks) // by peer and channel, then in the order of the list
 	for r, ops := range p.Ops {
-		partner[r] = make([]int32, len(ops))
-		for i := range ops {
-			partner[r][i] = -1
-			if ops[i].sends() {
-				sends[r] = append(sends[r], int32(i))
-			} else if ops[i].receives() {
-				receives[r] = append(receives[r], int32(i))
-			}
-		}
-		for _, list := range [][]int32{sends[r], receives[r]} {
-			slices.SortFunc(list, func(a, b int32) int {
-				return cmp.Or(ops[a].order(ops[b].Peer, ops[b].line()), int(a-b))
-			})
-		}
+		partner[r] = slices.Repeat([]int32{-1}, len(ops))
+		sends[r] = keys(nil, ops, (*Op).sends)
 	}
-	for r, list := range receives {
+	var list []uint64
+	for r, ops := range p.Ops {
+		list = keys(list, ops, (*Op).receives)
 		for from, to := 0, 0; from < len(list); from = to {
-			o := p.Ops[r][list[from]]
-			for to = from; to < len(list) && p.Ops[r][list[to]].order(o.Peer, o.line()) == 0; to++ {
+			o := &ops[op(list[from])]
+			for to = from; to < len(list) && list[to]>>opBits == list[from]>>opBits; to++ {
 			}
-			theirs := p.Ops[o.Peer]
-			first, _ := slices.BinarySearchFunc(sends[o.Peer], o.line(), func(i int32, line int) int {
-				return theirs[i].order(int32(r), line)
-			})
-			for k, send := range sends[o.Peer][first:] {
-				if from+k == to || theirs[send].order(int32(r), o.line()) != 0 {
+			theirs := Op{Kind: o.Kind, Peer: int32(r), Channel: o.Channel}
+			meets := theirs.key(0)
+			first, _ := slices.BinarySearch(sends[o.Peer], meets)
+			for k, key := range sends[o.Peer][first:] {
+				if from+k == to || key>>opBits != meets>>opBits {
 					break
 				}
-				partner[r][list[from+k]], partner[o.Peer][send] = send, list[from+k]
+				receive, send := op(list[from+k]), op(key)
+				partner[r][receive], partner[o.Peer][send] = send, receive
 				if before := k - p.Buffer; f.turn != nil && before >= 0 && !o.signals() {
-					f.turn[o.Peer][send], f.turn[r][list[from+before]] = list[from+before], send
+					f.turn[o.Peer][send], f.turn[r][op(list[from+before])] = op(list[from+before]), send
 				}
 			}
 		}
 	}
+}
+
+// opBits are those of an op's index in its key.
+const opBits = 24
+
+// key orders the ends of messages by peer and channel, then by their index i in the list.
+func (o *Op) key(i int) uint64 {
+	return uint64(o.Peer)<<(opBits+9) | uint64(o.line())<<opBits | uint64(i)
+}
+
+// op returns the index in a key.
+func op(key uint64) int32 { return int32(key & (1<<opBits - 1)) }
+
+// keys returns the sorted keys of some ops, in the memory of list.
+func keys(list []uint64, ops []Op, are func(o *Op) bool) []uint64 {
+	n := 0
+	for i := range ops {
+		if are(&ops[i]) {
+			n++
+		}
+	}
+	list = slices.Grow(list[:0], n)
+	for i := range ops {
+		if are(&ops[i]) {
+			list = append(list, ops[i].key(i))
+		}
+	}
+	slices.Sort(list)
+	return list
 }
 
 // line numbers the channels of an op's peer, those of signals after the others.
@@ -156,11 +180,6 @@ func (o *Op) line() int {
 	return int(o.Channel)
 }
 
-// order compares the peer and the channel of an op with others.
-func (o *Op) order(peer int32, line int) int {
-	return cmp.Or(cmp.Compare(o.Peer, peer), cmp.Compare(o.line(), line))
-}
-
 // Partner returns the receive, of its peer, that a send of rank r meets, and the reverse; −1
 // if there is none.
 func (f *Flow) Partner(r, i int) int { return int(f.partner[r][i]) }
@@ -168,13 +187,16 @@ func (f *Flow) Partner(r, i int) int { return int(f.partner[r][i]) }
 // Run starts and ends all nodes that can, and returns when Complete has to be called before
 // more can.
 func (f *Flow) Run(a Actions) {
-	for len(f.ready) > 0 {
+	for len(f.ready) > 0 && !f.stop {
 		at := f.ready[len(f.ready)-1]
 		f.ready = f.ready[:len(f.ready)-1]
-		for f.advance(a, at) {
+		for !f.stop && f.advance(a, at) {
 		}
 	}
 }
+
+// Stop ends Run before the next node, for good.
+func (f *Flow) Stop() { f.stop = true }
 
 // Left is how many ops have not ended. Where it is not 0 when nothing is under way, the
 // program waits for ever.

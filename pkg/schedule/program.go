@@ -9,6 +9,7 @@ package schedule
 import (
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // Collective is what a program computes, with nccl-tests' names.
@@ -202,8 +203,14 @@ func (p *Program) Check() error {
 		channel
 		sends bool
 	}
+	groups, streams := map[int32]bool{}, map[end]uint8{}
 	for r := range p.Ops {
-		groups, streams := map[int32]bool{}, map[end]uint8{}
+		if len(p.Ops[r]) >= 1<<opBits {
+			return fmt.Errorf("program %s has %d ops of rank %d, must be fewer than %d", p.Name, len(p.Ops[r]), r, 1<<opBits)
+		}
+		clear(groups)
+		clear(streams)
+		several := slices.ContainsFunc(p.Ops[r], func(o Op) bool { return o.Stream != p.Ops[r][0].Stream })
 		last := Op{}
 		for i := range p.Ops[r] {
 			o := &p.Ops[r][i]
@@ -214,7 +221,7 @@ func (p *Program) Check() error {
 				}
 				groups[o.Group] = true
 			}
-			if o.sends() || o.receives() {
+			if several && (o.sends() || o.receives()) {
 				e := end{o.channel(r), o.sends()}
 				if s, ok := streams[e]; ok && s != o.Stream {
 					err = errors.Join(err, fmt.Errorf("channel %d to rank %d is used on stream %d too", o.Channel, o.Peer, s))

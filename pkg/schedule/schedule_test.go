@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"testing"
@@ -333,6 +334,37 @@ func TestChunks(t *testing.T) {
 	require.EqualValues(t, 10*2, p.Bytes(0, 3, 10, 2))
 	require.EqualValues(t, 3*2, p.Bytes(Scratch(4), 1, 10, 2))
 	require.EqualValues(t, 6*2, p.Bytes(Scratch(4), 2, 10, 2))
+}
+
+// ending is a context that ends after it has been asked a number of times.
+type ending struct {
+	context.Context
+	asked, after int
+}
+
+func (e *ending) Err() error {
+	if e.asked++; e.asked > e.after {
+		return context.Canceled
+	}
+	return nil
+}
+
+// TestVerifyEndsWithItsContext: a verification looks at its context every 1,024 nodes, and
+// ends.
+func TestVerifyEndsWithItsContext(t *testing.T) {
+	a, err := Find("ring", AllReduce)
+	require.NoError(t, err)
+	p, err := a.Generate(Shape{Ranks: 64}) // 8,064 nodes
+	require.NoError(t, err)
+	whole := &ending{t.Context(), 0, 1 << 20}
+	_, err = VerifyContext(whole, p)
+	require.NoError(t, err)
+	cut := &ending{t.Context(), 0, 2}
+	report, err := VerifyContext(cut, p)
+	require.ErrorIs(t, err, context.Canceled)
+	require.Nil(t, report)
+	require.Equal(t, 7+2, whole.asked)
+	require.Equal(t, 3+2, cut.asked)
 }
 
 // BenchmarkVerify verifies a ring all_reduce of 1,024 ranks.

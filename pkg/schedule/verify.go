@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"context"
 	"fmt"
 	"math/bits"
 	"slices"
@@ -72,15 +73,25 @@ func (r *Report) Err() error {
 // a send waits for its receive. It finds wrong results, reads of undefined memory,
 // deadlocks, and accesses to the same chunk that nothing orders.
 func Verify(p *Program) *Report {
+	report, _ := VerifyContext(context.Background(), p)
+	return report
+}
+
+// VerifyContext is Verify until ctx ends, whose error it returns then.
+func VerifyContext(ctx context.Context, p *Program) (*Report, error) {
 	if err := p.Check(); err != nil {
-		return &Report{Findings: []Finding{{Form, 0, -1, -1, err.Error()}}}
+		return &Report{Findings: []Finding{{Form, 0, -1, -1, err.Error()}}}, nil
 	}
 	v := newVerifier(p)
+	v.ctx = ctx
 	v.run()
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	if len(v.findings) == 0 {
 		v.results()
 	}
-	return &Report{v.findings, len(v.findings) == 0 && v.uniform()}
+	return &Report{v.findings, len(v.findings) == 0 && v.uniform()}, nil
 }
 
 // value is what a slot holds: data of one chunk of the vector, from a set of ranks.
@@ -131,6 +142,9 @@ type verifier struct {
 	memory   []memory          // by rank
 	flying   map[endOf][]value // what has departed and not met its receive
 	clocks   *clocks
+	group    []interval // memory for groupRaces
+	ctx      context.Context
+	started  int // nodes
 	findings []Finding
 }
 
@@ -185,6 +199,9 @@ func (v *verifier) slot(s Slot) int {
 // run runs ops until none can start or end.
 func (v *verifier) run() {
 	v.Run(v)
+	if v.ctx.Err() != nil {
+		return
+	}
 	v.undelivered()
 	if v.Left() == 0 || len(v.findings) >= mostFindings {
 		return
@@ -205,6 +222,9 @@ func (v *verifier) undelivered() {
 
 // Start implements Actions.
 func (v *verifier) Start(r int, from, to int) {
+	if v.started++; v.started%1024 == 0 && v.ctx.Err() != nil {
+		v.Stop()
+	}
 	v.clocks.start(v.Program, r, from)
 	if to-from > 1 {
 		v.groupRaces(r, from, to)
@@ -410,8 +430,8 @@ type interval struct {
 	op         int
 }
 
-// accesses returns what an op reads and writes of its rank's memory.
-func (v *verifier) accesses(r, i int) (all []interval) {
+// accesses appends to all what an op reads and writes of its rank's memory.
+func (v *verifier) accesses(all []interval, r, i int) []interval {
 	o := &v.Ops[r][i]
 	if o.reads() {
 		all = append(all, interval{v.slot(o.Src), v.slot(o.Src) + int(o.Count), false, i})
@@ -424,10 +444,11 @@ func (v *verifier) accesses(r, i int) (all []interval) {
 
 // groupRaces finds accesses of a group to the same slot: its ops run at the same time.
 func (v *verifier) groupRaces(r, from, to int) {
-	var all []interval
+	all := v.group[:0]
 	for i := from; i < to; i++ {
-		all = append(all, v.accesses(r, i)...)
+		all = v.accesses(all, r, i)
 	}
+	v.group = all
 	slices.SortFunc(all, func(a, b interval) int { return a.first - b.first })
 	var widest [2]interval // that began before and reach furthest: a read, a write
 	for _, x := range all {
@@ -466,7 +487,7 @@ func (v *verifier) access(r, i int) {
 	if !v.clocks.active {
 		return
 	}
-	for _, x := range v.accesses(r, i) {
+	for _, x := range v.accesses(nil, r, i) {
 		for slot := x.first; slot < x.end; slot++ {
 			v.touch(r, i, r, slot, x.writes)
 		}

@@ -82,6 +82,7 @@ func (w *writer) recvParts(r, from int, parts []part) {
 // gather has no dependencies.
 func (w *writer) reversed(gather *Program) {
 	for r, ops := range gather.Ops {
+		w.Ops[r] = slices.Grow(w.Ops[r], len(ops))
 		var from, to int32 // a group of the gather, and its number here
 		for _, o := range slices.Backward(ops) {
 			if o.Group != from {

@@ -2,6 +2,7 @@ package run
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -81,7 +82,7 @@ func (f *shapeFlags) add(fs *pflag.FlagSet) {
 // is that of the file; a program that was made has none.
 func (f *shapeFlags) program(c *cobra.Command, s cli.Streams, args []string) (*schedule.Program, *planfile.Plan, error) {
 	if len(args) == 2 {
-		p, err := f.generate(args)
+		p, err := atOnce(c.Context(), func() (*schedule.Program, error) { return f.generate(args) })
 		return p, nil, err
 	}
 	for _, name := range []string{"ranks", "segments"} {
@@ -104,10 +105,39 @@ func (f *shapeFlags) program(c *cobra.Command, s cli.Streams, args []string) (*s
 	return plan.Program, plan, nil
 }
 
+var errInterrupted = errors.New("interrupted")
+
+// atOnce returns the result of f or, as soon as ctx ends, errInterrupted. Of f, which takes
+// seconds for a thousand ranks, only the longer parts look at the context themselves.
+func atOnce[T any](ctx context.Context, f func() (T, error)) (T, error) {
+	type result struct {
+		value T
+		err   error
+	}
+	done := make(chan result, 1)
+	go func() {
+		v, err := f()
+		done <- result{v, err}
+	}()
+	select {
+	case r := <-done:
+		if errors.Is(r.err, context.Canceled) {
+			r.err = errInterrupted
+		}
+		return r.value, r.err
+	case <-ctx.Done():
+		var none T
+		return none, errInterrupted
+	}
+}
+
 // verified returns the report of a program without findings. Those of a plan have their place
 // in its file.
-func verified(p *schedule.Program, plan *planfile.Plan) (*schedule.Report, error) {
-	report := schedule.Verify(p)
+func verified(ctx context.Context, p *schedule.Program, plan *planfile.Plan) (*schedule.Report, error) {
+	report, err := atOnce(ctx, func() (*schedule.Report, error) { return schedule.VerifyContext(ctx, p) })
+	if err != nil {
+		return nil, err
+	}
 	if plan == nil || len(report.Findings) == 0 {
 		return report, report.Err()
 	}
@@ -176,7 +206,7 @@ is 1 if there is a finding.`,
 			if err != nil {
 				return err
 			}
-			report, err := verified(p, plan)
+			report, err := verified(c.Context(), p, plan)
 			if err != nil {
 				return err
 			}
@@ -296,7 +326,7 @@ one message after another), fair (all at once, at max-min fair rates).`,
 			if err != nil {
 				return err
 			}
-			if _, err := verified(p, plan); err != nil {
+			if _, err := verified(c.Context(), p, plan); err != nil {
 				return err
 			}
 			m := simulate.Machine{
@@ -306,7 +336,10 @@ one message after another), fair (all at once, at max-min fair rates).`,
 			if reduceBW > 0 {
 				m.ReduceByte = 1000 / reduceBW
 			}
-			r, err := simulate.Trace(p, m, vector, 1)
+			r, err := atOnce(c.Context(), func() (*simulate.Timeline, error) { return simulate.Trace(c.Context(), p, m, vector, 1) })
+			if errors.Is(err, errInterrupted) {
+				return err
+			}
 			if err != nil {
 				return cli.UsageError("%w", err)
 			}
@@ -368,7 +401,7 @@ waits for that, puts the data there and signals.`,
 			if err != nil {
 				return err
 			}
-			if _, err := verified(p, plan); err != nil {
+			if _, err := verified(c.Context(), p, plan); err != nil {
 				return err
 			}
 			var b bytes.Buffer
@@ -379,7 +412,7 @@ waits for that, puts the data there and signals.`,
 			if err != nil {
 				return err
 			}
-			if _, err := verified(written.Program, written); err != nil {
+			if _, err := verified(c.Context(), written.Program, written); err != nil {
 				return err
 			}
 			if err := os.WriteFile(out, b.Bytes(), 0o644); err != nil {

@@ -1,7 +1,9 @@
 package run
 
 import (
+	"context"
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -75,5 +77,17 @@ func TestSchedule(t *testing.T) {
 		require.Equal(t, tt.code, code, "%v: %s", tt.args, stderr)
 		require.Equal(t, tt.stdout, stdout, "%v", tt.args)
 		require.Equal(t, tt.stderr, stderr, "%v", tt.args)
+	}
+}
+
+func TestScheduleInterrupted(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, command := range []string{"verify", "simulate"} {
+		var out, errs strings.Builder
+		s := cli.Streams{Out: &out, Err: &errs, Getenv: func(string) string { return "" }}
+		require.Equal(t, cli.ExitFailed, Main(ctx, s, []string{"schedule", command, "all_reduce", "ring"}))
+		require.Empty(t, out.String())
+		require.Equal(t, "cxrun: interrupted\n", errs.String())
 	}
 }

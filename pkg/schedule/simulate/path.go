@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"context"
 	"slices"
 
 	"github.com/collectivex/collectivex/pkg/schedule"
@@ -55,13 +56,13 @@ type Path struct {
 // Step is an op on a path. A message is one step, of the end that the path leaves it by.
 type Step struct{ Rank, Op int }
 
-// Trace simulates like Run, and keeps the times of all ops.
-func Trace(p *schedule.Program, m Machine, elements, size int64) (*Timeline, error) {
+// Trace simulates like Run, and keeps the times of all ops. It ends with ctx.
+func Trace(ctx context.Context, p *schedule.Program, m Machine, elements, size int64) (*Timeline, error) {
 	t := &Timeline{Program: p, machine: m, Ops: make([][]Times, len(p.Ops))}
 	for r := range p.Ops {
 		t.Ops[r] = make([]Times, len(p.Ops[r]))
 	}
-	s, err := simulated(p, m, elements, size, t.Ops)
+	s, err := simulated(ctx, p, m, elements, size, t.Ops)
 	if err != nil {
 		return nil, err
 	}

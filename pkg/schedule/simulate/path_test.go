@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"context"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -31,7 +32,7 @@ func TestCriticalPathAddsUp(t *testing.T) {
 					for engines := range 3 {
 						for _, m := range []Machine{costs, free} {
 							m.Topology, m.Sharing, m.Engines = topology, sharing, engines
-							traced, err := Trace(p, m, 10007, 3)
+							traced, err := Trace(t.Context(), p, m, 10007, 3)
 							require.NoError(t, err)
 							plain := run3(t, p, m)
 							require.Equal(t, plain, traced.Result)
@@ -59,7 +60,7 @@ func run3(t *testing.T, p *schedule.Program, m Machine) Result {
 func TestCriticalPathOfFormulas(t *testing.T) {
 	const n, size = 8, 1 << 20
 	trace := func(name string, c schedule.Collective, m Machine) Path {
-		r, err := Trace(program(t, name, c, schedule.Shape{Ranks: n}), m, size, 1)
+		r, err := Trace(t.Context(), program(t, name, c, schedule.Shape{Ranks: n}), m, size, 1)
 		require.NoError(t, err)
 		return r.CriticalPath()
 	}
@@ -81,4 +82,11 @@ func TestCriticalPathOfFormulas(t *testing.T) {
 	direct = trace("direct", schedule.AllGather, m)
 	require.Positive(t, direct.LinkWait)
 	require.Zero(t, direct.EngineWait)
+}
+
+func TestTraceEndsWithItsContext(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := Trace(ctx, program(t, "ring", schedule.AllReduce, schedule.Shape{Ranks: 4}), reference(Full(4)), 8, 1)
+	require.ErrorIs(t, err, context.Canceled)
 }

@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -18,7 +19,7 @@ type Result struct {
 // start at time 0. A send and its receive wait for each other. The error of a program that
 // cannot end is that of schedule.Verify.
 func Run(p *schedule.Program, m Machine, elements, size int64) (*Result, error) {
-	s, err := simulated(p, m, elements, size, nil)
+	s, err := simulated(context.Background(), p, m, elements, size, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -27,7 +28,7 @@ func Run(p *schedule.Program, m Machine, elements, size int64) (*Result, error) 
 
 // simulated returns a simulation that has ended. It keeps the times of ops in a trace, if
 // there is one.
-func simulated(p *schedule.Program, m Machine, elements, size int64, trace [][]Times) (*simulation, error) {
+func simulated(ctx context.Context, p *schedule.Program, m Machine, elements, size int64, trace [][]Times) (*simulation, error) {
 	if elements < 0 || size < 1 {
 		return nil, fmt.Errorf("%d elements of %d bytes", elements, size)
 	}
@@ -47,7 +48,7 @@ func simulated(p *schedule.Program, m Machine, elements, size int64, trace [][]T
 		s.links = make([]link, m.Topology.links)
 	}
 	s.fair = newFair(&s.Machine)
-	if err := s.run(); err != nil {
+	if err := s.run(ctx); err != nil {
 		return nil, err
 	}
 	for _, end := range s.result.Ends {
@@ -92,9 +93,12 @@ type message struct {
 // place is an op of a rank.
 type place struct{ rank, op int32 }
 
-func (s *simulation) run() error {
+func (s *simulation) run(ctx context.Context) error {
 	s.Run(s)
-	for s.Left() > 0 {
+	for turns := 0; s.Left() > 0; turns++ {
+		if turns%1024 == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
 		at, next := s.events.next()
 		if ends, any := s.fair.next(); any && (!next || ends <= at) {
 			s.now = ends
