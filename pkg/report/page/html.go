@@ -1,6 +1,7 @@
 package page
 
 import (
+	"bytes"
 	"cmp"
 	"crypto/sha256"
 	_ "embed"
@@ -34,31 +35,37 @@ func (p *Page) WriteHTML(w io.Writer) error {
 	css := styles() + style
 	d := document{
 		Page:   p,
+		Data:   dataPlace,
 		Script: template.JS(script), //nolint:gosec // a constant
 		Style:  template.CSS(css),   //nolint:gosec // constants
 		Policy: fmt.Sprintf("default-src 'none'; script-src '%s'; style-src '%s'; img-src blob:; base-uri 'none'; form-action 'none'",
 			digest(script), digest(css)),
 	}
-	var rest counter
+	var rest bytes.Buffer
 	if err := pageTemplate.Execute(&rest, &d); err != nil {
 		return err
 	}
-	data, kept, err := p.data(MaxBytes - int(rest))
+	data, kept, err := p.data(MaxBytes - rest.Len())
 	if err != nil {
 		return err
 	}
-	d.Left = leftOut(kept)
-	d.Data = template.HTML(data) //nolint:gosec // base64
-	return pageTemplate.Execute(w, &d)
+	if d.Left = leftOut(kept); d.Left != "" { // a remark that the page lacks yet
+		rest.Reset()
+		if err := pageTemplate.Execute(&rest, &d); err != nil {
+			return err
+		}
+	}
+	before, after, _ := bytes.Cut(rest.Bytes(), []byte(dataPlace))
+	for _, part := range [][]byte{before, data, after} {
+		if _, err := w.Write(part); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-// counter counts what is written.
-type counter int
-
-func (c *counter) Write(b []byte) (int, error) {
-	*c += counter(len(b))
-	return len(b), nil
-}
+// dataPlace is where the data goes. Text from documents cannot be it, since it is escaped.
+const dataPlace = "<!data>"
 
 // document is what the template shows.
 type document struct {
