@@ -156,7 +156,7 @@ func (e *Examiner) with(b *catalog.Backend, vendor string) string {
 }
 
 // labels go before a version that does not name its library.
-var labels = map[string]string{NCCL: "NCCL", RCCL: "RCCL", MSCCLPP: "MSCCL++", NCCLEP: "NCCL EP", Python: "Python", Torch: "torch", DeepEPV2: "DeepEP", DeepEPLegacy: "DeepEP", FlashInfer: "FlashInfer", MoRI: "MoRI"}
+var labels = map[string]string{NCCL: "NCCL", RCCL: "RCCL", MSCCLPP: "MSCCL++", NCCLEP: "NCCL EP", Python: "Python", Torch: "torch", DeepEPV2: "DeepEP", DeepEPLegacy: "DeepEP", FlashInfer: "FlashInfer", MoRI: "MoRI", UCCL: "UCCL"}
 
 // sharedMemory tries what the ranks of the host backend do: one makes memory,
 // another maps it.

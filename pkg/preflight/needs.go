@@ -38,7 +38,7 @@ func needs(backend, vendor string) libraryNeeds {
 		}
 	case MSCCLPP, NCCLEP:
 		n.required = append(n.required, backend)
-	case DeepEPV2, DeepEPLegacy, FlashInfer, MoRI:
+	case DeepEPV2, DeepEPLegacy, FlashInfer, MoRI, UCCL:
 		n.required = append(n.required, Python, Torch, backend)
 	}
 	return n

@@ -19,6 +19,7 @@ const (
 	DeepEPLegacy = "deepep-legacy"
 	FlashInfer   = "flashinfer-ep"
 	MoRI         = "mori"
+	UCCL         = "uccl-ep"
 )
 
 // pythonPackage is a module, the distributions that may bring it, and which versions of it
@@ -37,6 +38,7 @@ var pythonPackages = []pythonPackage{
 	{kind: DeepEPLegacy, module: "deep_ep", distributions: []string{"deep_ep", "deep-ep"}, other: "2.", what: "DeepEP 1.2, before ElasticBuffer"},
 	{kind: FlashInfer, module: "flashinfer", distributions: []string{"flashinfer-python", "flashinfer"}, what: "FlashInfer (flashinfer-python)"},
 	{kind: MoRI, module: "mori", distributions: []string{"amd_mori", "amd-mori", "mori"}, what: "MoRI (amd_mori)"},
+	{kind: UCCL, module: "uccl", distributions: []string{"uccl"}, what: "UCCL-EP (uccl, and the deep_ep of its wrapper)"},
 }
 
 // pythonTimeout is how long python3 may take to say what it is.

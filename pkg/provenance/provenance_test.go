@@ -181,7 +181,7 @@ func TestScreenOfKeys(t *testing.T) {
 func TestEnvironment(t *testing.T) {
 	got := provenance.NewScreen("gpuhost17").Environment([]string{
 		"NCCL_ALGO=Ring,Tree", "NCCL_PROTO=^LL128", "NCCL_MAX_NCHANNELS=16", "NCCL_IB_HCA=mlx5_0:1,mlx5_1:1", "NCCL_BUFFSIZE=4M",
-		"NCCL_SOCKET_IFNAME=^lo,docker,eth0", "NCCL_P2P_DIRECT_DISABLE=1", "UCX_TLS=rc,cuda_ipc,cuda_copy", "NVSHMEM_SYMMETRIC_SIZE=1g", "NCCL_NET=",
+		"NCCL_SOCKET_IFNAME=^lo,docker,eth0", "NCCL_P2P_DIRECT_DISABLE=1", "UCX_TLS=rc,cuda_ipc,cuda_copy", "EP_DISABLE_GIN=1", "NVSHMEM_SYMMETRIC_SIZE=1g", "NCCL_NET=",
 		"NCCL_COMM_ID=10.0.0.1:5000", "NCCL_HOSTID=gpuhost17", "NCCL_TOPO_FILE=/etc/topo.xml", "NCCL_DEBUG_FILE=x", "UCX_NET_DEVICES=gpuhost17",
 		"NCCL_IB_GID=fe80::1", "NVSHMEM_TOKEN=abc", "NCCL_UNIQUE=GPU-8d7f1a2b-0c1d-4e5f-8a9b-0123456789ab", "MSCCLPP_HOSTID=1",
 		"MSCCLPP_NCCL_LIB_PATH=/opt/nccl/libnccl.so.2", "MSCCLPP_FORCE_NCCL_FALLBACK_OPERATION=allreduce,allgather", "MSCCLPP_NCCL_SYMMETRIC_MEMORY=1",
@@ -192,7 +192,7 @@ func TestEnvironment(t *testing.T) {
 	delete(got, provenance.WithheldVariables)
 	require.Equal(t, map[string]string{
 		"NCCL_ALGO": "Ring,Tree", "NCCL_PROTO": "^LL128", "NCCL_MAX_NCHANNELS": "16", "NCCL_IB_HCA": "mlx5_0:1,mlx5_1:1", "NCCL_BUFFSIZE": "4M",
-		"NCCL_SOCKET_IFNAME": "^lo,docker,eth0", "NCCL_P2P_DIRECT_DISABLE": "1", "UCX_TLS": "rc,cuda_ipc,cuda_copy", "NVSHMEM_SYMMETRIC_SIZE": "1g", "NCCL_NET": "",
+		"NCCL_SOCKET_IFNAME": "^lo,docker,eth0", "NCCL_P2P_DIRECT_DISABLE": "1", "UCX_TLS": "rc,cuda_ipc,cuda_copy", "EP_DISABLE_GIN": "1", "NVSHMEM_SYMMETRIC_SIZE": "1g", "NCCL_NET": "",
 		"NCCL_COMM_ID": w, "NCCL_HOSTID": w, "NCCL_TOPO_FILE": w, "NCCL_DEBUG_FILE": w, "UCX_NET_DEVICES": w,
 		"MSCCLPP_HOSTID":        w,
 		"MSCCLPP_NCCL_LIB_PATH": w, "MSCCLPP_FORCE_NCCL_FALLBACK_OPERATION": "allreduce,allgather", "MSCCLPP_NCCL_SYMMETRIC_MEMORY": "1",

@@ -48,6 +48,7 @@ func families() shard.Registry {
 				"nccl-ep": ncclep.Open,
 
 				"deepep-legacy": python.Open("deepep-legacy"),
+				"uccl-ep":       python.Open("uccl-ep"),
 				"deepep-v2":     python.Open("deepep-v2"),
 				"flashinfer-ep": python.Open("flashinfer-ep"),
 				"mori":          python.Open("mori"),

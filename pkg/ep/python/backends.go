@@ -17,6 +17,7 @@ import (
 type backend struct {
 	name     string // of the backend, and the kind of its library in documents
 	platform string // cuda or hip
+	orHIP    bool   // where CUDA's driver is not installed
 	modes    map[string]mode
 	limits   limits
 }
@@ -65,9 +66,10 @@ type limits struct {
 }
 
 // Limits of DeepEP's Buffer: SWITCH_HIDDEN and SWITCH_RANKS of csrc/kernels/launch.cuh, and
-// kNumMaxTopK of the low-latency kernels.
+// kNumMaxTopK of the low-latency kernels. UCCL's lacks a hidden size.
 var (
 	deepepHidden   = []int{2048, 2560, 3072, 4096, 5120, 6144, 7168, 8192}
+	ucclHidden     = []int{2048, 2560, 4096, 5120, 6144, 7168, 8192}
 	bufferWorlds   = []int{2, 4, 8}
 	lowLatencyTopK = 11
 )
@@ -112,6 +114,22 @@ var backends = map[string]backend{
 			vocab.ModeLowLatency: bufferLowLatency("legacy-buffer-ll"),
 		},
 		limits: limits{arch: 90, hiddenUnit: 128},
+	},
+	"uccl-ep": {
+		platform: "cuda", orHIP: true,
+		modes: map[string]mode{
+			vocab.ModeNormal: {
+				module: "buffer", generation: "uccl-legacy-buffer", receive: ep.TokenRank, combine: ep.UnweightedRankSum, reduction: ep.DomainFP32,
+				limits: limits{worlds: bufferWorlds},
+			},
+			vocab.ModeLowLatency: {
+				module: "buffer", generation: "uccl-legacy-buffer-ll", receive: ep.TokenExpert, combine: ep.WeightedKernelSum, reduction: ep.DomainFP32,
+				freshPair: true, cap: lowLatencyCap, cast: cast{inKernel: true},
+				// AMD's 16 groups of warps are too few for the kernels (uccl#1016).
+				limits: limits{arch: 90, archs: []string{"sm_"}, fp8Unit: 512},
+			},
+		},
+		limits: limits{hidden: ucclHidden, topk: 16, oneNode: true},
 	},
 	"flashinfer-ep": {
 		platform: "cuda",

@@ -78,14 +78,22 @@ func TestDeepEPLegacyFaults(t *testing.T) {
 func TestDeepEPV2Faults(t *testing.T) {
 	short.Skip(t)
 	setUp(t, "v2")
-	corrupted(t, []string{ep.FaultFlipBit, ep.FaultStale}, caseOf("deepep-v2", vocab.ModeNormal, "bf16"), caseOf("deepep-v2", vocab.ModeNormal, "fp8"))
+	corrupted(t, []string{ep.FaultFlipBit, ep.FaultStale}, caseOf("deepep-v2", vocab.ModeNormal, "bf16"), caseOf("deepep-v2", vocab.ModeNormal, "fp8"),
+		caseOf("deepep-v2", vocab.ModeLowLatency, "bf16"), caseOf("deepep-v2", vocab.ModeLowLatency, "fp8"))
+}
+
+func TestUCCLFaults(t *testing.T) {
+	short.Skip(t)
+	setUp(t, "uccl")
+	corrupted(t, []string{ep.FaultFlipBit, ep.FaultStale}, caseOf("uccl-ep", vocab.ModeNormal, "fp8"), caseOf("uccl-ep", vocab.ModeLowLatency, "bf16"))
 }
 
 func TestMoRIFaults(t *testing.T) {
 	short.Skip(t)
 	setUp(t, "mori")
 	t.Setenv("CX_STANDIN_HIP", "1")
-	corrupted(t, []string{ep.FaultFlipBit, ep.FaultStale}, caseOf("mori", vocab.ModeNormal, "fp8"), caseOf("mori", vocab.ModeLowLatency, "bf16"))
+	corrupted(t, []string{ep.FaultFlipBit, ep.FaultStale}, caseOf("mori", vocab.ModeNormal, "fp8"), caseOf("mori", vocab.ModeLowLatency, "bf16"),
+		caseOf("mori", vocab.ModeNormal, "bf16"), caseOf("mori", vocab.ModeLowLatency, "fp8"))
 }
 
 func TestFlashInferFaults(t *testing.T) {
@@ -172,6 +180,9 @@ func TestRefusals(t *testing.T) {
 		{"mori", vocab.ModeLowLatency, "mori has kernels for [8] ranks in mode low-latency, not for 2", func(*plan.Case) {}, accel.Info{Arch: "gfx950"}},
 		{"mori", vocab.ModeNormal, "mori has a power of two of ranks on a node, not 6", func(c *plan.Case) { c.RanksPerNode = 6 }, accel.Info{Arch: "gfx950"}},
 		{"mori", vocab.ModeNormal, "mori has no dispatch with a cached layout in mode normal", cached, accel.Info{Arch: "gfx950"}},
+		{"uccl-ep", vocab.ModeLowLatency, "uccl-ep has kernels for sm_, not for gfx942", func(*plan.Case) {}, accel.Info{Arch: "gfx942"}},
+		{"uccl-ep", vocab.ModeNormal, "uccl-ep is measured on one node in mode normal, not on 2", func(c *plan.Case) { c.Nodes = 2 }, hopper},
+		{"uccl-ep", vocab.ModeNormal, "uccl-ep has kernels for hidden sizes [2048 2560 4096 5120 6144 7168 8192] in mode normal, not for 3072", func(c *plan.Case) { c.EP().Hidden = 3072 }, hopper},
 		{"deepep-v2", vocab.ModeNormal, "deepep-v2 has up to top-32 in mode normal, not top-33", func(c *plan.Case) { c.EP().TopK = 33 }, hopper},
 	} {
 		c := caseOf(refused.backend, refused.mode, "bf16", refused.change)

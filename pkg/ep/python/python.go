@@ -48,6 +48,13 @@ func Open(name string) rank.Opener {
 	b.name = name
 	return func(ctx context.Context, s *rank.Session, c plan.Case) (rank.Runner, error) {
 		gpu, err := gpurank.Open(b.platform, s)
+		if coded, ok := errors.AsType[*rank.Error](err); ok && b.orHIP && coded.Reason.Code == result.ReasonNoLibrary {
+			var failed error
+			if gpu, failed = gpurank.Open("hip", s); failed != nil {
+				failed = errors.Join(err, failed)
+			}
+			err = failed
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -102,6 +109,7 @@ var _ ep.CachedDispatcher = (*adapter)(nil)
 
 // given is what a module's open takes.
 type given struct {
+	Backend   string  `json:"backend"`
 	Rank      int     `json:"rank"`
 	World     int     `json:"world"`
 	LocalRank int     `json:"local_rank"`
@@ -148,7 +156,7 @@ func (a *adapter) use(name string, c plan.Case) error {
 	if err != nil {
 		return a.coded(err)
 	}
-	text, err := a.text(open, given{a.session.Rank, a.session.World, a.session.LocalRank, c.Nodes, a.stream.Handle()})
+	text, err := a.text(open, given{a.name, a.session.Rank, a.session.World, a.session.LocalRank, c.Nodes, a.stream.Handle()})
 	if err != nil {
 		if e, ok := errors.AsType[*pyhost.Exception](err); ok && (e.Type == "ModuleNotFoundError" || e.Type == "ImportError") {
 			return &rank.Error{Reason: result.ReasonNoLibrary.With("%s", e.Type), Err: fmt.Errorf("%w: install it in the environment of python3 on PATH; cxrun doctor shows which that is", err)}

@@ -193,6 +193,35 @@ func TestDeepEPV2(t *testing.T) {
 	require.Equal(t, "legacy-buffer-ll", documents[3].Implementation.KernelGeneration)
 }
 
+// Two ranks of UCCL, which make a group of torch.distributed for it.
+func TestUCCL(t *testing.T) {
+	short.Skip(t)
+	setUp(t, "uccl")
+	const name = "uccl-ep"
+	documents := pass(t,
+		caseOf(name, vocab.ModeNormal, "bf16", emptyRank),
+		caseOf(name, vocab.ModeNormal, "fp8"),
+		caseOf(name, vocab.ModeLowLatency, "fp8", emptyRank),
+		caseOf(name, vocab.ModeLowLatency, "bf16"),
+	)
+	require.Equal(t, "uccl-legacy-buffer", documents[0].Implementation.KernelGeneration)
+	require.Equal(t, "0.1.0", *documents[0].Implementation.LibraryVersion)
+	require.Equal(t, "uccl-legacy-buffer-ll", documents[2].Implementation.KernelGeneration)
+}
+
+// UCCL's wrapper and DeepEP have one name. The other library is not measured in place of the
+// one that was asked for.
+func TestDeepEPIsNotUCCL(t *testing.T) {
+	short.Skip(t)
+	for library, backend := range map[string]string{"legacy": "uccl-ep", "uccl": "deepep-legacy"} {
+		setUp(t, library)
+		streams, logs, _ := processes(t, "", caseOf(backend, vocab.ModeNormal, "bf16"))
+		f := failure(t, streams[0], logs)
+		require.Equal(t, "library-missing: ImportError", f.Reason.String())
+		require.Contains(t, f.Text, "is not that of "+backend)
+	}
+}
+
 // Both generations of combine, in one warm group each. Its exit handlers abort: a rank that
 // runs them has no status 0.
 func TestMoRI(t *testing.T) {

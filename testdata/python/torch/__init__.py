@@ -128,6 +128,20 @@ class Tensor:
         strides[a], strides[b] = strides[b], strides[a]
         return Tensor(self.pointer, shape, self.dtype, self.owner, tuple(strides))
 
+    def t(self):
+        return self.transpose(0, 1)
+
+    def contiguous(self):
+        if self.is_contiguous():
+            return self
+        cuda.synchronize()
+        copy, size, (rows, columns) = empty(self.shape, dtype=self.dtype, device="cuda"), self.element_size(), self.shape
+        to, from_ = (mapped(locate(t.pointer)) for t in (copy, self))
+        for i in range(rows * columns):
+            at = i // columns * self.strides[0] + i % columns * self.strides[1]
+            ctypes.memmove(to + i * size, from_ + at * size, size)
+        return copy
+
     def __getitem__(self, rows):
         first, last, step = rows.indices(self.shape[0])
         if step != 1:
@@ -205,6 +219,10 @@ class _Cuda:
 
     def get_device_name(self):
         return "Stand-in"
+
+
+class version:
+    hip = None if _cuda else "6.4"
 
 
 cuda = _Cuda()

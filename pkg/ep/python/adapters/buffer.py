@@ -1,4 +1,5 @@
 """DeepEP's Buffer, and the libraries that have taken its interface."""
+import inspect
 import json
 import os
 
@@ -7,6 +8,8 @@ import collectivex_rank as rank
 
 library = torch = None
 case = bound = None
+uccl = False  # the library is UCCL's, whose wrapper has DeepEP's name
+group = None  # of torch.distributed
 buffer = None
 sizes = None  # of buffer
 config = None  # of normal mode: of dispatch and of combine
@@ -18,7 +21,7 @@ MIB = 1 << 20
 
 def open(text):
     """Imports the library. Its versions."""
-    global library, torch
+    global library, torch, uccl
     given = json.loads(text)
     # One host needs no network, and NVSHMEM without one does not start unless it is told so.
     if given["nodes"] == 1:
@@ -30,7 +33,26 @@ def open(text):
     library = deep_ep
     if not hasattr(deep_ep, "Buffer"):
         raise ImportError("deep_ep of %s has no Buffer" % deep_ep.__file__)
-    return json.dumps({"torch": torch.__version__, "library": version("deep_ep", "deep-ep")})
+    uccl = given["backend"] == "uccl-ep"
+    if ("is_intranode" in inspect.signature(deep_ep.Buffer.__init__).parameters) != uccl:
+        raise ImportError("deep_ep of %s is not that of %s" % (deep_ep.__file__, given["backend"]))
+    return json.dumps({"torch": torch.__version__, "library": version("uccl") if uccl else version("deep_ep", "deep-ep")})
+
+
+def process_group():
+    """The ranks as torch.distributed has them, on this host alone."""
+    global group
+    if group is None:
+        import torch.distributed as dist
+
+        os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
+        host, first = "127.0.0.1", rank.rank == 0
+        store = dist.TCPStore(host, 0, rank.world, True, wait_for_workers=False) if first else None
+        port = comm.bcast(store.port if first else None)
+        store = store or dist.TCPStore(host, port, rank.world, False)
+        dist.init_process_group("gloo", store=store, rank=rank.rank, world_size=rank.world)
+        group = dist.group.WORLD
+    return group
 
 
 def low():
@@ -44,10 +66,14 @@ def prepare(text):
     layout = None
     hidden, world, experts = case["hidden"], rank.world, case["experts"]
     nvl = rdma = 0
-    pairs = 24
+    pairs = 1 if uccl else 24
     if low():
+        case["capacity"] += -case["capacity"] % 4
         rdma = library.Buffer.get_low_latency_rdma_size_hint(case["capacity"], hidden, world, experts)
         pairs = experts // world
+    elif uccl:
+        nvl = 2 * 10**9
+        config = (library.Config(64 if torch.version.hip else 24, 8, 256),) * 2
     else:
         config = (library.Buffer.get_dispatch_config(world), library.Buffer.get_combine_config(world))
         for c in config:
@@ -58,10 +84,11 @@ def prepare(text):
         if buffer is not None:
             buffer.destroy()
         sizes = wanted
-        buffer = library.Buffer(
-            None, nvl, rdma, low_latency_mode=low(), num_qps_per_rank=pairs,
-            allow_mnnvl=case["mnnvl"], explicitly_destroy=True, comm=comm,
-        )
+        given = {"low_latency_mode": low(), "num_qps_per_rank": pairs, "allow_mnnvl": case["mnnvl"], "explicitly_destroy": True}
+        if uccl:
+            buffer = library.Buffer(process_group(), nvl, rdma, is_intranode=True, **given)
+        else:
+            buffer = library.Buffer(None, nvl, rdma, comm=comm, **given)
     if low():
         buffer.clean_low_latency_buffer(case["capacity"], hidden, experts)
     torch.cuda.synchronize()
@@ -83,12 +110,17 @@ def bind(x, scales, expert, weight, tokens, _):
 
 
 def sent():
-    return bound.x if bound.scales is None else (bound.x, bound.scales)
+    """What a dispatch of normal mode takes. UCCL reads the scales column by column."""
+    if bound.scales is None:
+        return bound.x
+    return (bound.x, bound.scales.t().contiguous().t() if uccl else bound.scales)
 
 
 def received(x):
     global rows, scales
     rows, scales = x if isinstance(x, tuple) else (x, None)
+    if scales is not None and not low() and not scales.is_contiguous():
+        raise TypeError("scales arrived with strides (%d, %d)" % (scales.stride(0), scales.stride(1)))
 
 
 def dispatch():
@@ -157,9 +189,12 @@ def staging():
 
 
 def close():
-    global buffer
+    global buffer, group
     if buffer is not None:
         torch.cuda.synchronize()
         comm.barrier()
         buffer.destroy()
         buffer = None
+    if group is not None:
+        torch.distributed.destroy_process_group()
+        group = None

@@ -1,0 +1,57 @@
+"""A make-believe deep_ep of UCCL da914a20 (ep/deep_ep_wrapper): DeepEP's Buffer over a group of torch."""
+import torch
+import torch.distributed as dist
+from standin import group_of
+from standin_buffer import Buffer as DeepEP, Config, EventOverlap
+
+HIDDEN = (2048, 2560, 4096, 5120, 6144, 7168, 8192)
+
+
+class Members:
+    """A group of torch.distributed as the stand-ins meet: by all_gather_object."""
+
+    def __init__(self, group):
+        self.group = group
+
+    def Get_rank(self):
+        return dist.get_rank(self.group)
+
+    def Get_size(self):
+        return dist.get_world_size(self.group)
+
+    def allgather(self, value):
+        values = [None] * self.Get_size()
+        dist.all_gather_object(values, value, group=self.group)
+        return values
+
+
+class Buffer(DeepEP):
+    def __init__(self, group, num_nvl_bytes=0, num_rdma_bytes=0, low_latency_mode=False, num_qps_per_rank=24,
+                 allow_nvlink_for_low_latency_mode=True, allow_mnnvl=False, explicitly_destroy=False, is_intranode=None):
+        assert isinstance(group, dist.ProcessGroup), "UCCL needs a group of torch.distributed"
+        assert is_intranode is True, "without is_intranode, proxies would look for a network"
+        assert num_nvl_bytes % 128 == 0 and num_rdma_bytes % 128 == 0 and not allow_mnnvl
+        assert (num_nvl_bytes == 0) == low_latency_mode
+        members = Members(group)
+        self.group = group_of(members)
+        self.rank, self.group_size = members.Get_rank(), members.Get_size()
+        assert self.group_size in (2, 4, 8)
+        self.num_nvl_bytes, self.num_rdma_bytes = num_nvl_bytes, num_rdma_bytes
+        self.low_latency_mode, self.explicitly_destroy = low_latency_mode, explicitly_destroy
+        self.num_qps_per_rank, self.nvshmem_qp_depth = num_qps_per_rank, 1024
+        self.clean = self.pending = None
+        assert all(d == (num_nvl_bytes, num_rdma_bytes) for d in members.allgather((num_nvl_bytes, num_rdma_bytes)))
+        self.runtime = True
+
+    def dispatch(self, x, *args, **given):
+        assert given.get("handle") is None and given["config"] is not None
+        values = x[0] if isinstance(x, tuple) else x
+        assert values.size(1) in HIDDEN and given["topk_idx"].size(1) <= 16
+        if isinstance(x, tuple):
+            assert values.dtype is torch.float8_e4m3fn
+            assert x[1].numel() == 0 or x[1].stride(0) == 1, "scales must be column-major"
+        return super().dispatch(x, *args, **given)
+
+    def low_latency_dispatch(self, x, *args, **given):
+        assert x.size(1) in HIDDEN
+        return super().low_latency_dispatch(x, *args, **given)
