@@ -102,7 +102,7 @@ type Row struct {
 
 // NewReport returns a report of a request without results.
 func NewReport(r *Request, head Head) *Report {
-	head.Op, head.verdict.lenient = r.shape.Op, r.lenient()
+	head.Op, head.verdict.lenient = r.Name(), r.lenient()
 	return &Report{
 		Head: head, Mode: r.View.Mode, Across: r.View.Across.String(), CPUTime: r.View.CPUTime,
 		Results: []CaseRows{}, Violations: []string{}, Passed: true,

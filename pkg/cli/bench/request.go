@@ -32,6 +32,7 @@ type Request struct {
 	root         int // -1: all
 	shape        plan.Collective
 	traffic      *catalog.Traffic // of an alltoallv
+	schedule     *plan.Schedule   // its name and shape; nil for the library's own operation
 	env          map[string]string
 }
 
@@ -152,12 +153,14 @@ func (r *Request) Plan(be *catalog.Backend, world int) (planner.Direct, error) {
 		return d, cli.UsageError("--min-busbw: the busbw of %s on %d rank is 0 by its formula: use --max-time, or more ranks", r.Op, world)
 	}
 	dtypes, redops, roots := []string{r.dtype}, []string{""}, []int{0}
-	if r.dtype == all {
+	switch {
+	case r.dtype == all && r.schedule != nil:
+		dtypes = be.Schedule().DTypes
+	case r.dtype == all:
 		dtypes = be.Collective().DTypes
 	}
 	if r.Op.Reduces() {
-		redops = []string{r.redop}
-		if r.redop == all {
+		if redops = []string{r.redop}; r.redop == all {
 			redops = be.Collective().RedOps
 		}
 	}
@@ -187,7 +190,7 @@ func (r *Request) Plan(be *catalog.Backend, world int) (planner.Direct, error) {
 				block := r.shape
 				block.RedOp, block.Root = redop, root
 				d.Cases = append(d.Cases, plan.Case{
-					Family: plan.FamilyCollective, Precision: dtype, Sampling: Name, Contract: vocab.ContractOp, Block: &block,
+					Family: r.Family(), Precision: dtype, Sampling: Name, Contract: vocab.ContractOp, Block: r.block(block),
 				})
 			}
 		}

@@ -30,7 +30,7 @@ func NewTable(w io.Writer, r *Request) *Table { return &Table{w: w, r: r} }
 func (t *Table) Head(program, backend, note string, world int) {
 	c, m := &t.r.shape, t.r.shape.Measure
 	first, last := c.Sizes[0], c.Sizes[len(c.Sizes)-1]
-	fmt.Fprintf(t.w, "# %s: %s on backend %s (%s)\n", program, c.Op, backend, note)
+	fmt.Fprintf(t.w, "# %s: %s on backend %s (%s)\n", program, t.r.Name(), backend, note)
 	fmt.Fprintf(t.w, "# nccl-tests compatible columns\n")
 	fmt.Fprintf(t.w, "# ranks %d minBytes %d maxBytes %d sizes: %d warmup iters: %d iters: %d agg iters: %d graph: %d unalign: %d trials: %d\n",
 		world, first, last, len(c.Sizes), m.Warmup, m.Iterations, m.Aggregate, t.graphs(), c.Unalign, m.Trials)

@@ -27,7 +27,8 @@ func newBench(s cli.Streams) *cobra.Command {
 Flags and columns have the names and the meaning of nccl-tests'; docs/bench.md lists
 the differences flag by flag.
 
-'cxrun bench ep' measures expert-parallel dispatch and combine.
+'cxrun bench ep' measures expert-parallel dispatch and combine, and 'cxrun bench schedule' a
+collective by the steps of a schedule.
 
 Operations: ` + strings.Join(vocab.Ops(), ", ") + `.
 
@@ -48,13 +49,43 @@ threshold is missed, and 3 if this machine cannot run the case.`,
 		},
 	}
 	flags, groups := bench.NewFlags(cmd.Flags())
-	cmd.RunE = func(c *cobra.Command, args []string) error { return benchCollective(c, s, flags, args[0]) }
+	cmd.RunE = func(c *cobra.Command, args []string) error {
+		return benchCollective(c, s, flags, args, func() (bench.Request, error) { return flags.Request(args[0]) })
+	}
 	cmd.SetUsageFunc(usage(groups))
 	complete(cmd, map[string][]string{
 		"op": append(vocab.RedOps(), catalog.All), "datatype": append(vocab.DTypes(), catalog.All),
 		"buffers": bench.Buffers(), "backend": append(slices.Sorted(maps.Keys(families()[plan.FamilyCollective].Backends)), bench.Auto),
 	})
-	cmd.AddCommand(newBenchEP(s))
+	cmd.AddCommand(newBenchEP(s), newBenchSchedule(s))
+	return cmd
+}
+
+func newBenchSchedule(s cli.Streams) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "schedule COLLECTIVE NAME",
+		Short: "Measure a collective by the steps of a schedule, with nccl-tests' flags",
+		Long: `Measure a collective by the steps of a schedule on this machine: what 'cxrun schedule
+show' prints, between real ranks. Flags, columns, checks and exit codes are those of
+'cxrun bench'; 'cxrun schedule list' lists the schedules.`,
+		Example: `  cxrun bench schedule all_reduce ring --backend host -b 1K -e 1M -f 32
+  cxrun bench schedule all_gather hierarchical_sliced --width 2 --backend host -t 4 -b 1M -e 1M`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 2 {
+				return cli.UsageError("bench schedule needs a collective and the name of a schedule; see 'cxrun schedule list'")
+			}
+			return nil
+		},
+	}
+	flags, groups := bench.NewScheduleFlags(cmd.Flags())
+	cmd.RunE = func(c *cobra.Command, args []string) error {
+		return benchCollective(c, s, flags.Flags, args, func() (bench.Request, error) { return flags.Request(args[0], args[1]) })
+	}
+	cmd.SetUsageFunc(usage(groups))
+	complete(cmd, map[string][]string{
+		"datatype": append(vocab.DTypes(), catalog.All), "buffers": bench.Buffers(),
+		"backend": append(slices.Sorted(maps.Keys(families()[plan.FamilySchedule].Backends)), bench.Auto),
+	})
 	return cmd
 }
 
@@ -93,14 +124,15 @@ func usage(groups []bench.Group) func(*cobra.Command) error {
 	}
 }
 
-func benchCollective(c *cobra.Command, s cli.Streams, flags *bench.Flags, op string) error {
+// benchCollective measures what request asks for and shows it in nccl-tests' columns.
+func benchCollective(c *cobra.Command, s cli.Streams, flags *bench.Flags, args []string, ask func() (bench.Request, error)) error {
 	defer whileRead(c)()
 	started := time.Now()
-	request, err := flags.Request(op)
+	request, err := ask()
 	if err != nil {
 		return err
 	}
-	b, err := newBenchRun(c.Context(), s, flags.Output, plan.FamilyCollective, request.World,
+	b, err := newBenchRun(c.Context(), s, flags.Output, request.Family(), request.World,
 		func(_ *catalog.Catalog, be *catalog.Backend, world int) (planner.Direct, error) {
 			return request.Plan(be, world)
 		})
@@ -110,7 +142,7 @@ func benchCollective(c *cobra.Command, s cli.Streams, flags *bench.Flags, op str
 	defer b.drop()
 
 	program := "cxrun " + cli.Build()
-	report := bench.NewReport(&request, bench.NewHead(program, arguments(c, op), started, b.place.backend.Name, b.world))
+	report := bench.NewReport(&request, bench.NewHead(program, arguments(c, args...), started, b.place.backend.Name, b.world))
 	table := bench.NewTable(b.shown, &request)
 	if !flags.JSON {
 		table.Head(program, b.place.backend.Name, b.place.note, b.world)
@@ -118,13 +150,13 @@ func benchCollective(c *cobra.Command, s cli.Streams, flags *bench.Flags, op str
 	var grow func(result.Document)
 	if !flags.JSON {
 		grow = func(d result.Document) {
-			if partial, ok := d.(*result.CollectiveDocument); ok {
+			if partial, ok := bench.Collective(d); ok {
 				table.Grow(partial)
 			}
 		}
 	}
 	err = b.run(c.Context(), s, func(d result.Document) error {
-		answer, ok := d.(*result.CollectiveDocument)
+		answer, ok := bench.Collective(d)
 		if !ok {
 			return fmt.Errorf("document of type %T for a collective case", d)
 		}
