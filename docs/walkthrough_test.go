@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -40,7 +41,7 @@ func TestWalkthrough(t *testing.T) {
 			for _, c := range found {
 				line := strings.ReplaceAll(c[1], "\n> ", "\n")
 				cmd := exec.Command("bash", "-c", line)
-				cmd.Dir = dir
+				cmd.Dir, cmd.Env = dir, plain(os.Environ())
 				out, err := cmd.CombinedOutput()
 				require.NoError(t, err, "%s: %s\n%s", name, line, out)
 				require.Regexp(t, pattern(c[2]), string(out), "%s: %s", name, line)
@@ -49,6 +50,19 @@ func TestWalkthrough(t *testing.T) {
 		}
 	}
 	require.Greater(t, ran, 20)
+}
+
+// plain returns the environment of a person's shell: without the variables of a job of
+// Actions, in which the programs write summaries, and those that steer the programs.
+func plain(env []string) []string {
+	return slices.DeleteFunc(env, func(v string) bool {
+		for _, prefix := range []string{"GITHUB_", "GH_", "RUNNER_", "CX_", "SLURM_", "CI="} {
+			if strings.HasPrefix(v, prefix) {
+				return true
+			}
+		}
+		return false
+	})
 }
 
 // write writes the file that the first line of an example names, or adds to it.
