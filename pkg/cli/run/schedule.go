@@ -165,13 +165,29 @@ func (f *shapeFlags) generate(args []string) (*schedule.Program, error) {
 	return p, nil
 }
 
+// drawn draws a timeline in a file.
+func drawn(file string, t *simulate.Timeline, title, unit string, each simulate.Picoseconds) error {
+	var b bytes.Buffer
+	if err := t.WriteSVG(&b, title, unit, each); err != nil {
+		return cli.UsageError("--svg: %w", err)
+	}
+	if err := os.WriteFile(file, b.Bytes(), 0o644); err != nil {
+		return cli.EnvironmentError("%w", err)
+	}
+	return nil
+}
+
 func newScheduleShow(s cli.Streams) *cobra.Command {
-	var f shapeFlags
+	var (
+		f   shapeFlags
+		svg string
+	)
 	cmd := &cobra.Command{
 		Use:   "show " + ofFileOrName,
 		Short: "Print the steps of every rank",
 		Long: `Print the steps of every rank of a schedule. Steps on one line start and end
-together. Chunks are those of the whole vector, counted from 0.`,
+together. Chunks are those of the whole vector, counted from 0. --svg draws them as if a
+chunk took one unit of time on its way, and nothing else took time.`,
 		Example: "  cxrun schedule show all_gather ring --ranks 4\n  cxrun schedule show ring.xml",
 		Args:    ofSchedule,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -179,10 +195,25 @@ together. Chunks are those of the whole vector, counted from 0.`,
 			if err != nil {
 				return err
 			}
+			if svg != "" {
+				if err := p.Check(); err != nil {
+					return cli.UsageError("%w", err)
+				}
+				const unit = simulate.Nanosecond // of a chunk of one byte
+				m := simulate.Machine{Topology: simulate.Full(p.Ranks), Sharing: simulate.Unloaded, PerByte: float64(unit)}
+				t, err := simulate.Trace(c.Context(), p, m, int64(p.Chunks), 1)
+				if err != nil {
+					return cli.UsageError("%w", err)
+				}
+				if err := drawn(svg, t, fmt.Sprintf("%s %s: each chunk takes one unit of time", p.Name, p.Collective), "time in chunks", unit); err != nil {
+					return err
+				}
+			}
 			return p.WriteText(s.Out)
 		},
 	}
 	f.add(cmd.Flags())
+	cmd.Flags().StringVar(&svg, "svg", "", "draw the steps in `FILE`, too")
 	return cmd
 }
 
@@ -295,6 +326,7 @@ func newScheduleSimulate(s cli.Streams) *cobra.Command {
 		latency, bandwidth, reduceBW float64
 		engines                      int
 		asJSON                       bool
+		svg                          string
 	)
 	cmd := &cobra.Command{
 		Use:   "simulate " + ofFileOrName,
@@ -348,6 +380,12 @@ one message after another), fair (all at once, at max-min fair rates).`,
 				Topology: t.Name, Sharing: sharing, Bytes: vector, Messages: r.Messages, Makespan: r.Makespan.Nanoseconds(),
 				Path: criticalPathOf(r.CriticalPath()),
 			}
+			if svg != "" {
+				title := fmt.Sprintf("simulated: %s %s of %d bytes on a %s (%s)", p.Name, p.Collective, vector, t.Name, sharing)
+				if err := drawn(svg, r, title, "time in µs", simulate.Microsecond); err != nil {
+					return err
+				}
+			}
 			if asJSON {
 				return json.NewEncoder(s.Out).Encode(out)
 			}
@@ -369,6 +407,7 @@ one message after another), fair (all at once, at max-min fair rates).`,
 	fs.Float64Var(&reduceBW, "reduce-bandwidth", 0, "let a rank add `GBPS` times 10⁹ bytes per second; 0: no time")
 	fs.IntVar(&engines, "engines", 1, "let a rank send `N` messages at the same time; 0: any number")
 	fs.BoolVar(&asJSON, "json", false, "write JSON")
+	fs.StringVar(&svg, "svg", "", "draw the timeline in `FILE`")
 	return cmd
 }
 

@@ -55,6 +55,12 @@ func TestSchedule(t *testing.T) {
 			cli.ExitOK,
 			"simulated: ring all_reduce of 1048576 bytes, 4 ranks on a full mesh (unloaded): 37.457 µs, 24 messages\ncritical path of 6 ops: latency 6.000 µs, bytes 31.457 µs\n", "",
 		},
+		{
+			[]string{"show", "all_gather", "ring", "--ranks", "2", "--svg", "show.svg"},
+			cli.ExitOK,
+			"rank 0\n     0  send chunk 0 to rank 1, receive chunk 1 from rank 1\nrank 1\n     0  send chunk 1 to rank 0, receive chunk 0 from rank 0\n", "",
+		},
+		{[]string{"show", "all_reduce", "ring", "--ranks", "128", "--svg", "show.svg"}, cli.ExitUsage, "", "cxrun: --svg: 65024 ops, a drawing has at most 20000: take fewer ranks\n"},
 		{[]string{"convert", "all_reduce", "doubling", "--ranks", "4", "-o", "doubling.json"}, cli.ExitOK, "doubling.json: doubling all_reduce of 4 ranks\n", ""},
 		{
 			[]string{"verify", "doubling.json"},
@@ -77,6 +83,17 @@ func TestSchedule(t *testing.T) {
 		require.Equal(t, tt.code, code, "%v: %s", tt.args, stderr)
 		require.Equal(t, tt.stdout, stdout, "%v", tt.args)
 		require.Equal(t, tt.stderr, stderr, "%v", tt.args)
+	}
+}
+
+func TestScheduleDraws(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for _, command := range []string{"show", "simulate"} {
+		code, _, stderr := cxrun(t, nil, "schedule", command, "all_reduce", "ring", "--ranks", "3", "--svg", "ring.svg")
+		require.Equal(t, cli.ExitOK, code, stderr)
+		drawing, err := os.ReadFile("ring.svg")
+		require.NoError(t, err)
+		require.Equal(t, 24, strings.Count(string(drawing), "<title>"), command)
 	}
 }
 

@@ -2,6 +2,9 @@ package simulate
 
 import (
 	"context"
+	"encoding/xml"
+	"io"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -89,4 +92,29 @@ func TestTraceEndsWithItsContext(t *testing.T) {
 	cancel()
 	_, err := Trace(ctx, program(t, "ring", schedule.AllReduce, schedule.Shape{Ranks: 4}), reference(Full(4)), 8, 1)
 	require.ErrorIs(t, err, context.Canceled)
+}
+
+// TestSVG draws timelines: valid XML, the same every time, with an op for each of the program
+// and a border for each step of the critical path.
+func TestSVG(t *testing.T) {
+	for _, name := range []string{"ring", "bidirectional", "double_tree"} {
+		p := program(t, name, schedule.AllReduce, schedule.Shape{Ranks: 4, Segments: 2})
+		r, err := Trace(t.Context(), p, reference(Full(4)), 1<<20, 1)
+		require.NoError(t, err)
+		var b, again strings.Builder
+		require.NoError(t, r.WriteSVG(&b, "a < b", "µs", Microsecond))
+		require.NoError(t, r.WriteSVG(&again, "a < b", "µs", Microsecond))
+		require.Equal(t, b.String(), again.String())
+		ops := 0
+		for _, list := range p.Ops {
+			ops += len(list)
+		}
+		require.Equal(t, ops, strings.Count(b.String(), "<title>"))
+		require.Equal(t, len(r.CriticalPath().Steps), strings.Count(b.String(), ` stroke="#000000"><title>`))
+		require.NoError(t, xml.Unmarshal([]byte(b.String()), new(struct{ XMLName xml.Name })))
+	}
+	p := program(t, "ring", schedule.AllReduce, schedule.Shape{Ranks: 128})
+	r, err := Trace(t.Context(), p, reference(Full(128)), 1<<20, 1)
+	require.NoError(t, err)
+	require.EqualError(t, r.WriteSVG(io.Discard, "", "", 1), "65024 ops, a drawing has at most 20000: take fewer ranks")
 }
