@@ -1,11 +1,7 @@
 package host_test
 
 import (
-	"context"
-	"fmt"
 	"os"
-	"os/exec"
-	"strings"
 	"testing"
 	"time"
 
@@ -17,73 +13,18 @@ import (
 	"github.com/collectivex/collectivex/pkg/ep/host"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
-	"github.com/collectivex/collectivex/pkg/rendezvous"
 	"github.com/collectivex/collectivex/pkg/result"
 )
 
-// rankVariable makes the test binary one rank: "rank/world/faults/store".
-const rankVariable = "CX_TEST_EP_RANK"
-
 func TestMain(m *testing.M) {
-	if text, ok := os.LookupEnv(rankVariable); ok {
-		if err := runRank(text); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
+	eptest.Main(func(plan.Case) (rank.Opener, error) { return host.Open(host.Variant{}), nil })
 	os.Exit(m.Run())
-}
-
-func runRank(text string) error {
-	fields := strings.SplitN(text, "/", 4)
-	var place rank.Place
-	if _, err := fmt.Sscan(fields[0], &place.Rank); err != nil {
-		return err
-	}
-	if _, err := fmt.Sscan(fields[1], &place.World); err != nil {
-		return err
-	}
-	place.LocalRank = place.Rank
-	faults, err := rank.ParseFaults(fields[2], ep.FaultKinds()...)
-	if err != nil {
-		return err
-	}
-	store, err := rendezvous.OpenFile(fields[3])
-	if err != nil {
-		return err
-	}
-	defer store.Close()
-	find := func(plan.Case) (rank.Opener, error) { return host.Open(host.Variant{}), nil }
-	ctx, cancel := context.WithTimeout(context.Background(), eptest.Limit)
-	defer cancel()
-	return rank.Loop(ctx, place, store, find, faults, os.Stderr)
 }
 
 // processes runs the cases with a process for each rank.
 func processes(t *testing.T, faults string, cases ...plan.Case) [][]rank.Stream {
-	root := t.TempDir()
-	store, err := rendezvous.OpenFile(root)
-	require.NoError(t, err)
-	defer store.Close()
-	eptest.Order(t, store, cases...)
-	ctx, cancel := context.WithTimeout(t.Context(), eptest.Limit)
-	defer cancel()
-	ends := make(chan struct{})
-	world := cases[0].World
-	for r := range world {
-		cmd := exec.CommandContext(ctx, os.Args[0])
-		cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d/%d/%s/%s", rankVariable, r, world, faults, root))
-		require.NoError(t, cmd.Start())
-		go func() {
-			_ = cmd.Wait() // the streams tell how it ended
-			ends <- struct{}{}
-		}()
-	}
-	for range world {
-		<-ends
-	}
-	return eptest.Streams(t, store, cases...)
+	t.Helper()
+	return eptest.Processes(t, false, faults, cases...).Streams
 }
 
 func TestProcesses(t *testing.T) {

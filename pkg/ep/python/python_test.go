@@ -1,11 +1,8 @@
 package python
 
 import (
-	"context"
 	"fmt"
 	"os"
-	"os/exec"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -17,23 +14,16 @@ import (
 	"github.com/collectivex/collectivex/pkg/ep"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
-	"github.com/collectivex/collectivex/pkg/rendezvous"
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-// rankVariable makes the test binary one rank, since a process has one interpreter:
-// "rank/world/faults/store".
-const rankVariable = "CX_TEST_EP_PYTHON_RANK"
-
 func TestMain(m *testing.M) {
-	if text, ok := os.LookupEnv(rankVariable); ok {
-		if err := runRank(text); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		os.Exit(0)
-	}
+	// A process has one interpreter.
+	eptest.Main(func(c plan.Case) (rank.Opener, error) {
+		liftWorlds()
+		return Open(c.Backend), nil
+	})
 	if len(os.Args) > 1 && os.Args[1] == "rank" {
 		if err := rankMain(os.Args[2:]); err != nil {
 			fmt.Fprintln(os.Stderr, err)
@@ -44,30 +34,6 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-func runRank(text string) error {
-	fields := strings.SplitN(text, "/", 4)
-	var place rank.Place
-	if _, err := fmt.Sscan(fields[0], &place.Rank); err != nil {
-		return err
-	}
-	if _, err := fmt.Sscan(fields[1], &place.World); err != nil {
-		return err
-	}
-	place.LocalRank = place.Rank
-	faults, err := rank.ParseFaults(fields[2], ep.FaultKinds()...)
-	if err != nil {
-		return err
-	}
-	store, err := rendezvous.OpenFile(fields[3])
-	if err != nil {
-		return err
-	}
-	defer store.Close()
-	liftWorlds()
-	find := func(c plan.Case) (rank.Opener, error) { return Open(c.Backend), nil }
-	return rank.Loop(context.Background(), place, store, find, faults, os.Stderr)
-}
-
 // liftWorlds lets two ranks stand for the eight that MoRI's low latency is limited to.
 func liftWorlds() {
 	m := backends["mori"].modes[vocab.ModeLowLatency]
@@ -75,41 +41,12 @@ func liftWorlds() {
 	backends["mori"].modes[vocab.ModeLowLatency] = m
 }
 
-// processes runs the cases in one warm group, a process for each rank. Once a rank ends
-// badly the others are ended, as the shard does. It returns what the ranks left and, by
-// rank, what they printed and how they ended.
+// processes runs the cases in one warm group, a process for each rank. It returns what the
+// ranks left and, by rank, what they printed and how they ended.
 func processes(t *testing.T, faults string, cases ...plan.Case) (streams [][]rank.Stream, logs []string, errs []error) {
 	t.Helper()
-	root := t.TempDir()
-	store, err := rendezvous.OpenFile(root)
-	require.NoError(t, err)
-	defer store.Close()
-	eptest.Order(t, store, cases...)
-	ctx, cancel := context.WithTimeout(t.Context(), eptest.Limit)
-	defer cancel()
-	world := cases[0].World
-	outputs := make([]strings.Builder, world)
-	errs = make([]error, world)
-	ends := make(chan struct{})
-	for r := range world {
-		cmd := exec.CommandContext(ctx, os.Args[0])
-		cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d/%d/%s/%s", rankVariable, r, world, faults, root))
-		cmd.Stdout, cmd.Stderr = &outputs[r], &outputs[r]
-		require.NoError(t, cmd.Start())
-		go func() {
-			if errs[r] = cmd.Wait(); errs[r] != nil {
-				cancel()
-			}
-			ends <- struct{}{}
-		}()
-	}
-	for range world {
-		<-ends
-	}
-	for i := range outputs {
-		logs = append(logs, outputs[i].String())
-	}
-	return eptest.Streams(t, store, cases...), logs, errs
+	e := eptest.Processes(t, true, faults, cases...)
+	return e.Streams, e.Logs, e.Errs
 }
 
 // setUp makes this process find the stand-ins of a library and two devices.

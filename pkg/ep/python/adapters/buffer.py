@@ -3,7 +3,7 @@ import inspect
 import json
 import os
 
-from collectivex_rank import Bound, Comm, comm, open_torch, settle, tensor, version
+from collectivex_rank import Bound, Comm, comm, end, open_torch, parted, settle, tensor, version
 import collectivex_rank as rank
 
 library = torch = None
@@ -111,14 +111,14 @@ def bind(x, scales, expert, weight, tokens, _):
 
 def sent():
     """What a dispatch of normal mode takes. UCCL reads the scales column by column."""
-    if bound.scales is None:
-        return bound.x
-    return (bound.x, bound.scales.t().contiguous().t() if uccl else bound.scales)
+    if uccl and bound.scales is not None:
+        return bound.x, bound.scales.t().contiguous().t()
+    return bound.sent()
 
 
 def received(x):
     global rows, scales
-    rows, scales = x if isinstance(x, tuple) else (x, None)
+    rows, scales = parted(x)
     if scales is not None and not low() and not scales.is_contiguous():
         raise TypeError("scales arrived with strides (%d, %d)" % (scales.stride(0), scales.stride(1)))
 
@@ -190,11 +190,8 @@ def staging():
 
 def close():
     global buffer, group
-    if buffer is not None:
-        torch.cuda.synchronize()
-        comm.barrier()
-        buffer.destroy()
-        buffer = None
+    end(buffer)
+    buffer = None
     if group is not None:
         torch.distributed.destroy_process_group()
         group = None

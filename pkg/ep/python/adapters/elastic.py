@@ -2,7 +2,7 @@
 import json
 import os
 
-from collectivex_rank import Bound, comm, open_torch, settle, tensor, version
+from collectivex_rank import Bound, comm, end, open_torch, parted, settle, tensor, version
 import collectivex_rank as rank
 
 library = torch = None
@@ -85,32 +85,23 @@ def bind(x, scales, expert, weight, tokens, _):
     layout = None
 
 
-def sent():
-    return bound.x if bound.scales is None else (bound.x, bound.scales)
-
-
-def received(x):
-    global rows, scales
-    rows, scales = x if isinstance(x, tuple) else (x, None)
-
-
 def dispatch():
-    global handle, ids, weights, layout
+    global handle, rows, scales, ids, weights, layout
     x, ids, weights, handle, _ = library_dispatch(
         topk_idx=bound.expert, topk_weights=bound.weight, num_experts=case["experts"],
         num_max_tokens_per_rank=case["capacity"], expert_alignment=1, do_handle_copy=True, do_cpu_sync=True, do_expand=False)
-    received(x)
+    rows, scales = parted(x)
     layout = handle
 
 
 def cached():
-    global handle
+    global handle, rows, scales
     x, _, _, handle, _ = library_dispatch(handle=layout)
-    received(x)
+    rows, scales = parted(x)
 
 
 def library_dispatch(**of):
-    return buffer.dispatch(sent(), **of, **launch)
+    return buffer.dispatch(bound.sent(), **of, **launch)
 
 
 def combine(staged):
@@ -158,8 +149,5 @@ def staging():
 
 def close():
     global buffer
-    if buffer is not None:
-        torch.cuda.synchronize()
-        comm.barrier()
-        buffer.destroy()
-        buffer = None
+    end(buffer)
+    buffer = None

@@ -101,6 +101,23 @@ class Bound:
         self.expert = tensor(expert, (tokens, topk), ids)
         self.weight = tensor(weight, (tokens, topk), torch.float32)
 
+    def sent(self):
+        """What a dispatch takes."""
+        return self.x if self.scales is None else (self.x, self.scales)
+
+
+def parted(x):
+    """The rows and the scales of what a dispatch returns, which is rows alone without scales."""
+    return x if isinstance(x, tuple) else (x, None)
+
+
+def end(buffer):
+    """Destroys the buffer of a library, after all work of all ranks."""
+    if buffer is not None:
+        torch.cuda.synchronize()
+        comm.barrier()
+        buffer.destroy()
+
 
 def settle():
     """Before anything is timed: no garbage collection comes between two calls."""

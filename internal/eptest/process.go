@@ -1,0 +1,103 @@
+package eptest
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/pkg/ep"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/rendezvous"
+)
+
+// rankVariable makes a test binary one rank: "rank/world/faults/store".
+const rankVariable = "CX_TEST_EP_RANK"
+
+// Main is for TestMain: in a process that Processes has started it runs the rank and exits,
+// else it returns.
+func Main(find func(plan.Case) (rank.Opener, error)) {
+	text, ok := os.LookupEnv(rankVariable)
+	if !ok {
+		return
+	}
+	if err := runRank(text, find); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+func runRank(text string, find func(plan.Case) (rank.Opener, error)) error {
+	fields := strings.SplitN(text, "/", 4)
+	var place rank.Place
+	if _, err := fmt.Sscan(fields[0], &place.Rank); err != nil {
+		return err
+	}
+	if _, err := fmt.Sscan(fields[1], &place.World); err != nil {
+		return err
+	}
+	place.LocalRank = place.Rank
+	faults, err := rank.ParseFaults(fields[2], ep.FaultKinds()...)
+	if err != nil {
+		return err
+	}
+	store, err := rendezvous.OpenFile(fields[3])
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), Limit)
+	defer cancel()
+	return rank.Loop(ctx, place, store, find, faults, os.Stderr)
+}
+
+// Ended is what the processes of a group left.
+type Ended struct {
+	Streams [][]rank.Stream // by case and rank
+	Logs    []string        // what each rank printed
+	Errs    []error         // how it ended
+}
+
+// Processes runs the cases in one warm group, a process of this test binary for each rank;
+// its TestMain calls Main. If together, a rank that ends badly ends the others, as a shard
+// does.
+func Processes(t *testing.T, together bool, faults string, cases ...plan.Case) (e Ended) {
+	t.Helper()
+	root := t.TempDir()
+	store, err := rendezvous.OpenFile(root)
+	require.NoError(t, err)
+	defer store.Close()
+	Order(t, store, cases...)
+	ctx, cancel := context.WithTimeout(t.Context(), Limit)
+	defer cancel()
+	world := cases[0].World
+	outputs := make([]strings.Builder, world)
+	e.Errs = make([]error, world)
+	ends := make(chan struct{})
+	for r := range world {
+		cmd := exec.CommandContext(ctx, os.Args[0])
+		cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d/%d/%s/%s", rankVariable, r, world, faults, root))
+		cmd.Stdout, cmd.Stderr = &outputs[r], &outputs[r]
+		require.NoError(t, cmd.Start())
+		go func() {
+			if e.Errs[r] = cmd.Wait(); e.Errs[r] != nil && together {
+				cancel()
+			}
+			ends <- struct{}{}
+		}()
+	}
+	for range world {
+		<-ends
+	}
+	for i := range outputs {
+		e.Logs = append(e.Logs, outputs[i].String())
+	}
+	e.Streams = Streams(t, store, cases...)
+	return e
+}
