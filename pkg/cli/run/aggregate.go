@@ -37,7 +37,7 @@ ignored. Without --matrix, missing cases cannot be found.`,
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			if len(in) == 0 || out == "" {
-				return cli.UsageError("aggregate needs --in and -o")
+				return cli.UsageError("aggregate needs --in and -o; see 'cxrun aggregate --help'")
 			}
 			if err := checkInputs(in); err != nil {
 				return err

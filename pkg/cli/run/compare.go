@@ -35,7 +35,9 @@ comparison key. A case that has no counterpart is listed with the factors that d
 The unit is a run with ranks of its own. A case is faster or slower if its shift is beyond
 --min-effect and beyond the noise floor, which comes from the repeats. It is the same if
 shift and floor together are within --min-effect. Everything else is unclear: with fewer
-than five runs a side, that is every case.
+than five runs a side, that is every case. Of many cases, a few are beyond their floor by
+chance: q is how likely that is, given their number, and with a q above 0.05 a case is
+unclear, too.
 
 --confirm measures what is suspect again: eight runs a side in pairs, in the order OLD NEW,
 NEW OLD and so on. It needs to know how OLD and NEW are run: as commands that take the flags

@@ -27,7 +27,7 @@ standard output as text. With --format it always goes to standard output.`,
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			if len(in) == 0 {
-				return cli.UsageError("summarize needs --in")
+				return cli.UsageError("summarize needs --in; see 'cxrun summarize --help'")
 			}
 			if err := checkFormat(format); err != nil {
 				return err
