@@ -20,7 +20,7 @@ func TestReliabilityTablesNameTests(t *testing.T) {
 	require.NoError(t, err)
 	row := regexp.MustCompile("(?m)^\\|.*\\| `([a-z/0-9]+)` (Test[A-Za-z0-9]+)(?:/([^|]+))? \\|$")
 	rows := row.FindAllStringSubmatch(string(page), -1)
-	head := regexp.MustCompile(`^\| Injected \| Detected by \| Outcome \| Lost \| Test \||^\|---`)
+	head := regexp.MustCompile(`^\| Injected (\| Times )?\| Detected by \| Outcome \| Lost \| Test \||^\|---`)
 	for line := range strings.SplitSeq(string(page), "\n") {
 		if strings.HasPrefix(line, "|") && !head.MatchString(line) {
 			require.Regexp(t, row, line, "a row ends with the test that injects its fault, and names one")

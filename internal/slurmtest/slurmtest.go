@@ -3,7 +3,9 @@
 package slurmtest
 
 import (
+	"bytes"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -25,6 +27,13 @@ const hostName = "localhost"
 // does it return true.
 func Start(t *testing.T, nodes int) bool {
 	t.Helper()
+	return start(t, nodes, func() int { return freePorts(t, nodes+1) })
+}
+
+// start starts a cluster at the ports from the one that ports returns on. Another process may
+// take them before Slurm does: then it asks for others.
+func start(t *testing.T, nodes int, ports func() int) bool {
+	t.Helper()
 	if os.Getenv("CX_E2E") != "1" {
 		t.Skip("CX_E2E=1 needs root and Debian's slurmctld, slurmd, slurm-client and munge")
 	}
@@ -38,10 +47,18 @@ func Start(t *testing.T, nodes int) bool {
 	require.NoError(t, os.Chmod(dir, 0o755)) // munge wants its socket within reach of all
 	_, here, _, _ := runtime.Caller(0)
 	scripts := filepath.Join(filepath.Dir(here), "..", "..", "testdata", "slurm")
-	up := exec.Command(filepath.Join(scripts, "up.sh"), dir)
-	up.Env = append(os.Environ(), fmt.Sprintf("SLURM_TEST_NODES=%d", nodes), fmt.Sprintf("SLURM_TEST_PORT_BASE=%d", freePorts(t, nodes+1)))
-	out, err := up.CombinedOutput()
-	require.NoError(t, err, "%s", out)
+	const tries = 10
+	for try := 1; ; try++ {
+		up := exec.Command(filepath.Join(scripts, "up.sh"), dir)
+		up.Env = append(os.Environ(), fmt.Sprintf("SLURM_TEST_NODES=%d", nodes), fmt.Sprintf("SLURM_TEST_PORT_BASE=%d", ports()))
+		out, err := up.CombinedOutput()
+		if err == nil {
+			break
+		}
+		if try == tries || !bytes.Contains(out, []byte("Address already in use")) {
+			require.NoError(t, err, "%s", out)
+		}
+	}
 	t.Cleanup(func() {
 		out, err := exec.Command(filepath.Join(scripts, "down.sh"), dir).CombinedOutput()
 		require.NoError(t, err, "%s", out)
@@ -80,11 +97,12 @@ func Jobs(t *testing.T) string {
 	return string(out)
 }
 
-// freePorts returns the first of n neighbouring ports that nobody listens on.
+// freePorts returns the first of n neighbouring ports that nobody listens on, below those that
+// the kernel gives to whoever asks for any.
 func freePorts(t *testing.T, n int) int {
 	t.Helper()
-	for base := 20000 + os.Getpid()%10000; base < 60000; base += n {
-		if free(base, n) {
+	for range 1000 {
+		if base := 10000 + rand.IntN(20000); free(base, n) {
 			return base
 		}
 	}
@@ -92,9 +110,10 @@ func freePorts(t *testing.T, n int) int {
 	return 0
 }
 
+// free reports whether nobody listens on n ports from base on, at any address.
 func free(base, n int) bool {
 	for port := base; port < base+n; port++ {
-		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+		l, err := net.Listen("tcp4", fmt.Sprintf("0.0.0.0:%d", port))
 		if err != nil {
 			return false
 		}

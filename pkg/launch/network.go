@@ -44,10 +44,12 @@ func Unset() error {
 
 // networkVariables select a network. NCCL's are also RCCL's.
 var networkVariables = []string{
+	"EP_NIC_NAME", "EP_OVERRIDE_RDMA_SL",
 	"MORI_IB_GID_INDEX", "MORI_RDMA_DEVICES", "MORI_RDMA_SL", "MORI_RDMA_TC", "MORI_SOCKET_IFNAME",
 	"NCCL_CROSS_NIC", "NCCL_IB_GID_INDEX", "NCCL_IB_HCA", "NCCL_IB_SL", "NCCL_IB_TC", "NCCL_SOCKET_IFNAME",
 	"NVSHMEM_BOOTSTRAP_UID_SOCK_IFNAME", "NVSHMEM_HCA_LIST", "NVSHMEM_IB_GID_INDEX", "NVSHMEM_IB_SL", "NVSHMEM_IB_TRAFFIC_CLASS",
 	"UCCL_IB_GID_INDEX", "UCCL_IB_HCA", "UCCL_IB_SL", "UCCL_IB_TC", "UCCL_SOCKET_IFNAME",
+	"UCX_IB_GID_INDEX", "UCX_IB_SL", "UCX_IB_TRAFFIC_CLASS", "UCX_NET_DEVICES",
 }
 
 // Env is the variables that select the network for the ranks of c. Those of one node select
@@ -76,23 +78,28 @@ func (n Network) selection() map[string]string {
 		set(n.Socket, "MORI_SOCKET_IFNAME", "UCCL_SOCKET_IFNAME")
 	}
 	if len(n.Devices) > 0 {
-		var names []string
+		var names, ports []string
 		for _, d := range n.Devices {
-			name, _, _ := strings.Cut(d, ":")
-			names = append(names, name)
+			name, port, one := strings.Cut(d, ":")
+			if !one {
+				port = "1" // UCX takes no device without a port
+			}
+			names, ports = append(names, name), append(ports, name+":"+port)
 		}
 		set("="+strings.Join(n.Devices, ","), "NCCL_IB_HCA", "UCCL_IB_HCA")
 		set(strings.Join(n.Devices, ","), "NVSHMEM_HCA_LIST")
 		set(strings.Join(slices.Compact(names), ","), "MORI_RDMA_DEVICES")
+		set(strings.Join(ports, ","), "UCX_NET_DEVICES")
+		set(names[0], "EP_NIC_NAME") // DeepEP derives its number of SMs from the rate of one
 	}
 	number := func(value *int, names ...string) {
 		if value != nil {
 			set(strconv.Itoa(*value), names...)
 		}
 	}
-	number(n.GIDIndex, "NCCL_IB_GID_INDEX", "NVSHMEM_IB_GID_INDEX", "UCCL_IB_GID_INDEX", "MORI_IB_GID_INDEX")
-	number(n.ServiceLevel, "NCCL_IB_SL", "NVSHMEM_IB_SL", "UCCL_IB_SL", "MORI_RDMA_SL")
-	number(n.TrafficClass, "NCCL_IB_TC", "NVSHMEM_IB_TRAFFIC_CLASS", "UCCL_IB_TC", "MORI_RDMA_TC")
+	number(n.GIDIndex, "NCCL_IB_GID_INDEX", "NVSHMEM_IB_GID_INDEX", "UCCL_IB_GID_INDEX", "MORI_IB_GID_INDEX", "UCX_IB_GID_INDEX")
+	number(n.ServiceLevel, "NCCL_IB_SL", "NVSHMEM_IB_SL", "UCCL_IB_SL", "MORI_RDMA_SL", "UCX_IB_SL", "EP_OVERRIDE_RDMA_SL")
+	number(n.TrafficClass, "NCCL_IB_TC", "NVSHMEM_IB_TRAFFIC_CLASS", "UCCL_IB_TC", "MORI_RDMA_TC", "UCX_IB_TRAFFIC_CLASS")
 	if n.RailIsolated {
 		set("0", "NCCL_CROSS_NIC")
 	}

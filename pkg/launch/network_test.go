@@ -105,9 +105,10 @@ func TestNetworkOfRanksOnSeveralNodes(t *testing.T) {
 	require.Equal(t, map[string]string{
 		"NCCL_SOCKET_IFNAME": "=bond0", "NVSHMEM_BOOTSTRAP_UID_SOCK_IFNAME": "=bond0", "MORI_SOCKET_IFNAME": "bond0", "UCCL_SOCKET_IFNAME": "bond0",
 		"NCCL_IB_HCA": "=mlx5_0:1,mlx5_1", "UCCL_IB_HCA": "=mlx5_0:1,mlx5_1", "NVSHMEM_HCA_LIST": "mlx5_0:1,mlx5_1", "MORI_RDMA_DEVICES": "mlx5_0,mlx5_1",
-		"NCCL_IB_GID_INDEX": "3", "NVSHMEM_IB_GID_INDEX": "3", "UCCL_IB_GID_INDEX": "3", "MORI_IB_GID_INDEX": "3",
-		"NCCL_IB_SL": "0", "NVSHMEM_IB_SL": "0", "UCCL_IB_SL": "0", "MORI_RDMA_SL": "0",
-		"NCCL_IB_TC": "106", "NVSHMEM_IB_TRAFFIC_CLASS": "106", "UCCL_IB_TC": "106", "MORI_RDMA_TC": "106",
+		"UCX_NET_DEVICES": "mlx5_0:1,mlx5_1:1", "EP_NIC_NAME": "mlx5_0",
+		"NCCL_IB_GID_INDEX": "3", "NVSHMEM_IB_GID_INDEX": "3", "UCCL_IB_GID_INDEX": "3", "MORI_IB_GID_INDEX": "3", "UCX_IB_GID_INDEX": "3",
+		"NCCL_IB_SL": "0", "NVSHMEM_IB_SL": "0", "UCCL_IB_SL": "0", "MORI_RDMA_SL": "0", "UCX_IB_SL": "0", "EP_OVERRIDE_RDMA_SL": "0",
+		"NCCL_IB_TC": "106", "NVSHMEM_IB_TRAFFIC_CLASS": "106", "UCCL_IB_TC": "106", "MORI_RDMA_TC": "106", "UCX_IB_TRAFFIC_CLASS": "106",
 		"NCCL_CROSS_NIC": "0",
 	}, env)
 	require.Equal(t, networkVariables, slices.Sorted(maps.Keys(env)), "ranks of one node unset all of them")

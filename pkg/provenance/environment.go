@@ -41,7 +41,7 @@ var prefixes = []string{
 	"NCCL_", "RCCL_", "NVSHMEM_", "MSCCL_", "MSCCLPP_", "UCX_", "ROCSHMEM_", "MORI_", "UCCL_", "DEEPEP_", "EP_",
 	"FLASHINFER_", "MC_", "NIXL_", "HSA_", "GPU_MAX_HW_QUEUES", "CUDA_DEVICE_MAX_CONNECTIONS",
 	"CUDA_DEVICE_ORDER", "CUDA_MODULE_LOADING", "HIP_FORCE_DEV_KERNARG", "OMP_NUM_THREADS",
-	"TORCH_NCCL_", "TORCH_SYMMMEM", "FI_", "IBV_", "MLX5_",
+	"TORCH_NCCL_", "TORCH_SYMMMEM", "FI_", "IBV_", "MLX5_", "EP_NIC_NAME", "EP_OVERRIDE_RDMA_SL",
 }
 
 // Relevant returns those of environ ("NAME=value") that change what a communication library

@@ -145,6 +145,14 @@ type outcome struct {
 // dispatch runs the workflow of the repository.
 func (s *stage) dispatch(t *testing.T, r request) *outcome {
 	t.Helper()
+	act, output := s.command(t, r)
+	return s.outcome(t, output, act.Run())
+}
+
+// command returns act, which runs the workflow of the repository, and the file to which it
+// writes.
+func (s *stage) command(t *testing.T, r request) (*exec.Cmd, string) {
+	t.Helper()
 	require.NoError(t, os.MkdirAll(s.artifacts, 0o755))
 	file := r.file
 	if file == "" {
@@ -170,7 +178,7 @@ func (s *stage) dispatch(t *testing.T, r request) *outcome {
 
 	output, err := os.CreateTemp(s.dir, "output-")
 	require.NoError(t, err)
-	defer output.Close()
+	t.Cleanup(func() { _ = output.Close() })
 	cmd := exec.Command(s.act, args...)
 	cmd.Stdout, cmd.Stderr = output, output
 	cmd.Dir = filepath.Join(s.repositories, repository)
@@ -178,8 +186,14 @@ func (s *stage) dispatch(t *testing.T, r request) *outcome {
 		"PATH="+filepath.Join(s.dir, "bin")+":"+os.Getenv("PATH"), "CX_ACT_OUTPUT="+output.Name(), "HOME="+filepath.Join(s.dir, "home"), "GIT_CONFIG_GLOBAL=/dev/null",
 		"CX_STANDIN_ARTIFACTS="+s.artifacts, "CX_STANDIN_REPOSITORIES="+s.repositories)
 	cmd.Env = append(cmd.Env, r.env...)
-	o := &outcome{failed: cmd.Run() != nil}
-	out, err := os.ReadFile(output.Name())
+	return cmd, output.Name()
+}
+
+// outcome reads what act wrote to a file, and how it ended.
+func (s *stage) outcome(t *testing.T, output string, ended error) *outcome {
+	t.Helper()
+	o := &outcome{failed: ended != nil}
+	out, err := os.ReadFile(output)
 	require.NoError(t, err)
 	if log := os.Getenv("CX_ACT_LOG"); log != "" {
 		require.NoError(t, os.WriteFile(log, out, 0o644))

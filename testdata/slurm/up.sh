@@ -116,6 +116,14 @@ LUA
 # --- daemons: each forks into the background and writes its pid file ---
 export SLURM_CONF=$D/slurm.conf
 slurmctld -c
+# Another process may have its port. A slurmd would wait long for that one's answer.
+limit=2
+until [[ $(timeout "$limit" scontrol ping 2>/dev/null) == *"is UP"* ]]; do
+  if grep -h 'Address already in use' "$D"/log/slurmctld.log >&2; then exit 1; fi
+  limit=$((limit < 50 ? 2 * limit : 100))
+  [ "$SECONDS" -lt 600 ] || { tail -n 20 "$D"/log/*.log >&2; exit 1; }
+  sleep 0.05
+done
 {
   echo "127.0.0.1 localhost $HOST"
   for ((i = 1; i <= NODES; i++)); do echo "127.0.0.$((i + 1)) node$i"; done
@@ -134,6 +142,7 @@ done
 
 # --- wait until every node is idle ---
 for ((end = SECONDS + 600; SECONDS < end; )); do
+  if grep -h 'Address already in use' "$D"/log/*.log >&2; then exit 1; fi
   # a daemon that could not bind dies after it has forked; pid 1 may be slow
   # to reap it, so look for a zombie too
   for f in "$D"/run/*.pid; do
