@@ -66,7 +66,15 @@ func (e *Examiner) Examine(backends []catalog.Backend) []Finding {
 		b := &backends[i]
 		vendor, found := e.backend(b)
 		if len(lacking(found)) == 0 {
-			found = slices.Insert(found, 0, Finding{State: Ready, Text: e.with(b, vendor)})
+			text := e.with(b, vendor)
+			if vendor == "" {
+				lanes, notes := e.hostLanes(b)
+				if len(lanes) > 0 {
+					text += "; transfers over " + strings.Join(lanes, ", ")
+				}
+				found = append(found, notes...)
+			}
+			found = slices.Insert(found, 0, Finding{State: Ready, Text: text})
 		}
 		for _, f := range found {
 			f.Backend = b.Name

@@ -213,8 +213,14 @@ type TransferWrong struct {
 // them.
 func (w *TransferWrong) Classes() []WrongClass {
 	return []WrongClass{
-		{"torn", &w.Torn}, {"stale", &w.Stale}, {"misplaced", &w.Misplaced}, {"not written", &w.NotWritten},
-		{"corrupted", &w.Corrupted}, {"guard", &w.Guard}, {"source", &w.Source}, {"late", &w.Late},
+		{"torn", &w.Torn},
+		{"stale", &w.Stale},
+		{"misplaced", &w.Misplaced},
+		{"not written", &w.NotWritten},
+		{"corrupted", &w.Corrupted},
+		{"guard", &w.Guard},
+		{"source", &w.Source},
+		{"late", &w.Late},
 	}
 }
 

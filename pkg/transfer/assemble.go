@@ -182,10 +182,11 @@ func (a assembly) rows() error {
 	return nil
 }
 
-// rounded has milliseconds with three decimals, as existing readers know them.
+// rounded has whole nanoseconds. CollectiveX rounds to microseconds, and a small burst
+// over shared memory would take none.
 func rounded(b result.Burst) result.Burst {
 	for _, v := range []*float64{&b.P50, &b.P95, &b.Min, &b.Max} {
-		*v = round(*v, 3)
+		*v = round(*v, 6)
 	}
 	return b
 }

@@ -180,7 +180,7 @@ func (b *bench) connect(ctx context.Context, pool int64) (float64, error) {
 	var millis float64
 	if b.posts() {
 		request := [][]Block{{{Local: guardBytes, Remote: guardBytes, Bytes: wordBytes}}}
-		if _, err := b.burst(ctx, b.block.Ops[0], request, nil); err != nil {
+		if err := b.burst(ctx, b.block.Ops[0], request, nil); err != nil {
 			return 0, err
 		}
 		millis = since(start)
@@ -239,7 +239,7 @@ func (b *bench) first(ctx context.Context, op string) error {
 		request := [][]Block{{{Local: guardBytes, Remote: guardBytes, Bytes: bytes}}}
 		for range b.block.Timing.Warmup + b.block.Timing.Reps*b.block.Timing.Trials {
 			var one trial
-			if _, err := b.burst(ctx, op, request, &one); err != nil {
+			if err := b.burst(ctx, op, request, &one); err != nil {
 				return err
 			}
 			f.Millis = append(f.Millis, one.Latency...)
@@ -259,7 +259,7 @@ func (b *bench) trial(ctx context.Context, row, n int) error {
 	out := trial{Row: row, Trial: n}
 	if b.posts() {
 		for i := range timing.Warmup {
-			if _, err := b.burst(ctx, x.row.Op, x.sets[i%len(x.sets)], nil); err != nil {
+			if err := b.burst(ctx, x.row.Op, x.sets[i%len(x.sets)], nil); err != nil {
 				return err
 			}
 		}
@@ -270,14 +270,13 @@ func (b *bench) trial(ctx context.Context, row, n int) error {
 		if slices.Contains(checked, i) {
 			at := check{Row: row, Op: x.row.Op, Trial: n, Rep: i}
 			err := b.checked(ctx, at, x.blocks(set), func() error {
-				_, err := b.burst(ctx, x.row.Op, x.sets[set], &out)
-				return err
+				return b.burst(ctx, x.row.Op, x.sets[set], &out)
 			})
 			if err != nil {
 				return err
 			}
 		} else if b.posts() {
-			if _, err := b.burst(ctx, x.row.Op, x.sets[set], &out); err != nil {
+			if err := b.burst(ctx, x.row.Op, x.sets[set], &out); err != nil {
 				return err
 			}
 		}
@@ -472,7 +471,7 @@ func (b *bench) released(ctx context.Context, op string) error {
 
 // burst makes, posts and completes the requests of a burst, and adds its times to out, if
 // that is not nil. The clock stops before the requests are released.
-func (b *bench) burst(ctx context.Context, op string, requests [][]Block, out *trial) (time.Duration, error) {
+func (b *bench) burst(ctx context.Context, op string, requests [][]Block, out *trial) error {
 	posted := make([]Request, len(requests))
 	ends := make([]float64, len(requests))
 	var prepare, post time.Duration
@@ -481,19 +480,19 @@ func (b *bench) burst(ctx context.Context, op string, requests [][]Block, out *t
 	for i, blocks := range requests {
 		var err error
 		if posted[i], err = b.engine.Prepare(op, blocks); err != nil {
-			return 0, err
+			return err
 		}
 		ready := time.Now()
 		prepare += ready.Sub(at)
 		if err := posted[i].Post(); err != nil {
-			return 0, err
+			return err
 		}
 		at = time.Now()
 		post += at.Sub(ready)
 	}
 	for i, request := range posted {
 		if err := b.wait(ctx, request); err != nil {
-			return 0, err
+			return err
 		}
 		at = time.Now()
 		ends[i] = millis(at.Sub(start))
@@ -501,7 +500,7 @@ func (b *bench) burst(ctx context.Context, op string, requests [][]Block, out *t
 	latency := at.Sub(start)
 	for _, request := range posted {
 		if err := request.Release(); err != nil {
-			return 0, err
+			return err
 		}
 	}
 	if out != nil {
@@ -511,7 +510,7 @@ func (b *bench) burst(ctx context.Context, op string, requests [][]Block, out *t
 		out.Post = append(out.Post, millis(post))
 		out.Release = append(out.Release, since(at))
 	}
-	return latency, nil
+	return nil
 }
 
 // wait polls until a request is done.

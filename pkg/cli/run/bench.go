@@ -27,8 +27,8 @@ func newBench(s cli.Streams) *cobra.Command {
 Flags and columns have the names and the meaning of nccl-tests'; docs/bench.md lists
 the differences flag by flag.
 
-'cxrun bench ep' measures expert-parallel dispatch and combine, and 'cxrun bench schedule' a
-collective by the steps of a schedule.
+'cxrun bench ep' measures expert-parallel dispatch and combine, 'cxrun bench schedule' a
+collective by the steps of a schedule, and 'cxrun bench kv' transfers of KV caches.
 
 Operations: ` + strings.Join(vocab.Ops(), ", ") + `.
 
@@ -57,7 +57,7 @@ threshold is missed, and 3 if this machine cannot run the case.`,
 		"op": append(vocab.RedOps(), catalog.All), "datatype": append(vocab.DTypes(), catalog.All),
 		"buffers": bench.Buffers(), "backend": append(slices.Sorted(maps.Keys(families()[plan.FamilyCollective].Backends)), bench.Auto),
 	})
-	cmd.AddCommand(newBenchEP(s), newBenchSchedule(s))
+	cmd.AddCommand(newBenchEP(s), newBenchSchedule(s), newBenchKV(s))
 	return cmd
 }
 
@@ -105,6 +105,28 @@ and after the timing, and after the last windows and chains, also with changed i
 	cmd.RunE = func(c *cobra.Command, _ []string) error { return benchEP(c, s, flags) }
 	cmd.SetUsageFunc(usage(groups))
 	complete(cmd, map[string][]string{"mode": vocab.EPModes(), "precision": vocab.Precisions(), "phase": vocab.Phases()})
+	return cmd
+}
+
+func newBenchKV(s cli.Streams) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "kv",
+		Short: "Measure transfers of KV caches between two ranks",
+		Long: `Measure transfers of a KV cache between two ranks on this machine: bursts of requests
+over a grid of context lengths, page sizes and burst sizes, and the same bytes as one
+block. Every word of both pools is compared after some of the timed bursts.
+
+The exit code is 1 if a word is wrong, the case failed or a threshold is missed, and 3 if
+this machine cannot run it.`,
+		Example: `  cxrun bench kv
+  cxrun bench kv --cache kv-gqa --isl 256,1024 --page 16 --batch 1,8 --lane vm
+  cxrun bench kv --cache kv-dsv4 --isl 2048 --page 256 --ops push --min-gbps 1 --json`,
+		Args: cobra.NoArgs,
+	}
+	flags, groups := bench.NewKVFlags(cmd.Flags())
+	cmd.RunE = func(c *cobra.Command, _ []string) error { return benchKV(c, s, flags) }
+	cmd.SetUsageFunc(usage(groups))
+	complete(cmd, map[string][]string{"lane": vocab.Lanes(), "ops": vocab.TransferOps(), "arrangement": vocab.Arrangements()})
 	return cmd
 }
 
@@ -204,6 +226,37 @@ func benchEP(c *cobra.Command, s cli.Streams, flags *bench.EPFlags) error {
 		return err
 	}
 	return b.end(s, report, nil, report.Err())
+}
+
+func benchKV(c *cobra.Command, s cli.Streams, flags *bench.KVFlags) error {
+	defer whileRead(c)()
+	started := time.Now()
+	b, err := newBenchRun(c.Context(), s, flags.Output, plan.FamilyTransfer, plan.TransferRanks, flags.Plan)
+	if err != nil {
+		return err
+	}
+	defer b.drop()
+
+	program := "cxrun " + cli.Build()
+	report := bench.NewKVReport(bench.NewHead(program, arguments(c), started, b.place.backend.Name, b.world), flags)
+	if !flags.JSON {
+		fmt.Fprintf(b.shown, "# %s: transfers of KV caches on backend %s (%s)\n", program, b.place.backend.Name, b.place.note)
+	}
+	err = b.run(c.Context(), s, func(d result.Document) error {
+		answer, ok := d.(*result.TransferDocument)
+		if !ok {
+			return fmt.Errorf("document of type %T for a transfer", d)
+		}
+		report.Add(answer)
+		if !flags.JSON && !bench.Lacking(answer.Outcome) {
+			bench.PrintKV(b.shown, answer)
+		}
+		return nil
+	}, nil)
+	if err != nil {
+		return err
+	}
+	return b.end(s, report, report.Violations, report.Err())
 }
 
 // arguments are the command line as the flags were understood.

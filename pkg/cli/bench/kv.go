@@ -1,0 +1,193 @@
+package bench
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/collectivex/collectivex/pkg/catalog"
+	"github.com/collectivex/collectivex/pkg/cli"
+	"github.com/collectivex/collectivex/pkg/foreign"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/planner"
+	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/vocab"
+)
+
+// KVFlags are the flags of a transfer of KV caches, as they were given.
+type KVFlags struct {
+	Output
+	cache, lane, arrangement string
+	isl, pages, batches      []int
+	ops                      []string
+	sampling                 string
+	minGBps                  float64
+}
+
+// NewKVFlags adds the flags to fs and returns them, with the groups in which help shows
+// them.
+func NewKVFlags(fs *pflag.FlagSet) (*KVFlags, []Group) {
+	f := &KVFlags{}
+	shape := newGroup("What is measured")
+	g := shape.Flags
+	g.StringVar(&f.cache, "cache", "kv-mla", "move the `CACHE` of the definitions: kv-dsv4, kv-dsv4-layers, kv-mla, kv-gqa or kv-tiny")
+	g.IntSliceVar(&f.isl, "isl", []int{128, 512}, "context of `N` tokens a request; a comma-separated list, ascending")
+	g.IntSliceVar(&f.pages, "page", []int{64}, "pages of `N` tokens; a comma-separated list, ascending")
+	g.IntSliceVar(&f.batches, "batch", []int{1, 4}, "bursts of `N` requests; a comma-separated list, ascending")
+	g.StringSliceVar(&f.ops, "ops", vocab.TransferOps(), "`OPS` of rank 1: pull reads the pool of rank 0, push writes it")
+	g.StringVar(&f.arrangement, "arrangement", vocab.Paged, "lay the blocks out as `WORD`: contiguous, strided or paged, which is scattered")
+	how := newGroup("How it is measured, and output")
+	g = how.Flags
+	g.StringVar(&f.Backend, "backend", Auto, "use backend `NAME`; auto uses one that can run on the GPUs here, otherwise host")
+	g.StringVar(&f.lane, "lane", vocab.LaneSharedMemory, "move the data over `LANE`: shm, memory that both ranks map, or vm, process_vm_readv and process_vm_writev")
+	g.StringVar(&f.sampling, "sampling", "quick-v1", "take the numbers of samples from `PROFILE`")
+	g.Float64Var(&f.minGBps, "min-gbps", 0, "exit 1 if the median rate of a row is below `GBPS`")
+	f.Output.flags(how)
+	f.Definitions.AddFlag(g)
+	groups := []Group{shape, how}
+	for _, group := range groups {
+		fs.AddFlagSet(group.Flags)
+	}
+	return f, groups
+}
+
+// Plan is the measurement with a backend on a world of ranks.
+func (f *KVFlags) Plan(cat *catalog.Catalog, be *catalog.Backend, world int) (planner.Direct, error) {
+	d := planner.Direct{Suite: Name, Backend: be.Name, World: world, Repeats: 1}
+	for _, name := range []struct {
+		what, got string
+		names     []string
+	}{
+		{"cache", f.cache, cat.Words("kv cache")},
+		{"lane", f.lane, vocab.Lanes()},
+		{"arrangement", f.arrangement, vocab.Arrangements()},
+		{"sampling profile", f.sampling, cat.Words("sampling")},
+	} {
+		if err := known(name.what, name.got, name.names); err != nil {
+			return d, err
+		}
+	}
+	for _, op := range f.ops {
+		if err := known("operation", op, vocab.TransferOps()); err != nil {
+			return d, err
+		}
+	}
+	for _, list := range []struct {
+		flag string
+		of   []int
+	}{{"--isl", f.isl}, {"--page", f.pages}, {"--batch", f.batches}} {
+		if n := list.of; len(n) == 0 || n[0] < 1 || n[len(n)-1] > mostTokens || !slices.IsSorted(n) || len(slices.Compact(slices.Clone(n))) < len(n) {
+			return d, cli.UsageError("%s %v: want numbers from 1 to %d in ascending order", list.flag, n, mostTokens)
+		}
+	}
+	cache, profile := cat.Cache(f.cache), cat.SamplingProfile(f.sampling).Transfer()
+	if len(f.ops) == 0 || len(slices.Compact(slices.Sorted(slices.Values(f.ops)))) < len(f.ops) {
+		return d, cli.UsageError("--ops %v: want pull, push or both", f.ops)
+	}
+	if profile == nil {
+		return d, cli.UsageError("--sampling %s: the profile has no sample counts of transfers", f.sampling)
+	}
+	for _, page := range f.pages {
+		if !cache.PageFits(page) {
+			return d, cli.UsageError("--page %d: pages do not hold whole entries of cache %s, in blocks of whole 8-byte words", page, f.cache)
+		}
+	}
+	t := planner.Transfer(cache, *profile)
+	t.Mode, t.Routing, t.ISLLadder, t.PageTokens, t.BatchSizes, t.Ops = f.lane, f.arrangement, f.isl, f.pages, f.batches, f.ops
+	d.Cases = []plan.Case{{
+		Family: plan.FamilyTransfer, Precision: cache.Precision, Sampling: f.sampling, Contract: vocab.ContractBurst, Block: t,
+	}}
+	return d, nil
+}
+
+// mostTokens bounds contexts, pages and bursts, as in definitions.
+const mostTokens = 1 << 20
+
+// KVReport is a transfer as JSON: a head and the document's own rows.
+type KVReport struct {
+	Head
+
+	CaseID        string                      `json:"case_id"`
+	ComparisonKey string                      `json:"comparison_key"`
+	Environment   map[string]string           `json:"environment"`
+	Workload      *result.TransferWorkload    `json:"workload"`
+	Measurement   *result.TransferMeasurement `json:"measurement"`
+	Outcome       result.Outcome              `json:"outcome"`
+	// Violations are the thresholds that were broken, one line each.
+	Violations []string `json:"violations"`
+	Passed     bool     `json:"passed"`
+
+	minGBps float64
+}
+
+// NewKVReport returns a report without the document.
+func NewKVReport(head Head, f *KVFlags) *KVReport {
+	head.Op = "kv"
+	return &KVReport{Head: head, Violations: []string{}, minGBps: f.minGBps}
+}
+
+// Add takes the document.
+func (p *KVReport) Add(d *result.TransferDocument) {
+	p.add(&d.Envelope)
+	p.CaseID, p.ComparisonKey, p.Environment = d.Identity.CaseID, d.ComparisonKey, environment(&d.Envelope)
+	p.Workload, p.Measurement, p.Outcome = &d.Workload, &d.Measurement, d.Outcome
+	for i := range d.Measurement.Rows {
+		if r := &d.Measurement.Rows[i]; r.GBps < p.minGBps {
+			p.Violations = append(p.Violations, fmt.Sprintf("%s: %.2f GB/s, and --min-gbps is %v", r.Name(), r.GBps, p.minGBps))
+		}
+	}
+	p.verdict.broken = len(p.Violations)
+	p.Passed = p.Err() == nil
+}
+
+// PrintKV prints a document, one line a row.
+func PrintKV(w io.Writer, d *result.TransferDocument) {
+	c, m := &d.Identity.Case, &d.Measurement
+	t := c.Transfer()
+	fmt.Fprintf(w, "# %s %s, blocks %s, over %s on %s\n", t.Workload, c.Precision, t.Routing, t.Mode, foreign.Line(d.Topology.DeviceProduct))
+	fmt.Fprintf(w, "# sampling %s: %d bursts of each row, %d of them checked; a burst is timed from its first handle to its last completion\n",
+		c.Sampling, t.Timing.Reps*t.Timing.Trials, t.Timing.Trials*min(t.Timing.Reps, 3))
+	if s := m.Setup; s != nil {
+		fmt.Fprintf(w, "# pool %d bytes, registered in %.3f ms; connected in %.3f ms\n", s.PoolBytes, s.RegisterMillis, s.ConnectMillis)
+	}
+	fmt.Fprintf(w, "#\n# %-5s %-5s %8s %5s %5s %9s %12s  %10s %10s %10s %9s  %s\n", "op", "kind", "isl", "page", "batch", "blocks", "bytes", "p50(ms)", "p95(ms)", "post(ms)", "GB/s", "check")
+	for i := range m.Rows {
+		r := &m.Rows[i]
+		page := "-"
+		if r.PageTokens != nil {
+			page = fmt.Sprint(*r.PageTokens)
+		}
+		check := "OK"
+		switch {
+		case !r.Verify.Passed:
+			check = "FAILED"
+		case !r.Complete:
+			check = "INCOMPLETE"
+		}
+		fmt.Fprintf(w, "  %-5s %-5s %8d %5s %5d %9d %12d  %10.3f %10.3f %10.3f %9.2f  %s\n", r.Op, r.Kind, r.ISL, page, r.Batch, r.Descs*r.Batch, r.ReqBytes*int64(r.Batch),
+			r.Latency.P50, r.Latency.P95, r.Parts.Post, r.GBps, check)
+	}
+	for i := range m.Rows {
+		if r := &m.Rows[i]; !r.Verify.Passed {
+			fmt.Fprintf(w, "# %s: %s\n", r.Name(), foreign.Line(r.Verify.Detail))
+		}
+	}
+	for _, f := range m.First {
+		fmt.Fprintf(w, "# %s of %d bytes: %.2f us\n", f.Op, f.Bytes, 1e3*f.Millis.P50)
+	}
+	for _, s := range m.Sustained {
+		fmt.Fprintf(w, "# %s sustained for %.2f s: %.2f GB/s, %.3f processor seconds per GB\n", s.Op, s.Seconds, s.GBps, s.CPU)
+	}
+	for _, f := range m.Fit {
+		fmt.Fprintf(w, "# %s: %.3f us per block (fit of %d rows, largest residual %.0f %%)\n", f.Op, f.Beta, f.Points, f.MaxPercent)
+	}
+	for _, x := range d.Workload.Dropped {
+		fmt.Fprintf(w, "# not measured: %d tokens, pages of %d, batch %d: %s\n", x.ISL, x.PageTokens, x.Batch, x.Reason)
+	}
+	if d.Outcome.Status != result.Success {
+		fmt.Fprintf(w, "# %s: %s\n", strings.ToUpper(d.Outcome.Status), foreign.Line(d.Outcome.Reasons.String()))
+	}
+}

@@ -1,0 +1,51 @@
+package run
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/internal/short"
+	"github.com/collectivex/collectivex/pkg/cli"
+	"github.com/collectivex/collectivex/pkg/cli/bench"
+	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/vocab"
+)
+
+// Two processes move a cache over each lane of the host. A planted fault and a threshold
+// that is missed end the command with 1, and what nobody can ask for with 2.
+func TestBenchKV(t *testing.T) {
+	short.Skip(t)
+	t.Setenv("TMPDIR", t.TempDir())
+	args := []string{"bench", "kv", "--backend", "host", "--cache", "kv-tiny", "--isl", "64", "--page", "16", "--batch", "1,2", "--sampling", "smoke"}
+	for _, lane := range []string{vocab.LaneSharedMemory, vocab.LaneProcessVM} {
+		code, stdout, stderr := cxrun(t, nil, append(args, "--json", "--lane", lane)...)
+		if code == cli.ExitEnvironment && lane == vocab.LaneProcessVM {
+			require.Contains(t, stderr, "process_vm", "a sandbox refuses it, and the command says so")
+			continue
+		}
+		require.Equal(t, cli.ExitOK, code, stderr)
+		var r bench.KVReport
+		require.NoError(t, json.Unmarshal([]byte(stdout), &r))
+		require.True(t, r.Passed)
+		require.Equal(t, "local-host-kv-tiny-"+lane+"-xfer-ep2-paged-bf16", r.CaseID)
+		require.Equal(t, lane, r.Measurement.Lane)
+		require.Len(t, r.Measurement.Rows, 2*3, "bulk and two batches, both ways")
+	}
+
+	code, _, stderr := cxrun(t, nil, append(args, "--ops", "push", "--min-gbps", "1e9")...)
+	require.Equal(t, cli.ExitFailed, code, stderr)
+	require.Contains(t, stderr, "push bulk 64 tokens, batch 1: ")
+	for flag, value := range map[string]string{"--cache": "kv-mlaa", "--isl": "64,64", "--page": "0", "--ops": "pull,pull", "--lane": "tcp"} {
+		code, _, stderr = cxrun(t, nil, append(args, flag, value)...)
+		require.Equal(t, cli.ExitUsage, code, "%s %s: %s", flag, value, stderr)
+	}
+
+	env := map[string]string{rank.FaultVariable: "case=*,rank=1,kind=half-block"}
+	code, stdout, _ := cxrun(t, env, append(args, "--ops", "pull")...)
+	require.Equal(t, cli.ExitFailed, code)
+	require.Regexp(t, `(?m)^  pull  paged +64 .* FAILED$`, stdout)
+	require.Regexp(t, `(?m)^# pull paged 64 tokens, pages of 16, batch 1: torn: \d+ of \d+ words wrong, the first at byte \d+ of the pool of rank 1, trial 0, burst 0$`, stdout)
+	require.Regexp(t, `(?m)^# INVALID: check-failed: torn, \d+ words$`, stdout)
+}

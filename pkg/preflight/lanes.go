@@ -1,0 +1,56 @@
+package preflight
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/collectivex/collectivex/pkg/catalog"
+	"github.com/collectivex/collectivex/pkg/sysfs"
+	"github.com/collectivex/collectivex/pkg/vocab"
+)
+
+// hostLanes returns the lanes over which a backend of the host can move data between two
+// processes here, and a note for each other one.
+func (e *Examiner) hostLanes(b *catalog.Backend) (usable []string, notes []Finding) {
+	t := b.Transfer()
+	if t == nil {
+		return nil, nil
+	}
+	for _, lane := range t.Lanes {
+		if lane == vocab.LaneProcessVM {
+			if why := processVM(e.root); why != "" {
+				notes = append(notes, Finding{State: Note, Text: "transfers cannot use lane vm: " + why})
+				continue
+			}
+		}
+		usable = append(usable, lane)
+	}
+	return usable, notes
+}
+
+// capSysPtrace is the bit of CAP_SYS_PTRACE.
+const capSysPtrace = 19
+
+// processVM says why one process cannot read the memory of another one that allows it;
+// empty if it can.
+func processVM(root sysfs.Root) string {
+	scope, _ := root.Number("proc/sys/kernel/yama/ptrace_scope")
+	effective, _ := strconv.ParseUint(strings.TrimSpace(root.Fields(":", "proc/self/status")["CapEff"]), 16, 64)
+	if scope > 2 || scope == 2 && effective>>capSysPtrace&1 == 0 {
+		return fmt.Sprintf("/proc/sys/kernel/yama/ptrace_scope is %d: set it to 1 or less", scope)
+	}
+	// A sandbox that refuses the call refuses it for the own memory, too.
+	var from, to uint64
+	local := []unix.Iovec{{Base: (*byte)(unsafe.Pointer(&to))}}
+	local[0].SetLen(8)
+	remote := []unix.RemoteIovec{{Base: uintptr(unsafe.Pointer(&from)), Len: 8}}
+	if _, err := unix.ProcessVMReadv(os.Getpid(), local, remote, 0); err != nil {
+		return fmt.Sprintf("process_vm_readv: %v: in a container, start it with --cap-add SYS_PTRACE", err)
+	}
+	return ""
+}

@@ -1,0 +1,120 @@
+package transfer
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/internal/plantest"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/vocab"
+)
+
+// What can happen to a block has a class each, and the first wrong byte is named.
+func TestClassesOfWrongWords(t *testing.T) {
+	dst, src := origin{poolOf(1), 7}, origin{poolOf(0), 7}
+	stale := origin{poolOf(0), 6}
+	blocks := []span{{dst: 10, src: 40, n: 8}, {dst: 30, src: 20, n: 8}}
+	arrived := func() []uint64 {
+		pool := make([]uint64, 64)
+		dst.paint(pool)
+		for _, b := range blocks {
+			for i := range b.n {
+				pool[b.dst+i] = src.word(b.src + i)
+			}
+		}
+		return pool
+	}
+	require.Equal(t, finding{Checked: 64}, destination(dst, src, arrived(), blocks))
+	for name, tc := range map[string]struct {
+		change func([]uint64)
+		want   result.TransferWrong
+		class  string
+		word   int64
+	}{
+		"nothing came":          {func(p []uint64) { copyWords(p, dst, 10, 10, 8) }, result.TransferWrong{NotWritten: 8}, "not written", 10},
+		"the burst before":      {func(p []uint64) { copyWords(p, stale, 10, 40, 8) }, result.TransferWrong{Stale: 8}, "stale", 10},
+		"another block":         {func(p []uint64) { copyWords(p, src, 30, 40, 8) }, result.TransferWrong{Misplaced: 8}, "misplaced", 30},
+		"half a block":          {func(p []uint64) { copyWords(p, dst, 14, 14, 4) }, result.TransferWrong{Torn: 4}, "torn", 14},
+		"half from before":      {func(p []uint64) { copyWords(p, stale, 10, 40, 3) }, result.TransferWrong{Torn: 3}, "torn", 10},
+		"two that did not come": {func(p []uint64) { copyWords(p, stale, 10, 40, 4); copyWords(p, dst, 14, 14, 4) }, result.TransferWrong{Torn: 8}, "torn", 10},
+		"a flipped bit":         {func(p []uint64) { p[31] ^= 1 << 60 }, result.TransferWrong{Corrupted: 1}, "corrupted", 31},
+		"in front of a block":   {func(p []uint64) { copyWords(p, src, 9, 39, 1) }, result.TransferWrong{Guard: 1}, "guard", 9},
+		"behind the last block": {func(p []uint64) { p[63] = 0 }, result.TransferWrong{Guard: 1}, "guard", 63},
+		"two faults":            {func(p []uint64) { p[63] = 0; p[12] = 0 }, result.TransferWrong{Guard: 1, Corrupted: 1}, "corrupted", 12},
+	} {
+		pool := arrived()
+		tc.change(pool)
+		require.Equal(t, finding{64, tc.want, tc.class, tc.word * wordBytes}, destination(dst, src, pool, blocks), name)
+	}
+
+	clean := destination(dst, src, arrived(), blocks)
+	pool := arrived()
+	pool[12] = 0
+	clean.later(destination(dst, src, pool, blocks))
+	require.Equal(t, finding{128, result.TransferWrong{Late: 1}, "late", 12 * wordBytes}, clean)
+
+	own := make([]uint64, 64)
+	src.paint(own)
+	require.Equal(t, finding{Checked: 64}, source(src, own))
+	own[3]++
+	require.Equal(t, finding{64, result.TransferWrong{Source: 1}, "source", 24}, source(src, own))
+}
+
+func copyWords(pool []uint64, from origin, at, index, n int) {
+	for i := range n {
+		pool[at+i] = from.word(index + i)
+	}
+}
+
+// In every arrangement the tables of a row are disjoint, inside of the pools, and the same
+// on both ranks; only scattered ones pair unlike places.
+func TestTablesAreDisjoint(t *testing.T) {
+	for _, arrangement := range vocab.Arrangements() {
+		c := plantest.Transfer(func(c *plan.Case) {
+			c.Transfer().Routing = arrangement
+			c.Transfer().Entries = []plan.CacheEntry{{Regions: 3, Tokens: 1, Bytes: 8}, {Regions: 2, Tokens: 32, Bytes: 24, Window: 64}}
+		})
+		block := c.Transfer()
+		points, _ := block.Points()
+		pool := poolBytes(block.PoolSlack, points[len(points)-1].Bytes)
+		for _, row := range result.AskedRows(block, points) {
+			b := newBursts(block, row, pool)
+			require.NoError(t, b.check(pool), row.Name())
+			require.GreaterOrEqual(t, len(b.sets), block.PoolSlack)
+			taken := map[int64]bool{}
+			var bytes int64
+			unlike := 0
+			for set := range b.sets {
+				require.Len(t, b.sets[set], row.Batch)
+				for _, x := range b.blocks(set) {
+					require.False(t, taken[x.Remote], "%s: two tables have the block at %d", row.Name(), x.Remote)
+					taken[x.Remote] = true
+					bytes += x.Bytes
+					if x.Local != x.Remote {
+						unlike++
+					}
+				}
+				require.Len(t, b.sets[set][0], row.Descs)
+			}
+			require.Equal(t, int64(len(b.sets)*row.Batch)*row.ReqBytes, bytes)
+			if row.Kind == vocab.KindPaged {
+				require.Equal(t, arrangement == vocab.Paged, unlike > len(taken)/2, row.Name())
+			}
+		}
+	}
+}
+
+// Blocks that overlap, or lie on a guard, are refused before anything is posted.
+func TestBadBlocksAreRefused(t *testing.T) {
+	const pool = 2*guardBytes + 4096
+	for name, blocks := range map[string][]Block{
+		"overlap":    {{guardBytes, guardBytes, 64}, {guardBytes + 64, guardBytes + 56, 64}},
+		"in front":   {{guardBytes - 8, guardBytes, 64}},
+		"at the end": {{pool - guardBytes - 56, guardBytes, 64}},
+	} {
+		b := bursts{sets: [][][]Block{{blocks}}}
+		require.Error(t, b.check(pool), name)
+	}
+}
