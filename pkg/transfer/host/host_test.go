@@ -117,20 +117,18 @@ func TestTransfersArriveWhole(t *testing.T) {
 
 // Each class of wrong words is found in the pool of the rank that has them, and named.
 func TestFaultsAreNamed(t *testing.T) {
-	pull := func(c *plan.Case) {
-		c.Transfer().Ops = plan.Words{vocab.Pull}
-		c.Transfer().BatchSizes = plan.Ladder{1}
-	}
-	push := func(c *plan.Case) {
-		c.Transfer().Ops = plan.Words{vocab.Push}
-		c.Transfer().BatchSizes = plan.Ladder{1}
+	only := func(op string) func(*plan.Case) {
+		return func(c *plan.Case) {
+			t := c.Transfer()
+			t.Ops, t.BatchSizes, t.Timing = plan.Words{op}, plan.Ladder{1}, plan.Repetitions{Reps: 2, Trials: 1}
+		}
 	}
 	for kind, class := range map[string]string{
 		transfer.FaultFlip: "corrupted", transfer.FaultHalf: "torn", transfer.FaultNotWritten: "not written", transfer.FaultStale: "stale",
 		transfer.FaultSwap: "misplaced", transfer.FaultGuard: "guard", transfer.FaultSource: "source", transfer.FaultLate: "late",
 	} {
 		t.Run(kind, func(t *testing.T) {
-			for rank, change := range []func(*plan.Case){push, pull} { // by destination
+			for rank, change := range []func(*plan.Case){only(vocab.Push), only(vocab.Pull)} { // by destination
 				if kind == transfer.FaultSource {
 					rank = 1 - rank
 				}
