@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/collectivex/collectivex/internal/plantest"
 	"github.com/collectivex/collectivex/internal/resulttest"
 	"github.com/collectivex/collectivex/pkg/compare"
 	"github.com/collectivex/collectivex/pkg/plan"
@@ -341,4 +342,30 @@ func TestABusyMachineConfirmsNothing(t *testing.T) {
 		require.Equal(t, compare.Unclear, k.Status)
 	}
 	require.Empty(t, c.Regressions())
+}
+
+// A slower schedule is found as a slower collective is.
+func TestSchedulesAreCompared(t *testing.T) {
+	build := func(by float64, seed int) *compare.Side {
+		s := &compare.Side{}
+		for i := range 5 {
+			a := resulttest.Attempt()
+			a.RunID = fmt.Sprintf("%d.%d", seed, i)
+			d := resulttest.Schedule(plantest.Schedules(2, 2)[0], a)
+			for k := range d.Measurement.Rows {
+				d.Measurement.Rows[k].Pipelined.Percentiles.P50 *= by * (1 + 0.001*float64(i))
+			}
+			s.Add(d)
+		}
+		return s
+	}
+	cases := compare.Of(build(1, 1), build(1.2, 2), compare.Options{}).Cases
+	require.NotEmpty(t, cases)
+	for _, k := range cases {
+		want := compare.Same
+		if k.Metric == "pipelined p50" {
+			want = compare.Slower
+		}
+		require.Equal(t, want, k.Status, k.Metric)
+	}
 }

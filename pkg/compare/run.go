@@ -73,6 +73,8 @@ func read(d result.Document) *run {
 		r.ep(d)
 	case *result.TransferDocument:
 		r.transfer(d)
+	case *result.ScheduleDocument:
+		r.collective(d.Collective())
 	}
 	return r
 }
