@@ -413,8 +413,8 @@ one message after another), fair (all at once, at max-min fair rates).`,
 
 func newScheduleConvert(s cli.Streams) *cobra.Command {
 	var (
-		f   shapeFlags
-		out string
+		f         shapeFlags
+		out, size string
 	)
 	cmd := &cobra.Command{
 		Use:   "convert (" + ofFileOrName + ") -o FILE",
@@ -427,14 +427,20 @@ MSCCL has no groups and buffers 8 messages of a connection. The streams of a sch
 thread blocks, each with at most one rank that it sends to and one that it receives from.
 
 MSCCL++ has puts, signals and waits. A receive signals that its memory is free, and its send
-waits for that, puts the data there and signals.`,
+waits for that, puts the data there and signals.
+
+.et writes Chakra execution traces, NAME.0.et and so on for NAME.et, of a vector of --bytes.`,
 		Example: `  cxrun schedule convert all_reduce ring --ranks 8 -o ring.xml
   cxrun schedule convert all_gather direct --ranks 4 -o direct.json`,
 		Args: ofSchedule,
 		RunE: func(c *cobra.Command, args []string) error {
 			format, ok := planForms[filepath.Ext(out)]
-			if !ok {
-				return cli.UsageError("-o %q: name a file that ends in %s", out, strings.Join(slices.Sorted(maps.Keys(planForms)), ", "))
+			if !ok && filepath.Ext(out) != ".et" {
+				return cli.UsageError("-o %q: name a file that ends in .et, %s", out, strings.Join(slices.Sorted(maps.Keys(planForms)), ", "))
+			}
+			vector, err := bench.ParseSize(size)
+			if err != nil {
+				return cli.UsageError("--bytes: %w", err)
 			}
 			p, plan, err := f.program(c, s, args)
 			if err != nil {
@@ -442,6 +448,9 @@ waits for that, puts the data there and signals.`,
 			}
 			if _, err := verified(c.Context(), p, plan); err != nil {
 				return err
+			}
+			if !ok {
+				return writeChakra(s, out, p, vector)
 			}
 			var b bytes.Buffer
 			if err := planfile.Write(&b, p, format); err != nil {
@@ -463,7 +472,24 @@ waits for that, puts the data there and signals.`,
 	}
 	f.add(cmd.Flags())
 	cmd.Flags().StringVarP(&out, "output", "o", "", "write to `FILE`, whose extension names the form")
+	cmd.Flags().StringVar(&size, "bytes", "1M", "let a trace have a whole vector of `SIZE` bytes; suffixes K, M, G")
 	return cmd
+}
+
+// writeChakra writes a trace for each rank: NAME.0.et and so on for NAME.et.
+func writeChakra(s cli.Streams, out string, p *schedule.Program, vector int64) error {
+	name := strings.TrimSuffix(out, ".et")
+	traces, err := planfile.Chakra(p, vector)
+	if err != nil {
+		return cli.UsageError("%w", err)
+	}
+	for r, trace := range traces {
+		if err := os.WriteFile(fmt.Sprintf("%s.%d.et", name, r), trace, 0o644); err != nil {
+			return cli.EnvironmentError("%w", err)
+		}
+	}
+	fmt.Fprintf(s.Out, "%s.*.et: %s %s of %s\n", name, p.Name, p.Collective, fold.Count(p.Ranks, "rank", "ranks"))
+	return nil
 }
 
 // planForms are the formats of plans by the extensions of their files.

@@ -61,6 +61,7 @@ func TestSchedule(t *testing.T) {
 			"rank 0\n     0  send chunk 0 to rank 1, receive chunk 1 from rank 1\nrank 1\n     0  send chunk 1 to rank 0, receive chunk 0 from rank 0\n", "",
 		},
 		{[]string{"show", "all_reduce", "ring", "--ranks", "128", "--svg", "show.svg"}, cli.ExitUsage, "", "cxrun: --svg: 65024 ops, a drawing has at most 20000: take fewer ranks\n"},
+		{[]string{"convert", "all_gather", "ring", "--ranks", "2", "-o", "trace.et"}, cli.ExitOK, "trace.*.et: ring all_gather of 2 ranks\n", ""},
 		{[]string{"convert", "all_reduce", "doubling", "--ranks", "4", "-o", "doubling.json"}, cli.ExitOK, "doubling.json: doubling all_reduce of 4 ranks\n", ""},
 		{
 			[]string{"verify", "doubling.json"},
@@ -69,7 +70,7 @@ func TestSchedule(t *testing.T) {
 		},
 		{[]string{"verify", "cut.xml"}, cli.ExitUsage, "", "cxrun: cut.xml:1:18: the file ends before the plan does\n"},
 		{[]string{"verify", "ring.xml", "--ranks", "4"}, cli.ExitUsage, "", "cxrun: --ranks is for schedules that are known by name; the plan in ring.xml has its own\n"},
-		{[]string{"convert", "all_reduce", "ring", "-o", "ring.yaml"}, cli.ExitUsage, "", "cxrun: -o \"ring.yaml\": name a file that ends in .json, .xml\n"},
+		{[]string{"convert", "all_reduce", "ring", "-o", "ring.yaml"}, cli.ExitUsage, "", "cxrun: -o \"ring.yaml\": name a file that ends in .et, .json, .xml\n"},
 		{[]string{"verify", "all_reduce"}, cli.ExitUsage, "", "cxrun: open all_reduce: no such file or directory\n"},
 		{[]string{"verify"}, cli.ExitUsage, "", "cxrun: cxrun schedule verify needs the file of a plan, or a collective and the name of a schedule; see 'cxrun schedule list'\n"},
 		{[]string{"verify", "alltoall", "ring"}, cli.ExitUsage, "", "cxrun: no schedules of collective \"alltoall\": choose all_gather, all_reduce or reduce_scatter\n"},

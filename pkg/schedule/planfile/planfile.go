@@ -1,5 +1,5 @@
 // Package planfile reads and writes the execution plans of other systems: MSCCL's XML and
-// MSCCL++'s JSON.
+// MSCCL++'s JSON. It writes Chakra's execution traces too.
 package planfile
 
 import (
