@@ -55,14 +55,14 @@ func (r *Runner) Run(ctx context.Context, s *rank.Session, c plan.Case) error {
 	if err != nil {
 		return rank.Coded(result.ReasonRefused, err)
 	}
-	about, err := verified(p)
+	about, err := verified(ctx, p)
 	if err != nil {
 		return rank.Coded(result.ReasonRefused, err)
 	}
 	if r.comm.Steps().Serial {
 		p = serial(p)
-		if err := schedule.Verify(p).Err(); err != nil {
-			return rank.Refused("on one stream, as it runs here: %v", err)
+		if _, err := verified(ctx, p); err != nil {
+			return rank.Refused("on one stream, as it runs here: %w", err)
 		}
 	}
 	if err := r.load(ctx, s, c, p); err != nil {
@@ -89,9 +89,12 @@ func program(b *plan.Schedule, world int) (*schedule.Program, error) {
 }
 
 // verified describes a program that computes what it should.
-func verified(p *schedule.Program) (*result.ScheduleProgram, error) {
-	report := schedule.Verify(p)
-	if err := report.Err(); err != nil {
+func verified(ctx context.Context, p *schedule.Program) (*result.ScheduleProgram, error) {
+	report, err := schedule.VerifyContext(ctx, p)
+	if err == nil {
+		err = report.Err()
+	}
+	if err != nil {
 		return nil, err
 	}
 	h := sha256.New()
