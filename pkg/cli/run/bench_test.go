@@ -227,7 +227,7 @@ func TestBenchToAFullDisk(t *testing.T) {
 		var errs bytes.Buffer
 		s := cli.Streams{In: strings.NewReader(""), Out: full, Err: &errs, Getenv: func(string) string { return "" }}
 		require.Equal(t, cli.ExitFailed, Main(t.Context(), s, args))
-		lines := strings.Split(strings.TrimSpace(errs.String()), "\n")
+		lines := strings.Split(strings.TrimSpace(progressLines.ReplaceAllString(errs.String(), "")), "\n")
 		require.Len(t, lines, 2, errs.String())
 		require.DirExists(t, strings.TrimPrefix(lines[0], "cxrun: documents and logs are in "))
 		require.Equal(t, "cxrun: standard output is incomplete: write /dev/full: no space left on device", lines[1])
