@@ -44,14 +44,19 @@ func few(c *plan.Case) {
 // its own, and returns what each rank left of each case. Faults are as in
 // rank.ParseFaults.
 func Run(t *testing.T, open rank.Opener, faults string, cases ...plan.Case) [][]rank.Stream {
+	parsed, err := rank.ParseFaults(faults, ep.FaultKinds()...)
+	require.NoError(t, err)
+	return RunGroup(t, open, parsed, cases...)
+}
+
+// RunGroup is Run for any family, whose faults the caller has parsed.
+func RunGroup(t *testing.T, open rank.Opener, faults []rank.Fault, cases ...plan.Case) [][]rank.Stream {
 	ctx, cancel := context.WithTimeout(context.Background(), Limit)
 	defer cancel()
 	world := cases[0].World
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(world + 2)) // waiting ranks hold their processors
 	store := Store(t)
 	Order(t, store, cases...)
-	parsed, err := rank.ParseFaults(faults, ep.FaultKinds()...)
-	require.NoError(t, err)
 
 	find := func(plan.Case) (rank.Opener, error) { return open, nil }
 	var group sync.WaitGroup
@@ -59,7 +64,7 @@ func Run(t *testing.T, open rank.Opener, faults string, cases ...plan.Case) [][]
 		group.Go(func() {
 			runtime.LockOSThread() // for good: the rank may have pinned it
 			place := rank.Place{Rank: r, World: world, LocalRank: r}
-			if err := rank.Loop(ctx, place, store, find, parsed, io.Discard); err != nil {
+			if err := rank.Loop(ctx, place, store, find, faults, io.Discard); err != nil {
 				t.Logf("rank %d: %v", r, err)
 				cancel()
 			}

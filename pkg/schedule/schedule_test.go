@@ -49,7 +49,7 @@ var ranks = []int{1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 13, 15, 16, 17, 20, 31, 32, 33,
 
 func TestEveryScheduleVerifies(t *testing.T) {
 	eachProgram(t, ranks, func(t *testing.T, a *Algorithm, s Shape, p *Program) {
-		report := Verify(p)
+		report := verified(t, p)
 		require.NoError(t, report.Err(), "%+v", s)
 		// The order of the sums is the same on all ranks but where each adds whole vectors
 		// in an order of its own.
@@ -115,7 +115,7 @@ func TestPlantedFaults(t *testing.T) {
 						if want == nil {
 							continue
 						}
-						report := Verify(p)
+						report := verified(t, p)
 						require.NotEmpty(t, report.Findings, "%s of %s %+v, seed %d", fault.name, a.Name, s, seed)
 						for _, f := range report.Findings {
 							require.Contains(t, want, f.Class, "%s of %s %+v, seed %d: %s", fault.name, a.Name, s, seed, f)
@@ -302,12 +302,12 @@ func TestFindingsSayWhere(t *testing.T) {
 	p, err := a.Generate(Shape{Ranks: 4})
 	require.NoError(t, err)
 	p.Ops[2][0].Src = 0
-	require.Equal(t, "undefined: rank 2, op 0, chunk 0: sends chunk 0, which holds nothing", Verify(p).Findings[0].String())
+	require.Equal(t, "undefined: rank 2, op 0, chunk 0: sends chunk 0, which holds nothing", verified(t, p).Findings[0].String())
 
 	p, err = a.Generate(Shape{Ranks: 4})
 	require.NoError(t, err)
 	p.Ops[1][0].Peer = 9
-	require.EqualError(t, Verify(p).Err(), "form: rank 0: rank 1, op 0 (send): peer 9, must be another of 4 ranks")
+	require.EqualError(t, verified(t, p).Err(), "form: rank 0: rank 1, op 0 (send): peer 9, must be another of 4 ranks")
 
 	_, err = Find("rung", AllGather)
 	require.ErrorContains(t, err, `no schedule "rung" for all_gather: choose one of [bidirectional bruck `)
@@ -357,10 +357,10 @@ func TestVerifyEndsWithItsContext(t *testing.T) {
 	p, err := a.Generate(Shape{Ranks: 64}) // 8,064 nodes
 	require.NoError(t, err)
 	whole := &ending{t.Context(), 0, 1 << 20}
-	_, err = VerifyContext(whole, p)
+	_, err = Verify(whole, p)
 	require.NoError(t, err)
 	cut := &ending{t.Context(), 0, 2}
-	report, err := VerifyContext(cut, p)
+	report, err := Verify(cut, p)
 	require.ErrorIs(t, err, context.Canceled)
 	require.Nil(t, report)
 	require.Equal(t, 7+2, whole.asked)
@@ -374,7 +374,7 @@ func BenchmarkVerify(b *testing.B) {
 	p, err := a.Generate(Shape{Ranks: 1024})
 	require.NoError(b, err)
 	for b.Loop() {
-		require.NoError(b, Verify(p).Err())
+		require.NoError(b, verified(b, p).Err())
 	}
 	b.ReportMetric(float64(2*2*1023*1024), "ops")
 }
@@ -383,8 +383,16 @@ func ExampleVerify() {
 	a, _ := Find("ring", AllGather)
 	p, _ := a.Generate(Shape{Ranks: 3})
 	p.Ops[0] = p.Ops[0][:2] // rank 0 leaves after the first step
-	fmt.Println(Verify(p).Err())
+	report, _ := Verify(context.Background(), p)
+	fmt.Println(report.Err())
 	// Output:
 	// unmatched: rank 1, op 3: waits for a send of rank 0, which has no send left for it
 	// unmatched: rank 2, op 2: waits for a receive of rank 0, which has no receive left for it
+}
+
+func verified(t testing.TB, p *Program) *Report {
+	t.Helper()
+	report, err := Verify(t.Context(), p)
+	require.NoError(t, err)
+	return report
 }

@@ -71,14 +71,9 @@ func (r *Report) Err() error {
 
 // Verify runs a program symbolically. Each chunk has the set of ranks whose data it holds;
 // a send waits for its receive. It finds wrong results, reads of undefined memory,
-// deadlocks, and accesses to the same chunk that nothing orders.
-func Verify(p *Program) *Report {
-	report, _ := VerifyContext(context.Background(), p)
-	return report
-}
-
-// VerifyContext is Verify until ctx ends, whose error it returns then.
-func VerifyContext(ctx context.Context, p *Program) (*Report, error) {
+// deadlocks, and accesses to the same chunk that nothing orders. It ends with ctx, whose
+// error is the only one that it returns.
+func Verify(ctx context.Context, p *Program) (*Report, error) {
 	if err := p.Check(); err != nil {
 		return &Report{Findings: []Finding{{Form, 0, -1, -1, err.Error()}}}, nil
 	}

@@ -134,7 +134,7 @@ func atOnce[T any](ctx context.Context, f func() (T, error)) (T, error) {
 // verified returns the report of a program without findings. Those of a plan have their place
 // in its file.
 func verified(ctx context.Context, p *schedule.Program, plan *planfile.Plan) (*schedule.Report, error) {
-	report, err := atOnce(ctx, func() (*schedule.Report, error) { return schedule.VerifyContext(ctx, p) })
+	report, err := atOnce(ctx, func() (*schedule.Report, error) { return schedule.Verify(ctx, p) })
 	if err != nil {
 		return nil, err
 	}

@@ -90,7 +90,7 @@ func program(b *plan.Schedule, world int) (*schedule.Program, error) {
 
 // verified describes a program that computes what it should.
 func verified(ctx context.Context, p *schedule.Program) (*result.ScheduleProgram, error) {
-	report, err := schedule.VerifyContext(ctx, p)
+	report, err := schedule.Verify(ctx, p)
 	if err == nil {
 		err = report.Err()
 	}

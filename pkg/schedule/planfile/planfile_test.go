@@ -47,9 +47,9 @@ func TestRoundTripMSCCL(t *testing.T) {
 		plan, err := Read("plan.xml", text)
 		require.NoError(t, err)
 		require.Empty(t, plan.Notes)
-		report := schedule.Verify(plan.Program)
+		report := verified(t, plan.Program)
 		require.NoError(t, report.Err(), "%d ranks", p.Ranks)
-		require.Equal(t, schedule.Verify(p).Uniform, report.Uniform)
+		require.Equal(t, verified(t, p).Uniform, report.Uniform)
 		want, err := ForMSCCL(p)
 		require.NoError(t, err)
 		require.Equal(t, want, plan.Program)
@@ -69,9 +69,9 @@ func TestRoundTripMSCCLPP(t *testing.T) {
 		text := written(t, p, MSCCLPP)
 		plan, err := Read("plan.json", text)
 		require.NoError(t, err)
-		report := schedule.Verify(plan.Program)
+		report := verified(t, plan.Program)
 		require.NoError(t, report.Err(), "%d ranks", p.Ranks)
-		require.Equal(t, schedule.Verify(p).Uniform, report.Uniform)
+		require.Equal(t, verified(t, p).Uniform, report.Uniform)
 		want, err := ForMSCCLPP(p)
 		require.NoError(t, err)
 		require.Equal(t, want, plan.Program)
@@ -193,7 +193,7 @@ const pair = `<algo name="pair" proto="LL" nchannels="1" nchunksperloop="2" ngpu
 func TestFindings(t *testing.T) {
 	plan, err := Read("pair.xml", []byte(pair))
 	require.NoError(t, err)
-	report := schedule.Verify(plan.Program)
+	report := verified(t, plan.Program)
 	require.Len(t, report.Findings, 1) // chunk 0 of rank 1 is sent on and not kept
 	require.Equal(t, "pair.xml: lost: rank 1, chunk 0: holds the data of 1 ranks, must hold that of 2", plan.Find(report.Findings[0]))
 
@@ -201,7 +201,7 @@ func TestFindings(t *testing.T) {
 		`<step s="1" type="cpy" srcbuf="i" srcoff="0" dstbuf="o"`, `<step s="1" type="cpy" srcbuf="o" srcoff="0" dstbuf="s"`).Replace(pair)
 	plan, err = Read("pair.xml", []byte(mended))
 	require.NoError(t, err)
-	require.NoError(t, schedule.Verify(plan.Program).Err())
+	require.NoError(t, verified(t, plan.Program).Err())
 	again, err := Read("again.xml", written(t, plan.Program, "msccl"))
 	require.NoError(t, err)
 	require.Equal(t, plan.Program, again.Program)
@@ -209,7 +209,7 @@ func TestFindings(t *testing.T) {
 	// Without the wait, the copy is beside the receive.
 	plan, err = Read("pair.xml", []byte(strings.Replace(mended, `depid="0" deps="2"`, `depid="-1" deps="-1"`, 1)))
 	require.NoError(t, err)
-	report = schedule.Verify(plan.Program)
+	report = verified(t, plan.Program)
 	race := slices.IndexFunc(report.Findings, func(f schedule.Finding) bool { return f.Class == schedule.Race })
 	require.GreaterOrEqual(t, race, 0)
 	require.Regexp(t, `^pair.xml:1[0-9]:7: race: rank 1, op \d, chunk 0: is not ordered with op \d \(\w+\), and one of them writes there$`, plan.Find(report.Findings[race]))
@@ -217,7 +217,7 @@ func TestFindings(t *testing.T) {
 	// Rank 0 sends nothing that rank 1 could add to.
 	plan, err = Read("pair.xml", []byte(strings.Replace(mended, `      <step s="2" type="r" srcbuf="o" srcoff="0" dstbuf="o" dstoff="0" cnt="1" depid="-1" deps="-1" hasdep="0"/>`+"\n", "", 1)))
 	require.NoError(t, err)
-	report = schedule.Verify(plan.Program)
+	report = verified(t, plan.Program)
 	require.Equal(t, "pair.xml:11:7: unmatched: rank 1, op 3: sends to rank 0, which has no receive left for it", plan.Find(report.Findings[0]))
 
 	// Two blocks that wait for each other.
@@ -259,7 +259,7 @@ func TestOneSided(t *testing.T) {
 				}
 			}
 		}
-		report := schedule.Verify(&q)
+		report := verified(t, &q)
 		if o.Kind == schedule.Wait && len(report.Findings) == 0 {
 			// The memory was free before the first messages, and by the steps that come
 			// before the last ones.
@@ -287,7 +287,7 @@ func TestBuffers(t *testing.T) {
 				p.Append(r, schedule.Op{Kind: schedule.Recv, Peer: int32(1 - r), Dst: schedule.Slot((1-r)*ahead + k), Count: 1})
 			}
 		}
-		report := schedule.Verify(p)
+		report := verified(t, p)
 		if want == "" {
 			require.NoError(t, report.Err())
 			continue
@@ -324,8 +324,15 @@ func FuzzRead(f *testing.F) {
 		if p.Ranks*(p.Chunks+p.Scratch) > 1<<12 {
 			return // takes long
 		}
-		for _, finding := range schedule.Verify(p).Findings {
+		for _, finding := range verified(t, p).Findings {
 			require.Contains(t, plan.Find(finding), "plan:")
 		}
 	})
+}
+
+func verified(t testing.TB, p *schedule.Program) *schedule.Report {
+	t.Helper()
+	report, err := schedule.Verify(t.Context(), p)
+	require.NoError(t, err)
+	return report
 }

@@ -1,10 +1,6 @@
 package host_test
 
 import (
-	"context"
-	"io"
-	"runtime"
-	"sync"
 	"testing"
 	"time"
 
@@ -32,28 +28,10 @@ func small(change ...func(*plan.Case)) plan.Case {
 // run runs the cases in one warm group of two goroutines and returns their documents.
 func run(t *testing.T, faults string, cases ...plan.Case) []*result.TransferDocument {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), eptest.Limit)
-	defer cancel()
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(plan.TransferRanks + 2)) // waiting ranks hold their processors
-	store := eptest.Store(t)
-	eptest.Order(t, store, cases...)
 	parsed, err := rank.ParseFaults(faults, transfer.FaultKinds()...)
 	require.NoError(t, err)
-	find := func(plan.Case) (rank.Opener, error) { return host.Open, nil }
-	var group sync.WaitGroup
-	for r := range plan.TransferRanks {
-		group.Go(func() {
-			runtime.LockOSThread() // for good: the rank may have pinned it
-			place := rank.Place{Rank: r, World: plan.TransferRanks, LocalRank: r}
-			if err := rank.Loop(ctx, place, store, find, parsed, io.Discard); err != nil {
-				t.Logf("rank %d: %v", r, err)
-				cancel()
-			}
-		})
-	}
-	group.Wait()
 	var documents []*result.TransferDocument
-	for i, streams := range eptest.Streams(t, store, cases...) {
+	for i, streams := range eptest.RunGroup(t, host.Open, parsed, cases...) {
 		documents = append(documents, document(t, cases[i], streams))
 	}
 	return documents
