@@ -64,8 +64,10 @@ type Case struct {
 	Rungs []Rung `json:"rungs,omitempty"` // in ascending order; of one rung, the case tells all
 	// Fits are the latency and bandwidth of each curve of a collective's medians.
 	Fits []Fit `json:"fits,omitempty"`
-	// Again is what was measured to confirm the shift; missing if nothing was.
-	Again *Shift `json:"measured_again,omitempty"`
+	// Again is what the stage of the confirmation that decided measured of the shift, and
+	// Decision is what its pairs say; missing if nothing was measured again.
+	Again    *Shift    `json:"measured_again,omitempty"`
+	Decision *Decision `json:"decision,omitempty"`
 	// Confirmed says that a faster or slower case was measured again, side beside side,
 	// and that this showed the same.
 	Confirmed bool `json:"confirmed"`
@@ -98,6 +100,10 @@ type Rung struct {
 	Beyond    float64 `json:"beyond_case"`
 	Status    string  `json:"status"`
 	Confirmed bool    `json:"confirmed"`
+	// Decision is what the pairs of a confirmation say; missing if nothing was measured again.
+	Decision *Decision `json:"decision,omitempty"`
+
+	suspected string // the status before any confirmation, if faster or slower
 }
 
 // Of compares two sides.
@@ -105,7 +111,7 @@ func Of(old, new *Side, o Options) *Comparison {
 	o.Effect = cmp.Or(o.Effect, DefaultEffect)
 	c := &Comparison{Beside: unlike(old.runs, new.runs), Counts: map[string]int{}}
 	olds, news := byKey(old.runs), byKey(new.runs)
-	p := &pools{cases: map[pool]*noise{}, rungs: map[pool]*noise{}}
+	p := newPools()
 	var pairs []pair
 	lone := map[string][]*run{} // keys of one side only
 	for _, key := range slices.Sorted(maps.Keys(merged(olds, news))) {
@@ -318,6 +324,8 @@ type pool struct {
 
 type pools struct{ cases, rungs map[pool]*noise }
 
+func newPools() *pools { return &pools{map[pool]*noise{}, map[pool]*noise{}} }
+
 func into(m map[pool]*noise, p pool) *noise {
 	if m[p] == nil {
 		m[p] = &noise{}
@@ -493,9 +501,13 @@ func (q *pair) judge(p *pools, o Options) Case {
 		if (status == Slower && whole <= o.Effect) || (status == Faster && whole >= -o.Effect) {
 			status = Same // it only did not go with its case
 		}
+		suspected := ""
+		if status == Slower || status == Faster {
+			suspected = status
+		}
 		c.Rungs = append(c.Rungs, Rung{
 			Rung: r.label, OldUs: math.Exp(median(oldTimes)), NewUs: math.Exp(median(newTimes)),
-			Ratio: math.Exp(whole), Beyond: beyond.Ratio, Status: status,
+			Ratio: math.Exp(whole), Beyond: beyond.Ratio, Status: status, suspected: suspected,
 		})
 	}
 	return c
@@ -535,11 +547,11 @@ func (c *Comparison) Regressions() []string {
 		case k.Lost:
 			out = append(out, fmt.Sprintf("%s: %s", k.CaseID, k.Why))
 		case k.Status == Slower && k.Confirmed:
-			out = append(out, fmt.Sprintf("%s: %s is %.1f %% slower, confirmed", k.CaseID, k.Metric, 100*(k.Shift.Ratio-1)))
+			out = append(out, fmt.Sprintf("%s: %s is %.1f %% slower, confirmed: %s", k.CaseID, k.Metric, 100*(k.Shift.Ratio-1), k.Decision))
 		}
 		for _, r := range k.Rungs {
 			if r.Status == Slower && r.Confirmed {
-				out = append(out, fmt.Sprintf("%s: %s at %s is %.1f %% slower, confirmed", k.CaseID, k.Metric, r.Rung, 100*(r.Ratio-1)))
+				out = append(out, fmt.Sprintf("%s: %s at %s is %.1f %% slower, confirmed: %s", k.CaseID, k.Metric, r.Rung, 100*(r.Ratio-1), r.Decision))
 			}
 		}
 	}

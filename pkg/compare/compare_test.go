@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -321,6 +322,89 @@ func TestConfirm(t *testing.T) {
 			require.Contains(t, k.Why, "suspected, and not", name)
 		}
 		require.Empty(t, c.Regressions(), name)
+	}
+}
+
+// paired returns n runs whose rows are changed, but those of the runs in without.
+func (b sides) paired(n int, row func(*result.CollectiveRow), without ...int) *compare.Side {
+	seen, rows := 0, len(b.c.Collective().Sizes)*len(b.c.Collective().Placements)
+	b.row = func(r *result.CollectiveRow) {
+		if !slices.Contains(without, seen/rows) {
+			row(r)
+		}
+		seen++
+	}
+	return b.side(n)
+}
+
+// Where the first pairs do not confirm a suspect and most of them agree, as many again decide.
+// Runs that come later change nothing about a suspect that the first pairs decided.
+func TestStagesOfAConfirmation(t *testing.T) {
+	b := collective()
+	b.noise = 0.002
+	slower := times(1.1)
+	oneRung := func(r *result.CollectiveRow) {
+		if r.Requested == 1<<20 {
+			scale(r, 1.3)
+		}
+	}
+	for _, tc := range []struct {
+		name      string
+		n         int
+		without   []int // the pairs that do not agree
+		want      compare.Decision
+		confirmed bool
+		says      string
+	}{
+		{"all agree", 8, nil, compare.Decision{Stage: 1, Pairs: 8, Agreeing: 8}, true, "8 of 8 pairs agree"},
+		{"all but one agree", 8, []int{3}, compare.Decision{Stage: 1, Pairs: 8, Agreeing: 7}, true, "7 of 8 pairs agree"},
+		{"too few agree", 8, []int{0, 1, 6, 7}, compare.Decision{Stage: 1, Pairs: 8, Agreeing: 4}, false, "4 of 8 pairs agree"},
+		{"open", 8, []int{2, 4, 7}, compare.Decision{Pairs: 8, Agreeing: 5}, false, "5 of 8 pairs agree, 16 pairs would decide"},
+		{"a pair is missing", 15, []int{2, 4}, compare.Decision{Pairs: 15, Agreeing: 13}, false, "13 of 15 pairs agree, 16 pairs would decide"},
+		{"confirmed by sixteen", 16, []int{2, 4, 7, 12}, compare.Decision{Stage: 2, Pairs: 16, Agreeing: 12}, true, "12 of 16 pairs agree"},
+		{"too few of sixteen agree", 16, []int{2, 4, 7, 12, 13}, compare.Decision{Stage: 2, Pairs: 16, Agreeing: 11}, false, "11 of 16 pairs agree"},
+		{"too few of the first agree", 16, []int{0, 1, 6, 7}, compare.Decision{Stage: 1, Pairs: 8, Agreeing: 4}, false, "4 of 8 pairs agree"},
+		{"confirmed before", 16, []int{8, 9, 10, 11, 12, 13, 14, 15}, compare.Decision{Stage: 1, Pairs: 8, Agreeing: 8}, true, "8 of 8 pairs agree"},
+		{"more than sixteen", 20, []int{2, 4, 16, 17, 18, 19}, compare.Decision{Stage: 2, Pairs: 16, Agreeing: 14}, true, "14 of 16 pairs agree"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			c := compare.Of(b.side(5), b.with(2, slower).side(5), compare.Options{})
+			c.Confirm(b.with(3, nil).side(tc.n), b.with(4, nil).paired(tc.n, slower, tc.without...), compare.Options{})
+			for _, k := range c.Cases {
+				require.Equal(t, tc.want, *k.Decision)
+				require.Equal(t, tc.confirmed, k.Confirmed)
+				require.Equal(t, tc.want.Pairs, k.Again.NewRuns, "the shift is that of the stage that decided")
+				if tc.confirmed {
+					require.Equal(t, compare.Slower, k.Status)
+				} else {
+					require.Equal(t, compare.Unclear, k.Status)
+					require.Contains(t, k.Why, "suspected, and not confirmed: "+tc.says)
+				}
+			}
+			open := tc.want.Stage == 0
+			require.Equal(t, open, len(c.Open()) == 1)
+			for _, line := range c.Regressions() {
+				require.True(t, strings.HasSuffix(line, "% slower, confirmed: "+tc.says), line)
+			}
+
+			c = compare.Of(b.side(5), b.with(2, oneRung).side(5), compare.Options{})
+			suspects := c.Suspects()
+			c.Confirm(b.with(3, nil).side(8), b.with(4, nil).paired(8, oneRung, tc.without...), compare.Options{})
+			c.Confirm(b.with(3, nil).side(tc.n), b.with(4, nil).paired(tc.n, oneRung, tc.without...), compare.Options{})
+			require.Equal(t, suspects, c.Suspects(), "what was suspect stays so")
+			require.Equal(t, open, len(c.Open()) == 1)
+			for _, k := range c.Cases {
+				require.Nil(t, k.Decision, "the case is the same")
+				for _, r := range k.Rungs {
+					if !strings.HasPrefix(r.Rung, "1048576") {
+						require.Nil(t, r.Decision, r.Rung)
+						continue
+					}
+					require.Equal(t, tc.want, *r.Decision)
+					require.Equal(t, tc.confirmed, r.Confirmed)
+				}
+			}
+		})
 	}
 }
 

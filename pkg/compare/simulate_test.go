@@ -73,6 +73,20 @@ func (m *machine) session(k int, interleaved bool, shift float64) (a, b []float6
 	return a, b
 }
 
+// confirms measures a suspect again, in as many stages as it needs.
+func (m *machine) confirms(suspected string, shift float64) bool {
+	var seen []series
+	var a, b []float64
+	for {
+		olds, news := m.session(Pairs, true, shift)
+		a, b = append(a, olds...), append(b, news...)
+		seen = append(seen, series{judgeAlone(a, b, m.tick).Status, a, b})
+		if d, confirmed := decide(suspected, DefaultEffect, seen); !d.open() {
+			return confirmed
+		}
+	}
+}
+
 // outcome is what a simulation counts, per cent of sessions.
 type outcome struct{ flagged, confirmed, same float64 }
 
@@ -80,7 +94,7 @@ type outcome struct{ flagged, confirmed, same float64 }
 func simulate(w world, k int, interleaved bool, by float64, n int) outcome {
 	var o outcome
 	for i := range n {
-		m := machine{world: w, rng: rand.New(rand.NewPCG(uint64(i), uint64(k)<<8|uint64(len(w.name)))), all: 2*k + 2*Pairs}
+		m := machine{world: w, rng: rand.New(rand.NewPCG(uint64(i), uint64(k)<<8|uint64(len(w.name)))), all: 2*k + 2*Pairs*Stages}
 		a, b := m.session(k, interleaved, by)
 		s := judgeAlone(a, b, w.tick)
 		if s.Status == Same {
@@ -90,7 +104,7 @@ func simulate(w world, k int, interleaved bool, by float64, n int) outcome {
 			continue
 		}
 		o.flagged++
-		if a, b := m.session(Pairs, true, by); confirms(s.Status, judgeAlone(a, b, w.tick), a, b, DefaultEffect) {
+		if m.confirms(s.Status, by) {
 			o.confirmed++
 		}
 	}
@@ -175,7 +189,7 @@ func discoveries(w world, k, n, changed int) (suspects, remain, confirmed found)
 		return 0
 	}
 	for i := range shifts {
-		m := &machine{world: w, rng: rand.New(rand.NewPCG(uint64(i), uint64(k)<<16|uint64(len(w.name)))), all: 2*k + 2*Pairs}
+		m := &machine{world: w, rng: rand.New(rand.NewPCG(uint64(i), uint64(k)<<16|uint64(len(w.name)))), all: 2*k + 2*Pairs*Stages}
 		a, b := m.session(k, true, by(i))
 		s := judgeAlone(a, b, w.tick)
 		shifts[i], machines[i] = &s, m
@@ -200,7 +214,7 @@ func discoveries(w world, k, n, changed int) (suspects, remain, confirmed found)
 		if s.log > 0 {
 			direction = Slower
 		}
-		if a, b := machines[i].session(Pairs, true, by(i)); confirms(direction, judgeAlone(a, b, w.tick), a, b, DefaultEffect) {
+		if machines[i].confirms(direction, by(i)) {
 			note(&confirmed)
 		}
 	}

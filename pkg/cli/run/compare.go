@@ -42,13 +42,14 @@ unclear, too.
 --confirm measures what is suspect again: eight runs a side in pairs, in the order OLD NEW,
 NEW OLD and so on. It needs to know how OLD and NEW are run: as commands that take the flags
 of 'cxrun sweep', or as this program with other environment, such as the path of a library.
-An effect is confirmed if these runs show it beyond a noise floor of their own, and all
-pairs but one agree. What they do not show is unclear. A directory that has such runs
-already is read.
+An effect is confirmed if these runs show it beyond a noise floor of their own, and seven of
+the eight pairs agree. If that fails and at least five agree, a second stage measures eight
+further pairs: of all sixteen, twelve must agree. What is not confirmed is unclear. A
+directory that has such runs already is read.
 
-The exit code is 1 if a regression is confirmed, if NEW has only failures in a case that
-OLD passed, if a side has no document, or if a file or line was left out because it is not
-a document; everything else is compared all the same.`,
+The exit code is 1 if a regression is confirmed, in either stage, if NEW has only failures
+in a case that OLD passed, if a side has no document, or if a file or line was left out
+because it is not a document; everything else is compared all the same.`,
 		Example: `  cxrun compare old.ndjson new.ndjson
   cxrun compare results/monday results/tuesday --json
   cxrun compare --baseline history results/today
@@ -89,9 +90,11 @@ a document; everything else is compared all the same.`,
 			c := compare.Of(older, newer, o)
 			if again.dir != "" {
 				defer whileRead(cmd)()
-				if err := again.confirm(cmd.Context(), s, c, o); err != nil {
+				problems, err := again.confirm(cmd.Context(), s, c, o)
+				if err != nil {
 					return err
 				}
+				before.Problems = append(before.Problems, problems...)
 			}
 			if json {
 				err = writeJSON(s.Out, c)

@@ -24,22 +24,27 @@ import (
 // resulttest and vary by 0.2 % a run.
 func history(t *testing.T, dir, name string, n int, by float64) {
 	t.Helper()
-	dir = filepath.Join(dir, name)
-	require.NoError(t, os.MkdirAll(dir, 0o755))
 	for i := range n {
-		a := resulttest.Attempt()
-		a.RunID, a.At = fmt.Sprintf("%s.%d", name, i), a.At.Add(time.Duration(i)*time.Hour)
-		d := resulttest.Collective(resulttest.CollectiveCase(), a)
-		for k := range d.Measurement.Rows {
-			r := &d.Measurement.Rows[k]
-			for _, mode := range d.Identity.Case.Collective().Modes {
-				timing := *r.Timing(mode)
-				us := timing.Percentiles.P50 * by * (1 + 0.002*float64(i))
-				*r.Timing(mode) = resulttest.Timing(r.Requested, us, timing.SampleCount)
-			}
-		}
-		writeDocument(t, dir, d, i)
+		oneRun(t, filepath.Join(dir, name), fmt.Sprintf("%s.%d", name, i), i, by*(1+0.002*float64(i)))
 	}
+}
+
+// oneRun writes a run of that case into dir, the i-th by time, whose times are by times those
+// of resulttest.
+func oneRun(t *testing.T, dir, name string, i int, by float64) {
+	t.Helper()
+	require.NoError(t, os.MkdirAll(dir, 0o755))
+	a := resulttest.Attempt()
+	a.RunID, a.At = name, a.At.Add(time.Duration(i)*time.Hour)
+	d := resulttest.Collective(resulttest.CollectiveCase(), a)
+	for k := range d.Measurement.Rows {
+		r := &d.Measurement.Rows[k]
+		for _, mode := range d.Identity.Case.Collective().Modes {
+			timing := *r.Timing(mode)
+			*r.Timing(mode) = resulttest.Timing(r.Requested, timing.Percentiles.P50*by, timing.SampleCount)
+		}
+	}
+	writeDocument(t, dir, d, i)
 }
 
 func writeDocument(t *testing.T, dir string, d result.Document, n int) {
@@ -146,11 +151,13 @@ func wordsOf(line string) (words []string) {
 }
 
 // standIn writes a program that takes the flags of a sweep and, in place of measuring, puts
-// prepared runs of a side there, one each time; it notes its side and arguments in a log.
-func standIn(t *testing.T, dir, side string, by float64) string {
+// prepared runs of a side there, one each time; it notes its side and arguments in a log. The
+// times of run i, from 0, are by(i) times those of resulttest.
+func standIn(t *testing.T, dir, side string, by func(i int) float64) string {
 	t.Helper()
-	for i := range compare.Pairs {
-		history(t, filepath.Join(dir, "prepared", side), fmt.Sprintf("%s%d", side, i+1), 1, by*(1+0.001*float64(i%3)))
+	for i := range compare.Stages * compare.Pairs {
+		name := fmt.Sprintf("%s%d", side, i+1)
+		oneRun(t, filepath.Join(dir, "prepared", side, name), name, i, by(i)*(1+0.001*float64(i%3)))
 	}
 	script := filepath.Join(dir, side+".sh")
 	text := fmt.Sprintf(`#!/bin/sh
@@ -165,14 +172,23 @@ cp -r %[2]s/prepared/%[1]s/%[1]s$(basename "$2") "$2"
 
 func TestConfirmMeasuresInTurn(t *testing.T) {
 	short.Skip(t)
+	always := func(by float64) func(int) float64 { return func(int) float64 { return by } }
 	for _, tc := range []struct {
-		name string
-		by   float64
-		code int
-		says string
+		name   string
+		by     func(i int) float64
+		stages int
+		code   int
+		says   string
+		stderr string
 	}{
-		{"confirmed", 1.2, cli.ExitFailed, `(?m)^slower \(confirmed\) +\+20`},
-		{"not confirmed", 1, cli.ExitOK, `(?m)^unclear +\+20.* suspected, and not confirmed: .0\.\d % then`},
+		{"confirmed", always(1.2), 1, cli.ExitFailed, `(?m)^slower \(confirmed\) +\+20`, "% slower, confirmed: 8 of 8 pairs agree"},
+		{"not confirmed", always(1), 1, cli.ExitOK, `(?m)^unclear +\+20.* suspected, and not confirmed: 0 of 8 pairs agree; .0\.\d % then`, ""},
+		{"confirmed by more pairs", func(i int) float64 {
+			if i == 2 || i == 5 {
+				return 1
+			}
+			return 1.2
+		}, 2, cli.ExitFailed, `(?m)^slower \(confirmed\) +\+20`, "% slower, confirmed: 14 of 16 pairs agree"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -180,10 +196,13 @@ func TestConfirmMeasuresInTurn(t *testing.T) {
 			history(t, dir, "after", 5, 1.2)
 			again := filepath.Join(dir, "again")
 			args := []string{"compare", dir + "/before", dir + "/after", "--confirm", again}
-			measured := append(slices.Clone(args), "--old-run", "sh "+standIn(t, dir, "old", 1), "--new-run", "sh "+standIn(t, dir, "new", tc.by))
+			measured := append(slices.Clone(args), "--old-run", "sh "+standIn(t, dir, "old", always(1)), "--new-run", "sh "+standIn(t, dir, "new", tc.by))
 			code, stdout, stderr := cxrun(nil, measured...)
 			require.Equal(t, tc.code, code, stderr)
 			require.Regexp(t, tc.says, stdout)
+			require.Contains(t, stderr, tc.stderr)
+			require.Contains(t, stderr, "measuring 1 suspect again, in 8 pairs of runs\n")
+			require.Equal(t, tc.stages == 2, strings.Contains(stderr, "measuring 1 suspect that may yet be confirmed, in 8 further pairs of runs\npair 9 of 16: OLD\n"))
 
 			log, err := os.ReadFile(filepath.Join(dir, "log"))
 			require.NoError(t, err)
@@ -193,7 +212,7 @@ func TestConfirmMeasuresInTurn(t *testing.T) {
 				order = append(order, words[0])
 				require.Contains(t, line, " --case "+resulttest.CollectiveCase().CaseID+" --repeat 1 --out "+again+"/"+words[0]+"/")
 			}
-			require.Equal(t, strings.Repeat("old new new old ", compare.Pairs/2), strings.Join(order, " ")+" ")
+			require.Equal(t, strings.Repeat("old new new old ", tc.stages*compare.Pairs/2), strings.Join(order, " ")+" ")
 
 			code, read, _ := cxrun(nil, args...)
 			require.Equal(t, tc.code, code, "what was measured is read")
@@ -201,6 +220,22 @@ func TestConfirmMeasuresInTurn(t *testing.T) {
 			code, _, stderr = cxrun(nil, measured...)
 			require.Equal(t, cli.ExitUsage, code)
 			require.Contains(t, stderr, "already holds runs")
+
+			_, stdout, _ = cxrun(nil, append(args, "--json")...)
+			var c compare.Comparison
+			require.NoError(t, json.Unmarshal([]byte(stdout), &c))
+			for _, k := range c.Cases {
+				require.Equal(t, tc.stages, k.Decision.Stage)
+				require.Equal(t, tc.stages*compare.Pairs, k.Decision.Pairs)
+			}
+
+			// What is damaged there is left out as it is anywhere else.
+			require.NoError(t, os.WriteFile(filepath.Join(again, "old", "torn.json"), []byte("{"), 0o644))
+			code, read, stderr = cxrun(nil, args...)
+			require.Equal(t, cli.ExitFailed, code)
+			require.Regexp(t, tc.says, read)
+			require.Contains(t, stderr, "left out: "+again+"/old/torn.json")
+			require.Contains(t, stderr, "1 file or line that is not a document was left out; ")
 		})
 	}
 }

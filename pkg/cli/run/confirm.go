@@ -14,6 +14,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/command"
 	"github.com/collectivex/collectivex/pkg/compare"
+	"github.com/collectivex/collectivex/pkg/fold"
 )
 
 // confirmation measures suspects again, both sides in turn.
@@ -78,59 +79,89 @@ func (c *confirmation) check() error {
 	return nil
 }
 
-// confirm measures the suspects of c again, or reads what was measured before, and tells c.
-func (c *confirmation) confirm(ctx context.Context, s cli.Streams, found *compare.Comparison, o compare.Options) error {
+// confirm measures the suspects of c again, stage by stage, or reads what was measured before,
+// and tells c. It returns what was left out of what was measured.
+func (c *confirmation) confirm(ctx context.Context, s cli.Streams, found *compare.Comparison, o compare.Options) ([]*fold.Problem, error) {
 	suspects := found.Suspects()
 	if len(suspects) == 0 {
 		s.Tell("nothing is suspect, so nothing is measured again")
-		return nil
+		return nil, nil
 	}
-	if c.measures() {
-		if err := c.measure(ctx, s, suspects, found.Suites(suspects)); err != nil {
-			return err
+	if !c.measures() {
+		return c.read(s, found, o)
+	}
+	var problems []*fold.Problem
+	for stage := range compare.Stages {
+		if err := c.measure(ctx, s, stage*compare.Pairs, suspects, found.Suites(suspects)); err != nil {
+			return nil, err
 		}
-	}
-	var sides [2]*compare.Side
-	for i, how := range c.sides {
 		var err error
-		if sides[i], _, err = side(s, filepath.Join(c.dir, how.name), nil); err != nil {
-			return err
+		if problems, err = c.read(s, found, o); err != nil {
+			return nil, err
+		}
+		if suspects = found.Open(); len(suspects) == 0 {
+			break
 		}
 	}
-	found.Confirm(sides[0], sides[1], o)
-	return nil
+	return problems, nil
 }
 
-// measure runs the pairs: OLD NEW, NEW OLD, and so on. What the machine does meanwhile falls
-// on both sides alike.
-func (c *confirmation) measure(ctx context.Context, s cli.Streams, suspects, suites []string) error {
-	s.Tell("measuring %d suspects again, in %d pairs of runs", len(suspects), compare.Pairs)
+// read tells found what the runs in the directory show.
+func (c *confirmation) read(s cli.Streams, found *compare.Comparison, o compare.Options) (problems []*fold.Problem, err error) {
+	var sides [2]*compare.Side
+	for i, how := range c.sides {
+		var v *fold.Verdict
+		if sides[i], v, err = side(s, filepath.Join(c.dir, how.name), nil); err != nil {
+			return nil, err
+		}
+		problems = append(problems, v.Problems...)
+	}
+	found.Confirm(sides[0], sides[1], o)
+	return problems, nil
+}
+
+// measure runs the pairs of a stage, after those before it: OLD NEW, NEW OLD, and so on. What
+// the machine does meanwhile falls on both sides alike.
+func (c *confirmation) measure(ctx context.Context, s cli.Streams, before int, suspects, suites []string) error {
+	again := "measuring %s again, in %d pairs of runs"
+	if before > 0 {
+		again = "measuring %s that may yet be confirmed, in %d further pairs of runs"
+	}
+	s.Tell(again, fold.Count(len(suspects), "suspect", "suspects"), compare.Pairs)
 	for pair := range compare.Pairs {
 		for turn := range c.sides {
 			side := c.sides[(pair+turn)%2]
-			out := filepath.Join(c.dir, side.name, strconv.Itoa(pair+1))
-			s.Tell("pair %d of %d: %s", pair+1, compare.Pairs, strings.ToUpper(side.name))
-			args, err := side.args(suites)
-			if err != nil {
+			name := strconv.Itoa(before + pair + 1)
+			s.Tell("pair %s of %d: %s", name, before+compare.Pairs, strings.ToUpper(side.name))
+			if err := side.run(ctx, suspects, suites, filepath.Join(c.dir, side.name, name)); err != nil {
 				return err
 			}
-			args = append(args, "--"+caseFlag, strings.Join(suspects, ","), "--"+repeatFlag, "1", "--out", out)
-			env := map[string]string{}
-			for _, v := range side.env {
-				name, value, _ := strings.Cut(v, "=")
-				env[name] = value
-			}
-			// Without the variables of Actions: each run is one of its own.
-			env[runIDVariable], env["GITHUB_STEP_SUMMARY"] = "", ""
-			_, err = command.Output(ctx, command.Host{}, command.Command{Args: args, Env: env})
-			// A run whose cases failed leaves documents that say so.
-			if failed, ok := errors.AsType[*command.Error](err); ok && failed.Status == (command.Status{Code: cli.ExitFailed}) {
-				continue
-			}
-			if err != nil {
-				return cli.EnvironmentError("run %s: %s: %w", strings.ToUpper(side.name), strings.Join(args, " "), err)
-			}
 		}
+	}
+	return nil
+}
+
+// run measures the suspects once, into out.
+func (h howToRun) run(ctx context.Context, suspects, suites []string, out string) error {
+	args, err := h.args(suites)
+	if err != nil {
+		return err
+	}
+	args = append(args, "--"+caseFlag, strings.Join(suspects, ","), "--"+repeatFlag, "1", "--out", out)
+	env := map[string]string{}
+	for _, v := range h.env {
+		name, value, _ := strings.Cut(v, "=")
+		env[name] = value
+	}
+	// Without the variables of Actions: each run is one of its own.
+	env[runIDVariable], env["GITHUB_STEP_SUMMARY"] = "", ""
+	_, err = command.Output(ctx, command.Host{}, command.Command{Args: args, Env: env})
+	// A run whose cases failed leaves documents that say so.
+	if failed, ok := errors.AsType[*command.Error](err); ok && failed.Status == (command.Status{Code: cli.ExitFailed}) {
+		return nil
+	}
+	if err != nil {
+		return cli.EnvironmentError("run %s: %s: %w", strings.ToUpper(h.name), strings.Join(args, " "), err)
 	}
 	return nil
 }
