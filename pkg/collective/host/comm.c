@@ -87,9 +87,10 @@ static int64_t now_ns(void) {
 	return t.tv_sec * 1000000000L + t.tv_nsec;
 }
 
-int cx_look(cx_comm *c, int64_t *next, int *culprit) {
+// Returns CX_OK unless the operation has to end: a rank aborted it or died. It looks at
+// the other processes now and then; *next is 0 at first.
+static int look(cx_comm *c, int64_t now, int64_t *next, int *culprit) {
 	uint32_t why = atomic_load_explicit(&c->control->aborted, memory_order_acquire);
-	int64_t now = now_ns();
 	if (!*next) *next = now + LOOK_NS;
 	if (!why && now >= *next) {
 		*next = now + LOOK_NS;
@@ -104,26 +105,38 @@ int cx_look(cx_comm *c, int64_t *next, int *culprit) {
 	return CX_DIED;
 }
 
-int cx_await_slowly(cx_comm *c, flag *f, _Atomic uint32_t *sleepers, uint32_t value, int *culprit) {
-	int64_t next = 0;
-	for (int n = 0;; n++) {
-		uint32_t seen = atomic_load_explicit(f, memory_order_acquire);
-		if (seen == value) return CX_OK;
-		int rc = cx_look(c, &next, culprit);
-		if (rc != CX_OK) return rc;
-		if (!c->crowded || n < CROWD_YIELDS) {
-			sched_yield();
-			continue;
-		}
-		cx_sleep(c, f, sleepers, seen);
-	}
-}
-
-void cx_sleep(cx_comm *c, flag *f, _Atomic uint32_t *sleepers, uint32_t seen) {
+// Sleeps, for a while at most, unless the flag differs from what was seen of it.
+static void sleep_on(cx_comm *c, flag *f, _Atomic uint32_t *sleepers, uint32_t seen) {
 	static const struct timespec timeout = {.tv_nsec = LOOK_NS};
 	atomic_fetch_add(sleepers, 1);
 	if (atomic_load(f) == seen && !atomic_load(&c->control->aborted)) futex(f, FUTEX_WAIT, seen, &timeout);
 	atomic_fetch_sub(sleepers, 1);
+}
+
+int cx_rest(cx_comm *c, waiting *w, flag *f, _Atomic uint32_t *sleepers, uint32_t seen, int *culprit) {
+	int64_t now = now_ns();
+	int rc = look(c, now, &w->look, culprit);
+	if (rc != CX_OK) return rc;
+	if (!c->crowded) {
+		sched_yield();
+	} else if (c->sleeps || w->yields == CROWD_YIELDS) {
+		sleep_on(c, f, sleepers, seen);
+		if (c->sleeps) c->sleeps--;
+	} else {
+		sched_yield();
+		w->yields++;
+		if (now_ns() - now > SLOW_YIELD_NS) c->sleeps = SLOW_YIELD_SLEEPS;
+	}
+	return CX_OK;
+}
+
+int cx_await_slowly(cx_comm *c, flag *f, _Atomic uint32_t *sleepers, uint32_t value, int *culprit) {
+	for (waiting w = {0};;) {
+		uint32_t seen = atomic_load_explicit(f, memory_order_acquire);
+		if (seen == value) return CX_OK;
+		int rc = cx_rest(c, &w, f, sleepers, seen, culprit);
+		if (rc != CX_OK) return rc;
+	}
 }
 
 void cx_wake(flag *f) { futex(f, FUTEX_WAKE, 1u << 30, NULL); }

@@ -14,6 +14,8 @@
 #define SPINS 2000 // looks before a rank with its own processor yields it
 #define CROWD_SPINS 20
 #define CROWD_YIELDS 20
+#define SLOW_YIELD_NS 1000000L // a yield that takes longer gave the processor to other programs
+#define SLOW_YIELD_SLEEPS 1000  // sleeps without a yield before them, after a slow yield
 
 // A value that one rank raises and others wait for.
 typedef _Atomic uint32_t flag;
@@ -57,6 +59,7 @@ struct cx_comm {
 	int rank, world, crowded;
 	int64_t heap_bytes, cache;
 	uint32_t step;
+	int sleeps; // left to do without a yield before them
 	char **heaps;
 	struct pollfd *lives; // pidfds of the others; −1 for this process
 	turns *turns;         // by rank
@@ -76,12 +79,17 @@ int cx_inside(const cx_comm *c, uintptr_t p, int64_t bytes);
 
 void cx_wake(flag *f);
 
-// Returns CX_OK unless the operation has to end: somebody aborted, or a rank is no
-// more. It looks at the other processes now and then; *next is 0 at first.
-int cx_look(cx_comm *c, int64_t *next, int *culprit);
+// A wait under way; zero at first.
+typedef struct {
+	int64_t look; // when to look at the other processes
+	int yields;
+} waiting;
 
-// Sleeps, for a while at most, unless the flag differs from what was seen of it.
-void cx_sleep(cx_comm *c, flag *f, _Atomic uint32_t *sleepers, uint32_t seen);
+// Gives the processor away for a moment, unless the flag differs from what was seen of
+// it. A rank with its own processor yields. One that shares its processor sleeps after
+// some yields, and at once after a slow yield: beside busy programs each yield costs a
+// turn of all of them. Returns CX_OK, or why the operation has to end.
+int cx_rest(cx_comm *c, waiting *w, flag *f, _Atomic uint32_t *sleepers, uint32_t seen, int *culprit);
 
 // Copies bytes, past the caches where two of the parts do not fit in.
 void cx_copy(const cx_comm *c, char *to, const char *from, int64_t bytes);

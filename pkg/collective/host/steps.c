@@ -160,14 +160,10 @@ static int await_bell(cx_lanes *l, uint32_t seen, int *culprit) {
 		if (atomic_load_explicit(&d->bell, memory_order_acquire) != seen) return CX_OK;
 		cx_pause();
 	}
-	int64_t next = 0;
-	for (int n = 0; atomic_load_explicit(&d->bell, memory_order_acquire) == seen; n++) {
-		int rc = cx_look(c, &next, culprit);
+	waiting w = {0};
+	while (atomic_load_explicit(&d->bell, memory_order_acquire) == seen) {
+		int rc = cx_rest(c, &w, &d->bell, &d->sleepers, seen, culprit);
 		if (rc != CX_OK) return rc;
-		if (!c->crowded || n < CROWD_YIELDS)
-			sched_yield();
-		else
-			cx_sleep(c, &d->bell, &d->sleepers, seen);
 	}
 	return CX_OK;
 }
