@@ -39,6 +39,8 @@ type EPBlock struct {
 	// TimingModes say whether operations are enqueued or replayed. Graphs are of decode, and
 	// of backends whose mode can be captured.
 	TimingModes []string `yaml:"timing_modes" in:"EP timing mode" default:"[eager]"`
+	// Layouts are those of backends that have a choice in a mode; others take no notice.
+	Layouts []string `yaml:"layouts" in:"layout" default:"[expert-major]"`
 	// Ladders stand in for the workload's.
 	Ladders  []Ladder `yaml:"ladders,optional"`
 	Sampling string   `yaml:"sampling,optional" in:"sampling"` // the suite's unless said
@@ -63,6 +65,9 @@ type EPMode struct {
 	MaxTokens int `yaml:"max_tokens,optional" min:"1"`
 	// Graphs says that its operations can be captured into graphs.
 	Graphs bool `yaml:"graphs,optional"`
+	// Layouts lists those that it has, if there is a choice; the first is that of a
+	// measurement that names none.
+	Layouts []string `yaml:"layouts,optional" in:"layout"`
 	// Precisions lists those of the mode; the backend's unless said.
 	Precisions []string `yaml:"precisions,optional" in:"precision"`
 }
@@ -145,6 +150,14 @@ func (e *EPBackend) timingModes() []string {
 		return vocab.EPTimingModes()
 	}
 	return []string{vocab.Eager}
+}
+
+func (e *EPBackend) layouts() []string {
+	all := []string{vocab.ExpertMajor} // which suites ask for by default
+	for _, m := range e.Modes {
+		all = append(all, m.Layouts...)
+	}
+	return all
 }
 
 // PrecisionsOf returns the precisions of a mode that the backend has.
@@ -243,6 +256,7 @@ func (b *EPBlock) check(c *Checker) {
 	offered(c, "mode", b.Modes, has, (*EPBackend).modeNames)
 	offered(c, "precision", b.Precisions, has, func(h *EPBackend) []string { return h.Precisions })
 	offered(c, "EP timing mode", b.TimingModes, has, (*EPBackend).timingModes)
+	offered(c, "layout", b.Layouts, has, (*EPBackend).layouts)
 	offered(c, "timing contract", b.Contracts, has, func(h *EPBackend) []string { return h.Contracts })
 }
 

@@ -53,6 +53,9 @@ const (
 	// TopKSlotTree adds neighbours of the token's slots level by level and rounds
 	// each sum to bf16; a rank counts in its first slot.
 	TopKSlotTree Reduction = "topk-slot-tree"
+	// RankFP32 adds the rows of a token's ranks in float32, in the order of its slots; a rank
+	// counts in its first slot.
+	RankFP32 Reduction = "rank-fp32"
 	// RankPartialFP32 adds weight times row over the slots of each rank, in slot order
 	// in float32, and then the sums of the ranks, ascending, in float32.
 	RankPartialFP32 Reduction = "rank-partial-fp32"
@@ -152,8 +155,10 @@ type Received struct {
 	// is not here; token-expert: [rows].
 	Expert []int32
 	Weight []float32 // token-rank: [rows][TopK], beside Expert; else nil
-	Counts []int32   // rows per local expert, as the library counted them
-	copied []uint16  // Payload, once it was read back
+	// Counts are the rows per local expert, as the library counted them, or RankCounts those
+	// from each rank, if it counts these instead.
+	Counts, RankCounts []int32
+	copied             []uint16 // Payload, once it was read back
 }
 
 // rows is how many rows arrived.

@@ -108,6 +108,8 @@ func (a *arithmetic) combined(token int, m message) []float32 {
 		return a.weightedSums(token, m, addRounded)[0]
 	case a.Reduction == TopKSlotTree:
 		return a.slotTree(token, m)
+	case a.Reduction == RankFP32:
+		return a.rankSum(token, m)
 	default:
 		return a.domainSum(token, m)
 	}
@@ -221,6 +223,28 @@ func (a *arithmetic) ranksOf(token int) []int {
 	ranks := a.slotRanks(token)
 	slices.Sort(ranks)
 	return slices.Compact(ranks)
+}
+
+// ranksInSlots returns the ranks that return a row for a token, in the order of their first
+// slots.
+func (a *arithmetic) ranksInSlots(token int) (ranks []int) {
+	for _, rank := range a.slotRanks(token) {
+		if !slices.Contains(ranks, rank) {
+			ranks = append(ranks, rank)
+		}
+	}
+	return ranks
+}
+
+func (a *arithmetic) rankSum(token int, m message) []float32 {
+	total, row := make([]float32, len(a.pattern)), make([]uint16, len(a.pattern))
+	for _, rank := range a.ranksInSlots(token) {
+		m(row, token, rank)
+		for c, b := range row {
+			total[c] += numeric.FromBF16(b)
+		}
+	}
+	return total
 }
 
 func (a *arithmetic) domainSum(token int, m message) []float32 {

@@ -60,6 +60,28 @@ func TestSlotTree(t *testing.T) {
 	}
 }
 
+// The sum of ranks against its definition written out: in the order of the token's slots,
+// not of the ranks, and in float32.
+func TestRankSum(t *testing.T) {
+	trace := &workload.Trace{
+		World: 3, TopK: 4, Experts: 6, First: []int{0, 1, 1, 1},
+		Expert: []int32{5, 0, 4, 3}, Weight: []float32{0.4, 0.3, 0.2, 0.1},
+	}
+	a := newArithmetic(Description{Combine: UnweightedRankSum, Reduction: RankFP32}, trace, contract, 64, 1)
+	x := make([]uint16, 64)
+	a.source(x, 0)
+	var rows [3][]uint16
+	for rank, of := range []workload.Affine{
+		weighted([]int32{0}, []float32{0.3}), weighted([]int32{3}, []float32{0.1}), weighted([]int32{5, 4}, []float32{0.4, 0.2}),
+	} {
+		rows[rank] = make([]uint16, 64)
+		a.apply(rows[rank], x, of)
+	}
+	for c, got := range a.combined(0, a.transformed()) {
+		require.Equal(t, float32(numeric.FromBF16(rows[2][c])+numeric.FromBF16(rows[0][c]))+numeric.FromBF16(rows[1][c]), got)
+	}
+}
+
 func TestOneDomainIsRoundedToo(t *testing.T) {
 	a := newArithmetic(Description{Combine: UnweightedRankSum, Reduction: DomainFP32}, deepseek(t, 8, 4), contract, 256, 8)
 	for _, v := range a.combined(2, a.transformed()) {

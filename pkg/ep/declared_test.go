@@ -57,7 +57,9 @@ func TestReductionsDiffer(t *testing.T) {
 	oneDomain, treed := declaredOracle(t, layouts[TokenRank]), declaredOracle(t, tree)
 	domains := declaredOracle(t, layouts[TokenRank])
 	domains.domain = 2
-	all := []*oracle{oneDomain, domains, treed}
+	ranks := layouts[TokenRank]
+	ranks.Reduction = RankFP32
+	all := []*oracle{oneDomain, domains, treed, declaredOracle(t, ranks)}
 	for i, by := range all {
 		var out []uint16
 		for token := by.trace.First[1]; token < by.trace.First[2]; token++ {

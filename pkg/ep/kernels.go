@@ -121,6 +121,7 @@ func sumOf(o *oracle) sumParams {
 		p.weighted = 1
 	case o.Reduction == TopKSlotTree:
 		p.tree = 1
+	case o.Reduction == RankFP32: // one group, which is not rounded
 	default:
 		p.rounds = 1
 	}
@@ -371,9 +372,13 @@ func (o *oracle) terms(to []byte, token int) []byte {
 		}
 		return to
 	}
-	for i, rank := range ranks {
-		last := i == len(ranks)-1 || ranks[i+1]/o.domain != rank/o.domain
-		to = term(to, o.rankTransform(rank, experts, weights), 1, i, last)
+	inOrder := ranks
+	if o.Reduction == RankFP32 {
+		inOrder = o.ranksInSlots(token)
+	}
+	for i, rank := range inOrder {
+		last := i == len(inOrder)-1 || o.Reduction != RankFP32 && inOrder[i+1]/o.domain != rank/o.domain
+		to = term(to, o.rankTransform(rank, experts, weights), 1, slices.Index(ranks, rank), last)
 	}
 	for range o.trace.TopK - len(ranks) {
 		to = none(to)

@@ -231,6 +231,7 @@ func TestKernelsDecodeAndTransform(t *testing.T) {
 var sums = map[string]Description{
 	"domains":       {Receive: TokenRank, Combine: UnweightedRankSum, Reduction: DomainFP32},
 	"tree":          {Receive: TokenRank, Combine: UnweightedRankSum, Reduction: TopKSlotTree},
+	"ranks":         {Receive: TokenRank, Combine: UnweightedRankSum, Reduction: RankFP32},
 	"weighted":      {Receive: TokenExpert, Combine: WeightedKernelSum, Reduction: DomainFP32},
 	"rank partials": {Receive: TokenExpert, Combine: WeightedKernelSum, Reduction: RankPartialFP32},
 }

@@ -196,8 +196,13 @@ func (o *oracle) sourceSet(v *Verdict, rx *Received, tokens []int64) {
 	}
 }
 
-// counts compares the rows per local expert as the library counted them.
+// counts compares the rows per local expert as the library counted them, or those from
+// each rank.
 func (o *oracle) counts(v *Verdict, rx *Received) {
+	if rx.RankCounts != nil {
+		v.require(CheckCounts, slices.Equal(o.fromRanks(), rx.RankCounts))
+		return
+	}
 	first := o.rank * o.trace.ExpertsPerRank()
 	want := make([]int32, o.trace.ExpertsPerRank())
 	for _, e := range o.trace.Expert {
@@ -206,6 +211,19 @@ func (o *oracle) counts(v *Verdict, rx *Received) {
 		}
 	}
 	v.require(CheckCounts, slices.Equal(want, rx.Counts))
+}
+
+// fromRanks is how many tokens of each rank have an expert here.
+func (o *oracle) fromRanks() []int32 {
+	rows := make([]int32, o.trace.World)
+	for rank := range rows {
+		for i := range o.trace.RankTokens(rank) {
+			if experts, _ := o.trace.Row(o.trace.First[rank] + i); slices.ContainsFunc(experts, o.here) {
+				rows[rank]++
+			}
+		}
+	}
+	return rows
 }
 
 // combinedValues judges what combine returned for this rank's tokens, given what came

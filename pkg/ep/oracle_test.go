@@ -154,6 +154,11 @@ func TestOracle(t *testing.T) {
 		{"count", TokenRank, func(_ *oracle, rx *arrival, _ []uint16) { rx.Counts[0]++ }, []string{CheckCounts}},
 		{"count", TokenExpert, func(_ *oracle, rx *arrival, _ []uint16) { rx.Counts[3]-- }, []string{CheckCounts}},
 		{"counts missing", TokenRank, func(_ *oracle, rx *arrival, _ []uint16) { rx.Counts = nil }, []string{CheckCounts}},
+		{"counts of ranks", TokenRank, func(o *oracle, rx *arrival, _ []uint16) { rx.Counts, rx.RankCounts = nil, o.fromRanks() }, nil},
+		{"count of a rank", TokenRank, func(o *oracle, rx *arrival, _ []uint16) {
+			rx.Counts, rx.RankCounts = nil, o.fromRanks()
+			rx.RankCounts[0]--
+		}, []string{CheckCounts}},
 		{"torn payload", TokenRank, func(_ *oracle, rx *arrival, _ []uint16) { rx.payload = rx.payload[testHidden:] }, []string{CheckMetadata}},
 		{"torn weights", TokenRank, func(_ *oracle, rx *arrival, _ []uint16) { rx.Weight = rx.Weight[1:] }, []string{CheckMetadata}},
 		{"sum", TokenRank, func(_ *oracle, _ *arrival, out []uint16) { out[50] = numeric.BF16(numeric.FromBF16(out[50]) + 1) }, []string{CheckCombine}},

@@ -56,7 +56,9 @@ func checkDescription(c plan.Case, d Description) error {
 		return rank.Refused("no oracle for receive layout %q with combine %q", d.Receive, d.Combine)
 	case b.Mode == vocab.ModeNormal && !tokenRank:
 		return rank.Refused("combine %q is not allowed in normal mode", d.Combine)
-	case d.Reduction != DomainFP32 && d.Reduction != TopKSlotTree && (tokenRank || d.Reduction != RankPartialFP32):
+	case b.Layout == vocab.RankMajor && !tokenRank, b.Layout == vocab.ExpertMajor && !tokenExpert:
+		return rank.Refused("adapter receives %q, the case asks for layout %q", d.Receive, b.Layout)
+	case d.Reduction != DomainFP32 && d.Reduction != TopKSlotTree && !(tokenRank && d.Reduction == RankFP32) && !(tokenExpert && d.Reduction == RankPartialFP32):
 		return rank.Refused("no oracle for reduction %q", d.Reduction)
 	case fp8 != (c.Precision != "bf16") || fp8 != (d.Codec.Format != nil):
 		return rank.Refused("precision %s is asked for, dispatch would be %s", c.Precision, d.DispatchDType)

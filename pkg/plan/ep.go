@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"slices"
 	"strconv"
 	"strings"
 
@@ -36,6 +35,9 @@ type EP struct {
 	Timing    EPTiming `json:"timing"`
 	// TimingMode is vocab.Graph where graphs are replayed. Empty is vocab.Eager.
 	TimingMode string `json:"timing_mode,omitempty" in:"named EP timing mode"`
+	// Layout is how received rows are arranged, where the backend has a choice in the mode.
+	// Where it is empty, there is none, or a plan of CollectiveX leaves it open: expert-major.
+	Layout string `json:"layout,omitempty" in:"layout"`
 }
 
 // EPTiming holds the sample counts of an EP case; see methodology: fresh-entry
@@ -78,22 +80,30 @@ func (e *EP) Factors(c *Case, to []string) []string {
 	if c.Contract != vocab.ContractLayout {
 		to = append(to, c.Contract)
 	}
+	if e.Layout != "" && e.Layout != upstreamLayouts[e.Workload] {
+		to = append(to, e.Layout)
+	}
 	if e.TimingMode != "" {
 		to = append(to, e.TimingMode)
 	}
 	return to
 }
 
-// upstreamWorkloads are the workloads of CollectiveX's own plans.
-var upstreamWorkloads = []string{"deepseek-v3", "deepseek-v4-pro"}
+// upstreamLayouts are the workloads of CollectiveX's own plans, with the layout that its runs
+// of them have where a backend has a choice. Its ids do not name the layout.
+var upstreamLayouts = map[string]string{"deepseek-v3": vocab.ExpertMajor, "deepseek-v4-pro": vocab.RankMajor}
 
 // epUpstream implements Descriptor.Upstream: upstream plans uniform routing, the layout
-// contract and workloads of its own, once. Its replayed graphs have no case of their own, and
+// contract and workloads of its own, each in one layout, once. Its replayed graphs have no case of their own, and
 // the dashboard cannot show rows without tails. The public dashboard gives one label to all
 // cases that differ in these alone.
 func epUpstream(c *Case) bool {
 	e := c.EP()
-	return e != nil && e.Routing == "uniform" && c.Contract == vocab.ContractLayout && e.TimingMode == "" && c.Repeat == 1 && slices.Contains(upstreamWorkloads, e.Workload)
+	if e == nil || e.Routing != "uniform" || c.Contract != vocab.ContractLayout || e.TimingMode != "" || c.Repeat != 1 {
+		return false
+	}
+	layout, planned := upstreamLayouts[e.Workload]
+	return planned && (e.Layout == "" || e.Layout == layout)
 }
 
 // BalancedRung returns the rung, in tokens per rank, whose trace places the

@@ -27,7 +27,7 @@ var ep = Family{
 }
 
 // epCases adds the cases of each block: by degree, phase, backend, mode, routing,
-// precision, timing contract and timing mode.
+// precision, timing contract, layout and timing mode.
 func epCases(r *Resolver, block catalog.SuiteBlock) {
 	for _, b := range *block.(*catalog.EPSuite) {
 		for _, degree := range r.Worlds(b.Degrees) {
@@ -59,9 +59,9 @@ func epBackend(r *Resolver, b *catalog.EPBlock, be *catalog.Backend, degree int,
 		Hidden: w.Hidden, TopK: w.TopK, Experts: w.Experts, Seed: w.Seed,
 		Ladder: b.Ladder(w, phase), Timing: plan.EPTiming(*r.SamplingProfile(c.Sampling).EP()),
 	}
-	with := func(mode string, routing catalog.RoutingRef, precision, timing string) *plan.Case {
+	with := func(mode string, routing catalog.RoutingRef, precision, layout, timing string) *plan.Case {
 		block := shape
-		block.Mode, block.Routing, block.LadderCap = mode, routing.Name, ladderCap(has, mode)
+		block.Mode, block.Routing, block.Layout, block.LadderCap = mode, routing.Name, layout, ladderCap(has, mode)
 		if routing.Recorded != nil {
 			block.Record(routing.Recorded.Experts)
 		}
@@ -72,7 +72,7 @@ func epBackend(r *Resolver, b *catalog.EPBlock, be *catalog.Backend, degree int,
 		return &c
 	}
 	if !slices.Contains(support.Degrees(vocab.ModeNormal), degree) {
-		r.Unsupported(with(vocab.ModeNormal, b.Routings[0], slices.Min(has.Precisions), b.TimingModes[0]), "")
+		r.Unsupported(with(vocab.ModeNormal, b.Routings[0], slices.Min(has.Precisions), "", b.TimingModes[0]), "")
 		return
 	}
 	for _, mode := range r.Pick("mode", vocab.EPModes(), b.Modes) {
@@ -85,15 +85,25 @@ func epBackend(r *Resolver, b *catalog.EPBlock, be *catalog.Backend, degree int,
 					continue
 				}
 				for _, c.Contract = range ordered(has.Contracts, b.Contracts) {
-					for _, timing := range ordered(vocab.EPTimingModes(), b.TimingModes) {
-						if timing == vocab.Eager || has.Mode(mode).Graphs && phase == vocab.PhaseDecode {
-							r.Runnable(be, with(mode, routing, precision, timing))
+					for _, layout := range layouts(has.Mode(mode), b.Layouts) {
+						for _, timing := range ordered(vocab.EPTimingModes(), b.TimingModes) {
+							if timing == vocab.Eager || has.Mode(mode).Graphs && phase == vocab.PhaseDecode {
+								r.Runnable(be, with(mode, routing, precision, layout, timing))
+							}
 						}
 					}
 				}
 			}
 		}
 	}
+}
+
+// layouts are those of a mode that are asked for; an empty one where it has no choice.
+func layouts(has *catalog.EPMode, asked []string) []string {
+	if len(has.Layouts) == 0 {
+		return []string{""}
+	}
+	return ordered(has.Layouts, asked)
 }
 
 // ladderCap is the most tokens per rank that the backend takes in the mode; nil is
@@ -118,6 +128,11 @@ func epFit(be *catalog.Backend, c *plan.Case) string {
 		return fmt.Sprintf("backend %s has no timing contract %s", be.Name, c.Contract)
 	case block.TimingMode == vocab.Graph && !has.Mode(block.Mode).Graphs:
 		return fmt.Sprintf("backend %s cannot be captured into graphs in mode %s", be.Name, block.Mode)
+	case block.Layout != "" && !slices.Contains(has.Mode(block.Mode).Layouts, block.Layout):
+		return fmt.Sprintf("backend %s has no layout %s in mode %s", be.Name, block.Layout, block.Mode)
+	}
+	if of := has.Mode(block.Mode).Layouts; block.Layout == "" && len(of) > 0 {
+		block.Layout = of[0]
 	}
 	block.LadderCap = ladderCap(has, block.Mode)
 	c.Block = &block

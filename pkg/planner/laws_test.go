@@ -32,7 +32,7 @@ func drawCatalog(t *rapid.T) *catalog.Catalog {
 				Precisions: []string{"bf16", "fp8"},
 				Contracts:  vocab.Contracts()[:rapid.IntRange(1, 2).Draw(t, "contracts")],
 				OffPath:    []string{"fp8"}[:rapid.IntRange(0, 1).Draw(t, "off path")],
-				Modes:      []catalog.EPMode{{Name: "normal"}, {Name: "low-latency", MaxTokens: 64, Graphs: rapid.Bool().Draw(t, "graphs")}},
+				Modes:      []catalog.EPMode{{Name: "normal"}, {Name: "low-latency", MaxTokens: 64, Graphs: rapid.Bool().Draw(t, "graphs"), Layouts: vocab.Layouts()[:2*rapid.IntRange(0, 1).Draw(t, "choice of layout")]}},
 			}}},
 			{Name: "ring", Vendors: []string{"nvidia"}, Blocks: map[string]catalog.BackendBlock{"collective": &catalog.CollectiveBackend{
 				Ops: words("ops of ring", vocab.Ops()), DTypes: []string{"float"}, RedOps: []string{"sum"},
@@ -55,7 +55,7 @@ func drawCatalog(t *rapid.T) *catalog.Catalog {
 		{Name: "a", Sampling: "s", Repeats: rapid.IntRange(1, 3).Draw(t, "repeats"), Blocks: map[string]catalog.SuiteBlock{"ep": &catalog.EPSuite{{
 			Workload: "w", Backends: []string{"moe"}, Degrees: some("degrees", degrees), Modes: words("modes", vocab.EPModes()),
 			Phases: words("phases", vocab.Phases()), Precisions: words("precisions", vocab.Precisions()),
-			Routings: []catalog.RoutingRef{{Name: "uniform"}, {Name: "zipf"}}, Contracts: vocab.Contracts(), TimingModes: words("timing modes", vocab.EPTimingModes()), Sampling: "s",
+			Routings: []catalog.RoutingRef{{Name: "uniform"}, {Name: "zipf"}}, Contracts: vocab.Contracts(), TimingModes: words("timing modes", vocab.EPTimingModes()), Layouts: words("layouts", vocab.Layouts()), Sampling: "s",
 		}}}},
 		{Name: "b", Sampling: "s", Repeats: 1, Blocks: map[string]catalog.SuiteBlock{"collective": &catalog.CollectiveSuite{{
 			Backends: []string{"ring"}, Ops: words("ops", sized()), DTypes: []string{"float", "half"}, RedOps: []string{"sum", "max"},

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/collectivex/collectivex/internal/golden"
+	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/planner"
 	"github.com/collectivex/collectivex/pkg/vocab"
@@ -257,4 +258,37 @@ func TestReplayedGraphs(t *testing.T) {
 		"h200-dgxc-a2a-deepseek-v4-pro-low-latency-decode-ep8-uniform-bf16-graph",
 		"h200-dgxc-a2a-deepseek-v4-pro-low-latency-decode-ep8-uniform-fp8-graph",
 	}, ids)
+}
+
+// A layout is a factor of the case, where the backend has a choice. Ids name it unless it is
+// that of CollectiveX's own plan of the workload.
+func TestLayouts(t *testing.T) {
+	cat := *shipped(t)
+	for _, want := range []struct {
+		workload, layout, id string
+		upstream             bool
+	}{
+		{"deepseek-v3", vocab.ExpertMajor, "h200-dgxc-nccl-ep-deepseek-v3-low-latency-decode-ep8-uniform-bf16", true},
+		{"deepseek-v3", vocab.RankMajor, "h200-dgxc-nccl-ep-deepseek-v3-low-latency-decode-ep8-uniform-bf16-rank-major", false},
+		{"deepseek-v4-pro", vocab.RankMajor, "h200-dgxc-nccl-ep-deepseek-v4-pro-low-latency-decode-ep8-uniform-bf16", true},
+		{"deepseek-v4-pro", vocab.ExpertMajor, "h200-dgxc-nccl-ep-deepseek-v4-pro-low-latency-decode-ep8-uniform-bf16-expert-major", false},
+		{"small", vocab.ExpertMajor, "h200-dgxc-nccl-ep-small-low-latency-decode-ep8-uniform-bf16-expert-major", false},
+	} {
+		cat.Suites = []catalog.Suite{{Name: "mine", Platforms: []string{"h200-dgxc"}, Sampling: "smoke", Repeats: 1, Blocks: map[string]catalog.SuiteBlock{
+			"ep": &catalog.EPSuite{{
+				Workload: want.workload, Backends: []string{"nccl-ep", "deepep-v2"}, Degrees: []int{8}, Modes: []string{"low-latency"}, Phases: []string{"decode"},
+				Precisions: []string{"bf16"}, Contracts: []string{vocab.ContractLayout}, TimingModes: []string{vocab.Eager}, Layouts: []string{want.layout},
+				Routings: []catalog.RoutingRef{{Name: "uniform"}},
+			}},
+		}}}
+		m := resolve(t, &cat, planner.Filters{})
+		got := find(t, m, want.id)
+		require.Equal(t, want.layout, got.EP().Layout)
+		require.Equal(t, want.upstream, got.Upstream(), want.id)
+		other := find(t, m, "h200-dgxc-deepep-v2-"+want.workload+"-low-latency-decode-ep8-uniform-bf16")
+		require.Empty(t, other.EP().Layout, "no choice")
+	}
+	for q := range resolve(t, shipped(t), planner.Filters{Only: planner.Only{"suite": {"ep-core"}}}).Requested() {
+		require.Empty(t, q.Case.EP().Layout, "its plan does not name it")
+	}
 }

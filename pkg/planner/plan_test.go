@@ -214,6 +214,7 @@ func TestUpstream(t *testing.T) {
 		"workload": func(c *plan.Case) { c.EP().Workload = "small" },
 		"family":   func(c *plan.Case) { c.Block = &plan.Collective{} },
 		"graph":    func(c *plan.Case) { c.EP().TimingMode = vocab.Graph },
+		"layout":   func(c *plan.Case) { c.EP().Layout = vocab.RankMajor },
 	} {
 		c := upstream
 		block := *upstream.EP()

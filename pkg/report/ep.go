@@ -53,6 +53,7 @@ type EP struct {
 	Phase    string    `json:"phase"`
 	World    int       `json:"ep"`
 	Timing   string    `json:"timing_mode,omitempty"` // empty is eager
+	Layout   string    `json:"layout,omitempty"`      // see plan.EP.Layout
 	Routing  string    `json:"routing"`
 	Dispatch string    `json:"dispatch_dtype"`
 	Dropped  []int     `json:"ladder_dropped,omitempty"`
@@ -95,7 +96,7 @@ func epOf(d *result.EPDocument) *EP {
 	f := d.Factors()
 	e := &EP{
 		CaseID: d.Identity.CaseID, SKU: d.Identity.CaseFactors.SKU, Backend: d.Implementation.Name,
-		Mode: f.Mode, Phase: f.Phase, World: f.EP, Routing: f.Routing, Timing: d.Identity.Case.EP().TimingMode, Dispatch: d.Measurement.DispatchDType,
+		Mode: f.Mode, Phase: f.Phase, World: f.EP, Routing: f.Routing, Timing: d.Identity.Case.EP().TimingMode, Layout: d.Identity.Case.EP().Layout, Dispatch: d.Measurement.DispatchDType,
 		Dropped: d.Workload.LadderDropped, Key: d.ComparisonKey,
 	}
 	var dispatch, combine []fit.Point
@@ -138,8 +139,13 @@ func epOf(d *result.EPDocument) *EP {
 // epKeys are the columns that tell EP cases apart.
 var epKeys = text("SKU", "backend", "mode", "phase", "routing", "dispatch", "EP")
 
+// form is the mode with the layout and the timing mode that the case names.
+func (e *EP) form() string {
+	return strings.Join(strings.Fields(e.Mode+" "+e.Layout+" "+e.Timing), " ")
+}
+
 func (e *EP) keys() []string {
-	return []string{e.SKU, e.Backend, strings.TrimSpace(e.Mode + " " + e.Timing), e.Phase, e.Routing, e.Dispatch, strconv.Itoa(e.World)}
+	return []string{e.SKU, e.Backend, e.form(), e.Phase, e.Routing, e.Dispatch, strconv.Itoa(e.World)}
 }
 
 func epSection(cases []*EP) Section {
@@ -227,7 +233,7 @@ func epLadder(cases []*EP) Section {
 			continue
 		}
 		c := Chart{
-			Title: fmt.Sprintf("%s %s EP%d %s %s %s %s", e.SKU, e.Backend, e.World, strings.TrimSpace(e.Mode+" "+e.Timing), e.Phase, e.Routing, e.Dispatch),
+			Title: fmt.Sprintf("%s %s EP%d %s %s %s %s", e.SKU, e.Backend, e.World, e.form(), e.Phase, e.Routing, e.Dispatch),
 			X:     "tokens per rank", Y: "tokens/s at roundtrip p50",
 		}
 		for _, p := range e.Rungs {

@@ -65,9 +65,13 @@ func epOperationNames() []string {
 func epSeries(doc result.Document) []Series {
 	d := doc.(*result.EPDocument)
 	f := d.Factors()
+	mode := f.Mode
+	if d.Identity.Case.EP().Layout == vocab.RankMajor { // the other one may not be named
+		mode += " " + vocab.RankMajor
+	}
 	var out []Series
 	for _, o := range epOperations {
-		s := Series{View: "ep", Facets: []string{o.name, f.Phase, f.Mode, f.Precision, f.Workload, f.Routing, cmp.Or(d.Identity.Case.EP().TimingMode, vocab.Eager)}}
+		s := Series{View: "ep", Facets: []string{o.name, f.Phase, mode, f.Precision, f.Workload, f.Routing, cmp.Or(d.Identity.Case.EP().TimingMode, vocab.Eager)}}
 		var bases []string
 		for i := range d.Measurement.Rows {
 			r := &d.Measurement.Rows[i]

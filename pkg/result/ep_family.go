@@ -123,13 +123,19 @@ type epComparison struct {
 	RoutingSHA256 string        `json:"routing_sha256,omitempty"` // of a routing from a file
 	Timing        plan.EPTiming `json:"timing"`
 	TimingMode    string        `json:"timing_mode,omitempty"` // see plan.EP.TimingMode
+	Layout        string        `json:"layout,omitempty"`      // empty is expert-major, or that there is no choice
 }
 
 func epComparisonOf(c *plan.Case) any {
 	b := c.EP()
+	layout := b.Layout
+	if layout == vocab.ExpertMajor { // which plans may leave out
+		layout = ""
+	}
 	return epComparison{
 		Workload: b.Workload, Mode: b.Mode, Phase: b.Phase, Routing: b.Routing,
 		Hidden: b.Hidden, TopK: b.TopK, Experts: b.Experts, Seed: b.Seed, BalancedRung: b.BalancedRung(), RoutingSHA256: b.RoutingSHA256, Timing: b.Timing, TimingMode: b.TimingMode,
+		Layout: layout,
 	}
 }
 

@@ -313,6 +313,7 @@ func TestComparisonKey(t *testing.T) {
 		"workload dim": func(c *plan.Case) { c.EP().Hidden++ },
 		"seed":         func(c *plan.Case) { c.EP().Seed++ },
 		"timing mode":  func(c *plan.Case) { c.EP().TimingMode = "graph" },
+		"layout":       func(c *plan.Case) { c.EP().Layout = "rank-major" },
 		"case env":     func(c *plan.Case) { c.Env = map[string]string{"X": "1"} },
 	}
 	seen := map[string]string{base: "base"}
@@ -330,6 +331,7 @@ func TestComparisonKey(t *testing.T) {
 		"suite":  func(c *plan.Case) { c.Suite = "x" },
 		"ladder": func(c *plan.Case) { c.EP().Ladder = plan.Ladder{1} },
 		"repeat": func(c *plan.Case) { c.Repeat = 3 },
+		"layout": func(c *plan.Case) { c.EP().Layout = "expert-major" }, // plans may leave it out
 	}
 	for name, change := range same {
 		c := resulttest.EPCase()

@@ -36,5 +36,18 @@ const Eager = "eager"
 // EPTimingModes lists the timing modes of EP cases.
 func EPTimingModes() []string { return []string{Eager, Graph} }
 
+// Layouts of the rows that a rank receives in low latency, of backends that have a choice.
+const (
+	// ExpertMajor: a row for each token and expert, by expert, which combine multiplies by
+	// its weight.
+	ExpertMajor = "expert-major"
+	// RankMajor: a row for each token, by the rank that it comes from, which combine takes
+	// weighted.
+	RankMajor = "rank-major"
+)
+
+// Layouts lists the layouts of EP cases.
+func Layouts() []string { return []string{ExpertMajor, RankMajor} }
+
 // Contracts lists the timing contracts of EP cases.
 func Contracts() []string { return []string{ContractLayout, ContractCachedLayout} }

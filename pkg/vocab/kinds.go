@@ -13,6 +13,7 @@ var kinds = map[string][]string{
 	"precision": Precisions(),
 	"contract":  Contracts(),
 
+	"layout":               Layouts(),
 	"EP timing mode":       EPTimingModes(),
 	"named EP timing mode": EPTimingModes()[1:],
 

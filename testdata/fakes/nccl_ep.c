@@ -91,7 +91,7 @@ typedef struct handle {
 	group_t group;
 	int layout, topk, tokens, routed, dispatched, pending;
 	struct array ids;
-	int capacity;          // rows that can arrive for each expert, or at all
+	int blocks, capacity;  // of rows: of each expert, of each rank, or one; and how many have room in each
 	size_t row_bytes;      // of a message: values and scales, and the weights
 	char *own, *all;       // device memory: [C] ids or rows of this rank, [W][C] of all
 	char *leaving, *back;  // device memory: [W][C][slots][H] bf16
@@ -99,7 +99,8 @@ typedef struct handle {
 	// Of the last routing, in stream order:
 	int32_t *all_ids;      // [W][1+C·K]: the number of tokens, and their experts
 	struct row *rows;      // by place in what is received
-	int *counts, total;
+	int *counts, total;    // of each local expert, and rows in all
+	int *filled;           // rows of each block
 } *handle_t;
 
 // ---- tensors ---------------------------------------------------------------
@@ -186,7 +187,7 @@ int ncclEpInitHandle(handle_t *to, group_t g, int layout, const void *config, in
 	RULE(to != NULL && g != NULL && config == NULL && mem == NULL, "no group, or options that this stand-in lacks");
 	int ll = g->config.algorithm == LowLatency;
 	RULE(layout == ExpertMajor || layout == (ll ? RankMajor : FlatRows), "the algorithm has no such layout");
-	RULE(layout != RankMajor && (ll || layout == FlatRows), "this stand-in lacks the layout");
+	RULE(ll || layout == FlatRows, "this stand-in lacks the layout");
 	RULE(topk > 0 && (unsigned)topk <= g->config.experts && topk <= MAX_TOPK, "no such top-k");
 	USAGE(g->config.topk == 0 || (unsigned)topk <= g->config.topk, "more top-k than the group has");
 	// The real one lets a second handle be made and mixes up the two.
@@ -196,12 +197,14 @@ int ncclEpInitHandle(handle_t *to, group_t g, int layout, const void *config, in
 	h->layout = layout;
 	h->topk = topk;
 	size_t sent = g->config.max_sent;
-	h->capacity = ll ? (int)(g->ranks * sent) : (int)g->config.max_received;
+	h->blocks = layout == ExpertMajor ? g->local : layout == RankMajor ? g->ranks : 1;
+	h->capacity = layout == ExpertMajor ? (int)(g->ranks * sent) : layout == RankMajor ? (int)sent : (int)g->config.max_received;
 	h->row_bytes = g->config.max_bytes + 4 * (size_t)topk;
 	size_t ids = 4 * (1 + sent * topk), rows = sent * h->row_bytes, message = ids > rows ? ids : rows;
-	size_t back = sent * (ll ? topk : 1) * g->config.max_bytes * g->ranks;
+	size_t back = sent * (layout == ExpertMajor ? topk : 1) * g->config.max_bytes * g->ranks;
 	h->all_ids = calloc(g->ranks, ids);
-	h->rows = calloc((size_t)h->capacity * (ll ? g->local : 1), sizeof *h->rows);
+	h->rows = calloc((size_t)h->capacity * h->blocks, sizeof *h->rows);
+	h->filled = calloc(h->blocks, sizeof *h->filled);
 	h->counts = calloc(g->local, sizeof *h->counts);
 	if (ncclMemAlloc((void **)&h->own, message) || ncclMemAlloc((void **)&h->all, message * g->ranks) ||
 	    ncclMemAlloc((void **)&h->leaving, back) || ncclMemAlloc((void **)&h->back, back))
@@ -220,6 +223,7 @@ int ncclEpHandleDestroy(handle_t h) {
 	free(h->all_ids);
 	free(h->rows);
 	free(h->counts);
+	free(h->filled);
 	h->group->handle = NULL;
 	free(h);
 	return Success;
@@ -231,7 +235,7 @@ int ncclEpHandleDestroy(handle_t h) {
 struct work {
 	handle_t h;
 	int tokens, truncate, to_zero, skip, swap, fp8, columns;
-	struct array ids, x, weights, received, scales, received_ids, received_weights, counters, total, rows, out;
+	struct array ids, x, weights, received, scales, received_ids, received_weights, counters, from_ranks, total, rows, out;
 };
 
 static int enqueue(void *stream, void (*fn)(void *), const struct work *w) {
@@ -252,6 +256,8 @@ static void pack_ids(void *arg) {
 		to[1 + i] = w->ids.type == I64 ? (int32_t)((const int64_t *)ids)[i] : ((const int32_t *)ids)[i];
 }
 
+static void add_row(handle_t h, int block, struct row r) { h->rows[block * h->capacity + h->filled[block]++] = r; }
+
 // plan_rows gives each row that arrives its place: ranks in turn, beginning behind this one.
 static void plan_rows(void *arg) {
 	struct work *w = arg;
@@ -260,6 +266,7 @@ static void plan_rows(void *arg) {
 	size_t words = ids_words(h);
 	memcpy(h->all_ids, cx_fake_view(h->all, 4 * words * g->ranks), 4 * words * g->ranks);
 	memset(h->counts, 0, g->local * sizeof *h->counts);
+	memset(h->filled, 0, h->blocks * sizeof *h->filled);
 	h->total = 0;
 	for (int i = 1; i <= g->ranks; i++) {
 		int rank = (g->rank + i) % g->ranks;
@@ -269,14 +276,15 @@ static void plan_rows(void *arg) {
 			for (int k = 0; k < h->topk; k++) {
 				int e = of[1 + t * h->topk + k], local = e - g->rank * g->local;
 				if (e < 0 || local < 0 || local >= g->local) continue;
-				int at = h->counts[local]++;
-				if (h->layout == ExpertMajor) h->rows[local * h->capacity + at] = (struct row){rank, t, k};
+				h->counts[local]++;
+				if (h->layout == ExpertMajor) add_row(h, local, (struct row){rank, t, k});
 				here = 1;
 			}
-			if (here && h->layout == FlatRows) h->rows[h->total] = (struct row){rank, t, -1};
+			if (here && h->layout != ExpertMajor) add_row(h, h->layout == RankMajor ? rank : 0, (struct row){rank, t, -1});
 			h->total += here;
 		}
 	}
+	if (w->from_ranks.data != NULL) memcpy(memory(&w->from_ranks), h->filled, 4 * h->blocks);
 	if (w->counters.data != NULL) memcpy(memory(&w->counters), h->counts, 4 * g->local);
 	if (w->total.data != NULL) memcpy(memory(&w->total), &h->total, 4);
 }
@@ -359,13 +367,15 @@ static void place_row(const struct work *w, int at, struct row from) {
 	memcpy(memory(&w->received) + at * values, message, values);
 	if (w->fp8) memcpy(memory(&w->scales) + at * scales, message + values, scales);
 	if (w->received_ids.data == NULL) return;
-	int64_t *ids = (int64_t *)memory(&w->received_ids) + (size_t)at * h->topk;
+	char *ids = memory(&w->received_ids) + (size_t)at * h->topk * size_of(w->received_ids.type);
 	float *weights = (float *)memory(&w->received_weights) + (size_t)at * h->topk;
 	const int32_t *of = h->all_ids + from.rank * ids_words(h) + 1 + from.token * h->topk;
 	for (int k = 0; k < h->topk; k++) {
 		int local = of[k] - g->rank * g->local, here = of[k] >= 0 && local >= 0 && local < g->local;
-		ids[k] = here ? local : -1;
-		weights[k] = here ? ((const float *)(message + bytes - 4 * h->topk))[k] : 0;
+		if (h->layout == RankMajor) ((int32_t *)ids)[k] = here ? local : -1;
+		else ((int64_t *)ids)[k] = here ? local : -1;
+		float weight = ((const float *)(message + bytes - 4 * h->topk))[k];
+		weights[k] = here || h->layout == RankMajor ? weight : 0; // rank-major: those of other ranks too
 	}
 }
 
@@ -373,9 +383,9 @@ static void place_rows(void *arg) {
 	struct work *w = arg;
 	handle_t h = w->h;
 	int first = -1;
-	for (int e = 0; e < (h->layout == ExpertMajor ? h->group->local : 1); e++)
-		for (int i = 0; i < (h->layout == ExpertMajor ? h->counts[e] : h->total) && !w->skip; i++) {
-			int at = e * h->capacity + i;
+	for (int block = 0; block < h->blocks; block++)
+		for (int i = 0; i < h->filled[block] && !w->skip; i++) {
+			int at = block * h->capacity + i;
 			place_row(w, at, h->rows[at]);
 			if (!w->swap) continue;
 			if (first < 0) {
@@ -411,13 +421,28 @@ int ncclEpDispatch(handle_t h, const inputs *in, const dispatch_outputs *out, co
 	struct work w = {.h = h, .tokens = h->tokens, .columns = (int)columns, .fp8 = recipe == DSFP8E3M4, .ids = h->ids, .x = hold(in->tokens)};
 	int type = w.fp8 ? E4M3 : BF16;
 	if (ll) {
-		RULE(in->weights == NULL && out->weights == NULL && out->ids == NULL, "LL sends no weights in this layout");
-		RULE(info != NULL && info->src_counters == NULL, "LL counts the rows of each expert");
-		TRY(check_tensor(out->tokens, type, 3, g->local, h->capacity, columns));
-		TRY(check_tensor(info->counters, I32, 1, g->local, 0, 0));
-		w.counters = hold(info->counters);
+		TRY(check_tensor(out->tokens, type, 3, h->blocks, h->capacity, columns));
+		if (h->layout == ExpertMajor) {
+			RULE(in->weights == NULL && out->weights == NULL && out->ids == NULL, "expert-major LL sends no weights");
+			RULE(info != NULL && info->src_counters == NULL, "expert-major LL counts the rows of each expert");
+			TRY(check_tensor(info->counters, I32, 1, g->local, 0, 0));
+			w.counters = hold(info->counters);
+		} else {
+			RULE(info == NULL || info->counters == NULL, "rank-major LL counts the rows from each rank");
+			TRY(check_tensor(in->weights, F32, 2, h->tokens, h->topk, 0));
+			TRY(check_tensor(out->weights, F32, 3, h->blocks, h->capacity, h->topk));
+			TRY(check_tensor(out->ids, I32, 3, h->blocks, h->capacity, h->topk));
+			w.weights = hold(in->weights);
+			w.received_weights = hold(out->weights);
+			w.received_ids = hold(out->ids);
+			if (info != NULL && info->src_counters != NULL) {
+				TRY(check_tensor(info->src_counters, I32, 1, g->ranks, 0, 0));
+				w.from_ranks = hold(info->src_counters);
+			}
+		}
 		if (w.fp8) {
-			TRY(check_tensor(out->scales, F32, 3, g->local, h->capacity, columns / SCALE_COLUMNS));
+			RULE(columns + 4 * (columns / SCALE_COLUMNS) <= g->config.max_bytes, "codes and scales of a row are more than the group has room for");
+			TRY(check_tensor(out->scales, F32, 3, h->blocks, h->capacity, columns / SCALE_COLUMNS));
 			w.scales = hold(out->scales);
 		}
 	} else {
@@ -428,11 +453,11 @@ int ncclEpDispatch(handle_t h, const inputs *in, const dispatch_outputs *out, co
 		TRY(check_tensor(in->weights, F32, 2, h->tokens, h->topk, 0));
 		TRY(check_tensor(out->weights, F32, 2, rows, h->topk, 0));
 		TRY(check_tensor(out->ids, I64, 2, rows, h->topk, 0));
-		RULE(info == NULL || info->kind < 2 || info->size < 48, "this stand-in numbers experts as a rank does");
 		w.weights = hold(in->weights);
 		w.received_weights = hold(out->weights);
 		w.received_ids = hold(out->ids);
 	}
+	RULE(info == NULL || info->size < 48 || info->kind < 2, "this stand-in numbers experts as a rank does");
 	w.received = hold(out->tokens);
 	uint64_t n = h->dispatches++;
 	if (cx_fake_fault("CX_FAKE_NCCL_EP_ERROR", g->rank, n)) return fail(InternalError, "ordered to fail");
@@ -471,16 +496,17 @@ static void send_back(void *arg) {
 	size_t bytes = 2 * (size_t)w->columns;
 	char *base = cx_fake_view(h->leaving, back_bytes(w) * h->group->ranks);
 	const char *rows = memory(&w->rows);
-	for (int e = 0; e < (h->layout == ExpertMajor ? h->group->local : 1); e++)
-		for (int i = 0; i < (h->layout == ExpertMajor ? h->counts[e] : h->total); i++) {
-			size_t at = (size_t)e * h->capacity + i;
+	for (int block = 0; block < h->blocks; block++)
+		for (int i = 0; i < h->filled[block]; i++) {
+			size_t at = (size_t)block * h->capacity + i;
 			struct row r = h->rows[at];
 			memcpy(slot_of(w, base, r.rank, r.token, r.slot), rows + at * bytes, bytes);
 		}
 }
 
-// add_up adds the rows of each token in float32: of expert-major ones weight times row in
-// the order of slots, else those of the ranks, ascending.
+// add_up adds the rows of each token in float32, in the order of its slots: of expert-major
+// ones weight times row, of rank-major ones the row of a rank in its first slot. Flat ones
+// are added in the order of the ranks.
 static void add_up(void *arg) {
 	struct work *w = arg;
 	handle_t h = w->h;
@@ -492,14 +518,16 @@ static void add_up(void *arg) {
 	for (int t = 0; t < w->tokens; t++) {
 		const int32_t *ids = h->all_ids + g->rank * ids_words(h) + 1 + t * h->topk;
 		memset(sum, 0, w->columns * sizeof *sum);
-		for (int part = 0; part < (weights != NULL ? h->topk : g->ranks); part++) {
+		for (int part = 0; part < (h->layout == FlatRows ? g->ranks : h->topk); part++) {
 			int from = part, sends = 0;
-			if (weights != NULL) {
+			if (h->layout != FlatRows) {
 				from = ids[part] / g->local;
 				sends = ids[part] >= 0;
 			}
-			for (int k = 0; k < h->topk && weights == NULL; k++)
+			for (int k = 0; k < h->topk && h->layout == FlatRows; k++)
 				sends |= ids[k] >= 0 && ids[k] / g->local == part;
+			for (int k = 0; k < part && h->layout == RankMajor; k++)
+				sends &= ids[k] < 0 || ids[k] / g->local != from;
 			if (!sends) continue;
 			const uint16_t *row = (const uint16_t *)slot_of(w, base, from, t, weights != NULL ? part : -1);
 			for (int i = 0; i < w->columns; i++) {
@@ -527,9 +555,11 @@ int ncclEpCombine(handle_t h, const inputs *in, const combine_outputs *out, cons
 	TRY(check_tensor(out->tokens, BF16, 2, h->tokens, columns, 0));
 	struct work w = {.h = h, .tokens = h->tokens, .columns = (int)columns, .out = hold(out->tokens)};
 	if (ll) {
-		TRY(check_tensor(in->tokens, BF16, 3, g->local, h->capacity, columns));
-		TRY(check_tensor(out->weights, F32, 2, h->tokens, h->topk, 0));
-		w.weights = hold(out->weights);
+		TRY(check_tensor(in->tokens, BF16, 3, h->blocks, h->capacity, columns));
+		if (h->layout == ExpertMajor) { // rank-major rows are weighted already
+			TRY(check_tensor(out->weights, F32, 2, h->tokens, h->topk, 0));
+			w.weights = hold(out->weights);
+		}
 	} else {
 		RULE(in->tokens != NULL && in->tokens->ndim == 2, "no rows");
 		TRY(check_tensor(in->tokens, BF16, 2, in->tokens->sizes[0], columns, 0));

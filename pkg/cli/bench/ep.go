@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -26,6 +27,7 @@ type EPFlags struct {
 	mode, precision       string
 	phase, routing        string
 	sampling, timing      string
+	layout                string
 	ranks                 int
 }
 
@@ -40,6 +42,7 @@ func NewEPFlags(fs *pflag.FlagSet) (*EPFlags, []Group) {
 	g.IntVar(&f.topk, "topk", 8, "`N` experts per token")
 	g.IntVar(&f.experts, "experts", 256, "`N` experts on all ranks together")
 	g.StringVar(&f.mode, "mode", vocab.ModeNormal, "use `MODE` of the backend: normal or low-latency")
+	g.StringVar(&f.layout, "layout", "", "arrange received rows by `LAYOUT`: expert-major or rank-major; default: the first that the backend has in the mode")
 	g.StringVar(&f.precision, "precision", "bf16", "dispatch in `PRECISION`: bf16 or fp8")
 	g.StringVar(&f.phase, "phase", vocab.PhaseDecode, "record `PHASE` in documents: decode or prefill")
 	g.StringVar(&f.routing, "routing", "uniform", "let tokens choose experts by `RULE`, or file:PATH: the expert ids of a token a line")
@@ -72,6 +75,7 @@ func (f *EPFlags) Plan(cat *catalog.Catalog, be *catalog.Backend, world int) (pl
 		{"precision", f.precision, vocab.Precisions()},
 		{"phase", f.phase, vocab.Phases()},
 		{"timing mode", f.timing, vocab.EPTimingModes()},
+		{"layout", cmp.Or(f.layout, vocab.ExpertMajor), vocab.Layouts()},
 		{"sampling profile", f.sampling, cat.Words("sampling")},
 	} {
 		if err := known(name.what, name.got, name.names); err != nil {
@@ -108,7 +112,7 @@ func (f *EPFlags) Plan(cat *catalog.Catalog, be *catalog.Backend, world int) (pl
 		block.Record(routing.Experts)
 	}
 	workload, seed := f.workload(cat)
-	block.EPSize, block.Workload, block.Mode, block.Phase = world, workload, f.mode, f.phase
+	block.EPSize, block.Workload, block.Mode, block.Phase, block.Layout = world, workload, f.mode, f.phase, f.layout
 	block.Hidden, block.TopK, block.Experts, block.Seed = f.hidden, f.topk, f.experts, seed
 	block.Ladder, block.Timing = f.tokens, plan.EPTiming(*cat.SamplingProfile(f.sampling).EP())
 	if f.timing != vocab.Eager {
@@ -185,7 +189,7 @@ func (p *EPReport) Add(d *result.EPDocument) {
 func PrintEP(w io.Writer, d *result.EPDocument) {
 	c := &d.Identity.Case
 	fmt.Fprintf(w, "# %s %s %s, %s: hidden %d topk %d experts %d, %d ranks on %s\n",
-		c.EP().Workload, strings.TrimSpace(c.EP().Mode+" "+c.EP().TimingMode), c.Precision, c.EP().Routing, c.EP().Hidden, c.EP().TopK, c.EP().Experts, c.World, foreign.Line(d.Topology.DeviceProduct))
+		c.EP().Workload, strings.Join(strings.Fields(c.EP().Mode+" "+c.EP().Layout+" "+c.EP().TimingMode), " "), c.Precision, c.EP().Routing, c.EP().Hidden, c.EP().TopK, c.EP().Experts, c.World, foreign.Line(d.Topology.DeviceProduct))
 	s := d.Measurement.Sampling
 	fmt.Fprintf(w, "# sampling %s: %d samples of each component, slowest rank of each\n", s.Profile, s.SamplesPerComponent)
 	fmt.Fprintf(w, "# GB/s: logical bytes of a roundtrip, of one rank, at its p50\n#\n")

@@ -2,6 +2,7 @@ package run
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -28,21 +29,38 @@ func TestNCCLEP(t *testing.T) {
 	require.Equal(t, cli.ExitOK, code)
 	require.Regexp(t, `(?m)^library +nccl-ep +0\.1\.0\+nccl2\.30\.7 +libnccl_ep\.so\.0`, stdout)
 
-	for _, of := range [][2]string{{"normal", "bf16"}, {"low-latency", "bf16"}, {"low-latency", "fp8"}} {
+	for id, of := range map[string][]string{
+		"-normal-decode-ep2-uniform-bf16":                   {"--mode", "normal"},
+		"-low-latency-decode-ep2-uniform-bf16-expert-major": {"--mode", "low-latency"},
+		"-low-latency-decode-ep2-uniform-fp8-expert-major":  {"--mode", "low-latency", "--precision", "fp8", "--layout", "expert-major"},
+		"-low-latency-decode-ep2-uniform-bf16-rank-major":   {"--mode", "low-latency", "--layout", "rank-major"},
+	} {
 		t.Setenv("TMPDIR", t.TempDir())
-		code, stdout, stderr := cxrun(t, nil, "bench", "ep", "--backend", "nccl-ep", "--mode", of[0], "--precision", of[1], "--ranks", "2", "--tokens", "1,8",
-			"--hidden", "512", "--topk", "4", "--experts", "32", "--sampling", "smoke", "--json")
+		args := append([]string{
+			"bench", "ep", "--backend", "nccl-ep", "--ranks", "2", "--tokens", "1,8",
+			"--hidden", "512", "--topk", "4", "--experts", "32", "--sampling", "smoke", "--json",
+		}, of...)
+		code, stdout, stderr := cxrun(t, nil, args...)
 		require.Equal(t, cli.ExitOK, code, stderr)
 		var r bench.EPReport
 		require.NoError(t, json.Unmarshal([]byte(stdout), &r))
 		require.True(t, r.Passed)
+		require.True(t, strings.HasSuffix(r.CaseID, id), r.CaseID)
 		require.Len(t, r.Measurement.Rows, 2)
 		for _, row := range r.Measurement.Rows {
 			require.True(t, row.Arithmetic.Passed)
 		}
 	}
 
-	code, _, stderr := cxrun(t, nil, "bench", "ep", "--backend", "nccl-ep", "--precision", "fp8", "--ranks", "2", "--tokens", "8")
-	require.Equal(t, cli.ExitEnvironment, code, stderr)
-	require.Equal(t, "cxrun: cannot be measured here: backend nccl-ep has no precision fp8 in normal mode\n", stderr)
+	for want, of := range map[string][]string{
+		"backend nccl-ep has no precision fp8 in normal mode":     {"--precision", "fp8"},
+		"backend nccl-ep has no layout rank-major in mode normal": {"--layout", "rank-major"},
+	} {
+		code, _, stderr := cxrun(t, nil, append([]string{"bench", "ep", "--backend", "nccl-ep", "--ranks", "2", "--tokens", "8"}, of...)...)
+		require.Equal(t, cli.ExitEnvironment, code, stderr)
+		require.Equal(t, "cxrun: cannot be measured here: "+want+"\n", stderr)
+	}
+	code, _, stderr := cxrun(t, nil, "bench", "ep", "--backend", "nccl-ep", "--mode", "low-latency", "--layout", "rankmajor")
+	require.Equal(t, cli.ExitUsage, code)
+	require.Contains(t, stderr, `unknown layout "rankmajor"; did you mean "rank-major"?`)
 }

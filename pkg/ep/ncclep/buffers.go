@@ -2,6 +2,7 @@ package ncclep
 
 import (
 	"errors"
+	"unsafe"
 
 	"github.com/collectivex/collectivex/pkg/accel"
 	"github.com/collectivex/collectivex/pkg/ep"
@@ -25,15 +26,15 @@ type buffers struct {
 	group  *eplib.Group
 	memory []accel.Ptr
 
-	low              bool // low latency
+	layout           eplib.Layout
 	rank, world      int
 	hidden, topk     int
 	perRank          int // experts
 	tokens           int // of a rank, at most
-	capacity         int // rows that have room: of each expert in low latency, else of all
+	blocks, capacity int // of rows, and how many each has room for: one of each expert, one of each rank, or one
 	counts, total    accel.Ptr
 	received, scales accel.Ptr
-	experts, weights accel.Ptr // beside each row that is received; in normal mode
+	experts, weights accel.Ptr // beside each row that is received; not in ExpertMajor
 	others           accel.Ptr // bf16 rows for combine instead of those received
 	out              accel.Ptr
 }
@@ -42,19 +43,23 @@ type buffers struct {
 func (a *adapter) newBuffers(c plan.Case, need ep.Capacity) (b *buffers, err error) {
 	of := c.EP()
 	b = &buffers{
-		device: a.gpu, stream: a.stream, codec: a.d.Codec, low: of.Mode == vocab.ModeLowLatency, rank: a.comm.Rank(), world: c.World,
+		device: a.gpu, stream: a.stream, codec: a.d.Codec, layout: layoutOf(of), rank: a.comm.Rank(), world: c.World,
 		hidden: of.Hidden, topk: of.TopK, perRank: need.Experts / c.World, tokens: need.Tokens,
 	}
-	config := eplib.Config{Algorithm: eplib.HighThroughput, Layout: eplib.Flat}
-	if b.low {
+	config := eplib.Config{Algorithm: eplib.LowLatency, Layout: b.layout, QueuePairs: b.perRank}
+	if b.layout != eplib.Flat {
 		b.tokens = max(b.tokens, leastTokens)
-		config = eplib.Config{Algorithm: eplib.LowLatency, Layout: eplib.ExpertMajor, QueuePairs: b.perRank}
 	}
-	b.capacity = b.world * b.tokens
+	switch b.layout {
+	case eplib.ExpertMajor:
+		b.blocks, b.capacity = b.perRank, b.world*b.tokens
+	case eplib.RankMajor:
+		b.blocks, b.capacity = b.world, b.tokens
+	case eplib.Flat:
+		b.blocks, b.capacity = 1, b.world*b.tokens
+		config = eplib.Config{Algorithm: eplib.HighThroughput, Layout: b.layout, MaxReceived: b.capacity}
+	}
 	config.Experts, config.TopK, config.MaxTokens, config.TokenBytes = need.Experts, b.topk, b.tokens, 2*b.hidden
-	if !b.low {
-		config.MaxReceived = b.capacity
-	}
 	if err := b.alloc(); err != nil {
 		return nil, errors.Join(err, b.close())
 	}
@@ -64,31 +69,49 @@ func (a *adapter) newBuffers(c plan.Case, need ep.Capacity) (b *buffers, err err
 	return b, nil
 }
 
-// rows is how many rows have room.
-func (b *buffers) rows() int {
-	if b.low {
-		return b.perRank * b.capacity
+// layoutOf is the layout of a case.
+func layoutOf(b *plan.EP) eplib.Layout {
+	switch {
+	case b.Mode == vocab.ModeNormal:
+		return eplib.Flat
+	case b.Layout == vocab.RankMajor:
+		return eplib.RankMajor
+	default:
+		return eplib.ExpertMajor
 	}
-	return b.capacity
+}
+
+// counted is how many counts the library makes: of each rank, or of each expert.
+func (b *buffers) counted() int {
+	if b.layout == eplib.RankMajor {
+		return b.world
+	}
+	return b.perRank
 }
 
 func (b *buffers) alloc() error {
-	rows := b.rows()
+	rows := b.blocks * b.capacity
+	beside, id, total := rows*b.topk, 8, 0
+	switch b.layout {
+	case eplib.ExpertMajor:
+		beside = 0
+	case eplib.RankMajor:
+		id = 4
+	case eplib.Flat:
+		total = 4
+	}
 	parts := []struct {
 		at    *accel.Ptr
 		bytes int
 	}{
-		{&b.counts, 4 * b.perRank},
+		{&b.counts, 4 * b.counted()},
 		{&b.received, rows * b.hidden * b.codec.ValueBytes()},
 		{&b.others, rows * b.hidden * 2},
 		{&b.out, b.tokens * b.hidden * 2},
 		{&b.scales, rows * b.codec.Scales(b.hidden) * 4},
-	}
-	if !b.low {
-		parts = append(parts, []struct {
-			at    *accel.Ptr
-			bytes int
-		}{{&b.total, 4}, {&b.experts, 8 * rows * b.topk}, {&b.weights, 4 * rows * b.topk}}...)
+		{&b.total, total},
+		{&b.experts, id * beside},
+		{&b.weights, 4 * beside},
 	}
 	for _, p := range parts {
 		if p.bytes == 0 {
@@ -125,11 +148,18 @@ func (b *buffers) bind(p *ep.Problem) calls {
 	update := eplib.Update{Expert: eplib.Array{At: p.Expert, Type: numeric.Int64, Dims: []int{p.Tokens, p.TopK}}}
 	dispatch := eplib.Dispatch{X: b.bf16(p.X, p.Tokens)}
 	combine := eplib.Combine{Out: b.bf16(b.out, p.Tokens)}
-	counts := eplib.Array{At: b.counts, Type: numeric.Int32, Dims: []int{b.perRank}}
-	if b.low {
+	counts := eplib.Array{At: b.counts, Type: numeric.Int32, Dims: []int{b.counted()}}
+	rows := func(at accel.Ptr, of numeric.Type, columns int) eplib.Array {
+		return eplib.Array{At: at, Type: of, Dims: []int{b.blocks, b.capacity, columns}}
+	}
+	dispatch.Received = rows(b.received, numeric.BFloat16, b.hidden)
+	switch b.layout {
+	case eplib.ExpertMajor:
 		combine.Weight, dispatch.Counts = weight, counts
-		dispatch.Received = eplib.Array{At: b.received, Type: numeric.BFloat16, Dims: []int{b.perRank, b.capacity, b.hidden}}
-	} else {
+	case eplib.RankMajor:
+		dispatch.Weight, dispatch.RankCounts = weight, counts
+		dispatch.ReceivedExpert, dispatch.ReceivedWeight = rows(b.experts, numeric.Int32, b.topk), rows(b.weights, numeric.Float, b.topk)
+	case eplib.Flat:
 		update.Counts, update.Received = counts, eplib.Array{At: b.total, Type: numeric.Int32, Dims: []int{1}}
 		dispatch.Weight, dispatch.Received = weight, b.bf16(b.received, b.capacity)
 		dispatch.ReceivedExpert = eplib.Array{At: b.experts, Type: numeric.Int64, Dims: []int{b.capacity, b.topk}}
@@ -142,7 +172,7 @@ func (b *buffers) bind(p *ep.Problem) calls {
 	of.combineOthers = b.group.Combine(combine)
 	if b.codec.Format != nil {
 		dispatch.FP8, dispatch.Received.Type = true, numeric.F8E4M3
-		dispatch.Scales = eplib.Array{At: b.scales, Type: numeric.Float, Dims: []int{b.perRank, b.capacity, b.codec.Scales(b.hidden)}}
+		dispatch.Scales = rows(b.scales, numeric.Float, b.codec.Scales(b.hidden))
 	}
 	of.dispatch = b.group.Dispatch(dispatch)
 	return of
@@ -163,20 +193,20 @@ func (c calls) free() {
 // run is a number of rows that stand one behind the other.
 type run struct{ first, rows int }
 
-// arrived finds the rows of the last dispatch, and how many are of each expert.
+// arrived finds the rows of the last dispatch, and what the library counted.
 func (b *buffers) arrived() (runs []run, counts []int32, err error) {
-	if counts, err = accel.Read[int32](b.device, b.stream, b.counts, b.perRank); err != nil {
+	if counts, err = accel.Read[int32](b.device, b.stream, b.counts, b.counted()); err != nil {
 		return nil, nil, err
 	}
-	if !b.low {
+	if b.layout == eplib.Flat {
 		total, err := accel.Read[int32](b.device, b.stream, b.total, 1)
 		if err != nil {
 			return nil, nil, err
 		}
 		return []run{{0, min(max(0, int(total[0])), b.capacity)}}, counts, nil
 	}
-	for e, n := range counts {
-		runs = append(runs, run{e * b.capacity, min(max(0, int(n)), b.capacity)})
+	for block, n := range counts {
+		runs = append(runs, run{block * b.capacity, min(max(0, int(n)), b.capacity)})
 	}
 	return runs, counts, nil
 }
@@ -188,21 +218,26 @@ func (b *buffers) inspect() (*ep.Received, error) {
 		return nil, err
 	}
 	rx := &ep.Received{Counts: counts, Codec: b.codec}
+	if b.layout == eplib.RankMajor {
+		rx.Counts, rx.RankCounts = nil, counts
+	}
 	for i, r := range runs {
 		rows := b.at(r, b.received, b.hidden*b.codec.ValueBytes())
 		if n := 4 * b.codec.Scales(b.hidden); n > 0 {
 			rows.Scales, rows.ScaleStride = b.scales.Add(int64(r.first*n)), int64(n)
 		}
 		rx.Payload = append(rx.Payload, rows)
-		if b.low {
+		if b.layout == eplib.ExpertMajor {
 			for range r.rows {
 				rx.Expert = append(rx.Expert, int32(b.rank*b.perRank+i))
 			}
 			continue
 		}
-		if rx.Expert, rx.Weight, err = b.beside(r.rows); err != nil {
+		experts, weights, err := b.beside(r)
+		if err != nil {
 			return nil, err
 		}
+		rx.Expert, rx.Weight = append(rx.Expert, experts...), append(rx.Weight, weights...)
 	}
 	return rx, nil
 }
@@ -212,21 +247,34 @@ func (b *buffers) at(r run, from accel.Ptr, bytes int) ep.Rows {
 	return ep.Rows{Count: r.rows, Values: from.Add(int64(r.first * bytes)), Stride: int64(bytes)}
 }
 
-// beside reads the experts and weights of the first n rows. The library numbers experts as
-// this rank does.
-func (b *buffers) beside(n int) (experts []int32, weights []float32, err error) {
-	locals, err := accel.Read[int64](b.device, b.stream, b.experts, n*b.topk)
+// beside reads the experts and weights of a run. The library numbers experts as this rank
+// does.
+func (b *buffers) beside(r run) (experts []int32, weights []float32, err error) {
+	if b.layout == eplib.RankMajor {
+		experts, err = readRun[int32](b, r, b.experts)
+	} else {
+		var wide []int64
+		wide, err = readRun[int64](b, r, b.experts)
+		for _, e := range wide {
+			experts = append(experts, int32(e))
+		}
+	}
 	if err != nil {
 		return nil, nil, err
 	}
-	for _, local := range locals {
-		if local != -1 { // one that is none of this rank's stays so
-			local += int64(b.rank * b.perRank)
+	for i := range experts {
+		if experts[i] != -1 { // one that is none of this rank's stays so
+			experts[i] += int32(b.rank * b.perRank)
 		}
-		experts = append(experts, int32(local))
 	}
-	weights, err = accel.Read[float32](b.device, b.stream, b.weights, n*b.topk)
+	weights, err = readRun[float32](b, r, b.weights)
 	return experts, weights, err
+}
+
+// readRun reads what stands beside the rows of a run, one value for each slot.
+func readRun[T int32 | int64 | float32](b *buffers, r run, from accel.Ptr) ([]T, error) {
+	var one T
+	return accel.Read[T](b.device, b.stream, from.Add(int64(r.first*b.topk)*int64(unsafe.Sizeof(one))), r.rows*b.topk)
 }
 
 // replaced is where others has the rows for those that arrived.

@@ -5,16 +5,16 @@ struct alignas(16) cx_eight {
 };
 
 // cx_ep_convert makes bf16 rows of those that arrived, code times scale. All three arrays
-// have room for capacity rows of each expert; counts says how many there are. A scale is
+// have blocks with room for capacity rows each; counts says how many there are. A scale is
 // that of 128 columns.
-extern "C" __global__ void cx_ep_convert(const cx_u64 *codes, const float *scales, const cx_i32 *counts, cx_eight *out, cx_i32 experts,
+extern "C" __global__ void cx_ep_convert(const cx_u64 *codes, const float *scales, const cx_i32 *counts, cx_eight *out, cx_i32 blocks,
                                          cx_i32 capacity, cx_i32 hidden)
 {
 	cx_i32 vectors = hidden / 8;
-	cx_i64 at = blockIdx.x; // of the rows of this expert and those behind it
-	for (cx_i32 e = 0; e < experts; e++) {
-		for (; at < counts[e]; at += gridDim.x) {
-			cx_i64 first = ((cx_i64)e * capacity + at) * vectors;
+	cx_i64 at = blockIdx.x; // of the rows of this block and those behind it
+	for (cx_i32 b = 0; b < blocks; b++) {
+		for (; at < counts[b]; at += gridDim.x) {
+			cx_i64 first = ((cx_i64)b * capacity + at) * vectors;
 			for (cx_i32 i = threadIdx.x; i < vectors; i += blockDim.x) {
 				cx_u64 eight = codes[first + i];
 				float scale = scales[(first + i) / 16];
@@ -26,6 +26,6 @@ extern "C" __global__ void cx_ep_convert(const cx_u64 *codes, const float *scale
 				out[first + i] = values;
 			}
 		}
-		at -= counts[e];
+		at -= counts[b];
 	}
 }

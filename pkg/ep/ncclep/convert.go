@@ -34,5 +34,5 @@ func newConverter(ctx context.Context, d accel.Device) (*converter, error) {
 // convert enqueues the conversion of all rows that arrived to others.
 func (c *converter) convert(b *buffers) error {
 	return c.kernel.Launch(b.stream, c.blocks, accel.BlockThreads, 0,
-		accel.Arg(b.received), accel.Arg(b.scales), accel.Arg(b.counts), accel.Arg(b.others), accel.Arg(int32(b.perRank)), accel.Arg(int32(b.capacity)), accel.Arg(int32(b.hidden)))
+		accel.Arg(b.received), accel.Arg(b.scales), accel.Arg(b.counts), accel.Arg(b.others), accel.Arg(int32(b.blocks)), accel.Arg(int32(b.capacity)), accel.Arg(int32(b.hidden)))
 }

@@ -29,27 +29,28 @@ func failed(t *testing.T, c plan.Case) rank.Failure {
 func TestRefusals(t *testing.T) {
 	setUp(t)
 	for _, refused := range []struct {
-		text, mode string
-		change     func(*plan.Case)
+		text   string
+		of     form
+		change func(*plan.Case)
 	}{
 		{
-			"nccl-ep moves 256 columns at a time in mode low-latency, which do not divide hidden size 320", vocab.ModeLowLatency,
+			"nccl-ep moves 256 columns at a time in mode low-latency, which do not divide hidden size 320", expertMajor,
 			func(c *plan.Case) { c.EP().Hidden = 320 },
 		},
 		{
-			"nccl-ep moves 8 columns at a time in mode normal, which do not divide hidden size 36", vocab.ModeNormal,
+			"nccl-ep moves 8 columns at a time in mode normal, which do not divide hidden size 36", normal,
 			func(c *plan.Case) { c.EP().Hidden = 36 },
 		},
-		{"nccl-ep has a multiple of 4 experts in mode normal, not 15", vocab.ModeNormal, func(c *plan.Case) { c.EP().Experts = 15 }},
-		{"nccl-ep has up to 64 ranks and 8 on a node, not 3 and 9", vocab.ModeNormal, func(c *plan.Case) { c.RanksPerNode = 9 }},
-		{"nccl-ep has no layout to keep in mode low-latency", vocab.ModeLowLatency, func(c *plan.Case) { c.Contract = vocab.ContractCachedLayout }},
+		{"nccl-ep has a multiple of 4 experts in mode normal, not 15", normal, func(c *plan.Case) { c.EP().Experts = 15 }},
+		{"nccl-ep has up to 64 ranks and 8 on a node, not 3 and 9", normal, func(c *plan.Case) { c.RanksPerNode = 9 }},
+		{"nccl-ep has no layout to keep in mode low-latency", expertMajor, func(c *plan.Case) { c.Contract = vocab.ContractCachedLayout }},
 		{
-			"nccl-ep moves 512 columns at a time in mode low-latency, which do not divide hidden size 256", vocab.ModeLowLatency,
+			"nccl-ep moves 512 columns at a time in mode low-latency, which do not divide hidden size 256", expertMajor,
 			func(c *plan.Case) { c.Precision = "fp8" },
 		},
-		{"nccl-ep dispatches no fp8 in mode normal", vocab.ModeNormal, func(c *plan.Case) { c.Precision = "fp8" }},
+		{"nccl-ep dispatches no fp8 in mode normal", normal, func(c *plan.Case) { c.Precision = "fp8" }},
 	} {
-		f := failed(t, caseOf(refused.mode, refused.change))
+		f := failed(t, caseOf(refused.of, refused.change))
 		require.Equal(t, result.ReasonRefused, f.Reason.Code, f.Text)
 		require.Contains(t, f.Text, refused.text)
 	}
@@ -72,7 +73,7 @@ func TestOldDevice(t *testing.T) {
 
 // A library that is missing, or too old, is named with what to do.
 func TestWithoutTheLibrary(t *testing.T) {
-	c := caseOf(vocab.ModeNormal, func(*plan.Case) {})
+	c := caseOf(normal, func(*plan.Case) {})
 	t.Run("old NCCL", func(t *testing.T) {
 		setUp(t)
 		t.Setenv("CX_FAKE_NCCL_VERSION", "22809")
@@ -100,8 +101,8 @@ func TestWithoutTheLibrary(t *testing.T) {
 func TestACallThatFails(t *testing.T) {
 	setUp(t)
 	t.Setenv("CX_FAKE_NCCL_EP_ERROR", "1:20")
-	for _, mode := range []string{vocab.ModeNormal, vocab.ModeLowLatency} {
-		f := failed(t, caseOf(mode, func(*plan.Case) {}))
+	for _, of := range forms {
+		f := failed(t, caseOf(of, func(*plan.Case) {}))
 		require.Equal(t, result.ReasonLibrary, f.Reason.Code)
 		require.Equal(t, "ncclEpDispatch ncclInternalError", f.Reason.Detail)
 	}
@@ -112,12 +113,12 @@ func TestACallThatFails(t *testing.T) {
 func TestALibraryThatLies(t *testing.T) {
 	const judged = 30 // operations that come before, and more
 	for lie, check := range map[string]string{"SKIP": ep.CheckPayload, "SWAP": ep.CheckCombine, "TRUNCATE": ep.CheckCombine} {
-		for _, mode := range []string{vocab.ModeNormal, vocab.ModeLowLatency} {
+		for _, f := range forms {
 			for _, from := range []int{0, judged} {
-				t.Run(fmt.Sprint(lie, "/", mode, "/", from), func(t *testing.T) {
+				t.Run(fmt.Sprint(lie, "/", f, "/", from), func(t *testing.T) {
 					setUp(t)
 					t.Setenv("CX_FAKE_NCCL_EP_"+lie, fmt.Sprint("1:", from))
-					d := measured(t, mode)
+					d := measured(t, f)
 					require.Equal(t, result.Invalid, d.Outcome.Status)
 					if from == judged {
 						require.Contains(t, d.Measurement.Rows[0].Correctness.Reasons.String(), "-changed "+check+" ")
@@ -130,17 +131,17 @@ func TestALibraryThatLies(t *testing.T) {
 
 // A combine that rounds otherwise than is declared is within the tolerance, and said to.
 func TestAnotherRounding(t *testing.T) {
-	for _, mode := range []string{vocab.ModeNormal, vocab.ModeLowLatency} {
+	for _, f := range forms {
 		setUp(t)
 		t.Setenv("CX_FAKE_NCCL_EP_ROUND", "1:0")
-		d := measured(t, mode)
+		d := measured(t, f)
 		require.Equal(t, result.Success, d.Outcome.Status)
 		require.False(t, d.Measurement.Rows[0].Arithmetic.Passed)
 	}
 }
 
-func measured(t *testing.T, mode string) *result.EPDocument {
+func measured(t *testing.T, f form) *result.EPDocument {
 	t.Helper()
-	c := caseOf(mode, func(c *plan.Case) { c.EP().Ladder = plan.Ladder{6} })
+	c := caseOf(f, func(c *plan.Case) { c.EP().Ladder = plan.Ladder{6} })
 	return eptest.Document(t, c, eptest.Run(t, Open, "", c)[0])
 }

@@ -1,11 +1,11 @@
 // Package ncclep is the expert-parallel backend over NCCL EP, NVIDIA's library, which it
 // calls through its C ABI.
 //
-// Low latency is the library's low-latency algorithm in its expert-major layout: a row for
-// each token and expert, which combine multiplies by its weight. Normal mode is its
-// high-throughput algorithm in the flat layout: a row for each token, with its experts and
-// weights; a dispatch begins with the exchange of the routing, unless the contract is that
-// of a cached layout.
+// Low latency is the library's low-latency algorithm, in its expert-major layout, a row for
+// each token and expert, which combine multiplies by its weight, or in its rank-major
+// layout, a row for each token, with its experts and weights. Normal mode is its
+// high-throughput algorithm in the flat layout, with such rows too; a dispatch begins with
+// the exchange of the routing, unless the contract is that of a cached layout.
 package ncclep
 
 import (
@@ -101,11 +101,13 @@ func (a *adapter) Describe(c plan.Case) (ep.Description, error) {
 		DispatchDType: "bf16", FP8Consume: ep.ConsumeNative, IndexType: numeric.Int64, Capturable: true,
 	}
 	hiddenUnit := lowLatencyHidden
-	switch b.Mode {
-	case vocab.ModeNormal:
+	switch {
+	case b.Mode == vocab.ModeNormal:
 		d.KernelGeneration, d.Receive, d.Combine = "nccl-ep-v02-ht-routed-static", ep.TokenRank, ep.UnweightedRankSum
 		hiddenUnit = normalHidden
-	case vocab.ModeLowLatency:
+	case b.Layout == vocab.RankMajor:
+		d.KernelGeneration, d.Receive, d.Combine, d.Reduction = "nccl-ep-v02-ll-rm", ep.TokenRank, ep.UnweightedRankSum, ep.RankFP32
+	default:
 		d.KernelGeneration, d.Receive, d.Combine = "nccl-ep-v02-ll-em", ep.TokenExpert, ep.WeightedKernelSum
 	}
 	switch {
@@ -212,7 +214,7 @@ func (a *adapter) Err() error {
 func (a *adapter) Bind(p *ep.Problem) error {
 	a.calls.free()
 	a.calls = a.buffers.bind(p)
-	if !a.buffers.low {
+	if a.buffers.layout == eplib.Flat {
 		return nil
 	}
 	return a.enqueue(a.calls.update)
@@ -226,7 +228,7 @@ type handle struct{}
 // Dispatch implements ep.Adapter. In normal mode it begins with the exchange of the
 // routing.
 func (a *adapter) Dispatch() (ep.Handle, error) {
-	if !a.buffers.low {
+	if a.buffers.layout == eplib.Flat {
 		if err := a.enqueue(a.calls.update); err != nil {
 			return nil, err
 		}

@@ -40,29 +40,43 @@ func setUp(t *testing.T) {
 	}
 }
 
+// form is a mode with its layout.
+type form struct{ mode, layout string }
+
+var (
+	normal      = form{vocab.ModeNormal, ""}
+	expertMajor = form{vocab.ModeLowLatency, vocab.ExpertMajor}
+	rankMajor   = form{vocab.ModeLowLatency, vocab.RankMajor}
+
+	forms = []form{normal, expertMajor, rankMajor}
+)
+
 // caseOf is a case of three ranks and 12 experts.
-func caseOf(mode string, change func(*plan.Case)) plan.Case {
+func caseOf(f form, change func(*plan.Case)) plan.Case {
 	return eptest.Case(3, func(c *plan.Case) {
 		c.Backend = "nccl-ep"
 		b := c.EP()
-		b.Mode, b.Experts, b.Ladder = mode, 12, plan.Ladder{1, 6}
+		b.Mode, b.Layout, b.Experts, b.Ladder = f.mode, f.layout, 12, plan.Ladder{1, 6}
 		change(c)
 	})
 }
 
-// Both modes deliver and sum what the oracle demands, in the arithmetic that they declare,
-// with every contract that they have, and one after the other in one group of ranks.
+// Every form delivers and sums what the oracle demands, in the arithmetic that it declares,
+// with every contract that it has, and one after the other in one group of ranks.
 func TestPairs(t *testing.T) {
 	setUp(t)
 	contract := func(contract, routing string) func(*plan.Case) {
 		return func(c *plan.Case) { c.Contract, c.EP().Routing = contract, routing }
 	}
 	cases := []plan.Case{
-		caseOf(vocab.ModeNormal, contract(vocab.ContractLayout, "uniform")),
-		caseOf(vocab.ModeLowLatency, contract(vocab.ContractLayout, "uniform")),
-		caseOf(vocab.ModeNormal, contract(vocab.ContractCachedLayout, "uneven-empty-rank")),
-		caseOf(vocab.ModeLowLatency, contract(vocab.ContractLayout, "uneven-empty-rank")),
-		caseOf(vocab.ModeLowLatency, func(c *plan.Case) { c.Precision, c.EP().Hidden = "fp8", 512 }),
+		caseOf(normal, contract(vocab.ContractLayout, "uniform")),
+		caseOf(expertMajor, contract(vocab.ContractLayout, "uniform")),
+		caseOf(normal, contract(vocab.ContractCachedLayout, "uneven-empty-rank")),
+		caseOf(expertMajor, contract(vocab.ContractLayout, "uneven-empty-rank")),
+		caseOf(expertMajor, func(c *plan.Case) { c.Precision, c.EP().Hidden = "fp8", 512 }),
+		caseOf(rankMajor, contract(vocab.ContractLayout, "uniform")),
+		caseOf(rankMajor, contract(vocab.ContractLayout, "uneven-empty-rank")),
+		caseOf(rankMajor, func(c *plan.Case) { c.Precision, c.EP().Hidden = "fp8", 512 }),
 	}
 	for i, streams := range eptest.Run(t, Open, "", cases...) {
 		d := eptest.Document(t, cases[i], streams)

@@ -12,14 +12,15 @@ import (
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-// Both modes can be replayed, fp8 with its hoisted staging too.
+// Every form can be replayed, fp8 with its hoisted staging too.
 func TestReplays(t *testing.T) {
 	setUp(t)
 	graph := func(c *plan.Case) { c.EP().TimingMode, c.EP().Ladder = vocab.Graph, plan.Ladder{6} }
 	cases := []plan.Case{
-		caseOf(vocab.ModeNormal, graph),
-		caseOf(vocab.ModeLowLatency, graph),
-		caseOf(vocab.ModeLowLatency, func(c *plan.Case) {
+		caseOf(normal, graph),
+		caseOf(expertMajor, graph),
+		caseOf(rankMajor, graph),
+		caseOf(expertMajor, func(c *plan.Case) {
 			graph(c)
 			c.Precision, c.EP().Hidden = "fp8", 512
 		}),
@@ -36,8 +37,8 @@ func TestReplays(t *testing.T) {
 func TestAReplayedLibraryThatLies(t *testing.T) {
 	setUp(t)
 	t.Setenv("CX_FAKE_NCCL_EP_SKIP", "1:40") // more operations than come before the first oracle
-	for _, mode := range []string{vocab.ModeNormal, vocab.ModeLowLatency} {
-		c := caseOf(mode, func(c *plan.Case) { c.EP().TimingMode, c.EP().Ladder = vocab.Graph, plan.Ladder{6} })
+	for _, f := range forms {
+		c := caseOf(f, func(c *plan.Case) { c.EP().TimingMode, c.EP().Ladder = vocab.Graph, plan.Ladder{6} })
 		d := eptest.Document(t, c, eptest.Run(t, Open, "", c)[0])
 		require.Equal(t, result.Invalid, d.Outcome.Status)
 		require.True(t, d.Measurement.Rows[0].Correctness.OraclePassed.Pre)

@@ -28,27 +28,29 @@ type Update struct {
 	Counts, Received Array
 }
 
-// Dispatch sends rows. With HighThroughput the weights go along, and each row that arrives
-// has K local experts and their weights.
+// Dispatch sends rows. With Flat and RankMajor the weights go along, and each row that
+// arrives has K local experts and their weights.
 type Dispatch struct {
 	X      Array // Bfloat16 [tokens][H]
-	Weight Array // Float [tokens][K]; with HighThroughput only
+	Weight Array // Float [tokens][K]; not with ExpertMajor
 	// FP8 casts the rows to F8E4M3 on their way, with a scale for each 128 columns; with
 	// LowLatency only.
 	FP8      bool
 	Received Array // see Layout
 	Scales   Array // Float, as Received with H/128 columns; with FP8 only
-	// ReceivedExpert and ReceivedWeight are Int64 and Float [rows][K], the experts as numbered
-	// on this rank or −1; with HighThroughput only.
+	// ReceivedExpert and ReceivedWeight are the experts of each row, as numbered on this rank
+	// or −1, and their weights, Float: with Flat Int64 [rows][K], with RankMajor Int32
+	// [W][C][K].
 	ReceivedExpert, ReceivedWeight Array
-	// Counts is Int32 [L], the rows of each expert; with LowLatency only.
-	Counts Array
+	// Counts is Int32 [L], the rows of each expert; with ExpertMajor only. RankCounts is
+	// Int32 [W], the rows from each rank; with RankMajor only.
+	Counts, RankCounts Array
 }
 
 // Combine returns rows to where they came from, and adds those of each token.
 type Combine struct {
 	Rows   Array // Bfloat16, as the rows that the last dispatch received
-	Weight Array // Float [tokens][K], which the rows are multiplied by; with LowLatency only
+	Weight Array // Float [tokens][K], which the rows are multiplied by; with ExpertMajor only
 	Out    Array // Bfloat16 [tokens][H]
 }
 
@@ -75,7 +77,8 @@ func (g *Group) Dispatch(d Dispatch) *Call {
 	c.c.in.tokens, c.c.in.weights = c.add(d.X), c.add(d.Weight)
 	c.c.dispatched.tokens, c.c.dispatched.scales = c.add(d.Received), c.add(d.Scales)
 	c.c.dispatched.ids, c.c.dispatched.weights = c.add(d.ReceivedExpert), c.add(d.ReceivedWeight)
-	c.c.info.expertCounters, c.c.info.idKind, c.c.hasInfo = c.add(d.Counts), C.CX_EP_LOCAL_IDS, 1
+	c.c.info.expertCounters, c.c.info.sourceRankCounters = c.add(d.Counts), c.add(d.RankCounts)
+	c.c.info.idKind, c.c.hasInfo = C.CX_EP_LOCAL_IDS, 1
 	if d.FP8 {
 		c.c.config.quantization = C.CX_EP_QUANT_DS_FP8E3M4
 	}

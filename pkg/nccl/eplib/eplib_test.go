@@ -113,6 +113,47 @@ func TestCallsThatBreakARule(t *testing.T) {
 	require.NoError(t, o.stream.Synchronize())
 }
 
+// In the rank-major layout weights go along, experts and weights of each row come with it as
+// int32 and float, and rows are counted by rank.
+func TestRankMajorCallsThatBreakARule(t *testing.T) {
+	o := alone(t)
+	const experts, topk, tokens, hidden = 4, 2, 3, 256
+	g, err := o.lib.NewGroup(o.comm, Config{
+		Algorithm: LowLatency, Layout: RankMajor, Experts: experts, TopK: topk, MaxTokens: tokens, TokenBytes: 2 * hidden,
+	})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, g.Close()) }()
+	enqueue := func(c *Call) error {
+		defer c.Free()
+		return c.Enqueue(o.stream)
+	}
+	require.NoError(t, enqueue(g.Update(Update{Expert: o.array(t, numeric.Int64, tokens, topk)})))
+	right := Dispatch{
+		X: o.array(t, numeric.BFloat16, tokens, hidden), Weight: o.array(t, numeric.Float, tokens, topk),
+		Received:       o.array(t, numeric.BFloat16, 1, tokens, hidden),
+		ReceivedExpert: o.array(t, numeric.Int32, 1, tokens, topk), ReceivedWeight: o.array(t, numeric.Float, 1, tokens, topk),
+		RankCounts: o.array(t, numeric.Int32, 1),
+	}
+	for name, spoil := range map[string]func(*Dispatch){
+		"no weights":               func(d *Dispatch) { d.Weight = Array{} },
+		"rows by expert":           func(d *Dispatch) { d.Received = o.array(t, numeric.BFloat16, experts, tokens, hidden) },
+		"no experts of rows":       func(d *Dispatch) { d.ReceivedExpert = Array{} },
+		"experts of rows as int64": func(d *Dispatch) { d.ReceivedExpert = o.array(t, numeric.Int64, 1, tokens, topk) },
+		"no weights of rows":       func(d *Dispatch) { d.ReceivedWeight = Array{} },
+		"counts by expert":         func(d *Dispatch) { d.Counts = o.array(t, numeric.Int32, experts) },
+		"counts of more ranks":     func(d *Dispatch) { d.RankCounts = o.array(t, numeric.Int32, 2) },
+	} {
+		wrong := right
+		spoil(&wrong)
+		require.EqualError(t, enqueue(g.Dispatch(wrong)), "ncclEpDispatch: ncclInvalidArgument on rank 0", name)
+	}
+	require.NoError(t, enqueue(g.Dispatch(right)))
+	out := o.array(t, numeric.BFloat16, tokens, hidden)
+	require.EqualError(t, enqueue(g.Combine(Combine{Rows: o.array(t, numeric.BFloat16, tokens, hidden), Out: out})), "ncclEpCombine: ncclInvalidArgument on rank 0")
+	require.NoError(t, enqueue(g.Combine(Combine{Rows: right.Received, Out: out})))
+	require.NoError(t, o.stream.Synchronize())
+}
+
 func TestGroupsThatCannotBe(t *testing.T) {
 	o := alone(t)
 	for _, c := range []struct {

@@ -41,6 +41,8 @@ type Layout int
 const (
 	// ExpertMajor is [L][W·C][H]: a row for each token and expert, in low latency.
 	ExpertMajor Layout = C.CX_EP_EXPERT_MAJOR
+	// RankMajor is [W][C][H]: a row for each token, in low latency.
+	RankMajor Layout = C.CX_EP_RANK_MAJOR
 	// Flat is [rows][H]: a row for each token, in high throughput.
 	Flat Layout = C.CX_EP_FLAT
 )
