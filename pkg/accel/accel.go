@@ -122,6 +122,8 @@ type NativeStream interface {
 // Event marks a point of a stream.
 type Event interface {
 	Handle() uintptr
+	// Query reports whether the work before the last Record has ended.
+	Query() (done bool, err error)
 	Close() error
 }
 

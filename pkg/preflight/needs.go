@@ -30,7 +30,7 @@ func needs(backend, vendor string) libraryNeeds {
 		inventory.AMD:    {required: []string{HIP}, useful: []useful{{HIPRTC, hostChecks}}},
 	}[vendor]
 	switch backend {
-	case NCCL, "a2a", RCCL:
+	case NCCL, "a2a", RCCL, "nccl-kv", "rccl-kv":
 		n.required = append(n.required, map[string]string{inventory.NVIDIA: NCCL, inventory.AMD: RCCL}[vendor])
 		if backend == "a2a" { // its kernels are compiled at run time
 			n.required = append(n.required, map[string]string{inventory.NVIDIA: NVRTC, inventory.AMD: HIPRTC}[vendor])

@@ -49,6 +49,8 @@ type TransferMeasurement struct {
 	// Lane is what moved the data, as the backend itself observed it; empty if no rank
 	// got so far.
 	Lane string `json:"lane"`
+	// TwoSided says that both ranks post each request, and that a time is the slower rank's.
+	TwoSided bool `json:"two_sided,omitempty"`
 	// CheckedBy is where the comparison ran: host or device.
 	CheckedBy string `json:"checked_by"`
 	// Setup is missing if no rank got so far.

@@ -114,7 +114,7 @@ type assembly struct {
 func (a assembly) setup() {
 	m := &a.Measurement
 	serving, posting := a.tracks[0].setup, a.tracks[1].setup
-	m.Lane, m.CheckedBy, m.PoolBudget = posting.Lane, "host", posting.Budget
+	m.Lane, m.TwoSided, m.CheckedBy, m.PoolBudget = posting.Lane, posting.TwoSided, posting.Checked, posting.Budget
 	register := max(serving.Register, posting.Register)
 	m.Setup = &result.TransferSetup{
 		PoolBytes: posting.Pool, RegisterMillis: register, RegisterMillisPerGiB: register / (float64(posting.Pool) / (1 << 30)),
@@ -153,6 +153,9 @@ func (a assembly) rows() error {
 				return fmt.Errorf("row %d: trial %d is there twice or was not asked for", i, t.Trial)
 			}
 			trials[t.Trial] = true
+			if !a.slower(&t) {
+				continue
+			}
 			all.Latency, all.Request = append(all.Latency, t.Latency...), append(all.Request, t.Request...)
 			all.Prepare, all.Post = append(all.Prepare, t.Prepare...), append(all.Post, t.Post...)
 			all.Release = append(all.Release, t.Release...)
@@ -180,6 +183,32 @@ func (a assembly) rows() error {
 		a.Measurement.Rows = append(a.Measurement.Rows, row)
 	}
 	return nil
+}
+
+// slower gives the bursts of a trial the times of the slower rank, if the library is
+// two-sided; it reports whether both ranks have measured all of them.
+func (a assembly) slower(t *trial) bool {
+	if !a.tracks[1].setup.TwoSided {
+		return true
+	}
+	i := slices.IndexFunc(a.tracks[0].trials, func(o trial) bool { return o.Row == t.Row && o.Trial == t.Trial })
+	if i < 0 {
+		return false
+	}
+	other := &a.tracks[0].trials[i]
+	return longer(t.Latency, other.Latency) && longer(t.Request, other.Request) && longer(t.Prepare, other.Prepare) &&
+		longer(t.Post, other.Post) && longer(t.Release, other.Release)
+}
+
+// longer raises each time to the other rank's; it reports whether there are as many.
+func longer(times, others []float64) bool {
+	if len(times) != len(others) {
+		return false
+	}
+	for i, v := range others {
+		times[i] = max(times[i], v)
+	}
+	return true
 }
 
 // rounded has whole nanoseconds. CollectiveX rounds to microseconds, and a small burst
@@ -236,7 +265,10 @@ func (a assembly) verdict(row int, op string, expected int) result.TransferVerif
 // rest adds what is not of a row.
 func (a assembly) rest() error {
 	m := &a.Measurement
-	for _, f := range a.tracks[1].firsts {
+	for i, f := range a.tracks[1].firsts {
+		if others := a.tracks[0].firsts; a.tracks[1].setup.TwoSided && (i >= len(others) || !longer(f.Millis, others[i].Millis)) {
+			continue
+		}
 		if len(f.Millis) > 0 {
 			m.First = append(m.First, result.TransferFirst{Op: f.Op, Bytes: f.Bytes, Millis: result.NewBurst(f.Millis)})
 		}
@@ -251,9 +283,10 @@ func (a assembly) rest() error {
 		serving, posting := of(a.tracks[0].sustained), of(a.tracks[1].sustained)
 		if serving != nil && posting != nil && posting.Seconds > 0 && posting.Bytes > 0 {
 			gb := float64(posting.Bytes) / 1e9
+			seconds := max(serving.Seconds, posting.Seconds)
 			m.Sustained = append(m.Sustained, result.TransferSustained{
-				Op: op, InFlight: posting.InFlight, Bursts: posting.Bursts, Bytes: posting.Bytes, Seconds: posting.Seconds,
-				GBps: gb / posting.Seconds, CPU: (serving.CPU + posting.CPU) / gb, CPUPoster: posting.CPU / gb,
+				Op: op, InFlight: posting.InFlight, Bursts: posting.Bursts, Bytes: posting.Bytes, Seconds: seconds,
+				GBps: gb / seconds, CPU: (serving.CPU + posting.CPU) / gb, CPUPoster: posting.CPU / gb,
 				Verify: a.verdict(rowSustained, op, plan.TransferRanks),
 			})
 		}

@@ -4,7 +4,13 @@
 // Rank 0 owns the pool that the requests read or write. Rank 1 posts them and times them.
 package transfer
 
-import "github.com/collectivex/collectivex/pkg/rank"
+import (
+	"context"
+	"fmt"
+
+	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/result"
+)
 
 // Block is a range of bytes that a request moves between two pools.
 type Block struct {
@@ -12,12 +18,21 @@ type Block struct {
 	Bytes         int64
 }
 
+// Check refuses a block that lies outside of pools of so many bytes.
+func (b Block) Check(pool int64) error {
+	if b.Bytes <= 0 || b.Local < 0 || b.Remote < 0 || b.Local > pool-b.Bytes || b.Remote > pool-b.Bytes {
+		return rank.Coded(result.ReasonInternal, fmt.Errorf("a block of %d bytes at %d and %d: a pool has %d", b.Bytes, b.Local, b.Remote, pool))
+	}
+	return nil
+}
+
 // Engine is one library, on one lane, in one rank. Its methods are called from one OS
-// thread. Prepare is called on rank 1 alone.
+// thread. Prepare is called on rank 1 alone unless Parts.TwoSided says otherwise.
 type Engine interface {
 	// Register makes a pool of so many bytes, which the peer can access once it has
-	// Metadata, and returns its memory. There is one pool at a time.
-	Register(bytes int64) ([]byte, error)
+	// Metadata, and returns its memory. There is one pool at a time. When ctx, that of the
+	// case, ends, the engine gives up what is in flight.
+	Register(ctx context.Context, bytes int64) (Memory, error)
 	// Metadata is what the peer's Connect takes.
 	Metadata() ([]byte, error)
 	// Connect makes the peer's pool of so many bytes accessible.
@@ -44,6 +59,9 @@ type Request interface {
 type Parts struct {
 	Engine Engine
 	Facts  rank.Facts
-	// Free returns the bytes of memory that the pools of this machine's ranks may share.
+	// TwoSided says that both ranks prepare, post and complete each request, with the same
+	// blocks in the same order. The slower rank's times count.
+	TwoSided bool
+	// Free returns the bytes of free memory for the pool of this rank.
 	Free func() (int64, error)
 }

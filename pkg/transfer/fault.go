@@ -49,13 +49,20 @@ func destinationOf(op string) int {
 }
 
 // injure does the data faults of a destination after a burst, normally none.
-func injure(s *rank.Session, dst, src origin, pool []uint64, blocks []span) {
+func injure(s *rank.Session, dst, src origin, pool Memory, blocks []span) error {
 	has := func(kind string) bool {
 		_, ok := s.Fault(kind)
 		return ok
 	}
-	b := blocks[0]
-	block := pool[b.dst : b.dst+b.n]
+	if !slices.ContainsFunc(FaultKinds(), has) {
+		return nil
+	}
+	b, last := blocks[0], blocks[len(blocks)-1]
+	block, err := pool.Read(b.dst, b.n)
+	if err != nil {
+		return err
+	}
+	block = slices.Clone(block)
 	if has(FaultFlip) {
 		block[b.n/2] ^= 1 << 58
 	}
@@ -77,29 +84,44 @@ func injure(s *rank.Session, dst, src origin, pool []uint64, blocks []span) {
 		}
 	}
 	if has(FaultSwap) {
-		one, two := block[:b.n/2], block[b.n/2:b.n/2*2]
-		if last := blocks[len(blocks)-1]; len(blocks) > 1 && last.n == b.n {
-			one, two = block, pool[last.dst:last.dst+last.n]
-		}
-		for i := range one {
-			one[i], two[i] = two[i], one[i]
+		if len(blocks) > 1 && last.n == b.n {
+			other, err := pool.Read(last.dst, last.n)
+			if err != nil {
+				return err
+			}
+			other = slices.Clone(other)
+			if err := pool.Write(last.dst, block); err != nil {
+				return err
+			}
+			block = other
+		} else {
+			half := b.n / 2
+			block = slices.Concat(block[half:2*half], block[:half], block[2*half:])
 		}
 	}
 	if has(FaultGuard) {
-		pool[0] = src.word(0)
+		if err := pool.Write(0, []uint64{src.word(0)}); err != nil {
+			return err
+		}
 	}
+	return pool.Write(b.dst, block)
 }
 
 // disturb does the fault of a late write, normally none.
-func disturb(s *rank.Session, pool []uint64) {
-	if _, ok := s.Fault(FaultLate); ok {
-		pool[len(pool)/2] ^= 1
-	}
-}
+func disturb(s *rank.Session, pool Memory) error { return strike(s, FaultLate, pool) }
 
 // spoil does the fault of a changed source, normally none.
-func spoil(s *rank.Session, pool []uint64) {
-	if _, ok := s.Fault(FaultSource); ok {
-		pool[len(pool)/2] ^= 1
+func spoil(s *rank.Session, pool Memory) error { return strike(s, FaultSource, pool) }
+
+// strike changes a word in the middle of the pool if the fault is injected.
+func strike(s *rank.Session, kind string, pool Memory) error {
+	if _, ok := s.Fault(kind); !ok {
+		return nil
 	}
+	at := pool.Words() / 2
+	words, err := pool.Read(at, 1)
+	if err != nil {
+		return err
+	}
+	return pool.Write(at, []uint64{words[0] ^ 1})
 }

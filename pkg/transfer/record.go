@@ -14,6 +14,8 @@ const (
 // setup is what a rank knows before the first burst.
 type setup struct {
 	Lane     string       `json:"lane"`
+	TwoSided bool         `json:"two_sided"`
+	Checked  string       `json:"checked_by"`
 	Pool     int64        `json:"pool_bytes"`
 	Budget   int64        `json:"pool_budget"`
 	Register float64      `json:"register_ms"`
@@ -24,15 +26,16 @@ type setup struct {
 	Sets     []int        `json:"sets"`                 // tables by row
 }
 
-// first is the time of small transfers, in milliseconds.
+// first is the time of small transfers, in milliseconds. Both ranks have one if the library
+// is two-sided.
 type first struct {
 	Op     string    `json:"op"`
 	Bytes  int64     `json:"bytes"`
 	Millis []float64 `json:"ms"`
 }
 
-// trial is what rank 1 measured in one trial of a row, in milliseconds, by burst; Request
-// by burst and request.
+// trial is what rank 1, or each rank if the library is two-sided, measured in one trial of a
+// row, in milliseconds, by burst; Request by burst and request.
 type trial struct {
 	Row     int       `json:"row"`
 	Trial   int       `json:"trial"`

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"time"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -56,8 +55,8 @@ func (r *Runner) Run(ctx context.Context, s *rank.Session, c plan.Case) error {
 	}
 	// Collections happen between the cases only.
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
-	b := &bench{engine: r.parts.Engine, session: s, block: t}
-	if err := b.open(ctx, r.parts, c); err != nil {
+	b := &bench{Parts: r.parts, session: s, block: t}
+	if err := b.open(ctx, c); err != nil {
 		return errors.Join(err, b.close())
 	}
 	return errors.Join(b.run(ctx), b.close())
@@ -65,12 +64,13 @@ func (r *Runner) Run(ctx context.Context, s *rank.Session, c plan.Case) error {
 
 // bench is one case in one rank.
 type bench struct {
-	engine  Engine
+	Parts
 	session *rank.Session
 	block   *plan.Transfer
 	rows    []bursts
+	fastest []float64 // burst of each row that this rank has timed, in milliseconds
 	meet    barrier
-	pool    []uint64
+	pool    Memory
 	nonce   uint16
 }
 
@@ -93,11 +93,12 @@ func (b *storeBarrier) Wait(ctx context.Context) error {
 
 func (*storeBarrier) Close() error { return nil }
 
-func (b *bench) posts() bool { return b.session.Rank == postingRank }
+// posts reports whether this rank prepares and posts requests.
+func (b *bench) posts() bool { return b.session.Rank == postingRank || b.TwoSided }
 
 // open registers the pools, connects them and emits what it took.
-func (b *bench) open(ctx context.Context, p Parts, c plan.Case) error {
-	own, err := b.agree(ctx, p, c)
+func (b *bench) open(ctx context.Context, c plan.Case) error {
+	own, err := b.agree(ctx)
 	if err != nil {
 		return err
 	}
@@ -106,6 +107,7 @@ func (b *bench) open(ctx context.Context, p Parts, c plan.Case) error {
 	for _, row := range rows {
 		largest = max(largest, row.ReqBytes*int64(row.Batch))
 	}
+	b.fastest = make([]float64, len(rows))
 	own.Pool = poolBytes(b.block.PoolSlack, largest)
 	for _, row := range rows {
 		x := newBursts(b.block, row, own.Pool)
@@ -116,13 +118,13 @@ func (b *bench) open(ctx context.Context, p Parts, c plan.Case) error {
 		own.Merged, own.Sets = append(own.Merged, x.merged()), append(own.Sets, len(x.sets))
 	}
 	start := time.Now()
-	memory, err := b.engine.Register(own.Pool)
-	if err != nil {
+	if b.pool, err = b.Engine.Register(ctx, own.Pool); err != nil {
 		return err
 	}
-	own.Register = since(start)
-	b.pool = unsafe.Slice((*uint64)(unsafe.Pointer(unsafe.SliceData(memory))), len(memory)/wordBytes)
-	b.origin(b.session.Rank).paint(b.pool)
+	own.Register, own.Checked = since(start), b.pool.CheckedBy()
+	if err := b.paint(); err != nil {
+		return err
+	}
 	if own.Connect, err = b.connect(ctx, own.Pool); err != nil {
 		return err
 	}
@@ -138,16 +140,16 @@ func (b *bench) open(ctx context.Context, p Parts, c plan.Case) error {
 }
 
 // agree finds the points for which both ranks have memory.
-func (b *bench) agree(ctx context.Context, p Parts, c plan.Case) (own setup, err error) {
-	free, err := p.Free()
+func (b *bench) agree(ctx context.Context) (own setup, err error) {
+	free, err := b.Free()
 	if err != nil {
 		return own, rank.Coded(result.ReasonDevice, err)
 	}
-	budgets, err := rank.Gather(ctx, b.session, "budget", int64(memoryShare*float64(free)/float64(max(1, c.RanksPerNode))))
+	budgets, err := rank.Gather(ctx, b.session, "budget", int64(memoryShare*float64(free)))
 	if err != nil {
 		return own, err
 	}
-	own.Lane, own.Budget = b.engine.Lane(), min(slices.Min(budgets), b.block.PoolBudget)
+	own.Lane, own.TwoSided, own.Budget = b.Engine.Lane(), b.TwoSided, min(slices.Min(budgets), b.block.PoolBudget)
 	kept, _ := b.block.Points()
 	for _, point := range kept {
 		if poolBytes(b.block.PoolSlack, point.Bytes) > own.Budget {
@@ -162,10 +164,10 @@ func (b *bench) agree(ctx context.Context, p Parts, c plan.Case) (own setup, err
 	return own, nil
 }
 
-// connect exchanges metadata and, on rank 1, moves the first 8 bytes. It returns the
-// milliseconds from having the metadata to having the bytes.
+// connect exchanges metadata and moves the first 8 bytes. It returns the milliseconds from
+// having the metadata to having the bytes.
 func (b *bench) connect(ctx context.Context, pool int64) (float64, error) {
-	metadata, err := b.engine.Metadata()
+	metadata, err := b.Engine.Metadata()
 	if err != nil {
 		return 0, err
 	}
@@ -174,7 +176,7 @@ func (b *bench) connect(ctx context.Context, pool int64) (float64, error) {
 		return 0, err
 	}
 	start := time.Now()
-	if err := b.engine.Connect(all[1-b.session.Rank], pool); err != nil {
+	if err := b.Engine.Connect(all[1-b.session.Rank], pool); err != nil {
 		return 0, err
 	}
 	var millis float64
@@ -190,7 +192,7 @@ func (b *bench) connect(ctx context.Context, pool int64) (float64, error) {
 }
 
 func (b *bench) close() error {
-	err := b.engine.Unregister()
+	err := b.Engine.Unregister()
 	if b.meet != nil {
 		err = errors.Join(err, b.meet.Close())
 	}
@@ -199,6 +201,9 @@ func (b *bench) close() error {
 
 // origin is where the words of a rank's pool come from in the checked burst at hand.
 func (b *bench) origin(rank int) origin { return origin{poolOf(rank), b.nonce} }
+
+// paint writes to each word of this rank's pool what it is.
+func (b *bench) paint() error { return b.pool.Paint(b.origin(b.session.Rank).word(0)) }
 
 func (b *bench) run(ctx context.Context) error {
 	for _, op := range b.block.Ops {
@@ -217,7 +222,7 @@ func (b *bench) run(ctx context.Context) error {
 				}
 			}
 		}
-		if err := b.sustained(ctx, op, b.rows[last]); err != nil {
+		if err := b.sustained(ctx, op, last); err != nil {
 			return err
 		}
 		if err := b.released(ctx, op); err != nil {
@@ -284,6 +289,9 @@ func (b *bench) trial(ctx context.Context, row, n int) error {
 	if !b.posts() {
 		return nil
 	}
+	if best := slices.Min(out.Latency); n == 0 || best < b.fastest[row] {
+		b.fastest[row] = best
+	}
 	return b.session.Emit(kindTrial, out)
 }
 
@@ -316,25 +324,41 @@ func (b *bench) checked(ctx context.Context, at check, blocks []Block, work func
 	pull := at.Op == vocab.Pull
 	src, dst := b.origin(1-destinationOf(at.Op)), b.origin(destinationOf(at.Op))
 	receives := b.session.Rank == destinationOf(at.Op)
+	var err error
 	if receives {
-		order := spans(blocks, pull)
-		injure(b.session, dst, src, b.pool, order)
-		at.finding = destination(dst, src, b.pool, order)
-	} else {
-		spoil(b.session, b.pool)
-		at.finding = source(src, b.pool)
+		at.finding, err = b.arrived(dst, src, blocks, pull)
+	} else if err = spoil(b.session, b.pool); err == nil {
+		at.finding, err = unchanged(src, b.pool, "source")
+	}
+	if err != nil {
+		return err
 	}
 	if err := b.meet.Wait(ctx); err != nil {
 		return err
 	}
 	if receives && !pull {
-		disturb(b.session, b.pool)
-		at.later(destination(dst, src, b.pool, spans(blocks, pull)))
+		if err := disturb(b.session, b.pool); err != nil {
+			return err
+		}
+		again, err := destination(dst, src, b.pool, spans(blocks, pull))
+		if err != nil {
+			return err
+		}
+		at.later(again)
 	}
 	if err := b.session.Emit(kindCheck, at); err != nil {
 		return err
 	}
 	return b.meet.Wait(ctx)
+}
+
+// arrived checks this rank's pool after the blocks were moved there.
+func (b *bench) arrived(dst, src origin, blocks []Block, pull bool) (finding, error) {
+	order := spans(blocks, pull)
+	if err := injure(b.session, dst, src, b.pool, order); err != nil {
+		return finding{}, err
+	}
+	return destination(dst, src, b.pool, order)
 }
 
 // repaint gives the words of both pools a new nonce, when rank 1 has no request in flight.
@@ -345,7 +369,9 @@ func (b *bench) repaint(ctx context.Context) error {
 	if b.nonce++; b.nonce == 0 {
 		b.nonce = 1
 	}
-	b.origin(b.session.Rank).paint(b.pool)
+	if err := b.paint(); err != nil {
+		return err
+	}
 	return b.meet.Wait(ctx)
 }
 
@@ -356,12 +382,17 @@ const inFlight = 2
 // sustained posts bursts of a row one after the other, inFlight of them at a time, and
 // takes the processor time of both ranks meanwhile. The tables of its last bursts are
 // checked. Rank 0 waits in the store, where waiting costs next to nothing.
-func (b *bench) sustained(ctx context.Context, op string, x bursts) error {
+func (b *bench) sustained(ctx context.Context, op string, row int) error {
+	x := b.rows[row]
 	depth := min(inFlight, len(x.sets))
 	out := sustained{Op: op}
 	var blocks []Block
 	for set := range depth {
 		blocks = append(blocks, x.blocks(set)...)
+	}
+	enough, err := b.enough(ctx, op, row, depth)
+	if err != nil {
+		return err
 	}
 	if err := b.repaint(ctx); err != nil {
 		return err
@@ -371,7 +402,7 @@ func (b *bench) sustained(ctx context.Context, op string, x bursts) error {
 		return err
 	}
 	if b.posts() {
-		if err := b.follow(ctx, op, x, depth, &out); err != nil {
+		if err := b.follow(ctx, op, x, depth, enough, &out); err != nil {
 			return err
 		}
 	}
@@ -390,18 +421,35 @@ func (b *bench) sustained(ctx context.Context, op string, x bursts) error {
 	pull := op == vocab.Pull
 	src, dst := b.origin(1-destinationOf(op)), b.origin(destinationOf(op))
 	if b.session.Rank == destinationOf(op) {
-		order := spans(blocks, pull)
-		injure(b.session, dst, src, b.pool, order)
-		at.finding = destination(dst, src, b.pool, order)
+		at.finding, err = b.arrived(dst, src, blocks, pull)
 	} else {
-		at.finding = source(src, b.pool)
+		at.finding, err = unchanged(src, b.pool, "source")
+	}
+	if err != nil {
+		return err
 	}
 	return b.session.Emit(kindCheck, at)
 }
 
-// follow posts bursts until the time of the case is over, and each table at least once.
-func (b *bench) follow(ctx context.Context, op string, x bursts, depth int, out *sustained) error {
+// enough returns what says that so many bursts, posted since start, are enough: when the time
+// of the case is over or, where both ranks have to post as many, when the time is over at
+// the pace of rank 1's fastest burst of the row. Each table has its turn.
+func (b *bench) enough(ctx context.Context, op string, row, depth int) (func(posted int, start time.Time) bool, error) {
 	limit := time.Duration(b.block.SustainMillis) * time.Millisecond
+	if !b.TwoSided {
+		return func(posted int, start time.Time) bool { return posted >= depth && time.Since(start) >= limit }, nil
+	}
+	fastest, err := rank.Gather(ctx, b.session, "fastest-"+op, b.fastest[row])
+	if err != nil {
+		return nil, err
+	}
+	const least = 1e-3 // no burst takes less than a microsecond
+	asked := max(depth, int(millis(limit)/max(least, fastest[postingRank])))
+	return func(posted int, _ time.Time) bool { return posted >= asked }, nil
+}
+
+// follow posts bursts until they are enough.
+func (b *bench) follow(ctx context.Context, op string, x bursts, depth int, enough func(int, time.Time) bool, out *sustained) error {
 	var flying [][]Request
 	finish := func() error {
 		for _, request := range flying[0] {
@@ -417,7 +465,7 @@ func (b *bench) follow(ctx context.Context, op string, x bursts, depth int, out 
 		return nil
 	}
 	start := time.Now()
-	for posted := 0; posted < depth || time.Since(start) < limit; posted++ {
+	for posted := 0; !enough(posted, start); posted++ {
 		if len(flying) == depth {
 			if err := finish(); err != nil {
 				return err
@@ -425,7 +473,7 @@ func (b *bench) follow(ctx context.Context, op string, x bursts, depth int, out 
 		}
 		var burst []Request
 		for _, blocks := range x.sets[posted%depth] {
-			request, err := b.engine.Prepare(op, blocks)
+			request, err := b.Engine.Prepare(op, blocks)
 			if err != nil {
 				return err
 			}
@@ -457,12 +505,15 @@ func (b *bench) released(ctx context.Context, op string) error {
 	case <-time.After(lateWait):
 	}
 	at := check{Row: rowReleased, Op: op}
-	receives := b.session.Rank == destinationOf(op)
-	if receives {
-		disturb(b.session, b.pool)
+	if b.session.Rank == destinationOf(op) {
+		if err := disturb(b.session, b.pool); err != nil {
+			return err
+		}
 	}
-	own := b.origin(b.session.Rank)
-	at.untouched(own, b.pool, 0, &at.Wrong.Late, "late")
+	var err error
+	if at.finding, err = unchanged(b.origin(b.session.Rank), b.pool, "late"); err != nil {
+		return err
+	}
 	if err := b.session.Emit(kindCheck, at); err != nil {
 		return err
 	}
@@ -479,7 +530,7 @@ func (b *bench) burst(ctx context.Context, op string, requests [][]Block, out *t
 	at := start
 	for i, blocks := range requests {
 		var err error
-		if posted[i], err = b.engine.Prepare(op, blocks); err != nil {
+		if posted[i], err = b.Engine.Prepare(op, blocks); err != nil {
 			return err
 		}
 		ready := time.Now()

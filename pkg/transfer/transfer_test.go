@@ -17,8 +17,7 @@ func TestClassesOfWrongWords(t *testing.T) {
 	stale := origin{poolOf(0), 6}
 	blocks := []span{{dst: 10, src: 40, n: 8}, {dst: 30, src: 20, n: 8}}
 	arrived := func() []uint64 {
-		pool := make([]uint64, 64)
-		dst.paint(pool)
+		pool := painted(t, dst)
 		for _, b := range blocks {
 			for i := range b.n {
 				pool[b.dst+i] = src.word(b.src + i)
@@ -26,40 +25,54 @@ func TestClassesOfWrongWords(t *testing.T) {
 		}
 		return pool
 	}
-	require.Equal(t, finding{Checked: 64}, destination(dst, src, arrived(), blocks))
+	find := func(pool hostMemory) finding {
+		f, err := destination(dst, src, pool, blocks)
+		require.NoError(t, err)
+		return f
+	}
+	require.Equal(t, finding{Checked: 64}, find(arrived()))
 	for name, tc := range map[string]struct {
-		change func([]uint64)
+		change func(hostMemory)
 		want   result.TransferWrong
 		class  string
 		word   int64
 	}{
-		"nothing came":          {func(p []uint64) { copyWords(p, dst, 10, 10, 8) }, result.TransferWrong{NotWritten: 8}, "not written", 10},
-		"the burst before":      {func(p []uint64) { copyWords(p, stale, 10, 40, 8) }, result.TransferWrong{Stale: 8}, "stale", 10},
-		"another block":         {func(p []uint64) { copyWords(p, src, 30, 40, 8) }, result.TransferWrong{Misplaced: 8}, "misplaced", 30},
-		"half a block":          {func(p []uint64) { copyWords(p, dst, 14, 14, 4) }, result.TransferWrong{Torn: 4}, "torn", 14},
-		"half from before":      {func(p []uint64) { copyWords(p, stale, 10, 40, 3) }, result.TransferWrong{Torn: 3}, "torn", 10},
-		"two that did not come": {func(p []uint64) { copyWords(p, stale, 10, 40, 4); copyWords(p, dst, 14, 14, 4) }, result.TransferWrong{Torn: 8}, "torn", 10},
-		"a flipped bit":         {func(p []uint64) { p[31] ^= 1 << 60 }, result.TransferWrong{Corrupted: 1}, "corrupted", 31},
-		"in front of a block":   {func(p []uint64) { copyWords(p, src, 9, 39, 1) }, result.TransferWrong{Guard: 1}, "guard", 9},
-		"behind the last block": {func(p []uint64) { p[63] = 0 }, result.TransferWrong{Guard: 1}, "guard", 63},
-		"two faults":            {func(p []uint64) { p[63] = 0; p[12] = 0 }, result.TransferWrong{Guard: 1, Corrupted: 1}, "corrupted", 12},
+		"nothing came":          {func(p hostMemory) { copyWords(p, dst, 10, 10, 8) }, result.TransferWrong{NotWritten: 8}, "not written", 10},
+		"the burst before":      {func(p hostMemory) { copyWords(p, stale, 10, 40, 8) }, result.TransferWrong{Stale: 8}, "stale", 10},
+		"another block":         {func(p hostMemory) { copyWords(p, src, 30, 40, 8) }, result.TransferWrong{Misplaced: 8}, "misplaced", 30},
+		"half a block":          {func(p hostMemory) { copyWords(p, dst, 14, 14, 4) }, result.TransferWrong{Torn: 4}, "torn", 14},
+		"half from before":      {func(p hostMemory) { copyWords(p, stale, 10, 40, 3) }, result.TransferWrong{Torn: 3}, "torn", 10},
+		"two that did not come": {func(p hostMemory) { copyWords(p, stale, 10, 40, 4); copyWords(p, dst, 14, 14, 4) }, result.TransferWrong{Torn: 8}, "torn", 10},
+		"a flipped bit":         {func(p hostMemory) { p[31] ^= 1 << 60 }, result.TransferWrong{Corrupted: 1}, "corrupted", 31},
+		"in front of a block":   {func(p hostMemory) { copyWords(p, src, 9, 39, 1) }, result.TransferWrong{Guard: 1}, "guard", 9},
+		"behind the last block": {func(p hostMemory) { p[63] = 0 }, result.TransferWrong{Guard: 1}, "guard", 63},
+		"two faults":            {func(p hostMemory) { p[63] = 0; p[12] = 0 }, result.TransferWrong{Guard: 1, Corrupted: 1}, "corrupted", 12},
 	} {
 		pool := arrived()
 		tc.change(pool)
-		require.Equal(t, finding{64, tc.want, tc.class, tc.word * wordBytes}, destination(dst, src, pool, blocks), name)
+		require.Equal(t, finding{64, tc.want, tc.class, tc.word * wordBytes}, find(pool), name)
 	}
 
-	clean := destination(dst, src, arrived(), blocks)
+	clean := find(arrived())
 	pool := arrived()
 	pool[12] = 0
-	clean.later(destination(dst, src, pool, blocks))
+	clean.later(find(pool))
 	require.Equal(t, finding{128, result.TransferWrong{Late: 1}, "late", 12 * wordBytes}, clean)
 
-	own := make([]uint64, 64)
-	src.paint(own)
-	require.Equal(t, finding{Checked: 64}, source(src, own))
+	own := painted(t, src)
+	whole, err := unchanged(src, own, "source")
+	require.NoError(t, err)
+	require.Equal(t, finding{Checked: 64}, whole)
 	own[3]++
-	require.Equal(t, finding{64, result.TransferWrong{Source: 1}, "source", 24}, source(src, own))
+	changed, err := unchanged(src, own, "source")
+	require.NoError(t, err)
+	require.Equal(t, finding{64, result.TransferWrong{Source: 1}, "source", 24}, changed)
+}
+
+func painted(t *testing.T, o origin) hostMemory {
+	pool := make(hostMemory, 64)
+	require.NoError(t, pool.Paint(o.word(0)))
+	return pool
 }
 
 func copyWords(pool []uint64, from origin, at, index, n int) {

@@ -2,6 +2,7 @@ package transfer
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 
 	"github.com/collectivex/collectivex/pkg/result"
@@ -22,14 +23,6 @@ type origin struct {
 func poolOf(rank int) uint8 { return 0xA1 + 0x1B*uint8(rank) }
 
 func (o origin) word(i int) uint64 { return uint64(o.pool)<<56 | uint64(o.nonce)<<40 | uint64(i) }
-
-// paint writes to each word of a pool what it is.
-func (o origin) paint(words []uint64) {
-	base := o.word(0)
-	for i := range words {
-		words[i] = base | uint64(i)
-	}
-}
 
 // span is a block in words.
 type span struct{ dst, src, n int }
@@ -58,20 +51,23 @@ type finding struct {
 }
 
 // wrong counts n words of a class, the first of which is word i.
-func (f *finding) wrong(count *int64, class string, n int64, i int) {
+func (f *finding) wrong(class string, n int64, i int) {
 	if n == 0 {
 		return
+	}
+	for _, c := range f.Wrong.Classes() {
+		if c.Name == class {
+			*c.Count += n
+		}
 	}
 	if at := int64(i) * wordBytes; f.Class == "" || at < f.At {
 		f.Class, f.At = class, at
 	}
-	*count += n
 }
 
-// untouched compares words of a pool that nothing may have changed. first is the place of
-// the first word.
-func (f *finding) untouched(o origin, words []uint64, first int, count *int64, class string) {
-	f.Checked += int64(len(words))
+// untouched counts the wrong ones of words of a pool that nothing may have changed. first is
+// the place of the first word.
+func (f *finding) untouched(o origin, words []uint64, first int, class string) {
 	base := o.word(first)
 	n, at := int64(0), 0
 	for i, w := range words {
@@ -82,37 +78,56 @@ func (f *finding) untouched(o origin, words []uint64, first int, count *int64, c
 			n++
 		}
 	}
-	f.wrong(count, class, n, at)
+	f.wrong(class, n, at)
 }
 
-// source checks a pool from which blocks were read.
-func source(o origin, pool []uint64) (f finding) {
-	f.untouched(o, pool, 0, &f.Wrong.Source, "source")
-	return f
+// unchanged checks a pool that has to be what it was painted with. Words that are not are of
+// the class: source, of a pool from which blocks were read, or late.
+func unchanged(o origin, pool Memory, class string) (finding, error) {
+	return compare(pool, []Stretch{{0, pool.Words(), o.word(0)}}, func(f *finding, _ int, words []uint64) {
+		f.untouched(o, words, 0, class)
+	})
 }
 
 // destination checks a pool into which blocks were written: the blocks have the words of
 // src, and all other words are what they were painted with.
-func destination(dst, src origin, pool []uint64, blocks []span) (f finding) {
+func destination(dst, src origin, pool Memory, blocks []span) (finding, error) {
+	stretches := make([]Stretch, 0, 2*len(blocks)+1) // gaps, each with a block behind it but the last
 	end := 0
 	for _, b := range blocks {
-		f.untouched(dst, pool[end:b.dst], end, &f.Wrong.Guard, "guard")
-		f.block(dst, src, pool[b.dst:b.dst+b.n], b)
+		stretches = append(stretches, Stretch{end, b.dst - end, dst.word(end)}, Stretch{b.dst, b.n, src.word(b.src)})
 		end = b.dst + b.n
 	}
-	f.untouched(dst, pool[end:], end, &f.Wrong.Guard, "guard")
-	return f
+	stretches = append(stretches, Stretch{end, pool.Words() - end, dst.word(end)})
+	return compare(pool, stretches, func(f *finding, i int, words []uint64) {
+		if i%2 == 0 {
+			f.untouched(dst, words, stretches[i].At, "guard")
+		} else {
+			f.classify(dst, src, words, blocks[i/2])
+		}
+	})
 }
 
-func (f *finding) block(dst, src origin, words []uint64, b span) {
-	f.Checked += int64(len(words))
-	want := src.word(b.src)
-	for i, w := range words {
-		if w != want+uint64(i) {
-			f.classify(dst, src, words, b)
-			return
+// compare has the memory find the stretches with wrong words, and classifies these words.
+func compare(pool Memory, stretches []Stretch, classify func(f *finding, stretch int, words []uint64)) (f finding, err error) {
+	for _, s := range stretches {
+		f.Checked += int64(s.N)
+	}
+	wrong, err := pool.Wrong(stretches)
+	if err != nil {
+		return f, err
+	}
+	for _, i := range wrong {
+		s, before := stretches[i], f.Wrong.Total()
+		words, err := pool.Read(s.At, s.N)
+		if err != nil {
+			return f, err
+		}
+		if classify(&f, i, words); f.Wrong.Total() == before {
+			return f, fmt.Errorf("%w: of %d words from word %d on some are wrong on the %s, none on the host", ErrDisagree, s.N, s.At, pool.CheckedBy())
 		}
 	}
+	return f, nil
 }
 
 const (
@@ -151,14 +166,14 @@ func (f *finding) classify(dst, src origin, words []uint64, b span) {
 		}
 	}
 	if right > 0 || unwritten.n > 0 && stale.n > 0 {
-		f.wrong(&f.Wrong.Torn, "torn", unwritten.n, unwritten.at)
-		f.wrong(&f.Wrong.Torn, "torn", stale.n, stale.at)
+		f.wrong("torn", unwritten.n, unwritten.at)
+		f.wrong("torn", stale.n, stale.at)
 	} else {
-		f.wrong(&f.Wrong.NotWritten, "not written", unwritten.n, unwritten.at)
-		f.wrong(&f.Wrong.Stale, "stale", stale.n, stale.at)
+		f.wrong("not written", unwritten.n, unwritten.at)
+		f.wrong("stale", stale.n, stale.at)
 	}
-	f.wrong(&f.Wrong.Misplaced, "misplaced", misplaced.n, misplaced.at)
-	f.wrong(&f.Wrong.Corrupted, "corrupted", corrupted.n, corrupted.at)
+	f.wrong("misplaced", misplaced.n, misplaced.at)
+	f.wrong("corrupted", corrupted.n, corrupted.at)
 }
 
 // later adds what changed since the check f: the words that are wrong in again and were not

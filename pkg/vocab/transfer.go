@@ -2,14 +2,17 @@ package vocab
 
 // Lanes on which a transfer moves data. The public dashboard calls them fabrics.
 const (
-	LaneSharedMemory = "shm" // memory that both processes map
-	LaneProcessVM    = "vm"  // process_vm_readv and process_vm_writev
+	LaneSharedMemory = "shm"  // memory that both processes map
+	LaneProcessVM    = "vm"   // process_vm_readv and process_vm_writev
+	LanePeer         = "peer" // memory of another device of the host, over NVLink, XGMI or PCIe
 	LaneRDMA         = "rdma"
 	LaneMNNVL        = "mnnvl"
 )
 
 // Lanes lists the lanes of transfers.
-func Lanes() []string { return []string{LaneSharedMemory, LaneProcessVM, LaneRDMA, LaneMNNVL} }
+func Lanes() []string {
+	return []string{LaneSharedMemory, LaneProcessVM, LanePeer, LaneRDMA, LaneMNNVL}
+}
 
 // Operations of a transfer, as rank 1 sees them: it reads from the pool of rank 0, or
 // writes to it.

@@ -350,6 +350,12 @@ EXPORT int FN(cuStreamWaitEvent, hipStreamWaitEvent)(void *stream, void *event, 
 	return fake_stream_wait(s, event);
 }
 
+EXPORT int FN(cuEventQuery, hipEventQuery)(void *event)
+{
+	ENTER();
+	return fake_event_query(event);
+}
+
 EXPORT int FN(cuEventElapsedTime, hipEventElapsedTime)(float *ms, void *start, void *end)
 {
 	ENTER();

@@ -189,6 +189,7 @@ int fake_event_destroy(void *e);
 int fake_event_record(void *e, struct stream *s);
 int fake_event_record_external(void *e, struct stream *s);
 int fake_stream_wait(struct stream *s, void *e);
+int fake_event_query(void *e);
 int fake_event_elapsed(float *ms, void *a, void *b);
 int fake_copy_in(uint64_t dst, const void *src, size_t bytes, struct stream *s);
 int fake_copy_out(void *dst, uint64_t src, size_t bytes, struct stream *s);

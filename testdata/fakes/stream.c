@@ -358,6 +358,18 @@ int fake_stream_wait(struct stream *s, void *handle)
 	return fake_enqueue(s, await, &w, sizeof w);
 }
 
+int fake_event_query(void *handle)
+{
+	struct event *e = handle;
+	int pending;
+	if (!e || e->kind != EVENT)
+		return INVALID_HANDLE;
+	pthread_mutex_lock(&e->mutex);
+	pending = e->reached < e->recorded;
+	pthread_mutex_unlock(&e->mutex);
+	return pending ? NOT_READY : OK;
+}
+
 int fake_event_elapsed(float *ms, void *first, void *second)
 {
 	struct event *a = first, *b = second;

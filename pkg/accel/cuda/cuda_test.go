@@ -232,6 +232,7 @@ func TestEveryFailureIsNamed(t *testing.T) {
 		{"cuEventCreate", func() error { _, err := d.NewEvent(); return err }},
 		{"cuEventRecord", func() error { return s.Record(e) }},
 		{"cuEventRecordWithFlags", func() error { return s.RecordExternal(e) }},
+		{"cuEventQuery", func() error { _, err := e.Query(); return err }},
 		{"cuEventElapsedTime", func() error { _, err := d.Elapsed(e, e); return err }},
 		{"cuEventDestroy_v2", e.Close},
 		{"cuCtxSynchronize", d.Synchronize},

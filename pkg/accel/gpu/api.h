@@ -83,6 +83,7 @@ typedef struct {
 	X(event_destroy, required, "cuEventDestroy_v2", "hipEventDestroy", int, (void *event)) \
 	X(event_record, required, "cuEventRecord", "hipEventRecord", int, (void *event, void *stream)) \
 	X(event_record_flags, optional, "cuEventRecordWithFlags", "hipEventRecordWithFlags", int, (void *event, void *stream, unsigned flags)) \
+	X(event_query, required, "cuEventQuery", "hipEventQuery", int, (void *event)) \
 	X(event_elapsed, required, "cuEventElapsedTime", "hipEventElapsedTime", int, (float *ms, void *start, void *end)) \
 	X(capture_begin, graphs, "cuStreamBeginCapture_v2", "hipStreamBeginCapture", int, (void *stream, int mode)) \
 	X(capture_end, graphs, "cuStreamEndCapture", "hipStreamEndCapture", int, (void *stream, void **graph)) \
@@ -172,6 +173,7 @@ static inline int cx_event_destroy(const cx_gpu *g, uintptr_t e) { return g->eve
 static inline int cx_event_record(const cx_gpu *g, uintptr_t e, uintptr_t s) { return g->event_record((void *)e, (void *)s); }
 /* Flag 1 is CU_EVENT_RECORD_EXTERNAL and hipEventRecordExternal. */
 static inline int cx_event_record_external(const cx_gpu *g, uintptr_t e, uintptr_t s) { return g->event_record_flags((void *)e, (void *)s, 1); }
+static inline int cx_event_query(const cx_gpu *g, uintptr_t e) { return g->event_query((void *)e); }
 static inline int cx_event_elapsed(const cx_gpu *g, float *ms, uintptr_t a, uintptr_t b) { return g->event_elapsed(ms, (void *)a, (void *)b); }
 
 /* Mode 1 is thread-local: libraries may allocate on their own threads meanwhile. */

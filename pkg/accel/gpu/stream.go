@@ -3,6 +3,8 @@ package gpu
 /*
 #cgo noescape cx_event_record
 #cgo nocallback cx_event_record
+#cgo noescape cx_event_query
+#cgo nocallback cx_event_query
 #cgo noescape cx_stream_wait
 #cgo nocallback cx_stream_wait
 #cgo noescape cx_stream_query
@@ -124,6 +126,14 @@ type event struct {
 }
 
 func (e *event) Handle() uintptr { return uintptr(e.handle) }
+
+func (e *event) Query() (bool, error) {
+	rc := C.cx_event_query(e.api.table, e.handle)
+	if rc == codeNotReady {
+		return false, nil
+	}
+	return rc == 0, e.api.err(C.cx_fn_event_query, rc)
+}
 
 func (e *event) Close() error {
 	return e.api.err(C.cx_fn_event_destroy, C.cx_event_destroy(e.api.table, e.handle))

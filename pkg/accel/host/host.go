@@ -253,5 +253,6 @@ var epoch = time.Now()
 // event is the time since epoch, 0 before it is recorded.
 type event struct{ at time.Duration }
 
-func (*event) Handle() uintptr { return 0 }
-func (*event) Close() error    { return nil }
+func (*event) Handle() uintptr      { return 0 }
+func (*event) Query() (bool, error) { return true, nil }
+func (*event) Close() error         { return nil }

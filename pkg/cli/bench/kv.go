@@ -24,6 +24,7 @@ type KVFlags struct {
 	isl, pages, batches      []int
 	ops                      []string
 	sampling                 string
+	ranks                    int
 	minGBps                  float64
 }
 
@@ -42,7 +43,8 @@ func NewKVFlags(fs *pflag.FlagSet) (*KVFlags, []Group) {
 	how := newGroup("How it is measured, and output")
 	g = how.Flags
 	g.StringVar(&f.Backend, "backend", Auto, "use backend `NAME`; auto uses one that can run on the GPUs here, otherwise host")
-	g.StringVar(&f.lane, "lane", vocab.LaneSharedMemory, "move the data over `LANE`: shm, memory that both ranks map, or vm, process_vm_readv and process_vm_writev")
+	g.StringVar(&f.lane, "lane", Auto, "move the data over `LANE`: on a host shm, memory that both ranks map, or vm, process_vm_readv and process_vm_writev; between two GPUs peer; auto is the backend's first")
+	g.IntVarP(&f.ranks, "ngpus", "g", plan.TransferRanks, "start `N` ranks: a transfer has two")
 	g.StringVar(&f.sampling, "sampling", "quick-v1", "take the numbers of samples from `PROFILE`")
 	g.Float64Var(&f.minGBps, "min-gbps", 0, "exit 1 if the median rate of a row is below `GBPS`")
 	f.Output.flags(how)
@@ -57,12 +59,16 @@ func NewKVFlags(fs *pflag.FlagSet) (*KVFlags, []Group) {
 // Plan is the measurement with a backend on a world of ranks.
 func (f *KVFlags) Plan(cat *catalog.Catalog, be *catalog.Backend, world int) (planner.Direct, error) {
 	d := planner.Direct{Suite: Name, Backend: be.Name, World: world, Repeats: 1}
+	lane := f.lane
+	if lane == Auto {
+		lane = be.Transfer().Lanes[0]
+	}
 	for _, name := range []struct {
 		what, got string
 		names     []string
 	}{
 		{"cache", f.cache, cat.Words("kv cache")},
-		{"lane", f.lane, vocab.Lanes()},
+		{"lane", lane, vocab.Lanes()},
 		{"arrangement", f.arrangement, vocab.Arrangements()},
 		{"sampling profile", f.sampling, cat.Words("sampling")},
 	} {
@@ -83,6 +89,9 @@ func (f *KVFlags) Plan(cat *catalog.Catalog, be *catalog.Backend, world int) (pl
 			return d, cli.UsageError("%s %v: want numbers from 1 to %d in ascending order", list.flag, n, mostTokens)
 		}
 	}
+	if f.ranks != plan.TransferRanks {
+		return d, cli.UsageError("-g %d: a transfer has %d ranks", f.ranks, plan.TransferRanks)
+	}
 	cache, profile := cat.Cache(f.cache), cat.SamplingProfile(f.sampling).Transfer()
 	if len(f.ops) == 0 || len(slices.Compact(slices.Sorted(slices.Values(f.ops)))) < len(f.ops) {
 		return d, cli.UsageError("--ops %v: want pull, push or both", f.ops)
@@ -96,7 +105,7 @@ func (f *KVFlags) Plan(cat *catalog.Catalog, be *catalog.Backend, world int) (pl
 		}
 	}
 	t := planner.Transfer(cache, *profile)
-	t.Mode, t.Routing, t.ISLLadder, t.PageTokens, t.BatchSizes, t.Ops = f.lane, f.arrangement, f.isl, f.pages, f.batches, f.ops
+	t.Mode, t.Routing, t.ISLLadder, t.PageTokens, t.BatchSizes, t.Ops = lane, f.arrangement, f.isl, f.pages, f.batches, f.ops
 	d.Cases = []plan.Case{{
 		Family: plan.FamilyTransfer, Precision: cache.Precision, Sampling: f.sampling, Contract: vocab.ContractBurst, Block: t,
 	}}

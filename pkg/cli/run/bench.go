@@ -120,13 +120,14 @@ The exit code is 1 if a word is wrong, the case failed or a threshold is missed,
 this machine cannot run it.`,
 		Example: `  cxrun bench kv
   cxrun bench kv --cache kv-gqa --isl 256,1024 --page 16 --batch 1,8 --lane vm
-  cxrun bench kv --cache kv-dsv4 --isl 2048 --page 256 --ops push --min-gbps 1 --json`,
+  cxrun bench kv --cache kv-dsv4 --isl 2048 --page 256 --ops push --min-gbps 1 --json
+  cxrun bench kv --backend nccl-kv -g 2 --isl 2048,8192 --batch 1,4`,
 		Args: cobra.NoArgs,
 	}
 	flags, groups := bench.NewKVFlags(cmd.Flags())
 	cmd.RunE = func(c *cobra.Command, _ []string) error { return benchKV(c, s, flags) }
 	cmd.SetUsageFunc(usage(groups))
-	complete(cmd, map[string][]string{"lane": vocab.Lanes(), "ops": vocab.TransferOps(), "arrangement": vocab.Arrangements()})
+	complete(cmd, map[string][]string{"lane": append(vocab.Lanes(), bench.Auto), "ops": vocab.TransferOps(), "arrangement": vocab.Arrangements()})
 	return cmd
 }
 

@@ -20,6 +20,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/shard"
 	"github.com/collectivex/collectivex/pkg/transfer"
 	transferhost "github.com/collectivex/collectivex/pkg/transfer/host"
+	transfernccl "github.com/collectivex/collectivex/pkg/transfer/nccl"
 )
 
 // families returns what this program can measure.
@@ -56,7 +57,11 @@ func families() shard.Registry {
 		},
 		plan.FamilyTransfer: {
 			Assemble: transfer.Assemble,
-			Backends: map[string]rank.Opener{"host": transferhost.Open},
+			Backends: map[string]rank.Opener{
+				"host":    transferhost.Open,
+				"nccl-kv": transfernccl.Open(nccl.NCCL),
+				"rccl-kv": transfernccl.Open(nccl.RCCL),
+			},
 		},
 	}
 }

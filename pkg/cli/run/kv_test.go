@@ -13,6 +13,37 @@ import (
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
+// Two processes, each with a device, move a cache over NCCL and RCCL, which is what is
+// chosen where devices are. Kernels check it.
+func TestBenchKVBetweenDevices(t *testing.T) {
+	short.Skip(t)
+	standIns(t)
+	t.Setenv("TMPDIR", t.TempDir())
+	args := []string{"bench", "kv", "--cache", "kv-tiny", "--isl", "64", "--page", "16", "--batch", "1,2", "--sampling", "smoke", "--json"}
+	for _, backend := range []string{"nccl-kv", "rccl-kv"} {
+		more := []string{"--backend", backend, "-g", "2"}
+		if backend == "rccl-kv" {
+			withoutNVIDIA(t)
+			more = nil
+		}
+		code, stdout, stderr := cxrun(t, nil, append(args, more...)...)
+		require.Equal(t, cli.ExitOK, code, stderr)
+		var r bench.KVReport
+		require.NoError(t, json.Unmarshal([]byte(stdout), &r))
+		require.True(t, r.Passed)
+		require.Equal(t, backend, r.Backend)
+		require.Equal(t, vocab.LanePeer, r.Measurement.Lane)
+		require.Equal(t, "device", r.Measurement.CheckedBy)
+		require.Len(t, r.Measurement.Rows, 2*3, "bulk and two batches, both ways")
+	}
+	code, _, stderr := cxrun(t, nil, append(args, "-g", "4")...)
+	require.Equal(t, cli.ExitUsage, code, stderr)
+	t.Setenv("CX_FAKE_DEVICES", "1")
+	code, _, stderr = cxrun(t, nil, args...)
+	require.Equal(t, cli.ExitEnvironment, code, stderr)
+	require.Contains(t, stderr, "2 ranks, each with a device of its own, and this machine has 1")
+}
+
 // Two processes move a cache over each lane of the host. A planted fault and a threshold
 // that is missed end the command with 1, and what nobody can ask for with 2.
 func TestBenchKV(t *testing.T) {

@@ -38,8 +38,8 @@ func Open(ctx context.Context, s *rank.Session, c plan.Case) (rank.Runner, error
 	return transfer.NewRunner(transfer.Parts{
 		Engine: e, Facts: facts,
 		Free: func() (int64, error) {
-			free, _, err := device.Memory()
-			return free, err
+			free, _, err := device.Memory() // the ranks share it
+			return free / int64(max(1, c.RanksPerNode)), err
 		},
 	}), nil
 }
@@ -62,7 +62,7 @@ var _ transfer.Engine = (*engine)(nil)
 func (e *engine) Lane() string { return e.lane }
 
 // Register implements transfer.Engine. All pages of the pool are mapped.
-func (e *engine) Register(bytes int64) ([]byte, error) {
+func (e *engine) Register(_ context.Context, bytes int64) (transfer.Memory, error) {
 	if e.lane == vocab.LaneProcessVM {
 		// Yama lets a process read another one only if that one allows it. Kernels
 		// without Yama refuse the call, and need none.
@@ -73,7 +73,7 @@ func (e *engine) Register(bytes int64) ([]byte, error) {
 		return nil, rank.Coded(result.ReasonMemory, err)
 	}
 	e.pool, e.bytes = p, bytes
-	return host.Bytes(p, bytes), nil
+	return transfer.HostMemory(host.Bytes(p, bytes)), nil
 }
 
 // metadata is what the peer needs to know of a pool.
@@ -124,8 +124,8 @@ func (e *engine) Close() error { return errors.Join(e.group.Close(), e.device.Cl
 // Prepare implements transfer.Engine.
 func (e *engine) Prepare(op string, blocks []transfer.Block) (transfer.Request, error) {
 	for _, b := range blocks {
-		if b.Bytes <= 0 || b.Local < 0 || b.Remote < 0 || b.Local > e.bytes-b.Bytes || b.Remote > e.bytes-b.Bytes {
-			return nil, rank.Coded(result.ReasonInternal, fmt.Errorf("a block of %d bytes at %d and %d: a pool has %d", b.Bytes, b.Local, b.Remote, e.bytes))
+		if err := b.Check(e.bytes); err != nil {
+			return nil, err
 		}
 	}
 	if e.lane == vocab.LaneSharedMemory {

@@ -2,61 +2,16 @@ package host_test
 
 import (
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/collectivex/collectivex/internal/eptest"
-	"github.com/collectivex/collectivex/internal/plantest"
+	"github.com/collectivex/collectivex/internal/transfertest"
 	"github.com/collectivex/collectivex/pkg/plan"
-	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/transfer"
 	"github.com/collectivex/collectivex/pkg/transfer/host"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
-
-// small is a case of a few blocks.
-func small(change ...func(*plan.Case)) plan.Case {
-	return plantest.Transfer(append([]func(*plan.Case){func(c *plan.Case) {
-		t := c.Transfer()
-		t.ISLLadder, t.BatchSizes, t.SustainMillis = plan.Ladder{48}, plan.Ladder{1, 2}, 1
-		t.Timing = plan.Repetitions{Warmup: 1, Reps: 4, Trials: 2}
-	}}, change...)...)
-}
-
-// run runs the cases in one warm group of two goroutines and returns their documents.
-func run(t *testing.T, faults string, cases ...plan.Case) []*result.TransferDocument {
-	t.Helper()
-	parsed, err := rank.ParseFaults(faults, transfer.FaultKinds()...)
-	require.NoError(t, err)
-	var documents []*result.TransferDocument
-	for i, streams := range eptest.RunGroup(t, host.Open, parsed, cases...) {
-		documents = append(documents, document(t, cases[i], streams))
-	}
-	return documents
-}
-
-// document assembles what the ranks left of a case, and does what a shard does besides.
-func document(t *testing.T, c plan.Case, streams []rank.Stream) *result.TransferDocument {
-	t.Helper()
-	doc, err := result.New(c, result.Attempt{Ordinal: 1, At: time.Unix(0, 0), Vendor: "host", Generator: "test"})
-	require.NoError(t, err)
-	d := doc.(*result.TransferDocument)
-	d.Implementation.Maturity = "reference"
-	require.NoError(t, transfer.Assemble(d, streams))
-	for _, s := range streams {
-		if s.Facts != nil {
-			d.Topology.DeviceProduct = s.Facts.DeviceProduct
-		}
-		if s.Failure != nil {
-			t.Logf("rank %d: %s: %s", s.Rank, s.Failure.Reason, s.Failure.Text)
-			d.Outcome.Reasons = result.Reasons{s.Failure.Reason}
-		}
-	}
-	require.NoError(t, result.Validate(d))
-	return d
-}
 
 // Every lane, arrangement and operation moves every word to its place, in all forms of a
 // cache, with a check of each pool for the first, the last and one more burst of a trial.
@@ -65,16 +20,12 @@ func TestTransfersArriveWhole(t *testing.T) {
 		t.Run(lane, func(t *testing.T) {
 			var cases []plan.Case
 			for _, arrangement := range vocab.Arrangements() {
-				cases = append(cases, small(func(c *plan.Case) {
+				cases = append(cases, transfertest.Small(func(c *plan.Case) {
 					c.Transfer().Mode, c.Transfer().Routing = lane, arrangement
 				}))
 			}
-			cases = append(cases, small(func(c *plan.Case) {
-				b := c.Transfer()
-				b.Mode, b.PageTokens = lane, plan.Ladder{4, 16}
-				b.Entries = []plan.CacheEntry{{Regions: 3, Tokens: 4, Bytes: 144}, {Regions: 2, Tokens: 64, Bytes: 576}, {Regions: 2, Tokens: 1, Bytes: 8, Window: 20}}
-			}))
-			for i, d := range run(t, "", cases...) {
+			cases = append(cases, transfertest.Small(transfertest.Parts, func(c *plan.Case) { c.Transfer().Mode = lane }))
+			for i, d := range transfertest.Run(t, host.Open, "", cases...) {
 				require.Equal(t, result.Success, d.Outcome.Status, "%v", d.Outcome.Reasons)
 				require.Equal(t, lane, d.Measurement.Lane)
 				for _, r := range d.Measurement.Rows {
@@ -95,45 +46,12 @@ func TestTransfersArriveWhole(t *testing.T) {
 
 // Each class of wrong words is found in the pool of the rank that has them, and named.
 func TestFaultsAreNamed(t *testing.T) {
-	only := func(op string) func(*plan.Case) {
-		return func(c *plan.Case) {
-			t := c.Transfer()
-			t.Ops, t.BatchSizes, t.Timing = plan.Words{op}, plan.Ladder{1}, plan.Repetitions{Reps: 2, Trials: 1}
-		}
-	}
-	for kind, class := range map[string]string{
-		transfer.FaultFlip: "corrupted", transfer.FaultHalf: "torn", transfer.FaultNotWritten: "not written", transfer.FaultStale: "stale",
-		transfer.FaultSwap: "misplaced", transfer.FaultGuard: "guard", transfer.FaultSource: "source", transfer.FaultLate: "late",
-	} {
-		t.Run(kind, func(t *testing.T) {
-			for rank, change := range []func(*plan.Case){only(vocab.Push), only(vocab.Pull)} { // by destination
-				if kind == transfer.FaultSource {
-					rank = 1 - rank
-				}
-				d := run(t, "rank="+string(rune('0'+rank))+",kind="+kind, small(change))[0]
-				require.Equal(t, result.Invalid, d.Outcome.Status)
-				require.Equal(t, result.ReasonCheck, d.Outcome.Code())
-				require.Contains(t, d.Outcome.Reasons[0].Detail, class+", ")
-				verdicts := []result.TransferVerify{d.Measurement.Released[0].Verify}
-				for _, r := range d.Measurement.Rows {
-					verdicts = append(verdicts, r.Verify)
-				}
-				found := false
-				for _, v := range verdicts {
-					for _, c := range v.Wrong.Classes() {
-						require.True(t, *c.Count == 0 || c.Name == class, "%s: %d words", c.Name, *c.Count)
-						found = found || *c.Count > 0
-					}
-				}
-				require.True(t, found)
-			}
-		})
-	}
+	transfertest.FaultsAreNamed(t, host.Open, func(*plan.Case) {})
 }
 
 // A fault in a pool that nothing writes to would change nothing, and is refused.
 func TestAFaultWithoutEffectIsRefused(t *testing.T) {
-	d := run(t, "rank=0,kind="+transfer.FaultStale, small(func(c *plan.Case) { c.Transfer().Ops = plan.Words{vocab.Pull} }))[0]
+	d := transfertest.Run(t, host.Open, "rank=0,kind="+transfer.FaultStale, transfertest.Small(func(c *plan.Case) { c.Transfer().Ops = plan.Words{vocab.Pull} }))[0]
 	require.Equal(t, result.Failed, d.Outcome.Status)
 	require.Equal(t, result.ReasonRefused, d.Outcome.Code())
 }

@@ -1,0 +1,106 @@
+// Package transfertest runs transfer cases in tests, and assembles their documents.
+package transfertest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/internal/eptest"
+	"github.com/collectivex/collectivex/internal/plantest"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/transfer"
+	"github.com/collectivex/collectivex/pkg/vocab"
+)
+
+// Small is a case of a few blocks.
+func Small(change ...func(*plan.Case)) plan.Case {
+	return plantest.Transfer(append([]func(*plan.Case){func(c *plan.Case) {
+		t := c.Transfer()
+		t.ISLLadder, t.BatchSizes, t.SustainMillis = plan.Ladder{48}, plan.Ladder{1, 2}, 1
+		t.Timing = plan.Repetitions{Warmup: 1, Reps: 4, Trials: 2}
+	}}, change...)...)
+}
+
+// Parts is a cache of several forms: blocks of many sizes, one part with a window.
+func Parts(c *plan.Case) {
+	t := c.Transfer()
+	t.PageTokens = plan.Ladder{4, 16}
+	t.Entries = []plan.CacheEntry{{Regions: 3, Tokens: 4, Bytes: 144}, {Regions: 2, Tokens: 64, Bytes: 576}, {Regions: 2, Tokens: 1, Bytes: 8, Window: 20}}
+}
+
+// Run runs the cases in one warm group of two goroutines and returns their documents. Faults
+// are as in rank.ParseFaults.
+func Run(t *testing.T, open rank.Opener, faults string, cases ...plan.Case) []*result.TransferDocument {
+	t.Helper()
+	parsed, err := rank.ParseFaults(faults, transfer.FaultKinds()...)
+	require.NoError(t, err)
+	var documents []*result.TransferDocument
+	for i, streams := range eptest.RunGroup(t, open, parsed, cases...) {
+		documents = append(documents, document(t, cases[i], streams))
+	}
+	return documents
+}
+
+// document assembles what the ranks left of a case, and does what a shard does besides.
+func document(t *testing.T, c plan.Case, streams []rank.Stream) *result.TransferDocument {
+	t.Helper()
+	doc, err := result.New(c, result.Attempt{Ordinal: 1, At: time.Unix(0, 0), Vendor: "host", Generator: "test"})
+	require.NoError(t, err)
+	d := doc.(*result.TransferDocument)
+	d.Implementation.Maturity = "reference"
+	require.NoError(t, transfer.Assemble(d, streams))
+	for _, s := range streams {
+		if s.Facts != nil {
+			d.Topology.DeviceProduct = s.Facts.DeviceProduct
+		}
+		if s.Failure != nil {
+			t.Logf("rank %d: %s: %s", s.Rank, s.Failure.Reason, s.Failure.Text)
+			d.Outcome.Reasons = result.Reasons{s.Failure.Reason}
+		}
+	}
+	require.NoError(t, result.Validate(d))
+	return d
+}
+
+// FaultsAreNamed plants each class of wrong words into the pool of the rank that has them,
+// and requires that it is found and named.
+func FaultsAreNamed(t *testing.T, open rank.Opener, change func(*plan.Case)) {
+	only := func(op string) func(*plan.Case) {
+		return func(c *plan.Case) {
+			t := c.Transfer()
+			t.Ops, t.BatchSizes, t.Timing = plan.Words{op}, plan.Ladder{1}, plan.Repetitions{Reps: 2, Trials: 1}
+		}
+	}
+	for kind, class := range map[string]string{
+		transfer.FaultFlip: "corrupted", transfer.FaultHalf: "torn", transfer.FaultNotWritten: "not written", transfer.FaultStale: "stale",
+		transfer.FaultSwap: "misplaced", transfer.FaultGuard: "guard", transfer.FaultSource: "source", transfer.FaultLate: "late",
+	} {
+		t.Run(kind, func(t *testing.T) {
+			for rank, op := range []string{vocab.Push, vocab.Pull} { // by destination
+				if kind == transfer.FaultSource {
+					rank = 1 - rank
+				}
+				d := Run(t, open, "rank="+string(rune('0'+rank))+",kind="+kind, Small(only(op), change))[0]
+				require.Equal(t, result.Invalid, d.Outcome.Status)
+				require.Equal(t, result.ReasonCheck, d.Outcome.Code())
+				require.Contains(t, d.Outcome.Reasons[0].Detail, class+", ")
+				verdicts := []result.TransferVerify{d.Measurement.Released[0].Verify}
+				for _, r := range d.Measurement.Rows {
+					verdicts = append(verdicts, r.Verify)
+				}
+				found := false
+				for _, v := range verdicts {
+					for _, c := range v.Wrong.Classes() {
+						require.True(t, *c.Count == 0 || c.Name == class, "%s: %d words", c.Name, *c.Count)
+						found = found || *c.Count > 0
+					}
+				}
+				require.True(t, found)
+			}
+		})
+	}
+}

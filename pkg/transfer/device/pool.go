@@ -1,0 +1,283 @@
+// Package device has the pools of transfers in the memory of devices. Kernels paint and
+// check them or, where nothing can compile kernels, the host does on copies.
+package device
+
+import (
+	"context"
+	_ "embed" // pool.cu
+	"errors"
+	"fmt"
+	"slices"
+	"unsafe"
+
+	"github.com/collectivex/collectivex/pkg/accel"
+	"github.com/collectivex/collectivex/pkg/accel/kernels"
+	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/transfer"
+)
+
+//go:embed pool.cu
+var poolKernels string
+
+// source is the kernels of pools with what they need.
+func source() string { return kernels.Complete(poolKernels) }
+
+// wordBytes is the size of a word of a pool.
+const wordBytes = 8
+
+// Pools makes the pools of a rank.
+type Pools struct {
+	device       accel.Device
+	stream       accel.Stream
+	module       accel.Module // nil: nothing compiles kernels here
+	paint, check accel.Kernel
+}
+
+// NewPools returns the pools of a device. Its errors have a reason code.
+func NewPools(ctx context.Context, d accel.Device) (*Pools, error) {
+	stream, err := d.NewStream()
+	if err != nil {
+		return nil, rank.Coded(result.ReasonDevice, err)
+	}
+	p := &Pools{device: d, stream: stream}
+	module, err := d.Compile(ctx, "pool.cu", source())
+	if errors.Is(err, accel.ErrUnsupported) {
+		return p, nil
+	}
+	if err == nil {
+		p.module = module
+		p.paint, err = module.Kernel("cx_pool_paint")
+	}
+	if err == nil {
+		p.check, err = module.Kernel("cx_pool_check")
+	}
+	if err != nil {
+		return nil, errors.Join(rank.Coded(result.ReasonDevice, err), p.Close())
+	}
+	return p, nil
+}
+
+// Close implements io.Closer. The pools have been closed.
+func (p *Pools) Close() error {
+	err := p.stream.Close()
+	if p.module != nil {
+		err = errors.Join(err, p.module.Close())
+	}
+	return rank.Coded(result.ReasonDevice, err)
+}
+
+// Pool is a pool, and where it is.
+type Pool struct {
+	transfer.Memory
+	Base  accel.Ptr
+	Bytes int64
+	free  func() error
+}
+
+// Alloc returns a pool of so many bytes. Its errors have a reason code.
+func (p *Pools) Alloc(bytes int64) (*Pool, error) {
+	at, err := p.device.Alloc(bytes)
+	if err != nil {
+		return nil, &rank.Error{Reason: result.ReasonMemory.With("%d bytes", bytes), Err: err}
+	}
+	copied := &copiedWords{device: p.device, stream: p.stream, base: at, words: int(bytes / wordBytes)}
+	free := func() error { return rank.Coded(result.ReasonDevice, p.device.Free(at)) }
+	if p.module == nil {
+		return &Pool{copied, at, bytes, free}, nil
+	}
+	words := &kernelWords{copiedWords: copied, pools: p}
+	return &Pool{words, at, bytes, func() error { return errors.Join(free(), words.close()) }}, nil
+}
+
+// Close frees the pool.
+func (p *Pool) Close() error { return p.free() }
+
+// copiedWords makes and checks the words of a pool on copies.
+type copiedWords struct {
+	device accel.Device
+	stream accel.Stream
+	base   accel.Ptr
+	words  int
+}
+
+// pieceWords is how much of a pool is on the host at a time, at most.
+const pieceWords = 1 << 17
+
+func (m *copiedWords) at(word int) accel.Ptr { return m.base.Add(int64(word) * wordBytes) }
+
+// Words implements transfer.Memory.
+func (m *copiedWords) Words() int { return m.words }
+
+// CheckedBy implements transfer.Memory.
+func (*copiedWords) CheckedBy() string { return "host" }
+
+// Read implements transfer.Memory.
+func (m *copiedWords) Read(at, n int) ([]uint64, error) {
+	return accel.Read[uint64](m.device, m.stream, m.at(at), n)
+}
+
+// Write implements transfer.Memory.
+func (m *copiedWords) Write(at int, words []uint64) error {
+	return accel.Write(m.device, m.stream, m.at(at), bytesOf(words))
+}
+
+// Paint implements transfer.Memory.
+func (m *copiedWords) Paint(base uint64) error {
+	piece := make([]uint64, min(m.words, pieceWords))
+	for at := 0; at < m.words; at += len(piece) {
+		piece = piece[:min(len(piece), m.words-at)]
+		for i := range piece {
+			piece[i] = base + uint64(at+i)
+		}
+		if err := m.Write(at, piece); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Wrong implements transfer.Memory. It reads the pool in pieces, most of which have many
+// stretches.
+func (m *copiedWords) Wrong(stretches []transfer.Stretch) (wrong []int, err error) {
+	var piece []uint64
+	from := 0 // the place of the piece
+	for i, s := range stretches {
+		for done := 0; done < s.N; {
+			at := s.At + done
+			if at >= from+len(piece) {
+				if piece, err = m.Read(at, min(pieceWords, m.words-at)); err != nil {
+					return nil, err
+				}
+				from = at
+			}
+			n := min(s.N-done, from+len(piece)-at)
+			if !s.Counts(piece[at-from:at-from+n], done) {
+				wrong = append(wrong, i)
+				break
+			}
+			done += n
+		}
+	}
+	return wrong, nil
+}
+
+// kernelWords has kernels do it. The host gives a second opinion on the first words that are
+// checked.
+type kernelWords struct {
+	*copiedWords
+	pools   *Pools
+	scratch accel.Ptr // what a check needs on the device
+	bytes   int64     // of scratch
+	seconds bool      // the host has given its opinion
+}
+
+// secondWords is how many words the host checks once although the kernels found nothing.
+const secondWords = 1 << 17
+
+func (k *kernelWords) close() error {
+	if k.scratch == 0 {
+		return nil
+	}
+	return rank.Coded(result.ReasonDevice, k.device.Free(k.scratch))
+}
+
+// CheckedBy implements transfer.Memory.
+func (*kernelWords) CheckedBy() string { return "device" }
+
+// Paint implements transfer.Memory.
+func (k *kernelWords) Paint(base uint64) error {
+	err := k.launch(k.pools.paint, (k.words+accel.BlockThreads-1)/accel.BlockThreads, accel.Arg(k.base), accel.Arg(base), accel.Arg(uint64(k.words)))
+	return errors.Join(err, k.stream.Synchronize())
+}
+
+// launch runs a kernel for which so many blocks have work.
+func (k *kernelWords) launch(kernel accel.Kernel, blocks int, args ...unsafe.Pointer) error {
+	return kernel.Launch(k.stream, uint32(min(blocks, accel.Blocks(k.device))), accel.BlockThreads, 0, args...)
+}
+
+// Wrong implements transfer.Memory.
+func (k *kernelWords) Wrong(stretches []transfer.Stretch) ([]int, error) {
+	wrong, err := k.find(stretches)
+	if err != nil || k.seconds {
+		return wrong, err
+	}
+	k.seconds = true
+	n, words := 0, 0
+	for n < len(stretches) && words+stretches[n].N <= secondWords {
+		words += stretches[n].N
+		n++
+	}
+	second, err := k.copiedWords.Wrong(stretches[:n])
+	if err != nil {
+		return nil, err
+	}
+	if first := slices.DeleteFunc(slices.Clone(wrong), func(i int) bool { return i >= n }); !slices.Equal(first, second) {
+		return nil, rank.Coded(result.ReasonInternal, fmt.Errorf("%w: of the first %d stretches %d are wrong on the device, %d on the host", transfer.ErrDisagree, n, len(first), len(second)))
+	}
+	return wrong, nil
+}
+
+// tileWords is how much of a stretch a block of threads takes at a time.
+const tileWords = 1 << 14
+
+// find has the kernel check the stretches, each cut into tiles.
+func (k *kernelWords) find(stretches []transfer.Stretch) (wrong []int, err error) {
+	var tiles []transfer.Stretch
+	var of []int // the stretch of each tile
+	for i, s := range stretches {
+		for done := 0; done < s.N; done += tileWords {
+			tiles = append(tiles, transfer.Stretch{At: s.At + done, N: min(tileWords, s.N-done), Want: s.Want + uint64(done)})
+			of = append(of, i)
+		}
+	}
+	if len(tiles) == 0 {
+		return nil, nil
+	}
+	list := bytesOf(tiles)
+	if err := k.need(int64(len(list) + len(tiles))); err != nil {
+		return nil, err
+	}
+	marks := k.scratch.Add(int64(len(list)))
+	if err := accel.Write(k.device, k.stream, k.scratch, list); err != nil {
+		return nil, err
+	}
+	if err := k.device.Set(k.stream, marks, 0, int64(len(tiles))); err != nil {
+		return nil, err
+	}
+	if err := k.launch(k.pools.check, len(tiles), accel.Arg(k.base), accel.Arg(k.scratch), accel.Arg(uint64(len(tiles))), accel.Arg(marks)); err != nil {
+		return nil, err
+	}
+	found, err := accel.Read[byte](k.device, k.stream, marks, len(tiles))
+	if err != nil {
+		return nil, err
+	}
+	for i, mark := range found {
+		if mark != 0 && (len(wrong) == 0 || wrong[len(wrong)-1] != of[i]) {
+			wrong = append(wrong, of[i])
+		}
+	}
+	return wrong, nil
+}
+
+// need makes scratch have so many bytes.
+func (k *kernelWords) need(bytes int64) error {
+	if bytes <= k.bytes {
+		return nil
+	}
+	if err := k.close(); err != nil {
+		return err
+	}
+	k.scratch, k.bytes = 0, 0
+	p, err := k.device.Alloc(bytes)
+	if err != nil {
+		return &rank.Error{Reason: result.ReasonMemory.With("%d bytes", bytes), Err: err}
+	}
+	k.scratch, k.bytes = p, bytes
+	return nil
+}
+
+// bytesOf is the memory of values without pointers.
+func bytesOf[T any](values []T) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(values))), len(values)*int(unsafe.Sizeof(*new(T))))
+}
