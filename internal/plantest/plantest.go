@@ -53,6 +53,13 @@ func Schedules(ranks, width int, change ...func(*plan.Case)) []plan.Case {
 	return all
 }
 
+// Few makes a schedule case one with few samples, at a size that does not divide evenly and a
+// larger one.
+func Few(c *plan.Case) {
+	c.Schedule().Sizes = []int64{1004, 20_000}
+	c.Schedule().Measure = plan.CollectiveTiming{Warmup: 1, Iterations: 2, Trials: 1, Aggregate: 1, Launches: 1}
+}
+
 const (
 	suite         = "smoke"
 	scheduleSuite = "schedule-host"

@@ -12,6 +12,9 @@ static int cx_pieces(const cx_nccl *f, cx_comm c, uintptr_t stream, int type, in
 static int cx_all_gather(const cx_nccl *f, cx_comm c, uintptr_t stream, int type, uintptr_t send, uintptr_t recv, size_t count) {
 	return f->AllGather((const void *)send, (void *)recv, count, type, c, (cx_stream)stream);
 }
+static int cx_send_recv(const cx_nccl *f, cx_comm c, uintptr_t stream, const cx_message *messages, int64_t n) {
+	return cx_nccl_send_recv(f, c, (cx_stream)stream, messages, n);
+}
 static int cx_group_start(const cx_nccl *f) { return f->GroupStart(); }
 static int cx_group_end(const cx_nccl *f) { return f->GroupEnd(); }
 */
@@ -79,6 +82,27 @@ func (c *Communicator) pieces(s accel.Stream, peer int, send C.int, pieces []Pie
 	}
 	return c.check(GroupedSendRecv, C.cx_pieces(c.lib.table, c.handle, C.uintptr_t(s.Handle()), C.int(numeric.Uint8), C.int(peer), send,
 		C.size_t(len(pieces)), unsafe.Pointer(&pieces[0])))
+}
+
+// Message is one end of a point-to-point message. Its memory layout is cx_message.
+type Message struct {
+	Peer  int32
+	Sends bool // otherwise it receives
+	At    accel.Ptr
+	Bytes int64
+}
+
+// SendRecv enqueues the messages on the stream in one group call. Between two ranks, the
+// n-th send of one meets the n-th receive of the other; both must have the same size.
+func (c *Communicator) SendRecv(s accel.Stream, messages []Message) error {
+	if len(messages) == 0 {
+		return nil
+	}
+	if _, err := c.Handle(); err != nil {
+		return err
+	}
+	return c.check(GroupedSendRecv, C.cx_send_recv(c.lib.table, c.handle, C.uintptr_t(s.Handle()),
+		(*C.cx_message)(unsafe.Pointer(&messages[0])), C.int64_t(len(messages))))
 }
 
 // AllGather enqueues on the stream that all ranks get count elements of type t from each

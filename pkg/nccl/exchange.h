@@ -2,6 +2,8 @@
 #ifndef CX_NCCL_EXCHANGE_H
 #define CX_NCCL_EXCHANGE_H
 
+#include <stdbool.h>
+
 #include "abi.h"
 
 // cx_nccl_exchange enqueues what this rank sends to each of n ranks and receives
@@ -37,6 +39,29 @@ static inline int cx_nccl_pieces(const cx_nccl *f, cx_comm comm, cx_stream strea
 		result = send ? f->Send(at, pieces[i].bytes, type, peer, comm, stream) : f->Recv(at, pieces[i].bytes, type, peer, comm, stream);
 	}
 	int end = f->GroupEnd(); // also after a failure, as above
+	return result != 0 ? result : end;
+}
+
+// One end of a message, field by field nccl.Message.
+typedef struct {
+	int32_t peer;
+	bool sends;
+	uintptr_t at;
+	int64_t bytes;
+} cx_message;
+
+// cx_nccl_send_recv enqueues n messages as one group, and returns the first result that is
+// not success. They move as bytes, so that no type is too new for the library.
+static inline int cx_nccl_send_recv(const cx_nccl *f, cx_comm comm, cx_stream stream, const cx_message *messages, int64_t n) {
+	enum { UINT8 = 1 };
+	int result = f->GroupStart();
+	if (result != 0) return result;
+	for (int64_t i = 0; i < n && result == 0; i++) {
+		const cx_message *m = &messages[i];
+		result = m->sends ? f->Send((const void *)m->at, (size_t)m->bytes, UINT8, m->peer, comm, stream)
+		                  : f->Recv((void *)m->at, (size_t)m->bytes, UINT8, m->peer, comm, stream);
+	}
+	int end = f->GroupEnd(); // also after a failure
 	return result != 0 ? result : end;
 }
 

@@ -69,6 +69,7 @@ func newBenchSchedule(s cli.Streams) *cobra.Command {
 show' prints, between real ranks. Flags, columns, checks and exit codes are those of
 'cxrun bench'; 'cxrun schedule list' lists the schedules.`,
 		Example: `  cxrun bench schedule all_reduce ring --backend host -b 1K -e 1M -f 32
+  cxrun bench schedule all_gather rotation --backend nccl -g 2 -b 64K -e 256M -f 4
   cxrun bench schedule all_gather hierarchical_sliced --width 2 --backend host -t 4 -b 1M -e 1M`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 2 {

@@ -40,6 +40,23 @@ func TestBenchSchedule(t *testing.T) {
 	require.Positive(t, report.OutOfBounds)
 }
 
+// A machine with GPUs runs schedules on them, whatever their vendor.
+func TestBenchScheduleFindsTheGPUs(t *testing.T) {
+	standIns(t)
+	args := strings.Fields("bench schedule all_reduce ring -b 1K -e 4K -f 4 -n 2 -w 1 --json")
+	for _, backend := range []string{"nccl", "rccl"} {
+		code, stdout, stderr := cxrun(t, nil, args...)
+		require.Equal(t, cli.ExitOK, code, stderr)
+		var report bench.Report
+		require.NoError(t, json.Unmarshal([]byte(stdout), &report))
+		require.Equal(t, backend, report.Backend)
+		require.Equal(t, "grouped-send-recv", report.Results[0].Path)
+		require.Len(t, report.Results[0].Rows, 4)
+		require.Zero(t, report.OutOfBounds)
+		withoutNVIDIA(t)
+	}
+}
+
 // What a schedule does not have is refused in a line.
 func TestBenchScheduleRefuses(t *testing.T) {
 	for _, tt := range []struct {

@@ -39,6 +39,8 @@ func families() shard.Registry {
 			Assemble: steps.Assemble,
 			Backends: map[string]rank.Opener{
 				"host": collectivehost.OpenSchedule,
+				"nccl": collectivenccl.OpenSchedule(nccl.NCCL),
+				"rccl": collectivenccl.OpenSchedule(nccl.RCCL),
 			},
 		},
 		plan.FamilyEP: {

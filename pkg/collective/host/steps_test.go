@@ -17,13 +17,6 @@ import (
 	"github.com/collectivex/collectivex/pkg/result"
 )
 
-// few makes a case one with few samples, at a size that does not divide evenly and a
-// larger one.
-func few(c *plan.Case) {
-	c.Schedule().Sizes = []int64{1004, 20_000}
-	c.Schedule().Measure = plan.CollectiveTiming{Warmup: 1, Iterations: 2, Trials: 1, Aggregate: 1, Launches: 1}
-}
-
 // schedule runs a schedule case and returns its document.
 func (g *group) schedule(c plan.Case) *result.ScheduleDocument {
 	scope := fmt.Sprintf("case-%d", g.order)
@@ -59,7 +52,7 @@ func TestEverySchedule(t *testing.T) {
 			if tt.world > 3 {
 				short.Skip(t)
 			}
-			cases := plantest.Schedules(tt.world, tt.width, few)
+			cases := plantest.Schedules(tt.world, tt.width, plantest.Few)
 			require.Len(t, cases, tt.schedules)
 			g := start(t, tt.world)
 			for _, c := range cases {
@@ -75,7 +68,7 @@ func TestScheduleTypes(t *testing.T) {
 	short.Skip(t)
 	g := start(t, 3)
 	for _, typ := range []string{"int8", "uint64", "half", "bfloat16", "double", "f8e4m3"} {
-		for _, c := range plantest.Schedules(3, 3, few, func(c *plan.Case) { c.Precision = typ }) {
+		for _, c := range plantest.Schedules(3, 3, plantest.Few, func(c *plan.Case) { c.Precision = typ }) {
 			if a := c.Schedule().Algorithm; a == "ring" || a == "direct" || a == "double_tree" {
 				requireRan(t, g.schedule(c))
 			}
@@ -103,7 +96,7 @@ func TestStepFaults(t *testing.T) {
 		t.Run(tt.kind, func(t *testing.T) {
 			found := 0
 			g := start(t, world, fmt.Sprintf("%s=rank=%d,kind=%s", rank.FaultVariable, struck, tt.kind))
-			for _, c := range plantest.Schedules(world, world, few) {
+			for _, c := range plantest.Schedules(world, world, plantest.Few) {
 				if !tt.has(c.Schedule().Op, c.Schedule().Algorithm) {
 					continue
 				}
@@ -122,7 +115,7 @@ func TestStepFaults(t *testing.T) {
 // A fault of steps that a rank does not have would change nothing. It is refused.
 func TestStepFaultsThatStrikeNothing(t *testing.T) {
 	g := start(t, 2, rank.FaultVariable+"=rank=1,kind="+steps.FaultDouble)
-	g.put(rank.Order{Scope: "case", Case: plantest.Schedules(2, 2, few)[0]})
+	g.put(rank.Order{Scope: "case", Case: plantest.Schedules(2, 2, plantest.Few)[0]})
 	var failure *rank.Failure
 	require.Eventually(t, func() bool { // rank 0 waits for it, until a shard would end the group
 		s, err := rank.ReadStream(g.store, "case", 1)
@@ -138,7 +131,7 @@ func TestStepFaultsThatStrikeNothing(t *testing.T) {
 // A rank that dies in the middle of a program ends its peers' case with its name.
 func TestDeadRankOfASchedule(t *testing.T) {
 	g := start(t, 2, rank.FaultVariable+"=rank=1,kind=kill,at=record-4")
-	c := plantest.Schedules(2, 2, few)[0]
+	c := plantest.Schedules(2, 2, plantest.Few)[0]
 	g.put(rank.Order{Scope: "case", Case: c})
 	require.Error(t, g.ranks[1].wait())
 	require.Error(t, g.ranks[0].wait(), "the peer gives up by itself")

@@ -6,6 +6,7 @@ import (
 
 	"github.com/collectivex/collectivex/pkg/collective"
 	"github.com/collectivex/collectivex/pkg/collective/data"
+	"github.com/collectivex/collectivex/pkg/collective/steps"
 	"github.com/collectivex/collectivex/pkg/gpurank"
 	"github.com/collectivex/collectivex/pkg/nccl"
 	"github.com/collectivex/collectivex/pkg/plan"
@@ -16,6 +17,18 @@ import (
 // Open returns the rank.Opener of the backend over a kind of library. Its ranks
 // drive the device of their local rank and have locked their OS thread.
 func Open(kind nccl.Kind) rank.Opener {
+	return open(kind, func(_ *rank.Session, p collective.Parts) (rank.Runner, error) { return collective.NewRunner(p) })
+}
+
+// OpenSchedule is Open for schedules.
+func OpenSchedule(kind nccl.Kind) rank.Opener {
+	return open(kind, func(s *rank.Session, p collective.Parts) (rank.Runner, error) {
+		return steps.NewRunner(s, p, p.Comm.(*comm))
+	})
+}
+
+// open returns the rank.Opener of a runner made from parts.
+func open(kind nccl.Kind, newRunner func(*rank.Session, collective.Parts) (rank.Runner, error)) rank.Opener {
 	return func(ctx context.Context, s *rank.Session, _ plan.Case) (rank.Runner, error) {
 		library, gpu, err := gpurank.OpenNCCL(kind, s)
 		if err != nil {
@@ -25,7 +38,7 @@ func Open(kind nccl.Kind) rank.Opener {
 		if err != nil {
 			return nil, errors.Join(err, gpu.Close())
 		}
-		r, err := collective.NewRunner(parts)
+		r, err := newRunner(s, parts)
 		if err != nil {
 			return nil, errors.Join(err, parts.Comm.Close(), parts.Data.Close(), gpu.Close())
 		}

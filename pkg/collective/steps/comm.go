@@ -26,7 +26,8 @@ type Library interface {
 type Way struct {
 	Path string // its name in documents
 	// Serial says that it runs one stream, over one channel, and adds only what is in
-	// the memory of the rank.
+	// the memory of the rank. Programs then run in rounds: what a rank adds, then a
+	// group of all messages that can go at once.
 	Serial bool
 }
 

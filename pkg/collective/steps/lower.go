@@ -240,16 +240,3 @@ func (l *lowering) append(stream int, nodes []Node) NodeID {
 	l.out.Streams[stream] = append(l.out.Streams[stream], nodes...)
 	return NodeID{stream, len(l.out.Streams[stream]) - 1}
 }
-
-// serial is p on one stream and one channel, in the order of its ops.
-func serial(p *schedule.Program) *schedule.Program {
-	one := *p
-	one.Ops = make([][]schedule.Op, len(p.Ops))
-	for r, ops := range p.Ops {
-		one.Ops[r] = slices.Clone(ops)
-		for i := range one.Ops[r] {
-			one.Ops[r][i].Stream, one.Ops[r][i].Channel = 0, 0
-		}
-	}
-	return &one
-}

@@ -60,9 +60,9 @@ func (r *Runner) Run(ctx context.Context, s *rank.Session, c plan.Case) error {
 		return rank.Coded(result.ReasonRefused, err)
 	}
 	if r.comm.Steps().Serial {
-		p = serial(p)
+		p = rounds(p)
 		if _, err := verified(ctx, p); err != nil {
-			return rank.Refused("on one stream, as it runs here: %w", err)
+			return rank.Refused("in rounds, as it runs here: %w", err)
 		}
 	}
 	if err := r.load(ctx, s, c, p); err != nil {
