@@ -56,7 +56,7 @@ func checkDescription(c plan.Case, d Description) error {
 		return rank.Refused("no oracle for receive layout %q with combine %q", d.Receive, d.Combine)
 	case b.Mode == vocab.ModeNormal && !tokenRank:
 		return rank.Refused("combine %q is not allowed in normal mode", d.Combine)
-	case b.Layout == vocab.RankMajor && !tokenRank, b.Layout == vocab.ExpertMajor && !tokenExpert:
+	case b.Layout != "" && tokenExpert != (b.Layout == vocab.ExpertMajor):
 		return rank.Refused("adapter receives %q, the case asks for layout %q", d.Receive, b.Layout)
 	case d.Reduction != DomainFP32 && d.Reduction != TopKSlotTree && !(tokenRank && d.Reduction == RankFP32) && !(tokenExpert && d.Reduction == RankPartialFP32):
 		return rank.Refused("no oracle for reduction %q", d.Reduction)

@@ -72,6 +72,9 @@ func (c *Communicator) Register(p accel.Ptr, bytes int64, window bool) (*Registr
 	return r, nil
 }
 
+// Handle returns the library's handle of the registration.
+func (r *Registration) Handle() unsafe.Pointer { return r.handle }
+
 // Close deregisters the buffer.
 func (r *Registration) Close() error {
 	if r.window {

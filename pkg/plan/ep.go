@@ -35,7 +35,7 @@ type EP struct {
 	Timing    EPTiming `json:"timing"`
 	// TimingMode is vocab.Graph where graphs are replayed. Empty is vocab.Eager.
 	TimingMode string `json:"timing_mode,omitempty" in:"named EP timing mode"`
-	// Layout is how received rows are arranged, where the backend has a choice in the mode.
+	// Layout is how received rows are arranged and arrive, where the backend has a choice in the mode.
 	// Where it is empty, there is none, or a plan of CollectiveX leaves it open: expert-major.
 	Layout string `json:"layout,omitempty" in:"layout"`
 }

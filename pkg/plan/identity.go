@@ -9,13 +9,13 @@ import (
 // here, and whoever reads a case recomputes it here. Factors are lower case,
 // joined by one dash:
 //
-//	{sku}-{backend}-{workload}-{mode}-{phase}-ep{N}-{routing}-{precision}[-{contract}][-{timing mode}][-r{repeat}]
+//	{sku}-{backend}-{workload}-{mode}-{phase}-ep{N}-{routing}-{precision}[-{contract}][-{layout}][-{timing mode}][-r{repeat}]
 //	{sku}-{backend}-{op}[-{traffic}]-{type}[-{redop}][-root{N}]-w{world}-{buffers}[-reg-{registration}][-r{repeat}]
 //	{sku}-{backend}-{cache}-{lane}-xfer-ep2-{arrangement}-{precision}[-r{repeat}]
 //
 // Defaults are left out, so that ids of EP cases are CollectiveX's: the contract
-// vocab.ContractLayout, the timing mode vocab.Eager, root 0, registration none, the first repeat. The case must have
-// its block.
+// vocab.ContractLayout, the layout of CollectiveX's own plan, the timing mode vocab.Eager, root 0,
+// registration none, the first repeat. The case must have its block.
 func (c *Case) ID() string {
 	room := factorRoom.Get().(*[]string)
 	defer factorRoom.Put(room)

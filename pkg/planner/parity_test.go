@@ -271,6 +271,7 @@ func TestLayouts(t *testing.T) {
 		{"deepseek-v3", vocab.ExpertMajor, "h200-dgxc-nccl-ep-deepseek-v3-low-latency-decode-ep8-uniform-bf16", true},
 		{"deepseek-v3", vocab.RankMajor, "h200-dgxc-nccl-ep-deepseek-v3-low-latency-decode-ep8-uniform-bf16-rank-major", false},
 		{"deepseek-v4-pro", vocab.RankMajor, "h200-dgxc-nccl-ep-deepseek-v4-pro-low-latency-decode-ep8-uniform-bf16", true},
+		{"deepseek-v4-pro", vocab.RankMajorWindow, "h200-dgxc-nccl-ep-deepseek-v4-pro-low-latency-decode-ep8-uniform-bf16-rank-major-zc", false},
 		{"deepseek-v4-pro", vocab.ExpertMajor, "h200-dgxc-nccl-ep-deepseek-v4-pro-low-latency-decode-ep8-uniform-bf16-expert-major", false},
 		{"small", vocab.ExpertMajor, "h200-dgxc-nccl-ep-small-low-latency-decode-ep8-uniform-bf16-expert-major", false},
 	} {

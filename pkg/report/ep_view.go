@@ -66,8 +66,8 @@ func epSeries(doc result.Document) []Series {
 	d := doc.(*result.EPDocument)
 	f := d.Factors()
 	mode := f.Mode
-	if d.Identity.Case.EP().Layout == vocab.RankMajor { // the other one may not be named
-		mode += " " + vocab.RankMajor
+	if layout := d.Identity.Case.EP().Layout; layout != "" && layout != vocab.ExpertMajor { // which may not be named
+		mode += " " + layout
 	}
 	var out []Series
 	for _, o := range epOperations {

@@ -44,10 +44,13 @@ const (
 	// RankMajor: a row for each token, by the rank that it comes from, which combine takes
 	// weighted.
 	RankMajor = "rank-major"
+	// RankMajorWindow is RankMajor with rows that their senders write into a symmetric window
+	// of the receiver, past the library's own buffers.
+	RankMajorWindow = "rank-major-zc"
 )
 
 // Layouts lists the layouts of EP cases.
-func Layouts() []string { return []string{ExpertMajor, RankMajor} }
+func Layouts() []string { return []string{ExpertMajor, RankMajor, RankMajorWindow} }
 
 // Contracts lists the timing contracts of EP cases.
 func Contracts() []string { return []string{ContractLayout, ContractCachedLayout} }

@@ -981,6 +981,10 @@ int ncclCommWindowDeregister(ncclComm_t c, void *window) { return ncclCommDeregi
 
 // ---- for the stand-in of NCCL EP -------------------------------------------
 
+// cx_fake_window reports whether n bytes at p lie in memory that can be a window, and the
+// handle is one.
+int cx_fake_window(const void *window, const void *p, size_t n) { return window == &registered && offset_of(p, n) >= 0; }
+
 // cx_fake_view returns where this process sees device memory; NULL where there is none.
 char *cx_fake_view(const void *p, uint64_t bytes) {
 	struct place place;

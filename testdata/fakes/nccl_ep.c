@@ -29,6 +29,7 @@ int ncclMemFree(void *p);
 int ncclAllGather(const void *s, void *r, size_t n, int t, ncclComm_t c, void *stream);
 int ncclAlltoAll(const void *s, void *r, size_t n, int t, ncclComm_t c, void *stream);
 char *cx_fake_view(const void *p, uint64_t bytes);                                     // device memory as this process sees it
+int cx_fake_window(const void *window, const void *p, size_t n);                       // whether it is one with the memory
 int cx_fake_launch(void *stream, void (*fn)(void *), void *arg, void (*release)(void *)); // a result
 int cx_fake_fault(const char *name, int rank, uint64_t n);                             // whether RANK:M orders it for N ≥ M
 uint64_t cx_fake_encode(double d, int type);
@@ -38,6 +39,7 @@ enum { BYTES = 0, I32 = 2, I64 = 4, F32 = 7, BF16 = 9, E4M3 = 10 };
 enum { LowLatency, HighThroughput };
 enum { Unset, ExpertMajor, RankMajor, FlatRows };
 enum { None, Forward, DSFP8E3M4 };
+enum { ZeroCopyOn = 2 };
 enum { MAX_TOPK = 32, SCALE_COLUMNS = 128, SMS = 132, MAX_EXPERTS_PER_SM = 14 };
 #define MAGIC 0xC00FFFEEu
 #define TENSOR_MAGIC 0xCAFECAFEu
@@ -459,6 +461,10 @@ int ncclEpDispatch(handle_t h, const inputs *in, const dispatch_outputs *out, co
 	}
 	RULE(info == NULL || info->size < 48 || info->kind < 2, "this stand-in numbers experts as a rank does");
 	w.received = hold(out->tokens);
+	if (g->config.zero_copy == ZeroCopyOn) {
+		RULE(h->layout == RankMajor && recipe == None, "zero copy is of rank-major LL without quantization here");
+		RULE(out->tokens->offset == 0 && cx_fake_window(out->tokens->window, out->tokens->data, w.received.bytes), "zero copy needs rows in a window");
+	}
 	uint64_t n = h->dispatches++;
 	if (cx_fake_fault("CX_FAKE_NCCL_EP_ERROR", g->rank, n)) return fail(InternalError, "ordered to fail");
 	w.skip = cx_fake_fault("CX_FAKE_NCCL_EP_SKIP", g->rank, n);

@@ -42,7 +42,7 @@ func NewEPFlags(fs *pflag.FlagSet) (*EPFlags, []Group) {
 	g.IntVar(&f.topk, "topk", 8, "`N` experts per token")
 	g.IntVar(&f.experts, "experts", 256, "`N` experts on all ranks together")
 	g.StringVar(&f.mode, "mode", vocab.ModeNormal, "use `MODE` of the backend: normal or low-latency")
-	g.StringVar(&f.layout, "layout", "", "arrange received rows by `LAYOUT`: expert-major or rank-major; default: the first that the backend has in the mode")
+	g.StringVar(&f.layout, "layout", "", "arrange received rows by `LAYOUT`: expert-major, rank-major or rank-major-zc; default: the first that the backend has in the mode")
 	g.StringVar(&f.precision, "precision", "bf16", "dispatch in `PRECISION`: bf16 or fp8")
 	g.StringVar(&f.phase, "phase", vocab.PhaseDecode, "record `PHASE` in documents: decode or prefill")
 	g.StringVar(&f.routing, "routing", "uniform", "let tokens choose experts by `RULE`, or file:PATH: the expert ids of a token a line")

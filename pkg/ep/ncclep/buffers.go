@@ -2,14 +2,17 @@ package ncclep
 
 import (
 	"errors"
+	"slices"
 	"unsafe"
 
 	"github.com/collectivex/collectivex/pkg/accel"
 	"github.com/collectivex/collectivex/pkg/ep"
 	"github.com/collectivex/collectivex/pkg/gpurank"
+	"github.com/collectivex/collectivex/pkg/nccl"
 	"github.com/collectivex/collectivex/pkg/nccl/eplib"
 	"github.com/collectivex/collectivex/pkg/numeric"
 	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
@@ -22,9 +25,11 @@ const leastTokens = 256
 type buffers struct {
 	device accel.Device
 	stream accel.Stream
+	comm   *nccl.Communicator
 	codec  ep.Codec
 	group  *eplib.Group
-	memory []accel.Ptr
+	memory []func() error     // which give back what was taken
+	window *nccl.Registration // of received; or nil
 
 	layout           eplib.Layout
 	rank, world      int
@@ -43,7 +48,7 @@ type buffers struct {
 func (a *adapter) newBuffers(c plan.Case, need ep.Capacity) (b *buffers, err error) {
 	of := c.EP()
 	b = &buffers{
-		device: a.gpu, stream: a.stream, codec: a.d.Codec, layout: layoutOf(of), rank: a.comm.Rank(), world: c.World,
+		device: a.gpu, stream: a.stream, comm: a.comm, codec: a.d.Codec, layout: layoutOf(of), rank: a.comm.Rank(), world: c.World,
 		hidden: of.Hidden, topk: of.TopK, perRank: need.Experts / c.World, tokens: need.Tokens,
 	}
 	config := eplib.Config{Algorithm: eplib.LowLatency, Layout: b.layout, QueuePairs: b.perRank}
@@ -60,6 +65,12 @@ func (a *adapter) newBuffers(c plan.Case, need ep.Capacity) (b *buffers, err err
 		config = eplib.Config{Algorithm: eplib.HighThroughput, Layout: b.layout, MaxReceived: b.capacity}
 	}
 	config.Experts, config.TopK, config.MaxTokens, config.TokenBytes = need.Experts, b.topk, b.tokens, 2*b.hidden
+	if of.Layout == vocab.RankMajorWindow {
+		config.ZeroCopy = true
+		if err := b.allocWindow(); err != nil {
+			return nil, errors.Join(err, b.close())
+		}
+	}
 	if err := b.alloc(); err != nil {
 		return nil, errors.Join(err, b.close())
 	}
@@ -74,11 +85,37 @@ func layoutOf(b *plan.EP) eplib.Layout {
 	switch {
 	case b.Mode == vocab.ModeNormal:
 		return eplib.Flat
-	case b.Layout == vocab.RankMajor:
+	case b.Layout == vocab.RankMajor, b.Layout == vocab.RankMajorWindow:
 		return eplib.RankMajor
 	default:
 		return eplib.ExpertMajor
 	}
+}
+
+// receivedBytes is the size of received.
+func (b *buffers) receivedBytes() int {
+	return b.blocks * b.capacity * b.hidden * b.codec.ValueBytes()
+}
+
+// allocWindow allocates received as a symmetric window. All ranks call it.
+func (b *buffers) allocWindow() (err error) {
+	bytes := b.receivedBytes()
+	if b.received, err = b.comm.Library().Alloc(int64(bytes)); err != nil {
+		return gpurank.MemoryError(bytes, nccl.Explain(err))
+	}
+	b.memory = append(b.memory, func() error { return gpurank.NCCLError(b.comm.Library().Free(b.received)) })
+	if b.window, err = b.comm.Register(b.received, int64(bytes), true); errors.Is(err, nccl.ErrNoHandle) {
+		return rank.Refused("nccl-ep needs a symmetric window for layout %s: %w", vocab.RankMajorWindow, err)
+	} else if err != nil {
+		return gpurank.NCCLError(err)
+	}
+	b.memory = append(b.memory, func() error {
+		if _, ended := b.comm.Handle(); ended != nil { // it took its windows with it
+			return nil
+		}
+		return gpurank.NCCLError(b.window.Close())
+	})
+	return nil
 }
 
 // counted is how many counts the library makes: of each rank, or of each expert.
@@ -91,7 +128,10 @@ func (b *buffers) counted() int {
 
 func (b *buffers) alloc() error {
 	rows := b.blocks * b.capacity
-	beside, id, total := rows*b.topk, 8, 0
+	beside, id, total, received := rows*b.topk, 8, 0, b.receivedBytes()
+	if b.received != 0 { // a window
+		received = 0
+	}
 	switch b.layout {
 	case eplib.ExpertMajor:
 		beside = 0
@@ -105,7 +145,7 @@ func (b *buffers) alloc() error {
 		bytes int
 	}{
 		{&b.counts, 4 * b.counted()},
-		{&b.received, rows * b.hidden * b.codec.ValueBytes()},
+		{&b.received, received},
 		{&b.others, rows * b.hidden * 2},
 		{&b.out, b.tokens * b.hidden * 2},
 		{&b.scales, rows * b.codec.Scales(b.hidden) * 4},
@@ -121,7 +161,7 @@ func (b *buffers) alloc() error {
 		if *p.at, err = b.device.Alloc(int64(p.bytes)); err != nil {
 			return gpurank.MemoryError(p.bytes, err)
 		}
-		b.memory = append(b.memory, *p.at)
+		b.memory = append(b.memory, func() error { return b.device.Free(*p.at) })
 	}
 	return nil
 }
@@ -130,8 +170,8 @@ func (b *buffers) close() (err error) {
 	if b.group != nil {
 		err = gpurank.NCCLError(b.group.Close())
 	}
-	for _, at := range b.memory {
-		err = errors.Join(err, b.device.Free(at))
+	for _, give := range slices.Backward(b.memory) {
+		err = errors.Join(err, give())
 	}
 	return err
 }
@@ -174,6 +214,7 @@ func (b *buffers) bind(p *ep.Problem) calls {
 		dispatch.FP8, dispatch.Received.Type = true, numeric.F8E4M3
 		dispatch.Scales = rows(b.scales, numeric.Float, b.codec.Scales(b.hidden))
 	}
+	dispatch.Received.Window = b.window
 	of.dispatch = b.group.Dispatch(dispatch)
 	return of
 }

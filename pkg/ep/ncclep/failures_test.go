@@ -48,6 +48,14 @@ func TestRefusals(t *testing.T) {
 			"nccl-ep moves 512 columns at a time in mode low-latency, which do not divide hidden size 256", expertMajor,
 			func(c *plan.Case) { c.Precision = "fp8" },
 		},
+		{
+			"nccl-ep has layout rank-major-zc in bf16 and inside a scale-up domain, not in fp8 and scope scale-up", inWindows,
+			func(c *plan.Case) { c.Precision, c.EP().Hidden = "fp8", 512 },
+		},
+		{
+			"nccl-ep has layout rank-major-zc in bf16 and inside a scale-up domain, not in bf16 and scope scale-out", inWindows,
+			func(c *plan.Case) { c.Scope = vocab.ScopeOut },
+		},
 		{"nccl-ep dispatches no fp8 in mode normal", normal, func(c *plan.Case) { c.Precision = "fp8" }},
 	} {
 		f := failed(t, caseOf(refused.of, refused.change))
@@ -95,6 +103,15 @@ func TestWithoutTheLibrary(t *testing.T) {
 		require.Equal(t, result.ReasonNoSymbol, f.Reason.Code)
 		require.Contains(t, f.Text, "no such symbol: ncclEpGetVersion in libnccl.so.2")
 	})
+}
+
+// A communicator that has no windows is named, and does not measure with copies instead.
+func TestNoWindow(t *testing.T) {
+	setUp(t)
+	t.Setenv("CX_FAKE_NCCL_NO_HANDLE", "1")
+	f := failed(t, caseOf(inWindows, func(*plan.Case) {}))
+	require.Equal(t, result.ReasonRefused, f.Reason.Code)
+	require.Contains(t, f.Text, "nccl-ep needs a symmetric window for layout rank-major-zc: ncclCommWindowRegister on rank 1")
 }
 
 // An error of the library is named with its call.

@@ -3,7 +3,8 @@
 //
 // Low latency is the library's low-latency algorithm, in its expert-major layout, a row for
 // each token and expert, which combine multiplies by its weight, or in its rank-major
-// layout, a row for each token, with its experts and weights. Normal mode is its
+// layout, a row for each token, with its experts and weights, which senders may write into
+// windows of the receivers. Normal mode is its
 // high-throughput algorithm in the flat layout, with such rows too; a dispatch begins with
 // the exchange of the routing, unless the contract is that of a cached layout.
 package ncclep
@@ -105,8 +106,11 @@ func (a *adapter) Describe(c plan.Case) (ep.Description, error) {
 	case b.Mode == vocab.ModeNormal:
 		d.KernelGeneration, d.Receive, d.Combine = "nccl-ep-v02-ht-routed-static", ep.TokenRank, ep.UnweightedRankSum
 		hiddenUnit = normalHidden
-	case b.Layout == vocab.RankMajor:
+	case b.Layout == vocab.RankMajor, b.Layout == vocab.RankMajorWindow:
 		d.KernelGeneration, d.Receive, d.Combine, d.Reduction = "nccl-ep-v02-ll-rm", ep.TokenRank, ep.UnweightedRankSum, ep.RankFP32
+		if b.Layout == vocab.RankMajorWindow {
+			d.KernelGeneration += "-zc"
+		}
 	default:
 		d.KernelGeneration, d.Receive, d.Combine = "nccl-ep-v02-ll-em", ep.TokenExpert, ep.WeightedKernelSum
 	}
@@ -130,6 +134,8 @@ func (a *adapter) Describe(c plan.Case) (ep.Description, error) {
 		return d, rank.Refused("nccl-ep has up to %d ranks and %d on a node, not %d and %d", maxWorld, maxRanksPerNode, c.World, c.RanksPerNode)
 	case b.Hidden%hiddenUnit != 0:
 		return d, rank.Refused("nccl-ep moves %d columns at a time in mode %s, which do not divide hidden size %d", hiddenUnit, b.Mode, b.Hidden)
+	case b.Layout == vocab.RankMajorWindow && (c.Precision != "bf16" || c.Scope != vocab.ScopeUp):
+		return d, rank.Refused("nccl-ep has layout %s in bf16 and inside a scale-up domain, not in %s and scope %s", b.Layout, c.Precision, c.Scope)
 	case b.Mode == vocab.ModeLowLatency && c.Contract == vocab.ContractCachedLayout:
 		return d, rank.Refused("nccl-ep has no layout to keep in mode low-latency")
 	}

@@ -48,7 +48,9 @@ var (
 	expertMajor = form{vocab.ModeLowLatency, vocab.ExpertMajor}
 	rankMajor   = form{vocab.ModeLowLatency, vocab.RankMajor}
 
-	forms = []form{normal, expertMajor, rankMajor}
+	inWindows = form{vocab.ModeLowLatency, vocab.RankMajorWindow}
+
+	forms = []form{normal, expertMajor, rankMajor, inWindows}
 )
 
 // caseOf is a case of three ranks and 12 experts.
@@ -76,6 +78,8 @@ func TestPairs(t *testing.T) {
 		caseOf(expertMajor, func(c *plan.Case) { c.Precision, c.EP().Hidden = "fp8", 512 }),
 		caseOf(rankMajor, contract(vocab.ContractLayout, "uniform")),
 		caseOf(rankMajor, contract(vocab.ContractLayout, "uneven-empty-rank")),
+		caseOf(inWindows, contract(vocab.ContractLayout, "uniform")),
+		caseOf(inWindows, contract(vocab.ContractLayout, "uneven-empty-rank")),
 		caseOf(rankMajor, func(c *plan.Case) { c.Precision, c.EP().Hidden = "fp8", 512 }),
 	}
 	for i, streams := range eptest.Run(t, Open, "", cases...) {

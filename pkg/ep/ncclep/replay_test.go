@@ -20,6 +20,7 @@ func TestReplays(t *testing.T) {
 		caseOf(normal, graph),
 		caseOf(expertMajor, graph),
 		caseOf(rankMajor, graph),
+		caseOf(inWindows, graph),
 		caseOf(expertMajor, func(c *plan.Case) {
 			graph(c)
 			c.Precision, c.EP().Hidden = "fp8", 512

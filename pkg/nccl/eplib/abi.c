@@ -30,12 +30,12 @@ cx_ep_call *cx_ep_new_call(int kind) {
 	return c;
 }
 
-cx_ep_tensor *cx_ep_add(cx_ep_call *c, int type, uintptr_t data, int ndim, const size_t *sizes) {
+cx_ep_tensor *cx_ep_add(cx_ep_call *c, int type, uintptr_t data, void *window, int ndim, const size_t *sizes) {
 	cx_ep_array *a = &c->arrays[c->used++];
 	for (int i = 0; i < ndim; i++)
 		a->sizes[i] = sizes[i];
 	a->tensor = (cx_ep_tensor){
-		.size = sizeof a->tensor, .magic = cx_ep_tensor_magic, .ndim = ndim, .type = type, .data = (void *)data, .sizes = a->sizes,
+		.size = sizeof a->tensor, .magic = cx_ep_tensor_magic, .ndim = ndim, .type = type, .data = (void *)data, .window = window, .sizes = a->sizes,
 	};
 	return &a->tensor;
 }

@@ -12,6 +12,7 @@ static const uint32_t cx_ep_magic = 0xC00FFFEEu, cx_ep_tensor_magic = 0xCAFECAFE
 
 enum { CX_EP_LOW_LATENCY, CX_EP_HIGH_THROUGHPUT };                          // ncclEpAlgorithm_t
 enum { CX_EP_EXPERT_MAJOR = 1, CX_EP_RANK_MAJOR, CX_EP_FLAT };              // ncclEpLayout_t
+enum { CX_EP_ZERO_COPY_ON = 2 };                                            // ncclEpZeroCopyMode_t
 enum { CX_EP_LOCAL_IDS = 1 };                                               // ncclEpExpertIdKind_t
 enum { CX_EP_QUANT_NONE, CX_EP_QUANT_FORWARD, CX_EP_QUANT_DS_FP8E3M4 };     // ncclEpDispQuant_t
 
@@ -128,8 +129,8 @@ typedef struct {
 
 // cx_ep_new_call returns a call without arrays; free() frees it.
 cx_ep_call *cx_ep_new_call(int kind);
-// cx_ep_add adds an array to a call.
-cx_ep_tensor *cx_ep_add(cx_ep_call *c, int type, uintptr_t data, int ndim, const size_t *sizes);
+// cx_ep_add adds an array to a call, at the begin of a window unless that is NULL.
+cx_ep_tensor *cx_ep_add(cx_ep_call *c, int type, uintptr_t data, void *window, int ndim, const size_t *sizes);
 // cx_ep_enqueue makes the call, and completes it. It returns the result of the function
 // that failed, and its name.
 int cx_ep_enqueue(const cx_ep_library *f, void *handle, const cx_ep_call *c, uintptr_t stream, const char **name);

@@ -10,6 +10,7 @@ import (
 	"unsafe"
 
 	"github.com/collectivex/collectivex/pkg/accel"
+	"github.com/collectivex/collectivex/pkg/nccl"
 	"github.com/collectivex/collectivex/pkg/numeric"
 )
 
@@ -18,6 +19,9 @@ type Array struct {
 	At   accel.Ptr
 	Type numeric.Type
 	Dims []int // up to three
+	// Window is the symmetric window that begins at At, into which peers write; nil for none.
+	// See Config.ZeroCopy.
+	Window *nccl.Registration
 }
 
 // Update tells a group the routing of the tokens that this rank sends.
@@ -104,7 +108,11 @@ func (c *Call) add(a Array) *C.cx_ep_tensor {
 	for i, n := range a.Dims {
 		sizes[i] = C.size_t(n)
 	}
-	return C.cx_ep_add(c.c, C.int(a.Type), C.uintptr_t(a.At), C.int(len(a.Dims)), &sizes[0])
+	var window unsafe.Pointer
+	if a.Window != nil {
+		window = a.Window.Handle()
+	}
+	return C.cx_ep_add(c.c, C.int(a.Type), C.uintptr_t(a.At), window, C.int(len(a.Dims)), &sizes[0])
 }
 
 // Enqueue enqueues the call on the stream. All ranks do so in the same order.

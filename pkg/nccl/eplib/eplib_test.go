@@ -62,7 +62,7 @@ func (o one) array(t *testing.T, of numeric.Type, dims ...int) Array {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, o.device.Free(at)) })
 	require.NoError(t, accel.Write(o.device, o.stream, at, make([]byte, bytes)))
-	return Array{at, of, dims}
+	return Array{At: at, Type: of, Dims: dims}
 }
 
 // What the library demands of its calls comes back as an error of the call: blocks and
@@ -151,6 +151,47 @@ func TestRankMajorCallsThatBreakARule(t *testing.T) {
 	out := o.array(t, numeric.BFloat16, tokens, hidden)
 	require.EqualError(t, enqueue(g.Combine(Combine{Rows: o.array(t, numeric.BFloat16, tokens, hidden), Out: out})), "ncclEpCombine: ncclInvalidArgument on rank 0")
 	require.NoError(t, enqueue(g.Combine(Combine{Rows: right.Received, Out: out})))
+	require.NoError(t, o.stream.Synchronize())
+}
+
+// Zero copy is an error where rows are in no window, and in other layouts.
+func TestZeroCopyNeedsAWindow(t *testing.T) {
+	o := alone(t)
+	const experts, topk, tokens, hidden = 4, 2, 3, 256
+	g, err := o.lib.NewGroup(o.comm, Config{
+		Algorithm: LowLatency, Layout: RankMajor, Experts: experts, TopK: topk, MaxTokens: tokens, TokenBytes: 2 * hidden, ZeroCopy: true,
+	})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, g.Close()) }()
+	const bytes = 2 * tokens * hidden
+	at, err := o.comm.Library().Alloc(bytes)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, o.comm.Library().Free(at)) }()
+	window, err := o.comm.Register(at, bytes, true)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, window.Close()) }()
+
+	update := g.Update(Update{Expert: o.array(t, numeric.Int64, tokens, topk)})
+	defer update.Free()
+	require.NoError(t, update.Enqueue(o.stream))
+	d := Dispatch{
+		X: o.array(t, numeric.BFloat16, tokens, hidden), Weight: o.array(t, numeric.Float, tokens, topk),
+		ReceivedExpert: o.array(t, numeric.Int32, 1, tokens, topk), ReceivedWeight: o.array(t, numeric.Float, 1, tokens, topk),
+	}
+	dispatch := func(rows Array) error {
+		d.Received = rows
+		c := g.Dispatch(d)
+		defer c.Free()
+		return c.Enqueue(o.stream)
+	}
+	rows := Array{At: at, Type: numeric.BFloat16, Dims: []int{1, tokens, hidden}}
+	const refused = "ncclEpDispatch: ncclInvalidArgument on rank 0"
+	require.EqualError(t, dispatch(rows), refused)
+	rows.Window = window
+	elsewhere := o.array(t, numeric.BFloat16, 1, tokens, hidden)
+	elsewhere.Window = window
+	require.EqualError(t, dispatch(elsewhere), refused)
+	require.NoError(t, dispatch(rows))
 	require.NoError(t, o.stream.Synchronize())
 }
 

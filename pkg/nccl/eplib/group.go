@@ -57,6 +57,9 @@ type Config struct {
 	MaxReceived int // rows that any rank receives; for HighThroughput only
 	TokenBytes  int // of a row, at most
 	QueuePairs  int // for each rank; 0 leaves them to the library
+	// ZeroCopy requires that senders write rows into the window of Dispatch.Received, with
+	// RankMajor in bf16, where all ranks reach each other's memory.
+	ZeroCopy bool
 }
 
 // Group is one rank's end of a group of ranks, with its only handle: the library mixes up
@@ -79,6 +82,9 @@ func (l *Library) NewGroup(c *nccl.Communicator, config Config) (*Group, error) 
 		algorithm: C.int32_t(config.Algorithm), experts: C.uint32_t(config.Experts), topk: C.uint32_t(config.TopK),
 		maxSentTokens: C.uint32_t(config.MaxTokens), maxReceivedTokens: C.uint32_t(config.MaxReceived),
 		maxTokenBytes: C.uint32_t(config.TokenBytes), queuePairs: C.uint32_t(config.QueuePairs),
+	}
+	if config.ZeroCopy {
+		block.zeroCopy = C.CX_EP_ZERO_COPY_ON
 	}
 	if err := g.check("ncclEpCreateGroup", C.cx_ep_create_group(l.table, &g.group, C.uintptr_t(uintptr(comm)), &block)); err != nil {
 		return nil, err
