@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/rendezvous"
+	"github.com/collectivex/collectivex/pkg/transfer"
 )
 
 // rankVariable makes a test binary one rank: "rank/world/faults/store".
@@ -43,7 +45,7 @@ func runRank(text string, find func(plan.Case) (rank.Opener, error)) error {
 		return err
 	}
 	place.LocalRank = place.Rank
-	faults, err := rank.ParseFaults(fields[2], ep.FaultKinds()...)
+	faults, err := rank.ParseFaults(fields[2], slices.Concat(ep.FaultKinds(), transfer.FaultKinds())...)
 	if err != nil {
 		return err
 	}

@@ -32,17 +32,36 @@ func Parts(c *plan.Case) {
 	t.Entries = []plan.CacheEntry{{Regions: 3, Tokens: 4, Bytes: 144}, {Regions: 2, Tokens: 64, Bytes: 576}, {Regions: 2, Tokens: 1, Bytes: 8, Window: 20}}
 }
 
-// Run runs the cases in one warm group of two goroutines and returns their documents. Faults
-// are as in rank.ParseFaults.
-func Run(t *testing.T, open rank.Opener, faults string, cases ...plan.Case) []*result.TransferDocument {
-	t.Helper()
-	parsed, err := rank.ParseFaults(faults, transfer.FaultKinds()...)
-	require.NoError(t, err)
-	var documents []*result.TransferDocument
-	for i, streams := range eptest.RunGroup(t, open, parsed, cases...) {
-		documents = append(documents, document(t, cases[i], streams))
+// Runner runs the cases in one warm group and returns their documents. Faults are as in
+// rank.ParseFaults.
+type Runner func(t *testing.T, faults string, cases ...plan.Case) []*result.TransferDocument
+
+// Goroutines runs both ranks in this process.
+func Goroutines(open rank.Opener) Runner {
+	return func(t *testing.T, faults string, cases ...plan.Case) []*result.TransferDocument {
+		t.Helper()
+		parsed, err := rank.ParseFaults(faults, transfer.FaultKinds()...)
+		require.NoError(t, err)
+		return documents(t, eptest.RunGroup(t, open, parsed, cases...), cases)
 	}
-	return documents
+}
+
+// Processes runs each rank in a process of this test binary; see eptest.Main.
+func Processes(t *testing.T, faults string, cases ...plan.Case) []*result.TransferDocument {
+	t.Helper()
+	e := eptest.Processes(t, true, faults, cases...)
+	for rank, log := range e.Logs {
+		t.Logf("rank %d: %s", rank, log)
+	}
+	return documents(t, e.Streams, cases)
+}
+
+func documents(t *testing.T, streams [][]rank.Stream, cases []plan.Case) (all []*result.TransferDocument) {
+	t.Helper()
+	for i, c := range cases {
+		all = append(all, document(t, c, streams[i]))
+	}
+	return all
 }
 
 // document assembles what the ranks left of a case, and does what a shard does besides.
@@ -68,7 +87,7 @@ func document(t *testing.T, c plan.Case, streams []rank.Stream) *result.Transfer
 
 // FaultsAreNamed plants each class of wrong words into the pool of the rank that has them,
 // and requires that it is found and named.
-func FaultsAreNamed(t *testing.T, open rank.Opener, change func(*plan.Case)) {
+func FaultsAreNamed(t *testing.T, run Runner, change func(*plan.Case)) {
 	only := func(op string) func(*plan.Case) {
 		return func(c *plan.Case) {
 			t := c.Transfer()
@@ -84,7 +103,7 @@ func FaultsAreNamed(t *testing.T, open rank.Opener, change func(*plan.Case)) {
 				if kind == transfer.FaultSource {
 					rank = 1 - rank
 				}
-				d := Run(t, open, "rank="+string(rune('0'+rank))+",kind="+kind, Small(only(op), change))[0]
+				d := run(t, "rank="+string(rune('0'+rank))+",kind="+kind, Small(only(op), change))[0]
 				require.Equal(t, result.Invalid, d.Outcome.Status)
 				require.Equal(t, result.ReasonCheck, d.Outcome.Code())
 				require.Contains(t, d.Outcome.Reasons[0].Detail, class+", ")

@@ -42,7 +42,9 @@ type Engine interface {
 	Prepare(op string, blocks []Block) (Request, error)
 	// Lane is what moves the data, as the library shows it; one of vocab.Lanes.
 	Lane() string
-	// Unregister ends the pool and the connection.
+	// Disconnect ends the use of the peer's pool. A second call does nothing.
+	Disconnect() error
+	// Unregister ends the pool, which the peer does not use any more.
 	Unregister() error
 	Close() error
 }

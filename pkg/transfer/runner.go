@@ -192,7 +192,7 @@ func (b *bench) connect(ctx context.Context, pool int64) (float64, error) {
 }
 
 func (b *bench) close() error {
-	err := b.Engine.Unregister()
+	err := errors.Join(b.Engine.Disconnect(), b.Engine.Unregister())
 	if b.meet != nil {
 		err = errors.Join(err, b.meet.Close())
 	}
@@ -229,7 +229,13 @@ func (b *bench) run(ctx context.Context) error {
 			return err
 		}
 	}
-	// A pool goes with its owner.
+	// A pool goes with its owner, when the peer has let go of it.
+	if err := b.meet.Wait(ctx); err != nil {
+		return err
+	}
+	if err := b.Engine.Disconnect(); err != nil {
+		return err
+	}
 	return b.meet.Wait(ctx)
 }
 

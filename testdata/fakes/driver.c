@@ -502,3 +502,22 @@ EXPORT int FN(cuMemSetAccess, hipMemSetAccess)(uint64_t p, size_t bytes, const v
 	ENTER();
 	return desc && count ? fake_vmm_access(p, bytes) : INVALID_VALUE;
 }
+
+EXPORT int FN(cuIpcGetMemHandle, hipIpcGetMemHandle)(struct shared *handle, uint64_t p)
+{
+	ENTER();
+	return fake_share(handle, p);
+}
+
+EXPORT int FN(cuIpcOpenMemHandle_v2, hipIpcOpenMemHandle)(uint64_t *p, struct shared handle, unsigned flags)
+{
+	ENTER();
+	CURRENT(d);
+	return flags == 1 ? fake_open_shared(d, p, &handle) : INVALID_VALUE;
+}
+
+EXPORT int FN(cuIpcCloseMemHandle, hipIpcCloseMemHandle)(uint64_t p)
+{
+	ENTER();
+	return fake_close_shared(p);
+}

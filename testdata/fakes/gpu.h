@@ -171,6 +171,10 @@ int fake_vmm_map(uint64_t p, size_t bytes, uint64_t handle);
 int fake_vmm_unmap(uint64_t p, size_t bytes);
 int fake_vmm_access(uint64_t p, size_t bytes);
 enum { VMM_GRANULE = 2 << 20 };
+struct shared { char bytes[64]; };
+int fake_share(struct shared *handle, uint64_t p);
+int fake_open_shared(struct device *dev, uint64_t *p, const struct shared *handle);
+int fake_close_shared(uint64_t p);
 
 /* stream.c */
 int fake_stream_create(struct device *dev, struct stream **s);

@@ -91,8 +91,35 @@ void fake_close_memory(void)
 	pthread_mutex_unlock(&map_mutex);
 }
 
+/* An allocation of another process, and the device that opened it. */
+struct opened {
+	uint64_t base; /* device address */
+	char *file, *view;
+	size_t span, bytes;
+	struct device *dev;
+	struct opened *next;
+};
+
+static struct opened *opened;
+static pthread_mutex_t opened_mutex = PTHREAD_MUTEX_INITIALIZER;
+
+/* The opened allocation that has these bytes, if its dev is not NULL. */
+static struct opened find_opened(uint64_t p, size_t bytes)
+{
+	struct opened found = {0};
+	pthread_mutex_lock(&opened_mutex);
+	for (struct opened *o = opened; o; o = o->next)
+		if (p >= o->base && p + bytes <= o->base + o->bytes)
+			found = *o;
+	pthread_mutex_unlock(&opened_mutex);
+	return found;
+}
+
 struct device *fake_owner(uint64_t p)
 {
+	struct opened o = find_opened(p, 1);
+	if (o.dev)
+		return o.dev;
 	for (int i = 0; i < settings.devices; i++) {
 		struct device *d = fake_device(i);
 		if (d->base && p >= (uint64_t)d->base && p < (uint64_t)d->base + d->span)
@@ -192,6 +219,9 @@ char *fake_host_view(struct device *d, uint64_t p, size_t bytes)
 {
 	char *view = NULL;
 	size_t offset;
+	struct opened o = find_opened(p, bytes);
+	if (o.dev)
+		return o.dev == d ? o.view + (p - o.base) : NULL;
 	if (!d || fake_owner(p) != d)
 		return NULL;
 	offset = p - (uint64_t)d->base;
@@ -427,4 +457,90 @@ int cx_fake_locate(const void *p, char *path, size_t cap, uint64_t *offset, uint
 		}
 	pthread_mutex_unlock(&d->mutex);
 	return rc;
+}
+
+/* What a handle says: which memory of which process. */
+struct share {
+	char magic[8];
+	int pid, device;
+	uint64_t offset, bytes;
+};
+
+/* Only plain allocations have a handle, and only their first address. */
+int fake_share(struct shared *handle, uint64_t p)
+{
+	struct device *d = fake_owner(p);
+	struct block **link;
+	struct share s = {"sharing", (int)getpid(), 0, 0, 0};
+	if (!d)
+		return INVALID_VALUE;
+	pthread_mutex_lock(&d->mutex);
+	link = find(d, p);
+	if (link && !(*link)->reserved) {
+		s.device = d->index;
+		s.offset = (*link)->offset;
+		s.bytes = (*link)->bytes;
+	}
+	pthread_mutex_unlock(&d->mutex);
+	memset(handle, 0, sizeof *handle);
+	memcpy(handle, &s, sizeof s);
+	return s.bytes ? OK : INVALID_VALUE;
+}
+
+/* The drivers open an allocation in another process than its own alone. */
+int fake_open_shared(struct device *d, uint64_t *p, const struct shared *handle)
+{
+	struct share s;
+	char path[4096];
+	struct opened *o;
+	int fd;
+	memcpy(&s, handle, sizeof s);
+	if (strcmp(s.magic, "sharing") != 0)
+		return INVALID_VALUE;
+	if (s.pid == (int)getpid())
+		return INVALID_CONTEXT;
+	snprintf(path, sizeof path, "%s/memory-%d-%d", settings.dir, s.pid, s.device);
+	fd = open(path, O_RDWR);
+	if (fd < 0)
+		return INVALID_VALUE;
+	o = calloc(1, sizeof *o);
+	o->dev = d;
+	o->bytes = s.bytes;
+	o->span = s.offset + s.bytes;
+	o->file = mmap(NULL, o->span, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+	close(fd);
+	o->base = (uint64_t)mmap(NULL, o->bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (o->file == MAP_FAILED || o->base == (uint64_t)MAP_FAILED) {
+		free(o);
+		return OUT_OF_MEMORY;
+	}
+	o->view = o->file + s.offset;
+	pthread_mutex_lock(&opened_mutex);
+	o->next = opened;
+	opened = o;
+	pthread_mutex_unlock(&opened_mutex);
+	*p = o->base;
+	return OK;
+}
+
+int fake_close_shared(uint64_t p)
+{
+	struct opened **link, *o;
+	struct opened found = find_opened(p, 1);
+	if (!found.dev)
+		return INVALID_VALUE;
+	fake_device_sync(found.dev);
+	pthread_mutex_lock(&opened_mutex);
+	for (link = &opened; *link && (*link)->base != p; link = &(*link)->next)
+		;
+	o = *link;
+	if (o)
+		*link = o->next;
+	pthread_mutex_unlock(&opened_mutex);
+	if (!o)
+		return INVALID_VALUE;
+	munmap(o->file, o->span);
+	munmap((void *)o->base, o->bytes);
+	free(o);
+	return OK;
 }

@@ -55,6 +55,7 @@ type api struct {
 	dialect Dialect
 	graphs  bool
 	vmm     bool
+	ipc     bool
 }
 
 // newAPI finds the functions in lib. A required function that lib lacks is an error
@@ -66,7 +67,7 @@ func newAPI(lib *dl.Library, dialect Dialect) (*api, error) {
 		C.free(unsafe.Pointer(t))
 		return nil, err
 	}
-	return &api{table: t, dialect: dialect, graphs: has[C.cx_graphs], vmm: has[C.cx_vmm]}, nil
+	return &api{table: t, dialect: dialect, graphs: has[C.cx_graphs], vmm: has[C.cx_vmm], ipc: has[C.cx_ipc]}, nil
 }
 
 // bind puts the addresses of functions into table, and returns the groups of which lib

@@ -41,6 +41,11 @@ typedef struct {
 	int flags;
 } cx_access;
 
+/* CUipcMemHandle and hipIpcMemHandle_t, passed by value. */
+typedef struct {
+	unsigned char bytes[64];
+} cx_shared;
+
 /* The functions: slot, group, CUDA's name and HIP's (NULL: the vendor has none), type
  * of the result and parameters. Libraries have all that are required. The other groups
  * are used where a library has all of them, the optional one function by function. */
@@ -103,7 +108,10 @@ typedef struct {
 	X(vmm_address_free, vmm, "cuMemAddressFree", "hipMemAddressFree", int, (cx_ptr p, size_t bytes)) \
 	X(vmm_map, vmm, "cuMemMap", "hipMemMap", int, (cx_ptr p, size_t bytes, size_t offset, cx_mem handle, unsigned long long flags)) \
 	X(vmm_unmap, vmm, "cuMemUnmap", "hipMemUnmap", int, (cx_ptr p, size_t bytes)) \
-	X(vmm_access, vmm, "cuMemSetAccess", "hipMemSetAccess", int, (cx_ptr p, size_t bytes, const cx_access *desc, size_t count))
+	X(vmm_access, vmm, "cuMemSetAccess", "hipMemSetAccess", int, (cx_ptr p, size_t bytes, const cx_access *desc, size_t count)) \
+	X(ipc_get, ipc, "cuIpcGetMemHandle", "hipIpcGetMemHandle", int, (cx_shared *handle, cx_ptr p)) \
+	X(ipc_open, ipc, "cuIpcOpenMemHandle_v2", "hipIpcOpenMemHandle", int, (cx_ptr *p, cx_shared handle, unsigned flags)) \
+	X(ipc_close, ipc, "cuIpcCloseMemHandle", "hipIpcCloseMemHandle", int, (cx_ptr p))
 
 typedef struct {
 #define CX_FIELD(name, group, cuda, hip, ret, params) ret(*name) params;
@@ -206,5 +214,10 @@ static inline int cx_vmm_address_free(const cx_gpu *g, cx_ptr p, size_t n) { ret
 static inline int cx_vmm_map(const cx_gpu *g, cx_ptr p, size_t n, cx_mem h) { return g->vmm_map(p, n, 0, h, 0); }
 static inline int cx_vmm_unmap(const cx_gpu *g, cx_ptr p, size_t n) { return g->vmm_unmap(p, n); }
 static inline int cx_vmm_access(const cx_gpu *g, cx_ptr p, size_t n, const cx_access *d, size_t count) { return g->vmm_access(p, n, d, count); }
+
+static inline int cx_ipc_get(const cx_gpu *g, cx_shared *h, cx_ptr p) { return g->ipc_get(h, p); }
+/* Flag 1 enables access to the memory of a peer device. It is the one flag. */
+static inline int cx_ipc_open(const cx_gpu *g, cx_ptr *p, const cx_shared *h) { return g->ipc_open(p, *h, 1); }
+static inline int cx_ipc_close(const cx_gpu *g, cx_ptr p) { return g->ipc_close(p); }
 
 #endif

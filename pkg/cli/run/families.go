@@ -20,6 +20,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/shard"
 	"github.com/collectivex/collectivex/pkg/transfer"
 	transferhost "github.com/collectivex/collectivex/pkg/transfer/host"
+	transferipc "github.com/collectivex/collectivex/pkg/transfer/ipc"
 	transfernccl "github.com/collectivex/collectivex/pkg/transfer/nccl"
 )
 
@@ -62,6 +63,7 @@ func families() shard.Registry {
 			Backends: map[string]rank.Opener{
 				"host":    transferhost.Open,
 				"nccl-kv": transfernccl.Open(nccl.NCCL),
+				"ipc":     transferipc.Open,
 				"rccl-kv": transfernccl.Open(nccl.RCCL),
 			},
 		},

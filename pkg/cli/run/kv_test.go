@@ -14,13 +14,13 @@ import (
 )
 
 // Two processes, each with a device, move a cache over NCCL and RCCL, which is what is
-// chosen where devices are. Kernels check it.
+// chosen where devices are, and over copies of the driver. Kernels check it.
 func TestBenchKVBetweenDevices(t *testing.T) {
 	short.Skip(t)
 	standIns(t)
 	t.Setenv("TMPDIR", t.TempDir())
 	args := []string{"bench", "kv", "--cache", "kv-tiny", "--isl", "64", "--page", "16", "--batch", "1,2", "--sampling", "smoke", "--json"}
-	for _, backend := range []string{"nccl-kv", "rccl-kv"} {
+	for _, backend := range []string{"nccl-kv", "ipc", "rccl-kv"} {
 		more := []string{"--backend", backend, "-g", "2"}
 		if backend == "rccl-kv" {
 			withoutNVIDIA(t)

@@ -75,19 +75,24 @@ type Pool struct {
 	free  func() error
 }
 
-// Alloc returns a pool of so many bytes. Its errors have a reason code.
-func (p *Pools) Alloc(bytes int64) (*Pool, error) {
+// AllocPool returns a pool of so many bytes. Its errors have a reason code.
+func (p *Pools) AllocPool(bytes int64) (*Pool, error) {
 	at, err := p.device.Alloc(bytes)
 	if err != nil {
 		return nil, &rank.Error{Reason: result.ReasonMemory.With("%d bytes", bytes), Err: err}
 	}
+	return p.NewPool(at, bytes), nil
+}
+
+// NewPool returns memory of the device as a pool, which then owns it.
+func (p *Pools) NewPool(at accel.Ptr, bytes int64) *Pool {
 	copied := &copiedWords{device: p.device, stream: p.stream, base: at, words: int(bytes / wordBytes)}
 	free := func() error { return rank.Coded(result.ReasonDevice, p.device.Free(at)) }
 	if p.module == nil {
-		return &Pool{copied, at, bytes, free}, nil
+		return &Pool{copied, at, bytes, free}
 	}
 	words := &kernelWords{copiedWords: copied, pools: p}
-	return &Pool{words, at, bytes, func() error { return errors.Join(free(), words.close()) }}, nil
+	return &Pool{words, at, bytes, func() error { return errors.Join(free(), words.close()) }}
 }
 
 // Close frees the pool.

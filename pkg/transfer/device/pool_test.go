@@ -57,7 +57,7 @@ const words = pieceWords + tileWords + 7
 // A wrong word is found in its stretch, wherever it lies, and no other stretch is named.
 func TestWrongStretches(t *testing.T) {
 	withPools(t, func(t *testing.T, p *Pools) {
-		pool, err := p.Alloc(words * wordBytes)
+		pool, err := p.AllocPool(words * wordBytes)
 		require.NoError(t, err)
 		defer func() { require.NoError(t, pool.Close()) }()
 		require.Equal(t, words, pool.Words())
@@ -93,7 +93,7 @@ func TestABlindKernel(t *testing.T) {
 			return
 		}
 		p.check = blind{}
-		pool, err := p.Alloc(1 << 20)
+		pool, err := p.AllocPool(1 << 20)
 		require.NoError(t, err)
 		defer func() { require.NoError(t, pool.Close()) }()
 		require.NoError(t, pool.Paint(0))

@@ -108,13 +108,19 @@ func (e *engine) Connect(of []byte, bytes int64) error {
 	return nil
 }
 
+// Disconnect implements transfer.Engine.
+func (e *engine) Disconnect() error {
+	e.remote = 0
+	return nil
+}
+
 // Unregister implements transfer.Engine.
 func (e *engine) Unregister() error {
 	if e.pool == 0 {
 		return nil
 	}
 	err := e.device.Free(e.pool)
-	e.pool, e.remote = 0, 0
+	e.pool = 0
 	return err
 }
 

@@ -13,6 +13,8 @@ import (
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
+var run = transfertest.Goroutines(host.Open)
+
 // Every lane, arrangement and operation moves every word to its place, in all forms of a
 // cache, with a check of each pool for the first, the last and one more burst of a trial.
 func TestTransfersArriveWhole(t *testing.T) {
@@ -25,7 +27,7 @@ func TestTransfersArriveWhole(t *testing.T) {
 				}))
 			}
 			cases = append(cases, transfertest.Small(transfertest.Parts, func(c *plan.Case) { c.Transfer().Mode = lane }))
-			for i, d := range transfertest.Run(t, host.Open, "", cases...) {
+			for i, d := range run(t, "", cases...) {
 				require.Equal(t, result.Success, d.Outcome.Status, "%v", d.Outcome.Reasons)
 				require.Equal(t, lane, d.Measurement.Lane)
 				for _, r := range d.Measurement.Rows {
@@ -46,12 +48,12 @@ func TestTransfersArriveWhole(t *testing.T) {
 
 // Each class of wrong words is found in the pool of the rank that has them, and named.
 func TestFaultsAreNamed(t *testing.T) {
-	transfertest.FaultsAreNamed(t, host.Open, func(*plan.Case) {})
+	transfertest.FaultsAreNamed(t, run, func(*plan.Case) {})
 }
 
 // A fault in a pool that nothing writes to would change nothing, and is refused.
 func TestAFaultWithoutEffectIsRefused(t *testing.T) {
-	d := transfertest.Run(t, host.Open, "rank=0,kind="+transfer.FaultStale, transfertest.Small(func(c *plan.Case) { c.Transfer().Ops = plan.Words{vocab.Pull} }))[0]
+	d := run(t, "rank=0,kind="+transfer.FaultStale, transfertest.Small(func(c *plan.Case) { c.Transfer().Ops = plan.Words{vocab.Pull} }))[0]
 	require.Equal(t, result.Failed, d.Outcome.Status)
 	require.Equal(t, result.ReasonRefused, d.Outcome.Code())
 }

@@ -16,7 +16,6 @@ import (
 	"github.com/collectivex/collectivex/pkg/nccl"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
-	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/transfer"
 	"github.com/collectivex/collectivex/pkg/transfer/device"
 	"github.com/collectivex/collectivex/pkg/vocab"
@@ -30,32 +29,25 @@ func Open(kind nccl.Kind) rank.Opener {
 		if err != nil {
 			return nil, err
 		}
-		e, err := newEngine(ctx, s, library, gpu)
+		if err := library.Need("ncclSend", "ncclRecv"); err != nil {
+			return nil, errors.Join(gpurank.NCCLError(err), gpu.Close())
+		}
+		end, err := device.NewEnd(ctx, s, gpu)
 		if err != nil {
 			return nil, errors.Join(err, gpu.Close())
 		}
-		return gpu.Around(transfer.NewRunner(transfer.Parts{
-			Engine: e, Facts: gpu.Facts(gpurank.LibraryOf(library)), TwoSided: true,
-			Free: func() (int64, error) {
-				free, _, err := gpu.Memory()
-				return free, err
-			},
-		})), nil
+		return end.Runner(&engine{End: end, library: library}, gpurank.LibraryOf(library), true), nil
 	}
 }
 
 // engine is one rank's end.
 type engine struct {
-	gpu     *gpurank.GPU
+	*device.End
 	library *nccl.Library
-	pools   *device.Pools
-	stream  accel.Stream
-	rank    int
-	spare   []*request // released ones, with their events
+	spare   [][]nccl.Piece // lists of released requests
 
 	// Of a case:
 	ctx   context.Context
-	pool  *device.Pool
 	id    nccl.ID
 	comm  *nccl.Communicator
 	watch *gpurank.Watch
@@ -65,47 +57,19 @@ type engine struct {
 
 var _ transfer.Engine = (*engine)(nil)
 
-func newEngine(ctx context.Context, s *rank.Session, l *nccl.Library, g *gpurank.GPU) (*engine, error) {
-	if err := l.Need("ncclSend", "ncclRecv"); err != nil {
-		return nil, gpurank.NCCLError(err)
-	}
-	reaches, err := g.CanAccessPeer(peerOf(s.LocalRank))
-	if err != nil {
-		return nil, rank.Coded(result.ReasonDevice, err)
-	}
-	if !reaches {
-		return nil, rank.Refused("device %d cannot access device %d directly, as lane %s has to", s.LocalRank, peerOf(s.LocalRank), vocab.LanePeer)
-	}
-	pools, err := device.NewPools(ctx, g)
-	if err != nil {
-		return nil, err
-	}
-	stream, err := g.NewStream()
-	if err != nil {
-		return nil, errors.Join(rank.Coded(result.ReasonDevice, err), pools.Close())
-	}
-	return &engine{gpu: g, library: l, pools: pools, stream: stream, rank: s.Rank}, nil
-}
-
-// peerOf is the other one of two ranks, or of their devices.
-func peerOf(rank int) int { return 1 - rank }
-
-// Lane implements transfer.Engine.
-func (*engine) Lane() string { return vocab.LanePeer }
-
 // Register implements transfer.Engine. The library takes any memory of the device.
 func (e *engine) Register(ctx context.Context, bytes int64) (transfer.Memory, error) {
-	pool, err := e.pools.Alloc(bytes)
+	pool, err := e.AllocPool(bytes)
 	if err != nil {
 		return nil, err
 	}
-	e.ctx, e.pool = ctx, pool
+	e.ctx, e.Pool = ctx, pool
 	return pool, nil
 }
 
 // Metadata implements transfer.Engine: rank 0 makes the id of the communicator.
 func (e *engine) Metadata() (_ []byte, err error) {
-	if e.rank != 0 {
+	if e.Rank != 0 {
 		return nil, nil
 	}
 	if e.id, err = e.library.NewID(); err != nil {
@@ -116,24 +80,24 @@ func (e *engine) Metadata() (_ []byte, err error) {
 
 // Connect implements transfer.Engine.
 func (e *engine) Connect(metadata []byte, bytes int64) (err error) {
-	if bytes != e.pool.Bytes {
-		return fmt.Errorf("a pool of %d bytes here and of %d there", e.pool.Bytes, bytes)
+	if bytes != e.Pool.Bytes {
+		return fmt.Errorf("a pool of %d bytes here and of %d there", e.Pool.Bytes, bytes)
 	}
-	if e.rank != 0 {
+	if e.Rank != 0 {
 		if len(metadata) != nccl.IDBytes {
 			return fmt.Errorf("unique id of %d bytes", len(metadata))
 		}
 		e.id = nccl.ID(metadata)
 	}
-	if e.comm, err = e.library.Init([]nccl.ID{e.id}, e.rank, plan.TransferRanks, nccl.Config{NVLinkCentric: true}); err != nil {
+	if e.comm, err = e.library.Init([]nccl.ID{e.id}, e.Rank, plan.TransferRanks, nccl.Config{NVLinkCentric: true}); err != nil {
 		return gpurank.NCCLError(err)
 	}
 	e.watch = gpurank.NewWatch(e.ctx, e.comm)
 	return nil
 }
 
-// Unregister implements transfer.Engine.
-func (e *engine) Unregister() (err error) {
+// Disconnect implements transfer.Engine.
+func (e *engine) Disconnect() (err error) {
 	if e.watch != nil {
 		e.watch.Stop()
 		e.watch = nil
@@ -146,63 +110,37 @@ func (e *engine) Unregister() (err error) {
 		err = gpurank.NCCLError(end())
 		e.comm, e.broken = nil, false
 	}
-	if e.pool != nil {
-		err = errors.Join(err, e.pool.Close())
-		e.pool = nil
-	}
 	return err
 }
 
-// Close implements transfer.Engine.
-func (e *engine) Close() error {
-	var err error
-	for _, r := range e.spare {
-		err = errors.Join(err, r.event.Close())
-	}
-	return errors.Join(rank.Coded(result.ReasonDevice, errors.Join(err, e.stream.Close())), e.pools.Close(), e.gpu.Close())
-}
-
-// request is the blocks of a request as this rank has them.
+// request is the blocks of a request as this rank has them, and an event behind the group.
 type request struct {
 	engine *engine
-	event  accel.Event // after the group
+	event  accel.Event
 	sends  bool
 	pieces []nccl.Piece
 }
 
 // Prepare implements transfer.Engine.
 func (e *engine) Prepare(op string, blocks []transfer.Block) (transfer.Request, error) {
-	r, err := e.request()
-	if err != nil {
-		return nil, err
+	posts := e.Rank != 0
+	r := &request{engine: e, sends: posts == (op == vocab.Push)}
+	if n := len(e.spare); n > 0 {
+		r.pieces, e.spare = e.spare[n-1][:0], e.spare[:n-1]
 	}
-	posts := e.rank != 0
-	r.sends, r.pieces = posts == (op == vocab.Push), r.pieces[:0]
 	for _, b := range blocks {
-		if err := b.Check(e.pool.Bytes); err != nil {
+		if err := b.Check(e.Pool.Bytes); err != nil {
 			return nil, err
 		}
 		at := b.Remote
 		if posts {
 			at = b.Local
 		}
-		r.pieces = append(r.pieces, nccl.Piece{At: e.pool.Base.Add(at), Bytes: b.Bytes})
+		r.pieces = append(r.pieces, nccl.Piece{At: e.Pool.Base.Add(at), Bytes: b.Bytes})
 	}
-	return r, nil
-}
-
-// request returns a spare request or a new one.
-func (e *engine) request() (*request, error) {
-	if n := len(e.spare); n > 0 {
-		r := e.spare[n-1]
-		e.spare = e.spare[:n-1]
-		return r, nil
-	}
-	event, err := e.gpu.NewEvent()
-	if err != nil {
-		return nil, rank.Coded(result.ReasonDevice, err)
-	}
-	return &request{engine: e, event: event}, nil
+	var err error
+	r.event, err = e.Event()
+	return r, err
 }
 
 // Post implements transfer.Request.
@@ -212,11 +150,11 @@ func (r *request) Post() error {
 	if r.sends {
 		move = e.comm.Send
 	}
-	if err := move(e.stream, peerOf(e.rank), r.pieces); err != nil {
+	if err := move(e.Stream, device.PeerOf(e.Rank), r.pieces); err != nil {
 		e.broken = true
 		return gpurank.NCCLError(err)
 	}
-	return e.failed(e.stream.Record(r.event))
+	return e.failed(e.Stream.Record(r.event))
 }
 
 // Done implements transfer.Request. What a communicator that was aborted leaves is nobody's
@@ -226,14 +164,15 @@ func (r *request) Done() (bool, error) {
 	return done, r.engine.failed(errors.Join(r.engine.watch.Err(), err))
 }
 
+// Release implements transfer.Request.
+func (r *request) Release() error {
+	r.engine.PutEvent(r.event)
+	r.engine.spare = append(r.engine.spare, r.pieces)
+	return nil
+}
+
 // failed remembers an error.
 func (e *engine) failed(err error) error {
 	e.broken = e.broken || err != nil
 	return err
-}
-
-// Release implements transfer.Request.
-func (r *request) Release() error {
-	r.engine.spare = append(r.engine.spare, r)
-	return nil
 }

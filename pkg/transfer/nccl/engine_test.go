@@ -58,7 +58,7 @@ func TestTransfersArriveWhole(t *testing.T) {
 			for _, arrangement := range vocab.Arrangements() {
 				cases = append(cases, transfertest.Small(peer(kind), func(c *plan.Case) { c.Transfer().Routing = arrangement }))
 			}
-			for _, d := range transfertest.Run(t, Open(kind), "", cases...) {
+			for _, d := range transfertest.Goroutines(Open(kind))(t, "", cases...) {
 				require.Equal(t, result.Success, d.Outcome.Status, "%v", d.Outcome.Reasons)
 				require.Equal(t, vocab.LanePeer, d.Measurement.Lane)
 				require.Equal(t, "device", d.Measurement.CheckedBy)
@@ -75,7 +75,7 @@ func TestTransfersArriveWhole(t *testing.T) {
 // Each class of wrong words is found in the memory of the device that has them, and named.
 func TestFaultsAreNamed(t *testing.T) {
 	setUp(t)
-	transfertest.FaultsAreNamed(t, Open(nccl.NCCL), peer(nccl.NCCL))
+	transfertest.FaultsAreNamed(t, transfertest.Goroutines(Open(nccl.NCCL)), peer(nccl.NCCL))
 }
 
 // What the library itself does wrong is found: a bit that it flips, a call that fails, an
@@ -89,7 +89,7 @@ func TestFaultsOfTheLibrary(t *testing.T) {
 	} {
 		t.Run(tc.variable, func(t *testing.T) {
 			t.Setenv(tc.variable, tc.value)
-			d := transfertest.Run(t, Open(nccl.NCCL), "", transfertest.Small(peer(nccl.NCCL), func(c *plan.Case) { c.Transfer().Ops = plan.Words{vocab.Pull} }))[0]
+			d := transfertest.Goroutines(Open(nccl.NCCL))(t, "", transfertest.Small(peer(nccl.NCCL), func(c *plan.Case) { c.Transfer().Ops = plan.Words{vocab.Pull} }))[0]
 			require.Equal(t, tc.status, d.Outcome.Status)
 			require.Equal(t, tc.reason, d.Outcome.Reasons[0].String())
 		})
@@ -114,7 +114,7 @@ func TestRefused(t *testing.T) {
 			if tc.hide != nil {
 				t.Setenv("CX_NCCL_LIB", fakes.Variant{Hide: tc.hide}.Build(t))
 			}
-			d := transfertest.Run(t, Open(nccl.NCCL), tc.faults, transfertest.Small(peer(nccl.NCCL), func(c *plan.Case) {
+			d := transfertest.Goroutines(Open(nccl.NCCL))(t, tc.faults, transfertest.Small(peer(nccl.NCCL), func(c *plan.Case) {
 				c.Transfer().Mode, c.Transfer().Ops = tc.lane, plan.Words{vocab.Pull}
 			}))[0]
 			require.Equal(t, result.Failed, d.Outcome.Status)

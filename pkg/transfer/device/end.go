@@ -1,0 +1,95 @@
+package device
+
+import (
+	"context"
+	"errors"
+
+	"github.com/collectivex/collectivex/pkg/accel"
+	"github.com/collectivex/collectivex/pkg/gpurank"
+	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/transfer"
+	"github.com/collectivex/collectivex/pkg/vocab"
+)
+
+// End is what a rank has on its device, whatever moves the data: pools, a stream for
+// requests, and events that mark their ends.
+type End struct {
+	*gpurank.GPU
+	*Pools
+	Pool   *Pool        // of the case; nil: none
+	Stream accel.Stream // of requests
+	Rank   int
+	events []accel.Event // that no request has
+}
+
+// NewEnd returns the end of a rank that drives g. It refuses a device that cannot access the
+// peer's. The caller closes g if there is an error, else End does.
+func NewEnd(ctx context.Context, s *rank.Session, g *gpurank.GPU) (*End, error) {
+	reaches, err := g.CanAccessPeer(PeerOf(s.LocalRank))
+	if err != nil {
+		return nil, rank.Coded(result.ReasonDevice, err)
+	}
+	if !reaches {
+		return nil, rank.Refused("device %d cannot access device %d directly, as lane %s has to", s.LocalRank, PeerOf(s.LocalRank), vocab.LanePeer)
+	}
+	pools, err := NewPools(ctx, g)
+	if err != nil {
+		return nil, err
+	}
+	stream, err := g.NewStream()
+	if err != nil {
+		return nil, errors.Join(rank.Coded(result.ReasonDevice, err), pools.Close())
+	}
+	return &End{GPU: g, Pools: pools, Stream: stream, Rank: s.Rank}, nil
+}
+
+// PeerOf is the other one of two ranks, or of their devices.
+func PeerOf(rank int) int { return 1 - rank }
+
+// Runner returns a runner of an engine on this end.
+func (e *End) Runner(engine transfer.Engine, library rank.Library, twoSided bool) rank.Runner {
+	return e.Around(transfer.NewRunner(transfer.Parts{
+		Engine: engine, Facts: e.Facts(library), TwoSided: twoSided,
+		Free: func() (int64, error) {
+			free, _, err := e.Memory()
+			return free, err
+		},
+	}))
+}
+
+// Lane implements transfer.Engine.
+func (*End) Lane() string { return vocab.LanePeer }
+
+// Unregister implements transfer.Engine.
+func (e *End) Unregister() error {
+	if e.Pool == nil {
+		return nil
+	}
+	err := e.Pool.Close()
+	e.Pool = nil
+	return err
+}
+
+// Event returns an event for the end of a request, which PutEvent takes back.
+func (e *End) Event() (accel.Event, error) {
+	if n := len(e.events); n > 0 {
+		event := e.events[n-1]
+		e.events = e.events[:n-1]
+		return event, nil
+	}
+	event, err := e.NewEvent()
+	return event, rank.Coded(result.ReasonDevice, err)
+}
+
+// PutEvent keeps the event of a released request for another one.
+func (e *End) PutEvent(event accel.Event) { e.events = append(e.events, event) }
+
+// Close implements transfer.Engine.
+func (e *End) Close() error {
+	var err error
+	for _, event := range e.events {
+		err = errors.Join(err, event.Close())
+	}
+	return errors.Join(rank.Coded(result.ReasonDevice, errors.Join(err, e.Stream.Close())), e.Pools.Close(), e.GPU.Close())
+}

@@ -1,0 +1,144 @@
+// Package ipc is the transfer family's backend between two GPUs of a host by copies of the
+// driver: rank 1 opens the pool of rank 0, which is another process, and its device copies
+// each block. No library is in between: it is the roof that the others are held against.
+package ipc
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/collectivex/collectivex/pkg/accel"
+	"github.com/collectivex/collectivex/pkg/accel/gpu"
+	"github.com/collectivex/collectivex/pkg/gpurank"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/transfer"
+	"github.com/collectivex/collectivex/pkg/transfer/device"
+	"github.com/collectivex/collectivex/pkg/vocab"
+)
+
+// Open opens the runner of a rank, on CUDA, or on HIP where CUDA's driver is not installed;
+// it is a rank.Opener. A rank drives the device of its local rank and has locked its OS
+// thread.
+func Open(ctx context.Context, s *rank.Session, _ plan.Case) (rank.Runner, error) {
+	g, err := gpurank.Open("cuda", s)
+	if coded, ok := errors.AsType[*rank.Error](err); ok && coded.Reason.Code == result.ReasonNoLibrary {
+		var failed error
+		if g, failed = gpurank.Open("hip", s); failed != nil {
+			failed = errors.Join(err, failed)
+		}
+		err = failed
+	}
+	if err != nil {
+		return nil, err
+	}
+	end, err := device.NewEnd(ctx, s, g)
+	if err != nil {
+		return nil, errors.Join(err, g.Close())
+	}
+	driver := g.Driver().Library()
+	return end.Runner(&engine{End: end}, rank.Library{Kind: "ipc", Version: g.Info().Runtime, SOName: driver.SOName(), BuildID: driver.BuildID()}, false), nil
+}
+
+// engine is one rank's end. Rank 0 has a pool and does nothing else.
+type engine struct {
+	*device.End
+	handle gpu.SharedHandle // of the pool
+	remote accel.Ptr        // the peer's pool in this process; 0: not open
+}
+
+var _ transfer.Engine = (*engine)(nil)
+
+// Register implements transfer.Engine.
+func (e *engine) Register(_ context.Context, bytes int64) (transfer.Memory, error) {
+	at, handle, err := e.AllocShared(bytes)
+	switch {
+	case errors.Is(err, accel.ErrUnsupported):
+		return nil, rank.Refused("%v", err)
+	case errors.Is(err, accel.ErrOutOfMemory):
+		return nil, &rank.Error{Reason: result.ReasonMemory.With("%d bytes", bytes), Err: err}
+	case err != nil:
+		return nil, rank.Coded(result.ReasonDevice, err)
+	}
+	e.Pool, e.handle = e.NewPool(at, bytes), handle
+	return e.Pool, nil
+}
+
+// Metadata implements transfer.Engine.
+func (e *engine) Metadata() ([]byte, error) { return json.Marshal(e.handle) }
+
+// Connect implements transfer.Engine: the rank that posts opens the other one's pool.
+func (e *engine) Connect(metadata []byte, bytes int64) error {
+	if bytes != e.Pool.Bytes {
+		return fmt.Errorf("a pool of %d bytes here and of %d there", e.Pool.Bytes, bytes)
+	}
+	if e.Rank == 0 {
+		return nil
+	}
+	var handle gpu.SharedHandle
+	if err := json.Unmarshal(metadata, &handle); err != nil {
+		return fmt.Errorf("metadata of the peer: %w", err)
+	}
+	remote, err := e.OpenShared(handle)
+	if err != nil {
+		return rank.Coded(result.ReasonDevice, fmt.Errorf("open the memory of rank 0: %w; in containers, start both ranks with --ipc=host", err))
+	}
+	e.remote = remote
+	return nil
+}
+
+// Disconnect implements transfer.Engine.
+func (e *engine) Disconnect() error {
+	if e.remote == 0 {
+		return nil
+	}
+	err := errors.Join(e.Stream.Synchronize(), e.CloseShared(e.remote))
+	e.remote = 0
+	return rank.Coded(result.ReasonDevice, err)
+}
+
+// request is copies in the order of the blocks, and an event behind them.
+type request struct {
+	engine *engine
+	push   bool
+	blocks []transfer.Block
+	event  accel.Event
+}
+
+// Prepare implements transfer.Engine.
+func (e *engine) Prepare(op string, blocks []transfer.Block) (transfer.Request, error) {
+	for _, b := range blocks {
+		if err := b.Check(e.Pool.Bytes); err != nil {
+			return nil, err
+		}
+	}
+	event, err := e.Event()
+	return &request{e, op == vocab.Push, blocks, event}, err
+}
+
+// Post implements transfer.Request.
+func (r *request) Post() error {
+	e := r.engine
+	for _, b := range r.blocks {
+		dst, src := e.Pool.Base.Add(b.Local), e.remote.Add(b.Remote)
+		if r.push {
+			dst, src = src, dst
+		}
+		if err := e.Copy(e.Stream, dst, src, b.Bytes); err != nil {
+			return err
+		}
+	}
+	return e.Stream.Record(r.event)
+}
+
+// Done implements transfer.Request.
+func (r *request) Done() (bool, error) { return r.event.Query() }
+
+// Release implements transfer.Request.
+func (r *request) Release() error {
+	r.engine.PutEvent(r.event)
+	return nil
+}

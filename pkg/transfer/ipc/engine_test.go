@@ -1,0 +1,84 @@
+package ipc
+
+import (
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/internal/eptest"
+	"github.com/collectivex/collectivex/internal/fakes"
+	"github.com/collectivex/collectivex/internal/transfertest"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/vocab"
+)
+
+// Drivers open memory of other processes alone, so that the ranks here are processes.
+func TestMain(m *testing.M) {
+	eptest.Main(func(plan.Case) (rank.Opener, error) { return Open, nil })
+	os.Exit(m.Run())
+}
+
+func peer(c *plan.Case) { c.Backend, c.Transfer().Mode = "ipc", vocab.LanePeer }
+
+// withDrivers runs body with the stand-ins of each vendor's driver.
+func withDrivers(t *testing.T, body func(t *testing.T)) {
+	for _, vendor := range []string{"cuda", "hip"} {
+		t.Run(vendor, func(t *testing.T) {
+			fakes.Build(t).Use(t)
+			if vendor == "hip" {
+				t.Setenv("CX_CUDA_LIB", "/nowhere/libcuda.so.1")
+			}
+			body(t)
+		})
+	}
+}
+
+// Every arrangement and operation moves every word to its place, as kernels on the devices
+// find, in two cases of one group.
+func TestTransfersArriveWhole(t *testing.T) {
+	withDrivers(t, func(t *testing.T) {
+		cases := []plan.Case{transfertest.Small(peer, transfertest.Parts), transfertest.Small(peer)}
+		for _, d := range transfertest.Processes(t, "", cases...) {
+			require.Equal(t, result.Success, d.Outcome.Status, "%v", d.Outcome.Reasons)
+			require.Equal(t, vocab.LanePeer, d.Measurement.Lane)
+			require.Equal(t, "device", d.Measurement.CheckedBy)
+			require.False(t, d.Measurement.TwoSided)
+			for _, r := range d.Measurement.Rows {
+				require.Equal(t, 2*2*3, r.Verify.Checks, r.Name())
+			}
+		}
+	})
+}
+
+func TestFaultsAreNamed(t *testing.T) {
+	fakes.Build(t).Use(t)
+	transfertest.FaultsAreNamed(t, transfertest.Processes, peer)
+}
+
+// What the driver refuses ends the case with the call and its code, and what the backend
+// cannot do is refused.
+func TestFailures(t *testing.T) {
+	for _, tc := range []struct{ name, variable, value, reason string }{
+		{"no handle", "CX_FAKE_FAIL", "cuIpcGetMemHandle=801", "refused"},
+		{"the handle opens nothing", "CX_FAKE_FAIL", "cuIpcOpenMemHandle_v2=1", "device-error"},
+		{"a copy fails", "CX_FAKE_FAIL", "cuMemcpyDtoDAsync_v2#3=719", "device-error"},
+		{"too little memory", "CX_FAKE_FAIL", "cuMemAlloc_v2#1=2", "out-of-memory"},
+		{"a driver that cannot share", "CX_CUDA_LIB", "cuIpcGetMemHandle", "refused"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			fakes.Build(t).Use(t)
+			value := tc.value
+			if tc.variable == "CX_CUDA_LIB" {
+				value = fakes.OldCUDA(t, value)
+			}
+			t.Setenv(tc.variable, value)
+			d := transfertest.Processes(t, "", transfertest.Small(peer))[0]
+			require.Equal(t, result.Failed, d.Outcome.Status)
+			require.Contains(t, d.Outcome.Reasons[0].String(), tc.reason)
+			require.Empty(t, d.Measurement.Rows)
+		})
+	}
+}
