@@ -29,7 +29,7 @@ func TestSidesDifferInEveryRow(t *testing.T) {
 
 				want := of.combined(token, asReceived)
 				for _, stale := range [][]float32{
-					changed.combined(token, changed.asReceived()), of.combined(token, of.transformed()),
+					changed.combined(token, changed.asReceived()), of.combined(token, of.messages(transformed)),
 				} {
 					worst, back := 0.0, 0.0
 					for c := range want {

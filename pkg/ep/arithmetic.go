@@ -16,7 +16,7 @@ type arithmetic struct {
 	fill    activations
 	domain  int       // ranks in a scale-up domain
 	pattern []float32 // of the experts, by column; its length is the hidden size
-	packed  []byte    // allTerms of the rank, once made
+	packed  [2][]byte // allTerms of the rank, once made: transformed and constant
 }
 
 // activations are those that the contract names, or the other ones: scaled.
@@ -45,7 +45,7 @@ func newArithmetic(d Description, trace *workload.Trace, f activations, hidden, 
 // of returns the same arithmetic of another trace and activations.
 func (a *arithmetic) of(trace *workload.Trace, f activations) *arithmetic {
 	b := *a
-	b.trace, b.fill, b.packed = trace, f, nil
+	b.trace, b.fill, b.packed = trace, f, [2][]byte{}
 	return &b
 }
 
@@ -89,16 +89,21 @@ type messages int32
 const (
 	asReceived  messages = iota // each row as it is
 	transformed                 // what the experts make of it
+	constant                    // the same row for all tokens of an expert, or of a rank
 )
 
-func (m messages) String() string { return [...]string{"as received", "transformed"}[m] }
+func (m messages) String() string { return [...]string{"as received", "transformed", "constant"}[m] }
 
 // messages returns the messages of a kind.
 func (a *arithmetic) messages(kind messages) message {
-	if kind == transformed {
-		return a.transformed()
+	switch kind {
+	case transformed:
+		return a.returned(a.rowTransform)
+	case constant:
+		return a.returned(a.rowConstant)
+	default:
+		return a.asReceived()
 	}
-	return a.asReceived()
 }
 
 // combined is what combine must give for a token, in float32.
@@ -127,18 +132,38 @@ func (a *arithmetic) asReceived() message {
 	}
 }
 
-// transformed returns the messages of the experts.
-func (a *arithmetic) transformed() message {
+// returned returns the messages of the rows as they arrived, each transformed by by.
+func (a *arithmetic) returned(by func(token, part int) workload.Affine) message {
 	received, x := a.asReceived(), make([]uint16, len(a.pattern))
 	return func(dst []uint16, token, part int) {
 		received(x, token, part)
-		experts, weights := a.trace.Row(token)
-		if a.Combine == WeightedKernelSum {
-			a.apply(dst, x, workload.Expert(experts[part]))
-		} else {
-			a.apply(dst, x, a.rankTransform(part, experts, weights))
-		}
+		a.apply(dst, x, by(token, part))
 	}
+}
+
+// rowTransform is what the experts make of the row of a part (see message) of a token.
+func (a *arithmetic) rowTransform(token, part int) workload.Affine {
+	experts, weights := a.trace.Row(token)
+	if a.Combine == WeightedKernelSum {
+		return workload.Expert(experts[part])
+	}
+	return a.rankTransform(part, experts, weights)
+}
+
+// rowConstant makes the constant row of the part's expert or rank, whatever arrived.
+func (a *arithmetic) rowConstant(token, part int) workload.Affine {
+	if a.Combine == WeightedKernelSum {
+		experts, _ := a.trace.Row(token)
+		return constantOf(experts[part])
+	}
+	return constantOf(int32(part))
+}
+
+// constantOf makes a row of any finite one that only depends on n, an expert or a rank.
+func constantOf(n int32) workload.Affine {
+	t := workload.Expert(n)
+	t.Scale = 0
+	return t
 }
 
 // addRounded adds w·y to sum and rounds the product and the sum to float32. The

@@ -37,7 +37,7 @@ func TestCombinedCheckValues(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			d := Description{Combine: c.semantics, Reduction: DomainFP32}
 			a := newArithmetic(d, deepseek(t, c.world, 1), contract, 7168, 8)
-			require.InDelta(t, c.want, a.combined(0, a.transformed())[40], 1e-7)
+			require.InDelta(t, c.want, a.combined(0, a.messages(transformed))[40], 1e-7)
 		})
 	}
 }
@@ -53,7 +53,7 @@ func TestSlotTree(t *testing.T) {
 	a.source(x, 0)
 	a.apply(one, x, weighted([]int32{3, 2}, []float32{0.5, 0.25}))
 	a.apply(zero, x, weighted([]int32{0}, []float32{0.25}))
-	for c, got := range a.combined(0, a.transformed()) {
+	for c, got := range a.combined(0, a.messages(transformed)) {
 		// (slot 0 + slot 1) + slot 2, where slot 2 names the rank of slot 0 again.
 		sum := numeric.FromBF16(numeric.BF16(numeric.FromBF16(one[c]) + numeric.FromBF16(zero[c])))
 		require.Equal(t, numeric.FromBF16(numeric.BF16(sum+0)), got)
@@ -77,19 +77,19 @@ func TestRankSum(t *testing.T) {
 		rows[rank] = make([]uint16, 64)
 		a.apply(rows[rank], x, of)
 	}
-	for c, got := range a.combined(0, a.transformed()) {
+	for c, got := range a.combined(0, a.messages(transformed)) {
 		require.Equal(t, float32(numeric.FromBF16(rows[2][c])+numeric.FromBF16(rows[0][c]))+numeric.FromBF16(rows[1][c]), got)
 	}
 }
 
 func TestOneDomainIsRoundedToo(t *testing.T) {
 	a := newArithmetic(Description{Combine: UnweightedRankSum, Reduction: DomainFP32}, deepseek(t, 8, 4), contract, 256, 8)
-	for _, v := range a.combined(2, a.transformed()) {
+	for _, v := range a.combined(2, a.messages(transformed)) {
 		require.Equal(t, v, numeric.FromBF16(numeric.BF16(v)))
 	}
 	a.domain = 1
 	rounded := true
-	for _, v := range a.combined(2, a.transformed()) {
+	for _, v := range a.combined(2, a.messages(transformed)) {
 		rounded = rounded && v == numeric.FromBF16(numeric.BF16(v))
 	}
 	require.False(t, rounded, "the sum over domains is not rounded")

@@ -45,7 +45,7 @@ func (m *run) judgeRemains(p *point) (v Verdict, err error) {
 			return v, err
 		}
 	}
-	return v, p.oracle.combinedValues(m.data, &v, m.left.out, asReceived)
+	return v, p.oracle.combinedValues(m.data, &v, m.left.out, m.left.rows)
 }
 
 // judgeChain reports what the period chain left, then judges the operation as the chain

@@ -337,8 +337,8 @@ func appendInts(to []byte, values ...int) []byte {
 }
 
 // terms appends the terms of a token's sum as cx_term has them, in the order in which
-// they are added.
-func (o *oracle) terms(to []byte, token int) []byte {
+// they are added. By makes what comes back of what arrived.
+func (o *oracle) terms(to []byte, token int, by func(token, part int) workload.Affine) []byte {
 	none := func(to []byte) []byte { return appendInts(appendFloats(to, 0, 0, 0, 0), -1, 0) }
 	term := func(to []byte, t workload.Affine, weight float32, part int, last bool) []byte {
 		end := 0
@@ -347,15 +347,15 @@ func (o *oracle) terms(to []byte, token int) []byte {
 		}
 		return appendInts(appendFloats(to, t.Scale, t.A, t.B, weight), part, end)
 	}
-	experts, weights := o.trace.Row(token)
 	if o.Combine == WeightedKernelSum {
+		_, weights := o.trace.Row(token)
 		groups := [][]int{slots(o.trace.TopK)}
 		if o.Reduction == RankPartialFP32 {
 			groups = o.slotsByRank(token)
 		}
 		for _, group := range groups {
 			for i, slot := range group {
-				to = term(to, workload.Expert(experts[slot]), weights[slot], slot, i == len(group)-1)
+				to = term(to, by(token, slot), weights[slot], slot, i == len(group)-1)
 			}
 		}
 		return to
@@ -367,7 +367,7 @@ func (o *oracle) terms(to []byte, token int) []byte {
 			if slices.Contains(of[:slot], rank) {
 				to = none(to)
 			} else {
-				to = term(to, o.rankTransform(rank, experts, weights), 1, slices.Index(ranks, rank), false)
+				to = term(to, by(token, rank), 1, slices.Index(ranks, rank), false)
 			}
 		}
 		return to
@@ -378,7 +378,7 @@ func (o *oracle) terms(to []byte, token int) []byte {
 	}
 	for i, rank := range inOrder {
 		last := i == len(inOrder)-1 || o.Reduction != RankFP32 && inOrder[i+1]/o.domain != rank/o.domain
-		to = term(to, o.rankTransform(rank, experts, weights), 1, slices.Index(ranks, rank), last)
+		to = term(to, by(token, rank), 1, slices.Index(ranks, rank), last)
 	}
 	for range o.trace.TopK - len(ranks) {
 		to = none(to)
@@ -386,22 +386,30 @@ func (o *oracle) terms(to []byte, token int) []byte {
 	return to
 }
 
-// allTerms are those of o's rank, token by token. They are made once.
-func (o *oracle) allTerms() []byte {
-	if tokens := o.trace.RankTokens(o.rank); o.packed == nil {
-		o.packed = make([]byte, 0, termBytes*tokens*o.trace.TopK)
+// allTerms are those of o's rank, token by token, for transformed messages or constant
+// ones. They are made once.
+func (o *oracle) allTerms(kind messages) []byte {
+	at, by := &o.packed[0], o.rowTransform
+	if kind == constant {
+		at, by = &o.packed[1], o.rowConstant
+	}
+	if tokens := o.trace.RankTokens(o.rank); *at == nil {
+		*at = make([]byte, 0, termBytes*tokens*o.trace.TopK)
 		for i := range tokens {
-			o.packed = o.terms(o.packed, o.trace.First[o.rank]+i)
+			*at = o.terms(*at, o.trace.First[o.rank]+i, by)
 		}
 	}
-	return o.packed
+	return *at
 }
 
 func (k *kernelData) combined(o *oracle, kind messages, out accel.Ptr) (float64, error) {
 	tokens := o.trace.RankTokens(o.rank)
-	at, err := k.upload(o.allTerms())
+	at, err := k.upload(o.allTerms(kind))
 	if err != nil {
 		return 0, err
+	}
+	if kind == constant {
+		kind = transformed // by other terms
 	}
 	if err := k.launch(k.kernelCombined, tilesOf(tokens, len(o.pattern)),
 		accel.Arg(sideOf(o)), accel.Arg(sumOf(o)), accel.Arg(int32(kind)), accel.Arg(uint64(o.trace.First[o.rank])), accel.Arg(at[0]), accel.Arg(out),
@@ -421,7 +429,7 @@ func (k *kernelData) declared(o *oracle, out accel.Ptr) (worst float64, wrong in
 		_, of := o.place(first+i, 0)
 		parts = appendInts(parts, of)
 	}
-	at, err := k.upload(o.allTerms(), weights, parts)
+	at, err := k.upload(o.allTerms(transformed), weights, parts)
 	if err != nil {
 		return 0, 0, err
 	}

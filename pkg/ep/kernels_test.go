@@ -243,7 +243,7 @@ func TestKernelsJudgeSums(t *testing.T) {
 			for i, codec := range codecs {
 				d.Codec = codec
 				o := sideOfRank(t, d, i%2 == 1, widths[1+i%3])
-				for _, kind := range []messages{asReceived, transformed} {
+				for _, kind := range []messages{asReceived, transformed, constant} {
 					h.requireVerdicts(t, o, o.messages(kind), func(at accel.Ptr) ([]float64, error) {
 						worst, err := k.combined(o, kind, at)
 						return []float64{worst}, err

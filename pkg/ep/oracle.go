@@ -153,6 +153,19 @@ func (o *oracle) transform(v *Verdict, rx *Received, i, token int) workload.Affi
 	return weighted(experts, parts)
 }
 
+// constants are what makes constant rows of those that arrived.
+func (o *oracle) constants(rx *Received) []workload.Affine {
+	by := make([]workload.Affine, rx.rows())
+	for i := range by {
+		n := o.rank
+		if o.Receive == TokenExpert {
+			n = int(max(rx.Expert[i], 0))
+		}
+		by[i] = constantOf(int32(n))
+	}
+	return by
+}
+
 func (o *oracle) here(expert int32) bool {
 	return expert >= 0 && int(expert) < o.trace.Experts && o.trace.ExpertRank(expert) == o.rank
 }

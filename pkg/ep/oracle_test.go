@@ -90,7 +90,7 @@ func arrived(o *oracle) *arrival {
 // returned is what combine must return for the tokens of rank 1.
 func returned(o *oracle) (out []uint16) {
 	for token := o.trace.First[1]; token < o.trace.First[2]; token++ {
-		for _, v := range o.combined(token, o.transformed()) {
+		for _, v := range o.combined(token, o.messages(transformed)) {
 			out = append(out, numeric.BF16(v))
 		}
 	}

@@ -12,7 +12,8 @@ import (
 // works on what the ones before it left, and leaves its own result.
 type remains struct {
 	handle   Handle
-	staged   Staged // nil: nothing was staged since the window began
+	staged   Staged   // nil: nothing was staged since the window began
+	rows     messages // that are staged, unless StageRows wrote others
 	out      accel.Ptr
 	combined bool // out is the combine of the last dispatch
 }
@@ -52,6 +53,7 @@ func (m *run) dispatch() (err error) {
 
 // stage stages what the last dispatch delivered, each row as it is.
 func (m *run) stage() (err error) {
+	m.left.rows = asReceived
 	m.left.staged, err = m.adapter.Stage(m.left.handle)
 	return err
 }
@@ -83,6 +85,22 @@ func (m *run) roundtrip() steps {
 // pair is a whole untimed dispatch, stage and combine, synchronised.
 func (m *run) pair() error {
 	return steps{m.dispatch, m.stage, m.combine, m.device.Synchronize}.do()
+}
+
+// hoist is the untimed pair whose staged rows the pairs behind it reuse. A library may
+// place the rows of each dispatch in another order, so that the rows it stages are the same
+// in every place where an expert's, or a rank's, may stand: what combine returns of them
+// can be judged.
+func (m *run) hoist(p *point) error {
+	received, err := m.inspected()
+	if err != nil {
+		return err
+	}
+	o := &p.oracle
+	stage := m.stageRows(m.transform(o, received, o.constants(received)))
+	err = steps{stage, m.combine, m.device.Synchronize}.do()
+	m.left.rows = constant
+	return err
 }
 
 // inspected is an untimed dispatch, synchronised; it returns what was delivered.

@@ -114,7 +114,7 @@ func (m *run) replayWindow(p *point, component string, trial int) (err error) {
 	}
 	m.left = remains{}
 	if m.d.Hoisted() {
-		if err := m.pair(); err != nil {
+		if err := m.hoist(p); err != nil {
 			return err
 		}
 	}
@@ -155,21 +155,21 @@ func (m *run) replayWindow(p *point, component string, trial int) (err error) {
 
 // judgeReplays judges one launch more, and one with other inputs in the same memory.
 func (m *run) judgeReplays(p *point, when string, g accel.Graph) error {
-	if err := m.judgeReplay(p, when, g, &p.oracle, true); err != nil {
+	if err := m.judgeReplay(p, when, g, &p.oracle); err != nil {
 		return err
 	}
 	if err := m.send(p, p.changed); err != nil {
 		return err
 	}
-	if err := m.judgeReplay(p, changed(when), g, &p.changed, !m.d.Hoisted()); err != nil { // what is hoisted was staged of the first inputs
+	if err := m.judgeReplay(p, changed(when), g, &p.changed); err != nil {
 		return err
 	}
 	return m.send(p, p.oracle)
 }
 
-// judgeReplay judges a launch with the inputs of o: what arrived and, if output, what
-// combine returned.
-func (m *run) judgeReplay(p *point, when string, g accel.Graph, o *oracle, output bool) error {
+// judgeReplay judges a launch with the inputs of o: what arrived and what combine
+// returned.
+func (m *run) judgeReplay(p *point, when string, g accel.Graph, o *oracle) error {
 	if err := m.replayOverNaN(p, g); err != nil {
 		return err
 	}
@@ -181,10 +181,8 @@ func (m *run) judgeReplay(p *point, when string, g accel.Graph, o *oracle, outpu
 	if err != nil {
 		return err
 	}
-	if output {
-		if err := o.combinedValues(m.data, &v, m.left.out, asReceived); err != nil {
-			return err
-		}
+	if err := o.combinedValues(m.data, &v, m.left.out, m.left.rows); err != nil {
+		return err
 	}
 	return m.emitVerdict(p, when, v)
 }

@@ -13,13 +13,13 @@ type window struct{ pre, op, post steps }
 
 // window returns the window of a component, after the untimed work that it
 // does once for all its samples.
-func (m *run) window(component string) (w window, err error) {
+func (m *run) window(p *point, component string) (w window, err error) {
 	m.left = remains{}
 	switch component {
 	case compRoundtrip:
 		w.op = m.roundtrip()
 		if m.d.Hoisted() {
-			err = m.pair()
+			err = m.hoist(p)
 		}
 	case compDispatch:
 		w.op = steps{m.dispatch}
@@ -55,7 +55,7 @@ func (m *run) fresh(p *point, component string) ([]float64, error) {
 	if err := m.warmUp(p, component == compStage); err != nil {
 		return nil, err
 	}
-	w, err := m.window(component)
+	w, err := m.window(p, component)
 	if err != nil {
 		return nil, err
 	}
@@ -90,7 +90,7 @@ func (m *run) chains(p *point, trial int) (r chainRecord, left Verdict, err erro
 	var stage steps
 	if !m.d.Hoisted() {
 		stage = steps{m.stage}
-	} else if err := m.pair(); err != nil {
+	} else if err := m.hoist(p); err != nil {
 		return r, left, err
 	}
 	n := m.block.Timing.ChainItersPerTrial
@@ -193,5 +193,5 @@ func (m *run) judgeChainEnd(p *point, trial int) (v Verdict, err error) {
 	if _, v, err = p.oracle.received(m.data, received); err != nil {
 		return v, err
 	}
-	return v, p.oracle.combinedValues(m.data, &v, m.left.out, asReceived)
+	return v, p.oracle.combinedValues(m.data, &v, m.left.out, m.left.rows)
 }

@@ -152,11 +152,11 @@ func TestFreshWindows(t *testing.T) {
 		{"fresh", compRoundtrip, bound + each + "|DSC|.|DSC|."},
 		{"fresh", compDispatch, bound + each + "|D|.SC.|D|.SC."},
 		{"fresh", compCombine, bound + each + "DS|C|.DS|C|."},
-		{"reusable hoisted", compRoundtrip, bound + reuse + "DSC." + "|DC1|.|DC1|."},
+		{"reusable hoisted", compRoundtrip, bound + reuse + "D.IRC." + "|DC1|.|DC1|."},
 		{"reusable hoisted", compDispatch, bound + reuse + "|D|.|D|."},
 		{"reusable hoisted", compCombine, bound + reuse + "DS." + "|C|.|C|."},
 		{"reusable hoisted", compStage, bound + each + "D|S|.D|S|."},
-		{"fresh hoisted", compRoundtrip, bound + reuse + "DSC." + "|DC1|.|DC1|."},
+		{"fresh hoisted", compRoundtrip, bound + reuse + "D.IRC." + "|DC1|.|DC1|."},
 		{"fresh hoisted", compDispatch, bound + reuse + "|D|.SC.|D|.SC."},
 		{"fresh hoisted", compCombine, bound + reuse + "DS|C|.DS|C|."},
 		{"fresh hoisted", compStage, bound + each + "D|S|.C.D|S|.C."},
@@ -179,7 +179,7 @@ func TestChains(t *testing.T) {
 	for _, c := range []struct{ form, want string }{
 		{"reusable", "B" + "DSC.DSC.DSC." + "|D|S|C|" + "|D|S|C|" + "|D|S|C|." + "|DSC|" + "|DSC|" + "|DSC|" + "D.ISC." + "DSC."},
 		{"fresh", "B" + "DSC.DSC.DSC." + "|D|S|C|" + "|D|S|C|" + "|D|S|C|." + "|DSC|" + "|DSC|" + "|DSC|" + "D.ISC." + "DSC."},
-		{"reusable hoisted", "B" + "DSC.DC0.DC0." + "DSC." + "|D||C1|" + "|D||C1|" + "|D||C1|." + "|DC1|" + "|DC1|" + "|DC1|" + "D.ISC." + "DSC."},
+		{"reusable hoisted", "B" + "DSC.DC0.DC0." + "D.IRC." + "|D||C1|" + "|D||C1|" + "|D||C1|." + "|DC1|" + "|DC1|" + "|DC1|" + "D.ISC." + "DSC."},
 		{"reusable staged in pair", "B" + "DSC.DSC.DSC." + "|D|S|C|" + "|D|S|C|" + "|D|S|C|." + "|DSC|" + "|DSC|" + "|DSC|" + "D.ISC." + "DSC."},
 	} {
 		t.Run(c.form, func(t *testing.T) {

@@ -103,6 +103,7 @@ typedef struct handle {
 	struct row *rows;      // by place in what is received
 	int *counts, total;    // of each local expert, and rows in all
 	int *filled;           // rows of each block
+	uint32_t random;       // decides the order of rows in low latency
 } *handle_t;
 
 // ---- tensors ---------------------------------------------------------------
@@ -381,10 +382,26 @@ static void place_row(const struct work *w, int at, struct row from) {
 	}
 }
 
+// Low latency places the rows of a block in another order at each dispatch, which atomic
+// counters decide in the real library.
+static void mix_rows(handle_t h) {
+	for (int block = 0; block < h->blocks; block++) {
+		struct row *rows = h->rows + (size_t)block * h->capacity;
+		for (int i = h->filled[block] - 1; i > 0; i--) {
+			h->random = h->random * 1664525 + 1013904223;
+			int other = (int)((h->random >> 16) % (uint32_t)(i + 1));
+			struct row moved = rows[i];
+			rows[i] = rows[other];
+			rows[other] = moved;
+		}
+	}
+}
+
 static void place_rows(void *arg) {
 	struct work *w = arg;
 	handle_t h = w->h;
 	int first = -1;
+	if (h->group->config.algorithm == LowLatency) mix_rows(h);
 	for (int block = 0; block < h->blocks; block++)
 		for (int i = 0; i < h->filled[block] && !w->skip; i++) {
 			int at = block * h->capacity + i;

@@ -7,7 +7,7 @@ import os
 from ctypes import c_float, c_int32, c_int64
 
 import torch
-from standin import address, cast, copy, group_of, place, read, total, write
+from standin import address, cast, copy, group_of, mixed, place, read, total, write
 
 HIDDEN = (2048, 2560, 3072, 4096, 5120, 6144, 7168, 8192)
 
@@ -232,14 +232,13 @@ class Buffer:
         count = torch.empty((local,), dtype=torch.int32, device="cuda")
         src_info = torch.empty((local, world * cap), dtype=torch.int32, device="cuda")
         layout_range = torch.empty((local, world), dtype=torch.int64, device="cuda")
-        counts, sources, ranges = [], [0] * (local * world * cap), []
+        counts, sources, ranges = [], [0] * (local * world * cap), [0] * (local * world)
         for e in range(local):
             n = 0
-            for r, (_, ids, at) in enumerate(peers):
+            for r in mixed(range(world)):
+                _, ids, at = peers[r]
                 begin = n
-                for i, expert in enumerate(ids):
-                    if expert != me * local + e:
-                        continue
+                for i in mixed(i for i, expert in enumerate(ids) if expert == me * local + e):
                     row, slot = torch.mapped(at) + i // topk * 2 * hidden, e * world * cap + n
                     if use_fp8:
                         corner = torch.mapped(torch.locate(scales.data_ptr())) + 4 * (e * world * cap * (hidden // 128) + n)
@@ -248,7 +247,7 @@ class Buffer:
                         copy(address(recv) + slot * 2 * hidden, row, 2 * hidden)
                     sources[slot] = i // topk
                     n += 1
-                ranges.append(begin << 32 | n - begin)
+                ranges[e * world + r] = begin << 32 | n - begin
             counts.append(n)
         write(c_int32, count, counts)
         write(c_int32, src_info, sources)

@@ -27,7 +27,7 @@ type EPFlags struct {
 	mode, precision       string
 	phase, routing        string
 	sampling, timing      string
-	layout                string
+	layout, contract      string
 	ranks                 int
 }
 
@@ -44,6 +44,7 @@ func NewEPFlags(fs *pflag.FlagSet) (*EPFlags, []Group) {
 	g.StringVar(&f.mode, "mode", vocab.ModeNormal, "use `MODE` of the backend: normal or low-latency")
 	g.StringVar(&f.layout, "layout", "", "arrange received rows by `LAYOUT`: expert-major, rank-major or rank-major-zc; default: the first that the backend has in the mode")
 	g.StringVar(&f.precision, "precision", "bf16", "dispatch in `PRECISION`: bf16 or fp8")
+	g.StringVar(&f.contract, "contract", vocab.ContractLayout, "time dispatches by `CONTRACT`: layout-and-dispatch-v1, or cached-layout, which reuses the layout of an earlier dispatch")
 	g.StringVar(&f.phase, "phase", vocab.PhaseDecode, "record `PHASE` in documents: decode or prefill")
 	g.StringVar(&f.routing, "routing", "uniform", "let tokens choose experts by `RULE`, or file:PATH: the expert ids of a token a line")
 	how := newGroup("How it is measured, and output")
@@ -74,6 +75,7 @@ func (f *EPFlags) Plan(cat *catalog.Catalog, be *catalog.Backend, world int) (pl
 		{"mode", f.mode, vocab.EPModes()},
 		{"precision", f.precision, vocab.Precisions()},
 		{"phase", f.phase, vocab.Phases()},
+		{"contract", f.contract, vocab.Contracts()},
 		{"timing mode", f.timing, vocab.EPTimingModes()},
 		{"layout", cmp.Or(f.layout, vocab.ExpertMajor), vocab.Layouts()},
 		{"sampling profile", f.sampling, cat.Words("sampling")},
@@ -119,7 +121,7 @@ func (f *EPFlags) Plan(cat *catalog.Catalog, be *catalog.Backend, world int) (pl
 		block.TimingMode = f.timing
 	}
 	d.Cases = []plan.Case{{
-		Family: plan.FamilyEP, Precision: f.precision, Sampling: f.sampling, Contract: vocab.ContractLayout,
+		Family: plan.FamilyEP, Precision: f.precision, Sampling: f.sampling, Contract: f.contract,
 		Block: &block,
 	}}
 	return d, nil
@@ -188,8 +190,13 @@ func (p *EPReport) Add(d *result.EPDocument) {
 // PrintEP prints a document, one line a rung.
 func PrintEP(w io.Writer, d *result.EPDocument) {
 	c := &d.Identity.Case
+	how := []string{c.EP().Mode, c.EP().Layout, c.EP().TimingMode}
+	if c.Contract != vocab.ContractLayout {
+		how = append(how, c.Contract)
+	}
+	how = slices.DeleteFunc(how, func(s string) bool { return s == "" })
 	fmt.Fprintf(w, "# %s %s %s, %s: hidden %d topk %d experts %d, %d ranks on %s\n",
-		c.EP().Workload, strings.Join(strings.Fields(c.EP().Mode+" "+c.EP().Layout+" "+c.EP().TimingMode), " "), c.Precision, c.EP().Routing, c.EP().Hidden, c.EP().TopK, c.EP().Experts, c.World, foreign.Line(d.Topology.DeviceProduct))
+		c.EP().Workload, strings.Join(how, " "), c.Precision, c.EP().Routing, c.EP().Hidden, c.EP().TopK, c.EP().Experts, c.World, foreign.Line(d.Topology.DeviceProduct))
 	s := d.Measurement.Sampling
 	fmt.Fprintf(w, "# sampling %s: %d samples of each component, slowest rank of each\n", s.Profile, s.SamplesPerComponent)
 	fmt.Fprintf(w, "# GB/s: logical bytes of a roundtrip, of one rank, at its p50\n#\n")

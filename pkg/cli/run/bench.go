@@ -105,7 +105,7 @@ and after the timing, and after the last windows and chains, also with changed i
 	flags, groups := bench.NewEPFlags(cmd.Flags())
 	cmd.RunE = func(c *cobra.Command, _ []string) error { return benchEP(c, s, flags) }
 	cmd.SetUsageFunc(usage(groups))
-	complete(cmd, map[string][]string{"mode": vocab.EPModes(), "precision": vocab.Precisions(), "phase": vocab.Phases()})
+	complete(cmd, map[string][]string{"mode": vocab.EPModes(), "precision": vocab.Precisions(), "phase": vocab.Phases(), "contract": vocab.Contracts()})
 	return cmd
 }
 

@@ -383,6 +383,9 @@ func TestBenchEP(t *testing.T) {
 	require.Equal(t, "local-host-tiny-low-latency-decode-ep2-zipf-fp8", r.CaseID)
 	require.Len(t, r.Measurement.Rows, 2)
 
+	stdout, _ = onHost(t, append(args, "--contract", "cached-layout")...)
+	require.Contains(t, stdout, "\n# tiny normal cached-layout bf16, uniform: ")
+
 	env := map[string]string{rank.FaultVariable: "case=*,rank=1,kind=flip-bit"}
 	t.Setenv("TMPDIR", t.TempDir())
 	code, stdout, _ := cxrun(t, env, append([]string{"bench", "--backend", "host"}, args...)...)

@@ -6,7 +6,7 @@ import os
 from ctypes import c_float, c_int32, c_int64
 
 import torch
-from standin import SLOT, address, copy, place, read, total, write
+from standin import SLOT, address, copy, mixed, place, read, total, write
 
 from mori import shmem
 
@@ -75,6 +75,7 @@ class EpDispatchCombineOp:
         sources = []
         for r, (n, ids, *_) in enumerate(peers):
             sources += [(r, t) for t in range(n) if any(e // local == me for e in ids[t * topk : (t + 1) * topk])]
+        sources = mixed(sources)
         out = self.memory.view(self.rows * 2 * hidden)[: self.rows * hidden * input.element_size()].view(input.dtype).view(self.rows, hidden)
         size = hidden * input.element_size()
         all_ids, all_weights = [], []
