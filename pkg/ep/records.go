@@ -135,6 +135,9 @@ type chainRecord struct {
 	Combine       []float64 `json:"combine_us"`
 	Pair          []float64 `json:"pair_us"`
 	StartToStart  []float64 `json:"start_to_start_us"` // one fewer
-	OutputPassed  *bool     `json:"output_passed"`
-	OutputError   *float64  `json:"output_error"` // null too where it is not finite
+	// Enqueue is the host's time for one pair of the chain: to enqueue it, or to capture it,
+	// and to wait where a dispatch waits. Earlier versions lack it.
+	Enqueue      float64  `json:"enqueue_us,omitempty"`
+	OutputPassed *bool    `json:"output_passed"`
+	OutputError  *float64 `json:"output_error"` // null too where it is not finite
 }

@@ -50,8 +50,16 @@ func (m *run) mark(e accel.Event) func() error {
 // fresh takes the samples of one component of one rung in one trial. Nothing
 // synchronises between pre and the start event: the stream's order keeps pre out of
 // the window already, and a synchronise would put the launch of op into it and pull
-// the ranks apart.
-func (m *run) fresh(p *point, component string) ([]float64, error) {
+// the ranks apart. So would garbage collection between the warm-up and the first sample.
+func (m *run) fresh(p *point, component string) (us []float64, err error) {
+	err = quietly(func() error {
+		us, err = m.samples(p, component)
+		return err
+	})
+	return us, err
+}
+
+func (m *run) samples(p *point, component string) ([]float64, error) {
 	if err := m.warmUp(p, component == compStage); err != nil {
 		return nil, err
 	}
@@ -62,20 +70,18 @@ func (m *run) fresh(p *point, component string) ([]float64, error) {
 	sample := slices.Concat(w.pre, steps{m.mark(m.start)}, w.op, steps{m.mark(m.end), m.device.Synchronize})
 	us := make([]float64, m.block.Timing.ItersPerTrial)
 	m.began = time.Now().UTC()
-	return us, quietly(func() (err error) {
-		for i := range us {
-			if err := sample.do(); err != nil {
-				return err
-			}
-			if us[i], err = m.device.Elapsed(m.start, m.end); err != nil {
-				return err
-			}
-			if err := w.post.do(); err != nil {
-				return err
-			}
+	for i := range us {
+		if err := sample.do(); err != nil {
+			return us, err
 		}
-		return nil
-	})
+		if us[i], err = m.device.Elapsed(m.start, m.end); err != nil {
+			return us, err
+		}
+		if err := w.post.do(); err != nil {
+			return us, err
+		}
+	}
+	return us, nil
 }
 
 // chains runs the two sibling chains of one rung and one drained pair. Each chain
@@ -111,11 +117,13 @@ func (m *run) chains(p *point, trial int) (r chainRecord, left Verdict, err erro
 	}
 	chain := func(pair, last steps) error {
 		pairs := func() error {
+			began := time.Now()
 			for i = range n {
 				if err := pair.do(); err != nil {
 					return err
 				}
 			}
+			r.Enqueue = float64(time.Since(began)) / float64(n) / float64(time.Microsecond)
 			return nil
 		}
 		if m.d.Replayed {
