@@ -199,7 +199,7 @@ func Transfer(c plan.Case, a result.Attempt) *result.TransferDocument {
 		bytes := float64(r.ReqBytes) * float64(r.Batch)
 		ms := 1 + bytes/1e7
 		r.DescsMerged, r.Complete, r.Verify = r.Descs, true, verify
-		r.Latency, r.Request, r.GBps = samples(ms, n), samples(ms, n*r.Batch), bytes/ms/1e6
+		r.Latency, r.Request, r.GBps, r.GBpsPrepared = samples(ms, n), samples(ms, n*r.Batch), bytes/ms/1e6, bytes/ms/1e6
 		m.Rows = append(m.Rows, r)
 	}
 	m.Lane, m.CheckedBy = t.Mode, "host"

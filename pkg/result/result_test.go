@@ -397,3 +397,19 @@ func TestNewSaysWhoAndWhen(t *testing.T) {
 	require.Nil(t, h.Provenance.SourceSHA)
 	require.Equal(t, "1", *h.Identity.AllocationFactors.RunAttempt)
 }
+
+// The names under which newer readers look for a figure of a transfer say what the older
+// names say.
+func TestFieldsOfTransfersAgree(t *testing.T) {
+	for name, damage := range map[string]func(*result.TransferDocument){
+		"gbps_p50_incl_prep is":       func(d *result.TransferDocument) { d.Measurement.Rows[0].GBpsPrepared *= 2 },
+		"row_bytes is not page_bytes": func(d *result.TransferDocument) { d.Measurement.Rows[0].RowBytes = new(int64) },
+		"workload is not that":        func(d *result.TransferDocument) { d.Workload.RowBytes++ },
+	} {
+		d := resulttest.Transfer(resulttest.TransferCase(), resulttest.Attempt())
+		require.NoError(t, result.Validate(d))
+		require.NotZero(t, d.Workload.RowBytes)
+		damage(d)
+		require.ErrorContains(t, result.Validate(d), name)
+	}
+}

@@ -23,6 +23,9 @@ type TransferWorkload struct {
 	Ops            plan.Words  `json:"ops"`
 	Seed           uint64      `json:"seed"`
 	MaxBurstTokens int         `json:"max_burst_tokens"`
+	// RowBytes is the largest entry of the cache in bytes, which a page holds at least. Older
+	// documents lack it.
+	RowBytes int64 `json:"row_bytes,omitempty"`
 	// Dropped lists the points of the grid that exceed a limit of the case.
 	Dropped []DroppedPoint `json:"dropped"`
 }
@@ -141,7 +144,9 @@ type TransferRow struct {
 	// PageTokens and PageBytes, the bytes of the largest block, are null in bulk rows.
 	PageTokens *int   `json:"page_tokens"`
 	PageBytes  *int64 `json:"page_bytes"`
-	Layers     int    `json:"layers"`
+	// RowBytes is PageBytes as newer readers know it. Bulk rows and older documents lack it.
+	RowBytes *int64 `json:"row_bytes,omitempty"`
+	Layers   int    `json:"layers"`
 	// Descs is the blocks of one request, and DescsMerged what is left of them when those
 	// that follow each other on both sides are merged.
 	Descs       int    `json:"descs"`
@@ -157,9 +162,12 @@ type TransferRow struct {
 	// Parts are medians of parts of a burst, each summed over its requests.
 	Parts TransferParts `json:"parts_ms"`
 	// GBps is req_bytes x batch at the median latency.
-	GBps     float64        `json:"gbps_p50"`
-	Complete bool           `json:"complete"` // false: the case ended before all samples were taken
-	Verify   TransferVerify `json:"verify"`
+	GBps float64 `json:"gbps_p50"`
+	// GBpsPrepared is the same with the time of making handles, which is part of the latency:
+	// it is GBps. Older documents lack it.
+	GBpsPrepared float64        `json:"gbps_p50_incl_prep,omitempty"`
+	Complete     bool           `json:"complete"` // false: the case ended before all samples were taken
+	Verify       TransferVerify `json:"verify"`
 }
 
 // TransferParts are parts of a burst.

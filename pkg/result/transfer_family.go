@@ -48,7 +48,7 @@ func newTransfer(head Envelope) Document {
 		Envelope: head,
 		Workload: TransferWorkload{
 			Preset: t.Workload, ISLLadder: t.ISLLadder, PageTokens: t.PageTokens, BatchSizes: t.BatchSizes, Ops: t.Ops,
-			Seed: t.Seed, MaxBurstTokens: plan.MaxBurstTokens, Dropped: []DroppedPoint{},
+			Seed: t.Seed, MaxBurstTokens: plan.MaxBurstTokens, RowBytes: rowBytes(t), Dropped: []DroppedPoint{},
 		},
 		Measurement: TransferMeasurement{
 			PayloadUnit: payloadRequests, Rows: []TransferRow{}, Points: []TransferPoints{}, PoolBudget: t.PoolBudget,
@@ -61,6 +61,14 @@ func newTransfer(head Envelope) Document {
 		d.Drop(p, ReasonRefused.With("over a limit of the case"))
 	}
 	return d
+}
+
+// rowBytes is the size of the largest entry of a cache.
+func rowBytes(t *plan.Transfer) (largest int64) {
+	for _, e := range t.Entries {
+		largest = max(largest, e.Bytes)
+	}
+	return largest
 }
 
 // Drop records a point that is not measured.
@@ -95,7 +103,7 @@ func checkTransfer(p *Problems, doc Document) {
 		"measurement or workload has a null list")
 	p.Check(m.Sampling == TransferSampling{t.Timing.Warmup, t.Timing.Reps, t.Timing.Trials}, "measurement.sampling is not the timing of the case")
 	p.Check(w.Preset == t.Workload && w.Seed == t.Seed && slices.Equal(w.ISLLadder, t.ISLLadder) && slices.Equal(w.PageTokens, t.PageTokens) &&
-		slices.Equal(w.BatchSizes, t.BatchSizes) && slices.Equal(w.Ops, t.Ops), "workload is not that of the case")
+		slices.Equal(w.BatchSizes, t.BatchSizes) && slices.Equal(w.Ops, t.Ops) && (w.RowBytes == 0 || w.RowBytes == rowBytes(t)), "workload is not that of the case")
 	for i, x := range w.Dropped {
 		if err := x.Reason.Check(); err != nil {
 			p.Add("workload.dropped[%d]: %w", i, err)
@@ -181,7 +189,7 @@ func AskedRows(t *plan.Transfer, points []plan.Point) (rows []TransferRow) {
 				largest = max(largest, size)
 			}
 			rows = append(rows, TransferRow{
-				Kind: vocab.KindPaged, Preset: t.Workload, ISL: p.ISL, PageTokens: &p.Page, PageBytes: &largest, Layers: t.Layers,
+				Kind: vocab.KindPaged, Preset: t.Workload, ISL: p.ISL, PageTokens: &p.Page, PageBytes: &largest, RowBytes: &largest, Layers: t.Layers,
 				Descs: blocks, ReqBytes: bytes, Batch: p.Batch, Op: op,
 			})
 		}
@@ -202,12 +210,14 @@ func (p *Problems) transferRow(t *plan.Transfer, r *TransferRow) {
 	} else {
 		p.Check(r.PageTokens == nil && r.PageBytes == nil && r.Batch == 1 && r.Descs == 1, "%s: a bulk row has one block and no pages", at)
 	}
+	p.Check(r.RowBytes == nil || r.PageBytes != nil && *r.RowBytes == *r.PageBytes, "%s: row_bytes is not page_bytes", at)
 	p.Check(r.DescsMerged > 0 && r.DescsMerged <= r.Descs, "%s: descs_merged is %d of %d", at, r.DescsMerged, r.Descs)
 	p.burst(at+".latency_ms", r.Latency, t.Timing.Reps*t.Timing.Trials, r.Complete)
 	p.burst(at+".request_ms", r.Request, r.Batch*t.Timing.Reps*t.Timing.Trials, r.Complete)
 	if r.Latency.P50 > 0 {
 		want := float64(r.ReqBytes) * float64(r.Batch) / r.Latency.P50 / 1e6
 		p.Check(math.Abs(r.GBps-want) <= 0.01+0.001*want, "%s: gbps_p50 is %v, bytes and latency make %v", at, r.GBps, want)
+		p.Check(r.GBpsPrepared == 0 || r.GBpsPrepared == r.GBps, "%s: gbps_p50_incl_prep is %v, and the latency of gbps_p50 %v includes it", at, r.GBpsPrepared, r.GBps)
 	}
 	p.verdict(at+".verify", &r.Verify)
 }

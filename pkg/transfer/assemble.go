@@ -174,6 +174,7 @@ func (a assembly) rows() error {
 		row.Parts = result.TransferParts{Prepare: median(all.Prepare), Post: median(all.Post), Wait: max(0, median(waits)), Release: median(all.Release)}
 		if row.Latency.P50 > 0 {
 			row.GBps = round(float64(row.ReqBytes)*float64(row.Batch)/row.Latency.P50/1e6, 2)
+			row.GBpsPrepared = row.GBps
 		}
 		expected := 0
 		for n := range a.block.Timing.Trials {

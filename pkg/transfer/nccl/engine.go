@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 
 	"github.com/collectivex/collectivex/pkg/accel"
 	"github.com/collectivex/collectivex/pkg/gpurank"
@@ -32,6 +33,9 @@ func Open(kind nccl.Kind) rank.Opener {
 		if err := library.Need("ncclSend", "ncclRecv"); err != nil {
 			return nil, errors.Join(gpurank.NCCLError(err), gpu.Close())
 		}
+		if os.Getenv(disableP2P) == "1" {
+			return nil, errors.Join(rank.Refused("%s=1 keeps the library from lane %s: unset it", disableP2P, vocab.LanePeer), gpu.Close())
+		}
 		end, err := device.NewEnd(ctx, s, gpu)
 		if err != nil {
 			return nil, errors.Join(err, gpu.Close())
@@ -39,6 +43,9 @@ func Open(kind nccl.Kind) rank.Opener {
 		return end.Runner(&engine{End: end, library: library}, gpurank.LibraryOf(library), true), nil
 	}
 }
+
+// disableP2P makes the library copy through host memory.
+const disableP2P = "NCCL_P2P_DISABLE"
 
 // engine is one rank's end.
 type engine struct {

@@ -103,14 +103,19 @@ func TestRefused(t *testing.T) {
 		hide   []string
 		faults string
 		lane   string
+		env    string
 		reason result.Code
 	}{
-		"no point-to-point operations": {hide: []string{"ncclSend"}, lane: vocab.LanePeer, reason: result.ReasonNoSymbol},
-		"another lane":                 {lane: vocab.LaneSharedMemory, reason: result.ReasonRefused},
-		"a fault without effect":       {faults: "rank=0,kind=" + transfer.FaultStale, lane: vocab.LanePeer, reason: result.ReasonRefused},
+		"a library that may not use the lane": {env: "NCCL_P2P_DISABLE", lane: vocab.LanePeer, reason: result.ReasonRefused},
+		"no point-to-point operations":        {hide: []string{"ncclSend"}, lane: vocab.LanePeer, reason: result.ReasonNoSymbol},
+		"another lane":                        {lane: vocab.LaneSharedMemory, reason: result.ReasonRefused},
+		"a fault without effect":              {faults: "rank=0,kind=" + transfer.FaultStale, lane: vocab.LanePeer, reason: result.ReasonRefused},
 	} {
 		t.Run(name, func(t *testing.T) {
 			setUp(t)
+			if tc.env != "" {
+				t.Setenv(tc.env, "1")
+			}
 			if tc.hide != nil {
 				t.Setenv("CX_NCCL_LIB", fakes.Variant{Hide: tc.hide}.Build(t))
 			}
