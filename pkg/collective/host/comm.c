@@ -23,6 +23,10 @@
 #include "reduce.h"
 
 #define LOOK_NS 50000000L // between two looks whether the others live
+#define NAP_NS 50000L // of a rank that nobody wakes
+#define SLOW_YIELD_NS 1000000L // a yield that takes longer gave the processor to other programs
+#define SLEEPS 20 // after such a yield, before the next one
+#define CROWD_SLEEPS 1000
 
 int64_t cx_control_bytes(int world) {
 	size_t n = (size_t)world;
@@ -106,8 +110,9 @@ static int look(cx_comm *c, int64_t now, int64_t *next, int *culprit) {
 }
 
 // Sleeps, for a while at most, unless the flag differs from what was seen of it.
+// Whoever raises a flag wakes only ranks that share processors.
 static void sleep_on(cx_comm *c, flag *f, _Atomic uint32_t *sleepers, uint32_t seen) {
-	static const struct timespec timeout = {.tv_nsec = LOOK_NS};
+	const struct timespec timeout = {.tv_nsec = c->crowded ? LOOK_NS : NAP_NS};
 	atomic_fetch_add(sleepers, 1);
 	if (atomic_load(f) == seen && !atomic_load(&c->control->aborted)) futex(f, FUTEX_WAIT, seen, &timeout);
 	atomic_fetch_sub(sleepers, 1);
@@ -117,16 +122,14 @@ int cx_rest(cx_comm *c, waiting *w, flag *f, _Atomic uint32_t *sleepers, uint32_
 	int64_t now = now_ns();
 	int rc = look(c, now, &w->look, culprit);
 	if (rc != CX_OK) return rc;
-	if (!c->crowded) {
-		sched_yield();
-	} else if (c->sleeps || w->yields == CROWD_YIELDS) {
+	if (c->sleeps || (c->crowded && w->yields == CROWD_YIELDS)) {
 		sleep_on(c, f, sleepers, seen);
 		if (c->sleeps) c->sleeps--;
-	} else {
-		sched_yield();
-		w->yields++;
-		if (now_ns() - now > SLOW_YIELD_NS) c->sleeps = SLOW_YIELD_SLEEPS;
+		return CX_OK;
 	}
+	sched_yield();
+	if (c->crowded) w->yields++;
+	if (now_ns() - now > SLOW_YIELD_NS) c->sleeps = c->crowded ? CROWD_SLEEPS : SLEEPS;
 	return CX_OK;
 }
 

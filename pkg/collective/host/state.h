@@ -14,8 +14,6 @@
 #define SPINS 2000 // looks before a rank with its own processor yields it
 #define CROWD_SPINS 20
 #define CROWD_YIELDS 20
-#define SLOW_YIELD_NS 1000000L // a yield that takes longer gave the processor to other programs
-#define SLOW_YIELD_SLEEPS 1000  // sleeps without a yield before them, after a slow yield
 
 // A value that one rank raises and others wait for.
 typedef _Atomic uint32_t flag;
@@ -86,9 +84,9 @@ typedef struct {
 } waiting;
 
 // Gives the processor away for a moment, unless the flag differs from what was seen of
-// it. A rank with its own processor yields. One that shares its processor sleeps after
-// some yields, and at once after a slow yield: beside busy programs each yield costs a
-// turn of all of them. Returns CX_OK, or why the operation has to end.
+// it. A rank with its own processor yields; one that shares its processor sleeps after
+// some yields. Beside busy programs a yield costs a turn of all of them: after a slow
+// one, both sleep some times first. Returns CX_OK, or why the operation has to end.
 int cx_rest(cx_comm *c, waiting *w, flag *f, _Atomic uint32_t *sleepers, uint32_t seen, int *culprit);
 
 // Copies bytes, past the caches where two of the parts do not fit in.
