@@ -53,6 +53,7 @@ func NewEPFlags(fs *pflag.FlagSet) (*EPFlags, []Group) {
 	g.StringVar(&f.Backend, "backend", Auto, "use backend `NAME`; auto uses one that can run on the GPUs here, otherwise host")
 	g.StringVar(&f.timing, "timing-mode", vocab.Eager, "time operations in `MODE`: eager, or graph, which captures and replays them")
 	g.StringVar(&f.sampling, "sampling", "quick-v1", "take the numbers of samples from `PROFILE`")
+	f.timeLimit(how)
 	f.Output.flags(how)
 	f.Definitions.AddFlag(g)
 	groups := []Group{shape, how}
@@ -67,7 +68,7 @@ func (f *EPFlags) Ranks() int { return f.ranks }
 
 // Plan is the measurement with a backend on a world of ranks.
 func (f *EPFlags) Plan(cat *catalog.Catalog, be *catalog.Backend, world int) (planner.Direct, error) {
-	d := planner.Direct{Suite: Name, Backend: be.Name, World: world, Repeats: 1}
+	d := planner.Direct{Suite: Name, Backend: be.Name, World: world, Repeats: 1, Budget: f.Timeout}
 	for _, name := range []struct {
 		what, got string
 		names     []string

@@ -36,12 +36,16 @@ type Output struct {
 	File        string // the JSON goes there too
 	Out         string // documents and samples are kept here
 	Backend     string
+	Timeout     int // seconds that a case may take; 0 is what fits its sizes
 	Definitions cli.Definitions
 	set         func(name string) bool // whether a flag was given
 }
 
-// Refuse refuses names that are given and empty.
+// Refuse refuses names that are given and empty, and a negative time limit.
 func (o *Output) Refuse() error {
+	if o.Timeout < 0 {
+		return cli.UsageError("-T: want 0 or more seconds")
+	}
 	for flag, name := range map[string]string{"output_file": o.File, "out": o.Out} {
 		if name == "" && o.set(flag) {
 			return cli.UsageError("--%s is empty: give a name, or leave the flag out", flag)
@@ -55,6 +59,10 @@ func (o *Output) flags(g Group) {
 	g.Flags.BoolVar(&o.JSON, "json", false, "write JSON, and nothing else, to standard output")
 	g.Flags.StringVarP(&o.File, "output_file", "J", "", "write the JSON to `FILE` as well")
 	g.Flags.StringVar(&o.Out, "out", "", "keep plan, documents and samples in `DIR`, which must not have a run yet")
+}
+
+func (o *Output) timeLimit(g Group) {
+	g.Flags.IntVarP(&o.Timeout, "timeout", "T", 0, "stop a case after `SECONDS`; 0 chooses a limit from its sizes")
 }
 
 // Flags are the flags of a collective measurement, as they were given.
@@ -74,7 +82,6 @@ type Flags struct {
 	cpuTime, average, perIter   int
 	registration, policy        int
 	unalign                     int64
-	timeout                     int
 	buffers, traffic            string
 	trials                      int
 	percentiles                 bool
@@ -122,7 +129,7 @@ func NewFlags(fs *pflag.FlagSet) (*Flags, []Group) {
 	g.IntVarP(&f.average, "average", "a", 3, "combine the ranks' times by `MODE`: 0 rank 0, 1 mean, 2 min, 3 max")
 	g.IntVarP(&f.perIter, "per_iter_timing", "I", 0, "with `1`, also time each iteration with events, and add columns")
 	g.IntVarP(&f.check, "check", "c", 1, "accepted without effect, whatever `N` is: every window is checked")
-	g.IntVarP(&f.timeout, "timeout", "T", 0, "stop a case after `SECONDS`; 0 chooses a limit from its sizes")
+	f.timeLimit(timing)
 
 	ours := newGroup("Beyond nccl-tests")
 	g = ours.Flags

@@ -47,6 +47,7 @@ func NewKVFlags(fs *pflag.FlagSet) (*KVFlags, []Group) {
 	g.IntVarP(&f.ranks, "ngpus", "g", plan.TransferRanks, "start `N` ranks: a transfer has two")
 	g.StringVar(&f.sampling, "sampling", "quick-v1", "take the numbers of samples from `PROFILE`")
 	g.Float64Var(&f.minGBps, "min-gbps", 0, "exit 1 if the median rate of a row is below `GBPS`")
+	f.timeLimit(how)
 	f.Output.flags(how)
 	f.Definitions.AddFlag(g)
 	groups := []Group{shape, how}
@@ -58,7 +59,7 @@ func NewKVFlags(fs *pflag.FlagSet) (*KVFlags, []Group) {
 
 // Plan is the measurement with a backend on a world of ranks.
 func (f *KVFlags) Plan(cat *catalog.Catalog, be *catalog.Backend, world int) (planner.Direct, error) {
-	d := planner.Direct{Suite: Name, Backend: be.Name, World: world, Repeats: 1}
+	d := planner.Direct{Suite: Name, Backend: be.Name, World: world, Repeats: 1, Budget: f.Timeout}
 	lane := f.lane
 	if lane == Auto {
 		lane = be.Transfer().Lanes[0]

@@ -38,7 +38,6 @@ func (f *Flags) refuse() error {
 		{f.warmup > mostOperations || f.launches > mostOperations || f.trials > mostOperations, fmt.Sprintf("-w, -G and --trials: want at most %d", mostOperations)},
 		{f.launches < 0, "-G: want 0 or more"},
 		{f.unalign < 0 || f.unalign > mostUnalign, fmt.Sprintf("-u: want 0 to %d elements", mostUnalign)},
-		{f.timeout < 0, "-T: want 0 or more seconds"},
 		{f.blocking == 1 || f.blocking == 2, "-z: figures of modes 1 and 2 include the wait or the barrier; use -z 3, which times each operation from a common start"},
 		{f.blocking < 0 || f.blocking > 3, "-z: want 0 or 3"},
 		{f.blocking > 0 && f.launches > 0, "-z 3 waits after each operation and -G launches them at once: choose one"},

@@ -42,7 +42,7 @@ func Buffers() []string { return []string{vocab.Shifted, vocab.Warm, vocab.Cold}
 // Request reads the flags for an operation. Its errors end the program with
 // cli.ExitUsage.
 func (f *Flags) Request(op string) (Request, error) {
-	r := Request{Cycles: f.cycles, Budget: f.timeout, redop: f.redop, dtype: f.dtype, root: f.root}
+	r := Request{Cycles: f.cycles, Budget: f.Timeout, redop: f.redop, dtype: f.dtype, root: f.root}
 	var err error
 	if err = known("operation", op, vocab.Ops()); err != nil {
 		return r, err

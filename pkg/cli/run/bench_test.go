@@ -221,7 +221,7 @@ func TestBenchToAFullDisk(t *testing.T) {
 	for _, args := range [][]string{
 		{"bench", "--backend", "host", "all_reduce", "-b", "8", "-e", "8"},
 		{"bench", "--backend", "host", "all_reduce", "-b", "8", "-e", "8", "--json"},
-		{"bench", "ep", "--backend", "host", "--tokens", "1", "--hidden", "512", "--topk", "4", "--experts", "32", "--sampling", "smoke"},
+		{"bench", "ep", "--backend", "host", "--tokens", "1", "--hidden", "512", "--topk", "4", "--experts", "32", "--sampling", "smoke", "-T", "600"},
 	} {
 		t.Setenv("TMPDIR", t.TempDir())
 		var errs bytes.Buffer
@@ -371,7 +371,7 @@ func TestBenchRefuses(t *testing.T) {
 
 func TestBenchEP(t *testing.T) {
 	short.Skip(t)
-	args := []string{"ep", "--tokens", "1,8", "--hidden", "512", "--topk", "4", "--experts", "32", "--sampling", "smoke", "--ranks", "2"}
+	args := []string{"ep", "--tokens", "1,8", "--hidden", "512", "--topk", "4", "--experts", "32", "--sampling", "smoke", "--ranks", "2", "-T", "600"}
 	stdout, stderr := onHost(t, args...)
 	require.Empty(t, stderr)
 	golden.Equal(t, "testdata/bench-ep.txt", masked(regexp.MustCompile(` ranks on .*`).ReplaceAllString(stdout, " ranks on DEVICE")))
@@ -399,6 +399,29 @@ func TestBenchEP(t *testing.T) {
 	require.NotContains(t, stdout, "does not add as declared", "combine was given wrong rows")
 }
 
+// -T limits the cases of every family, and a negative limit is refused.
+func TestBenchTimeLimit(t *testing.T) {
+	short.Skip(t)
+	t.Setenv("TMPDIR", t.TempDir())
+	for _, args := range [][]string{
+		{"all_reduce", "-b", "8", "-e", "8"},
+		{"ep", "--tokens", "1", "--hidden", "512", "--topk", "4", "--experts", "32", "--sampling", "smoke"},
+		{"kv", "--cache", "kv-tiny", "--isl", "64", "--page", "16", "--sampling", "smoke"},
+	} {
+		t.Run(args[0], func(t *testing.T) {
+			args = append([]string{"bench", "--backend", "host"}, args...)
+			env := map[string]string{rank.FaultVariable: "case=*,rank=1,kind=hang"}
+			code, _, stderr := cxrun(t, env, append(args, "-T", "1")...)
+			require.Equal(t, cli.ExitFailed, code)
+			require.Contains(t, stderr, "timeout: case budget of 1 s")
+
+			code, _, stderr = cxrun(t, nil, append(args, "-T", "-1")...)
+			require.Equal(t, cli.ExitUsage, code)
+			require.Contains(t, stderr, "-T: want 0 or more seconds")
+		})
+	}
+}
+
 // A routing from a file is measured as it is written, and is another one in each file.
 func TestBenchEPWithARecordedRouting(t *testing.T) {
 	short.Skip(t)
@@ -410,7 +433,7 @@ func TestBenchEPWithARecordedRouting(t *testing.T) {
 	} {
 		path := filepath.Join(dir, name)
 		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
-		args := []string{"bench", "ep", "--json", "--backend", "host", "--ranks", "2", "--tokens", "1,8", "--hidden", "512", "--topk", "2", "--experts", "4", "--sampling", "smoke", "--routing", "file:" + path, "--out", filepath.Join(dir, name+".out")}
+		args := []string{"bench", "ep", "--json", "--backend", "host", "--ranks", "2", "--tokens", "1,8", "--hidden", "512", "--topk", "2", "--experts", "4", "--sampling", "smoke", "-T", "600", "--routing", "file:" + path, "--out", filepath.Join(dir, name+".out")}
 		code, stdout, stderr := cxrun(t, nil, args...)
 		require.Equal(t, cli.ExitOK, code, stderr)
 		var report bench.EPReport

@@ -49,7 +49,7 @@ func TestBenchKVBetweenDevices(t *testing.T) {
 func TestBenchKV(t *testing.T) {
 	short.Skip(t)
 	t.Setenv("TMPDIR", t.TempDir())
-	args := []string{"bench", "kv", "--backend", "host", "--cache", "kv-tiny", "--isl", "64", "--page", "16", "--batch", "1,2", "--sampling", "smoke"}
+	args := []string{"bench", "kv", "--backend", "host", "--cache", "kv-tiny", "--isl", "64", "--page", "16", "--batch", "1,2", "--sampling", "smoke", "-T", "600"}
 	for _, lane := range []string{vocab.LaneSharedMemory, vocab.LaneProcessVM} {
 		code, stdout, stderr := cxrun(t, nil, append(args, "--json", "--lane", lane)...)
 		if code == cli.ExitEnvironment && lane == vocab.LaneProcessVM {

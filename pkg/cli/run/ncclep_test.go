@@ -39,7 +39,7 @@ func TestNCCLEP(t *testing.T) {
 		t.Setenv("TMPDIR", t.TempDir())
 		args := append([]string{
 			"bench", "ep", "--backend", "nccl-ep", "--ranks", "2", "--tokens", "1,8",
-			"--hidden", "512", "--topk", "4", "--experts", "32", "--sampling", "smoke", "--json",
+			"--hidden", "512", "--topk", "4", "--experts", "32", "--sampling", "smoke", "-T", "600", "--json",
 		}, of...)
 		code, stdout, stderr := cxrun(t, nil, args...)
 		require.Equal(t, cli.ExitOK, code, stderr)

@@ -93,7 +93,7 @@ func TestBenchAsAWordOfDocuments(t *testing.T) {
 	t.Setenv("SLURM_CLUSTER_NAME", "collective")
 	t.Setenv("LOGNAME", "fresh")
 	onHost(t, "all_reduce", "-b", "8", "-e", "8", "-n", "1")
-	onHost(t, "ep", "--tokens", "1", "--hidden", "512", "--topk", "4", "--experts", "32", "--sampling", "smoke")
+	onHost(t, "ep", "--tokens", "1", "--hidden", "512", "--topk", "4", "--experts", "32", "--sampling", "smoke", "-T", "600")
 }
 
 // So have documents of machines and people that are called like an architecture or
@@ -106,7 +106,7 @@ func TestBenchAsAWordOfClosedLists(t *testing.T) {
 	t.Setenv("SLURM_CLUSTER_NAME", "fp32")
 	t.Setenv("SLURMD_NODENAME", "uniform")
 	onHost(t, "all_reduce", "-b", "8", "-e", "8", "-n", "1")
-	onHost(t, "ep", "--tokens", "1", "--hidden", "512", "--topk", "4", "--experts", "32", "--sampling", "smoke")
+	onHost(t, "ep", "--tokens", "1", "--hidden", "512", "--topk", "4", "--experts", "32", "--sampling", "smoke", "-T", "600")
 	code, _, stderr := cxrun(t, nil, "env", "--json")
 	require.Equal(t, cli.ExitOK, code, stderr)
 }
