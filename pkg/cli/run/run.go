@@ -24,7 +24,7 @@ func newRoot(s cli.Streams) *cobra.Command {
 		Args:    cli.UnknownCommand,
 		RunE:    func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	root.AddCommand(newAggregate(s), newBench(s), newCompare(s), newSummarize(s), newReport(s), newDoctor(s), newEnv(s), newExport(s), newPrune(s), newShard(s), newSchedule(s), newSweep(s), newCleanup(s), newHold(), newPrepare(s), newRank(s), newNode(s), newSurvey(s))
+	root.AddCommand(newAggregate(s), newBench(s), newCompare(s), newSummarize(s), newReport(s), newDoctor(s), newEnv(s), newExport(s), newPrune(s), newShard(s), newSchedule(s), newStudy(s), newSweep(s), newCleanup(s), newHold(), newPrepare(s), newRank(s), newNode(s), newSurvey(s))
 	return root
 }
 

@@ -354,9 +354,9 @@ one message after another), fair (all at once, at max-min fair rates).`,
 			if !(bandwidth > 0) || !(reduceBW >= 0) || !(latency >= 0) || engines < 0 {
 				return cli.UsageError("--bandwidth must be above 0, and --latency, --reduce-bandwidth and --engines at least 0")
 			}
-			t, err := topologyOf(topology, f.Ranks, f.Width)
+			t, err := simulate.NewTopology(topology, f.Ranks, f.Width)
 			if err != nil {
-				return err
+				return cli.UsageError("--%w", err)
 			}
 			if _, err := verified(c.Context(), p, plan); err != nil {
 				return err
@@ -494,26 +494,3 @@ func writeChakra(s cli.Streams, out string, p *schedule.Program, vector int64) e
 
 // planForms are the formats of plans by the extensions of their files.
 var planForms = map[string]string{".json": planfile.MSCCLPP, ".xml": planfile.MSCCL}
-
-func topologyOf(name string, ranks, width int) (simulate.Topology, error) {
-	if width == 0 {
-		width = ranks
-	}
-	switch name {
-	case "full":
-		return simulate.Full(ranks), nil
-	case "switch":
-		return simulate.Switch(ranks), nil
-	case "ring":
-		return simulate.Ring(ranks), nil
-	case "torus", "mesh":
-		if width < 1 || ranks%width != 0 {
-			return simulate.Topology{}, cli.UsageError("--topology %s: %d ranks in rows of %d, must fill each row", name, ranks, width)
-		}
-		if name == "torus" {
-			return simulate.Torus(width, ranks/width), nil
-		}
-		return simulate.Mesh(width, ranks/width), nil
-	}
-	return simulate.Topology{}, cli.UsageError("--topology %q, must be one of %s", name, strings.Join([]string{"full", "switch", "ring", "torus", "mesh"}, ", "))
-}

@@ -56,7 +56,7 @@ func TestCriticalPathAddsUp(t *testing.T) {
 }
 
 func run3(t *testing.T, p *schedule.Program, m Machine) Result {
-	r, err := Run(p, m, 10007, 3)
+	r, err := Run(t.Context(), p, m, 10007, 3)
 	require.NoError(t, err)
 	return *r
 }

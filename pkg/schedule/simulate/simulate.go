@@ -17,9 +17,9 @@ type Result struct {
 
 // Run simulates a program whose whole vector has elements of size bytes each. All ranks
 // start at time 0. A send and its receive wait for each other. The error of a program that
-// cannot end is that of schedule.Verify.
-func Run(p *schedule.Program, m Machine, elements, size int64) (*Result, error) {
-	s, err := simulated(context.Background(), p, m, elements, size, nil)
+// cannot end is that of schedule.Verify. Run ends with ctx.
+func Run(ctx context.Context, p *schedule.Program, m Machine, elements, size int64) (*Result, error) {
+	s, err := simulated(ctx, p, m, elements, size, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -25,7 +25,7 @@ func program(t testing.TB, name string, c schedule.Collective, s schedule.Shape)
 
 func run(t testing.TB, p *schedule.Program, m Machine, bytes int64) *Result {
 	t.Helper()
-	r, err := Run(p, m, bytes, 1)
+	r, err := Run(t.Context(), p, m, bytes, 1)
 	require.NoError(t, err)
 	return r
 }
@@ -198,14 +198,14 @@ func TestCostsOfSteps(t *testing.T) {
 
 func TestRefused(t *testing.T) {
 	p := program(t, "ring", schedule.AllGather, schedule.Shape{Ranks: 4})
-	_, err := Run(p, reference(Full(5)), 8, 1)
+	_, err := Run(t.Context(), p, reference(Full(5)), 8, 1)
 	require.EqualError(t, err, "full mesh has 5 ranks, the program has 4")
 	m := reference(Full(4))
 	m.Sharing = "even"
-	_, err = Run(p, m, 8, 1)
+	_, err = Run(t.Context(), p, m, 8, 1)
 	require.EqualError(t, err, `sharing "even", must be unloaded, fifo or fair`)
 	p.Ops[3] = p.Ops[3][:2]
-	_, err = Run(p, reference(Full(4)), 8, 1)
+	_, err = Run(t.Context(), p, reference(Full(4)), 8, 1)
 	require.EqualError(t, err, "the program waits for ever: verify it")
 }
 

@@ -2,7 +2,10 @@
 // integer picoseconds.
 package simulate
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // Topology is nodes and directed links between them. Ranks are nodes 0 to n−1; a switch is a
 // node more. All links are alike.
@@ -12,6 +15,34 @@ type Topology struct {
 	links int
 	// next returns the link from node at that leads to rank to, and the node behind it.
 	next func(at, to int32) (link, node int32)
+}
+
+// Topologies lists the names that NewTopology knows.
+func Topologies() []string { return []string{"full", "switch", "ring", "torus", "mesh"} }
+
+// NewTopology returns the topology of a name. A torus or mesh has width ranks in a row; 0 is
+// all of them.
+func NewTopology(name string, ranks, width int) (Topology, error) {
+	if width == 0 {
+		width = ranks
+	}
+	switch name {
+	case "full":
+		return Full(ranks), nil
+	case "switch":
+		return Switch(ranks), nil
+	case "ring":
+		return Ring(ranks), nil
+	case "torus", "mesh":
+		if width < 1 || ranks%width != 0 {
+			return Topology{}, fmt.Errorf("topology %s: %d ranks in rows of %d, must fill each row", name, ranks, width)
+		}
+		if name == "torus" {
+			return Torus(width, ranks/width), nil
+		}
+		return Mesh(width, ranks/width), nil
+	}
+	return Topology{}, fmt.Errorf("topology %q, must be one of %s", name, strings.Join(Topologies(), ", "))
 }
 
 // Full has a link from every rank to every other.

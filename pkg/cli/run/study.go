@@ -1,0 +1,152 @@
+package run
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/collectivex/collectivex/pkg/cli"
+	"github.com/collectivex/collectivex/pkg/fold"
+	"github.com/collectivex/collectivex/pkg/regular"
+	"github.com/collectivex/collectivex/pkg/schedule/study"
+)
+
+// studyLimit is the most bytes of a manifest, and of each file of a study.
+const studyLimit = 64 << 20
+
+func newStudy(s cli.Streams) *cobra.Command {
+	var (
+		dir         string
+		fast, check bool
+	)
+	cmd := &cobra.Command{
+		Use:   "study FILE -o DIR",
+		Short: "Simulate the cases of a manifest, and render rows and figures",
+		Long: `Simulate the cases of a manifest, and write into a directory: rows.ndjson and rows.csv,
+with simulated and published figures, and an SVG for each figure of the manifest. Equal
+manifests give equal bytes.
+
+Rows of an earlier run whose program, topology, model and size are the same are taken
+over. --fast takes over rows alone, and fails if one is missing. --check simulates
+everything, writes nothing, and fails if a file of the directory differs.`,
+		Example: `  cxrun study studies/all-reduce.yaml -o all-reduce
+  cxrun study studies/all-reduce.yaml -o all-reduce --check`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return cli.UsageError("study needs the file of a manifest, such as studies/all-reduce.yaml")
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			if dir == "" || fast && check {
+				return cli.UsageError("study needs -o DIR, and takes one of --fast and --check")
+			}
+			data, err := regular.Read(args[0], studyLimit)
+			if err != nil {
+				return cli.UsageError("%w", err)
+			}
+			m, err := study.Read(args[0], data)
+			if err != nil {
+				return cli.UsageError("%w", err)
+			}
+			known := map[string]study.Row{}
+			if !check {
+				if known, err = earlierRows(dir); err != nil {
+					return cli.UsageError("%w", err)
+				}
+			}
+			if fast {
+				missing, err := m.Missing(known)
+				if err != nil {
+					return err
+				}
+				if len(missing) > 0 {
+					return fmt.Errorf("%s lacks %s: %s; run without --fast", filepath.Join(dir, study.RowsFile),
+						fold.Count(len(missing), "row", "rows"), strings.Join(missing, ", "))
+				}
+			}
+			rows, simulations, err := m.Rows(c.Context(), known)
+			if err != nil {
+				return err
+			}
+			files, err := m.Render(rows)
+			if err != nil {
+				return err
+			}
+			if check {
+				return checkStudy(s, dir, files)
+			}
+			if err := writeStudy(dir, files); err != nil {
+				return cli.EnvironmentError("%w", err)
+			}
+			fmt.Fprintf(s.Out, "%s: %s, %d simulated now; %s in %s\n",
+				m.Title, fold.Count(len(rows), "row", "rows"), simulations, fold.Count(len(files), "file", "files"), dir)
+			return nil
+		},
+	}
+	cmd.Flags().StringVarP(&dir, "output", "o", "", "write into `DIR`")
+	cmd.Flags().BoolVar(&fast, "fast", false, "simulate nothing: take rows of an earlier run over, and fail if one is missing")
+	cmd.Flags().BoolVar(&check, "check", false, "write nothing: fail if a file in the directory is not what the manifest gives")
+	return cmd
+}
+
+// earlierRows reads the rows of an earlier run; there are none if the file is missing.
+func earlierRows(dir string) (map[string]study.Row, error) {
+	path := filepath.Join(dir, study.RowsFile)
+	data, err := regular.Read(path, studyLimit)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	rows, err := study.Known(data)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w: remove the file", path, err)
+	}
+	return rows, nil
+}
+
+func writeStudy(dir string, files map[string][]byte) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	for name, data := range files {
+		err := regular.WriteAtomic(filepath.Join(dir, name), func(w io.Writer) error {
+			_, err := w.Write(data)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkStudy compares the files of a directory with what they should be.
+func checkStudy(s cli.Streams, dir string, files map[string][]byte) error {
+	var differ []string
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		have, err := regular.Read(filepath.Join(dir, name), studyLimit)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return cli.UsageError("%w", err)
+		}
+		if err != nil || !bytes.Equal(have, files[name]) {
+			differ = append(differ, name)
+		}
+	}
+	if len(differ) > 0 {
+		return fmt.Errorf("%s: %s missing or not what the manifest gives; run without --check", dir, strings.Join(differ, ", "))
+	}
+	fmt.Fprintf(s.Out, "%s in %s: as the manifest gives them\n", fold.Count(len(files), "file", "files"), dir)
+	return nil
+}

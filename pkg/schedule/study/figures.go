@@ -1,0 +1,81 @@
+package study
+
+import (
+	"bytes"
+	"fmt"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/plotutil"
+	"gonum.org/v1/plot/vg"
+)
+
+// RowsFile is the file of the rows of a study.
+const RowsFile = "rows.ndjson"
+
+// Render returns the files of a study by name: rows.ndjson, rows.csv, and an SVG for each
+// figure.
+func (m *Manifest) Render(rows []Row) (map[string][]byte, error) {
+	files := map[string][]byte{}
+	var err error
+	if files[RowsFile], err = ndjson(rows); err != nil {
+		return nil, err
+	}
+	if files["rows.csv"], err = table(rows); err != nil {
+		return nil, err
+	}
+	for _, f := range m.Figures {
+		if files[f.Name+".svg"], err = f.draw(rows); err != nil {
+			return nil, fmt.Errorf("figure %q: %w", f.Name, err)
+		}
+	}
+	return files, nil
+}
+
+// draw draws the figure from rows. What was simulated is a line; what others published is
+// points without one.
+func (f *Figure) draw(rows []Row) ([]byte, error) {
+	p := plot.New()
+	p.Title.Text = f.Title
+	p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: -1}
+	p.Y.Scale, p.Y.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: -1}
+	p.Y.Label.Text = "time in ns"
+	p.Legend.Top, p.Legend.Left = true, true
+	var drawn []Row
+	for i, name := range f.Series {
+		var points plotter.XYs
+		origin := ""
+		for _, r := range rows {
+			if r.Series == name {
+				points = append(points, plotter.XY{X: float64(r.Bytes), Y: float64(r.Picoseconds) / 1000})
+				drawn, origin = append(drawn, r), r.Origin
+			}
+		}
+		marks, err := plotter.NewScatter(points)
+		if err != nil {
+			return nil, err
+		}
+		marks.Color, marks.Shape = plotutil.Color(i), plotutil.Shape(i)
+		p.Add(marks)
+		label := fmt.Sprintf("%s (%s)", name, origin)
+		if origin == External {
+			p.Legend.Add(label, marks)
+			continue
+		}
+		line, err := plotter.NewLine(points)
+		if err != nil {
+			return nil, err
+		}
+		line.Color = plotutil.Color(i)
+		p.Add(line)
+		p.Legend.Add(label, line, marks)
+	}
+	p.X.Label.Text = fmt.Sprintf("bytes of the vector; rows %s", key(drawn)[:12])
+	w, err := p.WriterTo(18*vg.Centimeter, 12*vg.Centimeter, "svg")
+	if err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	_, err = w.WriteTo(&b)
+	return b.Bytes(), err
+}

@@ -1,0 +1,201 @@
+package study
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/csv"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/collectivex/collectivex/pkg/schedule"
+	"github.com/collectivex/collectivex/pkg/schedule/simulate"
+)
+
+// Origins of rows.
+const (
+	Simulated = "simulated"
+	External  = "external" // published by others
+)
+
+// Row is one point of a series.
+type Row struct {
+	// Key identifies what the row follows from: program, topology, model and size, or the
+	// reference.
+	Key    string `json:"key"`
+	Origin string `json:"origin"`
+	Series string `json:"series"`
+	Bytes  int64  `json:"bytes"` // of the whole vector
+	// Picoseconds is the time from the common start of all ranks to the end of the last.
+	Picoseconds int64  `json:"picoseconds"`
+	Collective  string `json:"collective,omitempty"`
+	Algorithm   string `json:"algorithm,omitempty"`
+	Ranks       int    `json:"ranks,omitempty"`
+	Topology    string `json:"topology,omitempty"`
+	Model       string `json:"model,omitempty"`
+	Source      string `json:"source,omitempty"`
+	Date        string `json:"date,omitempty"`
+}
+
+// key is a hash of values.
+func key(values ...any) string {
+	h := sha256.New()
+	for _, v := range values {
+		fmt.Fprintf(h, "%#v\n", v)
+	}
+	return hex.EncodeToString(h.Sum(nil)[:16])
+}
+
+// planned is a row without its time, and how to find that.
+type planned struct {
+	Row
+	program *schedule.Program
+	machine simulate.Machine
+	count   int64 // elements
+}
+
+// plan lists the rows of the manifest, sorted by series and bytes.
+func (m *Manifest) plan() ([]planned, error) {
+	var out []planned
+	for i := range m.Cases {
+		c := &m.Cases[i]
+		p, err := c.program()
+		if err != nil {
+			return nil, err
+		}
+		var text bytes.Buffer
+		if err := p.WriteText(&text); err != nil {
+			return nil, err
+		}
+		for _, name := range c.Models {
+			machine, err := c.machine(m.Models[name])
+			if err != nil {
+				return nil, err
+			}
+			for _, n := range m.Elements {
+				out = append(out, planned{Row{
+					Key:    key(text.String(), machine.Topology.Name, m.Models[name], n, m.ElementBytes),
+					Origin: Simulated, Series: c.Name + " " + name, Bytes: n * m.ElementBytes,
+					Collective: c.Collective, Algorithm: c.Algorithm, Ranks: c.Ranks, Topology: machine.Topology.Name, Model: name,
+				}, p, machine, n})
+			}
+		}
+	}
+	for _, r := range m.References {
+		for bytes, ns := range r.Points {
+			out = append(out, planned{Row: Row{
+				Key: key(r.Source, r.Date, bytes, ns), Origin: External, Series: r.Name, Bytes: bytes,
+				Picoseconds: int64(picoseconds(ns)), Source: r.Source, Date: r.Date,
+			}})
+		}
+	}
+	slices.SortFunc(out, func(a, b planned) int {
+		return cmp.Or(cmp.Compare(a.Series, b.Series), cmp.Compare(a.Bytes, b.Bytes))
+	})
+	return out, nil
+}
+
+// Rows returns the rows of the manifest and how many of them were simulated: known has rows
+// by key that are taken over instead. Programs are verified first.
+func (m *Manifest) Rows(ctx context.Context, known map[string]Row) (rows []Row, simulations int, err error) {
+	all, err := m.plan()
+	if err != nil {
+		return nil, 0, err
+	}
+	verified := map[*schedule.Program]bool{}
+	for _, p := range all {
+		row := p.Row
+		if have, ok := known[p.Key]; ok && p.program != nil {
+			row.Picoseconds = have.Picoseconds
+		} else if p.program != nil {
+			if !verified[p.program] {
+				report, err := schedule.Verify(ctx, p.program)
+				if err == nil {
+					err = report.Err()
+				}
+				if err != nil {
+					return nil, 0, fmt.Errorf("%s: %w", p.Series, err)
+				}
+				verified[p.program] = true
+			}
+			r, err := simulate.Run(ctx, p.program, p.machine, p.count, m.ElementBytes)
+			if err != nil {
+				return nil, 0, fmt.Errorf("%s: %w", p.Series, err)
+			}
+			row.Picoseconds = int64(r.Makespan)
+			simulations++
+		}
+		rows = append(rows, row)
+	}
+	return rows, simulations, nil
+}
+
+// Missing lists the rows of the manifest that are neither known nor external, as "SERIES at N
+// bytes".
+func (m *Manifest) Missing(known map[string]Row) ([]string, error) {
+	all, err := m.plan()
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, p := range all {
+		if _, ok := known[p.Key]; !ok && p.Origin == Simulated {
+			out = append(out, fmt.Sprintf("%s at %d bytes", p.Series, p.Bytes))
+		}
+	}
+	return out, nil
+}
+
+// Known reads the rows of an earlier run, by key.
+func Known(data []byte) (map[string]Row, error) {
+	known := map[string]Row{}
+	n := 0
+	for line := range bytes.Lines(data) {
+		n++
+		var r Row
+		if err := json.Unmarshal(line, &r); err != nil {
+			return nil, fmt.Errorf("line %d: %w", n, err)
+		}
+		if r.Origin == Simulated {
+			known[r.Key] = r
+		}
+	}
+	return known, nil
+}
+
+// nanoseconds prints a time with all its digits.
+func nanoseconds(ps int64) string { return fmt.Sprintf("%d.%03d", ps/1000, ps%1000) }
+
+// ndjson and table are the rows as files.
+func ndjson(rows []Row) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	for _, r := range rows {
+		if err := e.Encode(r); err != nil {
+			return nil, err
+		}
+	}
+	return b.Bytes(), nil
+}
+
+func table(rows []Row) ([]byte, error) {
+	var b bytes.Buffer
+	w := csv.NewWriter(&b)
+	lines := [][]string{{"origin", "series", "collective", "algorithm", "ranks", "topology", "model", "bytes", "latency_ns", "source", "date", "key"}}
+	for _, r := range rows {
+		ranks := ""
+		if r.Ranks > 0 {
+			ranks = strconv.Itoa(r.Ranks)
+		}
+		lines = append(lines, []string{
+			r.Origin, r.Series, r.Collective, r.Algorithm, ranks, r.Topology, r.Model,
+			strconv.FormatInt(r.Bytes, 10), nanoseconds(r.Picoseconds), r.Source, r.Date, r.Key,
+		})
+	}
+	err := w.WriteAll(lines)
+	return b.Bytes(), err
+}
