@@ -131,3 +131,33 @@ func TestBadBlocksAreRefused(t *testing.T) {
 		require.Error(t, b.check(pool), name)
 	}
 }
+
+// Of a two-sided library each burst counts with the slower rank's time, and a trial that one
+// rank did not finish does not count.
+func TestTheSlowerRankCounts(t *testing.T) {
+	of := func(latency ...float64) trial {
+		return trial{Row: 1, Latency: latency, Request: latency, Prepare: latency, Post: latency, Release: latency}
+	}
+	posting := func(twoSided bool, serving ...trial) (bool, []float64) {
+		a := assembly{tracks: []track{{trials: serving}, {setup: &setup{TwoSided: twoSided}}}}
+		own := trial{Row: 1, Latency: []float64{2, 3}, Request: []float64{2, 3}, Prepare: []float64{2, 3}, Post: []float64{2, 3}, Release: []float64{2, 3}}
+		return a.slower(&own), own.Latency
+	}
+	for name, tc := range map[string]struct {
+		twoSided bool
+		serving  []trial
+		counts   bool
+		latency  []float64
+	}{
+		"one-sided":         {false, nil, true, []float64{2, 3}},
+		"each slower once":  {true, []trial{{Row: 0}, of(1, 5)}, true, []float64{2, 5}},
+		"missing":           {true, []trial{{Row: 1, Trial: 1}}, false, nil},
+		"one burst is less": {true, []trial{of(1)}, false, nil},
+	} {
+		counts, latency := posting(tc.twoSided, tc.serving...)
+		require.Equal(t, tc.counts, counts, name)
+		if tc.counts {
+			require.Equal(t, tc.latency, latency, name)
+		}
+	}
+}
