@@ -6,9 +6,6 @@ package nccl
 static int cx_exchange(const cx_nccl *f, cx_comm c, uintptr_t stream, int n, int type, size_t width, uintptr_t send, uintptr_t recv, const int64_t *lists) {
 	return cx_nccl_exchange(f, c, (cx_stream)stream, n, type, width, send, recv, (const size_t *)lists);
 }
-static int cx_pieces(const cx_nccl *f, cx_comm c, uintptr_t stream, int type, int peer, int send, size_t n, const void *pieces) {
-	return cx_nccl_pieces(f, c, (cx_stream)stream, type, peer, send, n, pieces);
-}
 static int cx_all_gather(const cx_nccl *f, cx_comm c, uintptr_t stream, int type, uintptr_t send, uintptr_t recv, size_t count) {
 	return f->AllGather((const void *)send, (void *)recv, count, type, c, (cx_stream)stream);
 }
@@ -52,38 +49,6 @@ func (c *Communicator) Exchange(s accel.Stream, t numeric.Type, send, recv accel
 		C.size_t(t.Size()), C.uintptr_t(send), C.uintptr_t(recv), (*C.int64_t)(unsafe.Pointer(&lists[0]))))
 }
 
-// Piece is a range of bytes of device memory.
-type Piece struct {
-	At    accel.Ptr
-	Bytes int64
-}
-
-// Send enqueues on the stream, in one group call, that the pieces are sent to peer, which
-// receives as many of the same sizes in the same order.
-func (c *Communicator) Send(s accel.Stream, peer int, pieces []Piece) error {
-	return c.pieces(s, peer, 1, pieces)
-}
-
-// Receive enqueues on the stream, in one group call, that the pieces are received from peer;
-// see Send.
-func (c *Communicator) Receive(s accel.Stream, peer int, pieces []Piece) error {
-	return c.pieces(s, peer, 0, pieces)
-}
-
-func (c *Communicator) pieces(s accel.Stream, peer int, send C.int, pieces []Piece) error {
-	if len(pieces) == 0 {
-		return nil
-	}
-	if _, err := c.Handle(); err != nil {
-		return err
-	}
-	if err := c.lib.Need("ncclSend", "ncclRecv"); err != nil {
-		return err
-	}
-	return c.check(GroupedSendRecv, C.cx_pieces(c.lib.table, c.handle, C.uintptr_t(s.Handle()), C.int(numeric.Uint8), C.int(peer), send,
-		C.size_t(len(pieces)), unsafe.Pointer(&pieces[0])))
-}
-
 // Message is one end of a point-to-point message. Its memory layout is cx_message.
 type Message struct {
 	Peer  int32
@@ -99,6 +64,9 @@ func (c *Communicator) SendRecv(s accel.Stream, messages []Message) error {
 		return nil
 	}
 	if _, err := c.Handle(); err != nil {
+		return err
+	}
+	if err := c.lib.Need("ncclSend", "ncclRecv"); err != nil {
 		return err
 	}
 	return c.check(GroupedSendRecv, C.cx_send_recv(c.lib.table, c.handle, C.uintptr_t(s.Handle()),

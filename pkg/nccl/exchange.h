@@ -23,25 +23,6 @@ static inline int cx_nccl_exchange(const cx_nccl *f, cx_comm comm, cx_stream str
 	return result != 0 ? result : end;
 }
 
-// A range of bytes of device memory.
-typedef struct {
-	uintptr_t at;
-	size_t bytes;
-} cx_piece;
-
-// cx_nccl_pieces enqueues, as one group, that n pieces are sent to a peer or received from
-// it, and returns the first result that is not success. Elements of the type have a byte.
-static inline int cx_nccl_pieces(const cx_nccl *f, cx_comm comm, cx_stream stream, int type, int peer, int send, size_t n, const cx_piece *pieces) {
-	int result = f->GroupStart();
-	if (result != 0) return result;
-	for (size_t i = 0; i < n && result == 0; i++) {
-		void *at = (void *)pieces[i].at;
-		result = send ? f->Send(at, pieces[i].bytes, type, peer, comm, stream) : f->Recv(at, pieces[i].bytes, type, peer, comm, stream);
-	}
-	int end = f->GroupEnd(); // also after a failure, as above
-	return result != 0 ? result : end;
-}
-
 // One end of a message, field by field nccl.Message.
 typedef struct {
 	int32_t peer;

@@ -51,7 +51,7 @@ const disableP2P = "NCCL_P2P_DISABLE"
 type engine struct {
 	*device.End
 	library *nccl.Library
-	spare   [][]nccl.Piece // lists of released requests
+	spare   [][]nccl.Message // lists of released requests
 
 	// Of a case:
 	ctx   context.Context
@@ -122,18 +122,17 @@ func (e *engine) Disconnect() (err error) {
 
 // request is the blocks of a request as this rank has them, and an event behind the group.
 type request struct {
-	engine *engine
-	event  accel.Event
-	sends  bool
-	pieces []nccl.Piece
+	engine   *engine
+	event    accel.Event
+	messages []nccl.Message
 }
 
 // Prepare implements transfer.Engine.
 func (e *engine) Prepare(op string, blocks []transfer.Block) (transfer.Request, error) {
 	posts := e.Rank != 0
-	r := &request{engine: e, sends: posts == (op == vocab.Push)}
+	r := &request{engine: e}
 	if n := len(e.spare); n > 0 {
-		r.pieces, e.spare = e.spare[n-1][:0], e.spare[:n-1]
+		r.messages, e.spare = e.spare[n-1][:0], e.spare[:n-1]
 	}
 	for _, b := range blocks {
 		if err := b.Check(e.Pool.Bytes); err != nil {
@@ -143,7 +142,9 @@ func (e *engine) Prepare(op string, blocks []transfer.Block) (transfer.Request, 
 		if posts {
 			at = b.Local
 		}
-		r.pieces = append(r.pieces, nccl.Piece{At: e.Pool.Base.Add(at), Bytes: b.Bytes})
+		r.messages = append(r.messages, nccl.Message{
+			Peer: int32(device.PeerOf(e.Rank)), Sends: posts == (op == vocab.Push), At: e.Pool.Base.Add(at), Bytes: b.Bytes,
+		})
 	}
 	var err error
 	r.event, err = e.Event()
@@ -153,11 +154,7 @@ func (e *engine) Prepare(op string, blocks []transfer.Block) (transfer.Request, 
 // Post implements transfer.Request.
 func (r *request) Post() error {
 	e := r.engine
-	move := e.comm.Receive
-	if r.sends {
-		move = e.comm.Send
-	}
-	if err := move(e.Stream, device.PeerOf(e.Rank), r.pieces); err != nil {
+	if err := e.comm.SendRecv(e.Stream, r.messages); err != nil {
 		e.broken = true
 		return gpurank.NCCLError(err)
 	}
@@ -174,7 +171,7 @@ func (r *request) Done() (bool, error) {
 // Release implements transfer.Request.
 func (r *request) Release() error {
 	r.engine.PutEvent(r.event)
-	r.engine.spare = append(r.engine.spare, r.pieces)
+	r.engine.spare = append(r.engine.spare, r.messages)
 	return nil
 }
 
