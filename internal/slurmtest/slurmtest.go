@@ -23,8 +23,8 @@ const hostName = "localhost"
 // nodes are this host under names of their own: node1, node2, … in partition test.
 //
 // Slurm listens where the host's name leads. Start therefore runs the test t as root in a
-// process whose host is called localhost, and then returns false; only in that process
-// does it return true.
+// process whose host is called localhost, in parallel with other tests, and then returns
+// false; only in that process does it return true.
 func Start(t *testing.T, nodes int) bool {
 	t.Helper()
 	return start(t, nodes, func() int { return freePorts(t, nodes+1) })
@@ -67,9 +67,11 @@ func start(t *testing.T, nodes int, ports func() int) bool {
 	return true
 }
 
-// inside runs the test t as root on a host of that name.
+// inside runs the test t as root on a host of that name, beside other tests of a cluster:
+// each of them has its own, and waits for most of the time.
 func inside(t *testing.T) {
 	t.Helper()
+	t.Parallel()
 	args := []string{
 		"unshare", "--uts", "sh", "-ec", `hostname "$1"; shift; exec "$@"`, "sh", hostName,
 		os.Args[0], "-test.run=^" + t.Name() + "$", "-test.v", "-test.timeout=30m",
