@@ -33,11 +33,14 @@ func (r *remote) addFlags(fs *pflag.FlagSet) {
 	fs.BoolVar(&r.json, "json", false, "print one JSON object")
 }
 
-// client returns a client of the repository: the one of the flag, of the run's URL, or of
+// client returns a client of the repository: the one of the run's URL, of the flag, or of
 // the environment.
 func (r *remote) client(ctx context.Context, of fleet.RunRef) (*fleet.Client, error) {
-	repo := r.repo
-	for _, other := range []string{of.Repo, r.s.Getenv("GH_REPO"), r.s.Getenv("GITHUB_REPOSITORY")} {
+	repo := of.Repo
+	if repo != "" && r.repo != "" && !strings.EqualFold(repo, r.repo) {
+		return nil, cli.UsageError("--repo %s: the URL is that of a run of %s; leave out --repo, or give the URL of a run of %s", r.repo, repo, r.repo)
+	}
+	for _, other := range []string{r.repo, r.s.Getenv("GH_REPO"), r.s.Getenv("GITHUB_REPOSITORY")} {
 		if repo == "" {
 			repo = other
 		}

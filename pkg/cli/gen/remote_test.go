@@ -80,3 +80,19 @@ func TestDispatchWatchFetch(t *testing.T) {
 	require.NoError(t, err)
 	require.Positive(t, bytes.Count(data, []byte("\n")))
 }
+
+// A run's URL has its repository, so that another one in --repo is a mistake. GitHub does
+// not distinguish case in names.
+func TestRepoOfAnotherRun(t *testing.T) {
+	c := newConsole(t)
+	code, _, stderr := c.run("cxgen dispatch --suite smoke --sku local | cxgen watch -")
+	require.Equal(t, cli.ExitOK, code, stderr)
+	url := strings.TrimSuffix(c.github.URL, "/api/v3") + "/" + githubtest.Repo + "/actions/runs/1001"
+	for _, line := range []string{"cxgen watch " + url, "cxgen fetch " + url + " -o " + filepath.Join(t.TempDir(), "run"), "cxgen cancel " + url} {
+		code, _, stderr := c.run(line + " --repo other/fleet")
+		require.Equal(t, cli.ExitUsage, code, line)
+		require.Equal(t, "cxgen: --repo other/fleet: the URL is that of a run of "+githubtest.Repo+"; leave out --repo, or give the URL of a run of other/fleet\n", stderr)
+	}
+	code, _, stderr = c.run("cxgen watch " + url + " --repo " + strings.ToUpper(githubtest.Repo))
+	require.Equal(t, cli.ExitOK, code, stderr)
+}
