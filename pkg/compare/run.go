@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/collectivex/collectivex/pkg/english"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/vocab"
@@ -134,7 +135,7 @@ func (r *run) collective(d *result.CollectiveDocument) {
 		}
 		label := fmt.Sprintf("%d B %s", row.Requested, curve)
 		if row.Slots > 1 {
-			label += fmt.Sprintf(", %d buffers", row.Slots)
+			label += ", " + english.Count(row.Slots, "buffer", "buffers")
 		}
 		for _, mode := range vocab.TimingModes() {
 			if t := *row.Timing(mode); t != nil {
@@ -150,7 +151,7 @@ func (r *run) ep(d *result.EPDocument) {
 		if !row.Complete || !row.Correctness.Passed {
 			continue
 		}
-		at := rung{size: int64(row.TokensPerRank), label: fmt.Sprintf("%d tokens", row.TokensPerRank)}
+		at := rung{size: int64(row.TokensPerRank), label: english.Count(row.TokensPerRank, "token", "tokens")}
 		for _, c := range []struct {
 			name string
 			of   result.Component

@@ -8,6 +8,8 @@ import (
 	"slices"
 
 	"gonum.org/v1/gonum/stat/distuv"
+
+	"github.com/collectivex/collectivex/pkg/english"
 )
 
 // shift returns the Hodges–Lehmann shift of b over a: the median of all differences. The
@@ -317,7 +319,7 @@ func discover(shifts []*Shift) {
 		adjusted := q
 		s.Q = &adjusted
 		if q > falseRate && s.Suspect {
-			s.Status, s.Why = Unclear, fmt.Sprintf("beyond its noise, as some of %d lines are by chance", len(shifts))
+			s.Status, s.Why = Unclear, fmt.Sprintf("beyond its noise, as some of %s are by chance", english.Count(len(shifts), "line", "lines"))
 		}
 	}
 }

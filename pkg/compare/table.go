@@ -3,6 +3,8 @@ package compare
 import (
 	"fmt"
 	"strings"
+
+	"github.com/collectivex/collectivex/pkg/english"
 )
 
 // Columns are the heads of a table of cases.
@@ -22,7 +24,7 @@ func (k *Case) Rows(all bool) (out [][]string) {
 		notes = append(notes, d.Factor+" "+d.change())
 	}
 	if k.OldFailed+k.NewFailed > 0 {
-		notes = append(notes, fmt.Sprintf("failed in %d further runs of OLD and %d of NEW", k.OldFailed, k.NewFailed))
+		notes = append(notes, fmt.Sprintf("failed in %s of OLD and %d of NEW", english.Count(k.OldFailed, "further run", "further runs"), k.NewFailed))
 	}
 	why := k.CaseID
 	if len(notes) > 0 {

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/collectivex/collectivex/pkg/english"
 	"github.com/collectivex/collectivex/pkg/regular"
 	"github.com/collectivex/collectivex/pkg/result"
 )
@@ -274,7 +275,7 @@ func epSpans(_ result.Document, kind string, data json.RawMessage) ([]Span, erro
 	if err := json.Unmarshal(data, &r); err != nil {
 		return nil, err
 	}
-	tokens := fmt.Sprintf("%d tokens per rank", r.Tokens)
+	tokens := english.Count(r.Tokens, "token", "tokens") + " per rank"
 	args := map[string]any{"tokens_per_rank": r.Tokens, "trial": r.Trial}
 	switch kind {
 	case "ep-fresh":

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/collectivex/collectivex/pkg/english"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/regular"
 	"github.com/collectivex/collectivex/pkg/result"
@@ -64,14 +65,6 @@ func (v *Verdict) Failed() []Answer {
 	return out
 }
 
-// Count spells a number of things: "1 file", "2 files".
-func Count(n int, one, many string) string {
-	if n == 1 {
-		many = one
-	}
-	return strconv.Itoa(n) + " " + many
-}
-
 // Err is nil where every requested case ended well and every regular file was a
 // document of this run.
 func (v *Verdict) Err() error {
@@ -86,7 +79,7 @@ func (v *Verdict) Err() error {
 		{len(v.Unrequested), "case that was not requested", "cases that were not requested"},
 	} {
 		if p.n > 0 {
-			parts = append(parts, Count(p.n, p.one, p.many))
+			parts = append(parts, english.Count(p.n, p.one, p.many))
 		}
 	}
 	if len(v.Runs) > 1 && v.Requested > 0 {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/collectivex/collectivex/pkg/accel/host"
 	"github.com/collectivex/collectivex/pkg/catalog"
+	"github.com/collectivex/collectivex/pkg/english"
 	"github.com/collectivex/collectivex/pkg/inventory"
 	"github.com/collectivex/collectivex/pkg/sysfs"
 	"github.com/collectivex/collectivex/pkg/vocab"
@@ -139,10 +140,8 @@ func withoutGPU(vendors []string) string {
 }
 
 func gpus(n int, vendor string) string {
-	if n == 1 {
-		return "1 " + vendorNames[vendor] + " GPU"
-	}
-	return fmt.Sprintf("%d %s GPUs", n, vendorNames[vendor])
+	name := vendorNames[vendor] + " GPU"
+	return english.Count(n, name, name+"s")
 }
 
 // with says on what a ready backend runs.

@@ -187,7 +187,7 @@ func collectiveLadders(of string, cases []*Collective) []Section {
 			}
 			latency.Rows, busbw.Rows = append(latency.Rows, lat), append(busbw.Rows, bw)
 			ch := Chart{
-				Title: fmt.Sprintf("%s %s %d ranks: %s", c.SKU, c.Backend, c.World, strings.TrimSpace(c.Op+" "+c.DType+" "+c.RedOp)),
+				Title: fmt.Sprintf("%s %s %s: %s", c.SKU, c.Backend, plural(c.World, "rank"), strings.TrimSpace(c.Op+" "+c.DType+" "+c.RedOp)),
 				X:     "size", Y: "busbw GB/s",
 			}
 			for _, p := range c.Points {

@@ -141,7 +141,7 @@ func pairSection(cases []*Pairs) Section {
 func pairSquares(cases []*Pairs) []Section {
 	var out []Section
 	for _, p := range cases {
-		name := fmt.Sprintf("%s %s %s %s, %d ranks", p.SKU, p.Backend, p.Op, p.DType, p.World)
+		name := fmt.Sprintf("%s %s %s %s, %s", p.SKU, p.Backend, p.Op, p.DType, plural(p.World, "rank"))
 		out = append(out,
 			Section{Title: fmt.Sprintf("GB/s from rank (row) to rank (column), %s: %s", size(p.Bandwidth.Bytes), name), Table: p.Bandwidth.table(), Folded: true},
 			Section{Title: fmt.Sprintf("Latency p50 in µs from rank (row) to rank (column), %s: %s", size(p.Latency.Bytes), name), Table: p.Latency.table(), Folded: true})

@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/collectivex/collectivex/pkg/fold"
+	"github.com/collectivex/collectivex/pkg/english"
 )
 
 // significant prints v with three significant digits and no exponent.
@@ -52,5 +52,5 @@ func rate(v float64) string {
 	return orDash(v)
 }
 
-// plural is fold.Count of what takes an s.
-func plural(n int, one string) string { return fold.Count(n, one, one+"s") }
+// plural is english.Count of what takes an s.
+func plural(n int, one string) string { return english.Count(n, one, one+"s") }

@@ -6,6 +6,8 @@ import (
 	"math/bits"
 	"slices"
 	"strings"
+
+	"github.com/collectivex/collectivex/pkg/english"
 )
 
 // Class is what kind of mistake a finding is.
@@ -344,7 +346,7 @@ func (v *verifier) results() {
 			case int(x.chunk) != k:
 				v.find(Misplaced, r, -1, k, "holds the data of chunk %d", x.chunk)
 			case have != want:
-				v.find(Lost, r, -1, k, "holds the data of %d ranks, must hold that of %d", have, want)
+				v.find(Lost, r, -1, k, "holds the data of %s, must hold that of %d", english.Count(have, "rank", "ranks"), want)
 			}
 		}
 	}

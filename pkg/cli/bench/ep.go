@@ -11,6 +11,7 @@ import (
 
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/cli"
+	"github.com/collectivex/collectivex/pkg/english"
 	"github.com/collectivex/collectivex/pkg/foreign"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/planner"
@@ -196,8 +197,8 @@ func PrintEP(w io.Writer, d *result.EPDocument) {
 		how = append(how, c.Contract)
 	}
 	how = slices.DeleteFunc(how, func(s string) bool { return s == "" })
-	fmt.Fprintf(w, "# %s %s %s, %s: hidden %d topk %d experts %d, %d ranks on %s\n",
-		c.EP().Workload, strings.Join(how, " "), c.Precision, c.EP().Routing, c.EP().Hidden, c.EP().TopK, c.EP().Experts, c.World, foreign.Line(d.Topology.DeviceProduct))
+	fmt.Fprintf(w, "# %s %s %s, %s: hidden %d topk %d experts %d, %s on %s\n",
+		c.EP().Workload, strings.Join(how, " "), c.Precision, c.EP().Routing, c.EP().Hidden, c.EP().TopK, c.EP().Experts, english.Count(c.World, "rank", "ranks"), foreign.Line(d.Topology.DeviceProduct))
 	s := d.Measurement.Sampling
 	fmt.Fprintf(w, "# sampling %s: %d samples of each component, slowest rank of each\n", s.Profile, s.SamplesPerComponent)
 	fmt.Fprintf(w, "# GB/s: logical bytes of a roundtrip, of one rank, at its p50\n#\n")
@@ -219,17 +220,17 @@ func PrintEP(w io.Writer, d *result.EPDocument) {
 		r := &d.Measurement.Rows[i]
 		if !r.Correctness.Passed { // what combine gets may be wrong already
 			if reasons := r.Correctness.Reasons; len(reasons) > 0 {
-				fmt.Fprintf(w, "# %d tokens: %s%s\n", r.TokensPerRank, foreign.Line(reasons[0].String()), more(len(reasons)-1))
+				fmt.Fprintf(w, "# %s: %s%s\n", tokens(r.TokensPerRank), foreign.Line(reasons[0].String()), more(len(reasons)-1))
 			}
 			continue
 		}
 		if a := r.Arithmetic; a != nil && !a.Passed {
-			fmt.Fprintf(w, "# %d tokens: combine does not add as declared (%s): %d of %d values are wrong\n",
-				r.TokensPerRank, a.Accumulation, a.Wrong, a.Checked)
+			fmt.Fprintf(w, "# %s: combine does not add as declared (%s): %d of %d values are wrong\n",
+				tokens(r.TokensPerRank), a.Accumulation, a.Wrong, a.Checked)
 		}
 	}
-	for _, tokens := range d.Workload.LadderDropped {
-		fmt.Fprintf(w, "# not measured: %d tokens\n", tokens)
+	for _, n := range d.Workload.LadderDropped {
+		fmt.Fprintf(w, "# not measured: %s\n", tokens(n))
 	}
 	if d.Outcome.Status != result.Success {
 		fmt.Fprintf(w, "# %s: %s\n", strings.ToUpper(d.Outcome.Status), foreign.Line(d.Outcome.Reasons.String()))
@@ -237,6 +238,8 @@ func PrintEP(w io.Writer, d *result.EPDocument) {
 }
 
 // more says how many reasons are not shown.
+func tokens(n int) string { return english.Count(n, "token", "tokens") }
+
 func more(n int) string {
 	if n < 1 {
 		return ""

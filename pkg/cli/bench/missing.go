@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/collectivex/collectivex/pkg/english"
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
@@ -27,7 +28,7 @@ func (r *Request) missing(d *result.CollectiveDocument) string {
 	}
 	var parts []string
 	for _, trials := range slices.Sorted(maps.Keys(rows)) {
-		parts = append(parts, fmt.Sprintf("%d of %d rows have %d of %d trials", rows[trials], len(d.Measurement.Rows), trials, r.shape.Measure.Trials))
+		parts = append(parts, fmt.Sprintf("%d of %s in %d of %s", trials, english.Count(r.shape.Measure.Trials, "trial", "trials"), rows[trials], english.Count(len(d.Measurement.Rows), "row", "rows")))
 	}
 	return strings.Join(parts, ", ")
 }

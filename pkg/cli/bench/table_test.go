@@ -147,7 +147,7 @@ func TestVerdict(t *testing.T) {
 		{[]result.Outcome{good, lacks}, true, 0, cli.ExitOK, ""},
 		{[]result.Outcome{lacks, lacks}, true, 0, cli.ExitEnvironment, "2 of 2 cases cannot be measured here"},
 		{[]result.Outcome{good, lacks, died}, true, 0, cli.ExitFailed, "1 of 3 cases failed"},
-		{[]result.Outcome{wrong}, false, 0, cli.ExitFailed, "1 of 1 cases failed"},
+		{[]result.Outcome{wrong}, false, 0, cli.ExitFailed, "1 of 1 case failed"},
 		{[]result.Outcome{good}, false, 2, cli.ExitFailed, "2 figures missed their threshold"},
 	} {
 		v := verdict{lenient: tt.lenient, broken: tt.broken}
@@ -223,7 +223,7 @@ func TestWhatIsNotWholeIsSaid(t *testing.T) {
 		table.Document(d)
 	}
 	table.Foot(report)
-	require.Contains(t, out.String(), "# INCOMPLETE all_reduce float sum: 1 of 3 rows have 0 of 9 trials, 2 of 3 rows have 3 of 9 trials\n")
+	require.Contains(t, out.String(), "# INCOMPLETE all_reduce float sum: 0 of 9 trials in 1 of 3 rows, 3 of 9 trials in 2 of 3 rows\n")
 	require.Contains(t, out.String(), "# Out of bounds values : 0 INCOMPLETE\n# Avg bus bandwidth    : N/A \n#\n")
 	require.Nil(t, report.AvgBusBW)
 }

@@ -1,9 +1,11 @@
 package bench
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/collectivex/collectivex/pkg/cli"
+	"github.com/collectivex/collectivex/pkg/english"
 	"github.com/collectivex/collectivex/pkg/result"
 )
 
@@ -30,11 +32,11 @@ func (v *verdict) add(o result.Outcome) {
 func (v *verdict) err() error {
 	switch {
 	case v.failed > 0:
-		return fmt.Errorf("%d of %d cases failed", v.failed, v.cases)
+		return fmt.Errorf("%d of %s failed", v.failed, english.Count(v.cases, "case", "cases"))
 	case v.lacking > 0 && (!v.lenient || v.lacking == v.cases):
-		return cli.EnvironmentError("%d of %d cases cannot be measured here", v.lacking, v.cases)
+		return cli.EnvironmentError("%d of %s cannot be measured here", v.lacking, english.Count(v.cases, "case", "cases"))
 	case v.broken > 0:
-		return fmt.Errorf("%d figures missed their threshold", v.broken)
+		return errors.New(english.Count(v.broken, "figure missed its threshold", "figures missed their threshold"))
 	default:
 		return nil
 	}

@@ -65,8 +65,7 @@ func newEstimate(cat *catalog.Catalog, filters planner.Filters) (estimate, error
 }
 
 func (e estimate) String() string {
-	return fmt.Sprintf("%d cells, %d runnable and %d unsupported cases, about %.1f GPU-hours, at most %.1f",
-		e.Cells, e.Cases, e.Unsupported, e.GPUHours, e.MaxGPUHours)
+	return fmt.Sprintf("%s, about %.1f GPU-hours, at most %.1f", size(e.Cells, e.Cases, e.Unsupported), e.GPUHours, e.MaxGPUHours)
 }
 
 // dispatched is what cxgen dispatch prints as JSON.

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/collectivex/collectivex/pkg/cli"
+	"github.com/collectivex/collectivex/pkg/english"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/planner"
 )
@@ -67,7 +68,12 @@ func describe(m *plan.Matrix) string {
 	for q := range m.Requested() {
 		count[q.Disposition]++
 	}
-	return fmt.Sprintf("%d cells, %d runnable and %d unsupported cases", len(m.Include), count[plan.Runnable], count[plan.Unsupported])
+	return size(len(m.Include), count[plan.Runnable], count[plan.Unsupported])
+}
+
+// size says how large a plan is.
+func size(cells, runnable, unsupported int) string {
+	return fmt.Sprintf("%s, %d runnable and %s", english.Count(cells, "cell", "cells"), runnable, english.Count(unsupported, "unsupported case", "unsupported cases"))
 }
 
 // setOutputs sets the outputs of the step.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/cli"
+	"github.com/collectivex/collectivex/pkg/english"
 	"github.com/collectivex/collectivex/pkg/foreign"
 )
 
@@ -49,8 +50,9 @@ table follows for each set of capabilities.`,
 					printReasons(s.Out, coverage)
 				}
 			}
-			_, err = fmt.Fprintf(s.Out, "\n%d platforms, %d backends, %d workloads, %d suites\n",
-				len(cat.Platforms), len(cat.Backends), len(cat.Workloads), len(cat.Suites))
+			_, err = fmt.Fprintf(s.Out, "\n%s, %s, %s, %s\n",
+				english.Count(len(cat.Platforms), "platform", "platforms"), english.Count(len(cat.Backends), "backend", "backends"),
+				english.Count(len(cat.Workloads), "workload", "workloads"), english.Count(len(cat.Suites), "suite", "suites"))
 			return err
 		},
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/collectivex/collectivex/pkg/cli"
+	"github.com/collectivex/collectivex/pkg/english"
 	"github.com/collectivex/collectivex/pkg/fold"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/regular"
@@ -125,7 +126,7 @@ func incomplete(in []string, v *fold.Verdict) error {
 	case len(v.Answers) == 0:
 		return noDocument(in...)
 	case n > 0:
-		return fmt.Errorf("%s left out; fetch or measure again what is damaged, and move away what is no document", fold.Count(n, "file or line that is not a document was", "files or lines that are not documents were"))
+		return fmt.Errorf("%s left out; fetch or measure again what is damaged, and move away what is no document", english.Count(n, "file or line that is not a document was", "files or lines that are not documents were"))
 	}
 	return nil
 }
@@ -147,6 +148,6 @@ func printVerdict(s cli.Streams, v *fold.Verdict) {
 		s.Tell("%s: %s: %s", a.Status, a.ID, a.Reasons.String())
 	}
 	fmt.Fprintf(s.Out, "%s of %s, %s and %s left out\n",
-		fold.Count(v.Documents, "document", "documents"), fold.Count(len(v.Answers), "case", "cases"),
-		fold.Count(v.Duplicates, "duplicate", "duplicates"), fold.Count(len(v.Problems)+len(v.Replaced)+len(v.Irregular), "file", "files"))
+		english.Count(v.Documents, "document", "documents"), english.Count(len(v.Answers), "case", "cases"),
+		english.Count(v.Duplicates, "duplicate", "duplicates"), english.Count(len(v.Problems)+len(v.Replaced)+len(v.Irregular), "file", "files"))
 }

@@ -155,7 +155,7 @@ func TestBenchFindsAWrongResult(t *testing.T) {
 	require.Regexp(t, `(?m)^ +1024 +256 +float +sum +-1( +\S+){3} +1( +\S+){3} +1$`, stdout)
 	require.Contains(t, stdout, "# INVALID all_reduce float sum: semantic correctness or routing identity failed\n")
 	require.Contains(t, stdout, "# Out of bounds values : 2 FAILED\n")
-	require.Contains(t, stderr, "cxrun: 1 of 1 cases failed\n")
+	require.Contains(t, stderr, "cxrun: 1 of 1 case failed\n")
 	kept := regexp.MustCompile(`documents and logs are in (.*)\n`).FindStringSubmatch(stderr)
 	require.NotNil(t, kept, stderr)
 	require.DirExists(t, filepath.Join(kept[1], cellsDir))
@@ -391,7 +391,7 @@ func TestBenchEP(t *testing.T) {
 	code, stdout, _ := cxrun(t, env, append([]string{"bench", "--backend", "host"}, args...)...)
 	require.Equal(t, cli.ExitFailed, code)
 	require.Regexp(t, `(?m)^ +1 .* FAILED$`, stdout)
-	require.Regexp(t, `(?m)^# 1 tokens: check-failed: before payload all ranks, and \d+ more$`, stdout)
+	require.Regexp(t, `(?m)^# 1 token: check-failed: before payload all ranks, and \d+ more$`, stdout)
 
 	env[rank.FaultVariable] = "case=*,rank=1,kind=zero-payload,at=timed"
 	_, stdout, _ = cxrun(t, env, append([]string{"bench", "--backend", "host"}, args...)...)

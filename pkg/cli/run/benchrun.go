@@ -15,6 +15,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/claim"
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/cli/bench"
+	"github.com/collectivex/collectivex/pkg/english"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/planner"
 	"github.com/collectivex/collectivex/pkg/regular"
@@ -234,7 +235,7 @@ func (b *benchRun) failures() []string {
 		}
 	}
 	for _, text := range why {
-		lines = append(lines, fmt.Sprintf("%d cases not started: %s", waiting[text], text))
+		lines = append(lines, fmt.Sprintf("%s not started: %s", english.Count(waiting[text], "case", "cases"), text))
 	}
 	return lines
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/cli"
+	"github.com/collectivex/collectivex/pkg/english"
 	"github.com/collectivex/collectivex/pkg/foreign"
 	"github.com/collectivex/collectivex/pkg/inventory"
 	"github.com/collectivex/collectivex/pkg/preflight"
@@ -145,7 +146,7 @@ func printDescription(out io.Writer, d preflight.Description) error {
 		row("fabric", fmt.Sprintf("%d × %s", n.Count, n.Adapter), n.LinkLayer, n.Rate, state, n.Firmware)
 	}
 	for _, vendor := range slices.Sorted(maps.Keys(d.Undriven)) {
-		row("warning", fmt.Sprintf("%d %s GPUs that no driver answers for", d.Undriven[vendor], vendor))
+		row("warning", english.Count(d.Undriven[vendor], vendor+" GPU", vendor+" GPUs")+" that no driver answers for")
 	}
 	for _, text := range d.Warnings {
 		row("warning", text)

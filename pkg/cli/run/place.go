@@ -10,6 +10,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/cli/bench"
+	"github.com/collectivex/collectivex/pkg/english"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/planner"
 	"github.com/collectivex/collectivex/pkg/preflight"
@@ -37,7 +38,7 @@ func (p place) world(asked int) (int, error) {
 	most := hostRanksPerCPU * runtime.NumCPU()
 	switch onHost := p.backend.Name == bench.HostBackend; {
 	case onHost && asked > most:
-		return 0, cli.EnvironmentError("%d ranks on %d processors: backend host supports at most %d here, %d per processor", asked, runtime.NumCPU(), most, hostRanksPerCPU)
+		return 0, cli.EnvironmentError("%d ranks on %s: backend host supports at most %d here, %d per processor", asked, english.Count(runtime.NumCPU(), "processor", "processors"), most, hostRanksPerCPU)
 	case asked != 0:
 		return asked, nil
 	case onHost:

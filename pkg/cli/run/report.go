@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/collectivex/collectivex/pkg/cli"
-	"github.com/collectivex/collectivex/pkg/fold"
+	"github.com/collectivex/collectivex/pkg/english"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/regular"
 	"github.com/collectivex/collectivex/pkg/report/page"
@@ -66,7 +66,7 @@ not a document, or if there is no document and no --matrix that says what was re
 				}
 			}
 			printLeftOut(s, v)
-			fmt.Fprintf(s.Out, "%s: %s of %s\n", out, fold.Count(len(p.Cases), "case", "cases"), fold.Count(len(p.Runs), "run", "runs"))
+			fmt.Fprintf(s.Out, "%s: %s of %s\n", out, english.Count(len(p.Cases), "case", "cases"), english.Count(len(p.Runs), "run", "runs"))
 			if len(plans) > 0 && len(v.Problems) == 0 {
 				return nil // the page lists what is missing
 			}

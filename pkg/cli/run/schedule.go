@@ -18,7 +18,7 @@ import (
 
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/cli/bench"
-	"github.com/collectivex/collectivex/pkg/fold"
+	"github.com/collectivex/collectivex/pkg/english"
 	"github.com/collectivex/collectivex/pkg/schedule"
 	"github.com/collectivex/collectivex/pkg/schedule/planfile"
 	"github.com/collectivex/collectivex/pkg/schedule/simulate"
@@ -246,7 +246,7 @@ is 1 if there is a finding.`,
 			for _, n := range messages {
 				total += n
 			}
-			fmt.Fprintf(s.Out, "%s %s of %s is correct: %s\n", p.Name, p.Collective, fold.Count(p.Ranks, "rank", "ranks"), fold.Count(total, "message", "messages"))
+			fmt.Fprintf(s.Out, "%s %s of %s is correct: %s\n", p.Name, p.Collective, english.Count(p.Ranks, "rank", "ranks"), english.Count(total, "message", "messages"))
 			if p.Collective == schedule.AllReduce && report.Uniform {
 				fmt.Fprintln(s.Out, "all ranks add in the same order: their sums are equal bit by bit")
 			} else if p.Collective == schedule.AllReduce {
@@ -316,7 +316,7 @@ func (p criticalPath) String() string {
 			words = append(words, fmt.Sprintf("%s %.3f µs", part.name, part.ns/1000))
 		}
 	}
-	return fmt.Sprintf("critical path of %s: %s", fold.Count(p.Ops, "op", "ops"), strings.Join(words, ", "))
+	return fmt.Sprintf("critical path of %s: %s", english.Count(p.Ops, "op", "ops"), strings.Join(words, ", "))
 }
 
 func newScheduleSimulate(s cli.Streams) *cobra.Command {
@@ -390,7 +390,7 @@ one message after another), fair (all at once, at max-min fair rates).`,
 				return json.NewEncoder(s.Out).Encode(out)
 			}
 			fmt.Fprintf(s.Out, "simulated: %s %s of %d bytes, %s on a %s (%s): %.3f µs, %s\n",
-				p.Name, p.Collective, vector, fold.Count(p.Ranks, "rank", "ranks"), t.Name, sharing, out.Makespan/1000, fold.Count(r.Messages, "message", "messages"))
+				p.Name, p.Collective, vector, english.Count(p.Ranks, "rank", "ranks"), t.Name, sharing, out.Makespan/1000, english.Count(r.Messages, "message", "messages"))
 			if out.Path.Ops > 0 {
 				fmt.Fprintln(s.Out, out.Path)
 			}
@@ -466,7 +466,7 @@ waits for that, puts the data there and signals.
 			if err := os.WriteFile(out, b.Bytes(), 0o644); err != nil {
 				return cli.EnvironmentError("%w", err)
 			}
-			fmt.Fprintf(s.Out, "%s: %s %s of %s\n", out, p.Name, p.Collective, fold.Count(p.Ranks, "rank", "ranks"))
+			fmt.Fprintf(s.Out, "%s: %s %s of %s\n", out, p.Name, p.Collective, english.Count(p.Ranks, "rank", "ranks"))
 			return nil
 		},
 	}
@@ -488,7 +488,7 @@ func writeChakra(s cli.Streams, out string, p *schedule.Program, vector int64) e
 			return cli.EnvironmentError("%w", err)
 		}
 	}
-	fmt.Fprintf(s.Out, "%s.*.et: %s %s of %s\n", name, p.Name, p.Collective, fold.Count(p.Ranks, "rank", "ranks"))
+	fmt.Fprintf(s.Out, "%s.*.et: %s %s of %s\n", name, p.Name, p.Collective, english.Count(p.Ranks, "rank", "ranks"))
 	return nil
 }
 

@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/collectivex/collectivex/pkg/cli"
-	"github.com/collectivex/collectivex/pkg/fold"
+	"github.com/collectivex/collectivex/pkg/english"
 	"github.com/collectivex/collectivex/pkg/regular"
 	"github.com/collectivex/collectivex/pkg/schedule/study"
 )
@@ -71,7 +71,7 @@ everything, writes nothing, and fails if a file of the directory differs.`,
 				}
 				if len(missing) > 0 {
 					return fmt.Errorf("%s lacks %s: %s; run without --fast", filepath.Join(dir, study.RowsFile),
-						fold.Count(len(missing), "row", "rows"), strings.Join(missing, ", "))
+						english.Count(len(missing), "row", "rows"), strings.Join(missing, ", "))
 				}
 			}
 			rows, simulations, err := m.Rows(c.Context(), known)
@@ -89,7 +89,7 @@ everything, writes nothing, and fails if a file of the directory differs.`,
 				return cli.EnvironmentError("%w", err)
 			}
 			fmt.Fprintf(s.Out, "%s: %s, %d simulated now; %s in %s\n",
-				m.Title, fold.Count(len(rows), "row", "rows"), simulations, fold.Count(len(files), "file", "files"), dir)
+				m.Title, english.Count(len(rows), "row", "rows"), simulations, english.Count(len(files), "file", "files"), dir)
 			return nil
 		},
 	}
@@ -147,6 +147,6 @@ func checkStudy(s cli.Streams, dir string, files map[string][]byte) error {
 	if len(differ) > 0 {
 		return fmt.Errorf("%s: %s missing or not what the manifest gives; run without --check", dir, strings.Join(differ, ", "))
 	}
-	fmt.Fprintf(s.Out, "%s in %s: as the manifest gives them\n", fold.Count(len(files), "file", "files"), dir)
+	fmt.Fprintf(s.Out, "%s in %s: as the manifest gives them\n", english.Count(len(files), "file", "files"), dir)
 	return nil
 }

@@ -16,6 +16,7 @@ import (
 	"strings"
 
 	"github.com/collectivex/collectivex/pkg/compare"
+	"github.com/collectivex/collectivex/pkg/english"
 	"github.com/collectivex/collectivex/pkg/result"
 )
 
@@ -27,7 +28,7 @@ var (
 	//go:embed page.css
 	style string
 
-	pageTemplate = template.Must(template.New("page").Parse(pageText))
+	pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{"count": english.Count}).Parse(pageText))
 )
 
 // WriteHTML writes the page. Equal pages have equal bytes.
@@ -205,7 +206,7 @@ func row(v *View, s *Series, c *Case) Row {
 		if us := p.Time.P99; us != nil {
 			at += fmt.Sprintf(", p99 %s µs", significant(*us))
 		}
-		at += fmt.Sprintf(", %d samples", p.Samples)
+		at += ", " + english.Count(p.Samples, "sample", "samples")
 		if p.Time.P50 > 0 && p.Time.P50 < low {
 			low = p.Time.P50
 			r.Low = Figure{significant(low), strconv.FormatFloat(low, 'g', digits, 64), at}
@@ -238,7 +239,7 @@ func (v *View) at(s *Series, x int64) string {
 	case v.X.Bytes:
 		return size(float64(x))
 	default:
-		return fmt.Sprintf("%d %s", x, v.X.Title)
+		return fmt.Sprintf("%s: %d", v.X.Title, x)
 	}
 }
 

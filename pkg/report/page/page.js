@@ -32,6 +32,7 @@
       if (a >= scale) return Number((v / (prefix === " k" ? 1e3 : scale)).toPrecision(4)) + prefix;
     return String(Number(v.toPrecision(4)));
   };
+  const count = (n, one) => n + " " + one + (n === 1 ? "" : "s");
   const bytes = n => {
     let i = 0;
     while (n >= 1024 && i < 6) { n /= 1024; i++; }
@@ -72,7 +73,7 @@
   const label = (view, s, facets) =>
     facets.map(i => (view.facets[i].title === "ranks" ? view.facets[i].found[s.f[i]] + " ranks" : view.facets[i].found[s.f[i]])).filter(Boolean).join(" ");
   const xLabel = (view, s, i) => {
-    if (view.shape !== "grid") return view.x.bytes ? bytes(s.x[i]) : s.x[i] + " " + view.x.title;
+    if (view.shape !== "grid") return view.x.bytes ? bytes(s.x[i]) : view.x.title + ": " + s.x[i];
     const world = Math.round(Math.sqrt(1 + Math.max(...s.x)));
     return `rank ${Math.floor(s.x[i] / world)} to rank ${s.x[i] % world}`;
   };
@@ -356,7 +357,7 @@
     view.rates.forEach((r, k) => {
       if (s.work[k][i] > 0 && s.q[view.state.q][i] > 0) add(`${r.title} at ${D.quantiles[view.state.q].name} ${significant(s.work[k][i] / s.q[view.state.q][i])} ${r.unit}`);
     });
-    add(s.n[i] ? `${s.n[i]} samples` : "derived, no samples of its own");
+    add(s.n[i] ? count(s.n[i], "sample") : "derived, no samples of its own");
     for (const f of s.fits) if (f[0] <= s.x[i] && s.x[i] <= f[1]) add("fit: " + f[4]);
     add(`case ${s.c[1]}, ${s.c[3]}${s.c[4] ? ": " + s.c[4] : ""}`);
     add(["device", "library version", "topology", "contract"].map(name => fact(s.c, name)).filter(Boolean).join(", "));
@@ -522,7 +523,7 @@
       for (const s of view.visible) {
         const name = label(view, s, every);
         for (let i = 0; i < s.x.length && ++rows <= maxRows; i++) {
-          const bad = s.bad.get(i), n = `${s.n[i]} samples`;
+          const bad = s.bad.get(i), n = count(s.n[i], "sample");
           const x = make("td", { textContent: xLabel(view, s, i) });
           x.dataset.value = s.x[i];
           body(s.c[2] + s.f.filter((_, k) => view.facets[k].one)).append(make("tr", { className: bad ? "bad" : "" }, make("td", { textContent: name }), x, make("td", { textContent: bad || "ok" }),

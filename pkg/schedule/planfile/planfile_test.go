@@ -195,7 +195,7 @@ func TestFindings(t *testing.T) {
 	require.NoError(t, err)
 	report := verified(t, plan.Program)
 	require.Len(t, report.Findings, 1) // chunk 0 of rank 1 is sent on and not kept
-	require.Equal(t, "pair.xml: lost: rank 1, chunk 0: holds the data of 1 ranks, must hold that of 2", plan.Find(report.Findings[0]))
+	require.Equal(t, "pair.xml: lost: rank 1, chunk 0: holds the data of 1 rank, must hold that of 2", plan.Find(report.Findings[0]))
 
 	mended := strings.NewReplacer(`"rrs" srcbuf="i" srcoff="0" dstbuf="i" dstoff="0"`, `"rrcs" srcbuf="i" srcoff="0" dstbuf="o" dstoff="0"`,
 		`<step s="1" type="cpy" srcbuf="i" srcoff="0" dstbuf="o"`, `<step s="1" type="cpy" srcbuf="o" srcoff="0" dstbuf="s"`).Replace(pair)

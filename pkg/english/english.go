@@ -1,0 +1,12 @@
+// Package english writes numbers of things in sentences.
+package english
+
+import "strconv"
+
+// Count spells a number of things: "1 file", "2 files".
+func Count(n int, one, many string) string {
+	if n == 1 {
+		many = one
+	}
+	return strconv.Itoa(n) + " " + many
+}

@@ -1,0 +1,15 @@
+package english_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/pkg/english"
+)
+
+func TestCount(t *testing.T) {
+	for n, want := range map[int]string{0: "0 files", 1: "1 file", 2: "2 files", 11: "11 files"} {
+		require.Equal(t, want, english.Count(n, "file", "files"))
+	}
+}
