@@ -6,8 +6,10 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
+	"github.com/collectivex/collectivex/pkg/english"
 	"github.com/collectivex/collectivex/pkg/foreign"
 	"github.com/collectivex/collectivex/pkg/result"
 )
@@ -138,7 +140,10 @@ func (v *View) label(s *Series) string {
 		switch {
 		case i == facetRun || value == "":
 		case i == facetRanks:
-			parts = append(parts, value+" ranks")
+			n, _ := strconv.Atoi(value) // it was a number
+			parts = append(parts, english.Count(n, "rank", "ranks"))
+		case i == facetRepeat:
+			parts = append(parts, "repeat "+value)
 		default:
 			parts = append(parts, value)
 		}

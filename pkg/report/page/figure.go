@@ -146,7 +146,7 @@ type look struct {
 
 func lookOf(s *Series, t theme) look {
 	n := len(t.Series)
-	return look{t.Series[s.Look%n], dashes[s.Facets[facetRun]%len(dashes)], markers[(s.Look%n+s.Look/n)%len(markers)]}
+	return look{t.Series[s.Look%n], dashes[s.Facets[facetRun]%len(dashes)], markers[(s.Look%n+s.Look/n+s.Facets[facetRepeat])%len(markers)]}
 }
 
 func (d *drawing) lines(v *View, shown []*Series, of func(report.Point) float64, t theme) {

@@ -107,6 +107,7 @@ const (
 	facetSKU
 	facetBackend
 	facetRanks
+	facetRepeat // empty where no case of the page is repeated
 	facetsOfCase
 )
 
@@ -233,7 +234,7 @@ func (b *builder) add(v *fold.Verdict, found map[fold.Case]*standing) {
 }
 
 func newView(v report.View) *view {
-	common := [facetsOfCase]report.Facet{facetRun: {Title: "run"}, facetSKU: {Title: "SKU"}, facetBackend: {Title: "backend"}, facetRanks: {Title: "ranks"}}
+	common := [facetsOfCase]report.Facet{facetRun: {Title: "run"}, facetSKU: {Title: "SKU"}, facetBackend: {Title: "backend"}, facetRanks: {Title: "ranks"}, facetRepeat: {Title: "repeat"}}
 	out := &view{View: View{View: v}}
 	for _, f := range slices.Concat(common[:], v.Facets) {
 		out.Facets = append(out.Facets, Facet{Facet: f})
@@ -286,7 +287,7 @@ func (*builder) count(n *report.Counts, c Case) {
 }
 
 func (v *view) add(index int, run string, c Case, s report.Series) {
-	values := slices.Concat([]string{run, c.SKU, c.Backend, strconv.Itoa(c.World)}, s.Facets)
+	values := slices.Concat([]string{run, c.SKU, c.Backend, strconv.Itoa(c.World), strconv.Itoa(c.planned.Repeat)}, s.Facets)
 	out := Series{Case: index, Facets: make([]int, len(v.Facets)), Series: s}
 	var look []string
 	for i, value := range values {
@@ -298,7 +299,7 @@ func (v *view) add(index int, run string, c Case, s report.Series) {
 			v.Facets[i].Found = append(v.Facets[i].Found, value)
 		}
 		out.Facets[i] = k
-		if i != facetRun && !v.Facets[i].One {
+		if i != facetRun && i != facetRepeat && !v.Facets[i].One {
 			look = append(look, value)
 		}
 	}
@@ -440,7 +441,7 @@ func (v *view) order() {
 		if i == facetSKU || i == facetBackend {
 			f.Values = slices.Sorted(slices.Values(f.Found))
 		}
-		if i == facetRanks {
+		if i == facetRanks || i == facetRepeat {
 			f.Values = slices.SortedFunc(slices.Values(f.Found), func(a, b string) int {
 				return cmp.Or(cmp.Compare(len(a), len(b)), strings.Compare(a, b))
 			})
@@ -459,5 +460,8 @@ func (v *view) order() {
 		for k := range v.Series {
 			v.Series[k].Facets[i] = at[v.Series[k].Facets[i]]
 		}
+	}
+	if f := &v.Facets[facetRepeat]; len(f.Found) == 1 {
+		f.Found[0] = ""
 	}
 }

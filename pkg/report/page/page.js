@@ -70,8 +70,11 @@
     return metric === 0 ? time : s.work[metric - 1][i] / time;
   };
   const fits = (view, s, except = -1) => view.state.chosen.every((set, i) => i === except || !set || set.has(s.f[i]));
-  const label = (view, s, facets) =>
-    facets.map(i => (view.facets[i].title === "ranks" ? view.facets[i].found[s.f[i]] + " ranks" : view.facets[i].found[s.f[i]])).filter(Boolean).join(" ");
+  const worded = { ranks: v => count(Number(v), "rank"), repeat: v => "repeat " + v };
+  const label = (view, s, facets) => facets.map(i => {
+    const { title, found } = view.facets[i], v = found[s.f[i]];
+    return v && worded[title] ? worded[title](v) : v;
+  }).filter(Boolean).join(" ");
   const xLabel = (view, s, i) => {
     if (view.shape !== "grid") return view.x.bytes ? bytes(s.x[i]) : view.x.title + ": " + s.x[i];
     const world = Math.round(Math.sqrt(1 + Math.max(...s.x)));
@@ -148,8 +151,8 @@
   const W = 960, H = 440, M = { left: 74, right: 18, top: 34, bottom: 50 };
   const lookOf = (view, s) => {
     const t = theme(), colours = t.series.length;
-    // Series of one identity that measure different things share its colour, not its marker.
-    const others = view.varying.filter(i => view.facets[i].one).reduce((n, i) => n + s.f[i], 0);
+    // Repeats, and series of one identity that measure different things, share its colour, not its marker.
+    const others = view.varying.filter(i => view.facets[i].one || view.facets[i].title === "repeat").reduce((n, i) => n + s.f[i], 0);
     return {
       colour: t.series[s.look % colours],
       marker: D.markers[(s.look % colours + Math.floor(s.look / colours) + others) % D.markers.length],

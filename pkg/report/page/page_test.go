@@ -378,6 +378,35 @@ func TestVerdictsOfRepeatedRuns(t *testing.T) {
 	require.Contains(t, b.texts(`#comparison table[data-name=verdicts] td`), "+20.0 %")
 }
 
+// Repeats of a case have one colour, and each has a marker and names itself in the legend and
+// the figure. Where nothing is repeated, nothing says so.
+func TestRepeatsAreToldApart(t *testing.T) {
+	r := newRuns(t)
+	for i := range 3 {
+		c := collective("h200", "nccl", "all_reduce", 2, func(c *plan.Case) { c.Repeat = i + 1 })
+		r.add(slower(resulttest.Collective(c, attempt("1")), 1+float64(i)/50))
+	}
+	b := show(t, r.html(), "")
+	require.Equal(t, []string{"repeat 1", "repeat 2", "repeat 3"}, b.texts(legend))
+	strokes := get[[]string](b, `[...document.querySelectorAll("`+drawn+`")].map(e => e.getAttribute("stroke"))`)
+	require.Len(t, strokes, 3)
+	require.Len(t, slices.Compact(strokes), 1, "they are of one thing")
+	markers := get[[]string](b, `[...document.querySelectorAll("`+legend+` svg path:last-child")].map(e => e.getAttribute("d"))`)
+	slices.Sort(markers)
+	require.Len(t, slices.Compact(markers), 3, "each has a marker")
+	p, _, err := page.Build([]string{r.dir}, nil)
+	require.NoError(t, err)
+	pictures := p.Pictures()
+	require.NotEmpty(t, pictures)
+	for _, name := range []string{"repeat 1", "repeat 2", "repeat 3"} {
+		require.Contains(t, string(pictures[0].SVG), "h200 nccl 2 ranks "+name)
+	}
+
+	once := newRuns(t)
+	once.add(resulttest.Collective(collective("h200", "nccl", "all_reduce", 2), attempt("1")))
+	require.NotContains(t, string(once.html()), "repeat 1")
+}
+
 // The lines of fits run where α + n/B does, and a point says what they are.
 func TestFitsAreDrawn(t *testing.T) {
 	const alpha, bandwidth = 5.0, 100.0 // µs, GB/s
