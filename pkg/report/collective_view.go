@@ -47,6 +47,7 @@ func collectiveSeries(doc result.Document) []Series {
 	}
 	at := map[line]int{}
 	var out []Series
+	works := make([]float64, 0, len(m.Rows)*len(c.Collective().Modes))
 	for i := range m.Rows {
 		r := &m.Rows[i]
 		for _, mode := range vocab.TimingModes() {
@@ -71,11 +72,16 @@ func collectiveSeries(doc result.Document) []Series {
 			k, ok := at[l]
 			if !ok {
 				k = len(out)
+				if pairs == 0 {
+					s.Points = make([]Point, 0, len(c.Collective().Sizes))
+				}
 				at[l], out = k, append(out, s)
 			}
+			works = append(works, t.BusBW*t.Percentiles.P50)
+			work := works[len(works)-1:]
 			for _, x := range x {
 				out[k].Points = append(out[k].Points, Point{
-					X: x, Time: t.Percentiles, Work: []float64{t.BusBW * t.Percentiles.P50}, Samples: t.SampleCount,
+					X: x, Time: t.Percentiles, Work: work[:1:1], Samples: t.SampleCount,
 					Slots: r.Slots, Reason: reasonOf(r.Complete, r.Check.Passed, r.Check.Reasons),
 				})
 			}

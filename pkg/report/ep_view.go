@@ -72,6 +72,8 @@ func epSeries(doc result.Document) []Series {
 	var out []Series
 	for _, o := range epOperations {
 		s := Series{View: "ep", Facets: []string{o.name, f.Phase, mode, f.Precision, f.Workload, f.Routing, cmp.Or(d.Identity.Case.EP().TimingMode, vocab.Eager)}}
+		s.Points = make([]Point, 0, len(d.Measurement.Rows))
+		works := make([]float64, 2*len(d.Measurement.Rows))
 		var bases []string
 		for i := range d.Measurement.Rows {
 			r := &d.Measurement.Rows[i]
@@ -79,7 +81,7 @@ func epSeries(doc result.Document) []Series {
 			if c.Percentiles == nil {
 				continue
 			}
-			work := []float64{0, 0}
+			work := works[2*i : 2*i+2 : 2*i+2]
 			if o.tokens {
 				work[0] = float64(r.GlobalTokens) * 1e6
 			}

@@ -114,7 +114,10 @@ func (x *Inspector) check(raw []byte) error {
 	if err := x.screen(strictjson.Unquote(raw)); err != nil {
 		return err
 	}
-	if len(raw) <= 64 && len(x.harmless) < 4096 {
+	if len(raw) <= 64 {
+		if len(x.harmless) == 4096 { // of texts that one document has, such as its case id
+			clear(x.harmless)
+		}
 		x.harmless[string(raw)] = struct{}{}
 	}
 	return nil

@@ -2,6 +2,8 @@ package page_test
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -31,6 +33,13 @@ var chromium struct {
 }
 
 func TestMain(m *testing.M) {
+	if path := os.Getenv(reportVariable); path != "" {
+		c, err := report(path)
+		if err = errors.Join(err, json.NewEncoder(os.Stdout).Encode(c)); err != nil {
+			panic(err)
+		}
+		return
+	}
 	code := m.Run()
 	if chromium.end != nil {
 		chromium.end()

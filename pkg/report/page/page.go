@@ -220,6 +220,16 @@ func (b *builder) add(v *fold.Verdict, found map[fold.Case]*standing) {
 	slices.SortStableFunc(answers, func(x, y fold.Answer) int {
 		return cmp.Compare(b.runs[cmp.Or(x.Run, "no run id")], b.runs[cmp.Or(y.Run, "no run id")])
 	})
+	b.Cases, b.Coverage = make([]Case, 0, len(answers)), make([]Coverage, 0, len(answers))
+	drawn := map[string]int{} // series by view
+	for _, s := range found {
+		for _, series := range s.series {
+			drawn[series.View]++
+		}
+	}
+	for name, v := range b.views {
+		v.Series, v.looks = make([]Series, 0, drawn[name]), make([]string, 0, drawn[name])
+	}
 	for _, a := range answers {
 		b.answer(a, found[a.Case])
 		delete(found, a.Case)
