@@ -110,6 +110,7 @@ func (a *adapter) Describe(c plan.Case) (ep.Description, error) {
 		d.KernelGeneration, d.Receive, d.Combine, d.Reduction = "nccl-ep-v02-ll-rm", ep.TokenRank, ep.UnweightedRankSum, ep.RankFP32
 		if b.Layout == vocab.RankMajorWindow {
 			d.KernelGeneration += "-zc"
+			d.FreshPair = true // the next dispatch of a faster peer writes over rows that are not combined yet
 		}
 	default:
 		d.KernelGeneration, d.Receive, d.Combine = "nccl-ep-v02-ll-em", ep.TokenExpert, ep.WeightedKernelSum
