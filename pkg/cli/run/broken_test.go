@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -114,6 +115,8 @@ func TestRankRefusesWhatCannotBe(t *testing.T) {
 
 // Where memory runs out, the kernel ends ranks first and the shard last.
 func TestRanksAreTheFirstThatTheKernelEnds(t *testing.T) {
+	runtime.LockOSThread() // the kernel sends the signal when the thread that started the rank ends
+	defer runtime.UnlockOSThread()
 	cmd := program("rank", "--store", t.TempDir())
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	require.NoError(t, cmd.Start())
