@@ -39,6 +39,7 @@ func threads(n, most int) uint32 {
 type kernels struct {
 	module                     accel.Module
 	blocks                     int // at most, of a launch
+	besideLibrary              int // the same, while operations of the library run
 	layout, pack, convert, sum accel.Kernel
 
 	gatherPack, gatherLayout, gatherExpand, gatherConvert, gatherWeigh, gatherSum accel.Kernel
@@ -49,6 +50,9 @@ func (k *kernels) compile(ctx context.Context, d accel.Device, source string) (e
 		return err
 	}
 	k.blocks = accel.Blocks(d)
+	// A block on each of two thirds of the multiprocessors. The blocks of a library may need a
+	// multiprocessor for themselves, and would wait for the end of a kernel that is on all.
+	k.besideLibrary = max(1, d.Info().Multiproc*2/3)
 	for name, kernel := range map[string]*accel.Kernel{
 		"cx_layout": &k.layout, "cx_pack": &k.pack, "cx_convert": &k.convert, "cx_sum": &k.sum,
 		"cx_gather_pack": &k.gatherPack, "cx_gather_layout": &k.gatherLayout, "cx_gather_expand": &k.gatherExpand,
@@ -92,11 +96,16 @@ func paramsOf(s sizes, rank int, c ep.Codec) params {
 // perRow launches a kernel with a block per row of hidden columns, as far as they can
 // run at once.
 func (e *end) perRow(s accel.Stream, k accel.Kernel, rows, hidden int, args ...unsafe.Pointer) error {
+	return e.onBlocks(e.kernels.blocks, s, k, rows, hidden, args...)
+}
+
+// onBlocks does the same with so many blocks at most.
+func (e *end) onBlocks(blocks int, s accel.Stream, k accel.Kernel, rows, hidden int, args ...unsafe.Pointer) error {
 	if rows <= 0 {
 		return nil
 	}
 	const columns = 8 // of a thread
-	return k.Launch(s, uint32(min(rows, e.kernels.blocks)), threads(hidden/columns, accel.BlockThreads), 0, args...)
+	return k.Launch(s, uint32(min(rows, blocks)), threads(hidden/columns, accel.BlockThreads), 0, args...)
 }
 
 // scan launches a kernel whose blocks each walk n entries.

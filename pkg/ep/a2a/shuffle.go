@@ -123,11 +123,11 @@ func (f *shuffle) dispatch(cached bool) error {
 
 // pack packs what stays on this rank (own), or what leaves.
 func (f *shuffle) pack(to rows, own bool) error {
-	which := int32(0)
+	which, blocks := int32(0), f.kernels.blocks
 	if own {
-		which = 1
+		which, blocks = 1, f.kernels.besideLibrary
 	}
-	return f.perRow(f.side, f.kernels.pack, f.p.Tokens, f.hidden,
+	return f.onBlocks(blocks, f.side, f.kernels.pack, f.p.Tokens, f.hidden,
 		accel.Arg(f.params), accel.Arg(f.p.X), accel.Arg(f.p.Expert), accel.Arg(f.p.Weight), accel.Arg(f.place), accel.Arg(f.counts), accel.Arg(to), accel.Arg(int32(f.p.Tokens)), accel.Arg(which))
 }
 
