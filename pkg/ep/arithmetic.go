@@ -159,7 +159,8 @@ func (a *arithmetic) rowConstant(token, part int) workload.Affine {
 	return constantOf(int32(part))
 }
 
-// constantOf makes a row of any finite one that only depends on n, an expert or a rank.
+// constantOf turns every finite row into the same one, which depends on n alone: the number
+// of an expert or a rank.
 func constantOf(n int32) workload.Affine {
 	t := workload.Expert(n)
 	t.Scale = 0

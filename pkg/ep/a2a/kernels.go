@@ -39,7 +39,7 @@ func threads(n, most int) uint32 {
 type kernels struct {
 	module                     accel.Module
 	blocks                     int // at most, of a launch
-	besideLibrary              int // the same, while operations of the library run
+	besideLibrary              int // at most, of a launch beside operations of the library
 	layout, pack, convert, sum accel.Kernel
 
 	gatherPack, gatherLayout, gatherExpand, gatherConvert, gatherWeigh, gatherSum accel.Kernel
@@ -50,8 +50,8 @@ func (k *kernels) compile(ctx context.Context, d accel.Device, source string) (e
 		return err
 	}
 	k.blocks = accel.Blocks(d)
-	// A block on each of two thirds of the multiprocessors. The blocks of a library may need a
-	// multiprocessor for themselves, and would wait for the end of a kernel that is on all.
+	// A block on each of two thirds of the multiprocessors. A block of the library may need a
+	// whole multiprocessor. If a kernel is on all of them, the library waits for its end.
 	k.besideLibrary = max(1, d.Info().Multiproc*2/3)
 	for name, kernel := range map[string]*accel.Kernel{
 		"cx_layout": &k.layout, "cx_pack": &k.pack, "cx_convert": &k.convert, "cx_sum": &k.sum,
@@ -99,7 +99,7 @@ func (e *end) perRow(s accel.Stream, k accel.Kernel, rows, hidden int, args ...u
 	return e.onBlocks(e.kernels.blocks, s, k, rows, hidden, args...)
 }
 
-// onBlocks does the same with so many blocks at most.
+// onBlocks launches such a kernel with the given number of blocks at most.
 func (e *end) onBlocks(blocks int, s accel.Stream, k accel.Kernel, rows, hidden int, args ...unsafe.Pointer) error {
 	if rows <= 0 {
 		return nil
