@@ -182,7 +182,35 @@ func (s Set) Environ(dir string) []string {
 // of this test.
 func (s Set) Use(t testing.TB) {
 	t.Helper()
-	for _, kv := range s.Environ(MemoryDir(t)) {
+	setenv(t, s.Environ(MemoryDir(t)))
+}
+
+// kept is the directory of Keep; empty before its first call.
+var kept string
+
+// Keep makes this process find the libraries, with device memory that all tests share, for
+// devices that stay open as long as the process. It also sets the given variables. A package
+// whose tests call it has Main as its TestMain.
+func (s Set) Keep(t testing.TB, variables ...string) {
+	t.Helper()
+	if kept == "" {
+		dir, err := os.MkdirTemp("/dev/shm", "cx-fake-")
+		require.NoError(t, err)
+		kept = dir
+	}
+	setenv(t, append(s.Environ(kept), variables...))
+}
+
+// Main runs the tests of a package and removes what Keep made.
+func Main(m *testing.M) {
+	code := m.Run()
+	os.RemoveAll(kept)
+	os.Exit(code)
+}
+
+func setenv(t testing.TB, variables []string) {
+	t.Helper()
+	for _, kv := range variables {
 		name, value, _ := strings.Cut(kv, "=")
 		t.Setenv(name, value)
 	}

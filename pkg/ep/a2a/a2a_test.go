@@ -1,8 +1,6 @@
 package a2a
 
 import (
-	"os"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -15,27 +13,12 @@ import (
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-// shared is the memory of the stand-ins' devices, which stay open as long as the process.
-var shared string
-
-func TestMain(m *testing.M) {
-	code := m.Run()
-	os.RemoveAll(shared)
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { fakes.Main(m) }
 
 // setUp makes this process find the stand-ins, with three devices.
 func setUp(t *testing.T) {
 	t.Helper()
-	if shared == "" {
-		dir, err := os.MkdirTemp("/dev/shm", "collectivex-a2a-")
-		require.NoError(t, err)
-		shared = dir
-	}
-	for _, kv := range append(fakes.Build(t).Environ(shared), "CX_FAKE_DEVICES=3") {
-		name, value, _ := strings.Cut(kv, "=")
-		t.Setenv(name, value)
-	}
+	fakes.Build(t).Keep(t, "CX_FAKE_DEVICES=3")
 }
 
 // Both modes, in both precisions and under both contracts, deliver and sum what the

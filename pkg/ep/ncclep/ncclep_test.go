@@ -1,8 +1,6 @@
 package ncclep
 
 import (
-	"os"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -16,28 +14,13 @@ import (
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-// shared is the memory of the stand-ins' devices, which stay open as long as the process.
-var shared string
-
-func TestMain(m *testing.M) {
-	code := m.Run()
-	os.RemoveAll(shared)
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { fakes.Main(m) }
 
 // setUp makes this process find the stand-ins, with three devices and an NCCL that is new
 // enough.
 func setUp(t *testing.T) {
 	t.Helper()
-	if shared == "" {
-		dir, err := os.MkdirTemp("/dev/shm", "collectivex-ncclep-")
-		require.NoError(t, err)
-		shared = dir
-	}
-	for _, kv := range append(fakes.Build(t).Environ(shared), "CX_FAKE_DEVICES=3", "CX_FAKE_NCCL_VERSION=23007") {
-		name, value, _ := strings.Cut(kv, "=")
-		t.Setenv(name, value)
-	}
+	fakes.Build(t).Keep(t, "CX_FAKE_DEVICES=3", "CX_FAKE_NCCL_VERSION=23007")
 }
 
 // form is a mode with its layout.

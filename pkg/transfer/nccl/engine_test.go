@@ -1,8 +1,6 @@
 package nccl
 
 import (
-	"os"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -16,27 +14,12 @@ import (
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-// shared is the memory of the stand-ins' devices, which stay open as long as the process.
-var shared string
-
-func TestMain(m *testing.M) {
-	code := m.Run()
-	os.RemoveAll(shared)
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { fakes.Main(m) }
 
 // setUp makes this process find the stand-ins, with two devices.
 func setUp(t *testing.T) {
 	t.Helper()
-	if shared == "" {
-		dir, err := os.MkdirTemp("/dev/shm", "collectivex-kv-")
-		require.NoError(t, err)
-		shared = dir
-	}
-	for _, kv := range fakes.Build(t).Environ(shared) {
-		name, value, _ := strings.Cut(kv, "=")
-		t.Setenv(name, value)
-	}
+	fakes.Build(t).Keep(t)
 }
 
 // peer makes a case one of the backend over a kind of library.

@@ -1,0 +1,452 @@
+package planfile
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"math"
+	"slices"
+
+	"github.com/collectivex/collectivex/pkg/schedule"
+)
+
+// ForMSCCLPP returns a program that does the same with what MSCCL++ has: a receive signals
+// that its memory is free, its send waits for that, puts the data there and signals. What a
+// receive adds is put into scratch memory and added from there.
+func ForMSCCLPP(p *schedule.Program) (*schedule.Program, error) {
+	if p.Buffer > 0 {
+		return nil, fmt.Errorf("program %s buffers sends, which MSCCL++ does not", p.Name)
+	}
+	if err := p.Check(); err != nil {
+		return nil, err
+	}
+	twoSided := false
+	for _, ops := range p.Ops {
+		twoSided = twoSided || slices.ContainsFunc(ops, func(o schedule.Op) bool { return o.Kind == schedule.Send })
+	}
+	if !twoSided {
+		return p, nil // as it was read
+	}
+	l := &oneSided{Program: p, flow: schedule.NewFlow(p), lines: map[[2]int][]int{}, staged: make([][]int, p.Ranks)}
+	l.plan()
+	q := &schedule.Program{
+		Name: p.Name, Collective: p.Collective, Ranks: p.Ranks, Chunks: p.Chunks, Scratch: l.scratch, Input: p.Input, Ops: make([][]schedule.Op, p.Ranks),
+	}
+	for r := range p.Ops {
+		if _, stuck := assemble(q, r, l.blocks(r)); stuck != nil {
+			return nil, fmt.Errorf("program %s has ops of rank %d that wait for each other", p.Name, r)
+		}
+	}
+	for pair, lines := range l.lines {
+		if len(lines) > 128 {
+			return nil, fmt.Errorf("program %s needs %d channels between ranks %d and %d, must be at most 128", p.Name, len(lines), pair[0], pair[1])
+		}
+	}
+	return q, nil
+}
+
+// oneSided turns messages into puts and signals.
+type oneSided struct {
+	*schedule.Program
+	flow    *schedule.Flow
+	lines   map[[2]int][]int // by two ranks: the lines of their messages, ascending
+	staged  [][]int          // by rank and op: the slot of scratch memory for what it adds
+	scratch int
+}
+
+// line numbers the messages of a channel in one direction.
+func line(from, to, channel int) int {
+	if from < to {
+		return 2 * channel
+	}
+	return 2*channel + 1
+}
+
+// plan places staging memory and numbers channels.
+func (l *oneSided) plan() {
+	var width []int // by stream: slots of its largest group
+	for r, ops := range l.Ops {
+		l.staged[r] = make([]int, len(ops))
+		for from, to := 0, 0; from < len(ops); from = to {
+			to = nodeEnd(ops, from)
+			used := 0
+			for i := from; i < to; i++ {
+				o := &ops[i]
+				if o.Kind == schedule.RecvReduce {
+					l.staged[r][i] = used
+					used += int(o.Count)
+				}
+				if o.Kind == schedule.Send {
+					pair := [2]int{min(r, int(o.Peer)), max(r, int(o.Peer))}
+					l.lines[pair] = append(l.lines[pair], line(r, int(o.Peer), int(o.Channel)))
+				}
+			}
+			for len(width) <= int(ops[from].Stream) {
+				width = append(width, 0)
+			}
+			width[ops[from].Stream] = max(width[ops[from].Stream], used)
+		}
+	}
+	for pair, lines := range l.lines {
+		slices.Sort(lines)
+		l.lines[pair] = slices.Compact(lines)
+	}
+	base := make([]int, len(width))
+	l.scratch = l.Scratch
+	for s, w := range width {
+		base[s] = l.scratch
+		l.scratch += w
+	}
+	for r, ops := range l.Ops {
+		for i := range ops {
+			l.staged[r][i] += base[ops[i].Stream]
+		}
+	}
+}
+
+// channel returns the channel of the messages from a rank to another.
+func (l *oneSided) channel(from, to int, channel uint8) uint8 {
+	at, _ := slices.BinarySearch(l.lines[[2]int{min(from, to), max(from, to)}], line(from, to, int(channel)))
+	return channelOf(0, at)
+}
+
+// blocks returns the streams of rank r.
+func (l *oneSided) blocks(r int) []block {
+	out := &lowered{last: make([]stepOf, len(l.Ops[r]))}
+	ops := l.Ops[r]
+	for from, to := 0, 0; from < len(ops); from = to {
+		to = nodeEnd(ops, from)
+		b := int(ops[from].Stream)
+		var after []stepOf
+		for i := from; i < to; i++ {
+			for _, d := range l.Deps(&ops[i]) {
+				after = append(after, out.last[d])
+			}
+		}
+		after = latest(after)
+		add := func(i int, o schedule.Op) { out.last[i] = out.add(b, o, after) }
+		each := func(kinds []schedule.Kind, f func(i int, o *schedule.Op)) {
+			for i := from; i < to; i++ {
+				if slices.Contains(kinds, ops[i].Kind) {
+					f(i, &ops[i])
+				}
+			}
+		}
+		receives := []schedule.Kind{schedule.Recv, schedule.RecvReduce}
+		each(receives, func(i int, o *schedule.Op) {
+			add(i, schedule.Op{Kind: schedule.Signal, Peer: o.Peer, Channel: l.channel(int(o.Peer), r, o.Channel)})
+		})
+		each([]schedule.Kind{schedule.Send}, func(i int, o *schedule.Op) {
+			q, c := int(o.Peer), l.channel(r, int(o.Peer), o.Channel)
+			k := l.flow.Partner(r, i)
+			if k < 0 {
+				return // verification has found it
+			}
+			dst := l.Ops[q][k].Dst
+			if l.Ops[q][k].Kind == schedule.RecvReduce {
+				dst = schedule.Scratch(l.staged[q][k])
+			}
+			add(i, schedule.Op{Kind: schedule.Wait, Peer: o.Peer, Channel: c})
+			add(i, schedule.Op{Kind: schedule.Put, Src: o.Src, Dst: dst, Count: o.Count, Peer: o.Peer, Channel: c})
+			add(i, schedule.Op{Kind: schedule.Signal, Peer: o.Peer, Channel: c})
+		})
+		each(receives, func(i int, o *schedule.Op) {
+			add(i, schedule.Op{Kind: schedule.Wait, Peer: o.Peer, Channel: l.channel(int(o.Peer), r, o.Channel)})
+			if o.Kind == schedule.RecvReduce {
+				add(i, schedule.Op{Kind: schedule.Reduce, Src: schedule.Scratch(l.staged[r][i]), Dst: o.Dst, Count: o.Count})
+			}
+		})
+		each([]schedule.Kind{schedule.Reduce, schedule.Copy}, func(i int, o *schedule.Op) { add(i, *o) })
+	}
+	return out.blocks
+}
+
+// The form of a plan, as MSCCL++ writes it.
+type (
+	planJSON struct {
+		Name       string    `json:"name"`
+		Collective string    `json:"collective"`
+		Protocol   string    `json:"protocol"`
+		InPlace    bool      `json:"inplace"`
+		Reuse      bool      `json:"reuse_resources"`
+		GPUs       []gpuJSON `json:"gpus"`
+		Threads    int       `json:"num_threads_per_block"`
+		Double     bool      `json:"use_double_scratch_buffer"`
+		Alignment  int       `json:"buffer_alignment"`
+		MinSize    uint64    `json:"min_message_size"`
+		MaxSize    uint64    `json:"max_message_size"`
+	}
+	gpuJSON struct {
+		ID         int             `json:"id"`
+		Input      int             `json:"input_chunks"`
+		Output     int             `json:"output_chunks"`
+		Scratch    int             `json:"scratch_chunks"`
+		Blocks     []blockJSON     `json:"threadblocks"`
+		Channels   []channelsJSON  `json:"channels"`
+		Remotes    []remoteJSON    `json:"remote_buffers"`
+		Semaphores []semaphoreJSON `json:"semaphores"`
+	}
+	channelsJSON struct {
+		Type      string `json:"channel_type"`
+		Connected []int  `json:"connected_to"`
+	}
+	remoteJSON struct {
+		Rank   int      `json:"rank"`
+		Type   string   `json:"type"`
+		Access []string `json:"access_channel_types"`
+	}
+	semaphoreJSON struct {
+		Initial int `json:"init_value"`
+	}
+	blockJSON struct {
+		ID       int        `json:"id"`
+		Ops      []opJSON   `json:"ops"`
+		Channels []usedJSON `json:"channels"`
+		Remotes  []refsJSON `json:"remote_buffer_refs"`
+	}
+	usedJSON struct {
+		Type string `json:"channel_type"`
+		IDs  []int  `json:"channel_ids"`
+	}
+	refsJSON struct {
+		Type string `json:"access_channel_type"`
+		IDs  []int  `json:"remote_buffer_ids"`
+	}
+	opJSON struct {
+		Name       string     `json:"name"`
+		Src        []spanJSON `json:"src_buff,omitempty"`
+		Dst        []spanJSON `json:"dst_buff,omitempty"`
+		Channels   []int      `json:"channel_ids,omitempty"`
+		Type       string     `json:"channel_type,omitempty"`
+		Reduce     string     `json:"reduce_op,omitempty"`
+		Semaphores []int      `json:"semaphore_ids,omitempty"`
+	}
+	spanJSON struct {
+		Buffer *int   `json:"buffer_id,omitempty"`
+		Type   string `json:"type,omitempty"`
+		Index  int    `json:"index"`
+		Size   int    `json:"size"`
+	}
+)
+
+// writeJSON writes a program as a plan of MSCCL++.
+func writeJSON(out io.Writer, p *schedule.Program) error {
+	p, err := ForMSCCLPP(p)
+	if err != nil {
+		return err
+	}
+	form := planJSON{
+		Name: p.Name, Protocol: "Simple", InPlace: p.Input == 0, Threads: 1024, Alignment: 16, MaxSize: math.MaxUint64,
+	}
+	for name, c := range jsonCollectives {
+		if c == p.Collective {
+			form.Collective = name
+		}
+	}
+	w := &gpuWriter{Program: p, layout: newLayout(p.Collective, p.Ranks, p.Chunks, p.Input == 0), ends: map[[2]int][2]int{}}
+	w.connect()
+	for r := range p.Ops {
+		g, err := w.gpu(r)
+		if err != nil {
+			return fmt.Errorf("program %s, rank %d: %w", p.Name, r, err)
+		}
+		form.GPUs = append(form.GPUs, g)
+	}
+	e := json.NewEncoder(out)
+	e.SetIndent("", "  ")
+	return e.Encode(form)
+}
+
+// gpuWriter writes the thread blocks of ranks.
+type gpuWriter struct {
+	*schedule.Program
+	layout layout
+	ends   map[[2]int][2]int // by two ranks: how many channels of each type connect them
+}
+
+// connect counts the channels between ranks.
+func (w *gpuWriter) connect() {
+	for r, ops := range w.Ops {
+		for i := range ops {
+			if o := &ops[i]; o.Kind == schedule.Put || o.Kind == schedule.Signal || o.Kind == schedule.Wait {
+				for _, pair := range [][2]int{{r, int(o.Peer)}, {int(o.Peer), r}} {
+					n := w.ends[pair]
+					n[o.Channel%2] = max(n[o.Channel%2], int(o.Channel/2)+1)
+					w.ends[pair] = n
+				}
+			}
+		}
+	}
+}
+
+// gpu returns the form of rank r.
+func (w *gpuWriter) gpu(r int) (gpuJSON, error) {
+	g := gpuJSON{
+		ID: r, Input: w.layout.size("i"), Output: w.layout.size("o"), Scratch: w.Scratch - w.Input,
+		Blocks: []blockJSON{}, Channels: []channelsJSON{}, Remotes: []remoteJSON{}, Semaphores: []semaphoreJSON{},
+	}
+	first := [2]map[int]int{{}, {}} // by type and peer: its first channel
+	for kind, name := range channelTypes {
+		c := channelsJSON{Type: name}
+		for q := range w.Ranks {
+			first[kind][q] = len(c.Connected)
+			c.Connected = append(c.Connected, slices.Repeat([]int{q}, w.ends[[2]int{r, q}][kind])...)
+		}
+		if len(c.Connected) > 0 {
+			g.Channels = append(g.Channels, c)
+		}
+	}
+	ops := w.Ops[r]
+	remotes := map[remote][2]bool{} // by type of channel
+	streams := 0
+	for i := range ops {
+		o := &ops[i]
+		streams = max(streams, int(o.Stream)+1)
+		if o.Kind == schedule.Put {
+			buffer, _ := w.layout.where(int(o.Peer), o.Dst)
+			via := remotes[remote{int(o.Peer), buffer}]
+			via[o.Channel%2] = true
+			remotes[remote{int(o.Peer), buffer}] = via
+		}
+	}
+	order := slices.SortedFunc(maps.Keys(remotes), func(a, b remote) int { return cmp.Or(a.rank-b.rank, cmp.Compare(a.buffer, b.buffer)) })
+	for _, m := range order {
+		f := remoteJSON{Rank: m.rank, Type: m.buffer}
+		for kind, name := range channelTypes {
+			if remotes[m][kind] {
+				f.Access = append(f.Access, name)
+			}
+		}
+		g.Remotes = append(g.Remotes, f)
+	}
+	released, acquired := w.semaphores(r, streams, &g)
+	for b := range streams {
+		t := &blockWriter{gpuWriter: w, rank: r, form: blockJSON{ID: b, Channels: []usedJSON{}, Remotes: []refsJSON{}, Ops: []opJSON{}}}
+		t.collect(b, first, order)
+		for i := range ops {
+			if int(ops[i].Stream) != b {
+				continue
+			}
+			if len(acquired[i]) > 0 {
+				t.add(opJSON{Name: "sem_acquire", Semaphores: acquired[i]})
+			}
+			t.op(&ops[i], first, order)
+			if len(released[i]) > 0 {
+				t.add(opJSON{Name: "sem_release", Semaphores: released[i]})
+			}
+		}
+		if n := len(t.form.Ops); n > jsonOps {
+			return g, fmt.Errorf("thread block %d has %d ops, MSCCL++ allows %d", b, n, jsonOps)
+		}
+		if n := len(t.channels[0]) + len(t.channels[1]); n > jsonChannels {
+			return g, fmt.Errorf("thread block %d has %d channels, MSCCL++ allows %d", b, n, jsonChannels)
+		}
+		g.Blocks = append(g.Blocks, t.form)
+	}
+	return g, nil
+}
+
+// semaphores gives every two thread blocks of which one waits for the other a semaphore, and
+// returns those that ops release and acquire.
+func (w *gpuWriter) semaphores(r, streams int, g *gpuJSON) (released, acquired [][]int) {
+	ops := w.Ops[r]
+	released, acquired = make([][]int, len(ops)), make([][]int, len(ops))
+	type pair struct{ from, to uint8 }
+	ids, known := map[pair]int{}, map[pair]int32{}
+	for b := range streams {
+		for i := range ops {
+			if int(ops[i].Stream) != b {
+				continue
+			}
+			for _, d := range w.Deps(&ops[i]) {
+				on := pair{ops[d].Stream, ops[i].Stream}
+				if last, ok := known[on]; on.from == on.to || ok && last >= d {
+					continue
+				}
+				known[on] = d
+				if _, ok := ids[on]; !ok {
+					ids[on] = len(ids)
+					g.Semaphores = append(g.Semaphores, semaphoreJSON{})
+				}
+				released[d], acquired[i] = append(released[d], ids[on]), append(acquired[i], ids[on])
+			}
+		}
+	}
+	return released, acquired
+}
+
+// blockWriter writes the ops of a thread block.
+type blockWriter struct {
+	*gpuWriter
+	rank     int
+	form     blockJSON
+	channels [2][]int // by type: channels of the rank that ops name
+	remotes  [2][]int // by type: the same of buffers
+}
+
+// collect lists the channels and buffers of a thread block.
+func (t *blockWriter) collect(b int, first [2]map[int]int, order []remote) {
+	ops := t.Ops[t.rank]
+	for i := range ops {
+		o := &ops[i]
+		if int(o.Stream) != b || o.Kind == schedule.Reduce || o.Kind == schedule.Copy {
+			continue
+		}
+		kind := o.Channel % 2
+		t.channels[kind] = append(t.channels[kind], first[kind][int(o.Peer)]+int(o.Channel/2))
+		if o.Kind == schedule.Put {
+			buffer, _ := t.layout.where(int(o.Peer), o.Dst)
+			t.remotes[kind] = append(t.remotes[kind], slices.Index(order, remote{int(o.Peer), buffer}))
+		}
+	}
+	for kind, name := range channelTypes {
+		slices.Sort(t.channels[kind])
+		slices.Sort(t.remotes[kind])
+		t.channels[kind], t.remotes[kind] = slices.Compact(t.channels[kind]), slices.Compact(t.remotes[kind])
+		if len(t.channels[kind]) > 0 {
+			t.form.Channels = append(t.form.Channels, usedJSON{name, t.channels[kind]})
+		}
+		if len(t.remotes[kind]) > 0 {
+			t.form.Remotes = append(t.form.Remotes, refsJSON{name, t.remotes[kind]})
+		}
+	}
+}
+
+// add appends an op. The threads of a block meet at a nop between ops, but between signals
+// and waits, which one thread does.
+func (t *blockWriter) add(o opJSON) {
+	alone := func(name string) bool { return name == "signal" || name == "wait" }
+	if n := len(t.form.Ops); n > 0 && !(alone(t.form.Ops[n-1].Name) && alone(o.Name)) {
+		t.form.Ops = append(t.form.Ops, opJSON{Name: "nop"})
+	}
+	t.form.Ops = append(t.form.Ops, o)
+}
+
+func (t *blockWriter) op(o *schedule.Op, first [2]map[int]int, order []remote) {
+	span := func(r int, s schedule.Slot) spanJSON {
+		buffer, index := t.layout.where(r, s)
+		return spanJSON{Type: buffer, Index: index, Size: int(o.Count)}
+	}
+	f := opJSON{Name: o.Kind.String()}
+	if o.Kind == schedule.Reduce || o.Kind == schedule.Copy {
+		src, dst := span(t.rank, o.Src), span(t.rank, o.Dst)
+		f.Src, f.Dst = []spanJSON{src}, []spanJSON{dst}
+		if o.Kind == schedule.Reduce {
+			f.Name, f.Src, f.Reduce = "re", []spanJSON{dst, src}, "sum"
+		}
+		t.add(f)
+		return
+	}
+	kind, peer := o.Channel%2, int(o.Peer)
+	f.Type = channelTypes[kind]
+	f.Channels = []int{slices.Index(t.channels[kind], first[kind][peer]+int(o.Channel/2))}
+	if o.Kind == schedule.Put {
+		to := span(peer, o.Dst)
+		buffer := slices.Index(t.remotes[kind], slices.Index(order, remote{peer, to.Type}))
+		to.Type, to.Buffer = "", &buffer
+		f.Src, f.Dst = []spanJSON{span(t.rank, o.Src)}, []spanJSON{to}
+	}
+	t.add(f)
+}
