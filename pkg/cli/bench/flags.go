@@ -86,6 +86,7 @@ type Flags struct {
 	trials                      int
 	percentiles                 bool
 	minBusBW, maxTime           []string
+	model                       string
 	nullStream, timestamps, mem int
 	deviceImpl, deviceCTAs      int
 	skip                        int
@@ -140,6 +141,7 @@ func NewFlags(fs *pflag.FlagSet) (*Flags, []Group) {
 	g.BoolVar(&f.percentiles, "percentiles", false, "add columns with percentiles over windows, or over iterations with -z 3")
 	g.StringSliceVar(&f.minBusBW, "min-busbw", nil, "exit 1 if busbw is below `SIZE=GBPS`; comma-separated list")
 	g.StringSliceVar(&f.maxTime, "max-time", nil, "exit 1 if the time is above `SIZE=US`; comma-separated list")
+	g.StringVar(&f.model, "model", "", "write the times of a p2p to `FILE`, as a model for 'cxrun schedule simulate' and studies")
 	f.Output.flags(ours)
 	f.Definitions.AddFlag(g)
 

@@ -7,6 +7,8 @@ import (
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/collective"
+	"github.com/collectivex/collectivex/pkg/english"
+	"github.com/collectivex/collectivex/pkg/fit"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/planner"
 	"github.com/collectivex/collectivex/pkg/regular"
@@ -27,6 +29,8 @@ type Request struct {
 	Budget int
 	View   View
 	Limits Limits
+	// Model is the file for a model of the machine; empty for none.
+	Model string
 
 	redop, dtype string
 	root         int // -1: all
@@ -96,6 +100,12 @@ func (f *Flags) Request(op string) (Request, error) {
 	}
 	r.View = View{
 		Mode: mode, Across: across(f.average), CPUTime: f.cpuTime > 0, PerIteration: f.perIter > 0, Percentiles: f.percentiles,
+	}
+	if r.Model = f.model; r.Model != "" && (r.Op != collective.P2P || r.dtype == all || r.Cycles > 1 || mode != vocab.Pipelined) {
+		return r, cli.UsageError("--model: want one p2p of back-to-back operations: no other operation, and no -d all, -N, -z or -G")
+	}
+	if n := len(r.shape.Sizes); r.Model != "" && n < fit.LeastSizes {
+		return r, cli.UsageError("--model: %s, want at least %d with -b, -e and -f", english.Count(n, "size", "sizes"), fit.LeastSizes)
 	}
 	r.Limits, err = parseLimits(f.minBusBW, f.maxTime, r.shape.Sizes)
 	return r, err

@@ -15,6 +15,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/cli/bench"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/planner"
+	"github.com/collectivex/collectivex/pkg/regular"
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
@@ -165,6 +166,13 @@ func benchCollective(c *cobra.Command, s cli.Streams, flags *bench.Flags, args [
 	}
 	defer b.drop()
 
+	var model *regular.AtomicFile
+	if request.Model != "" {
+		if model, err = regular.CreateAtomic(request.Model); err != nil {
+			return cli.UsageError("--model: %w", err)
+		}
+		defer model.Abort() // without effect once it is committed
+	}
 	program := "cxrun " + cli.Build()
 	report := bench.NewReport(&request, bench.NewHead(program, arguments(c, args...), started, b.place.backend.Name, b.world))
 	table := bench.NewTable(b.shown, &request)
@@ -188,6 +196,9 @@ func benchCollective(c *cobra.Command, s cli.Streams, flags *bench.Flags, args [
 		if !flags.JSON {
 			table.Document(answer)
 		}
+		if model != nil && answer.Outcome.Status == result.Success {
+			return writeModel(model, b.place.backend.Name, answer)
+		}
 		return nil
 	}, grow)
 	if err != nil {
@@ -197,6 +208,18 @@ func benchCollective(c *cobra.Command, s cli.Streams, flags *bench.Flags, args [
 		table.Foot(report)
 	}
 	return b.end(s, report, report.Violations, report.Err())
+}
+
+// writeModel writes the model of the machine that a measurement of p2p gives.
+func writeModel(f *regular.AtomicFile, backend string, d *result.CollectiveDocument) error {
+	m, err := bench.MachineModel(backend, d)
+	if err != nil {
+		return fmt.Errorf("--model: %w", err)
+	}
+	if err := m.Write(f); err != nil {
+		return err
+	}
+	return f.Commit()
 }
 
 func benchEP(c *cobra.Command, s cli.Streams, flags *bench.EPFlags) error {

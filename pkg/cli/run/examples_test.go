@@ -65,8 +65,8 @@ func TestExamples(t *testing.T) {
 	require.Greater(t, ran, 8)
 }
 
-// withDocuments returns a directory with the documents of a run that passed, under the names
-// that examples have.
+// withDocuments returns a directory with the documents of a run that passed, and the model of a
+// machine, under the names that examples have.
 func withDocuments(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -92,6 +92,7 @@ func withDocuments(t *testing.T) string {
 		code, _, stderr := cxrun(t, nil, "aggregate", "--in", filepath.Join(dir, "shards"), "-o", filepath.Join(dir, name))
 		require.Equal(t, cli.ExitOK, code, stderr)
 	}
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "host.yaml"), []byte("{sharing: unloaded, engines: 1, ns_per_byte: 0.1}\n"), 0o600))
 	return dir
 }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/cli/bench"
 	"github.com/collectivex/collectivex/pkg/english"
+	"github.com/collectivex/collectivex/pkg/regular"
 	"github.com/collectivex/collectivex/pkg/schedule"
 	"github.com/collectivex/collectivex/pkg/schedule/planfile"
 	"github.com/collectivex/collectivex/pkg/schedule/simulate"
@@ -323,6 +324,7 @@ func newScheduleSimulate(s cli.Streams) *cobra.Command {
 	var (
 		f                            shapeFlags
 		size, topology, sharing      string
+		model                        string
 		latency, bandwidth, reduceBW float64
 		engines                      int
 		asJSON                       bool
@@ -338,9 +340,13 @@ schedule is verified first.
 
 Topologies: full (a link between any two ranks), switch, ring, torus, mesh (the last two
 have --width ranks in a row). Sharing of links: unloaded (none), fifo (store and forward,
-one message after another), fair (all at once, at max-min fair rates).`,
+one message after another), fair (all at once, at max-min fair rates).
+
+--model takes the costs from a file instead, such as the measured times between any two ranks
+that 'cxrun bench p2p --model FILE' writes.`,
 		Example: `  cxrun schedule simulate all_reduce ring --ranks 8 --bytes 1M
-  cxrun schedule simulate all_gather direct --ranks 16 --topology ring --sharing fair --json`,
+  cxrun schedule simulate all_gather direct --ranks 16 --topology ring --sharing fair --json
+  cxrun schedule simulate all_gather rotation --ranks 4 --bytes 4M --model host.yaml`,
 		Args: ofSchedule,
 		RunE: func(c *cobra.Command, args []string) error {
 			p, plan, err := f.program(c, s, args)
@@ -358,15 +364,20 @@ one message after another), fair (all at once, at max-min fair rates).`,
 			if err != nil {
 				return cli.UsageError("--%w", err)
 			}
-			if _, err := verified(c.Context(), p, plan); err != nil {
-				return err
-			}
 			m := simulate.Machine{
 				Topology: t, Sharing: simulate.Sharing(sharing), Engines: engines,
 				Latency: simulate.Picoseconds(latency * float64(simulate.Nanosecond)), PerByte: 1000 / bandwidth,
 			}
 			if reduceBW > 0 {
 				m.ReduceByte = 1000 / reduceBW
+			}
+			if model != "" {
+				if m, err = modelOf(c, model, t); err != nil {
+					return cli.UsageError("--model: %w", err)
+				}
+			}
+			if _, err := verified(c.Context(), p, plan); err != nil {
+				return err
 			}
 			r, err := atOnce(c.Context(), func() (*simulate.Timeline, error) { return simulate.Trace(c.Context(), p, m, vector, 1) })
 			if errors.Is(err, errInterrupted) {
@@ -377,11 +388,11 @@ one message after another), fair (all at once, at max-min fair rates).`,
 			}
 			out := simulated{
 				Origin: "simulated", Collective: string(p.Collective), Schedule: p.Name, Ranks: p.Ranks,
-				Topology: t.Name, Sharing: sharing, Bytes: vector, Messages: r.Messages, Makespan: r.Makespan.Nanoseconds(),
+				Topology: t.Name, Sharing: string(m.Sharing), Bytes: vector, Messages: r.Messages, Makespan: r.Makespan.Nanoseconds(),
 				Path: criticalPathOf(r.CriticalPath()),
 			}
 			if svg != "" {
-				title := fmt.Sprintf("simulated: %s %s of %d bytes on a %s (%s)", p.Name, p.Collective, vector, t.Name, sharing)
+				title := fmt.Sprintf("simulated: %s %s of %d bytes on a %s (%s)", p.Name, p.Collective, vector, t.Name, m.Sharing)
 				if err := drawn(svg, r, title, "time in µs", simulate.Microsecond); err != nil {
 					return err
 				}
@@ -390,7 +401,7 @@ one message after another), fair (all at once, at max-min fair rates).`,
 				return json.NewEncoder(s.Out).Encode(out)
 			}
 			fmt.Fprintf(s.Out, "simulated: %s %s of %d bytes, %s on a %s (%s): %.3f µs, %s\n",
-				p.Name, p.Collective, vector, english.Count(p.Ranks, "rank", "ranks"), t.Name, sharing, out.Makespan/1000, english.Count(r.Messages, "message", "messages"))
+				p.Name, p.Collective, vector, english.Count(p.Ranks, "rank", "ranks"), t.Name, m.Sharing, out.Makespan/1000, english.Count(r.Messages, "message", "messages"))
 			if out.Path.Ops > 0 {
 				fmt.Fprintln(s.Out, out.Path)
 			}
@@ -406,9 +417,28 @@ one message after another), fair (all at once, at max-min fair rates).`,
 	fs.Float64Var(&bandwidth, "bandwidth", 50, "let each link carry `GBPS` times 10⁹ bytes per second")
 	fs.Float64Var(&reduceBW, "reduce-bandwidth", 0, "let a rank add `GBPS` times 10⁹ bytes per second; 0: no time")
 	fs.IntVar(&engines, "engines", 1, "let a rank send `N` messages at the same time; 0: any number")
+	fs.StringVar(&model, "model", "", "take sharing, engines and costs from `FILE`")
 	fs.BoolVar(&asJSON, "json", false, "write JSON")
 	fs.StringVar(&svg, "svg", "", "draw the timeline in `FILE`")
 	return cmd
+}
+
+// modelOf reads the model of a machine, with a topology.
+func modelOf(c *cobra.Command, file string, t simulate.Topology) (simulate.Machine, error) {
+	for _, name := range []string{"sharing", "latency", "bandwidth", "reduce-bandwidth", "engines"} {
+		if c.Flags().Changed(name) {
+			return simulate.Machine{}, fmt.Errorf("the model has its own --%s: leave the flag out", name)
+		}
+	}
+	data, err := regular.Read(file, studyLimit)
+	if err != nil {
+		return simulate.Machine{}, err
+	}
+	model, err := simulate.ReadModel(file, data)
+	if err != nil {
+		return simulate.Machine{}, err
+	}
+	return model.Machine(t)
 }
 
 func newScheduleConvert(s cli.Streams) *cobra.Command {

@@ -54,7 +54,12 @@ everything, writes nothing, and fails if a file of the directory differs.`,
 			if err != nil {
 				return cli.UsageError("%w", err)
 			}
-			m, err := study.Read(args[0], data)
+			m, err := study.Read(args[0], data, func(file string) ([]byte, error) {
+				if !filepath.IsAbs(file) {
+					file = filepath.Join(filepath.Dir(args[0]), file)
+				}
+				return regular.Read(file, studyLimit)
+			})
 			if err != nil {
 				return cli.UsageError("%w", err)
 			}

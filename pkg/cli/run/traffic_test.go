@@ -1,14 +1,19 @@
 package run
 
 import (
+	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/collectivex/collectivex/internal/short"
 	"github.com/collectivex/collectivex/pkg/cli"
+	"github.com/collectivex/collectivex/pkg/cli/bench"
+	"github.com/collectivex/collectivex/pkg/schedule/simulate"
 )
 
 // An alltoallv has the size and the ranks of its file.
@@ -33,6 +38,68 @@ func TestBenchTraffic(t *testing.T) {
 		code, _, stderr := cxrun(t, nil, append([]string{"bench", "--backend", "host"}, tt.args...)...)
 		require.Equal(t, cli.ExitUsage, code, stderr)
 		require.Equal(t, "cxrun: "+tt.want+"\n", stderr)
+	}
+}
+
+// A p2p writes a model of the machine, which simulations and studies take.
+func TestBenchModel(t *testing.T) {
+	short.Skip(t)
+	for _, backend := range []string{"host", "nccl"} {
+		t.Run(backend, func(t *testing.T) {
+			if backend != bench.HostBackend {
+				standIns(t)
+			}
+			t.Chdir(t.TempDir())
+			args := []string{"bench", "p2p", "--backend", backend, "-t", "2", "-b", "1K", "-e", "64K", "-f", "4", "-n", "3", "--model", "model.yaml"}
+			code, _, stderr := cxrun(t, nil, args...)
+			require.Equal(t, cli.ExitOK, code, stderr)
+			data, err := os.ReadFile("model.yaml")
+			require.NoError(t, err)
+			model, err := simulate.ReadModel("model.yaml", data)
+			require.NoError(t, err)
+			require.Contains(t, model.Origin, "measured: p2p of float between single pairs, buffers shifted, backend "+backend+", ")
+			require.Len(t, model.Pairs, 2)
+			// One message each way: the time of the slower one.
+			slower := max(model.Pairs[0].Classes[0].Points[0].Nanoseconds, model.Pairs[1].Classes[0].Points[0].Nanoseconds)
+			code, stdout, stderr := cxrun(t, nil, "schedule", "simulate", "all_gather", "rotation", "--ranks", "2", "--bytes", "2K", "--model", "model.yaml", "--json")
+			require.Equal(t, cli.ExitOK, code, stderr)
+			var answer struct {
+				Makespan float64 `json:"makespan_ns"`
+			}
+			require.NoError(t, json.Unmarshal([]byte(stdout), &answer))
+			require.InDelta(t, slower, answer.Makespan, 0.001)
+
+			require.NoError(t, os.WriteFile("study.yaml", []byte(`title: one gather
+element_bytes: 1
+elements: [2048]
+models: {here: {file: model.yaml}}
+cases: [{name: rotation, collective: all_gather, algorithm: rotation, ranks: 2, topology: full, models: [here]}]
+`), 0o600))
+			code, _, stderr = cxrun(t, nil, "study", "study.yaml", "-o", "out")
+			require.Equal(t, cli.ExitOK, code, stderr)
+			rows, err := os.ReadFile("out/rows.csv")
+			require.NoError(t, err)
+			require.Contains(t, string(rows), fmt.Sprintf("2,full mesh,here,2048,%.3f,", answer.Makespan))
+		})
+	}
+}
+
+func TestBenchModelRefuses(t *testing.T) {
+	dir := t.TempDir()
+	for _, tt := range []struct{ args, want string }{
+		{"bench all_reduce --model m.yaml", "--model: want one p2p of back-to-back operations"},
+		{"bench p2p -z 3 --model m.yaml", "--model: want one p2p of back-to-back operations"},
+		{"bench p2p -d all --model m.yaml", "--model: want one p2p of back-to-back operations"},
+		{"bench p2p -b 1K -e 2K -f 2 --model m.yaml", "--model: 2 sizes, want at least 4 with -b, -e and -f"},
+		{"bench p2p --backend host -b 1K -e 64K -f 2 --model no/m.yaml", "--model: create no/m.yaml: no such file or directory"},
+		{"schedule simulate all_gather ring --model m.yaml --latency 5", "--model: the model has its own --latency: leave the flag out"},
+		{"schedule simulate all_gather ring --model m.yaml", "--model: open m.yaml: no such file or directory"},
+	} {
+		t.Chdir(dir)
+		code, _, stderr := cxrun(t, nil, strings.Fields(tt.args)...)
+		require.Equal(t, cli.ExitUsage, code, tt.args)
+		require.Contains(t, stderr, tt.want)
+		require.Equal(t, 1, strings.Count(stderr, "\n"), stderr)
 	}
 }
 

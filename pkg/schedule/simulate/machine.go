@@ -54,6 +54,9 @@ type Machine struct {
 	// Quantum truncates the time of a message's bytes on a link to a multiple; 0 and 1 keep
 	// picoseconds.
 	Quantum Picoseconds
+	// Table, if there is one, has the times of whole messages. A message holds an engine of
+	// its sender for as long; Latency and PerByte are not used.
+	Table *Table
 }
 
 func (m *Machine) check(ranks int) error {
@@ -64,6 +67,9 @@ func (m *Machine) check(ranks int) error {
 	case Unloaded, FIFO, Fair:
 	default:
 		return fmt.Errorf("sharing %q, must be %s, %s or %s", m.Sharing, Unloaded, FIFO, Fair)
+	}
+	if m.Table != nil && (m.Sharing != Unloaded || m.Topology.Name != Full(ranks).Name) {
+		return errors.New("the model has measured times between ranks: take the topology full and the sharing unloaded")
 	}
 	for _, cost := range []float64{float64(m.Latency), float64(m.Issue), float64(m.Overhead), float64(m.Engines), float64(m.Quantum), m.PerByte, m.ReduceByte, m.CopyByte} {
 		if !(cost >= 0) || math.IsInf(cost, 1) {
@@ -76,6 +82,27 @@ func (m *Machine) check(ranks int) error {
 // bytes is the time of n bytes at a rate.
 func bytes(n int64, perByte float64) Picoseconds {
 	return Picoseconds(math.Round(float64(n) * perByte))
+}
+
+// covers returns an error if the table has no time for a message of n bytes.
+func (m *Machine) covers(from, to int32, n int64) error {
+	if int(max(from, to)) >= m.Table.ranks {
+		return fmt.Errorf("the model has measured times of %d ranks, and none from rank %d to rank %d", m.Table.ranks, from, to)
+	}
+	if _, ok := m.Table.time(from, to, n); !ok {
+		return fmt.Errorf("the model has no time of a message of %d bytes from rank %d to rank %d, or of a larger one: measure larger sizes, or simulate smaller ones", n, from, to)
+	}
+	return nil
+}
+
+// unloaded is the time for which a message of n bytes leaves its rank where others do not slow
+// it down: that of its bytes on a link, or all of its time in the table.
+func (m *Machine) unloaded(from, to int32, n int64) Picoseconds {
+	if m.Table == nil {
+		return m.onLink(n)
+	}
+	t, _ := m.Table.time(from, to, n)
+	return t
 }
 
 // onLink is the time of n bytes on a link.

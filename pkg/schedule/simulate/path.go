@@ -33,7 +33,7 @@ type Parts struct {
 	Issue    Picoseconds // issuing ops
 	Overhead Picoseconds // of senders and receivers
 	Latency  Picoseconds // of links
-	Bytes    Picoseconds // data on links, at their full rate
+	Bytes    Picoseconds // data on links, at their full rate; whole messages where a table has their time
 	Reduce   Picoseconds // adding
 	Copy     Picoseconds // copying on a rank
 	// Waits for an engine of the sender, for links that have other messages, and for room
@@ -140,7 +140,7 @@ func (t *Timeline) through(parts *Parts, r, i int) (rank, op int) {
 	parts.EngineWait += send.Granted - begin
 	parts.Overhead += t.machine.Overhead
 	parts.Latency += latency
-	t.onLinks(parts, x.Landed-send.Granted-t.machine.Overhead-latency, data, hops)
+	t.onLinks(parts, x.Landed-send.Granted-t.machine.Overhead-latency, t.machine.unloaded(int32(q), int32(r), data), hops)
 	switch {
 	case eager:
 		parts.BufferWait += begin - send.Posted
@@ -153,18 +153,19 @@ func (t *Timeline) through(parts *Parts, r, i int) (rank, op int) {
 
 // leaving adds the parts of a message from its begin until its last byte has left the rank.
 func (t *Timeline) leaving(parts *Parts, r, i int, begin Picoseconds) {
-	x := &t.Ops[r][i]
+	o, x := &t.Program.Ops[r][i], &t.Ops[r][i]
 	parts.EngineWait += x.Granted - begin
 	parts.Overhead += t.machine.Overhead
-	t.onLinks(parts, x.End-x.Granted-t.machine.Overhead, t.bytes(&t.Program.Ops[r][i]), 1)
+	t.onLinks(parts, x.End-x.Granted-t.machine.Overhead, t.machine.unloaded(int32(r), o.Peer, t.bytes(o)), 1)
 }
 
-// onLinks splits the time of a message on links into that of its bytes and waits.
-func (t *Timeline) onLinks(parts *Parts, total Picoseconds, data int64, hops int) {
+// onLinks splits the time of a message on links into that of its bytes, which take each link
+// as long as said, and waits.
+func (t *Timeline) onLinks(parts *Parts, total, each Picoseconds, hops int) {
 	if t.machine.Sharing != FIFO {
 		hops = 1
 	}
-	moving := min(total, Picoseconds(hops)*t.machine.onLink(data))
+	moving := min(total, Picoseconds(hops)*each)
 	parts.Bytes += moving
 	parts.LinkWait += total - moving
 }
@@ -176,17 +177,14 @@ func (t *Timeline) cause(r, i int) int {
 	if ready == 0 {
 		return -1
 	}
-	first, last := i, i+1
-	for ops[i].Group != 0 && first > 0 && ops[first-1].Group == ops[i].Group {
-		first--
-	}
-	for ops[i].Group != 0 && last < len(ops) && ops[last].Group == ops[i].Group {
-		last++
-	}
+	first, last := node(ops, i)
 	for k := first; k < last; k++ {
 		for _, d := range t.Program.Deps(&ops[k]) {
-			if t.Ops[r][d].End == ready {
-				return int(d)
+			from, to := node(ops, int(d)) // it has ended when all its ops have
+			for j := from; j < to; j++ {
+				if t.Ops[r][j].End == ready {
+					return j
+				}
 			}
 		}
 	}
@@ -196,4 +194,16 @@ func (t *Timeline) cause(r, i int) int {
 		}
 	}
 	return -1
+}
+
+// node returns the range of the ops that start and end together with op i.
+func node(ops []schedule.Op, i int) (first, last int) {
+	first, last = i, i+1
+	for ops[i].Group != 0 && first > 0 && ops[first-1].Group == ops[i].Group {
+		first--
+	}
+	for ops[i].Group != 0 && last < len(ops) && ops[last].Group == ops[i].Group {
+		last++
+	}
+	return first, last
 }

@@ -42,6 +42,9 @@ func simulated(ctx context.Context, p *schedule.Program, m Machine, elements, si
 		return nil, err
 	}
 	s := &simulation{Machine: m, Flow: schedule.NewFlow(p), elements: elements, size: size, flying: map[place]int32{}, trace: trace}
+	if err := s.covered(); err != nil {
+		return nil, err
+	}
 	s.result.Ends = make([]Picoseconds, p.Ranks)
 	s.sending, s.queued = make([]int, p.Ranks), make([][]int32, p.Ranks)
 	if m.Sharing == FIFO {
@@ -55,6 +58,24 @@ func simulated(ctx context.Context, p *schedule.Program, m Machine, elements, si
 		s.result.Makespan = max(s.result.Makespan, end)
 	}
 	return s, nil
+}
+
+// covered returns an error if the machine has a table without the time of a message.
+func (s *simulation) covered() error {
+	if s.Table == nil {
+		return nil
+	}
+	for r, ops := range s.Ops {
+		for i := range ops {
+			switch o := &ops[i]; o.Kind {
+			case schedule.Send, schedule.Put, schedule.Signal:
+				if err := s.covers(int32(r), o.Peer, s.dataOf(o)); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
 }
 
 type simulation struct {
@@ -145,8 +166,9 @@ func (s *simulation) happen(e event) {
 		s.passed(e.of)
 	case reaches:
 		s.forward(e.of)
-	case left:
+	case left: // before it lands, even if that takes no time
 		s.left(e.of)
+		s.at(s.now+s.flight(e.of), s.messages[e.of].to, lands, e.of)
 	case lands:
 		s.landed(e.of)
 	case arrived:
@@ -288,9 +310,7 @@ func (s *simulation) leave(i int32) {
 	case Fair:
 		s.fair.start(i, m.from, m.to, m.bytes)
 	default:
-		t := s.onLink(m.bytes)
-		s.at(s.now+t, m.from, left, i)
-		s.at(s.now+t+s.flight(i), m.to, lands, i)
+		s.at(s.now+s.unloaded(m.from, m.to, m.bytes), m.from, left, i)
 	}
 }
 

@@ -7,7 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -28,14 +28,10 @@ type Manifest struct {
 	Figures      []Figure         `yaml:"figures"`
 }
 
-// Model is the constants of a simulate.Machine without its topology.
+// Model is a model of the manifest, or the name of a file that has it.
 type Model struct {
-	Sharing    string  `yaml:"sharing" json:"sharing"`
-	Engines    int     `yaml:"engines" json:"engines"`
-	Latency    float64 `yaml:"latency_ns" json:"latency_ns"`
-	PerByte    float64 `yaml:"ns_per_byte" json:"ns_per_byte"`
-	Overhead   float64 `yaml:"overhead_ns" json:"overhead_ns"`
-	ReduceByte float64 `yaml:"reduce_ns_per_byte" json:"reduce_ns_per_byte"`
+	simulate.Model `yaml:",inline"`
+	File           string `yaml:"file"`
 }
 
 // Case is a schedule on a topology, simulated with each of its models at each size. A series
@@ -66,18 +62,45 @@ type Figure struct {
 	Series []string `yaml:"series"`
 }
 
-// Read reads a manifest. An error begins with the name of the file.
-func Read(name string, data []byte) (*Manifest, error) {
+// Read reads a manifest. read returns the content of a file that it names. An error begins
+// with the name of the manifest.
+func Read(name string, data []byte, read func(file string) ([]byte, error)) (*Manifest, error) {
 	var m Manifest
 	d := yaml.NewDecoder(bytes.NewReader(data))
 	d.KnownFields(true)
 	if err := d.Decode(&m); err != nil {
 		return nil, fmt.Errorf("%s: %s", name, strings.Join(strings.Fields(err.Error()), " "))
 	}
-	if err := m.check(); err != nil {
+	err := m.readModels(read)
+	if err == nil {
+		err = m.check()
+	}
+	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	return &m, nil
+}
+
+// readModels reads the models that are in files.
+func (m *Manifest) readModels(read func(file string) ([]byte, error)) error {
+	for _, name := range slices.Sorted(maps.Keys(m.Models)) {
+		model := m.Models[name]
+		if model.File == "" {
+			continue
+		}
+		if !reflect.DeepEqual(model, Model{File: model.File}) {
+			return fmt.Errorf("model %q: has a file and constants: leave out one of them", name)
+		}
+		data, err := read(model.File)
+		if err == nil {
+			model.Model, err = simulate.ReadModel(model.File, data)
+		}
+		if err != nil {
+			return fmt.Errorf("model %q: %w", name, err)
+		}
+		m.Models[name] = model
+	}
+	return nil
 }
 
 // check returns the first thing that is wrong with the manifest.
@@ -164,15 +187,8 @@ func (c *Case) program() (*schedule.Program, error) {
 // machine is the topology of a case with the constants of a model.
 func (c *Case) machine(m Model) (simulate.Machine, error) {
 	t, err := simulate.NewTopology(c.Topology, c.Ranks, c.Width)
-	ns := float64(simulate.Nanosecond)
-	return simulate.Machine{
-		Topology: t, Sharing: simulate.Sharing(m.Sharing), Engines: m.Engines,
-		Latency: picoseconds(m.Latency), Overhead: picoseconds(m.Overhead),
-		PerByte: m.PerByte * ns, ReduceByte: m.ReduceByte * ns,
-	}, err
-}
-
-// picoseconds is a time in nanoseconds, rounded.
-func picoseconds(ns float64) simulate.Picoseconds {
-	return simulate.Picoseconds(math.Round(ns * float64(simulate.Nanosecond)))
+	if err != nil {
+		return simulate.Machine{}, err
+	}
+	return m.Machine(t)
 }

@@ -78,7 +78,7 @@ func (m *Manifest) plan() ([]planned, error) {
 			}
 			for _, n := range m.Elements {
 				out = append(out, planned{Row{
-					Key:    key(text.String(), machine.Topology.Name, m.Models[name], n, m.ElementBytes),
+					Key:    key(text.String(), machine.Topology.Name, m.Models[name].Model, n, m.ElementBytes),
 					Origin: Simulated, Series: c.Name + " " + name, Bytes: n * m.ElementBytes,
 					Collective: c.Collective, Algorithm: c.Algorithm, Ranks: c.Ranks, Topology: machine.Topology.Name, Model: name,
 				}, p, machine, n})
@@ -89,7 +89,7 @@ func (m *Manifest) plan() ([]planned, error) {
 		for bytes, ns := range r.Points {
 			out = append(out, planned{Row: Row{
 				Key: key(r.Source, r.Date, bytes, ns), Origin: External, Series: r.Name, Bytes: bytes,
-				Picoseconds: int64(picoseconds(ns)), Source: r.Source, Date: r.Date,
+				Picoseconds: int64(simulate.FromNanoseconds(ns)), Source: r.Source, Date: r.Date,
 			}})
 		}
 	}

@@ -16,7 +16,7 @@ func manifest(t *testing.T, old, changed string) (*Manifest, error) {
 	data, err := os.ReadFile(shipped)
 	require.NoError(t, err)
 	require.Contains(t, string(data), old)
-	return Read("study.yaml", []byte(strings.Replace(string(data), old, changed, 1)))
+	return Read("study.yaml", []byte(strings.Replace(string(data), old, changed, 1)), os.ReadFile)
 }
 
 func rowsOf(t *testing.T, m *Manifest, known map[string]Row) ([]Row, int) {
@@ -117,11 +117,41 @@ func TestOneConstantChanged(t *testing.T) {
 	}
 }
 
+// A model can be in a file. Its constants are what counts, not its name.
+func TestModelInAFile(t *testing.T) {
+	m, err := manifest(t, "", "")
+	require.NoError(t, err)
+	rows, _ := rowsOf(t, m, nil)
+	const constants = `
+    sharing: fifo
+    engines: 1
+    latency_ns: 544.346667
+    ns_per_byte: 0.052734375
+  hbm:`
+	data, err := os.ReadFile(shipped)
+	require.NoError(t, err)
+	require.Contains(t, string(data), constants)
+	read := func(content string) (*Manifest, error) {
+		text := strings.Replace(string(data), constants, "\n    file: tcm.yaml\n  hbm:", 1)
+		return Read("study.yaml", []byte(text), func(file string) ([]byte, error) {
+			require.Equal(t, "tcm.yaml", file)
+			return []byte(content), nil
+		})
+	}
+	m, err = read(strings.TrimSuffix(constants, "  hbm:"))
+	require.NoError(t, err)
+	_, simulations := rowsOf(t, m, byKey(t, rows))
+	require.Zero(t, simulations)
+	_, err = read("engines: x\n")
+	require.ErrorContains(t, err, `study.yaml: model "tcm": tcm.yaml: yaml: unmarshal errors: line 1: cannot unmarshal`)
+}
+
 // What is wrong with a manifest is said in a line with its file.
 func TestMistakes(t *testing.T) {
 	for _, tt := range []struct{ old, changed, want string }{
 		{"title:", "titel:", "study.yaml: yaml: unmarshal errors: line 7: field titel not found"},
 		{"algorithm: ring_full", "algorithm: ringfull", `study.yaml: case "ring": no schedule "ringfull" for all_reduce`},
+		{"tcm:\n", "tcm:\n    file: a.yaml\n", `study.yaml: model "tcm": has a file and constants: leave out one of them`},
 		{"width: 3", "width: 4", `study.yaml: case "torus": torus_full all_reduce: 6 ranks in rows of 4, must fill each row`},
 		{"topology: ring", "topology: star", `study.yaml: case "ring": topology "star", must be one of full, switch, ring, torus, mesh`},
 		{"models: [tcm]", "models: [dram]", `study.yaml: case "ring": unknown model "dram", must be one of hbm, sram, tcm`},
