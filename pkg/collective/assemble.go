@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"time"
@@ -67,6 +68,7 @@ func Assemble(doc result.Document, streams []rank.Stream) error {
 	d.Measurement.CheckedBy = common.CheckedBy
 	d.Measurement.RegistrationHandle = registered
 	d.Measurement.FirstWindowAt = firstWindow(tracks)
+	d.EntrySkew = sp.entrySkew(tracks)
 	d.Workload.SizesDropped = append(d.Workload.SizesDropped, common.Dropped...)
 	d.Workload.Excluded = append(d.Workload.Excluded, common.Excluded...)
 	for i, rung := range common.Rungs {
@@ -114,6 +116,24 @@ func firstWindow(tracks []track) *string {
 	}
 	text := last.UTC().Format("2006-01-02T15:04:05.000000Z07:00")
 	return &text
+}
+
+// entrySkew sums up how far apart the ranks with a part in each timed window entered it.
+func (sp spec) entrySkew(tracks []track) *result.EntrySkew {
+	windows := map[window][]rank.Entry{}
+	for _, t := range tracks {
+		for w, s := range t.samples {
+			if w.Trial < sp.block.Measure.Trials && !sp.form(w.Pair).Idle(t.rank) {
+				windows[w] = append(windows[w], s.Entry)
+			}
+		}
+	}
+	active := sp.World
+	if sp.op.Pairwise() {
+		active = 2
+	}
+	maps.DeleteFunc(windows, func(_ window, entries []rank.Entry) bool { return len(entries) < active })
+	return rank.EntrySkew(sp.Nodes, slices.Collect(maps.Values(windows)))
 }
 
 // agrees compares what has to be the same on all ranks.

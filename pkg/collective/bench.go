@@ -27,6 +27,7 @@ type bench struct {
 	modes   []string
 	stream  accel.Stream
 	meet    *rendezvous.Spin // nil where ranks share no memory
+	came    time.Time        // when this rank came to the last meeting, if they share none
 
 	memory   Memory
 	flushAt  accel.Ptr
@@ -279,7 +280,7 @@ func (b *bench) measure(ctx context.Context, w window) (sample, error) {
 	if err := b.settle(ctx); err != nil {
 		return sample{}, err
 	}
-	s := sample{window: w, Began: time.Now().UTC()}
+	s := sample{window: w, Entry: rank.Enter(b.came)}
 	var err error
 	switch w.Mode {
 	case vocab.Blocking:
@@ -306,6 +307,17 @@ func (b *bench) settle(ctx context.Context) error {
 			return err
 		}
 	}
+	return b.arrive(ctx)
+}
+
+// arrive brings the ranks together for a window. Where they share no memory they meet
+// twice: the first meeting waits for the last rank, and the time of the second bounds
+// how far apart they leave it.
+func (b *bench) arrive(ctx context.Context) error {
+	if err := b.sync(ctx); err != nil || b.meet != nil {
+		return err
+	}
+	b.came = time.Now()
 	return b.sync(ctx)
 }
 

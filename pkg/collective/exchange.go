@@ -5,6 +5,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
@@ -38,14 +39,15 @@ func (b *bench) idle() bool { return b.spec.form(b.rung.Pair).Idle(b.session.Ran
 // attend is what an idle rank does of a window: it comes to the barriers, so that
 // it is idle while the others measure and all go on together.
 func (b *bench) attend(ctx context.Context, w window) (sample, error) {
-	barriers := 1
-	if w.Mode == vocab.Blocking {
-		barriers += len(b.us)
+	if err := b.arrive(ctx); err != nil {
+		return sample{}, err
 	}
-	for range barriers {
-		if err := b.sync(ctx); err != nil {
-			return sample{}, err
+	if w.Mode == vocab.Blocking {
+		for range b.us {
+			if err := b.sync(ctx); err != nil {
+				return sample{}, err
+			}
 		}
 	}
-	return sample{window: w, Began: time.Now().UTC()}, nil
+	return sample{window: w, Entry: rank.Enter(time.Time{})}, nil
 }

@@ -1,8 +1,7 @@
 package collective
 
 import (
-	"time"
-
+	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/workload"
 )
@@ -59,7 +58,7 @@ type sample struct {
 	US []float64 `json:"us"`
 	// Enqueue is microseconds of the window until its last operation was enqueued,
 	// divided by its operations; 0 where the window waits in between.
-	Enqueue float64           `json:"enqueue_us,omitempty"`
-	Began   time.Time         `json:"began"` // when the window began
-	Check   *workload.Verdict `json:"check"`
+	Enqueue float64 `json:"enqueue_us,omitempty"`
+	rank.Entry
+	Check *workload.Verdict `json:"check"`
 }

@@ -351,7 +351,7 @@ func TestWhatIsEnqueued(t *testing.T) {
 		lengths = append(lengths, len(calls))
 	}
 	const sync = 1
-	require.Equal(t, []int{warm, rest, settle, sync, sync, 1, sync, 1, sync, 1, untimed, arithmetic}, lengths, "ranks without common memory meet in the library")
+	require.Equal(t, []int{warm, rest, settle, sync, sync, sync, 1, sync, 1, sync, 1, untimed, arithmetic}, lengths, "ranks without common memory meet in the library, twice before a window")
 	for _, call := range comms[0].enqueued[2] {
 		require.NotContains(t, []accel.Ptr{window[0].Recv, window[2].Recv}, call.Recv, "timed buffers hold no result of what settles")
 	}
@@ -361,6 +361,37 @@ func TestWhatIsEnqueued(t *testing.T) {
 		require.Equal(t, call.Send, call.Recv)
 		require.EqualValues(t, 1024, call.Count)
 	}
+}
+
+// Documents say how far apart the ranks entered their windows: exactly where they read one
+// clock, else a bound, which a rank that leaves the last meeting late raises.
+func TestEntrySkew(t *testing.T) {
+	const windows = 2 * 2 * 2 // placements, modes, trials
+	d, _, err := run(t, aCase(), true, nil)
+	require.NoError(t, err)
+	require.Equal(t, windows, d.EntrySkew.Windows)
+	require.False(t, d.EntrySkew.Bound)
+
+	apart := func(spoil func(c *comm, s accel.Stream, calls []collective.Call) error) *result.EntrySkew {
+		d, _, err := run(t, aCase(func(c *plan.Case) { c.Nodes = 2 }), true, spoil)
+		require.NoError(t, err)
+		require.Equal(t, result.Success, d.Outcome.Status, "%v", d.Outcome.Reasons)
+		return d.EntrySkew
+	}
+	s := apart(nil)
+	require.Equal(t, windows, s.Windows)
+	require.True(t, s.Bound)
+	require.Positive(t, s.P50)
+
+	const late = 20 * time.Millisecond
+	s = apart(func(c *comm, s accel.Stream, calls []collective.Call) error {
+		err := c.execute(s, calls)
+		if c.rank == 1 && len(calls) == 1 && calls[0].Count == 4 {
+			time.Sleep(late)
+		}
+		return err
+	})
+	require.GreaterOrEqual(t, s.P50, float64(late.Microseconds()))
 }
 
 func TestRunRefusesWhatDoesNotFit(t *testing.T) {

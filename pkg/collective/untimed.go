@@ -74,7 +74,7 @@ func each(n int) []mark {
 // each with data of its own and checked in full.
 func (b *bench) checkAll(ctx context.Context, mode string) error {
 	w := window{Requested: b.rung.Requested, Placement: b.rung.Placement, Pair: b.rung.Pair, Mode: mode, Trial: b.spec.block.Measure.Trials}
-	s := sample{window: w, Began: time.Now().UTC(), Check: &workload.Verdict{First: -1}}
+	s := sample{window: w, Entry: rank.Enter(time.Time{}), Check: &workload.Verdict{First: -1}}
 	if b.idle() {
 		return b.session.Emit(kindSample, s)
 	}

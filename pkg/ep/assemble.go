@@ -31,6 +31,7 @@ func Assemble(doc result.Document, streams []rank.Stream) error {
 	}
 	if declared != nil {
 		d.Limits = plausible.Limits(c, streams)
+		d.EntrySkew = entrySkew(c, ranks)
 		if err := fill(d, c, ranks, declared); err != nil {
 			return err
 		}
@@ -39,6 +40,23 @@ func Assemble(doc result.Document, streams []rank.Stream) error {
 		d.Outcome = judgement(d)
 	}
 	return nil
+}
+
+// entrySkew sums up how far apart the ranks entered the fresh-entry windows that all have.
+func entrySkew(c plan.Case, ranks []evidence) *result.EntrySkew {
+	var windows [][]rank.Entry
+	for key := range ranks[0].fresh {
+		var entries []rank.Entry
+		for _, e := range ranks {
+			if f, ok := e.fresh[key]; ok {
+				entries = append(entries, f.Entry)
+			}
+		}
+		if len(entries) == len(ranks) {
+			windows = append(windows, entries)
+		}
+	}
+	return rank.EntrySkew(c.Nodes, windows)
 }
 
 // fill makes everything of the document but its outcome.

@@ -18,7 +18,7 @@ type evidence struct {
 	digests  map[int]string
 	verdicts map[moment]Verdict
 	sums     map[int]arithmeticRecord
-	fresh    map[freshKey][]float64
+	fresh    map[freshKey]freshRecord
 	chains   map[chainKey]chainRecord
 	replays  map[int]replayRecord
 }
@@ -43,7 +43,7 @@ func readEvidence(c plan.Case, streams []rank.Stream) ([]evidence, error) {
 	for r := range ranks {
 		ranks[r] = evidence{
 			digests: map[int]string{}, verdicts: map[moment]Verdict{}, sums: map[int]arithmeticRecord{},
-			fresh: map[freshKey][]float64{}, chains: map[chainKey]chainRecord{}, replays: map[int]replayRecord{},
+			fresh: map[freshKey]freshRecord{}, chains: map[chainKey]chainRecord{}, replays: map[int]replayRecord{},
 		}
 	}
 	for _, s := range streams {
@@ -103,7 +103,7 @@ func (e *evidence) take(block *plan.EP, record rank.Record) error {
 		if len(f.Microseconds) != block.Timing.ItersPerTrial {
 			return fmt.Errorf("%d samples, must be %d", len(f.Microseconds), block.Timing.ItersPerTrial)
 		}
-		e.fresh[freshKey{f.TokensPerRank, f.Component, f.Trial}] = f.Microseconds
+		e.fresh[freshKey{f.TokensPerRank, f.Component, f.Trial}] = f
 		return nil
 	case kindChain:
 		var r chainRecord
@@ -147,8 +147,8 @@ type series struct {
 // fresh is the series of a component.
 func (m *rowMaker) fresh(component string) series {
 	return series{m.block.Timing.TrialsPerPoint, m.block.Timing.ItersPerTrial, func(e evidence, trial int) ([]float64, bool) {
-		us, ok := e.fresh[freshKey{m.rung, component, trial}]
-		return us, ok
+		f, ok := e.fresh[freshKey{m.rung, component, trial}]
+		return f.Microseconds, ok
 	}}
 }
 

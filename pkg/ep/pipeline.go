@@ -3,6 +3,7 @@ package ep
 import (
 	"errors"
 	"runtime/debug"
+	"time"
 
 	"github.com/collectivex/collectivex/pkg/accel"
 	"github.com/collectivex/collectivex/pkg/vocab"
@@ -121,8 +122,10 @@ func (m *run) warmUp(p *point, stageEach bool) error {
 	if stageEach {
 		again = steps{m.pair}
 	}
+	m.came = time.Now()
 	err := m.pair()
 	for i := 1; i < m.block.Timing.WarmupItersPerTrial && err == nil; i++ {
+		m.came = time.Now()
 		err = again.do()
 	}
 	return err

@@ -1,6 +1,10 @@
 package ep
 
-import "time"
+import (
+	"time"
+
+	"github.com/collectivex/collectivex/pkg/rank"
+)
 
 // Kinds of records that a rank writes during an EP case. They hold numbers and
 // declared names alone, and may be published.
@@ -121,7 +125,7 @@ type freshRecord struct {
 	Trial         int       `json:"trial"`
 	TokensPerRank int       `json:"tokens_per_rank"`
 	Component     string    `json:"component"`
-	Began         time.Time `json:"began,omitzero"` // when the first sample began, UTC; earlier versions lack it
+	rank.Entry              // to the first sample
 	Microseconds  []float64 `json:"us"`
 }
 

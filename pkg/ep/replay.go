@@ -124,12 +124,13 @@ func (m *run) replayWindow(p *point, component string, trial int) (err error) {
 	}
 	defer func() { err = errors.Join(err, g.Close()) }()
 	for range m.block.Timing.WarmupItersPerTrial {
+		m.came = time.Now()
 		if err := m.replay(g); err != nil {
 			return err
 		}
 	}
 	us := make([]float64, m.block.Timing.ItersPerTrial)
-	m.began = time.Now().UTC()
+	m.entry = m.enter()
 	err = quietly(func() (err error) {
 		for i := range us {
 			if err = m.replay(g); err == nil {
@@ -144,7 +145,7 @@ func (m *run) replayWindow(p *point, component string, trial int) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := m.Emit(kindFresh, freshRecord{trial, p.TokensPerRank, component, m.began, us}); err != nil {
+	if err := m.Emit(kindFresh, freshRecord{trial, p.TokensPerRank, component, m.entry, us}); err != nil {
 		return err
 	}
 	if trial < m.block.Timing.TrialsPerPoint-1 {

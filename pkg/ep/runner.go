@@ -82,7 +82,8 @@ type run struct {
 	left    remains
 	start   accel.Event // of a fresh-entry window
 	end     accel.Event
-	began   time.Time // of the last fresh-entry window, UTC
+	came    time.Time  // when this rank began the last warm-up pair
+	entry   rank.Entry // to the last fresh-entry window
 	buffers []accel.Ptr
 	// lastOutput is a copy of what the last pair of a chain returned.
 	lastOutput accel.Ptr
@@ -235,7 +236,7 @@ func (m *run) enqueueWindow(p *point, component string, trial int) error {
 	if err != nil {
 		return err
 	}
-	if err := m.Emit(kindFresh, freshRecord{trial, p.TokensPerRank, component, m.began, us}); err != nil {
+	if err := m.Emit(kindFresh, freshRecord{trial, p.TokensPerRank, component, m.entry, us}); err != nil {
 		return err
 	}
 	if trial < m.block.Timing.TrialsPerPoint-1 {

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/collectivex/collectivex/pkg/accel"
+	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 // window is one kind of fresh-entry sample. Only op is between the events.
@@ -69,7 +71,7 @@ func (m *run) samples(p *point, component string) ([]float64, error) {
 	}
 	sample := slices.Concat(w.pre, steps{m.mark(m.start)}, w.op, steps{m.mark(m.end), m.device.Synchronize})
 	us := make([]float64, m.block.Timing.ItersPerTrial)
-	m.began = time.Now().UTC()
+	m.entry = m.enter()
 	for i := range us {
 		if err := sample.do(); err != nil {
 			return us, err
@@ -82,6 +84,16 @@ func (m *run) samples(p *point, component string) ([]float64, error) {
 		}
 	}
 	return us, nil
+}
+
+// enter returns how this rank enters a window. Ranks of several nodes have met in the last
+// warm-up pair: a rank cannot end a dispatch before all ranks have begun it, since only they
+// know what they send it. With a cached layout it knows already.
+func (m *run) enter() rank.Entry {
+	if m.c.Nodes == 1 || m.c.Contract == vocab.ContractCachedLayout {
+		return rank.Enter(time.Time{})
+	}
+	return rank.Enter(m.came)
 }
 
 // chains runs the two sibling chains of one rung and one drained pair. Each chain

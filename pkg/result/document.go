@@ -48,7 +48,10 @@ type Envelope struct {
 	Provenance Provenance `json:"provenance"`
 	// Elapsed is missing where the attempt had no machines to run on.
 	Elapsed *Elapsed `json:"elapsed,omitempty"`
-	Outcome Outcome  `json:"outcome"`
+	// EntrySkew is missing where it is unknown or one rank alone enters windows, and in
+	// older documents.
+	EntrySkew *EntrySkew `json:"entry_skew,omitempty"`
+	Outcome   Outcome    `json:"outcome"`
 	// Digest is the last member: sha256: and the SHA-256 in hexadecimal of all bytes
 	// of the document before the comma in front of it. Documents of older versions
 	// have none.
@@ -63,6 +66,17 @@ type Elapsed struct {
 	// RunSeconds is how long the attempt took, from its start to the writing of this
 	// document, without that wait.
 	RunSeconds float64 `json:"run_seconds"`
+}
+
+// EntrySkew is how far apart in time the ranks entered the timed windows: for each window
+// from the first rank to the last.
+type EntrySkew struct {
+	Windows int     `json:"windows"` // that the figures are of
+	P50     float64 `json:"p50_us"`
+	Max     float64 `json:"max_us"`
+	// Bound says that the figures are upper bounds: the ranks have no clock in common, and
+	// each counts the time since it came to their last meeting.
+	Bound bool `json:"bound,omitempty"`
 }
 
 // Head implements Document.

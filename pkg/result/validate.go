@@ -98,6 +98,9 @@ func (p *Problems) envelope(e *Envelope, family *Family) {
 	if e.Devices != nil {
 		p.Check(reflect.DeepEqual(e.Devices, NewDevices(e.Devices.Ranks)), "devices: the summary does not follow from the states of the ranks' devices")
 	}
+	if s := e.EntrySkew; s != nil {
+		p.Check(s.Windows > 0 && s.P50 >= 0 && s.Max >= s.P50, "entry_skew: %d windows with a median of %v us and a maximum of %v us", s.Windows, s.P50, s.Max)
+	}
 	p.outcome(e.Outcome)
 }
 

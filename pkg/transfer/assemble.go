@@ -3,6 +3,7 @@ package transfer
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"reflect"
 	"slices"
@@ -56,6 +57,7 @@ func Assemble(doc result.Document, streams []rank.Stream) error {
 	if err := a.rows(); err != nil {
 		return err
 	}
+	d.EntrySkew = a.entrySkew()
 	if err := a.rest(); err != nil {
 		return err
 	}
@@ -184,6 +186,19 @@ func (a assembly) rows() error {
 		a.Measurement.Rows = append(a.Measurement.Rows, row)
 	}
 	return nil
+}
+
+// entrySkew sums up how far apart both ranks began each trial. One rank alone begins those
+// of a one-sided library.
+func (a assembly) entrySkew() *result.EntrySkew {
+	entries := map[[2]int][]rank.Entry{}
+	for _, track := range a.tracks {
+		for _, t := range track.trials {
+			at := [2]int{t.Row, t.Trial}
+			entries[at] = append(entries[at], t.Entry)
+		}
+	}
+	return rank.EntrySkew(a.Identity.Case.Nodes, slices.Collect(maps.Values(entries)))
 }
 
 // slower gives the bursts of a trial the times of the slower rank, if the library is

@@ -1,6 +1,9 @@
 package transfer
 
-import "github.com/collectivex/collectivex/pkg/plan"
+import (
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/rank"
+)
 
 // Kinds of records of this family.
 const (
@@ -37,13 +40,14 @@ type first struct {
 // trial is what rank 1, or each rank if the library is two-sided, measured in one trial of a
 // row, in milliseconds, by burst; Request by burst and request.
 type trial struct {
-	Row     int       `json:"row"`
-	Trial   int       `json:"trial"`
-	Latency []float64 `json:"latency_ms"`
-	Request []float64 `json:"request_ms"`
-	Prepare []float64 `json:"prepare_ms"`
-	Post    []float64 `json:"post_ms"`
-	Release []float64 `json:"release_ms"`
+	Row        int       `json:"row"`
+	Trial      int       `json:"trial"`
+	rank.Entry           // to the first burst
+	Latency    []float64 `json:"latency_ms"`
+	Request    []float64 `json:"request_ms"`
+	Prepare    []float64 `json:"prepare_ms"`
+	Post       []float64 `json:"post_ms"`
+	Release    []float64 `json:"release_ms"`
 }
 
 // Places of checks that are not of a row.

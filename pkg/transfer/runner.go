@@ -561,6 +561,9 @@ func (b *bench) burst(ctx context.Context, op string, requests [][]Block, out *t
 		}
 	}
 	if out != nil {
+		if out.Began.IsZero() {
+			out.Began = start.UTC()
+		}
 		out.Latency = append(out.Latency, millis(latency))
 		out.Request = append(out.Request, ends...)
 		out.Prepare = append(out.Prepare, millis(prepare))

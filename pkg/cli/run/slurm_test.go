@@ -222,6 +222,8 @@ func TestSlurm(t *testing.T) {
 				require.Equal(t, 2, d.Topology.Nodes)
 				require.NotNil(t, d.Elapsed)
 				require.Positive(t, d.Elapsed.QueueSeconds)
+				require.NotNil(t, d.EntrySkew)
+				require.True(t, d.EntrySkew.Bound, "nodes have no clock in common")
 			}
 		})
 

@@ -105,6 +105,23 @@ func TestEveryForm(t *testing.T) {
 	}
 }
 
+// Documents say how far apart the ranks entered fresh-entry windows. Where they have no
+// clock in common, their last meeting bounds it, unless they have met none of the others.
+func TestEntrySkew(t *testing.T) {
+	two := func(c *plan.Case) { c.Nodes, c.RanksPerNode = 2, 1 }
+	windows := func(d *result.EPDocument) int {
+		return len(d.Measurement.Rows) * 3 * d.Identity.Case.EP().Timing.TrialsPerPoint
+	}
+	d := run(t, host.Variant{}, eptest.Case(2))
+	require.Equal(t, windows(d), d.EntrySkew.Windows)
+	require.False(t, d.EntrySkew.Bound)
+	d = run(t, host.Variant{}, eptest.Case(2, two))
+	require.Equal(t, windows(d), d.EntrySkew.Windows)
+	require.True(t, d.EntrySkew.Bound)
+	require.Positive(t, d.EntrySkew.P50)
+	require.Nil(t, run(t, host.Variant{}, eptest.Case(2, two, cached)).EntrySkew)
+}
+
 // What a rank receives is what the routing says, row by row or slot by slot.
 func TestReceiveCounts(t *testing.T) {
 	normal := run(t, host.Variant{}, eptest.Case(4, ladder("8"))).Measurement.Rows[0]

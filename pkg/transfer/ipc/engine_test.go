@@ -46,6 +46,7 @@ func TestTransfersArriveWhole(t *testing.T) {
 			require.Equal(t, vocab.LanePeer, d.Measurement.Lane)
 			require.Equal(t, "device", d.Measurement.CheckedBy)
 			require.False(t, d.Measurement.TwoSided)
+			require.Nil(t, d.EntrySkew, "one rank enters alone")
 			for _, r := range d.Measurement.Rows {
 				require.Equal(t, 2*2*3, r.Verify.Checks, r.Name())
 			}

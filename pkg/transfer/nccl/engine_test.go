@@ -46,6 +46,7 @@ func TestTransfersArriveWhole(t *testing.T) {
 				require.Equal(t, vocab.LanePeer, d.Measurement.Lane)
 				require.Equal(t, "device", d.Measurement.CheckedBy)
 				require.True(t, d.Measurement.TwoSided)
+				require.Equal(t, 2*len(d.Measurement.Rows), d.EntrySkew.Windows, "both ranks enter each trial")
 				for _, r := range d.Measurement.Rows {
 					require.Equal(t, 2*2*3, r.Verify.Checks, r.Name())
 					require.Equal(t, 2*4, r.Latency.N)

@@ -1,0 +1,59 @@
+package rank
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/collectivex/collectivex/pkg/measure"
+	"github.com/collectivex/collectivex/pkg/result"
+)
+
+// Entry is how a rank entered a timed window.
+type Entry struct {
+	Began time.Time `json:"began,omitzero"` // UTC; samples of earlier versions may lack it
+	// Met is the microseconds from this rank's arrival at the last meeting of all ranks to
+	// Began. It is 0 where the ranks read one clock.
+	Met float64 `json:"met_us,omitempty"`
+}
+
+// Enter returns how this rank enters a window now. came is when it came to the last meeting,
+// which no rank leaves before all have come; zero where the ranks read one clock or have
+// not met.
+func Enter(came time.Time) Entry {
+	now := time.Now()
+	e := Entry{Began: now.UTC()}
+	if !came.IsZero() {
+		e.Met = microseconds(now.Sub(came))
+	}
+	return e
+}
+
+func microseconds(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e3 }
+
+// EntrySkew sums up how far apart ranks entered windows, each of which has the entries of
+// the ranks that measured. On one node they read one clock. Elsewhere each rank entered
+// after the last had come to the meeting and, at the latest, Met later: the largest Met of
+// a window is an upper bound. It returns nil if no window says enough.
+func EntrySkew(nodes int, windows [][]Entry) *result.EntrySkew {
+	var us []float64
+	for _, entries := range windows {
+		missing := func(e Entry) bool { return e.Began.IsZero() || nodes > 1 && e.Met <= 0 }
+		if len(entries) < 2 || slices.ContainsFunc(entries, missing) {
+			continue
+		}
+		us = append(us, skew(nodes, entries))
+	}
+	if us == nil {
+		return nil
+	}
+	return &result.EntrySkew{Windows: len(us), P50: measure.Percentile(us, 50), Max: slices.Max(us), Bound: nodes > 1}
+}
+
+func skew(nodes int, entries []Entry) float64 {
+	if nodes > 1 {
+		return slices.MaxFunc(entries, func(a, b Entry) int { return cmp.Compare(a.Met, b.Met) }).Met
+	}
+	byBegan := func(a, b Entry) int { return a.Began.Compare(b.Began) }
+	return microseconds(slices.MaxFunc(entries, byBegan).Began.Sub(slices.MinFunc(entries, byBegan).Began))
+}
