@@ -40,7 +40,7 @@ func scheduleBackend(r *Resolver, b *catalog.ScheduleBlock, be *catalog.Backend,
 		for _, c.Precision = range ordered(vocab.DTypes(), b.DTypes) {
 			for _, buffers := range b.Buffers {
 				c.Block = &plan.Schedule{
-					Op: b.Op, Algorithm: name, Width: b.Width, Segments: b.Segments, RedOp: scheduleRedOp(b.Op), Sizes: b.Sizes.List(),
+					Op: b.Op, Algorithm: name, Width: b.Width, Segments: b.Segments, RedOp: ScheduleRedOp(b.Op), Sizes: b.Sizes.List(),
 					Placements: b.Placements, Modes: ordered(be.Schedule().Modes, b.Modes), Buffers: buffers,
 					Measure: plan.CollectiveTiming{
 						Warmup: sampling.Warmup, Iterations: sampling.Iterations, Trials: sampling.Trials, Aggregate: 1, Launches: 1,
@@ -56,8 +56,8 @@ func scheduleBackend(r *Resolver, b *catalog.ScheduleBlock, be *catalog.Backend,
 	}
 }
 
-// scheduleRedOp is the reduction of the programs of a collective.
-func scheduleRedOp(op string) string {
+// ScheduleRedOp is the reduction of the programs of a collective; empty if it has none.
+func ScheduleRedOp(op string) string {
 	if vocab.Op(op).Reduces {
 		return "sum"
 	}

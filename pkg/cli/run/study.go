@@ -2,6 +2,7 @@ package run
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -17,6 +18,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/english"
 	"github.com/collectivex/collectivex/pkg/regular"
+	"github.com/collectivex/collectivex/pkg/schedule/simulate"
 	"github.com/collectivex/collectivex/pkg/schedule/study"
 )
 
@@ -30,16 +32,19 @@ func newStudy(s cli.Streams) *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "study FILE -o DIR",
-		Short: "Simulate the cases of a manifest, and render rows and figures",
-		Long: `Simulate the cases of a manifest, and write into a directory: rows.ndjson and rows.csv,
-with simulated and published figures, and an SVG for each figure of the manifest. Equal
-manifests give equal bytes.
+		Short: "Simulate and measure the cases of a manifest, and render rows and figures",
+		Long: `Simulate the cases of a manifest, measure those that it wants measured on this machine, and
+write into a directory: rows.ndjson and rows.csv, with simulated, measured and published
+figures, and an SVG for each figure of the manifest. Equal manifests and measurements
+give equal bytes.
 
 Rows of an earlier run whose program, topology, model and size are the same are taken
-over. --fast takes over rows alone, and fails if one is missing. --check simulates
-everything, writes nothing, and fails if a file of the directory differs.`,
+over, and so are the models that it measured. --fast takes over rows alone, and fails if
+one is missing. --check simulates everything, measures and writes nothing, and fails if a
+file of the directory differs. Remove the directory to measure again.`,
 		Example: `  cxrun study studies/all-reduce.yaml -o all-reduce
-  cxrun study studies/all-reduce.yaml -o all-reduce --check`,
+  cxrun study studies/all-reduce.yaml -o all-reduce --check
+  cxrun study studies/all-gather.yaml -o all-gather`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				return cli.UsageError("study needs the file of a manifest, such as studies/all-reduce.yaml")
@@ -63,11 +68,23 @@ everything, writes nothing, and fails if a file of the directory differs.`,
 			if err != nil {
 				return cli.UsageError("%w", err)
 			}
-			known := map[string]study.Row{}
-			if !check {
-				if known, err = earlierRows(dir); err != nil {
-					return cli.UsageError("%w", err)
+			known, err := earlierRows(dir)
+			if err != nil {
+				return cli.UsageError("%w", err)
+			}
+			if check {
+				maps.DeleteFunc(known, func(_ string, r study.Row) bool { return r.Origin == study.Simulated })
+			}
+			defer whileRead(c)()
+			measure, model := measureCase(s), func(p study.Pairs) (simulate.Model, error) { return measureModel(c.Context(), s, p) }
+			if fast || check {
+				measure = func(context.Context, *study.Case, []int64) ([]simulate.Picoseconds, error) {
+					return nil, errNotMeasured
 				}
+				model = func(study.Pairs) (simulate.Model, error) { return simulate.Model{}, errNotMeasured }
+			}
+			if err := measuredModels(m, dir, model); err != nil {
+				return err
 			}
 			if fast {
 				missing, err := m.Missing(known)
@@ -79,7 +96,7 @@ everything, writes nothing, and fails if a file of the directory differs.`,
 						english.Count(len(missing), "row", "rows"), strings.Join(missing, ", "))
 				}
 			}
-			rows, simulations, err := m.Rows(c.Context(), known)
+			rows, made, err := m.Rows(c.Context(), known, measure)
 			if err != nil {
 				return err
 			}
@@ -93,8 +110,8 @@ everything, writes nothing, and fails if a file of the directory differs.`,
 			if err := writeStudy(dir, files); err != nil {
 				return cli.EnvironmentError("%w", err)
 			}
-			fmt.Fprintf(s.Out, "%s: %s, %d simulated now; %s in %s\n",
-				m.Title, english.Count(len(rows), "row", "rows"), simulations, english.Count(len(files), "file", "files"), dir)
+			fmt.Fprintf(s.Out, "%s: %s, %d simulated and %d measured now; %s in %s\n",
+				m.Title, english.Count(len(rows), "row", "rows"), made.Simulated, made.Measured, english.Count(len(files), "file", "files"), dir)
 			return nil
 		},
 	}
@@ -104,12 +121,48 @@ everything, writes nothing, and fails if a file of the directory differs.`,
 	return cmd
 }
 
+var errNotMeasured = errors.New("not measured yet: run without --fast and --check")
+
+// measuredModels takes the models that are measured from the files of an earlier run, or measures
+// and keeps them.
+func measuredModels(m *study.Manifest, dir string, measure func(study.Pairs) (simulate.Model, error)) error {
+	all := m.Measured()
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		path := filepath.Join(dir, study.ModelFile(name))
+		data, err := regular.Read(path, studyLimit)
+		if err == nil {
+			model, err := simulate.ReadModel(path, data)
+			if err != nil {
+				return cli.UsageError("%w", err)
+			}
+			m.SetModel(name, model)
+			continue
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return cli.UsageError("%w", err)
+		}
+		model, err := measure(all[name])
+		if err != nil {
+			return fmt.Errorf("model %q: %w", name, err)
+		}
+		m.SetModel(name, model)
+		var b bytes.Buffer
+		if err := model.Write(&b); err != nil {
+			return err
+		}
+		if err := writeStudy(dir, map[string][]byte{study.ModelFile(name): b.Bytes()}); err != nil {
+			return cli.EnvironmentError("%w", err)
+		}
+	}
+	return nil
+}
+
 // earlierRows reads the rows of an earlier run; there are none if the file is missing.
 func earlierRows(dir string) (map[string]study.Row, error) {
 	path := filepath.Join(dir, study.RowsFile)
 	data, err := regular.Read(path, studyLimit)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+		return map[string]study.Row{}, nil
 	}
 	if err != nil {
 		return nil, err

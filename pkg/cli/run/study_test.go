@@ -3,10 +3,14 @@ package run
 import (
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/collectivex/collectivex/internal/short"
 	"github.com/collectivex/collectivex/pkg/cli"
 )
 
@@ -23,11 +27,11 @@ func TestStudy(t *testing.T) {
 	_, stderr := study(cli.ExitFailed, "--fast")
 	require.Contains(t, stderr, "lacks 60 rows: mesh tcm at 16 bytes, ")
 	stdout, _ := study(cli.ExitOK)
-	require.Contains(t, stdout, "all_reduce of six ranks: 72 rows, 60 simulated now; 4 files in ")
+	require.Contains(t, stdout, "all_reduce of six ranks: 72 rows, 60 simulated and 0 measured now; 5 files in ")
 	stdout, _ = study(cli.ExitOK, "--fast")
-	require.Contains(t, stdout, "72 rows, 0 simulated now")
+	require.Contains(t, stdout, "72 rows, 0 simulated and 0 measured now")
 	stdout, _ = study(cli.ExitOK, "--check")
-	require.Contains(t, stdout, "4 files in "+dir+": as the manifest gives them\n")
+	require.Contains(t, stdout, "5 files in "+dir+": as the manifest gives them\n")
 
 	svg := filepath.Join(dir, "memory.svg")
 	require.NoError(t, os.WriteFile(svg, []byte("<svg/>"), 0o600))
@@ -39,4 +43,40 @@ func TestStudy(t *testing.T) {
 	require.Contains(t, stderr, "rows.ndjson: line 1: unexpected end of JSON input: remove the file")
 	_, stderr = study(cli.ExitUsage, "--fast", "--check")
 	require.Contains(t, stderr, "takes one of --fast and --check")
+}
+
+// The all-gather study in a reduced form: its model and cases are measured once. A second run
+// takes them over, and gives the same files.
+func TestAllGatherStudy(t *testing.T) {
+	short.Skip(t)
+	data, err := os.ReadFile("../../../studies/all-gather.yaml")
+	require.NoError(t, err)
+	t.Chdir(t.TempDir())
+	reduced := regexp.MustCompile(`elements: .*`).ReplaceAllString(string(data), "elements: [4096, 16384]")
+	reduced = strings.Replace(reduced, "last_bytes: 16777216", "last_bytes: 32768", 1)
+	require.NoError(t, os.WriteFile("study.yaml", []byte(reduced), 0o600))
+	study := func(want int, flags ...string) (stdout, stderr string) {
+		code, stdout, stderr := cxrun(t, nil, append([]string{"study", "study.yaml", "-o", "out"}, flags...)...)
+		require.Equal(t, want, code, stderr)
+		return stdout, stderr
+	}
+	_, stderr := study(cli.ExitFailed, "--fast")
+	require.Contains(t, stderr, `model "messages": not measured yet: run without --fast and --check`)
+	stdout, _ := study(cli.ExitOK)
+	require.Contains(t, stdout, "12 rows, 6 simulated and 6 measured now; 8 files in out")
+	stdout, _ = study(cli.ExitOK, "--fast")
+	require.Contains(t, stdout, "12 rows, 0 simulated and 0 measured now; 8 files in out")
+	stdout, _ = study(cli.ExitOK, "--check")
+	require.Contains(t, stdout, "8 files in out: as the manifest gives them")
+
+	// A row that is missing is measured again, and --check does not measure.
+	rows, err := os.ReadFile("out/rows.ndjson")
+	require.NoError(t, err)
+	lines := strings.SplitAfter(string(rows), "\n")
+	at := slices.IndexFunc(lines, func(line string) bool { return strings.Contains(line, `"origin":"measured"`) })
+	require.NoError(t, os.WriteFile("out/rows.ndjson", []byte(strings.Join(slices.Delete(lines, at, at+1), "")), 0o600))
+	_, stderr = study(cli.ExitFailed, "--check")
+	require.Contains(t, stderr, "broadcast on host: not measured yet: run without --fast and --check")
+	stdout, _ = study(cli.ExitOK)
+	require.Contains(t, stdout, "12 rows, 0 simulated and 1 measured now")
 }

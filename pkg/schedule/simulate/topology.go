@@ -13,6 +13,7 @@ type Topology struct {
 	Name  string
 	Ranks int
 	links int
+	wide  int // ranks in a row of a torus or mesh; 0 of others
 	// next returns the link from node at that leads to rank to, and the node behind it.
 	next func(at, to int32) (link, node int32)
 }
@@ -47,13 +48,13 @@ func NewTopology(name string, ranks, width int) (Topology, error) {
 
 // Full has a link from every rank to every other.
 func Full(n int) Topology {
-	return Topology{"full mesh", n, n * n, func(at, to int32) (int32, int32) { return at*int32(n) + to, to }}
+	return Topology{"full mesh", n, n * n, 0, func(at, to int32) (int32, int32) { return at*int32(n) + to, to }}
 }
 
 // Switch has a link from every rank to one switch, and one back.
 func Switch(n int) Topology {
 	hub := int32(n)
-	return Topology{"switch", n, 2 * n, func(at, to int32) (int32, int32) {
+	return Topology{"switch", n, 2 * n, 0, func(at, to int32) (int32, int32) {
 		if at == hub {
 			return hub + to, to
 		}
@@ -62,7 +63,11 @@ func Switch(n int) Topology {
 }
 
 // Ring takes the shorter way, and of two the one to higher ranks.
-func Ring(n int) Topology { return grid("ring", n, 1, true) }
+func Ring(n int) Topology {
+	t := grid("ring", n, 1, true)
+	t.wide = 0
+	return t
+}
 
 // Torus and Mesh have w ranks in a row; rank r is in column r mod w. A message goes along
 // its row first. A torus has links from the end of each row and column to its beginning,
@@ -96,7 +101,7 @@ func grid(name string, w, h int, wraps bool) Topology {
 		}
 		return false, (a - 1 + n) % n
 	}
-	return Topology{name, w * h, directions * w * h, func(at, to int32) (int32, int32) {
+	return Topology{name, w * h, directions * w * h, w, func(at, to int32) (int32, int32) {
 		x, y := int(at)%w, int(at)/w
 		tx, ty := int(to)%w, int(to)/w
 		var forward bool

@@ -3,18 +3,21 @@ package study
 import (
 	"bytes"
 	"fmt"
+	"slices"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/plotutil"
 	"gonum.org/v1/plot/vg"
+
+	"github.com/collectivex/collectivex/pkg/schedule/simulate"
 )
 
 // RowsFile is the file of the rows of a study.
 const RowsFile = "rows.ndjson"
 
-// Render returns the files of a study by name: rows.ndjson, rows.csv, and an SVG for each
-// figure.
+// Render returns the files of a study by name: rows.ndjson, rows.csv, the models that were
+// measured, and an SVG for each figure.
 func (m *Manifest) Render(rows []Row) (map[string][]byte, error) {
 	files := map[string][]byte{}
 	var err error
@@ -24,7 +27,21 @@ func (m *Manifest) Render(rows []Row) (map[string][]byte, error) {
 	if files["rows.csv"], err = table(rows); err != nil {
 		return nil, err
 	}
+	for name := range m.Measured() {
+		var b bytes.Buffer
+		model := m.Models[name].Model
+		if err := model.Write(&b); err != nil {
+			return nil, err
+		}
+		files[ModelFile(name)] = b.Bytes()
+	}
 	for _, f := range m.Figures {
+		if f.Topology != "" {
+			if files[f.Name+".svg"], err = m.drawTopology(&f); err != nil {
+				return nil, fmt.Errorf("figure %q: %w", f.Name, err)
+			}
+			continue
+		}
 		if files[f.Name+".svg"], err = f.draw(rows); err != nil {
 			return nil, fmt.Errorf("figure %q: %w", f.Name, err)
 		}
@@ -32,8 +49,20 @@ func (m *Manifest) Render(rows []Row) (map[string][]byte, error) {
 	return files, nil
 }
 
-// draw draws the figure from rows. What was simulated is a line; what others published is
-// points without one.
+// drawTopology draws the nodes and links of a case.
+func (m *Manifest) drawTopology(f *Figure) ([]byte, error) {
+	c := &m.Cases[slices.IndexFunc(m.Cases, func(c Case) bool { return c.Name == f.Topology })]
+	t, err := simulate.NewTopology(c.Topology, c.Ranks, c.Width)
+	if err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	err = t.WriteSVG(&b, f.Title)
+	return b.Bytes(), err
+}
+
+// draw draws the figure from rows. What was measured is a line, what was simulated a dashed one;
+// what others published is points without one.
 func (f *Figure) draw(rows []Row) ([]byte, error) {
 	p := plot.New()
 	p.Title.Text = f.Title
@@ -67,6 +96,9 @@ func (f *Figure) draw(rows []Row) ([]byte, error) {
 			return nil, err
 		}
 		line.Color = plotutil.Color(i)
+		if origin == Simulated {
+			line.Dashes = []vg.Length{vg.Points(6), vg.Points(3)}
+		}
 		p.Add(line)
 		p.Legend.Add(label, line, marks)
 	}

@@ -1,9 +1,10 @@
-// Package study simulates the cases of a manifest and renders them: rows as NDJSON and CSV,
-// and figures from the rows alone. Equal manifests give equal bytes.
+// Package study simulates and measures the cases of a manifest and renders them: rows as NDJSON
+// and CSV, and figures from the rows alone. Equal manifests and measurements give equal bytes.
 package study
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -28,14 +29,45 @@ type Manifest struct {
 	Figures      []Figure         `yaml:"figures"`
 }
 
-// Model is a model of the manifest, or the name of a file that has it.
+// Model is a model of the manifest, or the name of a file that has it, or how it is measured.
 type Model struct {
 	simulate.Model `yaml:",inline"`
 	File           string `yaml:"file"`
+	Measure        *Pairs `yaml:"measure"`
+}
+
+// Pairs is a measurement of messages between any two ranks: of sizes from First bytes on, each
+// twice the one before, up to Last.
+type Pairs struct {
+	Backend string `yaml:"backend"`
+	Ranks   int    `yaml:"ranks"`
+	First   int64  `yaml:"first_bytes"`
+	Last    int64  `yaml:"last_bytes"`
+}
+
+// Sizes lists the sizes in bytes, ascending.
+func (p *Pairs) Sizes() (sizes []int64) {
+	for n := p.First; n <= p.Last; n *= 2 {
+		sizes = append(sizes, n)
+	}
+	return sizes
+}
+
+// most limits the sizes and ranks of a manifest to what no machine exceeds.
+const (
+	mostBytes = 1 << 40
+	mostRanks = 1024
+)
+
+func (p *Pairs) check() error {
+	if p.Backend == "" || p.Ranks < 2 || p.Ranks > mostRanks || p.First < 1 || p.Last < p.First || p.Last > mostBytes {
+		return fmt.Errorf("measure: needs a backend, from 2 to %d ranks, and first_bytes and last_bytes from 1 to 2⁴⁰", mostRanks)
+	}
+	return nil
 }
 
 // Case is a schedule on a topology, simulated with each of its models at each size. A series
-// is a case with a model, and has the name "CASE MODEL".
+// of a case with a model has the name "CASE MODEL".
 type Case struct {
 	Name       string   `yaml:"name"`
 	Collective string   `yaml:"collective"`
@@ -45,6 +77,8 @@ type Case struct {
 	Segments   int      `yaml:"segments"` // as schedule.Shape takes it
 	Topology   string   `yaml:"topology"`
 	Models     []string `yaml:"models"`
+	// Backend, if it is given, measures the case, too. The series has the name "CASE on BACKEND".
+	Backend string `yaml:"backend"`
 }
 
 // Reference is a published series, in nanoseconds by bytes.
@@ -55,11 +89,12 @@ type Reference struct {
 	Points map[int64]float64 `yaml:"points"`
 }
 
-// Figure draws series and references over bytes.
+// Figure draws series and references over bytes, or the topology of a case.
 type Figure struct {
-	Name   string   `yaml:"name"` // of its file, without .svg
-	Title  string   `yaml:"title"`
-	Series []string `yaml:"series"`
+	Name     string   `yaml:"name"` // of its file, without .svg
+	Title    string   `yaml:"title"`
+	Series   []string `yaml:"series"`
+	Topology string   `yaml:"topology"` // the name of a case
 }
 
 // Read reads a manifest. read returns the content of a file that it names. An error begins
@@ -85,11 +120,17 @@ func Read(name string, data []byte, read func(file string) ([]byte, error)) (*Ma
 func (m *Manifest) readModels(read func(file string) ([]byte, error)) error {
 	for _, name := range slices.Sorted(maps.Keys(m.Models)) {
 		model := m.Models[name]
-		if model.File == "" {
+		if model.File == "" && model.Measure == nil {
 			continue
 		}
-		if !reflect.DeepEqual(model, Model{File: model.File}) {
-			return fmt.Errorf("model %q: has a file and constants: leave out one of them", name)
+		if model.File != "" && model.Measure != nil || !reflect.DeepEqual(model.Model, simulate.Model{}) {
+			return fmt.Errorf("model %q: give one of a file, a measurement and constants", name)
+		}
+		if model.Measure != nil {
+			if err := model.Measure.check(); err != nil {
+				return fmt.Errorf("model %q: %w", name, err)
+			}
+			continue
 		}
 		data, err := read(model.File)
 		if err == nil {
@@ -103,6 +144,27 @@ func (m *Manifest) readModels(read func(file string) ([]byte, error)) error {
 	return nil
 }
 
+// Measured lists the models that are measured, by name.
+func (m *Manifest) Measured() map[string]Pairs {
+	measured := map[string]Pairs{}
+	for name, model := range m.Models {
+		if model.Measure != nil {
+			measured[name] = *model.Measure
+		}
+	}
+	return measured
+}
+
+// SetModel sets what a model that is measured has come to.
+func (m *Manifest) SetModel(name string, to simulate.Model) {
+	model := m.Models[name]
+	model.Model = to
+	m.Models[name] = model
+}
+
+// ModelFile is the file of a study with a model that was measured.
+func ModelFile(model string) string { return model + ".model.yaml" }
+
 // check returns the first thing that is wrong with the manifest.
 func (m *Manifest) check() error {
 	if m.Title == "" || m.ElementBytes < 1 || len(m.Elements) == 0 || len(m.Cases) == 0 {
@@ -113,7 +175,12 @@ func (m *Manifest) check() error {
 			return fmt.Errorf("elements: %d: list numbers from 1 on, in ascending order", n)
 		}
 	}
-	series := map[string]bool{}
+	for name := range m.Models {
+		if err := fileName("model", name); err != nil {
+			return err
+		}
+	}
+	series, cases := map[string]bool{}, map[string]bool{}
 	add := func(name string) error {
 		if name == "" || series[name] {
 			return fmt.Errorf("series %q: give each case and reference a name of its own", name)
@@ -126,8 +193,16 @@ func (m *Manifest) check() error {
 		if _, err := c.program(); err != nil {
 			return fmt.Errorf("case %q: %w", c.Name, err)
 		}
-		if len(c.Models) == 0 {
-			return fmt.Errorf("case %q: name at least one model", c.Name)
+		if len(c.Models) == 0 && c.Backend == "" {
+			return fmt.Errorf("case %q: name at least one model or a backend", c.Name)
+		}
+		if cases[c.Name] = true; c.Backend != "" {
+			if m.ElementBytes != measuredBytes {
+				return fmt.Errorf("case %q: is measured with elements of %d bytes, and element_bytes is %d", c.Name, measuredBytes, m.ElementBytes)
+			}
+			if err := add(c.Name + " on " + c.Backend); err != nil {
+				return err
+			}
 		}
 		for _, name := range c.Models {
 			model, ok := m.Models[name]
@@ -158,8 +233,14 @@ func (m *Manifest) check() error {
 	}
 	names := map[string]bool{}
 	for _, f := range m.Figures {
-		if f.Name == "" || names[f.Name] || strings.ContainsAny(f.Name, `/\.`) || len(f.Series) == 0 {
-			return fmt.Errorf("figure %q: needs a name of its own without / \\ or . and series", f.Name)
+		if err := fileName("figure", f.Name); err != nil || names[f.Name] {
+			return cmp.Or(err, fmt.Errorf("figure %q: is there twice", f.Name))
+		}
+		if (len(f.Series) == 0) == (f.Topology == "") {
+			return fmt.Errorf("figure %q: needs series, or the topology of a case", f.Name)
+		}
+		if f.Topology != "" && !cases[f.Topology] {
+			return fmt.Errorf("figure %q: unknown case %q, must be one of %s", f.Name, f.Topology, strings.Join(slices.Sorted(maps.Keys(cases)), ", "))
 		}
 		names[f.Name] = true
 		for _, name := range f.Series {
@@ -170,6 +251,17 @@ func (m *Manifest) check() error {
 	}
 	return nil
 }
+
+// fileName returns an error if no file can have the name.
+func fileName(what, name string) error {
+	if name == "" || strings.ContainsAny(name, `/\.`) {
+		return fmt.Errorf("%s %q: needs a name without dots and slashes", what, name)
+	}
+	return nil
+}
+
+// measuredBytes is the size of the elements of measured cases, which are floats.
+const measuredBytes = 4
 
 // program generates the program of a case.
 func (c *Case) program() (*schedule.Program, error) {

@@ -19,6 +19,7 @@ import (
 // Origins of rows.
 const (
 	Simulated = "simulated"
+	Measured  = "measured"
 	External  = "external" // published by others
 )
 
@@ -30,13 +31,15 @@ type Row struct {
 	Origin string `json:"origin"`
 	Series string `json:"series"`
 	Bytes  int64  `json:"bytes"` // of the whole vector
-	// Picoseconds is the time from the common start of all ranks to the end of the last.
+	// Picoseconds is the time from the common start of all ranks to the end of the last; of
+	// measured rows the median.
 	Picoseconds int64  `json:"picoseconds"`
 	Collective  string `json:"collective,omitempty"`
 	Algorithm   string `json:"algorithm,omitempty"`
 	Ranks       int    `json:"ranks,omitempty"`
 	Topology    string `json:"topology,omitempty"`
 	Model       string `json:"model,omitempty"`
+	Backend     string `json:"backend,omitempty"`
 	Source      string `json:"source,omitempty"`
 	Date        string `json:"date,omitempty"`
 }
@@ -56,7 +59,15 @@ type planned struct {
 	program *schedule.Program
 	machine simulate.Machine
 	count   int64 // elements
+	of      *Case
 }
+
+// Measure measures a case with elements of four bytes on its backend, at sizes in bytes of the
+// whole vector, and returns the median times in their order.
+type Measure func(ctx context.Context, c *Case, sizes []int64) ([]simulate.Picoseconds, error)
+
+// Made counts rows that were not taken over.
+type Made struct{ Simulated, Measured int }
 
 // plan lists the rows of the manifest, sorted by series and bytes.
 func (m *Manifest) plan() ([]planned, error) {
@@ -71,6 +82,15 @@ func (m *Manifest) plan() ([]planned, error) {
 		if err := p.WriteText(&text); err != nil {
 			return nil, err
 		}
+		if c.Backend != "" {
+			for _, n := range m.Elements {
+				out = append(out, planned{Row: Row{
+					Key:    key(text.String(), c.Backend, n, m.ElementBytes),
+					Origin: Measured, Series: c.Name + " on " + c.Backend, Bytes: n * m.ElementBytes,
+					Collective: c.Collective, Algorithm: c.Algorithm, Ranks: c.Ranks, Backend: c.Backend,
+				}, of: c})
+			}
+		}
 		for _, name := range c.Models {
 			machine, err := c.machine(m.Models[name])
 			if err != nil {
@@ -81,7 +101,7 @@ func (m *Manifest) plan() ([]planned, error) {
 					Key:    key(text.String(), machine.Topology.Name, m.Models[name].Model, n, m.ElementBytes),
 					Origin: Simulated, Series: c.Name + " " + name, Bytes: n * m.ElementBytes,
 					Collective: c.Collective, Algorithm: c.Algorithm, Ranks: c.Ranks, Topology: machine.Topology.Name, Model: name,
-				}, p, machine, n})
+				}, p, machine, n, c})
 			}
 		}
 	}
@@ -99,42 +119,64 @@ func (m *Manifest) plan() ([]planned, error) {
 	return out, nil
 }
 
-// Rows returns the rows of the manifest and how many of them were simulated: known has rows
-// by key that are taken over instead. Programs are verified first.
-func (m *Manifest) Rows(ctx context.Context, known map[string]Row) (rows []Row, simulations int, err error) {
+// Rows returns the rows of the manifest, and how many of them are new: known has rows by key that
+// are taken over instead. Programs are verified before they are simulated.
+func (m *Manifest) Rows(ctx context.Context, known map[string]Row, measure Measure) (rows []Row, made Made, err error) {
 	all, err := m.plan()
 	if err != nil {
-		return nil, 0, err
+		return nil, made, err
 	}
 	verified := map[*schedule.Program]bool{}
+	unmeasured := map[*Case][]int{} // rows
 	for _, p := range all {
 		row := p.Row
-		if have, ok := known[p.Key]; ok && p.program != nil {
+		if have, ok := known[p.Key]; ok && p.Origin != External {
 			row.Picoseconds = have.Picoseconds
-		} else if p.program != nil {
+		} else if p.Origin == Measured {
+			unmeasured[p.of] = append(unmeasured[p.of], len(rows))
+		} else if p.Origin == Simulated {
 			if !verified[p.program] {
 				report, err := schedule.Verify(ctx, p.program)
 				if err == nil {
 					err = report.Err()
 				}
 				if err != nil {
-					return nil, 0, fmt.Errorf("%s: %w", p.Series, err)
+					return nil, made, fmt.Errorf("%s: %w", p.Series, err)
 				}
 				verified[p.program] = true
 			}
 			r, err := simulate.Run(ctx, p.program, p.machine, p.count, m.ElementBytes)
 			if err != nil {
-				return nil, 0, fmt.Errorf("%s: %w", p.Series, err)
+				return nil, made, fmt.Errorf("%s: %w", p.Series, err)
 			}
 			row.Picoseconds = int64(r.Makespan)
-			simulations++
+			made.Simulated++
 		}
 		rows = append(rows, row)
 	}
-	return rows, simulations, nil
+	for i := range m.Cases {
+		c := &m.Cases[i]
+		at := unmeasured[c]
+		if len(at) == 0 {
+			continue
+		}
+		sizes := make([]int64, len(at))
+		for k, row := range at {
+			sizes[k] = rows[row].Bytes
+		}
+		times, err := measure(ctx, c, sizes)
+		if err != nil {
+			return nil, made, fmt.Errorf("%s: %w", rows[at[0]].Series, err)
+		}
+		for k, row := range at {
+			rows[row].Picoseconds = int64(times[k])
+		}
+		made.Measured += len(at)
+	}
+	return rows, made, nil
 }
 
-// Missing lists the rows of the manifest that are neither known nor external, as "SERIES at N
+// Missing lists the rows of the manifest that are neither known nor published, as "SERIES at N
 // bytes".
 func (m *Manifest) Missing(known map[string]Row) ([]string, error) {
 	all, err := m.plan()
@@ -143,7 +185,7 @@ func (m *Manifest) Missing(known map[string]Row) ([]string, error) {
 	}
 	var out []string
 	for _, p := range all {
-		if _, ok := known[p.Key]; !ok && p.Origin == Simulated {
+		if _, ok := known[p.Key]; !ok && p.Origin != External {
 			out = append(out, fmt.Sprintf("%s at %d bytes", p.Series, p.Bytes))
 		}
 	}
@@ -160,7 +202,7 @@ func Known(data []byte) (map[string]Row, error) {
 		if err := json.Unmarshal(line, &r); err != nil {
 			return nil, fmt.Errorf("line %d: %w", n, err)
 		}
-		if r.Origin == Simulated {
+		if r.Origin != External {
 			known[r.Key] = r
 		}
 	}
@@ -185,14 +227,14 @@ func ndjson(rows []Row) ([]byte, error) {
 func table(rows []Row) ([]byte, error) {
 	var b bytes.Buffer
 	w := csv.NewWriter(&b)
-	lines := [][]string{{"origin", "series", "collective", "algorithm", "ranks", "topology", "model", "bytes", "latency_ns", "source", "date", "key"}}
+	lines := [][]string{{"origin", "series", "collective", "algorithm", "ranks", "topology", "model", "backend", "bytes", "latency_ns", "source", "date", "key"}}
 	for _, r := range rows {
 		ranks := ""
 		if r.Ranks > 0 {
 			ranks = strconv.Itoa(r.Ranks)
 		}
 		lines = append(lines, []string{
-			r.Origin, r.Series, r.Collective, r.Algorithm, ranks, r.Topology, r.Model,
+			r.Origin, r.Series, r.Collective, r.Algorithm, ranks, r.Topology, r.Model, r.Backend,
 			strconv.FormatInt(r.Bytes, 10), nanoseconds(r.Picoseconds), r.Source, r.Date, r.Key,
 		})
 	}

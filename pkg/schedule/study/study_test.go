@@ -1,11 +1,15 @@
 package study
 
 import (
+	"context"
+	"maps"
 	"os"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/pkg/schedule/simulate"
 )
 
 const shipped = "../../../studies/all-reduce.yaml"
@@ -19,11 +23,13 @@ func manifest(t *testing.T, old, changed string) (*Manifest, error) {
 	return Read("study.yaml", []byte(strings.Replace(string(data), old, changed, 1)), os.ReadFile)
 }
 
+// rowsOf returns the rows of a manifest that measures nothing, and how many were simulated.
 func rowsOf(t *testing.T, m *Manifest, known map[string]Row) ([]Row, int) {
 	t.Helper()
-	rows, simulations, err := m.Rows(t.Context(), known)
+	rows, made, err := m.Rows(t.Context(), known, nil)
 	require.NoError(t, err)
-	return rows, simulations
+	require.Zero(t, made.Measured)
+	return rows, made.Simulated
 }
 
 // byKey is rows as a later run knows them.
@@ -86,7 +92,7 @@ func TestRenderingsAreEqual(t *testing.T) {
 	rows, _ := rowsOf(t, m, nil)
 	first, err := m.Render(rows)
 	require.NoError(t, err)
-	require.Len(t, first, 4)
+	require.Len(t, first, 5)
 	again, simulations := rowsOf(t, m, byKey(t, rows))
 	require.Zero(t, simulations)
 	second, err := m.Render(again)
@@ -151,7 +157,7 @@ func TestMistakes(t *testing.T) {
 	for _, tt := range []struct{ old, changed, want string }{
 		{"title:", "titel:", "study.yaml: yaml: unmarshal errors: line 7: field titel not found"},
 		{"algorithm: ring_full", "algorithm: ringfull", `study.yaml: case "ring": no schedule "ringfull" for all_reduce`},
-		{"tcm:\n", "tcm:\n    file: a.yaml\n", `study.yaml: model "tcm": has a file and constants: leave out one of them`},
+		{"tcm:\n", "tcm:\n    file: a.yaml\n", `study.yaml: model "tcm": give one of a file, a measurement and constants`},
 		{"width: 3", "width: 4", `study.yaml: case "torus": torus_full all_reduce: 6 ranks in rows of 4, must fill each row`},
 		{"topology: ring", "topology: star", `study.yaml: case "ring": topology "star", must be one of full, switch, ring, torus, mesh`},
 		{"models: [tcm]", "models: [dram]", `study.yaml: case "ring": unknown model "dram", must be one of hbm, sram, tcm`},
@@ -159,7 +165,15 @@ func TestMistakes(t *testing.T) {
 		{"name: mesh", "name: ring", `study.yaml: series "ring tcm": give each case and reference a name of its own`},
 		{"date: 2026-03", "date: ''", `study.yaml: reference "kernbench torus tcm": needs a source, a date and points`},
 		{"series: [ring tcm", "series: [rings", `study.yaml: figure "topologies": unknown series "rings", must be one of `},
-		{"name: topologies", "name: ../a", `study.yaml: figure "../a": needs a name of its own without / \ or . and series`},
+		{"name: topologies", "name: ../a", `study.yaml: figure "../a": needs a name without dots and slashes`},
+		{"name: memory", "name: topologies", `study.yaml: figure "topologies": is there twice`},
+		{"series: [ring tcm, torus tcm, mesh tcm]", "topology: star", `study.yaml: figure "topologies": unknown case "star", must be one of mesh, ring, torus`},
+		{"series: [ring tcm, torus tcm, mesh tcm]", "series: []", `study.yaml: figure "topologies": needs series, or the topology of a case`},
+		{"topology: ring, models: [tcm]", "topology: ring, models: []", `study.yaml: case "ring": name at least one model or a backend`},
+		{"topology: ring,", "topology: ring, backend: host,", `study.yaml: case "ring": is measured with elements of 4 bytes, and element_bytes is 2`},
+		{"tcm:\n", "tcm:\n    measure: {backend: host}\n", `study.yaml: model "tcm": give one of a file, a measurement and constants`},
+		{"models:\n", "models:\n  here: {measure: {backend: host, ranks: 2, first_bytes: 4, last_bytes: 2}}\n", `study.yaml: model "here": measure: needs a backend, from 2 to 1024 ranks`},
+		{"models:\n", "models:\n  a/b: {sharing: fifo}\n", `study.yaml: model "a/b": needs a name without dots and slashes`},
 	} {
 		_, err := manifest(t, tt.old, tt.changed)
 		require.ErrorContains(t, err, tt.want)
@@ -167,6 +181,70 @@ func TestMistakes(t *testing.T) {
 	}
 	m, err := manifest(t, "sharing: fifo", "sharing: none")
 	require.NoError(t, err)
-	_, _, err = m.Rows(t.Context(), nil)
+	_, _, err = m.Rows(t.Context(), nil, nil)
 	require.ErrorContains(t, err, `sharing "none", must be unloaded, fifo or fair`)
+}
+
+// A study of measured and simulated series measures each case once, and takes its rows over.
+func TestMeasuredStudy(t *testing.T) {
+	data, err := os.ReadFile("../../../studies/all-gather.yaml")
+	require.NoError(t, err)
+	m, err := Read("study.yaml", data, os.ReadFile)
+	require.NoError(t, err)
+	pairs := m.Measured()["messages"]
+	require.Equal(t, int64(4096), pairs.Sizes()[0])
+	require.Equal(t, int64(16<<20), pairs.Sizes()[12])
+	model := simulate.Model{Sharing: "unloaded", Engines: 1}
+	for src := range pairs.Ranks {
+		for dst := range pairs.Ranks {
+			if src != dst {
+				points := []simulate.Point{{Bytes: pairs.First, Nanoseconds: 500}, {Bytes: pairs.Last, Nanoseconds: 1e6}}
+				model.Pairs = append(model.Pairs, simulate.Pair{Src: src, Dst: dst, Classes: []simulate.Class{{Points: points}}})
+			}
+		}
+	}
+	m.SetModel("messages", model)
+	var measured []string
+	measure := func(_ context.Context, c *Case, sizes []int64) (times []simulate.Picoseconds, err error) {
+		measured = append(measured, c.Name)
+		for _, n := range sizes {
+			times = append(times, simulate.Picoseconds(n))
+		}
+		return times, nil
+	}
+	rows, made, err := m.Rows(t.Context(), nil, measure)
+	require.NoError(t, err)
+	require.Equal(t, Made{Simulated: 21, Measured: 21}, made)
+	require.Equal(t, []string{"hierarchical", "rotation", "broadcast"}, measured)
+	for _, r := range rows {
+		if r.Origin == Measured {
+			require.Equal(t, r.Bytes, r.Picoseconds)
+			require.Equal(t, "host", r.Backend)
+			require.Empty(t, r.Model)
+		} else {
+			require.Equal(t, "messages", r.Model)
+			require.Empty(t, r.Backend)
+		}
+	}
+	first, err := m.Render(rows)
+	require.NoError(t, err)
+	require.Len(t, first, 2+1+5)
+	require.Contains(t, string(first["messages.model.yaml"]), "{bytes: 4096, ns: 500}")
+	require.Contains(t, string(first["rotation.svg"]), "rotation on host (measured)")
+	require.Contains(t, string(first["rotation.svg"]), "rotation messages (simulated)")
+
+	// One of the measured rows is missing: its case is measured at that size alone.
+	known := byKey(t, rows)
+	maps.DeleteFunc(known, func(_ string, r Row) bool { return r.Series == "rotation on host" && r.Bytes == 1<<20 })
+	missing, err := m.Missing(known)
+	require.NoError(t, err)
+	require.Equal(t, []string{"rotation on host at 1048576 bytes"}, missing)
+	measured = nil
+	again, made, err := m.Rows(t.Context(), known, measure)
+	require.NoError(t, err)
+	require.Equal(t, Made{Measured: 1}, made)
+	require.Equal(t, []string{"rotation"}, measured)
+	second, err := m.Render(again)
+	require.NoError(t, err)
+	require.Equal(t, first, second)
 }
