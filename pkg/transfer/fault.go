@@ -48,8 +48,8 @@ func destinationOf(op string) int {
 	return 0
 }
 
-// injure does the data faults of a destination after a burst, normally none.
-func injure(s *rank.Session, dst, src origin, pool Memory, blocks []span) error {
+// Injure does the data faults of a destination after a burst, normally none.
+func Injure(s *rank.Session, dst, src Origin, pool Memory, blocks []Span) error {
 	has := func(kind string) bool {
 		_, ok := s.Fault(kind)
 		return ok
@@ -58,60 +58,60 @@ func injure(s *rank.Session, dst, src origin, pool Memory, blocks []span) error 
 		return nil
 	}
 	b, last := blocks[0], blocks[len(blocks)-1]
-	block, err := pool.Read(b.dst, b.n)
+	block, err := pool.Read(b.Dst, b.N)
 	if err != nil {
 		return err
 	}
 	block = slices.Clone(block)
 	if has(FaultFlip) {
-		block[b.n/2] ^= 1 << 58
+		block[b.N/2] ^= 1 << 58
 	}
 	if has(FaultHalf) {
-		for i := b.n / 2; i < b.n; i++ {
-			block[i] = dst.word(b.dst + i)
+		for i := b.N / 2; i < b.N; i++ {
+			block[i] = dst.Word(b.Dst + i)
 		}
 	}
 	if has(FaultNotWritten) {
 		for i := range block {
-			block[i] = dst.word(b.dst + i)
+			block[i] = dst.Word(b.Dst + i)
 		}
 	}
 	if has(FaultStale) {
 		old := src
-		old.nonce--
+		old.Nonce--
 		for i := range block {
-			block[i] = old.word(b.src + i)
+			block[i] = old.Word(b.Src + i)
 		}
 	}
 	if has(FaultSwap) {
-		if len(blocks) > 1 && last.n == b.n {
-			other, err := pool.Read(last.dst, last.n)
+		if len(blocks) > 1 && last.N == b.N {
+			other, err := pool.Read(last.Dst, last.N)
 			if err != nil {
 				return err
 			}
 			other = slices.Clone(other)
-			if err := pool.Write(last.dst, block); err != nil {
+			if err := pool.Write(last.Dst, block); err != nil {
 				return err
 			}
 			block = other
 		} else {
-			half := b.n / 2
+			half := b.N / 2
 			block = slices.Concat(block[half:2*half], block[:half], block[2*half:])
 		}
 	}
 	if has(FaultGuard) {
-		if err := pool.Write(0, []uint64{src.word(0)}); err != nil {
+		if err := pool.Write(0, []uint64{src.Word(0)}); err != nil {
 			return err
 		}
 	}
-	return pool.Write(b.dst, block)
+	return pool.Write(b.Dst, block)
 }
 
 // disturb does the fault of a late write, normally none.
 func disturb(s *rank.Session, pool Memory) error { return strike(s, FaultLate, pool) }
 
-// spoil does the fault of a changed source, normally none.
-func spoil(s *rank.Session, pool Memory) error { return strike(s, FaultSource, pool) }
+// Spoil does the fault of a changed source, normally none.
+func Spoil(s *rank.Session, pool Memory) error { return strike(s, FaultSource, pool) }
 
 // strike changes a word in the middle of the pool if the fault is injected.
 func strike(s *rank.Session, kind string, pool Memory) error {

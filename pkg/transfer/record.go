@@ -62,7 +62,7 @@ type check struct {
 	Op    string `json:"op"`
 	Trial int    `json:"trial"`
 	Rep   int    `json:"rep"`
-	finding
+	Finding
 }
 
 // sustained is a rank's part in the bursts that followed each other.

@@ -200,10 +200,10 @@ func (b *bench) close() error {
 }
 
 // origin is where the words of a rank's pool come from in the checked burst at hand.
-func (b *bench) origin(rank int) origin { return origin{poolOf(rank), b.nonce} }
+func (b *bench) origin(rank int) Origin { return Origin{PoolOf(rank), b.nonce} }
 
 // paint writes to each word of this rank's pool what it is.
-func (b *bench) paint() error { return b.pool.Paint(b.origin(b.session.Rank).word(0)) }
+func (b *bench) paint() error { return b.pool.Paint(b.origin(b.session.Rank).Word(0)) }
 
 func (b *bench) run(ctx context.Context) error {
 	for _, op := range b.block.Ops {
@@ -332,9 +332,9 @@ func (b *bench) checked(ctx context.Context, at check, blocks []Block, work func
 	receives := b.session.Rank == destinationOf(at.Op)
 	var err error
 	if receives {
-		at.finding, err = b.arrived(dst, src, blocks, pull)
-	} else if err = spoil(b.session, b.pool); err == nil {
-		at.finding, err = unchanged(src, b.pool, "source")
+		at.Finding, err = b.arrived(dst, src, blocks, pull)
+	} else if err = Spoil(b.session, b.pool); err == nil {
+		at.Finding, err = Unchanged(src, b.pool, "source")
 	}
 	if err != nil {
 		return err
@@ -346,7 +346,7 @@ func (b *bench) checked(ctx context.Context, at check, blocks []Block, work func
 		if err := disturb(b.session, b.pool); err != nil {
 			return err
 		}
-		again, err := destination(dst, src, b.pool, spans(blocks, pull))
+		again, err := Destination(dst, src, b.pool, spans(blocks, pull))
 		if err != nil {
 			return err
 		}
@@ -359,12 +359,12 @@ func (b *bench) checked(ctx context.Context, at check, blocks []Block, work func
 }
 
 // arrived checks this rank's pool after the blocks were moved there.
-func (b *bench) arrived(dst, src origin, blocks []Block, pull bool) (finding, error) {
+func (b *bench) arrived(dst, src Origin, blocks []Block, pull bool) (Finding, error) {
 	order := spans(blocks, pull)
-	if err := injure(b.session, dst, src, b.pool, order); err != nil {
-		return finding{}, err
+	if err := Injure(b.session, dst, src, b.pool, order); err != nil {
+		return Finding{}, err
 	}
-	return destination(dst, src, b.pool, order)
+	return Destination(dst, src, b.pool, order)
 }
 
 // repaint gives the words of both pools a new nonce, when rank 1 has no request in flight.
@@ -427,9 +427,9 @@ func (b *bench) sustained(ctx context.Context, op string, row int) error {
 	pull := op == vocab.Pull
 	src, dst := b.origin(1-destinationOf(op)), b.origin(destinationOf(op))
 	if b.session.Rank == destinationOf(op) {
-		at.finding, err = b.arrived(dst, src, blocks, pull)
+		at.Finding, err = b.arrived(dst, src, blocks, pull)
 	} else {
-		at.finding, err = unchanged(src, b.pool, "source")
+		at.Finding, err = Unchanged(src, b.pool, "source")
 	}
 	if err != nil {
 		return err
@@ -517,7 +517,7 @@ func (b *bench) released(ctx context.Context, op string) error {
 		}
 	}
 	var err error
-	if at.finding, err = unchanged(b.origin(b.session.Rank), b.pool, "late"); err != nil {
+	if at.Finding, err = Unchanged(b.origin(b.session.Rank), b.pool, "late"); err != nil {
 		return err
 	}
 	if err := b.session.Emit(kindCheck, at); err != nil {

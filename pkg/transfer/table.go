@@ -117,10 +117,10 @@ func (b bursts) check(pool int64) error {
 		for _, pull := range []bool{true, false} {
 			end := guardBytes / wordBytes
 			for _, s := range spans(b.blocks(set), pull) {
-				if s.dst < end || int64(s.dst+s.n)*wordBytes > pool-guardBytes {
-					return fmt.Errorf("%s: a block of %d bytes at %d lies outside of the pool or on another block", b.row.Name(), s.n*wordBytes, s.dst*wordBytes)
+				if s.Dst < end || int64(s.Dst+s.N)*wordBytes > pool-guardBytes {
+					return fmt.Errorf("%s: a block of %d bytes at %d lies outside of the pool or on another block", b.row.Name(), s.N*wordBytes, s.Dst*wordBytes)
 				}
-				end = s.dst + s.n
+				end = s.Dst + s.N
 			}
 		}
 	}

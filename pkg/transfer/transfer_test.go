@@ -13,24 +13,24 @@ import (
 
 // What can happen to a block has a class each, and the first wrong byte is named.
 func TestClassesOfWrongWords(t *testing.T) {
-	dst, src := origin{poolOf(1), 7}, origin{poolOf(0), 7}
-	stale := origin{poolOf(0), 6}
-	blocks := []span{{dst: 10, src: 40, n: 8}, {dst: 30, src: 20, n: 8}}
+	dst, src := Origin{PoolOf(1), 7}, Origin{PoolOf(0), 7}
+	stale := Origin{PoolOf(0), 6}
+	blocks := []Span{{Dst: 10, Src: 40, N: 8}, {Dst: 30, Src: 20, N: 8}}
 	arrived := func() []uint64 {
 		pool := painted(t, dst)
 		for _, b := range blocks {
-			for i := range b.n {
-				pool[b.dst+i] = src.word(b.src + i)
+			for i := range b.N {
+				pool[b.Dst+i] = src.Word(b.Src + i)
 			}
 		}
 		return pool
 	}
-	find := func(pool hostMemory) finding {
-		f, err := destination(dst, src, pool, blocks)
+	find := func(pool hostMemory) Finding {
+		f, err := Destination(dst, src, pool, blocks)
 		require.NoError(t, err)
 		return f
 	}
-	require.Equal(t, finding{Checked: 64}, find(arrived()))
+	require.Equal(t, Finding{Checked: 64}, find(arrived()))
 	for name, tc := range map[string]struct {
 		change func(hostMemory)
 		want   result.TransferWrong
@@ -50,34 +50,34 @@ func TestClassesOfWrongWords(t *testing.T) {
 	} {
 		pool := arrived()
 		tc.change(pool)
-		require.Equal(t, finding{64, tc.want, tc.class, tc.word * wordBytes}, find(pool), name)
+		require.Equal(t, Finding{64, tc.want, tc.class, tc.word * wordBytes}, find(pool), name)
 	}
 
 	clean := find(arrived())
 	pool := arrived()
 	pool[12] = 0
 	clean.later(find(pool))
-	require.Equal(t, finding{128, result.TransferWrong{Late: 1}, "late", 12 * wordBytes}, clean)
+	require.Equal(t, Finding{128, result.TransferWrong{Late: 1}, "late", 12 * wordBytes}, clean)
 
 	own := painted(t, src)
-	whole, err := unchanged(src, own, "source")
+	whole, err := Unchanged(src, own, "source")
 	require.NoError(t, err)
-	require.Equal(t, finding{Checked: 64}, whole)
+	require.Equal(t, Finding{Checked: 64}, whole)
 	own[3]++
-	changed, err := unchanged(src, own, "source")
+	changed, err := Unchanged(src, own, "source")
 	require.NoError(t, err)
-	require.Equal(t, finding{64, result.TransferWrong{Source: 1}, "source", 24}, changed)
+	require.Equal(t, Finding{64, result.TransferWrong{Source: 1}, "source", 24}, changed)
 }
 
-func painted(t *testing.T, o origin) hostMemory {
+func painted(t *testing.T, o Origin) hostMemory {
 	pool := make(hostMemory, 64)
-	require.NoError(t, pool.Paint(o.word(0)))
+	require.NoError(t, pool.Paint(o.Word(0)))
 	return pool
 }
 
-func copyWords(pool []uint64, from origin, at, index, n int) {
+func copyWords(pool []uint64, from Origin, at, index, n int) {
 	for i := range n {
-		pool[at+i] = from.word(index + i)
+		pool[at+i] = from.Word(index + i)
 	}
 }
 

@@ -13,37 +13,38 @@ import (
 // pool (40 bits).
 const wordBytes = 8
 
-// origin is where words come from.
-type origin struct {
-	pool  uint8
-	nonce uint16
+// Origin is where words come from.
+type Origin struct {
+	Pool  uint8
+	Nonce uint16
 }
 
-// poolOf is the pool of a rank. The words of neither are small numbers or repeat a byte.
-func poolOf(rank int) uint8 { return 0xA1 + 0x1B*uint8(rank) }
+// PoolOf is the pool of a rank. The words of neither are small numbers or repeat a byte.
+func PoolOf(rank int) uint8 { return 0xA1 + 0x1B*uint8(rank) }
 
-func (o origin) word(i int) uint64 { return uint64(o.pool)<<56 | uint64(o.nonce)<<40 | uint64(i) }
+// Word is the value of the word at place i of a pool that o painted.
+func (o Origin) Word(i int) uint64 { return uint64(o.Pool)<<56 | uint64(o.Nonce)<<40 | uint64(i) }
 
-// span is a block in words.
-type span struct{ dst, src, n int }
+// Span is a block in words.
+type Span struct{ Dst, Src, N int }
 
 // spans returns the blocks in the order of their destination, which op decides.
-func spans(blocks []Block, pull bool) []span {
-	out := make([]span, len(blocks))
+func spans(blocks []Block, pull bool) []Span {
+	out := make([]Span, len(blocks))
 	for i, b := range blocks {
-		out[i] = span{int(b.Remote), int(b.Local), int(b.Bytes / wordBytes)}
+		out[i] = Span{int(b.Remote), int(b.Local), int(b.Bytes / wordBytes)}
 		if pull {
-			out[i].dst, out[i].src = out[i].src, out[i].dst
+			out[i].Dst, out[i].Src = out[i].Src, out[i].Dst
 		}
-		out[i].dst /= wordBytes
-		out[i].src /= wordBytes
+		out[i].Dst /= wordBytes
+		out[i].Src /= wordBytes
 	}
-	slices.SortFunc(out, func(a, b span) int { return cmp.Compare(a.dst, b.dst) })
+	slices.SortFunc(out, func(a, b Span) int { return cmp.Compare(a.Dst, b.Dst) })
 	return out
 }
 
-// finding is what a check of a pool found.
-type finding struct {
+// Finding is what a check of a pool found.
+type Finding struct {
 	Checked int64                `json:"checked"`
 	Wrong   result.TransferWrong `json:"wrong"`
 	Class   string               `json:"class,omitempty"` // of the first wrong word
@@ -51,7 +52,7 @@ type finding struct {
 }
 
 // wrong counts n words of a class, the first of which is word i.
-func (f *finding) wrong(class string, n int64, i int) {
+func (f *Finding) wrong(class string, n int64, i int) {
 	if n == 0 {
 		return
 	}
@@ -67,8 +68,8 @@ func (f *finding) wrong(class string, n int64, i int) {
 
 // untouched counts the wrong ones of words of a pool that nothing may have changed. first is
 // the place of the first word.
-func (f *finding) untouched(o origin, words []uint64, first int, class string) {
-	base := o.word(first)
+func (f *Finding) untouched(o Origin, words []uint64, first int, class string) {
+	base := o.Word(first)
 	n, at := int64(0), 0
 	for i, w := range words {
 		if w != base+uint64(i) {
@@ -81,25 +82,25 @@ func (f *finding) untouched(o origin, words []uint64, first int, class string) {
 	f.wrong(class, n, at)
 }
 
-// unchanged checks a pool that has to be what it was painted with. Words that are not are of
+// Unchanged checks a pool that has to be what it was painted with. Words that are not are of
 // the class: source, of a pool from which blocks were read, or late.
-func unchanged(o origin, pool Memory, class string) (finding, error) {
-	return compare(pool, []Stretch{{0, pool.Words(), o.word(0)}}, func(f *finding, _ int, words []uint64) {
+func Unchanged(o Origin, pool Memory, class string) (Finding, error) {
+	return compare(pool, []Stretch{{0, pool.Words(), o.Word(0)}}, func(f *Finding, _ int, words []uint64) {
 		f.untouched(o, words, 0, class)
 	})
 }
 
-// destination checks a pool into which blocks were written: the blocks have the words of
+// Destination checks a pool into which blocks were written: the blocks have the words of
 // src, and all other words are what they were painted with.
-func destination(dst, src origin, pool Memory, blocks []span) (finding, error) {
+func Destination(dst, src Origin, pool Memory, blocks []Span) (Finding, error) {
 	stretches := make([]Stretch, 0, 2*len(blocks)+1) // gaps, each with a block behind it but the last
 	end := 0
 	for _, b := range blocks {
-		stretches = append(stretches, Stretch{end, b.dst - end, dst.word(end)}, Stretch{b.dst, b.n, src.word(b.src)})
-		end = b.dst + b.n
+		stretches = append(stretches, Stretch{end, b.Dst - end, dst.Word(end)}, Stretch{b.Dst, b.N, src.Word(b.Src)})
+		end = b.Dst + b.N
 	}
-	stretches = append(stretches, Stretch{end, pool.Words() - end, dst.word(end)})
-	return compare(pool, stretches, func(f *finding, i int, words []uint64) {
+	stretches = append(stretches, Stretch{end, pool.Words() - end, dst.Word(end)})
+	return compare(pool, stretches, func(f *Finding, i int, words []uint64) {
 		if i%2 == 0 {
 			f.untouched(dst, words, stretches[i].At, "guard")
 		} else {
@@ -109,7 +110,7 @@ func destination(dst, src origin, pool Memory, blocks []span) (finding, error) {
 }
 
 // compare has the memory find the stretches with wrong words, and classifies these words.
-func compare(pool Memory, stretches []Stretch, classify func(f *finding, stretch int, words []uint64)) (f finding, err error) {
+func compare(pool Memory, stretches []Stretch, classify func(f *Finding, stretch int, words []uint64)) (f Finding, err error) {
 	for _, s := range stretches {
 		f.Checked += int64(s.N)
 	}
@@ -137,7 +138,7 @@ const (
 
 // classify counts the wrong words of a block. Words that did not arrive are torn if other
 // words of their block did, or if they are of two ages.
-func (f *finding) classify(dst, src origin, words []uint64, b span) {
+func (f *Finding) classify(dst, src Origin, words []uint64, b Span) {
 	type class struct {
 		n  int64
 		at int
@@ -146,16 +147,16 @@ func (f *finding) classify(dst, src origin, words []uint64, b span) {
 	var unwritten, stale, misplaced, corrupted class
 	add := func(c *class, i int) {
 		if c.n == 0 {
-			c.at = b.dst + i
+			c.at = b.Dst + i
 		}
 		c.n++
 	}
 	for i, w := range words {
-		want := src.word(b.src + i)
+		want := src.Word(b.Src + i)
 		switch {
 		case w == want:
 			right++
-		case w == dst.word(b.dst+i):
+		case w == dst.Word(b.Dst+i):
 			add(&unwritten, i)
 		case w&^nonceMask == want&^nonceMask:
 			add(&stale, i)
@@ -178,7 +179,7 @@ func (f *finding) classify(dst, src origin, words []uint64, b span) {
 
 // later adds what changed since the check f: the words that are wrong in again and were not
 // wrong in f, or the other way round.
-func (f *finding) later(again finding) {
+func (f *Finding) later(again Finding) {
 	before, after := f.Wrong.Total(), again.Wrong.Total()
 	f.Checked += again.Checked
 	if before == after {
