@@ -59,6 +59,8 @@ func documented(t *testing.T, schemas map[string]*jsonschema.Schema, c plan.Case
 			return resulttest.Transfer(c, a)
 		case plan.FamilySchedule:
 			return resulttest.Schedule(c, a)
+		case plan.FamilyCopy:
+			return resulttest.Copy(c, a)
 		default:
 			return resulttest.Collective(c, a)
 		}
@@ -75,6 +77,9 @@ func documented(t *testing.T, schemas map[string]*jsonschema.Schema, c plan.Case
 		d.Measurement.Rows = d.Measurement.Rows[:1]
 		d.Measurement.Rows[0].Complete = false
 	case *result.ScheduleDocument:
+		d.Measurement.Rows = d.Measurement.Rows[:1]
+		d.Measurement.Rows[0].Complete = false
+	case *result.CopyDocument:
 		d.Measurement.Rows = d.Measurement.Rows[:1]
 		d.Measurement.Rows[0].Complete = false
 	}

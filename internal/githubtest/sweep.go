@@ -127,6 +127,8 @@ func document(c plan.Case, a result.Attempt) result.Document {
 		return resulttest.EP(c, a)
 	case plan.FamilyTransfer:
 		return resulttest.Transfer(c, a)
+	case plan.FamilyCopy:
+		return resulttest.Copy(c, a)
 	default:
 		return resulttest.Collective(c, a)
 	}

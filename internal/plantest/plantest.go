@@ -10,6 +10,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/planner"
+	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 // EP returns the EP case of the smoke suite at this number of ranks: bf16 in normal mode
@@ -29,6 +30,21 @@ func Collective(ranks int, change ...func(*plan.Case)) plan.Case {
 func Transfer(change ...func(*plan.Case)) plan.Case {
 	only := planner.Filters{Cases: []string{"local-host-kv-tiny-shm-xfer-ep2-paged-bf16"}}
 	return changed(first(plan.FamilyTransfer, must(planner.Resolve(shipped(), only, planner.Machine{}))), change)
+}
+
+// Copy returns a test of copies on a backend, with the first kind of host memory that the
+// backend has. Changes are as in EP.
+func Copy(backend, test string, change ...func(*plan.Case)) plan.Case {
+	be, samples := shipped().Backend(backend), shipped().SamplingProfile(suite).Copy()
+	b := planner.Copy(test, planner.CopyMemory(test, be.Copy().HostMemory)[0], *samples)
+	b.Submission, b.Sizes, b.Streams = vocab.Loop, []int64{4096, 1 << 20}, []int{1}
+	c := plan.Case{Family: plan.FamilyCopy, Sampling: suite, Contract: vocab.ContractCopy, Block: b}
+	m := planner.Machine{}
+	if backend != "host" {
+		m.GPUs = &planner.GPUs{Vendor: be.Vendors[0], Product: "h200", Arch: "sm90", Transport: "nvlink", Count: 2, Backends: []string{backend}}
+	}
+	d := planner.Direct{Suite: suite, Backend: backend, World: vocab.Copy(test).Ranks, Repeats: 1, Cases: []plan.Case{c}}
+	return changed(first(c.Family, must(d.Resolve(shipped(), m))), change)
 }
 
 // Schedules returns a case of each schedule that a world of ranks allows, on the host backend:

@@ -76,6 +76,8 @@ func read(d result.Document) *run {
 		r.transfer(d)
 	case *result.ScheduleDocument:
 		r.collective(d.Collective())
+	case *result.CopyDocument:
+		r.copies(d)
 	}
 	return r
 }
@@ -174,6 +176,21 @@ func (r *run) transfer(d *result.TransferDocument) {
 		if row.Complete && row.Verify.Passed {
 			at := rung{size: row.ReqBytes * int64(row.Batch), label: row.Name()}
 			r.add("burst", at, result.Percentiles{P50: 1e3 * row.Latency.P50}, row.Latency.N)
+		}
+	}
+}
+
+func (r *run) copies(d *result.CopyDocument) {
+	for i := range d.Measurement.Rows {
+		row := &d.Measurement.Rows[i]
+		if !row.Complete || !row.Verify.Passed {
+			continue
+		}
+		at := rung{size: row.Bytes, label: row.Name(), curve: english.Count(row.Streams, "stream", "streams")}
+		for name, c := range map[string]*result.CopyClock{"device": row.Device, "host": row.Host} {
+			if c != nil {
+				r.add(name+" clock", at, result.Percentiles{P50: c.Micros.P50}, c.Micros.N)
+			}
 		}
 	}
 }

@@ -22,7 +22,8 @@ type Family struct {
 var families = registry.New(func(f Family) string { return string(f.Name) },
 	Family{plan.FamilyEP, epRows, epSpans}, Family{plan.FamilyCollective, collectiveRows, collectiveSpans},
 	Family{plan.FamilyTransfer, transferRows, nil},
-	Family{plan.FamilySchedule, scheduleRows, scheduleSpans})
+	Family{plan.FamilySchedule, scheduleRows, scheduleSpans},
+	Family{plan.FamilyCopy, copyRows, nil})
 
 // Register adds a family. It is for init functions: it panics if the family is
 // registered already, and once a document was exported.

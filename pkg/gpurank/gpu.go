@@ -58,6 +58,19 @@ func Open(platform string, s *rank.Session) (*GPU, error) {
 	return g, nil
 }
 
+// OpenAny is Open on CUDA, or on HIP where CUDA's driver is not installed.
+func OpenAny(s *rank.Session) (*GPU, error) {
+	g, err := Open("cuda", s)
+	if coded, ok := errors.AsType[*rank.Error](err); ok && coded.Reason.Code == result.ReasonNoLibrary {
+		var failed error
+		if g, failed = Open("hip", s); failed != nil {
+			failed = errors.Join(err, failed)
+		}
+		err = failed
+	}
+	return g, err
+}
+
 // Close gives the device back; see gpu.Device.Close.
 func (g *GPU) Close() error {
 	defer g.view.close()

@@ -40,6 +40,7 @@ var families = registry.New(func(f Descriptor) string { return string(f.Name) },
 	Descriptor{FamilyCollective, &Collective{}, nil},
 	Descriptor{FamilyTransfer, &Transfer{}, transferUpstream},
 	Descriptor{FamilySchedule, &Schedule{}, nil},
+	Descriptor{FamilyCopy, &Copy{}, nil},
 )
 
 // Register adds a family. It is for init functions: it panics if the family is

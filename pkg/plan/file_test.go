@@ -64,7 +64,7 @@ func TestReadRefuses(t *testing.T) {
 		{"a case without ranks on its nodes", `"ranks_per_node":2,`, ``, `requested_other[0].case: missing member "ranks_per_node"`},
 		{"a member twice", `"world":2,`, `"world":2,"world":2,`, `duplicate member "world"`},
 		{"the block of another family", `"family":"ep"`, `"family":"collective"`, `unknown member "ep"`},
-		{"an unknown family", `"family":"ep"`, `"family":"x"`, `family "x" is not one of collective, ep`},
+		{"an unknown family", `"family":"ep"`, `"family":"x"`, `family "x" is not one of collective, copy, ep`},
 		{"a truncated file", "\n]", "", "matrix: "},
 		{"a dangling case id", `"case_ids":["local-host-all-reduce-float-sum-w2-warm"`, `"case_ids":["nope"`, "cell local-host-collective-n1 lists case nope"},
 		{"a cell twice", `"id":"local-host-bf16-n1"`, `"id":"local-host-collective-n1"`, "duplicate cell local-host-collective-n1"},

@@ -43,6 +43,7 @@ func init() { // not in New: ep and collective refer to the table
 	Register(collective)
 	Register(transfer)
 	Register(scheduled)
+	Register(copies)
 }
 
 // Register adds a family that stands in another package. It is for init functions:

@@ -55,6 +55,7 @@ func init() { // not in New: epFamily refers to the table, by way of ComparisonK
 	Register(collectiveFamily)
 	Register(transferFamily)
 	Register(scheduleFamily)
+	Register(copyFamily)
 }
 
 // Register adds a family, whose block is registered with package plan. It is for init

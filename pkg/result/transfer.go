@@ -240,6 +240,14 @@ type WrongClass struct {
 	Count *int64
 }
 
+// Add adds the counts of o.
+func (w *TransferWrong) Add(o TransferWrong) {
+	from := o.Classes()
+	for i, to := range w.Classes() {
+		*to.Count += *from[i].Count
+	}
+}
+
 // Total sums the classes.
 func (w TransferWrong) Total() (n int64) {
 	for _, c := range w.Classes() {

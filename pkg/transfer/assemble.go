@@ -256,10 +256,7 @@ func (a assembly) verdict(row int, op string, expected int) result.TransferVerif
 			seen[[3]int{r, c.Trial, c.Rep}] = true
 			v.Checks++
 			v.Checked += c.Checked
-			from := c.Wrong.Classes()
-			for k, to := range v.Wrong.Classes() {
-				*to.Count += *from[k].Count
-			}
+			v.Wrong.Add(c.Wrong)
 			if c.Class != "" && worst == nil {
 				worst, where = c, r
 			}

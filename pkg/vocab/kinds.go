@@ -29,6 +29,10 @@ var kinds = map[string][]string{
 	"transfer op": TransferOps(),
 	"arrangement": Arrangements(),
 	"row kind":    TransferKinds(),
+
+	"copy test":   CopyTests(),
+	"host memory": HostMemories(),
+	"submission":  Submissions(),
 }
 
 // Register adds a closed list. It is for init functions, and panics if there is one of that

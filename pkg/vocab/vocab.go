@@ -16,12 +16,14 @@ func Vendors() []string { return []string{NVIDIA, AMD, Host} }
 const StoreTCP = "tcp"
 
 // Families of measurements: collective operations, expert-parallel dispatch and combine,
-// transfers of memory between two ranks, and collectives as explicit steps.
+// transfers of memory between two ranks, collectives as explicit steps, and copies of
+// memory by the engines of a device.
 const (
 	FamilyCollective = "collective"
 	FamilyEP         = "ep"
 	FamilyTransfer   = "transfer"
 	FamilySchedule   = "schedule"
+	FamilyCopy       = "copy"
 )
 
 // Scopes of a group of ranks: inside one scale-up domain, or over several.

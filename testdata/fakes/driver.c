@@ -37,6 +37,8 @@ static const struct { int code; const char *name; } names[] = {
 	{NOT_FOUND, FN("CUDA_ERROR_NOT_FOUND", "hipErrorNotFound")},
 	{NOT_READY, FN("CUDA_ERROR_NOT_READY", "hipErrorNotReady")},
 	{ILLEGAL_ADDRESS, FN("CUDA_ERROR_ILLEGAL_ADDRESS", "hipErrorIllegalAddress")},
+	{ALREADY_REGISTERED, FN("CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED", "hipErrorHostMemoryAlreadyRegistered")},
+	{NOT_REGISTERED, FN("CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED", "hipErrorHostMemoryNotRegistered")},
 	{LAUNCH_FAILED, FN("CUDA_ERROR_LAUNCH_FAILED", "hipErrorLaunchFailure")},
 	{NOT_SUPPORTED, FN("CUDA_ERROR_NOT_SUPPORTED", "hipErrorNotSupported")},
 	{SYSTEM_NOT_READY, FN("CUDA_ERROR_SYSTEM_NOT_READY", NULL)},
@@ -257,6 +259,23 @@ EXPORT int FN(cuMemFreeHost, hipHostFree)(void *p)
 	CURRENT_UNCAPTURED(d);
 	(void)d;
 	return fake_host_free(p);
+}
+
+EXPORT int FN(cuMemHostRegister_v2, hipHostRegister)(void *p, size_t bytes, unsigned flags)
+{
+	ENTER();
+	(void)flags;
+	CURRENT_UNCAPTURED(d);
+	(void)d;
+	return fake_host_register(p, bytes);
+}
+
+EXPORT int FN(cuMemHostUnregister, hipHostUnregister)(void *p)
+{
+	ENTER();
+	CURRENT_UNCAPTURED(d);
+	(void)d;
+	return fake_host_unregister(p);
 }
 
 EXPORT int FN(cuMemcpyHtoDAsync_v2, hipMemcpyHtoDAsync)(uint64_t dst, const void *src, size_t bytes, void *stream)

@@ -48,6 +48,8 @@ enum {
 	NOT_FOUND = 500,
 	NOT_READY = 600,
 	ILLEGAL_ADDRESS = 700,
+	ALREADY_REGISTERED = 712,
+	NOT_REGISTERED = 713,
 	LAUNCH_FAILED = 719,
 	NOT_SUPPORTED = 801,
 	SYSTEM_NOT_READY = 802, /* these two are CUDA's alone */
@@ -158,6 +160,8 @@ int fake_alloc(struct device *dev, size_t bytes, uint64_t *p);
 int fake_free(uint64_t p);
 int fake_host_alloc(void **p, size_t bytes);
 int fake_host_free(void *p);
+int fake_host_register(void *p, size_t bytes);
+int fake_host_unregister(void *p);
 int fake_is_pinned(const void *p, size_t bytes);
 char *fake_host_view(struct device *dev, uint64_t p, size_t bytes); /* NULL unless inside one live allocation */
 struct device *fake_owner(uint64_t p);

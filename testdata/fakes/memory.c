@@ -236,6 +236,7 @@ char *fake_host_view(struct device *d, uint64_t p, size_t bytes)
 struct pinned {
 	char *p;
 	size_t bytes;
+	int registered; /* memory of the process, not the driver's */
 	struct pinned *next;
 };
 
@@ -269,7 +270,7 @@ int fake_host_free(void *p)
 	if (!p)
 		return OK;
 	pthread_mutex_lock(&pinned_mutex);
-	for (link = &pinned; *link && (*link)->p != p; link = &(*link)->next)
+	for (link = &pinned; *link && ((*link)->p != p || (*link)->registered); link = &(*link)->next)
 		;
 	if (*link) {
 		h = *link;
@@ -279,6 +280,45 @@ int fake_host_free(void *p)
 	}
 	pthread_mutex_unlock(&pinned_mutex);
 	return h ? OK : INVALID_VALUE;
+}
+
+/* Pages are locked once at a time. */
+int fake_host_register(void *p, size_t bytes)
+{
+	struct pinned *h;
+	if (!p || bytes == 0 || fake_owner((uint64_t)p))
+		return INVALID_VALUE;
+	pthread_mutex_lock(&pinned_mutex);
+	for (h = pinned; h; h = h->next)
+		if ((char *)p < h->p + h->bytes && h->p < (char *)p + bytes) {
+			pthread_mutex_unlock(&pinned_mutex);
+			return ALREADY_REGISTERED;
+		}
+	h = calloc(1, sizeof *h);
+	h->p = p;
+	h->bytes = bytes;
+	h->registered = 1;
+	h->next = pinned;
+	pinned = h;
+	pthread_mutex_unlock(&pinned_mutex);
+	return OK;
+}
+
+int fake_host_unregister(void *p)
+{
+	struct pinned **link, *h;
+	for (int i = 0; i < settings.devices; i++)
+		if (fake_device(i)->base)
+			fake_device_sync(fake_device(i));
+	pthread_mutex_lock(&pinned_mutex);
+	for (link = &pinned; *link && ((*link)->p != p || !(*link)->registered); link = &(*link)->next)
+		;
+	h = *link;
+	if (h)
+		*link = h->next;
+	pthread_mutex_unlock(&pinned_mutex);
+	free(h);
+	return h ? OK : NOT_REGISTERED;
 }
 
 int fake_is_pinned(const void *p, size_t bytes)

@@ -75,6 +75,8 @@ typedef struct {
 	X(mem_free, required, "cuMemFree_v2", "hipFree", int, (cx_ptr p)) \
 	X(host_alloc, required, "cuMemHostAlloc", "hipHostMalloc", int, (void **p, size_t bytes, unsigned flags)) \
 	X(host_free, required, "cuMemFreeHost", "hipHostFree", int, (void *p)) \
+	X(host_register, register, "cuMemHostRegister_v2", "hipHostRegister", int, (void *p, size_t bytes, unsigned flags)) \
+	X(host_unregister, register, "cuMemHostUnregister", "hipHostUnregister", int, (void *p)) \
 	X(copy_in, required, "cuMemcpyHtoDAsync_v2", "hipMemcpyHtoDAsync", int, (cx_ptr dst, const void *src, size_t bytes, void *stream)) \
 	X(copy_out, required, "cuMemcpyDtoHAsync_v2", "hipMemcpyDtoHAsync", int, (void *dst, cx_ptr src, size_t bytes, void *stream)) \
 	X(copy, required, "cuMemcpyDtoDAsync_v2", "hipMemcpyDtoDAsync", int, (cx_ptr dst, cx_ptr src, size_t bytes, void *stream)) \
@@ -164,6 +166,8 @@ static inline int cx_mem_alloc(const cx_gpu *g, cx_ptr *p, size_t n) { return g-
 static inline int cx_mem_free(const cx_gpu *g, cx_ptr p) { return g->mem_free(p); }
 static inline int cx_host_alloc(const cx_gpu *g, void **p, size_t n) { return g->host_alloc(p, n, 0); }
 static inline int cx_host_free(const cx_gpu *g, void *p) { return g->host_free(p); }
+static inline int cx_host_register(const cx_gpu *g, void *p, size_t n) { return g->host_register(p, n, 0); }
+static inline int cx_host_unregister(const cx_gpu *g, void *p) { return g->host_unregister(p); }
 static inline int cx_copy_in(const cx_gpu *g, cx_ptr d, const void *s, size_t n, uintptr_t st) { return g->copy_in(d, s, n, (void *)st); }
 static inline int cx_copy_out(const cx_gpu *g, void *d, cx_ptr s, size_t n, uintptr_t st) { return g->copy_out(d, s, n, (void *)st); }
 static inline int cx_copy(const cx_gpu *g, cx_ptr d, cx_ptr s, size_t n, uintptr_t st) { return g->copy(d, s, n, (void *)st); }

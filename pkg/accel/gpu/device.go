@@ -135,6 +135,20 @@ func (d *Device) FreeHost(p unsafe.Pointer) error {
 	return d.api.err(C.cx_fn_host_free, C.cx_host_free(d.api.table, p))
 }
 
+// RegisterHost page-locks memory that the process has allocated, until UnregisterHost. The
+// error wraps accel.ErrUnsupported if the driver cannot.
+func (d *Device) RegisterHost(p unsafe.Pointer, size int64) error {
+	if !d.api.locks {
+		return fmt.Errorf("page-lock memory of the process: %w", accel.ErrUnsupported)
+	}
+	return d.api.err(C.cx_fn_host_register, C.cx_host_register(d.api.table, p, C.size_t(size)))
+}
+
+// UnregisterHost ends what RegisterHost began, before the memory is freed.
+func (d *Device) UnregisterHost(p unsafe.Pointer) error {
+	return d.api.err(C.cx_fn_host_unregister, C.cx_host_unregister(d.api.table, p))
+}
+
 // CopyIn implements accel.Device.
 func (d *Device) CopyIn(s accel.Stream, dst accel.Ptr, src unsafe.Pointer, n int64) error {
 	return d.api.err(C.cx_fn_copy_in,

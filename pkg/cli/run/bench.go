@@ -29,7 +29,8 @@ Flags and columns have the names and the meaning of nccl-tests'; docs/bench.md l
 the differences flag by flag.
 
 'cxrun bench ep' measures expert-parallel dispatch and combine, 'cxrun bench schedule' a
-collective by the steps of a schedule, and 'cxrun bench kv' transfers of KV caches.
+collective by the steps of a schedule, 'cxrun bench kv' transfers of KV caches, and
+'cxrun bench copy' what the copy engines of a GPU move.
 
 Operations: ` + strings.Join(vocab.Ops(), ", ") + `.
 
@@ -58,7 +59,7 @@ threshold is missed, and 3 if this machine cannot run the case.`,
 		"op": append(vocab.RedOps(), catalog.All), "datatype": append(vocab.DTypes(), catalog.All),
 		"buffers": bench.Buffers(), "backend": append(slices.Sorted(maps.Keys(families()[plan.FamilyCollective].Backends)), bench.Auto),
 	})
-	cmd.AddCommand(newBenchEP(s), newBenchSchedule(s), newBenchKV(s))
+	cmd.AddCommand(newBenchEP(s), newBenchSchedule(s), newBenchKV(s), newBenchCopy(s))
 	return cmd
 }
 
@@ -130,6 +131,36 @@ this machine cannot run it.`,
 	cmd.RunE = func(c *cobra.Command, _ []string) error { return benchKV(c, s, flags) }
 	cmd.SetUsageFunc(usage(groups))
 	complete(cmd, map[string][]string{"lane": append(vocab.Lanes(), bench.Auto), "ops": vocab.TransferOps(), "arrangement": vocab.Arrangements()})
+	return cmd
+}
+
+func newBenchCopy(s cli.Streams) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "copy [TEST...]",
+		Short: "Measure copies by the copy engines of a GPU, with nvbandwidth's test names",
+		Long: `Measure copies of memory: from the host to a GPU and back, inside of a GPU, and between
+two GPUs. Tests have nvbandwidth's names; without any, all tests of one device run.
+
+Each row has two clocks, in columns of their own: events of the device around copies that
+were all enqueued before the first began, as nvbandwidth times them, and the host's clock
+from the first call to the end of the last copy. Every word that the timed copies moved is
+compared, and of one more window with other data.
+
+Tests: ` + strings.Join(vocab.CopyTests(), ",\n") + `.
+
+The exit code is 1 if a word is wrong, a case failed or a threshold is missed, and 3 if
+this machine cannot run it.`,
+		Example: `  cxrun bench copy
+  cxrun bench copy host_to_device_memcpy_ce -b 4K -e 512M -f 4 --streams 1,2,4
+  cxrun bench copy device_to_host_memcpy_ce --host-memory pinned,pageable,registered
+  cxrun bench copy host_to_device_memcpy_ce -b 64M -e 64M --page 64K --submit loop
+  cxrun bench copy device_to_device_memcpy_read_ce --min-gbps 300`,
+		ValidArgs: vocab.CopyTests(),
+	}
+	flags, groups := bench.NewCopyFlags(cmd.Flags())
+	cmd.RunE = func(c *cobra.Command, tests []string) error { return benchCopy(c, s, flags, tests) }
+	cmd.SetUsageFunc(usage(groups))
+	complete(cmd, map[string][]string{"host-memory": vocab.HostMemories(), "submit": vocab.Submissions()})
 	return cmd
 }
 
@@ -275,6 +306,41 @@ func benchKV(c *cobra.Command, s cli.Streams, flags *bench.KVFlags) error {
 		report.Add(answer)
 		if !flags.JSON && !bench.Lacking(answer.Outcome) {
 			bench.PrintKV(b.shown, answer)
+		}
+		return nil
+	}, nil)
+	if err != nil {
+		return err
+	}
+	return b.end(s, report, report.Violations, report.Err())
+}
+
+func benchCopy(c *cobra.Command, s cli.Streams, flags *bench.CopyFlags, tests []string) error {
+	defer whileRead(c)()
+	started := time.Now()
+	ranks, err := bench.CopyRanks(tests)
+	if err != nil {
+		return err
+	}
+	b, err := newBenchRun(c.Context(), s, flags.Output, plan.FamilyCopy, ranks, flags.Plan(tests))
+	if err != nil {
+		return err
+	}
+	defer b.drop()
+
+	program := "cxrun " + cli.Build()
+	report := bench.NewCopyReport(bench.NewHead(program, arguments(c, tests...), started, b.place.backend.Name, b.world), flags)
+	if !flags.JSON {
+		fmt.Fprintf(b.shown, "# %s: copies of memory on backend %s (%s)\n", program, b.place.backend.Name, b.place.note)
+	}
+	err = b.run(c.Context(), s, func(d result.Document) error {
+		answer, ok := d.(*result.CopyDocument)
+		if !ok {
+			return fmt.Errorf("document of type %T for copies", d)
+		}
+		report.Add(answer)
+		if !flags.JSON && !bench.Lacking(answer.Outcome) {
+			bench.PrintCopy(b.shown, answer)
 		}
 		return nil
 	}, nil)

@@ -19,6 +19,9 @@ import (
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/shard"
 	"github.com/collectivex/collectivex/pkg/transfer"
+	"github.com/collectivex/collectivex/pkg/transfer/copies"
+	copyengine "github.com/collectivex/collectivex/pkg/transfer/copies/engine"
+	copyhost "github.com/collectivex/collectivex/pkg/transfer/copies/host"
 	transferhost "github.com/collectivex/collectivex/pkg/transfer/host"
 	transferipc "github.com/collectivex/collectivex/pkg/transfer/ipc"
 	transfernccl "github.com/collectivex/collectivex/pkg/transfer/nccl"
@@ -65,6 +68,13 @@ func families() shard.Registry {
 				"nccl-kv": transfernccl.Open(nccl.NCCL),
 				"ipc":     transferipc.Open,
 				"rccl-kv": transfernccl.Open(nccl.RCCL),
+			},
+		},
+		plan.FamilyCopy: {
+			Assemble: copies.Assemble,
+			Backends: map[string]rank.Opener{
+				"host": copyhost.Open,
+				"ce":   copyengine.Open,
 			},
 		},
 	}

@@ -90,10 +90,10 @@ func keepEveryValue(t *testing.T, m *plan.Matrix) (ids []string) {
 }
 
 // fewSamples returns a copy of the shipped definitions with few samples in every
-// profile, two small rungs in every ladder, one small size of every collective and one
-// burst of every transfer. Of
-// a suite's blocks of collectives the last alone empties caches, which takes a second
-// a case where they are large.
+// profile, two small rungs in every ladder, one small size of every collective, one
+// burst of every transfer and the smallest size of every copy. Of a suite's blocks of
+// collectives the last alone empties caches, which takes a second a case where they are
+// large.
 func fewSamples(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -118,6 +118,7 @@ func fewSamples(t *testing.T) string {
 				},
 				"collective": map[string]any{"warmup": 0, "iterations": 2, "trials": 1},
 				"transfer":   map[string]any{"warmup": 0, "reps": 1, "trials": 1, "sustain_ms": 1},
+				"copy":       map[string]any{"warmup": 0, "copies": 1, "windows": 1},
 			}
 		}
 	})
@@ -144,6 +145,11 @@ func fewSamples(t *testing.T) string {
 				b.(map[string]any)["isl"], b.(map[string]any)["batches"] = []int{256}, []int{1}
 				b.(map[string]any)["page_tokens"] = []int{256}
 				b.(map[string]any)["sampling"] = "smoke"
+			}
+			copies, _ := root["copy"].([]any)
+			for _, b := range copies {
+				sizes := b.(map[string]any)["sizes"].(map[string]any)
+				sizes["to"] = sizes["from"]
 			}
 			blocks, _ := root["collective"].([]any)
 			for i, b := range blocks {

@@ -24,14 +24,7 @@ import (
 // it is a rank.Opener. A rank drives the device of its local rank and has locked its OS
 // thread.
 func Open(ctx context.Context, s *rank.Session, _ plan.Case) (rank.Runner, error) {
-	g, err := gpurank.Open("cuda", s)
-	if coded, ok := errors.AsType[*rank.Error](err); ok && coded.Reason.Code == result.ReasonNoLibrary {
-		var failed error
-		if g, failed = gpurank.Open("hip", s); failed != nil {
-			failed = errors.Join(err, failed)
-		}
-		err = failed
-	}
+	g, err := gpurank.OpenAny(s)
 	if err != nil {
 		return nil, err
 	}

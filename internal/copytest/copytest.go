@@ -1,0 +1,93 @@
+// Package copytest runs copy cases in tests, and assembles their documents.
+package copytest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/internal/eptest"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/transfer"
+	"github.com/collectivex/collectivex/pkg/transfer/copies"
+)
+
+// Goroutines runs a case with its ranks in this process. Faults are as in rank.ParseFaults.
+func Goroutines(t *testing.T, open rank.Opener, faults string, c plan.Case) *result.CopyDocument {
+	t.Helper()
+	parsed, err := rank.ParseFaults(faults, transfer.FaultKinds()...)
+	require.NoError(t, err)
+	return document(t, c, eptest.RunGroup(t, open, parsed, c)[0])
+}
+
+// Processes runs a case with each rank in a process of this test binary; see eptest.Main.
+func Processes(t *testing.T, faults string, c plan.Case) *result.CopyDocument {
+	t.Helper()
+	e := eptest.Processes(t, true, faults, c)
+	for rank, log := range e.Logs {
+		t.Logf("rank %d: %s", rank, log)
+	}
+	return document(t, c, e.Streams[0])
+}
+
+// document assembles what the ranks left of a case, and does what a shard does besides.
+func document(t *testing.T, c plan.Case, streams []rank.Stream) *result.CopyDocument {
+	t.Helper()
+	doc, err := result.New(c, result.Attempt{Ordinal: 1, At: time.Unix(0, 0), Vendor: "host", Generator: "test"})
+	require.NoError(t, err)
+	d := doc.(*result.CopyDocument)
+	d.Implementation.Maturity = "reference"
+	require.NoError(t, copies.Assemble(d, streams))
+	for _, s := range streams {
+		if s.Facts != nil {
+			d.Topology.DeviceProduct = s.Facts.DeviceProduct
+		}
+		if s.Failure != nil {
+			t.Logf("rank %d: %s: %s", s.Rank, s.Failure.Reason, s.Failure.Text)
+			d.Outcome.Reasons = result.Reasons{s.Failure.Reason}
+		}
+	}
+	require.NoError(t, result.Validate(d))
+	return d
+}
+
+// Arrived requires a row for each size and number of streams, each with every word of both
+// sides checked twice, in both directions if the test has both.
+func Arrived(t *testing.T, d *result.CopyDocument, checks int) {
+	t.Helper()
+	require.Equal(t, result.Success, d.Outcome.Status, "%s: %v", d.Identity.CaseID, d.Outcome.Reasons)
+	require.Len(t, d.Measurement.Rows, len(result.AskedCopies(d.Identity.Case.Copy())))
+	for _, r := range d.Measurement.Rows {
+		require.Equal(t, checks, r.Verify.Checks, r.Name())
+		require.Greater(t, r.Verify.Checked, int64(checks)*r.Bytes/8, "sides and what lies around them")
+	}
+}
+
+// FaultsAreNamed plants each class of wrong words into the rank that has them, and requires
+// that it is found and named.
+func FaultsAreNamed(t *testing.T, run func(t *testing.T, faults string, c plan.Case) *result.CopyDocument, c plan.Case, destination, source string) {
+	for kind, class := range map[string]string{
+		transfer.FaultFlip: "corrupted", transfer.FaultHalf: "torn", transfer.FaultNotWritten: "not written", transfer.FaultStale: "stale",
+		transfer.FaultSwap: "misplaced", transfer.FaultGuard: "guard", transfer.FaultSource: "source",
+	} {
+		t.Run(kind, func(t *testing.T) {
+			rank := destination
+			if kind == transfer.FaultSource {
+				rank = source
+			}
+			d := run(t, "rank="+rank+",kind="+kind, c)
+			require.Equal(t, result.Invalid, d.Outcome.Status)
+			require.Equal(t, result.ReasonCheck, d.Outcome.Code())
+			require.Contains(t, d.Outcome.Reasons[0].Detail, class+", ")
+			for _, r := range d.Measurement.Rows {
+				require.False(t, r.Verify.Passed)
+				for _, c := range r.Verify.Wrong.Classes() {
+					require.Equal(t, c.Name == class, *c.Count > 0, "%s: %d words", c.Name, *c.Count)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,232 @@
+package bench
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/collectivex/collectivex/pkg/catalog"
+	"github.com/collectivex/collectivex/pkg/cli"
+	"github.com/collectivex/collectivex/pkg/foreign"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/planner"
+	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/vocab"
+)
+
+// CopyFlags are the flags of copies of memory, as they were given.
+type CopyFlags struct {
+	Output
+	first, last, step string
+	factor            int64
+	memory            []string
+	submission, page  string
+	streams           []int
+	sampling          string
+	minGBps           float64
+}
+
+// NewCopyFlags adds the flags to fs and returns them, with the groups in which help shows
+// them.
+func NewCopyFlags(fs *pflag.FlagSet) (*CopyFlags, []Group) {
+	f := &CopyFlags{}
+	shape := newGroup("What is measured")
+	g := shape.Flags
+	g.StringVarP(&f.first, "minbytes", "b", "512M", "first `SIZE`, in bytes or with K, M or G (powers of 1024), such as 1.5K")
+	g.StringVarP(&f.last, "maxbytes", "e", "512M", "last `SIZE`")
+	g.StringVarP(&f.step, "stepbytes", "i", "1M", "add `SIZE` from one size to the next; without -f")
+	g.Int64VarP(&f.factor, "stepfactor", "f", 1, "multiply by `FACTOR` from one size to the next; 1 adds -i instead")
+	g.StringSliceVar(&f.memory, "host-memory", nil, "copy from or to host memory of `KIND`: pinned, pageable or registered; a comma-separated list; pinned on GPUs, pageable on a host")
+	g.IntSliceVar(&f.streams, "streams", []int{1}, "share each copy among `N` streams; a comma-separated list, ascending")
+	g.StringVar(&f.page, "page", "0", "cut each copy into pages of `SIZE`, scattered in the source; 0 copies one piece on each stream")
+	g.StringVar(&f.submission, "submit", vocab.Loop, "submit pages as `WORD`: loop, a call for each, or batch, one call for all")
+	how := newGroup("How it is measured, and output")
+	g = how.Flags
+	g.StringVar(&f.Backend, "backend", Auto, "use backend `NAME`: ce, the copy engines of GPUs, or host; auto uses the GPUs here, otherwise host")
+	g.StringVar(&f.sampling, "sampling", "fixed-v1", "take the numbers of samples from `PROFILE`; fixed-v1 has nvbandwidth's")
+	g.Float64Var(&f.minGBps, "min-gbps", 0, "exit 1 if the median rate of a row is below `GBPS` by the device's clock, or by the host's where it has no other")
+	f.timeLimit(how)
+	f.Output.flags(how)
+	f.Definitions.AddFlag(g)
+	groups := []Group{shape, how}
+	for _, group := range groups {
+		fs.AddFlagSet(group.Flags)
+	}
+	return f, groups
+}
+
+// CopyRanks is how many ranks the tests have, all of them the same number.
+func CopyRanks(tests []string) (int, error) {
+	ranks := 1
+	for i, name := range tests {
+		if err := known("test", name, vocab.CopyTests()); err != nil {
+			return 0, err
+		}
+		if slices.Contains(tests[:i], name) {
+			return 0, cli.UsageError("test %s is named twice", name)
+		}
+		n := vocab.Copy(name).Ranks
+		if i > 0 && n != ranks {
+			return 0, cli.UsageError("%s runs on %d devices and %s on %d: run them one after the other", tests[0], ranks, name, n)
+		}
+		ranks = n
+	}
+	return ranks, nil
+}
+
+// Plan is the measurement of tests with a backend: by default all that it has on one device.
+func (f *CopyFlags) Plan(tests []string) func(*catalog.Catalog, *catalog.Backend, int) (planner.Direct, error) {
+	return func(cat *catalog.Catalog, be *catalog.Backend, world int) (planner.Direct, error) {
+		d := planner.Direct{Suite: Name, Backend: be.Name, World: world, Repeats: 1, Budget: f.Timeout}
+		var parsed [4]int64
+		for i, s := range []string{f.first, f.last, f.step, f.page} {
+			if s == "0" && i == 3 {
+				continue
+			}
+			var err error
+			if parsed[i], err = ParseSize(s); err != nil {
+				return d, cli.UsageError("%s: %w", []string{"-b", "-e", "-i", "--page"}[i], err)
+			}
+		}
+		sizes, err := ladder(parsed[0], parsed[1], parsed[2], f.factor)
+		if err != nil {
+			return d, err
+		}
+		if n := f.streams; len(n) == 0 || n[0] < 1 || !slices.IsSorted(n) || len(slices.Compact(slices.Clone(n))) < len(n) {
+			return d, cli.UsageError("--streams %v: want numbers from 1 on in ascending order", n)
+		}
+		if err := known("submission", f.submission, vocab.Submissions()); err != nil {
+			return d, err
+		}
+		if err := known("sampling profile", f.sampling, cat.Words("sampling")); err != nil {
+			return d, err
+		}
+		profile := cat.SamplingProfile(f.sampling).Copy()
+		if profile == nil {
+			return d, cli.UsageError("--sampling %s: the profile has no sample counts of copies", f.sampling)
+		}
+		memory := f.memory
+		if len(memory) == 0 {
+			memory = be.Copy().HostMemory[:1]
+		}
+		for _, kind := range memory {
+			if err := known("kind of host memory", kind, vocab.HostMemories()); err != nil {
+				return d, err
+			}
+		}
+		if len(tests) == 0 {
+			tests = slices.DeleteFunc(slices.Clone(be.Copy().Tests), func(name string) bool {
+				return vocab.Copy(name).Ranks != world || vocab.Copy(name).Both && slices.Contains(memory, vocab.Pageable)
+			})
+		}
+		for _, name := range tests {
+			for _, kind := range planner.CopyMemory(name, memory) {
+				b := planner.Copy(name, kind, *profile)
+				b.Submission, b.Sizes, b.Streams, b.PageBytes = f.submission, sizes, f.streams, parsed[3]
+				d.Cases = append(d.Cases, plan.Case{Family: plan.FamilyCopy, Sampling: f.sampling, Contract: vocab.ContractCopy, Block: b})
+			}
+		}
+		return d, nil
+	}
+}
+
+// CopyReport is copies as JSON: a head and the documents' own rows.
+type CopyReport struct {
+	Head
+
+	Cases []CopyCase `json:"cases"`
+	// Violations are the thresholds that were broken, one line each.
+	Violations []string `json:"violations"`
+	Passed     bool     `json:"passed"`
+
+	minGBps float64
+}
+
+// CopyCase is the part of a document that a report has.
+type CopyCase struct {
+	CaseID        string                  `json:"case_id"`
+	ComparisonKey string                  `json:"comparison_key"`
+	Environment   map[string]string       `json:"environment"`
+	Test          string                  `json:"test"`
+	HostMemory    string                  `json:"host_memory,omitempty"`
+	Submission    string                  `json:"submission"`
+	PageBytes     int64                   `json:"page_bytes,omitempty"`
+	Measurement   *result.CopyMeasurement `json:"measurement"`
+	Outcome       result.Outcome          `json:"outcome"`
+}
+
+// NewCopyReport returns a report without documents.
+func NewCopyReport(head Head, f *CopyFlags) *CopyReport {
+	head.Op = "copy"
+	return &CopyReport{Head: head, Cases: []CopyCase{}, Violations: []string{}, minGBps: f.minGBps}
+}
+
+// Add takes a document.
+func (p *CopyReport) Add(d *result.CopyDocument) {
+	p.add(&d.Envelope)
+	b := d.Identity.Case.Copy()
+	p.Cases = append(p.Cases, CopyCase{
+		d.Identity.CaseID, d.ComparisonKey, environment(&d.Envelope), b.Test, b.HostMemory, b.Submission, b.PageBytes, &d.Measurement, d.Outcome,
+	})
+	for i := range d.Measurement.Rows {
+		r := &d.Measurement.Rows[i]
+		clock := r.Device
+		if clock == nil {
+			clock = r.Host
+		}
+		if clock.GBps < p.minGBps {
+			p.Violations = append(p.Violations, fmt.Sprintf("%s, %s: %.2f GB/s, and --min-gbps is %v", b.Test, r.Name(), clock.GBps, p.minGBps))
+		}
+	}
+	p.verdict.broken = len(p.Violations)
+	p.Passed = p.Err() == nil
+}
+
+// PrintCopy prints a document, one line a row.
+func PrintCopy(w io.Writer, d *result.CopyDocument) {
+	c, m := &d.Identity.Case, &d.Measurement
+	b := c.Copy()
+	shape := ""
+	if b.HostMemory != "" {
+		shape = ", host memory " + b.HostMemory
+	}
+	if b.PageBytes > 0 {
+		shape += fmt.Sprintf(", %s of pages of %d bytes", b.Submission, b.PageBytes)
+	}
+	fmt.Fprintf(w, "#\n# %s%s on %s\n", b.Test, shape, foreign.Line(d.Topology.DeviceProduct))
+	fmt.Fprintf(w, "# sampling %s: %d windows of %d copies by each clock, and their median\n", c.Sampling, b.Timing.Trials, b.Timing.Reps)
+	fmt.Fprintf(w, "# %12s %7s %8s  %12s %10s %10s  %12s %10s %10s  %s\n", "", "", "", "device clock", "", "opposite", "host clock", "", "opposite", "")
+	fmt.Fprintf(w, "# %12s %7s %8s  %12s %10s %10s  %12s %10s %10s  %s\n", "bytes", "streams", "pieces", "us", "GB/s", "GB/s", "us", "GB/s", "GB/s", "check")
+	figures := func(c *result.CopyClock) string {
+		if c == nil {
+			return fmt.Sprintf("%12s %10s %10s", "-", "-", "-")
+		}
+		opposite := "-"
+		if c.OppositeGBps > 0 {
+			opposite = fmt.Sprintf("%.2f", c.OppositeGBps)
+		}
+		return fmt.Sprintf("%12.2f %10.2f %10s", c.Micros.P50, c.GBps, opposite)
+	}
+	for i := range m.Rows {
+		r := &m.Rows[i]
+		check := "OK"
+		switch {
+		case !r.Verify.Passed:
+			check = "FAILED"
+		case !r.Complete:
+			check = "INCOMPLETE"
+		}
+		fmt.Fprintf(w, "  %12d %7d %8d  %s  %s  %s\n", r.Bytes, r.Streams, r.Pieces, figures(r.Device), figures(r.Host), check)
+	}
+	for i := range m.Rows {
+		if r := &m.Rows[i]; !r.Verify.Passed {
+			fmt.Fprintf(w, "# %s: %s\n", r.Name(), foreign.Line(r.Verify.Detail))
+		}
+	}
+	if d.Outcome.Status != result.Success {
+		fmt.Fprintf(w, "# %s: %s\n", strings.ToUpper(d.Outcome.Status), foreign.Line(d.Outcome.Reasons.String()))
+	}
+}

@@ -1,0 +1,92 @@
+package run
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/internal/short"
+	"github.com/collectivex/collectivex/pkg/cli"
+	"github.com/collectivex/collectivex/pkg/cli/bench"
+	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/vocab"
+)
+
+// The copy engines of both vendors' devices make the copies of one device and of two, by
+// both clocks; kernels check them.
+func TestBenchCopyOnDevices(t *testing.T) {
+	short.Skip(t)
+	standIns(t)
+	t.Setenv("TMPDIR", t.TempDir())
+	args := []string{"bench", "copy", "-b", "4K", "-e", "64K", "-f", "16", "--streams", "1,2", "--sampling", "smoke", "--json"}
+	for _, without := range []bool{false, true} {
+		if without {
+			withoutNVIDIA(t)
+		}
+		for _, tests := range [][]string{nil, {"device_to_device_memcpy_read_ce", "device_to_device_bidirectional_memcpy_write_ce"}} {
+			code, stdout, stderr := cxrun(t, nil, append(args, tests...)...)
+			require.Equal(t, cli.ExitOK, code, stderr)
+			var r bench.CopyReport
+			require.NoError(t, json.Unmarshal([]byte(stdout), &r))
+			require.True(t, r.Passed)
+			require.Equal(t, "ce", r.Backend)
+			want := 5
+			if tests != nil {
+				want = len(tests)
+			}
+			require.Len(t, r.Cases, want)
+			for _, c := range r.Cases {
+				require.Equal(t, "device", c.Measurement.CheckedBy)
+				require.Len(t, c.Measurement.Rows, 2*2, "two sizes on one and two streams")
+				for _, row := range c.Measurement.Rows {
+					require.NotNil(t, row.Device)
+					require.NotNil(t, row.Host)
+				}
+			}
+		}
+	}
+}
+
+// A rank copies between memories of the host. What nobody can ask for ends the command with
+// 2, what the backend does not have with 3, and a wrong word or a slow row with 1.
+func TestBenchCopy(t *testing.T) {
+	short.Skip(t)
+	t.Setenv("TMPDIR", t.TempDir())
+	args := []string{"bench", "copy", "--backend", "host", "-b", "4K", "-e", "64K", "-f", "16", "--sampling", "smoke"}
+	code, stdout, stderr := cxrun(t, nil, append(args, "host_to_device_memcpy_ce")...)
+	require.Equal(t, cli.ExitOK, code, stderr)
+	require.Regexp(t, `(?m)^# host_to_device_memcpy_ce, host memory pageable on `, stdout)
+	require.Regexp(t, `(?m)^ +65536 +1 +1 +- +- +- +[0-9.]+ +[0-9.]+ +-  OK$`, stdout, "no device's clock on a host")
+
+	code, _, stderr = cxrun(t, nil, append(args, "device_local_copy", "--min-gbps", "1e9")...)
+	require.Equal(t, cli.ExitFailed, code, stderr)
+	require.Contains(t, stderr, "device_local_copy, 4096 bytes on 1 stream: ")
+
+	for _, wrong := range [][]string{
+		{"host_to_device"},
+		{"device_local_copy", "device_local_copy"},
+		{"device_local_copy", "device_to_device_memcpy_read_ce"},
+		{"--streams", "2,1"},
+		{"--host-memory", "fast"},
+		{"--submit", "all"},
+		{"--page", "x"},
+		{"-b", "0"},
+		{"--sampling", "slow"},
+	} {
+		code, _, stderr = cxrun(t, nil, append(args, wrong...)...)
+		require.Equal(t, cli.ExitUsage, code, "%v: %s", wrong, stderr)
+	}
+	for _, lacking := range [][]string{
+		{"host_to_device_bidirectional_memcpy_ce"}, {"--streams", "1,2"}, {"--host-memory", vocab.Pinned}, {"--page", "1000"},
+	} {
+		code, _, stderr = cxrun(t, nil, append(args, lacking...)...)
+		require.Equal(t, cli.ExitEnvironment, code, "%v: %s", lacking, stderr)
+	}
+
+	env := map[string]string{rank.FaultVariable: "case=*,rank=0,kind=half-block"}
+	code, stdout, _ = cxrun(t, env, append(args, "device_to_host_memcpy_ce", "--page", "1K")...)
+	require.Equal(t, cli.ExitFailed, code)
+	require.Regexp(t, `(?m)^# 4096 bytes on 1 stream: torn: \d+ of \d+ words wrong, the first at byte \d+ of the destination$`, stdout)
+	require.Regexp(t, `(?m)^# INVALID: check-failed: torn, \d+ words$`, stdout)
+}

@@ -1,0 +1,123 @@
+package planner
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/collectivex/collectivex/pkg/catalog"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/vocab"
+)
+
+// copies is copies of memory by the engines of a device.
+var copies = Family{Name: plan.FamilyCopy, Cases: copyCases, Fit: copyLacks, Seconds: copySeconds}
+
+// copyCases adds the cases of each block: by test, backend, kind of host memory and
+// submission.
+func copyCases(r *Resolver, block catalog.SuiteBlock) {
+	for _, b := range *block.(*catalog.CopySuite) {
+		for _, name := range ordered(vocab.CopyTests(), b.Tests) {
+			world := vocab.Copy(name).Ranks
+			if len(r.Worlds([]int{world})) == 0 {
+				continue
+			}
+			for _, be := range r.Backends(b.Backends) {
+				if support := r.Platform.Support(be.Name).Copy(); support != nil && slices.Contains(support.Worlds, world) {
+					copyTest(r, &b, be, name)
+				}
+			}
+		}
+	}
+}
+
+func copyTest(r *Resolver, b *catalog.CopyBlock, be *catalog.Backend, name string) {
+	c := plan.Case{Family: plan.FamilyCopy, Sampling: cmp.Or(b.Sampling, r.Suite.Sampling), Contract: vocab.ContractCopy}
+	r.Place(&c, be, vocab.Copy(name).Ranks)
+	for _, memory := range CopyMemory(name, b.HostMemory) {
+		for _, submission := range b.Submissions {
+			block := Copy(name, memory, *r.SamplingProfile(c.Sampling).Copy())
+			block.Submission, block.Sizes, block.Streams, block.PageBytes = submission, b.Sizes.List(), b.Streams, int64(b.PageBytes)
+			c.Block = block
+			if lack := copyLacks(be, &c); lack != "" {
+				r.Unsupported(&c, lack)
+			} else {
+				r.Runnable(be, &c)
+			}
+		}
+	}
+}
+
+// CopyMemory is the kinds of host memory with which a test is measured, of those that are
+// asked for: one that is empty if the test has no host memory.
+func CopyMemory(test string, asked []string) []string {
+	if !vocab.Copy(test).Memory {
+		return []string{""}
+	}
+	return asked
+}
+
+// copySeed decides the order of pages.
+const copySeed = 67
+
+// Copy returns the block of a test, without submission, sizes, streams and pages.
+func Copy(test, memory string, s catalog.CopySampling) *plan.Copy {
+	return &plan.Copy{
+		Test: test, HostMemory: memory, Seed: copySeed,
+		Timing: plan.Repetitions{Warmup: s.Warmup, Reps: s.Copies, Trials: s.Windows},
+	}
+}
+
+// copyLacks names what of the case the backend does not have, or is empty.
+func copyLacks(be *catalog.Backend, c *plan.Case) string {
+	has, b := be.Copy(), c.Copy()
+	if has == nil {
+		return fmt.Sprintf("backend %s has no copies", be.Name)
+	}
+	test := vocab.Copy(b.Test)
+	switch {
+	case !slices.Contains(has.Tests, b.Test):
+		return fmt.Sprintf("backend %s has no test %s", be.Name, b.Test)
+	case c.World != test.Ranks:
+		return fmt.Sprintf("%s has %d ranks, not %d", b.Test, test.Ranks, c.World)
+	case test.Memory && !slices.Contains(has.HostMemory, b.HostMemory):
+		return fmt.Sprintf("backend %s has no %s host memory", be.Name, b.HostMemory)
+	case test.Both && b.HostMemory == vocab.Pageable:
+		return "a copy of pageable memory may return when it is done: two directions would take turns"
+	case !slices.Contains(has.Submissions, b.Submission):
+		return fmt.Sprintf("backend %s submits copies only as %v", be.Name, has.Submissions)
+	case b.Submission == vocab.Batch && b.PageBytes == 0:
+		return "a batch has pages: without a size of pages, each stream copies one piece"
+	}
+	for _, streams := range b.Streams {
+		if streams > has.Streams {
+			return fmt.Sprintf("backend %s copies on at most %d streams", be.Name, has.Streams)
+		}
+		for _, size := range b.Sizes {
+			if b.Pieces(size, streams) == 0 {
+				return fmt.Sprintf("%d bytes do not divide into equal pieces of whole 8-byte words on %d streams, with pages of %d bytes", size, streams, b.PageBytes)
+			}
+		}
+	}
+	return ""
+}
+
+// copySeconds takes copies to be as fast as those of pageable memory, and the host to paint
+// and check both sides of a row twice.
+func copySeconds(c *plan.Case, pace catalog.Pace) float64 {
+	const (
+		slow   = 4.0  // GB/s
+		checks = 8    // passes over a side
+		clocks = 2    // windows of each
+		call   = 10.0 // microseconds
+	)
+	b := c.Copy()
+	var micros float64
+	for _, size := range b.Sizes {
+		for _, streams := range b.Streams {
+			us := float64(b.Pieces(size, streams))*call + float64(size)/(min(slow, pace.GBps)*1e3)
+			micros += us * float64(b.Timing.Warmup+clocks*b.Timing.Reps*b.Timing.Trials+checks)
+		}
+	}
+	return micros / 1e6
+}

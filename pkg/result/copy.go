@@ -1,0 +1,61 @@
+package result
+
+import "fmt"
+
+// CopyDocument answers a copy case.
+type CopyDocument struct {
+	Envelope
+	Measurement CopyMeasurement `json:"measurement"`
+}
+
+// CopyMeasurement is the measured part of a copy document. Rates are GB/s = 1e9 bytes per
+// second, of the payload: a copy inside of a device counts once.
+type CopyMeasurement struct {
+	PayloadUnit string `json:"payload_unit" in:"payload of copies"`
+	// CheckedBy is where the memory of devices was checked: device, or host for copies of it.
+	CheckedBy string       `json:"checked_by"`
+	Sampling  CopySampling `json:"sampling"`
+	Rows      []CopyRow    `json:"rows"`
+}
+
+// CopySampling is the sample counts as the case asks for them.
+type CopySampling struct {
+	Warmup  int `json:"warmup_per_row"`
+	Copies  int `json:"copies_per_window"`
+	Windows int `json:"windows"`
+}
+
+// CopyRow is one size on a number of streams.
+type CopyRow struct {
+	Bytes   int64 `json:"bytes"`   // of a copy, on all streams
+	Streams int   `json:"streams"` // that share a copy
+	Pieces  int   `json:"pieces"`  // of a copy, on all streams
+	// Device is by events of the device. The work of a window was enqueued before the first
+	// of it began. The clock is missing where calls wait for the copy, where a window has more
+	// pieces than a device queues, or where nothing compiles the kernel that holds the device.
+	Device *CopyClock `json:"device,omitempty"`
+	// Host is by the clock of the host, from the first call to the end of the last copy.
+	Host     *CopyClock     `json:"host,omitempty"`
+	Complete bool           `json:"complete"` // false: the case ended before all samples were taken
+	Verify   TransferVerify `json:"verify"`
+}
+
+// CopyClock is what one clock says of a row.
+type CopyClock struct {
+	// Micros is of a copy: the time of a window by the number of its copies.
+	Micros Burst `json:"us_per_copy"`
+	// GBps is the bytes of a copy by the median. Of a test in both directions it is the
+	// direction in the test's name.
+	GBps float64 `json:"gbps"`
+	// OppositeGBps is the other direction, of a test between two devices in both directions. On
+	// one device the other direction is a disturbance that outlasts the window.
+	OppositeGBps float64 `json:"opposite_gbps,omitempty"`
+}
+
+// Name says which row it is, such as 1048576 bytes on 2 streams.
+func (r *CopyRow) Name() string {
+	if r.Streams == 1 {
+		return fmt.Sprintf("%d bytes on 1 stream", r.Bytes)
+	}
+	return fmt.Sprintf("%d bytes on %d streams", r.Bytes, r.Streams)
+}

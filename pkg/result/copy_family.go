@@ -1,0 +1,113 @@
+package result
+
+import (
+	"embed"
+	"math"
+	"slices"
+
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/vocab"
+)
+
+// RecordCopy is the record type of copy documents.
+const RecordCopy = "copy-attempt"
+
+//go:embed copy.go transfer.go
+var copySource embed.FS
+
+var copyFamily = Family{
+	Name:       plan.FamilyCopy,
+	Records:    []Record{{RecordCopy, "CollectiveX document of copies of memory", ""}},
+	RecordType: func(*plan.Case) string { return RecordCopy },
+	Document:   CopyDocument{}, Factors: plan.Case{},
+	New:        newCopy,
+	Comparison: copyComparisonOf,
+	Check:      checkCopy,
+	Source:     copySource,
+}
+
+// payloadCopies is the payload unit of copies.
+const payloadCopies = "bytes-per-copy"
+
+func init() { vocab.Register("payload of copies", payloadCopies) }
+
+func newCopy(head Envelope) Document {
+	t := head.Identity.Case.Copy().Timing
+	return &CopyDocument{
+		Envelope:    head,
+		Measurement: CopyMeasurement{PayloadUnit: payloadCopies, Sampling: CopySampling{t.Warmup, t.Reps, t.Trials}, Rows: []CopyRow{}},
+	}
+}
+
+type copyComparison struct {
+	Test       string           `json:"test"`
+	HostMemory string           `json:"host_memory"`
+	Submission string           `json:"submission"`
+	PageBytes  int64            `json:"page_bytes"`
+	Seed       uint64           `json:"seed"`
+	Timing     plan.Repetitions `json:"timing"`
+}
+
+func copyComparisonOf(c *plan.Case) any {
+	b := c.Copy()
+	return copyComparison{b.Test, b.HostMemory, b.Submission, b.PageBytes, b.Seed, b.Timing}
+}
+
+// AskedCopies returns the rows of a case, without their figures: by size and streams.
+func AskedCopies(b *plan.Copy) (rows []CopyRow) {
+	for _, size := range b.Sizes {
+		for _, streams := range b.Streams {
+			rows = append(rows, CopyRow{Bytes: size, Streams: streams, Pieces: b.Pieces(size, streams)})
+		}
+	}
+	return rows
+}
+
+func checkCopy(p *Problems, doc Document) {
+	d := doc.(*CopyDocument)
+	id := d.Identity
+	b := id.Case.Copy()
+	m := &d.Measurement
+	p.Check(isCase(id.CaseFactors.Case, id.Case), "identity.case_factors.case is not the case")
+	p.Check(m.Rows != nil, "measurement.rows is null")
+	p.Check(m.Sampling == CopySampling{b.Timing.Warmup, b.Timing.Reps, b.Timing.Trials}, "measurement.sampling is not the timing of the case")
+	asked := AskedCopies(b)
+	var bad []string
+	seen := map[string]bool{}
+	for i := range m.Rows {
+		r := &m.Rows[i]
+		at := "measurement.rows[" + r.Name() + "]"
+		p.Check(!seen[r.Name()], "measurement.rows: %s is there twice", r.Name())
+		seen[r.Name()] = true
+		p.Check(slices.ContainsFunc(asked, func(a CopyRow) bool {
+			return a.Bytes == r.Bytes && a.Streams == r.Streams && a.Pieces == r.Pieces
+		}), "%s was not asked for", at)
+		p.Check(r.Host != nil, "%s has no time by the host's clock", at)
+		for name, clock := range map[string]*CopyClock{"device": r.Device, "host": r.Host} {
+			if clock != nil {
+				p.copyClock(at+"."+name, clock, b, r)
+			}
+		}
+		p.verdict(at+".verify", &r.Verify)
+		if !r.Complete || !r.Verify.Passed {
+			bad = append(bad, r.Name()+": "+r.Verify.Detail)
+		}
+	}
+	p.good(d.Outcome.Status, len(m.Rows), bad)
+	if d.Outcome.Status != Success {
+		return
+	}
+	p.Check(len(m.Rows) == len(asked), "outcome is success with %d rows of %d", len(m.Rows), len(asked))
+	p.Check(m.CheckedBy != "", "outcome is success, but measurement.checked_by is empty")
+	p.Check(d.Topology.DeviceProduct != "", "topology.device_product is empty")
+}
+
+func (p *Problems) copyClock(at string, c *CopyClock, b *plan.Copy, r *CopyRow) {
+	p.burst(at+".us_per_copy", c.Micros, b.Timing.Trials, r.Complete)
+	if c.Micros.P50 > 0 {
+		want := float64(r.Bytes) / c.Micros.P50 / 1e3
+		p.Check(math.Abs(c.GBps-want) <= 1e-6*want, "%s: gbps is %v, bytes and time make %v", at, c.GBps, want)
+	}
+	test := vocab.Copy(b.Test)
+	p.Check((c.OppositeGBps > 0) == (test.Both && test.Ranks > 1) || !r.Complete, "%s: opposite_gbps is %v in test %s", at, c.OppositeGBps, b.Test)
+}

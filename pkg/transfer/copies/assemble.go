@@ -1,0 +1,204 @@
+package copies
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/plausible"
+	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/vocab"
+)
+
+// track is what one rank left of a case.
+type track struct {
+	setup  *setup
+	rows   map[int]row
+	checks []check
+}
+
+// Assemble fills the document of a copy case with what its ranks left; see shard.Assembler.
+func Assemble(doc result.Document, streams []rank.Stream) error {
+	d, ok := doc.(*result.CopyDocument)
+	if !ok {
+		return fmt.Errorf("document of type %T for a copy case", doc)
+	}
+	block := d.Identity.Case.Copy()
+	test := vocab.Copy(block.Test)
+	tracks := make([]track, test.Ranks)
+	done := len(streams) == test.Ranks
+	for _, s := range streams {
+		if s.Rank < 0 || s.Rank >= len(tracks) {
+			return fmt.Errorf("rank %d of copies with %d", s.Rank, test.Ranks)
+		}
+		var err error
+		if tracks[s.Rank], err = read(s); err != nil {
+			return fmt.Errorf("rank %d: %w", s.Rank, err)
+		}
+		if s.Facts != nil && d.Implementation.LibraryVersion == nil && s.Facts.Library.Version != "" {
+			d.Implementation.LibraryVersion = &s.Facts.Library.Version
+		}
+		done = done && s.Done
+	}
+	copying := &tracks[test.Ranks-1]
+	if copying.setup == nil {
+		return nil // the outcome is the shard's
+	}
+	m := &d.Measurement
+	m.CheckedBy = copying.setup.Checked
+	d.Limits = plausible.Limits(d.Identity.Case, streams)
+	asked := result.AskedCopies(block)
+	for i, r := range asked {
+		measured, ok := copying.rows[i]
+		if !ok {
+			continue
+		}
+		var opposite row
+		if test.Both && test.Ranks > 1 {
+			opposite = tracks[0].rows[i]
+		}
+		r.Device, r.Host = clock(r.Bytes, measured.Device, opposite.Device), clock(r.Bytes, measured.Host, opposite.Host)
+		if r.Host == nil {
+			continue
+		}
+		both := !test.Both || test.Ranks == 1 || len(opposite.Host) == block.Timing.Trials
+		r.Complete = len(measured.Host) == block.Timing.Trials && both
+		r.Verify = verdict(tracks, i, test)
+		m.Rows = append(m.Rows, r)
+	}
+	judge(d, done, len(asked))
+	return nil
+}
+
+func read(s rank.Stream) (t track, err error) {
+	t.rows = map[int]row{}
+	for i, r := range s.Records {
+		switch r.Kind {
+		case kindSetup:
+			t.setup = new(setup)
+			err = json.Unmarshal(r.Data, t.setup)
+		case kindRow:
+			var v row
+			err = json.Unmarshal(r.Data, &v)
+			t.rows[v.Row] = v
+		case kindCheck:
+			var v check
+			err = json.Unmarshal(r.Data, &v)
+			t.checks = append(t.checks, v)
+		default:
+			err = fmt.Errorf("unknown kind %q", r.Kind)
+		}
+		if err != nil {
+			return t, fmt.Errorf("record %d: %w", i+1, err)
+		}
+	}
+	return t, nil
+}
+
+// clock is what windows say, nil if there are none.
+func clock(bytes int64, us, opposite []float64) *result.CopyClock {
+	if len(us) == 0 {
+		return nil
+	}
+	rate := func(b result.Burst) float64 {
+		if b.P50 <= 0 {
+			return 0
+		}
+		return float64(bytes) / b.P50 / 1e3
+	}
+	c := &result.CopyClock{Micros: result.NewBurst(us)}
+	c.GBps = rate(c.Micros)
+	if len(opposite) > 0 {
+		c.OppositeGBps = rate(result.NewBurst(opposite))
+	}
+	return c
+}
+
+// verdict sums the checks of a row: of both sides of each way, in each pass.
+func verdict(tracks []track, number int, t vocab.CopyTest) (v result.TransferVerify) {
+	const sides = 2
+	ways := 1
+	if t.Both {
+		ways = 2
+	}
+	var worst *check
+	type place struct {
+		pass, way   int
+		destination bool
+	}
+	seen := map[place]bool{}
+	for r := range tracks {
+		for i := range tracks[r].checks {
+			c := &tracks[r].checks[i]
+			at := place{c.Pass, c.Way, c.Destination}
+			if c.Row != number || seen[at] {
+				continue
+			}
+			seen[at] = true
+			v.Checks++
+			v.Checked += c.Checked
+			v.Wrong.Add(c.Wrong)
+			if c.Class != "" && worst == nil {
+				worst = c
+			}
+		}
+	}
+	expected := passes * sides * ways
+	v.Passed = v.Checks == expected && v.Checked > 0 && v.Wrong.Total() == 0
+	switch {
+	case worst != nil:
+		side := "source"
+		if worst.Destination {
+			side = "destination"
+		}
+		v.Detail = fmt.Sprintf("%s: %d of %d words wrong, the first at byte %d of the %s", worst.Class, v.Wrong.Total(), v.Checked, worst.At, side)
+	case !v.Passed:
+		v.Detail = fmt.Sprintf("%d of %d checks ran", v.Checks, expected)
+	default:
+		v.Detail = fmt.Sprintf("%d checks, %d words", v.Checks, v.Checked)
+	}
+	return v
+}
+
+// judge sets the outcome of a case that all ranks ended, or whose data are wrong; else it is
+// the shard's, which knows why a rank did not.
+func judge(d *result.CopyDocument, done bool, asked int) {
+	m := &d.Measurement
+	whole := len(m.Rows) == asked
+	for i := range m.Rows {
+		r := &m.Rows[i]
+		whole = whole && r.Complete && r.Verify.Passed
+		for _, c := range r.Verify.Wrong.Classes() {
+			if *c.Count > 0 {
+				d.Outcome = result.Outcome{Status: result.Invalid, Reasons: result.Reasons{result.ReasonCheck.With("%s, %d words", c.Name, *c.Count)}}
+				return
+			}
+		}
+		for name, c := range map[string]*result.CopyClock{"device": r.Device, "host": r.Host} {
+			if c == nil {
+				continue
+			}
+			if why := plausible.Judge(d.Limits, moved(d.Identity.Case.Copy(), r.Bytes), "copy by the clock of the "+name, c.Micros.Min); len(why) > 0 {
+				d.Outcome = result.Outcome{Status: result.Invalid, Reasons: why}
+				return
+			}
+		}
+	}
+	switch {
+	case !done:
+	case !whole:
+		d.Outcome = result.Outcome{Status: result.Invalid, Reasons: result.Reasons{{Code: result.ReasonUnchecked}}}
+	default:
+		d.Outcome = result.Outcome{Status: result.Success, Reasons: result.Reasons{}}
+	}
+}
+
+// moved is the bytes that a copy moves at least between two devices. What one device copies
+// may stay in its caches, and the links of the host have no known peak.
+func moved(b *plan.Copy, bytes int64) plausible.Moved {
+	if vocab.Copy(b.Test).Ranks > 1 {
+		return plausible.Moved{Link: bytes}
+	}
+	return plausible.Moved{}
+}

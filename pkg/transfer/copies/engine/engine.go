@@ -1,0 +1,217 @@
+// Package engine is the copy family's backend on GPUs: the driver's asynchronous copies, which
+// the copy engines of a device make (on AMD, SDMA).
+package engine
+
+import (
+	"context"
+	_ "embed" // gate.cu
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/collectivex/collectivex/pkg/accel"
+	"github.com/collectivex/collectivex/pkg/accel/gpu"
+	"github.com/collectivex/collectivex/pkg/accel/kernels"
+	"github.com/collectivex/collectivex/pkg/gpurank"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/transfer"
+	"github.com/collectivex/collectivex/pkg/transfer/copies"
+	"github.com/collectivex/collectivex/pkg/transfer/device"
+	"github.com/collectivex/collectivex/pkg/vocab"
+)
+
+//go:embed gate.cu
+var gateKernel string
+
+// Open opens the runner of a rank, on CUDA, or on HIP where CUDA's driver is not installed;
+// it is a rank.Opener. A rank drives the device of its local rank, near whose NUMA node it
+// runs, and has locked its OS thread.
+func Open(ctx context.Context, s *rank.Session, _ plan.Case) (rank.Runner, error) {
+	g, err := gpurank.OpenAny(s)
+	if err != nil {
+		return nil, err
+	}
+	m := &memory{gpu: g}
+	if m.gate, err = newGate(ctx, g.Device); err == nil {
+		m.pools, err = device.NewPools(ctx, g.Device)
+	}
+	if err == nil && s.World > 1 {
+		err = reaches(g, s)
+	}
+	if err != nil {
+		return nil, errors.Join(err, m.Close())
+	}
+	driver := g.Driver().Library()
+	parts := copies.Parts{
+		Device: g.Device, Memory: m,
+		Facts: g.Facts(rank.Library{Kind: "driver", Version: g.Info().Runtime, SOName: driver.SOName(), BuildID: driver.BuildID()}),
+	}
+	if m.gate != nil {
+		parts.Gate = m.gate
+	}
+	return g.Around(copies.NewRunner(parts)), nil
+}
+
+// reaches refuses a device that cannot access the other rank's.
+func reaches(g *gpurank.GPU, s *rank.Session) error {
+	peer := device.PeerOf(s.LocalRank)
+	ok, err := g.CanAccessPeer(peer)
+	if err != nil {
+		return rank.Coded(result.ReasonDevice, err)
+	}
+	if !ok {
+		return rank.Refused("device %d cannot access device %d directly: the driver would copy through the host", s.LocalRank, peer)
+	}
+	return nil
+}
+
+// memory implements copies.Memory.
+type memory struct {
+	gpu   *gpurank.GPU
+	pools *device.Pools
+	gate  *gate // nil: nothing compiles kernels here
+}
+
+// Close implements copies.Memory.
+func (m *memory) Close() error {
+	var err error
+	if m.gate != nil {
+		err = m.gate.close()
+	}
+	if m.pools != nil {
+		err = errors.Join(err, m.pools.Close())
+	}
+	return errors.Join(rank.Coded(result.ReasonDevice, err), m.gpu.Close())
+}
+
+func coded(bytes int64, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, accel.ErrUnsupported):
+		return rank.Refused("%v", err)
+	case errors.Is(err, accel.ErrOutOfMemory), errors.Is(err, unix.ENOMEM):
+		return &rank.Error{Reason: result.ReasonMemory.With("%d bytes", bytes), Err: err}
+	}
+	return rank.Coded(result.ReasonDevice, err)
+}
+
+// Device implements copies.Memory.
+func (m *memory) Device(bytes int64) (copies.Buffer, error) {
+	pool, err := m.pools.AllocPool(bytes)
+	if err != nil {
+		return copies.Buffer{}, err
+	}
+	return onDevice(pool), nil
+}
+
+func onDevice(p *device.Pool) copies.Buffer {
+	return copies.Buffer{Memory: p.Memory, At: copies.Place{Device: p.Base}, Free: p.Close}
+}
+
+// Shared implements copies.Memory.
+func (m *memory) Shared(bytes int64) (copies.Buffer, []byte, error) {
+	at, handle, err := m.gpu.AllocShared(bytes)
+	if err != nil {
+		return copies.Buffer{}, nil, coded(bytes, err)
+	}
+	b := onDevice(m.pools.NewPool(at, bytes))
+	text, err := json.Marshal(handle)
+	if err != nil {
+		return copies.Buffer{}, nil, errors.Join(err, b.Free())
+	}
+	return b, text, nil
+}
+
+// Open implements copies.Memory.
+func (m *memory) Open(handle []byte) (accel.Ptr, func() error, error) {
+	var h gpu.SharedHandle
+	if err := json.Unmarshal(handle, &h); err != nil {
+		return 0, nil, fmt.Errorf("handle of the other rank: %w", err)
+	}
+	at, err := m.gpu.OpenShared(h)
+	if err != nil {
+		return 0, nil, rank.Coded(result.ReasonDevice, fmt.Errorf("open the memory of the other rank: %w; in containers, start both ranks with --ipc=host", err))
+	}
+	return at, func() error { return rank.Coded(result.ReasonDevice, m.gpu.CloseShared(at)) }, nil
+}
+
+// Host implements copies.Memory.
+func (m *memory) Host(kind string, bytes int64) (copies.Buffer, error) {
+	if kind == vocab.Pinned {
+		p, err := m.gpu.AllocHost(bytes)
+		if err != nil {
+			return copies.Buffer{}, coded(bytes, err)
+		}
+		return onHost(p, bytes, func() error { return m.gpu.FreeHost(p) }), nil
+	}
+	p, err := unix.MmapPtr(-1, 0, nil, uintptr(bytes), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_POPULATE)
+	if err != nil {
+		return copies.Buffer{}, coded(bytes, fmt.Errorf("allocate %d bytes of host memory: %w", bytes, err))
+	}
+	unmap := func() error { return unix.MunmapPtr(p, uintptr(bytes)) }
+	if kind == vocab.Pageable {
+		return onHost(p, bytes, unmap), nil
+	}
+	if err := m.gpu.RegisterHost(p, bytes); err != nil {
+		return copies.Buffer{}, errors.Join(coded(bytes, err), unmap())
+	}
+	return onHost(p, bytes, func() error { return errors.Join(m.gpu.UnregisterHost(p), unmap()) }), nil
+}
+
+func onHost(p unsafe.Pointer, bytes int64, free func() error) copies.Buffer {
+	return copies.Buffer{
+		Memory: transfer.HostMemory(unsafe.Slice((*byte)(p), bytes)), At: copies.Place{Host: p},
+		Free: func() error { return rank.Coded(result.ReasonDevice, free()) },
+	}
+}
+
+// gate is a kernel that waits for a word of page-locked memory.
+type gate struct {
+	device accel.Device
+	module accel.Module
+	kernel accel.Kernel
+	word   *uint32
+}
+
+// newGate returns the gate of a device, nil if nothing compiles kernels here.
+func newGate(ctx context.Context, d accel.Device) (*gate, error) {
+	module, err := d.Compile(ctx, "gate.cu", kernels.Complete(gateKernel))
+	if errors.Is(err, accel.ErrUnsupported) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, rank.Coded(result.ReasonDevice, err)
+	}
+	g := &gate{device: d, module: module}
+	g.kernel, err = module.Kernel("cx_gate")
+	if err == nil {
+		const wordBytes = 4
+		var p unsafe.Pointer
+		p, err = d.AllocHost(wordBytes)
+		g.word = (*uint32)(p)
+	}
+	if err != nil {
+		return nil, errors.Join(rank.Coded(result.ReasonDevice, err), module.Close())
+	}
+	return g, nil
+}
+
+// Hold implements copies.Gate.
+func (g *gate) Hold(s accel.Stream) error {
+	atomic.StoreUint32(g.word, 0)
+	return g.kernel.Launch(s, 1, 1, 0, accel.Arg(uintptr(unsafe.Pointer(g.word))))
+}
+
+// Open implements copies.Gate.
+func (g *gate) Open() { atomic.StoreUint32(g.word, 1) }
+
+func (g *gate) close() error {
+	return errors.Join(g.device.FreeHost(unsafe.Pointer(g.word)), g.module.Close())
+}

@@ -1,0 +1,116 @@
+package engine
+
+import (
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/internal/copytest"
+	"github.com/collectivex/collectivex/internal/eptest"
+	"github.com/collectivex/collectivex/internal/fakes"
+	"github.com/collectivex/collectivex/internal/plantest"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/vocab"
+)
+
+// Drivers open memory of other processes alone, so that the ranks here are processes.
+func TestMain(m *testing.M) {
+	eptest.Main(func(plan.Case) (rank.Opener, error) { return Open, nil })
+	os.Exit(m.Run())
+}
+
+// withDrivers runs body with the stand-ins of each vendor's driver.
+func withDrivers(t *testing.T, body func(t *testing.T)) {
+	for _, vendor := range []string{"cuda", "hip"} {
+		t.Run(vendor, func(t *testing.T) {
+			fakes.Build(t).Use(t)
+			if vendor == "hip" {
+				t.Setenv("CX_CUDA_LIB", "/nowhere/libcuda.so.1")
+			}
+			body(t)
+		})
+	}
+}
+
+// Every test moves every word, on one stream and on several, and has both clocks.
+func TestCopiesArriveWhole(t *testing.T) {
+	withDrivers(t, func(t *testing.T) {
+		for _, test := range vocab.CopyTests() {
+			d := copytest.Processes(t, "", plantest.Copy("ce", test, func(c *plan.Case) { c.Copy().Streams = []int{1, 3, 4}; c.Copy().Sizes = []int64{12 << 10} }))
+			checks := 2 * 2
+			if vocab.Copy(test).Both {
+				checks *= 2
+			}
+			copytest.Arrived(t, d, checks)
+			require.Equal(t, "device", d.Measurement.CheckedBy)
+			for _, r := range d.Measurement.Rows {
+				require.Equal(t, r.Streams, r.Pieces)
+				require.NotNil(t, r.Device, r.Name())
+				require.Equal(t, 2, r.Device.Micros.N)
+				require.Equal(t, 2, r.Host.Micros.N)
+				both := vocab.Copy(test).Both && vocab.Copy(test).Ranks > 1
+				require.Equal(t, both, r.Device.OppositeGBps > 0)
+			}
+		}
+	})
+}
+
+// Each kind of host memory is copied from and to. Calls with pageable memory wait for the
+// copy, which a gate would hold for ever: they have the host's clock alone.
+func TestHostMemory(t *testing.T) {
+	withDrivers(t, func(t *testing.T) {
+		for _, kind := range []string{vocab.Pinned, vocab.Pageable, vocab.Registered} {
+			for _, test := range []string{"host_to_device_memcpy_ce", "device_to_host_memcpy_ce"} {
+				d := copytest.Processes(t, "", plantest.Copy("ce", test, func(c *plan.Case) { c.Copy().HostMemory = kind }))
+				copytest.Arrived(t, d, 4)
+				for _, r := range d.Measurement.Rows {
+					require.Equal(t, kind != vocab.Pageable, r.Device != nil)
+				}
+			}
+		}
+	})
+}
+
+// Scattered pages arrive in their places. More of them than a device queues have no window
+// behind the gate.
+func TestPages(t *testing.T) {
+	fakes.Build(t).Use(t)
+	d := copytest.Processes(t, "", plantest.Copy("ce", "host_to_device_memcpy_ce", func(c *plan.Case) {
+		c.Copy().PageBytes, c.Copy().Sizes, c.Copy().Streams = 1024, []int64{16 << 10, 1 << 20}, []int{1, 2}
+	}))
+	copytest.Arrived(t, d, 4)
+	for _, r := range d.Measurement.Rows {
+		require.Equal(t, r.Bytes < 1<<20, r.Device != nil, r.Name())
+	}
+}
+
+func TestFaultsAreNamed(t *testing.T) {
+	fakes.Build(t).Use(t)
+	copytest.FaultsAreNamed(t, copytest.Processes, plantest.Copy("ce", "device_to_host_memcpy_ce"), "0", "0")
+}
+
+// What the driver refuses ends the case with its reason. A failed copy behind the gate ends
+// too, since the gate is opened.
+func TestFailures(t *testing.T) {
+	for _, tc := range []struct{ name, variable, value, kind, reason string }{
+		{"a copy fails", "CX_FAKE_FAIL", "cuMemcpyHtoDAsync_v2#9=719", vocab.Pinned, "device-error"},
+		{"no page-locked memory", "CX_FAKE_FAIL", "cuMemHostAlloc#3=2", vocab.Pinned, "out-of-memory"},
+		{"registered already", "CX_FAKE_FAIL", "cuMemHostRegister_v2=712", vocab.Registered, "device-error"},
+		{"a driver that cannot register", "CX_CUDA_LIB", "cuMemHostRegister_v2", vocab.Registered, "refused"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			fakes.Build(t).Use(t)
+			value := tc.value
+			if tc.variable == "CX_CUDA_LIB" {
+				value = fakes.OldCUDA(t, value)
+			}
+			t.Setenv(tc.variable, value)
+			d := copytest.Processes(t, "", plantest.Copy("ce", "host_to_device_memcpy_ce", func(c *plan.Case) { c.Copy().HostMemory = tc.kind }))
+			require.Equal(t, result.Failed, d.Outcome.Status)
+			require.Contains(t, d.Outcome.Reasons[0].String(), tc.reason)
+		})
+	}
+}

@@ -1,0 +1,62 @@
+package host
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/internal/copytest"
+	"github.com/collectivex/collectivex/internal/plantest"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/transfer"
+	"github.com/collectivex/collectivex/pkg/vocab"
+)
+
+func run(t *testing.T, faults string, c plan.Case) *result.CopyDocument {
+	return copytest.Goroutines(t, Open, faults, c)
+}
+
+// Every test moves every word, whole and in scattered pages. There is no device's clock, since
+// the host does the work.
+func TestCopiesArriveWhole(t *testing.T) {
+	for _, test := range []string{
+		"host_to_device_memcpy_ce", "device_to_host_memcpy_ce", "device_local_copy",
+		"device_to_device_memcpy_read_ce", "device_to_device_memcpy_write_ce",
+		"device_to_device_bidirectional_memcpy_read_ce", "device_to_device_bidirectional_memcpy_write_ce",
+	} {
+		t.Run(test, func(t *testing.T) {
+			for _, page := range []int64{0, 1024} {
+				d := run(t, "", plantest.Copy("host", test, func(c *plan.Case) { c.Copy().PageBytes = page }))
+				checks := 2 * 2
+				if vocab.Copy(test).Both {
+					checks *= 2
+				}
+				copytest.Arrived(t, d, checks)
+				for _, r := range d.Measurement.Rows {
+					require.Nil(t, r.Device)
+					require.Equal(t, 2, r.Host.Micros.N)
+					require.Equal(t, vocab.Copy(test).Both, r.Host.OppositeGBps > 0)
+					if page > 0 {
+						require.Equal(t, int(r.Bytes/page), r.Pieces)
+					}
+				}
+			}
+		})
+	}
+}
+
+// A read has its destination in rank 1, which copies, and a write its source.
+func TestFaultsAreNamed(t *testing.T) {
+	copytest.FaultsAreNamed(t, run, plantest.Copy("host", "device_local_copy"), "0", "0")
+	copytest.FaultsAreNamed(t, run, plantest.Copy("host", "device_to_device_memcpy_read_ce"), "1", "0")
+}
+
+// A fault where nothing would change is refused.
+func TestAFaultWithoutEffectIsRefused(t *testing.T) {
+	for _, fault := range []string{"rank=1,kind=" + transfer.FaultStale, "rank=0,kind=" + transfer.FaultLate} {
+		d := run(t, fault, plantest.Copy("host", "device_to_device_memcpy_write_ce"))
+		require.Equal(t, result.Failed, d.Outcome.Status)
+		require.Equal(t, result.ReasonRefused, d.Outcome.Code())
+	}
+}

@@ -1,0 +1,35 @@
+package copies
+
+import "github.com/collectivex/collectivex/pkg/transfer"
+
+// Kinds of records of this family.
+const (
+	kindSetup = "copy-setup"
+	kindRow   = "copy-row"
+	kindCheck = "copy-check"
+)
+
+// setup is what a rank knows before the first row.
+type setup struct {
+	Checked string `json:"checked_by"`
+}
+
+// row is what a rank that copies measured, in microseconds of a copy, by window.
+type row struct {
+	Row    int       `json:"row"`
+	Device []float64 `json:"device_us,omitempty"`
+	Host   []float64 `json:"host_us"`
+}
+
+// check is what a rank found in one of its buffers: of the timed copies (pass 0), or of
+// others that followed with other data (pass 1).
+type check struct {
+	Row         int  `json:"row"`
+	Pass        int  `json:"pass"`
+	Way         int  `json:"way"` // 1: the direction opposite to the test's
+	Destination bool `json:"destination"`
+	transfer.Finding
+}
+
+// passes is how often the buffers of a row are painted and checked.
+const passes = 2

@@ -1,0 +1,449 @@
+package copies
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"github.com/collectivex/collectivex/pkg/accel"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/rendezvous"
+	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/vocab"
+)
+
+// Runner is the rank half of the family, over the parts of one backend.
+type Runner struct{ parts Parts }
+
+var _ rank.Runner = (*Runner)(nil)
+
+// NewRunner returns a runner that owns p.
+func NewRunner(p Parts) *Runner { return &Runner{p} }
+
+// Close implements rank.Runner.
+func (r *Runner) Close() error { return r.parts.Memory.Close() }
+
+// disturbance is how many copies the other direction makes for each timed one, if it only
+// disturbs: it must not end first. nvbandwidth doubles it, too.
+const disturbance = 2
+
+// queued is the most pieces that a window enqueues behind the gate. A device queues some
+// thousand pieces of work; a call beyond that waits for the gate, which nobody would open.
+const queued = 512
+
+// Run implements rank.Runner: by size and number of streams, windows by each clock, and a
+// check of what they left and of one more window with other data.
+func (r *Runner) Run(ctx context.Context, s *rank.Session, c plan.Case) error {
+	block := c.Copy()
+	if block == nil || s.World != vocab.Copy(block.Test).Ranks || c.Nodes != 1 {
+		return rank.Refused("%d ranks on %d nodes cannot run the copies of this case", s.World, c.Nodes)
+	}
+	if err := s.Emit(rank.KindFacts, r.parts.Facts); err != nil {
+		return err
+	}
+	// Collections happen between the cases only.
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	b := &bench{Parts: r.parts, session: s, block: block, test: vocab.Copy(block.Test), meet: alone{}}
+	if s.World > 1 {
+		spin, err := rendezvous.OpenSpin(ctx, s.Store, s.Scope+"/meet", s.Rank, s.World)
+		if err != nil {
+			return err
+		}
+		b.meet = spin
+	}
+	return errors.Join(b.run(ctx), b.close())
+}
+
+// barrier brings the ranks together.
+type barrier interface {
+	Wait(ctx context.Context) error
+	Close() error
+}
+
+// alone is the barrier of one rank.
+type alone struct{}
+
+func (alone) Wait(context.Context) error { return nil }
+func (alone) Close() error               { return nil }
+
+// bench is one case in one rank.
+type bench struct {
+	Parts
+	session    *rank.Session
+	block      *plan.Copy
+	test       vocab.CopyTest
+	meet       barrier
+	streams    []accel.Stream
+	start, end accel.Event
+	ends       []accel.Event // by stream
+	nonce      uint16
+}
+
+func (b *bench) close() error {
+	err := b.meet.Close()
+	for _, s := range b.streams {
+		err = errors.Join(err, coded(s.Close()))
+	}
+	for _, e := range append(b.ends, b.start, b.end) {
+		if e != nil {
+			err = errors.Join(err, coded(e.Close()))
+		}
+	}
+	return err
+}
+
+// run measures the rows of the case.
+func (b *bench) run(ctx context.Context) error {
+	if err := b.open(); err != nil {
+		return err
+	}
+	asked := result.AskedCopies(b.block)
+	for i := 0; i < len(asked); i += len(b.block.Streams) {
+		ways, err := b.ways(ctx, asked[i].Bytes)
+		if err == nil {
+			err = b.size(ctx, i, asked[i:][:len(b.block.Streams)], ways)
+		}
+		if err != nil {
+			return errors.Join(err, b.drain(), closed(ways))
+		}
+		if err := b.shut(ctx, ways); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// size measures the rows of one size, the first of which is row number.
+func (b *bench) size(ctx context.Context, number int, rows []result.CopyRow, ways []*way) error {
+	if number == 0 {
+		if err := b.begin(ways); err != nil {
+			return err
+		}
+	}
+	for i, asked := range rows {
+		if err := b.row(ctx, number+i, asked, ways); err != nil {
+			return fmt.Errorf("%s: %w", asked.Name(), err)
+		}
+	}
+	return nil
+}
+
+// drain waits for what was enqueued before a failure, whose memory goes.
+func (b *bench) drain() (err error) {
+	for _, s := range b.streams {
+		err = errors.Join(err, coded(s.Synchronize()))
+	}
+	return err
+}
+
+// begin emits what is known before the first row.
+func (b *bench) begin(ways []*way) error {
+	if err := checkFaults(b.session, ways); err != nil {
+		return err
+	}
+	by := "host"
+	for _, w := range ways {
+		for _, side := range []*Buffer{w.dst, w.src} {
+			if side != nil && side.At.Host == nil {
+				by = side.CheckedBy()
+			}
+		}
+	}
+	return b.session.Emit(kindSetup, setup{Checked: by})
+}
+
+// open makes the streams and events: as many streams for each way as any row has.
+func (b *bench) open() error {
+	most := 0
+	for _, n := range b.block.Streams {
+		most = max(most, n)
+	}
+	if b.test.Both {
+		most *= 2
+	}
+	for range most {
+		s, err := b.Device.NewStream()
+		if err != nil {
+			return coded(err)
+		}
+		b.streams = append(b.streams, s)
+		e, err := b.Device.NewEvent()
+		if err != nil {
+			return coded(err)
+		}
+		b.ends = append(b.ends, e)
+	}
+	for _, e := range []*accel.Event{&b.start, &b.end} {
+		var err error
+		if *e, err = b.Device.NewEvent(); err != nil {
+			return coded(err)
+		}
+	}
+	return nil
+}
+
+// ways allocates the memory of the test's directions. What it returns has to be closed, with
+// an error as well.
+func (b *bench) ways(ctx context.Context, bytes int64) ([]*way, error) {
+	ways := []*way{{number: 0}}
+	if b.test.Both {
+		ways = append(ways, &way{number: 1})
+	}
+	for _, w := range ways {
+		var err error
+		if b.test.Ranks == 1 {
+			err = w.alone(b.Memory, b.test, b.block.HostMemory, bytes)
+		} else {
+			err = b.between(ctx, w, bytes)
+		}
+		if err != nil {
+			return ways, err
+		}
+	}
+	return ways, nil
+}
+
+// between allocates this rank's side of a way of a test on two devices. The rank that acts
+// reads the other one's memory or writes it: rank 1 in the direction of the test's name.
+func (b *bench) between(ctx context.Context, w *way, bytes int64) error {
+	own, handle, err := b.Memory.Shared(leadBytes + bytes + tailBytes)
+	if err != nil {
+		return err
+	}
+	w.free = append(w.free, own.Free)
+	handles, err := rank.Gather(ctx, b.session, fmt.Sprintf("memory-%d-%d", bytes, w.number), handle)
+	if err != nil {
+		return err
+	}
+	w.acts = b.session.Rank == 1-w.number
+	mine, theirs := own.At, Place{}
+	if w.acts {
+		at, shut, err := b.Memory.Open(handles[1-b.session.Rank])
+		if err != nil {
+			return err
+		}
+		w.shut, theirs = shut, Place{Device: at}
+	}
+	if b.test.Out == w.acts {
+		w.src, w.from, w.to = &own, mine.Add(leadBytes), theirs.Add(leadBytes)
+	} else {
+		w.dst, w.to, w.from = &own, mine.Add(leadBytes), theirs.Add(leadBytes)
+	}
+	return nil
+}
+
+// shut frees the memory of ways. Memory of the other rank is let go of before its owner
+// frees it.
+func (b *bench) shut(ctx context.Context, ways []*way) error {
+	for _, w := range ways {
+		if err := w.release(); err != nil {
+			return err
+		}
+	}
+	if err := b.meet.Wait(ctx); err != nil {
+		return err
+	}
+	return closed(ways)
+}
+
+// closed frees the memory of ways.
+func closed(ways []*way) (err error) {
+	for _, w := range ways {
+		err = errors.Join(err, w.close())
+	}
+	return err
+}
+
+// row measures one size on a number of streams.
+func (b *bench) row(ctx context.Context, number int, asked result.CopyRow, ways []*way) error {
+	pieces := cut(b.block, asked.Bytes, asked.Streams)
+	var work []*submission // of the ways of which this rank makes the copies
+	for _, w := range ways {
+		if !w.acts {
+			continue
+		}
+		s := &submission{device: b.Device, way: w, streams: b.streams[len(work)*asked.Streams:][:asked.Streams], pieces: pieces}
+		if b.block.Submission == vocab.Batch {
+			if err := s.batch(); err != nil {
+				return err
+			}
+		}
+		work = append(work, s)
+	}
+	copies := b.block.Timing.Reps
+	total := copies * asked.Pieces
+	if len(work) > 1 {
+		total += disturbance * total
+	}
+	gated := b.Gate != nil && b.block.HostMemory != vocab.Pageable && total <= queued
+	out := row{Row: number}
+	for pass := range passes {
+		if err := b.repaint(ctx, ways); err != nil {
+			return err
+		}
+		if err := b.windows(ctx, pass, gated, work, &out); err != nil {
+			return err
+		}
+		if err := b.meet.Wait(ctx); err != nil {
+			return err
+		}
+		for _, w := range ways {
+			if err := w.check(b.session, check{Row: number, Pass: pass}, b.nonce, pieces); err != nil {
+				return err
+			}
+		}
+	}
+	if len(work) == 0 {
+		return nil
+	}
+	return b.session.Emit(kindRow, out)
+}
+
+// repaint gives all words a new nonce while nothing is copied.
+func (b *bench) repaint(ctx context.Context, ways []*way) error {
+	if err := b.meet.Wait(ctx); err != nil {
+		return err
+	}
+	if b.nonce++; b.nonce == 0 {
+		b.nonce = 1
+	}
+	for _, w := range ways {
+		if err := w.paint(b.nonce); err != nil {
+			return err
+		}
+	}
+	return b.meet.Wait(ctx)
+}
+
+// windows makes the copies of a pass: in the first one all timed windows, in the other one
+// an untimed window.
+func (b *bench) windows(ctx context.Context, pass int, gated bool, work []*submission, out *row) error {
+	if len(work) == 0 && !b.test.Both {
+		return nil // the other rank does it
+	}
+	t := b.block.Timing
+	if pass > 0 {
+		_, err := b.hostWindow(ctx, work, 1)
+		return err
+	}
+	if t.Warmup > 0 {
+		if _, err := b.hostWindow(ctx, work, t.Warmup); err != nil {
+			return err
+		}
+	}
+	for range t.Trials {
+		if gated {
+			us, err := b.deviceWindow(ctx, work, t.Reps)
+			if err != nil {
+				return err
+			}
+			out.Device = append(out.Device, us)
+		}
+		us, err := b.hostWindow(ctx, work, t.Reps)
+		if err != nil {
+			return err
+		}
+		out.Host = append(out.Host, us)
+	}
+	return nil
+}
+
+// together waits for the other rank if it copies at the same time.
+func (b *bench) together(ctx context.Context) error {
+	if !b.test.Both {
+		return nil
+	}
+	return b.meet.Wait(ctx)
+}
+
+// hostWindow makes n copies of the first way, among those of the other one, and returns the
+// microseconds of a copy: from the first call of the way until its streams are done.
+func (b *bench) hostWindow(ctx context.Context, work []*submission, n int) (float64, error) {
+	if err := b.together(ctx); err != nil {
+		return 0, err
+	}
+	for _, other := range work[1:] {
+		if err := other.enqueue(disturbance * n); err != nil {
+			return 0, err
+		}
+	}
+	start := time.Now()
+	if err := work[0].enqueue(n); err != nil {
+		return 0, err
+	}
+	if err := work[0].synchronize(); err != nil {
+		return 0, err
+	}
+	us := float64(time.Since(start).Nanoseconds()) / 1e3 / float64(n)
+	for _, other := range work[1:] {
+		if err := other.synchronize(); err != nil {
+			return 0, err
+		}
+	}
+	return us, b.together(ctx)
+}
+
+// deviceWindow makes the same copies behind the gate, between two events.
+func (b *bench) deviceWindow(ctx context.Context, work []*submission, n int) (float64, error) {
+	defer b.Gate.Open()
+	if err := b.gate(work, n); err != nil {
+		return 0, err
+	}
+	if err := b.together(ctx); err != nil {
+		return 0, err
+	}
+	b.Gate.Open()
+	for _, s := range work {
+		if err := s.synchronize(); err != nil {
+			return 0, err
+		}
+	}
+	us, err := b.Device.Elapsed(b.start, b.end)
+	if err != nil {
+		return 0, coded(err)
+	}
+	return us / float64(n), b.together(ctx)
+}
+
+// gate enqueues n copies behind the gate. The streams begin with the first one, which ends
+// with the last of its way.
+func (b *bench) gate(work []*submission, n int) error {
+	first := work[0].streams[0]
+	if err := b.Gate.Hold(first); err != nil {
+		return coded(err)
+	}
+	if err := first.Record(b.start); err != nil {
+		return coded(err)
+	}
+	for _, s := range work {
+		for _, stream := range s.streams {
+			if stream == first {
+				continue
+			}
+			if err := stream.Wait(b.start); err != nil {
+				return coded(err)
+			}
+		}
+	}
+	for i, s := range work {
+		copies := n
+		if i > 0 {
+			copies *= disturbance
+		}
+		if err := s.enqueue(copies); err != nil {
+			return err
+		}
+	}
+	for i, stream := range work[0].streams[1:] {
+		if err := stream.Record(b.ends[i]); err != nil {
+			return coded(err)
+		}
+		if err := first.Wait(b.ends[i]); err != nil {
+			return coded(err)
+		}
+	}
+	return coded(first.Record(b.end))
+}
