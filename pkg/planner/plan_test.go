@@ -164,6 +164,21 @@ func TestSmokeIsAStart(t *testing.T) {
 	require.Equal(t, int64(128<<20), largest["p2p"])
 }
 
+// TestScheduleEstimates: a schedule is estimated by what its busiest rank sends. Of eight ranks
+// that is 7 vectors in one phase, 1.75 round a ring, and the copy out of place in an all_gather.
+func TestScheduleEstimates(t *testing.T) {
+	cat := shipped(t)
+	m := resolve(t, cat, planner.Filters{Only: planner.Only{"suite": {"schedule-gpu"}, "sku": {"h200-dgxc"}, "world": {"8"}}})
+	seconds := map[string]float64{}
+	for q := range m.Requested() {
+		b := q.Case.Schedule()
+		seconds[b.Op+" "+b.Algorithm] = planner.Estimate(cat, &q.Case).Seconds()
+	}
+	direct, ring, gather := seconds["all_reduce direct_one_phase"], seconds["all_reduce ring"], seconds["all_gather ring"]
+	require.Greater(t, ring, gather)
+	require.InDelta(t, (7-1.75)/(1.75-1), (direct-ring)/(ring-gather), 1e-3)
+}
+
 // A case that is named passes with all its repeats, and alone.
 func TestCasesByID(t *testing.T) {
 	cat := shipped(t)

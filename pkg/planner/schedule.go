@@ -99,11 +99,29 @@ func scheduleFit(be *catalog.Backend, c *plan.Case) string {
 	return ""
 }
 
-// scheduleSeconds takes every step of a schedule for an operation that moves the size twice.
-// No schedule has more steps on its longest path than twice its ranks and segments.
+// scheduleSeconds takes every step for an operation, and what the busiest rank sends to move
+// twice. No schedule has more steps on its longest path than twice its ranks and segments.
 func scheduleSeconds(c *plan.Case, pace catalog.Pace) float64 {
 	b := c.Schedule()
 	measured := *c
 	measured.Block = b.Measured()
-	return float64(2*(c.World+b.Segments)) * collectiveSeconds(&measured, pace)
+	pace.Micros *= float64(2 * (c.World + b.Segments))
+	pace.GBps /= sentVectors(c)
+	return collectiveSeconds(&measured, pace)
+}
+
+// sentVectors is how often the busiest rank of a schedule sends as much as the whole vector, and
+// at least 1: a copy out of place moves as much.
+func sentVectors(c *plan.Case) float64 {
+	b := c.Schedule()
+	a, err := schedule.Find(b.Algorithm, schedule.Collective(b.Op))
+	if err != nil {
+		return 1 // scheduleFit refuses it
+	}
+	p, err := a.Generate(schedule.Shape{Ranks: c.World, Width: b.Width, Segments: b.Segments})
+	if err != nil {
+		return 1 // as above
+	}
+	chunks, _ := p.SentBytes(int64(p.Chunks), 1)
+	return max(1, float64(slices.Max(chunks))/float64(p.Chunks))
 }
