@@ -96,9 +96,9 @@ file of the directory differs. Remove the directory to measure again.`,
 						english.Count(len(missing), "row", "rows"), strings.Join(missing, ", "))
 				}
 			}
-			rows, made, err := m.Rows(c.Context(), known, measure)
-			if err != nil {
-				return err
+			rows, made, failed := m.Rows(c.Context(), known, measure)
+			if failed != nil && (rows == nil || fast || check) {
+				return failed
 			}
 			files, err := m.Render(rows)
 			if err != nil {
@@ -112,7 +112,7 @@ file of the directory differs. Remove the directory to measure again.`,
 			}
 			fmt.Fprintf(s.Out, "%s: %s, %d simulated and %d measured now; %s in %s\n",
 				m.Title, english.Count(len(rows), "row", "rows"), made.Simulated, made.Measured, english.Count(len(files), "file", "files"), dir)
-			return nil
+			return failed
 		},
 	}
 	cmd.Flags().StringVarP(&dir, "output", "o", "", "write into `DIR`")

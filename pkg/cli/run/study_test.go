@@ -12,6 +12,7 @@ import (
 
 	"github.com/collectivex/collectivex/internal/short"
 	"github.com/collectivex/collectivex/pkg/cli"
+	"github.com/collectivex/collectivex/pkg/rank"
 )
 
 // A study is written, checked, and taken over; a file that was changed, and rows that are
@@ -52,6 +53,7 @@ func TestAllGatherStudy(t *testing.T) {
 	data, err := os.ReadFile("../../../studies/all-gather.yaml")
 	require.NoError(t, err)
 	t.Chdir(t.TempDir())
+	t.Setenv("TMPDIR", t.TempDir()) // what failures leave
 	reduced := regexp.MustCompile(`elements: .*`).ReplaceAllString(string(data), "elements: [4096, 16384]")
 	reduced = strings.Replace(reduced, "last_bytes: 16777216", "last_bytes: 32768", 1)
 	require.NoError(t, os.WriteFile("study.yaml", []byte(reduced), 0o600))
@@ -79,4 +81,12 @@ func TestAllGatherStudy(t *testing.T) {
 	require.Contains(t, stderr, "broadcast on host: not measured yet: run without --fast and --check")
 	stdout, _ = study(cli.ExitOK)
 	require.Contains(t, stdout, "12 rows, 0 simulated and 1 measured now")
+
+	// Cases that fail have no rows.
+	require.NoError(t, os.Remove("out/rows.ndjson"))
+	env := map[string]string{rank.FaultVariable: "rank=1,kind=skip-step"}
+	code, stdout, stderr := cxrun(t, env, "study", "study.yaml", "-o", "out")
+	require.Equal(t, cli.ExitFailed, code, stderr)
+	require.Contains(t, stdout, "6 rows, 6 simulated and 0 measured now")
+	require.Contains(t, stderr, "rotation on host: was not measured\n")
 }

@@ -62,7 +62,7 @@ func (m *Manifest) drawTopology(f *Figure) ([]byte, error) {
 }
 
 // draw draws the figure from rows. What was measured is a line, what was simulated a dashed one;
-// what others published is points without one.
+// what others published is points without one. A series without rows stands in the legend alone.
 func (f *Figure) draw(rows []Row) ([]byte, error) {
 	p := plot.New()
 	p.Title.Text = f.Title
@@ -79,6 +79,10 @@ func (f *Figure) draw(rows []Row) ([]byte, error) {
 				points = append(points, plotter.XY{X: float64(r.Bytes), Y: float64(r.Picoseconds) / 1000})
 				drawn, origin = append(drawn, r), r.Origin
 			}
+		}
+		if len(points) == 0 {
+			p.Legend.Add(name + " (no rows)")
+			continue
 		}
 		marks, err := plotter.NewScatter(points)
 		if err != nil {
@@ -101,6 +105,9 @@ func (f *Figure) draw(rows []Row) ([]byte, error) {
 		}
 		p.Add(line)
 		p.Legend.Add(label, line, marks)
+	}
+	if len(drawn) == 0 { // logarithms need a range
+		p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = 1, 10, 1, 10
 	}
 	p.X.Label.Text = fmt.Sprintf("bytes of the vector; rows %s", key(drawn)[:12])
 	w, err := p.WriterTo(18*vg.Centimeter, 12*vg.Centimeter, "svg")

@@ -8,6 +8,7 @@ import (
 	"encoding/csv"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -120,7 +121,8 @@ func (m *Manifest) plan() ([]planned, error) {
 }
 
 // Rows returns the rows of the manifest, and how many of them are new: known has rows by key that
-// are taken over instead. Programs are verified before they are simulated.
+// are taken over instead. Programs are verified before they are simulated. A case that cannot be
+// measured has no rows; the error, which comes with the rows of the others, names it.
 func (m *Manifest) Rows(ctx context.Context, known map[string]Row, measure Measure) (rows []Row, made Made, err error) {
 	all, err := m.plan()
 	if err != nil {
@@ -157,23 +159,25 @@ func (m *Manifest) Rows(ctx context.Context, known map[string]Row, measure Measu
 	for i := range m.Cases {
 		c := &m.Cases[i]
 		at := unmeasured[c]
-		if len(at) == 0 {
+		if len(at) == 0 || ctx.Err() != nil {
 			continue
 		}
 		sizes := make([]int64, len(at))
 		for k, row := range at {
 			sizes[k] = rows[row].Bytes
 		}
-		times, err := measure(ctx, c, sizes)
-		if err != nil {
-			return nil, made, fmt.Errorf("%s: %w", rows[at[0]].Series, err)
+		times, failed := measure(ctx, c, sizes)
+		if failed != nil {
+			err = errors.Join(err, fmt.Errorf("%s: %w", rows[at[0]].Series, failed))
+			continue
 		}
 		for k, row := range at {
 			rows[row].Picoseconds = int64(times[k])
 		}
 		made.Measured += len(at)
 	}
-	return rows, made, nil
+	rows = slices.DeleteFunc(rows, func(r Row) bool { return r.Picoseconds == 0 && r.Origin == Measured })
+	return rows, made, errors.Join(err, ctx.Err())
 }
 
 // Missing lists the rows of the manifest that are neither known nor published, as "SERIES at N

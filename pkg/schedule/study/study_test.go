@@ -2,6 +2,7 @@ package study
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"os"
 	"strings"
@@ -247,4 +248,20 @@ func TestMeasuredStudy(t *testing.T) {
 	second, err := m.Render(again)
 	require.NoError(t, err)
 	require.Equal(t, first, second)
+
+	// A case that fails leaves a gap, and those after it are measured.
+	broken, made, err := m.Rows(t.Context(), nil, func(ctx context.Context, c *Case, sizes []int64) ([]simulate.Picoseconds, error) {
+		if c.Name == "hierarchical" {
+			return nil, errors.New("a rank died")
+		}
+		return measure(ctx, c, sizes)
+	})
+	require.EqualError(t, err, "hierarchical on host: a rank died")
+	require.Equal(t, Made{Simulated: 21, Measured: 14}, made)
+	require.Len(t, broken, 35)
+	for _, f := range []Figure{{Series: []string{"hierarchical on host", "hierarchical messages"}}, {Series: []string{"hierarchical on host"}}} {
+		figure, err := f.draw(broken)
+		require.NoError(t, err)
+		require.Contains(t, string(figure), "hierarchical on host (no rows)")
+	}
 }
