@@ -45,8 +45,9 @@ collective:
 )
 
 // TestSweepOnSlurm runs the workflow with a cell on two nodes of a real Slurm: a run whose
-// first case fails and which is then cancelled, one whose runner is killed, and its re-run,
-// which passes. Only the killed runner leaves a job, and the next cell there cancels it.
+// first case fails and which is then cancelled, and four attempts of another one. In the
+// first a case fails, in the second cxrun is killed, in the third the runner is, and the
+// fourth passes. Only the killed runner leaves a job, and the next cell there cancels it.
 func TestSweepOnSlurm(t *testing.T) {
 	short.Skip(t)
 	if !slurmtest.Start(t, 2) {
@@ -68,7 +69,11 @@ func TestSweepOnSlurm(t *testing.T) {
 		}
 		return r
 	}
-	const cleanup = "Cancel what a killed shard left"
+	const (
+		cell    = "Run the cell"
+		cleanup = "Cancel what a killed shard left"
+		removed = "removed what %d killed shards left\n"
+	)
 
 	r := s.begin(t, sweep(80, 1, "case=*all-reduce*,rank=3,kind=kill,at=record-2;case=*all-gather*,rank=3,kind=hang"))
 	runningJob(t, r, 2)
@@ -79,15 +84,37 @@ func TestSweepOnSlurm(t *testing.T) {
 	require.Contains(t, o.summary("sweep_0", slurmCell), "rank-died: rank 3 signal 9", o.log())
 	noJob(t)
 
-	r = s.begin(t, sweep(81, 1, "rank=3,kind=hang"))
+	o = s.dispatch(t, sweep(81, 1, "case=*all-reduce*,rank=3,kind=kill,at=record-2"))
+	require.True(t, o.failed, o.log())
+	require.Equal(t, "failure", o.step("sweep_0", slurmCell, cell))
+	require.Contains(t, o.said("sweep_0", slurmCell, cell), "1 passed, 1 failed", o.log())
+	require.Equal(t, fmt.Sprintf(removed, 0), o.said("sweep_0", slurmCell, cleanup))
+	for _, summary := range []string{o.summary("sweep_0", slurmCell), o.summary("aggregate", "")} {
+		require.Contains(t, summary, "rank-died: rank 3 signal 9")
+	}
+	noJob(t)
+
+	r = s.begin(t, sweep(81, 2, "rank=3,kind=hang"))
+	runningJob(t, r, 1)
+	killShard(t, r)
+	o = s.outcome(t, r.output, r.cmd.Wait())
+	require.True(t, o.failed)
+	require.Equal(t, "failure", o.step("sweep_0", slurmCell, cell), o.log())
+	require.Equal(t, "success", o.step("sweep_0", slurmCell, cleanup), o.log())
+	require.Equal(t, fmt.Sprintf(removed, 1), o.said("sweep_0", slurmCell, cleanup))
+	require.Equal(t, "success", o.step("sweep_0", slurmCell, "Upload the documents"), "those of the first attempt")
+	noJob(t)
+
+	r = s.begin(t, sweep(81, 3, "rank=3,kind=hang"))
 	job := runningJob(t, r, 1)
 	for _, pid := range family(t, r.cmd.Process.Pid) {
 		_ = syscall.Kill(pid, syscall.SIGKILL)
 	}
 	require.Error(t, r.cmd.Wait())
 	require.Contains(t, slurmtest.Jobs(t), job+" RUNNING", "nobody has cancelled it yet")
-	o = s.dispatch(t, sweep(81, 2, ""))
+	o = s.dispatch(t, sweep(81, 4, ""))
 	require.False(t, o.failed, o.log())
+	require.Contains(t, o.said("sweep_0", slurmCell, cell), "1 passed, 0 failed, 1 kept")
 	require.Contains(t, o.summary("aggregate", ""), "2 of 2 cases passed")
 	for id, attempts := range s.dataset(t, 81) {
 		require.Equal(t, result.Success, attempts[len(attempts)-1].Outcome.Status, id)
@@ -132,6 +159,19 @@ func runningJob(t *testing.T, r running, group int) (id string) {
 		return id != ""
 	}, 10*time.Minute, 100*time.Millisecond, "ranks of a job begin")
 	return id
+}
+
+// killShard ends the shard of a run, which is one process, with SIGKILL.
+func killShard(t *testing.T, r running) {
+	t.Helper()
+	for _, pid := range family(t, r.cmd.Process.Pid) {
+		line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)) // it may have ended
+		if args := strings.Split(string(line), "\x00"); len(args) > 1 && filepath.Base(args[0]) == "cxrun" && args[1] == "shard" {
+			require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
+			return
+		}
+	}
+	require.FailNow(t, "the run has no shard")
 }
 
 // noJob waits until Slurm has no job that is not over.
