@@ -21,9 +21,11 @@ var gatherSource string
 const (
 	// leastThreads is where fewer threads in a block save nothing.
 	leastThreads = 32
-	// scanThreads is CX_MAX_THREADS of shuffle.cu. A block that scans has its
+	// columns are what a thread moves at a time.
+	columns = 8
+	// mostThreads is CX_MAX_THREADS of shuffle.cu: the size of a block that has its
 	// multiprocessor for itself.
-	scanThreads = 1024
+	mostThreads = 1024
 )
 
 // threads is the size of a block for n pieces of work: a power of two, as scans need it.
@@ -39,7 +41,7 @@ func threads(n, most int) uint32 {
 type kernels struct {
 	module                     accel.Module
 	blocks                     int // at most, of a launch
-	besideLibrary              int // at most, of a launch beside operations of the library
+	besideLibrary              int // at most, of mostThreads, of a launch beside operations of the library
 	layout, pack, convert, sum accel.Kernel
 
 	gatherPack, gatherLayout, gatherExpand, gatherConvert, gatherWeigh, gatherSum accel.Kernel
@@ -50,8 +52,9 @@ func (k *kernels) compile(ctx context.Context, d accel.Device, source string) (e
 		return err
 	}
 	k.blocks = accel.Blocks(d)
-	// A block on each of two thirds of the multiprocessors. A block of the library may need a
-	// whole multiprocessor. If a kernel is on all of them, the library waits for its end.
+	// A block on each of two thirds of the multiprocessors, as large as can be. A block of the
+	// library may need a whole multiprocessor. If a kernel is on all of them, the library waits
+	// for its end.
 	k.besideLibrary = max(1, d.Info().Multiproc*2/3)
 	for name, kernel := range map[string]*accel.Kernel{
 		"cx_layout": &k.layout, "cx_pack": &k.pack, "cx_convert": &k.convert, "cx_sum": &k.sum,
@@ -93,22 +96,28 @@ func paramsOf(s sizes, rank int, c ep.Codec) params {
 	return p
 }
 
+// launcher is perRow or perRowBeside.
+type launcher func(s accel.Stream, k accel.Kernel, rows, hidden int, args ...unsafe.Pointer) error
+
 // perRow launches a kernel with a block per row of hidden columns, as far as they can
 // run at once.
 func (e *end) perRow(s accel.Stream, k accel.Kernel, rows, hidden int, args ...unsafe.Pointer) error {
-	return e.onBlocks(e.kernels.blocks, s, k, rows, hidden, args...)
+	return e.rows(s, k, rows, e.kernels.blocks, threads(hidden/columns, accel.BlockThreads), args...)
 }
 
-// onBlocks launches such a kernel with the given number of blocks at most.
-func (e *end) onBlocks(blocks int, s accel.Stream, k accel.Kernel, rows, hidden int, args ...unsafe.Pointer) error {
+// perRowBeside does the same and leaves multiprocessors to the library.
+func (e *end) perRowBeside(s accel.Stream, k accel.Kernel, rows, hidden int, args ...unsafe.Pointer) error {
+	return e.rows(s, k, rows, e.kernels.besideLibrary, threads(hidden/columns, mostThreads), args...)
+}
+
+func (e *end) rows(s accel.Stream, k accel.Kernel, rows, blocks int, threads uint32, args ...unsafe.Pointer) error {
 	if rows <= 0 {
 		return nil
 	}
-	const columns = 8 // of a thread
-	return k.Launch(s, uint32(min(rows, blocks)), threads(hidden/columns, accel.BlockThreads), 0, args...)
+	return k.Launch(s, uint32(min(rows, blocks)), threads, 0, args...)
 }
 
 // scan launches a kernel whose blocks each walk n entries.
 func (e *end) scan(k accel.Kernel, blocks, n int, args ...unsafe.Pointer) error {
-	return k.Launch(e.stream, uint32(blocks), threads(n, scanThreads), 0, args...)
+	return k.Launch(e.stream, uint32(blocks), threads(n, mostThreads), 0, args...)
 }

@@ -106,37 +106,47 @@ static __device__ void cx_decode_all(const cx_case &c, cx_rows from, cx_i32 besi
 // many of each expert.
 static __device__ __forceinline__ cx_i64 cx_told(const cx_case &c) { return 1 + c.per_rank; }
 
-// cx_layout decides which tokens go to which rank, one block per rank. place [tokens][W] gets the row of a token among those of a rank, or −1; told
-// [W] what the ranks are told.
+// cx_layout decides which tokens go to which rank, one block per rank. place [tokens][W] gets
+// the row of a token among those of a rank, or −1; told [W] what the ranks are told. A block
+// takes a tile of tokens at a time, and reads their expert ids in the order of memory: dispatch
+// waits for this kernel.
 extern "C" __global__ void cx_layout(cx_case c, const cx_i64 *expert, cx_i32 tokens, cx_i32 *place, cx_i32 *told)
 {
+	enum { READS = 4 }; // of a thread that are under way at once
 	__shared__ cx_u32 load[CX_MAX_LOCAL];
+	__shared__ cx_u8 goes[CX_MAX_THREADS];
 	cx_i64 rank = blockIdx.x;
-	for (cx_i32 e = threadIdx.x; e < c.per_rank; e += blockDim.x)
+	cx_i32 me = (cx_i32)threadIdx.x, threads = (cx_i32)blockDim.x, rows = 0;
+	for (cx_i32 e = me; e < c.per_rank; e += threads)
 		load[e] = 0;
-	__syncthreads();
-	cx_i32 share = (tokens + (cx_i32)blockDim.x - 1) / (cx_i32)blockDim.x, rows = 0, total;
-	cx_i32 first = (cx_i32)threadIdx.x * share, end = first + share < tokens ? first + share : tokens;
-	for (cx_i32 t = first; t < end; t++) {
-		bool goes = false;
-		for (int k = 0; k < c.topk; k++) {
-			cx_i64 local = expert[(cx_i64)t * c.topk + k] - rank * c.per_rank;
-			if (local < 0 || local >= c.per_rank)
-				continue;
-			goes = true;
-			atomicAdd(&load[local], 1u);
+	for (cx_i32 first = 0; first < tokens; first += threads) {
+		cx_i32 n = tokens - first < threads ? tokens - first : threads, slots = n * c.topk, total;
+		const cx_i64 *ids = expert + (cx_i64)first * c.topk;
+		goes[me] = 0;
+		__syncthreads();
+		for (cx_i32 begin = me; begin < slots; begin += READS * threads) {
+			cx_i64 local[READS];
+			for (int j = 0; j < READS; j++) {
+				cx_i32 slot = begin + j * threads;
+				local[j] = slot < slots ? ids[slot] - rank * c.per_rank : -1;
+			}
+			for (int j = 0; j < READS; j++)
+				if (local[j] >= 0 && local[j] < c.per_rank) {
+					goes[(begin + j * threads) / c.topk] = 1;
+					atomicAdd(&load[local[j]], 1u);
+				}
 		}
-		rows += goes;
-		place[t * (cx_i64)c.world + rank] = goes;
+		__syncthreads();
+		cx_i32 row = rows + cx_scan(goes[me], &total);
+		if (me < n)
+			place[(cx_i64)(first + me) * c.world + rank] = goes[me] ? row : -1;
+		rows += total;
 	}
-	cx_i32 row = cx_scan(rows, &total), *mine = told + rank * cx_told(c);
-	for (cx_i32 t = first; t < end; t++) {
-		cx_i32 *at = place + t * (cx_i64)c.world + rank;
-		*at = *at ? row++ : -1;
-	}
-	if (threadIdx.x == 0)
-		mine[0] = total;
-	for (cx_i32 e = threadIdx.x; e < c.per_rank; e += blockDim.x)
+	__syncthreads();
+	cx_i32 *mine = told + rank * cx_told(c);
+	if (me == 0)
+		mine[0] = rows;
+	for (cx_i32 e = me; e < c.per_rank; e += threads)
 		mine[1 + e] = (cx_i32)load[e];
 }
 
@@ -163,11 +173,14 @@ static __device__ bool cx_first_of_rank(const cx_i64 *expert, int k, cx_i32 per_
 	return true;
 }
 
-// cx_pack writes each token once for each rank that has one of its experts: for this rank
-// alone, into own, or for all others, into send. Beside a row travel its scales, the K
-// expert ids (−1 for those of other ranks) and their weights.
-extern "C" __global__ void cx_pack(cx_case c, const cx_vec *x, const cx_i64 *expert, const float *weight, const cx_i32 *place,
-                                   const cx_i32 *told, cx_rows out, cx_i32 tokens, cx_i32 own)
+// Which rows a cx_pack writes.
+enum { CX_LEAVE = 1, CX_STAY = 2 };
+
+// cx_pack writes each token once for each rank that has one of its experts: those that leave
+// into send, those that stay into own. Beside a row travel its scales, the K expert ids (−1
+// for those of other ranks) and their weights.
+extern "C" __global__ void __launch_bounds__(CX_MAX_THREADS) cx_pack(cx_case c, const cx_vec *x, const cx_i64 *expert, const float *weight, const cx_i32 *place,
+                                   const cx_i32 *told, cx_rows send, cx_rows own, cx_i32 tokens, cx_i32 which)
 {
 	__shared__ cx_i32 begin[CX_MAX_RANKS];
 	__shared__ cx_u8 *to[CX_MAX_TOPK], *beside[CX_MAX_TOPK];
@@ -183,12 +196,14 @@ extern "C" __global__ void cx_pack(cx_case c, const cx_vec *x, const cx_i64 *exp
 			to[k] = 0;
 			if (experts[k] < 0 || !cx_first_of_rank(experts, k, c.per_rank))
 				continue;
-			cx_i64 r = (cx_i32)experts[k] / c.per_rank, row = place[(cx_i64)t * c.world + r] + (own ? 0 : begin[r]);
-			if ((r == c.me) != (own != 0))
+			cx_i64 r = (cx_i32)experts[k] / c.per_rank;
+			bool stays = r == c.me;
+			if (!(which & (stays ? CX_STAY : CX_LEAVE)))
 				continue;
+			cx_i64 row = place[(cx_i64)t * c.world + r] + (stays ? 0 : begin[r]);
 			ranks[k] = r;
-			to[k] = out.values + row * c.value_bytes;
-			beside[k] = out.beside + row * c.beside_bytes;
+			to[k] = (stays ? own : send).values + row * c.value_bytes;
+			beside[k] = (stays ? own : send).beside + row * c.beside_bytes;
 		}
 		if (c.fp8)
 			cx_block_max(source, vectors, amax);

@@ -86,9 +86,9 @@ func (f *shuffle) toldBy(rank int) []int32 {
 	return f.told[len(f.told)/2:][rank*f.countWords():][:f.countWords()]
 }
 
-// dispatch waits for the counts, without which nobody knows what to receive, while a
-// second stream packs what leaves. That stream copies what stays while the rest is on its
-// way.
+// dispatch waits for the counts, without which nobody knows what to receive. Meanwhile a
+// second stream packs the rows. The exchange of the counts is enqueued first: behind a kernel
+// that is on all multiprocessors the library's would wait for its end.
 func (f *shuffle) dispatch(cached bool) error {
 	if !cached {
 		if err := f.scan(f.kernels.layout, f.world, f.p.Tokens,
@@ -96,14 +96,19 @@ func (f *shuffle) dispatch(cached bool) error {
 			return err
 		}
 	}
-	if err := errors.Join(
-		f.stream.Record(f.begun), f.side.Wait(f.begun),
-		f.pack(f.send, false), f.side.Record(f.packed), f.pack(f.receive, true), f.side.Record(f.copied),
-	); err != nil {
+	if err := errors.Join(f.stream.Record(f.begun), f.side.Wait(f.begun)); err != nil {
 		return err
 	}
 	if !cached {
 		if err := f.exchangeCounts(); err != nil {
+			return err
+		}
+	}
+	if err := f.pack(); err != nil {
+		return err
+	}
+	if !cached {
+		if err := f.awaitCounts(); err != nil {
 			return err
 		}
 	}
@@ -121,14 +126,19 @@ func (f *shuffle) dispatch(cached bool) error {
 	return f.stream.Wait(f.copied)
 }
 
-// pack packs what stays on this rank (own), or what leaves.
-func (f *shuffle) pack(to rows, own bool) error {
-	which, blocks := int32(0), f.kernels.blocks
-	if own {
-		which, blocks = 1, f.kernels.besideLibrary
+// pack packs what leaves, and then what stays, which leaves multiprocessors to the library.
+// Where rows are cast both are packed at once: the cast takes longer than the copy.
+func (f *shuffle) pack() error {
+	const leave, stay = 1, 2 // as in shuffle.cu
+	pack := func(launch launcher, which int32) error {
+		return launch(f.side, f.kernels.pack, f.p.Tokens, f.hidden,
+			accel.Arg(f.params), accel.Arg(f.p.X), accel.Arg(f.p.Expert), accel.Arg(f.p.Weight), accel.Arg(f.place), accel.Arg(f.counts), accel.Arg(f.send), accel.Arg(f.receive), accel.Arg(int32(f.p.Tokens)), accel.Arg(which))
 	}
-	return f.onBlocks(blocks, f.side, f.kernels.pack, f.p.Tokens, f.hidden,
-		accel.Arg(f.params), accel.Arg(f.p.X), accel.Arg(f.p.Expert), accel.Arg(f.p.Weight), accel.Arg(f.place), accel.Arg(f.counts), accel.Arg(to), accel.Arg(int32(f.p.Tokens)), accel.Arg(which))
+	if f.d.Codec.Format != nil {
+		return errors.Join(pack(f.perRow, leave|stay), f.side.Record(f.packed), f.side.Record(f.copied))
+	}
+	return errors.Join(
+		pack(f.perRow, leave), f.side.Record(f.packed), pack(f.perRowBeside, stay), f.side.Record(f.copied))
 }
 
 // exchange moves rows of n bytes, or as many back.
@@ -155,7 +165,7 @@ func (f *shuffle) list(rank int, sent, from, received, to int64) {
 	}
 }
 
-// exchangeCounts tells each rank how many rows come, and waits for what it is told.
+// exchangeCounts tells each rank how many rows come, and fetches what it is told.
 func (f *shuffle) exchangeCounts() error {
 	n := int64(f.countWords())
 	for r := range f.world {
@@ -169,9 +179,11 @@ func (f *shuffle) exchangeCounts() error {
 	if err := f.comm.Exchange(f.stream, numeric.Int32, f.counts, arrived, f.lists); err != nil {
 		return gpurank.NCCLError(err)
 	}
-	if err := f.device.CopyOut(f.stream, unsafe.Pointer(&f.told[0]), f.counts, int64(4*len(f.told))); err != nil {
-		return err
-	}
+	return f.device.CopyOut(f.stream, unsafe.Pointer(&f.told[0]), f.counts, int64(4*len(f.told)))
+}
+
+// awaitCounts waits for the counts and places the rows by them.
+func (f *shuffle) awaitCounts() error {
 	if err := f.stream.Synchronize(); err != nil {
 		return err
 	}
