@@ -103,7 +103,7 @@ func (s *seconded) due(q opinion, values int) bool {
 
 // disagree is the error of two opinions that differ: nothing is known of the data.
 func disagree(what string, device, host any) error {
-	return rank.Coded(result.ReasonUnchecked, fmt.Errorf("%s: the device finds %v, the host %v: report this as a defect of cxrun or of the device's compiler", what, device, host))
+	return rank.Coded(result.ReasonUnchecked, fmt.Errorf("%s: the device finds %v, the host right after it %v: either the library was still writing, on another stream than the caller's, or this is a defect of cxrun or of the device's compiler; report it", what, device, host))
 }
 
 func (s *seconded) fill(o *oracle, x accel.Ptr) error {

@@ -9,6 +9,10 @@ import (
 
 // No verdict binds again: whatever the windows or the chain left is still there,
 // and what is judged is the next call of the sequence that was timed.
+//
+// A judgement waits for the stream alone, not for the device. The events of a window see
+// no more than the stream, so that work which a library leaves on a stream of its own is
+// not timed; here it comes too late.
 
 // judgeWindow judges what the window of a component left, then the operation with
 // other inputs in the same buffers.
@@ -37,9 +41,9 @@ func (m *run) judgeRemains(p *point) (v Verdict, err error) {
 		if _, v, err = p.oracle.received(m.data, received); err != nil {
 			return v, err
 		}
-		finish := steps{m.combine, m.device.Synchronize}
+		finish := steps{m.combine, m.stream.Synchronize}
 		if m.left.staged == nil {
-			finish = steps{m.stage, m.combine, m.device.Synchronize}
+			finish = steps{m.stage, m.combine, m.stream.Synchronize}
 		}
 		if err := finish.do(); err != nil {
 			return v, err
@@ -75,7 +79,7 @@ func (m *run) judgeArithmetic(p *point) error {
 		return err
 	}
 	choose := func(to []Rows) error { return m.data.choose(o, o.chosenFor(received, tokens), to) }
-	if err := (steps{m.stageRows(choose), m.combine, m.device.Synchronize}).do(); err != nil {
+	if err := (steps{m.stageRows(choose), m.combine, m.stream.Synchronize}).do(); err != nil {
 		return err
 	}
 	worst, wrong, err := m.data.declared(o, m.left.out)
@@ -131,7 +135,7 @@ func (m *run) fullOracle(o oracle, again bool) (v Verdict, err error) {
 	if err != nil {
 		return v, err
 	}
-	rest := steps{m.stageRows(m.transform(&o, received, by)), m.combine, m.device.Synchronize}
+	rest := steps{m.stageRows(m.transform(&o, received, by)), m.combine, m.stream.Synchronize}
 	if by == nil {
 		rest[0] = m.stage
 	}

@@ -1,12 +1,17 @@
 package a2a
 
 import (
+	"context"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/collectivex/collectivex/internal/eptest"
+	"github.com/collectivex/collectivex/pkg/ep"
+	"github.com/collectivex/collectivex/pkg/gpurank"
+	"github.com/collectivex/collectivex/pkg/nccl"
 	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
@@ -63,4 +68,30 @@ func TestMemory(t *testing.T) {
 	s := eptest.Run(t, Open, "", a2aCase(1, func(*plan.Case) {}))[0][0]
 	require.NotNil(t, s.Failure)
 	require.Equal(t, result.ReasonMemory, s.Failure.Reason.Code, s.Failure.Text)
+}
+
+// Work that a library leaves on a stream of its own is not between the events of a window.
+// A judgement that waited for the whole device would not see it, and would call such a case a
+// success.
+func TestWorkOnAnotherStreamIsFound(t *testing.T) {
+	setUp(t)
+	elsewhere := func(ctx context.Context, s *rank.Session, _ plan.Case) (rank.Runner, error) {
+		library, gpu, err := gpurank.OpenNCCL(nccl.NCCL, s)
+		if err != nil {
+			return nil, err
+		}
+		a, stream, err := newAdapter(ctx, s, library, gpu, allKernels())
+		if err != nil {
+			return nil, err
+		}
+		if a.stream, err = gpu.NewStream(); err != nil {
+			return nil, err
+		}
+		return gpu.Around(ep.NewRunner(gpu, stream, a, gpu.Facts(gpurank.LibraryOf(library)))), nil
+	}
+	for _, mode := range []string{vocab.ModeNormal, vocab.ModeLowLatency} {
+		c := brief(2, mode, "bf16")
+		d := eptest.Document(t, c, eptest.Run(t, elsewhere, "", c)[0])
+		require.NotEqual(t, result.Success, d.Outcome.Status, mode)
+	}
 }
