@@ -3,7 +3,6 @@ package copytest
 
 import (
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -33,25 +32,10 @@ func Processes(t *testing.T, faults string, c plan.Case) *result.CopyDocument {
 	return document(t, c, e.Streams[0])
 }
 
-// document assembles what the ranks left of a case, and does what a shard does besides.
+// document is that of a case whose ranks left the streams.
 func document(t *testing.T, c plan.Case, streams []rank.Stream) *result.CopyDocument {
 	t.Helper()
-	doc, err := result.New(c, result.Attempt{Ordinal: 1, At: time.Unix(0, 0), Vendor: "host", Generator: "test"})
-	require.NoError(t, err)
-	d := doc.(*result.CopyDocument)
-	d.Implementation.Maturity = "reference"
-	require.NoError(t, copies.Assemble(d, streams))
-	for _, s := range streams {
-		if s.Facts != nil {
-			d.Topology.DeviceProduct = s.Facts.DeviceProduct
-		}
-		if s.Failure != nil {
-			t.Logf("rank %d: %s: %s", s.Rank, s.Failure.Reason, s.Failure.Text)
-			d.Outcome.Reasons = result.Reasons{s.Failure.Reason}
-		}
-	}
-	require.NoError(t, result.Validate(d))
-	return d
+	return eptest.Assembled(t, c, streams, copies.Assemble).(*result.CopyDocument)
 }
 
 // Arrived requires a row for each size and number of streams, each with every word of both

@@ -113,6 +113,28 @@ func Streams(t *testing.T, store rendezvous.Store, cases ...plan.Case) [][]rank.
 	return all
 }
 
+// Assembled has assemble make the document of a case of what its ranks left, and does what a
+// shard does besides, so that it can be validated.
+func Assembled(t *testing.T, c plan.Case, streams []rank.Stream, assemble func(result.Document, []rank.Stream) error) result.Document {
+	t.Helper()
+	d, err := result.New(c, result.Attempt{Ordinal: 1, At: time.Unix(0, 0), Vendor: "host", Generator: "test"})
+	require.NoError(t, err)
+	head := d.Head()
+	head.Implementation.Maturity = "reference"
+	require.NoError(t, assemble(d, streams))
+	for _, s := range streams {
+		if s.Facts != nil {
+			head.Topology.DeviceProduct = s.Facts.DeviceProduct
+		}
+		if s.Failure != nil {
+			t.Logf("rank %d: %s: %s", s.Rank, s.Failure.Reason, s.Failure.Text)
+			head.Outcome.Reasons = result.Reasons{s.Failure.Reason}
+		}
+	}
+	require.NoError(t, result.Validate(d))
+	return d
+}
+
 // Document assembles what the ranks left of a case into its document, and does
 // what a shard does besides, so that it can be validated.
 func Document(t *testing.T, c plan.Case, streams []rank.Stream) *result.EPDocument {

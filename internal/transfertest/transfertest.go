@@ -3,7 +3,6 @@ package transfertest
 
 import (
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -64,25 +63,10 @@ func documents(t *testing.T, streams [][]rank.Stream, cases []plan.Case) (all []
 	return all
 }
 
-// document assembles what the ranks left of a case, and does what a shard does besides.
+// document is that of a case whose ranks left the streams.
 func document(t *testing.T, c plan.Case, streams []rank.Stream) *result.TransferDocument {
 	t.Helper()
-	doc, err := result.New(c, result.Attempt{Ordinal: 1, At: time.Unix(0, 0), Vendor: "host", Generator: "test"})
-	require.NoError(t, err)
-	d := doc.(*result.TransferDocument)
-	d.Implementation.Maturity = "reference"
-	require.NoError(t, transfer.Assemble(d, streams))
-	for _, s := range streams {
-		if s.Facts != nil {
-			d.Topology.DeviceProduct = s.Facts.DeviceProduct
-		}
-		if s.Failure != nil {
-			t.Logf("rank %d: %s: %s", s.Rank, s.Failure.Reason, s.Failure.Text)
-			d.Outcome.Reasons = result.Reasons{s.Failure.Reason}
-		}
-	}
-	require.NoError(t, result.Validate(d))
-	return d
+	return eptest.Assembled(t, c, streams, transfer.Assemble).(*result.TransferDocument)
 }
 
 // FaultsAreNamed plants each class of wrong words into the pool of the rank that has them,

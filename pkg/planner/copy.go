@@ -86,6 +86,8 @@ func copyLacks(be *catalog.Backend, c *plan.Case) string {
 		return "a copy of pageable memory may return when it is done: two directions would take turns"
 	case !slices.Contains(has.Submissions, b.Submission):
 		return fmt.Sprintf("backend %s submits copies only as %v", be.Name, has.Submissions)
+	case b.Submission == vocab.Batch && b.HostMemory == vocab.Pageable:
+		return "batches are of page-locked memory"
 	case b.Submission == vocab.Batch && b.PageBytes == 0:
 		return "a batch has pages: without a size of pages, each stream copies one piece"
 	}

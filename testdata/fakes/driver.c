@@ -299,6 +299,43 @@ EXPORT int FN(cuMemcpyDtoDAsync_v2, hipMemcpyDtoDAsync)(uint64_t dst, uint64_t s
 	return fake_copy(dst, src, bytes, s);
 }
 
+/* The copies of a batch have no order, here the opposite one. The stream has a name, and the
+ * attributes, where there are any, begin with the first copy. */
+static int copy_batch(const uint64_t *dst, const uint64_t *src, const size_t *bytes, size_t n, const void *attributes, const size_t *firsts, size_t kinds, void *stream)
+{
+	FIND(s, stream);
+	if (!stream || n == 0 || (kinds > 0 && (!attributes || !firsts || firsts[0] != 0)) || (FN(1, 0) && kinds == 0))
+		return INVALID_VALUE;
+	for (size_t i = n; i-- > 0;) {
+		int rc;
+		if (bytes[i] == 0)
+			return INVALID_VALUE;
+		if (!fake_owner(src[i]))
+			rc = fake_is_pinned((void *)src[i], bytes[i]) ? fake_copy_in(dst[i], (void *)src[i], bytes[i], s) : INVALID_VALUE;
+		else if (!fake_owner(dst[i]))
+			rc = fake_is_pinned((void *)dst[i], bytes[i]) ? fake_copy_out((void *)dst[i], src[i], bytes[i], s) : INVALID_VALUE;
+		else
+			rc = fake_copy(dst[i], src[i], bytes[i], s);
+		if (rc)
+			return rc;
+	}
+	return OK;
+}
+
+EXPORT int FN(cuMemcpyBatchAsync, hipMemcpyBatchAsync)(const uint64_t *dst, const uint64_t *src, const size_t *bytes, size_t n, const void *attributes, const size_t *firsts, size_t kinds, size_t *failed, void *stream)
+{
+	ENTER();
+	return failed ? copy_batch(dst, src, bytes, n, attributes, firsts, kinds, stream) : INVALID_VALUE;
+}
+
+#ifndef HIP
+EXPORT int cuMemcpyBatchAsync_v2(const uint64_t *dst, const uint64_t *src, const size_t *bytes, size_t n, const void *attributes, const size_t *firsts, size_t kinds, void *stream)
+{
+	ENTER();
+	return copy_batch(dst, src, bytes, n, attributes, firsts, kinds, stream);
+}
+#endif
+
 EXPORT int FN(cuMemsetD8Async, hipMemsetD8Async)(uint64_t dst, unsigned char value, size_t bytes, void *stream)
 {
 	ENTER();

@@ -41,6 +41,13 @@ typedef struct {
 	int flags;
 } cx_access;
 
+/* CUmemcpyAttributes; hints are left empty. */
+typedef struct {
+	int source_order; /* 1: the stream's */
+	cx_location source, destination;
+	unsigned flags;
+} cx_copy_attributes;
+
 /* CUipcMemHandle and hipIpcMemHandle_t, passed by value. */
 typedef struct {
 	unsigned char bytes[64];
@@ -80,6 +87,9 @@ typedef struct {
 	X(copy_in, required, "cuMemcpyHtoDAsync_v2", "hipMemcpyHtoDAsync", int, (cx_ptr dst, const void *src, size_t bytes, void *stream)) \
 	X(copy_out, required, "cuMemcpyDtoHAsync_v2", "hipMemcpyDtoHAsync", int, (void *dst, cx_ptr src, size_t bytes, void *stream)) \
 	X(copy, required, "cuMemcpyDtoDAsync_v2", "hipMemcpyDtoDAsync", int, (cx_ptr dst, cx_ptr src, size_t bytes, void *stream)) \
+	/* Since CUDA 12.8 and HIP 7.1; the second form, of CUDA 13, says of no failure which copy it was. */ \
+	X(copy_batch, optional, "cuMemcpyBatchAsync", "hipMemcpyBatchAsync", int, (const cx_ptr *dst, const cx_ptr *src, const size_t *bytes, size_t n, const cx_copy_attributes *attributes, const size_t *firsts, size_t kinds, size_t *failed, void *stream)) \
+	X(copy_batch_v2, optional, "cuMemcpyBatchAsync_v2", NULL, int, (const cx_ptr *dst, const cx_ptr *src, const size_t *bytes, size_t n, const cx_copy_attributes *attributes, const size_t *firsts, size_t kinds, void *stream)) \
 	X(set, required, "cuMemsetD8Async", "hipMemsetD8Async", int, (cx_ptr dst, unsigned char value, size_t bytes, void *stream)) \
 	X(stream_create, required, "cuStreamCreate", "hipStreamCreateWithFlags", int, (void **stream, unsigned flags)) \
 	X(stream_destroy, required, "cuStreamDestroy_v2", "hipStreamDestroy", int, (void *stream)) \
@@ -171,6 +181,17 @@ static inline int cx_host_unregister(const cx_gpu *g, void *p) { return g->host_
 static inline int cx_copy_in(const cx_gpu *g, cx_ptr d, const void *s, size_t n, uintptr_t st) { return g->copy_in(d, s, n, (void *)st); }
 static inline int cx_copy_out(const cx_gpu *g, void *d, cx_ptr s, size_t n, uintptr_t st) { return g->copy_out(d, s, n, (void *)st); }
 static inline int cx_copy(const cx_gpu *g, cx_ptr d, cx_ptr s, size_t n, uintptr_t st) { return g->copy(d, s, n, (void *)st); }
+static inline int cx_can_batch(const cx_gpu *g) { return g->copy_batch || g->copy_batch_v2; }
+static inline int cx_copy_batch(const cx_gpu *g, const cx_ptr *d, const cx_ptr *s, const size_t *n, size_t count, uintptr_t st) {
+	const cx_copy_attributes all = {1, {0, 0}, {0, 0}, 0};
+	const size_t first = 0;
+	size_t failed = 0;
+	if (g->copy_batch_v2)
+		return g->copy_batch_v2(d, s, n, count, &all, &first, 1, (void *)st);
+	if (g->device_set) /* HIP before 7.13 takes no attributes */
+		return g->copy_batch(d, s, n, count, NULL, NULL, 0, &failed, (void *)st);
+	return g->copy_batch(d, s, n, count, &all, &first, 1, &failed, (void *)st);
+}
 static inline int cx_set(const cx_gpu *g, cx_ptr d, unsigned char v, size_t n, uintptr_t st) { return g->set(d, v, n, (void *)st); }
 
 /* Flag 1 is CU_STREAM_NON_BLOCKING and hipStreamNonBlocking. */

@@ -7,6 +7,8 @@ package gpu
 #cgo nocallback cx_copy_out
 #cgo noescape cx_copy
 #cgo nocallback cx_copy
+#cgo noescape cx_copy_batch
+#cgo nocallback cx_copy_batch
 #cgo noescape cx_set
 #cgo nocallback cx_set
 #cgo noescape cx_event_elapsed
@@ -165,6 +167,18 @@ func (d *Device) CopyOut(s accel.Stream, dst unsafe.Pointer, src accel.Ptr, n in
 func (d *Device) Copy(s accel.Stream, dst, src accel.Ptr, n int64) error {
 	return d.api.err(C.cx_fn_copy,
 		C.cx_copy(d.api.table, C.cx_ptr(dst), C.cx_ptr(src), C.size_t(n), C.uintptr_t(s.Handle())))
+}
+
+// CopyBatch enqueues copies between memory of devices and page-locked memory of the host in
+// one call. They run in any order. The error wraps accel.ErrUnsupported if the driver has no
+// such call, as before CUDA 12.8 and HIP 7.1.
+func (d *Device) CopyBatch(s accel.Stream, dst, src []accel.Ptr, sizes []uintptr) error {
+	if C.cx_can_batch(d.api.table) == 0 {
+		return fmt.Errorf("copies in one call: %w", accel.ErrUnsupported)
+	}
+	return d.api.err(C.cx_fn_copy_batch, C.cx_copy_batch(d.api.table,
+		(*C.cx_ptr)(unsafe.Pointer(&dst[0])), (*C.cx_ptr)(unsafe.Pointer(&src[0])), (*C.size_t)(unsafe.Pointer(&sizes[0])),
+		C.size_t(len(sizes)), C.uintptr_t(s.Handle())))
 }
 
 // Set implements accel.Device.

@@ -153,7 +153,7 @@ this machine cannot run it.`,
 		Example: `  cxrun bench copy
   cxrun bench copy host_to_device_memcpy_ce -b 4K -e 512M -f 4 --streams 1,2,4
   cxrun bench copy device_to_host_memcpy_ce --host-memory pinned,pageable,registered
-  cxrun bench copy host_to_device_memcpy_ce -b 64M -e 64M --page 64K --submit loop
+  cxrun bench copy host_to_device_memcpy_ce -b 64M -e 64M --page 64K --submit batch
   cxrun bench copy device_to_device_memcpy_read_ce --min-gbps 300`,
 		ValidArgs: vocab.CopyTests(),
 	}

@@ -66,5 +66,5 @@ type Parts struct {
 
 // batcher is a device that takes the pieces of a copy in one call, in any order.
 type batcher interface {
-	CopyBatch(s accel.Stream, dst, src []accel.Ptr, bytes int64) error
+	CopyBatch(s accel.Stream, dst, src []accel.Ptr, sizes []uintptr) error
 }

@@ -166,7 +166,13 @@ type submission struct {
 	way     *way
 	streams []accel.Stream
 	pieces  [][]piece
-	lists   [][2][]accel.Ptr // by stream, of a batch; nil: a call for each piece
+	lists   []list // by stream, of a batch; nil: a call for each piece
+}
+
+// list is what one call of a batch copies.
+type list struct {
+	dst, src []accel.Ptr
+	sizes    []uintptr
 }
 
 // batch makes the lists of a batch.
@@ -181,11 +187,11 @@ func (s *submission) batch() error {
 		return p.Device
 	}
 	to, from := at(s.way.to), at(s.way.from)
-	s.lists = make([][2][]accel.Ptr, len(s.pieces))
+	s.lists = make([]list, len(s.pieces))
 	for i, share := range s.pieces {
+		l := &s.lists[i]
 		for _, p := range share {
-			s.lists[i][0] = append(s.lists[i][0], to.Add(p.dst))
-			s.lists[i][1] = append(s.lists[i][1], from.Add(p.src))
+			l.dst, l.src, l.sizes = append(l.dst, to.Add(p.dst)), append(l.src, from.Add(p.src)), append(l.sizes, uintptr(p.bytes))
 		}
 	}
 	return nil
@@ -196,7 +202,8 @@ func (s *submission) enqueue(n int) error {
 	for range n {
 		for i, stream := range s.streams {
 			if s.lists != nil {
-				if err := s.device.(batcher).CopyBatch(stream, s.lists[i][0], s.lists[i][1], s.pieces[i][0].bytes); err != nil {
+				l := &s.lists[i]
+				if err := s.device.(batcher).CopyBatch(stream, l.dst, l.src, l.sizes); err != nil {
 					return coded(err)
 				}
 				continue
@@ -233,7 +240,12 @@ func (s *submission) synchronize() error {
 	return nil
 }
 
-func coded(err error) error { return rank.Coded(result.ReasonDevice, err) }
+func coded(err error) error {
+	if errors.Is(err, accel.ErrUnsupported) {
+		return rank.Refused("%v", err)
+	}
+	return rank.Coded(result.ReasonDevice, err)
+}
 
 // checkFaults refuses a data fault that changes nothing that this rank checks.
 func checkFaults(s *rank.Session, ways []*way) error {

@@ -87,6 +87,34 @@ func TestPages(t *testing.T) {
 	}
 }
 
+// Pages in one call arrive in their places too, by each form of the call. A driver without any
+// is refused.
+func TestBatches(t *testing.T) {
+	paged := func(test string) plan.Case {
+		return plantest.Copy("ce", test, func(c *plan.Case) {
+			c.Copy().Submission, c.Copy().PageBytes, c.Copy().Sizes, c.Copy().Streams = vocab.Batch, 1024, []int64{16 << 10}, []int{1, 2}
+		})
+	}
+	withDrivers(t, func(t *testing.T) {
+		for _, test := range []string{"host_to_device_memcpy_ce", "device_to_host_memcpy_ce", "device_to_device_memcpy_read_ce"} {
+			copytest.Arrived(t, copytest.Processes(t, "", paged(test)), 4)
+		}
+	})
+	for name, hidden := range map[string][]string{"the first form": {"cuMemcpyBatchAsync_v2"}, "no form": {"cuMemcpyBatchAsync", "cuMemcpyBatchAsync_v2"}} {
+		t.Run(name, func(t *testing.T) {
+			fakes.Build(t).Use(t)
+			t.Setenv("CX_CUDA_LIB", fakes.OldCUDA(t, hidden...))
+			d := copytest.Processes(t, "", paged("host_to_device_memcpy_ce"))
+			if len(hidden) == 1 {
+				copytest.Arrived(t, d, 4)
+				return
+			}
+			require.Equal(t, result.Failed, d.Outcome.Status)
+			require.Equal(t, result.ReasonRefused, d.Outcome.Code())
+		})
+	}
+}
+
 func TestFaultsAreNamed(t *testing.T) {
 	fakes.Build(t).Use(t)
 	copytest.FaultsAreNamed(t, copytest.Processes, plantest.Copy("ce", "device_to_host_memcpy_ce"), "0", "0")
