@@ -23,6 +23,7 @@ type track struct {
 	trials    []trial
 	checks    []check
 	sustained []sustained
+	lane      string
 }
 
 // Assemble fills the document of a transfer case with what its ranks left; see
@@ -87,6 +88,8 @@ func read(s rank.Stream) (t track, err error) {
 			err = appended(&t.checks, r.Data)
 		case kindSustained:
 			err = appended(&t.sustained, r.Data)
+		case kindLane:
+			err = json.Unmarshal(r.Data, &t.lane)
 		default:
 			err = fmt.Errorf("unknown kind %q", r.Kind)
 		}
@@ -116,7 +119,7 @@ type assembly struct {
 func (a assembly) setup() {
 	m := &a.Measurement
 	serving, posting := a.tracks[0].setup, a.tracks[1].setup
-	m.Lane, m.TwoSided, m.CheckedBy, m.PoolBudget = posting.Lane, posting.TwoSided, posting.Checked, posting.Budget
+	m.Lane, m.TwoSided, m.CheckedBy, m.PoolBudget = a.tracks[1].lane, posting.TwoSided, posting.Checked, posting.Budget
 	register := max(serving.Register, posting.Register)
 	m.Setup = &result.TransferSetup{
 		PoolBytes: posting.Pool, RegisterMillis: register, RegisterMillisPerGiB: register / (float64(posting.Pool) / (1 << 30)),
@@ -344,6 +347,8 @@ func (a assembly) judge(done bool) {
 	ops := len(a.block.Ops)
 	switch asked := len(a.Asked()); {
 	case !done:
+	case m.Lane != a.block.Mode:
+		a.Outcome = result.Outcome{Status: result.Invalid, Reasons: result.Reasons{result.ReasonCheck.With("lane %s instead of %s", m.Lane, a.block.Mode)}}
 	case !complete || len(m.Rows) != asked || len(m.Sustained) != ops || len(m.Released) != ops ||
 		slices.ContainsFunc(verdicts, func(v result.TransferVerify) bool { return !v.Passed }):
 		a.Outcome = result.Outcome{Status: result.Invalid, Reasons: result.Reasons{{Code: result.ReasonUnchecked}}}

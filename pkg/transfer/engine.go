@@ -40,8 +40,9 @@ type Engine interface {
 	// Prepare makes a request that moves the blocks: to Local if op is pull, to Remote if
 	// it is push.
 	Prepare(op string, blocks []Block) (Request, error)
-	// Lane is what moves the data, as the library shows it; one of vocab.Lanes.
-	Lane() string
+	// Lane is what has moved the data of this rank's requests, as the library shows it: one
+	// of vocab.Lanes, or whatever it was instead. Rank 1 asks after its last burst.
+	Lane() (string, error)
 	// Disconnect ends the use of the peer's pool. A second call does nothing.
 	Disconnect() error
 	// Unregister ends the pool, which the peer does not use any more.

@@ -12,11 +12,11 @@ const (
 	kindTrial     = "transfer-trial"
 	kindCheck     = "transfer-check"
 	kindSustained = "transfer-sustained"
+	kindLane      = "transfer-lane" // what Engine.Lane returned, of rank 1 after its last burst
 )
 
 // setup is what a rank knows before the first burst.
 type setup struct {
-	Lane     string       `json:"lane"`
 	TwoSided bool         `json:"two_sided"`
 	Checked  string       `json:"checked_by"`
 	Pool     int64        `json:"pool_bytes"`

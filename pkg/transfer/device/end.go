@@ -59,7 +59,7 @@ func (e *End) Runner(engine transfer.Engine, library rank.Library, twoSided bool
 }
 
 // Lane implements transfer.Engine.
-func (*End) Lane() string { return vocab.LanePeer }
+func (*End) Lane() (string, error) { return vocab.LanePeer, nil }
 
 // Unregister implements transfer.Engine.
 func (e *End) Unregister() error {

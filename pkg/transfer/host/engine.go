@@ -59,7 +59,7 @@ type engine struct {
 var _ transfer.Engine = (*engine)(nil)
 
 // Lane implements transfer.Engine. Neither lane has another to fall back to.
-func (e *engine) Lane() string { return e.lane }
+func (e *engine) Lane() (string, error) { return e.lane, nil }
 
 // Register implements transfer.Engine. All pages of the pool are mapped.
 func (e *engine) Register(_ context.Context, bytes int64) (transfer.Memory, error) {

@@ -80,20 +80,29 @@ func TestFaultsOfTheLibrary(t *testing.T) {
 	}
 }
 
-// A library without point-to-point operations, a lane that is not the backend's and a fault
-// that would change nothing are refused.
+// Data that took another lane than the one asked for are right, and the case is invalid.
+func TestAnotherLaneIsInvalid(t *testing.T) {
+	setUp(t)
+	d := transfertest.Goroutines(Open(nccl.NCCL))(t, "", transfertest.Small(peer(nccl.NCCL), func(c *plan.Case) {
+		c.Transfer().Mode, c.Transfer().Ops = vocab.LaneSharedMemory, plan.Words{vocab.Pull}
+	}))[0]
+	require.Equal(t, result.Invalid, d.Outcome.Status)
+	require.Equal(t, "check-failed: lane peer instead of shm", d.Outcome.Reasons.String())
+	require.True(t, d.Measurement.Rows[0].Verify.Passed)
+}
+
+// A library without point-to-point operations, or that may not use the lane, and a fault that
+// would change nothing are refused.
 func TestRefused(t *testing.T) {
 	for name, tc := range map[string]struct {
 		hide   []string
 		faults string
-		lane   string
 		env    string
 		reason result.Code
 	}{
-		"a library that may not use the lane": {env: "NCCL_P2P_DISABLE", lane: vocab.LanePeer, reason: result.ReasonRefused},
-		"no point-to-point operations":        {hide: []string{"ncclSend"}, lane: vocab.LanePeer, reason: result.ReasonNoSymbol},
-		"another lane":                        {lane: vocab.LaneSharedMemory, reason: result.ReasonRefused},
-		"a fault without effect":              {faults: "rank=0,kind=" + transfer.FaultStale, lane: vocab.LanePeer, reason: result.ReasonRefused},
+		"a library that may not use the lane": {env: "NCCL_P2P_DISABLE", reason: result.ReasonRefused},
+		"no point-to-point operations":        {hide: []string{"ncclSend"}, reason: result.ReasonNoSymbol},
+		"a fault without effect":              {faults: "rank=0,kind=" + transfer.FaultStale, reason: result.ReasonRefused},
 	} {
 		t.Run(name, func(t *testing.T) {
 			setUp(t)
@@ -104,7 +113,7 @@ func TestRefused(t *testing.T) {
 				t.Setenv("CX_NCCL_LIB", fakes.Variant{Hide: tc.hide}.Build(t))
 			}
 			d := transfertest.Goroutines(Open(nccl.NCCL))(t, tc.faults, transfertest.Small(peer(nccl.NCCL), func(c *plan.Case) {
-				c.Transfer().Mode, c.Transfer().Ops = tc.lane, plan.Words{vocab.Pull}
+				c.Transfer().Ops = plan.Words{vocab.Pull}
 			}))[0]
 			require.Equal(t, result.Failed, d.Outcome.Status)
 			require.Equal(t, tc.reason, d.Outcome.Code())
