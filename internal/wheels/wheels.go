@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -24,18 +25,32 @@ type Wheel struct {
 	Name, Version string
 	// SHA256 is that of the wheel of each processor on which tests run.
 	SHA256 []string
+	// Python is the release for which the wheel is, such as 3.12, if there is one for each;
+	// its libraries are the same.
+	Python string
+	// Trees are the directories whose files are taken, where they lie in the wheel; else
+	// the libraries are taken alone.
+	Trees []string
 }
 
 // The wheels that tests use.
 var (
-	NVRTC = Wheel{"nvidia-cuda-nvrtc", "13.0.88", []string{
+	NVRTC = Wheel{Name: "nvidia-cuda-nvrtc", Version: "13.0.88", SHA256: []string{
 		"ad9b6d2ead2435f11cbb6868809d2adeeee302e9bb94bcf0539c7a40d80e8575", // x86_64
 		"d27f20a0ca67a4bb34268a5e951033496c5b74870b868bacd046b1b8e0c3267b", // aarch64
 	}}
-	NCCL = Wheel{"nvidia-nccl-cu13", "2.28.9", []string{
+	NCCL = Wheel{Name: "nvidia-nccl-cu13", Version: "2.28.9", SHA256: []string{
 		"e4553a30f34195f3fa1da02a6da3d6337d28f2003943aa0a3d247bbc25fefc42", // x86_64
 		"01c873ba1626b54caa12272ed228dc5b2781545e0ae8ba3f432a8ef1c6d78643", // aarch64
 	}}
+	// NIXL with UCX, which has libraries of its own.
+	NIXL = Wheel{
+		Name: "nixl-cu13", Version: "1.5.1", Python: "3.12", SHA256: []string{
+			"ce48b601bad4c4503a5d9d418e6f4b1289a3a68e407af99f0f7e377f8371f49b", // x86_64
+			"dbccd0eacc919e8beeba036eb80a4eaa67b060c4d2c12d346797739397205369", // aarch64
+		},
+		Trees: []string{".nixl_cu13.mesonpy.libs/", "nixl_cu13.libs/", "nixl_cu13-1.5.1.dist-info/METADATA"},
+	}
 )
 
 // Libraries returns a directory with the shared libraries of the wheel, which it
@@ -43,7 +58,7 @@ var (
 // nothing is fetched and the test is skipped.
 func (w Wheel) Libraries(t testing.TB) string {
 	t.Helper()
-	return once(t, w.Name+"-"+w.Version, func(dir string) { unpack(t, w.download(t), dir) })
+	return once(t, w.Name+"-"+w.Version, func(dir string) { w.unpack(t, w.download(t), dir) })
 }
 
 //go:embed dataframes.txt
@@ -90,8 +105,12 @@ func once(t testing.TB, name string, fill func(dir string)) string {
 func (w Wheel) download(t testing.TB) string {
 	t.Helper()
 	dir := t.TempDir()
-	pip(t, fmt.Appendf(nil, "%s==%s --hash=sha256:%s\n", w.Name, w.Version, strings.Join(w.SHA256, " --hash=sha256:")),
-		"download", "--dest", dir)
+	command := []string{"download", "--dest", dir}
+	if w.Python != "" {
+		arch := map[string]string{"amd64": "x86_64", "arm64": "aarch64"}[runtime.GOARCH]
+		command = append(command, "--implementation=cp", "--python-version="+w.Python, "--platform=manylinux_2_28_"+arch)
+	}
+	pip(t, fmt.Appendf(nil, "%s==%s --hash=sha256:%s\n", w.Name, w.Version, strings.Join(w.SHA256, " --hash=sha256:")), command...)
 	files, err := filepath.Glob(filepath.Join(dir, "*.whl"))
 	require.NoError(t, err)
 	require.Len(t, files, 1)
@@ -116,23 +135,38 @@ func pip(t testing.TB, requirements []byte, command ...string) {
 	require.NoError(t, err, "%s", out)
 }
 
-// unpack takes the shared libraries out of a wheel.
-func unpack(t testing.TB, wheel, dir string) {
+// unpack takes the shared libraries, or the trees, out of a wheel.
+func (w Wheel) unpack(t testing.TB, wheel, dir string) {
 	t.Helper()
 	z, err := zip.OpenReader(wheel)
 	require.NoError(t, err)
 	defer z.Close()
 	for _, entry := range z.File {
-		if !strings.Contains(entry.Name, ".so.") {
+		name := filepath.Base(entry.Name)
+		if w.Trees != nil {
+			name = entry.Name
+		}
+		if !w.takes(entry.Name) {
 			continue
 		}
+		file := filepath.Join(dir, name)
+		require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o755))
 		in, err := entry.Open()
 		require.NoError(t, err)
-		out, err := os.Create(filepath.Join(dir, filepath.Base(entry.Name)))
+		out, err := os.Create(file)
 		require.NoError(t, err)
 		_, err = out.ReadFrom(in)
 		require.NoError(t, err)
 		require.NoError(t, out.Close())
 		require.NoError(t, in.Close())
 	}
+}
+
+// takes reports whether a file of the wheel is taken.
+func (w Wheel) takes(name string) bool {
+	if w.Trees == nil {
+		return strings.Contains(name, ".so.")
+	}
+	return filepath.IsLocal(name) && !strings.HasSuffix(name, "/") &&
+		slices.ContainsFunc(w.Trees, func(tree string) bool { return strings.HasPrefix(name, tree) })
 }

@@ -90,8 +90,22 @@ type TransferBlock struct {
 type TransferBackend struct {
 	Lanes []string `yaml:"lanes" in:"lane"`
 	Ops   []string `yaml:"ops" in:"transfer op"`
-	// Unsupported is why none of its transfers runs; empty if they do.
-	Unsupported string `yaml:"unsupported,optional"`
+	// Unsupported are the lanes that do not run, and why.
+	Unsupported []UnsupportedLane `yaml:"unsupported,optional"`
+}
+
+// UnsupportedLane is a lane on which no transfer of a backend runs.
+type UnsupportedLane struct {
+	Lane   string `yaml:",name" in:"lane"`
+	Reason string `yaml:",value"`
+}
+
+// Lacks returns why the backend's transfers do not run on a lane; empty if they do.
+func (t *TransferBackend) Lacks(lane string) string {
+	if u := find(t.Unsupported, lane, func(u *UnsupportedLane) string { return u.Lane }); u != nil {
+		return u.Reason
+	}
+	return ""
 }
 
 // TransferSupport lists the lanes that run.
@@ -111,7 +125,13 @@ type TransferSampling struct {
 func (*TransferSampling) Check(*Checker) {}
 
 // Check implements BackendBlock.
-func (*TransferBackend) Check(*Checker, *Backend) {}
+func (t *TransferBackend) Check(c *Checker, b *Backend) {
+	for i := range t.Unsupported {
+		if u := &t.Unsupported[i]; !slices.Contains(t.Lanes, u.Lane) {
+			c.Diagnose(u, "backend %q has no lane %q%s", b.Name, u.Lane, Hint(u.Lane, t.Lanes))
+		}
+	}
+}
 
 // Check implements SupportBlock.
 func (s *TransferSupport) Check(c *Checker, p *Platform, b *Backend) {
@@ -162,13 +182,20 @@ func (t *TransferBackend) Coverage(_ *Catalog, p *Platform, b *Backend) []Covera
 	if s == nil || s.Transfer() == nil {
 		return nil
 	}
-	return []Coverage{{SKU: p.SKU, Backend: b.Name, Mode: "transfers", World: transferRanks, Runs: t.Unsupported == "", Reason: t.Unsupported}}
+	row := Coverage{SKU: p.SKU, Backend: b.Name, Mode: "transfers", World: transferRanks}
+	for _, lane := range s.Transfer().Lanes {
+		row.Reason = t.Lacks(lane)
+		if row.Runs = row.Reason == ""; row.Runs {
+			break
+		}
+	}
+	return []Coverage{row}
 }
 
-// Support implements BackendBlock: all lanes, if two ranks can run.
+// Support implements BackendBlock: all lanes on which transfers run, if two ranks can run.
 func (t *TransferBackend) Support(worlds []int) SupportBlock {
 	if !slices.Contains(worlds, transferRanks) {
 		return nil
 	}
-	return &TransferSupport{Lanes: t.Lanes}
+	return &TransferSupport{Lanes: slices.DeleteFunc(slices.Clone(t.Lanes), func(lane string) bool { return t.Lacks(lane) != "" })}
 }

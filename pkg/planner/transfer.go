@@ -85,7 +85,7 @@ func transferLacks(be *catalog.Backend, c *plan.Case) string {
 	case len(kept) == 0:
 		return "every burst exceeds a limit"
 	}
-	return has.Unsupported
+	return has.Lacks(t.Mode)
 }
 
 // placeTransfer places ranks whose lane joins nodes: one rank on each of two. The other

@@ -92,7 +92,7 @@ func (e *Examiner) backend(b *catalog.Backend) (vendor string, found []Finding) 
 		return "", []Finding{{State: Missing, Text: "not supported by this version of cxrun"}}
 	}
 	if slices.Contains(b.Vendors, vocab.Host) {
-		return "", sharedMemory()
+		return "", append(sharedMemory(), e.missingLibraries(b.Name, vocab.Host)...)
 	}
 	most := -1
 	for _, v := range b.Vendors {
@@ -146,12 +146,15 @@ func gpus(n int, vendor string) string {
 
 // with says on what a ready backend runs.
 func (e *Examiner) with(b *catalog.Backend, vendor string) string {
-	if vendor == "" {
-		return "processes over shared memory"
-	}
 	d := e.devices[vendor]
 	text := gpus(len(d.usable), vendor)
-	if len(d.usable) < d.here {
+	switch {
+	case vendor == "":
+		vendor, text = vocab.Host, "processes over shared memory"
+		if b.Name == NIXL {
+			text = "processes of this host"
+		}
+	case len(d.usable) < d.here:
 		text = fmt.Sprintf("%d of %s", len(d.usable), gpus(d.here, vendor))
 	}
 	parts := []string{text}
@@ -163,7 +166,7 @@ func (e *Examiner) with(b *catalog.Backend, vendor string) string {
 }
 
 // labels go before a version that does not name its library.
-var labels = map[string]string{NCCL: "NCCL", RCCL: "RCCL", MSCCLPP: "MSCCL++", NCCLEP: "NCCL EP", Python: "Python", Torch: "torch", DeepEPV2: "DeepEP", DeepEPLegacy: "DeepEP", FlashInfer: "FlashInfer", MoRI: "MoRI", UCCL: "UCCL"}
+var labels = map[string]string{NCCL: "NCCL", RCCL: "RCCL", MSCCLPP: "MSCCL++", NCCLEP: "NCCL EP", Python: "Python", Torch: "torch", DeepEPV2: "DeepEP", DeepEPLegacy: "DeepEP", FlashInfer: "FlashInfer", MoRI: "MoRI", UCCL: "UCCL", NIXL: "NIXL"}
 
 // sharedMemory tries what the ranks of the host backend do: one makes memory,
 // another maps it.

@@ -22,11 +22,13 @@ func (e *Examiner) hostLanes(b *catalog.Backend) (usable []string, notes []Findi
 		return nil, nil
 	}
 	for _, lane := range t.Lanes {
-		if lane == vocab.LaneProcessVM {
-			if why := processVM(e.root); why != "" {
-				notes = append(notes, Finding{State: Note, Text: "transfers cannot use lane vm: " + why})
-				continue
-			}
+		why := t.Lacks(lane)
+		if lane == vocab.LaneProcessVM && why == "" {
+			why = processVM(e.root)
+		}
+		if why != "" {
+			notes = append(notes, Finding{State: Note, Text: fmt.Sprintf("transfers cannot use lane %s: %s", lane, why)})
+			continue
 		}
 		usable = append(usable, lane)
 	}

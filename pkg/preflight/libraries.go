@@ -13,6 +13,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/inventory"
 	"github.com/collectivex/collectivex/pkg/nccl"
 	"github.com/collectivex/collectivex/pkg/nccl/eplib"
+	"github.com/collectivex/collectivex/pkg/nixl"
 )
 
 // Kinds of libraries.
@@ -25,10 +26,11 @@ const (
 	RCCL    = "rccl"
 	MSCCLPP = "mscclpp"
 	NCCLEP  = "nccl-ep"
+	NIXL    = "nixl"
 )
 
 // kinds in the order in which they are listed.
-var kinds = []string{CUDA, NVRTC, NCCL, HIP, HIPRTC, RCCL, MSCCLPP, NCCLEP, Python, Torch, DeepEPV2, DeepEPLegacy, FlashInfer, MoRI, UCCL}
+var kinds = []string{CUDA, NVRTC, NCCL, HIP, HIPRTC, RCCL, MSCCLPP, NCCLEP, Python, Torch, DeepEPV2, DeepEPLegacy, FlashInfer, MoRI, UCCL, NIXL}
 
 // Library is a library as it was found here, or why it was not. All but Path
 // and Err may be published.
@@ -63,6 +65,7 @@ func Libraries() map[string]Library {
 		libraries[kind] = communication(of)
 	}
 	libraries[NCCLEP] = expertParallel()
+	libraries[NIXL] = transferLibrary()
 	libraries[CUDA], libraries[NVRTC] = vendor(cuda.Load, cuda.OpenCompiler)
 	libraries[HIP], libraries[HIPRTC] = vendor(hip.Load, hip.OpenCompiler)
 	for kind, l := range libraries {
@@ -136,4 +139,13 @@ func expertParallel() Library {
 		return Library{Err: err}
 	}
 	return Library{Version: l.FullVersion(), SOName: l.SOName(), BuildID: l.BuildID(), Path: l.Path(), Drives: inventory.NVIDIA}
+}
+
+// transferLibrary finds NIXL.
+func transferLibrary() Library {
+	n, err := nixl.Open()
+	if err != nil {
+		return Library{Err: err}
+	}
+	return Library{Version: n.Version(), SOName: n.SOName(), BuildID: n.BuildID(), Path: n.Path()}
 }

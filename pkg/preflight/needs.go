@@ -22,7 +22,7 @@ type useful struct{ kind, without string }
 
 const hostChecks = "results are checked on host copies instead of on the device"
 
-// needs says what a backend needs on GPUs of a vendor: the vendor's own
+// needs says what a backend needs on GPUs of a vendor, or on a host: the vendor's own
 // libraries, and those the backend is made of.
 func needs(backend, vendor string) libraryNeeds {
 	n := map[string]libraryNeeds{
@@ -36,7 +36,7 @@ func needs(backend, vendor string) libraryNeeds {
 			n.required = append(n.required, map[string]string{inventory.NVIDIA: NVRTC, inventory.AMD: HIPRTC}[vendor])
 			n.useful = nil
 		}
-	case MSCCLPP, NCCLEP:
+	case MSCCLPP, NCCLEP, NIXL:
 		n.required = append(n.required, backend)
 	case DeepEPV2, DeepEPLegacy, FlashInfer, MoRI, UCCL:
 		n.required = append(n.required, Python, Torch, backend)

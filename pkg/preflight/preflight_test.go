@@ -19,6 +19,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/inventory"
 	"github.com/collectivex/collectivex/pkg/planner"
 	"github.com/collectivex/collectivex/pkg/preflight"
+	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 var backends = []catalog.Backend{
@@ -289,6 +290,29 @@ func TestSurveyOfTwoVendors(t *testing.T) {
 	require.Equal(t, []string{"rccl", "a2a"}, s.GPUs[0].Backends)
 }
 
+// NIXL runs between processes of a host, and takes no GPU although its vendor is there.
+func TestNIXL(t *testing.T) {
+	nixl := catalog.Backend{Name: "nixl", Vendors: []string{"nvidia", "host"}, Blocks: map[string]catalog.BackendBlock{
+		vocab.FamilyTransfer: &catalog.TransferBackend{
+			Lanes:       []string{vocab.LaneTCP, vocab.LanePeer, vocab.LaneRDMA},
+			Unsupported: []catalog.UnsupportedLane{{Lane: vocab.LanePeer, Reason: "not yet"}, {Lane: vocab.LaneRDMA, Reason: "nor that"}},
+		},
+	}}
+	libraries := all()
+	libraries[preflight.NIXL] = preflight.Library{Version: "1.5.1"}
+	e := preflight.NewExaminer(gpus("nvidia", "NVIDIA H200", 8), libraries, shm(1<<20), has)
+	require.Equal(t, []preflight.Finding{
+		{Backend: "nixl", State: preflight.Ready, Text: "processes of this host, NIXL 1.5.1; transfers over tcp"},
+		{Backend: "nixl", State: preflight.Note, Text: "transfers cannot use lane peer: not yet"},
+		{Backend: "nixl", State: preflight.Note, Text: "transfers cannot use lane rdma: nor that"},
+	}, e.Examine([]catalog.Backend{nixl}))
+	s := e.Survey(append(slices.Clone(backends[:1]), nixl))
+	require.Equal(t, []string{"nccl"}, s.GPUs[0].Backends)
+
+	libraries[preflight.NIXL] = missing("no NIXL")
+	require.Equal(t, []preflight.Finding{{Backend: "nixl", State: preflight.Missing, Text: "no NIXL"}}, e.Examine([]catalog.Backend{nixl}))
+}
+
 // The stand-ins, which have no NVML: what the drivers say of their devices
 // stands in for the inventory.
 func TestLibraries(t *testing.T) {
@@ -323,7 +347,7 @@ func TestLibraries(t *testing.T) {
 }
 
 func TestLibrariesThatAreNotThere(t *testing.T) {
-	for _, name := range []string{"CX_CUDA_LIB", "CX_NVRTC_LIB", "CX_HIP_LIB", "CX_HIPRTC_LIB", "CX_NCCL_LIB", "CX_RCCL_LIB", "CX_MSCCLPP_LIB", "CX_NCCL_EP_LIB", "CX_PYTHON_LIB"} {
+	for _, name := range []string{"CX_CUDA_LIB", "CX_NVRTC_LIB", "CX_HIP_LIB", "CX_HIPRTC_LIB", "CX_NCCL_LIB", "CX_RCCL_LIB", "CX_MSCCLPP_LIB", "CX_NCCL_EP_LIB", "CX_NIXL_LIB", "CX_PYTHON_LIB"} {
 		t.Setenv(name, "/nowhere/lib.so")
 	}
 	for kind, l := range preflight.Libraries() {

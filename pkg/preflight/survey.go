@@ -9,6 +9,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/inventory"
 	"github.com/collectivex/collectivex/pkg/planner"
+	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 // Survey is what a measurement asks of the machine before it is planned. It may
@@ -39,8 +40,8 @@ func (e *Examiner) Survey(backends []catalog.Backend) Survey {
 		var why []string // of the backend that lacks least
 		for i := range backends {
 			b := &backends[i]
-			if !e.has(b.Name) || !slices.Contains(b.Vendors, vendor) {
-				continue
+			if !e.has(b.Name) || !slices.Contains(b.Vendors, vendor) || slices.Contains(b.Vendors, vocab.Host) {
+				continue // a backend of the host takes no GPU
 			}
 			if lacks := lacking(e.on(b.Name, vendor)); len(lacks) == 0 {
 				ready = append(ready, b.Name)

@@ -4,6 +4,7 @@ package vocab
 const (
 	LaneSharedMemory = "shm"  // memory that both processes map
 	LaneProcessVM    = "vm"   // process_vm_readv and process_vm_writev
+	LaneTCP          = "tcp"  // sockets
 	LanePeer         = "peer" // memory of another device of the host, over NVLink, XGMI or PCIe
 	LaneRDMA         = "rdma"
 	LaneMNNVL        = "mnnvl"
@@ -11,7 +12,7 @@ const (
 
 // Lanes lists the lanes of transfers.
 func Lanes() []string {
-	return []string{LaneSharedMemory, LaneProcessVM, LanePeer, LaneRDMA, LaneMNNVL}
+	return []string{LaneSharedMemory, LaneProcessVM, LaneTCP, LanePeer, LaneRDMA, LaneMNNVL}
 }
 
 // Operations of a transfer, as rank 1 sees them: it reads from the pool of rank 0, or

@@ -25,6 +25,7 @@ import (
 	transferhost "github.com/collectivex/collectivex/pkg/transfer/host"
 	transferipc "github.com/collectivex/collectivex/pkg/transfer/ipc"
 	transfernccl "github.com/collectivex/collectivex/pkg/transfer/nccl"
+	transfernixl "github.com/collectivex/collectivex/pkg/transfer/nixl"
 )
 
 // families returns what this program can measure.
@@ -67,6 +68,7 @@ func families() shard.Registry {
 				"host":    transferhost.Open,
 				"nccl-kv": transfernccl.Open(nccl.NCCL),
 				"ipc":     transferipc.Open,
+				"nixl":    transfernixl.Open,
 				"rccl-kv": transfernccl.Open(nccl.RCCL),
 			},
 		},

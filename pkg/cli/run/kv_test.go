@@ -2,11 +2,14 @@ package run
 
 import (
 	"encoding/json"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/collectivex/collectivex/internal/netns"
 	"github.com/collectivex/collectivex/internal/short"
+	"github.com/collectivex/collectivex/internal/wheels"
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/cli/bench"
 	"github.com/collectivex/collectivex/pkg/rank"
@@ -44,6 +47,28 @@ func TestBenchKVBetweenDevices(t *testing.T) {
 	require.Contains(t, stderr, "2 ranks, each with a device of its own, and this machine has 1")
 }
 
+// Two processes move a cache over the lanes of the real NIXL, and UCX says that it used them.
+func TestBenchKVOverNIXL(t *testing.T) {
+	short.Skip(t)
+	dir := wheels.NIXL.Libraries(t)
+	if !netns.Own(t) {
+		return
+	}
+	env := map[string]string{"TMPDIR": t.TempDir(), "CX_NIXL_LIB": filepath.Join(dir, ".nixl_cu13.mesonpy.libs", "libnixl_capi.so")}
+	code, stdout, stderr := cxrun(t, env, "doctor", "--backend", "nixl")
+	require.Equal(t, cli.ExitOK, code, stderr)
+	require.Regexp(t, `(?m)^nixl +ready +processes of this host, NIXL 1\.5\.1; transfers over (vm, )?tcp$`, stdout)
+	for _, lane := range []string{vocab.LaneProcessVM, vocab.LaneTCP} {
+		code, stdout, stderr := cxrun(t, env, "bench", "kv", "--backend", "nixl", "--lane", lane, "--cache", "kv-tiny", "--isl", "64", "--page", "16", "--batch", "1",
+			"--sampling", "smoke", "-T", "600", "--json")
+		require.Equal(t, cli.ExitOK, code, stderr)
+		var r bench.KVReport
+		require.NoError(t, json.Unmarshal([]byte(stdout), &r))
+		require.True(t, r.Passed)
+		require.Equal(t, lane, r.Measurement.Lane)
+	}
+}
+
 // Two processes move a cache over each lane of the host. A planted fault and a threshold
 // that is missed end the command with 1, and what nobody can ask for with 2.
 func TestBenchKV(t *testing.T) {
@@ -68,10 +93,14 @@ func TestBenchKV(t *testing.T) {
 	code, _, stderr := cxrun(t, nil, append(args, "--ops", "push", "--min-gbps", "1e9")...)
 	require.Equal(t, cli.ExitFailed, code, stderr)
 	require.Contains(t, stderr, "push bulk 64 tokens, batch 1: ")
-	for flag, value := range map[string]string{"--cache": "kv-mlaa", "--isl": "64,64", "--page": "0", "--ops": "pull,pull", "--lane": "tcp"} {
+	for flag, value := range map[string]string{"--cache": "kv-mlaa", "--isl": "64,64", "--page": "0", "--ops": "pull,pull", "--lane": "udp"} {
 		code, _, stderr = cxrun(t, nil, append(args, flag, value)...)
 		require.Equal(t, cli.ExitUsage, code, "%s %s: %s", flag, value, stderr)
 	}
+
+	code, _, stderr = cxrun(t, map[string]string{"CX_NIXL_LIB": "/nowhere/libnixl_capi.so"}, append(args, "--backend", "nixl")...)
+	require.Equal(t, cli.ExitEnvironment, code, stderr)
+	require.Contains(t, stderr, "backend nixl cannot run here: NIXL from CX_NIXL_LIB=/nowhere/libnixl_capi.so: ")
 
 	env := map[string]string{rank.FaultVariable: "case=*,rank=1,kind=half-block"}
 	code, stdout, _ := cxrun(t, env, append(args, "--ops", "pull")...)

@@ -14,6 +14,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/planner"
 	"github.com/collectivex/collectivex/pkg/preflight"
+	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 // place is where a measurement by hand runs.
@@ -36,9 +37,9 @@ const (
 // would take the machine away from its people is refused.
 func (p place) world(asked int) (int, error) {
 	most := hostRanksPerCPU * runtime.NumCPU()
-	switch onHost := p.backend.Name == bench.HostBackend; {
+	switch onHost := p.machine.GPUs == nil; {
 	case onHost && asked > most:
-		return 0, cli.EnvironmentError("%d ranks on %s: backend host supports at most %d here, %d per processor", asked, english.Count(runtime.NumCPU(), "processor", "processors"), most, hostRanksPerCPU)
+		return 0, cli.EnvironmentError("%d ranks on %s: backend %s supports at most %d here, %d per processor", asked, english.Count(runtime.NumCPU(), "processor", "processors"), p.backend.Name, most, hostRanksPerCPU)
 	case asked != 0:
 		return asked, nil
 	case onHost:
@@ -67,14 +68,15 @@ func choosePlace(ctx context.Context, s cli.Streams, o bench.Output, cat *catalo
 	}
 	g, _ := m.Choose([]string{o.Backend})
 	why := m.Lacks(o.Backend)
-	if g == nil && len(why) == 0 {
+	be := cat.Backend(o.Backend)
+	if g == nil && len(why) == 0 && !slices.Contains(be.Vendors, vocab.Host) {
 		why = m.Unusable
 	}
 	if len(why) > 0 {
 		return place{}, cli.EnvironmentError("backend %s cannot run here: %s", o.Backend, strings.Join(why, "; "))
 	}
 	warn(s, m.Warnings...)
-	return place{planner.Machine{CPU: runtime.GOARCH, GPUs: g}, cat.Backend(o.Backend), "asked for"}, nil
+	return place{planner.Machine{CPU: runtime.GOARCH, GPUs: g}, be, "asked for"}, nil
 }
 
 // chooseGPUs finds the GPUs that run one of the backends, or the host where there

@@ -1,0 +1,48 @@
+// Package netns gives tests a network of their own.
+package netns
+
+import (
+	"os"
+	"os/exec"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+)
+
+// variable is set in the process of a test that has a network of its own.
+const variable = "CX_TEST_NETWORK"
+
+// Own runs the test t again in a process whose network has a loopback device alone, for
+// libraries that listen for connections. It reports whether this is that process: if not, the
+// test has ended there and has nothing left to do. Making a network needs root, or sudo
+// without a password.
+func Own(t *testing.T) bool {
+	t.Helper()
+	if os.Getenv(variable) != "" {
+		fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+		require.NoError(t, err)
+		defer unix.Close(fd)
+		lo, err := unix.NewIfreq("lo")
+		require.NoError(t, err)
+		lo.SetUint16(unix.IFF_UP)
+		require.NoError(t, unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, lo))
+		return true
+	}
+	env := []string{variable + "=1", "CX_E2E=" + os.Getenv("CX_E2E")}
+	args := []string{os.Args[0], "-test.v", "-test.run=^" + t.Name() + "$"}
+	if os.Getuid() != 0 {
+		args = append(append(append([]string{"sudo", "-n", "env"}, env...), "unshare", "--net"), args...)
+	}
+	cmd := exec.CommandContext(t.Context(), args[0], args[1:]...)
+	if os.Getuid() == 0 {
+		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNET}
+	}
+	cmd.Env = append(os.Environ(), env...)
+	out, err := cmd.CombinedOutput()
+	t.Logf("%s", out)
+	require.NoError(t, err)
+	require.Contains(t, string(out), "--- PASS: "+t.Name()+" ")
+	return false
+}

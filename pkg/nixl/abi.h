@@ -1,0 +1,90 @@
+// The C ABI of NIXL as declared by this project, of libnixl_capi.so 1.5.1; nothing here is a
+// vendor header.
+#ifndef CX_NIXL_ABI_H
+#define CX_NIXL_ABI_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { CX_NIXL_SUCCESS = 0, CX_NIXL_IN_PROGRESS = 1 }; // nixl_capi_status_t; errors are negative
+enum { CX_NIXL_DRAM = 0 };                             // nixl_capi_mem_type_t
+enum { CX_NIXL_READ = 0, CX_NIXL_WRITE = 1 };          // nixl_capi_xfer_op_t
+
+// return type, name, parameters. The symbol is the name with "nixl_capi_" before it. An int
+// is a nixl_capi_status_t, and a void * an opaque handle.
+#define CX_NIXL_FUNCTIONS(X) \
+	X(bool, is_stub, (void)) \
+	X(int, create_agent, (const char *name, void **agent)) \
+	X(int, destroy_agent, (void *agent)) \
+	X(int, get_plugin_params, (void *agent, const char *plugin, void **memories, void **params)) \
+	X(int, destroy_mem_list, (void *memories)) \
+	X(int, destroy_params, (void *params)) \
+	X(int, create_backend, (void *agent, const char *plugin, void *params, void **backend)) \
+	X(int, destroy_backend, (void *backend)) \
+	X(int, create_opt_args, (void **args)) \
+	X(int, destroy_opt_args, (void *args)) \
+	X(int, opt_args_add_backend, (void *args, void *backend)) \
+	X(int, create_reg_dlist, (int memory, void **list)) \
+	X(int, destroy_reg_dlist, (void *list)) \
+	X(int, reg_dlist_add_desc, (void *list, uintptr_t at, size_t bytes, uint64_t device, const void *meta, size_t metaBytes)) \
+	X(int, register_mem, (void *agent, void *list, void *args)) \
+	X(int, deregister_mem, (void *agent, void *list, void *args)) \
+	X(int, get_local_md, (void *agent, void **data, size_t *bytes)) \
+	X(int, load_remote_md, (void *agent, const void *data, size_t bytes, char **name)) \
+	X(int, invalidate_remote_md, (void *agent, const char *name)) \
+	X(int, agent_make_connection, (void *agent, const char *name, void *args)) \
+	X(int, create_xfer_dlist, (int memory, void **list)) \
+	X(int, destroy_xfer_dlist, (void *list)) \
+	X(int, xfer_dlist_add_desc, (void *list, uintptr_t at, size_t bytes, uint64_t device)) \
+	X(int, create_xfer_req, (void *agent, int op, void *local, void *remote, const char *name, void **request, void *args)) \
+	X(int, post_xfer_req, (void *agent, void *request, void *args)) \
+	X(int, get_xfer_status, (void *agent, void *request)) \
+	X(int, release_xfer_req, (void *agent, void *request)) \
+	X(int, destroy_xfer_req, (void *request))
+
+typedef struct {
+#define CX_NIXL_FIELD(result, name, params) result (*name) params;
+	CX_NIXL_FUNCTIONS(CX_NIXL_FIELD)
+#undef CX_NIXL_FIELD
+} cx_nixl_library;
+
+// How many entries the table has, and the symbol of entry i.
+int cx_nixl_count(void);
+const char *cx_nixl_symbol(int i);
+// cx_nixl_set fills entry i.
+void cx_nixl_set(cx_nixl_library *f, int i, void *address);
+
+// The functions below return the status of the call that failed, or of the last one, and set
+// *call to its name.
+
+// An agent with the UCX backend.
+typedef struct {
+	void *agent, *backend;
+	void *args; // that name the backend
+} cx_nixl_agent;
+
+int cx_nixl_open(const cx_nixl_library *f, const char *name, cx_nixl_agent *a, const char **call);
+// cx_nixl_close undoes as much of cx_nixl_open as was done.
+int cx_nixl_close(const cx_nixl_library *f, cx_nixl_agent *a, const char **call);
+
+// cx_nixl_register registers host memory; *list is what cx_nixl_deregister takes.
+int cx_nixl_register(const cx_nixl_library *f, const cx_nixl_agent *a, uintptr_t at, size_t bytes, void **list, const char **call);
+int cx_nixl_deregister(const cx_nixl_library *f, const cx_nixl_agent *a, void *list, const char **call);
+
+// cx_nixl_connect loads the metadata of a peer and connects. *name, which free() frees, is
+// the peer's, and is set as soon as the metadata are loaded.
+int cx_nixl_connect(const cx_nixl_library *f, const cx_nixl_agent *a, const void *metadata, size_t bytes, char **name, const char **call);
+
+// A range of bytes, by its addresses in two processes.
+typedef struct {
+	uintptr_t local, remote;
+	size_t bytes;
+} cx_nixl_block;
+
+// cx_nixl_prepare makes a request that moves n blocks.
+int cx_nixl_prepare(const cx_nixl_library *f, const cx_nixl_agent *a, int op, const char *name, const cx_nixl_block *blocks, size_t n, void **request, const char **call);
+// cx_nixl_release ends a request, in flight or not.
+int cx_nixl_release(const cx_nixl_library *f, const cx_nixl_agent *a, void *request, const char **call);
+
+#endif

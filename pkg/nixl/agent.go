@@ -1,0 +1,203 @@
+package nixl
+
+/*
+#include <stdlib.h>
+#include "abi.h"
+
+static int cx_nixl_metadata(const cx_nixl_library *f, const cx_nixl_agent *a, void **data, size_t *bytes) {
+	return f->get_local_md(a->agent, data, bytes);
+}
+
+static int cx_nixl_disconnect(const cx_nixl_library *f, const cx_nixl_agent *a, const char *name) {
+	return f->invalidate_remote_md(a->agent, name);
+}
+
+static int cx_nixl_post(const cx_nixl_library *f, const cx_nixl_agent *a, void *request) {
+	return f->post_xfer_req(a->agent, request, a->args);
+}
+
+static int cx_nixl_status(const cx_nixl_library *f, const cx_nixl_agent *a, void *request) {
+	return f->get_xfer_status(a->agent, request);
+}
+*/
+import "C"
+
+import (
+	"errors"
+	"fmt"
+	"unsafe"
+)
+
+// Status is what a function of the library returned; errors are negative.
+type Status int
+
+// statusNames are those of nixl_capi_status_t.
+var statusNames = map[Status]string{-1: "invalid parameter", -2: "backend error", -3: "invalid state", -4: "exception", -6: "not found"}
+
+// StatusError is the error of a function of the library.
+type StatusError struct {
+	Function string // such as create_xfer_req
+	Status   Status
+}
+
+func (e *StatusError) Error() string {
+	name, ok := statusNames[e.Status]
+	if !ok {
+		name = "unknown status"
+	}
+	return fmt.Sprintf("nixl_capi_%s: %s (%d)", e.Function, name, e.Status)
+}
+
+// check returns the error of a function that returned status, if it is one.
+func check(function string, status C.int) error {
+	if status >= C.CX_NIXL_SUCCESS {
+		return nil
+	}
+	return &StatusError{function, Status(status)}
+}
+
+// checkCall is check for several calls, the last of which is named.
+func checkCall(call *C.char, status C.int) error { return check(C.GoString(call), status) }
+
+// Agent is one process's end, with the UCX backend and its progress thread. Its methods are
+// called from one thread at a time.
+type Agent struct {
+	lib *Library
+	c   *C.cx_nixl_agent
+}
+
+// NewAgent returns an agent. Its progress thread inherits the processors of the caller's.
+func (l *Library) NewAgent(name string) (*Agent, error) {
+	a := &Agent{lib: l, c: (*C.cx_nixl_agent)(C.calloc(1, C.size_t(unsafe.Sizeof(C.cx_nixl_agent{}))))}
+	cname := C.CString(name)
+	defer C.free(unsafe.Pointer(cname))
+	var call *C.char
+	status := C.cx_nixl_open(l.table, cname, a.c, &call)
+	if err := checkCall(call, status); err != nil {
+		return nil, errors.Join(err, a.Close())
+	}
+	return a, nil
+}
+
+// Close ends the agent, whose memory has been deregistered and whose requests released.
+func (a *Agent) Close() error {
+	var call *C.char
+	status := C.cx_nixl_close(a.lib.table, a.c, &call)
+	C.free(unsafe.Pointer(a.c))
+	a.c = nil
+	return checkCall(call, status)
+}
+
+// Registration is memory that peers can access.
+type Registration struct {
+	agent *Agent
+	list  unsafe.Pointer
+}
+
+// Register makes host memory accessible to the peers that get the agent's metadata later.
+func (a *Agent) Register(at uintptr, bytes int64) (*Registration, error) {
+	r := &Registration{agent: a}
+	var call *C.char
+	status := C.cx_nixl_register(a.lib.table, a.c, C.uintptr_t(at), C.size_t(bytes), &r.list, &call)
+	return r, checkCall(call, status)
+}
+
+// Close ends the access.
+func (r *Registration) Close() error {
+	var call *C.char
+	status := C.cx_nixl_deregister(r.agent.lib.table, r.agent.c, r.list, &call)
+	return checkCall(call, status)
+}
+
+// Metadata is what a peer needs to access the registered memory. It is private: it has
+// addresses of this host.
+func (a *Agent) Metadata() ([]byte, error) {
+	var data unsafe.Pointer
+	var bytes C.size_t
+	if err := check("get_local_md", C.cx_nixl_metadata(a.lib.table, a.c, &data, &bytes)); err != nil {
+		return nil, err
+	}
+	defer C.free(data)
+	return C.GoBytes(data, C.int(bytes)), nil
+}
+
+// Peer is another agent, to which this one has connected.
+type Peer struct {
+	agent *Agent
+	name  *C.char
+}
+
+// Connect connects to the agent that has the metadata.
+func (a *Agent) Connect(metadata []byte) (*Peer, error) {
+	if len(metadata) == 0 {
+		return nil, errors.New("the peer has no metadata")
+	}
+	p := &Peer{agent: a}
+	var call *C.char
+	status := C.cx_nixl_connect(a.lib.table, a.c, unsafe.Pointer(&metadata[0]), C.size_t(len(metadata)), &p.name, &call)
+	err := checkCall(call, status)
+	if err != nil && p.name != nil {
+		err = errors.Join(err, p.Close())
+	}
+	return p, err
+}
+
+// Close forgets the peer, whose requests have been released.
+func (p *Peer) Close() error {
+	defer C.free(unsafe.Pointer(p.name))
+	return check("invalidate_remote_md", C.cx_nixl_disconnect(p.agent.lib.table, p.agent.c, p.name))
+}
+
+// Block is a range of bytes, by its addresses in this process and in the peer.
+type Block struct {
+	Local, Remote uintptr
+	Bytes         int64
+}
+
+// Request is a transfer to or from a peer.
+type Request struct {
+	agent  *Agent
+	handle unsafe.Pointer
+	done   bool
+}
+
+// Prepare makes a request that reads the blocks from the peer, or writes them there. Both
+// sides are registered.
+func (p *Peer) Prepare(write bool, blocks []Block) (*Request, error) {
+	op := C.int(C.CX_NIXL_READ)
+	if write {
+		op = C.CX_NIXL_WRITE
+	}
+	r := &Request{agent: p.agent}
+	var call *C.char
+	list := (*C.cx_nixl_block)(unsafe.Pointer(unsafe.SliceData(blocks)))
+	status := C.cx_nixl_prepare(p.agent.lib.table, p.agent.c, op, p.name, list, C.size_t(len(blocks)), &r.handle, &call)
+	return r, checkCall(call, status)
+}
+
+// The C type of a block has the same fields.
+var _ = [1]struct{}{}[unsafe.Sizeof(Block{})-unsafe.Sizeof(C.cx_nixl_block{})]
+
+// Post starts the transfer, once. Over some lanes it is done when Post returns.
+func (r *Request) Post() error {
+	status := C.cx_nixl_post(r.agent.lib.table, r.agent.c, r.handle)
+	r.done = status == C.CX_NIXL_SUCCESS
+	return check("post_xfer_req", status)
+}
+
+// Done reports whether the posted transfer has completed.
+func (r *Request) Done() (bool, error) {
+	if r.done {
+		return true, nil
+	}
+	status := C.cx_nixl_status(r.agent.lib.table, r.agent.c, r.handle)
+	r.done = status == C.CX_NIXL_SUCCESS
+	return r.done, check("get_xfer_status", status)
+}
+
+// Release ends the request; what is in flight is cancelled.
+func (r *Request) Release() error {
+	var call *C.char
+	status := C.cx_nixl_release(r.agent.lib.table, r.agent.c, r.handle, &call)
+	return checkCall(call, status)
+}

@@ -1,0 +1,100 @@
+// Package nixl calls NVIDIA's transfer library NIXL, with its UCX backend, through its C ABI.
+// The library is opened at run time, as its Python wheel has it; no Python is needed.
+package nixl
+
+/*
+#include <stdlib.h>
+#include "abi.h"
+
+static bool cx_nixl_stub(const cx_nixl_library *f) { return f->is_stub(); }
+*/
+import "C"
+
+import (
+	"errors"
+	"path/filepath"
+	"strings"
+	"unsafe"
+
+	"github.com/collectivex/collectivex/pkg/dl"
+)
+
+// wheels are the directories into which wheels of NIXL put their libraries, beside the
+// Python package.
+const wheels = ".nixl_cu1[23].mesonpy.libs/libnixl_capi.so"
+
+var search = dl.Search{What: "NIXL", Env: "CX_NIXL_LIB", Names: []string{
+	"libnixl_capi.so",
+	"/usr/local/lib/python3*/dist-packages/" + wheels, "/usr/local/lib/python3*/site-packages/" + wheels,
+	"/usr/lib/python3*/dist-packages/" + wheels, "/opt/venv/lib/python3*/site-packages/" + wheels,
+}}
+
+// ErrUnfit is wrapped by the error for a library that has all functions and cannot be used.
+var ErrUnfit = errors.New("NIXL cannot be used")
+
+// sortedLists is a function of releases whose descriptor lists take another parameter.
+const sortedLists = "nixl_capi_xfer_dlist_is_sorted"
+
+// Library is a loaded library. It stays loaded.
+type Library struct {
+	lib   *dl.Library
+	table *C.cx_nixl_library
+}
+
+// Open opens the library, at the path in CX_NIXL_LIB or where a wheel puts it. Its error wraps
+// dl.ErrNoLibrary, dl.ErrNoSymbol or ErrUnfit. UCX reads its UCX_ variables meanwhile.
+func Open() (*Library, error) {
+	lib, err := search.Open()
+	if err != nil {
+		return nil, err
+	}
+	l := &Library{lib: lib, table: (*C.cx_nixl_library)(C.calloc(1, C.size_t(unsafe.Sizeof(C.cx_nixl_library{}))))}
+	if err := l.fill(); err != nil {
+		C.free(unsafe.Pointer(l.table))
+		return nil, search.Unusable(err)
+	}
+	return l, nil
+}
+
+func (l *Library) fill() error {
+	for i := range C.cx_nixl_count() {
+		address, err := l.lib.Symbol(C.GoString(C.cx_nixl_symbol(i)))
+		if err != nil {
+			return err
+		}
+		C.cx_nixl_set(l.table, i, address)
+	}
+	if _, err := l.lib.Symbol(sortedLists); err == nil {
+		return unfit("it has " + sortedLists + ", so its lists are those of an older release: install nixl-cu13 or nixl-cu12 1.5.1 or newer")
+	}
+	if C.cx_nixl_stub(l.table) {
+		return unfit("it is the stub that Rust links: install nixl-cu13 or nixl-cu12")
+	}
+	return nil
+}
+
+type unfit string
+
+func (e unfit) Error() string        { return string(e) }
+func (e unfit) Is(target error) bool { return target == ErrUnfit }
+
+// Version returns the version of the wheel that the library is from, such as 1.5.1, and
+// "unknown" if the library lies elsewhere: it does not tell.
+func (l *Library) Version() string {
+	libs := filepath.Dir(l.lib.Path())
+	wheel, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(libs), "."), ".")
+	found, _ := filepath.Glob(filepath.Join(filepath.Dir(libs), wheel+"-*.dist-info"))
+	if len(found) != 1 {
+		return "unknown"
+	}
+	return strings.TrimSuffix(strings.TrimPrefix(filepath.Base(found[0]), wheel+"-"), ".dist-info")
+}
+
+// SOName returns the soname of the loaded file.
+func (l *Library) SOName() string { return l.lib.SOName() }
+
+// BuildID returns the build id of the loaded file.
+func (l *Library) BuildID() string { return l.lib.BuildID() }
+
+// Path returns the loaded file. It is private.
+func (l *Library) Path() string { return l.lib.Path() }

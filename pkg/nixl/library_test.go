@@ -1,0 +1,64 @@
+package nixl
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/pkg/dl"
+)
+
+// build compiles a library with the functions of NIXL into dir, as a wheel has it.
+func build(t *testing.T, dir string, args ...string) string {
+	t.Helper()
+	file := filepath.Join(dir, ".nixl_cu13.mesonpy.libs", "libnixl_capi.so")
+	require.NoError(t, os.MkdirAll(filepath.Dir(file), 0o755))
+	cc, err := exec.Command("go", "env", "CC").Output()
+	require.NoError(t, err)
+	args = append([]string{"-shared", "-fPIC", "-o", file, "testdata/stub.c"}, args...)
+	out, err := exec.Command(strings.TrimSpace(string(cc)), args...).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	return file
+}
+
+// Libraries that cannot be used are refused with what is wrong with them.
+func TestUnfitLibraries(t *testing.T) {
+	other := filepath.Join(t.TempDir(), "other.so")
+	out, err := exec.Command("gcc", "-shared", "-o", other, "-x", "c", "/dev/null").CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	for name, tc := range map[string]struct {
+		path string
+		is   error
+		text string
+	}{
+		"absent":           {"/nowhere/libnixl_capi.so", dl.ErrNoLibrary, "cannot open shared object file"},
+		"another library":  {other, dl.ErrNoSymbol, "nixl_capi_is_stub in other.so"},
+		"the stub of Rust": {build(t, t.TempDir(), "-DSTUB=1"), ErrUnfit, "it is the stub that Rust links: install nixl-cu13 or nixl-cu12"},
+		"an older release": {build(t, t.TempDir(), "-DSORTED"), ErrUnfit, "install nixl-cu13 or nixl-cu12 1.5.1 or newer"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv(search.Env, tc.path)
+			_, err := Open()
+			require.ErrorIs(t, err, tc.is)
+			require.ErrorContains(t, err, "NIXL from CX_NIXL_LIB="+tc.path+": ")
+			require.ErrorContains(t, err, tc.text)
+			require.NotContains(t, err.Error(), "\n")
+		})
+	}
+}
+
+// The version is that of the wheel in which the library lies.
+func TestVersion(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv(search.Env, build(t, dir))
+	l, err := Open()
+	require.NoError(t, err)
+	require.Equal(t, "unknown", l.Version())
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "nixl_cu13-1.5.1.dist-info"), 0o755))
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "nixl_cu12-1.4.0.dist-info"), 0o755))
+	require.Equal(t, "1.5.1", l.Version())
+}

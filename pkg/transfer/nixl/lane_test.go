@@ -1,0 +1,47 @@
+package nixl
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/pkg/vocab"
+)
+
+// table is what UCX writes of one operation between two ends: a title, the operation, and
+// sizes with their transports.
+func table(ends, operation string, rows ...string) string {
+	const stamp = "[1795413532.026915] [host:32202:1]   "
+	lines := []string{"+---+---+---+", "| r1 " + ends + " cfg#1     |", "| " + operation + "   |", "+---+---+---+", "| Range  | Description |  Config |"}
+	lines = append(append(lines, rows...), "+---+---+---+")
+	return stamp + strings.Join(lines, "\n"+stamp) + "\n"
+}
+
+const (
+	read  = "remote memory read by ucp_get*(multi) into host memory from host"
+	write = "remote memory write by ucp_put*(multi) from host memory to host"
+	am    = "active message by ucp_am_send* from host memory"
+)
+
+// The lanes are those of the tables of the operations that ran, between the two processes.
+func TestLanesFromUCX(t *testing.T) {
+	cma, tcp := "| 0..inf | zero-copy | cma/memory |", "| 0..inf | zero-copy | tcp/lo |"
+	for name, tc := range map[string]struct {
+		text, want string
+		ops        []string
+	}{
+		"cma":                    {table("intra-node", read, cma) + table("intra-node", am, tcp) + table("intra-node", write, cma), vocab.LaneProcessVM, vocab.TransferOps()},
+		"tcp":                    {table("self", read, cma) + table("inter-node", read, tcp), vocab.LaneTCP, []string{vocab.Pull}},
+		"the other operation":    {table("intra-node", read, cma) + table("intra-node", write, tcp), vocab.LaneTCP, []string{vocab.Push}},
+		"one each":               {table("intra-node", read, cma) + table("intra-node", write, tcp), "tcp+vm", vocab.TransferOps()},
+		"small ones another way": {table("intra-node", write, "| 0..92 | short | posix/memory |", "| 93..inf | zero-copy | cma/memory |"), "shm+vm", []string{vocab.Push}},
+		"two rails":              {table("inter-node", write, "| 8000..inf | zero-copy | 50% on rc_mlx5/mlx5_0:1 and 50% on dc_mlx5/mlx5_1:1 |"), vocab.LaneRDMA, []string{vocab.Push}},
+		"between devices":        {table("intra-node", read, "| 0..inf | zero-copy | cuda_ipc/cuda |"), vocab.LanePeer, []string{vocab.Pull}},
+		"a new transport":        {table("intra-node", read, "| 0..inf | zero-copy | warp/0 |"), unknown, []string{vocab.Pull}},
+		"no table":               {table("intra-node", write, cma), "unknown+vm", vocab.TransferOps()},
+		"nothing":                {"", unknown, []string{vocab.Pull}},
+	} {
+		require.Equal(t, tc.want, lanesIn(tc.text, tc.ops), name)
+	}
+}
