@@ -65,6 +65,21 @@ func TestAccuracyOverAWholeLadder(t *testing.T) {
 	require.LessOrEqual(t, breaks, runs/20)
 }
 
+// MoRI's published all_gather of 8 to 512 MiB a rank, on two nodes of four MI355X, is bound by
+// the network: one line, of which no size is small enough for a latency.
+func TestPublishedAllGather(t *testing.T) {
+	var p []fit.Point
+	for i, ms := range []float64{.456, .770, 1.401, 2.654, 5.216, 10.60, 21.11} {
+		p = append(p, fit.Point{Bytes: float64(int64(8*mib) << i), Us: 1000 * ms})
+	}
+	m := fit.Fit(p)
+	require.Len(t, m.Segments, 1)
+	s := m.Segments[0]
+	require.Nil(t, s.Latency)
+	require.InEpsilon(t, 26.1, s.Bandwidth.Value, 0.002)
+	require.Less(t, s.MaxResidual, 0.02)
+}
+
 // One side of n½ does not identify the other figure.
 func TestOneSideIdentifiesOneFigure(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 5))
