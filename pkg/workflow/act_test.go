@@ -214,14 +214,19 @@ func (s *stage) outcome(t *testing.T, output string, ended error) *outcome {
 	return o
 }
 
-// goEnv lets setup build with the caches of this machine.
+// goEnv lets setup build with the caches of this machine, and link without debugging
+// information, which takes most of the time and which these tests do not read.
 func goEnv(t *testing.T) []string {
 	t.Helper()
 	var env []string
 	for _, name := range []string{"GOCACHE", "GOMODCACHE", "GOPROXY", "GOFLAGS", "GOTOOLCHAIN"} {
 		value, err := exec.Command("go", "env", name).Output()
 		require.NoError(t, err)
-		env = append(env, name+"="+strings.TrimSpace(string(value)))
+		text := strings.TrimSpace(string(value))
+		if name == "GOFLAGS" {
+			text += " -ldflags=-w"
+		}
+		env = append(env, name+"="+text)
 	}
 	return env
 }

@@ -5,7 +5,7 @@
 package host
 
 /*
-#cgo CFLAGS: -I${SRCDIR}/../../numeric -O3 -std=c11 -D_GNU_SOURCE -Wall -Wextra
+#cgo CFLAGS: -O3 -std=c11 -D_GNU_SOURCE -Wall -Wextra
 #include <stdlib.h>
 #include "comm.h"
 */

@@ -12,7 +12,7 @@
 #include <emmintrin.h>
 #endif
 
-#include "numeric.h"
+#include "../../numeric/numeric.h"
 
 #define TILE 1024 // elements
 

@@ -3,7 +3,6 @@
 package nccl
 
 /*
-#cgo CFLAGS: -I${SRCDIR}/../../nccl
 #include "enqueue.h"
 */
 import "C"

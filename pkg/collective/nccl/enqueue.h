@@ -2,7 +2,7 @@
 #ifndef CX_COLLECTIVE_NCCL_ENQUEUE_H
 #define CX_COLLECTIVE_NCCL_ENQUEUE_H
 
-#include "exchange.h"
+#include "../../nccl/exchange.h"
 
 // collective.Call, field by field: op, redop and type are that package's
 // values (type is the library's own too), addresses are device memory, which Go

@@ -1,6 +1,6 @@
 #include "rows.h"
 
-#include "numeric.h"
+#include "../../numeric/numeric.h"
 
 // e4m3fn: 3 mantissa bits, bias 7, largest 448 (0x7e), NaN 0x7f.
 static inline uint8_t to_e4m3(float x) {

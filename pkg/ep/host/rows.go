@@ -1,6 +1,6 @@
 package host
 
-// #cgo CFLAGS: -I${SRCDIR}/../../numeric -O3 -std=c11 -Wall -Wextra
+// #cgo CFLAGS: -O3 -std=c11 -Wall -Wextra
 // #include "rows.h"
 import "C"
 
