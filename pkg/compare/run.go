@@ -180,6 +180,12 @@ func (r *run) transfer(d *result.TransferDocument) {
 	}
 }
 
+// Clocks of copies.
+const (
+	deviceClock = "device clock"
+	hostClock   = "host clock"
+)
+
 func (r *run) copies(d *result.CopyDocument) {
 	for i := range d.Measurement.Rows {
 		row := &d.Measurement.Rows[i]
@@ -187,9 +193,9 @@ func (r *run) copies(d *result.CopyDocument) {
 			continue
 		}
 		at := rung{size: row.Bytes, label: row.Name(), curve: english.Count(row.Streams, "stream", "streams")}
-		for name, c := range map[string]*result.CopyClock{"device": row.Device, "host": row.Host} {
+		for name, c := range map[string]*result.CopyClock{deviceClock: row.Device, hostClock: row.Host} {
 			if c != nil {
-				r.add(name+" clock", at, result.Percentiles{P50: c.Micros.P50}, c.Micros.N)
+				r.add(name, at, result.Percentiles{P50: c.Micros.P50}, c.Micros.N)
 			}
 		}
 	}
@@ -198,9 +204,12 @@ func (r *run) copies(d *result.CopyDocument) {
 // tick returns what the clock of a metric resolves, in µs: 0 where the host's clock times
 // many operations at once.
 func (r *run) tick(m metric) float64 {
-	host := m.clock == vocab.Pipelined || m.clock == vocab.Graph || m.clock == vocab.Blocking
+	host := m.clock == vocab.Pipelined || m.clock == vocab.Graph || m.clock == vocab.Blocking || m.clock == hostClock
 	if host || r.caze.Family == plan.FamilyTransfer || r.caze.ScaleUpTransport == "shm" {
 		return 0
+	}
+	if b := r.caze.Copy(); b != nil { // one pair of events for a window
+		return eventTick / float64(b.Timing.Reps)
 	}
 	return eventTick
 }

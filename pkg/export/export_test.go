@@ -147,6 +147,22 @@ func TestTheTableHasOneFigurePerRow(t *testing.T) {
 	}
 }
 
+// The clocks of a copy have rows of their own, and so has the opposite direction.
+func TestCopiesInTheTable(t *testing.T) {
+	d := resulttest.Copy(plantest.Copy("ce", "device_to_device_bidirectional_memcpy_read_ce"), resulttest.Attempt())
+	d.Measurement.Rows[0].Device = nil // as with more pieces than a device queues
+	rows := table(t, write(t, d))
+	rates := func(x, timing string) []map[string]string {
+		return pick(rows, map[string]string{"op_or_phase": "device_to_device_bidirectional_memcpy_read_ce", "x_name": "bytes", "x": x, "timing": timing, "unit": "GB/s"})
+	}
+	require.Len(t, rates("4096", "host"), 2)
+	require.Empty(t, rates("4096", "device"))
+	require.Len(t, rates("1048576", "device"), 2)
+	got := pick(rows, map[string]string{"x": "1048576", "timing": "device", "metric": "latency", "stat": "p50"})
+	require.Len(t, got, 1)
+	require.Equal(t, "loop streams1 pieces1", got[0]["placement"])
+}
+
 // A case that left no row is in the table, with its newest attempt.
 func TestFailedCasesAreInTheTable(t *testing.T) {
 	got := pick(table(t, documents(t)), map[string]string{"outcome": "failed"})

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/collectivex/collectivex/internal/golden"
+	"github.com/collectivex/collectivex/internal/plantest"
 	"github.com/collectivex/collectivex/internal/resulttest"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/report"
@@ -138,6 +139,26 @@ func TestSummaryOfAMixedRun(t *testing.T) {
 	b.Reset()
 	require.NoError(t, s.JSON(&b))
 	golden.Equal(t, "testdata/mixed.json", b.String())
+}
+
+// The headline of copies has the largest copy on the streams that are fastest, by each clock;
+// a clock that a row does not have is a dash.
+func TestCopiesInASummary(t *testing.T) {
+	r := newRun(t)
+	c := plantest.Copy("ce", "host_to_device_memcpy_ce", func(c *plan.Case) { c.Copy().Streams = []int{1, 2} })
+	r.ask(c, plan.Runnable, "")
+	d := resulttest.Copy(c, attempt(1, "nvidia"))
+	rate := func(row *result.CopyRow, us float64) {
+		clock := result.CopyClock{Micros: result.Burst{P50: us, P95: us, Min: us, Max: us, N: row.Host.Micros.N}, GBps: float64(row.Bytes) / us / 1e3}
+		row.Device, row.Host = &clock, &clock
+	}
+	rate(&d.Measurement.Rows[2], 20)
+	rate(&d.Measurement.Rows[3], 40)
+	d.Measurement.Rows[0].Device = nil
+	r.answer(d)
+	var b strings.Builder
+	require.NoError(t, r.build().Text(&b))
+	require.Regexp(t, `(?m)^ +1 MiB +52.4 +52.4 +4 KiB +– +1.04$`, b.String())
 }
 
 func TestSummaryOfNothing(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/collectivex/collectivex/internal/plantest"
 	"github.com/collectivex/collectivex/internal/resulttest"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/result"
@@ -411,5 +412,25 @@ func TestFieldsOfTransfersAgree(t *testing.T) {
 		require.NotZero(t, d.Workload.RowBytes)
 		damage(d)
 		require.ErrorContains(t, result.Validate(d), name)
+	}
+}
+
+// A document of copies holds what its case asks for, and its rates follow from its times. Two
+// devices in both directions have a rate for each.
+func TestFieldsOfCopiesAgree(t *testing.T) {
+	for want, damage := range map[string]func(*result.CopyDocument){
+		"gbps is":                    func(d *result.CopyDocument) { d.Measurement.Rows[0].Device.GBps *= 2 },
+		"was not asked for":          func(d *result.CopyDocument) { d.Measurement.Rows[0].Pieces++ },
+		"is there twice":             func(d *result.CopyDocument) { d.Measurement.Rows[1] = d.Measurement.Rows[0] },
+		"no time by the host":        func(d *result.CopyDocument) { d.Measurement.Rows[0].Host = nil },
+		"with 1 rows of 2":           func(d *result.CopyDocument) { d.Measurement.Rows = d.Measurement.Rows[:1] },
+		"opposite_gbps is 0 in test": func(d *result.CopyDocument) { d.Measurement.Rows[0].Host.OppositeGBps = 0 },
+		"but row 4096 bytes":         func(d *result.CopyDocument) { d.Measurement.Rows[0].Verify.Passed = false },
+		"is not the timing":          func(d *result.CopyDocument) { d.Measurement.Sampling.Copies++ },
+	} {
+		d := resulttest.Copy(plantest.Copy("ce", "device_to_device_bidirectional_memcpy_read_ce"), resulttest.Attempt())
+		require.NoError(t, result.Validate(d))
+		damage(d)
+		require.ErrorContains(t, result.Validate(d), want)
 	}
 }
