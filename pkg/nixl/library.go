@@ -19,14 +19,13 @@ import (
 	"github.com/collectivex/collectivex/pkg/dl"
 )
 
-// wheels are the directories into which wheels of NIXL put their libraries, beside the
-// Python package.
-const wheels = ".nixl_cu1[23].mesonpy.libs/libnixl_capi.so"
+// wheelLibrary is the library as the wheels of NIXL have it, beside the Python package.
+const wheelLibrary = ".nixl_cu1[23].mesonpy.libs/libnixl_capi.so"
 
 var search = dl.Search{What: "NIXL", Env: "CX_NIXL_LIB", Names: []string{
 	"libnixl_capi.so",
-	"/usr/local/lib/python3*/dist-packages/" + wheels, "/usr/local/lib/python3*/site-packages/" + wheels,
-	"/usr/lib/python3*/dist-packages/" + wheels, "/opt/venv/lib/python3*/site-packages/" + wheels,
+	"/usr/local/lib/python3*/dist-packages/" + wheelLibrary, "/usr/local/lib/python3*/site-packages/" + wheelLibrary,
+	"/usr/lib/python3*/dist-packages/" + wheelLibrary, "/opt/venv/lib/python3*/site-packages/" + wheelLibrary,
 }}
 
 // ErrUnfit is wrapped by the error for a library that has all functions and cannot be used.

@@ -138,3 +138,27 @@ func TestRefusals(t *testing.T) {
 		})
 	}
 }
+
+// Rank 0 is killed while rank 1 posts one burst after the other, more of them than there is
+// time for. Rank 1 fails in time, with the library's error, and no row comes of it.
+func TestAPeerThatIsKilled(t *testing.T) {
+	short.Skip(t)
+	dir := wheels.NIXL.Libraries(t)
+	if !netns.Own(t) {
+		return
+	}
+	use(t, dir)
+	for _, lane := range []string{vocab.LaneProcessVM, vocab.LaneTCP} {
+		t.Run(lane, func(t *testing.T) {
+			c := over(lane, few, func(c *plan.Case) { c.Transfer().Timing.Warmup = 1 << 24 })
+			e := eptest.Processes(t, false, "rank=0,kind=kill,at=record-2", c) // its setup
+			require.ErrorContains(t, e.Errs[0], "signal: killed")
+			failure := e.Streams[0][1].Failure
+			require.NotNil(t, failure, e.Logs[1])
+			require.Equal(t, "library-error: nixl -2", failure.Reason.String(), failure.Text)
+			for _, r := range e.Streams[0][1].Records {
+				require.NotEqual(t, "transfer-trial", r.Kind)
+			}
+		})
+	}
+}
