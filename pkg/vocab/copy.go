@@ -43,12 +43,13 @@ func CopyTests() []string {
 // Kinds of host memory that a device copies from or to.
 const (
 	Pinned     = "pinned"     // page-locked by the driver, on the device's NUMA node
+	PinnedFar  = "pinned-far" // page-locked, on another NUMA node
 	Pageable   = "pageable"   // plain memory of the process
 	Registered = "registered" // plain memory that the driver has page-locked afterwards
 )
 
 // HostMemories lists the kinds of host memory.
-func HostMemories() []string { return []string{Pinned, Pageable, Registered} }
+func HostMemories() []string { return []string{Pinned, PinnedFar, Pageable, Registered} }
 
 // Submissions of the pieces of a copy.
 const (

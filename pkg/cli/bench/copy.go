@@ -39,7 +39,7 @@ func NewCopyFlags(fs *pflag.FlagSet) (*CopyFlags, []Group) {
 	g.StringVarP(&f.last, "maxbytes", "e", "512M", "last `SIZE`")
 	g.StringVarP(&f.step, "stepbytes", "i", "1M", "add `SIZE` from one size to the next; without -f")
 	g.Int64VarP(&f.factor, "stepfactor", "f", 1, "multiply by `FACTOR` from one size to the next; 1 adds -i instead")
-	g.StringSliceVar(&f.memory, "host-memory", nil, "copy from or to host memory of `KIND`: pinned, pageable or registered; a comma-separated list; pinned on GPUs, pageable on a host")
+	g.StringSliceVar(&f.memory, "host-memory", nil, "copy from or to host memory of `KIND`: pinned, pinned-far (on another NUMA node), pageable or registered; a comma-separated list; pinned on GPUs, pageable on a host")
 	g.IntSliceVar(&f.streams, "streams", []int{1}, "share each copy among `N` streams; a comma-separated list, ascending")
 	g.StringVar(&f.page, "page", "0", "cut each copy into pages of `SIZE`, scattered in the source; 0 copies one piece on each stream")
 	g.StringVar(&f.submission, "submit", vocab.Loop, "submit pages as `WORD`: loop, a call for each, or batch, one call for all")

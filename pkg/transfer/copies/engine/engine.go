@@ -20,6 +20,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/sysfs"
 	"github.com/collectivex/collectivex/pkg/transfer"
 	"github.com/collectivex/collectivex/pkg/transfer/copies"
 	"github.com/collectivex/collectivex/pkg/transfer/device"
@@ -48,10 +49,9 @@ func Open(ctx context.Context, s *rank.Session, _ plan.Case) (rank.Runner, error
 		return nil, errors.Join(err, m.Close())
 	}
 	driver := g.Driver().Library()
-	parts := copies.Parts{
-		Device: g.Device, Memory: m,
-		Facts: g.Facts(rank.Library{Kind: "driver", Version: g.Info().Runtime, SOName: driver.SOName(), BuildID: driver.BuildID()}),
-	}
+	facts := g.Facts(rank.Library{Kind: "driver", Version: g.Info().Runtime, SOName: driver.SOName(), BuildID: driver.BuildID()})
+	m.node = facts.NUMANode
+	parts := copies.Parts{Device: g.Device, Memory: m, Facts: facts}
 	if m.gate != nil {
 		parts.Gate = m.gate
 	}
@@ -76,6 +76,7 @@ type memory struct {
 	gpu   *gpurank.GPU
 	pools *device.Pools
 	gate  *gate // nil: nothing compiles kernels here
+	node  int   // NUMA node of the device, -1 if it is unknown
 }
 
 // Close implements copies.Memory.
@@ -151,11 +152,10 @@ func (m *memory) Host(kind string, bytes int64) (copies.Buffer, error) {
 		}
 		return onHost(p, bytes, func() error { return m.gpu.FreeHost(p) }), nil
 	}
-	p, err := unix.MmapPtr(-1, 0, nil, uintptr(bytes), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_POPULATE)
+	p, unmap, err := m.process(kind, bytes)
 	if err != nil {
-		return copies.Buffer{}, coded(bytes, fmt.Errorf("allocate %d bytes of host memory: %w", bytes, err))
+		return copies.Buffer{}, err
 	}
-	unmap := func() error { return unix.MunmapPtr(p, uintptr(bytes)) }
 	if kind == vocab.Pageable {
 		return onHost(p, bytes, unmap), nil
 	}
@@ -163,6 +163,24 @@ func (m *memory) Host(kind string, bytes int64) (copies.Buffer, error) {
 		return copies.Buffer{}, errors.Join(coded(bytes, err), unmap())
 	}
 	return onHost(p, bytes, func() error { return errors.Join(m.gpu.UnregisterHost(p), unmap()) }), nil
+}
+
+// process returns memory of the process, which the kernel puts near the rank, or far away if
+// it is asked to.
+func (m *memory) process(kind string, bytes int64) (unsafe.Pointer, func() error, error) {
+	if kind == vocab.PinnedFar {
+		node, err := farNode(m.node, sysfs.Here().NUMANodes())
+		if err != nil {
+			return nil, nil, rank.Refused("%v", err)
+		}
+		p, free, err := onNode(node, bytes)
+		return p, free, rank.Coded(result.ReasonEnvironment, err)
+	}
+	p, err := unix.MmapPtr(-1, 0, nil, uintptr(bytes), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_POPULATE)
+	if err != nil {
+		return nil, nil, coded(bytes, fmt.Errorf("allocate %d bytes of host memory: %w", bytes, err))
+	}
+	return p, func() error { return unix.MunmapPtr(p, uintptr(bytes)) }, nil
 }
 
 func onHost(p unsafe.Pointer, bytes int64, free func() error) copies.Buffer {
