@@ -65,6 +65,12 @@ func TestValidateFindsWhatIsWrong(t *testing.T) {
 	}{
 		{"another version", func() result.Document { d := ep(); d.Version = 2; return d }, "version is 2"},
 		{"local time", func() result.Document { d := ep(); d.GeneratedAt = "2026-01-02T03:04:05+02:00"; return d }, "not UTC"},
+		{"an entry skew of no window", func() result.Document { d := coll(); d.EntrySkew = &result.EntrySkew{}; return d }, "entry_skew: 0 windows"},
+		{"an entry skew whose median is above its maximum", func() result.Document {
+			d := coll()
+			d.EntrySkew = &result.EntrySkew{Windows: 1, P50: 2, Max: 1}
+			return d
+		}, "entry_skew: 1 windows with a median of 2 us and a maximum of 1 us"},
 		{"another case id", func() result.Document { d := ep(); d.Identity.CaseID = "x"; return d }, "not that of the case"},
 		{"id and factors disagree", func() result.Document {
 			d := ep()

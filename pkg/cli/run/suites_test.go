@@ -125,7 +125,7 @@ func fewSamples(t *testing.T) string {
 	edit("workloads.yaml", func(root map[string]any) {
 		for _, w := range root["workloads"].(map[string]any) {
 			for phase := range w.(map[string]any)["ladders"].(map[string]any) {
-				w.(map[string]any)["ladders"].(map[string]any)[phase] = []int{1, 16}
+				w.(map[string]any)["ladders"].(map[string]any)[phase] = []int{1, 4}
 			}
 		}
 	})
@@ -137,7 +137,7 @@ func fewSamples(t *testing.T) string {
 			for _, b := range experts {
 				ladders, _ := b.(map[string]any)["ladders"].(map[string]any)
 				for phase := range ladders {
-					ladders[phase] = []int{1, 16}
+					ladders[phase] = []int{1, 4}
 				}
 			}
 			transfers, _ := root["transfer"].([]any)
