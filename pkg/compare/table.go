@@ -7,9 +7,10 @@ import (
 	"github.com/collectivex/collectivex/pkg/english"
 )
 
-// Columns are the heads of a table of cases.
+// Columns are the heads of a table of cases. The change of a case is that over all its rungs;
+// the times are those of the rung that stands in "at".
 func Columns() []string {
-	return []string{"status", "change", "95 % interval", "noise", "q", "runs", "old µs", "new µs", "metric", "case"}
+	return []string{"status", "change", "95 % interval", "noise", "q", "runs", "old µs", "new µs", "at", "metric", "case"}
 }
 
 // Rows are the rows of a case in such a table: its own, and one for each rung that did not
@@ -31,7 +32,7 @@ func (k *Case) Rows(all bool) (out [][]string) {
 		why += ": " + strings.Join(notes, "; ")
 	}
 	if k.Shift == nil {
-		return [][]string{{k.Status, "", "", "", "", "", "", "", k.Metric, why}}
+		return [][]string{{k.Status, "", "", "", "", "", "", "", "", k.Metric, why}}
 	}
 	s := k.Shift
 	interval, floor, q := "", "unknown", ""
@@ -49,7 +50,7 @@ func (k *Case) Rows(all bool) (out [][]string) {
 	if all || k.Status != Same || k.OldFailed+k.NewFailed > 0 {
 		out = append(out, []string{
 			marked(k.Status, k.Confirmed), percent(s.Ratio), interval, floor, q, fmt.Sprintf("%d+%d", s.OldRuns, s.NewRuns),
-			microseconds(s.OldUs), microseconds(s.NewUs), k.Metric, why,
+			microseconds(s.OldUs), microseconds(s.NewUs), k.At, k.Metric, why,
 		})
 	}
 	for _, r := range k.Rungs {
@@ -58,7 +59,7 @@ func (k *Case) Rows(all bool) (out [][]string) {
 		}
 		out = append(out, []string{
 			marked(r.Status, r.Confirmed), percent(r.Ratio), "", "", "", "", microseconds(r.OldUs), microseconds(r.NewUs),
-			k.Metric, fmt.Sprintf("%s at %s: %s beyond its case", k.CaseID, r.Rung, percent(r.Beyond)),
+			r.Rung, k.Metric, fmt.Sprintf("%s: %s beyond its case", k.CaseID, percent(r.Beyond)),
 		})
 	}
 	return out

@@ -79,7 +79,7 @@ var copyKeys = text("SKU", "backend", "test", "host memory", "pieces")
 func (c *Copy) keys() []string {
 	memory, pieces := c.HostMemory, c.Submission
 	if memory == "" {
-		memory = "–"
+		memory = dash
 	}
 	if c.PageBytes > 0 {
 		pieces += " of " + size(c.PageBytes)

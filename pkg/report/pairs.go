@@ -158,7 +158,7 @@ func (s Square) table() *Table {
 		cells := []string{strconv.Itoa(r)}
 		for _, v := range row {
 			if v == nil {
-				cells = append(cells, "–")
+				cells = append(cells, dash)
 			} else {
 				cells = append(cells, significant(*v))
 			}

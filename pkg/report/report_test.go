@@ -159,6 +159,16 @@ func TestCopiesInASummary(t *testing.T) {
 	var b strings.Builder
 	require.NoError(t, r.build().Text(&b))
 	require.Regexp(t, `(?m)^ +1 MiB +52.4 +52.4 +4 KiB +– +1.04$`, b.String())
+
+	for i := range d.Measurement.Rows {
+		d.Measurement.Rows[i].Device = nil
+	}
+	r = newRun(t)
+	r.ask(c, plan.Runnable, "")
+	r.answer(d)
+	b.Reset()
+	require.NoError(t, r.build().Markdown(&b, 1<<20))
+	require.Contains(t, b.String(), "| – | 52.4 |", "a dash is not bold")
 }
 
 func TestSummaryOfNothing(t *testing.T) {

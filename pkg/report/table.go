@@ -65,7 +65,7 @@ func (t *Table) markdown() (head string, rows []string) {
 	for _, r := range t.Rows {
 		var b strings.Builder
 		for i, cell := range r {
-			if cell = foreign.Markdown(cell); t.Columns[i].Strong && cell != "" {
+			if cell = foreign.Markdown(cell); t.Columns[i].Strong && cell != "" && cell != dash {
 				cell = "**" + cell + "**"
 			}
 			b.WriteString("| " + cell + " ")

@@ -18,10 +18,13 @@ func significant(v float64) string {
 	return strconv.FormatFloat(v, 'f', max(0, min(2-e, 6)), 64)
 }
 
+// dash stands for what was not measured.
+const dash = "–"
+
 // orDash is significant, with a dash for what was not measured.
 func orDash(v float64) string {
 	if v == 0 {
-		return "–"
+		return dash
 	}
 	return significant(v)
 }

@@ -83,7 +83,7 @@ func TestCompare(t *testing.T) {
 	history(t, slow, "slow", 5, 1.2)
 	code, stdout, stderr := cxrun(nil, "compare", old, slow)
 	require.Equal(t, cli.ExitOK, code, "it is not confirmed: %s", stderr)
-	require.Regexp(t, `(?m)^status +change +95 % interval +noise +q +runs +old µs +new µs +metric +case\nslower\? +\+20\.0 % +\+19\.\d % … \+20\.\d % +±\d\.\d % +<0\.001 +5\+5 `, stdout)
+	require.Regexp(t, `(?m)^status +change +95 % interval +noise +q +runs +old µs +new µs +at +metric +case\nslower\? +\+20\.0 % +\+19\.\d % … \+20\.\d % +±\d\.\d % +<0\.001 +5\+5 `, stdout)
 	require.Regexp(t, `(?m)^2 slower$`, stdout)
 
 	code, stdout, _ = cxrun(nil, "compare", old, slow, "--json")
