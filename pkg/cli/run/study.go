@@ -72,9 +72,6 @@ file of the directory differs. Remove the directory to measure again.`,
 			if err != nil {
 				return cli.UsageError("%w", err)
 			}
-			if check {
-				maps.DeleteFunc(known, func(_ string, r study.Row) bool { return r.Origin == study.Simulated })
-			}
 			defer whileRead(c)()
 			measure, model := measureCase(s), func(p study.Pairs) (simulate.Model, error) { return measureModel(c.Context(), s, p) }
 			if fast || check {
@@ -85,6 +82,12 @@ file of the directory differs. Remove the directory to measure again.`,
 			}
 			if err := measuredModels(m, dir, model); err != nil {
 				return err
+			}
+			if err := m.CheckKnown(known); err != nil {
+				return cli.UsageError("%s: %w", filepath.Join(dir, study.RowsFile), err)
+			}
+			if check {
+				maps.DeleteFunc(known, func(_ string, r study.Row) bool { return r.Origin == study.Simulated })
 			}
 			if fast {
 				missing, err := m.Missing(known)
@@ -97,6 +100,9 @@ file of the directory differs. Remove the directory to measure again.`,
 				}
 			}
 			rows, made, failed := m.Rows(c.Context(), known, measure)
+			if rows == nil && c.Context().Err() == nil {
+				return cli.UsageError("%s: %w", args[0], failed)
+			}
 			if failed != nil && (rows == nil || fast || check) {
 				return failed
 			}
@@ -169,7 +175,7 @@ func earlierRows(dir string) (map[string]study.Row, error) {
 	}
 	rows, err := study.Known(data)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w: remove the file", path, err)
+		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return rows, nil
 }

@@ -39,9 +39,17 @@ func TestStudy(t *testing.T) {
 	_, stderr = study(cli.ExitFailed, "--check")
 	require.Contains(t, stderr, "memory.svg missing or not what the manifest gives; run without --check")
 
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "rows.ndjson"), []byte("{\n"), 0o600))
+	path := filepath.Join(dir, "rows.ndjson")
+	rows, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(path, []byte(strings.Replace(string(rows), `"bytes":16,`, `"bytes":17,`, 1)), 0o600))
+	for _, flag := range []string{"--fast=false", "--fast", "--check"} {
+		_, stderr = study(cli.ExitUsage, flag)
+		require.Contains(t, stderr, path+": line 13: mesh tcm: the row differs from mesh tcm at 16 bytes (simulated), which has its key: remove the line\n")
+	}
+	require.NoError(t, os.WriteFile(path, []byte("{\n"), 0o600))
 	_, stderr = study(cli.ExitUsage)
-	require.Contains(t, stderr, "rows.ndjson: line 1: unexpected end of JSON input: remove the file")
+	require.Contains(t, stderr, "rows.ndjson: line 1: unexpected end of JSON input: remove the line")
 	_, stderr = study(cli.ExitUsage, "--fast", "--check")
 	require.Contains(t, stderr, "takes one of --fast and --check")
 }

@@ -34,6 +34,14 @@ const (
 	Fair Sharing = "fair"
 )
 
+func (s Sharing) check() error {
+	switch s {
+	case Unloaded, FIFO, Fair:
+		return nil
+	}
+	return fmt.Errorf("sharing %q, must be %s, %s or %s", s, Unloaded, FIFO, Fair)
+}
+
 // Machine is the cost of steps. Rates are in picoseconds per byte; 0 costs nothing.
 type Machine struct {
 	Topology Topology
@@ -63,10 +71,8 @@ func (m *Machine) check(ranks int) error {
 	if m.Topology.Ranks != ranks {
 		return fmt.Errorf("%s has %d ranks, the program has %d", m.Topology.Name, m.Topology.Ranks, ranks)
 	}
-	switch m.Sharing {
-	case Unloaded, FIFO, Fair:
-	default:
-		return fmt.Errorf("sharing %q, must be %s, %s or %s", m.Sharing, Unloaded, FIFO, Fair)
+	if err := m.Sharing.check(); err != nil {
+		return err
 	}
 	if m.Table != nil && (m.Sharing != Unloaded || m.Topology.Name != Full(ranks).Name) {
 		return errors.New("the model has measured times between ranks: take the topology full and the sharing unloaded")

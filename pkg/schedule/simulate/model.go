@@ -7,9 +7,10 @@ import (
 	"io"
 	"math"
 	"slices"
-	"strings"
 
 	"gopkg.in/yaml.v3"
+
+	"github.com/collectivex/collectivex/pkg/schedule/strictyaml"
 )
 
 // Model is a Machine without its topology, as files and manifests of studies have it.
@@ -49,16 +50,9 @@ type Point struct {
 // ReadModel reads the file of a model. An error begins with the name of the file.
 func ReadModel(name string, data []byte) (Model, error) {
 	var m Model
-	d := yaml.NewDecoder(strings.NewReader(string(data)))
-	d.KnownFields(true)
-	err := d.Decode(&m)
-	switch {
-	case errors.Is(err, io.EOF):
-		err = errors.New("the file is empty")
-	case err != nil:
-		err = errors.New(strings.Join(strings.Fields(err.Error()), " "))
-	default:
-		_, err = m.Machine(Topology{})
+	err := strictyaml.Decode(data, &m)
+	if err == nil {
+		err = m.Check()
 	}
 	if err != nil {
 		return Model{}, fmt.Errorf("%s: %w", name, err)
@@ -70,6 +64,34 @@ func ReadModel(name string, data []byte) (Model, error) {
 func (m *Model) Write(w io.Writer) error {
 	e := yaml.NewEncoder(w)
 	return errors.Join(e.Encode(m), e.Close())
+}
+
+// Check returns the first thing that is wrong with the model, with the key of its file.
+func (m *Model) Check() error {
+	if err := Sharing(m.Sharing).check(); err != nil {
+		return err
+	}
+	if m.Engines < 0 {
+		return fmt.Errorf("engines: %d: want a number from 0 on; 0 is no limit", m.Engines)
+	}
+	for _, cost := range []struct {
+		key string
+		ns  float64
+	}{
+		{"latency_ns", m.Latency},
+		{"ns_per_byte", m.PerByte},
+		{"overhead_ns", m.Overhead},
+		{"reduce_ns_per_byte", m.ReduceByte},
+	} {
+		if !(cost.ns >= 0) || cost.ns > mostNanoseconds {
+			return fmt.Errorf("%s: %v: want a number from 0 to %.0e", cost.key, cost.ns, mostNanoseconds)
+		}
+	}
+	if len(m.Pairs) == 0 && m.Latency == 0 && m.PerByte == 0 && m.Overhead == 0 {
+		return errors.New("messages take no time: give latency_ns, ns_per_byte or overhead_ns, or measured pairs")
+	}
+	_, err := m.Machine(Topology{})
+	return err
 }
 
 // Machine returns the machine of the model with a topology. Its error says what of the

@@ -120,7 +120,7 @@ func TestMeasuredMachineLacks(t *testing.T) {
 
 func TestModelMistakes(t *testing.T) {
 	for _, tt := range []struct{ old, changed, want string }{
-		{"sharing", "shared", "host.yaml: yaml: unmarshal errors: line 2: field shared not found"},
+		{"sharing", "shared", `host.yaml: line 2: unknown key "shared"`},
 		{"unloaded", "fifo", "host.yaml: measured pairs replace latency_ns and ns_per_byte, and need the sharing unloaded"},
 		{"engines: 1", "latency_ns: 5", "host.yaml: measured pairs replace latency_ns and ns_per_byte"},
 		{"bytes: 8192", "bytes: 512", "host.yaml: pair 0 to 1: 1700 ns for 512 bytes: list sizes in ascending order"},
@@ -131,6 +131,13 @@ func TestModelMistakes(t *testing.T) {
 		{"src: 1", "src: 0", "host.yaml: pair 0 to 0, must be two ranks from 0 to 1023"},
 		{"src: 1", "src: 5000000", "must be two ranks from 0 to 1023"},
 		{measured, "", "host.yaml: the file is empty"},
+		{measured, "sharing: unloaded\n", "host.yaml: messages take no time: give latency_ns, ns_per_byte or overhead_ns, or measured pairs"},
+		{measured, "sharing: unloaded\nengines: 1\npairs:\n", "host.yaml: messages take no time"},
+		{measured, measured + "---\nengines: 2\n", "host.yaml: the file has more than one YAML document: keep one"},
+		{measured, "sharing: fifo\nlatency_ns: -5\n", "host.yaml: latency_ns: -5: want a number from 0 to 1e+12"},
+		{measured, "sharing: fifo\nns_per_byte: .inf\n", "host.yaml: ns_per_byte: +Inf: want a number"},
+		{measured, "sharing: foo\nlatency_ns: 1\n", `host.yaml: sharing "foo", must be unloaded, fifo or fair`},
+		{measured, "engines: -1\nsharing: fair\n", "host.yaml: engines: -1: want a number from 0 on"},
 	} {
 		require.Contains(t, measured, tt.old)
 		_, err := ReadModel("host.yaml", []byte(strings.Replace(measured, tt.old, tt.changed, 1)))

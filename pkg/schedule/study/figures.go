@@ -106,8 +106,13 @@ func (f *Figure) draw(rows []Row) ([]byte, error) {
 		p.Add(line)
 		p.Legend.Add(label, line, marks)
 	}
-	if len(drawn) == 0 { // logarithms need a range
+	if len(drawn) == 0 {
 		p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = 1, 10, 1, 10
+	}
+	for _, axis := range []*plot.Axis{&p.X, &p.Y} {
+		if axis.Min == axis.Max { // logarithms need a range above 0
+			axis.Min, axis.Max = axis.Min/2, 2*axis.Max
+		}
 	}
 	p.X.Label.Text = fmt.Sprintf("bytes of the vector; rows %s", key(drawn)[:12])
 	w, err := p.WriterTo(18*vg.Centimeter, 12*vg.Centimeter, "svg")

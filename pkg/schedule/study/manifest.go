@@ -3,7 +3,6 @@
 package study
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -12,10 +11,9 @@ import (
 	"slices"
 	"strings"
 
-	"gopkg.in/yaml.v3"
-
 	"github.com/collectivex/collectivex/pkg/schedule"
 	"github.com/collectivex/collectivex/pkg/schedule/simulate"
+	"github.com/collectivex/collectivex/pkg/schedule/strictyaml"
 )
 
 // Manifest says what a study consists of.
@@ -57,6 +55,12 @@ func (p *Pairs) Sizes() (sizes []int64) {
 const (
 	mostBytes = 1 << 40
 	mostRanks = 1024
+)
+
+// Times of references are those that whole picoseconds can hold.
+const (
+	leastNanoseconds = 0.001
+	mostNanoseconds  = 1e12
 )
 
 func (p *Pairs) check() error {
@@ -101,12 +105,10 @@ type Figure struct {
 // with the name of the manifest.
 func Read(name string, data []byte, read func(file string) ([]byte, error)) (*Manifest, error) {
 	var m Manifest
-	d := yaml.NewDecoder(bytes.NewReader(data))
-	d.KnownFields(true)
-	if err := d.Decode(&m); err != nil {
-		return nil, fmt.Errorf("%s: %s", name, strings.Join(strings.Fields(err.Error()), " "))
+	err := strictyaml.Decode(data, &m)
+	if err == nil {
+		err = m.readModels(read)
 	}
-	err := m.readModels(read)
 	if err == nil {
 		err = m.check()
 	}
@@ -121,6 +123,9 @@ func (m *Manifest) readModels(read func(file string) ([]byte, error)) error {
 	for _, name := range slices.Sorted(maps.Keys(m.Models)) {
 		model := m.Models[name]
 		if model.File == "" && model.Measure == nil {
+			if err := model.Check(); err != nil {
+				return fmt.Errorf("model %q: %w", name, err)
+			}
 			continue
 		}
 		if model.File != "" && model.Measure != nil || !reflect.DeepEqual(model.Model, simulate.Model{}) {
@@ -223,8 +228,8 @@ func (m *Manifest) check() error {
 			return fmt.Errorf("reference %q: needs a source, a date and points", r.Name)
 		}
 		for bytes, ns := range r.Points {
-			if bytes < 1 || !(ns > 0) {
-				return fmt.Errorf("reference %q: point %d: %v: must be above 0", r.Name, bytes, ns)
+			if bytes < 1 || !(ns >= leastNanoseconds) || ns > mostNanoseconds {
+				return fmt.Errorf("reference %q: point %d: %v: must be at least 1 byte, and a time from %v to %.0e ns", r.Name, bytes, ns, leastNanoseconds, mostNanoseconds)
 			}
 		}
 		if err := add(r.Name); err != nil {

@@ -43,6 +43,8 @@ type Row struct {
 	Backend     string `json:"backend,omitempty"`
 	Source      string `json:"source,omitempty"`
 	Date        string `json:"date,omitempty"`
+
+	line int // of the file that the row was read from
 }
 
 // key is a hash of values.
@@ -154,6 +156,9 @@ func (m *Manifest) Rows(ctx context.Context, known map[string]Row, measure Measu
 			row.Picoseconds = int64(r.Makespan)
 			made.Simulated++
 		}
+		if row.Picoseconds <= 0 && p.Origin != Measured {
+			return nil, made, fmt.Errorf("%s at %d bytes: the model gives a time of %s ns: raise its constants", p.Series, p.Bytes, nanoseconds(row.Picoseconds))
+		}
 		rows = append(rows, row)
 	}
 	for i := range m.Cases {
@@ -196,15 +201,58 @@ func (m *Manifest) Missing(known map[string]Row) ([]string, error) {
 	return out, nil
 }
 
-// Known reads the rows of an earlier run, by key.
+// CheckKnown returns an error with the line of the first row that does not have the origin,
+// size and case of the manifest's row with its key.
+func (m *Manifest) CheckKnown(known map[string]Row) error {
+	all, err := m.plan()
+	if err != nil {
+		return err
+	}
+	var damaged error
+	first := 0
+	for _, p := range all {
+		have, ok := known[p.Key]
+		if !ok || p.Origin == External || first > 0 && have.line > first {
+			continue
+		}
+		// The names of cases and models can have changed.
+		want := p.Row
+		want.Series, want.Model, want.Picoseconds, want.line = have.Series, have.Model, have.Picoseconds, have.line
+		if have != want {
+			first = have.line
+			damaged = fmt.Errorf("line %d: %s: the row differs from %s at %d bytes (%s), which has its key: remove the line",
+				have.line, have.Series, p.Series, p.Bytes, p.Origin)
+		}
+	}
+	return damaged
+}
+
+// check returns an error if no run wrote the row.
+func (r *Row) check() error {
+	switch {
+	case r.Key == "" || r.Series == "":
+		return errors.New("the row has no key or no series")
+	case r.Origin != Simulated && r.Origin != Measured && r.Origin != External:
+		return fmt.Errorf("%s: origin %q, must be %s, %s or %s", r.Series, r.Origin, Simulated, Measured, External)
+	case r.Bytes < 1 || r.Picoseconds < 1:
+		return fmt.Errorf("%s: %d bytes in %d picoseconds, must both be above 0", r.Series, r.Bytes, r.Picoseconds)
+	}
+	return nil
+}
+
+// Known reads the rows of an earlier run, by key. An error names the line.
 func Known(data []byte) (map[string]Row, error) {
 	known := map[string]Row{}
 	n := 0
 	for line := range bytes.Lines(data) {
 		n++
-		var r Row
-		if err := json.Unmarshal(line, &r); err != nil {
-			return nil, fmt.Errorf("line %d: %w", n, err)
+		r := Row{line: n}
+		err := json.Unmarshal(line, &r)
+		if err == nil {
+			err = r.check()
+		}
+		if err != nil {
+			return nil, fmt.Errorf("line %d: %w: remove the line", n, err)
 		}
 		if r.Origin != External {
 			known[r.Key] = r

@@ -3,8 +3,11 @@ package study
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"os"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -150,13 +153,13 @@ func TestModelInAFile(t *testing.T) {
 	_, simulations := rowsOf(t, m, byKey(t, rows))
 	require.Zero(t, simulations)
 	_, err = read("engines: x\n")
-	require.ErrorContains(t, err, `study.yaml: model "tcm": tcm.yaml: yaml: unmarshal errors: line 1: cannot unmarshal`)
+	require.ErrorContains(t, err, `study.yaml: model "tcm": tcm.yaml: line 1: invalid value "x": want an integer`)
 }
 
 // What is wrong with a manifest is said in a line with its file.
 func TestMistakes(t *testing.T) {
 	for _, tt := range []struct{ old, changed, want string }{
-		{"title:", "titel:", "study.yaml: yaml: unmarshal errors: line 7: field titel not found"},
+		{"title:", "titel:", `study.yaml: line 7: unknown key "titel"`},
 		{"algorithm: ring_full", "algorithm: ringfull", `study.yaml: case "ring": no schedule "ringfull" for all_reduce`},
 		{"tcm:\n", "tcm:\n    file: a.yaml\n", `study.yaml: model "tcm": give one of a file, a measurement and constants`},
 		{"width: 3", "width: 4", `study.yaml: case "torus": torus_full all_reduce: 6 ranks in rows of 4, must fill each row`},
@@ -174,16 +177,16 @@ func TestMistakes(t *testing.T) {
 		{"topology: ring,", "topology: ring, backend: host,", `study.yaml: case "ring": is measured with elements of 4 bytes, and element_bytes is 2`},
 		{"tcm:\n", "tcm:\n    measure: {backend: host}\n", `study.yaml: model "tcm": give one of a file, a measurement and constants`},
 		{"models:\n", "models:\n  here: {measure: {backend: host, ranks: 2, first_bytes: 4, last_bytes: 2}}\n", `study.yaml: model "here": measure: needs a backend, from 2 to 1024 ranks`},
-		{"models:\n", "models:\n  a/b: {sharing: fifo}\n", `study.yaml: model "a/b": needs a name without dots and slashes`},
+		{"models:\n", "models:\n  here: {sharing: fifo, engines: 1}\n", `study.yaml: model "here": messages take no time: give latency_ns`},
+		{"models:\n", "models:\n  here: {sharing: fifo, latency_ns: -1}\n", `study.yaml: model "here": latency_ns: -1: want a number`},
+		{"sharing: fifo", "sharing: none", `study.yaml: model "tcm": sharing "none", must be unloaded, fifo or fair`},
+		{"title:", "title: a\n---\ntitle:", "study.yaml: the file has more than one YAML document"},
+		{"models:\n", "models:\n  a/b: {sharing: fifo, latency_ns: 1}\n", `study.yaml: model "a/b": needs a name without dots and slashes`},
 	} {
 		_, err := manifest(t, tt.old, tt.changed)
 		require.ErrorContains(t, err, tt.want)
 		require.NotContains(t, err.Error(), "\n")
 	}
-	m, err := manifest(t, "sharing: fifo", "sharing: none")
-	require.NoError(t, err)
-	_, _, err = m.Rows(t.Context(), nil, nil)
-	require.ErrorContains(t, err, `sharing "none", must be unloaded, fifo or fair`)
 }
 
 // A study of measured and simulated series measures each case once, and takes its rows over.
@@ -264,4 +267,55 @@ func TestMeasuredStudy(t *testing.T) {
 		require.NoError(t, err)
 		require.Contains(t, string(figure), "hierarchical on host (no rows)")
 	}
+}
+
+// Damaged rows are refused with their line, and a row of another name is taken over.
+func TestDamagedRows(t *testing.T) {
+	m, err := manifest(t, "", "")
+	require.NoError(t, err)
+	rows, _ := rowsOf(t, m, nil)
+	data, err := ndjson(rows)
+	require.NoError(t, err)
+	lines := strings.SplitAfter(string(data), "\n")
+	at := slices.IndexFunc(lines, func(line string) bool { return strings.Contains(line, `"series":"mesh tcm","bytes":16,`) })
+	require.NotEqual(t, -1, at)
+	time := regexp.MustCompile(`"picoseconds":\d+`).FindString(lines[at])
+	for _, tt := range []struct{ old, changed, want string }{
+		{lines[at], "{}\n", "the row has no key or no series: remove the line"},
+		{time, `"picoseconds":0`, "mesh tcm: 16 bytes in 0 picoseconds, must both be above 0: remove the line"},
+		{time, `"picoseconds":-5`, "mesh tcm: 16 bytes in -5 picoseconds"},
+		{`"bytes":16,`, `"bytes":17,`, "mesh tcm: the row differs from mesh tcm at 16 bytes (simulated), which has its key: remove the line"},
+		{`"simulated"`, `"measured"`, "mesh tcm: the row differs from mesh tcm at 16 bytes"},
+		{`"simulated"`, `"guessed"`, `mesh tcm: origin "guessed", must be simulated, measured or external`},
+		{`"ranks":6`, `"ranks":7`, "mesh tcm: the row differs from mesh tcm at 16 bytes"},
+		{`"series":"mesh tcm"`, `"series":"grid tcm"`, ""},
+	} {
+		require.Contains(t, lines[at], tt.old)
+		damaged := slices.Clone(lines)
+		damaged[at] = strings.Replace(lines[at], tt.old, tt.changed, 1)
+		known, err := Known([]byte(strings.Join(damaged, "")))
+		if err == nil {
+			err = m.CheckKnown(known)
+		}
+		if tt.want == "" {
+			require.NoError(t, err)
+			continue
+		}
+		require.ErrorContains(t, err, fmt.Sprintf("line %d: %s", at+1, tt.want))
+	}
+}
+
+// A time that rounds to 0 has no place on a logarithmic axis: the row is named.
+func TestTimesOfZero(t *testing.T) {
+	m, err := manifest(t, "latency_ns: 544.346667\n    ns_per_byte: 0.052734375", "ns_per_byte: 1e-9")
+	require.NoError(t, err)
+	_, _, err = m.Rows(t.Context(), nil, nil)
+	require.EqualError(t, err, "mesh tcm at 16 bytes: the model gives a time of 0.000 ns: raise its constants")
+}
+
+// A figure can have a single point, at one byte and one nanosecond.
+func TestFigureOfOnePoint(t *testing.T) {
+	f := Figure{Series: []string{"a"}}
+	_, err := f.draw([]Row{{Series: "a", Origin: Measured, Bytes: 1, Picoseconds: 1000}})
+	require.NoError(t, err)
 }
