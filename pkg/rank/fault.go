@@ -32,6 +32,10 @@ const (
 	FaultLie   = "lie"   // the rank says done without having worked
 )
 
+func processFaults() []string {
+	return []string{FaultExit, FaultSegv, FaultKill, FaultHang, FaultSlow, FaultPanic, FaultMute, FaultLie}
+}
+
 // Points at which a fault of a process can strike; a record number is written
 // "record-3".
 const (
@@ -52,7 +56,7 @@ type Fault struct {
 // separated by ";". A kind is one of any rank or one of data, the kinds that the
 // families name. An empty text has no faults.
 func ParseFaults(text string, data ...string) ([]Fault, error) {
-	kinds := append([]string{FaultExit, FaultSegv, FaultKill, FaultHang, FaultSlow, FaultPanic, FaultMute, FaultLie}, data...)
+	kinds := append(processFaults(), data...)
 	var faults []Fault
 	for part := range strings.SplitSeq(text, ";") {
 		if strings.TrimSpace(part) == "" {
@@ -92,15 +96,38 @@ func ParseFaults(text string, data ...string) ([]Fault, error) {
 	return faults, nil
 }
 
+// Idle says why a data fault changes nothing in a case that has its rank, and what to do; it
+// is empty if the fault changes something.
+type Idle func(f Fault, c *plan.Case) string
+
+// IdleUnless refuses data faults of other kinds than a family's, and any point.
+func IdleUnless(f Fault, family plan.Family, kinds []string) string {
+	switch {
+	case !slices.Contains(kinds, f.Kind):
+		return fmt.Sprintf("cases of family %s have %s", family, strings.Join(kinds, ", "))
+	case f.At != FaultAtStart:
+		return fmt.Sprintf("data faults of family %s have no point %q; leave at= out", family, f.At)
+	default:
+		return ""
+	}
+}
+
 // CheckFaults returns an error that names a fault which strikes in none of cases:
-// its glob matches no id, or none that it matches has its rank.
-func CheckFaults(faults []Fault, cases []plan.Case) error {
+// its glob matches no id, none that it matches has its rank, or its data fault is idle there.
+func CheckFaults(faults []Fault, cases []plan.Case, idle Idle) error {
 	for _, f := range faults {
 		matched, most := 0, 0
+		strikes, why := slices.Contains(processFaults(), f.Kind), ""
 		for i := range cases {
-			if ok, _ := path.Match(f.Case, cases[i].CaseID); ok {
-				matched++
-				most = max(most, cases[i].World)
+			c := &cases[i]
+			if ok, _ := path.Match(f.Case, c.CaseID); !ok {
+				continue
+			}
+			matched++
+			most = max(most, c.World)
+			if !strikes && f.Rank < c.World {
+				why = idle(f, c)
+				strikes = why == ""
 			}
 		}
 		switch {
@@ -108,6 +135,8 @@ func CheckFaults(faults []Fault, cases []plan.Case) error {
 			return fmt.Errorf("%s %q matches nothing: none of the %d cases has such an id", FaultVariable, f, len(cases))
 		case f.Rank >= most:
 			return fmt.Errorf("%s %q matches no rank: the matching cases have at most %d ranks", FaultVariable, f, most)
+		case !strikes:
+			return fmt.Errorf("%s %q has no effect: %s", FaultVariable, f, why)
 		}
 	}
 	return nil
@@ -135,6 +164,19 @@ func (s *Session) Fault(kind string) (at string, ok bool) {
 		}
 	}
 	return "", false
+}
+
+// RefuseIdle refuses a data fault of this rank that is idle in its case.
+func (s *Session) RefuseIdle(c *plan.Case, idle Idle) error {
+	for _, f := range s.faults {
+		if slices.Contains(processFaults(), f.Kind) {
+			continue
+		}
+		if why := idle(f, c); why != "" {
+			return Refused("fault %s has no effect: %s", f.Kind, why)
+		}
+	}
+	return nil
 }
 
 // strike does the process faults of this point.

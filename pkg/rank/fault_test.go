@@ -61,10 +61,17 @@ func TestCheckFaults(t *testing.T) {
 		"case=a-*,rank=3,kind=exit": "",
 		"case=a-*,rank=4,kind=exit": `CX_FAULT "case=a-*,rank=4,kind=exit,at=start" matches no rank: the matching cases have at most 4 ranks`,
 		"rank=1,kind=exit;case=c-*,rank=0,kind=segv": `CX_FAULT "case=c-*,rank=0,kind=segv,at=start" matches nothing: none of the 3 cases has such an id`,
+		"rank=0,kind=flip":                           "",
+		"case=a-*,rank=2,kind=flip":                  `CX_FAULT "case=a-*,rank=2,kind=flip,at=start" has no effect: nothing in a-w4`,
 	} {
-		faults, err := ParseFaults(text)
+		faults, err := ParseFaults(text, "flip")
 		require.NoError(t, err)
-		err = CheckFaults(faults, cases)
+		err = CheckFaults(faults, cases, func(_ Fault, c *plan.Case) string {
+			if c.CaseID == "b-w8" {
+				return ""
+			}
+			return "nothing in " + c.CaseID
+		})
 		if want == "" {
 			require.NoError(t, err)
 		} else {

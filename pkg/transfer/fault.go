@@ -1,8 +1,11 @@
 package transfer
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 
+	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
@@ -25,19 +28,18 @@ func FaultKinds() []string {
 	return []string{FaultFlip, FaultHalf, FaultNotWritten, FaultStale, FaultSwap, FaultGuard, FaultSource, FaultLate}
 }
 
-// checkFaults refuses a data fault of a rank whose pool is no destination of the case, or
-// no source if the fault is of one: it would change nothing.
-func checkFaults(s *rank.Session, ops []string) error {
-	for _, kind := range FaultKinds() {
-		if _, ok := s.Fault(kind); !ok {
-			continue
-		}
-		strikes := func(op string) bool { return destinationOf(op) == s.Rank != (kind == FaultSource) }
-		if !slices.ContainsFunc(ops, strikes) {
-			return rank.Refused("fault %s has no effect: the pool of rank %d is not what it changes in %v; inject it into the other rank", kind, s.Rank, ops)
-		}
+// Idle is the rank.Idle of transfers: a fault of a rank whose pool is no destination of the
+// case, or no source if the fault is of one, changes nothing.
+func Idle(f rank.Fault, c *plan.Case) string {
+	if why := rank.IdleUnless(f, plan.FamilyTransfer, FaultKinds()); why != "" {
+		return why
 	}
-	return nil
+	ops := c.Transfer().Ops
+	strikes := func(op string) bool { return destinationOf(op) == f.Rank != (f.Kind == FaultSource) }
+	if !slices.ContainsFunc(ops, strikes) {
+		return fmt.Sprintf("a %s does not have in the pool of rank %d what it changes; inject it into rank %d", strings.Join(ops, " or "), f.Rank, 1-f.Rank)
+	}
+	return ""
 }
 
 // destinationOf is the rank into whose pool an operation writes.

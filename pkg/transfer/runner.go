@@ -47,7 +47,7 @@ func (r *Runner) Run(ctx context.Context, s *rank.Session, c plan.Case) error {
 	if err := s.Emit(rank.KindFacts, r.parts.Facts); err != nil {
 		return err
 	}
-	if err := checkFaults(s, t.Ops); err != nil {
+	if err := s.RefuseIdle(&c, Idle); err != nil {
 		return err
 	}
 	// Collections happen between the cases only.

@@ -81,6 +81,9 @@ func CopyRanks(tests []string) (int, error) {
 func (f *CopyFlags) Plan(tests []string) func(*catalog.Catalog, *catalog.Backend, int) (planner.Direct, error) {
 	return func(cat *catalog.Catalog, be *catalog.Backend, world int) (planner.Direct, error) {
 		d := planner.Direct{Suite: Name, Backend: be.Name, World: world, Repeats: 1, Budget: f.Timeout}
+		if err := refuseRate(f.minGBps); err != nil {
+			return d, err
+		}
 		var parsed [4]int64
 		for i, s := range []string{f.first, f.last, f.step, f.page} {
 			if s == "0" && i == 3 {

@@ -60,6 +60,9 @@ func NewKVFlags(fs *pflag.FlagSet) (*KVFlags, []Group) {
 // Plan is the measurement with a backend on a world of ranks.
 func (f *KVFlags) Plan(cat *catalog.Catalog, be *catalog.Backend, world int) (planner.Direct, error) {
 	d := planner.Direct{Suite: Name, Backend: be.Name, World: world, Repeats: 1, Budget: f.Timeout}
+	if err := refuseRate(f.minGBps); err != nil {
+		return d, err
+	}
 	lane := f.lane
 	if lane == Auto {
 		lane = be.Transfer().Lanes[0]

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -24,6 +25,14 @@ const (
 	maxTime  = "--max-time"
 )
 
+// refuseRate refuses a threshold of --min-gbps that no rate can be compared with.
+func refuseRate(gbps float64) error {
+	if !(gbps >= 0) || math.IsInf(gbps, 0) {
+		return cli.UsageError("--min-gbps %v: want GB/s, 0 or more, such as 40", gbps)
+	}
+	return nil
+}
+
 // parseLimits reads SIZE=VALUE pairs; a size has to be one that is measured.
 func parseLimits(busbw, time []string, sizes []int64) (Limits, error) {
 	var out Limits
@@ -31,7 +40,7 @@ func parseLimits(busbw, time []string, sizes []int64) (Limits, error) {
 		for _, pair := range pairs {
 			size, value, found := strings.Cut(pair, "=")
 			v, err := strconv.ParseFloat(value, 64)
-			if !found || err != nil || !(v > 0) {
+			if !found || err != nil || !(v > 0) || math.IsInf(v, 0) {
 				return cli.UsageError("%s %q: write SIZE=%s, such as 1M=%s", flag, pair, unit, map[string]string{minBusBW: "40", maxTime: "35.5"}[flag])
 			}
 			bytes, err := ParseSize(size)

@@ -104,7 +104,7 @@ func checkFaults(s cli.Streams, m *plan.Matrix) error {
 			cases = append(cases, q.Case)
 		}
 	}
-	if err := rank.CheckFaults(faults, cases); err != nil {
+	if err := rank.CheckFaults(faults, cases, idle); err != nil {
 		return cli.UsageError("%w", err)
 	}
 	return nil

@@ -73,6 +73,9 @@ func TestBenchCopy(t *testing.T) {
 		{"--page", "x"},
 		{"-b", "0"},
 		{"--sampling", "slow"},
+		{"--min-gbps", "nan"},
+		{"--min-gbps", "-1"},
+		{"--min-gbps", "inf"},
 	} {
 		code, _, stderr = cxrun(t, nil, append(args, wrong...)...)
 		require.Equal(t, cli.ExitUsage, code, "%v: %s", wrong, stderr)
@@ -83,6 +86,20 @@ func TestBenchCopy(t *testing.T) {
 		code, _, stderr = cxrun(t, nil, append(args, lacking...)...)
 		require.Equal(t, cli.ExitEnvironment, code, "%v: %s", lacking, stderr)
 	}
+
+	for fault, want := range map[string]string{
+		"kind=skip-step":          "has no effect: cases of family copy have flip-bit, half-block, ",
+		"kind=no-send":            "has no effect: cases of family copy have ",
+		"kind=late":               "has no effect: cases of family copy have ",
+		"kind=flip-bit,at=record": `has no effect: data faults of family copy have no point "record"; leave at= out`,
+	} {
+		code, _, stderr = cxrun(t, map[string]string{rank.FaultVariable: "rank=0," + fault}, append(args, "device_local_copy")...)
+		require.Equal(t, cli.ExitUsage, code, "%s: %s", fault, stderr)
+		require.Contains(t, stderr, want)
+	}
+	code, _, stderr = cxrun(t, map[string]string{rank.FaultVariable: "rank=0,kind=flip-bit"}, append(args, "device_to_device_memcpy_read_ce")...)
+	require.Equal(t, cli.ExitUsage, code)
+	require.Contains(t, stderr, "rank 0 has no destination in device_to_device_memcpy_read_ce; inject it into rank 1")
 
 	env := map[string]string{rank.FaultVariable: "case=*,rank=0,kind=half-block"}
 	code, stdout, _ = cxrun(t, env, append(args, "device_to_host_memcpy_ce", "--page", "1K")...)

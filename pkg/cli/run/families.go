@@ -97,3 +97,20 @@ func find(families shard.Registry) rank.Find {
 func faultKinds() []string {
 	return slices.Compact(slices.Sorted(slices.Values(slices.Concat(collective.FaultKinds(), steps.FaultKinds(), ep.FaultKinds(), transfer.FaultKinds()))))
 }
+
+// idle is the rank.Idle of all families. Those of expert parallelism have points of their own.
+func idle(f rank.Fault, c *plan.Case) string {
+	switch c.Family {
+	case plan.FamilyTransfer:
+		return transfer.Idle(f, c)
+	case plan.FamilyCopy:
+		return copies.Idle(f, c)
+	case plan.FamilyEP:
+		f.At = rank.FaultAtStart
+		return rank.IdleUnless(f, c.Family, ep.FaultKinds())
+	case plan.FamilySchedule:
+		return rank.IdleUnless(f, c.Family, slices.Concat(collective.FaultKinds(), steps.FaultKinds()))
+	default:
+		return rank.IdleUnless(f, c.Family, collective.FaultKinds())
+	}
+}

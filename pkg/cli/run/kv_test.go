@@ -93,7 +93,7 @@ func TestBenchKV(t *testing.T) {
 	code, _, stderr := cxrun(t, nil, append(args, "--ops", "push", "--min-gbps", "1e9")...)
 	require.Equal(t, cli.ExitFailed, code, stderr)
 	require.Contains(t, stderr, "push bulk 64 tokens, batch 1: ")
-	for flag, value := range map[string]string{"--cache": "kv-mlaa", "--isl": "64,64", "--page": "0", "--ops": "pull,pull", "--lane": "udp"} {
+	for flag, value := range map[string]string{"--cache": "kv-mlaa", "--isl": "64,64", "--page": "0", "--ops": "pull,pull", "--lane": "udp", "--min-gbps": "nan"} {
 		code, _, stderr = cxrun(t, nil, append(args, flag, value)...)
 		require.Equal(t, cli.ExitUsage, code, "%s %s: %s", flag, value, stderr)
 	}
@@ -101,6 +101,16 @@ func TestBenchKV(t *testing.T) {
 	code, _, stderr = cxrun(t, map[string]string{"CX_NIXL_LIB": "/nowhere/libnixl_capi.so"}, append(args, "--backend", "nixl")...)
 	require.Equal(t, cli.ExitEnvironment, code, stderr)
 	require.Contains(t, stderr, "backend nixl cannot run here: NIXL from CX_NIXL_LIB=/nowhere/libnixl_capi.so: ")
+
+	for fault, want := range map[string]string{
+		"kind=ones":            "has no effect: cases of family transfer have flip-bit, half-block, ",
+		"kind=stale":           "a pull does not have in the pool of rank 0 what it changes; inject it into rank 1",
+		"kind=source,at=chain": `data faults of family transfer have no point "chain"`,
+	} {
+		code, _, stderr = cxrun(t, map[string]string{rank.FaultVariable: "rank=0," + fault}, append(args, "--ops", "pull")...)
+		require.Equal(t, cli.ExitUsage, code, "%s: %s", fault, stderr)
+		require.Contains(t, stderr, want)
+	}
 
 	env := map[string]string{rank.FaultVariable: "case=*,rank=1,kind=half-block"}
 	code, stdout, _ := cxrun(t, env, append(args, "--ops", "pull")...)

@@ -44,6 +44,9 @@ func (r *Runner) Run(ctx context.Context, s *rank.Session, c plan.Case) error {
 	if err := s.Emit(rank.KindFacts, r.parts.Facts); err != nil {
 		return err
 	}
+	if err := s.RefuseIdle(&c, Idle); err != nil {
+		return err
+	}
 	// Collections happen between the cases only.
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	b := &bench{Parts: r.parts, session: s, block: block, test: vocab.Copy(block.Test), meet: alone{}}
@@ -141,9 +144,6 @@ func (b *bench) drain() (err error) {
 
 // begin emits what is known before the first row.
 func (b *bench) begin(ways []*way) error {
-	if err := checkFaults(b.session, ways); err != nil {
-		return err
-	}
 	by := "host"
 	for _, w := range ways {
 		for _, side := range []*Buffer{w.dst, w.src} {

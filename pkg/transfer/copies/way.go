@@ -246,20 +246,3 @@ func coded(err error) error {
 	}
 	return rank.Coded(result.ReasonDevice, err)
 }
-
-// checkFaults refuses a data fault that changes nothing that this rank checks.
-func checkFaults(s *rank.Session, ways []*way) error {
-	for _, kind := range transfer.FaultKinds() {
-		if _, ok := s.Fault(kind); !ok {
-			continue
-		}
-		strikes := false
-		for _, w := range ways {
-			strikes = strikes || kind == transfer.FaultSource && w.src != nil || kind != transfer.FaultSource && kind != transfer.FaultLate && w.dst != nil
-		}
-		if !strikes {
-			return rank.Refused("fault %s has no effect: rank %d checks nothing that it changes", kind, s.Rank)
-		}
-	}
-	return nil
-}
