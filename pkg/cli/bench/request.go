@@ -104,6 +104,10 @@ func (f *Flags) Request(op string) (Request, error) {
 	if r.Model = f.model; r.Model != "" && (r.Op != collective.P2P || r.dtype == all || r.Cycles > 1 || mode != vocab.Pipelined) {
 		return r, cli.UsageError("--model: want one p2p of back-to-back operations: no other operation, and no -d all, -N, -z or -G")
 	}
+	if r.Model != "" && (f.aggregate != 1 || f.iterations < 2 || f.warmup < 1) {
+		return r, cli.UsageError("--model: -m %d, -n %d and -w %d: want the times of single messages, back to back and after an untimed one: -m 1, and at least -n 2 and -w 1",
+			f.aggregate, f.iterations, f.warmup)
+	}
 	if n := len(r.shape.Sizes); r.Model != "" && n < fit.LeastSizes {
 		return r, cli.UsageError("--model: %s, want at least %d with -b, -e and -f", english.Count(n, "size", "sizes"), fit.LeastSizes)
 	}

@@ -6,7 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -92,6 +94,9 @@ func (f *shapeFlags) program(c *cobra.Command, s cli.Streams, args []string) (*s
 		}
 	}
 	data, err := os.ReadFile(args[0])
+	if errors.Is(err, fs.ErrNotExist) && slices.ContainsFunc(schedule.Algorithms(), func(a schedule.Algorithm) bool { return string(a.Collective) == args[0] }) {
+		return nil, nil, cli.UsageError("%s needs the name of a schedule after %s; see 'cxrun schedule list'", c.CommandPath(), args[0])
+	}
 	if err != nil {
 		return nil, nil, cli.UsageError("%w", err)
 	}
@@ -173,7 +178,7 @@ func drawn(file string, t *simulate.Timeline, title, unit string, each simulate.
 		return cli.UsageError("--svg: %w", err)
 	}
 	if err := os.WriteFile(file, b.Bytes(), 0o644); err != nil {
-		return cli.EnvironmentError("%w", err)
+		return cli.UsageError("--svg: %w", err)
 	}
 	return nil
 }
@@ -343,7 +348,9 @@ have --width ranks in a row). Sharing of links: unloaded (none), fifo (store and
 one message after another), fair (all at once, at max-min fair rates).
 
 --model takes the costs from a file instead, such as the measured times between any two ranks
-that 'cxrun bench p2p --model FILE' writes.`,
+that 'cxrun bench p2p --model FILE' writes.
+
+The exit code is 1 if the schedule is wrong, and 2 if a flag, a plan or a model is.`,
 		Example: `  cxrun schedule simulate all_reduce ring --ranks 8 --bytes 1M
   cxrun schedule simulate all_gather direct --ranks 16 --topology ring --sharing fair --json
   cxrun schedule simulate all_gather rotation --ranks 4 --bytes 4M --model host.yaml`,
@@ -357,8 +364,20 @@ that 'cxrun bench p2p --model FILE' writes.`,
 			if err != nil {
 				return cli.UsageError("--bytes: %w", err)
 			}
-			if !(bandwidth > 0) || !(reduceBW >= 0) || !(latency >= 0) || engines < 0 {
-				return cli.UsageError("--bandwidth must be above 0, and --latency, --reduce-bandwidth and --engines at least 0")
+			for _, flag := range []struct {
+				name string
+				ok   bool
+				want string
+			}{
+				{"bytes", vector > 0, "a size above 0"},
+				{"bandwidth", bandwidth > 0 && !math.IsInf(bandwidth, 1), "a finite number above 0"},
+				{"reduce-bandwidth", reduceBW >= 0 && !math.IsInf(reduceBW, 1), "a finite number from 0 on"},
+				{"latency", latency >= 0 && latency <= 1e12, "a number from 0 to 1e12"},
+				{"engines", engines >= 0, "a number from 0 on"},
+			} {
+				if !flag.ok {
+					return cli.UsageError("--%s %s: want %s", flag.name, c.Flag(flag.name).Value, flag.want)
+				}
 			}
 			t, err := simulate.NewTopology(topology, f.Ranks, f.Width)
 			if err != nil {

@@ -71,14 +71,20 @@ func TestSchedule(t *testing.T) {
 		{[]string{"verify", "cut.xml"}, cli.ExitUsage, "", "cxrun: cut.xml:1:18: the file ends before the plan does\n"},
 		{[]string{"verify", "ring.xml", "--ranks", "4"}, cli.ExitUsage, "", "cxrun: --ranks is for schedules that are known by name; the plan in ring.xml has its own\n"},
 		{[]string{"convert", "all_reduce", "ring", "-o", "ring.yaml"}, cli.ExitUsage, "", "cxrun: -o \"ring.yaml\": name a file that ends in .et, .json, .xml\n"},
-		{[]string{"verify", "all_reduce"}, cli.ExitUsage, "", "cxrun: open all_reduce: no such file or directory\n"},
+		{[]string{"verify", "all_reduce"}, cli.ExitUsage, "", "cxrun: cxrun schedule verify needs the name of a schedule after all_reduce; see 'cxrun schedule list'\n"},
 		{[]string{"verify"}, cli.ExitUsage, "", "cxrun: cxrun schedule verify needs the file of a plan, or a collective and the name of a schedule; see 'cxrun schedule list'\n"},
 		{[]string{"verify", "alltoall", "ring"}, cli.ExitUsage, "", "cxrun: no schedules of collective \"alltoall\": choose all_gather, all_reduce or reduce_scatter\n"},
 		{[]string{"verify", "all_reduce", "swing", "--ranks", "6"}, cli.ExitUsage, "", "cxrun: swing all_reduce: 6 ranks, must be a power of two\n"},
 		{[]string{"simulate", "all_reduce", "ring", "--topology", "torus", "--width", "3"}, cli.ExitUsage, "", "cxrun: --topology torus: 8 ranks in rows of 3, must fill each row\n"},
 		{[]string{"simulate", "all_reduce", "ring", "--sharing", "even"}, cli.ExitUsage, "", "cxrun: sharing \"even\", must be unloaded, fifo or fair\n"},
 		{[]string{"simulate", "all_reduce", "ring", "--bandwidth", "1e-6"}, cli.ExitUsage, "", "cxrun: a step can take more than 1,000 s: take fewer bytes, a higher bandwidth or a lower latency\n"},
-		{[]string{"simulate", "all_reduce", "ring", "--bandwidth", "0"}, cli.ExitUsage, "", "cxrun: --bandwidth must be above 0, and --latency, --reduce-bandwidth and --engines at least 0\n"},
+		{[]string{"simulate", "all_reduce", "ring", "--bandwidth", "0"}, cli.ExitUsage, "", "cxrun: --bandwidth 0: want a finite number above 0\n"},
+		{[]string{"simulate", "all_reduce", "ring", "--bandwidth", "inf"}, cli.ExitUsage, "", "cxrun: --bandwidth +Inf: want a finite number above 0\n"},
+		{[]string{"simulate", "all_reduce", "ring", "--reduce-bandwidth", "inf"}, cli.ExitUsage, "", "cxrun: --reduce-bandwidth +Inf: want a finite number from 0 on\n"},
+		{[]string{"simulate", "all_reduce", "ring", "--latency", "1e300"}, cli.ExitUsage, "", "cxrun: --latency 1e+300: want a number from 0 to 1e12\n"},
+		{[]string{"simulate", "all_reduce", "ring", "--engines", "-1"}, cli.ExitUsage, "", "cxrun: --engines -1: want a number from 0 on\n"},
+		{[]string{"simulate", "all_reduce", "ring", "--bytes", "0"}, cli.ExitUsage, "", "cxrun: --bytes 0: want a size above 0\n"},
+		{[]string{"simulate", "all_reduce", "ring", "--svg", "missing/x.svg"}, cli.ExitUsage, "", "cxrun: --svg: open missing/x.svg: no such file or directory\n"},
 	} {
 		code, stdout, stderr := cxrun(t, nil, append([]string{"schedule"}, tt.args...)...)
 		require.Equal(t, tt.code, code, "%v: %s", tt.args, stderr)

@@ -41,7 +41,11 @@ give equal bytes.
 Rows of an earlier run whose program, topology, model and size are the same are taken
 over, and so are the models that it measured. --fast takes over rows alone, and fails if
 one is missing. --check simulates everything, measures and writes nothing, and fails if a
-file of the directory differs. Remove the directory to measure again.`,
+file of the directory differs. Remove the directory to measure again.
+
+The exit code is 1 if a case fails, --fast lacks a row or --check finds a difference, 2 if
+the manifest, a model or a row of the earlier run is wrong, and 3 if a case cannot be
+measured on this machine or a file cannot be written.`,
 		Example: `  cxrun study studies/all-reduce.yaml -o all-reduce
   cxrun study studies/all-reduce.yaml -o all-reduce --check
   cxrun study studies/all-gather.yaml -o all-gather`,
@@ -52,8 +56,11 @@ file of the directory differs. Remove the directory to measure again.`,
 			return nil
 		},
 		RunE: func(c *cobra.Command, args []string) error {
-			if dir == "" || fast && check {
-				return cli.UsageError("study needs -o DIR, and takes one of --fast and --check")
+			if dir == "" {
+				return cli.UsageError("study needs a directory for its files: add -o DIR")
+			}
+			if fast && check {
+				return cli.UsageError("study takes --fast or --check, not both")
 			}
 			data, err := regular.Read(args[0], studyLimit)
 			if err != nil {
@@ -73,14 +80,15 @@ file of the directory differs. Remove the directory to measure again.`,
 				return cli.UsageError("%w", err)
 			}
 			defer whileRead(c)()
-			measure, model := measureCase(s), func(p study.Pairs) (simulate.Model, error) { return measureModel(c.Context(), s, p) }
+			here := studyMeasurer{streams: s}
+			measure, model := here.measureCase, here.measureModel
 			if fast || check {
 				measure = func(context.Context, *study.Case, []int64) ([]simulate.Picoseconds, error) {
 					return nil, errNotMeasured
 				}
-				model = func(study.Pairs) (simulate.Model, error) { return simulate.Model{}, errNotMeasured }
+				model = func(context.Context, study.Pairs) (simulate.Model, error) { return simulate.Model{}, errNotMeasured }
 			}
-			if err := measuredModels(m, dir, model); err != nil {
+			if err := measuredModels(c.Context(), m, dir, model); err != nil {
 				return err
 			}
 			if err := m.CheckKnown(known); err != nil {
@@ -96,7 +104,7 @@ file of the directory differs. Remove the directory to measure again.`,
 				}
 				if len(missing) > 0 {
 					return fmt.Errorf("%s lacks %s: %s; run without --fast", filepath.Join(dir, study.RowsFile),
-						english.Count(len(missing), "row", "rows"), strings.Join(missing, ", "))
+						english.Count(len(missing), "row", "rows"), firstOf(missing))
 				}
 			}
 			rows, made, failed := m.Rows(c.Context(), known, measure)
@@ -127,11 +135,20 @@ file of the directory differs. Remove the directory to measure again.`,
 	return cmd
 }
 
+// firstOf lists the first three of names, and how many are left.
+func firstOf(names []string) string {
+	const most = 3
+	if len(names) <= most {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+}
+
 var errNotMeasured = errors.New("not measured yet: run without --fast and --check")
 
 // measuredModels takes the models that are measured from the files of an earlier run, or measures
 // and keeps them.
-func measuredModels(m *study.Manifest, dir string, measure func(study.Pairs) (simulate.Model, error)) error {
+func measuredModels(ctx context.Context, m *study.Manifest, dir string, measure func(context.Context, study.Pairs) (simulate.Model, error)) error {
 	all := m.Measured()
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		path := filepath.Join(dir, study.ModelFile(name))
@@ -147,9 +164,9 @@ func measuredModels(m *study.Manifest, dir string, measure func(study.Pairs) (si
 		if !errors.Is(err, fs.ErrNotExist) {
 			return cli.UsageError("%w", err)
 		}
-		model, err := measure(all[name])
+		model, err := measure(ctx, all[name])
 		if err != nil {
-			return fmt.Errorf("model %q: %w", name, err)
+			return fmt.Errorf("model %q of %s: %w", name, path, err)
 		}
 		m.SetModel(name, model)
 		var b bytes.Buffer

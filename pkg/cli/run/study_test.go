@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -26,7 +27,7 @@ func TestStudy(t *testing.T) {
 		return stdout, stderr
 	}
 	_, stderr := study(cli.ExitFailed, "--fast")
-	require.Contains(t, stderr, "lacks 60 rows: mesh tcm at 16 bytes, ")
+	require.Contains(t, stderr, "lacks 60 rows: mesh tcm at 16 bytes, mesh tcm at 64 bytes, mesh tcm at 128 bytes and 57 more; run without --fast\n")
 	stdout, _ := study(cli.ExitOK)
 	require.Contains(t, stdout, "all_reduce of six ranks: 72 rows, 60 simulated and 0 measured now; 5 files in ")
 	stdout, _ = study(cli.ExitOK, "--fast")
@@ -51,7 +52,10 @@ func TestStudy(t *testing.T) {
 	_, stderr = study(cli.ExitUsage)
 	require.Contains(t, stderr, "rows.ndjson: line 1: unexpected end of JSON input: remove the line")
 	_, stderr = study(cli.ExitUsage, "--fast", "--check")
-	require.Contains(t, stderr, "takes one of --fast and --check")
+	require.Contains(t, stderr, "study takes --fast or --check, not both")
+	code, _, stderr := cxrun(t, nil, "study", manifest)
+	require.Equal(t, cli.ExitUsage, code)
+	require.Contains(t, stderr, "study needs a directory for its files: add -o DIR")
 }
 
 // The all-gather study in a reduced form: its model and cases are measured once. A second run
@@ -71,8 +75,13 @@ func TestAllGatherStudy(t *testing.T) {
 		return stdout, stderr
 	}
 	_, stderr := study(cli.ExitFailed, "--fast")
-	require.Contains(t, stderr, `model "messages": not measured yet: run without --fast and --check`)
-	stdout, _ := study(cli.ExitOK)
+	require.Contains(t, stderr, `model "messages" of out/messages.model.yaml: not measured yet: run without --fast and --check`)
+	stdout, stderr := study(cli.ExitOK)
+	warnings := 0
+	if runtime.NumCPU() < 4 {
+		warnings = 1
+	}
+	require.Equal(t, warnings, strings.Count(stderr, "warning: 4 ranks on "), stderr)
 	require.Contains(t, stdout, "12 rows, 6 simulated and 6 measured now; 8 files in out")
 	stdout, _ = study(cli.ExitOK, "--fast")
 	require.Contains(t, stdout, "12 rows, 0 simulated and 0 measured now; 8 files in out")
