@@ -156,7 +156,7 @@ func measuredModels(ctx context.Context, m *study.Manifest, dir string, measure 
 		if err == nil {
 			model, err := simulate.ReadModel(path, data)
 			if err != nil {
-				return cli.UsageError("%w", err)
+				return cli.UsageError("%w: remove the file to measure again", err)
 			}
 			m.SetModel(name, model)
 			continue

@@ -99,6 +99,16 @@ func TestAllGatherStudy(t *testing.T) {
 	stdout, _ = study(cli.ExitOK)
 	require.Contains(t, stdout, "12 rows, 0 simulated and 1 measured now")
 
+	// A model that was cut is refused.
+	model, err := os.ReadFile("out/messages.model.yaml")
+	require.NoError(t, err)
+	header, _, _ := strings.Cut(string(model), "    - src:")
+	require.NoError(t, os.WriteFile("out/messages.model.yaml", []byte(header), 0o600))
+	_, stderr = study(cli.ExitUsage)
+	require.Contains(t, stderr, "cxrun: out/messages.model.yaml: messages take no time: give latency_ns, ")
+	require.Contains(t, stderr, ", or measured pairs: remove the file to measure again\n")
+	require.NoError(t, os.WriteFile("out/messages.model.yaml", model, 0o600))
+
 	// Cases that fail have no rows.
 	require.NoError(t, os.Remove("out/rows.ndjson"))
 	env := map[string]string{rank.FaultVariable: "rank=1,kind=skip-step"}

@@ -248,6 +248,9 @@ func Known(data []byte) (map[string]Row, error) {
 		n++
 		r := Row{line: n}
 		err := json.Unmarshal(line, &r)
+		if wrong := (*json.UnmarshalTypeError)(nil); errors.As(err, &wrong) {
+			err = fmt.Errorf("%s: unexpected %s", cmp.Or(wrong.Field, "the row"), wrong.Value)
+		}
 		if err == nil {
 			err = r.check()
 		}

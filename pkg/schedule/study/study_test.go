@@ -281,6 +281,8 @@ func TestDamagedRows(t *testing.T) {
 	require.NotEqual(t, -1, at)
 	time := regexp.MustCompile(`"picoseconds":\d+`).FindString(lines[at])
 	for _, tt := range []struct{ old, changed, want string }{
+		{`"bytes":16,`, `"bytes":"16",`, "bytes: unexpected string: remove the line"},
+		{lines[at], "[]\n", "the row: unexpected array: remove the line"},
 		{lines[at], "{}\n", "the row has no key or no series: remove the line"},
 		{time, `"picoseconds":0`, "mesh tcm: 16 bytes in 0 picoseconds, must both be above 0: remove the line"},
 		{time, `"picoseconds":-5`, "mesh tcm: 16 bytes in -5 picoseconds"},
