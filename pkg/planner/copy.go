@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/collectivex/collectivex/pkg/catalog"
+	"github.com/collectivex/collectivex/pkg/english"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
@@ -76,16 +78,16 @@ func copyLacks(be *catalog.Backend, c *plan.Case) string {
 	}
 	test := vocab.Copy(b.Test)
 	switch {
+	case test.Both && b.HostMemory == vocab.Pageable:
+		return fmt.Sprintf("%s needs page-locked memory: a copy of pageable memory, the only kind of a host, may return when it is done, and two directions would take turns", b.Test)
 	case !slices.Contains(has.Tests, b.Test):
 		return fmt.Sprintf("backend %s has no test %s", be.Name, b.Test)
 	case c.World != test.Ranks:
 		return fmt.Sprintf("%s has %d ranks, not %d", b.Test, test.Ranks, c.World)
 	case test.Memory && !slices.Contains(has.HostMemory, b.HostMemory):
 		return fmt.Sprintf("backend %s has no %s host memory", be.Name, b.HostMemory)
-	case test.Both && b.HostMemory == vocab.Pageable:
-		return "a copy of pageable memory may return when it is done: two directions would take turns"
 	case !slices.Contains(has.Submissions, b.Submission):
-		return fmt.Sprintf("backend %s submits copies only as %v", be.Name, has.Submissions)
+		return fmt.Sprintf("backend %s submits copies only as %s", be.Name, strings.Join(has.Submissions, ", "))
 	case b.Submission == vocab.Batch && b.HostMemory == vocab.Pageable:
 		return "batches are of page-locked memory"
 	case b.Submission == vocab.Batch && b.PageBytes == 0:
@@ -93,11 +95,22 @@ func copyLacks(be *catalog.Backend, c *plan.Case) string {
 	}
 	for _, streams := range b.Streams {
 		if streams > has.Streams {
-			return fmt.Sprintf("backend %s copies on at most %d streams", be.Name, has.Streams)
+			return fmt.Sprintf("backend %s copies on at most %s", be.Name, english.Count(has.Streams, "stream", "streams"))
 		}
+	}
+	return CopyRemainder(b)
+}
+
+// CopyRemainder says which size of the copies does not divide into equal pieces, or is empty.
+func CopyRemainder(b *plan.Copy) string {
+	pages := ""
+	if b.PageBytes > 0 {
+		pages = fmt.Sprintf(", with pages of %d bytes", b.PageBytes)
+	}
+	for _, streams := range b.Streams {
 		for _, size := range b.Sizes {
 			if b.Pieces(size, streams) == 0 {
-				return fmt.Sprintf("%d bytes do not divide into equal pieces of whole 8-byte words on %d streams, with pages of %d bytes", size, streams, b.PageBytes)
+				return fmt.Sprintf("%d bytes do not divide into equal pieces of whole 8-byte words on %s%s", size, english.Count(streams, "stream", "streams"), pages)
 			}
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/bits"
 	"slices"
+	"strings"
 )
 
 // Shape is what an algorithm is generated for.
@@ -85,7 +86,7 @@ func Find(name string, c Collective) (*Algorithm, error) {
 	if names == nil {
 		return nil, fmt.Errorf("no schedules of collective %q: choose %s, %s or %s", c, AllGather, AllReduce, ReduceScatter)
 	}
-	return nil, fmt.Errorf("no schedule %q for %s: choose one of %v", name, c, names)
+	return nil, fmt.Errorf("no schedule %q for %s: choose one of %s", name, c, strings.Join(names, ", "))
 }
 
 // Algorithms returns all algorithms, by collective and name.

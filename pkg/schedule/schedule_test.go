@@ -310,7 +310,7 @@ func TestFindingsSayWhere(t *testing.T) {
 	require.EqualError(t, verified(t, p).Err(), "form: rank 0: rank 1, op 0 (send): peer 9, must be another of 4 ranks")
 
 	_, err = Find("rung", AllGather)
-	require.ErrorContains(t, err, `no schedule "rung" for all_gather: choose one of [bidirectional bruck `)
+	require.ErrorContains(t, err, `no schedule "rung" for all_gather: choose one of bidirectional, bruck, `)
 	_, err = a.Generate(Shape{Ranks: 1 << 20})
 	require.EqualError(t, err, "ring all_gather: 1048576 ranks, must be from 1 to 2048")
 	swing, err := Find("swing", AllReduce)

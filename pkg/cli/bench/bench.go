@@ -74,6 +74,30 @@ func ParseSize(s string) (int64, error) {
 	return int64(v * unit), nil
 }
 
+// spelled is a size as a person writes it: in the largest unit of which it is a multiple.
+func spelled(bytes int64) string {
+	unit := 0
+	for bytes > 0 && bytes%1024 == 0 && unit < 3 {
+		bytes /= 1024
+		unit++
+	}
+	return strconv.FormatInt(bytes, 10) + []string{"", "K", "M", "G"}[unit]
+}
+
+// list is values as flags take them.
+func list[T any](values []T) string {
+	words := make([]string, len(values))
+	for i, v := range values {
+		words[i] = fmt.Sprint(v)
+	}
+	return strings.Join(words, ",")
+}
+
+// repeats reports whether a word is in the list twice.
+func repeats(words []string) bool {
+	return len(slices.Compact(slices.Sorted(slices.Values(words)))) < len(words)
+}
+
 // ladder is nccl-tests' sizes from first to last: times factor where that is
 // above 1, else step further.
 func ladder(first, last, step, factor int64) ([]int64, error) {
@@ -81,14 +105,14 @@ func ladder(first, last, step, factor int64) ([]int64, error) {
 	case first < 1:
 		return nil, cli.UsageError("-b %d: want at least one byte", first)
 	case first > last:
-		return nil, cli.UsageError("-b %d is above -e %d: give the last size with -e", first, last)
+		return nil, cli.UsageError("-b %s is above -e %s: give the last size with -e", spelled(first), spelled(last))
 	case factor <= 1 && step < 1 && first < last:
 		return nil, cli.UsageError("-i %d: want at least one byte", step)
 	}
 	var sizes []int64
 	for n := first; n <= last; {
 		if sizes = append(sizes, n); len(sizes) > mostSizes {
-			return nil, cli.UsageError("-b %d -e %d come to more than %d sizes: use a larger step -i, or a factor -f", first, last, mostSizes)
+			return nil, cli.UsageError("-b %s -e %s come to more than %d sizes: use a larger step -i, or a factor -f", spelled(first), spelled(last), mostSizes)
 		}
 		if factor > 1 {
 			n *= factor

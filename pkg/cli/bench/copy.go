@@ -27,6 +27,7 @@ type CopyFlags struct {
 	streams           []int
 	sampling          string
 	minGBps           float64
+	set               func(name string) bool // whether a flag was given
 }
 
 // NewCopyFlags adds the flags to fs and returns them, with the groups in which help shows
@@ -40,9 +41,9 @@ func NewCopyFlags(fs *pflag.FlagSet) (*CopyFlags, []Group) {
 	g.StringVarP(&f.step, "stepbytes", "i", "1M", "add `SIZE` from one size to the next; without -f")
 	g.Int64VarP(&f.factor, "stepfactor", "f", 1, "multiply by `FACTOR` from one size to the next; 1 adds -i instead")
 	g.StringSliceVar(&f.memory, "host-memory", nil, "copy from or to host memory of `KIND`: pinned, pinned-far (on another NUMA node), pageable or registered; a comma-separated list; pinned on GPUs, pageable on a host")
-	g.IntSliceVar(&f.streams, "streams", []int{1}, "share each copy among `N` streams; a comma-separated list, ascending")
-	g.StringVar(&f.page, "page", "0", "cut each copy into pages of `SIZE`, scattered in the source; 0 copies one piece on each stream")
-	g.StringVar(&f.submission, "submit", vocab.Loop, "submit pages as `WORD`: loop, a call for each, or batch, one call for all")
+	g.IntSliceVar(&f.streams, "streams", []int{1}, "share each copy among `N` streams; a comma-separated list, ascending; a host has one")
+	g.StringVar(&f.page, "page", "0", "cut each copy into pages of `SIZE`, in random order in the source; 0 copies one piece on each stream")
+	g.StringVar(&f.submission, "submit", vocab.Loop, "submit pages in `MODE`: loop makes a call for each, batch one call for all; a host has loop alone")
 	how := newGroup("How it is measured, and output")
 	g = how.Flags
 	g.StringVar(&f.Backend, "backend", Auto, "use backend `NAME`: ce, the copy engines of GPUs, or host; auto uses the GPUs here, otherwise host")
@@ -55,6 +56,7 @@ func NewCopyFlags(fs *pflag.FlagSet) (*CopyFlags, []Group) {
 	for _, group := range groups {
 		fs.AddFlagSet(group.Flags)
 	}
+	f.set = fs.Changed
 	return f, groups
 }
 
@@ -99,7 +101,7 @@ func (f *CopyFlags) Plan(tests []string) func(*catalog.Catalog, *catalog.Backend
 			return d, err
 		}
 		if n := f.streams; len(n) == 0 || n[0] < 1 || !slices.IsSorted(n) || len(slices.Compact(slices.Clone(n))) < len(n) {
-			return d, cli.UsageError("--streams %v: want numbers from 1 on in ascending order", n)
+			return d, cli.UsageError("--streams %s: want numbers from 1 on in ascending order", list(n))
 		}
 		if err := known("submission", f.submission, vocab.Submissions()); err != nil {
 			return d, err
@@ -115,6 +117,9 @@ func (f *CopyFlags) Plan(tests []string) func(*catalog.Catalog, *catalog.Backend
 		if len(memory) == 0 {
 			memory = be.Copy().HostMemory[:1]
 		}
+		if f.set("host-memory") && (len(f.memory) == 0 || repeats(memory)) {
+			return d, cli.UsageError("--host-memory %s: want kinds of %s, each once", list(f.memory), strings.Join(vocab.HostMemories(), ", "))
+		}
 		for _, kind := range memory {
 			if err := known("kind of host memory", kind, vocab.HostMemories()); err != nil {
 				return d, err
@@ -125,10 +130,16 @@ func (f *CopyFlags) Plan(tests []string) func(*catalog.Catalog, *catalog.Backend
 				return vocab.Copy(name).Ranks != world || vocab.Copy(name).Both && slices.Contains(memory, vocab.Pageable)
 			})
 		}
+		if f.set("host-memory") && !slices.ContainsFunc(tests, func(name string) bool { return vocab.Copy(name).Memory }) {
+			return d, cli.UsageError("--host-memory: %s has no memory of the host; leave it out", strings.Join(tests, ", "))
+		}
 		for _, name := range tests {
 			for _, kind := range planner.CopyMemory(name, memory) {
 				b := planner.Copy(name, kind, *profile)
 				b.Submission, b.Sizes, b.Streams, b.PageBytes = f.submission, sizes, f.streams, parsed[3]
+				if why := planner.CopyRemainder(b); why != "" {
+					return d, cli.UsageError("%s", why)
+				}
 				d.Cases = append(d.Cases, plan.Case{Family: plan.FamilyCopy, Sampling: f.sampling, Contract: vocab.ContractCopy, Block: b})
 			}
 		}

@@ -19,6 +19,11 @@ type Group struct {
 func Usage(groups []Group) string {
 	var b strings.Builder
 	for _, g := range groups {
+		g.Flags.VisitAll(func(f *pflag.Flag) {
+			if f.DefValue != "[]" { // an empty list, of which nothing is said
+				f.DefValue = strings.Trim(f.DefValue, "[]")
+			}
+		})
 		fmt.Fprintf(&b, "\n%s:\n%s", g.Title, g.Flags.FlagUsages())
 	}
 	return b.String()

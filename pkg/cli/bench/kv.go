@@ -39,7 +39,7 @@ func NewKVFlags(fs *pflag.FlagSet) (*KVFlags, []Group) {
 	g.IntSliceVar(&f.pages, "page", []int{64}, "pages of `N` tokens; a comma-separated list, ascending")
 	g.IntSliceVar(&f.batches, "batch", []int{1, 4}, "bursts of `N` requests; a comma-separated list, ascending")
 	g.StringSliceVar(&f.ops, "ops", vocab.TransferOps(), "`OPS` of rank 1: pull reads the pool of rank 0, push writes it")
-	g.StringVar(&f.arrangement, "arrangement", vocab.Paged, "lay the blocks out as `WORD`: contiguous, strided or paged, which is scattered")
+	g.StringVar(&f.arrangement, "arrangement", vocab.Paged, "lay the blocks out in `ORDER`: contiguous, strided (with equal gaps) or paged (permuted)")
 	how := newGroup("How it is measured, and output")
 	g = how.Flags
 	g.StringVar(&f.Backend, "backend", Auto, "use backend `NAME`; auto uses one that can run on the GPUs here, otherwise host")
@@ -85,20 +85,29 @@ func (f *KVFlags) Plan(cat *catalog.Catalog, be *catalog.Backend, world int) (pl
 			return d, err
 		}
 	}
-	for _, list := range []struct {
+	for _, x := range []struct {
 		flag string
 		of   []int
 	}{{"--isl", f.isl}, {"--page", f.pages}, {"--batch", f.batches}} {
-		if n := list.of; len(n) == 0 || n[0] < 1 || n[len(n)-1] > mostTokens || !slices.IsSorted(n) || len(slices.Compact(slices.Clone(n))) < len(n) {
-			return d, cli.UsageError("%s %v: want numbers from 1 to %d in ascending order", list.flag, n, mostTokens)
+		if n := x.of; len(n) == 0 || n[0] < 1 || n[len(n)-1] > mostTokens || !slices.IsSorted(n) || len(slices.Compact(slices.Clone(n))) < len(n) {
+			return d, cli.UsageError("%s %s: want numbers from 1 to %d in ascending order", x.flag, list(n), mostTokens)
 		}
+	}
+	if !slices.Contains(be.Transfer().Lanes, lane) {
+		why := []string{fmt.Sprintf("backend %s has no lane %s", be.Name, lane)}
+		for i := range cat.Backends {
+			if other := cat.Backends[i].Transfer(); other != nil && slices.Contains(other.Lanes, lane) && other.Lacks(lane) == "" {
+				why = append(why, "--backend "+cat.Backends[i].Name+" has it")
+			}
+		}
+		return d, cli.EnvironmentError("%s", strings.Join(why, "; "))
 	}
 	if f.ranks != plan.TransferRanks {
 		return d, cli.UsageError("-g %d: a transfer has %d ranks", f.ranks, plan.TransferRanks)
 	}
 	cache, profile := cat.Cache(f.cache), cat.SamplingProfile(f.sampling).Transfer()
-	if len(f.ops) == 0 || len(slices.Compact(slices.Sorted(slices.Values(f.ops)))) < len(f.ops) {
-		return d, cli.UsageError("--ops %v: want pull, push or both", f.ops)
+	if len(f.ops) == 0 || repeats(f.ops) {
+		return d, cli.UsageError("--ops %s: want pull, push or both", list(f.ops))
 	}
 	if profile == nil {
 		return d, cli.UsageError("--sampling %s: the profile has no sample counts of transfers", f.sampling)

@@ -137,7 +137,7 @@ func TestRefusals(t *testing.T) {
 		{"all_reduce -b nan", `-b: invalid size "nan"`},
 		{"all_reduce -e 1E", `-e: invalid size "1E"`},
 		{"all_reduce -b 0 -e 8", "-b 0: want at least one byte"},
-		{"all_reduce -e 1M", "-b 33554432 is above -e 1048576"},
+		{"all_reduce -e 1M", "-b 32M is above -e 1M"},
 		{"all_reduce -b 8 -i 0", "-i 0: want at least one byte"},
 		{"all_reduce -b 1 -e 1G -i 1", "more than 4096 sizes: use a larger step"},
 		{"all_reduce -t 0", "-t and -g: want at least 1"},

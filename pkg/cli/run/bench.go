@@ -138,8 +138,12 @@ func newBenchCopy(s cli.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "copy [TEST...]",
 		Short: "Measure copies by the copy engines of a GPU, with nvbandwidth's test names",
-		Long: `Measure copies of memory: from the host to a GPU and back, inside of a GPU, and between
+		Long: `Measure copies of memory: from the host to a GPU and back, within a GPU, and between
 two GPUs. Tests have nvbandwidth's names; without any, all tests of one device run.
+
+On a host, memory that ranks map stands for a GPU's. It has no bidirectional tests of host
+memory, one stream, --submit loop, and pageable memory: without page-locked memory, two
+directions would take turns.
 
 Each row has two clocks, in columns of their own: events of the device around copies that
 were all enqueued before the first began, as nvbandwidth times them, and the host's clock

@@ -2,6 +2,8 @@ package run
 
 import (
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -63,6 +65,8 @@ func TestBenchCopy(t *testing.T) {
 	require.Equal(t, cli.ExitFailed, code, stderr)
 	require.Contains(t, stderr, "device_local_copy, 4096 bytes on 1 stream: ")
 
+	file := filepath.Join(t.TempDir(), "file")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
 	for _, wrong := range [][]string{
 		{"host_to_device"},
 		{"device_local_copy", "device_local_copy"},
@@ -71,6 +75,14 @@ func TestBenchCopy(t *testing.T) {
 		{"--host-memory", "fast"},
 		{"--submit", "all"},
 		{"--page", "x"},
+		{"--page", "1000"},
+		{"--page", "128K"},
+		{"-b", "3", "-e", "3"},
+		{"-b", "1K", "-e", "2K", "-f", "1", "-i", "100"},
+		{"--host-memory", ""},
+		{"--host-memory", "pageable,pageable"},
+		{"--host-memory", "pageable", "device_local_copy"},
+		{"--out", file},
 		{"-b", "0"},
 		{"--sampling", "slow"},
 		{"--min-gbps", "nan"},
@@ -79,13 +91,30 @@ func TestBenchCopy(t *testing.T) {
 	} {
 		code, _, stderr = cxrun(t, nil, append(args, wrong...)...)
 		require.Equal(t, cli.ExitUsage, code, "%v: %s", wrong, stderr)
+		require.NotContains(t, stderr, "pages of 0 bytes")
 	}
-	for _, lacking := range [][]string{
-		{"host_to_device_bidirectional_memcpy_ce"}, {"--streams", "1,2"}, {"--host-memory", vocab.Pinned}, {"--page", "1000"},
+	for want, lacking := range map[string][]string{
+		"two directions would take turns":         {"host_to_device_bidirectional_memcpy_ce"},
+		"backend host copies on at most 1 stream": {"--streams", "1,2"},
+		"submits copies only as loop":             {"--submit", "batch"},
+		"has no pinned host memory":               {"--host-memory", vocab.Pinned},
 	} {
 		code, _, stderr = cxrun(t, nil, append(args, lacking...)...)
 		require.Equal(t, cli.ExitEnvironment, code, "%v: %s", lacking, stderr)
+		require.Contains(t, stderr, want+"\n")
 	}
+	_, stdout, _ = cxrun(t, nil, "bench", "copy", "--help")
+	require.Contains(t, stdout, "(default 1)")
+	require.NotContains(t, stdout, "(default [")
+
+	dir := t.TempDir()
+	kept, figures := filepath.Join(dir, "out"), filepath.Join(dir, "figures")
+	code, _, stderr = cxrun(t, nil, append(args, "device_local_copy", "--out", kept)...)
+	require.Equal(t, cli.ExitOK, code, stderr)
+	code, _, stderr = cxrun(t, nil, "report", "--in", kept, "-o", filepath.Join(dir, "report.html"), "--figures", figures)
+	require.Equal(t, cli.ExitOK, code, stderr)
+	require.Equal(t, "cxrun: --figures: no family of these cases has a chart, so "+figures+" was not written\n", stderr)
+	require.NoDirExists(t, figures)
 
 	for fault, want := range map[string]string{
 		"kind=skip-step":          "has no effect: cases of family copy have flip-bit, half-block, ",

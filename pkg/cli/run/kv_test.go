@@ -98,6 +98,10 @@ func TestBenchKV(t *testing.T) {
 		require.Equal(t, cli.ExitUsage, code, "%s %s: %s", flag, value, stderr)
 	}
 
+	code, _, stderr = cxrun(t, nil, append(args, "--lane", "tcp")...)
+	require.Equal(t, cli.ExitEnvironment, code, stderr)
+	require.Contains(t, stderr, "backend host has no lane tcp; --backend nixl has it\n")
+
 	code, _, stderr = cxrun(t, map[string]string{"CX_NIXL_LIB": "/nowhere/libnixl_capi.so"}, append(args, "--backend", "nixl")...)
 	require.Equal(t, cli.ExitEnvironment, code, stderr)
 	require.Contains(t, stderr, "backend nixl cannot run here: NIXL from CX_NIXL_LIB=/nowhere/libnixl_capi.so: ")

@@ -61,8 +61,12 @@ not a document, or if there is no document and no --matrix that says what was re
 				return cli.EnvironmentError("%w", err)
 			}
 			if figures != "" {
-				if err := writeFigures(p, figures); err != nil {
+				n, err := writeFigures(p, figures)
+				switch {
+				case err != nil:
 					return cli.EnvironmentError("%w", err)
+				case n == 0:
+					s.Tell("cxrun: --figures: no family of these cases has a chart, so %s was not written", figures)
 				}
 			}
 			printLeftOut(s, v)
@@ -80,14 +84,19 @@ not a document, or if there is no document and no --matrix that says what was re
 	return cmd
 }
 
-func writeFigures(p *page.Page, dir string) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
+// writeFigures writes the first chart of each view, and returns how many there are.
+func writeFigures(p *page.Page, dir string) (int, error) {
+	pictures := p.Pictures()
+	if len(pictures) == 0 {
+		return 0, nil
 	}
-	for _, f := range p.Pictures() {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return 0, err
+	}
+	for _, f := range pictures {
 		if err := os.WriteFile(filepath.Join(dir, f.Name+".svg"), f.SVG, 0o644); err != nil {
-			return err
+			return 0, err
 		}
 	}
-	return nil
+	return len(pictures), nil
 }

@@ -265,6 +265,9 @@ func planHere(cat *catalog.Catalog, f planner.Filters, machine planner.Machine) 
 // writePlan claims out and writes the matrix into it, which must not have one.
 func writePlan(ctx context.Context, m *plan.Matrix, out string) (*claim.Claim, error) {
 	path := filepath.Join(out, matrixFile)
+	if info, err := os.Stat(out); err == nil && !info.IsDir() {
+		return nil, cli.UsageError("--out %s is a file: name a directory", out)
+	}
 	owned, err := claim.Take(ctx, out, claim.Run)
 	if err != nil {
 		return nil, cli.EnvironmentError("--out: %w", err)
