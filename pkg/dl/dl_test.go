@@ -147,7 +147,7 @@ func TestSearch(t *testing.T) {
 			"variable names another file", text,
 			[]string{filepath.Join(dir, "libanswer.so.2")},
 			"",
-			"answers from CX_TEST_LIB=" + text + ": no such library: " + text + ": file too short: it is not the answers library; set CX_TEST_LIB to the right library, or unset it",
+			"answers from CX_TEST_LIB=" + text + ": it is not the answers library: " + text + ": file too short; set CX_TEST_LIB to the right library, or unset it",
 		},
 		{
 			"nowhere", "",

@@ -1,6 +1,7 @@
 package dl
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -20,6 +21,9 @@ type Search struct {
 	// itself. If the library is named by a path, those that exist are opened before it, in
 	// this order, and stay open.
 	Beside []string
+	// Missing says where nothing was found and how to install it, if that is more helpful than
+	// Names.
+	Missing string
 	// Global makes the symbols of the library visible to later libraries; see OpenGlobal.
 	Global bool
 }
@@ -54,7 +58,7 @@ func (s Search) Open() (*Library, error) {
 		l, err := s.open(named)
 		switch {
 		case err != nil && isOther(named):
-			return nil, s.Unusable(fmt.Errorf("%w: it is not the %s library", err, s.What))
+			return nil, s.Unusable(&otherFile{s.What, err})
 		case err != nil:
 			return nil, s.Unusable(err)
 		}
@@ -77,8 +81,21 @@ func (s Search) Open() (*Library, error) {
 	if len(broken) > 0 {
 		return nil, fmt.Errorf("%s: %w that loads: %s; set %s to its path", s.What, ErrNoLibrary, strings.Join(broken, "; "), s.Env)
 	}
-	return nil, fmt.Errorf("%s: %w: looked for %s; install it or set %s to its path", s.What, ErrNoLibrary, strings.Join(s.Names, ", "), s.Env)
+	missing := cmp.Or(s.Missing, "looked for "+strings.Join(s.Names, ", ")+"; install it")
+	return nil, fmt.Errorf("%s: %w: %s or set %s to its path", s.What, ErrNoLibrary, missing, s.Env)
 }
+
+// otherFile is the error for a file that exists and is not the library.
+type otherFile struct {
+	what string
+	err  error // wraps ErrNoLibrary
+}
+
+func (e *otherFile) Error() string {
+	return fmt.Sprintf("it is not the %s library: %s", e.what, strings.TrimPrefix(e.err.Error(), ErrNoLibrary.Error()+": "))
+}
+
+func (e *otherFile) Unwrap() error { return e.err }
 
 func (s Search) open(name string) (*Library, error) {
 	openOne := Open

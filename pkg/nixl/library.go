@@ -26,7 +26,7 @@ var search = dl.Search{What: "NIXL", Env: "CX_NIXL_LIB", Names: []string{
 	"libnixl_capi.so",
 	"/usr/local/lib/python3*/dist-packages/" + wheelLibrary, "/usr/local/lib/python3*/site-packages/" + wheelLibrary,
 	"/usr/lib/python3*/dist-packages/" + wheelLibrary, "/opt/venv/lib/python3*/site-packages/" + wheelLibrary,
-}}
+}, Missing: "libnixl_capi.so is neither on the loader's path nor in the wheels of /usr and /opt/venv; run pip install --no-deps nixl-cu13==1.5.1"}
 
 // ErrUnfit is wrapped by the error for a library that has all functions and cannot be used.
 var ErrUnfit = errors.New("NIXL cannot be used")

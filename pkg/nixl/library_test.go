@@ -62,3 +62,13 @@ func TestVersion(t *testing.T) {
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "nixl_cu12-1.4.0.dist-info"), 0o755))
 	require.Equal(t, "1.5.1", l.Version())
 }
+
+// Who has no library reads one line that says how to get it.
+func TestAMissingLibraryNamesItsWheel(t *testing.T) {
+	t.Setenv(search.Env, "")
+	missing := search
+	missing.Names = []string{"libcx-nowhere.so"}
+	_, err := missing.Open()
+	require.EqualError(t, err, "NIXL: no such library: libnixl_capi.so is neither on the loader's path nor in the wheels of /usr and /opt/venv; "+
+		"run pip install --no-deps nixl-cu13==1.5.1 or set CX_NIXL_LIB to its path")
+}

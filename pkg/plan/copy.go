@@ -20,7 +20,7 @@ type Copy struct {
 	Sizes []int64 `json:"sizes"`
 	// Streams are how many streams share a copy, ascending.
 	Streams []int `json:"streams"`
-	// PageBytes is the size of the pieces of a copy, which lie scattered in the source; missing
+	// PageBytes is the size of the pieces of a copy, which are in random order in the source; missing
 	// where each stream copies its share in one piece.
 	PageBytes int64  `json:"page_bytes,omitempty"`
 	Seed      uint64 `json:"seed"` // of the order of pages

@@ -9,7 +9,7 @@ type CopyDocument struct {
 }
 
 // CopyMeasurement is the measured part of a copy document. Rates are GB/s = 1e9 bytes per
-// second, of the payload: a copy inside of a device counts once.
+// second, of the payload: a copy within a device counts once.
 type CopyMeasurement struct {
 	PayloadUnit string `json:"payload_unit" in:"payload of copies"`
 	// CheckedBy is where the memory of devices was checked: device, or host for copies of it.

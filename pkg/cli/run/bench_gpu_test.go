@@ -245,7 +245,7 @@ func TestBenchWhatIsNotHere(t *testing.T) {
 			"a file of the name that is no library",
 			map[string]string{"CX_NCCL_LIB": "/etc/hosts"},
 			"all_reduce",
-			"cxrun: NCCL from CX_NCCL_LIB=/etc/hosts: no such library: /etc/hosts: file too short: it is not the NCCL library; ",
+			"cxrun: NCCL from CX_NCCL_LIB=/etc/hosts: it is not the NCCL library: /etc/hosts: file too short; ",
 		},
 		{
 			"driver does not start",

@@ -24,7 +24,7 @@ const (
 type piece struct{ dst, src, bytes int64 }
 
 // cut returns the pieces of a copy by stream: equal shares of one piece or, if the case has
-// pages, of pages that lie scattered in the source.
+// pages, of pages in random order in the source.
 func cut(b *plan.Copy, bytes int64, streams int) [][]piece {
 	n := b.Pieces(bytes, streams)
 	size := bytes / int64(n)

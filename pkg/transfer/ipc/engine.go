@@ -1,6 +1,6 @@
 // Package ipc is the transfer family's backend between two GPUs of a host by copies of the
 // driver: rank 1 opens the pool of rank 0, which is another process, and its device copies
-// each block. No library is in between: it is the roof that the others are held against.
+// each block. No library is in between: it is the upper bound for the others.
 package ipc
 
 import (
