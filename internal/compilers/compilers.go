@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -98,14 +99,9 @@ func requireKernels(t *testing.T, image []byte, source string) {
 	for _, s := range symbols {
 		has[s.Name] = true
 	}
-	const declaration = `extern "C" __global__ void `
-	found := 0
-	for line := range strings.SplitSeq(source, "\n") {
-		if rest, ok := strings.CutPrefix(line, declaration); ok {
-			name, _, _ := strings.Cut(rest, "(")
-			require.True(t, has[name], "%s is not in the image", name)
-			found++
-		}
+	declared := regexp.MustCompile(`(?m)^extern "C" __global__ void (?:__launch_bounds__\(\w+\) )?(\w+)\(`).FindAllStringSubmatch(source, -1)
+	for _, d := range declared {
+		require.True(t, has[d[1]], "%s is not in the image", d[1])
 	}
-	require.Positive(t, found)
+	require.NotEmpty(t, declared)
 }
