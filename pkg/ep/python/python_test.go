@@ -146,16 +146,23 @@ func TestUCCL(t *testing.T) {
 	require.Equal(t, "uccl-legacy-buffer-ll", documents[2].Implementation.KernelGeneration)
 }
 
-// UCCL's wrapper and DeepEP have one name. The other library is not measured in place of the
-// one that was asked for.
-func TestDeepEPIsNotUCCL(t *testing.T) {
+// Three libraries have a module deep_ep with a Buffer. Each is measured under its own name
+// alone: a build without a version in its metadata does not say what it is.
+func TestEveryDeepEPHasItsName(t *testing.T) {
 	short.Skip(t)
-	for library, backend := range map[string]string{"legacy": "uccl-ep", "uccl": "deepep-legacy"} {
-		setUp(t, library)
-		streams, logs, _ := processes(t, "", caseOf(backend, vocab.ModeNormal, "bf16"))
+	t.Setenv("EP_JIT_CACHE_DIR", t.TempDir()) // which V2 asserts
+	for _, of := range []struct{ library, backend, mode string }{
+		{"legacy", "uccl-ep", vocab.ModeNormal},
+		{"legacy", "deepep-v2", vocab.ModeLowLatency},
+		{"v2", "deepep-legacy", vocab.ModeLowLatency},
+		{"uccl", "deepep-legacy", vocab.ModeNormal},
+		{"uccl", "deepep-v2", vocab.ModeLowLatency},
+	} {
+		setUp(t, of.library)
+		streams, logs, _ := processes(t, "", caseOf(of.backend, of.mode, "bf16"))
 		f := failure(t, streams[0], logs)
-		require.Equal(t, "library-missing: ImportError", f.Reason.String())
-		require.Contains(t, f.Text, "is not that of "+backend)
+		require.Equal(t, "library-missing: ImportError", f.Reason.String(), of)
+		require.Contains(t, f.Text, "is not that of "+of.backend)
 	}
 }
 

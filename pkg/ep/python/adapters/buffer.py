@@ -34,7 +34,8 @@ def open(text):
     if not hasattr(deep_ep, "Buffer"):
         raise ImportError("deep_ep of %s has no Buffer" % deep_ep.__file__)
     uccl = given["backend"] == "uccl-ep"
-    if ("is_intranode" in inspect.signature(deep_ep.Buffer.__init__).parameters) != uccl:
+    has = ("is_intranode" in inspect.signature(deep_ep.Buffer.__init__).parameters, hasattr(deep_ep, "ElasticBuffer"))
+    if has != (uccl, given["backend"] == "deepep-v2"):
         raise ImportError("deep_ep of %s is not that of %s" % (deep_ep.__file__, given["backend"]))
     return json.dumps({"torch": torch.__version__, "library": version("uccl") if uccl else version("deep_ep", "deep-ep")})
 
