@@ -99,7 +99,8 @@ func (m *run) enter() rank.Entry {
 // chains runs the two sibling chains of one rung and one drained pair. Each chain
 // issues its pairs back to back. The first has events around each op and the second
 // around each pair alone, because events around each op lengthen the pair by their
-// host time. A replayed chain is one graph of all its pairs. Of the last trial it returns the verdict on what the second chain left.
+// host time. A replayed chain is one graph of all its pairs. Of the last trial it returns the
+// verdict on what the second chain left.
 func (m *run) chains(p *point, trial int) (r chainRecord, left Verdict, err error) {
 	r = chainRecord{Trial: trial, TokensPerRank: p.TokensPerRank}
 	if err := m.warmUp(p, false); err != nil {

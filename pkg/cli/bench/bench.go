@@ -98,6 +98,23 @@ func repeats(words []string) bool {
 	return len(slices.Compact(slices.Sorted(slices.Values(words)))) < len(words)
 }
 
+// ascending reports whether numbers are from 1 on, each above the one before it.
+func ascending(numbers []int) bool {
+	return len(numbers) > 0 && numbers[0] > 0 && slices.IsSorted(numbers) && len(slices.Compact(slices.Clone(numbers))) == len(numbers)
+}
+
+// checkOf is the last column of a row of copies or transfers.
+func checkOf(passed, complete bool) string {
+	switch {
+	case !passed:
+		return "FAILED"
+	case !complete:
+		return "INCOMPLETE"
+	default:
+		return "OK"
+	}
+}
+
 // ladder is nccl-tests' sizes from first to last: times factor where that is
 // above 1, else step further.
 func ladder(first, last, step, factor int64) ([]int64, error) {

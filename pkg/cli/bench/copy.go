@@ -100,8 +100,8 @@ func (f *CopyFlags) Plan(tests []string) func(*catalog.Catalog, *catalog.Backend
 		if err != nil {
 			return d, err
 		}
-		if n := f.streams; len(n) == 0 || n[0] < 1 || !slices.IsSorted(n) || len(slices.Compact(slices.Clone(n))) < len(n) {
-			return d, cli.UsageError("--streams %s: want numbers from 1 on in ascending order", list(n))
+		if !ascending(f.streams) {
+			return d, cli.UsageError("--streams %s: want numbers from 1 on in ascending order", list(f.streams))
 		}
 		if err := known("submission", f.submission, vocab.Submissions()); err != nil {
 			return d, err
@@ -226,14 +226,7 @@ func PrintCopy(w io.Writer, d *result.CopyDocument) {
 	}
 	for i := range m.Rows {
 		r := &m.Rows[i]
-		check := "OK"
-		switch {
-		case !r.Verify.Passed:
-			check = "FAILED"
-		case !r.Complete:
-			check = "INCOMPLETE"
-		}
-		fmt.Fprintf(w, "  %12d %7d %8d  %s  %s  %s\n", r.Bytes, r.Streams, r.Pieces, figures(r.Device), figures(r.Host), check)
+		fmt.Fprintf(w, "  %12d %7d %8d  %s  %s  %s\n", r.Bytes, r.Streams, r.Pieces, figures(r.Device), figures(r.Host), checkOf(r.Verify.Passed, r.Complete))
 	}
 	for i := range m.Rows {
 		if r := &m.Rows[i]; !r.Verify.Passed {

@@ -89,7 +89,7 @@ func (f *KVFlags) Plan(cat *catalog.Catalog, be *catalog.Backend, world int) (pl
 		flag string
 		of   []int
 	}{{"--isl", f.isl}, {"--page", f.pages}, {"--batch", f.batches}} {
-		if n := x.of; len(n) == 0 || n[0] < 1 || n[len(n)-1] > mostTokens || !slices.IsSorted(n) || len(slices.Compact(slices.Clone(n))) < len(n) {
+		if n := x.of; !ascending(n) || n[len(n)-1] > mostTokens {
 			return d, cli.UsageError("%s %s: want numbers from 1 to %d in ascending order", x.flag, list(n), mostTokens)
 		}
 	}
@@ -182,15 +182,8 @@ func PrintKV(w io.Writer, d *result.TransferDocument) {
 		if r.PageTokens != nil {
 			page = fmt.Sprint(*r.PageTokens)
 		}
-		check := "OK"
-		switch {
-		case !r.Verify.Passed:
-			check = "FAILED"
-		case !r.Complete:
-			check = "INCOMPLETE"
-		}
 		fmt.Fprintf(w, "  %-5s %-5s %8d %5s %5d %9d %12d  %10.3f %10.3f %10.3f %9.2f  %s\n", r.Op, r.Kind, r.ISL, page, r.Batch, r.Descs*r.Batch, r.ReqBytes*int64(r.Batch),
-			r.Latency.P50, r.Latency.P95, r.Parts.Post, r.GBps, check)
+			r.Latency.P50, r.Latency.P95, r.Parts.Post, r.GBps, checkOf(r.Verify.Passed, r.Complete))
 	}
 	for i := range m.Rows {
 		if r := &m.Rows[i]; !r.Verify.Passed {
