@@ -25,6 +25,8 @@ var copyFamily = Family{
 		cases := of[*Copy](h, copyList)
 		return Sections{Headlines: []Section{copySection(cases)}, Details: []Section{copyLadder(cases)}}
 	},
+	Views:  copyViews,
+	Series: copySeries,
 }
 
 const copyList = "copies"
@@ -77,14 +79,19 @@ func copyOf(d *result.CopyDocument) *Copy {
 var copyKeys = text("SKU", "backend", "test", "host memory", "pieces")
 
 func (c *Copy) keys() []string {
-	memory, pieces := c.HostMemory, c.Submission
+	memory := c.HostMemory
 	if memory == "" {
 		memory = dash
 	}
-	if c.PageBytes > 0 {
-		pieces += " of " + size(c.PageBytes)
+	return []string{c.SKU, c.Backend, c.Test, memory, pieces(c.Submission, c.PageBytes)}
+}
+
+// pieces says in what pieces a copy is submitted, and how.
+func pieces(submission string, page int64) string {
+	if page > 0 {
+		return submission + " of " + size(page)
 	}
-	return []string{c.SKU, c.Backend, c.Test, memory, pieces}
+	return submission
 }
 
 func copySection(cases []*Copy) Section {

@@ -28,6 +28,8 @@ var transferFamily = Family{
 		cases := of[*Transfer](h, transferList)
 		return Sections{Headlines: []Section{transferSection(cases)}, Details: []Section{transferBursts(cases)}}
 	},
+	Views:  transferViews,
+	Series: transferSeries,
 }
 
 const transferList = "transfers"

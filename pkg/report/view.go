@@ -1,6 +1,8 @@
 package report
 
 import (
+	"strings"
+
 	"github.com/collectivex/collectivex/pkg/result"
 )
 
@@ -22,6 +24,8 @@ type View struct {
 	X     Axis   `json:"x"`
 	// Facets tell the series apart, beside the run, SKU, backend and ranks of the case.
 	Facets []Facet `json:"facets"`
+	// Swap is the title of a facet of numbers that a reader may exchange with X.
+	Swap string `json:"swap,omitempty"`
 	// Rates are shown beside the latency: the first of them before anything is chosen,
 	// unless Latency is set.
 	Rates   []Rate `json:"rates"`
@@ -40,6 +44,9 @@ type Facet struct {
 	Title  string   `json:"title"`
 	Values []string `json:"values"` // in this order; others follow as they are found
 	One    bool     `json:"one"`    // unlike values are different measurements
+	// Number says that values differ in a number, which sorts them. What is a number alone is
+	// named by the title.
+	Number bool `json:"number"`
 }
 
 // Rate is a figure that is work divided by time.
@@ -86,4 +93,50 @@ func reasonOf(complete, passed bool, reasons result.Reasons) string {
 	default:
 		return ""
 	}
+}
+
+// verified is reasonOf for a row whose words were compared.
+func verified(complete bool, v *result.TransferVerify) string {
+	if !v.Passed {
+		return "invalid: " + v.Detail
+	}
+	return reasonOf(complete, true, nil)
+}
+
+// ofCase says why no row of a case counts each of whose rows is right.
+func ofCase(head *result.Envelope) string {
+	if head.Outcome.Status != result.Invalid {
+		return ""
+	}
+	return "invalid: " + head.Outcome.Reasons.String()
+}
+
+// microseconds returns what a burst has of percentiles; unit is its unit in microseconds.
+func microseconds(b result.Burst, unit float64) result.Percentiles {
+	p := result.Percentiles{P50: b.P50 * unit}
+	if b.P95 > 0 {
+		p95 := b.P95 * unit
+		p.P95 = &p95
+	}
+	return p
+}
+
+// collected are series in the order of their first points.
+type collected struct {
+	series []Series
+	at     map[string]int
+}
+
+func (c *collected) add(view string, facets []string, p Point) {
+	name := view + "\x00" + strings.Join(facets, "\x00")
+	i, ok := c.at[name]
+	if !ok {
+		if c.at == nil {
+			c.at = map[string]int{}
+		}
+		i = len(c.series)
+		c.at[name] = i
+		c.series = append(c.series, Series{View: view, Facets: facets})
+	}
+	c.series[i].Points = append(c.series[i].Points, p)
 }

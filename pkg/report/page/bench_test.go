@@ -14,15 +14,17 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/collectivex/collectivex/internal/plantest"
 	"github.com/collectivex/collectivex/internal/resulttest"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/report/page"
 	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-// many writes n documents of unlike cases, half of them EP, with figures that differ in
-// every document.
-func many(tb testing.TB, n int) string {
+// many writes n documents of unlike cases, with figures that differ in every document: half of
+// them EP and half collectives, or half transfers and half copies.
+func many(tb testing.TB, n int, memory bool) string {
 	tb.Helper()
 	path := filepath.Join(tb.TempDir(), "run.ndjson")
 	f, err := os.Create(path)
@@ -33,7 +35,12 @@ func many(tb testing.TB, n int) string {
 		sku := fmt.Sprintf("sku%02d", i%40)
 		noise := 1 + float64(i*7919%1000)/3000
 		var d result.Document
-		if i%2 == 0 {
+		switch {
+		case memory && i%2 == 0:
+			d = bursts(sku, i/40, noise)
+		case memory:
+			d = copies(sku, i/40, noise)
+		case i%2 == 0:
 			c := ep(sku, "deepep-v2")
 			c.EP().Ladder = plan.Ladder{1, 2, 4, 8, 16, 32, 64, 128}
 			c.EP().Workload = fmt.Sprintf("workload%d", i/40)
@@ -48,7 +55,7 @@ func many(tb testing.TB, n int) string {
 				}
 			}
 			d = doc
-		} else {
+		default:
 			c := collective(sku, "nccl", "all_reduce", 2+i/40)
 			c.Collective().Sizes = nil
 			for s := int64(8); s <= 1<<30; s *= 4 {
@@ -63,6 +70,48 @@ func many(tb testing.TB, n int) string {
 	}
 	require.NoError(tb, w.Flush())
 	return path
+}
+
+// bursts returns a document of the grid that CollectiveX itself plans: six context lengths and
+// six numbers of requests.
+func bursts(sku string, seed int, noise float64) result.Document {
+	d := resulttest.Transfer(plantest.Transfer(func(c *plan.Case) {
+		t := c.Transfer()
+		c.SKU, t.Seed, t.Workload = sku, uint64(seed), fmt.Sprintf("cache%d", seed)
+		t.ISLLadder, t.BatchSizes, t.PageTokens = plan.Ladder{2048, 8192, 32768, 65536, 131072, 524288}, plan.Ladder{1, 2, 4, 8, 16, 32}, plan.Ladder{256}
+		t.PoolBudget = plan.MaxPoolBytes
+	}), attempt("1"))
+	for i := range d.Measurement.Rows {
+		r := &d.Measurement.Rows[i]
+		ms := r.Latency.P50 * noise * (1 + float64((seed*31+i*17)%97)/500)
+		r.Latency = result.Burst{P50: ms, P95: ms * 1.1, Min: ms, Max: 2 * ms, N: r.Latency.N}
+		r.Request = result.Burst{P50: ms * 0.8, P95: ms, Min: ms / 2, Max: ms, N: r.Request.N}
+		r.Parts = result.TransferParts{Prepare: ms * 0.1, Post: ms * 0.2, Wait: ms * 0.7}
+		r.GBps = float64(r.ReqBytes) * float64(r.Batch) / ms / 1e6
+		r.GBpsPrepared = r.GBps
+	}
+	return d
+}
+
+// copies returns a document of eight sizes on three numbers of streams.
+func copies(sku string, seed int, noise float64) result.Document {
+	tests := vocab.CopyTests()
+	d := resulttest.Copy(plantest.Copy("ce", tests[seed%len(tests)], func(c *plan.Case) {
+		b := c.Copy()
+		c.SKU, b.Seed, b.Sizes, b.Streams = sku, uint64(seed), nil, []int{1, 2, 4}
+		for size := int64(32 << 10); size <= 512<<20; size *= 4 {
+			b.Sizes = append(b.Sizes, size)
+		}
+	}), attempt("1"))
+	for i := range d.Measurement.Rows {
+		r := &d.Measurement.Rows[i]
+		for k, c := range []**result.CopyClock{&r.Device, &r.Host} {
+			by := noise * (1 + float64((seed*31+i*17+k*7)%97)/500)
+			us := (*c).Micros.P50 * by
+			*c = &result.CopyClock{Micros: result.Burst{P50: us, P95: us * 1.1, Min: us, Max: 2 * us, N: (*c).Micros.N}, GBps: (*c).GBps / by, OppositeGBps: (*c).OppositeGBps / by}
+		}
+	}
+	return d
 }
 
 // reportVariable has the test binary write the report of the documents at its value, say what
@@ -102,7 +151,13 @@ func report(path string) (c cost, err error) {
 
 // BenchmarkTenThousand writes the report of 10,000 documents, in a process of its own.
 func BenchmarkTenThousand(b *testing.B) {
-	in := many(b, 10000)
+	for _, memory := range []bool{false, true} {
+		b.Run(fmt.Sprintf("memory=%v", memory), func(b *testing.B) { tenThousand(b, memory) })
+	}
+}
+
+func tenThousand(b *testing.B, memory bool) {
+	in := many(b, 10000, memory)
 	for b.Loop() {
 		cmd := exec.Command(os.Args[0])
 		cmd.Env = append(os.Environ(), reportVariable+"="+in)
@@ -119,7 +174,7 @@ func BenchmarkTenThousand(b *testing.B) {
 // BenchmarkBrowser shows that report in Chromium: the time to the first chart, and that of
 // a change of what a chart with 500 series shows.
 func BenchmarkBrowser(b *testing.B) {
-	p, _, err := page.Build([]string{many(b, 10000)}, nil)
+	p, _, err := page.Build([]string{many(b, 10000, false)}, nil)
 	require.NoError(b, err)
 	var html bytes.Buffer
 	require.NoError(b, p.WriteHTML(&html))

@@ -137,13 +137,13 @@ func (v *View) label(s *Series) string {
 	var parts []string
 	for i, k := range s.Facets {
 		value := v.Facets[i].Found[k]
+		n, err := strconv.Atoi(value)
 		switch {
 		case i == facetRun || value == "":
 		case i == facetRanks:
-			n, _ := strconv.Atoi(value) // it was a number
 			parts = append(parts, english.Count(n, "rank", "ranks"))
-		case i == facetRepeat:
-			parts = append(parts, "repeat "+value)
+		case v.Facets[i].Number && err == nil:
+			parts = append(parts, v.Facets[i].Title+" "+value)
 		default:
 			parts = append(parts, value)
 		}

@@ -87,9 +87,10 @@ type viewHead struct {
 }
 
 type facetHead struct {
-	Title string   `json:"title"`
-	One   bool     `json:"one"`
-	Found []string `json:"found"`
+	Title  string   `json:"title"`
+	One    bool     `json:"one"`
+	Number bool     `json:"number"`
+	Found  []string `json:"found"`
 }
 
 // encode writes one JSON object: the head's members, the lists that series share (x and
@@ -111,7 +112,7 @@ func (p *Page) encode(w io.Writer, kept []quantile) error {
 	for _, v := range p.Views {
 		vh := viewHead{View: v.View, HasFits: v.X.Bytes && v.Shape == report.Lines}
 		for _, f := range v.Facets {
-			vh.Facets = append(vh.Facets, facetHead{f.Title, f.One, f.Found})
+			vh.Facets = append(vh.Facets, facetHead{f.Title, f.One, f.Number, f.Found})
 		}
 		h.Views = append(h.Views, vh)
 	}

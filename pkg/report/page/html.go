@@ -17,6 +17,7 @@ import (
 
 	"github.com/collectivex/collectivex/pkg/compare"
 	"github.com/collectivex/collectivex/pkg/english"
+	"github.com/collectivex/collectivex/pkg/report"
 	"github.com/collectivex/collectivex/pkg/result"
 )
 
@@ -316,6 +317,24 @@ type Rung struct {
 	Samples int
 }
 
+// quantiles are the percentiles that any rung has.
+func (v *View) quantiles() []quantile {
+	return slices.DeleteFunc(slices.Clone(quantiles), func(q quantile) bool {
+		return !slices.ContainsFunc(v.Series, func(s Series) bool {
+			return slices.ContainsFunc(s.Points, func(p report.Point) bool { return q.of(p.Time) > 0 })
+		})
+	})
+}
+
+// Quantiles names the percentiles that any rung has.
+func (v *View) Quantiles() []string {
+	var out []string
+	for _, q := range v.quantiles() {
+		out = append(out, q.Name)
+	}
+	return out
+}
+
 // Rungs are the rungs of a view by what may be ranked, nil if they are too many.
 func (p *Page) Rungs(v View) [][]Rung {
 	n := 0
@@ -325,11 +344,12 @@ func (p *Page) Rungs(v View) [][]Rung {
 	if n > maxPoints {
 		return nil
 	}
+	kept := v.quantiles()
 	return grouped(p, &v, func(s *Series, _ *Case) []Rung {
 		var out []Rung
 		for _, point := range s.Points {
 			r := Rung{Cells: v.cells(s), X: point.X, At: v.at(s, point.X), Bad: point.Reason, Samples: point.Samples}
-			for _, q := range quantiles {
+			for _, q := range kept {
 				r.Figures = append(r.Figures, figureOf(q.of(point.Time)))
 			}
 			for _, work := range point.Work {

@@ -244,7 +244,7 @@ func (b *builder) add(v *fold.Verdict, found map[fold.Case]*standing) {
 }
 
 func newView(v report.View) *view {
-	common := [facetsOfCase]report.Facet{facetRun: {Title: "run"}, facetSKU: {Title: "SKU"}, facetBackend: {Title: "backend"}, facetRanks: {Title: "ranks"}, facetRepeat: {Title: "repeat"}}
+	common := [facetsOfCase]report.Facet{facetRun: {Title: "run"}, facetSKU: {Title: "SKU"}, facetBackend: {Title: "backend"}, facetRanks: {Title: "ranks", Number: true}, facetRepeat: {Title: "repeat", Number: true}}
 	out := &view{View: View{View: v}}
 	for _, f := range slices.Concat(common[:], v.Facets) {
 		out.Facets = append(out.Facets, Facet{Facet: f})
@@ -451,7 +451,7 @@ func (v *view) order() {
 		if i == facetSKU || i == facetBackend {
 			f.Values = slices.Sorted(slices.Values(f.Found))
 		}
-		if i == facetRanks || i == facetRepeat {
+		if f.Number {
 			f.Values = slices.SortedFunc(slices.Values(f.Found), func(a, b string) int {
 				return cmp.Or(cmp.Compare(len(a), len(b)), strings.Compare(a, b))
 			})

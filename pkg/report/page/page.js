@@ -43,13 +43,44 @@
 
   const views = D.views.map((head, v) => {
     const view = { ...head, series: D.series[v].map((s, id) => ({
-      id, c: D.cases[s[0]], f: s[1], look: s[2], basis: s[3],
+      id, case: s[0], c: D.cases[s[0]], f: s[1], look: s[2], basis: s[3],
       x: D.lists[s[4]], work: s[5].map(w => D.lists[w]), q: s[6], n: D.lists[s[7]], bad: new Map(s[8]), fits: s[9] || [],
     })) };
     view.metrics = [{ name: "latency", title: "latency", unit: "µs" }, ...view.rates];
+    // The percentiles that any of its series has.
+    view.quantiles = D.quantiles.map((_, q) => q).filter(q => view.series.some(s => s.q[q].some(us => us > 0)));
+    view.far = view.quantiles[view.quantiles.length - 1];
     view.root = $("#view-" + view.name);
+    const { x, facets, series } = view;
+    view.forms = [{ x, facets, series }];
     return view;
   });
+
+  // form gives a view its x, facets and series: as they are in the file (0), or with x in the
+  // place of the facet that it may be exchanged with (1).
+  function form(view, k) {
+    if (!view.forms[k]) view.forms[k] = swapped(view);
+    Object.assign(view, view.forms[k]);
+  }
+
+  function swapped({ swap, forms: [{ x, facets, series }] }) {
+    const at = facets.findIndex(f => f.title === swap), found = [...new Set(series.flatMap(s => s.x))].sort((a, b) => a - b);
+    const to = facets.with(at, { title: x.title, one: false, number: true, found: found.map(String) });
+    const whole = new Map(), looks = new Map();
+    const put = (map, key, v) => map.get(key) || map.set(key, v()).get(key);
+    for (const s of [...series].sort((a, b) => a.case - b.case || a.f[at] - b.f[at])) s.x.forEach((n, i) => {
+      const f = s.f.with(at, found.indexOf(n)), alike = f.filter((_, k) => k !== 0 && !to[k].one && to[k].title !== "repeat");
+      const one = put(whole, s.case + ";" + f, () => ({
+        ...s, f, id: whole.size, look: put(looks, String(alike), () => looks.size), x: [], work: s.work.map(() => []), q: s.q.map(() => []), n: [], bad: new Map(), fits: [],
+      }));
+      if (s.bad.has(i)) one.bad.set(one.x.length, s.bad.get(i));
+      one.x.push(Number(facets[at].found[s.f[at]]));
+      one.n.push(s.n[i]);
+      s.work.forEach((w, k) => one.work[k].push(w[i]));
+      s.q.forEach((q, k) => one.q[k].push(q[i]));
+    });
+    return { x: { title: swap, bytes: false }, facets: to, series: [...whole.values()] };
+  }
 
   // initial chooses one value of each facet that separates unlike measurements: the first
   // that any series has together with the values before it.
@@ -61,7 +92,7 @@
       left = left.filter(s => s.f[i] === k);
       return new Set([k]);
     });
-    return { chosen, metric: view.rates.length && !view.latency ? 1 : 0, q: 0, band: false, fit: false, logX: true, logY: true, hidden: new Set(), at: null };
+    return { over: view.forms.findIndex(f => f && f.series === view.series), chosen, metric: view.rates.length && !view.latency ? 1 : 0, q: 0, band: false, fit: false, logX: true, logY: true, hidden: new Set(), at: null };
   }
 
   const value = (view, s, i, q = view.state.q) => {
@@ -70,10 +101,10 @@
     return metric === 0 ? time : s.work[metric - 1][i] / time;
   };
   const fits = (view, s, except = -1) => view.state.chosen.every((set, i) => i === except || !set || set.has(s.f[i]));
-  const worded = { ranks: v => count(Number(v), "rank"), repeat: v => "repeat " + v };
   const label = (view, s, facets) => facets.map(i => {
-    const { title, found } = view.facets[i], v = found[s.f[i]];
-    return v && worded[title] ? worded[title](v) : v;
+    const { title, number, found } = view.facets[i], v = found[s.f[i]];
+    if (!number || !/^\d+$/.test(v)) return v;
+    return title === "ranks" ? count(Number(v), "rank") : `${title} ${v}`;
   }).filter(Boolean).join(" ");
   const xLabel = (view, s, i) => {
     if (view.shape !== "grid") return view.x.bytes ? bytes(s.x[i]) : view.x.title + ": " + s.x[i];
@@ -117,6 +148,7 @@
         const names = set => set ? [...set].sort((a, b) => a - b).map(k => encodeURIComponent(f.found[k])).join("~") : "*";
         if (names(is.chosen[i]) !== names(was.chosen[i])) p.set(`${view.name}.${f.title}`, names(is.chosen[i]));
       });
+      if (is.over) p.set(view.name + ".over", view.x.title);
       if (is.metric !== was.metric) p.set(view.name + ".show", view.metrics[is.metric].name);
       if (is.q !== was.q) p.set(view.name + ".percentile", D.quantiles[is.q].name);
       for (const flag of flags) if (is[flag] !== was[flag]) p.set(`${view.name}.${flag}`, is[flag] ? "1" : "0");
@@ -129,6 +161,7 @@
     const p = new URLSearchParams(location.hash.slice(1));
     if (D.themes.some(t => t.name === p.get("theme"))) document.documentElement.dataset.theme = p.get("theme");
     for (const view of views) {
+      form(view, view.swap && p.get(view.name + ".over") === view.swap ? 1 : 0);
       const state = view.state = initial(view);
       view.facets.forEach((f, i) => {
         const text = p.get(`${view.name}.${f.title}`);
@@ -139,7 +172,7 @@
       const metric = view.metrics.findIndex(m => m.name === p.get(view.name + ".show"));
       if (metric >= 0) state.metric = metric;
       const q = D.quantiles.findIndex(q => q.name === p.get(view.name + ".percentile"));
-      if (q >= 0) state.q = q;
+      if (view.quantiles.includes(q)) state.q = q;
       for (const flag of flags) if (p.has(`${view.name}.${flag}`)) state[flag] = p.get(`${view.name}.${flag}`) === "1";
       const hidden = p.get(view.name + ".hidden");
       if (hidden) state.hidden = new Set(hidden.split("~").map(Number));
@@ -211,7 +244,7 @@
     const points = series.flatMap(l => l.points);
     view.points = points;
     if (!points.length) return root;
-    const far = D.quantiles.length - 1, bands = state.band && series.length <= maxBands;
+    const { far } = view, bands = state.band && series.length <= maxBands;
     const ys = points.map(p => p.y);
     if (bands) for (const p of points) ys.push(value(view, p.s, p.i, 0), value(view, p.s, p.i, far));
     const X = scale(points.map(p => p.x), state.logX, M.left, W - M.right, true);
@@ -319,7 +352,7 @@
 
   // legend makes a button for each series that is shown, unless the buttons are those already.
   function legend(view) {
-    const is = [theme().name, view.varying, view.shown.map(s => s.id), [...view.state.hidden]].join(";");
+    const is = [theme().name, view.state.over, view.varying, view.shown.map(s => s.id), [...view.state.hidden]].join(";");
     if (view.legend.dataset.is === is) return;
     view.legend.dataset.is = is;
     view.legend.replaceChildren(...view.shown.map(s => {
@@ -419,6 +452,14 @@
     return make("label", { className: "choice" }, make("span", { textContent: title }), select);
   }
 
+  // over chooses the x of a view. What is chosen of other facets stays.
+  function over(view, k) {
+    const { state } = view;
+    form(view, k);
+    const fresh = initial(view);
+    view.state = { ...state, over: k, hidden: new Set(), at: null, chosen: state.chosen.map((set, i) => view.facets[i].found === view.forms[1 - k].facets[i].found ? set : fresh.chosen[i]) };
+  }
+
   function toggle(title, on, flip) {
     const button = make("button", { type: "button", textContent: title });
     button.setAttribute("aria-pressed", String(on));
@@ -430,11 +471,12 @@
     const { state } = view, focused = [...view.controls.querySelectorAll("button, select")].indexOf(document.activeElement);
     const row = [
       choice("show", view.metrics.map(m => `${m.title} (${m.unit})`), state.metric, k => { state.metric = k; change(view); }),
-      choice("percentile", D.quantiles.map(q => q.name), state.q, k => { state.q = k; change(view); }),
+      choice("percentile", view.quantiles.map(q => D.quantiles[q].name), view.quantiles.indexOf(state.q), k => { state.q = view.quantiles[k]; change(view); }),
     ];
+    if (view.swap) row.push(choice("over", [view.forms[0].x.title, view.swap], state.over, k => { over(view, k); change(view); }));
     if (view.shape === "lines") {
-      const last = D.quantiles[D.quantiles.length - 1].name;
-      for (const [name, title] of [["logX", "log x"], ["logY", "log y"], ["band", `${D.quantiles[0].name}–${last} band`], ...(view.hasFits ? [["fit", "fits"]] : [])])
+      const band = view.far > 0 ? [["band", `${D.quantiles[0].name}–${D.quantiles[view.far].name} band`]] : [];
+      for (const [name, title] of [["logX", "log x"], ["logY", "log y"], ...band, ...(view.hasFits ? [["fit", "fits"]] : [])])
         row.push(toggle(title, state[name], () => { state[name] = !state[name]; change(view); }));
     }
     row.push(toggle("save SVG", false, () => saveFigure(view, "svg")), toggle("save PNG", false, () => saveFigure(view, "png")));
@@ -520,8 +562,7 @@
     const every = view.facets.map((_, i) => i);
     if (details.dataset.table === "figures") {
       const rates = view.rates.map(r => `${r.title} at ${D.quantiles[view.state.q].name} ${r.unit}`);
-      const last = D.quantiles.map(q => q.name + " µs");
-      head(["series", view.x.title, "state", ...last, ...rates, "samples"], 3);
+      head(["series", view.x.title, "state", ...view.quantiles.map(q => D.quantiles[q].name + " µs"), ...rates, "samples"], 3);
       let rows = 0;
       for (const s of view.visible) {
         const name = label(view, s, every);
@@ -530,7 +571,7 @@
           const x = make("td", { textContent: xLabel(view, s, i) });
           x.dataset.value = s.x[i];
           body(s.c[2] + s.f.filter((_, k) => view.facets[k].one)).append(make("tr", { className: bad ? "bad" : "" }, make("td", { textContent: name }), x, make("td", { textContent: bad || "ok" }),
-            ...D.quantiles.map((_, q) => number(s.q[q][i] || null, n)),
+            ...view.quantiles.map(q => number(s.q[q][i] || null, n)),
             ...view.rates.map((_, k) => number(s.work[k][i] > 0 && s.q[view.state.q][i] > 0 ? s.work[k][i] / s.q[view.state.q][i] : null, n)), number(s.n[i], n)));
         }
       }

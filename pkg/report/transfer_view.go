@@ -1,0 +1,73 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/vocab"
+)
+
+// Clocks of a burst. A chart shows one of them at a time.
+const (
+	clockPrepared   = "with preparation"    // from making the first handle to the end of the last request
+	clockUnprepared = "without preparation" // posting and waiting: the sum of their medians
+)
+
+var transferViews = []View{{
+	Name: "transfers", Title: "Transfers", Shape: Lines, X: Axis{Title: "context"},
+	Note: "Bursts of requests that move a KV cache, over the tokens of a request (context) or the requests of a burst (batch). The clock with " +
+		"preparation includes making descriptor lists and handles. Without it, the latency is the sum of the medians of posting and waiting.",
+	Facets: []Facet{
+		{Title: "operation", Values: vocab.TransferOps(), One: true},
+		{Title: "clock", Values: []string{clockPrepared, clockUnprepared}, One: true},
+		{Title: "cache", One: true},
+		{Title: "lane", Values: vocab.Lanes()},
+		{Title: "arrangement", Values: vocab.Arrangements()},
+		{Title: "blocks", Number: true}, // of the burst: as one (bulk), or so many tokens each
+		{Title: "batch", Number: true},
+	},
+	Swap: "batch", Rates: payloadRate,
+}}
+
+var payloadRate = []Rate{{Name: "rate", Title: "rate", Unit: "GB/s"}}
+
+func transferSeries(doc result.Document) []Series {
+	d := doc.(*result.TransferDocument)
+	t, m := d.Identity.Case.Transfer(), &d.Measurement
+	why := ""
+	switch {
+	case m.Lane == "":
+		why = "incomplete: the case ended before its lane was known"
+	case m.Lane != t.Mode:
+		why = fmt.Sprintf("invalid: lane %s instead of %s", m.Lane, t.Mode)
+	case !slices.ContainsFunc(m.Rows, func(r result.TransferRow) bool { return !r.Complete || !r.Verify.Passed }):
+		why = ofCase(&d.Envelope)
+	}
+	var all collected
+	for i := range m.Rows {
+		r := &m.Rows[i]
+		blocks := r.Kind
+		if r.PageTokens != nil {
+			blocks = fmt.Sprintf("pages of %d", *r.PageTokens)
+		}
+		reason := verified(r.Complete, &r.Verify)
+		if reason == "" {
+			reason = why
+		}
+		work := []float64{float64(r.ReqBytes) * float64(r.Batch) / 1e3}
+		for _, clock := range []struct {
+			name string
+			time result.Burst
+		}{
+			{clockPrepared, r.Latency},
+			{clockUnprepared, result.Burst{P50: r.Parts.Post + r.Parts.Wait, N: r.Latency.N}},
+		} {
+			all.add("transfers", []string{r.Op, clock.name, t.Workload, t.Mode, t.Routing, blocks, strconv.Itoa(r.Batch)}, Point{
+				X: int64(r.ISL), Time: microseconds(clock.time, 1e3), Work: work, Samples: clock.time.N, Reason: reason,
+			})
+		}
+	}
+	return all.series
+}
