@@ -4,7 +4,11 @@
 // with its position, and all errors come at once.
 package catalog
 
-import "github.com/collectivex/collectivex/pkg/vocab"
+import (
+	"slices"
+
+	"github.com/collectivex/collectivex/pkg/vocab"
+)
 
 // Catalog is a sound set of definitions.
 type Catalog struct {
@@ -116,6 +120,11 @@ type Backend struct {
 	Retries int                     `yaml:"retries,optional" min:"0" max:"10"`
 	Env     []Var                   `yaml:"env,optional"`
 	Blocks  map[string]BackendBlock `yaml:",families,optional"` // by family
+}
+
+// OnGPUs reports whether the backend runs on GPUs, whether or not it also runs on a host.
+func (b *Backend) OnGPUs() bool {
+	return slices.ContainsFunc(b.Vendors, func(vendor string) bool { return vendor != vocab.Host })
 }
 
 // Sampling is a profile of sample counts.

@@ -139,6 +139,9 @@ func (s *TransferSupport) Check(c *Checker, p *Platform, b *Backend) {
 		if lane == vocab.LaneRDMA && p.ScaleOut == nil {
 			c.Diagnose(&s.Lanes[i], "lane %q joins two nodes, and the platform has no scale_out", lane)
 		}
+		if vocab.OfHost(lane) != (p.Vendor == vocab.Host) {
+			c.Diagnose(&s.Lanes[i], "lane %q does not join the memory of %s", lane, p.Product)
+		}
 		if !slices.Contains(b.Transfer().Lanes, lane) {
 			c.Diagnose(&s.Lanes[i], "backend %q has no lane %q%s", b.Name, lane, Hint(lane, b.Transfer().Lanes))
 		}
@@ -192,10 +195,11 @@ func (t *TransferBackend) Coverage(_ *Catalog, p *Platform, b *Backend) []Covera
 	return []Coverage{row}
 }
 
-// Support implements BackendBlock: all lanes on which transfers run, if two ranks can run.
+// Support implements BackendBlock: all lanes of devices on which transfers run, if two ranks can
+// run.
 func (t *TransferBackend) Support(worlds []int) SupportBlock {
 	if !slices.Contains(worlds, transferRanks) {
 		return nil
 	}
-	return &TransferSupport{Lanes: slices.DeleteFunc(slices.Clone(t.Lanes), func(lane string) bool { return t.Lacks(lane) != "" })}
+	return &TransferSupport{Lanes: slices.DeleteFunc(slices.Clone(t.Lanes), func(lane string) bool { return vocab.OfHost(lane) || t.Lacks(lane) != "" })}
 }

@@ -61,10 +61,11 @@ int cx_nixl_close(const cx_nixl_library *f, cx_nixl_agent *a, const char **call)
 	return status;
 }
 
-int cx_nixl_register(const cx_nixl_library *f, const cx_nixl_agent *a, uintptr_t at, size_t bytes, void **list, const char **call) {
+int cx_nixl_register(const cx_nixl_library *f, const cx_nixl_agent *a, cx_nixl_memory m, uintptr_t at, size_t bytes, size_t piece, void **list, const char **call) {
 	int status = 0;
-	CX_TRY(create_reg_dlist, (CX_NIXL_DRAM, list));
-	CX_TRY(reg_dlist_add_desc, (*list, at, bytes, 0, "", 0));
+	CX_TRY(create_reg_dlist, (m.type, list));
+	for (size_t done = 0; done < bytes; done += piece)
+		CX_TRY(reg_dlist_add_desc, (*list, at + done, bytes - done < piece ? bytes - done : piece, m.device, "", 0));
 	CX_TRY(register_mem, (a->agent, *list, a->args));
 	if (status < 0 && *list) {
 		f->destroy_reg_dlist(*list);
@@ -87,14 +88,14 @@ int cx_nixl_connect(const cx_nixl_library *f, const cx_nixl_agent *a, const void
 	return status;
 }
 
-int cx_nixl_prepare(const cx_nixl_library *f, const cx_nixl_agent *a, int op, const char *name, const cx_nixl_block *blocks, size_t n, void **request, const char **call) {
+int cx_nixl_prepare(const cx_nixl_library *f, const cx_nixl_agent *a, int op, const char *name, cx_nixl_memory here, cx_nixl_memory there, const cx_nixl_block *blocks, size_t n, void **request, const char **call) {
 	int status = 0;
 	void *local = NULL, *remote = NULL;
-	CX_TRY(create_xfer_dlist, (CX_NIXL_DRAM, &local));
-	CX_TRY(create_xfer_dlist, (CX_NIXL_DRAM, &remote));
+	CX_TRY(create_xfer_dlist, (here.type, &local));
+	CX_TRY(create_xfer_dlist, (there.type, &remote));
 	for (size_t i = 0; i < n; i++) {
-		CX_TRY(xfer_dlist_add_desc, (local, blocks[i].local, blocks[i].bytes, 0));
-		CX_TRY(xfer_dlist_add_desc, (remote, blocks[i].remote, blocks[i].bytes, 0));
+		CX_TRY(xfer_dlist_add_desc, (local, blocks[i].local, blocks[i].bytes, here.device));
+		CX_TRY(xfer_dlist_add_desc, (remote, blocks[i].remote, blocks[i].bytes, there.device));
 	}
 	CX_TRY(create_xfer_req, (a->agent, op, local, remote, name, request, a->args));
 	if (local)

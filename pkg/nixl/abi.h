@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 enum { CX_NIXL_SUCCESS = 0, CX_NIXL_IN_PROGRESS = 1 }; // nixl_capi_status_t; errors are negative
-enum { CX_NIXL_DRAM = 0 };                             // nixl_capi_mem_type_t
+enum { CX_NIXL_DRAM = 0, CX_NIXL_VRAM = 1 };           // nixl_capi_mem_type_t
 enum { CX_NIXL_READ = 0, CX_NIXL_WRITE = 1 };          // nixl_capi_xfer_op_t
 
 // return type, name, parameters. The symbol is the name with "nixl_capi_" before it. An int
@@ -68,8 +68,15 @@ int cx_nixl_open(const cx_nixl_library *f, const char *name, cx_nixl_agent *a, c
 // cx_nixl_close undoes as much of cx_nixl_open as was done.
 int cx_nixl_close(const cx_nixl_library *f, cx_nixl_agent *a, const char **call);
 
-// cx_nixl_register registers host memory; *list is what cx_nixl_deregister takes.
-int cx_nixl_register(const cx_nixl_library *f, const cx_nixl_agent *a, uintptr_t at, size_t bytes, void **list, const char **call);
+// A kind of memory, and the number of the device that has it.
+typedef struct {
+	int type;
+	uint64_t device;
+} cx_nixl_memory;
+
+// cx_nixl_register registers memory in pieces of at most so many bytes; *list is what
+// cx_nixl_deregister takes.
+int cx_nixl_register(const cx_nixl_library *f, const cx_nixl_agent *a, cx_nixl_memory m, uintptr_t at, size_t bytes, size_t piece, void **list, const char **call);
 int cx_nixl_deregister(const cx_nixl_library *f, const cx_nixl_agent *a, void *list, const char **call);
 
 // cx_nixl_connect loads the metadata of a peer and connects. *name, which free() frees, is
@@ -82,8 +89,8 @@ typedef struct {
 	size_t bytes;
 } cx_nixl_block;
 
-// cx_nixl_prepare makes a request that moves n blocks.
-int cx_nixl_prepare(const cx_nixl_library *f, const cx_nixl_agent *a, int op, const char *name, const cx_nixl_block *blocks, size_t n, void **request, const char **call);
+// cx_nixl_prepare makes a request that moves n blocks between two memories.
+int cx_nixl_prepare(const cx_nixl_library *f, const cx_nixl_agent *a, int op, const char *name, cx_nixl_memory here, cx_nixl_memory there, const cx_nixl_block *blocks, size_t n, void **request, const char **call);
 // cx_nixl_release ends a request, in flight or not.
 int cx_nixl_release(const cx_nixl_library *f, const cx_nixl_agent *a, void *request, const char **call);
 

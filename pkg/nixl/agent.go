@@ -88,17 +88,29 @@ func (a *Agent) Close() error {
 	return checkCall(call, status)
 }
 
+// Memory is a kind of memory, and the device that has it.
+type Memory struct{ c C.cx_nixl_memory }
+
+// Host is the memory of a process.
+var Host = Memory{C.cx_nixl_memory{_type: C.CX_NIXL_DRAM}}
+
+// Device is the memory of the GPU with this number in the process.
+func Device(number int) Memory {
+	return Memory{C.cx_nixl_memory{_type: C.CX_NIXL_VRAM, device: C.uint64_t(number)}}
+}
+
 // Registration is memory that peers can access.
 type Registration struct {
 	agent *Agent
 	list  unsafe.Pointer
 }
 
-// Register makes host memory accessible to the peers that get the agent's metadata later.
-func (a *Agent) Register(at uintptr, bytes int64) (*Registration, error) {
+// Register makes memory accessible to the peers that get the agent's metadata later. It is
+// registered in pieces of so many bytes, of which each block of a request lies in one.
+func (a *Agent) Register(m Memory, at uintptr, bytes, piece int64) (*Registration, error) {
 	r := &Registration{agent: a}
 	var call *C.char
-	status := C.cx_nixl_register(a.lib.table, a.c, C.uintptr_t(at), C.size_t(bytes), &r.list, &call)
+	status := C.cx_nixl_register(a.lib.table, a.c, m.c, C.uintptr_t(at), C.size_t(bytes), C.size_t(piece), &r.list, &call)
 	return r, checkCall(call, status)
 }
 
@@ -161,9 +173,9 @@ type Request struct {
 	done   bool
 }
 
-// Prepare makes a request that reads the blocks from the peer, or writes them there. Both
-// sides are registered.
-func (p *Peer) Prepare(write bool, blocks []Block) (*Request, error) {
+// Prepare makes a request that reads the blocks from the peer's memory, or writes them there.
+// Both sides are registered.
+func (p *Peer) Prepare(write bool, here, there Memory, blocks []Block) (*Request, error) {
 	op := C.int(C.CX_NIXL_READ)
 	if write {
 		op = C.CX_NIXL_WRITE
@@ -171,7 +183,7 @@ func (p *Peer) Prepare(write bool, blocks []Block) (*Request, error) {
 	r := &Request{agent: p.agent}
 	var call *C.char
 	list := (*C.cx_nixl_block)(unsafe.Pointer(unsafe.SliceData(blocks)))
-	status := C.cx_nixl_prepare(p.agent.lib.table, p.agent.c, op, p.name, list, C.size_t(len(blocks)), &r.handle, &call)
+	status := C.cx_nixl_prepare(p.agent.lib.table, p.agent.c, op, p.name, here.c, there.c, list, C.size_t(len(blocks)), &r.handle, &call)
 	return r, checkCall(call, status)
 }
 

@@ -11,7 +11,9 @@ static bool cx_nixl_stub(const cx_nixl_library *f) { return f->is_stub(); }
 import "C"
 
 import (
+	"debug/elf"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"strings"
 	"unsafe"
@@ -87,6 +89,44 @@ func (l *Library) Version() string {
 		return "unknown"
 	}
 	return strings.TrimSuffix(strings.TrimPrefix(filepath.Base(found[0]), wheel+"-"), ".dist-info")
+}
+
+// DeviceError says which library UCX's modules for CUDA lack. Without it UCX ignores a module
+// and moves the memory of devices another way, or not at all. The modules of libraries outside
+// of a wheel are not found and not checked.
+func (l *Library) DeviceError() error {
+	libs := filepath.Dir(l.lib.Path())
+	wheel, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(libs), "."), ".")
+	modules, _ := filepath.Glob(filepath.Join(filepath.Dir(libs), wheel+".libs", "ucx", "libuc[mt]_cuda.so*"))
+	for _, module := range modules {
+		needs, err := importsOf(module)
+		if err != nil {
+			return fmt.Errorf("%s: %w", filepath.Base(module), err)
+		}
+		for _, name := range needs {
+			if !strings.HasPrefix(name, "libcuda") && !strings.HasPrefix(name, "libnvidia") {
+				continue
+			}
+			lib, err := dl.Open(name)
+			if err != nil {
+				return fmt.Errorf("%s of UCX needs %s: %w: install it, or name its directory in LD_LIBRARY_PATH", filepath.Base(module), name, err)
+			}
+			if err := lib.Close(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// importsOf returns the sonames of the libraries that a file needs.
+func importsOf(path string) ([]string, error) {
+	f, err := elf.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return f.ImportedLibraries()
 }
 
 // SOName returns the soname of the loaded file.

@@ -26,6 +26,7 @@ func TestWhatTheLibraryRefuses(t *testing.T) {
 	l, err := Open()
 	require.NoError(t, err)
 	require.Equal(t, wheels.NIXL.Version, l.Version())
+	require.ErrorContains(t, l.DeviceError(), "_cuda.so.0.0.0 of UCX needs libcuda", "no driver is here")
 
 	const bytes = 1 << 16
 	var memory [2][]byte // of the agents
@@ -40,7 +41,7 @@ func TestWhatTheLibraryRefuses(t *testing.T) {
 		agents[i], err = l.NewAgent([]string{"a", "b"}[i])
 		require.NoError(t, err)
 		defer func() { require.NoError(t, agents[i].Close()) }()
-		r, err := agents[i].Register(at[i], bytes) // the first half
+		r, err := agents[i].Register(Host, at[i], bytes, bytes) // the first half
 		require.NoError(t, err)
 		defer func() { require.NoError(t, r.Close()) }()
 	}
@@ -63,12 +64,12 @@ func TestWhatTheLibraryRefuses(t *testing.T) {
 		"past the end of the remote memory":    {{at[0], at[1], 64}, {at[0] + 64, at[1] + bytes - 8, 64}},
 		"nothing":                              nil,
 	} {
-		_, err := peer.Prepare(true, blocks)
+		_, err := peer.Prepare(true, Host, Host, blocks)
 		require.Equal(t, &StatusError{"create_xfer_req", -2}, err, name)
 	}
 	require.Equal(t, slices.Repeat([]byte{2}, 2*bytes), memory[1], "nothing moved")
 
-	r, err := peer.Prepare(true, []Block{{at[0], at[1] + 64, 64}})
+	r, err := peer.Prepare(true, Host, Host, []Block{{at[0], at[1] + 64, 64}})
 	require.NoError(t, err)
 	require.NoError(t, r.Post())
 	for done := false; !done; {

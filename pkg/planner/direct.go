@@ -8,6 +8,7 @@ import (
 
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 // ErrCannot is wrapped by errors that say that the machine at hand, or the
@@ -71,13 +72,25 @@ func (d Direct) Resolve(cat *catalog.Catalog, m Machine) (*plan.Matrix, error) {
 	return out, nil
 }
 
+// lane is that of transfers, empty for any other measurement.
+func (d Direct) lane() string {
+	if t := d.Cases[0].Transfer(); t != nil {
+		return t.Mode
+	}
+	return ""
+}
+
 // platform is the one that stands for the machine, and has the backend.
 func (d Direct) platform(cat *catalog.Catalog, m Machine, be *catalog.Backend) (*catalog.Platform, error) {
-	if g := m.GPUs; g != nil && slices.Contains(g.Backends, be.Name) && slices.Contains(be.Vendors, g.Vendor) {
+	lane := d.lane()
+	if g := m.GPUs; g != nil && !vocab.OfHost(lane) && slices.Contains(g.Backends, be.Name) && slices.Contains(be.Vendors, g.Vendor) {
 		if d.World > g.Count {
 			return nil, fmt.Errorf("%w: %d ranks, each with a device of its own, and this machine has %d", ErrCannot, d.World, g.Count)
 		}
 		return cat.Platform(g.SKU()), nil
+	}
+	if lane != "" && !vocab.OfHost(lane) && be.OnGPUs() {
+		return nil, fmt.Errorf("%w: lane %s of backend %s joins the memory of GPUs, and no GPU here runs it", ErrCannot, lane, be.Name)
 	}
 	for i := range cat.Platforms {
 		if p := cat.Platforms[i]; p.Local && slices.Contains(be.Vendors, p.Vendor) {

@@ -105,3 +105,28 @@ func TestDirectRefuses(t *testing.T) {
 		})
 	}
 }
+
+// A transfer is placed where its lane is: between processes of the host, whatever devices are
+// here, or between devices, if there are any.
+func TestDirectPlacesATransferByItsLane(t *testing.T) {
+	machine := twoGPUs
+	gpus := *machine.GPUs
+	gpus.Backends = []string{"nixl"}
+	machine.GPUs = &gpus
+	over := func(lane string) planner.Direct {
+		cat := shipped(t)
+		block := planner.Transfer(cat.Cache("kv-tiny"), *cat.SamplingProfile("smoke").Transfer())
+		block.Mode, block.Routing, block.ISLLadder, block.PageTokens, block.BatchSizes, block.Ops = lane, vocab.Paged, plan.Ladder{64}, plan.Ladder{16}, plan.Ladder{1}, vocab.TransferOps()
+		return planner.Direct{Suite: "bench", Backend: "nixl", World: 2, Repeats: 1, Cases: []plan.Case{{
+			Family: plan.FamilyTransfer, Precision: "bf16", Sampling: "smoke", Contract: vocab.ContractBurst, Block: block,
+		}}}
+	}
+	for lane, sku := range map[string]string{vocab.LaneTCP: "local", vocab.LanePeer: "local-h200"} {
+		m, err := over(lane).Resolve(shipped(t), machine)
+		require.NoError(t, err)
+		require.Equal(t, sku, m.RequestedOther[0].SKU)
+	}
+	_, err := over(vocab.LanePeer).Resolve(shipped(t), planner.Machine{CPU: "amd64"})
+	require.ErrorIs(t, err, planner.ErrCannot)
+	require.ErrorContains(t, err, "lane peer of backend nixl joins the memory of GPUs, and no GPU here runs it")
+}

@@ -3,6 +3,7 @@ package preflight
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"unsafe"
@@ -26,6 +27,9 @@ func (e *Examiner) hostLanes(b *catalog.Backend) (usable []string, notes []Findi
 		if lane == vocab.LaneProcessVM && why == "" {
 			why = processVM(e.root)
 		}
+		if lane == vocab.LanePeer && why == "" {
+			why = e.peers(b)
+		}
 		if why != "" {
 			notes = append(notes, Finding{State: Note, Text: fmt.Sprintf("transfers cannot use lane %s: %s", lane, why)})
 			continue
@@ -33,6 +37,30 @@ func (e *Examiner) hostLanes(b *catalog.Backend) (usable []string, notes []Findi
 		usable = append(usable, lane)
 	}
 	return usable, notes
+}
+
+// peers says why a backend cannot move data between two GPUs here; empty if it can.
+func (e *Examiner) peers(b *catalog.Backend) string {
+	why := withoutGPU(slices.DeleteFunc(slices.Clone(b.Vendors), func(vendor string) bool { return vendor == vocab.Host }))
+	for _, vendor := range b.Vendors {
+		d := e.devices[vendor]
+		if vendor == vocab.Host || d.here == 0 {
+			continue
+		}
+		lacks := lacking(e.on(b.Name, vendor))
+		if l := e.libraries[b.Name]; l.OnDevices != nil {
+			lacks = append(lacks, l.OnDevices.Error())
+		}
+		switch {
+		case len(lacks) > 0:
+			why = strings.Join(lacks, "; ")
+		case len(d.usable) < 2:
+			why = fmt.Sprintf("it joins two GPUs, and ranks get %d", len(d.usable))
+		default:
+			return ""
+		}
+	}
+	return why
 }
 
 // capSysPtrace is the bit of CAP_SYS_PTRACE.

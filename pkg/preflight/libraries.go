@@ -43,6 +43,9 @@ type Library struct {
 	Err     error  `json:"-"` // nil when it can be used
 	// Devices are those that a driver lets this process see, in its order.
 	Devices []Device `json:"-"`
+	// OnDevices is what keeps a library that was found from the memory of devices; nil for
+	// nothing.
+	OnDevices error `json:"-"`
 	// Drives is the vendor whose devices a communication library drives.
 	Drives string `json:"-"`
 }
@@ -147,5 +150,5 @@ func transferLibrary() Library {
 	if err != nil {
 		return Library{Err: err}
 	}
-	return Library{Version: n.Version(), SOName: n.SOName(), BuildID: n.BuildID(), Path: n.Path()}
+	return Library{Version: n.Version(), SOName: n.SOName(), BuildID: n.BuildID(), Path: n.Path(), OnDevices: n.DeviceError()}
 }

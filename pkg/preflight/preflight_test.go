@@ -290,27 +290,49 @@ func TestSurveyOfTwoVendors(t *testing.T) {
 	require.Equal(t, []string{"rccl", "a2a"}, s.GPUs[0].Backends)
 }
 
-// NIXL runs between processes of a host, and takes no GPU although its vendor is there.
+// NIXL runs between processes of a host, and also between two GPUs if they, and what UCX needs
+// for them, are there.
 func TestNIXL(t *testing.T) {
 	nixl := catalog.Backend{Name: "nixl", Vendors: []string{"nvidia", "host"}, Blocks: map[string]catalog.BackendBlock{
 		vocab.FamilyTransfer: &catalog.TransferBackend{
 			Lanes:       []string{vocab.LaneTCP, vocab.LanePeer, vocab.LaneRDMA},
-			Unsupported: []catalog.UnsupportedLane{{Lane: vocab.LanePeer, Reason: "not yet"}, {Lane: vocab.LaneRDMA, Reason: "nor that"}},
+			Unsupported: []catalog.UnsupportedLane{{Lane: vocab.LaneRDMA, Reason: "not yet"}},
 		},
 	}}
-	libraries := all()
-	libraries[preflight.NIXL] = preflight.Library{Version: "1.5.1"}
-	e := preflight.NewExaminer(gpus("nvidia", "NVIDIA H200", 8), libraries, shm(1<<20), has)
+	with := func(more map[string]preflight.Library) map[string]preflight.Library {
+		libraries := all()
+		libraries[preflight.NIXL] = preflight.Library{Version: "1.5.1"}
+		maps.Copy(libraries, more)
+		return libraries
+	}
+	rdma := preflight.Finding{Backend: "nixl", State: preflight.Note, Text: "transfers cannot use lane rdma: not yet"}
+	e := preflight.NewExaminer(gpus("nvidia", "NVIDIA H200", 8), with(nil), shm(1<<20), has)
 	require.Equal(t, []preflight.Finding{
-		{Backend: "nixl", State: preflight.Ready, Text: "processes of this host, NIXL 1.5.1; transfers over tcp"},
-		{Backend: "nixl", State: preflight.Note, Text: "transfers cannot use lane peer: not yet"},
-		{Backend: "nixl", State: preflight.Note, Text: "transfers cannot use lane rdma: nor that"},
+		{Backend: "nixl", State: preflight.Ready, Text: "processes of this host, NIXL 1.5.1; transfers over tcp, peer"}, rdma,
 	}, e.Examine([]catalog.Backend{nixl}))
 	s := e.Survey(append(slices.Clone(backends[:1]), nixl))
-	require.Equal(t, []string{"nccl"}, s.GPUs[0].Backends)
+	require.Equal(t, []string{"nccl", "nixl"}, s.GPUs[0].Backends)
 
-	libraries[preflight.NIXL] = missing("no NIXL")
+	one := []preflight.Device{all()[preflight.CUDA].Devices[0]}
+	for why, tc := range map[string]struct {
+		machine inventory.Machine
+		more    map[string]preflight.Library
+	}{
+		"no NVIDIA GPU in this machine: use a machine that has one": {inventory.Machine{}, map[string]preflight.Library{preflight.CUDA: missing("no cuda")}},
+		"no cuda":                            {gpus("nvidia", "NVIDIA H200", 8), map[string]preflight.Library{preflight.CUDA: missing("no cuda")}},
+		"it joins two GPUs, and ranks get 1": {gpus("nvidia", "NVIDIA H200", 1), map[string]preflight.Library{preflight.CUDA: {Version: "CUDA 13.0", Devices: one}}},
+		"no libcudart":                       {gpus("nvidia", "NVIDIA H200", 8), map[string]preflight.Library{preflight.NIXL: {Version: "1.5.1", OnDevices: errors.New("no libcudart")}}},
+	} {
+		e := preflight.NewExaminer(tc.machine, with(tc.more), shm(1<<20), has)
+		require.Equal(t, []preflight.Finding{
+			{Backend: "nixl", State: preflight.Ready, Text: "processes of this host, NIXL 1.5.1; transfers over tcp"},
+			{Backend: "nixl", State: preflight.Note, Text: "transfers cannot use lane peer: " + why}, rdma,
+		}, e.Examine([]catalog.Backend{nixl}))
+	}
+
+	e = preflight.NewExaminer(gpus("nvidia", "NVIDIA H200", 8), with(map[string]preflight.Library{preflight.NIXL: missing("no NIXL")}), shm(1<<20), has)
 	require.Equal(t, []preflight.Finding{{Backend: "nixl", State: preflight.Missing, Text: "no NIXL"}}, e.Examine([]catalog.Backend{nixl}))
+	require.Equal(t, []string{"nccl"}, e.Survey(append(slices.Clone(backends[:1]), nixl)).GPUs[0].Backends)
 }
 
 // The stand-ins, which have no NVML: what the drivers say of their devices

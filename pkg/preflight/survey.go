@@ -40,12 +40,14 @@ func (e *Examiner) Survey(backends []catalog.Backend) Survey {
 		var why []string // of the backend that lacks least
 		for i := range backends {
 			b := &backends[i]
-			if !e.has(b.Name) || !slices.Contains(b.Vendors, vendor) || slices.Contains(b.Vendors, vocab.Host) {
-				continue // a backend of the host takes no GPU
+			if !e.has(b.Name) || !slices.Contains(b.Vendors, vendor) {
+				continue
 			}
-			if lacks := lacking(e.on(b.Name, vendor)); len(lacks) == 0 {
+			switch lacks := lacking(e.on(b.Name, vendor)); {
+			case len(lacks) == 0:
 				ready = append(ready, b.Name)
-			} else if why == nil || len(lacks) < len(why) {
+			case slices.Contains(b.Vendors, vocab.Host): // it does not need the GPUs
+			case why == nil || len(lacks) < len(why):
 				why = lacks
 			}
 		}

@@ -15,6 +15,11 @@ func Lanes() []string {
 	return []string{LaneSharedMemory, LaneProcessVM, LaneTCP, LanePeer, LaneRDMA, LaneMNNVL}
 }
 
+// OfHost reports whether a lane joins the memory of processes, and not that of devices.
+func OfHost(lane string) bool {
+	return lane == LaneSharedMemory || lane == LaneProcessVM || lane == LaneTCP
+}
+
 // Operations of a transfer, as rank 1 sees them: it reads from the pool of rank 0, or
 // writes to it.
 const (

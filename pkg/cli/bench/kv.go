@@ -43,7 +43,7 @@ func NewKVFlags(fs *pflag.FlagSet) (*KVFlags, []Group) {
 	how := newGroup("How it is measured, and output")
 	g = how.Flags
 	g.StringVar(&f.Backend, "backend", Auto, "use backend `NAME`; auto uses one that can run on the GPUs here, otherwise host")
-	g.StringVar(&f.lane, "lane", Auto, "move the data over `LANE`: on a host shm, memory that both ranks map, vm, process_vm_readv and process_vm_writev, or tcp; between two GPUs peer; auto is the backend's first")
+	g.StringVar(&f.lane, "lane", Auto, "move the data over `LANE`: on a host shm, memory that both ranks map, vm, process_vm_readv and process_vm_writev, or tcp; between two GPUs peer; auto is the first that the backend has")
 	g.IntVarP(&f.ranks, "ngpus", "g", plan.TransferRanks, "start `N` ranks: a transfer has two")
 	g.StringVar(&f.sampling, "sampling", "quick-v1", "take the numbers of samples from `PROFILE`")
 	g.Float64Var(&f.minGBps, "min-gbps", 0, "exit 1 if the median rate of a row is below `GBPS`")

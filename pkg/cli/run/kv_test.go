@@ -17,14 +17,15 @@ import (
 )
 
 // Two processes, each with a device, move a cache over NCCL and RCCL, which is what is
-// chosen where devices are, and over copies of the driver. Kernels check it.
+// chosen where devices are, over copies of the driver, and over NIXL if it is asked for its lane
+// of devices. Kernels check it.
 func TestBenchKVBetweenDevices(t *testing.T) {
 	short.Skip(t)
 	standIns(t)
 	t.Setenv("TMPDIR", t.TempDir())
 	args := []string{"bench", "kv", "--cache", "kv-tiny", "--isl", "64", "--page", "16", "--batch", "1,2", "--sampling", "smoke", "--json"}
-	for _, backend := range []string{"nccl-kv", "ipc", "rccl-kv"} {
-		more := []string{"--backend", backend, "-g", "2"}
+	for _, backend := range []string{"nccl-kv", "ipc", "nixl", "rccl-kv"} {
+		more := []string{"--backend", backend, "-g", "2", "--lane", vocab.LanePeer}
 		if backend == "rccl-kv" {
 			withoutNVIDIA(t)
 			more = nil
@@ -41,6 +42,9 @@ func TestBenchKVBetweenDevices(t *testing.T) {
 	}
 	code, _, stderr := cxrun(t, nil, append(args, "-g", "4")...)
 	require.Equal(t, cli.ExitUsage, code, stderr)
+	code, _, stderr = cxrun(t, nil, append(args, "--backend", "nixl", "--lane", vocab.LanePeer)...)
+	require.Equal(t, cli.ExitEnvironment, code, stderr)
+	require.Contains(t, stderr, "lane peer of backend nixl joins the memory of GPUs, and no GPU here runs it")
 	t.Setenv("CX_FAKE_DEVICES", "1")
 	code, _, stderr = cxrun(t, nil, args...)
 	require.Equal(t, cli.ExitEnvironment, code, stderr)
@@ -58,6 +62,7 @@ func TestBenchKVOverNIXL(t *testing.T) {
 	code, stdout, stderr := cxrun(t, env, "doctor", "--backend", "nixl")
 	require.Equal(t, cli.ExitOK, code, stderr)
 	require.Regexp(t, `(?m)^nixl +ready +processes of this host, NIXL 1\.5\.1; transfers over (vm, )?tcp$`, stdout)
+	require.Regexp(t, `(?m)^nixl +note +transfers cannot use lane peer: no NVIDIA GPU in this machine: `, stdout)
 	for _, lane := range []string{vocab.LaneProcessVM, vocab.LaneTCP} {
 		code, stdout, stderr := cxrun(t, env, "bench", "kv", "--backend", "nixl", "--lane", lane, "--cache", "kv-tiny", "--isl", "64", "--page", "16", "--batch", "1",
 			"--sampling", "smoke", "-T", "600", "--json")

@@ -238,7 +238,7 @@ func gpuBackends(cat *catalog.Catalog, f planner.Filters) []string {
 	var names []string
 	for i := range cat.Backends {
 		b := &cat.Backends[i]
-		if !slices.Contains(b.Vendors, vocab.Host) && (len(f.Only[planner.FilterBackend]) == 0 || slices.Contains(f.Only[planner.FilterBackend], b.Name)) {
+		if b.OnGPUs() && (len(f.Only[planner.FilterBackend]) == 0 || slices.Contains(f.Only[planner.FilterBackend], b.Name)) {
 			names = append(names, b.Name)
 		}
 	}

@@ -1,5 +1,5 @@
-// Package nixl is the transfer family's backend over NIXL with its UCX backend, between the
-// memory of two processes of a host.
+// Package nixl is the transfer family's backend over NIXL with its UCX backend, between two
+// processes of a host: between their memory, or between the memory of the GPUs they drive.
 package nixl
 
 import (
@@ -7,14 +7,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 
-	"golang.org/x/sys/unix"
-
-	"github.com/collectivex/collectivex/pkg/accel"
-	accelhost "github.com/collectivex/collectivex/pkg/accel/host"
 	"github.com/collectivex/collectivex/pkg/dl"
-	"github.com/collectivex/collectivex/pkg/hostrank"
 	"github.com/collectivex/collectivex/pkg/nixl"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
@@ -34,27 +30,36 @@ func Open(ctx context.Context, s *rank.Session, c plan.Case) (rank.Runner, error
 	if err != nil {
 		return nil, err
 	}
+	e := &engine{log: log, rank: s.Rank}
 	library, err := nixl.Open()
 	if err != nil {
-		return nil, errors.Join(rank.Coded(reasonOf(err), err), log.file.Close())
+		return nil, errors.Join(rank.Coded(reasonOf(err), err), e.Close())
 	}
-	e := &engine{log: log, rank: s.Rank}
-	// Before this thread is pinned to a processor: the agent's threads may run on all.
-	if e.agent, err = library.NewAgent(fmt.Sprintf("rank-%d", s.Rank)); err != nil {
-		return nil, errors.Join(e.failed(err), log.file.Close())
-	}
-	if err := e.join(ctx, s, c.RanksPerNode); err != nil {
+	if err := e.open(ctx, s, c, library); err != nil {
 		return nil, errors.Join(err, e.Close())
 	}
-	facts := hostrank.Facts(e.device)
-	facts.Library = rank.Library{Kind: "nixl", Version: library.Version(), SOName: library.SOName(), BuildID: library.BuildID()}
-	return transfer.NewRunner(transfer.Parts{
-		Engine: e, Facts: facts,
-		Free: func() (int64, error) {
-			free, _, err := e.device.Memory() // the ranks share it
-			return free / int64(max(1, c.RanksPerNode)), err
-		},
-	}), nil
+	return e.memory.runner(e, rank.Library{Kind: "nixl", Version: library.Version(), SOName: library.SOName(), BuildID: library.BuildID()}), nil
+}
+
+// open makes the agent, and opens the memory of the lane.
+func (e *engine) open(ctx context.Context, s *rank.Session, c plan.Case, library *nixl.Library) (err error) {
+	onDevices := c.Transfer().Mode == vocab.LanePeer
+	if onDevices {
+		if e.memory, err = openDevice(ctx, s); err != nil {
+			return err
+		}
+		if err := library.DeviceError(); err != nil {
+			return rank.Coded(result.ReasonNoLibrary, err)
+		}
+	}
+	// Before openHost pins this thread to a processor: the agent's threads may run on all.
+	if e.agent, err = library.NewAgent(fmt.Sprintf("rank-%d", s.Rank)); err != nil {
+		return e.failed(err)
+	}
+	if !onDevices {
+		e.memory, err = openHost(ctx, s, c.RanksPerNode)
+	}
+	return err
 }
 
 // reasonOf is the reason of an error of nixl.Open.
@@ -74,11 +79,10 @@ type engine struct {
 	log    *ucxLog
 	rank   int
 	agent  *nixl.Agent
-	device *accelhost.Device
-	group  *hostrank.Group
+	memory memory
 
 	// Of a case:
-	pool       accel.Ptr
+	pool       uintptr
 	bytes      int64
 	registered *nixl.Registration
 	peer       *nixl.Peer
@@ -88,15 +92,6 @@ type engine struct {
 }
 
 var _ transfer.Engine = (*engine)(nil)
-
-// join opens this rank's share of the host, and finds the peer there.
-func (e *engine) join(ctx context.Context, s *rank.Session, ranks int) (err error) {
-	if e.device, err = hostrank.Open(s, ranks); err != nil {
-		return err
-	}
-	e.group, err = hostrank.Join(ctx, s, e.device)
-	return err
-}
 
 // failed gives an error of the library its reason, and adds what UCX wrote down.
 func (e *engine) failed(err error) error {
@@ -115,20 +110,17 @@ func (e *engine) Lane() (string, error) { return e.log.lanes(e.ops) }
 
 // Register implements transfer.Engine.
 func (e *engine) Register(_ context.Context, bytes int64) (transfer.Memory, error) {
-	// Yama lets a process read another one only if that one allows it. Kernels without
-	// Yama refuse the call, and need none.
-	_ = unix.Prctl(unix.PR_SET_PTRACER, uintptr(e.group.Peers[1-e.rank].PID), 0, 0, 0)
-	pool, err := e.device.Alloc(bytes)
+	words, pool, err := e.memory.alloc(bytes)
 	if err != nil {
-		return nil, rank.Coded(result.ReasonMemory, err)
+		return nil, err
 	}
 	e.pool, e.bytes = pool, bytes
-	registered, err := e.agent.Register(uintptr(pool), bytes)
+	registered, err := e.agent.Register(e.memory.kind(e.rank), pool, bytes, e.memory.piece())
 	if err != nil {
 		return nil, e.failed(err)
 	}
 	e.registered, e.flying, e.ops = registered, map[*nixl.Request]bool{}, nil
-	return transfer.HostMemory(accelhost.Bytes(pool, bytes)), nil
+	return words, nil
 }
 
 // metadata is what the peer needs to know of a pool.
@@ -143,7 +135,7 @@ func (e *engine) Metadata() ([]byte, error) {
 	if err != nil {
 		return nil, e.failed(err)
 	}
-	return json.Marshal(metadata{uintptr(e.pool), agent})
+	return json.Marshal(metadata{e.pool, agent})
 }
 
 // Connect implements transfer.Engine: the rank that posts connects.
@@ -185,21 +177,16 @@ func (e *engine) Unregister() (err error) {
 		err = e.failed(e.registered.Close())
 		e.registered = nil
 	}
-	if e.pool != 0 {
-		err = errors.Join(err, e.device.Free(e.pool))
-		e.pool = 0
-	}
-	return err
+	return errors.Join(err, e.memory.free())
 }
 
 // Close implements transfer.Engine.
-func (e *engine) Close() error {
-	err := e.failed(e.agent.Close())
-	if e.group != nil {
-		err = errors.Join(err, e.group.Close())
+func (e *engine) Close() (err error) {
+	if e.agent != nil {
+		err = e.failed(e.agent.Close())
 	}
-	if e.device != nil {
-		err = errors.Join(err, e.device.Close())
+	if e.memory != nil {
+		err = errors.Join(err, e.memory.Close())
 	}
 	return errors.Join(err, e.log.file.Close())
 }
@@ -212,14 +199,16 @@ type request struct {
 
 // Prepare implements transfer.Engine.
 func (e *engine) Prepare(op string, blocks []transfer.Block) (transfer.Request, error) {
-	list := make([]nixl.Block, len(blocks))
-	for i, b := range blocks {
+	list := make([]nixl.Block, 0, len(blocks))
+	for _, b := range blocks {
 		if err := b.Check(e.bytes); err != nil {
 			return nil, err
 		}
-		list[i] = nixl.Block{Local: uintptr(e.pool) + uintptr(b.Local), Remote: e.remote + uintptr(b.Remote), Bytes: b.Bytes}
+		for part := range pieces(b, e.memory.piece()) {
+			list = append(list, nixl.Block{Local: e.pool + uintptr(part.Local), Remote: e.remote + uintptr(part.Remote), Bytes: part.Bytes})
+		}
 	}
-	r, err := e.peer.Prepare(op == vocab.Push, list)
+	r, err := e.peer.Prepare(op == vocab.Push, e.memory.kind(e.rank), e.memory.kind(1-e.rank), list)
 	if err != nil {
 		return nil, e.failed(err)
 	}
@@ -228,6 +217,20 @@ func (e *engine) Prepare(op string, blocks []transfer.Block) (transfer.Request, 
 	}
 	e.flying[r] = true
 	return &request{e, r}, nil
+}
+
+// pieces cuts a block where the memory of either side goes from one registered piece to the
+// next.
+func pieces(b transfer.Block, piece int64) iter.Seq[transfer.Block] {
+	return func(yield func(transfer.Block) bool) {
+		for b.Bytes > 0 {
+			n := min(b.Bytes, piece-b.Local%piece, piece-b.Remote%piece)
+			if !yield(transfer.Block{Local: b.Local, Remote: b.Remote, Bytes: n}) {
+				return
+			}
+			b = transfer.Block{Local: b.Local + n, Remote: b.Remote + n, Bytes: b.Bytes - n}
+		}
+	}
 }
 
 // Post implements transfer.Request.

@@ -2,14 +2,18 @@ package nixl
 
 import (
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/collectivex/collectivex/internal/eptest"
+	"github.com/collectivex/collectivex/internal/fakes"
 	"github.com/collectivex/collectivex/internal/netns"
 	"github.com/collectivex/collectivex/internal/short"
 	"github.com/collectivex/collectivex/internal/transfertest"
@@ -17,11 +21,18 @@ import (
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/transfer"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
+// pieceVariable has ranks register the memory of devices in smaller pieces.
+const pieceVariable = "CX_TEST_PIECE"
+
 // A process has one lane, so that the ranks here are processes.
 func TestMain(m *testing.M) {
+	if n, err := strconv.ParseInt(os.Getenv(pieceVariable), 10, 64); err == nil {
+		maxPiece = n
+	}
 	eptest.Main(func(plan.Case) (rank.Opener, error) { return Open, nil })
 	os.Exit(m.Run())
 }
@@ -128,7 +139,7 @@ func TestRefusals(t *testing.T) {
 		"another library":       {libraryVariable, "libm.so.6", vocab.LaneTCP, result.ReasonNoSymbol},
 		"transports are chosen": {"UCX_TLS", "tcp", vocab.LaneTCP, result.ReasonRefused},
 		"devices are chosen":    {"UCX_NET_DEVICES", "eth0", vocab.LaneTCP, result.ReasonRefused},
-		"a lane of GPUs":        {libraryVariable, "", vocab.LanePeer, result.ReasonRefused},
+		"a lane between nodes":  {libraryVariable, "", vocab.LaneRDMA, result.ReasonRefused},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv(tc.variable, tc.value)
@@ -161,4 +172,70 @@ func TestAPeerThatIsKilled(t *testing.T) {
 			}
 		})
 	}
+}
+
+// peer is a case between the memory of two devices.
+func peer(c *plan.Case) { c.Backend, c.Transfer().Mode = "nixl", vocab.LanePeer }
+
+// Between devices, every word arrives in all arrangements and forms of a cache, as kernels find,
+// and UCX says that it used its lane of devices. It makes no difference if the pools are
+// registered in many pieces, of which a block lies in one.
+func TestTransfersBetweenDevicesArriveWhole(t *testing.T) {
+	for _, piece := range []string{"4294967296", "65536"} {
+		t.Run("pieces of "+piece, func(t *testing.T) {
+			fakes.Build(t).Use(t)
+			t.Setenv(pieceVariable, piece)
+			cases := []plan.Case{transfertest.Small(peer, transfertest.Parts)}
+			for _, arrangement := range vocab.Arrangements() {
+				cases = append(cases, transfertest.Small(peer, func(c *plan.Case) { c.Transfer().Routing = arrangement }))
+			}
+			for _, d := range transfertest.Processes(t, "", cases...) {
+				require.Equal(t, result.Success, d.Outcome.Status, "%v", d.Outcome.Reasons)
+				require.Equal(t, vocab.LanePeer, d.Measurement.Lane)
+				require.Equal(t, "device", d.Measurement.CheckedBy)
+				require.Equal(t, "nixl", d.Implementation.Name)
+				for _, r := range d.Measurement.Rows {
+					require.Equal(t, 2*2*3, r.Verify.Checks, r.Name())
+				}
+			}
+		})
+	}
+}
+
+func TestFaultsBetweenDevicesAreNamed(t *testing.T) {
+	short.Skip(t)
+	fakes.Build(t).Use(t)
+	transfertest.FaultsAreNamed(t, transfertest.Processes, peer)
+}
+
+// What goes wrong between devices is found: another transport than that of devices, a bit that
+// the library flips, and what it and the driver refuse.
+func TestFailuresBetweenDevices(t *testing.T) {
+	for name, tc := range map[string]struct{ variable, value, status, reason string }{
+		"UCX falls back":         {"CX_FAKE_UCX_TRANSPORT", "tcp/lo", result.Invalid, "check-failed: lane tcp instead of peer"},
+		"a new transport":        {"CX_FAKE_UCX_TRANSPORT", "warp/0", result.Invalid, "check-failed: lane unknown instead of peer"},
+		"a bit is flipped":       {"CX_FAKE_NIXL_FLIP", "5", result.Invalid, "check-failed: corrupted, 1 words"},
+		"a request fails":        {"CX_FAKE_NIXL_FAIL", "5", result.Failed, "library-error: nixl -2"},
+		"UCX without its module": {"CX_FAKE_UCX_NO_CUDA", "1", result.Failed, "library-error: nixl -2"},
+		"too little memory":      {"CX_FAKE_FAIL", "cuMemAlloc_v2#1=2", result.Failed, "out-of-memory"},
+		"no driver":              {"CX_CUDA_LIB", "/nowhere/libcuda.so.1", result.Failed, "library-missing"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			fakes.Build(t).Use(t)
+			t.Setenv(tc.variable, tc.value)
+			d := transfertest.Processes(t, "", transfertest.Small(peer, few))[0]
+			require.Equal(t, tc.status, d.Outcome.Status)
+			require.Contains(t, d.Outcome.Reasons.String(), tc.reason)
+		})
+	}
+}
+
+// A block ends where the memory of either side goes from one piece to the next.
+func TestPieces(t *testing.T) {
+	require.Equal(t, []transfer.Block{
+		{Local: 90, Remote: 130, Bytes: 10}, {Local: 100, Remote: 140, Bytes: 60}, {Local: 160, Remote: 200, Bytes: 40}, {Local: 200, Remote: 240, Bytes: 10},
+	}, slices.Collect(pieces(transfer.Block{Local: 90, Remote: 130, Bytes: 120}, 100)))
+	whole := transfer.Block{Local: 0, Remote: 200, Bytes: 100}
+	require.Equal(t, []transfer.Block{whole}, slices.Collect(pieces(whole, 100)))
+	require.Equal(t, []transfer.Block{whole}, slices.Collect(pieces(whole, math.MaxInt64)))
 }

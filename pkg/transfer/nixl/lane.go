@@ -22,9 +22,9 @@ import (
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-// transports are what UCX may use on a lane. On lane vm it is cma, which needs tcp to
-// connect.
-var transports = map[string]string{vocab.LaneProcessVM: "cma,tcp", vocab.LaneTCP: "tcp"}
+// transports are what UCX may use on a lane. Its cma and cuda_ipc need tcp to connect, and
+// memory of GPUs needs cuda_copy.
+var transports = map[string]string{vocab.LaneProcessVM: "cma,tcp", vocab.LaneTCP: "tcp", vocab.LanePeer: "cuda_ipc,cuda_copy,tcp"}
 
 // laneOf is the lane of a transport of UCX.
 var laneOf = map[string]string{
