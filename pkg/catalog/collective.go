@@ -129,6 +129,16 @@ func (b *CollectiveBlock) check(c *Checker, s *Suite) {
 	offered(c, "reduction", b.RedOps, has, func(h *CollectiveBackend) []string { return h.RedOps })
 	offered(c, "timing mode", b.Modes, has, func(h *CollectiveBackend) []string { return h.Modes })
 	offered(c, "registration", b.Registrations, has, func(h *CollectiveBackend) []string { return h.Registrations })
+	freshModes(c, b.Buffers, b.Modes)
+}
+
+// freshModes diagnoses timing modes that leave no time to write fresh buffers.
+func freshModes(c *Checker, buffers, modes []string) {
+	for i := range modes {
+		if modes[i] != vocab.Blocking && slices.Contains(buffers, vocab.Fresh) {
+			c.Diagnose(&modes[i], "buffers %s need the timing mode %s alone: only it has time to write them before an operation", vocab.Fresh, vocab.Blocking)
+		}
+	}
 }
 
 // Worlds implements SuiteBlock.

@@ -77,6 +77,7 @@ func (e *ScheduleSuite) Check(c *Checker, _ *Suite) {
 		has := offering[ScheduleBackend](c, vocab.FamilySchedule, b.Backends)
 		offered(c, "element type", b.DTypes, has, func(h *ScheduleBackend) []string { return h.DTypes })
 		offered(c, "timing mode", b.Modes, has, func(h *ScheduleBackend) []string { return h.Modes })
+		freshModes(c, b.Buffers, b.Modes)
 	}
 }
 

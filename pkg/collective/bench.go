@@ -284,7 +284,7 @@ func (b *bench) measure(ctx context.Context, w window) (sample, error) {
 	var err error
 	switch w.Mode {
 	case vocab.Blocking:
-		err = b.blocking(ctx)
+		err = b.blocking(ctx, w)
 		s.US = b.us
 	case vocab.PerIteration:
 		err = b.perIteration(ctx)
@@ -369,10 +369,15 @@ func (b *bench) time(ctx context.Context, run func() (Elapsed, error)) (Elapsed,
 func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
 
 // blocking is host time around each iteration, with the ranks brought together
-// before it.
-func (b *bench) blocking(ctx context.Context) error {
+// before it. Fresh buffers get their input again before that.
+func (b *bench) blocking(ctx context.Context, w window) error {
 	m := b.spec.block.Measure.Aggregate
 	for i := range b.us {
+		if b.spec.block.Buffers == vocab.Fresh {
+			if err := b.renew(w, i*m, (i+1)*m); err != nil {
+				return err
+			}
+		}
 		if err := b.sync(ctx); err != nil {
 			return err
 		}

@@ -40,6 +40,19 @@ func (b *bench) fill(w window, slot int) error {
 	return rank.Coded(result.ReasonDevice, b.backend.Data.Fill(b.stream, p, send, in))
 }
 
+// renew writes the input of operations first to last−1 of window w again.
+func (b *bench) renew(w window, first, last int) error {
+	in := b.spec.form(b.rung.Pair).Inputs(b.rung.Extent, b.session.Rank)
+	for i := first; i < last; i++ {
+		slot := b.rung.place(i, len(b.calls)).slot
+		send, _ := b.buffers(place{slot: slot})
+		if err := b.backend.Data.Fill(b.stream, b.spec.pattern(w, slot), send, in); err != nil {
+			return rank.Coded(result.ReasonDevice, err)
+		}
+	}
+	return nil
+}
+
 // end is the number of elements from the start of a buffer to the end of its
 // last region.
 func end(regions []workload.Region) int64 {

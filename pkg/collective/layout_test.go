@@ -28,18 +28,21 @@ func traffic(size int64, rows ...[]int64) func(*plan.Case) {
 
 func TestParseRefuses(t *testing.T) {
 	for name, edit := range map[string]func(*plan.Case){
-		"another family":   func(c *plan.Case) { c.Block = nil },
-		"op":               func(c *plan.Case) { c.Collective().Op = "allreduce" },
-		"type":             func(c *plan.Case) { c.Precision = "fp32" },
-		"reduction":        func(c *plan.Case) { c.Collective().RedOp = "xor" },
-		"no reduction":     func(c *plan.Case) { c.Collective().RedOp = "" },
-		"a reduction":      func(c *plan.Case) { c.Collective().Op = "all_gather" },
-		"root":             func(c *plan.Case) { c.Collective().Op, c.Collective().Root = "reduce", 2 },
-		"root of no op":    func(c *plan.Case) { c.Collective().Root = 1 },
-		"mode":             func(c *plan.Case) { c.Collective().Modes = []string{"cpu"} },
-		"no mode":          func(c *plan.Case) { c.Collective().Modes = nil },
-		"placement":        func(c *plan.Case) { c.Collective().Placements = []string{"inplace"} },
-		"buffers":          func(c *plan.Case) { c.Collective().Buffers = "tepid" },
+		"another family": func(c *plan.Case) { c.Block = nil },
+		"op":             func(c *plan.Case) { c.Collective().Op = "allreduce" },
+		"type":           func(c *plan.Case) { c.Precision = "fp32" },
+		"reduction":      func(c *plan.Case) { c.Collective().RedOp = "xor" },
+		"no reduction":   func(c *plan.Case) { c.Collective().RedOp = "" },
+		"a reduction":    func(c *plan.Case) { c.Collective().Op = "all_gather" },
+		"root":           func(c *plan.Case) { c.Collective().Op, c.Collective().Root = "reduce", 2 },
+		"root of no op":  func(c *plan.Case) { c.Collective().Root = 1 },
+		"mode":           func(c *plan.Case) { c.Collective().Modes = []string{"cpu"} },
+		"no mode":        func(c *plan.Case) { c.Collective().Modes = nil },
+		"placement":      func(c *plan.Case) { c.Collective().Placements = []string{"inplace"} },
+		"buffers":        func(c *plan.Case) { c.Collective().Buffers = "tepid" },
+		"fresh in a row": func(c *plan.Case) {
+			c.Collective().Buffers, c.Collective().Modes = vocab.Fresh, []string{vocab.Blocking, vocab.Pipelined}
+		},
 		"no iterations":    func(c *plan.Case) { c.Collective().Measure.Iterations = 0 },
 		"no trials":        func(c *plan.Case) { c.Collective().Measure.Trials = 0 },
 		"negative warm-up": func(c *plan.Case) { c.Collective().Measure.Warmup = -1 },

@@ -2,8 +2,10 @@ package collective_test
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"runtime"
 	"slices"
 	"sync"
@@ -360,6 +362,34 @@ func TestWhatIsEnqueued(t *testing.T) {
 	for _, call := range window {
 		require.Equal(t, call.Send, call.Recv)
 		require.EqualValues(t, 1024, call.Count)
+	}
+}
+
+// Fresh input is that of the window before each operation. Warm input in place is the result of the
+// operation before.
+func TestFreshInput(t *testing.T) {
+	for buffers, same := range map[string]bool{vocab.Fresh: true, vocab.Warm: false} {
+		var mu sync.Mutex
+		inputs := map[accel.Ptr][]uint32{} // of rank 0, by address
+		c := aCase(func(c *plan.Case) {
+			b := c.Collective()
+			c.Precision = "uint32"
+			b.Buffers, b.Placements, b.Modes = buffers, []string{vocab.InPlace}, []string{vocab.Blocking}
+			b.Measure = plan.CollectiveTiming{Iterations: 4, Trials: 1, Aggregate: 1, Launches: 1}
+		})
+		d, _, err := run(t, c, true, func(c *comm, s accel.Stream, calls []collective.Call) error {
+			if c.rank == 0 && len(calls) == 1 {
+				mu.Lock()
+				inputs[calls[0].Send] = append(inputs[calls[0].Send], binary.NativeEndian.Uint32(hostdev.Bytes(calls[0].Send, 4)))
+				mu.Unlock()
+			}
+			return c.execute(s, calls)
+		})
+		require.NoError(t, err)
+		require.Equal(t, result.Success, d.Outcome.Status)
+		repeated := slices.MaxFunc(slices.Collect(maps.Values(inputs)), func(a, b []uint32) int { return len(a) - len(b) })
+		require.GreaterOrEqual(t, len(repeated), 3)
+		require.Equal(t, same, len(slices.Compact(slices.Clone(repeated))) == 1, "%s: %v", buffers, repeated)
 	}
 }
 

@@ -30,9 +30,10 @@ type Collective struct {
 	// own fields.
 	Modes []string `json:"modes"`
 	// Buffers is cold (caches emptied, then rotation over more memory than they
-	// hold), warm (reuse) or shifted (nccl-tests' way: each iteration goes one
+	// hold), warm (reuse), shifted (nccl-tests' way: each iteration goes one
 	// message further into buffers of the largest size, and from their end back to
-	// their start).
+	// their start) or fresh (reuse, of input that its rank writes again before each
+	// operation; blocking alone).
 	Buffers string `json:"buffers" in:"buffers"`
 	// Unalign is elements by which all buffers are off their alignment (nccl-tests' -u).
 	Unalign int64 `json:"unalign,omitempty"`

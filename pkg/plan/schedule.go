@@ -29,7 +29,7 @@ type Schedule struct {
 	Placements []string `json:"placements"`
 	// Modes are timing modes: pipelined, blocking, per_iteration. Each has its own fields.
 	Modes []string `json:"modes"`
-	// Buffers is cold, warm or shifted, as in collective cases.
+	// Buffers is cold, warm, shifted or fresh, as in collective cases.
 	Buffers string           `json:"buffers" in:"buffers"`
 	Measure CollectiveTiming `json:"measure"`
 }

@@ -58,7 +58,7 @@ var commonNames = strings.Fields(`
 	cxrun devel source case collective attempt sample setup plan point verdict fresh chain runnable success invalid failed unsupported
 	measured derived unavailable percentile chained median cross rank token activation only
 	normal latency decode prefill dispatch combine roundtrip stage before after post
-	pipelined blocking iteration graph place cold warm shifted symmetric
+	pipelined blocking iteration graph place cold warm shifted fresh symmetric
 	packed native reference domain deduplicated assignment unweighted grouped send recv
 	semantic correctness routing identity timeout skipped died library error missing symbol device memory refused
 	environment internal check finite unpublishable size small backend capacity platform

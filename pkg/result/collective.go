@@ -40,7 +40,7 @@ type CollectiveMeasurement struct {
 	DType        string `json:"dtype"`
 	RedOp        string `json:"redop"`
 	Root         int    `json:"root"`
-	Buffers      string `json:"buffers"`      // cold, warm or shifted
+	Buffers      string `json:"buffers"`      // cold, warm, shifted or fresh
 	Registration string `json:"registration"` // as realised: none, local, symmetric
 	// RegistrationHandle reports whether the library returned a handle; a
 	// successful registration without one is a silent no-op.

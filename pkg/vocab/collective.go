@@ -104,16 +104,18 @@ const (
 // TimingModes lists the timing modes of collective cases.
 func TimingModes() []string { return []string{Pipelined, Blocking, PerIteration, Graph} }
 
-// States of the buffers before an operation: caches emptied, reused, or moved by
-// one message from operation to operation as nccl-tests does.
+// States of the buffers before an operation: caches emptied, reused, moved by one message
+// from operation to operation as nccl-tests does, or reused with input that its rank has just
+// written.
 const (
 	Cold    = "cold"
 	Warm    = "warm"
 	Shifted = "shifted"
+	Fresh   = "fresh"
 )
 
 // BufferStates lists the states of buffers.
-func BufferStates() []string { return []string{Cold, Warm, Shifted} }
+func BufferStates() []string { return []string{Cold, Warm, Shifted, Fresh} }
 
 // Registrations of buffers with the library.
 const (

@@ -140,13 +140,13 @@ func NewFlags(fs *pflag.FlagSet) (*Flags, []Group) {
 	ours := newGroup("Beyond nccl-tests")
 	g = ours.Flags
 	g.StringVar(&f.Backend, "backend", Auto, "use backend `NAME`: auto, host, nccl, rccl or mscclpp; auto uses the library of the GPUs, or host on a machine without GPUs")
-	g.StringVar(&f.buffers, "buffers", "shifted", "use buffers in `STATE`: shifted (as nccl-tests does), warm (one buffer) or cold (caches flushed)")
+	g.StringVar(&f.buffers, "buffers", "shifted", "use buffers in `STATE`: shifted (as nccl-tests does), warm (one buffer), cold (caches flushed)\nor fresh (input just written; with -z 3)")
 	g.StringVar(&f.traffic, "traffic", "", "read from `FILE` the bytes that an alltoallv sends from each rank (line) to each rank (column)")
 	g.IntVar(&f.trials, "trials", 1, "measure `N` windows per size, and print the median")
 	g.BoolVar(&f.percentiles, "percentiles", false, "add columns with percentiles over windows, or over iterations with -z 3")
 	g.StringSliceVar(&f.minBusBW, "min-busbw", nil, "exit 1 if busbw is below `SIZE=GBPS`; comma-separated list")
 	g.StringSliceVar(&f.maxTime, "max-time", nil, "exit 1 if the time is above `SIZE=US`; comma-separated list")
-	g.StringVar(&f.model, "model", "", "write the times of a p2p to `FILE`, as a model for 'cxrun schedule simulate' and studies")
+	g.StringVar(&f.model, "model", "", "also measure p2p alone, both ways and on all ranks at once, sums and copies, and write their times to `FILE`,\nas a model for 'cxrun schedule simulate' and studies")
 	f.Output.flags(ours)
 	f.Definitions.AddFlag(g)
 

@@ -1,55 +1,248 @@
 package bench
 
 import (
+	"cmp"
 	"fmt"
 	"math"
+	"slices"
 
+	"github.com/collectivex/collectivex/pkg/collective"
 	"github.com/collectivex/collectivex/pkg/fit"
 	"github.com/collectivex/collectivex/pkg/foreign"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/planner"
 	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/schedule"
 	"github.com/collectivex/collectivex/pkg/schedule/simulate"
+	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-// MachineModel returns the model of the machine that a measurement of p2p gives: the median
-// time of a message for each ordered pair of ranks and size. Classes of sizes are the
-// segments of package fit; times are whole picoseconds. A rank sends one message at a time.
-func MachineModel(backend string, d *result.CollectiveDocument) (*simulate.Model, error) {
-	m := &d.Measurement
+// Messages says how the messages of a model are measured.
+type Messages struct {
+	DType  string
+	Sizes  []int64 // of messages, in bytes, ascending
+	Timing plan.CollectiveTiming
+}
+
+// together is the operation in which all ranks send and receive at once.
+func together(world int) collective.Op {
+	if world == 2 {
+		return collective.P2PBidir
+	}
+	return collective.SendRecv
+}
+
+// Operations lists the cases of the collective family that a model needs: messages alone, both
+// ways between two ranks, and of all ranks at once, each from a common start with input that was
+// just written; and the last of them again, without that and back to back, too.
+func (m *Messages) Operations(world int) []plan.Case {
+	ops := []collective.Op{collective.P2P, collective.P2PBidir}
+	if world > 2 {
+		ops = append(ops, collective.SendRecv)
+	}
+	var out []plan.Case
+	add := func(op collective.Op, buffers string, modes ...string) {
+		out = append(out, m.newCase(plan.FamilyCollective, &plan.Collective{
+			Op: op.String(), Sizes: m.Sizes, Placements: []string{vocab.OutOfPlace}, Modes: modes,
+			Buffers: buffers, Registration: vocab.Unregistered, Measure: m.Timing,
+		}))
+	}
+	for _, op := range ops {
+		add(op, vocab.Fresh, vocab.Blocking)
+	}
+	add(together(world), vocab.Warm, vocab.Pipelined, vocab.Blocking)
+	return out
+}
+
+// Schedules lists the cases of the schedule family that a model needs: ring schedules, whose
+// times differ by those of sums and copies.
+func (m *Messages) Schedules(world int) []plan.Case {
+	var out []plan.Case
+	for _, c := range []schedule.Collective{schedule.AllGather, schedule.ReduceScatter} {
+		s := &plan.Schedule{
+			Op: string(c), Algorithm: "ring", RedOp: planner.ScheduleRedOp(string(c)), Placements: []string{vocab.OutOfPlace, vocab.InPlace},
+			Modes: []string{vocab.Blocking}, Buffers: vocab.Fresh, Measure: m.Timing,
+		}
+		if c == schedule.ReduceScatter {
+			s.Placements = s.Placements[1:]
+		}
+		for _, n := range m.Sizes {
+			s.Sizes = append(s.Sizes, n*int64(world))
+		}
+		out = append(out, m.newCase(plan.FamilySchedule, s))
+	}
+	return out
+}
+
+func (m *Messages) newCase(f plan.Family, b plan.Block) plan.Case {
+	return plan.Case{Family: f, Precision: m.DType, Sampling: Name, Contract: vocab.ContractOp, Block: b}
+}
+
+// MachineModel returns the model of the machine that the measured cases of Operations and
+// Schedules give, from median times. Classes of sizes are the segments of package fit; times are
+// whole picoseconds. A rank sends one message at a time.
+func MachineModel(backend string, measured []*result.CollectiveDocument) (*simulate.Model, error) {
+	b := modelBuilder{times: map[group][]fit.Point{}}
+	for _, d := range measured {
+		if err := b.add(d); err != nil {
+			return nil, err
+		}
+	}
+	d := measured[0]
+	world := d.Identity.Case.World
 	out := &simulate.Model{
-		Origin: fmt.Sprintf("measured: p2p of %s between single pairs, buffers %s, backend %s, %s",
-			m.DType, d.Identity.Case.Collective().Buffers, backend, foreign.Line(d.Topology.DeviceProduct)),
+		Origin: fmt.Sprintf("measured: messages of %s alone, both ways and on all of %d ranks at once, sums and copies, backend %s, %s",
+			d.Measurement.DType, world, backend, foreign.Line(d.Topology.DeviceProduct)),
 		Sharing: string(simulate.Unloaded), Engines: 1,
 	}
-	type pair struct{ src, dst int }
-	points := map[pair][]fit.Point{}
-	var pairs []pair // in the order of the rows
-	for i := range m.Rows {
-		r := &m.Rows[i]
-		if r.Src == nil || r.Dst == nil || r.Pipelined == nil || !r.Check.Passed {
-			return nil, fmt.Errorf("row of %d bytes without a pair, a time or a passed check", r.Bytes)
-		}
-		at := pair{*r.Src, *r.Dst}
-		if points[at] == nil {
-			pairs = append(pairs, at)
-		}
-		points[at] = append(points[at], fit.Point{Bytes: float64(r.Bytes), Us: r.Pipelined.Percentiles.P50})
+	start := b.start(together(world))
+	out.Start = nanoseconds(start)
+	var err error
+	if out.Pairs, err = b.pairs(collective.P2P, world, start); err != nil {
+		return nil, err
 	}
-	for _, at := range pairs {
-		fitted := fit.Fit(points[at])
-		if fitted.Why != "" {
-			return nil, fmt.Errorf("rank %d to rank %d: %s", at.src, at.dst, fitted.Why)
+	if out.Both, err = b.pairs(collective.P2PBidir, world, start); err != nil {
+		return nil, err
+	}
+	if world > 2 {
+		if out.All, err = classes(less(b.times[group{op: collective.SendRecv.String()}], start)); err != nil {
+			return nil, fmt.Errorf("all ranks at once: %w", err)
 		}
-		p := simulate.Pair{Src: at.src, Dst: at.dst}
-		for _, s := range fitted.Segments {
-			var c simulate.Class
-			for _, x := range points[at] {
-				if x.Bytes >= s.FirstBytes && x.Bytes <= s.LastBytes {
-					c.Points = append(c.Points, simulate.Point{Bytes: int64(x.Bytes), Nanoseconds: math.Round(1e6*x.Us) / 1e3})
-				}
-			}
-			p.Classes = append(p.Classes, c)
-		}
-		out.Pairs = append(out.Pairs, p)
+	}
+	steps := float64(world - 1)
+	apart, gather := b.times[group{op: string(schedule.AllGather)}], b.times[group{op: string(schedule.AllGather), placement: vocab.InPlace}]
+	scatter := b.times[group{op: string(schedule.ReduceScatter), placement: vocab.InPlace}]
+	if out.Reduce, err = classes(difference(scatter, gather, float64(world), steps)); err != nil {
+		return nil, fmt.Errorf("sums: %w", err)
+	}
+	if out.Copy, err = classes(difference(apart, gather, float64(world), 1)); err != nil {
+		return nil, fmt.Errorf("copies: %w", err)
 	}
 	return out, nil
 }
+
+// group is what the times of a curve have in common.
+type group struct {
+	op        string
+	pair      collective.Pair
+	placement string // in place; empty: out of place
+	warm      string // the timing mode, of warm buffers; empty: fresh buffers, one by one
+}
+
+// modelBuilder collects median times by what was measured, in ascending order of size.
+type modelBuilder struct {
+	times map[group][]fit.Point
+}
+
+func (b *modelBuilder) add(d *result.CollectiveDocument) error {
+	m := &d.Measurement
+	for i := range m.Rows {
+		r := &m.Rows[i]
+		g := group{op: m.Op}
+		if r.Src != nil && r.Dst != nil {
+			g.pair = collective.Pair{Src: *r.Src, Dst: *r.Dst}
+		}
+		if r.Placement == vocab.InPlace {
+			g.placement = r.Placement
+		}
+		if r.Blocking == nil || !r.Check.Passed {
+			return fmt.Errorf("%s: row of %d bytes without a time or a passed check", m.Op, r.Bytes)
+		}
+		modes := map[string]*result.Timing{"": r.Blocking}
+		if m.Buffers == vocab.Warm {
+			modes = map[string]*result.Timing{vocab.Blocking: r.Blocking, vocab.Pipelined: r.Pipelined}
+		}
+		for mode, t := range modes {
+			g.warm = mode
+			b.times[g] = append(b.times[g], fit.Point{Bytes: float64(r.Bytes), Us: t.Percentiles.P50})
+		}
+	}
+	return nil
+}
+
+// start returns the time from the common start to the first message, in µs: what an operation
+// takes longer alone than back to back, the median over the smaller half of the sizes. It is at
+// most half of any message's time.
+func (b *modelBuilder) start(op collective.Op) float64 {
+	byBytes := func(p, q fit.Point) int { return cmp.Compare(p.Bytes, q.Bytes) }
+	pair := collective.Pair{}
+	if op.Pairwise() {
+		pair.Dst = 1
+	}
+	alone := slices.SortedFunc(slices.Values(b.times[group{op: op.String(), pair: pair, warm: vocab.Blocking}]), byBytes)
+	row := slices.SortedFunc(slices.Values(b.times[group{op: op.String(), pair: pair, warm: vocab.Pipelined}]), byBytes)
+	var more []float64
+	for i := range (len(row) + 1) / 2 {
+		more = append(more, alone[i].Us-row[i].Us)
+	}
+	slices.Sort(more)
+	start := max(0, more[len(more)/2])
+	for g, points := range b.times {
+		if g.warm == "" {
+			for _, p := range points {
+				start = min(start, p.Us/2)
+			}
+		}
+	}
+	return start
+}
+
+// pairs returns the curves of a pairwise operation, without the start.
+func (b *modelBuilder) pairs(op collective.Op, world int, start float64) (pairs []simulate.Pair, err error) {
+	for _, at := range op.Pairs(world) {
+		p := simulate.Pair{Src: at.Src, Dst: at.Dst}
+		if p.Classes, err = classes(less(b.times[group{op: op.String(), pair: at}], start)); err != nil {
+			return nil, fmt.Errorf("rank %d to rank %d: %w", at.Src, at.Dst, err)
+		}
+		pairs = append(pairs, p)
+	}
+	return pairs, nil
+}
+
+// less returns points whose times are as much shorter.
+func less(points []fit.Point, us float64) []fit.Point {
+	points = slices.Clone(points)
+	for i := range points {
+		points[i].Us -= us
+	}
+	return points
+}
+
+// difference returns by how much longer the first of two schedules takes in each of its steps,
+// by the size of a rank's part.
+func difference(longer, shorter []fit.Point, ranks, steps float64) []fit.Point {
+	var out []fit.Point
+	for _, p := range longer {
+		i := slices.IndexFunc(shorter, func(q fit.Point) bool { return q.Bytes == p.Bytes })
+		if i >= 0 {
+			out = append(out, fit.Point{Bytes: p.Bytes / ranks, Us: max((p.Us-shorter[i].Us)/steps, leastUs)})
+		}
+	}
+	return out
+}
+
+// leastUs is a picosecond, which is less than any difference that can be measured.
+const leastUs = 1e-6
+
+// classes splits points where their times break.
+func classes(points []fit.Point) ([]simulate.Class, error) {
+	fitted := fit.Fit(points)
+	if fitted.Why != "" {
+		return nil, fmt.Errorf("%s", fitted.Why)
+	}
+	var out []simulate.Class
+	for _, s := range fitted.Segments {
+		var c simulate.Class
+		for _, x := range points {
+			if x.Bytes >= s.FirstBytes && x.Bytes <= s.LastBytes {
+				c.Points = append(c.Points, simulate.Point{Bytes: int64(x.Bytes), Nanoseconds: nanoseconds(x.Us)})
+			}
+		}
+		slices.SortFunc(c.Points, func(a, b simulate.Point) int { return cmp.Compare(a.Bytes, b.Bytes) })
+		out = append(out, c)
+	}
+	return out, nil
+}
+
+// nanoseconds rounds a time in µs to whole picoseconds.
+func nanoseconds(us float64) float64 { return math.Round(1e6*us) / 1e3 }

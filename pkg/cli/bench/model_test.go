@@ -5,49 +5,119 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/collectivex/collectivex/pkg/collective"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/schedule/simulate"
+	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-// pairRows is a document of p2p from rank 0 to rank 1 with the times of sizes from 1 KiB on,
-// each twice the one before.
-func pairRows(us ...float64) *result.CollectiveDocument {
+// startUs is what an operation of the measured documents takes longer alone than back to back.
+const startUs = 0.5
+
+// documentOf is the document of a case, whose rows take the times that us gives.
+func documentOf(c plan.Case, world int, us func(r *result.CollectiveRow) float64) *result.CollectiveDocument {
 	d := &result.CollectiveDocument{}
-	d.Identity.Case.Block = &plan.Collective{Op: "p2p", Buffers: "warm"}
-	d.Measurement.DType, d.Topology.DeviceProduct = "float", "two cores"
-	src, dst := 0, 1
-	for i, t := range us {
-		d.Measurement.Rows = append(d.Measurement.Rows, result.CollectiveRow{
-			Bytes: 1024 << i, Src: &src, Dst: &dst, Check: result.Check{Passed: true},
-			Pipelined: &result.Timing{Percentiles: result.Percentiles{P50: t}},
-		})
+	c.World = world
+	d.Identity.Case, d.Topology.DeviceProduct, d.Measurement.DType = c, "two cores", c.Precision
+	block := c.Block
+	if s, ok := block.(*plan.Schedule); ok {
+		block = s.Measured()
+	}
+	b := block.(*plan.Collective)
+	d.Measurement.Op, d.Measurement.Buffers = b.Op, b.Buffers
+	op, _ := collective.ParseOp(b.Op)
+	for _, n := range b.Sizes {
+		for _, placement := range b.Placements {
+			for _, pair := range op.Pairs(world) {
+				r := result.CollectiveRow{Bytes: n, Placement: placement, Check: result.Check{Passed: true}}
+				if op.Pairwise() {
+					r.Src, r.Dst = &pair.Src, &pair.Dst
+				}
+				t := us(&r)
+				r.Blocking = &result.Timing{Percentiles: result.Percentiles{P50: startUs + t}}
+				if b.Buffers == vocab.Warm {
+					r.Pipelined = &result.Timing{Percentiles: result.Percentiles{P50: t}}
+				}
+				d.Measurement.Rows = append(d.Measurement.Rows, r)
+			}
+		}
 	}
 	return d
 }
 
+// A message of n bytes takes 1 µs and 1 GB/s alone, and from 32 KiB on 100 µs and 0.25 GB/s; twice
+// that both ways, three times on all ranks. A sum adds 1 µs to each step, a copy 2 µs.
+func messageUs(n int64) float64 {
+	if n >= 32<<10 {
+		return 100 + 4e-3*float64(n)
+	}
+	return 1 + 1e-3*float64(n)
+}
+
+func measuredBy(world int) []*result.CollectiveDocument {
+	m := Messages{DType: "float", Timing: plan.CollectiveTiming{Iterations: 2, Trials: 1}}
+	for i := range 10 {
+		m.Sizes = append(m.Sizes, 1024<<i)
+	}
+	var out []*result.CollectiveDocument
+	for _, c := range m.Operations(world) {
+		factor := map[string]float64{"p2p": 1, "p2p_bidir": 2, "sendrecv": 3}[c.Collective().Op]
+		out = append(out, documentOf(c, world, func(r *result.CollectiveRow) float64 { return factor * messageUs(r.Bytes) }))
+	}
+	for _, c := range m.Schedules(world) {
+		steps := float64(world - 1)
+		out = append(out, documentOf(c, world, func(r *result.CollectiveRow) float64 {
+			t := 3 * steps * messageUs(r.Bytes/int64(world))
+			switch {
+			case c.Schedule().Op == "reduce_scatter":
+				t += steps
+			case r.Placement == vocab.OutOfPlace:
+				t += 2
+			}
+			return t
+		}))
+	}
+	return out
+}
+
+// The model has the times of messages in each situation, of sums and of copies, without the start.
 // Sizes on the two sides of a break are in classes of their own.
 func TestMachineModel(t *testing.T) {
-	var us []float64
-	for i := range 5 { // 1 µs and 1 GB/s
-		us = append(us, 1+1.024*float64(int(1)<<i))
-	}
-	for i := 5; i < 10; i++ { // 100 µs and 0.25 GB/s
-		us = append(us, 100+4.096*float64(int(1)<<i))
-	}
-	m, err := MachineModel("host", pairRows(us...))
+	m, err := MachineModel("host", measuredBy(4))
 	require.NoError(t, err)
-	require.Equal(t, "measured: p2p of float between single pairs, buffers warm, backend host, two cores", m.Origin)
-	require.Len(t, m.Pairs, 1)
-	classes := m.Pairs[0].Classes
-	require.Len(t, classes, 2)
-	require.Equal(t, int64(16<<10), classes[0].Points[4].Bytes)
-	require.Equal(t, int64(32<<10), classes[1].Points[0].Bytes)
-	require.InDelta(t, 1000*us[5], classes[1].Points[0].Nanoseconds, 1e-6)
+	require.Equal(t, "measured: messages of float alone, both ways and on all of 4 ranks at once, sums and copies, backend host, two cores", m.Origin)
+	require.InDelta(t, 1000*startUs, m.Start, 0.001)
+	require.Len(t, m.Pairs, 12)
+	require.Len(t, m.Both, 6)
+	for _, c := range []struct {
+		classes []simulate.Class
+		factor  float64
+	}{{m.Pairs[11].Classes, 1}, {m.Both[5].Classes, 2}, {m.All, 3}} {
+		require.Len(t, c.classes, 2)
+		require.Equal(t, int64(16<<10), c.classes[0].Points[4].Bytes)
+		require.Equal(t, int64(32<<10), c.classes[1].Points[0].Bytes)
+		require.InDelta(t, 1000*c.factor*messageUs(32<<10), c.classes[1].Points[0].Nanoseconds, 0.001)
+	}
+	for _, class := range m.Reduce {
+		for _, p := range class.Points {
+			require.InDelta(t, 1000, p.Nanoseconds, 0.01, "%d bytes", p.Bytes)
+		}
+	}
+	require.Equal(t, int64(1024), m.Copy[0].Points[0].Bytes)
+	require.InDelta(t, 2000, m.Copy[0].Points[0].Nanoseconds, 0.01)
 
-	_, err = MachineModel("host", pairRows(1, 2, 3))
-	require.EqualError(t, err, "rank 0 to rank 1: 3 sizes: a fit needs 4")
-	wrong := pairRows(us...)
-	wrong.Measurement.Rows[3].Check.Passed = false
+	pair, err := MachineModel("host", measuredBy(2))
+	require.NoError(t, err)
+	require.Empty(t, pair.All, "two ranks at once are both ways")
+	require.InDelta(t, 1000*startUs, pair.Start, 0.001)
+
+	wrong := measuredBy(4)
+	wrong[1].Measurement.Rows[3].Check.Passed = false
 	_, err = MachineModel("host", wrong)
-	require.EqualError(t, err, "row of 8192 bytes without a pair, a time or a passed check")
+	require.EqualError(t, err, "p2p_bidir: row of 1024 bytes without a time or a passed check")
+	short := measuredBy(4)
+	short[0].Measurement.Rows = short[0].Measurement.Rows[:30]
+	_, err = MachineModel("host", short)
+	require.EqualError(t, err, "rank 0 to rank 1: 3 sizes: a fit needs 4")
 }

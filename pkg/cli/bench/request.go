@@ -41,7 +41,7 @@ type Request struct {
 }
 
 // Buffers lists what --buffers takes.
-func Buffers() []string { return []string{vocab.Shifted, vocab.Warm, vocab.Cold} }
+func Buffers() []string { return []string{vocab.Shifted, vocab.Warm, vocab.Cold, vocab.Fresh} }
 
 // Request reads the flags for an operation. Its errors end the program with
 // cli.ExitUsage.
@@ -101,11 +101,11 @@ func (f *Flags) Request(op string) (Request, error) {
 	r.View = View{
 		Mode: mode, Across: across(f.average), CPUTime: f.cpuTime > 0, PerIteration: f.perIter > 0, Percentiles: f.percentiles,
 	}
-	if r.Model = f.model; r.Model != "" && (r.Op != collective.P2P || r.dtype == all || r.Cycles > 1 || mode != vocab.Pipelined) {
-		return r, cli.UsageError("--model: want one p2p of back-to-back operations: no other operation, and no -d all, -N, -z or -G")
+	if r.Model = f.model; r.Model != "" && (r.Op != collective.P2P || r.dtype == all || r.Cycles > 1 || f.launches > 0) {
+		return r, cli.UsageError("--model: want one p2p: no other operation, and no -d all, -N or -G")
 	}
 	if r.Model != "" && (f.aggregate != 1 || f.iterations < 2 || f.warmup < 1) {
-		return r, cli.UsageError("--model: -m %d, -n %d and -w %d: want the times of single messages, back to back and after an untimed one: -m 1, and at least -n 2 and -w 1",
+		return r, cli.UsageError("--model: -m %d, -n %d and -w %d: want the times of single messages after an untimed one: -m 1, and at least -n 2 and -w 1",
 			f.aggregate, f.iterations, f.warmup)
 	}
 	if n := len(r.shape.Sizes); r.Model != "" && n < fit.LeastSizes {
@@ -113,6 +113,11 @@ func (f *Flags) Request(op string) (Request, error) {
 	}
 	r.Limits, err = parseLimits(f.minBusBW, f.maxTime, r.shape.Sizes)
 	return r, err
+}
+
+// Messages returns how the messages of the model are measured.
+func (r *Request) Messages() *Messages {
+	return &Messages{DType: r.dtype, Sizes: r.shape.Sizes, Timing: r.shape.Measure}
 }
 
 // amounts reads how much is moved: sizes or, for an alltoallv, its traffic.

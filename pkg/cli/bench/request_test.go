@@ -89,6 +89,7 @@ func TestFlagsReachTheCase(t *testing.T) {
 		{"-d all", types, vocab.DTypes()},
 		{"-o avg", redops, []string{"avg"}},
 		{"-o all", redops, vocab.RedOps()},
+		{"-z 3 --buffers fresh", func(d planner.Direct) any { return d.Cases[0].Collective().Buffers }, "fresh"},
 		{"--buffers cold", func(d planner.Direct) any { return d.Cases[0].Collective().Buffers }, "cold"},
 		{"-p 0 -c 0 -y 0 -S 0 -D 0 -V 16 -M 0 -K 0 -C 1 -a 3", func(d planner.Direct) any { return len(d.Cases) }, 1},
 	} {
@@ -131,6 +132,8 @@ func TestRefusals(t *testing.T) {
 		{"all_reduce -o su", `unknown reduction "su"; did you mean "sum"?`},
 		{"all_reduce -d floot", `unknown element type "floot"; did you mean "float"?`},
 		{"all_reduce --buffers wram", `unknown kind of buffers "wram"; did you mean "warm"?`},
+		{"all_reduce --buffers fresh", "--buffers fresh writes the input before each operation: add -z 3, and leave -I out"},
+		{"all_reduce --buffers fresh -z 3 -I 1", "add -z 3, and leave -I out"},
 		{"all_reduce -b 8x", `-b: invalid size "8x"`},
 		{"all_reduce -e K", `-e: invalid size "K"`},
 		{"all_reduce -b -8", `-b: invalid size "-8"`},

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -231,9 +232,6 @@ func benchCollective(c *cobra.Command, s cli.Streams, flags *bench.Flags, args [
 		if !flags.JSON {
 			table.Document(answer)
 		}
-		if model != nil && answer.Outcome.Status == result.Success {
-			return writeModel(model, b.place.backend.Name, answer)
-		}
 		return nil
 	}, grow)
 	if err != nil {
@@ -242,12 +240,15 @@ func benchCollective(c *cobra.Command, s cli.Streams, flags *bench.Flags, args [
 	if !flags.JSON && !report.Nothing() {
 		table.Foot(report)
 	}
-	return b.end(s, report, report.Violations, report.Err())
+	if err := b.end(s, report, report.Violations, report.Err()); err != nil || model == nil {
+		return err
+	}
+	return writeModel(c.Context(), s, model, b.place.backend.Name, b.world, request.Messages())
 }
 
-// writeModel writes the model of the machine that a measurement of p2p gives.
-func writeModel(f *regular.AtomicFile, backend string, d *result.CollectiveDocument) error {
-	m, err := bench.MachineModel(backend, d)
+// writeModel measures and writes a model of the machine.
+func writeModel(ctx context.Context, s cli.Streams, f *regular.AtomicFile, backend string, ranks int, messages *bench.Messages) error {
+	m, err := measureModel(ctx, s, backend, ranks, messages)
 	if err != nil {
 		return fmt.Errorf("--model: %w", err)
 	}

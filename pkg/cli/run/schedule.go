@@ -283,6 +283,7 @@ type simulated struct {
 // criticalPath is the chain of ops that determines a makespan, and what its time consists of.
 type criticalPath struct {
 	Ops        int     `json:"ops"`
+	Start      float64 `json:"start_ns"`
 	Issue      float64 `json:"issue_ns"`
 	Overhead   float64 `json:"overhead_ns"`
 	Latency    float64 `json:"latency_ns"`
@@ -296,7 +297,7 @@ type criticalPath struct {
 
 func criticalPathOf(p simulate.Path) criticalPath {
 	return criticalPath{
-		len(p.Steps), p.Issue.Nanoseconds(), p.Overhead.Nanoseconds(), p.Latency.Nanoseconds(), p.Bytes.Nanoseconds(), p.Reduce.Nanoseconds(),
+		len(p.Steps), p.Start.Nanoseconds(), p.Issue.Nanoseconds(), p.Overhead.Nanoseconds(), p.Latency.Nanoseconds(), p.Bytes.Nanoseconds(), p.Reduce.Nanoseconds(),
 		p.Copy.Nanoseconds(), p.EngineWait.Nanoseconds(), p.LinkWait.Nanoseconds(), p.BufferWait.Nanoseconds(),
 	}
 }
@@ -308,6 +309,7 @@ func (p criticalPath) String() string {
 		name string
 		ns   float64
 	}{
+		{"start", p.Start},
 		{"issue", p.Issue},
 		{"overhead", p.Overhead},
 		{"latency", p.Latency},

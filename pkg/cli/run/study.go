@@ -35,8 +35,9 @@ func newStudy(s cli.Streams) *cobra.Command {
 		Short: "Simulate and measure the cases of a manifest, and render rows and figures",
 		Long: `Simulate the cases of a manifest, measure those that it wants measured on this machine, and
 write into a directory: rows.ndjson and rows.csv, with simulated, measured and published
-figures, and an SVG for each figure of the manifest. Equal manifests and measurements
-give equal bytes.
+figures, and an SVG for each figure of the manifest. Cases that are measured and simulated
+are in errors.csv, too, and a line for each says how far the simulated times are off. Equal
+manifests and measurements give equal bytes.
 
 Rows of an earlier run whose program, topology, model and size are the same are taken
 over, and so are the models that it measured. --fast takes over rows alone, and fails if
@@ -48,7 +49,8 @@ the manifest, a model or a row of the earlier run is wrong, and 3 if a case cann
 measured on this machine or a file cannot be written.`,
 		Example: `  cxrun study studies/all-reduce.yaml -o all-reduce
   cxrun study studies/all-reduce.yaml -o all-reduce --check
-  cxrun study studies/all-gather.yaml -o all-gather`,
+  cxrun study studies/all-gather.yaml -o all-gather
+  cxrun study studies/prediction-host.yaml -o prediction`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				return cli.UsageError("study needs the file of a manifest, such as studies/all-reduce.yaml")
@@ -126,6 +128,9 @@ measured on this machine or a file cannot be written.`,
 			}
 			fmt.Fprintf(s.Out, "%s: %s, %d simulated and %d measured now; %s in %s\n",
 				m.Title, english.Count(len(rows), "row", "rows"), made.Simulated, made.Measured, english.Count(len(files), "file", "files"), dir)
+			for _, c := range m.Compare(rows) {
+				fmt.Fprintln(s.Out, c.String())
+			}
 			return failed
 		},
 	}

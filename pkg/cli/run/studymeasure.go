@@ -11,7 +11,6 @@ import (
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/cli/bench"
-	"github.com/collectivex/collectivex/pkg/collective"
 	"github.com/collectivex/collectivex/pkg/english"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/planner"
@@ -21,8 +20,11 @@ import (
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-// The samples of what a study measures, of float elements in one buffer.
-var studyTiming = plan.CollectiveTiming{Warmup: 1, Iterations: 20, Trials: 5, Aggregate: 1, Launches: 1}
+// The samples of the cases and of the models of a study, of float elements in one buffer.
+var (
+	studyTiming = plan.CollectiveTiming{Warmup: 1, Iterations: 20, Trials: 5, Aggregate: 1, Launches: 1}
+	modelTiming = plan.CollectiveTiming{Warmup: 1, Iterations: 10, Trials: 3, Aggregate: 1, Launches: 1}
+)
 
 const studyType = "float"
 
@@ -35,13 +37,17 @@ type studyMeasurer struct {
 // measureCase measures a case of a study in place, each time from a common start of all ranks to
 // the end of the last.
 func (m *studyMeasurer) measureCase(ctx context.Context, c *study.Case, sizes []int64) ([]simulate.Picoseconds, error) {
-	d, err := m.measured(ctx, c.Backend, c.Ranks, plan.Case{Family: plan.FamilySchedule, Block: &plan.Schedule{
-		Op: c.Collective, Algorithm: c.Algorithm, Width: c.Width, Segments: c.Segments, RedOp: planner.ScheduleRedOp(c.Collective), Sizes: sizes,
-		Placements: []string{vocab.InPlace}, Modes: []string{vocab.Blocking}, Buffers: vocab.Warm, Measure: studyTiming,
+	measured, err := measureCases(ctx, m.streams, c.Backend, c.Ranks, []plan.Case{{
+		Family: plan.FamilySchedule, Precision: studyType, Sampling: bench.Name, Contract: vocab.ContractOp, Block: &plan.Schedule{
+			Op: c.Collective, Algorithm: c.Algorithm, Width: c.Width, Segments: c.Segments, RedOp: planner.ScheduleRedOp(c.Collective), Sizes: sizes,
+			Placements: []string{vocab.InPlace}, Modes: []string{vocab.Blocking}, Buffers: vocab.Fresh, Measure: studyTiming,
+		},
 	}})
 	if err != nil {
 		return nil, err
 	}
+	m.warn(c.Backend, c.Ranks)
+	d := measured[0]
 	var times []simulate.Picoseconds
 	for i := range d.Measurement.Rows {
 		r := &d.Measurement.Rows[i]
@@ -58,49 +64,59 @@ func (m *studyMeasurer) measureCase(ctx context.Context, c *study.Case, sizes []
 
 // measureModel measures the messages between any two ranks.
 func (m *studyMeasurer) measureModel(ctx context.Context, p study.Pairs) (simulate.Model, error) {
-	d, err := m.measured(ctx, p.Backend, p.Ranks, plan.Case{Family: plan.FamilyCollective, Block: &plan.Collective{
-		Op: collective.P2P.String(), Sizes: p.Sizes(), Placements: []string{vocab.OutOfPlace}, Modes: []string{vocab.Pipelined},
-		Buffers: vocab.Warm, Registration: vocab.Unregistered, Measure: studyTiming,
-	}})
-	if err != nil {
-		return simulate.Model{}, err
-	}
-	model, err := bench.MachineModel(p.Backend, d)
+	m.warn(p.Backend, p.Ranks)
+	model, err := measureModel(ctx, m.streams, p.Backend, p.Ranks, &bench.Messages{DType: studyType, Sizes: p.Sizes(), Timing: modelTiming})
 	if err != nil {
 		return simulate.Model{}, err
 	}
 	return *model, nil
 }
 
-// measured measures a case and returns its document, which passed. It warns once of ranks of a
-// host that take turns.
-func (m *studyMeasurer) measured(ctx context.Context, backend string, ranks int, c plan.Case) (*result.CollectiveDocument, error) {
-	s := m.streams
-	c.Precision, c.Sampling, c.Contract = studyType, bench.Name, vocab.ContractOp
+// warn warns once of ranks of a host that take turns.
+func (m *studyMeasurer) warn(backend string, ranks int) {
+	if n := runtime.NumCPU(); backend == bench.HostBackend && ranks > n && !m.warned {
+		m.warned = true
+		m.streams.Tell("warning: %s on %s take turns: measured times are longer than with a processor for each rank",
+			english.Count(ranks, "rank", "ranks"), english.Count(n, "processor", "processors"))
+	}
+}
+
+// measureModel measures what a model of the machine needs.
+func measureModel(ctx context.Context, s cli.Streams, backend string, ranks int, m *bench.Messages) (*simulate.Model, error) {
+	operations, err := measureCases(ctx, s, backend, ranks, m.Operations(ranks))
+	if err != nil {
+		return nil, err
+	}
+	schedules, err := measureCases(ctx, s, backend, ranks, m.Schedules(ranks))
+	if err != nil {
+		return nil, err
+	}
+	return bench.MachineModel(backend, append(operations, schedules...))
+}
+
+// measureCases measures cases of a family and returns their documents, which passed.
+func measureCases(ctx context.Context, s cli.Streams, backend string, ranks int, cases []plan.Case) ([]*result.CollectiveDocument, error) {
 	flags, _ := bench.NewFlags(pflag.NewFlagSet("", pflag.ContinueOnError))
 	flags.Backend = backend
-	b, err := newBenchRun(ctx, s, flags.Output, c.Family, ranks, func(_ *catalog.Catalog, be *catalog.Backend, world int) (planner.Direct, error) {
-		return planner.Direct{Suite: bench.Name, Backend: be.Name, World: world, Repeats: 1, Cases: []plan.Case{c}}, nil
+	b, err := newBenchRun(ctx, s, flags.Output, cases[0].Family, ranks, func(_ *catalog.Catalog, be *catalog.Backend, world int) (planner.Direct, error) {
+		return planner.Direct{Suite: bench.Name, Backend: be.Name, World: world, Repeats: 1, Cases: cases}, nil
 	})
 	if err != nil {
 		return nil, err
 	}
 	defer b.drop()
-	if n := runtime.NumCPU(); b.place.machine.GPUs == nil && ranks > n && !m.warned {
-		m.warned = true
-		s.Tell("warning: %s on %s take turns: measured times are longer than with a processor for each rank",
-			english.Count(ranks, "rank", "ranks"), english.Count(n, "processor", "processors"))
-	}
-	var out *result.CollectiveDocument
+	var out []*result.CollectiveDocument
 	err = b.run(ctx, s, func(d result.Document) error {
-		out, _ = bench.Collective(d)
+		if c, ok := bench.Collective(d); ok && c.Outcome.Status == result.Success {
+			out = append(out, c)
+		}
 		return nil
 	}, nil)
 	if err != nil {
 		return nil, err
 	}
 	var verdict error
-	if out == nil || out.Outcome.Status != result.Success {
+	if len(out) < len(cases) {
 		verdict = errors.New("was not measured")
 	}
 	return out, b.end(s, nil, nil, verdict)

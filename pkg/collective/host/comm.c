@@ -228,9 +228,6 @@ static int small(cx_comm *c, const cx_call *k, int64_t part, int64_t bytes, uint
 	case OP_SCATTER:
 		memcpy(out, (const char *)c->sources[k->root] + mine_at, (size_t)part);
 		break;
-	case OP_SENDRECV:
-		memcpy(out, c->sources[(c->rank + c->world - 1) % c->world], (size_t)part);
-		break;
 	}
 	return CX_OK;
 }
@@ -286,10 +283,6 @@ static void work(cx_comm *c, const cx_call *k, int64_t size, int64_t part, int s
 			cx_multicast(send[me] + to * part, part, c->targets, 1, stream);
 		}
 		break;
-	case OP_SENDRECV:
-		c->targets[0] = recv[(me + 1) % w];
-		cx_multicast(send[me], part, c->targets, 1, stream);
-		break;
 	case OP_GATHER:
 		c->targets[0] = recv[root] + me * part;
 		cx_multicast(send[me], part, c->targets, 1, stream);
@@ -327,6 +320,7 @@ static int run(cx_comm *c, const cx_call *k, int *culprit) {
 	case OP_P2P:
 	case OP_P2P_BIDIR: return cx_exchange(c, k, culprit);
 	case OP_HYPERCUBE: return cx_hypercube(c, k, culprit);
+	case OP_SENDRECV: return cx_ring(c, k, culprit);
 	}
 	int64_t size = (int64_t)cx_type_size((int)k->type), part = k->count * size;
 	int64_t in = sends_all((int)k->op) ? part * c->world : part;

@@ -80,6 +80,20 @@ int cx_hypercube(cx_comm *c, const cx_call *k, int *culprit) {
 	return CX_OK;
 }
 
+// To the next rank, from the one before.
+int cx_ring(cx_comm *c, const cx_call *k, int *culprit) {
+	int64_t part = k->count * (int64_t)cx_type_size((int)k->type);
+	int next = (c->rank + 1) % c->world, before = (c->rank + c->world - 1) % c->world, rc;
+	if (!cx_inside(c, k->send, part) || !cx_inside(c, k->recv, part)) return CX_OUTSIDE;
+	if (c->world == 1) {
+		cx_copy(c, (char *)k->recv, (const char *)k->send, part);
+		return CX_OK;
+	}
+	if ((rc = put(c, k, next, (const char *)k->send, part, culprit)) != CX_OK) return rc;
+	if ((rc = take(c, k, before, (char *)k->recv, part, culprit)) != CX_OK) return rc;
+	return settle(c, next, part, culprit);
+}
+
 int cx_exchange(cx_comm *c, const cx_call *k, int *culprit) {
 	int64_t size = (int64_t)cx_type_size((int)k->type);
 	int w = c->world, me = c->rank, rc;

@@ -71,6 +71,7 @@ int cx_exchange(cx_comm *c, const cx_call *k, int *culprit);
 
 // Gathers from all ranks, of a power of two, in steps; see exchange.c.
 int cx_hypercube(cx_comm *c, const cx_call *k, int *culprit);
+int cx_ring(cx_comm *c, const cx_call *k, int *culprit);
 
 // Reports whether bytes at p lie in this rank's heap.
 int cx_inside(const cx_comm *c, uintptr_t p, int64_t bytes);

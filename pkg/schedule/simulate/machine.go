@@ -62,8 +62,10 @@ type Machine struct {
 	// Quantum truncates the time of a message's bytes on a link to a multiple; 0 and 1 keep
 	// picoseconds.
 	Quantum Picoseconds
-	// Table, if there is one, has the times of whole messages. A message holds an engine of
-	// its sender for as long; Latency and PerByte are not used.
+	// Start is the time from the common start of the ranks to their first ops.
+	Start Picoseconds
+	// Table, if there is one, has measured times of messages, sums and copies. A message holds
+	// an engine of its sender for as long as it takes; Latency and PerByte are not used.
 	Table *Table
 }
 
@@ -77,7 +79,7 @@ func (m *Machine) check(ranks int) error {
 	if m.Table != nil && (m.Sharing != Unloaded || m.Topology.Name != Full(ranks).Name) {
 		return errors.New("the model has measured times between ranks: take the topology full and the sharing unloaded")
 	}
-	for _, cost := range []float64{float64(m.Latency), float64(m.Issue), float64(m.Overhead), float64(m.Engines), float64(m.Quantum), m.PerByte, m.ReduceByte, m.CopyByte} {
+	for _, cost := range []float64{float64(m.Start), float64(m.Latency), float64(m.Issue), float64(m.Overhead), float64(m.Engines), float64(m.Quantum), m.PerByte, m.ReduceByte, m.CopyByte} {
 		if !(cost >= 0) || math.IsInf(cost, 1) {
 			return errors.New("a cost of the machine is negative or not finite")
 		}
@@ -90,25 +92,34 @@ func bytes(n int64, perByte float64) Picoseconds {
 	return Picoseconds(math.Round(float64(n) * perByte))
 }
 
-// covers returns an error if the table has no time for a message of n bytes.
-func (m *Machine) covers(from, to int32, n int64) error {
-	if int(max(from, to)) >= m.Table.ranks {
-		return fmt.Errorf("the model has measured times of %d ranks, and none from rank %d to rank %d", m.Table.ranks, from, to)
-	}
-	if _, ok := m.Table.time(from, to, n); !ok {
-		return fmt.Errorf("the model has no time of a message of %d bytes from rank %d to rank %d, or of a larger one: measure larger sizes, or simulate smaller ones", n, from, to)
-	}
-	return nil
-}
-
 // unloaded is the time for which a message of n bytes leaves its rank where others do not slow
 // it down: that of its bytes on a link, or all of its time in the table.
 func (m *Machine) unloaded(from, to int32, n int64) Picoseconds {
 	if m.Table == nil {
 		return m.onLink(n)
 	}
-	t, _ := m.Table.time(from, to, n)
+	t, _ := m.Table.alone(from, to).time(n)
 	return t
+}
+
+// reduction is the time of adding n bytes.
+func (m *Machine) reduction(n int64) Picoseconds {
+	if m.Table != nil && n > 0 {
+		if t, ok := m.Table.reduce.time(n); ok {
+			return t
+		}
+	}
+	return bytes(n, m.ReduceByte)
+}
+
+// copying is the time of copying n bytes on a rank.
+func (m *Machine) copying(n int64) Picoseconds {
+	if m.Table != nil && n > 0 {
+		if t, ok := m.Table.copies.time(n); ok {
+			return t
+		}
+	}
+	return bytes(n, m.CopyByte)
 }
 
 // onLink is the time of n bytes on a link.

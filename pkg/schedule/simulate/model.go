@@ -1,12 +1,10 @@
 package simulate
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"math"
-	"slices"
 
 	"gopkg.in/yaml.v3"
 
@@ -23,11 +21,22 @@ type Model struct {
 	PerByte    float64 `yaml:"ns_per_byte,omitempty"`
 	Overhead   float64 `yaml:"overhead_ns,omitempty"`
 	ReduceByte float64 `yaml:"reduce_ns_per_byte,omitempty"`
-	// Pairs are measured times of messages; they replace the latency and the bytes of links.
+	// Start is the time from the common start of the ranks to their first ops.
+	Start float64 `yaml:"start_ns,omitempty"`
+	// Pairs are measured times of messages that are under way alone, from each rank to each
+	// other; they replace the latency and the bytes of links.
 	Pairs []Pair `yaml:"pairs,omitempty"`
+	// Both are those of two messages that two ranks send to each other at the same time, and
+	// All those of messages that all ranks send at the same time, each to another rank.
+	Both []Pair  `yaml:"both,omitempty"`
+	All  []Class `yaml:"all,omitempty"`
+	// Reduce and Copy are measured times of adding received data, and of copies on a rank. They
+	// need pairs; Reduce replaces the bytes of sums.
+	Reduce []Class `yaml:"reduce,omitempty"`
+	Copy   []Class `yaml:"copy,omitempty"`
 }
 
-// Pair is the measured times of single messages from one rank to another.
+// Pair is the measured times of messages between two ranks.
 type Pair struct {
 	Src int `yaml:"src"`
 	Dst int `yaml:"dst"`
@@ -82,6 +91,7 @@ func (m *Model) Check() error {
 		{"ns_per_byte", m.PerByte},
 		{"overhead_ns", m.Overhead},
 		{"reduce_ns_per_byte", m.ReduceByte},
+		{"start_ns", m.Start},
 	} {
 		if !(cost.ns >= 0) || cost.ns > mostNanoseconds {
 			return fmt.Errorf("%s: %v: want a number from 0 to %.0e", cost.key, cost.ns, mostNanoseconds)
@@ -101,84 +111,26 @@ func (m *Model) Machine(t Topology) (Machine, error) {
 	out := Machine{
 		Topology: t, Sharing: Sharing(m.Sharing), Engines: m.Engines,
 		Latency: FromNanoseconds(m.Latency), Overhead: FromNanoseconds(m.Overhead),
-		PerByte: m.PerByte * ns, ReduceByte: m.ReduceByte * ns,
+		PerByte: m.PerByte * ns, ReduceByte: m.ReduceByte * ns, Start: FromNanoseconds(m.Start),
 	}
 	if len(m.Pairs) == 0 {
+		if len(m.Both)+len(m.All)+len(m.Reduce)+len(m.Copy) > 0 {
+			return out, errors.New("both, all, reduce and copy need pairs: measure all of them together")
+		}
 		return out, nil
 	}
 	if m.Latency != 0 || m.PerByte != 0 || m.Sharing != string(Unloaded) {
 		return out, errors.New("measured pairs replace latency_ns and ns_per_byte, and need the sharing unloaded")
 	}
+	if len(m.Reduce) > 0 && m.ReduceByte != 0 {
+		return out, errors.New("reduce has measured times of sums: leave reduce_ns_per_byte out")
+	}
 	var err error
-	out.Table, err = newTable(m.Pairs)
+	out.Table, err = newTable(m)
 	return out, err
 }
 
 // FromNanoseconds returns a time in nanoseconds, rounded.
 func FromNanoseconds(ns float64) Picoseconds {
 	return Picoseconds(math.Round(ns * float64(Nanosecond)))
-}
-
-// Table is the times of messages by sender and receiver. A size between two measured ones of
-// a class takes a time on the line between theirs. Any other takes that of the next larger
-// measured size, so that no line crosses a break.
-type Table struct {
-	ranks   int
-	classes [][]Class // by sender · ranks + receiver
-}
-
-// mostNanoseconds limits a measured time, so that sums of times cannot overflow.
-const mostNanoseconds = 1e12
-
-func newTable(pairs []Pair) (*Table, error) {
-	t := &Table{}
-	for _, p := range pairs {
-		if p.Src < 0 || p.Dst < 0 || p.Src == p.Dst || max(p.Src, p.Dst) > maxTableRanks {
-			return nil, fmt.Errorf("pair %d to %d, must be two ranks from 0 to %d", p.Src, p.Dst, maxTableRanks)
-		}
-		t.ranks = max(t.ranks, p.Src+1, p.Dst+1)
-	}
-	t.classes = make([][]Class, t.ranks*t.ranks)
-	for _, p := range pairs {
-		at := &t.classes[p.Src*t.ranks+p.Dst]
-		if *at != nil {
-			return nil, fmt.Errorf("pair %d to %d is there twice", p.Src, p.Dst)
-		}
-		last := int64(0)
-		for _, c := range p.Classes {
-			for _, x := range c.Points {
-				if x.Bytes <= last || !(x.Nanoseconds > 0) || x.Nanoseconds > mostNanoseconds {
-					return nil, fmt.Errorf("pair %d to %d: %v ns for %d bytes: list sizes in ascending order, with times above 0 and up to %.0e",
-						p.Src, p.Dst, x.Nanoseconds, x.Bytes, mostNanoseconds)
-				}
-				last = x.Bytes
-			}
-		}
-		if last == 0 {
-			return nil, fmt.Errorf("pair %d to %d has no points", p.Src, p.Dst)
-		}
-		*at = p.Classes
-	}
-	return t, nil
-}
-
-// maxTableRanks limits the memory of a table, which grows with the square of its ranks.
-const maxTableRanks = 1023
-
-// time returns the time of a message of n bytes; ok is false if no size as large was measured
-// between the two ranks.
-func (t *Table) time(from, to int32, n int64) (at Picoseconds, ok bool) {
-	for _, c := range t.classes[int(from)*t.ranks+int(to)] {
-		i, exact := slices.BinarySearchFunc(c.Points, n, func(p Point, n int64) int { return cmp.Compare(p.Bytes, n) })
-		if i == len(c.Points) {
-			continue
-		}
-		ns := c.Points[i].Nanoseconds
-		if !exact && i > 0 {
-			before := c.Points[i-1]
-			ns = before.Nanoseconds + (ns-before.Nanoseconds)*float64(n-before.Bytes)/float64(c.Points[i].Bytes-before.Bytes)
-		}
-		return FromNanoseconds(ns), true
-	}
-	return 0, false
 }

@@ -43,16 +43,16 @@ func readMachine(t *testing.T, text string) Machine {
 
 // A time is on the line between two sizes of a class, never on one between classes.
 func TestTable(t *testing.T) {
-	table := readMachine(t, measured).Table
+	pair := readMachine(t, measured).Table.alone(0, 1)
 	for bytes, ns := range map[int64]Picoseconds{
 		0: 1000, 1: 1000, 1024: 1000, 4608: 1350, 8192: 1700, // (1000 + 1700) / 2 in the middle
 		8193: 4000, 12000: 4000, 16384: 4000, 40960: 7000, 65536: 10000,
 	} {
-		at, ok := table.time(0, 1, bytes)
+		at, ok := pair.time(bytes)
 		require.True(t, ok)
 		require.Equal(t, ns*Nanosecond, at, "%d bytes", bytes)
 	}
-	_, ok := table.time(0, 1, 65537)
+	_, ok := pair.time(65537)
 	require.False(t, ok)
 }
 
@@ -72,6 +72,94 @@ func TestMeasuredMachine(t *testing.T) {
 	require.Equal(t, traced.Makespan, path.Total())
 }
 
+// together is a model of four ranks, whose messages take longer the more of them are under way.
+func together() Model {
+	m := Model{Sharing: string(Unloaded), Engines: 1, Start: 250, Reduce: curve{{[]Point{{1 << 20, 300}}}}, Copy: curve{{[]Point{{1 << 20, 70}}}}}
+	at := func(ns float64) []Class { return []Class{{[]Point{{1 << 20, ns}}}} }
+	for src := range 4 {
+		for dst := range 4 {
+			if src != dst {
+				m.Pairs = append(m.Pairs, Pair{src, dst, at(1000)})
+			}
+			if src < dst {
+				m.Both = append(m.Both, Pair{src, dst, at(1600)})
+			}
+		}
+	}
+	m.All = at(4000)
+	return m
+}
+
+// A message is slower with another the opposite way, and the more messages are under way. Its time
+// is that of the situation throughout, or made up of those that it is in.
+func TestMessagesAtOnce(t *testing.T) {
+	model := together()
+	m, err := model.Machine(Full(4))
+	require.NoError(t, err)
+	for _, tt := range []struct {
+		name  string
+		sends [][2]int
+		ns    Picoseconds
+	}{
+		{"one", [][2]int{{0, 1}}, 1000},
+		{"two apart", [][2]int{{0, 1}, {2, 3}}, 2000},
+		{"both ways", [][2]int{{0, 1}, {1, 0}}, 2000},
+		{"three", [][2]int{{0, 1}, {1, 2}, {2, 3}}, 3000},
+		{"all", [][2]int{{0, 1}, {1, 2}, {2, 3}, {3, 0}}, 4000},
+	} {
+		p := &schedule.Program{Ranks: 4, Chunks: 4, Ops: make([][]schedule.Op, 4)}
+		for i, s := range tt.sends {
+			p.Ops[s[0]] = append(p.Ops[s[0]], schedule.Op{Kind: schedule.Send, Peer: int32(s[1]), Count: 1, Stream: 0, Channel: uint8(i)})
+			p.Ops[s[1]] = append(p.Ops[s[1]], schedule.Op{Kind: schedule.Recv, Peer: int32(s[0]), Count: 1, Stream: 1, Channel: uint8(i)})
+		}
+		r, err := Run(t.Context(), p, m, 4096, 1)
+		require.NoError(t, err, tt.name)
+		require.Equal(t, (250+tt.ns)*Nanosecond, r.Makespan, tt.name)
+	}
+
+	// A message of half the size takes half the time, 800 ns both ways. Then half of the other one is
+	// left, which takes 500 ns alone.
+	model.All = nil
+	model.Both[0].Classes = []Class{{[]Point{{1 << 19, 800}, {1 << 20, 1600}}}}
+	for i := range model.Pairs {
+		if p := &model.Pairs[i]; p.Src == 1 && p.Dst == 0 {
+			p.Classes = []Class{{[]Point{{1 << 19, 500}, {1 << 20, 1000}}}}
+		}
+	}
+	m, err = model.Machine(Full(4))
+	require.NoError(t, err)
+	p := &schedule.Program{Ranks: 4, Chunks: 4, Ops: [][]schedule.Op{
+		{{Kind: schedule.Send, Peer: 1, Count: 2}, {Kind: schedule.Recv, Peer: 1, Count: 1, Stream: 1}},
+		{{Kind: schedule.Recv, Peer: 0, Count: 2}, {Kind: schedule.Send, Peer: 0, Count: 1, Stream: 1}},
+		{},
+		{},
+	}}
+	r, err := Run(t.Context(), p, m, 2<<20, 1)
+	require.NoError(t, err)
+	require.Equal(t, (250+800+500)*Nanosecond, r.Makespan)
+}
+
+// The times of sums and of the start are in the makespan and on the critical path.
+func TestMeasuredSums(t *testing.T) {
+	model := together()
+	m, err := model.Machine(Full(4))
+	require.NoError(t, err)
+	r, err := Trace(t.Context(), program(t, "ring", schedule.AllReduce, schedule.Shape{Ranks: 4}), m, 4096, 1)
+	require.NoError(t, err)
+	path := r.CriticalPath()
+	require.Equal(t, Parts{Start: 250 * Nanosecond, Bytes: 6 * 1000 * Nanosecond, LinkWait: 6 * 3000 * Nanosecond, Reduce: 3 * 300 * Nanosecond}, path.Parts)
+	require.Equal(t, r.Makespan, path.Total())
+	require.Equal(t, 70*Nanosecond, m.copying(5))
+
+	_, err = Run(t.Context(), program(t, "ring", schedule.AllReduce, schedule.Shape{Ranks: 4}), m, 8<<20, 1)
+	require.ErrorContains(t, err, "no time of a message of 2097152 bytes from rank 0 to rank 1, or of a larger one")
+	model.Reduce[0].Points[0].Bytes = 8
+	m, err = model.Machine(Full(4))
+	require.NoError(t, err)
+	_, err = Run(t.Context(), program(t, "ring", schedule.AllReduce, schedule.Shape{Ranks: 4}), m, 4096, 1)
+	require.EqualError(t, err, "the model has no time of adding 1024 bytes, or more: measure larger sizes, or simulate smaller ones")
+}
+
 // The parts of the critical path of every schedule sum up to the makespan with measured times,
 // too.
 func TestMeasuredPathAddsUp(t *testing.T) {
@@ -82,9 +170,13 @@ func TestMeasuredPathAddsUp(t *testing.T) {
 			if src != dst {
 				least := float64(500 + 37*src + 11*dst)
 				model.Pairs = append(model.Pairs, Pair{src, dst, []Class{{[]Point{{64, least}, {1 << 20, 9 * least}}}}})
+				if src < dst {
+					model.Both = append(model.Both, Pair{src, dst, []Class{{[]Point{{64, 1.5 * least}, {1 << 20, 11 * least}}}}})
+				}
 			}
 		}
 	}
+	model.Start, model.All = 333, []Class{{[]Point{{64, 2000}, {1 << 20, 30000}}}}
 	m, err := model.Machine(Full(ranks))
 	require.NoError(t, err)
 	for _, a := range schedule.Algorithms() {
@@ -126,10 +218,18 @@ func TestModelMistakes(t *testing.T) {
 		{"bytes: 8192", "bytes: 512", "host.yaml: pair 0 to 1: 1700 ns for 512 bytes: list sizes in ascending order"},
 		{"ns: 1700", "ns: .nan", "host.yaml: pair 0 to 1: NaN ns for 8192 bytes"},
 		{"ns: 1700", "ns: 1e300", "with times above 0 and up to 1e+12"},
-		{"[{bytes: 65536, ns: 20000}]", "[]", "host.yaml: pair 1 to 0 has no points"},
+		{"[{bytes: 65536, ns: 20000}]", "[]", "host.yaml: pair 1 to 0: no points"},
 		{"src: 1\n      dst: 0", "src: 0\n      dst: 1", "host.yaml: pair 0 to 1 is there twice"},
 		{"src: 1", "src: 0", "host.yaml: pair 0 to 0, must be two ranks from 0 to 1023"},
 		{"src: 1", "src: 5000000", "must be two ranks from 0 to 1023"},
+		{"pairs:", "all:\n  - points: [{bytes: 1, ns: 0}]\npairs:", "host.yaml: all: 0 ns for 1 bytes"},
+		{"pairs:", "start_ns: -1\npairs:", "host.yaml: start_ns: -1: want a number from 0 to 1e+12"},
+		{"pairs:", "reduce:\n  - points: [{bytes: 1, ns: 5}]\npairs:", "host.yaml: reduce has measured times of sums: leave reduce_ns_per_byte out"},
+		{
+			"pairs:", "both:\n  - {src: 0, dst: 1, classes: [{points: [{bytes: 1, ns: 5}]}]}\n  - {src: 1, dst: 0, classes: [{points: [{bytes: 1, ns: 5}]}]}\npairs:",
+			"host.yaml: both: pair 0 to 1 is there twice: give one of the two directions",
+		},
+		{measured, "sharing: fifo\nlatency_ns: 5\ncopy:\n  - points: [{bytes: 1, ns: 5}]\n", "host.yaml: both, all, reduce and copy need pairs: measure all of them together"},
 		{measured, "", "host.yaml: the file is empty"},
 		{measured, "sharing: unloaded\n", "host.yaml: messages take no time: give latency_ns, ns_per_byte or overhead_ns, or measured pairs"},
 		{measured, "sharing: unloaded\nengines: 1\npairs:\n", "host.yaml: messages take no time"},

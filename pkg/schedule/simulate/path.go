@@ -30,6 +30,7 @@ type Times struct {
 
 // Parts are what a time consists of; their sum is the time.
 type Parts struct {
+	Start    Picoseconds // from the common start of the ranks to their first ops
 	Issue    Picoseconds // issuing ops
 	Overhead Picoseconds // of senders and receivers
 	Latency  Picoseconds // of links
@@ -43,7 +44,7 @@ type Parts struct {
 
 // Total is the sum of the parts.
 func (p *Parts) Total() Picoseconds {
-	return p.Issue + p.Overhead + p.Latency + p.Bytes + p.Reduce + p.Copy + p.EngineWait + p.LinkWait + p.BufferWait
+	return p.Start + p.Issue + p.Overhead + p.Latency + p.Bytes + p.Reduce + p.Copy + p.EngineWait + p.LinkWait + p.BufferWait
 }
 
 // Path is the chain of ops that determines a makespan: each begins when the one before has
@@ -74,7 +75,7 @@ func Trace(ctx context.Context, p *schedule.Program, m Machine, elements, size i
 // CriticalPath walks back from the end of the last rank to the common start. The sum of its
 // parts is the makespan.
 func (t *Timeline) CriticalPath() Path {
-	var path Path
+	path := Path{Parts: Parts{Start: t.machine.Start}}
 	r := slices.Index(t.Ends, t.Makespan)
 	i := slices.IndexFunc(t.Ops[r], func(x Times) bool { return x.End == t.Makespan })
 	for i >= 0 {
@@ -123,7 +124,7 @@ func (t *Timeline) through(parts *Parts, r, i int) (rank, op int) {
 	data := t.bytes(&t.Program.Ops[q][k])
 	reduce := Picoseconds(0)
 	if o.Kind == schedule.RecvReduce {
-		reduce = bytes(data, t.machine.ReduceByte)
+		reduce = t.machine.reduction(data)
 	}
 	parts.Reduce += reduce
 	parts.Overhead += x.End - x.Landed - reduce
@@ -174,7 +175,7 @@ func (t *Timeline) onLinks(parts *Parts, total, each Picoseconds, hops int) {
 // once.
 func (t *Timeline) cause(r, i int) int {
 	ops, ready := t.Program.Ops[r], t.Ops[r][i].Ready
-	if ready == 0 {
+	if ready == t.machine.Start {
 		return -1
 	}
 	first, last := node(ops, i)

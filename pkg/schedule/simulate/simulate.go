@@ -50,7 +50,7 @@ func simulated(ctx context.Context, p *schedule.Program, m Machine, elements, si
 	if m.Sharing == FIFO {
 		s.links = make([]link, m.Topology.links)
 	}
-	s.fair = newFair(&s.Machine)
+	s.flows, s.now = newFlows(&s.Machine), m.Start
 	if err := s.run(ctx); err != nil {
 		return nil, err
 	}
@@ -60,18 +60,25 @@ func simulated(ctx context.Context, p *schedule.Program, m Machine, elements, si
 	return s, nil
 }
 
-// covered returns an error if the machine has a table without the time of a message.
+// covered returns an error if the machine has a table without the time of an op.
 func (s *simulation) covered() error {
 	if s.Table == nil {
 		return nil
 	}
 	for r, ops := range s.Ops {
 		for i := range ops {
-			switch o := &ops[i]; o.Kind {
+			o := &ops[i]
+			var err error
+			switch o.Kind {
 			case schedule.Send, schedule.Put, schedule.Signal:
-				if err := s.covers(int32(r), o.Peer, s.dataOf(o)); err != nil {
-					return err
-				}
+				err = s.Table.covers(int32(r), o.Peer, s.dataOf(o))
+			case schedule.Reduce, schedule.RecvReduce:
+				err = s.Table.reduce.handles("adding", s.Bytes(o.Dst, o.Count, s.elements, s.size))
+			case schedule.Copy:
+				err = s.Table.copies.handles("copying", s.Bytes(o.Dst, o.Count, s.elements, s.size))
+			}
+			if err != nil {
+				return err
 			}
 		}
 	}
@@ -90,7 +97,7 @@ type simulation struct {
 	sending        []int           // by rank: engines in use
 	queued         [][]int32       // by rank: messages that wait for an engine
 	links          []link          // under FIFO
-	fair           *fair
+	flows          *flows
 	trace          [][]Times // by rank and op; nil: not kept
 	result         Result
 }
@@ -116,14 +123,15 @@ type place struct{ rank, op int32 }
 
 func (s *simulation) run(ctx context.Context) error {
 	s.Run(s)
+	s.flows.settle(s.now)
 	for turns := 0; s.Left() > 0; turns++ {
 		if turns%1024 == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
 		at, next := s.events.next()
-		if ends, any := s.fair.next(); any && (!next || ends <= at) {
+		if ends, any := s.flows.next(); any && (!next || ends <= at) {
 			s.now = ends
-			for _, i := range s.fair.finished(s.now) {
+			for _, i := range s.flows.finished(s.now) {
 				s.left(i)
 				s.at(s.now+s.flight(i), s.messages[i].to, lands, i)
 			}
@@ -136,8 +144,8 @@ func (s *simulation) run(ctx context.Context) error {
 			s.happen(s.events.pop())
 			s.Run(s)
 		}
-		s.fair.settle(s.now)
 		s.Run(s)
+		s.flows.settle(s.now)
 	}
 	return nil
 }
@@ -227,15 +235,15 @@ func (s *simulation) dataOf(o *schedule.Op) int64 {
 // Local implements schedule.Actions.
 func (s *simulation) Local(r, i int) {
 	o := &s.Ops[r][i]
-	cost := s.ReduceByte
+	cost := s.reduction
 	switch o.Kind {
 	case schedule.Put:
 		s.send(message{from: int32(r), to: o.Peer, send: int32(i), receive: -1})
 		return
 	case schedule.Copy:
-		cost = s.CopyByte
+		cost = s.copying
 	}
-	s.at(s.now+bytes(s.Bytes(o.Dst, o.Count, s.elements, s.size), cost), int32(r), ended, int32(i))
+	s.at(s.now+cost(s.Bytes(o.Dst, o.Count, s.elements, s.size)), int32(r), ended, int32(i))
 }
 
 // Depart implements schedule.Actions.
@@ -308,9 +316,13 @@ func (s *simulation) leave(i int32) {
 	case FIFO:
 		s.forward(i)
 	case Fair:
-		s.fair.start(i, m.from, m.to, m.bytes)
+		s.flows.start(i, m.from, m.to, m.bytes)
 	default:
-		s.at(s.now+s.unloaded(m.from, m.to, m.bytes), m.from, left, i)
+		if s.Table != nil {
+			s.flows.start(i, m.from, m.to, m.bytes)
+			return
+		}
+		s.at(s.now+s.onLink(m.bytes), m.from, left, i)
 	}
 }
 
@@ -389,7 +401,7 @@ func (s *simulation) received(i int32) {
 	}
 	after := s.Overhead
 	if s.Ops[m.to][m.receive].Kind == schedule.RecvReduce {
-		after += bytes(m.bytes, s.ReduceByte)
+		after += s.reduction(m.bytes)
 	}
 	if after == 0 {
 		s.arrive(i)

@@ -234,3 +234,15 @@ func BenchmarkDirect(b *testing.B) {
 		})
 	}
 }
+
+// A message that follows another on its stream gets its rate at once, before the first one arrives.
+func TestFairMessagesFollow(t *testing.T) {
+	p := &schedule.Program{Ranks: 2, Chunks: 2, Ops: [][]schedule.Op{
+		{{Kind: schedule.Send, Peer: 1, Count: 1}, {Kind: schedule.Send, Peer: 1, Src: 1, Count: 1, Channel: 1}},
+		{{Kind: schedule.Recv, Peer: 0, Count: 1}, {Kind: schedule.Recv, Peer: 0, Dst: 1, Count: 1, Stream: 1, Channel: 1}},
+	}}
+	m := Machine{Topology: Full(2), Sharing: Fair, Latency: 700, PerByte: 1}
+	r, err := Run(t.Context(), p, m, 2000, 1)
+	require.NoError(t, err)
+	require.Equal(t, Picoseconds(1000+1000+700), r.Makespan)
+}

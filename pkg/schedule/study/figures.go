@@ -16,8 +16,8 @@ import (
 // RowsFile is the file of the rows of a study.
 const RowsFile = "rows.ndjson"
 
-// Render returns the files of a study by name: rows.ndjson, rows.csv, the models that were
-// measured, and an SVG for each figure.
+// Render returns the files of a study by name: rows.ndjson, rows.csv, errors.csv where
+// cases were measured and simulated, the models that were measured, and an SVG for each figure.
 func (m *Manifest) Render(rows []Row) (map[string][]byte, error) {
 	files := map[string][]byte{}
 	var err error
@@ -26,6 +26,11 @@ func (m *Manifest) Render(rows []Row) (map[string][]byte, error) {
 	}
 	if files["rows.csv"], err = table(rows); err != nil {
 		return nil, err
+	}
+	if off, err := m.errorsTable(rows); err != nil {
+		return nil, err
+	} else if off != nil {
+		files[ErrorsFile] = off
 	}
 	for name := range m.Measured() {
 		var b bytes.Buffer

@@ -232,7 +232,7 @@ func TestMeasuredStudy(t *testing.T) {
 	}
 	first, err := m.Render(rows)
 	require.NoError(t, err)
-	require.Len(t, first, 2+1+5)
+	require.Len(t, first, 3+1+5)
 	require.Contains(t, string(first["messages.model.yaml"]), "{bytes: 4096, ns: 500}")
 	require.Contains(t, string(first["rotation.svg"]), "rotation on host (measured)")
 	require.Contains(t, string(first["rotation.svg"]), "rotation messages (simulated)")
@@ -267,6 +267,50 @@ func TestMeasuredStudy(t *testing.T) {
 		require.NoError(t, err)
 		require.Contains(t, string(figure), "hierarchical on host (no rows)")
 	}
+}
+
+// Simulated times are compared with the measured ones of the same case and size.
+func TestCompare(t *testing.T) {
+	m := &Manifest{ElementBytes: 4, Elements: []int64{1, 2}, Cases: []Case{
+		{Name: "ring", Backend: "host", Models: []string{"here", "there"}},
+		{Name: "tree", Backend: "host", Models: []string{"here"}},
+		{Name: "only simulated", Models: []string{"here"}},
+	}}
+	var rows []Row
+	for _, r := range []struct {
+		series string
+		bytes  int64
+		ps     int64
+	}{
+		{"ring on host", 4, 1000},
+		{"ring on host", 8, 1000},
+		{"tree on host", 4, 1000},
+		{"ring here", 4, 2000},
+		{"ring here", 8, 500},
+		{"ring there", 4, 1100},
+		{"tree here", 4, 1000},
+		{"tree here", 8, 1000},
+		{"only simulated here", 4, 7},
+	} {
+		rows = append(rows, Row{Series: r.series, Bytes: r.bytes, Picoseconds: r.ps})
+	}
+	var lines []string
+	for _, c := range m.Compare(rows) {
+		lines = append(lines, c.String())
+	}
+	require.Equal(t, []string{
+		"ring with model here: simulated times are 100.0 % off measured ones in the geometric mean, and 100.0 % at worst (ring at 4 bytes)",
+		"ring with model there: simulated times are 10.0 % off measured ones in the geometric mean, and 10.0 % at worst (ring at 4 bytes)",
+		"tree with model here: simulated times are 0.0 % off measured ones in the geometric mean, and 0.0 % at worst (tree at 4 bytes)",
+		"all cases with model here: simulated times are 58.7 % off measured ones in the geometric mean, and 100.0 % at worst (ring at 4 bytes)",
+	}, lines) // 58.7 = 100 · (4^⅓ − 1)
+	table, err := m.errorsTable(rows)
+	require.NoError(t, err)
+	require.Equal(t, "case,model,bytes,measured_ns,simulated_ns,simulated/measured\n"+
+		"ring,here,4,1.000,2.000,2.000\nring,here,8,1.000,0.500,0.500\nring,there,4,1.000,1.100,1.100\ntree,here,4,1.000,1.000,1.000\n", string(table))
+	none, err := m.errorsTable(rows[:3])
+	require.NoError(t, err)
+	require.Nil(t, none)
 }
 
 // Damaged rows are refused with their line, and a row of another name is taken over.

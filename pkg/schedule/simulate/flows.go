@@ -5,15 +5,15 @@ import (
 	"slices"
 )
 
-// fair is the messages that flow at max-min fair rates: no message can be faster without
-// making one slower that is not faster itself.
-type fair struct {
+// flows are messages at rates that others change: under Fair, and where a table has their
+// times.
+type flows struct {
 	machine *Machine
 	flows   []flow
 	changed bool
 	updated Picoseconds // when the bytes that are left were last counted
 	ends    Picoseconds // when the first flow ends; meaningful if there are flows
-	// By link, while rates are made.
+	// By link, while rates are made; users of a table by sender · ranks + receiver.
 	users []int32
 	room  []float64
 	links []int32 // that have users
@@ -22,28 +22,36 @@ type fair struct {
 type flow struct {
 	message  int32
 	from, to int32
-	left     float64 // bytes
-	rate     float64 // bytes per picosecond
+	bytes    int64
+	left     float64 // bytes; where a table has its time, picoseconds of the message alone
+	rate     float64 // of what is left, per picosecond
 }
 
-func newFair(m *Machine) *fair {
-	f := &fair{machine: m}
-	if m.Sharing == Fair {
+func newFlows(m *Machine) *flows {
+	f := &flows{machine: m}
+	switch {
+	case m.Table != nil:
+		f.users = make([]int32, m.Table.ranks*m.Table.ranks)
+	case m.Sharing == Fair:
 		f.users, f.room = make([]int32, m.Topology.links), make([]float64, m.Topology.links)
 	}
 	return f
 }
 
-func (f *fair) start(message, from, to int32, bytes int64) {
-	f.flows = append(f.flows, flow{message, from, to, float64(bytes), 0})
+func (f *flows) start(message, from, to int32, bytes int64) {
+	left := float64(bytes)
+	if f.machine.Table != nil {
+		left = float64(f.machine.unloaded(from, to, bytes))
+	}
+	f.flows = append(f.flows, flow{message, from, to, bytes, left, 0})
 	f.changed = true
 }
 
 // next returns when the first flow ends.
-func (f *fair) next() (at Picoseconds, ok bool) { return f.ends, len(f.flows) > 0 }
+func (f *flows) next() (at Picoseconds, ok bool) { return f.ends, len(f.flows) > 0 }
 
 // progress counts the bytes until now.
-func (f *fair) progress(now Picoseconds) {
+func (f *flows) progress(now Picoseconds) {
 	elapsed := float64(now - f.updated)
 	f.updated = now
 	for i := range f.flows {
@@ -52,7 +60,7 @@ func (f *fair) progress(now Picoseconds) {
 }
 
 // finished removes and returns the messages whose flows end now, ascending.
-func (f *fair) finished(now Picoseconds) (messages []int32) {
+func (f *flows) finished(now Picoseconds) (messages []int32) {
 	f.progress(now)
 	f.flows = slices.DeleteFunc(f.flows, func(w flow) bool {
 		// Ends are rounded up to picoseconds: what is left is less than one brings.
@@ -68,22 +76,45 @@ func (f *fair) finished(now Picoseconds) (messages []int32) {
 }
 
 // settle renews the rates if flows have started or ended.
-func (f *fair) settle(now Picoseconds) {
+func (f *flows) settle(now Picoseconds) {
 	if !f.changed {
 		return
 	}
 	f.changed = false
 	f.progress(now)
-	f.rates()
+	if f.machine.Table != nil {
+		f.measured()
+	} else {
+		f.fair()
+	}
 	f.ends = math.MaxInt64
 	for i := range f.flows {
 		w := &f.flows[i]
-		f.ends = min(f.ends, now+Picoseconds(math.Ceil(max(0, w.left)/w.rate)))
+		f.ends = min(f.ends, now+Picoseconds(math.Ceil(max(0, w.left)/w.rate-rounding)))
 	}
 }
 
-// rates fills all links at once: every flow gets faster until a link of its is full.
-func (f *fair) rates() {
+// rounding, in picoseconds, is what a quotient of floating-point numbers is off at most.
+const rounding = 1e-6
+
+// measured gives each flow the rate of its time among those that are under way.
+func (f *flows) measured() {
+	t := f.machine.Table
+	clear(f.users)
+	for i := range f.flows {
+		w := &f.flows[i]
+		f.users[int(w.from)*t.ranks+int(w.to)]++
+	}
+	for i := range f.flows {
+		w := &f.flows[i]
+		back := f.users[int(w.to)*t.ranks+int(w.from)] > 0
+		w.rate = float64(f.machine.unloaded(w.from, w.to, w.bytes)) / t.among(w.from, w.to, w.bytes, len(f.flows), back)
+	}
+}
+
+// fair gives flows max-min fair rates: none can be faster without making one slower that is not
+// faster itself. It fills all links at once: every flow gets faster until a link of its is full.
+func (f *flows) fair() {
 	t := &f.machine.Topology
 	for _, l := range f.links {
 		f.users[l] = 0

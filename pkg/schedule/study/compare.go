@@ -1,0 +1,117 @@
+package study
+
+import (
+	"bytes"
+	"encoding/csv"
+	"fmt"
+	"math"
+	"strconv"
+)
+
+// ErrorsFile is the file with the measured and the simulated times of the same case and size.
+const ErrorsFile = "errors.csv"
+
+// Comparison is how far simulated times are from measured ones: of a case with a model, or of all
+// cases with it.
+type Comparison struct {
+	Model string
+	Case  string // empty: all
+	Sizes int
+	// Mean and Worst are errors as parts of the shorter time: exp |ln(simulated/measured)| − 1.
+	// Mean is the geometric mean of the ratios.
+	Mean, Worst float64
+	WorstCase   string
+	WorstBytes  int64
+
+	logs float64
+}
+
+// String says it in a line.
+func (c *Comparison) String() string {
+	name := c.Case
+	if name == "" {
+		name = "all cases"
+	}
+	return fmt.Sprintf("%s with model %s: simulated times are %.1f %% off measured ones in the geometric mean, and %.1f %% at worst (%s at %d bytes)",
+		name, c.Model, 100*c.Mean, 100*c.Worst, c.WorstCase, c.WorstBytes)
+}
+
+func (c *Comparison) add(of string, bytes int64, ratio float64) {
+	off := math.Abs(math.Log(ratio))
+	c.Sizes++
+	c.logs += off
+	c.Mean = math.Expm1(c.logs / float64(c.Sizes))
+	if e := math.Expm1(off); c.Sizes == 1 || e > c.Worst {
+		c.Worst, c.WorstCase, c.WorstBytes = e, of, bytes
+	}
+}
+
+// compared is a size of a case that was measured and simulated.
+type compared struct{ measured, simulated *Row }
+
+// compared lists them by case and model.
+func (m *Manifest) compared(rows []Row, f func(of *Case, model string, pair compared)) {
+	type place struct {
+		series string
+		bytes  int64
+	}
+	at := map[place]*Row{}
+	for i := range rows {
+		at[place{rows[i].Series, rows[i].Bytes}] = &rows[i]
+	}
+	for i := range m.Cases {
+		c := &m.Cases[i]
+		for _, model := range c.Models {
+			for _, n := range m.Elements {
+				bytes := n * m.ElementBytes
+				measured, simulated := at[place{c.Name + " on " + c.Backend, bytes}], at[place{c.Name + " " + model, bytes}]
+				if c.Backend != "" && measured != nil && simulated != nil {
+					f(c, model, compared{measured, simulated})
+				}
+			}
+		}
+	}
+}
+
+// Compare compares the simulated times of rows with the measured ones: each case with each of its
+// models, and at the end all cases of each model that has several.
+func (m *Manifest) Compare(rows []Row) []Comparison {
+	var cases, models []Comparison
+	find := func(list *[]Comparison, of, model string) *Comparison {
+		for i := range *list {
+			if c := &(*list)[i]; c.Case == of && c.Model == model {
+				return c
+			}
+		}
+		*list = append(*list, Comparison{Case: of, Model: model})
+		return &(*list)[len(*list)-1]
+	}
+	m.compared(rows, func(of *Case, model string, p compared) {
+		ratio := float64(p.simulated.Picoseconds) / float64(p.measured.Picoseconds)
+		find(&cases, of.Name, model).add(of.Name, p.measured.Bytes, ratio)
+		find(&models, "", model).add(of.Name, p.measured.Bytes, ratio)
+	})
+	for _, all := range models {
+		if find(&cases, all.WorstCase, all.Model).Sizes < all.Sizes {
+			cases = append(cases, all)
+		}
+	}
+	return cases
+}
+
+// errorsTable is ErrorsFile; nil if nothing was both measured and simulated.
+func (m *Manifest) errorsTable(rows []Row) ([]byte, error) {
+	lines := [][]string{{"case", "model", "bytes", "measured_ns", "simulated_ns", "simulated/measured"}}
+	m.compared(rows, func(of *Case, model string, p compared) {
+		lines = append(lines, []string{
+			of.Name, model, strconv.FormatInt(p.measured.Bytes, 10), nanoseconds(p.measured.Picoseconds), nanoseconds(p.simulated.Picoseconds),
+			strconv.FormatFloat(float64(p.simulated.Picoseconds)/float64(p.measured.Picoseconds), 'f', 3, 64),
+		})
+	})
+	if len(lines) == 1 {
+		return nil, nil
+	}
+	var b bytes.Buffer
+	err := csv.NewWriter(&b).WriteAll(lines)
+	return b.Bytes(), err
+}
