@@ -61,6 +61,8 @@ func documented(t *testing.T, schemas map[string]*jsonschema.Schema, c plan.Case
 			return resulttest.Schedule(c, a)
 		case plan.FamilyCopy:
 			return resulttest.Copy(c, a)
+		case plan.FamilyOverlap:
+			return resulttest.Overlap(c, a)
 		default:
 			return resulttest.Collective(c, a)
 		}
@@ -80,6 +82,9 @@ func documented(t *testing.T, schemas map[string]*jsonschema.Schema, c plan.Case
 		d.Measurement.Rows = d.Measurement.Rows[:1]
 		d.Measurement.Rows[0].Complete = false
 	case *result.CopyDocument:
+		d.Measurement.Rows = d.Measurement.Rows[:1]
+		d.Measurement.Rows[0].Complete = false
+	case *result.OverlapDocument:
 		d.Measurement.Rows = d.Measurement.Rows[:1]
 		d.Measurement.Rows[0].Complete = false
 	}

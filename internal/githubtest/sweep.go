@@ -129,6 +129,8 @@ func document(c plan.Case, a result.Attempt) result.Document {
 		return resulttest.Transfer(c, a)
 	case plan.FamilyCopy:
 		return resulttest.Copy(c, a)
+	case plan.FamilyOverlap:
+		return resulttest.Overlap(c, a)
 	default:
 		return resulttest.Collective(c, a)
 	}

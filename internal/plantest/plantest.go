@@ -47,6 +47,27 @@ func Copy(backend, test string, change ...func(*plan.Case)) plan.Case {
 	return changed(first(c.Family, must(d.Resolve(shipped(), m))), change)
 }
 
+// Overlap returns a small case of a form of overlap on a backend, over a world of ranks and two
+// sizes, with few samples. Changes are as in EP.
+func Overlap(backend, form string, world int, change ...func(*plan.Case)) plan.Case {
+	be := shipped().Backend(backend)
+	b := planner.Overlap(form, "all_gather", *shipped().SamplingProfile(suite).Overlap())
+	b.Hidden, b.Compute, b.Sizes = 32, be.Overlap().Computes[0], []int64{int64(world) * 1024, int64(world) * 8192}
+	if form == vocab.Beside {
+		b.Products, b.Collectives = 3, 2
+	}
+	c := plan.Case{Family: plan.FamilyOverlap, Precision: be.Overlap().DTypes[0], Sampling: suite, Contract: vocab.ContractOverlap, Block: b}
+	for _, f := range change {
+		f(&c)
+	}
+	m := planner.Machine{}
+	if backend != "host" {
+		m.GPUs = &planner.GPUs{Vendor: be.Vendors[0], Product: "h200", Arch: "sm90", Transport: "nvlink", Count: world, Backends: []string{backend}}
+	}
+	d := planner.Direct{Suite: suite, Backend: backend, World: world, Repeats: 1, Cases: []plan.Case{c}}
+	return changed(first(c.Family, must(d.Resolve(shipped(), m))), nil)
+}
+
 // Schedules returns a case of each schedule that a world of ranks allows, on the host backend:
 // those of suite schedule-host, with rows of the given width where there are rows. Changes are
 // as in EP.

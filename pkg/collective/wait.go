@@ -6,6 +6,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/collectivex/collectivex/pkg/accel"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
 )
@@ -21,13 +22,17 @@ const (
 	longestSleep = 50 * time.Millisecond
 )
 
-// wait looks at the stream until it is done, as nccl-tests does: a blocking wait
+// wait is Wait for the stream of the windows.
+func (b *bench) wait(ctx context.Context) error { return Wait(ctx, b.backend.Comm, b.stream) }
+
+// Wait looks at the stream until it is done, as nccl-tests does: a blocking wait
 // would add its wake-up to the window. The looks yield to threads of the library
-// and, in a hang, leave the processor to others.
-func (b *bench) wait(ctx context.Context) error {
+// and, in a hang, leave the processor to others. It fails with what the operations of c on
+// the stream met, and when ctx ends.
+func Wait(ctx context.Context, c Comm, s accel.Stream) error {
 	start := time.Now()
 	for n := 1; ; n++ {
-		done, err := b.stream.Query()
+		done, err := s.Query()
 		if err != nil {
 			return rank.Coded(result.ReasonDevice, err)
 		}
@@ -36,7 +41,7 @@ func (b *bench) wait(ctx context.Context) error {
 		}
 		waited := time.Since(start)
 		if n%looks == 0 || waited > Patience {
-			if err := b.backend.Comm.AsyncError(); err != nil {
+			if err := c.AsyncError(); err != nil {
 				return err
 			}
 			if err := ctx.Err(); err != nil {

@@ -78,6 +78,8 @@ func read(d result.Document) *run {
 		r.collective(d.Collective())
 	case *result.CopyDocument:
 		r.copies(d)
+	case *result.OverlapDocument:
+		r.overlaps(d)
 	}
 	return r
 }
@@ -212,4 +214,17 @@ func (r *run) tick(m metric) float64 {
 		return eventTick / float64(b.Timing.Reps)
 	}
 	return eventTick
+}
+
+// overlaps has a clock for each contender.
+func (r *run) overlaps(d *result.OverlapDocument) {
+	for i := range d.Measurement.Rows {
+		row := &d.Measurement.Rows[i]
+		if !row.Complete || !row.Verify.Passed {
+			continue
+		}
+		for name, b := range row.Times() {
+			r.add(name, rung{size: row.Bytes, label: row.Name()}, result.Percentiles{P50: b.P50}, b.N)
+		}
+	}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/export"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 const (
@@ -161,6 +162,22 @@ func TestCopiesInTheTable(t *testing.T) {
 	got := pick(rows, map[string]string{"x": "1048576", "timing": "device", "metric": "latency", "stat": "p50"})
 	require.Len(t, got, 1)
 	require.Equal(t, "loop streams1 pieces1", got[0]["placement"])
+}
+
+// The contenders of an overlap have rows of their own, and so have the figures that follow.
+func TestOverlapInTheTable(t *testing.T) {
+	rows := table(t, write(t, resulttest.Overlap(plantest.Overlap("host", vocab.LinearRotation, 2), resulttest.Attempt())))
+	at := func(want map[string]string) []map[string]string {
+		want["x"], want["mode"] = "16384", vocab.LinearRotation
+		return pick(rows, want)
+	}
+	for _, contender := range vocab.Contenders(vocab.LinearRotation) {
+		require.Len(t, at(map[string]string{"timing": contender, "metric": "latency", "unit": "us"}), 4)
+	}
+	for _, metric := range []string{"exposed", "floor", "efficiency", "compute_coverage", "communication_slowdown", "compute_tax"} {
+		require.Len(t, at(map[string]string{"metric": metric}), 1, metric)
+	}
+	require.Empty(t, at(map[string]string{"metric": "compute_slowdown"}), "half covered")
 }
 
 // A case that left no row is in the table, with its newest attempt.

@@ -41,6 +41,7 @@ var families = registry.New(func(f Descriptor) string { return string(f.Name) },
 	Descriptor{FamilyTransfer, &Transfer{}, transferUpstream},
 	Descriptor{FamilySchedule, &Schedule{}, nil},
 	Descriptor{FamilyCopy, &Copy{}, nil},
+	Descriptor{FamilyOverlap, &Overlap{}, nil},
 )
 
 // Register adds a family. It is for init functions: it panics if the family is

@@ -44,6 +44,7 @@ func init() { // not in New: ep and collective refer to the table
 	Register(transfer)
 	Register(scheduled)
 	Register(copies)
+	Register(overlap)
 }
 
 // Register adds a family that stands in another package. It is for init functions:

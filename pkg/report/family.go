@@ -49,7 +49,7 @@ type Sections struct {
 }
 
 // families are in the order of their sections.
-var families = registry.New(func(f Family) string { return string(f.Name) }, epFamily, collectiveFamily, transferFamily, scheduleFamily, copyFamily)
+var families = registry.New(func(f Family) string { return string(f.Name) }, epFamily, collectiveFamily, transferFamily, scheduleFamily, copyFamily, overlapFamily)
 
 // Register adds a family. It is for init functions: it panics if the family is
 // registered already, and once a summary has been made.

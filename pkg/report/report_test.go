@@ -18,6 +18,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/report"
 	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 // run is a run as a test needs it: its matrix and a directory of documents.
@@ -139,6 +140,24 @@ func TestSummaryOfAMixedRun(t *testing.T) {
 	b.Reset()
 	require.NoError(t, s.JSON(&b))
 	golden.Equal(t, "testdata/mixed.json", b.String())
+}
+
+// The headline of an overlap has the largest size; its ladder has a dash for a slowdown that
+// says nothing.
+func TestOverlapInASummary(t *testing.T) {
+	r := newRun(t)
+	c := plantest.Overlap("host", vocab.LinearBroadcast, 2)
+	r.ask(c, plan.Runnable, "")
+	d := resulttest.Overlap(c, attempt(1, "host"))
+	d.Measurement.SharedProcessor = true
+	r.answer(d)
+	var b strings.Builder
+	require.NoError(t, r.build().Text(&b))
+	require.Regexp(t, `(?m)^ +16 KiB +20.3 +10.2 +25.4 +30.5 +5.08 +0.500$`, b.String())
+	require.Contains(t, b.String(), "loop (shared processor)")
+	b.Reset()
+	require.NoError(t, r.build().Markdown(&b, 1<<20))
+	require.Contains(t, b.String(), "| 0.500 | – | 1.05 | 1.00 | 1.20 | 1.25 |")
 }
 
 // The headline of copies has the largest copy on the streams that are fastest, by each clock;

@@ -17,6 +17,7 @@ import (
 	"github.com/collectivex/collectivex/internal/resulttest"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 func all([]byte) error { return nil }
@@ -439,4 +440,59 @@ func TestFieldsOfCopiesAgree(t *testing.T) {
 		damage(d)
 		require.ErrorContains(t, result.Validate(d), want)
 	}
+}
+
+// A document of overlap holds what its case asks for, and its figures follow from its medians.
+func TestFieldsOfOverlapAgree(t *testing.T) {
+	for want, damage := range map[string]func(m *result.OverlapMeasurement){
+		"do not follow from the medians":   func(m *result.OverlapMeasurement) { m.Rows[0].Efficiency += 0.1 },
+		"rows[2048 bytes]: exposed":        func(m *result.OverlapMeasurement) { m.Rows[0].Together.P95, m.Rows[0].Exposed = 99, 1 },
+		"was not asked for":                func(m *result.OverlapMeasurement) { m.Rows[0].ProductM++ },
+		"is there twice":                   func(m *result.OverlapMeasurement) { m.Rows[1] = m.Rows[0] },
+		"has no time of whole-compute":     func(m *result.OverlapMeasurement) { m.Rows[0].WholeCompute = nil },
+		"with 1 rows of 2":                 func(m *result.OverlapMeasurement) { m.Rows = m.Rows[:1] },
+		"a coverage is 1.5":                func(m *result.OverlapMeasurement) { m.Rows[0].ComputeCoverage = 1.5 },
+		"but row 2048 bytes":               func(m *result.OverlapMeasurement) { m.Rows[0].Verify.Passed = false },
+		"passed with 1 and 0 wrong":        func(m *result.OverlapMeasurement) { m.Rows[0].Verify.WrongProducts = 1 },
+		"sampling is not that":             func(m *result.OverlapMeasurement) { m.Sampling.Iterations++ },
+		"communication_path is empty":      func(m *result.OverlapMeasurement) { m.CommunicationPath = "" },
+		"communication has 1 samples of 3": func(m *result.OverlapMeasurement) { m.Rows[0].Communication.N = 1 },
+		"compute_inside_us: min, p50":      func(m *result.OverlapMeasurement) { m.Rows[0].ComputeInside.Min = 0 },
+	} {
+		d := resulttest.Overlap(plantest.Overlap("host", vocab.LinearRotation, 2), resulttest.Attempt())
+		require.NoError(t, result.Validate(d))
+		damage(&d.Measurement)
+		require.ErrorContains(t, result.Validate(d), want)
+	}
+}
+
+// The figures are those of their definitions, also where together is slower than serial. A
+// slowdown stands only where the other side covers at least 95 % of the window.
+func TestFiguresOfOverlap(t *testing.T) {
+	row := func(compute, communication, together float64) result.OverlapRow {
+		return result.OverlapRow{
+			Products: 4, Communications: 3,
+			Compute: result.Burst{P50: compute}, Communication: result.Burst{P50: communication}, Together: result.Burst{P50: together},
+			ComputeInside: result.Burst{P50: 1.2 * compute}, CommunicationInside: result.Burst{P50: 1.5 * communication},
+		}
+	}
+	r := row(100, 30, 100)
+	f := r.Figures(vocab.Beside, 4)
+	require.Equal(t, result.OverlapFigures{Exposed: 0, Efficiency: 1, Floor: 100}, f)
+	r = row(100, 30, 145)
+	require.Equal(t, -0.5, r.Figures(vocab.Beside, 4).Efficiency)
+	require.Equal(t, 45.0, r.Figures(vocab.Beside, 4).Exposed)
+	r.ComputeCoverage, r.CommunicationCoverage = 0.949, 0.95
+	f = r.Figures(vocab.Beside, 4)
+	require.Nil(t, f.ComputeSlowdown)
+	require.Equal(t, 1.5, *f.CommunicationSlowdown)
+	require.Nil(t, f.ComputeTax)
+
+	// d = 4: max(4·25, 3·40 + 25), of 3 communications of 40.
+	r = row(100, 120, 150)
+	r.WholeCompute, r.WholeCommunication = &result.Burst{P50: 80}, &result.Burst{P50: 100}
+	f = r.Figures(vocab.LinearRotation, 4)
+	require.Equal(t, 145.0, f.Floor)
+	require.Equal(t, 1.25, *f.ComputeTax)
+	require.Equal(t, 1.2, *f.CommunicationTax)
 }

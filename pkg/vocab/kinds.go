@@ -33,6 +33,9 @@ var kinds = map[string][]string{
 	"copy test":   CopyTests(),
 	"host memory": HostMemories(),
 	"submission":  Submissions(),
+
+	"overlap form": OverlapForms(),
+	"compute":      Computes(),
 }
 
 // Register adds a closed list. It is for init functions, and panics if there is one of that

@@ -75,7 +75,7 @@ func TestValidateShowsAllFaults(t *testing.T) {
 	require.Empty(t, stdout)
 	require.Equal(t, `cxgen: invalid definitions:
 sampling.yaml:1:1: unknown key "bogus"; choose from profiles
-suites/ep-core.yaml:1:1: unknown key "bogus"; choose from platforms, sampling, repeats, capabilities, ep, collective, transfer, schedule, copy
+suites/ep-core.yaml:1:1: unknown key "bogus"; choose from platforms, sampling, repeats, capabilities, ep, collective, transfer, schedule, copy, overlap
 `, stderr)
 }
 

@@ -30,8 +30,9 @@ Flags and columns have the names and the meaning of nccl-tests'; docs/bench.md l
 the differences flag by flag.
 
 'cxrun bench ep' measures expert-parallel dispatch and combine, 'cxrun bench schedule' a
-collective by the steps of a schedule, 'cxrun bench kv' transfers of KV caches, and
-'cxrun bench copy' what the copy engines of a GPU move.
+collective by the steps of a schedule, 'cxrun bench kv' transfers of KV caches,
+'cxrun bench copy' what the copy engines of a GPU move, and 'cxrun bench overlap' matrix
+products beside communication.
 
 Operations: ` + strings.Join(vocab.Ops(), ", ") + `.
 
@@ -60,7 +61,7 @@ threshold is missed, and 3 if this machine cannot run the case.`,
 		"op": append(vocab.RedOps(), catalog.All), "datatype": append(vocab.DTypes(), catalog.All),
 		"buffers": bench.Buffers(), "backend": append(slices.Sorted(maps.Keys(families()[plan.FamilyCollective].Backends)), bench.Auto),
 	})
-	cmd.AddCommand(newBenchEP(s), newBenchSchedule(s), newBenchKV(s), newBenchCopy(s))
+	cmd.AddCommand(newBenchEP(s), newBenchSchedule(s), newBenchKV(s), newBenchCopy(s), newBenchOverlap(s))
 	return cmd
 }
 
@@ -166,6 +167,40 @@ this machine cannot run it.`,
 	cmd.RunE = func(c *cobra.Command, tests []string) error { return benchCopy(c, s, flags, tests) }
 	cmd.SetUsageFunc(usage(groups))
 	complete(cmd, map[string][]string{"host-memory": vocab.HostMemories(), "submit": vocab.Submissions()})
+	return cmd
+}
+
+func newBenchOverlap(s cli.Streams) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "overlap [FORM...]",
+		Short: "Measure matrix products beside communication: alone, together and serial",
+		Long: `Measure matrix products on one stream beside communication on another: each side alone,
+both together and one after the other, in turns, from one gate that both sides and all
+ranks wait for.
+
+Forms: ` + vocab.Beside + ` (products and a collective that do not depend on each other),
+` + vocab.LinearRotation + ` and ` + vocab.LinearBroadcast + ` (a column-parallel linear layer
+that multiplies each part of its input as soon as it has arrived). Without any, all three run.
+
+A row has the time that the communication adds (exposed), the overlap efficiency (1 hides the
+shorter side entirely, below 0 is slower than serial), how much slower each side is beside
+the other, what cutting the layer into pieces costs (tax), and the least that together can
+take (floor). Every element that the timed windows computed or brought is compared.
+
+The exit code is 1 if an element is wrong or a case failed, and 3 if this machine cannot run
+the case.`,
+		Example: `  cxrun bench overlap --backend host
+  cxrun bench overlap beside --op all_reduce --hidden 512 --products 4 -b 1M -e 16M -f 4
+  cxrun bench overlap linear-rotation linear-broadcast --hidden 256 -b 256K -e 256K --json`,
+		ValidArgs: vocab.OverlapForms(),
+	}
+	flags, groups := bench.NewOverlapFlags(cmd.Flags())
+	cmd.RunE = func(c *cobra.Command, forms []string) error { return benchOverlap(c, s, flags, forms) }
+	cmd.SetUsageFunc(usage(groups))
+	complete(cmd, map[string][]string{
+		"op": vocab.Ops(), "datatype": vocab.DTypes(), "compute": vocab.Computes(),
+		"backend": append(slices.Sorted(maps.Keys(families()[plan.FamilyOverlap].Backends)), bench.Auto),
+	})
 	return cmd
 }
 
@@ -353,6 +388,37 @@ func benchCopy(c *cobra.Command, s cli.Streams, flags *bench.CopyFlags, tests []
 		return err
 	}
 	return b.end(s, report, report.Violations, report.Err())
+}
+
+func benchOverlap(c *cobra.Command, s cli.Streams, flags *bench.OverlapFlags, forms []string) error {
+	defer whileRead(c)()
+	started := time.Now()
+	b, err := newBenchRun(c.Context(), s, flags.Output, plan.FamilyOverlap, flags.Ranks, flags.Plan(forms))
+	if err != nil {
+		return err
+	}
+	defer b.drop()
+
+	program := "cxrun " + cli.Build()
+	report := bench.NewOverlapReport(bench.NewHead(program, arguments(c, forms...), started, b.place.backend.Name, b.world))
+	if !flags.JSON {
+		fmt.Fprintf(b.shown, "# %s: matrix products beside communication on backend %s (%s), %d ranks\n", program, b.place.backend.Name, b.place.note, b.world)
+	}
+	err = b.run(c.Context(), s, func(d result.Document) error {
+		answer, ok := d.(*result.OverlapDocument)
+		if !ok {
+			return fmt.Errorf("document of type %T for an overlap case", d)
+		}
+		report.Add(answer)
+		if !flags.JSON && !bench.Lacking(answer.Outcome) {
+			bench.PrintOverlap(b.shown, answer)
+		}
+		return nil
+	}, nil)
+	if err != nil {
+		return err
+	}
+	return b.end(s, report, nil, report.Err())
 }
 
 // arguments are the command line as the flags were understood.

@@ -7,6 +7,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/collective"
 	collectivehost "github.com/collectivex/collectivex/pkg/collective/host"
 	collectivenccl "github.com/collectivex/collectivex/pkg/collective/nccl"
+	"github.com/collectivex/collectivex/pkg/collective/overlap"
 	"github.com/collectivex/collectivex/pkg/collective/steps"
 	"github.com/collectivex/collectivex/pkg/ep"
 	"github.com/collectivex/collectivex/pkg/ep/a2a"
@@ -79,6 +80,12 @@ func families() shard.Registry {
 				"ce":   copyengine.Open,
 			},
 		},
+		plan.FamilyOverlap: {
+			Assemble: overlap.Assemble,
+			Backends: map[string]rank.Opener{
+				"host": collectivehost.OpenOverlap,
+			},
+		},
 	}
 }
 
@@ -95,7 +102,7 @@ func find(families shard.Registry) rank.Find {
 // faultKinds lists the faults of data that the families can inject, some of which they
 // share.
 func faultKinds() []string {
-	return slices.Compact(slices.Sorted(slices.Values(slices.Concat(collective.FaultKinds(), steps.FaultKinds(), ep.FaultKinds(), transfer.FaultKinds()))))
+	return slices.Compact(slices.Sorted(slices.Values(slices.Concat(collective.FaultKinds(), steps.FaultKinds(), overlap.FaultKinds(), ep.FaultKinds(), transfer.FaultKinds()))))
 }
 
 // idle is the rank.Idle of all families. Those of expert parallelism have points of their own.
@@ -105,6 +112,8 @@ func idle(f rank.Fault, c *plan.Case) string {
 		return transfer.Idle(f, c)
 	case plan.FamilyCopy:
 		return copies.Idle(f, c)
+	case plan.FamilyOverlap:
+		return overlap.Idle(f, c)
 	case plan.FamilyEP:
 		f.At = rank.FaultAtStart
 		return rank.IdleUnless(f, c.Family, ep.FaultKinds())

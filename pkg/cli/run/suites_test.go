@@ -91,8 +91,8 @@ func keepEveryValue(t *testing.T, m *plan.Matrix) (ids []string) {
 
 // fewSamples returns a copy of the shipped definitions with few samples in every
 // profile, two small rungs in every ladder, one small size of every collective, one
-// burst of every transfer and the smallest size of every copy. Of a suite's blocks of
-// collectives the last alone empties caches, which takes a second a case where they are
+// burst of every transfer and the smallest size of every copy and overlap. Of a suite's blocks
+// of collectives the last alone empties caches, which takes a second a case where they are
 // large.
 func fewSamples(t *testing.T) string {
 	t.Helper()
@@ -119,6 +119,7 @@ func fewSamples(t *testing.T) string {
 				"collective": map[string]any{"warmup": 0, "iterations": 2, "trials": 1},
 				"transfer":   map[string]any{"warmup": 0, "reps": 1, "trials": 1, "sustain_ms": 1},
 				"copy":       map[string]any{"warmup": 0, "copies": 1, "windows": 1},
+				"overlap":    map[string]any{"warmup": 0, "iterations": 1},
 			}
 		}
 	})
@@ -147,7 +148,8 @@ func fewSamples(t *testing.T) string {
 				b.(map[string]any)["sampling"] = "smoke"
 			}
 			copies, _ := root["copy"].([]any)
-			for _, b := range copies {
+			overlaps, _ := root["overlap"].([]any)
+			for _, b := range slices.Concat(copies, overlaps) {
 				sizes := b.(map[string]any)["sizes"].(map[string]any)
 				sizes["to"] = sizes["from"]
 			}

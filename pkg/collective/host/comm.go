@@ -41,12 +41,18 @@ var _ collective.Comm = (*Comm)(nil)
 
 // NewComm joins the ranks of s, all on this host, into a communicator.
 func NewComm(ctx context.Context, s *rank.Session, d *hostdev.Device) (*Comm, error) {
+	return newComm(ctx, s, d, false)
+}
+
+// newComm is NewComm of ranks that may share their processors with other threads: waiting
+// ranks then leave them earlier.
+func newComm(ctx context.Context, s *rank.Session, d *hostdev.Device, shared bool) (*Comm, error) {
 	group, err := hostrank.Join(ctx, s, d)
 	if err != nil {
 		return nil, err
 	}
 	c := &Comm{device: d, group: group}
-	if err := c.open(ctx, s); err != nil {
+	if err := c.open(ctx, s, shared); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
 	return c, nil
@@ -54,7 +60,7 @@ func NewComm(ctx context.Context, s *rank.Session, d *hostdev.Device) (*Comm, er
 
 // open opens this rank's end over the control memory of rank 0. All ranks allocate
 // some, so that what they allocate later has one offset in all heaps; see Alloc.
-func (c *Comm) open(ctx context.Context, s *rank.Session) error {
+func (c *Comm) open(ctx context.Context, s *rank.Session, shared bool) error {
 	own := c.device.Segment()
 	at, err := c.device.Alloc(int64(C.cx_control_bytes(C.int(s.World))))
 	if err != nil {
@@ -69,7 +75,7 @@ func (c *Comm) open(ctx context.Context, s *rank.Session) error {
 	crowded := C.int(0)
 	for r, p := range c.group.Peers {
 		heaps[r], pids[r] = p.Base(), C.int(p.PID)
-		if !p.Pinned {
+		if !p.Pinned || shared {
 			crowded = 1
 		}
 	}

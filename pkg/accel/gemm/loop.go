@@ -1,0 +1,81 @@
+package gemm
+
+/*
+#cgo CFLAGS: -O3 -std=c11 -Wall -Wextra
+#include "loop.h"
+*/
+import "C"
+
+import (
+	"errors"
+	"unsafe"
+
+	"github.com/collectivex/collectivex/pkg/accel"
+	"github.com/collectivex/collectivex/pkg/numeric"
+	"github.com/collectivex/collectivex/pkg/workload"
+)
+
+// Loop is a plain loop of the calling thread over floats in memory of this process. It does
+// not use the stream.
+type Loop struct{}
+
+var _ Engine = Loop{}
+
+// Multiply implements Engine.
+func (Loop) Multiply(_ accel.Stream, p Product) error {
+	if err := p.Check(); err != nil {
+		return err
+	}
+	C.cx_gemm_multiply(p.c(), (*C.float)(pointer(p.A)), (*C.float)(pointer(p.B)), (*C.float)(pointer(p.C)))
+	return nil
+}
+
+// Close implements Engine.
+func (Loop) Close() error { return nil }
+
+// Inline implements Data on memory that this process can reach. It does not use the stream,
+// for which the caller has waited.
+type Inline struct{ Type numeric.Type }
+
+var _ Data = Inline{}
+
+// Fill implements Data.
+func (d Inline) Fill(_ accel.Stream, at accel.Ptr, v Values, first, count int64) error {
+	C.cx_gemm_fill(C.int(d.Type), pointer(at), C.uint32_t(v.Seed), C.int64_t(first), C.int64_t(count))
+	return nil
+}
+
+// Check implements Data.
+func (d Inline) Check(_ accel.Stream, at accel.Ptr, v Values, first, count int64) (workload.Verdict, error) {
+	out := C.cx_gemm_verdict{first: -1}
+	C.cx_gemm_check(C.int(d.Type), pointer(at), C.uint32_t(v.Seed), C.int64_t(first), C.int64_t(count), &out)
+	return verdict(out), nil
+}
+
+// CheckProducts implements Data.
+func (d Inline) CheckProducts(_ accel.Stream, c []accel.Ptr, p Shape, a, b Values) (workload.Verdict, error) {
+	out := C.cx_gemm_verdict{first: -1}
+	if C.cx_gemm_check_products(C.int(d.Type), (*C.uintptr_t)(unsafe.Pointer(&c[0])), C.int(len(c)), p.c(), C.uint32_t(a.Seed), C.uint32_t(b.Seed), &out) != 0 {
+		return verdict(out), errors.New("no memory to compute a product again")
+	}
+	return verdict(out), nil
+}
+
+// CheckedBy implements Data.
+func (Inline) CheckedBy() string { return "host" }
+
+// Close implements Data.
+func (Inline) Close() error { return nil }
+
+func verdict(v C.cx_gemm_verdict) workload.Verdict {
+	return workload.Verdict{Checked: int64(v.checked), Wrong: int64(v.wrong), First: int64(v.first)}
+}
+
+func (s Shape) c() C.cx_gemm_shape {
+	return C.cx_gemm_shape{m: C.int64_t(s.M), n: C.int64_t(s.N), k: C.int64_t(s.K)}
+}
+
+// pointer turns an address outside Go's heap into a pointer.
+//
+//go:noinline
+func pointer(p accel.Ptr) unsafe.Pointer { return *(*unsafe.Pointer)(unsafe.Pointer(&p)) }

@@ -1,0 +1,74 @@
+package run
+
+import (
+	"encoding/json"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/internal/short"
+	"github.com/collectivex/collectivex/pkg/cli"
+	"github.com/collectivex/collectivex/pkg/cli/bench"
+	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/vocab"
+)
+
+// On a host, ranks in processes of their own measure all forms; figures and checks arrive in the
+// table, the JSON and the summary. What cannot be measured is refused in one line, and a fault
+// is named by its side, rank and contender.
+func TestBenchOverlapOnAHost(t *testing.T) {
+	short.Skip(t)
+	t.Setenv("TMPDIR", t.TempDir())
+	args := []string{"bench", "overlap", "--backend", "host", "--hidden", "32", "-b", "4K", "-e", "32K", "-f", "8", "--sampling", "smoke"}
+	code, stdout, stderr := cxrun(t, nil, args...)
+	require.Equal(t, cli.ExitOK, code, stderr)
+	require.Regexp(t, `(?m)^# 1 × product beside 1 × all_gather of float, by loop and native, on `, stdout)
+	require.Regexp(t, `(?m)^# linear-rotation of float, by loop and shared-memory-steps, on `, stdout)
+	require.Regexp(t, `(?m)^ +32768 +256 64 32 .* OK$`, stdout)
+
+	out := filepath.Join(t.TempDir(), "out")
+	code, stdout, stderr = cxrun(t, nil, append(args, "linear-broadcast", "--json", "--out", out)...)
+	require.Equal(t, cli.ExitOK, code, stderr)
+	var r bench.OverlapReport
+	require.NoError(t, json.Unmarshal([]byte(stdout), &r))
+	require.True(t, r.Passed)
+	require.Len(t, r.Cases, 1)
+	require.Len(t, r.Cases[0].Measurement.Rows, 2)
+	require.Equal(t, vocab.LinearBroadcast, r.Cases[0].Measurement.Form)
+	code, stdout, stderr = cxrun(t, nil, "summarize", "--in", out)
+	require.Equal(t, cli.ExitOK, code, stderr)
+	require.Contains(t, stdout, "Computation beside communication")
+
+	for want, wrong := range map[string][]string{
+		`unknown form "besides"; did you mean "beside"?`: {"besides"},
+		"a form is named twice":                          {"beside", "beside"},
+		"as many for each of 2 ranks":                    {"linear-rotation", "-b", "1000"},
+		"--products 0: want 1 to 256":                    {"beside", "--products", "0"},
+		`unknown operation "gather_all"`:                 {"beside", "--op", "gather_all"},
+		"-b 32K is above -e 1K":                          {"beside", "-e", "1K", "-b", "32K"},
+	} {
+		code, _, stderr = cxrun(t, nil, append(args, wrong...)...)
+		require.Equal(t, cli.ExitUsage, code, "%v: %s", wrong, stderr)
+		require.Contains(t, stderr, want)
+	}
+	for want, lacking := range map[string][]string{
+		"backend host has no broadcast beside matrix products; it has all_reduce, ": {"beside", "--op", "broadcast"},
+		"multiplies no matrices of half; it has float":                              {"beside", "-d", "half"},
+		"has no compute kernel; it has loop":                                        {"beside", "--compute", "kernel"},
+		"one rank has nobody to communicate with":                                   {"beside", "-g", "1"},
+	} {
+		code, _, stderr = cxrun(t, nil, append(args, lacking...)...)
+		require.Equal(t, cli.ExitEnvironment, code, "%v: %s", lacking, stderr)
+		require.Contains(t, stderr, want)
+	}
+
+	fault := map[string]string{rank.FaultVariable: "rank=1,kind=early"}
+	code, _, stderr = cxrun(t, fault, append(args, "beside")...)
+	require.Equal(t, cli.ExitUsage, code)
+	require.Contains(t, stderr, "products of form beside do not depend on the communication")
+	code, stdout, _ = cxrun(t, fault, append(args, "linear-rotation")...)
+	require.Equal(t, cli.ExitFailed, code)
+	require.Regexp(t, `(?m)^# 4096 bytes: \d+ of 2048 elements of products of rank 1 in together, iteration 0 are wrong, the first is number \d+$`, stdout)
+	require.Regexp(t, `(?m)^# INVALID: check-failed: \d+ elements of products, 0 communicated$`, stdout)
+}

@@ -1,0 +1,100 @@
+package host
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/internal/eptest"
+	"github.com/collectivex/collectivex/internal/plantest"
+	"github.com/collectivex/collectivex/pkg/collective"
+	"github.com/collectivex/collectivex/pkg/collective/overlap"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/vocab"
+)
+
+// overlapped runs a case with its ranks in this process.
+func overlapped(t *testing.T, faults string, c plan.Case) *result.OverlapDocument {
+	t.Helper()
+	parsed, err := rank.ParseFaults(faults, overlap.FaultKinds()...)
+	require.NoError(t, err)
+	return eptest.Assembled(t, c, eptest.RunGroup(t, OpenOverlap, parsed, c)[0], overlap.Assemble).(*result.OverlapDocument)
+}
+
+// Each form computes and brings every element in each window that was timed, with 2 and 3
+// ranks, and all collectives of form beside do.
+func TestOverlap(t *testing.T) {
+	for _, world := range []int{2, 4} {
+		for _, form := range vocab.OverlapForms() {
+			ops := []string{"all_gather"}
+			if form == vocab.Beside {
+				ops = []string{"all_gather", "all_reduce", "reduce_scatter", "alltoall"}
+			}
+			for _, op := range ops {
+				t.Run(form+"/"+op, func(t *testing.T) {
+					c := plantest.Overlap("host", form, world, func(c *plan.Case) {
+						c.Overlap().Op, c.Overlap().RedOp = op, ""
+						if vocab.Op(op).Reduces {
+							c.Overlap().RedOp = "sum"
+						}
+					})
+					d := overlapped(t, "", c)
+					require.Equal(t, result.Success, d.Outcome.Status, "%v", d.Outcome.Reasons)
+					require.Len(t, d.Measurement.Rows, 2)
+					for _, r := range d.Measurement.Rows {
+						t.Logf("%+v", r)
+						windows := world * c.Overlap().Timing.Iterations
+						computing, communicating := 3, 3
+						if form != vocab.Beside {
+							computing, communicating = 4, 4
+						}
+						products := r.ProductM * r.ProductN
+						if form == vocab.Beside {
+							products *= int64(r.Products)
+						}
+						require.Equal(t, windows*(computing+communicating), r.Verify.Checks)
+						require.Equal(t, int64(windows*computing)*products, r.Verify.Products)
+						require.LessOrEqual(t, r.CommunicationCoverage, 1.0)
+						require.GreaterOrEqual(t, r.Together.Min, max(r.ComputeInside.Min, r.CommunicationInside.Min), "the longer side")
+						require.NotNil(t, d.EntrySkew)
+					}
+				})
+			}
+		}
+	}
+}
+
+// Each fault is found by the check of the side that it strikes, in the windows that were timed.
+// A computation that does not wait for the communication computes with what is not there.
+func TestOverlapFaults(t *testing.T) {
+	for _, form := range vocab.OverlapForms() {
+		for _, tt := range []struct {
+			kind                   string
+			products, communicated bool
+		}{
+			{collective.FaultFlip, false, true},
+			{collective.FaultStale, false, true},
+			{overlap.FaultProduct, true, false},
+			{overlap.FaultEarly, true, false},
+		} {
+			t.Run(form+"/"+tt.kind, func(t *testing.T) {
+				d := overlapped(t, "rank=1,kind="+tt.kind, plantest.Overlap("host", form, 2))
+				if form == vocab.Beside && tt.kind == overlap.FaultEarly {
+					require.Equal(t, result.Failed, d.Outcome.Status)
+					require.Equal(t, result.ReasonRefused, d.Outcome.Code())
+					return
+				}
+				require.Equal(t, result.Invalid, d.Outcome.Status)
+				require.Equal(t, result.ReasonCheck, d.Outcome.Code())
+				for _, r := range d.Measurement.Rows {
+					require.False(t, r.Verify.Passed)
+					require.Equal(t, tt.products, r.Verify.WrongProducts > 0, r.Verify.Detail)
+					require.Equal(t, tt.communicated, r.Verify.WrongCommunicated > 0, r.Verify.Detail)
+					require.Contains(t, r.Verify.Detail, "of rank 1")
+				}
+			})
+		}
+	}
+}

@@ -1,0 +1,264 @@
+package overlap
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/collectivex/collectivex/pkg/collective"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/vocab"
+	"github.com/collectivex/collectivex/pkg/workload"
+)
+
+// track is what one rank left of a case.
+type track struct {
+	setup   *setup
+	samples map[turn]sample
+}
+
+// Assemble fills the document of an overlap case with what its ranks left; see
+// shard.Assembler.
+func Assemble(doc result.Document, streams []rank.Stream) error {
+	d, ok := doc.(*result.OverlapDocument)
+	if !ok {
+		return fmt.Errorf("document of type %T for an overlap case", doc)
+	}
+	c := &d.Identity.Case
+	op, _, t, err := parse(c)
+	if err != nil {
+		return err
+	}
+	tracks := make([]track, len(streams))
+	done := len(streams) == c.World
+	for i, s := range streams {
+		if tracks[i], err = read(s); err != nil {
+			return fmt.Errorf("rank %d: %w", s.Rank, err)
+		}
+		if s.Facts != nil && d.Implementation.LibraryVersion == nil && s.Facts.Library.Version != "" {
+			d.Implementation.LibraryVersion = &s.Facts.Library.Version
+		}
+		done = done && s.Done
+	}
+	m := &d.Measurement
+	for _, t := range tracks {
+		if t.setup != nil {
+			m.CommunicationPath, m.CheckedBy = t.setup.Path, t.setup.CheckedBy
+			m.SharedProcessor = m.SharedProcessor || t.setup.SharedProcessor
+		}
+	}
+	asked := result.AskedOverlap(c)
+	if len(streams) == c.World {
+		f := collective.Form{Op: op, Type: t, World: c.World}
+		for i := range asked {
+			a := assembly{block: c.Overlap(), number: i, asked: &asked[i], form: f, tracks: tracks}
+			if a.row() {
+				m.Rows = append(m.Rows, asked[i])
+			}
+		}
+		d.EntrySkew = entrySkew(c.Nodes, tracks)
+	}
+	judge(d, done, len(asked))
+	return nil
+}
+
+func read(s rank.Stream) (t track, err error) {
+	t.samples = map[turn]sample{}
+	for i, r := range s.Records {
+		switch r.Kind {
+		case kindSetup:
+			t.setup = new(setup)
+			err = json.Unmarshal(r.Data, t.setup)
+		case kindSample:
+			var v sample
+			err = json.Unmarshal(r.Data, &v)
+			t.samples[v.turn] = v
+		default:
+			err = fmt.Errorf("unknown kind %q", r.Kind)
+		}
+		if err != nil {
+			return t, fmt.Errorf("record %d: %w", i+1, err)
+		}
+	}
+	return t, nil
+}
+
+// entrySkew is how far apart the gates of the ranks opened.
+func entrySkew(nodes int, tracks []track) *result.EntrySkew {
+	var windows [][]rank.Entry
+	for t, s := range tracks[0].samples {
+		entries := []rank.Entry{s.Entry}
+		for _, other := range tracks[1:] {
+			if v, ok := other.samples[t]; ok {
+				entries = append(entries, v.Entry)
+			}
+		}
+		if len(entries) == len(tracks) {
+			windows = append(windows, entries)
+		}
+	}
+	return rank.EntrySkew(nodes, windows)
+}
+
+// assembly makes a row of the samples of all ranks.
+type assembly struct {
+	block  *plan.Overlap
+	number int
+	asked  *result.OverlapRow
+	form   collective.Form
+	tracks []track
+	wrong  string // what was wrong first
+}
+
+// row fills the row, or returns false if there is not a whole sample of each contender.
+func (a *assembly) row() bool {
+	r := a.asked
+	if a.block.Form != vocab.Beside {
+		r.WholeCompute, r.WholeCommunication = new(result.Burst), new(result.Burst)
+	}
+	r.Complete = true
+	for name, into := range r.Times() {
+		samples := a.samples(name)
+		r.Complete = r.Complete && len(samples) == a.block.Timing.Iterations
+		if len(samples) == 0 {
+			return false
+		}
+		*into = result.NewBurst(worst(samples, func(s *sample) float64 { return s.US }))
+		if name == vocab.Together {
+			r.ComputeInside = result.NewBurst(worst(samples, func(s *sample) float64 { return s.Compute }))
+			r.CommunicationInside = result.NewBurst(worst(samples, func(s *sample) float64 { return s.Communication }))
+			r.ComputeCoverage = coverage(samples, func(s *sample) float64 { return s.ComputeCovered / s.Compute })
+			r.CommunicationCoverage = coverage(samples, func(s *sample) float64 { return s.CommunicationCovered / s.Communication })
+		}
+	}
+	r.OverlapFigures = r.Figures(a.block.Form, a.form.World)
+	a.verify(&r.Verify)
+	return true
+}
+
+// samples are those of a contender that all ranks have, by iteration and rank.
+func (a *assembly) samples(contender string) (all [][]sample) {
+	for i := range a.block.Timing.Iterations {
+		var ranks []sample
+		for _, t := range a.tracks {
+			if s, ok := t.samples[turn{a.number, i, contender}]; ok {
+				ranks = append(ranks, s)
+			}
+		}
+		if len(ranks) == len(a.tracks) {
+			all = append(all, ranks)
+		}
+	}
+	return all
+}
+
+// worst is the largest value of the ranks, by iteration.
+func worst(samples [][]sample, value func(*sample) float64) (out []float64) {
+	for _, ranks := range samples {
+		largest := 0.0
+		for i := range ranks {
+			largest = max(largest, value(&ranks[i]))
+		}
+		out = append(out, largest)
+	}
+	return out
+}
+
+// coverage is the median over the iterations of the least part of the ranks.
+func coverage(samples [][]sample, part func(*sample) float64) float64 {
+	var parts []float64
+	for _, ranks := range samples {
+		least := 1.0
+		for i := range ranks {
+			least = min(least, part(&ranks[i]))
+		}
+		parts = append(parts, least)
+	}
+	return result.NewBurst(parts).P50
+}
+
+// verify sums the checks of a row's samples. Each has to have compared every element of what
+// its contender computes and brings.
+func (a *assembly) verify(v *result.OverlapVerify) {
+	v.Passed = true
+	for of, t := range a.tracks {
+		products, communicated := a.elements(of)
+		for _, contender := range vocab.Contenders(a.block.Form) {
+			for i := range a.block.Timing.Iterations {
+				s, ok := t.samples[turn{a.number, i, contender}]
+				if !ok {
+					continue
+				}
+				where := fmt.Sprintf("of rank %d in %s, iteration %d", of, contender, i)
+				if computes(contender) {
+					a.sum(v, s.Products, products, "elements of products "+where, &v.Products, &v.WrongProducts)
+				}
+				if communicates(contender) {
+					a.sum(v, s.Communicated, communicated, "communicated elements "+where, &v.Communicated, &v.WrongCommunicated)
+				}
+			}
+		}
+	}
+	if v.Detail = a.wrong; v.Detail == "" {
+		v.Detail = fmt.Sprintf("%d checks, %d elements of products, %d communicated", v.Checks, v.Products, v.Communicated)
+	}
+}
+
+// sum adds a check, which should have compared that many elements.
+func (a *assembly) sum(v *result.OverlapVerify, c *workload.Verdict, elements int64, what string, checked, wrong *int64) {
+	bad := ""
+	switch {
+	case c == nil || c.Checked != elements:
+		bad = fmt.Sprintf("not all of the %d %s were compared", elements, what)
+	case c.Wrong > 0:
+		bad = fmt.Sprintf("%d of %d %s are wrong, the first is number %d", c.Wrong, c.Checked, what, c.First)
+	}
+	if c != nil {
+		v.Checks++
+		*checked += c.Checked
+		*wrong += c.Wrong
+	}
+	if bad != "" {
+		v.Passed = false
+		if a.wrong == "" {
+			a.wrong = bad
+		}
+	}
+}
+
+// elements counts those of a rank's products, and those that it gets in a window.
+func (a *assembly) elements(of int) (products, communicated int64) {
+	r := a.asked
+	products = r.ProductM * r.ProductN
+	if a.block.Form != vocab.Beside {
+		return products, r.ProductM * r.ProductK
+	}
+	for _, region := range a.form.Outputs(a.form.Extent(r.Bytes), of) {
+		communicated += region.Count * int64(r.Communications)
+	}
+	return products * int64(r.Products), communicated
+}
+
+// judge sets the outcome of a case that all ranks ended, or whose data are wrong; else it is
+// the shard's, which knows why a rank did not.
+func judge(d *result.OverlapDocument, done bool, asked int) {
+	rows := d.Measurement.Rows
+	for i := range rows {
+		if v := &rows[i].Verify; v.WrongProducts > 0 || v.WrongCommunicated > 0 {
+			d.Outcome = result.Outcome{Status: result.Invalid, Reasons: result.Reasons{
+				result.ReasonCheck.With("%d elements of products, %d communicated", v.WrongProducts, v.WrongCommunicated),
+			}}
+			return
+		}
+	}
+	whole := len(rows) == asked && !slices.ContainsFunc(rows, func(r result.OverlapRow) bool { return !r.Complete || !r.Verify.Passed })
+	switch {
+	case !done:
+	case !whole:
+		d.Outcome = result.Outcome{Status: result.Invalid, Reasons: result.Reasons{{Code: result.ReasonUnchecked}}}
+	default:
+		d.Outcome = result.Outcome{Status: result.Success, Reasons: result.Reasons{}}
+	}
+}

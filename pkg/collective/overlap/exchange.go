@@ -1,0 +1,240 @@
+package overlap
+
+import (
+	"context"
+
+	"github.com/collectivex/collectivex/pkg/accel"
+	"github.com/collectivex/collectivex/pkg/accel/gemm"
+	"github.com/collectivex/collectivex/pkg/collective"
+	"github.com/collectivex/collectivex/pkg/collective/steps"
+	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/vocab"
+	"github.com/collectivex/collectivex/pkg/workload"
+)
+
+// exchange is the communication of a row.
+type exchange interface {
+	// fill makes what this rank sends in a window, and poisons what it receives.
+	fill(t turn) error
+	// bring makes what the communication of a window brings.
+	bring(t turn) error
+	// tasks are those of a window; whole ones communicate in one piece.
+	tasks(whole bool) []Task
+	// check compares what the communication brought.
+	check(t turn) (workload.Verdict, error)
+	// end is the address behind an element that this rank receives.
+	end() accel.Ptr
+	// path names what the data take.
+	path() string
+	close() error
+}
+
+// poison is bytes that are no number in any element type.
+const poison = 0xff
+
+// collectives are those of form beside: each has buffers of its own.
+type collectives struct {
+	*bench
+	form   collective.Form
+	extent collective.Extent
+	data   workload.Pattern
+	calls  []collective.Call
+}
+
+// slotBytes is the memory of one collective.
+func slotBytes(e collective.Extent, size int64) int64 { return align(e.Send*size) + align(e.Recv*size) }
+
+// newCollectives places n collectives at an address.
+func newCollectives(b *bench, f collective.Form, e collective.Extent, op workload.RedOp, at accel.Ptr, n int) (*collectives, error) {
+	data, err := workload.NewPattern(f.Type, op, f.World, 0)
+	if err != nil {
+		return nil, rank.Coded(result.ReasonRefused, err)
+	}
+	c := &collectives{bench: b, form: f, extent: e, data: data}
+	for range n {
+		call := collective.Call{Op: f.Op, RedOp: op, Type: f.Type, Count: e.Count, Send: at, Recv: at.Add(align(e.Send * b.size))}
+		if err := b.Comm.Supports(call); err != nil {
+			return nil, err
+		}
+		c.calls = append(c.calls, call)
+		at = at.Add(slotBytes(e, b.size))
+	}
+	return c, nil
+}
+
+func (c *collectives) pattern(t turn, slot int) workload.Pattern {
+	return c.data.Seeded(c.seed(t, slot))
+}
+
+func (c *collectives) outputs() []workload.Region {
+	return c.form.Outputs(c.extent, c.session.Rank)
+}
+
+func (c *collectives) fill(t turn) error {
+	for i, call := range c.calls {
+		p := c.pattern(t, i)
+		if err := c.Data.Fill(c.stream, p, call.Send, c.form.Inputs(c.extent, c.session.Rank)); err != nil {
+			return rank.Coded(result.ReasonDevice, err)
+		}
+		if err := c.Data.Poison(c.stream, p, call.Recv, c.outputs()); err != nil {
+			return rank.Coded(result.ReasonDevice, err)
+		}
+	}
+	return nil
+}
+
+func (c *collectives) bring(t turn) error {
+	for i, call := range c.calls {
+		if err := c.Data.Fill(c.stream, c.pattern(t, i), call.Recv, c.outputs()); err != nil {
+			return rank.Coded(result.ReasonDevice, err)
+		}
+	}
+	return nil
+}
+
+func (c *collectives) tasks(bool) []Task {
+	return []Task{{Enqueue: func(s accel.Stream) error { return c.Comm.Enqueue(s, c.calls, 1) }}}
+}
+
+func (c *collectives) check(t turn) (workload.Verdict, error) {
+	total := workload.Verdict{First: -1}
+	for i, call := range c.calls {
+		v, err := c.Data.Check(c.stream, c.pattern(t, i), call.Recv, c.outputs())
+		if err != nil {
+			return total, rank.Coded(result.ReasonDevice, err)
+		}
+		add(&total, v)
+	}
+	return total, nil
+}
+
+func (c *collectives) end() accel.Ptr {
+	regions := c.outputs()
+	final := regions[len(regions)-1]
+	return c.calls[len(c.calls)-1].Recv.Add((final.Offset + final.Count) * c.size)
+}
+
+func (c *collectives) path() string { return c.Comm.Path(c.form.Op) }
+
+func (c *collectives) close() error { return nil }
+
+// add sums verdicts.
+func add(total *workload.Verdict, v workload.Verdict) {
+	if total.Wrong == 0 {
+		total.First = v.First
+	}
+	total.Checked += v.Checked
+	total.Wrong += v.Wrong
+}
+
+// gathering is the communication of a linear layer: the parts of X of all ranks, in the order
+// of ranks, where this rank has its own.
+type gathering struct {
+	*bench
+	x     accel.Ptr
+	part  int64 // elements of a rank
+	whole collective.Call
+	// pieces are the broadcasts of form linear-broadcast.
+	pieces []collective.Call
+	// loaded are the steps of form linear-rotation, a list for each.
+	loaded steps.Loaded
+}
+
+func newGathering(ctx context.Context, b *bench, x accel.Ptr, elements int64) (*gathering, error) {
+	world := b.session.World
+	g := &gathering{bench: b, x: x, part: elements / int64(world)}
+	g.whole = collective.Call{Op: collective.AllGather, Type: b.dtype, Count: g.part, Send: g.at(b.session.Rank), Recv: x}
+	calls := []collective.Call{g.whole}
+	if b.block.Form == vocab.LinearBroadcast {
+		for root := range world {
+			g.pieces = append(g.pieces, collective.Call{Op: collective.Broadcast, Type: b.dtype, Root: root, Count: g.part, Send: g.at(root), Recv: g.at(root)})
+		}
+		calls = append(calls, g.pieces[0])
+	}
+	for _, call := range calls {
+		if err := b.Comm.Supports(call); err != nil {
+			return nil, err
+		}
+	}
+	if b.block.Form == vocab.LinearRotation {
+		var lists []*steps.Lowered
+		for i := 1; i < world; i++ {
+			to, from := g.rotated(-i), g.rotated(i)
+			lists = append(lists, &steps.Lowered{Channels: 1, Streams: [][]steps.Node{{{Steps: []steps.Step{
+				{Kind: steps.Send, Peer: to, From: steps.Place{Buffer: steps.SendBuffer}, Count: g.part},
+				{Kind: steps.Recv, Peer: from, To: steps.Place{Buffer: steps.RecvBuffer, Element: int64(from) * g.part}, Count: g.part},
+			}}}}})
+		}
+		var err error
+		if g.loaded, err = b.Comm.Load(ctx, lists, b.dtype, 0); err != nil {
+			return nil, err
+		}
+	}
+	return g, nil
+}
+
+// rotated is the rank i places after this one.
+func (g *gathering) rotated(i int) int {
+	return (g.session.Rank + i + g.session.World) % g.session.World
+}
+
+// at is where the part of a rank begins.
+func (g *gathering) at(of int) accel.Ptr { return g.x.Add(int64(of) * g.part * g.size) }
+
+func (g *gathering) values(t turn) gemm.Values { return gemm.Values{Seed: g.seed(t, inputSlot)} }
+
+func (g *gathering) elements() int64 { return g.part * int64(g.session.World) }
+
+func (g *gathering) fill(t turn) error {
+	if err := g.Device.Set(g.stream, g.x, poison, g.elements()*g.size); err != nil {
+		return rank.Coded(result.ReasonDevice, err)
+	}
+	own := int64(g.session.Rank) * g.part
+	return rank.Coded(result.ReasonDevice, g.Matrix.Fill(g.stream, g.at(g.session.Rank), g.values(t), own, g.part))
+}
+
+func (g *gathering) bring(t turn) error {
+	return rank.Coded(result.ReasonDevice, g.Matrix.Fill(g.stream, g.x, g.values(t), 0, g.elements()))
+}
+
+func (g *gathering) tasks(whole bool) (tasks []Task) {
+	enqueue := func(call *collective.Call) {
+		tasks = append(tasks, Task{Enqueue: func(s accel.Stream) error { return g.Comm.Enqueue(s, []collective.Call{*call}, 1) }})
+	}
+	switch {
+	case whole:
+		enqueue(&g.whole)
+	case g.loaded == nil:
+		for i := range g.pieces {
+			enqueue(&g.pieces[i])
+		}
+	default:
+		buffers := []steps.Buffers{{Send: g.at(g.session.Rank), Recv: g.x}}
+		for i := range g.session.World - 1 {
+			tasks = append(tasks, Task{Enqueue: func(s accel.Stream) error { return g.loaded.Run(s, i, buffers) }})
+		}
+	}
+	return tasks
+}
+
+func (g *gathering) check(t turn) (workload.Verdict, error) {
+	v, err := g.Matrix.Check(g.stream, g.x, g.values(t), 0, g.elements())
+	return v, rank.Coded(result.ReasonDevice, err)
+}
+
+func (g *gathering) end() accel.Ptr { return g.at(g.rotated(1)).Add(g.part * g.size) }
+
+func (g *gathering) path() string {
+	if g.loaded != nil {
+		return g.Comm.Steps().Path
+	}
+	return g.Comm.Path(collective.Broadcast)
+}
+
+func (g *gathering) close() error {
+	if g.loaded == nil {
+		return nil
+	}
+	return g.loaded.Close()
+}

@@ -1,0 +1,69 @@
+package overlap
+
+import (
+	"github.com/collectivex/collectivex/pkg/accel"
+	"github.com/collectivex/collectivex/pkg/collective"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/vocab"
+)
+
+// Kinds of data faults, for rank.FaultVariable. Flips and stale data are done to the buffers
+// between a timed window and its checks; an early computation is in the window itself.
+const (
+	FaultProduct = "flip-product" // one bit of one element of a product is flipped
+	FaultEarly   = "early"        // the computation does not wait for the communication
+)
+
+// FaultKinds lists them, with those that the family shares with collectives: a flipped bit of
+// what the communication brought, and what it brought in the window before.
+func FaultKinds() []string {
+	return []string{collective.FaultFlip, collective.FaultStale, FaultProduct, FaultEarly}
+}
+
+// Idle is the rank.Idle of the family.
+func Idle(f rank.Fault, c *plan.Case) string {
+	if why := rank.IdleUnless(f, c.Family, FaultKinds()); why != "" {
+		return why
+	}
+	if f.Kind == FaultEarly && c.Overlap().Form == vocab.Beside {
+		return "products of form beside do not depend on the communication; inject it into a linear layer"
+	}
+	return ""
+}
+
+// injure does the faults of this rank to what a window has left, normally none.
+func (r *row) injure(t turn) error {
+	has := func(kind string) bool {
+		_, ok := r.session.Fault(kind)
+		return ok
+	}
+	if computes(t.Contender) && has(FaultProduct) {
+		bytes := r.shape.M * r.shape.N * r.size
+		if err := r.flip(r.products[len(r.products)-1].Add(bytes)); err != nil {
+			return err
+		}
+	}
+	if communicates(t.Contender) && has(collective.FaultStale) {
+		before := t
+		before.Iteration--
+		if err := r.exchange.bring(before); err != nil {
+			return err
+		}
+	}
+	if communicates(t.Contender) && has(collective.FaultFlip) {
+		return r.flip(r.exchange.end())
+	}
+	return nil
+}
+
+// flip flips a bit of the element that ends at an address: of its sign and exponent.
+func (r *row) flip(end accel.Ptr) error {
+	word, err := accel.Read[byte](r.Device, r.stream, end.Add(-1), 1)
+	if err == nil {
+		word[0] ^= 0x40
+		err = accel.Write(r.Device, r.stream, end.Add(-1), word)
+	}
+	return rank.Coded(result.ReasonDevice, err)
+}

@@ -1,0 +1,83 @@
+// Package overlap is the overlap family: matrix products on one stream beside communication
+// on another, alone, together and one after the other, in turns.
+//
+// Form beside has products and collectives that do not depend on each other. The linear forms
+// are a column-parallel linear layer: each rank has rows of X and columns of the layer, and
+// multiplies the rows of another rank as soon as they have arrived.
+package overlap
+
+import (
+	"context"
+	"time"
+
+	"github.com/collectivex/collectivex/pkg/accel"
+	"github.com/collectivex/collectivex/pkg/accel/gemm"
+	"github.com/collectivex/collectivex/pkg/collective"
+	"github.com/collectivex/collectivex/pkg/collective/steps"
+	"github.com/collectivex/collectivex/pkg/rank"
+)
+
+// Task is work of one side that begins and ends together.
+type Task struct {
+	// Enqueue adds it to the stream of its side.
+	Enqueue func(s accel.Stream) error
+	// After, of a task of the computation, is the task of the communication that has to end
+	// before, or −1.
+	After int
+}
+
+// Window is the work of both sides from one gate on. Either may be empty.
+type Window struct {
+	Communication, Compute []Task
+	// Early has the computation run first, as if it did not wait for what it depends on: a
+	// fault.
+	Early bool
+}
+
+// Times are those of one window.
+type Times struct {
+	Opened time.Time // when the gate opened
+	// Communication and Compute are when each task ran.
+	Communication, Compute []Span
+}
+
+// Span is microseconds from the gate.
+type Span struct{ Start, End float64 }
+
+// Streams run the two sides of a window at the same time.
+type Streams interface {
+	// Run prepares both streams behind one gate, calls meet, which brings the ranks together,
+	// opens the gate and returns when both sides have ended.
+	Run(ctx context.Context, w Window, meet func(context.Context) error) (Times, error)
+	// SharedProcessor reports whether both sides take turns on one processor.
+	SharedProcessor() bool
+	Close() error
+}
+
+// Parts are what a backend brings to a Runner, which closes them in this order.
+type Parts struct {
+	Streams Streams
+	Engine  gemm.Engine
+	Matrix  gemm.Data       // of the case's element type
+	Data    collective.Data // of the collectives of form beside
+	Comm    steps.Library
+	Device  accel.Device
+	Facts   rank.Facts
+}
+
+// last is the end of the last task, 0 without any.
+func last(spans []Span) (end float64) {
+	for _, s := range spans {
+		end = max(end, s.End)
+	}
+	return end
+}
+
+// active is how long one of the tasks ran before a time. Those of one side do not run at the
+// same time.
+func active(spans []Span, before float64) (sum float64) {
+	for _, s := range spans {
+		sum += max(0, min(s.End, before)-s.Start)
+	}
+	return sum
+}

@@ -1,0 +1,235 @@
+package overlap
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+
+	"github.com/collectivex/collectivex/pkg/accel"
+	"github.com/collectivex/collectivex/pkg/accel/gemm"
+	"github.com/collectivex/collectivex/pkg/collective"
+	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/vocab"
+)
+
+// row is one size: its buffers, and the work of its contenders.
+type row struct {
+	*bench
+	number   int
+	shape    gemm.Shape // of each product of form beside, of a linear layer's whole one
+	memory   collective.Memory
+	exchange exchange
+	input    accel.Ptr // A of form beside, X of a linear layer
+	weights  accel.Ptr
+	products []accel.Ptr
+}
+
+// alignment of buffers, in bytes.
+const alignment = 512
+
+func align(n int64) int64 { return (n + alignment - 1) / alignment * alignment }
+
+// memoryShare is the part of the free memory that the buffers of a row may take.
+const memoryShare = 0.8
+
+// newRow allocates the buffers of a row.
+func newRow(ctx context.Context, b *bench, number int, asked result.OverlapRow) (_ *row, err error) {
+	r := &row{bench: b, number: number, shape: gemm.Shape{M: asked.ProductM, N: asked.ProductN, K: asked.ProductK}}
+	if err := r.shape.Check(); err != nil {
+		return nil, rank.Coded(result.ReasonRefused, err)
+	}
+	beside := b.block.Form == vocab.Beside
+	form := collective.Form{Op: b.op, Type: b.dtype, World: b.session.World}
+	extent := form.Extent(asked.Bytes)
+	if beside && extent.Count == 0 {
+		return nil, rank.Refused("%d bytes have no element for each rank in %s", asked.Bytes, b.op)
+	}
+	outputs := 1
+	if beside {
+		outputs = asked.Products
+	}
+	inputBytes, weightBytes, productBytes := align(r.shape.M*r.shape.K*b.size), align(r.shape.N*r.shape.K*b.size), align(r.shape.M*r.shape.N*b.size)
+	bytes := inputBytes + weightBytes + int64(outputs)*productBytes
+	if beside {
+		bytes += int64(asked.Communications) * slotBytes(extent, b.size)
+	}
+	if err := b.fits(bytes); err != nil {
+		return nil, err
+	}
+	if r.memory, err = b.Comm.Alloc(ctx, bytes, vocab.Unregistered); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, r.memory.Close())
+		}
+	}()
+	r.input = r.memory.Ptr()
+	r.weights = r.input.Add(inputBytes)
+	at := r.weights.Add(weightBytes)
+	for range outputs {
+		r.products = append(r.products, at)
+		at = at.Add(productBytes)
+	}
+	if beside {
+		r.exchange, err = newCollectives(b, form, extent, b.redop, at, asked.Communications)
+	} else {
+		r.exchange, err = newGathering(ctx, b, r.input, r.shape.M*r.shape.K)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return r, rank.Coded(result.ReasonDevice, b.Matrix.Fill(b.stream, r.weights, r.weight(), 0, r.shape.N*r.shape.K))
+}
+
+// fits refuses buffers that the memory does not hold.
+func (b *bench) fits(bytes int64) error {
+	free, _, err := b.Device.Memory()
+	if err != nil {
+		return rank.Coded(result.ReasonDevice, err)
+	}
+	limit := int64(memoryShare * float64(free))
+	if b.Device.Info().SharedHostMem {
+		limit /= int64(max(1, b.session.World))
+	}
+	if bytes > limit {
+		return &rank.Error{Reason: result.ReasonMemory.With("%d bytes", bytes), Err: fmt.Errorf("buffers of %d bytes, and %d bytes are free for a rank: choose smaller sizes or fewer products", bytes, limit)}
+	}
+	return nil
+}
+
+func (r *row) close() error { return errors.Join(r.exchange.close(), r.memory.Close()) }
+
+// Slots of seeds that no collective has.
+const (
+	inputSlot  = -1
+	weightSlot = -2
+)
+
+// seed is that of the data of one buffer in one window. Every window has its own, so that
+// nothing left over from another can pass.
+func (b *bench) seed(t turn, slot int) uint32 {
+	h := fnv.New32a()
+	fmt.Fprintf(h, "%s %d %d %s %d", b.caseID, t.Row, t.Iteration, t.Contender, slot)
+	return h.Sum32()
+}
+
+// weight is the second matrix, which stays as it is.
+func (r *row) weight() gemm.Values {
+	return gemm.Values{Seed: r.seed(turn{Row: r.number}, weightSlot)}
+}
+
+func (r *row) values(t turn) gemm.Values { return gemm.Values{Seed: r.seed(t, inputSlot)} }
+
+func computes(contender string) bool {
+	return contender != vocab.OnlyCommunication && contender != vocab.WholeCommunication
+}
+
+func communicates(contender string) bool {
+	return contender != vocab.OnlyCompute && contender != vocab.WholeCompute
+}
+
+// prepare makes the data of a window in the buffers of both sides, whether or not the
+// contender uses them, so that all contenders find the same caches.
+func (r *row) prepare(t turn) error {
+	for _, c := range r.products {
+		if err := r.Device.Set(r.stream, c, poison, r.shape.M*r.shape.N*r.size); err != nil {
+			return rank.Coded(result.ReasonDevice, err)
+		}
+	}
+	if err := r.exchange.fill(t); err != nil {
+		return err
+	}
+	if r.block.Form == vocab.Beside {
+		return rank.Coded(result.ReasonDevice, r.Matrix.Fill(r.stream, r.input, r.values(t), 0, r.shape.M*r.shape.K))
+	}
+	if !communicates(t.Contender) {
+		return r.exchange.bring(t)
+	}
+	return nil
+}
+
+// window is the work of a contender.
+func (r *row) window(contender string) Window {
+	var w Window
+	if communicates(contender) {
+		w.Communication = r.exchange.tasks(contender == vocab.WholeCommunication)
+	}
+	if computes(contender) {
+		w.Compute = r.compute(contender == vocab.WholeCompute)
+	}
+	for i := range w.Compute {
+		switch contender {
+		case vocab.Serial:
+			w.Compute[i].After = len(w.Communication) - 1
+		case vocab.Together:
+		default:
+			w.Compute[i].After = -1
+		}
+	}
+	_, w.Early = r.session.Fault(FaultEarly)
+	return w
+}
+
+// compute is the products of a window: of form beside all in one task, of a linear layer a
+// task for each part of X, in the order in which they arrive.
+func (r *row) compute(whole bool) []Task {
+	if r.block.Form == vocab.Beside || whole {
+		var all []gemm.Product
+		for _, c := range r.products {
+			all = append(all, gemm.Product{Shape: r.shape, A: r.input, B: r.weights, C: c})
+		}
+		return []Task{{Enqueue: r.multiply(all), After: -1}}
+	}
+	var tasks []Task
+	world := r.session.World
+	rows := r.shape.M / int64(world)
+	for i := range world {
+		part, after := i, i
+		if r.block.Form == vocab.LinearRotation {
+			part, after = (r.session.Rank+i)%world, i-1 // the first part is its own
+		}
+		first := int64(part) * rows
+		p := gemm.Product{
+			Shape: gemm.Shape{M: rows, N: r.shape.N, K: r.shape.K},
+			A:     r.input.Add(first * r.shape.K * r.size), B: r.weights, C: r.products[0].Add(first * r.shape.N * r.size),
+		}
+		tasks = append(tasks, Task{Enqueue: r.multiply([]gemm.Product{p}), After: after})
+	}
+	return tasks
+}
+
+func (r *row) multiply(all []gemm.Product) func(accel.Stream) error {
+	return func(s accel.Stream) error {
+		for _, p := range all {
+			if err := r.Engine.Multiply(s, p); err != nil {
+				return rank.Coded(result.ReasonDevice, err)
+			}
+		}
+		return nil
+	}
+}
+
+// check compares what a window has left.
+func (r *row) check(t turn, s *sample) error {
+	if err := r.injure(t); err != nil {
+		return err
+	}
+	if computes(t.Contender) {
+		v, err := r.Matrix.CheckProducts(r.stream, r.products, r.shape, r.values(t), r.weight())
+		if err != nil {
+			return rank.Coded(result.ReasonDevice, err)
+		}
+		s.Products = &v
+	}
+	if communicates(t.Contender) {
+		v, err := r.exchange.check(t)
+		if err != nil {
+			return err
+		}
+		s.Communicated = &v
+	}
+	return nil
+}

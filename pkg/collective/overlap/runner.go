@@ -1,0 +1,202 @@
+package overlap
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+
+	"github.com/collectivex/collectivex/pkg/accel"
+	"github.com/collectivex/collectivex/pkg/collective"
+	"github.com/collectivex/collectivex/pkg/measure"
+	"github.com/collectivex/collectivex/pkg/numeric"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/rendezvous"
+	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/vocab"
+	"github.com/collectivex/collectivex/pkg/workload"
+)
+
+// Runner is the rank half of the family, over the parts of one backend.
+type Runner struct {
+	parts  Parts
+	stream accel.Stream
+}
+
+var _ rank.Runner = (*Runner)(nil)
+
+// NewRunner returns a runner that owns p.
+func NewRunner(p Parts) (*Runner, error) {
+	stream, err := p.Device.NewStream()
+	if err != nil {
+		return nil, rank.Coded(result.ReasonDevice, err)
+	}
+	return &Runner{p, stream}, nil
+}
+
+// Close implements rank.Runner.
+func (r *Runner) Close() error {
+	p := r.parts
+	return errors.Join(p.Streams.Close(), r.stream.Close(), p.Engine.Close(), p.Matrix.Close(), p.Data.Close(), p.Comm.Close(), p.Device.Close())
+}
+
+// bench is one case in one rank.
+type bench struct {
+	Parts
+	session *rank.Session
+	caseID  string
+	block   *plan.Overlap
+	op      collective.Op
+	redop   workload.RedOp
+	dtype   numeric.Type
+	size    int64        // of an element, in bytes
+	stream  accel.Stream // of fills and checks
+	meet    *rendezvous.Spin
+}
+
+// parse reads the words of a case.
+func parse(c *plan.Case) (collective.Op, workload.RedOp, numeric.Type, error) {
+	b := c.Overlap()
+	op, badOp := collective.ParseOp(b.Op)
+	redop, badRedOp := workload.ParseRedOp(b.RedOp)
+	t, badType := numeric.ParseType(c.Precision)
+	return op, redop, t, errors.Join(badOp, badRedOp, badType)
+}
+
+// Run implements rank.Runner: by size, the contenders in turns.
+func (r *Runner) Run(ctx context.Context, s *rank.Session, c plan.Case) error {
+	block := c.Overlap()
+	if block == nil || s.World != c.World || s.World < 2 || c.Nodes != 1 {
+		return rank.Refused("%d ranks on %d nodes cannot run an overlap case of %d", s.World, c.Nodes, c.World)
+	}
+	b := &bench{Parts: r.parts, session: s, caseID: c.CaseID, block: block, stream: r.stream}
+	var err error
+	if b.op, b.redop, b.dtype, err = parse(&c); err != nil {
+		return rank.Coded(result.ReasonRefused, err)
+	}
+	b.size = int64(b.dtype.Size())
+	if err := s.Emit(rank.KindFacts, r.parts.Facts); err != nil {
+		return err
+	}
+	if err := s.RefuseIdle(&c, Idle); err != nil {
+		return err
+	}
+	defer context.AfterFunc(ctx, b.Comm.Abort)()
+	// Collections happen between the rows only.
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	if b.meet, err = rendezvous.OpenSpin(ctx, s.Store, s.Scope+"/meet", s.Rank, s.World); err != nil {
+		return err
+	}
+	for i, asked := range result.AskedOverlap(&c) {
+		if err := b.measureSize(ctx, i, asked); err != nil {
+			return errors.Join(fmt.Errorf("%s: %w", asked.Name(), err), b.meet.Close())
+		}
+	}
+	return b.meet.Close()
+}
+
+// measureSize measures one size.
+func (b *bench) measureSize(ctx context.Context, number int, asked result.OverlapRow) error {
+	r, err := newRow(ctx, b, number, asked)
+	if err != nil {
+		return err
+	}
+	if number == 0 {
+		err = b.session.Emit(kindSetup, setup{Path: r.exchange.path(), CheckedBy: b.Matrix.CheckedBy(), SharedProcessor: b.Streams.SharedProcessor()})
+	}
+	if err == nil {
+		err = r.run(ctx)
+	}
+	if err == nil { // nobody gives up memory that another rank still reads
+		err = b.meet.Wait(ctx)
+	}
+	return errors.Join(err, r.close())
+}
+
+// run measures the row.
+func (r *row) run(ctx context.Context) error {
+	contenders := vocab.Contenders(r.block.Form)
+	if err := r.warm(ctx, contenders); err != nil {
+		return fmt.Errorf("warm-up: %w", err)
+	}
+	for i := range r.block.Timing.Iterations {
+		for _, contender := range measure.Rotate(contenders, i) {
+			t := turn{r.number, i, contender}
+			s, err := r.measure(ctx, t)
+			if err == nil {
+				err = r.check(t, &s)
+			}
+			if err == nil {
+				err = r.session.Emit(kindSample, s)
+			}
+			if err != nil {
+				return fmt.Errorf("%s, iteration %d: %w", contender, i, err)
+			}
+		}
+	}
+	return nil
+}
+
+// warm runs each contender once without a gate, since libraries connect and load code at the
+// first operation of a kind, and then as it is timed.
+func (r *row) warm(ctx context.Context, contenders []string) error {
+	for _, contender := range contenders {
+		t := turn{r.number, -1, contender}
+		if err := r.prepare(t); err != nil {
+			return err
+		}
+		if err := r.settle(ctx); err != nil {
+			return err
+		}
+		w := r.window(contender)
+		for _, side := range [][]Task{w.Communication, w.Compute} {
+			for _, task := range side {
+				if err := task.Enqueue(r.stream); err != nil {
+					return err
+				}
+			}
+		}
+		if err := r.settle(ctx); err != nil {
+			return err
+		}
+		for range r.block.Timing.Warmup {
+			if _, err := r.measure(ctx, t); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// settle waits for the stream, and for the other ranks.
+func (r *row) settle(ctx context.Context) error {
+	if err := collective.Wait(ctx, r.Comm, r.stream); err != nil {
+		return err
+	}
+	return r.meet.Wait(ctx)
+}
+
+// measure times one window.
+func (r *row) measure(ctx context.Context, t turn) (sample, error) {
+	s := sample{turn: t}
+	if err := r.prepare(t); err != nil {
+		return s, err
+	}
+	if err := collective.Wait(ctx, r.Comm, r.stream); err != nil {
+		return s, err
+	}
+	times, err := r.Streams.Run(ctx, r.window(t.Contender), r.meet.Wait)
+	if err != nil {
+		return s, err
+	}
+	// The end of ctx aborts what is under way, which then ends with anything in its buffers.
+	if err := ctx.Err(); err != nil {
+		return s, err
+	}
+	s.Compute, s.Communication = last(times.Compute), last(times.Communication)
+	s.US = max(s.Compute, s.Communication)
+	s.ComputeCovered, s.CommunicationCovered = active(times.Communication, s.Compute), active(times.Compute, s.Communication)
+	s.Entry = rank.Entry{Began: times.Opened.UTC()}
+	return s, r.meet.Wait(ctx) // nobody changes buffers that another rank still reads
+}

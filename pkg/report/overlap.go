@@ -1,0 +1,137 @@
+package report
+
+import (
+	"slices"
+
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/vocab"
+)
+
+var overlapFamily = Family{
+	Name: plan.FamilyOverlap,
+	Rows: func(doc result.Document) (measured, asked int) {
+		d := doc.(*result.OverlapDocument)
+		for i := range d.Measurement.Rows {
+			if r := &d.Measurement.Rows[i]; r.Complete && r.Verify.Passed {
+				measured++
+			}
+		}
+		return measured, len(d.Identity.Case.Overlap().Sizes)
+	},
+	Headline: func(doc result.Document) (string, any) {
+		return overlapList, overlapOf(doc.(*result.OverlapDocument))
+	},
+	Lists: []string{overlapList},
+	Sections: func(h Headlines) Sections {
+		cases := of[*Overlap](h, overlapList)
+		return Sections{Headlines: []Section{overlapSection(cases)}, Details: []Section{overlapLadder(cases)}}
+	},
+}
+
+const overlapList = "overlaps"
+
+// Overlap is the headline of an overlap case.
+type Overlap struct {
+	CaseID          string       `json:"case_id"`
+	SKU             string       `json:"sku"`
+	Backend         string       `json:"backend"`
+	Form            string       `json:"form"`
+	Op              string       `json:"op"`
+	DType           string       `json:"dtype"`
+	Compute         string       `json:"compute"`
+	World           int          `json:"world"`
+	SharedProcessor bool         `json:"shared_processor"`
+	Rows            []OverlapRow `json:"rows"`
+	Key             string       `json:"comparison_key"`
+}
+
+// OverlapRow is one row. Times are medians in microseconds.
+type OverlapRow struct {
+	Bytes         int64   `json:"bytes"`
+	Compute       float64 `json:"compute_us"`
+	Communication float64 `json:"communication_us"`
+	Together      float64 `json:"together_us"`
+	Serial        float64 `json:"serial_us"`
+	result.OverlapFigures
+	ComputeCoverage       float64 `json:"compute_coverage"`
+	CommunicationCoverage float64 `json:"communication_coverage"`
+}
+
+func overlapOf(d *result.OverlapDocument) *Overlap {
+	c := &d.Identity.Case
+	b := c.Overlap()
+	h := &Overlap{
+		CaseID: d.Identity.CaseID, SKU: d.Identity.CaseFactors.SKU, Backend: d.Implementation.Name, Form: b.Form, Op: b.Op, DType: c.Precision,
+		Compute: b.Compute, World: c.World, SharedProcessor: d.Measurement.SharedProcessor, Rows: []OverlapRow{}, Key: d.ComparisonKey,
+	}
+	for i := range d.Measurement.Rows {
+		if r := &d.Measurement.Rows[i]; r.Verify.Passed {
+			h.Rows = append(h.Rows, OverlapRow{
+				r.Bytes, r.Compute.P50, r.Communication.P50, r.Together.P50, r.Serial.P50, r.OverlapFigures, r.ComputeCoverage, r.CommunicationCoverage,
+			})
+		}
+	}
+	return h
+}
+
+// overlapKeys are the columns that tell overlaps apart.
+var overlapKeys = text("SKU", "backend", "form", "type", "compute", "ranks")
+
+func (o *Overlap) keys() []string {
+	form := o.Form
+	if form == vocab.Beside {
+		form += " " + o.Op
+	}
+	compute := o.Compute
+	if o.SharedProcessor {
+		compute += " (shared processor)"
+	}
+	return []string{o.SKU, o.Backend, form, o.DType, compute, significant(float64(o.World))}
+}
+
+// cells are those of a row's times and figures.
+func (r *OverlapRow) cells() []string {
+	return []string{
+		size(r.Bytes), significant(r.Compute), significant(r.Communication), significant(r.Together), significant(r.Serial),
+		significant(r.Exposed), significant(r.Efficiency),
+	}
+}
+
+var overlapTimes = []string{"size", "compute µs", "communication µs", "together µs", "serial µs", "exposed µs"}
+
+// efficiencyColumn stands out.
+var efficiencyColumn = []Column{{Name: "efficiency", Right: true, Strong: true}}
+
+func overlapSection(cases []*Overlap) Section {
+	s := &Table{Columns: slices.Concat(overlapKeys, figure(overlapTimes...), efficiencyColumn)}
+	for _, c := range cases {
+		if n := len(c.Rows); n > 0 {
+			s.Rows = append(s.Rows, append(c.keys(), c.Rows[n-1].cells()...))
+		}
+	}
+	return Section{
+		Title: "Computation beside communication", Table: s, Keys: len(overlapKeys),
+		Note: "Medians of the largest size: each side alone, both together and one after the other, from one gate to the end. Exposed is together − compute. An efficiency of 1 hides the shorter side entirely; below 0, together is slower than one after the other.",
+	}
+}
+
+func overlapLadder(cases []*Overlap) Section {
+	s := &Table{Columns: slices.Concat(overlapKeys, figure(overlapTimes...), efficiencyColumn, figure("floor µs", "compute covered", "slowdown", "tax", "communication covered", "slowdown", "tax"))}
+	maybe := func(v *float64) string {
+		if v == nil {
+			return dash
+		}
+		return significant(*v)
+	}
+	for _, c := range cases {
+		for i := range c.Rows {
+			r := &c.Rows[i]
+			s.Rows = append(s.Rows, slices.Concat(c.keys(), r.cells(), []string{
+				significant(r.Floor), significant(r.ComputeCoverage), maybe(r.ComputeSlowdown), maybe(r.ComputeTax),
+				significant(r.CommunicationCoverage), maybe(r.CommunicationSlowdown), maybe(r.CommunicationTax),
+			}))
+		}
+	}
+	return Section{Title: "Sizes of computation beside communication", Table: s, Keys: len(overlapKeys), Folded: true}
+}

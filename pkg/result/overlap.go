@@ -1,0 +1,149 @@
+package result
+
+import (
+	"fmt"
+
+	"github.com/collectivex/collectivex/pkg/vocab"
+)
+
+// OverlapDocument answers an overlap case.
+type OverlapDocument struct {
+	Envelope
+	Measurement OverlapMeasurement `json:"measurement"`
+}
+
+// OverlapMeasurement is the measured part of an overlap document.
+type OverlapMeasurement struct {
+	Form    string `json:"form" in:"overlap form"`
+	Compute string `json:"compute" in:"compute"`
+	// CommunicationPath is what the data took: an entry point of the library, or what stands in
+	// for it. It is empty if no rank got so far.
+	CommunicationPath string `json:"communication_path"`
+	// CheckedBy is where results were compared: device, or host.
+	CheckedBy string `json:"checked_by"`
+	// SharedProcessor says that computation and communication of a rank take turns on one
+	// processor, as on a host with fewer than two processors a rank: little can overlap there.
+	SharedProcessor bool            `json:"shared_processor,omitempty"`
+	Sampling        OverlapSampling `json:"sampling"`
+	Rows            []OverlapRow    `json:"rows"`
+}
+
+// OverlapSampling is the sample counts as the case asks for them.
+type OverlapSampling struct {
+	Warmup     int `json:"warmup"`
+	Iterations int `json:"iterations"`
+}
+
+// OverlapRow is one size. Times are microseconds from the gate that all streams wait for, by
+// the clock of the device or, on a host, of the processor; samples are the largest of the
+// ranks in each iteration.
+type OverlapRow struct {
+	Bytes int64 `json:"bytes"` // of the communication, as nccl-tests counts them
+	// ProductM, ProductN and ProductK are the shape of a product of form beside, and of the
+	// whole product of a linear layer: C [m, n] = A [m, k] times the transpose of B [n, k].
+	ProductM int64 `json:"product_m"`
+	ProductN int64 `json:"product_n"`
+	ProductK int64 `json:"product_k"`
+	// Products and Communications are how many of each a window has.
+	Products       int `json:"products"`
+	Communications int `json:"communications"`
+	// Compute and Communication are each side alone, Together both, and Serial the
+	// communication and then the computation.
+	Compute       Burst `json:"compute_us"`
+	Communication Burst `json:"communication_us"`
+	Together      Burst `json:"together_us"`
+	Serial        Burst `json:"serial_us"`
+	// WholeCompute and WholeCommunication are a linear layer's in one piece.
+	WholeCompute       *Burst `json:"whole_compute_us,omitempty"`
+	WholeCommunication *Burst `json:"whole_communication_us,omitempty"`
+	// ComputeInside and CommunicationInside are from the gate to the end of each side while
+	// both ran.
+	ComputeInside       Burst `json:"compute_inside_us"`
+	CommunicationInside Burst `json:"communication_inside_us"`
+	// ComputeCoverage is the part of compute_inside in which the communication was active, and
+	// CommunicationCoverage the reverse: the median of the iterations, of the rank with the
+	// least.
+	ComputeCoverage       float64 `json:"compute_coverage"`
+	CommunicationCoverage float64 `json:"communication_coverage"`
+	OverlapFigures
+	Complete bool          `json:"complete"` // false: the case ended before all samples were taken
+	Verify   OverlapVerify `json:"verify"`
+}
+
+// OverlapFigures follow from the medians of a row.
+type OverlapFigures struct {
+	// Exposed is together − compute: what the communication costs.
+	Exposed float64 `json:"exposed_us"`
+	// Efficiency is (compute + communication − together) / min(compute, communication): 1 if
+	// the shorter side is hidden entirely, below 0 if together is slower than one after the
+	// other.
+	Efficiency float64 `json:"efficiency"`
+	// ComputeSlowdown is compute_inside / compute, if the coverage of the computation is at
+	// least 0.95; CommunicationSlowdown likewise.
+	ComputeSlowdown       *float64 `json:"compute_slowdown,omitempty"`
+	CommunicationSlowdown *float64 `json:"communication_slowdown,omitempty"`
+	// ComputeTax is compute / whole_compute: what a linear layer pays for its pieces.
+	// CommunicationTax likewise.
+	ComputeTax       *float64 `json:"compute_tax,omitempty"`
+	CommunicationTax *float64 `json:"communication_tax,omitempty"`
+	// Floor is the least that together can take. Of form beside it is the longer side. Of a
+	// linear layer with d ranks it is max(d·g, (d−1)·c + g), with g of one piece of the product
+	// and c of one of the communication, both alone.
+	Floor float64 `json:"floor_us"`
+}
+
+// OverlapVerify is the verdict on what the timed windows left: each element of the products,
+// and each that the communication brought.
+type OverlapVerify struct {
+	Passed bool `json:"passed"`
+	// Detail says in one line what was checked, or what was wrong first.
+	Detail string `json:"detail"`
+	Checks int    `json:"checks"` // of one side after a window
+	// Products and Communicated count the elements that were compared, and those that were wrong.
+	Products          int64 `json:"product_elements"`
+	Communicated      int64 `json:"communicated_elements"`
+	WrongProducts     int64 `json:"wrong_product_elements"`
+	WrongCommunicated int64 `json:"wrong_communicated_elements"`
+}
+
+// Name says which row it is, such as 1048576 bytes.
+func (r *OverlapRow) Name() string { return fmt.Sprintf("%d bytes", r.Bytes) }
+
+// MinCoverage is the least part of a side's time in which the other side has to be active
+// for a slowdown to mean anything.
+const MinCoverage = 0.95
+
+// Figures returns what follows from the medians of the row, of a form on a world of ranks.
+func (r *OverlapRow) Figures(form string, world int) OverlapFigures {
+	c, m := r.Compute.P50, r.Communication.P50
+	f := OverlapFigures{Exposed: r.Together.P50 - c, Efficiency: (c + m - r.Together.P50) / min(c, m), Floor: max(c, m)}
+	if r.ComputeCoverage >= MinCoverage {
+		f.ComputeSlowdown = ratio(r.ComputeInside.P50, c)
+	}
+	if r.CommunicationCoverage >= MinCoverage {
+		f.CommunicationSlowdown = ratio(r.CommunicationInside.P50, m)
+	}
+	if form != vocab.Beside {
+		f.Floor = max(c, float64(world-1)*m/float64(r.Communications)+c/float64(r.Products))
+	}
+	if r.WholeCompute != nil && r.WholeCommunication != nil {
+		f.ComputeTax, f.CommunicationTax = ratio(c, r.WholeCompute.P50), ratio(m, r.WholeCommunication.P50)
+	}
+	return f
+}
+
+func ratio(a, b float64) *float64 {
+	q := a / b
+	return &q
+}
+
+// Times returns the times of the row's contenders; see vocab.Contenders.
+func (r *OverlapRow) Times() map[string]*Burst {
+	times := map[string]*Burst{
+		vocab.OnlyCompute: &r.Compute, vocab.OnlyCommunication: &r.Communication, vocab.Together: &r.Together, vocab.Serial: &r.Serial,
+	}
+	if r.WholeCompute != nil && r.WholeCommunication != nil {
+		times[vocab.WholeCompute], times[vocab.WholeCommunication] = r.WholeCompute, r.WholeCommunication
+	}
+	return times
+}

@@ -1,0 +1,48 @@
+package vocab
+
+// Forms of overlap: what computes beside what communicates.
+const (
+	// Beside is matrix products beside a collective; neither depends on the other.
+	Beside = "beside"
+	// LinearRotation is a column-parallel linear layer whose input arrives in chunks by
+	// rotation: in step i rank r gets chunk r+i from its owner and sends its own to r−i.
+	LinearRotation = "linear-rotation"
+	// LinearBroadcast is the same layer with chunks by broadcast: in step i from rank i.
+	LinearBroadcast = "linear-broadcast"
+)
+
+// OverlapForms lists the forms of overlap.
+func OverlapForms() []string { return []string{Beside, LinearRotation, LinearBroadcast} }
+
+// What computes the matrix products of an overlap.
+const (
+	ComputeLoop   = "loop"   // a plain loop on a processor
+	ComputeKernel = "kernel" // a kernel that is compiled at run time
+)
+
+// Computes lists what computes matrix products.
+func Computes() []string { return []string{ComputeLoop, ComputeKernel} }
+
+// Contenders of an overlap, which take turns in each iteration. The whole ones do in one
+// piece what a linear layer does in a piece for each rank.
+const (
+	OnlyCompute        = "compute"
+	OnlyCommunication  = "communication"
+	Together           = "together"
+	Serial             = "serial" // the communication, then the computation
+	WholeCompute       = "whole-compute"
+	WholeCommunication = "whole-communication"
+)
+
+// Contenders lists the contenders of a form, in the order of documents.
+func Contenders(form string) []string {
+	all := []string{OnlyCompute, OnlyCommunication, Together, Serial, WholeCompute, WholeCommunication}
+	if form == Beside {
+		return all[:4]
+	}
+	return all
+}
+
+// ContractOverlap is the timing contract of overlap: from one gate that both sides wait for,
+// behind one meeting of all ranks, to the end of both.
+const ContractOverlap = "overlap-gate-v1"
