@@ -165,7 +165,9 @@ int fake_host_unregister(void *p);
 int fake_is_pinned(const void *p, size_t bytes);
 char *fake_host_view(struct device *dev, uint64_t p, size_t bytes); /* NULL unless inside one live allocation */
 struct device *fake_owner(uint64_t p);
-void fake_open_memory(void);  /* device addresses become readable for a kernel */
+/* A stream's first kernel makes device addresses readable, until the stream is idle:
+ * to change the protection of every page at each kernel would take longer than the kernels. */
+void fake_open_memory(void);
 void fake_close_memory(void);
 int fake_vmm_create(struct device *dev, size_t bytes, uint64_t *handle);
 int fake_vmm_release(uint64_t handle);

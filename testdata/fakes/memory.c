@@ -16,7 +16,8 @@ enum { POISON = 0xa5, POISON_ALL = 1 << 20 };
 static size_t round_up(size_t n, size_t to) { return (n + to - 1) / to * to; }
 
 static pthread_mutex_t map_mutex = PTHREAD_MUTEX_INITIALIZER;
-static int running_kernels;
+static int open_streams;             /* whose kernels may read device addresses */
+static __thread int holds_open; /* this thread's stream is one of them */
 
 int fake_map_device(struct device *d)
 {
@@ -38,7 +39,10 @@ int fake_map_device(struct device *d)
 	if (d->host == MAP_FAILED || d->base == MAP_FAILED)
 		return OUT_OF_MEMORY;
 	d->base = (char *)round_up((size_t)d->base, VMM_GRANULE);
-	if (mmap(d->base, d->span, PROT_NONE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, fd, 0) == MAP_FAILED)
+	pthread_mutex_lock(&map_mutex);
+	void *at = mmap(d->base, d->span, open_streams ? PROT_READ | PROT_WRITE : PROT_NONE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, fd, 0);
+	pthread_mutex_unlock(&map_mutex);
+	if (at == MAP_FAILED)
 		return OUT_OF_MEMORY;
 	close(fd);
 	return OK;
@@ -77,16 +81,22 @@ static void unreadable(struct device *d) { mprotect(d->base, d->span, PROT_NONE)
 
 void fake_open_memory(void)
 {
+	if (holds_open)
+		return;
+	holds_open = 1;
 	pthread_mutex_lock(&map_mutex);
-	if (running_kernels++ == 0)
+	if (open_streams++ == 0)
 		each_device(readable);
 	pthread_mutex_unlock(&map_mutex);
 }
 
 void fake_close_memory(void)
 {
+	if (!holds_open)
+		return;
+	holds_open = 0;
 	pthread_mutex_lock(&map_mutex);
-	if (--running_kernels == 0)
+	if (--open_streams == 0)
 		each_device(unreadable);
 	pthread_mutex_unlock(&map_mutex);
 }

@@ -107,7 +107,6 @@ static int run(void *arg)
 	struct launch *l = arg;
 	fake_open_memory();
 	l->kernel->run(l->grid, l->block, l->params);
-	fake_close_memory();
 	return OK;
 }
 

@@ -1,7 +1,8 @@
 /*
  * Lets g++ compile kernel source that CUDA and HIP compile too, and runs it
- * block by block. Each thread of a block is a fiber; __syncthreads() hands over
- * to the next one, and nobody passes it before all have arrived.
+ * block by block. A fiber runs the threads of a block one after another until
+ * one of them comes to __syncthreads(); the threads after it have the next
+ * fiber, and nobody passes before all have arrived.
  */
 #ifndef CX_FAKE_SHIM_H
 #define CX_FAKE_SHIM_H
@@ -35,7 +36,7 @@ struct fiber {
 	jmp_buf at;
 	ucontext_t start;
 	dim3 thread;
-	int done;
+	int waiting; /* at a barrier */
 	int started;
 };
 
@@ -43,6 +44,7 @@ enum { MAX_FIBERS = 1024, STACK = 64 << 10 };
 
 struct machine {
 	dim3 grid_dim, block_dim, block;
+	unsigned threads, next; /* of the block, and the first that has not begun */
 	fiber *self;
 	fiber fibers[MAX_FIBERS];
 	char *stacks;
@@ -52,17 +54,13 @@ struct machine {
 	const char *packed;
 };
 
-inline machine *&current()
-{
-	static thread_local machine *m;
-	return m;
-}
+static thread_local machine *current;
 
-inline void yield(int done)
+inline void yield(int waiting)
 {
-	machine *m = current();
+	machine *m = current;
 	fiber *f = m->self;
-	f->done = done;
+	f->waiting = waiting;
 	if (_setjmp(f->at) == 0)
 		_longjmp(m->scheduler, 1);
 }
@@ -70,10 +68,15 @@ inline void yield(int done)
 /* A fiber lives on from block to block, so that its stack is made once. */
 inline void live()
 {
+	machine *m = current;
+	fiber *f = m->self;
 	for (;;) {
-		machine *m = current();
-		m->body(m->packed);
-		yield(1);
+		while (m->next < m->threads) {
+			unsigned t = m->next++;
+			f->thread = {t % m->block_dim.x, t / m->block_dim.x % m->block_dim.y, t / m->block_dim.x / m->block_dim.y};
+			m->body(m->packed);
+		}
+		yield(0);
 	}
 }
 
@@ -95,34 +98,36 @@ inline void resume(machine *m, fiber *f, int index)
 
 inline void run(const unsigned grid[3], const unsigned block[3], const char *packed, void (*body)(const char *))
 {
-	machine *m = current();
+	machine *m = current;
 	if (!m) {
-		m = current() = (machine *)calloc(1, sizeof *m);
+		m = current = (machine *)calloc(1, sizeof *m);
 		m->stacks = (char *)mmap(nullptr, (size_t)MAX_FIBERS * STACK, PROT_READ | PROT_WRITE,
 			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	}
 	m->grid_dim = {grid[0], grid[1], grid[2]};
 	m->block_dim = {block[0], block[1], block[2]};
+	m->threads = block[0] * block[1] * block[2];
 	m->body = body;
 	m->packed = packed;
-	int threads = block[0] * block[1] * block[2];
 	for (unsigned z = 0; z < grid[2]; z++)
 		for (unsigned y = 0; y < grid[1]; y++)
 			for (unsigned x = 0; x < grid[0]; x++) {
 				m->block = {x, y, z};
-				for (int t = 0; t < threads; t++) {
-					m->fibers[t].thread = {t % block[0], t / block[0] % block[1], t / block[0] / block[1]};
-					m->fibers[t].done = 0;
+				m->next = 0;
+				/* All begin before one of them passes a barrier. */
+				int fibers = 0;
+				while (m->next < m->threads) {
+					resume(m, &m->fibers[fibers], fibers);
+					fibers++;
 				}
-				/* Each round takes every live thread to its next barrier. */
-				for (int live = threads; live > 0;) {
-					live = 0;
-					for (int t = 0; t < threads; t++) {
-						if (m->fibers[t].done)
-							continue;
-						resume(m, &m->fibers[t], t);
-						live += !m->fibers[t].done;
-					}
+				/* Each round takes those that wait to the next barrier. */
+				for (int waiting = 1; waiting;) {
+					waiting = 0;
+					for (int i = 0; i < fibers; i++)
+						if (m->fibers[i].waiting) {
+							resume(m, &m->fibers[i], i);
+							waiting += m->fibers[i].waiting;
+						}
 				}
 			}
 }
@@ -158,12 +163,12 @@ template <class... A> struct bridge<void (*)(A...)> {
 
 } // namespace cx_fake
 
-#define threadIdx (cx_fake::current()->self->thread)
-#define blockIdx (cx_fake::current()->block)
-#define blockDim (cx_fake::current()->block_dim)
-#define gridDim (cx_fake::current()->grid_dim)
+#define threadIdx (cx_fake::current->self->thread)
+#define blockIdx (cx_fake::current->block)
+#define blockDim (cx_fake::current->block_dim)
+#define gridDim (cx_fake::current->grid_dim)
 
-static inline void __syncthreads() { cx_fake::yield(0); }
+static inline void __syncthreads() { cx_fake::yield(1); }
 static inline void __threadfence() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 static inline void __threadfence_system() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 

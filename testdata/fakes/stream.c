@@ -63,6 +63,8 @@ static void *work(void *arg)
 			s->dev->sticky = rc;
 		fake_free_node(n);
 		pthread_mutex_lock(&s->mutex);
+		if (s->pending == 1)
+			fake_close_memory(); /* before anyone hears that the stream is idle */
 		if (--s->pending == 0)
 			pthread_cond_broadcast(&s->idle);
 	}
