@@ -55,13 +55,14 @@ const leastPrefix = 3
 
 // nearest returns the name in names that got was probably meant to be: of those
 // that begin with got, or else of all that are near, the one with the fewest edits
-// between them, or else one that got begins with; or "".
+// between them, or else one that got begins with; or "". Near are two edits, but never more
+// than half of the letters of got, or a third of them.
 func nearest(got string, names []string) string {
 	got = strings.ToLower(got)
 	begins := func(long, short string) bool { return len(short) >= leastPrefix && strings.HasPrefix(long, short) }
 	for _, means := range []func(name string, edits int) bool{
 		func(name string, _ int) bool { return begins(name, got) },
-		func(_ string, edits int) bool { return edits <= max(2, len(got)/3) },
+		func(_ string, edits int) bool { return edits <= max(min(2, len(got)/2), len(got)/3) },
 		func(name string, _ int) bool { return begins(got, name) },
 	} {
 		best, least := "", math.MaxInt

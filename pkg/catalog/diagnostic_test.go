@@ -27,6 +27,9 @@ func TestNearest(t *testing.T) {
 		{"local-machine", skus, "local"},
 		{"h", skus, ""},
 		{"quantum", skus, ""},
+		{"foo", []string{"loop", "batch"}, ""}, // another word
+		{"lop", []string{"loop", "batch"}, "loop"},
+		{"bacth", []string{"loop", "batch"}, "batch"},
 		{"h100", nil, ""},
 	} {
 		require.Equal(t, tt.want, nearest(tt.got, tt.names), tt.got)

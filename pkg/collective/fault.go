@@ -29,8 +29,8 @@ func (s spec) checkFaults(session *rank.Session, l ladder) error {
 	}
 	for _, kind := range FaultKinds() {
 		if _, ok := session.Fault(kind); ok && !slices.ContainsFunc(l.rungs, receives) {
-			return rank.Refused("fault %s has no effect: rank %d receives no data in %s; inject it into a rank that does",
-				kind, session.Rank, s.op)
+			return rank.RefusedFault(kind, "rank %d receives no data in %s; inject it into a rank that does",
+				session.Rank, s.op)
 		}
 	}
 	return nil

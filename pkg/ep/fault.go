@@ -116,9 +116,9 @@ func (m *run) injectArithmetic() error {
 		switch {
 		case !ok:
 		case !able:
-			return rank.Refused("backend %s cannot inject fault %s", m.c.Backend, kind)
+			return rank.RefusedFault(kind, "backend %s cannot inject it", m.c.Backend)
 		case at != rank.FaultAtStart:
-			return rank.Refused("fault %s cannot begin at %q", kind, at)
+			return rank.RefusedFault(kind, "it cannot begin at %q", at)
 		default:
 			fault = kind
 		}
@@ -127,7 +127,7 @@ func (m *run) injectArithmetic() error {
 		return nil
 	}
 	if err := injector.InjectFault(fault, m.d); err != nil {
-		return rank.Refused("%w", err)
+		return rank.RefusedFault(fault, "%w", err)
 	}
 	return nil
 }
@@ -142,10 +142,10 @@ func injected(m *run) (*faulty, error) {
 		}
 		if at == faultAtChain && (kind == FaultWrongExpert || kind == FaultDropToken) &&
 			m.c.EP().Mode == vocab.ModeLowLatency && m.c.Contract == vocab.ContractCachedLayout {
-			return nil, rank.Refused("fault %s strikes nothing at %q: a cached low-latency dispatch sends to experts as its layout says", kind, at)
+			return nil, rank.RefusedFault(kind, "at %q, a cached low-latency dispatch sends to experts as its layout says", at)
 		}
 		if slices.Contains(replayFaults, kind) != (m.c.EP().TimingMode == vocab.Graph) {
-			return nil, rank.Refused("fault %s does not apply to this timing mode: replayed graphs have %v, and nothing else has", kind, replayFaults)
+			return nil, rank.RefusedFault(kind, "replayed graphs have %v, and eager calls the others", replayFaults)
 		}
 		f := &faulty{Adapter: m.adapter, m: m, kind: kind, at: at, copies: map[*Problem]*disguise{}}
 		if slices.Contains([]string{rank.FaultAtStart, faultAtTimed, faultAtChain}, at) {
@@ -162,7 +162,7 @@ func injected(m *run) (*faulty, error) {
 		n, err := strconv.Atoi(number)
 		switch {
 		case !found || err != nil || n < 1:
-			return nil, rank.Refused("fault %s cannot begin at %q", kind, at)
+			return nil, rank.RefusedFault(kind, "it cannot begin at %q", at)
 		case inTurn:
 			f.every = n
 		default:

@@ -25,6 +25,12 @@ func Coded(code result.Code, err error) error {
 	return &Error{Reason: result.Reason{Code: code}, Err: err}
 }
 
+// RefusedFault returns the error of a case in which an injected fault would change nothing; the
+// format says why. The published reason names the fault.
+func RefusedFault(kind, format string, args ...any) error {
+	return &Error{Reason: result.ReasonRefused.With("fault %s strikes nothing", kind), Err: fmt.Errorf(format, args...)}
+}
+
 // Refused returns the error of a case that the backend cannot do exactly, or
 // that must not run.
 func Refused(format string, args ...any) error {

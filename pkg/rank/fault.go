@@ -173,7 +173,7 @@ func (s *Session) RefuseIdle(c *plan.Case, idle Idle) error {
 			continue
 		}
 		if why := idle(f, c); why != "" {
-			return Refused("fault %s has no effect: %s", f.Kind, why)
+			return RefusedFault(f.Kind, "%s", why)
 		}
 	}
 	return nil

@@ -109,11 +109,10 @@ func TestBenchCopy(t *testing.T) {
 
 	dir := t.TempDir()
 	kept, figures := filepath.Join(dir, "out"), filepath.Join(dir, "figures")
-	code, _, stderr = cxrun(t, nil, append(args, "device_local_copy", "--out", kept)...)
-	require.Equal(t, cli.ExitOK, code, stderr)
-	code, _, stderr = cxrun(t, nil, "report", "--in", kept, "-o", filepath.Join(dir, "report.html"), "--figures", figures)
-	require.Equal(t, cli.ExitOK, code, stderr)
-	require.Equal(t, "cxrun: --figures: no family of these cases has a chart, so "+figures+" was not written\n", stderr)
+	code, _, stderr = cxrun(t, map[string]string{rank.FaultVariable: "rank=0,kind=exit"}, append(args, "device_local_copy", "--out", kept)...)
+	require.Equal(t, cli.ExitFailed, code, stderr)
+	_, _, stderr = cxrun(t, nil, "report", "--in", kept, "-o", filepath.Join(dir, "report.html"), "--figures", figures)
+	require.Contains(t, stderr, "cxrun: --figures: no case has figures to draw, so "+figures+" was not written\n")
 	require.NoDirExists(t, figures)
 
 	for fault, want := range map[string]string{
@@ -129,6 +128,14 @@ func TestBenchCopy(t *testing.T) {
 	code, _, stderr = cxrun(t, map[string]string{rank.FaultVariable: "rank=0,kind=flip-bit"}, append(args, "device_to_device_memcpy_read_ce")...)
 	require.Equal(t, cli.ExitUsage, code)
 	require.Contains(t, stderr, "rank 0 has no destination in device_to_device_memcpy_read_ce; inject it into rank 1")
+	code, _, stderr = cxrun(t, map[string]string{rank.FaultVariable: "rank=0,kind=flip-bit"}, append(args, "device_to_device_memcpy_read_ce", "device_to_device_memcpy_write_ce")...)
+	require.Equal(t, cli.ExitFailed, code)
+	require.Contains(t, stderr, "cannot be measured here: refused: fault flip-bit strikes nothing: rank 0 has no destination in device_to_device_memcpy_read_ce; inject it into rank 1\n")
+	require.Contains(t, stderr, "check-failed: ")
+	code, _, stderr = cxrun(t, map[string]string{rank.FaultVariable: "rank=0,kind=flip-bit"}, "sweep", "--suite", "copy-core", "--definitions", fewSamples(t), "--out", filepath.Join(dir, "sweep"),
+		"--case", "local-host-device-to-device-memcpy-read-ce-loop,local-host-device-to-device-memcpy-write-ce-loop")
+	require.Equal(t, cli.ExitFailed, code)
+	require.Contains(t, stderr, "refused: fault flip-bit strikes nothing, rank 0; logs in ")
 
 	env := map[string]string{rank.FaultVariable: "case=*,rank=0,kind=half-block"}
 	code, stdout, _ = cxrun(t, env, append(args, "device_to_host_memcpy_ce", "--page", "1K")...)

@@ -66,7 +66,7 @@ not a document, or if there is no document and no --matrix that says what was re
 				case err != nil:
 					return cli.EnvironmentError("%w", err)
 				case n == 0:
-					s.Tell("cxrun: --figures: no family of these cases has a chart, so %s was not written", figures)
+					s.Tell("cxrun: --figures: no case has figures to draw, so %s was not written", figures)
 				}
 			}
 			printLeftOut(s, v)

@@ -514,8 +514,8 @@ waits for that, puts the data there and signals.
 			if _, err := verified(c.Context(), written.Program, written); err != nil {
 				return err
 			}
-			if err := os.WriteFile(out, b.Bytes(), 0o644); err != nil {
-				return cli.EnvironmentError("%w", err)
+			if err := writeFile(out, b.Bytes()); err != nil {
+				return cli.UsageError("-o: %w", err)
 			}
 			fmt.Fprintf(s.Out, "%s: %s %s of %s\n", out, p.Name, p.Collective, english.Count(p.Ranks, "rank", "ranks"))
 			return nil
@@ -535,8 +535,8 @@ func writeChakra(s cli.Streams, out string, p *schedule.Program, vector int64) e
 		return cli.UsageError("%w", err)
 	}
 	for r, trace := range traces {
-		if err := os.WriteFile(fmt.Sprintf("%s.%d.et", name, r), trace, 0o644); err != nil {
-			return cli.EnvironmentError("%w", err)
+		if err := writeFile(fmt.Sprintf("%s.%d.et", name, r), trace); err != nil {
+			return cli.UsageError("-o: %w", err)
 		}
 	}
 	fmt.Fprintf(s.Out, "%s.*.et: %s %s of %s\n", name, p.Name, p.Collective, english.Count(p.Ranks, "rank", "ranks"))

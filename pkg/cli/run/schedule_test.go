@@ -70,6 +70,8 @@ func TestSchedule(t *testing.T) {
 		},
 		{[]string{"verify", "cut.xml"}, cli.ExitUsage, "", "cxrun: cut.xml:1:18: the file ends before the plan does\n"},
 		{[]string{"verify", "ring.xml", "--ranks", "4"}, cli.ExitUsage, "", "cxrun: --ranks is for schedules that are known by name; the plan in ring.xml has its own\n"},
+		{[]string{"convert", "all_reduce", "ring", "-o", "missing/ring.xml"}, cli.ExitUsage, "", "cxrun: -o: create missing/ring.xml: no such file or directory; make the directory missing first\n"},
+		{[]string{"convert", "all_reduce", "ring", "-o", "missing/ring.et"}, cli.ExitUsage, "", "cxrun: -o: create missing/ring.0.et: no such file or directory; make the directory missing first\n"},
 		{[]string{"convert", "all_reduce", "ring", "-o", "ring.yaml"}, cli.ExitUsage, "", "cxrun: -o \"ring.yaml\": name a file that ends in .et, .json, .xml\n"},
 		{[]string{"verify", "all_reduce"}, cli.ExitUsage, "", "cxrun: cxrun schedule verify needs the name of a schedule after all_reduce; see 'cxrun schedule list'\n"},
 		{[]string{"verify"}, cli.ExitUsage, "", "cxrun: cxrun schedule verify needs the file of a plan, or a collective and the name of a schedule; see 'cxrun schedule list'\n"},

@@ -42,7 +42,7 @@ manifests and measurements give equal bytes.
 Rows of an earlier run whose program, topology, model and size are the same are taken
 over, and so are the models that it measured. --fast takes over rows alone, and fails if
 one is missing. --check simulates everything, measures and writes nothing, and fails if a
-file of the directory differs. Remove the directory to measure again.
+file of the directory differs or does not belong to the study. Remove the directory to measure again.
 
 The exit code is 1 if a case fails, --fast lacks a row or --check finds a difference, 2 if
 the manifest, a model or a row of the earlier run is wrong, and 3 if a case cannot be
@@ -121,7 +121,11 @@ measured on this machine or a file cannot be written.`,
 				return err
 			}
 			if check {
-				return checkStudy(s, dir, files)
+				var models []string
+				for name := range m.Measured() {
+					models = append(models, study.ModelFile(name))
+				}
+				return checkStudy(s, dir, files, models)
 			}
 			if err := writeStudy(dir, files); err != nil {
 				return cli.EnvironmentError("%w", err)
@@ -136,7 +140,7 @@ measured on this machine or a file cannot be written.`,
 	}
 	cmd.Flags().StringVarP(&dir, "output", "o", "", "write into `DIR`")
 	cmd.Flags().BoolVar(&fast, "fast", false, "simulate nothing: take rows of an earlier run over, and fail if one is missing")
-	cmd.Flags().BoolVar(&check, "check", false, "write nothing: fail if a file in the directory is not what the manifest gives")
+	cmd.Flags().BoolVar(&check, "check", false, "write nothing: fail if a file in the directory is not what the manifest gives, or does not belong there")
 	return cmd
 }
 
@@ -207,20 +211,25 @@ func writeStudy(dir string, files map[string][]byte) error {
 		return err
 	}
 	for name, data := range files {
-		err := regular.WriteAtomic(filepath.Join(dir, name), func(w io.Writer) error {
-			_, err := w.Write(data)
-			return err
-		})
-		if err != nil {
+		if err := writeFile(filepath.Join(dir, name), data); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// checkStudy compares the files of a directory with what they should be.
-func checkStudy(s cli.Streams, dir string, files map[string][]byte) error {
-	var differ []string
+// writeFile writes a file whole or not at all.
+func writeFile(path string, data []byte) error {
+	return regular.WriteAtomic(path, func(w io.Writer) error {
+		_, err := w.Write(data)
+		return err
+	})
+}
+
+// checkStudy compares the files of a directory with what they should be; models are the names of
+// those that the study measured.
+func checkStudy(s cli.Streams, dir string, files map[string][]byte, models []string) error {
+	var differ, strange []string
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		have, err := regular.Read(filepath.Join(dir, name), studyLimit)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -232,6 +241,18 @@ func checkStudy(s cli.Streams, dir string, files map[string][]byte) error {
 	}
 	if len(differ) > 0 {
 		return fmt.Errorf("%s: %s missing or not what the manifest gives; run without --check", dir, strings.Join(differ, ", "))
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return cli.UsageError("%w", err)
+	}
+	for _, e := range entries {
+		if _, ok := files[e.Name()]; !ok && !slices.Contains(models, e.Name()) {
+			strange = append(strange, e.Name())
+		}
+	}
+	if len(strange) > 0 {
+		return fmt.Errorf("%s: the manifest does not give %s; remove what an earlier manifest left", dir, strings.Join(strange, ", "))
 	}
 	fmt.Fprintf(s.Out, "%s in %s: as the manifest gives them\n", english.Count(len(files), "file", "files"), dir)
 	return nil

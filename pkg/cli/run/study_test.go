@@ -34,6 +34,13 @@ func TestStudy(t *testing.T) {
 	require.Contains(t, stdout, "72 rows, 0 simulated and 0 measured now")
 	stdout, _ = study(cli.ExitOK, "--check")
 	require.Contains(t, stdout, "5 files in "+dir+": as the manifest gives them\n")
+	for _, stray := range []string{"old.svg", "old.model.yaml"} {
+		path := filepath.Join(dir, stray)
+		require.NoError(t, os.WriteFile(path, nil, 0o600))
+		_, stderr = study(cli.ExitFailed, "--check")
+		require.Contains(t, stderr, "the manifest does not give "+stray+"; remove what an earlier manifest left\n")
+		require.NoError(t, os.Remove(path))
+	}
 
 	svg := filepath.Join(dir, "memory.svg")
 	require.NoError(t, os.WriteFile(svg, []byte("<svg/>"), 0o600))

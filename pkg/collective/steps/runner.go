@@ -159,7 +159,7 @@ func (r *Runner) load(ctx context.Context, s *rank.Session, c plan.Case, p *sche
 		return err
 	}
 	if damage != "" && effects == 0 {
-		return rank.Refused("fault %s has no effect: rank %d has no such step in any size", damage, s.Rank)
+		return rank.RefusedFault(string(damage), "rank %d has no such step in any size", s.Rank)
 	}
 	return r.comm.load(ctx, op, t, at, all, slices.Max(needs)*int64(t.Size()))
 }

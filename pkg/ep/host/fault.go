@@ -1,7 +1,7 @@
 package host
 
 import (
-	"fmt"
+	"errors"
 	"math"
 	"slices"
 
@@ -18,7 +18,7 @@ var _ ep.FaultInjector = (*adapter)(nil)
 func (a *adapter) InjectFault(kind string, d ep.Description) error {
 	scales := []string{ep.FaultNeighborScale, ep.FaultPeriodicScale}
 	if slices.Contains(scales, kind) && !d.Codec.Block {
-		return fmt.Errorf("fault %s needs a dispatch with block scales", kind)
+		return errors.New("the dispatch has no block scales")
 	}
 	a.fault = kind
 	return nil
