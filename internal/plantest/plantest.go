@@ -32,6 +32,15 @@ func Transfer(change ...func(*plan.Case)) plan.Case {
 	return changed(first(plan.FamilyTransfer, must(planner.Resolve(shipped(), only, planner.Machine{}))), change)
 }
 
+// Cache makes a transfer that of another cache of the definitions.
+func Cache(name string) func(*plan.Case) {
+	return func(c *plan.Case) {
+		cache := shipped().Cache(name)
+		t, of := c.Transfer(), planner.Transfer(cache, catalog.TransferSampling{})
+		c.Precision, t.Workload, t.Seed, t.Layers, t.Entries = cache.Precision, of.Workload, of.Seed, of.Layers, of.Entries
+	}
+}
+
 // Copy returns a test of copies on a backend, with the first kind of host memory that the
 // backend has. Changes are as in EP.
 func Copy(backend, test string, change ...func(*plan.Case)) plan.Case {

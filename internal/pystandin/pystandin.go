@@ -25,17 +25,23 @@ func Source(t testing.TB) string {
 	return filepath.Join(fakes.Source(t), "..", "python")
 }
 
+// Path is PATH with the distribution's interpreter as python3.
+func Path(t testing.TB) string {
+	t.Helper()
+	bin := t.TempDir()
+	require.NoError(t, os.Symlink(systemPython, filepath.Join(bin, "python3")))
+	return bin + ":" + os.Getenv("PATH")
+}
+
 // Environ is an environment in which python3 on PATH is the distribution's, and has torch
 // and the library of a directory of testdata/python. Its devices are those of package
 // fakes, with memory in dir.
 func Environ(t testing.TB, library, dir string) []string {
 	t.Helper()
-	bin := t.TempDir()
-	require.NoError(t, os.Symlink(systemPython, filepath.Join(bin, "python3")))
 	source := Source(t)
 	return append(
 		fakes.Build(t).Environ(dir),
-		"PATH="+bin+":"+os.Getenv("PATH"),
+		"PATH="+Path(t),
 		"PYTHONPATH="+source+":"+filepath.Join(source, library),
 		"PYTHONDONTWRITEBYTECODE=1",
 		"CX_PYTHON_LIB=",

@@ -24,6 +24,12 @@ func Small(change ...func(*plan.Case)) plan.Case {
 	}}, change...)...)
 }
 
+// Few leaves one row and operation of a case.
+func Few(c *plan.Case) {
+	t := c.Transfer()
+	t.Ops, t.BatchSizes, t.Timing = plan.Words{vocab.Pull}, plan.Ladder{1}, plan.Repetitions{Reps: 2, Trials: 1}
+}
+
 // Parts is a cache of several forms: blocks of many sizes, one part with a window.
 func Parts(c *plan.Case) {
 	t := c.Transfer()
@@ -67,6 +73,31 @@ func documents(t *testing.T, streams [][]rank.Stream, cases []plan.Case) (all []
 func document(t *testing.T, c plan.Case, streams []rank.Stream) *result.TransferDocument {
 	t.Helper()
 	return eptest.Assembled(t, c, streams, transfer.Assemble).(*result.TransferDocument)
+}
+
+// KilledPeer kills rank 0 while rank 1 posts one burst after the other, more of them than there is
+// time for. Rank 1 fails in time for the reason, and no row comes of it.
+func KilledPeer(t *testing.T, reason string, c plan.Case) {
+	t.Helper()
+	Few(&c)
+	c.Transfer().Timing.Warmup = 1 << 24
+	e := eptest.Processes(t, false, "rank=0,kind=kill,at=record-2", c) // its setup
+	require.ErrorContains(t, e.Errs[0], "signal: killed")
+	failure := e.Streams[0][1].Failure
+	require.NotNil(t, failure, e.Logs[1])
+	require.Equal(t, reason, failure.Reason.String(), failure.Text)
+	for _, r := range e.Streams[0][1].Records {
+		require.NotEqual(t, "transfer-trial", r.Kind)
+	}
+}
+
+// TornBlock has the ranks find a block of which half is not what was moved.
+func TornBlock(t *testing.T, c plan.Case) {
+	t.Helper()
+	Few(&c)
+	d := Processes(t, "rank=1,kind=half-block", c)[0]
+	require.Equal(t, result.Invalid, d.Outcome.Status)
+	require.Contains(t, d.Outcome.Reasons[0].Detail, "torn, ")
 }
 
 // FaultsAreNamed plants each class of wrong words into the pool of the rank that has them,

@@ -68,11 +68,30 @@ var dataframes []byte
 // as Libraries does.
 func Dataframes(t testing.TB) string {
 	t.Helper()
+	return packages(t, "dataframes", dataframes)
+}
+
+// MooncakeVersion is that of Mooncake.
+const MooncakeVersion = "0.3.13.post1"
+
+//go:embed mooncake.txt
+var mooncake []byte
+
+// Mooncake returns a directory for PYTHONPATH with Mooncake's transfer engine, which it fetches
+// as Libraries does.
+func Mooncake(t testing.TB) string {
+	t.Helper()
+	return packages(t, "mooncake", mooncake)
+}
+
+// packages returns a directory with the packages of requirements for python3.
+func packages(t testing.TB, name string, requirements []byte) string {
+	t.Helper()
 	version, err := exec.Command("python3", "-c", "import sys; print('py%d%d' % sys.version_info[:2])").Output()
 	require.NoError(t, err)
-	sum := sha256.Sum256(dataframes)
-	return once(t, "dataframes-"+hex.EncodeToString(sum[:4])+"-"+strings.TrimSpace(string(version)), func(dir string) {
-		pip(t, dataframes, "install", "--no-compile", "--target", dir)
+	sum := sha256.Sum256(requirements)
+	return once(t, name+"-"+hex.EncodeToString(sum[:4])+"-"+strings.TrimSpace(string(version)), func(dir string) {
+		pip(t, requirements, "install", "--no-compile", "--target", dir)
 	})
 }
 

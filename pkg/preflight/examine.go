@@ -151,7 +151,7 @@ func (e *Examiner) with(b *catalog.Backend, vendor string) string {
 	switch {
 	case vendor == "":
 		vendor, text = vocab.Host, "processes over shared memory"
-		if b.Name == NIXL {
+		if b.Name == NIXL || b.Name == Mooncake {
 			text = "processes of this host"
 		}
 	case len(d.usable) < d.here:
@@ -166,7 +166,7 @@ func (e *Examiner) with(b *catalog.Backend, vendor string) string {
 }
 
 // labels go before a version that does not name its library.
-var labels = map[string]string{NCCL: "NCCL", RCCL: "RCCL", MSCCLPP: "MSCCL++", NCCLEP: "NCCL EP", Python: "Python", Torch: "torch", DeepEPV2: "DeepEP", DeepEPLegacy: "DeepEP", FlashInfer: "FlashInfer", MoRI: "MoRI", UCCL: "UCCL", NIXL: "NIXL"}
+var labels = map[string]string{NCCL: "NCCL", RCCL: "RCCL", MSCCLPP: "MSCCL++", NCCLEP: "NCCL EP", Python: "Python", Torch: "torch", DeepEPV2: "DeepEP", DeepEPLegacy: "DeepEP", FlashInfer: "FlashInfer", MoRI: "MoRI", UCCL: "UCCL", NIXL: "NIXL", Mooncake: "Mooncake"}
 
 // sharedMemory tries what the ranks of the host backend do: one makes memory,
 // another maps it.

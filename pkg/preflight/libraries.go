@@ -30,7 +30,7 @@ const (
 )
 
 // kinds in the order in which they are listed.
-var kinds = []string{CUDA, NVRTC, NCCL, HIP, HIPRTC, RCCL, MSCCLPP, NCCLEP, Python, Torch, DeepEPV2, DeepEPLegacy, FlashInfer, MoRI, UCCL, NIXL}
+var kinds = []string{CUDA, NVRTC, NCCL, HIP, HIPRTC, RCCL, MSCCLPP, NCCLEP, Python, Torch, DeepEPV2, DeepEPLegacy, FlashInfer, MoRI, UCCL, NIXL, Mooncake}
 
 // Library is a library as it was found here, or why it was not. All but Path
 // and Err may be published.

@@ -38,6 +38,8 @@ func needs(backend, vendor string) libraryNeeds {
 		}
 	case MSCCLPP, NCCLEP, NIXL:
 		n.required = append(n.required, backend)
+	case Mooncake:
+		n.required = append(n.required, Python, Mooncake)
 	case DeepEPV2, DeepEPLegacy, FlashInfer, MoRI, UCCL:
 		n.required = append(n.required, Python, Torch, backend)
 	}

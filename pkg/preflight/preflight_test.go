@@ -326,7 +326,8 @@ func TestNIXL(t *testing.T) {
 		e := preflight.NewExaminer(tc.machine, with(tc.more), shm(1<<20), has)
 		require.Equal(t, []preflight.Finding{
 			{Backend: "nixl", State: preflight.Ready, Text: "processes of this host, NIXL 1.5.1; transfers over tcp"},
-			{Backend: "nixl", State: preflight.Note, Text: "transfers cannot use lane peer: " + why}, rdma,
+			{Backend: "nixl", State: preflight.Note, Text: "transfers cannot use lane peer: " + why},
+			rdma,
 		}, e.Examine([]catalog.Backend{nixl}))
 	}
 

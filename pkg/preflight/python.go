@@ -20,6 +20,7 @@ const (
 	FlashInfer   = "flashinfer-ep"
 	MoRI         = "mori"
 	UCCL         = "uccl-ep"
+	Mooncake     = "mooncake"
 )
 
 // pythonPackage is a module, the distributions that may bring it, and which versions of it
@@ -39,6 +40,13 @@ var pythonPackages = []pythonPackage{
 	{kind: FlashInfer, module: "flashinfer", distributions: []string{"flashinfer-python", "flashinfer"}, what: "FlashInfer (flashinfer-python)"},
 	{kind: MoRI, module: "mori", distributions: []string{"amd_mori", "amd-mori", "mori"}, what: "MoRI (amd_mori)"},
 	{kind: UCCL, module: "uccl", distributions: []string{"uccl"}, what: "UCCL-EP (uccl, and the deep_ep of its wrapper)"},
+	{kind: Mooncake, module: "mooncake", distributions: mooncakes, what: "Mooncake (mooncake-transfer-engine-non-cuda)"},
+}
+
+// mooncakes are the distributions of Mooncake, one for each kind of devices.
+var mooncakes = []string{
+	"mooncake-transfer-engine-non-cuda", "mooncake-transfer-engine", "mooncake-transfer-engine-cuda13", "mooncake-transfer-engine-rocm",
+	"mooncake-transfer-engine-efa", "mooncake-transfer-engine-efa-cuda13", "mooncake-transfer-engine-efa-non-cuda",
 }
 
 // pythonTimeout is how long python3 may take to say what it is.

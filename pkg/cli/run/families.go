@@ -25,6 +25,7 @@ import (
 	copyhost "github.com/collectivex/collectivex/pkg/transfer/copies/host"
 	transferhost "github.com/collectivex/collectivex/pkg/transfer/host"
 	transferipc "github.com/collectivex/collectivex/pkg/transfer/ipc"
+	transfermooncake "github.com/collectivex/collectivex/pkg/transfer/mooncake"
 	transfernccl "github.com/collectivex/collectivex/pkg/transfer/nccl"
 	transfernixl "github.com/collectivex/collectivex/pkg/transfer/nixl"
 )
@@ -69,8 +70,10 @@ func families() shard.Registry {
 				"host":    transferhost.Open,
 				"nccl-kv": transfernccl.Open(nccl.NCCL),
 				"ipc":     transferipc.Open,
-				"nixl":    transfernixl.Open,
 				"rccl-kv": transfernccl.Open(nccl.RCCL),
+
+				"nixl":     transfernixl.Open,
+				"mooncake": transfermooncake.Open,
 			},
 		},
 		plan.FamilyCopy: {

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/collectivex/collectivex/internal/netns"
+	"github.com/collectivex/collectivex/internal/pystandin"
 	"github.com/collectivex/collectivex/internal/short"
 	"github.com/collectivex/collectivex/internal/wheels"
 	"github.com/collectivex/collectivex/pkg/cli"
@@ -74,6 +75,32 @@ func TestBenchKVOverNIXL(t *testing.T) {
 	}
 }
 
+// Two processes move a cache over the real Mooncake, and the kernel says that it used TCP.
+func TestBenchKVOverMooncake(t *testing.T) {
+	short.Skip(t)
+	t.Setenv("PATH", pystandin.Path(t))
+	packages := wheels.Mooncake(t)
+	if !netns.Own(t) {
+		return
+	}
+	env := map[string]string{"TMPDIR": t.TempDir(), "PYTHONPATH": packages}
+	code, stdout, stderr := cxrun(t, env, "doctor", "--backend", "mooncake")
+	require.Equal(t, cli.ExitOK, code, stderr)
+	require.Regexp(t, `(?m)^mooncake +ready +processes of this host, Python 3\.\d+\.\d+, Mooncake 0\.3\.13\.post1; transfers over tcp$`, stdout)
+	args := []string{"bench", "kv", "--backend", "mooncake", "--cache", "kv-tiny", "--isl", "64", "--page", "16", "--batch", "1,2", "--sampling", "smoke", "-T", "600", "--json"}
+	code, stdout, stderr = cxrun(t, env, args...)
+	require.Equal(t, cli.ExitOK, code, stderr)
+	var r bench.KVReport
+	require.NoError(t, json.Unmarshal([]byte(stdout), &r))
+	require.True(t, r.Passed)
+	require.Equal(t, vocab.LaneTCP, r.Measurement.Lane)
+
+	env["PYTHONPATH"] = ""
+	code, _, stderr = cxrun(t, env, args...)
+	require.Equal(t, cli.ExitEnvironment, code, stderr)
+	require.Contains(t, stderr, "backend mooncake cannot run here: no module mooncake for Python 3.")
+}
+
 // Two processes move a cache over each lane of the host. A planted fault and a threshold
 // that is missed end the command with 1, and what nobody can ask for with 2.
 func TestBenchKV(t *testing.T) {
@@ -105,7 +132,7 @@ func TestBenchKV(t *testing.T) {
 
 	code, _, stderr = cxrun(t, nil, append(args, "--lane", "tcp")...)
 	require.Equal(t, cli.ExitEnvironment, code, stderr)
-	require.Contains(t, stderr, "backend host has no lane tcp; --backend nixl has it\n")
+	require.Contains(t, stderr, "backend host has no lane tcp; --backend nixl has it; --backend mooncake has it\n")
 
 	code, _, stderr = cxrun(t, map[string]string{"CX_NIXL_LIB": "/nowhere/libnixl_capi.so"}, append(args, "--backend", "nixl")...)
 	require.Equal(t, cli.ExitEnvironment, code, stderr)

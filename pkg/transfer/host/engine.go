@@ -14,7 +14,6 @@ import (
 
 	"github.com/collectivex/collectivex/pkg/accel"
 	"github.com/collectivex/collectivex/pkg/accel/host"
-	"github.com/collectivex/collectivex/pkg/hostrank"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
@@ -25,34 +24,19 @@ import (
 // Open opens the runner of a rank of the host backend; it is a rank.Opener. The caller has
 // locked its OS thread.
 func Open(ctx context.Context, s *rank.Session, c plan.Case) (rank.Runner, error) {
-	device, err := hostrank.Open(s, c.RanksPerNode)
+	end, err := NewEnd(ctx, s, c)
 	if err != nil {
 		return nil, err
 	}
-	group, err := hostrank.Join(ctx, s, device)
-	if err != nil {
-		return nil, errors.Join(err, device.Close())
-	}
-	e := &engine{device: device, group: group, lane: c.Transfer().Mode, peer: group.Peers[1-s.Rank]}
-	facts := hostrank.Facts(device)
-	return transfer.NewRunner(transfer.Parts{
-		Engine: e, Facts: facts,
-		Free: func() (int64, error) {
-			free, _, err := device.Memory() // the ranks share it
-			return free / int64(max(1, c.RanksPerNode)), err
-		},
-	}), nil
+	return end.Runner(&engine{End: end, lane: c.Transfer().Mode}, rank.Library{}), nil
 }
 
 // engine moves data with the processor of the rank that posts, which does all of the work
 // in Post.
 type engine struct {
-	device *host.Device
-	group  *hostrank.Group
+	*End
 	lane   string
-	peer   hostrank.Peer
-	pool   accel.Ptr
-	bytes  int64
+	bytes  int64   // of the pool
 	remote uintptr // of the peer's pool: in this process over shm, in the peer over vm
 }
 
@@ -61,19 +45,14 @@ var _ transfer.Engine = (*engine)(nil)
 // Lane implements transfer.Engine. Neither lane has another to fall back to.
 func (e *engine) Lane() (string, error) { return e.lane, nil }
 
-// Register implements transfer.Engine. All pages of the pool are mapped.
+// Register implements transfer.Engine.
 func (e *engine) Register(_ context.Context, bytes int64) (transfer.Memory, error) {
 	if e.lane == vocab.LaneProcessVM {
-		// Yama lets a process read another one only if that one allows it. Kernels
-		// without Yama refuse the call, and need none.
-		_ = unix.Prctl(unix.PR_SET_PTRACER, uintptr(e.peer.PID), 0, 0, 0)
+		e.AllowPeer()
 	}
-	p, err := e.device.Alloc(bytes)
-	if err != nil {
-		return nil, rank.Coded(result.ReasonMemory, err)
-	}
-	e.pool, e.bytes = p, bytes
-	return transfer.HostMemory(host.Bytes(p, bytes)), nil
+	words, _, err := e.AllocPool(bytes)
+	e.bytes = bytes
+	return words, err
 }
 
 // metadata is what the peer needs to know of a pool.
@@ -95,15 +74,15 @@ func (e *engine) Connect(of []byte, bytes int64) error {
 	if err := json.Unmarshal(of, &m); err != nil {
 		return fmt.Errorf("metadata of the peer: %w", err)
 	}
-	if m.PID != e.peer.PID {
-		return fmt.Errorf("metadata of process %d, and the peer is %d", m.PID, e.peer.PID)
+	if m.PID != e.Peer.PID {
+		return fmt.Errorf("metadata of process %d, and the peer is %d", m.PID, e.Peer.PID)
 	}
 	if bytes != e.bytes {
 		return fmt.Errorf("a pool of %d bytes here and of %d there", e.bytes, bytes)
 	}
 	e.remote = uintptr(m.Address)
 	if e.lane == vocab.LaneSharedMemory {
-		e.remote = uintptr(unsafe.Add(e.peer.Base(), m.Offset))
+		e.remote = uintptr(unsafe.Add(e.Peer.Base(), m.Offset))
 	}
 	return nil
 }
@@ -115,17 +94,7 @@ func (e *engine) Disconnect() error {
 }
 
 // Unregister implements transfer.Engine.
-func (e *engine) Unregister() error {
-	if e.pool == 0 {
-		return nil
-	}
-	err := e.device.Free(e.pool)
-	e.pool = 0
-	return err
-}
-
-// Close implements transfer.Engine.
-func (e *engine) Close() error { return errors.Join(e.group.Close(), e.device.Close()) }
+func (e *engine) Unregister() error { return e.FreePool() }
 
 // Prepare implements transfer.Engine.
 func (e *engine) Prepare(op string, blocks []transfer.Block) (transfer.Request, error) {
@@ -185,7 +154,7 @@ type vectors struct {
 }
 
 func (e *engine) vectors(op string, blocks []transfer.Block) *vectors {
-	r := &vectors{pid: e.peer.PID, write: op == vocab.Push, local: make([]unix.Iovec, len(blocks)), remote: make([]unix.RemoteIovec, len(blocks))}
+	r := &vectors{pid: e.Peer.PID, write: op == vocab.Push, local: make([]unix.Iovec, len(blocks)), remote: make([]unix.RemoteIovec, len(blocks))}
 	for i, b := range blocks {
 		r.local[i].Base = &host.Bytes(e.pool.Add(b.Local), b.Bytes)[0]
 		r.local[i].SetLen(int(b.Bytes))

@@ -16,6 +16,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/transfer"
+	"github.com/collectivex/collectivex/pkg/transfer/host"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
@@ -52,14 +53,19 @@ func (e *engine) open(ctx context.Context, s *rank.Session, c plan.Case, library
 			return rank.Coded(result.ReasonNoLibrary, err)
 		}
 	}
-	// Before openHost pins this thread to a processor: the agent's threads may run on all.
+	// Before this thread is pinned to a processor: the agent's threads may run on all.
 	if e.agent, err = library.NewAgent(fmt.Sprintf("rank-%d", s.Rank)); err != nil {
 		return e.failed(err)
 	}
-	if !onDevices {
-		e.memory, err = openHost(ctx, s, c.RanksPerNode)
+	if onDevices {
+		return nil
 	}
-	return err
+	end, err := host.NewEnd(ctx, s, c)
+	if err != nil {
+		return err
+	}
+	e.memory = hostMemory{end}
+	return nil
 }
 
 // reasonOf is the reason of an error of nixl.Open.

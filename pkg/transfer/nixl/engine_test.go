@@ -79,12 +79,6 @@ func TestTransfersArriveWhole(t *testing.T) {
 	}
 }
 
-// few leaves one row and operation of a case.
-func few(c *plan.Case) {
-	t := c.Transfer()
-	t.Ops, t.BatchSizes, t.Timing = plan.Words{vocab.Pull}, plan.Ladder{1}, plan.Repetitions{Reps: 2, Trials: 1}
-}
-
 // UCX without its module for cma falls back to tcp and says nothing. The data are right, and
 // the case is invalid, since its lane was another.
 func TestALaneThatVanishesIsNoticed(t *testing.T) {
@@ -109,7 +103,7 @@ func TestALaneThatVanishesIsNoticed(t *testing.T) {
 		return os.WriteFile(to, data, 0o644)
 	}))
 	use(t, dir)
-	d := transfertest.Processes(t, "", over(vocab.LaneProcessVM, few))[0]
+	d := transfertest.Processes(t, "", over(vocab.LaneProcessVM, transfertest.Few))[0]
 	require.Equal(t, result.Invalid, d.Outcome.Status)
 	require.Equal(t, result.Reasons{result.ReasonCheck.With("lane tcp instead of vm")}, d.Outcome.Reasons)
 	require.Equal(t, vocab.LaneTCP, d.Measurement.Lane)
@@ -123,9 +117,7 @@ func TestAWrongWordIsFound(t *testing.T) {
 		return
 	}
 	use(t, dir)
-	d := transfertest.Processes(t, "rank=1,kind=half-block", over(vocab.LaneProcessVM, few))[0]
-	require.Equal(t, result.Invalid, d.Outcome.Status)
-	require.Contains(t, d.Outcome.Reasons[0].Detail, "torn, ")
+	transfertest.TornBlock(t, over(vocab.LaneProcessVM))
 }
 
 // What keeps the backend from running is said before anything runs.
@@ -143,15 +135,13 @@ func TestRefusals(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv(tc.variable, tc.value)
-			d := transfertest.Processes(t, "", over(tc.lane, few))[0]
+			d := transfertest.Processes(t, "", over(tc.lane, transfertest.Few))[0]
 			require.Equal(t, result.Failed, d.Outcome.Status)
 			require.Equal(t, tc.code, d.Outcome.Code())
 		})
 	}
 }
 
-// Rank 0 is killed while rank 1 posts one burst after the other, more of them than there is
-// time for. Rank 1 fails in time, with the library's error, and no row comes of it.
 func TestAPeerThatIsKilled(t *testing.T) {
 	short.Skip(t)
 	dir := wheels.NIXL.Libraries(t)
@@ -161,15 +151,7 @@ func TestAPeerThatIsKilled(t *testing.T) {
 	use(t, dir)
 	for _, lane := range []string{vocab.LaneProcessVM, vocab.LaneTCP} {
 		t.Run(lane, func(t *testing.T) {
-			c := over(lane, few, func(c *plan.Case) { c.Transfer().Timing.Warmup = 1 << 24 })
-			e := eptest.Processes(t, false, "rank=0,kind=kill,at=record-2", c) // its setup
-			require.ErrorContains(t, e.Errs[0], "signal: killed")
-			failure := e.Streams[0][1].Failure
-			require.NotNil(t, failure, e.Logs[1])
-			require.Equal(t, "library-error: nixl -2", failure.Reason.String(), failure.Text)
-			for _, r := range e.Streams[0][1].Records {
-				require.NotEqual(t, "transfer-trial", r.Kind)
-			}
+			transfertest.KilledPeer(t, "library-error: nixl -2", over(lane))
 		})
 	}
 }
@@ -223,7 +205,7 @@ func TestFailuresBetweenDevices(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			fakes.Build(t).Use(t)
 			t.Setenv(tc.variable, tc.value)
-			d := transfertest.Processes(t, "", transfertest.Small(peer, few))[0]
+			d := transfertest.Processes(t, "", transfertest.Small(peer, transfertest.Few))[0]
 			require.Equal(t, tc.status, d.Outcome.Status)
 			require.Contains(t, d.Outcome.Reasons.String(), tc.reason)
 		})

@@ -5,17 +5,12 @@ import (
 	"errors"
 	"math"
 
-	"golang.org/x/sys/unix"
-
-	"github.com/collectivex/collectivex/pkg/accel"
-	accelhost "github.com/collectivex/collectivex/pkg/accel/host"
 	"github.com/collectivex/collectivex/pkg/gpurank"
-	"github.com/collectivex/collectivex/pkg/hostrank"
 	"github.com/collectivex/collectivex/pkg/nixl"
 	"github.com/collectivex/collectivex/pkg/rank"
-	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/transfer"
 	"github.com/collectivex/collectivex/pkg/transfer/device"
+	"github.com/collectivex/collectivex/pkg/transfer/host"
 )
 
 // memory is where a rank has its pool, one at a time.
@@ -33,65 +28,23 @@ type memory interface {
 }
 
 // hostMemory is memory of this process.
-type hostMemory struct {
-	device *accelhost.Device
-	group  *hostrank.Group
-	peer   int // process
-	pool   accel.Ptr
-	ranks  int // that share the host
+type hostMemory struct{ *host.End }
+
+func (hostMemory) kind(int) nixl.Memory { return nixl.Host }
+
+func (hostMemory) piece() int64 { return math.MaxInt64 }
+
+func (m hostMemory) alloc(bytes int64) (transfer.Memory, uintptr, error) {
+	m.AllowPeer()
+	words, pool, err := m.AllocPool(bytes)
+	return words, uintptr(pool), err
 }
 
-// openHost opens a rank's share of the host. It pins the calling thread to a processor.
-func openHost(ctx context.Context, s *rank.Session, ranks int) (memory, error) {
-	d, err := hostrank.Open(s, ranks)
-	if err != nil {
-		return nil, err
-	}
-	group, err := hostrank.Join(ctx, s, d)
-	if err != nil {
-		return nil, errors.Join(err, d.Close())
-	}
-	return &hostMemory{device: d, group: group, peer: group.Peers[1-s.Rank].PID, ranks: max(1, ranks)}, nil
+func (m hostMemory) free() error { return m.FreePool() }
+
+func (m hostMemory) runner(engine transfer.Engine, library rank.Library) rank.Runner {
+	return m.Runner(engine, library)
 }
-
-func (*hostMemory) kind(int) nixl.Memory { return nixl.Host }
-
-func (*hostMemory) piece() int64 { return math.MaxInt64 }
-
-func (m *hostMemory) alloc(bytes int64) (transfer.Memory, uintptr, error) {
-	// Yama lets a process read another one only if that one allows it. Kernels without
-	// Yama refuse the call, and need none.
-	_ = unix.Prctl(unix.PR_SET_PTRACER, uintptr(m.peer), 0, 0, 0)
-	pool, err := m.device.Alloc(bytes)
-	if err != nil {
-		return nil, 0, rank.Coded(result.ReasonMemory, err)
-	}
-	m.pool = pool
-	return transfer.HostMemory(accelhost.Bytes(pool, bytes)), uintptr(pool), nil
-}
-
-func (m *hostMemory) free() error {
-	if m.pool == 0 {
-		return nil
-	}
-	err := m.device.Free(m.pool)
-	m.pool = 0
-	return err
-}
-
-func (m *hostMemory) runner(engine transfer.Engine, library rank.Library) rank.Runner {
-	facts := hostrank.Facts(m.device)
-	facts.Library = library
-	return transfer.NewRunner(transfer.Parts{
-		Engine: engine, Facts: facts,
-		Free: func() (int64, error) {
-			free, _, err := m.device.Memory() // the ranks share it
-			return free / int64(m.ranks), err
-		},
-	})
-}
-
-func (m *hostMemory) Close() error { return errors.Join(m.group.Close(), m.device.Close()) }
 
 // deviceMemory is memory of the GPU that the rank drives.
 type deviceMemory struct{ end *device.End }

@@ -1,0 +1,83 @@
+package host
+
+import (
+	"context"
+	"errors"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/collectivex/collectivex/pkg/accel"
+	"github.com/collectivex/collectivex/pkg/accel/host"
+	"github.com/collectivex/collectivex/pkg/hostrank"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/transfer"
+)
+
+// End is what a rank has on a host, whatever moves the data: one pool at a time.
+type End struct {
+	Peer   hostrank.Peer // the other rank
+	device *host.Device
+	group  *hostrank.Group
+	ranks  int       // that share the host
+	pool   accel.Ptr // 0: none
+}
+
+// NewEnd opens a rank's share of the host, and finds the peer there. It pins the calling OS
+// thread to a processor.
+func NewEnd(ctx context.Context, s *rank.Session, c plan.Case) (*End, error) {
+	device, err := hostrank.Open(s, c.RanksPerNode)
+	if err != nil {
+		return nil, err
+	}
+	group, err := hostrank.Join(ctx, s, device)
+	if err != nil {
+		return nil, errors.Join(err, device.Close())
+	}
+	return &End{Peer: group.Peers[1-s.Rank], device: device, group: group, ranks: max(1, c.RanksPerNode)}, nil
+}
+
+// AllowPeer lets the peer read and write the memory of this process.
+func (e *End) AllowPeer() {
+	// Yama lets a process read another one only if that one allows it. Kernels without
+	// Yama refuse the call, and need none.
+	_ = unix.Prctl(unix.PR_SET_PTRACER, uintptr(e.Peer.PID), 0, 0, 0)
+}
+
+// AllocPool returns a pool of so many bytes, all of whose pages are mapped, and its address.
+func (e *End) AllocPool(bytes int64) (transfer.Memory, accel.Ptr, error) {
+	pool, err := e.device.Alloc(bytes)
+	if err != nil {
+		return nil, 0, rank.Coded(result.ReasonMemory, err)
+	}
+	e.pool = pool
+	return transfer.HostMemory(host.Bytes(pool, bytes)), pool, nil
+}
+
+// FreePool ends the pool, if there is one.
+func (e *End) FreePool() error {
+	if e.pool == 0 {
+		return nil
+	}
+	err := e.device.Free(e.pool)
+	e.pool = 0
+	return err
+}
+
+// Runner returns a runner of an engine on this end, which uses a library or, if that is empty,
+// none.
+func (e *End) Runner(engine transfer.Engine, library rank.Library) rank.Runner {
+	facts := hostrank.Facts(e.device)
+	facts.Library = library
+	return transfer.NewRunner(transfer.Parts{
+		Engine: engine, Facts: facts,
+		Free: func() (int64, error) {
+			free, _, err := e.device.Memory() // the ranks share it
+			return free / int64(e.ranks), err
+		},
+	})
+}
+
+// Close implements io.Closer.
+func (e *End) Close() error { return errors.Join(e.group.Close(), e.device.Close()) }

@@ -1,0 +1,111 @@
+package mooncake
+
+import (
+	"os"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/internal/eptest"
+	"github.com/collectivex/collectivex/internal/netns"
+	"github.com/collectivex/collectivex/internal/plantest"
+	"github.com/collectivex/collectivex/internal/pystandin"
+	"github.com/collectivex/collectivex/internal/short"
+	"github.com/collectivex/collectivex/internal/transfertest"
+	"github.com/collectivex/collectivex/internal/wheels"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/vocab"
+)
+
+// A process has one interpreter, so that the ranks here are processes.
+func TestMain(m *testing.M) {
+	eptest.Main(func(plan.Case) (rank.Opener, error) { return Open, nil })
+	os.Exit(m.Run())
+}
+
+// alone has the ranks of the test find Mooncake, which listens on every address, in a network of
+// their own. It reports whether there is something left to do; see netns.Own.
+func alone(t *testing.T) bool {
+	t.Helper()
+	short.Skip(t)
+	t.Setenv("PATH", pystandin.Path(t))
+	t.Setenv("PYTHONPATH", wheels.Mooncake(t))
+	return netns.Own(t)
+}
+
+// over is a case over Mooncake.
+func over(change ...func(*plan.Case)) plan.Case {
+	return transfertest.Small(append([]func(*plan.Case){overTCP}, change...)...)
+}
+
+func overTCP(c *plan.Case) { c.Backend, c.Transfer().Mode = "mooncake", vocab.LaneTCP }
+
+// slice gives a case some regions of a model's cache, with bursts of one request, which wait for
+// it, and of several in flight.
+func slice(cache string, regions, isl, page int) func(*plan.Case) {
+	return func(c *plan.Case) {
+		plantest.Cache(cache)(c)
+		t := c.Transfer()
+		t.Entries[0].Regions = regions
+		t.ISLLadder, t.PageTokens, t.BatchSizes = plan.Ladder{isl}, plan.Ladder{page}, plan.Ladder{1, 3}
+	}
+}
+
+// Two processes move every word over the real library, pulled and pushed, in bursts of one and of
+// several requests, of MLA and GQA caches and in all arrangements, one case after the other over
+// the same engines. The requests of GQA have more blocks than Mooncake queues. The kernel counted
+// the bytes on connections of TCP.
+func TestTransfersArriveWhole(t *testing.T) {
+	if !alone(t) {
+		return
+	}
+	cases := []plan.Case{over(transfertest.Parts), over(slice("kv-mla", 10, 128, 64)), over(slice("kv-gqa", 100, 128, 16))}
+	for _, arrangement := range vocab.Arrangements() {
+		cases = append(cases, over(func(c *plan.Case) { c.Transfer().Routing = arrangement }))
+	}
+	for _, d := range transfertest.Processes(t, "", cases...) {
+		require.Equal(t, result.Success, d.Outcome.Status, "%v", d.Outcome.Reasons)
+		require.Equal(t, vocab.LaneTCP, d.Measurement.Lane)
+		require.Equal(t, wheels.MooncakeVersion, *d.Implementation.LibraryVersion)
+		for _, r := range d.Measurement.Rows {
+			require.Equal(t, 2*2*3, r.Verify.Checks, r.Name())
+		}
+	}
+}
+
+// A wrong word is found in what Mooncake moved.
+func TestAWrongWordIsFound(t *testing.T) {
+	if alone(t) {
+		transfertest.TornBlock(t, over())
+	}
+}
+
+func TestAPeerThatIsKilled(t *testing.T) {
+	if alone(t) {
+		transfertest.KilledPeer(t, "library-error: mooncake -1", over())
+	}
+}
+
+// What keeps the backend from running is said before anything runs.
+func TestRefusals(t *testing.T) {
+	for name, tc := range map[string]struct {
+		variable, value string
+		lane            string
+		code            result.Code
+	}{
+		"no library":          {"PYTHONPATH", "/nowhere", vocab.LaneTCP, result.ReasonNoLibrary},
+		"no Python":           {"CX_PYTHON_LIB", "/nowhere/libpython3.so", vocab.LaneTCP, result.ReasonNoLibrary},
+		"adapters are chosen": {"MC_FORCE_HCA", "1", vocab.LaneTCP, result.ReasonRefused},
+		"a lane of hosts":     {"PYTHONPATH", "", vocab.LaneProcessVM, result.ReasonRefused},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv("PATH", pystandin.Path(t))
+			t.Setenv(tc.variable, tc.value)
+			d := transfertest.Processes(t, "", over(transfertest.Few, func(c *plan.Case) { c.Transfer().Mode = tc.lane }))[0]
+			require.Equal(t, result.Failed, d.Outcome.Status)
+			require.Equal(t, tc.code, d.Outcome.Code())
+		})
+	}
+}

@@ -1,0 +1,192 @@
+package mooncake
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"runtime"
+	"testing"
+	"unsafe"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/pkg/command"
+	"github.com/collectivex/collectivex/pkg/pyhost"
+	"github.com/collectivex/collectivex/pkg/transfer"
+	"github.com/collectivex/collectivex/pkg/vocab"
+)
+
+const (
+	blockBytes = 64
+	manyBlocks = 8192
+)
+
+// end is a registered pool, whose memory continues behind it, with an engine of its own.
+type end struct {
+	*library
+	words []uint64
+	at    uintptr
+	bytes int64 // registered
+}
+
+// modules is how many pairs there were.
+var modules int
+
+// pair returns two ends in this process, the first connected to the second. Their words say
+// where they are from.
+func pair(t *testing.T, python *pyhost.Interpreter) (a, b end) {
+	t.Helper()
+	modules++
+	ends := []*end{&a, &b}
+	var pinner runtime.Pinner
+	t.Cleanup(pinner.Unpin)
+	for i, e := range ends {
+		var err error
+		e.library, err = newLibrary(python, fmt.Sprintf("mooncake_%d_%d", modules, i))
+		require.NoError(t, err)
+		e.words = make([]uint64, 2*manyBlocks*blockBytes/8)
+		for k := range e.words {
+			e.words[k] = origin(i).Word(k)
+		}
+		pinner.Pin(&e.words[0])
+		e.at, e.bytes = uintptr(unsafe.Pointer(&e.words[0])), manyBlocks*blockBytes
+		require.NoError(t, call("register_memory", e.register, int64(e.at), e.bytes))
+	}
+	require.NoError(t, call("connect", a.connect, b.port))
+	return a, b
+}
+
+func origin(i int) transfer.Origin { return transfer.Origin{Pool: transfer.PoolOf(i), Nonce: 1} }
+
+// pull moves blocks in one batch.
+func (e *end) pull(blocks ...span) error {
+	number, err := e.lists(blocks)
+	if err != nil {
+		return err
+	}
+	id, err := e.start(number, 0, len(blocks), false)
+	if err != nil {
+		return err
+	}
+	return call("get_batch_transfer_status", e.wait, id)
+}
+
+// The real library's answers to what is wrong, which the documents and this backend count on,
+// and what it leaves to this backend.
+func TestWhatTheLibraryRefuses(t *testing.T) {
+	if !alone(t) {
+		return
+	}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	found, err := pyhost.Find(t.Context(), command.Host{}, nil)
+	require.NoError(t, err)
+	require.NoError(t, configure())
+	python, err := pyhost.Start(found)
+	require.NoError(t, err)
+
+	for name, tc := range map[string]struct {
+		make func(a, b end) error
+		want string // empty: the library does it
+	}{
+		"local memory that is not registered":  {func(a, b end) error { return a.pull(span{a.at + uintptr(a.bytes), b.at, blockBytes}) }, ""},
+		"nothing":                              {func(a, _ end) error { return a.pull() }, ""},
+		"remote memory that is not registered": {func(a, b end) error { return a.pull(span{a.at, b.at + uintptr(b.bytes), blockBytes}) }, "returned -1"},
+		"past the end of the remote memory":    {func(a, b end) error { return a.pull(span{a.at, b.at + uintptr(b.bytes) - 8, blockBytes}) }, "returned -1"},
+		"memory that is registered":            {func(a, _ end) error { return call("register_memory", a.register, int64(a.at), a.bytes) }, "register_memory of Mooncake returned -7"},
+		"a peer that is gone": {func(a, b end) error {
+			require.NoError(t, call("connect", a.connect, 1))
+			return a.pull(span{a.at, b.at, blockBytes})
+		}, "batch_transfer_async of Mooncake returned -1"},
+		"a target that has deregistered": {func(a, b end) error {
+			require.NoError(t, call("unregister_memory", b.unregister, int64(b.at)))
+			return a.pull(span{a.at, b.at, blockBytes})
+		}, "returned -1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, b := pair(t, python)
+			err := tc.make(a, b)
+			if tc.want == "" {
+				require.NoError(t, err)
+				return
+			}
+			require.ErrorContains(t, err, tc.want)
+			f, err := transfer.Unchanged(origin(0), transfer.HostMemory(bytesOf(a.words)), "late")
+			require.NoError(t, err)
+			require.Zero(t, f.Wrong.Total(), "nothing moved")
+		})
+	}
+
+	// Of more blocks than are queued a part arrives, unless the error comes before the first one;
+	// then it is tried again. The check says what is missing.
+	t.Run("a queue that overflows", func(t *testing.T) {
+		for part := false; !part; {
+			a, b := pair(t, python)
+			last := uintptr((manyBlocks - 1) * blockBytes)
+			require.NoError(t, a.pull(span{a.at + last, b.at + last, blockBytes}), "it connects")
+			blocks, want := []span(nil), []transfer.Span(nil)
+			for i := range manyBlocks - 1 {
+				at := uintptr(i * blockBytes)
+				blocks = append(blocks, span{a.at + at, b.at + at, blockBytes})
+				want = append(want, transfer.Span{Dst: i * blockBytes / 8, Src: i * blockBytes / 8, N: blockBytes / 8})
+			}
+			require.ErrorContains(t, a.pull(blocks...), "get_batch_transfer_status of Mooncake returned -1")
+			f, err := transfer.Destination(origin(0), origin(1), transfer.HostMemory(bytesOf(a.words)[:last]), want)
+			require.NoError(t, err)
+			require.NotEmpty(t, f.Class)
+			part = f.Wrong.Total() < int64(last/8)
+			require.NoError(t, t.Context().Err())
+		}
+	})
+
+	// What the library lets pass is refused before it is called.
+	t.Run("the backend", func(t *testing.T) {
+		a, b := pair(t, python)
+		e := &engine{library: a.library, rank: 1, pool: a.at, remote: b.at}
+		for _, blocks := range [][]transfer.Block{nil, {{Local: 0, Remote: 0, Bytes: 8}}} {
+			_, err := e.Prepare(vocab.Pull, blocks)
+			require.Error(t, err, "no pool is registered")
+		}
+		e.bytes, e.moved = a.bytes, map[string]int64{}
+		for _, block := range []transfer.Block{{Local: a.bytes, Bytes: 8}, {Remote: a.bytes - 8, Bytes: 16}, {Local: -8, Bytes: 8}, {Bytes: 0}} {
+			_, err := e.Prepare(vocab.Pull, []transfer.Block{block})
+			require.ErrorContains(t, err, "internal-error", block)
+		}
+		of, err := json.Marshal(metadata{b.port, b.at})
+		require.NoError(t, err)
+		for cut := range len(of) {
+			require.Error(t, e.Connect(of[:cut], a.bytes))
+		}
+		require.Error(t, e.Connect(of, a.bytes+8))
+		require.NoError(t, e.Connect(of, a.bytes))
+
+		var blocks []transfer.Block
+		for i := range int64(manyBlocks) {
+			blocks = append(blocks, transfer.Block{Local: i * blockBytes, Remote: i * blockBytes, Bytes: blockBytes})
+		}
+		r, err := e.Prepare(vocab.Pull, blocks)
+		require.NoError(t, err)
+		require.NoError(t, r.Post())
+		require.LessOrEqual(t, e.inFlight(), flyingBlocks)
+		done, err := r.Done()
+		require.NoError(t, err)
+		require.True(t, done)
+		require.NoError(t, r.Release())
+		n := int(a.bytes / 8)
+		require.Equal(t, b.words[:n], a.words[:n])
+		require.Equal(t, origin(0).Word(n), a.words[n])
+
+		lane, err := e.Lane()
+		require.NoError(t, err)
+		require.Equal(t, vocab.LaneTCP, lane)
+		e.moved[vocab.Pull] = math.MaxInt64 / 2
+		lane, err = e.Lane()
+		require.NoError(t, err)
+		require.Equal(t, "unknown", lane, "the sockets have not moved as much")
+	})
+	require.NoError(t, python.Flush())
+}
+
+func bytesOf(words []uint64) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(&words[0])), len(words)*8)
+}
