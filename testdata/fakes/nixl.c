@@ -87,15 +87,21 @@ static const char *transport(void)
 	return name && *name ? name : allowed("cuda_ipc") ? "cuda_ipc/cuda" : "tcp/lo";
 }
 
-static void show(const char *call)
+static void show_table(FILE *f, const char *title, const char *description, const char *transport)
 {
 	const char *stamp = "[1795413532.026915] [host:32202:1]   ";
+	fprintf(f, "%s+---+---+---+\n%s| rank intra-node cfg#1 |\n%s| %s |\n", stamp, stamp, stamp, title);
+	fprintf(f, "%s| Range | Description | Config |\n%s| 0..inf | %s | %s |\n%s+---+---+---+\n", stamp, stamp, description, transport, stamp);
+}
+
+static void show(const char *title)
+{
 	const char *path = getenv("UCX_LOG_FILE");
 	FILE *f = path ? fopen(path, "a") : NULL;
 	if (!f)
 		return;
-	fprintf(f, "%s+---+---+---+\n%s| rank intra-node cfg#1 |\n%s| %s between cuda/GPU0 and cuda |\n", stamp, stamp, stamp, call);
-	fprintf(f, "%s| Range | Description | Config |\n%s| 0..inf | zero-copy | %s |\n%s+---+---+---+\n", stamp, stamp, transport(), stamp);
+	show_table(f, "remote memory write by ucp_put* from host memory to cuda/dev[3]", "software emulation", "tcp/lo"); // nobody asked for it
+	show_table(f, title, "zero-copy", transport());
 	fclose(f);
 }
 
@@ -304,7 +310,7 @@ API int nixl_capi_post_xfer_req(void *agent, void *request, void *args)
 		return BACKEND;
 	q->state = POSTED;
 	if (!a->shown[q->op])
-		show(q->op == READ ? "remote memory read by ucp_get*(multi)" : "remote memory write by ucp_put*(multi)");
+		show(q->op == READ ? "remote memory read by ucp_get*(multi) into cuda/GPU1 from cuda/dev[2]" : "remote memory write by ucp_put*(multi) from cuda/GPU1 to cuda/dev[2]");
 	a->shown[q->op] = true;
 	return IN_PROGRESS;
 }

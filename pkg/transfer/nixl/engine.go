@@ -44,8 +44,8 @@ func Open(ctx context.Context, s *rank.Session, c plan.Case) (rank.Runner, error
 
 // open makes the agent, and opens the memory of the lane.
 func (e *engine) open(ctx context.Context, s *rank.Session, c plan.Case, library *nixl.Library) (err error) {
-	onDevices := c.Transfer().Mode == vocab.LanePeer
-	if onDevices {
+	e.onDevices = c.Transfer().Mode == vocab.LanePeer
+	if e.onDevices {
 		if e.memory, err = openDevice(ctx, s); err != nil {
 			return err
 		}
@@ -57,7 +57,7 @@ func (e *engine) open(ctx context.Context, s *rank.Session, c plan.Case, library
 	if e.agent, err = library.NewAgent(fmt.Sprintf("rank-%d", s.Rank)); err != nil {
 		return e.failed(err)
 	}
-	if onDevices {
+	if e.onDevices {
 		return nil
 	}
 	end, err := host.NewEnd(ctx, s, c)
@@ -86,6 +86,8 @@ type engine struct {
 	rank   int
 	agent  *nixl.Agent
 	memory memory
+	// The memory of both ends is that of GPUs, and not of the host.
+	onDevices bool
 
 	// Of a case:
 	pool       uintptr
@@ -112,7 +114,7 @@ func (e *engine) failed(err error) error {
 }
 
 // Lane implements transfer.Engine.
-func (e *engine) Lane() (string, error) { return e.log.lanes(e.ops) }
+func (e *engine) Lane() (string, error) { return e.log.lanes(e.ops, e.onDevices) }
 
 // Register implements transfer.Engine.
 func (e *engine) Register(_ context.Context, bytes int64) (transfer.Memory, error) {

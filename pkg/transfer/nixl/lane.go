@@ -61,14 +61,15 @@ func configure(lane string) (*ucxLog, error) {
 
 func (l *ucxLog) path() string { return fmt.Sprintf("/proc/self/fd/%d", l.file.Fd()) }
 
-// lanes returns the lanes of the operations, joined by "+", as UCX wrote them down.
-func (l *ucxLog) lanes(ops []string) (string, error) {
+// lanes returns the lanes of the operations between memory of GPUs, or between memory of
+// hosts, joined by "+", as UCX wrote them down.
+func (l *ucxLog) lanes(ops []string, onDevices bool) (string, error) {
 	C.cx_flush_all()
 	text, err := os.ReadFile(l.path())
 	if err != nil {
 		return "", err
 	}
-	return lanesIn(string(text), ops), nil
+	return lanesIn(string(text), ops, onDevices), nil
 }
 
 // lastError returns the last error that UCX wrote down, or "".
@@ -107,7 +108,17 @@ const unknown = "unknown"
 //	| remote memory read by ucp_get*(multi) into host memory from host |
 //	| Range  | Description |                  Config                   |
 //	| 0..inf | zero-copy   | cma/memory                                |
-func lanesIn(text string, ops []string) string {
+//
+// Where GPUs are, UCX also makes tables of operations that nobody asked for, from memory of
+// the host to both kinds and over tcp. An operation between GPUs has none of the host's:
+//
+//	| remote memory read by ucp_get*(multi) into cuda/GPU1 from cuda/dev[2] |
+func lanesIn(text string, ops []string, onDevices bool) string {
+	ofHost := 2
+	if onDevices {
+		ofHost = 0
+	}
+
 	found := map[string][]string{} // by function of UCX
 	peer, call := false, ""
 	for line := range strings.Lines(text) {
@@ -125,7 +136,7 @@ func lanesIn(text string, ops []string) string {
 		case len(cells) == 1:
 			call = ""
 			for _, c := range calls {
-				if peer && strings.Contains(cells[0], c) {
+				if peer && strings.Contains(cells[0], c) && strings.Count(cells[0], "host") == ofHost {
 					call = c
 				}
 			}

@@ -21,7 +21,11 @@ func table(ends, operation string, rows ...string) string {
 const (
 	read  = "remote memory read by ucp_get*(multi) into host memory from host"
 	write = "remote memory write by ucp_put*(multi) from host memory to host"
-	am    = "active message by ucp_am_send* from host memory"
+	// Between GPUs, and what UCX makes tables of besides.
+	readGPU  = "remote memory read by ucp_get*(multi) into cuda/GPU1 from cuda/dev[2]"
+	writeGPU = "remote memory write by ucp_put*(multi) from cuda/GPU1 to cuda/dev[2]"
+	toGPU    = "remote memory write by ucp_put* from host memory to cuda/dev[3]"
+	am       = "active message by ucp_am_send* from host memory"
 )
 
 // The lanes are those of the tables of the operations that ran, between the two processes.
@@ -37,11 +41,20 @@ func TestLanesFromUCX(t *testing.T) {
 		"one each":               {table("intra-node", read, cma) + table("intra-node", write, tcp), "tcp+vm", vocab.TransferOps()},
 		"small ones another way": {table("intra-node", write, "| 0..92 | short | posix/memory |", "| 93..inf | zero-copy | cma/memory |"), "shm+vm", []string{vocab.Push}},
 		"two rails":              {table("inter-node", write, "| 8000..inf | zero-copy | 50% on rc_mlx5/mlx5_0:1 and 50% on dc_mlx5/mlx5_1:1 |"), vocab.LaneRDMA, []string{vocab.Push}},
-		"between devices":        {table("intra-node", read, "| 0..inf | zero-copy | cuda_ipc/cuda |"), vocab.LanePeer, []string{vocab.Pull}},
 		"a new transport":        {table("intra-node", read, "| 0..inf | zero-copy | warp/0 |"), unknown, []string{vocab.Pull}},
 		"no table":               {table("intra-node", write, cma), "unknown+vm", vocab.TransferOps()},
 		"nothing":                {"", unknown, []string{vocab.Pull}},
 	} {
-		require.Equal(t, tc.want, lanesIn(tc.text, tc.ops), name)
+		require.Equal(t, tc.want, lanesIn(tc.text, tc.ops, false), name)
+	}
+
+	ipc := "| 0..inf | zero-copy | cuda_ipc/cuda |"
+	besides := table("intra-node", write, tcp) + table("intra-node", toGPU, "| 0..inf | software emulation | tcp/lo |")
+	for name, tc := range map[string]struct{ text, want string }{
+		"between GPUs":     {besides + table("intra-node", readGPU, ipc) + table("intra-node", writeGPU, ipc), vocab.LanePeer},
+		"a lane that went": {besides + table("intra-node", readGPU, ipc) + table("intra-node", writeGPU, tcp), "peer+tcp"},
+		"the host's alone": {besides, unknown},
+	} {
+		require.Equal(t, tc.want, lanesIn(tc.text, vocab.TransferOps(), true), name)
 	}
 }
