@@ -29,7 +29,15 @@ func (s Shape) Check() error {
 // Product is one multiplication in the memory of a device.
 type Product struct {
 	Shape
+	Type    numeric.Type // of all elements
 	A, B, C accel.Ptr
+}
+
+// Outputs are matrices of one shape, each Stride bytes after the one before.
+type Outputs struct {
+	At     accel.Ptr
+	Stride int64
+	Count  int
 }
 
 // Engine multiplies. Sums are of float, and rounded once to the element type.
@@ -39,23 +47,25 @@ type Engine interface {
 	Close() error
 }
 
-// Values are the elements of a matrix: element i, counted by rows, is −2, −1, 1 or 2 by bits
+// Values are the elements of a matrix of a type: element i, counted by rows, is −2, −1, 1 or 2 by bits
 // of
 //
 //	mix(mix(seed ^ low32(i)) + high32(i))
 //
 // with mix as in workload.Pattern: bit 31 is the sign, bit 30 the magnitude.
-type Values struct{ Seed uint32 }
+type Values struct {
+	Type numeric.Type
+	Seed uint32
+}
 
-// Data makes and checks matrices of one element type where they are. Checks wait for the
-// stream.
+// Data makes and checks matrices where they are. Checks wait for the stream.
 type Data interface {
 	// Fill writes count elements from element first of the matrix on to at.
 	Fill(s accel.Stream, at accel.Ptr, v Values, first, count int64) error
 	// Check compares as many with what Fill writes.
 	Check(s accel.Stream, at accel.Ptr, v Values, first, count int64) (workload.Verdict, error)
 	// CheckProducts compares matrices, each of which is the product of a and b.
-	CheckProducts(s accel.Stream, c []accel.Ptr, p Shape, a, b Values) (workload.Verdict, error)
+	CheckProducts(s accel.Stream, c Outputs, p Shape, a, b Values) (workload.Verdict, error)
 	// CheckedBy is device, or host.
 	CheckedBy() string
 	Close() error

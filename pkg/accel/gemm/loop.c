@@ -85,7 +85,7 @@ void cx_gemm_check(int type, const void *at, uint32_t seed, int64_t first, int64
 		cx_compare(v, cx_load(type, at, i), cx_encode(type, cx_value(seed, first + i)), i);
 }
 
-int cx_gemm_check_products(int type, const uintptr_t *c, int n, cx_gemm_shape s, uint32_t a, uint32_t b, cx_gemm_verdict *v)
+int cx_gemm_check_products(int type, const void *c, int64_t stride, int n, cx_gemm_shape s, uint32_t a, uint32_t b, cx_gemm_verdict *v)
 {
 	int8_t *left = malloc((size_t)s.k), *right = malloc((size_t)(s.n * s.k));
 	if (left == NULL || right == NULL) {
@@ -105,7 +105,7 @@ int cx_gemm_check_products(int type, const uintptr_t *c, int n, cx_gemm_shape s,
 				sum += left[k] * y[k];
 			uint32_t want = cx_encode(type, sum);
 			for (int at = 0; at < n; at++)
-				cx_compare(v, cx_load(type, (const void *)c[at], i * s.n + j), want, i * s.n + j);
+				cx_compare(v, cx_load(type, (const char *)c + at * stride, i * s.n + j), want, i * s.n + j);
 		}
 	}
 	free(left);

@@ -8,6 +8,7 @@ import "C"
 
 import (
 	"errors"
+	"fmt"
 	"unsafe"
 
 	"github.com/collectivex/collectivex/pkg/accel"
@@ -26,6 +27,9 @@ func (Loop) Multiply(_ accel.Stream, p Product) error {
 	if err := p.Check(); err != nil {
 		return err
 	}
+	if p.Type != numeric.Float {
+		return fmt.Errorf("the loop multiplies no %s", p.Type)
+	}
 	C.cx_gemm_multiply(p.c(), (*C.float)(pointer(p.A)), (*C.float)(pointer(p.B)), (*C.float)(pointer(p.C)))
 	return nil
 }
@@ -35,27 +39,27 @@ func (Loop) Close() error { return nil }
 
 // Inline implements Data on memory that this process can reach. It does not use the stream,
 // for which the caller has waited.
-type Inline struct{ Type numeric.Type }
+type Inline struct{}
 
 var _ Data = Inline{}
 
 // Fill implements Data.
-func (d Inline) Fill(_ accel.Stream, at accel.Ptr, v Values, first, count int64) error {
-	C.cx_gemm_fill(C.int(d.Type), pointer(at), C.uint32_t(v.Seed), C.int64_t(first), C.int64_t(count))
+func (Inline) Fill(_ accel.Stream, at accel.Ptr, v Values, first, count int64) error {
+	C.cx_gemm_fill(C.int(v.Type), pointer(at), C.uint32_t(v.Seed), C.int64_t(first), C.int64_t(count))
 	return nil
 }
 
 // Check implements Data.
-func (d Inline) Check(_ accel.Stream, at accel.Ptr, v Values, first, count int64) (workload.Verdict, error) {
+func (Inline) Check(_ accel.Stream, at accel.Ptr, v Values, first, count int64) (workload.Verdict, error) {
 	out := C.cx_gemm_verdict{first: -1}
-	C.cx_gemm_check(C.int(d.Type), pointer(at), C.uint32_t(v.Seed), C.int64_t(first), C.int64_t(count), &out)
+	C.cx_gemm_check(C.int(v.Type), pointer(at), C.uint32_t(v.Seed), C.int64_t(first), C.int64_t(count), &out)
 	return verdict(out), nil
 }
 
 // CheckProducts implements Data.
-func (d Inline) CheckProducts(_ accel.Stream, c []accel.Ptr, p Shape, a, b Values) (workload.Verdict, error) {
+func (Inline) CheckProducts(_ accel.Stream, c Outputs, p Shape, a, b Values) (workload.Verdict, error) {
 	out := C.cx_gemm_verdict{first: -1}
-	if C.cx_gemm_check_products(C.int(d.Type), (*C.uintptr_t)(unsafe.Pointer(&c[0])), C.int(len(c)), p.c(), C.uint32_t(a.Seed), C.uint32_t(b.Seed), &out) != 0 {
+	if C.cx_gemm_check_products(C.int(a.Type), pointer(c.At), C.int64_t(c.Stride), C.int(c.Count), p.c(), C.uint32_t(a.Seed), C.uint32_t(b.Seed), &out) != 0 {
 		return verdict(out), errors.New("no memory to compute a product again")
 	}
 	return verdict(out), nil

@@ -24,8 +24,8 @@ void cx_gemm_fill(int type, void *at, uint32_t seed, int64_t first, int64_t coun
 // cx_gemm_check compares as many with what cx_gemm_fill writes.
 void cx_gemm_check(int type, const void *at, uint32_t seed, int64_t first, int64_t count, cx_gemm_verdict *v);
 
-// cx_gemm_check_products compares n matrices with the product of those of seeds a and b, which it
+// cx_gemm_check_products compares n matrices, stride bytes apart, with the product of those of seeds a and b, which it
 // computes in whole numbers. It returns 0, or −1 without memory.
-int cx_gemm_check_products(int type, const uintptr_t *c, int n, cx_gemm_shape s, uint32_t a, uint32_t b, cx_gemm_verdict *v);
+int cx_gemm_check_products(int type, const void *c, int64_t stride, int n, cx_gemm_shape s, uint32_t a, uint32_t b, cx_gemm_verdict *v);
 
 #endif

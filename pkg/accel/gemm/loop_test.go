@@ -34,11 +34,11 @@ func value(v Values, i int64) int32 {
 func TestLoopIsExact(t *testing.T) {
 	shape := Shape{M: 5, N: 7, K: 37}
 	a, b, c := make([]float32, 5*37), make([]float32, 7*37), make([]float32, 5*7)
-	left, right := Values{Seed: 3}, Values{Seed: 4}
-	d := Inline{Type: numeric.Float}
+	left, right := Values{numeric.Float, 3}, Values{numeric.Float, 4}
+	d := Inline{}
 	require.NoError(t, d.Fill(nil, ptr(a), left, 0, int64(len(a))))
 	require.NoError(t, d.Fill(nil, ptr(b), right, 0, int64(len(b))))
-	require.NoError(t, Loop{}.Multiply(nil, Product{Shape: shape, A: ptr(a), B: ptr(b), C: ptr(c)}))
+	require.NoError(t, Loop{}.Multiply(nil, Product{Shape: shape, Type: numeric.Float, A: ptr(a), B: ptr(b), C: ptr(c)}))
 	seen := map[int32]bool{}
 	for i := range shape.M {
 		for j := range shape.N {
@@ -54,7 +54,7 @@ func TestLoopIsExact(t *testing.T) {
 	}
 	require.Len(t, seen, 4, "-2, -1, 1 and 2")
 
-	v, err := d.CheckProducts(nil, []accel.Ptr{ptr(c)}, shape, left, right)
+	v, err := d.CheckProducts(nil, Outputs{ptr(c), 0, 1}, shape, left, right)
 	require.NoError(t, err)
 	require.Equal(t, int64(35), v.Checked)
 	require.Zero(t, v.Wrong)
@@ -65,27 +65,27 @@ func TestLoopIsExact(t *testing.T) {
 func TestWrongElementsAreFound(t *testing.T) {
 	shape := Shape{M: 4, N: 6, K: 33}
 	a, b, c := make([]float32, 4*33), make([]float32, 6*33), make([]float32, 2*4*6)
-	left, right := Values{Seed: 7}, Values{Seed: 8}
+	left, right := Values{numeric.Float, 7}, Values{numeric.Float, 8}
 	for _, dtype := range Types() {
-		d := Inline{Type: dtype}
+		d, left := Inline{}, Values{dtype, left.Seed}
 		require.NoError(t, d.Fill(nil, ptr(a), left, 0, int64(len(a))))
 		v, err := d.Check(nil, ptr(a), left, 0, int64(len(a)))
 		require.NoError(t, err)
 		require.Equal(t, int64(len(a)), v.Checked)
 		require.Zero(t, v.Wrong)
-		v, err = d.Check(nil, ptr(a), Values{Seed: 6}, 0, int64(len(a)))
+		v, err = d.Check(nil, ptr(a), Values{dtype, 6}, 0, int64(len(a)))
 		require.NoError(t, err)
 		require.Greater(t, v.Wrong, int64(len(a)/2))
 		v, err = d.Check(nil, ptr(a), left, 1, int64(len(a)-1))
 		require.NoError(t, err)
 		require.Greater(t, v.Wrong, int64(len(a)/2), "shifted by one")
 	}
-	d := Inline{Type: numeric.Float}
+	d := Inline{}
 	require.NoError(t, d.Fill(nil, ptr(a), left, 0, int64(len(a))))
 	require.NoError(t, d.Fill(nil, ptr(b), right, 0, int64(len(b))))
-	outputs := []accel.Ptr{ptr(c), ptr(c[24:])}
-	for _, at := range outputs {
-		require.NoError(t, Loop{}.Multiply(nil, Product{Shape: shape, A: ptr(a), B: ptr(b), C: at}))
+	outputs := Outputs{ptr(c), 4 * 24, 2}
+	for _, at := range []accel.Ptr{ptr(c), ptr(c[24:])} {
+		require.NoError(t, Loop{}.Multiply(nil, Product{Shape: shape, Type: numeric.Float, A: ptr(a), B: ptr(b), C: at}))
 	}
 	c[24+9]++
 	v, err := d.CheckProducts(nil, outputs, shape, left, right)
@@ -93,7 +93,7 @@ func TestWrongElementsAreFound(t *testing.T) {
 	require.Equal(t, int64(48), v.Checked)
 	require.Equal(t, int64(1), v.Wrong)
 	require.Equal(t, int64(9), v.First)
-	v, err = d.CheckProducts(nil, outputs, shape, Values{Seed: 6}, right)
+	v, err = d.CheckProducts(nil, outputs, shape, Values{numeric.Float, 6}, right)
 	require.NoError(t, err)
 	require.Greater(t, v.Wrong, int64(24), "the product of another matrix")
 }
@@ -103,6 +103,7 @@ func TestInexactShapesAreRefused(t *testing.T) {
 	require.NoError(t, Shape{1, 1, maxDepth}.Check())
 	for _, s := range []Shape{{0, 1, 1}, {1, 0, 1}, {1, 1, 0}, {1, 1, maxDepth + 1}} {
 		require.ErrorContains(t, s.Check(), "want at least 1 row")
-		require.Error(t, Loop{}.Multiply(nil, Product{Shape: s}))
+		require.Error(t, Loop{}.Multiply(nil, Product{Shape: s, Type: numeric.Float}))
 	}
+	require.ErrorContains(t, Loop{}.Multiply(nil, Product{Shape: Shape{1, 1, 1}, Type: numeric.Half}), "multiplies no half")
 }

@@ -191,7 +191,8 @@ The exit code is 1 if an element is wrong or a case failed, and 3 if this machin
 the case.`,
 		Example: `  cxrun bench overlap --backend host
   cxrun bench overlap beside --op all_reduce --hidden 512 --products 4 -b 1M -e 16M -f 4
-  cxrun bench overlap linear-rotation linear-broadcast --hidden 256 -b 256K -e 256K --json`,
+  cxrun bench overlap linear-rotation linear-broadcast --hidden 256 -b 256K -e 256K --json
+  cxrun bench overlap beside --backend nccl --hidden 4096 --products 8 -b 16M -e 1G -f 8`,
 		ValidArgs: vocab.OverlapForms(),
 	}
 	flags, groups := bench.NewOverlapFlags(cmd.Flags())

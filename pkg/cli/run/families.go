@@ -87,6 +87,8 @@ func families() shard.Registry {
 			Assemble: overlap.Assemble,
 			Backends: map[string]rank.Opener{
 				"host": collectivehost.OpenOverlap,
+				"nccl": collectivenccl.OpenOverlap(nccl.NCCL),
+				"rccl": collectivenccl.OpenOverlap(nccl.RCCL),
 			},
 		},
 	}

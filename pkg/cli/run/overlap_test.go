@@ -72,3 +72,32 @@ func TestBenchOverlapOnAHost(t *testing.T) {
 	require.Regexp(t, `(?m)^# 4096 bytes: \d+ of 2048 elements of products of rank 1 in together, iteration 0 are wrong, the first is number \d+$`, stdout)
 	require.Regexp(t, `(?m)^# INVALID: check-failed: \d+ elements of products, 0 communicated$`, stdout)
 }
+
+// On the GPUs of both vendors, all forms run over the library that is here, by kernels that are
+// compiled at run time.
+func TestBenchOverlapOnDevices(t *testing.T) {
+	short.Skip(t)
+	standIns(t)
+	t.Setenv("TMPDIR", t.TempDir())
+	args := []string{"bench", "overlap", "-g", "2", "--hidden", "32", "-b", "2K", "--sampling", "smoke", "--json"}
+	for backend, without := range map[string]bool{"nccl": false, "rccl": true} {
+		t.Run(backend, func(t *testing.T) {
+			if without {
+				withoutNVIDIA(t)
+			}
+			code, stdout, stderr := cxrun(t, nil, args...)
+			require.Equal(t, cli.ExitOK, code, stderr)
+			var r bench.OverlapReport
+			require.NoError(t, json.Unmarshal([]byte(stdout), &r))
+			require.True(t, r.Passed)
+			require.Equal(t, backend, r.Backend)
+			require.Len(t, r.Cases, len(vocab.OverlapForms()))
+			for _, c := range r.Cases {
+				require.Equal(t, "bfloat16", c.DType)
+				require.Equal(t, vocab.ComputeKernel, c.Measurement.Compute)
+				require.Equal(t, "device", c.Measurement.CheckedBy)
+				require.Len(t, c.Measurement.Rows, 1)
+			}
+		})
+	}
+}

@@ -14,7 +14,6 @@ import (
 	"github.com/collectivex/collectivex/pkg/collective/data"
 	"github.com/collectivex/collectivex/pkg/collective/overlap"
 	"github.com/collectivex/collectivex/pkg/hostrank"
-	"github.com/collectivex/collectivex/pkg/numeric"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
@@ -24,10 +23,6 @@ import (
 // a rank.Opener. The caller has locked its OS thread, which communicates. A second thread
 // computes, on a processor of its own if there are two for each rank.
 func OpenOverlap(ctx context.Context, s *rank.Session, c plan.Case) (rank.Runner, error) {
-	dtype, err := numeric.ParseType(c.Precision)
-	if err != nil {
-		return nil, rank.Coded(result.ReasonRefused, err)
-	}
 	cpus, err := affinity.Allowed()
 	if err != nil {
 		return nil, rank.Coded(result.ReasonEnvironment, err)
@@ -50,7 +45,7 @@ func OpenOverlap(ctx context.Context, s *rank.Session, c plan.Case) (rank.Runner
 		return nil, errors.Join(err, threads.Close(), device.Close())
 	}
 	return overlap.NewRunner(overlap.Parts{
-		Streams: threads, Engine: gemm.Loop{}, Matrix: gemm.Inline{Type: dtype}, Data: data.Inline{}, Comm: comm, Device: device,
+		Streams: threads, Engine: gemm.Loop{}, Matrix: gemm.Inline{}, Data: data.Inline{}, Comm: comm, Device: device,
 		Facts: hostrank.Facts(device),
 	})
 }

@@ -17,18 +17,20 @@ import (
 // Open returns the rank.Opener of the backend over a kind of library. Its ranks
 // drive the device of their local rank and have locked their OS thread.
 func Open(kind nccl.Kind) rank.Opener {
-	return open(kind, func(_ *rank.Session, p collective.Parts) (rank.Runner, error) { return collective.NewRunner(p) })
+	return open(kind, func(_ context.Context, _ *rank.Session, p collective.Parts) (rank.Runner, error) {
+		return collective.NewRunner(p)
+	})
 }
 
 // OpenSchedule is Open for schedules.
 func OpenSchedule(kind nccl.Kind) rank.Opener {
-	return open(kind, func(s *rank.Session, p collective.Parts) (rank.Runner, error) {
+	return open(kind, func(_ context.Context, s *rank.Session, p collective.Parts) (rank.Runner, error) {
 		return steps.NewRunner(s, p, p.Comm.(*comm))
 	})
 }
 
 // open returns the rank.Opener of a runner made from parts.
-func open(kind nccl.Kind, newRunner func(*rank.Session, collective.Parts) (rank.Runner, error)) rank.Opener {
+func open(kind nccl.Kind, newRunner func(context.Context, *rank.Session, collective.Parts) (rank.Runner, error)) rank.Opener {
 	return func(ctx context.Context, s *rank.Session, _ plan.Case) (rank.Runner, error) {
 		library, gpu, err := gpurank.OpenNCCL(kind, s)
 		if err != nil {
@@ -38,7 +40,7 @@ func open(kind nccl.Kind, newRunner func(*rank.Session, collective.Parts) (rank.
 		if err != nil {
 			return nil, errors.Join(err, gpu.Close())
 		}
-		r, err := newRunner(s, parts)
+		r, err := newRunner(ctx, s, parts)
 		if err != nil {
 			return nil, errors.Join(err, parts.Comm.Close(), parts.Data.Close(), gpu.Close())
 		}

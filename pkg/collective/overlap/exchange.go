@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/collectivex/collectivex/pkg/accel"
-	"github.com/collectivex/collectivex/pkg/accel/gemm"
 	"github.com/collectivex/collectivex/pkg/collective"
 	"github.com/collectivex/collectivex/pkg/collective/steps"
 	"github.com/collectivex/collectivex/pkg/rank"
@@ -181,8 +180,6 @@ func (g *gathering) rotated(i int) int {
 
 // at is where the part of a rank begins.
 func (g *gathering) at(of int) accel.Ptr { return g.x.Add(int64(of) * g.part * g.size) }
-
-func (g *gathering) values(t turn) gemm.Values { return gemm.Values{Seed: g.seed(t, inputSlot)} }
 
 func (g *gathering) elements() int64 { return g.part * int64(g.session.World) }
 

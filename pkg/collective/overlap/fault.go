@@ -41,7 +41,7 @@ func (r *row) injure(t turn) error {
 	}
 	if computes(t.Contender) && has(FaultProduct) {
 		bytes := r.shape.M * r.shape.N * r.size
-		if err := r.flip(r.products[len(r.products)-1].Add(bytes)); err != nil {
+		if err := r.flip(r.product(r.products.Count - 1).Add(bytes)); err != nil {
 			return err
 		}
 	}

@@ -58,7 +58,7 @@ type Streams interface {
 type Parts struct {
 	Streams Streams
 	Engine  gemm.Engine
-	Matrix  gemm.Data       // of the case's element type
+	Matrix  gemm.Data
 	Data    collective.Data // of the collectives of form beside
 	Comm    steps.Library
 	Device  accel.Device

@@ -23,7 +23,7 @@ type row struct {
 	exchange exchange
 	input    accel.Ptr // A of form beside, X of a linear layer
 	weights  accel.Ptr
-	products []accel.Ptr
+	products gemm.Outputs
 }
 
 // alignment of buffers, in bytes.
@@ -68,13 +68,9 @@ func newRow(ctx context.Context, b *bench, number int, asked result.OverlapRow) 
 	}()
 	r.input = r.memory.Ptr()
 	r.weights = r.input.Add(inputBytes)
-	at := r.weights.Add(weightBytes)
-	for range outputs {
-		r.products = append(r.products, at)
-		at = at.Add(productBytes)
-	}
+	r.products = gemm.Outputs{At: r.weights.Add(weightBytes), Stride: productBytes, Count: outputs}
 	if beside {
-		r.exchange, err = newCollectives(b, form, extent, b.redop, at, asked.Communications)
+		r.exchange, err = newCollectives(b, form, extent, b.redop, r.product(outputs), asked.Communications)
 	} else {
 		r.exchange, err = newGathering(ctx, b, r.input, r.shape.M*r.shape.K)
 	}
@@ -100,6 +96,9 @@ func (b *bench) fits(bytes int64) error {
 	return nil
 }
 
+// product is where a product begins.
+func (r *row) product(i int) accel.Ptr { return r.products.At.Add(int64(i) * r.products.Stride) }
+
 func (r *row) close() error { return errors.Join(r.exchange.close(), r.memory.Close()) }
 
 // Slots of seeds that no collective has.
@@ -118,10 +117,13 @@ func (b *bench) seed(t turn, slot int) uint32 {
 
 // weight is the second matrix, which stays as it is.
 func (r *row) weight() gemm.Values {
-	return gemm.Values{Seed: r.seed(turn{Row: r.number}, weightSlot)}
+	return gemm.Values{Type: r.dtype, Seed: r.seed(turn{Row: r.number}, weightSlot)}
 }
 
-func (r *row) values(t turn) gemm.Values { return gemm.Values{Seed: r.seed(t, inputSlot)} }
+// values are the first matrix in a window.
+func (b *bench) values(t turn) gemm.Values {
+	return gemm.Values{Type: b.dtype, Seed: b.seed(t, inputSlot)}
+}
 
 func computes(contender string) bool {
 	return contender != vocab.OnlyCommunication && contender != vocab.WholeCommunication
@@ -134,10 +136,8 @@ func communicates(contender string) bool {
 // prepare makes the data of a window in the buffers of both sides, whether or not the
 // contender uses them, so that all contenders find the same caches.
 func (r *row) prepare(t turn) error {
-	for _, c := range r.products {
-		if err := r.Device.Set(r.stream, c, poison, r.shape.M*r.shape.N*r.size); err != nil {
-			return rank.Coded(result.ReasonDevice, err)
-		}
+	if err := r.Device.Set(r.stream, r.products.At, poison, int64(r.products.Count)*r.products.Stride); err != nil {
+		return rank.Coded(result.ReasonDevice, err)
 	}
 	if err := r.exchange.fill(t); err != nil {
 		return err
@@ -178,8 +178,8 @@ func (r *row) window(contender string) Window {
 func (r *row) compute(whole bool) []Task {
 	if r.block.Form == vocab.Beside || whole {
 		var all []gemm.Product
-		for _, c := range r.products {
-			all = append(all, gemm.Product{Shape: r.shape, A: r.input, B: r.weights, C: c})
+		for i := range r.products.Count {
+			all = append(all, gemm.Product{Shape: r.shape, Type: r.dtype, A: r.input, B: r.weights, C: r.product(i)})
 		}
 		return []Task{{Enqueue: r.multiply(all), After: -1}}
 	}
@@ -193,8 +193,8 @@ func (r *row) compute(whole bool) []Task {
 		}
 		first := int64(part) * rows
 		p := gemm.Product{
-			Shape: gemm.Shape{M: rows, N: r.shape.N, K: r.shape.K},
-			A:     r.input.Add(first * r.shape.K * r.size), B: r.weights, C: r.products[0].Add(first * r.shape.N * r.size),
+			Shape: gemm.Shape{M: rows, N: r.shape.N, K: r.shape.K}, Type: r.dtype,
+			A: r.input.Add(first * r.shape.K * r.size), B: r.weights, C: r.products.At.Add(first * r.shape.N * r.size),
 		}
 		tasks = append(tasks, Task{Enqueue: r.multiply([]gemm.Product{p}), After: after})
 	}

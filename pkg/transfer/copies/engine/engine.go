@@ -4,18 +4,16 @@ package engine
 
 import (
 	"context"
-	_ "embed" // gate.cu
 	"encoding/json"
 	"errors"
 	"fmt"
-	"sync/atomic"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/collectivex/collectivex/pkg/accel"
+	"github.com/collectivex/collectivex/pkg/accel/gate"
 	"github.com/collectivex/collectivex/pkg/accel/gpu"
-	"github.com/collectivex/collectivex/pkg/accel/kernels"
 	"github.com/collectivex/collectivex/pkg/gpurank"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
@@ -26,9 +24,6 @@ import (
 	"github.com/collectivex/collectivex/pkg/transfer/device"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
-
-//go:embed gate.cu
-var gateKernel string
 
 // Open opens the runner of a rank, on CUDA, or on HIP where CUDA's driver is not installed;
 // it is a rank.Opener. A rank drives the device of its local rank, near whose NUMA node it
@@ -75,15 +70,15 @@ func reaches(g *gpurank.GPU, s *rank.Session) error {
 type memory struct {
 	gpu   *gpurank.GPU
 	pools *device.Pools
-	gate  *gate // nil: nothing compiles kernels here
-	node  int   // NUMA node of the device, -1 if it is unknown
+	gate  *gate.Gate // nil: nothing compiles kernels here
+	node  int        // NUMA node of the device, -1 if it is unknown
 }
 
 // Close implements copies.Memory.
 func (m *memory) Close() error {
 	var err error
 	if m.gate != nil {
-		err = m.gate.close()
+		err = m.gate.Close()
 	}
 	if m.pools != nil {
 		err = errors.Join(err, m.pools.Close())
@@ -190,46 +185,11 @@ func onHost(p unsafe.Pointer, bytes int64, free func() error) copies.Buffer {
 	}
 }
 
-// gate is a kernel that waits for a word of page-locked memory.
-type gate struct {
-	device accel.Device
-	module accel.Module
-	kernel accel.Kernel
-	word   *uint32
-}
-
 // newGate returns the gate of a device, nil if nothing compiles kernels here.
-func newGate(ctx context.Context, d accel.Device) (*gate, error) {
-	module, err := d.Compile(ctx, "gate.cu", kernels.Complete(gateKernel))
+func newGate(ctx context.Context, d accel.Device) (*gate.Gate, error) {
+	g, err := gate.New(ctx, d)
 	if errors.Is(err, accel.ErrUnsupported) {
 		return nil, nil
 	}
-	if err != nil {
-		return nil, rank.Coded(result.ReasonDevice, err)
-	}
-	g := &gate{device: d, module: module}
-	g.kernel, err = module.Kernel("cx_gate")
-	if err == nil {
-		const wordBytes = 4
-		var p unsafe.Pointer
-		p, err = d.AllocHost(wordBytes)
-		g.word = (*uint32)(p)
-	}
-	if err != nil {
-		return nil, errors.Join(rank.Coded(result.ReasonDevice, err), module.Close())
-	}
-	return g, nil
-}
-
-// Hold implements copies.Gate.
-func (g *gate) Hold(s accel.Stream) error {
-	atomic.StoreUint32(g.word, 0)
-	return g.kernel.Launch(s, 1, 1, 0, accel.Arg(uintptr(unsafe.Pointer(g.word))))
-}
-
-// Open implements copies.Gate.
-func (g *gate) Open() { atomic.StoreUint32(g.word, 1) }
-
-func (g *gate) close() error {
-	return errors.Join(g.device.FreeHost(unsafe.Pointer(g.word)), g.module.Close())
+	return g, rank.Coded(result.ReasonDevice, err)
 }

@@ -1,0 +1,61 @@
+// Package gate holds streams of a device until the host opens them, so that all work is
+// enqueued before any of it begins.
+package gate
+
+import (
+	"context"
+	_ "embed" // gate.cu
+	"errors"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/collectivex/collectivex/pkg/accel"
+	"github.com/collectivex/collectivex/pkg/accel/kernels"
+)
+
+//go:embed gate.cu
+var kernel string
+
+// Gate is a kernel that waits for a word of page-locked memory.
+type Gate struct {
+	device accel.Device
+	module accel.Module
+	kernel accel.Kernel
+	word   *uint32
+}
+
+// New returns a gate of the device. Its error wraps accel.ErrUnsupported if nothing compiles
+// kernels here.
+func New(ctx context.Context, d accel.Device) (*Gate, error) {
+	module, err := d.Compile(ctx, "gate.cu", kernels.Complete(kernel))
+	if err != nil {
+		return nil, err
+	}
+	g := &Gate{device: d, module: module}
+	g.kernel, err = module.Kernel("cx_gate")
+	if err == nil {
+		const wordBytes = 4
+		var p unsafe.Pointer
+		p, err = d.AllocHost(wordBytes)
+		g.word = (*uint32)(p)
+	}
+	if err != nil {
+		return nil, errors.Join(err, module.Close())
+	}
+	return g, nil
+}
+
+// Hold enqueues the gate, closed. What is enqueued on the stream from now on waits until it
+// is open.
+func (g *Gate) Hold(s accel.Stream) error {
+	atomic.StoreUint32(g.word, 0)
+	return g.kernel.Launch(s, 1, 1, 0, accel.Arg(uintptr(unsafe.Pointer(g.word))))
+}
+
+// Open lets the stream of the last Hold go on.
+func (g *Gate) Open() { atomic.StoreUint32(g.word, 1) }
+
+// Close frees the gate, which no stream may wait for.
+func (g *Gate) Close() error {
+	return errors.Join(g.device.FreeHost(unsafe.Pointer(g.word)), g.module.Close())
+}

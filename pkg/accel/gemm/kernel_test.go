@@ -1,0 +1,114 @@
+package gemm
+
+import (
+	"os"
+	"runtime"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/internal/compilers"
+	"github.com/collectivex/collectivex/internal/fakes"
+	"github.com/collectivex/collectivex/pkg/accel"
+	"github.com/collectivex/collectivex/pkg/accel/cuda"
+	"github.com/collectivex/collectivex/pkg/accel/gpu"
+	"github.com/collectivex/collectivex/pkg/accel/hip"
+	"github.com/collectivex/collectivex/pkg/numeric"
+)
+
+func TestRealCompilersTakeTheKernels(t *testing.T) {
+	t.Run("NVRTC", func(t *testing.T) { compilers.NVRTC(t, "gemm.cu", source()) })
+	t.Run("HIPRTC", func(t *testing.T) { compilers.HIPRTC(t, "gemm.cu", source()) })
+}
+
+// On each vendor's device (CX_TEST_CUDA=real: on this machine's GPU), the kernels write the
+// matrices and products that the host writes, in every type, and find what is wrong in them
+// where it is.
+func TestKernelsAgreeWithTheLoop(t *testing.T) {
+	vendors := map[string]func() (*gpu.Driver, error){"cuda": cuda.Load}
+	if os.Getenv("CX_TEST_CUDA") != "real" {
+		fakes.Build(t).Use(t)
+		vendors["hip"] = hip.Load
+	}
+	for name, load := range vendors {
+		t.Run(name, func(t *testing.T) {
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread()
+			driver, err := load()
+			require.NoError(t, err)
+			d, err := driver.Open(0, t.TempDir())
+			require.NoError(t, err)
+			s, err := d.NewStream()
+			require.NoError(t, err)
+			g, err := NewDevice(t.Context(), d)
+			require.NoError(t, err)
+			for _, dtype := range Types() {
+				products(t, d, s, g, dtype)
+			}
+			require.NoError(t, g.Close())
+			require.NoError(t, s.Close())
+			require.NoError(t, d.Close())
+		})
+	}
+}
+
+// products holds two products of a shape that fills no tile against the host.
+func products(t *testing.T, d accel.Device, s accel.Stream, g *Device, dtype numeric.Type) {
+	shape, size := Shape{M: 70, N: 130, K: 50}, int64(dtype.Size())
+	left, right := Values{dtype, 21}, Values{dtype, 22}
+	read := func(at accel.Ptr, elements int64) []byte {
+		data, err := accel.Read[byte](d, s, at, int(elements*size))
+		require.NoError(t, err)
+		return data
+	}
+	memory, err := d.Alloc(1 << 20)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, d.Free(memory)) }()
+	a, b := memory, memory.Add(256<<10)
+	c := Outputs{At: memory.Add(512 << 10), Stride: 128 << 10, Count: 2}
+	elements := shape.M * shape.N
+	for _, m := range []struct {
+		at accel.Ptr
+		v  Values
+		n  int64
+	}{{a, left, shape.M * shape.K}, {b, right, shape.N * shape.K}} {
+		require.NoError(t, g.Fill(s, m.at, m.v, 0, m.n))
+		data := read(m.at, m.n)
+		v, err := Inline{}.Check(nil, ptr(data), m.v, 0, m.n)
+		require.NoError(t, err)
+		require.Zero(t, v.Wrong)
+		v, err = g.Check(s, m.at, m.v, 0, m.n)
+		require.NoError(t, err)
+		require.Equal(t, m.n, v.Checked)
+		require.Zero(t, v.Wrong)
+		v, err = g.Check(s, m.at, Values{dtype, 99}, 0, m.n)
+		require.NoError(t, err)
+		host, err := Inline{}.Check(nil, ptr(data), Values{dtype, 99}, 0, m.n)
+		require.NoError(t, err)
+		require.Equal(t, host, v)
+		require.Positive(t, v.Wrong)
+	}
+	for i := range c.Count {
+		require.NoError(t, g.Kernel().Multiply(s, Product{shape, dtype, a, b, c.At.Add(int64(i) * c.Stride)}))
+	}
+	v, err := g.CheckProducts(s, c, shape, left, right)
+	require.NoError(t, err)
+	require.Equal(t, 2*elements, v.Checked)
+	require.Zero(t, v.Wrong)
+	data := read(c.At, elements)
+	host, err := Inline{}.CheckProducts(nil, Outputs{ptr(data), 0, 1}, shape, left, right)
+	require.NoError(t, err)
+	require.Zero(t, host.Wrong)
+
+	const wrong = 4321
+	at := c.At.Add(c.Stride + (wrong+1)*size).Add(-1)
+	word, err := accel.Read[byte](d, s, at, 1)
+	require.NoError(t, err)
+	word[0] ^= 0x40
+	require.NoError(t, accel.Write(d, s, at, word))
+	v, err = g.CheckProducts(s, c, shape, left, right)
+	require.NoError(t, err)
+	require.Equal(t, int64(1), v.Wrong)
+	require.Equal(t, int64(wrong), v.First)
+	require.ErrorContains(t, g.Kernel().Multiply(s, Product{shape, numeric.Half, a, b, c.At}), "multiplies no half")
+}

@@ -1,0 +1,97 @@
+package nccl
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/internal/eptest"
+	"github.com/collectivex/collectivex/internal/plantest"
+	"github.com/collectivex/collectivex/internal/short"
+	"github.com/collectivex/collectivex/pkg/collective"
+	"github.com/collectivex/collectivex/pkg/collective/overlap"
+	"github.com/collectivex/collectivex/pkg/nccl"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/vocab"
+)
+
+// overlapped runs a case with its ranks in this process.
+func overlapped(t *testing.T, kind nccl.Kind, faults string, c plan.Case) *result.OverlapDocument {
+	t.Helper()
+	parsed, err := rank.ParseFaults(faults, overlap.FaultKinds()...)
+	require.NoError(t, err)
+	return eptest.Assembled(t, c, eptest.RunGroup(t, OpenOverlap(kind), parsed, c)[0], overlap.Assemble).(*result.OverlapDocument)
+}
+
+// Each form computes by our kernel and communicates over the library on two streams that one
+// gate holds, in both element types; kernels compare every element.
+func TestOverlap(t *testing.T) {
+	short.Skip(t)
+	setUp(t)
+	for _, tt := range []struct {
+		kind  nccl.Kind
+		world int
+	}{{nccl.NCCL, 2}, {nccl.RCCL, 3}} {
+		for _, form := range vocab.OverlapForms() {
+			for _, dtype := range []string{"bfloat16", "float"} {
+				t.Run(string(tt.kind)+"/"+form+"/"+dtype, func(t *testing.T) {
+					c := plantest.Overlap(string(tt.kind), form, tt.world, func(c *plan.Case) {
+						c.Precision, c.Overlap().Hidden = dtype, 48
+						c.Overlap().Sizes = []int64{int64(tt.world) * 48 * 8}
+					})
+					d := overlapped(t, tt.kind, "", c)
+					require.Equal(t, result.Success, d.Outcome.Status, "%v", d.Outcome.Reasons)
+					require.Equal(t, "device", d.Measurement.CheckedBy)
+					require.False(t, d.Measurement.SharedProcessor)
+					if form == vocab.LinearRotation {
+						require.Equal(t, nccl.GroupedSendRecv, d.Measurement.CommunicationPath)
+					}
+					for _, r := range d.Measurement.Rows {
+						require.True(t, r.Verify.Passed, r.Verify.Detail)
+						require.GreaterOrEqual(t, r.Together.Min, max(r.ComputeInside.Min, r.CommunicationInside.Min))
+					}
+				})
+			}
+		}
+	}
+}
+
+// Each fault is found by the check of the side that it strikes; so is a library that damages a
+// message.
+func TestOverlapFaults(t *testing.T) {
+	short.Skip(t)
+	setUp(t)
+	small := func(form string) plan.Case {
+		return plantest.Overlap("nccl", form, 2, func(c *plan.Case) { c.Overlap().Hidden, c.Overlap().Sizes = 32, []int64{2048} })
+	}
+	for _, tt := range []struct {
+		form, kind             string
+		products, communicated bool
+	}{
+		{vocab.Beside, collective.FaultFlip, false, true},
+		{vocab.Beside, overlap.FaultProduct, true, false},
+		{vocab.LinearRotation, collective.FaultFlip, false, true},
+		{vocab.LinearRotation, collective.FaultStale, false, true},
+		{vocab.LinearRotation, overlap.FaultProduct, true, false},
+		{vocab.LinearRotation, overlap.FaultEarly, true, false},
+		{vocab.LinearBroadcast, overlap.FaultEarly, true, false},
+		{vocab.LinearBroadcast, "", true, true},
+	} {
+		t.Run(tt.form+"/"+tt.kind, func(t *testing.T) {
+			faults := "rank=1,kind=" + tt.kind
+			if tt.kind == "" {
+				faults = ""
+				t.Setenv("CX_FAKE_NCCL_FLIP", "1:17") // the first iteration of together
+			}
+			d := overlapped(t, nccl.NCCL, faults, small(tt.form))
+			require.Equal(t, result.Invalid, d.Outcome.Status)
+			require.Equal(t, result.ReasonCheck, d.Outcome.Code())
+			for _, r := range d.Measurement.Rows {
+				require.Equal(t, tt.products, r.Verify.WrongProducts > 0, r.Verify.Detail)
+				require.Equal(t, tt.communicated, r.Verify.WrongCommunicated > 0, r.Verify.Detail)
+			}
+		})
+	}
+}
