@@ -53,7 +53,8 @@ type Engine interface {
 // Request is a transfer that has been prepared and is posted once.
 type Request interface {
 	Post() error
-	// Done reports whether the posted request has completed. It does not wait.
+	// Done reports whether the posted request has completed. It does not wait, unless all that
+	// the library has is a call that does, for a limited time.
 	Done() (bool, error)
 	Release() error
 }
