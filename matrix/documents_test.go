@@ -63,6 +63,8 @@ func documented(t *testing.T, schemas map[string]*jsonschema.Schema, c plan.Case
 			return resulttest.Copy(c, a)
 		case plan.FamilyOverlap:
 			return resulttest.Overlap(c, a)
+		case plan.FamilySimulation:
+			return resulttest.Simulation(c, a)
 		default:
 			return resulttest.Collective(c, a)
 		}
@@ -81,6 +83,8 @@ func documented(t *testing.T, schemas map[string]*jsonschema.Schema, c plan.Case
 	case *result.ScheduleDocument:
 		d.Measurement.Rows = d.Measurement.Rows[:1]
 		d.Measurement.Rows[0].Complete = false
+	case *result.SimulationDocument:
+		d.Simulation.Rows = d.Simulation.Rows[:1]
 	case *result.CopyDocument:
 		d.Measurement.Rows = d.Measurement.Rows[:1]
 		d.Measurement.Rows[0].Complete = false

@@ -131,6 +131,8 @@ func document(c plan.Case, a result.Attempt) result.Document {
 		return resulttest.Copy(c, a)
 	case plan.FamilyOverlap:
 		return resulttest.Overlap(c, a)
+	case plan.FamilySimulation:
+		return resulttest.Simulation(c, a)
 	default:
 		return resulttest.Collective(c, a)
 	}

@@ -99,6 +99,30 @@ func Schedules(ranks, width int, change ...func(*plan.Case)) []plan.Case {
 	return all
 }
 
+// Simulations returns the cases of suite schedule-simulated, of which the first is the ring
+// all_reduce of eight ranks. Changes are as in EP.
+func Simulations(change ...func(*plan.Case)) []plan.Case {
+	var all []plan.Case
+	for q := range asked("schedule-simulated").Requested() {
+		all = append(all, changed(copied(&q.Case), change))
+	}
+	return all
+}
+
+// Twins returns an all_reduce by a ring of eight ranks as a case that is measured, and as one that
+// is simulated.
+func Twins() (measured, simulated plan.Case) {
+	for _, c := range Schedules(8, 2) {
+		if c.Schedule().Op == "all_reduce" && c.Schedule().Algorithm == "ring" {
+			return c, Simulation()
+		}
+	}
+	panic("no ring all_reduce is planned")
+}
+
+// Simulation returns the first of Simulations.
+func Simulation(change ...func(*plan.Case)) plan.Case { return Simulations(change...)[0] }
+
 // Few makes a schedule case one with few samples, at a size that does not divide evenly and a
 // larger one.
 func Few(c *plan.Case) {

@@ -96,7 +96,7 @@ func TestCapabilityErrors(t *testing.T) {
 		},
 		{
 			"an entry without blocks", "backends: {lib: {}}\nplatforms: {alpha: {ring: {}}}\n", olderSuite,
-			"capabilities/older.yaml:1:12: backend \"lib\" has neither an ep nor a collective nor a transfer nor a schedule nor a copy nor an overlap block\n" +
+			"capabilities/older.yaml:1:12: backend \"lib\" has neither an ep nor a collective nor a transfer nor a schedule nor a copy nor an overlap nor a simulation block\n" +
 				"capabilities/older.yaml:2:21: this entry replaces nothing; leave it out",
 		},
 		{

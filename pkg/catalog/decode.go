@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"gopkg.in/yaml.v3"
+
+	"github.com/collectivex/collectivex/pkg/regular"
 )
 
 // A decoder turns YAML nodes into typed values and notes every diagnostic
@@ -161,6 +163,20 @@ func bound(tag string) *float64 {
 		panic("catalog: invalid bound: " + tag)
 	}
 	return &v
+}
+
+// content reads a file below the definitions that node n names. It reports whether it could.
+func (d *decoder) content(n *yaml.Node, what, file string, limit int64) ([]byte, bool) {
+	if !fs.ValidPath(file) {
+		d.diagnose(d.at(n), "%q is not a path inside the definitions", file)
+		return nil, false
+	}
+	data, err := regular.ReadFS(d.fsys, file, limit)
+	if err != nil {
+		d.diagnose(d.at(n), "%s %q: %s", what, file, reason(err))
+		return nil, false
+	}
+	return data, true
 }
 
 // custom values read themselves from a node.

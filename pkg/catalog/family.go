@@ -49,7 +49,7 @@ type SamplingBlock interface {
 }
 
 // families stand in the order of plans, tables and messages.
-var families = registry.New(func(f Family) string { return f.Name }, ep, collective, transfer, scheduled, copies, overlap)
+var families = registry.New(func(f Family) string { return f.Name }, ep, collective, transfer, scheduled, copies, overlap, simulation)
 
 // Register adds a family that stands in another package. It is for init functions:
 // it panics if the family is registered already, and once definitions have been read.

@@ -20,6 +20,7 @@ const (
 	suitesDir     = "suites"
 
 	capabilitiesDir = "capabilities" // may be missing
+	modelsDir       = "models"       // files that suites name; may be missing
 )
 
 // loader is the state of one Load.
@@ -127,7 +128,7 @@ func (l *loader) layout() (files []string) {
 		switch ext := path.Ext(p); {
 		case ext == ".yml":
 			l.diagnose(Pos{p, 1, 1}, "definition files end in .yaml")
-		case ext != ".yaml":
+		case ext != ".yaml", path.Dir(p) == modelsDir:
 		case slices.Contains(known, p), slices.Contains([]string{platformsDir, suitesDir, capabilitiesDir}, path.Dir(p)):
 			files = append(files, p)
 		default:

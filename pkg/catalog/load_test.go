@@ -102,6 +102,6 @@ func TestErrorsOfSeveralFilesComeTogether(t *testing.T) {
 	require.EqualError(t, err, strings.Join([]string{
 		`backends.yaml:1:1: unknown key "bogus"; choose from backends`,
 		`platforms/beta.yaml:1:1: unknown key "bogus"; choose from local, vendor, product, arch, cpu, image, gpus_per_node, scale_up, scale_out, fabric, runner, environment, launch, env, backends`,
-		`suites/core.yaml:1:1: unknown key "bogus"; choose from platforms, sampling, repeats, capabilities, ep, collective, transfer, schedule, copy, overlap`,
+		`suites/core.yaml:1:1: unknown key "bogus"; choose from platforms, sampling, repeats, capabilities, ep, collective, transfer, schedule, copy, overlap, simulation`,
 	}, "\n"))
 }

@@ -3,15 +3,12 @@ package catalog
 import (
 	"encoding/json"
 	"fmt"
-	"io/fs"
 	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 
 	"gopkg.in/yaml.v3"
-
-	"github.com/collectivex/collectivex/pkg/regular"
 )
 
 // RecordedPrefix stands before the path of a recorded routing, where a routing is named.
@@ -123,13 +120,8 @@ func (r *RoutingRef) decode(d *decoder, n *yaml.Node, f field) {
 		d.scalar(n, reflect.ValueOf(&r.Name).Elem(), f)
 		return
 	}
-	if !fs.ValidPath(file) {
-		d.diagnose(d.at(n), "%q is not a path inside the definitions", file)
-		return
-	}
-	data, err := regular.ReadFS(d.fsys, file, MaxRecorded)
-	if err != nil {
-		d.diagnose(d.at(n), "routing %q: %s", file, reason(err))
+	data, ok := d.content(n, "routing", file, MaxRecorded)
+	if !ok {
 		return
 	}
 	read, err := ParseRecorded(file, data)

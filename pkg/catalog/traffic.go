@@ -2,7 +2,6 @@ package catalog
 
 import (
 	"fmt"
-	"io/fs"
 	"path"
 	"reflect"
 	"slices"
@@ -12,7 +11,6 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"github.com/collectivex/collectivex/pkg/numeric"
-	"github.com/collectivex/collectivex/pkg/regular"
 )
 
 // Traffic is who sends how many bytes to whom, as a file says it: a square
@@ -129,13 +127,8 @@ func (t *Traffic) decode(d *decoder, n *yaml.Node, f field) {
 	if !d.scalar(n, reflect.ValueOf(&file).Elem(), f) {
 		return
 	}
-	if !fs.ValidPath(file) {
-		d.diagnose(d.at(n), "%q is not a path inside the definitions", file)
-		return
-	}
-	data, err := regular.ReadFS(d.fsys, file, MaxTraffic)
-	if err != nil {
-		d.diagnose(d.at(n), "traffic %q: %s", file, reason(err))
+	data, ok := d.content(n, "traffic", file, MaxTraffic)
+	if !ok {
 		return
 	}
 	read, err := ParseTraffic(file, data)

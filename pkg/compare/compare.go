@@ -427,6 +427,9 @@ func (q *pair) score(m metric, a, b []*run) (status, why string) {
 	return "", ""
 }
 
+// exact reports whether the times are those of a model.
+func (q *pair) exact() bool { return q.pool.metric.clock == simulatedClock }
+
 // values returns the scores of a side.
 func values(side []score) (v []float64, runs []string) {
 	for _, s := range side {
@@ -471,7 +474,7 @@ func (q *pair) judge(p *pools, o Options) Case {
 	middle, _ := at(slices.Concat(q.old, q.new), q.rungs[len(q.rungs)/2])
 	relative := 2 * q.tick / math.Exp(median(middle))
 	c.At = q.rungs[len(q.rungs)/2].label
-	s := judge(question{old: old, new: new, effect: o.Effect, noise: p.cases[q.pool], own: noiseOf(oldRuns, newRuns, old, new), tail: 0.05, tick: relative, pairs: resampled})
+	s := judge(question{old: old, new: new, effect: o.Effect, noise: p.cases[q.pool], own: noiseOf(oldRuns, newRuns, old, new), tail: 0.05, tick: relative, pairs: resampled, exact: q.exact()})
 	// The times that a reader can look up are those of the middle rung.
 	a, _ := at(q.old, q.rungs[len(q.rungs)/2])
 	b, _ := at(q.new, q.rungs[len(q.rungs)/2])
@@ -489,7 +492,7 @@ func (q *pair) judge(p *pools, o Options) Case {
 		newTimes, newLeft := at(q.new, r)
 		ask := question{
 			old: oldLeft, new: newLeft, effect: o.Effect, noise: p.rungs[q.pool], tail: tail,
-			tick: 2 * q.tick / math.Exp(median(oldTimes)), pairs: resampled,
+			tick: 2 * q.tick / math.Exp(median(oldTimes)), pairs: resampled, exact: q.exact(),
 		}
 		beyond := judge(ask)
 		if beyond.Suspect { // large sizes may be noisier than others
@@ -502,7 +505,7 @@ func (q *pair) judge(p *pools, o Options) Case {
 			status = Same // it only did not go with its case
 		}
 		suspected := ""
-		if status == Slower || status == Faster {
+		if (status == Slower || status == Faster) && !q.exact() {
 			suspected = status
 		}
 		c.Rungs = append(c.Rungs, Rung{

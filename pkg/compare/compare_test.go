@@ -1,6 +1,7 @@
 package compare_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -451,5 +452,59 @@ func TestSchedulesAreCompared(t *testing.T) {
 			want = compare.Slower
 		}
 		require.Equal(t, want, k.Status, k.Metric)
+	}
+}
+
+// A simulated case is never compared with a measured one: each is on its side alone.
+func TestSimulatedAndMeasuredAreApart(t *testing.T) {
+	measured, simulated := plantest.Twins()
+	old, new := &compare.Side{}, &compare.Side{}
+	for i := range compare.LeastRuns {
+		a := resulttest.Attempt()
+		a.RunID = fmt.Sprint(i)
+		old.Add(resulttest.Schedule(measured, a))
+		new.Add(resulttest.Simulation(simulated, a))
+	}
+	statuses := map[string]string{}
+	for _, k := range compare.Of(old, new, compare.Options{}).Cases {
+		require.Nil(t, k.Shift)
+		require.Empty(t, k.Differs)
+		statuses[k.CaseID] = k.Status
+	}
+	require.Equal(t, map[string]string{measured.CaseID: compare.Gone, simulated.CaseID: compare.New}, statuses)
+}
+
+// Simulated times have no noise: one run a side tells, and nothing need be confirmed.
+func TestSimulatedTimesAreExact(t *testing.T) {
+	side := func(runs int, by int64) *compare.Side {
+		s := &compare.Side{}
+		for i := range runs {
+			a := resulttest.Attempt()
+			a.RunID = fmt.Sprint(i)
+			d := resulttest.Simulation(plantest.Simulation(), a)
+			for k := range d.Simulation.Rows {
+				r := &d.Simulation.Rows[k]
+				r.Makespan, r.Path.Latency = r.Makespan*by/100, r.Makespan*by/100-r.Path.Bytes
+			}
+			s.Add(d)
+		}
+		return s
+	}
+	for _, runs := range []int{1, compare.LeastRuns} {
+		for by, want := range map[int64]string{100: compare.Same, 101: compare.Same, 110: compare.Slower, 90: compare.Faster} {
+			c := compare.Of(side(runs, 100), side(runs, by), compare.Options{})
+			require.Len(t, c.Cases, 1)
+			k := c.Cases[0]
+			require.Equal(t, want, k.Status)
+			require.Equal(t, "simulated p50", k.Metric)
+			require.InEpsilon(t, float64(by)/100, k.Shift.Ratio, 1e-6)
+			require.Empty(t, c.Suspects())
+			require.Empty(t, c.Regressions())
+			for _, r := range k.Rungs {
+				require.Equal(t, compare.Same, r.Status, "it went with its case")
+			}
+			_, err := json.Marshal(c)
+			require.NoError(t, err)
+		}
 	}
 }

@@ -80,6 +80,8 @@ func read(d result.Document) *run {
 		r.copies(d)
 	case *result.OverlapDocument:
 		r.overlaps(d)
+	case *result.SimulationDocument:
+		r.simulation(d)
 	}
 	return r
 }
@@ -203,10 +205,20 @@ func (r *run) copies(d *result.CopyDocument) {
 	}
 }
 
+// simulatedClock is the clock of a model, which gives the same time in every run.
+const simulatedClock = "simulated"
+
+func (r *run) simulation(d *result.SimulationDocument) {
+	for i := range d.Simulation.Rows {
+		row := &d.Simulation.Rows[i]
+		r.add(simulatedClock, rung{size: row.Bytes, label: fmt.Sprintf("%d B", row.Bytes)}, result.Percentiles{P50: row.Micros()}, 0)
+	}
+}
+
 // tick returns what the clock of a metric resolves, in µs: 0 where the host's clock times
-// many operations at once.
+// many operations at once, and of a model.
 func (r *run) tick(m metric) float64 {
-	host := m.clock == vocab.Pipelined || m.clock == vocab.Graph || m.clock == vocab.Blocking || m.clock == hostClock
+	host := m.clock == simulatedClock || m.clock == vocab.Pipelined || m.clock == vocab.Graph || m.clock == vocab.Blocking || m.clock == hostClock
 	if host || r.caze.Family == plan.FamilyTransfer || r.caze.ScaleUpTransport == "shm" {
 		return 0
 	}

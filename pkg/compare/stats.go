@@ -253,7 +253,11 @@ type question struct {
 	tail     float64   // probability that A/A lies beyond the floor
 	tick     float64   // what the clock cannot tell, as ln of a ratio
 	pairs    int       // A/A pairs that make the floor
+	exact    bool      // of a model: every run has the same time
 }
+
+// ofModel explains a change of what was not measured.
+const ofModel = "the model gives another time, with no noise"
 
 // judge answers: faster or slower if the shift is beyond effect and floor, same only if
 // shift and floor together are within the effect, and otherwise unclear.
@@ -267,6 +271,16 @@ func judge(q question) Shift {
 	if low, high, coverage, ok := interval(q.old, q.new); ok {
 		low, high = math.Exp(low), math.Exp(high)
 		s.Low, s.High, s.Coverage = &low, &high, &coverage
+	}
+	if q.exact {
+		s.Floor, s.Status = new(1.0), Same
+		switch {
+		case s.log > q.effect:
+			s.Status, s.Why = Slower, ofModel
+		case s.log < -q.effect:
+			s.Status, s.Why = Faster, ofModel
+		}
+		return s
 	}
 	floor, known := q.noise.floor(j, k, q.tail, q.pairs)
 	if own, ok := q.own.floor(j, k, q.tail, q.pairs); ok && known {

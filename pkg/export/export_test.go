@@ -319,7 +319,8 @@ func TestTheDocumentedTable(t *testing.T) {
 	}
 	require.Equal(t, export.Columns(), names("| Column | Type | Content |"))
 	var metrics []string
-	for _, r := range table(t, documents(t)) {
+	simulated := write(t, resulttest.Simulation(plantest.Simulation(), resulttest.Attempt()))
+	for _, r := range slices.Concat(table(t, documents(t)), table(t, simulated)) {
 		metrics = append(metrics, r["metric"])
 	}
 	slices.Sort(metrics)
@@ -328,4 +329,51 @@ func TestTheDocumentedTable(t *testing.T) {
 		documented = slices.DeleteFunc(documented, func(name string) bool { return name == optional })
 	}
 	require.ElementsMatch(t, slices.Compact(metrics), documented)
+}
+
+// No metric of a simulated case is that of a measured one, so that no series has both.
+func TestSimulationsStandAlone(t *testing.T) {
+	measured, simulated := plantest.Twins()
+	path := write(t, resulttest.Schedule(measured, resulttest.Attempt()), resulttest.Simulation(simulated, resulttest.Attempt()))
+	metrics := map[string]map[string]bool{}
+	for _, row := range table(t, path) {
+		if row["metric"] == "attempts" {
+			continue
+		}
+		if metrics[row["metric"]] == nil {
+			metrics[row["metric"]] = map[string]bool{}
+		}
+		metrics[row["metric"]][row["case_id"]] = true
+		require.Equal(t, row["case_id"] == simulated.CaseID, row["timing"] == "simulated", row)
+	}
+	for metric, cases := range metrics {
+		require.Len(t, cases, 1, metric)
+	}
+	require.Contains(t, metrics, "makespan")
+	require.Contains(t, metrics, "latency")
+	var sum, makespan float64
+	for _, row := range table(t, path) {
+		value, err := strconv.ParseFloat(row["value"], 64)
+		require.NoError(t, err)
+		switch {
+		case row["metric"] == "makespan":
+			makespan += value
+		case strings.HasPrefix(row["metric"], "critical_path_"):
+			sum += value
+		}
+	}
+	require.InEpsilon(t, makespan, sum, 1e-9)
+
+	out := filepath.Join(t.TempDir(), "run.prom")
+	_, err := export.Write([]string{path}, out, "cxrun test")
+	require.NoError(t, err)
+	text, err := os.ReadFile(out)
+	require.NoError(t, err)
+	require.Contains(t, string(text), "collectivex_makespan_seconds{")
+	for line := range strings.Lines(string(text)) {
+		name, labels, found := strings.Cut(line, "{")
+		if found && !strings.HasPrefix(name, "collectivex_case_") {
+			require.Equal(t, strings.Contains(labels, simulated.CaseID), strings.Contains(labels, `stat="simulated"`), line)
+		}
+	}
 }

@@ -24,7 +24,8 @@ var families = registry.New(func(f Family) string { return string(f.Name) },
 	Family{plan.FamilyTransfer, transferRows, nil},
 	Family{plan.FamilySchedule, scheduleRows, scheduleSpans},
 	Family{plan.FamilyCopy, copyRows, nil},
-	Family{plan.FamilyOverlap, overlapRows, nil})
+	Family{plan.FamilyOverlap, overlapRows, nil},
+	Family{plan.FamilySimulation, simulationRows, nil})
 
 // Register adds a family. It is for init functions: it panics if the family is
 // registered already, and once a document was exported.

@@ -18,7 +18,7 @@ type Family string
 
 // Block is what a case has of its family: a pointer to a struct whose fields have
 // JSON names that no field of Case has, and an `in` tag where their values are of a
-// closed list (see package vocab). Its fields are strings, integers, structs,
+// closed list (see package vocab). Its fields are strings, numbers, structs,
 // and slices of them.
 type Block interface {
 	// Factors appends the factors that the id of c has between its backend and its
@@ -42,6 +42,7 @@ var families = registry.New(func(f Descriptor) string { return string(f.Name) },
 	Descriptor{FamilySchedule, &Schedule{}, nil},
 	Descriptor{FamilyCopy, &Copy{}, nil},
 	Descriptor{FamilyOverlap, &Overlap{}, nil},
+	Descriptor{FamilySimulation, &Simulation{}, nil},
 )
 
 // Register adds a family. It is for init functions: it panics if the family is

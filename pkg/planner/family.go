@@ -45,6 +45,7 @@ func init() { // not in New: ep and collective refer to the table
 	Register(scheduled)
 	Register(copies)
 	Register(overlap)
+	Register(simulation)
 }
 
 // Register adds a family that stands in another package. It is for init functions:

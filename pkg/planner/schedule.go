@@ -68,27 +68,37 @@ func ScheduleRedOp(op string) string {
 // a suite says otherwise.
 const defaultSegments = 8
 
-// scheduleFit gives the schedule its shape: the width and the segments on which it depends
-// where the case has none, and none on which it does not. It names what of the case the
-// backend or the schedule does not have, or returns nothing.
+// shape returns the width and the segments of a schedule: defaults where they are 0, and 0
+// where the schedule does not depend on them. It says why the schedule has no such shape, or
+// nothing.
+func shape(algorithm, op string, s schedule.Shape) (width, segments int, lack string) {
+	a, err := schedule.Find(algorithm, schedule.Collective(op))
+	if err != nil {
+		return 0, 0, err.Error()
+	}
+	s.Width, s.Segments = cmp.Or(s.Width, s.Ranks), cmp.Or(s.Segments, defaultSegments)
+	if err := a.Allows(s); err != nil {
+		lack = err.Error()
+	}
+	if !a.HasWidth() {
+		s.Width = 0
+	}
+	if !a.HasSegments() {
+		s.Segments = 0
+	}
+	return s.Width, s.Segments, lack
+}
+
+// scheduleFit gives the schedule its shape. It names what of the case the backend or the
+// schedule does not have, or returns nothing.
 func scheduleFit(be *catalog.Backend, c *plan.Case) string {
 	has, block := be.Schedule(), *c.Schedule()
-	a, err := schedule.Find(block.Algorithm, schedule.Collective(block.Op))
-	if err != nil {
-		return err.Error()
-	}
-	s := schedule.Shape{Ranks: c.World, Width: cmp.Or(block.Width, c.World), Segments: cmp.Or(block.Segments, defaultSegments)}
-	block.Width, block.Segments = 0, 0
-	if a.HasWidth() {
-		block.Width = s.Width
-	}
-	if a.HasSegments() {
-		block.Segments = s.Segments
-	}
 	c.Block = &block
-	switch err := a.Allows(s); {
-	case err != nil:
-		return err.Error()
+	var lack string
+	block.Width, block.Segments, lack = shape(block.Algorithm, block.Op, schedule.Shape{Ranks: c.World, Width: block.Width, Segments: block.Segments})
+	switch {
+	case lack != "":
+		return lack
 	case has == nil:
 		return fmt.Sprintf("backend %s runs no schedules", be.Name)
 	case len(block.Modes) == 0 || len(ordered(has.Modes, block.Modes)) < len(block.Modes):
@@ -114,13 +124,9 @@ func scheduleSeconds(c *plan.Case, pace catalog.Pace) float64 {
 // at least 1: a copy out of place moves as much.
 func sentVectors(c *plan.Case) float64 {
 	b := c.Schedule()
-	a, err := schedule.Find(b.Algorithm, schedule.Collective(b.Op))
+	p, err := schedule.Generate(b.Algorithm, schedule.Collective(b.Op), schedule.Shape{Ranks: c.World, Width: b.Width, Segments: b.Segments})
 	if err != nil {
 		return 1 // scheduleFit refuses it
-	}
-	p, err := a.Generate(schedule.Shape{Ranks: c.World, Width: b.Width, Segments: b.Segments})
-	if err != nil {
-		return 1 // as above
 	}
 	chunks, _ := p.SentBytes(int64(p.Chunks), 1)
 	return max(1, float64(slices.Max(chunks))/float64(p.Chunks))

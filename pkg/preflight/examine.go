@@ -91,6 +91,9 @@ func (e *Examiner) backend(b *catalog.Backend) (vendor string, found []Finding) 
 	if !e.has(b.Name) {
 		return "", []Finding{{State: Missing, Text: "not supported by this version of cxrun"}}
 	}
+	if b.Simulation() != nil {
+		return "", nil // its cases have no ranks
+	}
 	if slices.Contains(b.Vendors, vocab.Host) {
 		return "", append(sharedMemory(), e.missingLibraries(b.Name, vocab.Host)...)
 	}
@@ -149,6 +152,8 @@ func (e *Examiner) with(b *catalog.Backend, vendor string) string {
 	d := e.devices[vendor]
 	text := gpus(len(d.usable), vendor)
 	switch {
+	case b.Simulation() != nil:
+		return "simulated in the process of cxrun: needs no devices"
 	case vendor == "":
 		vendor, text = vocab.Host, "processes over shared memory"
 		if b.Name == NIXL || b.Name == Mooncake {

@@ -431,3 +431,12 @@ func TestPythonPackages(t *testing.T) {
 	require.Equal(t, "CX_PYTHON_LIB", found[0].Variable)
 	require.Contains(t, found[0].Text, "/nowhere/libpython.so")
 }
+
+// What needs no ranks needs neither shared memory nor devices.
+func TestSimulatorIsReady(t *testing.T) {
+	simulator := catalog.Backend{Name: "simulator", Vendors: []string{vocab.Host}, Blocks: map[string]catalog.BackendBlock{vocab.FamilySimulation: &catalog.SimulationBackend{}}}
+	e := preflight.NewExaminer(inventory.Machine{}, nil, fstest.MapFS{}, func(string) bool { return true })
+	require.Equal(t, []preflight.Finding{
+		{Backend: "simulator", State: preflight.Ready, Text: "simulated in the process of cxrun: needs no devices"},
+	}, e.Examine([]catalog.Backend{simulator}))
+}

@@ -13,6 +13,8 @@ import (
 // Family is what a summary says of the documents of one family.
 type Family struct {
 	Name plan.Family
+	// Simulated says that nothing of the documents was measured.
+	Simulated bool
 	// Rows counts the rows of a document that are complete and passed, and the rows that
 	// were requested.
 	Rows func(d result.Document) (measured, asked int)
@@ -49,7 +51,7 @@ type Sections struct {
 }
 
 // families are in the order of their sections.
-var families = registry.New(func(f Family) string { return string(f.Name) }, epFamily, collectiveFamily, transferFamily, scheduleFamily, copyFamily, overlapFamily)
+var families = registry.New(func(f Family) string { return string(f.Name) }, epFamily, collectiveFamily, transferFamily, scheduleFamily, copyFamily, overlapFamily, simulationFamily)
 
 // Register adds a family. It is for init functions: it panics if the family is
 // registered already, and once a summary has been made.

@@ -190,6 +190,38 @@ func TestCopiesInASummary(t *testing.T) {
 	require.Contains(t, b.String(), "| – | 52.4 |", "a dash is not bold")
 }
 
+// Simulated and measured cases have no table and no list in common, and nothing simulated is
+// said to be measured on a machine.
+func TestSimulationsStandAlone(t *testing.T) {
+	r := newRun(t)
+	measured, simulated := plantest.Twins()
+	for c, d := range map[*plan.Case]result.Document{
+		&measured:  resulttest.Schedule(measured, attempt(1, "host")),
+		&simulated: resulttest.Simulation(simulated, attempt(1, "host")),
+	} {
+		r.ask(*c, plan.Runnable, "")
+		r.answer(d)
+	}
+	s := r.build()
+	require.Len(t, s.Headlines["schedules"], 1)
+	require.Len(t, s.Headlines["simulations"], 1)
+	for list, headlines := range s.Headlines {
+		require.True(t, len(headlines) == 0 || list == "schedules" || list == "simulations", list)
+	}
+	var b strings.Builder
+	require.NoError(t, s.Text(&b))
+	var with []string
+	for section := range strings.SplitSeq(b.String(), "\n\n") {
+		title, _, _ := strings.Cut(section, "\n")
+		if strings.Contains(section, "simulator") || strings.Contains(section, "links@") {
+			with = append(with, title)
+			require.NotContains(t, section, "warm", "buffers of what was measured")
+		}
+	}
+	require.Equal(t, []string{"Simulated schedules", "Critical paths of simulated schedules"}, with)
+	require.Contains(t, b.String(), "\nMeasured on\n")
+}
+
 func TestSummaryOfNothing(t *testing.T) {
 	var b bytes.Buffer
 	require.NoError(t, newRun(t).build().Text(&b))

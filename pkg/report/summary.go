@@ -133,6 +133,7 @@ const unreadable = "figures that this version cannot read"
 // figures is what a summary keeps of a document.
 type figures struct {
 	machine         Machine
+	simulated       bool // on no machine
 	warnings        []string
 	measured, asked int
 	list            string // of the headline
@@ -146,6 +147,7 @@ func figuresOf(d result.Document) figures {
 		f.warnings = h.Devices.Warnings
 	}
 	if family, ok := families.Find(string(h.Identity.Case.Family)); ok {
+		f.simulated = family.Simulated
 		f.measured, f.asked = family.Rows(d)
 		f.list, f.headline = family.Headline(d)
 	}
@@ -170,7 +172,9 @@ func sum(v *fold.Verdict, standing map[fold.Case]figures, m *plan.Matrix) *Summa
 		s.warn(a.ID, f.warnings)
 		switch a.Status {
 		case result.Success:
-			machines[f.machine]++
+			if !f.simulated {
+				machines[f.machine]++
+			}
 			if f.headline != nil {
 				s.Headlines[f.list] = append(s.Headlines[f.list], f.headline)
 			}

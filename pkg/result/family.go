@@ -57,6 +57,7 @@ func init() { // not in New: epFamily refers to the table, by way of ComparisonK
 	Register(scheduleFamily)
 	Register(copyFamily)
 	Register(overlapFamily)
+	Register(simulationFamily)
 }
 
 // Register adds a family, whose block is registered with package plan. It is for init

@@ -17,7 +17,7 @@ type ScheduleMeasurement struct {
 	CollectiveMeasurement
 }
 
-// ScheduleProgram describes a program that was verified before it ran.
+// ScheduleProgram describes a program that was verified before it ran or was simulated.
 type ScheduleProgram struct {
 	// SHA256 is the hexadecimal digest of the program as 'cxrun schedule show' prints it.
 	SHA256        string `json:"sha256"`

@@ -70,6 +70,15 @@ func (a *Algorithm) Generate(s Shape) (*Program, error) {
 	return p, nil
 }
 
+// Generate returns the program of the algorithm of a name and collective.
+func Generate(name string, c Collective, s Shape) (*Program, error) {
+	a, err := Find(name, c)
+	if err != nil {
+		return nil, err
+	}
+	return a.Generate(s)
+}
+
 // Find returns the algorithm of a name and collective.
 func Find(name string, c Collective) (*Algorithm, error) {
 	var names []string

@@ -31,12 +31,15 @@ func (r *runner) attempt(ctx context.Context, n, index int) (result.Outcome, err
 		return r.skip(n, index, result.ReasonSkipped.With("cancelled"))
 	case budget == 0:
 		return r.skip(n, index, late)
-	case r.Families[q.Case.Family].Backends[q.Case.Backend] == nil:
+	case r.Families[q.Case.Family].Backends[q.Case.Backend] == nil && r.compute(q.Case) == nil:
 		return r.skip(n, index, result.ReasonNoLibrary.With("this program has no backend %s", q.Case.Backend))
 	}
 	r.history.attempts[keyOf(q.Case)]++
 	r.Observer.Started(n, len(r.Cases), q.Case, r.history.attempts[keyOf(q.Case)])
 	r.began, r.waited = time.Now(), 0
+	if r.compute(q.Case) != nil {
+		return r.finish(n, index, r.computed(ctx, q.Case, budget, late), "")
+	}
 	var end ended
 	var fatal error
 	var logs string
@@ -56,6 +59,45 @@ func (r *runner) attempt(ctx context.Context, n, index int) (result.Outcome, err
 		err = errors.Join(err, r.closeGroup(ctx)) // no other case inherits what this one did
 	}
 	return outcome, errors.Join(err, fatal, end.misfit)
+}
+
+// errPanic is wrapped by the error of a computation that panicked.
+var errPanic = errors.New("panic")
+
+// recovered returns what f returns, or an error if f panics: other cases of the cell follow.
+func recovered(f func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("%w: %v", errPanic, p)
+		}
+	}()
+	return f()
+}
+
+// compute returns what computes a case in this process, nil if ranks run it.
+func (r *runner) compute(c plan.Case) Compute { return r.Families[c.Family].Computes[c.Backend] }
+
+// computed computes a case within budget.
+func (r *runner) computed(ctx context.Context, c plan.Case, budget time.Duration, late result.Reason) ended {
+	doc, err := r.empty(c)
+	if err != nil {
+		return ended{reasons: result.Reasons{result.ReasonInternal.With("no document")}, text: err.Error()}
+	}
+	limited, cancel := context.WithTimeout(ctx, budget)
+	defer cancel()
+	failed, inTime := within(time.Now().Add(budget), func() error { return recovered(func() error { return r.compute(c)(limited, doc) }) })
+	switch {
+	case errors.Is(failed, errPanic):
+		return ended{reasons: result.Reasons{result.ReasonInternal.With("in the computation")}, text: failed.Error()}
+	case ctx.Err() != nil:
+		return ended{reasons: result.Reasons{result.ReasonSkipped.With("cancelled")}}
+	case !inTime, errors.Is(failed, context.DeadlineExceeded):
+		return ended{reasons: result.Reasons{late}}
+	case failed != nil:
+		return ended{reasons: result.Reasons{result.Reason{Code: result.ReasonRefused}}, text: failed.Error()}
+	default:
+		return ended{computed: doc}
+	}
 }
 
 // finish writes the document of an attempt and reports it to the observer.
@@ -196,6 +238,9 @@ func (r *runner) document(c plan.Case, end ended) (result.Document, error) {
 	if err != nil {
 		return nil, err
 	}
+	if end.computed != nil {
+		return r.valid(c, end.computed, end, result.Validate(end.computed))
+	}
 	if len(end.streams) == 0 {
 		return r.valid(c, doc, end, result.Validate(doc))
 	}
@@ -241,8 +286,29 @@ func within[T any](deadline time.Time, f func() T) (value T, inTime bool) {
 	}
 }
 
-// empty returns the document of a failed attempt, without rows.
+// empty returns the document of a failed attempt, without rows. That of a case without ranks
+// tells nothing of the machine.
 func (r *runner) empty(c plan.Case, reasons ...result.Reason) (result.Document, error) {
+	a := result.Attempt{
+		RunID: r.Run.RunID, RunAttempt: r.Run.RunAttempt, SourceSHA: r.Run.SourceSHA, MatrixSHA256: r.Run.MatrixSHA256,
+		Ordinal: r.history.attempts[keyOf(c)], At: time.Now(), Vendor: r.Cell.Vendor, Generator: r.Run.Generator,
+	}
+	if r.compute(c) == nil {
+		r.place(&a, c)
+	}
+	doc, err := result.New(c, a)
+	if err != nil {
+		return nil, err
+	}
+	head := doc.Head()
+	head.Implementation.Maturity = r.Cell.Maturity
+	head.Elapsed = r.elapsed()
+	head.Outcome = result.Outcome{Status: result.Failed, Reasons: append(result.Reasons{}, reasons...)}
+	return doc, nil
+}
+
+// place adds where the ranks of a case run: image, environment and host.
+func (r *runner) place(a *result.Attempt, c plan.Case) {
 	var image launch.Image
 	if r.machines != nil {
 		image = r.machines.Image()
@@ -252,20 +318,8 @@ func (r *runner) empty(c plan.Case, reasons ...result.Reason) (result.Document, 
 		env = map[string]string{}
 	}
 	maps.Copy(env, r.environment(c))
-	doc, err := result.New(c, result.Attempt{
-		RunID: r.Run.RunID, RunAttempt: r.Run.RunAttempt, SourceSHA: r.Run.SourceSHA, MatrixSHA256: r.Run.MatrixSHA256,
-		Ordinal: r.history.attempts[keyOf(c)], At: time.Now(),
-		Vendor: r.Cell.Vendor, Generator: r.Run.Generator, Image: r.Cell.Image, ImageDigest: image.Digest,
-		Environment: r.Run.Environment(env), Host: r.Run.Host,
-	})
-	if err != nil {
-		return nil, err
-	}
-	head := doc.Head()
-	head.Implementation.Maturity = r.Cell.Maturity
-	head.Elapsed = r.elapsed()
-	head.Outcome = result.Outcome{Status: result.Failed, Reasons: append(result.Reasons{}, reasons...)}
-	return doc, nil
+	a.Image, a.ImageDigest = r.Cell.Image, image.Digest
+	a.Environment, a.Host = r.Run.Environment(env), r.Run.Host
 }
 
 // describe adds what the ranks ran on and where. The ranks of a case have equal devices and

@@ -20,17 +20,24 @@ type ended struct {
 	streams []rank.Stream
 	reasons result.Reasons // why not all ranks ran the case to its end; empty if they did
 	misfit  error          // a device is not one of the cell's platform
+
+	// Of a case without ranks: its document, nil if it was not computed, and why not, which is
+	// private.
+	computed result.Document
+	text     string
 }
 
 // failure is End.Failure.
 func (e ended) failure() string {
+	text := e.text
 	for _, s := range e.streams {
 		if s.Failure != nil {
-			line, _, _ := strings.Cut(s.Failure.Text, "\n")
-			return line
+			text = s.Failure.Text
+			break
 		}
 	}
-	return ""
+	line, _, _ := strings.Cut(text, "\n")
+	return line
 }
 
 // caseRun is one case in a group of ranks.

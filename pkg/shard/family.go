@@ -3,6 +3,8 @@
 package shard
 
 import (
+	"context"
+
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
@@ -19,11 +21,19 @@ import (
 // means that the streams contradict each other or the case.
 type Assembler func(d result.Document, streams []rank.Stream) error
 
-// Family is what a family provides for both sides of the store.
+// Compute fills the document of a case, as result.New made it, in the process of the shard:
+// the blocks of the family, and Outcome. The document tells nothing of this machine. An error
+// says why the case cannot be computed; its text is private. Compute ends with ctx.
+type Compute func(ctx context.Context, d result.Document) error
+
+// Family is what a family provides for both sides of the store. Its cases are either run by
+// ranks or computed.
 type Family struct {
 	Assemble Assembler
 	// Backends opens the runners of the ranks, by the name of the backend in a case.
 	Backends map[string]rank.Opener
+	// Computes has what computes cases instead, by the name of the backend.
+	Computes map[string]Compute
 }
 
 // Registry has the families of a program.

@@ -18,7 +18,7 @@ import (
 type Writer[T any] struct{ append appender }
 
 // NewWriter returns the writer of T, which consists of structs, pointers, slices, maps of
-// strings, strings and integers. It panics for any other type.
+// strings, strings and numbers. It panics for any other type.
 func NewWriter[T any]() *Writer[T] { return &Writer[T]{appenderOf(reflect.TypeFor[T]())} }
 
 // Append appends v to b.
@@ -44,6 +44,14 @@ func appenderOf(t reflect.Type) appender {
 		return func(b []byte, p unsafe.Pointer) []byte { return strconv.AppendInt(b, *(*int64)(p), 10) }
 	case reflect.Uint64:
 		return func(b []byte, p unsafe.Pointer) []byte { return strconv.AppendUint(b, *(*uint64)(p), 10) }
+	case reflect.Float64:
+		return func(b []byte, p unsafe.Pointer) []byte {
+			text, err := json.Marshal(*(*float64)(p))
+			if err != nil {
+				panic(err) // no written number is infinite
+			}
+			return append(b, text...)
+		}
 	case reflect.Pointer:
 		elem := appenderOf(t.Elem())
 		return func(b []byte, p unsafe.Pointer) []byte {

@@ -13,6 +13,8 @@ type written struct {
 	Left  string            `json:"left,omitempty"`
 	N     int               `json:"n"`
 	Big   uint64            `json:"big,omitempty"`
+	Real  float64           `json:"real"`
+	Part  float64           `json:"part,omitempty"`
 	Maybe *string           `json:"maybe"`
 	None  *int              `json:"none,omitempty"`
 	List  []int64           `json:"list"`
@@ -32,6 +34,7 @@ func TestWriterAgreesWithEncodingJSON(t *testing.T) {
 		text := rapid.OneOf(rapid.String(), rapid.SampledFrom([]string{"", "a", "<&>", "\"\\", "\u2028", "é", "\x00"}))
 		v := written{
 			Text: text.Draw(t, "text"), Left: text.Draw(t, "left"), N: rapid.Int().Draw(t, "n"), Big: rapid.Uint64().Draw(t, "big"),
+			Real: rapid.Float64().Draw(t, "real"), Part: rapid.Float64().Draw(t, "part"),
 			List:  rapid.SliceOf(rapid.Int64()).Draw(t, "list"),
 			Table: rapid.SliceOf(rapid.SliceOf(rapid.Int64())).Draw(t, "table"),
 			Words: rapid.SliceOf(text).Draw(t, "words"),

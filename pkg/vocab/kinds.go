@@ -34,8 +34,10 @@ var kinds = map[string][]string{
 	"host memory": HostMemories(),
 	"submission":  Submissions(),
 
-	"overlap form": OverlapForms(),
-	"compute":      Computes(),
+	"overlap form":     OverlapForms(),
+	"compute":          Computes(),
+	"simulated origin": {Simulated},
+	"verification":     {Symbolic},
 }
 
 // Register adds a closed list. It is for init functions, and panics if there is one of that

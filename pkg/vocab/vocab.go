@@ -17,7 +17,8 @@ const StoreTCP = "tcp"
 
 // Families of measurements: collective operations, expert-parallel dispatch and combine,
 // transfers of memory between two ranks, collectives as explicit steps, copies of memory by
-// the engines of a device, and computation beside communication.
+// the engines of a device, computation beside communication, and simulations of collectives as
+// explicit steps.
 const (
 	FamilyCollective = "collective"
 	FamilyEP         = "ep"
@@ -25,6 +26,7 @@ const (
 	FamilySchedule   = "schedule"
 	FamilyCopy       = "copy"
 	FamilyOverlap    = "overlap"
+	FamilySimulation = "simulation"
 )
 
 // Scopes of a group of ranks: inside one scale-up domain, or over several.

@@ -30,7 +30,7 @@ func TestValidate(t *testing.T) {
 	require.Equal(t, cli.ExitOK, code)
 	today, august, found := strings.Cut(stdout, "\nWith the capabilities upstream-2026-08:\n\n")
 	require.True(t, found)
-	require.Contains(t, today, "gb200        nccl-ep        low-latency  -    -    -    yes  yes\n")
+	require.Contains(t, today, "gb200        nccl-ep        low-latency  -    -    -    -    yes  yes\n")
 	require.Contains(t, august, "gb200        nccl-ep        low-latency  yes  no\n")
 	require.NotContains(t, stdout, "brought up at EP8", "reasons are shown on request")
 }
@@ -75,7 +75,7 @@ func TestValidateShowsAllFaults(t *testing.T) {
 	require.Empty(t, stdout)
 	require.Equal(t, `cxgen: invalid definitions:
 sampling.yaml:1:1: unknown key "bogus"; choose from profiles
-suites/ep-core.yaml:1:1: unknown key "bogus"; choose from platforms, sampling, repeats, capabilities, ep, collective, transfer, schedule, copy, overlap
+suites/ep-core.yaml:1:1: unknown key "bogus"; choose from platforms, sampling, repeats, capabilities, ep, collective, transfer, schedule, copy, overlap, simulation
 `, stderr)
 }
 

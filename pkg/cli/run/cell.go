@@ -100,7 +100,7 @@ func checkFaults(s cli.Streams, m *plan.Matrix) error {
 	}
 	var cases []plan.Case
 	for q := range m.Requested() {
-		if q.Disposition == plan.Runnable {
+		if q.Disposition == plan.Runnable && families()[q.Case.Family].Computes == nil { // others have no ranks
 			cases = append(cases, q.Case)
 		}
 	}

@@ -38,7 +38,7 @@ func (s site) examiner() *preflight.Examiner {
 	families := families()
 	has := func(backend string) bool {
 		for _, f := range families {
-			if f.Backends[backend] != nil {
+			if f.Backends[backend] != nil || f.Computes[backend] != nil {
 				return true
 			}
 		}

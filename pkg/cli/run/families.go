@@ -19,6 +19,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/shard"
+	"github.com/collectivex/collectivex/pkg/simulation"
 	"github.com/collectivex/collectivex/pkg/transfer"
 	"github.com/collectivex/collectivex/pkg/transfer/copies"
 	copyengine "github.com/collectivex/collectivex/pkg/transfer/copies/engine"
@@ -90,6 +91,9 @@ func families() shard.Registry {
 				"nccl": collectivenccl.OpenOverlap(nccl.NCCL),
 				"rccl": collectivenccl.OpenOverlap(nccl.RCCL),
 			},
+		},
+		plan.FamilySimulation: {
+			Computes: map[string]shard.Compute{"simulator": simulation.Compute},
 		},
 	}
 }

@@ -16,6 +16,9 @@ func joinTeam(ctx context.Context, s cli.Streams, m *plan.Matrix, cell plan.Cell
 	if cell.Container != "none" {
 		return nil, cli.UsageError("cell %s runs in containers (%s), and --join runs where it was started: use a platform with container: none", cell.ID, cell.Container)
 	}
+	if families()[cell.Family].Computes != nil {
+		return nil, cli.UsageError("cell %s has no ranks, and --join makes this process one: leave it out", cell.ID)
+	}
 	cases, err := m.Cases(cell)
 	if err != nil {
 		return nil, cli.UsageError("%w", err)

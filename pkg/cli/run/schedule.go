@@ -156,15 +156,11 @@ func verified(ctx context.Context, p *schedule.Program, plan *planfile.Plan) (*s
 
 // generate makes the program of a collective and a schedule.
 func (f *shapeFlags) generate(args []string) (*schedule.Program, error) {
-	a, err := schedule.Find(args[1], schedule.Collective(args[0]))
-	if err != nil {
-		return nil, cli.UsageError("%w", err)
-	}
 	shape := f.Shape
 	if shape.Width == 0 {
 		shape.Width = shape.Ranks
 	}
-	p, err := a.Generate(shape)
+	p, err := schedule.Generate(args[1], schedule.Collective(args[0]), shape)
 	if err != nil {
 		return nil, cli.UsageError("%w", err)
 	}

@@ -14,10 +14,11 @@ import (
 func TestRounds(t *testing.T) {
 	for _, world := range []int{2, 3, 4, 6, 8} {
 		for _, c := range plantest.Schedules(world, world/max(1, world%2+world/4)) {
-			p, err := program(c.Schedule(), world)
+			b := c.Schedule()
+			p, err := schedule.Generate(b.Algorithm, schedule.Collective(b.Op), schedule.Shape{Ranks: world, Width: b.Width, Segments: b.Segments})
 			require.NoError(t, err, c.CaseID)
 			q := rounds(p)
-			about, err := verified(t.Context(), q)
+			about, err := schedule.Verified(t.Context(), q)
 			require.NoError(t, err, c.CaseID)
 			require.LessOrEqual(t, about.Streams, 1)
 			want, messages := p.SentBytes(1000, 4)

@@ -6,8 +6,6 @@ package steps
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"slices"
 
@@ -51,24 +49,24 @@ func (r *Runner) Run(ctx context.Context, s *rank.Session, c plan.Case) error {
 	if s.World != c.World {
 		return rank.Refused("%d ranks run a case of %d", s.World, c.World)
 	}
-	p, err := program(b, c.World)
+	p, err := schedule.Generate(b.Algorithm, schedule.Collective(b.Op), schedule.Shape{Ranks: c.World, Width: b.Width, Segments: b.Segments})
 	if err != nil {
 		return rank.Coded(result.ReasonRefused, err)
 	}
-	about, err := verified(ctx, p)
+	about, err := schedule.Verified(ctx, p)
 	if err != nil {
 		return rank.Coded(result.ReasonRefused, err)
 	}
 	if r.comm.Steps().Serial {
 		p = rounds(p)
-		if _, err := verified(ctx, p); err != nil {
+		if _, err := schedule.Verified(ctx, p); err != nil {
 			return rank.Refused("in rounds, as it runs here: %w", err)
 		}
 	}
 	if err := r.load(ctx, s, c, p); err != nil {
 		return err
 	}
-	if err := s.Emit(kindProgram, about); err != nil {
+	if err := s.Emit(kindProgram, result.ScheduleProgram(*about)); err != nil {
 		return errors.Join(err, r.comm.unload())
 	}
 	c.Family, c.Block = plan.FamilyCollective, b.Measured()
@@ -77,39 +75,6 @@ func (r *Runner) Run(ctx context.Context, s *rank.Session, c plan.Case) error {
 		err = s.Barrier(ctx, "schedule-over")
 	}
 	return errors.Join(err, r.comm.unload())
-}
-
-// program generates the program of a case.
-func program(b *plan.Schedule, world int) (*schedule.Program, error) {
-	a, err := schedule.Find(b.Algorithm, schedule.Collective(b.Op))
-	if err != nil {
-		return nil, err
-	}
-	return a.Generate(schedule.Shape{Ranks: world, Width: b.Width, Segments: b.Segments})
-}
-
-// verified describes a program that computes what it should.
-func verified(ctx context.Context, p *schedule.Program) (*result.ScheduleProgram, error) {
-	report, err := schedule.Verify(ctx, p)
-	if err == nil {
-		err = report.Err()
-	}
-	if err != nil {
-		return nil, err
-	}
-	h := sha256.New()
-	if err := p.WriteText(h); err != nil {
-		return nil, err
-	}
-	about := &result.ScheduleProgram{SHA256: hex.EncodeToString(h.Sum(nil)), Chunks: p.Chunks, ScratchChunks: p.Scratch, SameOrder: report.Uniform}
-	_, messages := p.SentBytes(0, 1)
-	for r, ops := range p.Ops {
-		about.Messages += messages[r]
-		for i := range ops {
-			about.Streams = max(about.Streams, int(ops[i].Stream)+1)
-		}
-	}
-	return about, nil
 }
 
 // atMost is the largest operation, in bytes, that the runner of the collective family

@@ -84,8 +84,9 @@ type Coverage struct {
 
 // States of a Coverage, beside the statuses of documents.
 const (
-	measured = "measured"
-	missing  = "missing"
+	measured  = "measured"
+	simulated = "simulated"
+	missing   = "missing"
 )
 
 // View is a report.View with the series that were found for it.
@@ -126,12 +127,13 @@ const unreadable = "figures that this version cannot read"
 
 // standing is what is kept of the document that stands for a case.
 type standing struct {
-	source   string
-	envelope result.Envelope
-	readable bool
-	measured int
-	asked    int
-	series   []report.Series
+	source    string
+	envelope  result.Envelope
+	readable  bool
+	simulated bool
+	measured  int
+	asked     int
+	series    []report.Series
 }
 
 // Build reads the documents below the given paths (see fold.Read). A matrix says what the
@@ -175,6 +177,7 @@ func read(rec fold.Record) *standing {
 	}
 	s.readable, s.envelope = true, *d.Head()
 	if f, ok := report.Find(s.envelope.Identity.Case.Family); ok {
+		s.simulated = f.Simulated
 		s.measured, s.asked = f.Rows(d)
 		if f.Series != nil {
 			s.series = f.Series(d)
@@ -268,7 +271,9 @@ func (b *builder) answer(a fold.Answer, s *standing) {
 	b.count(&b.Runs[c.Run].Count, c)
 	state := c.Status
 	if state == result.Success {
-		state = measured
+		if state = measured; s.simulated {
+			state = simulated
+		}
 	}
 	b.Coverage = append(b.Coverage, Coverage{
 		Run: b.Runs[c.Run].ID, ID: c.ID, SKU: c.SKU, Backend: c.Backend, State: state, Reason: c.Reason,
@@ -426,7 +431,7 @@ func (b *builder) plan(m *plan.Matrix, of map[string]string) {
 }
 
 // stateOrder puts what went wrong first.
-var stateOrder = []string{missing, result.Failed, result.Invalid, measured, result.Unsupported}
+var stateOrder = []string{missing, result.Failed, result.Invalid, measured, simulated, result.Unsupported}
 
 func (b *builder) finish() {
 	slices.SortStableFunc(b.Coverage, func(x, y Coverage) int {

@@ -18,6 +18,7 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/stretchr/testify/require"
 
+	"github.com/collectivex/collectivex/internal/plantest"
 	"github.com/collectivex/collectivex/internal/resulttest"
 	"github.com/collectivex/collectivex/pkg/compare"
 	"github.com/collectivex/collectivex/pkg/plan"
@@ -477,6 +478,43 @@ func TestReadableWithoutScripts(t *testing.T) {
 	require.Equal(t, 3*4, b.count(`#view-collectives table[data-name=collectives-rungs] tbody tr`), "two timing modes and two placements")
 	require.Contains(t, b.texts(`#view-collectives table[data-name=collectives-rungs] td`), "2.001")
 	require.Regexp(t, `^[1-9]\d* samples$`, get[string](b, `document.querySelector("#view-collectives table[data-name=collectives-rungs] td.figure").title`))
+}
+
+// A simulated case has no chart and no comparison in common with a measured one, whichever run
+// they are of, and is not called measured.
+func TestSimulationsStandAlone(t *testing.T) {
+	r := newRuns(t)
+	measured, simulated := plantest.Twins()
+	later := attempt("second")
+	later.At = later.At.AddDate(0, 0, 1)
+	for _, a := range []result.Attempt{attempt("first"), later} {
+		r.add(resulttest.Schedule(measured, a))
+		r.add(resulttest.Simulation(simulated, a))
+	}
+	p, _, err := page.Build([]string{r.dir}, nil)
+	require.NoError(t, err)
+	states := map[string]string{}
+	for _, c := range p.Coverage {
+		states[c.ID] = c.State
+	}
+	require.Equal(t, map[string]string{measured.CaseID: "measured", simulated.CaseID: "simulated"}, states)
+	shown := map[string][]string{}
+	for _, v := range p.Views {
+		for _, s := range v.Series {
+			shown[v.Name] = append(shown[v.Name], p.Cases[s.Case].ID)
+		}
+	}
+	require.NotEmpty(t, shown["schedules"])
+	require.NotEmpty(t, shown["simulations"])
+	for view, ids := range shown {
+		for _, id := range ids {
+			require.Equal(t, view == "simulations", id == simulated.CaseID, "%s in the view %s", id, view)
+		}
+	}
+	require.NotEmpty(t, p.Changes)
+	for _, c := range p.Changes {
+		require.Equal(t, c.View == "Simulated schedules", strings.Contains(c.Label, "links@"), c.Label)
+	}
 }
 
 // Text from documents is text, whatever is in it, on the page and in the figures.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/schedule/simulate"
 )
 
 // comments returns the doc comments of types and fields by their names, package.Type
@@ -20,6 +21,7 @@ func comments() (map[string]string, error) {
 	document := reflect.TypeFor[result.Envelope]().PkgPath()
 	err := errors.Join(
 		addComments(out, reflect.TypeFor[plan.Case]().PkgPath(), plan.Source),
+		addComments(out, reflect.TypeFor[simulate.Model]().PkgPath(), simulate.Source),
 		addComments(out, document, result.Source))
 	for _, f := range result.Families() {
 		err = errors.Join(err, addComments(out, reflect.TypeOf(f.Document).PkgPath(), f.Source))

@@ -1,6 +1,10 @@
 package simulate
 
 import (
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -14,46 +18,46 @@ import (
 // Model is a Machine without its topology, as files and manifests of studies have it.
 type Model struct {
 	// Origin says where the figures come from, in a line.
-	Origin     string  `yaml:"origin,omitempty"`
-	Sharing    string  `yaml:"sharing"`
-	Engines    int     `yaml:"engines"`
-	Latency    float64 `yaml:"latency_ns,omitempty"`
-	PerByte    float64 `yaml:"ns_per_byte,omitempty"`
-	Overhead   float64 `yaml:"overhead_ns,omitempty"`
-	ReduceByte float64 `yaml:"reduce_ns_per_byte,omitempty"`
+	Origin     string  `yaml:"origin,omitempty" json:"source,omitempty"`
+	Sharing    string  `yaml:"sharing" json:"sharing"`                                           // of links: unloaded, fifo, fair
+	Engines    int     `yaml:"engines" json:"engines"`                                           // messages that a rank sends at the same time; 0 is no limit
+	Latency    float64 `yaml:"latency_ns,omitempty" json:"latency_ns,omitempty"`                 // of each link
+	PerByte    float64 `yaml:"ns_per_byte,omitempty" json:"ns_per_byte,omitempty"`               // of each link
+	Overhead   float64 `yaml:"overhead_ns,omitempty" json:"overhead_ns,omitempty"`               // of the sender and of the receiver
+	ReduceByte float64 `yaml:"reduce_ns_per_byte,omitempty" json:"reduce_ns_per_byte,omitempty"` // of a sum
 	// Start is the time from the common start of the ranks to their first ops.
-	Start float64 `yaml:"start_ns,omitempty"`
+	Start float64 `yaml:"start_ns,omitempty" json:"start_ns,omitempty"`
 	// Pairs are measured times of messages that are under way alone, from each rank to each
 	// other; they replace the latency and the bytes of links.
-	Pairs []Pair `yaml:"pairs,omitempty"`
+	Pairs []Pair `yaml:"pairs,omitempty" json:"pairs,omitempty"`
 	// Both are those of two messages that two ranks send to each other at the same time, and
 	// All those of messages that all ranks send at the same time, each to another rank.
-	Both []Pair  `yaml:"both,omitempty"`
-	All  []Class `yaml:"all,omitempty"`
+	Both []Pair  `yaml:"both,omitempty" json:"both,omitempty"`
+	All  []Class `yaml:"all,omitempty" json:"all,omitempty"`
 	// Reduce and Copy are measured times of adding received data, and of copies on a rank. They
 	// need pairs; Reduce replaces the bytes of sums.
-	Reduce []Class `yaml:"reduce,omitempty"`
-	Copy   []Class `yaml:"copy,omitempty"`
+	Reduce []Class `yaml:"reduce,omitempty" json:"reduce,omitempty"`
+	Copy   []Class `yaml:"copy,omitempty" json:"copy,omitempty"`
 }
 
 // Pair is the measured times of messages between two ranks.
 type Pair struct {
-	Src int `yaml:"src"`
-	Dst int `yaml:"dst"`
+	Src int `yaml:"src" json:"src"`
+	Dst int `yaml:"dst" json:"dst"`
 	// Classes are ranges of sizes, ascending. Between two of them the times break, for
 	// instance where a library changes its protocol or data no longer fit into a cache.
-	Classes []Class `yaml:"classes"`
+	Classes []Class `yaml:"classes" json:"classes"`
 }
 
 // Class is the measured sizes between two breaks, ascending.
 type Class struct {
-	Points []Point `yaml:"points,flow"`
+	Points []Point `yaml:"points,flow" json:"points"`
 }
 
 // Point is the time of a message of a size.
 type Point struct {
-	Bytes       int64   `yaml:"bytes"`
-	Nanoseconds float64 `yaml:"ns"`
+	Bytes       int64   `yaml:"bytes" json:"bytes"`
+	Nanoseconds float64 `yaml:"ns" json:"ns"`
 }
 
 // ReadModel reads the file of a model. An error begins with the name of the file.
@@ -74,6 +78,22 @@ func (m *Model) Write(w io.Writer) error {
 	e := yaml.NewEncoder(w)
 	return errors.Join(e.Encode(m), e.Close())
 }
+
+// SHA256 returns the hexadecimal digest of the figures of the model, wherever they come from.
+func (m Model) SHA256() string {
+	m.Origin = ""
+	text, err := json.Marshal(m)
+	if err != nil {
+		panic(err) // finite numbers always have a JSON form
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])
+}
+
+// Source is the file whose doc comments describe the fields of a model in JSON Schemas.
+//
+//go:embed model.go
+var Source embed.FS
 
 // Check returns the first thing that is wrong with the model, with the key of its file.
 func (m *Model) Check() error {

@@ -119,6 +119,9 @@ func grid(name string, w, h int, wraps bool) Topology {
 	}}
 }
 
+// HasRows reports whether the topology of a name depends on the width of its rows.
+func HasRows(name string) bool { return name == "torus" || name == "mesh" }
+
 // route calls f for each link from rank from to rank to, and returns their number.
 func (t *Topology) route(from, to int32, f func(link int32)) (hops int) {
 	for from != to {

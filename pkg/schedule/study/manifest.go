@@ -270,15 +270,11 @@ const measuredBytes = 4
 
 // program generates the program of a case.
 func (c *Case) program() (*schedule.Program, error) {
-	a, err := schedule.Find(c.Algorithm, schedule.Collective(c.Collective))
-	if err != nil {
-		return nil, err
-	}
 	s := schedule.Shape{Ranks: c.Ranks, Width: c.Width, Segments: max(1, c.Segments)}
 	if s.Width == 0 {
 		s.Width = c.Ranks
 	}
-	return a.Generate(s)
+	return schedule.Generate(c.Algorithm, schedule.Collective(c.Collective), s)
 }
 
 // machine is the topology of a case with the constants of a model.

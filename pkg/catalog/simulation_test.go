@@ -1,0 +1,94 @@
+package catalog_test
+
+import (
+	"io/fs"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/matrix"
+	"github.com/collectivex/collectivex/pkg/catalog"
+	"github.com/collectivex/collectivex/pkg/schedule/simulate"
+)
+
+// simulating is the shipped definitions with a suite and the file of a model.
+func simulating(t *testing.T, block, model string) (*catalog.Catalog, error) {
+	t.Helper()
+	defs := fstest.MapFS{
+		"suites/mine.yaml": &fstest.MapFile{Data: []byte("platforms: [local]\nsampling: smoke\nsimulation:\n" + block)},
+		"models/host.yaml": &fstest.MapFile{Data: []byte(model)},
+	}
+	require.NoError(t, fs.WalkDir(matrix.FS, ".", func(p string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		data, err := fs.ReadFile(matrix.FS, p)
+		defs[p] = &fstest.MapFile{Data: data}
+		return err
+	}))
+	return catalog.Load(defs)
+}
+
+const (
+	simulated = `  - backends: [simulator]
+    op: all_gather
+    algorithms: [ring]
+    worlds: [4]
+    topologies: [full]
+    models:
+      links: {origin: a datasheet, sharing: fifo, engines: 2, latency_ns: 500, ns_per_byte: 0.5, overhead_ns: 3, reduce_ns_per_byte: 0.25}
+      host: {file: models/host.yaml}
+    sizes: {from: 4KiB, to: 4KiB, factor: 2}
+`
+	measuredModel = `origin: two ranks of a host
+sharing: unloaded
+engines: 1
+pairs:
+    - src: 0
+      dst: 1
+      classes:
+        - points: [{bytes: 4096, ns: 1000.5}]
+`
+)
+
+// A suite has models in its own text and in files such as 'bench p2p --model' writes.
+func TestModelsOfSimulations(t *testing.T) {
+	cat, err := simulating(t, simulated, measuredModel)
+	require.NoError(t, err)
+	models := (*cat.Suite("mine").Blocks["simulation"].(*catalog.SimulationSuite))[0].Models
+	require.Equal(t, "links", models[0].Name)
+	require.Equal(t, simulate.Model{
+		Origin: "a datasheet", Sharing: "fifo", Engines: 2, Latency: 500, PerByte: 0.5, Overhead: 3, ReduceByte: 0.25,
+	}, models[0].Costs())
+	require.Equal(t, "host", models[1].Name)
+	require.Equal(t, simulate.Model{
+		Origin: "two ranks of a host", Sharing: "unloaded", Engines: 1,
+		Pairs: []simulate.Pair{{Src: 0, Dst: 1, Classes: []simulate.Class{{Points: []simulate.Point{{Bytes: 4096, Nanoseconds: 1000.5}}}}}},
+	}, models[1].Costs())
+	require.Contains(t, cat.Coverage(), catalog.Coverage{SKU: "local", Backend: "simulator", Mode: "simulations", World: 4, Runs: true})
+}
+
+func TestDiagnosticsOfSimulations(t *testing.T) {
+	for _, tt := range []struct{ name, old, new, model, want string }{
+		{"schedule", "[ring]", "[rung]", measuredModel, `suites/mine.yaml:6:18: no schedule "rung" for all_gather: choose one of`},
+		{"topology", "[full]", "[cube]", measuredModel, `suites/mine.yaml:8:18: no backend of this block has the topology "cube"`},
+		{"world", "[4]", "[1]", measuredModel, `suites/mine.yaml:7:14: an element of "worlds" must be at least 2, not 1`},
+		{"backend", "[simulator]", "[host]", measuredModel, `suites/mine.yaml:4:16: backend "host" has no simulation block`},
+		{"key", "engines", "motors", measuredModel, `suites/mine.yaml:10:51: unknown key "motors"; choose from`},
+		{"costs", "latency_ns: 500", "latency_ns: -1", measuredModel, `suites/mine.yaml:10:7: model "links": latency_ns: -1: want a number from 0 to 1e+12`},
+		{"sharing", "fifo", "lifo", measuredModel, `suites/mine.yaml:10:7: model "links": sharing "lifo", must be unloaded, fifo or fair`},
+		{"no model", "models/host.yaml", "models/hos.yaml", measuredModel, `suites/mine.yaml:11:20: model "models/hos.yaml": file does not exist`},
+		{"outside", "models/host.yaml", "../host.yaml", measuredModel, `suites/mine.yaml:11:20: "../host.yaml" is not a path inside the definitions`},
+		{"both", "{file: ", "{engines: 1, file: ", measuredModel, `suites/mine.yaml:11:7: model "host" has costs beside its file: give one of them`},
+		{"measured on links", "[full]", "[full, ring]", measuredModel, `suites/mine.yaml:11:7: model "host" has measured times between ranks, which need the topology full alone`},
+		{"damaged", "", "", strings.Replace(measuredModel, "1000.5", "-1", 1), `suites/mine.yaml:11:20: models/host.yaml: pair 0 to 1: -1 ns for 4096 bytes`},
+		{"private", "", "", strings.Replace(measuredModel, "two ranks of a host", "/home/me/times", 1), `suites/mine.yaml:11:20: "/home/me/times" is copied into documents, which could then not be published`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := simulating(t, strings.Replace(simulated, tt.old, tt.new, 1), tt.model)
+			require.ErrorContains(t, err, tt.want)
+		})
+	}
+}

@@ -1,0 +1,79 @@
+package run
+
+import (
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"gopkg.in/yaml.v3"
+
+	"github.com/collectivex/collectivex/matrix"
+	"github.com/collectivex/collectivex/pkg/catalog"
+	"github.com/collectivex/collectivex/pkg/cli"
+	"github.com/collectivex/collectivex/pkg/planner"
+	"github.com/collectivex/collectivex/pkg/result"
+)
+
+// Two sweeps of simulated cases, with other variables of ranks around them, give the same
+// figures byte by byte, and comparison keys. The cell has no ranks to fail or to join.
+func TestSimulatedSweep(t *testing.T) {
+	figures := func() map[string]string {
+		out := filepath.Join(t.TempDir(), "out")
+		code, _, stderr := cxrun(t, nil, "sweep", "--suite", "schedule-simulated", "--out", out)
+		require.Equal(t, cli.ExitOK, code, stderr)
+		found := map[string]string{}
+		for id, d := range sweptDocuments(t, out) {
+			require.Equal(t, result.RecordSimulation, d.Head().RecordType)
+			text, err := result.Encode(d.(*result.SimulationDocument).Simulation)
+			require.NoError(t, err)
+			found[id] = d.Head().ComparisonKey + " " + string(text)
+		}
+		return found
+	}
+	first := figures()
+	require.Len(t, first, 20)
+	t.Setenv("NCCL_ALGO", "Ring")
+	require.Equal(t, first, figures())
+
+	file := filepath.Join(t.TempDir(), matrixFile)
+	cat, err := catalog.Load(matrix.FS)
+	require.NoError(t, err)
+	m, err := planHere(cat, planner.Filters{Only: planner.Only{planner.FilterSuite: {"schedule-simulated"}}}, planner.Machine{CPU: runtime.GOARCH})
+	require.NoError(t, err)
+	require.NoError(t, m.WriteFile(file))
+	code, _, stderr := cxrun(t, nil, "shard", "--join", "--matrix", file, "--id", "local-simulator-simulation-n1", "--results", t.TempDir())
+	require.Equal(t, cli.ExitUsage, code)
+	require.Contains(t, stderr, "cell local-simulator-simulation-n1 has no ranks, and --join makes this process one: leave it out")
+	code, _, stderr = cxrun(t, map[string]string{"CX_FAULT": "case=*,rank=0,kind=exit"}, "sweep", "--suite", "schedule-simulated", "--out", t.TempDir())
+	require.Equal(t, cli.ExitUsage, code)
+	require.Contains(t, stderr, "matches nothing")
+}
+
+// A suite can name the file that 'bench p2p --model' wrote.
+func TestSweepWithAMeasuredModel(t *testing.T) {
+	defs := t.TempDir()
+	require.NoError(t, os.CopyFS(defs, matrix.FS))
+	require.NoError(t, os.Mkdir(filepath.Join(defs, "models"), 0o755))
+	code, _, stderr := cxrun(t, nil, "bench", "p2p", "--backend", "host", "-g", "2", "-b", "1K", "-e", "8K", "-f", "2", "--trials", "1", "-n", "4", "--model", filepath.Join(defs, "models", "host.yaml"))
+	require.Equal(t, cli.ExitOK, code, stderr)
+	suite, err := yaml.Marshal(map[string]any{"platforms": []string{"local"}, "sampling": "smoke", "simulation": []any{map[string]any{
+		"backends": []string{"simulator"}, "op": "all_gather", "algorithms": []string{"ring"}, "worlds": []int{2}, "topologies": []string{"full"},
+		"models": map[string]any{"host": map[string]any{"file": "models/host.yaml"}}, "sizes": map[string]any{"from": "4KiB", "to": "8KiB", "factor": 2},
+	}}})
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(filepath.Join(defs, "suites", "mine.yaml"), suite, 0o644))
+	out := filepath.Join(t.TempDir(), "out")
+	code, _, stderr = cxrun(t, nil, "sweep", "--definitions", defs, "--suite", "mine", "--out", out)
+	require.Equal(t, cli.ExitOK, code, stderr)
+	docs := sweptDocuments(t, out)
+	require.Len(t, docs, 1)
+	for _, d := range docs {
+		s := d.(*result.SimulationDocument).Simulation
+		require.Len(t, s.Rows, 2)
+		require.NotEmpty(t, s.Model.Source)
+		pairs := d.Head().Identity.Case.Simulation().Model.Pairs
+		require.Len(t, pairs, 2)
+	}
+}

@@ -1,0 +1,80 @@
+package result
+
+// SimulationDocument answers a simulation case. Nothing in it was measured: no ranks ran, no
+// element was computed, and its times are those of a model.
+type SimulationDocument struct {
+	Envelope
+	Simulation Simulation `json:"simulation"`
+}
+
+// Simulation is what the document of a simulation case has in place of a measurement.
+type Simulation struct {
+	Origin    string        `json:"origin" in:"simulated origin"` // simulated
+	Op        string        `json:"op"`
+	Algorithm string        `json:"algorithm"` // the name of the schedule
+	Topology  string        `json:"topology"`
+	Model     ModelIdentity `json:"model"`
+	// Verification is how the program was verified before it was simulated: symbolic means
+	// that its data were followed through its steps. Missing until it was.
+	Verification string `json:"verification,omitempty" in:"verification"`
+	// Program is what was simulated; null until it was verified.
+	Program *ScheduleProgram `json:"program"`
+	Rows    []SimulationRow  `json:"rows"`
+}
+
+// ModelIdentity says which model a time follows from. The case has the whole model.
+type ModelIdentity struct {
+	Name   string `json:"name"`
+	Source string `json:"source,omitempty"` // where its figures come from
+	// SHA256 is the hexadecimal digest of its figures, which are the model of the case as
+	// compact JSON without name and source.
+	SHA256 string `json:"sha256"`
+}
+
+// SimulationRow is one size. Times are picoseconds of the model.
+type SimulationRow struct {
+	Bytes    int64 `json:"bytes"`       // of the whole vector
+	Makespan int64 `json:"makespan_ps"` // from the common start of all ranks to the end of the last
+	Messages int   `json:"messages"`    // of all ranks
+	// Path is the chain of ops that determines the makespan, split into what its time consists
+	// of: the sum of the parts is the makespan.
+	Path CriticalPath `json:"critical_path"`
+}
+
+// CriticalPath is the parts of a makespan, in picoseconds.
+type CriticalPath struct {
+	Ops        int   `json:"ops"`
+	Start      int64 `json:"start_ps"`    // from the common start to the first ops
+	Overhead   int64 `json:"overhead_ps"` // of senders and receivers
+	Latency    int64 `json:"latency_ps"`  // of links
+	Bytes      int64 `json:"bytes_ps"`    // data on links at their full rate; whole messages where the model has their time
+	Reduce     int64 `json:"reduce_ps"`
+	EngineWait int64 `json:"engine_wait_ps"` // for an engine of the sender
+	LinkWait   int64 `json:"link_wait_ps"`   // for links that have other messages
+}
+
+// Part is a part of a makespan by its name.
+type Part struct {
+	Name        string
+	Picoseconds int64
+}
+
+// Parts lists the parts, in the order of their fields.
+func (p *CriticalPath) Parts() []Part {
+	return []Part{
+		{"start", p.Start},
+		{"overhead", p.Overhead},
+		{"latency", p.Latency},
+		{"bytes", p.Bytes},
+		{"reduce", p.Reduce},
+		{"engine wait", p.EngineWait},
+		{"link wait", p.LinkWait},
+	}
+}
+
+// Micros returns the makespan in microseconds.
+func (r *SimulationRow) Micros() float64 { return float64(r.Makespan) / 1e6 }
+
+// Label names the model with the beginning of its digest, so that unlike models of one name
+// are told apart.
+func (m *ModelIdentity) Label() string { return m.Name + "@" + m.SHA256[:min(8, len(m.SHA256))] }

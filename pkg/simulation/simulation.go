@@ -1,0 +1,62 @@
+// Package simulation is the simulation family: the time of a schedule as a model of a machine
+// predicts it, computed without ranks.
+package simulation
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/schedule"
+	"github.com/collectivex/collectivex/pkg/schedule/simulate"
+	"github.com/collectivex/collectivex/pkg/vocab"
+)
+
+// Compute verifies and simulates the program of a case, and fills its document. Equal cases
+// give equal figures. The error says why the program, the model or a size cannot be simulated.
+// See shard.Compute.
+func Compute(ctx context.Context, doc result.Document) error {
+	d, ok := doc.(*result.SimulationDocument)
+	if !ok {
+		return fmt.Errorf("document of type %T for a simulation case", doc)
+	}
+	c, s := &d.Identity.Case, &d.Simulation
+	b := c.Simulation()
+	p, err := schedule.Generate(b.Algorithm, schedule.Collective(b.Op), schedule.Shape{Ranks: c.World, Width: b.Width, Segments: b.Segments})
+	if err != nil {
+		return err
+	}
+	about, err := schedule.Verified(ctx, p)
+	if err != nil {
+		return err
+	}
+	program := result.ScheduleProgram(*about)
+	s.Verification, s.Program = vocab.Symbolic, &program
+	t, err := simulate.NewTopology(b.Topology, c.World, b.Width)
+	if err != nil {
+		return err
+	}
+	m, err := b.Model.Machine(t)
+	if err != nil {
+		return err
+	}
+	for _, size := range b.Sizes {
+		r, err := simulate.Trace(ctx, p, m, size, 1)
+		if err != nil {
+			return fmt.Errorf("%d bytes: %w", size, err)
+		}
+		if r.Makespan == 0 {
+			return fmt.Errorf("%d bytes take no time in the model: raise its costs", size)
+		}
+		path := r.CriticalPath()
+		s.Rows = append(s.Rows, result.SimulationRow{
+			Bytes: size, Makespan: int64(r.Makespan), Messages: r.Messages,
+			Path: result.CriticalPath{
+				Ops: len(path.Steps), Start: int64(path.Start), Overhead: int64(path.Overhead), Latency: int64(path.Latency), Bytes: int64(path.Bytes),
+				Reduce: int64(path.Reduce), EngineWait: int64(path.EngineWait), LinkWait: int64(path.LinkWait),
+			},
+		})
+	}
+	d.Outcome = result.Outcome{Status: result.Success, Reasons: result.Reasons{}}
+	return nil
+}
