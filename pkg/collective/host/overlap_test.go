@@ -23,7 +23,7 @@ func overlapped(t *testing.T, faults string, c plan.Case) *result.OverlapDocumen
 	return eptest.Assembled(t, c, eptest.RunGroup(t, OpenOverlap, parsed, c)[0], overlap.Assemble).(*result.OverlapDocument)
 }
 
-// Each form computes and brings every element in each window that was timed, with 2 and 3
+// Each form computes and brings every element in each window that was timed, with 2 and 4
 // ranks, and all collectives of form beside do.
 func TestOverlap(t *testing.T) {
 	for _, world := range []int{2, 4} {
