@@ -100,6 +100,25 @@ func TornBlock(t *testing.T, c plan.Case) {
 	require.Contains(t, d.Outcome.Reasons[0].Detail, "torn, ")
 }
 
+// CallsAreRefused has a rank make calls that a library may accept: each ends the case with one
+// reason, before anything is measured.
+func CallsAreRefused(t *testing.T, run Runner, change func(*plan.Case)) {
+	for kind, reason := range map[string]string{
+		transfer.FaultShortList: "refused: lists of blocks differ", transfer.FaultCutBlock: "refused: lists of blocks differ",
+		transfer.FaultEmptyList: "refused: empty list of blocks", transfer.FaultTwice: "refused: pool registered twice",
+		transfer.FaultUnregister: "refused: pool in use",
+	} {
+		t.Run(kind, func(t *testing.T) {
+			for _, rank := range []string{"0", "1"} {
+				d := run(t, "rank="+rank+",kind="+kind, Small(change))[0]
+				require.Equal(t, result.Failed, d.Outcome.Status)
+				require.Equal(t, reason, d.Outcome.Reasons.String())
+				require.Empty(t, d.Measurement.Rows)
+			}
+		})
+	}
+}
+
 // FaultsAreNamed plants each class of wrong words into the pool of the rank that has them,
 // and requires that it is found and named.
 func FaultsAreNamed(t *testing.T, run Runner, change func(*plan.Case)) {

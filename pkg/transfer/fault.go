@@ -23,16 +23,35 @@ const (
 	FaultLate       = "late"        // a word changes after the notification, and after the release
 )
 
-// FaultKinds lists them.
-func FaultKinds() []string {
+// PoolFaults lists them.
+func PoolFaults() []string {
 	return []string{FaultFlip, FaultHalf, FaultNotWritten, FaultStale, FaultSwap, FaultGuard, FaultSource, FaultLate}
 }
+
+// Kinds of faults of the calls themselves: what a library may accept, and the runner refuses.
+const (
+	FaultShortList  = "short-list"       // a list of this rank lacks its last block
+	FaultCutBlock   = "cut-block"        // the last block of a list of this rank is a word shorter
+	FaultEmptyList  = "empty-list"       // a list of this rank has no block
+	FaultTwice      = "register-twice"   // the rank registers a second pool before it ends the first
+	FaultUnregister = "early-unregister" // the rank ends its pool while the peer may use it
+)
+
+func callFaults() []string {
+	return []string{FaultShortList, FaultCutBlock, FaultEmptyList, FaultTwice, FaultUnregister}
+}
+
+// FaultKinds lists the kinds of faults of a transfer.
+func FaultKinds() []string { return append(PoolFaults(), callFaults()...) }
 
 // Idle is the rank.Idle of transfers: a fault of a rank whose pool is no destination of the
 // case, or no source if the fault is of one, changes nothing.
 func Idle(f rank.Fault, c *plan.Case) string {
 	if why := rank.IdleUnless(f, plan.FamilyTransfer, FaultKinds()); why != "" {
 		return why
+	}
+	if slices.Contains(callFaults(), f.Kind) {
+		return ""
 	}
 	ops := c.Transfer().Ops
 	strikes := func(op string) bool { return destinationOf(op) == f.Rank != (f.Kind == FaultSource) }
@@ -56,7 +75,7 @@ func Injure(s *rank.Session, dst, src Origin, pool Memory, blocks []Span) error 
 		_, ok := s.Fault(kind)
 		return ok
 	}
-	if !slices.ContainsFunc(FaultKinds(), has) {
+	if !slices.ContainsFunc(PoolFaults(), has) {
 		return nil
 	}
 	b, last := blocks[0], blocks[len(blocks)-1]

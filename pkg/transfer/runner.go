@@ -52,11 +52,19 @@ func (r *Runner) Run(ctx context.Context, s *rank.Session, c plan.Case) error {
 	}
 	// Collections happen between the cases only.
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
-	b := &bench{Parts: r.parts, session: s, block: t}
-	if err := b.open(ctx, c); err != nil {
-		return errors.Join(err, b.close())
+	b := &bench{Parts: r.parts, session: s, block: t, owned: &owned{Engine: r.parts.Engine}}
+	b.Engine = b.owned
+	ctx, giveUp := context.WithCancel(ctx)
+	defer giveUp()
+	err := b.open(ctx, c)
+	if err == nil {
+		err = b.run(ctx)
 	}
-	return errors.Join(b.run(ctx), b.close())
+	if err != nil { // the group ends with the case, and nobody waits for the peer
+		b.owned.users = 0
+		giveUp()
+	}
+	return errors.Join(err, b.close())
 }
 
 // bench is one case in one rank.
@@ -64,6 +72,7 @@ type bench struct {
 	Parts
 	session *rank.Session
 	block   *plan.Transfer
+	owned   *owned // the engine
 	rows    []bursts
 	fastest []float64 // burst of each row that this rank has timed, in milliseconds
 	meet    barrier
@@ -108,15 +117,24 @@ func (b *bench) open(ctx context.Context, c plan.Case) error {
 	own.Pool = poolBytes(b.block.PoolSlack, largest)
 	for _, row := range rows {
 		x := newBursts(b.block, row, own.Pool)
+		spoilLists(b.session, x)
 		if err := x.check(own.Pool); err != nil {
-			return rank.Coded(result.ReasonInternal, err)
+			return err
 		}
 		b.rows = append(b.rows, x)
 		own.Merged, own.Sets = append(own.Merged, x.merged()), append(own.Sets, len(x.sets))
 	}
+	if err := b.sameLists(ctx); err != nil {
+		return err
+	}
 	start := time.Now()
 	if b.pool, err = b.Engine.Register(ctx, own.Pool); err != nil {
 		return err
+	}
+	if _, twice := b.session.Fault(FaultTwice); twice {
+		if b.pool, err = b.Engine.Register(ctx, own.Pool); err != nil {
+			return err
+		}
 	}
 	own.Register, own.Checked = since(start), b.pool.CheckedBy()
 	if err := b.paint(); err != nil {
@@ -125,13 +143,18 @@ func (b *bench) open(ctx context.Context, c plan.Case) error {
 	if own.Connect, err = b.connect(ctx, own.Pool); err != nil {
 		return err
 	}
-	if c.Nodes == 1 {
-		b.meet, err = rendezvous.OpenSpin(ctx, b.session.Store, b.session.Scope+"/meet", b.session.Rank, b.session.World)
-	} else {
-		b.meet = &storeBarrier{session: b.session}
+	if _, early := b.session.Fault(FaultUnregister); early {
+		if err := b.Engine.Unregister(); err != nil {
+			return err
+		}
 	}
-	if err != nil {
-		return err
+	b.meet = &storeBarrier{session: b.session}
+	if c.Nodes == 1 {
+		spin, err := rendezvous.OpenSpin(ctx, b.session.Store, b.session.Scope+"/meet", b.session.Rank, b.session.World)
+		if err != nil {
+			return err
+		}
+		b.meet = spin
 	}
 	return b.session.Emit(kindSetup, own)
 }
@@ -242,7 +265,11 @@ func (b *bench) run(ctx context.Context) error {
 	if err := b.Engine.Disconnect(); err != nil {
 		return err
 	}
-	return b.meet.Wait(ctx)
+	if err := b.meet.Wait(ctx); err != nil {
+		return err
+	}
+	b.owned.left()
+	return nil
 }
 
 // first times transfers of 8 bytes and of a block of the first row.

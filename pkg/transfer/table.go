@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
@@ -110,15 +111,21 @@ func (b bursts) merged() int {
 	return n
 }
 
-// check refuses blocks outside of the pools, and blocks of one burst that overlap on a
-// side: libraries take both, and move something.
+// check refuses lists without blocks, blocks outside of the pools, and blocks of one burst that
+// overlap on a side: libraries take them, and move something or nothing.
 func (b bursts) check(pool int64) error {
 	for set := range b.sets {
+		for _, request := range b.sets[set] {
+			if len(request) == 0 {
+				return &rank.Error{Reason: result.ReasonRefused.With("empty list of blocks"), Err: fmt.Errorf("%s: a request of no blocks", b.row.Name())}
+			}
+		}
 		for _, pull := range []bool{true, false} {
 			end := guardBytes / wordBytes
 			for _, s := range spans(b.blocks(set), pull) {
 				if s.Dst < end || int64(s.Dst+s.N)*wordBytes > pool-guardBytes {
-					return fmt.Errorf("%s: a block of %d bytes at %d lies outside of the pool or on another block", b.row.Name(), s.N*wordBytes, s.Dst*wordBytes)
+					return rank.Coded(result.ReasonInternal,
+						fmt.Errorf("%s: a block of %d bytes at %d lies outside of the pool or on another block", b.row.Name(), s.N*wordBytes, s.Dst*wordBytes))
 				}
 				end = s.Dst + s.N
 			}

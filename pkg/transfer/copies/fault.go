@@ -13,7 +13,7 @@ import (
 // FaultKinds lists the kinds of data faults of copies: those of transfers, of which a late
 // write is none, since no copy is notified.
 func FaultKinds() []string {
-	return slices.DeleteFunc(transfer.FaultKinds(), func(kind string) bool { return kind == transfer.FaultLate })
+	return slices.DeleteFunc(transfer.PoolFaults(), func(kind string) bool { return kind == transfer.FaultLate })
 }
 
 // Idle is the rank.Idle of copies: a fault of a rank that has no destination, or no source if

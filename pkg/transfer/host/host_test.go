@@ -51,6 +51,14 @@ func TestFaultsAreNamed(t *testing.T) {
 	transfertest.FaultsAreNamed(t, run, func(*plan.Case) {})
 }
 
+func TestCallsAreRefused(t *testing.T) {
+	for _, lane := range []string{vocab.LaneSharedMemory, vocab.LaneProcessVM} {
+		t.Run(lane, func(t *testing.T) {
+			transfertest.CallsAreRefused(t, run, func(c *plan.Case) { c.Transfer().Mode = lane })
+		})
+	}
+}
+
 // A fault in a pool that nothing writes to would change nothing, and is refused.
 func TestAFaultWithoutEffectIsRefused(t *testing.T) {
 	d := run(t, "rank=0,kind="+transfer.FaultStale, transfertest.Small(func(c *plan.Case) { c.Transfer().Ops = plan.Words{vocab.Pull} }))[0]

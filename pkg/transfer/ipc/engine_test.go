@@ -59,6 +59,11 @@ func TestFaultsAreNamed(t *testing.T) {
 	transfertest.FaultsAreNamed(t, transfertest.Processes, peer)
 }
 
+func TestCallsAreRefused(t *testing.T) {
+	fakes.Build(t).Use(t)
+	transfertest.CallsAreRefused(t, transfertest.Processes, peer)
+}
+
 // What the driver refuses ends the case with the call and its code, and what the backend
 // cannot do is refused.
 func TestFailures(t *testing.T) {

@@ -82,6 +82,12 @@ func TestAWrongWordIsFound(t *testing.T) {
 	}
 }
 
+func TestCallsAreRefused(t *testing.T) {
+	if alone(t) {
+		transfertest.CallsAreRefused(t, transfertest.Processes, func(c *plan.Case) { *c = over(transfertest.Few) })
+	}
+}
+
 func TestAPeerThatIsKilled(t *testing.T) {
 	if alone(t) {
 		transfertest.KilledPeer(t, "library-error: mooncake -1", over())

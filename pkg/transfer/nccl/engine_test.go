@@ -62,6 +62,11 @@ func TestFaultsAreNamed(t *testing.T) {
 	transfertest.FaultsAreNamed(t, transfertest.Goroutines(Open(nccl.NCCL)), peer(nccl.NCCL))
 }
 
+func TestCallsAreRefused(t *testing.T) {
+	setUp(t)
+	transfertest.CallsAreRefused(t, transfertest.Goroutines(Open(nccl.NCCL)), peer(nccl.NCCL))
+}
+
 // What the library itself does wrong is found: a bit that it flips, a call that fails, an
 // error in flight, whose peer ends too.
 func TestFaultsOfTheLibrary(t *testing.T) {

@@ -120,6 +120,17 @@ func TestAWrongWordIsFound(t *testing.T) {
 	transfertest.TornBlock(t, over(vocab.LaneProcessVM))
 }
 
+// NIXL itself registers memory twice, and moves the data of a pool that its owner gave up.
+func TestCallsAreRefused(t *testing.T) {
+	short.Skip(t)
+	dir := wheels.NIXL.Libraries(t)
+	if !netns.Own(t) {
+		return
+	}
+	use(t, dir)
+	transfertest.CallsAreRefused(t, transfertest.Processes, func(c *plan.Case) { *c = over(vocab.LaneTCP, transfertest.Few) })
+}
+
 // What keeps the backend from running is said before anything runs.
 func TestRefusals(t *testing.T) {
 	for name, tc := range map[string]struct {

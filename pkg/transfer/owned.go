@@ -1,0 +1,89 @@
+package transfer
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+
+	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/result"
+)
+
+// owned is an engine that knows who uses its pool. It refuses what libraries accept: NIXL
+// registers memory twice, and moves the data of a pool that its owner has given up.
+type owned struct {
+	Engine
+	pool  bool
+	users int // ranks that have the metadata of the pool
+}
+
+// Register implements Engine.
+func (o *owned) Register(ctx context.Context, bytes int64) (Memory, error) {
+	if o.pool {
+		return nil, &rank.Error{Reason: result.ReasonRefused.With("pool registered twice"), Err: errors.New("a rank has one pool at a time: unregister it first")}
+	}
+	o.pool = true // also if it fails half-way: Unregister cleans up
+	return o.Engine.Register(ctx, bytes)
+}
+
+// Metadata implements Engine. Whoever has it may use the pool until left.
+func (o *owned) Metadata() ([]byte, error) {
+	o.users++
+	return o.Engine.Metadata()
+}
+
+// left says that the peer has disconnected.
+func (o *owned) left() { o.users-- }
+
+// Unregister implements Engine.
+func (o *owned) Unregister() error {
+	if o.users > 0 {
+		return &rank.Error{Reason: result.ReasonRefused.With("pool in use"), Err: errors.New("the peer has not let go of the pool: disconnect it first")}
+	}
+	o.pool = false
+	return o.Engine.Unregister()
+}
+
+// sameLists refuses lists of blocks in which the ranks differ, before anything is registered or
+// posted. A two-sided library would wait for ever.
+func (b *bench) sameLists(ctx context.Context) error {
+	sum := sha256.New()
+	var text []byte
+	for _, x := range b.rows {
+		for _, set := range x.sets {
+			for _, request := range set {
+				text = binary.LittleEndian.AppendUint64(text[:0], uint64(len(request)))
+				for _, block := range request {
+					for _, n := range []int64{block.Local, block.Remote, block.Bytes} {
+						text = binary.LittleEndian.AppendUint64(text, uint64(n))
+					}
+				}
+				sum.Write(text)
+			}
+		}
+	}
+	all, err := rank.Gather(ctx, b.session, "lists", sum.Sum(nil))
+	if err != nil {
+		return err
+	}
+	if string(all[0]) != string(all[1]) {
+		return &rank.Error{Reason: result.ReasonRefused.With("lists of blocks differ"), Err: errors.New("the two ranks have lists of blocks that differ in number, length or place")}
+	}
+	return nil
+}
+
+// spoilLists does the faults of the lists of this rank, normally none.
+func spoilLists(s *rank.Session, x bursts) {
+	request := &x.sets[0][0]
+	last := len(*request) - 1
+	for kind, spoil := range map[string]func(){
+		FaultShortList: func() { *request = (*request)[:max(1, last)] },
+		FaultCutBlock:  func() { (*request)[last].Bytes -= wordBytes },
+		FaultEmptyList: func() { *request = nil },
+	} {
+		if _, ok := s.Fault(kind); ok {
+			spoil()
+		}
+	}
+}
