@@ -292,7 +292,10 @@ func (f *Flow) depart(a Actions, r, i int) {
 
 // Complete ends an op. Its node ends with the last of its ops, in Run.
 func (f *Flow) Complete(r, i int) {
-	at := place{r, int(f.Ops[r][i].Stream)}
+	at := place{rank: r}
+	if len(f.streams[r]) > 1 { // else spare the look at the op, which is in no cache
+		at.stream = int(f.Ops[r][i].Stream)
+	}
 	s := &f.streams[at.rank][at.stream]
 	if s.pending--; s.pending == 0 {
 		f.ready = append(f.ready, at)

@@ -178,9 +178,9 @@ func (p *Program) Bytes(s Slot, count int32, elements, size int64) int64 {
 		}
 		return total * size
 	}
-	first, _ := Chunk(elements, p.Chunks, int(s))
-	last, n := Chunk(elements, p.Chunks, int(s)+int(count)-1)
-	return (last + n - first) * size
+	each, more := elements/int64(p.Chunks), elements%int64(p.Chunks) // as Chunk
+	from, to := int64(s), int64(s)+int64(count)
+	return ((to-from)*each + min(to, more) - min(from, more)) * size
 }
 
 // Check reports what is wrong with the form of a program: ranks, slots, dependencies and

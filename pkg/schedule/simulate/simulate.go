@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/collectivex/collectivex/pkg/schedule"
 )
@@ -102,21 +103,26 @@ type simulation struct {
 	result         Result
 }
 
-// link is a link with the messages that wait for it, from next on.
+// link is a link, and the first and the last of the messages that wait for it.
 type link struct {
-	busy  bool
-	queue []int32
-	next  int
+	busy, queued bool
+	first, last  int32
 }
 
-// message is a transfer under way.
+// message is a transfer under way. A million of them may be, so it is half a cache line.
 type message struct {
 	from, to      int32
-	send, receive int32 // ops; a receive of −1 is not posted, or not there
+	send, receive int32 // ops; for receive see below
 	at            int32 // node that holds it, under FIFO
+	behind        int32 // the message that waits for the same link after it
 	bytes         int64
-	here          bool // it has landed before its receive was posted
 }
+
+// What a message has in place of a receive.
+const (
+	none  = -1 // it is not posted, or there is none
+	early = -2 // it is not posted, and the message has landed
+)
 
 // place is an op of a rank.
 type place struct{ rank, op int32 }
@@ -163,29 +169,30 @@ const (
 )
 
 func (s *simulation) happen(e event) {
+	of := e.of()
 	switch e.what {
 	case posted:
-		s.post(int(e.rank), int(e.of))
+		s.post(e.rank(), int(of))
 	case ended:
-		s.complete(int(e.rank), int(e.of))
+		s.complete(e.rank(), int(of))
 	case leaves:
-		s.leave(e.of)
+		s.leave(of)
 	case through:
-		s.passed(e.of)
+		s.passed(of)
 	case reaches:
-		s.forward(e.of)
+		s.forward(of)
 	case left: // before it lands, even if that takes no time
-		s.left(e.of)
-		s.at(s.now+s.flight(e.of), s.messages[e.of].to, lands, e.of)
+		s.left(of)
+		s.at(s.now+s.flight(of), s.messages[of].to, lands, of)
 	case lands:
-		s.landed(e.of)
+		s.landed(of)
 	case arrived:
-		s.arrive(e.of)
+		s.arrive(of)
 	}
 }
 
 func (s *simulation) at(t Picoseconds, rank int32, what uint8, of int32) {
-	s.events.push(event{t, rank, of, what})
+	s.events.push(newEvent(t, rank, what, of))
 }
 
 // Start and End implement schedule.Actions.
@@ -238,7 +245,7 @@ func (s *simulation) Local(r, i int) {
 	cost := s.reduction
 	switch o.Kind {
 	case schedule.Put:
-		s.send(message{from: int32(r), to: o.Peer, send: int32(i), receive: -1})
+		s.send(message{from: int32(r), to: o.Peer, send: int32(i), receive: none})
 		return
 	case schedule.Copy:
 		cost = s.copying
@@ -251,7 +258,7 @@ func (s *simulation) Depart(r, send int) {
 	if s.trace != nil {
 		s.trace[r][send].Departed = s.now
 	}
-	i := s.send(message{from: int32(r), to: s.Ops[r][send].Peer, send: int32(send), receive: -1})
+	i := s.send(message{from: int32(r), to: s.Ops[r][send].Peer, send: int32(send), receive: none})
 	s.flying[place{int32(r), int32(send)}] = i
 }
 
@@ -264,7 +271,9 @@ func (s *simulation) Meet(r, send, q, receive int) {
 		return
 	}
 	delete(s.flying, at)
-	if s.messages[i].receive = int32(receive); s.messages[i].here {
+	m := &s.messages[i]
+	here := m.receive == early
+	if m.receive = int32(receive); here {
 		s.received(i)
 	}
 }
@@ -292,6 +301,9 @@ func (s *simulation) message(m message) int32 {
 		s.unused = s.unused[:n-1]
 		s.messages[i] = m
 		return i
+	}
+	if len(s.messages) == cap(s.messages) { // append would add a quarter
+		s.messages = slices.Grow(s.messages, len(s.messages)+1)
 	}
 	s.messages = append(s.messages, m)
 	return int32(len(s.messages) - 1)
@@ -352,11 +364,15 @@ func (s *simulation) forward(i int32) {
 		return
 	}
 	link, _ := s.Topology.next(m.at, m.to)
-	if l := &s.links[link]; l.busy {
-		l.queue = append(l.queue, i)
-	} else {
+	l := &s.links[link]
+	switch {
+	case !l.busy:
 		l.busy = true
 		s.at(s.now+s.onLink(m.bytes), m.at, through, i)
+	case l.queued:
+		s.messages[l.last].behind, l.last = i, i
+	default:
+		l.queued, l.first, l.last = true, i, i
 	}
 }
 
@@ -365,12 +381,12 @@ func (s *simulation) passed(i int32) {
 	m := &s.messages[i]
 	number, node := s.Topology.next(m.at, m.to)
 	l := &s.links[number]
-	if l.next < len(l.queue) {
-		other := l.queue[l.next]
-		l.next++
-		s.at(s.now+s.onLink(s.messages[other].bytes), m.at, through, other)
+	if l.queued {
+		next := &s.messages[l.first]
+		s.at(s.now+s.onLink(next.bytes), m.at, through, l.first)
+		l.queued, l.first = l.first != l.last, next.behind
 	} else {
-		l.busy, l.next, l.queue = false, 0, l.queue[:0]
+		l.busy = false
 	}
 	if m.at == m.from {
 		s.left(i)
@@ -384,12 +400,12 @@ func (s *simulation) passed(i int32) {
 func (s *simulation) landed(i int32) {
 	m := &s.messages[i]
 	switch {
+	case m.receive >= 0:
+		s.received(i)
 	case s.Ops[m.from][m.send].Kind == schedule.Put:
 		s.unused = append(s.unused, i)
-	case m.receive < 0:
-		m.here = true
 	default:
-		s.received(i)
+		m.receive = early
 	}
 }
 
