@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/collectivex/collectivex/pkg/collective/steps"
 	"github.com/collectivex/collectivex/pkg/ep"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
@@ -45,7 +46,7 @@ func runRank(text string, find func(plan.Case) (rank.Opener, error)) error {
 		return err
 	}
 	place.LocalRank = place.Rank
-	faults, err := rank.ParseFaults(fields[2], slices.Concat(ep.FaultKinds(), transfer.FaultKinds())...)
+	faults, err := rank.ParseFaults(fields[2], slices.Concat(ep.FaultKinds(), steps.FaultKinds(), transfer.FaultKinds())...)
 	if err != nil {
 		return err
 	}

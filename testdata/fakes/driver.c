@@ -270,6 +270,14 @@ EXPORT int FN(cuMemHostRegister_v2, hipHostRegister)(void *p, size_t bytes, unsi
 	return fake_host_register(p, bytes);
 }
 
+EXPORT int FN(cuMemHostGetDevicePointer_v2, hipHostGetDevicePointer)(uint64_t *device, void *p, unsigned flags)
+{
+	ENTER();
+	CURRENT(d);
+	(void)d;
+	return flags == 0 ? fake_registered_address(device, p) : INVALID_VALUE;
+}
+
 EXPORT int FN(cuMemHostUnregister, hipHostUnregister)(void *p)
 {
 	ENTER();
@@ -404,6 +412,29 @@ EXPORT int FN(cuStreamWaitEvent, hipStreamWaitEvent)(void *stream, void *event, 
 	ENTER();
 	FIND(s, stream);
 	return fake_stream_wait(s, event);
+}
+
+#ifdef HIP
+EXPORT int hipStreamWaitValue32(void *stream, uint64_t at, uint32_t value, unsigned flags, uint32_t mask)
+{
+	ENTER();
+	FIND(s, stream);
+	return flags == 0 && mask == UINT32_MAX ? fake_wait_value(s, at, value) : INVALID_VALUE;
+}
+#else
+EXPORT int cuStreamWaitValue32_v2(void *stream, uint64_t at, uint32_t value, unsigned flags)
+{
+	ENTER();
+	FIND(s, stream);
+	return flags == 0 ? fake_wait_value(s, at, value) : INVALID_VALUE;
+}
+#endif
+
+EXPORT int FN(cuStreamWriteValue32_v2, hipStreamWriteValue32)(void *stream, uint64_t at, uint32_t value, unsigned flags)
+{
+	ENTER();
+	FIND(s, stream);
+	return flags == 0 ? fake_write_value(s, at, value) : INVALID_VALUE;
 }
 
 EXPORT int FN(cuEventQuery, hipEventQuery)(void *event)

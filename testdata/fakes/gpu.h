@@ -163,6 +163,8 @@ int fake_host_free(void *p);
 int fake_host_register(void *p, size_t bytes);
 int fake_host_unregister(void *p);
 int fake_is_pinned(const void *p, size_t bytes);
+uint32_t *fake_flag(uint64_t at); /* NULL unless an aligned word that a device may wait for */
+int fake_registered_address(uint64_t *at, void *p); /* of registered memory, for a device */
 char *fake_host_view(struct device *dev, uint64_t p, size_t bytes); /* NULL unless inside one live allocation */
 struct device *fake_owner(uint64_t p);
 /* A stream's first kernel makes device addresses readable, until the stream is idle:
@@ -199,6 +201,8 @@ int fake_event_destroy(void *e);
 int fake_event_record(void *e, struct stream *s);
 int fake_event_record_external(void *e, struct stream *s);
 int fake_stream_wait(struct stream *s, void *e);
+int fake_wait_value(struct stream *s, uint64_t at, uint32_t value);
+int fake_write_value(struct stream *s, uint64_t at, uint32_t value);
 int fake_event_query(void *e);
 int fake_event_elapsed(float *ms, void *a, void *b);
 int fake_copy_in(uint64_t dst, const void *src, size_t bytes, struct stream *s);

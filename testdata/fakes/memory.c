@@ -342,6 +342,33 @@ int fake_is_pinned(const void *p, size_t bytes)
 	return found;
 }
 
+/* Registered memory is at another address for devices than for the host, as it may be. */
+static const uint64_t DEVICE_VIEW = UINT64_C(1) << 62;
+
+int fake_registered_address(uint64_t *at, void *p)
+{
+	int rc = INVALID_VALUE;
+	pthread_mutex_lock(&pinned_mutex);
+	for (struct pinned *h = pinned; h; h = h->next)
+		if (h->registered && (char *)p >= h->p && (char *)p < h->p + h->bytes) {
+			*at = (uint64_t)p | DEVICE_VIEW;
+			rc = OK;
+		}
+	pthread_mutex_unlock(&pinned_mutex);
+	return rc;
+}
+
+uint32_t *fake_flag(uint64_t at)
+{
+	struct device *d = fake_owner(at);
+	if (at % sizeof(uint32_t))
+		return NULL;
+	if (d)
+		return (uint32_t *)(void *)fake_host_view(d, at, sizeof(uint32_t));
+	at ^= DEVICE_VIEW;
+	return fake_is_pinned((void *)at, sizeof(uint32_t)) ? (uint32_t *)at : NULL;
+}
+
 struct physical {
 	struct device *dev;
 	size_t bytes;

@@ -360,6 +360,40 @@ int fake_stream_wait(struct stream *s, void *handle)
 	return fake_enqueue(s, await, &w, sizeof w);
 }
 
+struct flag {
+	uint32_t *at;
+	uint32_t value;
+};
+
+static int await_flag(void *arg)
+{
+	struct flag *f = arg;
+	struct timespec pause = {0, 20000};
+	while ((int32_t)(__atomic_load_n(f->at, __ATOMIC_ACQUIRE) - f->value) < 0)
+		nanosleep(&pause, NULL);
+	return OK;
+}
+
+static int set_flag(void *arg)
+{
+	struct flag *f = arg;
+	__atomic_store_n(f->at, f->value, __ATOMIC_RELEASE);
+	return OK;
+}
+
+/* What s does next waits for a number at least so large: for ever, if nobody writes it. */
+int fake_wait_value(struct stream *s, uint64_t at, uint32_t value)
+{
+	struct flag f = {fake_flag(at), value};
+	return f.at ? fake_enqueue(s, await_flag, &f, sizeof f) : INVALID_VALUE;
+}
+
+int fake_write_value(struct stream *s, uint64_t at, uint32_t value)
+{
+	struct flag f = {fake_flag(at), value};
+	return f.at ? fake_enqueue(s, set_flag, &f, sizeof f) : INVALID_VALUE;
+}
+
 int fake_event_query(void *handle)
 {
 	struct event *e = handle;

@@ -57,6 +57,7 @@ type api struct {
 	vmm     bool
 	ipc     bool
 	locks   bool // memory that the process has allocated
+	flags   bool // values in memory that streams wait for
 }
 
 // newAPI finds the functions in lib. A required function that lib lacks is an error
@@ -68,7 +69,7 @@ func newAPI(lib *dl.Library, dialect Dialect) (*api, error) {
 		C.free(unsafe.Pointer(t))
 		return nil, err
 	}
-	return &api{table: t, dialect: dialect, graphs: has[C.cx_graphs], vmm: has[C.cx_vmm], ipc: has[C.cx_ipc], locks: has[C.cx_register]}, nil
+	return &api{table: t, dialect: dialect, graphs: has[C.cx_graphs], vmm: has[C.cx_vmm], ipc: has[C.cx_ipc], locks: has[C.cx_register], flags: has[C.cx_flags]}, nil
 }
 
 // bind puts the addresses of functions into table, and returns the groups of which lib

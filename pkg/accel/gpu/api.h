@@ -84,6 +84,7 @@ typedef struct {
 	X(host_free, required, "cuMemFreeHost", "hipHostFree", int, (void *p)) \
 	X(host_register, register, "cuMemHostRegister_v2", "hipHostRegister", int, (void *p, size_t bytes, unsigned flags)) \
 	X(host_unregister, register, "cuMemHostUnregister", "hipHostUnregister", int, (void *p)) \
+	X(host_device_pointer, flags, "cuMemHostGetDevicePointer_v2", "hipHostGetDevicePointer", int, (cx_ptr *device, void *p, unsigned flags)) \
 	X(copy_in, required, "cuMemcpyHtoDAsync_v2", "hipMemcpyHtoDAsync", int, (cx_ptr dst, const void *src, size_t bytes, void *stream)) \
 	X(copy_out, required, "cuMemcpyDtoHAsync_v2", "hipMemcpyDtoHAsync", int, (void *dst, cx_ptr src, size_t bytes, void *stream)) \
 	X(copy, required, "cuMemcpyDtoDAsync_v2", "hipMemcpyDtoDAsync", int, (cx_ptr dst, cx_ptr src, size_t bytes, void *stream)) \
@@ -96,6 +97,10 @@ typedef struct {
 	X(stream_synchronize, required, "cuStreamSynchronize", "hipStreamSynchronize", int, (void *stream)) \
 	X(stream_query, required, "cuStreamQuery", "hipStreamQuery", int, (void *stream)) \
 	X(stream_wait, required, "cuStreamWaitEvent", "hipStreamWaitEvent", int, (void *stream, void *event, unsigned flags)) \
+	/* CUDA's plain names are an older form that many drivers refuse. HIP's wait has a mask. */ \
+	X(wait_value, flags, "cuStreamWaitValue32_v2", NULL, int, (void *stream, cx_ptr at, uint32_t value, unsigned flags)) \
+	X(wait_masked_value, flags, NULL, "hipStreamWaitValue32", int, (void *stream, cx_ptr at, uint32_t value, unsigned flags, uint32_t mask)) \
+	X(write_value, flags, "cuStreamWriteValue32_v2", "hipStreamWriteValue32", int, (void *stream, cx_ptr at, uint32_t value, unsigned flags)) \
 	X(event_create, required, "cuEventCreate", "hipEventCreateWithFlags", int, (void **event, unsigned flags)) \
 	X(event_destroy, required, "cuEventDestroy_v2", "hipEventDestroy", int, (void *event)) \
 	X(event_record, required, "cuEventRecord", "hipEventRecord", int, (void *event, void *stream)) \
@@ -177,6 +182,7 @@ static inline int cx_mem_free(const cx_gpu *g, cx_ptr p) { return g->mem_free(p)
 static inline int cx_host_alloc(const cx_gpu *g, void **p, size_t n) { return g->host_alloc(p, n, 0); }
 static inline int cx_host_free(const cx_gpu *g, void *p) { return g->host_free(p); }
 static inline int cx_host_register(const cx_gpu *g, void *p, size_t n) { return g->host_register(p, n, 0); }
+static inline int cx_host_device_pointer(const cx_gpu *g, cx_ptr *device, void *p) { return g->host_device_pointer(device, p, 0); }
 static inline int cx_host_unregister(const cx_gpu *g, void *p) { return g->host_unregister(p); }
 static inline int cx_copy_in(const cx_gpu *g, cx_ptr d, const void *s, size_t n, uintptr_t st) { return g->copy_in(d, s, n, (void *)st); }
 static inline int cx_copy_out(const cx_gpu *g, void *d, cx_ptr s, size_t n, uintptr_t st) { return g->copy_out(d, s, n, (void *)st); }
@@ -199,6 +205,15 @@ static inline int cx_stream_create(const cx_gpu *g, uintptr_t *s) { return g->st
 static inline int cx_stream_destroy(const cx_gpu *g, uintptr_t s) { return g->stream_destroy((void *)s); }
 static inline int cx_stream_synchronize(const cx_gpu *g, uintptr_t s) { return g->stream_synchronize((void *)s); }
 static inline int cx_stream_wait(const cx_gpu *g, uintptr_t s, uintptr_t e) { return g->stream_wait((void *)s, (void *)e, 0); }
+
+/* The number of the function that waits, for errors. */
+static inline int cx_wait_function(const cx_gpu *g) { return g->wait_value ? cx_fn_wait_value : cx_fn_wait_masked_value; }
+/* Flags 0 wait for a value that is at least so large, and write after all that the stream
+ * has written before. */
+static inline int cx_wait_value(const cx_gpu *g, uintptr_t s, cx_ptr at, uint32_t value) {
+	return g->wait_value ? g->wait_value((void *)s, at, value, 0) : g->wait_masked_value((void *)s, at, value, 0, UINT32_MAX);
+}
+static inline int cx_write_value(const cx_gpu *g, uintptr_t s, cx_ptr at, uint32_t value) { return g->write_value((void *)s, at, value, 0); }
 static inline int cx_stream_query(const cx_gpu *g, uintptr_t s) { return g->stream_query((void *)s); }
 
 static inline int cx_event_create(const cx_gpu *g, uintptr_t *e) { return g->event_create((void **)e, 0); }

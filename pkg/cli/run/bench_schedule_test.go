@@ -7,6 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/collectivex/collectivex/internal/fakes"
+	"github.com/collectivex/collectivex/internal/short"
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/cli/bench"
 	"github.com/collectivex/collectivex/pkg/rank"
@@ -54,6 +56,37 @@ func TestBenchScheduleFindsTheGPUs(t *testing.T) {
 		require.Len(t, report.Results[0].Rows, 4)
 		require.Zero(t, report.OutOfBounds)
 		withoutNVIDIA(t)
+	}
+}
+
+// Copies between devices carry a schedule on either vendor's. A rank that dies, and one that
+// stands still, in the middle of a program end the case, and streams that wait for its flags
+// keep no process.
+func TestBenchScheduleByCopies(t *testing.T) {
+	short.Skip(t)
+	standIns(t)
+	t.Setenv("TMPDIR", t.TempDir())
+	args := strings.Fields("bench schedule all_reduce ring --backend ipc -g 2 -b 1K -e 4K -f 4 -n 2 -w 1 --json")
+	for range 2 {
+		code, stdout, stderr := cxrun(t, nil, args...)
+		require.Equal(t, cli.ExitOK, code, stderr)
+		var report bench.Report
+		require.NoError(t, json.Unmarshal([]byte(stdout), &report))
+		require.Equal(t, "peer-copies", report.Results[0].Path)
+		require.Len(t, report.Results[0].Rows, 4)
+		require.Zero(t, report.OutOfBounds)
+		withoutNVIDIA(t)
+	}
+	for fault, reason := range map[string]string{
+		"kind=kill,at=record-5": "rank-died: rank 1 signal 9",
+		"kind=hang,at=record-5": "timeout: case budget of 10 s",
+	} {
+		memory := fakes.MemoryDir(t)
+		env := map[string]string{rank.FaultVariable: "rank=1," + fault, "CX_FAKE_DIR": memory}
+		code, _, stderr := cxrun(t, env, append(args, "-T", "10")...)
+		require.Equal(t, cli.ExitFailed, code, stderr)
+		require.Contains(t, stderr, reason)
+		requireNoRanks(t, memory)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/collectivex/collectivex/pkg/collective"
 	collectivehost "github.com/collectivex/collectivex/pkg/collective/host"
+	collectiveipc "github.com/collectivex/collectivex/pkg/collective/ipc"
 	collectivenccl "github.com/collectivex/collectivex/pkg/collective/nccl"
 	"github.com/collectivex/collectivex/pkg/collective/overlap"
 	"github.com/collectivex/collectivex/pkg/collective/steps"
@@ -49,6 +50,7 @@ func families() shard.Registry {
 				"host": collectivehost.OpenSchedule,
 				"nccl": collectivenccl.OpenSchedule(nccl.NCCL),
 				"rccl": collectivenccl.OpenSchedule(nccl.RCCL),
+				"ipc":  collectiveipc.OpenSchedule,
 			},
 		},
 		plan.FamilyEP: {

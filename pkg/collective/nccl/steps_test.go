@@ -7,7 +7,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/collectivex/collectivex/internal/compilers"
 	"github.com/collectivex/collectivex/internal/eptest"
 	"github.com/collectivex/collectivex/internal/fakes"
 	"github.com/collectivex/collectivex/internal/plantest"
@@ -142,9 +141,4 @@ func TestScheduleWithoutPointToPoint(t *testing.T) {
 	first := slices.IndexFunc(streams, func(s rank.Stream) bool { return s.Failure != nil && s.Failure.Reason.Code == result.ReasonNoSymbol })
 	require.GreaterOrEqual(t, first, 0, "one rank says so, and the other may be cancelled before")
 	require.Contains(t, streams[first].Failure.Text, "ncclRecv in libnccl.so.2")
-}
-
-func TestRealCompilersTakeTheKernels(t *testing.T) {
-	t.Run("NVRTC", func(t *testing.T) { compilers.NVRTC(t, "add.cu", addSource()) })
-	t.Run("HIPRTC", func(t *testing.T) { compilers.HIPRTC(t, "add.cu", addSource()) })
 }

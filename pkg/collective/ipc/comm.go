@@ -1,0 +1,219 @@
+// Package ipc runs schedules between the GPUs of one host without a library: a message is a
+// copy that the sender's device makes into the memory of the receiver, which is another
+// process. Streams wait for each other by flags, so that no host has a part in it.
+package ipc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+
+	"github.com/collectivex/collectivex/pkg/accel"
+	"github.com/collectivex/collectivex/pkg/accel/gpu"
+	"github.com/collectivex/collectivex/pkg/collective"
+	"github.com/collectivex/collectivex/pkg/collective/data"
+	"github.com/collectivex/collectivex/pkg/collective/steps"
+	"github.com/collectivex/collectivex/pkg/gpurank"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/vocab"
+)
+
+// OpenSchedule opens the runner of a rank, on CUDA, or on HIP where CUDA's driver is not
+// installed; it is a rank.Opener. A rank drives the device of its local rank and has locked
+// its OS thread.
+func OpenSchedule(ctx context.Context, s *rank.Session, c plan.Case) (rank.Runner, error) {
+	if c.Nodes > 1 {
+		return nil, rank.Refused("devices of %d nodes: their drivers copy within a node only", c.Nodes)
+	}
+	g, err := gpurank.OpenAny(s)
+	if err != nil {
+		return nil, err
+	}
+	d, err := data.New(ctx, g)
+	if err != nil {
+		return nil, errors.Join(rank.Coded(result.ReasonDevice, err), g.Close())
+	}
+	k, err := newComm(ctx, s, g.Device)
+	if err != nil {
+		return nil, errors.Join(err, d.Close(), g.Close())
+	}
+	driver := g.Driver().Library()
+	facts := g.Facts(rank.Library{Kind: "ipc", Version: g.Info().Runtime, SOName: driver.SOName(), BuildID: driver.BuildID()})
+	r, err := steps.NewRunner(s, collective.Parts{Data: d, Device: g, Facts: facts}, k)
+	if err != nil {
+		return nil, errors.Join(err, k.Close(), d.Close(), g.Close())
+	}
+	return g.Around(r), nil
+}
+
+// comm is one rank's end.
+type comm struct {
+	device  *gpu.Device
+	session *rank.Session // for what the ranks tell each other, over all cases
+	flags   *flags
+	allocs  int
+	live    []*memory
+	// closed is memory that this rank no longer uses. A driver frees it when no other process
+	// has it open.
+	closed []accel.Ptr
+	// sent and received count the messages to and from each rank.
+	sent, received []uint32
+	aborted        atomic.Bool
+}
+
+var _ steps.Library = (*comm)(nil)
+
+func newComm(ctx context.Context, s *rank.Session, d *gpu.Device) (*comm, error) {
+	if err := d.Flags(); err != nil { // before any rank waits for another
+		return nil, rank.Refused("%v: install a newer driver", err)
+	}
+	k := &comm{device: d, session: rank.NewSession(s.Place, s.Store, s.Scope+"/ipc", nil)}
+	k.sent, k.received = make([]uint32, s.World), make([]uint32, s.World)
+	places, err := rank.Gather(ctx, k.session, "places", s.Place)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range places {
+		if p.Rank == s.Rank {
+			continue
+		}
+		reaches, err := d.CanAccessPeer(p.LocalRank)
+		if err != nil {
+			return nil, rank.Coded(result.ReasonDevice, err)
+		}
+		if !reaches {
+			return nil, rank.Refused("device %d cannot access device %d directly", s.LocalRank, p.LocalRank)
+		}
+	}
+	if k.flags, err = openFlags(ctx, k.session, d); err != nil {
+		return nil, err
+	}
+	return k, nil
+}
+
+// Supports implements collective.Comm: it has no operations but programs.
+func (k *comm) Supports(c collective.Call) error {
+	return rank.Refused("copies between devices do no %s: they run schedules", c.Op)
+}
+
+// Path implements collective.Comm.
+func (k *comm) Path(collective.Op) string { return k.Steps().Path }
+
+// Enqueue implements collective.Comm.
+func (k *comm) Enqueue(_ accel.Stream, calls []collective.Call, _ int) error {
+	return k.Supports(calls[0])
+}
+
+// Time implements collective.Comm.
+func (k *comm) Time(s accel.Stream, calls []collective.Call, group int) (collective.Elapsed, error) {
+	return collective.Elapsed{}, k.Enqueue(s, calls, group)
+}
+
+// AsyncError implements collective.Comm. A driver reports what fails on a device itself.
+func (k *comm) AsyncError() error {
+	if k.aborted.Load() {
+		return rank.Coded(result.ReasonLibrary, errors.New("aborted"))
+	}
+	return nil
+}
+
+// Abort implements collective.Comm: no stream waits for a flag any longer.
+func (k *comm) Abort() {
+	if !k.aborted.Swap(true) {
+		k.flags.release()
+	}
+}
+
+// Close implements collective.Comm. Memory that other ranks may have open goes with the device.
+func (k *comm) Close() error { return k.flags.close() }
+
+// memory is an allocation of every rank, which all of them have open.
+type memory struct {
+	comm  *comm
+	at    accel.Ptr
+	bytes int64
+	peers []accel.Ptr // the allocations of the ranks, in this process; at for its own
+}
+
+// Alloc implements collective.Comm.
+func (k *comm) Alloc(ctx context.Context, bytes int64, registration string) (collective.Memory, error) {
+	if registration != vocab.Unregistered {
+		return nil, rank.Refused("registration %q: there is no library to register with", registration)
+	}
+	at, handle, err := k.device.AllocShared(bytes)
+	switch {
+	case errors.Is(err, accel.ErrUnsupported):
+		return nil, rank.Refused("%v", err)
+	case errors.Is(err, accel.ErrOutOfMemory):
+		return nil, &rank.Error{Reason: result.ReasonMemory.With("%d bytes", bytes), Err: err}
+	case err != nil:
+		return nil, rank.Coded(result.ReasonDevice, err)
+	}
+	k.allocs++
+	handles, err := rank.Gather(ctx, k.session, fmt.Sprintf("memory-%d", k.allocs), handle)
+	if err != nil {
+		return nil, err
+	}
+	if err := k.free(); err != nil { // what all ranks have closed that came here
+		return nil, err
+	}
+	m := &memory{comm: k, at: at, bytes: bytes, peers: make([]accel.Ptr, len(handles))}
+	k.live = append(k.live, m)
+	for r, h := range handles {
+		if r == k.session.Rank {
+			m.peers[r] = at
+		} else if m.peers[r], err = k.device.OpenShared(h); err != nil {
+			return nil, rank.Coded(result.ReasonDevice, fmt.Errorf("open the memory of rank %d: %w; in containers, start all ranks with --ipc=host", r, err))
+		}
+	}
+	return m, nil
+}
+
+// Ptr implements collective.Memory.
+func (m *memory) Ptr() accel.Ptr { return m.at }
+
+// Registered implements collective.Memory.
+func (m *memory) Registered() bool { return false }
+
+// Close implements collective.Memory.
+func (m *memory) Close() error {
+	k := m.comm
+	k.live = slices.DeleteFunc(k.live, func(other *memory) bool { return other == m })
+	k.closed = append(k.closed, m.at)
+	var err error
+	for r, p := range m.peers {
+		if r != k.session.Rank {
+			err = errors.Join(err, k.device.CloseShared(p))
+		}
+	}
+	return rank.Coded(result.ReasonDevice, err)
+}
+
+// free frees the memory that this rank has closed, once all ranks have. After an abort nobody
+// knows what they have done, and it goes with the device.
+func (k *comm) free() error {
+	if k.aborted.Load() {
+		return nil
+	}
+	var err error
+	for _, p := range k.closed {
+		err = errors.Join(err, k.device.Free(p))
+	}
+	k.closed = nil
+	return rank.Coded(result.ReasonDevice, err)
+}
+
+// on is the address at which this process has a rank's counterpart of its own memory. Ranks
+// lay out their memory alike.
+func (k *comm) on(r int, at accel.Ptr) (accel.Ptr, error) {
+	for _, m := range k.live {
+		if at >= m.at && at < m.at.Add(m.bytes) {
+			return m.peers[r].Add(int64(at - m.at)), nil
+		}
+	}
+	return 0, rank.Coded(result.ReasonInternal, errors.New("a buffer is not from Alloc"))
+}

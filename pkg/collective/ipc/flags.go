@@ -1,0 +1,134 @@
+package ipc
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+	"unsafe"
+
+	"github.com/collectivex/collectivex/pkg/accel"
+	"github.com/collectivex/collectivex/pkg/accel/gpu"
+	"github.com/collectivex/collectivex/pkg/accel/host"
+	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/result"
+)
+
+// flag is a number for each pair of ranks, which only grows: one rank's stream writes it, the
+// other's waits for it. Each is in a cache line of its own.
+type flag int
+
+const (
+	ready  flag = iota // receives that have begun: written by the receiver
+	landed             // messages that have arrived: written by the sender
+	kinds
+)
+
+const (
+	lineBytes = 128
+	// open is more than any flag counts to, and lets every wait pass; see gpu.Device.WaitFlag.
+	open = 1<<31 - 1
+	// releases is how often release opens the flags again: a stream of another rank may
+	// write one afterwards.
+	releases = 10 * time.Millisecond
+)
+
+// flags are in host memory that all ranks map and their devices reach. The host can thus end
+// every wait, also after a rank has died.
+type flags struct {
+	device  *gpu.Device
+	rank    int
+	world   int
+	own     *host.Segment // of rank 0, for as long as any rank may open it
+	segment *host.Segment
+	at      accel.Ptr // the segment, for the device
+
+	mu     sync.Mutex // release against close
+	closed bool
+	ended  chan struct{} // when it closes, the goroutine of release ends
+	opener sync.WaitGroup
+}
+
+// openFlags opens the flags of all ranks. All begin at 0.
+func openFlags(ctx context.Context, s *rank.Session, d *gpu.Device) (*flags, error) {
+	f := &flags{device: d, rank: s.Rank, world: s.World, ended: make(chan struct{})}
+	bytes := int64(kinds) * int64(s.World) * int64(s.World) * lineBytes
+	var handle host.Handle
+	var err error
+	if s.Rank == 0 {
+		if f.own, err = host.NewSegment("cx-flags", bytes); err != nil {
+			return nil, rank.Coded(result.ReasonMemory, err)
+		}
+		handle = f.own.Handle()
+	}
+	handles, err := rank.Gather(ctx, s, "flags", handle)
+	if err != nil {
+		return nil, err
+	}
+	if f.segment, err = host.OpenSegment(handles[0]); err != nil {
+		return nil, err
+	}
+	err = d.RegisterHost(f.segment.Base(), bytes)
+	if err == nil {
+		f.at, err = d.HostAddress(f.segment.Base())
+	}
+	if err != nil {
+		return nil, rank.Coded(result.ReasonDevice, err)
+	}
+	return f, nil
+}
+
+// offset is where the flag of a kind is that one rank writes and another waits for.
+func (f *flags) offset(kind flag, writer, waiter int) int64 {
+	return int64((int(kind)*f.world+writer)*f.world+waiter) * lineBytes
+}
+
+// write enqueues that this rank's flag for a peer becomes n.
+func (f *flags) write(s accel.Stream, kind flag, peer int, n uint32) error {
+	return f.device.WriteFlag(s, f.at.Add(f.offset(kind, f.rank, peer)), n)
+}
+
+// wait enqueues a wait until the flag of a peer for this rank is n or more.
+func (f *flags) wait(s accel.Stream, kind flag, peer int, n uint32) error {
+	return f.device.WaitFlag(s, f.at.Add(f.offset(kind, peer, f.rank)), n)
+}
+
+// release ends all waits of this rank, those to come as well, until close.
+func (f *flags) release() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.closed {
+		return
+	}
+	f.opener.Go(func() {
+		for again := time.NewTicker(releases); ; {
+			for kind := range kinds {
+				for r := range f.world {
+					word := (*atomic.Uint32)(unsafe.Add(f.segment.Base(), f.offset(kind, r, f.rank)))
+					word.Store(open)
+				}
+			}
+			select {
+			case <-again.C:
+			case <-f.ended:
+				again.Stop()
+				return
+			}
+		}
+	})
+}
+
+// close gives the flags back. No stream of this rank waits for one any longer.
+func (f *flags) close() error {
+	f.mu.Lock()
+	f.closed = true
+	f.mu.Unlock()
+	close(f.ended)
+	f.opener.Wait()
+	err := errors.Join(rank.Coded(result.ReasonDevice, f.device.UnregisterHost(f.segment.Base())), f.segment.Close())
+	if f.own != nil {
+		err = errors.Join(err, f.own.Close())
+	}
+	return err
+}

@@ -1,0 +1,117 @@
+package ipc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/collectivex/collectivex/pkg/accel"
+	"github.com/collectivex/collectivex/pkg/collective/steps"
+	"github.com/collectivex/collectivex/pkg/collective/steps/device"
+	"github.com/collectivex/collectivex/pkg/numeric"
+	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/vocab"
+)
+
+// Steps implements steps.Library. All is on one stream of a rank: streams that share a queue
+// of the device would hang where one waits for a flag and the other one's work has to come
+// first.
+func (k *comm) Steps() steps.Way { return steps.Way{Path: "peer-copies", Serial: true} }
+
+// loaded is the steps of a rank.
+type loaded struct {
+	*device.Rounds
+	comm    *comm
+	targets []inbox // of all ranks
+}
+
+// inbox is where a rank receives: by list and sender, the places of the messages in turn.
+type inbox [][][]steps.Place
+
+// Load implements steps.Library.
+func (k *comm) Load(ctx context.Context, all []*steps.Lowered, t numeric.Type, scratch int64) (steps.Loaded, error) {
+	memory, err := k.Alloc(ctx, max(1, scratch), vocab.Unregistered)
+	if err != nil {
+		return nil, err
+	}
+	mine := make(inbox, len(all))
+	for i, list := range all {
+		mine[i] = make([][]steps.Place, k.session.World)
+		for _, nodes := range list.Streams {
+			for _, n := range nodes {
+				for _, s := range n.Steps {
+					if s.Kind == steps.Recv {
+						mine[i][s.Peer] = append(mine[i][s.Peer], s.To)
+					}
+				}
+			}
+		}
+	}
+	l := &loaded{comm: k}
+	if l.targets, err = rank.Gather(ctx, k.session, fmt.Sprintf("targets-%d", k.allocs), mine); err != nil {
+		return nil, errors.Join(err, memory.Close())
+	}
+	if l.Rounds, err = device.Load(ctx, k.device, all, t, memory, l.send); err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+// Run implements steps.Loaded. After a failure nothing waits for what was not enqueued.
+func (l *loaded) Run(s accel.Stream, i int, buffers []steps.Buffers) error {
+	err := l.comm.AsyncError()
+	if err == nil {
+		err = l.Rounds.Run(s, i, buffers)
+	}
+	if err != nil {
+		l.comm.Abort()
+	}
+	return err
+}
+
+// send enqueues messages. A receiver says that its memory is free, the sender copies into it
+// and says that the data are there, and the receiver waits for that. A flag is written after
+// all that its stream has written before, and no rank waits before it has said what is free.
+func (l *loaded) send(s accel.Stream, b steps.Buffers, messages []device.Message) error {
+	k := l.comm
+	for _, m := range messages {
+		if m.Kind == steps.Recv {
+			k.received[m.Peer]++
+			if err := k.flags.write(s, ready, m.Peer, k.received[m.Peer]); err != nil {
+				return rank.Coded(result.ReasonDevice, err)
+			}
+		}
+	}
+	for _, m := range messages {
+		if m.Kind == steps.Recv {
+			continue
+		}
+		to, err := k.on(m.Peer, l.At(l.targets[m.Peer][m.List][k.session.Rank][m.Turn], b))
+		if err != nil {
+			return err
+		}
+		k.sent[m.Peer]++
+		err = k.flags.wait(s, ready, m.Peer, k.sent[m.Peer])
+		if err == nil {
+			err = k.device.Copy(s, to, m.At, m.Bytes)
+		}
+		if err == nil {
+			err = k.flags.write(s, landed, m.Peer, k.sent[m.Peer])
+		}
+		if err != nil {
+			return rank.Coded(result.ReasonDevice, err)
+		}
+	}
+	for _, m := range messages {
+		if m.Kind == steps.Recv {
+			if err := k.flags.wait(s, landed, m.Peer, k.received[m.Peer]); err != nil {
+				return rank.Coded(result.ReasonDevice, err)
+			}
+		}
+	}
+	return nil
+}
+
+// Close implements steps.Loaded. All ranks have closed what they had of others' memory before.
+func (l *loaded) Close() error { return errors.Join(l.comm.free(), l.Rounds.Close()) }
