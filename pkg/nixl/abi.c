@@ -34,10 +34,11 @@ void cx_nixl_set(cx_nixl_library *f, int i, void *address) { *(void **)((char *)
 		} \
 	} while (0)
 
-int cx_nixl_open(const cx_nixl_library *f, const char *name, cx_nixl_agent *a, const char **call) {
+int cx_nixl_open(const cx_nixl_library *f, const char *name, bool progress, cx_nixl_agent *a, const char **call) {
 	int status = 0;
 	void *memories = NULL, *params = NULL;
-	CX_TRY(create_agent, (name, &a->agent));
+	cx_nixl_config config = {.progressThread = progress};
+	CX_TRY(create_configured_agent, (name, &config, &a->agent));
 	CX_TRY(get_plugin_params, (a->agent, "UCX", &memories, &params));
 	CX_TRY(create_backend, (a->agent, "UCX", params, &a->backend));
 	CX_TRY(create_opt_args, (&a->args));

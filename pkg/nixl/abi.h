@@ -11,11 +11,21 @@ enum { CX_NIXL_SUCCESS = 0, CX_NIXL_IN_PROGRESS = 1 }; // nixl_capi_status_t; er
 enum { CX_NIXL_DRAM = 0, CX_NIXL_VRAM = 1 };           // nixl_capi_mem_type_t
 enum { CX_NIXL_READ = 0, CX_NIXL_WRITE = 1 };          // nixl_capi_xfer_op_t
 
+// nixl_capi_agent_config_t
+typedef struct {
+	bool progressThread, listenThread;
+	int listenPort;
+	int sync; // of calls from several threads: 0 none
+	uint32_t workers;
+	uint64_t progressMicros, listenMicros; // between turns of the threads
+	bool telemetry;
+} cx_nixl_config;
+
 // return type, name, parameters. The symbol is the name with "nixl_capi_" before it. An int
 // is a nixl_capi_status_t, and a void * an opaque handle.
 #define CX_NIXL_FUNCTIONS(X) \
 	X(bool, is_stub, (void)) \
-	X(int, create_agent, (const char *name, void **agent)) \
+	X(int, create_configured_agent, (const char *name, const cx_nixl_config *config, void **agent)) \
 	X(int, destroy_agent, (void *agent)) \
 	X(int, get_plugin_params, (void *agent, const char *plugin, void **memories, void **params)) \
 	X(int, destroy_mem_list, (void *memories)) \
@@ -64,7 +74,7 @@ typedef struct {
 	void *args; // that name the backend
 } cx_nixl_agent;
 
-int cx_nixl_open(const cx_nixl_library *f, const char *name, cx_nixl_agent *a, const char **call);
+int cx_nixl_open(const cx_nixl_library *f, const char *name, bool progress, cx_nixl_agent *a, const char **call);
 // cx_nixl_close undoes as much of cx_nixl_open as was done.
 int cx_nixl_close(const cx_nixl_library *f, cx_nixl_agent *a, const char **call);
 

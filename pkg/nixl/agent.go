@@ -59,20 +59,21 @@ func check(function string, status C.int) error {
 // checkCall is check for several calls, the last of which is named.
 func checkCall(call *C.char, status C.int) error { return check(C.GoString(call), status) }
 
-// Agent is one process's end, with the UCX backend and its progress thread. Its methods are
-// called from one thread at a time.
+// Agent is one process's end, with the UCX backend. Its methods are called from one thread at a
+// time.
 type Agent struct {
 	lib *Library
 	c   *C.cx_nixl_agent
 }
 
-// NewAgent returns an agent. Its progress thread inherits the processors of the caller's.
-func (l *Library) NewAgent(name string) (*Agent, error) {
+// NewAgent returns an agent. With a progress thread, which inherits the processors of the caller's,
+// it serves its peers at any time; else in calls of Request.Done alone.
+func (l *Library) NewAgent(name string, progress bool) (*Agent, error) {
 	a := &Agent{lib: l, c: (*C.cx_nixl_agent)(C.calloc(1, C.size_t(unsafe.Sizeof(C.cx_nixl_agent{}))))}
 	cname := C.CString(name)
 	defer C.free(unsafe.Pointer(cname))
 	var call *C.char
-	status := C.cx_nixl_open(l.table, cname, a.c, &call)
+	status := C.cx_nixl_open(l.table, cname, C.bool(progress), a.c, &call)
 	if err := checkCall(call, status); err != nil {
 		return nil, errors.Join(err, a.Close())
 	}

@@ -38,7 +38,7 @@ func TestWhatTheLibraryRefuses(t *testing.T) {
 		memory[i] = slices.Repeat([]byte{byte(1 + i)}, 2*bytes)
 		pinner.Pin(&memory[i][0])
 		at[i] = uintptr(unsafe.Pointer(&memory[i][0]))
-		agents[i], err = l.NewAgent([]string{"a", "b"}[i])
+		agents[i], err = l.NewAgent([]string{"a", "b"}[i], i == 1)
 		require.NoError(t, err)
 		defer func() { require.NoError(t, agents[i].Close()) }()
 		r, err := agents[i].Register(Host, at[i], bytes, bytes) // the first half

@@ -107,7 +107,15 @@ static void show(const char *title)
 
 API bool nixl_capi_is_stub(void) { return false; }
 
-API int nixl_capi_create_agent(const char *name, void **agent)
+struct config {
+	bool progress, listen;
+	int port, sync;
+	uint32_t workers;
+	uint64_t progress_us, listen_us;
+	bool telemetry;
+};
+
+API int nixl_capi_create_configured_agent(const char *name, const struct config *config, void **agent)
 {
 	struct agent *a = calloc(1, sizeof *a);
 	snprintf(a->name, sizeof a->name, "%s", name);

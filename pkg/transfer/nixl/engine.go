@@ -54,7 +54,7 @@ func (e *engine) open(ctx context.Context, s *rank.Session, c plan.Case, library
 		}
 	}
 	// Before this thread is pinned to a processor: the agent's threads may run on all.
-	if e.agent, err = library.NewAgent(fmt.Sprintf("rank-%d", s.Rank)); err != nil {
+	if e.agent, err = library.NewAgent(fmt.Sprintf("rank-%d", s.Rank), s.Rank == 0); err != nil {
 		return e.failed(err)
 	}
 	if e.onDevices {
