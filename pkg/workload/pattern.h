@@ -1,22 +1,15 @@
 // The data of collectives as C, for hosts and devices: the same function as
-// pattern.go, which explains it. CUDA, HIP and C compilers take it as it is;
-// it includes nothing. Before including it, define CX_FN where functions need
-// more than "static inline" (such as "static __device__ __forceinline__"), and
+// pattern.go, which explains it. CUDA, HIP and C compilers take it as it is; it
+// includes nothing, and hash.h stands before it. Before including it, define
 // CX_WORD as unsigned int where no element has more than 4 bytes: vector code is
 // twice as wide then.
 #ifndef CX_PATTERN_H
 #define CX_PATTERN_H
 
-#ifndef CX_FN
-#define CX_FN static inline
-#endif
-
 #ifndef CX_WORD
 #define CX_WORD unsigned long long
 #endif
 
-typedef unsigned int cx_u32;
-typedef unsigned long long cx_u64;
 typedef CX_WORD cx_word; // the bits of an element
 
 // workload.Params, field by field.
@@ -37,17 +30,7 @@ enum { CX_SUM, CX_PROD, CX_MAX, CX_MIN, CX_AVG, CX_MULSUM, CX_COPY };
 // The source of an element that is reduced over all ranks.
 #define CX_ALL_RANKS (-1)
 
-CX_FN cx_u32 cx_mix(cx_u32 x) {
-	x ^= x >> 16;
-	x *= 0x7feb352du;
-	x ^= x >> 15;
-	x *= 0x846ca68bu;
-	return x ^ x >> 16;
-}
-
 CX_FN cx_u32 cx_key(const cx_pattern *p, cx_u32 rank) { return cx_mix(p->seed ^ cx_mix(rank + 0x9e3779b9u)); }
-
-CX_FN cx_u32 cx_hash(cx_u32 key, cx_u64 i) { return cx_mix(cx_mix(key ^ (cx_u32)i) + (cx_u32)(i >> 32)); }
 
 CX_FN cx_word cx_truncate(const cx_pattern *p, cx_word v) {
 	return p->size == sizeof v ? v : v & (((cx_word)1 << 8 * p->size) - 1);

@@ -2,7 +2,13 @@ package workload
 
 import _ "embed"
 
-// PatternSource is pattern.h, for compilers at run time.
+// HashSource is hash.h, for compilers at run time.
 //
+//go:embed hash.h
+var HashSource string
+
 //go:embed pattern.h
-var PatternSource string
+var pattern string
+
+// PatternSource is hash.h and pattern.h, for compilers at run time.
+var PatternSource = HashSource + pattern

@@ -71,18 +71,9 @@ extern "C" __global__ void __launch_bounds__(CX_THREADS) cx_gemm(const void *a, 
 	}
 }
 
-__device__ __forceinline__ cx_u32 cx_mix(cx_u32 x)
-{
-	x ^= x >> 16;
-	x *= 0x7feb352du;
-	x ^= x >> 15;
-	x *= 0x846ca68bu;
-	return x ^ x >> 16;
-}
-
 __device__ __forceinline__ int cx_value(cx_u32 seed, cx_u64 i)
 {
-	cx_u32 h = cx_mix(cx_mix(seed ^ (cx_u32)i) + (cx_u32)(i >> 32));
+	cx_u32 h = cx_hash(seed, i);
 	int magnitude = 1 + (int)(h >> 30 & 1);
 	return h >> 31 ? -magnitude : magnitude;
 }

@@ -16,7 +16,7 @@ import (
 //go:embed gemm.cu
 var gemmKernels string
 
-func source() string { return kernels.Complete(gemmKernels) }
+func source() string { return kernels.Complete(workload.HashSource + gemmKernels) }
 
 // Device makes and checks matrices by kernels that are compiled at run time.
 type Device struct {

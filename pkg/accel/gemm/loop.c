@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../../workload/hash.h"
+
 // cx_gemm_lanes is how many partial sums of an element the loop has, which a processor adds at the
 // same time. All sums are exact, so that their order does not matter.
 enum { cx_gemm_lanes = 16 };
@@ -25,18 +27,9 @@ void cx_gemm_multiply(cx_gemm_shape s, const float *a, const float *b, float *c)
 		}
 }
 
-static uint32_t cx_mix(uint32_t x)
-{
-	x ^= x >> 16;
-	x *= 0x7feb352du;
-	x ^= x >> 15;
-	x *= 0x846ca68bu;
-	return x ^ x >> 16;
-}
-
 static int cx_value(uint32_t seed, int64_t i)
 {
-	uint32_t h = cx_mix(cx_mix(seed ^ (uint32_t)i) + (uint32_t)((uint64_t)i >> 32));
+	cx_u32 h = cx_hash(seed, (cx_u64)i);
 	int magnitude = 1 + (int)(h >> 30 & 1);
 	return h >> 31 ? -magnitude : magnitude;
 }

@@ -14,6 +14,9 @@ typedef unsigned int cx_u32;
 typedef long long cx_i64;
 typedef unsigned long long cx_u64;
 
+// What C that hosts compile too declares its functions with; see workload/hash.h.
+#define CX_FN static __device__ __forceinline__
+
 __device__ __forceinline__ cx_u64 cx_first() { return (cx_u64)blockIdx.x * blockDim.x + threadIdx.x; }
 __device__ __forceinline__ cx_u64 cx_step() { return (cx_u64)gridDim.x * blockDim.x; }
 

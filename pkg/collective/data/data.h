@@ -4,6 +4,7 @@
 
 #include <stdint.h>
 
+#include "../../workload/hash.h"
 #include "../../workload/pattern.h"
 
 // workload.Region.

@@ -20,11 +20,8 @@ import (
 //go:embed pattern.cu
 var patternKernels string
 
-// source is the kernels with what they need: pattern.h, its functions for
-// devices.
-func source() string {
-	return kernels.Complete("#define CX_FN static __device__ __forceinline__\n" + workload.PatternSource + patternKernels)
-}
+// source is the kernels with what they need.
+func source() string { return kernels.Complete(workload.PatternSource + patternKernels) }
 
 // New returns data that kernels of the device make and check or, where
 // nothing can compile them, the host.
