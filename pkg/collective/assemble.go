@@ -1,7 +1,6 @@
 package collective
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -153,35 +152,21 @@ func (s setup) agrees(o *setup) bool {
 
 func read(s rank.Stream) (track, error) {
 	t := track{rank: s.Rank, samples: map[window]sample{}}
-	for i, r := range s.Records {
-		var err error
-		switch r.Kind {
-		case kindSetup:
-			t.setup = new(setup)
-			err = json.Unmarshal(r.Data, t.setup)
-		case kindArithmetic:
-			t.arithmetic = new(workload.ArithmeticVerdict)
-			err = json.Unmarshal(r.Data, t.arithmetic)
-		case kindSample:
-			var v sample
-			if err = json.Unmarshal(r.Data, &v); err != nil {
-				break
-			}
+	err := s.Read(rank.Kinds{
+		kindSetup:      rank.Last(&t.setup),
+		kindArithmetic: rank.Last(&t.arithmetic),
+		kindSample: rank.Each(func(v sample) error {
 			if _, twice := t.samples[v.window]; twice {
-				err = fmt.Errorf("window %+v is there twice", v.window)
+				return fmt.Errorf("window %+v is there twice", v.window)
 			}
 			t.samples[v.window] = v
-		default:
-			err = fmt.Errorf("unknown kind %q", r.Kind)
-		}
-		if err != nil {
-			return t, fmt.Errorf("record %d: %w", i+1, err)
-		}
+			return nil
+		}),
+	})
+	if err == nil && t.setup == nil && len(t.samples) > 0 {
+		err = errors.New("samples without a setup")
 	}
-	if t.setup == nil && len(t.samples) > 0 {
-		return t, errors.New("samples without a setup")
-	}
-	return t, nil
+	return t, err
 }
 
 // row makes the row of a rung; seen reports whether every rank has a window of it.

@@ -1,7 +1,6 @@
 package ep
 
 import (
-	"encoding/json"
 	"fmt"
 	"reflect"
 	"slices"
@@ -52,72 +51,50 @@ func readEvidence(c plan.Case, streams []rank.Stream) ([]evidence, error) {
 		}
 		e := &ranks[s.Rank]
 		e.ended = s.Done && s.Failure == nil
-		for i, record := range s.Records {
-			if err := e.take(c.EP(), record); err != nil {
-				return nil, fmt.Errorf("rank %d: record %d (%s): %w", s.Rank, i+1, record.Kind, err)
-			}
+		if err := s.Read(e.kinds(c.EP())); err != nil {
+			return nil, fmt.Errorf("rank %d: %w", s.Rank, err)
 		}
 	}
 	return ranks, nil
 }
 
-func (e *evidence) take(block *plan.EP, record rank.Record) error {
-	decode := func(into any) error { return json.Unmarshal(record.Data, into) }
-	switch record.Kind {
-	case kindPlan:
-		e.plan = new(planRecord)
-		if err := decode(e.plan); err != nil {
-			return err
-		}
-		for _, rung := range e.plan.Measured {
-			if !slices.Contains(block.Ladder, rung) { // its trace may be larger than memory
-				return fmt.Errorf("rung %d is not in the ladder %q", rung, block.Ladder)
+// kinds says how the evidence takes the records of its rank.
+func (e *evidence) kinds(block *plan.EP) rank.Kinds {
+	return rank.Kinds{
+		kindPlan: rank.Each(func(p planRecord) error {
+			for _, rung := range p.Measured {
+				if !slices.Contains(block.Ladder, rung) { // its trace may be larger than memory
+					return fmt.Errorf("rung %d is not in the ladder %q", rung, block.Ladder)
+				}
 			}
-		}
-		return nil
-	case kindPoint:
-		var p pointRecord
-		err := decode(&p)
-		e.digests[p.TokensPerRank] = p.Digest
-		return err
-	case kindVerdict:
-		var v verdictRecord
-		err := decode(&v)
-		e.verdicts[moment{v.TokensPerRank, v.When}] = v.Verdict
-		return err
-	case kindArithmetic:
-		var a arithmeticRecord
-		err := decode(&a)
-		e.sums[a.TokensPerRank] = a
-		return err
-	case kindReplay:
-		var r replayRecord
-		err := decode(&r)
-		e.replays[r.TokensPerRank] = r
-		return err
-	case kindFresh:
-		var f freshRecord
-		if err := decode(&f); err != nil {
-			return err
-		}
-		if len(f.Microseconds) != block.Timing.ItersPerTrial {
-			return fmt.Errorf("%d samples, must be %d", len(f.Microseconds), block.Timing.ItersPerTrial)
-		}
-		e.fresh[freshKey{f.TokensPerRank, f.Component, f.Trial}] = f
-		return nil
-	case kindChain:
-		var r chainRecord
-		if err := decode(&r); err != nil {
-			return err
-		}
-		kept := block.Timing.ChainItersPerTrial - block.Timing.ChainDrop
-		if len(r.Dispatch) != kept || len(r.Combine) != kept || len(r.Pair) != kept || len(r.StartToStart) != kept-1 {
-			return fmt.Errorf("%d pairs and %d distances, must be %d and %d", len(r.Pair), len(r.StartToStart), kept, kept-1)
-		}
-		e.chains[chainKey{r.TokensPerRank, r.Trial}] = r
-		return nil
-	default:
-		return fmt.Errorf("unknown kind")
+			e.plan = &p
+			return nil
+		}),
+		kindPoint: rank.Each(func(p pointRecord) error {
+			e.digests[p.TokensPerRank] = p.Digest
+			return nil
+		}),
+		kindVerdict: rank.Each(func(v verdictRecord) error {
+			e.verdicts[moment{v.TokensPerRank, v.When}] = v.Verdict
+			return nil
+		}),
+		kindArithmetic: rank.Index(e.sums, func(a arithmeticRecord) int { return a.TokensPerRank }),
+		kindReplay:     rank.Index(e.replays, func(r replayRecord) int { return r.TokensPerRank }),
+		kindFresh: rank.Each(func(f freshRecord) error {
+			if len(f.Microseconds) != block.Timing.ItersPerTrial {
+				return fmt.Errorf("%d samples, must be %d", len(f.Microseconds), block.Timing.ItersPerTrial)
+			}
+			e.fresh[freshKey{f.TokensPerRank, f.Component, f.Trial}] = f
+			return nil
+		}),
+		kindChain: rank.Each(func(r chainRecord) error {
+			kept := block.Timing.ChainItersPerTrial - block.Timing.ChainDrop
+			if len(r.Dispatch) != kept || len(r.Combine) != kept || len(r.Pair) != kept || len(r.StartToStart) != kept-1 {
+				return fmt.Errorf("%d pairs and %d distances, must be %d and %d", len(r.Pair), len(r.StartToStart), kept, kept-1)
+			}
+			e.chains[chainKey{r.TokensPerRank, r.Trial}] = r
+			return nil
+		}),
 	}
 }
 

@@ -27,6 +27,61 @@ type Stream struct {
 // Ended reports whether the rank has ended the case, with a failure or without.
 func (s Stream) Ended() bool { return s.Done || s.Failure != nil }
 
+// Kinds says how a family reads its records: what takes the data of each kind.
+type Kinds map[string]func(data []byte) error
+
+// Read gives the data of the family's records, in order, to the functions of their kinds. It
+// fails at the first record of an unknown kind and at the first error of a function; the error
+// names the record.
+func (s Stream) Read(kinds Kinds) error {
+	for i, r := range s.Records {
+		take, known := kinds[r.Kind]
+		if !known {
+			return fmt.Errorf("record %d: unknown kind %q", i+1, r.Kind)
+		}
+		if err := take(r.Data); err != nil {
+			return fmt.Errorf("record %d (%s): %w", i+1, r.Kind, err)
+		}
+	}
+	return nil
+}
+
+// Each returns what decodes the data of a record and passes it to take.
+func Each[T any](take func(T) error) func([]byte) error {
+	return func(data []byte) error {
+		var v T
+		if err := json.Unmarshal(data, &v); err != nil {
+			return err
+		}
+		return take(v)
+	}
+}
+
+// Last returns what decodes the data of a record into to: the last record counts.
+func Last[T any](to *T) func([]byte) error {
+	return Each(func(v T) error {
+		*to = v
+		return nil
+	})
+}
+
+// Append returns what decodes the data of a record and appends it to the list.
+func Append[T any](to *[]T) func([]byte) error {
+	return Each(func(v T) error {
+		*to = append(*to, v)
+		return nil
+	})
+}
+
+// Index returns what decodes the data of a record and puts it under its key in the map: of
+// records with the same key, the last one counts.
+func Index[K comparable, T any](to map[K]T, key func(T) K) func([]byte) error {
+	return Each(func(v T) error {
+		to[key(v)] = v
+		return nil
+	})
+}
+
 // add adds one line of the stream.
 func (s *Stream) add(line []byte) error {
 	var r Record

@@ -1,7 +1,6 @@
 package transfer
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"math"
@@ -75,38 +74,15 @@ func agree(a, b setup) bool {
 }
 
 func read(s rank.Stream) (t track, err error) {
-	for i, r := range s.Records {
-		switch r.Kind {
-		case kindSetup:
-			t.setup = new(setup)
-			err = json.Unmarshal(r.Data, t.setup)
-		case kindFirst:
-			err = appended(&t.firsts, r.Data)
-		case kindTrial:
-			err = appended(&t.trials, r.Data)
-		case kindCheck:
-			err = appended(&t.checks, r.Data)
-		case kindSustained:
-			err = appended(&t.sustained, r.Data)
-		case kindLane:
-			err = json.Unmarshal(r.Data, &t.lane)
-		default:
-			err = fmt.Errorf("unknown kind %q", r.Kind)
-		}
-		if err != nil {
-			return t, fmt.Errorf("record %d: %w", i+1, err)
-		}
-	}
-	return t, nil
-}
-
-func appended[T any](to *[]T, data json.RawMessage) error {
-	var v T
-	if err := json.Unmarshal(data, &v); err != nil {
-		return err
-	}
-	*to = append(*to, v)
-	return nil
+	err = s.Read(rank.Kinds{
+		kindSetup:     rank.Last(&t.setup),
+		kindFirst:     rank.Append(&t.firsts),
+		kindTrial:     rank.Append(&t.trials),
+		kindCheck:     rank.Append(&t.checks),
+		kindSustained: rank.Append(&t.sustained),
+		kindLane:      rank.Last(&t.lane),
+	})
+	return t, err
 }
 
 // assembly is the document and what it is made of.

@@ -1,7 +1,6 @@
 package overlap
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 
@@ -66,23 +65,11 @@ func Assemble(doc result.Document, streams []rank.Stream) error {
 
 func read(s rank.Stream) (t track, err error) {
 	t.samples = map[turn]sample{}
-	for i, r := range s.Records {
-		switch r.Kind {
-		case kindSetup:
-			t.setup = new(setup)
-			err = json.Unmarshal(r.Data, t.setup)
-		case kindSample:
-			var v sample
-			err = json.Unmarshal(r.Data, &v)
-			t.samples[v.turn] = v
-		default:
-			err = fmt.Errorf("unknown kind %q", r.Kind)
-		}
-		if err != nil {
-			return t, fmt.Errorf("record %d: %w", i+1, err)
-		}
-	}
-	return t, nil
+	err = s.Read(rank.Kinds{
+		kindSetup:  rank.Last(&t.setup),
+		kindSample: rank.Index(t.samples, func(v sample) turn { return v.turn }),
+	})
+	return t, err
 }
 
 // entrySkew is how far apart the gates of the ranks opened.

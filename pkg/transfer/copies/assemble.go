@@ -1,7 +1,6 @@
 package copies
 
 import (
-	"encoding/json"
 	"fmt"
 
 	"github.com/collectivex/collectivex/pkg/plan"
@@ -73,27 +72,12 @@ func Assemble(doc result.Document, streams []rank.Stream) error {
 
 func read(s rank.Stream) (t track, err error) {
 	t.rows = map[int]row{}
-	for i, r := range s.Records {
-		switch r.Kind {
-		case kindSetup:
-			t.setup = new(setup)
-			err = json.Unmarshal(r.Data, t.setup)
-		case kindRow:
-			var v row
-			err = json.Unmarshal(r.Data, &v)
-			t.rows[v.Row] = v
-		case kindCheck:
-			var v check
-			err = json.Unmarshal(r.Data, &v)
-			t.checks = append(t.checks, v)
-		default:
-			err = fmt.Errorf("unknown kind %q", r.Kind)
-		}
-		if err != nil {
-			return t, fmt.Errorf("record %d: %w", i+1, err)
-		}
-	}
-	return t, nil
+	err = s.Read(rank.Kinds{
+		kindSetup: rank.Last(&t.setup),
+		kindRow:   rank.Index(t.rows, func(v row) int { return v.Row }),
+		kindCheck: rank.Append(&t.checks),
+	})
+	return t, err
 }
 
 // clock is what windows say, nil if there are none.
