@@ -160,15 +160,20 @@ func (s *stage) command(t *testing.T, r request) (*exec.Cmd, string) {
 	}
 	root, err := filepath.Abs(filepath.Join("..", ".."))
 	require.NoError(t, err)
+	text, err := os.ReadFile(filepath.Join(s.repositories, repository, file))
+	require.NoError(t, err)
+	// Jobs of act share maps and strings without a lock, and act dies of it now and then.
+	// So one job runs at a time: of the workflow, and of a matrix.
+	serial := filepath.Join(s.dir, "serial.yml")
+	write(t, serial, bytes.ReplaceAll(text, []byte("    strategy:\n"), []byte("    strategy:\n      max-parallel: 1\n")))
 	args := []string{
-		"workflow_dispatch", "--json", "-W", file, "--no-skip-checkout", "--action-offline-mode", "--no-cache-server",
+		"workflow_dispatch", "--json", "-W", serial, "--no-skip-checkout", "--action-offline-mode", "--no-cache-server",
 		"--env", "GITHUB_RUN_ID=" + strconv.Itoa(r.run), "--env", "GITHUB_RUN_ATTEMPT=" + strconv.Itoa(r.attempt),
+		"--concurrent-jobs", "1",
 	}
 	for _, label := range []string{"ubuntu-24.04", "ubuntu-latest", ownLabel} {
 		args = append(args, "-P", label+"=-self-hosted")
 	}
-	text, err := os.ReadFile(filepath.Join(s.repositories, repository, file))
-	require.NoError(t, err)
 	for _, uses := range regexp.MustCompile(`uses: actions/([a-z-]+)(@[0-9a-f]{40})`).FindAllStringSubmatch(string(text), -1) {
 		args = append(args, "--local-repository", "actions/"+uses[1]+uses[2]+"="+filepath.Join(root, "testdata", "act", "actions", uses[1]))
 	}
@@ -199,6 +204,7 @@ func (s *stage) outcome(t *testing.T, output string, ended error) *outcome {
 		require.NoError(t, os.WriteFile(log, out, 0o644))
 	}
 	require.NotContains(t, string(out), "Skipping unsupported platform")
+	require.NotContains(t, string(out), "fatal error: ", "act itself died")
 	lines := bufio.NewScanner(bytes.NewReader(out))
 	lines.Buffer(nil, 16<<20)
 	for lines.Scan() {

@@ -271,12 +271,12 @@ func TestReplacedArtifacts(t *testing.T) {
 			require.True(t, o.failed, o.log())
 			require.Equal(t, "success", o.step("setup", "", "Replace"))
 			for _, leg := range []string{epCell, collectiveCell} {
-				require.Equal(t, "failure", o.step("sweep_0", leg, "Verify the programs"))
+				require.Equal(t, "failure", o.step("sweep_0", leg, "Verify the programs"), o.log())
 				require.Contains(t, o.said("sweep_0", leg, "Verify the programs"), filepath.Base(file)+": FAILED")
 				require.Empty(t, o.step("sweep_0", leg, "Run the cell"))
 				require.Empty(t, o.step("sweep_0", leg, "Summarize"))
 			}
-			require.Equal(t, "failure", o.step("aggregate", "", "Verify the programs"))
+			require.Equal(t, "failure", o.step("aggregate", "", "Verify the programs"), o.log())
 			require.Empty(t, o.step("aggregate", "", "Aggregate"))
 			require.Empty(t, o.step("aggregate", "", "Summarize"))
 		})
