@@ -480,7 +480,7 @@ func (q *pair) judge(p *pools, o Options) Case {
 	b, _ := at(q.new, q.rungs[len(q.rungs)/2])
 	s.OldUs, s.NewUs = math.Exp(median(a)), math.Exp(median(b))
 	c.Shift = &s
-	if q.pool.metric.stat == "p50" {
+	if q.pool.metric.stat != "p99" {
 		c.Fits = q.fits()
 	}
 	if len(q.rungs) == 1 {

@@ -496,7 +496,7 @@ func TestSimulatedTimesAreExact(t *testing.T) {
 			require.Len(t, c.Cases, 1)
 			k := c.Cases[0]
 			require.Equal(t, want, k.Status)
-			require.Equal(t, "simulated p50", k.Metric)
+			require.Equal(t, "simulated", k.Metric)
 			require.InEpsilon(t, float64(by)/100, k.Shift.Ratio, 1e-6)
 			require.Empty(t, c.Suspects())
 			require.Empty(t, c.Regressions())

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/collectivex/collectivex/pkg/english"
@@ -27,10 +28,11 @@ type run struct {
 	times map[metric]map[rung]float64
 }
 
-// metric is a figure that rungs have: a timing mode or component, and a percentile.
+// metric is a figure that rungs have: a timing mode or component, and a percentile. Simulated
+// times have no percentiles.
 type metric struct{ clock, stat string }
 
-func (m metric) String() string { return m.clock + " " + m.stat }
+func (m metric) String() string { return strings.TrimSpace(m.clock + " " + m.stat) }
 
 // rung is one point of a ladder. The order of its fields is that of a table.
 type rung struct {
@@ -114,19 +116,21 @@ func beside(e *result.Envelope) map[string]string {
 }
 
 func (r *run) add(clock string, at rung, q result.Percentiles, samples int) {
-	put := func(stat string, us float64) {
-		m := metric{clock, stat}
-		if r.times[m] == nil {
-			r.times[m] = map[rung]float64{}
-		}
-		r.times[m][at] = math.Log(us)
+	r.put(metric{clock, "p50"}, at, q.P50)
+	if q.P99 != nil && samples >= leastForP99 {
+		r.put(metric{clock, "p99"}, at, *q.P99)
 	}
-	if q.P50 > 0 {
-		put("p50", q.P50)
+}
+
+// put adds the time of a rung, in µs, if it is positive.
+func (r *run) put(m metric, at rung, us float64) {
+	if us <= 0 {
+		return
 	}
-	if q.P99 != nil && *q.P99 > 0 && samples >= leastForP99 {
-		put("p99", *q.P99)
+	if r.times[m] == nil {
+		r.times[m] = map[rung]float64{}
 	}
+	r.times[m][at] = math.Log(us)
 }
 
 func (r *run) collective(d *result.CollectiveDocument) {
@@ -211,7 +215,7 @@ const simulatedClock = "simulated"
 func (r *run) simulation(d *result.SimulationDocument) {
 	for i := range d.Simulation.Rows {
 		row := &d.Simulation.Rows[i]
-		r.add(simulatedClock, rung{size: row.Bytes, label: fmt.Sprintf("%d B", row.Bytes)}, result.Percentiles{P50: row.Micros()}, 0)
+		r.put(metric{clock: simulatedClock}, rung{size: row.Bytes, label: fmt.Sprintf("%d B", row.Bytes)}, row.Micros())
 	}
 }
 

@@ -27,7 +27,7 @@ var collectiveViews = []View{
 	{
 		Name: "collectives", Title: "Collectives", Shape: Lines, X: Axis{Title: "size", Bytes: true},
 		Note:   "Bus bandwidth as nccl-tests defines it. Timing modes measure different things and are not comparable.",
-		Facets: collectiveFacets, Rates: busBandwidth,
+		Facets: collectiveFacets, Rates: busBandwidth, Fits: true,
 	},
 	{
 		Name: "pairs", Title: "Pairs of ranks", Shape: Grid, X: Axis{Title: "pair"},

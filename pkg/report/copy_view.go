@@ -32,12 +32,12 @@ var copyViews = []View{
 	{
 		Name: viewDevice, Title: "Copies by the device's clock", Shape: Lines, X: Axis{Title: "bytes of a copy", Bytes: true},
 		Note:   "Windows of copies between two events of the device, enqueued before the first of them began, as nvbandwidth times them. Tests have nvbandwidth's names.",
-		Facets: copyFacets, Rates: payloadRate,
+		Facets: copyFacets, Rates: payloadRate, Fits: true,
 	},
 	{
 		Name: viewHost, Title: "Copies by the host's clock", Shape: Lines, X: Axis{Title: "bytes of a copy", Bytes: true},
 		Note:   "Windows of copies from the first call to the end of the last copy.",
-		Facets: copyFacets, Rates: payloadRate,
+		Facets: copyFacets, Rates: payloadRate, Fits: true,
 	},
 }
 
@@ -51,7 +51,7 @@ func copySeries(doc result.Document) []Series {
 	var all collected
 	for i := range rows {
 		r := &rows[i]
-		reason := verified(r.Complete, &r.Verify)
+		reason := verified(r.Complete, r.Verify.Passed, r.Verify.Detail)
 		if reason == "" {
 			reason = why
 		}

@@ -27,6 +27,8 @@ var overlapFamily = Family{
 		cases := of[*Overlap](h, overlapList)
 		return Sections{Headlines: []Section{overlapSection(cases)}, Details: []Section{overlapLadder(cases)}}
 	},
+	Views:  overlapViews,
+	Series: overlapSeries,
 }
 
 const overlapList = "overlaps"
@@ -83,11 +85,15 @@ func (o *Overlap) keys() []string {
 	if form == vocab.Beside {
 		form += " " + o.Op
 	}
-	compute := o.Compute
-	if o.SharedProcessor {
+	return []string{o.SKU, o.Backend, form, o.DType, computes(o.Compute, o.SharedProcessor), significant(float64(o.World))}
+}
+
+// computes names what computes the products.
+func computes(compute string, shared bool) string {
+	if shared {
 		compute += " (shared processor)"
 	}
-	return []string{o.SKU, o.Backend, form, o.DType, compute, significant(float64(o.World))}
+	return compute
 }
 
 // cells are those of a row's times and figures.

@@ -28,7 +28,7 @@ var scheduleFamily = Family{
 	Views: []View{{
 		Name: "schedules", Title: "Schedules", Shape: Lines, X: Axis{Title: "size", Bytes: true},
 		Note:   "Collectives as explicit steps. Bus bandwidth as nccl-tests defines it; the line of a library's own collective is in the section on collectives.",
-		Facets: append(slices.Clone(collectiveFacets), Facet{Title: "schedule"}), Rates: busBandwidth,
+		Facets: append(slices.Clone(collectiveFacets), Facet{Title: "schedule"}), Rates: busBandwidth, Fits: true,
 	}},
 	Series: func(doc result.Document) []Series {
 		d := doc.(*result.ScheduleDocument)

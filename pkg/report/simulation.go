@@ -33,7 +33,7 @@ var simulationFamily = Family{
 		Facets: []Facet{
 			{Title: "operation", Values: vocab.Ops(), One: true}, {Title: "schedule"}, {Title: "topology"}, {Title: "model"},
 		},
-		Rates: []Rate{{Name: "algbw", Title: "size by time", Unit: "GB/s"}}, Latency: true,
+		Rates: []Rate{{Name: "algbw", Title: "size by simulated time", Unit: "GB/s"}}, Latency: true, Time: "simulated time", Fits: true,
 	}},
 	Series: simulationSeries,
 }

@@ -52,7 +52,7 @@ func transferSeries(doc result.Document) []Series {
 		if r.PageTokens != nil {
 			blocks = fmt.Sprintf("pages of %d", *r.PageTokens)
 		}
-		reason := verified(r.Complete, &r.Verify)
+		reason := verified(r.Complete, r.Verify.Passed, r.Verify.Detail)
 		if reason == "" {
 			reason = why
 		}

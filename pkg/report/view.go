@@ -30,6 +30,12 @@ type View struct {
 	// unless Latency is set.
 	Rates   []Rate `json:"rates"`
 	Latency bool   `json:"latency"`
+	// Time names the time of a point that is one figure without percentiles or samples, such
+	// as that of a model. Empty: a latency, of samples.
+	Time string `json:"time,omitempty"`
+	// Fits says that start-up latency and bandwidth may be fitted to the times, over an X of
+	// bytes.
+	Fits bool `json:"hasFits"`
 }
 
 // Axis is the X of a view. Its scale is logarithmic.
@@ -49,11 +55,13 @@ type Facet struct {
 	Number bool `json:"number"`
 }
 
-// Rate is a figure that is work divided by time.
+// Rate is a figure that is work divided by time. A Given one is any other figure that follows
+// from medians: it may be 0 or negative, and views that begin with one set Latency.
 type Rate struct {
 	Name  string `json:"name"`
 	Title string `json:"title"`
-	Unit  string `json:"unit"`
+	Unit  string `json:"unit"` // empty for a ratio
+	Given bool   `json:"given,omitempty"`
 }
 
 // Series is what one document measured in one way, over the rungs of a ladder.
@@ -70,7 +78,8 @@ type Point struct {
 	X    int64
 	Time result.Percentiles // microseconds
 	// Work has a numerator for each of the View's Rates, so that Work/Time is in the
-	// rate's unit; 0 where there is no such rate.
+	// rate's unit; 0 where there is no such rate. Of a Given rate it is the figure itself,
+	// NaN where there is none.
 	Work    []float64
 	Samples int
 	// Slots is the number of buffers that the operations rotated over; 0 where there is
@@ -95,10 +104,10 @@ func reasonOf(complete, passed bool, reasons result.Reasons) string {
 	}
 }
 
-// verified is reasonOf for a row whose words were compared.
-func verified(complete bool, v *result.TransferVerify) string {
-	if !v.Passed {
-		return "invalid: " + v.Detail
+// verified is reasonOf for a row whose check says in detail what was wrong.
+func verified(complete, passed bool, detail string) string {
+	if !passed {
+		return "invalid: " + detail
 	}
 	return reasonOf(complete, true, nil)
 }

@@ -126,6 +126,9 @@ func (b *builder) change(v *View, old, s *Series) (Change, bool) {
 		Median: (ratios[n/2] + ratios[(n-1)/2]) / 2, Lowest: ratios[0], Most: ratios[n-1],
 		Samples: fmt.Sprintf("%d to %d samples of a rung, one run a side", least, most),
 	}
+	if v.Time != "" {
+		change.Samples = v.Time + ", no samples"
+	}
 	if x, y := b.Origins[oldCase.Origin].fact("library version"), b.Origins[c.Origin].fact("library version"); x != y {
 		change.Libraries = x + " → " + y
 	}

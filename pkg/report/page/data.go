@@ -82,8 +82,7 @@ type head struct {
 // viewHead is a View without its series.
 type viewHead struct {
 	report.View
-	Facets  []facetHead `json:"facets"`
-	HasFits bool        `json:"hasFits"`
+	Facets []facetHead `json:"facets"`
 }
 
 type facetHead struct {
@@ -110,7 +109,7 @@ func (p *Page) encode(w io.Writer, kept []quantile) error {
 		h.Origins = append(h.Origins, facts)
 	}
 	for _, v := range p.Views {
-		vh := viewHead{View: v.View, HasFits: v.X.Bytes && v.Shape == report.Lines}
+		vh := viewHead{View: v.View}
 		for _, f := range v.Facets {
 			vh.Facets = append(vh.Facets, facetHead{f.Title, f.One, f.Number, f.Found})
 		}
@@ -251,10 +250,10 @@ func list(to []byte, n int, of func(to []byte, i int) []byte) []byte {
 	return append(to, ']')
 }
 
-// number appends v with that many digits; 0, which is not shown, if it is not finite.
+// number appends v with that many digits; null, which is not shown, if it is not finite.
 func number(to []byte, v float64, digits int) []byte {
 	if math.IsInf(v, 0) || math.IsNaN(v) {
-		v = 0
+		return append(to, "null"...)
 	}
 	return strconv.AppendFloat(to, v, 'g', digits, 64)
 }

@@ -2,6 +2,7 @@ package page
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/xml"
 	"fmt"
 	"html/template"
@@ -66,13 +67,23 @@ func (v *View) slice() []*Series {
 // view that starts with its latency, that.
 func (v *View) metric() (title, unit string, of func(report.Point) float64) {
 	if len(v.Rates) == 0 || v.Latency {
-		return "latency", "µs", func(p report.Point) float64 { return p.Time.P50 }
+		return v.TimeTitle(), "µs", func(p report.Point) float64 { return p.Time.P50 }
 	}
-	return v.Rates[0].Title, v.Rates[0].Unit, func(p report.Point) float64 {
-		if p.Time.P50 <= 0 {
-			return 0
-		}
-		return p.Work[0] / p.Time.P50
+	return v.Rates[0].Title, v.Rates[0].Unit, func(p report.Point) float64 { return v.rate(0, p) }
+}
+
+// TimeTitle says what the times of the view are.
+func (v *View) TimeTitle() string { return cmp.Or(v.Time, "latency") }
+
+// rate returns one of the view's rates at p50, NaN if the point does not have it.
+func (v *View) rate(k int, p report.Point) float64 {
+	switch work := p.Work[k]; {
+	case v.Rates[k].Given:
+		return work
+	case work > 0 && p.Time.P50 > 0:
+		return work / p.Time.P50
+	default:
+		return math.NaN()
 	}
 }
 
@@ -103,7 +114,10 @@ func (p *Page) draw(v *View) []byte {
 	height := figureHeight + 22*(len(shown)+min(left, 1))
 	var d drawing
 	d.add(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" role="img" font-family="system-ui, sans-serif" font-size="12">`, figureWidth, height)
-	head := fmt.Sprintf("%s: p50 %s in %s", v.Title, title, unit)
+	if v.Time == "" {
+		title = "p50 " + title
+	}
+	head := fmt.Sprintf("%s: %s in %s", v.Title, title, unit)
 	var unlike []string // what the chart shows one value of
 	for i, f := range v.Facets {
 		if f.One && len(shown) > 0 {

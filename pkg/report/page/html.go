@@ -197,7 +197,7 @@ func (v *View) Unlisted() int { return max(0, len(v.Series)-maxRows) }
 
 func row(v *View, s *Series, c *Case) Row {
 	r := Row{Key: c.Key, Status: c.Status, Reason: c.Reason, Rungs: len(s.Points), Cells: v.cells(s)}
-	low, high := math.Inf(1), 0.0
+	low, high := math.Inf(1), math.Inf(-1)
 	for _, p := range s.Points {
 		if p.Reason != "" {
 			continue
@@ -207,13 +207,15 @@ func row(v *View, s *Series, c *Case) Row {
 		if us := p.Time.P99; us != nil {
 			at += fmt.Sprintf(", p99 %s µs", significant(*us))
 		}
-		at += ", " + english.Count(p.Samples, "sample", "samples")
+		if v.Time == "" {
+			at += ", " + english.Count(p.Samples, "sample", "samples")
+		}
 		if p.Time.P50 > 0 && p.Time.P50 < low {
 			low = p.Time.P50
 			r.Low = Figure{significant(low), strconv.FormatFloat(low, 'g', digits, 64), at}
 		}
-		if len(p.Work) > 0 && p.Time.P50 > 0 && p.Work[0]/p.Time.P50 > high {
-			high = p.Work[0] / p.Time.P50
+		if len(v.Rates) > 0 && v.rate(0, p) > high {
+			high = v.rate(0, p)
 			r.High = Figure{significant(high), strconv.FormatFloat(high, 'g', digits, 64), at}
 		}
 	}
@@ -326,8 +328,11 @@ func (v *View) quantiles() []quantile {
 	})
 }
 
-// Quantiles names the percentiles that any rung has.
+// Quantiles names the times of rungs: the percentiles that any of them has.
 func (v *View) Quantiles() []string {
+	if v.Time != "" {
+		return []string{v.Time}
+	}
 	var out []string
 	for _, q := range v.quantiles() {
 		out = append(out, q.Name)
@@ -350,10 +355,14 @@ func (p *Page) Rungs(v View) [][]Rung {
 		for _, point := range s.Points {
 			r := Rung{Cells: v.cells(s), X: point.X, At: v.at(s, point.X), Bad: point.Reason, Samples: point.Samples}
 			for _, q := range kept {
-				r.Figures = append(r.Figures, figureOf(q.of(point.Time)))
+				us := q.of(point.Time)
+				if us <= 0 {
+					us = math.NaN()
+				}
+				r.Figures = append(r.Figures, figureOf(us))
 			}
-			for _, work := range point.Work {
-				r.Figures = append(r.Figures, figureOf(work/point.Time.P50))
+			for k := range v.Rates {
+				r.Figures = append(r.Figures, figureOf(v.rate(k, point)))
 			}
 			out = append(out, r)
 		}
@@ -361,9 +370,9 @@ func (p *Page) Rungs(v View) [][]Rung {
 	})
 }
 
-// figureOf spells a figure, and one that is not there as a dash.
+// figureOf spells a figure, and one that is not there (NaN) as a dash.
 func figureOf(v float64) Figure {
-	if v <= 0 || math.IsInf(v, 0) || math.IsNaN(v) {
+	if math.IsInf(v, 0) || math.IsNaN(v) {
 		return Figure{Text: "–"}
 	}
 	return Figure{Text: significant(v), Value: strconv.FormatFloat(v, 'g', digits, 64)}

@@ -318,7 +318,7 @@ func (v *view) add(index int, run string, c Case, s report.Series) {
 			look = append(look, value)
 		}
 	}
-	if v.X.Bytes && v.Shape == report.Lines {
+	if v.View.Fits {
 		out.Fits = fitted(&out)
 	}
 	v.Series, v.looks = append(v.Series, out), append(v.looks, strings.Join(look, "\x00"))

@@ -46,7 +46,7 @@
       id, case: s[0], c: D.cases[s[0]], f: s[1], look: s[2], basis: s[3],
       x: D.lists[s[4]], work: s[5].map(w => D.lists[w]), q: s[6], n: D.lists[s[7]], bad: new Map(s[8]), fits: s[9] || [],
     })) };
-    view.metrics = [{ name: "latency", title: "latency", unit: "µs" }, ...view.rates];
+    view.metrics = [{ name: "latency", title: view.time || "latency", unit: "µs" }, ...view.rates];
     // The percentiles that any of its series has.
     view.quantiles = D.quantiles.map((_, q) => q).filter(q => view.series.some(s => s.q[q].some(us => us > 0)));
     view.far = view.quantiles[view.quantiles.length - 1];
@@ -95,11 +95,19 @@
     return { over: view.forms.findIndex(f => f && f.series === view.series), chosen, metric: view.rates.length && !view.latency ? 1 : 0, q: 0, band: false, fit: false, logX: true, logY: true, hidden: new Set(), at: null };
   }
 
-  const value = (view, s, i, q = view.state.q) => {
-    const time = s.q[q][i], metric = view.state.metric;
-    if (!(time > 0)) return 0;
-    return metric === 0 ? time : s.work[metric - 1][i] / time;
+  // figureOf is one of the metrics at a rung, NaN where there is none. Only a given one may be
+  // 0 or negative.
+  const figureOf = (view, s, i, k, q = view.state.q) => {
+    const time = s.q[q][i], work = k && s.work[k - 1][i];
+    if (view.metrics[k].given) return work ?? NaN;
+    return !(time > 0) ? NaN : k === 0 ? time : work > 0 ? work / time : NaN;
   };
+  const value = (view, s, i, q) => figureOf(view, s, i, view.state.metric, q);
+  const has = v => !Number.isNaN(v);
+  const metricOf = view => view.metrics[view.state.metric];
+  // What depends on the percentile says which it is. Simulated times and given figures have none.
+  const percentile = (view, metric) => view.time || metric.given ? "" : D.quantiles[view.state.q].name;
+  const rateTitle = (view, rate) => [rate.title, percentile(view, rate) && "at " + percentile(view, rate), rate.unit].filter(Boolean).join(" ");
   const fits = (view, s, except = -1) => view.state.chosen.every((set, i) => i === except || !set || set.has(s.f[i]));
   const label = (view, s, facets) => facets.map(i => {
     const { title, number, found } = view.facets[i], v = found[s.f[i]];
@@ -116,7 +124,7 @@
 
   // select finds the series that are shown, those that are left out, and what they mix.
   function select(view) {
-    const all = view.series.filter(s => fits(view, s) && s.x.some((_, i) => value(view, s, i) > 0));
+    const all = view.series.filter(s => fits(view, s) && s.x.some((_, i) => has(value(view, s, i))));
     view.shown = all.slice(0, maxSeries);
     view.leftOut = all.length - view.shown.length;
     view.visible = view.shown.filter(s => !view.state.hidden.has(s.id));
@@ -202,8 +210,10 @@
       const of = v => from + (Math.log2(v) - low) / (high - low) * (to - from);
       return { of, low: 2 ** low, high: 2 ** high };
     }
-    if (zero) low = 0;
-    high += (high - low || high || 1) * 0.05;
+    if (zero) { low = Math.min(0, low); high = Math.max(0, high); }
+    const pad = (high - low || 1) * 0.05;
+    high += pad;
+    if (low < 0) low -= pad;
     return { of: v => from + (v - low) / (high - low) * (to - from), low, high };
   }
 
@@ -229,34 +239,34 @@
   const stamps = (marker, points) => points.map(p => `M${round(p[0] + marker.x)} ${round(p[1] + marker.y)}${marker.path}`).join("");
 
   function frame(view, height) {
-    const t = theme(), metric = view.metrics[view.state.metric];
-    const title = `${view.title}: ${D.quantiles[view.state.q].name} ${metric.title}`;
+    const t = theme(), metric = metricOf(view);
+    const title = `${view.title}: ${[percentile(view, metric), metric.title].filter(Boolean).join(" ")}`;
     const root = svg("svg", { xmlns: "http://www.w3.org/2000/svg", viewBox: `0 0 ${W} ${height}`, role: "img", "font-family": "system-ui, sans-serif", "font-size": 12 });
     root.append(svg("title", {}, title), svg("desc", {}, `${view.visible.length} series. The table below the chart has the figures.`),
       svg("rect", { width: W, height, fill: t.ground }),
-      svg("text", { x: M.left, y: 20, fill: t.ink, "font-weight": 600 }, `${title} in ${metric.unit}`));
+      svg("text", { x: M.left, y: 20, fill: t.ink, "font-weight": 600 }, metric.unit ? `${title} in ${metric.unit}` : title));
     return root;
   }
 
   function lines(view) {
-    const t = theme(), { state } = view, root = frame(view, H);
-    const series = view.visible.map(s => ({ s, points: s.x.map((x, i) => ({ s, i, x, y: value(view, s, i) })).filter(p => p.y > 0 && (p.x > 0 || !state.logX)) }));
+    const t = theme(), { state } = view, { given } = metricOf(view), logY = state.logY && !given, root = frame(view, H);
+    const series = view.visible.map(s => ({ s, points: s.x.map((x, i) => ({ s, i, x, y: value(view, s, i) })).filter(p => has(p.y) && (p.x > 0 || !state.logX)) }));
     const points = series.flatMap(l => l.points);
     view.points = points;
     if (!points.length) return root;
-    const { far } = view, bands = state.band && series.length <= maxBands;
+    const { far } = view, bands = state.band && !given && series.length <= maxBands;
     const ys = points.map(p => p.y);
     if (bands) for (const p of points) ys.push(value(view, p.s, p.i, 0), value(view, p.s, p.i, far));
     const X = scale(points.map(p => p.x), state.logX, M.left, W - M.right, true);
-    const Y = scale(ys.filter(y => y > 0), state.logY, H - M.bottom, M.top, true);
+    const Y = scale(ys.filter(has), logY, H - M.bottom, M.top, true);
     for (const v of ticks(X, state.logX, state.logX)) {
       const x = round(X.of(v));
       root.append(svg("path", { d: `M${x} ${M.top}V${H - M.bottom}`, stroke: t.grid }),
         svg("text", { x, y: H - M.bottom + 16, fill: t.muted, "text-anchor": "middle" }, view.x.bytes ? bytes(v) : significant(v)));
     }
-    for (const v of ticks(Y, state.logY, false)) {
+    for (const v of ticks(Y, logY, false)) {
       const y = round(Y.of(v));
-      root.append(svg("path", { d: `M${M.left} ${y}H${W - M.right}`, stroke: t.grid }),
+      root.append(svg("path", { d: `M${M.left} ${y}H${W - M.right}`, stroke: v === 0 && Y.low < 0 ? t.muted : t.grid }),
         svg("text", { x: M.left - 8, y: y + 4, fill: t.muted, "text-anchor": "end" }, significant(v)));
     }
     root.append(svg("text", { x: (M.left + W - M.right) / 2, y: H - 10, fill: t.muted, "text-anchor": "middle" }, view.x.title));
@@ -294,7 +304,7 @@
     const t = theme(), shown = view.visible.slice(0, maxGrids);
     const columns = Math.min(shown.length, 3) || 1, size = Math.min(420, (W - 40 * (columns + 1)) / columns), rows = Math.ceil(shown.length / columns);
     const root = frame(view, 30 + rows * (size + 70) + 40);
-    view.points = shown.flatMap(s => s.x.map((x, i) => ({ s, i, x, y: value(view, s, i) })).filter(p => p.y > 0));
+    view.points = shown.flatMap(s => s.x.map((x, i) => ({ s, i, x, y: value(view, s, i) })).filter(p => has(p.y)));
     const counted = view.points.filter(p => !p.s.bad.has(p.i)).map(p => p.y);
     const low = Math.min(...counted), high = Math.max(...counted);
     const part = v => high > low ? (v - low) / (high - low) : 1;
@@ -389,11 +399,12 @@
     add(label(view, s, view.facets.map((_, k) => k)), "name");
     add(xLabel(view, s, i));
     if (s.bad.has(i)) add(s.bad.get(i), "reason");
-    add("latency " + D.quantiles.map((q, k) => (s.q[k][i] > 0 ? `${q.name} ${significant(s.q[k][i])}` : "")).filter(Boolean).join(", ") + " µs");
+    add(view.metrics[0].title + " " + view.quantiles.filter(q => s.q[q][i] > 0).map(q => `${view.time ? "" : D.quantiles[q].name + " "}${significant(s.q[q][i])}`).join(", ") + " µs");
     view.rates.forEach((r, k) => {
-      if (s.work[k][i] > 0 && s.q[view.state.q][i] > 0) add(`${r.title} at ${D.quantiles[view.state.q].name} ${significant(s.work[k][i] / s.q[view.state.q][i])} ${r.unit}`);
+      const v = figureOf(view, s, i, k + 1);
+      if (has(v)) add(`${rateTitle(view, { ...r, unit: "" })} ${significant(v)} ${r.unit}`.trim());
     });
-    add(s.n[i] ? count(s.n[i], "sample") : "derived, no samples of its own");
+    if (!view.time) add(s.n[i] ? count(s.n[i], "sample") : "derived, no samples of its own");
     for (const f of s.fits) if (f[0] <= s.x[i] && s.x[i] <= f[1]) add("fit: " + f[4]);
     add(`case ${s.c[1]}, ${s.c[3]}${s.c[4] ? ": " + s.c[4] : ""}`);
     add(["device", "library version", "topology", "contract"].map(name => fact(s.c, name)).filter(Boolean).join(", "));
@@ -470,13 +481,14 @@
   function controls(view) {
     const { state } = view, focused = [...view.controls.querySelectorAll("button, select")].indexOf(document.activeElement);
     const row = [
-      choice("show", view.metrics.map(m => `${m.title} (${m.unit})`), state.metric, k => { state.metric = k; change(view); }),
-      choice("percentile", view.quantiles.map(q => D.quantiles[q].name), view.quantiles.indexOf(state.q), k => { state.q = view.quantiles[k]; change(view); }),
+      choice("show", view.metrics.map(m => m.unit ? `${m.title} (${m.unit})` : m.title), state.metric, k => { state.metric = k; change(view); }),
     ];
+    if (percentile(view, metricOf(view))) row.push(
+      choice("percentile", view.quantiles.map(q => D.quantiles[q].name), view.quantiles.indexOf(state.q), k => { state.q = view.quantiles[k]; change(view); }));
     if (view.swap) row.push(choice("over", [view.forms[0].x.title, view.swap], state.over, k => { over(view, k); change(view); }));
     if (view.shape === "lines") {
       const band = view.far > 0 ? [["band", `${D.quantiles[0].name}–${D.quantiles[view.far].name} band`]] : [];
-      for (const [name, title] of [["logX", "log x"], ["logY", "log y"], ...band, ...(view.hasFits ? [["fit", "fits"]] : [])])
+      for (const [name, title] of [["logX", "log x"], ...(metricOf(view).given ? [] : [["logY", "log y"], ...band]), ...(view.hasFits ? [["fit", "fits"]] : [])])
         row.push(toggle(title, state[name], () => { state[name] = !state[name]; change(view); }));
     }
     row.push(toggle("save SVG", false, () => saveFigure(view, "svg")), toggle("save PNG", false, () => saveFigure(view, "png")));
@@ -561,18 +573,18 @@
     };
     const every = view.facets.map((_, i) => i);
     if (details.dataset.table === "figures") {
-      const rates = view.rates.map(r => `${r.title} at ${D.quantiles[view.state.q].name} ${r.unit}`);
-      head(["series", view.x.title, "state", ...view.quantiles.map(q => D.quantiles[q].name + " µs"), ...rates, "samples"], 3);
+      const times = view.quantiles.map(q => (view.time || D.quantiles[q].name) + " µs"), rates = view.rates.map(r => rateTitle(view, r));
+      head(["series", view.x.title, "state", ...times, ...rates, ...(view.time ? [] : ["samples"])], 3);
       let rows = 0;
       for (const s of view.visible) {
         const name = label(view, s, every);
         for (let i = 0; i < s.x.length && ++rows <= maxRows; i++) {
-          const bad = s.bad.get(i), n = count(s.n[i], "sample");
+          const bad = s.bad.get(i), n = view.time ? "" : count(s.n[i], "sample");
           const x = make("td", { textContent: xLabel(view, s, i) });
           x.dataset.value = s.x[i];
           body(s.c[2] + s.f.filter((_, k) => view.facets[k].one)).append(make("tr", { className: bad ? "bad" : "" }, make("td", { textContent: name }), x, make("td", { textContent: bad || "ok" }),
-            ...view.quantiles.map(q => number(s.q[q][i] || null, n)),
-            ...view.rates.map((_, k) => number(s.work[k][i] > 0 && s.q[view.state.q][i] > 0 ? s.work[k][i] / s.q[view.state.q][i] : null, n)), number(s.n[i], n)));
+            ...view.quantiles.map(q => number(figureOf(view, s, i, 0, q), n)),
+            ...view.rates.map((_, k) => number(figureOf(view, s, i, k + 1), n)), ...(view.time ? [] : [number(s.n[i], n)])));
         }
       }
     } else {
@@ -588,8 +600,8 @@
   }
 
   function number(v, title) {
-    const cell = make("td", { className: "figure", textContent: v === null ? "–" : significant(v), title });
-    cell.dataset.value = v === null ? "" : v;
+    const cell = make("td", { className: "figure", textContent: has(v) ? significant(v) : "–", title });
+    cell.dataset.value = has(v) ? v : "";
     return cell;
   }
 

@@ -335,6 +335,18 @@ func TestComparisonOfRuns(t *testing.T) {
 	require.Contains(t, string(html), "environment.NCCL_ALGO (&#34;Ring&#34; → &#34;Tree&#34;)")
 }
 
+// Runs without a case in common have no empty table in place of a comparison.
+func TestRunsWithNothingInCommon(t *testing.T) {
+	r := newRuns(t)
+	r.add(resulttest.Collective(collective("h200", "nccl", "all_reduce", 2), attempt("first")))
+	later := attempt("second")
+	later.At = later.At.AddDate(0, 0, 1)
+	r.add(resulttest.Collective(collective("h200", "nccl", "all_gather", 2), later))
+	b := show(t, r.html(), "")
+	require.Equal(t, []string{"No series of a later run can be compared with one of the first run, first."}, b.texts("#comparison p"))
+	require.Equal(t, 0, b.count("#comparison table"))
+}
+
 // With five repeats a side, the page has the verdicts of compare in place of ratios.
 func TestVerdictsOfRepeatedRuns(t *testing.T) {
 	r := newRuns(t)
@@ -515,6 +527,33 @@ func TestSimulationsStandAlone(t *testing.T) {
 	for _, c := range p.Changes {
 		require.Equal(t, c.View == "Simulated schedules", strings.Contains(c.Label, "links@"), c.Label)
 	}
+}
+
+// A simulated time is one figure: nothing on the page gives it percentiles or samples.
+func TestSimulatedTimesHaveNoPercentiles(t *testing.T) {
+	r := newRuns(t)
+	later := attempt("second")
+	later.At = later.At.AddDate(0, 0, 1)
+	for _, a := range []result.Attempt{attempt("first"), later} {
+		r.add(resulttest.Simulation(plantest.Simulation(), a))
+	}
+	html := r.html()
+	b := show(t, html, "")
+	const view = "simulations"
+	texts := func() string { return strings.Join(b.texts("#view-simulations"), "\n") + b.tip(view) }
+	require.Equal(t, "Simulated schedules: simulated time in µs", b.texts("#view-simulations .plot svg > text")[0])
+	require.Regexp(t, `\nsimulated time [0-9.]+ µs\nsize by simulated time [0-9.]+ GB/s\n`, b.tip(view))
+	head := []string{"series", "size", "state", "simulated time µs", "size by simulated time GB/s"}
+	require.Equal(t, head, b.table(view)[0])
+	require.NotRegexp(t, `p50|percentile|sample|latency`, texts())
+	b.choose(view, "show", "size by simulated time (GB/s)")
+	require.Equal(t, "Simulated schedules: size by simulated time in GB/s", b.texts("#view-simulations .plot svg > text")[0])
+	require.NotRegexp(t, `p50|percentile|sample|latency`, texts())
+	require.NotContains(t, strings.Join(b.texts("#view-simulations td[title], #comparison td[title]"), "")+
+		get[string](b, `[...document.querySelectorAll("#view-simulations td, #comparison td")].map(e => e.title).join()`), "samples of")
+	p, _, err := page.Build([]string{r.dir}, nil)
+	require.NoError(t, err)
+	require.Contains(t, string(p.Pictures()[0].SVG), "<title>Simulated schedules: simulated time in µs")
 }
 
 // Text from documents is text, whatever is in it, on the page and in the figures.

@@ -1,0 +1,61 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/vocab"
+)
+
+var overlapViews = []View{{
+	Name: "overlaps", Title: "Computation beside communication", Shape: Lines, X: Axis{Title: "bytes of the communication", Bytes: true},
+	Note: "Times from one gate to the end: of each side alone, of both together and of one after the other. Exposed time is together − compute. " +
+		"An efficiency of 1 hides the shorter side entirely; below 0, together is slower than one after the other. Both follow from medians.",
+	Facets: []Facet{
+		{Title: "work", One: true},
+		{Title: "contender", Values: vocab.Contenders(vocab.LinearRotation)},
+		{Title: "type", Values: vocab.DTypes()},
+		{Title: "compute"},
+	},
+	Rates:   []Rate{{Name: "efficiency", Title: "overlap efficiency", Given: true}, {Name: "exposed", Title: "exposed time", Unit: "µs", Given: true}},
+	Latency: true,
+}}
+
+// overlapSeries are a series for each contender. The figures stand with both sides together.
+func overlapSeries(doc result.Document) []Series {
+	d := doc.(*result.OverlapDocument)
+	b, rows := d.Identity.Case.Overlap(), d.Measurement.Rows
+	why := ""
+	if !slices.ContainsFunc(rows, func(r result.OverlapRow) bool { return !r.Complete || !r.Verify.Passed }) {
+		why = ofCase(&d.Envelope)
+	}
+	work := fmt.Sprintf("%s (hidden %d)", b.Form, b.Hidden)
+	if b.Form == vocab.Beside {
+		work = fmt.Sprintf("%s %s (hidden %d, %s, %s)", b.Form, b.Op, b.Hidden, plural(b.Products, "product"), plural(b.Collectives, "collective"))
+	}
+	var all collected
+	for i := range rows {
+		r := &rows[i]
+		reason := verified(r.Complete, r.Verify.Passed, r.Verify.Detail)
+		if reason == "" {
+			reason = why
+		}
+		times := r.Times()
+		for _, contender := range vocab.Contenders(b.Form) {
+			time := times[contender]
+			if time == nil {
+				continue
+			}
+			figures := []float64{math.NaN(), math.NaN()}
+			if contender == vocab.Together {
+				figures = []float64{r.Efficiency, r.Exposed}
+			}
+			all.add("overlaps", []string{work, contender, d.Identity.Case.Precision, computes(b.Compute, d.Measurement.SharedProcessor)}, Point{
+				X: r.Bytes, Time: microseconds(*time, 1), Work: figures, Samples: time.N, Reason: reason,
+			})
+		}
+	}
+	return all.series
+}
