@@ -34,16 +34,26 @@ func (s spec) gate(row *result.CollectiveRow, r rungRecord, limits []result.Limi
 func (s spec) moved(r rungRecord) plausible.Moved {
 	f, size := s.form(r.Pair), int64(s.dtype.Size())
 	e, inPlace := f.Extent(r.Requested), r.Placement == vocab.InPlace
-	ranks := f.moves(e, inPlace, func(rank int) int { return rank })
+	ranks := f.moves(e, inPlace, eachRank)
 	domains := f.moves(e, inPlace, func(rank int) int { return plausible.Domain(s.Case, rank) })
 	// Operations take turns on the slots. What a cache holds of them saves a read
 	// and a write at most, once in a turn. Some slots may be out of turn.
 	cached := 2 * cacheMost / int64(max(1, r.Slots/2))
 	return plausible.Moved{
-		Link:    size * max(ranks.Off, ranks.Onto),
+		Link:    f.LinkBytes(e),
 		Network: size * max(domains.Off, domains.Onto),
 		Memory:  max(0, size*ranks.Memory-cached),
 	}
+}
+
+// eachRank puts every rank into a group of its own.
+func eachRank(rank int) int { return rank }
+
+// LinkBytes returns the minimum number of bytes that any algorithm must move in one direction
+// over the links of the busiest rank.
+func (f Form) LinkBytes(e Extent) int64 {
+	m := f.moves(e, true, eachRank)
+	return int64(f.Type.Size()) * max(m.Off, m.Onto)
 }
 
 // impossible returns a time that is not positive, if there is one.

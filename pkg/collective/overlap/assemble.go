@@ -6,6 +6,7 @@ import (
 
 	"github.com/collectivex/collectivex/pkg/collective"
 	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/plausible"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/vocab"
@@ -49,17 +50,20 @@ func Assemble(doc result.Document, streams []rank.Stream) error {
 		}
 	}
 	asked := result.AskedOverlap(c)
+	var implausible result.Reasons
 	if len(streams) == c.World {
+		d.Limits = plausible.Limits(*c, streams)
 		f := collective.Form{Op: op, Type: t, World: c.World}
 		for i := range asked {
-			a := assembly{block: c.Overlap(), number: i, asked: &asked[i], form: f, tracks: tracks}
+			a := assembly{block: c.Overlap(), number: i, asked: &asked[i], form: f, tracks: tracks, limits: d.Limits}
 			if a.row() {
 				m.Rows = append(m.Rows, asked[i])
 			}
+			implausible = append(implausible, a.implausible...)
 		}
 		d.EntrySkew = entrySkew(c.Nodes, tracks)
 	}
-	judge(d, done, len(asked))
+	judge(d, done, len(asked), implausible)
 	return nil
 }
 
@@ -96,23 +100,28 @@ type assembly struct {
 	asked  *result.OverlapRow
 	form   collective.Form
 	tracks []track
+	limits []result.Limit
 	wrong  string // what was wrong first
+	// implausible says which times cannot be.
+	implausible result.Reasons
 }
 
-// row fills the row, or returns false if there is not a whole sample of each contender.
+// row fills the row, or returns false if a contender has no sample of all ranks, or one that
+// takes no time.
 func (a *assembly) row() bool {
 	r := a.asked
 	if a.block.Form != vocab.Beside {
 		r.WholeCompute, r.WholeCommunication = new(result.Burst), new(result.Burst)
 	}
 	r.Complete = true
-	for name, into := range r.Times() {
+	times := r.Times()
+	for _, name := range vocab.Contenders(a.block.Form) {
 		samples := a.samples(name)
 		r.Complete = r.Complete && len(samples) == a.block.Timing.Iterations
-		if len(samples) == 0 {
+		if len(samples) == 0 || !a.positive(name, samples) {
 			return false
 		}
-		*into = result.NewBurst(worst(samples, func(s *sample) float64 { return s.US }))
+		*times[name] = result.NewBurst(worst(samples, func(s *sample) float64 { return s.US }))
 		if name == vocab.Together {
 			r.ComputeInside = result.NewBurst(worst(samples, func(s *sample) float64 { return s.Compute }))
 			r.CommunicationInside = result.NewBurst(worst(samples, func(s *sample) float64 { return s.Communication }))
@@ -122,8 +131,46 @@ func (a *assembly) row() bool {
 	}
 	r.OverlapFigures = r.Figures(a.block.Form, a.form.World)
 	a.verify(&r.Verify)
+	a.gate()
 	return true
 }
+
+// positive reports whether all samples of a contender take time.
+func (a *assembly) positive(name string, samples [][]sample) bool {
+	for _, ranks := range samples {
+		for i := range ranks {
+			s := &ranks[i]
+			if s.US > 0 && (name != vocab.Together || s.Compute > 0 && s.Communication > 0) {
+				continue
+			}
+			a.implausible = plausible.Judge(nil, plausible.Moved{}, a.named(name), min(s.US, s.Compute, s.Communication))
+			return false
+		}
+	}
+	return true
+}
+
+// gate fails a row in which a median is too short for the bytes that had to move. A single
+// sample may be: a rank that opens its gate late finds what its peers have already sent.
+func (a *assembly) gate() {
+	r := a.asked
+	moved := plausible.Moved{Link: a.form.LinkBytes(a.form.Extent(r.Bytes))}
+	if a.block.Form == vocab.Beside {
+		moved.Link *= int64(r.Communications)
+	}
+	times := r.Times()
+	for _, name := range vocab.Contenders(a.block.Form) {
+		if communicates(name) {
+			a.implausible = append(a.implausible, plausible.Judge(a.limits, moved, a.named(name), times[name].P50)...)
+		}
+	}
+	if len(a.implausible) > 0 && r.Verify.Passed {
+		r.Verify.Passed, r.Verify.Detail = false, a.implausible.String()
+	}
+}
+
+// named names the time of a contender of the row.
+func (a *assembly) named(contender string) string { return contender + " of " + a.asked.Name() }
 
 // samples are those of a contender that all ranks have, by iteration and rank.
 func (a *assembly) samples(contender string) (all [][]sample) {
@@ -230,7 +277,7 @@ func (a *assembly) elements(of int) (products, communicated int64) {
 
 // judge sets the outcome of a case that all ranks ended, or whose data are wrong; else it is
 // the shard's, which knows why a rank did not.
-func judge(d *result.OverlapDocument, done bool, asked int) {
+func judge(d *result.OverlapDocument, done bool, asked int, implausible result.Reasons) {
 	rows := d.Measurement.Rows
 	for i := range rows {
 		if v := &rows[i].Verify; v.WrongProducts > 0 || v.WrongCommunicated > 0 {
@@ -242,6 +289,8 @@ func judge(d *result.OverlapDocument, done bool, asked int) {
 	}
 	whole := len(rows) == asked && !slices.ContainsFunc(rows, func(r result.OverlapRow) bool { return !r.Complete || !r.Verify.Passed })
 	switch {
+	case len(implausible) > 0:
+		d.Outcome = result.Outcome{Status: result.Invalid, Reasons: implausible[:1]}
 	case !done:
 	case !whole:
 		d.Outcome = result.Outcome{Status: result.Invalid, Reasons: result.Reasons{{Code: result.ReasonUnchecked}}}

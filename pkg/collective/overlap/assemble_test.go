@@ -1,0 +1,108 @@
+package overlap
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/internal/plantest"
+	"github.com/collectivex/collectivex/internal/resulttest"
+	"github.com/collectivex/collectivex/pkg/collective"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/vocab"
+	"github.com/collectivex/collectivex/pkg/workload"
+)
+
+// streams are what two ranks leave that measure a case without a fault. edit may change each
+// sample.
+func streams(t *testing.T, c *plan.Case, edit func(rank int, s *sample)) (all []rank.Stream) {
+	t.Helper()
+	op, _, dtype, err := parse(c)
+	require.NoError(t, err)
+	form := collective.Form{Op: op, Type: dtype, World: c.World}
+	asked := result.AskedOverlap(c)
+	for r := range c.World {
+		s := rank.Stream{Rank: r, Done: true, Facts: &rank.Facts{DeviceProduct: "NVIDIA H200"}}
+		s.Device = &result.RankDevice{Rank: r, Limits: []result.Limit{{Of: result.LimitLink, GBps: 500, Sum: "18 x 26.562 nvlink", Source: "nvml"}}}
+		put := func(kind string, v any) {
+			data, err := json.Marshal(v)
+			require.NoError(t, err)
+			s.Records = append(s.Records, rank.Record{Kind: kind, Data: data})
+		}
+		put(kindSetup, setup{Path: "native", CheckedBy: "device"})
+		for i := range asked {
+			a := assembly{block: c.Overlap(), asked: &asked[i], form: form}
+			products, communicated := a.elements(r)
+			for n := range c.Overlap().Timing.Iterations {
+				for _, name := range vocab.Contenders(c.Overlap().Form) {
+					v := sample{
+						turn: turn{i, n, name}, US: 100, Compute: 100, Communication: 100, ComputeCovered: 100, CommunicationCovered: 100,
+						Products: &workload.Verdict{Checked: products, First: -1}, Communicated: &workload.Verdict{Checked: communicated, First: -1},
+					}
+					edit(r, &v)
+					put(kindSample, v)
+				}
+			}
+		}
+		all = append(all, s)
+	}
+	return all
+}
+
+func assembled(t *testing.T, c plan.Case, edit func(rank int, s *sample)) *result.OverlapDocument {
+	t.Helper()
+	d := resulttest.New(c, resulttest.Attempt()).(*result.OverlapDocument)
+	require.NoError(t, Assemble(d, streams(t, &c, edit)))
+	d.Topology.DeviceProduct = "NVIDIA H200"
+	require.NoError(t, result.Validate(d))
+	return d
+}
+
+// A window that takes no time is no measurement, of whichever rank and side it is, although
+// all results are right.
+func TestATimeOfZeroIsInvalid(t *testing.T) {
+	for _, form := range vocab.OverlapForms() {
+		c := plantest.Overlap("host", form, 2)
+		require.Equal(t, result.Success, assembled(t, c, func(int, *sample) {}).Outcome.Status)
+		for name, edit := range map[string]func(s *sample){
+			vocab.Serial:   func(s *sample) { s.US = 0 },
+			vocab.Together: func(s *sample) { s.Communication = 0 },
+		} {
+			d := assembled(t, c, func(rank int, s *sample) {
+				if rank == 1 && s.Row == 1 && s.Iteration == 1 && s.Contender == name {
+					edit(s)
+				}
+			})
+			require.Equal(t, result.Invalid, d.Outcome.Status)
+			require.Equal(t, "implausible: "+name+" of 16384 bytes takes 0 us", d.Outcome.Reasons.String())
+			require.Len(t, d.Measurement.Rows, 1)
+		}
+	}
+}
+
+// A communication that is faster than the links of its devices did nothing, whatever its
+// check says.
+func TestNothingIsFasterThanItsLink(t *testing.T) {
+	for form, why := range map[string]string{
+		vocab.Beside:         "of 0.01 us for 8192 bytes or more by link, 819.2 of at most 500 GBps", // two of them
+		vocab.LinearRotation: "of 0.01 us for 8192 bytes or more by link, 819.2 of at most 500 GBps",
+	} {
+		c := plantest.Overlap("host", form, 2, func(c *plan.Case) {
+			if c.Overlap().Sizes = []int64{8192}; form != vocab.Beside {
+				c.Overlap().Sizes = []int64{16384}
+			}
+		})
+		d := assembled(t, c, func(_ int, s *sample) {
+			if s.Contender == vocab.OnlyCommunication {
+				s.US, s.Communication, s.CommunicationCovered = 0.01, 0.01, 0
+			}
+		})
+		require.Equal(t, result.Invalid, d.Outcome.Status)
+		require.Equal(t, "implausible: communication of "+d.Measurement.Rows[0].Name()+" "+why, d.Outcome.Reasons.String())
+		require.False(t, d.Measurement.Rows[0].Verify.Passed)
+		require.Len(t, d.Limits, 1)
+	}
+}
