@@ -175,6 +175,7 @@ func TestAFamilyFromElsewhere(t *testing.T) {
 		"local-host-tiny-normal-decode-ep2-uniform-bf16",
 		"local-host-all-reduce-float-sum-w2-warm",
 		"local-host-p2p-float-w2-warm",
+		"local-host-kv-tiny-shm-xfer-ep2-paged-bf16",
 		"local-ball-ping-w2", "local-ball-ping-w2-r2",
 	}, caseIDs(m.RequestedOther))
 	require.Equal(t, []string{"local-ball-pong-w2"}, caseIDs(m.RequestedCases), "where its descriptor says that its cases go")

@@ -33,4 +33,6 @@ func ExampleResolve() {
 	//   local-host-p2p-float-w2-warm
 	// local-host-bf16-n1
 	//   local-host-tiny-normal-decode-ep2-uniform-bf16
+	// local-host-kv-shm-n1
+	//   local-host-kv-tiny-shm-xfer-ep2-paged-bf16
 }

@@ -63,6 +63,7 @@ func TestResolveSmoke(t *testing.T) {
 		"local-host-alltoallv-skewed-4-float-w4-warm",
 		"local-host-p2p-float-w2-warm",
 		"local-host-p2p-float-w4-warm",
+		"local-host-kv-tiny-shm-xfer-ep2-paged-bf16",
 	}, caseIDs(m.RequestedOther))
 	cell, err := m.Cell("local-host-bf16-n1")
 	require.NoError(t, err)
@@ -109,6 +110,7 @@ func TestMachineStandsForLocal(t *testing.T) {
 		"local-host-alltoallv-skewed-4-float-w4-warm",
 		"local-host-p2p-float-w2-warm",
 		"local-host-p2p-float-w4-warm",
+		"local-host-kv-tiny-shm-xfer-ep2-paged-bf16",
 		"local-h200-nccl-all-reduce-float-sum-w2-warm",
 		"local-h200-nccl-all-reduce-float-sum-w4-warm",
 		"local-h200-nccl-alltoallv-skewed-4-float-w4-warm",
@@ -124,7 +126,7 @@ func TestMachineStandsForLocal(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "arm64", cell.Arch)
 	require.Equal(t, "sm_90", cell.DeviceArch)
-	require.Equal(t, "h200-nvlink-island", m.RequestedOther[7].Case.TopologyClass)
+	require.Equal(t, "h200-nvlink-island", find(t, m, "local-h200-nccl-all-reduce-float-sum-w2-warm").TopologyClass)
 
 	eight := gpus
 	eight.Count = 8

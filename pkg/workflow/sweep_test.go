@@ -30,8 +30,11 @@ const ownLabel = "bench-box"
 const (
 	epCell         = "local-host-bf16-n1"
 	collectiveCell = "local-host-collective-n1"
+	transferCell   = "local-host-kv-shm-n1"
 	epCase         = "local-host-tiny-normal-decode-ep2-uniform-bf16"
 )
+
+var smokeCells = []string{epCell, collectiveCell, transferCell}
 
 // document is what the tests read of a document.
 type document struct {
@@ -86,7 +89,7 @@ func TestSweep(t *testing.T) {
 	o := s.dispatch(t, request{run: 11, attempt: 1})
 	require.False(t, o.failed, o.log())
 
-	require.Equal(t, []string{epCell, collectiveCell}, o.legs("sweep_0"))
+	require.Equal(t, smokeCells, o.legs("sweep_0"))
 	for _, leg := range o.legs("sweep_0") {
 		require.Equal(t, "success", o.step("sweep_0", leg, "Run the cell"), leg)
 		require.Empty(t, o.step("sweep_0", leg, "Download what earlier attempts left"), leg)
@@ -96,15 +99,15 @@ func TestSweep(t *testing.T) {
 		require.Empty(t, o.legs(job), job)
 	}
 	require.Equal(t, "success", o.step("aggregate", "", "Aggregate"))
-	require.Contains(t, o.summary("aggregate", ""), "7 of 7 cases passed")
+	require.Contains(t, o.summary("aggregate", ""), allPassed(s.matrix(t, 11)))
 	require.Equal(t, []string{
-		"cxsamples-local-host-bf16-n1-11-1", "cxsamples-local-host-collective-n1-11-1",
-		"cxshard-local-host-bf16-n1-11-1", "cxshard-local-host-collective-n1-11-1",
+		"cxsamples-local-host-bf16-n1-11-1", "cxsamples-local-host-collective-n1-11-1", "cxsamples-local-host-kv-shm-n1-11-1",
+		"cxshard-local-host-bf16-n1-11-1", "cxshard-local-host-collective-n1-11-1", "cxshard-local-host-kv-shm-n1-11-1",
 		"cxsweep-aggregate-11", "cxsweep-binaries-11", "cxsweep-matrix-11", "cxsweep-report-11",
 	}, s.names(t, 11))
 
 	report := s.artifact(t, 11, "cxsweep-report-11")
-	require.Equal(t, []string{"collectives.svg", "ep.svg", "pairs.svg", "report.html"}, slices.Sorted(maps.Keys(report)))
+	require.Equal(t, []string{"collectives.svg", "ep.svg", "pairs.svg", "report.html", "transfers.svg"}, slices.Sorted(maps.Keys(report)))
 
 	m := s.matrix(t, 11)
 	docs := s.dataset(t, 11)
@@ -126,6 +129,12 @@ func TestSweep(t *testing.T) {
 		require.Equal(t, ".json", filepath.Ext(name))
 	}
 	s.refusesOtherVersion(t, 11)
+}
+
+// allPassed is what a summary says of a run of m in which every case passed.
+func allPassed(m *plan.Matrix) string {
+	n := len(runnable(m))
+	return fmt.Sprintf("%d of %d cases passed", n, n)
 }
 
 // builtFrom shows that cxgen and cxrun were built from one source, and that
@@ -169,7 +178,7 @@ func TestSweepFailure(t *testing.T) {
 
 	require.Equal(t, "failure", o.step("sweep_0", epCell, "Run the cell"))
 	require.Equal(t, "success", o.step("sweep_0", collectiveCell, "Run the cell"))
-	for _, leg := range []string{epCell, collectiveCell} {
+	for _, leg := range smokeCells {
 		for _, step := range []string{"Summarize", "Upload the documents", "Upload the samples"} {
 			require.Equal(t, "success", o.step("sweep_0", leg, step), "%s: %s", leg, step)
 		}
@@ -195,7 +204,9 @@ func TestSweepFailure(t *testing.T) {
 	require.False(t, o.failed, o.log())
 	require.Equal(t, "success", o.step("sweep_0", epCell, "Download what earlier attempts left"))
 	require.Contains(t, o.said("sweep_0", epCell, "Run the cell"), "1 passed, 0 failed, 1 kept")
-	require.Contains(t, o.said("sweep_0", collectiveCell, "Run the cell"), "0 passed, 0 failed, 5 kept")
+	cell, err := m.Cell(collectiveCell)
+	require.NoError(t, err)
+	require.Contains(t, o.said("sweep_0", collectiveCell, "Run the cell"), fmt.Sprintf("0 passed, 0 failed, %d kept", len(cell.CaseIDs)))
 	second := s.artifact(t, 12, "cxshard-"+epCell+"-12-2")
 	require.Len(t, second, len(first)+1, "uploads are cumulative")
 	for name, text := range first {
@@ -210,7 +221,7 @@ func TestSweepFailure(t *testing.T) {
 	slices.Sort(statuses)
 	require.Equal(t, "2 success", statuses[len(statuses)-1])
 	require.Equal(t, "1 failed", statuses[0])
-	require.Contains(t, o.summary("aggregate", ""), "7 of 7 cases passed")
+	require.Contains(t, o.summary("aggregate", ""), allPassed(m))
 }
 
 // TestSweepOfNothing filters everything away: no cell starts, and the run is
@@ -270,7 +281,7 @@ func TestReplacedArtifacts(t *testing.T) {
 			o := s.dispatch(t, request{run: run, attempt: 1})
 			require.True(t, o.failed, o.log())
 			require.Equal(t, "success", o.step("setup", "", "Replace"))
-			for _, leg := range []string{epCell, collectiveCell} {
+			for _, leg := range smokeCells {
 				require.Equal(t, "failure", o.step("sweep_0", leg, "Verify the programs"), o.log())
 				require.Contains(t, o.said("sweep_0", leg, "Verify the programs"), filepath.Base(file)+": FAILED")
 				require.Empty(t, o.step("sweep_0", leg, "Run the cell"))
