@@ -110,7 +110,7 @@ func (*toyBackend) Coverage(_ *catalog.Catalog, p *catalog.Platform, b *catalog.
 	return []catalog.Coverage{{SKU: p.SKU, Backend: b.Name, Mode: "toys", World: 2, Runs: s != nil && s.Blocks["toy"] != nil}}
 }
 
-func (*toyBackend) Support(worlds []int) catalog.SupportBlock { return &toySupport{worlds} }
+func (*toyBackend) Support(_ string, worlds []int) catalog.SupportBlock { return &toySupport{worlds} }
 
 type toySupport struct {
 	Worlds []int `yaml:",value" min:"1"`

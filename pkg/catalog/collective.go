@@ -183,6 +183,6 @@ func (*CollectiveBackend) Coverage(_ *Catalog, p *Platform, b *Backend) []Covera
 }
 
 // Support implements BackendBlock.
-func (*CollectiveBackend) Support(worlds []int) SupportBlock {
+func (*CollectiveBackend) Support(_ string, worlds []int) SupportBlock {
 	return &CollectiveSupport{Worlds: worlds}
 }

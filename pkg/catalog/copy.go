@@ -114,7 +114,7 @@ func (*CopyBackend) Coverage(_ *Catalog, p *Platform, b *Backend) []Coverage {
 }
 
 // Support implements BackendBlock: one device, and two where there are as many.
-func (*CopyBackend) Support(worlds []int) SupportBlock {
+func (*CopyBackend) Support(_ string, worlds []int) SupportBlock {
 	own := []int{1}
 	if slices.ContainsFunc(worlds, func(w int) bool { return w > 1 }) {
 		own = append(own, 2)

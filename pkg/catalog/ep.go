@@ -398,7 +398,7 @@ func within[T comparable](condition []T, v T) bool {
 }
 
 // Support implements BackendBlock: every mode, at the worlds of more than one rank.
-func (e *EPBackend) Support(worlds []int) SupportBlock {
+func (e *EPBackend) Support(_ string, worlds []int) SupportBlock {
 	degrees := slices.DeleteFunc(slices.Clone(worlds), func(w int) bool { return w == 1 })
 	if len(degrees) == 0 {
 		return nil

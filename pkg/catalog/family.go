@@ -33,9 +33,9 @@ type BackendBlock interface {
 	Check(c *Checker, b *Backend)
 	// Coverage lists what suites ask of backend b on platform p.
 	Coverage(c *Catalog, p *Platform, b *Backend) []Coverage
-	// Support is what a platform lists of the backend that runs all of it at the
-	// given worlds, or nil where that is nothing.
-	Support(worlds []int) SupportBlock
+	// Support is what a platform of a vendor's devices, or of vendor host, lists of the
+	// backend if it runs all of it at the given worlds, or nil where that is nothing.
+	Support(vendor string, worlds []int) SupportBlock
 }
 
 // SupportBlock is what a platform runs of a backend's family.

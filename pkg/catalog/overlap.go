@@ -129,7 +129,7 @@ func (*OverlapBackend) Coverage(_ *Catalog, p *Platform, b *Backend) []Coverage 
 }
 
 // Support implements BackendBlock: one rank has nobody to communicate with.
-func (*OverlapBackend) Support(worlds []int) SupportBlock {
+func (*OverlapBackend) Support(_ string, worlds []int) SupportBlock {
 	own := slices.DeleteFunc(slices.Clone(worlds), func(w int) bool { return w < 2 })
 	if len(own) == 0 {
 		return nil

@@ -116,6 +116,6 @@ func (*ScheduleBackend) Coverage(_ *Catalog, p *Platform, b *Backend) []Coverage
 }
 
 // Support implements BackendBlock.
-func (*ScheduleBackend) Support(worlds []int) SupportBlock {
+func (*ScheduleBackend) Support(_ string, worlds []int) SupportBlock {
 	return &ScheduleSupport{Worlds: worlds}
 }

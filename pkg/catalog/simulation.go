@@ -198,4 +198,4 @@ func (s *SimulationSupport) Lack(ranks int) string {
 }
 
 // Support implements BackendBlock: no GPU takes part.
-func (*SimulationBackend) Support([]int) SupportBlock { return nil }
+func (*SimulationBackend) Support(string, []int) SupportBlock { return nil }

@@ -195,11 +195,13 @@ func (t *TransferBackend) Coverage(_ *Catalog, p *Platform, b *Backend) []Covera
 	return []Coverage{row}
 }
 
-// Support implements BackendBlock: all lanes of devices on which transfers run, if two ranks can
-// run.
-func (t *TransferBackend) Support(worlds []int) SupportBlock {
+// Support implements BackendBlock: the lanes on which transfers run, of a host or of devices, if
+// two ranks can run.
+func (t *TransferBackend) Support(vendor string, worlds []int) SupportBlock {
 	if !slices.Contains(worlds, transferRanks) {
 		return nil
 	}
-	return &TransferSupport{Lanes: slices.DeleteFunc(slices.Clone(t.Lanes), func(lane string) bool { return vocab.OfHost(lane) || t.Lacks(lane) != "" })}
+	return &TransferSupport{Lanes: slices.DeleteFunc(slices.Clone(t.Lanes), func(lane string) bool {
+		return vocab.OfHost(lane) != (vendor == vocab.Host) || t.Lacks(lane) != ""
+	})}
 }

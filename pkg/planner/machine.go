@@ -13,6 +13,9 @@ import (
 type Machine struct {
 	CPU  string // amd64 or arm64
 	GPUs *GPUs  // nil: none
+	// Backends names the backends that run on its host and whose libraries were found. The
+	// local platform has those that its definition lists in any case.
+	Backends []string
 }
 
 // GPUs are the equal devices of one machine.
@@ -45,16 +48,20 @@ func (m Machine) SKUs(cat *catalog.Catalog) []string {
 	return out
 }
 
-// in returns the catalog with the machine in it: its processor in the local
-// platform, and its GPUs as a platform of their own, which joins every suite
+// in returns the catalog with the machine in it: its processor and the backends of its host
+// in the local platform, and its GPUs as a platform of their own, which joins every suite
 // that names the local platform or one of the same vendor.
 func (m Machine) in(cat *catalog.Catalog) *catalog.Catalog {
 	out := *cat
 	out.Platforms = slices.Clone(cat.Platforms)
 	for i := range out.Platforms {
-		if p := &out.Platforms[i]; p.Local && m.CPU != "" {
-			p.CPU = m.CPU
+		p := &out.Platforms[i]
+		if !p.Local {
+			continue
 		}
+		p.CPU = cmp.Or(m.CPU, p.CPU)
+		more := slices.DeleteFunc(slices.Clone(m.Backends), func(name string) bool { return p.Support(name) != nil })
+		p.Backends = slices.Concat(p.Backends, supports(cat, more, p.Vendor, worldsUpTo(p.GPUsPerNode)))
 	}
 	if m.GPUs == nil {
 		return &out
@@ -87,21 +94,28 @@ func (g *GPUs) platform(cat *catalog.Catalog, cpu string) catalog.Platform {
 		},
 		Launch: catalog.Launch{Launcher: "bare", Container: "none"},
 	}
-	worlds := worldsUpTo(g.Count)
-	for _, name := range g.Backends {
+	p.Backends = supports(cat, g.Backends, g.Vendor, worldsUpTo(g.Count))
+	return p
+}
+
+// supports says what runs of the backends of those names on devices of a vendor: all that
+// they can at the worlds.
+func supports(cat *catalog.Catalog, names []string, vendor string, worlds []int) []catalog.Support {
+	var all []catalog.Support
+	for _, name := range names {
 		b := cat.Backend(name)
-		if b == nil || !slices.Contains(b.Vendors, g.Vendor) {
+		if b == nil || !slices.Contains(b.Vendors, vendor) {
 			continue
 		}
 		s := catalog.Support{Backend: name, Blocks: map[string]catalog.SupportBlock{}}
 		for family, block := range b.Blocks {
-			if runs := block.Support(worlds); runs != nil {
+			if runs := block.Support(vendor, worlds); runs != nil {
 				s.Blocks[family] = runs
 			}
 		}
-		p.Backends = append(p.Backends, s)
+		all = append(all, s)
 	}
-	return p
+	return all
 }
 
 // worldsUpTo lists 2, 4, 8, … and n itself; a single device is a world of one.

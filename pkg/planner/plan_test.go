@@ -147,6 +147,38 @@ func TestMachineStandsForLocal(t *testing.T) {
 	require.ErrorContains(t, err, `unknown sku "local-h200"`)
 }
 
+// TestLibrariesOfTheHost: a library that the host of the machine at hand has takes part over the
+// lanes of hosts, in its own cells, and does not change the other cases.
+func TestLibrariesOfTheHost(t *testing.T) {
+	cat := shipped(t)
+	plans := func(suite string, backends ...string) []string {
+		m, err := planner.Resolve(cat, planner.Filters{Only: planner.Only{"suite": {suite}, "sku": {"local"}}}, planner.Machine{Backends: backends})
+		require.NoError(t, err)
+		require.Empty(t, m.RequestedCases)
+		for q := range m.Requested() {
+			require.Equal(t, plan.Runnable, q.Disposition)
+		}
+		return caseIDs(m.RequestedOther)
+	}
+	const tiny = "local-nixl-kv-tiny-tcp-xfer-ep2-paged-bf16"
+	alone := plans("smoke")
+	require.NotContains(t, alone, tiny)
+	require.ElementsMatch(t, append(alone, tiny), plans("smoke", "nixl", "mooncake", "host", "nccl-kv"), "host is listed, and nccl-kv has no lane of hosts")
+
+	more := plans("kv-transfer", "nixl", "mooncake")
+	for _, id := range plans("kv-transfer") {
+		i := slices.Index(more, id)
+		require.NotEqual(t, -1, i, id)
+		more = slices.Delete(more, i, i+1)
+	}
+	require.ElementsMatch(t, []string{
+		"local-nixl-kv-mla-vm-xfer-ep2-paged-bf16", "local-nixl-kv-mla-tcp-xfer-ep2-paged-bf16",
+		"local-nixl-kv-gqa-vm-xfer-ep2-paged-bf16", "local-nixl-kv-gqa-tcp-xfer-ep2-paged-bf16",
+		"local-nixl-kv-tiny-vm-xfer-ep2-paged-bf16", tiny,
+		"local-mooncake-kv-mla-tcp-xfer-ep2-paged-bf16", "local-mooncake-kv-gqa-tcp-xfer-ep2-paged-bf16", "local-mooncake-kv-tiny-tcp-xfer-ep2-paged-bf16",
+	}, more)
+}
+
 // TestSmokeIsAStart: on a machine of eight GPUs whose link has the pace of PCIe, the suite
 // of a bare sweep is estimated at less than ten minutes.
 func TestSmokeIsAStart(t *testing.T) {

@@ -312,6 +312,7 @@ func TestNIXL(t *testing.T) {
 	}, e.Examine([]catalog.Backend{nixl}))
 	s := e.Survey(append(slices.Clone(backends[:1]), nixl))
 	require.Equal(t, []string{"nccl", "nixl"}, s.GPUs[0].Backends)
+	require.Equal(t, []string{"nixl"}, s.Host)
 
 	one := []preflight.Device{all()[preflight.CUDA].Devices[0]}
 	for why, tc := range map[string]struct {
@@ -333,7 +334,9 @@ func TestNIXL(t *testing.T) {
 
 	e = preflight.NewExaminer(gpus("nvidia", "NVIDIA H200", 8), with(map[string]preflight.Library{preflight.NIXL: missing("no NIXL")}), shm(1<<20), has)
 	require.Equal(t, []preflight.Finding{{Backend: "nixl", State: preflight.Missing, Text: "no NIXL"}}, e.Examine([]catalog.Backend{nixl}))
-	require.Equal(t, []string{"nccl"}, e.Survey(append(slices.Clone(backends[:1]), nixl)).GPUs[0].Backends)
+	s = e.Survey(append(slices.Clone(backends[:1]), nixl))
+	require.Equal(t, []string{"nccl"}, s.GPUs[0].Backends)
+	require.Empty(t, s.Host)
 }
 
 // The stand-ins, which have no NVML: what the drivers say of their devices

@@ -20,6 +20,8 @@ type Survey struct {
 	// GPUs are those that ranks can use, an entry a vendor: equal devices and the
 	// backends that run on them. The vendor with the most comes first.
 	GPUs []planner.GPUs
+	// Host names the backends that run on the host of this machine.
+	Host []string
 	// Unusable says of each vendor that has GPUs here and no entry in GPUs how many
 	// there are, what failed and what to do.
 	Unusable []string
@@ -31,6 +33,12 @@ type Survey struct {
 // Survey sums an examination of backends up.
 func (e *Examiner) Survey(backends []catalog.Backend) Survey {
 	s := Survey{Present: e.inventory.GPUs, Findings: e.Examine(backends)}
+	for i := range backends {
+		name := backends[i].Name
+		if slices.Contains(backends[i].Vendors, vocab.Host) && slices.ContainsFunc(s.Findings, func(f Finding) bool { return f.Backend == name && f.State == Ready }) {
+			s.Host = append(s.Host, name)
+		}
+	}
 	for _, vendor := range []string{inventory.NVIDIA, inventory.AMD} {
 		d := e.devices[vendor]
 		if d.here == 0 {

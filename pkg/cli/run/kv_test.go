@@ -14,6 +14,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/cli/bench"
 	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
@@ -73,6 +74,21 @@ func TestBenchKVOverNIXL(t *testing.T) {
 		require.True(t, r.Passed)
 		require.Equal(t, lane, r.Measurement.Lane)
 	}
+	sweepsOver(t, env, "smoke", "nixl")
+}
+
+// sweepsOver shows that a sweep of the suite has the backend, whose library is here, over TCP.
+func sweepsOver(t *testing.T, env map[string]string, suite, backend string) {
+	t.Helper()
+	out := filepath.Join(t.TempDir(), "out")
+	code, _, stderr := cxrun(t, env, "sweep", "--definitions", fewSamples(t), "--suite", suite, "--backend", backend, "--case", "local-"+backend+"-kv-tiny-tcp-xfer-ep2-paged-bf16", "--out", out)
+	require.Equal(t, cli.ExitOK, code, stderr)
+	docs := sweptDocuments(t, out)
+	require.Len(t, docs, 1)
+	for _, d := range docs {
+		require.Equal(t, result.Success, d.Head().Outcome.Status)
+		require.Equal(t, vocab.LaneTCP, d.(*result.TransferDocument).Measurement.Lane)
+	}
 }
 
 // Two processes move a cache over the real Mooncake, and the kernel says that it used TCP.
@@ -94,11 +110,17 @@ func TestBenchKVOverMooncake(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(stdout), &r))
 	require.True(t, r.Passed)
 	require.Equal(t, vocab.LaneTCP, r.Measurement.Lane)
+	sweepsOver(t, env, "kv-transfer", "mooncake")
 
 	env["PYTHONPATH"] = ""
 	code, _, stderr = cxrun(t, env, args...)
 	require.Equal(t, cli.ExitEnvironment, code, stderr)
 	require.Contains(t, stderr, "backend mooncake cannot run here: no module mooncake for Python 3.")
+	out := filepath.Join(t.TempDir(), "out")
+	code, _, stderr = cxrun(t, env, "sweep", "--suite", "kv-transfer", "--backend", "mooncake", "--out", out)
+	require.Equal(t, cli.ExitOK, code, stderr)
+	require.Contains(t, stderr, "no case matches the filters")
+	require.Zero(t, plannedCases(t, out), "it is not asked of a machine without it")
 }
 
 // Two processes move a cache over each lane of the host. A planted fault and a threshold

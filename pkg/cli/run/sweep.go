@@ -86,7 +86,7 @@ directory, runs the cases that have no document yet, and folds again.`,
 			if gpus == nil && len(this.GPUs) > 0 {
 				gpus = &this.GPUs[0]
 			}
-			m, err := planHere(cat, filters, planner.Machine{CPU: runtime.GOARCH, GPUs: gpus})
+			m, err := planHere(cat, filters, planner.Machine{CPU: runtime.GOARCH, GPUs: gpus, Backends: this.Host})
 			if err != nil {
 				return err
 			}
