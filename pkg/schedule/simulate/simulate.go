@@ -134,6 +134,7 @@ func (s *simulation) run(ctx context.Context) error {
 		if turns%1024 == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
+		before := s.now
 		at, next := s.events.next()
 		if ends, any := s.flows.next(); any && (!next || ends <= at) {
 			s.now = ends
@@ -145,6 +146,9 @@ func (s *simulation) run(ctx context.Context) error {
 			return errors.New("the program waits for ever: verify it")
 		} else {
 			s.now = at
+		}
+		if s.now < before { // a sum overflowed: events before 0 come after all others
+			return errors.New("the schedule takes more than 106 days: take fewer bytes, a higher bandwidth or a lower latency")
 		}
 		for at, ok := s.events.next(); ok && at == s.now; at, ok = s.events.next() {
 			s.happen(s.events.pop())

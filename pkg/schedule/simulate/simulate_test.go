@@ -246,3 +246,20 @@ func TestFairMessagesFollow(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, Picoseconds(1000+1000+700), r.Makespan)
 }
+
+// A sum of times that no number of picoseconds holds is an error, whichever way links are shared.
+func TestTimesThatAreTooLong(t *testing.T) {
+	const messages = 10_000
+	p := &schedule.Program{Name: "chain", Collective: schedule.AllReduce, Ranks: 2, Chunks: 1, Ops: make([][]schedule.Op, 2)}
+	for range messages {
+		p.Ops[0] = append(p.Ops[0], schedule.Op{Kind: schedule.Send, Peer: 1, Count: 1})
+		p.Ops[1] = append(p.Ops[1], schedule.Op{Kind: schedule.Recv, Peer: 0, Count: 1})
+	}
+	for _, sharing := range []Sharing{Unloaded, FIFO, Fair} {
+		m := Machine{Topology: Full(2), Sharing: sharing, PerByte: 1e12}
+		_, err := Run(t.Context(), p, m, 100, 1)
+		require.NoError(t, err)
+		_, err = Run(t.Context(), p, m, 1000, 1) // 10,000 times 1,000 s
+		require.ErrorContains(t, err, "more than 106 days", sharing)
+	}
+}
