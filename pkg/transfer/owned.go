@@ -73,17 +73,37 @@ func (b *bench) sameLists(ctx context.Context) error {
 	return nil
 }
 
-// spoilLists does the faults of the lists of this rank, normally none.
-func spoilLists(s *rank.Session, x bursts) {
-	request := &x.sets[0][0]
-	last := len(*request) - 1
-	for kind, spoil := range map[string]func(){
-		FaultShortList: func() { *request = (*request)[:max(1, last)] },
-		FaultCutBlock:  func() { (*request)[last].Bytes -= wordBytes },
-		FaultEmptyList: func() { *request = nil },
-	} {
-		if _, ok := s.Fault(kind); ok {
-			spoil()
+// listFaults change the list of a request. They report whether it had what they change.
+var listFaults = map[string]func(list *[]Block) bool{
+	FaultShortList: func(list *[]Block) bool {
+		last := len(*list) - 1
+		*list = (*list)[:max(1, last)]
+		return last > 0
+	},
+	FaultCutBlock: func(list *[]Block) bool {
+		(*list)[len(*list)-1].Bytes -= wordBytes
+		return true
+	},
+	FaultEmptyList: func(list *[]Block) bool {
+		*list = nil
+		return true
+	},
+}
+
+// spoilLists does the faults of the lists of this rank, normally none. It refuses one that
+// changes no list.
+func (b *bench) spoilLists() error {
+	for kind, spoil := range listFaults {
+		if _, ok := b.session.Fault(kind); !ok {
+			continue
+		}
+		changed := false
+		for _, x := range b.rows {
+			changed = spoil(&x.sets[0][0]) || changed
+		}
+		if !changed {
+			return rank.RefusedFault(kind, "every list of the case has one block; inject it into a case with more")
 		}
 	}
+	return nil
 }

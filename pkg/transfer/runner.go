@@ -116,12 +116,15 @@ func (b *bench) open(ctx context.Context, c plan.Case) error {
 	b.fastest = make([]float64, len(rows))
 	own.Pool = poolBytes(b.block.PoolSlack, largest)
 	for _, row := range rows {
-		x := newBursts(b.block, row, own.Pool)
-		spoilLists(b.session, x)
+		b.rows = append(b.rows, newBursts(b.block, row, own.Pool))
+	}
+	if err := b.spoilLists(); err != nil {
+		return err
+	}
+	for _, x := range b.rows {
 		if err := x.check(own.Pool); err != nil {
 			return err
 		}
-		b.rows = append(b.rows, x)
 		own.Merged, own.Sets = append(own.Merged, x.merged()), append(own.Sets, len(x.sets))
 	}
 	if err := b.sameLists(ctx); err != nil {

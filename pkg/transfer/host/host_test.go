@@ -59,15 +59,19 @@ func TestCallsAreRefused(t *testing.T) {
 	}
 }
 
-// A fault in a pool that nothing writes to would change nothing, and is refused.
+// A fault in a pool that nothing writes to, or of the last of several blocks where there is one,
+// would change nothing, and is refused.
 func TestAFaultWithoutEffectIsRefused(t *testing.T) {
-	oneBlock := transfertest.Small(transfertest.Few, func(c *plan.Case) {
-		tr := c.Transfer()
-		tr.ISLLadder, tr.PageTokens, tr.Entries = plan.Ladder{16}, plan.Ladder{16}, []plan.CacheEntry{{Regions: 1, Tokens: 16, Bytes: 256}}
-	})
-	d := run(t, "rank=1,kind="+transfer.FaultShortList, oneBlock)[0]
-	t.Log(d.Outcome)
-	d = run(t, "rank=0,kind="+transfer.FaultStale, transfertest.Small(func(c *plan.Case) { c.Transfer().Ops = plan.Words{vocab.Pull} }))[0]
-	require.Equal(t, result.Failed, d.Outcome.Status)
-	require.Equal(t, result.ReasonRefused, d.Outcome.Code())
+	oneBlock := func(c *plan.Case) {
+		t := c.Transfer()
+		t.ISLLadder, t.PageTokens, t.Entries = plan.Ladder{16}, plan.Ladder{16}, []plan.CacheEntry{{Regions: 1, Tokens: 16, Bytes: 256}}
+	}
+	for fault, change := range map[string]func(*plan.Case){
+		"rank=0,kind=" + transfer.FaultStale:     transfertest.Few,
+		"rank=1,kind=" + transfer.FaultShortList: oneBlock,
+	} {
+		d := run(t, fault, transfertest.Small(change))[0]
+		require.Equal(t, result.Failed, d.Outcome.Status)
+		require.Contains(t, d.Outcome.Reasons.String(), "strikes nothing")
+	}
 }
