@@ -136,7 +136,7 @@ func (e *engine) Lane() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if now.received-e.before.received < e.moved[vocab.Pull] || now.sent-e.before.sent < e.moved[vocab.Push] {
+	if m := now.since(e.before); m.received < e.moved[vocab.Pull] || m.sent < e.moved[vocab.Push] {
 		return "unknown", nil
 	}
 	return vocab.LaneTCP, nil

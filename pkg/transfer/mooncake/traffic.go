@@ -8,27 +8,40 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// traffic is the bytes that connections of TCP moved: sent are those that the other end has
-// acknowledged.
-type traffic struct{ sent, received int64 }
+// traffic is the bytes that the open TCP connections of this process have moved, by socket.
+type traffic map[uint64]moved
 
-// tcpTraffic is that of the open connections of this process, by the kernel's count.
-func tcpTraffic() (t traffic, err error) {
+// moved is bytes; sent are those that the other end has acknowledged.
+type moved struct{ sent, received int64 }
+
+// tcpTraffic returns the traffic by the kernel's count.
+func tcpTraffic() (traffic, error) {
 	open, err := os.ReadDir("/proc/self/fd")
 	if err != nil {
-		return t, fmt.Errorf("open files of this process: %w", err)
+		return nil, fmt.Errorf("open files of this process: %w", err)
 	}
+	t := traffic{}
 	for _, entry := range open {
 		fd, err := strconv.Atoi(entry.Name())
 		if err != nil {
 			continue
 		}
+		var socket unix.Stat_t
 		info, err := unix.GetsockoptTCPInfo(fd, unix.SOL_TCP, unix.TCP_INFO)
-		if err != nil {
-			continue // not a connection of TCP
+		if err != nil || unix.Fstat(fd, &socket) != nil {
+			continue // not a TCP connection
 		}
-		t.sent += int64(info.Bytes_acked)
-		t.received += int64(info.Bytes_received)
+		t[socket.Ino] = moved{int64(info.Bytes_acked), int64(info.Bytes_received)}
 	}
 	return t, nil
+}
+
+// since returns what the connections have moved since before. Connections that have been closed
+// in between count for nothing.
+func (t traffic) since(before traffic) (sum moved) {
+	for socket, now := range t {
+		sum.sent += now.sent - before[socket].sent
+		sum.received += now.received - before[socket].received
+	}
+	return sum
 }
