@@ -142,11 +142,13 @@ func (e *engine) Lane() (string, error) {
 	return vocab.LaneTCP, nil
 }
 
-// Disconnect implements transfer.Engine. Of a case that failed, it waits for what is in flight,
-// however it ends.
+// Disconnect implements transfer.Engine. Of a case that failed, it waits for what is in flight, up
+// to the first batch that fails: each of the others may take as long to time out.
 func (e *engine) Disconnect() error {
 	for len(e.flying) > 0 {
-		_ = e.finish(e.flying[0])
+		if e.finish(e.flying[0]) != nil {
+			e.flying = nil
+		}
 	}
 	return nil
 }
