@@ -62,6 +62,9 @@ type SimulationModel struct {
 	Overhead   float64    `yaml:"overhead_ns,optional"`
 	ReduceByte float64    `yaml:"reduce_ns_per_byte,optional"`
 	Start      float64    `yaml:"start_ns,optional"`
+
+	MemorySetup float64 `yaml:"memory_setup_ns,optional"`
+	MemoryByte  float64 `yaml:"memory_ns_per_byte,optional"`
 }
 
 // Costs returns the model without its name.
@@ -72,6 +75,7 @@ func (m *SimulationModel) Costs() simulate.Model {
 	return simulate.Model{
 		Origin: m.Origin, Sharing: m.Sharing, Engines: m.Engines,
 		Latency: m.Latency, PerByte: m.PerByte, Overhead: m.Overhead, ReduceByte: m.ReduceByte, Start: m.Start,
+		MemorySetup: m.MemorySetup, MemoryByte: m.MemoryByte,
 	}
 }
 

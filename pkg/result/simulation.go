@@ -44,10 +44,11 @@ type SimulationRow struct {
 // CriticalPath is the parts of a makespan, in picoseconds.
 type CriticalPath struct {
 	Ops        int   `json:"ops"`
-	Start      int64 `json:"start_ps"`    // from the common start to the first ops
-	Overhead   int64 `json:"overhead_ps"` // of senders and receivers
-	Latency    int64 `json:"latency_ps"`  // of links
-	Bytes      int64 `json:"bytes_ps"`    // data on links at their full rate; whole messages where the model has their time
+	Start      int64 `json:"start_ps"`            // from the common start to the first ops
+	Overhead   int64 `json:"overhead_ps"`         // of senders and receivers
+	Memory     int64 `json:"memory_ps,omitempty"` // reading and writing the memory of ranks
+	Latency    int64 `json:"latency_ps"`          // of links
+	Bytes      int64 `json:"bytes_ps"`            // data on links at their full rate; whole messages where the model has their time
 	Reduce     int64 `json:"reduce_ps"`
 	EngineWait int64 `json:"engine_wait_ps"` // for an engine of the sender
 	LinkWait   int64 `json:"link_wait_ps"`   // for links that have other messages
@@ -64,6 +65,7 @@ func (p *CriticalPath) Parts() []Part {
 	return []Part{
 		{"start", p.Start},
 		{"overhead", p.Overhead},
+		{"memory", p.Memory},
 		{"latency", p.Latency},
 		{"bytes", p.Bytes},
 		{"reduce", p.Reduce},

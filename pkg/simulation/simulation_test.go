@@ -71,6 +71,20 @@ func TestMeasuredModel(t *testing.T) {
 	require.Len(t, d.Simulation.Model.SHA256, 64)
 }
 
+// A model with a memory has its reads and writes in the critical path: in each of the seven steps
+// of a ring, a rank reads what it sends and writes what it receives.
+func TestModelWithMemory(t *testing.T) {
+	c := plantest.Simulation(func(c *plan.Case) {
+		b := c.Simulation()
+		c.World, c.RanksPerNode, c.GPUsPerNode, c.ScaleUpDomain = 8, 8, 8, 8
+		b.Op, b.Algorithm, b.Topology, b.Sizes = "all_gather", "ring", "full", []int64{8 << 10}
+		b.Model.Model = simulate.Model{Sharing: "unloaded", Engines: 1, Latency: 1000, MemorySetup: 100, MemoryByte: 0.5}
+	})
+	r := compute(t, c).Simulation.Rows[0]
+	require.Equal(t, int64(7*2*(100+512)*1000), r.Path.Memory)
+	require.Equal(t, r.Makespan, r.Path.Memory+r.Path.Latency)
+}
+
 // What cannot be simulated is an error that says why.
 func TestRefusals(t *testing.T) {
 	for want, change := range map[string]func(*plan.Simulation){

@@ -282,6 +282,7 @@ type criticalPath struct {
 	Start      float64 `json:"start_ns"`
 	Issue      float64 `json:"issue_ns"`
 	Overhead   float64 `json:"overhead_ns"`
+	Memory     float64 `json:"memory_ns"`
 	Latency    float64 `json:"latency_ns"`
 	Bytes      float64 `json:"bytes_ns"`
 	Reduce     float64 `json:"reduce_ns"`
@@ -293,7 +294,7 @@ type criticalPath struct {
 
 func criticalPathOf(p simulate.Path) criticalPath {
 	return criticalPath{
-		len(p.Steps), p.Start.Nanoseconds(), p.Issue.Nanoseconds(), p.Overhead.Nanoseconds(), p.Latency.Nanoseconds(), p.Bytes.Nanoseconds(), p.Reduce.Nanoseconds(),
+		len(p.Steps), p.Start.Nanoseconds(), p.Issue.Nanoseconds(), p.Overhead.Nanoseconds(), p.Memory.Nanoseconds(), p.Latency.Nanoseconds(), p.Bytes.Nanoseconds(), p.Reduce.Nanoseconds(),
 		p.Copy.Nanoseconds(), p.EngineWait.Nanoseconds(), p.LinkWait.Nanoseconds(), p.BufferWait.Nanoseconds(),
 	}
 }
@@ -308,6 +309,7 @@ func (p criticalPath) String() string {
 		{"start", p.Start},
 		{"issue", p.Issue},
 		{"overhead", p.Overhead},
+		{"memory", p.Memory},
 		{"latency", p.Latency},
 		{"bytes", p.Bytes},
 		{"reduce", p.Reduce},

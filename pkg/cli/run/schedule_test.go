@@ -42,7 +42,7 @@ func TestSchedule(t *testing.T) {
 		{ // two hops in each of three steps: 3·2·(1000 + 262144·0.02)
 			[]string{"simulate", "all_gather", "ring", "--ranks", "4", "--topology", "torus", "--width", "2", "--sharing", "fifo", "--json"},
 			cli.ExitOK,
-			`{"origin":"simulated","collective":"all_gather","schedule":"ring","ranks":4,"topology":"torus 2×2","sharing":"fifo","bytes":1048576,"messages":12,"makespan_ns":37457.28,"critical_path":{"ops":3,"start_ns":0,"issue_ns":0,"overhead_ns":0,"latency_ns":6000,"bytes_ns":31457.28,"reduce_ns":0,"copy_ns":0,"engine_wait_ns":0,"link_wait_ns":0,"buffer_wait_ns":0}}` + "\n", "",
+			`{"origin":"simulated","collective":"all_gather","schedule":"ring","ranks":4,"topology":"torus 2×2","sharing":"fifo","bytes":1048576,"messages":12,"makespan_ns":37457.28,"critical_path":{"ops":3,"start_ns":0,"issue_ns":0,"overhead_ns":0,"memory_ns":0,"latency_ns":6000,"bytes_ns":31457.28,"reduce_ns":0,"copy_ns":0,"engine_wait_ns":0,"link_wait_ns":0,"buffer_wait_ns":0}}` + "\n", "",
 		},
 		{[]string{"convert", "all_reduce", "ring", "--ranks", "4", "-o", "ring.xml"}, cli.ExitOK, "ring.xml: ring all_reduce of 4 ranks\n", ""},
 		{

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+
+	"github.com/collectivex/collectivex/pkg/schedule"
 )
 
 // Picoseconds is a time.
@@ -59,6 +61,7 @@ type Machine struct {
 	Engines    int
 	ReduceByte float64 // of adding data that was received or is there
 	CopyByte   float64 // of copying data on a rank
+	Memory     Memory
 	// Quantum truncates the time of a message's bytes on a link to a multiple; 0 and 1 keep
 	// picoseconds.
 	Quantum Picoseconds
@@ -67,6 +70,36 @@ type Machine struct {
 	// Table, if there is one, has measured times of messages, sums and copies. A message holds
 	// an engine of its sender for as long as it takes; Latency and PerByte are not used.
 	Table *Table
+}
+
+// Memory is what reading or writing the memory of a rank takes. A send and a put read it,
+// before the first byte leaves; a receive writes it once the last byte is there, and reads it
+// too if it adds. A copy reads and writes, and a sum reads twice and writes. A rank into whose
+// memory another puts data takes no part.
+type Memory struct {
+	Setup   Picoseconds // of a read or a write; the way to the bank included
+	PerByte float64     // in picoseconds
+}
+
+// take is the time of reads and writes of n bytes each, one after another.
+func (m Memory) take(accesses int, n int64) Picoseconds {
+	if n == 0 {
+		return 0
+	}
+	return Picoseconds(accesses) * (m.Setup + bytes(n, m.PerByte))
+}
+
+// accesses is how often a rank reads or writes the data of an op; of a send, at the sender.
+func accesses(k schedule.Kind) int {
+	switch k {
+	case schedule.Send, schedule.Put, schedule.Recv:
+		return 1
+	case schedule.RecvReduce, schedule.Copy:
+		return 2
+	case schedule.Reduce:
+		return 3
+	}
+	return 0
 }
 
 func (m *Machine) check(ranks int) error {
@@ -79,7 +112,7 @@ func (m *Machine) check(ranks int) error {
 	if m.Table != nil && (m.Sharing != Unloaded || m.Topology.Name != Full(ranks).Name) {
 		return errors.New("the model has measured times between ranks: take the topology full and the sharing unloaded")
 	}
-	for _, cost := range []float64{float64(m.Start), float64(m.Latency), float64(m.Issue), float64(m.Overhead), float64(m.Engines), float64(m.Quantum), m.PerByte, m.ReduceByte, m.CopyByte} {
+	for _, cost := range []float64{float64(m.Start), float64(m.Latency), float64(m.Issue), float64(m.Overhead), float64(m.Engines), float64(m.Quantum), m.PerByte, m.ReduceByte, m.CopyByte, float64(m.Memory.Setup), m.Memory.PerByte} {
 		if !(cost >= 0) || math.IsInf(cost, 1) {
 			return errors.New("a cost of the machine is negative or not finite")
 		}

@@ -27,6 +27,10 @@ type Model struct {
 	ReduceByte float64 `yaml:"reduce_ns_per_byte,omitempty" json:"reduce_ns_per_byte,omitempty"` // of a sum
 	// Start is the time from the common start of the ranks to their first ops.
 	Start float64 `yaml:"start_ns,omitempty" json:"start_ns,omitempty"`
+	// MemorySetup and MemoryByte are what a read or a write of a rank's memory takes: before its
+	// first byte, the way to its bank included, and for each byte.
+	MemorySetup float64 `yaml:"memory_setup_ns,omitempty" json:"memory_setup_ns,omitempty"`
+	MemoryByte  float64 `yaml:"memory_ns_per_byte,omitempty" json:"memory_ns_per_byte,omitempty"`
 	// Pairs are measured times of messages that are under way alone, from each rank to each
 	// other; they replace the latency and the bytes of links.
 	Pairs []Pair `yaml:"pairs,omitempty" json:"pairs,omitempty"`
@@ -112,6 +116,8 @@ func (m *Model) Check() error {
 		{"overhead_ns", m.Overhead},
 		{"reduce_ns_per_byte", m.ReduceByte},
 		{"start_ns", m.Start},
+		{"memory_setup_ns", m.MemorySetup},
+		{"memory_ns_per_byte", m.MemoryByte},
 	} {
 		if !(cost.ns >= 0) || cost.ns > mostNanoseconds {
 			return fmt.Errorf("%s: %v: want a number from 0 to %.0e", cost.key, cost.ns, mostNanoseconds)
@@ -132,12 +138,16 @@ func (m *Model) Machine(t Topology) (Machine, error) {
 		Topology: t, Sharing: Sharing(m.Sharing), Engines: m.Engines,
 		Latency: FromNanoseconds(m.Latency), Overhead: FromNanoseconds(m.Overhead),
 		PerByte: m.PerByte * ns, ReduceByte: m.ReduceByte * ns, Start: FromNanoseconds(m.Start),
+		Memory: Memory{FromNanoseconds(m.MemorySetup), m.MemoryByte * ns},
 	}
 	if len(m.Pairs) == 0 {
 		if len(m.Both)+len(m.All)+len(m.Reduce)+len(m.Copy) > 0 {
 			return out, errors.New("both, all, reduce and copy need pairs: measure all of them together")
 		}
 		return out, nil
+	}
+	if m.MemorySetup != 0 || m.MemoryByte != 0 {
+		return out, errors.New("measured times have the memory in them: leave memory_setup_ns and memory_ns_per_byte out")
 	}
 	if m.Latency != 0 || m.PerByte != 0 || m.Sharing != string(Unloaded) {
 		return out, errors.New("measured pairs replace latency_ns and ns_per_byte, and need the sharing unloaded")

@@ -223,6 +223,8 @@ func TestModelMistakes(t *testing.T) {
 		{"src: 1", "src: 0", "host.yaml: pair 0 to 0, must be two ranks from 0 to 1023"},
 		{"src: 1", "src: 5000000", "must be two ranks from 0 to 1023"},
 		{"pairs:", "all:\n  - points: [{bytes: 1, ns: 0}]\npairs:", "host.yaml: all: 0 ns for 1 bytes"},
+		{"pairs:", "memory_ns_per_byte: 1\npairs:", "host.yaml: measured times have the memory in them: leave memory_setup_ns and memory_ns_per_byte out"},
+		{"pairs:", "memory_setup_ns: -1\npairs:", "host.yaml: memory_setup_ns: -1: want a number from 0 to 1e+12"},
 		{"pairs:", "start_ns: -1\npairs:", "host.yaml: start_ns: -1: want a number from 0 to 1e+12"},
 		{"pairs:", "reduce:\n  - points: [{bytes: 1, ns: 5}]\npairs:", "host.yaml: reduce has measured times of sums: leave reduce_ns_per_byte out"},
 		{

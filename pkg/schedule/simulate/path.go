@@ -14,7 +14,8 @@ type Timeline struct {
 	Ops     [][]Times // by rank and op
 	machine Machine
 	flow    *schedule.Flow
-	bytes   func(o *schedule.Op) int64
+	bytes   func(o *schedule.Op) int64 // of a message
+	local   func(o *schedule.Op) int64 // of a sum or a copy
 }
 
 // Times are those of an op.
@@ -33,6 +34,7 @@ type Parts struct {
 	Start    Picoseconds // from the common start of the ranks to their first ops
 	Issue    Picoseconds // issuing ops
 	Overhead Picoseconds // of senders and receivers
+	Memory   Picoseconds // reading and writing the memory of ranks
 	Latency  Picoseconds // of links
 	Bytes    Picoseconds // data on links, at their full rate; whole messages where a table has their time
 	Reduce   Picoseconds // adding
@@ -44,7 +46,7 @@ type Parts struct {
 
 // Total is the sum of the parts.
 func (p *Parts) Total() Picoseconds {
-	return p.Start + p.Issue + p.Overhead + p.Latency + p.Bytes + p.Reduce + p.Copy + p.EngineWait + p.LinkWait + p.BufferWait
+	return p.Start + p.Issue + p.Overhead + p.Memory + p.Latency + p.Bytes + p.Reduce + p.Copy + p.EngineWait + p.LinkWait + p.BufferWait
 }
 
 // Path is the chain of ops that determines a makespan: each begins when the one before has
@@ -68,7 +70,7 @@ func Trace(ctx context.Context, p *schedule.Program, m Machine, elements, size i
 		return nil, err
 	}
 	t.Result, t.flow = s.result, s.Flow
-	t.bytes = s.dataOf
+	t.bytes, t.local = s.dataOf, s.changed
 	return t, nil
 }
 
@@ -94,11 +96,14 @@ func (t *Timeline) CriticalPath() Path {
 func (t *Timeline) through(parts *Parts, r, i int) (rank, op int) {
 	o, x := &t.Program.Ops[r][i], &t.Ops[r][i]
 	switch o.Kind {
-	case schedule.Reduce:
-		parts.Reduce += x.End - x.Posted
-		return r, i
-	case schedule.Copy:
-		parts.Copy += x.End - x.Posted
+	case schedule.Reduce, schedule.Copy:
+		memory := t.machine.Memory.take(accesses(o.Kind), t.local(o))
+		part := &parts.Reduce
+		if o.Kind == schedule.Copy {
+			part = &parts.Copy
+		}
+		parts.Memory += memory
+		*part += x.End - x.Posted - memory
 		return r, i
 	case schedule.Put:
 		t.leaving(parts, r, i, x.Posted)
@@ -126,8 +131,10 @@ func (t *Timeline) through(parts *Parts, r, i int) (rank, op int) {
 	if o.Kind == schedule.RecvReduce {
 		reduce = t.machine.reduction(data)
 	}
+	memory := t.machine.Memory.take(accesses(o.Kind), data)
 	parts.Reduce += reduce
-	parts.Overhead += x.End - x.Landed - reduce
+	parts.Memory += memory
+	parts.Overhead += x.End - x.Landed - reduce - memory
 	if eager && x.Landed == x.Posted {
 		return r, i // the data was there before
 	}
@@ -139,9 +146,11 @@ func (t *Timeline) through(parts *Parts, r, i int) (rank, op int) {
 	hops := t.machine.Topology.route(int32(q), int32(r), nil)
 	latency := Picoseconds(hops) * t.machine.Latency
 	parts.EngineWait += send.Granted - begin
+	memory = t.machine.Memory.take(1, data)
 	parts.Overhead += t.machine.Overhead
+	parts.Memory += memory
 	parts.Latency += latency
-	t.onLinks(parts, x.Landed-send.Granted-t.machine.Overhead-latency, t.machine.unloaded(int32(q), int32(r), data), hops)
+	t.onLinks(parts, x.Landed-send.Granted-t.machine.Overhead-memory-latency, t.machine.unloaded(int32(q), int32(r), data), hops)
 	switch {
 	case eager:
 		parts.BufferWait += begin - send.Posted
@@ -156,8 +165,11 @@ func (t *Timeline) through(parts *Parts, r, i int) (rank, op int) {
 func (t *Timeline) leaving(parts *Parts, r, i int, begin Picoseconds) {
 	o, x := &t.Program.Ops[r][i], &t.Ops[r][i]
 	parts.EngineWait += x.Granted - begin
+	data := t.bytes(o)
+	memory := t.machine.Memory.take(1, data)
 	parts.Overhead += t.machine.Overhead
-	t.onLinks(parts, x.End-x.Granted-t.machine.Overhead, t.machine.unloaded(int32(r), o.Peer, t.bytes(o)), 1)
+	parts.Memory += memory
+	t.onLinks(parts, x.End-x.Granted-t.machine.Overhead-memory, t.machine.unloaded(int32(r), o.Peer, data), 1)
 }
 
 // onLinks splits the time of a message on links into that of its bytes, which take each link

@@ -20,7 +20,7 @@ import (
 func TestCriticalPathAddsUp(t *testing.T) {
 	short.Skip(t)
 	const ranks, width = 8, 4
-	costs := Machine{Latency: 700, PerByte: 3.7, Issue: 110, Overhead: 230, ReduceByte: 1.3, CopyByte: 0.9}
+	costs := Machine{Latency: 700, PerByte: 3.7, Issue: 110, Overhead: 230, ReduceByte: 1.3, CopyByte: 0.9, Memory: Memory{50, 0.7}}
 	free := Machine{Latency: 700, PerByte: 3.7}
 	programs := 0
 	for _, a := range schedule.Algorithms() {
@@ -43,7 +43,7 @@ func TestCriticalPathAddsUp(t *testing.T) {
 							require.Equal(t, plain, traced.Result)
 							path := traced.CriticalPath()
 							require.Equal(t, plain.Makespan, path.Total(), "%s %s, %s, %s: %+v", p.Name, p.Collective, topology.Name, sharing, path)
-							for _, part := range []Picoseconds{path.Issue, path.Overhead, path.Latency, path.Bytes, path.Reduce, path.Copy, path.EngineWait, path.LinkWait, path.BufferWait} {
+							for _, part := range []Picoseconds{path.Issue, path.Overhead, path.Memory, path.Latency, path.Bytes, path.Reduce, path.Copy, path.EngineWait, path.LinkWait, path.BufferWait} {
 								require.GreaterOrEqual(t, part, Picoseconds(0), "%s %s, %s, %s: %+v", p.Name, p.Collective, topology.Name, sharing, path)
 							}
 						}
@@ -74,10 +74,17 @@ func TestCriticalPathOfFormulas(t *testing.T) {
 	require.Equal(t, Parts{Latency: 14 * Microsecond, Bytes: 14 * size / n * 20, Reduce: 7 * size / n}, ring.Parts)
 	require.Len(t, ring.Steps, 14)
 
+	// In the first half a step reads at the sender, and reads and writes the sum at the receiver;
+	// in the second half it reads and writes.
+	m := reference(Full(n))
+	m.Memory = Memory{Setup: 100, PerByte: 5}
+	ring = trace("ring", schedule.AllReduce, m)
+	require.Equal(t, Parts{Latency: 14 * Microsecond, Bytes: 14 * size / n * 20, Reduce: 7 * size / n, Memory: 7 * (3 + 2) * (100 + 5*size/n)}, ring.Parts)
+
 	// Direct sends leave one engine one after the other; with an engine for each, none waits.
 	direct := trace("direct", schedule.AllGather, reference(Full(n)))
 	require.Equal(t, Parts{Latency: Microsecond, Bytes: size / n * 20, EngineWait: 6 * size / n * 20}, direct.Parts)
-	m := reference(Full(n))
+	m = reference(Full(n))
 	m.Engines = 0
 	direct = trace("direct", schedule.AllGather, m)
 	require.Equal(t, Parts{Latency: Microsecond, Bytes: size / n * 20}, direct.Parts)

@@ -36,7 +36,7 @@ func simulated(ctx context.Context, p *schedule.Program, m Machine, elements, si
 	if err := m.check(p.Ranks); err != nil {
 		return nil, err
 	}
-	if t := max(float64(m.Latency), float64(elements)*float64(size)*max(m.PerByte, m.ReduceByte, m.CopyByte)); t > 1e15 {
+	if t := max(float64(m.Latency), float64(m.Memory.Setup), float64(elements)*float64(size)*max(m.PerByte, m.ReduceByte, m.CopyByte, m.Memory.PerByte)); t > 1e15 {
 		return nil, errors.New("a step can take more than 1,000 s: take fewer bytes, a higher bandwidth or a lower latency")
 	}
 	if err := p.Check(); err != nil {
@@ -74,9 +74,9 @@ func (s *simulation) covered() error {
 			case schedule.Send, schedule.Put, schedule.Signal:
 				err = s.Table.covers(int32(r), o.Peer, s.dataOf(o))
 			case schedule.Reduce, schedule.RecvReduce:
-				err = s.Table.reduce.handles("adding", s.Bytes(o.Dst, o.Count, s.elements, s.size))
+				err = s.Table.reduce.handles("adding", s.changed(o))
 			case schedule.Copy:
-				err = s.Table.copies.handles("copying", s.Bytes(o.Dst, o.Count, s.elements, s.size))
+				err = s.Table.copies.handles("copying", s.changed(o))
 			}
 			if err != nil {
 				return err
@@ -243,6 +243,11 @@ func (s *simulation) dataOf(o *schedule.Op) int64 {
 	return s.Bytes(o.Src, o.Count, s.elements, s.size)
 }
 
+// changed returns the bytes that an op writes on its rank.
+func (s *simulation) changed(o *schedule.Op) int64 {
+	return s.Bytes(o.Dst, o.Count, s.elements, s.size)
+}
+
 // Local implements schedule.Actions.
 func (s *simulation) Local(r, i int) {
 	o := &s.Ops[r][i]
@@ -254,7 +259,8 @@ func (s *simulation) Local(r, i int) {
 	case schedule.Copy:
 		cost = s.copying
 	}
-	s.at(s.now+cost(s.Bytes(o.Dst, o.Count, s.elements, s.size)), int32(r), ended, int32(i))
+	n := s.changed(o)
+	s.at(s.now+cost(n)+s.Memory.take(accesses(o.Kind), n), int32(r), ended, int32(i))
 }
 
 // Depart implements schedule.Actions.
@@ -318,8 +324,8 @@ func (s *simulation) engaged(i int32) {
 	if s.trace != nil {
 		s.trace[s.messages[i].from][s.messages[i].send].Granted = s.now
 	}
-	if s.Overhead > 0 {
-		s.at(s.now+s.Overhead, s.messages[i].from, leaves, i)
+	if before := s.Overhead + s.Memory.take(1, s.messages[i].bytes); before > 0 {
+		s.at(s.now+before, s.messages[i].from, leaves, i)
 		return
 	}
 	s.leave(i)
@@ -413,14 +419,15 @@ func (s *simulation) landed(i int32) {
 	}
 }
 
-// received begins the receiver's overhead and sum.
+// received begins what the receiver does: its overhead, its memory, and the sum.
 func (s *simulation) received(i int32) {
 	m := &s.messages[i]
 	if s.trace != nil {
 		s.trace[m.to][m.receive].Landed = s.now
 	}
-	after := s.Overhead
-	if s.Ops[m.to][m.receive].Kind == schedule.RecvReduce {
+	kind := s.Ops[m.to][m.receive].Kind
+	after := s.Overhead + s.Memory.take(accesses(kind), m.bytes)
+	if kind == schedule.RecvReduce {
 		after += s.reduction(m.bytes)
 	}
 	if after == 0 {

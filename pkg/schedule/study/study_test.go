@@ -110,7 +110,7 @@ func TestOneConstantChanged(t *testing.T) {
 	require.NoError(t, err)
 	rows, _ := rowsOf(t, m, nil)
 	known := byKey(t, rows)
-	m, err = manifest(t, "overhead_ns: 24", "overhead_ns: 25")
+	m, err = manifest(t, "memory_setup_ns: 9.6", "memory_setup_ns: 9.7")
 	require.NoError(t, err)
 	missing, err := m.Missing(known)
 	require.NoError(t, err)
