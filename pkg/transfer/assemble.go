@@ -22,7 +22,7 @@ type track struct {
 	trials    []trial
 	checks    []check
 	sustained []sustained
-	lane      string
+	lane      *Lane
 }
 
 // Assemble fills the document of a transfer case with what its ranks left; see
@@ -95,7 +95,9 @@ type assembly struct {
 func (a assembly) setup() {
 	m := &a.Measurement
 	serving, posting := a.tracks[0].setup, a.tracks[1].setup
-	m.Lane, m.TwoSided, m.CheckedBy, m.PoolBudget = a.tracks[1].lane, posting.TwoSided, posting.Checked, posting.Budget
+	lane := a.lane()
+	m.Lane, m.Transport = lane.Name, lane.Transport
+	m.TwoSided, m.CheckedBy, m.PoolBudget = posting.TwoSided, posting.Checked, posting.Budget
 	register := max(serving.Register, posting.Register)
 	m.Setup = &result.TransferSetup{
 		PoolBytes: posting.Pool, RegisterMillis: register, RegisterMillisPerGiB: register / (float64(posting.Pool) / (1 << 30)),
@@ -119,6 +121,25 @@ func (a assembly) setup() {
 			last.TableSets = append(last.TableSets, posting.Sets[bulk+i])
 		}
 	}
+}
+
+// lane is what moved the data, as the ranks that post say together; the zero value if one
+// of them did not get so far.
+func (a assembly) lane() (lane Lane) {
+	posting := a.tracks[1:]
+	if a.tracks[1].setup.TwoSided {
+		posting = a.tracks
+	}
+	for _, t := range posting {
+		if t.lane == nil {
+			return Lane{}
+		}
+		lane.Add(*t.lane)
+	}
+	if lane.Name == "" {
+		lane.Name = UnknownLane
+	}
+	return lane
 }
 
 // rows adds the rows of which there is a sample.

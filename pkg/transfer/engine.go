@@ -7,6 +7,8 @@ package transfer
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
@@ -40,14 +42,39 @@ type Engine interface {
 	// Prepare makes a request that moves the blocks: to Local if op is pull, to Remote if
 	// it is push.
 	Prepare(op string, blocks []Block) (Request, error)
-	// Lane is what has moved the data of this rank's requests, as the library shows it: one
-	// of vocab.Lanes, or whatever it was instead. Rank 1 asks after its last burst.
-	Lane() (string, error)
+	// Lane is what has moved the data of this rank's requests, as the library shows it. The
+	// ranks that post ask after the last burst.
+	Lane() (Lane, error)
 	// Disconnect ends the use of the peer's pool. A second call does nothing.
 	Disconnect() error
 	// Unregister ends the pool, which the peer does not use any more.
 	Unregister() error
 	Close() error
+}
+
+// Lane is what moved data. The zero value says nothing, as of a rank whose library only
+// knows what it sends, and which was sent to; its peer then has to say it.
+type Lane struct {
+	// Name is one of vocab.Lanes or UnknownLane, or several of these in order, joined by "+".
+	Name string `json:"name"`
+	// Transport is what the library calls it, such as P2P/CUMEM, or several likewise; empty if
+	// the library does not say.
+	Transport string `json:"transport,omitempty"`
+}
+
+// UnknownLane is the lane of data of which the library does not show how they went.
+const UnknownLane = "unknown"
+
+// Add adds what else moved data.
+func (l *Lane) Add(more Lane) {
+	l.Name, l.Transport = joined(l.Name, more.Name), joined(l.Transport, more.Transport)
+}
+
+// joined joins the words of two lists.
+func joined(a, b string) string {
+	words := slices.DeleteFunc(append(strings.Split(a, "+"), strings.Split(b, "+")...), func(w string) bool { return w == "" })
+	slices.Sort(words)
+	return strings.Join(slices.Compact(words), "+")
 }
 
 // Request is a transfer that has been prepared and is posted once.

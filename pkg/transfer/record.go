@@ -12,7 +12,7 @@ const (
 	kindTrial     = "transfer-trial"
 	kindCheck     = "transfer-check"
 	kindSustained = "transfer-sustained"
-	kindLane      = "transfer-lane" // what Engine.Lane returned, of rank 1 after its last burst
+	kindLane      = "transfer-lane" // what Engine.Lane returned after the last burst, of the ranks that post
 )
 
 // setup is what a rank knows before the first burst.

@@ -252,7 +252,7 @@ func (b *bench) run(ctx context.Context) error {
 			return err
 		}
 	}
-	if b.session.Rank == postingRank {
+	if b.posts() {
 		lane, err := b.Engine.Lane()
 		if err != nil {
 			return err

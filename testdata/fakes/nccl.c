@@ -17,6 +17,7 @@
 //   CX_FAKE_NCCL_ARITHMETIC=HOW       truncates, flushes (subnormal numbers), loses-nan or drops (the last rank's
 //                                     input where it is not exact to add)
 //   CX_FAKE_NCCL_MEMORY=BYTES         ncclMemAlloc fails beyond
+//   CX_FAKE_NCCL_VIA=TRANSPORT        the log says that data go that way; empty: it says nothing
 //   CX_FAKE_NCCL_NO_HANDLE=1          registrations succeed without a handle
 
 #define _GNU_SOURCE
@@ -276,6 +277,7 @@ struct comm {
 	uint64_t ops; // operations called
 	uint64_t splits, shrinks, host_phase, stream_phase;
 	struct redop redops[MAX_REDOPS];
+	int sends_to[MAX_RANKS]; // connections that were made
 };
 
 enum { LIVING = 0x11fe11fe, GONE = 0xdeadc033 };
@@ -565,6 +567,36 @@ static void run(void *arg) {
 	}
 }
 
+// ---- the log ---------------------------------------------------------------
+
+static FILE *debug_file;
+
+// open_log opens the log once, as the real library does: at INFO it says who is connected how.
+static void open_log(void) {
+	const char *level = getenv("NCCL_DEBUG"), *file = getenv("NCCL_DEBUG_FILE");
+	if (level == NULL || strcmp(level, "INFO") != 0) return;
+	debug_file = file != NULL ? fopen(file, "w") : stdout;
+	if (debug_file != NULL) setlinebuf(debug_file);
+}
+
+// connect_to makes the connection over which data go to a rank, at the first send. The side
+// that receives does not log it.
+static void connect_to(struct comm *c, int peer) {
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+#ifdef CX_FAKE_RCCL
+	const char *via = "P2P/IPC comm 0x55d0 nRanks 02";
+#else
+	const char *via = "P2P/CUMEM/read";
+#endif
+	const char *ordered = getenv("CX_FAKE_NCCL_VIA");
+	pthread_once(&once, open_log);
+	if (c->sends_to[peer]++ > 0 || debug_file == NULL) return;
+	if (ordered != NULL) via = ordered;
+	for (int channel = 0; channel < 2 && *via != 0; channel++)
+		fprintf(debug_file, "stand-in:%d:%d [%d] NCCL INFO Channel %02d/1 : %d[%d] -> %d[%d] via %s\n",
+			getpid(), getpid(), c->rank, channel, c->rank, c->rank, peer, peer, via);
+}
+
 // ---- groups ----------------------------------------------------------------
 
 static __thread int depth;
@@ -594,6 +626,7 @@ static int submit(struct op *o, void *stream) {
 	o->hang = fault_at("CX_FAKE_NCCL_HANG", c->rank, n);
 	o->async = fault_at("CX_FAKE_NCCL_ASYNC_ERROR", c->rank, n);
 	o->flip = fault_at("CX_FAKE_NCCL_FLIP", c->rank, n);
+	if (o->kind == Send) connect_to(c, o->root);
 	if (depth == 0) return launch(stream, o, 1);
 	if (pending.n > 0 && pending.stream != stream) return fail(InvalidUsage, "one group on two streams");
 	if (pending.n == pending.cap) {

@@ -59,7 +59,7 @@ func (e *End) Runner(engine transfer.Engine, library rank.Library, twoSided bool
 }
 
 // Lane implements transfer.Engine.
-func (*End) Lane() (string, error) { return vocab.LanePeer, nil }
+func (*End) Lane() (transfer.Lane, error) { return transfer.Lane{Name: vocab.LanePeer}, nil }
 
 // Unregister implements transfer.Engine.
 func (e *End) Unregister() error {

@@ -43,7 +43,7 @@ type engine struct {
 var _ transfer.Engine = (*engine)(nil)
 
 // Lane implements transfer.Engine. Neither lane has another to fall back to.
-func (e *engine) Lane() (string, error) { return e.lane, nil }
+func (e *engine) Lane() (transfer.Lane, error) { return transfer.Lane{Name: e.lane}, nil }
 
 // Register implements transfer.Engine.
 func (e *engine) Register(_ context.Context, bytes int64) (transfer.Memory, error) {

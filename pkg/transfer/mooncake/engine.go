@@ -131,15 +131,15 @@ func (e *engine) Connect(of []byte, bytes int64) (err error) {
 
 // Lane implements transfer.Engine: that of TCP if the sockets of this process moved as many
 // bytes as the requests did.
-func (e *engine) Lane() (string, error) {
+func (e *engine) Lane() (transfer.Lane, error) {
 	now, err := tcpTraffic()
 	if err != nil {
-		return "", err
+		return transfer.Lane{}, err
 	}
 	if m := now.since(e.before); m.received < e.moved[vocab.Pull] || m.sent < e.moved[vocab.Push] {
-		return "unknown", nil
+		return transfer.Lane{Name: transfer.UnknownLane}, nil
 	}
-	return vocab.LaneTCP, nil
+	return transfer.Lane{Name: vocab.LaneTCP}, nil
 }
 
 // Disconnect implements transfer.Engine. Of a case that failed, it waits for what is in flight, up

@@ -178,11 +178,11 @@ func TestWhatTheLibraryRefuses(t *testing.T) {
 
 		lane, err := e.Lane()
 		require.NoError(t, err)
-		require.Equal(t, vocab.LaneTCP, lane)
+		require.Equal(t, transfer.Lane{Name: vocab.LaneTCP}, lane)
 		e.moved[vocab.Pull] = math.MaxInt64 / 2
 		lane, err = e.Lane()
 		require.NoError(t, err)
-		require.Equal(t, "unknown", lane, "the sockets have not moved as much")
+		require.Equal(t, transfer.Lane{Name: transfer.UnknownLane}, lane, "the sockets have not moved as much")
 	})
 	require.NoError(t, python.Flush())
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/collectivex/collectivex/pkg/accel"
 	"github.com/collectivex/collectivex/pkg/gpurank"
+	"github.com/collectivex/collectivex/pkg/memlog"
 	"github.com/collectivex/collectivex/pkg/nccl"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
@@ -26,6 +27,10 @@ import (
 // device of its local rank and has locked its OS thread.
 func Open(kind nccl.Kind) rank.Opener {
 	return func(ctx context.Context, s *rank.Session, _ plan.Case) (rank.Runner, error) {
+		log, err := logs[kind]()
+		if err != nil {
+			return nil, err
+		}
 		library, gpu, err := gpurank.OpenNCCL(kind, s)
 		if err != nil {
 			return nil, err
@@ -40,7 +45,7 @@ func Open(kind nccl.Kind) rank.Opener {
 		if err != nil {
 			return nil, errors.Join(err, gpu.Close())
 		}
-		return end.Runner(&engine{End: end, library: library}, gpurank.LibraryOf(library), true), nil
+		return end.Runner(&engine{End: end, library: library, log: log}, gpurank.LibraryOf(library), true), nil
 	}
 }
 
@@ -51,6 +56,7 @@ const disableP2P = "NCCL_P2P_DISABLE"
 type engine struct {
 	*device.End
 	library *nccl.Library
+	log     *memlog.Log
 	spare   [][]nccl.Message // lists of released requests
 
 	// Of a case:
@@ -58,6 +64,8 @@ type engine struct {
 	id    nccl.ID
 	comm  *nccl.Communicator
 	watch *gpurank.Watch
+	// logged is how much the library had logged before it made the communicator.
+	logged int
 	// broken says that an operation failed: the peer may wait for what never comes.
 	broken bool
 }
@@ -96,11 +104,25 @@ func (e *engine) Connect(metadata []byte, bytes int64) (err error) {
 		}
 		e.id = nccl.ID(metadata)
 	}
+	text, err := e.log.Text()
+	if err != nil {
+		return err
+	}
+	e.logged = len(text)
 	if e.comm, err = e.library.Init([]nccl.ID{e.id}, e.Rank, plan.TransferRanks, nccl.Config{NVLinkCentric: true}); err != nil {
 		return gpurank.NCCLError(err)
 	}
 	e.watch = gpurank.NewWatch(e.ctx, e.comm)
 	return nil
+}
+
+// Lane implements transfer.Engine: the transports of the connections over which this rank sends.
+func (e *engine) Lane() (transfer.Lane, error) {
+	text, err := e.log.Text()
+	if err != nil {
+		return transfer.Lane{}, err
+	}
+	return laneIn(text[e.logged:], e.Rank), nil
 }
 
 // Disconnect implements transfer.Engine.

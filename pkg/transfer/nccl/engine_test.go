@@ -1,6 +1,7 @@
 package nccl
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -44,6 +45,7 @@ func TestTransfersArriveWhole(t *testing.T) {
 			for _, d := range transfertest.Goroutines(Open(kind))(t, "", cases...) {
 				require.Equal(t, result.Success, d.Outcome.Status, "%v", d.Outcome.Reasons)
 				require.Equal(t, vocab.LanePeer, d.Measurement.Lane)
+				require.Equal(t, map[nccl.Kind]string{nccl.NCCL: "P2P/CUMEM", nccl.RCCL: "P2P/IPC"}[kind], d.Measurement.Transport)
 				require.Equal(t, "device", d.Measurement.CheckedBy)
 				require.True(t, d.Measurement.TwoSided)
 				require.Equal(t, 2*len(d.Measurement.Rows), d.EntrySkew.Windows, "both ranks enter each trial")
@@ -94,6 +96,68 @@ func TestAnotherLaneIsInvalid(t *testing.T) {
 	require.Equal(t, result.Invalid, d.Outcome.Status)
 	require.Equal(t, "check-failed: lane peer instead of shm", d.Outcome.Reasons.String())
 	require.True(t, d.Measurement.Rows[0].Verify.Passed)
+}
+
+// A library that quietly goes another way, or does not say which, moves the data, and the case
+// is invalid: whichever rank sends.
+func TestALaneThatVanishesIsNoticed(t *testing.T) {
+	setUp(t)
+	for via, tc := range map[string]struct{ lane, transport string }{
+		"SHM/direct/direct":         {vocab.LaneSharedMemory, "SHM/direct"},
+		"NET/Socket/0":              {vocab.LaneTCP, "NET/Socket"},
+		"NET/IB/0/GDRDMA":           {vocab.LaneRDMA, "NET/IB"},
+		"P2P/indirect/2[2]":         {transfer.UnknownLane, ""},
+		"NET/Somebody's own plugin": {transfer.UnknownLane, ""},
+		"":                          {transfer.UnknownLane, ""},
+	} {
+		t.Setenv("CX_FAKE_NCCL_VIA", via)
+		for _, op := range vocab.TransferOps() {
+			d := transfertest.Goroutines(Open(nccl.NCCL))(t, "", transfertest.Small(peer(nccl.NCCL), transfertest.Few, func(c *plan.Case) { c.Transfer().Ops = plan.Words{op} }))[0]
+			require.Equal(t, result.Invalid, d.Outcome.Status, via)
+			require.Equal(t, "check-failed: lane "+tc.lane+" instead of peer", d.Outcome.Reasons.String(), via)
+			require.Equal(t, tc.transport, d.Measurement.Transport, via)
+			require.True(t, d.Measurement.Rows[0].Verify.Passed, via)
+		}
+	}
+}
+
+// A case of a warm group does not go by what the one before it did.
+func TestEachCaseHasItsOwnLane(t *testing.T) {
+	setUp(t)
+	log, err := logs[nccl.NCCL]()
+	require.NoError(t, err)
+	before, err := log.Text()
+	require.NoError(t, err)
+	push := func(c *plan.Case) { c.Transfer().Ops = plan.Words{vocab.Push} }
+	docs := transfertest.Goroutines(Open(nccl.NCCL))(t, "", transfertest.Small(peer(nccl.NCCL), transfertest.Few), transfertest.Small(peer(nccl.NCCL), transfertest.Few, push))
+	for _, d := range docs {
+		require.Equal(t, result.Success, d.Outcome.Status, "%v", d.Outcome.Reasons)
+	}
+	text, err := log.Text()
+	require.NoError(t, err)
+	own := text[len(before):]
+	require.Equal(t, transfer.Lane{Name: vocab.LanePeer, Transport: "P2P/CUMEM"}, laneIn(own, 0), "it sends what is pulled")
+	require.Equal(t, laneIn(own, 0), laneIn(own, 1))
+	_, second, ok := strings.Cut(own, ": 1[1] -> 0[0]")
+	require.True(t, ok)
+	require.Empty(t, laneIn(second, 0), "the second case has no send of rank 0")
+}
+
+// Lines of the log as libraries have written them.
+func TestLanesFromTheLog(t *testing.T) {
+	for line, want := range map[string]transfer.Lane{
+		"h:1:2 [1] NCCL INFO Channel 00/0 : 1[1] -> 0[0] via P2P/CUMEM":                                     {Name: vocab.LanePeer, Transport: "P2P/CUMEM"},
+		"h:1:2 [1] NCCL INFO Channel 31/1 : 1[1] -> 0[0] via P2P/IPC/read":                                  {Name: vocab.LanePeer, Transport: "P2P/IPC"},
+		"h:1:2 [1] NCCL INFO Channel 01/0 : 1[c1000] -> 0[c6000] via P2P/direct pointer comm 0x7 nRanks 02": {Name: vocab.LanePeer, Transport: "P2P/direct"},
+		"[2026-01-15 02:30:52] h:1:2 [1] NCCL INFO Channel 00 : 1[1] -> 0[0] via SHM/CE/direct":             {Name: vocab.LaneSharedMemory, Transport: "SHM/CE"},
+		"h:1:2 [1] NCCL INFO Channel 00/0 : 1[0] -> 0[0] [send] via NET/Socket/0":                           {Name: vocab.LaneTCP, Transport: "NET/Socket"},
+		"h:1:2 [1] NCCL INFO Channel 00/0 : 0[0] -> 1[0] [receive] via NET/Socket/0":                        {},
+		"h:1:2 [1] NCCL INFO Channel 00/02 : 0 1":                                                           {},
+	} {
+		require.Equal(t, want, laneIn("h:1:2 [1] NCCL INFO Bootstrap: Using eth0\n"+line+"\n", 1), line)
+	}
+	both := "h:1:2 [1] NCCL INFO Channel 00/1 : 1[1] -> 0[0] via P2P/IPC\nh:1:2 [1] NCCL INFO Channel 01/1 : 1[1] -> 0[0] via SHM/direct/direct\n"
+	require.Equal(t, transfer.Lane{Name: "peer+shm", Transport: "P2P/IPC+SHM/direct"}, laneIn(both, 1))
 }
 
 // A library without point-to-point operations, or that may not use the lane, and a fault that

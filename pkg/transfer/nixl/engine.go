@@ -11,6 +11,7 @@ import (
 	"slices"
 
 	"github.com/collectivex/collectivex/pkg/dl"
+	"github.com/collectivex/collectivex/pkg/memlog"
 	"github.com/collectivex/collectivex/pkg/nixl"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
@@ -82,7 +83,7 @@ func reasonOf(err error) result.Code {
 
 // engine is one rank's end. Rank 0 has a pool and does nothing else.
 type engine struct {
-	log    *ucxLog
+	log    *memlog.Log
 	rank   int
 	agent  *nixl.Agent
 	memory memory
@@ -107,14 +108,17 @@ func (e *engine) failed(err error) error {
 	if !ok {
 		return err
 	}
-	if text := e.log.lastError(); text != "" {
+	if text := lastError(e.log); text != "" {
 		err = fmt.Errorf("%w: UCX: %s", err, text)
 	}
 	return &rank.Error{Reason: result.ReasonLibrary.With("nixl %d", status.Status), Err: err}
 }
 
 // Lane implements transfer.Engine.
-func (e *engine) Lane() (string, error) { return e.log.lanes(e.ops, e.onDevices) }
+func (e *engine) Lane() (transfer.Lane, error) {
+	text, err := e.log.Text()
+	return lanesIn(text, e.ops, e.onDevices), err
+}
 
 // Register implements transfer.Engine.
 func (e *engine) Register(_ context.Context, bytes int64) (transfer.Memory, error) {
@@ -196,7 +200,7 @@ func (e *engine) Close() (err error) {
 	if e.memory != nil {
 		err = errors.Join(err, e.memory.Close())
 	}
-	return errors.Join(err, e.log.file.Close())
+	return errors.Join(err, e.log.Close())
 }
 
 // request is a transfer of the library.

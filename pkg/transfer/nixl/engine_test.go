@@ -185,6 +185,7 @@ func TestTransfersBetweenDevicesArriveWhole(t *testing.T) {
 			for _, d := range transfertest.Processes(t, "", cases...) {
 				require.Equal(t, result.Success, d.Outcome.Status, "%v", d.Outcome.Reasons)
 				require.Equal(t, vocab.LanePeer, d.Measurement.Lane)
+				require.Equal(t, "cuda_ipc", d.Measurement.Transport)
 				require.Equal(t, "device", d.Measurement.CheckedBy)
 				require.Equal(t, "nixl", d.Implementation.Name)
 				for _, r := range d.Measurement.Rows {

@@ -1,24 +1,14 @@
 package nixl
 
-/*
-#include <stdio.h>
-
-// UCX writes its log through a stream of the C library.
-static int cx_flush_all(void) { return fflush(NULL); }
-*/
-import "C"
-
 import (
 	"errors"
-	"fmt"
 	"os"
 	"regexp"
-	"slices"
 	"strings"
 
-	"golang.org/x/sys/unix"
-
+	"github.com/collectivex/collectivex/pkg/memlog"
 	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/transfer"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
@@ -26,60 +16,42 @@ import (
 // memory of GPUs needs cuda_copy.
 var transports = map[string]string{vocab.LaneProcessVM: "cma,tcp", vocab.LaneTCP: "tcp", vocab.LanePeer: "cuda_ipc,cuda_copy,tcp"}
 
-// laneOf is the lane of a transport of UCX.
-var laneOf = map[string]string{
+// lanesOf are the lanes of transports of UCX.
+var lanesOf = map[string]string{
 	"cma": vocab.LaneProcessVM, "tcp": vocab.LaneTCP, "cuda_ipc": vocab.LanePeer,
 	"posix": vocab.LaneSharedMemory, "sysv": vocab.LaneSharedMemory, "xpmem": vocab.LaneSharedMemory,
 }
 
-// ucxLog is what UCX writes to: memory that goes with the process. It is private.
-type ucxLog struct{ file *os.File }
-
 // configure has UCX, which is not loaded yet, use one lane between processes of this host,
 // and write down which transports it uses. UCX handles no signals.
-func configure(lane string) (*ucxLog, error) {
+func configure(lane string) (*memlog.Log, error) {
 	for _, name := range []string{"UCX_TLS", "UCX_NET_DEVICES"} {
 		if value, ok := os.LookupEnv(name); ok {
 			return nil, rank.Refused("%s=%s: the lane of the case decides what UCX uses: unset it", name, value)
 		}
 	}
-	fd, err := unix.MemfdCreate("cxrun-ucx-log", unix.MFD_CLOEXEC)
+	l, err := memlog.New("cxrun-ucx-log")
 	if err != nil {
-		return nil, fmt.Errorf("memory for the log of UCX: %w", err)
+		return nil, err
 	}
-	l := &ucxLog{os.NewFile(uintptr(fd), "log of UCX")}
 	for name, value := range map[string]string{
-		"UCX_TLS": transports[lane], "UCX_NET_DEVICES": "lo", "UCX_PROTO_INFO": "y", "UCX_LOG_FILE": l.path(),
+		"UCX_TLS": transports[lane], "UCX_NET_DEVICES": "lo", "UCX_PROTO_INFO": "y", "UCX_LOG_FILE": l.Path(),
 		"UCX_DEBUG_SIGNO": "0", "UCX_HANDLE_ERRORS": "none",
 	} {
 		if err := os.Setenv(name, value); err != nil {
-			return nil, errors.Join(err, l.file.Close())
+			return nil, errors.Join(err, l.Close())
 		}
 	}
 	return l, nil
 }
 
-func (l *ucxLog) path() string { return fmt.Sprintf("/proc/self/fd/%d", l.file.Fd()) }
-
-// lanes returns the lanes of the operations between memory of GPUs, or between memory of
-// hosts, joined by "+", as UCX wrote them down.
-func (l *ucxLog) lanes(ops []string, onDevices bool) (string, error) {
-	C.cx_flush_all()
-	text, err := os.ReadFile(l.path())
-	if err != nil {
-		return "", err
-	}
-	return lanesIn(string(text), ops, onDevices), nil
-}
-
 // lastError returns the last error that UCX wrote down, or "".
-func (l *ucxLog) lastError() string {
-	C.cx_flush_all()
-	text, err := os.ReadFile(l.path())
+func lastError(log *memlog.Log) string {
+	text, err := log.Text()
 	if err != nil {
 		return ""
 	}
-	found := ucxError.FindAllStringSubmatch(string(text), -1)
+	found := ucxError.FindAllStringSubmatch(text, -1)
 	if len(found) == 0 {
 		return ""
 	}
@@ -97,11 +69,11 @@ var (
 // calls are the functions of UCX by operation.
 var calls = map[string]string{vocab.Pull: "ucp_get", vocab.Push: "ucp_put"}
 
-// unknown is the lane of an operation of which UCX wrote nothing down, or of a transport
-// without a lane.
-const unknown = "unknown"
-
-// lanesIn reads UCX's tables of protocols. Each has a title with the two ends, one with the
+// lanesIn returns the lanes of the operations between memory of GPUs, or between memory of
+// hosts, as UCX wrote them down; unknown is the lane of an operation of which it wrote nothing
+// down, or of a transport without a lane.
+//
+// UCX writes tables of protocols. Each has a title with the two ends, one with the
 // operation, and a row for each range of sizes, whose last cell has the transports:
 //
 //	| rank-1 intra-node cfg#1                                         |
@@ -113,7 +85,7 @@ const unknown = "unknown"
 // the host to both kinds and over tcp. An operation between GPUs has none of the host's:
 //
 //	| remote memory read by ucp_get*(multi) into cuda/GPU1 from cuda/dev[2] |
-func lanesIn(text string, ops []string, onDevices bool) string {
+func lanesIn(text string, ops []string, onDevices bool) (lanes transfer.Lane) {
 	ofHost := 2
 	if onDevices {
 		ofHost = 0
@@ -146,23 +118,27 @@ func lanesIn(text string, ops []string, onDevices bool) string {
 			}
 		}
 	}
-	var lanes []string
 	for _, op := range ops {
 		used := found[calls[op]]
 		if len(used) == 0 {
-			used = []string{""}
+			lanes.Add(transfer.Lane{Name: transfer.UnknownLane})
 		}
 		for _, t := range used {
-			lane, ok := laneOf[t]
-			if prefix, _, _ := strings.Cut(t, "_"); prefix == "rc" || prefix == "dc" || prefix == "ud" {
-				lane, ok = vocab.LaneRDMA, true
-			}
-			if !ok {
-				lane = unknown
-			}
-			lanes = append(lanes, lane)
+			lanes.Add(laneOf(t))
 		}
 	}
-	slices.Sort(lanes)
-	return strings.Join(slices.Compact(lanes), "+")
+	return lanes
+}
+
+// laneOf is the lane of a transport of UCX. A transport without one is not named.
+func laneOf(transport string) transfer.Lane {
+	if lane, ok := lanesOf[transport]; ok {
+		return transfer.Lane{Name: lane, Transport: transport}
+	}
+	switch prefix, _, _ := strings.Cut(transport, "_"); prefix {
+	case "rc", "dc", "ud":
+		return transfer.Lane{Name: vocab.LaneRDMA, Transport: prefix}
+	default:
+		return transfer.Lane{Name: transfer.UnknownLane}
+	}
 }

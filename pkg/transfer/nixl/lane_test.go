@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/collectivex/collectivex/pkg/transfer"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
@@ -32,29 +33,29 @@ const (
 func TestLanesFromUCX(t *testing.T) {
 	cma, tcp := "| 0..inf | zero-copy | cma/memory |", "| 0..inf | zero-copy | tcp/lo |"
 	for name, tc := range map[string]struct {
-		text, want string
-		ops        []string
+		text, lane, transport string
+		ops                   []string
 	}{
-		"cma":                    {table("intra-node", read, cma) + table("intra-node", am, tcp) + table("intra-node", write, cma), vocab.LaneProcessVM, vocab.TransferOps()},
-		"tcp":                    {table("self", read, cma) + table("inter-node", read, tcp), vocab.LaneTCP, []string{vocab.Pull}},
-		"the other operation":    {table("intra-node", read, cma) + table("intra-node", write, tcp), vocab.LaneTCP, []string{vocab.Push}},
-		"one each":               {table("intra-node", read, cma) + table("intra-node", write, tcp), "tcp+vm", vocab.TransferOps()},
-		"small ones another way": {table("intra-node", write, "| 0..92 | short | posix/memory |", "| 93..inf | zero-copy | cma/memory |"), "shm+vm", []string{vocab.Push}},
-		"two rails":              {table("inter-node", write, "| 8000..inf | zero-copy | 50% on rc_mlx5/mlx5_0:1 and 50% on dc_mlx5/mlx5_1:1 |"), vocab.LaneRDMA, []string{vocab.Push}},
-		"a new transport":        {table("intra-node", read, "| 0..inf | zero-copy | warp/0 |"), unknown, []string{vocab.Pull}},
-		"no table":               {table("intra-node", write, cma), "unknown+vm", vocab.TransferOps()},
-		"nothing":                {"", unknown, []string{vocab.Pull}},
+		"cma":                    {table("intra-node", read, cma) + table("intra-node", am, tcp) + table("intra-node", write, cma), vocab.LaneProcessVM, "cma", vocab.TransferOps()},
+		"tcp":                    {table("self", read, cma) + table("inter-node", read, tcp), vocab.LaneTCP, "tcp", []string{vocab.Pull}},
+		"the other operation":    {table("intra-node", read, cma) + table("intra-node", write, tcp), vocab.LaneTCP, "tcp", []string{vocab.Push}},
+		"one each":               {table("intra-node", read, cma) + table("intra-node", write, tcp), "tcp+vm", "cma+tcp", vocab.TransferOps()},
+		"small ones another way": {table("intra-node", write, "| 0..92 | short | posix/memory |", "| 93..inf | zero-copy | cma/memory |"), "shm+vm", "cma+posix", []string{vocab.Push}},
+		"two rails":              {table("inter-node", write, "| 8000..inf | zero-copy | 50% on rc_mlx5/mlx5_0:1 and 50% on dc_mlx5/mlx5_1:1 |"), vocab.LaneRDMA, "dc+rc", []string{vocab.Push}},
+		"a new transport":        {table("intra-node", read, "| 0..inf | zero-copy | warp/0 |"), transfer.UnknownLane, "", []string{vocab.Pull}},
+		"no table":               {table("intra-node", write, cma), "unknown+vm", "cma", vocab.TransferOps()},
+		"nothing":                {"", transfer.UnknownLane, "", []string{vocab.Pull}},
 	} {
-		require.Equal(t, tc.want, lanesIn(tc.text, tc.ops, false), name)
+		require.Equal(t, transfer.Lane{Name: tc.lane, Transport: tc.transport}, lanesIn(tc.text, tc.ops, false), name)
 	}
 
 	ipc := "| 0..inf | zero-copy | cuda_ipc/cuda |"
 	besides := table("intra-node", write, tcp) + table("intra-node", toGPU, "| 0..inf | software emulation | tcp/lo |")
-	for name, tc := range map[string]struct{ text, want string }{
-		"between GPUs":     {besides + table("intra-node", readGPU, ipc) + table("intra-node", writeGPU, ipc), vocab.LanePeer},
-		"a lane that went": {besides + table("intra-node", readGPU, ipc) + table("intra-node", writeGPU, tcp), "peer+tcp"},
-		"the host's alone": {besides, unknown},
+	for name, tc := range map[string]struct{ text, lane, transport string }{
+		"between GPUs":     {besides + table("intra-node", readGPU, ipc) + table("intra-node", writeGPU, ipc), vocab.LanePeer, "cuda_ipc"},
+		"a lane that went": {besides + table("intra-node", readGPU, ipc) + table("intra-node", writeGPU, tcp), "peer+tcp", "cuda_ipc+tcp"},
+		"the host's alone": {besides, transfer.UnknownLane, ""},
 	} {
-		require.Equal(t, tc.want, lanesIn(tc.text, vocab.TransferOps(), true), name)
+		require.Equal(t, transfer.Lane{Name: tc.lane, Transport: tc.transport}, lanesIn(tc.text, vocab.TransferOps(), true), name)
 	}
 }
