@@ -206,6 +206,18 @@ func emptyFlag(f *pflag.Flag) error {
 	return fmt.Errorf("--%s is empty; leave it out or give it a value", f.Name)
 }
 
+// NoArgs refuses words after a command that takes none. Where the command reads files, it
+// says how to name them.
+func NoArgs(c *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	if c.Flags().Lookup("in") != nil {
+		return UsageError("unexpected argument %q: name it with --in %s", args[0], args[0])
+	}
+	return UsageError("unexpected argument %q; see '%s --help'", args[0], c.CommandPath())
+}
+
 // UnknownCommand refuses words that are no command of c, which cobra would
 // otherwise take as arguments of the root.
 func UnknownCommand(c *cobra.Command, args []string) error {

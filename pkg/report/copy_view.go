@@ -1,7 +1,6 @@
 package report
 
 import (
-	"slices"
 	"strconv"
 
 	"github.com/collectivex/collectivex/pkg/result"
@@ -18,7 +17,7 @@ var copyFacets = []Facet{
 
 // Directions of a test between two devices in both directions; other tests have none.
 const (
-	directionOwn      = "of the test's name"
+	directionOwn      = "as named"
 	directionOpposite = "opposite"
 )
 
@@ -44,17 +43,12 @@ var copyViews = []View{
 func copySeries(doc result.Document) []Series {
 	d := doc.(*result.CopyDocument)
 	b, rows := d.Identity.Case.Copy(), d.Measurement.Rows
-	why := ""
-	if !slices.ContainsFunc(rows, func(r result.CopyRow) bool { return !r.Complete || !r.Verify.Passed }) {
-		why = ofCase(&d.Envelope)
-	}
+	reasons := rowReasons(&d.Envelope, len(rows), func(i int) string {
+		return verified(rows[i].Complete, rows[i].Verify.Passed, rows[i].Verify.Detail)
+	})
 	var all collected
 	for i := range rows {
 		r := &rows[i]
-		reason := verified(r.Complete, r.Verify.Passed, r.Verify.Detail)
-		if reason == "" {
-			reason = why
-		}
 		for _, clock := range []struct {
 			view string
 			of   *result.CopyClock
@@ -64,7 +58,7 @@ func copySeries(doc result.Document) []Series {
 			}
 			add := func(direction string, time result.Burst) {
 				all.add(clock.view, []string{b.Test, direction, b.HostMemory, pieces(b.Submission, b.PageBytes), strconv.Itoa(r.Streams)}, Point{
-					X: r.Bytes, Time: microseconds(time, 1), Work: []float64{float64(r.Bytes) / 1e3}, Samples: time.N, Reason: reason,
+					X: r.Bytes, Time: microseconds(time, 1), Work: []float64{float64(r.Bytes) / 1e3}, Samples: time.N, Reason: reasons[i],
 				})
 			}
 			if clock.of.OppositeGBps == 0 {

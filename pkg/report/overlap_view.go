@@ -3,7 +3,6 @@ package report
 import (
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/vocab"
@@ -27,10 +26,9 @@ var overlapViews = []View{{
 func overlapSeries(doc result.Document) []Series {
 	d := doc.(*result.OverlapDocument)
 	b, rows := d.Identity.Case.Overlap(), d.Measurement.Rows
-	why := ""
-	if !slices.ContainsFunc(rows, func(r result.OverlapRow) bool { return !r.Complete || !r.Verify.Passed }) {
-		why = ofCase(&d.Envelope)
-	}
+	reasons := rowReasons(&d.Envelope, len(rows), func(i int) string {
+		return verified(rows[i].Complete, rows[i].Verify.Passed, rows[i].Verify.Detail)
+	})
 	work := fmt.Sprintf("%s (hidden %d)", b.Form, b.Hidden)
 	if b.Form == vocab.Beside {
 		work = fmt.Sprintf("%s %s (hidden %d, %s, %s)", b.Form, b.Op, b.Hidden, plural(b.Products, "product"), plural(b.Collectives, "collective"))
@@ -38,10 +36,6 @@ func overlapSeries(doc result.Document) []Series {
 	var all collected
 	for i := range rows {
 		r := &rows[i]
-		reason := verified(r.Complete, r.Verify.Passed, r.Verify.Detail)
-		if reason == "" {
-			reason = why
-		}
 		times := r.Times()
 		for _, contender := range vocab.Contenders(b.Form) {
 			time := times[contender]
@@ -53,7 +47,7 @@ func overlapSeries(doc result.Document) []Series {
 				figures = []float64{r.Efficiency, r.Exposed}
 			}
 			all.add("overlaps", []string{work, contender, d.Identity.Case.Precision, computes(b.Compute, d.Measurement.SharedProcessor)}, Point{
-				X: r.Bytes, Time: microseconds(*time, 1), Work: figures, Samples: time.N, Reason: reason,
+				X: r.Bytes, Time: microseconds(*time, 1), Work: figures, Samples: time.N, Reason: reasons[i],
 			})
 		}
 	}

@@ -1,8 +1,8 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
-	"slices"
 	"strconv"
 
 	"github.com/collectivex/collectivex/pkg/result"
@@ -42,19 +42,16 @@ func transferSeries(doc result.Document) []Series {
 		why = "incomplete: the case ended before its lane was known"
 	case m.Lane != t.Mode:
 		why = fmt.Sprintf("invalid: lane %s instead of %s", m.Lane, t.Mode)
-	case !slices.ContainsFunc(m.Rows, func(r result.TransferRow) bool { return !r.Complete || !r.Verify.Passed }):
-		why = ofCase(&d.Envelope)
 	}
+	reasons := rowReasons(&d.Envelope, len(m.Rows), func(i int) string {
+		return cmp.Or(verified(m.Rows[i].Complete, m.Rows[i].Verify.Passed, m.Rows[i].Verify.Detail), why)
+	})
 	var all collected
 	for i := range m.Rows {
 		r := &m.Rows[i]
 		blocks := r.Kind
 		if r.PageTokens != nil {
 			blocks = fmt.Sprintf("pages of %d", *r.PageTokens)
-		}
-		reason := verified(r.Complete, r.Verify.Passed, r.Verify.Detail)
-		if reason == "" {
-			reason = why
 		}
 		work := []float64{float64(r.ReqBytes) * float64(r.Batch) / 1e3}
 		for _, clock := range []struct {
@@ -65,7 +62,7 @@ func transferSeries(doc result.Document) []Series {
 			{clockUnprepared, result.Burst{P50: r.Parts.Post + r.Parts.Wait, N: r.Latency.N}},
 		} {
 			all.add("transfers", []string{r.Op, clock.name, t.Workload, t.Mode, t.Routing, blocks, strconv.Itoa(r.Batch)}, Point{
-				X: int64(r.ISL), Time: microseconds(clock.time, 1e3), Work: work, Samples: clock.time.N, Reason: reason,
+				X: int64(r.ISL), Time: microseconds(clock.time, 1e3), Work: work, Samples: clock.time.N, Reason: reasons[i],
 			})
 		}
 	}

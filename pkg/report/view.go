@@ -104,20 +104,29 @@ func reasonOf(complete, passed bool, reasons result.Reasons) string {
 	}
 }
 
+// rowReasons returns why each of n rows does not count. Where all are right by themselves, it is
+// why their case does not.
+func rowReasons(head *result.Envelope, n int, of func(i int) string) []string {
+	reasons := make([]string, n)
+	right := true
+	for i := range reasons {
+		reasons[i] = of(i)
+		right = right && reasons[i] == ""
+	}
+	if right && head.Outcome.Status == result.Invalid {
+		for i := range reasons {
+			reasons[i] = "invalid: " + head.Outcome.Reasons.String()
+		}
+	}
+	return reasons
+}
+
 // verified is reasonOf for a row whose check says in detail what was wrong.
 func verified(complete, passed bool, detail string) string {
 	if !passed {
 		return "invalid: " + detail
 	}
 	return reasonOf(complete, true, nil)
-}
-
-// ofCase says why no row of a case counts each of whose rows is right.
-func ofCase(head *result.Envelope) string {
-	if head.Outcome.Status != result.Invalid {
-		return ""
-	}
-	return "invalid: " + head.Outcome.Reasons.String()
 }
 
 // microseconds returns what a burst has of percentiles; unit is its unit in microseconds.

@@ -100,7 +100,7 @@ is not found, the exit code is 3 and nothing is sent again.`,
 		Example: `  cxgen dispatch --repo acme/fleet --suite smoke
   cxgen dispatch --repo acme/fleet --suite ep-core --sku mi355x --dry-run --json
   cxgen dispatch --suite smoke | cxgen watch - | cxgen fetch - -o run`,
-		Args: cobra.NoArgs,
+		Args: cli.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			cat, err := defs.Load()
 			if err != nil {

@@ -27,7 +27,7 @@ runnable or as unsupported with the reason, and the cells that run them. An unkn
 name is an error. Filters that match nothing are not: the matrix is then empty.`,
 		Example: `  cxgen matrix --suite smoke -o matrix_full.json
   cxgen matrix --suite ep-core --sku h100-dgxc,mi355x --mode normal`,
-		Args: cobra.NoArgs,
+		Args: cli.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			debug.SetGCPercent(400) // a plan grows until it is written: there is little to collect
 			cat, err := defs.Load()

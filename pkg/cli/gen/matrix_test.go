@@ -111,7 +111,7 @@ func TestMatrixFilters(t *testing.T) {
 		{"not a size", []string{"--ep", "eight"}, cli.ExitUsage, "cxgen: invalid argument \"eight\" for \"--ep\" flag: \"eight\" is not a positive number; see 'cxgen matrix --help'\n", 0},
 		{"negative size", []string{"--world=-8"}, cli.ExitUsage, "cxgen: invalid argument \"-8\" for \"--world\" flag: \"-8\" is not a positive number; see 'cxgen matrix --help'\n", 0},
 		{"outside the sweep", []string{"--ep", "64"}, cli.ExitUsage, "cxgen: EP size 64 is in none of the selected suites; they have 8, 16\n", 0},
-		{"an argument", []string{"more"}, cli.ExitUsage, "cxgen: unknown command \"more\" for \"cxgen matrix\"; see 'cxgen matrix --help'\n", 0},
+		{"an argument", []string{"more"}, cli.ExitUsage, "cxgen: unexpected argument \"more\"; see 'cxgen matrix --help'\n", 0},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			code, stdout, stderr := cxgen(t, append([]string{"matrix", "--suite", "ep-core"}, tc.args...)...)

@@ -31,7 +31,7 @@ ends a job that has waited for a day.
 The token must be allowed to list runners, which GITHUB_TOKEN of a job never is.`,
 		Example: `  cxgen runners --repo acme/fleet
   cxgen runners --repo acme/fleet --exit-status --json`,
-		Args: cobra.NoArgs,
+		Args: cli.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			cat, err := defs.Load()
 			if err != nil {

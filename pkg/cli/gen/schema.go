@@ -21,7 +21,7 @@ func newSchema() *cobra.Command {
 		Short: "Write the JSON Schemas of the matrix and of the documents",
 		Example: `  cxgen schema
   cxgen schema --check`,
-		Args: cobra.NoArgs,
+		Args: cli.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			files, err := schema.Files()
 			if err != nil {

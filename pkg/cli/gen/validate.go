@@ -31,7 +31,7 @@ and mode, which world sizes run: yes, no, or "-" if no suite asks for it. A furt
 table follows for each set of capabilities.`,
 		Example: `  cxgen validate --reasons
   cxgen validate --definitions matrix`,
-		Args: cobra.NoArgs,
+		Args: cli.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			cat, err := defs.Load()
 			if err != nil {

@@ -35,7 +35,7 @@ plans with them.`,
   cxgen workflow --check
   cxgen workflow --source collectivex/collectivex@0123456789abcdef0123456789abcdef01234567
   cxgen workflow --source collectivex/collectivex@0123456789abcdef0123456789abcdef01234567 --definitions matrix`,
-		Args: cobra.NoArgs,
+		Args: cli.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			cat, err := defs.Load()
 			if err != nil {

@@ -35,7 +35,7 @@ the given one. What is not a regular file, such as a dangling link, is named and
 ignored. Without --matrix, missing cases cannot be found.`,
 		Example: `  cxrun aggregate --in shards --matrix matrix_full.json -o run.ndjson
   cxrun aggregate --in monday.ndjson --in tuesday.ndjson -o week.ndjson`,
-		Args: cobra.NoArgs,
+		Args: cli.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			if len(in) == 0 || out == "" {
 				return cli.UsageError("aggregate needs --in and -o; see 'cxrun aggregate --help'")

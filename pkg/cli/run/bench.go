@@ -104,7 +104,7 @@ and after the timing, and after the last windows and chains, also with changed i
 		Example: `  cxrun bench ep
   cxrun bench ep --backend host --tokens 1,8,64 --hidden 512 --topk 4 --experts 32
   cxrun bench ep --mode low-latency --precision fp8 --routing zipf --json`,
-		Args: cobra.NoArgs,
+		Args: cli.NoArgs,
 	}
 	flags, groups := bench.NewEPFlags(cmd.Flags())
 	cmd.RunE = func(c *cobra.Command, _ []string) error { return benchEP(c, s, flags) }
@@ -127,7 +127,7 @@ this machine cannot run it.`,
   cxrun bench kv --cache kv-gqa --isl 256,1024 --page 16 --batch 1,8 --lane vm
   cxrun bench kv --cache kv-dsv4 --isl 2048 --page 256 --ops push --min-gbps 1 --json
   cxrun bench kv --backend nccl-kv -g 2 --isl 2048,8192 --batch 1,4`,
-		Args: cobra.NoArgs,
+		Args: cli.NoArgs,
 	}
 	flags, groups := bench.NewKVFlags(cmd.Flags())
 	cmd.RunE = func(c *cobra.Command, _ []string) error { return benchKV(c, s, flags) }
@@ -241,7 +241,7 @@ func benchCollective(c *cobra.Command, s cli.Streams, flags *bench.Flags, args [
 	var model *regular.AtomicFile
 	if request.Model != "" {
 		if model, err = regular.CreateAtomic(request.Model); err != nil {
-			return cli.UsageError("--model: %w", err)
+			return cli.EnvironmentError("--model: %w", err)
 		}
 		defer model.Abort() // without effect once it is committed
 	}
@@ -288,10 +288,13 @@ func writeModel(ctx context.Context, s cli.Streams, f *regular.AtomicFile, backe
 	if err != nil {
 		return fmt.Errorf("--model: %w", err)
 	}
-	if err := m.Write(f); err != nil {
-		return err
+	if err = m.Write(f); err == nil {
+		err = f.Commit()
 	}
-	return f.Commit()
+	if err != nil {
+		return cli.EnvironmentError("--model: %w", err)
+	}
+	return nil
 }
 
 func benchEP(c *cobra.Command, s cli.Streams, flags *bench.EPFlags) error {

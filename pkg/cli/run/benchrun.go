@@ -83,7 +83,7 @@ func newBenchRun(ctx context.Context, s cli.Streams, o bench.Output, family plan
 	b := &benchRun{place: p, world: world, out: o.Out, keep: o.Out != "", toOut: o.JSON, shown: &cli.Whole{Out: s.Out}}
 	if o.File != "" {
 		if b.json, err = regular.CreateAtomic(o.File); err != nil {
-			return nil, cli.UsageError("-J: %w", err)
+			return nil, cli.EnvironmentError("-J: %w", err)
 		}
 	}
 	if !b.keep {
@@ -252,12 +252,12 @@ func (b *benchRun) write(report any) error {
 	}
 	if b.json != nil {
 		if _, err := b.json.Write(data); err != nil {
-			return err
+			return cli.EnvironmentError("-J: %w", err)
 		}
 		err := b.json.Commit()
 		b.json = nil
 		if err != nil {
-			return err
+			return cli.EnvironmentError("-J: %w", err)
 		}
 	}
 	return b.shown.Err

@@ -22,7 +22,7 @@ of its platforms. Without it there is nothing to do.
 The exit code is 3 if a job could not be cancelled or a directory not removed. The
 next cleanup, or the next shard on this machine, tries again.`,
 		Example: `  cxrun cleanup`,
-		Args:    cobra.NoArgs,
+		Args:    cli.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			around, err := newCluster(s)
 			if err != nil {

@@ -56,7 +56,6 @@ because it is not a document; everything else is compared all the same.`,
   cxrun compare --baseline history results/today
   cxrun compare old.ndjson new.ndjson --confirm again --old-env CX_NCCL_LIB=/opt/old/libnccl.so.2
   cxrun compare old.ndjson new.ndjson --confirm again2 --old-run '/opt/old/cxrun sweep --suite smoke'`,
-		Args: cobra.MaximumNArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if baseline != "" {
 				args = append([]string{baseline}, args...)

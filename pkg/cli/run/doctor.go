@@ -33,7 +33,7 @@ container engines follow, which start ranks where a platform says so.
 The exit code is 3 if a backend named with --backend cannot run.`,
 		Example: `  cxrun doctor
   cxrun doctor --backend nccl`,
-		Args: cobra.NoArgs,
+		Args: cli.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			cat, err := defs.Load()
 			if err != nil {

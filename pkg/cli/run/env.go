@@ -83,7 +83,7 @@ libraries, and the environment variables that change what libraries do. The outp
 may be published: it contains no names, addresses or serial numbers.`,
 		Example: `  cxrun env
   cxrun env --json`,
-		Args: cobra.NoArgs,
+		Args: cli.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			cat, err := defs.Load()
 			if err != nil {

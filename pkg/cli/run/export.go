@@ -37,7 +37,7 @@ not a document.`,
 		Example: `  cxrun export --in results/monday -o monday.csv
   cxrun export --in run.ndjson -o run.parquet
   cxrun export --in results/monday/cells/CELL/DOCUMENT.json -o trace.json`,
-		Args: cobra.NoArgs,
+		Args: cli.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			if len(in) == 0 || out == "" {
 				return cli.UsageError("export needs --in and -o; see 'cxrun export --help'")

@@ -19,7 +19,7 @@ func newHold() *cobra.Command {
 		Use:    "hold",
 		Short:  "Keep a container up for ranks (started by shard)",
 		Hidden: true,
-		Args:   cobra.NoArgs,
+		Args:   cli.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if dump {
 				launch.DumpRanks(os.Args[0])

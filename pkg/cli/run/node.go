@@ -23,7 +23,7 @@ func newNode(s cli.Streams) *cobra.Command {
 		Use:    "node",
 		Short:  "Run the ranks of one node of a group (started by shard through srun)",
 		Hidden: true,
-		Args:   cobra.NoArgs,
+		Args:   cli.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			node, err := strconv.Atoi(s.Getenv("SLURM_NODEID"))
 			if err != nil {

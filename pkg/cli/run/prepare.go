@@ -18,7 +18,7 @@ func newPrepare(s cli.Streams) *cobra.Command {
 		Use:    "prepare",
 		Short:  "Prepare a node for the ranks of a cell (started by shard)",
 		Hidden: true,
-		Args:   cobra.NoArgs,
+		Args:   cli.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			node, _ := strconv.Atoi(s.Getenv("SLURM_NODEID")) // a host without Slurm is node 0
 			if err := launch.Prepare(c.Context(), command.Host{}, dir, step, node); err != nil {

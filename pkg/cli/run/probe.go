@@ -64,7 +64,7 @@ func newSurvey(s cli.Streams) *cobra.Command {
 		Use:    surveyCommand,
 		Short:  "Say in JSON what a measurement asks of this machine before it is planned",
 		Hidden: true,
-		Args:   cobra.NoArgs,
+		Args:   cli.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			cat, err := defs.Load()
 			if err != nil {

@@ -36,7 +36,7 @@ Of the runs that stay, the raw samples stay for the newest --keep-samples.
 What is not a run is left alone.`,
 		Example: `  cxrun prune --in results --to old-results
   cxrun prune --in results --to old-results --keep 10 --baseline results/release-1.ndjson --apply`,
-		Args: cobra.NoArgs,
+		Args: cli.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if r.Results == "" || r.To == "" {
 				return cli.UsageError("prune needs --in and --to; see 'cxrun prune --help'")

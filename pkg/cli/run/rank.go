@@ -41,7 +41,7 @@ func newRank(s cli.Streams) *cobra.Command {
 		Use:    "rank",
 		Short:  "Run one rank of a group (started by shard)",
 		Hidden: true,
-		Args:   cobra.NoArgs,
+		Args:   cli.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) (err error) {
 			// Libraries print to standard output. It is moved away, so that nothing
 			// depends on what a launcher does with it.

@@ -32,7 +32,7 @@ The file is written in any case. The exit code is 1 if a file was left out becau
 not a document, or if there is no document and no --matrix that says what was requested.`,
 		Example: `  cxrun report --in run.ndjson --matrix matrix_full.json -o report.html
   cxrun report --in monday.ndjson --in tuesday.ndjson -o week.html --figures figures`,
-		Args: cobra.NoArgs,
+		Args: cli.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			if len(in) == 0 || out == "" {
 				return cli.UsageError("report needs --in and -o; see 'cxrun report --help'")
@@ -55,16 +55,16 @@ not a document, or if there is no document and no --matrix that says what was re
 				return cli.EnvironmentError("%w", err)
 			}
 			if err := os.MkdirAll(filepath.Dir(out), 0o755); err != nil {
-				return cli.EnvironmentError("%w", err)
+				return cli.EnvironmentError("-o: %w", err)
 			}
 			if err := regular.WriteAtomic(out, p.WriteHTML); err != nil {
-				return cli.EnvironmentError("%w", err)
+				return cli.EnvironmentError("-o: %w", err)
 			}
 			if figures != "" {
 				n, err := writeFigures(p, figures)
 				switch {
 				case err != nil:
-					return cli.EnvironmentError("%w", err)
+					return cli.EnvironmentError("--figures: %w", err)
 				case n == 0:
 					s.Tell("cxrun: --figures: no case has figures to draw, so %s was not written", figures)
 				}

@@ -51,7 +51,7 @@ func newScheduleList(s cli.Streams) *cobra.Command {
 		Short:   "List the schedules that are known by name",
 		Long:    "List the schedules that are known by name, each with its collective and its rule.",
 		Example: "  cxrun schedule list",
-		Args:    cobra.NoArgs,
+		Args:    cli.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			w := tabwriter.NewWriter(s.Out, 0, 0, 2, ' ', 0)
 			for _, a := range schedule.Algorithms() {
@@ -173,8 +173,8 @@ func drawn(file string, t *simulate.Timeline, title, unit string, each simulate.
 	if err := t.WriteSVG(&b, title, unit, each); err != nil {
 		return cli.UsageError("--svg: %w", err)
 	}
-	if err := os.WriteFile(file, b.Bytes(), 0o644); err != nil {
-		return cli.UsageError("--svg: %w", err)
+	if err := writeFile(file, b.Bytes()); err != nil {
+		return cli.EnvironmentError("--svg: %w", err)
 	}
 	return nil
 }
@@ -513,7 +513,7 @@ waits for that, puts the data there and signals.
 				return err
 			}
 			if err := writeFile(out, b.Bytes()); err != nil {
-				return cli.UsageError("-o: %w", err)
+				return cli.EnvironmentError("-o: %w", err)
 			}
 			fmt.Fprintf(s.Out, "%s: %s %s of %s\n", out, p.Name, p.Collective, english.Count(p.Ranks, "rank", "ranks"))
 			return nil
@@ -534,7 +534,7 @@ func writeChakra(s cli.Streams, out string, p *schedule.Program, vector int64) e
 	}
 	for r, trace := range traces {
 		if err := writeFile(fmt.Sprintf("%s.%d.et", name, r), trace); err != nil {
-			return cli.UsageError("-o: %w", err)
+			return cli.EnvironmentError("-o: %w", err)
 		}
 	}
 	fmt.Fprintf(s.Out, "%s.*.et: %s %s of %s\n", name, p.Name, p.Collective, english.Count(p.Ranks, "rank", "ranks"))

@@ -70,8 +70,8 @@ func TestSchedule(t *testing.T) {
 		},
 		{[]string{"verify", "cut.xml"}, cli.ExitUsage, "", "cxrun: cut.xml:1:18: the file ends before the plan does\n"},
 		{[]string{"verify", "ring.xml", "--ranks", "4"}, cli.ExitUsage, "", "cxrun: --ranks is for schedules that are known by name; the plan in ring.xml has its own\n"},
-		{[]string{"convert", "all_reduce", "ring", "-o", "missing/ring.xml"}, cli.ExitUsage, "", "cxrun: -o: create missing/ring.xml: no such file or directory; make the directory missing first\n"},
-		{[]string{"convert", "all_reduce", "ring", "-o", "missing/ring.et"}, cli.ExitUsage, "", "cxrun: -o: create missing/ring.0.et: no such file or directory; make the directory missing first\n"},
+		{[]string{"convert", "all_reduce", "ring", "-o", "missing/ring.xml"}, cli.ExitEnvironment, "", "cxrun: -o: create missing/ring.xml: no such file or directory; make the directory missing first\n"},
+		{[]string{"convert", "all_reduce", "ring", "-o", "missing/ring.et"}, cli.ExitEnvironment, "", "cxrun: -o: create missing/ring.0.et: no such file or directory; make the directory missing first\n"},
 		{[]string{"convert", "all_reduce", "ring", "-o", "ring.yaml"}, cli.ExitUsage, "", "cxrun: -o \"ring.yaml\": name a file that ends in .et, .json, .xml\n"},
 		{[]string{"verify", "all_reduce"}, cli.ExitUsage, "", "cxrun: cxrun schedule verify needs the name of a schedule after all_reduce; see 'cxrun schedule list'\n"},
 		{[]string{"verify"}, cli.ExitUsage, "", "cxrun: cxrun schedule verify needs the file of a plan, or a collective and the name of a schedule; see 'cxrun schedule list'\n"},
@@ -86,7 +86,7 @@ func TestSchedule(t *testing.T) {
 		{[]string{"simulate", "all_reduce", "ring", "--latency", "1e300"}, cli.ExitUsage, "", "cxrun: --latency 1e+300: want a number from 0 to 1e12\n"},
 		{[]string{"simulate", "all_reduce", "ring", "--engines", "-1"}, cli.ExitUsage, "", "cxrun: --engines -1: want a number from 0 on\n"},
 		{[]string{"simulate", "all_reduce", "ring", "--bytes", "0"}, cli.ExitUsage, "", "cxrun: --bytes 0: want a size above 0\n"},
-		{[]string{"simulate", "all_reduce", "ring", "--svg", "missing/x.svg"}, cli.ExitUsage, "", "cxrun: --svg: open missing/x.svg: no such file or directory\n"},
+		{[]string{"simulate", "all_reduce", "ring", "--svg", "missing/x.svg"}, cli.ExitEnvironment, "", "cxrun: --svg: create missing/x.svg: no such file or directory; make the directory missing first\n"},
 	} {
 		code, stdout, stderr := cxrun(t, nil, append([]string{"schedule"}, tt.args...)...)
 		require.Equal(t, tt.code, code, "%v: %s", tt.args, stderr)

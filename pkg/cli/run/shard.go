@@ -51,7 +51,7 @@ CX_STORE where the ranks meet. The process of rank 0 writes the results. See
 docs/fleet.md.`,
 		Example: `  cxgen matrix --suite smoke -o matrix_full.json
   cxrun shard --matrix matrix_full.json --id local-host-bf16-n1 --results results`,
-		Args: cobra.NoArgs,
+		Args: cli.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) (err error) {
 			defer whileRead(c)()
 			if matrix == "" || id == "" || results == "" {

@@ -79,7 +79,7 @@ measured on this machine or a file cannot be written.`,
 			}
 			known, err := earlierRows(dir)
 			if err != nil {
-				return cli.UsageError("%w", err)
+				return err
 			}
 			defer whileRead(c)()
 			here := studyMeasurer{streams: s}
@@ -171,7 +171,7 @@ func measuredModels(ctx context.Context, m *study.Manifest, dir string, measure 
 			continue
 		}
 		if !errors.Is(err, fs.ErrNotExist) {
-			return cli.UsageError("%w", err)
+			return cli.EnvironmentError("%w", err)
 		}
 		model, err := measure(ctx, all[name])
 		if err != nil {
@@ -197,11 +197,11 @@ func earlierRows(dir string) (map[string]study.Row, error) {
 		return map[string]study.Row{}, nil
 	}
 	if err != nil {
-		return nil, err
+		return nil, cli.EnvironmentError("%w", err)
 	}
 	rows, err := study.Known(data)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return nil, cli.UsageError("%s: %w", path, err)
 	}
 	return rows, nil
 }

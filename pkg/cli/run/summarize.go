@@ -24,7 +24,7 @@ Actions job the summary is written to the job's page as Markdown, elsewhere to
 standard output as text. With --format it always goes to standard output.`,
 		Example: `  cxrun summarize --in results
   cxrun summarize --in run.ndjson --matrix matrix_full.json --format json --gate`,
-		Args: cobra.NoArgs,
+		Args: cli.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			if len(in) == 0 {
 				return cli.UsageError("summarize needs --in; see 'cxrun summarize --help'")

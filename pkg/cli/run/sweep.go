@@ -59,7 +59,7 @@ directory, runs the cases that have no document yet, and folds again.`,
   cxrun sweep --repeat 5 --out results/before
   cxrun sweep --suite collectives-host --op all_reduce --world 2 --out results/host
   cxrun sweep --resume results/host`,
-		Args: cobra.NoArgs,
+		Args: cli.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			defer whileRead(c)()
 			if c.Flags().Changed(resumeFlag) {
@@ -266,7 +266,7 @@ func planHere(cat *catalog.Catalog, f planner.Filters, machine planner.Machine) 
 func writePlan(ctx context.Context, m *plan.Matrix, out string) (*claim.Claim, error) {
 	path := filepath.Join(out, matrixFile)
 	if info, err := os.Stat(out); err == nil && !info.IsDir() {
-		return nil, cli.UsageError("--out %s is a file: name a directory", out)
+		return nil, cli.EnvironmentError("--out %s is a file: name a directory", out)
 	}
 	owned, err := claim.Take(ctx, out, claim.Run)
 	if err != nil {

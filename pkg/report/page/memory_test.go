@@ -204,7 +204,7 @@ func TestCopiesByTwoClocks(t *testing.T) {
 
 	b.press("view-copies-device", "device_to_device_bidirectional_memcpy_read_ce")
 	require.Equal(t, []string{
-		"of the test's name streams 1", "opposite streams 1", "of the test's name streams 2", "opposite streams 2",
+		"as named streams 1", "opposite streams 1", "as named streams 2", "opposite streams 2",
 	}, b.lines("copies-device"))
 	require.Empty(t, b.banner("copies-device"))
 	b.press("view-copies-device", "opposite")

@@ -221,10 +221,10 @@
     const out = [];
     if (log) {
       const base = binary ? 2 : 10, decades = Math.log(axis.high / axis.low) / Math.log(base);
-      const step = base ** Math.max(1, Math.ceil(decades / (binary ? 12 : 8)));
+      const fine = !binary && decades < 3, step = base ** Math.max(1, Math.ceil(decades / (binary ? 12 : 8)));
       for (let v = base ** Math.ceil(Math.log(axis.low) / Math.log(base) - 1e-9); v <= axis.high * 1.0001; v *= step)
-        for (const part of !binary && decades < 2.5 ? [1, 2, 5] : [1]) if (v * part <= axis.high) out.push(v * part);
-      if (!binary && decades < 2.5) for (const part of [0.5, 0.2]) { const v = out.length ? out[0] * part : 0; if (v >= axis.low) out.unshift(v); }
+        for (const part of fine ? [1, 2, 5] : [1]) if (v * part <= axis.high) out.push(v * part);
+      if (fine && out.length) out.unshift(...[0.2, 0.5].map(part => out[0] * part).filter(v => v >= axis.low));
       if (out.length < 2) return ticks(axis, false);
       return out;
     }

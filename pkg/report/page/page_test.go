@@ -126,6 +126,23 @@ func TestAChartShowsItsSeriesAndHidesThem(t *testing.T) {
 	require.Equal(t, "Collectives: p50 latency in µs", b.texts("#view-collectives .plot svg > text")[0])
 }
 
+// An axis of less than three decades has a line at every 1, 2 and 5.
+func TestLinesOfAnAxis(t *testing.T) {
+	r := newRuns(t)
+	d := resulttest.Collective(collective("h200", "nccl", "all_reduce", 2), attempt("1"))
+	for i := range d.Measurement.Rows {
+		for _, mode := range vocab.TimingModes() {
+			if timing := *d.Measurement.Rows[i].Timing(mode); timing != nil {
+				us := map[int64]float64{8: 1.6, 1024: 12, 1 << 20: 80}[d.Measurement.Rows[i].Requested]
+				*d.Measurement.Rows[i].Timing(mode) = resulttest.Timing(d.Measurement.Rows[i].Bytes, us, timing.SampleCount)
+			}
+		}
+	}
+	r.add(d)
+	b := show(t, r.html(), "#collectives.show=latency")
+	require.Equal(t, []string{"2", "5", "10", "20", "50"}, b.texts(`#view-collectives .plot svg > text[text-anchor="end"]`))
+}
+
 func TestTheAddressHasTheState(t *testing.T) {
 	html := two(t).html()
 	b := show(t, html, "")
