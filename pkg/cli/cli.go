@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/foreign"
 )
 
@@ -224,5 +225,11 @@ func UnknownCommand(c *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	return UsageError("unknown command %q; see '%s --help'", args[0], c.CommandPath())
+	var names []string
+	for _, sub := range c.Commands() {
+		if !sub.Hidden {
+			names = append(names, sub.Name())
+		}
+	}
+	return UsageError("unknown command %q%s", args[0], catalog.Hint(args[0], names))
 }

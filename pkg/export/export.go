@@ -81,6 +81,10 @@ func Extensions() []string {
 // ErrForm is wrapped by the error for a file whose extension names no form.
 var ErrForm = errors.New("unknown form")
 
+// ErrInput is wrapped by the error for documents that cannot be written in the form, such as
+// those of two runs in a textfile.
+var ErrInput = errors.New("nothing was written")
+
 // Write writes the attempt that counts for each case below in (see fold.Read) to the file
 // out, which appears whole or not at all, in the form that its extension names. program
 // names the writing program. The verdict lists the files that are not documents. An error

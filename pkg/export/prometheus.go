@@ -38,8 +38,8 @@ func (f *prometheusForm) Add(c Case) error {
 	rows := c.Rows()
 	attempts := rows[0]
 	if f.run != "" && f.run != attempts.RunID {
-		return fmt.Errorf("%s: a textfile has the newest figures alone, and these documents are of runs %s and %s; export one run",
-			c.Source, f.run, attempts.RunID)
+		return fmt.Errorf("%w: %s: a textfile has the newest figures alone, and these documents are of runs %s and %s; export one run",
+			ErrInput, c.Source, f.run, attempts.RunID)
 	}
 	f.run = attempts.RunID
 	f.gauge("case_attempts", "Attempts at the case in its run.", attempts, attempts.Value)

@@ -68,12 +68,12 @@ type event struct {
 func (f *traceForm) Add(c Case) error {
 	h := c.Document.Head()
 	if f.trace != nil {
-		return fmt.Errorf("a trace is of one case, and these documents are of %s and %s; name one with --in FILE.json", f.caseID, h.Identity.CaseID)
+		return fmt.Errorf("%w: a trace is of one case, and these documents are of %s and %s; name one with --in FILE.json", ErrInput, f.caseID, h.Identity.CaseID)
 	}
 	f.caseID = h.Identity.CaseID
 	family, ok := families.Find(string(h.Identity.Case.Family))
 	if !ok || family.Spans == nil {
-		return fmt.Errorf("%s: family %s has no traces", c.Source, h.Identity.Case.Family)
+		return fmt.Errorf("%w: %s: family %s has no traces", ErrInput, c.Source, h.Identity.Case.Family)
 	}
 	ranks, err := readSpans(c, family)
 	if err != nil {
@@ -107,7 +107,7 @@ func readSpans(c Case, family Family) ([][]Span, error) {
 	path := result.SamplesFile(c.Source)
 	file, err := regular.Open(path)
 	if err != nil {
-		return nil, fmt.Errorf("%s has no raw samples beside it: %w; name a document in its results directory with --in FILE.json", c.Source, err)
+		return nil, fmt.Errorf("%w: %s has no raw samples beside it: %w; name a document in its results directory with --in FILE.json", ErrInput, c.Source, err)
 	}
 	defer file.Close()
 	z, err := gzip.NewReader(file)

@@ -2,7 +2,6 @@ package run
 
 import (
 	"encoding/json"
-	"os"
 	"path/filepath"
 	"testing"
 
@@ -65,8 +64,6 @@ func TestBenchCopy(t *testing.T) {
 	require.Equal(t, cli.ExitFailed, code, stderr)
 	require.Contains(t, stderr, "device_local_copy, 4096 bytes on 1 stream: ")
 
-	file := filepath.Join(t.TempDir(), "file")
-	require.NoError(t, os.WriteFile(file, nil, 0o600))
 	for _, wrong := range [][]string{
 		{"host_to_device"},
 		{"device_local_copy", "device_local_copy"},
@@ -82,7 +79,6 @@ func TestBenchCopy(t *testing.T) {
 		{"--host-memory", ""},
 		{"--host-memory", "pageable,pageable"},
 		{"--host-memory", "pageable", "device_local_copy"},
-		{"--out", file},
 		{"-b", "0"},
 		{"--sampling", "slow"},
 		{"--min-gbps", "nan"},

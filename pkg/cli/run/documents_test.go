@@ -86,13 +86,16 @@ func TestCommandLines(t *testing.T) {
 	missing := filepath.Join(dir, "missing")
 	broken := filepath.Join(dir, "broken.json") // is named where it is read
 	require.NoError(t, os.WriteFile(broken, []byte("{"), 0o644))
+	two, _ := shards(t)
 	for _, tc := range []struct {
 		args string
 		says string
 	}{
 		{"help nosuch", `unknown command "nosuch"`},
 		{"help sweep nosuch", `unknown command "sweep nosuch"`},
-		{"completion klingon", `unknown command "klingon"`},
+		{"completion klingon", `unknown command "klingon"; choose from bash, fish, powershell, zsh`},
+		{"repor", `unknown command "repor"; did you mean "report"?`},
+		{"export --in " + two + " -o " + filepath.Join(dir, "x.json"), "has no raw samples beside it"},
 		{"report " + broken, "cxrun: unexpected argument \"" + broken + "\": name it with --in " + broken + "\n"},
 		{"export run.ndjson -o x.csv", `unexpected argument "run.ndjson": name it with --in run.ndjson`},
 		{"summarize run.ndjson", "name it with --in run.ndjson"},

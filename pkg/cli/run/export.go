@@ -49,6 +49,9 @@ not a document.`,
 			if errors.Is(err, export.ErrForm) {
 				return cli.UsageError("-o %s: name a file that ends in %s", out, strings.Join(export.Extensions(), ", "))
 			}
+			if errors.Is(err, export.ErrInput) {
+				return cli.UsageError("%w", err)
+			}
 			if err != nil {
 				return cli.EnvironmentError("%w", err)
 			}
