@@ -44,3 +44,25 @@ func TestDefinitionExamples(t *testing.T) {
 	require.Empty(t, op.Platform("h100-dgxc").Missing(cat.Platform("h100-dgxc").Launch.Requires))
 	require.True(t, strings.HasPrefix(op.Platform("mi300x-tw").Docker.Command[0], "sudo"))
 }
+
+// The table of suites has each of the shipped ones, and no other.
+func TestTableOfSuites(t *testing.T) {
+	page, err := os.ReadFile("definitions.md")
+	require.NoError(t, err)
+	_, table, found := strings.Cut(string(page), "\n## The suites\n")
+	require.True(t, found)
+	table, _, _ = strings.Cut(table, "\n## ")
+	var listed, shipped []string
+	for line := range strings.Lines(table) {
+		names, _, _ := strings.Cut(strings.TrimPrefix(line, "|"), "|")
+		for _, m := range regexp.MustCompile("`([a-z0-9-]+)`").FindAllStringSubmatch(names, -1) {
+			listed = append(listed, m[1])
+		}
+	}
+	cat, err := catalog.Load(matrix.FS)
+	require.NoError(t, err)
+	for i := range cat.Suites {
+		shipped = append(shipped, cat.Suites[i].Name)
+	}
+	require.ElementsMatch(t, shipped, listed)
+}
