@@ -7,6 +7,8 @@
  *   CX_FAKE_UCX_NO_CUDA=1              UCX's module for CUDA is missing
  *   CX_FAKE_NIXL_FLIP=N                a request flips a bit
  *   CX_FAKE_NIXL_FAIL=N                a request cannot be posted
+ *   CX_FAKE_NIXL_STRICT=1              memory that a peer knows cannot be deregistered, as the
+ *                                      real library allows
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -222,11 +224,29 @@ API int nixl_capi_register_mem(void *agent, void *list, void *args)
 	return rc;
 }
 
+/* The file that is there while a peer knows the range. */
+static const char *mark_of(const struct range *r, char mark[static 300])
+{
+	snprintf(mark, 300, "%s.known", r->path);
+	return mark;
+}
+
+static bool known(const struct agent *a)
+{
+	char mark[300];
+	for (int i = 0; i < a->count; i++)
+		if (access(mark_of(&a->ranges[i], mark), F_OK) == 0)
+			return true;
+	return false;
+}
+
 API int nixl_capi_deregister_mem(void *agent, void *list, void *args)
 {
 	struct agent *a = agent;
 	struct list *l = list;
 	int kept = 0;
+	if (ordered("CX_FAKE_NIXL_STRICT") == 1 && known(a))
+		return BACKEND;
 	pthread_mutex_lock(&mutex);
 	for (int i = 0; i < a->count; i++) {
 		bool gone = false;
@@ -262,6 +282,13 @@ API int nixl_capi_load_remote_md(void *agent, const void *data, size_t bytes, ch
 	a->peer = malloc(bytes);
 	memcpy(a->peer, data, bytes);
 	*name = strdup(a->peer->name);
+	for (int i = 0; i < a->peer->count; i++) {
+		char mark[300];
+		int fd = open(mark_of(&a->peer->ranges[i], mark), O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+		if (fd < 0)
+			return BACKEND;
+		close(fd);
+	}
 	return OK;
 }
 
@@ -270,6 +297,10 @@ API int nixl_capi_invalidate_remote_md(void *agent, const char *name)
 	struct agent *a = agent;
 	if (!a->peer || strcmp(a->peer->name, name))
 		return NOT_FOUND;
+	for (int i = 0; i < a->peer->count; i++) {
+		char mark[300];
+		unlink(mark_of(&a->peer->ranges[i], mark));
+	}
 	free(a->peer);
 	a->peer = NULL;
 	return OK;

@@ -196,6 +196,20 @@ func TestTransfersBetweenDevicesArriveWhole(t *testing.T) {
 	}
 }
 
+// In each case of a warm group, rank 1 lets go of the pool before rank 0 deregisters and frees it.
+// The library does not ask for it: it moves data of memory that is gone.
+func TestThePeerLetsGoFirst(t *testing.T) {
+	fakes.Build(t).Use(t)
+	t.Setenv("CX_FAKE_NIXL_STRICT", "1")
+	var cases []plan.Case
+	for range 8 {
+		cases = append(cases, transfertest.Small(peer, transfertest.Few))
+	}
+	for _, d := range transfertest.Processes(t, "", cases...) {
+		require.Equal(t, result.Success, d.Outcome.Status, "%v", d.Outcome.Reasons)
+	}
+}
+
 func TestFaultsBetweenDevicesAreNamed(t *testing.T) {
 	short.Skip(t)
 	fakes.Build(t).Use(t)
