@@ -27,9 +27,9 @@ import (
 	copyhost "github.com/collectivex/collectivex/pkg/transfer/copies/host"
 	transferhost "github.com/collectivex/collectivex/pkg/transfer/host"
 	transferipc "github.com/collectivex/collectivex/pkg/transfer/ipc"
-	transfermooncake "github.com/collectivex/collectivex/pkg/transfer/mooncake"
 	transfernccl "github.com/collectivex/collectivex/pkg/transfer/nccl"
 	transfernixl "github.com/collectivex/collectivex/pkg/transfer/nixl"
+	transferpython "github.com/collectivex/collectivex/pkg/transfer/python"
 )
 
 // families returns what this program can measure.
@@ -76,7 +76,7 @@ func families() shard.Registry {
 				"rccl-kv": transfernccl.Open(nccl.RCCL),
 
 				"nixl":     transfernixl.Open,
-				"mooncake": transfermooncake.Open,
+				"mooncake": transferpython.Open("mooncake"),
 			},
 		},
 		plan.FamilyCopy: {

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/collectivex/collectivex/pkg/accel"
+	"github.com/collectivex/collectivex/pkg/accel/gpu"
 	"github.com/collectivex/collectivex/pkg/gpurank"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
@@ -56,6 +57,22 @@ func (e *End) Runner(engine transfer.Engine, library rank.Library, twoSided bool
 			return free, err
 		},
 	}))
+}
+
+// SharePool makes the pool of the case, which other processes of this host open by the handle
+// that it returns. Its errors have a reason code.
+func (e *End) SharePool(bytes int64) (h gpu.SharedHandle, err error) {
+	at, h, err := e.AllocShared(bytes)
+	switch {
+	case errors.Is(err, accel.ErrUnsupported):
+		return h, rank.Refused("%v", err)
+	case errors.Is(err, accel.ErrOutOfMemory):
+		return h, &rank.Error{Reason: result.ReasonMemory.With("%d bytes", bytes), Err: err}
+	case err != nil:
+		return h, rank.Coded(result.ReasonDevice, err)
+	}
+	e.Pool = e.NewPool(at, bytes)
+	return h, nil
 }
 
 // Lane implements transfer.Engine.

@@ -47,16 +47,11 @@ var _ transfer.Engine = (*engine)(nil)
 
 // Register implements transfer.Engine.
 func (e *engine) Register(_ context.Context, bytes int64) (transfer.Memory, error) {
-	at, handle, err := e.AllocShared(bytes)
-	switch {
-	case errors.Is(err, accel.ErrUnsupported):
-		return nil, rank.Refused("%v", err)
-	case errors.Is(err, accel.ErrOutOfMemory):
-		return nil, &rank.Error{Reason: result.ReasonMemory.With("%d bytes", bytes), Err: err}
-	case err != nil:
-		return nil, rank.Coded(result.ReasonDevice, err)
+	handle, err := e.SharePool(bytes)
+	if err != nil {
+		return nil, err
 	}
-	e.Pool, e.handle = e.NewPool(at, bytes), handle
+	e.handle = handle
 	return e.Pool, nil
 }
 

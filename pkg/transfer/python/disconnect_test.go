@@ -1,4 +1,4 @@
-package mooncake
+package python
 
 import (
 	"runtime"
@@ -20,14 +20,14 @@ func TestDisconnectWaitsForOneFailure(t *testing.T) {
 	require.NoError(t, err)
 	python, err := pyhost.Start(found)
 	require.NoError(t, err)
-	m, err := python.Load("silent", "calls = 0\n\ndef wait(batch):\n    global calls\n    calls += 1\n    return -1\n\ndef count():\n    return calls\n")
+	m, err := python.Load("silent", "calls = 0\n\ndef poll(batch):\n    global calls\n    calls += 1\n    return -1\n\ndef count():\n    return calls\n")
 	require.NoError(t, err)
-	wait, err := m.Function("wait")
+	poll, err := m.Function("poll")
 	require.NoError(t, err)
 	count, err := m.Function("count")
 	require.NoError(t, err)
 
-	e := &engine{library: &library{wait: wait}}
+	e := &engine{library: &library{backend: mooncake(), poll: poll}}
 	for id := range int64(3) {
 		e.flying = append(e.flying, &batch{id: id, blocks: 1})
 	}

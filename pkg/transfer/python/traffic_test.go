@@ -1,4 +1,4 @@
-package mooncake
+package python
 
 import (
 	"io"

@@ -1,4 +1,4 @@
-package mooncake
+package python
 
 import (
 	"os"
@@ -21,7 +21,7 @@ import (
 
 // A process has one interpreter, so that the ranks here are processes.
 func TestMain(m *testing.M) {
-	eptest.Main(func(plan.Case) (rank.Opener, error) { return Open, nil })
+	eptest.Main(func(c plan.Case) (rank.Opener, error) { return Open(c.Backend), nil })
 	os.Exit(m.Run())
 }
 
@@ -57,7 +57,7 @@ func slice(cache string, regions, isl, page int) func(*plan.Case) {
 // several requests, of MLA and GQA caches and in all arrangements, one case after the other over
 // the same engines. The requests of GQA have more blocks than Mooncake queues. The kernel counted
 // the bytes on connections of TCP.
-func TestTransfersArriveWhole(t *testing.T) {
+func TestMooncakeArrivesWhole(t *testing.T) {
 	if !alone(t) {
 		return
 	}
@@ -76,26 +76,26 @@ func TestTransfersArriveWhole(t *testing.T) {
 }
 
 // A wrong word is found in what Mooncake moved.
-func TestAWrongWordIsFound(t *testing.T) {
+func TestAWrongWordOfMooncakeIsFound(t *testing.T) {
 	if alone(t) {
 		transfertest.TornBlock(t, over())
 	}
 }
 
-func TestCallsAreRefused(t *testing.T) {
+func TestMooncakeCallsAreRefused(t *testing.T) {
 	if alone(t) {
 		transfertest.CallsAreRefused(t, transfertest.Processes, func(c *plan.Case) { *c = over(transfertest.Few) })
 	}
 }
 
-func TestAPeerThatIsKilled(t *testing.T) {
+func TestAPeerOfMooncakeIsKilled(t *testing.T) {
 	if alone(t) {
 		transfertest.KilledPeer(t, "library-error: mooncake -1", over())
 	}
 }
 
 // What keeps the backend from running is said before anything runs.
-func TestRefusals(t *testing.T) {
+func TestMooncakeIsRefused(t *testing.T) {
 	for name, tc := range map[string]struct {
 		variable, value string
 		lane            string

@@ -1,4 +1,4 @@
-package mooncake
+package python
 
 import (
 	"encoding/json"
@@ -42,7 +42,7 @@ func pair(t *testing.T, python *pyhost.Interpreter) (a, b end) {
 	t.Cleanup(pinner.Unpin)
 	for i, e := range ends {
 		var err error
-		e.library, err = newLibrary(python, fmt.Sprintf("mooncake_%d_%d", modules, i))
+		e.library, err = newLibrary(python, mooncake(), fmt.Sprintf("mooncake_%d_%d", modules, i), given{})
 		require.NoError(t, err)
 		e.words = make([]uint64, 2*manyBlocks*blockBytes/8)
 		for k := range e.words {
@@ -50,10 +50,30 @@ func pair(t *testing.T, python *pyhost.Interpreter) (a, b end) {
 		}
 		pinner.Pin(&e.words[0])
 		e.at, e.bytes = uintptr(unsafe.Pointer(&e.words[0])), manyBlocks*blockBytes
-		require.NoError(t, call("register_memory", e.register, int64(e.at), e.bytes))
+		require.NoError(t, e.call("register", e.register, int64(e.at), e.bytes))
 	}
-	require.NoError(t, call("connect", a.connect, b.port))
+	a.connectTo(t, b.port(t))
 	return a, b
+}
+
+func mooncake() *backend {
+	b := backends["mooncake"]
+	b.name = "mooncake"
+	return &b
+}
+
+// port is where the engine of an end listens.
+func (e *end) port(t *testing.T) string {
+	t.Helper()
+	port, err := e.text(e.metadata, "")
+	require.NoError(t, err)
+	return port
+}
+
+func (e *end) connectTo(t *testing.T, port string) {
+	t.Helper()
+	_, err := e.text(e.connect, port)
+	require.NoError(t, err)
 }
 
 func origin(i int) transfer.Origin { return transfer.Origin{Pool: transfer.PoolOf(i), Nonce: 1} }
@@ -68,12 +88,13 @@ func (e *end) pull(blocks ...span) error {
 	if err != nil {
 		return err
 	}
-	return call("get_batch_transfer_status", e.wait, id)
+	_, err = e.ended(id)
+	return err
 }
 
 // The real library's answers to what is wrong, which the documents and this backend count on,
 // and what it leaves to this backend.
-func TestWhatTheLibraryRefuses(t *testing.T) {
+func TestWhatMooncakeRefuses(t *testing.T) {
 	if !alone(t) {
 		return
 	}
@@ -81,7 +102,7 @@ func TestWhatTheLibraryRefuses(t *testing.T) {
 	defer runtime.UnlockOSThread()
 	found, err := pyhost.Find(t.Context(), command.Host{}, nil)
 	require.NoError(t, err)
-	require.NoError(t, configure())
+	require.NoError(t, mooncake().configure())
 	python, err := pyhost.Start(found)
 	require.NoError(t, err)
 
@@ -93,13 +114,13 @@ func TestWhatTheLibraryRefuses(t *testing.T) {
 		"nothing":                              {func(a, _ end) error { return a.pull() }, ""},
 		"remote memory that is not registered": {func(a, b end) error { return a.pull(span{a.at, b.at + uintptr(b.bytes), blockBytes}) }, "returned -1"},
 		"past the end of the remote memory":    {func(a, b end) error { return a.pull(span{a.at, b.at + uintptr(b.bytes) - 8, blockBytes}) }, "returned -1"},
-		"memory that is registered":            {func(a, _ end) error { return call("register_memory", a.register, int64(a.at), a.bytes) }, "register_memory of Mooncake returned -7"},
+		"memory that is registered":            {func(a, _ end) error { return a.call("register", a.register, int64(a.at), a.bytes) }, "register of Mooncake returned -7"},
 		"a peer that is gone": {func(a, b end) error {
-			require.NoError(t, call("connect", a.connect, 1))
+			a.connectTo(t, "1")
 			return a.pull(span{a.at, b.at, blockBytes})
-		}, "batch_transfer_async of Mooncake returned -1"},
+		}, "post of Mooncake returned -1"},
 		"a target that has deregistered": {func(a, b end) error {
-			require.NoError(t, call("unregister_memory", b.unregister, int64(b.at)))
+			require.NoError(t, b.call("unregister", b.unregister))
 			return a.pull(span{a.at, b.at, blockBytes})
 		}, "returned -1"},
 	} {
@@ -130,7 +151,7 @@ func TestWhatTheLibraryRefuses(t *testing.T) {
 				blocks = append(blocks, span{a.at + at, b.at + at, blockBytes})
 				want = append(want, transfer.Span{Dst: i * blockBytes / 8, Src: i * blockBytes / 8, N: blockBytes / 8})
 			}
-			require.ErrorContains(t, a.pull(blocks...), "get_batch_transfer_status of Mooncake returned -1")
+			require.ErrorContains(t, a.pull(blocks...), "poll of Mooncake returned -1")
 			f, err := transfer.Destination(origin(0), origin(1), transfer.HostMemory(bytesOf(a.words)[:last]), want)
 			require.NoError(t, err)
 			require.NotEmpty(t, f.Class)
@@ -142,7 +163,7 @@ func TestWhatTheLibraryRefuses(t *testing.T) {
 	// What the library lets pass is refused before it is called.
 	t.Run("the backend", func(t *testing.T) {
 		a, b := pair(t, python)
-		e := &engine{library: a.library, rank: 1, pool: a.at, remote: b.at}
+		e := &engine{backend: *mooncake(), library: a.library, rank: 1, ctx: t.Context(), pool: a.at, remote: b.at}
 		for _, blocks := range [][]transfer.Block{nil, {{Local: 0, Remote: 0, Bytes: 8}}} {
 			_, err := e.Prepare(vocab.Pull, blocks)
 			require.Error(t, err, "no pool is registered")
@@ -152,7 +173,7 @@ func TestWhatTheLibraryRefuses(t *testing.T) {
 			_, err := e.Prepare(vocab.Pull, []transfer.Block{block})
 			require.ErrorContains(t, err, "internal-error", block)
 		}
-		of, err := json.Marshal(metadata{b.port, b.at})
+		of, err := json.Marshal(metadata{b.at, b.port(t)})
 		require.NoError(t, err)
 		for cut := range len(of) {
 			require.Error(t, e.Connect(of[:cut], a.bytes))
@@ -167,7 +188,7 @@ func TestWhatTheLibraryRefuses(t *testing.T) {
 		r, err := e.Prepare(vocab.Pull, blocks)
 		require.NoError(t, err)
 		require.NoError(t, r.Post())
-		require.LessOrEqual(t, e.inFlight(), flyingBlocks)
+		require.LessOrEqual(t, e.inFlight(), e.flyingBlocks)
 		done, err := r.Done()
 		require.NoError(t, err)
 		require.True(t, done)

@@ -1,4 +1,4 @@
-package mooncake
+package python
 
 import (
 	"fmt"
@@ -6,6 +6,9 @@ import (
 	"strconv"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/collectivex/collectivex/pkg/transfer"
+	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 // traffic is the bytes that the open TCP connections of this process have moved, by socket.
@@ -44,4 +47,20 @@ func (t traffic) since(before traffic) (sum moved) {
 		sum.received += now.received - before[socket].received
 	}
 	return sum
+}
+
+// countTCP is evidence of the lane of TCP: the sockets of this process moved as many bytes as the
+// requests did.
+func countTCP() (func(asked map[string]int64) (transfer.Lane, error), error) {
+	before, err := tcpTraffic()
+	return func(asked map[string]int64) (transfer.Lane, error) {
+		now, err := tcpTraffic()
+		if err != nil {
+			return transfer.Lane{}, err
+		}
+		if m := now.since(before); m.received < asked[vocab.Pull] || m.sent < asked[vocab.Push] {
+			return transfer.Lane{Name: transfer.UnknownLane}, nil
+		}
+		return transfer.Lane{Name: vocab.LaneTCP}, nil
+	}, err
 }

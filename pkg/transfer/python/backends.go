@@ -1,0 +1,71 @@
+package python
+
+import (
+	"os"
+
+	"github.com/collectivex/collectivex/pkg/gpurank"
+	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/transfer"
+	"github.com/collectivex/collectivex/pkg/vocab"
+)
+
+// backend is a library, and how its adapter uses it.
+type backend struct {
+	name    string // of the backend, and the kind of its library in documents
+	title   string // of the library, for messages
+	adapter string // file in adapters, without .py
+	install string // what pip installs
+	lane    string
+	// openDevice opens the GPU of a rank; nil if pools are memory of the host.
+	openDevice func(*rank.Session) (*gpurank.GPU, error)
+	// environment is what the library, which is not loaded yet, reads; a value that is set
+	// stays if it is not fixed.
+	environment []variable
+	forced      []string // variables with which the library takes another lane
+	// localOffsets and remoteOffsets say that the library takes places in a pool for places of
+	// blocks, and not addresses.
+	localOffsets, remoteOffsets bool
+	// batchBlocks is the most blocks of a batch, flyingBlocks of all batches in flight; 0 is no
+	// limit.
+	batchBlocks, flyingBlocks int
+	// evidence returns what moved the data of requests from now on, of which moved has the bytes
+	// by operation. If it is nil, the library has no other way than the lane.
+	evidence func() (func(moved map[string]int64) (transfer.Lane, error), error)
+}
+
+type variable struct {
+	name, value string
+	fixed       bool
+}
+
+// backends are the libraries by their names in matrix/backends.yaml.
+var backends = map[string]backend{
+	"mooncake": {
+		title: "Mooncake", adapter: "mooncake", install: "mooncake-transfer-engine-non-cuda",
+		lane:        vocab.LaneTCP,
+		environment: []variable{{"MC_LOG_LEVEL", "WARNING", false}, {"MC_FORCE_TCP", "1", true}}, // else it writes down every batch
+		forced:      []string{"MC_FORCE_HCA", "MC_FORCE_MNNVL", "MC_INTRANODE_NVLINK"},
+		// Mooncake refuses what exceeds its queue to a peer, of some 2,048 blocks, after it has
+		// moved some of it.
+		batchBlocks: 512, flyingBlocks: 1024,
+		evidence: countTCP,
+	},
+}
+
+// configure sets the environment of the library.
+func (b *backend) configure() error {
+	for _, name := range b.forced {
+		if value, ok := os.LookupEnv(name); ok {
+			return rank.Refused("%s=%s: the lane of the case decides what %s uses: unset it", name, value, b.title)
+		}
+	}
+	for _, v := range b.environment {
+		if _, ok := os.LookupEnv(v.name); ok && !v.fixed {
+			continue
+		}
+		if err := os.Setenv(v.name, v.value); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,248 @@
+package python
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/collectivex/collectivex/pkg/pyhost"
+	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/transfer"
+	"github.com/collectivex/collectivex/pkg/vocab"
+)
+
+// engine is one rank's end. Rank 0 has a pool and does nothing else.
+type engine struct {
+	backend
+	memory  memory
+	rank    int
+	python  *pyhost.Interpreter
+	library *library
+
+	// Of a case:
+	ctx       context.Context
+	pool      uintptr
+	bytes     int64 // of the pool, while it is registered
+	remote    uintptr
+	connected bool
+	flying    []*batch
+	moved     map[string]int64
+	took      func(moved map[string]int64) (transfer.Lane, error) // see backend.evidence
+}
+
+var _ transfer.Engine = (*engine)(nil)
+
+// Register implements transfer.Engine.
+func (e *engine) Register(ctx context.Context, bytes int64) (transfer.Memory, error) {
+	words, pool, err := e.memory.AllocPool(bytes)
+	if err != nil {
+		return nil, err
+	}
+	if err := e.library.call("register", e.library.register, int64(pool), bytes); err != nil {
+		return nil, err
+	}
+	e.ctx, e.pool, e.bytes, e.moved = ctx, uintptr(pool), bytes, map[string]int64{}
+	return words, nil
+}
+
+// metadata is what the peer needs to know of a pool.
+type metadata struct {
+	Address uintptr `json:"address"`
+	Library string  `json:"library"` // what its connect takes
+}
+
+// Metadata implements transfer.Engine.
+func (e *engine) Metadata() ([]byte, error) {
+	text, err := e.library.text(e.library.metadata, "")
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(metadata{e.pool, text})
+}
+
+// Connect implements transfer.Engine: the rank that posts connects.
+func (e *engine) Connect(of []byte, bytes int64) (err error) {
+	if bytes != e.bytes {
+		return fmt.Errorf("a pool of %d bytes here and of %d there", e.bytes, bytes)
+	}
+	if e.rank == 0 {
+		return nil
+	}
+	var m metadata
+	if err := json.Unmarshal(of, &m); err != nil {
+		return fmt.Errorf("metadata of the peer: %w", err)
+	}
+	if e.evidence != nil {
+		if e.took, err = e.evidence(); err != nil {
+			return err
+		}
+	}
+	if _, err := e.library.text(e.library.connect, m.Library); err != nil {
+		return err
+	}
+	e.remote, e.connected = m.Address, true
+	return nil
+}
+
+// Lane implements transfer.Engine.
+func (e *engine) Lane() (transfer.Lane, error) {
+	if e.took == nil {
+		return transfer.Lane{Name: e.lane}, nil
+	}
+	return e.took(e.moved)
+}
+
+// drain is how long the end of a case that failed waits for what is in flight.
+const drain = 10 * time.Second
+
+// Disconnect implements transfer.Engine. Of a case that failed, it waits for what is in flight, up
+// to the first batch that fails: each of the others may take as long to time out.
+func (e *engine) Disconnect() error {
+	for start := time.Now(); len(e.flying) > 0 && time.Since(start) < drain; {
+		if _, err := e.ended(e.flying[0]); err != nil {
+			break
+		}
+	}
+	e.flying = nil
+	if !e.connected {
+		return nil
+	}
+	e.connected = false
+	return e.library.call("disconnect", e.library.disconnect)
+}
+
+// Unregister implements transfer.Engine.
+func (e *engine) Unregister() error {
+	var err error
+	if e.bytes != 0 {
+		err = e.library.call("unregister", e.library.unregister)
+		e.bytes = 0
+	}
+	return errors.Join(err, e.memory.FreePool())
+}
+
+// Close implements transfer.Engine. Python, and with it the library, ends with the process.
+func (e *engine) Close() error { return errors.Join(e.python.Flush(), e.memory.Close()) }
+
+// batch is blocks that were posted together.
+type batch struct {
+	id     int64
+	blocks int
+	err    error // when it is finished
+}
+
+// request is a transfer of the library.
+type request struct {
+	engine  *engine
+	op      string
+	number  int64
+	blocks  int
+	bytes   int64
+	batches []*batch
+}
+
+// Prepare implements transfer.Engine. Libraries take local memory that is not registered, and no
+// blocks at all.
+func (e *engine) Prepare(op string, blocks []transfer.Block) (transfer.Request, error) {
+	if len(blocks) == 0 {
+		return nil, rank.Coded(result.ReasonInternal, errors.New("a request without blocks"))
+	}
+	local, remote := e.pool, e.remote
+	if e.localOffsets {
+		local = 0
+	}
+	if e.remoteOffsets {
+		remote = 0
+	}
+	r := &request{engine: e, op: op, blocks: len(blocks)}
+	list := make([]span, len(blocks))
+	for i, b := range blocks {
+		if err := b.Check(e.bytes); err != nil {
+			return nil, err
+		}
+		list[i] = span{local + uintptr(b.Local), remote + uintptr(b.Remote), b.Bytes}
+		r.bytes += b.Bytes
+	}
+	var err error
+	r.number, err = e.library.lists(list)
+	return r, err
+}
+
+// limit is a limit of blocks, of which 0 is none.
+func limit(blocks int) int {
+	if blocks == 0 {
+		return math.MaxInt
+	}
+	return blocks
+}
+
+// Post implements transfer.Request. It waits for earlier batches if too many are in flight.
+func (r *request) Post() error {
+	e := r.engine
+	for first := 0; first < r.blocks; {
+		b := &batch{blocks: min(limit(e.batchBlocks), r.blocks-first)}
+		for e.inFlight() > limit(e.flyingBlocks)-b.blocks {
+			if _, err := e.ended(e.flying[0]); err != nil {
+				return err
+			}
+			if err := e.ctx.Err(); err != nil {
+				return err
+			}
+		}
+		var err error
+		if b.id, err = e.library.start(r.number, first, first+b.blocks, r.op == vocab.Push); err != nil {
+			return err
+		}
+		e.flying, r.batches = append(e.flying, b), append(r.batches, b)
+		first += b.blocks
+	}
+	e.moved[r.op] += r.bytes
+	return nil
+}
+
+// inFlight is how many blocks were posted and have not ended.
+func (e *engine) inFlight() (blocks int) {
+	for _, b := range e.flying {
+		blocks += b.blocks
+	}
+	return blocks
+}
+
+// ended asks for a batch in flight, and reports whether it has ended. A library is not asked
+// again after that: it has forgotten the batch.
+func (e *engine) ended(b *batch) (bool, error) {
+	done, err := e.library.ended(b.id)
+	if done || err != nil {
+		e.flying = slices.DeleteFunc(e.flying, func(o *batch) bool { return o == b })
+	}
+	if err != nil {
+		b.err = fmt.Errorf("%w: some of %d blocks may have arrived", err, b.blocks)
+	}
+	return done, b.err
+}
+
+// Done implements transfer.Request. Mooncake has no call that does not wait for a batch: it
+// returns when the request has completed, or after MC_TRANSFER_TIMEOUT, by default 30 s.
+func (r *request) Done() (bool, error) {
+	for _, b := range r.batches {
+		if slices.Contains(r.engine.flying, b) {
+			if done, err := r.engine.ended(b); !done || err != nil {
+				return false, err
+			}
+		}
+		if b.err != nil {
+			return false, b.err
+		}
+	}
+	return true, nil
+}
+
+// Release implements transfer.Request.
+func (r *request) Release() error {
+	return r.engine.library.call("release", r.engine.library.release, r.number)
+}
