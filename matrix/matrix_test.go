@@ -82,11 +82,11 @@ func TestCaps(t *testing.T) {
 }
 
 // TestEveryPoolIsPlanned: no platform, backend, workload or profile is left over.
-// No pool's image has MSCCL++ or Mooncake: they run on machines that have them.
+// No pool's image has MSCCL++, UCCL P2P or Mooncake: they run on machines that have them.
 func TestEveryPoolIsPlanned(t *testing.T) {
 	cat := load(t)
 	m, err := planner.Resolve(cat, planner.Filters{}, planner.Machine{GPUs: &planner.GPUs{
-		Vendor: "nvidia", Product: "h200", Arch: "sm90", Transport: "nvlink", Count: 2, Backends: []string{"mscclpp"},
+		Vendor: "nvidia", Product: "h200", Arch: "sm90", Transport: "nvlink", Count: 2, Backends: []string{"mscclpp", "uccl-p2p"},
 	}, Backends: []string{"mooncake"}})
 	require.NoError(t, err)
 	var skus, backends, workloads, profiles []string

@@ -68,14 +68,11 @@ func (e *Examiner) Examine(backends []catalog.Backend) []Finding {
 		vendor, found := e.backend(b)
 		if len(lacking(found)) == 0 {
 			text := e.with(b, vendor)
-			if vendor == "" {
-				lanes, notes := e.hostLanes(b)
-				if len(lanes) > 0 {
-					text += "; transfers over " + strings.Join(lanes, ", ")
-				}
-				found = append(found, notes...)
+			lanes, notes := e.lanes(b)
+			if len(lanes) > 0 {
+				text += "; transfers over " + strings.Join(lanes, ", ")
 			}
-			found = slices.Insert(found, 0, Finding{State: Ready, Text: text})
+			found = slices.Insert(append(found, notes...), 0, Finding{State: Ready, Text: text})
 		}
 		for _, f := range found {
 			f.Backend = b.Name

@@ -15,9 +15,9 @@ import (
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-// hostLanes returns the lanes over which a backend of the host can move data between two
-// processes here, and a note for each other one.
-func (e *Examiner) hostLanes(b *catalog.Backend) (usable []string, notes []Finding) {
+// lanes returns the lanes over which a backend can move data between two processes or two GPUs
+// here, and a note for each other one.
+func (e *Examiner) lanes(b *catalog.Backend) (usable []string, notes []Finding) {
 	t := b.Transfer()
 	if t == nil {
 		return nil, nil

@@ -40,6 +40,10 @@ func needs(backend, vendor string) libraryNeeds {
 		n.required = append(n.required, backend)
 	case Mooncake:
 		n.required = append(n.required, Python, Mooncake)
+	case "uccl-p2p":
+		n.required = append(n.required, Python, Torch, UCCL)
+	case "mori-io":
+		n.required = append(n.required, Python, Torch, MoRI)
 	case DeepEPV2, DeepEPLegacy, FlashInfer, MoRI, UCCL:
 		n.required = append(n.required, Python, Torch, backend)
 	}

@@ -39,7 +39,7 @@ var pythonPackages = []pythonPackage{
 	{kind: DeepEPLegacy, module: "deep_ep", distributions: []string{"deep_ep", "deep-ep"}, other: "2.", what: "DeepEP 1.2, before ElasticBuffer"},
 	{kind: FlashInfer, module: "flashinfer", distributions: []string{"flashinfer-python", "flashinfer"}, what: "FlashInfer (flashinfer-python)"},
 	{kind: MoRI, module: "mori", distributions: []string{"amd_mori", "amd-mori", "mori"}, what: "MoRI (amd_mori)"},
-	{kind: UCCL, module: "uccl", distributions: []string{"uccl"}, what: "UCCL-EP (uccl, and the deep_ep of its wrapper)"},
+	{kind: UCCL, module: "uccl", distributions: []string{"uccl"}, what: "UCCL (uccl; for uccl-ep, the deep_ep of its wrapper too)"},
 	{kind: Mooncake, module: "mooncake", distributions: mooncakes, what: "Mooncake (mooncake-transfer-engine-non-cuda)"},
 }
 

@@ -191,7 +191,8 @@ int fake_alloc(struct device *d, size_t bytes, uint64_t *p)
 	if (bytes == 0)
 		return INVALID_VALUE;
 	pthread_mutex_lock(&d->mutex);
-	b = d->used + bytes <= d->total ? insert(d, bytes, ALIGNMENT) : NULL;
+	/* From two MiB on an allocation has pages of its own. */
+	b = d->used + bytes <= d->total ? insert(d, bytes, bytes < VMM_GRANULE ? ALIGNMENT : VMM_GRANULE) : NULL;
 	if (b) {
 		d->used += bytes;
 		poison(d, b->offset, bytes);

@@ -77,6 +77,8 @@ func families() shard.Registry {
 
 				"nixl":     transfernixl.Open,
 				"mooncake": transferpython.Open("mooncake"),
+				"uccl-p2p": transferpython.Open("uccl-p2p"),
+				"mori-io":  transferpython.Open("mori-io"),
 			},
 		},
 		plan.FamilyCopy: {

@@ -18,6 +18,16 @@ import (
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
+// passed is the report of a measurement whose rows all passed.
+func passed(t *testing.T, env map[string]string, args ...string) (r bench.KVReport) {
+	t.Helper()
+	code, stdout, stderr := cxrun(t, env, args...)
+	require.Equal(t, cli.ExitOK, code, stderr)
+	require.NoError(t, json.Unmarshal([]byte(stdout), &r))
+	require.True(t, r.Passed)
+	return r
+}
+
 // Two processes, each with a device, move a cache over NCCL and RCCL, which is what is
 // chosen where devices are, over copies of the driver, and over NIXL if it is asked for its lane
 // of devices. Kernels check it.
@@ -32,11 +42,7 @@ func TestBenchKVBetweenDevices(t *testing.T) {
 			withoutNVIDIA(t)
 			more = nil
 		}
-		code, stdout, stderr := cxrun(t, nil, append(args, more...)...)
-		require.Equal(t, cli.ExitOK, code, stderr)
-		var r bench.KVReport
-		require.NoError(t, json.Unmarshal([]byte(stdout), &r))
-		require.True(t, r.Passed)
+		r := passed(t, nil, append(args, more...)...)
 		require.Equal(t, backend, r.Backend)
 		require.Equal(t, vocab.LanePeer, r.Measurement.Lane)
 		require.Equal(t, "device", r.Measurement.CheckedBy)
@@ -53,6 +59,34 @@ func TestBenchKVBetweenDevices(t *testing.T) {
 	require.Contains(t, stderr, "2 ranks, each with a device of its own, and this machine has 1")
 }
 
+// Two processes, each with a device, move a cache over UCCL and MoRI-IO, for which stand-ins stand;
+// cxrun doctor says over which lane, and what is missing without them.
+func TestBenchKVThroughPython(t *testing.T) {
+	short.Skip(t)
+	for backend, library := range map[string]string{"uccl-p2p": "uccl", "mori-io": "mori"} {
+		t.Run(backend, func(t *testing.T) {
+			pystandin.Use(t, library)
+			t.Setenv("CX_FAKE_DEVICES", "2")
+			t.Setenv("CX_STANDIN_HIP", "1")
+			t.Setenv("CX_CUDA_LIB", "/nowhere/libcuda.so.1")
+			t.Setenv("TMPDIR", t.TempDir())
+			code, stdout, stderr := cxrun(t, nil, "doctor", "--backend", backend)
+			require.Equal(t, cli.ExitOK, code, stderr)
+			require.Regexp(t, `(?m)^`+backend+` +ready +2 AMD GPUs, HIP 6\.4, Python 3\.\d+\.\d+, torch 2\.10\.0\+standin, (UCCL|MoRI) \d\.\d\.0; transfers over peer$`, stdout)
+			require.Regexp(t, `(?m)^`+backend+` +note +transfers cannot use lane rdma: cxrun runs .* between two devices of one host$`, stdout)
+			args := []string{"bench", "kv", "--backend", backend, "-g", "2", "--cache", "kv-tiny", "--isl", "64", "--page", "16", "--batch", "1,2", "--sampling", "smoke", "--json"}
+			r := passed(t, nil, args...)
+			require.Equal(t, vocab.LanePeer, r.Measurement.Lane)
+			require.Len(t, r.Measurement.Rows, 2*3, "bulk and two batches, both ways")
+
+			t.Setenv("PYTHONPATH", "/nowhere")
+			code, _, stderr = cxrun(t, nil, args...)
+			require.Equal(t, cli.ExitEnvironment, code, stderr)
+			require.Contains(t, stderr, "no module "+library+" for Python 3.")
+		})
+	}
+}
+
 // Two processes move a cache over the lanes of the real NIXL, and UCX says that it used them.
 func TestBenchKVOverNIXL(t *testing.T) {
 	short.Skip(t)
@@ -66,12 +100,8 @@ func TestBenchKVOverNIXL(t *testing.T) {
 	require.Regexp(t, `(?m)^nixl +ready +processes of this host, NIXL 1\.5\.1; transfers over (vm, )?tcp$`, stdout)
 	require.Regexp(t, `(?m)^nixl +note +transfers cannot use lane peer: no NVIDIA GPU in this machine: `, stdout)
 	for _, lane := range []string{vocab.LaneProcessVM, vocab.LaneTCP} {
-		code, stdout, stderr := cxrun(t, env, "bench", "kv", "--backend", "nixl", "--lane", lane, "--cache", "kv-tiny", "--isl", "64", "--page", "16", "--batch", "1",
+		r := passed(t, env, "bench", "kv", "--backend", "nixl", "--lane", lane, "--cache", "kv-tiny", "--isl", "64", "--page", "16", "--batch", "1",
 			"--sampling", "smoke", "-T", "600", "--json")
-		require.Equal(t, cli.ExitOK, code, stderr)
-		var r bench.KVReport
-		require.NoError(t, json.Unmarshal([]byte(stdout), &r))
-		require.True(t, r.Passed)
 		require.Equal(t, lane, r.Measurement.Lane)
 	}
 	sweepsOver(t, env, "smoke", "nixl")
@@ -104,11 +134,7 @@ func TestBenchKVOverMooncake(t *testing.T) {
 	require.Equal(t, cli.ExitOK, code, stderr)
 	require.Regexp(t, `(?m)^mooncake +ready +processes of this host, Python 3\.\d+\.\d+, Mooncake 0\.3\.13\.post1; transfers over tcp$`, stdout)
 	args := []string{"bench", "kv", "--backend", "mooncake", "--cache", "kv-tiny", "--isl", "64", "--page", "16", "--batch", "1,2", "--sampling", "smoke", "-T", "600", "--json"}
-	code, stdout, stderr = cxrun(t, env, args...)
-	require.Equal(t, cli.ExitOK, code, stderr)
-	var r bench.KVReport
-	require.NoError(t, json.Unmarshal([]byte(stdout), &r))
-	require.True(t, r.Passed)
+	r := passed(t, env, args...)
 	require.Equal(t, vocab.LaneTCP, r.Measurement.Lane)
 	sweepsOver(t, env, "kv-transfer", "mooncake")
 

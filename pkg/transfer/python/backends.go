@@ -50,6 +50,16 @@ var backends = map[string]backend{
 		batchBlocks: 512, flyingBlocks: 1024,
 		evidence: countTCP,
 	},
+	"uccl-p2p": {
+		title: "UCCL", adapter: "uccl_p2p", install: "torch and uccl",
+		lane: vocab.LanePeer, openDevice: gpurank.OpenAny,
+		remoteOffsets: true,
+	},
+	"mori-io": {
+		title: "MoRI", adapter: "mori_io", install: "torch and amd_mori",
+		lane: vocab.LanePeer, openDevice: func(s *rank.Session) (*gpurank.GPU, error) { return gpurank.Open("hip", s) },
+		localOffsets: true, remoteOffsets: true,
+	},
 }
 
 // configure sets the environment of the library.

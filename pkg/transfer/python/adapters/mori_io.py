@@ -1,0 +1,78 @@
+"""MoRI-IO over XGMI, between GPUs of a host: copies between a pool here and one that MoRI opens by
+its handle when a session begins."""
+import json
+import sys
+
+from collectivex_requests import taken, version
+
+io = engine = device = memory = peer = session = None
+statuses = {}  # MoRI writes into them until their transfers end
+made = 0
+
+
+def open(text):
+    global io, engine, device
+    given = json.loads(text)
+    import torch
+
+    device = given["device"]
+    torch.cuda.set_device(device)
+    import mori.io
+
+    io = mori.io
+    engine = io.IOEngine("rank-%d" % given["rank"], io.IOEngineConfig(host="127.0.0.1", port=0))
+    return json.dumps({"version": version("mori")})
+
+
+def register(at, size):
+    """A backend lasts as long as a pool: it closes the peer's when it is removed, and not before."""
+    global memory
+    engine.create_backend(io.BackendType.XGMI)
+    memory = engine.register_memory(at, size, device, io.MemoryLocationType.GPU)
+    if not any(memory.ipc_handle):
+        raise RuntimeError("register_memory of MoRI made no handle of %d bytes at %#x" % (size, at))
+
+
+def unregister():
+    engine.deregister_memory(memory)
+    engine.remove_backend(io.BackendType.XGMI)
+
+
+def metadata(_):
+    return json.dumps({"engine": engine.get_engine_desc().pack().hex(), "memory": memory.pack().hex()})
+
+
+def connect(text):
+    global peer, session
+    of = json.loads(text)
+    peer = io.EngineDesc.unpack(bytes.fromhex(of["engine"]))
+    engine.register_remote_engine(peer)
+    session = engine.create_session(memory, io.MemoryDesc.unpack(bytes.fromhex(of["memory"])))
+    if session is None:
+        raise RuntimeError("create_session of MoRI made none: XGMI does not reach the memory of the peer")
+
+
+def disconnect():
+    global session
+    session = None
+    engine.deregister_remote_engine(peer)
+    engine.remove_backend(io.BackendType.XGMI)
+
+
+def post(request, first, end, write):
+    global made
+    move = session.batch_write if write else session.batch_read
+    made += 1
+    statuses[made] = move(*taken(request, first, end), session.allocate_transfer_uid())
+    return made
+
+
+def poll(batch):
+    code = statuses[batch].Code()
+    if code == io.StatusCode.IN_PROGRESS:
+        return 0
+    status = statuses.pop(batch)
+    if code == io.StatusCode.SUCCESS:
+        return 1
+    print("MoRI:", status.Message(), file=sys.stderr)
+    return int(code)

@@ -1,0 +1,169 @@
+package python
+
+import (
+	"cmp"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/internal/pystandin"
+	"github.com/collectivex/collectivex/internal/short"
+	"github.com/collectivex/collectivex/internal/transfertest"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/vocab"
+)
+
+// standIn is a backend between two devices whose library is a stand-in, for lack of hardware.
+type standIn struct {
+	backend, library, version string
+	hip                       bool // the devices are AMD's
+}
+
+var standIns = map[string]standIn{
+	"uccl-p2p on CUDA": {"uccl-p2p", "uccl", "0.1.0", false},
+	"uccl-p2p on HIP":  {"uccl-p2p", "uccl", "0.1.0", true},
+	"mori-io":          {"mori-io", "mori", "1.0.0", true},
+}
+
+// each runs a test with each library, whose ranks find it and its devices: those of every vendor,
+// or of AMD alone.
+func each(t *testing.T, vendors bool, body func(t *testing.T, s standIn)) {
+	for name, s := range standIns {
+		if !s.hip && !vendors {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			s.use(t)
+			body(t, s)
+		})
+	}
+}
+
+func (s standIn) use(t *testing.T) {
+	t.Helper()
+	pystandin.Use(t, s.library)
+	t.Setenv("CX_FAKE_DEVICES", "2")
+	if s.hip {
+		t.Setenv("CX_STANDIN_HIP", "1")
+		t.Setenv("CX_CUDA_LIB", "/nowhere/libcuda.so.1")
+	}
+}
+
+func (s standIn) change(c *plan.Case) { c.Backend, c.Transfer().Mode = s.backend, vocab.LanePeer }
+
+// Every arrangement and operation moves every word to its place, as kernels on the devices
+// find, in bursts of one and of several requests, one case after the other over the same engines.
+func TestTransfersArriveWhole(t *testing.T) {
+	short.Skip(t)
+	each(t, true, func(t *testing.T, s standIn) {
+		cases := []plan.Case{transfertest.Small(s.change, transfertest.Parts)}
+		for _, arrangement := range vocab.Arrangements() {
+			cases = append(cases, transfertest.Small(s.change, func(c *plan.Case) { c.Transfer().Routing = arrangement }))
+		}
+		for _, d := range transfertest.Processes(t, "", cases...) {
+			require.Equal(t, result.Success, d.Outcome.Status, "%v", d.Outcome.Reasons)
+			require.Equal(t, vocab.LanePeer, d.Measurement.Lane)
+			require.Equal(t, "device", d.Measurement.CheckedBy)
+			require.Equal(t, s.backend, d.Implementation.Name)
+			require.Equal(t, s.version, *d.Implementation.LibraryVersion)
+			for _, r := range d.Measurement.Rows {
+				require.Equal(t, 2*2*3, r.Verify.Checks, r.Name())
+			}
+		}
+	})
+}
+
+// A wrong word is found in what the libraries moved.
+func TestAWrongWordIsFound(t *testing.T) {
+	each(t, false, func(t *testing.T, s standIn) { transfertest.TornBlock(t, transfertest.Small(s.change)) })
+}
+
+func TestCallsAreRefused(t *testing.T) {
+	short.Skip(t)
+	each(t, false, func(t *testing.T, s standIn) { transfertest.CallsAreRefused(t, transfertest.Processes, s.change) })
+}
+
+// What goes wrong is found: a bit that the library flips, a transfer that it or the driver fails,
+// and what keeps the backend from running.
+func TestFailures(t *testing.T) {
+	for _, tc := range []struct{ name, variable, value, status, uccl, mori string }{
+		{"a bit is flipped", "CX_STANDIN_FAULT", "1:6:flip", result.Invalid, "check-failed: corrupted, 1 words", ""},
+		{"a transfer fails", "CX_STANDIN_FAULT", "1:6:fail", result.Failed, "library-error: uccl-p2p RuntimeError", "library-error: mori-io 15"},
+		{"the handle opens nothing", "CX_FAKE_FAIL", "hipIpcOpenMemHandle=1", result.Failed, "library-error: uccl-p2p RuntimeError", "library-error: mori-io RuntimeError"},
+		{"no handle", "CX_FAKE_FAIL", "hipIpcGetMemHandle=801", result.Failed, "refused", ""},
+		{"too little memory", "CX_FAKE_FAIL", "hipMalloc#1=2", result.Failed, "out-of-memory", ""},
+		{"no library", "PYTHONPATH", "/nowhere", result.Failed, "library-missing: ModuleNotFoundError", ""},
+		{"no Python", "CX_PYTHON_LIB", "/nowhere/libpython3.so", result.Failed, "library-missing", ""},
+		{"no driver", "CX_HIP_LIB", "/nowhere/libamdhip64.so.6", result.Failed, "library-missing", ""},
+	} {
+		for backend, reason := range map[string]string{"uccl-p2p on HIP": tc.uccl, "mori-io": cmp.Or(tc.mori, tc.uccl)} {
+			t.Run(backend+"/"+tc.name, func(t *testing.T) {
+				s := standIns[backend]
+				s.use(t)
+				t.Setenv(tc.variable, tc.value)
+				d := transfertest.Processes(t, "", transfertest.Small(s.change, transfertest.Few))[0]
+				require.Equal(t, tc.status, d.Outcome.Status)
+				require.Contains(t, d.Outcome.Reasons.String(), reason)
+			})
+		}
+	}
+}
+
+// A lane that cxrun does not use is refused before anything is loaded.
+func TestOtherLanesAreRefused(t *testing.T) {
+	each(t, false, func(t *testing.T, s standIn) {
+		d := transfertest.Processes(t, "", transfertest.Small(s.change, transfertest.Few, func(c *plan.Case) { c.Transfer().Mode = vocab.LaneRDMA }))[0]
+		require.Equal(t, "refused", d.Outcome.Reasons.String())
+	})
+}
+
+// The libraries were never run here: their stand-ins refuse what their documentation forbids, so
+// that the order of the adapters' calls is that of the documentation.
+func TestStandInsRefuseMisuse(t *testing.T) {
+	for library, want := range map[string]string{
+		"uccl": `metadata are cut: RuntimeError: Metadata size mismatch for IPv6: got 18
+more is advertised than there is: 2097153 bytes are advertised of 2097152
+a transfer before a connection: (False, 0)
+nobody is there: (False, 0)
+nobody accepts: Misuse: nobody accepts at 0000:12:00.0
+past the end of what was advertised: Misuse: 16 bytes at 1048568 were not advertised
+a handle that nobody made: Misuse: 8 bytes at 0 were not advertised
+lists differ: RuntimeError: size_v mismatch
+past the end here: RuntimeError: error 1 of the driver in hipMemcpyDtoDAsync
+memory that is not the device's: RuntimeError: error 1 of the driver in hipMemcpyDtoDAsync
+removed in flight: Misuse: 1 transfers are in flight
+polled when forgotten: Misuse: transfer 2 was forgotten
+removed: True
+removed twice: False
+`,
+		"mori": `metadata are cut: JSONDecodeError: Unterminated string starting at: line 1 column 9 (char 8)
+a backend without adapters: RuntimeError: no active RDMA device on this host
+a session without a backend: None
+a session with an engine that was not registered: None
+memory that was registered before the backend: None
+a handle that nobody made: None
+more is registered than there is: Misuse: 2097153 bytes are registered of 2097152
+memory that is not the device's: RuntimeError: error 1 of the driver in cx_fake_locate
+past the end there: Misuse: 16 bytes at 0 and 2097144 are outside of memory of 2097152 and 2097152
+past the end here: Misuse: 16 bytes at 2097144 and 0 are outside of memory of 2097152 and 2097152
+lists differ: Misuse: lists of 2, 1 and 1
+removed in flight: Misuse: transfers are in flight
+deregistered in flight: Misuse: transfers of memory 1 are in flight
+it ended: True
+deregistered twice: Misuse: memory 1 is not registered
+a session that outlives its memory: Misuse: memory 1 is not registered
+a session that outlives its backend: Misuse: the session's backend was removed
+`,
+	} {
+		t.Run(library, func(t *testing.T) {
+			standIn{library: library, hip: true}.use(t)
+			t.Setenv("CX_FAKE_DEVICES", "3")
+			out, err := exec.CommandContext(t.Context(), "python3", filepath.Join(pystandin.Source(t), "misuse.py"), library).CombinedOutput()
+			require.NoError(t, err, "%s", out)
+			require.Equal(t, want, string(out))
+		})
+	}
+}
