@@ -319,13 +319,19 @@ func TestTheDocumentedTable(t *testing.T) {
 	}
 	require.Equal(t, export.Columns(), names("| Column | Type | Content |"))
 	var metrics []string
-	simulated := write(t, resulttest.Simulation(plantest.Simulation(), resulttest.Attempt()))
-	for _, r := range slices.Concat(table(t, documents(t)), table(t, simulated)) {
+	a := resulttest.Attempt()
+	others := write(t,
+		resulttest.Simulation(plantest.Simulation(), a),
+		resulttest.Transfer(plantest.Transfer(), a),
+		resulttest.Copy(plantest.Copy("ce", "device_to_device_bidirectional_memcpy_read_ce"), a),
+		resulttest.Overlap(plantest.Overlap("host", vocab.LinearRotation, 2), a),
+	)
+	for _, r := range slices.Concat(table(t, documents(t)), table(t, others)) {
 		metrics = append(metrics, r["metric"])
 	}
 	slices.Sort(metrics)
 	documented := names("| Metric | Timing | Content |")
-	for _, optional := range []string{"stage", "enqueue"} { // the documents of this test have none
+	for _, optional := range []string{"stage", "enqueue", "compute_slowdown"} { // the documents of this test have none
 		documented = slices.DeleteFunc(documented, func(name string) bool { return name == optional })
 	}
 	require.ElementsMatch(t, slices.Compact(metrics), documented)
