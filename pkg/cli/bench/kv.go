@@ -175,6 +175,9 @@ func PrintKV(w io.Writer, d *result.TransferDocument) {
 	if s := m.Setup; s != nil {
 		fmt.Fprintf(w, "# pool %d bytes, registered in %.3f ms; connected in %.3f ms\n", s.PoolBytes, s.RegisterMillis, s.ConnectMillis)
 	}
+	if m.Transport != "" {
+		fmt.Fprintf(w, "# the data took lane %s: %s\n", foreign.Line(m.Lane), foreign.Line(m.Transport))
+	}
 	fmt.Fprintf(w, "#\n# %-5s %-5s %8s %5s %5s %9s %12s  %10s %10s %10s %9s  %s\n", "op", "kind", "isl", "page", "batch", "blocks", "bytes", "p50(ms)", "p95(ms)", "post(ms)", "GB/s", "check")
 	for i := range m.Rows {
 		r := &m.Rows[i]

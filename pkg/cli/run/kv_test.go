@@ -36,6 +36,7 @@ func TestBenchKVBetweenDevices(t *testing.T) {
 	standIns(t)
 	t.Setenv("TMPDIR", t.TempDir())
 	args := []string{"bench", "kv", "--cache", "kv-tiny", "--isl", "64", "--page", "16", "--batch", "1,2", "--sampling", "smoke", "--json"}
+	transports := map[string]string{"nccl-kv": "P2P/CUMEM", "nixl": "cuda_ipc", "rccl-kv": "P2P/IPC"}
 	for _, backend := range []string{"nccl-kv", "ipc", "nixl", "rccl-kv"} {
 		more := []string{"--backend", backend, "-g", "2", "--lane", vocab.LanePeer}
 		if backend == "rccl-kv" {
@@ -45,9 +46,14 @@ func TestBenchKVBetweenDevices(t *testing.T) {
 		r := passed(t, nil, append(args, more...)...)
 		require.Equal(t, backend, r.Backend)
 		require.Equal(t, vocab.LanePeer, r.Measurement.Lane)
+		require.Equal(t, transports[backend], r.Measurement.Transport)
 		require.Equal(t, "device", r.Measurement.CheckedBy)
 		require.Len(t, r.Measurement.Rows, 2*3, "bulk and two batches, both ways")
 	}
+	code, stdout, _ := cxrun(t, map[string]string{"CX_FAKE_NCCL_VIA": "SHM/direct/direct"}, args[:len(args)-1]...)
+	require.Equal(t, cli.ExitFailed, code)
+	require.Contains(t, stdout, "# the data took lane shm: SHM/direct\n")
+	require.Contains(t, stdout, "# INVALID: check-failed: lane shm instead of peer\n")
 	code, _, stderr := cxrun(t, nil, append(args, "-g", "4")...)
 	require.Equal(t, cli.ExitUsage, code, stderr)
 	code, _, stderr = cxrun(t, nil, append(args, "--backend", "nixl", "--lane", vocab.LanePeer)...)
