@@ -25,8 +25,10 @@ type Set struct {
 	// NCCLEP works on NCCL.
 	NCCLEP string
 	// NIXL moves the memory of CUDA's devices.
-	NIXL  string
-	cache string // of kernels, which stand-ins take a second each to compile
+	NIXL string
+	// CUBLASLt and HIPBLASLt multiply matrices.
+	CUBLASLt, HIPBLASLt string
+	cache               string // of kernels, which stand-ins take a second each to compile
 }
 
 var driverSources = []string{"driver.c", "device.c", "memory.c", "stream.c", "graph.c", "module.c"}
@@ -52,6 +54,8 @@ var libraries = []library{
 	{"mscclpp-hip/libmscclpp_nccl.so.0", []string{"mscclpp.c"}, mscclpp("librccl.so.1", "libamdhip64.so.6")},
 	{"libnccl_ep.so.0", []string{"nccl_ep.c"}, []string{"-fvisibility=default", "libnccl.so.2"}},
 	{"libnixl_capi.so", []string{"nixl.c"}, nil},
+	{"libcublasLt.so.13", []string{"blaslt.c"}, nil},
+	{"libhipblaslt.so.1", []string{"blaslt.c"}, []string{"-DHIP"}},
 }
 
 // mscclpp links MSCCL++ with a driver, and with a library beside it whose place it
@@ -78,7 +82,8 @@ func Build(t testing.TB) Set {
 	path := func(i int) string { return filepath.Join(dir, libraries[i].file) }
 	return Set{
 		CUDA: path(0), NVRTC: path(1), HIP: path(2), HIPRTC: path(3), NCCL: path(4), RCCL: path(5), NVML: path(6),
-		MSCCLPP: path(8), MSCCLPPHIP: path(10), NCCLEP: path(11), NIXL: path(12), cache: filepath.Join(dir, "cache"),
+		MSCCLPP: path(8), MSCCLPPHIP: path(10), NCCLEP: path(11), NIXL: path(12),
+		CUBLASLt: path(13), HIPBLASLt: path(14), cache: filepath.Join(dir, "cache"),
 	}
 }
 
@@ -145,7 +150,7 @@ func OldCUDA(t testing.TB, symbols ...string) string {
 func fingerprint(t testing.TB, source string) string {
 	t.Helper()
 	h := sha256.New()
-	names := append(append([]string{"rtc.c", "gpu.h", "nccl.c", "nccl_ep.c", "nixl.c", "nvml.c", "mscclpp.c", "mscclpp_core.c"}, driverSources...), beside...)
+	names := append(append([]string{"rtc.c", "gpu.h", "nccl.c", "nccl_ep.c", "nixl.c", "blaslt.c", "nvml.c", "mscclpp.c", "mscclpp_core.c"}, driverSources...), beside...)
 	for _, name := range names {
 		data, err := os.ReadFile(filepath.Join(source, name))
 		require.NoError(t, err)
@@ -174,6 +179,8 @@ func (s Set) Environ(dir string) []string {
 		"CX_NCCL_LIB=" + s.NCCL,
 		"CX_NCCL_EP_LIB=" + s.NCCLEP,
 		"CX_NIXL_LIB=" + s.NIXL,
+		"CX_CUBLASLT_LIB=" + s.CUBLASLt,
+		"CX_HIPBLASLT_LIB=" + s.HIPBLASLt,
 		"CX_RCCL_LIB=" + s.RCCL,
 		"CX_MSCCLPP_LIB=" + s.MSCCLPP,
 		"CX_NVML_LIB=" + s.NVML,

@@ -255,6 +255,14 @@ func Overlap(c plan.Case, a result.Attempt) *result.OverlapDocument {
 		d.Measurement.Rows = append(d.Measurement.Rows, r)
 	}
 	d.Measurement.CommunicationPath, d.Measurement.CheckedBy = "native", "device"
+	if b.Compute == vocab.ComputeAuto {
+		d.Measurement.Compute = vocab.ComputeKernel
+		key, err := result.ComparisonKey(result.Settled(d), a.Environment)
+		if err != nil {
+			panic(err)
+		}
+		d.ComparisonKey = key
+	}
 	succeed(&d.Envelope)
 	return d
 }

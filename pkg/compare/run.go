@@ -51,8 +51,8 @@ const eventTick = 0.5
 // read takes what is compared out of a document.
 func read(d result.Document) *run {
 	e := d.Head()
-	c := e.Identity.Case
-	first := c
+	c := result.Settled(d)
+	first := e.Identity.Case
 	first.Repeat = 1
 	r := &run{
 		key: e.ComparisonKey, id: first.ID(), caze: c, success: e.Outcome.Status == result.Success,

@@ -17,7 +17,7 @@ func overlapRows(doc result.Document, head Row) (rows []Row) {
 		r := &d.Measurement.Rows[i]
 		row := head
 		row.X, row.Complete, row.Passed = whole(r.Bytes), r.Complete, r.Verify.Passed
-		row.Placement = fmt.Sprintf("%s %dx%dx%d", b.Compute, r.ProductM, r.ProductN, r.ProductK)
+		row.Placement = fmt.Sprintf("%s %dx%dx%d", d.Measurement.Compute, r.ProductM, r.ProductN, r.ProductK)
 		times := r.Times()
 		for _, name := range vocab.Contenders(b.Form) {
 			if times[name] != nil {

@@ -108,8 +108,8 @@ func elementBytes(dtype string) int64 {
 	return int64(t.Size())
 }
 
-// overlapSeconds takes every product for one by a plain loop on a host and, on devices, by a
-// simple kernel. Each is computed once more to be checked.
+// overlapSeconds takes every product for one by a plain loop on a host and, on devices, by the
+// kernel: libraries are faster. Each is computed once more to be checked.
 func overlapSeconds(c *plan.Case, pace catalog.Pace) float64 {
 	const (
 		loop     = 1e9 // multiplications a second

@@ -8,8 +8,10 @@ type Facts struct {
 	Framework          string  `json:"framework"`      // cuda, hip, host, torch x.y
 	AcceleratorRuntime string  `json:"accelerator_runtime"`
 	Library            Library `json:"library"`
-	CPUs               []int   `json:"cpus,omitempty"` // pinned to these
-	NUMANode           int     `json:"numa_node"`      // −1 where unknown
+	// Beside are other libraries that were loaded, such as one that multiplies matrices.
+	Beside   []Library `json:"beside,omitempty"`
+	CPUs     []int     `json:"cpus,omitempty"` // pinned to these
+	NUMANode int       `json:"numa_node"`      // −1 where unknown
 }
 
 // Library names the communication library that was really loaded.

@@ -26,6 +26,9 @@ type Family struct {
 	// Comparison returns the part of c's block that must match before two documents may
 	// be compared, as a value for encoding/json.
 	Comparison func(c *plan.Case) any
+	// Settled returns the case that a document's comparison key is of, with what its own case left
+	// to the ranks to choose; nil if cases leave nothing open.
+	Settled func(d Document) plan.Case
 	// Check reports what is wrong with a document beyond its envelope.
 	Check func(p *Problems, d Document)
 	// Older returns how a document of an earlier version may differ; nil if there is no

@@ -43,6 +43,16 @@ func ComparisonKey(c plan.Case, environment map[string]string) (string, error) {
 	return hashed(text), nil
 }
 
+// Settled returns the case that the comparison key of a document is of: its own, with what that
+// left to the ranks to choose.
+func Settled(d Document) plan.Case {
+	c := d.Head().Identity.Case
+	if family, err := familyOf(&c); err == nil && family.Settled != nil {
+		return family.Settled(d)
+	}
+	return c
+}
+
 // ComparisonFactors returns what the comparison key is a hash over: the value of each
 // factor as JSON by its name, such as world, ep.hidden or environment.NCCL_ALGO. Two cases
 // that differ in no factor have the same key.

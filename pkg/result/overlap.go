@@ -14,7 +14,9 @@ type OverlapDocument struct {
 
 // OverlapMeasurement is the measured part of an overlap document.
 type OverlapMeasurement struct {
-	Form    string `json:"form" in:"overlap form"`
+	Form string `json:"form" in:"overlap form"`
+	// Compute is what computed the products. It is auto only if the case asks for that and no
+	// rank got so far. provenance.libraries has the version of a library.
 	Compute string `json:"compute" in:"compute"`
 	// CommunicationPath is what the data took: an entry point of the library, or what stands in
 	// for it. It is empty if no rank got so far.

@@ -23,6 +23,7 @@ var overlapFamily = Family{
 	Document:   OverlapDocument{}, Factors: plan.Case{},
 	New:        newOverlap,
 	Comparison: overlapComparisonOf,
+	Settled:    settledOverlap,
 	Check:      checkOverlap,
 	Source:     overlapSource,
 }
@@ -48,6 +49,15 @@ type overlapComparison struct {
 func overlapComparisonOf(c *plan.Case) any {
 	b := c.Overlap()
 	return overlapComparison{b.Form, b.Op, b.RedOp, b.Hidden, b.Products, b.Collectives, b.Compute, b.Timing}
+}
+
+// settledOverlap has what computed the products in place of auto.
+func settledOverlap(d Document) plan.Case {
+	c := d.Head().Identity.Case
+	b := *c.Overlap()
+	b.Compute = d.(*OverlapDocument).Measurement.Compute
+	c.Block = &b
+	return c
 }
 
 // AskedOverlap returns the rows of a case, without their figures: by size.
@@ -78,7 +88,7 @@ func checkOverlap(p *Problems, doc Document) {
 	m := &d.Measurement
 	p.Check(isCase(id.CaseFactors.Case, id.Case), "identity.case_factors.case is not the case")
 	p.Check(m.Rows != nil, "measurement.rows is null")
-	p.Check(m.Form == b.Form && m.Compute == b.Compute && m.Sampling == OverlapSampling{b.Timing.Warmup, b.Timing.Iterations}, "measurement.form, compute or sampling is not that of the case")
+	p.Check(m.Form == b.Form && (m.Compute == b.Compute || b.Compute == vocab.ComputeAuto) && m.Sampling == OverlapSampling{b.Timing.Warmup, b.Timing.Iterations}, "measurement.form, compute or sampling is not that of the case")
 	asked := AskedOverlap(&id.Case)
 	var bad []string
 	seen := map[string]bool{}
@@ -102,6 +112,7 @@ func checkOverlap(p *Problems, doc Document) {
 	}
 	p.Check(len(m.Rows) == len(asked), "outcome is success with %d rows of %d", len(m.Rows), len(asked))
 	p.Check(m.CheckedBy != "" && m.CommunicationPath != "", "outcome is success, but measurement.checked_by or communication_path is empty")
+	p.Check(m.Compute != vocab.ComputeAuto, "outcome is success, but measurement.compute does not say what computed")
 	p.Check(d.Topology.DeviceProduct != "", "topology.device_product is empty")
 }
 

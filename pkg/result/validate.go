@@ -36,7 +36,7 @@ func judge(d Document, fresh bool) error {
 	case reflect.TypeOf(d).Elem() != reflect.TypeOf(family.Document):
 		p.Add("a document of type %T for a case of family %q", d, c.Family)
 	default:
-		p.envelope(d.Head(), family)
+		p.envelope(d, family)
 		family.Check(p, d)
 	}
 	if len(p.errs) == 0 {
@@ -63,7 +63,8 @@ func (p *Problems) Check(ok bool, format string, args ...any) {
 	}
 }
 
-func (p *Problems) envelope(e *Envelope, family *Family) {
+func (p *Problems) envelope(d Document, family *Family) {
+	e := d.Head()
 	c := e.Identity.Case
 	var older Older
 	if !p.fresh && family.Older != nil {
@@ -86,7 +87,7 @@ func (p *Problems) envelope(e *Envelope, family *Family) {
 	p.Check(id.Repeat > 0 && id.Repeat == id.Case.Repeat, "identity.repeat is %d, the case says %d", id.Repeat, id.Case.Repeat)
 	p.Check(id.CaseFactors.SKU == id.Case.SKU, "identity.case_factors.sku %q is not that of the case (%q)", id.CaseFactors.SKU, id.Case.SKU)
 	p.Check(same(id.CaseID, c.ID(), older.CaseID), "identity.case_id is %q, the fields of the case make %q", id.CaseID, c.ID())
-	if key, err := ComparisonKey(c, e.Provenance.Environment); err != nil {
+	if key, err := ComparisonKey(Settled(d), e.Provenance.Environment); err != nil {
 		p.Add("%w", err)
 	} else {
 		p.Check(same(e.ComparisonKey, key, older.ComparisonKey), "comparison_key %q is not that of case and environment (%q)", e.ComparisonKey, key)

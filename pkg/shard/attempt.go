@@ -352,11 +352,13 @@ func (r *runner) describeSoftware(head *result.Envelope, f rank.Facts) {
 	if f.Library.Kind == "" {
 		return // the backend of a host is not a library
 	}
-	library := result.Library{
-		Kind: public(f.Library.Kind), Version: public(f.Library.Version),
-		SOName: r.Run.Screen.SOName(f.Library.SOName), BuildID: r.Run.Screen.BuildID(f.Library.BuildID),
+	for _, l := range append([]rank.Library{f.Library}, f.Beside...) {
+		head.Provenance.Libraries = append(head.Provenance.Libraries, result.Library{
+			Kind: public(l.Kind), Version: public(l.Version),
+			SOName: r.Run.Screen.SOName(l.SOName), BuildID: r.Run.Screen.BuildID(l.BuildID),
+		})
 	}
-	head.Provenance.Libraries = []result.Library{library}
+	library := head.Provenance.Libraries[0]
 	head.Runtime.CollectiveLibrary = &result.CollectiveLibrary{Kind: library.Kind}
 	if f.Library.Version != "" {
 		head.Runtime.CollectiveLibrary.Version = &library.Version

@@ -16,12 +16,19 @@ func OverlapForms() []string { return []string{Beside, LinearRotation, LinearBro
 
 // What computes the matrix products of an overlap.
 const (
-	ComputeLoop   = "loop"   // a plain loop on a processor
-	ComputeKernel = "kernel" // a kernel that is compiled at run time
+	ComputeLoop      = "loop"      // a plain loop on a processor
+	ComputeKernel    = "kernel"    // a kernel that is compiled at run time
+	ComputeCUBLASLt  = "cublaslt"  // NVIDIA's library
+	ComputeHIPBLASLt = "hipblaslt" // AMD's library
+	// ComputeAuto is the vendor's library if it is installed, else the kernel. Only cases ask
+	// for it: documents say which it was.
+	ComputeAuto = "auto"
 )
 
 // Computes lists what computes matrix products.
-func Computes() []string { return []string{ComputeLoop, ComputeKernel} }
+func Computes() []string {
+	return []string{ComputeLoop, ComputeKernel, ComputeCUBLASLt, ComputeHIPBLASLt, ComputeAuto}
+}
 
 // Contenders of an overlap, which take turns in each iteration. The whole ones do in one
 // piece what a linear layer does in a piece for each rank.

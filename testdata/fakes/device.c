@@ -224,3 +224,12 @@ int fake_current(struct device **dev)
 	*dev = current;
 	return current->sticky;
 }
+
+int cx_fake_current(int *index)
+{
+	struct device *d;
+	int rc = fake_current(&d);
+	if (!rc)
+		*index = d->index;
+	return rc;
+}

@@ -232,9 +232,11 @@ int fake_launch(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned 
  * cx_fake_enqueue runs fn(arg) in stream order, once for each time the work is
  * launched (a captured stream's work with each launch of the graph), and
  * release(arg) when nothing can launch it again.
+ * cx_fake_current says which device is current on the calling thread.
  */
 EXPORT int cx_fake_locate(const void *p, char *path, size_t cap, uint64_t *offset, uint64_t *length);
 EXPORT int cx_fake_enqueue(void *stream, void (*fn)(void *), void *arg, void (*release)(void *));
+EXPORT int cx_fake_current(int *device);
 
 /* First line of every exported driver function. */
 #define ENTER()                                     \

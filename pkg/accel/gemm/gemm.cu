@@ -2,6 +2,7 @@
 // data; see gemm.go for the values of elements.
 
 // Element types, with the values of package numeric.
+#define CX_HALF 6
 #define CX_FLOAT 7
 #define CX_BFLOAT16 9
 
@@ -18,24 +19,30 @@ __device__ __forceinline__ float cx_load(const void *at, cx_u64 i, int type)
 {
 	if (type == CX_BFLOAT16)
 		return cx_from_bf16(((const cx_u16 *)at)[i]);
+	if (type == CX_HALF)
+		return cx_decode(cx_fp16(), ((const cx_u16 *)at)[i]);
 	return ((const float *)at)[i];
 }
 
 __device__ __forceinline__ cx_u32 cx_element(float x, int type)
 {
-	return type == CX_BFLOAT16 ? (cx_u32)cx_to_bf16(x) : cx_bits(x);
+	if (type == CX_BFLOAT16)
+		return cx_to_bf16(x);
+	if (type == CX_HALF)
+		return cx_encode(cx_fp16(), x);
+	return cx_bits(x);
 }
 
 __device__ __forceinline__ cx_u32 cx_raw(const void *at, cx_u64 i, int type)
 {
-	if (type == CX_BFLOAT16)
+	if (type != CX_FLOAT)
 		return ((const cx_u16 *)at)[i];
 	return ((const cx_u32 *)at)[i];
 }
 
 __device__ __forceinline__ void cx_store(void *at, cx_u64 i, cx_u32 bits, int type)
 {
-	if (type == CX_BFLOAT16)
+	if (type != CX_FLOAT)
 		((cx_u16 *)at)[i] = (cx_u16)bits;
 	else
 		((cx_u32 *)at)[i] = bits;

@@ -5,6 +5,7 @@ package gemm
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/collectivex/collectivex/pkg/accel"
 	"github.com/collectivex/collectivex/pkg/numeric"
@@ -33,6 +34,17 @@ type Product struct {
 	A, B, C accel.Ptr
 }
 
+// Check refuses what cannot be computed exactly, and types without matrices.
+func (p Product) Check() error {
+	if err := p.Shape.Check(); err != nil {
+		return err
+	}
+	if !slices.Contains(Types(), p.Type) {
+		return fmt.Errorf("there are no products of %s: want float, bfloat16 or half", p.Type)
+	}
+	return nil
+}
+
 // Outputs are matrices of one shape, each Stride bytes after the one before.
 type Outputs struct {
 	At     accel.Ptr
@@ -42,10 +54,16 @@ type Outputs struct {
 
 // Engine multiplies. Sums are of float, and rounded once to the element type.
 type Engine interface {
-	// Multiply enqueues a product.
-	Multiply(s accel.Stream, p Product) error
+	// Prepare chooses how to compute a product, which may take milliseconds. It refuses shapes
+	// and types that the engine does not have.
+	Prepare(p Product) (Multiply, error)
+	// Close frees the engine and what it prepared, none of which is under way.
 	Close() error
 }
+
+// Multiply enqueues a product that was prepared. Products of one engine may share memory for
+// intermediate results: each begins when the one before has ended.
+type Multiply func(s accel.Stream) error
 
 // Values are the elements of a matrix of a type: element i, counted by rows, is −2, −1, 1 or 2 by bits
 // of
@@ -72,4 +90,6 @@ type Data interface {
 }
 
 // Types lists the element types that can be multiplied.
-func Types() []numeric.Type { return []numeric.Type{numeric.Float, numeric.BFloat16} }
+func Types() []numeric.Type {
+	return []numeric.Type{numeric.Float, numeric.BFloat16, numeric.Half}
+}

@@ -4,8 +4,6 @@ import (
 	"context"
 	_ "embed" // gemm.cu
 	"errors"
-	"fmt"
-	"slices"
 	"unsafe"
 
 	"github.com/collectivex/collectivex/pkg/accel"
@@ -90,16 +88,15 @@ func (s Shape) tiles() uint32 {
 	return uint32(min(up(s.M)*up(s.N), most))
 }
 
-// Multiply implements Engine.
-func (g kernel) Multiply(s accel.Stream, p Product) error {
+// Prepare implements Engine.
+func (g kernel) Prepare(p Product) (Multiply, error) {
 	if err := p.Check(); err != nil {
-		return err
+		return nil, err
 	}
-	if !slices.Contains(Types(), p.Type) {
-		return fmt.Errorf("the kernel multiplies no %s", p.Type)
-	}
-	return g.kernels[multiplyKernel].Launch(s, p.tiles(), accel.BlockThreads, 0,
-		accel.Arg(p.A), accel.Arg(p.B), accel.Arg(p.C), accel.Arg(p.M), accel.Arg(p.N), accel.Arg(p.K), accel.Arg(int32(p.Type)))
+	return func(s accel.Stream) error {
+		return g.kernels[multiplyKernel].Launch(s, p.tiles(), accel.BlockThreads, 0,
+			accel.Arg(p.A), accel.Arg(p.B), accel.Arg(p.C), accel.Arg(p.M), accel.Arg(p.N), accel.Arg(p.K), accel.Arg(int32(p.Type)))
+	}, nil
 }
 
 // Fill implements Data.

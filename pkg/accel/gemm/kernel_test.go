@@ -89,7 +89,7 @@ func products(t *testing.T, d accel.Device, s accel.Stream, g *Device, dtype num
 		require.Positive(t, v.Wrong)
 	}
 	for i := range c.Count {
-		require.NoError(t, g.Kernel().Multiply(s, Product{shape, dtype, a, b, c.At.Add(int64(i) * c.Stride)}))
+		multiply(t, g.Kernel(), s, Product{shape, dtype, a, b, c.At.Add(int64(i) * c.Stride)})
 	}
 	v, err := g.CheckProducts(s, c, shape, left, right)
 	require.NoError(t, err)
@@ -110,5 +110,6 @@ func products(t *testing.T, d accel.Device, s accel.Stream, g *Device, dtype num
 	require.NoError(t, err)
 	require.Equal(t, int64(1), v.Wrong)
 	require.Equal(t, int64(wrong), v.First)
-	require.ErrorContains(t, g.Kernel().Multiply(s, Product{shape, numeric.Half, a, b, c.At}), "multiplies no half")
+	_, err = g.Kernel().Prepare(Product{shape, numeric.Double, a, b, c.At})
+	require.ErrorContains(t, err, "no products of double")
 }

@@ -42,12 +42,20 @@ static uint32_t cx_encode(int type, int32_t value)
 	memcpy(&bits, &x, sizeof bits);
 	if (type == CX_BFLOAT16)
 		return (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+	if (type == CX_HALF) {
+		enum { exponents = 127 - 15, infinity = 0x7c00 };
+		uint32_t sign = bits >> 31 << 15, magnitude = bits & 0x7fffffff, code;
+		if (magnitude == 0) // else no less than 1, which is normal
+			return sign;
+		code = ((magnitude + 0xfff + (magnitude >> 13 & 1)) >> 13) - (exponents << 10);
+		return sign | (code < infinity ? code : infinity);
+	}
 	return bits;
 }
 
 static uint32_t cx_load(int type, const void *at, int64_t i)
 {
-	if (type == CX_BFLOAT16)
+	if (type != CX_FLOAT)
 		return ((const uint16_t *)at)[i];
 	return ((const uint32_t *)at)[i];
 }
@@ -56,7 +64,7 @@ void cx_gemm_fill(int type, void *at, uint32_t seed, int64_t first, int64_t coun
 {
 	for (int64_t i = 0; i < count; i++) {
 		uint32_t bits = cx_encode(type, cx_value(seed, first + i));
-		if (type == CX_BFLOAT16)
+		if (type != CX_FLOAT)
 			((uint16_t *)at)[i] = (uint16_t)bits;
 		else
 			((uint32_t *)at)[i] = bits;

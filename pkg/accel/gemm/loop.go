@@ -22,16 +22,18 @@ type Loop struct{}
 
 var _ Engine = Loop{}
 
-// Multiply implements Engine.
-func (Loop) Multiply(_ accel.Stream, p Product) error {
+// Prepare implements Engine.
+func (Loop) Prepare(p Product) (Multiply, error) {
 	if err := p.Check(); err != nil {
-		return err
+		return nil, err
 	}
 	if p.Type != numeric.Float {
-		return fmt.Errorf("the loop multiplies no %s", p.Type)
+		return nil, fmt.Errorf("the loop multiplies no %s: want float", p.Type)
 	}
-	C.cx_gemm_multiply(p.c(), (*C.float)(pointer(p.A)), (*C.float)(pointer(p.B)), (*C.float)(pointer(p.C)))
-	return nil
+	return func(accel.Stream) error {
+		C.cx_gemm_multiply(p.c(), (*C.float)(pointer(p.A)), (*C.float)(pointer(p.B)), (*C.float)(pointer(p.C)))
+		return nil
+	}, nil
 }
 
 // Close implements Engine.

@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 // Element types, with the values of package numeric.
-enum { CX_FLOAT = 7, CX_BFLOAT16 = 9 };
+enum { CX_HALF = 6, CX_FLOAT = 7, CX_BFLOAT16 = 9 };
 
 typedef struct {
 	int64_t m, n, k;

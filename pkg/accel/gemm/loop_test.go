@@ -12,6 +12,14 @@ import (
 
 func ptr[T any](s []T) accel.Ptr { return accel.Ptr(uintptr(unsafe.Pointer(&s[0]))) }
 
+// multiply prepares and enqueues a product.
+func multiply(t *testing.T, e Engine, s accel.Stream, p Product) {
+	t.Helper()
+	enqueue, err := e.Prepare(p)
+	require.NoError(t, err)
+	require.NoError(t, enqueue(s))
+}
+
 // value is the definition of Values in Go.
 func value(v Values, i int64) int32 {
 	mix := func(x uint32) uint32 {
@@ -38,7 +46,7 @@ func TestLoopIsExact(t *testing.T) {
 	d := Inline{}
 	require.NoError(t, d.Fill(nil, ptr(a), left, 0, int64(len(a))))
 	require.NoError(t, d.Fill(nil, ptr(b), right, 0, int64(len(b))))
-	require.NoError(t, Loop{}.Multiply(nil, Product{Shape: shape, Type: numeric.Float, A: ptr(a), B: ptr(b), C: ptr(c)}))
+	multiply(t, Loop{}, nil, Product{Shape: shape, Type: numeric.Float, A: ptr(a), B: ptr(b), C: ptr(c)})
 	seen := map[int32]bool{}
 	for i := range shape.M {
 		for j := range shape.N {
@@ -85,7 +93,7 @@ func TestWrongElementsAreFound(t *testing.T) {
 	require.NoError(t, d.Fill(nil, ptr(b), right, 0, int64(len(b))))
 	outputs := Outputs{ptr(c), 4 * 24, 2}
 	for _, at := range []accel.Ptr{ptr(c), ptr(c[24:])} {
-		require.NoError(t, Loop{}.Multiply(nil, Product{Shape: shape, Type: numeric.Float, A: ptr(a), B: ptr(b), C: at}))
+		multiply(t, Loop{}, nil, Product{Shape: shape, Type: numeric.Float, A: ptr(a), B: ptr(b), C: at})
 	}
 	c[24+9]++
 	v, err := d.CheckProducts(nil, outputs, shape, left, right)
@@ -103,7 +111,9 @@ func TestInexactShapesAreRefused(t *testing.T) {
 	require.NoError(t, Shape{1, 1, maxDepth}.Check())
 	for _, s := range []Shape{{0, 1, 1}, {1, 0, 1}, {1, 1, 0}, {1, 1, maxDepth + 1}} {
 		require.ErrorContains(t, s.Check(), "want at least 1 row")
-		require.Error(t, Loop{}.Multiply(nil, Product{Shape: s, Type: numeric.Float}))
+		_, err := Loop{}.Prepare(Product{Shape: s, Type: numeric.Float})
+		require.ErrorContains(t, err, "want at least 1 row")
 	}
-	require.ErrorContains(t, Loop{}.Multiply(nil, Product{Shape: Shape{1, 1, 1}, Type: numeric.Half}), "multiplies no half")
+	_, err := Loop{}.Prepare(Product{Shape: Shape{1, 1, 1}, Type: numeric.Half})
+	require.ErrorContains(t, err, "multiplies no half")
 }

@@ -61,7 +61,7 @@ func NewOverlapFlags(fs *pflag.FlagSet) (*OverlapFlags, []Group) {
 	how := newGroup("How it is measured, and output")
 	g = how.Flags
 	g.StringVar(&f.Backend, "backend", Auto, "use backend `NAME`; auto uses one that can run on the GPUs here, otherwise host")
-	g.StringVar(&f.compute, "compute", "", "multiply by `MEANS`: loop (on a host) or kernel; the backend's first unless given")
+	g.StringVar(&f.compute, "compute", "", "multiply by `MEANS`: loop (on a host), kernel, cublaslt, hipblaslt, or auto: the vendor's library if it is installed, else kernel; the backend's first unless given")
 	g.IntVarP(&f.Ranks, "ngpus", "g", 0, "start `N` ranks, at least 2; 0 is one for each GPU, or 2 on a host")
 	g.StringVar(&f.sampling, "sampling", "fixed-v1", "take the numbers of samples from `PROFILE`")
 	f.timeLimit(how)
@@ -190,6 +190,17 @@ func (p *OverlapReport) Add(d *result.OverlapDocument) {
 	p.Passed = p.Err() == nil
 }
 
+// multiplier is what computed the products, with its version if it is a library.
+func multiplier(d *result.OverlapDocument) string {
+	compute := d.Measurement.Compute
+	for _, l := range d.Provenance.Libraries {
+		if l.Kind == compute {
+			return compute + " " + foreign.Line(l.Version)
+		}
+	}
+	return compute
+}
+
 // PrintOverlap prints a document, one line a row.
 func PrintOverlap(w io.Writer, d *result.OverlapDocument) {
 	c, m := &d.Identity.Case, &d.Measurement
@@ -198,7 +209,7 @@ func PrintOverlap(w io.Writer, d *result.OverlapDocument) {
 	if b.Form == vocab.Beside {
 		what = fmt.Sprintf("%d × product beside %d × %s", b.Products, b.Collectives, b.Op)
 	}
-	fmt.Fprintf(w, "#\n# %s of %s, by %s and %s, on %s\n", what, c.Precision, b.Compute, foreign.Line(m.CommunicationPath), foreign.Line(d.Topology.DeviceProduct))
+	fmt.Fprintf(w, "#\n# %s of %s, by %s and %s, on %s\n", what, c.Precision, multiplier(d), foreign.Line(m.CommunicationPath), foreign.Line(d.Topology.DeviceProduct))
 	fmt.Fprintf(w, "# sampling %s: %d iterations of each; medians of the slowest rank\n", c.Sampling, b.Timing.Iterations)
 	if m.SharedProcessor {
 		fmt.Fprintln(w, "# both sides of a rank share a processor: they take turns, and little can overlap")

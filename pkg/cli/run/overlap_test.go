@@ -73,16 +73,16 @@ func TestBenchOverlapOnAHost(t *testing.T) {
 	require.Regexp(t, `(?m)^# INVALID: check-failed: \d+ elements of products, 0 communicated$`, stdout)
 }
 
-// On the GPUs of both vendors, all forms run over the library that is here, by kernels that are
-// compiled at run time.
+// On the GPUs of both vendors, all forms run over the library that is here, and the vendor's library
+// multiplies. One that is asked for and missing is named, and fails the case.
 func TestBenchOverlapOnDevices(t *testing.T) {
 	short.Skip(t)
 	standIns(t)
 	t.Setenv("TMPDIR", t.TempDir())
 	args := []string{"bench", "overlap", "-g", "2", "--hidden", "32", "-b", "2K", "--sampling", "smoke", "--json"}
-	for backend, without := range map[string]bool{"nccl": false, "rccl": true} {
+	for backend, library := range map[string]string{"nccl": vocab.ComputeCUBLASLt, "rccl": vocab.ComputeHIPBLASLt} {
 		t.Run(backend, func(t *testing.T) {
-			if without {
+			if backend == "rccl" {
 				withoutNVIDIA(t)
 			}
 			code, stdout, stderr := cxrun(t, nil, args...)
@@ -94,10 +94,18 @@ func TestBenchOverlapOnDevices(t *testing.T) {
 			require.Len(t, r.Cases, len(vocab.OverlapForms()))
 			for _, c := range r.Cases {
 				require.Equal(t, "bfloat16", c.DType)
-				require.Equal(t, vocab.ComputeKernel, c.Measurement.Compute)
+				require.Equal(t, library, c.Measurement.Compute)
 				require.Equal(t, "device", c.Measurement.CheckedBy)
 				require.Len(t, c.Measurement.Rows, 1)
 			}
 		})
 	}
+	args = append(args[:len(args)-1], "beside", "--backend", "nccl")
+	code, stdout, stderr := cxrun(t, nil, args...)
+	require.Equal(t, cli.ExitOK, code, stderr)
+	require.Regexp(t, `(?m)^# 1 × product beside 1 × all_gather of bfloat16, by cublaslt 13\.1\.2 and `, stdout)
+	missing := map[string]string{"CX_CUBLASLT_LIB": "/nowhere/libcublasLt.so.13"}
+	code, _, stderr = cxrun(t, missing, append(args, "--compute", vocab.ComputeCUBLASLt)...)
+	require.Equal(t, cli.ExitEnvironment, code, stderr)
+	require.Contains(t, stderr, "library-missing: cuBLASLt from CX_CUBLASLT_LIB=/nowhere/libcublasLt.so.13: no such library")
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 // OpenOverlap opens the runner of a rank that multiplies matrices beside communication; it is
@@ -45,9 +46,14 @@ func OpenOverlap(ctx context.Context, s *rank.Session, c plan.Case) (rank.Runner
 		return nil, errors.Join(err, threads.Close(), device.Close())
 	}
 	return overlap.NewRunner(overlap.Parts{
-		Streams: threads, Engine: gemm.Loop{}, Matrix: gemm.Inline{}, Data: data.Inline{}, Comm: comm, Device: device,
+		Streams: threads, Multiplier: loop, Matrix: gemm.Inline{}, Data: data.Inline{}, Comm: comm, Device: device,
 		Facts: hostrank.Facts(device),
 	})
+}
+
+// loop is the only thing that computes on a host.
+func loop(string) (overlap.Multiplier, error) {
+	return overlap.Multiplier{Engine: gemm.Loop{}, Compute: vocab.ComputeLoop}, nil
 }
 
 // threads are the streams of a rank: the calling thread communicates, another one computes.

@@ -25,25 +25,30 @@ func overlapped(t *testing.T, kind nccl.Kind, faults string, c plan.Case) *resul
 	return eptest.Assembled(t, c, eptest.RunGroup(t, OpenOverlap(kind), parsed, c)[0], overlap.Assemble).(*result.OverlapDocument)
 }
 
-// Each form computes by our kernel and communicates over the library on two streams that one
-// gate holds, in both element types; kernels compare every element.
+// Each form computes by our kernel or the library of the vendor, and communicates over the library on two streams that one
+// gate holds, in all element types; kernels compare every element.
 func TestOverlap(t *testing.T) {
 	short.Skip(t)
 	setUp(t)
 	for _, tt := range []struct {
-		kind  nccl.Kind
-		world int
-	}{{nccl.NCCL, 2}, {nccl.RCCL, 3}} {
+		kind    nccl.Kind
+		world   int
+		library string
+	}{{nccl.NCCL, 2, vocab.ComputeCUBLASLt}, {nccl.RCCL, 3, vocab.ComputeHIPBLASLt}} {
 		for _, form := range vocab.OverlapForms() {
-			for _, dtype := range []string{"bfloat16", "float"} {
+			for dtype, compute := range map[string]string{"bfloat16": vocab.ComputeKernel, "float": tt.library, "half": vocab.ComputeAuto} {
 				t.Run(string(tt.kind)+"/"+form+"/"+dtype, func(t *testing.T) {
 					c := plantest.Overlap(string(tt.kind), form, tt.world, func(c *plan.Case) {
-						c.Precision, c.Overlap().Hidden = dtype, 48
+						c.Precision, c.Overlap().Hidden, c.Overlap().Compute = dtype, 48, compute
 						c.Overlap().Sizes = []int64{int64(tt.world) * 48 * 8}
 					})
 					d := overlapped(t, tt.kind, "", c)
 					require.Equal(t, result.Success, d.Outcome.Status, "%v", d.Outcome.Reasons)
 					require.Equal(t, "device", d.Measurement.CheckedBy)
+					if compute == vocab.ComputeAuto {
+						compute = tt.library
+					}
+					require.Equal(t, compute, d.Measurement.Compute)
 					require.False(t, d.Measurement.SharedProcessor)
 					if form == vocab.LinearRotation {
 						require.Equal(t, nccl.GroupedSendRecv, d.Measurement.CommunicationPath)
@@ -57,6 +62,33 @@ func TestOverlap(t *testing.T) {
 		}
 	}
 }
+
+// What multiplies is asked for or, with auto, is the library if it is here and else the kernel.
+// The comparison key is of what it was: that of a case that asks for it.
+func TestWhatMultiplies(t *testing.T) {
+	setUp(t)
+	run := func(compute string) *result.OverlapDocument {
+		return overlapped(t, nccl.NCCL, "", plantest.Overlap("nccl", vocab.Beside, 2, func(c *plan.Case) {
+			c.Overlap().Hidden, c.Overlap().Sizes, c.Overlap().Compute = 16, []int64{1024}, compute
+		}))
+	}
+	byKernel, byLibrary, byAuto := run(vocab.ComputeKernel), run(vocab.ComputeCUBLASLt), run(vocab.ComputeAuto)
+	require.Equal(t, vocab.ComputeCUBLASLt, byAuto.Measurement.Compute)
+	require.Equal(t, byLibrary.ComparisonKey, byAuto.ComparisonKey)
+	require.NotEqual(t, byKernel.ComparisonKey, byAuto.ComparisonKey)
+
+	t.Setenv("CX_CUBLASLT_LIB", "/nowhere/libcublasLt.so.13")
+	byAuto = run(vocab.ComputeAuto)
+	require.Equal(t, result.Success, byAuto.Outcome.Status, "%v", byAuto.Outcome.Reasons)
+	require.Equal(t, byKernel.ComparisonKey, byAuto.ComparisonKey)
+	byLibrary = run(vocab.ComputeCUBLASLt)
+	require.Equal(t, result.Failed, byLibrary.Outcome.Status)
+	require.Equal(t, result.ReasonNoLibrary, byLibrary.Outcome.Code())
+	require.Empty(t, byLibrary.Measurement.Rows)
+}
+
+// libraryLies is a library that computes one element wrongly.
+const libraryLies = "library"
 
 // Each fault is found by the check of the side that it strikes; so is a library that damages a
 // message.
@@ -78,10 +110,16 @@ func TestOverlapFaults(t *testing.T) {
 		{vocab.LinearRotation, overlap.FaultEarly, true, false},
 		{vocab.LinearBroadcast, overlap.FaultEarly, true, false},
 		{vocab.LinearBroadcast, "", true, true},
+		{vocab.Beside, libraryLies, true, false},
+		{vocab.LinearRotation, libraryLies, true, false},
 	} {
 		t.Run(tt.form+"/"+tt.kind, func(t *testing.T) {
 			faults := "rank=1,kind=" + tt.kind
-			if tt.kind == "" {
+			switch tt.kind {
+			case libraryLies:
+				faults = ""
+				t.Setenv("CX_FAKE_BLASLT_WRONG", "20") // behind the warm-up
+			case "":
 				faults = ""
 				t.Setenv("CX_FAKE_NCCL_FLIP", "1:17") // the first iteration of together
 			}

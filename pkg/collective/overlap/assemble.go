@@ -43,6 +43,9 @@ func Assemble(doc result.Document, streams []rank.Stream) error {
 		done = done && s.Done
 	}
 	m := &d.Measurement
+	if err := settle(d, tracks); err != nil {
+		return err
+	}
 	for _, t := range tracks {
 		if t.setup != nil {
 			m.CommunicationPath, m.CheckedBy = t.setup.Path, t.setup.CheckedBy
@@ -65,6 +68,26 @@ func Assemble(doc result.Document, streams []rank.Stream) error {
 	}
 	judge(d, done, len(asked), implausible)
 	return nil
+}
+
+// settle notes what computed, on which the comparison key depends. All ranks chose the same.
+func settle(d *result.OverlapDocument, tracks []track) (err error) {
+	computes := ""
+	for of, t := range tracks {
+		switch {
+		case t.setup == nil:
+		case computes == "":
+			computes = t.setup.Compute
+		case computes != t.setup.Compute:
+			return fmt.Errorf("rank %d computes by %s and ranks before it by %s: install the same libraries for all", of, t.setup.Compute, computes)
+		}
+	}
+	if computes == "" {
+		return nil
+	}
+	d.Measurement.Compute = computes
+	d.ComparisonKey, err = result.ComparisonKey(result.Settled(d), d.Provenance.Environment)
+	return err
 }
 
 func read(s rank.Stream) (t track, err error) {

@@ -54,15 +54,23 @@ type Streams interface {
 	Close() error
 }
 
+// Multiplier is an engine, and what documents say of it.
+type Multiplier struct {
+	gemm.Engine
+	Compute string       // see vocab.Computes; not auto
+	Library rank.Library // zero without one
+}
+
 // Parts are what a backend brings to a Runner, which closes them in this order.
 type Parts struct {
 	Streams Streams
-	Engine  gemm.Engine
-	Matrix  gemm.Data
-	Data    collective.Data // of the collectives of form beside
-	Comm    steps.Library
-	Device  accel.Device
-	Facts   rank.Facts
+	// Multiplier opens what computes products of a case; see vocab.Computes.
+	Multiplier func(compute string) (Multiplier, error)
+	Matrix     gemm.Data
+	Data       collective.Data // of the collectives of form beside
+	Comm       steps.Library
+	Device     accel.Device
+	Facts      rank.Facts
 }
 
 // last is the end of the last task, 0 without any.

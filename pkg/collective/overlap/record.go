@@ -13,6 +13,7 @@ const (
 
 // setup is what a rank knows before the first row.
 type setup struct {
+	Compute         string `json:"compute"` // what computes; see vocab.Computes
 	Path            string `json:"communication_path"`
 	CheckedBy       string `json:"checked_by"`
 	SharedProcessor bool   `json:"shared_processor"`

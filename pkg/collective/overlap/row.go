@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"slices"
 
 	"github.com/collectivex/collectivex/pkg/accel"
 	"github.com/collectivex/collectivex/pkg/accel/gemm"
@@ -24,6 +25,9 @@ type row struct {
 	input    accel.Ptr // A of form beside, X of a linear layer
 	weights  accel.Ptr
 	products gemm.Outputs
+	// inPieces and inOne are the computation as a window has it, and as a linear layer's in one
+	// piece.
+	inPieces, inOne []Task
 }
 
 // alignment of buffers, in bytes.
@@ -77,6 +81,9 @@ func newRow(ctx context.Context, b *bench, number int, asked result.OverlapRow) 
 	if err != nil {
 		return nil, err
 	}
+	if err := r.prepareProducts(); err != nil {
+		return nil, rank.Coded(result.ReasonLibrary, err)
+	}
 	return r, rank.Coded(result.ReasonDevice, b.Matrix.Fill(b.stream, r.weights, r.weight(), 0, r.shape.N*r.shape.K))
 }
 
@@ -111,7 +118,7 @@ const (
 // nothing left over from another can pass.
 func (b *bench) seed(t turn, slot int) uint32 {
 	h := fnv.New32a()
-	fmt.Fprintf(h, "%s %d %d %s %d", b.caseID, t.Row, t.Iteration, t.Contender, slot)
+	fmt.Fprintf(h, "%s %d %d %s %d", b.planned.CaseID, t.Row, t.Iteration, t.Contender, slot)
 	return h.Sum32()
 }
 
@@ -158,7 +165,10 @@ func (r *row) window(contender string) Window {
 		w.Communication = r.exchange.tasks(contender == vocab.WholeCommunication)
 	}
 	if computes(contender) {
-		w.Compute = r.compute(contender == vocab.WholeCompute)
+		w.Compute = slices.Clone(r.inPieces)
+		if contender == vocab.WholeCompute {
+			w.Compute = slices.Clone(r.inOne)
+		}
 	}
 	for i := range w.Compute {
 		switch contender {
@@ -173,17 +183,19 @@ func (r *row) window(contender string) Window {
 	return w
 }
 
-// compute is the products of a window: of form beside all in one task, of a linear layer a
-// task for each part of X, in the order in which they arrive.
-func (r *row) compute(whole bool) []Task {
-	if r.block.Form == vocab.Beside || whole {
-		var all []gemm.Product
-		for i := range r.products.Count {
-			all = append(all, gemm.Product{Shape: r.shape, Type: r.dtype, A: r.input, B: r.weights, C: r.product(i)})
-		}
-		return []Task{{Enqueue: r.multiply(all), After: -1}}
+// prepareProducts makes the tasks of the computation: of form beside all products in one task, of a
+// linear layer a task for each part of X, in the order in which they arrive.
+func (r *row) prepareProducts() (err error) {
+	var all []gemm.Product
+	for i := range r.products.Count {
+		all = append(all, gemm.Product{Shape: r.shape, Type: r.dtype, A: r.input, B: r.weights, C: r.product(i)})
 	}
-	var tasks []Task
+	whole, err := r.task(all, -1)
+	r.inOne = []Task{whole}
+	if err != nil || r.block.Form == vocab.Beside {
+		r.inPieces = r.inOne
+		return err
+	}
 	world := r.session.World
 	rows := r.shape.M / int64(world)
 	for i := range world {
@@ -196,20 +208,33 @@ func (r *row) compute(whole bool) []Task {
 			Shape: gemm.Shape{M: rows, N: r.shape.N, K: r.shape.K}, Type: r.dtype,
 			A: r.input.Add(first * r.shape.K * r.size), B: r.weights, C: r.products.At.Add(first * r.shape.N * r.size),
 		}
-		tasks = append(tasks, Task{Enqueue: r.multiply([]gemm.Product{p}), After: after})
+		piece, err := r.task([]gemm.Product{p}, after)
+		if err != nil {
+			return err
+		}
+		r.inPieces = append(r.inPieces, piece)
 	}
-	return tasks
+	return nil
 }
 
-func (r *row) multiply(all []gemm.Product) func(accel.Stream) error {
-	return func(s accel.Stream) error {
-		for _, p := range all {
-			if err := r.Engine.Multiply(s, p); err != nil {
+// task computes products one after another, after a task of the communication; see Task.
+func (r *row) task(products []gemm.Product, after int) (Task, error) {
+	var all []gemm.Multiply
+	for _, p := range products {
+		multiply, err := r.engine.Prepare(p)
+		if err != nil {
+			return Task{}, err
+		}
+		all = append(all, multiply)
+	}
+	return Task{After: after, Enqueue: func(s accel.Stream) error {
+		for _, multiply := range all {
+			if err := multiply(s); err != nil {
 				return rank.Coded(result.ReasonDevice, err)
 			}
 		}
 		return nil
-	}
+	}}, nil
 }
 
 // check compares what a window has left.

@@ -38,14 +38,14 @@ func NewRunner(p Parts) (*Runner, error) {
 // Close implements rank.Runner.
 func (r *Runner) Close() error {
 	p := r.parts
-	return errors.Join(p.Streams.Close(), r.stream.Close(), p.Engine.Close(), p.Matrix.Close(), p.Data.Close(), p.Comm.Close(), p.Device.Close())
+	return errors.Join(p.Streams.Close(), r.stream.Close(), p.Matrix.Close(), p.Data.Close(), p.Comm.Close(), p.Device.Close())
 }
 
 // bench is one case in one rank.
 type bench struct {
 	Parts
 	session *rank.Session
-	caseID  string
+	planned *plan.Case
 	block   *plan.Overlap
 	op      collective.Op
 	redop   workload.RedOp
@@ -53,6 +53,7 @@ type bench struct {
 	size    int64        // of an element, in bytes
 	stream  accel.Stream // of fills and checks
 	meet    *rendezvous.Spin
+	engine  Multiplier
 }
 
 // parse reads the words of a case.
@@ -70,16 +71,29 @@ func (r *Runner) Run(ctx context.Context, s *rank.Session, c plan.Case) error {
 	if block == nil || s.World != c.World || s.World < 2 || c.Nodes != 1 {
 		return rank.Refused("%d ranks on %d nodes cannot run an overlap case of %d", s.World, c.Nodes, c.World)
 	}
-	b := &bench{Parts: r.parts, session: s, caseID: c.CaseID, block: block, stream: r.stream}
+	b := &bench{Parts: r.parts, session: s, planned: &c, block: block, stream: r.stream}
 	var err error
 	if b.op, b.redop, b.dtype, err = parse(&c); err != nil {
 		return rank.Coded(result.ReasonRefused, err)
 	}
 	b.size = int64(b.dtype.Size())
-	if err := s.Emit(rank.KindFacts, r.parts.Facts); err != nil {
+	if b.engine, err = r.parts.Multiplier(block.Compute); err != nil {
+		return errors.Join(s.Emit(rank.KindFacts, r.parts.Facts), err)
+	}
+	return errors.Join(r.run(ctx, b), b.engine.Close())
+}
+
+// run measures a case.
+func (r *Runner) run(ctx context.Context, b *bench) (err error) {
+	s := b.session
+	facts := r.parts.Facts
+	if b.engine.Library.Kind != "" {
+		facts.Beside = append(facts.Beside, b.engine.Library)
+	}
+	if err := s.Emit(rank.KindFacts, facts); err != nil {
 		return err
 	}
-	if err := s.RefuseIdle(&c, Idle); err != nil {
+	if err := s.RefuseIdle(b.planned, Idle); err != nil {
 		return err
 	}
 	defer context.AfterFunc(ctx, b.Comm.Abort)()
@@ -88,7 +102,7 @@ func (r *Runner) Run(ctx context.Context, s *rank.Session, c plan.Case) error {
 	if b.meet, err = rendezvous.OpenSpin(ctx, s.Store, s.Scope+"/meet", s.Rank, s.World); err != nil {
 		return err
 	}
-	for i, asked := range result.AskedOverlap(&c) {
+	for i, asked := range result.AskedOverlap(b.planned) {
 		if err := b.measureSize(ctx, i, asked); err != nil {
 			return errors.Join(fmt.Errorf("%s: %w", asked.Name(), err), b.meet.Close())
 		}
@@ -103,7 +117,7 @@ func (b *bench) measureSize(ctx context.Context, number int, asked result.Overla
 		return err
 	}
 	if number == 0 {
-		err = b.session.Emit(kindSetup, setup{Path: r.exchange.path(), CheckedBy: b.Matrix.CheckedBy(), SharedProcessor: b.Streams.SharedProcessor()})
+		err = b.session.Emit(kindSetup, setup{Compute: r.engine.Compute, Path: r.exchange.path(), CheckedBy: b.Matrix.CheckedBy(), SharedProcessor: b.Streams.SharedProcessor()})
 	}
 	if err == nil {
 		err = r.run(ctx)

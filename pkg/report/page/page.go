@@ -129,6 +129,7 @@ const unreadable = "figures that this version cannot read"
 type standing struct {
 	source    string
 	envelope  result.Envelope
+	planned   plan.Case // see result.Settled
 	readable  bool
 	simulated bool
 	measured  int
@@ -175,7 +176,7 @@ func read(rec fold.Record) *standing {
 		s.envelope.GeneratedAt = rec.Head.GeneratedAt
 		return s
 	}
-	s.readable, s.envelope = true, *d.Head()
+	s.readable, s.envelope, s.planned = true, *d.Head(), result.Settled(d)
 	if f, ok := report.Find(s.envelope.Identity.Case.Family); ok {
 		s.simulated = f.Simulated
 		s.measured, s.asked = f.Rows(d)
@@ -262,7 +263,7 @@ func (b *builder) answer(a fold.Answer, s *standing) {
 		Run: b.runs[cmp.Or(a.Run, "no run id")], ID: a.ID, SKU: foreign.Line(e.Identity.CaseFactors.SKU), Backend: foreign.Line(e.Implementation.Name),
 		World: e.Topology.WorldSize, Key: e.ComparisonKey, Status: a.Status, Reason: foreign.Line(a.Reasons.String()), Attempts: a.Attempts,
 		Measured: s.measured, Asked: s.asked, Origin: b.origin(e), At: e.GeneratedAt,
-		source: s.source, planned: e.Identity.Case, environment: e.Provenance.Environment,
+		source: s.source, planned: s.planned, environment: e.Provenance.Environment,
 	}
 	if !s.readable {
 		c.Reason = unreadable

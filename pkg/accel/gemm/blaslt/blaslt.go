@@ -1,0 +1,256 @@
+// Package blaslt multiplies matrices through cuBLASLt and hipBLASLt, which are opened at run
+// time. Both have the same C interface but for some numbers.
+package blaslt
+
+/*
+#include <stdlib.h>
+#include "abi.h"
+
+static int cx_blaslt_create(const cx_blaslt_library *f, void **handle) { return f->Create(handle); }
+static int cx_blaslt_destroy(const cx_blaslt_library *f, void *handle) { return f->Destroy(handle); }
+*/
+import "C"
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"unsafe"
+
+	"github.com/collectivex/collectivex/pkg/accel"
+	"github.com/collectivex/collectivex/pkg/accel/gemm"
+	"github.com/collectivex/collectivex/pkg/dl"
+	"github.com/collectivex/collectivex/pkg/numeric"
+)
+
+// Kind is one of the libraries.
+type Kind string
+
+// The libraries.
+const (
+	CUBLASLt  Kind = "cublaslt"
+	HIPBLASLt Kind = "hipblaslt"
+)
+
+// dialect is what distinguishes a library from the other.
+type dialect struct {
+	search   dl.Search
+	prefix   string // of its functions
+	words    C.cx_blaslt_words
+	statuses map[int]string
+	// version returns the version of a library with an open handle.
+	version func(function, handle unsafe.Pointer) (string, error)
+}
+
+var dialects = map[Kind]*dialect{
+	CUBLASLt: {
+		search: dl.Search{What: "cuBLASLt", Env: "CX_CUBLASLT_LIB", Names: []string{
+			"libcublasLt.so.13", "libcublasLt.so.12",
+			"/usr/local/cuda/lib64/libcublasLt.so.1[23]", "/usr/local/cuda-1[23]*/lib64/libcublasLt.so.1[23]",
+		}},
+		prefix: "cublasLt",
+		words: C.cx_blaslt_words{
+			compute: 68, transposeA: 3, transpose: 1, maxWorkspace: 1,
+			reductions: 3, reduceInCompute: 2, alignmentA: 5,
+		},
+		statuses: map[int]string{
+			1: "NOT_INITIALIZED", 3: "ALLOC_FAILED", 7: "INVALID_VALUE", 8: "ARCH_MISMATCH", 11: "MAPPING_ERROR",
+			13: "EXECUTION_FAILED", 14: "INTERNAL_ERROR", 15: "NOT_SUPPORTED", 16: "LICENSE_ERROR",
+		},
+		version: func(function, _ unsafe.Pointer) (string, error) {
+			return version(int(C.cx_blaslt_version_of_cublas(function)), 100), nil
+		},
+	},
+	HIPBLASLt: {
+		search: dl.Search{What: "hipBLASLt", Env: "CX_HIPBLASLT_LIB", Names: []string{
+			"libhipblaslt.so.1", "libhipblaslt.so.0", "libhipblaslt.so",
+			"/opt/rocm/lib/libhipblaslt.so", "/opt/rocm-*/lib/libhipblaslt.so",
+		}},
+		prefix: "hipblasLt",
+		words: C.cx_blaslt_words{
+			compute: 2, transposeA: 0, transpose: 112, maxWorkspace: 1,
+			reductions: -1, alignmentA: -1,
+		},
+		statuses: map[int]string{
+			1: "NOT_INITIALIZED", 2: "ALLOC_FAILED", 3: "INVALID_VALUE", 4: "MAPPING_ERROR", 5: "EXECUTION_FAILED",
+			6: "INTERNAL_ERROR", 7: "NOT_SUPPORTED", 8: "ARCH_MISMATCH", 9: "HANDLE_IS_NULLPTR", 10: "INVALID_ENUM", 11: "UNKNOWN",
+		},
+		version: func(function, handle unsafe.Pointer) (string, error) {
+			var v C.int
+			if status := C.cx_blaslt_version_of_hipblas(function, handle, &v); status != 0 {
+				return "", &Error{"hipblasLtGetVersion", strconv.Itoa(int(status))}
+			}
+			return version(int(v), 1000), nil
+		},
+	},
+}
+
+// version is that of a code whose last two digits are the patch, with that many minor versions to
+// a major one.
+func version(code, minors int) string {
+	const patches = 100
+	return fmt.Sprintf("%d.%d.%d", code/patches/minors, code/patches%minors, code%patches)
+}
+
+// Error is a call of a library that failed.
+type Error struct {
+	Call, Status string // cublasLtMatmul, INVALID_VALUE
+}
+
+func (e *Error) Error() string { return e.Call + ": " + e.Status }
+
+// types are the element types as the libraries number them.
+var types = map[numeric.Type]C.int{numeric.Float: 0, numeric.Half: 2, numeric.BFloat16: 14}
+
+// workspaceBytes is what the libraries may use for intermediate results: what cuBLAS takes on
+// devices of compute capability 9.
+const workspaceBytes = 32 << 20
+
+// Engine is a gemm.Engine by a library, on the device that was current when it was opened.
+type Engine struct {
+	*dialect
+	lib       *dl.Library
+	table     *C.cx_blaslt_library
+	handle    unsafe.Pointer
+	device    accel.Device
+	workspace accel.Ptr
+	versionOf string
+	plans     map[key]*C.cx_blaslt_plan
+}
+
+var _ gemm.Engine = (*Engine)(nil)
+
+// key is what products have in common that are computed the same way.
+type key struct {
+	gemm.Shape
+	dtype   numeric.Type
+	a, b, c uint32 // alignments
+}
+
+// Open opens a library, at the path in CX_CUBLASLT_LIB or CX_HIPBLASLT_LIB or where the loader
+// finds it, for the current device. Its error wraps dl.ErrNoLibrary or dl.ErrNoSymbol, or is of
+// the library or the device.
+func Open(kind Kind, d accel.Device) (*Engine, error) {
+	of := dialects[kind]
+	lib, err := of.search.Open()
+	if err != nil {
+		return nil, err
+	}
+	e := &Engine{dialect: of, lib: lib, device: d, plans: map[key]*C.cx_blaslt_plan{}}
+	e.table = (*C.cx_blaslt_library)(C.calloc(1, C.size_t(unsafe.Sizeof(C.cx_blaslt_library{}))))
+	if err := e.open(); err != nil {
+		return nil, errors.Join(err, e.Close())
+	}
+	return e, nil
+}
+
+func (e *Engine) open() error {
+	for i := range C.cx_blaslt_count() {
+		address, err := e.lib.Symbol(e.prefix + C.GoString(C.cx_blaslt_name(i)))
+		if err != nil {
+			return e.search.Unusable(err)
+		}
+		C.cx_blaslt_set(e.table, i, address)
+	}
+	getVersion, err := e.lib.Symbol(e.prefix + "GetVersion")
+	if err != nil {
+		return e.search.Unusable(err)
+	}
+	if err := e.check("Create", C.cx_blaslt_create(e.table, &e.handle)); err != nil {
+		return err
+	}
+	if e.versionOf, err = e.version(getVersion, e.handle); err != nil {
+		return err
+	}
+	e.workspace, err = e.device.Alloc(workspaceBytes)
+	return err
+}
+
+func (e *Engine) check(call string, status C.int) error {
+	if status == 0 {
+		return nil
+	}
+	name, ok := e.statuses[int(status)]
+	if !ok {
+		name = "status " + strconv.Itoa(int(status))
+	}
+	return &Error{e.prefix + call, name}
+}
+
+// Version returns the version of the library, such as 13.1.0.
+func (e *Engine) Version() string { return e.versionOf }
+
+// SOName returns the soname of the loaded file.
+func (e *Engine) SOName() string { return e.lib.SOName() }
+
+// BuildID returns the build id of the loaded file.
+func (e *Engine) BuildID() string { return e.lib.BuildID() }
+
+// Prepare implements gemm.Engine. It asks the library for its best algorithm, once for all
+// products of a shape, a type and the same alignments.
+func (e *Engine) Prepare(p gemm.Product) (gemm.Multiply, error) {
+	if err := p.Check(); err != nil {
+		return nil, err
+	}
+	plan, err := e.plan(p)
+	if err != nil {
+		return nil, err
+	}
+	return func(s accel.Stream) error {
+		return e.check("Matmul", C.cx_blaslt_multiply(e.table, e.handle, plan, C.uintptr_t(p.A), C.uintptr_t(p.B), C.uintptr_t(p.C),
+			C.uintptr_t(e.workspace), workspaceBytes, C.uintptr_t(s.Handle())))
+	}, nil
+}
+
+func (e *Engine) plan(p gemm.Product) (*C.cx_blaslt_plan, error) {
+	k := key{p.Shape, p.Type, alignment(p.A), alignment(p.B), alignment(p.C)}
+	if plan := e.plans[k]; plan != nil {
+		return plan, nil
+	}
+	plan := (*C.cx_blaslt_plan)(C.calloc(1, C.size_t(unsafe.Sizeof(C.cx_blaslt_plan{}))))
+	e.plans[k] = plan
+	var call *C.char
+	product := C.cx_blaslt_product{
+		_type: types[p.Type], m: C.int64_t(p.M), n: C.int64_t(p.N), k: C.int64_t(p.K),
+		alignmentA: C.uint32_t(k.a), alignmentB: C.uint32_t(k.b), alignmentC: C.uint32_t(k.c), workspace: workspaceBytes,
+	}
+	status := C.cx_blaslt_prepare(e.table, e.handle, &e.words, &product, plan, &call)
+	if status == 0 {
+		return plan, nil
+	}
+	delete(e.plans, k)
+	err := e.check(C.GoString(call), status)
+	if status == C.CX_BLASLT_NONE {
+		err = &Error{e.prefix + C.GoString(call), "no algorithm"}
+	}
+	return nil, errors.Join(fmt.Errorf("product of [%d, %d] and [%d, %d] of %s: %w: choose another type or shape, or compute with the kernel", p.M, p.K, p.K, p.N, p.Type, err), e.release(plan))
+}
+
+func (e *Engine) release(plan *C.cx_blaslt_plan) error {
+	defer C.free(unsafe.Pointer(plan))
+	var call *C.char
+	status := C.cx_blaslt_release(e.table, plan, &call)
+	return e.check(C.GoString(call), status)
+}
+
+// alignment is that of an address in bytes, of which the libraries use 256 at most.
+func alignment(p accel.Ptr) uint32 {
+	const most = 256
+	return uint32(min(p&-p, most))
+}
+
+// Close implements gemm.Engine. The library stays loaded.
+func (e *Engine) Close() error {
+	var err error
+	for _, plan := range e.plans {
+		err = errors.Join(err, e.release(plan))
+	}
+	if e.handle != nil {
+		err = errors.Join(err, e.check("Destroy", C.cx_blaslt_destroy(e.table, e.handle)))
+	}
+	if e.workspace != 0 {
+		err = errors.Join(err, e.device.Free(e.workspace))
+	}
+	C.free(unsafe.Pointer(e.table))
+	return err
+}
