@@ -109,8 +109,8 @@ type SimulationBackend struct {
 	Topologies []string `yaml:"topologies"`
 }
 
-// SimulationSupport is the most ranks of a program that the platform's runners have memory for,
-// which grows with their square.
+// SimulationSupport is the maximum number of ranks of a program for which the platform's runners
+// have memory. The memory grows with the square of the ranks.
 type SimulationSupport struct {
 	Ranks int `yaml:",value" min:"2"`
 }
@@ -193,7 +193,7 @@ func (*SimulationBackend) Coverage(c *Catalog, p *Platform, b *Backend) []Covera
 	return out
 }
 
-// Lack says why a program of so many ranks is not simulated; empty if it is.
+// Lack returns why a program of so many ranks is not simulated, or an empty string.
 func (s *SimulationSupport) Lack(ranks int) string {
 	if ranks <= s.Ranks {
 		return ""

@@ -91,9 +91,9 @@ func (l *Library) Version() string {
 	return strings.TrimSuffix(strings.TrimPrefix(filepath.Base(found[0]), wheel+"-"), ".dist-info")
 }
 
-// DeviceError says which library UCX's modules for CUDA lack. Without it UCX ignores a module
-// and moves the memory of devices another way, or not at all. The modules of libraries outside
-// of a wheel are not found and not checked.
+// DeviceError returns an error that names a library which UCX's modules for CUDA need and the
+// loader does not find. UCX ignores such a module, and moves the memory of devices another way
+// or not at all. Only the modules in the wheel of the library are checked.
 func (l *Library) DeviceError() error {
 	libs := filepath.Dir(l.lib.Path())
 	wheel, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(libs), "."), ".")

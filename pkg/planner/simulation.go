@@ -60,8 +60,8 @@ func simulationPlace(_ *catalog.Platform, c *plan.Case) {
 	c.ScaleUpTransport, c.Transport, c.TopologyClass = vocab.Simulated, vocab.Simulated, vocab.Simulated
 }
 
-// simulationFit gives the schedule and the topology their shape. It names what of the case the
-// backend, the schedule or the topology does not have, or returns nothing.
+// simulationFit gives the schedule and the topology their shape. It returns why the backend, the
+// schedule or the topology cannot have the case, or an empty string.
 func simulationFit(be *catalog.Backend, c *plan.Case) string {
 	block := *c.Simulation()
 	c.Block = &block

@@ -28,7 +28,7 @@ func Coded(code result.Code, err error) error {
 // RefusedFault returns the error of a case in which an injected fault would change nothing; the
 // format says why. The published reason names the fault.
 func RefusedFault(kind, format string, args ...any) error {
-	return &Error{Reason: result.ReasonRefused.With("fault %s strikes nothing", kind), Err: fmt.Errorf(format, args...)}
+	return &Error{Reason: result.ReasonRefused.With("fault %s has no effect", kind), Err: fmt.Errorf(format, args...)}
 }
 
 // Refused returns the error of a case that the backend cannot do exactly, or

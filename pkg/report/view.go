@@ -50,8 +50,8 @@ type Facet struct {
 	Title  string   `json:"title"`
 	Values []string `json:"values"` // in this order; others follow as they are found
 	One    bool     `json:"one"`    // unlike values are different measurements
-	// Number says that values differ in a number, which sorts them. What is a number alone is
-	// named by the title.
+	// Number says that values contain a number, by which they are sorted. A value that is only a
+	// number is shown behind the title, as in batch 4.
 	Number bool `json:"number"`
 }
 

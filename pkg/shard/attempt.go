@@ -287,7 +287,7 @@ func within[T any](deadline time.Time, f func() T) (value T, inTime bool) {
 }
 
 // empty returns the document of a failed attempt, without rows. That of a case without ranks
-// tells nothing of the machine.
+// does not describe this machine.
 func (r *runner) empty(c plan.Case, reasons ...result.Reason) (result.Document, error) {
 	a := result.Attempt{
 		RunID: r.Run.RunID, RunAttempt: r.Run.RunAttempt, SourceSHA: r.Run.SourceSHA, MatrixSHA256: r.Run.MatrixSHA256,

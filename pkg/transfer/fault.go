@@ -53,10 +53,13 @@ func Idle(f rank.Fault, c *plan.Case) string {
 	if slices.Contains(callFaults(), f.Kind) {
 		return ""
 	}
-	ops := c.Transfer().Ops
+	ops, side := c.Transfer().Ops, "destination"
+	if f.Kind == FaultSource {
+		side = "source"
+	}
 	strikes := func(op string) bool { return destinationOf(op) == f.Rank != (f.Kind == FaultSource) }
 	if !slices.ContainsFunc(ops, strikes) {
-		return fmt.Sprintf("a %s does not have in the pool of rank %d what it changes; inject it into rank %d", strings.Join(ops, " or "), f.Rank, 1-f.Rank)
+		return fmt.Sprintf("the pool of rank %d is not the %s of a %s; inject it into rank %d", f.Rank, side, strings.Join(ops, " or "), 1-f.Rank)
 	}
 	return ""
 }

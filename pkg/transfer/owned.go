@@ -23,7 +23,7 @@ func (o *owned) Register(ctx context.Context, bytes int64) (Memory, error) {
 	if o.pool {
 		return nil, &rank.Error{Reason: result.ReasonRefused.With("pool registered twice"), Err: errors.New("a rank has one pool at a time: unregister it first")}
 	}
-	o.pool = true // also if it fails half-way: Unregister cleans up
+	o.pool = true // also if Register fails: Unregister frees what it has made
 	return o.Engine.Register(ctx, bytes)
 }
 
@@ -33,13 +33,13 @@ func (o *owned) Metadata() ([]byte, error) {
 	return o.Engine.Metadata()
 }
 
-// left says that the peer has disconnected.
+// left records that the peer has disconnected, and no longer uses the pool.
 func (o *owned) left() { o.users-- }
 
 // Unregister implements Engine.
 func (o *owned) Unregister() error {
 	if o.users > 0 {
-		return &rank.Error{Reason: result.ReasonRefused.With("pool in use"), Err: errors.New("the peer has not let go of the pool: disconnect it first")}
+		return &rank.Error{Reason: result.ReasonRefused.With("pool in use"), Err: errors.New("the peer still has the metadata of the pool: disconnect it first")}
 	}
 	o.pool = false
 	return o.Engine.Unregister()
@@ -68,7 +68,7 @@ func (b *bench) sameLists(ctx context.Context) error {
 		return err
 	}
 	if string(all[0]) != string(all[1]) {
-		return &rank.Error{Reason: result.ReasonRefused.With("lists of blocks differ"), Err: errors.New("the two ranks have lists of blocks that differ in number, length or place")}
+		return &rank.Error{Reason: result.ReasonRefused.With("lists of blocks differ"), Err: errors.New("the lists of blocks of the two ranks differ in number, length or place: give both the same lists")}
 	}
 	return nil
 }

@@ -126,12 +126,12 @@ func TestBenchCopy(t *testing.T) {
 	require.Contains(t, stderr, "rank 0 has no destination in device_to_device_memcpy_read_ce; inject it into rank 1")
 	code, _, stderr = cxrun(t, map[string]string{rank.FaultVariable: "rank=0,kind=flip-bit"}, append(args, "device_to_device_memcpy_read_ce", "device_to_device_memcpy_write_ce")...)
 	require.Equal(t, cli.ExitFailed, code)
-	require.Contains(t, stderr, "cannot be measured here: refused: fault flip-bit strikes nothing: rank 0 has no destination in device_to_device_memcpy_read_ce; inject it into rank 1\n")
+	require.Contains(t, stderr, "cannot be measured here: refused: fault flip-bit has no effect: rank 0 has no destination in device_to_device_memcpy_read_ce; inject it into rank 1\n")
 	require.Contains(t, stderr, "check-failed: ")
 	code, _, stderr = cxrun(t, map[string]string{rank.FaultVariable: "rank=0,kind=flip-bit"}, "sweep", "--suite", "copy-core", "--definitions", fewSamples(t), "--out", filepath.Join(dir, "sweep"),
 		"--case", "local-host-device-to-device-memcpy-read-ce-loop,local-host-device-to-device-memcpy-write-ce-loop")
 	require.Equal(t, cli.ExitFailed, code)
-	require.Contains(t, stderr, "refused: fault flip-bit strikes nothing, rank 0; logs in ")
+	require.Contains(t, stderr, "refused: fault flip-bit has no effect, rank 0; logs in ")
 
 	env := map[string]string{rank.FaultVariable: "case=*,rank=0,kind=half-block"}
 	code, stdout, _ = cxrun(t, env, append(args, "device_to_host_memcpy_ce", "--page", "1K")...)

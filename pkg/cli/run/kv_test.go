@@ -194,7 +194,7 @@ func TestBenchKV(t *testing.T) {
 
 	for fault, want := range map[string]string{
 		"kind=ones":            "has no effect: cases of family transfer have flip-bit, half-block, ",
-		"kind=stale":           "a pull does not have in the pool of rank 0 what it changes; inject it into rank 1",
+		"kind=stale":           "the pool of rank 0 is not the destination of a pull; inject it into rank 1",
 		"kind=source,at=chain": `data faults of family transfer have no point "chain"`,
 	} {
 		code, _, stderr = cxrun(t, map[string]string{rank.FaultVariable: "rank=0," + fault}, append(args, "--ops", "pull")...)

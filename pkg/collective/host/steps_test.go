@@ -124,8 +124,8 @@ func TestStepFaultsThatStrikeNothing(t *testing.T) {
 		return failure != nil
 	}, 10*time.Minute, 10*time.Millisecond)
 	require.NotNil(t, failure)
-	require.Equal(t, "refused: fault double-add strikes nothing", failure.Reason.String())
-	require.Contains(t, failure.Text, "fault double-add strikes nothing: rank 1")
+	require.Equal(t, "refused: fault double-add has no effect", failure.Reason.String())
+	require.Contains(t, failure.Text, "fault double-add has no effect: rank 1")
 }
 
 // A rank that dies in the middle of a program ends its peers' case with its name.

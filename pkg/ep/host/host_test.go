@@ -318,7 +318,7 @@ func TestFaultThatStrikesNothingIsRefused(t *testing.T) {
 		faults := fmt.Sprintf("rank=0,kind=%[1]s,at=chain; rank=1,kind=%[1]s,at=chain", kind)
 		for _, s := range eptest.Run(t, host.Open(host.Variant{}), faults, eptest.Case(2, lowLatency, cached))[0] {
 			require.NotNil(t, s.Failure, kind)
-			require.Equal(t, result.ReasonRefused.With("fault %s strikes nothing", kind), s.Failure.Reason)
+			require.Equal(t, result.ReasonRefused.With("fault %s has no effect", kind), s.Failure.Reason)
 			require.Contains(t, s.Failure.Text, "sends to experts as its layout says")
 		}
 	}

@@ -94,7 +94,7 @@ func (f *flows) settle(now Picoseconds) {
 	}
 }
 
-// rounding, in picoseconds, is what a quotient of floating-point numbers is off at most.
+// rounding is the largest error of a quotient of floating-point numbers, in picoseconds.
 const rounding = 1e-6
 
 // measured gives each flow the rate of its time among those that are under way.
@@ -112,8 +112,8 @@ func (f *flows) measured() {
 	}
 }
 
-// fair gives flows max-min fair rates: none can be faster without making one slower that is not
-// faster itself. It fills all links at once: every flow gets faster until a link of its is full.
+// fair gives flows max-min fair rates: no rate can rise unless one falls that is not higher. It
+// fills all links at once: the rate of every flow rises until one of its links is full.
 func (f *flows) fair() {
 	t := &f.machine.Topology
 	for _, l := range f.links {

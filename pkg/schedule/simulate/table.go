@@ -116,10 +116,10 @@ func (c curve) time(n int64) (at Picoseconds, ok bool) {
 // alone is the times of messages from one rank to another with no others under way.
 func (t *Table) alone(from, to int32) curve { return t.pairs[int(from)*t.ranks+int(to)] }
 
-// among is the time of a message of n bytes while as many messages are under way, it included;
-// back says that one of them goes the opposite way. The time grows evenly with their number from
-// that of one alone to that of one from each rank. A message the opposite way lets it grow to
-// that of both at least.
+// among returns the time, in picoseconds, of a message of n bytes while so many messages are under
+// way, itself included; back says that one of them goes the opposite way. The time grows linearly
+// with their number, from that of one message alone to that of one from each rank. With a message
+// the opposite way it is at least the time measured both ways.
 func (t *Table) among(from, to int32, n int64, messages int, back bool) float64 {
 	alone, _ := t.alone(from, to).time(n)
 	out := float64(alone)

@@ -26,7 +26,7 @@ type Comparison struct {
 	logs float64
 }
 
-// String says it in a line.
+// String returns the comparison as one line of text.
 func (c *Comparison) String() string {
 	name := c.Case
 	if name == "" {

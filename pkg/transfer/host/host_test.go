@@ -72,6 +72,6 @@ func TestAFaultWithoutEffectIsRefused(t *testing.T) {
 	} {
 		d := run(t, fault, transfertest.Small(change))[0]
 		require.Equal(t, result.Failed, d.Outcome.Status)
-		require.Contains(t, d.Outcome.Reasons.String(), "strikes nothing")
+		require.Contains(t, d.Outcome.Reasons.String(), "has no effect")
 	}
 }
