@@ -2,6 +2,7 @@ package report
 
 import (
 	"slices"
+	"strconv"
 
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/result"
@@ -85,7 +86,7 @@ func (o *Overlap) keys() []string {
 	if form == vocab.Beside {
 		form += " " + o.Op
 	}
-	return []string{o.SKU, o.Backend, form, o.DType, computes(o.Compute, o.SharedProcessor), significant(float64(o.World))}
+	return []string{o.SKU, o.Backend, form, o.DType, computes(o.Compute, o.SharedProcessor), strconv.Itoa(o.World)}
 }
 
 // computes names what computes the products.
@@ -123,7 +124,7 @@ func overlapSection(cases []*Overlap) Section {
 }
 
 func overlapLadder(cases []*Overlap) Section {
-	s := &Table{Columns: slices.Concat(overlapKeys, figure(overlapTimes...), efficiencyColumn, figure("floor µs", "compute covered", "slowdown", "tax", "communication covered", "slowdown", "tax"))}
+	s := &Table{Columns: slices.Concat(overlapKeys, figure(overlapTimes...), efficiencyColumn, figure("floor µs", "compute covered", "compute slowdown", "compute tax", "communication covered", "communication slowdown", "communication tax"))}
 	maybe := func(v *float64) string {
 		if v == nil {
 			return dash

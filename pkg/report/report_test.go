@@ -155,6 +155,7 @@ func TestOverlapInASummary(t *testing.T) {
 	require.NoError(t, r.build().Text(&b))
 	require.Regexp(t, `(?m)^ +16 KiB +20.3 +10.2 +25.4 +30.5 +5.08 +0.500$`, b.String())
 	require.Contains(t, b.String(), "loop (shared processor)")
+	require.Contains(t, b.String(), "ranks 2\n", "a number of ranks has no decimals")
 	b.Reset()
 	require.NoError(t, r.build().Markdown(&b, 1<<20))
 	require.Contains(t, b.String(), "| 0.500 | – | 1.05 | 1.00 | 1.20 | 1.25 |")
