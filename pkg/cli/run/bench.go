@@ -175,8 +175,8 @@ func newBenchOverlap(s cli.Streams) *cobra.Command {
 		Use:   "overlap [FORM...]",
 		Short: "Measure matrix products beside communication: alone, together and serial",
 		Long: `Measure matrix products on one stream beside communication on another: each side alone,
-both together and one after the other, in turns, from one gate that both sides and all
-ranks wait for.
+both together and one after the other, in turns. Both sides of a rank wait at one gate, which
+opens once all ranks are ready.
 
 Forms: ` + vocab.Beside + ` (products and a collective that do not depend on each other),
 ` + vocab.LinearRotation + ` and ` + vocab.LinearBroadcast + ` (a column-parallel linear layer
