@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/collectivex/collectivex/pkg/schedule"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
@@ -38,8 +39,11 @@ type OverlapBlock struct {
 	Backends []string `yaml:"backends" in:"backend"`
 	Forms    []string `yaml:"forms" in:"overlap form"`
 	Ops      []string `yaml:"ops" in:"op" default:"[all_gather]"` // of form beside
-	DTypes   []string `yaml:"dtypes" in:"dtype"`
-	Computes []string `yaml:"computes" in:"compute"`
+	// Algorithms are schedules whose steps do the collective of form beside; the library does it
+	// unless said.
+	Algorithms []string `yaml:"algorithms,optional"`
+	DTypes     []string `yaml:"dtypes" in:"dtype"`
+	Computes   []string `yaml:"computes" in:"compute"`
 	// Hidden is the rows and columns of the matrices of form beside, and the input's width of
 	// a linear layer.
 	Hidden int `yaml:"hidden" min:"1" max:"65536"`
@@ -50,9 +54,10 @@ type OverlapBlock struct {
 	Sampling    string `yaml:"sampling,optional" in:"sampling"` // the suite's unless said
 }
 
-// OverlapBackend is what a backend does of the overlap family.
+// OverlapBackend is what a backend does of the overlap family. One without operations runs
+// schedules alone.
 type OverlapBackend struct {
-	Ops      []string `yaml:"ops" in:"op"`
+	Ops      []string `yaml:"ops,optional" in:"op"`
 	DTypes   []string `yaml:"dtypes" in:"dtype"`
 	Computes []string `yaml:"computes" in:"compute"`
 }
@@ -86,6 +91,13 @@ func (e *OverlapSuite) Check(c *Checker, s *Suite) {
 		}
 		if b.Sizes.From > b.Sizes.To {
 			c.Diagnose(&b.Sizes.From, "\"from\" must not be larger than \"to\"")
+		}
+		for j, name := range b.Algorithms {
+			for _, op := range b.Ops {
+				if _, err := schedule.Find(name, schedule.Collective(op)); err != nil {
+					c.Diagnose(&b.Algorithms[j], "%v", err)
+				}
+			}
 		}
 		has := offering[OverlapBackend](c, vocab.FamilyOverlap, b.Backends)
 		offered(c, "operation", b.Ops, has, func(h *OverlapBackend) []string { return h.Ops })

@@ -12,7 +12,7 @@ import (
 func overlapRows(doc result.Document, head Row) (rows []Row) {
 	d := doc.(*result.OverlapDocument)
 	b := d.Identity.Case.Overlap()
-	head.OpOrPhase, head.Mode, head.XName = b.Op, b.Form, "bytes"
+	head.OpOrPhase, head.Mode, head.XName = b.Communication(), b.Form, "bytes"
 	for i := range d.Measurement.Rows {
 		r := &d.Measurement.Rows[i]
 		row := head

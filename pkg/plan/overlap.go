@@ -20,8 +20,13 @@ type Overlap struct {
 	// Op is the collective of form beside; a linear layer gathers (all_gather).
 	Op string `json:"op" in:"op"`
 	// RedOp is sum; empty where the collective does not reduce.
-	RedOp  string `json:"redop"`
-	Hidden int64  `json:"hidden"`
+	RedOp string `json:"redop"`
+	// Algorithm is the schedule whose steps do the collective of form beside, of a shape as in
+	// Schedule; missing where the library does it.
+	Algorithm string `json:"algorithm,omitempty"`
+	Width     int    `json:"width,omitempty"`
+	Segments  int    `json:"segments,omitempty"`
+	Hidden    int64  `json:"hidden"`
 	// Products and Collectives are how many of each a window of form beside has; missing in
 	// linear layers, whose pieces are their ranks'.
 	Products    int `json:"products,omitempty"`
@@ -49,9 +54,26 @@ func (c *Case) Overlap() *Overlap {
 func (b *Overlap) Factors(c *Case, to []string) []string {
 	op, counts := "", ""
 	if b.Form == vocab.Beside {
-		op, counts = b.Op, strconv.Itoa(b.Products)+"x"+strconv.Itoa(b.Collectives)
+		op, counts = b.Communication(), strconv.Itoa(b.Products)+"x"+strconv.Itoa(b.Collectives)
 	}
 	return append(to, b.Form, op, c.Precision, b.RedOp, "h"+strconv.FormatInt(b.Hidden, 10), counts, b.Compute, "w"+strconv.Itoa(c.World))
+}
+
+// Steps returns the schedule whose steps communicate, or nil.
+func (b *Overlap) Steps() *Schedule {
+	if b.Algorithm == "" {
+		return nil
+	}
+	return &Schedule{Op: b.Op, RedOp: b.RedOp, Algorithm: b.Algorithm, Width: b.Width, Segments: b.Segments, Sizes: b.Sizes}
+}
+
+// Communication names the collective of form beside, with the schedule that does it: all_gather,
+// or all_gather-rotation.
+func (b *Overlap) Communication() string {
+	if s := b.Steps(); s != nil {
+		return b.Op + "-" + s.Label()
+	}
+	return b.Op
 }
 
 // widening is how many times as wide as its input a linear layer is on all ranks together.

@@ -9,11 +9,12 @@ import (
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/numeric"
 	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/schedule"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 // overlap is computation beside communication.
-var overlap = Family{Name: plan.FamilyOverlap, Cases: overlapCases, Fit: overlapLacks, Seconds: overlapSeconds}
+var overlap = Family{Name: plan.FamilyOverlap, Cases: overlapCases, Fit: overlapFit, Seconds: overlapSeconds}
 
 // overlapCases adds the cases of each block: by world, backend, form, operation, element type
 // and what computes.
@@ -33,16 +34,17 @@ func overlapBackend(r *Resolver, b *catalog.OverlapBlock, be *catalog.Backend, w
 	c := plan.Case{Family: plan.FamilyOverlap, Sampling: cmp.Or(b.Sampling, r.Suite.Sampling), Contract: vocab.ContractOverlap}
 	r.Place(&c, be, world)
 	for _, form := range ordered(vocab.OverlapForms(), b.Forms) {
-		for _, op := range OverlapOps(form, b.Ops) {
+		for _, how := range communications(form, b) {
 			for _, c.Precision = range ordered(vocab.DTypes(), b.DTypes) {
 				for _, compute := range ordered(vocab.Computes(), b.Computes) {
-					block := Overlap(form, op, *r.SamplingProfile(c.Sampling).Overlap())
+					block := Overlap(form, how.op, *r.SamplingProfile(c.Sampling).Overlap())
+					block.Algorithm = how.algorithm
 					block.Hidden, block.Compute, block.Sizes = int64(b.Hidden), compute, b.Sizes.List()
 					if form == vocab.Beside {
 						block.Products, block.Collectives = b.Products, b.Collectives
 					}
 					c.Block = block
-					if lack := overlapLacks(be, &c); lack != "" {
+					if lack := overlapFit(be, &c); lack != "" {
 						r.Unsupported(&c, lack)
 					} else {
 						r.Runnable(be, &c)
@@ -51,6 +53,23 @@ func overlapBackend(r *Resolver, b *catalog.OverlapBlock, be *catalog.Backend, w
 			}
 		}
 	}
+}
+
+// communication is a collective, and the schedule that does it or nothing.
+type communication struct{ op, algorithm string }
+
+// communications lists those of a form of a block.
+func communications(form string, b *catalog.OverlapBlock) (all []communication) {
+	algorithms := b.Algorithms
+	if form != vocab.Beside || len(algorithms) == 0 {
+		algorithms = []string{""}
+	}
+	for _, op := range OverlapOps(form, b.Ops) {
+		for _, name := range algorithms {
+			all = append(all, communication{op, name})
+		}
+	}
+	return all
 }
 
 // OverlapOps is the operations with which a form is measured, of those that are asked for: a
@@ -67,17 +86,27 @@ func Overlap(form, op string, s catalog.OverlapSampling) *plan.Overlap {
 	return &plan.Overlap{Form: form, Op: op, RedOp: ScheduleRedOp(op), Timing: plan.OverlapTiming{Warmup: s.Warmup, Iterations: s.Iterations}}
 }
 
-// overlapLacks names what of the case the backend does not have, or is empty.
-func overlapLacks(be *catalog.Backend, c *plan.Case) string {
-	has, b := be.Overlap(), c.Overlap()
+// overlapFit gives the schedule of a case its shape. It names what of the case the backend or
+// the schedule does not have, or returns nothing.
+func overlapFit(be *catalog.Backend, c *plan.Case) string {
+	has, b := be.Overlap(), *c.Overlap()
+	c.Block = &b
+	lack := ""
+	if b.Algorithm != "" {
+		b.Width, b.Segments, lack = shape(b.Algorithm, b.Op, schedule.Shape{Ranks: c.World, Width: b.Width, Segments: b.Segments})
+	}
 	switch {
+	case lack != "":
+		return lack
 	case has == nil:
 		return fmt.Sprintf("backend %s measures no overlap", be.Name)
 	case c.World < 2:
 		return "one rank has nobody to communicate with: overlap needs at least 2"
 	case c.Nodes > 1:
 		return "overlap is measured on one node: ranks of several nodes have no common gate"
-	case !slices.Contains(has.Ops, b.Op):
+	case len(has.Ops) == 0 && b.Algorithm == "":
+		return fmt.Sprintf("backend %s runs schedules alone: ask for form beside and a schedule (--schedule rotation)", be.Name)
+	case b.Algorithm == "" && !slices.Contains(has.Ops, b.Op):
 		return fmt.Sprintf("backend %s has no %s beside matrix products; it has %s", be.Name, b.Op, strings.Join(has.Ops, ", "))
 	case !slices.Contains(has.DTypes, c.Precision):
 		return fmt.Sprintf("backend %s multiplies no matrices of %s; it has %s", be.Name, c.Precision, strings.Join(has.DTypes, ", "))

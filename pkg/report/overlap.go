@@ -65,7 +65,7 @@ func overlapOf(d *result.OverlapDocument) *Overlap {
 	c := &d.Identity.Case
 	b := c.Overlap()
 	h := &Overlap{
-		CaseID: d.Identity.CaseID, SKU: d.Identity.CaseFactors.SKU, Backend: d.Implementation.Name, Form: b.Form, Op: b.Op, DType: c.Precision,
+		CaseID: d.Identity.CaseID, SKU: d.Identity.CaseFactors.SKU, Backend: d.Implementation.Name, Form: b.Form, Op: b.Communication(), DType: c.Precision,
 		Compute: d.Measurement.Compute, World: c.World, SharedProcessor: d.Measurement.SharedProcessor, Rows: []OverlapRow{}, Key: d.ComparisonKey,
 	}
 	for i := range d.Measurement.Rows {

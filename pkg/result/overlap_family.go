@@ -39,6 +39,9 @@ type overlapComparison struct {
 	Form        string             `json:"form"`
 	Op          string             `json:"op"`
 	RedOp       string             `json:"redop"`
+	Algorithm   string             `json:"algorithm,omitempty"`
+	Width       int                `json:"width,omitempty"`
+	Segments    int                `json:"segments,omitempty"`
 	Hidden      int64              `json:"hidden"`
 	Products    int                `json:"products"`
 	Collectives int                `json:"collectives"`
@@ -48,7 +51,7 @@ type overlapComparison struct {
 
 func overlapComparisonOf(c *plan.Case) any {
 	b := c.Overlap()
-	return overlapComparison{b.Form, b.Op, b.RedOp, b.Hidden, b.Products, b.Collectives, b.Compute, b.Timing}
+	return overlapComparison{b.Form, b.Op, b.RedOp, b.Algorithm, b.Width, b.Segments, b.Hidden, b.Products, b.Collectives, b.Compute, b.Timing}
 }
 
 // settledOverlap has what computed the products in place of auto.

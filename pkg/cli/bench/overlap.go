@@ -15,6 +15,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/planner"
 	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/schedule"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
@@ -26,6 +27,7 @@ type OverlapFlags struct {
 	first, last, step string
 	factor            int64
 	op, dtype         string
+	schedule          string
 	hidden            int64
 	products          int
 	collectives       int
@@ -54,6 +56,7 @@ func NewOverlapFlags(fs *pflag.FlagSet) (*OverlapFlags, []Group) {
 	g.StringVarP(&f.step, "stepbytes", "i", "1M", "add `SIZE` from one size to the next; without -f")
 	g.Int64VarP(&f.factor, "stepfactor", "f", 1, "multiply by `FACTOR` from one size to the next; 1 adds -i instead")
 	g.StringVar(&f.op, "op", "all_gather", "`COLLECTIVE` of form beside; linear layers gather")
+	g.StringVar(&f.schedule, "schedule", "", "do the collective of form beside by the steps of schedule `NAME`; see 'cxrun schedule list'")
 	g.StringVarP(&f.dtype, "datatype", "d", "", "element `TYPE` of matrices and communication; the backend's first unless given")
 	g.Int64Var(&f.hidden, "hidden", 0, fmt.Sprintf("matrices of form beside have `N` rows and columns, the input of a linear layer N columns; %d on a host, %d on GPUs", hostHidden, gpuHidden))
 	g.IntVar(&f.products, "products", 1, "multiply `N` times in a window of form beside")
@@ -77,6 +80,17 @@ func NewOverlapFlags(fs *pflag.FlagSet) (*OverlapFlags, []Group) {
 // Plan is the measurement of forms with a backend: by default all of them.
 func (f *OverlapFlags) Plan(forms []string) func(*catalog.Catalog, *catalog.Backend, int) (planner.Direct, error) {
 	return func(cat *catalog.Catalog, be *catalog.Backend, world int) (planner.Direct, error) {
+		if f.schedule != "" {
+			if len(forms) == 0 {
+				forms = []string{vocab.Beside}
+			}
+			if _, err := schedule.Find(f.schedule, schedule.Collective(f.op)); err != nil {
+				return planner.Direct{}, cli.UsageError("--schedule: %w", err)
+			}
+			if !slices.Equal(forms, []string{vocab.Beside}) {
+				return planner.Direct{}, cli.UsageError("--schedule %s is of form beside alone: name that form", f.schedule)
+			}
+		}
 		d := planner.Direct{Suite: Name, Backend: be.Name, World: world, Repeats: 1, Budget: f.Timeout}
 		if len(forms) == 0 {
 			forms = vocab.OverlapForms()
@@ -119,7 +133,7 @@ func (f *OverlapFlags) Plan(forms []string) func(*catalog.Catalog, *catalog.Back
 			b := planner.Overlap(form, op, *profile)
 			b.Hidden, b.Compute, b.Sizes = hidden, compute, sizes
 			if form == vocab.Beside {
-				b.Products, b.Collectives = f.products, f.collectives
+				b.Products, b.Collectives, b.Algorithm = f.products, f.collectives, f.schedule
 			}
 			c := plan.Case{Family: plan.FamilyOverlap, Precision: dtype, Sampling: f.sampling, Contract: vocab.ContractOverlap, World: world, Block: b}
 			if why := planner.OverlapRemainder(&c); why != "" {
@@ -207,7 +221,7 @@ func PrintOverlap(w io.Writer, d *result.OverlapDocument) {
 	b := c.Overlap()
 	what := b.Form
 	if b.Form == vocab.Beside {
-		what = fmt.Sprintf("%d × product beside %d × %s", b.Products, b.Collectives, b.Op)
+		what = fmt.Sprintf("%d × product beside %d × %s", b.Products, b.Collectives, b.Communication())
 	}
 	fmt.Fprintf(w, "#\n# %s of %s, by %s and %s, on %s\n", what, c.Precision, multiplier(d), foreign.Line(m.CommunicationPath), foreign.Line(d.Topology.DeviceProduct))
 	fmt.Fprintf(w, "# sampling %s: %d iterations of each; medians of the slowest rank\n", c.Sampling, b.Timing.Iterations)

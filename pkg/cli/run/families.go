@@ -94,6 +94,7 @@ func families() shard.Registry {
 				"host": collectivehost.OpenOverlap,
 				"nccl": collectivenccl.OpenOverlap(nccl.NCCL),
 				"rccl": collectivenccl.OpenOverlap(nccl.RCCL),
+				"ipc":  collectiveipc.OpenOverlap,
 			},
 		},
 		plan.FamilySimulation: {

@@ -40,9 +40,15 @@ func TestBenchOverlapOnAHost(t *testing.T) {
 	require.Equal(t, cli.ExitOK, code, stderr)
 	require.Contains(t, stdout, "Computation beside communication")
 
+	code, stdout, stderr = cxrun(t, nil, append(args, "beside", "--schedule", "rotation")...)
+	require.Equal(t, cli.ExitOK, code, stderr)
+	require.Regexp(t, `(?m)^# 1 × product beside 1 × all_gather-rotation of float, by loop and shared-memory-steps, on `, stdout)
+
 	for want, wrong := range map[string][]string{
 		`unknown form "besides"; did you mean "beside"?`: {"besides"},
 		"a form is named twice":                          {"beside", "beside"},
+		"is of form beside alone":                        {"linear-rotation", "--schedule", "rotation"},
+		"--schedule: ":                                   {"beside", "--schedule", "rotating"},
 		"as many for each of 2 ranks":                    {"linear-rotation", "-b", "1000"},
 		"--products 0: want 1 to 256":                    {"beside", "--products", "0"},
 		`unknown operation "gather_all"`:                 {"beside", "--op", "gather_all"},

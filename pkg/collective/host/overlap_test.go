@@ -10,6 +10,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/collective"
 	"github.com/collectivex/collectivex/pkg/collective/overlap"
 	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/planner"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/vocab"
@@ -63,6 +64,24 @@ func TestOverlap(t *testing.T) {
 				})
 			}
 		}
+	}
+}
+
+// The steps of a schedule communicate beside products, on a host as well.
+func TestOverlapOfSchedules(t *testing.T) {
+	for _, tt := range []struct{ op, algorithm string }{{"all_gather", "rotation"}, {"all_reduce", "ring"}, {"all_reduce", "torus_2d"}} {
+		t.Run(tt.algorithm, func(t *testing.T) {
+			c := plantest.Overlap("host", vocab.Beside, 4, func(c *plan.Case) {
+				b := c.Overlap()
+				b.Op, b.Algorithm, b.Width, b.RedOp = tt.op, tt.algorithm, 2, planner.ScheduleRedOp(tt.op)
+			})
+			d := overlapped(t, "", c)
+			require.Equal(t, result.Success, d.Outcome.Status, "%v", d.Outcome.Reasons)
+			require.Len(t, d.Measurement.Rows, 2)
+			require.Equal(t, "shared-memory-steps", d.Measurement.CommunicationPath)
+			d = overlapped(t, "rank=2,kind="+collective.FaultStale, c)
+			require.Equal(t, result.ReasonCheck, d.Outcome.Code())
+		})
 	}
 }
 

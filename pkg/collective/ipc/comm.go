@@ -14,6 +14,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/accel/gpu"
 	"github.com/collectivex/collectivex/pkg/collective"
 	"github.com/collectivex/collectivex/pkg/collective/data"
+	"github.com/collectivex/collectivex/pkg/collective/overlap"
 	"github.com/collectivex/collectivex/pkg/collective/steps"
 	"github.com/collectivex/collectivex/pkg/gpurank"
 	"github.com/collectivex/collectivex/pkg/plan"
@@ -22,10 +23,20 @@ import (
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-// OpenSchedule opens the runner of a rank, on CUDA, or on HIP where CUDA's driver is not
-// installed; it is a rank.Opener. A rank drives the device of its local rank and has locked
-// its OS thread.
+// OpenSchedule opens the runner of a rank for schedules, on CUDA, or on HIP where CUDA's driver
+// is not installed; it is a rank.Opener. A rank drives the device of its local rank and has
+// locked its OS thread.
 func OpenSchedule(ctx context.Context, s *rank.Session, c plan.Case) (rank.Runner, error) {
+	return openRunner(ctx, s, c, func(p collective.Parts, k *comm) (rank.Runner, error) { return steps.NewRunner(s, p, k) })
+}
+
+// OpenOverlap is OpenSchedule for matrix products beside a schedule.
+func OpenOverlap(ctx context.Context, s *rank.Session, c plan.Case) (rank.Runner, error) {
+	return openRunner(ctx, s, c, func(p collective.Parts, k *comm) (rank.Runner, error) { return overlap.NewDeviceRunner(ctx, p, k) })
+}
+
+// openRunner opens a runner that is made from parts.
+func openRunner(ctx context.Context, s *rank.Session, c plan.Case, newRunner func(collective.Parts, *comm) (rank.Runner, error)) (rank.Runner, error) {
 	if c.Nodes > 1 {
 		return nil, rank.Refused("devices of %d nodes: their drivers copy within a node only", c.Nodes)
 	}
@@ -43,7 +54,7 @@ func OpenSchedule(ctx context.Context, s *rank.Session, c plan.Case) (rank.Runne
 	}
 	driver := g.Driver().Library()
 	facts := g.Facts(rank.Library{Kind: "ipc", Version: g.Info().Runtime, SOName: driver.SOName(), BuildID: driver.BuildID()})
-	r, err := steps.NewRunner(s, collective.Parts{Data: d, Device: g, Facts: facts}, k)
+	r, err := newRunner(collective.Parts{Data: d, Device: g, Facts: facts}, k)
 	if err != nil {
 		return nil, errors.Join(err, k.Close(), d.Close(), g.Close())
 	}

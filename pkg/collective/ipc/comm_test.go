@@ -20,7 +20,12 @@ import (
 
 // Drivers open memory of other processes alone, so that the ranks here are processes.
 func TestMain(m *testing.M) {
-	eptest.Main(func(plan.Case) (rank.Opener, error) { return OpenSchedule, nil })
+	eptest.Main(func(c plan.Case) (rank.Opener, error) {
+		if c.Family == plan.FamilyOverlap {
+			return OpenOverlap, nil
+		}
+		return OpenSchedule, nil
+	})
 	os.Exit(m.Run())
 }
 

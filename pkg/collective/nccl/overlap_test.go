@@ -12,6 +12,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/collective/overlap"
 	"github.com/collectivex/collectivex/pkg/nccl"
 	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/planner"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/vocab"
@@ -89,6 +90,33 @@ func TestWhatMultiplies(t *testing.T) {
 
 // libraryLies is a library that computes one element wrongly.
 const libraryLies = "library"
+
+// The steps of a schedule communicate beside products, in the place of the library's collective, and
+// what they bring is checked like it.
+func TestOverlapOfSchedules(t *testing.T) {
+	setUp(t)
+	for _, tt := range []struct{ op, algorithm, faults string }{
+		{"all_gather", "rotation", ""}, {"all_reduce", "ring", ""}, {"all_gather", "rotation", "rank=1,kind=" + collective.FaultFlip},
+	} {
+		t.Run(tt.algorithm+tt.faults, func(t *testing.T) {
+			c := plantest.Overlap("nccl", vocab.Beside, 2, func(c *plan.Case) {
+				b := c.Overlap()
+				b.Op, b.Algorithm, b.RedOp = tt.op, tt.algorithm, planner.ScheduleRedOp(tt.op)
+				b.Hidden, b.Sizes = 16, []int64{1024, 4096}
+			})
+			require.Contains(t, c.CaseID, "-"+tt.algorithm+"-")
+			d := overlapped(t, nccl.NCCL, tt.faults, c)
+			require.Equal(t, nccl.GroupedSendRecv, d.Measurement.CommunicationPath)
+			if tt.faults != "" {
+				require.Equal(t, result.ReasonCheck, d.Outcome.Code())
+				require.Positive(t, d.Measurement.Rows[0].Verify.WrongCommunicated)
+				return
+			}
+			require.Equal(t, result.Success, d.Outcome.Status, "%v", d.Outcome.Reasons)
+			require.Len(t, d.Measurement.Rows, 2)
+		})
+	}
+}
 
 // Each fault is found by the check of the side that it strikes; so is a library that damages a
 // message.

@@ -2,6 +2,8 @@ package overlap
 
 import (
 	"context"
+	"errors"
+	"fmt"
 
 	"github.com/collectivex/collectivex/pkg/accel"
 	"github.com/collectivex/collectivex/pkg/collective"
@@ -39,22 +41,29 @@ type collectives struct {
 	extent collective.Extent
 	data   workload.Pattern
 	calls  []collective.Call
+	comm   collective.Comm
+	unload func() error // of a schedule; nil without one
 }
 
 // slotBytes is the memory of one collective.
 func slotBytes(e collective.Extent, size int64) int64 { return align(e.Send*size) + align(e.Recv*size) }
 
 // newCollectives places n collectives at an address.
-func newCollectives(b *bench, f collective.Form, e collective.Extent, op workload.RedOp, at accel.Ptr, n int) (*collectives, error) {
+func newCollectives(ctx context.Context, b *bench, number int, f collective.Form, e collective.Extent, op workload.RedOp, at accel.Ptr, n int) (*collectives, error) {
 	data, err := workload.NewPattern(f.Type, op, f.World, 0)
 	if err != nil {
 		return nil, rank.Coded(result.ReasonRefused, err)
 	}
-	c := &collectives{bench: b, form: f, extent: e, data: data}
+	c := &collectives{bench: b, form: f, extent: e, data: data, comm: b.Comm}
+	if s := b.block.Steps(); s != nil {
+		if c.comm, c.unload, err = steps.Instead(ctx, b.session, fmt.Sprintf("overlap-scratch-%d", number), b.Comm, s, f, e); err != nil {
+			return nil, err
+		}
+	}
 	for range n {
 		call := collective.Call{Op: f.Op, RedOp: op, Type: f.Type, Count: e.Count, Send: at, Recv: at.Add(align(e.Send * b.size))}
-		if err := b.Comm.Supports(call); err != nil {
-			return nil, err
+		if err := c.comm.Supports(call); err != nil {
+			return nil, errors.Join(err, c.close())
 		}
 		c.calls = append(c.calls, call)
 		at = at.Add(slotBytes(e, b.size))
@@ -93,7 +102,7 @@ func (c *collectives) bring(t turn) error {
 }
 
 func (c *collectives) tasks(bool) []Task {
-	return []Task{{Enqueue: func(s accel.Stream) error { return c.Comm.Enqueue(s, c.calls, 1) }}}
+	return []Task{{Enqueue: func(s accel.Stream) error { return c.comm.Enqueue(s, c.calls, 1) }}}
 }
 
 func (c *collectives) check(t turn) (workload.Verdict, error) {
@@ -114,9 +123,14 @@ func (c *collectives) end() accel.Ptr {
 	return c.calls[len(c.calls)-1].Recv.Add((final.Offset + final.Count) * c.size)
 }
 
-func (c *collectives) path() string { return c.Comm.Path(c.form.Op) }
+func (c *collectives) path() string { return c.comm.Path(c.form.Op) }
 
-func (c *collectives) close() error { return nil }
+func (c *collectives) close() error {
+	if c.unload == nil {
+		return nil
+	}
+	return c.unload()
+}
 
 // add sums verdicts.
 func add(total *workload.Verdict, v workload.Verdict) {

@@ -74,7 +74,7 @@ func newRow(ctx context.Context, b *bench, number int, asked result.OverlapRow) 
 	r.weights = r.input.Add(inputBytes)
 	r.products = gemm.Outputs{At: r.weights.Add(weightBytes), Stride: productBytes, Count: outputs}
 	if beside {
-		r.exchange, err = newCollectives(b, form, extent, b.redop, r.product(outputs), asked.Communications)
+		r.exchange, err = newCollectives(ctx, b, number, form, extent, b.redop, r.product(outputs), asked.Communications)
 	} else {
 		r.exchange, err = newGathering(ctx, b, r.input, r.shape.M*r.shape.K)
 	}
@@ -82,7 +82,7 @@ func newRow(ctx context.Context, b *bench, number int, asked result.OverlapRow) 
 		return nil, err
 	}
 	if err := r.prepareProducts(); err != nil {
-		return nil, rank.Coded(result.ReasonLibrary, err)
+		return nil, errors.Join(rank.Coded(result.ReasonLibrary, err), r.exchange.close())
 	}
 	return r, rank.Coded(result.ReasonDevice, b.Matrix.Fill(b.stream, r.weights, r.weight(), 0, r.shape.N*r.shape.K))
 }

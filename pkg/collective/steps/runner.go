@@ -49,19 +49,9 @@ func (r *Runner) Run(ctx context.Context, s *rank.Session, c plan.Case) error {
 	if s.World != c.World {
 		return rank.Refused("%d ranks run a case of %d", s.World, c.World)
 	}
-	p, err := schedule.Generate(b.Algorithm, schedule.Collective(b.Op), schedule.Shape{Ranks: c.World, Width: b.Width, Segments: b.Segments})
+	p, about, err := generate(ctx, r.comm.Steps(), b, c.World)
 	if err != nil {
-		return rank.Coded(result.ReasonRefused, err)
-	}
-	about, err := schedule.Verified(ctx, p)
-	if err != nil {
-		return rank.Coded(result.ReasonRefused, err)
-	}
-	if r.comm.Steps().Serial {
-		p = rounds(p)
-		if _, err := schedule.Verified(ctx, p); err != nil {
-			return rank.Refused("in rounds, as it runs here: %w", err)
-		}
+		return err
 	}
 	if err := r.load(ctx, s, c, p); err != nil {
 		return err
@@ -75,6 +65,52 @@ func (r *Runner) Run(ctx context.Context, s *rank.Session, c plan.Case) error {
 		err = s.Barrier(ctx, "schedule-over")
 	}
 	return errors.Join(err, r.comm.unload())
+}
+
+// generate returns the program of a schedule as a library runs it, verified, and what there is to
+// say of it.
+func generate(ctx context.Context, w Way, b *plan.Schedule, world int) (*schedule.Program, *schedule.About, error) {
+	p, err := schedule.Generate(b.Algorithm, schedule.Collective(b.Op), schedule.Shape{Ranks: world, Width: b.Width, Segments: b.Segments})
+	if err != nil {
+		return nil, nil, rank.Coded(result.ReasonRefused, err)
+	}
+	about, err := schedule.Verified(ctx, p)
+	if err != nil {
+		return nil, nil, rank.Coded(result.ReasonRefused, err)
+	}
+	if w.Serial {
+		p = rounds(p)
+		if _, err := schedule.Verified(ctx, p); err != nil {
+			return nil, nil, rank.Refused("in rounds, as it runs here: %w", err)
+		}
+	}
+	return p, about, nil
+}
+
+// Instead returns a library with the steps of a schedule in the place of the operation of a form,
+// on buffers of one extent, out of place; and what frees the steps after all ranks have run the last
+// of them. Closing the library is the caller's. All ranks call Instead together, with a name
+// that is new in the session.
+func Instead(ctx context.Context, s *rank.Session, name string, l Library, b *plan.Schedule, f collective.Form, e collective.Extent) (collective.Comm, func() error, error) {
+	p, _, err := generate(ctx, l.Steps(), b, s.World)
+	if err != nil {
+		return nil, nil, err
+	}
+	x := extent{count: e.Count}
+	lowered, _, err := damage("").lower(p, f, s.Rank, x, l.Steps().Serial)
+	if err != nil {
+		return nil, nil, rank.Coded(result.ReasonRefused, err)
+	}
+	// Ranks need different amounts of scratch memory, and may share the layout of their memory.
+	needs, err := rank.Gather(ctx, s, name, lowered.Scratch)
+	if err != nil {
+		return nil, nil, err
+	}
+	c := &comm{Library: l, rank: s.Rank, world: s.World}
+	if err := c.load(ctx, f.Op, f.Type, []extent{x}, []*Lowered{lowered}, slices.Max(needs)*int64(f.Type.Size())); err != nil {
+		return nil, nil, err
+	}
+	return c, c.unload, nil
 }
 
 // atMost is the largest operation, in bytes, that the runner of the collective family

@@ -1,0 +1,68 @@
+package overlap
+
+import (
+	"context"
+	"errors"
+
+	"github.com/collectivex/collectivex/pkg/accel"
+	"github.com/collectivex/collectivex/pkg/accel/gemm"
+	"github.com/collectivex/collectivex/pkg/accel/gemm/blaslt"
+	"github.com/collectivex/collectivex/pkg/collective"
+	"github.com/collectivex/collectivex/pkg/collective/steps"
+	"github.com/collectivex/collectivex/pkg/dl"
+	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/vocab"
+)
+
+// NewDeviceRunner returns a runner on the device of p, which communicates over a library that
+// p.Comm need not name. It owns both.
+func NewDeviceRunner(ctx context.Context, p collective.Parts, l steps.Library) (*Runner, error) {
+	matrix, err := gemm.NewDevice(ctx, p.Device)
+	if errors.Is(err, accel.ErrUnsupported) {
+		return nil, rank.Refused("nothing compiles the kernels that make and check matrices: %w", err)
+	}
+	if err != nil {
+		return nil, rank.Coded(result.ReasonDevice, err)
+	}
+	streams, err := NewDeviceStreams(ctx, p.Device, l)
+	if err != nil {
+		return nil, errors.Join(err, matrix.Close())
+	}
+	r, err := NewRunner(Parts{
+		Streams: streams, Multiplier: multipliers(p.Device, matrix), Matrix: matrix, Data: p.Data, Comm: l, Device: p.Device, Facts: p.Facts,
+	})
+	if err != nil {
+		return nil, errors.Join(err, streams.Close(), matrix.Close())
+	}
+	return r, nil
+}
+
+// multipliers opens what computes on a device: the kernel, or the library of its vendor.
+func multipliers(d accel.Device, matrix *gemm.Device) func(string) (Multiplier, error) {
+	vendor := blaslt.CUBLASLt
+	if d.Info().Vendor == vocab.AMD {
+		vendor = blaslt.HIPBLASLt
+	}
+	return func(compute string) (Multiplier, error) {
+		byKernel := Multiplier{Engine: matrix.Kernel(), Compute: vocab.ComputeKernel}
+		if compute == vocab.ComputeKernel {
+			return byKernel, nil
+		}
+		e, err := blaslt.Open(vendor, d)
+		switch {
+		case errors.Is(err, dl.ErrNoLibrary) && compute == vocab.ComputeAuto:
+			return byKernel, nil
+		case errors.Is(err, dl.ErrNoLibrary):
+			return Multiplier{}, rank.Coded(result.ReasonNoLibrary, err)
+		case errors.Is(err, dl.ErrNoSymbol):
+			return Multiplier{}, rank.Coded(result.ReasonNoSymbol, err)
+		case err != nil:
+			return Multiplier{}, rank.Coded(result.ReasonLibrary, err)
+		}
+		return Multiplier{
+			Engine: e, Compute: string(vendor),
+			Library: rank.Library{Kind: string(vendor), Version: e.Version(), SOName: e.SOName(), BuildID: e.BuildID()},
+		}, nil
+	}
+}
