@@ -177,7 +177,8 @@ func (c *Client) Gather(ctx context.Context, name string, rank, world int, value
 	if err := checkRank(name, rank, world); err != nil {
 		return nil, err
 	}
-	if err := c.Put(ctx, memberKey(name, rank), value); err != nil {
+	// Where the context ends before the reply, the loop says who is missing.
+	if err := c.Put(ctx, memberKey(name, rank), value); err != nil && !errors.Is(err, ctx.Err()) {
 		return nil, fmt.Errorf("gather: %w", err)
 	}
 	query := url.Values{worldParam: {strconv.Itoa(world)}}
