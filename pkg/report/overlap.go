@@ -1,6 +1,7 @@
 package report
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 
@@ -43,6 +44,9 @@ type Overlap struct {
 	Op              string       `json:"op"`
 	DType           string       `json:"dtype"`
 	Compute         string       `json:"compute"`
+	Hidden          int64        `json:"hidden"`
+	Products        int          `json:"products,omitempty"`    // of a window of form beside
+	Collectives     int          `json:"collectives,omitempty"` // of a window of form beside
 	World           int          `json:"world"`
 	SharedProcessor bool         `json:"shared_processor"`
 	Rows            []OverlapRow `json:"rows"`
@@ -66,7 +70,7 @@ func overlapOf(d *result.OverlapDocument) *Overlap {
 	b := c.Overlap()
 	h := &Overlap{
 		CaseID: d.Identity.CaseID, SKU: d.Identity.CaseFactors.SKU, Backend: d.Implementation.Name, Form: b.Form, Op: b.Communication(), DType: c.Precision,
-		Compute: d.Measurement.Compute, World: c.World, SharedProcessor: d.Measurement.SharedProcessor, Rows: []OverlapRow{}, Key: d.ComparisonKey,
+		Compute: d.Measurement.Compute, Hidden: b.Hidden, Products: b.Products, Collectives: b.Collectives, World: c.World, SharedProcessor: d.Measurement.SharedProcessor, Rows: []OverlapRow{}, Key: d.ComparisonKey,
 	}
 	for i := range d.Measurement.Rows {
 		if r := &d.Measurement.Rows[i]; r.Verify.Passed {
@@ -79,14 +83,14 @@ func overlapOf(d *result.OverlapDocument) *Overlap {
 }
 
 // overlapKeys are the columns that tell overlaps apart.
-var overlapKeys = text("SKU", "backend", "form", "type", "compute", "ranks")
+var overlapKeys = text("SKU", "backend", "form", "type", "compute", "hidden", "ranks")
 
 func (o *Overlap) keys() []string {
 	form := o.Form
 	if form == vocab.Beside {
-		form += " " + o.Op
+		form += fmt.Sprintf(" %s, %d:%d", o.Op, o.Products, o.Collectives)
 	}
-	return []string{o.SKU, o.Backend, form, o.DType, computes(o.Compute, o.SharedProcessor), strconv.Itoa(o.World)}
+	return []string{o.SKU, o.Backend, form, o.DType, computes(o.Compute, o.SharedProcessor), strconv.FormatInt(o.Hidden, 10), strconv.Itoa(o.World)}
 }
 
 // computes names what computes the products.
@@ -119,7 +123,7 @@ func overlapSection(cases []*Overlap) Section {
 	}
 	return Section{
 		Title: "Computation beside communication", Table: s, Keys: len(overlapKeys),
-		Note: "Medians of the largest size: each side alone, both together and one after the other, from one gate to the end. Exposed is together − compute. An efficiency of 1 hides the shorter side entirely; below 0, together is slower than one after the other.",
+		Note: "Medians of the largest size: each side alone, both together and one after the other, from one gate to the end. Exposed is together − compute. An efficiency of 1 hides the shorter side entirely; below 0, together is slower than one after the other. A ratio is that of products to collectives in a window; hidden is the width of the matrices.",
 	}
 }
 

@@ -34,10 +34,10 @@ func newStudy(s cli.Streams) *cobra.Command {
 		Use:   "study FILE -o DIR",
 		Short: "Simulate and measure the cases of a manifest, and render rows and figures",
 		Long: `Simulate the cases of a manifest, measure those that it wants measured on this machine, and
-write into a directory: rows.ndjson and rows.csv, with simulated, measured and published
-figures, and an SVG for each figure of the manifest. Cases that are measured and simulated
-are in errors.csv, too, and a line for each says how far the simulated times are off. Equal
-manifests and measurements give equal bytes.
+its computation beside communication, and write into a directory: rows.ndjson and rows.csv,
+with simulated, measured and published figures, and an SVG for each figure of the manifest.
+Cases that are measured and simulated are in errors.csv, too, and a line for each says how
+far the simulated times are off. Equal manifests and measurements give equal bytes.
 
 Rows of an earlier run whose program, topology, model and size are the same are taken
 over, and so are the models that it measured. --fast takes over rows alone, and fails if
@@ -50,6 +50,7 @@ measured on this machine or a file cannot be written.`,
 		Example: `  cxrun study studies/all-reduce.yaml -o all-reduce
   cxrun study studies/all-reduce.yaml -o all-reduce --check
   cxrun study studies/all-gather.yaml -o all-gather
+  cxrun study studies/overlap.yaml -o overlap
   cxrun study studies/prediction-host.yaml -o prediction`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
@@ -82,15 +83,11 @@ measured on this machine or a file cannot be written.`,
 				return err
 			}
 			defer whileRead(c)()
-			here := studyMeasurer{streams: s}
-			measure, model := here.measureCase, here.measureModel
+			var measurer modelMeasurer = &studyMeasurer{streams: s}
 			if fast || check {
-				measure = func(context.Context, *study.Case, []int64) ([]simulate.Picoseconds, error) {
-					return nil, errNotMeasured
-				}
-				model = func(context.Context, study.Pairs) (simulate.Model, error) { return simulate.Model{}, errNotMeasured }
+				measurer = noMeasurer{}
 			}
-			if err := measuredModels(c.Context(), m, dir, model); err != nil {
+			if err := measuredModels(c.Context(), m, dir, measurer); err != nil {
 				return err
 			}
 			if err := m.CheckKnown(known); err != nil {
@@ -109,7 +106,7 @@ measured on this machine or a file cannot be written.`,
 						english.Count(len(missing), "row", "rows"), firstOf(missing))
 				}
 			}
-			rows, made, failed := m.Rows(c.Context(), known, measure)
+			rows, made, failed := m.Rows(c.Context(), known, measurer)
 			if rows == nil && c.Context().Err() == nil {
 				return cli.UsageError("%s: %w", args[0], failed)
 			}
@@ -153,11 +150,9 @@ func firstOf(names []string) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
 }
 
-var errNotMeasured = errors.New("not measured yet: run without --fast and --check")
-
 // measuredModels takes the models that are measured from the files of an earlier run, or measures
 // and keeps them.
-func measuredModels(ctx context.Context, m *study.Manifest, dir string, measure func(context.Context, study.Pairs) (simulate.Model, error)) error {
+func measuredModels(ctx context.Context, m *study.Manifest, dir string, measurer modelMeasurer) error {
 	all := m.Measured()
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		path := filepath.Join(dir, study.ModelFile(name))
@@ -173,7 +168,7 @@ func measuredModels(ctx context.Context, m *study.Manifest, dir string, measure 
 		if !errors.Is(err, fs.ErrNotExist) {
 			return cli.EnvironmentError("%w", err)
 		}
-		model, err := measure(ctx, all[name])
+		model, err := measurer.Model(ctx, all[name])
 		if err != nil {
 			return fmt.Errorf("model %q of %s: %w", name, path, err)
 		}

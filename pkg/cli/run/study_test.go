@@ -65,6 +65,35 @@ func TestStudy(t *testing.T) {
 	require.Contains(t, stderr, "study needs a directory for its files: add -o DIR")
 }
 
+// The overlap study in a reduced form: it is measured once, and a second run takes it over.
+func TestOverlapStudy(t *testing.T) {
+	short.Skip(t)
+	data, err := os.ReadFile("../../../studies/overlap.yaml")
+	require.NoError(t, err)
+	t.Chdir(t.TempDir())
+	t.Setenv("TMPDIR", t.TempDir()) // what failures leave
+	reduced := regexp.MustCompile(`bytes: .*\]`).ReplaceAllString(string(data), "bytes: [65536]")
+	require.NoError(t, os.WriteFile("study.yaml", []byte(reduced), 0o600))
+	for _, tt := range []struct{ flag, want string }{
+		{"--fast=false", "20 rows, 0 simulated and 20 measured now; 7 files in out"},
+		{"--fast", "20 rows, 0 simulated and 0 measured now; 7 files in out"},
+		{"--check", "7 files in out: as the manifest gives them"},
+	} {
+		code, stdout, stderr := cxrun(t, nil, "study", "study.yaml", "-o", "out", tt.flag)
+		require.Equal(t, cli.ExitOK, code, stderr)
+		require.Contains(t, stdout, tt.want)
+	}
+
+	// An overlap whose sizes do not divide is named, and the others are measured.
+	require.NoError(t, os.RemoveAll("out"))
+	wrong := strings.Replace(reduced, "hidden: 128", "hidden: 100", 1)
+	require.NoError(t, os.WriteFile("study.yaml", []byte(wrong), 0o600))
+	code, stdout, stderr := cxrun(t, nil, "study", "study.yaml", "-o", "out")
+	require.Equal(t, cli.ExitFailed, code, stderr)
+	require.Contains(t, stdout, "14 rows, 0 simulated and 14 measured now")
+	require.Contains(t, stderr, "rotation communication on host: 65536 bytes do not divide into rows of 100 elements of float")
+}
+
 // The all-gather study in a reduced form: its model and cases are measured once. A second run
 // takes them over, and gives the same files.
 func TestAllGatherStudy(t *testing.T) {

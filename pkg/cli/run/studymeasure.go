@@ -20,13 +20,43 @@ import (
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-// The samples of the cases and of the models of a study, of float elements in one buffer.
+// The samples of the cases, models and overlaps of a study.
 var (
 	studyTiming = plan.CollectiveTiming{Warmup: 1, Iterations: 20, Trials: 5, Aggregate: 1, Launches: 1}
 	modelTiming = plan.CollectiveTiming{Warmup: 1, Iterations: 10, Trials: 3, Aggregate: 1, Launches: 1}
+
+	overlapTiming = plan.OverlapTiming{Warmup: 2, Iterations: 20}
 )
 
+// studyType is the element type of cases and models.
 const studyType = "float"
+
+// modelMeasurer measures what a study needs: its rows, and its models.
+type modelMeasurer interface {
+	study.Measurer
+	// Model returns the model that follows from messages between any two ranks.
+	Model(ctx context.Context, p study.Pairs) (simulate.Model, error)
+}
+
+// noMeasurer refuses to measure.
+type noMeasurer struct{}
+
+var errNotMeasured = errors.New("not measured yet: run without --fast and --check")
+
+// Case implements study.Measurer.
+func (noMeasurer) Case(context.Context, *study.Case, []int64) ([]simulate.Picoseconds, error) {
+	return nil, errNotMeasured
+}
+
+// Overlap implements study.Measurer.
+func (noMeasurer) Overlap(context.Context, *study.Overlap, []int64) ([]map[string]simulate.Picoseconds, error) {
+	return nil, errNotMeasured
+}
+
+// Model implements modelMeasurer.
+func (noMeasurer) Model(context.Context, study.Pairs) (simulate.Model, error) {
+	return simulate.Model{}, errNotMeasured
+}
 
 // studyMeasurer measures what a study needs on this machine.
 type studyMeasurer struct {
@@ -34,10 +64,10 @@ type studyMeasurer struct {
 	warned  bool // of ranks that take turns
 }
 
-// measureCase measures a case of a study in place, each time from a common start of all ranks to
-// the end of the last.
-func (m *studyMeasurer) measureCase(ctx context.Context, c *study.Case, sizes []int64) ([]simulate.Picoseconds, error) {
-	measured, err := measureCases(ctx, m.streams, c.Backend, c.Ranks, []plan.Case{{
+// Case implements study.Measurer: in place, each time from a common start of all ranks to the
+// end of the last.
+func (m *studyMeasurer) Case(ctx context.Context, c *study.Case, sizes []int64) ([]simulate.Picoseconds, error) {
+	measured, err := measureCases(ctx, m.streams, c.Backend, c.Ranks, bench.Collective, []plan.Case{{
 		Family: plan.FamilySchedule, Precision: studyType, Sampling: bench.Name, Contract: vocab.ContractOp, Block: &plan.Schedule{
 			Op: c.Collective, Algorithm: c.Algorithm, Width: c.Width, Segments: c.Segments, RedOp: planner.ScheduleRedOp(c.Collective), Sizes: sizes,
 			Placements: []string{vocab.InPlace}, Modes: []string{vocab.Blocking}, Buffers: vocab.Fresh, Measure: studyTiming,
@@ -62,8 +92,42 @@ func (m *studyMeasurer) measureCase(ctx context.Context, c *study.Case, sizes []
 	return times, nil
 }
 
-// measureModel measures the messages between any two ranks.
-func (m *studyMeasurer) measureModel(ctx context.Context, p study.Pairs) (simulate.Model, error) {
+// Overlap implements study.Measurer.
+func (m *studyMeasurer) Overlap(ctx context.Context, o *study.Overlap, sizes []int64) ([]map[string]simulate.Picoseconds, error) {
+	op := planner.OverlapOps(o.Form, []string{o.Collective})[0]
+	c := plan.Case{
+		Family: plan.FamilyOverlap, Precision: o.DType, Sampling: bench.Name, Contract: vocab.ContractOverlap, World: o.Ranks, Block: &plan.Overlap{
+			Form: o.Form, Op: op, RedOp: planner.ScheduleRedOp(op), Algorithm: o.Algorithm, Hidden: o.Hidden, Products: o.Products,
+			Collectives: o.Collectives, Compute: o.Compute, Sizes: sizes, Timing: overlapTiming,
+		},
+	}
+	if why := planner.OverlapRemainder(&c); why != "" {
+		return nil, errors.New(why)
+	}
+	measured, err := measureCases(ctx, m.streams, o.Backend, o.Ranks, func(d result.Document) (*result.OverlapDocument, bool) {
+		v, ok := d.(*result.OverlapDocument)
+		return v, ok
+	}, []plan.Case{c})
+	if err != nil {
+		return nil, err
+	}
+	m.warn(o.Backend, o.Ranks)
+	var times []map[string]simulate.Picoseconds
+	for i := range measured[0].Measurement.Rows {
+		at := map[string]simulate.Picoseconds{}
+		for name, burst := range measured[0].Measurement.Rows[i].Times() {
+			at[name] = simulate.FromNanoseconds(1000 * burst.P50)
+		}
+		times = append(times, at)
+	}
+	if len(times) != len(sizes) {
+		return nil, fmt.Errorf("%d of %d sizes were measured: choose sizes that fit into memory", len(times), len(sizes))
+	}
+	return times, nil
+}
+
+// Model implements modelMeasurer.
+func (m *studyMeasurer) Model(ctx context.Context, p study.Pairs) (simulate.Model, error) {
 	m.warn(p.Backend, p.Ranks)
 	model, err := measureModel(ctx, m.streams, p.Backend, p.Ranks, &bench.Messages{DType: studyType, Sizes: p.Sizes(), Timing: modelTiming})
 	if err != nil {
@@ -83,19 +147,19 @@ func (m *studyMeasurer) warn(backend string, ranks int) {
 
 // measureModel measures what a model of the machine needs.
 func measureModel(ctx context.Context, s cli.Streams, backend string, ranks int, m *bench.Messages) (*simulate.Model, error) {
-	operations, err := measureCases(ctx, s, backend, ranks, m.Operations(ranks))
+	operations, err := measureCases(ctx, s, backend, ranks, bench.Collective, m.Operations(ranks))
 	if err != nil {
 		return nil, err
 	}
-	schedules, err := measureCases(ctx, s, backend, ranks, m.Schedules(ranks))
+	schedules, err := measureCases(ctx, s, backend, ranks, bench.Collective, m.Schedules(ranks))
 	if err != nil {
 		return nil, err
 	}
 	return bench.MachineModel(backend, append(operations, schedules...))
 }
 
-// measureCases measures cases of a family and returns their documents, which passed.
-func measureCases(ctx context.Context, s cli.Streams, backend string, ranks int, cases []plan.Case) ([]*result.CollectiveDocument, error) {
+// measureCases measures cases of a family and returns their documents, which passed, as of says.
+func measureCases[D result.Document](ctx context.Context, s cli.Streams, backend string, ranks int, of func(result.Document) (D, bool), cases []plan.Case) ([]D, error) {
 	flags, _ := bench.NewFlags(pflag.NewFlagSet("", pflag.ContinueOnError))
 	flags.Backend = backend
 	b, err := newBenchRun(ctx, s, flags.Output, cases[0].Family, ranks, func(_ *catalog.Catalog, be *catalog.Backend, world int) (planner.Direct, error) {
@@ -105,10 +169,10 @@ func measureCases(ctx context.Context, s cli.Streams, backend string, ranks int,
 		return nil, err
 	}
 	defer b.drop()
-	var out []*result.CollectiveDocument
+	var out []D
 	err = b.run(ctx, s, func(d result.Document) error {
-		if c, ok := bench.Collective(d); ok && c.Outcome.Status == result.Success {
-			out = append(out, c)
+		if measured, ok := of(d); ok && d.Head().Outcome.Status == result.Success {
+			out = append(out, measured)
 		}
 		return nil
 	}, nil)

@@ -41,15 +41,19 @@ func (m *Manifest) Render(rows []Row) (map[string][]byte, error) {
 		files[ModelFile(name)] = b.Bytes()
 	}
 	for _, f := range m.Figures {
-		if f.Topology != "" {
-			if files[f.Name+".svg"], err = m.drawTopology(&f); err != nil {
-				return nil, fmt.Errorf("figure %q: %w", f.Name, err)
-			}
-			continue
+		var figure []byte
+		switch {
+		case f.Topology != "":
+			figure, err = m.drawTopology(&f)
+		case f.Overlap != "":
+			figure, err = m.drawOverlap(&f, rows)
+		default:
+			figure, err = f.draw(rows)
 		}
-		if files[f.Name+".svg"], err = f.draw(rows); err != nil {
+		if err != nil {
 			return nil, fmt.Errorf("figure %q: %w", f.Name, err)
 		}
+		files[f.Name+".svg"] = figure
 	}
 	return files, nil
 }
@@ -120,11 +124,5 @@ func (f *Figure) draw(rows []Row) ([]byte, error) {
 		}
 	}
 	p.X.Label.Text = fmt.Sprintf("bytes of the vector; rows %s", key(drawn)[:12])
-	w, err := p.WriterTo(18*vg.Centimeter, 12*vg.Centimeter, "svg")
-	if err != nil {
-		return nil, err
-	}
-	var b bytes.Buffer
-	_, err = w.WriteTo(&b)
-	return b.Bytes(), err
+	return svg(p)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/schedule"
 	"github.com/collectivex/collectivex/pkg/schedule/simulate"
 	"github.com/collectivex/collectivex/pkg/schedule/strictyaml"
+	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 // Manifest says what a study consists of.
@@ -23,6 +24,7 @@ type Manifest struct {
 	Elements     []int64          `yaml:"elements"` // of the whole vector
 	Models       map[string]Model `yaml:"models"`
 	Cases        []Case           `yaml:"cases"`
+	Overlaps     []Overlap        `yaml:"overlaps"`
 	References   []Reference      `yaml:"references"`
 	Figures      []Figure         `yaml:"figures"`
 }
@@ -93,12 +95,14 @@ type Reference struct {
 	Points map[int64]float64 `yaml:"points"`
 }
 
-// Figure draws series and references over bytes, or the topology of a case.
+// Figure draws series and references over bytes, the topology of a case, or the bars of an
+// overlap.
 type Figure struct {
 	Name     string   `yaml:"name"` // of its file, without .svg
 	Title    string   `yaml:"title"`
 	Series   []string `yaml:"series"`
 	Topology string   `yaml:"topology"` // the name of a case
+	Overlap  string   `yaml:"overlap"`
 }
 
 // Read reads a manifest. read returns the content of a file that it names. An error begins
@@ -172,8 +176,11 @@ func ModelFile(model string) string { return model + ".model.yaml" }
 
 // check returns the first thing that is wrong with the manifest.
 func (m *Manifest) check() error {
-	if m.Title == "" || m.ElementBytes < 1 || len(m.Elements) == 0 || len(m.Cases) == 0 {
-		return errors.New("needs a title, element_bytes, elements and cases")
+	if m.Title == "" || len(m.Cases)+len(m.Overlaps) == 0 {
+		return errors.New("needs a title, and cases or overlaps")
+	}
+	if len(m.Cases) > 0 && (m.ElementBytes < 1 || len(m.Elements) == 0) {
+		return errors.New("cases need element_bytes and elements")
 	}
 	for i, n := range m.Elements {
 		if n < 1 || i > 0 && n <= m.Elements[i-1] {
@@ -188,7 +195,7 @@ func (m *Manifest) check() error {
 	series, cases := map[string]bool{}, map[string]bool{}
 	add := func(name string) error {
 		if name == "" || series[name] {
-			return fmt.Errorf("series %q: give each case and reference a name of its own", name)
+			return fmt.Errorf("series %q: give each case, overlap and reference a name of its own", name)
 		}
 		series[name] = true
 		return nil
@@ -222,6 +229,19 @@ func (m *Manifest) check() error {
 			}
 		}
 	}
+	overlaps := map[string]bool{}
+	for i := range m.Overlaps {
+		o := &m.Overlaps[i]
+		if err := o.check(); err != nil {
+			return fmt.Errorf("overlap %q: %w", o.Name, err)
+		}
+		overlaps[o.Name] = true
+		for _, contender := range vocab.Contenders(o.Form) {
+			if err := add(o.series(contender)); err != nil {
+				return err
+			}
+		}
+	}
 	for i := range m.References {
 		r := &m.References[i]
 		if r.Source == "" || r.Date == "" || len(r.Points) == 0 {
@@ -241,11 +261,22 @@ func (m *Manifest) check() error {
 		if err := fileName("figure", f.Name); err != nil || names[f.Name] {
 			return cmp.Or(err, fmt.Errorf("figure %q: is there twice", f.Name))
 		}
-		if (len(f.Series) == 0) == (f.Topology == "") {
-			return fmt.Errorf("figure %q: needs series, or the topology of a case", f.Name)
+		drawn := 0
+		for _, what := range []bool{len(f.Series) > 0, f.Topology != "", f.Overlap != ""} {
+			if what {
+				drawn++
+			}
 		}
-		if f.Topology != "" && !cases[f.Topology] {
-			return fmt.Errorf("figure %q: unknown case %q, must be one of %s", f.Name, f.Topology, strings.Join(slices.Sorted(maps.Keys(cases)), ", "))
+		if drawn != 1 {
+			return fmt.Errorf("figure %q: needs one of series, the topology of a case, and an overlap", f.Name)
+		}
+		for _, of := range []struct {
+			what, name string
+			all        map[string]bool
+		}{{"case", f.Topology, cases}, {"overlap", f.Overlap, overlaps}} {
+			if of.name != "" && !of.all[of.name] {
+				return fmt.Errorf("figure %q: unknown %s %q, must be one of %s", f.Name, of.what, of.name, strings.Join(slices.Sorted(maps.Keys(of.all)), ", "))
+			}
 		}
 		names[f.Name] = true
 		for _, name := range f.Series {

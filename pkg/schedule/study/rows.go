@@ -62,12 +62,20 @@ type planned struct {
 	program *schedule.Program
 	machine simulate.Machine
 	count   int64 // elements
-	of      *Case
+	of      any   // the *Case or *Overlap
+	// contender is that of an overlap.
+	contender string
 }
 
-// Measure measures a case with elements of four bytes on its backend, at sizes in bytes of the
-// whole vector, and returns the median times in their order.
-type Measure func(ctx context.Context, c *Case, sizes []int64) ([]simulate.Picoseconds, error)
+// Measurer measures on this machine. Sizes are bytes, ascending; results are in their order.
+type Measurer interface {
+	// Case returns the median times of a case at sizes of the whole vector, of elements of four
+	// bytes.
+	Case(ctx context.Context, c *Case, sizes []int64) ([]simulate.Picoseconds, error)
+	// Overlap returns the median times of an overlap by contender, at sizes of its
+	// communication.
+	Overlap(ctx context.Context, o *Overlap, sizes []int64) ([]map[string]simulate.Picoseconds, error)
+}
 
 // Made counts rows that were not taken over.
 type Made struct{ Simulated, Measured int }
@@ -100,13 +108,16 @@ func (m *Manifest) plan() ([]planned, error) {
 				return nil, err
 			}
 			for _, n := range m.Elements {
-				out = append(out, planned{Row{
+				out = append(out, planned{Row: Row{
 					Key:    key(text.String(), machine.Topology.Name, m.Models[name].Model, n, m.ElementBytes),
 					Origin: Simulated, Series: c.Name + " " + name, Bytes: n * m.ElementBytes,
 					Collective: c.Collective, Algorithm: c.Algorithm, Ranks: c.Ranks, Topology: machine.Topology.Name, Model: name,
-				}, p, machine, n, c})
+				}, program: p, machine: machine, count: n, of: c})
 			}
 		}
+	}
+	for i := range m.Overlaps {
+		out = append(out, m.Overlaps[i].plan()...)
 	}
 	for _, r := range m.References {
 		for bytes, ns := range r.Points {
@@ -122,22 +133,28 @@ func (m *Manifest) plan() ([]planned, error) {
 	return out, nil
 }
 
+// unmeasuredRow is a row without a time, and the contender of an overlap that it is of.
+type unmeasuredRow struct {
+	row       int
+	contender string
+}
+
 // Rows returns the rows of the manifest, and how many of them are new: known has rows by key that
 // are taken over instead. Programs are verified before they are simulated. A case that cannot be
 // measured has no rows; the error, which comes with the rows of the others, names it.
-func (m *Manifest) Rows(ctx context.Context, known map[string]Row, measure Measure) (rows []Row, made Made, err error) {
+func (m *Manifest) Rows(ctx context.Context, known map[string]Row, measurer Measurer) (rows []Row, made Made, err error) {
 	all, err := m.plan()
 	if err != nil {
 		return nil, made, err
 	}
 	verified := map[*schedule.Program]bool{}
-	unmeasured := map[*Case][]int{} // rows
+	unmeasured := map[any][]unmeasuredRow{}
 	for _, p := range all {
 		row := p.Row
 		if have, ok := known[p.Key]; ok && p.Origin != External {
 			row.Picoseconds = have.Picoseconds
 		} else if p.Origin == Measured {
-			unmeasured[p.of] = append(unmeasured[p.of], len(rows))
+			unmeasured[p.of] = append(unmeasured[p.of], unmeasuredRow{len(rows), p.contender})
 		} else if p.Origin == Simulated {
 			if !verified[p.program] {
 				report, err := schedule.Verify(ctx, p.program)
@@ -161,25 +178,41 @@ func (m *Manifest) Rows(ctx context.Context, known map[string]Row, measure Measu
 		}
 		rows = append(rows, row)
 	}
-	for i := range m.Cases {
-		c := &m.Cases[i]
-		at := unmeasured[c]
+	measure := func(of any, times func(sizes []int64) ([]map[string]simulate.Picoseconds, error)) {
+		at := unmeasured[of]
 		if len(at) == 0 || ctx.Err() != nil {
-			continue
+			return
 		}
-		sizes := make([]int64, len(at))
-		for k, row := range at {
-			sizes[k] = rows[row].Bytes
+		var sizes []int64
+		for _, u := range at {
+			sizes = append(sizes, rows[u.row].Bytes)
 		}
-		times, failed := measure(ctx, c, sizes)
+		slices.Sort(sizes)
+		sizes = slices.Compact(sizes)
+		measured, failed := times(sizes)
 		if failed != nil {
-			err = errors.Join(err, fmt.Errorf("%s: %w", rows[at[0]].Series, failed))
-			continue
+			err = errors.Join(err, fmt.Errorf("%s: %w", rows[at[0].row].Series, failed))
+			return
 		}
-		for k, row := range at {
-			rows[row].Picoseconds = int64(times[k])
+		for _, u := range at {
+			i, _ := slices.BinarySearch(sizes, rows[u.row].Bytes)
+			rows[u.row].Picoseconds = int64(measured[i][u.contender])
 		}
 		made.Measured += len(at)
+	}
+	for i := range m.Cases {
+		c := &m.Cases[i]
+		measure(c, func(sizes []int64) (out []map[string]simulate.Picoseconds, err error) {
+			times, err := measurer.Case(ctx, c, sizes)
+			for _, ps := range times {
+				out = append(out, map[string]simulate.Picoseconds{"": ps})
+			}
+			return out, err
+		})
+	}
+	for i := range m.Overlaps {
+		o := &m.Overlaps[i]
+		measure(o, func(sizes []int64) ([]map[string]simulate.Picoseconds, error) { return measurer.Overlap(ctx, o, sizes) })
 	}
 	rows = slices.DeleteFunc(rows, func(r Row) bool { return r.Picoseconds == 0 && r.Origin == Measured })
 	return rows, made, errors.Join(err, ctx.Err())

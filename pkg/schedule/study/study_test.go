@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/collectivex/collectivex/pkg/schedule/simulate"
+	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 const shipped = "../../../studies/all-reduce.yaml"
@@ -34,6 +35,22 @@ func rowsOf(t *testing.T, m *Manifest, known map[string]Row) ([]Row, int) {
 	require.NoError(t, err)
 	require.Zero(t, made.Measured)
 	return rows, made.Simulated
+}
+
+// standIn measures by functions.
+type standIn struct {
+	cases    func(ctx context.Context, c *Case, sizes []int64) ([]simulate.Picoseconds, error)
+	overlaps func(o *Overlap, sizes []int64) ([]map[string]simulate.Picoseconds, error)
+}
+
+// Case implements Measurer.
+func (s standIn) Case(ctx context.Context, c *Case, sizes []int64) ([]simulate.Picoseconds, error) {
+	return s.cases(ctx, c, sizes)
+}
+
+// Overlap implements Measurer.
+func (s standIn) Overlap(_ context.Context, o *Overlap, sizes []int64) ([]map[string]simulate.Picoseconds, error) {
+	return s.overlaps(o, sizes)
 }
 
 // byKey is rows as a later run knows them.
@@ -166,13 +183,13 @@ func TestMistakes(t *testing.T) {
 		{"topology: ring", "topology: star", `study.yaml: case "ring": topology "star", must be one of full, switch, ring, torus, mesh`},
 		{"models: [tcm]", "models: [dram]", `study.yaml: case "ring": unknown model "dram", must be one of hbm, sram, tcm`},
 		{"elements: [8, 32", "elements: [32, 8", "study.yaml: elements: 8: list numbers from 1 on, in ascending order"},
-		{"name: mesh", "name: ring", `study.yaml: series "ring tcm": give each case and reference a name of its own`},
+		{"name: mesh", "name: ring", `study.yaml: series "ring tcm": give each case, overlap and reference a name of its own`},
 		{"date: 2026-03", "date: ''", `study.yaml: reference "kernbench torus tcm": needs a source, a date and points`},
 		{"series: [ring tcm", "series: [rings", `study.yaml: figure "topologies": unknown series "rings", must be one of `},
 		{"name: topologies", "name: ../a", `study.yaml: figure "../a": needs a name without dots and slashes`},
 		{"name: memory", "name: topologies", `study.yaml: figure "topologies": is there twice`},
 		{"series: [ring tcm, torus tcm, mesh tcm]", "topology: star", `study.yaml: figure "topologies": unknown case "star", must be one of mesh, ring, torus`},
-		{"series: [ring tcm, torus tcm, mesh tcm]", "series: []", `study.yaml: figure "topologies": needs series, or the topology of a case`},
+		{"series: [ring tcm, torus tcm, mesh tcm]", "series: []", `study.yaml: figure "topologies": needs one of series, the topology of a case, and an overlap`},
 		{"topology: ring, models: [tcm]", "topology: ring, models: []", `study.yaml: case "ring": name at least one model or a backend`},
 		{"topology: ring,", "topology: ring, backend: host,", `study.yaml: case "ring": is measured with elements of 4 bytes, and element_bytes is 2`},
 		{"tcm:\n", "tcm:\n    measure: {backend: host}\n", `study.yaml: model "tcm": give one of a file, a measurement and constants`},
@@ -216,7 +233,7 @@ func TestMeasuredStudy(t *testing.T) {
 		}
 		return times, nil
 	}
-	rows, made, err := m.Rows(t.Context(), nil, measure)
+	rows, made, err := m.Rows(t.Context(), nil, standIn{cases: measure})
 	require.NoError(t, err)
 	require.Equal(t, Made{Simulated: 21, Measured: 21}, made)
 	require.Equal(t, []string{"hierarchical", "rotation", "broadcast"}, measured)
@@ -244,7 +261,7 @@ func TestMeasuredStudy(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []string{"rotation on host at 1048576 bytes"}, missing)
 	measured = nil
-	again, made, err := m.Rows(t.Context(), known, measure)
+	again, made, err := m.Rows(t.Context(), known, standIn{cases: measure})
 	require.NoError(t, err)
 	require.Equal(t, Made{Measured: 1}, made)
 	require.Equal(t, []string{"rotation"}, measured)
@@ -253,12 +270,12 @@ func TestMeasuredStudy(t *testing.T) {
 	require.Equal(t, first, second)
 
 	// A case that fails leaves a gap, and those after it are measured.
-	broken, made, err := m.Rows(t.Context(), nil, func(ctx context.Context, c *Case, sizes []int64) ([]simulate.Picoseconds, error) {
+	broken, made, err := m.Rows(t.Context(), nil, standIn{cases: func(ctx context.Context, c *Case, sizes []int64) ([]simulate.Picoseconds, error) {
 		if c.Name == "hierarchical" {
 			return nil, errors.New("a rank died")
 		}
 		return measure(ctx, c, sizes)
-	})
+	}})
 	require.EqualError(t, err, "hierarchical on host: a rank died")
 	require.Equal(t, Made{Simulated: 21, Measured: 14}, made)
 	require.Len(t, broken, 35)
@@ -266,6 +283,82 @@ func TestMeasuredStudy(t *testing.T) {
 		figure, err := f.draw(broken)
 		require.NoError(t, err)
 		require.Contains(t, string(figure), "hierarchical on host (no rows)")
+	}
+}
+
+// An overlap is measured once for all of its contenders, at the sizes that lack a row. Its bars
+// show how much of the communication is exposed, and a size without all of them is a gap.
+func TestOverlaps(t *testing.T) {
+	data, err := os.ReadFile("../../../studies/overlap.yaml")
+	require.NoError(t, err)
+	m, err := Read("study.yaml", data, os.ReadFile)
+	require.NoError(t, err)
+	type call struct {
+		name  string
+		sizes []int64
+	}
+	var calls []call
+	at := standIn{overlaps: func(o *Overlap, sizes []int64) (out []map[string]simulate.Picoseconds, err error) {
+		calls = append(calls, call{o.Name, sizes})
+		for _, n := range sizes {
+			times := map[string]simulate.Picoseconds{}
+			for i, contender := range vocab.Contenders(o.Form) {
+				times[contender] = simulate.Picoseconds(1_000_000*(1+i) + int(n))
+			}
+			out = append(out, times)
+		}
+		return out, nil
+	}}
+	rows, made, err := m.Rows(t.Context(), nil, at)
+	require.NoError(t, err)
+	require.Equal(t, Made{Measured: 3 * (4 + 4 + 6 + 6)}, made)
+	require.Equal(t, []call{
+		{"library", []int64{65536, 524288, 4194304}},
+		{"schedule", []int64{65536, 524288, 4194304}},
+		{"rotation", []int64{16384, 65536, 262144}},
+		{"broadcast", []int64{16384, 65536, 262144}},
+	}, calls)
+	first, err := m.Render(rows)
+	require.NoError(t, err)
+	require.Contains(t, string(first["library.svg"]), "together − compute: exposed")
+	require.Contains(t, string(first["rows.csv"]), "measured,schedule together on host,all_gather,rotation,2,,,host,65536,3065.536,,,")
+
+	known := byKey(t, rows)
+	maps.DeleteFunc(known, func(_ string, r Row) bool { return r.Series == "rotation serial on host" && r.Bytes == 65536 })
+	calls = nil
+	again, made, err := m.Rows(t.Context(), known, at)
+	require.NoError(t, err)
+	require.Equal(t, Made{Measured: 1}, made)
+	require.Equal(t, []call{{"rotation", []int64{65536}}}, calls)
+	second, err := m.Render(again)
+	require.NoError(t, err)
+	require.Equal(t, first, second)
+
+	// The bars of a size need all of its contenders.
+	figure := func(rows []Row) string {
+		svg, err := m.drawOverlap(&Figure{Overlap: "library"}, rows)
+		require.NoError(t, err)
+		return string(svg)
+	}
+	full := strings.Count(figure(rows), "<path")
+	gap := slices.DeleteFunc(slices.Clone(rows), func(r Row) bool { return r.Series == "library serial on host" && r.Bytes == 65536 })
+	require.Equal(t, full, strings.Count(figure(gap), "<path"), "bars of no height")
+	require.NotEqual(t, figure(rows), figure(gap))
+	require.Contains(t, figure(nil), "library (no rows)")
+	require.NotContains(t, figure(gap), "(no rows)")
+
+	for _, tt := range []struct{ old, changed, want string }{
+		{"form: beside", "form: aside", `overlap "library": form "aside", must be one of beside, linear-rotation, linear-broadcast`},
+		{"products: 2", "products: 0", `overlap "library": form beside needs a collective, products and collectives`},
+		{"form: beside", "form: linear-rotation", `overlap "library": a linear layer has no collective`},
+		{"ranks: 2", "ranks: 1", `overlap "library": needs a backend, compute, a dtype, from 2 to 1024 ranks, hidden and bytes`},
+		{"[65536, 524288", "[65536, 65536", `overlap "library": bytes: 65536: list numbers from 1 to 2⁴⁰, in ascending order`},
+		{"overlap: library", "overlap: layer", `figure "library": unknown overlap "layer", must be one of broadcast, library, rotation, schedule`},
+		{"name: schedule, form", "name: library, form", `series "library compute on host": give each case, overlap and reference a name of its own`},
+	} {
+		require.Contains(t, string(data), tt.old)
+		_, err := Read("study.yaml", []byte(strings.Replace(string(data), tt.old, tt.changed, 1)), os.ReadFile)
+		require.ErrorContains(t, err, "study.yaml: "+tt.want)
 	}
 }
 

@@ -1,0 +1,170 @@
+package study
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"image/color"
+	"slices"
+	"strings"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/plotutil"
+	"gonum.org/v1/plot/vg"
+
+	"github.com/collectivex/collectivex/pkg/schedule/simulate"
+	"github.com/collectivex/collectivex/pkg/vocab"
+)
+
+// Overlap is computation beside communication, measured at each of its sizes. It has a series for
+// each contender, with the name "NAME CONTENDER on BACKEND".
+type Overlap struct {
+	Name string `yaml:"name"`
+	Form string `yaml:"form"`
+	// Collective is that of form beside, and Algorithm the schedule that does it; the backend
+	// does it itself where none is given.
+	Collective  string  `yaml:"collective"`
+	Algorithm   string  `yaml:"algorithm"`
+	Backend     string  `yaml:"backend"`
+	Ranks       int     `yaml:"ranks"`
+	DType       string  `yaml:"dtype"`       // of matrices and communication
+	Hidden      int64   `yaml:"hidden"`      // rows and columns of matrices, as plan.Overlap has them
+	Products    int     `yaml:"products"`    // of a window of form beside
+	Collectives int     `yaml:"collectives"` // of a window of form beside
+	Compute     string  `yaml:"compute"`
+	Bytes       []int64 `yaml:"bytes"` // of the communication
+}
+
+// check returns the first thing that is wrong with the overlap.
+func (o *Overlap) check() error {
+	if !slices.Contains(vocab.OverlapForms(), o.Form) {
+		return fmt.Errorf("form %q, must be one of %s", o.Form, strings.Join(vocab.OverlapForms(), ", "))
+	}
+	beside := o.Form == vocab.Beside
+	if beside && (o.Collective == "" || o.Products < 1 || o.Collectives < 1) {
+		return errors.New("form beside needs a collective, products and collectives")
+	}
+	if !beside && (o.Collective != "" || o.Algorithm != "" || o.Products != 0 || o.Collectives != 0) {
+		return errors.New("a linear layer has no collective, algorithm, products or collectives of its own")
+	}
+	if o.Backend == "" || o.Compute == "" || o.DType == "" || o.Ranks < 2 || o.Ranks > mostRanks || o.Hidden < 1 || len(o.Bytes) == 0 {
+		return fmt.Errorf("needs a backend, compute, a dtype, from 2 to %d ranks, hidden and bytes", mostRanks)
+	}
+	for i, n := range o.Bytes {
+		if n < 1 || n > mostBytes || i > 0 && n <= o.Bytes[i-1] {
+			return fmt.Errorf("bytes: %d: list numbers from 1 to 2⁴⁰, in ascending order", n)
+		}
+	}
+	return nil
+}
+
+// series is the name of a contender's series.
+func (o *Overlap) series(contender string) string {
+	return fmt.Sprintf("%s %s on %s", o.Name, contender, o.Backend)
+}
+
+// plan lists the rows of the overlap.
+func (o *Overlap) plan() (out []planned) {
+	same := *o
+	same.Name, same.Bytes = "", nil
+	for _, contender := range vocab.Contenders(o.Form) {
+		for _, n := range o.Bytes {
+			out = append(out, planned{Row: Row{
+				Key: key(same, contender, n), Origin: Measured, Series: o.series(contender), Bytes: n,
+				Collective: o.Collective, Algorithm: o.Algorithm, Ranks: o.Ranks, Backend: o.Backend,
+			}, of: o, contender: contender})
+		}
+	}
+	return out
+}
+
+// bar is the contenders of one size, by name, in microseconds.
+type bar map[string]float64
+
+// drawOverlap draws bars for each size of an overlap: both sides alone, both together and one
+// after the other. Of both together, the upper part is the time that the communication adds to
+// the computation: the exposed one. A size that lacks a row has a gap.
+func (m *Manifest) drawOverlap(f *Figure, rows []Row) ([]byte, error) {
+	o := &m.Overlaps[slices.IndexFunc(m.Overlaps, func(o Overlap) bool { return o.Name == f.Overlap })]
+	contenders := vocab.Contenders(vocab.Beside)
+	var drawn []Row
+	bars := make([]bar, len(o.Bytes))
+	labels := make([]string, len(o.Bytes))
+	for i, n := range o.Bytes {
+		bars[i], labels[i] = bar{}, fmt.Sprint(n)
+		for _, r := range rows {
+			for _, contender := range contenders {
+				if r.Series == o.series(contender) && r.Bytes == n {
+					bars[i][contender] = float64(r.Picoseconds) / float64(simulate.Microsecond)
+					drawn = append(drawn, r)
+				}
+			}
+		}
+		if len(bars[i]) < len(contenders) {
+			bars[i] = bar{}
+		}
+	}
+	p := plot.New()
+	p.Title.Text = f.Title
+	p.Y.Min = 0
+	p.Y.Label.Text = "time in µs"
+	p.Legend.Top, p.Legend.Left = true, true
+	p.NominalX(labels...)
+	p.X.Min, p.X.Max = -0.5, float64(len(labels))-0.5
+	add := func(label string, place int, fill color.Color, below *plotter.BarChart, value func(bar) float64) (*plotter.BarChart, error) {
+		var values plotter.Values
+		for _, b := range bars {
+			values = append(values, value(b))
+		}
+		chart, err := plotter.NewBarChart(values, barWidth)
+		if err != nil {
+			return nil, err
+		}
+		chart.Color, chart.Offset = fill, (vg.Length(place)-1.5)*barWidth
+		if below != nil {
+			chart.StackOn(below)
+		}
+		p.Add(chart)
+		p.Legend.Add(label, chart)
+		return chart, nil
+	}
+	for i, contender := range contenders {
+		fill := plotutil.Color(i)
+		if contender != vocab.Together {
+			if _, err := add(contender+" (measured)", i, fill, nil, func(b bar) float64 { return b[contender] }); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		hidden := func(b bar) float64 { return min(b[vocab.Together], b[vocab.OnlyCompute]) }
+		below, err := add(contender+" (measured)", i, fill, nil, hidden)
+		if err != nil {
+			return nil, err
+		}
+		if _, err := add("together − compute: exposed", i, color.Black, below, func(b bar) float64 { return b[vocab.Together] - hidden(b) }); err != nil {
+			return nil, err
+		}
+	}
+	if len(drawn) == 0 {
+		p.Legend.Add(o.Name + " (no rows)")
+		p.Y.Max = 1
+	}
+	p.Y.Max *= 1.4 // room for the legend
+	p.X.Label.Text = fmt.Sprintf("bytes of the communication; rows %s", key(drawn)[:12])
+	return svg(p)
+}
+
+// barWidth is that of one bar.
+const barWidth = vg.Length(10)
+
+// svg draws a plot in the size of all figures.
+func svg(p *plot.Plot) ([]byte, error) {
+	w, err := p.WriterTo(18*vg.Centimeter, 12*vg.Centimeter, "svg")
+	if err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	_, err = w.WriteTo(&b)
+	return b.Bytes(), err
+}
