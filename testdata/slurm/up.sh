@@ -146,7 +146,7 @@ for ((end = SECONDS + 600; SECONDS < end; )); do
   # a daemon that could not bind dies after it has forked; pid 1 may be slow
   # to reap it, so look for a zombie too
   for f in "$D"/run/*.pid; do
-    pid=$(cat "$f")
+    pid=$(cat "$f" 2>/dev/null || echo gone)
     [ -n "$pid" ] || continue  # the daemon has made the file and not yet written it
     if ! grep -q '^State:[[:space:]]*[^Z]' "/proc/$pid/status" 2>/dev/null; then
       echo "up.sh: the daemon of $f died" >&2
