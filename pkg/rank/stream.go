@@ -27,7 +27,7 @@ type Stream struct {
 // Ended reports whether the rank has ended the case, with a failure or without.
 func (s Stream) Ended() bool { return s.Done || s.Failure != nil }
 
-// Kinds says how a family reads its records: what takes the data of each kind.
+// Kinds maps each kind of record of a family to the function that takes its data.
 type Kinds map[string]func(data []byte) error
 
 // Read gives the data of the family's records, in order, to the functions of their kinds. It
@@ -46,7 +46,7 @@ func (s Stream) Read(kinds Kinds) error {
 	return nil
 }
 
-// Each returns what decodes the data of a record and passes it to take.
+// Each returns a function that decodes the data of a record and passes it to take.
 func Each[T any](take func(T) error) func([]byte) error {
 	return func(data []byte) error {
 		var v T
@@ -57,7 +57,7 @@ func Each[T any](take func(T) error) func([]byte) error {
 	}
 }
 
-// Last returns what decodes the data of a record into to: the last record counts.
+// Last returns a function that decodes the data of a record into to: the last record counts.
 func Last[T any](to *T) func([]byte) error {
 	return Each(func(v T) error {
 		*to = v
@@ -65,7 +65,7 @@ func Last[T any](to *T) func([]byte) error {
 	})
 }
 
-// Append returns what decodes the data of a record and appends it to the list.
+// Append returns a function that decodes the data of a record and appends it to the list.
 func Append[T any](to *[]T) func([]byte) error {
 	return Each(func(v T) error {
 		*to = append(*to, v)
@@ -73,8 +73,8 @@ func Append[T any](to *[]T) func([]byte) error {
 	})
 }
 
-// Index returns what decodes the data of a record and puts it under its key in the map: of
-// records with the same key, the last one counts.
+// Index returns a function that decodes the data of a record and puts it under its key in the
+// map: of records with the same key, the last one counts.
 func Index[K comparable, T any](to map[K]T, key func(T) K) func([]byte) error {
 	return Each(func(v T) error {
 		to[key(v)] = v

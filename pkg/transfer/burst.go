@@ -130,9 +130,10 @@ func (b *bench) sustained(ctx context.Context, op string, row int) error {
 	return b.session.Emit(kindCheck, at)
 }
 
-// enough returns what says that so many bursts, posted since start, are enough: when the time
-// of the case is over or, where both ranks have to post as many, when the time is over at
-// the pace of rank 1's fastest burst of the row. Each table has its turn.
+// enough returns a function that reports whether the bursts posted since start are enough: at
+// least depth, so that each table has its turn, and for as long as the case sustains its rate.
+// Where both ranks have to post equally many, that time is taken at the pace of rank 1's fastest
+// burst of the row.
 func (b *bench) enough(ctx context.Context, op string, row, depth int) (func(posted int, start time.Time) bool, error) {
 	limit := time.Duration(b.block.SustainMillis) * time.Millisecond
 	if !b.TwoSided {

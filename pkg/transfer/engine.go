@@ -62,7 +62,7 @@ type Lane struct {
 	Transport string `json:"transport,omitempty"`
 }
 
-// UnknownLane is the lane of data of which the library does not show how they went.
+// UnknownLane is the lane where the library does not show how the data moved.
 const UnknownLane = "unknown"
 
 // Add adds what else moved data.

@@ -63,7 +63,7 @@ type planned struct {
 	machine simulate.Machine
 	count   int64 // elements
 	of      any   // the *Case or *Overlap
-	// contender is that of an overlap.
+	// contender is the one of an overlap that the row is of; empty for a case.
 	contender string
 }
 
@@ -133,7 +133,7 @@ func (m *Manifest) plan() ([]planned, error) {
 	return out, nil
 }
 
-// unmeasuredRow is a row without a time, and the contender of an overlap that it is of.
+// unmeasuredRow is the index of a row without a time, and its contender as in planned.
 type unmeasuredRow struct {
 	row       int
 	contender string
