@@ -17,7 +17,7 @@ import (
 // Goroutines runs a case with its ranks in this process. Faults are as in rank.ParseFaults.
 func Goroutines(t *testing.T, open rank.Opener, faults string, c plan.Case) *result.CopyDocument {
 	t.Helper()
-	parsed, err := rank.ParseFaults(faults, transfer.FaultKinds()...)
+	parsed, err := rank.ParseFaults(faults, append(transfer.FaultKinds(), copies.FaultKinds()...)...)
 	require.NoError(t, err)
 	return document(t, c, eptest.RunGroup(t, open, parsed, c)[0])
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/rendezvous"
 	"github.com/collectivex/collectivex/pkg/transfer"
+	"github.com/collectivex/collectivex/pkg/transfer/copies"
 )
 
 // rankVariable makes a test binary one rank: "rank/world/faults/store".
@@ -46,7 +47,7 @@ func runRank(text string, find func(plan.Case) (rank.Opener, error)) error {
 		return err
 	}
 	place.LocalRank = place.Rank
-	faults, err := rank.ParseFaults(fields[2], slices.Concat(ep.FaultKinds(), steps.FaultKinds(), transfer.FaultKinds())...)
+	faults, err := rank.ParseFaults(fields[2], slices.Concat(ep.FaultKinds(), steps.FaultKinds(), transfer.FaultKinds(), copies.FaultKinds())...)
 	if err != nil {
 		return err
 	}

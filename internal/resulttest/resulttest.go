@@ -225,6 +225,10 @@ func Copy(c plan.Case, a result.Attempt) *result.CopyDocument {
 			clock.OppositeGBps = clock.GBps
 		}
 		r.Device, r.Host, r.Complete = &clock, &clock, true
+		if b.Victim {
+			r.Victim = &result.CopyVictim{Units: 4096, Alone: clock.Micros, Beside: clock.Micros, Coverage: 1, CopyBeside: clock.Micros, CopyCoverage: 0.5}
+			r.Victim.CopyVictimFigures = r.Victim.Figures(r.Device)
+		}
 		r.Verify = result.TransferVerify{Passed: true, Detail: "4 checks, 512 words", Checks: 4, Checked: 512}
 		d.Measurement.Rows = append(d.Measurement.Rows, r)
 	}

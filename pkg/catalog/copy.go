@@ -36,6 +36,7 @@ type CopyBlock struct {
 	Sizes       Sizes    `yaml:"sizes"`
 	Streams     []int    `yaml:"streams" min:"1" max:"64" default:"[1]"`
 	PageBytes   Bytes    `yaml:"page_bytes,optional" min:"8"`     // one piece a stream unless said
+	Victim      bool     `yaml:"victim,optional"`                 // see plan.Copy
 	Sampling    string   `yaml:"sampling,optional" in:"sampling"` // the suite's unless said
 }
 
@@ -46,6 +47,8 @@ type CopyBackend struct {
 	Submissions []string `yaml:"submissions" in:"submission"`
 	// Streams is the most streams that can share a copy.
 	Streams int `yaml:"streams" min:"1" max:"64"`
+	// Victim says that copies can run beside a kernel that computes.
+	Victim bool `yaml:"victim,optional"`
 }
 
 // CopySupport lists the world sizes that run: 1, and 2 where devices reach each other.

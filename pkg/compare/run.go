@@ -206,6 +206,12 @@ func (r *run) copies(d *result.CopyDocument) {
 				r.add(name, at, result.Percentiles{P50: c.Micros.P50}, c.Micros.N)
 			}
 		}
+		if v := row.Victim; v != nil {
+			work := 1e3 / float64(v.Units) // runs differ in the units: 1,000 of them
+			r.add("victim alone", at, result.Percentiles{P50: v.Alone.P50 * work}, v.Alone.N)
+			r.add("victim beside copies", at, result.Percentiles{P50: v.Beside.P50 * work}, v.Beside.N)
+			r.add("copy beside a victim", at, result.Percentiles{P50: v.CopyBeside.P50}, v.CopyBeside.N)
+		}
 	}
 }
 

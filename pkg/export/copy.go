@@ -27,6 +27,36 @@ func copyRows(doc result.Document, head Row) (rows []Row) {
 			row.Timing = clock.name
 			rows = append(rows, clocked(row, clock.of)...)
 		}
+		if r.Victim != nil {
+			rows = append(rows, victims(row, r.Victim)...)
+		}
+	}
+	return rows
+}
+
+// victims returns what copies and a victim take from each other.
+func victims(row Row, v *result.CopyVictim) (rows []Row) {
+	for _, of := range []struct {
+		timing string
+		us     *result.Burst
+	}{{"victim-alone", &v.Alone}, {"victim-beside", &v.Beside}, {"copy-beside", &v.CopyBeside}} {
+		row.Timing = of.timing
+		rows = append(rows, contended(row, of.us)...)
+	}
+	row.Stat, row.Unit, row.SampleCount = "at_p50", Dimensionless, nil
+	for _, f := range []struct {
+		timing, metric string
+		value          *float64
+	}{
+		{"victim-beside", "coverage", &v.Coverage},
+		{"victim-beside", "slowdown", v.Slowdown},
+		{"copy-beside", "coverage", &v.CopyCoverage},
+		{"copy-beside", "slowdown", v.CopySlowdown},
+	} {
+		if f.value != nil {
+			row.Timing, row.Metric, row.Value = f.timing, f.metric, *f.value
+			rows = append(rows, row)
+		}
 	}
 	return rows
 }

@@ -22,8 +22,11 @@ type Copy struct {
 	Streams []int `json:"streams"`
 	// PageBytes is the size of the pieces of a copy, which are in random order in the source; missing
 	// where each stream copies its share in one piece.
-	PageBytes int64  `json:"page_bytes,omitempty"`
-	Seed      uint64 `json:"seed"` // of the order of pages
+	PageBytes int64 `json:"page_bytes,omitempty"`
+	// Victim says that each row is also measured beside a kernel that computes on all
+	// multiprocessors of the device that copies.
+	Victim bool   `json:"victim,omitempty"`
+	Seed   uint64 `json:"seed"` // of the order of pages
 	// Timing is untimed copies before the windows of a row, copies of a window, and windows
 	// by each clock, such as 4:16:3.
 	Timing Repetitions `json:"timing"`
@@ -37,11 +40,14 @@ func (c *Case) Copy() *Copy {
 
 // Factors implements Block.
 func (b *Copy) Factors(_ *Case, to []string) []string {
-	page := ""
+	page, victim := "", ""
 	if b.PageBytes > 0 {
 		page = "page" + strconv.FormatInt(b.PageBytes, 10)
 	}
-	return append(to, b.Test, b.HostMemory, b.Submission, page)
+	if b.Victim {
+		victim = "victim"
+	}
+	return append(to, b.Test, b.HostMemory, b.Submission, page, victim)
 }
 
 // Pieces is how many pieces a copy of so many bytes has on so many streams; 0 if they do

@@ -40,6 +40,7 @@ func copyTest(r *Resolver, b *catalog.CopyBlock, be *catalog.Backend, name strin
 		for _, submission := range b.Submissions {
 			block := Copy(name, memory, *r.SamplingProfile(c.Sampling).Copy())
 			block.Submission, block.Sizes, block.Streams, block.PageBytes = submission, b.Sizes.List(), b.Streams, int64(b.PageBytes)
+			block.Victim = b.Victim
 			c.Block = block
 			if lack := copyLacks(be, &c); lack != "" {
 				r.Unsupported(&c, lack)
@@ -88,6 +89,12 @@ func copyLacks(be *catalog.Backend, c *plan.Case) string {
 		return fmt.Sprintf("backend %s has no %s host memory", be.Name, b.HostMemory)
 	case !slices.Contains(has.Submissions, b.Submission):
 		return fmt.Sprintf("backend %s submits copies only as %s", be.Name, strings.Join(has.Submissions, ", "))
+	case b.Victim && !has.Victim:
+		return fmt.Sprintf("backend %s has no victim: no kernel computes beside its copies", be.Name)
+	case b.Victim && test.Both:
+		return fmt.Sprintf("%s copies in both directions: a victim is slowed down by copies in one", b.Test)
+	case b.Victim && b.HostMemory == vocab.Pageable:
+		return "copies beside a victim need page-locked memory: a call with pageable memory waits for its copy"
 	case b.Submission == vocab.Batch && b.HostMemory == vocab.Pageable:
 		return "batches are of page-locked memory"
 	case b.Submission == vocab.Batch && b.PageBytes == 0:
@@ -124,14 +131,19 @@ func copySeconds(c *plan.Case, pace catalog.Pace) float64 {
 		slow   = 4.0  // GB/s
 		checks = 8    // passes over a side
 		clocks = 2    // windows of each
+		beside = 5    // windows with a victim, of which some are twice as long
 		call   = 10.0 // microseconds
 	)
 	b := c.Copy()
+	windows := clocks
+	if b.Victim {
+		windows += beside
+	}
 	var micros float64
 	for _, size := range b.Sizes {
 		for _, streams := range b.Streams {
 			us := float64(b.Pieces(size, streams))*call + float64(size)/(min(slow, pace.GBps)*1e3)
-			micros += us * float64(b.Timing.Warmup+clocks*b.Timing.Reps*b.Timing.Trials+checks)
+			micros += us * float64(b.Timing.Warmup+windows*b.Timing.Reps*b.Timing.Trials+checks)
 		}
 	}
 	return micros / 1e6

@@ -23,7 +23,7 @@ var copyFamily = Family{
 	Lists:    []string{copyList},
 	Sections: func(h Headlines) Sections {
 		cases := of[*Copy](h, copyList)
-		return Sections{Headlines: []Section{copySection(cases)}, Details: []Section{copyLadder(cases)}}
+		return Sections{Headlines: []Section{copySection(cases), victimSection(cases)}, Details: []Section{copyLadder(cases)}}
 	},
 	Views:  copyViews,
 	Series: copySeries,
@@ -40,6 +40,7 @@ type Copy struct {
 	HostMemory string    `json:"host_memory"` // empty without any
 	Submission string    `json:"submission"`
 	PageBytes  int64     `json:"page_bytes"` // 0: one piece a stream
+	Victim     bool      `json:"victim,omitempty"`
 	Rows       []CopyRow `json:"rows"`
 	Key        string    `json:"comparison_key"`
 }
@@ -53,13 +54,17 @@ type CopyRow struct {
 	DeviceGBps   float64 `json:"device_gbps"`
 	HostMicros   float64 `json:"host_us"`
 	HostGBps     float64 `json:"host_gbps"`
+	// VictimSlowdown is that of a kernel beside copies, CopySlowdown that of a copy beside the
+	// kernel; missing without a victim, or if they did not run at the same time.
+	VictimSlowdown *float64 `json:"victim_slowdown,omitempty"`
+	CopySlowdown   *float64 `json:"copy_slowdown,omitempty"`
 }
 
 func copyOf(d *result.CopyDocument) *Copy {
 	b := d.Identity.Case.Copy()
 	h := &Copy{
 		CaseID: d.Identity.CaseID, SKU: d.Identity.CaseFactors.SKU, Backend: d.Implementation.Name,
-		Test: b.Test, HostMemory: b.HostMemory, Submission: b.Submission, PageBytes: b.PageBytes, Rows: []CopyRow{}, Key: d.ComparisonKey,
+		Test: b.Test, HostMemory: b.HostMemory, Submission: b.Submission, PageBytes: b.PageBytes, Victim: b.Victim, Rows: []CopyRow{}, Key: d.ComparisonKey,
 	}
 	for i := range d.Measurement.Rows {
 		r := &d.Measurement.Rows[i]
@@ -69,6 +74,9 @@ func copyOf(d *result.CopyDocument) *Copy {
 		row := CopyRow{Bytes: r.Bytes, Streams: r.Streams, HostMicros: r.Host.Micros.P50, HostGBps: r.Host.GBps}
 		if r.Device != nil {
 			row.DeviceMicros, row.DeviceGBps = r.Device.Micros.P50, r.Device.GBps
+		}
+		if r.Victim != nil {
+			row.VictimSlowdown, row.CopySlowdown = r.Victim.Slowdown, r.Victim.CopySlowdown
 		}
 		h.Rows = append(h.Rows, row)
 	}
@@ -83,13 +91,17 @@ func (c *Copy) keys() []string {
 	if memory == "" {
 		memory = dash
 	}
-	return []string{c.SKU, c.Backend, c.Test, memory, pieces(c.Submission, c.PageBytes)}
+	return []string{c.SKU, c.Backend, c.Test, memory, pieces(c.Submission, c.PageBytes, c.Victim)}
 }
 
-// pieces says in what pieces a copy is submitted, and how.
-func pieces(submission string, page int64) string {
+// pieces says in what pieces a copy is submitted, how, and whether a victim runs in turns with
+// it.
+func pieces(submission string, page int64, victim bool) string {
 	if page > 0 {
-		return submission + " of " + size(page)
+		submission += " of " + size(page)
+	}
+	if victim {
+		submission += ", victim"
 	}
 	return submission
 }
@@ -122,4 +134,26 @@ func copyLadder(cases []*Copy) Section {
 		}
 	}
 	return Section{Title: "Sizes of copies", Table: s, Keys: len(copyKeys), Folded: true}
+}
+
+// victimSection has the rows of copies beside a victim.
+func victimSection(cases []*Copy) Section {
+	s := &Table{Columns: slices.Concat(copyKeys, figure("bytes", "streams"), []Column{{Name: "victim slowdown", Right: true, Strong: true}}, figure("copy slowdown"))}
+	factor := func(f *float64) string {
+		if f == nil {
+			return dash
+		}
+		return fmt.Sprintf("%.4f", *f)
+	}
+	for _, c := range cases {
+		for _, r := range c.Rows {
+			if c.Victim {
+				s.Rows = append(s.Rows, append(c.keys(), size(r.Bytes), fmt.Sprint(r.Streams), factor(r.VictimSlowdown), factor(r.CopySlowdown)))
+			}
+		}
+	}
+	return Section{
+		Title: "Copies beside a victim", Table: s, Keys: len(copyKeys),
+		Note: "What copies and a kernel that computes on all multiprocessors take from each other, by events of the device: time beside the other one by time alone. 1 is nothing. A dash: they did not run at the same time for 0.95 of it.",
+	}
 }

@@ -57,7 +57,7 @@ func copySeries(doc result.Document) []Series {
 				continue
 			}
 			add := func(direction string, time result.Burst) {
-				all.add(clock.view, []string{b.Test, direction, b.HostMemory, pieces(b.Submission, b.PageBytes), strconv.Itoa(r.Streams)}, Point{
+				all.add(clock.view, []string{b.Test, direction, b.HostMemory, pieces(b.Submission, b.PageBytes, b.Victim), strconv.Itoa(r.Streams)}, Point{
 					X: r.Bytes, Time: microseconds(time, 1), Work: []float64{float64(r.Bytes) / 1e3}, Samples: time.N, Reason: reasons[i],
 				})
 			}

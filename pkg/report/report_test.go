@@ -191,6 +191,21 @@ func TestCopiesInASummary(t *testing.T) {
 	require.Contains(t, b.String(), "| – | 52.4 |", "a dash is not bold")
 }
 
+// Copies beside a victim have a table of their own. A slowdown that does not count is a dash.
+func TestSlowdownsOfVictims(t *testing.T) {
+	r := newRun(t)
+	c := plantest.Copy("ce", "device_local_copy", func(c *plan.Case) { c.Copy().Victim, c.Copy().Sizes = true, []int64{1 << 20} })
+	r.ask(c, plan.Runnable, "")
+	d := resulttest.Copy(c, attempt(1, "nvidia"))
+	v := d.Measurement.Rows[0].Victim
+	v.Beside.P50, v.Beside.P95, v.Beside.Max = v.Alone.P50*1.0312, v.Alone.P50*1.0312, v.Alone.P50*1.0312
+	v.CopyVictimFigures = v.Figures(d.Measurement.Rows[0].Device)
+	r.answer(d)
+	var b strings.Builder
+	require.NoError(t, r.build().Markdown(&b, 1<<20))
+	require.Contains(t, b.String(), "pieces loop, victim\n\n| bytes | streams | victim slowdown | copy slowdown |\n|--:|--:|--:|--:|\n| 1 MiB | 1 | **1.0312** | – |\n")
+}
+
 // Simulated and measured cases have no table and no list in common, and nothing simulated is
 // said to be measured on a machine.
 func TestSimulationsStandAlone(t *testing.T) {

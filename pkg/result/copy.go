@@ -35,7 +35,9 @@ type CopyRow struct {
 	// pieces than a device queues, or where nothing compiles the kernel that holds the device.
 	Device *CopyClock `json:"device,omitempty"`
 	// Host is by the clock of the host, from the first call to the end of the last copy.
-	Host     *CopyClock     `json:"host,omitempty"`
+	Host *CopyClock `json:"host,omitempty"`
+	// Victim is beside a kernel that computes, of a case that asks for it.
+	Victim   *CopyVictim    `json:"victim,omitempty"`
 	Complete bool           `json:"complete"` // false: the case ended before all samples were taken
 	Verify   TransferVerify `json:"verify"`
 }
@@ -50,6 +52,45 @@ type CopyClock struct {
 	// OppositeGBps is the other direction, of a test between two devices in both directions. On
 	// one device the other direction is a disturbance that outlasts the window.
 	OppositeGBps float64 `json:"opposite_gbps,omitempty"`
+}
+
+// CopyVictim is what copies and a kernel that computes take from each other, by events of the
+// device. The kernel, the victim, multiplies and adds in registers on all multiprocessors of the
+// device that copies.
+type CopyVictim struct {
+	// Units is the work of the victim, so many that alone it takes about as long as a window of
+	// copies. The result of all of it was compared after each window.
+	Units int64 `json:"units"`
+	// Alone is the victim without copies, and Beside next to twice the copies of a window, which
+	// outlast it. Coverage is the part of Beside in which copies ran: the median of the windows.
+	Alone    Burst   `json:"alone_us"`
+	Beside   Burst   `json:"beside_us"`
+	Coverage float64 `json:"coverage"`
+	// CopyBeside is a copy next to twice the work of the victim, which outlasts the copies, and
+	// CopyCoverage the part of their time in which the victim ran.
+	CopyBeside   Burst   `json:"copy_beside_us"`
+	CopyCoverage float64 `json:"copy_coverage"`
+	CopyVictimFigures
+}
+
+// CopyVictimFigures follow from the medians of a row.
+type CopyVictimFigures struct {
+	// Slowdown is beside / alone, if the coverage is at least 0.95: 1 if copies take nothing of
+	// the multiprocessors' arithmetic.
+	Slowdown *float64 `json:"slowdown,omitempty"`
+	// CopySlowdown is copy_beside / device.us_per_copy, if copy_coverage is at least 0.95.
+	CopySlowdown *float64 `json:"copy_slowdown,omitempty"`
+}
+
+// Figures returns what follows from the medians of the victim and of a copy alone.
+func (v *CopyVictim) Figures(alone *CopyClock) (f CopyVictimFigures) {
+	if v.Coverage >= MinCoverage && v.Alone.P50 > 0 {
+		f.Slowdown = ratio(v.Beside.P50, v.Alone.P50)
+	}
+	if v.CopyCoverage >= MinCoverage && alone != nil && alone.Micros.P50 > 0 {
+		f.CopySlowdown = ratio(v.CopyBeside.P50, alone.Micros.P50)
+	}
+	return f
 }
 
 // Name says which row it is, such as 1048576 bytes on 2 streams.

@@ -44,13 +44,14 @@ type copyComparison struct {
 	HostMemory string           `json:"host_memory"`
 	Submission string           `json:"submission"`
 	PageBytes  int64            `json:"page_bytes"`
+	Victim     bool             `json:"victim,omitempty"`
 	Seed       uint64           `json:"seed"`
 	Timing     plan.Repetitions `json:"timing"`
 }
 
 func copyComparisonOf(c *plan.Case) any {
 	b := c.Copy()
-	return copyComparison{b.Test, b.HostMemory, b.Submission, b.PageBytes, b.Seed, b.Timing}
+	return copyComparison{b.Test, b.HostMemory, b.Submission, b.PageBytes, b.Victim, b.Seed, b.Timing}
 }
 
 // AskedCopies returns the rows of a case, without their figures: by size and streams.
@@ -88,6 +89,10 @@ func checkCopy(p *Problems, doc Document) {
 				p.copyClock(at+"."+name, clock, b, r)
 			}
 		}
+		p.Check(b.Victim == (r.Victim != nil) || !r.Complete, "%s: victim is there: %v, and the case asks for one: %v", at, r.Victim != nil, b.Victim)
+		if r.Victim != nil {
+			p.copyVictim(at+".victim", r.Victim, b, r)
+		}
 		p.verdict(at+".verify", &r.Verify)
 		if !r.Complete || !r.Verify.Passed {
 			bad = append(bad, r.Name()+": "+r.Verify.Detail)
@@ -110,4 +115,16 @@ func (p *Problems) copyClock(at string, c *CopyClock, b *plan.Copy, r *CopyRow) 
 	}
 	test := vocab.Copy(b.Test)
 	p.Check((c.OppositeGBps > 0) == (test.Both && test.Ranks > 1) || !r.Complete, "%s: opposite_gbps is %v in test %s", at, c.OppositeGBps, b.Test)
+}
+
+func (p *Problems) copyVictim(at string, v *CopyVictim, b *plan.Copy, r *CopyRow) {
+	for name, burst := range map[string]Burst{"alone_us": v.Alone, "beside_us": v.Beside, "copy_beside_us": v.CopyBeside} {
+		p.burst(at+"."+name, burst, b.Timing.Trials, r.Complete)
+	}
+	p.Check(v.Units > 0, "%s.units is %d", at, v.Units)
+	for name, part := range map[string]float64{"coverage": v.Coverage, "copy_coverage": v.CopyCoverage} {
+		p.Check(part >= 0 && part <= 1, "%s.%s is %v, not from 0 to 1", at, name, part)
+	}
+	want := v.Figures(r.Device)
+	p.Check(bothNear(v.Slowdown, want.Slowdown) && bothNear(v.CopySlowdown, want.CopySlowdown), "%s: slowdowns do not follow from the medians", at)
 }

@@ -144,9 +144,12 @@ func (p *Problems) overlapRow(at string, c *plan.Case, r *OverlapRow) {
 
 // equal compares figures but for what the decimal notation of documents loses.
 func (f *OverlapFigures) equal(o OverlapFigures) bool {
-	near := func(a, b float64) bool { return math.Abs(a-b) <= 1e-6*max(1, math.Abs(a)) }
-	both := func(a, b *float64) bool { return (a == nil) == (b == nil) && (a == nil || near(*a, *b)) }
 	return near(f.Exposed, o.Exposed) && near(f.Efficiency, o.Efficiency) && near(f.Floor, o.Floor) &&
-		both(f.ComputeSlowdown, o.ComputeSlowdown) && both(f.CommunicationSlowdown, o.CommunicationSlowdown) &&
-		both(f.ComputeTax, o.ComputeTax) && both(f.CommunicationTax, o.CommunicationTax)
+		bothNear(f.ComputeSlowdown, o.ComputeSlowdown) && bothNear(f.CommunicationSlowdown, o.CommunicationSlowdown) &&
+		bothNear(f.ComputeTax, o.ComputeTax) && bothNear(f.CommunicationTax, o.CommunicationTax)
 }
+
+func near(a, b float64) bool { return math.Abs(a-b) <= 1e-6*max(1, math.Abs(a)) }
+
+// bothNear compares figures that may be missing.
+func bothNear(a, b *float64) bool { return (a == nil) == (b == nil) && (a == nil || near(*a, *b)) }

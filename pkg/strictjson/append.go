@@ -40,6 +40,8 @@ func appenderOf(t reflect.Type) appender {
 	switch t.Kind() {
 	case reflect.String:
 		return func(b []byte, p unsafe.Pointer) []byte { return appendString(b, *(*string)(p)) }
+	case reflect.Bool:
+		return func(b []byte, p unsafe.Pointer) []byte { return strconv.AppendBool(b, *(*bool)(p)) }
 	case reflect.Int, reflect.Int64:
 		return func(b []byte, p unsafe.Pointer) []byte { return strconv.AppendInt(b, *(*int64)(p), 10) }
 	case reflect.Uint64:

@@ -15,6 +15,8 @@ type written struct {
 	Big   uint64            `json:"big,omitempty"`
 	Real  float64           `json:"real"`
 	Part  float64           `json:"part,omitempty"`
+	Sure  bool              `json:"sure"`
+	Seen  bool              `json:"seen,omitempty"`
 	Maybe *string           `json:"maybe"`
 	None  *int              `json:"none,omitempty"`
 	List  []int64           `json:"list"`
@@ -35,6 +37,7 @@ func TestWriterAgreesWithEncodingJSON(t *testing.T) {
 		v := written{
 			Text: text.Draw(t, "text"), Left: text.Draw(t, "left"), N: rapid.Int().Draw(t, "n"), Big: rapid.Uint64().Draw(t, "big"),
 			Real: rapid.Float64().Draw(t, "real"), Part: rapid.Float64().Draw(t, "part"),
+			Sure: rapid.Bool().Draw(t, "sure"), Seen: rapid.Bool().Draw(t, "seen"),
 			List:  rapid.SliceOf(rapid.Int64()).Draw(t, "list"),
 			Table: rapid.SliceOf(rapid.SliceOf(rapid.Int64())).Draw(t, "table"),
 			Words: rapid.SliceOf(text).Draw(t, "words"),

@@ -1,18 +1,13 @@
 package gemm
 
 import (
-	"os"
-	"runtime"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/collectivex/collectivex/internal/compilers"
-	"github.com/collectivex/collectivex/internal/fakes"
+	"github.com/collectivex/collectivex/internal/devicetest"
 	"github.com/collectivex/collectivex/pkg/accel"
-	"github.com/collectivex/collectivex/pkg/accel/cuda"
-	"github.com/collectivex/collectivex/pkg/accel/gpu"
-	"github.com/collectivex/collectivex/pkg/accel/hip"
 	"github.com/collectivex/collectivex/pkg/numeric"
 )
 
@@ -25,31 +20,14 @@ func TestRealCompilersTakeTheKernels(t *testing.T) {
 // matrices and products that the host writes, in every type, and find what is wrong in them
 // where it is.
 func TestKernelsAgreeWithTheLoop(t *testing.T) {
-	vendors := map[string]func() (*gpu.Driver, error){"cuda": cuda.Load}
-	if os.Getenv("CX_TEST_CUDA") != "real" {
-		fakes.Build(t).Use(t)
-		vendors["hip"] = hip.Load
-	}
-	for name, load := range vendors {
-		t.Run(name, func(t *testing.T) {
-			runtime.LockOSThread()
-			defer runtime.UnlockOSThread()
-			driver, err := load()
-			require.NoError(t, err)
-			d, err := driver.Open(0, t.TempDir())
-			require.NoError(t, err)
-			s, err := d.NewStream()
-			require.NoError(t, err)
-			g, err := NewDevice(t.Context(), d)
-			require.NoError(t, err)
-			for _, dtype := range Types() {
-				products(t, d, s, g, dtype)
-			}
-			require.NoError(t, g.Close())
-			require.NoError(t, s.Close())
-			require.NoError(t, d.Close())
-		})
-	}
+	devicetest.Each(t, func(t *testing.T, d accel.Device, s accel.Stream) {
+		g, err := NewDevice(t.Context(), d)
+		require.NoError(t, err)
+		for _, dtype := range Types() {
+			products(t, d, s, g, dtype)
+		}
+		require.NoError(t, g.Close())
+	})
 }
 
 // products holds two products of a shape that fills no tile against the host.

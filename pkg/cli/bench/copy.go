@@ -3,6 +3,7 @@ package bench
 import (
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strings"
 
@@ -26,7 +27,9 @@ type CopyFlags struct {
 	submission, page  string
 	streams           []int
 	sampling          string
+	victim            bool
 	minGBps           float64
+	maxSlowdown       float64
 	set               func(name string) bool // whether a flag was given
 }
 
@@ -44,11 +47,13 @@ func NewCopyFlags(fs *pflag.FlagSet) (*CopyFlags, []Group) {
 	g.IntSliceVar(&f.streams, "streams", []int{1}, "share each copy among `N` streams; a comma-separated list, ascending; a host has one")
 	g.StringVar(&f.page, "page", "0", "cut each copy into pages of `SIZE`, in random order in the source; 0 copies one piece on each stream")
 	g.StringVar(&f.submission, "submit", vocab.Loop, "submit pages in `MODE`: loop makes a call for each, batch one call for all; a host has loop alone")
+	g.BoolVar(&f.victim, "victim", false, "also run each copy beside a kernel that computes on all multiprocessors, and report how much they slow each other down; on GPUs, in one direction")
 	how := newGroup("How it is measured, and output")
 	g = how.Flags
 	g.StringVar(&f.Backend, "backend", Auto, "use backend `NAME`: ce, the copy engines of GPUs, or host; auto uses the GPUs here, otherwise host")
 	g.StringVar(&f.sampling, "sampling", "fixed-v1", "take the numbers of samples from `PROFILE`; fixed-v1 has nvbandwidth's")
 	g.Float64Var(&f.minGBps, "min-gbps", 0, "exit 1 if the median rate of a row is below `GBPS` by the device's clock, or by the host's where it has no other")
+	g.Float64Var(&f.maxSlowdown, "max-slowdown", 0, "exit 1 if copies slow the victim down by a `FACTOR` above this, such as 1.02, or if that could not be measured; with --victim")
 	f.timeLimit(how)
 	f.Output.flags(how)
 	f.Definitions.AddFlag(g)
@@ -85,6 +90,12 @@ func (f *CopyFlags) Plan(tests []string) func(*catalog.Catalog, *catalog.Backend
 		d := planner.Direct{Suite: Name, Backend: be.Name, World: world, Repeats: 1, Budget: f.Timeout}
 		if err := refuseRate(f.minGBps); err != nil {
 			return d, err
+		}
+		switch {
+		case f.set("max-slowdown") && !f.victim:
+			return d, cli.UsageError("--max-slowdown is of a victim: add --victim, or leave it out")
+		case f.set("max-slowdown") && !(f.maxSlowdown >= 1 && f.maxSlowdown <= math.MaxFloat64):
+			return d, cli.UsageError("--max-slowdown %v: want a factor of at least 1, such as 1.02", f.maxSlowdown)
 		}
 		var parsed [4]int64
 		for i, s := range []string{f.first, f.last, f.step, f.page} {
@@ -127,7 +138,7 @@ func (f *CopyFlags) Plan(tests []string) func(*catalog.Catalog, *catalog.Backend
 		}
 		if len(tests) == 0 {
 			tests = slices.DeleteFunc(slices.Clone(be.Copy().Tests), func(name string) bool {
-				return vocab.Copy(name).Ranks != world || vocab.Copy(name).Both && slices.Contains(memory, vocab.Pageable)
+				return vocab.Copy(name).Ranks != world || vocab.Copy(name).Both && (f.victim || slices.Contains(memory, vocab.Pageable))
 			})
 		}
 		if f.set("host-memory") && !slices.ContainsFunc(tests, func(name string) bool { return vocab.Copy(name).Memory }) {
@@ -137,6 +148,7 @@ func (f *CopyFlags) Plan(tests []string) func(*catalog.Catalog, *catalog.Backend
 			for _, kind := range planner.CopyMemory(name, memory) {
 				b := planner.Copy(name, kind, *profile)
 				b.Submission, b.Sizes, b.Streams, b.PageBytes = f.submission, sizes, f.streams, parsed[3]
+				b.Victim = f.victim
 				if why := planner.CopyRemainder(b); why != "" {
 					return d, cli.UsageError("%s", why)
 				}
@@ -156,7 +168,7 @@ type CopyReport struct {
 	Violations []string `json:"violations"`
 	Passed     bool     `json:"passed"`
 
-	minGBps float64
+	minGBps, maxSlowdown float64
 }
 
 // CopyCase is the part of a document that a report has.
@@ -168,6 +180,7 @@ type CopyCase struct {
 	HostMemory    string                  `json:"host_memory,omitempty"`
 	Submission    string                  `json:"submission"`
 	PageBytes     int64                   `json:"page_bytes,omitempty"`
+	Victim        bool                    `json:"victim,omitempty"`
 	Measurement   *result.CopyMeasurement `json:"measurement"`
 	Outcome       result.Outcome          `json:"outcome"`
 }
@@ -175,7 +188,7 @@ type CopyCase struct {
 // NewCopyReport returns a report without documents.
 func NewCopyReport(head Head, f *CopyFlags) *CopyReport {
 	head.Op = "copy"
-	return &CopyReport{Head: head, Cases: []CopyCase{}, Violations: []string{}, minGBps: f.minGBps}
+	return &CopyReport{Head: head, Cases: []CopyCase{}, Violations: []string{}, minGBps: f.minGBps, maxSlowdown: f.maxSlowdown}
 }
 
 // Add takes a document.
@@ -183,7 +196,7 @@ func (p *CopyReport) Add(d *result.CopyDocument) {
 	p.add(&d.Envelope)
 	b := d.Identity.Case.Copy()
 	p.Cases = append(p.Cases, CopyCase{
-		d.Identity.CaseID, d.ComparisonKey, environment(&d.Envelope), b.Test, b.HostMemory, b.Submission, b.PageBytes, &d.Measurement, d.Outcome,
+		d.Identity.CaseID, d.ComparisonKey, environment(&d.Envelope), b.Test, b.HostMemory, b.Submission, b.PageBytes, b.Victim, &d.Measurement, d.Outcome,
 	})
 	for i := range d.Measurement.Rows {
 		r := &d.Measurement.Rows[i]
@@ -194,9 +207,24 @@ func (p *CopyReport) Add(d *result.CopyDocument) {
 		if clock.GBps < p.minGBps {
 			p.Violations = append(p.Violations, fmt.Sprintf("%s, %s: %.2f GB/s, and --min-gbps is %v", b.Test, r.Name(), clock.GBps, p.minGBps))
 		}
+		if why := p.slowdown(r); why != "" {
+			p.Violations = append(p.Violations, fmt.Sprintf("%s, %s: %s", b.Test, r.Name(), why))
+		}
 	}
 	p.verdict.broken = len(p.Violations)
 	p.Passed = p.Err() == nil
+}
+
+// slowdown says why a row misses --max-slowdown, or is empty.
+func (p *CopyReport) slowdown(r *result.CopyRow) string {
+	switch {
+	case p.maxSlowdown == 0:
+	case r.Victim == nil || r.Victim.Slowdown == nil:
+		return "the slowdown of the victim could not be measured, and --max-slowdown asks for it"
+	case *r.Victim.Slowdown > p.maxSlowdown:
+		return fmt.Sprintf("the victim is slowed down %.4f times, and --max-slowdown is %v", *r.Victim.Slowdown, p.maxSlowdown)
+	}
+	return ""
 }
 
 // PrintCopy prints a document, one line a row.
@@ -209,6 +237,9 @@ func PrintCopy(w io.Writer, d *result.CopyDocument) {
 	}
 	if b.PageBytes > 0 {
 		shape += fmt.Sprintf(", %s of pages of %d bytes", b.Submission, b.PageBytes)
+	}
+	if b.Victim {
+		shape += ", in turns with a victim"
 	}
 	fmt.Fprintf(w, "#\n# %s%s on %s\n", b.Test, shape, foreign.Line(d.Topology.DeviceProduct))
 	fmt.Fprintf(w, "# sampling %s: %d windows of %d copies by each clock, and their median\n", c.Sampling, b.Timing.Trials, b.Timing.Reps)
@@ -228,6 +259,9 @@ func PrintCopy(w io.Writer, d *result.CopyDocument) {
 		r := &m.Rows[i]
 		fmt.Fprintf(w, "  %12d %7d %8d  %s  %s  %s\n", r.Bytes, r.Streams, r.Pieces, figures(r.Device), figures(r.Host), checkOf(r.Verify.Passed, r.Complete))
 	}
+	if b.Victim {
+		printVictims(w, m.Rows)
+	}
 	for i := range m.Rows {
 		if r := &m.Rows[i]; !r.Verify.Passed {
 			fmt.Fprintf(w, "# %s: %s\n", r.Name(), foreign.Line(r.Verify.Detail))
@@ -235,5 +269,24 @@ func PrintCopy(w io.Writer, d *result.CopyDocument) {
 	}
 	if d.Outcome.Status != result.Success {
 		fmt.Fprintf(w, "# %s: %s\n", strings.ToUpper(d.Outcome.Status), foreign.Line(d.Outcome.Reasons.String()))
+	}
+}
+
+// printVictims prints what copies and the victim take from each other, one line a row.
+func printVictims(w io.Writer, rows []result.CopyRow) {
+	fmt.Fprintf(w, "# %12s %7s  %12s %12s %9s %9s  %12s %9s %9s\n", "", "", "victim alone", "beside", "covered", "slowdown", "copy beside", "covered", "slowdown")
+	fmt.Fprintf(w, "# %12s %7s  %12s %12s %9s %9s  %12s\n", "bytes", "streams", "us", "us", "", "", "us")
+	slowdown := func(f *float64) string {
+		if f == nil {
+			return "-"
+		}
+		return fmt.Sprintf("%.4f", *f)
+	}
+	for i := range rows {
+		r := &rows[i]
+		if v := r.Victim; v != nil {
+			fmt.Fprintf(w, "  %12d %7d  %12.2f %12.2f %9.3f %9s  %12.2f %9.3f %9s\n", r.Bytes, r.Streams,
+				v.Alone.P50, v.Beside.P50, v.Coverage, slowdown(v.Slowdown), v.CopyBeside.P50, v.CopyCoverage, slowdown(v.CopySlowdown))
+		}
 	}
 }

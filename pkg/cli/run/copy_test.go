@@ -49,6 +49,42 @@ func TestBenchCopyOnDevices(t *testing.T) {
 	}
 }
 
+// Copies in one direction run beside a victim, whose figures have columns of their own. Its
+// slowdown is held against a threshold, which a slowdown that was not measured misses, too.
+func TestBenchCopyVictim(t *testing.T) {
+	short.Skip(t)
+	standIns(t)
+	t.Setenv("TMPDIR", t.TempDir())
+	args := []string{"bench", "copy", "-b", "4K", "-e", "4K", "--sampling", "smoke", "--victim"}
+	code, stdout, stderr := cxrun(t, nil, append(args, "--json")...)
+	require.Equal(t, cli.ExitOK, code, stderr)
+	var r bench.CopyReport
+	require.NoError(t, json.Unmarshal([]byte(stdout), &r))
+	require.Len(t, r.Cases, 3, "the tests of one device in one direction")
+	for _, c := range r.Cases {
+		require.True(t, c.Victim)
+		require.Positive(t, c.Measurement.Rows[0].Victim.Units)
+	}
+
+	code, stdout, stderr = cxrun(t, nil, append(args, "device_local_copy", "--max-slowdown", "1")...)
+	require.Equal(t, cli.ExitFailed, code, stderr)
+	require.Regexp(t, `(?m)^# +bytes streams +us +us +us$`, stdout)
+	require.Regexp(t, `(?m)^ +4096 +1 +[0-9.]+ +[0-9.]+ +[0-9.]+ +-  +[0-9.]+ +[0-9.]+ +([0-9.]+|-)$`, stdout, "16 KiB end long before the victim")
+	require.Contains(t, stderr, "device_local_copy, 4096 bytes on 1 stream: the slowdown of the victim could not be measured, and --max-slowdown asks for it\n")
+
+	code, stdout, _ = cxrun(t, map[string]string{rank.FaultVariable: "rank=0,kind=half-victim"}, append(args, "device_local_copy")...)
+	require.Equal(t, cli.ExitFailed, code)
+	require.Regexp(t, `(?m)^# INVALID: check-failed: the victim took \d+ units and computed \d+, want \d+ and \d+$`, stdout)
+	for why, lacking := range map[string][]string{
+		"a victim is slowed down by copies in one": {"host_to_device_bidirectional_memcpy_ce"},
+		"need page-locked memory":                  {"device_to_host_memcpy_ce", "--host-memory", vocab.Pageable},
+	} {
+		code, _, stderr = cxrun(t, nil, append(args, lacking...)...)
+		require.Equal(t, cli.ExitEnvironment, code, stderr)
+		require.Contains(t, stderr, why)
+	}
+}
+
 // A rank copies between memories of the host. What nobody can ask for ends the command with
 // 2, what the backend does not have with 3, and a wrong word or a slow row with 1.
 func TestBenchCopy(t *testing.T) {
@@ -84,16 +120,20 @@ func TestBenchCopy(t *testing.T) {
 		{"--min-gbps", "nan"},
 		{"--min-gbps", "-1"},
 		{"--min-gbps", "inf"},
+		{"--max-slowdown", "1.1"},
+		{"--victim", "--max-slowdown", "0.9"},
+		{"--victim", "--max-slowdown", "nan"},
 	} {
 		code, _, stderr = cxrun(t, nil, append(args, wrong...)...)
 		require.Equal(t, cli.ExitUsage, code, "%v: %s", wrong, stderr)
 		require.NotContains(t, stderr, "pages of 0 bytes")
 	}
 	for want, lacking := range map[string][]string{
-		"two directions would take turns":         {"host_to_device_bidirectional_memcpy_ce"},
-		"backend host copies on at most 1 stream": {"--streams", "1,2"},
-		"submits copies only as loop":             {"--submit", "batch"},
-		"has no pinned host memory":               {"--host-memory", vocab.Pinned},
+		"two directions would take turns":                                  {"host_to_device_bidirectional_memcpy_ce"},
+		"backend host copies on at most 1 stream":                          {"--streams", "1,2"},
+		"submits copies only as loop":                                      {"--submit", "batch"},
+		"has no pinned host memory":                                        {"--host-memory", vocab.Pinned},
+		"backend host has no victim: no kernel computes beside its copies": {"--victim", "device_local_copy"},
 	} {
 		code, _, stderr = cxrun(t, nil, append(args, lacking...)...)
 		require.Equal(t, cli.ExitEnvironment, code, "%v: %s", lacking, stderr)
@@ -115,6 +155,7 @@ func TestBenchCopy(t *testing.T) {
 		"kind=skip-step":          "has no effect: cases of family copy have flip-bit, half-block, ",
 		"kind=no-send":            "has no effect: cases of family copy have ",
 		"kind=late":               "has no effect: cases of family copy have ",
+		"kind=half-victim":        "has no effect: the copies run beside no victim",
 		"kind=flip-bit,at=record": `has no effect: data faults of family copy have no point "record"; leave at= out`,
 	} {
 		code, _, stderr = cxrun(t, map[string]string{rank.FaultVariable: "rank=0," + fault}, append(args, "device_local_copy")...)

@@ -2,6 +2,7 @@ package copies
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/plausible"
@@ -48,6 +49,7 @@ func Assemble(doc result.Document, streams []rank.Stream) error {
 	m.CheckedBy = copying.setup.Checked
 	d.Limits = plausible.Limits(d.Identity.Case, streams)
 	asked := result.AskedCopies(block)
+	var bad result.Reasons
 	for i, r := range asked {
 		measured, ok := copying.rows[i]
 		if !ok {
@@ -64,9 +66,21 @@ func Assemble(doc result.Document, streams []rank.Stream) error {
 		both := !test.Both || test.Ranks == 1 || len(opposite.Host) == block.Timing.Trials
 		r.Complete = len(measured.Host) == block.Timing.Trials && both
 		r.Verify = verdict(tracks, i, test)
+		if v := measured.Victim; v != nil && len(v.Copy) > 0 {
+			implausible := v.implausible(&r)
+			if len(implausible) == 0 {
+				r.Victim = v.figures(r.Device)
+			}
+			bad = append(bad, implausible...)
+			r.Complete = r.Complete && r.Victim != nil && len(v.Copy) == block.Timing.Trials
+			if v.Wrong != "" {
+				bad = append(bad, result.ReasonCheck.With("%s", v.Wrong))
+				r.Verify.Passed, r.Verify.Detail = false, v.Wrong
+			}
+		}
 		m.Rows = append(m.Rows, r)
 	}
-	judge(d, done, len(asked))
+	judge(d, done, len(asked), bad)
 	return nil
 }
 
@@ -145,9 +159,29 @@ func verdict(tracks []track, number int, t vocab.CopyTest) (v result.TransferVer
 	return v
 }
 
+// implausible says which of the times cannot be: a victim always takes some.
+func (b *beside) implausible(r *result.CopyRow) (bad result.Reasons) {
+	for name, us := range map[string][]float64{"victim alone": b.Alone, "victim beside copies": b.Slowed, "copy beside a victim": b.Copy} {
+		bad = append(bad, plausible.Judge(nil, plausible.Moved{}, name+" of "+r.Name(), slices.Min(us))...)
+	}
+	return bad
+}
+
+// figures are the medians of the windows, and what follows from them and a copy alone.
+func (b *beside) figures(alone *result.CopyClock) *result.CopyVictim {
+	median := func(values []float64) float64 { return result.NewBurst(values).P50 }
+	v := &result.CopyVictim{
+		Units: int64(b.Units),
+		Alone: result.NewBurst(b.Alone), Beside: result.NewBurst(b.Slowed), Coverage: median(b.Covered),
+		CopyBeside: result.NewBurst(b.Copy), CopyCoverage: median(b.CopyCovered),
+	}
+	v.CopyVictimFigures = v.Figures(alone)
+	return v
+}
+
 // judge sets the outcome of a case that all ranks ended, or whose data are wrong; else it is
 // the shard's, which knows why a rank did not.
-func judge(d *result.CopyDocument, done bool, asked int) {
+func judge(d *result.CopyDocument, done bool, asked int, bad result.Reasons) {
 	m := &d.Measurement
 	whole := len(m.Rows) == asked
 	for i := range m.Rows {
@@ -170,6 +204,8 @@ func judge(d *result.CopyDocument, done bool, asked int) {
 		}
 	}
 	switch {
+	case len(bad) > 0:
+		d.Outcome = result.Outcome{Status: result.Invalid, Reasons: bad[:1]}
 	case !done:
 	case !whole:
 		d.Outcome = result.Outcome{Status: result.Invalid, Reasons: result.Reasons{{Code: result.ReasonUnchecked}}}

@@ -10,10 +10,13 @@ import (
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
+// FaultVictim has the victim do half of its work.
+const FaultVictim = "half-victim"
+
 // FaultKinds lists the kinds of data faults of copies: those of transfers, of which a late
-// write is none, since no copy is notified.
+// write is none, since no copy is notified, and that of a victim.
 func FaultKinds() []string {
-	return slices.DeleteFunc(transfer.PoolFaults(), func(kind string) bool { return kind == transfer.FaultLate })
+	return append(slices.DeleteFunc(transfer.PoolFaults(), func(kind string) bool { return kind == transfer.FaultLate }), FaultVictim)
 }
 
 // Idle is the rank.Idle of copies: a fault of a rank that has no destination, or no source if
@@ -23,6 +26,15 @@ func Idle(f rank.Fault, c *plan.Case) string {
 		return why
 	}
 	side, test := "destination", vocab.Copy(c.Copy().Test)
+	if f.Kind == FaultVictim {
+		switch {
+		case !c.Copy().Victim:
+			return "the copies run beside no victim"
+		case f.Rank != test.Ranks-1:
+			return fmt.Sprintf("rank %d runs no victim in %s; inject it into rank %d", f.Rank, test.Name, test.Ranks-1)
+		}
+		return ""
+	}
 	source := f.Kind == transfer.FaultSource
 	if source {
 		side = "source"

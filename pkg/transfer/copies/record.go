@@ -19,6 +19,22 @@ type row struct {
 	Row    int       `json:"row"`
 	Device []float64 `json:"device_us,omitempty"`
 	Host   []float64 `json:"host_us"`
+	Victim *beside   `json:"victim,omitempty"`
+}
+
+// beside is what the victim and the copies of a row took in turns, in microseconds by window.
+type beside struct {
+	Units uint64 `json:"units"`
+	// Alone is the victim without copies, Slowed beside copies that outlast it. Covered is the
+	// part of Slowed in which copies ran.
+	Alone   []float64 `json:"alone_us"`
+	Slowed  []float64 `json:"slowed_us"`
+	Covered []float64 `json:"covered"`
+	// Copy is a copy beside a victim that outlasts the copies, CopyCovered the part of their
+	// time in which it ran.
+	Copy        []float64 `json:"copy_us"`
+	CopyCovered []float64 `json:"copy_covered"`
+	Wrong       string    `json:"wrong,omitempty"` // of the victim's work, first
 }
 
 // check is what a rank found in one of its buffers: of the timed copies (pass 0), or of

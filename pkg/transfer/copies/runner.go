@@ -82,6 +82,7 @@ type bench struct {
 	streams    []accel.Stream
 	start, end accel.Event
 	ends       []accel.Event // by stream
+	bystander  *bystander    // nil: this rank runs no victim
 	nonce      uint16
 }
 
@@ -95,12 +96,12 @@ func (b *bench) close() error {
 			err = errors.Join(err, coded(e.Close()))
 		}
 	}
-	return err
+	return errors.Join(err, b.bystander.close())
 }
 
 // run measures the rows of the case.
 func (b *bench) run(ctx context.Context) error {
-	if err := b.open(); err != nil {
+	if err := b.open(ctx); err != nil {
 		return err
 	}
 	asked := result.AskedCopies(b.block)
@@ -139,7 +140,7 @@ func (b *bench) drain() (err error) {
 	for _, s := range b.streams {
 		err = errors.Join(err, coded(s.Synchronize()))
 	}
-	return err
+	return errors.Join(err, b.bystander.drain())
 }
 
 // begin emits what is known before the first row.
@@ -156,7 +157,7 @@ func (b *bench) begin(ways []*way) error {
 }
 
 // open makes the streams and events: as many streams for each way as any row has.
-func (b *bench) open() error {
+func (b *bench) open(ctx context.Context) (err error) {
 	most := 0
 	for _, n := range b.block.Streams {
 		most = max(most, n)
@@ -177,12 +178,14 @@ func (b *bench) open() error {
 		b.ends = append(b.ends, e)
 	}
 	for _, e := range []*accel.Event{&b.start, &b.end} {
-		var err error
 		if *e, err = b.Device.NewEvent(); err != nil {
 			return coded(err)
 		}
 	}
-	return nil
+	if b.block.Victim && b.session.Rank == b.test.Ranks-1 {
+		b.bystander, err = newBystander(ctx, b.session, b.Device)
+	}
+	return err
 }
 
 // ways allocates the memory of the test's directions. What it returns has to be closed, with
@@ -275,10 +278,16 @@ func (b *bench) row(ctx context.Context, number int, asked result.CopyRow, ways 
 	}
 	copies := b.block.Timing.Reps
 	total := copies * asked.Pieces
-	if len(work) > 1 {
+	switch {
+	case len(work) > 1:
 		total += disturbance * total
+	case b.bystander != nil:
+		total *= disturbance
 	}
 	gated := b.Gate != nil && b.block.HostMemory != vocab.Pageable && total <= queued
+	if b.bystander != nil && !gated {
+		return rank.Refused("%d pieces of a window beside a victim are more than the %d that a device queues: choose fewer streams, copies of a window or pages", total, queued)
+	}
 	out := row{Row: number}
 	for pass := range passes {
 		if err := b.repaint(ctx, ways); err != nil {
@@ -334,6 +343,12 @@ func (b *bench) windows(ctx context.Context, pass int, gated bool, work []*submi
 			return err
 		}
 	}
+	if b.bystander != nil {
+		var err error
+		if out.Victim, err = b.calibrate(ctx, work, t.Reps); err != nil {
+			return err
+		}
+	}
 	for range t.Trials {
 		if gated {
 			us, err := b.deviceWindow(ctx, work, t.Reps)
@@ -347,6 +362,11 @@ func (b *bench) windows(ctx context.Context, pass int, gated bool, work []*submi
 			return err
 		}
 		out.Host = append(out.Host, us)
+		if b.bystander != nil {
+			if err := b.beside(ctx, work, t.Reps, out.Victim); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }
@@ -388,9 +408,21 @@ func (b *bench) hostWindow(ctx context.Context, work []*submission, n int) (floa
 
 // deviceWindow makes the same copies behind the gate, between two events.
 func (b *bench) deviceWindow(ctx context.Context, work []*submission, n int) (float64, error) {
+	us, err := b.gated(ctx, work, n, 0)
+	return us / float64(n), err
+}
+
+// gated makes n copies behind the gate, beside units of the victim's work, and returns how many
+// microseconds after it the copies of the first way ended.
+func (b *bench) gated(ctx context.Context, work []*submission, n int, units uint64) (float64, error) {
 	defer b.Gate.Open()
 	if err := b.gate(work, n); err != nil {
 		return 0, err
+	}
+	if units > 0 {
+		if err := b.bystander.enqueue(b.start, units); err != nil {
+			return 0, coded(err)
+		}
 	}
 	if err := b.together(ctx); err != nil {
 		return 0, err
@@ -401,11 +433,16 @@ func (b *bench) deviceWindow(ctx context.Context, work []*submission, n int) (fl
 			return 0, err
 		}
 	}
+	if units > 0 {
+		if err := b.bystander.check(units); err != nil {
+			return 0, coded(err)
+		}
+	}
 	us, err := b.Device.Elapsed(b.start, b.end)
 	if err != nil {
 		return 0, coded(err)
 	}
-	return us / float64(n), b.together(ctx)
+	return us, b.together(ctx)
 }
 
 // gate enqueues n copies behind the gate. The streams begin with the first one, which ends

@@ -13,6 +13,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/transfer/copies"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
@@ -111,6 +112,61 @@ func TestBatches(t *testing.T) {
 			}
 			require.Equal(t, result.Failed, d.Outcome.Status)
 			require.Equal(t, result.ReasonRefused, d.Outcome.Code())
+		})
+	}
+}
+
+// Copies run beside a victim, whose work is whole, in turns with both alone. A stand-in's
+// multiprocessors are the processors of this machine, so that its slowdowns mean nothing.
+func TestVictims(t *testing.T) {
+	beside := func(test string, change func(b *plan.Copy)) plan.Case {
+		return plantest.Copy("ce", test, func(c *plan.Case) {
+			c.Copy().Victim, c.Copy().Sizes = true, []int64{8 << 20}
+			if change != nil {
+				change(c.Copy())
+			}
+		})
+	}
+	withDrivers(t, func(t *testing.T) {
+		for _, test := range []string{"host_to_device_memcpy_ce", "device_local_copy", "device_to_device_memcpy_read_ce"} {
+			d := copytest.Processes(t, "", beside(test, func(b *plan.Copy) { b.Streams = []int{1, 2} }))
+			copytest.Arrived(t, d, 4)
+			for _, r := range d.Measurement.Rows {
+				v := r.Victim
+				require.NotNil(t, v, r.Name())
+				for _, times := range []result.Burst{v.Alone, v.Beside, v.CopyBeside} {
+					require.Equal(t, d.Measurement.Sampling.Windows, times.N)
+				}
+				require.Equal(t, v.Coverage >= result.MinCoverage, v.Slowdown != nil)
+				require.Equal(t, v.CopyCoverage >= result.MinCoverage, v.CopySlowdown != nil)
+				t.Logf("%s, %s: %+v", test, r.Name(), *v)
+			}
+		}
+	})
+	fakes.Build(t).Use(t)
+	t.Run("half of the work", func(t *testing.T) {
+		d := copytest.Processes(t, "rank=1,kind="+copies.FaultVictim, beside("device_to_device_memcpy_read_ce", nil))
+		require.Equal(t, result.Invalid, d.Outcome.Status)
+		require.Regexp(t, `^check-failed: the victim took \d+ units and computed \d+, want \d+ and \d+$`, d.Outcome.Reasons.String())
+		require.False(t, d.Measurement.Rows[0].Verify.Passed)
+	})
+	for name, tc := range map[string]struct {
+		variable, value string
+		want            result.Code
+		change          func(*plan.Copy)
+	}{
+		"too many pieces": {want: result.ReasonRefused, change: func(b *plan.Copy) { b.PageBytes = 8 << 20 / 256 }},
+		"no compiler":     {variable: "CX_NVRTC_LIB", value: "/nowhere/libnvrtc.so.13", want: result.ReasonRefused},
+		"a failed launch": {variable: "CX_FAKE_FAIL", value: "cuLaunchKernel#9=719", want: result.ReasonDevice},
+	} {
+		t.Run(name, func(t *testing.T) {
+			fakes.Build(t).Use(t)
+			if tc.variable != "" {
+				t.Setenv(tc.variable, tc.value)
+			}
+			d := copytest.Processes(t, "", beside("device_to_host_memcpy_ce", tc.change))
+			require.Equal(t, result.Failed, d.Outcome.Status)
+			require.Equal(t, tc.want, d.Outcome.Code())
 		})
 	}
 }
