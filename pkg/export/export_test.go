@@ -324,6 +324,7 @@ func TestTheDocumentedTable(t *testing.T) {
 		resulttest.Simulation(plantest.Simulation(), a),
 		resulttest.Transfer(plantest.Transfer(), a),
 		resulttest.Copy(plantest.Copy("ce", "device_to_device_bidirectional_memcpy_read_ce"), a),
+		resulttest.Copy(plantest.Copy("ce", "device_local_copy", func(c *plan.Case) { c.Copy().Victim = true }), a),
 		resulttest.Overlap(plantest.Overlap("host", vocab.LinearRotation, 2), a),
 	)
 	for _, r := range slices.Concat(table(t, documents(t)), table(t, others)) {
