@@ -50,6 +50,7 @@ func build(t *testing.T, s *stage, script string) (dir, output string, err error
 // TestPrograms builds cxrun for both architectures as setup does, starts both
 // (arm64 under qemu) and holds them to the promised C library.
 func TestPrograms(t *testing.T) {
+	t.Parallel()
 	s := newStage(t)
 	commit := s.commit(t, repository, nil)
 	script := runOf(t, "setup", "Build cxrun")

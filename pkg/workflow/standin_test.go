@@ -11,6 +11,7 @@ import (
 // TestStandIns shows that the stand-in actions do what testdata/act/README.md
 // says they share with the real ones.
 func TestStandIns(t *testing.T) {
+	t.Parallel()
 	s := newStage(t)
 	text, err := os.ReadFile(filepath.Join("..", "..", "testdata", "act", "actions.yml"))
 	require.NoError(t, err)

@@ -84,6 +84,7 @@ func runnable(m *plan.Matrix) []string {
 
 // TestSweep runs the workflow of this repository from dispatch to dataset.
 func TestSweep(t *testing.T) {
+	t.Parallel()
 	s := newStage(t)
 	commit := s.commit(t, repository, nil)
 	o := s.dispatch(t, request{run: 11, attempt: 1})
@@ -170,6 +171,7 @@ func (s *stage) refusesOtherVersion(t *testing.T, run int) {
 // TestSweepFailure lets one case die in the first attempt of a run: its cell is
 // red, everything else is there, and the second attempt mends it.
 func TestSweepFailure(t *testing.T) {
+	t.Parallel()
 	s := newStage(t)
 	s.commit(t, repository, nil)
 	fault := rank.Fault{Case: epCase, Rank: 1, Kind: rank.FaultExit, At: rank.FaultAtStart}
@@ -227,6 +229,7 @@ func TestSweepFailure(t *testing.T) {
 // TestSweepOfNothing filters everything away: no cell starts, and the run is
 // green with an empty dataset.
 func TestSweepOfNothing(t *testing.T) {
+	t.Parallel()
 	s := newStage(t)
 	s.commit(t, repository, nil)
 	o := s.dispatch(t, request{run: 13, attempt: 1, inputs: map[string]string{"suite": "smoke", "sku": "mi355x"}})
@@ -242,6 +245,7 @@ func TestSweepOfNothing(t *testing.T) {
 // TestSweepElsewhere runs the workflow in a fleet owner's repository, which has
 // the workflow and definitions of its own, and takes CollectiveX from another one.
 func TestSweepElsewhere(t *testing.T) {
+	t.Parallel()
 	s := newStage(t)
 	commit := s.commit(t, "collectivex/collectivex", nil)
 	fleet := filepath.Join(s.repositories, repository)
@@ -272,6 +276,7 @@ func TestSweepElsewhere(t *testing.T) {
 func TestReplacedArtifacts(t *testing.T) {
 	for i, file := range []string{"cxsweep-binaries-%d/cxrun-amd64.tar", "cxsweep-matrix-%d/matrix_full.json"} {
 		t.Run(filepath.Base(file), func(t *testing.T) {
+			t.Parallel()
 			s, run := newStage(t), 50+i
 			text := string(emit(t, workflow.Options{}))
 			after := "          path: bin/cxrun-*.tar\n          if-no-files-found: error\n          overwrite: true\n"
@@ -297,6 +302,7 @@ func TestReplacedArtifacts(t *testing.T) {
 // TestHostileCell lets a cell leave documents that would command the runners of
 // later jobs: they are refused, and whatever is printed commands nothing.
 func TestHostileCell(t *testing.T) {
+	t.Parallel()
 	s := newStage(t)
 	text := string(emit(t, workflow.Options{}))
 	for old, tampered := range map[string]string{
@@ -340,6 +346,7 @@ func hostile(canary string) map[string]string {
 // TestHostileInputs sends hostile text in every input: each is refused by name,
 // nothing of it runs, and nothing after the plan starts.
 func TestHostileInputs(t *testing.T) {
+	t.Parallel()
 	s := newStage(t)
 	s.commit(t, repository, nil)
 	canary := filepath.Join(t.TempDir(), "canary")
@@ -381,6 +388,7 @@ func TestHostileInputs(t *testing.T) {
 // TestHostileControl shows that the canary sings where an input does reach a
 // shell line.
 func TestHostileControl(t *testing.T) {
+	t.Parallel()
 	s := newStage(t)
 	canary := filepath.Join(t.TempDir(), "canary")
 	text := strings.Replace(string(emit(t, workflow.Options{})), `--suite="$CX_INPUT_SUITE"`, `--suite="${{ inputs.suite }}"`, 1)
