@@ -37,8 +37,9 @@ type Engine interface {
 	Register(ctx context.Context, bytes int64) (Memory, error)
 	// Metadata is what the peer's Connect takes.
 	Metadata() ([]byte, error)
-	// Connect makes the peer's pool of so many bytes accessible.
-	Connect(metadata []byte, bytes int64) error
+	// Connect makes the peer's pool, which is as large as this rank's, accessible. It is called
+	// on the ranks that post.
+	Connect(metadata []byte) error
 	// Prepare makes a request that moves the blocks: to Local if op is pull, to Remote if
 	// it is push.
 	Prepare(op string, blocks []Block) (Request, error)

@@ -45,11 +45,12 @@ func (o *owned) Unregister() error {
 	return o.Engine.Unregister()
 }
 
-// sameLists refuses lists of blocks in which the ranks differ, before anything is registered or
-// posted. A two-sided library would wait for ever.
-func (b *bench) sameLists(ctx context.Context) error {
+// sameLists refuses lists of blocks, or sizes of the pools in which these lie, in which the ranks
+// differ, before anything is registered or posted. A two-sided library would wait for ever.
+func (b *bench) sameLists(ctx context.Context, pool int64) error {
 	sum := sha256.New()
-	var text []byte
+	text := binary.LittleEndian.AppendUint64(nil, uint64(pool))
+	sum.Write(text)
 	for _, x := range b.rows {
 		for _, set := range x.sets {
 			for _, request := range set {
@@ -68,7 +69,7 @@ func (b *bench) sameLists(ctx context.Context) error {
 		return err
 	}
 	if string(all[0]) != string(all[1]) {
-		return &rank.Error{Reason: result.ReasonRefused.With("lists of blocks differ"), Err: errors.New("the lists of blocks of the two ranks differ in number, length or place: give both the same lists")}
+		return &rank.Error{Reason: result.ReasonRefused.With("lists of blocks differ"), Err: errors.New("the lists of blocks of the two ranks differ in number, length or place, or their pools in size: give both the same case")}
 	}
 	return nil
 }

@@ -121,7 +121,7 @@ func (b *bench) open(ctx context.Context, c plan.Case) error {
 		}
 		own.Merged, own.Sets = append(own.Merged, x.merged()), append(own.Sets, len(x.sets))
 	}
-	if err := b.sameLists(ctx); err != nil {
+	if err := b.sameLists(ctx, own.Pool); err != nil {
 		return err
 	}
 	start := time.Now()
@@ -137,7 +137,7 @@ func (b *bench) open(ctx context.Context, c plan.Case) error {
 	if err := b.paint(); err != nil {
 		return err
 	}
-	if own.Connect, err = b.connect(ctx, own.Pool); err != nil {
+	if own.Connect, err = b.connect(ctx); err != nil {
 		return err
 	}
 	if _, early := b.session.Fault(FaultUnregister); early {
@@ -181,9 +181,9 @@ func (b *bench) agree(ctx context.Context) (own setup, err error) {
 	return own, nil
 }
 
-// connect exchanges metadata and moves the first 8 bytes. It returns the milliseconds from
-// having the metadata to having the bytes.
-func (b *bench) connect(ctx context.Context, pool int64) (float64, error) {
+// connect exchanges metadata. A rank that posts connects and moves the first 8 bytes; connect
+// returns the milliseconds from having the metadata to having the bytes.
+func (b *bench) connect(ctx context.Context) (float64, error) {
 	metadata, err := b.Engine.Metadata()
 	if err != nil {
 		return 0, err
@@ -192,12 +192,12 @@ func (b *bench) connect(ctx context.Context, pool int64) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	start := time.Now()
-	if err := b.Engine.Connect(all[1-b.session.Rank], pool); err != nil {
-		return 0, err
-	}
 	var millis float64
 	if b.posts() {
+		start := time.Now()
+		if err := b.Engine.Connect(all[1-b.session.Rank]); err != nil {
+			return 0, err
+		}
 		request := [][]Block{{{Local: guardBytes, Remote: guardBytes, Bytes: wordBytes}}}
 		if err := b.burst(ctx, b.block.Ops[0], request, nil); err != nil {
 			return 0, err

@@ -7,6 +7,8 @@ import (
 
 	"github.com/collectivex/collectivex/internal/plantest"
 	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/rendezvous"
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
@@ -159,5 +161,38 @@ func TestTheSlowerRankCounts(t *testing.T) {
 		if tc.counts {
 			require.Equal(t, tc.latency, latency, name)
 		}
+	}
+}
+
+// Ranks whose lists or pools differ are refused before they register anything; like ones are not.
+func TestUnlikeRanksAreRefused(t *testing.T) {
+	lists := func(bytes int64) []bursts { return []bursts{{sets: [][][]Block{{{{0, 0, bytes}}}}}} }
+	for name, tc := range map[string]struct {
+		rows    [2][]bursts
+		pools   [2]int64
+		refused bool
+	}{
+		"alike":        {[2][]bursts{lists(64), lists(64)}, [2]int64{4096, 4096}, false},
+		"other blocks": {[2][]bursts{lists(64), lists(56)}, [2]int64{4096, 4096}, true},
+		"other pools":  {[2][]bursts{lists(64), lists(64)}, [2]int64{4096, 8192}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			store, err := rendezvous.OpenFile(t.TempDir())
+			require.NoError(t, err)
+			defer store.Close()
+			ended := make(chan error, plan.TransferRanks)
+			for r := range plan.TransferRanks {
+				place := rank.Place{Rank: r, World: plan.TransferRanks}
+				b := &bench{session: rank.NewSession(place, store, "case", nil), rows: tc.rows[r]}
+				go func() { ended <- b.sameLists(t.Context(), tc.pools[r]) }()
+			}
+			for range plan.TransferRanks {
+				if err := <-ended; tc.refused {
+					require.ErrorContains(t, err, "the lists of blocks of the two ranks differ")
+				} else {
+					require.NoError(t, err)
+				}
+			}
+		})
 	}
 }

@@ -69,16 +69,13 @@ func (e *engine) Metadata() ([]byte, error) {
 }
 
 // Connect implements transfer.Engine.
-func (e *engine) Connect(of []byte, bytes int64) error {
+func (e *engine) Connect(of []byte) error {
 	var m metadata
 	if err := json.Unmarshal(of, &m); err != nil {
 		return fmt.Errorf("metadata of the peer: %w", err)
 	}
 	if m.PID != e.Peer.PID {
 		return fmt.Errorf("metadata of process %d, and the peer is %d", m.PID, e.Peer.PID)
-	}
-	if bytes != e.bytes {
-		return fmt.Errorf("a pool of %d bytes here and of %d there", e.bytes, bytes)
 	}
 	e.remote = uintptr(m.Address)
 	if e.lane == vocab.LaneSharedMemory {

@@ -59,13 +59,7 @@ func (e *engine) Register(_ context.Context, bytes int64) (transfer.Memory, erro
 func (e *engine) Metadata() ([]byte, error) { return json.Marshal(e.handle) }
 
 // Connect implements transfer.Engine: the rank that posts opens the other one's pool.
-func (e *engine) Connect(metadata []byte, bytes int64) error {
-	if bytes != e.Pool.Bytes {
-		return fmt.Errorf("a pool of %d bytes here and of %d there", e.Pool.Bytes, bytes)
-	}
-	if e.Rank == 0 {
-		return nil
-	}
+func (e *engine) Connect(metadata []byte) error {
 	var handle gpu.SharedHandle
 	if err := json.Unmarshal(metadata, &handle); err != nil {
 		return fmt.Errorf("metadata of the peer: %w", err)

@@ -94,10 +94,7 @@ func (e *engine) Metadata() (_ []byte, err error) {
 }
 
 // Connect implements transfer.Engine.
-func (e *engine) Connect(metadata []byte, bytes int64) (err error) {
-	if bytes != e.Pool.Bytes {
-		return fmt.Errorf("a pool of %d bytes here and of %d there", e.Pool.Bytes, bytes)
-	}
+func (e *engine) Connect(metadata []byte) (err error) {
 	if e.Rank != 0 {
 		if len(metadata) != nccl.IDBytes {
 			return fmt.Errorf("unique id of %d bytes", len(metadata))

@@ -150,14 +150,8 @@ func (e *engine) Metadata() ([]byte, error) {
 	return json.Marshal(metadata{e.pool, agent})
 }
 
-// Connect implements transfer.Engine: the rank that posts connects.
-func (e *engine) Connect(of []byte, bytes int64) error {
-	if bytes != e.bytes {
-		return fmt.Errorf("a pool of %d bytes here and of %d there", e.bytes, bytes)
-	}
-	if e.rank == 0 {
-		return nil
-	}
+// Connect implements transfer.Engine.
+func (e *engine) Connect(of []byte) error {
 	var m metadata
 	if err := json.Unmarshal(of, &m); err != nil {
 		return fmt.Errorf("metadata of the peer: %w", err)

@@ -20,7 +20,6 @@ import (
 type engine struct {
 	backend
 	memory  memory
-	rank    int
 	python  *pyhost.Interpreter
 	library *library
 
@@ -65,14 +64,8 @@ func (e *engine) Metadata() ([]byte, error) {
 	return json.Marshal(metadata{e.pool, text})
 }
 
-// Connect implements transfer.Engine: the rank that posts connects.
-func (e *engine) Connect(of []byte, bytes int64) (err error) {
-	if bytes != e.bytes {
-		return fmt.Errorf("a pool of %d bytes here and of %d there", e.bytes, bytes)
-	}
-	if e.rank == 0 {
-		return nil
-	}
+// Connect implements transfer.Engine.
+func (e *engine) Connect(of []byte) (err error) {
 	var m metadata
 	if err := json.Unmarshal(of, &m); err != nil {
 		return fmt.Errorf("metadata of the peer: %w", err)

@@ -163,7 +163,7 @@ func TestWhatMooncakeRefuses(t *testing.T) {
 	// What the library lets pass is refused before it is called.
 	t.Run("the backend", func(t *testing.T) {
 		a, b := pair(t, python)
-		e := &engine{backend: *mooncake(), library: a.library, rank: 1, ctx: t.Context(), pool: a.at, remote: b.at}
+		e := &engine{backend: *mooncake(), library: a.library, ctx: t.Context(), pool: a.at, remote: b.at}
 		for _, blocks := range [][]transfer.Block{nil, {{Local: 0, Remote: 0, Bytes: 8}}} {
 			_, err := e.Prepare(vocab.Pull, blocks)
 			require.Error(t, err, "no pool is registered")
@@ -176,10 +176,9 @@ func TestWhatMooncakeRefuses(t *testing.T) {
 		of, err := json.Marshal(metadata{b.at, b.port(t)})
 		require.NoError(t, err)
 		for cut := range len(of) {
-			require.Error(t, e.Connect(of[:cut], a.bytes))
+			require.Error(t, e.Connect(of[:cut]))
 		}
-		require.Error(t, e.Connect(of, a.bytes+8))
-		require.NoError(t, e.Connect(of, a.bytes))
+		require.NoError(t, e.Connect(of))
 
 		var blocks []transfer.Block
 		for i := range int64(manyBlocks) {

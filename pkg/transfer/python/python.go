@@ -38,7 +38,7 @@ func Open(name string) rank.Opener {
 	b := backends[name]
 	b.name = name
 	return func(ctx context.Context, s *rank.Session, c plan.Case) (rank.Runner, error) {
-		e := &engine{backend: b, rank: s.Rank}
+		e := &engine{backend: b}
 		if err := e.open(ctx, s, c); err != nil {
 			if e.memory != nil {
 				err = errors.Join(err, e.memory.Close())
