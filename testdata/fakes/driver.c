@@ -5,6 +5,7 @@
 #include "gpu.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #ifdef HIP
@@ -119,6 +120,7 @@ enum {
 	ATTR_MULTIPROCESSORS = FN(16, 63),
 	ATTR_L2_BYTES = FN(38, 19),
 	ATTR_VMM = FN(102, 89),
+	ATTR_VMM_FD = 103, /* CUDA's alone */
 	ATTR_MAJOR = 75, /* CUDA's alone */
 	ATTR_MINOR = 76,
 };
@@ -134,6 +136,13 @@ EXPORT int FN(cuDeviceGetAttribute, hipDeviceGetAttribute)(int *value, int attri
 	case ATTR_MULTIPROCESSORS: *value = 4; return OK;
 	case ATTR_L2_BYTES: *value = 8 << 20; return OK;
 	case ATTR_VMM: *value = 1; return OK;
+#ifndef HIP
+	case ATTR_VMM_FD: {
+		const char *set = getenv("CX_FAKE_VMM_FD");
+		*value = !set || strcmp(set, "0") != 0;
+		return OK;
+	}
+#endif
 	case ATTR_MAJOR: *value = compute / 10; return OK;
 	case ATTR_MINOR: *value = compute % 10; return OK;
 	}
@@ -550,7 +559,7 @@ EXPORT int FN(cuMemCreate, hipMemCreate)(uint64_t *handle, size_t bytes, const s
 	ENTER();
 	CURRENT(d);
 	(void)d;
-	return good(prop) && !flags ? fake_vmm_create(fake_device(prop->location_id), bytes, handle) : INVALID_VALUE;
+	return good(prop) && !flags ? fake_vmm_create(fake_device(prop->location_id), bytes, prop->handle_types, handle) : INVALID_VALUE;
 }
 
 EXPORT int FN(cuMemRelease, hipMemRelease)(uint64_t handle)
@@ -584,11 +593,39 @@ EXPORT int FN(cuMemUnmap, hipMemUnmap)(uint64_t p, size_t bytes)
 	return fake_vmm_unmap(p, bytes);
 }
 
-EXPORT int FN(cuMemSetAccess, hipMemSetAccess)(uint64_t p, size_t bytes, const void *desc, size_t count)
+/* CUmemAccessDesc. */
+struct access {
+	int location_type, location_id, flags;
+};
+
+EXPORT int FN(cuMemSetAccess, hipMemSetAccess)(uint64_t p, size_t bytes, const struct access *desc, size_t count)
 {
 	ENTER();
-	return desc && count ? fake_vmm_access(p, bytes) : INVALID_VALUE;
+	if (!desc || !count)
+		return INVALID_VALUE;
+	for (size_t i = 0; i < count; i++) {
+		int rc = desc[i].location_type == 1 && desc[i].flags == 3 ? fake_vmm_access(p, bytes, desc[i].location_id) : INVALID_VALUE;
+		if (rc)
+			return rc;
+	}
+	return OK;
 }
+
+#ifndef HIP
+EXPORT int cuMemExportToShareableHandle(void *descriptor, uint64_t handle, int type, unsigned long long flags)
+{
+	ENTER();
+	return type == VMM_FILE_DESCRIPTOR && !flags ? fake_vmm_export(descriptor, handle) : INVALID_VALUE;
+}
+
+/* The descriptor itself stands in the pointer. */
+EXPORT int cuMemImportFromShareableHandle(uint64_t *handle, void *descriptor, int type)
+{
+	ENTER();
+	CURRENT(d);
+	return type == VMM_FILE_DESCRIPTOR ? fake_vmm_import(d, (int)(intptr_t)descriptor, handle) : INVALID_VALUE;
+}
+#endif
 
 EXPORT int FN(cuIpcGetMemHandle, hipIpcGetMemHandle)(struct shared *handle, uint64_t p)
 {

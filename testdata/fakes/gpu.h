@@ -19,6 +19,7 @@
  *   CX_FAKE_ARCH     architecture (sm_90; gfx942:sramecc+:xnack-)
  *   CX_FAKE_VERSION  driver version code (13000; 60443483)
  *   CUDA_VISIBLE_DEVICES, HIP_VISIBLE_DEVICES  which of them are seen, by number
+ *   CX_FAKE_VMM_FD   0: devices cannot share virtual memory by file descriptors
  *   CX_FAKE_GRAPH_DROP  name of a kernel whose launches are left out of graphs
  *   CX_FAKE_FAIL     name=code or name#n=code, separated by commas: the (n-th)
  *                    call of an exported function returns the code
@@ -70,9 +71,9 @@ enum kind { STREAM = 0x5354524d, EVENT = 0x45564e54, GRAPH = 0x47524150, EXEC = 
 
 struct block {
 	size_t offset, bytes;
-	int reserved;   /* an address range of virtual memory management */
-	int mapped;     /* … with memory behind it */
-	int accessible; /* … that may be used */
+	int reserved; /* an address range of virtual memory management */
+	struct physical *memory; /* … what is mapped there */
+	uint64_t accessible; /* … and the devices that may use it, a bit each */
 	struct block *next;
 };
 
@@ -81,6 +82,7 @@ struct device {
 	int retained; /* references to the primary context */
 	int sticky;   /* error of asynchronous work */
 	char path[4096];
+	int file; /* at that path */
 	char *base; /* device addresses */
 	char *host; /* the same memory for the driver */
 	size_t span; /* bytes of the mapping: twice the memory, for reserved ranges */
@@ -171,14 +173,16 @@ struct device *fake_owner(uint64_t p);
  * to change the protection of every page at each kernel would take longer than the kernels. */
 void fake_open_memory(void);
 void fake_close_memory(void);
-int fake_vmm_create(struct device *dev, size_t bytes, uint64_t *handle);
+int fake_vmm_create(struct device *dev, size_t bytes, int handle_types, uint64_t *handle);
 int fake_vmm_release(uint64_t handle);
+int fake_vmm_export(int *descriptor, uint64_t handle);
+int fake_vmm_import(struct device *dev, int descriptor, uint64_t *handle);
 int fake_vmm_reserve(struct device *dev, size_t bytes, uint64_t *p);
 int fake_vmm_address_free(uint64_t p, size_t bytes);
 int fake_vmm_map(uint64_t p, size_t bytes, uint64_t handle);
 int fake_vmm_unmap(uint64_t p, size_t bytes);
-int fake_vmm_access(uint64_t p, size_t bytes);
-enum { VMM_GRANULE = 2 << 20 };
+int fake_vmm_access(uint64_t p, size_t bytes, int device);
+enum { VMM_GRANULE = 2 << 20, VMM_FILE_DESCRIPTOR = 1 };
 struct shared { char bytes[64]; };
 int fake_share(struct shared *handle, uint64_t p);
 int fake_open_shared(struct device *dev, uint64_t *p, const struct shared *handle);

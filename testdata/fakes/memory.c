@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* What the drivers promise; small allocations share pages, as they do there. */
@@ -44,7 +45,7 @@ int fake_map_device(struct device *d)
 	pthread_mutex_unlock(&map_mutex);
 	if (at == MAP_FAILED)
 		return OUT_OF_MEMORY;
-	close(fd);
+	d->file = fd;
 	return OK;
 }
 
@@ -54,6 +55,17 @@ void fake_unmap_device(struct device *d)
 		return;
 	munmap(d->host, d->span);
 	munmap(d->base, d->span);
+	close(d->file);
+}
+
+/* Puts a file behind the addresses of a range: that of the device, or one of other memory. */
+static int back(struct device *d, size_t at, size_t bytes, int file, size_t offset)
+{
+	void *host = mmap(d->host + at, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, file, offset), *base;
+	pthread_mutex_lock(&map_mutex);
+	base = mmap(d->base + at, bytes, open_streams ? PROT_READ | PROT_WRITE : PROT_NONE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, file, offset);
+	pthread_mutex_unlock(&map_mutex);
+	return host == MAP_FAILED || base == MAP_FAILED ? OUT_OF_MEMORY : OK;
 }
 
 void fake_drop_memory(struct device *d)
@@ -62,6 +74,8 @@ void fake_drop_memory(struct device *d)
 	while (d->blocks) {
 		struct block *b = d->blocks;
 		d->blocks = b->next;
+		if (b->memory)
+			back(d, b->offset, b->bytes, d->file, b->offset);
 		free(b);
 	}
 	d->used = 0;
@@ -238,7 +252,7 @@ char *fake_host_view(struct device *d, uint64_t p, size_t bytes)
 	offset = p - (uint64_t)d->base;
 	pthread_mutex_lock(&d->mutex);
 	for (struct block *b = d->blocks; b; b = b->next)
-		if (offset >= b->offset && offset + bytes <= b->offset + b->bytes && (!b->reserved || b->accessible))
+		if (offset >= b->offset && offset + bytes <= b->offset + b->bytes && (!b->reserved || b->accessible >> d->index & 1))
 			view = d->host + offset;
 	pthread_mutex_unlock(&d->mutex);
 	return view;
@@ -370,23 +384,35 @@ uint32_t *fake_flag(uint64_t at)
 	return fake_is_pinned((void *)at, sizeof(uint32_t)) ? (uint32_t *)at : NULL;
 }
 
+/* Memory that virtual memory management has made, here or in another process. It is in a file of
+ * its own, which the system keeps for as long as any process maps it or has a descriptor of it. */
 struct physical {
-	struct device *dev;
+	struct device *dev; /* on which it is, or which has imported it */
 	size_t bytes;
+	int file, shareable, imported;
 	int mappings, released;
+	char path[4096];
 };
 
-/* Memory goes when it is released and no range maps it any more. */
+/* This process has no more use for memory that is released and that no range maps. */
 static void drop_physical(struct physical *m)
 {
-	if (m->released && m->mappings == 0)
-		m->dev->used -= m->bytes;
+	if (!m->released || m->mappings)
+		return;
+	close(m->file);
+	if (m->imported)
+		return;
+	unlink(m->path);
+	m->dev->used -= m->bytes;
 }
 
-int fake_vmm_create(struct device *d, size_t bytes, uint64_t *handle)
+int fake_vmm_create(struct device *d, size_t bytes, int handle_types, uint64_t *handle)
 {
+	static int made;
+	char page[4096];
 	struct physical *m;
-	if (bytes == 0 || bytes % VMM_GRANULE)
+	memset(page, POISON, sizeof page);
+	if (bytes == 0 || bytes % VMM_GRANULE || (handle_types != 0 && handle_types != VMM_FILE_DESCRIPTOR))
 		return INVALID_VALUE;
 	pthread_mutex_lock(&d->mutex);
 	if (d->used + bytes > d->total) {
@@ -398,6 +424,14 @@ int fake_vmm_create(struct device *d, size_t bytes, uint64_t *handle)
 	m = calloc(1, sizeof *m);
 	m->dev = d;
 	m->bytes = bytes;
+	m->shareable = handle_types == VMM_FILE_DESCRIPTOR;
+	if (snprintf(m->path, sizeof m->path, "%s/vmm-%d-%d-%d", settings.dir, __atomic_add_fetch(&made, 1, __ATOMIC_RELAXED), (int)getpid(), settings.visible[d->index]) >= (int)sizeof m->path)
+		return INVALID_VALUE;
+	m->file = open(m->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (m->file < 0 || ftruncate(m->file, bytes) != 0 || pwrite(m->file, page, sizeof page, 0) < 0 || pwrite(m->file, page, sizeof page, bytes - sizeof page) < 0) {
+		perror(m->path);
+		return UNKNOWN;
+	}
 	*handle = (uint64_t)m;
 	return OK;
 }
@@ -411,6 +445,44 @@ int fake_vmm_release(uint64_t handle)
 	m->released = 1;
 	drop_physical(m);
 	pthread_mutex_unlock(&m->dev->mutex);
+	return OK;
+}
+
+/* The caller owns the descriptor. Memory has those kinds of handles that it was made with. */
+int fake_vmm_export(int *descriptor, uint64_t handle)
+{
+	struct physical *m = (struct physical *)handle;
+	if (!m || m->released || !m->shareable)
+		return INVALID_VALUE;
+	*descriptor = fcntl(m->file, F_DUPFD_CLOEXEC, 0);
+	return *descriptor < 0 ? UNKNOWN : OK;
+}
+
+/* The descriptor remains the caller's. Any process may import memory of a device that it sees. */
+int fake_vmm_import(struct device *d, int descriptor, uint64_t *handle)
+{
+	char link[64], path[4096];
+	int number, pid, index, seen = 0;
+	struct physical *m;
+	struct stat s;
+	ssize_t n;
+	snprintf(link, sizeof link, "/proc/self/fd/%d", descriptor);
+	n = readlink(link, path, sizeof path - 1);
+	if (n < 0)
+		return INVALID_VALUE;
+	path[n] = 0;
+	if (strncmp(path, settings.dir, strlen(settings.dir)) != 0 || sscanf(path + strlen(settings.dir), "/vmm-%d-%d-%d", &number, &pid, &index) != 3)
+		return INVALID_VALUE;
+	for (int i = 0; i < settings.devices; i++)
+		seen |= settings.visible[i] == index;
+	if (!seen || fstat(descriptor, &s) != 0)
+		return NOT_SUPPORTED;
+	m = calloc(1, sizeof *m);
+	m->dev = d;
+	m->bytes = s.st_size;
+	m->imported = 1;
+	m->file = fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
+	*handle = (uint64_t)m;
 	return OK;
 }
 
@@ -433,12 +505,10 @@ int fake_vmm_reserve(struct device *d, size_t bytes, uint64_t *p)
 static struct block *range(struct device *d, uint64_t p, size_t bytes, int mapped)
 {
 	struct block **link = d ? find(d, p) : NULL;
-	return link && (*link)->reserved && (*link)->bytes == bytes && (*link)->mapped == mapped ? *link : NULL;
+	return link && (*link)->reserved && (*link)->bytes == bytes && !(*link)->memory == !mapped ? *link : NULL;
 }
 
-/* One memory object behind each range, as this project uses it. */
-static struct { uint64_t p; struct physical *m; } mappings[1024];
-
+/* One memory object behind each range, as this project uses it. Nobody has access to it yet. */
 int fake_vmm_map(uint64_t p, size_t bytes, uint64_t handle)
 {
 	struct physical *m = (struct physical *)handle;
@@ -449,31 +519,27 @@ int fake_vmm_map(uint64_t p, size_t bytes, uint64_t handle)
 		return INVALID_VALUE;
 	pthread_mutex_lock(&d->mutex);
 	b = range(d, p, bytes, 0);
-	for (int i = 0; b && i < 1024; i++) {
-		if (mappings[i].m)
-			continue;
-		mappings[i].p = p;
-		mappings[i].m = m;
+	if (b)
+		rc = back(d, b->offset, bytes, m->file, 0);
+	if (rc == OK) {
+		b->memory = m;
 		m->mappings++;
-		b->mapped = 1;
-		poison(d, b->offset, bytes);
-		rc = OK;
-		break;
 	}
 	pthread_mutex_unlock(&d->mutex);
 	return rc;
 }
 
-int fake_vmm_access(uint64_t p, size_t bytes)
+/* Gives a device access to mapped memory. */
+int fake_vmm_access(uint64_t p, size_t bytes, int device)
 {
 	struct device *d = fake_owner(p);
 	struct block *b;
-	if (!d)
+	if (!d || !fake_device(device))
 		return INVALID_VALUE;
 	pthread_mutex_lock(&d->mutex);
 	b = range(d, p, bytes, 1);
 	if (b)
-		b->accessible = 1;
+		b->accessible |= UINT64_C(1) << device;
 	pthread_mutex_unlock(&d->mutex);
 	return b ? OK : INVALID_VALUE;
 }
@@ -487,20 +553,18 @@ int fake_vmm_unmap(uint64_t p, size_t bytes)
 	fake_device_sync(d);
 	pthread_mutex_lock(&d->mutex);
 	b = range(d, p, bytes, 1);
-	for (int i = 0; b && i < 1024; i++) {
-		if (!mappings[i].m || mappings[i].p != p)
-			continue;
-		mappings[i].m->mappings--;
-		drop_physical(mappings[i].m);
-		mappings[i].m = NULL;
-		b->mapped = b->accessible = 0;
-		punch(d, b->offset, b->bytes);
-		break;
+	if (b) {
+		back(d, b->offset, bytes, d->file, b->offset);
+		b->memory->mappings--;
+		drop_physical(b->memory);
+		b->memory = NULL;
+		b->accessible = 0;
 	}
 	pthread_mutex_unlock(&d->mutex);
 	return b ? OK : INVALID_VALUE;
 }
 
+/* Addresses are free again when nothing is mapped there. */
 int fake_vmm_address_free(uint64_t p, size_t bytes)
 {
 	struct device *d = fake_owner(p);
@@ -523,15 +587,14 @@ int cx_fake_locate(const void *p, char *path, size_t cap, uint64_t *offset, uint
 	struct device *d = fake_owner((uint64_t)p);
 	uint64_t at = d ? (uint64_t)p - (uint64_t)d->base : 0;
 	int rc = INVALID_VALUE;
-	if (!d || strlen(d->path) >= cap)
+	if (!d)
 		return INVALID_VALUE;
 	pthread_mutex_lock(&d->mutex);
 	for (struct block *b = d->blocks; b; b = b->next)
-		if (at >= b->offset && at < b->offset + b->bytes && (!b->reserved || b->accessible)) {
-			strcpy(path, d->path);
-			*offset = at;
+		if (at >= b->offset && at < b->offset + b->bytes && (!b->reserved || b->accessible >> d->index & 1)) {
+			*offset = b->memory ? at - b->offset : at;
 			*length = b->offset + b->bytes - at;
-			rc = OK;
+			rc = snprintf(path, cap, "%s", b->memory ? b->memory->path : d->path) < (int)cap ? OK : INVALID_VALUE;
 		}
 	pthread_mutex_unlock(&d->mutex);
 	return rc;

@@ -26,6 +26,7 @@ const (
 	attrMajor           = 75
 	attrMinor           = 76
 	attrVMM             = 102
+	attrVMMFile         = 103
 )
 
 // hints says, by error code, what to do when cuInit fails.
@@ -42,7 +43,7 @@ func vendor() gpu.Vendor {
 		Driver:  driver,
 		Dialect: gpu.CUDA,
 		Hints:   hints,
-		Numbers: gpu.Numbers{Multiprocessors: attrMultiprocessors, L2Bytes: attrL2Bytes, VMM: attrVMM},
+		Numbers: gpu.Numbers{Multiprocessors: attrMultiprocessors, L2Bytes: attrL2Bytes, VMM: attrVMM, VMMFile: attrVMMFile},
 		Version: func(code int) string { return fmt.Sprintf("CUDA %d.%d", code/1000, code%1000/10) },
 		Arch: func(d *gpu.Driver, index int) (string, error) {
 			major, err := d.Attribute(attrMajor, index)

@@ -261,6 +261,8 @@ func TestEveryFailureIsNamed(t *testing.T) {
 		{"cuMemAddressReserve", func() error { _, err := d.AllocVirtual(1); return err }},
 		{"cuMemMap", func() error { _, err := d.AllocVirtual(1); return err }},
 		{"cuMemSetAccess", func() error { _, err := d.AllocVirtual(1); return err }},
+		{"cuMemExportToShareableHandle", func() error { return exportImport(d) }},
+		{"cuMemImportFromShareableHandle", func() error { return exportImport(d) }},
 		{"cuMemUnmap", func() error { return allocFree(d) }},
 		{"cuMemRelease", func() error { return allocFree(d) }},
 		{"cuMemAddressFree", func() error { return allocFree(d) }},
@@ -280,6 +282,20 @@ func allocFree(d *gpu.Device) error {
 		return err
 	}
 	return d.Free(p)
+}
+
+func exportImport(d *gpu.Device) error {
+	p, err := d.AllocVirtual(1)
+	if err != nil {
+		return err
+	}
+	f, bytes, err := d.ExportVirtual(p)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	_, err = d.ImportVirtual(f, bytes)
+	return err
 }
 
 func requireInjected(t *testing.T, err error, call string) {

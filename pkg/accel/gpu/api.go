@@ -47,6 +47,9 @@ type Numbers struct {
 	Multiprocessors int
 	L2Bytes         int
 	VMM             int // whether the device has virtual memory management
+	// VMMFile is whether the device shares such memory by file descriptors; 0 if package gpu does
+	// not know how the vendor does that.
+	VMMFile int
 }
 
 // api is the functions of a loaded library.
@@ -55,6 +58,7 @@ type api struct {
 	dialect Dialect
 	graphs  bool
 	vmm     bool
+	share   bool // virtual memory with other processes
 	ipc     bool
 	locks   bool // memory that the process has allocated
 	flags   bool // values in memory that streams wait for
@@ -69,7 +73,7 @@ func newAPI(lib *dl.Library, dialect Dialect) (*api, error) {
 		C.free(unsafe.Pointer(t))
 		return nil, err
 	}
-	return &api{table: t, dialect: dialect, graphs: has[C.cx_graphs], vmm: has[C.cx_vmm], ipc: has[C.cx_ipc], locks: has[C.cx_register], flags: has[C.cx_flags]}, nil
+	return &api{table: t, dialect: dialect, graphs: has[C.cx_graphs], vmm: has[C.cx_vmm], share: has[C.cx_vmm_share], ipc: has[C.cx_ipc], locks: has[C.cx_register], flags: has[C.cx_flags]}, nil
 }
 
 // bind puts the addresses of functions into table, and returns the groups of which lib

@@ -126,6 +126,9 @@ typedef struct {
 	X(vmm_map, vmm, "cuMemMap", "hipMemMap", int, (cx_ptr p, size_t bytes, size_t offset, cx_mem handle, unsigned long long flags)) \
 	X(vmm_unmap, vmm, "cuMemUnmap", "hipMemUnmap", int, (cx_ptr p, size_t bytes)) \
 	X(vmm_access, vmm, "cuMemSetAccess", "hipMemSetAccess", int, (cx_ptr p, size_t bytes, const cx_access *desc, size_t count)) \
+	/* HIP's releases differ in what they take for the descriptor of an import, its value or its address. */ \
+	X(vmm_export, vmm_share, "cuMemExportToShareableHandle", NULL, int, (void *descriptor, cx_mem handle, int type, unsigned long long flags)) \
+	X(vmm_import, vmm_share, "cuMemImportFromShareableHandle", NULL, int, (cx_mem *handle, void *descriptor, int type)) \
 	X(ipc_get, ipc, "cuIpcGetMemHandle", "hipIpcGetMemHandle", int, (cx_shared *handle, cx_ptr p)) \
 	X(ipc_open, ipc, "cuIpcOpenMemHandle_v2", "hipIpcOpenMemHandle", int, (cx_ptr *p, cx_shared handle, unsigned flags)) \
 	X(ipc_close, ipc, "cuIpcCloseMemHandle", "hipIpcCloseMemHandle", int, (cx_ptr p))
@@ -172,7 +175,12 @@ static inline int cx_bind(const cx_gpu *g, int dev) {
 	if (g->device_set)
 		return g->device_set(dev);
 	rc = g->primary_retain(&context, dev);
-	return rc ? rc : g->context_set(context);
+	if (rc)
+		return rc;
+	rc = g->context_set(context);
+	if (rc)
+		g->primary_release(dev);
+	return rc;
 }
 static inline int cx_unbind(const cx_gpu *g, int dev) { return g->device_set ? 0 : g->primary_release(dev); }
 
@@ -254,6 +262,10 @@ static inline int cx_vmm_address_free(const cx_gpu *g, cx_ptr p, size_t n) { ret
 static inline int cx_vmm_map(const cx_gpu *g, cx_ptr p, size_t n, cx_mem h) { return g->vmm_map(p, n, 0, h, 0); }
 static inline int cx_vmm_unmap(const cx_gpu *g, cx_ptr p, size_t n) { return g->vmm_unmap(p, n); }
 static inline int cx_vmm_access(const cx_gpu *g, cx_ptr p, size_t n, const cx_access *d, size_t count) { return g->vmm_access(p, n, d, count); }
+
+/* Type 1 is CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR. */
+static inline int cx_vmm_export(const cx_gpu *g, int *descriptor, cx_mem h) { return g->vmm_export(descriptor, h, 1, 0); }
+static inline int cx_vmm_import(const cx_gpu *g, cx_mem *h, int descriptor) { return g->vmm_import(h, (void *)(intptr_t)descriptor, 1); }
 
 static inline int cx_ipc_get(const cx_gpu *g, cx_shared *h, cx_ptr p) { return g->ipc_get(h, p); }
 /* Flag 1 enables access to the memory of a peer device. It is the one flag. */

@@ -9,7 +9,7 @@
 
 enum { cx_cuda, cx_hip, cx_vendors };
 
-enum cx_group { cx_required, cx_graphs, cx_vmm, cx_ipc, cx_register, cx_flags, cx_optional, cx_groups };
+enum cx_group { cx_required, cx_graphs, cx_vmm, cx_vmm_share, cx_ipc, cx_register, cx_flags, cx_optional, cx_groups };
 
 typedef struct {
 	const char *names[cx_vendors]; /* NULL: the vendor has no such function */

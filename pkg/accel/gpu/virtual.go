@@ -6,7 +6,9 @@ package gpu
 import "C"
 
 import (
+	"errors"
 	"fmt"
+	"os"
 
 	"github.com/collectivex/collectivex/pkg/accel"
 )
@@ -39,33 +41,80 @@ func (d *Device) AllocVirtual(size int64) (p accel.Ptr, err error) {
 		}
 	}()
 	a := d.api
-	prop := C.cx_mem_prop{_type: memPinned, handle_types: memShareAsFileDesc, location: location(d.dev)}
-	var granule C.size_t
-	if err := a.err(C.cx_fn_vmm_granularity, C.cx_vmm_granularity(a.table, &granule, &prop)); err != nil {
+	prop := d.virtual()
+	granule, err := d.granule()
+	if err != nil {
 		return 0, err
 	}
 	bytes := (C.size_t(size) + granule - 1) / granule * granule
+	access, err := d.everyPeer()
+	if err != nil {
+		return 0, err
+	}
 	var handle C.cx_mem
 	if err := a.err(C.cx_fn_vmm_create, C.cx_vmm_create(a.table, &handle, bytes, &prop)); err != nil {
 		return 0, err
 	}
-	var at C.cx_ptr
-	if err := a.err(C.cx_fn_vmm_reserve, C.cx_vmm_reserve(a.table, &at, bytes, granule)); err != nil {
-		return 0, also(err, a.err(C.cx_fn_vmm_release, C.cx_vmm_release(a.table, handle)))
+	return d.mapVirtual(handle, bytes, granule, access)
+}
+
+// SharesVirtual returns why ExportVirtual and ImportVirtual cannot share memory of device index,
+// as an error that wraps accel.ErrUnsupported; nil if they can.
+func (d *Driver) SharesVirtual(index int) error {
+	if d.vendor.Numbers.VMMFile == 0 {
+		return fmt.Errorf("virtual memory by file descriptors, which %s takes in different ways by release: %w", d.Version(), accel.ErrUnsupported)
 	}
-	mapped := allocation{mapped: int64(bytes), handle: handle}
-	if err := a.err(C.cx_fn_vmm_map, C.cx_vmm_map(a.table, at, bytes, handle)); err != nil {
-		return 0, also(err, d.releaseVirtual(at, mapped))
+	if !d.api.vmm || !d.api.share {
+		return fmt.Errorf("virtual memory by file descriptors, as %s lacks its functions: %w", d.Version(), accel.ErrUnsupported)
 	}
-	access, err := d.everyPeer()
-	if err == nil {
-		err = a.err(C.cx_fn_vmm_access, C.cx_vmm_access(a.table, at, bytes, &access[0], C.size_t(len(access))))
+	for _, number := range []int{d.vendor.Numbers.VMM, d.vendor.Numbers.VMMFile} {
+		has, err := d.Attribute(number, index)
+		if err != nil {
+			return err
+		}
+		if has == 0 {
+			return fmt.Errorf("virtual memory by file descriptors, as attribute %d of device %d is 0: %w", number, index, accel.ErrUnsupported)
+		}
 	}
+	return nil
+}
+
+// ExportVirtual returns a file that stands for the memory that AllocVirtual has returned, and
+// the size of that memory in bytes, a multiple of what the driver allocates. A process that gets
+// the file can map the memory with ImportVirtual. The memory exists until every process has freed
+// what it mapped and every descriptor of the file is closed. The error wraps accel.ErrUnsupported
+// if SharesVirtual has one.
+func (d *Device) ExportVirtual(p accel.Ptr) (f *os.File, bytes int64, err error) {
+	if err := d.driver.SharesVirtual(d.index); err != nil {
+		return nil, 0, err
+	}
+	memory, ok := d.bases[p]
+	if !ok || memory.mapped == 0 {
+		return nil, 0, errors.New("share memory that is not from AllocVirtual")
+	}
+	var descriptor C.int
+	if err := d.api.err(C.cx_fn_vmm_export, C.cx_vmm_export(d.api.table, &descriptor, memory.handle)); err != nil {
+		return nil, 0, err
+	}
+	return os.NewFile(uintptr(descriptor), "device memory"), memory.mapped, nil
+}
+
+// ImportVirtual maps the memory of so many bytes that f stands for, which may be on another device
+// that this one can access. This device can read and write it. Free unmaps it. The caller may close
+// f at once.
+func (d *Device) ImportVirtual(f *os.File, bytes int64) (accel.Ptr, error) {
+	if err := d.driver.SharesVirtual(d.index); err != nil {
+		return 0, err
+	}
+	granule, err := d.granule()
 	if err != nil {
-		return 0, also(err, d.freeVirtual(accel.Ptr(at), mapped))
+		return 0, err
 	}
-	d.bases[accel.Ptr(at)] = mapped
-	return accel.Ptr(at), nil
+	var handle C.cx_mem
+	if err := d.api.err(C.cx_fn_vmm_import, C.cx_vmm_import(d.api.table, &handle, C.int(f.Fd()))); err != nil {
+		return 0, err
+	}
+	return d.mapVirtual(handle, C.size_t(bytes), granule, []C.cx_access{{location: location(d.dev), flags: memReadWrite}})
 }
 
 func (d *Device) hasVMM() (bool, error) {
@@ -74,6 +123,37 @@ func (d *Device) hasVMM() (bool, error) {
 	}
 	has, err := d.driver.Attribute(d.driver.vendor.Numbers.VMM, d.index)
 	return has != 0, err
+}
+
+// virtual describes memory of this device that can be shared.
+func (d *Device) virtual() C.cx_mem_prop {
+	return C.cx_mem_prop{_type: memPinned, handle_types: memShareAsFileDesc, location: location(d.dev)}
+}
+
+// granule is the unit of virtual memory in bytes.
+func (d *Device) granule() (n C.size_t, err error) {
+	prop := d.virtual()
+	err = d.api.err(C.cx_fn_vmm_granularity, C.cx_vmm_granularity(d.api.table, &n, &prop))
+	return n, err
+}
+
+// mapVirtual maps memory, which it releases if that fails, at addresses that are multiples of
+// align.
+func (d *Device) mapVirtual(handle C.cx_mem, bytes, align C.size_t, access []C.cx_access) (accel.Ptr, error) {
+	a := d.api
+	var at C.cx_ptr
+	if err := a.err(C.cx_fn_vmm_reserve, C.cx_vmm_reserve(a.table, &at, bytes, align)); err != nil {
+		return 0, also(err, a.err(C.cx_fn_vmm_release, C.cx_vmm_release(a.table, handle)))
+	}
+	mapped := allocation{mapped: int64(bytes), handle: handle}
+	if err := a.err(C.cx_fn_vmm_map, C.cx_vmm_map(a.table, at, bytes, handle)); err != nil {
+		return 0, also(err, d.releaseVirtual(at, mapped))
+	}
+	if err := a.err(C.cx_fn_vmm_access, C.cx_vmm_access(a.table, at, bytes, &access[0], C.size_t(len(access)))); err != nil {
+		return 0, also(err, d.freeVirtual(accel.Ptr(at), mapped))
+	}
+	d.bases[accel.Ptr(at)] = mapped
+	return accel.Ptr(at), nil
 }
 
 // everyPeer returns access rights for this device and all devices that can address it.

@@ -1,0 +1,127 @@
+// Package fdpass gives an open file to other processes of this host and user, whatever it is that
+// the file stands for: a driver's memory, unlike a file of the file system, has no path by which
+// they could open it.
+package fdpass
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Offer is a file that other processes can take, as often as they like, until Close.
+type Offer struct {
+	file     *os.File
+	listener *net.UnixListener
+	ended    chan struct{}
+}
+
+// NewOffer offers a file, which it then owns. The address is of Linux's abstract kind: it leaves
+// nothing in the file system, and ends with the process.
+func NewOffer(f *os.File) (*Offer, error) {
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Net: "unix", Name: "@cx-" + rand.Text()})
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("offer a file to other processes: %w", err), f.Close())
+	}
+	o := &Offer{file: f, listener: l, ended: make(chan struct{})}
+	go o.serve()
+	return o, nil
+}
+
+// Address is what Take needs.
+func (o *Offer) Address() string { return o.listener.Addr().String() }
+
+// Close withdraws the offer. Who has taken the file keeps it.
+func (o *Offer) Close() error {
+	err := o.listener.Close()
+	<-o.ended
+	return errors.Join(err, o.file.Close())
+}
+
+func (o *Offer) serve() {
+	defer close(o.ended)
+	for {
+		conn, err := o.listener.AcceptUnix()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil {
+			continue // of a process that has gone
+		}
+		if sameUser(conn) == nil {
+			// Who takes the file sees that nothing comes.
+			_, _, _ = conn.WriteMsgUnix([]byte{0}, unix.UnixRights(int(o.file.Fd())), nil)
+		}
+		conn.Close()
+	}
+}
+
+// Take returns the file that another process of this user offers at an address. A process that does
+// not answer is waited for until ctx ends.
+func Take(ctx context.Context, address string) (*os.File, error) {
+	f, err := take(ctx, address)
+	if ctx.Err() != nil && err != nil {
+		err = ctx.Err()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("take a file from another process: %w", err)
+	}
+	return f, nil
+}
+
+func take(ctx context.Context, address string) (*os.File, error) {
+	var d net.Dialer
+	dialled, err := d.DialContext(ctx, "unix", address)
+	if err != nil {
+		return nil, err
+	}
+	defer dialled.Close()
+	defer context.AfterFunc(ctx, func() { _ = dialled.SetDeadline(time.Unix(1, 0)) })()
+	conn := dialled.(*net.UnixConn)
+	if err := sameUser(conn); err != nil {
+		return nil, err
+	}
+	const one = 4 // bytes of a descriptor
+	rights := make([]byte, unix.CmsgSpace(one))
+	_, n, _, _, err := conn.ReadMsgUnix(make([]byte, 1), rights)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	messages, err := unix.ParseSocketControlMessage(rights[:n])
+	if err != nil || len(messages) != 1 {
+		return nil, errors.New("it has closed the connection without giving one")
+	}
+	descriptors, err := unix.ParseUnixRights(&messages[0])
+	if err != nil {
+		return nil, err
+	}
+	return os.NewFile(uintptr(descriptors[0]), "file of another process"), nil
+}
+
+// sameUser returns an error unless the other end of a connection is a process of this user: every
+// process of the host can reach an abstract address.
+func sameUser(conn *net.UnixConn) error {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var peer *unix.Ucred
+	var failed error
+	if err := raw.Control(func(fd uintptr) { peer, failed = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) }); err != nil {
+		return err
+	}
+	if failed != nil {
+		return failed
+	}
+	if own := os.Geteuid(); int(peer.Uid) != own {
+		return fmt.Errorf("it belongs to user %d and not to %d", peer.Uid, own)
+	}
+	return nil
+}
