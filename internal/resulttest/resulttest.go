@@ -202,7 +202,7 @@ func Transfer(c plan.Case, a result.Attempt) *result.TransferDocument {
 		r.Latency, r.Request, r.GBps, r.GBpsPrepared = samples(ms, n), samples(ms, n*r.Batch), bytes/ms/1e6, bytes/ms/1e6
 		m.Rows = append(m.Rows, r)
 	}
-	m.Lane, m.CheckedBy = t.Mode, "host"
+	m.Lane, m.Transport, m.CheckedBy = t.Mode, t.Handle, "host"
 	m.Setup = &result.TransferSetup{PoolBytes: 1 << 20, RegisterMillis: 1, RegisterMillisPerGiB: 1024, ConnectMillis: 1}
 	for _, op := range t.Ops {
 		m.First = append(m.First, result.TransferFirst{Op: op, Bytes: 8, Millis: samples(0.01, n)})

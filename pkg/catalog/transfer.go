@@ -78,6 +78,7 @@ type TransferBlock struct {
 	Caches       []string `yaml:"caches" in:"kv cache"`
 	Backends     []string `yaml:"backends" in:"backend"`
 	Lanes        []string `yaml:"lanes" in:"lane"`
+	Handles      []string `yaml:"handles,optional" in:"handle"` // each backend's first unless said
 	Arrangements []string `yaml:"arrangements" in:"arrangement" default:"[paged]"`
 	ISL          []int    `yaml:"isl" min:"1" max:"16777216"`
 	PageTokens   []int    `yaml:"page_tokens" min:"1" max:"1048576"`
@@ -90,8 +91,37 @@ type TransferBlock struct {
 type TransferBackend struct {
 	Lanes []string `yaml:"lanes" in:"lane"`
 	Ops   []string `yaml:"ops" in:"transfer op"`
+	// Handles are by which rank 1 can open the pool of rank 0; the first is that of cases that name
+	// none. A backend without has a way of its own.
+	Handles []BackendHandle `yaml:"handles,optional"`
 	// Unsupported are the lanes that do not run, and why.
 	Unsupported []UnsupportedLane `yaml:"unsupported,optional"`
+}
+
+// BackendHandle is a handle, and the vendors of the devices whose memory it opens.
+type BackendHandle struct {
+	Name    string   `yaml:",name" in:"handle"`
+	Vendors []string `yaml:",value" in:"vendor"`
+}
+
+func (t *TransferBackend) handles() (names []string) {
+	for i := range t.Handles {
+		names = append(names, t.Handles[i].Name)
+	}
+	return names
+}
+
+// CaseHandle is what a case says of a handle: nothing of the first, as cases say that name none.
+func (t *TransferBackend) CaseHandle(name string) string {
+	if len(t.Handles) > 0 && t.Handles[0].Name == name {
+		return ""
+	}
+	return name
+}
+
+// Handle returns what the backend says of a handle, or nil.
+func (t *TransferBackend) Handle(name string) *BackendHandle {
+	return find(t.Handles, name, func(h *BackendHandle) string { return h.Name })
 }
 
 // UnsupportedLane is a lane on which no transfer of a backend runs.
@@ -173,6 +203,7 @@ func (b *TransferBlock) check(c *Checker, s *Suite) {
 	}
 	has := offering[TransferBackend](c, vocab.FamilyTransfer, b.Backends)
 	offered(c, "lane", b.Lanes, has, func(h *TransferBackend) []string { return h.Lanes })
+	offered(c, "handle", b.Handles, has, (*TransferBackend).handles)
 	offered(c, "operation", b.Ops, has, func(h *TransferBackend) []string { return h.Ops })
 }
 

@@ -30,8 +30,11 @@ type Transfer struct {
 	EP       int    `json:"ep"`       // ranks, 2; existing readers know it by this name
 	Workload string `json:"workload"` // the cache's name in the definitions
 	// Mode is the lane that the data must take: shm, vm, rdma or mnnvl.
-	Mode  string `json:"mode" in:"lane"`
-	Phase string `json:"phase"` // xfer
+	Mode string `json:"mode" in:"lane"`
+	// Handle is by which rank 1 opens the pool of rank 0; missing where the backend has one way
+	// only, or the case asks for its first.
+	Handle string `json:"handle,omitempty" in:"handle"`
+	Phase  string `json:"phase"` // xfer
 	// Routing is how the blocks of a request lie in a pool: contiguous, strided or paged,
 	// which is scattered.
 	Routing string `json:"routing" in:"arrangement"`
@@ -122,7 +125,7 @@ func (c *Case) Transfer() *Transfer {
 
 // Factors implements Block.
 func (t *Transfer) Factors(c *Case, to []string) []string {
-	return append(to, t.Workload, t.Mode, t.Phase, "ep"+strconv.Itoa(t.EP), t.Routing, c.Precision)
+	return append(to, t.Workload, t.Mode, t.Handle, t.Phase, "ep"+strconv.Itoa(t.EP), t.Routing, c.Precision)
 }
 
 // upstreamTransfers are the backends and the workload of CollectiveX's own KV suite.

@@ -179,6 +179,26 @@ func TestLibrariesOfTheHost(t *testing.T) {
 	}, more)
 }
 
+// TestHandles: pools are opened by handles on the devices that the backend names, and elsewhere the
+// plan says why not. Cases of the first handle say nothing of it.
+func TestHandles(t *testing.T) {
+	m, err := planner.Resolve(shipped(t), planner.Filters{Only: planner.Only{"suite": {"kv-transfer"}, "sku": {"h200-dgxc", "mi300x-tw"}, "backend": {"ipc"}}}, planner.Machine{})
+	require.NoError(t, err)
+	lacks := map[string]string{}
+	for _, q := range m.RequestedOther {
+		if q.Case.Transfer().Handle == vocab.HandleVMM {
+			_, lacks[q.Case.CaseID] = q.Why()
+		} else {
+			require.Empty(t, q.Case.Transfer().Handle)
+			require.Equal(t, plan.Runnable, q.Disposition)
+		}
+	}
+	require.Equal(t, map[string]string{
+		"h200-dgxc-ipc-kv-mla-peer-vmm-xfer-ep2-paged-bf16": "",
+		"mi300x-tw-ipc-kv-mla-peer-vmm-xfer-ep2-paged-bf16": "backend ipc opens pools by handle vmm on devices of nvidia only",
+	}, lacks)
+}
+
 // TestSmokeIsAStart: on a machine of eight GPUs whose link has the pace of PCIe, the suite
 // of a bare sweep is estimated at less than ten minutes.
 func TestSmokeIsAStart(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/plan"
@@ -19,7 +20,7 @@ var transfer = Family{
 // between others, and bursts in a row do not use the same ones.
 const poolSlack = 2
 
-// transferCases adds the cases of each block: by backend, lane, cache and arrangement.
+// transferCases adds the cases of each block: by backend, lane, handle, cache and arrangement.
 func transferCases(r *Resolver, block catalog.SuiteBlock) {
 	for _, b := range *block.(*catalog.TransferSuite) {
 		if len(r.Worlds([]int{plan.TransferRanks})) == 0 {
@@ -30,10 +31,16 @@ func transferCases(r *Resolver, block catalog.SuiteBlock) {
 			if support == nil {
 				continue
 			}
+			handles := b.Handles
+			if len(handles) == 0 {
+				handles = []string{""}
+			}
 			for _, lane := range ordered(support.Lanes, b.Lanes) {
-				for _, name := range b.Caches {
-					for _, arrangement := range b.Arrangements {
-						transferCase(r, &b, be, lane, r.Cache(name), arrangement)
+				for _, handle := range handles {
+					for _, name := range b.Caches {
+						for _, arrangement := range b.Arrangements {
+							transferCase(r, &b, be, lane, be.Transfer().CaseHandle(handle), r.Cache(name), arrangement)
+						}
 					}
 				}
 			}
@@ -41,13 +48,13 @@ func transferCases(r *Resolver, block catalog.SuiteBlock) {
 	}
 }
 
-func transferCase(r *Resolver, b *catalog.TransferBlock, be *catalog.Backend, lane string, cache *catalog.Cache, arrangement string) {
+func transferCase(r *Resolver, b *catalog.TransferBlock, be *catalog.Backend, lane, handle string, cache *catalog.Cache, arrangement string) {
 	c := plan.Case{Family: plan.FamilyTransfer, Sampling: cmp.Or(b.Sampling, r.Suite.Sampling), Contract: vocab.ContractBurst}
 	t := Transfer(cache, *r.SamplingProfile(c.Sampling).Transfer())
-	t.Mode, t.Routing, t.ISLLadder, t.PageTokens, t.BatchSizes, t.Ops = lane, arrangement, b.ISL, b.PageTokens, b.Batches, b.Ops
+	t.Mode, t.Handle, t.Routing, t.ISLLadder, t.PageTokens, t.BatchSizes, t.Ops = lane, handle, arrangement, b.ISL, b.PageTokens, b.Batches, b.Ops
 	c.Precision, c.Block = cache.Precision, t
 	r.Place(&c, be, plan.TransferRanks)
-	if lack := transferLacks(be, &c); lack != "" {
+	if lack := cmp.Or(transferLacks(be, &c), handleLacks(be, &c, r.Platform.Vendor)); lack != "" {
 		r.Unsupported(&c, lack)
 	} else {
 		r.Runnable(be, &c)
@@ -80,12 +87,24 @@ func transferLacks(be *catalog.Backend, c *plan.Case) string {
 		return fmt.Sprintf("a transfer has %d ranks, not %d", plan.TransferRanks, c.World)
 	case !slices.Contains(has.Lanes, t.Mode):
 		return fmt.Sprintf("backend %s has no lane %s", be.Name, t.Mode)
+	case t.Handle != "" && has.Handle(t.Handle) == nil:
+		return fmt.Sprintf("backend %s opens no pools by handle %s", be.Name, t.Handle)
 	case len(ordered(has.Ops, t.Ops)) < len(t.Ops):
 		return fmt.Sprintf("backend %s has only the operations %v", be.Name, has.Ops)
 	case len(kept) == 0:
 		return "every burst exceeds a limit"
 	}
 	return has.Lacks(t.Mode)
+}
+
+// handleLacks names the devices whose memory the handle of a case opens, if the platform has others,
+// or is empty.
+func handleLacks(be *catalog.Backend, c *plan.Case, vendor string) string {
+	h := be.Transfer().Handle(c.Transfer().Handle)
+	if h == nil || slices.Contains(h.Vendors, vendor) {
+		return ""
+	}
+	return fmt.Sprintf("backend %s opens pools by handle %s on devices of %s only", be.Name, h.Name, strings.Join(h.Vendors, " and "))
 }
 
 // placeTransfer places ranks whose lane joins nodes: one rank on each of two. The other

@@ -16,32 +16,60 @@ import (
 )
 
 // lanes returns the lanes over which a backend can move data between two processes or two GPUs
-// here, and a note for each other one.
+// here, with the handles by which it opens memory of GPUs, and a note for each other lane and handle.
 func (e *Examiner) lanes(b *catalog.Backend) (usable []string, notes []Finding) {
 	t := b.Transfer()
 	if t == nil {
 		return nil, nil
 	}
 	for _, lane := range t.Lanes {
-		why := t.Lacks(lane)
+		why, vendor := t.Lacks(lane), ""
 		if lane == vocab.LaneProcessVM && why == "" {
 			why = processVM(e.root)
 		}
 		if lane == vocab.LanePeer && why == "" {
-			why = e.peers(b)
+			vendor, why = e.peers(b)
 		}
 		if why != "" {
 			notes = append(notes, Finding{State: Note, Text: fmt.Sprintf("transfers cannot use lane %s: %s", lane, why)})
 			continue
+		}
+		if len(t.Handles) > 0 {
+			handles, missing := e.handles(t, vendor)
+			lane += " (" + strings.Join(handles, ", ") + ")"
+			notes = append(notes, missing...)
 		}
 		usable = append(usable, lane)
 	}
 	return usable, notes
 }
 
-// peers says why a backend cannot move data between two GPUs here; empty if it can.
-func (e *Examiner) peers(b *catalog.Backend) string {
-	why := withoutGPU(slices.DeleteFunc(slices.Clone(b.Vendors), func(vendor string) bool { return vendor == vocab.Host }))
+// handles returns the handles by which a backend can open memory of GPUs of a vendor, and a note for
+// each other one.
+func (e *Examiner) handles(t *catalog.TransferBackend, vendor string) (usable []string, notes []Finding) {
+	for i := range t.Handles {
+		h, why := &t.Handles[i], ""
+		if !slices.Contains(h.Vendors, vendor) {
+			why = fmt.Sprintf("it is for GPUs of %s only", strings.Join(h.Vendors, " and "))
+		}
+		for _, d := range e.libraries[driverOf[vendor]].Devices {
+			if h.Name == vocab.HandleVMM && why == "" && d.Unshared != nil {
+				why = d.Unshared.Error()
+			}
+		}
+		if why != "" {
+			notes = append(notes, Finding{State: Note, Text: fmt.Sprintf("transfers cannot open memory by handle %s: %s", h.Name, why)})
+			continue
+		}
+		usable = append(usable, h.Name)
+	}
+	return usable, notes
+}
+
+// peers returns the vendor of the GPUs here between which a backend can move data, or why there are
+// none.
+func (e *Examiner) peers(b *catalog.Backend) (vendor, why string) {
+	why = withoutGPU(slices.DeleteFunc(slices.Clone(b.Vendors), func(vendor string) bool { return vendor == vocab.Host }))
 	for _, vendor := range b.Vendors {
 		d := e.devices[vendor]
 		if vendor == vocab.Host || d.here == 0 {
@@ -57,10 +85,10 @@ func (e *Examiner) peers(b *catalog.Backend) string {
 		case len(d.usable) < 2:
 			why = fmt.Sprintf("it joins two GPUs, and ranks get %d", len(d.usable))
 		default:
-			return ""
+			return vendor, ""
 		}
 	}
-	return why
+	return "", why
 }
 
 // capSysPtrace is the bit of CAP_SYS_PTRACE.

@@ -54,6 +54,8 @@ type Library struct {
 // and architecture.
 type Device struct {
 	Address string // on the PCI bus
+	// Unshared is why other processes cannot map its virtual memory; nil if they can.
+	Unshared error
 	inventory.GPU
 }
 
@@ -115,7 +117,7 @@ func visible(d *gpu.Driver) ([]Device, error) {
 			return nil, err
 		}
 		arch, _, _ := strings.Cut(info.Arch, ":") // gfx942:sramecc+:xnack-, as the compiler wants it
-		devices[i] = Device{info.PCIBusID, inventory.GPU{Index: i, Vendor: info.Vendor, Product: info.Product, Arch: arch, NUMANode: -1}}
+		devices[i] = Device{info.PCIBusID, d.SharesVirtual(i), inventory.GPU{Index: i, Vendor: info.Vendor, Product: info.Product, Arch: arch, NUMANode: -1}}
 	}
 	return devices, nil
 }

@@ -40,6 +40,7 @@ type Transfer struct {
 	SKU         string       `json:"sku"`
 	Backend     string       `json:"backend"`
 	Lane        string       `json:"lane"`
+	Handle      string       `json:"handle,omitempty"` // that the case asks for
 	Cache       string       `json:"cache"`
 	Arrangement string       `json:"arrangement"`
 	Register    float64      `json:"register_ms_per_gib"`
@@ -74,7 +75,7 @@ func transferOf(d *result.TransferDocument) *Transfer {
 	t, m := d.Identity.Case.Transfer(), &d.Measurement
 	h := &Transfer{
 		CaseID: d.Identity.CaseID, SKU: d.Identity.CaseFactors.SKU, Backend: d.Implementation.Name,
-		Lane: t.Mode, Cache: t.Workload, Arrangement: t.Routing, Key: d.ComparisonKey,
+		Lane: t.Mode, Handle: t.Handle, Cache: t.Workload, Arrangement: t.Routing, Key: d.ComparisonKey,
 	}
 	if m.Setup != nil {
 		h.Register, h.Connect = m.Setup.RegisterMillisPerGiB, m.Setup.ConnectMillis
@@ -113,11 +114,19 @@ func transferOf(d *result.TransferDocument) *Transfer {
 	return h
 }
 
+// laneBy names a lane, and the handle for which a case asks, as tables and charts do.
+func laneBy(lane, handle string) string {
+	if handle == "" {
+		return lane
+	}
+	return lane + " (" + handle + ")"
+}
+
 // transferKeys are the columns that tell transfers apart.
 var transferKeys = text("SKU", "backend", "lane", "cache", "arrangement", "op")
 
 func (t *Transfer) keys(op string) []string {
-	return []string{t.SKU, t.Backend, t.Lane, t.Cache, t.Arrangement, op}
+	return []string{t.SKU, t.Backend, laneBy(t.Lane, t.Handle), t.Cache, t.Arrangement, op}
 }
 
 func transferSection(cases []*Transfer) Section {

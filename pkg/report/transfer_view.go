@@ -61,7 +61,7 @@ func transferSeries(doc result.Document) []Series {
 			{clockPrepared, r.Latency},
 			{clockUnprepared, result.Burst{P50: r.Parts.Post + r.Parts.Wait, N: r.Latency.N}},
 		} {
-			all.add("transfers", []string{r.Op, clock.name, t.Workload, t.Mode, t.Routing, blocks, strconv.Itoa(r.Batch)}, Point{
+			all.add("transfers", []string{r.Op, clock.name, t.Workload, laneBy(t.Mode, t.Handle), t.Routing, blocks, strconv.Itoa(r.Batch)}, Point{
 				X: int64(r.ISL), Time: microseconds(clock.time, 1e3), Work: work, Samples: clock.time.N, Reason: reasons[i],
 			})
 		}

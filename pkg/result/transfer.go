@@ -52,8 +52,9 @@ type TransferMeasurement struct {
 	// Lane is what moved the data, as the backend itself observed it; empty if no rank
 	// got so far.
 	Lane string `json:"lane"`
-	// Transport is what the library calls the lane, such as P2P/CUMEM; missing if it does not
-	// say. Several are joined by "+".
+	// Transport is what the library calls the lane, such as P2P/CUMEM, or the handle by which rank
+	// 1 opened the pool of rank 0 (ipc, vmm); missing if it does not say. Several are joined by
+	// "+".
 	Transport string `json:"transport,omitempty"`
 	// TwoSided says that both ranks post each request, and that a time is the slower rank's.
 	TwoSided bool `json:"two_sided,omitempty"`

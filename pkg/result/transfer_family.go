@@ -79,6 +79,7 @@ func (d *TransferDocument) Drop(p plan.Point, why Reason) {
 type transferComparison struct {
 	Workload  string            `json:"workload"`
 	Mode      string            `json:"mode"`
+	Handle    string            `json:"handle,omitempty"`
 	Routing   string            `json:"routing"`
 	Seed      uint64            `json:"seed"`
 	Timing    plan.Repetitions  `json:"timing"`
@@ -88,7 +89,7 @@ type transferComparison struct {
 
 func transferComparisonOf(c *plan.Case) any {
 	t := c.Transfer()
-	return transferComparison{t.Workload, t.Mode, t.Routing, t.Seed, t.Timing, t.PoolSlack, t.Entries}
+	return transferComparison{t.Workload, t.Mode, t.Handle, t.Routing, t.Seed, t.Timing, t.PoolSlack, t.Entries}
 }
 
 func checkTransfer(p *Problems, doc Document) {
@@ -139,6 +140,7 @@ func checkTransfer(p *Problems, doc Document) {
 		return
 	}
 	p.Check(m.Lane == t.Mode, "outcome is success, but the data took lane %q instead of %q", m.Lane, t.Mode)
+	p.Check(t.Handle == "" || m.Transport == t.Handle, "outcome is success, but the pool was opened by handle %q instead of %q", m.Transport, t.Handle)
 	p.Check(m.CheckedBy != "", "outcome is success, but measurement.checked_by is empty")
 	p.Check(m.Setup != nil && len(m.Released) == len(t.Ops) && len(m.Sustained) == len(t.Ops) && len(m.First) > 0,
 		"outcome is success, but setup, first, sustained or released is missing")

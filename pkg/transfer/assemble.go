@@ -346,6 +346,8 @@ func (a assembly) judge(done bool) {
 	case !done:
 	case m.Lane != a.block.Mode:
 		a.Outcome = result.Outcome{Status: result.Invalid, Reasons: result.Reasons{result.ReasonCheck.With("lane %s instead of %s", m.Lane, a.block.Mode)}}
+	case a.block.Handle != "" && m.Transport != a.block.Handle:
+		a.Outcome = result.Outcome{Status: result.Invalid, Reasons: result.Reasons{result.ReasonCheck.With("handle %s instead of %s", m.Transport, a.block.Handle)}}
 	case !complete || len(m.Rows) != asked || len(m.Sustained) != ops || len(m.Released) != ops ||
 		slices.ContainsFunc(verdicts, func(v result.TransferVerify) bool { return !v.Passed }):
 		a.Outcome = result.Outcome{Status: result.Invalid, Reasons: result.Reasons{{Code: result.ReasonUnchecked}}}

@@ -32,9 +32,11 @@ func (b Block) Check(pool int64) error {
 // thread. Prepare is called on rank 1 alone unless Parts.TwoSided says otherwise.
 type Engine interface {
 	// Register makes a pool of so many bytes, which the peer can access once it has
-	// Metadata, and returns its memory. There is one pool at a time. When ctx, that of the
-	// case, ends, the engine gives up what is in flight.
-	Register(ctx context.Context, bytes int64) (Memory, error)
+	// Metadata, and returns its memory. There is one pool at a time. The peer opens it by a
+	// handle of vocab.Handles, or in the engine's usual way if that is empty; the planner asks
+	// an engine only for what it has. When ctx, that of the case, ends, the engine gives up
+	// what is in flight.
+	Register(ctx context.Context, bytes int64, handle string) (Memory, error)
 	// Metadata is what the peer's Connect takes.
 	Metadata() ([]byte, error)
 	// Connect makes the peer's pool, which is as large as this rank's, accessible. It is called
@@ -58,8 +60,8 @@ type Engine interface {
 type Lane struct {
 	// Name is one of vocab.Lanes or UnknownLane, or several of these in order, joined by "+".
 	Name string `json:"name"`
-	// Transport is what the library calls it, such as P2P/CUMEM, or several likewise; empty if
-	// the library does not say.
+	// Transport is what the library calls it, such as P2P/CUMEM, or the handle by which rank 1
+	// opened the pool; several are joined likewise. It is empty if the library does not say.
 	Transport string `json:"transport,omitempty"`
 }
 

@@ -19,12 +19,12 @@ type owned struct {
 }
 
 // Register implements Engine.
-func (o *owned) Register(ctx context.Context, bytes int64) (Memory, error) {
+func (o *owned) Register(ctx context.Context, bytes int64, handle string) (Memory, error) {
 	if o.pool {
 		return nil, &rank.Error{Reason: result.ReasonRefused.With("pool registered twice"), Err: errors.New("a rank has one pool at a time: unregister it first")}
 	}
 	o.pool = true // also if Register fails: Unregister frees what it has made
-	return o.Engine.Register(ctx, bytes)
+	return o.Engine.Register(ctx, bytes, handle)
 }
 
 // Metadata implements Engine. Whoever has it may use the pool until left.

@@ -125,11 +125,11 @@ func (b *bench) open(ctx context.Context, c plan.Case) error {
 		return err
 	}
 	start := time.Now()
-	if b.pool, err = b.Engine.Register(ctx, own.Pool); err != nil {
+	if b.pool, err = b.Engine.Register(ctx, own.Pool, b.block.Handle); err != nil {
 		return err
 	}
 	if _, twice := b.session.Fault(FaultTwice); twice {
-		if b.pool, err = b.Engine.Register(ctx, own.Pool); err != nil {
+		if b.pool, err = b.Engine.Register(ctx, own.Pool, b.block.Handle); err != nil {
 			return err
 		}
 	}

@@ -26,6 +26,7 @@ var kinds = map[string][]string{
 	"registration": Registrations(),
 
 	"lane":        Lanes(),
+	"handle":      Handles(),
 	"transfer op": TransferOps(),
 	"arrangement": Arrangements(),
 	"row kind":    TransferKinds(),

@@ -20,6 +20,15 @@ func OfHost(lane string) bool {
 	return lane == LaneSharedMemory || lane == LaneProcessVM || lane == LaneTCP
 }
 
+// Handles by which rank 1 opens a pool of rank 0 that is in the memory of a device.
+const (
+	HandleIPC = "ipc" // the driver's handle of a plain allocation
+	HandleVMM = "vmm" // a file descriptor of memory of virtual memory management
+)
+
+// Handles lists the handles of pools.
+func Handles() []string { return []string{HandleIPC, HandleVMM} }
+
 // Operations of a transfer, as rank 1 sees them: it reads from the pool of rank 0, or
 // writes to it.
 const (

@@ -20,12 +20,12 @@ import (
 // KVFlags are the flags of a transfer of KV caches, as they were given.
 type KVFlags struct {
 	Output
-	cache, lane, arrangement string
-	isl, pages, batches      []int
-	ops                      []string
-	sampling                 string
-	ranks                    int
-	minGBps                  float64
+	cache, lane, handle, arrangement string
+	isl, pages, batches              []int
+	ops                              []string
+	sampling                         string
+	ranks                            int
+	minGBps                          float64
 }
 
 // NewKVFlags adds the flags to fs and returns them, with the groups in which help shows
@@ -44,6 +44,7 @@ func NewKVFlags(fs *pflag.FlagSet) (*KVFlags, []Group) {
 	g = how.Flags
 	g.StringVar(&f.Backend, "backend", Auto, "use backend `NAME`; auto uses one that can run on the GPUs here, otherwise host")
 	g.StringVar(&f.lane, "lane", Auto, "move the data over `LANE`: on a host shm, memory that both ranks map, vm, process_vm_readv and process_vm_writev, or tcp; between two GPUs peer; auto is the first that the backend has")
+	g.StringVar(&f.handle, "handle", Auto, "have rank 1 open the pool of rank 0 by `HANDLE`: ipc, the driver's handle of a plain allocation, or vmm, a descriptor of memory of virtual memory management; auto is the first that the backend has")
 	g.IntVarP(&f.ranks, "ngpus", "g", plan.TransferRanks, "start `N` ranks: a transfer has two")
 	g.StringVar(&f.sampling, "sampling", "quick-v1", "take the numbers of samples from `PROFILE`")
 	g.Float64Var(&f.minGBps, "min-gbps", 0, "exit 1 if the median rate of a row is below `GBPS`")
@@ -73,6 +74,7 @@ func (f *KVFlags) Plan(cat *catalog.Catalog, be *catalog.Backend, world int) (pl
 	}{
 		{"cache", f.cache, cat.Words("kv cache")},
 		{"lane", lane, vocab.Lanes()},
+		{"handle", f.handle, append(vocab.Handles(), Auto)},
 		{"arrangement", f.arrangement, vocab.Arrangements()},
 		{"sampling profile", f.sampling, cat.Words("sampling")},
 	} {
@@ -94,13 +96,18 @@ func (f *KVFlags) Plan(cat *catalog.Catalog, be *catalog.Backend, world int) (pl
 		}
 	}
 	if !slices.Contains(be.Transfer().Lanes, lane) {
-		why := []string{fmt.Sprintf("backend %s has no lane %s", be.Name, lane)}
-		for i := range cat.Backends {
-			if other := cat.Backends[i].Transfer(); other != nil && slices.Contains(other.Lanes, lane) && other.Lacks(lane) == "" {
-				why = append(why, "--backend "+cat.Backends[i].Name+" has it")
-			}
+		return d, without(cat, fmt.Sprintf("backend %s has no lane %s", be.Name, lane), func(other *catalog.TransferBackend) bool {
+			return slices.Contains(other.Lanes, lane) && other.Lacks(lane) == ""
+		})
+	}
+	handle := ""
+	if f.handle != Auto {
+		if be.Transfer().Handle(f.handle) == nil {
+			return d, without(cat, fmt.Sprintf("backend %s opens no pools by handle %s", be.Name, f.handle), func(other *catalog.TransferBackend) bool {
+				return other.Handle(f.handle) != nil
+			})
 		}
-		return d, cli.EnvironmentError("%s", strings.Join(why, "; "))
+		handle = be.Transfer().CaseHandle(f.handle)
 	}
 	if f.ranks != plan.TransferRanks {
 		return d, cli.UsageError("-g %d: a transfer has %d ranks", f.ranks, plan.TransferRanks)
@@ -118,11 +125,22 @@ func (f *KVFlags) Plan(cat *catalog.Catalog, be *catalog.Backend, world int) (pl
 		}
 	}
 	t := planner.Transfer(cache, *profile)
-	t.Mode, t.Routing, t.ISLLadder, t.PageTokens, t.BatchSizes, t.Ops = lane, f.arrangement, f.isl, f.pages, f.batches, f.ops
+	t.Mode, t.Handle, t.Routing, t.ISLLadder, t.PageTokens, t.BatchSizes, t.Ops = lane, handle, f.arrangement, f.isl, f.pages, f.batches, f.ops
 	d.Cases = []plan.Case{{
 		Family: plan.FamilyTransfer, Precision: cache.Precision, Sampling: f.sampling, Contract: vocab.ContractBurst, Block: t,
 	}}
 	return d, nil
+}
+
+// without is the error of what a backend lacks. It names the backends that have it.
+func without(cat *catalog.Catalog, lack string, has func(*catalog.TransferBackend) bool) error {
+	why := []string{lack}
+	for i := range cat.Backends {
+		if other := cat.Backends[i].Transfer(); other != nil && has(other) {
+			why = append(why, "--backend "+cat.Backends[i].Name+" has it")
+		}
+	}
+	return cli.EnvironmentError("%s", strings.Join(why, "; "))
 }
 
 // mostTokens bounds contexts, pages and bursts, as in definitions.

@@ -132,7 +132,7 @@ this machine cannot run it.`,
 	flags, groups := bench.NewKVFlags(cmd.Flags())
 	cmd.RunE = func(c *cobra.Command, _ []string) error { return benchKV(c, s, flags) }
 	cmd.SetUsageFunc(usage(groups))
-	complete(cmd, map[string][]string{"lane": append(vocab.Lanes(), bench.Auto), "ops": vocab.TransferOps(), "arrangement": vocab.Arrangements()})
+	complete(cmd, map[string][]string{"lane": append(vocab.Lanes(), bench.Auto), "handle": append(vocab.Handles(), bench.Auto), "ops": vocab.TransferOps(), "arrangement": vocab.Arrangements()})
 	return cmd
 }
 

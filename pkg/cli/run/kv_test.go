@@ -3,6 +3,7 @@ package run
 import (
 	"encoding/json"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -36,7 +37,7 @@ func TestBenchKVBetweenDevices(t *testing.T) {
 	standIns(t)
 	t.Setenv("TMPDIR", t.TempDir())
 	args := []string{"bench", "kv", "--cache", "kv-tiny", "--isl", "64", "--page", "16", "--batch", "1,2", "--sampling", "smoke", "--json"}
-	transports := map[string]string{"nccl-kv": "P2P/CUMEM", "nixl": "cuda_ipc", "rccl-kv": "P2P/IPC"}
+	transports := map[string]string{"nccl-kv": "P2P/CUMEM", "ipc": vocab.HandleIPC, "nixl": "cuda_ipc", "rccl-kv": "P2P/IPC"}
 	for _, backend := range []string{"nccl-kv", "ipc", "nixl", "rccl-kv"} {
 		more := []string{"--backend", backend, "-g", "2", "--lane", vocab.LanePeer}
 		if backend == "rccl-kv" {
@@ -63,6 +64,50 @@ func TestBenchKVBetweenDevices(t *testing.T) {
 	code, _, stderr = cxrun(t, nil, args...)
 	require.Equal(t, cli.ExitEnvironment, code, stderr)
 	require.Contains(t, stderr, "2 ranks, each with a device of its own, and this machine has 1")
+}
+
+// Rank 1 opens the pool of rank 0 by the handle that was asked for, where devices and backend have it;
+// cxrun doctor says which they have. A rank that dies with the memory mapped ends the case with one
+// reason.
+func TestBenchKVByHandle(t *testing.T) {
+	short.Skip(t)
+	standIns(t)
+	t.Setenv("TMPDIR", t.TempDir())
+	args := []string{"bench", "kv", "-g", "2", "--cache", "kv-tiny", "--isl", "64", "--page", "16", "--batch", "1,2", "--sampling", "smoke", "--backend"}
+	ids := map[string]string{}
+	for _, handle := range vocab.Handles() {
+		r := passed(t, nil, append(args, "ipc", "--handle", handle, "--json")...)
+		require.Equal(t, handle, r.Measurement.Transport)
+		require.Len(t, r.Measurement.Rows, 2*3, "bulk and two batches, both ways")
+		ids[handle] = r.CaseID
+	}
+	require.Equal(t, strings.Replace(ids[vocab.HandleIPC], "-peer-", "-peer-vmm-", 1), ids[vocab.HandleVMM], "cases that name no handle keep their id")
+	code, _, stderr := cxrun(t, nil, append(args, "nccl-kv", "--handle", "vmm")...)
+	require.Equal(t, cli.ExitEnvironment, code, stderr)
+	require.Contains(t, stderr, "backend nccl-kv opens no pools by handle vmm; --backend ipc has it\n")
+	code, _, stderr = cxrun(t, nil, append(args, "ipc", "--handle", "fabric")...)
+	require.Equal(t, cli.ExitUsage, code, stderr)
+
+	code, stdout, stderr := cxrun(t, nil, "doctor", "--backend", "ipc")
+	require.Equal(t, cli.ExitOK, code, stderr)
+	require.Regexp(t, `(?m)^ipc +ready +2 NVIDIA GPUs, CUDA 13\.0.*; transfers over peer \(ipc, vmm\)$`, stdout)
+	without := map[string]string{"CX_FAKE_VMM_FD": "0"}
+	code, stdout, stderr = cxrun(t, without, "doctor", "--backend", "ipc")
+	require.Equal(t, cli.ExitOK, code, stderr)
+	require.Regexp(t, `(?m)^ipc +note +transfers cannot open memory by handle vmm: virtual memory by file descriptors, as attribute 103 of device 0 is 0: `, stdout)
+	code, _, stderr = cxrun(t, without, append(args, "ipc", "--handle", "vmm")...)
+	require.Equal(t, cli.ExitEnvironment, code, stderr)
+	require.Contains(t, stderr, "cannot be measured here: refused: virtual memory by file descriptors, as attribute 103 of device 0 is 0: ")
+	t.Setenv("CX_FAKE_VMM_FD", "1")
+	for _, of := range []string{"0", "1"} {
+		code, stdout, stderr := cxrun(t, map[string]string{rank.FaultVariable: "rank=" + of + ",kind=kill,at=record-3"}, append(args, "ipc", "--handle", "vmm")...)
+		require.Equal(t, cli.ExitFailed, code, stderr)
+		require.Contains(t, stdout, "# FAILED: rank-died: rank "+of+" signal 9\n")
+	}
+	withoutNVIDIA(t)
+	code, stdout, stderr = cxrun(t, nil, "doctor", "--backend", "ipc")
+	require.Equal(t, cli.ExitOK, code, stderr)
+	require.Regexp(t, `(?m)^ipc +note +transfers cannot open memory by handle vmm: it is for GPUs of nvidia only$`, stdout)
 }
 
 // Two processes, each with a device, move a cache over UCCL and MoRI-IO, for which stand-ins stand;

@@ -3,6 +3,7 @@ package device
 import (
 	"context"
 	"errors"
+	"os"
 
 	"github.com/collectivex/collectivex/pkg/accel"
 	"github.com/collectivex/collectivex/pkg/accel/gpu"
@@ -63,16 +64,37 @@ func (e *End) Runner(engine transfer.Engine, library rank.Library, twoSided bool
 // that it returns. Its errors have a reason code.
 func (e *End) SharePool(bytes int64) (h gpu.SharedHandle, err error) {
 	at, h, err := e.AllocShared(bytes)
-	switch {
-	case errors.Is(err, accel.ErrUnsupported):
-		return h, rank.Refused("%v", err)
-	case errors.Is(err, accel.ErrOutOfMemory):
-		return h, &rank.Error{Reason: result.ReasonMemory.With("%d bytes", bytes), Err: err}
-	case err != nil:
-		return h, rank.Coded(result.ReasonDevice, err)
+	if err != nil {
+		return h, coded(err, bytes)
 	}
 	e.Pool = e.NewPool(at, bytes)
 	return h, nil
+}
+
+// ShareVirtualPool is SharePool with memory of virtual memory management, of which it returns the
+// file and the size that gpu.Device.ImportVirtual takes in another process.
+func (e *End) ShareVirtualPool(bytes int64) (f *os.File, mapped int64, err error) {
+	at, err := e.AllocVirtual(bytes)
+	if err != nil {
+		return nil, 0, coded(err, bytes)
+	}
+	e.Pool = e.NewPool(at, bytes)
+	f, mapped, err = e.ExportVirtual(at)
+	if err != nil {
+		return nil, 0, coded(err, bytes)
+	}
+	return f, mapped, nil
+}
+
+// coded gives the error of a pool of so many bytes its reason code.
+func coded(err error, bytes int64) error {
+	switch {
+	case errors.Is(err, accel.ErrUnsupported):
+		return rank.Refused("%v", err)
+	case errors.Is(err, accel.ErrOutOfMemory):
+		return &rank.Error{Reason: result.ReasonMemory.With("%d bytes", bytes), Err: err}
+	}
+	return rank.Coded(result.ReasonDevice, err)
 }
 
 // Lane implements transfer.Engine.

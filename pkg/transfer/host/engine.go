@@ -46,7 +46,7 @@ var _ transfer.Engine = (*engine)(nil)
 func (e *engine) Lane() (transfer.Lane, error) { return transfer.Lane{Name: e.lane}, nil }
 
 // Register implements transfer.Engine.
-func (e *engine) Register(_ context.Context, bytes int64) (transfer.Memory, error) {
+func (e *engine) Register(_ context.Context, bytes int64, _ string) (transfer.Memory, error) {
 	if e.lane == vocab.LaneProcessVM {
 		e.AllowPeer()
 	}

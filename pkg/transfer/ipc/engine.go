@@ -7,10 +7,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 
 	"github.com/collectivex/collectivex/pkg/accel"
-	"github.com/collectivex/collectivex/pkg/accel/gpu"
 	"github.com/collectivex/collectivex/pkg/gpurank"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
@@ -39,37 +37,39 @@ func Open(ctx context.Context, s *rank.Session, _ plan.Case) (rank.Runner, error
 // engine is one rank's end. Rank 0 has a pool and does nothing else.
 type engine struct {
 	*device.End
-	handle gpu.SharedHandle // of the pool
-	remote accel.Ptr        // the peer's pool in this process; 0: not open
+	// Of a case:
+	ctx      context.Context
+	sharing  sharing   // of the pools
+	metadata any       // of the own one
+	remote   accel.Ptr // the peer's pool in this process; 0: not open
 }
 
 var _ transfer.Engine = (*engine)(nil)
 
 // Register implements transfer.Engine.
-func (e *engine) Register(_ context.Context, bytes int64) (transfer.Memory, error) {
-	handle, err := e.SharePool(bytes)
-	if err != nil {
+func (e *engine) Register(ctx context.Context, bytes int64, handle string) (_ transfer.Memory, err error) {
+	if e.sharing, err = newSharing(e.End, handle); err != nil {
 		return nil, err
 	}
-	e.handle = handle
+	if e.metadata, err = e.sharing.share(bytes); err != nil {
+		return nil, err
+	}
+	e.ctx = ctx
 	return e.Pool, nil
 }
 
 // Metadata implements transfer.Engine.
-func (e *engine) Metadata() ([]byte, error) { return json.Marshal(e.handle) }
+func (e *engine) Metadata() ([]byte, error) { return json.Marshal(e.metadata) }
 
 // Connect implements transfer.Engine: the rank that posts opens the other one's pool.
-func (e *engine) Connect(metadata []byte) error {
-	var handle gpu.SharedHandle
-	if err := json.Unmarshal(metadata, &handle); err != nil {
-		return fmt.Errorf("metadata of the peer: %w", err)
-	}
-	remote, err := e.OpenShared(handle)
-	if err != nil {
-		return rank.Coded(result.ReasonDevice, fmt.Errorf("open the memory of rank 0: %w; in containers, start both ranks with --ipc=host", err))
-	}
-	e.remote = remote
-	return nil
+func (e *engine) Connect(metadata []byte) (err error) {
+	e.remote, err = e.sharing.open(e.ctx, metadata)
+	return err
+}
+
+// Lane implements transfer.Engine.
+func (e *engine) Lane() (transfer.Lane, error) {
+	return transfer.Lane{Name: vocab.LanePeer, Transport: e.sharing.handle()}, nil
 }
 
 // Disconnect implements transfer.Engine.
@@ -77,9 +77,18 @@ func (e *engine) Disconnect() error {
 	if e.remote == 0 {
 		return nil
 	}
-	err := errors.Join(e.Stream.Synchronize(), e.CloseShared(e.remote))
+	err := errors.Join(e.Stream.Synchronize(), e.sharing.close(e.remote))
 	e.remote = 0
 	return rank.Coded(result.ReasonDevice, err)
+}
+
+// Unregister implements transfer.Engine.
+func (e *engine) Unregister() error {
+	var err error
+	if e.sharing != nil {
+		err = rank.Coded(result.ReasonDevice, e.sharing.unshare())
+	}
+	return errors.Join(err, e.End.Unregister())
 }
 
 // request is copies in the order of the blocks, and an event behind them.

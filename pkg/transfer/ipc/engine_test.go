@@ -1,7 +1,9 @@
 package ipc
 
 import (
+	"cmp"
 	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -22,6 +24,11 @@ func TestMain(m *testing.M) {
 }
 
 func peer(c *plan.Case) { c.Backend, c.Transfer().Mode = "ipc", vocab.LanePeer }
+
+func virtualPools(c *plan.Case) {
+	peer(c)
+	c.Transfer().Handle = vocab.HandleVMM
+}
 
 // withDrivers runs body with the stand-ins of each vendor's driver.
 func withDrivers(t *testing.T, body func(t *testing.T)) {
@@ -44,6 +51,7 @@ func TestTransfersArriveWhole(t *testing.T) {
 		for _, d := range transfertest.Processes(t, "", cases...) {
 			require.Equal(t, result.Success, d.Outcome.Status, "%v", d.Outcome.Reasons)
 			require.Equal(t, vocab.LanePeer, d.Measurement.Lane)
+			require.Equal(t, vocab.HandleIPC, d.Measurement.Transport)
 			require.Equal(t, "device", d.Measurement.CheckedBy)
 			require.False(t, d.Measurement.TwoSided)
 			require.Nil(t, d.EntrySkew, "one rank enters alone")
@@ -54,34 +62,73 @@ func TestTransfersArriveWhole(t *testing.T) {
 	})
 }
 
+// Pools of virtual memory management take turns with plain ones in a group. Nothing is left of them
+// at its end.
+func TestVirtualPools(t *testing.T) {
+	fakes.Build(t).Use(t)
+	cases := []plan.Case{transfertest.Small(virtualPools, transfertest.Parts), transfertest.Small(peer, transfertest.Few), transfertest.Small(virtualPools)}
+	for i, d := range transfertest.Processes(t, "", cases...) {
+		require.Equal(t, result.Success, d.Outcome.Status, "%v", d.Outcome.Reasons)
+		require.Equal(t, vocab.LanePeer, d.Measurement.Lane)
+		require.Equal(t, cmp.Or(cases[i].Transfer().Handle, vocab.HandleIPC), d.Measurement.Transport)
+		require.Equal(t, "device", d.Measurement.CheckedBy)
+	}
+	left, err := filepath.Glob(filepath.Join(os.Getenv("CX_FAKE_DIR"), "vmm-*"))
+	require.NoError(t, err)
+	require.Empty(t, left, "memory that nobody has freed")
+}
+
 func TestFaultsAreNamed(t *testing.T) {
 	fakes.Build(t).Use(t)
 	transfertest.FaultsAreNamed(t, transfertest.Processes, peer)
 }
 
-func TestCallsAreRefused(t *testing.T) {
+func TestAWrongWordOfVirtualPoolsIsFound(t *testing.T) {
 	fakes.Build(t).Use(t)
-	transfertest.CallsAreRefused(t, transfertest.Processes, peer)
+	transfertest.TornBlock(t, transfertest.Small(virtualPools))
+}
+
+func TestCallsAreRefused(t *testing.T) {
+	for name, change := range map[string]func(*plan.Case){vocab.HandleIPC: peer, vocab.HandleVMM: virtualPools} {
+		t.Run(name, func(t *testing.T) {
+			fakes.Build(t).Use(t)
+			transfertest.CallsAreRefused(t, transfertest.Processes, change)
+		})
+	}
 }
 
 // What the driver refuses ends the case with the call and its code, and what the backend
 // cannot do is refused.
 func TestFailures(t *testing.T) {
-	for _, tc := range []struct{ name, variable, value, reason string }{
-		{"no handle", "CX_FAKE_FAIL", "cuIpcGetMemHandle=801", "refused"},
-		{"the handle opens nothing", "CX_FAKE_FAIL", "cuIpcOpenMemHandle_v2=1", "device-error"},
-		{"a copy fails", "CX_FAKE_FAIL", "cuMemcpyDtoDAsync_v2#3=719", "device-error"},
-		{"too little memory", "CX_FAKE_FAIL", "cuMemAlloc_v2#1=2", "out-of-memory"},
-		{"a driver that cannot share", "CX_CUDA_LIB", "cuIpcGetMemHandle", "refused"},
+	for _, tc := range []struct {
+		name, variable, value, reason string
+		change                        func(*plan.Case)
+	}{
+		{"no handle", "CX_FAKE_FAIL", "cuIpcGetMemHandle=801", "refused", peer},
+		{"the handle opens nothing", "CX_FAKE_FAIL", "cuIpcOpenMemHandle_v2=1", "device-error", peer},
+		{"a copy fails", "CX_FAKE_FAIL", "cuMemcpyDtoDAsync_v2#3=719", "device-error", peer},
+		{"too little memory", "CX_FAKE_FAIL", "cuMemAlloc_v2#1=2", "out-of-memory", peer},
+		{"a driver that cannot share", "CX_CUDA_LIB", "cuIpcGetMemHandle", "refused", peer},
+		{"no descriptor", "CX_FAKE_FAIL", "cuMemExportToShareableHandle=1", "device-error", virtualPools},
+		{"an import that is refused", "CX_FAKE_FAIL", "cuMemImportFromShareableHandle=801", "device-error", virtualPools},
+		{"a descriptor that maps nothing", "CX_FAKE_FAIL", "cuMemMap#2=1", "device-error", virtualPools},
+		{"no access", "CX_FAKE_FAIL", "cuMemSetAccess#2=1", "device-error", virtualPools},
+		{"too little virtual memory", "CX_FAKE_FAIL", "cuMemCreate#1=2", "out-of-memory", virtualPools},
+		{"a device without descriptors", "CX_FAKE_VMM_FD", "0", "refused", virtualPools},
+		{"a driver without descriptors", "CX_CUDA_LIB", "cuMemImportFromShareableHandle", "refused", virtualPools},
+		{"HIP", "CX_CUDA_LIB", "", "refused", virtualPools},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			fakes.Build(t).Use(t)
 			value := tc.value
-			if tc.variable == "CX_CUDA_LIB" {
+			switch {
+			case tc.name == "HIP":
+				value = "/nowhere/libcuda.so.1"
+			case tc.variable == "CX_CUDA_LIB":
 				value = fakes.OldCUDA(t, value)
 			}
 			t.Setenv(tc.variable, value)
-			d := transfertest.Processes(t, "", transfertest.Small(peer))[0]
+			d := transfertest.Processes(t, "", transfertest.Small(tc.change))[0]
 			require.Equal(t, result.Failed, d.Outcome.Status)
 			require.Contains(t, d.Outcome.Reasons[0].String(), tc.reason)
 			require.Empty(t, d.Measurement.Rows)

@@ -73,7 +73,7 @@ type engine struct {
 var _ transfer.Engine = (*engine)(nil)
 
 // Register implements transfer.Engine. The library takes any memory of the device.
-func (e *engine) Register(ctx context.Context, bytes int64) (transfer.Memory, error) {
+func (e *engine) Register(ctx context.Context, bytes int64, _ string) (transfer.Memory, error) {
 	pool, err := e.AllocPool(bytes)
 	if err != nil {
 		return nil, err

@@ -121,7 +121,7 @@ func (e *engine) Lane() (transfer.Lane, error) {
 }
 
 // Register implements transfer.Engine.
-func (e *engine) Register(_ context.Context, bytes int64) (transfer.Memory, error) {
+func (e *engine) Register(_ context.Context, bytes int64, _ string) (transfer.Memory, error) {
 	words, pool, err := e.memory.alloc(bytes)
 	if err != nil {
 		return nil, err

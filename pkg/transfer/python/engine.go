@@ -37,7 +37,7 @@ type engine struct {
 var _ transfer.Engine = (*engine)(nil)
 
 // Register implements transfer.Engine.
-func (e *engine) Register(ctx context.Context, bytes int64) (transfer.Memory, error) {
+func (e *engine) Register(ctx context.Context, bytes int64, _ string) (transfer.Memory, error) {
 	words, pool, err := e.memory.AllocPool(bytes)
 	if err != nil {
 		return nil, err

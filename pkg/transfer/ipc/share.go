@@ -1,0 +1,115 @@
+package ipc
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/collectivex/collectivex/pkg/accel"
+	"github.com/collectivex/collectivex/pkg/accel/gpu"
+	"github.com/collectivex/collectivex/pkg/fdpass"
+	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/transfer/device"
+	"github.com/collectivex/collectivex/pkg/vocab"
+)
+
+// sharing is how rank 1 opens the pool of rank 0.
+type sharing interface {
+	// handle is its name in vocab.Handles.
+	handle() string
+	// share makes a pool of so many bytes and returns what open takes in the other process.
+	share(bytes int64) (metadata any, err error)
+	// open maps the pool of the other process, until close.
+	open(ctx context.Context, metadata []byte) (accel.Ptr, error)
+	close(remote accel.Ptr) error
+	// unshare ends what share began, except for the pool. A second call does nothing.
+	unshare() error
+}
+
+// newSharing returns the sharing of a handle, as a case says it.
+func newSharing(end *device.End, handle string) (sharing, error) {
+	switch handle {
+	case "", vocab.HandleIPC:
+		return plain{end}, nil
+	case vocab.HandleVMM:
+		return &virtual{End: end}, nil
+	}
+	return nil, rank.Refused("pools by handle %s", handle)
+}
+
+// plain is a plain allocation and the driver's handle of it.
+type plain struct{ *device.End }
+
+func (plain) handle() string { return vocab.HandleIPC }
+
+func (p plain) share(bytes int64) (any, error) { return p.SharePool(bytes) }
+
+func (p plain) open(_ context.Context, metadata []byte) (accel.Ptr, error) {
+	var handle gpu.SharedHandle
+	if err := json.Unmarshal(metadata, &handle); err != nil {
+		return 0, fmt.Errorf("metadata of the peer: %w", err)
+	}
+	remote, err := p.OpenShared(handle)
+	if err != nil {
+		return 0, rank.Coded(result.ReasonDevice, fmt.Errorf("open the memory of rank 0: %w; in containers, start both ranks with --ipc=host", err))
+	}
+	return remote, nil
+}
+
+func (p plain) close(remote accel.Ptr) error { return p.CloseShared(remote) }
+
+func (plain) unshare() error { return nil }
+
+// virtual is memory of virtual memory management. The descriptor that stands for it goes from
+// process to process through a socket.
+type virtual struct {
+	*device.End
+	offer *fdpass.Offer // of the own pool; nil: none
+}
+
+// offered is what the peer needs to know of a pool.
+type offered struct {
+	Address string `json:"address"` // where it takes the descriptor
+	Bytes   int64  `json:"bytes"`   // of the memory behind it
+}
+
+func (*virtual) handle() string { return vocab.HandleVMM }
+
+func (v *virtual) share(bytes int64) (any, error) {
+	f, mapped, err := v.ShareVirtualPool(bytes)
+	if err != nil {
+		return nil, err
+	}
+	if v.offer, err = fdpass.NewOffer(f); err != nil {
+		return nil, rank.Coded(result.ReasonDevice, err)
+	}
+	return offered{v.offer.Address(), mapped}, nil
+}
+
+func (v *virtual) open(ctx context.Context, metadata []byte) (accel.Ptr, error) {
+	var o offered
+	if err := json.Unmarshal(metadata, &o); err != nil {
+		return 0, fmt.Errorf("metadata of the peer: %w", err)
+	}
+	f, err := fdpass.Take(ctx, o.Address)
+	if err != nil {
+		return 0, rank.Coded(result.ReasonDevice, fmt.Errorf("descriptor of the memory of rank 0: %w; in containers, start both ranks with --network=host", err))
+	}
+	remote, err := v.ImportVirtual(f, o.Bytes)
+	if err != nil {
+		err = rank.Coded(result.ReasonDevice, fmt.Errorf("open the memory of rank 0: %w", err))
+	}
+	return remote, errors.Join(err, f.Close())
+}
+
+func (v *virtual) close(remote accel.Ptr) error { return v.Free(remote) }
+
+func (v *virtual) unshare() (err error) {
+	if v.offer != nil {
+		err = v.offer.Close()
+		v.offer = nil
+	}
+	return err
+}
