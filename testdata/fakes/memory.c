@@ -3,6 +3,7 @@
 #include "gpu.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -640,6 +641,8 @@ int fake_open_shared(struct device *d, uint64_t *p, const struct shared *handle)
 		return INVALID_VALUE;
 	if (s.pid == (int)getpid())
 		return INVALID_CONTEXT;
+	if (kill(s.pid, 0) != 0) /* the memory went with its process */
+		return INVALID_VALUE;
 	snprintf(path, sizeof path, "%s/memory-%d-%d", settings.dir, s.pid, s.device);
 	fd = open(path, O_RDWR);
 	if (fd < 0)

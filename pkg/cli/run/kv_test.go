@@ -2,6 +2,7 @@ package run
 
 import (
 	"encoding/json"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -134,6 +135,43 @@ func TestBenchKVThroughPython(t *testing.T) {
 			code, _, stderr = cxrun(t, nil, args...)
 			require.Equal(t, cli.ExitEnvironment, code, stderr)
 			require.Contains(t, stderr, "no module "+library+" for Python 3.")
+		})
+	}
+}
+
+// A rank that is killed while the other one posts one burst after the other, more of them than there
+// is time for, ends the case with its death as the first reason, whatever the other rank notices, and
+// without a row. Libraries may notice nothing: what they have mapped stays.
+func TestAKilledPeerEndsTheCase(t *testing.T) {
+	short.Skip(t)
+	definitions := fewSamples(t)
+	profiles := filepath.Join(definitions, "sampling.yaml")
+	text, err := os.ReadFile(profiles)
+	require.NoError(t, err)
+	for _, replaced := range [][2]string{{"warmup: 0", "warmup: 10000"}, {"sustain_ms: 1\n", "sustain_ms: 600000\n"}} {
+		require.Contains(t, string(text), replaced[0])
+		text = []byte(strings.ReplaceAll(string(text), replaced[0], replaced[1]))
+	}
+	require.NoError(t, os.WriteFile(profiles, text, 0o644))
+	for name, of := range map[string]struct{ backend, library, handle string }{
+		"ipc": {"ipc", "uccl", "ipc"}, "ipc by vmm": {"ipc", "uccl", "vmm"}, "uccl-p2p": {"uccl-p2p", "uccl", "auto"}, "mori-io": {"mori-io", "mori", "auto"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pystandin.Use(t, of.library)
+			t.Setenv("CX_FAKE_DEVICES", "2")
+			t.Setenv("TMPDIR", t.TempDir())
+			if of.backend == "mori-io" {
+				t.Setenv("CX_STANDIN_HIP", "1")
+				t.Setenv("CX_CUDA_LIB", "/nowhere/libcuda.so.1")
+			}
+			code, stdout, stderr := cxrun(t, map[string]string{rank.FaultVariable: "rank=0,kind=kill,at=record-2"}, "bench", "kv", "--definitions", definitions, // its setup
+				"--backend", of.backend, "--handle", of.handle, "-g", "2", "--cache", "kv-tiny", "--isl", "64", "--page", "16", "--batch", "1", "--sampling", "smoke", "-T", "600", "--json")
+			require.Equal(t, cli.ExitFailed, code, stderr)
+			var r bench.KVReport
+			require.NoError(t, json.Unmarshal([]byte(stdout), &r))
+			require.Equal(t, "rank-died: rank 0 signal 9", r.Outcome.Reasons[0].String())
+			require.Empty(t, r.Measurement.Rows)
+			require.Empty(t, r.Measurement.Sustained)
 		})
 	}
 }
