@@ -28,7 +28,9 @@ type Set struct {
 	NIXL string
 	// CUBLASLt and HIPBLASLt multiply matrices.
 	CUBLASLt, HIPBLASLt string
-	cache               string // of kernels, which stand-ins take a second each to compile
+	// HSA copies the memory of HIP's devices.
+	HSA   string
+	cache string // of kernels, which stand-ins take a second each to compile
 }
 
 var driverSources = []string{"driver.c", "device.c", "memory.c", "stream.c", "graph.c", "module.c"}
@@ -56,6 +58,7 @@ var libraries = []library{
 	{"libnixl_capi.so", []string{"nixl.c"}, nil},
 	{"libcublasLt.so.13", []string{"blaslt.c"}, nil},
 	{"libhipblaslt.so.1", []string{"blaslt.c"}, []string{"-DHIP"}},
+	{"libhsa-runtime64.so.1", []string{"hsa.c"}, nil},
 }
 
 // mscclpp links MSCCL++ with a driver, and with a library beside it whose place it
@@ -83,7 +86,7 @@ func Build(t testing.TB) Set {
 	return Set{
 		CUDA: path(0), NVRTC: path(1), HIP: path(2), HIPRTC: path(3), NCCL: path(4), RCCL: path(5), NVML: path(6),
 		MSCCLPP: path(8), MSCCLPPHIP: path(10), NCCLEP: path(11), NIXL: path(12),
-		CUBLASLt: path(13), HIPBLASLt: path(14), cache: filepath.Join(dir, "cache"),
+		CUBLASLt: path(13), HIPBLASLt: path(14), HSA: path(15), cache: filepath.Join(dir, "cache"),
 	}
 }
 
@@ -150,7 +153,7 @@ func OldCUDA(t testing.TB, symbols ...string) string {
 func fingerprint(t testing.TB, source string) string {
 	t.Helper()
 	h := sha256.New()
-	names := append(append([]string{"rtc.c", "gpu.h", "nccl.c", "nccl_ep.c", "nixl.c", "blaslt.c", "nvml.c", "mscclpp.c", "mscclpp_core.c"}, driverSources...), beside...)
+	names := append(append([]string{"rtc.c", "gpu.h", "nccl.c", "nccl_ep.c", "nixl.c", "blaslt.c", "hsa.c", "nvml.c", "mscclpp.c", "mscclpp_core.c"}, driverSources...), beside...)
 	for _, name := range names {
 		data, err := os.ReadFile(filepath.Join(source, name))
 		require.NoError(t, err)
@@ -181,6 +184,7 @@ func (s Set) Environ(dir string) []string {
 		"CX_NIXL_LIB=" + s.NIXL,
 		"CX_CUBLASLT_LIB=" + s.CUBLASLt,
 		"CX_HIPBLASLT_LIB=" + s.HIPBLASLt,
+		"CX_HSA_LIB=" + s.HSA,
 		"CX_RCCL_LIB=" + s.RCCL,
 		"CX_MSCCLPP_LIB=" + s.MSCCLPP,
 		"CX_NVML_LIB=" + s.NVML,

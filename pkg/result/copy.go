@@ -13,9 +13,12 @@ type CopyDocument struct {
 type CopyMeasurement struct {
 	PayloadUnit string `json:"payload_unit" in:"payload of copies"`
 	// CheckedBy is where the memory of devices was checked: device, or host for copies of it.
-	CheckedBy string       `json:"checked_by"`
-	Sampling  CopySampling `json:"sampling"`
-	Rows      []CopyRow    `json:"rows"`
+	CheckedBy string `json:"checked_by"`
+	// Engines are the numbers of the copy engines that streams took in turns, where the program
+	// chooses them and not the driver.
+	Engines  []int        `json:"engines,omitempty"`
+	Sampling CopySampling `json:"sampling"`
+	Rows     []CopyRow    `json:"rows"`
 }
 
 // CopySampling is the sample counts as the case asks for them.

@@ -237,7 +237,16 @@ int fake_launch(void *function, unsigned gx, unsigned gy, unsigned gz, unsigned 
  * launched (a captured stream's work with each launch of the graph), and
  * release(arg) when nothing can launch it again.
  * cx_fake_current says which device is current on the calling thread.
+ * cx_fake_find says what memory p is in: of a device, of another process's device that this
+ * one opened, or page-locked; 0, or an error when it is none.
  */
+struct place {
+	enum { PLACE_DEVICE, PLACE_OPENED, PLACE_PINNED } kind;
+	int device, owner; /* that may access it, and that has it; -1 for page-locked memory */
+	char *view;        /* of the allocation, for the host */
+	uint64_t base, bytes;
+};
+EXPORT int cx_fake_find(const void *p, struct place *out);
 EXPORT int cx_fake_locate(const void *p, char *path, size_t cap, uint64_t *offset, uint64_t *length);
 EXPORT int cx_fake_enqueue(void *stream, void (*fn)(void *), void *arg, void (*release)(void *));
 EXPORT int cx_fake_current(int *device);

@@ -122,6 +122,7 @@ struct opened {
 	char *file, *view;
 	size_t span, bytes;
 	struct device *dev;
+	int owner; /* number of the device that has it, in the process that does */
 	struct opened *next;
 };
 
@@ -601,6 +602,36 @@ int cx_fake_locate(const void *p, char *path, size_t cap, uint64_t *offset, uint
 	return rc;
 }
 
+int cx_fake_find(const void *p, struct place *out)
+{
+	struct opened o = find_opened((uint64_t)p, 1);
+	struct device *d = fake_owner((uint64_t)p);
+	int rc = INVALID_VALUE;
+	if (o.dev) {
+		*out = (struct place){PLACE_OPENED, o.dev->index, o.owner, o.view, o.base, o.bytes};
+		return OK;
+	}
+	if (d) {
+		uint64_t at = (uint64_t)p - (uint64_t)d->base;
+		pthread_mutex_lock(&d->mutex);
+		for (struct block *b = d->blocks; b; b = b->next)
+			if (at >= b->offset && at < b->offset + b->bytes && (!b->reserved || b->accessible)) {
+				*out = (struct place){PLACE_DEVICE, d->index, d->index, d->host + b->offset, (uint64_t)d->base + b->offset, b->bytes};
+				rc = OK;
+			}
+		pthread_mutex_unlock(&d->mutex);
+		return rc;
+	}
+	pthread_mutex_lock(&pinned_mutex);
+	for (struct pinned *h = pinned; h; h = h->next)
+		if ((char *)p >= h->p && (char *)p < h->p + h->bytes) {
+			*out = (struct place){PLACE_PINNED, -1, -1, h->p, (uint64_t)h->p, h->bytes};
+			rc = OK;
+		}
+	pthread_mutex_unlock(&pinned_mutex);
+	return rc;
+}
+
 /* What a handle says: which memory of which process. */
 struct share {
 	char magic[8];
@@ -649,6 +680,7 @@ int fake_open_shared(struct device *d, uint64_t *p, const struct shared *handle)
 		return INVALID_VALUE;
 	o = calloc(1, sizeof *o);
 	o->dev = d;
+	o->owner = s.device;
 	o->bytes = s.bytes;
 	o->span = s.offset + s.bytes;
 	o->file = mmap(NULL, o->span, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);

@@ -85,6 +85,35 @@ func TestBenchCopyVictim(t *testing.T) {
 	}
 }
 
+// Engines that are named make the copies of one AMD device and of two. They read no memory of
+// another device, which is left to that one's engines.
+func TestBenchCopyOnEngines(t *testing.T) {
+	short.Skip(t)
+	standIns(t)
+	withoutNVIDIA(t)
+	t.Setenv("TMPDIR", t.TempDir())
+	args := []string{"bench", "copy", "--backend", "sdma", "-b", "4K", "-e", "4K", "--sampling", "smoke"}
+	for want, tests := range map[int][]string{4: nil, 1: {"device_to_device_memcpy_write_ce"}} {
+		code, stdout, stderr := cxrun(t, nil, append(append(args, "--json"), tests...)...)
+		require.Equal(t, cli.ExitOK, code, stderr)
+		var r bench.CopyReport
+		require.NoError(t, json.Unmarshal([]byte(stdout), &r))
+		require.Len(t, r.Cases, want)
+		for _, c := range r.Cases {
+			require.NotEmpty(t, c.Measurement.Engines)
+			require.NotNil(t, c.Measurement.Rows[0].Device)
+		}
+	}
+	for why, lacking := range map[string][]string{
+		"backend sdma has no test device_to_device_memcpy_read_ce":         {"device_to_device_memcpy_read_ce"},
+		"backend sdma has no victim: no kernel computes beside its copies": {"device_to_host_memcpy_ce", "--victim"},
+	} {
+		code, _, stderr := cxrun(t, nil, append(args, lacking...)...)
+		require.Equal(t, cli.ExitEnvironment, code, stderr)
+		require.Contains(t, stderr, why)
+	}
+}
+
 // A rank copies between memories of the host. What nobody can ask for ends the command with
 // 2, what the backend does not have with 3, and a wrong word or a slow row with 1.
 func TestBenchCopy(t *testing.T) {

@@ -25,6 +25,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/transfer/copies"
 	copyengine "github.com/collectivex/collectivex/pkg/transfer/copies/engine"
 	copyhost "github.com/collectivex/collectivex/pkg/transfer/copies/host"
+	copysdma "github.com/collectivex/collectivex/pkg/transfer/copies/sdma"
 	transferhost "github.com/collectivex/collectivex/pkg/transfer/host"
 	transferipc "github.com/collectivex/collectivex/pkg/transfer/ipc"
 	transfernccl "github.com/collectivex/collectivex/pkg/transfer/nccl"
@@ -86,6 +87,7 @@ func families() shard.Registry {
 			Backends: map[string]rank.Opener{
 				"host": copyhost.Open,
 				"ce":   copyengine.Open,
+				"sdma": copysdma.Open,
 			},
 		},
 		plan.FamilyOverlap: {

@@ -46,7 +46,7 @@ func Assemble(doc result.Document, streams []rank.Stream) error {
 		return nil // the outcome is the shard's
 	}
 	m := &d.Measurement
-	m.CheckedBy = copying.setup.Checked
+	m.CheckedBy, m.Engines = copying.setup.Checked, copying.setup.Engines
 	d.Limits = plausible.Limits(d.Identity.Case, streams)
 	asked := result.AskedCopies(block)
 	var bad result.Reasons

@@ -62,6 +62,9 @@ type Parts struct {
 	Memory Memory // closes the device, too
 	Gate   Gate   // nil: the device has no clock of its own
 	Facts  rank.Facts
+	// Engines returns the numbers of the copy engines that streams take in turns, as soon as there
+	// is memory; nil: the driver chooses them.
+	Engines func() []int
 }
 
 // batcher is a device that takes the pieces of a copy in one call, in any order.

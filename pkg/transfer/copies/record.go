@@ -12,6 +12,7 @@ const (
 // setup is what a rank knows before the first row.
 type setup struct {
 	Checked string `json:"checked_by"`
+	Engines []int  `json:"engines,omitempty"`
 }
 
 // row is what a rank that copies measured, in microseconds of a copy, by window.

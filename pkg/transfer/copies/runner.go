@@ -153,7 +153,11 @@ func (b *bench) begin(ways []*way) error {
 			}
 		}
 	}
-	return b.session.Emit(kindSetup, setup{Checked: by})
+	out := setup{Checked: by}
+	if b.Engines != nil {
+		out.Engines = b.Engines()
+	}
+	return b.session.Emit(kindSetup, out)
 }
 
 // open makes the streams and events: as many streams for each way as any row has.

@@ -33,6 +33,17 @@ func Open(ctx context.Context, s *rank.Session, _ plan.Case) (rank.Runner, error
 	if err != nil {
 		return nil, err
 	}
+	parts, err := Parts(ctx, s, g)
+	if err != nil {
+		return nil, err
+	}
+	return g.Around(copies.NewRunner(parts)), nil
+}
+
+// Parts returns what copies by the driver of g need. Their Memory closes g, as Parts does with
+// an error.
+func Parts(ctx context.Context, s *rank.Session, g *gpurank.GPU) (copies.Parts, error) {
+	var err error
 	m := &memory{gpu: g}
 	if m.gate, err = newGate(ctx, g.Device); err == nil {
 		m.pools, err = device.NewPools(ctx, g.Device)
@@ -41,7 +52,7 @@ func Open(ctx context.Context, s *rank.Session, _ plan.Case) (rank.Runner, error
 		err = reaches(g, s)
 	}
 	if err != nil {
-		return nil, errors.Join(err, m.Close())
+		return copies.Parts{}, errors.Join(err, m.Close())
 	}
 	driver := g.Driver().Library()
 	facts := g.Facts(rank.Library{Kind: "driver", Version: g.Info().Runtime, SOName: driver.SOName(), BuildID: driver.BuildID()})
@@ -50,7 +61,7 @@ func Open(ctx context.Context, s *rank.Session, _ plan.Case) (rank.Runner, error
 	if m.gate != nil {
 		parts.Gate = m.gate
 	}
-	return g.Around(copies.NewRunner(parts)), nil
+	return parts, nil
 }
 
 // reaches refuses a device that cannot access the other rank's.

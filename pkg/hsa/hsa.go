@@ -1,0 +1,231 @@
+// Package hsa copies memory through AMD's HSA runtime, on copy engines (SDMA) that the caller
+// names, with times by the device.
+package hsa
+
+/*
+#include <stdlib.h>
+#include "abi.h"
+*/
+import "C"
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"unsafe"
+
+	"github.com/collectivex/collectivex/pkg/dl"
+)
+
+var search = dl.Search{What: "HSA runtime", Env: "CX_HSA_LIB", Names: []string{
+	"libhsa-runtime64.so.1", "/opt/rocm/lib/libhsa-runtime64.so.1", "/opt/rocm-*/lib/libhsa-runtime64.so.1",
+}}
+
+// Agent is a processor that owns memory: a GPU or a host.
+type Agent uint64
+
+// Signal is a number that the runtime changes.
+type Signal uint64
+
+// Runtime is the runtime of this process, which HIP uses too.
+type Runtime struct {
+	lib       *dl.Library
+	table     *C.cx_hsa_library
+	version   string
+	frequency float64 // of the clock of times, in ticks of a microsecond
+	open      bool
+}
+
+// ErrNoEngine is the error of Engines if another copy has all engines.
+var ErrNoEngine = errors.New("no copy engine is free")
+
+const outOfResources = 0x1008
+
+// Open starts the runtime, at the path in CX_HSA_LIB or where the loader finds it, with the times
+// of copies. Its error wraps dl.ErrNoLibrary or dl.ErrNoSymbol, or is of the runtime.
+func Open() (*Runtime, error) {
+	lib, err := search.Open()
+	if err != nil {
+		return nil, err
+	}
+	r := &Runtime{lib: lib, table: (*C.cx_hsa_library)(C.calloc(1, C.size_t(unsafe.Sizeof(C.cx_hsa_library{}))))}
+	if err := r.start(); err != nil {
+		return nil, errors.Join(err, r.Close())
+	}
+	return r, nil
+}
+
+func (r *Runtime) start() error {
+	for i := range C.cx_hsa_count() {
+		address, err := r.lib.Symbol(C.GoString(C.cx_hsa_name(i)))
+		if err != nil {
+			return search.Unusable(err)
+		}
+		C.cx_hsa_set(r.table, i, address)
+	}
+	if err := r.check("hsa_init", C.cx_hsa_init(r.table)); err != nil {
+		return err
+	}
+	r.open = true
+	var major, minor C.uint16_t
+	var hertz C.uint64_t
+	for _, info := range []struct {
+		attribute C.int
+		value     unsafe.Pointer
+	}{
+		{C.CX_HSA_VERSION_MAJOR, unsafe.Pointer(&major)},
+		{C.CX_HSA_VERSION_MINOR, unsafe.Pointer(&minor)},
+		{C.CX_HSA_TIMESTAMP_FREQUENCY, unsafe.Pointer(&hertz)},
+	} {
+		if err := r.check("hsa_system_get_info", C.cx_hsa_system(r.table, info.attribute, info.value)); err != nil {
+			return err
+		}
+	}
+	r.version = fmt.Sprintf("%d.%d", major, minor)
+	r.frequency = float64(hertz) / 1e6
+	return r.check("hsa_amd_profiling_async_copy_enable", C.cx_hsa_profile(r.table))
+}
+
+// Close lets go of the runtime, which stays loaded.
+func (r *Runtime) Close() error {
+	var err error
+	if r.open {
+		err = r.check("hsa_shut_down", C.cx_hsa_shut_down(r.table))
+	}
+	C.free(unsafe.Pointer(r.table))
+	return err
+}
+
+// Version returns the version of HSA that the runtime has, such as 1.1.
+func (r *Runtime) Version() string { return r.version }
+
+// Library returns the loaded library.
+func (r *Runtime) Library() *dl.Library { return r.lib }
+
+func (r *Runtime) check(call string, status C.int) error {
+	if status == 0 {
+		return nil
+	}
+	text := fmt.Sprintf("status %#x", int(status))
+	if said := C.cx_hsa_text(r.table, status); said != nil {
+		text = C.GoString(said)
+	}
+	return fmt.Errorf("%s: %s", call, text)
+}
+
+// Memory is an allocation.
+type Memory struct {
+	Owner      Agent
+	Base       uintptr // as agents see it
+	Bytes      int64
+	accessible []Agent
+}
+
+// Locate returns the allocation that has an address. It fails for memory that the runtime does not
+// know, such as what the process allocated without it.
+func (r *Runtime) Locate(at uintptr) (Memory, error) {
+	var info C.cx_hsa_pointer_info
+	var agents [C.CX_HSA_MOST_AGENTS]C.cx_hsa_agent
+	var count C.uint32_t
+	if err := r.check("hsa_amd_pointer_info", C.cx_hsa_locate(r.table, C.uintptr_t(at), &info, &agents[0], &count)); err != nil {
+		return Memory{}, err
+	}
+	if info._type == 0 {
+		return Memory{}, errors.New("hsa_amd_pointer_info: the address is in no memory that the HSA runtime knows")
+	}
+	m := Memory{Owner: Agent(info.owner.handle), Base: uintptr(info.agentBase), Bytes: int64(info.bytes)}
+	for _, a := range agents[:count] {
+		m.accessible = append(m.accessible, Agent(a.handle))
+	}
+	return m, nil
+}
+
+// Allow makes the allocation with this address accessible to an agent, beside those that have access.
+func (r *Runtime) Allow(a Agent, at uintptr, m Memory) error {
+	if slices.Contains(m.accessible, a) {
+		return nil
+	}
+	agents := append(slices.Clone(m.accessible), a)
+	return r.check("hsa_amd_agents_allow_access", C.cx_hsa_allow(r.table, C.uint32_t(len(agents)), (*C.uint64_t)(unsafe.Pointer(&agents[0])), C.uintptr_t(at)))
+}
+
+// IsGPU reports whether an agent is a GPU.
+func (r *Runtime) IsGPU(a Agent) (bool, error) {
+	var kind C.int
+	err := r.check("hsa_agent_get_info", C.cx_hsa_device_type(r.table, C.uint64_t(a), &kind))
+	return kind == C.CX_HSA_GPU, err
+}
+
+// Engines returns the copy engines that are free to copy from the memory of an agent to that of
+// another one, a bit for each. They are the source's if it is a GPU, else the destination's. Without
+// any, the error wraps ErrNoEngine.
+func (r *Runtime) Engines(dst, src Agent) (engines []uint32, err error) {
+	var mask C.uint32_t
+	status := C.cx_hsa_engines(r.table, C.uint64_t(dst), C.uint64_t(src), &mask)
+	err = r.check("hsa_amd_memory_copy_engine_status", status)
+	if status == outOfResources {
+		err = fmt.Errorf("%w: %w", ErrNoEngine, err)
+	}
+	for bit := uint32(1); bit != 0; bit <<= 1 {
+		if uint32(mask)&bit != 0 {
+			engines = append(engines, bit)
+		}
+	}
+	return engines, err
+}
+
+// NewSignal returns a signal with a value.
+func (r *Runtime) NewSignal(value int64) (Signal, error) {
+	var s C.uint64_t
+	err := r.check("hsa_signal_create", C.cx_hsa_signal_create(r.table, C.int64_t(value), &s))
+	return Signal(s), err
+}
+
+// Destroy ends a signal, which no copy may use.
+func (r *Runtime) Destroy(s Signal) error {
+	return r.check("hsa_signal_destroy", C.cx_hsa_signal_destroy(r.table, C.uint64_t(s)))
+}
+
+// Store sets the value of a signal.
+func (r *Runtime) Store(s Signal, value int64) {
+	C.cx_hsa_signal_store(r.table, C.uint64_t(s), C.int64_t(value))
+}
+
+// Load returns the value of a signal.
+func (r *Runtime) Load(s Signal) int64 { return int64(C.cx_hsa_signal_load(r.table, C.uint64_t(s))) }
+
+// Wait returns when the value of a signal is below 1. It fails if it is negative, which is how the
+// runtime says that the copy failed.
+func (r *Runtime) Wait(s Signal) error {
+	if value := C.cx_hsa_signal_wait(r.table, C.uint64_t(s)); value < 0 {
+		return fmt.Errorf("hsa_amd_memory_async_copy_on_engine: the copy failed: its signal is %d", int64(value))
+	}
+	return nil
+}
+
+// End is one side of a copy.
+type End struct {
+	At    uintptr
+	Agent Agent
+}
+
+// Copy starts a copy on an engine as soon as all of after are 0, and lowers done, which is 1, when it
+// has ended.
+func (r *Runtime) Copy(dst, src End, bytes int64, after []Signal, done Signal, engine uint32) error {
+	return r.check("hsa_amd_memory_async_copy_on_engine", C.cx_hsa_copy(r.table,
+		C.uintptr_t(dst.At), C.uint64_t(dst.Agent), C.uintptr_t(src.At), C.uint64_t(src.Agent), C.size_t(bytes),
+		C.uint32_t(len(after)), (*C.uint64_t)(unsafe.Pointer(unsafe.SliceData(after))), C.uint64_t(done), C.uint32_t(engine)))
+}
+
+// Times returns when the copy began and ended that lowered a signal, in microseconds of the
+// system's clock.
+func (r *Runtime) Times(s Signal) (start, end float64, err error) {
+	var t C.cx_hsa_copy_time
+	if err := r.check("hsa_amd_profiling_get_async_copy_time", C.cx_hsa_times(r.table, C.uint64_t(s), &t)); err != nil {
+		return 0, 0, err
+	}
+	if t.start == 0 || t.end < t.start {
+		return 0, 0, fmt.Errorf("hsa_amd_profiling_get_async_copy_time: a copy from tick %d to tick %d", uint64(t.start), uint64(t.end))
+	}
+	return float64(t.start) / r.frequency, float64(t.end) / r.frequency, nil
+}

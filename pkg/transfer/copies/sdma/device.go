@@ -1,0 +1,198 @@
+package sdma
+
+import (
+	"errors"
+	"fmt"
+	"math/bits"
+	"slices"
+	"unsafe"
+
+	"github.com/collectivex/collectivex/pkg/accel"
+	"github.com/collectivex/collectivex/pkg/hsa"
+)
+
+// device is a device whose streams are chains of copies of the HSA runtime. All else is HIP's.
+type device struct {
+	accel.Device
+	runtime *hsa.Runtime
+	own     hsa.Agent
+	owners  []region
+	engines map[direction][]uint32 // of copies that this device makes
+	free    []hsa.Signal           // that no copy uses
+	made    int                    // signals
+	streams int
+}
+
+// region is memory, and the agent that owns it.
+type region struct {
+	at, from, to uintptr
+	owner        hsa.Agent
+}
+
+// direction is that of a copy between the memories of two agents.
+type direction struct{ dst, src hsa.Agent }
+
+// mostSignals is how many copies may be under way. The runtime has some thousand signals that do not
+// poll.
+const mostSignals = 4096
+
+// newDevice returns the streams of d, whose agent it finds by memory of d.
+func newDevice(r *hsa.Runtime, d accel.Device) (*device, error) {
+	const bytes = 4096
+	p, err := d.Alloc(bytes)
+	if err != nil {
+		return nil, err
+	}
+	m, err := r.Locate(uintptr(p))
+	if err = errors.Join(err, d.Free(p)); err != nil {
+		return nil, err
+	}
+	gpu, err := r.IsGPU(m.Owner)
+	if err == nil && !gpu {
+		err = errors.New("memory of the device belongs to an agent that is no GPU")
+	}
+	return &device{Device: d, runtime: r, own: m.Owner, engines: map[direction][]uint32{}}, err
+}
+
+// close destroys the signals of closed streams.
+func (d *device) close() (err error) {
+	for _, s := range d.free {
+		err = errors.Join(err, d.runtime.Destroy(s))
+	}
+	d.free = nil
+	return err
+}
+
+// adopt notes which agent owns memory, makes it accessible to the device, and finds the engines of
+// copies from it and to it, while no copy of this rank has any.
+func (d *device) adopt(at uintptr) error {
+	m, err := d.runtime.Locate(at)
+	if err == nil {
+		err = d.runtime.Allow(d.own, at, m)
+	}
+	if err == nil && m.Owner != d.own {
+		err = d.find(m.Owner)
+	}
+	if err == nil {
+		d.owners = append(d.owners, region{at, m.Base, m.Base + uintptr(m.Bytes), m.Owner})
+	}
+	return err
+}
+
+// find finds the engines of this device for copies between its memory and that of an agent. The
+// engines of copies from another GPU are that GPU's.
+func (d *device) find(owner hsa.Agent) error {
+	gpu, err := d.runtime.IsGPU(owner)
+	if err != nil {
+		return err
+	}
+	directions := []direction{{owner, d.own}}
+	if !gpu {
+		directions = append(directions, direction{d.own, owner})
+	}
+	for _, of := range directions {
+		if d.engines[of] != nil {
+			continue
+		}
+		if d.engines[of], err = d.runtime.Engines(of.dst, of.src); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// numbers are those of the engines that streams take in turns.
+func (d *device) numbers() (all []int) {
+	for _, engines := range d.engines {
+		for _, engine := range engines {
+			all = append(all, bits.TrailingZeros32(engine))
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// forget is called before adopted memory is freed.
+func (d *device) forget(at uintptr) {
+	d.owners = slices.DeleteFunc(d.owners, func(r region) bool { return r.at == at })
+}
+
+// end returns an address with the agent that owns it.
+func (d *device) end(at uintptr, bytes int64) (hsa.End, error) {
+	for _, r := range d.owners {
+		if at >= r.from && at+uintptr(bytes) <= r.to {
+			return hsa.End{At: at, Agent: r.owner}, nil
+		}
+	}
+	return hsa.End{}, fmt.Errorf("copy of %d bytes outside of the memory of this case", bytes)
+}
+
+// signal returns a signal of value 1.
+func (d *device) signal() (hsa.Signal, error) {
+	if n := len(d.free); n > 0 {
+		s := d.free[n-1]
+		d.free = d.free[:n-1]
+		d.runtime.Store(s, 1)
+		return s, nil
+	}
+	if d.made == mostSignals {
+		return 0, fmt.Errorf("%w: more than %d copies under way: choose fewer streams, copies of a window or pages", accel.ErrUnsupported, mostSignals)
+	}
+	s, err := d.runtime.NewSignal(1)
+	if err == nil {
+		d.made++
+	}
+	return s, err
+}
+
+// CopyIn implements accel.Device.
+func (d *device) CopyIn(s accel.Stream, dst accel.Ptr, src unsafe.Pointer, bytes int64) error {
+	return s.(*stream).copy(uintptr(dst), uintptr(src), bytes)
+}
+
+// CopyOut implements accel.Device.
+func (d *device) CopyOut(s accel.Stream, dst unsafe.Pointer, src accel.Ptr, bytes int64) error {
+	return s.(*stream).copy(uintptr(dst), uintptr(src), bytes)
+}
+
+// Copy implements accel.Device.
+func (d *device) Copy(s accel.Stream, dst, src accel.Ptr, bytes int64) error {
+	return s.(*stream).copy(uintptr(dst), uintptr(src), bytes)
+}
+
+// NewStream implements accel.Device. Streams take the engines of a direction in turns.
+func (d *device) NewStream() (accel.Stream, error) {
+	d.streams++
+	return &stream{device: d, number: d.streams - 1}, nil
+}
+
+// NewEvent implements accel.Device.
+func (*device) NewEvent() (accel.Event, error) { return &event{}, nil }
+
+// Elapsed implements accel.Device. Copies alone have times: it is the time from the earliest
+// beginning of the copies that followed start at once, on any stream, to the latest end of those
+// before end.
+func (d *device) Elapsed(start, end accel.Event) (float64, error) {
+	followed, before := start.(*event).followed, end.(*event).after
+	if len(followed) == 0 || len(before) == 0 {
+		return 0, errors.New("no copy between two events")
+	}
+	var first, last float64
+	for i, s := range followed {
+		began, _, err := d.runtime.Times(s)
+		if err != nil {
+			return 0, err
+		}
+		if i == 0 || began < first {
+			first = began
+		}
+	}
+	for _, s := range before {
+		_, ended, err := d.runtime.Times(s)
+		if err != nil {
+			return 0, err
+		}
+		last = max(last, ended)
+	}
+	return last - first, nil
+}
