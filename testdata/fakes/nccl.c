@@ -490,17 +490,19 @@ static void run_collective(const struct op *o) {
 	}
 	int n = layout(c, o, blocks);
 	uint64_t most = o->count; // every block has count elements, on all ranks alike
-	char *part = malloc((size_t)MAX_RANKS * CHUNK * 8);
+	// No larger than needed: a large block comes from the kernel page by page each time.
+	size_t span = (size_t)(most < CHUNK ? most : CHUNK) * size;
+	char *part = malloc(n * span + 1);
 	for (uint64_t first = 0; first == 0 || first < most; first += CHUNK) {
 		uint64_t count = most - first < CHUNK ? most - first : CHUNK;
 		int ok = 1;
 		for (int b = 0; b < n && ok; b++)
-			ok = produce(c, o, part + (size_t)b * CHUNK * 8, blocks[b].source, blocks[b].first + first, count);
+			ok = produce(c, o, part + b * span, blocks[b].source, blocks[b].first + first, count);
 		// In place, this rank writes what others still read.
 		if (!stream_barrier(c)) break;
 		if (!ok) { broken(c, UnhandledCudaError); break; }
 		for (int b = 0; b < n && count > 0; b++)
-			memcpy(recv + (blocks[b].to + first) * size, part + (size_t)b * CHUNK * 8, count * size);
+			memcpy(recv + (blocks[b].to + first) * size, part + b * span, count * size);
 	}
 	if (o->flip && output(c, o) > 0) recv[output(c, o) / 2 * size] ^= 1;
 	free(part);
