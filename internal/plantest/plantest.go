@@ -2,6 +2,8 @@
 package plantest
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"sync"
@@ -97,6 +99,18 @@ func Schedules(ranks, width int, change ...func(*plan.Case)) []plan.Case {
 		all = append(all, changed(first(c.Family, must(m, err)), change))
 	}
 	return all
+}
+
+// Planned returns a schedule case by the plan in a file, and the content of the file by its digest.
+// Changes are as in EP.
+func Planned(c plan.Case, file string, content []byte, change ...func(*plan.Case)) (plan.Case, map[string][]byte) {
+	sum := sha256.Sum256(content)
+	digest := hex.EncodeToString(sum[:])
+	planned := copied(&c)
+	b := planned.Schedule()
+	b.Algorithm, b.PlanFile, b.PlanSHA256, b.Width, b.Segments = file, file, digest, 0, 0
+	m, err := planner.Direct{Suite: scheduleSuite, Backend: c.Backend, World: c.World, Repeats: 1, Cases: []plan.Case{planned}}.Resolve(shipped(), planner.Machine{})
+	return changed(first(c.Family, must(m, err)), change), map[string][]byte{digest: content}
 }
 
 // Simulations returns the cases of suite schedule-simulated, of which the first is the ring

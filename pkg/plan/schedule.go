@@ -10,11 +10,17 @@ import (
 const FamilySchedule Family = vocab.FamilySchedule
 
 // Schedule is the block of a schedule case: one collective by the steps of a named
-// schedule, over a ladder of sizes. Ranks register no buffers.
+// schedule or of a plan in a file, over a ladder of sizes. Ranks register no buffers.
 type Schedule struct {
 	Op string `json:"op"` // the collective: all_reduce, all_gather, reduce_scatter
-	// Algorithm is the name of the schedule; 'cxrun schedule list' lists them.
+	// Algorithm is the name of the schedule; 'cxrun schedule list' lists them. Of a plan it is
+	// the name of the file.
 	Algorithm string `json:"algorithm"`
+	// PlanFile is the name of a file, without its directory, that has the steps as a plan of
+	// MSCCL or MSCCL++, and PlanSHA256 the hexadecimal digest of its content, which travels to
+	// the ranks beside the case. Both are missing where a name stands for the steps.
+	PlanFile   string `json:"plan_file,omitempty"`
+	PlanSHA256 string `json:"plan_sha256,omitempty"`
 	// Width is the ranks in a row of a grid, or in a node of a hierarchy; missing where
 	// the schedule does not depend on it.
 	Width int `json:"width,omitempty"`
@@ -42,7 +48,7 @@ func (c *Case) Schedule() *Schedule {
 
 // Factors implements Block.
 func (b *Schedule) Factors(c *Case, to []string) []string {
-	return append(to, b.Op, b.Label(), c.Precision, b.RedOp, "w"+strconv.Itoa(c.World), b.Buffers)
+	return append(to, b.Op, b.Label(), b.PlanSHA256[:min(8, len(b.PlanSHA256))], c.Precision, b.RedOp, "w"+strconv.Itoa(c.World), b.Buffers)
 }
 
 // Measured returns the block of the collective case that is measured in the same way.

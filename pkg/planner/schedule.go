@@ -95,7 +95,9 @@ func scheduleFit(be *catalog.Backend, c *plan.Case) string {
 	has, block := be.Schedule(), *c.Schedule()
 	c.Block = &block
 	var lack string
-	block.Width, block.Segments, lack = shape(block.Algorithm, block.Op, schedule.Shape{Ranks: c.World, Width: block.Width, Segments: block.Segments})
+	if block.PlanFile == "" {
+		block.Width, block.Segments, lack = shape(block.Algorithm, block.Op, schedule.Shape{Ranks: c.World, Width: block.Width, Segments: block.Segments})
+	}
 	switch {
 	case lack != "":
 		return lack
@@ -110,12 +112,17 @@ func scheduleFit(be *catalog.Backend, c *plan.Case) string {
 }
 
 // scheduleSeconds takes every step for an operation, and what the busiest rank sends to move
-// twice. No schedule has more steps on its longest path than twice its ranks and segments.
+// twice. No schedule has more steps on its longest path than twice its ranks and segments; of a
+// plan, they are taken for as many as a thread block of MSCCL may have.
 func scheduleSeconds(c *plan.Case, pace catalog.Pace) float64 {
 	b := c.Schedule()
 	measured := *c
 	measured.Block = b.Measured()
-	pace.Micros *= float64(2 * (c.World + b.Segments))
+	steps := 2 * (c.World + b.Segments)
+	if b.PlanFile != "" {
+		steps = 256
+	}
+	pace.Micros *= float64(steps)
 	pace.GBps /= sentVectors(c)
 	return collectiveSeconds(&measured, pace)
 }
@@ -124,6 +131,9 @@ func scheduleSeconds(c *plan.Case, pace catalog.Pace) float64 {
 // at least 1: a copy out of place moves as much.
 func sentVectors(c *plan.Case) float64 {
 	b := c.Schedule()
+	if b.PlanFile != "" {
+		return float64(c.World) // to every other rank, as in a direct all_reduce
+	}
 	p, err := schedule.Generate(b.Algorithm, schedule.Collective(b.Op), schedule.Shape{Ranks: c.World, Width: b.Width, Segments: b.Segments})
 	if err != nil {
 		return 1 // scheduleFit refuses it

@@ -22,6 +22,8 @@ type Order struct {
 	Stop  bool      `json:"stop,omitempty"`
 	Scope string    `json:"scope,omitempty"` // of the case's session
 	Case  plan.Case `json:"case,omitzero"`
+	// Files has the content of the files that cases name, by hexadecimal SHA-256.
+	Files map[string][]byte `json:"files,omitempty"`
 }
 
 // OrderKey is the store key of a group's n-th order.
@@ -97,7 +99,7 @@ func doCase(ctx context.Context, place Place, store rendezvous.Store, order Orde
 		return nil
 	}
 	s := NewSession(place, store, order.Scope, nil)
-	s.note = write
+	s.note, s.files = write, order.Files
 	s.faults = matching(faults, order.Case.CaseID, place.Rank)
 	records := 0
 	s.emit = func(r Record) error {

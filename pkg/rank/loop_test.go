@@ -3,6 +3,8 @@ package rank
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"os"
@@ -155,4 +157,19 @@ func TestReaderFollowsAStream(t *testing.T) {
 	require.True(t, r.Ended())
 	require.Equal(t, "refused", r.Failure.Reason.String())
 	require.NoError(t, files.Close())
+}
+
+// Files come with the case, whole or not at all.
+func TestFile(t *testing.T) {
+	sum := sha256.Sum256([]byte("plan"))
+	digest := hex.EncodeToString(sum[:])
+	s := &Session{files: map[string][]byte{digest: []byte("plan")}}
+	content, err := s.File(digest)
+	require.NoError(t, err)
+	require.Equal(t, "plan", string(content))
+	s.files[digest] = []byte("plans")
+	_, err = s.File(digest)
+	require.ErrorContains(t, err, "must be "+digest)
+	_, err = s.File("0")
+	require.EqualError(t, err, "no file with SHA-256 0 came with the case")
 }

@@ -4,6 +4,8 @@ package rank
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -64,6 +66,7 @@ type Session struct {
 	emit   func(Record) error
 	note   func(Record) error // writes a record that no fault strikes and nobody counts; may be nil
 	faults []Fault
+	files  map[string][]byte
 }
 
 // NewSession returns a session whose records go to emit.
@@ -79,6 +82,18 @@ func (s *Session) Emit(kind string, data any) error {
 		return err
 	}
 	return s.emit(Record{Kind: kind, Data: raw})
+}
+
+// File returns the content of a file that the case names by the hexadecimal SHA-256 of its content.
+func (s *Session) File(digest string) ([]byte, error) {
+	content, ok := s.files[digest]
+	if !ok {
+		return nil, fmt.Errorf("no file with SHA-256 %s came with the case", digest)
+	}
+	if sum := sha256.Sum256(content); hex.EncodeToString(sum[:]) != digest {
+		return nil, fmt.Errorf("SHA-256 %x, must be %s", sum, digest)
+	}
+	return content, nil
 }
 
 // Gather puts this rank's value under name, a key that each case uses once, and returns

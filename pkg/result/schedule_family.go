@@ -34,6 +34,7 @@ func newSchedule(head Envelope) Document {
 type scheduleComparison struct {
 	Op        string                `json:"op"`
 	Algorithm string                `json:"algorithm"`
+	Plan      string                `json:"plan_sha256,omitempty"`
 	Width     int                   `json:"width"`
 	Segments  int                   `json:"segments"`
 	RedOp     string                `json:"redop"`
@@ -43,14 +44,17 @@ type scheduleComparison struct {
 
 func scheduleComparisonOf(c *plan.Case) any {
 	b := c.Schedule()
-	return scheduleComparison{b.Op, b.Algorithm, b.Width, b.Segments, b.RedOp, b.Buffers, b.Measure}
+	return scheduleComparison{b.Op, b.Algorithm, b.PlanSHA256, b.Width, b.Segments, b.RedOp, b.Buffers, b.Measure}
 }
 
 func checkSchedule(p *Problems, doc Document) {
 	d := doc.(*ScheduleDocument)
 	id := d.Identity
 	p.Check(isCase(id.CaseFactors.Case, id.Case), "identity.case_factors.case is not the case")
-	p.Check(d.Measurement.Algorithm == id.Case.Schedule().Algorithm, "measurement.algorithm is not that of the case")
+	b := id.Case.Schedule()
+	p.Check(b.PlanFile == "" && b.PlanSHA256 == "" || b.PlanFile == b.Algorithm && len(b.PlanSHA256) == 64,
+		"plan_file %q of the case is not its algorithm, or its plan_sha256 %q no digest", b.PlanFile, b.PlanSHA256)
+	p.Check(d.Measurement.Algorithm == b.Algorithm, "measurement.algorithm is not that of the case")
 	about := d.Measurement.Program
 	p.Check(about != nil || len(d.Measurement.Rows) == 0, "measurement.program is null, and there are rows")
 	if about != nil {

@@ -75,7 +75,7 @@ const (
 func (g *group) do(ctx context.Context, c plan.Case, budget time.Duration, late result.Reason, w *watcher) (ended, error) {
 	g.orders++
 	scope := fmt.Sprintf("case-%04d", g.orders)
-	if err := g.order(ctx, rank.Order{Scope: scope, Case: c}); err != nil {
+	if err := g.order(ctx, rank.Order{Scope: scope, Case: c, Files: g.files}); err != nil {
 		return ended{}, err
 	}
 	r := &caseRun{group: g, readers: make([]*rank.Reader, g.world)}

@@ -57,7 +57,8 @@ type group struct {
 	logs   string // directory
 	world  int
 	orders int
-	broken bool // a rank has ended
+	files  map[string][]byte // for every case
+	broken bool              // a rank has ended
 	// fits returns an error for a rank whose device is not one of the cell's platform.
 	fits func(rank.Facts) error
 	// deadline is when the shard's time ends.
@@ -78,7 +79,7 @@ func (r *runner) startGroup(ctx context.Context, c plan.Case, budget time.Durati
 	name := fmt.Sprintf("group-%03d", r.groups)
 	g := &group{
 		key: groupKey(c), dir: filepath.Join(r.machines.Dir(), name), logs: filepath.Join(r.logs, name),
-		world: c.World, fits: r.Fits, deadline: r.deadline(),
+		world: c.World, files: r.Files, fits: r.Fits, deadline: r.deadline(),
 	}
 	var err error
 	if g.store, err = r.openStore(g.dir, c.World); err != nil {

@@ -48,6 +48,9 @@ type Shard struct {
 	// Network, if not nil, returns variables for the ranks of a case that select its network.
 	// They override those of the case.
 	Network func(plan.Case) map[string]string
+	// Files has the content of the files that cases name, by hexadecimal SHA-256. Ranks get it
+	// with every case; see rank.Session.File.
+	Files   map[string][]byte
 	Results string // directory of the documents
 	Resume  bool   // continue after an earlier shard on Results
 	// Limit is the maximum time of the shard, without its wait for machines. Cases that do

@@ -90,7 +90,11 @@ type CaseRows struct {
 	Excluded      []result.Exclusion   `json:"excluded"`
 	// Devices is missing where the ranks drove no device but the host.
 	Devices *result.Devices `json:"devices,omitempty"`
-	Rows    []Row           `json:"rows"`
+	// Program is what every rank of a schedule ran, and PlanSHA256 the digest of the file that
+	// it is from; missing elsewhere.
+	Program    *result.ScheduleProgram `json:"program,omitempty"`
+	PlanSHA256 string                  `json:"plan_sha256,omitempty"`
+	Rows       []Row                   `json:"rows"`
 }
 
 // Row is a row of a document, and what the table shows of it: null where it was
@@ -109,8 +113,13 @@ func NewReport(r *Request, head Head) *Report {
 	}
 }
 
-// Add adds the document of a case.
-func (p *Report) Add(r *Request, d *result.CollectiveDocument) {
+// Add adds the document of a case, and returns it as the columns show it. It is false for a
+// document that no request has.
+func (p *Report) Add(r *Request, doc result.Document) (*result.CollectiveDocument, bool) {
+	d, ok := Collective(doc)
+	if !ok {
+		return nil, false
+	}
 	m := &d.Measurement
 	p.add(&d.Envelope)
 	if at, ok := firstWindow(d); p.SinceStart == nil && ok {
@@ -134,6 +143,9 @@ func (p *Report) Add(r *Request, d *result.CollectiveDocument) {
 		p.OutOfBounds += row.Check.Wrong
 		c.Rows = append(c.Rows, row)
 	}
+	if s, ok := doc.(*result.ScheduleDocument); ok {
+		c.Program, c.PlanSHA256 = s.Measurement.Program, s.Identity.Case.Schedule().PlanSHA256
+	}
 	p.Results = append(p.Results, c)
 	if !p.verdict.lenient || !Lacking(d.Outcome) {
 		p.Violations = append(p.Violations, r.Limits.Violations(r.View, d)...)
@@ -146,6 +158,7 @@ func (p *Report) Add(r *Request, d *result.CollectiveDocument) {
 		mean := p.sum / float64(p.shown)
 		p.AvgBusBW = &mean
 	}
+	return d, true
 }
 
 func firstWindow(d *result.CollectiveDocument) (time.Time, bool) {

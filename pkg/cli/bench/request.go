@@ -12,6 +12,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/planner"
 	"github.com/collectivex/collectivex/pkg/regular"
+	"github.com/collectivex/collectivex/pkg/schedule"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
@@ -31,12 +32,15 @@ type Request struct {
 	Limits Limits
 	// Model is the file for a model of the machine; empty for none.
 	Model string
+	// Files has the content of the files that its cases name; see shard.Shard.
+	Files map[string][]byte
 
 	redop, dtype string
 	root         int // -1: all
 	shape        plan.Collective
-	traffic      *catalog.Traffic // of an alltoallv
-	schedule     *plan.Schedule   // its name and shape; nil for the library's own operation
+	traffic      *catalog.Traffic  // of an alltoallv
+	schedule     *plan.Schedule    // its name and shape; nil for the library's own operation
+	program      *schedule.Program // of a plan in a file
 	env          map[string]string
 }
 
@@ -202,6 +206,11 @@ func (r *Request) Plan(be *catalog.Backend, world int) (planner.Direct, error) {
 		if r.traffic != nil {
 			if err := r.traffic.Whole(dtype); err != nil {
 				return d, cli.UsageError("%w", err)
+			}
+		}
+		if r.program != nil {
+			if err := r.divides(dtype); err != nil {
+				return d, err
 			}
 		}
 		for _, redop := range redops {

@@ -1,12 +1,21 @@
 package bench
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"path/filepath"
+
 	"github.com/spf13/pflag"
 
 	"github.com/collectivex/collectivex/pkg/cli"
+	"github.com/collectivex/collectivex/pkg/collective"
+	"github.com/collectivex/collectivex/pkg/english"
+	"github.com/collectivex/collectivex/pkg/foreign"
+	"github.com/collectivex/collectivex/pkg/numeric"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/schedule"
+	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 // ScheduleFlags are the flags of a measurement of a schedule, as they were given: those of a
@@ -35,11 +44,52 @@ func (f *ScheduleFlags) Request(op, algorithm string) (Request, error) {
 	if _, err := schedule.Find(algorithm, schedule.Collective(op)); err != nil {
 		return Request{}, cli.UsageError("%w", err)
 	}
+	if f.width < 0 || f.segments < 0 {
+		return Request{}, cli.UsageError("--width and --segments: want at least 1")
+	}
+	r, err := f.steps(op)
+	r.schedule = &plan.Schedule{Algorithm: algorithm, Width: f.width, Segments: f.segments}
+	return r, err
+}
+
+// mostName is the length of the name of a plan's file, in bytes: ids of cases, which name files,
+// have it.
+const mostName = 64
+
+// PlanRequest reads the flags for the plan in a file, with its content and its program. Errors are
+// as those of Request.
+func (f *ScheduleFlags) PlanRequest(file string, content []byte, p *schedule.Program) (Request, error) {
+	name := filepath.Base(file)
+	if f.set("width") || f.set("segments") {
+		return Request{}, cli.UsageError("--width and --segments are for schedules that are known by name; the plan in %s has its own shape", file)
+	}
+	if len(name) > mostName || foreign.Line(name) != name {
+		return Request{}, cli.UsageError("the name of plan %s stands in documents: take one of at most %d printable characters", foreign.Line(file), mostName)
+	}
+	r, err := f.steps(string(p.Collective))
+	if err != nil {
+		return r, err
+	}
+	if r.World != 0 && r.World != p.Ranks {
+		return r, cli.UsageError("%s is a plan of %s, and -t times -g is %d: leave them out, or make it as many", file, english.Count(p.Ranks, "rank", "ranks"), r.World)
+	}
+	r.World = p.Ranks
+	sum := sha256.Sum256(content)
+	digest := hex.EncodeToString(sum[:])
+	r.schedule = &plan.Schedule{Algorithm: name, PlanFile: name, PlanSHA256: digest}
+	r.Files, r.program = map[string][]byte{digest: content}, p
+	if p.Input > 0 { // out of place
+		r.shape.Placements = []string{vocab.OutOfPlace}
+	}
+	return r, nil
+}
+
+// steps reads the flags of a collective by steps.
+func (f *ScheduleFlags) steps(op string) (Request, error) {
 	for _, r := range []struct {
 		is  bool
 		why string
 	}{
-		{f.width < 0 || f.segments < 0, "--width and --segments: want at least 1"},
 		{f.redop != "sum", "-o: a schedule adds: want sum"},
 		{f.aggregate != 1, "-m: a schedule has no group calls of several operations: want 1"},
 		{f.launches != 0, "-G: a schedule is not captured in graphs: want 0"},
@@ -50,9 +100,31 @@ func (f *ScheduleFlags) Request(op, algorithm string) (Request, error) {
 			return Request{}, cli.UsageError("%s", r.why)
 		}
 	}
-	r, err := f.Flags.Request(op)
-	r.schedule = &plan.Schedule{Algorithm: algorithm, Width: f.width, Segments: f.segments}
-	return r, err
+	return f.Flags.Request(op)
+}
+
+// divides refuses a size that does not divide into the chunks of the plan, which have to be of the
+// same size.
+func (r *Request) divides(dtype string) error {
+	t, err := numeric.ParseType(dtype)
+	if err != nil {
+		return err
+	}
+	f := collective.Form{Op: r.Op, Type: t, World: r.World}
+	chunks, unit := int64(r.program.Chunks), int64(r.program.Chunks)*int64(t.Size())
+	if r.Op != collective.AllReduce {
+		chunks /= int64(r.World)
+		for unit%(16*int64(r.World)) != 0 { // parts of ranks are multiples of 16 bytes
+			unit *= 2
+		}
+	}
+	for _, size := range r.shape.Sizes {
+		if count := f.Extent(size).Count; count%chunks != 0 {
+			return cli.UsageError("%s: %d bytes do not divide into its %d chunks of whole elements of %s: choose multiples of %d bytes with -b, -e and -i or -f",
+				r.schedule.PlanFile, size, r.program.Chunks, dtype, unit)
+		}
+	}
+	return nil
 }
 
 // Name is what the request measures: an operation, or one by a schedule.

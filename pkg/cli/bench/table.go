@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/collectivex/collectivex/pkg/english"
 	"github.com/collectivex/collectivex/pkg/foreign"
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/vocab"
@@ -248,6 +249,10 @@ func (t *Table) Foot(p *Report) {
 	}
 	if p.AvgBusBW != nil {
 		mean = strconv.FormatFloat(*p.AvgBusBW, 'g', 6, 64)
+	}
+	if c := p.Results; len(c) > 0 && c[0].PlanSHA256 != "" && c[0].Program != nil {
+		fmt.Fprintf(t.w, "# %-20s : SHA-256 %s; every rank ran it, with %s\n", t.r.schedule.PlanFile, c[0].PlanSHA256,
+			english.Count(c[0].Program.Messages, "message", "messages"))
 	}
 	fmt.Fprintf(t.w, "# %-20s : %s %s\n", "Out of bounds values", wrong, verdict)
 	fmt.Fprintf(t.w, "# %-20s : %s \n", "Avg bus bandwidth", mean)

@@ -14,6 +14,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/cli/bench"
+	"github.com/collectivex/collectivex/pkg/english"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/planner"
 	"github.com/collectivex/collectivex/pkg/regular"
@@ -67,24 +68,39 @@ threshold is missed, and 3 if this machine cannot run the case.`,
 
 func newBenchSchedule(s cli.Streams) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "schedule COLLECTIVE NAME",
+		Use:   "schedule (FILE | COLLECTIVE NAME)",
 		Short: "Measure a collective by the steps of a schedule, with nccl-tests' flags",
 		Long: `Measure a collective by the steps of a schedule on this machine: what 'cxrun schedule
 show' prints, between real ranks. Flags, columns, checks and exit codes are those of
-'cxrun bench'; 'cxrun schedule list' lists the schedules.`,
+'cxrun bench'; 'cxrun schedule list' lists the schedules.
+
+FILE is a plan of MSCCL or MSCCL++. It is verified first; findings begin with file, line and
+column. The plan says how many ranks there are, and sizes have to divide into its chunks.`,
 		Example: `  cxrun bench schedule all_reduce ring --backend host -b 1K -e 1M -f 32
   cxrun bench schedule all_gather rotation --backend nccl -g 2 -b 64K -e 256M -f 4
-  cxrun bench schedule all_gather hierarchical_sliced --width 2 --backend host -t 4 -b 1M -e 1M`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 2 {
-				return cli.UsageError("bench schedule needs a collective and the name of a schedule; see 'cxrun schedule list'")
-			}
-			return nil
-		},
+  cxrun bench schedule all_gather hierarchical_sliced --width 2 --backend host -t 4 -b 1M -e 1M
+  cxrun bench schedule ring.xml --backend nccl -b 96K -e 96M -f 8`,
+		Args: ofSchedule,
 	}
 	flags, groups := bench.NewScheduleFlags(cmd.Flags())
 	cmd.RunE = func(c *cobra.Command, args []string) error {
-		return benchCollective(c, s, flags.Flags, args, func() (bench.Request, error) { return flags.Request(args[0], args[1]) })
+		return benchCollective(c, s, flags.Flags, args, func() (bench.Request, error) {
+			if len(args) == 2 {
+				return flags.Request(args[0], args[1])
+			}
+			content, plan, err := readPlan(s, c, args[0])
+			if err != nil {
+				return bench.Request{}, err
+			}
+			report, err := verified(c.Context(), plan.Program, plan)
+			if report == nil {
+				return bench.Request{}, err
+			}
+			if n := len(report.Findings); n > 0 {
+				return bench.Request{}, fmt.Errorf("%s: correct the plan; 'cxrun schedule verify %s' lists %s", plan.Find(report.Findings[0]), args[0], english.Count(n, "finding", "findings"))
+			}
+			return flags.PlanRequest(args[0], content, plan.Program)
+		})
 	}
 	cmd.SetUsageFunc(usage(groups))
 	complete(cmd, map[string][]string{
@@ -237,6 +253,7 @@ func benchCollective(c *cobra.Command, s cli.Streams, flags *bench.Flags, args [
 		return err
 	}
 	defer b.drop()
+	b.cell.files = request.Files
 
 	var model *regular.AtomicFile
 	if request.Model != "" {
@@ -260,11 +277,10 @@ func benchCollective(c *cobra.Command, s cli.Streams, flags *bench.Flags, args [
 		}
 	}
 	err = b.run(c.Context(), s, func(d result.Document) error {
-		answer, ok := bench.Collective(d)
+		answer, ok := report.Add(&request, d)
 		if !ok {
 			return fmt.Errorf("document of type %T for a collective case", d)
 		}
-		report.Add(&request, answer)
 		if !flags.JSON {
 			table.Document(answer)
 		}

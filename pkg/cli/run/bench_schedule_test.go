@@ -1,7 +1,12 @@
 package run
 
 import (
+	"crypto/sha256"
 	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -90,6 +95,116 @@ func TestBenchScheduleByCopies(t *testing.T) {
 	}
 }
 
+// A plan in a file has the columns and the JSON of a schedule on every backend, its rows are
+// checked, and documents name the file and its digest.
+func TestBenchPlan(t *testing.T) {
+	standIns(t)
+	t.Chdir(t.TempDir())
+	for _, name := range []string{"ring.xml", "ring.json"} {
+		code, _, stderr := cxrun(t, nil, "schedule", "convert", "all_reduce", "ring", "--ranks", "2", "-o", name)
+		require.Equal(t, cli.ExitOK, code, stderr)
+	}
+	for i, tt := range []struct{ backend, file, path string }{
+		{"host", "ring.xml", "shared-memory-steps"},
+		{"nccl", "ring.xml", "grouped-send-recv"},
+		{"nccl", "ring.json", "grouped-send-recv"},
+		{"ipc", "ring.xml", "peer-copies"},
+		{"ipc", "ring.json", "peer-copies"},
+		{"rccl", "ring.json", "grouped-send-recv"}, // from here on without NVIDIA
+		{"ipc", "ring.xml", "peer-copies"},
+	} {
+		if tt.backend == "rccl" {
+			withoutNVIDIA(t)
+		}
+		content, err := os.ReadFile(tt.file)
+		require.NoError(t, err)
+		digest := fmt.Sprintf("%x", sha256.Sum256(content))
+		args := []string{"bench", "schedule", tt.file, "--backend", tt.backend, "-b", "1K", "-e", "4K", "-f", "4", "-n", "2", "-w", "1"}
+		code, stdout, stderr := cxrun(t, nil, append(args, "--out", strconv.Itoa(i), "--json")...)
+		require.Equal(t, cli.ExitOK, code, stderr)
+		var report bench.Report
+		require.NoError(t, json.Unmarshal([]byte(stdout), &report))
+		require.Equal(t, "all_reduce/"+tt.file, report.Op)
+		require.Equal(t, tt.backend, report.Backend)
+		c := report.Results[0]
+		require.Equal(t, tt.path, c.Path)
+		require.Equal(t, digest, c.PlanSHA256)
+		require.Positive(t, c.Program.Messages)
+		require.Len(t, c.Rows, 4)
+		require.Zero(t, report.OutOfBounds)
+		documents, err := filepath.Glob(filepath.Join(strconv.Itoa(i), "cells", "*", "*"+digest[:8]+"*.json"))
+		require.NoError(t, err)
+		require.Len(t, documents, 1)
+		document, err := os.ReadFile(documents[0])
+		require.NoError(t, err)
+		require.Contains(t, string(document), `"plan_sha256":"`+digest)
+		require.Contains(t, string(document), `"plan_file":"`+tt.file)
+
+	}
+
+	args := strings.Fields("bench schedule ring.xml --backend host -b 1K -e 4M -f 4096 -n 2")
+	code, stdout, stderr := cxrun(t, nil, args...)
+	require.Equal(t, cli.ExitOK, code, stderr)
+	require.Regexp(t, `(?m)^# ring\.xml +: SHA-256 [0-9a-f]{64}; every rank ran it, with 4 messages$`, stdout)
+	env := map[string]string{rank.FaultVariable: "rank=1,kind=skip-step"}
+	code, stdout, _ = cxrun(t, env, args...)
+	require.Equal(t, cli.ExitFailed, code)
+	require.Contains(t, stdout, "FAILED")
+}
+
+// What is wrong with a plan, or does not suit it, is said in a line before any rank starts.
+func TestBenchPlanRefuses(t *testing.T) {
+	t.Chdir(t.TempDir())
+	code, _, stderr := cxrun(t, nil, "schedule", "convert", "all_reduce", "ring", "--ranks", "3", "-o", "ring.xml")
+	require.Equal(t, cli.ExitOK, code, stderr)
+	ring, err := os.ReadFile("ring.xml")
+	require.NoError(t, err)
+	text := string(ring)
+	for name, content := range map[string]string{
+		"cut.xml":                        text[:len(text)/2],
+		"lost.xml":                       strings.Replace(text, `type="rrcs"`, `type="rcs"`, 1),
+		"old.xml":                        strings.Replace(text, ` minBytes="0"`, "", 1),
+		strings.Repeat("x", 80) + ".xml": text,
+		"thirds.xml": `<algo name="thirds" nchannels="1" nchunksperloop="6" ngpus="2" coll="allgather" inplace="1" outofplace="0" minBytes="0" maxBytes="0">
+<gpu id="0" i_chunks="3" o_chunks="6" s_chunks="0"><tb id="0" send="1" recv="1" chan="0">
+<step s="0" type="s" srcbuf="o" srcoff="0" dstbuf="o" dstoff="0" cnt="3" depid="-1" deps="-1" hasdep="0"/>
+<step s="1" type="r" srcbuf="o" srcoff="3" dstbuf="o" dstoff="3" cnt="3" depid="-1" deps="-1" hasdep="0"/></tb></gpu>
+<gpu id="1" i_chunks="3" o_chunks="6" s_chunks="0"><tb id="0" send="0" recv="0" chan="0">
+<step s="0" type="s" srcbuf="o" srcoff="3" dstbuf="o" dstoff="3" cnt="3" depid="-1" deps="-1" hasdep="0"/>
+<step s="1" type="r" srcbuf="o" srcoff="0" dstbuf="o" dstoff="0" cnt="3" depid="-1" deps="-1" hasdep="0"/></tb></gpu></algo>`,
+	} {
+		require.True(t, content != text || len(name) > 80, name)
+		require.NoError(t, os.WriteFile(name, []byte(content), 0o644))
+	}
+	for _, tt := range []struct {
+		args string
+		code int
+		want string
+	}{
+		{"cut.xml", cli.ExitUsage, "the file ends before the plan does"},
+		{"lost.xml", cli.ExitFailed, "must hold that of 3: correct the plan; 'cxrun schedule verify lost.xml' lists 3 findings"},
+		{"missing.xml", cli.ExitUsage, "missing.xml"},
+		{"ring.xml --backend host -t 4", cli.ExitUsage, "ring.xml is a plan of 3 ranks, and -t times -g is 4"},
+		{"ring.xml --backend host -b 1M", cli.ExitUsage, "ring.xml: 1048576 bytes do not divide into its 3 chunks of whole elements of float: choose multiples of 12 bytes"},
+		{"thirds.xml --backend host -b 96 -e 128 -i 32", cli.ExitUsage, "thirds.xml: 128 bytes do not divide"},
+		{"thirds.xml --backend host -b 64 -e 64", cli.ExitUsage, "choose multiples of 96 bytes"},
+		{"ring.xml --width 2", cli.ExitUsage, "the plan in ring.xml has its own shape"},
+		{"ring.xml -G 1", cli.ExitUsage, "-G: a schedule is not captured in graphs"},
+		{strings.Repeat("x", 80) + ".xml", cli.ExitUsage, "take one of at most 64 printable characters"},
+	} {
+		code, stdout, stderr := cxrun(t, nil, append([]string{"bench", "schedule"}, strings.Fields(tt.args)...)...)
+		require.Equal(t, tt.code, code, "%s: %s", tt.args, stderr)
+		require.Empty(t, stdout)
+		require.Contains(t, stderr, tt.want)
+		require.Equal(t, 1, strings.Count(stderr, "\n"), tt.args)
+	}
+	// MSCCL would not use this plan and not say so; here it is run, and that is said.
+	code, stdout, stderr := cxrun(t, nil, strings.Fields("bench schedule old.xml --backend host -b 12K -e 12K -n 2")...)
+	require.Equal(t, cli.ExitOK, code, stderr)
+	require.Contains(t, stderr, "old.xml:1:1: <algo> has no attribute minBytes: newer versions of MSCCL do not use the plan")
+	require.Contains(t, stdout, "every rank ran it, with 12 messages")
+}
+
 // What a schedule does not have is refused in a line.
 func TestBenchScheduleRefuses(t *testing.T) {
 	for _, tt := range []struct {
@@ -97,7 +212,7 @@ func TestBenchScheduleRefuses(t *testing.T) {
 		code int
 		want string
 	}{
-		{"all_reduce", cli.ExitUsage, "needs a collective and the name of a schedule"},
+		{"all_reduce", cli.ExitUsage, "needs the name of a schedule after all_reduce"},
 		{"all_reduce rin", cli.ExitUsage, `no schedule "rin" for all_reduce`},
 		{"all_reduce ring -G 1", cli.ExitUsage, "-G: a schedule is not captured in graphs"},
 		{"all_reduce ring -o max", cli.ExitUsage, "-o: a schedule adds"},

@@ -34,6 +34,7 @@ type cellRun struct {
 	repeat  int           // 0: all repeats of the cases
 	limit   time.Duration // 0: as long as it takes
 	watch   func(result.Document)
+	files   map[string][]byte // see shard.Shard
 }
 
 // watchEvery is how often a case that is watched is shown at most.
@@ -77,6 +78,7 @@ func (r cellRun) observed(ctx context.Context, cell plan.Cell, cases []plan.Requ
 		Network:  request.Operator.Network.Env,
 		Listen:   listen,
 		Fits:     func(f rank.Facts) error { return fits(cell, f.DeviceProduct, f.DeviceArch) },
+		Files:    r.files,
 		Results:  r.results, Resume: r.resume, Limit: limit,
 		Observer: o, Watch: r.watch, WatchEvery: watchEvery,
 	}

@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"maps"
 	"math"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -93,22 +92,34 @@ func (f *shapeFlags) program(c *cobra.Command, s cli.Streams, args []string) (*s
 			return nil, nil, cli.UsageError("--%s is for schedules that are known by name; the plan in %s has its own", name, args[0])
 		}
 	}
-	data, err := os.ReadFile(args[0])
-	if errors.Is(err, fs.ErrNotExist) && slices.ContainsFunc(schedule.Algorithms(), func(a schedule.Algorithm) bool { return string(a.Collective) == args[0] }) {
-		return nil, nil, cli.UsageError("%s needs the name of a schedule after %s; see 'cxrun schedule list'", c.CommandPath(), args[0])
+	_, plan, err := readPlan(s, c, args[0])
+	if err != nil {
+		return nil, nil, err
+	}
+	f.Ranks = plan.Program.Ranks
+	return plan.Program, plan, nil
+}
+
+// mostPlan is the size of a plan's file, in bytes.
+const mostPlan = 16 << 20
+
+// readPlan reads the plan in a file, and tells what its own system makes of it.
+func readPlan(s cli.Streams, c *cobra.Command, file string) ([]byte, *planfile.Plan, error) {
+	data, err := regular.Read(file, mostPlan)
+	if errors.Is(err, fs.ErrNotExist) && slices.ContainsFunc(schedule.Algorithms(), func(a schedule.Algorithm) bool { return string(a.Collective) == file }) {
+		return nil, nil, cli.UsageError("%s needs the name of a schedule after %s; see 'cxrun schedule list'", c.CommandPath(), file)
 	}
 	if err != nil {
 		return nil, nil, cli.UsageError("%w", err)
 	}
-	plan, err := planfile.Read(args[0], data)
+	plan, err := planfile.Read(file, data)
 	if err != nil {
 		return nil, nil, cli.UsageError("%w", err)
 	}
 	for _, note := range plan.Notes {
 		fmt.Fprintln(s.Err, note)
 	}
-	f.Ranks = plan.Program.Ranks
-	return plan.Program, plan, nil
+	return data, plan, nil
 }
 
 var errInterrupted = errors.New("interrupted")

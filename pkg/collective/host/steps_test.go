@@ -1,6 +1,7 @@
 package host
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 	"strconv"
@@ -15,12 +16,18 @@ import (
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/schedule"
+	"github.com/collectivex/collectivex/pkg/schedule/planfile"
+	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 // schedule runs a schedule case and returns its document.
-func (g *group) schedule(c plan.Case) *result.ScheduleDocument {
+func (g *group) schedule(c plan.Case) *result.ScheduleDocument { return g.planned(c, nil) }
+
+// planned is schedule for a case by a plan, with the files that come with it.
+func (g *group) planned(c plan.Case, files map[string][]byte) *result.ScheduleDocument {
 	scope := fmt.Sprintf("case-%d", g.order)
-	g.put(rank.Order{Scope: scope, Case: c})
+	g.put(rank.Order{Scope: scope, Case: c, Files: files})
 	streams := g.streams(scope)
 	for r, s := range streams {
 		require.Nil(g.t, s.Failure, "%s, rank %d", c.CaseID, r)
@@ -57,6 +64,88 @@ func TestEverySchedule(t *testing.T) {
 			g := start(t, tt.world)
 			for _, c := range cases {
 				requireRan(t, g.schedule(c))
+			}
+			g.stop()
+		})
+	}
+}
+
+// Every schedule gives the right bits from a plan of MSCCL or MSCCL++, too, in the order of the
+// plan. Sizes that do not divide into its chunks are padded.
+func TestEveryPlan(t *testing.T) {
+	for _, tt := range []struct{ world, width, plans int }{{3, 3, 53}, {4, 2, 61}} {
+		t.Run(strconv.Itoa(tt.world), func(t *testing.T) {
+			if tt.world > 3 {
+				short.Skip(t)
+			}
+			g, plans := start(t, tt.world), 0
+			for _, c := range plantest.Schedules(tt.world, tt.width, plantest.Few) {
+				b := c.Schedule()
+				p, err := schedule.Generate(b.Algorithm, schedule.Collective(b.Op), schedule.Shape{Ranks: tt.world, Width: b.Width, Segments: b.Segments})
+				require.NoError(t, err)
+				for _, format := range []string{planfile.MSCCL, planfile.MSCCLPP} {
+					var text bytes.Buffer
+					if err := planfile.Write(&text, p, format); err != nil {
+						continue // more ops than the format has room for
+					}
+					d := g.planned(plantest.Planned(c, "plan."+format, text.Bytes()))
+					requireRan(t, d)
+					require.Positive(t, d.Measurement.Program.Messages)
+					plans++
+				}
+			}
+			g.stop()
+			require.Equal(t, tt.plans, plans)
+		})
+	}
+}
+
+// Plans out of place have an input of their own, which they may write to and a call's input
+// survives. Each copies, and has a step that does nothing.
+func TestPlansOutOfPlace(t *testing.T) {
+	const (
+		head = `<algo name="p" proto="Simple" nchannels="1" nchunksperloop="2" ngpus="2" coll="%s" inplace="0" outofplace="1" minBytes="0" maxBytes="0">`
+		gpu  = `<gpu id="%d" i_chunks="%d" o_chunks="%d" s_chunks="2"><tb id="0" send="%d" recv="%[4]d" chan="0">`
+		step = `<step s="%d" type="%s" srcbuf="%s" srcoff="%d" dstbuf="%s" dstoff="%d" cnt="%d" depid="-1" deps="-1" hasdep="0"/>`
+	)
+	type steps []struct {
+		kind     string
+		src      string
+		from     int
+		dst      string
+		to, each int
+	}
+	for _, tt := range []struct {
+		coll, op string
+		in, out  int
+		ops      func(mine, theirs int) steps
+	}{
+		{"allgather", "all_gather", 1, 2, func(mine, theirs int) steps {
+			return steps{{"nop", "i", 0, "o", 0, 0}, {"cpy", "i", 0, "o", mine, 1}, {"s", "i", 0, "o", 0, 1}, {"r", "i", 0, "o", theirs, 1}}
+		}},
+		{"allreduce", "all_reduce", 2, 2, func(mine, _ int) steps { // adds to its input
+			return steps{{"s", "i", 0, "o", 0, 2}, {"r", "i", 0, "s", 0, 2}, {"re", "s", 0, "i", 0, 2}, {"cpy", "i", 0, "o", 0, 2}}
+		}},
+		{"reduce_scatter", "reduce_scatter", 2, 1, func(mine, theirs int) steps {
+			return steps{{"cpy", "i", mine, "o", 0, 1}, {"s", "i", theirs, "o", 0, 1}, {"rrc", "o", 0, "o", 0, 1}}
+		}},
+	} {
+		t.Run(tt.coll, func(t *testing.T) {
+			text := fmt.Sprintf(head, tt.coll)
+			for r := range 2 {
+				text += fmt.Sprintf(gpu, r, tt.in, tt.out, 1-r)
+				for i, s := range tt.ops(r, 1-r) {
+					text += fmt.Sprintf(step, i, s.kind, s.src, s.from, s.dst, s.to, s.each)
+				}
+				text += "</tb></gpu>"
+			}
+			text += "</algo>"
+			outOfPlace := func(c *plan.Case) { c.Schedule().Placements = []string{vocab.OutOfPlace} }
+			g := start(t, 2)
+			for _, c := range plantest.Schedules(2, 2, plantest.Few, outOfPlace) {
+				if c.Schedule().Op == tt.op && c.Schedule().Algorithm == "ring" {
+					requireRan(t, g.planned(plantest.Planned(c, "plan.xml", []byte(text))))
+				}
 			}
 			g.stop()
 		})
@@ -126,6 +215,42 @@ func TestStepFaultsThatStrikeNothing(t *testing.T) {
 	require.NotNil(t, failure)
 	require.Equal(t, "refused: fault double-add has no effect", failure.Reason.String())
 	require.Contains(t, failure.Text, "fault double-add has no effect: rank 1")
+}
+
+// A rank runs a plan only if its content came with the case, whole, and is of the case's ranks and
+// collective. Otherwise it says so, instead of running anything else.
+func TestPlansThatAreNotTheCases(t *testing.T) {
+	text := func(c schedule.Collective, ranks int) []byte {
+		p, err := schedule.Generate("ring", c, schedule.Shape{Ranks: ranks})
+		require.NoError(t, err)
+		var b bytes.Buffer
+		require.NoError(t, planfile.Write(&b, p, planfile.MSCCL))
+		return b.Bytes()
+	}
+	whole := text(schedule.AllGather, 2)
+	for _, tt := range []struct {
+		content []byte
+		edit    func(content []byte) []byte // of what comes
+		want    string
+	}{
+		{whole, func([]byte) []byte { return nil }, "plan plan.xml: SHA-256 "},
+		{whole, func(b []byte) []byte { return append(b, ' ') }, "plan plan.xml: SHA-256 "},
+		{whole[:len(whole)/2], slices.Clone[[]byte], "plan.xml:"},
+		{text(schedule.AllGather, 3), slices.Clone[[]byte], "plan plan.xml is an all_gather of 3 ranks, and the case an all_gather of 2"},
+		{text(schedule.AllReduce, 2), slices.Clone[[]byte], "plan plan.xml is an all_reduce of 2 ranks, and the case an all_gather of 2"},
+	} {
+		c, files := plantest.Planned(plantest.Schedules(2, 2, plantest.Few)[0], "plan.xml", tt.content)
+		for digest := range files {
+			files[digest] = tt.edit(slices.Clone(files[digest]))
+		}
+		g := start(t, 2)
+		g.put(rank.Order{Scope: "case", Case: c, Files: files})
+		for r, s := range g.streams("case") {
+			require.NotNil(t, s.Failure, "rank %d", r)
+			require.Equal(t, result.ReasonRefused, s.Failure.Reason.Code)
+			require.Contains(t, s.Failure.Text, tt.want)
+		}
+	}
 }
 
 // A rank that dies in the middle of a program ends its peers' case with its name.

@@ -35,7 +35,7 @@ func planted(s *rank.Session) (damage, error) {
 }
 
 // lower is lower with the damage done; done reports whether there was anything to damage.
-func (d damage) lower(p *schedule.Program, f collective.Form, rank int, x extent, staged bool) (l *Lowered, done bool, err error) {
+func (d damage) lower(p program, f collective.Form, rank int, x extent, staged bool) (l *Lowered, done bool, err error) {
 	double := -1 // the op whose addition is made twice
 	if d == FaultDouble {
 		for i := range p.Ops[rank] {

@@ -79,14 +79,32 @@ type extent struct {
 	inPlace bool
 }
 
+// program is what the ranks of a case run.
+type program struct {
+	*schedule.Program
+	// alike says that all chunks have the same number of elements, as plans of other systems
+	// assume. What does not divide into such chunks is padded in scratch memory.
+	alike bool
+}
+
+// parts returns how many parts the ranks divide the vector into, and the chunks of each: a part
+// for each rank, or a single one of an all_reduce.
+func (p program) parts() (count, chunks int) {
+	if p.Collective == schedule.AllReduce {
+		return 1, p.Chunks
+	}
+	return p.Ranks, p.Chunks / p.Ranks
+}
+
 // lowering lays out the ops of one rank.
 type lowering struct {
-	*schedule.Program
+	program
 	rank     int
-	form     collective.Form
 	elements int64 // of the vector
+	part     int64 // of a part of it
 	chunk    int64 // room for one, in scratch memory
 	vector   Place
+	input    Buffer            // where a program that works out of place has its input
 	staged   func(op int) bool // receives into scratch memory and adds from there
 	staging  int64             // the element of scratch memory where that begins
 	out      *Lowered
@@ -95,51 +113,92 @@ type lowering struct {
 
 // lower lays out the ops of rank for a call. A receive for which staged is true adds from
 // scratch memory what it has received.
-func lower(p *schedule.Program, f collective.Form, rank int, x extent, staged func(op int) bool) (*Lowered, error) {
-	l := &lowering{
-		Program: p, rank: rank, form: f, staged: staged, elements: x.count,
-		vector: Place{Buffer: RecvBuffer}, out: &Lowered{}, ends: map[int]NodeID{},
+func lower(p program, f collective.Form, rank int, x extent, staged func(op int) bool) (*Lowered, error) {
+	count, chunks := p.parts()
+	l := &lowering{program: p, rank: rank, staged: staged, part: x.count, out: &Lowered{}, ends: map[int]NodeID{}}
+	if p.alike {
+		l.part = (x.count + int64(chunks) - 1) / int64(chunks) * int64(chunks)
 	}
-	if f.Op != collective.AllReduce {
-		l.elements *= int64(f.World)
-		for r := range f.World {
-			first, _ := schedule.Chunk(l.elements, p.Chunks, r*(p.Chunks/f.World))
-			if first != int64(r)*x.count {
-				return nil, fmt.Errorf("%d elements of each rank do not divide into %d chunks: choose sizes that do", x.count, p.Chunks/f.World)
-			}
+	l.elements = l.part * int64(count)
+	for r := range count {
+		if first, _ := schedule.Chunk(l.elements, p.Chunks, r*chunks); first != int64(r)*l.part {
+			return nil, fmt.Errorf("%d elements of each rank do not divide into %d chunks: choose sizes that do", x.count, chunks)
 		}
 	}
 	l.chunk = (l.elements + int64(p.Chunks) - 1) / int64(p.Chunks)
 	l.staging = int64(p.Scratch) * l.chunk
-	mine := int64(rank) * x.count
-	before, after := Step{Kind: Copy}, Step{Kind: Copy}
-	switch {
-	case f.Op == collective.ReduceScatter && x.inPlace:
-		l.vector.Buffer = SendBuffer
-	case f.Op == collective.ReduceScatter:
-		// The input has to stay as it is, so the vector has a copy of its own.
-		l.vector = Place{Scratch, l.staging}
-		l.staging += l.elements
-		before.To, before.Count = l.vector, l.elements
-		after.From, after.To, after.Count = l.at(mine), Place{Buffer: RecvBuffer}, x.count
-	case f.Op == collective.AllGather && !x.inPlace:
-		before.To, before.Count = l.at(mine), x.count
-	case !x.inPlace:
-		before.To, before.Count = l.vector, x.count
+	if p.Input > 0 && x.inPlace {
+		return nil, fmt.Errorf("program %s works out of place alone", p.Name)
 	}
+	l.buffers(f.Op, x)
 	l.out.Scratch, l.out.vector, l.out.elements = l.staging, l.vector, l.elements
-	l.out.Before, l.out.After = some(before), some(after)
 	if err := l.streams(); err != nil {
 		return nil, err
 	}
 	return l.out, nil
 }
 
-func some(s Step) []Step {
-	if s.Count == 0 {
-		return nil
+// buffers places the vector and the input of a call, and copies to and from them what the call has
+// elsewhere.
+func (l *lowering) buffers(op collective.Op, x extent) {
+	send, recv := Place{Buffer: SendBuffer}, Place{Buffer: RecvBuffer}
+	gathers, scatters := op == collective.AllGather, op == collective.ReduceScatter
+	mine := int64(l.rank) * l.part
+	// The input has to stay as it is.
+	padded, apart := l.part != x.count, scatters && !x.inPlace && l.Input == 0
+	if padded || apart {
+		l.vector = Place{Scratch, l.staging}
+		l.staging += l.elements
+		l.out.After = l.copies(recv, l.vector, x.count, mine, scatters)
+		for i := range l.out.After {
+			s := &l.out.After[i]
+			s.From, s.To = s.To, s.From
+		}
+	} else if l.vector = recv; scatters && l.Input == 0 {
+		l.vector = send
+	} else if scatters {
+		l.vector.Element = -mine // there is no more of it than the part of the rank
 	}
-	return []Step{s}
+	switch {
+	case l.Input == 0 && (padded || apart || !x.inPlace):
+		l.out.Before = l.copies(send, l.vector, x.count, mine, gathers)
+	case l.Input == 0:
+	case padded || l.writesInput():
+		l.input = Scratch
+		l.out.Before = l.copies(send, Place{Buffer: Scratch}, x.count, 0, gathers)
+	default:
+		l.input = SendBuffer
+	}
+}
+
+// copies copies a buffer of a call, with count elements of each part, to a vector: all parts, or
+// the one at an element of the vector.
+func (l *lowering) copies(buffer, vector Place, count, at int64, one bool) (all []Step) {
+	parts, _ := l.parts()
+	if one {
+		vector.Element += at
+		parts = 1
+	}
+	size := l.part
+	if size == count { // in one piece
+		size, count, parts = size*int64(parts), count*int64(parts), 1
+	}
+	for range parts {
+		if count > 0 {
+			all = append(all, Step{Kind: Copy, From: buffer, To: vector, Count: count})
+		}
+		buffer.Element += count
+		vector.Element += size
+	}
+	return all
+}
+
+// writesInput reports whether the rank or a message writes to its input.
+func (l *lowering) writesInput() bool {
+	return slices.ContainsFunc(l.Ops[l.rank], func(o schedule.Op) bool {
+		j, ok := o.Dst.InScratch()
+		return o.Kind != schedule.Send && ok && j < l.Input
+	})
 }
 
 // at is element i of the vector.
@@ -147,7 +206,9 @@ func (l *lowering) at(i int64) Place { return Place{l.vector.Buffer, l.vector.El
 
 // place is where a slot begins.
 func (l *lowering) place(s schedule.Slot) Place {
-	if j, ok := s.InScratch(); ok {
+	if j, ok := s.InScratch(); ok && j < l.Input {
+		return Place{l.input, int64(j) * l.chunk}
+	} else if ok {
 		return Place{Scratch, int64(j) * l.chunk}
 	}
 	first, _ := schedule.Chunk(l.elements, l.Chunks, int(s))
@@ -194,6 +255,8 @@ func (l *lowering) streams() error {
 			s := Step{Peer: int(o.Peer), Channel: int(o.Channel)}
 			at := line{o.Peer, o.Channel, o.Kind == schedule.Send}
 			switch o.Kind {
+			case schedule.Copy:
+				s.Kind, s.From, s.To, s.Count = Copy, l.place(o.Src), l.place(o.Dst), l.Bytes(o.Src, o.Count, l.elements, 1)
 			case schedule.Reduce:
 				s.Kind, s.From, s.To, s.Count = Add, l.place(o.Src), l.place(o.Dst), l.Bytes(o.Dst, o.Count, l.elements, 1)
 			case schedule.Send:
@@ -216,7 +279,7 @@ func (l *lowering) streams() error {
 			if s.Count == 0 {
 				continue // the other side leaves it out too
 			}
-			if s.Kind != Add {
+			if s.Kind != Add && s.Kind != Copy {
 				s.Turn = turns[at]
 				turns[at]++
 			}

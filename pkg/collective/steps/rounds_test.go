@@ -1,6 +1,7 @@
 package steps
 
 import (
+	"bytes"
 	"fmt"
 	"testing"
 
@@ -8,6 +9,7 @@ import (
 
 	"github.com/collectivex/collectivex/internal/plantest"
 	"github.com/collectivex/collectivex/pkg/schedule"
+	"github.com/collectivex/collectivex/pkg/schedule/planfile"
 )
 
 // Every schedule computes the same in rounds, with the same messages, on one stream.
@@ -17,7 +19,7 @@ func TestRounds(t *testing.T) {
 			b := c.Schedule()
 			p, err := schedule.Generate(b.Algorithm, schedule.Collective(b.Op), schedule.Shape{Ranks: world, Width: b.Width, Segments: b.Segments})
 			require.NoError(t, err, c.CaseID)
-			q := rounds(p)
+			q := rounds(p, false)
 			about, err := schedule.Verified(t.Context(), q)
 			require.NoError(t, err, c.CaseID)
 			require.LessOrEqual(t, about.Streams, 1)
@@ -27,6 +29,53 @@ func TestRounds(t *testing.T) {
 			require.Equal(t, messages, same, c.CaseID)
 		}
 	}
+}
+
+// Plans of MSCCL, whose sends wait for nobody, and of MSCCL++, which puts, compute the same in
+// rounds as the schedules that they were made from.
+func TestRoundsOfPlans(t *testing.T) {
+	kinds := map[schedule.Kind]bool{}
+	staged, late := 0, 0
+	for _, world := range []int{2, 3, 4, 8} {
+		for _, c := range plantest.Schedules(world, world/max(1, world%2+world/4)) {
+			b := c.Schedule()
+			p, err := schedule.Generate(b.Algorithm, schedule.Collective(b.Op), schedule.Shape{Ranks: world, Width: b.Width, Segments: b.Segments})
+			require.NoError(t, err, c.CaseID)
+			for _, format := range []string{planfile.MSCCL, planfile.MSCCLPP} {
+				var text bytes.Buffer
+				if err := planfile.Write(&text, p, format); err != nil {
+					continue // more ops than the format has room for
+				}
+				read, err := planfile.Read("plan", text.Bytes())
+				require.NoError(t, err, c.CaseID)
+				require.False(t, ordered(read.Program))
+				q, err := inRounds(t.Context(), read.Program)
+				require.NoError(t, err, "%s as %s", c.CaseID, format)
+				require.True(t, ordered(q))
+				if format == planfile.MSCCLPP || b.Algorithm == "ring" {
+					require.Len(t, groups(q), len(groups(rounds(p, false))), "%s as %s takes more rounds", c.CaseID, format)
+				}
+				if b.Algorithm == "ring" {
+					require.Equal(t, read.Program.Scratch, q.Scratch, "messages of a ring need no buffers")
+				}
+				if _, err := schedule.Verified(t.Context(), rounds(read.Program, true)); err != nil {
+					late++
+				}
+				want, _ := p.SentBytes(1024, 4)
+				got, _ := q.SentBytes(1024, 4)
+				if p.Scratch == 0 {
+					require.Equal(t, want, got, c.CaseID)
+				}
+				staged += q.Scratch - read.Program.Scratch
+				for _, o := range read.Program.Ops[0] {
+					kinds[o.Kind] = true
+				}
+			}
+		}
+	}
+	require.Positive(t, staged)
+	require.Positive(t, late, "plans whose sends cannot end early")
+	require.Len(t, kinds, 7, "every kind of op but a copy")
 }
 
 // Messages that nothing orders are in one round, so that streams still overlap.
@@ -48,12 +97,17 @@ func TestNumberOfRounds(t *testing.T) {
 		require.NoError(t, err)
 		p, err := a.Generate(schedule.Shape{Ranks: tt.world, Width: 2, Segments: 8})
 		require.NoError(t, err)
-		groups := map[int32]bool{}
-		for _, o := range rounds(p).Ops[0] {
-			if o.Group != 0 {
-				groups[o.Group] = true
-			}
-		}
-		require.Len(t, groups, tt.rounds, fmt.Sprint(tt.op, tt.name))
+		require.Len(t, groups(rounds(p, false)), tt.rounds, fmt.Sprint(tt.op, tt.name))
 	}
+}
+
+// groups are the rounds in which rank 0 has messages.
+func groups(p *schedule.Program) map[int32]bool {
+	all := map[int32]bool{}
+	for _, o := range p.Ops[0] {
+		if o.Group != 0 {
+			all[o.Group] = true
+		}
+	}
+	return all
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/schedule"
+	"github.com/collectivex/collectivex/pkg/schedule/planfile"
 )
 
 // kindProgram is a record: a result.ScheduleProgram.
@@ -49,7 +50,7 @@ func (r *Runner) Run(ctx context.Context, s *rank.Session, c plan.Case) error {
 	if s.World != c.World {
 		return rank.Refused("%d ranks run a case of %d", s.World, c.World)
 	}
-	p, about, err := generate(ctx, r.comm.Steps(), b, c.World)
+	p, about, err := programOf(ctx, s, r.comm.Steps(), b)
 	if err != nil {
 		return err
 	}
@@ -67,24 +68,44 @@ func (r *Runner) Run(ctx context.Context, s *rank.Session, c plan.Case) error {
 	return errors.Join(err, r.comm.unload())
 }
 
-// generate returns the program of a schedule as a library runs it, verified, and what there is to
+// programOf returns the program of a schedule as a library runs it, verified, and what there is to
 // say of it.
-func generate(ctx context.Context, w Way, b *plan.Schedule, world int) (*schedule.Program, *schedule.About, error) {
-	p, err := schedule.Generate(b.Algorithm, schedule.Collective(b.Op), schedule.Shape{Ranks: world, Width: b.Width, Segments: b.Segments})
+func programOf(ctx context.Context, s *rank.Session, w Way, b *plan.Schedule) (program, *schedule.About, error) {
+	p, err := read(s, b)
 	if err != nil {
-		return nil, nil, rank.Coded(result.ReasonRefused, err)
+		return program{}, nil, err
 	}
-	about, err := schedule.Verified(ctx, p)
+	about, err := schedule.Verified(ctx, p.Program)
 	if err != nil {
-		return nil, nil, rank.Coded(result.ReasonRefused, err)
+		return program{}, nil, rank.Coded(result.ReasonRefused, err)
 	}
-	if w.Serial {
-		p = rounds(p)
-		if _, err := schedule.Verified(ctx, p); err != nil {
-			return nil, nil, rank.Refused("in rounds, as it runs here: %w", err)
+	if w.Serial || !ordered(p.Program) {
+		if p.Program, err = inRounds(ctx, p.Program); err != nil {
+			return program{}, nil, rank.Refused("in rounds, as it runs here: %w", err)
 		}
 	}
 	return p, about, nil
+}
+
+// read returns the program of a schedule: that of its plan, or the one that its name and shape
+// generate.
+func read(s *rank.Session, b *plan.Schedule) (program, error) {
+	if b.PlanFile == "" {
+		p, err := schedule.Generate(b.Algorithm, schedule.Collective(b.Op), schedule.Shape{Ranks: s.World, Width: b.Width, Segments: b.Segments})
+		return program{Program: p}, rank.Coded(result.ReasonRefused, err)
+	}
+	text, err := s.File(b.PlanSHA256)
+	if err != nil {
+		return program{}, rank.Refused("plan %s: %w: measure it with 'cxrun bench schedule', which reads the file", b.PlanFile, err)
+	}
+	file, err := planfile.Read(b.PlanFile, text)
+	if err != nil {
+		return program{}, rank.Coded(result.ReasonRefused, err)
+	}
+	if p := file.Program; p.Ranks != s.World || string(p.Collective) != b.Op {
+		return program{}, rank.Refused("plan %s is an %s of %d ranks, and the case an %s of %d", b.PlanFile, p.Collective, p.Ranks, b.Op, s.World)
+	}
+	return program{file.Program, true}, nil
 }
 
 // Instead returns a library with the steps of a schedule in the place of the operation of a form,
@@ -92,7 +113,7 @@ func generate(ctx context.Context, w Way, b *plan.Schedule, world int) (*schedul
 // of them. Closing the library is the caller's. All ranks call Instead together, with a name
 // that is new in the session.
 func Instead(ctx context.Context, s *rank.Session, name string, l Library, b *plan.Schedule, f collective.Form, e collective.Extent) (collective.Comm, func() error, error) {
-	p, _, err := generate(ctx, l.Steps(), b, s.World)
+	p, _, err := programOf(ctx, s, l.Steps(), b)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -118,7 +139,7 @@ func Instead(ctx context.Context, s *rank.Session, name string, l Library, b *pl
 const atMost = 1 << 20
 
 // load loads the steps of everything that the runner of the collective family enqueues.
-func (r *Runner) load(ctx context.Context, s *rank.Session, c plan.Case, p *schedule.Program) error {
+func (r *Runner) load(ctx context.Context, s *rank.Session, c plan.Case, p program) error {
 	op, err := collective.ParseOp(c.Schedule().Op)
 	if err != nil {
 		return rank.Coded(result.ReasonRefused, err)
@@ -132,7 +153,8 @@ func (r *Runner) load(ctx context.Context, s *rank.Session, c plan.Case, p *sche
 	for _, size := range append(slices.Clone(c.Schedule().Sizes), int64(t.Size())*syncCount) {
 		for _, bytes := range []int64{size, min(size, atMost)} {
 			for _, inPlace := range []bool{false, true} {
-				if x := (extent{f.Extent(bytes).Count, inPlace}); x.count > 0 && !slices.Contains(at, x) {
+				x := extent{f.Extent(bytes).Count, inPlace}
+				if x.count > 0 && !slices.Contains(at, x) && (p.Input == 0 || !inPlace) {
 					at = append(at, x)
 				}
 			}
