@@ -259,6 +259,7 @@ func Overlap(c plan.Case, a result.Attempt) *result.OverlapDocument {
 		d.Measurement.Rows = append(d.Measurement.Rows, r)
 	}
 	d.Measurement.CommunicationPath, d.Measurement.CheckedBy = "native", "device"
+	d.Measurement.Program = OverlapProgram(&c)
 	if b.Compute == vocab.ComputeAuto {
 		d.Measurement.Compute = vocab.ComputeKernel
 		key, err := result.ComparisonKey(result.Settled(d), a.Environment)
@@ -269,6 +270,18 @@ func Overlap(c plan.Case, a result.Attempt) *result.OverlapDocument {
 	}
 	succeed(&d.Envelope)
 	return d
+}
+
+// OverlapProgram returns the program of an overlap case, nil where it has none.
+func OverlapProgram(c *plan.Case) *result.ScheduleProgram {
+	if b := c.Overlap(); b.Algorithm == "" && b.Form != vocab.LinearRotation {
+		return nil
+	}
+	return program(c)
+}
+
+func program(c *plan.Case) *result.ScheduleProgram {
+	return &result.ScheduleProgram{SHA256: strings.Repeat("0", 64), Chunks: c.World, Streams: 1, Messages: c.World, SameOrder: true}
 }
 
 // Schedule returns a successful document of c: the rows of the collective case that is
@@ -285,7 +298,7 @@ func Schedule(c plan.Case, a result.Attempt) *result.ScheduleDocument {
 	rows.Measurement.CheckedBy, rows.Measurement.Path = "host", "steps"
 	succeed(&rows.Envelope)
 	d.SetCollective(rows)
-	d.Measurement.Program = &result.ScheduleProgram{SHA256: strings.Repeat("0", 64), Chunks: c.World, Streams: 1, Messages: c.World, SameOrder: true}
+	d.Measurement.Program = program(&c)
 	return d
 }
 
@@ -294,7 +307,7 @@ func Schedule(c plan.Case, a result.Attempt) *result.ScheduleDocument {
 func Simulation(c plan.Case, a result.Attempt) *result.SimulationDocument {
 	d := New(c, a).(*result.SimulationDocument)
 	d.Simulation.Verification = vocab.Symbolic
-	d.Simulation.Program = &result.ScheduleProgram{SHA256: strings.Repeat("0", 64), Chunks: c.World, Streams: 1, Messages: c.World, SameOrder: true}
+	d.Simulation.Program = program(&c)
 	for _, size := range c.Simulation().Sizes {
 		half := 1e6 + 10*size
 		d.Simulation.Rows = append(d.Simulation.Rows, result.SimulationRow{

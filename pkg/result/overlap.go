@@ -21,6 +21,10 @@ type OverlapMeasurement struct {
 	// CommunicationPath is what the data took: an entry point of the library, or what stands in
 	// for it. It is empty if no rank got so far.
 	CommunicationPath string `json:"communication_path"`
+	// Program is the steps that communicated, which every rank verified before: those of the
+	// schedule of form beside, and in form linear-rotation those of the all_gather rotation. It
+	// is missing where operations of a library communicate, and in documents of earlier versions.
+	Program *ScheduleProgram `json:"program,omitempty"`
 	// CheckedBy is where results were compared: device, or host.
 	CheckedBy string `json:"checked_by"`
 	// SharedProcessor says that computation and communication of a rank take turns on one

@@ -13,7 +13,7 @@ import (
 // RecordOverlap is the record type of overlap documents.
 const RecordOverlap = "overlap-attempt"
 
-//go:embed overlap.go transfer.go
+//go:embed overlap.go transfer.go schedule.go
 var overlapSource embed.FS
 
 var overlapFamily = Family{
@@ -110,11 +110,17 @@ func checkOverlap(p *Problems, doc Document) {
 		}
 	}
 	p.good(d.Outcome.Status, len(m.Rows), bad)
+	steps := b.Algorithm != "" || b.Form == vocab.LinearRotation
+	if m.Program != nil {
+		p.program("measurement.program", m.Program, id.Case.World)
+		p.Check(steps, "measurement.program is there, and operations of a library communicate")
+	}
 	if d.Outcome.Status != Success {
 		return
 	}
 	p.Check(len(m.Rows) == len(asked), "outcome is success with %d rows of %d", len(m.Rows), len(asked))
 	p.Check(m.CheckedBy != "" && m.CommunicationPath != "", "outcome is success, but measurement.checked_by or communication_path is empty")
+	p.Check(m.Program != nil || !steps || !p.fresh, "outcome is success, but measurement.program does not say which steps communicated")
 	p.Check(m.Compute != vocab.ComputeAuto, "outcome is success, but measurement.compute does not say what computed")
 	p.Check(d.Topology.DeviceProduct != "", "topology.device_product is empty")
 }

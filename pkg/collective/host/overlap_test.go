@@ -44,6 +44,11 @@ func TestOverlap(t *testing.T) {
 					d := overlapped(t, "", c)
 					require.Equal(t, result.Success, d.Outcome.Status, "%v", d.Outcome.Reasons)
 					require.Len(t, d.Measurement.Rows, 2)
+					if form == vocab.LinearRotation {
+						require.Equal(t, world*(world-1), d.Measurement.Program.Messages)
+					} else {
+						require.Nil(t, d.Measurement.Program, "the library communicates")
+					}
 					for _, r := range d.Measurement.Rows {
 						t.Logf("%+v", r)
 						windows := world * c.Overlap().Timing.Iterations
@@ -79,6 +84,7 @@ func TestOverlapOfSchedules(t *testing.T) {
 			require.Equal(t, result.Success, d.Outcome.Status, "%v", d.Outcome.Reasons)
 			require.Len(t, d.Measurement.Rows, 2)
 			require.Equal(t, "shared-memory-steps", d.Measurement.CommunicationPath)
+			require.Positive(t, d.Measurement.Program.Messages)
 			d = overlapped(t, "rank=2,kind="+collective.FaultStale, c)
 			require.Equal(t, result.ReasonCheck, d.Outcome.Code())
 		})

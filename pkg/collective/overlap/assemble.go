@@ -46,10 +46,16 @@ func Assemble(doc result.Document, streams []rank.Stream) error {
 	if err := settle(d, tracks); err != nil {
 		return err
 	}
-	for _, t := range tracks {
-		if t.setup != nil {
-			m.CommunicationPath, m.CheckedBy = t.setup.Path, t.setup.CheckedBy
-			m.SharedProcessor = m.SharedProcessor || t.setup.SharedProcessor
+	for i, t := range tracks {
+		if t.setup == nil {
+			continue
+		}
+		m.CommunicationPath, m.CheckedBy = t.setup.Path, t.setup.CheckedBy
+		m.SharedProcessor = m.SharedProcessor || t.setup.SharedProcessor
+		if p := t.setup.Program; m.Program != nil && (p == nil || *p != *m.Program) {
+			return fmt.Errorf("rank %d does not run the program of the others", streams[i].Rank)
+		} else if p != nil {
+			m.Program = p
 		}
 	}
 	asked := result.AskedOverlap(c)

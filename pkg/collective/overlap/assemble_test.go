@@ -1,6 +1,7 @@
 package overlap
 
 import (
+	"bytes"
 	"encoding/json"
 	"testing"
 
@@ -32,7 +33,7 @@ func streams(t *testing.T, c *plan.Case, edit func(rank int, s *sample)) (all []
 			require.NoError(t, err)
 			s.Records = append(s.Records, rank.Record{Kind: kind, Data: data})
 		}
-		put(kindSetup, setup{Path: "native", CheckedBy: "device"})
+		put(kindSetup, setup{Path: "native", CheckedBy: "device", Program: resulttest.OverlapProgram(c)})
 		for i := range asked {
 			a := assembly{block: c.Overlap(), asked: &asked[i], form: form}
 			products, communicated := a.elements(r)
@@ -105,4 +106,19 @@ func TestNothingIsFasterThanItsLink(t *testing.T) {
 		require.False(t, d.Measurement.Rows[0].Verify.Passed)
 		require.Len(t, d.Limits, 1)
 	}
+}
+
+// The document says which program communicated. Ranks that run different ones are told apart, and
+// a success without one is refused.
+func TestProgramOfSteps(t *testing.T) {
+	c := plantest.Overlap("host", vocab.LinearRotation, 2)
+	d := assembled(t, c, func(int, *sample) {})
+	require.Equal(t, resulttest.OverlapProgram(&c), d.Measurement.Program)
+	d.Measurement.Program = nil
+	require.ErrorContains(t, result.Validate(d), "measurement.program does not say which steps communicated")
+
+	left := streams(t, &c, func(int, *sample) {})
+	left[1].Records[0].Data = bytes.Replace(left[1].Records[0].Data, []byte(`"sha256":"0`), []byte(`"sha256":"1`), 1)
+	err := Assemble(resulttest.New(c, resulttest.Attempt()), left)
+	require.EqualError(t, err, "rank 1 does not run the program of the others")
 }

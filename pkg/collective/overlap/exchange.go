@@ -10,6 +10,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/collective/steps"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/schedule"
 	"github.com/collectivex/collectivex/pkg/vocab"
 	"github.com/collectivex/collectivex/pkg/workload"
 )
@@ -28,6 +29,8 @@ type exchange interface {
 	end() accel.Ptr
 	// path names what the data take.
 	path() string
+	// program describes the steps that communicate; nil if the library's operations do.
+	program() *schedule.About
 	close() error
 }
 
@@ -42,7 +45,8 @@ type collectives struct {
 	data   workload.Pattern
 	calls  []collective.Call
 	comm   collective.Comm
-	unload func() error // of a schedule; nil without one
+	about  *schedule.About // of a schedule; nil without one
+	unload func() error    // the same
 }
 
 // slotBytes is the memory of one collective.
@@ -56,7 +60,7 @@ func newCollectives(ctx context.Context, b *bench, number int, f collective.Form
 	}
 	c := &collectives{bench: b, form: f, extent: e, data: data, comm: b.Comm}
 	if s := b.block.Steps(); s != nil {
-		if c.comm, c.unload, err = steps.Instead(ctx, b.session, fmt.Sprintf("overlap-scratch-%d", number), b.Comm, s, f, e); err != nil {
+		if c.comm, c.about, c.unload, err = steps.Instead(ctx, b.session, fmt.Sprintf("overlap-scratch-%d", number), b.Comm, s, f, e); err != nil {
 			return nil, err
 		}
 	}
@@ -125,6 +129,8 @@ func (c *collectives) end() accel.Ptr {
 
 func (c *collectives) path() string { return c.comm.Path(c.form.Op) }
 
+func (c *collectives) program() *schedule.About { return c.about }
+
 func (c *collectives) close() error {
 	if c.unload == nil {
 		return nil
@@ -150,8 +156,9 @@ type gathering struct {
 	whole collective.Call
 	// pieces are the broadcasts of form linear-broadcast.
 	pieces []collective.Call
-	// loaded are the steps of form linear-rotation, a list for each.
+	// loaded are the steps of form linear-rotation, a list for each, and about their program.
 	loaded steps.Loaded
+	about  *schedule.About
 }
 
 func newGathering(ctx context.Context, b *bench, x accel.Ptr, elements int64) (*gathering, error) {
@@ -171,15 +178,12 @@ func newGathering(ctx context.Context, b *bench, x accel.Ptr, elements int64) (*
 		}
 	}
 	if b.block.Form == vocab.LinearRotation {
-		var lists []*steps.Lowered
-		for i := 1; i < world; i++ {
-			to, from := g.rotated(-i), g.rotated(i)
-			lists = append(lists, &steps.Lowered{Channels: 1, Streams: [][]steps.Node{{{Steps: []steps.Step{
-				{Kind: steps.Send, Peer: to, From: steps.Place{Buffer: steps.SendBuffer}, Count: g.part},
-				{Kind: steps.Recv, Peer: from, To: steps.Place{Buffer: steps.RecvBuffer, Element: int64(from) * g.part}, Count: g.part},
-			}}}}})
+		form := collective.Form{Op: collective.AllGather, Type: b.dtype, World: world}
+		lists, about, err := steps.Rotation(ctx, b.session, b.Comm, form, g.part)
+		if err != nil {
+			return nil, err
 		}
-		var err error
+		g.about = about
 		if g.loaded, err = b.Comm.Load(ctx, lists, b.dtype, 0); err != nil {
 			return nil, err
 		}
@@ -242,6 +246,8 @@ func (g *gathering) path() string {
 	}
 	return g.Comm.Path(collective.Broadcast)
 }
+
+func (g *gathering) program() *schedule.About { return g.about }
 
 func (g *gathering) close() error {
 	if g.loaded == nil {

@@ -2,6 +2,7 @@ package overlap
 
 import (
 	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/workload"
 )
 
@@ -17,6 +18,9 @@ type setup struct {
 	Path            string `json:"communication_path"`
 	CheckedBy       string `json:"checked_by"`
 	SharedProcessor bool   `json:"shared_processor"`
+	// Program is what was verified before it communicated; missing where a library's
+	// operations do.
+	Program *result.ScheduleProgram `json:"program,omitempty"`
 }
 
 // turn names a window; all ranks have the same ones in the same order.

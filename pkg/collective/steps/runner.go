@@ -109,29 +109,48 @@ func read(s *rank.Session, b *plan.Schedule) (program, error) {
 }
 
 // Instead returns a library with the steps of a schedule in the place of the operation of a form,
-// on buffers of one extent, out of place; and what frees the steps after all ranks have run the last
-// of them. Closing the library is the caller's. All ranks call Instead together, with a name
-// that is new in the session.
-func Instead(ctx context.Context, s *rank.Session, name string, l Library, b *plan.Schedule, f collective.Form, e collective.Extent) (collective.Comm, func() error, error) {
-	p, _, err := programOf(ctx, s, l.Steps(), b)
+// on buffers of one extent, out of place; what there is to say of their program; and what frees the
+// steps after all ranks have run the last of them. Closing the library is the caller's. All ranks
+// call Instead together, with a name that is new in the session.
+func Instead(ctx context.Context, s *rank.Session, name string, l Library, b *plan.Schedule, f collective.Form, e collective.Extent) (collective.Comm, *schedule.About, func() error, error) {
+	p, about, err := programOf(ctx, s, l.Steps(), b)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	x := extent{count: e.Count}
 	lowered, _, err := damage("").lower(p, f, s.Rank, x, l.Steps().Serial)
 	if err != nil {
-		return nil, nil, rank.Coded(result.ReasonRefused, err)
+		return nil, nil, nil, rank.Coded(result.ReasonRefused, err)
 	}
 	// Ranks need different amounts of scratch memory, and may share the layout of their memory.
 	needs, err := rank.Gather(ctx, s, name, lowered.Scratch)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	c := &comm{Library: l, rank: s.Rank, world: s.World}
 	if err := c.load(ctx, f.Op, f.Type, []extent{x}, []*Lowered{lowered}, slices.Max(needs)*int64(f.Type.Size())); err != nil {
+		return nil, nil, nil, err
+	}
+	return c, about, c.unload, nil
+}
+
+// Rotation returns the steps of this rank in an all_gather by schedule rotation, in place: a list
+// for each message that it sends and the one that it receives meanwhile, which other work may
+// follow; and what there is to say of their program. A rank has count elements.
+func Rotation(ctx context.Context, s *rank.Session, l Library, f collective.Form, count int64) ([]*Lowered, *schedule.About, error) {
+	p, about, err := programOf(ctx, s, l.Steps(), &plan.Schedule{Op: f.Op.String(), Algorithm: "rotation"})
+	if err != nil {
 		return nil, nil, err
 	}
-	return c, c.unload, nil
+	whole, _, err := damage("").lower(p, f, s.Rank, extent{count, true}, l.Steps().Serial)
+	if err != nil {
+		return nil, nil, rank.Coded(result.ReasonRefused, err)
+	}
+	var lists []*Lowered
+	for _, node := range whole.Streams[0] { // each with other peers, so that all turns are 0
+		lists = append(lists, &Lowered{Channels: whole.Channels, Streams: [][]Node{{{Steps: node.Steps}}}})
+	}
+	return lists, about, nil
 }
 
 // atMost is the largest operation, in bytes, that the runner of the collective family
