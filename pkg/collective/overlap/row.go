@@ -81,10 +81,13 @@ func newRow(ctx context.Context, b *bench, number int, asked result.OverlapRow) 
 	if err != nil {
 		return nil, err
 	}
-	if err := r.prepareProducts(); err != nil {
-		return nil, errors.Join(rank.Coded(result.ReasonLibrary, err), r.exchange.close())
+	if err = rank.Coded(result.ReasonLibrary, r.prepareProducts()); err == nil {
+		err = rank.Coded(result.ReasonDevice, b.Matrix.Fill(b.stream, r.weights, r.weight(), 0, r.shape.N*r.shape.K))
 	}
-	return r, rank.Coded(result.ReasonDevice, b.Matrix.Fill(b.stream, r.weights, r.weight(), 0, r.shape.N*r.shape.K))
+	if err != nil {
+		return nil, errors.Join(err, r.exchange.close())
+	}
+	return r, nil
 }
 
 // fits refuses buffers that the memory does not hold.
