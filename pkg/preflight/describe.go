@@ -20,7 +20,7 @@ type Description struct {
 func (e *Examiner) Describe(findings []Finding) Description {
 	d := Description{Machine: e.inventory, Libraries: []Library{}, Backends: []string{}}
 	for _, kind := range kinds {
-		if l := e.libraries[kind]; l.Found() {
+		if l, ok := e.libraries[kind]; ok && l.Found() {
 			d.Libraries = append(d.Libraries, l)
 		}
 	}

@@ -72,6 +72,8 @@ func (e *Examiner) Examine(backends []catalog.Backend) []Finding {
 			if len(lanes) > 0 {
 				text += "; transfers over " + strings.Join(lanes, ", ")
 			}
+			by, without := e.multiplies(b, vendor)
+			text, notes = text+by, append(notes, without...)
 			found = slices.Insert(append(found, notes...), 0, Finding{State: Ready, Text: text})
 		}
 		for _, f := range found {
@@ -167,8 +169,25 @@ func (e *Examiner) with(b *catalog.Backend, vendor string) string {
 	return strings.Join(parts, ", ")
 }
 
+// multiplierOf are the libraries that multiply matrices on the GPUs of a vendor.
+var multiplierOf = map[string]string{inventory.NVIDIA: CUBLASLt, inventory.AMD: HIPBLASLt}
+
+// multiplies says through which library, of which version and file, a backend multiplies matrices
+// beside communication, or notes what it lacks. Where nobody looked, it says nothing.
+func (e *Examiner) multiplies(b *catalog.Backend, vendor string) (by string, without []Finding) {
+	l, looked := e.libraries[multiplierOf[vendor]]
+	switch {
+	case b.Overlap() == nil || !looked:
+		return "", nil
+	case !l.Found():
+		// It names no variable: only the cases that multiply with the library need it.
+		return "", []Finding{{State: Note, Text: fmt.Sprintf("%s; until then matrix products of overlap are computed by a kernel, without matrix units", l.Err)}}
+	}
+	return fmt.Sprintf("; matrix products of overlap by %s (%s)", strings.TrimSpace(labels[l.Kind]+" "+l.Version), l.Path), nil
+}
+
 // labels go before a version that does not name its library.
-var labels = map[string]string{NCCL: "NCCL", RCCL: "RCCL", MSCCLPP: "MSCCL++", NCCLEP: "NCCL EP", Python: "Python", Torch: "torch", DeepEPV2: "DeepEP", DeepEPLegacy: "DeepEP", FlashInfer: "FlashInfer", MoRI: "MoRI", UCCL: "UCCL", NIXL: "NIXL", Mooncake: "Mooncake"}
+var labels = map[string]string{NCCL: "NCCL", RCCL: "RCCL", MSCCLPP: "MSCCL++", NCCLEP: "NCCL EP", Python: "Python", Torch: "torch", DeepEPV2: "DeepEP", DeepEPLegacy: "DeepEP", FlashInfer: "FlashInfer", MoRI: "MoRI", UCCL: "UCCL", NIXL: "NIXL", Mooncake: "Mooncake", CUBLASLt: "cuBLASLt", HIPBLASLt: "hipBLASLt"}
 
 // sharedMemory tries what the ranks of the host backend do: one makes memory,
 // another maps it.

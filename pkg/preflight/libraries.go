@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/collectivex/collectivex/pkg/accel/cuda"
+	"github.com/collectivex/collectivex/pkg/accel/gemm/blaslt"
 	"github.com/collectivex/collectivex/pkg/accel/gpu"
 	"github.com/collectivex/collectivex/pkg/accel/hip"
 	"github.com/collectivex/collectivex/pkg/dl"
@@ -27,10 +28,13 @@ const (
 	MSCCLPP = "mscclpp"
 	NCCLEP  = "nccl-ep"
 	NIXL    = "nixl"
+
+	CUBLASLt  = string(blaslt.CUBLASLt)
+	HIPBLASLt = string(blaslt.HIPBLASLt)
 )
 
 // kinds in the order in which they are listed.
-var kinds = []string{CUDA, NVRTC, NCCL, HIP, HIPRTC, RCCL, MSCCLPP, NCCLEP, Python, Torch, DeepEPV2, DeepEPLegacy, FlashInfer, MoRI, UCCL, NIXL, Mooncake}
+var kinds = []string{CUDA, NVRTC, CUBLASLt, NCCL, HIP, HIPRTC, HIPBLASLt, RCCL, MSCCLPP, NCCLEP, Python, Torch, DeepEPV2, DeepEPLegacy, FlashInfer, MoRI, UCCL, NIXL, Mooncake}
 
 // Library is a library as it was found here, or why it was not. All but Path
 // and Err may be published.
@@ -73,6 +77,25 @@ func Libraries() map[string]Library {
 	libraries[NIXL] = transferLibrary()
 	libraries[CUDA], libraries[NVRTC] = vendor(cuda.Load, cuda.OpenCompiler)
 	libraries[HIP], libraries[HIPRTC] = vendor(hip.Load, hip.OpenCompiler)
+	return named(libraries)
+}
+
+// Multipliers opens what multiplies matrices beside communication. Libraries leaves it out: it is
+// large, and only cases of the overlap family need it.
+func Multipliers() map[string]Library {
+	libraries := map[string]Library{}
+	for _, kind := range []blaslt.Kind{blaslt.CUBLASLt, blaslt.HIPBLASLt} {
+		if lib, version, err := blaslt.Find(kind); err != nil {
+			libraries[string(kind)] = Library{Err: err}
+		} else {
+			libraries[string(kind)] = opened(lib, version)
+		}
+	}
+	return named(libraries)
+}
+
+// named gives libraries their kinds.
+func named(libraries map[string]Library) map[string]Library {
 	for kind, l := range libraries {
 		l.Kind = kind
 		libraries[kind] = l

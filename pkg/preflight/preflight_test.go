@@ -290,6 +290,37 @@ func TestSurveyOfTwoVendors(t *testing.T) {
 	require.Equal(t, []string{"rccl", "a2a"}, s.GPUs[0].Backends)
 }
 
+// A backend of overlap says which library would multiply, and where it is, or what is missing. Only
+// its cases need the library: it keeps nothing from running, and measurements do not look for it.
+func TestMultipliers(t *testing.T) {
+	overlaps := catalog.Backend{Name: "nccl", Vendors: []string{"nvidia"}, Blocks: map[string]catalog.BackendBlock{vocab.FamilyOverlap: &catalog.OverlapBackend{}}}
+	const ready = "8 NVIDIA GPUs, CUDA 13.0, NCCL 2.28.9"
+	for _, tt := range []struct {
+		cublaslt preflight.Library
+		texts    []string
+	}{
+		{
+			preflight.Library{Kind: preflight.CUBLASLt, Version: "13.1.2", Path: "/opt/libcublasLt.so.13"},
+			[]string{ready + "; matrix products of overlap by cuBLASLt 13.1.2 (/opt/libcublasLt.so.13)"},
+		},
+		{missing("no cublaslt"), []string{ready, "no cublaslt; until then matrix products of overlap are computed by a kernel, without matrix units"}},
+	} {
+		libraries := all()
+		libraries[preflight.CUBLASLt] = tt.cublaslt
+		e := preflight.NewExaminer(gpus("nvidia", "NVIDIA H200", 8), libraries, shm(64<<20), has)
+		var texts []string
+		for _, f := range e.Examine([]catalog.Backend{overlaps}) {
+			texts = append(texts, f.Text)
+			require.Empty(t, f.Variable)
+		}
+		require.Equal(t, tt.texts, texts)
+		s := e.Survey([]catalog.Backend{overlaps})
+		require.Empty(t, s.Lacks("nccl"))
+	}
+	e := preflight.NewExaminer(gpus("nvidia", "NVIDIA H200", 8), all(), shm(64<<20), has)
+	require.Equal(t, []preflight.Finding{{Backend: "nccl", State: preflight.Ready, Text: ready}}, e.Examine([]catalog.Backend{overlaps}))
+}
+
 // NIXL runs between processes of a host, and also between two GPUs if they, and what UCX needs
 // for them, are there.
 func TestNIXL(t *testing.T) {

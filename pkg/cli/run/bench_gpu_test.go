@@ -219,6 +219,32 @@ func TestDoctorOfALibraryThatIsNotWhole(t *testing.T) {
 	require.Regexp(t, `^nccl +missing +NCCL from CX_NCCL_LIB=.*: no such symbol: ncclAllReduce in libnccl.so.2; `, stdout)
 }
 
+// doctor names the libraries that would multiply beside communication, of both vendors, and env has
+// their versions. Measurements that do not multiply run without them.
+func TestDoctorOfMultipliers(t *testing.T) {
+	short.Skip(t)
+	standIns(t)
+	code, stdout, _ := cxrun(t, nil, "env")
+	require.Equal(t, cli.ExitOK, code)
+	require.Contains(t, stdout, "cublaslt")
+	require.Contains(t, stdout, "13.1.2")
+	for _, vendor := range []struct{ backend, by string }{
+		{"nccl", `cuBLASLt 13\.1\.2 \(/.*\.so`},
+		{"ipc", `cuBLASLt 13\.1\.2 \(/.*\.so`},
+		{"rccl", `hipBLASLt \(/.*\.so`},
+	} {
+		code, stdout, stderr := cxrun(t, nil, "doctor", "--backend", vendor.backend)
+		require.Equal(t, cli.ExitOK, code, stderr)
+		require.Regexp(t, `(?m)^`+vendor.backend+` +ready .*; matrix products of overlap by `+vendor.by, stdout)
+	}
+	t.Setenv("CX_CUBLASLT_LIB", "/nowhere/libcublasLt.so.13")
+	code, stdout, stderr := cxrun(t, nil, "doctor", "--backend", "nccl")
+	require.Equal(t, cli.ExitOK, code, stderr)
+	require.Regexp(t, `(?m)^nccl +note +cuBLASLt from CX_CUBLASLT_LIB=/nowhere/libcublasLt.so.13: no such library: .*; set CX_CUBLASLT_LIB to the right library, or unset it; until then matrix products`, stdout)
+	_, stderr = benched(t, cli.ExitOK, "all_reduce", "-b", "8", "-e", "8")
+	require.NotContains(t, stderr, "cuBLASLt")
+}
+
 func TestBenchWhatIsNotHere(t *testing.T) {
 	short.Skip(t)
 	standIns(t)

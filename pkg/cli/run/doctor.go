@@ -43,7 +43,7 @@ The exit code is 3 if a backend named with --backend cannot run.`,
 			if err != nil {
 				return err
 			}
-			findings := here().examiner().Examine(backends)
+			findings := here().examiner(preflight.Multipliers()).Examine(backends)
 			if len(names) == 0 {
 				findings = append(findings, preflight.Tools(c.Context(), command.Host{})...)
 			}

@@ -34,7 +34,8 @@ func here() site {
 	return site{root: sysfs.Here(), reader: inventory.New(), environ: os.Environ()}
 }
 
-func (s site) examiner() *preflight.Examiner {
+// examiner examines the site with the libraries of every measurement, and more.
+func (s site) examiner(more map[string]preflight.Library) *preflight.Examiner {
 	families := families()
 	has := func(backend string) bool {
 		for _, f := range families {
@@ -44,7 +45,9 @@ func (s site) examiner() *preflight.Examiner {
 		}
 		return false
 	}
-	return preflight.NewExaminer(s.reader.Machine(), preflight.Libraries(), s.root, has)
+	libraries := preflight.Libraries()
+	maps.Copy(libraries, more)
+	return preflight.NewExaminer(s.reader.Machine(), libraries, s.root, has)
 }
 
 // describe says what the machine is, in what may be published of it.
@@ -54,7 +57,7 @@ func (s site) describe(backends []catalog.Backend) (preflight.Description, error
 		return preflight.Description{}, cli.EnvironmentError("%w", err)
 	}
 	screen := provenance.ScreenOf(hostname, s.environ)
-	e := s.examiner()
+	e := s.examiner(preflight.Multipliers())
 	d := e.Describe(e.Examine(backends))
 	d.Program = "cxrun " + cli.Build()
 	d.Host = provenance.Host(s.root, screen)

@@ -38,6 +38,8 @@ type dialect struct {
 	prefix   string // of its functions
 	words    C.cx_blaslt_words
 	statuses map[int]string
+	// told says that the library tells its version without a handle.
+	told bool
 	// version returns the version of a library with an open handle.
 	version func(function, handle unsafe.Pointer) (string, error)
 }
@@ -57,6 +59,7 @@ var dialects = map[Kind]*dialect{
 			1: "NOT_INITIALIZED", 3: "ALLOC_FAILED", 7: "INVALID_VALUE", 8: "ARCH_MISMATCH", 11: "MAPPING_ERROR",
 			13: "EXECUTION_FAILED", 14: "INTERNAL_ERROR", 15: "NOT_SUPPORTED", 16: "LICENSE_ERROR",
 		},
+		told: true,
 		version: func(function, _ unsafe.Pointer) (string, error) {
 			return version(int(C.cx_blaslt_version_of_cublas(function)), 100), nil
 		},
@@ -144,17 +147,46 @@ func Open(kind Kind, d accel.Device) (*Engine, error) {
 	return e, nil
 }
 
-func (e *Engine) open() error {
-	for i := range C.cx_blaslt_count() {
-		address, err := e.lib.Symbol(e.prefix + C.GoString(C.cx_blaslt_name(i)))
-		if err != nil {
-			return e.search.Unusable(err)
-		}
-		C.cx_blaslt_set(e.table, i, address)
+// Find opens a library as Open does, without a device. The version is empty if the library tells
+// it only to the owner of a handle, as hipBLASLt does.
+func Find(kind Kind) (lib *dl.Library, version string, err error) {
+	of := dialects[kind]
+	if lib, err = of.search.Open(); err != nil {
+		return nil, "", err
 	}
-	getVersion, err := e.lib.Symbol(e.prefix + "GetVersion")
+	_, getVersion, err := of.symbols(lib)
+	if err == nil && of.told {
+		version, err = of.version(getVersion, nil)
+	}
 	if err != nil {
-		return e.search.Unusable(err)
+		return nil, "", err
+	}
+	return lib, version, nil
+}
+
+// symbols returns the functions of a library in the order of the table, and the one that tells its
+// version.
+func (d *dialect) symbols(lib *dl.Library) (functions []unsafe.Pointer, getVersion unsafe.Pointer, err error) {
+	for i := range C.cx_blaslt_count() {
+		address, err := lib.Symbol(d.prefix + C.GoString(C.cx_blaslt_name(i)))
+		if err != nil {
+			return nil, nil, d.search.Unusable(err)
+		}
+		functions = append(functions, address)
+	}
+	if getVersion, err = lib.Symbol(d.prefix + "GetVersion"); err != nil {
+		return nil, nil, d.search.Unusable(err)
+	}
+	return functions, getVersion, nil
+}
+
+func (e *Engine) open() error {
+	functions, getVersion, err := e.symbols(e.lib)
+	if err != nil {
+		return err
+	}
+	for i, address := range functions {
+		C.cx_blaslt_set(e.table, C.int(i), address)
 	}
 	if err := e.check("Create", C.cx_blaslt_create(e.table, &e.handle)); err != nil {
 		return err
