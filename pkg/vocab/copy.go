@@ -19,6 +19,10 @@ var copyTests = []CopyTest{
 	{Name: "device_to_device_memcpy_write_ce", Ranks: 2, Out: true},
 	{Name: "device_to_device_bidirectional_memcpy_read_ce", Ranks: 2, Both: true},
 	{Name: "device_to_device_bidirectional_memcpy_write_ce", Ranks: 2, Out: true, Both: true},
+	{Name: "host_to_device_memcpy_sm", Ranks: 1, Memory: true},
+	{Name: "device_to_host_memcpy_sm", Ranks: 1, Memory: true, Out: true},
+	{Name: "device_to_device_memcpy_read_sm", Ranks: 2},
+	{Name: "device_to_device_memcpy_write_sm", Ranks: 2, Out: true},
 }
 
 // Copy returns the test of that name.

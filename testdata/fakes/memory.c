@@ -94,28 +94,6 @@ static void each_device(void (*fn)(struct device *))
 static void readable(struct device *d) { mprotect(d->base, d->span, PROT_READ | PROT_WRITE); }
 static void unreadable(struct device *d) { mprotect(d->base, d->span, PROT_NONE); }
 
-void fake_open_memory(void)
-{
-	if (holds_open)
-		return;
-	holds_open = 1;
-	pthread_mutex_lock(&map_mutex);
-	if (open_streams++ == 0)
-		each_device(readable);
-	pthread_mutex_unlock(&map_mutex);
-}
-
-void fake_close_memory(void)
-{
-	if (!holds_open)
-		return;
-	holds_open = 0;
-	pthread_mutex_lock(&map_mutex);
-	if (--open_streams == 0)
-		each_device(unreadable);
-	pthread_mutex_unlock(&map_mutex);
-}
-
 /* An allocation of another process, and the device that opened it. */
 struct opened {
 	uint64_t base; /* device address */
@@ -128,6 +106,43 @@ struct opened {
 
 static struct opened *opened;
 static pthread_mutex_t opened_mutex = PTHREAD_MUTEX_INITIALIZER;
+
+/* The mapping of an opened allocation at device addresses is of all that lies before it, too. */
+static void protect(struct opened *o, int protection) { mprotect((char *)o->base - (o->span - o->bytes), o->span, protection); }
+
+static void each_opened(int protection)
+{
+	pthread_mutex_lock(&opened_mutex);
+	for (struct opened *o = opened; o; o = o->next)
+		protect(o, protection);
+	pthread_mutex_unlock(&opened_mutex);
+}
+
+void fake_open_memory(void)
+{
+	if (holds_open)
+		return;
+	holds_open = 1;
+	pthread_mutex_lock(&map_mutex);
+	if (open_streams++ == 0) {
+		each_device(readable);
+		each_opened(PROT_READ | PROT_WRITE);
+	}
+	pthread_mutex_unlock(&map_mutex);
+}
+
+void fake_close_memory(void)
+{
+	if (!holds_open)
+		return;
+	holds_open = 0;
+	pthread_mutex_lock(&map_mutex);
+	if (--open_streams == 0) {
+		each_device(unreadable);
+		each_opened(PROT_NONE);
+	}
+	pthread_mutex_unlock(&map_mutex);
+}
 
 /* The opened allocation that has these bytes, if its dev is not NULL. */
 static struct opened find_opened(uint64_t p, size_t bytes)
@@ -666,6 +681,7 @@ int fake_open_shared(struct device *d, uint64_t *p, const struct shared *handle)
 	struct share s;
 	char path[4096];
 	struct opened *o;
+	char *devices;
 	int fd;
 	memcpy(&s, handle, sizeof s);
 	if (strcmp(s.magic, "sharing") != 0)
@@ -684,17 +700,22 @@ int fake_open_shared(struct device *d, uint64_t *p, const struct shared *handle)
 	o->bytes = s.bytes;
 	o->span = s.offset + s.bytes;
 	o->file = mmap(NULL, o->span, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+	devices = mmap(NULL, o->span, PROT_NONE, MAP_SHARED | MAP_NORESERVE, fd, 0);
 	close(fd);
-	o->base = (uint64_t)mmap(NULL, o->bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (o->file == MAP_FAILED || o->base == (uint64_t)MAP_FAILED) {
+	if (o->file == MAP_FAILED || devices == MAP_FAILED) {
 		free(o);
 		return OUT_OF_MEMORY;
 	}
 	o->view = o->file + s.offset;
+	o->base = (uint64_t)devices + s.offset;
+	pthread_mutex_lock(&map_mutex);
 	pthread_mutex_lock(&opened_mutex);
 	o->next = opened;
 	opened = o;
+	if (open_streams > 0)
+		protect(o, PROT_READ | PROT_WRITE);
 	pthread_mutex_unlock(&opened_mutex);
+	pthread_mutex_unlock(&map_mutex);
 	*p = o->base;
 	return OK;
 }
@@ -716,7 +737,7 @@ int fake_close_shared(uint64_t p)
 	if (!o)
 		return INVALID_VALUE;
 	munmap(o->file, o->span);
-	munmap((void *)o->base, o->bytes);
+	munmap((char *)o->base - (o->span - o->bytes), o->span);
 	free(o);
 	return OK;
 }

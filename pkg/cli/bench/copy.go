@@ -50,7 +50,7 @@ func NewCopyFlags(fs *pflag.FlagSet) (*CopyFlags, []Group) {
 	g.BoolVar(&f.victim, "victim", false, "also run each copy beside a kernel that computes on all multiprocessors, and report how much they slow each other down; on GPUs, in one direction")
 	how := newGroup("How it is measured, and output")
 	g = how.Flags
-	g.StringVar(&f.Backend, "backend", Auto, "use backend `NAME`: ce, copies by the driver of GPUs, sdma, by copy engines of AMD GPUs that it names, or host; auto uses the GPUs here, otherwise host")
+	g.StringVar(&f.Backend, "backend", Auto, "use backend `NAME`: ce, copies by the driver of GPUs, sm, by a kernel, sdma, by copy engines of AMD GPUs that it names, or host; auto uses the GPUs here, otherwise host")
 	g.StringVar(&f.sampling, "sampling", "fixed-v1", "take the numbers of samples from `PROFILE`; fixed-v1 has nvbandwidth's")
 	g.Float64Var(&f.minGBps, "min-gbps", 0, "exit 1 if the median rate of a row is below `GBPS` by the device's clock, or by the host's where it has no other")
 	g.Float64Var(&f.maxSlowdown, "max-slowdown", 0, "exit 1 if copies slow the victim down by a `FACTOR` above this, such as 1.02, or if that could not be measured; with --victim")

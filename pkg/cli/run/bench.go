@@ -157,7 +157,8 @@ func newBenchCopy(s cli.Streams) *cobra.Command {
 		Use:   "copy [TEST...]",
 		Short: "Measure copies by the copy engines of a GPU, with nvbandwidth's test names",
 		Long: `Measure copies of memory: from the host to a GPU and back, within a GPU, and between
-two GPUs. Tests have nvbandwidth's names; without any, all tests of one device run.
+two GPUs. Tests have nvbandwidth's names; without any, all tests of one device run. Those
+that end with _sm need --backend sm, in which a kernel copies.
 
 On a host, memory that ranks map stands for a GPU's. It has no bidirectional tests of host
 memory, one stream, --submit loop, and pageable memory: without page-locked memory, two
@@ -176,7 +177,8 @@ this machine cannot run it.`,
   cxrun bench copy host_to_device_memcpy_ce -b 4K -e 512M -f 4 --streams 1,2,4
   cxrun bench copy device_to_host_memcpy_ce --host-memory pinned,pageable,registered
   cxrun bench copy host_to_device_memcpy_ce -b 64M -e 64M --page 64K --submit batch
-  cxrun bench copy device_to_device_memcpy_read_ce --min-gbps 300`,
+  cxrun bench copy device_to_device_memcpy_read_ce --min-gbps 300
+  cxrun bench copy host_to_device_memcpy_sm --backend sm --victim`,
 		ValidArgs: vocab.CopyTests(),
 	}
 	flags, groups := bench.NewCopyFlags(cmd.Flags())

@@ -85,6 +85,22 @@ func TestBenchCopyVictim(t *testing.T) {
 	}
 }
 
+// A kernel makes the copies of the tests that end with _sm, and copy engines make no others.
+func TestBenchCopyByKernel(t *testing.T) {
+	short.Skip(t)
+	standIns(t)
+	t.Setenv("TMPDIR", t.TempDir())
+	args := []string{"bench", "copy", "-b", "4K", "-e", "4K", "--sampling", "smoke", "--json"}
+	code, stdout, stderr := cxrun(t, nil, append(args, "--backend", "sm")...)
+	require.Equal(t, cli.ExitOK, code, stderr)
+	var r bench.CopyReport
+	require.NoError(t, json.Unmarshal([]byte(stdout), &r))
+	require.Len(t, r.Cases, 2)
+	code, _, stderr = cxrun(t, nil, append(args, "host_to_device_memcpy_sm")...)
+	require.Equal(t, cli.ExitEnvironment, code, stderr)
+	require.Contains(t, stderr, "backend ce has no test host_to_device_memcpy_sm\n")
+}
+
 // Engines that are named make the copies of one AMD device and of two. They read no memory of
 // another device, which is left to that one's engines.
 func TestBenchCopyOnEngines(t *testing.T) {

@@ -26,6 +26,7 @@ import (
 	copyengine "github.com/collectivex/collectivex/pkg/transfer/copies/engine"
 	copyhost "github.com/collectivex/collectivex/pkg/transfer/copies/host"
 	copysdma "github.com/collectivex/collectivex/pkg/transfer/copies/sdma"
+	copysm "github.com/collectivex/collectivex/pkg/transfer/copies/sm"
 	transferhost "github.com/collectivex/collectivex/pkg/transfer/host"
 	transferipc "github.com/collectivex/collectivex/pkg/transfer/ipc"
 	transfernccl "github.com/collectivex/collectivex/pkg/transfer/nccl"
@@ -87,6 +88,7 @@ func families() shard.Registry {
 			Backends: map[string]rank.Opener{
 				"host": copyhost.Open,
 				"ce":   copyengine.Open,
+				"sm":   copysm.Open,
 				"sdma": copysdma.Open,
 			},
 		},

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -95,7 +96,7 @@ func bursts(sku string, seed int, noise float64) result.Document {
 
 // copies returns a document of eight sizes on three numbers of streams.
 func copies(sku string, seed int, noise float64) result.Document {
-	tests := vocab.CopyTests()
+	tests := slices.DeleteFunc(vocab.CopyTests(), func(name string) bool { return strings.HasSuffix(name, "_sm") })
 	d := resulttest.Copy(plantest.Copy("ce", tests[seed%len(tests)], func(c *plan.Case) {
 		b := c.Copy()
 		c.SKU, b.Seed, b.Sizes, b.Streams = sku, uint64(seed), nil, []int{1, 2, 4}
