@@ -80,7 +80,7 @@ func TestTheSuiteOfTheDashboard(t *testing.T) {
 	}
 	require.NotEmpty(t, m.RequestedOther)
 	for _, q := range m.RequestedOther {
-		require.Contains(t, []string{"host", "nccl-kv", "rccl-kv", "ipc", "nixl", "mori-io"}, q.Case.Backend)
+		require.Contains(t, []string{"host", "nccl-kv", "rccl-kv", "ipc", "nixl", "mooncake", "mori-io"}, q.Case.Backend)
 	}
 }
 

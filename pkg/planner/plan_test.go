@@ -199,6 +199,18 @@ func TestHandles(t *testing.T) {
 	}, lacks)
 }
 
+// TestMooncakeBetweenDevices: the plan says why Mooncake moves no memory of devices.
+func TestMooncakeBetweenDevices(t *testing.T) {
+	m, err := planner.Resolve(shipped(t), planner.Filters{Only: planner.Only{"suite": {"kv-transfer"}, "sku": {"h200-dgxc"}, "backend": {"mooncake"}}}, planner.Machine{})
+	require.NoError(t, err)
+	require.Len(t, m.RequestedOther, 2, "contiguous and paged")
+	for _, q := range m.RequestedOther {
+		require.Equal(t, plan.Unsupported, q.Disposition)
+		_, detail := q.Why()
+		require.Contains(t, detail, "nvlink_intra")
+	}
+}
+
 // TestSmokeIsAStart: on a machine of eight GPUs whose link has the pace of PCIe, the suite
 // of a bare sweep is estimated at less than ten minutes.
 func TestSmokeIsAStart(t *testing.T) {

@@ -100,6 +100,9 @@ func (f *KVFlags) Plan(cat *catalog.Catalog, be *catalog.Backend, world int) (pl
 			return slices.Contains(other.Lanes, lane) && other.Lacks(lane) == ""
 		})
 	}
+	if why := be.Transfer().Lacks(lane); why != "" {
+		return d, cli.EnvironmentError("backend %s does not run on lane %s: %s", be.Name, lane, why)
+	}
 	handle := ""
 	if f.handle != Auto {
 		if be.Transfer().Handle(f.handle) == nil {

@@ -222,9 +222,13 @@ func TestBenchKVOverMooncake(t *testing.T) {
 	code, stdout, stderr := cxrun(t, env, "doctor", "--backend", "mooncake")
 	require.Equal(t, cli.ExitOK, code, stderr)
 	require.Regexp(t, `(?m)^mooncake +ready +processes of this host, Python 3\.\d+\.\d+, Mooncake 0\.3\.13\.post1; transfers over tcp$`, stdout)
+	require.Regexp(t, `(?m)^mooncake +note +transfers cannot use lane peer: cxrun runs Mooncake between two processes of one host; nvlink_intra `, stdout)
 	args := []string{"bench", "kv", "--backend", "mooncake", "--cache", "kv-tiny", "--isl", "64", "--page", "16", "--batch", "1,2", "--sampling", "smoke", "-T", "600", "--json"}
 	r := passed(t, env, args...)
 	require.Equal(t, vocab.LaneTCP, r.Measurement.Lane)
+	code, _, stderr = cxrun(t, env, append(args, "--lane", vocab.LanePeer)...)
+	require.Equal(t, cli.ExitEnvironment, code, stderr)
+	require.Regexp(t, `^cxrun: backend mooncake does not run on lane peer: cxrun runs Mooncake between two processes of one host; nvlink_intra .*\n$`, stderr)
 	sweepsOver(t, env, "kv-transfer", "mooncake")
 
 	env["PYTHONPATH"] = ""
