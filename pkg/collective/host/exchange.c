@@ -1,8 +1,9 @@
 // Operations of which not all ranks have a part, or parts of unequal size: each
-// pair of ranks has a box for either direction. A sender waits until its box is
-// empty, puts a part into it and goes on; a part larger than the box stays where
-// it is until the receiver has copied it from there, and its sender waits for
-// that. Whoever has nothing for a rank does not meet it.
+// pair of ranks has a box for either direction. A sender says there where its part
+// is, and goes on; before the operation ends it waits until the receiver has copied
+// the part from there. Whoever has nothing for a rank does not meet it. Small parts
+// take the same way: from 128 bytes on, one copy and an answer are faster than a
+// copy into the box and one out of it.
 
 #include <string.h>
 
@@ -21,17 +22,11 @@ static uint32_t fingerprint(const cx_call *k, int64_t bytes) {
 	return (uint32_t)(h >> 32);
 }
 
-static int put(cx_comm *c, const cx_call *k, int to, const char *part, int64_t bytes, int *culprit) {
+static void put(cx_comm *c, const cx_call *k, int to, const char *part, int64_t bytes) {
 	box *b = box_of(c, c->rank, to);
-	int rc = cx_await(c, &b->taken, &b->sleepers, c->turns[to].sent, culprit);
-	if (rc != CX_OK) return rc;
 	b->what = fingerprint(k, bytes);
-	if (bytes <= EAGER)
-		memcpy(b->eager, part, (size_t)bytes);
-	else
-		b->at = part - c->heaps[c->rank];
+	b->at = part - c->heaps[c->rank];
 	cx_raise(c, &b->sent, &b->sleepers, ++c->turns[to].sent);
-	return CX_OK;
 }
 
 void cx_copy(const cx_comm *c, char *to, const char *from, int64_t bytes) {
@@ -50,18 +45,15 @@ static int take(cx_comm *c, const cx_call *k, int from, char *part, int64_t byte
 		*culprit = from;
 		return CX_DISAGREE;
 	}
-	if (bytes <= EAGER)
-		memcpy(part, b->eager, (size_t)bytes);
-	else
-		cx_copy(c, part, c->heaps[from] + b->at, bytes);
+	cx_copy(c, part, c->heaps[from] + b->at, bytes);
 	cx_raise(c, &b->taken, &b->sleepers, turn);
 	return CX_OK;
 }
 
-// Waits until what was put for a rank has been taken, where it is not in the box.
-static int settle(cx_comm *c, int to, int64_t bytes, int *culprit) {
+// Waits until what was put for a rank has been taken.
+static int settle(cx_comm *c, int to, int *culprit) {
 	box *b = box_of(c, c->rank, to);
-	return bytes <= EAGER ? CX_OK : cx_await(c, &b->taken, &b->sleepers, c->turns[to].sent, culprit);
+	return cx_await(c, &b->taken, &b->sleepers, c->turns[to].sent, culprit);
 }
 
 // Each step swaps all that has come so far with the rank that differs in one bit.
@@ -73,9 +65,9 @@ int cx_hypercube(cx_comm *c, const cx_call *k, int *culprit) {
 	cx_copy(c, recv + me * part, (const char *)k->send, part);
 	for (int mask = 1; mask < c->world; mask <<= 1) {
 		int peer = me ^ mask, mine = me & ~(mask - 1), theirs = mine ^ mask;
-		if ((rc = put(c, k, peer, recv + mine * part, mask * part, culprit)) != CX_OK) return rc;
+		put(c, k, peer, recv + mine * part, mask * part);
 		if ((rc = take(c, k, peer, recv + theirs * part, mask * part, culprit)) != CX_OK) return rc;
-		if ((rc = settle(c, peer, mask * part, culprit)) != CX_OK) return rc;
+		if ((rc = settle(c, peer, culprit)) != CX_OK) return rc;
 	}
 	return CX_OK;
 }
@@ -89,9 +81,9 @@ int cx_ring(cx_comm *c, const cx_call *k, int *culprit) {
 		cx_copy(c, (char *)k->recv, (const char *)k->send, part);
 		return CX_OK;
 	}
-	if ((rc = put(c, k, next, (const char *)k->send, part, culprit)) != CX_OK) return rc;
+	put(c, k, next, (const char *)k->send, part);
 	if ((rc = take(c, k, before, (char *)k->recv, part, culprit)) != CX_OK) return rc;
-	return settle(c, next, part, culprit);
+	return settle(c, next, culprit);
 }
 
 int cx_exchange(cx_comm *c, const cx_call *k, int *culprit) {
@@ -107,7 +99,7 @@ int cx_exchange(cx_comm *c, const cx_call *k, int *culprit) {
 	}
 	for (int i = 1; i < w; i++) {
 		int to = (me + i) % w;
-		if (sent[to] && (rc = put(c, k, to, send + sent_at[to] * size, sent[to] * size, culprit)) != CX_OK) return rc;
+		if (sent[to]) put(c, k, to, send + sent_at[to] * size, sent[to] * size);
 	}
 	if (sent[me]) cx_copy(c, recv + received_at[me] * size, send + sent_at[me] * size, sent[me] * size);
 	for (int i = 1; i < w; i++) {
@@ -115,7 +107,7 @@ int cx_exchange(cx_comm *c, const cx_call *k, int *culprit) {
 		if (received[from] && (rc = take(c, k, from, recv + received_at[from] * size, received[from] * size, culprit)) != CX_OK) return rc;
 	}
 	for (int to = 0; to < w; to++) {
-		if (to != me && (rc = settle(c, to, sent[to] * size, culprit)) != CX_OK) return rc;
+		if (to != me && (rc = settle(c, to, culprit)) != CX_OK) return rc;
 	}
 	return CX_OK;
 }

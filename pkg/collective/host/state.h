@@ -10,7 +10,7 @@
 #include "comm.h"
 
 #define TINY 32    // bytes that travel in the line of the mark
-#define EAGER 4096 // bytes that travel in a post or a box
+#define EAGER 4096 // bytes that travel in a post
 #define SPINS 2000 // looks before a rank with its own processor yields it
 #define CROWD_SPINS 20
 #define CROWD_YIELDS 20
@@ -36,8 +36,7 @@ typedef struct {
 typedef struct {
 	_Alignas(128) flag sent; // by the sender, with the number of its turn
 	uint32_t what;           // fingerprint of the part
-	int64_t at;              // of a large part: where it is in the sender's heap
-	char eager[EAGER];       // a small part
+	int64_t at;              // where the part is in the sender's heap
 	_Alignas(128) flag taken; // by the receiver
 	_Atomic uint32_t sleepers; // of the two, those that wait in the kernel
 } box;

@@ -2,8 +2,9 @@
 // writes there where its data are, the receiver takes them from there, out of the
 // sender's heap, and says so. The send has ended then, as a send in a program does.
 //
-// A rank has one thread, which goes round its streams and does what can be done. It
-// waits at its bell when that is nothing: others ring it for whatever they change.
+// A rank has one thread, which goes round its streams and does what can be done. When
+// that has been nothing for a while, it asks the others to ring its bell for whatever
+// they change, looks once more, and rests.
 
 #include "steps.h"
 
@@ -21,7 +22,7 @@ typedef struct {
 
 typedef struct {
 	_Alignas(128) flag bell;
-	_Atomic uint32_t sleepers;
+	_Atomic uint32_t sleepers; // above 0 while the rank rests
 	lane lanes[]; // by sender and channel
 } board;
 
@@ -61,9 +62,18 @@ void cx_lanes_close(cx_lanes *l) {
 	free(l);
 }
 
-static void ring(cx_lanes *l, int r) {
-	atomic_fetch_add(&l->boards[r]->bell, 1);
-	if (atomic_load(&l->boards[r]->sleepers)) cx_wake(&l->boards[r]->bell);
+// Sets a flag for which a rank may wait. A rank with its own processor needs no bell:
+// it never sleeps for long.
+static void publish(cx_lanes *l, int r, flag *f, uint32_t value) {
+	board *b = l->boards[r];
+	if (!l->c->crowded) {
+		atomic_store_explicit(f, value, memory_order_release);
+		return;
+	}
+	atomic_store(f, value);
+	if (!atomic_load(&b->sleepers)) return;
+	atomic_fetch_add(&b->bell, 1);
+	cx_wake(&b->bell);
 }
 
 // A call under way.
@@ -103,8 +113,7 @@ static int step(call *k, int i, int *moved) {
 			if (l->sent_now[at] != (uint32_t)s->turn || taken != turn) return CX_OK;
 			x->at = from - c->heaps[c->rank];
 			x->bytes = bytes;
-			atomic_store_explicit(&x->sent, turn + 1, memory_order_release);
-			ring(l, s->peer);
+			publish(l, s->peer, &x->sent, turn + 1);
 			k->posted[i] = 1;
 			l->sent_now[at]++;
 			*moved = 1;
@@ -125,8 +134,7 @@ static int step(call *k, int i, int *moved) {
 			cx_copy(c, to, c->heaps[s->peer] + x->at, bytes);
 		else
 			add(k, to, c->heaps[s->peer] + x->at, s->count);
-		atomic_store_explicit(&x->taken, turn + 1, memory_order_release);
-		ring(l, s->peer);
+		publish(l, s->peer, &x->taken, turn + 1);
 		l->taken_now[at]++;
 	}
 	}
@@ -152,40 +160,51 @@ static int node(call *k, int n, int *moved, int *over) {
 	return CX_OK;
 }
 
-// Waits until the bell differs from what was seen of it.
-static int await_bell(cx_lanes *l, uint32_t seen, int *culprit) {
-	cx_comm *c = l->c;
-	board *d = l->boards[c->rank];
-	for (int n = c->crowded ? CROWD_SPINS : SPINS; n > 0; n--) {
-		if (atomic_load_explicit(&d->bell, memory_order_acquire) != seen) return CX_OK;
-		cx_pause();
-	}
-	waiting w = {0};
-	while (atomic_load_explicit(&d->bell, memory_order_acquire) == seen) {
-		int rc = cx_rest(c, &w, &d->bell, &d->sleepers, seen, culprit);
-		if (rc != CX_OK) return rc;
+// Goes round the streams once. *left is the number of those that have not ended.
+static int pass(call *k, int *at, int *moved, int *left) {
+	const cx_steps *s = k->s;
+	*moved = *left = 0;
+	for (int i = 0; i < s->streams; i++) {
+		for (int over = 1; over && at[i] < s->ends[i]; at[i] += over) {
+			int rc = node(k, at[i], moved, &over);
+			if (rc != CX_OK) return rc;
+		}
+		*left += at[i] < s->ends[i];
 	}
 	return CX_OK;
 }
 
+// Goes round until something has moved, after a round in which nothing did.
+static int await(call *k, int *at, int *left) {
+	cx_comm *c = k->l->c;
+	board *b = k->l->boards[c->rank];
+	int rc = CX_OK, moved = 0;
+	for (int n = c->crowded ? CROWD_SPINS : SPINS; n > 0; n--) {
+		cx_pause();
+		if ((rc = pass(k, at, &moved, left)) != CX_OK || moved) return rc;
+	}
+	waiting w = {0};
+	atomic_fetch_add(&b->sleepers, 1);
+	atomic_thread_fence(memory_order_seq_cst); // what others set before they look at it is seen below
+	for (;;) {
+		uint32_t seen = atomic_load(&b->bell);
+		if ((rc = pass(k, at, &moved, left)) != CX_OK || moved) break;
+		if ((rc = cx_rest(c, &w, &b->bell, &b->sleepers, seen, k->culprit)) != CX_OK) break;
+	}
+	atomic_fetch_sub(&b->sleepers, 1);
+	return rc;
+}
+
 static int run(call *k) {
 	const cx_steps *s = k->s;
-	int at[s->streams + 1], rc, moved;
+	int at[s->streams + 1], rc, moved, left;
 	for (int i = 0; i < s->before; i++)
 		if ((rc = step(k, i, &moved)) != CX_OK) return rc;
 	for (int i = 0; i < s->streams; i++) at[i] = i ? s->ends[i - 1] : 0;
-	for (;;) {
-		uint32_t seen = atomic_load_explicit(&k->l->boards[k->l->c->rank]->bell, memory_order_acquire);
-		int left = 0;
-		moved = 0;
-		for (int i = 0; i < s->streams; i++) {
-			for (int over = 1; over && at[i] < s->ends[i]; at[i] += over)
-				if ((rc = node(k, at[i], &moved, &over)) != CX_OK) return rc;
-			left += at[i] < s->ends[i];
-		}
-		if (!left) break;
-		if (!moved && (rc = await_bell(k->l, seen, k->culprit)) != CX_OK) return rc;
-	}
+	do {
+		if ((rc = pass(k, at, &moved, &left)) != CX_OK) return rc;
+		if (left && !moved && (rc = await(k, at, &left)) != CX_OK) return rc;
+	} while (left);
 	for (int i = s->count - s->after_all; i < s->count; i++)
 		if ((rc = step(k, i, &moved)) != CX_OK) return rc;
 	return CX_OK;
