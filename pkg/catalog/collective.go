@@ -134,9 +134,10 @@ func (b *CollectiveBlock) check(c *Checker, s *Suite) {
 
 // freshModes diagnoses timing modes that leave no time to write fresh buffers.
 func freshModes(c *Checker, buffers, modes []string) {
+	written := slices.IndexFunc(buffers, vocab.InputWritten)
 	for i := range modes {
-		if modes[i] != vocab.Blocking && slices.Contains(buffers, vocab.Fresh) {
-			c.Diagnose(&modes[i], "buffers %s need the timing mode %s alone: only it has time to write them before an operation", vocab.Fresh, vocab.Blocking)
+		if modes[i] != vocab.Blocking && written >= 0 {
+			c.Diagnose(&modes[i], "buffers %s need the timing mode %s alone: only it has time to write them before an operation", buffers[written], vocab.Blocking)
 		}
 	}
 }

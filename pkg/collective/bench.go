@@ -373,7 +373,7 @@ func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsec
 func (b *bench) blocking(ctx context.Context, w window) error {
 	m := b.spec.block.Measure.Aggregate
 	for i := range b.us {
-		if b.spec.block.Buffers == vocab.Fresh {
+		if vocab.InputWritten(b.spec.block.Buffers) {
 			if err := b.renew(w, i*m, (i+1)*m); err != nil {
 				return err
 			}

@@ -90,7 +90,7 @@ func (s spec) layOut(l limits) ladder {
 		}
 		placements = append(placements, p)
 	}
-	if s.block.Buffers == vocab.Cold {
+	if vocab.CachesEmptied(s.block.Buffers) {
 		out.flush = 2 * l.Cache
 	}
 	room := l.Bytes - out.flush - 2*align(s.unaligned()) - 2*settleMost
@@ -180,7 +180,7 @@ func (s spec) rung(size int64, e Extent, placement string, room, cache, span int
 	switch s.block.Buffers {
 	case vocab.Shifted:
 		slots = max(1, min(span/e.Bytes, n))
-	case vocab.Cold:
+	case vocab.Cold, vocab.FreshCold:
 		slots = max(min(2*cache/r.stride+1, n, room/r.stride), min(2, n))
 	}
 	if !apart && n*int64(s.block.Measure.Launches) > 1 {

@@ -43,6 +43,9 @@ func TestParseRefuses(t *testing.T) {
 		"fresh in a row": func(c *plan.Case) {
 			c.Collective().Buffers, c.Collective().Modes = vocab.Fresh, []string{vocab.Blocking, vocab.Pipelined}
 		},
+		"fresh-cold in a row": func(c *plan.Case) {
+			c.Collective().Buffers, c.Collective().Modes = vocab.FreshCold, []string{vocab.Pipelined}
+		},
 		"no iterations":    func(c *plan.Case) { c.Collective().Measure.Iterations = 0 },
 		"no trials":        func(c *plan.Case) { c.Collective().Measure.Trials = 0 },
 		"negative warm-up": func(c *plan.Case) { c.Collective().Measure.Warmup = -1 },

@@ -393,6 +393,36 @@ func TestFreshInput(t *testing.T) {
 	}
 }
 
+// With fresh-cold buffers each operation has a slot of its own, whose input is written just before
+// it: what the slot had before does not matter. With cold ones it does.
+func TestFreshColdInput(t *testing.T) {
+	for buffers, status := range map[string]string{vocab.FreshCold: result.Success, vocab.Cold: result.Invalid} {
+		var order []accel.Ptr // of rank 0, in the first trial
+		at := 0
+		c := aCase(func(c *plan.Case) {
+			b := c.Collective()
+			c.Precision = "uint32"
+			b.Buffers, b.Placements, b.Modes = buffers, []string{vocab.OutOfPlace}, []string{vocab.Blocking}
+			b.Sizes = b.Sizes[:1]
+			b.Measure = plan.CollectiveTiming{Iterations: 4, Trials: 2, Aggregate: 1, Launches: 1}
+		})
+		d, _, err := run(t, c, true, func(c *comm, s accel.Stream, calls []collective.Call) error {
+			if c.rank != 0 || len(calls) != 1 {
+				return c.execute(s, calls)
+			}
+			if !slices.Contains(order, calls[0].Send) {
+				order = append(order, calls[0].Send)
+			} else if at = slices.Index(order, calls[0].Send) + 1; at < len(order) {
+				binary.NativeEndian.PutUint32(hostdev.Bytes(order[at], 4), 12345)
+			}
+			return c.execute(s, calls)
+		})
+		require.NoError(t, err)
+		require.Positive(t, at)
+		require.Equal(t, status, d.Outcome.Status, buffers)
+	}
+}
+
 // Documents say how far apart the ranks entered their windows: exactly where they read one
 // clock, else a bound, which a rank that leaves the last meeting late raises.
 func TestEntrySkew(t *testing.T) {

@@ -41,6 +41,7 @@ func TestLibrariesThatSkip(t *testing.T) {
 			{vocab.Cold, vocab.Graph, 1, 1},
 			{vocab.Shifted, vocab.Graph, 2, 3},
 			{vocab.Fresh, vocab.Blocking, 1, 1},
+			{vocab.FreshCold, vocab.Blocking, 1, 1},
 		} {
 			if i > 0 && lie.rows && lie.name != "all but the first" {
 				continue // what shows in one state shows in all

@@ -105,17 +105,25 @@ const (
 func TimingModes() []string { return []string{Pipelined, Blocking, PerIteration, Graph} }
 
 // States of the buffers before an operation: caches emptied, reused, moved by one message
-// from operation to operation as nccl-tests does, or reused with input that its rank has just
-// written.
+// from operation to operation as nccl-tests does, reused with input that its rank has just
+// written, or such input with caches that have nothing else.
 const (
-	Cold    = "cold"
-	Warm    = "warm"
-	Shifted = "shifted"
-	Fresh   = "fresh"
+	Cold      = "cold"
+	Warm      = "warm"
+	Shifted   = "shifted"
+	Fresh     = "fresh"
+	FreshCold = "fresh-cold"
 )
 
 // BufferStates lists the states of buffers.
-func BufferStates() []string { return []string{Cold, Warm, Shifted, Fresh} }
+func BufferStates() []string { return []string{Cold, Warm, Shifted, Fresh, FreshCold} }
+
+// InputWritten reports whether ranks write their input just before an operation on buffers of a
+// state.
+func InputWritten(state string) bool { return state == Fresh || state == FreshCold }
+
+// CachesEmptied reports whether caches are emptied before operations on buffers of a state.
+func CachesEmptied(state string) bool { return state == Cold || state == FreshCold }
 
 // Registrations of buffers with the library.
 const (

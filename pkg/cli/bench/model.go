@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"math/bits"
 	"slices"
 
 	"github.com/collectivex/collectivex/pkg/collective"
@@ -22,6 +23,9 @@ type Messages struct {
 	DType  string
 	Sizes  []int64 // of messages, in bytes, ascending
 	Timing plan.CollectiveTiming
+	// Buffers is the state of the buffers in what all ranks do at once: vocab.Fresh or FreshCold.
+	// Those of single pairs of ranks are always fresh, since caches are emptied slowly.
+	Buffers string
 }
 
 // together is the operation in which all ranks send and receive at once.
@@ -33,8 +37,8 @@ func together(world int) collective.Op {
 }
 
 // Operations lists the cases of the collective family that a model needs: messages alone, both
-// ways between two ranks, and of all ranks at once, each from a common start with input that was
-// just written; and the last of them again, without that and back to back, too.
+// ways between two ranks, and of all ranks at once, each from a common start with buffers of the
+// state that is asked for; and the last of them again, with warm buffers and back to back, too.
 func (m *Messages) Operations(world int) []plan.Case {
 	ops := []collective.Op{collective.P2P, collective.P2PBidir}
 	if world > 2 {
@@ -48,11 +52,27 @@ func (m *Messages) Operations(world int) []plan.Case {
 		}))
 	}
 	for _, op := range ops {
-		add(op, vocab.Fresh, vocab.Blocking)
+		buffers := vocab.Fresh
+		if op == together(world) {
+			buffers = m.Buffers
+		}
+		add(op, buffers, vocab.Blocking)
 	}
 	add(together(world), vocab.Warm, vocab.Pipelined, vocab.Blocking)
+	if inHypercube(world) {
+		add(collective.Hypercube, m.Buffers, vocab.Blocking)
+		cube := out[len(out)-1].Collective()
+		cube.Placements, cube.Sizes = []string{vocab.InPlace}, nil
+		for _, n := range m.Sizes[:(len(m.Sizes)+1)/2] {
+			cube.Sizes = append(cube.Sizes, n*int64(world))
+		}
+	}
 	return out
 }
+
+// inHypercube reports whether messages of so many ranks follow each other in a hypercube, in at
+// least two steps.
+func inHypercube(world int) bool { return world > 2 && bits.OnesCount(uint(world)) == 1 }
 
 // Schedules lists the cases of the schedule family that a model needs: ring schedules, whose
 // times differ by those of sums and copies.
@@ -61,7 +81,7 @@ func (m *Messages) Schedules(world int) []plan.Case {
 	for _, c := range []schedule.Collective{schedule.AllGather, schedule.ReduceScatter} {
 		s := &plan.Schedule{
 			Op: string(c), Algorithm: "ring", RedOp: planner.ScheduleRedOp(string(c)), Placements: []string{vocab.OutOfPlace, vocab.InPlace},
-			Modes: []string{vocab.Blocking}, Buffers: vocab.Fresh, Measure: m.Timing,
+			Modes: []string{vocab.Blocking}, Buffers: m.Buffers, Measure: m.Timing,
 		}
 		if c == schedule.ReduceScatter {
 			s.Placements = s.Placements[1:]
@@ -91,21 +111,22 @@ func MachineModel(backend string, measured []*result.CollectiveDocument) (*simul
 	d := measured[0]
 	world := d.Identity.Case.World
 	out := &simulate.Model{
-		Origin: fmt.Sprintf("measured: messages of %s alone, both ways and on all of %d ranks at once, sums and copies, backend %s, %s",
-			d.Measurement.DType, world, backend, foreign.Line(d.Topology.DeviceProduct)),
+		Origin: fmt.Sprintf("measured: messages of %s alone, both ways and on all of %d ranks at once, sums and copies, %s buffers, backend %s, %s",
+			d.Measurement.DType, world, measured[len(measured)-1].Measurement.Buffers, backend, foreign.Line(d.Topology.DeviceProduct)),
 		Sharing: string(simulate.Unloaded), Engines: 1,
 	}
-	start := b.start(together(world))
-	out.Start = nanoseconds(start)
+	start := b.start(world)
+	flight := b.flight(together(world), start)
+	out.Start, out.Flight = nanoseconds(start), nanoseconds(flight)
 	var err error
-	if out.Pairs, err = b.pairs(collective.P2P, world, start); err != nil {
+	if out.Pairs, err = b.pairs(collective.P2P, world, start+flight); err != nil {
 		return nil, err
 	}
-	if out.Both, err = b.pairs(collective.P2PBidir, world, start); err != nil {
+	if out.Both, err = b.pairs(collective.P2PBidir, world, start+flight); err != nil {
 		return nil, err
 	}
 	if world > 2 {
-		if out.All, err = classes(less(b.times[group{op: collective.SendRecv.String()}], start)); err != nil {
+		if out.All, err = classes(less(b.times[group{op: collective.SendRecv.String()}], start+flight)); err != nil {
 			return nil, fmt.Errorf("all ranks at once: %w", err)
 		}
 	}
@@ -126,7 +147,7 @@ type group struct {
 	op        string
 	pair      collective.Pair
 	placement string // in place; empty: out of place
-	warm      string // the timing mode, of warm buffers; empty: fresh buffers, one by one
+	warm      string // the timing mode, of warm buffers; empty: other buffers, one by one
 }
 
 // modelBuilder collects median times by what was measured, in ascending order of size.
@@ -160,38 +181,76 @@ func (b *modelBuilder) add(d *result.CollectiveDocument) error {
 	return nil
 }
 
-// start returns the time from the common start to the first message, in µs: what an operation
-// takes longer alone than back to back, the median over the smaller half of the sizes. It is at
-// most half of any message's time.
-func (b *modelBuilder) start(op collective.Op) float64 {
-	byBytes := func(p, q fit.Point) int { return cmp.Compare(p.Bytes, q.Bytes) }
+// start returns the time from the common start to the first message, in µs, which is at most half
+// of any time of all ranks at once: the median over the smaller half of the sizes of what each of several
+// messages takes longer alone than where it follows another. Those are the messages of a
+// hypercube, or those of an operation that is made back to back.
+func (b *modelBuilder) start(world int) float64 {
+	more := b.aloneInCube(world)
+	if len(more) == 0 {
+		alone, row := b.timesOf(together(world), vocab.Blocking), b.timesOf(together(world), vocab.Pipelined)
+		for i := range (len(row) + 1) / 2 {
+			more = append(more, alone[i].Us-row[i].Us)
+		}
+	}
+	slices.Sort(more)
+	return max(0, min(more[len(more)/2], b.least(together(world))/2))
+}
+
+// aloneInCube returns, by size, what each message of a hypercube but one takes longer alone, in
+// µs. Step i of a hypercube sends 2^i times as many bytes as the first. There is nothing if
+// messages of those sizes were not measured.
+func (b *modelBuilder) aloneInCube(world int) (more []float64) {
+	single := map[float64]float64{}
+	for _, p := range b.times[group{op: collective.SendRecv.String()}] {
+		single[p.Bytes] = p.Us
+	}
+	for _, p := range b.times[group{op: collective.Hypercube.String(), placement: vocab.InPlace}] {
+		sum, messages := 0.0, 0
+		for n := 1; n < world; n *= 2 {
+			us, ok := single[p.Bytes/float64(world)*float64(n)]
+			if !ok {
+				return more
+			}
+			sum += us
+			messages++
+		}
+		more = append(more, (sum-p.Us)/float64(messages-1))
+	}
+	return more
+}
+
+// flight returns for how much of the time of a message its sender is free for the next one, in
+// µs: what the smallest messages take back to back, which is at most half of any time of all ranks
+// at once without the start.
+func (b *modelBuilder) flight(op collective.Op, start float64) float64 {
+	return min(b.timesOf(op, vocab.Pipelined)[0].Us, (b.least(op)-start)/2)
+}
+
+// least is the shortest time of an operation whose buffers are not warm, in µs.
+func (b *modelBuilder) least(op collective.Op) float64 {
+	least := math.Inf(1)
+	for _, p := range b.timesOf(op, "") {
+		least = min(least, p.Us)
+	}
+	return least
+}
+
+// timesOf returns the times of an operation on warm buffers in a timing mode, or on other buffers
+// if there is none, in ascending order of size; of ranks 0 and 1 if it is one of pairs.
+func (b *modelBuilder) timesOf(op collective.Op, mode string) []fit.Point {
 	pair := collective.Pair{}
 	if op.Pairwise() {
 		pair.Dst = 1
 	}
-	alone := slices.SortedFunc(slices.Values(b.times[group{op: op.String(), pair: pair, warm: vocab.Blocking}]), byBytes)
-	row := slices.SortedFunc(slices.Values(b.times[group{op: op.String(), pair: pair, warm: vocab.Pipelined}]), byBytes)
-	var more []float64
-	for i := range (len(row) + 1) / 2 {
-		more = append(more, alone[i].Us-row[i].Us)
-	}
-	slices.Sort(more)
-	start := max(0, more[len(more)/2])
-	for g, points := range b.times {
-		if g.warm == "" {
-			for _, p := range points {
-				start = min(start, p.Us/2)
-			}
-		}
-	}
-	return start
+	return slices.SortedFunc(slices.Values(b.times[group{op: op.String(), pair: pair, warm: mode}]), func(p, q fit.Point) int { return cmp.Compare(p.Bytes, q.Bytes) })
 }
 
-// pairs returns the curves of a pairwise operation, without the start.
-func (b *modelBuilder) pairs(op collective.Op, world int, start float64) (pairs []simulate.Pair, err error) {
+// pairs returns the curves of a pairwise operation, without as much of each time.
+func (b *modelBuilder) pairs(op collective.Op, world int, without float64) (pairs []simulate.Pair, err error) {
 	for _, at := range op.Pairs(world) {
 		p := simulate.Pair{Src: at.Src, Dst: at.Dst}
-		if p.Classes, err = classes(less(b.times[group{op: op.String(), pair: at}], start)); err != nil {
+		if p.Classes, err = classes(less(b.times[group{op: op.String(), pair: at}], without)); err != nil {
 			return nil, fmt.Errorf("rank %d to rank %d: %w", at.Src, at.Dst, err)
 		}
 		pairs = append(pairs, p)
@@ -199,11 +258,12 @@ func (b *modelBuilder) pairs(op collective.Op, world int, start float64) (pairs 
 	return pairs, nil
 }
 
-// less returns points whose times are as much shorter.
+// less returns points whose times are as much shorter, by a half at most: a pair of ranks alone
+// can be faster than the start of all.
 func less(points []fit.Point, us float64) []fit.Point {
 	points = slices.Clone(points)
 	for i := range points {
-		points[i].Us -= us
+		points[i].Us -= min(us, points[i].Us/2)
 	}
 	return points
 }

@@ -12,8 +12,12 @@ import (
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-// startUs is what an operation of the measured documents takes longer alone than back to back.
-const startUs = 0.5
+// What an operation of the measured documents takes longer alone than back to back; emptyUs where
+// caches were emptied before.
+const (
+	startUs = 0.5
+	emptyUs = 0.9
+)
 
 // documentOf is the document of a case, whose rows take the times that us gives.
 func documentOf(c plan.Case, world int, us func(r *result.CollectiveRow) float64) *result.CollectiveDocument {
@@ -27,6 +31,10 @@ func documentOf(c plan.Case, world int, us func(r *result.CollectiveRow) float64
 	b := block.(*plan.Collective)
 	d.Measurement.Op, d.Measurement.Buffers = b.Op, b.Buffers
 	op, _ := collective.ParseOp(b.Op)
+	start := startUs
+	if vocab.CachesEmptied(b.Buffers) {
+		start = emptyUs
+	}
 	for _, n := range b.Sizes {
 		for _, placement := range b.Placements {
 			for _, pair := range op.Pairs(world) {
@@ -35,7 +43,7 @@ func documentOf(c plan.Case, world int, us func(r *result.CollectiveRow) float64
 					r.Src, r.Dst = &pair.Src, &pair.Dst
 				}
 				t := us(&r)
-				r.Blocking = &result.Timing{Percentiles: result.Percentiles{P50: startUs + t}}
+				r.Blocking = &result.Timing{Percentiles: result.Percentiles{P50: start + t}}
 				if b.Buffers == vocab.Warm {
 					r.Pipelined = &result.Timing{Percentiles: result.Percentiles{P50: t}}
 				}
@@ -56,14 +64,23 @@ func messageUs(n int64) float64 {
 }
 
 func measuredBy(world int) []*result.CollectiveDocument {
-	m := Messages{DType: "float", Timing: plan.CollectiveTiming{Iterations: 2, Trials: 1}}
+	m := Messages{DType: "float", Timing: plan.CollectiveTiming{Iterations: 2, Trials: 1}, Buffers: vocab.FreshCold}
 	for i := range 10 {
 		m.Sizes = append(m.Sizes, 1024<<i)
 	}
 	var out []*result.CollectiveDocument
 	for _, c := range m.Operations(world) {
 		factor := map[string]float64{"p2p": 1, "p2p_bidir": 2, "sendrecv": 3}[c.Collective().Op]
-		out = append(out, documentOf(c, world, func(r *result.CollectiveRow) float64 { return factor * messageUs(r.Bytes) }))
+		out = append(out, documentOf(c, world, func(r *result.CollectiveRow) float64 {
+			if c.Collective().Op != "hypercube" {
+				return factor * messageUs(r.Bytes)
+			}
+			t := 0.0
+			for n := int64(1); n < int64(world); n *= 2 {
+				t += 3 * messageUs(r.Bytes/int64(world)*n)
+			}
+			return t
+		}))
 	}
 	for _, c := range m.Schedules(world) {
 		steps := float64(world - 1)
@@ -86,18 +103,21 @@ func measuredBy(world int) []*result.CollectiveDocument {
 func TestMachineModel(t *testing.T) {
 	m, err := MachineModel("host", measuredBy(4))
 	require.NoError(t, err)
-	require.Equal(t, "measured: messages of float alone, both ways and on all of 4 ranks at once, sums and copies, backend host, two cores", m.Origin)
-	require.InDelta(t, 1000*startUs, m.Start, 0.001)
+	require.Equal(t, "measured: messages of float alone, both ways and on all of 4 ranks at once, sums and copies, fresh-cold buffers, backend host, two cores", m.Origin)
+	require.InDelta(t, 1000*emptyUs, m.Start, 0.001, "as the messages of a hypercube say")
+	require.InDelta(t, 1000*3*messageUs(1024)/2, m.Flight, 0.001, "at most half of the shortest message")
+	require.InDelta(t, 1000*(startUs+messageUs(1024))/2, m.Pairs[11].Classes[0].Points[0].Nanoseconds, 0.001, "half of what is shorter than the start")
 	require.Len(t, m.Pairs, 12)
 	require.Len(t, m.Both, 6)
 	for _, c := range []struct {
 		classes []simulate.Class
 		factor  float64
-	}{{m.Pairs[11].Classes, 1}, {m.Both[5].Classes, 2}, {m.All, 3}} {
+		start   float64
+	}{{m.Pairs[11].Classes, 1, startUs}, {m.Both[5].Classes, 2, startUs}, {m.All, 3, emptyUs}} {
 		require.Len(t, c.classes, 2)
 		require.Equal(t, int64(16<<10), c.classes[0].Points[4].Bytes)
 		require.Equal(t, int64(32<<10), c.classes[1].Points[0].Bytes)
-		require.InDelta(t, 1000*c.factor*messageUs(32<<10), c.classes[1].Points[0].Nanoseconds, 0.001)
+		require.InDelta(t, 1000*(c.factor*messageUs(32<<10)+c.start), c.classes[1].Points[0].Nanoseconds+m.Flight+m.Start, 0.001)
 	}
 	for _, class := range m.Reduce {
 		for _, p := range class.Points {
@@ -110,7 +130,7 @@ func TestMachineModel(t *testing.T) {
 	pair, err := MachineModel("host", measuredBy(2))
 	require.NoError(t, err)
 	require.Empty(t, pair.All, "two ranks at once are both ways")
-	require.InDelta(t, 1000*startUs, pair.Start, 0.001)
+	require.InDelta(t, 1000*startUs, pair.Start, 0.001, "as the same messages back to back say")
 
 	wrong := measuredBy(4)
 	wrong[1].Measurement.Rows[3].Check.Passed = false

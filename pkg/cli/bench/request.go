@@ -45,7 +45,9 @@ type Request struct {
 }
 
 // Buffers lists what --buffers takes.
-func Buffers() []string { return []string{vocab.Shifted, vocab.Warm, vocab.Cold, vocab.Fresh} }
+func Buffers() []string {
+	return []string{vocab.Shifted, vocab.Warm, vocab.Cold, vocab.Fresh, vocab.FreshCold}
+}
 
 // Request reads the flags for an operation. Its errors end the program with
 // cli.ExitUsage.
@@ -121,7 +123,11 @@ func (f *Flags) Request(op string) (Request, error) {
 
 // Messages returns how the messages of the model are measured.
 func (r *Request) Messages() *Messages {
-	return &Messages{DType: r.dtype, Sizes: r.shape.Sizes, Timing: r.shape.Measure}
+	m := &Messages{DType: r.dtype, Sizes: r.shape.Sizes, Timing: r.shape.Measure, Buffers: vocab.Fresh}
+	if r.shape.Buffers == vocab.FreshCold {
+		m.Buffers = vocab.FreshCold
+	}
+	return m
 }
 
 // amounts reads how much is moved: sizes or, for an alltoallv, its traffic.

@@ -70,7 +70,7 @@ func (m *studyMeasurer) Case(ctx context.Context, c *study.Case, sizes []int64) 
 	measured, err := measureCases(ctx, m.streams, c.Backend, c.Ranks, bench.Collective, []plan.Case{{
 		Family: plan.FamilySchedule, Precision: studyType, Sampling: bench.Name, Contract: vocab.ContractOp, Block: &plan.Schedule{
 			Op: c.Collective, Algorithm: c.Algorithm, Width: c.Width, Segments: c.Segments, RedOp: planner.ScheduleRedOp(c.Collective), Sizes: sizes,
-			Placements: []string{vocab.InPlace}, Modes: []string{vocab.Blocking}, Buffers: vocab.Fresh, Measure: studyTiming,
+			Placements: []string{vocab.InPlace}, Modes: []string{vocab.Blocking}, Buffers: c.Buffers, Measure: studyTiming,
 		},
 	}})
 	if err != nil {
@@ -129,7 +129,7 @@ func (m *studyMeasurer) Overlap(ctx context.Context, o *study.Overlap, sizes []i
 // Model implements modelMeasurer.
 func (m *studyMeasurer) Model(ctx context.Context, p study.Pairs) (simulate.Model, error) {
 	m.warn(p.Backend, p.Ranks)
-	model, err := measureModel(ctx, m.streams, p.Backend, p.Ranks, &bench.Messages{DType: studyType, Sizes: p.Sizes(), Timing: modelTiming})
+	model, err := measureModel(ctx, m.streams, p.Backend, p.Ranks, &bench.Messages{DType: studyType, Sizes: p.Sizes(), Timing: modelTiming, Buffers: p.Buffers})
 	if err != nil {
 		return simulate.Model{}, err
 	}

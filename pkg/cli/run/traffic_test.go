@@ -57,7 +57,7 @@ func TestBenchModel(t *testing.T) {
 			require.NoError(t, err)
 			model, err := simulate.ReadModel("model.yaml", data)
 			require.NoError(t, err)
-			require.Contains(t, model.Origin, "measured: messages of float alone, both ways and on all of 2 ranks at once, sums and copies, backend "+backend+", ")
+			require.Contains(t, model.Origin, "measured: messages of float alone, both ways and on all of 2 ranks at once, sums and copies, fresh buffers, backend "+backend+", ")
 			require.Len(t, model.Pairs, 2)
 			require.Len(t, model.Both, 1)
 			require.NotEmpty(t, model.Reduce)
@@ -67,7 +67,7 @@ func TestBenchModel(t *testing.T) {
 			for _, p := range append(model.Pairs, model.Both...) {
 				slower = max(slower, p.Classes[0].Points[0].Nanoseconds)
 			}
-			slower += model.Start
+			slower += model.Start + model.Flight
 			code, stdout, stderr := cxrun(t, nil, "schedule", "simulate", "all_gather", "rotation", "--ranks", "2", "--bytes", "2K", "--model", "model.yaml", "--json")
 			require.Equal(t, cli.ExitOK, code, stderr)
 			var answer struct {

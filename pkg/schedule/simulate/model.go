@@ -34,6 +34,9 @@ type Model struct {
 	// Pairs are measured times of messages that are under way alone, from each rank to each
 	// other; they replace the latency and the bytes of links.
 	Pairs []Pair `yaml:"pairs,omitempty" json:"pairs,omitempty"`
+	// Flight is what measured messages take longer than those times, while their senders are free
+	// for the next one. It needs pairs.
+	Flight float64 `yaml:"flight_ns,omitempty" json:"flight_ns,omitempty"`
 	// Both are those of two messages that two ranks send to each other at the same time, and
 	// All those of messages that all ranks send at the same time, each to another rank.
 	Both []Pair  `yaml:"both,omitempty" json:"both,omitempty"`
@@ -116,6 +119,7 @@ func (m *Model) Check() error {
 		{"overhead_ns", m.Overhead},
 		{"reduce_ns_per_byte", m.ReduceByte},
 		{"start_ns", m.Start},
+		{"flight_ns", m.Flight},
 		{"memory_setup_ns", m.MemorySetup},
 		{"memory_ns_per_byte", m.MemoryByte},
 	} {
@@ -141,8 +145,8 @@ func (m *Model) Machine(t Topology) (Machine, error) {
 		Memory: Memory{FromNanoseconds(m.MemorySetup), m.MemoryByte * ns},
 	}
 	if len(m.Pairs) == 0 {
-		if len(m.Both)+len(m.All)+len(m.Reduce)+len(m.Copy) > 0 {
-			return out, errors.New("both, all, reduce and copy need pairs: measure all of them together")
+		if len(m.Both)+len(m.All)+len(m.Reduce)+len(m.Copy) > 0 || m.Flight != 0 {
+			return out, errors.New("both, all, reduce, copy and flight_ns need pairs: measure all of them together")
 		}
 		return out, nil
 	}
@@ -156,6 +160,7 @@ func (m *Model) Machine(t Topology) (Machine, error) {
 		return out, errors.New("reduce has measured times of sums: leave reduce_ns_per_byte out")
 	}
 	var err error
+	out.Latency = FromNanoseconds(m.Flight)
 	out.Table, err = newTable(m)
 	return out, err
 }

@@ -72,6 +72,22 @@ func TestMeasuredMachine(t *testing.T) {
 	require.Equal(t, traced.Makespan, path.Total())
 }
 
+// The flight of measured messages passes while their sender sends the next one: a direct gather has
+// it once, and a ring in each step.
+func TestFlightOfMeasuredMessages(t *testing.T) {
+	model := together()
+	model.Both, model.All, model.Flight = nil, nil, 400
+	m, err := model.Machine(Full(4))
+	require.NoError(t, err)
+	for algorithm, ns := range map[string]Picoseconds{"direct": 250 + 3*1000 + 400, "ring": 250 + 3*(1000+400)} {
+		traced, err := Trace(t.Context(), program(t, algorithm, schedule.AllGather, schedule.Shape{Ranks: 4}), m, 4<<20, 1)
+		require.NoError(t, err)
+		require.Equal(t, ns*Nanosecond, traced.Makespan, algorithm)
+		path := traced.CriticalPath()
+		require.Equal(t, traced.Makespan, path.Total(), algorithm)
+	}
+}
+
 // together is a model of four ranks, whose messages take longer the more of them are under way.
 func together() Model {
 	m := Model{Sharing: string(Unloaded), Engines: 1, Start: 250, Reduce: curve{{[]Point{{1 << 20, 300}}}}, Copy: curve{{[]Point{{1 << 20, 70}}}}}
@@ -231,7 +247,8 @@ func TestModelMistakes(t *testing.T) {
 			"pairs:", "both:\n  - {src: 0, dst: 1, classes: [{points: [{bytes: 1, ns: 5}]}]}\n  - {src: 1, dst: 0, classes: [{points: [{bytes: 1, ns: 5}]}]}\npairs:",
 			"host.yaml: both: pair 0 to 1 is there twice: give one of the two directions",
 		},
-		{measured, "sharing: fifo\nlatency_ns: 5\ncopy:\n  - points: [{bytes: 1, ns: 5}]\n", "host.yaml: both, all, reduce and copy need pairs: measure all of them together"},
+		{measured, "sharing: fifo\nlatency_ns: 5\ncopy:\n  - points: [{bytes: 1, ns: 5}]\n", "host.yaml: both, all, reduce, copy and flight_ns need pairs: measure all of them together"},
+		{measured, "sharing: unloaded\noverhead_ns: 5\nflight_ns: 5\n", "host.yaml: both, all, reduce, copy and flight_ns need pairs: measure all of them together"},
 		{measured, "", "host.yaml: the file is empty"},
 		{measured, "sharing: unloaded\n", "host.yaml: messages take no time: give latency_ns, ns_per_byte or overhead_ns, or measured pairs"},
 		{measured, "sharing: unloaded\nengines: 1\npairs:\n", "host.yaml: messages take no time"},

@@ -43,6 +43,7 @@ type Pairs struct {
 	Ranks   int    `yaml:"ranks"`
 	First   int64  `yaml:"first_bytes"`
 	Last    int64  `yaml:"last_bytes"`
+	Buffers string `yaml:"buffers"` // as of a Case
 }
 
 // Sizes lists the sizes in bytes, ascending.
@@ -69,6 +70,13 @@ func (p *Pairs) check() error {
 	if p.Backend == "" || p.Ranks < 2 || p.Ranks > mostRanks || p.First < 1 || p.Last < p.First || p.Last > mostBytes {
 		return fmt.Errorf("measure: needs a backend, from 2 to %d ranks, and first_bytes and last_bytes from 1 to 2⁴⁰", mostRanks)
 	}
+	return checkBuffers(p.Buffers)
+}
+
+func checkBuffers(state string) error {
+	if !vocab.InputWritten(state) {
+		return fmt.Errorf("buffers %q, must be %s or %s", state, vocab.Fresh, vocab.FreshCold)
+	}
 	return nil
 }
 
@@ -85,6 +93,9 @@ type Case struct {
 	Models     []string `yaml:"models"`
 	// Backend, if it is given, measures the case, too. The series has the name "CASE on BACKEND".
 	Backend string `yaml:"backend"`
+	// Buffers is the state of the buffers that are measured: vocab.Fresh, which is the default, or
+	// vocab.FreshCold.
+	Buffers string `yaml:"buffers"`
 }
 
 // Reference is a published series, in nanoseconds by bytes.
@@ -111,6 +122,7 @@ func Read(name string, data []byte, read func(file string) ([]byte, error)) (*Ma
 	var m Manifest
 	err := strictyaml.Decode(data, &m)
 	if err == nil {
+		m.setDefaults()
 		err = m.readModels(read)
 	}
 	if err == nil {
@@ -120,6 +132,17 @@ func Read(name string, data []byte, read func(file string) ([]byte, error)) (*Ma
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	return &m, nil
+}
+
+func (m *Manifest) setDefaults() {
+	for _, model := range m.Models {
+		if p := model.Measure; p != nil {
+			p.Buffers = cmp.Or(p.Buffers, vocab.Fresh)
+		}
+	}
+	for i := range m.Cases {
+		m.Cases[i].Buffers = cmp.Or(m.Cases[i].Buffers, vocab.Fresh)
+	}
 }
 
 // readModels reads the models that are in files.
@@ -208,6 +231,9 @@ func (m *Manifest) check() error {
 		if len(c.Models) == 0 && c.Backend == "" {
 			return fmt.Errorf("case %q: name at least one model or a backend", c.Name)
 		}
+		if err := checkBuffers(c.Buffers); err != nil {
+			return fmt.Errorf("case %q: %w", c.Name, err)
+		}
 		if cases[c.Name] = true; c.Backend != "" {
 			if m.ElementBytes != measuredBytes {
 				return fmt.Errorf("case %q: is measured with elements of %d bytes, and element_bytes is %d", c.Name, measuredBytes, m.ElementBytes)
@@ -220,6 +246,9 @@ func (m *Manifest) check() error {
 			model, ok := m.Models[name]
 			if !ok {
 				return fmt.Errorf("case %q: unknown model %q, must be one of %s", c.Name, name, strings.Join(slices.Sorted(maps.Keys(m.Models)), ", "))
+			}
+			if p := model.Measure; p != nil && c.Backend != "" && p.Buffers != c.Buffers {
+				return fmt.Errorf("case %q: is measured with %s buffers, and its model %q with %s ones: give both the same", c.Name, c.Buffers, name, p.Buffers)
 			}
 			if _, err := c.machine(model); err != nil {
 				return fmt.Errorf("case %q: %w", c.Name, err)

@@ -96,7 +96,7 @@ func (m *Manifest) plan() ([]planned, error) {
 		if c.Backend != "" {
 			for _, n := range m.Elements {
 				out = append(out, planned{Row: Row{
-					Key:    key(text.String(), c.Backend, n, m.ElementBytes),
+					Key:    key(text.String(), c.Backend, c.Buffers, n, m.ElementBytes),
 					Origin: Measured, Series: c.Name + " on " + c.Backend, Bytes: n * m.ElementBytes,
 					Collective: c.Collective, Algorithm: c.Algorithm, Ranks: c.Ranks, Backend: c.Backend,
 				}, of: c})

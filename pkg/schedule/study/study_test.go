@@ -192,6 +192,8 @@ func TestMistakes(t *testing.T) {
 		{"series: [ring tcm, torus tcm, mesh tcm]", "series: []", `study.yaml: figure "topologies": needs one of series, the topology of a case, and an overlap`},
 		{"topology: ring, models: [tcm]", "topology: ring, models: []", `study.yaml: case "ring": name at least one model or a backend`},
 		{"topology: ring,", "topology: ring, backend: host,", `study.yaml: case "ring": is measured with elements of 4 bytes, and element_bytes is 2`},
+		{"topology: ring,", "topology: ring, buffers: warm,", `study.yaml: case "ring": buffers "warm", must be fresh or fresh-cold`},
+		{"models:\n", "models:\n  here: {measure: {backend: host, ranks: 2, first_bytes: 4, last_bytes: 8, buffers: cold}}\n", `study.yaml: model "here": buffers "cold", must be fresh or fresh-cold`},
 		{"tcm:\n", "tcm:\n    measure: {backend: host}\n", `study.yaml: model "tcm": give one of a file, a measurement and constants`},
 		{"models:\n", "models:\n  here: {measure: {backend: host, ranks: 2, first_bytes: 4, last_bytes: 2}}\n", `study.yaml: model "here": measure: needs a backend, from 2 to 1024 ranks`},
 		{"models:\n", "models:\n  here: {sharing: fifo, engines: 1}\n", `study.yaml: model "here": messages take no time: give latency_ns`},
@@ -204,6 +206,16 @@ func TestMistakes(t *testing.T) {
 		require.ErrorContains(t, err, tt.want)
 		require.NotContains(t, err.Error(), "\n")
 	}
+}
+
+// A case is measured with buffers of the state of its measured model.
+func TestStatesOfBuffersAgree(t *testing.T) {
+	data, err := os.ReadFile("../../../studies/prediction-host.yaml")
+	require.NoError(t, err)
+	_, err = Read("study.yaml", data, os.ReadFile)
+	require.NoError(t, err)
+	_, err = Read("study.yaml", []byte(strings.Replace(string(data), "16777216, buffers: fresh-cold", "16777216", 1)), os.ReadFile)
+	require.EqualError(t, err, `study.yaml: case "ring of four": is measured with fresh-cold buffers, and its model "four" with fresh ones: give both the same`)
 }
 
 // A study of measured and simulated series measures each case once, and takes its rows over.
