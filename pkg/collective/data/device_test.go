@@ -2,27 +2,22 @@ package data_test
 
 import (
 	"fmt"
-	"os"
 	"runtime"
 	"testing"
 	"unsafe"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/collectivex/collectivex/internal/devicetest"
 	"github.com/collectivex/collectivex/internal/fakes"
 	"github.com/collectivex/collectivex/internal/reference"
 	"github.com/collectivex/collectivex/pkg/accel"
 	"github.com/collectivex/collectivex/pkg/accel/cuda"
-	"github.com/collectivex/collectivex/pkg/accel/gpu"
-	"github.com/collectivex/collectivex/pkg/accel/hip"
 	"github.com/collectivex/collectivex/pkg/collective"
 	"github.com/collectivex/collectivex/pkg/collective/data"
 	"github.com/collectivex/collectivex/pkg/numeric"
 	"github.com/collectivex/collectivex/pkg/workload"
 )
-
-// real says that the tests run on this machine's GPU instead of the stand-ins.
-func real() bool { return os.Getenv("CX_TEST_CUDA") == "real" }
 
 // bench is a device with a stream and a megabyte or more.
 type bench struct {
@@ -34,30 +29,13 @@ type bench struct {
 
 // each runs body on a device of every vendor.
 func each(t *testing.T, bytes int64, body func(t *testing.T, b *bench)) {
-	vendors := map[string]func() (*gpu.Driver, error){"cuda": cuda.Load}
-	if !real() {
-		fakes.Build(t).Use(t)
-		vendors["hip"] = hip.Load
-	}
-	for name, load := range vendors {
-		t.Run(name, func(t *testing.T) {
-			runtime.LockOSThread()
-			defer runtime.UnlockOSThread()
-			driver, err := load()
-			require.NoError(t, err)
-			d, err := driver.Open(0, t.TempDir())
-			require.NoError(t, err)
-			b := &bench{Device: d, bytes: bytes}
-			b.stream, err = d.NewStream()
-			require.NoError(t, err)
-			b.buf, err = d.Alloc(bytes)
-			require.NoError(t, err)
-			body(t, b)
-			require.NoError(t, d.Free(b.buf))
-			require.NoError(t, b.stream.Close())
-			require.NoError(t, d.Close())
-		})
-	}
+	t.Helper()
+	devicetest.Each(t, func(t *testing.T, d accel.Device, s accel.Stream) {
+		buf, err := d.Alloc(bytes)
+		require.NoError(t, err)
+		body(t, &bench{Device: d, stream: s, buf: buf, bytes: bytes})
+		require.NoError(t, d.Free(buf))
+	})
 }
 
 func (b *bench) contents(t *testing.T) []byte {
@@ -201,7 +179,7 @@ func TestCheckTolerance(t *testing.T) {
 // the processor, have a smaller buffer.
 func TestOneWrongElement(t *testing.T) {
 	bytes := int64(16 << 20)
-	if real() {
+	if devicetest.Real() {
 		bytes = 1 << 30
 	}
 	each(t, bytes, func(t *testing.T, b *bench) {
@@ -222,7 +200,7 @@ func TestOneWrongElement(t *testing.T) {
 
 // Where nothing compiles kernels the host checks, and says so.
 func TestWithoutCompiler(t *testing.T) {
-	if real() {
+	if devicetest.Real() {
 		t.Skip("a real machine keeps its compiler")
 	}
 	fakes.Build(t).Use(t)
