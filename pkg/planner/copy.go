@@ -92,7 +92,7 @@ func copyLacks(be *catalog.Backend, c *plan.Case) string {
 	case b.Victim && !has.Victim:
 		return fmt.Sprintf("backend %s has no victim: no kernel computes beside its copies", be.Name)
 	case b.Victim && test.Both:
-		return fmt.Sprintf("%s copies in both directions: a victim is slowed down by copies in one", b.Test)
+		return fmt.Sprintf("%s copies in both directions: a victim runs beside copies in one direction", b.Test)
 	case b.Victim && b.HostMemory == vocab.Pageable:
 		return "copies beside a victim need page-locked memory: a call with pageable memory waits for its copy"
 	case b.Submission == vocab.Batch && b.HostMemory == vocab.Pageable:

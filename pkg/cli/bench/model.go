@@ -24,7 +24,8 @@ type Messages struct {
 	Sizes  []int64 // of messages, in bytes, ascending
 	Timing plan.CollectiveTiming
 	// Buffers is the state of the buffers in what all ranks do at once: vocab.Fresh or FreshCold.
-	// Those of single pairs of ranks are always fresh, since caches are emptied slowly.
+	// Those of single pairs of ranks are always fresh, since emptying the caches for each pair would
+	// take minutes.
 	Buffers string
 }
 
@@ -181,10 +182,10 @@ func (b *modelBuilder) add(d *result.CollectiveDocument) error {
 	return nil
 }
 
-// start returns the time from the common start to the first message, in µs, which is at most half
-// of any time of all ranks at once: the median over the smaller half of the sizes of what each of several
-// messages takes longer alone than where it follows another. Those are the messages of a
-// hypercube, or those of an operation that is made back to back.
+// start returns the time from the common start to the first message, in µs: what a message takes
+// longer alone than where it follows another, the median over the smaller half of the sizes.
+// Messages follow each other in a hypercube, or in an operation that is made back to back. The
+// start is at most half of any time of all ranks at once.
 func (b *modelBuilder) start(world int) float64 {
 	more := b.aloneInCube(world)
 	if len(more) == 0 {
@@ -220,9 +221,9 @@ func (b *modelBuilder) aloneInCube(world int) (more []float64) {
 	return more
 }
 
-// flight returns for how much of the time of a message its sender is free for the next one, in
-// µs: what the smallest messages take back to back, which is at most half of any time of all ranks
-// at once without the start.
+// flight returns how long a sender is free for its next message before the last one has arrived, in
+// µs: what the smallest messages take back to back. It is at most half of any time of all ranks at
+// once, less the start.
 func (b *modelBuilder) flight(op collective.Op, start float64) float64 {
 	return min(b.timesOf(op, vocab.Pipelined)[0].Us, (b.least(op)-start)/2)
 }
@@ -246,7 +247,7 @@ func (b *modelBuilder) timesOf(op collective.Op, mode string) []fit.Point {
 	return slices.SortedFunc(slices.Values(b.times[group{op: op.String(), pair: pair, warm: mode}]), func(p, q fit.Point) int { return cmp.Compare(p.Bytes, q.Bytes) })
 }
 
-// pairs returns the curves of a pairwise operation, without as much of each time.
+// pairs returns the curves of a pairwise operation, each time less without, which is in µs.
 func (b *modelBuilder) pairs(op collective.Op, world int, without float64) (pairs []simulate.Pair, err error) {
 	for _, at := range op.Pairs(world) {
 		p := simulate.Pair{Src: at.Src, Dst: at.Dst}
@@ -258,8 +259,8 @@ func (b *modelBuilder) pairs(op collective.Op, world int, without float64) (pair
 	return pairs, nil
 }
 
-// less returns points whose times are as much shorter, by a half at most: a pair of ranks alone
-// can be faster than the start of all.
+// less returns points whose times are shorter by us, and by a half at most: a message of a single
+// pair can take less than the start of all ranks.
 func less(points []fit.Point, us float64) []fit.Point {
 	points = slices.Clone(points)
 	for i := range points {

@@ -76,8 +76,8 @@ func TestBenchCopyVictim(t *testing.T) {
 	require.Equal(t, cli.ExitFailed, code)
 	require.Regexp(t, `(?m)^# INVALID: check-failed: the victim took \d+ units and computed \d+, want \d+ and \d+$`, stdout)
 	for why, lacking := range map[string][]string{
-		"a victim is slowed down by copies in one": {"host_to_device_bidirectional_memcpy_ce"},
-		"need page-locked memory":                  {"device_to_host_memcpy_ce", "--host-memory", vocab.Pageable},
+		"a victim runs beside copies in one direction": {"host_to_device_bidirectional_memcpy_ce"},
+		"need page-locked memory":                      {"device_to_host_memcpy_ce", "--host-memory", vocab.Pageable},
 	} {
 		code, _, stderr = cxrun(t, nil, append(args, lacking...)...)
 		require.Equal(t, cli.ExitEnvironment, code, stderr)

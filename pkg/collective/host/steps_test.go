@@ -236,8 +236,8 @@ func TestPlansThatAreNotTheCases(t *testing.T) {
 		{whole, func([]byte) []byte { return nil }, "plan plan.xml: SHA-256 "},
 		{whole, func(b []byte) []byte { return append(b, ' ') }, "plan plan.xml: SHA-256 "},
 		{whole[:len(whole)/2], slices.Clone[[]byte], "plan.xml:"},
-		{text(schedule.AllGather, 3), slices.Clone[[]byte], "plan plan.xml is an all_gather of 3 ranks, and the case an all_gather of 2"},
-		{text(schedule.AllReduce, 2), slices.Clone[[]byte], "plan plan.xml is an all_reduce of 2 ranks, and the case an all_gather of 2"},
+		{text(schedule.AllGather, 3), slices.Clone[[]byte], "plan plan.xml is for all_gather on 3 ranks, and the case for all_gather on 2"},
+		{text(schedule.AllReduce, 2), slices.Clone[[]byte], "plan plan.xml is for all_reduce on 2 ranks, and the case for all_gather on 2"},
 	} {
 		c, files := plantest.Planned(plantest.Schedules(2, 2, plantest.Few)[0], "plan.xml", tt.content)
 		for digest := range files {

@@ -103,7 +103,7 @@ func read(s *rank.Session, b *plan.Schedule) (program, error) {
 		return program{}, rank.Coded(result.ReasonRefused, err)
 	}
 	if p := file.Program; p.Ranks != s.World || string(p.Collective) != b.Op {
-		return program{}, rank.Refused("plan %s is an %s of %d ranks, and the case an %s of %d", b.PlanFile, p.Collective, p.Ranks, b.Op, s.World)
+		return program{}, rank.Refused("plan %s is for %s on %d ranks, and the case for %s on %d", b.PlanFile, p.Collective, p.Ranks, b.Op, s.World)
 	}
 	return program{file.Program, true}, nil
 }

@@ -68,8 +68,7 @@ type Machine struct {
 	// Start is the time from the common start of the ranks to their first ops.
 	Start Picoseconds
 	// Table, if there is one, has measured times of messages, sums and copies. A message holds
-	// an engine of its sender for as long as it takes, and is there after the latency; PerByte is
-	// not used.
+	// an engine of its sender for that time, and arrives after the latency; PerByte is not used.
 	Table *Table
 }
 

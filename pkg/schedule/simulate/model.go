@@ -34,8 +34,8 @@ type Model struct {
 	// Pairs are measured times of messages that are under way alone, from each rank to each
 	// other; they replace the latency and the bytes of links.
 	Pairs []Pair `yaml:"pairs,omitempty" json:"pairs,omitempty"`
-	// Flight is what measured messages take longer than those times, while their senders are free
-	// for the next one. It needs pairs.
+	// Flight is the time from when the sender of a measured message is free for the next one until
+	// the message has arrived. It comes on top of the times of Pairs, Both and All, and needs pairs.
 	Flight float64 `yaml:"flight_ns,omitempty" json:"flight_ns,omitempty"`
 	// Both are those of two messages that two ranks send to each other at the same time, and
 	// All those of messages that all ranks send at the same time, each to another rank.
