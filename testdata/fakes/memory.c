@@ -561,15 +561,19 @@ int fake_vmm_access(uint64_t p, size_t bytes, int device)
 	return b ? OK : INVALID_VALUE;
 }
 
+/* Unmaps a reserved range. As with the driver (580.159.04 on an H100), unmapping a range in which
+ * nothing is mapped succeeds. */
 int fake_vmm_unmap(uint64_t p, size_t bytes)
 {
 	struct device *d = fake_owner(p);
 	struct block *b;
+	int reserved;
 	if (!d)
 		return INVALID_VALUE;
 	fake_device_sync(d);
 	pthread_mutex_lock(&d->mutex);
 	b = range(d, p, bytes, 1);
+	reserved = b || range(d, p, bytes, 0);
 	if (b) {
 		back(d, b->offset, bytes, d->file, b->offset);
 		b->memory->mappings--;
@@ -578,7 +582,7 @@ int fake_vmm_unmap(uint64_t p, size_t bytes)
 		b->accessible = 0;
 	}
 	pthread_mutex_unlock(&d->mutex);
-	return b ? OK : INVALID_VALUE;
+	return reserved ? OK : INVALID_VALUE;
 }
 
 /* Addresses are free again when nothing is mapped there. */

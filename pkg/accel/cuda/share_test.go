@@ -353,7 +353,7 @@ used after its release: fine
 import of the descriptor here: fine
 release of the import: fine
 unmap: fine
-unmap twice: refused
+unmap twice: fine
 addresses freed: fine
 addresses freed twice: refused
 `, string(out))
