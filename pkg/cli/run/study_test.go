@@ -155,3 +155,30 @@ func TestAllGatherStudy(t *testing.T) {
 	require.Contains(t, stdout, "6 rows, 6 simulated and 0 measured now")
 	require.Contains(t, stderr, "rotation on host: was not measured\n")
 }
+
+// The prediction studies of GPUs in a reduced form, on stand-ins: the model has a time for every message of
+// the schedules, and every case is measured and simulated.
+func TestPredictionOnGPUs(t *testing.T) {
+	short.Skip(t)
+	standIns(t)
+	for name, tt := range map[string]struct{ devices, want string }{
+		"prediction-gpu":      {"2", "16 rows, 8 simulated and 8 measured now; 8 files in out"},
+		"prediction-gpu-four": {"4", "28 rows, 14 simulated and 14 measured now; 11 files in out"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv("CX_FAKE_DEVICES", tt.devices)
+			data, err := os.ReadFile("../../../studies/" + name + ".yaml")
+			require.NoError(t, err)
+			t.Chdir(t.TempDir())
+			// The largest message is half of the largest vector, as in the studies.
+			require.Regexp(t, `(?s)elements: .* 67108864\].*last_bytes: 134217728}`, string(data))
+			reduced := regexp.MustCompile(`elements: .*`).ReplaceAllString(string(data), "elements: [16384, 65536]")
+			reduced = regexp.MustCompile(`first_bytes: .*}`).ReplaceAllString(reduced, "first_bytes: 16384, last_bytes: 131072}")
+			require.NoError(t, os.WriteFile("study.yaml", []byte(reduced), 0o600))
+			code, stdout, stderr := cxrun(t, nil, "study", "study.yaml", "-o", "out")
+			require.Equal(t, cli.ExitOK, code, stderr)
+			require.Contains(t, stdout, tt.want)
+			require.Contains(t, stdout, "\nall cases with model ")
+		})
+	}
+}
