@@ -128,6 +128,8 @@ func TestDeepEPV2(t *testing.T) {
 	require.Equal(t, "v2-elastic-buffer", documents[0].Implementation.KernelGeneration)
 	require.Equal(t, "2.0.0+dd758ca", *documents[0].Implementation.LibraryVersion)
 	require.Equal(t, "legacy-buffer-ll", documents[3].Implementation.KernelGeneration)
+
+	pass(t, caseOf(name, vocab.ModeLowLatency, "bf16")) // the first case of its group
 }
 
 // Two ranks of UCCL, which make a group of torch.distributed for it.

@@ -3,7 +3,7 @@ import inspect
 import json
 import os
 
-from collectivex_rank import Bound, Comm, comm, end, open_torch, parted, settle, tensor, version
+from collectivex_rank import Bound, Comm, comm, end, keep_kernels_apart, open_torch, parted, settle, tensor, version
 import collectivex_rank as rank
 
 library = torch = None
@@ -26,6 +26,8 @@ def open(text):
     # One host needs no network, and NVSHMEM without one does not start unless it is told so.
     if given["nodes"] == 1:
         os.environ.setdefault("NVSHMEM_REMOTE_TRANSPORT", "none")
+    if given["backend"] == "deepep-v2":
+        keep_kernels_apart(given)
     open_torch(given)
     torch = rank.torch
     import deep_ep

@@ -2,7 +2,7 @@
 import json
 import os
 
-from collectivex_rank import Bound, comm, end, open_torch, parted, settle, tensor, version
+from collectivex_rank import Bound, comm, end, keep_kernels_apart, open_torch, parted, settle, tensor, version
 import collectivex_rank as rank
 
 library = torch = None
@@ -40,11 +40,8 @@ class Group:
 def open(text):
     global library, torch, group
     given = json.loads(text)
-    # Direct mode needs no network. Compiled kernels are of one process: those that share a
-    # directory race for it.
-    os.environ.setdefault("EP_DISABLE_GIN", "1")
-    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    os.environ.setdefault("EP_JIT_CACHE_DIR", os.path.join(cache, "collectivex", "deep_ep", "rank-%d" % given["local_rank"]))
+    os.environ.setdefault("EP_DISABLE_GIN", "1")  # direct mode needs no network
+    keep_kernels_apart(given)
     open_torch(given)
     torch = rank.torch
     import deep_ep

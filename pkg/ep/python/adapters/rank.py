@@ -25,6 +25,15 @@ def open_torch(given):
     torch.cuda.set_stream(torch.cuda.ExternalStream(given["stream"]))
 
 
+def keep_kernels_apart(given):
+    """Gives DeepEP V2 a directory for the kernels that it compiles, of this local rank alone, before its import.
+
+    Processes that share one race for it.
+    """
+    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    os.environ.setdefault("EP_JIT_CACHE_DIR", os.path.join(cache, "collectivex", "deep_ep", "rank-%d" % given["local_rank"]))
+
+
 class Memory:
     """Device memory that Go owns, as the array interface of CUDA describes it."""
 
