@@ -64,8 +64,9 @@ type CopyVictim struct {
 	// Units is the work of the victim, so many that alone it takes about as long as a window of
 	// copies. The result of all of it was compared after each window.
 	Units int64 `json:"units"`
-	// Alone is the victim without copies, and Beside next to twice the copies of a window, which
-	// outlast it. Coverage is the part of Beside in which copies ran: the median of the windows.
+	// Alone is the victim without copies, and Beside next to at least twice the copies of a
+	// window, so many that they outlast it if the device queues them. Coverage is the part of
+	// Beside in which copies ran: the median of the windows.
 	Alone    Burst   `json:"alone_us"`
 	Beside   Burst   `json:"beside_us"`
 	Coverage float64 `json:"coverage"`

@@ -21,6 +21,8 @@
  *   CUDA_VISIBLE_DEVICES, HIP_VISIBLE_DEVICES  which of them are seen, by number
  *   CX_FAKE_VMM_FD   0: devices cannot share virtual memory by file descriptors
  *   CX_FAKE_GRAPH_DROP  name of a kernel whose launches are left out of graphs
+ *   CX_FAKE_DISTURBED  kernel=n: beside the work of other streams, launches of this
+ *                    kernel are delayed until n copies have ended, or that work
  *   CX_FAKE_FAIL     name=code or name#n=code, separated by commas: the (n-th)
  *                    call of an exported function returns the code
  */
@@ -87,6 +89,7 @@ struct device {
 	char *host; /* the same memory for the driver */
 	size_t span; /* bytes of the mapping: twice the memory, for reserved ranges */
 	size_t total, used;
+	long copied; /* copies on its streams that have ended */
 	struct block *blocks; /* by offset */
 	struct stream *streams;
 	struct stream *null_stream;
@@ -199,6 +202,7 @@ void fake_free_node(struct node *n);
 int fake_stream_sync(struct stream *s);
 int fake_stream_query(struct stream *s);
 int fake_device_sync(struct device *dev);
+void fake_disturb(struct stream *s, long copies);
 int fake_unsafe(struct device *dev); /* a call that a capture of this thread forbids */
 int fake_event_create(void **e, unsigned flags);
 int fake_event_destroy(void *e);

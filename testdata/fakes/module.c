@@ -99,6 +99,8 @@ int fake_module_function(void **out, void *handle, const char *name)
 struct launch {
 	const struct cx_kernel *kernel;
 	unsigned grid[3], block[3];
+	struct stream *stream;
+	long disturbed; /* see CX_FAKE_DISTURBED; 0: by nothing */
 	char params[] __attribute__((aligned(16)));
 };
 
@@ -106,6 +108,8 @@ static int run(void *arg)
 {
 	struct launch *l = arg;
 	fake_open_memory();
+	if (l->disturbed)
+		fake_disturb(l->stream, l->disturbed);
 	l->kernel->run(l->grid, l->block, l->params);
 	return OK;
 }
@@ -117,7 +121,7 @@ int fake_launch(void *handle, unsigned gx, unsigned gy, unsigned gz, unsigned bx
 {
 	struct function *f = handle;
 	struct launch *l;
-	const char *dropped;
+	const char *dropped, *disturbed;
 	int rc;
 	if (!f || f->kind != FUNCTION)
 		return INVALID_HANDLE;
@@ -133,6 +137,10 @@ int fake_launch(void *handle, unsigned gx, unsigned gy, unsigned gz, unsigned bx
 	l->kernel = f->kernel;
 	memcpy(l->grid, (unsigned[]){gx, gy, gz}, sizeof l->grid);
 	memcpy(l->block, (unsigned[]){bx, by, bz}, sizeof l->block);
+	l->stream = s;
+	disturbed = getenv("CX_FAKE_DISTURBED");
+	if (disturbed && strncmp(disturbed, f->name, strlen(f->name)) == 0 && disturbed[strlen(f->name)] == '=')
+		l->disturbed = atol(disturbed + strlen(f->name) + 1);
 	f->kernel->pack(params, l->params);
 	rc = fake_enqueue(s, run, l, sizeof *l + f->kernel->bytes);
 	free(l);

@@ -220,6 +220,46 @@ int fake_device_sync(struct device *d)
 	return d->sticky;
 }
 
+static double milliseconds(void)
+{
+	struct timespec now;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * 1e3 + now.tv_nsec / 1e6;
+}
+
+static int others_busy(struct stream *s)
+{
+	int busy = 0;
+	pthread_mutex_lock(&s->dev->mutex);
+	for (struct stream *other = s->dev->streams; other; other = other->next)
+		if (other != s) {
+			pthread_mutex_lock(&other->mutex);
+			busy |= other->pending > 0;
+			pthread_mutex_unlock(&other->mutex);
+		}
+	pthread_mutex_unlock(&s->dev->mutex);
+	return busy;
+}
+
+/* Delays work of s beside that of other streams until so many copies have ended. If the other
+ * streams are idle before, the delay ends after twice the time that they took. */
+void fake_disturb(struct stream *s, long copies)
+{
+	struct timespec pause = {0, 20000};
+	long until = __atomic_load_n(&s->dev->copied, __ATOMIC_RELAXED) + copies;
+	double start = milliseconds(), took;
+	while (__atomic_load_n(&s->dev->copied, __ATOMIC_RELAXED) < until) {
+		if (!others_busy(s)) {
+			took = milliseconds() - start;
+			pause.tv_sec = took / 1e3;
+			pause.tv_nsec = (took - pause.tv_sec * 1e3) * 1e6;
+			nanosleep(&pause, NULL);
+			return;
+		}
+		nanosleep(&pause, NULL);
+	}
+}
+
 /* Calls such as allocations are forbidden to a thread that captures in
  * thread-local mode, and spoil the capture. */
 int fake_unsafe(struct device *d)
@@ -272,12 +312,11 @@ int fake_event_destroy(void *handle)
 static int reach(void *arg)
 {
 	struct record *r = arg;
-	struct timespec now;
-	clock_gettime(CLOCK_MONOTONIC, &now);
+	double now = milliseconds();
 	pthread_mutex_lock(&r->event->mutex);
 	if (r->number > r->event->reached) {
 		r->event->reached = r->number;
-		r->event->ms = now.tv_sec * 1e3 + now.tv_nsec / 1e6;
+		r->event->ms = now;
 		pthread_cond_broadcast(&r->event->moved);
 	}
 	pthread_mutex_unlock(&r->event->mutex);
@@ -287,13 +326,13 @@ static int reach(void *arg)
 static int reach_external(void *arg)
 {
 	struct event *e = *(struct event **)arg;
-	struct timespec now;
+	double now;
 	if (e->kind != EVENT)
 		return INVALID_HANDLE; /* destroyed before the graph */
-	clock_gettime(CLOCK_MONOTONIC, &now);
+	now = milliseconds();
 	pthread_mutex_lock(&e->mutex);
 	e->reached = ++e->recorded;
-	e->ms = now.tv_sec * 1e3 + now.tv_nsec / 1e6;
+	e->ms = now;
 	pthread_cond_broadcast(&e->moved);
 	pthread_mutex_unlock(&e->mutex);
 	return OK;
@@ -424,6 +463,7 @@ struct copy {
 	const void *src;
 	size_t bytes;
 	int value; /* for a fill, where src is NULL */
+	struct device *dev; /* that copies */
 };
 
 static int copy(void *arg)
@@ -433,6 +473,7 @@ static int copy(void *arg)
 		memmove(c->dst, c->src, c->bytes);
 	else
 		memset(c->dst, c->value, c->bytes);
+	__atomic_add_fetch(&c->dev->copied, 1, __ATOMIC_RELAXED);
 	return OK;
 }
 
@@ -454,7 +495,7 @@ static int unstage(void *arg)
 int fake_copy_in(uint64_t dst, const void *src, size_t bytes, struct stream *s)
 {
 	char *to = fake_host_view(fake_owner(dst), dst, bytes);
-	struct copy c = {to, src, bytes, 0};
+	struct copy c = {to, src, bytes, 0, s->dev};
 	struct staged *staged;
 	int rc;
 	if (!to || !src || fake_owner((uint64_t)src))
@@ -475,7 +516,7 @@ int fake_copy_in(uint64_t dst, const void *src, size_t bytes, struct stream *s)
 int fake_copy_out(void *dst, uint64_t src, size_t bytes, struct stream *s)
 {
 	char *from = fake_host_view(fake_owner(src), src, bytes);
-	struct copy c = {dst, from, bytes, 0};
+	struct copy c = {dst, from, bytes, 0, s->dev};
 	int rc;
 	if (!from || !dst || fake_owner((uint64_t)dst))
 		return INVALID_VALUE;
@@ -487,7 +528,7 @@ int fake_copy_out(void *dst, uint64_t src, size_t bytes, struct stream *s)
 
 int fake_copy(uint64_t dst, uint64_t src, size_t bytes, struct stream *s)
 {
-	struct copy c = {fake_host_view(fake_owner(dst), dst, bytes), fake_host_view(fake_owner(src), src, bytes), bytes, 0};
+	struct copy c = {fake_host_view(fake_owner(dst), dst, bytes), fake_host_view(fake_owner(src), src, bytes), bytes, 0, s->dev};
 	if (!c.dst || !c.src)
 		return INVALID_VALUE;
 	return fake_enqueue(s, copy, &c, sizeof c);
@@ -495,7 +536,7 @@ int fake_copy(uint64_t dst, uint64_t src, size_t bytes, struct stream *s)
 
 int fake_set(uint64_t dst, unsigned char value, size_t bytes, struct stream *s)
 {
-	struct copy c = {fake_host_view(fake_owner(dst), dst, bytes), NULL, bytes, value};
+	struct copy c = {fake_host_view(fake_owner(dst), dst, bytes), NULL, bytes, value, s->dev};
 	if (!c.dst)
 		return INVALID_VALUE;
 	return fake_enqueue(s, copy, &c, sizeof c);

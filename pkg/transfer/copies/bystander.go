@@ -102,50 +102,71 @@ func (b *bystander) span(from accel.Event) (start, end float64, err error) {
 	return start, end, coded(err)
 }
 
+// outlast is how many times as long as the victim the copies beside it have to take when their
+// number is chosen, so that they cover it in other windows too.
+const outlast = 1.25
+
 // calibrate returns the record of a row whose victim alone takes about as long as n copies
-// alone.
+// alone, and whose copies beside the victim outlast it. They are at least disturbance × n, and
+// twice as many as long as the victim outlasts them, up to what a device queues.
 func (b *bench) calibrate(ctx context.Context, work []*submission, n int) (*beside, error) {
 	least := b.bystander.victim.LeastUnits()
 	var took float64
 	for range 2 { // the first one warms up
-		if _, err := b.gated(ctx, work, 0, least); err != nil {
-			return nil, err
-		}
-		start, end, err := b.bystander.span(b.start)
+		_, start, end, err := b.besideWindow(ctx, work, 0, least)
 		if err != nil {
 			return nil, err
 		}
 		took = end - start
 	}
 	copies, err := b.gated(ctx, work, n, 0)
-	out := &beside{Units: least}
+	if err != nil {
+		return nil, err
+	}
+	out := &beside{Units: least, Copies: disturbance * n}
 	if took > 0 {
 		out.Units = max(least, uint64(float64(least)*copies/took))
 	}
-	return out, err
+	pieces := 0
+	for _, share := range work[0].pieces {
+		pieces += len(share)
+	}
+	for most := queued / pieces; out.Copies < most; out.Copies = min(2*out.Copies, most) {
+		ended, _, end, err := b.besideWindow(ctx, work, out.Copies, out.Units)
+		if err != nil {
+			return nil, err
+		}
+		if ended >= outlast*end {
+			break
+		}
+	}
+	return out, nil
+}
+
+// besideWindow makes copies beside units of the victim's work. It returns when the copies ended,
+// and when the victim began and ended, in microseconds from the opening of the gate.
+func (b *bench) besideWindow(ctx context.Context, work []*submission, copies int, units uint64) (ended, start, end float64, err error) {
+	if ended, err = b.gated(ctx, work, copies, units); err == nil {
+		start, end, err = b.bystander.span(b.start)
+	}
+	return ended, start, end, err
 }
 
 // beside measures the victim alone, beside copies that outlast it, and n copies beside a victim
 // that outlasts them.
 func (b *bench) beside(ctx context.Context, work []*submission, n int, out *beside) error {
-	window := func(copies int, units uint64) (ended, start, end float64, err error) {
-		if ended, err = b.gated(ctx, work, copies, units); err == nil {
-			start, end, err = b.bystander.span(b.start)
-		}
-		return ended, start, end, err
-	}
-	_, start, end, err := window(0, out.Units)
+	_, start, end, err := b.besideWindow(ctx, work, 0, out.Units)
 	if err != nil {
 		return err
 	}
 	out.Alone = append(out.Alone, end-start)
-	ended, start, end, err := window(disturbance*n, out.Units)
+	ended, start, end, err := b.besideWindow(ctx, work, out.Copies, out.Units)
 	if err != nil {
 		return err
 	}
 	out.Slowed = append(out.Slowed, end-start)
 	out.Covered = append(out.Covered, share(min(ended, end)-start, end-start))
-	ended, start, end, err = window(n, disturbance*out.Units)
+	ended, start, end, err = b.besideWindow(ctx, work, n, disturbance*out.Units)
 	if err != nil {
 		return err
 	}

@@ -25,7 +25,8 @@ type row struct {
 
 // beside is what the victim and the copies of a row took in turns, in microseconds by window.
 type beside struct {
-	Units uint64 `json:"units"`
+	Units  uint64 `json:"units"`
+	Copies int    `json:"copies"` // beside the victim
 	// Alone is the victim without copies, Slowed beside copies that outlast it. Covered is the
 	// part of Slowed in which copies ran.
 	Alone   []float64 `json:"alone_us"`

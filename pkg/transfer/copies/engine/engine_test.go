@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -148,6 +149,18 @@ func TestVictims(t *testing.T) {
 		}
 	})
 	fakes.Build(t).Use(t)
+	t.Run("slowed down", func(t *testing.T) {
+		// The victim ends after 200 copies beside it, which is more than twice those of a window.
+		const lasts = 200
+		t.Setenv("CX_FAKE_DISTURBED", fmt.Sprintf("cx_victim=%d", lasts))
+		d := copytest.Processes(t, "", beside("device_local_copy", nil))
+		require.Less(t, 2*d.Measurement.Sampling.Copies, lasts)
+		copytest.Arrived(t, d, 4)
+		for _, r := range d.Measurement.Rows {
+			require.GreaterOrEqual(t, r.Victim.Coverage, result.MinCoverage, "%+v", *r.Victim)
+			require.Greater(t, *r.Victim.Slowdown, 2.0)
+		}
+	})
 	t.Run("half of the work", func(t *testing.T) {
 		d := copytest.Processes(t, "rank=1,kind="+copies.FaultVictim, beside("device_to_device_memcpy_read_ce", nil))
 		require.Equal(t, result.Invalid, d.Outcome.Status)
