@@ -1,0 +1,295 @@
+// Communicators times how NCCL makes communicators of the GPUs of this host: from a unique id, by
+// ncclCommSplit and by ncclCommShrink. Each rank is a process with a device of its own.
+//
+//	go build -o communicators ./bench/communicators && ./communicators -g 4
+//
+// All ranks begin together, behind an operation of a communicator that they all have. A row has
+// three times in ms: until the call has returned, of the first all_gather, in which NCCL connects the
+// ranks, and until the communicator is closed. Each is that of the slowest rank, as the median of
+// the trials and their range. What the all_gather delivers is checked.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/collectivex/collectivex/pkg/accel"
+	"github.com/collectivex/collectivex/pkg/gpurank"
+	"github.com/collectivex/collectivex/pkg/measure"
+	"github.com/collectivex/collectivex/pkg/nccl"
+	"github.com/collectivex/collectivex/pkg/numeric"
+	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/rendezvous"
+)
+
+type options struct {
+	world, trials int
+	// rank is -1 in the process that starts the ranks; dir is of their store.
+	rank int
+	dir  string
+}
+
+func main() {
+	var o options
+	flag.IntVar(&o.world, "g", 4, "ranks, one for each GPU: at least 2")
+	flag.IntVar(&o.trials, "n", 10, "trials of each row, behind an untimed one")
+	flag.IntVar(&o.rank, "rank", -1, "be this rank (internal)")
+	flag.StringVar(&o.dir, "store", "", "directory of the ranks' store (internal)")
+	flag.Parse()
+	if o.world < 2 || o.trials < 1 || flag.NArg() > 0 {
+		flag.Usage()
+		os.Exit(2)
+	}
+	run := start
+	if o.rank >= 0 {
+		run = beRank
+	}
+	if err := run(context.Background(), os.Stdout, o); err != nil {
+		fmt.Fprintln(os.Stderr, "communicators:", err)
+		os.Exit(1)
+	}
+}
+
+// start runs the ranks as processes. When one fails, or on SIGINT or SIGTERM, it ends the others, which
+// may wait for it.
+func start(ctx context.Context, stdout io.Writer, o options) error {
+	ctx, cancel := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer cancel()
+	dir, err := os.MkdirTemp("", "cx-communicators-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	exe, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	ended := make(chan error)
+	for r := range o.world {
+		cmd := exec.CommandContext(ctx, exe, "-g", strconv.Itoa(o.world), "-n", strconv.Itoa(o.trials), "-rank", strconv.Itoa(r), "-store", dir)
+		cmd.Stdout, cmd.Stderr = stdout, os.Stderr
+		go func() {
+			if err := cmd.Run(); err != nil {
+				ended <- fmt.Errorf("rank %d: %w", r, err)
+				return
+			}
+			ended <- nil
+		}()
+	}
+	var first error
+	for range o.world {
+		if err := <-ended; err != nil && first == nil {
+			first = err
+			cancel()
+		}
+	}
+	return first
+}
+
+// maker is a rank that makes communicators.
+type maker struct {
+	session *rank.Session
+	library *nccl.Library
+	device  accel.Device
+	stream  accel.Stream
+	world   *nccl.Communicator
+	align   *gpurank.Align
+	// buffer has the byte that this rank sends, and then those that it receives.
+	buffer accel.Ptr
+}
+
+// config is that of collectives in cxrun.
+var config = nccl.Config{NVLinkCentric: true}
+
+// way is a way to make a communicator.
+type way struct {
+	name string
+	// group is that of a rank, which gets a communicator of the ranks with the same one; NoColor is
+	// of a rank that gets none and does not take part.
+	group func(rank, world int) int
+	// prepare does what is not timed, and returns the call that is.
+	prepare func(ctx context.Context, m *maker, name string, group int) (func() (*nccl.Communicator, error), error)
+}
+
+func everyone(int, int) int { return 0 }
+
+func split(_ context.Context, m *maker, _ string, group int) (func() (*nccl.Communicator, error), error) {
+	return func() (*nccl.Communicator, error) { return m.world.Split(group, m.session.Rank, config) }, nil
+}
+
+var ways = []way{
+	{"ncclCommInitRankConfig, all ranks", everyone, func(ctx context.Context, m *maker, name string, _ int) (func() (*nccl.Communicator, error), error) {
+		var id nccl.ID
+		var err error
+		if m.session.Rank == 0 {
+			if id, err = m.library.NewID(); err != nil {
+				return nil, err
+			}
+		}
+		ids, err := rank.Gather(ctx, m.session, name, id)
+		if err != nil {
+			return nil, err
+		}
+		return func() (*nccl.Communicator, error) {
+			return m.library.Init(ids[:1], m.session.Rank, m.session.World, config)
+		}, nil
+	}},
+	{"ncclCommSplit, all ranks", everyone, split},
+	{"ncclCommSplit, two halves", func(rank, world int) int { return 2 * rank / world }, split},
+	{"ncclCommShrink, without the last rank", func(rank, world int) int {
+		if rank == world-1 {
+			return nccl.NoColor
+		}
+		return 0
+	}, func(_ context.Context, m *maker, _ string, _ int) (func() (*nccl.Communicator, error), error) {
+		return func() (*nccl.Communicator, error) {
+			return m.world.Shrink([]int{m.session.World - 1}, false, config)
+		}, nil
+	}},
+}
+
+// beRank makes communicators in every way. Rank 0 prints the rows.
+func beRank(ctx context.Context, stdout io.Writer, o options) (err error) {
+	runtime.LockOSThread() // the device is current here
+	store, err := rendezvous.OpenFile(o.dir)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	m := maker{session: rank.NewSession(rank.Place{Rank: o.rank, World: o.world, LocalRank: o.rank}, store, "communicators", nil)}
+	library, device, err := gpurank.OpenNCCL(nccl.NCCL, m.session)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, device.Close()) }()
+	m.library, m.device = library, device
+	if m.stream, err = device.NewStream(); err != nil {
+		return err
+	}
+	if m.world, err = gpurank.Join(ctx, m.session, library, "world", config); err != nil {
+		return err
+	}
+	if m.align, err = gpurank.NewAlign(device, m.world); err != nil {
+		return err
+	}
+	if m.buffer, err = device.Alloc(int64(1 + o.world)); err != nil {
+		return err
+	}
+	if err := accel.Write(device, m.stream, m.buffer, []byte{byte(o.rank)}); err != nil {
+		return err
+	}
+	if o.rank == 0 {
+		fmt.Fprintf(stdout, "%d ranks on %s, NCCL %s, %d trials; ms of the slowest rank, median (range)\n\n", o.world, device.Info().Product, library.VersionString(), o.trials)
+		fmt.Fprintf(stdout, "| communicator | made | first all_gather | closed |\n|---|--:|--:|--:|\n")
+	}
+	for i, w := range ways {
+		var mine [columns][]float64
+		for trial := range 1 + o.trials {
+			times, err := m.time(ctx, w, fmt.Sprintf("%d-%d", i, trial))
+			if err != nil {
+				return fmt.Errorf("%s: %w", w.name, err)
+			}
+			for c := range times {
+				mine[c] = append(mine[c], times[c])
+			}
+		}
+		all, err := rank.Gather(ctx, m.session, fmt.Sprintf("times-%d", i), mine)
+		if err != nil {
+			return err
+		}
+		if o.rank == 0 {
+			if err := printRow(stdout, w.name, all); err != nil {
+				return err
+			}
+		}
+	}
+	return errors.Join(m.align.Close(), m.device.Free(m.buffer), m.stream.Close(), m.world.Close())
+}
+
+// columns are the times of a row: made, first all_gather, closed.
+const columns = 3
+
+// time makes and closes a communicator, and returns the times in ms. They are 0 on a rank that
+// gets none.
+func (m *maker) time(ctx context.Context, w way, name string) (times [columns]float64, err error) {
+	group := w.group(m.session.Rank, m.session.World)
+	call, err := w.prepare(ctx, m, name, group)
+	if err != nil {
+		return times, err
+	}
+	// A rank that did not take part in the last one waits here, with nothing enqueued.
+	if err := m.session.Store.Barrier(ctx, m.session.Scope+"/begin-"+name, m.session.Rank, m.session.World); err != nil {
+		return times, err
+	}
+	received := m.buffer.Add(1)
+	const poison = 0xff // no rank's byte
+	if err := errors.Join(
+		m.device.Set(m.stream, received, poison, int64(m.session.World)), m.align.Enqueue(m.stream), m.stream.Synchronize()); err != nil {
+		return times, err
+	}
+	if group == nccl.NoColor {
+		return times, nil
+	}
+	began := time.Now()
+	lap := func() float64 {
+		now := time.Now()
+		defer func() { began = now }()
+		return float64(now.Sub(began)) / float64(time.Millisecond)
+	}
+	c, err := call()
+	if err != nil {
+		return times, err
+	}
+	times[0] = lap()
+	if err := errors.Join(c.AllGather(m.stream, numeric.Int8, m.buffer, received, 1), m.stream.Synchronize()); err != nil {
+		return times, err
+	}
+	times[1] = lap()
+	var want []byte
+	for r := range m.session.World {
+		if w.group(r, m.session.World) == group {
+			want = append(want, byte(r))
+		}
+	}
+	got, err := accel.Read[byte](m.device, m.stream, received, len(want))
+	if err != nil {
+		return times, err
+	}
+	if c.World() != len(want) || !slices.Equal(got, want) {
+		return times, fmt.Errorf("rank %d: the communicator has %d ranks and gathers %d, want %d", m.session.Rank, c.World(), got, want)
+	}
+	lap()
+	err = c.Close()
+	times[2] = lap()
+	return times, err
+}
+
+// printRow prints the times of all ranks without those of the first trial.
+func printRow(stdout io.Writer, name string, ranks [][columns][]float64) error {
+	fields := []string{name}
+	for c := range ranks[0] {
+		var perRank [][]float64
+		for _, times := range ranks {
+			perRank = append(perRank, times[c][1:])
+		}
+		ms, err := measure.OverRanks(perRank, measure.Max)
+		if err != nil {
+			return err
+		}
+		fields = append(fields, fmt.Sprintf("%.3g (%.3g … %.3g)", measure.Percentile(ms, 50), slices.Min(ms), slices.Max(ms)))
+	}
+	_, err := fmt.Fprintf(stdout, "| %s |\n", strings.Join(fields, " | "))
+	return err
+}
