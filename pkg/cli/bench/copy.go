@@ -149,6 +149,10 @@ func (f *CopyFlags) Plan(tests []string) func(*catalog.Catalog, *catalog.Backend
 				b := planner.Copy(name, kind, *profile)
 				b.Submission, b.Sizes, b.Streams, b.PageBytes = f.submission, sizes, f.streams, parsed[3]
 				b.Victim = f.victim
+				// Of pageable memory in both directions the planner says more.
+				if both := vocab.Copy(name).Both && kind == vocab.Pageable; !both && !slices.Contains(be.Copy().Tests, name) {
+					return d, cli.EnvironmentError("backend %s has no test %s: give --backend %s", be.Name, name, strings.Join(copiers(cat, be, name), " or "))
+				}
 				if why := planner.CopyRemainder(b); why != "" {
 					return d, cli.UsageError("%s", why)
 				}
@@ -157,6 +161,26 @@ func (f *CopyFlags) Plan(tests []string) func(*catalog.Catalog, *catalog.Backend
 		}
 		return d, nil
 	}
+}
+
+// copiers are the other backends that have a test: those on devices that be runs on, too, or all if
+// there are none.
+func copiers(cat *catalog.Catalog, be *catalog.Backend, test string) []string {
+	var near, all []string
+	for i := range cat.Backends {
+		o := &cat.Backends[i]
+		if has := o.Copy(); has == nil || !slices.Contains(has.Tests, test) {
+			continue
+		}
+		all = append(all, o.Name)
+		if slices.ContainsFunc(o.Vendors, func(v string) bool { return slices.Contains(be.Vendors, v) }) {
+			near = append(near, o.Name)
+		}
+	}
+	if len(near) > 0 {
+		return near
+	}
+	return all
 }
 
 // CopyReport is copies as JSON: a head and the documents' own rows.

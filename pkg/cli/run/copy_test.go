@@ -96,9 +96,16 @@ func TestBenchCopyByKernel(t *testing.T) {
 	var r bench.CopyReport
 	require.NoError(t, json.Unmarshal([]byte(stdout), &r))
 	require.Len(t, r.Cases, 2)
-	code, _, stderr = cxrun(t, nil, append(args, "host_to_device_memcpy_sm")...)
-	require.Equal(t, cli.ExitEnvironment, code, stderr)
-	require.Contains(t, stderr, "backend ce has no test host_to_device_memcpy_sm\n")
+	for want, lacking := range map[string][]string{
+		"backend ce has no test host_to_device_memcpy_sm: give --backend sm\n":         {"host_to_device_memcpy_sm"},
+		"backend sm has no test device_to_host_memcpy_ce: give --backend ce or sdma\n": {"device_to_host_memcpy_ce", "--backend", "sm"},
+		"backend sm has no test device_local_copy: give --backend ce\n":                {"device_local_copy", "--backend", "sm"},
+		"backend host has no test device_to_host_memcpy_sm: give --backend sm\n":       {"device_to_host_memcpy_sm", "--backend", "host"},
+	} {
+		code, _, stderr = cxrun(t, nil, append(args, lacking...)...)
+		require.Equal(t, cli.ExitEnvironment, code, stderr)
+		require.Contains(t, stderr, want)
+	}
 }
 
 // Engines that are named make the copies of one AMD device and of two. They read no memory of
@@ -121,8 +128,9 @@ func TestBenchCopyOnEngines(t *testing.T) {
 		}
 	}
 	for why, lacking := range map[string][]string{
-		"backend sdma has no test device_to_device_memcpy_read_ce":         {"device_to_device_memcpy_read_ce"},
-		"backend sdma has no victim: no kernel computes beside its copies": {"device_to_host_memcpy_ce", "--victim"},
+		"backend sdma has no test device_to_device_memcpy_read_ce: give --backend ce\n": {"device_to_device_memcpy_read_ce"},
+		"backend sdma has no test host_to_device_memcpy_sm: give --backend sm\n":        {"host_to_device_memcpy_sm"},
+		"backend sdma has no victim: no kernel computes beside its copies":              {"device_to_host_memcpy_ce", "--victim"},
 	} {
 		code, _, stderr := cxrun(t, nil, append(args, lacking...)...)
 		require.Equal(t, cli.ExitEnvironment, code, stderr)
