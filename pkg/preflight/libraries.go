@@ -11,6 +11,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/accel/gpu"
 	"github.com/collectivex/collectivex/pkg/accel/hip"
 	"github.com/collectivex/collectivex/pkg/dl"
+	"github.com/collectivex/collectivex/pkg/hsa"
 	"github.com/collectivex/collectivex/pkg/inventory"
 	"github.com/collectivex/collectivex/pkg/nccl"
 	"github.com/collectivex/collectivex/pkg/nccl/eplib"
@@ -28,13 +29,14 @@ const (
 	MSCCLPP = "mscclpp"
 	NCCLEP  = "nccl-ep"
 	NIXL    = "nixl"
+	HSA     = "hsa"
 
 	CUBLASLt  = string(blaslt.CUBLASLt)
 	HIPBLASLt = string(blaslt.HIPBLASLt)
 )
 
 // kinds in the order in which they are listed.
-var kinds = []string{CUDA, NVRTC, CUBLASLt, NCCL, HIP, HIPRTC, HIPBLASLt, RCCL, MSCCLPP, NCCLEP, Python, Torch, DeepEPV2, DeepEPLegacy, FlashInfer, MoRI, UCCL, NIXL, Mooncake}
+var kinds = []string{CUDA, NVRTC, CUBLASLt, NCCL, HIP, HIPRTC, HIPBLASLt, HSA, RCCL, MSCCLPP, NCCLEP, Python, Torch, DeepEPV2, DeepEPLegacy, FlashInfer, MoRI, UCCL, NIXL, Mooncake}
 
 // Library is a library as it was found here, or why it was not. All but Path
 // and Err may be published.
@@ -77,6 +79,7 @@ func Libraries() map[string]Library {
 	libraries[NIXL] = transferLibrary()
 	libraries[CUDA], libraries[NVRTC] = vendor(cuda.Load, cuda.OpenCompiler)
 	libraries[HIP], libraries[HIPRTC] = vendor(hip.Load, hip.OpenCompiler)
+	libraries[HSA] = copyEngines() // of HIP, which has started it
 	return named(libraries)
 }
 
@@ -176,4 +179,13 @@ func transferLibrary() Library {
 		return Library{Err: err}
 	}
 	return Library{Version: n.Version(), SOName: n.SOName(), BuildID: n.BuildID(), Path: n.Path(), OnDevices: n.DeviceError()}
+}
+
+// copyEngines finds the HSA runtime, which has to start.
+func copyEngines() Library {
+	r, err := hsa.Open()
+	if err != nil {
+		return Library{Err: err}
+	}
+	return Library{Version: r.Version(), SOName: r.Library().SOName(), BuildID: r.Library().BuildID(), Path: r.Library().Path(), Err: r.Close()}
 }

@@ -38,6 +38,8 @@ func needs(backend, vendor string) libraryNeeds {
 		}
 	case MSCCLPP, NCCLEP, NIXL:
 		n.required = append(n.required, backend)
+	case "sdma":
+		n.required = append(n.required, HSA)
 	case Mooncake:
 		n.required = append(n.required, Python, Mooncake)
 	case "uccl-p2p":

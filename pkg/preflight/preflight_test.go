@@ -378,6 +378,7 @@ func TestLibraries(t *testing.T) {
 	libraries := preflight.Libraries()
 	for kind, want := range map[string]string{
 		preflight.CUDA: "CUDA 13.0", preflight.NVRTC: "NVRTC 13.0", preflight.HIP: "HIP 6.4", preflight.HIPRTC: "HIPRTC 6.4",
+		preflight.HSA: "1.1",
 	} {
 		l := libraries[kind]
 		require.NoError(t, l.Err)
@@ -404,7 +405,7 @@ func TestLibraries(t *testing.T) {
 }
 
 func TestLibrariesThatAreNotThere(t *testing.T) {
-	for _, name := range []string{"CX_CUDA_LIB", "CX_NVRTC_LIB", "CX_HIP_LIB", "CX_HIPRTC_LIB", "CX_NCCL_LIB", "CX_RCCL_LIB", "CX_MSCCLPP_LIB", "CX_NCCL_EP_LIB", "CX_NIXL_LIB", "CX_PYTHON_LIB"} {
+	for _, name := range []string{"CX_CUDA_LIB", "CX_NVRTC_LIB", "CX_HIP_LIB", "CX_HIPRTC_LIB", "CX_NCCL_LIB", "CX_RCCL_LIB", "CX_MSCCLPP_LIB", "CX_NCCL_EP_LIB", "CX_NIXL_LIB", "CX_HSA_LIB", "CX_PYTHON_LIB"} {
 		t.Setenv(name, "/nowhere/lib.so")
 	}
 	for kind, l := range preflight.Libraries() {

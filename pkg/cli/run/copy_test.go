@@ -138,6 +138,20 @@ func TestBenchCopyOnEngines(t *testing.T) {
 	}
 }
 
+// doctor names the HSA runtime, without which sdma lacks its engines.
+func TestDoctorOfCopyEngines(t *testing.T) {
+	short.Skip(t)
+	standIns(t)
+	code, stdout, stderr := cxrun(t, nil, "doctor", "--backend", "sdma")
+	require.Equal(t, cli.ExitOK, code, stderr)
+	require.Regexp(t, `(?m)^sdma +ready +2 AMD GPUs, HIP 6\.4, HSA 1\.1`, stdout)
+	t.Setenv("CX_HSA_LIB", "/nowhere/libhsa-runtime64.so.1")
+	code, stdout, _ = cxrun(t, nil, "doctor", "--backend", "sdma,ce")
+	require.Equal(t, cli.ExitEnvironment, code)
+	require.Regexp(t, `(?m)^sdma +missing +HSA runtime from CX_HSA_LIB=/nowhere/libhsa-runtime64.so.1: no such library: .*; set CX_HSA_LIB to the right library, or unset it$`, stdout)
+	require.Regexp(t, `(?m)^ce +ready `, stdout)
+}
+
 // A rank copies between memories of the host. What nobody can ask for ends the command with
 // 2, what the backend does not have with 3, and a wrong word or a slow row with 1.
 func TestBenchCopy(t *testing.T) {
