@@ -3,6 +3,7 @@
 package sysfs
 
 import (
+	"errors"
 	"io/fs"
 	"os"
 	"path"
@@ -84,4 +85,21 @@ func (r Root) Memory(name string) (bytes int64, ok bool) {
 	kib, isKiB := strings.CutSuffix(r.Fields(":", "proc/meminfo")[name], " kB")
 	n, err := strconv.ParseInt(kib, 10, 64)
 	return n << 10, err == nil && isKiB
+}
+
+// AvailableMemory returns the bytes of memory that are available without swapping and in total,
+// limited to what the control group leaves.
+func (r Root) AvailableMemory() (free, total int64, err error) {
+	total, hasTotal := r.Memory("MemTotal")
+	free, hasFree := r.Memory("MemAvailable")
+	if !hasTotal || !hasFree {
+		return 0, 0, errors.New("/proc/meminfo lacks MemTotal or MemAvailable")
+	}
+	limit, hasLimit := r.Number("sys/fs/cgroup/memory.max")
+	used, hasUsed := r.Number("sys/fs/cgroup/memory.current")
+	if hasLimit && hasUsed {
+		total = min(total, limit)
+		free = min(free, max(0, limit-used))
+	}
+	return free, total, nil
 }

@@ -49,6 +49,24 @@ func TestMemory(t *testing.T) {
 	}
 }
 
+func TestAvailableMemory(t *testing.T) {
+	_, _, err := root(nil).AvailableMemory()
+	require.Error(t, err)
+	const meminfo = "MemTotal:  1000 kB\nMemFree: 1 kB\nMemAvailable:  900 kB\n"
+	for limit, want := range map[string][]int64{
+		"":         {900 << 10, 1000 << 10},
+		"409600\n": {400000, 409600},
+		"max\n":    {900 << 10, 1000 << 10},
+		"9000\n":   {0, 9000},
+	} {
+		free, total, err := root(map[string]string{
+			"proc/meminfo": meminfo, "sys/fs/cgroup/memory.max": limit, "sys/fs/cgroup/memory.current": "9600\n",
+		}).AvailableMemory()
+		require.NoError(t, err)
+		require.Equal(t, want, []int64{free, total}, limit)
+	}
+}
+
 func TestCPUs(t *testing.T) {
 	for text, want := range map[string][]int{
 		"3\n": {3}, "0-3,8,10-11": {0, 1, 2, 3, 8, 10, 11}, "": nil, "3-1": nil, "0-99999999": nil, "a": nil,

@@ -62,7 +62,7 @@ func open(m machine, localRank, localWorld int) (*Device, error) {
 		d.pinned = true
 		d.numa = m.NUMANode(d.cpus[0])
 	}
-	_, total, err := m.memory()
+	_, total, err := m.AvailableMemory()
 	if err != nil {
 		return nil, err
 	}
@@ -91,7 +91,7 @@ func (d *Device) Segment() *Segment { return d.segment }
 func (d *Device) Info() accel.Info { return d.info }
 
 // Memory implements accel.Device. All ranks of the host share what is free.
-func (d *Device) Memory() (free, total int64, err error) { return d.machine.memory() }
+func (d *Device) Memory() (free, total int64, err error) { return d.machine.AvailableMemory() }
 
 // Alloc implements accel.Device. The memory is zero and takes no page fault.
 func (d *Device) Alloc(bytes int64) (accel.Ptr, error) {

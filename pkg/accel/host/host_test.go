@@ -194,26 +194,10 @@ func TestMachine(t *testing.T) {
 		require.NoError(t, os.WriteFile(path, []byte(text), 0o644))
 	}
 	m := machine{sysfs.Root{FS: os.DirFS(root)}}
-	_, _, err := m.memory()
-	require.Error(t, err)
 	require.Equal(t, arch(), m.product())
 	require.Equal(t, "Linux", m.kernel())
 	require.Zero(t, m.lastLevelCache(3))
 	require.Equal(t, -1, m.NUMANode(3))
-
-	write("proc/meminfo", "MemTotal:  1000 kB\nMemFree: 1 kB\nMemAvailable:  900 kB\n")
-	free, total, err := m.memory()
-	require.NoError(t, err)
-	require.Equal(t, []int64{900 << 10, 1000 << 10}, []int64{free, total})
-	write("sys/fs/cgroup/memory.max", "409600\n")
-	write("sys/fs/cgroup/memory.current", "9600\n")
-	free, total, err = m.memory()
-	require.NoError(t, err)
-	require.Equal(t, []int64{400000, 409600}, []int64{free, total})
-	write("sys/fs/cgroup/memory.max", "max\n")
-	_, total, err = m.memory()
-	require.NoError(t, err)
-	require.EqualValues(t, 1000<<10, total)
 
 	write("proc/cpuinfo", "processor\t: 0\nmodel name\t: Some  CPU  9000 \nflags\t: fpu\n")
 	require.Equal(t, "Some CPU 9000", m.product())

@@ -1,7 +1,6 @@
 package host
 
 import (
-	"errors"
 	"fmt"
 	"runtime"
 	"strings"
@@ -13,23 +12,6 @@ import (
 
 // machine reads what the kernel reports about this host.
 type machine struct{ sysfs.Root }
-
-// memory returns the available and the total bytes, limited to what the control group
-// leaves.
-func (m machine) memory() (free, total int64, err error) {
-	total, hasTotal := m.Memory("MemTotal")
-	free, hasFree := m.Memory("MemAvailable")
-	if !hasTotal || !hasFree {
-		return 0, 0, errors.New("/proc/meminfo lacks MemTotal or MemAvailable")
-	}
-	limit, hasLimit := m.Number("sys/fs/cgroup/memory.max")
-	used, hasUsed := m.Number("sys/fs/cgroup/memory.current")
-	if hasLimit && hasUsed {
-		total = min(total, limit)
-		free = min(free, max(0, limit-used))
-	}
-	return free, total, nil
-}
 
 // product returns the model of the processor, or its architecture if the kernel reports no
 // model.

@@ -12,6 +12,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/rendezvous"
 	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/sysfs"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
@@ -199,6 +200,9 @@ func (b *bench) ways(ctx context.Context, bytes int64) ([]*way, error) {
 	if b.test.Both {
 		ways = append(ways, &way{number: 1})
 	}
+	if err := b.room(ctx, bytes, len(ways)); err != nil {
+		return nil, err
+	}
 	for _, w := range ways {
 		var err error
 		if b.test.Ranks == 1 {
@@ -211,6 +215,22 @@ func (b *bench) ways(ctx context.Context, bytes int64) ([]*way, error) {
 		}
 	}
 	return ways, nil
+}
+
+// room returns an error if the host has too little memory for the sides of so many ways. No rank
+// allocates any before all have looked.
+func (b *bench) room(ctx context.Context, bytes int64, ways int) error {
+	buffers := 0 // of this rank, in the host's memory
+	switch shared := b.Device.Info().SharedHostMem; {
+	case shared && b.test.Ranks == 1:
+		buffers = 2 * ways
+	case shared, b.test.Memory:
+		buffers = ways
+	}
+	if err := room(sysfs.Here(), int64(buffers)*(leadBytes+bytes+tailBytes), b.session.World); err != nil {
+		return err
+	}
+	return b.meet.Wait(ctx)
 }
 
 // between allocates this rank's side of a way of a test on two devices. The rank that acts

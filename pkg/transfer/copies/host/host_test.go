@@ -60,3 +60,12 @@ func TestAFaultWithoutEffectIsRefused(t *testing.T) {
 		require.Equal(t, result.ReasonRefused, d.Outcome.Code())
 	}
 }
+
+// Copies that the memory of the host cannot hold are refused before any of it is taken.
+func TestTooLittleMemory(t *testing.T) {
+	for _, test := range []string{"host_to_device_memcpy_ce", "device_to_device_bidirectional_memcpy_read_ce"} {
+		d := run(t, "", plantest.Copy("host", test, func(c *plan.Case) { c.Copy().Sizes = []int64{1 << 45} }))
+		require.Equal(t, result.Failed, d.Outcome.Status)
+		require.Equal(t, result.ReasonMemoryForSize, d.Outcome.Code(), "%v", d.Outcome.Reasons)
+	}
+}

@@ -1,0 +1,25 @@
+package copies
+
+import (
+	"fmt"
+
+	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/sysfs"
+)
+
+// memoryShare is the part of the host's available memory that the ranks may take.
+const memoryShare = 0.8
+
+// room returns an error if the ranks cannot take so many bytes of a host's memory each. A kernel
+// that runs out of memory kills processes.
+func room(root sysfs.Root, bytes int64, ranks int) error {
+	free, _, err := root.AvailableMemory()
+	if err != nil {
+		return rank.Coded(result.ReasonEnvironment, err)
+	}
+	if most := int64(memoryShare*float64(free)) / int64(ranks); bytes > most {
+		return rank.Coded(result.ReasonMemoryForSize, fmt.Errorf("buffers of %d bytes of host memory, of which a rank may take %d: choose smaller sizes", bytes, most))
+	}
+	return nil
+}
