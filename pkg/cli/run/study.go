@@ -40,7 +40,8 @@ Cases that are measured and simulated are in errors.csv, too, and a line for eac
 far the simulated times are off. Equal manifests and measurements give equal bytes.
 
 Rows of an earlier run whose program, topology, model and size are the same are taken
-over, and so are the models that it measured. --fast takes over rows alone, and fails if
+over, and so are the models that it measured with the same backend, ranks, sizes and
+buffers. --fast takes over rows alone, and fails if
 one is missing. --check simulates everything, measures and writes nothing, and fails if a
 file of the directory differs or does not belong to the study. Remove the directory to measure again.
 
@@ -87,7 +88,7 @@ measured on this machine or a file cannot be written.`,
 			if fast || check {
 				measurer = noMeasurer{}
 			}
-			if err := measuredModels(c.Context(), m, dir, measurer); err != nil {
+			if err := measuredModels(c.Context(), s, m, dir, measurer); err != nil {
 				return err
 			}
 			if err := m.CheckKnown(known); err != nil {
@@ -151,13 +152,15 @@ func firstOf(names []string) string {
 }
 
 // measuredModels takes the models that are measured from the files of an earlier run, or measures
-// and keeps them.
-func measuredModels(ctx context.Context, m *study.Manifest, dir string, measurer modelMeasurer) error {
+// and keeps them. It measures a model again whose file does not say that it was measured as the
+// manifest wants.
+func measuredModels(ctx context.Context, s cli.Streams, m *study.Manifest, dir string, measurer modelMeasurer) error {
 	all := m.Measured()
 	for _, name := range slices.Sorted(maps.Keys(all)) {
-		path := filepath.Join(dir, study.ModelFile(name))
+		pairs := all[name]
+		path, head := filepath.Join(dir, study.ModelFile(name)), pairs.Head()
 		data, err := regular.Read(path, studyLimit)
-		if err == nil {
+		if err == nil && bytes.HasPrefix(data, []byte(head)) {
 			model, err := simulate.ReadModel(path, data)
 			if err != nil {
 				return cli.UsageError("%w: remove the file to measure again", err)
@@ -165,19 +168,26 @@ func measuredModels(ctx context.Context, m *study.Manifest, dir string, measurer
 			m.SetModel(name, model)
 			continue
 		}
-		if !errors.Is(err, fs.ErrNotExist) {
+		stale := err == nil
+		if !stale && !errors.Is(err, fs.ErrNotExist) {
 			return cli.EnvironmentError("%w", err)
 		}
-		model, err := measurer.Model(ctx, all[name])
-		if err != nil {
+		model, err := measurer.Model(ctx, pairs)
+		switch {
+		case stale && errors.Is(err, errNotMeasured):
+			return fmt.Errorf("%s does not begin with %q, as the manifest measures model %q: run without --fast and --check to measure it again", path, strings.TrimSpace(head), name)
+		case err != nil:
 			return fmt.Errorf("model %q of %s: %w", name, path, err)
 		}
+		if stale {
+			s.Tell("model %q was measured again: %s was of other buffers, ranks or sizes", name, path)
+		}
 		m.SetModel(name, model)
-		var b bytes.Buffer
-		if err := model.Write(&b); err != nil {
+		content, err := m.MeasuredModel(name)
+		if err != nil {
 			return err
 		}
-		if err := writeStudy(dir, map[string][]byte{study.ModelFile(name): b.Bytes()}); err != nil {
+		if err := writeStudy(dir, map[string][]byte{study.ModelFile(name): content}); err != nil {
 			return cli.EnvironmentError("%w", err)
 		}
 	}

@@ -137,6 +137,18 @@ func TestAllGatherStudy(t *testing.T) {
 	stdout, _ = study(cli.ExitOK)
 	require.Contains(t, stdout, "12 rows, 0 simulated and 1 measured now")
 
+	// A model of other sizes is measured again, but not by --fast.
+	wider := strings.Replace(reduced, "last_bytes: 32768", "last_bytes: 65536", 1)
+	require.NoError(t, os.WriteFile("study.yaml", []byte(wider), 0o600))
+	_, stderr = study(cli.ExitFailed, "--fast")
+	require.Equal(t, `cxrun: out/messages.model.yaml does not begin with "# measured: {backend: host, ranks: 4, first_bytes: 4096, last_bytes: 65536, buffers: fresh}", `+
+		`as the manifest measures model "messages": run without --fast and --check to measure it again`+"\n", stderr)
+	stdout, stderr = study(cli.ExitOK)
+	require.Contains(t, stderr, `model "messages" was measured again: out/messages.model.yaml was of other buffers, ranks or sizes`)
+	require.Contains(t, stdout, "12 rows, 6 simulated and 0 measured now")
+	_, stderr = study(cli.ExitOK, "--check")
+	require.NotContains(t, stderr, "again")
+
 	// A model that was cut is refused.
 	model, err := os.ReadFile("out/messages.model.yaml")
 	require.NoError(t, err)

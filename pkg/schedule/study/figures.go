@@ -33,12 +33,9 @@ func (m *Manifest) Render(rows []Row) (map[string][]byte, error) {
 		files[ErrorsFile] = off
 	}
 	for name := range m.Measured() {
-		var b bytes.Buffer
-		model := m.Models[name].Model
-		if err := model.Write(&b); err != nil {
+		if files[ModelFile(name)], err = m.MeasuredModel(name); err != nil {
 			return nil, err
 		}
-		files[ModelFile(name)] = b.Bytes()
 	}
 	for _, f := range m.Figures {
 		var figure []byte

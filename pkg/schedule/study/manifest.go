@@ -3,6 +3,7 @@
 package study
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -52,6 +53,11 @@ func (p *Pairs) Sizes() (sizes []int64) {
 		sizes = append(sizes, n)
 	}
 	return sizes
+}
+
+// Head is the first line of the file of a model that was measured so, a comment.
+func (p *Pairs) Head() string {
+	return fmt.Sprintf("# measured: {backend: %s, ranks: %d, first_bytes: %d, last_bytes: %d, buffers: %s}\n", p.Backend, p.Ranks, p.First, p.Last, p.Buffers)
 }
 
 // most limits the sizes and ranks of a manifest to what no machine exceeds.
@@ -196,6 +202,14 @@ func (m *Manifest) SetModel(name string, to simulate.Model) {
 
 // ModelFile is the file of a study with a model that was measured.
 func ModelFile(model string) string { return model + ".model.yaml" }
+
+// MeasuredModel returns the content of that file.
+func (m *Manifest) MeasuredModel(name string) ([]byte, error) {
+	model := m.Models[name]
+	b := bytes.NewBufferString(model.Measure.Head())
+	err := model.Write(b)
+	return b.Bytes(), err
+}
 
 // check returns the first thing that is wrong with the manifest.
 func (m *Manifest) check() error {
