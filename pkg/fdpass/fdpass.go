@@ -16,11 +16,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Offer is a file that other processes can take, as often as they like, until Close.
+// Offer is a file that other processes can take, as often as they like, until Close or until the
+// system accepts no more connections.
 type Offer struct {
 	file     *os.File
 	listener *net.UnixListener
 	ended    chan struct{}
+	failed   error // of serve, once it has ended
 }
 
 // NewOffer offers a file, which it then owns. The address is of Linux's abstract kind: it leaves
@@ -38,13 +40,20 @@ func NewOffer(f *os.File) (*Offer, error) {
 // Address is what Take needs.
 func (o *Offer) Address() string { return o.listener.Addr().String() }
 
-// Close withdraws the offer. Who has taken the file keeps it.
+// Close withdraws the offer. Who has taken the file keeps it. The error says why the offer ended
+// before, if it did.
 func (o *Offer) Close() error {
 	err := o.listener.Close()
 	<-o.ended
+	if o.failed != nil { // serve has closed the listener
+		err = o.failed
+	}
 	return errors.Join(err, o.file.Close())
 }
 
+// serve gives the file to processes until the listener is closed. It closes the listener itself if a
+// connection cannot be accepted, since the next attempt would fail at once, too: processes that
+// take the file then hear so instead of waiting.
 func (o *Offer) serve() {
 	defer close(o.ended)
 	for {
@@ -53,7 +62,8 @@ func (o *Offer) serve() {
 			return
 		}
 		if err != nil {
-			continue // of a process that has gone
+			o.failed = errors.Join(fmt.Errorf("offer a file to other processes: %w: raise the limit of open files (ulimit -n) or free memory", err), o.listener.Close())
+			return
 		}
 		if sameUser(conn) == nil {
 			// Who takes the file sees that nothing comes.

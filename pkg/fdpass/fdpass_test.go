@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 )
 
 // addressVariable makes the test binary a process that takes the file there and prints it.
@@ -79,6 +80,27 @@ func TestTakenFileIsOwn(t *testing.T) {
 	flags, err := os.ReadFile(fmt.Sprintf("/proc/self/fdinfo/%d", f.Fd()))
 	require.NoError(t, err)
 	require.Regexp(t, `flags:\s+02\d{6}`, string(flags), "O_CLOEXEC")
+}
+
+// A process without descriptors cannot accept a connection. It says so when the offer is closed, and
+// who wants the file does not wait.
+func TestOfferWithoutDescriptors(t *testing.T) {
+	o := offer(t, "nobody takes it")
+	taker, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	require.NoError(t, err)
+	defer unix.Close(taker)
+	require.NoError(t, unix.SetsockoptTimeval(taker, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: 20}))
+	var limit unix.Rlimit
+	require.NoError(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &limit))
+	require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 0, Max: limit.Max}))
+	defer func() { require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &limit)) }()
+	require.NoError(t, unix.Connect(taker, &unix.SockaddrUnix{Name: o.Address()}))
+	n, err := unix.Read(taker, make([]byte, 1))
+	require.NotErrorIs(t, err, unix.EAGAIN, "it still waits")
+	require.LessOrEqual(t, n, 0)
+	err = o.Close()
+	require.ErrorIs(t, err, unix.EMFILE)
+	require.Regexp(t, `^offer a file to other processes: accept unix @cx-\w+: .*too many open files: raise the limit of open files \(ulimit -n\) or free memory$`, err.Error())
 }
 
 // A process that never answers is waited for as long as the context lasts; one that gives nothing
