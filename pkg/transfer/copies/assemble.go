@@ -59,12 +59,16 @@ func Assemble(doc result.Document, streams []rank.Stream) error {
 		if test.Both && test.Ranks > 1 {
 			opposite = tracks[0].rows[i]
 		}
-		r.Device, r.Host = clock(r.Bytes, measured.Device, opposite.Device), clock(r.Bytes, measured.Host, opposite.Host)
+		var impossible result.Reasons
+		r.Device, impossible = clock("device", &r, measured.Device, opposite.Device)
+		bad = append(bad, impossible...)
+		r.Host, impossible = clock("host", &r, measured.Host, opposite.Host)
+		bad = append(bad, impossible...)
 		if r.Host == nil {
 			continue
 		}
 		both := !test.Both || test.Ranks == 1 || len(opposite.Host) == block.Timing.Trials
-		r.Complete = len(measured.Host) == block.Timing.Trials && both
+		r.Complete = len(measured.Host) == block.Timing.Trials && both && (r.Device != nil || len(measured.Device) == 0)
 		r.Verify = verdict(tracks, i, test)
 		if v := measured.Victim; v != nil && len(v.Copy) > 0 {
 			implausible := v.implausible(&r)
@@ -94,23 +98,22 @@ func read(s rank.Stream) (t track, err error) {
 	return t, err
 }
 
-// clock is what windows say, nil if there are none.
-func clock(bytes int64, us, opposite []float64) *result.CopyClock {
+// clock is what the windows of a row say, in both directions, by the clock of that name; nil if
+// there are none, or if one of them cannot be.
+func clock(name string, r *result.CopyRow, us, opposite []float64) (*result.CopyClock, result.Reasons) {
 	if len(us) == 0 {
-		return nil
+		return nil, nil
 	}
-	rate := func(b result.Burst) float64 {
-		if b.P50 <= 0 {
-			return 0
-		}
-		return float64(bytes) / b.P50 / 1e3
+	if bad := plausible.Judge(nil, plausible.Moved{}, fmt.Sprintf("copy of %s by the clock of the %s", r.Name(), name), slices.Min(slices.Concat(us, opposite))); len(bad) > 0 {
+		return nil, bad
 	}
+	rate := func(b result.Burst) float64 { return float64(r.Bytes) / b.P50 / 1e3 }
 	c := &result.CopyClock{Micros: result.NewBurst(us)}
 	c.GBps = rate(c.Micros)
 	if len(opposite) > 0 {
 		c.OppositeGBps = rate(result.NewBurst(opposite))
 	}
-	return c
+	return c, nil
 }
 
 // verdict sums the checks of a row: of both sides of each way, in each pass.

@@ -16,15 +16,21 @@ import (
 )
 
 // withVictim returns the document of a case with a victim whose rank measured a row. edit may
-// change it.
+// change what it says of the victim.
 func withVictim(t *testing.T, edit func(v *beside)) *result.CopyDocument {
+	t.Helper()
+	return withRow(t, func(r *row) { edit(r.Victim) })
+}
+
+// withRow is the same, and edit may change the row.
+func withRow(t *testing.T, edit func(r *row)) *result.CopyDocument {
 	t.Helper()
 	c := plantest.Copy("ce", "device_local_copy", func(c *plan.Case) { c.Copy().Victim, c.Copy().Sizes = true, []int64{1 << 20} })
 	windows := func(us float64) []float64 { return slices.Repeat([]float64{us}, c.Copy().Timing.Trials) }
 	r := row{Device: windows(100), Host: windows(110), Victim: &beside{
 		Units: 4096, Alone: windows(1600), Slowed: windows(1632), Covered: windows(1), Copy: windows(105), CopyCovered: windows(0.97),
 	}}
-	edit(r.Victim)
+	edit(&r)
 	s := rank.Stream{Done: true, Facts: &rank.Facts{DeviceProduct: "NVIDIA H200"}}
 	put := func(kind string, v any) {
 		data, err := json.Marshal(v)
@@ -79,6 +85,24 @@ func TestVictimsThatDoNotCount(t *testing.T) {
 		require.Equal(t, result.Invalid, d.Outcome.Status)
 		require.Equal(t, want, d.Outcome.Reasons.String())
 	}
+}
+
+// A clock that says that a copy takes no time makes a case implausible, and leaves no figure of the
+// clock.
+func TestTimesThatCannotBe(t *testing.T) {
+	d := withRow(t, func(r *row) { r.Device[1] = 0 })
+	require.Equal(t, result.Invalid, d.Outcome.Status)
+	require.Equal(t, "implausible: copy of 1048576 bytes on 1 stream by the clock of the device takes 0 us", d.Outcome.Reasons.String())
+	require.Nil(t, d.Measurement.Rows[0].Device)
+	require.False(t, d.Measurement.Rows[0].Complete)
+
+	d = withRow(t, func(r *row) { r.Host[0] = -1 })
+	require.Equal(t, "implausible: copy of 1048576 bytes on 1 stream by the clock of the host takes -1 us", d.Outcome.Reasons.String())
+	require.Empty(t, d.Measurement.Rows)
+
+	c, bad := clock("device", &result.CopyRow{Bytes: 8, Streams: 1}, []float64{1}, []float64{0, 1})
+	require.Nil(t, c, "the opposite direction")
+	require.Equal(t, "implausible: copy of 8 bytes on 1 stream by the clock of the device takes 0 us", bad.String())
 }
 
 func TestShare(t *testing.T) {
