@@ -475,7 +475,7 @@ func (v *verifier) touch(r, i, q, slot int, writes bool) {
 	case found && r == q && e.rank == r:
 		v.race(r, i, e.op, slot)
 	case found:
-		v.find(Race, r, i, slot, "of rank %d: is not ordered with op %d of rank %d (%s), and one of them writes there", q, e.op, e.rank, v.Ops[e.rank][e.op].Kind)
+		v.find(Race, r, i, slot, "in the memory of rank %d, is not ordered with op %d of rank %d (%s), and one of them writes there", q, e.op, e.rank, v.Ops[e.rank][e.op].Kind)
 	}
 }
 

@@ -109,7 +109,7 @@ func (a *attributes) number(name string, least, most int) int {
 	v := a.text(name)
 	n, err := strconv.Atoi(v)
 	if err != nil || n < least || n > most {
-		a.fail("<%s> %s=%q, must be a number from %d to %d", a.element, name, v, least, most)
+		a.fail("<%s> %s=%q, must be %s", a.element, name, v, numbers(least, most))
 	}
 	if a.err != nil {
 		return least
@@ -154,6 +154,9 @@ func readXML(file string, data []byte) (*Plan, error) {
 	if err := x.each("algo", "gpu", x.gpu); err != nil {
 		return nil, err
 	}
+	if err := x.end(); err != nil {
+		return nil, err
+	}
 	p := x.plan.Program
 	if len(x.gpus) != p.Ranks {
 		return nil, x.fail(algo.at, "ngpus=\"%d\", but there are %d elements <gpu>", p.Ranks, len(x.gpus))
@@ -163,6 +166,31 @@ func readXML(file string, data []byte) (*Plan, error) {
 	}
 	x.layout.place(p)
 	return x.plan, nil
+}
+
+// end reads what follows the plan, which must be comments and white space alone.
+func (x *reader) end() error {
+	for {
+		line, column := x.decoder.InputPos()
+		switch t, err := x.decoder.Token(); {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err == nil && blank(t):
+		default:
+			return x.fail(position{line, column}, "text after the plan")
+		}
+	}
+}
+
+// blank reports whether a token is a comment or white space.
+func blank(t xml.Token) bool {
+	switch t := t.(type) {
+	case xml.Comment:
+		return true
+	case xml.CharData:
+		return len(bytes.TrimSpace(t)) == 0
+	}
+	return false
 }
 
 // layout is where the buffers i, o and s of a plan are in the slots of a program.

@@ -303,8 +303,8 @@ func (b *blockReader) op(o *node) {
 	if o.has("channel_type") {
 		kind = channelType(o.get("channel_type"))
 	}
-	if o.has("tbg") {
-		o.fail("op %q of several thread blocks together (tbg) is not supported", name)
+	if o.has("tbg_info") {
+		o.fail("op %q of a group of thread blocks (tbg_info) is not supported", name)
 	}
 	if o.has("reduce_op") && o.get("reduce_op").string() != "sum" {
 		o.get("reduce_op").fail("reduction %q is not supported, must be sum", o.get("reduce_op").value)
@@ -387,7 +387,7 @@ func (b *blockReader) op(o *node) {
 			use := b.acquired[n.number(0, math.MaxInt32)]
 			switch {
 			case use == nil:
-				n.fail("semaphore %v is not there", n.value)
+				n.fail("semaphore %v is missing", n.value)
 			case name == "sem_acquire":
 				use.acquires = append(use.acquires, here)
 			default:
@@ -404,7 +404,7 @@ func (b *blockReader) op(o *node) {
 		b.gpuReader.barriers[id] = meetings
 		b.barriers[id]++
 	default:
-		o.get("name").fail("op %q is not supported, must be put, pws, pwsf, signal, wait, copy, re, res, sem_acquire, sem_release, barrier, flush or nop", name)
+		o.get("name").fail("op %q is not supported, must be put, pws, pwsf, signal, wait, rlxsignal, rlxwait, copy, re, res, sem_acquire, sem_release, barrier, flush or nop", name)
 	}
 	*b.steps = append(*b.steps, s)
 }

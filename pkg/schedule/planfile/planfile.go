@@ -33,8 +33,11 @@ func (p *Plan) Find(f schedule.Finding) string {
 // Read reads a plan in either format. The name is that of the file in errors, each of which
 // has file, line and column.
 func Read(name string, data []byte) (*Plan, error) {
-	text := bytes.TrimLeft(data, " \t\r\n\ufeff")
+	data = bytes.TrimPrefix(data, []byte("\ufeff")) // a byte order mark
+	text := bytes.TrimLeft(data, " \t\r\n")
 	switch {
+	case len(text) == 0:
+		return nil, fmt.Errorf("%s:1:1: the file is empty", name)
 	case bytes.HasPrefix(text, []byte("<")):
 		return readXML(name, data)
 	case bytes.HasPrefix(text, []byte("{")):

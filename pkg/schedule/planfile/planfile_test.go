@@ -126,6 +126,7 @@ func TestMistakes(t *testing.T) {
 		{`hasdep="1"`, `hasdep="0"`, `which has hasdep="0" and tells nobody that it has ended`},
 		{`<step s="0" type="s"`, `<stop s="0" type="s"`, `plan.xml:4:7: <stop> inside <tb>, must be <step>`},
 		{`</algo>`, ``, `the file ends before the plan does`},
+		{"</algo>", "</algo>\n <!-- one more -->\n<algo/>", "plan.xml:52:1: text after the plan"},
 	} {
 		changed := strings.Replace(text, tt.old, tt.new, 1)
 		require.NotEqual(t, text, changed, tt.old)
@@ -134,24 +135,31 @@ func TestMistakes(t *testing.T) {
 		require.Regexp(t, `^plan.xml:\d+:\d+: `, err.Error())
 	}
 	xmlText := text
-	_, err := Read("plan", []byte("name: ring\n"))
+	_, err := Read("plan.xml", []byte("\ufeff"+text+"<!-- end -->\n"))
+	require.NoError(t, err)
+	_, err = Read("plan", []byte("name: ring\n"))
 	require.EqualError(t, err, "plan:1:1: neither XML of MSCCL nor JSON of MSCCL++")
+	_, err = Read("plan", []byte("\n"))
+	require.EqualError(t, err, "plan:1:1: the file is empty")
 
 	text = string(written(t, program(t, "double_tree", schedule.AllReduce, 3), MSCCLPP))
 	for _, tt := range []struct{ old, new, want string }{
 		{`"allreduce"`, `"alltoall"`, `plan.json:3:17: collective "alltoall", must be allgather, allreduce or reducescatter`},
-		{`"inplace": true`, `"inplace": 1`, `plan.json:5:14: must be true or false`},
+		{`"inplace": true`, `"inplace": 1`, `plan.json:5:14: inplace 1 must be true or false`},
 		{`"name": "double_tree",`, ``, `plan.json:1:1: has no field "name"`},
 		{`"input_chunks": 4`, `"input_chunks": 3`, `plan.json:10:23: 3 chunks, must be 4 in an all_reduce of 4`},
-		{`"id": 1`, `"id": 2`, `must be a number from 1 to 1`},
-		{`"name": "signal"`, `"name": "get"`, `op "get" is not supported, must be put, pws, pwsf, signal, wait, copy, re, res, sem_acquire, sem_release, barrier, flush or nop`},
+		{`"id": 1`, `"id": 2`, `id 2 must be 1`},
+		{`"name": "signal"`, `"name": "get"`, `op "get" is not supported, must be put, pws, pwsf, signal, wait, rlxsignal, rlxwait, copy, re, res, sem_acquire, sem_release, barrier, flush or nop`},
 		{`"channel_type": "memory"`, `"channel_type": "switch"`, `channel type "switch" is not supported, must be memory or port`},
 		{`"size": 1`, `"size": 9`, ` of buffer `},
-		{`"size": 1`, `"size": 1e9`, `must be a number from 1 to 16777216`},
+		{`"size": 1`, `"size": 1e9`, `size 1e9 must be a number from 1 to 16777216`},
 		{`"name": "sem_release"`, `"name": "nop"`, `acquires semaphore 0, which is not released so often`},
 		{`"reduce_op": "sum"`, `"reduce_op": "max"`, `reduction "max" is not supported, must be sum`},
 		{`"gpus": [`, `"gpus": [[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[`, `more than 32 objects and arrays inside each other`},
 		{`"protocol"`, `protocol`, `plan.json:4:3: invalid character 'p'`},
+		{`"name": "signal",`, `"name": "signal", "tbg_info": {"tb_id": 0, "tbg_size": 2},`, `op "signal" of a group of thread blocks (tbg_info) is not supported`},
+		{`"gpus": [`, `"gpus": {}, "g": [`, `gpus must be an array`},
+		{`"connected_to": [`, `"connected_to": [7,`, `connected_to 7 must be a number from 0 to 2`},
 	} {
 		changed := strings.Replace(text, tt.old, tt.new, 1)
 		require.NotEqual(t, text, changed, tt.old)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 )
 
 // node is a value of a JSON text, with its place. What is asked of it and missing is kept as
@@ -14,6 +15,7 @@ import (
 type node struct {
 	text   *jsonText
 	offset int
+	name   string           // of the field that it is, or that it is in a list of
 	fields map[string]*node // of an object
 	list   []*node          // of an array
 	value  any              // string, json.Number, bool or nil
@@ -46,17 +48,17 @@ func parse(file string, data []byte) (*node, error) {
 	t := &jsonText{file: file, data: data}
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.UseNumber()
-	n := t.read(d, 0)
+	n := t.read(d, 0, "")
 	if t.err == nil {
 		if _, err := d.Token(); !errors.Is(err, io.EOF) {
-			t.fail(int(d.InputOffset()), "text behind the plan")
+			t.fail(int(d.InputOffset()), "text after the plan")
 		}
 	}
 	return n, t.err
 }
 
-// read reads the next value, or returns nil at the end of the open one.
-func (t *jsonText) read(d *json.Decoder, depth int) *node {
+// read reads the next value, which is the field of a name, or returns nil at the end of the open one.
+func (t *jsonText) read(d *json.Decoder, depth int, name string) *node {
 	begin := int(d.InputOffset())
 	for begin < len(t.data) && bytes.IndexByte([]byte(" \t\r\n,:"), t.data[begin]) >= 0 {
 		begin++
@@ -77,23 +79,24 @@ func (t *jsonText) read(d *json.Decoder, depth int) *node {
 		t.fail(begin, "more than %d objects and arrays inside each other", mostDepth)
 		return nil
 	}
-	n := &node{text: t, offset: begin, value: token}
+	n := &node{text: t, offset: begin, name: name, value: token}
 	switch token {
 	case json.Delim('{'):
 		n.fields = map[string]*node{}
 		for t.err == nil {
-			key := t.read(d, depth+1)
+			key := t.read(d, depth+1, "")
 			if key == nil {
 				break
 			}
-			if v := t.read(d, depth+1); v != nil {
-				n.fields[key.value.(string)] = v
+			field := key.value.(string)
+			if v := t.read(d, depth+1, field); v != nil {
+				n.fields[field] = v
 			}
 		}
 	case json.Delim('['):
 		n.list = []*node{}
 		for t.err == nil {
-			v := t.read(d, depth+1)
+			v := t.read(d, depth+1, name)
 			if v == nil {
 				break
 			}
@@ -107,6 +110,26 @@ func (t *jsonText) read(d *json.Decoder, depth int) *node {
 
 func (n *node) fail(format string, args ...any) { n.text.fail(n.offset, format, args...) }
 
+// wants fails with the name and the value of the node, and what it must be instead.
+func (n *node) wants(want string) {
+	what := n.name
+	switch v := n.value.(type) {
+	case string:
+		what += fmt.Sprintf(" %.20q", v)
+	case json.Number:
+		what += fmt.Sprintf(" %.20s", v)
+	}
+	n.fail("%s", strings.TrimSpace(what+" must be "+want))
+}
+
+// numbers says which numbers a value can have.
+func numbers(least, most int) string {
+	if least == most {
+		return strconv.Itoa(least)
+	}
+	return fmt.Sprintf("a number from %d to %d", least, most)
+}
+
 // has reports whether an object has a field.
 func (n *node) has(name string) bool { return n.fields[name] != nil }
 
@@ -117,7 +140,7 @@ func (n *node) get(name string) *node {
 		return f
 	}
 	if n.fields == nil {
-		n.fail("must be an object with a field %q", name)
+		n.wants(fmt.Sprintf("an object with a field %q", name))
 	} else {
 		n.fail("has no field %q", name)
 	}
@@ -127,7 +150,7 @@ func (n *node) get(name string) *node {
 // items returns the elements of an array.
 func (n *node) items() []*node {
 	if n.list == nil {
-		n.fail("must be an array")
+		n.wants("an array")
 	}
 	return n.list
 }
@@ -143,7 +166,7 @@ func (n *node) optional(name string) []*node {
 func (n *node) string() string {
 	s, ok := n.value.(string)
 	if !ok {
-		n.fail("must be a string")
+		n.wants("a string")
 	}
 	return s
 }
@@ -151,7 +174,7 @@ func (n *node) string() string {
 func (n *node) bool() bool {
 	b, ok := n.value.(bool)
 	if !ok {
-		n.fail("must be true or false")
+		n.wants("true or false")
 	}
 	return b
 }
@@ -161,7 +184,7 @@ func (n *node) number(least, most int) int {
 	text, _ := n.value.(json.Number)
 	i, err := strconv.Atoi(text.String())
 	if err != nil || i < least || i > most {
-		n.fail("must be a number from %d to %d", least, most)
+		n.wants(numbers(least, most))
 		return least
 	}
 	return i
