@@ -121,7 +121,7 @@ func evenGrid(s Shape) string {
 		return why
 	}
 	if s.Width < 2 || s.height() < 2 || s.Ranks%2 != 0 {
-		return fmt.Sprintf("a grid of %d×%d has no cycle of neighbours: it needs 2 rows and columns and an even number of ranks", s.Width, s.height())
+		return fmt.Sprintf("a grid of %d×%d has no cycle of neighbours: it needs at least 2 rows, at least 2 columns and an even number of ranks", s.Width, s.height())
 	}
 	return ""
 }

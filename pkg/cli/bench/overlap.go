@@ -22,6 +22,8 @@ import (
 // OverlapFlags are the flags of computation beside communication, as they were given.
 type OverlapFlags struct {
 	Output
+	set func(name string) bool // whether a flag was given
+
 	// Ranks is 0 for one on each GPU, or two on a host.
 	Ranks             int
 	first, last, step string
@@ -74,6 +76,7 @@ func NewOverlapFlags(fs *pflag.FlagSet) (*OverlapFlags, []Group) {
 	for _, group := range groups {
 		fs.AddFlagSet(group.Flags)
 	}
+	f.set = fs.Changed
 	return f, groups
 }
 
@@ -97,6 +100,9 @@ func (f *OverlapFlags) Plan(forms []string) func(*catalog.Catalog, *catalog.Back
 		}
 		if repeats(forms) {
 			return d, cli.UsageError("a form is named twice: %s", strings.Join(forms, ", "))
+		}
+		if err := f.besides(forms); err != nil {
+			return d, err
 		}
 		dtype, compute := cmp.Or(f.dtype, be.Overlap().DTypes[0]), cmp.Or(f.compute, be.Overlap().Computes[0])
 		for _, form := range forms {
@@ -145,6 +151,19 @@ func (f *OverlapFlags) Plan(forms []string) func(*catalog.Catalog, *catalog.Back
 	}
 }
 
+// besides refuses flags of form beside that no form takes.
+func (f *OverlapFlags) besides(forms []string) error {
+	if slices.Contains(forms, vocab.Beside) {
+		return nil
+	}
+	for _, name := range []string{"op", "products", "collectives"} {
+		if f.set(name) {
+			return cli.UsageError("--%s is of form beside, and %s does not take it: leave it out, or name that form too", name, strings.Join(forms, ", "))
+		}
+	}
+	return nil
+}
+
 // shape is the sizes, and the width of the matrices.
 func (f *OverlapFlags) shape(be *catalog.Backend) ([]int64, int64, error) {
 	hidden, first := int64(gpuHidden), gpuSize
@@ -170,6 +189,10 @@ func (f *OverlapFlags) shape(be *catalog.Backend) ([]int64, int64, error) {
 	sizes, err := ladder(parsed[0], parsed[1], parsed[2], f.factor)
 	return sizes, hidden, err
 }
+
+// SharedProcessor is what people are told of overlap that was measured without a processor for
+// each side of a rank.
+const SharedProcessor = "both sides of a rank share a processor: they take turns, and little can overlap"
 
 // OverlapReport is overlap as JSON: a head and the documents' own rows.
 type OverlapReport struct {
@@ -226,7 +249,7 @@ func PrintOverlap(w io.Writer, d *result.OverlapDocument) {
 	fmt.Fprintf(w, "#\n# %s of %s, by %s and %s, on %s\n", what, c.Precision, multiplier(d), foreign.Line(m.CommunicationPath), foreign.Line(d.Topology.DeviceProduct))
 	fmt.Fprintf(w, "# sampling %s: %d iterations of each; medians of the slowest rank\n", c.Sampling, b.Timing.Iterations)
 	if m.SharedProcessor {
-		fmt.Fprintln(w, "# both sides of a rank share a processor: they take turns, and little can overlap")
+		fmt.Fprintln(w, "# "+SharedProcessor)
 	}
 	fmt.Fprintf(w, "# %10s %17s  %10s %10s %10s %10s %10s %7s %10s  %-21s %-15s  %s\n",
 		"bytes", "product m n k", "compute", "communic.", "together", "serial", "exposed", "E", "floor", "covered, slowdown", "tax", "check")

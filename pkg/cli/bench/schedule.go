@@ -35,7 +35,24 @@ func NewScheduleFlags(fs *pflag.FlagSet) (*ScheduleFlags, []Group) {
 	fs.AddFlagSet(shape.Flags)
 	flags, groups := NewFlags(fs)
 	f.Flags = flags
+	for name, usage := range scheduleUsage {
+		fs.Lookup(name).Usage = usage
+	}
+	for _, name := range []string{"traffic", "model"} { // of other operations
+		fs.Lookup(name).Hidden = true
+	}
 	return f, append([]Group{shape}, groups...)
+}
+
+// scheduleUsage is what a schedule makes of flags of a collective.
+var scheduleUsage = map[string]string{
+	"backend":        "use backend `NAME`: auto, host, nccl, rccl or ipc (copies between the GPUs of a host); auto uses the library of the GPUs, or host on a machine without GPUs",
+	"op":             "only `sum`: a schedule adds",
+	"root":           "accepted without effect, whatever `RANK` is: these collectives have no root",
+	"local_register": "only `0`: a schedule registers no buffers",
+	"unalign":        "only `0`: a schedule runs on aligned buffers",
+	"agg_iters":      "only `1`: a schedule has no group calls of several operations",
+	"cudagraph":      "only `0`: a schedule is not captured in graphs",
 }
 
 // Request reads the flags for a schedule of a collective. Its errors end the program with

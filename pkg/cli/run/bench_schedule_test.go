@@ -4,8 +4,11 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -16,6 +19,7 @@ import (
 	"github.com/collectivex/collectivex/internal/short"
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/cli/bench"
+	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
 )
 
@@ -203,6 +207,18 @@ func TestBenchPlanRefuses(t *testing.T) {
 	require.Equal(t, cli.ExitOK, code, stderr)
 	require.Contains(t, stderr, "old.xml:1:1: <algo> has no attribute minBytes: newer versions of MSCCL do not use the plan")
 	require.Contains(t, stdout, "every rank ran it, with 12 messages")
+}
+
+// The help names the backends of schedules and no others, and no flag of other operations.
+func TestBenchScheduleHelp(t *testing.T) {
+	code, stdout, stderr := cxrun(t, nil, "bench", "schedule", "--help")
+	require.Equal(t, cli.ExitOK, code, stderr)
+	named := regexp.MustCompile(`use backend NAME: auto, (.*);`).FindStringSubmatch(stdout)
+	require.NotNil(t, named, stdout)
+	require.ElementsMatch(t, slices.Collect(maps.Keys(families()[plan.FamilySchedule].Backends)),
+		regexp.MustCompile(`, | or `).Split(strings.Replace(named[1], " (copies between the GPUs of a host)", "", 1), -1))
+	require.NotContains(t, stdout, "--traffic")
+	require.NotContains(t, stdout, "--model")
 }
 
 // What a schedule does not have is refused in a line.

@@ -45,14 +45,16 @@ func TestBenchOverlapOnAHost(t *testing.T) {
 	require.Regexp(t, `(?m)^# 1 × product beside 1 × all_gather-rotation of float, by loop and shared-memory-steps, on `, stdout)
 
 	for want, wrong := range map[string][]string{
-		`unknown form "besides"; did you mean "beside"?`: {"besides"},
-		"a form is named twice":                          {"beside", "beside"},
-		"is of form beside alone":                        {"linear-rotation", "--schedule", "rotation"},
-		"--schedule: ":                                   {"beside", "--schedule", "rotating"},
-		"as many for each of 2 ranks":                    {"linear-rotation", "-b", "1000"},
-		"--products 0: want 1 to 256":                    {"beside", "--products", "0"},
-		`unknown operation "gather_all"`:                 {"beside", "--op", "gather_all"},
-		"-b 32K is above -e 1K":                          {"beside", "-e", "1K", "-b", "32K"},
+		`unknown form "besides"; did you mean "beside"?`:                                       {"besides"},
+		"a form is named twice":                                                                {"beside", "beside"},
+		"--op is of form beside, and linear-rotation does not take it":                         {"linear-rotation", "--op", "all_reduce"},
+		"--products is of form beside, and linear-rotation, linear-broadcast does not take it": {"linear-rotation", "linear-broadcast", "--products", "2"},
+		"is of form beside alone":                                                              {"linear-rotation", "--schedule", "rotation"},
+		"--schedule: ":                                                                         {"beside", "--schedule", "rotating"},
+		"as many for each of 2 ranks":                                                          {"linear-rotation", "-b", "1000"},
+		"--products 0: want 1 to 256":                                                          {"beside", "--products", "0"},
+		`unknown operation "gather_all"`:                                                       {"beside", "--op", "gather_all"},
+		"-b 32K is above -e 1K":                                                                {"beside", "-e", "1K", "-b", "32K"},
 	} {
 		code, _, stderr = cxrun(t, nil, append(args, wrong...)...)
 		require.Equal(t, cli.ExitUsage, code, "%v: %s", wrong, stderr)

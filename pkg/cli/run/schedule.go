@@ -7,10 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"math"
 	"path/filepath"
-	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -62,10 +60,18 @@ func newScheduleList(s cli.Streams) *cobra.Command {
 }
 
 func ofSchedule(c *cobra.Command, args []string) error {
-	if len(args) != 1 && len(args) != 2 {
-		return cli.UsageError("%s needs the file of a plan, or a collective and the name of a schedule; see 'cxrun schedule list'", c.CommandPath())
+	switch {
+	case len(args) == 0:
+		return cli.UsageError("%s needs the file of a plan, or a collective and the name of a schedule; see 'cxrun schedule list'", commandOf(c))
+	case len(args) > 2:
+		return cli.UsageError("unexpected argument %q; see '%s --help'", args[2], c.CommandPath())
 	}
 	return nil
+}
+
+// commandOf is the command without the program, which begins every error.
+func commandOf(c *cobra.Command) string {
+	return strings.TrimPrefix(c.CommandPath(), c.Root().Name()+" ")
 }
 
 // ofFileOrName is how the usage of a command names its schedule.
@@ -87,8 +93,9 @@ func (f *shapeFlags) program(c *cobra.Command, s cli.Streams, args []string) (*s
 		p, err := atOnce(c.Context(), func() (*schedule.Program, error) { return f.generate(args) })
 		return p, nil, err
 	}
-	for _, name := range []string{"ranks", "segments"} {
-		if c.Flags().Changed(name) {
+	for _, name := range []string{"ranks", "segments", "width"} {
+		ofTopology := name == "width" && c.Flags().Lookup("topology") != nil
+		if c.Flags().Changed(name) && !ofTopology {
 			return nil, nil, cli.UsageError("--%s is for schedules that are known by name; the plan in %s has its own", name, args[0])
 		}
 	}
@@ -106,8 +113,15 @@ const mostPlan = 16 << 20
 // readPlan reads the plan in a file, and tells what its own system makes of it.
 func readPlan(s cli.Streams, c *cobra.Command, file string) ([]byte, *planfile.Plan, error) {
 	data, err := regular.Read(file, mostPlan)
-	if errors.Is(err, fs.ErrNotExist) && slices.ContainsFunc(schedule.Algorithms(), func(a schedule.Algorithm) bool { return string(a.Collective) == file }) {
-		return nil, nil, cli.UsageError("%s needs the name of a schedule after %s; see 'cxrun schedule list'", c.CommandPath(), file)
+	if errors.Is(err, fs.ErrNotExist) {
+		for _, a := range schedule.Algorithms() {
+			switch file {
+			case string(a.Collective):
+				return nil, nil, cli.UsageError("%s needs the name of a schedule after %s; see 'cxrun schedule list'", commandOf(c), file)
+			case a.Name:
+				return nil, nil, cli.UsageError("%s needs a collective before %s, such as %s; see 'cxrun schedule list'", commandOf(c), file, a.Collective)
+			}
+		}
 	}
 	if err != nil {
 		return nil, nil, cli.UsageError("%w", err)
@@ -494,11 +508,20 @@ waits for that, puts the data there and signals.
   cxrun schedule convert all_gather direct --ranks 4 -o direct.json`,
 		Args: ofSchedule,
 		RunE: func(c *cobra.Command, args []string) error {
+			if out == "" {
+				return cli.UsageError("convert needs a file to write: add -o FILE, which ends in .xml, .json or .et")
+			}
 			format, ok := planForms[filepath.Ext(out)]
 			if !ok && filepath.Ext(out) != ".et" {
-				return cli.UsageError("-o %q: name a file that ends in .et, %s", out, strings.Join(slices.Sorted(maps.Keys(planForms)), ", "))
+				return cli.UsageError("-o %q: name a file that ends in .xml, .json or .et", out)
+			}
+			if ok && c.Flags().Changed("bytes") {
+				return cli.UsageError("--bytes is for traces (.et): a plan has no size")
 			}
 			vector, err := bench.ParseSize(size)
+			if err == nil && vector == 0 {
+				err = errors.New("0: want a size above 0")
+			}
 			if err != nil {
 				return cli.UsageError("--bytes: %w", err)
 			}

@@ -70,11 +70,17 @@ func TestSchedule(t *testing.T) {
 		},
 		{[]string{"verify", "cut.xml"}, cli.ExitUsage, "", "cxrun: cut.xml:1:18: the file ends before the plan does\n"},
 		{[]string{"verify", "ring.xml", "--ranks", "4"}, cli.ExitUsage, "", "cxrun: --ranks is for schedules that are known by name; the plan in ring.xml has its own\n"},
+		{[]string{"verify", "ring.xml", "--width", "2"}, cli.ExitUsage, "", "cxrun: --width is for schedules that are known by name; the plan in ring.xml has its own\n"},
 		{[]string{"convert", "all_reduce", "ring", "-o", "missing/ring.xml"}, cli.ExitEnvironment, "", "cxrun: -o: create missing/ring.xml: no such file or directory; make the directory missing first\n"},
 		{[]string{"convert", "all_reduce", "ring", "-o", "missing/ring.et"}, cli.ExitEnvironment, "", "cxrun: -o: create missing/ring.0.et: no such file or directory; make the directory missing first\n"},
-		{[]string{"convert", "all_reduce", "ring", "-o", "ring.yaml"}, cli.ExitUsage, "", "cxrun: -o \"ring.yaml\": name a file that ends in .et, .json, .xml\n"},
-		{[]string{"verify", "all_reduce"}, cli.ExitUsage, "", "cxrun: cxrun schedule verify needs the name of a schedule after all_reduce; see 'cxrun schedule list'\n"},
-		{[]string{"verify"}, cli.ExitUsage, "", "cxrun: cxrun schedule verify needs the file of a plan, or a collective and the name of a schedule; see 'cxrun schedule list'\n"},
+		{[]string{"convert", "all_reduce", "ring", "-o", "ring.yaml"}, cli.ExitUsage, "", "cxrun: -o \"ring.yaml\": name a file that ends in .xml, .json or .et\n"},
+		{[]string{"convert", "all_reduce", "ring"}, cli.ExitUsage, "", "cxrun: convert needs a file to write: add -o FILE, which ends in .xml, .json or .et\n"},
+		{[]string{"convert", "all_reduce", "ring", "-o", "ring.et", "--bytes", "0"}, cli.ExitUsage, "", "cxrun: --bytes: 0: want a size above 0\n"},
+		{[]string{"convert", "all_reduce", "ring", "-o", "ring.xml", "--bytes", "1M"}, cli.ExitUsage, "", "cxrun: --bytes is for traces (.et): a plan has no size\n"},
+		{[]string{"verify", "ring"}, cli.ExitUsage, "", "cxrun: schedule verify needs a collective before ring, such as all_gather; see 'cxrun schedule list'\n"},
+		{[]string{"verify", "all_reduce", "ring", "8"}, cli.ExitUsage, "", "cxrun: unexpected argument \"8\"; see 'cxrun schedule verify --help'\n"},
+		{[]string{"verify", "all_reduce"}, cli.ExitUsage, "", "cxrun: schedule verify needs the name of a schedule after all_reduce; see 'cxrun schedule list'\n"},
+		{[]string{"verify"}, cli.ExitUsage, "", "cxrun: schedule verify needs the file of a plan, or a collective and the name of a schedule; see 'cxrun schedule list'\n"},
 		{[]string{"verify", "alltoall", "ring"}, cli.ExitUsage, "", "cxrun: no schedules of collective \"alltoall\": choose all_gather, all_reduce or reduce_scatter\n"},
 		{[]string{"verify", "all_reduce", "swing", "--ranks", "6"}, cli.ExitUsage, "", "cxrun: swing all_reduce: 6 ranks, must be a power of two\n"},
 		{[]string{"simulate", "all_reduce", "ring", "--topology", "torus", "--width", "3"}, cli.ExitUsage, "", "cxrun: --topology torus: 8 ranks in rows of 3, must fill each row\n"},
@@ -109,11 +115,18 @@ func TestScheduleDraws(t *testing.T) {
 func TestScheduleInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	for _, command := range []string{"verify", "simulate"} {
+	for _, args := range [][]string{
+		{"schedule", "verify", "all_reduce", "ring"},
+		{"schedule", "simulate", "all_reduce", "ring"},
+		{"study", "../../../studies/all-reduce.yaml", "-o", t.TempDir()},
+		{"study", "../../../studies/overlap.yaml", "-o", t.TempDir()},
+	} {
 		var out, errs strings.Builder
 		s := cli.Streams{Out: &out, Err: &errs, Getenv: func(string) string { return "" }}
-		require.Equal(t, cli.ExitFailed, Main(ctx, s, []string{"schedule", command, "all_reduce", "ring"}))
-		require.Empty(t, out.String())
-		require.Equal(t, "cxrun: interrupted\n", errs.String())
+		require.Equal(t, cli.ExitFailed, Main(ctx, s, args))
+		require.Equal(t, "cxrun: interrupted\n", errs.String(), "%v", args)
+		if args[0] == "schedule" {
+			require.Empty(t, out.String())
+		}
 	}
 }

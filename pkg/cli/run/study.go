@@ -89,7 +89,7 @@ measured on this machine or a file cannot be written.`,
 				measurer = noMeasurer{}
 			}
 			if err := measuredModels(c.Context(), s, m, dir, measurer); err != nil {
-				return err
+				return interrupted(c.Context(), err)
 			}
 			if err := m.CheckKnown(known); err != nil {
 				return cli.UsageError("%s: %w", filepath.Join(dir, study.RowsFile), err)
@@ -108,6 +108,7 @@ measured on this machine or a file cannot be written.`,
 				}
 			}
 			rows, made, failed := m.Rows(c.Context(), known, measurer)
+			failed = interrupted(c.Context(), failed)
 			if rows == nil && c.Context().Err() == nil {
 				return cli.UsageError("%s: %w", args[0], failed)
 			}
@@ -140,6 +141,15 @@ measured on this machine or a file cannot be written.`,
 	cmd.Flags().BoolVar(&fast, "fast", false, "simulate nothing: take rows of an earlier run over, and fail if one is missing")
 	cmd.Flags().BoolVar(&check, "check", false, "write nothing: fail if a file in the directory is not what the manifest gives, or does not belong there")
 	return cmd
+}
+
+// interrupted is the error of what ended with ctx: that, rather than all that could not be done
+// any more.
+func interrupted(ctx context.Context, err error) error {
+	if err != nil && ctx.Err() != nil {
+		return errInterrupted
+	}
+	return err
 }
 
 // firstOf lists the first three of names, and how many are left.

@@ -62,6 +62,7 @@ func (noMeasurer) Model(context.Context, study.Pairs) (simulate.Model, error) {
 type studyMeasurer struct {
 	streams cli.Streams
 	warned  bool // of ranks that take turns
+	shared  bool // warned of sides of a rank that do
 }
 
 // Case implements study.Measurer: in place, each time from a common start of all ranks to the
@@ -112,6 +113,10 @@ func (m *studyMeasurer) Overlap(ctx context.Context, o *study.Overlap, sizes []i
 		return nil, err
 	}
 	m.warn(o.Backend, o.Ranks)
+	if measured[0].Measurement.SharedProcessor && !m.shared {
+		m.shared = true
+		m.streams.Tell("warning: %s: %s", o.Name, bench.SharedProcessor)
+	}
 	var times []map[string]simulate.Picoseconds
 	for i := range measured[0].Measurement.Rows {
 		at := map[string]simulate.Picoseconds{}
