@@ -3,6 +3,7 @@ package bench
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"math/bits"
 	"slices"
@@ -37,38 +38,43 @@ func together(world int) collective.Op {
 	return collective.SendRecv
 }
 
-// Operations lists the cases of the collective family that a model needs: messages alone, both
-// ways between two ranks, and of all ranks at once, each from a common start with buffers of the
-// state that is asked for; and the last of them again, with warm buffers and back to back, too.
+// Runs is how often each case of a model is to be measured, and each measurement that a model is held
+// against. Times on a host differ more from run to run than within one.
+const Runs = 3
+
+// Operations lists the cases of the collective family that a model needs, each from a common start.
+// Messages between two ranks, alone and both ways, have fresh buffers. Messages of all ranks at once
+// have buffers of the state that is asked for; with more than two ranks also fresh ones, and the same
+// in a row. They are made again with warm buffers, back to back too.
 func (m *Messages) Operations(world int) []plan.Case {
-	ops := []collective.Op{collective.P2P, collective.P2PBidir}
+	out := []plan.Case{m.operation(collective.P2P, vocab.Fresh, vocab.Blocking)}
+	states := []string{m.Buffers}
 	if world > 2 {
-		ops = append(ops, collective.SendRecv)
-	}
-	var out []plan.Case
-	add := func(op collective.Op, buffers string, modes ...string) {
-		out = append(out, m.newCase(plan.FamilyCollective, &plan.Collective{
-			Op: op.String(), Sizes: m.Sizes, Placements: []string{vocab.OutOfPlace}, Modes: modes,
-			Buffers: buffers, Registration: vocab.Unregistered, Measure: m.Timing,
-		}))
-	}
-	for _, op := range ops {
-		buffers := vocab.Fresh
-		if op == together(world) {
-			buffers = m.Buffers
-		}
-		add(op, buffers, vocab.Blocking)
-	}
-	add(together(world), vocab.Warm, vocab.Pipelined, vocab.Blocking)
-	if inHypercube(world) {
-		add(collective.Hypercube, m.Buffers, vocab.Blocking)
-		cube := out[len(out)-1].Collective()
-		cube.Placements, cube.Sizes = []string{vocab.InPlace}, nil
-		for _, n := range m.Sizes[:(len(m.Sizes)+1)/2] {
-			cube.Sizes = append(cube.Sizes, n*int64(world))
+		out = append(out, m.operation(collective.P2PBidir, vocab.Fresh, vocab.Blocking))
+		if m.Buffers != vocab.Fresh {
+			states = append(states, vocab.Fresh)
 		}
 	}
-	return out
+	for _, buffers := range states {
+		out = append(out, m.operation(together(world), buffers, vocab.Blocking))
+		if inHypercube(world) {
+			c := m.operation(collective.Hypercube, buffers, vocab.Blocking)
+			cube := c.Collective()
+			cube.Placements, cube.Sizes = []string{vocab.InPlace}, nil
+			for _, n := range m.Sizes[:(len(m.Sizes)+1)/2] {
+				cube.Sizes = append(cube.Sizes, n*int64(world))
+			}
+			out = append(out, c)
+		}
+	}
+	return append(out, m.operation(together(world), vocab.Warm, vocab.Pipelined, vocab.Blocking))
+}
+
+func (m *Messages) operation(op collective.Op, buffers string, modes ...string) plan.Case {
+	return m.newCase(plan.FamilyCollective, &plan.Collective{
+		Op: op.String(), Sizes: m.Sizes, Placements: []string{vocab.OutOfPlace}, Modes: modes,
+		Buffers: buffers, Registration: vocab.Unregistered, Measure: m.Timing,
+	})
 }
 
 // inHypercube reports whether messages of so many ranks follow each other in a hypercube, in at
@@ -100,44 +106,62 @@ func (m *Messages) newCase(f plan.Family, b plan.Block) plan.Case {
 }
 
 // MachineModel returns the model of the machine that the measured cases of Operations and
-// Schedules give, from median times. Classes of sizes are the segments of package fit; times are
-// whole picoseconds. A rank sends one message at a time.
+// Schedules give: the medians of the median times of all runs. Classes of sizes are the segments of
+// package fit; times are whole picoseconds. A rank sends one message at a time.
 func MachineModel(backend string, measured []*result.CollectiveDocument) (*simulate.Model, error) {
-	b := modelBuilder{times: map[group][]fit.Point{}}
+	last := measured[len(measured)-1]
+	b := modelBuilder{world: last.Identity.Case.World, buffers: last.Measurement.Buffers, times: map[group]map[float64][]float64{}}
 	for _, d := range measured {
 		if err := b.add(d); err != nil {
 			return nil, err
 		}
 	}
-	d := measured[0]
-	world := d.Identity.Case.World
 	out := &simulate.Model{
 		Origin: fmt.Sprintf("measured: messages of %s alone, both ways and on all of %d ranks at once, sums and copies, %s buffers, backend %s, %s",
-			d.Measurement.DType, world, measured[len(measured)-1].Measurement.Buffers, backend, foreign.Line(d.Topology.DeviceProduct)),
+			last.Measurement.DType, b.world, b.buffers, backend, foreign.Line(last.Topology.DeviceProduct)),
 		Sharing: string(simulate.Unloaded), Engines: 1,
 	}
-	start := b.start(world)
-	flight := b.flight(together(world), start)
+	start := b.start(b.buffers)
+	flight := b.flight(start)
 	out.Start, out.Flight = nanoseconds(start), nanoseconds(flight)
 	var err error
-	if out.Pairs, err = b.pairs(collective.P2P, world, start+flight); err != nil {
+	if out.Pairs, err = b.pairs(collective.P2P, start+flight); err != nil {
 		return nil, err
 	}
-	if out.Both, err = b.pairs(collective.P2PBidir, world, start+flight); err != nil {
+	if out.Both, err = b.pairs(collective.P2PBidir, start+flight); err != nil {
 		return nil, err
 	}
-	if world > 2 {
-		if out.All, err = classes(less(b.times[group{op: collective.SendRecv.String()}], start+flight)); err != nil {
+	steps := float64(b.world - 1)
+	scatter := b.curve(group{op: string(schedule.ReduceScatter), placement: vocab.InPlace, buffers: b.buffers})
+	gather := b.curve(group{op: string(schedule.AllGather), placement: vocab.InPlace, buffers: b.buffers})
+	unsummed := gather // what the reduce_scatter takes without its sums
+	if b.world > 2 {
+		if out.All, err = classes(less(b.together(b.buffers), start+flight)); err != nil {
 			return nil, fmt.Errorf("all ranks at once: %w", err)
 		}
 	}
-	steps := float64(world - 1)
-	apart, gather := b.times[group{op: string(schedule.AllGather)}], b.times[group{op: string(schedule.AllGather), placement: vocab.InPlace}]
-	scatter := b.times[group{op: string(schedule.ReduceScatter), placement: vocab.InPlace}]
-	if out.Reduce, err = classes(difference(scatter, gather, float64(world), steps)); err != nil {
+	if b.world > 2 && b.buffers != vocab.Fresh {
+		cached := less(b.together(vocab.Fresh), b.start(vocab.Fresh)+flight)
+		for i, p := range cached { // a step of a reduce_scatter has its message and a sum
+			for _, q := range scatter {
+				if q.Bytes == p.Bytes*float64(b.world) {
+					cached[i].Us = max(leastUs, min(p.Us, (q.Us-start)/steps-flight))
+				}
+			}
+		}
+		if out.Cached, err = classes(cached); err != nil {
+			return nil, fmt.Errorf("all ranks at once, in caches: %w", err)
+		}
+		unsummed = nil
+		for _, p := range cached {
+			unsummed = append(unsummed, fit.Point{Bytes: p.Bytes * float64(b.world), Us: start + steps*(p.Us+flight)})
+		}
+	}
+	if out.Reduce, err = classes(difference(scatter, unsummed, float64(b.world), steps)); err != nil {
 		return nil, fmt.Errorf("sums: %w", err)
 	}
-	if out.Copy, err = classes(difference(apart, gather, float64(world), 1)); err != nil {
+	apart := b.curve(group{op: string(schedule.AllGather), buffers: b.buffers})
+	if out.Copy, err = classes(difference(apart, gather, float64(b.world), 1)); err != nil {
 		return nil, fmt.Errorf("copies: %w", err)
 	}
 	return out, nil
@@ -148,19 +172,22 @@ type group struct {
 	op        string
 	pair      collective.Pair
 	placement string // in place; empty: out of place
-	warm      string // the timing mode, of warm buffers; empty: other buffers, one by one
+	buffers   string
+	pipelined bool
 }
 
-// modelBuilder collects median times by what was measured, in ascending order of size.
+// modelBuilder collects median times in µs by what was measured and by size, one of each run.
 type modelBuilder struct {
-	times map[group][]fit.Point
+	world   int
+	buffers string // of what all ranks do at once
+	times   map[group]map[float64][]float64
 }
 
 func (b *modelBuilder) add(d *result.CollectiveDocument) error {
 	m := &d.Measurement
 	for i := range m.Rows {
 		r := &m.Rows[i]
-		g := group{op: m.Op}
+		g := group{op: m.Op, buffers: m.Buffers}
 		if r.Src != nil && r.Dst != nil {
 			g.pair = collective.Pair{Src: *r.Src, Dst: *r.Dst}
 		}
@@ -170,46 +197,92 @@ func (b *modelBuilder) add(d *result.CollectiveDocument) error {
 		if r.Blocking == nil || !r.Check.Passed {
 			return fmt.Errorf("%s: row of %d bytes without a time or a passed check", m.Op, r.Bytes)
 		}
-		modes := map[string]*result.Timing{"": r.Blocking}
-		if m.Buffers == vocab.Warm {
-			modes = map[string]*result.Timing{vocab.Blocking: r.Blocking, vocab.Pipelined: r.Pipelined}
-		}
-		for mode, t := range modes {
-			g.warm = mode
-			b.times[g] = append(b.times[g], fit.Point{Bytes: float64(r.Bytes), Us: t.Percentiles.P50})
+		b.put(g, r.Bytes, r.Blocking)
+		if r.Pipelined != nil {
+			g.pipelined = true
+			b.put(g, r.Bytes, r.Pipelined)
 		}
 	}
 	return nil
 }
 
-// start returns the time from the common start to the first message, in µs: what a message takes
-// longer alone than where it follows another, the median over the smaller half of the sizes.
-// Messages follow each other in a hypercube, or in an operation that is made back to back. The
-// start is at most half of any time of all ranks at once.
-func (b *modelBuilder) start(world int) float64 {
-	more := b.aloneInCube(world)
-	if len(more) == 0 {
-		alone, row := b.timesOf(together(world), vocab.Blocking), b.timesOf(together(world), vocab.Pipelined)
-		for i := range (len(row) + 1) / 2 {
-			more = append(more, alone[i].Us-row[i].Us)
+func (b *modelBuilder) put(g group, bytes int64, t *result.Timing) {
+	if b.times[g] == nil {
+		b.times[g] = map[float64][]float64{}
+	}
+	b.times[g][float64(bytes)] = append(b.times[g][float64(bytes)], t.Percentiles.P50)
+}
+
+// curve returns the times of a group, in ascending order of size.
+func (b *modelBuilder) curve(g group) []fit.Point {
+	var out []fit.Point
+	for _, bytes := range slices.Sorted(maps.Keys(b.times[g])) {
+		out = append(out, fit.Point{Bytes: bytes, Us: Median(b.times[g][bytes])})
+	}
+	return out
+}
+
+// Median returns the median of values, of which there is at least one.
+func Median(values []float64) float64 {
+	sorted := slices.Sorted(slices.Values(values))
+	return (sorted[(len(sorted)-1)/2] + sorted[len(sorted)/2]) / 2
+}
+
+// together returns the times of messages that all ranks send at once, of ranks 0 and 1 if there are
+// two. More bytes do not take less time: neighbors of which measurements say so have their mean.
+func (b *modelBuilder) together(buffers string) []fit.Point {
+	out := b.curve(b.atOnce(buffers))
+	for last := range out {
+		mean, first := out[last].Us, last
+		for first > 0 && out[first-1].Us > mean {
+			first--
+			mean += (out[first].Us - mean) / float64(last-first+1)
+		}
+		for i := first; i <= last; i++ {
+			out[i].Us = mean
 		}
 	}
-	slices.Sort(more)
-	return max(0, min(more[len(more)/2], b.least(together(world))/2))
+	return out
+}
+
+// atOnce is the group of messages that all ranks send at once.
+func (b *modelBuilder) atOnce(buffers string) group {
+	g := group{op: together(b.world).String(), buffers: buffers}
+	if b.world == 2 {
+		g.pair.Dst = 1
+	}
+	return g
+}
+
+// start returns the time from the common start to the first message with buffers of a state, in µs:
+// what a message takes longer alone than where it follows another, the median over the smaller half
+// of the sizes. Messages follow each other in a hypercube, or in an operation that is made back to
+// back. The start is at most half of any time of all ranks at once.
+func (b *modelBuilder) start(buffers string) float64 {
+	more := b.aloneInCube(buffers)
+	if len(more) == 0 {
+		g := b.atOnce(vocab.Warm)
+		alone := b.curve(g)
+		g.pipelined = true
+		for i, p := range b.curve(g)[:(len(alone)+1)/2] {
+			more = append(more, alone[i].Us-p.Us)
+		}
+	}
+	return max(0, min(Median(more), b.together(buffers)[0].Us/2))
 }
 
 // aloneInCube returns, by size, what each message of a hypercube but one takes longer alone, in
 // µs. Step i of a hypercube sends 2^i times as many bytes as the first. There is nothing if
 // messages of those sizes were not measured.
-func (b *modelBuilder) aloneInCube(world int) (more []float64) {
+func (b *modelBuilder) aloneInCube(buffers string) (more []float64) {
 	single := map[float64]float64{}
-	for _, p := range b.times[group{op: collective.SendRecv.String()}] {
+	for _, p := range b.together(buffers) {
 		single[p.Bytes] = p.Us
 	}
-	for _, p := range b.times[group{op: collective.Hypercube.String(), placement: vocab.InPlace}] {
+	for _, p := range b.curve(group{op: collective.Hypercube.String(), placement: vocab.InPlace, buffers: buffers}) {
 		sum, messages := 0.0, 0
-		for n := 1; n < world; n *= 2 {
-			us, ok := single[p.Bytes/float64(world)*float64(n)]
+		for n := 1; n < b.world; n *= 2 {
+			us, ok := single[p.Bytes/float64(b.world)*float64(n)]
 			if !ok {
 				return more
 			}
@@ -224,34 +297,21 @@ func (b *modelBuilder) aloneInCube(world int) (more []float64) {
 // flight returns how long a sender is free for its next message before the last one has arrived, in
 // µs: what the smallest messages take back to back. It is at most half of any time of all ranks at
 // once, less the start.
-func (b *modelBuilder) flight(op collective.Op, start float64) float64 {
-	return min(b.timesOf(op, vocab.Pipelined)[0].Us, (b.least(op)-start)/2)
-}
-
-// least is the shortest time of an operation whose buffers are not warm, in µs.
-func (b *modelBuilder) least(op collective.Op) float64 {
-	least := math.Inf(1)
-	for _, p := range b.timesOf(op, "") {
-		least = min(least, p.Us)
-	}
-	return least
-}
-
-// timesOf returns the times of an operation on warm buffers in a timing mode, or on other buffers
-// if there is none, in ascending order of size; of ranks 0 and 1 if it is one of pairs.
-func (b *modelBuilder) timesOf(op collective.Op, mode string) []fit.Point {
-	pair := collective.Pair{}
-	if op.Pairwise() {
-		pair.Dst = 1
-	}
-	return slices.SortedFunc(slices.Values(b.times[group{op: op.String(), pair: pair, warm: mode}]), func(p, q fit.Point) int { return cmp.Compare(p.Bytes, q.Bytes) })
+func (b *modelBuilder) flight(start float64) float64 {
+	g := b.atOnce(vocab.Warm)
+	g.pipelined = true
+	return min(b.curve(g)[0].Us, (b.together(b.buffers)[0].Us-start)/2)
 }
 
 // pairs returns the curves of a pairwise operation, each time less without, which is in µs.
-func (b *modelBuilder) pairs(op collective.Op, world int, without float64) (pairs []simulate.Pair, err error) {
-	for _, at := range op.Pairs(world) {
+func (b *modelBuilder) pairs(op collective.Op, without float64) (pairs []simulate.Pair, err error) {
+	buffers := vocab.Fresh
+	if op == together(b.world) {
+		buffers = b.buffers
+	}
+	for _, at := range op.Pairs(b.world) {
 		p := simulate.Pair{Src: at.Src, Dst: at.Dst}
-		if p.Classes, err = classes(less(b.times[group{op: op.String(), pair: at}], without)); err != nil {
+		if p.Classes, err = classes(less(b.curve(group{op: op.String(), pair: at, buffers: buffers}), without)); err != nil {
 			return nil, fmt.Errorf("rank %d to rank %d: %w", at.Src, at.Dst, err)
 		}
 		pairs = append(pairs, p)
@@ -259,12 +319,12 @@ func (b *modelBuilder) pairs(op collective.Op, world int, without float64) (pair
 	return pairs, nil
 }
 
-// less returns points whose times are shorter by us, and by a half at most: a message of a single
-// pair can take less than the start of all ranks.
+// less returns points whose times are shorter by us, and by nine tenths at most: a message of a
+// single pair can take less than the start and the flight of all ranks.
 func less(points []fit.Point, us float64) []fit.Point {
 	points = slices.Clone(points)
 	for i := range points {
-		points[i].Us -= min(us, points[i].Us/2)
+		points[i].Us -= min(us, points[i].Us*9/10)
 	}
 	return points
 }

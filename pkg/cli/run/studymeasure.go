@@ -22,8 +22,8 @@ import (
 
 // The samples of the cases, models and overlaps of a study.
 var (
-	studyTiming = plan.CollectiveTiming{Warmup: 1, Iterations: 20, Trials: 5, Aggregate: 1, Launches: 1}
-	modelTiming = plan.CollectiveTiming{Warmup: 1, Iterations: 10, Trials: 3, Aggregate: 1, Launches: 1}
+	studyTiming = plan.CollectiveTiming{Warmup: 1, Iterations: 20, Trials: 2, Aggregate: 1, Launches: 1}
+	modelTiming = plan.CollectiveTiming{Warmup: 1, Iterations: 10, Trials: 1, Aggregate: 1, Launches: 1}
 
 	overlapTiming = plan.OverlapTiming{Warmup: 2, Iterations: 20}
 )
@@ -66,9 +66,9 @@ type studyMeasurer struct {
 }
 
 // Case implements study.Measurer: in place, each time from a common start of all ranks to the
-// end of the last.
+// end of the last, the median of several runs.
 func (m *studyMeasurer) Case(ctx context.Context, c *study.Case, sizes []int64) ([]simulate.Picoseconds, error) {
-	measured, err := measureCases(ctx, m.streams, c.Backend, c.Ranks, bench.Collective, []plan.Case{{
+	measured, err := measureCases(ctx, m.streams, c.Backend, c.Ranks, bench.Collective, bench.Runs, []plan.Case{{
 		Family: plan.FamilySchedule, Precision: studyType, Sampling: bench.Name, Contract: vocab.ContractOp, Block: &plan.Schedule{
 			Op: c.Collective, Algorithm: c.Algorithm, Width: c.Width, Segments: c.Segments, RedOp: planner.ScheduleRedOp(c.Collective), Sizes: sizes,
 			Placements: []string{vocab.InPlace}, Modes: []string{vocab.Blocking}, Buffers: c.Buffers, Measure: studyTiming,
@@ -78,17 +78,20 @@ func (m *studyMeasurer) Case(ctx context.Context, c *study.Case, sizes []int64) 
 		return nil, err
 	}
 	m.warn(c.Backend, c.Ranks)
-	d := measured[0]
 	var times []simulate.Picoseconds
-	for i := range d.Measurement.Rows {
-		r := &d.Measurement.Rows[i]
-		if r.Bytes != r.Requested {
-			return nil, fmt.Errorf("%d bytes are measured as %d: choose sizes that divide into 16 bytes for each of %d ranks", r.Requested, r.Bytes, c.Ranks)
+	for i := range sizes {
+		var us []float64
+		for _, d := range measured {
+			if n := len(d.Measurement.Rows); n != len(sizes) {
+				return nil, fmt.Errorf("%d of %d sizes were measured: choose sizes that fit into memory", n, len(sizes))
+			}
+			r := &d.Measurement.Rows[i]
+			if r.Bytes != r.Requested {
+				return nil, fmt.Errorf("%d bytes are measured as %d: choose sizes that divide into 16 bytes for each of %d ranks", r.Requested, r.Bytes, c.Ranks)
+			}
+			us = append(us, r.Blocking.Percentiles.P50)
 		}
-		times = append(times, simulate.FromNanoseconds(1000*r.Blocking.Percentiles.P50))
-	}
-	if len(times) != len(sizes) {
-		return nil, fmt.Errorf("%d of %d sizes were measured: choose sizes that fit into memory", len(times), len(sizes))
+		times = append(times, simulate.FromNanoseconds(1000*bench.Median(us)))
 	}
 	return times, nil
 }
@@ -108,7 +111,7 @@ func (m *studyMeasurer) Overlap(ctx context.Context, o *study.Overlap, sizes []i
 	measured, err := measureCases(ctx, m.streams, o.Backend, o.Ranks, func(d result.Document) (*result.OverlapDocument, bool) {
 		v, ok := d.(*result.OverlapDocument)
 		return v, ok
-	}, []plan.Case{c})
+	}, 1, []plan.Case{c})
 	if err != nil {
 		return nil, err
 	}
@@ -152,23 +155,24 @@ func (m *studyMeasurer) warn(backend string, ranks int) {
 
 // measureModel measures what a model of the machine needs.
 func measureModel(ctx context.Context, s cli.Streams, backend string, ranks int, m *bench.Messages) (*simulate.Model, error) {
-	operations, err := measureCases(ctx, s, backend, ranks, bench.Collective, m.Operations(ranks))
+	operations, err := measureCases(ctx, s, backend, ranks, bench.Collective, bench.Runs, m.Operations(ranks))
 	if err != nil {
 		return nil, err
 	}
-	schedules, err := measureCases(ctx, s, backend, ranks, bench.Collective, m.Schedules(ranks))
+	schedules, err := measureCases(ctx, s, backend, ranks, bench.Collective, bench.Runs, m.Schedules(ranks))
 	if err != nil {
 		return nil, err
 	}
 	return bench.MachineModel(backend, append(operations, schedules...))
 }
 
-// measureCases measures cases of a family and returns their documents, which passed, as of says.
-func measureCases[D result.Document](ctx context.Context, s cli.Streams, backend string, ranks int, of func(result.Document) (D, bool), cases []plan.Case) ([]D, error) {
+// measureCases measures cases of a family, each in so many runs, and returns their documents, which
+// passed, as of says.
+func measureCases[D result.Document](ctx context.Context, s cli.Streams, backend string, ranks int, of func(result.Document) (D, bool), runs int, cases []plan.Case) ([]D, error) {
 	flags, _ := bench.NewFlags(pflag.NewFlagSet("", pflag.ContinueOnError))
 	flags.Backend = backend
 	b, err := newBenchRun(ctx, s, flags.Output, cases[0].Family, ranks, func(_ *catalog.Catalog, be *catalog.Backend, world int) (planner.Direct, error) {
-		return planner.Direct{Suite: bench.Name, Backend: be.Name, World: world, Repeats: 1, Cases: cases}, nil
+		return planner.Direct{Suite: bench.Name, Backend: be.Name, World: world, Repeats: runs, Cases: cases}, nil
 	})
 	if err != nil {
 		return nil, err
@@ -185,7 +189,7 @@ func measureCases[D result.Document](ctx context.Context, s cli.Streams, backend
 		return nil, err
 	}
 	var verdict error
-	if len(out) < len(cases) {
+	if len(out) < runs*len(cases) {
 		verdict = errors.New("was not measured")
 	}
 	return out, b.end(s, nil, nil, verdict)

@@ -23,6 +23,7 @@ type flow struct {
 	message  int32
 	from, to int32
 	bytes    int64
+	added    bool    // by its receiver
 	left     float64 // bytes; where a table has its time, picoseconds of the message alone
 	rate     float64 // of what is left, per picosecond
 }
@@ -38,12 +39,12 @@ func newFlows(m *Machine) *flows {
 	return f
 }
 
-func (f *flows) start(message, from, to int32, bytes int64) {
+func (f *flows) start(message, from, to int32, bytes int64, added bool) {
 	left := float64(bytes)
 	if f.machine.Table != nil {
 		left = float64(f.machine.unloaded(from, to, bytes))
 	}
-	f.flows = append(f.flows, flow{message, from, to, bytes, left, 0})
+	f.flows = append(f.flows, flow{message, from, to, bytes, added, left, 0})
 	f.changed = true
 }
 
@@ -108,7 +109,7 @@ func (f *flows) measured() {
 	for i := range f.flows {
 		w := &f.flows[i]
 		back := f.users[int(w.to)*t.ranks+int(w.from)] > 0
-		w.rate = float64(f.machine.unloaded(w.from, w.to, w.bytes)) / t.among(w.from, w.to, w.bytes, len(f.flows), back)
+		w.rate = float64(f.machine.unloaded(w.from, w.to, w.bytes)) / t.among(w.from, w.to, w.bytes, len(f.flows), back, w.added)
 	}
 }
 

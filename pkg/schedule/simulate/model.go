@@ -41,6 +41,9 @@ type Model struct {
 	// All those of messages that all ranks send at the same time, each to another rank.
 	Both []Pair  `yaml:"both,omitempty" json:"both,omitempty"`
 	All  []Class `yaml:"all,omitempty" json:"all,omitempty"`
+	// Cached are times like All, of messages into memory that the receiver has in its caches, as it
+	// has the data to which it adds a message. Without it, messages that are added take those of All.
+	Cached []Class `yaml:"cached,omitempty" json:"cached,omitempty"`
 	// Reduce and Copy are measured times of adding received data, and of copies on a rank. They
 	// need pairs; Reduce replaces the bytes of sums.
 	Reduce []Class `yaml:"reduce,omitempty" json:"reduce,omitempty"`
@@ -145,8 +148,8 @@ func (m *Model) Machine(t Topology) (Machine, error) {
 		Memory: Memory{FromNanoseconds(m.MemorySetup), m.MemoryByte * ns},
 	}
 	if len(m.Pairs) == 0 {
-		if len(m.Both)+len(m.All)+len(m.Reduce)+len(m.Copy) > 0 || m.Flight != 0 {
-			return out, errors.New("both, all, reduce, copy and flight_ns need pairs: measure all of them together")
+		if len(m.Both)+len(m.All)+len(m.Cached)+len(m.Reduce)+len(m.Copy) > 0 || m.Flight != 0 {
+			return out, errors.New("both, all, cached, reduce, copy and flight_ns need pairs: measure all of them together")
 		}
 		return out, nil
 	}
@@ -155,6 +158,9 @@ func (m *Model) Machine(t Topology) (Machine, error) {
 	}
 	if m.Latency != 0 || m.PerByte != 0 || m.Sharing != string(Unloaded) {
 		return out, errors.New("measured pairs replace latency_ns and ns_per_byte, and need the sharing unloaded")
+	}
+	if len(m.Cached) > 0 && len(m.All) == 0 {
+		return out, errors.New("cached needs all: measure both of them")
 	}
 	if len(m.Reduce) > 0 && m.ReduceByte != 0 {
 		return out, errors.New("reduce has measured times of sums: leave reduce_ns_per_byte out")

@@ -176,6 +176,30 @@ func TestMeasuredSums(t *testing.T) {
 	require.EqualError(t, err, "the model has no time of adding 1024 bytes, or more: measure larger sizes, or simulate smaller ones")
 }
 
+// A message that its receiver adds goes into memory that the receiver has in its caches: the first
+// half of an all_reduce takes those times, and its second half those of a gather.
+func TestMessagesIntoCaches(t *testing.T) {
+	model := together()
+	model.Cached = []Class{{[]Point{{1 << 20, 3000}}}}
+	m, err := model.Machine(Full(4))
+	require.NoError(t, err)
+	for c, ns := range map[schedule.Collective]Picoseconds{
+		schedule.AllGather: 250 + 3*4000, schedule.ReduceScatter: 250 + 3*(3000+300), schedule.AllReduce: 250 + 3*(3000+300) + 3*4000,
+	} {
+		r, err := Trace(t.Context(), program(t, "ring", c, schedule.Shape{Ranks: 4}), m, 4096, 1)
+		require.NoError(t, err)
+		require.Equal(t, ns*Nanosecond, r.Makespan, c)
+		path := r.CriticalPath()
+		require.Equal(t, r.Makespan, path.Total(), c)
+	}
+
+	model.Cached[0].Points[0].Bytes = 512
+	m, err = model.Machine(Full(4))
+	require.NoError(t, err)
+	_, err = Run(t.Context(), program(t, "ring", schedule.AllReduce, schedule.Shape{Ranks: 4}), m, 4096, 1)
+	require.ErrorContains(t, err, "no time of a message of 1024 bytes from rank 0 to rank 1, or of a larger one")
+}
+
 // The parts of the critical path of every schedule sum up to the makespan with measured times,
 // too.
 func TestMeasuredPathAddsUp(t *testing.T) {
@@ -193,6 +217,7 @@ func TestMeasuredPathAddsUp(t *testing.T) {
 		}
 	}
 	model.Start, model.All = 333, []Class{{[]Point{{64, 2000}, {1 << 20, 30000}}}}
+	model.Cached = []Class{{[]Point{{64, 1500}, {1 << 20, 20000}}}}
 	m, err := model.Machine(Full(ranks))
 	require.NoError(t, err)
 	for _, a := range schedule.Algorithms() {
@@ -239,6 +264,7 @@ func TestModelMistakes(t *testing.T) {
 		{"src: 1", "src: 0", "host.yaml: pair 0 to 0, must be two ranks from 0 to 1023"},
 		{"src: 1", "src: 5000000", "must be two ranks from 0 to 1023"},
 		{"pairs:", "all:\n  - points: [{bytes: 1, ns: 0}]\npairs:", "host.yaml: all: 0 ns for 1 bytes"},
+		{"pairs:", "cached:\n  - points: [{bytes: 1, ns: 5}]\npairs:", "host.yaml: cached needs all: measure both of them"},
 		{"pairs:", "memory_ns_per_byte: 1\npairs:", "host.yaml: measured times have the memory in them: leave memory_setup_ns and memory_ns_per_byte out"},
 		{"pairs:", "memory_setup_ns: -1\npairs:", "host.yaml: memory_setup_ns: -1: want a number from 0 to 1e+12"},
 		{"pairs:", "start_ns: -1\npairs:", "host.yaml: start_ns: -1: want a number from 0 to 1e+12"},
@@ -247,8 +273,8 @@ func TestModelMistakes(t *testing.T) {
 			"pairs:", "both:\n  - {src: 0, dst: 1, classes: [{points: [{bytes: 1, ns: 5}]}]}\n  - {src: 1, dst: 0, classes: [{points: [{bytes: 1, ns: 5}]}]}\npairs:",
 			"host.yaml: both: pair 0 to 1 is there twice: give one of the two directions",
 		},
-		{measured, "sharing: fifo\nlatency_ns: 5\ncopy:\n  - points: [{bytes: 1, ns: 5}]\n", "host.yaml: both, all, reduce, copy and flight_ns need pairs: measure all of them together"},
-		{measured, "sharing: unloaded\noverhead_ns: 5\nflight_ns: 5\n", "host.yaml: both, all, reduce, copy and flight_ns need pairs: measure all of them together"},
+		{measured, "sharing: fifo\nlatency_ns: 5\ncopy:\n  - points: [{bytes: 1, ns: 5}]\n", "host.yaml: both, all, cached, reduce, copy and flight_ns need pairs: measure all of them together"},
+		{measured, "sharing: unloaded\noverhead_ns: 5\nflight_ns: 5\n", "host.yaml: both, all, cached, reduce, copy and flight_ns need pairs: measure all of them together"},
 		{measured, "", "host.yaml: the file is empty"},
 		{measured, "sharing: unloaded\n", "host.yaml: messages take no time: give latency_ns, ns_per_byte or overhead_ns, or measured pairs"},
 		{measured, "sharing: unloaded\nengines: 1\npairs:\n", "host.yaml: messages take no time"},

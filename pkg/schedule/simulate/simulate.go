@@ -72,7 +72,7 @@ func (s *simulation) covered() error {
 			var err error
 			switch o.Kind {
 			case schedule.Send, schedule.Put, schedule.Signal:
-				err = s.Table.covers(int32(r), o.Peer, s.dataOf(o))
+				err = s.Table.covers(int32(r), o.Peer, s.dataOf(o), s.added(int32(r), int32(i)))
 			case schedule.Reduce, schedule.RecvReduce:
 				err = s.Table.reduce.handles("adding", s.changed(o))
 			case schedule.Copy:
@@ -338,14 +338,20 @@ func (s *simulation) leave(i int32) {
 	case FIFO:
 		s.forward(i)
 	case Fair:
-		s.flows.start(i, m.from, m.to, m.bytes)
+		s.flows.start(i, m.from, m.to, m.bytes, false)
 	default:
 		if s.Table != nil {
-			s.flows.start(i, m.from, m.to, m.bytes)
+			s.flows.start(i, m.from, m.to, m.bytes, s.added(m.from, m.send))
 			return
 		}
 		s.at(s.now+s.onLink(m.bytes), m.from, left, i)
 	}
+}
+
+// added reports whether a receiver adds the data of an op of a rank to its own.
+func (s *simulation) added(r, i int32) bool {
+	o, receive := &s.Ops[r][i], s.Partner(int(r), int(i))
+	return o.Kind == schedule.Send && receive >= 0 && s.Ops[o.Peer][receive].Kind == schedule.RecvReduce
 }
 
 // flight is the latency of a message's hops.

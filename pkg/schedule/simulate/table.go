@@ -12,7 +12,7 @@ import (
 type Table struct {
 	ranks          int
 	pairs, both    []curve // by sender · ranks + receiver
-	all            curve
+	all, cached    curve
 	reduce, copies curve
 }
 
@@ -29,7 +29,7 @@ const maxTableRanks = 1023
 
 // newTable returns the table of a model with pairs.
 func newTable(m *Model) (*Table, error) {
-	t := &Table{all: m.All, reduce: m.Reduce, copies: m.Copy}
+	t := &Table{all: m.All, cached: m.Cached, reduce: m.Reduce, copies: m.Copy}
 	for _, p := range slices.Concat(m.Pairs, m.Both) {
 		if p.Src < 0 || p.Dst < 0 || p.Src == p.Dst || max(p.Src, p.Dst) > maxTableRanks {
 			return nil, fmt.Errorf("pair %d to %d, must be two ranks from 0 to %d", p.Src, p.Dst, maxTableRanks)
@@ -53,7 +53,7 @@ func newTable(m *Model) (*Table, error) {
 	for _, c := range []struct {
 		key string
 		curve
-	}{{"all", t.all}, {"reduce", t.reduce}, {"copy", t.copies}} {
+	}{{"all", t.all}, {"cached", t.cached}, {"reduce", t.reduce}, {"copy", t.copies}} {
 		if c.curve != nil {
 			if err := c.check(); err != nil {
 				return nil, fmt.Errorf("%s: %w", c.key, err)
@@ -117,30 +117,40 @@ func (c curve) time(n int64) (at Picoseconds, ok bool) {
 func (t *Table) alone(from, to int32) curve { return t.pairs[int(from)*t.ranks+int(to)] }
 
 // among returns the time, in picoseconds, of a message of n bytes while so many messages are under
-// way, itself included; back says that one of them goes the opposite way. The time grows linearly
-// with their number, from that of one message alone to that of one from each rank. With a message
-// the opposite way it is at least the time measured both ways.
-func (t *Table) among(from, to int32, n int64, messages int, back bool) float64 {
+// way, itself included; back says that one of them goes the opposite way, and added that its receiver
+// adds it. The time grows linearly with their number, from that of one message alone to that of one
+// from each rank. With a message the opposite way it is at least the time measured both ways.
+func (t *Table) among(from, to int32, n int64, messages int, back, added bool) float64 {
 	alone, _ := t.alone(from, to).time(n)
 	out := float64(alone)
 	if both, ok := t.both[int(from)*t.ranks+int(to)].time(n); ok && back {
 		out = max(out, float64(both))
 	}
-	if all, ok := t.all.time(n); ok && all > alone && t.ranks > 1 {
+	if all, ok := t.together(added).time(n); ok && all > alone && t.ranks > 1 {
 		out = max(out, float64(alone)+float64(all-alone)*float64(messages-1)/float64(t.ranks-1))
 	}
 	return out
 }
 
-// covers returns an error if the table lacks a time of a message of n bytes.
-func (t *Table) covers(from, to int32, n int64) error {
+// together is the times of messages that all ranks send at the same time, which their receivers add
+// or not.
+func (t *Table) together(added bool) curve {
+	if added && t.cached != nil {
+		return t.cached
+	}
+	return t.all
+}
+
+// covers returns an error if the table lacks a time of a message of n bytes, which its receiver adds
+// or not.
+func (t *Table) covers(from, to int32, n int64, added bool) error {
 	if int(max(from, to)) >= t.ranks {
 		return fmt.Errorf("the model has measured times of %d ranks, and none from rank %d to rank %d", t.ranks, from, to)
 	}
 	for _, c := range []struct {
 		curve
 		needed bool
-	}{{t.alone(from, to), true}, {t.both[int(from)*t.ranks+int(to)], false}, {t.all, false}} {
+	}{{t.alone(from, to), true}, {t.both[int(from)*t.ranks+int(to)], false}, {t.together(added), false}} {
 		if _, ok := c.time(n); !ok && (c.needed || c.curve != nil) {
 			return fmt.Errorf("the model has no time of a message of %d bytes from rank %d to rank %d, or of a larger one: measure larger sizes, or simulate smaller ones", n, from, to)
 		}
