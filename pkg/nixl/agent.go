@@ -25,6 +25,7 @@ import "C"
 import (
 	"errors"
 	"fmt"
+	"os"
 	"unsafe"
 )
 
@@ -75,9 +76,25 @@ func (l *Library) NewAgent(name string, progress bool) (*Agent, error) {
 	var call *C.char
 	status := C.cx_nixl_open(l.table, cname, C.bool(progress), a.c, &call)
 	if err := checkCall(call, status); err != nil {
-		return nil, errors.Join(err, a.Close())
+		return nil, errors.Join(withoutPlugin(err), a.Close())
 	}
 	return a, nil
+}
+
+// pluginVariable names the directory in which NIXL looks for its plugins, instead of the one beside it.
+const pluginVariable = "NIXL_PLUGIN_DIR"
+
+// withoutPlugin says where the plugin UCX was not found, if that is what err is about.
+func withoutPlugin(err error) error {
+	var of *StatusError
+	switch dir := os.Getenv(pluginVariable); {
+	case !errors.As(err, &of) || of.Function != "get_plugin_params":
+		return err
+	case dir != "":
+		return fmt.Errorf("%w: NIXL has no plugin UCX that loads in %s=%s: unset it", err, pluginVariable, dir)
+	default:
+		return fmt.Errorf("%w: NIXL has no plugin UCX that loads: install its whole wheel, with the directory plugins", err)
+	}
 }
 
 // Close ends the agent, whose memory has been deregistered and whose requests released.

@@ -72,3 +72,14 @@ func TestAMissingLibraryNamesItsWheel(t *testing.T) {
 	require.EqualError(t, err, "NIXL: no such library: libnixl_capi.so is neither on the loader's path nor in the wheels of /usr and /opt/venv; "+
 		"run pip install --no-deps nixl-cu13==1.5.1 or set CX_NIXL_LIB to its path")
 }
+
+// Without its plugin, NIXL says no more than that its backend failed.
+func TestWithoutPlugin(t *testing.T) {
+	lost := &StatusError{"get_plugin_params", -2}
+	t.Setenv(pluginVariable, "")
+	require.EqualError(t, withoutPlugin(lost), "nixl_capi_get_plugin_params: backend error (-2): NIXL has no plugin UCX that loads: install its whole wheel, with the directory plugins")
+	t.Setenv(pluginVariable, "/nowhere")
+	require.EqualError(t, withoutPlugin(lost), "nixl_capi_get_plugin_params: backend error (-2): NIXL has no plugin UCX that loads in NIXL_PLUGIN_DIR=/nowhere: unset it")
+	other := &StatusError{"create_backend", -2}
+	require.Equal(t, other, withoutPlugin(other))
+}

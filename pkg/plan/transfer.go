@@ -98,6 +98,20 @@ type Point struct {
 	Bytes            int64 // of the burst
 }
 
+// Exceeds says which limit of the case a burst exceeds, or is empty.
+func (t *Transfer) Exceeds(p Point) string {
+	switch {
+	case p.Batch > 1 && p.ISL*p.Batch > MaxBurstTokens:
+		return fmt.Sprintf("%d tokens in %d requests, more than %d", p.ISL*p.Batch, p.Batch, MaxBurstTokens)
+	case p.Blocks > MaxBurstBlocks:
+		return fmt.Sprintf("%d blocks, more than %d", p.Blocks, MaxBurstBlocks)
+	case p.Bytes > t.PoolBudget/int64(t.PoolSlack):
+		return fmt.Sprintf("%d bytes, more than %d", p.Bytes, t.PoolBudget/int64(t.PoolSlack))
+	default:
+		return ""
+	}
+}
+
 // Points returns the bursts of paged rows, by context length, page and batch, and those
 // that exceed a limit of the case.
 func (t *Transfer) Points() (kept, dropped []Point) {
@@ -106,7 +120,7 @@ func (t *Transfer) Points() (kept, dropped []Point) {
 			for _, batch := range t.BatchSizes {
 				blocks, bytes := t.Request(isl, page)
 				p := Point{isl, page, batch, blocks * batch, bytes * int64(batch)}
-				if batch > 1 && isl*batch > MaxBurstTokens || p.Blocks > MaxBurstBlocks || p.Bytes > t.PoolBudget/int64(t.PoolSlack) {
+				if t.Exceeds(p) != "" {
 					dropped = append(dropped, p)
 				} else {
 					kept = append(kept, p)

@@ -86,9 +86,9 @@ func copyLacks(be *catalog.Backend, c *plan.Case) string {
 	case c.World != test.Ranks:
 		return fmt.Sprintf("%s has %d ranks, not %d", b.Test, test.Ranks, c.World)
 	case test.Memory && !slices.Contains(has.HostMemory, b.HostMemory):
-		return fmt.Sprintf("backend %s has no %s host memory", be.Name, b.HostMemory)
+		return fmt.Sprintf("backend %s has no %s host memory, only %s", be.Name, b.HostMemory, strings.Join(has.HostMemory, ", "))
 	case !slices.Contains(has.Submissions, b.Submission):
-		return fmt.Sprintf("backend %s submits copies only as %s", be.Name, strings.Join(has.Submissions, ", "))
+		return fmt.Sprintf("backend %s has no submission %s, only %s", be.Name, b.Submission, strings.Join(has.Submissions, ", "))
 	case b.Victim && !has.Victim:
 		return fmt.Sprintf("backend %s has no victim: no kernel computes beside its copies", be.Name)
 	case b.Victim && test.Both:
@@ -96,9 +96,9 @@ func copyLacks(be *catalog.Backend, c *plan.Case) string {
 	case b.Victim && b.HostMemory == vocab.Pageable:
 		return "copies beside a victim need page-locked memory: a call with pageable memory waits for its copy"
 	case b.Submission == vocab.Batch && b.HostMemory == vocab.Pageable:
-		return "batches are of page-locked memory"
+		return "a batch call needs page-locked host memory, and pageable memory is not"
 	case b.Submission == vocab.Batch && b.PageBytes == 0:
-		return "a batch has pages: without a size of pages, each stream copies one piece"
+		return "a batch call needs a page size: without pages, each stream copies one piece"
 	}
 	for _, streams := range b.Streams {
 		if streams > has.Streams {

@@ -81,7 +81,7 @@ func transferLacks(be *catalog.Backend, c *plan.Case) string {
 	if has == nil {
 		return fmt.Sprintf("backend %s has no transfers", be.Name)
 	}
-	kept, _ := t.Points()
+	kept, dropped := t.Points()
 	switch {
 	case c.World != plan.TransferRanks:
 		return fmt.Sprintf("a transfer has %d ranks, not %d", plan.TransferRanks, c.World)
@@ -92,7 +92,7 @@ func transferLacks(be *catalog.Backend, c *plan.Case) string {
 	case len(ordered(has.Ops, t.Ops)) < len(t.Ops):
 		return fmt.Sprintf("backend %s has only the operations %v", be.Name, has.Ops)
 	case len(kept) == 0:
-		return "every burst exceeds a limit"
+		return "every burst exceeds a limit, the smallest with " + t.Exceeds(dropped[0])
 	}
 	return has.Lacks(t.Mode)
 }

@@ -10,6 +10,7 @@ import (
 	"context"
 	_ "embed" // find.py
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -69,6 +70,9 @@ func Find(ctx context.Context, s command.Starter, modules map[string][]string) (
 func (e *Environment) Library() (*dl.Library, error) {
 	search := dl.Search{What: "libpython", Env: LibraryVariable, Names: e.Libraries, Global: true}
 	l, err := search.Open()
+	if _, named := errors.AsType[*dl.NamedError](err); named {
+		return nil, err
+	}
 	if err != nil {
 		return nil, fmt.Errorf("python3 is Python %s of %s, whose shared library is missing: install libpython%d.%d, or build that Python with --enable-shared: %w",
 			e.Version, e.Executable, e.Version[0], e.Version[1], err)

@@ -369,7 +369,7 @@ func TestBrokenEnvironments(t *testing.T) {
 		},
 		{
 			name: "library named wrongly", python: fmt.Sprintf("exec %s/bin/python3 \"$@\"", dir), variable: [2]string{LibraryVariable, "/nowhere/libpython.so"},
-			want: "libpython from CX_PYTHON_LIB=/nowhere/libpython.so: ",
+			want: "error: libpython from CX_PYTHON_LIB=/nowhere/libpython.so: ",
 		},
 		{
 			name: "something else is named", python: fmt.Sprintf("exec %s/bin/python3 \"$@\"", dir), variable: [2]string{LibraryVariable, "libc.so.6"},

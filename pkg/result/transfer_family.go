@@ -58,7 +58,7 @@ func newTransfer(head Envelope) Document {
 	}
 	_, dropped := t.Points()
 	for _, p := range dropped {
-		d.Drop(p, ReasonRefused.With("over a limit of the case"))
+		d.Drop(p, ReasonRefused.With("%s", t.Exceeds(p)))
 	}
 	return d
 }

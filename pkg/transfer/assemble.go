@@ -172,7 +172,7 @@ func (a assembly) rows() error {
 		for k := range waits {
 			waits[k] = all.Latency[k] - all.Prepare[k] - all.Post[k]
 		}
-		median := func(v []float64) float64 { return result.NewBurst(v).P50 }
+		median := func(v []float64) float64 { return rounded(result.NewBurst(v)).P50 }
 		row.Parts = result.TransferParts{Prepare: median(all.Prepare), Post: median(all.Post), Wait: max(0, median(waits)), Release: median(all.Release)}
 		if row.Latency.P50 > 0 {
 			row.GBps = round(float64(row.ReqBytes)*float64(row.Batch)/row.Latency.P50/1e6, 2)

@@ -96,7 +96,7 @@ func (f *KVFlags) Plan(cat *catalog.Catalog, be *catalog.Backend, world int) (pl
 		}
 	}
 	if !slices.Contains(be.Transfer().Lanes, lane) {
-		return d, without(cat, fmt.Sprintf("backend %s has no lane %s", be.Name, lane), func(other *catalog.TransferBackend) bool {
+		return d, without(cat, fmt.Sprintf("backend %s has no lane %s, only %s", be.Name, lane, strings.Join(be.Transfer().Lanes, ", ")), func(other *catalog.TransferBackend) bool {
 			return slices.Contains(other.Lanes, lane) && other.Lacks(lane) == ""
 		})
 	}
@@ -137,13 +137,16 @@ func (f *KVFlags) Plan(cat *catalog.Catalog, be *catalog.Backend, world int) (pl
 
 // without is the error of what a backend lacks. It names the backends that have it.
 func without(cat *catalog.Catalog, lack string, has func(*catalog.TransferBackend) bool) error {
-	why := []string{lack}
+	var names []string
 	for i := range cat.Backends {
 		if other := cat.Backends[i].Transfer(); other != nil && has(other) {
-			why = append(why, "--backend "+cat.Backends[i].Name+" has it")
+			names = append(names, cat.Backends[i].Name)
 		}
 	}
-	return cli.EnvironmentError("%s", strings.Join(why, "; "))
+	if len(names) > 0 {
+		lack += "; use --backend " + strings.Join(names, " or ")
+	}
+	return cli.EnvironmentError("%s", lack)
 }
 
 // mostTokens bounds contexts, pages and bursts, as in definitions.
@@ -182,8 +185,18 @@ func (p *KVReport) Add(d *result.TransferDocument) {
 			p.Violations = append(p.Violations, fmt.Sprintf("%s: %.2f GB/s, and --min-gbps is %v", r.Name(), r.GBps, p.minGBps))
 		}
 	}
+	for _, x := range d.Workload.Dropped {
+		if p.minGBps > 0 {
+			p.Violations = append(p.Violations, fmt.Sprintf("%s was not measured, and --min-gbps is %v", droppedPoint(x), p.minGBps))
+		}
+	}
 	p.verdict.broken = len(p.Violations)
 	p.Passed = p.Err() == nil
+}
+
+// droppedPoint names the bursts of a point that was not measured.
+func droppedPoint(x result.DroppedPoint) string {
+	return fmt.Sprintf("%d tokens, pages of %d, batch %d", x.ISL, x.PageTokens, x.Batch)
 }
 
 // PrintKV prints a document, one line a row.
@@ -221,10 +234,14 @@ func PrintKV(w io.Writer, d *result.TransferDocument) {
 		fmt.Fprintf(w, "# %s sustained for %.2f s: %.2f GB/s, %.3f processor seconds per GB\n", s.Op, s.Seconds, s.GBps, s.CPU)
 	}
 	for _, f := range m.Fit {
-		fmt.Fprintf(w, "# %s: %.3f us per block (fit of %d rows, largest residual %.0f %%)\n", f.Op, f.Beta, f.Points, f.MaxPercent)
+		cost := "no time that grows with the number of blocks"
+		if f.Beta > 0 {
+			cost = fmt.Sprintf("%.3f us per block", f.Beta)
+		}
+		fmt.Fprintf(w, "# %s: %s (fit of %d rows, largest residual %.0f %%)\n", f.Op, cost, f.Points, f.MaxPercent)
 	}
 	for _, x := range d.Workload.Dropped {
-		fmt.Fprintf(w, "# not measured: %d tokens, pages of %d, batch %d: %s\n", x.ISL, x.PageTokens, x.Batch, x.Reason)
+		fmt.Fprintf(w, "# not measured: %s: %s\n", droppedPoint(x), x.Reason)
 	}
 	if d.Outcome.Status != result.Success {
 		fmt.Fprintf(w, "# %s: %s\n", strings.ToUpper(d.Outcome.Status), foreign.Line(d.Outcome.Reasons.String()))

@@ -198,8 +198,8 @@ func TestBenchCopy(t *testing.T) {
 	for want, lacking := range map[string][]string{
 		"two directions would take turns":                                  {"host_to_device_bidirectional_memcpy_ce"},
 		"backend host copies on at most 1 stream":                          {"--streams", "1,2"},
-		"submits copies only as loop":                                      {"--submit", "batch"},
-		"has no pinned host memory":                                        {"--host-memory", vocab.Pinned},
+		"backend host has no submission batch, only loop":                  {"--submit", "batch"},
+		"has no pinned host memory, only pageable":                         {"--host-memory", vocab.Pinned},
 		"backend host has no victim: no kernel computes beside its copies": {"--victim", "device_local_copy"},
 	} {
 		code, _, stderr = cxrun(t, nil, append(args, lacking...)...)

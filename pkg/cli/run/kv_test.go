@@ -85,7 +85,7 @@ func TestBenchKVByHandle(t *testing.T) {
 	require.Equal(t, strings.Replace(ids[vocab.HandleIPC], "-peer-", "-peer-vmm-", 1), ids[vocab.HandleVMM], "cases that name no handle keep their id")
 	code, _, stderr := cxrun(t, nil, append(args, "nccl-kv", "--handle", "vmm")...)
 	require.Equal(t, cli.ExitEnvironment, code, stderr)
-	require.Contains(t, stderr, "backend nccl-kv opens no pools by handle vmm; --backend ipc has it\n")
+	require.Contains(t, stderr, "backend nccl-kv opens no pools by handle vmm; use --backend ipc\n")
 	code, _, stderr = cxrun(t, nil, append(args, "ipc", "--handle", "fabric")...)
 	require.Equal(t, cli.ExitUsage, code, stderr)
 
@@ -255,6 +255,7 @@ func TestBenchKV(t *testing.T) {
 			continue
 		}
 		require.Equal(t, cli.ExitOK, code, stderr)
+		require.NotRegexp(t, `"(prepare|post|wait|release)_p50":[0-9]*\.[0-9]{7}`, stdout, "milliseconds have six decimals")
 		var r bench.KVReport
 		require.NoError(t, json.Unmarshal([]byte(stdout), &r))
 		require.True(t, r.Passed)
@@ -266,6 +267,12 @@ func TestBenchKV(t *testing.T) {
 	code, _, stderr := cxrun(t, nil, append(args, "--ops", "push", "--min-gbps", "1e9")...)
 	require.Equal(t, cli.ExitFailed, code, stderr)
 	require.Contains(t, stderr, "push bulk 64 tokens, batch 1: ")
+	code, _, stderr = cxrun(t, nil, append(args, "--batch", "3000", "--ops", "push", "--min-gbps", "0.000001")...)
+	require.Equal(t, cli.ExitFailed, code, "a point without a figure misses its threshold: %s", stderr)
+	require.Contains(t, stderr, "cxrun: 64 tokens, pages of 16, batch 3000 was not measured, and --min-gbps is 1e-06\n")
+	code, _, stderr = cxrun(t, nil, "bench", "kv", "--backend", "host", "--isl", "64", "--batch", "3000")
+	require.Equal(t, cli.ExitEnvironment, code, stderr)
+	require.Contains(t, stderr, "every burst exceeds a limit, the smallest with 192000 tokens in 3000 requests, more than 131072\n")
 	for flag, value := range map[string]string{"--cache": "kv-mlaa", "--isl": "64,64", "--page": "0", "--ops": "pull,pull", "--lane": "udp", "--min-gbps": "nan"} {
 		code, _, stderr = cxrun(t, nil, append(args, flag, value)...)
 		require.Equal(t, cli.ExitUsage, code, "%s %s: %s", flag, value, stderr)
@@ -273,7 +280,7 @@ func TestBenchKV(t *testing.T) {
 
 	code, _, stderr = cxrun(t, nil, append(args, "--lane", "tcp")...)
 	require.Equal(t, cli.ExitEnvironment, code, stderr)
-	require.Contains(t, stderr, "backend host has no lane tcp; --backend nixl has it; --backend mooncake has it\n")
+	require.Contains(t, stderr, "backend host has no lane tcp, only shm, vm; use --backend nixl or mooncake\n")
 
 	code, _, stderr = cxrun(t, map[string]string{"CX_NIXL_LIB": "/nowhere/libnixl_capi.so"}, append(args, "--backend", "nixl")...)
 	require.Equal(t, cli.ExitEnvironment, code, stderr)
