@@ -3,6 +3,7 @@ package study
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"slices"
 
 	"gonum.org/v1/plot"
@@ -67,14 +68,17 @@ func (m *Manifest) drawTopology(f *Figure) ([]byte, error) {
 	return b.Bytes(), err
 }
 
+// legendLine is a line of the legend, as a part of the height of the lines of a figure.
+const legendLine = 0.06
+
 // draw draws the figure from rows. What was measured is a line, what was simulated a dashed one;
 // what others published is points without one. A series without rows stands in the legend alone.
 func (f *Figure) draw(rows []Row) ([]byte, error) {
 	p := plot.New()
 	p.Title.Text = f.Title
-	p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: -1}
-	p.Y.Scale, p.Y.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: -1}
-	p.Y.Label.Text = "time in ns"
+	p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, powers{}
+	p.Y.Scale, p.Y.Tick.Marker = plot.LogScale{}, decades{}
+	p.Y.Label.Text = "time in µs"
 	p.Legend.Top, p.Legend.Left = true, true
 	var drawn []Row
 	for i, name := range f.Series {
@@ -82,7 +86,7 @@ func (f *Figure) draw(rows []Row) ([]byte, error) {
 		origin := ""
 		for _, r := range rows {
 			if r.Series == name {
-				points = append(points, plotter.XY{X: float64(r.Bytes), Y: float64(r.Picoseconds) / 1000})
+				points = append(points, plotter.XY{X: float64(r.Bytes), Y: float64(r.Picoseconds) / float64(simulate.Microsecond)})
 				drawn, origin = append(drawn, r), r.Origin
 			}
 		}
@@ -120,6 +124,8 @@ func (f *Figure) draw(rows []Row) ([]byte, error) {
 			axis.Min, axis.Max = axis.Min/2, 2*axis.Max
 		}
 	}
+	p.X.Max *= math.Pow(p.X.Max/p.X.Min, 0.02)                              // room for half of the last label
+	p.Y.Max *= math.Pow(p.Y.Max/p.Y.Min, legendLine*float64(len(f.Series))) // and for the legend
 	p.X.Label.Text = fmt.Sprintf("bytes of the vector; rows %s", key(drawn)[:12])
 	return svg(p)
 }

@@ -1,0 +1,80 @@
+package study
+
+import (
+	"math"
+	"strconv"
+
+	"gonum.org/v1/plot"
+)
+
+// mostLabels is how many ticks of an axis have a label, at most.
+const mostLabels = 10
+
+// decades marks a logarithmic axis at 1 to 9 times each power of ten. Those at 1, 2 and 5 have a label,
+// or those at 1 alone where there are many.
+type decades struct{}
+
+// Ticks implements plot.Ticker.
+func (decades) Ticks(least, most float64) []plot.Tick {
+	var ticks, all, tens []plot.Tick
+	for e := int(math.Floor(math.Log10(least))); e <= int(math.Ceil(math.Log10(most))); e++ {
+		for digit := 1; digit < 10; digit++ {
+			// Parsed, since powers of ten below 1 have no exact quotients.
+			text := strconv.Itoa(digit) + "e" + strconv.Itoa(e)
+			value, _ := strconv.ParseFloat(text, 64)
+			if value < least || value > most {
+				continue
+			}
+			ticks = append(ticks, plot.Tick{Value: value})
+			t := plot.Tick{Value: value, Label: strconv.FormatFloat(value, 'f', -1, 64)}
+			switch digit {
+			case 1:
+				tens = append(tens, t)
+				fallthrough
+			case 2, 5:
+				all = append(all, t)
+			}
+		}
+	}
+	return append(ticks, labelled(least, most, all, tens)...)
+}
+
+// labelled returns the first list that has two to mostLabels ticks, or else the ends of the axis.
+func labelled(least, most float64, lists ...[]plot.Tick) []plot.Tick {
+	for _, ticks := range lists {
+		if len(ticks) > 1 && len(ticks) <= mostLabels {
+			return ticks
+		}
+	}
+	var ends []plot.Tick
+	for _, v := range []float64{least, most} {
+		ends = append(ends, plot.Tick{Value: v, Label: strconv.FormatFloat(v, 'g', 4, 64)})
+	}
+	return ends
+}
+
+// powers marks a logarithmic axis of bytes at the powers of two. At most mostLabels of them have a
+// label, such as 64, 4K and 1M.
+type powers struct{}
+
+// Ticks implements plot.Ticker.
+func (powers) Ticks(least, most float64) []plot.Tick {
+	var ticks, all []plot.Tick
+	first, last := int(math.Ceil(math.Log2(least))), int(math.Floor(math.Log2(most)))
+	every := max(1, (last-first+mostLabels)/mostLabels)
+	for e := first; e <= last; e++ {
+		t := plot.Tick{Value: math.Ldexp(1, e)}
+		ticks = append(ticks, t)
+		if e%every == 0 {
+			t.Label = binary(e)
+			all = append(all, t)
+		}
+	}
+	return append(ticks, labelled(least, most, all)...)
+}
+
+// binary is 2^e as the sizes of flags are written.
+func binary(e int) string {
+	unit := min(max(0, e)/10, 4)
+	return strconv.FormatFloat(math.Ldexp(1, e-10*unit), 'f', -1, 64) + []string{"", "K", "M", "G", "T"}[unit]
+}

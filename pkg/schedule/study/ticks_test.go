@@ -1,0 +1,47 @@
+package study
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"gonum.org/v1/plot"
+)
+
+// An axis has two to ten labels, none twice, whatever it reaches over.
+func TestTicks(t *testing.T) {
+	labels := func(m plot.Ticker, least, most float64) (out []string) {
+		for _, tick := range m.Ticks(least, most) {
+			require.GreaterOrEqual(t, tick.Value, least)
+			require.LessOrEqual(t, tick.Value, most)
+			if tick.Label != "" {
+				require.NotContains(t, out, tick.Label)
+				out = append(out, tick.Label)
+			}
+		}
+		return out
+	}
+	for _, tt := range []struct {
+		m           plot.Ticker
+		least, most float64
+		want        []string
+	}{
+		{decades{}, 1.6, 36, []string{"2", "5", "10", "20"}},
+		{decades{}, 0.05, 1, []string{"0.05", "0.1", "0.2", "0.5", "1"}},
+		{decades{}, 1, 1e6, []string{"1", "10", "100", "1000", "10000", "100000", "1000000"}},
+		{decades{}, 5.1, 7.3, []string{"5.1", "7.3"}},
+		{powers{}, 4096, 262144, []string{"4K", "8K", "16K", "32K", "64K", "128K", "256K"}},
+		{powers{}, 16, 98304, []string{"16", "64", "256", "1K", "4K", "16K", "64K"}},
+		{powers{}, 1, 1 << 41, []string{"1", "32", "1K", "32K", "1M", "32M", "1G", "32G", "1T"}},
+		{powers{}, 5000, 7000, []string{"5000", "7000"}},
+	} {
+		require.Equal(t, tt.want, labels(tt.m, tt.least, tt.most))
+	}
+	for least := 1e-3; least < 1e12; least *= 3.7 {
+		for ratio := 1.1; ratio < 1e13; ratio *= 2.9 {
+			for _, m := range []plot.Ticker{decades{}, powers{}} {
+				n := len(labels(m, least, least*ratio))
+				require.True(t, n >= 2 && n <= mostLabels, "%T from %g to %g: %d labels", m, least, least*ratio, n)
+			}
+		}
+	}
+}
