@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/xml"
 	"io"
+	"math"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -121,6 +123,13 @@ func TestSVG(t *testing.T) {
 		require.Equal(t, ops, strings.Count(b.String(), "<title>"))
 		require.Equal(t, len(r.CriticalPath().Steps), strings.Count(b.String(), ` stroke="#000000"><title>`))
 		require.NoError(t, xml.Unmarshal([]byte(b.String()), new(struct{ XMLName xml.Name })))
+		if name == "ring" { // 38.2 µs
+			ticks := regexp.MustCompile(`"middle">([^<]*)<`).FindAllString(b.String(), -1)
+			require.Equal(t, `"middle">0< "middle">5< "middle">10< "middle">15< "middle">20< "middle">25< "middle">30< "middle">35<`, strings.Join(ticks, " "))
+		}
+	}
+	for _, tt := range []struct{ makespan, step Picoseconds }{{0, 1}, {10, 1}, {11, 2}, {99, 10}, {12000, 2000}, {math.MaxInt64, 1e18}} {
+		require.Equal(t, tt.step, svgStep(tt.makespan), tt.makespan)
 	}
 	p := program(t, "ring", schedule.AllReduce, schedule.Shape{Ranks: 128})
 	r, err := Trace(t.Context(), p, reference(Full(128)), 1<<20, 1)

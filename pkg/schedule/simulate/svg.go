@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"html"
 	"io"
+	"strconv"
 
 	"github.com/collectivex/collectivex/pkg/schedule"
 )
@@ -14,7 +15,7 @@ const (
 	svgLeft, svgRight, svgTop = 120, 20, 56
 	svgWide                   = 1000 // of the time
 	svgLane                   = 18   // of a stream: sends above, what comes in below
-	svgTicks                  = 5
+	svgTicks                  = 10   // at most, beside that at 0
 )
 
 // svgOps bounds a drawing, which nobody can read beyond it.
@@ -65,10 +66,10 @@ func (t *Timeline) WriteSVG(out io.Writer, title, unit string, each Picoseconds)
 		}
 	}
 	fmt.Fprintf(w, "<rect x=\"%d.5\" y=\"30.5\" width=\"9\" height=\"9\" fill=\"none\" stroke=\"#000000\"/><text x=\"%d\" y=\"39\">critical path</text>\n", x, x+14)
-	for k := range svgTicks + 1 {
-		when := t.Makespan * Picoseconds(k) / svgTicks
-		fmt.Fprintf(w, "<line x1=\"%.1f\" y1=\"%d\" x2=\"%.1f\" y2=\"%d\" stroke=\"#dddddd\"/><text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%.3f</text>\n",
-			at(when), svgTop, at(when), svgTop+rows*svgLane, at(when), svgTop+rows*svgLane+14, float64(when)/float64(each))
+	step := svgStep(t.Makespan)
+	for when := Picoseconds(0); when <= t.Makespan; when += step {
+		fmt.Fprintf(w, "<line x1=\"%.1f\" y1=\"%d\" x2=\"%.1f\" y2=\"%d\" stroke=\"#dddddd\"/><text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%s</text>\n",
+			at(when), svgTop, at(when), svgTop+rows*svgLane, at(when), svgTop+rows*svgLane+14, strconv.FormatFloat(float64(when)/float64(each), 'f', -1, 64))
 	}
 	fmt.Fprintf(w, "<text x=\"8\" y=\"%d\">%s</text>\n", svgTop+rows*svgLane+14, html.EscapeString(unit))
 	critical := map[Step]bool{}
@@ -91,6 +92,18 @@ func (t *Timeline) WriteSVG(out io.Writer, title, unit string, each Picoseconds)
 	}
 	fmt.Fprintln(w, "</svg>")
 	return w.Flush()
+}
+
+// svgStep is the time from one tick to the next: 1, 2 or 5 times a power of ten of picoseconds, and so
+// of all units of time.
+func svgStep(makespan Picoseconds) Picoseconds {
+	for power := Picoseconds(1); ; power *= 10 {
+		for _, digit := range []Picoseconds{1, 2, 5} {
+			if makespan/(digit*power) <= svgTicks {
+				return digit * power
+			}
+		}
+	}
 }
 
 // draw draws op i of rank r at the height y of its row.
