@@ -71,7 +71,7 @@ func (s Sizes) List() []int64 {
 type CollectiveBackend struct {
 	Ops           []string `yaml:"ops" in:"op"`
 	DTypes        []string `yaml:"dtypes" in:"dtype"`
-	RedOps        []string `yaml:"redops" in:"redop"`
+	RedOps        []string `yaml:"redops,optional" in:"redop"` // for the operations that reduce
 	Modes         []string `yaml:"modes" in:"timing mode"`
 	Registrations []string `yaml:"registrations" in:"registration"`
 }
@@ -92,8 +92,12 @@ type CollectiveSampling struct {
 // Check implements SamplingBlock: any counts go together.
 func (*CollectiveSampling) Check(*Checker) {}
 
-// Check implements BackendBlock: any lists go together.
-func (*CollectiveBackend) Check(*Checker, *Backend) {}
+// Check implements BackendBlock.
+func (h *CollectiveBackend) Check(c *Checker, _ *Backend) {
+	if i := slices.IndexFunc(h.Ops, func(op string) bool { return vocab.Op(op).Reduces }); i >= 0 && h.RedOps == nil {
+		c.Diagnose(&h.Ops[i], "%s needs the key \"redops\"", h.Ops[i])
+	}
+}
 
 // Check implements SupportBlock.
 func (s *CollectiveSupport) Check(c *Checker, p *Platform, _ *Backend) { c.FillsNodes(p, s.Worlds) }

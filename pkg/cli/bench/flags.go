@@ -139,7 +139,7 @@ func NewFlags(fs *pflag.FlagSet) (*Flags, []Group) {
 
 	ours := newGroup("Beyond nccl-tests")
 	g = ours.Flags
-	g.StringVar(&f.Backend, "backend", Auto, "use backend `NAME`: auto, host, nccl, rccl or mscclpp; auto uses the library of the GPUs, or host on a machine without GPUs")
+	g.StringVar(&f.Backend, "backend", Auto, "use backend `NAME`: auto, host, nccl, rccl, mscclpp or, for messages, ipc; auto uses the library of the GPUs, or host on a machine without GPUs")
 	g.StringVar(&f.buffers, "buffers", "shifted", "use buffers in `STATE`: shifted (as nccl-tests does), warm (one buffer), cold (caches flushed),\nfresh (input just written; with -z 3) or fresh-cold (both)")
 	g.StringVar(&f.traffic, "traffic", "", "read from `FILE` the bytes that an alltoallv sends from each rank (line) to each rank (column)")
 	g.IntVar(&f.trials, "trials", 1, "measure `N` windows per size, and print the median")

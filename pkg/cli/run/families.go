@@ -44,6 +44,7 @@ func families() shard.Registry {
 				"nccl":    collectivenccl.Open(nccl.NCCL),
 				"rccl":    collectivenccl.Open(nccl.RCCL),
 				"mscclpp": collectivenccl.Open(nccl.MSCCLPP),
+				"ipc":     collectiveipc.Open,
 			},
 		},
 		plan.FamilySchedule: {

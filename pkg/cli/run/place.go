@@ -62,7 +62,8 @@ func choosePlace(ctx context.Context, s cli.Streams, o bench.Output, cat *catalo
 	m := machineHere(ctx, o.Definitions)
 	if o.Backend == bench.Auto {
 		names = slices.DeleteFunc(names, func(name string) bool {
-			return name == bench.HostBackend || families()[family].Backends[name] == nil
+			return name == bench.HostBackend || families()[family].Backends[name] == nil ||
+				family == plan.FamilyCollective && cat.Backend(name).Collective().RedOps == nil // messages alone: no library of collectives
 		})
 		return chooseGPUs(s, m, cat, names)
 	}

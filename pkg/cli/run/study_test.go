@@ -176,8 +176,8 @@ func TestPredictionOnGPUs(t *testing.T) {
 	short.Skip(t)
 	standIns(t)
 	for name, tt := range map[string]struct{ devices, want string }{
-		"prediction-gpu":      {"2", "16 rows, 8 simulated and 8 measured now; 8 files in out"},
-		"prediction-gpu-four": {"4", "28 rows, 14 simulated and 14 measured now; 11 files in out"},
+		"prediction-gpu":      {"2", "8 rows, 4 simulated and 4 measured now; 8 files in out"},
+		"prediction-gpu-four": {"4", "28 rows, 14 simulated and 14 measured now; 12 files in out"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("CX_FAKE_DEVICES", tt.devices)
@@ -186,8 +186,8 @@ func TestPredictionOnGPUs(t *testing.T) {
 			t.Chdir(t.TempDir())
 			// The largest message is half of the largest vector, as in the studies.
 			require.Regexp(t, `(?s)elements: .* 67108864\].*last_bytes: 134217728}`, string(data))
-			reduced := regexp.MustCompile(`elements: .*`).ReplaceAllString(string(data), "elements: [16384, 65536]")
-			reduced = regexp.MustCompile(`first_bytes: .*}`).ReplaceAllString(reduced, "first_bytes: 16384, last_bytes: 131072}")
+			reduced := regexp.MustCompile(`elements: .*`).ReplaceAllString(string(data), "elements: [16384]")
+			reduced = regexp.MustCompile(`first_bytes: .*}`).ReplaceAllString(reduced, "first_bytes: 4096, last_bytes: 32768}")
 			require.NoError(t, os.WriteFile("study.yaml", []byte(reduced), 0o600))
 			code, stdout, stderr := cxrun(t, nil, "study", "study.yaml", "-o", "out")
 			require.Equal(t, cli.ExitOK, code, stderr)

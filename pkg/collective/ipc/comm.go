@@ -1,4 +1,4 @@
-// Package ipc runs schedules between the GPUs of one host without a library: a message is a
+// Package ipc runs schedules and messages between the GPUs of one host without a library: a message is a
 // copy that the sender's device makes into the memory of the receiver, which is another
 // process. Streams wait for each other by flags, so that no host has a part in it.
 package ipc
@@ -106,23 +106,8 @@ func newComm(ctx context.Context, s *rank.Session, d *gpu.Device) (*comm, error)
 	return k, nil
 }
 
-// Supports implements collective.Comm: it has no operations but programs.
-func (k *comm) Supports(c collective.Call) error {
-	return rank.Refused("copies between devices do no %s: they run schedules", c.Op)
-}
-
 // Path implements collective.Comm.
 func (k *comm) Path(collective.Op) string { return k.Steps().Path }
-
-// Enqueue implements collective.Comm.
-func (k *comm) Enqueue(_ accel.Stream, calls []collective.Call, _ int) error {
-	return k.Supports(calls[0])
-}
-
-// Time implements collective.Comm.
-func (k *comm) Time(s accel.Stream, calls []collective.Call, group int) (collective.Elapsed, error) {
-	return collective.Elapsed{}, k.Enqueue(s, calls, group)
-}
 
 // AsyncError implements collective.Comm. A driver reports what fails on a device itself.
 func (k *comm) AsyncError() error {

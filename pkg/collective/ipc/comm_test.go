@@ -21,10 +21,9 @@ import (
 // Drivers open memory of other processes alone, so that the ranks here are processes.
 func TestMain(m *testing.M) {
 	eptest.Main(func(c plan.Case) (rank.Opener, error) {
-		if c.Family == plan.FamilyOverlap {
-			return OpenOverlap, nil
-		}
-		return OpenSchedule, nil
+		return map[plan.Family]rank.Opener{
+			plan.FamilyCollective: Open, plan.FamilySchedule: OpenSchedule, plan.FamilyOverlap: OpenOverlap,
+		}[c.Family], nil
 	})
 	os.Exit(m.Run())
 }

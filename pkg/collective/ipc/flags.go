@@ -69,6 +69,10 @@ func openFlags(ctx context.Context, s *rank.Session, d *gpu.Device) (*flags, err
 	if f.segment, err = host.OpenSegment(handles[0]); err != nil {
 		return nil, err
 	}
+	// A rank that is refused a case gives the flags back: no other one is still to open them then.
+	if _, err := rank.Gather(ctx, s, "opened", true); err != nil {
+		return nil, err
+	}
 	err = d.RegisterHost(f.segment.Base(), bytes)
 	if err == nil {
 		f.at, err = d.HostAddress(f.segment.Base())

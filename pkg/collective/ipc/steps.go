@@ -10,7 +10,6 @@ import (
 	"github.com/collectivex/collectivex/pkg/collective/steps/device"
 	"github.com/collectivex/collectivex/pkg/numeric"
 	"github.com/collectivex/collectivex/pkg/rank"
-	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
@@ -70,47 +69,18 @@ func (l *loaded) Run(s accel.Stream, i int, buffers []steps.Buffers) error {
 	return err
 }
 
-// send enqueues messages. A receiver says that its memory is free, the sender copies into it
-// and says that the data are there, and the receiver waits for that. A flag is written after
-// all that its stream has written before, and no rank waits before it has said what is free.
+// send enqueues messages.
 func (l *loaded) send(s accel.Stream, b steps.Buffers, messages []device.Message) error {
-	k := l.comm
+	me := l.comm.session.Rank
+	var round []message
 	for _, m := range messages {
 		if m.Kind == steps.Recv {
-			k.received[m.Peer]++
-			if err := k.flags.write(s, ready, m.Peer, k.received[m.Peer]); err != nil {
-				return rank.Coded(result.ReasonDevice, err)
-			}
+			round = append(round, message{peer: m.Peer, receives: true})
+		} else {
+			round = append(round, message{peer: m.Peer, from: m.At, to: l.At(l.targets[m.Peer][m.List][me][m.Turn], b), bytes: m.Bytes})
 		}
 	}
-	for _, m := range messages {
-		if m.Kind == steps.Recv {
-			continue
-		}
-		to, err := k.on(m.Peer, l.At(l.targets[m.Peer][m.List][k.session.Rank][m.Turn], b))
-		if err != nil {
-			return err
-		}
-		k.sent[m.Peer]++
-		err = k.flags.wait(s, ready, m.Peer, k.sent[m.Peer])
-		if err == nil {
-			err = k.device.Copy(s, to, m.At, m.Bytes)
-		}
-		if err == nil {
-			err = k.flags.write(s, landed, m.Peer, k.sent[m.Peer])
-		}
-		if err != nil {
-			return rank.Coded(result.ReasonDevice, err)
-		}
-	}
-	for _, m := range messages {
-		if m.Kind == steps.Recv {
-			if err := k.flags.wait(s, landed, m.Peer, k.received[m.Peer]); err != nil {
-				return rank.Coded(result.ReasonDevice, err)
-			}
-		}
-	}
-	return nil
+	return l.comm.exchange(s, round)
 }
 
 // Close implements steps.Loaded. All ranks have closed what they had of others' memory before.

@@ -1,0 +1,148 @@
+package ipc
+
+import (
+	"context"
+	"unsafe"
+
+	"github.com/collectivex/collectivex/pkg/accel"
+	"github.com/collectivex/collectivex/pkg/accel/host"
+	"github.com/collectivex/collectivex/pkg/collective"
+	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/result"
+)
+
+// Open is OpenSchedule for operations that are messages alone.
+func Open(ctx context.Context, s *rank.Session, c plan.Case) (rank.Runner, error) {
+	return openRunner(ctx, s, c, func(p collective.Parts, k *comm) (rank.Runner, error) {
+		p.Comm = k
+		return collective.NewRunner(p)
+	})
+}
+
+// listed reports whether the messages of an operation are those of Call.Exchange.
+func listed(op collective.Op) bool { return op == collective.P2P || op == collective.P2PBidir }
+
+// Supports implements collective.Comm: there are operations that are messages alone, and programs.
+func (k *comm) Supports(c collective.Call) error {
+	if listed(c.Op) || c.Op == collective.SendRecv || c.Op == collective.Hypercube {
+		return nil
+	}
+	return rank.Refused("copies between devices do no %s: they run schedules", c.Op)
+}
+
+// Enqueue implements collective.Comm.
+func (k *comm) Enqueue(s accel.Stream, calls []collective.Call, group int) error {
+	if group > 1 {
+		return rank.Refused("copies between devices have no groups of operations")
+	}
+	err := k.AsyncError()
+	for i := 0; i < len(calls) && err == nil; i++ {
+		if err = k.Supports(calls[i]); err == nil {
+			err = k.enqueue(s, &calls[i])
+		}
+	}
+	if err != nil {
+		k.Abort() // other ranks may wait for what was not enqueued
+	}
+	return err
+}
+
+// Time implements collective.Comm; the caller waits for the end.
+func (k *comm) Time(s accel.Stream, calls []collective.Call, group int) (collective.Elapsed, error) {
+	return collective.Time(func() error { return k.Enqueue(s, calls, group) })
+}
+
+// enqueue enqueues the messages of an operation, which are one round or, of a hypercube, one for each step.
+func (k *comm) enqueue(s accel.Stream, c *collective.Call) error {
+	me, world := k.session.Rank, k.session.World
+	bytes := c.Count * int64(c.Type.Size())
+	switch {
+	case listed(c.Op):
+		raw := host.Bytes(accel.Ptr(c.Exchange), int64(4*world)*8)
+		words := unsafe.Slice((*int64)(unsafe.Pointer(&raw[0])), 4*world)
+		var round []message
+		for peer := range world { // each list has one peer at most
+			if words[peer] > 0 {
+				round = append(round, message{peer: peer, from: c.Send, to: c.Recv, bytes: bytes})
+			}
+			if words[2*world+peer] > 0 {
+				round = append(round, message{peer: peer, receives: true})
+			}
+		}
+		return k.exchange(s, round)
+	case c.Op == collective.SendRecv:
+		return k.exchange(s, []message{
+			{peer: (me + 1) % world, from: c.Send, to: c.Recv, bytes: bytes},
+			{peer: (me + world - 1) % world, receives: true},
+		})
+	}
+	// A hypercube. Each step swaps all that has come so far with the rank that differs in one bit.
+	part := func(r int) accel.Ptr { return c.Recv.Add(int64(r) * bytes) }
+	if part(me) != c.Send {
+		if err := k.device.Copy(s, part(me), c.Send, bytes); err != nil {
+			return rank.Coded(result.ReasonDevice, err)
+		}
+	}
+	for mask := 1; mask < world; mask *= 2 {
+		mine := part(me &^ (mask - 1))
+		if err := k.exchange(s, []message{
+			{peer: me ^ mask, from: mine, to: mine, bytes: int64(mask) * bytes},
+			{peer: me ^ mask, receives: true},
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// message is one end of a message. A send says what is copied, and where to: the address of this rank's
+// counterpart of the receiver's memory.
+type message struct {
+	peer     int
+	receives bool
+	from, to accel.Ptr
+	bytes    int64
+}
+
+// exchange enqueues messages. A receiver says that its memory is free, the sender copies into it
+// and says that the data are there, and the receiver waits for that. A flag is written after
+// all that its stream has written before, and no rank waits before it has said what is free.
+func (k *comm) exchange(s accel.Stream, messages []message) error {
+	for _, m := range messages {
+		if m.receives {
+			k.received[m.peer]++
+			if err := k.flags.write(s, ready, m.peer, k.received[m.peer]); err != nil {
+				return rank.Coded(result.ReasonDevice, err)
+			}
+		}
+	}
+	for _, m := range messages {
+		if m.receives {
+			continue
+		}
+		to, err := k.on(m.peer, m.to)
+		if err != nil {
+			return err
+		}
+		k.sent[m.peer]++
+		err = k.flags.wait(s, ready, m.peer, k.sent[m.peer])
+		if err == nil {
+			err = k.device.Copy(s, to, m.from, m.bytes)
+		}
+		if err == nil {
+			err = k.flags.write(s, landed, m.peer, k.sent[m.peer])
+		}
+		if err != nil {
+			return rank.Coded(result.ReasonDevice, err)
+		}
+	}
+	for _, m := range messages {
+		if m.receives {
+			if err := k.flags.wait(s, landed, m.peer, k.received[m.peer]); err != nil {
+				return rank.Coded(result.ReasonDevice, err)
+			}
+		}
+	}
+	return nil
+}
