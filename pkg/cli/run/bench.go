@@ -443,9 +443,15 @@ func benchOverlap(c *cobra.Command, s cli.Streams, flags *bench.OverlapFlags, fo
 	return b.end(s, report, nil, report.Err())
 }
 
-// arguments are the command line as the flags were understood.
+// arguments are the command line as the flags were understood, in a form that the command takes.
 func arguments(c *cobra.Command, words ...string) []string {
 	out := slices.Concat(strings.Fields(c.CommandPath())[1:], words)
-	c.Flags().Visit(func(f *pflag.Flag) { out = append(out, "--"+f.Name+"="+f.Value.String()) })
+	c.Flags().Visit(func(f *pflag.Flag) {
+		value := f.Value.String()
+		if list, ok := f.Value.(pflag.SliceValue); ok { // String puts brackets around it
+			value = strings.Join(list.GetSlice(), ",")
+		}
+		out = append(out, "--"+f.Name+"="+value)
+	})
 	return out
 }

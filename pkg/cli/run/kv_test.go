@@ -259,6 +259,7 @@ func TestBenchKV(t *testing.T) {
 		var r bench.KVReport
 		require.NoError(t, json.Unmarshal([]byte(stdout), &r))
 		require.True(t, r.Passed)
+		require.Subset(t, r.Arguments, []string{"--batch=1,2", "--isl=64"}, "as a user can give them")
 		require.Equal(t, "local-host-kv-tiny-"+lane+"-xfer-ep2-paged-bf16", r.CaseID)
 		require.Equal(t, lane, r.Measurement.Lane)
 		require.Len(t, r.Measurement.Rows, 2*3, "bulk and two batches, both ways")
