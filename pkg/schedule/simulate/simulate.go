@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -96,6 +97,7 @@ type simulation struct {
 	unused         []int32         // indices of messages
 	flying         map[place]int32 // messages by their sends, which did not wait for their receives
 	sending        []int           // by rank: engines in use
+	begun          []int32         // messages that began at this time and ask for an engine
 	queued         [][]int32       // by rank: messages that wait for an engine
 	links          []link          // under FIFO
 	flows          *flows
@@ -129,6 +131,7 @@ type place struct{ rank, op int32 }
 
 func (s *simulation) run(ctx context.Context) error {
 	s.Run(s)
+	s.engage()
 	s.flows.settle(s.now)
 	for turns := 0; s.Left() > 0; turns++ {
 		if turns%1024 == 0 && ctx.Err() != nil {
@@ -155,6 +158,7 @@ func (s *simulation) run(ctx context.Context) error {
 			s.Run(s)
 		}
 		s.Run(s)
+		s.engage()
 		s.flows.settle(s.now)
 	}
 	return nil
@@ -296,13 +300,31 @@ func (s *simulation) send(m message) int32 {
 		s.result.Messages++
 	}
 	i := s.message(m)
-	if s.Engines > 0 && s.sending[m.from] == s.Engines {
-		s.queued[m.from] = append(s.queued[m.from], i)
-		return i
+	if s.Engines == 0 {
+		s.engaged(i)
+	} else {
+		s.begun = append(s.begun, i)
 	}
-	s.sending[m.from]++
-	s.engaged(i)
 	return i
+}
+
+// engage gives the messages that began at this time the engines that are free. Those of a rank are
+// in the order of its ops, whatever the order in which their receivers were ready.
+func (s *simulation) engage() {
+	slices.SortFunc(s.begun, func(i, k int32) int {
+		a, b := &s.messages[i], &s.messages[k]
+		return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(a.send, b.send))
+	})
+	for _, i := range s.begun {
+		from := s.messages[i].from
+		if s.sending[from] == s.Engines {
+			s.queued[from] = append(s.queued[from], i)
+			continue
+		}
+		s.sending[from]++
+		s.engaged(i)
+	}
+	s.begun = s.begun[:0]
 }
 
 func (s *simulation) message(m message) int32 {
@@ -367,7 +389,7 @@ func (s *simulation) left(i int32) {
 	if waiting := s.queued[m.from]; len(waiting) > 0 {
 		s.queued[m.from] = waiting[1:]
 		s.engaged(waiting[0])
-	} else {
+	} else if s.Engines > 0 {
 		s.sending[m.from]--
 	}
 }

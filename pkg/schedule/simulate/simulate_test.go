@@ -209,6 +209,28 @@ func TestRefused(t *testing.T) {
 	require.EqualError(t, err, "the program waits for ever: verify it")
 }
 
+// Messages that are ready at the same time take the engine of their rank in the order of its ops. On a
+// ring, direct then sends over the same distance everywhere: no link has more messages than another.
+func TestEnginesInOrder(t *testing.T) {
+	const ranks = 16
+	p := program(t, "direct", schedule.AllGather, schedule.Shape{Ranks: ranks})
+	m := reference(Ring(ranks))
+	m.Sharing = Fair
+	r, err := Trace(t.Context(), p, m, 1<<20, 1)
+	require.NoError(t, err)
+	for rank, ops := range p.Ops {
+		last := Picoseconds(-1)
+		for i := range ops {
+			if ops[i].Kind == schedule.Send {
+				require.Greater(t, r.Ops[rank][i].Granted, last, "rank %d, op %d", rank, i)
+				last = r.Ops[rank][i].Granted
+			}
+		}
+	}
+	// A step over a distance of d hops has d messages on each link, and 1 + … + 8 + 7 + … + 1 is 64.
+	require.InDelta(t, 1000+64*(1<<16)*0.02, r.Makespan.Nanoseconds(), 0.1)
+}
+
 // BenchmarkRing simulates a ring all_reduce of 1 GiB among 1,024 ranks.
 func BenchmarkRing(b *testing.B) {
 	p := program(b, "ring", schedule.AllReduce, schedule.Shape{Ranks: 1024})
