@@ -99,5 +99,15 @@ func chooseGPUs(s cli.Streams, m preflight.Survey, cat *catalog.Catalog, backend
 	if len(m.Unusable) > 0 {
 		return place{}, cli.EnvironmentError("%s; --backend %s measures the host instead", strings.Join(m.Unusable, "; "), bench.HostBackend)
 	}
+	for i := range m.GPUs {
+		for _, name := range backends {
+			if why := m.Lacks(name); len(why) > 0 && slices.Contains(cat.Backend(name).Vendors, m.GPUs[i].Vendor) {
+				return place{}, cli.EnvironmentError("backend %s cannot run on the GPUs here: %s; --backend %s measures the host instead", name, strings.Join(why, "; "), bench.HostBackend)
+			}
+		}
+	}
+	if len(m.GPUs) > 0 {
+		host.note = "chosen: no backend of the GPUs here can measure this yet"
+	}
 	return host, nil
 }

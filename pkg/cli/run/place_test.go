@@ -1,0 +1,45 @@
+package run
+
+import (
+	"io"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/matrix"
+	"github.com/collectivex/collectivex/pkg/catalog"
+	"github.com/collectivex/collectivex/pkg/cli"
+	"github.com/collectivex/collectivex/pkg/cli/bench"
+	"github.com/collectivex/collectivex/pkg/planner"
+	"github.com/collectivex/collectivex/pkg/preflight"
+	"github.com/collectivex/collectivex/pkg/vocab"
+)
+
+// Where copies between GPUs could run and the library of collectives is missing, the host is not
+// measured in place of the GPUs.
+func TestGPUsWithoutLibrary(t *testing.T) {
+	cat, err := catalog.Load(matrix.FS)
+	require.NoError(t, err)
+	survey := preflight.Survey{
+		GPUs: []planner.GPUs{{Vendor: vocab.NVIDIA, Product: "h200", Count: 2, Backends: []string{"ipc"}}},
+		Findings: []preflight.Finding{
+			{Backend: "rccl", State: preflight.Missing, Text: "no AMD GPU"},
+			{Backend: "nccl", State: preflight.Missing, Text: "no NCCL: set CX_NCCL_LIB"},
+		},
+	}
+	s := cli.Streams{Out: io.Discard, Err: io.Discard}
+	_, err = chooseGPUs(s, survey, cat, []string{"rccl", "nccl"})
+	require.EqualError(t, err, "backend nccl cannot run on the GPUs here: no NCCL: set CX_NCCL_LIB; --backend host measures the host instead")
+	var exit *cli.ExitError
+	require.ErrorAs(t, err, &exit)
+	require.Equal(t, cli.ExitEnvironment, exit.Code)
+
+	p, err := chooseGPUs(s, survey, cat, []string{"rccl"})
+	require.NoError(t, err)
+	require.Equal(t, bench.HostBackend, p.backend.Name)
+	require.Equal(t, "chosen: no backend of the GPUs here can measure this yet", p.note)
+
+	p, err = chooseGPUs(s, survey, cat, []string{"ipc"})
+	require.NoError(t, err)
+	require.Equal(t, "ipc", p.backend.Name)
+}
