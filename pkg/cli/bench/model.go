@@ -38,9 +38,14 @@ func together(world int) collective.Op {
 	return collective.SendRecv
 }
 
-// Runs is how often each case of a model is to be measured, and each measurement that a model is held
-// against. Times on a host differ more from run to run than within one.
-const Runs = 3
+// Runs is how often each case of a model is to be measured with a backend, and each measurement that a
+// model is held against. Times on a host differ more from run to run than within one.
+func Runs(backend string) int {
+	if backend == HostBackend {
+		return 3
+	}
+	return 1
+}
 
 // Operations lists the cases of the collective family that a model needs, each from a common start.
 // Messages between two ranks, alone and both ways, have fresh buffers. Messages of all ranks at once

@@ -22,11 +22,17 @@ import (
 
 // The samples of the cases, models and overlaps of a study.
 var (
-	studyTiming = plan.CollectiveTiming{Warmup: 1, Iterations: 20, Trials: 2, Aggregate: 1, Launches: 1}
-	modelTiming = plan.CollectiveTiming{Warmup: 1, Iterations: 10, Trials: 1, Aggregate: 1, Launches: 1}
+	studyTiming = plan.CollectiveTiming{Warmup: 1, Iterations: 20, Trials: 6, Aggregate: 1, Launches: 1}
+	modelTiming = plan.CollectiveTiming{Warmup: 1, Iterations: 10, Trials: 3, Aggregate: 1, Launches: 1}
 
 	overlapTiming = plan.OverlapTiming{Warmup: 2, Iterations: 20}
 )
+
+// inRuns spreads the trials of a backend over its runs.
+func inRuns(t plan.CollectiveTiming, backend string) plan.CollectiveTiming {
+	t.Trials /= bench.Runs(backend)
+	return t
+}
 
 // studyType is the element type of cases and models.
 const studyType = "float"
@@ -66,12 +72,12 @@ type studyMeasurer struct {
 }
 
 // Case implements study.Measurer: in place, each time from a common start of all ranks to the
-// end of the last, the median of several runs.
+// end of the last, the median of the runs.
 func (m *studyMeasurer) Case(ctx context.Context, c *study.Case, sizes []int64) ([]simulate.Picoseconds, error) {
-	measured, err := measureCases(ctx, m.streams, c.Backend, c.Ranks, bench.Collective, bench.Runs, []plan.Case{{
+	measured, err := measureCases(ctx, m.streams, c.Backend, c.Ranks, bench.Collective, bench.Runs(c.Backend), []plan.Case{{
 		Family: plan.FamilySchedule, Precision: studyType, Sampling: bench.Name, Contract: vocab.ContractOp, Block: &plan.Schedule{
 			Op: c.Collective, Algorithm: c.Algorithm, Width: c.Width, Segments: c.Segments, RedOp: planner.ScheduleRedOp(c.Collective), Sizes: sizes,
-			Placements: []string{vocab.InPlace}, Modes: []string{vocab.Blocking}, Buffers: c.Buffers, Measure: studyTiming,
+			Placements: []string{vocab.InPlace}, Modes: []string{vocab.Blocking}, Buffers: c.Buffers, Measure: inRuns(studyTiming, c.Backend),
 		},
 	}})
 	if err != nil {
@@ -137,7 +143,7 @@ func (m *studyMeasurer) Overlap(ctx context.Context, o *study.Overlap, sizes []i
 // Model implements modelMeasurer.
 func (m *studyMeasurer) Model(ctx context.Context, p study.Pairs) (simulate.Model, error) {
 	m.warn(p.Backend, p.Ranks)
-	model, err := measureModel(ctx, m.streams, p.Backend, p.Ranks, &bench.Messages{DType: studyType, Sizes: p.Sizes(), Timing: modelTiming, Buffers: p.Buffers})
+	model, err := measureModel(ctx, m.streams, p.Backend, p.Ranks, &bench.Messages{DType: studyType, Sizes: p.Sizes(), Timing: inRuns(modelTiming, p.Backend), Buffers: p.Buffers})
 	if err != nil {
 		return simulate.Model{}, err
 	}
@@ -155,11 +161,12 @@ func (m *studyMeasurer) warn(backend string, ranks int) {
 
 // measureModel measures what a model of the machine needs.
 func measureModel(ctx context.Context, s cli.Streams, backend string, ranks int, m *bench.Messages) (*simulate.Model, error) {
-	operations, err := measureCases(ctx, s, backend, ranks, bench.Collective, bench.Runs, m.Operations(ranks))
+	runs := bench.Runs(backend)
+	operations, err := measureCases(ctx, s, backend, ranks, bench.Collective, runs, m.Operations(ranks))
 	if err != nil {
 		return nil, err
 	}
-	schedules, err := measureCases(ctx, s, backend, ranks, bench.Collective, bench.Runs, m.Schedules(ranks))
+	schedules, err := measureCases(ctx, s, backend, ranks, bench.Collective, runs, m.Schedules(ranks))
 	if err != nil {
 		return nil, err
 	}

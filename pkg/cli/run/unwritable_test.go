@@ -36,7 +36,7 @@ func TestWhatCannotBeWritten(t *testing.T) {
 	require.Equal(t, cli.ExitOK, code, stderr)
 	cells, err := os.ReadDir("sweep/cells")
 	require.NoError(t, err)
-	const tiny = " --backend host -b 8 -e 4K -f 8 -n 2 -w 1 --trials 1"
+	const tiny = " --backend host -b 16 -e 8K -f 8 -n 2 -w 1 --trials 1"
 	flags := map[string]bool{}
 	for _, args := range []string{
 		"aggregate --in run.ndjson -o file/x.ndjson",
