@@ -11,6 +11,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/collective"
 	"github.com/collectivex/collectivex/pkg/fit"
 	"github.com/collectivex/collectivex/pkg/foreign"
+	"github.com/collectivex/collectivex/pkg/measure"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/planner"
 	"github.com/collectivex/collectivex/pkg/result"
@@ -222,15 +223,9 @@ func (b *modelBuilder) put(g group, bytes int64, t *result.Timing) {
 func (b *modelBuilder) curve(g group) []fit.Point {
 	var out []fit.Point
 	for _, bytes := range slices.Sorted(maps.Keys(b.times[g])) {
-		out = append(out, fit.Point{Bytes: bytes, Us: Median(b.times[g][bytes])})
+		out = append(out, fit.Point{Bytes: bytes, Us: measure.LowerMedian(b.times[g][bytes])})
 	}
 	return out
-}
-
-// Median returns the median of values, of which there is at least one.
-func Median(values []float64) float64 {
-	sorted := slices.Sorted(slices.Values(values))
-	return (sorted[(len(sorted)-1)/2] + sorted[len(sorted)/2]) / 2
 }
 
 // together returns the times of messages that all ranks send at once, of ranks 0 and 1 if there are
@@ -273,7 +268,7 @@ func (b *modelBuilder) start(buffers string) float64 {
 			more = append(more, alone[i].Us-p.Us)
 		}
 	}
-	return max(0, min(Median(more), b.together(buffers)[0].Us/2))
+	return max(0, min(measure.LowerMedian(more), b.together(buffers)[0].Us/2))
 }
 
 // aloneInCube returns, by size, what each message of a hypercube but one takes longer alone, in

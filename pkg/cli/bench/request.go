@@ -118,15 +118,15 @@ func (f *Flags) Request(op string) (Request, error) {
 		return r, cli.UsageError("--model: %s, want at least %d with -b, -e and -f", english.Count(n, "size", "sizes"), fit.LeastSizes)
 	}
 	for _, n := range r.shape.Sizes {
-		if r.Model != "" && n%partBytes != 0 { // schedules would round it, to the size of another
-			return r, cli.UsageError("--model: a size of %d bytes: choose -b, -e and -f so that all sizes divide into %d bytes", n, partBytes)
+		if r.Model != "" && n%partBytes != 0 { // the schedules of the model would round it
+			return r, cli.UsageError("--model: a size of %d bytes: choose -b, -e and -f so that all sizes are multiples of %d", n, partBytes)
 		}
 	}
 	r.Limits, err = parseLimits(f.minBusBW, f.maxTime, r.shape.Sizes)
 	return r, err
 }
 
-// partBytes is what the part of a rank is a multiple of, as nccl-tests has it.
+// partBytes divides the bytes of each rank in schedules, as in nccl-tests.
 const partBytes = 16
 
 // Messages returns how the messages of the model are measured.

@@ -12,6 +12,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/cli/bench"
 	"github.com/collectivex/collectivex/pkg/english"
+	"github.com/collectivex/collectivex/pkg/measure"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/planner"
 	"github.com/collectivex/collectivex/pkg/result"
@@ -97,7 +98,7 @@ func (m *studyMeasurer) Case(ctx context.Context, c *study.Case, sizes []int64) 
 			}
 			us = append(us, r.Blocking.Percentiles.P50)
 		}
-		times = append(times, simulate.FromNanoseconds(1000*bench.Median(us)))
+		times = append(times, simulate.FromNanoseconds(1000*measure.LowerMedian(us)))
 	}
 	return times, nil
 }

@@ -99,7 +99,7 @@ func TestBenchModelRefuses(t *testing.T) {
 		{"bench p2p -m 4 --model m.yaml", "--model: -m 4, -n 20 and -w 1: want the times of single messages"},
 		{"bench p2p -n 1 --model m.yaml", "--model: -m 1, -n 1 and -w 1: want the times of single messages"},
 		{"bench p2p -w 0 --model m.yaml", "--model: -m 1, -n 20 and -w 0: want the times of single messages"},
-		{"bench p2p -b 4 -e 64 -f 2 --model m.yaml", "--model: a size of 4 bytes: choose -b, -e and -f so that all sizes divide into 16 bytes"},
+		{"bench p2p -b 4 -e 64 -f 2 --model m.yaml", "--model: a size of 4 bytes: choose -b, -e and -f so that all sizes are multiples of 16"},
 		{"bench p2p -b 1K -e 2K -f 2 --model m.yaml", "--model: 2 sizes, want at least 4 with -b, -e and -f"},
 		{"schedule simulate all_gather ring --model m.yaml --latency 5", "--model: the model has its own --latency: leave the flag out"},
 		{"schedule simulate all_gather ring --model m.yaml", "--model: open m.yaml: no such file or directory"},
