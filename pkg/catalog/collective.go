@@ -74,6 +74,11 @@ type CollectiveBackend struct {
 	RedOps        []string `yaml:"redops,optional" in:"redop"` // for the operations that reduce
 	Modes         []string `yaml:"modes" in:"timing mode"`
 	Registrations []string `yaml:"registrations" in:"registration"`
+	// Ungrouped says that a group call cannot have several operations.
+	Ungrouped bool `yaml:"ungrouped,optional"`
+	// ByName says that only those who name the backend get it: who names none wants a library of
+	// collectives.
+	ByName bool `yaml:"by_name,optional"`
 }
 
 // CollectiveSupport lists the world sizes that run.

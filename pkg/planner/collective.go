@@ -120,6 +120,8 @@ func collectiveLacks(be *catalog.Backend, c *plan.Case) string {
 		return fmt.Sprintf("backend %s has no reduction %s", be.Name, b.RedOp)
 	case !slices.Contains(has.Registrations, b.Registration):
 		return fmt.Sprintf("backend %s has no registration %s", be.Name, b.Registration)
+	case has.Ungrouped && b.Measure.Aggregate > 1:
+		return fmt.Sprintf("backend %s has no group calls of several operations, and %d were asked for (-m)", be.Name, b.Measure.Aggregate)
 	}
 	return ""
 }

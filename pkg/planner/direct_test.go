@@ -12,7 +12,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-var twoGPUs = planner.Machine{CPU: "amd64", GPUs: &planner.GPUs{Vendor: "nvidia", Product: "h200", Arch: "sm90", Transport: "nvlink", Count: 2, Backends: []string{"nccl", "host"}}}
+var twoGPUs = planner.Machine{CPU: "amd64", GPUs: &planner.GPUs{Vendor: "nvidia", Product: "h200", Arch: "sm90", Transport: "nvlink", Count: 2, Backends: []string{"nccl", "mscclpp", "ipc", "host"}}}
 
 func direct(backend string, world int) planner.Direct {
 	return planner.Direct{
@@ -88,6 +88,13 @@ func TestDirectRefuses(t *testing.T) {
 		{"more ranks than devices", func(d *planner.Direct) { d.World = 3 }, true, "3 ranks, each with a device of its own, and this machine has 2"},
 		{"timing mode", func(d *planner.Direct) { d.Backend, d.Cases[0].Collective().Modes = "host", []string{"graph"} }, true, "backend host has only the timing modes pipelined, blocking, per_iteration"},
 		{"registration", func(d *planner.Direct) { d.Backend, d.Cases[0].Collective().Registration = "host", "local" }, true, "backend host has no registration local"},
+		{"groups", func(d *planner.Direct) {
+			d.Backend, d.Cases[0].Collective().Measure.Aggregate = "mscclpp", 2
+		}, true, "backend mscclpp has no group calls of several operations, and 2 were asked for (-m)"},
+		{"groups of messages", func(d *planner.Direct) {
+			b := d.Cases[0].Collective()
+			d.Backend, b.Op, b.RedOp, b.Measure.Aggregate = "ipc", "p2p", "", 2
+		}, true, "backend ipc has no group calls of several operations, and 2 were asked for (-m)"},
 		{"no collectives", func(d *planner.Direct) { d.Backend = "deepep-v2" }, true, "no device of this machine runs backend deepep-v2"},
 		{"repeats", func(d *planner.Direct) { d.Repeats = math.MaxInt }, false, "the plan has more than "},
 		{"EP", func(d *planner.Direct) { d.Cases[0] = plan.Case{Family: plan.FamilyEP, Block: &plan.EP{}} }, true, "backend nccl has no dispatch and combine"},

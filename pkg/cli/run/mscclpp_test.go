@@ -47,7 +47,7 @@ func TestBenchMSCCLPPRefuses(t *testing.T) {
 		"reduce_scatter":       "cannot be measured here: backend mscclpp has no operation reduce_scatter",
 		"alltoall":             "cannot be measured here: backend mscclpp has no operation alltoall",
 		"all_gather -R 1":      "cannot be measured here: backend mscclpp has no registration local",
-		"all_reduce -m 4":      "refused: mscclpp has no groups of operations: it takes them one by one",
+		"all_reduce -m 4":      "cannot be measured here: backend mscclpp has no group calls of several operations, and 4 were asked for (-m)",
 	} {
 		t.Run(args, func(t *testing.T) {
 			code, _, stderr := cxrun(t, nil, append([]string{"bench", "--backend", "mscclpp", "-b", "1K", "-e", "1K"}, strings.Fields(args)...)...)

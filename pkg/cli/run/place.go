@@ -63,7 +63,7 @@ func choosePlace(ctx context.Context, s cli.Streams, o bench.Output, cat *catalo
 	if o.Backend == bench.Auto {
 		names = slices.DeleteFunc(names, func(name string) bool {
 			return name == bench.HostBackend || families()[family].Backends[name] == nil ||
-				family == plan.FamilyCollective && cat.Backend(name).Collective().RedOps == nil // messages alone: no library of collectives
+				family == plan.FamilyCollective && cat.Backend(name).Collective().ByName
 		})
 		return chooseGPUs(s, m, cat, names)
 	}
