@@ -64,9 +64,12 @@ func ScheduleRedOp(op string) string {
 	return ""
 }
 
-// defaultSegments is into how many pieces a tree pipelines each half of its vector unless
-// a suite says otherwise.
-const defaultSegments = 8
+// NoShape says why a schedule has no program of a shape, or is empty. No machine and
+// no backend can change that.
+func NoShape(algorithm, op string, s schedule.Shape) string {
+	_, _, lack := shape(algorithm, op, s)
+	return lack
+}
 
 // shape returns the width and the segments of a schedule: defaults where they are 0, and 0
 // where the schedule does not depend on them. It says why the schedule has no such shape, or
@@ -76,7 +79,7 @@ func shape(algorithm, op string, s schedule.Shape) (width, segments int, lack st
 	if err != nil {
 		return 0, 0, err.Error()
 	}
-	s.Width, s.Segments = cmp.Or(s.Width, s.Ranks), cmp.Or(s.Segments, defaultSegments)
+	s = s.WithDefaults()
 	if err := a.Allows(s); err != nil {
 		lack = err.Error()
 	}

@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"cmp"
 	"fmt"
 	"math/bits"
 	"slices"
@@ -15,6 +16,16 @@ type Shape struct {
 	Width int
 	// Segments is into how many pieces a tree pipelines each half of its vector.
 	Segments int
+}
+
+// DefaultSegments is the segments of a shape that does not say.
+const DefaultSegments = 8
+
+// WithDefaults returns the shape that people ask for with it: a width of 0 is all ranks, and segments
+// of 0 are DefaultSegments.
+func (s Shape) WithDefaults() Shape {
+	s.Width, s.Segments = cmp.Or(s.Width, s.Ranks), cmp.Or(s.Segments, DefaultSegments)
+	return s
 }
 
 func (s Shape) height() int { return s.Ranks / s.Width }
@@ -40,6 +51,9 @@ const mostRanks = 2048
 func (a *Algorithm) Allows(s Shape) error {
 	if s.Ranks < 1 || s.Ranks > mostRanks {
 		return fmt.Errorf("%s %s: %d ranks, must be from 1 to %d", a.Name, a.Collective, s.Ranks, mostRanks)
+	}
+	if s.Width < 0 || s.Segments < 0 {
+		return fmt.Errorf("%s %s: width %d and segments %d, must not be negative", a.Name, a.Collective, s.Width, s.Segments)
 	}
 	if a.refuse != nil {
 		if why := a.refuse(s); why != "" {

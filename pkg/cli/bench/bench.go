@@ -123,7 +123,9 @@ func ladder(first, last, step, factor int64) ([]int64, error) {
 		return nil, cli.UsageError("-b %d: want at least one byte", first)
 	case first > last:
 		return nil, cli.UsageError("-b %s is above -e %s: give the last size with -e", spelled(first), spelled(last))
-	case factor <= 1 && step < 1 && first < last:
+	case factor < 1:
+		return nil, cli.UsageError("-f %d: want a factor of at least 2, or 1 to add -i instead", factor)
+	case factor == 1 && step < 1 && first < last:
 		return nil, cli.UsageError("-i %d: want at least one byte", step)
 	}
 	var sizes []int64

@@ -142,6 +142,11 @@ func (f *OverlapFlags) Plan(forms []string) func(*catalog.Catalog, *catalog.Back
 				b.Products, b.Collectives, b.Algorithm = f.products, f.collectives, f.schedule
 			}
 			c := plan.Case{Family: plan.FamilyOverlap, Precision: dtype, Sampling: f.sampling, Contract: vocab.ContractOverlap, World: world, Block: b}
+			if f.schedule != "" {
+				if why := planner.NoShape(f.schedule, op, schedule.Shape{Ranks: world}); why != "" {
+					return d, cli.UsageError("--schedule: %s", why)
+				}
+			}
 			if why := planner.OverlapRemainder(&c); why != "" {
 				return d, cli.UsageError("%s: %s; choose other sizes or another --hidden", form, why)
 			}

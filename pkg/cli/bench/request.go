@@ -107,6 +107,9 @@ func (f *Flags) Request(op string) (Request, error) {
 	r.View = View{
 		Mode: mode, Across: across(f.average), CPUTime: f.cpuTime > 0, PerIteration: f.perIter > 0, Percentiles: f.percentiles,
 	}
+	if r.Op == collective.Hypercube && f.aggregate > 1 {
+		return r, cli.UsageError("-m %d: the steps of hypercube follow each other, so it has no group calls: want 1", f.aggregate)
+	}
 	if r.Model = f.model; r.Model != "" && (r.Op != collective.P2P || r.dtype == all || r.Cycles > 1 || f.launches > 0) {
 		return r, cli.UsageError("--model: want one p2p: no other operation, and no -d all, -N or -G")
 	}
@@ -188,6 +191,11 @@ func (r *Request) Plan(be *catalog.Backend, world int) (planner.Direct, error) {
 	}
 	if r.Op.BusFactor(world) == 0 && slices.ContainsFunc(r.Limits, func(l limit) bool { return l.flag == minBusBW }) {
 		return d, cli.UsageError("--min-busbw: the busbw of %s on %d rank is 0 by its formula: use --max-time, or more ranks", r.Op, world)
+	}
+	if s := r.schedule; s != nil && r.program == nil {
+		if why := planner.NoShape(s.Algorithm, r.Op.String(), schedule.Shape{Ranks: world, Width: s.Width, Segments: s.Segments}); why != "" {
+			return d, cli.UsageError("%s", why)
+		}
 	}
 	dtypes, redops, roots := []string{r.dtype}, []string{""}, []int{0}
 	switch {

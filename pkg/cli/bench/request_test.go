@@ -13,6 +13,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/planner"
+	"github.com/collectivex/collectivex/pkg/schedule"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
@@ -142,6 +143,9 @@ func TestRefusals(t *testing.T) {
 		{"all_reduce -b 0 -e 8", "-b 0: want at least one byte"},
 		{"all_reduce -e 1M", "-b 32M is above -e 1M"},
 		{"all_reduce -b 8 -i 0", "-i 0: want at least one byte"},
+		{"all_reduce -f 0", "-f 0: want a factor of at least 2, or 1 to add -i instead"},
+		{"all_reduce -b 8 -e 16 -f -2", "-f -2: want a factor of at least 2"},
+		{"hypercube -m 2", "-m 2: the steps of hypercube follow each other"},
 		{"all_reduce -b 1 -e 1G -i 1", "more than 4096 sizes: use a larger step"},
 		{"all_reduce -t 0", "-t and -g: want at least 1"},
 		{"all_reduce -g -2", "-t and -g: want at least 1"},
@@ -206,6 +210,37 @@ func TestRefusalsOfAPlan(t *testing.T) {
 		require.NoError(t, err)
 		_, err = r.Plan(host, tt.world)
 		require.ErrorContains(t, err, tt.want)
+	}
+}
+
+// A world or a shape that a schedule does not have is wrong usage on every machine, and any other
+// is planned.
+func TestShapesOfSchedules(t *testing.T) {
+	cat := shipped(t)
+	host := cat.Backend(HostBackend)
+	for _, a := range schedule.Algorithms() {
+		for world := 1; world <= 8; world++ {
+			for _, shape := range []string{"", "--width=2", "--segments=2000"} {
+				fs := pflag.NewFlagSet("bench", pflag.ContinueOnError)
+				f, _ := NewScheduleFlags(fs)
+				require.NoError(t, fs.Parse(strings.Fields("-b 4K -e 4K "+shape)))
+				r, err := f.Request(string(a.Collective), a.Name)
+				require.NoError(t, err)
+				d, err := r.Plan(host, world)
+				if err == nil {
+					_, err = d.Resolve(cat, planner.Machine{})
+				}
+				want := a.Allows(schedule.Shape{Ranks: world, Width: f.width, Segments: f.segments}.WithDefaults())
+				if want == nil {
+					require.NoError(t, err)
+					continue
+				}
+				require.EqualError(t, err, want.Error())
+				var exit *cli.ExitError
+				require.ErrorAs(t, err, &exit)
+				require.Equal(t, cli.ExitUsage, exit.Code)
+			}
+		}
 	}
 }
 

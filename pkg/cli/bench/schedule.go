@@ -25,13 +25,19 @@ type ScheduleFlags struct {
 	width, segments int
 }
 
+// What help says of the shape of a schedule, in every command that takes it.
+const (
+	WidthUsage    = "put `N` ranks in a row of a grid, or in a node of a hierarchy; 0 is all"
+	SegmentsUsage = "pipeline each half of a tree's vector in `N` pieces; 0 is 8"
+)
+
 // NewScheduleFlags adds the flags to fs and returns them, with the groups in which help shows
 // them.
 func NewScheduleFlags(fs *pflag.FlagSet) (*ScheduleFlags, []Group) {
 	shape := newGroup("The schedule")
 	f := &ScheduleFlags{}
-	shape.Flags.IntVar(&f.width, "width", 0, "put `N` ranks in a row of a grid, or in a node of a hierarchy; default: all")
-	shape.Flags.IntVar(&f.segments, "segments", 0, "pipeline each half of a tree's vector in `N` pieces; default: 8")
+	shape.Flags.IntVar(&f.width, "width", 0, WidthUsage)
+	shape.Flags.IntVar(&f.segments, "segments", 0, SegmentsUsage)
 	fs.AddFlagSet(shape.Flags)
 	flags, groups := NewFlags(fs)
 	f.Flags = flags
@@ -60,9 +66,6 @@ var scheduleUsage = map[string]string{
 func (f *ScheduleFlags) Request(op, algorithm string) (Request, error) {
 	if _, err := schedule.Find(algorithm, schedule.Collective(op)); err != nil {
 		return Request{}, cli.UsageError("%w", err)
-	}
-	if f.width < 0 || f.segments < 0 {
-		return Request{}, cli.UsageError("--width and --segments: want at least 1")
 	}
 	r, err := f.steps(op)
 	r.schedule = &plan.Schedule{Algorithm: algorithm, Width: f.width, Segments: f.segments}

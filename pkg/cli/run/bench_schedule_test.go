@@ -235,8 +235,10 @@ func TestBenchScheduleRefuses(t *testing.T) {
 		{"all_reduce ring -m 2", cli.ExitUsage, "-m: a schedule has no group calls"},
 		{"all_reduce ring -u 1", cli.ExitUsage, "-u: a schedule runs on aligned buffers"},
 		{"all_reduce ring -R 1", cli.ExitUsage, "-R: a schedule registers no buffers"},
-		{"all_reduce swing --backend host -t 3", cli.ExitEnvironment, "swing all_reduce: 3 ranks, must be a power of two"},
-		{"all_gather hierarchical_sliced --backend host -t 4 --width 3", cli.ExitEnvironment, "4 ranks in rows of 3, must fill each row"},
+		{"all_reduce swing --backend host -t 3", cli.ExitUsage, "swing all_reduce: 3 ranks, must be a power of two"},
+		{"all_gather hierarchical_sliced --backend host -t 4 --width 3", cli.ExitUsage, "4 ranks in rows of 3, must fill each row"},
+		{"all_reduce double_tree --backend host --segments 2000", cli.ExitUsage, "2000 segments, must be from 1 to 1024"},
+		{"all_reduce ring --backend host --width -1", cli.ExitUsage, "width -1 and segments 8, must not be negative"},
 	} {
 		code, stdout, stderr := cxrun(t, nil, append([]string{"bench", "schedule"}, strings.Fields(tt.args)...)...)
 		require.Equal(t, tt.code, code, tt.args)

@@ -51,6 +51,7 @@ func TestBenchOverlapOnAHost(t *testing.T) {
 		"--products is of form beside, and linear-rotation, linear-broadcast does not take it": {"linear-rotation", "linear-broadcast", "--products", "2"},
 		"is of form beside alone":                                                              {"linear-rotation", "--schedule", "rotation"},
 		"--schedule: ":                                                                         {"beside", "--schedule", "rotating"},
+		"--schedule: swing all_reduce: 3 ranks, must be a power of two":                        {"beside", "--op", "all_reduce", "--schedule", "swing", "-g", "3"},
 		"as many for each of 2 ranks":                                                          {"linear-rotation", "-b", "1000"},
 		"--products 0: want 1 to 256":                                                          {"beside", "--products", "0"},
 		`unknown operation "gather_all"`:                                                       {"beside", "--op", "gather_all"},

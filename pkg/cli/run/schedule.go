@@ -82,8 +82,8 @@ type shapeFlags struct{ schedule.Shape }
 
 func (f *shapeFlags) add(fs *pflag.FlagSet) {
 	fs.IntVar(&f.Ranks, "ranks", 8, "make the program of `N` ranks")
-	fs.IntVar(&f.Width, "width", 0, "put `N` ranks in a row of a grid, or in a node of a hierarchy; default: all")
-	fs.IntVar(&f.Segments, "segments", 8, "pipeline each half of a tree's vector in `N` pieces")
+	fs.IntVar(&f.Width, "width", 0, bench.WidthUsage)
+	fs.IntVar(&f.Segments, "segments", 0, bench.SegmentsUsage)
 }
 
 // program reads the program of a file, or makes that of a collective and a schedule. The plan
@@ -181,11 +181,7 @@ func verified(ctx context.Context, p *schedule.Program, plan *planfile.Plan) (*s
 
 // generate makes the program of a collective and a schedule.
 func (f *shapeFlags) generate(args []string) (*schedule.Program, error) {
-	shape := f.Shape
-	if shape.Width == 0 {
-		shape.Width = shape.Ranks
-	}
-	p, err := schedule.Generate(args[1], schedule.Collective(args[0]), shape)
+	p, err := schedule.Generate(args[1], schedule.Collective(args[0]), f.WithDefaults())
 	if err != nil {
 		return nil, cli.UsageError("%w", err)
 	}

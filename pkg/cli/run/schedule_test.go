@@ -83,6 +83,7 @@ func TestSchedule(t *testing.T) {
 		{[]string{"verify"}, cli.ExitUsage, "", "cxrun: schedule verify needs the file of a plan, or a collective and the name of a schedule; see 'cxrun schedule list'\n"},
 		{[]string{"verify", "alltoall", "ring"}, cli.ExitUsage, "", "cxrun: no schedules of collective \"alltoall\": choose all_gather, all_reduce or reduce_scatter\n"},
 		{[]string{"verify", "all_reduce", "swing", "--ranks", "6"}, cli.ExitUsage, "", "cxrun: swing all_reduce: 6 ranks, must be a power of two\n"},
+		{[]string{"verify", "all_reduce", "ring", "--segments", "-1"}, cli.ExitUsage, "", "cxrun: ring all_reduce: width 8 and segments -1, must not be negative\n"},
 		{[]string{"simulate", "all_reduce", "ring", "--topology", "torus", "--width", "3"}, cli.ExitUsage, "", "cxrun: --topology torus: 8 ranks in rows of 3, must fill each row\n"},
 		{[]string{"simulate", "all_reduce", "ring", "--sharing", "even"}, cli.ExitUsage, "", "cxrun: sharing \"even\", must be unloaded, fifo or fair\n"},
 		{[]string{"simulate", "all_reduce", "ring", "--bandwidth", "1e-6"}, cli.ExitUsage, "", "cxrun: a step can take more than 1,000 s: take fewer bytes, a higher bandwidth or a lower latency\n"},

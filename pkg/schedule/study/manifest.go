@@ -11,6 +11,8 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
+	"unicode"
 
 	"github.com/collectivex/collectivex/pkg/schedule"
 	"github.com/collectivex/collectivex/pkg/schedule/simulate"
@@ -93,8 +95,8 @@ type Case struct {
 	Collective string   `yaml:"collective"`
 	Algorithm  string   `yaml:"algorithm"`
 	Ranks      int      `yaml:"ranks"`
-	Width      int      `yaml:"width"`    // as simulate.NewTopology and schedule.Shape take it; 0 is all ranks
-	Segments   int      `yaml:"segments"` // as schedule.Shape takes it
+	Width      int      `yaml:"width"`    // as simulate.NewTopology and schedule.Shape.WithDefaults take it
+	Segments   int      `yaml:"segments"` // as schedule.Shape.WithDefaults takes it
 	Topology   string   `yaml:"topology"`
 	Models     []string `yaml:"models"`
 	// Backend, if it is given, measures the case, too. The series has the name "CASE on BACKEND".
@@ -108,7 +110,7 @@ type Case struct {
 type Reference struct {
 	Name   string            `yaml:"name"`
 	Source string            `yaml:"source"`
-	Date   string            `yaml:"date"`
+	Date   string            `yaml:"date"` // of its publication: YYYY, YYYY-MM or YYYY-MM-DD
 	Points map[int64]float64 `yaml:"points"`
 }
 
@@ -287,8 +289,14 @@ func (m *Manifest) check() error {
 	}
 	for i := range m.References {
 		r := &m.References[i]
-		if r.Source == "" || r.Date == "" || len(r.Points) == 0 {
+		if strings.TrimSpace(r.Source) == "" || r.Date == "" || len(r.Points) == 0 {
 			return fmt.Errorf("reference %q: needs a source, a date and points", r.Name)
+		}
+		if strings.ContainsFunc(r.Source, unicode.IsControl) {
+			return fmt.Errorf("reference %q: source %q: name it in one line", r.Name, r.Source)
+		}
+		if !isDate(r.Date) {
+			return fmt.Errorf("reference %q: date %q: write when it was published as YYYY, YYYY-MM or YYYY-MM-DD, such as 2026-03", r.Name, r.Date)
 		}
 		for bytes, ns := range r.Points {
 			if bytes < 1 || !(ns >= leastNanoseconds) || ns > mostNanoseconds {
@@ -331,6 +339,14 @@ func (m *Manifest) check() error {
 	return nil
 }
 
+// isDate reports whether a text is a year, or a month or a day of one, as ISO 8601 writes them.
+func isDate(text string) bool {
+	return slices.ContainsFunc([]string{"2006", "2006-01", time.DateOnly}, func(layout string) bool {
+		_, err := time.Parse(layout, text)
+		return err == nil
+	})
+}
+
 // fileName returns an error if no file can have the name.
 func fileName(what, name string) error {
 	if name == "" || strings.ContainsAny(name, `/\.`) {
@@ -344,11 +360,8 @@ const measuredBytes = 4
 
 // program generates the program of a case.
 func (c *Case) program() (*schedule.Program, error) {
-	s := schedule.Shape{Ranks: c.Ranks, Width: c.Width, Segments: max(1, c.Segments)}
-	if s.Width == 0 {
-		s.Width = c.Ranks
-	}
-	return schedule.Generate(c.Algorithm, schedule.Collective(c.Collective), s)
+	s := schedule.Shape{Ranks: c.Ranks, Width: c.Width, Segments: c.Segments}
+	return schedule.Generate(c.Algorithm, schedule.Collective(c.Collective), s.WithDefaults())
 }
 
 // machine is the topology of a case with the constants of a model.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/collectivex/collectivex/pkg/schedule"
 	"github.com/collectivex/collectivex/pkg/schedule/simulate"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
@@ -185,6 +186,10 @@ func TestMistakes(t *testing.T) {
 		{"elements: [8, 32", "elements: [32, 8", "study.yaml: elements: 8: list numbers from 1 on, in ascending order"},
 		{"name: mesh", "name: ring", `study.yaml: series "ring tcm": give each case, overlap and reference a name of its own`},
 		{"date: 2026-03", "date: ''", `study.yaml: reference "kernbench torus tcm": needs a source, a date and points`},
+		{"date: 2026-03", "date: 2026-13", `study.yaml: reference "kernbench torus tcm": date "2026-13": write when it was published as YYYY, YYYY-MM or YYYY-MM-DD, such as 2026-03`},
+		{"date: 2026-03", "date: March 2026", `reference "kernbench torus tcm": date "March 2026": write when`},
+		{"source: kernbench2, committed table of buffer kinds on a torus of six devices", "source: ' '", `study.yaml: reference "kernbench torus tcm": needs a source, a date and points`},
+		{"source: kernbench2", `source: "a\nb" #`, `study.yaml: reference "kernbench torus tcm": source "a\nb": name it in one line`},
 		{"series: [ring tcm", "series: [rings", `study.yaml: figure "topologies": unknown series "rings", must be one of `},
 		{"name: topologies", "name: ../a", `study.yaml: figure "../a": needs a name without dots and slashes`},
 		{"name: memory", "name: topologies", `study.yaml: figure "topologies": is there twice`},
@@ -205,6 +210,28 @@ func TestMistakes(t *testing.T) {
 		_, err := manifest(t, tt.old, tt.changed)
 		require.ErrorContains(t, err, tt.want)
 		require.NotContains(t, err.Error(), "\n")
+	}
+}
+
+// A reference has the date of its publication as exactly as it is known.
+func TestDatesOfReferences(t *testing.T) {
+	for _, date := range []string{"2026", "2026-03", "2026-03-31"} {
+		m, err := manifest(t, "date: 2026-03", "date: "+date)
+		require.NoError(t, err)
+		require.Equal(t, date, m.References[0].Date)
+	}
+}
+
+// A width and segments of 0 are all ranks and the segments of every other command.
+func TestDefaultShape(t *testing.T) {
+	for _, algorithm := range []string{"torus_2d", "double_tree"} {
+		m, err := manifest(t, "algorithm: ring_full", "algorithm: "+algorithm)
+		require.NoError(t, err)
+		got, err := m.Cases[0].program()
+		require.NoError(t, err)
+		want, err := schedule.Generate(algorithm, schedule.AllReduce, schedule.Shape{Ranks: 6, Width: 6, Segments: schedule.DefaultSegments})
+		require.NoError(t, err)
+		require.Equal(t, want, got)
 	}
 }
 
