@@ -52,7 +52,7 @@ func overlapFigures(row Row, r *result.OverlapRow) (rows []Row) {
 	}{
 		{"exposed", Microseconds, &r.Exposed},
 		{"floor", Microseconds, &r.Floor},
-		{"efficiency", Dimensionless, &r.Efficiency},
+		{"efficiency", Dimensionless, r.Efficiency},
 		{"compute_coverage", Dimensionless, &r.ComputeCoverage},
 		{"communication_coverage", Dimensionless, &r.CommunicationCoverage},
 		{"compute_slowdown", Dimensionless, r.ComputeSlowdown},

@@ -105,8 +105,16 @@ func computes(compute string, shared bool) string {
 func (r *OverlapRow) cells() []string {
 	return []string{
 		size(r.Bytes), significant(r.Compute), significant(r.Communication), significant(r.Together), significant(r.Serial),
-		significant(r.Exposed), significant(r.Efficiency),
+		significant(r.Exposed), maybe(r.Efficiency),
 	}
+}
+
+// maybe is a figure that a row may lack.
+func maybe(v *float64) string {
+	if v == nil {
+		return dash
+	}
+	return significant(*v)
 }
 
 var overlapTimes = []string{"size", "compute µs", "communication µs", "together µs", "serial µs", "exposed µs"}
@@ -123,18 +131,12 @@ func overlapSection(cases []*Overlap) Section {
 	}
 	return Section{
 		Title: "Computation beside communication", Table: s, Keys: len(overlapKeys),
-		Note: "Medians of the largest size: each side alone, both together and one after the other, from one gate to the end. Exposed is together − compute. An efficiency of 1 hides the shorter side entirely; below 0, together is slower than one after the other. A ratio is that of products to collectives in a window; hidden is the width of the matrices.",
+		Note: "Medians of the largest size: each side alone, both together and one after the other, from one gate to the end. Exposed is together − compute. An efficiency of 1 hides the shorter side entirely; below 0, together is slower than one after the other; it is missing where the shorter side is not above the noise. A ratio is that of products to collectives in a window; hidden is the width of the matrices.",
 	}
 }
 
 func overlapLadder(cases []*Overlap) Section {
 	s := &Table{Columns: slices.Concat(overlapKeys, figure(overlapTimes...), efficiencyColumn, figure("floor µs", "compute covered", "compute slowdown", "compute tax", "communication covered", "communication slowdown", "communication tax"))}
-	maybe := func(v *float64) string {
-		if v == nil {
-			return dash
-		}
-		return significant(*v)
-	}
 	for _, c := range cases {
 		for i := range c.Rows {
 			r := &c.Rows[i]

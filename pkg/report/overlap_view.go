@@ -11,7 +11,7 @@ import (
 var overlapViews = []View{{
 	Name: "overlaps", Title: "Computation beside communication", Shape: Lines, X: Axis{Title: "bytes of the communication", Bytes: true},
 	Note: "Times from one gate to the end: of each side alone, of both together and of one after the other. Exposed time is together − compute. " +
-		"An efficiency of 1 hides the shorter side entirely; below 0, together is slower than one after the other. Both follow from medians.",
+		"An efficiency of 1 hides the shorter side entirely; below 0, together is slower than one after the other; it is missing where the shorter side is not above the noise. Both follow from medians.",
 	Facets: []Facet{
 		{Title: "work", One: true},
 		{Title: "contender", Values: vocab.Contenders(vocab.LinearRotation)},
@@ -44,7 +44,10 @@ func overlapSeries(doc result.Document) []Series {
 			}
 			figures := []float64{math.NaN(), math.NaN()}
 			if contender == vocab.Together {
-				figures = []float64{r.Efficiency, r.Exposed}
+				figures[1] = r.Exposed
+				if r.Efficiency != nil {
+					figures[0] = *r.Efficiency
+				}
 			}
 			all.add("overlaps", []string{work, contender, d.Identity.Case.Precision, computes(b.Compute, d.Measurement.SharedProcessor)}, Point{
 				X: r.Bytes, Time: microseconds(*time, 1), Work: figures, Samples: time.N, Reason: reasons[i],

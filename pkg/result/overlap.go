@@ -2,6 +2,7 @@ package result
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
@@ -82,8 +83,9 @@ type OverlapFigures struct {
 	Exposed float64 `json:"exposed_us"`
 	// Efficiency is (compute + communication − together) / min(compute, communication): 1 if
 	// the shorter side is hidden entirely, below 0 if together is slower than one after the
-	// other.
-	Efficiency float64 `json:"efficiency"`
+	// other. It is missing where min(compute, communication) is not above the noise of the three
+	// medians: the sum of (p95 − p50) / √n over compute, communication and together.
+	Efficiency *float64 `json:"efficiency,omitempty"`
 	// ComputeSlowdown is compute_inside / compute, if the coverage of the computation is at
 	// least 0.95; CommunicationSlowdown likewise.
 	ComputeSlowdown       *float64 `json:"compute_slowdown,omitempty"`
@@ -122,7 +124,10 @@ const MinCoverage = 0.95
 // Figures returns what follows from the medians of the row, of a form on a world of ranks.
 func (r *OverlapRow) Figures(form string, world int) OverlapFigures {
 	c, m := r.Compute.P50, r.Communication.P50
-	f := OverlapFigures{Exposed: r.Together.P50 - c, Efficiency: (c + m - r.Together.P50) / min(c, m), Floor: max(c, m)}
+	f := OverlapFigures{Exposed: r.Together.P50 - c, Floor: max(c, m)}
+	if min(c, m) > r.noise() {
+		f.Efficiency = r.efficiency()
+	}
 	if r.ComputeCoverage >= MinCoverage {
 		f.ComputeSlowdown = ratio(r.ComputeInside.P50, c)
 	}
@@ -136,6 +141,20 @@ func (r *OverlapRow) Figures(form string, world int) OverlapFigures {
 		f.ComputeTax, f.CommunicationTax = ratio(c, r.WholeCompute.P50), ratio(m, r.WholeCommunication.P50)
 	}
 	return f
+}
+
+// noise is about how far the medians of the efficiency can be off, in microseconds.
+func (r *OverlapRow) noise() (sum float64) {
+	for _, b := range []*Burst{&r.Compute, &r.Communication, &r.Together} {
+		sum += (b.P95 - b.P50) / math.Sqrt(float64(max(1, b.N)))
+	}
+	return sum
+}
+
+// efficiency follows from the medians, whatever their noise is.
+func (r *OverlapRow) efficiency() *float64 {
+	c, m := r.Compute.P50, r.Communication.P50
+	return ratio(c+m-r.Together.P50, min(c, m))
 }
 
 func ratio(a, b float64) *float64 {

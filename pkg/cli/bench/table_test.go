@@ -3,12 +3,14 @@ package bench
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/collectivex/collectivex/internal/plantest"
 	"github.com/collectivex/collectivex/internal/resulttest"
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/result"
@@ -54,6 +56,26 @@ func document(rows ...result.CollectiveRow) *result.CollectiveDocument {
 	d.Topology.WorldSize, d.Topology.DeviceProduct = 2, "Some GPU"
 	d.Measurement.Op, d.Measurement.DType, d.Measurement.RedOp, d.Measurement.Rows = "all_reduce", "float", "sum", rows
 	return d
+}
+
+// Of an efficiency below the noise there is a dash.
+func TestEfficiencyBelowNoise(t *testing.T) {
+	d := resulttest.Overlap(plantest.Overlap(HostBackend, vocab.Beside, 2), resulttest.Attempt())
+	r := &d.Measurement.Rows[0]
+	line := func() []string {
+		var b bytes.Buffer
+		PrintOverlap(&b, d)
+		for l := range strings.Lines(b.String()) {
+			if !strings.HasPrefix(l, "#") {
+				return strings.Fields(l)
+			}
+		}
+		return nil
+	}
+	require.Equal(t, fmt.Sprintf("%.2f", *r.Efficiency), line()[9])
+	r.Together.P95 = 9 * r.Serial.P50
+	r.OverlapFigures = r.Figures(vocab.Beside, 2)
+	require.Equal(t, "-", line()[9])
 }
 
 // lines are what the table prints of a document without its comments.

@@ -19,7 +19,7 @@ import (
 func overlap(form string) *result.OverlapDocument {
 	d := resulttest.Overlap(plantest.Overlap("host", form, 2), attempt("1"))
 	r := &d.Measurement.Rows[1]
-	r.Together.P50, r.Together.P95, r.Together.Max = r.Serial.P50*2, r.Serial.P50*3, r.Serial.P50*3
+	r.Together.P50, r.Together.P95, r.Together.Max = r.Serial.P50*2, r.Serial.P50*2, r.Serial.P50*3
 	r.OverlapFigures = r.Figures(form, 2)
 	return d
 }
@@ -81,6 +81,28 @@ func TestOverlapsByContender(t *testing.T) {
 func strokes(b *tab, view string) []string {
 	b.t.Helper()
 	return get[[]string](b, `[...new Set([...document.querySelectorAll("#view-`+view+` svg .line")].map(e => e.getAttribute("stroke")))]`)
+}
+
+// A row whose efficiency is below the noise has its times, and no efficiency in the chart or its table.
+func TestOverlapsWithoutEfficiency(t *testing.T) {
+	r := newRuns(t)
+	d := overlap(vocab.Beside)
+	noisy := &d.Measurement.Rows[0]
+	noisy.Together.P95, noisy.Together.Max = 9*noisy.Serial.P50, 9*noisy.Serial.P50
+	noisy.OverlapFigures = noisy.Figures(vocab.Beside, 2)
+	r.add(d)
+	b := show(t, r.html(), "")
+	b.key("overlaps", "ArrowRight")
+	b.key("overlaps", "ArrowDown")
+	b.key("overlaps", "ArrowDown")
+	require.Contains(t, b.said("overlaps"), "together float loop\n2 KiB\n")
+	require.NotContains(t, b.said("overlaps"), "efficiency")
+	require.Contains(t, b.said("overlaps"), "exposed time")
+	b.choose("overlaps", "show", "overlap efficiency")
+	stamps := get[string](b, `document.querySelector("#view-overlaps svg .points").getAttribute("d")`)
+	require.Equal(t, 1, strings.Count(stamps, "z"), "the other row")
+	rows := b.table("overlaps")
+	require.Equal(t, []string{"", "-3"}, []string{rows[1][5], rows[2][5]})
 }
 
 func TestOverlapsThatDoNotCount(t *testing.T) {
