@@ -125,25 +125,28 @@ func CopyRemainder(b *plan.Copy) string {
 }
 
 // copySeconds takes copies to be as fast as those of pageable memory, and the host to paint
-// and check both sides of a row twice.
+// and check both sides of a row twice. Windows are as long as those of the copies alone. A victim
+// that copies slow down four times needs up to eight times as many to outlast it, since their number
+// doubles, from twice as many on, until they do.
 func copySeconds(c *plan.Case, pace catalog.Pace) float64 {
 	const (
-		slow   = 4.0  // GB/s
-		checks = 8    // passes over a side
-		clocks = 2    // windows of each
-		beside = 5    // windows with a victim, of which some are twice as long
-		call   = 10.0 // microseconds
+		slow    = 4.0       // GB/s
+		checks  = 8         // passes over a side
+		clocks  = 2         // windows of each
+		beside  = 1 + 8 + 2 // windows: a victim alone, beside copies, and for twice as long beside copies
+		doubled = 2 + 4 + 8 // windows in which the number of copies doubles, once a row
+		call    = 10.0      // microseconds
 	)
 	b := c.Copy()
-	windows := clocks
+	windows := clocks * b.Timing.Trials
 	if b.Victim {
-		windows += beside
+		windows += beside*b.Timing.Trials + doubled
 	}
 	var micros float64
 	for _, size := range b.Sizes {
 		for _, streams := range b.Streams {
 			us := float64(b.Pieces(size, streams))*call + float64(size)/(min(slow, pace.GBps)*1e3)
-			micros += us * float64(b.Timing.Warmup+windows*b.Timing.Reps*b.Timing.Trials+checks)
+			micros += us * float64(b.Timing.Warmup+windows*b.Timing.Reps+checks)
 		}
 	}
 	return micros / 1e6

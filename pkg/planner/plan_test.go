@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/collectivex/collectivex/internal/plantest"
 	"github.com/collectivex/collectivex/matrix"
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/plan"
@@ -243,6 +244,32 @@ func TestScheduleEstimates(t *testing.T) {
 	direct, ring, gather := seconds["all_reduce direct_one_phase"], seconds["all_reduce ring"], seconds["all_gather ring"]
 	require.Greater(t, ring, gather)
 	require.InDelta(t, (7-1.75)/(1.75-1), (direct-ring)/(ring-gather), 1e-3)
+}
+
+// TestVictimEstimates: beside a victim that they slow down four times, copies take eight times as long as
+// alone to outlast it in each window, after windows in which their number has doubled. Beside twice the
+// victim's work they take as long as it.
+func TestVictimEstimates(t *testing.T) {
+	cat := shipped(t)
+	copies := func(change func(*plan.Copy)) float64 { // as many as the estimate has
+		seconds := func(change func(*plan.Copy)) float64 {
+			c := plantest.Copy("ce", "device_local_copy", func(c *plan.Case) {
+				b := c.Copy()
+				c.SKU, b.Sizes = "h200-dgxc", b.Sizes[1:]
+				change(b)
+			})
+			return planner.Estimate(cat, &c).Seconds()
+		}
+		none := seconds(func(*plan.Copy) {})
+		one := seconds(func(b *plan.Copy) { b.Timing.Warmup++ }) - none
+		return (seconds(change) - none) / one
+	}
+	n, trials := 0.0, 0.0
+	got := copies(func(b *plan.Copy) {
+		b.Victim = true
+		n, trials = float64(b.Timing.Reps), float64(b.Timing.Trials)
+	})
+	require.InDelta(t, n*(trials*(1+8+2)+2+4+8), got, 1e-3*got)
 }
 
 // A case that is named passes with all its repeats, and alone.
