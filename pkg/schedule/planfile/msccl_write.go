@@ -229,7 +229,7 @@ func writeBlocks(w io.Writer, p *schedule.Program, r int, l *layout) error {
 			t.channel = int(o.Channel)
 		}
 		if o.Count > xmlCount {
-			return fmt.Errorf("a step has %d chunks, MSCCL allows %d", o.Count, xmlCount)
+			return fmt.Errorf("a step has %d chunks, MSCCL allows %d: take fewer ranks", o.Count, xmlCount)
 		}
 		deps := p.Deps(o)
 		if n := len(t.steps); kind == "s" && n > 0 && len(deps) == 0 && fused[t.steps[n-1].kind] != "" {
@@ -255,10 +255,10 @@ func writeBlocks(w io.Writer, p *schedule.Program, r int, l *layout) error {
 	for b, t := range tbs {
 		t.channel = max(0, t.channel)
 		if perChannel[t.channel]++; perChannel[t.channel] > xmlBlocks {
-			return fmt.Errorf("channel %d needs more than the %d thread blocks that MSCCL allows", t.channel, xmlBlocks)
+			return fmt.Errorf("channel %d needs more than the %d thread blocks that MSCCL allows: take fewer ranks", t.channel, xmlBlocks)
 		}
 		if len(t.steps) > xmlSteps {
-			return fmt.Errorf("thread block %d has %d steps, MSCCL allows %d", b, len(t.steps), xmlSteps)
+			return fmt.Errorf("thread block %d has %d steps, MSCCL allows %d: take fewer ranks or segments", b, len(t.steps), xmlSteps)
 		}
 		fmt.Fprintf(w, "    <tb id=\"%d\" send=\"%d\" recv=\"%d\" chan=\"%d\">\n", b, t.send, t.receive, t.channel)
 		for n, s := range t.steps {

@@ -338,10 +338,10 @@ func (w *gpuWriter) gpu(r int) (gpuJSON, error) {
 			}
 		}
 		if n := len(t.form.Ops); n > jsonOps {
-			return g, fmt.Errorf("thread block %d has %d ops, MSCCL++ allows %d", b, n, jsonOps)
+			return g, fmt.Errorf("thread block %d has %d ops, MSCCL++ allows %d: take fewer ranks or segments, or write a plan of MSCCL", b, n, jsonOps)
 		}
 		if n := len(t.channels[0]) + len(t.channels[1]); n > jsonChannels {
-			return g, fmt.Errorf("thread block %d has %d channels, MSCCL++ allows %d", b, n, jsonChannels)
+			return g, fmt.Errorf("thread block %d has %d channels, MSCCL++ allows %d: take fewer ranks, or write a plan of MSCCL", b, n, jsonChannels)
 		}
 		g.Blocks = append(g.Blocks, t.form)
 	}

@@ -307,9 +307,11 @@ func TestBuffers(t *testing.T) {
 
 func TestRefused(t *testing.T) {
 	require.EqualError(t, Write(&bytes.Buffer{}, program(t, "direct", schedule.AllGather, 64), "msccl"),
-		"program direct, rank 0: channel 0 needs more than the 32 thread blocks that MSCCL allows")
+		"program direct, rank 0: channel 0 needs more than the 32 thread blocks that MSCCL allows: take fewer ranks")
 	require.EqualError(t, Write(&bytes.Buffer{}, program(t, "rabenseifner", schedule.AllReduce, 256), "msccl"),
-		"program rabenseifner, rank 0: a step has 128 chunks, MSCCL allows 71")
+		"program rabenseifner, rank 0: a step has 128 chunks, MSCCL allows 71: take fewer ranks")
+	require.EqualError(t, Write(&bytes.Buffer{}, program(t, "ring", schedule.AllReduce, 8), "mscclpp"),
+		"program ring, rank 0: thread block 0 has 119 ops, MSCCL++ allows 64: take fewer ranks or segments, or write a plan of MSCCL")
 	require.EqualError(t, Write(&bytes.Buffer{}, program(t, "ring", schedule.AllGather, 2), "yaml"),
 		`format "yaml", must be one of [msccl mscclpp]`)
 }
