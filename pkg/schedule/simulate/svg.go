@@ -72,12 +72,6 @@ func (t *Timeline) WriteSVG(out io.Writer, title, unit string, each Picoseconds)
 			at(when), svgTop, at(when), svgTop+rows*svgLane, at(when), svgTop+rows*svgLane+14, strconv.FormatFloat(float64(when)/float64(each), 'f', -1, 64))
 	}
 	fmt.Fprintf(w, "<text x=\"8\" y=\"%d\">%s</text>\n", svgTop+rows*svgLane+14, html.EscapeString(unit))
-	critical := map[Step]bool{}
-	if total > 0 {
-		for _, s := range t.CriticalPath().Steps {
-			critical[s] = true
-		}
-	}
 	for r, ops := range t.Program.Ops {
 		for s := range first[r+1] - first[r] {
 			label := fmt.Sprintf("rank %d", r)
@@ -87,7 +81,14 @@ func (t *Timeline) WriteSVG(out io.Writer, title, unit string, each Picoseconds)
 			fmt.Fprintf(w, "<text x=\"8\" y=\"%d\">%s</text>\n", svgTop+(first[r]+s)*svgLane+12, label)
 		}
 		for i := range ops {
-			t.draw(w, r, i, svgTop+(first[r]+int(ops[i].Stream))*svgLane+1, at, critical[Step{r, i}])
+			o := &ops[i]
+			fmt.Fprintf(w, "<rect %s fill=\"%s\"><title>rank %d, op %d: %s</title></rect>\n",
+				t.box(r, i, first[r], at), svgColors[o.Kind], r, i, html.EscapeString(o.String()))
+		}
+	}
+	if total > 0 { // above the ops that share their time
+		for _, s := range t.CriticalPath().Steps {
+			fmt.Fprintf(w, "<rect %s fill=\"none\" stroke=\"#000000\"/>\n", t.box(s.Rank, s.Op, first[s.Rank], at))
 		}
 	}
 	fmt.Fprintln(w, "</svg>")
@@ -106,18 +107,14 @@ func svgStep(makespan Picoseconds) Picoseconds {
 	}
 }
 
-// draw draws op i of rank r at the height y of its row.
-func (t *Timeline) draw(w io.Writer, r, i, y int, at func(Picoseconds) float64, critical bool) {
+// box is the place of op i of rank r, whose first stream has a row: attributes of a rectangle.
+func (t *Timeline) box(r, i, row int, at func(Picoseconds) float64) string {
 	o, x := &t.Program.Ops[r][i], &t.Ops[r][i]
+	y := svgTop + (row+int(o.Stream))*svgLane + 1
 	switch o.Kind {
 	case schedule.Send, schedule.Put, schedule.Signal:
 	default:
 		y += svgLane / 2
 	}
-	border := ""
-	if critical {
-		border = " stroke=\"#000000\""
-	}
-	fmt.Fprintf(w, "<rect x=\"%.1f\" y=\"%d\" width=\"%.1f\" height=\"%d\" fill=\"%s\"%s><title>%s, op %d: %s</title></rect>\n",
-		at(x.Posted), y, max(0.5, at(x.End)-at(x.Posted)-1), svgLane/2-2, svgColors[o.Kind], border, fmt.Sprintf("rank %d", r), i, html.EscapeString(o.String()))
+	return fmt.Sprintf("x=\"%.1f\" y=\"%d\" width=\"%.1f\" height=\"%d\"", at(x.Posted), y, max(0.5, at(x.End)-at(x.Posted)-1), svgLane/2-2)
 }
