@@ -23,8 +23,8 @@ const hostName = "localhost"
 // nodes are this host under names of their own: node1, node2, … in partition test.
 //
 // Slurm listens where the host's name leads. Start therefore runs the test t as root in a
-// process whose host is called localhost, in parallel with other tests, and then returns
-// false; only in that process does it return true.
+// process whose host is called localhost, and then returns false. Only in that process does it
+// return true. The process runs beside all tests that follow, also those that are not parallel.
 func Start(t *testing.T, nodes int) bool {
 	t.Helper()
 	return start(t, nodes, func() int { return freePorts(t, nodes+1) })
@@ -67,11 +67,10 @@ func start(t *testing.T, nodes int, ports func() int) bool {
 	return true
 }
 
-// inside runs the test t as root on a host of that name, beside other tests of a cluster:
-// each of them has its own, and waits for most of the time.
+// inside runs the test t as root on a host of that name. Tests of a cluster mostly wait, so
+// the process starts at once, and t pauses until the tests that are not parallel have ended.
 func inside(t *testing.T) {
 	t.Helper()
-	t.Parallel()
 	args := []string{
 		"unshare", "--uts", "sh", "-ec", `hostname "$1"; shift; exec "$@"`, "sh", hostName,
 		os.Args[0], "-test.run=^" + t.Name() + "$", "-test.v", "-test.timeout=30m",
@@ -79,10 +78,14 @@ func inside(t *testing.T) {
 	if os.Geteuid() != 0 {
 		args = append([]string{"sudo", "-n", "-E"}, args...)
 	}
-	out, err := exec.Command(args[0], args[1:]...).CombinedOutput()
-	require.NoError(t, err, "%s", out)
-	require.Contains(t, string(out), "--- PASS: "+t.Name())
-	require.NotContains(t, string(out), "--- SKIP")
+	var out bytes.Buffer
+	cmd := exec.Command(args[0], args[1:]...)
+	cmd.Stdout, cmd.Stderr = &out, &out
+	require.NoError(t, cmd.Start())
+	t.Parallel()
+	require.NoError(t, cmd.Wait(), "%s", &out)
+	require.Contains(t, out.String(), "--- PASS: "+t.Name())
+	require.NotContains(t, out.String(), "--- SKIP")
 }
 
 // Jobs lists the ids of the jobs in the queue.
