@@ -61,11 +61,7 @@ func choosePlace(ctx context.Context, s cli.Streams, o bench.Output, cat *catalo
 	}
 	m := machineHere(ctx, o.Definitions)
 	if o.Backend == bench.Auto {
-		names = slices.DeleteFunc(names, func(name string) bool {
-			return name == bench.HostBackend || families()[family].Backends[name] == nil ||
-				family == plan.FamilyCollective && cat.Backend(name).Collective().ByName
-		})
-		return chooseGPUs(s, m, cat, names)
+		return chooseGPUs(s, m, cat, automatic(cat, family))
 	}
 	g, _ := m.Choose([]string{o.Backend})
 	why := m.Lacks(o.Backend)
@@ -78,6 +74,14 @@ func choosePlace(ctx context.Context, s cli.Streams, o bench.Output, cat *catalo
 	}
 	warn(s, m.Warnings...)
 	return place{planner.Machine{CPU: runtime.GOARCH, GPUs: g}, be, "asked for"}, nil
+}
+
+// automatic lists the backends of GPUs that measure a family if none is named.
+func automatic(cat *catalog.Catalog, family plan.Family) []string {
+	return slices.DeleteFunc(bench.Backends(cat, family), func(name string) bool {
+		return name == bench.HostBackend || families()[family].Backends[name] == nil ||
+			family == plan.FamilyCollective && cat.Backend(name).Collective().ByName
+	})
 }
 
 // chooseGPUs finds the GPUs that run one of the backends, or the host where there

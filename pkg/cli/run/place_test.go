@@ -10,6 +10,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/cli/bench"
+	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/planner"
 	"github.com/collectivex/collectivex/pkg/preflight"
 	"github.com/collectivex/collectivex/pkg/vocab"
@@ -27,6 +28,8 @@ func TestGPUsWithoutLibrary(t *testing.T) {
 			{Backend: "nccl", State: preflight.Missing, Text: "no NCCL: set CX_NCCL_LIB"},
 		},
 	}
+	require.NotContains(t, automatic(cat, plan.FamilyCollective), "ipc")
+	require.Contains(t, automatic(cat, plan.FamilySchedule), "ipc")
 	s := cli.Streams{Out: io.Discard, Err: io.Discard}
 	_, err = chooseGPUs(s, survey, cat, []string{"rccl", "nccl"})
 	require.EqualError(t, err, "backend nccl cannot run on the GPUs here: no NCCL: set CX_NCCL_LIB; --backend host measures the host instead")
