@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/dl"
 	"github.com/collectivex/collectivex/pkg/inventory"
 )
@@ -98,7 +99,7 @@ func numbered(what string, numbers []int) string {
 }
 
 // on says what a backend lacks on GPUs of a vendor that are here.
-func (e *Examiner) on(backend, vendor string) []Finding {
+func (e *Examiner) on(b *catalog.Backend, vendor string) []Finding {
 	if e.count(vendor) == 0 {
 		why := driverHints[vendor]
 		if err := e.libraries[driverOf[vendor]].Err; err != nil && !errors.Is(err, dl.ErrNoLibrary) {
@@ -106,7 +107,7 @@ func (e *Examiner) on(backend, vendor string) []Finding {
 		}
 		return []Finding{{State: Missing, Text: fmt.Sprintf("%s on the PCI bus, but no driver responds: %s", gpus(e.devices[vendor].here, vendor), why)}}
 	}
-	found := e.missingLibraries(backend, vendor)
+	found := append(e.missingLibraries(b.Name, vendor), e.misnamedDrivers(b, vendor)...)
 	d := e.devices[vendor]
 	if d.missing != "" {
 		found = append(found, Finding{State: Missing, Text: d.missing})
@@ -115,6 +116,19 @@ func (e *Examiner) on(backend, vendor string) []Finding {
 		found = append(found, Finding{State: Note, Text: d.note})
 	}
 	return append(found, e.settings(vendor)...)
+}
+
+// misnamedDrivers are the findings about drivers of other vendors than the one given that a variable
+// of the environment names for the backend, and that cannot be used. Who names a driver means its
+// GPUs: those of another vendor do not take their place.
+func (e *Examiner) misnamedDrivers(b *catalog.Backend, vendor string) []Finding {
+	var found []Finding
+	for _, v := range b.Vendors {
+		if err := e.libraries[driverOf[v]].Err; v != vendor && variable(err) != "" {
+			found = append(found, Finding{State: Missing, Text: err.Error(), Variable: variable(err)})
+		}
+	}
+	return found
 }
 
 // lacking are the findings that keep a backend from running.

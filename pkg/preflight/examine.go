@@ -101,7 +101,7 @@ func (e *Examiner) backend(b *catalog.Backend) (vendor string, found []Finding) 
 		if e.devices[v].here == 0 {
 			continue
 		}
-		on, usable := e.on(b.Name, v), 0
+		on, usable := e.on(b, v), 0
 		if len(lacking(on)) == 0 {
 			usable = len(e.devices[v].usable)
 		}
@@ -110,7 +110,7 @@ func (e *Examiner) backend(b *catalog.Backend) (vendor string, found []Finding) 
 		}
 	}
 	if vendor == "" {
-		return "", []Finding{{State: Missing, Text: withoutGPU(b.Vendors)}}
+		return "", []Finding{{State: Missing, Text: e.withoutGPU(b.Vendors)}}
 	}
 	return vendor, found
 }
@@ -133,12 +133,17 @@ var driverHints = map[string]string{
 	inventory.AMD:    "load amdgpu; in a container, start it with --device /dev/kfd --device /dev/dri",
 }
 
-func withoutGPU(vendors []string) string {
-	var names []string
+// withoutGPU says that GPUs of the vendors are missing, and which of their drivers a variable of the
+// environment names that cannot be used: such a driver shows no GPU.
+func (e *Examiner) withoutGPU(vendors []string) string {
+	var names, misnamed []string
 	for _, v := range vendors {
 		names = append(names, vendorNames[v])
+		if err := e.libraries[driverOf[v]].Err; variable(err) != "" {
+			misnamed = append(misnamed, "; "+err.Error())
+		}
 	}
-	return fmt.Sprintf("no %s GPU in this machine: use a machine that has one", strings.Join(names, " or "))
+	return fmt.Sprintf("no %s GPU in this machine: use a machine that has one", strings.Join(names, " or ")) + strings.Join(misnamed, "")
 }
 
 func gpus(n int, vendor string) string {

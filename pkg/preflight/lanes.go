@@ -69,13 +69,13 @@ func (e *Examiner) handles(t *catalog.TransferBackend, vendor string) (usable []
 // peers returns the vendor of the GPUs here between which a backend can move data, or why there are
 // none.
 func (e *Examiner) peers(b *catalog.Backend) (vendor, why string) {
-	why = withoutGPU(slices.DeleteFunc(slices.Clone(b.Vendors), func(vendor string) bool { return vendor == vocab.Host }))
+	why = e.withoutGPU(slices.DeleteFunc(slices.Clone(b.Vendors), func(vendor string) bool { return vendor == vocab.Host }))
 	for _, vendor := range b.Vendors {
 		d := e.devices[vendor]
 		if vendor == vocab.Host || d.here == 0 {
 			continue
 		}
-		lacks := lacking(e.on(b.Name, vendor))
+		lacks := lacking(e.on(b, vendor))
 		if l := e.libraries[b.Name]; l.OnDevices != nil {
 			lacks = append(lacks, l.OnDevices.Error())
 		}

@@ -172,13 +172,14 @@ func expertParallel() Library {
 	return Library{Version: l.FullVersion(), SOName: l.SOName(), BuildID: l.BuildID(), Path: l.Path(), Drives: inventory.NVIDIA}
 }
 
-// transferLibrary finds NIXL.
+// transferLibrary finds NIXL, whose transports the environment must leave to the
+// ranks. UCX_NET_DEVICES does not reach them.
 func transferLibrary() Library {
 	n, err := nixl.Open()
 	if err != nil {
 		return Library{Err: err}
 	}
-	return Library{Version: n.Version(), SOName: n.SOName(), BuildID: n.BuildID(), Path: n.Path(), OnDevices: n.DeviceError()}
+	return Library{Version: n.Version(), SOName: n.SOName(), BuildID: n.BuildID(), Path: n.Path(), Err: nixl.Preset("UCX_TLS"), OnDevices: n.DeviceError()}
 }
 
 // copyEngines finds the HSA runtime, which has to start.

@@ -290,6 +290,30 @@ func TestSurveyOfTwoVendors(t *testing.T) {
 	require.Equal(t, []string{"rccl", "a2a"}, s.GPUs[0].Backends)
 }
 
+// Who names a driver that cannot be used is told so where a backend of both vendors could run on the
+// other one's GPUs; backends of the other vendor alone run.
+func TestMisnamedDriver(t *testing.T) {
+	named := &dl.NamedError{What: "CUDA driver", Env: "CX_CUDA_LIB", Path: "/nowhere/lib.so", Err: errors.New("no such file")}
+	libraries := all()
+	libraries[preflight.CUDA] = preflight.Library{Err: named}
+	e := preflight.NewExaminer(gpus("amd", "AMD Instinct MI300X", 8), libraries, shm(64<<20), has)
+	s := e.Survey(backends)
+	require.Equal(t, []string{"rccl"}, s.GPUs[0].Backends)
+	require.Equal(t, []string{named.Error()}, s.Misnamed([]string{"a2a"}))
+	require.Empty(t, s.Misnamed([]string{"rccl", "nccl"}))
+	require.Equal(t, []string{"no NVIDIA GPU in this machine: use a machine that has one; " + named.Error()}, s.Lacks("nccl"))
+}
+
+// NIXL cannot run while the environment decides what UCX uses: its ranks refuse that.
+func TestPresetTransports(t *testing.T) {
+	fakes.Build(t).Use(t)
+	require.NoError(t, preflight.Libraries()[preflight.NIXL].Err)
+	t.Setenv("UCX_NET_DEVICES", "eth0")
+	require.NoError(t, preflight.Libraries()[preflight.NIXL].Err, "launchers keep it from the ranks of a host")
+	t.Setenv("UCX_TLS", "tcp")
+	require.EqualError(t, preflight.Libraries()[preflight.NIXL].Err, "UCX_TLS=tcp: the lane of the case decides what UCX uses: unset it")
+}
+
 // A backend of overlap says which library would multiply, and where it is, or what is missing. Only
 // its cases need the library: it keeps nothing from running, and measurements do not look for it.
 func TestMultipliers(t *testing.T) {

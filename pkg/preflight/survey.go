@@ -51,7 +51,7 @@ func (e *Examiner) Survey(backends []catalog.Backend) Survey {
 			if !e.has(b.Name) || !slices.Contains(b.Vendors, vendor) {
 				continue
 			}
-			switch lacks := lacking(e.on(b.Name, vendor)); {
+			switch lacks := lacking(e.on(b, vendor)); {
 			case len(lacks) == 0:
 				ready = append(ready, b.Name)
 			case slices.Contains(b.Vendors, vocab.Host): // it does not need the GPUs

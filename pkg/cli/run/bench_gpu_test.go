@@ -32,11 +32,25 @@ func standIns(t *testing.T) {
 	t.Setenv("CX_FAKE_DEVICES", "2")
 }
 
-// withoutNVIDIA leaves the other vendor's devices to be found.
+// withoutNVIDIA leaves the other vendor's devices to be found: no variable names a CUDA driver, nor a
+// library that would bring one into the process.
 func withoutNVIDIA(t *testing.T) {
 	t.Helper()
-	t.Setenv("CX_CUDA_LIB", "/nowhere/libcuda.so.1")
+	for _, name := range []string{"CX_CUDA_LIB", "CX_NCCL_LIB", "CX_NCCL_EP_LIB", "CX_MSCCLPP_LIB"} {
+		t.Setenv(name, "")
+	}
 	t.Setenv("CX_NVML_LIB", "/nowhere/libnvidia-ml.so.1")
+}
+
+// doctorApart runs doctor in a process of its own: this one keeps the drivers that earlier tests
+// loaded, and the loader finds them by their names.
+func doctorApart(t *testing.T, backend string) string {
+	t.Helper()
+	program, err := os.Executable()
+	require.NoError(t, err)
+	out, err := exec.CommandContext(t.Context(), program, "doctor", "--backend", backend).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	return string(out)
 }
 
 // benched runs bench and returns its JSON.
@@ -131,7 +145,7 @@ func TestBenchFlagsReachTheLibrary(t *testing.T) {
 
 // noAMD hides the other vendor's stand-ins too.
 func noAMD(env map[string]string) map[string]string {
-	out := map[string]string{"CX_HIP_LIB": "/nowhere/hip", "CX_RCCL_LIB": "/nowhere/rccl"}
+	out := map[string]string{"CX_HIP_LIB": "", "CX_RCCL_LIB": "/nowhere/rccl"}
 	maps.Copy(out, env)
 	return out
 }
@@ -307,13 +321,25 @@ func TestBenchWhatIsNotHere(t *testing.T) {
 			"library for the other vendor",
 			map[string]string{"CX_CUDA_LIB": "/nowhere/libcuda.so.1", "CX_NVML_LIB": "/nowhere/nvml"},
 			"all_reduce --backend mscclpp",
-			"cxrun: backend mscclpp cannot run here: MSCCL++ 0.9.0 drives NVIDIA GPUs: set CX_MSCCLPP_LIB to one that was built for AMD\n",
+			"cxrun: backend mscclpp cannot run here: MSCCL++ 0.9.0 drives NVIDIA GPUs: set CX_MSCCLPP_LIB to one that was built for AMD; CUDA driver from CX_CUDA_LIB=/nowhere/libcuda.so.1: ",
+		},
+		{
+			"driver named that is not there, beside the other vendor's GPUs",
+			map[string]string{"CX_CUDA_LIB": "/nowhere/libcuda.so.1", "CX_NVML_LIB": "/nowhere/nvml"},
+			"p2p --backend ipc",
+			"cxrun: backend ipc cannot run here: CUDA driver from CX_CUDA_LIB=/nowhere/libcuda.so.1: no such library: /nowhere/libcuda.so.1: cannot open shared object file: No such file or directory; set CX_CUDA_LIB to the right library, or unset it\n",
+		},
+		{
+			"such a driver, no backend asked for",
+			map[string]string{"CX_CUDA_LIB": "/nowhere/libcuda.so.1", "CX_NVML_LIB": "/nowhere/nvml"},
+			"all_reduce",
+			"cxrun: CUDA driver from CX_CUDA_LIB=/nowhere/libcuda.so.1: no such library: ",
 		},
 		{
 			"no GPU",
 			map[string]string{"CX_CUDA_LIB": "/nowhere/libcuda.so.1", "CX_NVML_LIB": "/nowhere/nvml"},
 			"all_reduce --backend nccl",
-			"cxrun: backend nccl cannot run here: no NVIDIA GPU in this machine: use a machine that has one\n",
+			"cxrun: backend nccl cannot run here: no NVIDIA GPU in this machine: use a machine that has one; CUDA driver from CX_CUDA_LIB=/nowhere/libcuda.so.1: no such library: ",
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

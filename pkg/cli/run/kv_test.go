@@ -106,9 +106,7 @@ func TestBenchKVByHandle(t *testing.T) {
 		require.Contains(t, stdout, "# FAILED: rank-died: rank "+of+" signal 9\n")
 	}
 	withoutNVIDIA(t)
-	code, stdout, stderr = cxrun(t, nil, "doctor", "--backend", "ipc")
-	require.Equal(t, cli.ExitOK, code, stderr)
-	require.Regexp(t, `(?m)^ipc +note +transfers cannot open memory by handle vmm: it is for GPUs of nvidia only$`, stdout)
+	require.Regexp(t, `(?m)^ipc +note +transfers cannot open memory by handle vmm: it is for GPUs of nvidia only$`, doctorApart(t, "ipc"))
 }
 
 // Two processes, each with a device, move a cache over UCCL and MoRI-IO, for which stand-ins stand;
@@ -120,10 +118,9 @@ func TestBenchKVThroughPython(t *testing.T) {
 			pystandin.Use(t, library)
 			t.Setenv("CX_FAKE_DEVICES", "2")
 			t.Setenv("CX_STANDIN_HIP", "1")
-			t.Setenv("CX_CUDA_LIB", "/nowhere/libcuda.so.1")
+			withoutNVIDIA(t)
 			t.Setenv("TMPDIR", t.TempDir())
-			code, stdout, stderr := cxrun(t, nil, "doctor", "--backend", backend)
-			require.Equal(t, cli.ExitOK, code, stderr)
+			stdout := doctorApart(t, backend)
 			require.Regexp(t, `(?m)^`+backend+` +ready +2 AMD GPUs, HIP 6\.4, Python 3\.\d+\.\d+, torch 2\.10\.0\+standin, (UCCL|MoRI) \d\.\d\.0; transfers over peer$`, stdout)
 			require.Regexp(t, `(?m)^`+backend+` +note +transfers cannot use lane rdma: cxrun runs .* between two devices of one host$`, stdout)
 			args := []string{"bench", "kv", "--backend", backend, "-g", "2", "--cache", "kv-tiny", "--isl", "64", "--page", "16", "--batch", "1,2", "--sampling", "smoke", "--json"}
@@ -132,7 +129,7 @@ func TestBenchKVThroughPython(t *testing.T) {
 			require.Len(t, r.Measurement.Rows, 2*3, "bulk and two batches, both ways")
 
 			t.Setenv("PYTHONPATH", "/nowhere")
-			code, _, stderr = cxrun(t, nil, args...)
+			code, _, stderr := cxrun(t, nil, args...)
 			require.Equal(t, cli.ExitEnvironment, code, stderr)
 			require.Contains(t, stderr, "no module "+library+" for Python 3.")
 		})
@@ -162,7 +159,7 @@ func TestAKilledPeerEndsTheCase(t *testing.T) {
 			t.Setenv("TMPDIR", t.TempDir())
 			if of.backend == "mori-io" {
 				t.Setenv("CX_STANDIN_HIP", "1")
-				t.Setenv("CX_CUDA_LIB", "/nowhere/libcuda.so.1")
+				withoutNVIDIA(t)
 			}
 			code, stdout, stderr := cxrun(t, map[string]string{rank.FaultVariable: "rank=0,kind=kill,at=record-2"}, "bench", "kv", "--definitions", definitions, // its setup
 				"--backend", of.backend, "--handle", of.handle, "-g", "2", "--cache", "kv-tiny", "--isl", "64", "--page", "16", "--batch", "1", "--sampling", "smoke", "-T", "600", "--json")

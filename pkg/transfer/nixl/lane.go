@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/collectivex/collectivex/pkg/memlog"
+	"github.com/collectivex/collectivex/pkg/nixl"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/transfer"
 	"github.com/collectivex/collectivex/pkg/vocab"
@@ -25,10 +26,8 @@ var lanesOf = map[string]string{
 // configure has UCX, which is not loaded yet, use one lane between processes of this host,
 // and write down which transports it uses. UCX handles no signals.
 func configure(lane string) (*memlog.Log, error) {
-	for _, name := range []string{"UCX_TLS", "UCX_NET_DEVICES"} {
-		if value, ok := os.LookupEnv(name); ok {
-			return nil, rank.Refused("%s=%s: the lane of the case decides what UCX uses: unset it", name, value)
-		}
+	if err := nixl.Preset("UCX_TLS", "UCX_NET_DEVICES"); err != nil {
+		return nil, rank.Refused("%v", err)
 	}
 	l, err := memlog.New("cxrun-ucx-log")
 	if err != nil {
