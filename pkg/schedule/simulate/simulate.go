@@ -97,7 +97,7 @@ type simulation struct {
 	unused         []int32         // indices of messages
 	flying         map[place]int32 // messages by their sends, which did not wait for their receives
 	sending        []int           // by rank: engines in use
-	begun          []int32         // messages that began at this time and ask for an engine
+	begun          []begun         // messages that began at this time and ask for an engine
 	queued         [][]int32       // by rank: messages that wait for an engine
 	links          []link          // under FIFO
 	flows          *flows
@@ -118,6 +118,12 @@ type message struct {
 	at            int32 // node that holds it, under FIFO
 	behind        int32 // the message that waits for the same link after it
 	bytes         int64
+}
+
+// begun is a message that asks for an engine, with the place of its send: rank, then op.
+type begun struct {
+	place   int64
+	message int32
 }
 
 // What a message has in place of a receive.
@@ -300,28 +306,25 @@ func (s *simulation) send(m message) int32 {
 		s.result.Messages++
 	}
 	i := s.message(m)
-	if s.Engines == 0 {
-		s.engaged(i)
-	} else {
-		s.begun = append(s.begun, i)
-	}
+	s.begun = append(s.begun, begun{int64(m.from)<<32 | int64(m.send), i})
 	return i
 }
 
-// engage gives the messages that began at this time the engines that are free. Those of a rank are
-// in the order of its ops, whatever the order in which their receivers were ready.
+// engage gives the messages that began at this time the engines that are free, which are unlimited
+// if Engines is 0. Those of a rank are in the order of its ops, whatever the order in which their
+// receivers were ready.
 func (s *simulation) engage() {
-	slices.SortFunc(s.begun, func(i, k int32) int {
-		a, b := &s.messages[i], &s.messages[k]
-		return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(a.send, b.send))
-	})
-	for _, i := range s.begun {
-		from := s.messages[i].from
-		if s.sending[from] == s.Engines {
+	slices.SortFunc(s.begun, func(a, b begun) int { return cmp.Compare(a.place, b.place) })
+	for _, b := range s.begun {
+		i, from := b.message, s.messages[b.message].from
+		switch {
+		case s.Engines == 0:
+		case s.sending[from] == s.Engines:
 			s.queued[from] = append(s.queued[from], i)
 			continue
+		default:
+			s.sending[from]++
 		}
-		s.sending[from]++
 		s.engaged(i)
 	}
 	s.begun = s.begun[:0]

@@ -231,6 +231,16 @@ func TestEnginesInOrder(t *testing.T) {
 	require.InDelta(t, 1000+64*(1<<16)*0.02, r.Makespan.Nanoseconds(), 0.1)
 }
 
+// TestLinksInOrder sends directly over a switch without a limit of engines: the messages of a rank take
+// its link in the order of its ops, so that those of different ranks never meet behind the switch.
+func TestLinksInOrder(t *testing.T) {
+	const ranks = 7
+	m := reference(Switch(ranks))
+	m.Sharing, m.Engines = FIFO, 0
+	r := run(t, program(t, "direct", schedule.AllGather, schedule.Shape{Ranks: ranks}), m, ranks*4000)
+	require.InDelta(t, 2*1000+ranks*4000*0.02, r.Makespan.Nanoseconds(), 1e-6)
+}
+
 // BenchmarkRing simulates a ring all_reduce of 1 GiB among 1,024 ranks.
 func BenchmarkRing(b *testing.B) {
 	p := program(b, "ring", schedule.AllReduce, schedule.Shape{Ranks: 1024})
