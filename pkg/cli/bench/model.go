@@ -255,9 +255,9 @@ func (b *modelBuilder) atOnce(buffers string) group {
 }
 
 // start returns the time from the common start to the first message with buffers of a state, in µs:
-// what a message takes longer alone than where it follows another, the median over the smaller half
-// of the sizes. Messages follow each other in a hypercube, or in an operation that is made back to
-// back. The start is at most half of any time of all ranks at once.
+// what a message takes longer alone than where it follows another. Messages follow each other in a
+// hypercube, or in an operation that is made back to back. The start is at least 0, and at most half
+// of any time of all ranks at once.
 func (b *modelBuilder) start(buffers string) float64 {
 	more := b.aloneInCube(buffers)
 	if len(more) == 0 {
@@ -265,16 +265,31 @@ func (b *modelBuilder) start(buffers string) float64 {
 		alone := b.curve(g)
 		g.pipelined = true
 		for i, p := range b.curve(g)[:(len(alone)+1)/2] {
-			more = append(more, alone[i].Us-p.Us)
+			more = append(more, excess{us: alone[i].Us - p.Us, of: alone[i].Us})
 		}
 	}
-	return max(0, min(measure.LowerMedian(more), b.together(buffers)[0].Us/2))
+	return max(0, min(meanExcess(more), b.together(buffers)[0].Us/2))
 }
 
-// aloneInCube returns, by size, what each message of a hypercube but one takes longer alone, in
-// µs. Step i of a hypercube sends 2^i times as many bytes as the first. There is nothing if
-// messages of those sizes were not measured.
-func (b *modelBuilder) aloneInCube(buffers string) (more []float64) {
+// excess is by how many µs a time is longer than another, and that time.
+type excess struct{ us, of float64 }
+
+// meanExcess is the mean, each weighted by the inverse square of its time: times are wrong by a
+// part of themselves, so that those of long messages say little about a constant.
+func meanExcess(all []excess) float64 {
+	sum, weights := 0.0, 0.0
+	for _, e := range all {
+		w := 1 / (e.of * e.of)
+		sum += w * e.us
+		weights += w
+	}
+	return sum / weights
+}
+
+// aloneInCube returns, by size, what each message of a hypercube but one takes longer alone.
+// Step i of a hypercube sends 2^i times as many bytes as the first. There is nothing if messages
+// of those sizes were not measured.
+func (b *modelBuilder) aloneInCube(buffers string) (more []excess) {
 	single := map[float64]float64{}
 	for _, p := range b.together(buffers) {
 		single[p.Bytes] = p.Us
@@ -289,18 +304,19 @@ func (b *modelBuilder) aloneInCube(buffers string) (more []float64) {
 			sum += us
 			messages++
 		}
-		more = append(more, (sum-p.Us)/float64(messages-1))
+		more = append(more, excess{us: (sum - p.Us) / float64(messages-1), of: p.Us})
 	}
 	return more
 }
 
 // flight returns how long a sender is free for its next message before the last one has arrived, in
-// µs: what the smallest messages take back to back. It is at most half of any time of all ranks at
+// µs: the shortest time of a message back to back. It is at most half of any time of all ranks at
 // once, less the start.
 func (b *modelBuilder) flight(start float64) float64 {
 	g := b.atOnce(vocab.Warm)
 	g.pipelined = true
-	return min(b.curve(g)[0].Us, (b.together(b.buffers)[0].Us-start)/2)
+	shortest := slices.MinFunc(b.curve(g), func(p, q fit.Point) int { return cmp.Compare(p.Us, q.Us) })
+	return min(shortest.Us, (b.together(b.buffers)[0].Us-start)/2)
 }
 
 // pairs returns the curves of a pairwise operation, each time less without, which is in µs.

@@ -154,6 +154,30 @@ func TestMachineModel(t *testing.T) {
 	require.EqualError(t, err, "rank 0 to rank 1: 3 sizes: a fit needs 4")
 }
 
+// What long messages are wrong by hardly changes the start, and a slow smallest message back to back
+// is not the flight.
+func TestStartAndFlightAreOfShortMessages(t *testing.T) {
+	noisy := measuredBy(4)
+	for _, d := range noisy {
+		rows := d.Measurement.Rows
+		switch {
+		case d.Measurement.Op == "hypercube":
+			for i := len(rows) - 3; i < len(rows); i++ {
+				rows[i].Blocking.Percentiles.P50 *= 1.01
+			}
+		case d.Measurement.Buffers == vocab.Warm:
+			for i := range rows {
+				rows[i].Pipelined.Percentiles.P50 = 0.9
+			}
+			rows[0].Pipelined.Percentiles.P50 = 10
+		}
+	}
+	m, err := MachineModel("host", noisy)
+	require.NoError(t, err)
+	require.InEpsilon(t, 1000*emptyUs, m.Start, 0.1, "a median would be half as long")
+	require.InDelta(t, 900, m.Flight, 0.001)
+}
+
 // Several runs give the median of their times. Sizes whose times fall have their mean, and a message
 // of a sum has no more than its step.
 func TestMachineModelOfRuns(t *testing.T) {
