@@ -76,8 +76,8 @@ type CollectiveBackend struct {
 	Registrations []string `yaml:"registrations" in:"registration"`
 	// Ungrouped says that a group call cannot have several operations.
 	Ungrouped bool `yaml:"ungrouped,optional"`
-	// ByName says that only those who name the backend get it: who names none wants a library of
-	// collectives.
+	// ByName says that `cxrun bench` uses the backend only if --backend names it, since it is no
+	// library of collectives.
 	ByName bool `yaml:"by_name,optional"`
 }
 

@@ -5,8 +5,8 @@ import (
 	"os"
 )
 
-// Preset returns an error if one of the variables is set by which the lane of a case decides what UCX
-// uses, with which NIXL moves data.
+// Preset returns an error if one of the given variables of the environment is set. They choose the
+// transports of UCX, by which NIXL moves data, and the ranks set them for the lane of a case.
 func Preset(variables ...string) error {
 	for _, name := range variables {
 		if value, ok := os.LookupEnv(name); ok {

@@ -125,9 +125,9 @@ func CopyRemainder(b *plan.Copy) string {
 }
 
 // copySeconds takes copies to be as fast as those of pageable memory, and the host to paint
-// and check both sides of a row twice. Windows are as long as those of the copies alone. A victim
-// that copies slow down four times needs up to eight times as many to outlast it, since their number
-// doubles, from twice as many on, until they do.
+// and check both sides of a row twice. Windows are counted in those of the copies alone.
+// Copies beside a victim must outlast it: their number begins at twice that of a window and doubles
+// until they do, which takes up to eight times as many if they slow the victim down four times.
 func copySeconds(c *plan.Case, pace catalog.Pace) float64 {
 	const (
 		slow    = 4.0       // GB/s

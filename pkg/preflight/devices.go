@@ -118,9 +118,9 @@ func (e *Examiner) on(b *catalog.Backend, vendor string) []Finding {
 	return append(found, e.settings(vendor)...)
 }
 
-// misnamedDrivers are the findings about drivers of other vendors than the one given that a variable
-// of the environment names for the backend, and that cannot be used. Who names a driver means its
-// GPUs: those of another vendor do not take their place.
+// misnamedDrivers reports drivers that a variable of the environment names and that cannot be used,
+// of the backend's vendors other than the given one. Whoever names a driver wants its GPUs, so those
+// of another vendor must not take their place.
 func (e *Examiner) misnamedDrivers(b *catalog.Backend, vendor string) []Finding {
 	var found []Finding
 	for _, v := range b.Vendors {

@@ -133,8 +133,8 @@ var driverHints = map[string]string{
 	inventory.AMD:    "load amdgpu; in a container, start it with --device /dev/kfd --device /dev/dri",
 }
 
-// withoutGPU says that GPUs of the vendors are missing, and which of their drivers a variable of the
-// environment names that cannot be used: such a driver shows no GPU.
+// withoutGPU says that the machine has no GPU of the vendors. It adds the drivers that a variable of
+// the environment names and that cannot be used, since they may be why no GPU was found.
 func (e *Examiner) withoutGPU(vendors []string) string {
 	var names, misnamed []string
 	for _, v := range vendors {

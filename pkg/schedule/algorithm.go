@@ -18,11 +18,11 @@ type Shape struct {
 	Segments int
 }
 
-// DefaultSegments is the segments of a shape that does not say.
+// DefaultSegments is the number of segments if none is given.
 const DefaultSegments = 8
 
-// WithDefaults returns the shape that people ask for with it: a width of 0 is all ranks, and segments
-// of 0 are DefaultSegments.
+// WithDefaults returns the shape with its zeros replaced: the width by the number of ranks, the
+// segments by DefaultSegments.
 func (s Shape) WithDefaults() Shape {
 	s.Width, s.Segments = cmp.Or(s.Width, s.Ranks), cmp.Or(s.Segments, DefaultSegments)
 	return s

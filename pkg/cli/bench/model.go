@@ -265,28 +265,28 @@ func (b *modelBuilder) start(buffers string) float64 {
 		alone := b.curve(g)
 		g.pipelined = true
 		for i, p := range b.curve(g)[:(len(alone)+1)/2] {
-			more = append(more, excess{us: alone[i].Us - p.Us, of: alone[i].Us})
+			more = append(more, excess{us: alone[i].Us - p.Us, time: alone[i].Us})
 		}
 	}
 	return max(0, min(meanExcess(more), b.together(buffers)[0].Us/2))
 }
 
-// excess is by how many µs a time is longer than another, and that time.
-type excess struct{ us, of float64 }
+// excess is by how many µs a time, in µs, is longer than another one.
+type excess struct{ us, time float64 }
 
-// meanExcess is the mean, each weighted by the inverse square of its time: times are wrong by a
-// part of themselves, so that those of long messages say little about a constant.
+// meanExcess returns the mean of all, each weighted by the inverse square of its time: the errors of
+// times grow with the times, so that long messages say little about a constant.
 func meanExcess(all []excess) float64 {
 	sum, weights := 0.0, 0.0
 	for _, e := range all {
-		w := 1 / (e.of * e.of)
+		w := 1 / (e.time * e.time)
 		sum += w * e.us
 		weights += w
 	}
 	return sum / weights
 }
 
-// aloneInCube returns, by size, what each message of a hypercube but one takes longer alone.
+// aloneInCube returns, by size, how much longer a message takes alone than within a hypercube.
 // Step i of a hypercube sends 2^i times as many bytes as the first. There is nothing if messages
 // of those sizes were not measured.
 func (b *modelBuilder) aloneInCube(buffers string) (more []excess) {
@@ -304,7 +304,7 @@ func (b *modelBuilder) aloneInCube(buffers string) (more []excess) {
 			sum += us
 			messages++
 		}
-		more = append(more, excess{us: (sum - p.Us) / float64(messages-1), of: p.Us})
+		more = append(more, excess{us: (sum - p.Us) / float64(messages-1), time: p.Us})
 	}
 	return more
 }

@@ -25,7 +25,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/result"
 )
 
-// pair is a platform of two nodes with two ranks each, and a suite for it.
+// A platform of two nodes with two ranks each, by its processors and a key of its launch, and a suite for it.
 const (
 	pairPlatform = `
 vendor: host
@@ -36,7 +36,7 @@ gpus_per_node: 2
 scale_up: {domain: 2, transport: shm, pace: {us: 1000, gbps: 0.5}}
 scale_out: {pace: {us: 1000, gbps: 0.5}}
 runner: slurm
-launch: {launcher: slurm, container: none, task_per: %s, requires: [slurm.partition, storage.stage]}
+launch: {launcher: slurm, container: none, %s, requires: [slurm.partition, storage.stage]}
 backends:
   host: {ep: {normal: [4]}, collective: [4]}
 `
@@ -62,7 +62,7 @@ type slurmCell struct {
 func newSlurmCell(t *testing.T, taskPer string, budget int) slurmCell {
 	t.Helper()
 	defs := fewSamples(t)
-	for file, text := range map[string]string{"platforms/pair.yaml": fmt.Sprintf(pairPlatform, runtime.GOARCH, taskPer), "suites/pair.yaml": pairSuite} {
+	for file, text := range map[string]string{"platforms/pair.yaml": fmt.Sprintf(pairPlatform, runtime.GOARCH, "task_per: "+taskPer), "suites/pair.yaml": pairSuite} {
 		require.NoError(t, os.WriteFile(filepath.Join(defs, file), []byte(text), 0o600))
 	}
 	cat, err := catalog.Load(os.DirFS(defs))

@@ -18,23 +18,8 @@ import (
 	"github.com/collectivex/collectivex/pkg/result"
 )
 
-// Platforms of two nodes with two ranks each, whose ranks meet in a store of a kind, and a
-// suite for them.
-const (
-	storePlatform = `
-vendor: host
-product: host
-arch: host
-cpu: %s
-gpus_per_node: 2
-scale_up: {domain: 2, transport: shm, pace: {us: 1000, gbps: 0.5}}
-scale_out: {pace: {us: 1000, gbps: 0.5}}
-runner: slurm
-launch: {launcher: slurm, container: none, store: %s, requires: [slurm.partition, storage.stage]}
-backends:
-  host: {ep: {normal: [4]}, collective: [4]}
-`
-	storeSuite = `
+// storeSuite is a suite for platforms whose ranks meet in a store of a kind.
+const storeSuite = `
 platforms: [over-files, over-tcp]
 sampling: smoke
 ep:
@@ -43,7 +28,6 @@ collective:
   - {backends: [host], ops: [all_reduce], dtypes: [float], redops: [sum], sizes: {from: 8, to: 64KiB, factor: 8192},
      placements: [out_of_place], modes: [pipelined], buffers: [warm], registrations: [none]}
 `
-)
 
 // A cell of two nodes runs with each kind of store.
 func TestStoresOfTwoNodes(t *testing.T) {
@@ -55,7 +39,7 @@ func TestStoresOfTwoNodes(t *testing.T) {
 	operator := filepath.Join(t.TempDir(), "operator.yaml")
 	values := "platforms:\n"
 	for _, store := range []string{"files", "tcp"} {
-		require.NoError(t, os.WriteFile(filepath.Join(defs, "platforms", "over-"+store+".yaml"), fmt.Appendf(nil, storePlatform, runtime.GOARCH, store), 0o600))
+		require.NoError(t, os.WriteFile(filepath.Join(defs, "platforms", "over-"+store+".yaml"), fmt.Appendf(nil, pairPlatform, runtime.GOARCH, "store: "+store), 0o600))
 		values += fmt.Sprintf("  over-%s:\n    slurm: {partition: test}\n    storage: {stage: %s}\n", store, t.TempDir())
 	}
 	require.NoError(t, os.WriteFile(filepath.Join(defs, "suites", "stores.yaml"), []byte(storeSuite), 0o600))
