@@ -192,7 +192,7 @@ func (e *Examiner) multiplies(b *catalog.Backend, vendor string) (by string, wit
 }
 
 // labels go before a version that does not name its library.
-var labels = map[string]string{NCCL: "NCCL", RCCL: "RCCL", MSCCLPP: "MSCCL++", NCCLEP: "NCCL EP", Python: "Python", Torch: "torch", DeepEPV2: "DeepEP", DeepEPLegacy: "DeepEP", FlashInfer: "FlashInfer", MoRI: "MoRI", UCCL: "UCCL", NIXL: "NIXL", HSA: "HSA", Mooncake: "Mooncake", CUBLASLt: "cuBLASLt", HIPBLASLt: "hipBLASLt"}
+var labels = map[string]string{NCCL: "NCCL", RCCL: "RCCL", MSCCLPP: "MSCCL++", NCCLEP: "NCCL EP", Python: "Python", Torch: "torch", DeepEPV2: "DeepEP", DeepEPLegacy: "DeepEP", FlashInfer: "FlashInfer", MoRI: "MoRI", UCCL: "UCCL", ucclWrapper: "its deep_ep", NIXL: "NIXL", HSA: "HSA", Mooncake: "Mooncake", CUBLASLt: "cuBLASLt", HIPBLASLt: "hipBLASLt"}
 
 // sharedMemory tries what the ranks of the host backend do: one makes memory,
 // another maps it.

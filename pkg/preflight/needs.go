@@ -46,8 +46,10 @@ func needs(backend, vendor string) libraryNeeds {
 		n.required = append(n.required, Python, Torch, UCCL)
 	case "mori-io":
 		n.required = append(n.required, Python, Torch, MoRI)
-	case DeepEPV2, DeepEPLegacy, FlashInfer, MoRI, UCCL:
+	case DeepEPV2, DeepEPLegacy, FlashInfer, MoRI:
 		n.required = append(n.required, Python, Torch, backend)
+	case UCCL:
+		n.required = append(n.required, Python, Torch, UCCL, ucclWrapper)
 	}
 	return n
 }

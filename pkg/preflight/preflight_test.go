@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -465,28 +466,45 @@ func TestDriverThatDoesNotStartSaysWhatToDo(t *testing.T) {
 // What is used through Python is found without importing it, in the environment of python3
 // on PATH, and what is missing says where it belongs.
 func TestPythonPackages(t *testing.T) {
-	ask := []catalog.Backend{{Name: "deepep-v2", Vendors: []string{"nvidia"}}, {Name: "deepep-legacy", Vendors: []string{"nvidia"}}}
+	nvidia := []string{"nvidia"}
+	ask := []catalog.Backend{{Name: "deepep-v2", Vendors: nvidia}, {Name: "deepep-legacy", Vendors: nvidia}, {Name: "uccl-ep", Vendors: nvidia}}
 	examine := func() []preflight.Finding {
 		return preflight.NewExaminer(inventory.Machine{}, preflight.Libraries(), fstest.MapFS{}, has).Examine(ask)
 	}
 	pystandin.Use(t, "legacy")
 	found := examine()
 	require.Equal(t, preflight.Missing, found[0].State)
-	require.Regexp(t, `^module deep_ep of Python 3\.[0-9.]+ of .*/python3 is of version 1\.2\.1\+29d31c0: install DeepEP V2, in an environment of its own$`, found[0].Text)
+	require.Regexp(t, `^module deep_ep of Python 3\.[0-9.]+ of .*/python3 is the DeepEP before V2 \(it has no ElasticBuffer\): install DeepEP V2, in an environment of its own$`, found[0].Text)
 	require.Equal(t, preflight.Ready, found[1].State, found[1].Text)
 	require.Regexp(t, `^2 NVIDIA GPUs, CUDA 13.0, Python 3\.[0-9.]+, torch 2\.10\.0\+standin, DeepEP 1\.2\.1\+29d31c0$`, found[1].Text)
 
 	pystandin.Use(t, "v2")
 	found = examine()
 	require.Equal(t, preflight.Ready, found[0].State, found[0].Text)
-	require.Equal(t, preflight.Missing, found[1].State)
+	require.Regexp(t, `is DeepEP V2 \(it has an ElasticBuffer\): install DeepEP 1\.2, before ElasticBuffer, in an environment`, found[1].Text)
+	require.Contains(t, found[2].Text, " is DeepEP V2 (it has an ElasticBuffer): install UCCL's deep_ep ")
+
+	pystandin.Use(t, "uccl")
+	found = examine()
+	for _, f := range found[:2] {
+		require.Equal(t, preflight.Missing, f.State, f.Backend)
+		require.Contains(t, f.Text, " is UCCL's (its Buffer takes is_intranode): install DeepEP ")
+	}
+	require.Equal(t, preflight.Ready, found[2].State, found[2].Text)
+	require.Regexp(t, `, torch 2\.10\.0\+standin, UCCL 0\.1\.0, its deep_ep$`, found[2].Text)
+
+	source := pystandin.Source(t)
+	t.Setenv("PYTHONPATH", strings.Join([]string{source, filepath.Join(source, "legacy"), filepath.Join(source, "uccl")}, ":"))
+	found = examine()
+	require.Equal(t, preflight.Ready, found[1].State, found[1].Text)
+	require.Regexp(t, `^module deep_ep .* is the DeepEP before V2 .*: install UCCL's deep_ep \(ep/deep_ep_wrapper of its sources\), in an environment of its own$`, found[2].Text)
 
 	pystandin.Use(t, "nothing")
 	require.Regexp(t, `^no module deep_ep for Python 3\.[0-9.]+ of .*: install DeepEP V2 there, or put the bin directory`, examine()[0].Text)
 
 	t.Setenv("CX_PYTHON_LIB", "/nowhere/libpython.so")
 	found = examine()
-	require.Len(t, found, 2, "one reason for each backend")
+	require.Len(t, found, 3, "one reason for each backend")
 	require.Equal(t, "CX_PYTHON_LIB", found[0].Variable)
 	require.Contains(t, found[0].Text, "/nowhere/libpython.so")
 }

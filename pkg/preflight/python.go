@@ -3,7 +3,7 @@ package preflight
 import (
 	"context"
 	"fmt"
-	"strings"
+	"slices"
 	"time"
 
 	"github.com/collectivex/collectivex/pkg/command"
@@ -21,27 +21,53 @@ const (
 	MoRI         = "mori"
 	UCCL         = "uccl-ep"
 	Mooncake     = "mooncake"
+
+	// ucclWrapper is the deep_ep of UCCL, over the module of UCCL.
+	ucclWrapper = "uccl-deep_ep"
 )
 
-// pythonPackage is a module, the distributions that may bring it, and which versions of it
-// are of this kind.
+// pythonPackage is a module, and the distributions that may bring it.
 type pythonPackage struct {
 	kind, module  string
 	distributions []string
-	other         string // begins versions that are of another kind
 	what          string // it is, for messages
+}
+
+// deepEP is the module that DeepEP V2, the DeepEP before it and UCCL's wrapper have in common.
+const deepEP = "deep_ep"
+
+// deepEPs say by kind how the sources of a deep_ep show that it is of that kind.
+var deepEPs = map[string]string{
+	DeepEPV2:     "DeepEP V2 (it has an ElasticBuffer)",
+	DeepEPLegacy: "the DeepEP before V2 (it has no ElasticBuffer)",
+	ucclWrapper:  "UCCL's (its Buffer takes is_intranode)",
+}
+
+// deepEPKind tells the libraries that have the module deep_ep apart by the classes that its
+// sources define, as their adapters do once they have imported it.
+func deepEPKind(classes map[string][]string) string {
+	if slices.Contains(classes["Buffer"], "is_intranode") {
+		return ucclWrapper
+	}
+	if _, ok := classes["ElasticBuffer"]; ok {
+		return DeepEPV2
+	}
+	return DeepEPLegacy
 }
 
 // pythonPackages in the order in which they are listed.
 var pythonPackages = []pythonPackage{
 	{kind: Torch, module: "torch", distributions: []string{"torch"}, what: "torch"},
-	{kind: DeepEPV2, module: "deep_ep", distributions: []string{"deep_ep", "deep-ep"}, other: "1.", what: "DeepEP V2"},
-	{kind: DeepEPLegacy, module: "deep_ep", distributions: []string{"deep_ep", "deep-ep"}, other: "2.", what: "DeepEP 1.2, before ElasticBuffer"},
+	{kind: DeepEPV2, module: deepEP, distributions: deepEPDistributions, what: "DeepEP V2"},
+	{kind: DeepEPLegacy, module: deepEP, distributions: deepEPDistributions, what: "DeepEP 1.2, before ElasticBuffer"},
 	{kind: FlashInfer, module: "flashinfer", distributions: []string{"flashinfer-python", "flashinfer"}, what: "FlashInfer (flashinfer-python)"},
 	{kind: MoRI, module: "mori", distributions: []string{"amd_mori", "amd-mori", "mori"}, what: "MoRI (amd_mori)"},
-	{kind: UCCL, module: "uccl", distributions: []string{"uccl"}, what: "UCCL (uccl; for uccl-ep, the deep_ep of its wrapper too)"},
+	{kind: UCCL, module: "uccl", distributions: []string{"uccl"}, what: "UCCL (uccl)"},
+	{kind: ucclWrapper, module: deepEP, distributions: deepEPDistributions, what: "UCCL's deep_ep (ep/deep_ep_wrapper of its sources)"},
 	{kind: Mooncake, module: "mooncake", distributions: mooncakes, what: "Mooncake (mooncake-transfer-engine-non-cuda)"},
 }
+
+var deepEPDistributions = []string{"deep_ep", "deep-ep"}
 
 // mooncakes are the distributions of Mooncake, one for each kind of devices.
 var mooncakes = []string{
@@ -61,7 +87,7 @@ func throughPython() map[string]Library {
 		modules[p.module] = append(modules[p.module], p.distributions...)
 	}
 	found := map[string]Library{}
-	e, err := pyhost.Find(ctx, command.Host{}, modules)
+	e, err := pyhost.Find(ctx, command.Host{}, modules, deepEP)
 	if err == nil {
 		found[Python], err = interpreter(e)
 	}
@@ -90,12 +116,14 @@ func interpreter(e *pyhost.Environment) (Library, error) {
 // in finds the package in an environment.
 func (p pythonPackage) in(e *pyhost.Environment) Library {
 	version, ok := e.Packages[p.module]
-	switch {
-	case !ok:
+	if !ok {
 		return Library{Err: fmt.Errorf("no module %s for Python %s of %s: install %s there, or put the bin directory of an environment that has it first in PATH",
 			p.module, e.Version, e.Executable, p.what)}
-	case p.other != "" && strings.HasPrefix(version, p.other):
-		return Library{Err: fmt.Errorf("module %s of Python %s of %s is of version %s: install %s, in an environment of its own", p.module, e.Version, e.Executable, version, p.what)}
+	}
+	if p.module == deepEP {
+		if kind := deepEPKind(e.Classes[deepEP]); kind != p.kind {
+			return Library{Err: fmt.Errorf("module deep_ep of Python %s of %s is %s: install %s, in an environment of its own", e.Version, e.Executable, deepEPs[kind], p.what)}
+		}
 	}
 	return Library{Version: version}
 }

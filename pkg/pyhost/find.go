@@ -41,11 +41,15 @@ type Environment struct {
 	// Packages are the modules that were asked for and are there, with the versions of
 	// their distributions; empty where a module has none.
 	Packages map[string]string `json:"packages"`
+	// Classes are those that the sources of the modules that were read define, with the
+	// parameters of their __init__.
+	Classes map[string]map[string][]string `json:"classes"`
 }
 
 // Find asks python3 on PATH what it is, and which of the modules it has. It imports none of
-// them. Modules have the names of distributions under which they may be installed.
-func Find(ctx context.Context, s command.Starter, modules map[string][]string) (*Environment, error) {
+// them. Modules have the names of distributions under which they may be installed. Find also
+// reads the Python sources of the modules in read.
+func Find(ctx context.Context, s command.Starter, modules map[string][]string, read ...string) (*Environment, error) {
 	if modules == nil {
 		modules = map[string][]string{}
 	}
@@ -53,7 +57,11 @@ func Find(ctx context.Context, s command.Starter, modules map[string][]string) (
 	if err != nil {
 		return nil, err
 	}
-	out, err := command.Output(ctx, s, command.Command{Args: []string{"python3", "-c", findSource, string(wanted)}})
+	sources, err := json.Marshal(append([]string{}, read...))
+	if err != nil {
+		return nil, err
+	}
+	out, err := command.Output(ctx, s, command.Command{Args: []string{"python3", "-c", findSource, string(wanted), string(sources)}})
 	if err != nil {
 		return nil, fmt.Errorf("python3 on PATH cannot be used: %w: install Python 3.10 or newer, or put the bin directory of an environment first in PATH", err)
 	}

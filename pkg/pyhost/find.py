@@ -1,9 +1,11 @@
 # Run by the python3 on PATH, with the modules that are wanted as a JSON object of their
-# distributions: prints what the interpreter is, and which of the modules it has.
+# distributions, and a JSON list of those whose sources are read: prints what the interpreter
+# is, which of the modules it has, and the classes that their sources define.
 import sys
 
 if sys.path and sys.path[0] == "":
     del sys.path[0]  # the working directory: an embedded interpreter has no such entry
+import ast
 import importlib.metadata
 import importlib.util
 import json
@@ -40,11 +42,42 @@ def found(module):
         return False
 
 
-wanted = json.loads(sys.argv[1])
+def sources(module):
+    spec = importlib.util.find_spec(module)
+    for top in spec.submodule_search_locations or ():
+        for folder, _, names in os.walk(top):
+            yield from (os.path.join(folder, n) for n in names if n.endswith(".py"))
+    if spec.submodule_search_locations is None:
+        yield spec.origin
+
+
+def parsed(path):
+    try:
+        with open(path, "rb") as f:
+            return ast.parse(f.read())
+    except (OSError, SyntaxError, ValueError, RecursionError):  # not a source of this Python
+        return ast.Module([], [])
+
+
+def classes(module):
+    """The classes, with the parameters of __init__."""
+    defined = {}
+    for path in sources(module):
+        for c in ast.walk(parsed(path)):
+            if isinstance(c, ast.ClassDef):
+                parameters = defined.setdefault(c.name, [])
+                for f in c.body:
+                    if isinstance(f, ast.FunctionDef) and f.name == "__init__":
+                        parameters += [a.arg for a in f.args.posonlyargs + f.args.args + f.args.kwonlyargs]
+    return defined
+
+
+wanted, read = json.loads(sys.argv[1]), json.loads(sys.argv[2])
 print(json.dumps({
     "executable": sys.executable,
     "version": list(sys.version_info[:3]),
     "prefix": sys.prefix,
     "libraries": list(dict.fromkeys(libraries())),
     "packages": {m: version(d) for m, d in wanted.items() if found(m)},
+    "classes": {m: classes(m) for m in read if found(m)},
 }))

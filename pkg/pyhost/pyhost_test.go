@@ -336,10 +336,25 @@ func TestInterpreter(t *testing.T) {
 // The environment is the one whose python3 is first on PATH, also where that is a script
 // that starts another.
 func TestFind(t *testing.T) {
-	dir := environment(t, map[string]string{"installed": ""})
+	dir := environment(t, map[string]string{
+		"installed": "",
+		"raises":    "class Buffer:\n  def __init__(self, group, *, is_intranode=False): pass\n  def other(self, x): pass\nraise Exception('imported')\n",
+		"broken":    "class :\n",
+	})
 	e := found(t, map[string][]string{"installed": {"installed"}, "missing": {"missing"}})
 	require.Equal(t, dir, e.Prefix)
 	require.Equal(t, map[string]string{"installed": ""}, e.Packages)
+	require.Empty(t, e.Classes)
+
+	site := fmt.Sprintf("lib/python%d.%d/site-packages", e.Version[0], e.Version[1])
+	inner := filepath.Join(dir, site, "package", "buffers")
+	require.NoError(t, os.MkdirAll(inner, 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(inner, "elastic.py"), []byte("class Elastic: pass\n"), 0o600))
+	e, err := Find(t.Context(), command.Host{}, nil, "raises", "missing", "broken", "package")
+	require.NoError(t, err)
+	require.Equal(t, map[string]map[string][]string{
+		"raises": {"Buffer": {"self", "group", "is_intranode"}}, "broken": {}, "package": {"Elastic": {}},
+	}, e.Classes)
 
 	shims := t.TempDir()
 	script := fmt.Sprintf("#!/bin/sh\necho welcome\nexec %s/bin/python3 \"$@\"\n", dir)
