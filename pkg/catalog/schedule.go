@@ -74,10 +74,25 @@ func (e *ScheduleSuite) Check(c *Checker, _ *Suite) {
 				c.Diagnose(&b.Algorithms[j], "%v", err)
 			}
 		}
+		unusedShape(c, b.Op, b.Algorithms, &b.Width, &b.Segments)
 		has := offering[ScheduleBackend](c, vocab.FamilySchedule, b.Backends)
 		offered(c, "element type", b.DTypes, has, func(h *ScheduleBackend) []string { return h.DTypes })
 		offered(c, "timing mode", b.Modes, has, func(h *ScheduleBackend) []string { return h.Modes })
 		freshModes(c, b.Buffers, b.Modes)
+	}
+}
+
+// unusedShape reports a width and segments that no schedule of a block uses; width is nil if a
+// topology uses it.
+func unusedShape(c *Checker, op string, algorithms []string, width, segments *int) {
+	of := schedule.Collective(op)
+	if width != nil {
+		if err := schedule.Unused(of, algorithms, schedule.Shape{Width: *width}); err != nil {
+			c.Diagnose(width, "%v", err)
+		}
+	}
+	if err := schedule.Unused(of, algorithms, schedule.Shape{Segments: *segments}); err != nil {
+		c.Diagnose(segments, "%v", err)
 	}
 }
 

@@ -143,6 +143,11 @@ func (b *SimulationBlock) check(c *Checker) {
 			c.Diagnose(&b.Algorithms[i], "%v", err)
 		}
 	}
+	width := &b.Width
+	if slices.ContainsFunc(b.Topologies, simulate.HasRows) {
+		width = nil
+	}
+	unusedShape(c, b.Op, b.Algorithms, width, &b.Segments)
 	has := offering[SimulationBackend](c, vocab.FamilySimulation, b.Backends)
 	offered(c, "topology", b.Topologies, has, func(h *SimulationBackend) []string { return h.Topologies })
 	for i := range b.Models {

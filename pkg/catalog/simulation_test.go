@@ -70,9 +70,36 @@ func TestModelsOfSimulations(t *testing.T) {
 	require.Contains(t, cat.Coverage(), catalog.Coverage{SKU: "local", Backend: "simulator", Mode: "simulations", World: 4, Runs: true})
 }
 
+// A width is used if one schedule or topology of a block has rows.
+func TestWidthsOfBlocks(t *testing.T) {
+	wide := strings.NewReplacer("worlds:", "width: 2\n    worlds:", "      host: {file: models/host.yaml}\n", "").Replace(simulated)
+	for _, used := range [][2]string{{"[ring]", "[ring, hierarchical_sliced]"}, {"[full]", "[full, torus]"}} {
+		_, err := simulating(t, strings.Replace(wide, used[0], used[1], 1), measuredModel)
+		require.NoError(t, err)
+	}
+	measured := `schedule:
+  - backends: [host]
+    op: all_reduce
+    algorithms: [ring, torus_2d]
+    width: 2
+    segments: 2
+    dtypes: [float]
+    sizes: {from: 64, to: 64, factor: 2}
+    placements: [in_place]
+    modes: [pipelined]
+    buffers: [warm]
+`
+	_, err := simulating(t, simulated+measured, measuredModel)
+	require.EqualError(t, err, "suites/mine.yaml:18:15: segments 2 is not used by all_reduce ring, torus_2d: leave it out")
+	_, err = simulating(t, simulated+strings.Replace(measured, ", torus_2d", "", 1), measuredModel)
+	require.ErrorContains(t, err, "suites/mine.yaml:17:12: width 2 is not used by all_reduce ring: leave it out")
+}
+
 func TestDiagnosticsOfSimulations(t *testing.T) {
 	for _, tt := range []struct{ name, old, new, model, want string }{
 		{"schedule", "[ring]", "[rung]", measuredModel, `suites/mine.yaml:6:18: no schedule "rung" for all_gather: choose one of`},
+		{"width", "worlds:", "width: 2\n    worlds:", measuredModel, `suites/mine.yaml:7:12: width 2 is not used by all_gather ring: leave it out`},
+		{"segments", "worlds:", "segments: 2\n    worlds:", measuredModel, `suites/mine.yaml:7:15: segments 2 is not used by all_gather ring: leave it out`},
 		{"topology", "[full]", "[cube]", measuredModel, `suites/mine.yaml:8:18: no backend of this block has the topology "cube"`},
 		{"world", "[4]", "[1]", measuredModel, `suites/mine.yaml:7:14: an element of "worlds" must be at least 2, not 1`},
 		{"backend", "[simulator]", "[host]", measuredModel, `suites/mine.yaml:4:16: backend "host" has no simulation block`},

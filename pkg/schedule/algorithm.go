@@ -73,6 +73,29 @@ func (a *Algorithm) HasSegments() bool {
 	return a.refuse != nil && a.refuse(Shape{Ranks: 4, Width: 2}) != ""
 }
 
+// Unused returns an error if the width or the segments that were given, which are those above 0,
+// change none of the schedules of these names. Unknown names are for Find to report.
+func Unused(c Collective, names []string, given Shape) error {
+	var width, segments bool
+	for _, name := range names {
+		a, err := Find(name, c)
+		if err != nil {
+			return nil
+		}
+		width, segments = width || a.HasWidth(), segments || a.HasSegments()
+	}
+	for _, part := range []struct {
+		name  string
+		value int
+		used  bool
+	}{{"width", given.Width, width}, {"segments", given.Segments, segments}} {
+		if part.value > 0 && !part.used {
+			return fmt.Errorf("%s %d is not used by %s %s: leave it out", part.name, part.value, c, strings.Join(names, ", "))
+		}
+	}
+	return nil
+}
+
 // Generate returns the program of an algorithm for a shape. Its errors are those of Allows.
 func (a *Algorithm) Generate(s Shape) (*Program, error) {
 	if err := a.Allows(s); err != nil {

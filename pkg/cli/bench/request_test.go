@@ -225,6 +225,10 @@ func TestShapesOfSchedules(t *testing.T) {
 				f, _ := NewScheduleFlags(fs)
 				require.NoError(t, fs.Parse(strings.Fields("-b 4K -e 4K "+shape)))
 				r, err := f.Request(string(a.Collective), a.Name)
+				if f.width > 0 && !a.HasWidth() || f.segments > 0 && !a.HasSegments() {
+					require.ErrorContains(t, err, " is not used by "+string(a.Collective)+" "+a.Name+": leave it out")
+					continue
+				}
 				require.NoError(t, err)
 				d, err := r.Plan(host, world)
 				if err == nil {

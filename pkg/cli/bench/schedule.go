@@ -64,7 +64,12 @@ var scheduleUsage = map[string]string{
 // Request reads the flags for a schedule of a collective. Its errors end the program with
 // cli.ExitUsage.
 func (f *ScheduleFlags) Request(op, algorithm string) (Request, error) {
-	if _, err := schedule.Find(algorithm, schedule.Collective(op)); err != nil {
+	of := schedule.Collective(op)
+	_, err := schedule.Find(algorithm, of)
+	if err == nil {
+		err = schedule.Unused(of, []string{algorithm}, schedule.Shape{Width: f.width, Segments: f.segments})
+	}
+	if err != nil {
 		return Request{}, cli.UsageError("%w", err)
 	}
 	r, err := f.steps(op)

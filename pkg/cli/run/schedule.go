@@ -90,12 +90,11 @@ func (f *shapeFlags) add(fs *pflag.FlagSet) {
 // is that of the file; a program that was made has none.
 func (f *shapeFlags) program(c *cobra.Command, s cli.Streams, args []string) (*schedule.Program, *planfile.Plan, error) {
 	if len(args) == 2 {
-		p, err := atOnce(c.Context(), func() (*schedule.Program, error) { return f.generate(args) })
+		p, err := atOnce(c.Context(), func() (*schedule.Program, error) { return f.generate(c, args) })
 		return p, nil, err
 	}
 	for _, name := range []string{"ranks", "segments", "width"} {
-		ofTopology := name == "width" && c.Flags().Lookup("topology") != nil
-		if c.Flags().Changed(name) && !ofTopology {
+		if c.Flags().Changed(name) && !(name == "width" && rowsOfTopology(c)) {
 			return nil, nil, cli.UsageError("--%s is for schedules that are known by name; the plan in %s has its own", name, args[0])
 		}
 	}
@@ -105,6 +104,12 @@ func (f *shapeFlags) program(c *cobra.Command, s cli.Streams, args []string) (*s
 	}
 	f.Ranks = plan.Program.Ranks
 	return plan.Program, plan, nil
+}
+
+// rowsOfTopology reports whether the width is that of a topology's rows, too.
+func rowsOfTopology(c *cobra.Command) bool {
+	f := c.Flags().Lookup("topology")
+	return f != nil && simulate.HasRows(f.Value.String())
 }
 
 // mostPlan is the size of a plan's file, in bytes.
@@ -180,8 +185,16 @@ func verified(ctx context.Context, p *schedule.Program, plan *planfile.Plan) (*s
 }
 
 // generate makes the program of a collective and a schedule.
-func (f *shapeFlags) generate(args []string) (*schedule.Program, error) {
-	p, err := schedule.Generate(args[1], schedule.Collective(args[0]), f.WithDefaults())
+func (f *shapeFlags) generate(c *cobra.Command, args []string) (*schedule.Program, error) {
+	of, given := schedule.Collective(args[0]), f.Shape
+	if rowsOfTopology(c) {
+		given.Width = 0
+	}
+	err := schedule.Unused(of, args[1:], given)
+	var p *schedule.Program
+	if err == nil {
+		p, err = schedule.Generate(args[1], of, f.WithDefaults())
+	}
 	if err != nil {
 		return nil, cli.UsageError("%w", err)
 	}

@@ -361,6 +361,13 @@ const measuredBytes = 4
 // program generates the program of a case.
 func (c *Case) program() (*schedule.Program, error) {
 	s := schedule.Shape{Ranks: c.Ranks, Width: c.Width, Segments: c.Segments}
+	given := s
+	if simulate.HasRows(c.Topology) {
+		given.Width = 0
+	}
+	if err := schedule.Unused(schedule.Collective(c.Collective), []string{c.Algorithm}, given); err != nil {
+		return nil, err
+	}
 	return schedule.Generate(c.Algorithm, schedule.Collective(c.Collective), s.WithDefaults())
 }
 

@@ -181,6 +181,7 @@ func TestMistakes(t *testing.T) {
 		{"algorithm: ring_full", "algorithm: ringfull", `study.yaml: case "ring": no schedule "ringfull" for all_reduce`},
 		{"tcm:\n", "tcm:\n    file: a.yaml\n", `study.yaml: model "tcm": give one of a file, a measurement and constants`},
 		{"width: 3", "width: 4", `study.yaml: case "torus": torus_full all_reduce: 6 ranks in rows of 4, must fill each row`},
+		{"algorithm: torus_full, ranks: 6, width: 3, topology: torus", "algorithm: ring, ranks: 6, width: 3, topology: ring", `study.yaml: case "torus": width 3 is not used by all_reduce ring: leave it out`},
 		{"topology: ring", "topology: star", `study.yaml: case "ring": topology "star", must be one of full, switch, ring, torus, mesh`},
 		{"models: [tcm]", "models: [dram]", `study.yaml: case "ring": unknown model "dram", must be one of hbm, sram, tcm`},
 		{"elements: [8, 32", "elements: [32, 8", "study.yaml: elements: 8: list numbers from 1 on, in ascending order"},
@@ -211,6 +212,8 @@ func TestMistakes(t *testing.T) {
 		require.ErrorContains(t, err, tt.want)
 		require.NotContains(t, err.Error(), "\n")
 	}
+	_, err := manifest(t, "algorithm: torus_full", "algorithm: ring")
+	require.NoError(t, err, "the topology has the width")
 }
 
 // A reference has the date of its publication as exactly as it is known.
