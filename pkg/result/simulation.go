@@ -51,7 +51,7 @@ type CriticalPath struct {
 	Bytes      int64 `json:"bytes_ps"`            // data on links at their full rate; whole messages where the model has their time
 	Reduce     int64 `json:"reduce_ps"`
 	EngineWait int64 `json:"engine_wait_ps"` // for an engine of the sender
-	LinkWait   int64 `json:"link_wait_ps"`   // for links that have other messages
+	LinkWait   int64 `json:"link_wait_ps"`   // for links that have other messages; by how much these slow a message down where the model has the times of whole messages
 }
 
 // Part is a part of a makespan by its name.

@@ -324,18 +324,26 @@ type criticalPath struct {
 	EngineWait float64 `json:"engine_wait_ns"`
 	LinkWait   float64 `json:"link_wait_ns"`
 	BufferWait float64 `json:"buffer_wait_ns"`
+	// measured reports whether the times are those of whole messages. There are no links then, and
+	// LinkWait is by how much messages that were under way together slowed each other down.
+	measured bool
 }
 
-func criticalPathOf(p simulate.Path) criticalPath {
+func criticalPathOf(p simulate.Path, measured bool) criticalPath {
 	return criticalPath{
 		len(p.Steps), p.Start.Nanoseconds(), p.Issue.Nanoseconds(), p.Overhead.Nanoseconds(), p.Memory.Nanoseconds(), p.Latency.Nanoseconds(), p.Bytes.Nanoseconds(), p.Reduce.Nanoseconds(),
 		p.Copy.Nanoseconds(), p.EngineWait.Nanoseconds(), p.LinkWait.Nanoseconds(), p.BufferWait.Nanoseconds(),
+		measured,
 	}
 }
 
 // String lists the parts that take time.
 func (p criticalPath) String() string {
 	var words []string
+	others := "wait for links"
+	if p.measured {
+		others = "slowed down by other messages"
+	}
 	for _, part := range []struct {
 		name string
 		ns   float64
@@ -349,7 +357,7 @@ func (p criticalPath) String() string {
 		{"reduce", p.Reduce},
 		{"copy", p.Copy},
 		{"wait for engines", p.EngineWait},
-		{"wait for links", p.LinkWait},
+		{others, p.LinkWait},
 		{"wait for buffers", p.BufferWait},
 	} {
 		if part.ns > 0 {
@@ -442,7 +450,7 @@ The exit code is 1 if the schedule is wrong, and 2 if a flag, a plan or a model 
 			out := simulated{
 				Origin: "simulated", Collective: string(p.Collective), Schedule: p.Name, Ranks: p.Ranks,
 				Topology: t.Name, Sharing: string(m.Sharing), Bytes: vector, Messages: r.Messages, Makespan: r.Makespan.Nanoseconds(),
-				Path: criticalPathOf(r.CriticalPath()),
+				Path: criticalPathOf(r.CriticalPath(), m.Table != nil),
 			}
 			if svg != "" {
 				title := fmt.Sprintf("simulated: %s %s of %d bytes on a %s (%s)", p.Name, p.Collective, vector, t.Name, m.Sharing)

@@ -106,6 +106,25 @@ func TestSchedule(t *testing.T) {
 	}
 }
 
+// A measured model has no links for which messages could wait.
+func TestPathOfMeasuredModel(t *testing.T) {
+	t.Chdir(t.TempDir())
+	require.NoError(t, os.WriteFile("model.yaml", []byte(`sharing: unloaded
+pairs:
+  - {src: 0, dst: 1, classes: [{points: [{bytes: 1024, ns: 1000}]}]}
+  - {src: 1, dst: 0, classes: [{points: [{bytes: 1024, ns: 1000}]}]}
+both:
+  - {src: 0, dst: 1, classes: [{points: [{bytes: 1024, ns: 1600}]}]}
+`), 0o600))
+	code, stdout, stderr := cxrun(t, nil, "schedule", "simulate", "all_gather", "rotation", "--ranks", "2", "--bytes", "2K", "--model", "model.yaml")
+	require.Equal(t, cli.ExitOK, code, stderr)
+	require.Contains(t, stdout, "\ncritical path of 1 op: bytes 1.000 µs, slowed down by other messages 0.600 µs\n")
+
+	code, stdout, stderr = cxrun(t, nil, "schedule", "simulate", "all_gather", "direct", "--ranks", "4", "--topology", "ring", "--sharing", "fifo", "--engines", "0")
+	require.Equal(t, cli.ExitOK, code, stderr)
+	require.Contains(t, stdout, ", wait for links ")
+}
+
 func TestScheduleDraws(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for _, command := range []string{"show", "simulate"} {

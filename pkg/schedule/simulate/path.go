@@ -40,7 +40,8 @@ type Parts struct {
 	Reduce   Picoseconds // adding
 	Copy     Picoseconds // copying on a rank
 	// Waits for an engine of the sender, for links that have other messages, and for room
-	// in the buffer of a connection.
+	// in the buffer of a connection. Where a table has the times of whole messages, there are
+	// no links, and LinkWait is by how much other messages slow these down.
 	EngineWait, LinkWait, BufferWait Picoseconds
 }
 
