@@ -151,11 +151,15 @@ func (t *Table) columns() {
 	}
 	pad := strings.Repeat(" ", 9*len(extra))
 	fmt.Fprintf(t.w, "#\n# %10s  %12s  %8s  %6s  %6s           out-of-place%s                       in-place          \n", "", "", "", "", "", pad)
-	row := func(a, b, c, d, e, half string) {
-		fmt.Fprintf(t.w, "# %10s  %12s  %8s  %6s  %6s%s%s\n", a, b, c, d, e, half, half)
+	pair := ""
+	if t.r.Op.Pairwise() {
+		pair = fmt.Sprintf("  %4s  %4s", "src", "dst")
 	}
-	row("size", "count", "type", "redop", "root", half(time, "algbw", "busbw", "#wrong", extra))
-	row("(B)", "(elements)", "", "", "", half("(us)", "(GB/s)", "(GB/s)", "", units))
+	row := func(a, b, c, d, e, half, pair string) {
+		fmt.Fprintf(t.w, "# %10s  %12s  %8s  %6s  %6s%s%s%s\n", a, b, c, d, e, half, half, pair)
+	}
+	row("size", "count", "type", "redop", "root", half(time, "algbw", "busbw", "#wrong", extra), pair)
+	row("(B)", "(elements)", "", "", "", half("(us)", "(GB/s)", "(GB/s)", "", units), "")
 }
 
 // line prints a size: the row out of place, and the one in place if there is one.
@@ -164,9 +168,6 @@ func (t *Table) line(d *result.CollectiveDocument, rows []result.CollectiveRow) 
 		t.ranks(d)
 	}
 	t.rows += len(rows)
-	if src, dst := rows[0].Src, rows[0].Dst; src != nil && dst != nil {
-		fmt.Fprintf(t.w, "# rank %d to rank %d\n", *src, *dst)
-	}
 	fmt.Fprintf(t.w, "%12d  %12d  %8s  %6s  %6d", rows[0].Bytes, rows[0].Count, d.Measurement.DType, redopName(d), t.r.rootOf(d))
 	for _, placement := range []string{vocab.OutOfPlace, vocab.InPlace} {
 		var row *result.CollectiveRow
@@ -176,6 +177,9 @@ func (t *Table) line(d *result.CollectiveDocument, rows []result.CollectiveRow) 
 			}
 		}
 		t.half(row)
+	}
+	if src, dst := rows[0].Src, rows[0].Dst; src != nil && dst != nil {
+		fmt.Fprintf(t.w, "  %4d  %4d", *src, *dst)
 	}
 	fmt.Fprintln(t.w)
 }

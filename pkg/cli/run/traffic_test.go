@@ -116,5 +116,5 @@ func TestBenchModelRefuses(t *testing.T) {
 func TestBenchPairs(t *testing.T) {
 	short.Skip(t)
 	stdout, _ := onHost(t, "p2p", "-t", "2", "-b", "8", "-e", "8", "-n", "3")
-	require.Regexp(t, `(?m)^# rank 0 to rank 1\n +8 +2 +float .* 0 +N/A.*\n# rank 1 to rank 0\n +8 +2 +float .* 0 +N/A`, stdout)
+	require.Regexp(t, `(?m)^# +size .* src   dst\n# +\(B\).*\n +8 +2 +float .* 0 +N/A.* N/A     0     1\n +8 +2 +float .* 0 +N/A.* N/A     1     0\n`, stdout)
 }
