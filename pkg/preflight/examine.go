@@ -31,6 +31,8 @@ type Finding struct {
 	Text string `json:"text"`
 	// Variable of the environment that names a library which cannot be used.
 	Variable string `json:"variable,omitempty"`
+	// Preset is the variable of the environment that keeps a library which is here from running.
+	Preset string `json:"preset,omitempty"`
 }
 
 // Examiner knows the machine it examines.

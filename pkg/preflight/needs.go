@@ -9,6 +9,7 @@ import (
 
 	"github.com/collectivex/collectivex/pkg/dl"
 	"github.com/collectivex/collectivex/pkg/inventory"
+	"github.com/collectivex/collectivex/pkg/nixl"
 )
 
 // libraryNeeds are the kinds of libraries that a backend cannot do without, and
@@ -61,6 +62,9 @@ func (e *Examiner) missingLibraries(backend, vendor string) []Finding {
 		switch l := e.libraries[kind]; {
 		case !l.Found():
 			f := Finding{State: Missing, Text: l.Err.Error(), Variable: variable(l.Err)}
+			if preset, ok := errors.AsType[*nixl.PresetError](l.Err); ok {
+				f.Preset = preset.Variable
+			}
 			if !slices.Contains(found, f) { // without Python no package is found either
 				found = append(found, f)
 			}

@@ -312,7 +312,11 @@ func TestPresetTransports(t *testing.T) {
 	t.Setenv("UCX_NET_DEVICES", "eth0")
 	require.NoError(t, preflight.Libraries()[preflight.NIXL].Err, "launchers keep it from the ranks of a host")
 	t.Setenv("UCX_TLS", "tcp")
-	require.EqualError(t, preflight.Libraries()[preflight.NIXL].Err, "UCX_TLS=tcp: the lane of the case decides what UCX uses: unset it")
+	libraries := preflight.Libraries()
+	require.EqualError(t, libraries[preflight.NIXL].Err, "UCX_TLS=tcp: the lane of the case decides what UCX uses: unset it")
+	nixl := catalog.Backend{Name: "nixl", Vendors: []string{vocab.Host}}
+	e := preflight.NewExaminer(inventory.Machine{}, libraries, shm(1<<20), has)
+	require.Equal(t, []preflight.Finding{{Backend: "nixl", State: preflight.Missing, Text: libraries[preflight.NIXL].Err.Error(), Preset: "UCX_TLS"}}, e.Examine([]catalog.Backend{nixl}))
 }
 
 // A backend of overlap says which library would multiply, and where it is, or what is missing. Only

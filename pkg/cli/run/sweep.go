@@ -18,9 +18,11 @@ import (
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/claim"
 	"github.com/collectivex/collectivex/pkg/cli"
+	"github.com/collectivex/collectivex/pkg/english"
 	"github.com/collectivex/collectivex/pkg/fold"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/planner"
+	"github.com/collectivex/collectivex/pkg/preflight"
 	"github.com/collectivex/collectivex/pkg/report"
 	"github.com/collectivex/collectivex/pkg/shard"
 	"github.com/collectivex/collectivex/pkg/vocab"
@@ -86,8 +88,12 @@ directory, runs the cases that have no document yet, and folds again.`,
 			if gpus == nil && len(this.GPUs) > 0 {
 				gpus = &this.GPUs[0]
 			}
-			m, err := planHere(cat, filters, planner.Machine{CPU: runtime.GOARCH, GPUs: gpus, Backends: this.Host})
+			machine := planner.Machine{CPU: runtime.GOARCH, GPUs: gpus, Backends: this.Host}
+			m, err := planHere(cat, filters, machine)
 			if err != nil {
+				return err
+			}
+			if err := tellPreset(s, cat, filters, machine, m, this.Findings); err != nil {
 				return err
 			}
 			if err := admit(m.Include, this.Present); err != nil {
@@ -112,7 +118,7 @@ directory, runs the cases that have no document yet, and folds again.`,
 			if err := checkFaults(s, m); err != nil {
 				return err
 			}
-			if len(m.RequestedCases)+len(m.RequestedOther) == 0 {
+			if requested(m) == 0 {
 				warn(s, "no case matches the filters, so nothing is run; without --sku, a sweep has only cases for this machine")
 			}
 			owned, err := writePlan(c.Context(), m, out)
@@ -244,6 +250,33 @@ func gpuBackends(cat *catalog.Catalog, f planner.Filters) []string {
 	}
 	return names
 }
+
+// tellPreset warns of cases that m lacks only because a variable of the environment keeps a library
+// that is here from running.
+func tellPreset(s cli.Streams, cat *catalog.Catalog, f planner.Filters, machine planner.Machine, m *plan.Matrix, findings []preflight.Finding) error {
+	for _, finding := range findings {
+		if finding.Preset == "" || slices.Contains(machine.Backends, finding.Backend) {
+			continue
+		}
+		machine.Backends = append(slices.Clone(machine.Backends), finding.Backend)
+		if machine.GPUs != nil {
+			g := *machine.GPUs
+			g.Backends = append(slices.Clone(g.Backends), finding.Backend)
+			machine.GPUs = &g
+		}
+		with, err := planHere(cat, f, machine)
+		if err != nil {
+			return err
+		}
+		if n := requested(with) - requested(m); n > 0 {
+			warn(s, fmt.Sprintf("%s; %s left out", finding.Text, english.Count(n, "case of "+finding.Backend+" is", "cases of "+finding.Backend+" are")))
+		}
+	}
+	return nil
+}
+
+// requested is how many cases a plan has.
+func requested(m *plan.Matrix) int { return len(m.RequestedCases) + len(m.RequestedOther) }
 
 // planHere plans for the machine at hand, unless the filters name other platforms.
 func planHere(cat *catalog.Catalog, f planner.Filters, machine planner.Machine) (*plan.Matrix, error) {
