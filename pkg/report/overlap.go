@@ -63,6 +63,8 @@ type OverlapRow struct {
 	result.OverlapFigures
 	ComputeCoverage       float64 `json:"compute_coverage"`
 	CommunicationCoverage float64 `json:"communication_coverage"`
+
+	exposed *float64 // see result.OverlapRow.ExposedBeyondNoise
 }
 
 func overlapOf(d *result.OverlapDocument) *Overlap {
@@ -75,7 +77,7 @@ func overlapOf(d *result.OverlapDocument) *Overlap {
 	for i := range d.Measurement.Rows {
 		if r := &d.Measurement.Rows[i]; r.Verify.Passed {
 			h.Rows = append(h.Rows, OverlapRow{
-				r.Bytes, r.Compute.P50, r.Communication.P50, r.Together.P50, r.Serial.P50, r.OverlapFigures, r.ComputeCoverage, r.CommunicationCoverage,
+				r.Bytes, r.Compute.P50, r.Communication.P50, r.Together.P50, r.Serial.P50, r.OverlapFigures, r.ComputeCoverage, r.CommunicationCoverage, r.ExposedBeyondNoise(),
 			})
 		}
 	}
@@ -105,7 +107,7 @@ func computes(compute string, shared bool) string {
 func (r *OverlapRow) cells() []string {
 	return []string{
 		size(r.Bytes), significant(r.Compute), significant(r.Communication), significant(r.Together), significant(r.Serial),
-		significant(r.Exposed), maybe(r.Efficiency),
+		maybe(r.exposed), maybe(r.Efficiency),
 	}
 }
 
@@ -131,7 +133,7 @@ func overlapSection(cases []*Overlap) Section {
 	}
 	return Section{
 		Title: "Computation beside communication", Table: s, Keys: len(overlapKeys),
-		Note: "Medians of the largest size: each side alone, both together and one after the other, from one gate to the end. Exposed is together − compute. An efficiency of 1 hides the shorter side entirely; below 0, together is slower than one after the other; it is missing where the shorter side is not above the noise. A ratio is that of products to collectives in a window; hidden is the width of the matrices.",
+		Note: "Medians of the largest size: each side alone, both together and one after the other, from one gate to the end. Exposed is together − compute; it is missing where it is below the noise. An efficiency of 1 hides the shorter side entirely; below 0, together is slower than one after the other; it is missing where the shorter side is not above the noise. A ratio is that of products to collectives in a window; hidden is the width of the matrices.",
 	}
 }
 

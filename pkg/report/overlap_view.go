@@ -10,7 +10,7 @@ import (
 
 var overlapViews = []View{{
 	Name: "overlaps", Title: "Computation beside communication", Shape: Lines, X: Axis{Title: "bytes of the communication", Bytes: true},
-	Note: "Times from one gate to the end: of each side alone, of both together and of one after the other. Exposed time is together − compute. " +
+	Note: "Times from one gate to the end: of each side alone, of both together and of one after the other. Exposed time is together − compute; it is missing where it is below the noise. " +
 		"An efficiency of 1 hides the shorter side entirely; below 0, together is slower than one after the other; it is missing where the shorter side is not above the noise. Both follow from medians.",
 	Facets: []Facet{
 		{Title: "work", One: true},
@@ -44,7 +44,9 @@ func overlapSeries(doc result.Document) []Series {
 			}
 			figures := []float64{math.NaN(), math.NaN()}
 			if contender == vocab.Together {
-				figures[1] = r.Exposed
+				if exposed := r.ExposedBeyondNoise(); exposed != nil {
+					figures[1] = *exposed
+				}
 				if r.Efficiency != nil {
 					figures[0] = *r.Efficiency
 				}

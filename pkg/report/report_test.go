@@ -159,6 +159,19 @@ func TestOverlapInASummary(t *testing.T) {
 	b.Reset()
 	require.NoError(t, r.build().Markdown(&b, 1<<20))
 	require.Contains(t, b.String(), "| 0.500 | – | 1.05 | 1.00 | 1.20 | 1.25 |")
+
+	r = newRun(t)
+	r.ask(c, plan.Runnable, "")
+	noisy := resulttest.Overlap(c, attempt(1, "host"))
+	for i := range noisy.Measurement.Rows {
+		row := &noisy.Measurement.Rows[i]
+		row.Together.P95, row.Together.Max = 9*row.Serial.P50, 9*row.Serial.P50
+		row.OverlapFigures = row.Figures(vocab.LinearBroadcast, 2)
+	}
+	r.answer(noisy)
+	b.Reset()
+	require.NoError(t, r.build().Text(&b))
+	require.Regexp(t, `(?m)^ +16 KiB +20.3 +10.2 +25.4 +30.5 +– +–$`, b.String())
 }
 
 // The headline of copies has the largest copy on the streams that are fastest, by each clock;

@@ -125,7 +125,7 @@ const MinCoverage = 0.95
 func (r *OverlapRow) Figures(form string, world int) OverlapFigures {
 	c, m := r.Compute.P50, r.Communication.P50
 	f := OverlapFigures{Exposed: r.Together.P50 - c, Floor: max(c, m)}
-	if min(c, m) > r.noise() {
+	if min(c, m) > noise(&r.Compute, &r.Communication, &r.Together) {
 		f.Efficiency = r.efficiency()
 	}
 	if r.ComputeCoverage >= MinCoverage {
@@ -143,9 +143,19 @@ func (r *OverlapRow) Figures(form string, world int) OverlapFigures {
 	return f
 }
 
-// noise is about how far the medians of the efficiency can be off, in microseconds.
-func (r *OverlapRow) noise() (sum float64) {
-	for _, b := range []*Burst{&r.Compute, &r.Communication, &r.Together} {
+// ExposedBeyondNoise returns the exposed time for people. It is nil where the time, positive or
+// negative, is below the noise of the medians of compute and together: the sum of (p95 − p50) / √n
+// over both.
+func (r *OverlapRow) ExposedBeyondNoise() *float64 {
+	if math.Abs(r.Exposed) < noise(&r.Compute, &r.Together) {
+		return nil
+	}
+	return &r.Exposed
+}
+
+// noise is about how far a sum or difference of medians can be off, in microseconds.
+func noise(of ...*Burst) (sum float64) {
+	for _, b := range of {
 		sum += (b.P95 - b.P50) / math.Sqrt(float64(max(1, b.N)))
 	}
 	return sum

@@ -518,6 +518,16 @@ func TestFiguresOfOverlap(t *testing.T) {
 		r.Together.P95, r.Together.N = 130, 4
 		require.Equal(t, above, r.Figures(vocab.Beside, 4).Efficiency != nil, communication)
 	}
+	// The noise of the exposed time is 10 + 40/√4 = 30, too.
+	for exposed, shown := range map[float64]bool{-30.1: true, -30: true, -29.9: false, 0: false, 29.9: false, 30: true} {
+		r := row(100, 10, 100+exposed)
+		r.Exposed = exposed
+		r.Compute.P95, r.Compute.N = 110, 1
+		r.Together.P95, r.Together.N = r.Together.P50+40, 4
+		require.Equal(t, shown, r.ExposedBeyondNoise() != nil, exposed)
+	}
+	steadily := row(100, 10, 100)
+	require.Zero(t, *steadily.ExposedBeyondNoise(), "entirely hidden, without noise")
 	require.Nil(t, new(result.OverlapRow).Figures(vocab.Beside, 4).Efficiency, "no time at all")
 
 	// d = 4: max(4·25, 3·40 + 25), of 3 communications of 40.

@@ -266,9 +266,9 @@ func PrintOverlap(w io.Writer, d *result.OverlapDocument) {
 	}
 	for i := range m.Rows {
 		r := &m.Rows[i]
-		fmt.Fprintf(w, "  %10d %17s  %10.2f %10.2f %10.2f %10.2f %10.2f %7s %10.2f  %-21s %-15s  %s\n",
+		fmt.Fprintf(w, "  %10d %17s  %10.2f %10.2f %10.2f %10.2f %10s %7s %10.2f  %-21s %-15s  %s\n",
 			r.Bytes, fmt.Sprintf("%d %d %d", r.ProductM, r.ProductN, r.ProductK),
-			r.Compute.P50, r.Communication.P50, r.Together.P50, r.Serial.P50, r.Exposed, maybe(r.Efficiency), r.Floor,
+			r.Compute.P50, r.Communication.P50, r.Together.P50, r.Serial.P50, maybe(r.ExposedBeyondNoise()), maybe(r.Efficiency), r.Floor,
 			fmt.Sprintf("%3.0f%% %s, %3.0f%% %s", 100*r.ComputeCoverage, maybe(r.ComputeSlowdown), 100*r.CommunicationCoverage, maybe(r.CommunicationSlowdown)),
 			maybe(r.ComputeTax)+", "+maybe(r.CommunicationTax), checkOf(r.Verify.Passed, r.Complete))
 	}

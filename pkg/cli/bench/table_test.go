@@ -58,8 +58,8 @@ func document(rows ...result.CollectiveRow) *result.CollectiveDocument {
 	return d
 }
 
-// Of an efficiency below the noise there is a dash.
-func TestEfficiencyBelowNoise(t *testing.T) {
+// Of an exposed time and an efficiency below the noise there is a dash.
+func TestFiguresBelowNoise(t *testing.T) {
 	d := resulttest.Overlap(plantest.Overlap(HostBackend, vocab.Beside, 2), resulttest.Attempt())
 	r := &d.Measurement.Rows[0]
 	line := func() []string {
@@ -72,10 +72,10 @@ func TestEfficiencyBelowNoise(t *testing.T) {
 		}
 		return nil
 	}
-	require.Equal(t, fmt.Sprintf("%.2f", *r.Efficiency), line()[9])
+	require.Equal(t, []string{fmt.Sprintf("%.2f", r.Exposed), fmt.Sprintf("%.2f", *r.Efficiency)}, line()[8:10])
 	r.Together.P95 = 9 * r.Serial.P50
 	r.OverlapFigures = r.Figures(vocab.Beside, 2)
-	require.Equal(t, "-", line()[9])
+	require.Equal(t, []string{"-", "-"}, line()[8:10])
 }
 
 // lines are what the table prints of a document without its comments.

@@ -203,7 +203,8 @@ that multiplies each part of its input as soon as it has arrived). Without any, 
 A row has the time that the communication adds (exposed), the overlap efficiency (1 hides the
 shorter side entirely, below 0 is slower than serial), how much slower each side is beside
 the other, what cutting the layer into pieces costs (tax), and the least that together can
-take (floor). Every element that the timed windows computed or brought is compared.
+take (floor). A figure that is below the noise of its medians is a dash. Every element that
+the timed windows computed or brought is compared.
 
 The exit code is 1 if an element is wrong or a case failed, and 3 if this machine cannot run
 the case.`,

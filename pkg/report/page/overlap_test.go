@@ -83,7 +83,8 @@ func strokes(b *tab, view string) []string {
 	return get[[]string](b, `[...new Set([...document.querySelectorAll("#view-`+view+` svg .line")].map(e => e.getAttribute("stroke")))]`)
 }
 
-// A row whose efficiency is below the noise has its times, and no efficiency in the chart or its table.
+// A row whose figures are below the noise has its times, and neither an efficiency nor an exposed time
+// in the chart.
 func TestOverlapsWithoutEfficiency(t *testing.T) {
 	r := newRuns(t)
 	d := overlap(vocab.Beside)
@@ -97,7 +98,7 @@ func TestOverlapsWithoutEfficiency(t *testing.T) {
 	b.key("overlaps", "ArrowDown")
 	require.Contains(t, b.said("overlaps"), "together float loop\n2 KiB\n")
 	require.NotContains(t, b.said("overlaps"), "efficiency")
-	require.Contains(t, b.said("overlaps"), "exposed time")
+	require.NotContains(t, b.said("overlaps"), "exposed time")
 	b.choose("overlaps", "show", "overlap efficiency")
 	stamps := get[string](b, `document.querySelector("#view-overlaps svg .points").getAttribute("d")`)
 	require.Equal(t, 1, strings.Count(stamps, "z"), "the other row")
