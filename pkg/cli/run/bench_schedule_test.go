@@ -86,15 +86,15 @@ func TestBenchScheduleByCopies(t *testing.T) {
 		require.Zero(t, report.OutOfBounds)
 		withoutNVIDIA(t)
 	}
-	for fault, reason := range map[string]string{
-		"kind=kill,at=record-5": "rank-died: rank 1 signal 9",
-		"kind=hang,at=record-5": "timeout: case budget of 10 s",
+	for _, tt := range []struct{ kind, budget, reason string }{
+		{"kill", "60", "rank-died: rank 1 signal 9"},
+		{"hang", "3", "timeout: case budget of 3 s"},
 	} {
 		memory := fakes.MemoryDir(t)
-		env := map[string]string{rank.FaultVariable: "rank=1," + fault, "CX_FAKE_DIR": memory}
-		code, _, stderr := cxrun(t, env, append(args, "-T", "10")...)
+		env := map[string]string{rank.FaultVariable: "rank=1,kind=" + tt.kind + ",at=record-5", "CX_FAKE_DIR": memory}
+		code, _, stderr := cxrun(t, env, append(args, "-T", tt.budget)...)
 		require.Equal(t, cli.ExitFailed, code, stderr)
-		require.Contains(t, stderr, reason)
+		require.Contains(t, stderr, tt.reason)
 		requireNoRanks(t, memory)
 	}
 }
