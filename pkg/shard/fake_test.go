@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -41,6 +42,10 @@ func TestMain(m *testing.M) {
 		case "shard":
 			os.Exit(shardMain(os.Args[2:]))
 		}
+	}
+	// The tests mostly wait. A -parallel on the command line is parsed later and wins.
+	if err := flag.Set("test.parallel", "6"); err != nil {
+		log.Fatal(err)
 	}
 	os.Exit(m.Run())
 }
@@ -271,6 +276,15 @@ func fakeShard(results, scratch string, cases ...plan.Requested) *Shard {
 	for _, q := range cases {
 		s.Cell.CaseIDs = append(s.Cell.CaseIDs, q.Case.CaseID)
 	}
+	return s
+}
+
+// withVariable lets ranks of s start with a variable that the shard itself does not have, so
+// that tests with different faults can run at once.
+func withVariable(s *Shard, name, value string) *Shard {
+	l := s.Launcher.(launch.Local)
+	l.Program = slices.Concat([]string{"env", name + "=" + value}, l.Program)
+	s.Launcher = l
 	return s
 }
 

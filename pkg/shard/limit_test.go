@@ -41,8 +41,8 @@ func TestAShardNearItsLimitEndsOrderly(t *testing.T) {
 
 func TestTheLimitEndsTheRunningCase(t *testing.T) {
 	short.Skip(t)
-	t.Setenv(rank.FaultVariable, "case=fake-case-00-*,rank=0,kind=hang")
-	s := fakeShard(t.TempDir(), t.TempDir(), fakeCase(0, 2, 1), fakeCase(1, 2, 1))
+	t.Parallel()
+	s := withVariable(fakeShard(t.TempDir(), t.TempDir(), fakeCase(0, 2, 1), fakeCase(1, 2, 1)), rank.FaultVariable, "case=fake-case-00-*,rank=0,kind=hang")
 	s.Limit = endReserve + leastBudget + 500*time.Millisecond
 	_, docs, _ := do(t, s)
 	// A second reason says where the ranks were.
@@ -108,8 +108,8 @@ func TestTheLimitEndsSamples(t *testing.T) {
 }
 
 func TestCancelEndsOrderly(t *testing.T) {
-	t.Setenv(rank.FaultVariable, "case=fake-case-00-*,rank=0,kind=hang")
-	s := fakeShard(t.TempDir(), t.TempDir(), fakeCase(0, 2, 1), fakeCase(1, 2, 1))
+	t.Parallel()
+	s := withVariable(fakeShard(t.TempDir(), t.TempDir(), fakeCase(0, 2, 1), fakeCase(1, 2, 1)), rank.FaultVariable, "case=fake-case-00-*,rank=0,kind=hang")
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(500*time.Millisecond, cancel)
 	counts, err := s.Do(ctx)

@@ -150,6 +150,7 @@ func TestTheCaseOfADocumentIsThePlannedOne(t *testing.T) {
 // table in docs/reliability.md names the subtests.
 func TestFaultCostsItsCaseOnly(t *testing.T) {
 	short.Skip(t)
+	t.Parallel()
 	const hit = "fake-case-01-fake-all-reduce-float-sum-w2-warm"
 	tests := []struct {
 		name, fault string
@@ -178,8 +179,8 @@ func TestFaultCostsItsCaseOnly(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			t.Setenv(rank.FaultVariable, "case="+hit+",rank=1,"+tt.fault)
-			s := fakeShard(t.TempDir(), t.TempDir(), fakeCase(0, 2, 4), fakeCase(1, 2, 4), fakeCase(2, 2, 4))
+			t.Parallel()
+			s := withVariable(fakeShard(t.TempDir(), t.TempDir(), fakeCase(0, 2, 4), fakeCase(1, 2, 4), fakeCase(2, 2, 4)), rank.FaultVariable, "case="+hit+",rank=1,"+tt.fault)
 			if tt.budget > 0 {
 				s.Cases[1].BudgetSeconds = tt.budget
 			}
@@ -235,8 +236,8 @@ func requireHandedOver(t *testing.T, s *Shard) {
 }
 
 func TestAHungRankLeavesItsStacksInItsLog(t *testing.T) {
-	t.Setenv(rank.FaultVariable, "rank=0,kind=hang")
-	s := fakeShard(t.TempDir(), t.TempDir(), fakeCase(0, 2, 4))
+	t.Parallel()
+	s := withVariable(fakeShard(t.TempDir(), t.TempDir(), fakeCase(0, 2, 4)), rank.FaultVariable, "rank=0,kind=hang")
 	s.Cases[0].BudgetSeconds = 1
 	counts, _, _ := do(t, s)
 	require.Equal(t, Counts{Failed: 1}, counts)
@@ -252,8 +253,8 @@ func TestAHungRankLeavesItsStacksInItsLog(t *testing.T) {
 }
 
 func TestWhatALibrarySaysStaysPrivate(t *testing.T) {
-	t.Setenv(rank.FaultVariable, "rank=1,kind=library")
-	s := fakeShard(t.TempDir(), t.TempDir(), fakeCase(0, 2, 4))
+	t.Parallel()
+	s := withVariable(fakeShard(t.TempDir(), t.TempDir(), fakeCase(0, 2, 4)), rank.FaultVariable, "rank=1,kind=library")
 	_, _, seen := do(t, s)
 	const private = "secret-host"
 	require.NotContains(t, strings.Join(seen, "\n"), private)
@@ -276,8 +277,8 @@ func TestWhatALibrarySaysStaysPrivate(t *testing.T) {
 // Over TCP, ranks get the token of their store in their environment, and it is nowhere else.
 func TestAStoreOverTCP(t *testing.T) {
 	token := filepath.Join(t.TempDir(), "token")
-	t.Setenv(tokenVariable, token)
-	s := fakeShard(t.TempDir(), t.TempDir(), fakeCase(0, 3, 2), fakeCase(1, 3, 1))
+	t.Parallel()
+	s := withVariable(fakeShard(t.TempDir(), t.TempDir(), fakeCase(0, 3, 2), fakeCase(1, 3, 1)), tokenVariable, token)
 	s.Listen = "127.0.0.1"
 	counts, docs, _ := do(t, s)
 	require.Equal(t, Counts{Passed: 2}, counts)
@@ -320,16 +321,16 @@ func TestGroupsStayWarmByKey(t *testing.T) {
 }
 
 func TestAFailureEndsItsGroup(t *testing.T) {
-	t.Setenv(rank.FaultVariable, "case=fake-case-01-*,rank=0,kind=flip")
-	s := fakeShard(t.TempDir(), t.TempDir(), fakeCase(0, 2, 1), fakeCase(1, 2, 1), fakeCase(2, 2, 1))
+	t.Parallel()
+	s := withVariable(fakeShard(t.TempDir(), t.TempDir(), fakeCase(0, 2, 1), fakeCase(1, 2, 1), fakeCase(2, 2, 1)), rank.FaultVariable, "case=fake-case-01-*,rank=0,kind=flip")
 	do(t, s)
 	require.Equal(t, 2, readSamples(t, s.Results, "fake-case-01-fake-all-reduce-float-sum-w2-warm")[0].Data.Cases, "warm until then")
 	require.Equal(t, 1, readSamples(t, s.Results, "fake-case-02-fake-all-reduce-float-sum-w2-warm")[0].Data.Cases, "fresh after it")
 }
 
 func TestRetriesKeepEveryAttempt(t *testing.T) {
-	t.Setenv(rank.FaultVariable, "case=fake-case-00-*,rank=0,kind=exit;case=fake-case-01-*,rank=0,kind=flip")
-	s := fakeShard(t.TempDir(), t.TempDir(), fakeCase(0, 2, 1), fakeCase(1, 2, 1))
+	t.Parallel()
+	s := withVariable(fakeShard(t.TempDir(), t.TempDir(), fakeCase(0, 2, 1), fakeCase(1, 2, 1)), rank.FaultVariable, "case=fake-case-00-*,rank=0,kind=exit;case=fake-case-01-*,rank=0,kind=flip")
 	s.Cell.Retries = 2
 	counts, err := s.Do(t.Context())
 	require.NoError(t, err)
@@ -421,10 +422,9 @@ func TestResumeRefusesAnotherPlan(t *testing.T) {
 }
 
 func TestARerunGivesFailedCasesAnotherChance(t *testing.T) {
-	t.Setenv(rank.FaultVariable, "case=fake-case-00-*,rank=0,kind=exit")
-	s := fakeShard(t.TempDir(), t.TempDir(), fakeCase(0, 2, 1), fakeCase(1, 2, 1))
+	t.Parallel()
+	s := withVariable(fakeShard(t.TempDir(), t.TempDir(), fakeCase(0, 2, 1), fakeCase(1, 2, 1)), rank.FaultVariable, "case=fake-case-00-*,rank=0,kind=exit")
 	do(t, s)
-	t.Setenv(rank.FaultVariable, "")
 
 	same := fakeShard(s.Results, scratchOf(s), s.Cases...)
 	same.Resume = true
@@ -572,9 +572,9 @@ func TestRanksThatDoNotDie(t *testing.T) {
 
 // A case that runs is seen as the document it would be, with ever more rows.
 func TestWatch(t *testing.T) {
-	t.Setenv(rank.FaultVariable, "rank=1,kind=slow")
+	t.Parallel()
 	var seen []int
-	s := fakeShard(t.TempDir(), t.TempDir(), fakeCase(1, 2, 20))
+	s := withVariable(fakeShard(t.TempDir(), t.TempDir(), fakeCase(1, 2, 20)), rank.FaultVariable, "rank=1,kind=slow")
 	s.Watch = func(d result.Document) {
 		require.NoError(t, result.Validate(d))
 		require.Equal(t, result.Outcome{Status: result.Failed, Reasons: resulttest.Reasons("skipped: still running")}, d.Head().Outcome)
