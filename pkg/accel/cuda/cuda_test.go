@@ -58,6 +58,24 @@ func TestDevice(t *testing.T) {
 	})
 }
 
+// A large allocation fills its pages of 2 MiB: what shares the last one with others is mapped in
+// smaller pages, which copies between devices read more slowly.
+func TestLargeAllocationsAreWholePages(t *testing.T) {
+	setUpStandIn(t)
+	d := open(t, 0)
+	const page = 2 << 20
+	for size, want := range map[int64]int64{page: page, page + 1: 2 * page, 3*page - 1: 3 * page} {
+		before, _, err := d.Memory()
+		require.NoError(t, err)
+		p, err := d.Alloc(size)
+		require.NoError(t, err)
+		during, _, err := d.Memory()
+		require.NoError(t, err)
+		require.Equal(t, want, before-during, "%d bytes", size)
+		require.NoError(t, d.Free(p))
+	}
+}
+
 func TestDriver(t *testing.T) {
 	setUp(t)
 	driver, err := cuda.Load()

@@ -31,6 +31,10 @@ const codeNoDevice = 100
 // memory, and offsets that ranks exchange, need whole pages.
 const alignment = 4096
 
+// pageBytes is the size of a driver's pages of device memory. An allocation of at least that size
+// has pages of its own.
+const pageBytes = 2 << 20
+
 // Device is a device that is current on the OS thread that opened it. It
 // implements accel.Device, accel.VirtualAllocator and accel.Peers.
 type Device struct {
@@ -92,9 +96,14 @@ func (d *Device) Alloc(size int64) (accel.Ptr, error) {
 	return p, nil
 }
 
+// alloc allocates whole pages if size is larger than a page. Copies between H100s through memory that
+// ends within a page were a fifth slower where UCX had mapped it (docs/performance.md).
 func (d *Device) alloc(size int64) (accel.Ptr, error) {
 	if size <= 0 {
 		return 0, fmt.Errorf("allocate %d bytes: a size must be positive", size)
+	}
+	if size > pageBytes {
+		size = wholePages(size)
 	}
 	var p C.cx_ptr
 	if err := d.api.err(C.cx_fn_mem_alloc, C.cx_mem_alloc(d.api.table, &p, C.size_t(size))); err != nil {
@@ -102,6 +111,8 @@ func (d *Device) alloc(size int64) (accel.Ptr, error) {
 	}
 	return accel.Ptr(p), nil
 }
+
+func wholePages(size int64) int64 { return (size + pageBytes - 1) / pageBytes * pageBytes }
 
 // Free implements accel.Device.
 func (d *Device) Free(p accel.Ptr) error {

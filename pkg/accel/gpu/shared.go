@@ -12,10 +12,6 @@ import (
 	"github.com/collectivex/collectivex/pkg/accel"
 )
 
-// sharedUnit is the size from which on a driver gives an allocation pages of its own. The
-// handle of a smaller one would be that of the pages that it lies in.
-const sharedUnit = 2 << 20
-
 // SharedHandle names an allocation of another process.
 type SharedHandle [C.sizeof_cx_shared]byte
 
@@ -26,7 +22,8 @@ func (d *Device) AllocShared(size int64) (p accel.Ptr, h SharedHandle, err error
 	if !d.api.ipc {
 		return 0, h, fmt.Errorf("memory of other processes: %w", accel.ErrUnsupported)
 	}
-	if p, err = d.alloc((size + sharedUnit - 1) / sharedUnit * sharedUnit); err != nil {
+	// The handle of less than a page would be that of the page that it lies in.
+	if p, err = d.alloc(wholePages(size)); err != nil {
 		return 0, h, err
 	}
 	err = d.api.err(C.cx_fn_ipc_get, C.cx_ipc_get(d.api.table, (*C.cx_shared)(unsafe.Pointer(&h)), C.cx_ptr(p)))
