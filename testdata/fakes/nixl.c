@@ -143,8 +143,11 @@ API int nixl_capi_get_plugin_params(void *agent, const char *plugin, void **memo
 API int nixl_capi_destroy_mem_list(void *memories) { free(memories); return OK; }
 API int nixl_capi_destroy_params(void *params) { free(params); return OK; }
 
+/* On a machine with GPUs, NIXL 1.5.1 refuses transports without any for their memory. */
 API int nixl_capi_create_backend(void *agent, const char *plugin, void *params, void **backend)
 {
+	if (getenv("CX_CUDA_LIB") && !allowed("cuda"))
+		return BACKEND;
 	void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
 	if (driver && !getenv("CX_FAKE_UCX_NO_CUDA"))
 		*(void **)&locate = dlsym(driver, "cx_fake_locate");
@@ -202,7 +205,7 @@ static int resolve(const struct desc *d, struct range *r)
 	uint64_t length;
 	const char *index;
 	*r = (struct range){d->at, d->bytes, d->device};
-	if (!locate || !allowed("cuda") || locate((void *)d->at, r->path, sizeof r->path, &r->offset, &length) != 0 || length < d->bytes)
+	if (!locate || locate((void *)d->at, r->path, sizeof r->path, &r->offset, &length) != 0 || length < d->bytes)
 		return BACKEND;
 	index = strrchr(r->path, '-');
 	return index && strtoull(index + 1, NULL, 10) == d->device ? OK : BACKEND;

@@ -13,9 +13,9 @@ import (
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-// transports are what UCX may use on a lane. Its cma and cuda_ipc need tcp to connect, and
-// memory of GPUs needs cuda_copy.
-var transports = map[string]string{vocab.LaneProcessVM: "cma,tcp", vocab.LaneTCP: "tcp", vocab.LanePeer: "cuda_ipc,cuda_copy,tcp"}
+// transports are what UCX may use on a lane. Its cma and cuda_ipc need tcp to connect. Memory of GPUs
+// needs cuda_copy, without which NIXL makes no backend on a machine that has GPUs.
+var transports = map[string]string{vocab.LaneProcessVM: "cma,cuda_copy,tcp", vocab.LaneTCP: "cuda_copy,tcp", vocab.LanePeer: "cuda_ipc,cuda_copy,tcp"}
 
 // lanesOf are the lanes of transports of UCX.
 var lanesOf = map[string]string{

@@ -6,6 +6,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/collectivex/collectivex/internal/fakes"
+	"github.com/collectivex/collectivex/pkg/nixl"
 	"github.com/collectivex/collectivex/pkg/transfer"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
@@ -58,4 +60,21 @@ func TestLanesFromUCX(t *testing.T) {
 	} {
 		require.Equal(t, transfer.Lane{Name: tc.lane, Transport: tc.transport}, lanesIn(tc.text, vocab.TransferOps(), true), name)
 	}
+}
+
+// A machine with GPUs has the lanes of its host, too: NIXL refuses transports of UCX there among
+// which is none for the memory of GPUs.
+func TestEveryLaneHasABackendBesideGPUs(t *testing.T) {
+	fakes.Build(t).Use(t)
+	library, err := nixl.Open()
+	require.NoError(t, err)
+	for lane, tls := range transports {
+		t.Setenv("UCX_TLS", tls)
+		agent, err := library.NewAgent("a", false)
+		require.NoError(t, err, lane)
+		require.NoError(t, agent.Close())
+	}
+	t.Setenv("UCX_TLS", "cma,tcp")
+	_, err = library.NewAgent("a", false)
+	require.ErrorContains(t, err, "nixl_capi_create_backend: backend error (-2)")
 }
