@@ -303,7 +303,7 @@ func benchCollective(c *cobra.Command, s cli.Streams, flags *bench.Flags, args [
 
 // writeModel measures and writes a model of the machine.
 func writeModel(ctx context.Context, s cli.Streams, f *regular.AtomicFile, backend string, ranks int, messages *bench.Messages) error {
-	m, err := measureModel(ctx, s, backend, ranks, messages)
+	m, err := measureModel(ctx, s, backend, ranks, messages, func() {})
 	if err != nil {
 		return fmt.Errorf("--model: %w", err)
 	}

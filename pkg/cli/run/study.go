@@ -84,9 +84,13 @@ measured on this machine or a file cannot be written.`,
 				return err
 			}
 			defer whileRead(c)()
-			var measurer modelMeasurer = &studyMeasurer{streams: s}
-			if fast || check {
-				measurer = noMeasurer{}
+			var measurer modelMeasurer = noMeasurer{}
+			if !fast && !check {
+				unmeasured, err := m.Unmeasured(known)
+				if err != nil {
+					return cli.UsageError("%s: %w", args[0], err)
+				}
+				measurer = newStudyMeasurer(s, unmeasured)
 			}
 			if err := measuredModels(c.Context(), s, m, dir, measurer); err != nil {
 				return interrupted(c.Context(), err)

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -14,6 +15,7 @@ import (
 	"github.com/collectivex/collectivex/internal/short"
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/schedule/study"
 )
 
 // A study is written, checked, and taken over; a file that was changed, and rows that are
@@ -168,6 +170,27 @@ func TestAllGatherStudy(t *testing.T) {
 	require.Equal(t, cli.ExitFailed, code, stderr)
 	require.Contains(t, stdout, "6 rows, 6 simulated and 0 measured now")
 	require.Contains(t, stderr, "rotation on host: was not measured\n")
+}
+
+// A model and the cases that it is to predict are measured in turns; other cases by themselves.
+func TestCasesOfAModelAreMeasuredWithIt(t *testing.T) {
+	short.Skip(t)
+	t.Setenv("TMPDIR", t.TempDir())
+	predicted := &study.Case{Name: "a", Collective: "all_gather", Algorithm: "ring", Ranks: 2, Backend: "host", Buffers: "fresh"}
+	other := *predicted
+	other.Buffers = "warm"
+	sizes := []int64{2048, 4096}
+	m := newStudyMeasurer(cli.Streams{In: strings.NewReader(""), Out: io.Discard, Err: io.Discard, Getenv: func(string) string { return "" }}, map[*study.Case][]int64{predicted: sizes, &other: sizes})
+	_, err := m.Model(t.Context(), study.Pairs{Backend: "host", Ranks: 2, First: 1024, Last: 8192, Buffers: "fresh"})
+	require.NoError(t, err)
+	require.Len(t, m.cases[predicted].runs, 3)
+	require.Empty(t, m.cases[&other].runs)
+	for _, c := range []*study.Case{predicted, &other} {
+		times, err := m.Case(t.Context(), c, sizes)
+		require.NoError(t, err)
+		require.Len(t, times, 2)
+		require.Len(t, m.cases[c].runs, 3)
+	}
 }
 
 // The prediction studies of GPUs in a reduced form, on stand-ins: the model has a time for every message of

@@ -1,10 +1,12 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 
 	"github.com/spf13/pflag"
 
@@ -68,27 +70,58 @@ func (noMeasurer) Model(context.Context, study.Pairs) (simulate.Model, error) {
 // studyMeasurer measures what a study needs on this machine.
 type studyMeasurer struct {
 	streams cli.Streams
-	warned  bool // of ranks that take turns
-	shared  bool // warned of sides of a rank that do
+	cases   map[*study.Case]*studyCase // that the study has to measure
+	warned  bool                       // of ranks that take turns
+	shared  bool                       // warned of sides of a rank that do
 }
 
-// Case implements study.Measurer: in place, each time from a common start of all ranks to the
-// end of the last, the median of the runs.
-func (m *studyMeasurer) Case(ctx context.Context, c *study.Case, sizes []int64) ([]simulate.Picoseconds, error) {
-	measured, err := measureCases(ctx, m.streams, c.Backend, c.Ranks, bench.Collective, bench.Runs(c.Backend), []plan.Case{{
+// newStudyMeasurer returns a measurer of cases at sizes in bytes.
+func newStudyMeasurer(s cli.Streams, unmeasured map[*study.Case][]int64) *studyMeasurer {
+	m := &studyMeasurer{streams: s, cases: map[*study.Case]*studyCase{}}
+	for c, sizes := range unmeasured {
+		m.cases[c] = &studyCase{sizes: sizes}
+	}
+	return m
+}
+
+// studyCase is a case that a study has to measure.
+type studyCase struct {
+	sizes []int64
+	runs  []*result.CollectiveDocument // so far
+	err   error                        // of the run that failed, after which there is none
+}
+
+// run measures a case once more.
+func (m *studyMeasurer) run(ctx context.Context, c *study.Case) {
+	at := m.cases[c]
+	if at.err != nil {
+		return
+	}
+	var measured []*result.CollectiveDocument
+	measured, at.err = measureCases(ctx, m.streams, c.Backend, c.Ranks, bench.Collective, []plan.Case{{
 		Family: plan.FamilySchedule, Precision: studyType, Sampling: bench.Name, Contract: vocab.ContractOp, Block: &plan.Schedule{
-			Op: c.Collective, Algorithm: c.Algorithm, Width: c.Width, Segments: c.Segments, RedOp: planner.ScheduleRedOp(c.Collective), Sizes: sizes,
+			Op: c.Collective, Algorithm: c.Algorithm, Width: c.Width, Segments: c.Segments, RedOp: planner.ScheduleRedOp(c.Collective), Sizes: at.sizes,
 			Placements: []string{vocab.InPlace}, Modes: []string{vocab.Blocking}, Buffers: c.Buffers, Measure: inRuns(studyTiming, c.Backend),
 		},
 	}})
-	if err != nil {
-		return nil, err
+	at.runs = append(at.runs, measured...)
+}
+
+// Case implements study.Measurer: in place, each time from a common start of all ranks to the
+// end of the last, the median of the runs, some of which Model may have made.
+func (m *studyMeasurer) Case(ctx context.Context, c *study.Case, sizes []int64) ([]simulate.Picoseconds, error) {
+	at := m.cases[c]
+	for at.err == nil && len(at.runs) < bench.Runs(c.Backend) {
+		m.run(ctx, c)
+	}
+	if at.err != nil {
+		return nil, at.err
 	}
 	m.warn(c.Backend, c.Ranks)
 	var times []simulate.Picoseconds
 	for i := range sizes {
 		var us []float64
-		for _, d := range measured {
+		for _, d := range at.runs {
 			if n := len(d.Measurement.Rows); n != len(sizes) {
 				return nil, fmt.Errorf("%d of %d sizes were measured: choose sizes that fit into memory", n, len(sizes))
 			}
@@ -118,7 +151,7 @@ func (m *studyMeasurer) Overlap(ctx context.Context, o *study.Overlap, sizes []i
 	measured, err := measureCases(ctx, m.streams, o.Backend, o.Ranks, func(d result.Document) (*result.OverlapDocument, bool) {
 		v, ok := d.(*result.OverlapDocument)
 		return v, ok
-	}, 1, []plan.Case{c})
+	}, []plan.Case{c})
 	if err != nil {
 		return nil, err
 	}
@@ -141,10 +174,23 @@ func (m *studyMeasurer) Overlap(ctx context.Context, o *study.Overlap, sizes []i
 	return times, nil
 }
 
-// Model implements modelMeasurer.
+// Model implements modelMeasurer. The cases that the model is to predict are measured in turns with it:
+// the times of a machine change over minutes.
 func (m *studyMeasurer) Model(ctx context.Context, p study.Pairs) (simulate.Model, error) {
 	m.warn(p.Backend, p.Ranks)
-	model, err := measureModel(ctx, m.streams, p.Backend, p.Ranks, &bench.Messages{DType: studyType, Sizes: p.Sizes(), Timing: inRuns(modelTiming, p.Backend), Buffers: p.Buffers})
+	var predicted []*study.Case
+	for c := range m.cases {
+		if c.Backend == p.Backend && c.Ranks == p.Ranks && c.Buffers == p.Buffers {
+			predicted = append(predicted, c)
+		}
+	}
+	slices.SortFunc(predicted, func(a, b *study.Case) int { return cmp.Compare(a.Name, b.Name) })
+	messages := &bench.Messages{DType: studyType, Sizes: p.Sizes(), Timing: inRuns(modelTiming, p.Backend), Buffers: p.Buffers}
+	model, err := measureModel(ctx, m.streams, p.Backend, p.Ranks, messages, func() {
+		for _, c := range predicted {
+			m.run(ctx, c)
+		}
+	})
 	if err != nil {
 		return simulate.Model{}, err
 	}
@@ -160,27 +206,29 @@ func (m *studyMeasurer) warn(backend string, ranks int) {
 	}
 }
 
-// measureModel measures what a model of the machine needs.
-func measureModel(ctx context.Context, s cli.Streams, backend string, ranks int, m *bench.Messages) (*simulate.Model, error) {
-	runs := bench.Runs(backend)
-	operations, err := measureCases(ctx, s, backend, ranks, bench.Collective, runs, m.Operations(ranks))
-	if err != nil {
-		return nil, err
+// measureModel measures what a model of the machine needs, in the runs that its backend needs, and
+// calls between after each.
+func measureModel(ctx context.Context, s cli.Streams, backend string, ranks int, m *bench.Messages, between func()) (*simulate.Model, error) {
+	var all []*result.CollectiveDocument
+	for range bench.Runs(backend) {
+		for _, cases := range [][]plan.Case{m.Operations(ranks), m.Schedules(ranks)} {
+			measured, err := measureCases(ctx, s, backend, ranks, bench.Collective, cases)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, measured...)
+		}
+		between()
 	}
-	schedules, err := measureCases(ctx, s, backend, ranks, bench.Collective, runs, m.Schedules(ranks))
-	if err != nil {
-		return nil, err
-	}
-	return bench.MachineModel(backend, append(operations, schedules...))
+	return bench.MachineModel(backend, all)
 }
 
-// measureCases measures cases of a family, each in so many runs, and returns their documents, which
-// passed, as of says.
-func measureCases[D result.Document](ctx context.Context, s cli.Streams, backend string, ranks int, of func(result.Document) (D, bool), runs int, cases []plan.Case) ([]D, error) {
+// measureCases measures cases of a family and returns their documents, which passed, as of says.
+func measureCases[D result.Document](ctx context.Context, s cli.Streams, backend string, ranks int, of func(result.Document) (D, bool), cases []plan.Case) ([]D, error) {
 	flags, _ := bench.NewFlags(pflag.NewFlagSet("", pflag.ContinueOnError))
 	flags.Backend = backend
 	b, err := newBenchRun(ctx, s, flags.Output, cases[0].Family, ranks, func(_ *catalog.Catalog, be *catalog.Backend, world int) (planner.Direct, error) {
-		return planner.Direct{Suite: bench.Name, Backend: be.Name, World: world, Repeats: runs, Cases: cases}, nil
+		return planner.Direct{Suite: bench.Name, Backend: be.Name, World: world, Repeats: 1, Cases: cases}, nil
 	})
 	if err != nil {
 		return nil, err
@@ -197,7 +245,7 @@ func measureCases[D result.Document](ctx context.Context, s cli.Streams, backend
 		return nil, err
 	}
 	var verdict error
-	if len(out) < runs*len(cases) {
+	if len(out) < len(cases) {
 		verdict = errors.New("was not measured")
 	}
 	return out, b.end(s, nil, nil, verdict)

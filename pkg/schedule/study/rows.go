@@ -218,6 +218,22 @@ func (m *Manifest) Rows(ctx context.Context, known map[string]Row, measurer Meas
 	return rows, made, errors.Join(err, ctx.Err())
 }
 
+// Unmeasured returns the sizes, in bytes, at which rows of measured cases are not known.
+func (m *Manifest) Unmeasured(known map[string]Row) (map[*Case][]int64, error) {
+	all, err := m.plan()
+	if err != nil {
+		return nil, err
+	}
+	out := map[*Case][]int64{}
+	for _, p := range all {
+		c, ok := p.of.(*Case)
+		if _, have := known[p.Key]; ok && p.Origin == Measured && !have {
+			out[c] = append(out[c], p.Bytes)
+		}
+	}
+	return out, nil
+}
+
 // Missing lists the rows of the manifest that are neither known nor published, as "SERIES at N
 // bytes".
 func (m *Manifest) Missing(known map[string]Row) ([]string, error) {
