@@ -24,7 +24,7 @@ type Simulation struct {
 	// Segments is into how many pieces a tree pipelines each half of its vector; missing
 	// where the schedule does not depend on it.
 	Segments int             `json:"segments,omitempty"`
-	Topology string          `json:"topology"` // of the links: full, switch, ring, torus, mesh
+	Topology string          `json:"topology"` // of the links: full, switch, ring, torus, mesh, hosts
 	Model    SimulationModel `json:"model"`
 	Sizes    []int64         `json:"sizes"` // bytes of the whole vector, ascending
 }

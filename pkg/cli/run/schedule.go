@@ -106,6 +106,22 @@ func (f *shapeFlags) program(c *cobra.Command, s cli.Streams, args []string) (*s
 	return plan.Program, plan, nil
 }
 
+// used returns the width and the segments of a schedule by name, each 0 if it does not use them.
+func (f *shapeFlags) used(args []string) (width, segments int) {
+	a, err := schedule.Find(args[1], schedule.Collective(args[0]))
+	if err != nil {
+		return 0, 0 // its program would not be there
+	}
+	s := f.WithDefaults()
+	if a.HasWidth() {
+		width = s.Width
+	}
+	if a.HasSegments() {
+		segments = s.Segments
+	}
+	return width, segments
+}
+
 // rowsOfTopology reports whether the width is that of a topology's rows, too.
 func rowsOfTopology(c *cobra.Command) bool {
 	f := c.Flags().Lookup("topology")
@@ -297,15 +313,20 @@ is 1 if there is a finding.`,
 
 // simulated is the result of a simulation as JSON. All times are those of a model.
 type simulated struct {
-	Origin     string  `json:"origin"` // simulated
-	Collective string  `json:"collective"`
-	Schedule   string  `json:"schedule"`
-	Ranks      int     `json:"ranks"`
-	Topology   string  `json:"topology"`
-	Sharing    string  `json:"sharing"`
-	Bytes      int64   `json:"bytes"` // of the whole vector
-	Messages   int     `json:"messages"`
-	Makespan   float64 `json:"makespan_ns"`
+	Origin     string `json:"origin"` // simulated
+	Collective string `json:"collective"`
+	Schedule   string `json:"schedule"`
+	Ranks      int    `json:"ranks"`
+	Width      int    `json:"width,omitempty"`    // as the schedule and the topology use it
+	Segments   int    `json:"segments,omitempty"` // as the schedule uses them
+	Topology   string `json:"topology"`
+	Sharing    string `json:"sharing"`
+	// Model has the constants of the machine, and Digest is that of its measured times, too.
+	Model    simulate.Model `json:"model"`
+	Digest   string         `json:"model_sha256"`
+	Bytes    int64          `json:"bytes"` // of the whole vector
+	Messages int            `json:"messages"`
+	Makespan float64        `json:"makespan_ns"`
 	// Path is the split of the makespan: the sum of its times is the makespan.
 	Path criticalPath `json:"critical_path"`
 }
@@ -373,7 +394,8 @@ func newScheduleSimulate(s cli.Streams) *cobra.Command {
 		size, topology, sharing      string
 		model                        string
 		latency, bandwidth, reduceBW float64
-		engines                      int
+		netLatency, netBandwidth     float64
+		engines, netEngines          int
 		asJSON                       bool
 		svg                          string
 	)
@@ -385,8 +407,9 @@ ranks to the end of the last, and split the critical path exactly into its parts
 latency of links, bytes on them, sums, and waits for engines, links and buffers. The
 schedule is verified first.
 
-Topologies: full (a link between any two ranks), switch, ring, torus, mesh (the last two
-have --width ranks in a row). Sharing of links: unloaded (none), fifo (store and forward,
+Topologies: full (a link between any two ranks), switch, ring, torus and mesh with --width
+ranks in a row, and hosts of --width ranks each: a link between any two ranks of a host, and
+a network adapter for each rank. Sharing of links: unloaded (none), fifo (store and forward,
 one message after another), fair (all at once, at max-min fair rates).
 
 --model takes the costs from a file instead, such as the measured times between any two ranks
@@ -395,6 +418,7 @@ that 'cxrun bench p2p --model FILE' writes.
 The exit code is 1 if the schedule is wrong, and 2 if a flag, a plan or a model is.`,
 		Example: `  cxrun schedule simulate all_reduce ring --ranks 8 --bytes 1M
   cxrun schedule simulate all_gather direct --ranks 16 --topology ring --sharing fair --json
+  cxrun schedule simulate all_gather hierarchical_sliced --ranks 16 --width 8 --topology hosts --bandwidth 370
   cxrun schedule simulate all_gather rotation --ranks 4 --bytes 4M --model host.yaml`,
 		Args: ofSchedule,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -413,10 +437,16 @@ The exit code is 1 if the schedule is wrong, and 2 if a flag, a plan or a model 
 			}{
 				{"bytes", vector > 0, "a size above 0"},
 				{"bandwidth", bandwidth > 0 && !math.IsInf(bandwidth, 1), "a finite number above 0"},
-				{"reduce-bandwidth", reduceBW >= 0 && !math.IsInf(reduceBW, 1), "a finite number from 0 on"},
+				{"reduce-bandwidth", reduceBW >= 0 && !math.IsInf(reduceBW, 1), "a finite number of at least 0"},
 				{"latency", latency >= 0 && latency <= 1e12, "a number from 0 to 1e12"},
-				{"engines", engines >= 0, "a number from 0 on"},
+				{"engines", engines >= 0, "a number of at least 0"},
+				{"network-latency", netLatency >= 0 && netLatency <= 1e12, "a number from 0 to 1e12"},
+				{"network-bandwidth", netBandwidth > 0 && !math.IsInf(netBandwidth, 1), "a finite number above 0"},
+				{"network-engines", netEngines >= 0, "a number of at least 0"},
 			} {
+				if strings.HasPrefix(flag.name, "network-") && topology != "hosts" && c.Flags().Changed(flag.name) {
+					return cli.UsageError("--%s is for --topology hosts: no other has a network", flag.name)
+				}
 				if !flag.ok {
 					return cli.UsageError("--%s %s: want %s", flag.name, c.Flag(flag.name).Value, flag.want)
 				}
@@ -425,17 +455,21 @@ The exit code is 1 if the schedule is wrong, and 2 if a flag, a plan or a model 
 			if err != nil {
 				return cli.UsageError("--%w", err)
 			}
-			m := simulate.Machine{
-				Topology: t, Sharing: simulate.Sharing(sharing), Engines: engines,
-				Latency: simulate.Picoseconds(latency * float64(simulate.Nanosecond)), PerByte: 1000 / bandwidth,
-			}
+			constants := simulate.Model{Sharing: sharing, Engines: engines, Latency: latency, PerByte: 1 / bandwidth}
 			if reduceBW > 0 {
-				m.ReduceByte = 1000 / reduceBW
+				constants.ReduceByte = 1 / reduceBW
+			}
+			if topology == "hosts" {
+				constants.NetworkLatency, constants.NetworkByte, constants.NetworkEngines = netLatency, 1/netBandwidth, netEngines
 			}
 			if model != "" {
-				if m, err = modelOf(c, model, t); err != nil {
+				if constants, err = modelOf(c, model); err != nil {
 					return cli.UsageError("--model: %w", err)
 				}
+			}
+			m, err := constants.Machine(t)
+			if err != nil {
+				return cli.UsageError("--model %s: %w", model, err)
 			}
 			if _, err := verified(c.Context(), p, plan); err != nil {
 				return err
@@ -449,8 +483,14 @@ The exit code is 1 if the schedule is wrong, and 2 if a flag, a plan or a model 
 			}
 			out := simulated{
 				Origin: "simulated", Collective: string(p.Collective), Schedule: p.Name, Ranks: p.Ranks,
-				Topology: t.Name, Sharing: string(m.Sharing), Bytes: vector, Messages: r.Messages, Makespan: r.Makespan.Nanoseconds(),
+				Topology: t.Name, Sharing: string(m.Sharing), Model: constants.Constants(), Digest: constants.SHA256(), Bytes: vector, Messages: r.Messages, Makespan: r.Makespan.Nanoseconds(),
 				Path: criticalPathOf(r.CriticalPath(), m.Table != nil),
+			}
+			if plan == nil {
+				out.Width, out.Segments = f.used(args)
+			}
+			if simulate.HasRows(topology) {
+				out.Width = f.WithDefaults().Width
 			}
 			if svg != "" {
 				title := fmt.Sprintf("simulated: %s %s of %d bytes on a %s (%s)", p.Name, p.Collective, vector, t.Name, m.Sharing)
@@ -461,8 +501,13 @@ The exit code is 1 if the schedule is wrong, and 2 if a flag, a plan or a model 
 			if asJSON {
 				return json.NewEncoder(s.Out).Encode(out)
 			}
-			fmt.Fprintf(s.Out, "simulated: %s %s of %d bytes, %s on a %s (%s): %.3f µs, %s\n",
-				p.Name, p.Collective, vector, english.Count(p.Ranks, "rank", "ranks"), t.Name, m.Sharing, out.Makespan/1000, english.Count(r.Messages, "message", "messages"))
+			fmt.Fprintf(s.Out, "simulated: %s %s of %d bytes, %s%s on a %s (%s): %.3f µs, %s\n",
+				p.Name, p.Collective, vector, english.Count(p.Ranks, "rank", "ranks"), out.shape(), t.Name, m.Sharing, out.Makespan/1000, english.Count(r.Messages, "message", "messages"))
+			text, err := out.machine()
+			if err != nil {
+				return err
+			}
+			fmt.Fprintln(s.Out, text)
 			if out.Path.Ops > 0 {
 				fmt.Fprintln(s.Out, out.Path)
 			}
@@ -472,34 +517,61 @@ The exit code is 1 if the schedule is wrong, and 2 if a flag, a plan or a model 
 	fs := cmd.Flags()
 	f.add(fs)
 	fs.StringVar(&size, "bytes", "1M", "take a whole vector of `SIZE` bytes; suffixes K, M, G")
-	fs.StringVar(&topology, "topology", "full", "connect the ranks as `NAME`: full, switch, ring, torus or mesh")
+	fs.StringVar(&topology, "topology", "full", "connect the ranks as `NAME`: full, switch, ring, torus, mesh or hosts")
 	fs.StringVar(&sharing, "sharing", string(simulate.Unloaded), "let messages share links as `MODEL` says: unloaded, fifo or fair")
 	fs.Float64Var(&latency, "latency", 1000, "let each link take `NS` nanoseconds")
 	fs.Float64Var(&bandwidth, "bandwidth", 50, "let each link carry `GBPS` times 10⁹ bytes per second")
 	fs.Float64Var(&reduceBW, "reduce-bandwidth", 0, "let a rank add `GBPS` times 10⁹ bytes per second; 0: no time")
 	fs.IntVar(&engines, "engines", 1, "let a rank send `N` messages at the same time; 0: any number")
+	fs.Float64Var(&netLatency, "network-latency", 2500, "let each of the two links between a rank and one of another host take `NS` nanoseconds")
+	fs.Float64Var(&netBandwidth, "network-bandwidth", 50, "let the network adapter of a rank carry `GBPS` times 10⁹ bytes per second each way")
+	fs.IntVar(&netEngines, "network-engines", 1, "let a rank send `N` messages to other hosts at the same time; 0: any number")
 	fs.StringVar(&model, "model", "", "take sharing, engines and costs from `FILE`")
 	fs.BoolVar(&asJSON, "json", false, "write JSON")
 	fs.StringVar(&svg, "svg", "", "draw the timeline in `FILE`")
 	return cmd
 }
 
-// modelOf reads the model of a machine, with a topology.
-func modelOf(c *cobra.Command, file string, t simulate.Topology) (simulate.Machine, error) {
-	for _, name := range []string{"sharing", "latency", "bandwidth", "reduce-bandwidth", "engines"} {
+// shape says what the width and the segments are, where they count.
+func (s *simulated) shape() string {
+	var words []string
+	if s.Width > 0 {
+		words = append(words, fmt.Sprintf("width %d", s.Width))
+	}
+	if s.Segments > 0 {
+		words = append(words, english.Count(s.Segments, "segment", "segments"))
+	}
+	if len(words) == 0 {
+		return ""
+	}
+	return " (" + strings.Join(words, ", ") + ")"
+}
+
+// machine describes the model in a line, by the keys of its file.
+func (s *simulated) machine() (string, error) {
+	var b bytes.Buffer
+	if err := s.Model.Write(&b); err != nil {
+		return "", err
+	}
+	lines := strings.Split(strings.TrimSpace(b.String()), "\n")
+	for i := range lines {
+		lines[i] = strings.Replace(lines[i], ": ", " ", 1)
+	}
+	return "model: " + strings.Join(lines, ", "), nil
+}
+
+// modelOf reads the model of a machine.
+func modelOf(c *cobra.Command, file string) (simulate.Model, error) {
+	for _, name := range []string{"sharing", "latency", "bandwidth", "reduce-bandwidth", "engines", "network-latency", "network-bandwidth", "network-engines"} {
 		if c.Flags().Changed(name) {
-			return simulate.Machine{}, fmt.Errorf("the model has its own --%s: leave the flag out", name)
+			return simulate.Model{}, fmt.Errorf("the model has its own --%s: leave the flag out", name)
 		}
 	}
 	data, err := regular.Read(file, studyLimit)
 	if err != nil {
-		return simulate.Machine{}, err
+		return simulate.Model{}, err
 	}
-	model, err := simulate.ReadModel(file, data)
-	if err != nil {
-		return simulate.Machine{}, err
-	}
-	return model.Machine(t)
+	return simulate.ReadModel(file, data)
 }
 
 func newScheduleConvert(s cli.Streams) *cobra.Command {

@@ -14,6 +14,7 @@ import (
 func TestSchedule(t *testing.T) {
 	t.Chdir(t.TempDir())
 	require.NoError(t, os.WriteFile("cut.xml", []byte("<algo name=\"ring\""), 0o644))
+	require.NoError(t, os.WriteFile("links.yaml", []byte("sharing: fifo\nlatency_ns: 1000\n"), 0o644))
 	for _, tt := range []struct {
 		args           []string
 		code           int
@@ -37,13 +38,22 @@ func TestSchedule(t *testing.T) {
 		{
 			[]string{"simulate", "all_reduce", "ring", "--bytes", "1M", "--reduce-bandwidth", "1000"},
 			cli.ExitOK,
-			"simulated: ring all_reduce of 1048576 bytes, 8 ranks on a full mesh (unloaded): 51.618 µs, 112 messages\ncritical path of 14 ops: latency 14.000 µs, bytes 36.700 µs, reduce 0.918 µs\n", "",
+			"simulated: ring all_reduce of 1048576 bytes, 8 ranks on a full mesh (unloaded): 51.618 µs, 112 messages\nmodel: sharing unloaded, engines 1, latency_ns 1000, ns_per_byte 0.02, reduce_ns_per_byte 0.001\ncritical path of 14 ops: latency 14.000 µs, bytes 36.700 µs, reduce 0.918 µs\n", "",
 		},
 		{ // two hops in each of three steps: 3·2·(1000 + 262144·0.02)
 			[]string{"simulate", "all_gather", "ring", "--ranks", "4", "--topology", "torus", "--width", "2", "--sharing", "fifo", "--json"},
 			cli.ExitOK,
-			`{"origin":"simulated","collective":"all_gather","schedule":"ring","ranks":4,"topology":"torus 2×2","sharing":"fifo","bytes":1048576,"messages":12,"makespan_ns":37457.28,"critical_path":{"ops":3,"start_ns":0,"issue_ns":0,"overhead_ns":0,"memory_ns":0,"latency_ns":6000,"bytes_ns":31457.28,"reduce_ns":0,"copy_ns":0,"engine_wait_ns":0,"link_wait_ns":0,"buffer_wait_ns":0}}` + "\n", "",
+			`{"origin":"simulated","collective":"all_gather","schedule":"ring","ranks":4,"width":2,"topology":"torus 2×2","sharing":"fifo","model":{"sharing":"fifo","engines":1,"latency_ns":1000,"ns_per_byte":0.02},"model_sha256":"96cba8aae2435b49aeaf213ed10ab166a9bd0b1a46d451064e65a6a0b91e506e","bytes":1048576,"messages":12,"makespan_ns":37457.28,"critical_path":{"ops":3,"start_ns":0,"issue_ns":0,"overhead_ns":0,"memory_ns":0,"latency_ns":6000,"bytes_ns":31457.28,"reduce_ns":0,"copy_ns":0,"engine_wait_ns":0,"link_wait_ns":0,"buffer_wait_ns":0}}` + "\n", "",
 		},
+		{ // a ring of two hosts over the network, 2·2500 + 262144·0.02, and two pushes inside a host, 1000 + 262144·0.0025 each
+			[]string{"simulate", "all_gather", "hierarchical_sliced", "--ranks", "4", "--width", "2", "--topology", "hosts", "--bandwidth", "400"},
+			cli.ExitOK,
+			"simulated: hierarchical_sliced all_gather of 1048576 bytes, 4 ranks (width 2) on a network of 2 hosts with 2 ranks each (unloaded): 13.554 µs, 12 messages\n" +
+				"model: sharing unloaded, engines 1, latency_ns 1000, ns_per_byte 0.0025, network_latency_ns 2500, network_ns_per_byte 0.02, network_engines 1\n" +
+				"critical path of 3 ops: latency 7.000 µs, bytes 6.554 µs\n", "",
+		},
+		{[]string{"simulate", "all_gather", "ring", "--network-latency", "5"}, cli.ExitUsage, "", "cxrun: --network-latency is for --topology hosts: no other has a network\n"},
+		{[]string{"simulate", "all_gather", "ring", "--topology", "hosts", "--width", "4", "--model", "links.yaml"}, cli.ExitUsage, "", "cxrun: --model links.yaml: messages between hosts take no time: give network_latency_ns or network_ns_per_byte\n"},
 		{[]string{"convert", "all_reduce", "ring", "--ranks", "4", "-o", "ring.xml"}, cli.ExitOK, "ring.xml: ring all_reduce of 4 ranks\n", ""},
 		{
 			[]string{"verify", "ring.xml"},
@@ -53,7 +63,7 @@ func TestSchedule(t *testing.T) {
 		{ // as the schedule of that name
 			[]string{"simulate", "ring.xml", "--bytes", "1M"},
 			cli.ExitOK,
-			"simulated: ring all_reduce of 1048576 bytes, 4 ranks on a full mesh (unloaded): 37.457 µs, 24 messages\ncritical path of 6 ops: latency 6.000 µs, bytes 31.457 µs\n", "",
+			"simulated: ring all_reduce of 1048576 bytes, 4 ranks on a full mesh (unloaded): 37.457 µs, 24 messages\nmodel: sharing unloaded, engines 1, latency_ns 1000, ns_per_byte 0.02\ncritical path of 6 ops: latency 6.000 µs, bytes 31.457 µs\n", "",
 		},
 		{
 			[]string{"show", "all_gather", "ring", "--ranks", "2", "--svg", "show.svg"},
@@ -93,9 +103,9 @@ func TestSchedule(t *testing.T) {
 		{[]string{"simulate", "all_reduce", "ring", "--bandwidth", "1e-6"}, cli.ExitUsage, "", "cxrun: a step can take more than 1,000 s: take fewer bytes, a higher bandwidth or a lower latency\n"},
 		{[]string{"simulate", "all_reduce", "ring", "--bandwidth", "0"}, cli.ExitUsage, "", "cxrun: --bandwidth 0: want a finite number above 0\n"},
 		{[]string{"simulate", "all_reduce", "ring", "--bandwidth", "inf"}, cli.ExitUsage, "", "cxrun: --bandwidth +Inf: want a finite number above 0\n"},
-		{[]string{"simulate", "all_reduce", "ring", "--reduce-bandwidth", "inf"}, cli.ExitUsage, "", "cxrun: --reduce-bandwidth +Inf: want a finite number from 0 on\n"},
+		{[]string{"simulate", "all_reduce", "ring", "--reduce-bandwidth", "inf"}, cli.ExitUsage, "", "cxrun: --reduce-bandwidth +Inf: want a finite number of at least 0\n"},
 		{[]string{"simulate", "all_reduce", "ring", "--latency", "1e300"}, cli.ExitUsage, "", "cxrun: --latency 1e+300: want a number from 0 to 1e12\n"},
-		{[]string{"simulate", "all_reduce", "ring", "--engines", "-1"}, cli.ExitUsage, "", "cxrun: --engines -1: want a number from 0 on\n"},
+		{[]string{"simulate", "all_reduce", "ring", "--engines", "-1"}, cli.ExitUsage, "", "cxrun: --engines -1: want a number of at least 0\n"},
 		{[]string{"simulate", "all_reduce", "ring", "--bytes", "0"}, cli.ExitUsage, "", "cxrun: --bytes 0: want a size above 0\n"},
 		{[]string{"simulate", "all_reduce", "ring", "--svg", "missing/x.svg"}, cli.ExitEnvironment, "", "cxrun: --svg: create missing/x.svg: no such file or directory; make the directory missing first\n"},
 	} {

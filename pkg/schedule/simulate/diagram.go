@@ -20,17 +20,22 @@ const (
 // diagramRanks bounds a diagram, which nobody can read beyond it.
 const diagramRanks = 128
 
-// WriteSVG draws the ranks and the links between them: a torus or mesh as rows, any other on a
-// circle. A line is a link each way. Of a torus, links from the end of a row or column to its
-// beginning are arcs.
+// WriteSVG draws the ranks and the links between them: a torus, a mesh and hosts as rows, any other
+// on a circle. A line is a link each way. In rows, links between ranks that are not neighbours are arcs.
 func (t Topology) WriteSVG(out io.Writer, title string) error {
 	if t.Ranks > diagramRanks {
 		return fmt.Errorf("%d ranks, a diagram has at most %d", t.Ranks, diagramRanks)
 	}
 	lines := t.lines()
 	at, width, height := t.places()
-	if slices.ContainsFunc(lines, func(l [2]int32) bool { return int(l[1]) == t.Ranks }) {
-		at = append(at, [2]float64{width / 2, (diagramTop + height) / 2}) // the switch
+	hub := "switch"
+	switch {
+	case t.network > 0: // beside the hosts
+		hub = "network"
+		at = append(at, [2]float64{width + diagramStep/2, (diagramTop + height) / 2})
+		width += diagramStep
+	case slices.ContainsFunc(lines, func(l [2]int32) bool { return int(l[1]) == t.Ranks }):
+		at = append(at, [2]float64{width / 2, (diagramTop + height) / 2})
 	}
 	w := bufio.NewWriter(out)
 	fmt.Fprintf(w, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%.0f\" font-family=\"sans-serif\" font-size=\"12\">\n", width, height)
@@ -52,7 +57,7 @@ func (t Topology) WriteSVG(out io.Writer, title string) error {
 	for node, p := range at {
 		label := fmt.Sprint(node)
 		if node == t.Ranks {
-			label = "switch"
+			label = hub
 		}
 		fmt.Fprintf(w, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"%d\" fill=\"#dce6f2\" stroke=\"#3b6fb6\"/><text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">%s</text>\n",
 			p[0], p[1], diagramNode, p[0], p[1]+4, label)

@@ -15,7 +15,7 @@ func TestDiagram(t *testing.T) {
 		topology     Topology
 		nodes, lines int
 	}{
-		{Full(4), 4, 6}, {Switch(4), 5, 4}, {Ring(6), 6, 6}, {Mesh(3, 2), 6, 7}, {Torus(3, 2), 6, 9}, {Torus(4, 4), 16, 32},
+		{Full(4), 4, 6}, {Switch(4), 5, 4}, {Ring(6), 6, 6}, {Mesh(3, 2), 6, 7}, {Torus(3, 2), 6, 9}, {Torus(4, 4), 16, 32}, {Hosts(4, 2), 9, 20},
 	} {
 		var b strings.Builder
 		require.NoError(t, tt.topology.WriteSVG(&b, "a < b"))

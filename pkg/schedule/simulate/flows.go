@@ -127,7 +127,7 @@ func (f *flows) fair() {
 		t.route(w.from, w.to, func(l int32) {
 			if f.users[l] == 0 {
 				f.links = append(f.links, l)
-				f.room[l] = 1 / f.machine.PerByte
+				f.room[l] = 1 / f.machine.of(l).PerByte
 			}
 			f.users[l]++
 		})
@@ -136,15 +136,15 @@ func (f *flows) fair() {
 	for i := range open {
 		open[i] = i
 	}
-	if f.machine.PerByte == 0 {
-		return
-	}
 	for len(open) > 0 {
 		share := math.Inf(1)
 		for _, l := range f.links {
 			if f.users[l] > 0 {
 				share = min(share, f.room[l]/float64(f.users[l]))
 			}
+		}
+		if math.IsInf(share, 1) { // all links that are left carry bytes in no time
+			return
 		}
 		// Shares that differ by rounding alone are the same.
 		full := func(l int32) bool { return f.room[l] <= share*float64(f.users[l])*(1+1e-12) }

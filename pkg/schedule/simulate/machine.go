@@ -50,6 +50,8 @@ type Machine struct {
 	Sharing  Sharing
 	Latency  Picoseconds // of each link
 	PerByte  float64     // of each link
+	// Network is the links to and from the network between hosts, instead.
+	Network Link
 	// Issue is the time that a stream needs to issue an op, before which the op does not
 	// start.
 	Issue Picoseconds
@@ -58,10 +60,12 @@ type Machine struct {
 	Overhead Picoseconds
 	// Engines is how many messages a rank sends at the same time; the others wait in
 	// order. An engine is held until the last byte has left. 0 is no limit.
-	Engines    int
-	ReduceByte float64 // of adding data that was received or is there
-	CopyByte   float64 // of copying data on a rank
-	Memory     Memory
+	Engines int
+	// NetworkEngines is the same for messages to other hosts, which have engines of their own.
+	NetworkEngines int
+	ReduceByte     float64 // of adding data that was received or is there
+	CopyByte       float64 // of copying data on a rank
+	Memory         Memory
 	// Quantum truncates the time of a message's bytes on a link to a multiple; 0 and 1 keep
 	// picoseconds.
 	Quantum Picoseconds
@@ -70,6 +74,26 @@ type Machine struct {
 	// Table, if there is one, has measured times of messages, sums and copies. A message holds
 	// an engine of its sender for that time, and arrives after the latency; PerByte is not used.
 	Table *Table
+}
+
+// Link is the cost of a link.
+type Link struct {
+	Latency Picoseconds
+	PerByte float64 // in picoseconds
+}
+
+// of is the cost of a link.
+func (m *Machine) of(link int32) Link {
+	if m.Topology.isNetwork(link) {
+		return m.Network
+	}
+	return Link{m.Latency, m.PerByte}
+}
+
+// flight is the latency of the links from a rank to another one.
+func (m *Machine) flight(from, to int32) (t Picoseconds) {
+	m.Topology.route(from, to, func(link int32) { t += m.of(link).Latency })
+	return t
 }
 
 // Memory is what reading or writing the memory of a rank takes. A send and a put read it,
@@ -112,7 +136,7 @@ func (m *Machine) check(ranks int) error {
 	if m.Table != nil && (m.Sharing != Unloaded || m.Topology.Name != Full(ranks).Name) {
 		return errors.New("the model has measured times between ranks: take the topology full and the sharing unloaded")
 	}
-	for _, cost := range []float64{float64(m.Start), float64(m.Latency), float64(m.Issue), float64(m.Overhead), float64(m.Engines), float64(m.Quantum), m.PerByte, m.ReduceByte, m.CopyByte, float64(m.Memory.Setup), m.Memory.PerByte} {
+	for _, cost := range []float64{float64(m.Start), float64(m.Latency), float64(m.Issue), float64(m.Overhead), float64(m.Engines), float64(m.NetworkEngines), float64(m.Quantum), m.PerByte, float64(m.Network.Latency), m.Network.PerByte, m.ReduceByte, m.CopyByte, float64(m.Memory.Setup), m.Memory.PerByte} {
 		if !(cost >= 0) || math.IsInf(cost, 1) {
 			return errors.New("a cost of the machine is negative or not finite")
 		}
@@ -126,13 +150,33 @@ func bytes(n int64, perByte float64) Picoseconds {
 }
 
 // unloaded is the time for which a message of n bytes leaves its rank where others do not slow
-// it down: that of its bytes on a link, or all of its time in the table.
-func (m *Machine) unloaded(from, to int32, n int64) Picoseconds {
-	if m.Table == nil {
-		return m.onLink(n)
+// it down: that of its bytes on the slowest of its links, or all of its time in the table.
+func (m *Machine) unloaded(from, to int32, n int64) (t Picoseconds) {
+	if m.Table != nil {
+		t, _ = m.Table.alone(from, to).time(n)
+		return t
 	}
-	t, _ := m.Table.alone(from, to).time(n)
+	m.Topology.route(from, to, func(link int32) { t = max(t, m.onLink(link, n)) })
 	return t
+}
+
+// forwarded is the time of the bytes of such a message until all are there: under FIFO each of its
+// links takes all bytes before the next one.
+func (m *Machine) forwarded(from, to int32, n int64) (t Picoseconds) {
+	if m.Sharing != FIFO {
+		return m.unloaded(from, to, n)
+	}
+	m.Topology.route(from, to, func(link int32) { t += m.onLink(link, n) })
+	return t
+}
+
+// sent is the time until its last byte has left its rank.
+func (m *Machine) sent(from, to int32, n int64) Picoseconds {
+	if m.Sharing != FIFO {
+		return m.unloaded(from, to, n)
+	}
+	link, _ := m.Topology.next(from, to)
+	return m.onLink(link, n)
 }
 
 // reduction is the time of adding n bytes.
@@ -156,8 +200,8 @@ func (m *Machine) copying(n int64) Picoseconds {
 }
 
 // onLink is the time of n bytes on a link.
-func (m *Machine) onLink(n int64) Picoseconds {
-	t := bytes(n, m.PerByte)
+func (m *Machine) onLink(link int32, n int64) Picoseconds {
+	t := bytes(n, m.of(link).PerByte)
 	if m.Quantum > 1 {
 		t -= t % m.Quantum
 	}

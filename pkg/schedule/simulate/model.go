@@ -18,13 +18,20 @@ import (
 // Model is a Machine without its topology, as files and manifests of studies have it.
 type Model struct {
 	// Origin says where the figures come from, in a line.
-	Origin     string  `yaml:"origin,omitempty" json:"source,omitempty"`
-	Sharing    string  `yaml:"sharing" json:"sharing"`                                           // of links: unloaded, fifo, fair
-	Engines    int     `yaml:"engines" json:"engines"`                                           // messages that a rank sends at the same time; 0 is no limit
-	Latency    float64 `yaml:"latency_ns,omitempty" json:"latency_ns,omitempty"`                 // of each link
-	PerByte    float64 `yaml:"ns_per_byte,omitempty" json:"ns_per_byte,omitempty"`               // of each link
-	Overhead   float64 `yaml:"overhead_ns,omitempty" json:"overhead_ns,omitempty"`               // of the sender and of the receiver
-	ReduceByte float64 `yaml:"reduce_ns_per_byte,omitempty" json:"reduce_ns_per_byte,omitempty"` // of a sum
+	Origin  string  `yaml:"origin,omitempty" json:"source,omitempty"`
+	Sharing string  `yaml:"sharing" json:"sharing"`                             // of links: unloaded, fifo, fair
+	Engines int     `yaml:"engines" json:"engines"`                             // messages that a rank sends at the same time; 0 is no limit
+	Latency float64 `yaml:"latency_ns,omitempty" json:"latency_ns,omitempty"`   // of each link
+	PerByte float64 `yaml:"ns_per_byte,omitempty" json:"ns_per_byte,omitempty"` // of each link
+	// Network is the links of a rank to the network between hosts and back, of the topology hosts; a
+	// message takes two of them. Messages to other hosts have engines of their own.
+	NetworkLatency float64 `yaml:"network_latency_ns,omitempty" json:"network_latency_ns,omitempty"`
+	NetworkByte    float64 `yaml:"network_ns_per_byte,omitempty" json:"network_ns_per_byte,omitempty"`
+	NetworkEngines int     `yaml:"network_engines,omitempty" json:"network_engines,omitempty"`       // 0 is no limit
+	Issue          float64 `yaml:"issue_ns,omitempty" json:"issue_ns,omitempty"`                     // of each op, on its stream
+	CopyByte       float64 `yaml:"copy_ns_per_byte,omitempty" json:"copy_ns_per_byte,omitempty"`     // of a copy on a rank
+	Overhead       float64 `yaml:"overhead_ns,omitempty" json:"overhead_ns,omitempty"`               // of the sender and of the receiver
+	ReduceByte     float64 `yaml:"reduce_ns_per_byte,omitempty" json:"reduce_ns_per_byte,omitempty"` // of a sum
 	// Start is the time from the common start of the ranks to their first ops.
 	Start float64 `yaml:"start_ns,omitempty" json:"start_ns,omitempty"`
 	// MemorySetup and MemoryByte are what a read or a write of a rank's memory takes: before its
@@ -89,6 +96,12 @@ func (m *Model) Write(w io.Writer) error {
 	return errors.Join(e.Encode(m), e.Close())
 }
 
+// Constants returns the model without its measured times.
+func (m Model) Constants() Model {
+	m.Pairs, m.Both, m.All, m.Cached, m.Reduce, m.Copy = nil, nil, nil, nil, nil, nil
+	return m
+}
+
 // SHA256 returns the hexadecimal digest of the figures of the model, wherever they come from.
 func (m Model) SHA256() string {
 	m.Origin = ""
@@ -110,8 +123,13 @@ func (m *Model) Check() error {
 	if err := Sharing(m.Sharing).check(); err != nil {
 		return err
 	}
-	if m.Engines < 0 {
-		return fmt.Errorf("engines: %d: want a number from 0 on; 0 is no limit", m.Engines)
+	for _, engines := range []struct {
+		key string
+		n   int
+	}{{"engines", m.Engines}, {"network_engines", m.NetworkEngines}} {
+		if engines.n < 0 {
+			return fmt.Errorf("%s: %d: must be at least 0, which is no limit", engines.key, engines.n)
+		}
 	}
 	for _, cost := range []struct {
 		key string
@@ -119,7 +137,11 @@ func (m *Model) Check() error {
 	}{
 		{"latency_ns", m.Latency},
 		{"ns_per_byte", m.PerByte},
+		{"network_latency_ns", m.NetworkLatency},
+		{"network_ns_per_byte", m.NetworkByte},
 		{"overhead_ns", m.Overhead},
+		{"issue_ns", m.Issue},
+		{"copy_ns_per_byte", m.CopyByte},
 		{"reduce_ns_per_byte", m.ReduceByte},
 		{"start_ns", m.Start},
 		{"flight_ns", m.Flight},
@@ -144,8 +166,14 @@ func (m *Model) Machine(t Topology) (Machine, error) {
 	out := Machine{
 		Topology: t, Sharing: Sharing(m.Sharing), Engines: m.Engines,
 		Latency: FromNanoseconds(m.Latency), Overhead: FromNanoseconds(m.Overhead),
+		Network: Link{FromNanoseconds(m.NetworkLatency), m.NetworkByte * ns}, NetworkEngines: m.NetworkEngines,
+		Issue: FromNanoseconds(m.Issue), CopyByte: m.CopyByte * ns,
 		PerByte: m.PerByte * ns, ReduceByte: m.ReduceByte * ns, Start: FromNanoseconds(m.Start),
 		Memory: Memory{FromNanoseconds(m.MemorySetup), m.MemoryByte * ns},
+	}
+	networked := m.NetworkLatency != 0 || m.NetworkByte != 0
+	if t.network > 0 && !networked {
+		return out, errors.New("messages between hosts take no time: give network_latency_ns or network_ns_per_byte")
 	}
 	if len(m.Pairs) == 0 {
 		if len(m.Both)+len(m.All)+len(m.Cached)+len(m.Reduce)+len(m.Copy) > 0 || m.Flight != 0 {
@@ -156,6 +184,9 @@ func (m *Model) Machine(t Topology) (Machine, error) {
 	if m.MemorySetup != 0 || m.MemoryByte != 0 {
 		return out, errors.New("measured times have the memory in them: leave memory_setup_ns and memory_ns_per_byte out")
 	}
+	if networked {
+		return out, errors.New("measured pairs are of one kind: leave network_latency_ns and network_ns_per_byte out")
+	}
 	if m.Latency != 0 || m.PerByte != 0 || m.Sharing != string(Unloaded) {
 		return out, errors.New("measured pairs replace latency_ns and ns_per_byte, and need the sharing unloaded")
 	}
@@ -164,6 +195,9 @@ func (m *Model) Machine(t Topology) (Machine, error) {
 	}
 	if len(m.Reduce) > 0 && m.ReduceByte != 0 {
 		return out, errors.New("reduce has measured times of sums: leave reduce_ns_per_byte out")
+	}
+	if len(m.Copy) > 0 && m.CopyByte != 0 {
+		return out, errors.New("copy has measured times of copies: leave copy_ns_per_byte out")
 	}
 	var err error
 	out.Latency = FromNanoseconds(m.Flight)

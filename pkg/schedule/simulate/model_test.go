@@ -282,7 +282,11 @@ func TestModelMistakes(t *testing.T) {
 		{measured, "sharing: fifo\nlatency_ns: -5\n", "host.yaml: latency_ns: -5: want a number from 0 to 1e+12"},
 		{measured, "sharing: fifo\nns_per_byte: .inf\n", "host.yaml: ns_per_byte: +Inf: want a number"},
 		{measured, "sharing: foo\nlatency_ns: 1\n", `host.yaml: sharing "foo", must be unloaded, fifo or fair`},
-		{measured, "engines: -1\nsharing: fair\n", "host.yaml: engines: -1: want a number from 0 on"},
+		{measured, "engines: -1\nsharing: fair\n", "host.yaml: engines: -1: must be at least 0, which is no limit"},
+		{measured, "sharing: fair\nlatency_ns: 1\nnetwork_engines: -1\n", "host.yaml: network_engines: -1: must be at least 0, which is no limit"},
+		{measured, "sharing: fair\nlatency_ns: 1\nissue_ns: -1\n", "host.yaml: issue_ns: -1: want a number from 0 to 1e+12"},
+		{"pairs:", "network_latency_ns: 5\npairs:", "host.yaml: measured pairs are of one kind: leave network_latency_ns and network_ns_per_byte out"},
+		{"pairs:", "copy_ns_per_byte: 5\ncopy:\n  - points: [{bytes: 1, ns: 5}]\npairs:", "host.yaml: copy has measured times of copies: leave copy_ns_per_byte out"},
 	} {
 		require.Contains(t, measured, tt.old)
 		_, err := ReadModel("host.yaml", []byte(strings.Replace(measured, tt.old, tt.changed, 1)))

@@ -144,14 +144,13 @@ func (t *Timeline) through(parts *Parts, r, i int) (rank, op int) {
 	if !eager {
 		begin = max(x.Posted, send.Posted)
 	}
-	hops := t.machine.Topology.route(int32(q), int32(r), nil)
-	latency := Picoseconds(hops) * t.machine.Latency
+	latency := t.machine.flight(int32(q), int32(r))
 	parts.EngineWait += send.Granted - begin
 	memory = t.machine.Memory.take(1, data)
 	parts.Overhead += t.machine.Overhead
 	parts.Memory += memory
 	parts.Latency += latency
-	t.onLinks(parts, x.Landed-send.Granted-t.machine.Overhead-memory-latency, t.machine.unloaded(int32(q), int32(r), data), hops)
+	t.onLinks(parts, x.Landed-send.Granted-t.machine.Overhead-memory-latency, t.machine.forwarded(int32(q), int32(r), data))
 	switch {
 	case eager:
 		parts.BufferWait += begin - send.Posted
@@ -170,16 +169,13 @@ func (t *Timeline) leaving(parts *Parts, r, i int, begin Picoseconds) {
 	memory := t.machine.Memory.take(1, data)
 	parts.Overhead += t.machine.Overhead
 	parts.Memory += memory
-	t.onLinks(parts, x.End-x.Granted-t.machine.Overhead-memory, t.machine.unloaded(int32(r), o.Peer, data), 1)
+	t.onLinks(parts, x.End-x.Granted-t.machine.Overhead-memory, t.machine.sent(int32(r), o.Peer, data))
 }
 
-// onLinks splits the time of a message on links into that of its bytes, which take each link
-// as long as said, and waits.
-func (t *Timeline) onLinks(parts *Parts, total, each Picoseconds, hops int) {
-	if t.machine.Sharing != FIFO {
-		hops = 1
-	}
-	moving := min(total, Picoseconds(hops)*each)
+// onLinks splits the time of a message on links into that of its bytes, which take so long where
+// nothing keeps them waiting, and waits.
+func (t *Timeline) onLinks(parts *Parts, total, bytes Picoseconds) {
+	moving := min(total, bytes)
 	parts.Bytes += moving
 	parts.LinkWait += total - moving
 }

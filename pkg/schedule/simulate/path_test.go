@@ -22,7 +22,7 @@ import (
 func TestCriticalPathAddsUp(t *testing.T) {
 	short.Skip(t)
 	const ranks, width = 8, 4
-	costs := Machine{Latency: 700, PerByte: 3.7, Issue: 110, Overhead: 230, ReduceByte: 1.3, CopyByte: 0.9, Memory: Memory{50, 0.7}}
+	costs := Machine{Latency: 700, PerByte: 3.7, Network: Link{1900, 11.3}, NetworkEngines: 1, Issue: 110, Overhead: 230, ReduceByte: 1.3, CopyByte: 0.9, Memory: Memory{50, 0.7}}
 	free := Machine{Latency: 700, PerByte: 3.7}
 	programs := 0
 	for _, a := range schedule.Algorithms() {
@@ -34,7 +34,7 @@ func TestCriticalPathAddsUp(t *testing.T) {
 		require.NoError(t, err)
 		for _, p := range []*schedule.Program{p, buffered, oneSided} {
 			programs++
-			for _, topology := range []Topology{Full(ranks), Switch(ranks), Ring(ranks), Mesh(width, ranks/width)} {
+			for _, topology := range []Topology{Full(ranks), Switch(ranks), Ring(ranks), Mesh(width, ranks/width), Hosts(width, ranks/width)} {
 				for _, sharing := range []Sharing{Unloaded, FIFO, Fair} {
 					for engines := range 3 {
 						for _, m := range []Machine{costs, free} {

@@ -37,7 +37,7 @@ func simulated(ctx context.Context, p *schedule.Program, m Machine, elements, si
 	if err := m.check(p.Ranks); err != nil {
 		return nil, err
 	}
-	if t := max(float64(m.Latency), float64(m.Memory.Setup), float64(elements)*float64(size)*max(m.PerByte, m.ReduceByte, m.CopyByte, m.Memory.PerByte)); t > 1e15 {
+	if t := max(float64(m.Latency), float64(m.Memory.Setup), float64(m.Network.Latency), float64(elements)*float64(size)*max(m.PerByte, m.Network.PerByte, m.ReduceByte, m.CopyByte, m.Memory.PerByte)); t > 1e15 {
 		return nil, errors.New("a step can take more than 1,000 s: take fewer bytes, a higher bandwidth or a lower latency")
 	}
 	if err := p.Check(); err != nil {
@@ -48,7 +48,7 @@ func simulated(ctx context.Context, p *schedule.Program, m Machine, elements, si
 		return nil, err
 	}
 	s.result.Ends = make([]Picoseconds, p.Ranks)
-	s.sending, s.queued = make([]int, p.Ranks), make([][]int32, p.Ranks)
+	s.sending, s.queued = make([]int, 2*p.Ranks), make([][]int32, 2*p.Ranks)
 	if m.Sharing == FIFO {
 		s.links = make([]link, m.Topology.links)
 	}
@@ -96,9 +96,9 @@ type simulation struct {
 	messages       []message
 	unused         []int32         // indices of messages
 	flying         map[place]int32 // messages by their sends, which did not wait for their receives
-	sending        []int           // by rank: engines in use
+	sending        []int           // by pool: engines in use
 	begun          []begun         // messages that began at this time and ask for an engine
-	queued         [][]int32       // by rank: messages that wait for an engine
+	queued         [][]int32       // by pool: messages that wait for an engine
 	links          []link          // under FIFO
 	flows          *flows
 	trace          [][]Times // by rank and op; nil: not kept
@@ -149,7 +149,7 @@ func (s *simulation) run(ctx context.Context) error {
 			s.now = ends
 			for _, i := range s.flows.finished(s.now) {
 				s.left(i)
-				s.at(s.now+s.flight(i), s.messages[i].to, lands, i)
+				s.at(s.now+s.flight(s.messages[i].from, s.messages[i].to), s.messages[i].to, lands, i)
 			}
 		} else if !next {
 			return errors.New("the program waits for ever: verify it")
@@ -197,7 +197,7 @@ func (s *simulation) happen(e event) {
 		s.forward(of)
 	case left: // before it lands, even if that takes no time
 		s.left(of)
-		s.at(s.now+s.flight(of), s.messages[of].to, lands, of)
+		s.at(s.now+s.flight(s.messages[of].from, s.messages[of].to), s.messages[of].to, lands, of)
 	case lands:
 		s.landed(of)
 	case arrived:
@@ -316,18 +316,28 @@ func (s *simulation) send(m message) int32 {
 func (s *simulation) engage() {
 	slices.SortFunc(s.begun, func(a, b begun) int { return cmp.Compare(a.place, b.place) })
 	for _, b := range s.begun {
-		i, from := b.message, s.messages[b.message].from
+		pool, engines := s.pool(b.message)
 		switch {
-		case s.Engines == 0:
-		case s.sending[from] == s.Engines:
-			s.queued[from] = append(s.queued[from], i)
+		case engines == 0:
+		case s.sending[pool] == engines:
+			s.queued[pool] = append(s.queued[pool], b.message)
 			continue
 		default:
-			s.sending[from]++
+			s.sending[pool]++
 		}
-		s.engaged(i)
+		s.engaged(b.message)
 	}
 	s.begun = s.begun[:0]
+}
+
+// pool returns which engines a message needs, and how many those are: the sender's for its own host or,
+// behind those of all ranks, for the network.
+func (s *simulation) pool(i int32) (pool int32, engines int) {
+	m := &s.messages[i]
+	if s.Topology.leaves(m.from, m.to) {
+		return int32(s.Topology.Ranks) + m.from, s.NetworkEngines
+	}
+	return m.from, s.Engines
 }
 
 func (s *simulation) message(m message) int32 {
@@ -369,7 +379,7 @@ func (s *simulation) leave(i int32) {
 			s.flows.start(i, m.from, m.to, m.bytes, s.added(m.from, m.send))
 			return
 		}
-		s.at(s.now+s.onLink(m.bytes), m.from, left, i)
+		s.at(s.now+s.unloaded(m.from, m.to, m.bytes), m.from, left, i)
 	}
 }
 
@@ -379,21 +389,16 @@ func (s *simulation) added(r, i int32) bool {
 	return o.Kind == schedule.Send && receive >= 0 && s.Ops[o.Peer][receive].Kind == schedule.RecvReduce
 }
 
-// flight is the latency of a message's hops.
-func (s *simulation) flight(i int32) Picoseconds {
-	m := &s.messages[i]
-	return Picoseconds(s.Topology.route(m.from, m.to, nil)) * s.Latency
-}
-
 // left frees the engine of a message whose last byte has left, and ends its send.
 func (s *simulation) left(i int32) {
 	m := &s.messages[i]
 	s.complete(int(m.from), int(m.send))
-	if waiting := s.queued[m.from]; len(waiting) > 0 {
-		s.queued[m.from] = waiting[1:]
+	pool, engines := s.pool(i)
+	if waiting := s.queued[pool]; len(waiting) > 0 {
+		s.queued[pool] = waiting[1:]
 		s.engaged(waiting[0])
-	} else if s.Engines > 0 {
-		s.sending[m.from]--
+	} else if engines > 0 {
+		s.sending[pool]--
 	}
 }
 
@@ -409,7 +414,7 @@ func (s *simulation) forward(i int32) {
 	switch {
 	case !l.busy:
 		l.busy = true
-		s.at(s.now+s.onLink(m.bytes), m.at, through, i)
+		s.at(s.now+s.onLink(link, m.bytes), m.at, through, i)
 	case l.queued:
 		s.messages[l.last].behind, l.last = i, i
 	default:
@@ -424,7 +429,7 @@ func (s *simulation) passed(i int32) {
 	l := &s.links[number]
 	if l.queued {
 		next := &s.messages[l.first]
-		s.at(s.now+s.onLink(next.bytes), m.at, through, l.first)
+		s.at(s.now+s.onLink(number, next.bytes), m.at, through, l.first)
 		l.queued, l.first = l.first != l.last, next.behind
 	} else {
 		l.busy = false
@@ -433,7 +438,7 @@ func (s *simulation) passed(i int32) {
 		s.left(i)
 	}
 	m.at = node
-	s.at(s.now+s.Latency, node, reaches, i)
+	s.at(s.now+s.of(number).Latency, node, reaches, i)
 }
 
 // landed ends a message whose last byte is there. What its receive does with it follows as

@@ -70,6 +70,46 @@ func TestClosedForms(t *testing.T) {
 	}
 }
 
+// TestHosts compares with the formulas of hierarchical all_gathers of N hosts with G ranks each: sliced
+// (N−1)(α+cβ) + N·g and staged g + (N−1)(α+G·cβ), where α and β are of the network, of which a message
+// takes two links, and g is what a rank needs to send a slice to the others of its host.
+func TestHosts(t *testing.T) {
+	const hosts, mates, slice = 3, 4, 1 << 20
+	p := func(name string) *schedule.Program {
+		return program(t, name, schedule.AllGather, schedule.Shape{Ranks: hosts * mates, Width: mates})
+	}
+	m := Machine{
+		Topology: Hosts(mates, hosts), Sharing: Unloaded, Latency: Microsecond, PerByte: 2.5, Engines: 1,
+		Network: Link{2500 * Nanosecond, 20}, NetworkEngines: 1,
+	}
+	group := 1000 + (mates-1)*slice*.0025
+	sliced := (hosts-1)*(5000+slice*.02) + hosts*group
+	staged := group + (hosts-1)*(5000+mates*slice*.02)
+	bytes := int64(hosts * mates * slice)
+	require.InDelta(t, sliced, run(t, p("hierarchical_sliced"), m, bytes).Makespan.Nanoseconds(), 1e-9)
+	require.InDelta(t, staged, run(t, p("hierarchical_staged"), m, bytes).Makespan.Nanoseconds(), 1e-9)
+	// Half of each slice goes round the hosts while the other half, which has been there, spreads in a host.
+	banded := run(t, p("hierarchical_banded"), m, bytes).Makespan.Nanoseconds()
+	require.Less(t, banded, sliced)
+	require.GreaterOrEqual(t, banded, (hosts-1)*(5000+slice*.02))
+
+	// The links of an adapter are shared by all messages of its rank: under fifo they forward whole
+	// messages, under fair the messages to a rank have its rate together.
+	direct := program(t, "direct", schedule.AllGather, schedule.Shape{Ranks: hosts, Width: 1})
+	m.Topology, m.NetworkEngines = Hosts(1, hosts), 0
+	for sharing, ns := range map[Sharing]float64{
+		Unloaded: 5000 + slice*.02, FIFO: 5000 + 3*slice*.02, Fair: 5000 + 2*slice*.02,
+	} {
+		m.Sharing = sharing
+		require.InDelta(t, ns, run(t, direct, m, hosts*slice).Makespan.Nanoseconds(), .002, sharing)
+	}
+
+	// Engines for the network are not those for the host.
+	m.Topology, m.Sharing, m.NetworkEngines = Hosts(2, 2), Unloaded, 1
+	all := program(t, "direct", schedule.AllGather, schedule.Shape{Ranks: 4})
+	require.InDelta(t, 5000+2*slice*.02, run(t, all, m, 4*slice).Makespan.Nanoseconds(), 1e-9)
+}
+
 // TestSteps counts the steps that follow each other: with a latency alone, each costs it
 // once.
 func TestSteps(t *testing.T) {

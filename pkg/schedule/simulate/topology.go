@@ -7,22 +7,23 @@ import (
 	"strings"
 )
 
-// Topology is nodes and directed links between them. Ranks are nodes 0 to n−1; a switch is a
-// node more. All links are alike.
+// Topology is nodes of a graph and directed links between them. Ranks are nodes 0 to n−1; a switch
+// is a node more. All links are alike, except those of a network between hosts.
 type Topology struct {
-	Name  string
-	Ranks int
-	links int
-	wide  int // ranks in a row of a torus or mesh; 0 of others
+	Name    string
+	Ranks   int
+	links   int
+	network int32 // the first link of the network, which is the last kind of links; 0: none
+	wide    int   // ranks in a row of a torus or mesh; 0 of others
 	// next returns the link from node at that leads to rank to, and the node behind it.
 	next func(at, to int32) (link, node int32)
 }
 
 // Topologies lists the names that NewTopology knows.
-func Topologies() []string { return []string{"full", "switch", "ring", "torus", "mesh"} }
+func Topologies() []string { return []string{"full", "switch", "ring", "torus", "mesh", "hosts"} }
 
-// NewTopology returns the topology of a name. A torus or mesh has width ranks in a row; 0 is
-// all of them.
+// NewTopology returns the topology of a name. A torus or mesh has width ranks in a row, and each of
+// several hosts has width ranks; 0 is all of them.
 func NewTopology(name string, ranks, width int) (Topology, error) {
 	if width == 0 {
 		width = ranks
@@ -34,27 +35,48 @@ func NewTopology(name string, ranks, width int) (Topology, error) {
 		return Switch(ranks), nil
 	case "ring":
 		return Ring(ranks), nil
-	case "torus", "mesh":
+	case "torus", "mesh", "hosts":
 		if width < 1 || ranks%width != 0 {
 			return Topology{}, fmt.Errorf("topology %s: %d ranks in rows of %d, must fill each row", name, ranks, width)
 		}
-		if name == "torus" {
+		switch name {
+		case "torus":
 			return Torus(width, ranks/width), nil
+		case "mesh":
+			return Mesh(width, ranks/width), nil
 		}
-		return Mesh(width, ranks/width), nil
+		return Hosts(width, ranks/width), nil
 	}
 	return Topology{}, fmt.Errorf("topology %q, must be one of %s", name, strings.Join(Topologies(), ", "))
 }
 
 // Full has a link from every rank to every other.
 func Full(n int) Topology {
-	return Topology{"full mesh", n, n * n, 0, func(at, to int32) (int32, int32) { return at*int32(n) + to, to }}
+	return Topology{Name: "full mesh", Ranks: n, links: n * n, next: func(at, to int32) (int32, int32) { return at*int32(n) + to, to }}
+}
+
+// Hosts has h hosts of w ranks each; rank r is on host r/w. Ranks of a host have a link to each other.
+// Every rank has a network adapter: a link to the network, and one from it.
+func Hosts(w, h int) Topology {
+	n := w * h
+	inside, hub := Full(n), int32(n)
+	t := Topology{Name: fmt.Sprintf("network of %d hosts with %d ranks each", h, w), Ranks: n, links: inside.links + 2*n, network: int32(inside.links), wide: w}
+	t.next = func(at, to int32) (int32, int32) {
+		switch {
+		case at == hub:
+			return t.network + hub + to, to
+		case int(at)/w == int(to)/w:
+			return inside.next(at, to)
+		}
+		return t.network + at, hub
+	}
+	return t
 }
 
 // Switch has a link from every rank to one switch, and one back.
 func Switch(n int) Topology {
 	hub := int32(n)
-	return Topology{"switch", n, 2 * n, 0, func(at, to int32) (int32, int32) {
+	return Topology{Name: "switch", Ranks: n, links: 2 * n, next: func(at, to int32) (int32, int32) {
 		if at == hub {
 			return hub + to, to
 		}
@@ -101,7 +123,7 @@ func grid(name string, w, h int, wraps bool) Topology {
 		}
 		return false, (a - 1 + n) % n
 	}
-	return Topology{name, w * h, directions * w * h, w, func(at, to int32) (int32, int32) {
+	return Topology{Name: name, Ranks: w * h, links: directions * w * h, wide: w, next: func(at, to int32) (int32, int32) {
 		x, y := int(at)%w, int(at)/w
 		tx, ty := int(to)%w, int(to)/w
 		var forward bool
@@ -119,18 +141,22 @@ func grid(name string, w, h int, wraps bool) Topology {
 	}}
 }
 
-// HasRows reports whether the topology of a name depends on the width of its rows.
-func HasRows(name string) bool { return name == "torus" || name == "mesh" }
+// HasRows reports whether the topology of a name depends on the width of its rows, or of its hosts.
+func HasRows(name string) bool { return name == "torus" || name == "mesh" || name == "hosts" }
 
-// route calls f for each link from rank from to rank to, and returns their number.
-func (t *Topology) route(from, to int32, f func(link int32)) (hops int) {
+// isNetwork reports whether a link is one of the network between hosts.
+func (t *Topology) isNetwork(link int32) bool { return t.network > 0 && link >= t.network }
+
+// leaves reports whether a message from one rank to another takes the network.
+func (t *Topology) leaves(from, to int32) bool {
+	return t.network > 0 && int(from)/t.wide != int(to)/t.wide
+}
+
+// route calls f for each link from rank from to rank to.
+func (t *Topology) route(from, to int32, f func(link int32)) {
 	for from != to {
 		link, node := t.next(from, to)
-		if f != nil {
-			f(link)
-		}
+		f(link)
 		from = node
-		hops++
 	}
-	return hops
 }

@@ -182,7 +182,7 @@ func TestMistakes(t *testing.T) {
 		{"tcm:\n", "tcm:\n    file: a.yaml\n", `study.yaml: model "tcm": give one of a file, a measurement and constants`},
 		{"width: 3", "width: 4", `study.yaml: case "torus": torus_full all_reduce: 6 ranks in rows of 4, must fill each row`},
 		{"algorithm: torus_full, ranks: 6, width: 3, topology: torus", "algorithm: ring, ranks: 6, width: 3, topology: ring", `study.yaml: case "torus": width 3 is not used by all_reduce ring: leave it out`},
-		{"topology: ring", "topology: star", `study.yaml: case "ring": topology "star", must be one of full, switch, ring, torus, mesh`},
+		{"topology: ring", "topology: star", `study.yaml: case "ring": topology "star", must be one of full, switch, ring, torus, mesh, hosts`},
 		{"models: [tcm]", "models: [dram]", `study.yaml: case "ring": unknown model "dram", must be one of hbm, sram, tcm`},
 		{"elements: [8, 32", "elements: [32, 8", "study.yaml: elements: 8: list numbers from 1 on, in ascending order"},
 		{"name: mesh", "name: ring", `study.yaml: series "ring tcm": give each case, overlap and reference a name of its own`},
