@@ -20,10 +20,14 @@ const (
 	xmlBuffer = 8
 )
 
-// xmlCollectives are MSCCL's names.
-var xmlCollectives = map[string]schedule.Collective{
-	"allreduce": schedule.AllReduce, "allgather": schedule.AllGather, "reduce_scatter": schedule.ReduceScatter,
+// collectives are the names that MSCCL and MSCCL++ have in common.
+var collectives = map[string]schedule.Collective{
+	"allreduce": schedule.AllReduce, "allgather": schedule.AllGather, "reducescatter": schedule.ReduceScatter,
 }
+
+// oldReduceScatter is the name of a reduce_scatter for microsoft/msccl, which its successors do
+// not know. They alone have outofplace, minBytes and maxBytes, so that plans are written for them.
+const oldReduceScatter = "reduce_scatter"
 
 // reader reads the XML of a plan.
 type reader struct {
@@ -280,9 +284,12 @@ func (x *reader) algo(a *attributes) error {
 			a.fail("<algo> has inplace=\"0\" and outofplace=\"0\": it would never be used")
 		}
 	}
-	c, known := xmlCollectives[strings.ToLower(coll)]
+	c, known := collectives[strings.ToLower(coll)]
+	if coll == oldReduceScatter {
+		c, known = schedule.ReduceScatter, true
+	}
 	if !known {
-		a.fail("<algo> coll=%q, must be allgather, allreduce or reduce_scatter", coll)
+		a.fail("<algo> coll=%q, must be allgather, allreduce, reducescatter or reduce_scatter", coll)
 	}
 	if c != schedule.AllReduce && chunks%ranks != 0 {
 		a.fail("<algo> nchunksperloop=\"%d\", must be a multiple of ngpus=\"%d\"", chunks, ranks)
@@ -294,6 +301,9 @@ func (x *reader) algo(a *attributes) error {
 	x.plan = &Plan{file: x.file, ops: make([][]position, ranks), Program: &schedule.Program{
 		Name: name, Collective: c, Ranks: ranks, Chunks: chunks, Input: x.layout.input, Buffer: xmlBuffer, Ops: make([][]schedule.Op, ranks),
 	}}
+	if coll == oldReduceScatter {
+		x.plan.Notes = append(x.plan.Notes, fmt.Sprintf("%s: <algo> coll=%q: newer versions of MSCCL know reducescatter only, and refuse the plan", a.at.in(x.file), coll))
+	}
 	for _, name := range []string{"outofplace", "minBytes", "maxBytes"} {
 		if _, ok := a.values[name]; !ok {
 			x.plan.Notes = append(x.plan.Notes, fmt.Sprintf("%s: <algo> has no attribute %s: newer versions of MSCCL do not use the plan and do not say so", a.at.in(x.file), name))

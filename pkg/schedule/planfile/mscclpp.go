@@ -15,11 +15,6 @@ const (
 	jsonChannels = 16 // of a thread block
 )
 
-// jsonCollectives are MSCCL++'s names.
-var jsonCollectives = map[string]schedule.Collective{
-	"allreduce": schedule.AllReduce, "allgather": schedule.AllGather, "reducescatter": schedule.ReduceScatter,
-}
-
 // The types of channels. Signals of memory channel j between two ranks are on channel 2j of
 // the program, those of port channel j on 2j+1.
 var channelTypes = []string{"memory", "port"}
@@ -69,7 +64,7 @@ func readJSON(file string, data []byte) (*Plan, error) {
 // readPlan reads a plan, which means something only if its text has no error then.
 func readPlan(file string, top *node) *Plan {
 	name, coll := top.get("name").string(), top.get("collective")
-	c, known := jsonCollectives[coll.string()]
+	c, known := collectives[coll.string()]
 	if !known {
 		coll.fail("collective %q, must be allgather, allreduce or reducescatter", coll.value)
 	}

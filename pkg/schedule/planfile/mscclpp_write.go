@@ -238,12 +238,7 @@ func writeJSON(out io.Writer, p *schedule.Program) error {
 		return err
 	}
 	form := planJSON{
-		Name: p.Name, Protocol: "Simple", InPlace: p.Input == 0, Threads: 1024, Alignment: 16, MaxSize: math.MaxUint64,
-	}
-	for name, c := range jsonCollectives {
-		if c == p.Collective {
-			form.Collective = name
-		}
+		Name: p.Name, Collective: nameOf(p.Collective), Protocol: "Simple", InPlace: p.Input == 0, Threads: 1024, Alignment: 16, MaxSize: math.MaxUint64,
 	}
 	w := &gpuWriter{Program: p, layout: newLayout(p.Collective, p.Ranks, p.Chunks, p.Input == 0), ends: map[[2]int][2]int{}}
 	w.connect()

@@ -110,7 +110,7 @@ func TestCut(t *testing.T) {
 func TestMistakes(t *testing.T) {
 	text := string(written(t, program(t, "direct", schedule.AllReduce, 3), "msccl"))
 	for _, tt := range []struct{ old, new, want string }{
-		{`coll="allreduce"`, `coll="alltoall"`, `plan.xml:1:1: <algo> coll="alltoall", must be allgather, allreduce or reduce_scatter`},
+		{`coll="allreduce"`, `coll="alltoall"`, `plan.xml:1:1: <algo> coll="alltoall", must be allgather, allreduce, reducescatter or reduce_scatter`},
 		{`coll="allreduce"`, ``, `plan.xml:1:1: <algo> has no attribute coll`},
 		{`ngpus="3"`, `ngpus="4"`, `plan.xml:1:1: ngpus="4", but there are 3 elements <gpu>`},
 		{`ngpus="3"`, `ngpus="3000000"`, `plan.xml:1:1: <algo> ngpus="3000000", must be a number from 1 to 2048`},
@@ -171,6 +171,19 @@ func TestMistakes(t *testing.T) {
 	plan, err := Read("plan.xml", []byte(strings.Replace(xmlText, `minBytes="0" `, "", 1)))
 	require.NoError(t, err)
 	require.Equal(t, []string{"plan.xml:1:1: <algo> has no attribute minBytes: newer versions of MSCCL do not use the plan and do not say so"}, plan.Notes)
+}
+
+// TestNamesOfReduceScatter: a plan has the name that newer versions of MSCCL know; that of the
+// first is read, too.
+func TestNamesOfReduceScatter(t *testing.T) {
+	text := string(written(t, program(t, "ring", schedule.ReduceScatter, 2), MSCCL))
+	require.Contains(t, text, ` coll="reducescatter" `)
+	old, err := Read("plan.xml", []byte(strings.Replace(text, "reducescatter", "reduce_scatter", 1)))
+	require.NoError(t, err)
+	require.Equal(t, []string{`plan.xml:1:1: <algo> coll="reduce_scatter": newer versions of MSCCL know reducescatter only, and refuse the plan`}, old.Notes)
+	plan, err := Read("plan.xml", []byte(text))
+	require.NoError(t, err)
+	require.Equal(t, plan.Program, old.Program)
 }
 
 // pair is a plan of two ranks, out of place, whose steps are those that the schedules known
