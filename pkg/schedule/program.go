@@ -7,7 +7,6 @@
 package schedule
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 )
@@ -186,19 +185,30 @@ func (p *Program) Bytes(s Slot, count int32, elements, size int64) int64 {
 // Check reports what is wrong with the form of a program: ranks, slots, dependencies and
 // groups that cannot be. Verify checks what the program does.
 func (p *Program) Check() error {
+	r := &Report{}
+	p.check(r.find)
+	return r.Err()
+}
+
+// check calls find with what is wrong with the form.
+func (p *Program) check(find func(Finding)) {
+	whole := func(format string, args ...any) { find(Finding{Form, -1, -1, "", fmt.Sprintf(format, args...)}) }
 	if p.Ranks < 1 || len(p.Ops) != p.Ranks {
-		return fmt.Errorf("program %s has ops of %d ranks, must have those of its %d", p.Name, len(p.Ops), p.Ranks)
+		whole("program %s has ops of %d ranks, must have those of its %d", p.Name, len(p.Ops), p.Ranks)
+		return
 	}
 	if p.Chunks < 1 || p.Collective != AllReduce && p.Chunks%p.Ranks != 0 {
-		return fmt.Errorf("program %s has %d chunks, must have a multiple of its %d ranks", p.Name, p.Chunks, p.Ranks)
+		whole("program %s has %d chunks, must have a multiple of its %d ranks", p.Name, p.Chunks, p.Ranks)
+		return
 	}
 	if input := p.inputs(); p.Input != 0 && (p.Input != input || p.Input > p.Scratch) {
-		return fmt.Errorf("program %s has %d chunks of input in %d slots of scratch memory, must have %d", p.Name, p.Input, p.Scratch, input)
+		whole("program %s has %d chunks of input in %d slots of scratch memory, must have %d", p.Name, p.Input, p.Scratch, input)
+		return
 	}
 	if p.Buffer < 0 {
-		return fmt.Errorf("program %s buffers %d messages, must buffer at least 0", p.Name, p.Buffer)
+		whole("program %s buffers %d messages, must buffer at least 0", p.Name, p.Buffer)
+		return
 	}
-	var errs []error
 	type end struct {
 		channel
 		sends bool
@@ -206,7 +216,8 @@ func (p *Program) Check() error {
 	groups, streams := map[int32]bool{}, map[end]uint8{}
 	for r := range p.Ops {
 		if len(p.Ops[r]) >= 1<<opBits {
-			return fmt.Errorf("program %s has %d ops of rank %d, must be fewer than %d", p.Name, len(p.Ops[r]), r, 1<<opBits)
+			whole("program %s has %d ops of rank %d, must be fewer than %d", p.Name, len(p.Ops[r]), r, 1<<opBits)
+			return
 		}
 		clear(groups)
 		clear(streams)
@@ -214,26 +225,24 @@ func (p *Program) Check() error {
 		last := Op{}
 		for i := range p.Ops[r] {
 			o := &p.Ops[r][i]
-			err := p.checkOp(r, i, o)
+			wrong := func(format string, args ...any) { find(Finding{Form, r, i, "", fmt.Sprintf(format, args...)}) }
+			p.checkOp(r, i, o, wrong)
 			if o.Group != 0 && (o.Group != last.Group || o.Stream != last.Stream) {
 				if groups[o.Group] {
-					err = errors.Join(err, fmt.Errorf("group %d continues after another op or on another stream", o.Group))
+					wrong("group %d continues after another op or on another stream", o.Group)
 				}
 				groups[o.Group] = true
 			}
 			if several && (o.sends() || o.receives()) {
 				e := end{o.channel(r), o.sends()}
 				if s, ok := streams[e]; ok && s != o.Stream {
-					err = errors.Join(err, fmt.Errorf("channel %d to rank %d is used on stream %d too", o.Channel, o.Peer, s))
+					wrong("%s on channel %d with rank %d, which stream %d uses too: nothing orders the two", o.Kind, o.Channel, o.Peer, s)
 				}
 				streams[e] = o.Stream
 			}
-			if last = *o; err != nil {
-				errs = append(errs, fmt.Errorf("rank %d, op %d (%s): %w", r, i, o.Kind, err))
-			}
+			last = *o
 		}
 	}
-	return errors.Join(errs...)
 }
 
 // inputs returns how many chunks of the vector a rank holds at the start.
@@ -244,45 +253,40 @@ func (p *Program) inputs() int {
 	return p.Chunks
 }
 
-func (p *Program) checkOp(r, i int, o *Op) error {
+func (p *Program) checkOp(r, i int, o *Op, wrong func(format string, args ...any)) {
 	if int(o.Kind) >= len(kindNames) {
-		return errors.New("its kind is unknown")
+		wrong("kind %d is unknown", uint8(o.Kind))
+		return
 	}
 	if o.signals() && o.Count != 0 {
-		return fmt.Errorf("has %d chunks, must have none", o.Count)
+		wrong("%s of %d chunks, must have none", o.Kind, o.Count)
 	}
 	if o.Count < 1 && !o.signals() {
-		return fmt.Errorf("has %d chunks, must have at least 1", o.Count)
+		wrong("%s of %d chunks, must have at least 1", o.Kind, o.Count)
 	}
-	inside := func(s Slot) error {
+	inside := func(s Slot) {
 		at, size := int(s), p.Chunks
 		if j, ok := s.scratch(); ok {
 			at, size = j, p.Scratch
 		}
 		if at+int(o.Count) > size {
-			return fmt.Errorf("begins with %s and has %d chunks, of which there are %d", s, o.Count, size)
+			wrong("%s of %d chunks from %s on, of which there are %d", o.Kind, o.Count, s, size)
 		}
-		return nil
 	}
 	if o.reads() {
-		if err := inside(o.Src); err != nil {
-			return err
-		}
+		inside(o.Src)
 	}
 	if o.writes() {
-		if err := inside(o.Dst); err != nil {
-			return err
-		}
+		inside(o.Dst)
 	}
 	if (o.sends() || o.receives() || o.Kind == Put) && (o.Peer < 0 || int(o.Peer) >= p.Ranks || int(o.Peer) == r) {
-		return fmt.Errorf("peer %d, must be another of %d ranks", o.Peer, p.Ranks)
+		wrong("%s with peer %d, must be another of %d ranks", o.Kind, o.Peer, p.Ranks)
 	}
 	for _, d := range p.Deps(o) {
 		if d < 0 || int(d) >= i {
-			return fmt.Errorf("depends on op %d, must be one before it", d)
+			wrong("depends on op %d, must be one before it", d)
 		}
 	}
-	return nil
 }
 
 // SentBytes returns the bytes that each rank sends or puts, and the number of its messages

@@ -283,7 +283,7 @@ var faults = []struct {
 		}
 		return nil
 	}},
-	{"waits in a circle", func(p *Program, seed int) []Class {
+	{"waits in a cycle", func(p *Program, seed int) []Class {
 		if p.Name != "ring" {
 			return nil
 		}
@@ -302,12 +302,12 @@ func TestFindingsSayWhere(t *testing.T) {
 	p, err := a.Generate(Shape{Ranks: 4})
 	require.NoError(t, err)
 	p.Ops[2][0].Src = 0
-	require.Equal(t, "undefined: rank 2, op 0, chunk 0: sends chunk 0, which holds nothing", verified(t, p).Findings[0].String())
+	require.Equal(t, "undefined: rank 2, op 0, chunk 0: sends uninitialized memory", verified(t, p).Findings[0].String())
 
 	p, err = a.Generate(Shape{Ranks: 4})
 	require.NoError(t, err)
 	p.Ops[1][0].Peer = 9
-	require.EqualError(t, verified(t, p).Err(), "form: rank 0: rank 1, op 0 (send): peer 9, must be another of 4 ranks")
+	require.EqualError(t, verified(t, p).Err(), "form: rank 1, op 0: send with peer 9, must be another of 4 ranks")
 
 	_, err = Find("rung", AllGather)
 	require.ErrorContains(t, err, `no schedule "rung" for all_gather: choose one of bidirectional, bruck, `)
@@ -317,6 +317,102 @@ func TestFindingsSayWhere(t *testing.T) {
 	require.NoError(t, err)
 	_, err = swing.Generate(Shape{Ranks: 6})
 	require.EqualError(t, err, "swing all_reduce: 6 ranks, must be a power of two")
+}
+
+// program returns a program of all_reduce without ops.
+func program(ranks, chunks, scratch int) *Program {
+	p, _ := newProgram("mine", AllReduce, ranks, chunks, scratch)
+	return p
+}
+
+// TestFindingsNameSlots: scratch memory and the input out of place have names of their own, and an
+// undefined read names what it reads.
+func TestFindingsNameSlots(t *testing.T) {
+	p := program(1, 2, 5)
+	p.Input = 2
+	p.Append(0, Op{Kind: Copy, Src: Scratch(4), Dst: 0, Count: 1})
+	p.Append(0, Op{Kind: Copy, Src: Scratch(0), Dst: Scratch(2), Count: 1})
+	p.Append(0, Op{Kind: Copy, Src: Scratch(2), Dst: Scratch(3), Count: 1, Stream: 1}, 0)
+	p.Append(0, Op{Kind: Copy, Src: Scratch(0), Dst: Scratch(1), Count: 1, Stream: 2})
+	p.Append(0, Op{Kind: Copy, Src: Scratch(1), Dst: 1, Count: 1})
+	p.Append(0, Op{Kind: Reduce, Src: Scratch(0), Dst: Scratch(4), Count: 1, Stream: 3})
+	found := verified(t, p).Err().Error()
+	for _, want := range []string{
+		"undefined: rank 0, op 0, scratch 2: reads uninitialized memory",
+		"race: rank 0, op 2, scratch 0: is not ordered with op 1 (copy), and one of them writes there",
+		", input chunk 1: is not ordered with op ",
+		"undefined: rank 0, op 5, scratch 2: adds to uninitialized memory",
+	} {
+		require.Contains(t, found, want)
+	}
+	require.NotContains(t, found, "chunk 2")
+}
+
+// TestEveryFormFinding: each mistake of form is a finding with its op, and those above 20 are counted.
+func TestEveryFormFinding(t *testing.T) {
+	p := program(2, 1, 0)
+	p.Append(0, Op{Kind: Send, Peer: 1, Count: 1})
+	p.Append(0, Op{Kind: Send, Peer: 1, Count: 1, Stream: 1})
+	p.Append(1, Op{Kind: Copy, Src: Scratch(0), Dst: 0, Count: 1})
+	for range 20 {
+		p.Append(1, Op{Kind: Signal, Peer: 0, Count: 1})
+	}
+	report := verified(t, p)
+	require.Equal(t, Finding{Form, 0, 1, "", "send on channel 0 with rank 1, which stream 0 uses too: nothing orders the two"}, report.Findings[0])
+	require.Equal(t, Finding{Form, 1, 0, "", "copy of 1 chunks from scratch 0 on, of which there are 0"}, report.Findings[1])
+	require.Len(t, report.Findings, 20)
+	require.Equal(t, 2, report.More)
+	require.Regexp(t, `\nform: rank 1, op 18: signal of 1 chunks, must have none\nand 2 more$`, report.Err().Error())
+	require.EqualError(t, p.Check(), report.Err().Error())
+}
+
+// TestDeadlockPrintsTheCycle: ranks 2 and 3 wait for each other, through a dependency and the order
+// of a stream. Ranks 0 and 1 wait for rank 2 on one stream and for each other on another: that is
+// no cycle.
+func TestDeadlockPrintsTheCycle(t *testing.T) {
+	p := program(4, 1, 1)
+	send := func(peer int, stream uint8) Op {
+		return Op{Kind: Send, Peer: int32(peer), Src: Scratch(0), Count: 1, Stream: stream, Channel: stream}
+	}
+	recv := func(peer int, stream uint8) Op {
+		return Op{Kind: Recv, Peer: int32(peer), Dst: Scratch(0), Count: 1, Stream: stream, Channel: stream}
+	}
+	for r := range 2 {
+		p.Append(r, recv(1-r, 0))
+		p.Append(r, recv(2, 1))
+		from := send(1-r, 1)
+		from.Channel = 0
+		p.Append(r, from)
+	}
+	p.Append(2, recv(3, 0))
+	for q := range 2 {
+		to := send(q, uint8(1+q))
+		to.Channel = 1
+		p.Append(2, to, 0)
+	}
+	to := send(3, 3)
+	to.Channel = 0
+	p.Append(2, to, 0)
+	p.Append(3, recv(2, 0))
+	p.Append(3, send(2, 0))
+	require.EqualError(t, verified(t, p).Err(), "deadlock: rank 2, op 0: a cycle: op 0 (recv) of rank 2 waits for op 1 (send) of rank 3, "+
+		"which comes after op 0 (recv) of rank 3, which waits for op 3 (send) of rank 2, which depends on op 0 (recv) of rank 2")
+
+	// A send does not start, since another op of its group does not.
+	p = program(2, 1, 1)
+	for r := range 2 {
+		first := recv(1-r, 0)
+		first.Group = 1
+		p.Append(r, first)
+		second := send(1-r, 1)
+		second.Channel = 0
+		p.Append(r, Op{Kind: Copy, Src: 0, Dst: Scratch(0), Count: 1, Stream: 1, Group: 2}, 0)
+		second.Group = 2
+		p.Append(r, second)
+	}
+	require.EqualError(t, verified(t, p).Err(), "deadlock: rank 0, op 0: a cycle: op 0 (recv) of rank 0 waits for op 2 (send) of rank 1, "+
+		"which starts and ends with op 1 (copy) of rank 1, which depends on op 0 (recv) of rank 1, which waits for op 2 (send) of rank 0, "+
+		"which starts and ends with op 1 (copy) of rank 0, which depends on op 0 (recv) of rank 0")
 }
 
 func TestChunks(t *testing.T) {

@@ -167,21 +167,17 @@ func atOnce[T any](ctx context.Context, f func() (T, error)) (T, error) {
 	}
 }
 
-// verified returns the report of a program without findings. Those of a plan have their place
-// in its file.
+// verified returns the report of a program without findings, or the findings as an error. Those
+// of a plan begin with their place in its file.
 func verified(ctx context.Context, p *schedule.Program, plan *planfile.Plan) (*schedule.Report, error) {
 	report, err := atOnce(ctx, func() (*schedule.Report, error) { return schedule.Verify(ctx, p) })
 	if err != nil {
 		return nil, err
 	}
-	if plan == nil || len(report.Findings) == 0 {
+	if plan == nil {
 		return report, report.Err()
 	}
-	var lines []string
-	for _, f := range report.Findings {
-		lines = append(lines, plan.Find(f))
-	}
-	return report, errors.New(strings.Join(lines, "\n"))
+	return report, report.Lines(plan.Find)
 }
 
 // generate makes the program of a collective and a schedule.
@@ -262,8 +258,9 @@ func newScheduleVerify(s cli.Streams) *cobra.Command {
 its steps and look for wrong results, reads of undefined memory, data that is added
 twice, ranks that wait for each other, and unordered accesses to the same memory.
 
-Findings in a plan of a file begin with its name, the line and the column. The exit code
-is 1 if there is a finding.`,
+A finding in the plan of a file begins with file, line and column of the op, or with the file
+alone where it is about the result of a rank. At most 20 are listed. The exit code is 1 if there
+is a finding.`,
 		Example: `  cxrun schedule verify all_reduce ring --ranks 8
   cxrun schedule verify all_gather hierarchical_sliced --ranks 16 --width 8
   cxrun schedule verify ring.xml`,

@@ -22,9 +22,10 @@ type Plan struct {
 	ops   [][]position // by rank and op
 }
 
-// Find returns a finding of the plan's program as one line with the place in the file.
+// Find returns a finding of the plan's program as one line. It begins with file, line and
+// column of the op, or with the file alone where the finding is of no op, as that of a result.
 func (p *Plan) Find(f schedule.Finding) string {
-	if f.Rank < len(p.ops) && f.Op >= 0 && f.Op < len(p.ops[f.Rank]) {
+	if f.Rank >= 0 && f.Op >= 0 {
 		return fmt.Sprintf("%s: %s", p.ops[f.Rank][f.Op].in(p.file), f)
 	}
 	return fmt.Sprintf("%s: %s", p.file, f)

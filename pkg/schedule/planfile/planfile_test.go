@@ -235,6 +235,12 @@ func TestFindings(t *testing.T) {
 	require.GreaterOrEqual(t, race, 0)
 	require.Regexp(t, `^pair.xml:1[0-9]:7: race: rank 1, op \d, chunk 0: is not ordered with op \d \(\w+\), and one of them writes there$`, plan.Find(report.Findings[race]))
 
+	// Two thread blocks send to a rank over a channel.
+	plan, err = Read("pair.xml", []byte(strings.NewReplacer(`<tb id="1" send="-1"`, `<tb id="1" send="0"`, `type="cpy"`, `type="s"`).Replace(mended)))
+	require.NoError(t, err)
+	require.EqualError(t, verified(t, plan.Program).Lines(plan.Find),
+		"pair.xml:17:7: form: rank 1, op 5: send on channel 0 with rank 0, which stream 0 uses too: nothing orders the two")
+
 	// Rank 0 sends nothing that rank 1 could add to.
 	plan, err = Read("pair.xml", []byte(strings.Replace(mended, `      <step s="2" type="r" srcbuf="o" srcoff="0" dstbuf="o" dstoff="0" cnt="1" depid="-1" deps="-1" hasdep="0"/>`+"\n", "", 1)))
 	require.NoError(t, err)
@@ -314,7 +320,8 @@ func TestBuffers(t *testing.T) {
 			continue
 		}
 		require.Equal(t, want, report.Findings[0].Class)
-		require.ErrorContains(t, report.Err(), "rank 0 waits in op 8 (send) for rank 1, rank 1 waits in op 8 (send) for rank 0")
+		require.ErrorContains(t, report.Err(), "a cycle: op 8 (send) of rank 0 waits for room in a buffer after op 9 (recv) of rank 1, which comes after op 8 (send) of rank 1, "+
+			"which waits for room in a buffer after op 9 (recv) of rank 0, which comes after op 8 (send) of rank 0")
 	}
 }
 
