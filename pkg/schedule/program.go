@@ -44,14 +44,6 @@ func (s Slot) String() string {
 	return fmt.Sprintf("chunk %d", int(s))
 }
 
-// after returns the slot k further on in its buffer.
-func (s Slot) after(k int) Slot {
-	if s < 0 {
-		return s - Slot(k)
-	}
-	return s + Slot(k)
-}
-
 // Kind is what an op does.
 type Kind uint8
 

@@ -2,7 +2,6 @@ package schedule
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/bits"
 	"slices"
@@ -75,7 +74,12 @@ func (r *Report) find(f Finding) {
 	r.Findings = append(r.Findings, f)
 }
 
-// Err returns the findings as an error with a line for each, or nil.
+// Findings are findings as an error, in lines.
+type Findings []string
+
+func (f Findings) Error() string { return strings.Join(f, "\n") }
+
+// Err returns the findings as Findings, or nil.
 func (r *Report) Err() error { return r.Lines(Finding.String) }
 
 // Lines does the same with lines of the caller's.
@@ -83,14 +87,14 @@ func (r *Report) Lines(line func(Finding) string) error {
 	if len(r.Findings) == 0 {
 		return nil
 	}
-	var lines []string
+	var lines Findings
 	for _, f := range r.Findings {
 		lines = append(lines, line(f))
 	}
 	if r.More > 0 {
 		lines = append(lines, fmt.Sprintf("and %d more", r.More))
 	}
-	return errors.New(strings.Join(lines, "\n"))
+	return lines
 }
 
 // Verify runs a program symbolically. Each chunk has the set of ranks whose data it holds;

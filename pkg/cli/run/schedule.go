@@ -167,17 +167,19 @@ func atOnce[T any](ctx context.Context, f func() (T, error)) (T, error) {
 	}
 }
 
-// verified returns the report of a program without findings, or the findings as an error. Those
-// of a plan begin with their place in its file.
-func verified(ctx context.Context, p *schedule.Program, plan *planfile.Plan) (*schedule.Report, error) {
-	report, err := atOnce(ctx, func() (*schedule.Report, error) { return schedule.Verify(ctx, p) })
-	if err != nil {
-		return nil, err
-	}
-	if plan == nil {
-		return report, report.Err()
-	}
-	return report, report.Lines(plan.Find)
+// verified returns whether all ranks of a program without findings add in the same order, or the
+// findings as an error. Those of a plan begin with their place in its file.
+func verified(ctx context.Context, p *schedule.Program, plan *planfile.Plan) (uniform bool, err error) {
+	return atOnce(ctx, func() (bool, error) {
+		if plan != nil {
+			return plan.Verify(ctx)
+		}
+		report, err := schedule.Verify(ctx, p)
+		if err != nil {
+			return false, err
+		}
+		return report.Uniform, report.Err()
+	})
 }
 
 // generate makes the program of a collective and a schedule.
@@ -270,7 +272,7 @@ is a finding.`,
 			if err != nil {
 				return err
 			}
-			report, err := verified(c.Context(), p, plan)
+			uniform, err := verified(c.Context(), p, plan)
 			if err != nil {
 				return err
 			}
@@ -279,8 +281,12 @@ is a finding.`,
 			for _, n := range messages {
 				total += n
 			}
-			fmt.Fprintf(s.Out, "%s %s of %s is correct: %s\n", p.Name, p.Collective, english.Count(p.Ranks, "rank", "ranks"), english.Count(total, "message", "messages"))
-			if p.Collective == schedule.AllReduce && report.Uniform {
+			correct := "correct"
+			if plan != nil && plan.OutOfPlace != nil {
+				correct = "correct in place and out of place"
+			}
+			fmt.Fprintf(s.Out, "%s %s of %s is %s: %s\n", p.Name, p.Collective, english.Count(p.Ranks, "rank", "ranks"), correct, english.Count(total, "message", "messages"))
+			if p.Collective == schedule.AllReduce && uniform {
 				fmt.Fprintln(s.Out, "all ranks add in the same order: their sums are equal bit by bit")
 			} else if p.Collective == schedule.AllReduce {
 				fmt.Fprintln(s.Out, "ranks add in different orders: their sums of floating-point numbers can differ")

@@ -111,6 +111,11 @@ func readPlan(file string, top *node) *Plan {
 		if top.text.err != nil {
 			return nil
 		}
+		for _, tb := range g.get("threadblocks").items() {
+			if n := len(tb.get("ops").items()); n > jsonOps {
+				plan.note(tb.text.at(tb.offset), "thread block of gpu %d has %d ops: MSCCL++ runs at most %d", r, n, jsonOps)
+			}
+		}
 		at, stuck := assemble(plan.Program, r, x.blocks)
 		if stuck != nil {
 			top.text.err = fmt.Errorf("%s: waits for ops of gpu %d that wait for it", stuck.in(file), r)

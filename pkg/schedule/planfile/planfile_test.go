@@ -2,6 +2,7 @@ package planfile
 
 import (
 	"bytes"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -115,7 +116,14 @@ func TestMistakes(t *testing.T) {
 		{`ngpus="3"`, `ngpus="4"`, `plan.xml:1:1: ngpus="4", but there are 3 elements <gpu>`},
 		{`ngpus="3"`, `ngpus="3000000"`, `plan.xml:1:1: <algo> ngpus="3000000", must be a number from 1 to 2048`},
 		{`inplace="1" outofplace="0"`, `inplace="0" outofplace="0"`, `plan.xml:1:1: <algo> has inplace="0" and outofplace="0": it would never be used`},
-		{`<gpu id="1"`, `<gpu id="0"`, `<gpu> id="0" is there twice`},
+		{`coll="allreduce"`, `coll="allgather" coll="allreduce"`, `plan.xml:1:1: <algo> has a duplicate attribute coll`},
+		{`proto="Simple" `, ``, `plan.xml:1:1: <algo> has no attribute proto`},
+		{`proto="Simple"`, `proto="simple"`, `plan.xml:1:1: <algo> proto="simple", must be Simple, LL or LL128`},
+		{`nchannels="1"`, `nchannels="x"`, `plan.xml:1:1: <algo> nchannels="x", must be a number from 1 to 256`},
+		{`maxBytes="1099511627776"`, `maxBytes="1T"`, `plan.xml:1:1: <algo> maxBytes="1T", must be a number from 0 to 9223372036854775807`},
+		{`chan="0"`, `chan="1"`, `plan.xml:3:5: <tb> chan="1", must be less than nchannels="1"`},
+		{`<step s="1"`, `<step s="256"`, `plan.xml:5:7: <step> s="256", must be a number from 0 to 255`},
+		{`<gpu id="1"`, `<gpu id="0"`, `<gpu> id="0" is a duplicate`},
 		{`i_chunks="3"`, `i_chunks="4"`, `plan.xml:2:3: <gpu> i_chunks="4", must be 3 in an all_reduce of 3 chunks`},
 		{`<tb id="1"`, `<tb id="2"`, `<tb> id="2", must be 1: thread blocks are numbered in order`},
 		{`<tb id="0" send="1"`, `<tb id="0" send="0"`, `plan.xml:3:5: <tb> of gpu 0 sends to or receives from itself`},
@@ -146,6 +154,7 @@ func TestMistakes(t *testing.T) {
 	for _, tt := range []struct{ old, new, want string }{
 		{`"allreduce"`, `"alltoall"`, `plan.json:3:17: collective "alltoall", must be allgather, allreduce or reducescatter`},
 		{`"inplace": true`, `"inplace": 1`, `plan.json:5:14: inplace 1 must be true or false`},
+		{`"collective": "allreduce",`, `"collective": "allgather", "collective": "allreduce",`, `plan.json:3:30: field "collective" is a duplicate`},
 		{`"name": "double_tree",`, ``, `plan.json:1:1: has no field "name"`},
 		{`"input_chunks": 4`, `"input_chunks": 3`, `plan.json:10:23: 3 chunks, must be 4 in an all_reduce of 4`},
 		{`"id": 1`, `"id": 2`, `id 2 must be 1`},
@@ -253,6 +262,80 @@ func TestFindings(t *testing.T) {
 	_, err = Read("pair.xml", []byte(strings.NewReplacer(`dstoff="1" cnt="1" depid="-1" deps="-1" hasdep="1"/>`, `dstoff="1" cnt="1" depid="1" deps="1" hasdep="1"/>`,
 		`dstbuf="s" dstoff="0" cnt="1" depid="-1" deps="-1" hasdep="0"/>`, `dstbuf="s" dstoff="0" cnt="1" depid="-1" deps="-1" hasdep="1"/>`).Replace(mended)))
 	require.EqualError(t, err, "pair.xml:13:7: <step> waits for steps of gpu 1 that wait for it")
+}
+
+// TestBothPlacements: a plan for both placements is verified in both.
+func TestBothPlacements(t *testing.T) {
+	head := strings.Replace(pair, `inplace="0"`, `inplace="1"`, 1)
+	plan, err := Read("pair.xml", []byte(head))
+	require.NoError(t, err)
+	require.Zero(t, plan.Program.Input)
+	require.Equal(t, 2, plan.OutOfPlace.Program.Input)
+	_, err = plan.Verify(t.Context())
+	require.ErrorContains(t, err, "pair.xml: in place: lost: rank 1, chunk 0: holds the data of 1 rank, must hold that of 2\n")
+	require.ErrorContains(t, err, "\npair.xml: out of place: lost: rank 1, chunk 0: ")
+
+	// In place, the output has the input of the rank. Out of place it has nothing.
+	text := string(written(t, program(t, "ring", schedule.AllReduce, 2), MSCCL))
+	plan, err = Read("ring.xml", []byte(text))
+	require.NoError(t, err)
+	require.Nil(t, plan.OutOfPlace)
+	text = strings.Replace(text, `outofplace="0"`, `outofplace="1"`, 1)
+	plan, err = Read("ring.xml", []byte(text))
+	require.NoError(t, err)
+	require.NoError(t, verified(t, plan.Program).Err())
+	_, err = plan.Verify(t.Context())
+	require.ErrorContains(t, err, "ring.xml:4:7: out of place: undefined: rank 0, op 0, chunk 1: sends uninitialized memory\n")
+	require.NotContains(t, err.Error(), "in place: ")
+}
+
+// TestLimits: what a runtime does not run is read with a note.
+func TestLimits(t *testing.T) {
+	text := string(written(t, program(t, "direct", schedule.AllGather, 2), MSCCL))
+	from, to := strings.Index(text, "    <tb"), strings.Index(text, "  </gpu>")
+	var blocks strings.Builder
+	for b := range xmlBlocks + 1 {
+		if b > 0 {
+			fmt.Fprintf(&blocks, "    <tb id=\"%d\" send=\"-1\" recv=\"-1\" chan=\"0\"></tb>\n", b)
+		} else {
+			blocks.WriteString(text[from:to])
+		}
+	}
+	plan, err := Read("plan.xml", []byte(text[:from]+blocks.String()+text[to:]))
+	require.NoError(t, err)
+	require.Equal(t, []string{"plan.xml:38:5: <tb> is one of more than 32 thread blocks of channel 0 on gpu 0: MSCCL refuses the plan"}, plan.Notes)
+
+	text = string(written(t, program(t, "direct", schedule.AllGather, 2), MSCCLPP))
+	plan, err = Read("plan.json", []byte(strings.Replace(text, `"ops": [`, `"ops": [`+strings.Repeat(`{"name": "nop"}, `, jsonOps), 1)))
+	require.NoError(t, err)
+	require.Len(t, plan.Notes, 1)
+	require.Regexp(t, `^plan.json:\d+:9: thread block of gpu 0 has \d+ ops: MSCCL\+\+ runs at most 64$`, plan.Notes[0])
+}
+
+// TestStepsWithoutOps: steps that only pass on what they wait for keep one op for each thread
+// block, not all that were passed to them.
+func TestStepsWithoutOps(t *testing.T) {
+	const each, steps = 4, 200
+	blocks := make([]block, 2*each)
+	for b := range blocks {
+		for s := range steps {
+			next := step{ops: []schedule.Op{{Kind: schedule.Copy, Dst: 1, Count: 1}}}
+			if b >= each {
+				next = step{after: []stepOf{{b - each, s}}}
+				if b > each && s == 0 {
+					next.after = append(next.after, stepOf{b - 1, steps - 1})
+				}
+			}
+			blocks[b].steps = append(blocks[b].steps, next)
+		}
+	}
+	blocks[2*each-1].steps = append(blocks[2*each-1].steps, step{ops: []schedule.Op{{Kind: schedule.Copy, Dst: 2, Count: 1}}})
+	p := &schedule.Program{Ranks: 1, Chunks: 3, Collective: schedule.AllReduce, Ops: make([][]schedule.Op, 1)}
+	_, stuck := assemble(p, 0, blocks)
+	require.Nil(t, stuck)
+	last := &p.Ops[0][each*steps]
+	require.Equal(t, schedule.Slot(2), last.Dst)
+	require.Equal(t, []int32{steps - 1, 2*steps - 1, 3*steps - 1, 4*steps - 1}, p.Deps(last))
 }
 
 // TestOneSided verifies plans of MSCCL++ that lack a signal: what they do is not ordered, or

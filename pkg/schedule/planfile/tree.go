@@ -89,6 +89,9 @@ func (t *jsonText) read(d *json.Decoder, depth int, name string) *node {
 				break
 			}
 			field := key.value.(string)
+			if n.has(field) {
+				t.fail(key.offset, "field %q is a duplicate", field)
+			}
 			if v := t.read(d, depth+1, field); v != nil {
 				n.fields[field] = v
 			}
