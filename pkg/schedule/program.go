@@ -58,11 +58,15 @@ const (
 	Put                    // Src replaces Dst in the memory of Peer, which takes no part
 	Signal                 // tells Peer that the ops before it have ended; waits for nobody
 	Wait                   // for a signal of Peer
+	Get                    // Src in the memory of Peer, which takes no part, replaces Dst
+	GetReduce              // the same, added to Dst
+	Flush                  // waits until the asynchronous puts of its stream and Channel have ended
 )
 
 var kindNames = [...]string{
 	Reduce: "reduce", Send: "send", Recv: "recv", RecvReduce: "recvreduce",
 	Copy: "copy", Put: "put", Signal: "signal", Wait: "wait",
+	Get: "get", GetReduce: "getreduce", Flush: "flush",
 }
 
 func (k Kind) String() string {
@@ -75,8 +79,8 @@ func (k Kind) String() string {
 // Op is one step of a rank. A program of 1,024 ranks has millions, so it is small.
 type Op struct {
 	Src, Dst Slot  // first of Count chunks each; of a send Src alone, of a receive Dst alone
-	Count    int32 // chunks; 0 of signals and waits
-	Peer     int32 // of sends, receives, puts, signals and waits
+	Count    int32 // chunks; 0 of signals, waits and flushes
+	Peer     int32 // of all but copies and sums
 	// Group joins consecutive ops of a stream that start and end together; 0 is none.
 	Group int32
 	// deps are numbered in Program.deps, from 1; 0 is none.
@@ -86,6 +90,10 @@ type Op struct {
 	// Channel separates the messages between two ranks: those of a channel meet in order, and
 	// so do its signals and waits.
 	Channel uint8
+	// Async is of a put that has not ended when the next op of its stream starts. What it reads and
+	// writes is in use until a later Flush of its stream and Channel; a signal of these tells Peer
+	// that it has ended.
+	Async bool
 }
 
 // sends and receives report whether the op is an end of a message; that of a signal is empty.
@@ -93,12 +101,23 @@ func (o *Op) sends() bool    { return o.Kind == Send || o.Kind == Signal }
 func (o *Op) receives() bool { return o.Kind == Recv || o.Kind == RecvReduce || o.Kind == Wait }
 func (o *Op) signals() bool  { return o.Kind == Signal || o.Kind == Wait }
 
+// gets reports whether the op reads the memory of its peer, and reaches whether it reads or
+// writes it.
+func (o *Op) gets() bool    { return o.Kind == Get || o.Kind == GetReduce }
+func (o *Op) reaches() bool { return o.Kind == Put || o.gets() }
+
+// local reports whether the op has no peer.
+func (o *Op) local() bool { return o.Kind == Copy || o.Kind == Reduce }
+
+// empty reports whether the op moves nothing.
+func (o *Op) empty() bool { return o.signals() || o.Kind == Flush }
+
 // reads reports whether the op reads Src, and writes whether it writes Dst. An op that
 // reduces reads Dst too.
 func (o *Op) reads() bool {
-	return o.Kind == Send || o.Kind == Put || o.Kind == Reduce || o.Kind == Copy
+	return o.Kind == Send || o.reaches() || o.local()
 }
-func (o *Op) writes() bool { return o.Kind != Send && !o.signals() }
+func (o *Op) writes() bool { return o.Kind != Send && !o.empty() }
 
 // Program is a schedule: a list of ops for each rank. The ops of a stream run in the order
 // of the list; ops of different streams are ordered by their dependencies alone. The sends
@@ -250,10 +269,10 @@ func (p *Program) checkOp(r, i int, o *Op, wrong func(format string, args ...any
 		wrong("kind %d is unknown", uint8(o.Kind))
 		return
 	}
-	if o.signals() && o.Count != 0 {
+	if o.empty() && o.Count != 0 {
 		wrong("%s of %d chunks, must have none", o.Kind, o.Count)
 	}
-	if o.Count < 1 && !o.signals() {
+	if o.Count < 1 && !o.empty() {
 		wrong("%s of %d chunks, must have at least 1", o.Kind, o.Count)
 	}
 	inside := func(s Slot) {
@@ -271,7 +290,7 @@ func (p *Program) checkOp(r, i int, o *Op, wrong func(format string, args ...any
 	if o.writes() {
 		inside(o.Dst)
 	}
-	if (o.sends() || o.receives() || o.Kind == Put) && (o.Peer < 0 || int(o.Peer) >= p.Ranks || int(o.Peer) == r) {
+	if !o.local() && (o.Peer < 0 || int(o.Peer) >= p.Ranks || int(o.Peer) == r) {
 		wrong("%s with peer %d, must be another of %d ranks", o.Kind, o.Peer, p.Ranks)
 	}
 	for _, d := range p.Deps(o) {
@@ -281,15 +300,19 @@ func (p *Program) checkOp(r, i int, o *Op, wrong func(format string, args ...any
 	}
 }
 
-// SentBytes returns the bytes that each rank sends or puts, and the number of its messages
-// without signals.
+// SentBytes returns the bytes that each rank sends, puts or is read by another rank, and the
+// number of these messages.
 func (p *Program) SentBytes(elements, size int64) (bytes []int64, messages []int) {
 	bytes, messages = make([]int64, p.Ranks), make([]int, p.Ranks)
 	for r := range p.Ops {
 		for i := range p.Ops[r] {
-			if o := &p.Ops[r][i]; o.Kind == Send || o.Kind == Put {
-				bytes[r] += p.Bytes(o.Src, o.Count, elements, size)
-				messages[r]++
+			o, from := &p.Ops[r][i], r
+			if o.gets() {
+				from = int(o.Peer)
+			}
+			if o.Kind == Send || o.reaches() {
+				bytes[from] += p.Bytes(o.Src, o.Count, elements, size)
+				messages[from]++
 			}
 		}
 	}

@@ -463,6 +463,34 @@ func TestVerifyEndsWithItsContext(t *testing.T) {
 	require.Equal(t, 3+2, cut.asked)
 }
 
+// TestStreamsThatNeverMeet: streams that nothing orders share no clocks, so that many of them can be
+// verified. Too many that wait for each other are refused before memory is allocated.
+func TestStreamsThatNeverMeet(t *testing.T) {
+	const n = 64
+	a, err := Find("stream_broadcast", AllGather)
+	require.NoError(t, err)
+	p, err := a.Generate(Shape{Ranks: n})
+	require.NoError(t, err)
+	require.NoError(t, verified(t, p).Err())
+	c, err := newClocks(NewFlow(p))
+	require.NoError(t, err)
+	require.Len(t, c.known, n*n)
+	for _, k := range c.known {
+		require.Len(t, k, n)
+	}
+
+	p = program(128, 1, 1)
+	for r := range p.Ops {
+		p.Append(r, Op{Kind: Signal, Peer: int32((r + 1) % p.Ranks)})
+		p.Append(r, Op{Kind: Wait, Peer: int32((r + p.Ranks - 1) % p.Ranks)})
+		for s := 1; s < 200; s++ {
+			p.Append(r, Op{Kind: Copy, Dst: Scratch(0), Count: 1, Stream: uint8(s)}, 1)
+		}
+	}
+	_, err = Verify(t.Context(), p)
+	require.EqualError(t, err, "mine all_reduce: 25600 streams that wait for each other need 4.9 GiB of memory to verify, must be at most 4 GiB: take fewer ranks")
+}
+
 // BenchmarkVerify verifies a ring all_reduce of 1,024 ranks.
 func BenchmarkVerify(b *testing.B) {
 	a, err := Find("ring", AllReduce)

@@ -99,14 +99,17 @@ func (r *Report) Lines(line func(Finding) string) error {
 
 // Verify runs a program symbolically. Each chunk has the set of ranks whose data it holds;
 // a send waits for its receive. It finds wrong results, reads of uninitialized memory,
-// deadlocks, and accesses to the same chunk that nothing orders. It ends with ctx, whose
-// error is the only one that it returns.
+// deadlocks, and accesses to the same chunk that nothing orders. Its error is that of ctx, with
+// which it ends, or says that the program has too many streams to verify.
 func Verify(ctx context.Context, p *Program) (*Report, error) {
 	report := &Report{}
 	if p.check(report.find); len(report.Findings) > 0 {
 		return report, nil
 	}
-	v := newVerifier(p)
+	v, err := newVerifier(p)
+	if err != nil {
+		return nil, err
+	}
 	v.ctx, v.report = ctx, report
 	v.run()
 	if err := ctx.Err(); err != nil {
@@ -173,8 +176,13 @@ type verifier struct {
 	report  *Report
 }
 
-func newVerifier(p *Program) *verifier {
-	v := &verifier{Program: p, Flow: NewFlow(p), clocks: newClocks(p), flying: map[endOf][]value{}}
+func newVerifier(p *Program) (*verifier, error) {
+	f := NewFlow(p)
+	clocks, err := newClocks(f)
+	if err != nil {
+		return nil, err
+	}
+	v := &verifier{Program: p, Flow: f, clocks: clocks, flying: map[endOf][]value{}}
 	v.memory = make([]memory, p.Ranks)
 	words := (p.Ranks + 63) / 64
 	for r := range v.memory {
@@ -192,7 +200,7 @@ func newVerifier(p *Program) *verifier {
 			v.memory[r].ranks[slot*words+r/64] = 1 << (r % 64)
 		}
 	}
-	return v
+	return v, nil
 }
 
 // mix scatters the bits of x (the finalizer of MurmurHash3).
@@ -276,14 +284,29 @@ func (v *verifier) Issue(r, i int) { v.Post(v, r, i) }
 func (v *verifier) Local(r, i int) {
 	defer v.Complete(r, i)
 	o := &v.Ops[r][i]
+	if o.Kind == Flush {
+		v.clocks.flush(r, o)
+		return
+	}
+	if o.Async {
+		v.clocks.async(r, o)
+	}
 	v.access(r, i)
-	to := r
-	if o.Kind == Put {
-		to = int(o.Peer)
-	}
+	from, to := v.sides(r, o)
 	for k := range int(o.Count) {
-		v.put(r, i, v.slot(o.Src)+k, to, v.slot(o.Dst)+k, v.memory[r].at(v.slot(o.Src)+k), o.Kind == Reduce)
+		v.put(r, i, v.slot(o.Src)+k, to, v.slot(o.Dst)+k, v.memory[from].at(v.slot(o.Src)+k), o.Kind == Reduce || o.Kind == GetReduce)
 	}
+}
+
+// sides returns the ranks in whose memory an op of rank r reads and writes.
+func (v *verifier) sides(r int, o *Op) (from, to int) {
+	switch {
+	case o.gets():
+		return int(o.Peer), r
+	case o.Kind == Put:
+		return r, int(o.Peer)
+	}
+	return r, r
 }
 
 // Depart implements Actions.
@@ -418,10 +441,11 @@ type interval struct {
 // accesses appends to all what an op reads and writes of its rank's memory.
 func (v *verifier) accesses(all []interval, r, i int) []interval {
 	o := &v.Ops[r][i]
-	if o.reads() {
+	from, to := v.sides(r, o)
+	if o.reads() && from == r {
 		all = append(all, interval{v.slot(o.Src), v.slot(o.Src) + int(o.Count), false, i})
 	}
-	if o.writes() && o.Kind != Put {
+	if o.writes() && to == r {
 		all = append(all, interval{v.slot(o.Dst), v.slot(o.Dst) + int(o.Count), true, i})
 	}
 	return all
@@ -458,7 +482,7 @@ func (v *verifier) race(r, op, earlier, slot int) {
 
 // touch finds an access that nothing orders with that of op i of rank r to a slot of rank q.
 func (v *verifier) touch(r, i, q, slot int, writes bool) {
-	e, found := v.clocks.touch(r, i, int(v.Ops[r][i].Stream), q, slot, writes)
+	e, found := v.clocks.touch(r, i, &v.Ops[r][i], q, slot, writes)
 	switch {
 	case found && r == q && e.rank == r:
 		v.race(r, i, e.op, slot)
@@ -477,9 +501,13 @@ func (v *verifier) access(r, i int) {
 			v.touch(r, i, r, slot, x.writes)
 		}
 	}
-	if o := &v.Ops[r][i]; o.Kind == Put {
+	if o := &v.Ops[r][i]; o.reaches() {
+		there := o.Dst
+		if o.gets() {
+			there = o.Src
+		}
 		for k := range int(o.Count) {
-			v.touch(r, i, int(o.Peer), v.slot(o.Dst)+k, true)
+			v.touch(r, i, int(o.Peer), v.slot(there)+k, !o.gets())
 		}
 	}
 }

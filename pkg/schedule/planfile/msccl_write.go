@@ -22,7 +22,9 @@ func ForMSCCL(p *schedule.Program) (*schedule.Program, error) {
 	q := *p
 	q.Buffer = xmlBuffer
 	return lower(p, &q, func(o *schedule.Op) error {
-		if o.Kind == schedule.Put || o.Kind == schedule.Signal || o.Kind == schedule.Wait {
+		switch o.Kind {
+		case schedule.Send, schedule.Recv, schedule.RecvReduce, schedule.Reduce, schedule.Copy:
+		default:
 			return fmt.Errorf("a %s: MSCCL has sends and receives only", o.Kind)
 		}
 		return nil

@@ -158,7 +158,7 @@ func TestMistakes(t *testing.T) {
 		{`"name": "double_tree",`, ``, `plan.json:1:1: has no field "name"`},
 		{`"input_chunks": 4`, `"input_chunks": 3`, `plan.json:10:23: 3 chunks, must be 4 in an all_reduce of 4`},
 		{`"id": 1`, `"id": 2`, `id 2 must be 1`},
-		{`"name": "signal"`, `"name": "get"`, `op "get" is not supported, must be put, pws, pwsf, signal, wait, rlxsignal, rlxwait, copy, re, res, sem_acquire, sem_release, barrier, flush or nop`},
+		{`"name": "signal"`, `"name": "ppkt"`, `op "ppkt" is not supported, must be put, pws, pwsf, get, signal, wait, rlxsignal, rlxwait, copy, re, res, rre, rres, sem_acquire, sem_release, barrier, flush or nop`},
 		{`"channel_type": "memory"`, `"channel_type": "switch"`, `channel type "switch" is not supported, must be memory or port`},
 		{`"size": 1`, `"size": 9`, ` of buffer `},
 		{`"size": 1`, `"size": 1e9`, `size 1e9 must be a number from 1 to 16777216`},
@@ -385,6 +385,115 @@ func TestOneSided(t *testing.T) {
 	t.Log(planted)
 }
 
+// twoGPUs is an all_reduce of MSCCL++ in place, of two chunks on two gpus that are connected by a
+// channel of a kind. Both run the ops, in which MINE and YOURS are the chunks of the gpu and the other.
+func twoGPUs(kind, ops string) []byte {
+	gpu := func(r int) string {
+		return strings.NewReplacer("MINE", fmt.Sprint(r), "YOURS", fmt.Sprint(1-r), "KIND", kind, "OPS", strings.NewReplacer("MINE", fmt.Sprint(r), "YOURS", fmt.Sprint(1-r), "KIND", kind).Replace(ops)).Replace(
+			`{"id": MINE, "input_chunks": 2, "output_chunks": 2, "scratch_chunks": 1,
+"channels": [{"channel_type": "KIND", "connected_to": [YOURS]}], "remote_buffers": [{"rank": YOURS, "type": "o"}, {"rank": YOURS, "type": "s"}],
+"threadblocks": [{"id": 0, "channels": [{"channel_type": "KIND", "channel_ids": [0]}], "remote_buffer_refs": [{"access_channel_type": "KIND", "remote_buffer_ids": [0, 1]}],
+"ops": [
+OPS
+]}]}`)
+	}
+	return []byte(`{"name": "two", "collective": "allreduce", "inplace": true, "gpus": [` + gpu(0) + ", " + gpu(1) + "]}")
+}
+
+const (
+	ready = `{"name": "signal", "channel_type": "KIND", "channel_ids": [0]}, {"name": "wait", "channel_type": "KIND", "channel_ids": [0]},
+`
+	spanMine  = `{"type": "o", "index": MINE, "size": 1}`
+	spanYours = `{"type": "o", "index": YOURS, "size": 1}`
+)
+
+// TestAsynchronousPuts: what a put over a port channel reads is in use until a flush, or until the
+// other gpu has answered its signal.
+func TestAsynchronousPuts(t *testing.T) {
+	put := `{"name": "put", "channel_type": "KIND", "channel_ids": [0], "src_buff": [` + spanYours + `], "dst_buff": [{"buffer_id": 1, "index": 0, "size": 1}]},
+{"name": "signal", "channel_type": "KIND", "channel_ids": [0]},
+`
+	back := `{"name": "wait", "channel_type": "KIND", "channel_ids": [0]},
+{"name": "re", "src_buff": [` + spanMine + `, {"type": "s", "index": 0, "size": 1}], "dst_buff": [` + spanMine + `]},
+` + ready
+	last := `{"name": "put", "channel_type": "KIND", "channel_ids": [0], "src_buff": [` + spanMine + `], "dst_buff": [{"buffer_id": 0, "index": MINE, "size": 1}]},
+` + strings.TrimSuffix(ready, ",\n")
+	reuse := `{"name": "copy", "src_buff": [` + spanMine + `], "dst_buff": [` + spanYours + `]},
+`
+	flush := `{"name": "flush", "channel_type": "KIND", "channel_ids": [0]},
+`
+	pwsf := strings.NewReplacer(`"put"`, `"pwsf"`, `
+{"name": "signal", "channel_type": "KIND", "channel_ids": [0]},`, "").Replace(put)
+	for _, tt := range []struct {
+		kind, ops string
+		race      bool
+	}{
+		{"memory", put + reuse + back + last, false},
+		{"memory", put + flush + reuse + back + last, false},
+		{"port", put + reuse + back + last, true},
+		{"port", put + flush + reuse + back + last, false},
+		{"port", pwsf + reuse + back + last, false},
+		{"port", put + back + reuse + ready + last, false}, // the other gpu signals after it has added
+	} {
+		plan, err := Read("two.json", twoGPUs(tt.kind, tt.ops))
+		require.NoError(t, err)
+		again, err := Read("again.json", written(t, plan.Program, MSCCLPP))
+		require.NoError(t, err)
+		require.Equal(t, plan.Program, again.Program)
+		_, err = plan.Verify(t.Context())
+		if !tt.race {
+			require.NoError(t, err, "%s: %s", tt.kind, tt.ops)
+			continue
+		}
+		require.ErrorContains(t, err, "two.json:7:1: race: rank 0, op 2, chunk 1: is not ordered with op 0 (put), and one of them writes there")
+	}
+}
+
+// TestGets: a gpu can read the memory of another, which has to tell that the data is there.
+func TestGets(t *testing.T) {
+	far := `{"buffer_id": 0, "index": MINE, "size": 1}`
+	rres := `{"name": "rres", "channel_type": "KIND", "src_buff": [` + spanMine + `, ` + far + `], "dst_buff": [` + spanMine + `, ` + far + `]},
+`
+	last := strings.TrimSuffix(ready, ",\n")
+	get := `{"name": "get", "channel_type": "KIND", "channel_ids": [0], "src_buff": [{"buffer_id": 0, "index": YOURS, "size": 1}], "dst_buff": [` + spanYours + `]}`
+	rre := `{"name": "rre", "channel_type": "KIND", "src_buff": [` + spanMine + `, ` + far + `], "dst_buff": [` + spanMine + `]},
+`
+	for ops, want := range map[string]string{
+		ready + rres + last:             "",
+		ready + rre + ready + get:       "",
+		ready + rre + get:               "race: rank ",
+		rres + last:                     "",
+		ready + rre + rre + ready + get: "doubled: rank ",
+		ready + strings.Replace(rre, far, `{"buffer_id": 1, "index": 0, "size": 1}`, 1) + ready + get: "undefined: rank 0, op 2, scratch 0: reads uninitialized memory",
+	} {
+		plan, err := Read("two.json", twoGPUs("memory", ops))
+		require.NoError(t, err)
+		again, err := Read("again.json", written(t, plan.Program, MSCCLPP))
+		require.NoError(t, err)
+		require.Equal(t, plan.Program, again.Program)
+		if _, err = plan.Verify(t.Context()); want == "" {
+			require.NoError(t, err, ops)
+		} else {
+			require.ErrorContains(t, err, want)
+		}
+	}
+	for ops, want := range map[string]string{
+		ready + rres + last:       "two.json:6:1: rres over a port channel is not supported, must be a memory channel",
+		ready + rre + ready + get: "two.json:6:1: rre over a port channel is not supported, must be a memory channel",
+		get:                       "two.json:5:1: get over a port channel is not supported, must be a memory channel",
+	} {
+		_, err := Read("two.json", twoGPUs("port", ops))
+		require.EqualError(t, err, want)
+	}
+	_, err := Read("two.json", twoGPUs("memory", strings.Replace(get, `"buffer_id": 0`, `"type": "o"`, 1)))
+	require.EqualError(t, err, "two.json:5:1: get reads from other gpus and writes to its own")
+	_, err = Read("two.json", bytes.Replace(twoGPUs("memory", get), []byte(`"connected_to": [1]`), []byte(`"connected_to": []`), 1))
+	require.EqualError(t, err, "two.json:3:84: channel_ids 0 must be left out: there are no memory channels of gpu 0")
+	plan, err := Read("two.json", twoGPUs("memory", get))
+	require.NoError(t, err)
+	require.EqualError(t, Write(&bytes.Buffer{}, plan.Program, MSCCL), "program two has, on rank 0 as op 0, a get: MSCCL has sends and receives only")
+}
+
 // TestBuffers: sends that nobody has received yet fill the buffer of their connection.
 func TestBuffers(t *testing.T) {
 	for ahead, want := range map[int]schedule.Class{8: "", 9: schedule.Deadlock} {
@@ -427,6 +536,8 @@ func FuzzRead(f *testing.F) {
 		}
 	}
 	f.Add([]byte(pair))
+	f.Add(twoGPUs("memory", `{"name": "get", "channel_type": "KIND", "src_buff": [{"buffer_id": 1, "index": 0, "size": 1}], "dst_buff": [`+spanMine+`]}`))
+	f.Add(twoGPUs("port", strings.TrimSuffix(ready, ",\n")))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		plan, err := Read("plan", data)
 		if err != nil {

@@ -192,3 +192,14 @@ func (n *node) number(least, most int) int {
 	}
 	return i
 }
+
+// index returns the index of one of count things, such as "port channels of gpu 0"; ok is false
+// if it is that of none.
+func (n *node) index(count int, of string) (i int, ok bool) {
+	if count == 0 {
+		n.wants("left out: there are no " + of)
+		return 0, false
+	}
+	i = n.number(0, count-1)
+	return i, n.text.err == nil
+}

@@ -111,7 +111,7 @@ func (m *Model) Check() error {
 		return err
 	}
 	if m.Engines < 0 {
-		return fmt.Errorf("engines: %d: want a number from 0 on; 0 is no limit", m.Engines)
+		return fmt.Errorf("engines: %d: want at least 0; 0 is no limit", m.Engines)
 	}
 	for _, cost := range []struct {
 		key string
