@@ -385,6 +385,49 @@ func TestOneSided(t *testing.T) {
 	t.Log(planted)
 }
 
+// TestMissingDependencies: the plans of most schedules have sends of what other thread blocks have
+// received. Without the dependency, each of them is a race.
+func TestMissingDependencies(t *testing.T) {
+	planted, by := 0, map[schedule.Collective]int{}
+	received := func(o *schedule.Op) bool { return o.Kind == schedule.Recv || o.Kind == schedule.RecvReduce }
+	eachProgram(t, func(t *testing.T, p *schedule.Program) {
+		if p.Ranks > 8 {
+			return
+		}
+		p, err := ForMSCCL(p)
+		require.NoError(t, err)
+		for r, ops := range p.Ops {
+			for i := range ops {
+				o := &ops[i]
+				if o.Kind != schedule.Send || !slices.ContainsFunc(p.Deps(o), func(d int32) bool {
+					return ops[d].Stream != o.Stream && received(&ops[d]) && ops[d].Dst == o.Src
+				}) {
+					continue
+				}
+				q := *p
+				q.Ops = slices.Clone(p.Ops)
+				q.Ops[r] = nil
+				for k := range ops {
+					var deps []int
+					for _, d := range p.Deps(&ops[k]) {
+						if k != i {
+							deps = append(deps, int(d))
+						}
+					}
+					q.Append(r, ops[k], deps...)
+				}
+				found := verified(t, &q).Findings
+				require.True(t, slices.ContainsFunc(found, func(f schedule.Finding) bool { return f.Class == schedule.Race }), "rank %d without the dependencies of op %d: %v", r, i, found)
+				planted++
+				by[p.Collective]++
+			}
+		}
+	})
+	t.Log(planted, by)
+	require.Greater(t, planted, 300)
+	require.Len(t, by, 3)
+}
+
 // twoGPUs is an all_reduce of MSCCL++ in place, of two chunks on two gpus that are connected by a
 // channel of a kind. Both run the ops, in which MINE and YOURS are the chunks of the gpu and the other.
 func twoGPUs(kind, ops string) []byte {
