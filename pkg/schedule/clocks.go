@@ -288,3 +288,18 @@ func (c *clocks) touch(r, i int, o *Op, q, slot int, writes bool) (earlier epoch
 	h.write, h.reads = mine, h.reads[:0]
 	return earlier, found
 }
+
+// unawaited returns the last write to a slot of rank r if it is another rank's, and no stream of
+// r knows its end.
+func (c *clocks) unawaited(r, slot int) (write epoch, found bool) {
+	if !c.active || c.touched[r][slot] == nil {
+		return epoch{}, false
+	}
+	write = c.touched[r][slot].write
+	if write.thread < 0 || write.rank == r {
+		return epoch{}, false
+	}
+	return write, !slices.ContainsFunc(c.threads[r], func(t int) bool {
+		return c.part[t] == c.part[write.thread] && c.known[t][c.place[write.thread]] >= write.tick
+	})
+}

@@ -23,7 +23,7 @@ const (
 	Doubled   Class = "doubled"   // a contribution that is added twice
 	Lost      Class = "lost"      // a result without all contributions
 	Misplaced Class = "misplaced" // a result or a sum of another chunk's data
-	Race      Class = "race"      // two accesses to a chunk, one a write, in no order
+	Race      Class = "race"      // two accesses to a chunk, one a write, in no order; or a result that the rank does not wait for
 )
 
 // Finding is a mistake in a program.
@@ -411,6 +411,9 @@ func (v *verifier) results() {
 				v.find(Misplaced, r, -1, k, "holds the data of chunk %d", x.chunk)
 			case have != want:
 				v.find(Lost, r, -1, k, "holds the data of %s, must hold that of %d", english.Count(have, "rank", "ranks"), want)
+			}
+			if e, found := v.clocks.unawaited(r, k); found {
+				v.find(Race, r, -1, k, "the rank can end before op %d of rank %d (%s) has written this result", e.op, e.rank, v.Ops[e.rank][e.op].Kind)
 			}
 		}
 	}

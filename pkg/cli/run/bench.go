@@ -94,8 +94,7 @@ findings begin with the file, and line and column of the op. The plan says how m
 				return bench.Request{}, err
 			}
 			_, err = verified(c.Context(), plan.Program, plan)
-			var found schedule.Findings
-			if errors.As(err, &found) {
+			if found, ok := errors.AsType[schedule.Findings](err); ok {
 				return bench.Request{}, fmt.Errorf("%s: correct the plan; 'cxrun schedule verify %s' lists all findings", found[0], args[0])
 			}
 			if err != nil {

@@ -29,6 +29,9 @@ func FuzzPlan(f *testing.F) {
 		}
 	}
 	f.Add([]byte(outOfPlace))
+	var text bytes.Buffer
+	require.NoError(f, planfile.Write(&text, reaching(), planfile.MSCCLPP))
+	f.Add(text.Bytes())
 	f.Fuzz(func(t *testing.T, text []byte) {
 		read, err := planfile.Read("plan", text)
 		if err != nil || read.Program.Ranks > 8 || read.Program.Chunks+read.Program.Scratch > 1<<10 {
