@@ -82,7 +82,7 @@ func (f Findings) Error() string { return strings.Join(f, "\n") }
 // Err returns the findings as Findings, or nil.
 func (r *Report) Err() error { return r.Lines(Finding.String) }
 
-// Lines does the same with lines of the caller's.
+// Lines returns the findings as Findings, each as the line that a function makes of it, or nil.
 func (r *Report) Lines(line func(Finding) string) error {
 	if len(r.Findings) == 0 {
 		return nil
@@ -294,7 +294,16 @@ func (v *verifier) Local(r, i int) {
 	v.access(r, i)
 	from, to := v.sides(r, o)
 	for k := range int(o.Count) {
-		v.put(r, i, v.slot(o.Src)+k, to, v.slot(o.Dst)+k, v.memory[from].at(v.slot(o.Src)+k), o.Kind == Reduce || o.Kind == GetReduce)
+		src := v.slot(o.Src) + k
+		x := v.memory[from].at(src)
+		switch {
+		case x.defined():
+			v.put(r, i, to, v.slot(o.Dst)+k, x, o.Kind == Reduce || o.Kind == GetReduce)
+		case from != r:
+			v.find(Undefined, r, i, src, "reads uninitialized memory of rank %d", from)
+		default:
+			v.find(Undefined, r, i, src, "reads uninitialized memory")
+		}
 	}
 }
 
@@ -353,20 +362,17 @@ func (v *verifier) Meet(r, send, q, receive int) {
 			v.find(Undefined, r, send, from, "sends uninitialized memory")
 			continue
 		}
-		v.put(q, receive, from, q, v.slot(d.Dst)+k, x, d.Kind == RecvReduce)
+		v.put(q, receive, q, v.slot(d.Dst)+k, x, d.Kind == RecvReduce)
 	}
 }
 
 // End implements Actions.
 func (v *verifier) End(r int, from, to int) { v.clocks.end(v.Program, r, from, to) }
 
-// put makes an op of rank r write or add the value x, of slot from, to a slot of rank q.
-func (v *verifier) put(r, op, from, q, slot int, x value, add bool) {
+// put makes an op of rank r write or add a defined value to a slot of rank q.
+func (v *verifier) put(r, op, q, slot int, x value, add bool) {
 	to := v.memory[q].at(slot)
 	switch {
-	case !x.defined():
-		v.find(Undefined, r, op, from, "reads uninitialized memory")
-		return
 	case add && !to.defined():
 		v.find(Undefined, r, op, slot, "adds to uninitialized memory")
 		return

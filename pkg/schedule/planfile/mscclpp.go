@@ -115,6 +115,13 @@ func readPlan(file string, top *node) *Plan {
 			if n := len(tb.get("ops").items()); n > jsonOps {
 				plan.note(tb.text.at(tb.offset), "thread block of gpu %d has %d ops: MSCCL++ runs at most %d", r, n, jsonOps)
 			}
+			channels := 0
+			for _, c := range tb.optional("channels") {
+				channels += len(c.get("channel_ids").items())
+			}
+			if channels > jsonChannels {
+				plan.note(tb.text.at(tb.offset), "thread block of gpu %d has %d channels: MSCCL++ runs at most %d", r, channels, jsonChannels)
+			}
 		}
 		at, stuck := assemble(plan.Program, r, x.blocks)
 		if stuck != nil {

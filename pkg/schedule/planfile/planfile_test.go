@@ -3,6 +3,7 @@ package planfile
 import (
 	"bytes"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -310,6 +311,11 @@ func TestLimits(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, plan.Notes, 1)
 	require.Regexp(t, `^plan.json:\d+:9: thread block of gpu 0 has \d+ ops: MSCCL\+\+ runs at most 64$`, plan.Notes[0])
+	used := regexp.MustCompile(`"channel_type": "memory",\s+"channel_ids": \[`).FindString(text) // of the first thread block
+	plan, err = Read("plan.json", []byte(strings.Replace(text, used, used+strings.Repeat("0, ", jsonChannels), 1)))
+	require.NoError(t, err)
+	require.Len(t, plan.Notes, 1)
+	require.Regexp(t, `^plan.json:\d+:9: thread block of gpu 0 has \d+ channels: MSCCL\+\+ runs at most 16$`, plan.Notes[0])
 }
 
 // TestStepsWithoutOps: steps that only pass on what they wait for keep one op for each thread
@@ -507,7 +513,7 @@ func TestGets(t *testing.T) {
 		ready + rre + get:               "race: rank ",
 		rres + last:                     "",
 		ready + rre + rre + ready + get: "doubled: rank ",
-		ready + strings.Replace(rre, far, `{"buffer_id": 1, "index": 0, "size": 1}`, 1) + ready + get: "undefined: rank 0, op 2, scratch 0: reads uninitialized memory",
+		ready + strings.Replace(rre, far, `{"buffer_id": 1, "index": 0, "size": 1}`, 1) + ready + get: "undefined: rank 0, op 2, scratch 0: reads uninitialized memory of rank 1",
 	} {
 		plan, err := Read("two.json", twoGPUs("memory", ops))
 		require.NoError(t, err)
