@@ -1,18 +1,27 @@
 package schedule
 
-import "slices"
+import (
+	"fmt"
+	"slices"
+)
 
 // clocks orders the accesses of streams by vector clocks: one access comes before another if
 // a chain of streams, dependencies and messages leads from the end of the first to the start
 // of the second. A message joins what its two ends knew when they started, since neither ends
 // before the other has started. Where each rank has one stream, nothing is kept: its
 // ops are in order but for those of a group.
+//
+// A thread is a stream of a rank, or its asynchronous puts over a channel. Threads that no chain
+// can join are in different components. A clock has the threads of its component alone, so that
+// many streams which never meet, as those of a stream_broadcast, need little memory.
 type clocks struct {
 	active  bool
 	threads [][]int            // by rank and stream
-	now     []clock            // by thread: what the end of its last op knows
+	puts    map[putLine]int    // the threads of asynchronous puts
+	part    []int              // by thread: its component
+	place   []int              // by thread: its place in clocks of the component
+	known   []clock            // by thread: what the end of its last op knows, and what the messages of its open node add
 	open    []clock            // by thread: what the start of its open node knows
-	gained  []clock            // by thread: what the messages of the open node add
 	alone   []bool             // by thread: the open node is one op
 	kept    map[endOf]clock    // of ops that others depend on
 	flying  map[endOf]clock    // of sends that have departed and not met their receives
@@ -29,6 +38,15 @@ func (c clock) join(other clock) {
 
 type endOf struct{ rank, op int }
 
+// putLine is the asynchronous puts of a stream over a channel.
+type putLine struct {
+	rank            int
+	peer            int32
+	stream, channel uint8
+}
+
+func lineOf(r int, o *Op) putLine { return putLine{r, o.Peer, o.Stream, o.Channel} }
+
 // history is the accesses to a slot that a later one has to be ordered with.
 type history struct {
 	write epoch
@@ -43,38 +61,107 @@ type epoch struct {
 	op     int
 }
 
-func newClocks(p *Program) *clocks {
-	c := &clocks{threads: make([][]int, p.Ranks), kept: map[endOf]clock{}, flying: map[endOf]clock{}}
+// mostClocks is the memory of all clocks, in bytes.
+const mostClocks = 4 << 30
+
+// newClocks returns the clocks of a flow, or an error if they need too much memory.
+func newClocks(f *Flow) (*clocks, error) {
+	p := f.Program
+	c := &clocks{threads: make([][]int, p.Ranks), puts: map[putLine]int{}, kept: map[endOf]clock{}, flying: map[endOf]clock{}}
 	n := 0
 	for r, ops := range p.Ops {
-		streams := 0
-		for i := range ops {
-			streams = max(streams, int(ops[i].Stream)+1)
-			for _, d := range p.Deps(&ops[i]) {
-				c.kept[endOf{r, int(d)}] = nil
-			}
-		}
-		c.active = c.active || streams > 1 || slices.ContainsFunc(ops, func(o Op) bool { return o.Kind == Put })
-		for range streams {
+		for range f.streams[r] {
 			c.threads[r] = append(c.threads[r], n)
 			n++
 		}
-	}
-	if !c.active {
-		return c
-	}
-	for _, clocks := range []*[]clock{&c.now, &c.open, &c.gained} {
-		*clocks = make([]clock, n)
-		for t := range *clocks {
-			(*clocks)[t] = make(clock, n)
+		c.active = c.active || len(f.streams[r]) > 1
+		for i := range ops {
+			o := &ops[i]
+			c.active = c.active || o.reaches()
+			for _, d := range p.Deps(o) {
+				c.kept[endOf{r, int(d)}] = nil
+			}
+			if _, ok := c.puts[lineOf(r, o)]; o.Async && !ok {
+				c.puts[lineOf(r, o)] = n
+				n++
+			}
 		}
 	}
-	c.alone = make([]bool, n)
+	if !c.active {
+		return c, nil
+	}
+	sizes := c.split(f, n)
+	streams, bytes := 0, int64(0)
+	for t := range n {
+		streams = max(streams, sizes[c.part[t]])
+		bytes += 2 * 4 * int64(sizes[c.part[t]])
+	}
+	for r, ops := range p.Ops {
+		for i := range ops {
+			size := 4 * int64(sizes[c.part[c.threads[r][ops[i].Stream]]])
+			if _, ok := c.kept[endOf{r, i}]; ok {
+				bytes += size
+			}
+			if f.eager(&ops[i]) && ops[i].sends() {
+				bytes += size
+			}
+		}
+	}
+	if bytes > mostClocks {
+		return nil, fmt.Errorf("%s %s: %d streams that wait for each other need %.1f GiB of memory to verify, must be at most %d GiB: take fewer ranks", p.Name, p.Collective, streams, float64(bytes)/(1<<30), mostClocks>>30)
+	}
+	c.known, c.open, c.alone = make([]clock, n), make([]clock, n), make([]bool, n)
+	for t := range n {
+		c.known[t], c.open[t] = make(clock, sizes[c.part[t]]), make(clock, sizes[c.part[t]])
+	}
 	c.touched = make([]map[int]*history, p.Ranks)
 	for r := range c.touched {
 		c.touched[r] = map[int]*history{}
 	}
-	return c
+	return c, nil
+}
+
+// split divides n threads into components and returns the sizes of these.
+func (c *clocks) split(f *Flow, n int) (sizes []int) {
+	parent := make([]int, n)
+	for t := range parent {
+		parent[t] = t
+	}
+	root := func(t int) int {
+		for parent[t] != t {
+			parent[t] = parent[parent[t]]
+			t = parent[t]
+		}
+		return t
+	}
+	for r, ops := range f.Ops {
+		for i := range ops {
+			o := &ops[i]
+			t := c.threads[r][o.Stream]
+			for _, d := range f.Deps(o) {
+				parent[root(c.threads[r][ops[d].Stream])] = root(t)
+			}
+			if other := f.partner[r][i]; o.sends() && other >= 0 {
+				parent[root(c.threads[o.Peer][f.Ops[o.Peer][other].Stream])] = root(t)
+			}
+			if o.Async {
+				parent[root(c.puts[lineOf(r, o)])] = root(t)
+			}
+		}
+	}
+	number := map[int]int{} // by root
+	c.part, c.place = make([]int, n), make([]int, n)
+	for t := range n {
+		k, ok := number[root(t)]
+		if !ok {
+			k = len(sizes)
+			number[root(t)] = k
+			sizes = append(sizes, 0)
+		}
+		c.part[t], c.place[t] = k, sizes[k]
+		sizes[k]++
+	}
+	return sizes
 }
 
 // start opens the node of rank r that begins with op from.
@@ -84,7 +171,6 @@ func (c *clocks) start(p *Program, r, from int) {
 	}
 	first := &p.Ops[r][from]
 	t := c.threads[r][first.Stream]
-	copy(c.open[t], c.now[t])
 	c.alone[t] = true
 	for i := from; i < len(p.Ops[r]); i++ {
 		o := &p.Ops[r][i]
@@ -93,10 +179,10 @@ func (c *clocks) start(p *Program, r, from int) {
 		}
 		c.alone[t] = i == from
 		for _, d := range p.Deps(o) {
-			c.open[t].join(c.kept[endOf{r, int(d)}])
+			c.known[t].join(c.kept[endOf{r, int(d)}])
 		}
 	}
-	copy(c.gained[t], c.open[t])
+	copy(c.open[t], c.known[t])
 }
 
 // meet tells each end of a message what the other knew. The end of an op that is a node of
@@ -107,16 +193,17 @@ func (c *clocks) meet(r int, send *Op, q int, receive *Op) {
 	}
 	a, b := c.threads[r][send.Stream], c.threads[q][receive.Stream]
 	for _, x := range [][2]int{{a, b}, {b, a}} {
-		to, from := c.gained[x[0]], x[1]
+		to, from := c.known[x[0]], x[1]
 		to.join(c.open[from])
 		if c.alone[from] {
-			to[from] = max(to[from], c.open[from][from]+1)
+			at := c.place[from]
+			to[at] = max(to[at], c.open[from][at]+1)
 		}
 	}
 }
 
 // depart keeps what a send that does not wait for its receive tells it: what its rank knew,
-// and its own end if it is a node of its own.
+// its own end if it is a node of its own, and of a signal the asynchronous puts before it.
 func (c *clocks) depart(r, i int, send *Op) {
 	if !c.active {
 		return
@@ -124,7 +211,10 @@ func (c *clocks) depart(r, i int, send *Op) {
 	t := c.threads[r][send.Stream]
 	known := slices.Clone(c.open[t])
 	if c.alone[t] {
-		known[t]++
+		known[c.place[t]]++
+	}
+	if puts, ok := c.puts[lineOf(r, send)]; ok && send.signals() {
+		known.join(c.known[puts])
 	}
 	c.flying[endOf{r, i}] = known
 }
@@ -134,8 +224,23 @@ func (c *clocks) arrive(r, send, q int, receive *Op) {
 	if !c.active {
 		return
 	}
-	c.gained[c.threads[q][receive.Stream]].join(c.flying[endOf{r, send}])
+	c.known[c.threads[q][receive.Stream]].join(c.flying[endOf{r, send}])
 	delete(c.flying, endOf{r, send})
+}
+
+// async begins an asynchronous put, after the ops before it.
+func (c *clocks) async(r int, put *Op) {
+	t := c.puts[lineOf(r, put)]
+	c.known[t].join(c.open[c.threads[r][put.Stream]])
+	copy(c.open[t], c.known[t])
+	c.known[t][c.place[t]]++
+}
+
+// flush makes an op wait for the asynchronous puts of its channel.
+func (c *clocks) flush(r int, o *Op) {
+	if puts, ok := c.puts[lineOf(r, o)]; ok {
+		c.known[c.threads[r][o.Stream]].join(c.known[puts])
+	}
 }
 
 // end closes the node of ops from to to−1.
@@ -144,29 +249,33 @@ func (c *clocks) end(p *Program, r, from, to int) {
 		return
 	}
 	t := c.threads[r][p.Ops[r][from].Stream]
-	copy(c.now[t], c.gained[t])
-	c.now[t][t] = c.open[t][t] + 1
+	c.known[t][c.place[t]] = c.open[t][c.place[t]] + 1
 	for i := from; i < to; i++ {
 		if _, ok := c.kept[endOf{r, i}]; ok {
-			c.kept[endOf{r, i}] = append(clock(nil), c.now[t]...)
+			c.kept[endOf{r, i}] = slices.Clone(c.known[t])
 		}
 	}
 }
 
 // touch records an access of an op of rank r to a slot of rank q. It returns an earlier one
 // that nothing orders with it, if there is one and either writes.
-func (c *clocks) touch(r, op, stream, q, slot int, writes bool) (earlier epoch, found bool) {
-	t := c.threads[r][stream]
+func (c *clocks) touch(r, i int, o *Op, q, slot int, writes bool) (earlier epoch, found bool) {
+	t := c.threads[r][o.Stream]
+	if o.Async {
+		t = c.puts[lineOf(r, o)]
+	}
 	h := c.touched[q][slot]
 	if h == nil {
 		h = &history{write: epoch{-1, 0, 0, 0}}
 		c.touched[q][slot] = h
 	}
-	before := func(e epoch) bool { return e.thread < 0 || e.thread == t || e.tick <= c.open[t][e.thread] }
+	before := func(e epoch) bool {
+		return e.thread < 0 || e.thread == t || c.part[e.thread] == c.part[t] && e.tick <= c.open[t][c.place[e.thread]]
+	}
 	if !before(h.write) {
 		earlier, found = h.write, true
 	}
-	mine := epoch{t, c.open[t][t] + 1, r, op}
+	mine := epoch{t, c.open[t][c.place[t]] + 1, r, i}
 	if !writes {
 		h.reads = append(slices.DeleteFunc(h.reads, func(e epoch) bool { return e.thread == t }), mine)
 		return earlier, found
@@ -178,4 +287,19 @@ func (c *clocks) touch(r, op, stream, q, slot int, writes bool) (earlier epoch, 
 	}
 	h.write, h.reads = mine, h.reads[:0]
 	return earlier, found
+}
+
+// unawaited returns the last write to a slot of rank r if it is another rank's, and no stream of
+// r knows its end.
+func (c *clocks) unawaited(r, slot int) (write epoch, found bool) {
+	if !c.active || c.touched[r][slot] == nil {
+		return epoch{}, false
+	}
+	write = c.touched[r][slot].write
+	if write.thread < 0 || write.rank == r {
+		return epoch{}, false
+	}
+	return write, !slices.ContainsFunc(c.threads[r], func(t int) bool {
+		return c.part[t] == c.part[write.thread] && c.known[t][c.place[write.thread]] >= write.tick
+	})
 }

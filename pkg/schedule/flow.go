@@ -229,10 +229,8 @@ func (f *Flow) advance(a Actions, at place) bool {
 	n := f.node(at.rank, s)
 	nodes := s.ops[s.next : s.next+n]
 	for _, i := range nodes {
-		for _, d := range f.Deps(&f.Ops[at.rank][i]) {
-			if f.state[at.rank][d] != ended {
-				return false
-			}
+		if f.waitsForOp(at.rank, int(i)) >= 0 {
+			return false
 		}
 	}
 	s.open, s.pending = n, n
@@ -336,11 +334,26 @@ func (f *Flow) waiting(r int) (ops []int) {
 	for s := range f.streams[r] {
 		st := &f.streams[r][s]
 		for _, i := range st.ops[st.next : st.next+st.open] {
-			o, other := &f.Ops[r][i], f.partner[r][i]
-			if (o.sends() || o.receives()) && f.state[r][i] != departed && (other < 0 || f.state[o.Peer][other] < f.met(o)) {
+			if f.waitsForPeer(r, int(i)) {
 				ops = append(ops, int(i))
 			}
 		}
 	}
 	return ops
+}
+
+// waitsForPeer reports whether an op has started and waits for its peer.
+func (f *Flow) waitsForPeer(r, i int) bool {
+	o, other := &f.Ops[r][i], f.partner[r][i]
+	return f.state[r][i] == posted && (other < 0 || f.state[o.Peer][other] < f.met(o))
+}
+
+// waitsForOp returns a dependency of an op that has not ended; −1 if there is none.
+func (f *Flow) waitsForOp(r, i int) int {
+	for _, d := range f.Deps(&f.Ops[r][i]) {
+		if f.state[r][d] != ended {
+			return int(d)
+		}
+	}
+	return -1
 }

@@ -7,7 +7,6 @@
 package schedule
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 )
@@ -45,14 +44,6 @@ func (s Slot) String() string {
 	return fmt.Sprintf("chunk %d", int(s))
 }
 
-// after returns the slot k further on in its buffer.
-func (s Slot) after(k int) Slot {
-	if s < 0 {
-		return s - Slot(k)
-	}
-	return s + Slot(k)
-}
-
 // Kind is what an op does.
 type Kind uint8
 
@@ -67,11 +58,15 @@ const (
 	Put                    // Src replaces Dst in the memory of Peer, which takes no part
 	Signal                 // tells Peer that the ops before it have ended; waits for nobody
 	Wait                   // for a signal of Peer
+	Get                    // Src in the memory of Peer, which takes no part, replaces Dst
+	GetReduce              // the same, added to Dst
+	Flush                  // waits until the asynchronous puts of its stream and Channel have ended
 )
 
 var kindNames = [...]string{
 	Reduce: "reduce", Send: "send", Recv: "recv", RecvReduce: "recvreduce",
 	Copy: "copy", Put: "put", Signal: "signal", Wait: "wait",
+	Get: "get", GetReduce: "getreduce", Flush: "flush",
 }
 
 func (k Kind) String() string {
@@ -84,8 +79,8 @@ func (k Kind) String() string {
 // Op is one step of a rank. A program of 1,024 ranks has millions, so it is small.
 type Op struct {
 	Src, Dst Slot  // first of Count chunks each; of a send Src alone, of a receive Dst alone
-	Count    int32 // chunks; 0 of signals and waits
-	Peer     int32 // of sends, receives, puts, signals and waits
+	Count    int32 // chunks; 0 of signals, waits and flushes
+	Peer     int32 // of all but copies and sums
 	// Group joins consecutive ops of a stream that start and end together; 0 is none.
 	Group int32
 	// deps are numbered in Program.deps, from 1; 0 is none.
@@ -95,6 +90,10 @@ type Op struct {
 	// Channel separates the messages between two ranks: those of a channel meet in order, and
 	// so do its signals and waits.
 	Channel uint8
+	// Async is of a put that has not ended when the next op of its stream starts. What it reads and
+	// writes is in use until a later Flush of its stream and Channel; a signal of these tells Peer
+	// that it has ended.
+	Async bool
 }
 
 // sends and receives report whether the op is an end of a message; that of a signal is empty.
@@ -102,12 +101,23 @@ func (o *Op) sends() bool    { return o.Kind == Send || o.Kind == Signal }
 func (o *Op) receives() bool { return o.Kind == Recv || o.Kind == RecvReduce || o.Kind == Wait }
 func (o *Op) signals() bool  { return o.Kind == Signal || o.Kind == Wait }
 
+// gets reports whether the op reads the memory of its peer, and reaches whether it reads or
+// writes it.
+func (o *Op) gets() bool    { return o.Kind == Get || o.Kind == GetReduce }
+func (o *Op) reaches() bool { return o.Kind == Put || o.gets() }
+
+// local reports whether the op has no peer.
+func (o *Op) local() bool { return o.Kind == Copy || o.Kind == Reduce }
+
+// empty reports whether the op moves nothing.
+func (o *Op) empty() bool { return o.signals() || o.Kind == Flush }
+
 // reads reports whether the op reads Src, and writes whether it writes Dst. An op that
 // reduces reads Dst too.
 func (o *Op) reads() bool {
-	return o.Kind == Send || o.Kind == Put || o.Kind == Reduce || o.Kind == Copy
+	return o.Kind == Send || o.reaches() || o.local()
 }
-func (o *Op) writes() bool { return o.Kind != Send && !o.signals() }
+func (o *Op) writes() bool { return o.Kind != Send && !o.empty() }
 
 // Program is a schedule: a list of ops for each rank. The ops of a stream run in the order
 // of the list; ops of different streams are ordered by their dependencies alone. The sends
@@ -186,19 +196,30 @@ func (p *Program) Bytes(s Slot, count int32, elements, size int64) int64 {
 // Check reports what is wrong with the form of a program: ranks, slots, dependencies and
 // groups that cannot be. Verify checks what the program does.
 func (p *Program) Check() error {
+	r := &Report{}
+	p.check(r.find)
+	return r.Err()
+}
+
+// check calls find with what is wrong with the form.
+func (p *Program) check(find func(Finding)) {
+	whole := func(format string, args ...any) { find(Finding{Form, -1, -1, "", fmt.Sprintf(format, args...)}) }
 	if p.Ranks < 1 || len(p.Ops) != p.Ranks {
-		return fmt.Errorf("program %s has ops of %d ranks, must have those of its %d", p.Name, len(p.Ops), p.Ranks)
+		whole("program %s has ops of %d ranks, must have those of its %d", p.Name, len(p.Ops), p.Ranks)
+		return
 	}
 	if p.Chunks < 1 || p.Collective != AllReduce && p.Chunks%p.Ranks != 0 {
-		return fmt.Errorf("program %s has %d chunks, must have a multiple of its %d ranks", p.Name, p.Chunks, p.Ranks)
+		whole("program %s has %d chunks, must have a multiple of its %d ranks", p.Name, p.Chunks, p.Ranks)
+		return
 	}
 	if input := p.inputs(); p.Input != 0 && (p.Input != input || p.Input > p.Scratch) {
-		return fmt.Errorf("program %s has %d chunks of input in %d slots of scratch memory, must have %d", p.Name, p.Input, p.Scratch, input)
+		whole("program %s has %d chunks of input in %d slots of scratch memory, must have %d", p.Name, p.Input, p.Scratch, input)
+		return
 	}
 	if p.Buffer < 0 {
-		return fmt.Errorf("program %s buffers %d messages, must buffer at least 0", p.Name, p.Buffer)
+		whole("program %s buffers %d messages, must buffer at least 0", p.Name, p.Buffer)
+		return
 	}
-	var errs []error
 	type end struct {
 		channel
 		sends bool
@@ -206,7 +227,8 @@ func (p *Program) Check() error {
 	groups, streams := map[int32]bool{}, map[end]uint8{}
 	for r := range p.Ops {
 		if len(p.Ops[r]) >= 1<<opBits {
-			return fmt.Errorf("program %s has %d ops of rank %d, must be fewer than %d", p.Name, len(p.Ops[r]), r, 1<<opBits)
+			whole("program %s has %d ops of rank %d, must be fewer than %d", p.Name, len(p.Ops[r]), r, 1<<opBits)
+			return
 		}
 		clear(groups)
 		clear(streams)
@@ -214,26 +236,24 @@ func (p *Program) Check() error {
 		last := Op{}
 		for i := range p.Ops[r] {
 			o := &p.Ops[r][i]
-			err := p.checkOp(r, i, o)
+			wrong := func(format string, args ...any) { find(Finding{Form, r, i, "", fmt.Sprintf(format, args...)}) }
+			p.checkOp(r, i, o, wrong)
 			if o.Group != 0 && (o.Group != last.Group || o.Stream != last.Stream) {
 				if groups[o.Group] {
-					err = errors.Join(err, fmt.Errorf("group %d continues after another op or on another stream", o.Group))
+					wrong("group %d continues after another op or on another stream", o.Group)
 				}
 				groups[o.Group] = true
 			}
 			if several && (o.sends() || o.receives()) {
 				e := end{o.channel(r), o.sends()}
 				if s, ok := streams[e]; ok && s != o.Stream {
-					err = errors.Join(err, fmt.Errorf("channel %d to rank %d is used on stream %d too", o.Channel, o.Peer, s))
+					wrong("%s on channel %d with rank %d, which stream %d uses too: nothing orders the two", o.Kind, o.Channel, o.Peer, s)
 				}
 				streams[e] = o.Stream
 			}
-			if last = *o; err != nil {
-				errs = append(errs, fmt.Errorf("rank %d, op %d (%s): %w", r, i, o.Kind, err))
-			}
+			last = *o
 		}
 	}
-	return errors.Join(errs...)
 }
 
 // inputs returns how many chunks of the vector a rank holds at the start.
@@ -244,56 +264,55 @@ func (p *Program) inputs() int {
 	return p.Chunks
 }
 
-func (p *Program) checkOp(r, i int, o *Op) error {
+func (p *Program) checkOp(r, i int, o *Op, wrong func(format string, args ...any)) {
 	if int(o.Kind) >= len(kindNames) {
-		return errors.New("its kind is unknown")
+		wrong("kind %d is unknown", uint8(o.Kind))
+		return
 	}
-	if o.signals() && o.Count != 0 {
-		return fmt.Errorf("has %d chunks, must have none", o.Count)
+	if o.empty() && o.Count != 0 {
+		wrong("%s of %d chunks, must have none", o.Kind, o.Count)
 	}
-	if o.Count < 1 && !o.signals() {
-		return fmt.Errorf("has %d chunks, must have at least 1", o.Count)
+	if o.Count < 1 && !o.empty() {
+		wrong("%s of %d chunks, must have at least 1", o.Kind, o.Count)
 	}
-	inside := func(s Slot) error {
+	inside := func(s Slot) {
 		at, size := int(s), p.Chunks
 		if j, ok := s.scratch(); ok {
 			at, size = j, p.Scratch
 		}
 		if at+int(o.Count) > size {
-			return fmt.Errorf("begins with %s and has %d chunks, of which there are %d", s, o.Count, size)
+			wrong("%s of %d chunks from %s on, of which there are %d", o.Kind, o.Count, s, size)
 		}
-		return nil
 	}
 	if o.reads() {
-		if err := inside(o.Src); err != nil {
-			return err
-		}
+		inside(o.Src)
 	}
 	if o.writes() {
-		if err := inside(o.Dst); err != nil {
-			return err
-		}
+		inside(o.Dst)
 	}
-	if (o.sends() || o.receives() || o.Kind == Put) && (o.Peer < 0 || int(o.Peer) >= p.Ranks || int(o.Peer) == r) {
-		return fmt.Errorf("peer %d, must be another of %d ranks", o.Peer, p.Ranks)
+	if !o.local() && (o.Peer < 0 || int(o.Peer) >= p.Ranks || int(o.Peer) == r) {
+		wrong("%s with peer %d, must be another of %d ranks", o.Kind, o.Peer, p.Ranks)
 	}
 	for _, d := range p.Deps(o) {
 		if d < 0 || int(d) >= i {
-			return fmt.Errorf("depends on op %d, must be one before it", d)
+			wrong("depends on op %d, must be one before it", d)
 		}
 	}
-	return nil
 }
 
-// SentBytes returns the bytes that each rank sends or puts, and the number of its messages
-// without signals.
+// SentBytes returns the bytes that each rank sends, puts or is read by another rank, and the
+// number of these messages.
 func (p *Program) SentBytes(elements, size int64) (bytes []int64, messages []int) {
 	bytes, messages = make([]int64, p.Ranks), make([]int, p.Ranks)
 	for r := range p.Ops {
 		for i := range p.Ops[r] {
-			if o := &p.Ops[r][i]; o.Kind == Send || o.Kind == Put {
-				bytes[r] += p.Bytes(o.Src, o.Count, elements, size)
-				messages[r]++
+			o, from := &p.Ops[r][i], r
+			if o.gets() {
+				from = int(o.Peer)
+			}
+			if o.Kind == Send || o.reaches() {
+				bytes[from] += p.Bytes(o.Src, o.Count, elements, size)
+				messages[from]++
 			}
 		}
 	}

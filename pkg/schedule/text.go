@@ -69,7 +69,16 @@ func (o *Op) String() string {
 	case Copy:
 		return fmt.Sprintf("copy %s to %s", span(o.Src), span(o.Dst))
 	case Put:
+		if o.Async {
+			return fmt.Sprintf("begin to put %s into %s of rank %d", span(o.Src), span(o.Dst), o.Peer)
+		}
 		return fmt.Sprintf("put %s into %s of rank %d", span(o.Src), span(o.Dst), o.Peer)
+	case Get:
+		return fmt.Sprintf("get %s of rank %d into %s", span(o.Src), o.Peer, span(o.Dst))
+	case GetReduce:
+		return fmt.Sprintf("add %s of rank %d to %s", span(o.Src), o.Peer, span(o.Dst))
+	case Flush:
+		return fmt.Sprintf("wait until puts to rank %d have ended", o.Peer)
 	case Signal:
 		return fmt.Sprintf("signal rank %d", o.Peer)
 	case Wait:

@@ -18,35 +18,39 @@ const (
 	Form      Class = "form"      // ranks, slots, dependencies or groups that cannot be
 	Unmatched Class = "unmatched" // a send without its receive, or the reverse
 	Mismatch  Class = "mismatch"  // a send and its receive differ in size
-	Deadlock  Class = "deadlock"  // ranks that wait for each other
-	Undefined Class = "undefined" // a read of memory, or a result, that nothing has written
+	Deadlock  Class = "deadlock"  // ops that wait for each other
+	Undefined Class = "undefined" // a read of uninitialized memory, or a result that nothing wrote
 	Doubled   Class = "doubled"   // a contribution that is added twice
 	Lost      Class = "lost"      // a result without all contributions
 	Misplaced Class = "misplaced" // a result or a sum of another chunk's data
-	Race      Class = "race"      // two accesses to a chunk, one a write, in no order
+	Race      Class = "race"      // two accesses to a chunk, one a write, in no order; or a result that the rank does not wait for
 )
 
 // Finding is a mistake in a program.
 type Finding struct {
 	Class Class
-	Rank  int
-	Op    int // index in the rank's list; −1 for the result of the rank
-	Chunk int // of the vector, or the slot of scratch memory; −1 where none is meant
+	Rank  int    // −1 for the program as a whole
+	Op    int    // index in the rank's list; −1 for the result of the rank
+	Slot  string // the name of a slot, such as "chunk 3"; "" where none is meant
 	What  string
 }
 
 func (f Finding) String() string {
-	at := fmt.Sprintf("rank %d", f.Rank)
-	if f.Op >= 0 {
-		at += fmt.Sprintf(", op %d", f.Op)
+	s := string(f.Class) + ": "
+	if f.Rank >= 0 {
+		s += fmt.Sprintf("rank %d", f.Rank)
+		if f.Op >= 0 {
+			s += fmt.Sprintf(", op %d", f.Op)
+		}
+		if f.Slot != "" {
+			s += ", " + f.Slot
+		}
+		s += ": "
 	}
-	if f.Chunk >= 0 {
-		at += fmt.Sprintf(", chunk %d", f.Chunk)
-	}
-	return fmt.Sprintf("%s: %s: %s", f.Class, at, f.What)
+	return s + f.What
 }
 
-// mostFindings is where a verification stops: one mistake can have many consequences.
+// mostFindings is how many findings are kept: one mistake can have many consequences.
 const mostFindings = 20
 
 // Report is what a verification found.
@@ -54,41 +58,68 @@ type Report struct {
 	// Findings are in the order in which the program came upon them: a mistake stands
 	// before what follows from it.
 	Findings []Finding
+	// More is how many findings are left out.
+	More int
 	// Uniform says that the sums of an all_reduce are added in the same order on all ranks,
 	// so that they are equal bit by bit.
 	Uniform bool
 }
 
-// Err returns the findings as an error, or nil.
-func (r *Report) Err() error {
+// find adds a finding.
+func (r *Report) find(f Finding) {
+	if len(r.Findings) == mostFindings {
+		r.More++
+		return
+	}
+	r.Findings = append(r.Findings, f)
+}
+
+// Findings are findings as an error, in lines.
+type Findings []string
+
+func (f Findings) Error() string { return strings.Join(f, "\n") }
+
+// Err returns the findings as Findings, or nil.
+func (r *Report) Err() error { return r.Lines(Finding.String) }
+
+// Lines returns the findings as Findings, each as the line that a function makes of it, or nil.
+func (r *Report) Lines(line func(Finding) string) error {
 	if len(r.Findings) == 0 {
 		return nil
 	}
-	lines := make([]string, len(r.Findings))
-	for i, f := range r.Findings {
-		lines[i] = f.String()
+	var lines Findings
+	for _, f := range r.Findings {
+		lines = append(lines, line(f))
 	}
-	return fmt.Errorf("%s", strings.Join(lines, "\n"))
+	if r.More > 0 {
+		lines = append(lines, fmt.Sprintf("and %d more", r.More))
+	}
+	return lines
 }
 
 // Verify runs a program symbolically. Each chunk has the set of ranks whose data it holds;
-// a send waits for its receive. It finds wrong results, reads of undefined memory,
-// deadlocks, and accesses to the same chunk that nothing orders. It ends with ctx, whose
-// error is the only one that it returns.
+// a send waits for its receive. It finds wrong results, reads of uninitialized memory,
+// deadlocks, and accesses to the same chunk that nothing orders. Its error is that of ctx, with
+// which it ends, or says that the program has too many streams to verify.
 func Verify(ctx context.Context, p *Program) (*Report, error) {
-	if err := p.Check(); err != nil {
-		return &Report{Findings: []Finding{{Form, 0, -1, -1, err.Error()}}}, nil
+	report := &Report{}
+	if p.check(report.find); len(report.Findings) > 0 {
+		return report, nil
 	}
-	v := newVerifier(p)
-	v.ctx = ctx
+	v, err := newVerifier(p)
+	if err != nil {
+		return nil, err
+	}
+	v.ctx, v.report = ctx, report
 	v.run()
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if len(v.findings) == 0 {
+	if len(report.Findings) == 0 {
 		v.results()
 	}
-	return &Report{v.findings, len(v.findings) == 0 && v.uniform()}, nil
+	report.Uniform = len(report.Findings) == 0 && v.uniform()
+	return report, nil
 }
 
 // value is what a slot holds: data of one chunk of the vector, from a set of ranks.
@@ -136,17 +167,22 @@ func (m *memory) set(slot int, x value) {
 type verifier struct {
 	*Program
 	*Flow
-	memory   []memory          // by rank
-	flying   map[endOf][]value // what has departed and not met its receive
-	clocks   *clocks
-	group    []interval // memory for groupRaces
-	ctx      context.Context
-	started  int // nodes
-	findings []Finding
+	memory  []memory          // by rank
+	flying  map[endOf][]value // what has departed and not met its receive
+	clocks  *clocks
+	group   []interval // memory for groupRaces
+	ctx     context.Context
+	started int // nodes
+	report  *Report
 }
 
-func newVerifier(p *Program) *verifier {
-	v := &verifier{Program: p, Flow: NewFlow(p), clocks: newClocks(p), flying: map[endOf][]value{}}
+func newVerifier(p *Program) (*verifier, error) {
+	f := NewFlow(p)
+	clocks, err := newClocks(f)
+	if err != nil {
+		return nil, err
+	}
+	v := &verifier{Program: p, Flow: f, clocks: clocks, flying: map[endOf][]value{}}
 	v.memory = make([]memory, p.Ranks)
 	words := (p.Ranks + 63) / 64
 	for r := range v.memory {
@@ -164,7 +200,7 @@ func newVerifier(p *Program) *verifier {
 			v.memory[r].ranks[slot*words+r/64] = 1 << (r % 64)
 		}
 	}
-	return v
+	return v, nil
 }
 
 // mix scatters the bits of x (the finalizer of MurmurHash3).
@@ -179,10 +215,24 @@ func mix(x uint64) uint64 {
 // added is the order of a sum of two, whichever comes first.
 func added(a, b uint64) uint64 { return mix(a+b) + mix(^(a ^ b)) }
 
-func (v *verifier) find(c Class, rank, op, chunk int, format string, args ...any) {
-	if len(v.findings) < mostFindings {
-		v.findings = append(v.findings, Finding{c, rank, op, chunk, fmt.Sprintf(format, args...)})
+// noSlot is in place of a slot where a finding is of none.
+const noSlot = -1
+
+func (v *verifier) find(c Class, rank, op, slot int, format string, args ...any) {
+	v.report.find(Finding{c, rank, op, v.name(slot), fmt.Sprintf(format, args...)})
+}
+
+// name is that of a slot, by its index in the memory of a rank.
+func (v *verifier) name(slot int) string {
+	switch {
+	case slot == noSlot:
+		return ""
+	case slot < v.Chunks:
+		return fmt.Sprintf("chunk %d", slot)
+	case slot < v.Chunks+v.Input:
+		return fmt.Sprintf("input chunk %d", slot-v.Chunks)
 	}
+	return fmt.Sprintf("scratch %d", slot-v.Chunks-v.Input)
 }
 
 // slot is the index of a slot in the memory of a rank.
@@ -200,10 +250,9 @@ func (v *verifier) run() {
 		return
 	}
 	v.undelivered()
-	if v.Left() == 0 || len(v.findings) >= mostFindings {
-		return
+	if v.Left() > 0 {
+		v.stuck()
 	}
-	v.stuck()
 }
 
 // undelivered reports sends that waited for no receive, and have none.
@@ -211,7 +260,7 @@ func (v *verifier) undelivered() {
 	for r := range v.Ops {
 		for i := range v.Ops[r] {
 			if o := &v.Ops[r][i]; v.eager(o) && o.sends() && v.partner[r][i] < 0 {
-				v.find(Unmatched, r, i, -1, "%ss to rank %d, which has no %s left for it", o.Kind, o.Peer, other(o))
+				v.find(Unmatched, r, i, noSlot, "%ss to rank %d, which has no %s left for it", o.Kind, o.Peer, other(o))
 			}
 		}
 	}
@@ -235,14 +284,38 @@ func (v *verifier) Issue(r, i int) { v.Post(v, r, i) }
 func (v *verifier) Local(r, i int) {
 	defer v.Complete(r, i)
 	o := &v.Ops[r][i]
+	if o.Kind == Flush {
+		v.clocks.flush(r, o)
+		return
+	}
+	if o.Async {
+		v.clocks.async(r, o)
+	}
 	v.access(r, i)
-	to := r
-	if o.Kind == Put {
-		to = int(o.Peer)
-	}
+	from, to := v.sides(r, o)
 	for k := range int(o.Count) {
-		v.put(r, i, to, v.slot(o.Dst)+k, v.memory[r].at(v.slot(o.Src)+k), o.Kind == Reduce)
+		src := v.slot(o.Src) + k
+		x := v.memory[from].at(src)
+		switch {
+		case x.defined():
+			v.put(r, i, to, v.slot(o.Dst)+k, x, o.Kind == Reduce || o.Kind == GetReduce)
+		case from != r:
+			v.find(Undefined, r, i, src, "reads uninitialized memory of rank %d", from)
+		default:
+			v.find(Undefined, r, i, src, "reads uninitialized memory")
+		}
 	}
+}
+
+// sides returns the ranks in whose memory an op of rank r reads and writes.
+func (v *verifier) sides(r int, o *Op) (from, to int) {
+	switch {
+	case o.gets():
+		return int(o.Peer), r
+	case o.Kind == Put:
+		return r, int(o.Peer)
+	}
+	return r, r
 }
 
 // Depart implements Actions.
@@ -277,7 +350,7 @@ func (v *verifier) Meet(r, send, q, receive int) {
 	}
 	v.access(q, receive)
 	if s.Count != d.Count {
-		v.find(Mismatch, q, receive, -1, "receives %d chunks, of which rank %d sends %d in op %d", d.Count, r, s.Count, send)
+		v.find(Mismatch, q, receive, noSlot, "receives %d chunks, of which rank %d sends %d in op %d", d.Count, r, s.Count, send)
 	}
 	for k := range int(min(s.Count, d.Count)) {
 		from := v.slot(s.Src) + k
@@ -286,7 +359,7 @@ func (v *verifier) Meet(r, send, q, receive int) {
 			x = values[k]
 		}
 		if !x.defined() {
-			v.find(Undefined, r, send, from, "sends %s, which holds nothing", s.Src.after(k))
+			v.find(Undefined, r, send, from, "sends uninitialized memory")
 			continue
 		}
 		v.put(q, receive, q, v.slot(d.Dst)+k, x, d.Kind == RecvReduce)
@@ -296,15 +369,12 @@ func (v *verifier) Meet(r, send, q, receive int) {
 // End implements Actions.
 func (v *verifier) End(r int, from, to int) { v.clocks.end(v.Program, r, from, to) }
 
-// put makes an op of rank r write or add a value to a slot of rank q.
+// put makes an op of rank r write or add a defined value to a slot of rank q.
 func (v *verifier) put(r, op, q, slot int, x value, add bool) {
 	to := v.memory[q].at(slot)
 	switch {
-	case !x.defined():
-		v.find(Undefined, r, op, slot, "reads memory that holds nothing")
-		return
 	case add && !to.defined():
-		v.find(Undefined, r, op, slot, "adds to memory that holds nothing")
+		v.find(Undefined, r, op, slot, "adds to uninitialized memory")
 		return
 	case add && to.chunk != x.chunk:
 		v.find(Misplaced, r, op, slot, "adds data of chunk %d to data of chunk %d", x.chunk, to.chunk)
@@ -348,6 +418,9 @@ func (v *verifier) results() {
 			case have != want:
 				v.find(Lost, r, -1, k, "holds the data of %s, must hold that of %d", english.Count(have, "rank", "ranks"), want)
 			}
+			if e, found := v.clocks.unawaited(r, k); found {
+				v.find(Race, r, -1, k, "the rank can end before op %d of rank %d (%s) has written this result", e.op, e.rank, v.Ops[e.rank][e.op].Kind)
+			}
 		}
 	}
 }
@@ -367,59 +440,6 @@ func (v *verifier) uniform() bool {
 	return true
 }
 
-// stuck reports why the ops that are left cannot start or end: an end whose other end never
-// comes, or ranks that wait for each other in a circle.
-func (v *verifier) stuck() {
-	type wait struct{ rank, op int }
-	first := map[int]wait{} // by rank: the first op that waits for a peer
-	for r := range v.Ops {
-		for _, i := range v.waiting(r) {
-			o := &v.Ops[r][i]
-			if v.partner[r][i] < 0 {
-				v.find(Unmatched, r, i, -1, "%s of rank %d, which has no %s left for it", direction(o), o.Peer, other(o))
-			} else if _, ok := first[r]; !ok {
-				first[r] = wait{r, i}
-			}
-		}
-	}
-	if len(v.findings) > 0 {
-		return
-	}
-	// Each rank that waits, waits for one that waits too: the walk ends in a circle.
-	seen := map[int]int{}
-	var path []wait
-	at := -1
-	for r := range v.Ops {
-		if _, ok := first[r]; ok {
-			at = r
-			break
-		}
-	}
-	for at >= 0 {
-		if begin, ok := seen[at]; ok {
-			path = path[begin:]
-			break
-		}
-		w, ok := first[at]
-		if !ok {
-			break
-		}
-		seen[at] = len(path)
-		path = append(path, w)
-		at = int(v.Ops[w.rank][w.op].Peer)
-	}
-	var words []string
-	for _, w := range path {
-		o := &v.Ops[w.rank][w.op]
-		words = append(words, fmt.Sprintf("rank %d waits in op %d (%s) for rank %d", w.rank, w.op, o.Kind, o.Peer))
-	}
-	rank, op := 0, -1
-	if len(path) > 0 {
-		rank, op = path[0].rank, path[0].op
-	}
-	v.find(Deadlock, rank, op, -1, "%s", strings.Join(words, ", "))
-}
-
 // interval is an access to slots first to end−1 of a rank's memory.
 type interval struct {
 	first, end int
@@ -430,10 +450,11 @@ type interval struct {
 // accesses appends to all what an op reads and writes of its rank's memory.
 func (v *verifier) accesses(all []interval, r, i int) []interval {
 	o := &v.Ops[r][i]
-	if o.reads() {
+	from, to := v.sides(r, o)
+	if o.reads() && from == r {
 		all = append(all, interval{v.slot(o.Src), v.slot(o.Src) + int(o.Count), false, i})
 	}
-	if o.writes() && o.Kind != Put {
+	if o.writes() && to == r {
 		all = append(all, interval{v.slot(o.Dst), v.slot(o.Dst) + int(o.Count), true, i})
 	}
 	return all
@@ -470,7 +491,7 @@ func (v *verifier) race(r, op, earlier, slot int) {
 
 // touch finds an access that nothing orders with that of op i of rank r to a slot of rank q.
 func (v *verifier) touch(r, i, q, slot int, writes bool) {
-	e, found := v.clocks.touch(r, i, int(v.Ops[r][i].Stream), q, slot, writes)
+	e, found := v.clocks.touch(r, i, &v.Ops[r][i], q, slot, writes)
 	switch {
 	case found && r == q && e.rank == r:
 		v.race(r, i, e.op, slot)
@@ -489,32 +510,13 @@ func (v *verifier) access(r, i int) {
 			v.touch(r, i, r, slot, x.writes)
 		}
 	}
-	if o := &v.Ops[r][i]; o.Kind == Put {
-		for k := range int(o.Count) {
-			v.touch(r, i, int(o.Peer), v.slot(o.Dst)+k, true)
+	if o := &v.Ops[r][i]; o.reaches() {
+		there := o.Dst
+		if o.gets() {
+			there = o.Src
 		}
-	}
-}
-
-func direction(o *Op) string {
-	if o.Kind == Wait {
-		return "waits for a signal"
-	}
-	if o.sends() {
-		return "waits for a receive"
-	}
-	return "waits for a send"
-}
-
-func other(o *Op) string {
-	switch o.Kind {
-	case Signal:
-		return "wait"
-	case Wait:
-		return "signal"
-	case Send:
-		return "receive"
-	default:
-		return "send"
+		for k := range int(o.Count) {
+			v.touch(r, i, int(o.Peer), v.slot(there)+k, !o.gets())
+		}
 	}
 }

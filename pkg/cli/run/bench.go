@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -14,11 +15,11 @@ import (
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/cli/bench"
-	"github.com/collectivex/collectivex/pkg/english"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/planner"
 	"github.com/collectivex/collectivex/pkg/regular"
 	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/schedule"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
@@ -74,8 +75,8 @@ func newBenchSchedule(s cli.Streams) *cobra.Command {
 show' prints, between real ranks. Flags, columns, checks and exit codes are those of
 'cxrun bench'; 'cxrun schedule list' lists the schedules.
 
-FILE is a plan of MSCCL or MSCCL++. It is verified first; findings begin with file, line and
-column. The plan says how many ranks there are, and sizes have to divide into its chunks.`,
+FILE is a plan of MSCCL or MSCCL++. It is verified first, for each placement that it is for;
+findings begin with the file, and line and column of the op. The plan says how many ranks there are, and sizes have to divide into its chunks.`,
 		Example: `  cxrun bench schedule all_reduce ring --backend host -b 1K -e 1M -f 32
   cxrun bench schedule all_gather rotation --backend nccl -g 2 -b 64K -e 256M -f 4
   cxrun bench schedule all_gather hierarchical_sliced --width 2 --backend host -t 4 -b 1M -e 1M
@@ -92,12 +93,12 @@ column. The plan says how many ranks there are, and sizes have to divide into it
 			if err != nil {
 				return bench.Request{}, err
 			}
-			report, err := verified(c.Context(), plan.Program, plan)
-			if report == nil {
-				return bench.Request{}, err
+			_, err = verified(c.Context(), plan.Program, plan)
+			if found, ok := errors.AsType[schedule.Findings](err); ok {
+				return bench.Request{}, fmt.Errorf("%s: correct the plan; 'cxrun schedule verify %s' lists all findings", found[0], args[0])
 			}
-			if n := len(report.Findings); n > 0 {
-				return bench.Request{}, fmt.Errorf("%s: correct the plan; 'cxrun schedule verify %s' lists %s", plan.Find(report.Findings[0]), args[0], english.Count(n, "finding", "findings"))
+			if err != nil {
+				return bench.Request{}, err
 			}
 			return flags.PlanRequest(args[0], content, plan.Program)
 		})

@@ -167,9 +167,10 @@ func TestBenchPlanRefuses(t *testing.T) {
 	for name, content := range map[string]string{
 		"cut.xml":                        text[:len(text)/2],
 		"lost.xml":                       strings.Replace(text, `type="rrcs"`, `type="rcs"`, 1),
+		"both.xml":                       strings.Replace(text, `outofplace="0"`, `outofplace="1"`, 1),
 		"old.xml":                        strings.Replace(text, ` minBytes="0"`, "", 1),
 		strings.Repeat("x", 80) + ".xml": text,
-		"thirds.xml": `<algo name="thirds" nchannels="1" nchunksperloop="6" ngpus="2" coll="allgather" inplace="1" outofplace="0" minBytes="0" maxBytes="0">
+		"thirds.xml": `<algo name="thirds" proto="Simple" nchannels="1" nchunksperloop="6" ngpus="2" coll="allgather" inplace="1" outofplace="0" minBytes="0" maxBytes="0">
 <gpu id="0" i_chunks="3" o_chunks="6" s_chunks="0"><tb id="0" send="1" recv="1" chan="0">
 <step s="0" type="s" srcbuf="o" srcoff="0" dstbuf="o" dstoff="0" cnt="3" depid="-1" deps="-1" hasdep="0"/>
 <step s="1" type="r" srcbuf="o" srcoff="3" dstbuf="o" dstoff="3" cnt="3" depid="-1" deps="-1" hasdep="0"/></tb></gpu>
@@ -186,7 +187,8 @@ func TestBenchPlanRefuses(t *testing.T) {
 		want string
 	}{
 		{"cut.xml", cli.ExitUsage, "the file ends before the plan does"},
-		{"lost.xml", cli.ExitFailed, "must hold that of 3: correct the plan; 'cxrun schedule verify lost.xml' lists 3 findings"},
+		{"lost.xml", cli.ExitFailed, "must hold that of 3: correct the plan; 'cxrun schedule verify lost.xml' lists all findings"},
+		{"both.xml", cli.ExitFailed, "both.xml:13:7: out of place: undefined: rank 1, op 0, chunk 0: sends uninitialized memory: correct the plan"},
 		{"missing.xml", cli.ExitUsage, "missing.xml"},
 		{"ring.xml --backend host -t 4", cli.ExitUsage, "ring.xml is a plan of 3 ranks, and -t times -g is 4"},
 		{"ring.xml --backend host -b 1M", cli.ExitUsage, "ring.xml: 1048576 bytes do not divide into its 3 chunks of whole elements of float: choose multiples of 12 bytes"},

@@ -183,21 +183,19 @@ func atOnce[T any](ctx context.Context, f func() (T, error)) (T, error) {
 	}
 }
 
-// verified returns the report of a program without findings. Those of a plan have their place
-// in its file.
-func verified(ctx context.Context, p *schedule.Program, plan *planfile.Plan) (*schedule.Report, error) {
-	report, err := atOnce(ctx, func() (*schedule.Report, error) { return schedule.Verify(ctx, p) })
-	if err != nil {
-		return nil, err
-	}
-	if plan == nil || len(report.Findings) == 0 {
-		return report, report.Err()
-	}
-	var lines []string
-	for _, f := range report.Findings {
-		lines = append(lines, plan.Find(f))
-	}
-	return report, errors.New(strings.Join(lines, "\n"))
+// verified returns whether all ranks of a program without findings add in the same order, or the
+// findings as an error. Those of a plan begin with their place in its file.
+func verified(ctx context.Context, p *schedule.Program, plan *planfile.Plan) (uniform bool, err error) {
+	return atOnce(ctx, func() (bool, error) {
+		if plan != nil {
+			return plan.Verify(ctx)
+		}
+		report, err := schedule.Verify(ctx, p)
+		if err != nil {
+			return false, err
+		}
+		return report.Uniform, report.Err()
+	})
 }
 
 // generate makes the program of a collective and a schedule.
@@ -278,8 +276,9 @@ func newScheduleVerify(s cli.Streams) *cobra.Command {
 its steps and look for wrong results, reads of undefined memory, data that is added
 twice, ranks that wait for each other, and unordered accesses to the same memory.
 
-Findings in a plan of a file begin with its name, the line and the column. The exit code
-is 1 if there is a finding.`,
+A finding in the plan of a file begins with file, line and column of the op, or with the file
+alone where it is about the result of a rank. At most 20 are listed. The exit code is 1 if there
+is a finding.`,
 		Example: `  cxrun schedule verify all_reduce ring --ranks 8
   cxrun schedule verify all_gather hierarchical_sliced --ranks 16 --width 8
   cxrun schedule verify ring.xml`,
@@ -289,7 +288,7 @@ is 1 if there is a finding.`,
 			if err != nil {
 				return err
 			}
-			report, err := verified(c.Context(), p, plan)
+			uniform, err := verified(c.Context(), p, plan)
 			if err != nil {
 				return err
 			}
@@ -298,8 +297,12 @@ is 1 if there is a finding.`,
 			for _, n := range messages {
 				total += n
 			}
-			fmt.Fprintf(s.Out, "%s %s of %s is correct: %s\n", p.Name, p.Collective, english.Count(p.Ranks, "rank", "ranks"), english.Count(total, "message", "messages"))
-			if p.Collective == schedule.AllReduce && report.Uniform {
+			correct := "correct"
+			if plan != nil && plan.OutOfPlace != nil {
+				correct = "correct in place and out of place"
+			}
+			fmt.Fprintf(s.Out, "%s %s of %s is %s: %s\n", p.Name, p.Collective, english.Count(p.Ranks, "rank", "ranks"), correct, english.Count(total, "message", "messages"))
+			if p.Collective == schedule.AllReduce && uniform {
 				fmt.Fprintln(s.Out, "all ranks add in the same order: their sums are equal bit by bit")
 			} else if p.Collective == schedule.AllReduce {
 				fmt.Fprintln(s.Out, "ranks add in different orders: their sums of floating-point numbers can differ")

@@ -15,11 +15,19 @@ func TestSchedule(t *testing.T) {
 	t.Chdir(t.TempDir())
 	require.NoError(t, os.WriteFile("cut.xml", []byte("<algo name=\"ring\""), 0o644))
 	require.NoError(t, os.WriteFile("links.yaml", []byte("sharing: fifo\nlatency_ns: 1000\n"), 0o644))
+	require.NoError(t, os.WriteFile("both.xml", []byte(`<algo name="copy" proto="LL" nchannels="1" nchunksperloop="1" ngpus="1" coll="allreduce" inplace="1" outofplace="1" minBytes="0" maxBytes="8">
+<gpu id="0" i_chunks="1" o_chunks="1" s_chunks="0"><tb id="0" send="-1" recv="-1" chan="0">
+<step s="0" type="cpy" srcbuf="i" srcoff="0" dstbuf="o" dstoff="0" cnt="1" depid="-1" deps="-1" hasdep="0"/></tb></gpu></algo>`), 0o644))
 	for _, tt := range []struct {
 		args           []string
 		code           int
 		stdout, stderr string
 	}{
+		{
+			[]string{"verify", "both.xml"},
+			cli.ExitOK,
+			"copy all_reduce of 1 rank is correct in place and out of place: 0 messages\nall ranks add in the same order: their sums are equal bit by bit\n", "",
+		},
 		{
 			[]string{"show", "all_gather", "ring", "--ranks", "2"},
 			cli.ExitOK,

@@ -218,7 +218,8 @@ func TestStepFaultsThatStrikeNothing(t *testing.T) {
 }
 
 // A rank runs a plan only if its content came with the case, whole, and is of the case's ranks and
-// collective. Otherwise it says so, instead of running anything else.
+// collective, and correct wherever it puts its result. Otherwise it says so, instead of running
+// anything else.
 func TestPlansThatAreNotTheCases(t *testing.T) {
 	text := func(c schedule.Collective, ranks int) []byte {
 		p, err := schedule.Generate("ring", c, schedule.Shape{Ranks: ranks})
@@ -238,6 +239,7 @@ func TestPlansThatAreNotTheCases(t *testing.T) {
 		{whole[:len(whole)/2], slices.Clone[[]byte], "plan.xml:"},
 		{text(schedule.AllGather, 3), slices.Clone[[]byte], "plan plan.xml is for all_gather on 3 ranks, and the case for all_gather on 2"},
 		{text(schedule.AllReduce, 2), slices.Clone[[]byte], "plan plan.xml is for all_reduce on 2 ranks, and the case for all_gather on 2"},
+		{bytes.Replace(whole, []byte(`outofplace="0"`), []byte(`outofplace="1"`), 1), slices.Clone[[]byte], "plan.xml:4:7: out of place: undefined: rank 0, op 0, chunk 0: sends uninitialized memory"},
 	} {
 		c, files := plantest.Planned(plantest.Schedules(2, 2, plantest.Few)[0], "plan.xml", tt.content)
 		for digest := range files {

@@ -29,6 +29,9 @@ func FuzzPlan(f *testing.F) {
 		}
 	}
 	f.Add([]byte(outOfPlace))
+	var text bytes.Buffer
+	require.NoError(f, planfile.Write(&text, reaching(), planfile.MSCCLPP))
+	f.Add(text.Bytes())
 	f.Fuzz(func(t *testing.T, text []byte) {
 		read, err := planfile.Read("plan", text)
 		if err != nil || read.Program.Ranks > 8 || read.Program.Chunks+read.Program.Scratch > 1<<10 {
@@ -58,7 +61,7 @@ func FuzzPlan(f *testing.F) {
 }
 
 // outOfPlace is an all_reduce of two ranks that adds to its input.
-const outOfPlace = `<algo name="p" nchannels="1" nchunksperloop="2" ngpus="2" coll="allreduce" inplace="0" outofplace="1" minBytes="0" maxBytes="0">
+const outOfPlace = `<algo name="p" proto="Simple" nchannels="1" nchunksperloop="2" ngpus="2" coll="allreduce" inplace="0" outofplace="1" minBytes="0" maxBytes="0">
 <gpu id="0" i_chunks="2" o_chunks="2" s_chunks="2"><tb id="0" send="1" recv="1" chan="0">
 <step s="0" type="s" srcbuf="i" srcoff="0" dstbuf="o" dstoff="0" cnt="2" depid="-1" deps="-1" hasdep="0"/>
 <step s="1" type="r" srcbuf="i" srcoff="0" dstbuf="s" dstoff="0" cnt="2" depid="-1" deps="-1" hasdep="0"/>

@@ -7,13 +7,17 @@ import (
 	"github.com/collectivex/collectivex/pkg/schedule"
 )
 
-// ordered reports whether the sends of p wait for their receives and no rank writes into the
+// ordered reports whether the sends of p wait for their receives and no rank reads or writes the
 // memory of another, as in all schedules that are known by name. Such a program can run on its
 // own streams.
 func ordered(p *schedule.Program) bool {
 	return p.Buffer == 0 && !slices.ContainsFunc(p.Ops, func(ops []schedule.Op) bool {
 		return slices.ContainsFunc(ops, func(o schedule.Op) bool {
-			return o.Kind == schedule.Put || o.Kind == schedule.Signal || o.Kind == schedule.Wait
+			switch o.Kind {
+			case schedule.Send, schedule.Recv, schedule.RecvReduce, schedule.Reduce, schedule.Copy:
+				return false
+			}
+			return true
 		})
 	})
 }
@@ -32,11 +36,11 @@ func inRounds(ctx context.Context, p *schedule.Program) (q *schedule.Program, er
 // the rank copies and adds, then a group of the messages that nothing of p keeps from going at
 // the same time. Both ends of a message are in the same round, and the ranks go through the
 // rounds in order, so that groups that start and end together cannot wait for each other in a
-// circle.
+// cycle.
 //
-// A put becomes a message whose receiver is in the round too. Signals and waits order the
-// rounds and leave nothing behind: every access to the memory of a rank is an op of its one
-// stream.
+// A put becomes a message whose receiver is in the round too, and a get one whose sender is.
+// Signals, waits and flushes order the rounds and leave nothing behind: every access to the memory
+// of a rank is an op of its one stream.
 //
 // A send that waits for nobody and whose receive does not begin in its round goes to a buffer in
 // the scratch memory of the receiver, from where the receive copies or adds, as in MSCCL. If such
@@ -63,7 +67,7 @@ func rounds(p *schedule.Program, early bool) *schedule.Program {
 			r.message(m)
 		}
 		for _, m := range r.met {
-			if _, ended := r.leaving[end{m.from, m.send}]; !ended || !early {
+			if _, ended := r.leaving[end{m.from, m.send}]; m.send >= 0 && (!ended || !early) {
 				r.Complete(m.from, m.send)
 			}
 			if m.receive >= 0 {
@@ -104,7 +108,7 @@ type (
 func (r *rounding) stream(rank, op int) stream { return stream{rank, int(r.Ops[rank][op].Stream)} }
 
 // met is a message of a round. Its receive is −1 if the receiver has none yet, or never: then
-// it is a put.
+// it is a put. Its send is −1 if its receive is a get.
 type met struct{ from, send, to, receive int }
 
 var _ schedule.Actions = (*rounding)(nil)
@@ -120,6 +124,16 @@ func (r *rounding) append(rank int, o schedule.Op) {
 
 // message adds both ends of a message to the round.
 func (r *rounding) message(m met) {
+	if m.send < 0 {
+		get := r.Ops[m.to][m.receive]
+		kind := schedule.Recv
+		if get.Kind == schedule.GetReduce {
+			kind = schedule.RecvReduce
+		}
+		r.append(m.from, schedule.Op{Kind: schedule.Send, Src: get.Src, Count: get.Count, Peer: int32(m.to)})
+		r.append(m.to, schedule.Op{Kind: kind, Dst: get.Dst, Count: get.Count, Peer: int32(m.from)})
+		return
+	}
 	send := r.Ops[m.from][m.send]
 	receive := schedule.Op{Kind: schedule.Recv, Dst: send.Dst, Count: send.Count, Peer: int32(m.from)}
 	switch {
@@ -129,7 +143,7 @@ func (r *rounding) message(m met) {
 		receive.Dst = r.stage(m.to, send.Count)
 		r.staged[end{m.from, m.send}] = receive.Dst
 	}
-	send.Kind, send.Dst = schedule.Send, 0
+	send.Kind, send.Dst, send.Async = schedule.Send, 0, false
 	r.append(m.from, send)
 	r.append(m.to, receive)
 }
@@ -156,12 +170,17 @@ func (r *rounding) Issue(rank, i int) { r.Post(r, rank, i) }
 // Local implements schedule.Actions.
 func (r *rounding) Local(rank, i int) {
 	o := r.Ops[rank][i]
-	if o.Kind == schedule.Put {
+	switch o.Kind {
+	case schedule.Put:
 		r.depart(rank, i)
-		return
+	case schedule.Get, schedule.GetReduce:
+		r.met = append(r.met, met{int(o.Peer), -1, rank, i})
+	case schedule.Flush: // if its puts end early, verification finds what they still read
+		r.Complete(rank, i)
+	default:
+		r.append(rank, o)
+		r.Complete(rank, i)
 	}
-	r.append(rank, o)
-	r.Complete(rank, i)
 }
 
 // depart adds a message whose receiver has no receive yet.

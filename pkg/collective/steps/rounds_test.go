@@ -78,6 +78,41 @@ func TestRoundsOfPlans(t *testing.T) {
 	require.Len(t, kinds, 7, "every kind of op but a copy")
 }
 
+// reaching is an all_reduce of two ranks that read and write each other's memory.
+func reaching() *schedule.Program {
+	p := &schedule.Program{Name: "reaching", Collective: schedule.AllReduce, Ranks: 2, Chunks: 2, Ops: make([][]schedule.Op, 2)}
+	for r := range 2 {
+		mine, other := schedule.Slot(r), int32(1-r)
+		meet := func() {
+			p.Append(r, schedule.Op{Kind: schedule.Signal, Peer: other, Channel: 1})
+			p.Append(r, schedule.Op{Kind: schedule.Wait, Peer: other, Channel: 1})
+		}
+		meet()
+		p.Append(r, schedule.Op{Kind: schedule.GetReduce, Src: mine, Dst: mine, Count: 1, Peer: other})
+		p.Append(r, schedule.Op{Kind: schedule.Put, Src: mine, Dst: mine, Count: 1, Peer: other, Channel: 1, Async: true})
+		p.Append(r, schedule.Op{Kind: schedule.Flush, Peer: other, Channel: 1})
+		meet()
+		p.Append(r, schedule.Op{Kind: schedule.Get, Src: 1 - mine, Dst: 1 - mine, Count: 1, Peer: other})
+	}
+	return p
+}
+
+// A get is a message whose sender is in the round, and a flush is none.
+func TestRoundsOfGets(t *testing.T) {
+	p := reaching()
+	_, err := schedule.Verified(t.Context(), p)
+	require.NoError(t, err)
+	require.False(t, ordered(p))
+	q, err := inRounds(t.Context(), p)
+	require.NoError(t, err)
+	require.True(t, ordered(q))
+	require.Len(t, groups(q), 3)
+	want, messages := p.SentBytes(1024, 4)
+	got, same := q.SentBytes(1024, 4)
+	require.Equal(t, want, got)
+	require.Equal(t, messages, same)
+}
+
 // Messages that nothing orders are in one round, so that streams still overlap.
 func TestNumberOfRounds(t *testing.T) {
 	for _, tt := range []struct {

@@ -71,7 +71,7 @@ func (r *Runner) Run(ctx context.Context, s *rank.Session, c plan.Case) error {
 // programOf returns the program of a schedule as a library runs it, verified, and what there is to
 // say of it.
 func programOf(ctx context.Context, s *rank.Session, w Way, b *plan.Schedule) (program, *schedule.About, error) {
-	p, err := read(s, b)
+	p, err := read(ctx, s, b)
 	if err != nil {
 		return program{}, nil, err
 	}
@@ -89,7 +89,7 @@ func programOf(ctx context.Context, s *rank.Session, w Way, b *plan.Schedule) (p
 
 // read returns the program of a schedule: that of its plan, or the one that its name and shape
 // generate.
-func read(s *rank.Session, b *plan.Schedule) (program, error) {
+func read(ctx context.Context, s *rank.Session, b *plan.Schedule) (program, error) {
 	if b.PlanFile == "" {
 		p, err := schedule.Generate(b.Algorithm, schedule.Collective(b.Op), schedule.Shape{Ranks: s.World, Width: b.Width, Segments: b.Segments})
 		return program{Program: p}, rank.Coded(result.ReasonRefused, err)
@@ -104,6 +104,9 @@ func read(s *rank.Session, b *plan.Schedule) (program, error) {
 	}
 	if p := file.Program; p.Ranks != s.World || string(p.Collective) != b.Op {
 		return program{}, rank.Refused("plan %s is for %s on %d ranks, and the case for %s on %d", b.PlanFile, p.Collective, p.Ranks, b.Op, s.World)
+	}
+	if _, err := file.Verify(ctx); err != nil { // for each placement that the plan is for
+		return program{}, rank.Coded(result.ReasonRefused, err)
 	}
 	return program{file.Program, true}, nil
 }

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -20,22 +22,29 @@ const (
 	xmlBuffer = 8
 )
 
-// xmlCollectives are MSCCL's names.
-var xmlCollectives = map[string]schedule.Collective{
-	"allreduce": schedule.AllReduce, "allgather": schedule.AllGather, "reduce_scatter": schedule.ReduceScatter,
+// collectives are the names that MSCCL and MSCCL++ have in common.
+var collectives = map[string]schedule.Collective{
+	"allreduce": schedule.AllReduce, "allgather": schedule.AllGather, "reducescatter": schedule.ReduceScatter,
 }
+
+// oldReduceScatter is the name of a reduce_scatter for microsoft/msccl, which its successors do
+// not know. They alone have outofplace, minBytes and maxBytes, so that plans are written for them.
+const oldReduceScatter = "reduce_scatter"
 
 // reader reads the XML of a plan.
 type reader struct {
-	file    string
-	decoder *xml.Decoder
-	at      position // of the last token
-	plan    *Plan
-	layout  layout
-	blocks  []block      // of the open gpu
-	ends    [][]stepEnd  // by block and step of the open gpu
-	gpus    map[int]bool // that have been read
-	count   int          // of all thread blocks
+	file       string
+	outOfPlace bool // read a plan for both placements as it runs out of place
+	decoder    *xml.Decoder
+	at         position // of the last token
+	plan       *Plan
+	channels   int
+	layout     layout
+	blocks     []block      // of the open gpu
+	ends       [][]stepEnd  // by block and step of the open gpu
+	gpus       map[int]bool // that have been read
+	count      int          // of all thread blocks
+	crowd      map[int]int  // thread blocks of the open gpu, by channel
 }
 
 // stepEnd is what other steps may wait for.
@@ -86,6 +95,9 @@ type attributes struct {
 func (x *reader) attributes(e xml.StartElement) *attributes {
 	a := &attributes{x, x.at, e.Name.Local, map[string]string{}, nil}
 	for _, v := range e.Attr {
+		if a.has(v.Name.Local) {
+			a.fail("<%s> has a duplicate attribute %s", a.element, v.Name.Local)
+		}
 		a.values[v.Name.Local] = v.Value
 	}
 	return a
@@ -95,6 +107,11 @@ func (a *attributes) fail(format string, args ...any) {
 	if a.err == nil {
 		a.err = a.x.fail(a.at, format, args...)
 	}
+}
+
+func (a *attributes) has(name string) bool {
+	_, ok := a.values[name]
+	return ok
 }
 
 func (a *attributes) text(name string) string {
@@ -138,7 +155,16 @@ func (x *reader) each(parent, name string, f func(a *attributes) error) error {
 }
 
 func readXML(file string, data []byte) (*Plan, error) {
-	x := &reader{file: file, decoder: xml.NewDecoder(bytes.NewReader(data)), gpus: map[int]bool{}}
+	p, err := readPlaced(file, data, false)
+	if err == nil && p.place != "" {
+		p.OutOfPlace, err = readPlaced(file, data, true)
+	}
+	return p, err
+}
+
+// readPlaced reads a plan for one of its placements.
+func readPlaced(file string, data []byte, outOfPlace bool) (*Plan, error) {
+	x := &reader{file: file, outOfPlace: outOfPlace, decoder: xml.NewDecoder(bytes.NewReader(data)), gpus: map[int]bool{}}
 	t, err := x.token()
 	if err != nil {
 		return nil, err
@@ -269,20 +295,37 @@ func (l *layout) where(r int, s schedule.Slot) (buffer string, index int) {
 	return "o", int(s)
 }
 
+// xmlProtocols are those of MSCCL's runtimes.
+var xmlProtocols = []string{"Simple", "LL", "LL128"}
+
 // algo reads the head of the plan.
 func (x *reader) algo(a *attributes) error {
-	name, coll := a.text("name"), a.text("coll")
+	name, coll, protocol := a.text("name"), a.text("coll"), a.text("proto")
+	if !slices.Contains(xmlProtocols, protocol) {
+		a.fail("<algo> proto=%q, must be Simple, LL or LL128", protocol)
+	}
 	ranks := a.number("ngpus", 1, mostRanks)
 	chunks := a.number("nchunksperloop", 1, mostSlots)
-	inPlace := a.number("inplace", 0, 1) == 1
-	if _, ok := a.values["outofplace"]; ok {
-		if a.number("outofplace", 0, 1) == 0 && !inPlace {
-			a.fail("<algo> has inplace=\"0\" and outofplace=\"0\": it would never be used")
+	x.channels = a.number("nchannels", 1, 256)
+	for _, name := range []string{"minBytes", "maxBytes"} {
+		if a.has(name) {
+			a.number(name, 0, math.MaxInt64)
 		}
 	}
-	c, known := xmlCollectives[strings.ToLower(coll)]
+	in := a.number("inplace", 0, 1) == 1
+	out := !in
+	if a.has("outofplace") {
+		out = a.number("outofplace", 0, 1) == 1
+	}
+	if !in && !out {
+		a.fail("<algo> has inplace=\"0\" and outofplace=\"0\": it would never be used")
+	}
+	c, known := collectives[strings.ToLower(coll)]
+	if coll == oldReduceScatter {
+		c, known = schedule.ReduceScatter, true
+	}
 	if !known {
-		a.fail("<algo> coll=%q, must be allgather, allreduce or reduce_scatter", coll)
+		a.fail("<algo> coll=%q, must be allgather, allreduce, reducescatter or reduce_scatter", coll)
 	}
 	if c != schedule.AllReduce && chunks%ranks != 0 {
 		a.fail("<algo> nchunksperloop=\"%d\", must be a multiple of ngpus=\"%d\"", chunks, ranks)
@@ -290,13 +333,22 @@ func (x *reader) algo(a *attributes) error {
 	if a.err != nil {
 		return a.err
 	}
-	x.layout = newLayout(c, ranks, chunks, inPlace)
+	x.layout = newLayout(c, ranks, chunks, in && !(out && x.outOfPlace))
 	x.plan = &Plan{file: x.file, ops: make([][]position, ranks), Program: &schedule.Program{
 		Name: name, Collective: c, Ranks: ranks, Chunks: chunks, Input: x.layout.input, Buffer: xmlBuffer, Ops: make([][]schedule.Op, ranks),
 	}}
+	switch {
+	case in && out && x.outOfPlace:
+		x.plan.place = "out of place"
+	case in && out:
+		x.plan.place = "in place"
+	}
+	if coll == oldReduceScatter {
+		x.plan.note(a.at, "<algo> coll=%q: newer versions of MSCCL know reducescatter only, and refuse the plan", coll)
+	}
 	for _, name := range []string{"outofplace", "minBytes", "maxBytes"} {
-		if _, ok := a.values[name]; !ok {
-			x.plan.Notes = append(x.plan.Notes, fmt.Sprintf("%s: <algo> has no attribute %s: newer versions of MSCCL do not use the plan and do not say so", a.at.in(x.file), name))
+		if !a.has(name) {
+			x.plan.note(a.at, "<algo> has no attribute %s: newer versions of MSCCL do not use the plan and do not say so", name)
 		}
 	}
 	return nil
@@ -313,12 +365,13 @@ func (x *reader) gpu(a *attributes) error {
 		}
 	}
 	if a.err == nil && x.gpus[r] {
-		a.fail("<gpu> id=\"%d\" is there twice", r)
+		a.fail("<gpu> id=\"%d\" is a duplicate", r)
 	}
 	if a.err != nil {
 		return a.err
 	}
 	x.gpus[r] = true
+	x.crowd = map[int]int{}
 	x.layout.scratch = max(x.layout.scratch, x.layout.input+scratch)
 	x.blocks, x.ends = nil, nil
 	spare := 0
@@ -354,6 +407,12 @@ func (x *reader) block(r, scratch int, spare *int, a *attributes) error {
 	channel := a.number("chan", 0, 255)
 	if x.count++; x.count > mostBlocks {
 		a.fail("more than %d thread blocks in all", mostBlocks)
+	}
+	if a.err == nil && channel >= x.channels {
+		a.fail("<tb> chan=\"%d\", must be less than nchannels=\"%d\"", channel, x.channels)
+	}
+	if x.crowd[channel]++; x.crowd[channel] == xmlBlocks+1 {
+		x.plan.note(a.at, "<tb> is one of more than %d thread blocks of channel %d on gpu %d: MSCCL refuses the plan", xmlBlocks, channel, r)
 	}
 	if a.err == nil && id != len(x.blocks) {
 		a.fail("<tb> id=\"%d\", must be %d: thread blocks are numbered in order", id, len(x.blocks))

@@ -22,7 +22,9 @@ func ForMSCCL(p *schedule.Program) (*schedule.Program, error) {
 	q := *p
 	q.Buffer = xmlBuffer
 	return lower(p, &q, func(o *schedule.Op) error {
-		if o.Kind == schedule.Put || o.Kind == schedule.Signal || o.Kind == schedule.Wait {
+		switch o.Kind {
+		case schedule.Send, schedule.Recv, schedule.RecvReduce, schedule.Reduce, schedule.Copy:
+		default:
 			return fmt.Errorf("a %s: MSCCL has sends and receives only", o.Kind)
 		}
 		return nil
@@ -130,13 +132,7 @@ func writeXML(out io.Writer, p *schedule.Program) error {
 	if err != nil {
 		return err
 	}
-	coll := ""
 	channels := 1
-	for name, c := range xmlCollectives {
-		if c == p.Collective {
-			coll = name
-		}
-	}
 	for _, ops := range p.Ops {
 		for i := range ops {
 			channels = max(channels, int(ops[i].Channel)+1)
@@ -149,7 +145,7 @@ func writeXML(out io.Writer, p *schedule.Program) error {
 	l := newLayout(p.Collective, p.Ranks, p.Chunks, inPlace == 1)
 	w := bufio.NewWriter(out)
 	fmt.Fprintf(w, "<algo name=%s proto=\"Simple\" nchannels=\"%d\" nchunksperloop=\"%d\" ngpus=\"%d\" coll=\"%s\" inplace=\"%d\" outofplace=\"%d\" minBytes=\"0\" maxBytes=\"1099511627776\">\n",
-		quote(p.Name), channels, p.Chunks, p.Ranks, coll, inPlace, 1-inPlace)
+		quote(p.Name), channels, p.Chunks, p.Ranks, nameOf(p.Collective), inPlace, 1-inPlace)
 	for r := range p.Ops {
 		fmt.Fprintf(w, "  <gpu id=\"%d\" i_chunks=\"%d\" o_chunks=\"%d\" s_chunks=\"%d\">\n", r, l.size("i"), l.size("o"), p.Scratch-p.Input)
 		if err := writeBlocks(w, p, r, &l); err != nil {
@@ -159,6 +155,16 @@ func writeXML(out io.Writer, p *schedule.Program) error {
 	}
 	fmt.Fprintln(w, "</algo>")
 	return w.Flush()
+}
+
+// nameOf is the name of a collective in plans.
+func nameOf(c schedule.Collective) string {
+	for name, named := range collectives {
+		if named == c {
+			return name
+		}
+	}
+	return ""
 }
 
 func quote(s string) string {

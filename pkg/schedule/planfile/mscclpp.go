@@ -15,11 +15,6 @@ const (
 	jsonChannels = 16 // of a thread block
 )
 
-// jsonCollectives are MSCCL++'s names.
-var jsonCollectives = map[string]schedule.Collective{
-	"allreduce": schedule.AllReduce, "allgather": schedule.AllGather, "reducescatter": schedule.ReduceScatter,
-}
-
 // The types of channels. Signals of memory channel j between two ranks are on channel 2j of
 // the program, those of port channel j on 2j+1.
 var channelTypes = []string{"memory", "port"}
@@ -69,7 +64,7 @@ func readJSON(file string, data []byte) (*Plan, error) {
 // readPlan reads a plan, which means something only if its text has no error then.
 func readPlan(file string, top *node) *Plan {
 	name, coll := top.get("name").string(), top.get("collective")
-	c, known := jsonCollectives[coll.string()]
+	c, known := collectives[coll.string()]
 	if !known {
 		coll.fail("collective %q, must be allgather, allreduce or reducescatter", coll.value)
 	}
@@ -115,6 +110,18 @@ func readPlan(file string, top *node) *Plan {
 		x.read(g)
 		if top.text.err != nil {
 			return nil
+		}
+		for _, tb := range g.get("threadblocks").items() {
+			if n := len(tb.get("ops").items()); n > jsonOps {
+				plan.note(tb.text.at(tb.offset), "thread block of gpu %d has %d ops: MSCCL++ runs at most %d", r, n, jsonOps)
+			}
+			channels := 0
+			for _, c := range tb.optional("channels") {
+				channels += len(c.get("channel_ids").items())
+			}
+			if channels > jsonChannels {
+				plan.note(tb.text.at(tb.offset), "thread block of gpu %d has %d channels: MSCCL++ runs at most %d", r, channels, jsonChannels)
+			}
 		}
 		at, stuck := assemble(plan.Program, r, x.blocks)
 		if stuck != nil {
@@ -236,7 +243,7 @@ func (x *gpuReader) block(tb *node) {
 	for _, c := range tb.optional("channels") {
 		kind := channelType(c.get("channel_type"))
 		for _, id := range c.get("channel_ids").items() {
-			if n := id.number(0, len(x.channels[kind])-1); n < len(x.channels[kind]) {
+			if n, ok := id.index(len(x.channels[kind]), fmt.Sprintf("%s channels of gpu %d", channelTypes[kind], x.rank)); ok {
 				b.channels[kind] = append(b.channels[kind], x.channels[kind][n])
 			}
 		}
@@ -244,7 +251,7 @@ func (x *gpuReader) block(tb *node) {
 	for _, c := range tb.optional("remote_buffer_refs") {
 		kind := channelType(c.get("access_channel_type"))
 		for _, id := range c.get("remote_buffer_ids").items() {
-			if n := id.number(0, len(x.remotes)-1); n < len(x.remotes) {
+			if n, ok := id.index(len(x.remotes), fmt.Sprintf("remote buffers of gpu %d", x.rank)); ok {
 				b.remotes[kind] = append(b.remotes[kind], x.remotes[n])
 			}
 		}
@@ -270,8 +277,8 @@ func (b *blockReader) spans(o *node, name string, kind int) (mine, theirs []chun
 		size, index := n.get("size").number(1, mostSlots), n.get("index").number(0, mostSlots)
 		where, buffer := b.rank, ""
 		if n.has("buffer_id") {
-			id := n.get("buffer_id").number(0, len(b.remotes[kind])-1)
-			if id >= len(b.remotes[kind]) {
+			id, ok := n.get("buffer_id").index(len(b.remotes[kind]), fmt.Sprintf("buffers of the thread block over %s channels", channelTypes[kind]))
+			if !ok {
 				return nil, nil
 			}
 			where, buffer = b.remotes[kind][id].rank, b.remotes[kind][id].buffer
@@ -311,7 +318,7 @@ func (b *blockReader) op(o *node) {
 	}
 	ends := func() (all []linked) {
 		for _, id := range o.get("channel_ids").items() {
-			if n := id.number(0, len(b.channels[kind])-1); n < len(b.channels[kind]) {
+			if n, ok := id.index(len(b.channels[kind]), fmt.Sprintf("%s channels of the thread block", channelTypes[kind])); ok {
 				all = append(all, b.channels[kind][n])
 			}
 		}
@@ -322,28 +329,40 @@ func (b *blockReader) op(o *node) {
 			s.ops = append(s.ops, schedule.Op{Kind: k, Peer: int32(l.peer), Channel: l.channel})
 		}
 	}
-	put := func(from, to []chunks) {
+	// move puts chunks of the gpu into those of others, or gets the reverse.
+	move := func(k schedule.Kind, from, to []chunks) {
+		far := to
+		if k != schedule.Put {
+			far = from
+		}
 		if len(from) != len(to) {
 			o.fail("%s of %d parts into %d", name, len(from), len(to))
 			return
 		}
 		via := []linked{}
 		if o.has("channel_ids") {
-			if via = ends(); len(via) != len(to) {
-				o.fail("%s of %d parts over %d channels", name, len(to), len(via))
+			if via = ends(); len(via) != len(far) {
+				o.fail("%s of %d parts over %d channels", name, len(far), len(via))
 				return
 			}
 		}
-		for i := range to {
-			l := linked{to[i].rank, channelOf(kind, 0)}
+		for i := range far {
+			l := linked{far[i].rank, channelOf(kind, 0)}
 			if len(via) > 0 {
 				l = via[i]
 			}
-			if l.peer != to[i].rank || from[i].count != to[i].count {
-				o.fail("%s of %d chunks over a channel to gpu %d into %d of gpu %d", name, from[i].count, l.peer, to[i].count, to[i].rank)
+			if l.peer != far[i].rank {
+				o.fail("%s over a channel to gpu %d, must be to gpu %d as its buffer", name, l.peer, far[i].rank)
 				return
 			}
-			s.ops = append(s.ops, schedule.Op{Kind: schedule.Put, Src: from[i].slot, Dst: to[i].slot, Count: to[i].count, Peer: int32(l.peer), Channel: l.channel})
+			if from[i].count != to[i].count {
+				o.fail("%s of %d chunks into %d", name, from[i].count, to[i].count)
+				return
+			}
+			// The threads of a block wait for what they move themselves. What moves over a port
+			// channel, its proxy moves.
+			async := k == schedule.Put && channelTypes[kind] == "port"
+			s.ops = append(s.ops, schedule.Op{Kind: k, Src: from[i].slot, Dst: to[i].slot, Count: to[i].count, Peer: int32(l.peer), Channel: l.channel, Async: async})
 		}
 	}
 	local := func(k schedule.Kind, from, to chunks) {
@@ -352,8 +371,17 @@ func (b *blockReader) op(o *node) {
 		}
 		s.ops = append(s.ops, schedule.Op{Kind: k, Src: from.slot, Dst: to.slot, Count: to.count})
 	}
+	memoryOnly := func() {
+		if channelTypes[kind] != "memory" {
+			o.fail("%s over a %s channel is not supported, must be a memory channel", name, channelTypes[kind])
+		}
+	}
 	switch name {
-	case "nop", "flush":
+	case "nop":
+	case "flush":
+		if channelTypes[kind] == "port" { // what memory channels move has ended with its op
+			tell(schedule.Flush)
+		}
 	case "signal", "rlxsignal":
 		tell(schedule.Signal)
 	case "wait", "rlxwait":
@@ -364,14 +392,26 @@ func (b *blockReader) op(o *node) {
 		if len(remote) > 0 || len(mine) > 0 {
 			o.fail("%s reads from the gpu and writes to others", name)
 		}
-		put(from, to)
+		move(schedule.Put, from, to)
 		if name != "put" {
 			tell(schedule.Signal)
 		}
-	case "copy", "re", "res":
+		if name == "pwsf" && channelTypes[kind] == "port" {
+			tell(schedule.Flush)
+		}
+	case "get":
+		memoryOnly()
+		mine, from := b.spans(o, "src_buff", kind)
+		to, others := b.spans(o, "dst_buff", kind)
+		if len(mine) > 0 || len(others) > 0 {
+			o.fail("get reads from other gpus and writes to its own")
+		}
+		move(schedule.Get, from, to)
+	case "copy", "re", "res", "rre", "rres":
 		from, remote := b.spans(o, "src_buff", kind)
 		to, others := b.spans(o, "dst_buff", kind)
-		if len(remote) > 0 || len(to) != 1 || len(from) == 0 || name == "copy" && len(from) != 1 || name != "res" && len(others) > 0 {
+		reads, writes := name == "rre" || name == "rres", name == "res" || name == "rres"
+		if len(to) != 1 || len(from) == 0 || name == "copy" && len(from) != 1 || !reads && len(remote) > 0 || !writes && len(others) > 0 {
 			o.fail("%s with %d local and %d remote sources, %d local and %d remote destinations", name, len(from), len(remote), len(to), len(others))
 			return
 		}
@@ -381,7 +421,11 @@ func (b *blockReader) op(o *node) {
 		for _, more := range from[1:] {
 			local(schedule.Reduce, more, to[0])
 		}
-		put(slices.Repeat(to, len(others)), others)
+		if reads {
+			memoryOnly()
+			move(schedule.GetReduce, remote, slices.Repeat(to, len(remote)))
+		}
+		move(schedule.Put, slices.Repeat(to, len(others)), others)
 	case "sem_acquire", "sem_release":
 		for _, n := range o.get("semaphore_ids").items() {
 			use := b.acquired[n.number(0, math.MaxInt32)]
@@ -404,7 +448,7 @@ func (b *blockReader) op(o *node) {
 		b.gpuReader.barriers[id] = meetings
 		b.barriers[id]++
 	default:
-		o.get("name").fail("op %q is not supported, must be put, pws, pwsf, signal, wait, rlxsignal, rlxwait, copy, re, res, sem_acquire, sem_release, barrier, flush or nop", name)
+		o.get("name").fail("op %q is not supported, must be put, pws, pwsf, get, signal, wait, rlxsignal, rlxwait, copy, re, res, rre, rres, sem_acquire, sem_release, barrier, flush or nop", name)
 	}
 	*b.steps = append(*b.steps, s)
 }

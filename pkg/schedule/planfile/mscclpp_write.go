@@ -238,12 +238,7 @@ func writeJSON(out io.Writer, p *schedule.Program) error {
 		return err
 	}
 	form := planJSON{
-		Name: p.Name, Protocol: "Simple", InPlace: p.Input == 0, Threads: 1024, Alignment: 16, MaxSize: math.MaxUint64,
-	}
-	for name, c := range jsonCollectives {
-		if c == p.Collective {
-			form.Collective = name
-		}
+		Name: p.Name, Collective: nameOf(p.Collective), Protocol: "Simple", InPlace: p.Input == 0, Threads: 1024, Alignment: 16, MaxSize: math.MaxUint64,
 	}
 	w := &gpuWriter{Program: p, layout: newLayout(p.Collective, p.Ranks, p.Chunks, p.Input == 0), ends: map[[2]int][2]int{}}
 	w.connect()
@@ -259,6 +254,23 @@ func writeJSON(out io.Writer, p *schedule.Program) error {
 	return e.Encode(form)
 }
 
+// overChannel reports whether an op names its channel. Those that read another rank's memory to
+// add it name its buffer alone.
+func overChannel(o *schedule.Op) bool {
+	return o.Kind != schedule.Reduce && o.Kind != schedule.Copy && o.Kind != schedule.GetReduce
+}
+
+// remoteSlot is the slot of another rank that an op reads or writes; ok is false if there is none.
+func remoteSlot(o *schedule.Op) (s schedule.Slot, ok bool) {
+	switch o.Kind {
+	case schedule.Put:
+		return o.Dst, true
+	case schedule.Get, schedule.GetReduce:
+		return o.Src, true
+	}
+	return 0, false
+}
+
 // gpuWriter writes the thread blocks of ranks.
 type gpuWriter struct {
 	*schedule.Program
@@ -270,7 +282,7 @@ type gpuWriter struct {
 func (w *gpuWriter) connect() {
 	for r, ops := range w.Ops {
 		for i := range ops {
-			if o := &ops[i]; o.Kind == schedule.Put || o.Kind == schedule.Signal || o.Kind == schedule.Wait {
+			if o := &ops[i]; overChannel(o) {
 				for _, pair := range [][2]int{{r, int(o.Peer)}, {int(o.Peer), r}} {
 					n := w.ends[pair]
 					n[o.Channel%2] = max(n[o.Channel%2], int(o.Channel/2)+1)
@@ -304,8 +316,8 @@ func (w *gpuWriter) gpu(r int) (gpuJSON, error) {
 	for i := range ops {
 		o := &ops[i]
 		streams = max(streams, int(o.Stream)+1)
-		if o.Kind == schedule.Put {
-			buffer, _ := w.layout.where(int(o.Peer), o.Dst)
+		if slot, ok := remoteSlot(o); ok {
+			buffer, _ := w.layout.where(int(o.Peer), slot)
 			via := remotes[remote{int(o.Peer), buffer}]
 			via[o.Channel%2] = true
 			remotes[remote{int(o.Peer), buffer}] = via
@@ -391,13 +403,15 @@ func (t *blockWriter) collect(b int, first [2]map[int]int, order []remote) {
 	ops := t.Ops[t.rank]
 	for i := range ops {
 		o := &ops[i]
-		if int(o.Stream) != b || o.Kind == schedule.Reduce || o.Kind == schedule.Copy {
+		if int(o.Stream) != b {
 			continue
 		}
 		kind := o.Channel % 2
-		t.channels[kind] = append(t.channels[kind], first[kind][int(o.Peer)]+int(o.Channel/2))
-		if o.Kind == schedule.Put {
-			buffer, _ := t.layout.where(int(o.Peer), o.Dst)
+		if overChannel(o) {
+			t.channels[kind] = append(t.channels[kind], first[kind][int(o.Peer)]+int(o.Channel/2))
+		}
+		if slot, ok := remoteSlot(o); ok {
+			buffer, _ := t.layout.where(int(o.Peer), slot)
 			t.remotes[kind] = append(t.remotes[kind], slices.Index(order, remote{int(o.Peer), buffer}))
 		}
 	}
@@ -441,12 +455,22 @@ func (t *blockWriter) op(o *schedule.Op, first [2]map[int]int, order []remote) {
 	}
 	kind, peer := o.Channel%2, int(o.Peer)
 	f.Type = channelTypes[kind]
-	f.Channels = []int{slices.Index(t.channels[kind], first[kind][peer]+int(o.Channel/2))}
-	if o.Kind == schedule.Put {
-		to := span(peer, o.Dst)
-		buffer := slices.Index(t.remotes[kind], slices.Index(order, remote{peer, to.Type}))
-		to.Type, to.Buffer = "", &buffer
-		f.Src, f.Dst = []spanJSON{span(t.rank, o.Src)}, []spanJSON{to}
+	if overChannel(o) {
+		f.Channels = []int{slices.Index(t.channels[kind], first[kind][peer]+int(o.Channel/2))}
+	}
+	if slot, ok := remoteSlot(o); ok {
+		far := span(peer, slot)
+		buffer := slices.Index(t.remotes[kind], slices.Index(order, remote{peer, far.Type}))
+		far.Type, far.Buffer = "", &buffer
+		switch o.Kind {
+		case schedule.Put:
+			f.Src, f.Dst = []spanJSON{span(t.rank, o.Src)}, []spanJSON{far}
+		case schedule.Get:
+			f.Src, f.Dst = []spanJSON{far}, []spanJSON{span(t.rank, o.Dst)}
+		default:
+			near := span(t.rank, o.Dst)
+			f.Name, f.Src, f.Dst, f.Reduce = "rre", []spanJSON{near, far}, []spanJSON{near}, "sum"
+		}
 	}
 	t.add(f)
 }

@@ -5,6 +5,8 @@ package planfile
 import (
 	"bytes"
 	"cmp"
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -15,19 +17,47 @@ import (
 // Plan is a program that was read from a file.
 type Plan struct {
 	Program *schedule.Program
+	// OutOfPlace is the plan as it runs out of place, if it is for both placements; nil otherwise.
+	OutOfPlace *Plan
 	// Notes say, with file, line and column, what the plan's own system makes of it that its
 	// author may not expect.
 	Notes []string
 	file  string
+	place string       // that the plan is read for, if it is for both placements
 	ops   [][]position // by rank and op
 }
 
-// Find returns a finding of the plan's program as one line with the place in the file.
-func (p *Plan) Find(f schedule.Finding) string {
-	if f.Rank < len(p.ops) && f.Op >= 0 && f.Op < len(p.ops[f.Rank]) {
-		return fmt.Sprintf("%s: %s", p.ops[f.Rank][f.Op].in(p.file), f)
+// note adds a note about a place in the file.
+func (p *Plan) note(at position, format string, args ...any) {
+	p.Notes = append(p.Notes, fmt.Sprintf("%s: %s", at.in(p.file), fmt.Sprintf(format, args...)))
+}
+
+// Verify verifies the plan for each placement that it is for. Its error has schedule.Findings,
+// or is that of schedule.Verify; uniform is that of schedule.Report.
+func (p *Plan) Verify(ctx context.Context) (uniform bool, err error) {
+	report, err := schedule.Verify(ctx, p.Program)
+	if err != nil {
+		return false, err
 	}
-	return fmt.Sprintf("%s: %s", p.file, f)
+	uniform, err = report.Uniform, report.Lines(p.Find)
+	if p.OutOfPlace != nil {
+		other, wrong := p.OutOfPlace.Verify(ctx)
+		uniform, err = uniform && other, errors.Join(err, wrong)
+	}
+	return uniform, err
+}
+
+// Find returns a finding of the plan's program as one line. It begins with file, line and
+// column of the op, or with the file alone where the finding is of no op, as that of a result.
+func (p *Plan) Find(f schedule.Finding) string {
+	at := p.file
+	if f.Rank >= 0 && f.Op >= 0 {
+		at = p.ops[f.Rank][f.Op].in(p.file)
+	}
+	if p.place != "" {
+		return fmt.Sprintf("%s: %s: %s", at, p.place, f)
+	}
+	return fmt.Sprintf("%s: %s", at, f)
 }
 
 // Read reads a plan in either format. The name is that of the file in errors, each of which
@@ -120,8 +150,7 @@ func assemble(p *schedule.Program, r int, blocks []block) (at []position, stuck 
 					}
 					deps = append(deps, inherited[a.block][a.step]...)
 				}
-				slices.Sort(deps)
-				deps = slices.Compact(deps)
+				deps = lastOfStreams(p.Ops[r], deps)
 				pending[b] = deps
 				for i, o := range s.ops {
 					if i > 0 {
@@ -144,6 +173,22 @@ func assemble(p *schedule.Program, r int, blocks []block) (at []position, stuck 
 		}
 	}
 	return at, nil
+}
+
+// lastOfStreams keeps of some ops the last of each stream, ascending: the others end before it.
+// What steps pass on is thus at most one op for each block.
+func lastOfStreams(ops []schedule.Op, some []int) []int {
+	slices.Sort(some)
+	var seen [256]bool
+	last := len(some)
+	for _, i := range slices.Backward(some) {
+		if s := ops[i].Stream; !seen[s] {
+			seen[s] = true
+			last--
+			some[last] = i
+		}
+	}
+	return some[last:]
 }
 
 // lowered is a program without groups whose streams are thread blocks.

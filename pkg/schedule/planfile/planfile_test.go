@@ -2,6 +2,8 @@ package planfile
 
 import (
 	"bytes"
+	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -110,12 +112,19 @@ func TestCut(t *testing.T) {
 func TestMistakes(t *testing.T) {
 	text := string(written(t, program(t, "direct", schedule.AllReduce, 3), "msccl"))
 	for _, tt := range []struct{ old, new, want string }{
-		{`coll="allreduce"`, `coll="alltoall"`, `plan.xml:1:1: <algo> coll="alltoall", must be allgather, allreduce or reduce_scatter`},
+		{`coll="allreduce"`, `coll="alltoall"`, `plan.xml:1:1: <algo> coll="alltoall", must be allgather, allreduce, reducescatter or reduce_scatter`},
 		{`coll="allreduce"`, ``, `plan.xml:1:1: <algo> has no attribute coll`},
 		{`ngpus="3"`, `ngpus="4"`, `plan.xml:1:1: ngpus="4", but there are 3 elements <gpu>`},
 		{`ngpus="3"`, `ngpus="3000000"`, `plan.xml:1:1: <algo> ngpus="3000000", must be a number from 1 to 2048`},
 		{`inplace="1" outofplace="0"`, `inplace="0" outofplace="0"`, `plan.xml:1:1: <algo> has inplace="0" and outofplace="0": it would never be used`},
-		{`<gpu id="1"`, `<gpu id="0"`, `<gpu> id="0" is there twice`},
+		{`coll="allreduce"`, `coll="allgather" coll="allreduce"`, `plan.xml:1:1: <algo> has a duplicate attribute coll`},
+		{`proto="Simple" `, ``, `plan.xml:1:1: <algo> has no attribute proto`},
+		{`proto="Simple"`, `proto="simple"`, `plan.xml:1:1: <algo> proto="simple", must be Simple, LL or LL128`},
+		{`nchannels="1"`, `nchannels="x"`, `plan.xml:1:1: <algo> nchannels="x", must be a number from 1 to 256`},
+		{`maxBytes="1099511627776"`, `maxBytes="1T"`, `plan.xml:1:1: <algo> maxBytes="1T", must be a number from 0 to 9223372036854775807`},
+		{`chan="0"`, `chan="1"`, `plan.xml:3:5: <tb> chan="1", must be less than nchannels="1"`},
+		{`<step s="1"`, `<step s="256"`, `plan.xml:5:7: <step> s="256", must be a number from 0 to 255`},
+		{`<gpu id="1"`, `<gpu id="0"`, `<gpu> id="0" is a duplicate`},
 		{`i_chunks="3"`, `i_chunks="4"`, `plan.xml:2:3: <gpu> i_chunks="4", must be 3 in an all_reduce of 3 chunks`},
 		{`<tb id="1"`, `<tb id="2"`, `<tb> id="2", must be 1: thread blocks are numbered in order`},
 		{`<tb id="0" send="1"`, `<tb id="0" send="0"`, `plan.xml:3:5: <tb> of gpu 0 sends to or receives from itself`},
@@ -146,10 +155,11 @@ func TestMistakes(t *testing.T) {
 	for _, tt := range []struct{ old, new, want string }{
 		{`"allreduce"`, `"alltoall"`, `plan.json:3:17: collective "alltoall", must be allgather, allreduce or reducescatter`},
 		{`"inplace": true`, `"inplace": 1`, `plan.json:5:14: inplace 1 must be true or false`},
+		{`"collective": "allreduce",`, `"collective": "allgather", "collective": "allreduce",`, `plan.json:3:30: field "collective" is a duplicate`},
 		{`"name": "double_tree",`, ``, `plan.json:1:1: has no field "name"`},
 		{`"input_chunks": 4`, `"input_chunks": 3`, `plan.json:10:23: 3 chunks, must be 4 in an all_reduce of 4`},
 		{`"id": 1`, `"id": 2`, `id 2 must be 1`},
-		{`"name": "signal"`, `"name": "get"`, `op "get" is not supported, must be put, pws, pwsf, signal, wait, rlxsignal, rlxwait, copy, re, res, sem_acquire, sem_release, barrier, flush or nop`},
+		{`"name": "signal"`, `"name": "ppkt"`, `op "ppkt" is not supported, must be put, pws, pwsf, get, signal, wait, rlxsignal, rlxwait, copy, re, res, rre, rres, sem_acquire, sem_release, barrier, flush or nop`},
 		{`"channel_type": "memory"`, `"channel_type": "switch"`, `channel type "switch" is not supported, must be memory or port`},
 		{`"size": 1`, `"size": 9`, ` of buffer `},
 		{`"size": 1`, `"size": 1e9`, `size 1e9 must be a number from 1 to 16777216`},
@@ -171,6 +181,19 @@ func TestMistakes(t *testing.T) {
 	plan, err := Read("plan.xml", []byte(strings.Replace(xmlText, `minBytes="0" `, "", 1)))
 	require.NoError(t, err)
 	require.Equal(t, []string{"plan.xml:1:1: <algo> has no attribute minBytes: newer versions of MSCCL do not use the plan and do not say so"}, plan.Notes)
+}
+
+// TestNamesOfReduceScatter: a plan has the name that newer versions of MSCCL know; that of the
+// first is read, too.
+func TestNamesOfReduceScatter(t *testing.T) {
+	text := string(written(t, program(t, "ring", schedule.ReduceScatter, 2), MSCCL))
+	require.Contains(t, text, ` coll="reducescatter" `)
+	old, err := Read("plan.xml", []byte(strings.Replace(text, "reducescatter", "reduce_scatter", 1)))
+	require.NoError(t, err)
+	require.Equal(t, []string{`plan.xml:1:1: <algo> coll="reduce_scatter": newer versions of MSCCL know reducescatter only, and refuse the plan`}, old.Notes)
+	plan, err := Read("plan.xml", []byte(text))
+	require.NoError(t, err)
+	require.Equal(t, plan.Program, old.Program)
 }
 
 // pair is a plan of two ranks, out of place, whose steps are those that the schedules known
@@ -222,6 +245,12 @@ func TestFindings(t *testing.T) {
 	require.GreaterOrEqual(t, race, 0)
 	require.Regexp(t, `^pair.xml:1[0-9]:7: race: rank 1, op \d, chunk 0: is not ordered with op \d \(\w+\), and one of them writes there$`, plan.Find(report.Findings[race]))
 
+	// Two thread blocks send to a rank over a channel.
+	plan, err = Read("pair.xml", []byte(strings.NewReplacer(`<tb id="1" send="-1"`, `<tb id="1" send="0"`, `type="cpy"`, `type="s"`).Replace(mended)))
+	require.NoError(t, err)
+	require.EqualError(t, verified(t, plan.Program).Lines(plan.Find),
+		"pair.xml:17:7: form: rank 1, op 5: send on channel 0 with rank 0, which stream 0 uses too: nothing orders the two")
+
 	// Rank 0 sends nothing that rank 1 could add to.
 	plan, err = Read("pair.xml", []byte(strings.Replace(mended, `      <step s="2" type="r" srcbuf="o" srcoff="0" dstbuf="o" dstoff="0" cnt="1" depid="-1" deps="-1" hasdep="0"/>`+"\n", "", 1)))
 	require.NoError(t, err)
@@ -234,6 +263,85 @@ func TestFindings(t *testing.T) {
 	_, err = Read("pair.xml", []byte(strings.NewReplacer(`dstoff="1" cnt="1" depid="-1" deps="-1" hasdep="1"/>`, `dstoff="1" cnt="1" depid="1" deps="1" hasdep="1"/>`,
 		`dstbuf="s" dstoff="0" cnt="1" depid="-1" deps="-1" hasdep="0"/>`, `dstbuf="s" dstoff="0" cnt="1" depid="-1" deps="-1" hasdep="1"/>`).Replace(mended)))
 	require.EqualError(t, err, "pair.xml:13:7: <step> waits for steps of gpu 1 that wait for it")
+}
+
+// TestBothPlacements: a plan for both placements is verified in both.
+func TestBothPlacements(t *testing.T) {
+	head := strings.Replace(pair, `inplace="0"`, `inplace="1"`, 1)
+	plan, err := Read("pair.xml", []byte(head))
+	require.NoError(t, err)
+	require.Zero(t, plan.Program.Input)
+	require.Equal(t, 2, plan.OutOfPlace.Program.Input)
+	_, err = plan.Verify(t.Context())
+	require.ErrorContains(t, err, "pair.xml: in place: lost: rank 1, chunk 0: holds the data of 1 rank, must hold that of 2\n")
+	require.ErrorContains(t, err, "\npair.xml: out of place: lost: rank 1, chunk 0: ")
+
+	// In place, the output has the input of the rank. Out of place it has nothing.
+	text := string(written(t, program(t, "ring", schedule.AllReduce, 2), MSCCL))
+	plan, err = Read("ring.xml", []byte(text))
+	require.NoError(t, err)
+	require.Nil(t, plan.OutOfPlace)
+	text = strings.Replace(text, `outofplace="0"`, `outofplace="1"`, 1)
+	plan, err = Read("ring.xml", []byte(text))
+	require.NoError(t, err)
+	require.NoError(t, verified(t, plan.Program).Err())
+	_, err = plan.Verify(t.Context())
+	require.ErrorContains(t, err, "ring.xml:4:7: out of place: undefined: rank 0, op 0, chunk 1: sends uninitialized memory\n")
+	require.NotContains(t, err.Error(), "in place: ")
+}
+
+// TestLimits: what a runtime does not run is read with a note.
+func TestLimits(t *testing.T) {
+	text := string(written(t, program(t, "direct", schedule.AllGather, 2), MSCCL))
+	from, to := strings.Index(text, "    <tb"), strings.Index(text, "  </gpu>")
+	var blocks strings.Builder
+	for b := range xmlBlocks + 1 {
+		if b > 0 {
+			fmt.Fprintf(&blocks, "    <tb id=\"%d\" send=\"-1\" recv=\"-1\" chan=\"0\"></tb>\n", b)
+		} else {
+			blocks.WriteString(text[from:to])
+		}
+	}
+	plan, err := Read("plan.xml", []byte(text[:from]+blocks.String()+text[to:]))
+	require.NoError(t, err)
+	require.Equal(t, []string{"plan.xml:38:5: <tb> is one of more than 32 thread blocks of channel 0 on gpu 0: MSCCL refuses the plan"}, plan.Notes)
+
+	text = string(written(t, program(t, "direct", schedule.AllGather, 2), MSCCLPP))
+	plan, err = Read("plan.json", []byte(strings.Replace(text, `"ops": [`, `"ops": [`+strings.Repeat(`{"name": "nop"}, `, jsonOps), 1)))
+	require.NoError(t, err)
+	require.Len(t, plan.Notes, 1)
+	require.Regexp(t, `^plan.json:\d+:9: thread block of gpu 0 has \d+ ops: MSCCL\+\+ runs at most 64$`, plan.Notes[0])
+	used := regexp.MustCompile(`"channel_type": "memory",\s+"channel_ids": \[`).FindString(text) // of the first thread block
+	plan, err = Read("plan.json", []byte(strings.Replace(text, used, used+strings.Repeat("0, ", jsonChannels), 1)))
+	require.NoError(t, err)
+	require.Len(t, plan.Notes, 1)
+	require.Regexp(t, `^plan.json:\d+:9: thread block of gpu 0 has \d+ channels: MSCCL\+\+ runs at most 16$`, plan.Notes[0])
+}
+
+// TestStepsWithoutOps: steps that only pass on what they wait for keep one op for each thread
+// block, not all that were passed to them.
+func TestStepsWithoutOps(t *testing.T) {
+	const each, steps = 4, 200
+	blocks := make([]block, 2*each)
+	for b := range blocks {
+		for s := range steps {
+			next := step{ops: []schedule.Op{{Kind: schedule.Copy, Dst: 1, Count: 1}}}
+			if b >= each {
+				next = step{after: []stepOf{{b - each, s}}}
+				if b > each && s == 0 {
+					next.after = append(next.after, stepOf{b - 1, steps - 1})
+				}
+			}
+			blocks[b].steps = append(blocks[b].steps, next)
+		}
+	}
+	blocks[2*each-1].steps = append(blocks[2*each-1].steps, step{ops: []schedule.Op{{Kind: schedule.Copy, Dst: 2, Count: 1}}})
+	p := &schedule.Program{Ranks: 1, Chunks: 3, Collective: schedule.AllReduce, Ops: make([][]schedule.Op, 1)}
+	_, stuck := assemble(p, 0, blocks)
+	require.Nil(t, stuck)
+	last := &p.Ops[0][each*steps]
+	require.Equal(t, schedule.Slot(2), last.Dst)
+	require.Equal(t, []int32{steps - 1, 2*steps - 1, 3*steps - 1, 4*steps - 1}, p.Deps(last))
 }
 
 // TestOneSided verifies plans of MSCCL++ that lack a signal: what they do is not ordered, or
@@ -283,6 +391,158 @@ func TestOneSided(t *testing.T) {
 	t.Log(planted)
 }
 
+// TestMissingDependencies: the plans of most schedules have sends of what other thread blocks have
+// received. Without the dependency, each of them is a race.
+func TestMissingDependencies(t *testing.T) {
+	planted, by := 0, map[schedule.Collective]int{}
+	received := func(o *schedule.Op) bool { return o.Kind == schedule.Recv || o.Kind == schedule.RecvReduce }
+	eachProgram(t, func(t *testing.T, p *schedule.Program) {
+		if p.Ranks > 8 {
+			return
+		}
+		p, err := ForMSCCL(p)
+		require.NoError(t, err)
+		for r, ops := range p.Ops {
+			for i := range ops {
+				o := &ops[i]
+				if o.Kind != schedule.Send || !slices.ContainsFunc(p.Deps(o), func(d int32) bool {
+					return ops[d].Stream != o.Stream && received(&ops[d]) && ops[d].Dst == o.Src
+				}) {
+					continue
+				}
+				q := *p
+				q.Ops = slices.Clone(p.Ops)
+				q.Ops[r] = nil
+				for k := range ops {
+					var deps []int
+					for _, d := range p.Deps(&ops[k]) {
+						if k != i {
+							deps = append(deps, int(d))
+						}
+					}
+					q.Append(r, ops[k], deps...)
+				}
+				found := verified(t, &q).Findings
+				require.True(t, slices.ContainsFunc(found, func(f schedule.Finding) bool { return f.Class == schedule.Race }), "rank %d without the dependencies of op %d: %v", r, i, found)
+				planted++
+				by[p.Collective]++
+			}
+		}
+	})
+	t.Log(planted, by)
+	require.Greater(t, planted, 300)
+	require.Len(t, by, 3)
+}
+
+// twoGPUs is an all_reduce of MSCCL++ in place, of two chunks on two gpus that are connected by a
+// channel of a kind. Both run the ops, in which MINE and YOURS are the chunks of the gpu and the other.
+func twoGPUs(kind, ops string) []byte {
+	gpu := func(r int) string {
+		return strings.NewReplacer("MINE", fmt.Sprint(r), "YOURS", fmt.Sprint(1-r), "KIND", kind, "OPS", strings.NewReplacer("MINE", fmt.Sprint(r), "YOURS", fmt.Sprint(1-r), "KIND", kind).Replace(ops)).Replace(
+			`{"id": MINE, "input_chunks": 2, "output_chunks": 2, "scratch_chunks": 1,
+"channels": [{"channel_type": "KIND", "connected_to": [YOURS]}], "remote_buffers": [{"rank": YOURS, "type": "o"}, {"rank": YOURS, "type": "s"}],
+"threadblocks": [{"id": 0, "channels": [{"channel_type": "KIND", "channel_ids": [0]}], "remote_buffer_refs": [{"access_channel_type": "KIND", "remote_buffer_ids": [0, 1]}],
+"ops": [
+OPS
+]}]}`)
+	}
+	return []byte(`{"name": "two", "collective": "allreduce", "inplace": true, "gpus": [` + gpu(0) + ", " + gpu(1) + "]}")
+}
+
+const (
+	ready = `{"name": "signal", "channel_type": "KIND", "channel_ids": [0]}, {"name": "wait", "channel_type": "KIND", "channel_ids": [0]},
+`
+	spanMine  = `{"type": "o", "index": MINE, "size": 1}`
+	spanYours = `{"type": "o", "index": YOURS, "size": 1}`
+)
+
+// TestAsynchronousPuts: what a put over a port channel reads is in use until a flush, or until the
+// other gpu has answered its signal.
+func TestAsynchronousPuts(t *testing.T) {
+	put := `{"name": "put", "channel_type": "KIND", "channel_ids": [0], "src_buff": [` + spanYours + `], "dst_buff": [{"buffer_id": 1, "index": 0, "size": 1}]},
+{"name": "signal", "channel_type": "KIND", "channel_ids": [0]},
+`
+	back := `{"name": "wait", "channel_type": "KIND", "channel_ids": [0]},
+{"name": "re", "src_buff": [` + spanMine + `, {"type": "s", "index": 0, "size": 1}], "dst_buff": [` + spanMine + `]},
+` + ready
+	last := `{"name": "put", "channel_type": "KIND", "channel_ids": [0], "src_buff": [` + spanMine + `], "dst_buff": [{"buffer_id": 0, "index": MINE, "size": 1}]},
+` + strings.TrimSuffix(ready, ",\n")
+	reuse := `{"name": "copy", "src_buff": [` + spanMine + `], "dst_buff": [` + spanYours + `]},
+`
+	flush := `{"name": "flush", "channel_type": "KIND", "channel_ids": [0]},
+`
+	pwsf := strings.NewReplacer(`"put"`, `"pwsf"`, `
+{"name": "signal", "channel_type": "KIND", "channel_ids": [0]},`, "").Replace(put)
+	for _, tt := range []struct {
+		kind, ops string
+		race      bool
+	}{
+		{"memory", put + reuse + back + last, false},
+		{"memory", put + flush + reuse + back + last, false},
+		{"port", put + reuse + back + last, true},
+		{"port", put + flush + reuse + back + last, false},
+		{"port", pwsf + reuse + back + last, false},
+		{"port", put + back + reuse + ready + last, false}, // the other gpu signals after it has added
+	} {
+		plan, err := Read("two.json", twoGPUs(tt.kind, tt.ops))
+		require.NoError(t, err)
+		again, err := Read("again.json", written(t, plan.Program, MSCCLPP))
+		require.NoError(t, err)
+		require.Equal(t, plan.Program, again.Program)
+		_, err = plan.Verify(t.Context())
+		if !tt.race {
+			require.NoError(t, err, "%s: %s", tt.kind, tt.ops)
+			continue
+		}
+		require.ErrorContains(t, err, "two.json:7:1: race: rank 0, op 2, chunk 1: is not ordered with op 0 (put), and one of them writes there")
+	}
+}
+
+// TestGets: a gpu can read the memory of another, which has to tell that the data is there.
+func TestGets(t *testing.T) {
+	far := `{"buffer_id": 0, "index": MINE, "size": 1}`
+	rres := `{"name": "rres", "channel_type": "KIND", "src_buff": [` + spanMine + `, ` + far + `], "dst_buff": [` + spanMine + `, ` + far + `]},
+`
+	last := strings.TrimSuffix(ready, ",\n")
+	get := `{"name": "get", "channel_type": "KIND", "channel_ids": [0], "src_buff": [{"buffer_id": 0, "index": YOURS, "size": 1}], "dst_buff": [` + spanYours + `]}`
+	rre := `{"name": "rre", "channel_type": "KIND", "src_buff": [` + spanMine + `, ` + far + `], "dst_buff": [` + spanMine + `]},
+`
+	for ops, want := range map[string]string{
+		ready + rres + last:             "",
+		ready + rre + ready + get:       "",
+		ready + rre + get:               "race: rank ",
+		rres + last:                     "",
+		ready + rre + rre + ready + get: "doubled: rank ",
+		ready + strings.Replace(rre, far, `{"buffer_id": 1, "index": 0, "size": 1}`, 1) + ready + get: "undefined: rank 0, op 2, scratch 0: reads uninitialized memory of rank 1",
+	} {
+		plan, err := Read("two.json", twoGPUs("memory", ops))
+		require.NoError(t, err)
+		again, err := Read("again.json", written(t, plan.Program, MSCCLPP))
+		require.NoError(t, err)
+		require.Equal(t, plan.Program, again.Program)
+		if _, err = plan.Verify(t.Context()); want == "" {
+			require.NoError(t, err, ops)
+		} else {
+			require.ErrorContains(t, err, want)
+		}
+	}
+	for ops, want := range map[string]string{
+		ready + rres + last:       "two.json:6:1: rres over a port channel is not supported, must be a memory channel",
+		ready + rre + ready + get: "two.json:6:1: rre over a port channel is not supported, must be a memory channel",
+		get:                       "two.json:5:1: get over a port channel is not supported, must be a memory channel",
+	} {
+		_, err := Read("two.json", twoGPUs("port", ops))
+		require.EqualError(t, err, want)
+	}
+	_, err := Read("two.json", twoGPUs("memory", strings.Replace(get, `"buffer_id": 0`, `"type": "o"`, 1)))
+	require.EqualError(t, err, "two.json:5:1: get reads from other gpus and writes to its own")
+	_, err = Read("two.json", bytes.Replace(twoGPUs("memory", get), []byte(`"connected_to": [1]`), []byte(`"connected_to": []`), 1))
+	require.EqualError(t, err, "two.json:3:84: channel_ids 0 must be left out: there are no memory channels of gpu 0")
+	plan, err := Read("two.json", twoGPUs("memory", get))
+	require.NoError(t, err)
+	require.EqualError(t, Write(&bytes.Buffer{}, plan.Program, MSCCL), "program two has, on rank 0 as op 0, a get: MSCCL has sends and receives only")
+}
+
 // TestBuffers: sends that nobody has received yet fill the buffer of their connection.
 func TestBuffers(t *testing.T) {
 	for ahead, want := range map[int]schedule.Class{8: "", 9: schedule.Deadlock} {
@@ -301,7 +561,8 @@ func TestBuffers(t *testing.T) {
 			continue
 		}
 		require.Equal(t, want, report.Findings[0].Class)
-		require.ErrorContains(t, report.Err(), "rank 0 waits in op 8 (send) for rank 1, rank 1 waits in op 8 (send) for rank 0")
+		require.ErrorContains(t, report.Err(), "a cycle: op 8 (send) of rank 0 waits for room in a buffer after op 9 (recv) of rank 1, which comes after op 8 (send) of rank 1, "+
+			"which waits for room in a buffer after op 9 (recv) of rank 0, which comes after op 8 (send) of rank 0")
 	}
 }
 
@@ -324,6 +585,8 @@ func FuzzRead(f *testing.F) {
 		}
 	}
 	f.Add([]byte(pair))
+	f.Add(twoGPUs("memory", `{"name": "get", "channel_type": "KIND", "src_buff": [{"buffer_id": 1, "index": 0, "size": 1}], "dst_buff": [`+spanMine+`]}`))
+	f.Add(twoGPUs("port", strings.TrimSuffix(ready, ",\n")))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		plan, err := Read("plan", data)
 		if err != nil {

@@ -89,6 +89,9 @@ func (t *jsonText) read(d *json.Decoder, depth int, name string) *node {
 				break
 			}
 			field := key.value.(string)
+			if n.has(field) {
+				t.fail(key.offset, "field %q is a duplicate", field)
+			}
 			if v := t.read(d, depth+1, field); v != nil {
 				n.fields[field] = v
 			}
@@ -188,4 +191,15 @@ func (n *node) number(least, most int) int {
 		return least
 	}
 	return i
+}
+
+// index returns the index of one of count things, such as "port channels of gpu 0"; ok is false
+// if it is that of none.
+func (n *node) index(count int, of string) (i int, ok bool) {
+	if count == 0 {
+		n.wants("left out: there are no " + of)
+		return 0, false
+	}
+	i = n.number(0, count-1)
+	return i, n.text.err == nil
 }

@@ -260,7 +260,7 @@ func TestModelMistakes(t *testing.T) {
 		{"ns: 1700", "ns: .nan", "host.yaml: pair 0 to 1: NaN ns for 8192 bytes"},
 		{"ns: 1700", "ns: 1e300", "with times above 0 and up to 1e+12"},
 		{"[{bytes: 65536, ns: 20000}]", "[]", "host.yaml: pair 1 to 0: no points"},
-		{"src: 1\n      dst: 0", "src: 0\n      dst: 1", "host.yaml: pair 0 to 1 is there twice"},
+		{"src: 1\n      dst: 0", "src: 0\n      dst: 1", "host.yaml: duplicate pair 0 to 1"},
 		{"src: 1", "src: 0", "host.yaml: pair 0 to 0, must be two ranks from 0 to 1023"},
 		{"src: 1", "src: 5000000", "must be two ranks from 0 to 1023"},
 		{"pairs:", "all:\n  - points: [{bytes: 1, ns: 0}]\npairs:", "host.yaml: all: 0 ns for 1 bytes"},
@@ -271,7 +271,7 @@ func TestModelMistakes(t *testing.T) {
 		{"pairs:", "reduce:\n  - points: [{bytes: 1, ns: 5}]\npairs:", "host.yaml: reduce has measured times of sums: leave reduce_ns_per_byte out"},
 		{
 			"pairs:", "both:\n  - {src: 0, dst: 1, classes: [{points: [{bytes: 1, ns: 5}]}]}\n  - {src: 1, dst: 0, classes: [{points: [{bytes: 1, ns: 5}]}]}\npairs:",
-			"host.yaml: both: pair 0 to 1 is there twice: give one of the two directions",
+			"host.yaml: both: duplicate pair 0 to 1: give one of the two directions",
 		},
 		{measured, "sharing: fifo\nlatency_ns: 5\ncopy:\n  - points: [{bytes: 1, ns: 5}]\n", "host.yaml: both, all, cached, reduce, copy and flight_ns need pairs: measure all of them together"},
 		{measured, "sharing: unloaded\noverhead_ns: 5\nflight_ns: 5\n", "host.yaml: both, all, cached, reduce, copy and flight_ns need pairs: measure all of them together"},

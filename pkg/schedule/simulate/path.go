@@ -109,6 +109,8 @@ func (t *Timeline) through(parts *Parts, r, i int) (rank, op int) {
 	case schedule.Put:
 		t.leaving(parts, r, i, x.Posted)
 		return r, i
+	case schedule.Flush:
+		return r, i
 	}
 	eager := t.Program.Buffer > 0 || o.Kind == schedule.Signal || o.Kind == schedule.Wait
 	q, k := int(o.Peer), t.flow.Partner(r, i)

@@ -57,6 +57,27 @@ func TestCriticalPathAddsUp(t *testing.T) {
 	require.Greater(t, programs, 90)
 }
 
+// TestFlushAndGet: a flush takes no time after its puts have left, and a get is refused.
+func TestFlushAndGet(t *testing.T) {
+	p := &schedule.Program{Name: "two", Collective: schedule.AllGather, Ranks: 2, Chunks: 2, Ops: make([][]schedule.Op, 2)}
+	for r := range 2 {
+		p.Append(r, schedule.Op{Kind: schedule.Put, Src: schedule.Slot(r), Dst: schedule.Slot(r), Count: 1, Peer: int32(1 - r), Async: true})
+		p.Append(r, schedule.Op{Kind: schedule.Flush, Peer: int32(1 - r)})
+		p.Append(r, schedule.Op{Kind: schedule.Signal, Peer: int32(1 - r)})
+		p.Append(r, schedule.Op{Kind: schedule.Wait, Peer: int32(1 - r)})
+	}
+	m := Machine{Topology: Full(2), Sharing: Unloaded, Latency: 700, PerByte: 3.7, Issue: 110}
+	traced, err := Trace(t.Context(), p, m, 2000, 1)
+	require.NoError(t, err)
+	require.Equal(t, Picoseconds(3*110+3700+700), traced.Makespan)
+	path := traced.CriticalPath()
+	require.Equal(t, traced.Makespan, path.Total())
+
+	p.Append(1, schedule.Op{Kind: schedule.Get, Count: 1, Peer: 0})
+	_, err = Run(t.Context(), p, m, 2000, 1)
+	require.EqualError(t, err, "program two has, on rank 1 as op 4, a get: the simulator does not model reads of another rank's memory")
+}
+
 func run3(t *testing.T, p *schedule.Program, m Machine) Result {
 	r, err := Run(t.Context(), p, m, 10007, 3)
 	require.NoError(t, err)

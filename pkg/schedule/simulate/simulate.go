@@ -43,6 +43,13 @@ func simulated(ctx context.Context, p *schedule.Program, m Machine, elements, si
 	if err := p.Check(); err != nil {
 		return nil, err
 	}
+	for r, ops := range p.Ops {
+		for i := range ops {
+			if k := ops[i].Kind; k == schedule.Get || k == schedule.GetReduce {
+				return nil, fmt.Errorf("program %s has, on rank %d as op %d, a %s: the simulator does not model reads of another rank's memory", p.Name, r, i, k)
+			}
+		}
+	}
 	s := &simulation{Machine: m, Flow: schedule.NewFlow(p), elements: elements, size: size, flying: map[place]int32{}, trace: trace}
 	if err := s.covered(); err != nil {
 		return nil, err
@@ -265,6 +272,9 @@ func (s *simulation) Local(r, i int) {
 	switch o.Kind {
 	case schedule.Put:
 		s.send(message{from: int32(r), to: o.Peer, send: int32(i), receive: none})
+		return
+	case schedule.Flush: // a put has ended when its last byte has left
+		s.at(s.now, int32(r), ended, int32(i))
 		return
 	case schedule.Copy:
 		cost = s.copying

@@ -25,6 +25,7 @@ const svgOps = 20000
 var svgColors = [...]string{
 	schedule.Reduce: "#b5483a", schedule.Send: "#3b6fb6", schedule.Recv: "#5a9e6f", schedule.RecvReduce: "#d99a2b",
 	schedule.Copy: "#7d7d7d", schedule.Put: "#7a5aa6", schedule.Signal: "#a9b8cc", schedule.Wait: "#cfcfcf",
+	schedule.Flush: "#cfcfcf",
 }
 
 // WriteSVG draws a timeline: a row for every stream of every rank, in which each op reaches

@@ -46,7 +46,7 @@ func newTable(m *Model) (*Table, error) {
 	for _, p := range m.Both {
 		back := &t.both[p.Dst*t.ranks+p.Src]
 		if *back != nil {
-			return nil, fmt.Errorf("both: pair %d to %d is there twice: give one of the two directions", p.Src, p.Dst)
+			return nil, fmt.Errorf("both: duplicate pair %d to %d: give one of the two directions", p.Src, p.Dst)
 		}
 		*back = p.Classes
 	}
@@ -69,7 +69,7 @@ func (t *Table) byPair(key string, pairs []Pair) ([]curve, error) {
 	for _, p := range pairs {
 		at := &out[p.Src*t.ranks+p.Dst]
 		if *at != nil {
-			return nil, fmt.Errorf("%s %d to %d is there twice", key, p.Src, p.Dst)
+			return nil, fmt.Errorf("duplicate %s %d to %d", key, p.Src, p.Dst)
 		}
 		*at = p.Classes
 		if err := at.check(); err != nil {

@@ -1,0 +1,93 @@
+package schedule
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// stuck reports why the ops that are left cannot start or end: an end whose other end never
+// comes, or a cycle of ops that wait for each other.
+func (v *verifier) stuck() {
+	unmatched, first := false, endOf{-1, -1}
+	for r := range v.Ops {
+		for _, i := range v.waiting(r) {
+			if o := &v.Ops[r][i]; v.partner[r][i] < 0 {
+				v.find(Unmatched, r, i, noSlot, "%s of rank %d, which has no %s left for it", direction(o), o.Peer, other(o))
+				unmatched = true
+			} else if first.rank < 0 {
+				first = endOf{r, i}
+			}
+		}
+	}
+	if unmatched || len(v.report.Findings) > 0 {
+		return
+	}
+	// Each op that waits, waits for one that waits too: the walk ends in a cycle.
+	seen := map[endOf]int{}
+	var words []string
+	at := first
+	for {
+		if begin, ok := seen[at]; ok {
+			v.find(Deadlock, at.rank, at.op, noSlot, "a cycle: %s %s", v.op(at), strings.Join(words[begin:], ", which "))
+			return
+		}
+		seen[at] = len(words)
+		next, why := v.waitsFor(at)
+		words = append(words, fmt.Sprintf("%s %s", why, v.op(next)))
+		at = next
+	}
+}
+
+// op names an op.
+func (v *verifier) op(at endOf) string {
+	return fmt.Sprintf("op %d (%s) of rank %d", at.op, v.Ops[at.rank][at.op].Kind, at.rank)
+}
+
+// waitsFor returns an op that has to start or end before another one can end, and how the two
+// are ordered. No op of the program can go on, and each end of a message has its other end.
+func (v *verifier) waitsFor(at endOf) (next endOf, why string) {
+	r, o := at.rank, &v.Ops[at.rank][at.op]
+	s := &v.streams[r][o.Stream]
+	if s.open > 0 && v.waitsForPeer(r, at.op) {
+		if v.eager(o) && o.sends() {
+			return endOf{int(o.Peer), int(v.turn[r][at.op])}, "waits for room in a buffer after"
+		}
+		return endOf{int(o.Peer), int(v.partner[r][at.op])}, "waits for"
+	}
+	node, held := s.ops[s.next:][:s.open], v.waitsForPeer
+	if s.open == 0 {
+		node, held = s.ops[s.next:][:v.node(r, s)], func(r, i int) bool { return v.waitsForOp(r, i) >= 0 }
+	}
+	why = "comes after"
+	if slices.Contains(node, int32(at.op)) {
+		if s.open == 0 && held(r, at.op) {
+			return endOf{r, v.waitsForOp(r, at.op)}, "depends on"
+		}
+		why = "starts and ends with"
+	}
+	return endOf{r, int(node[slices.IndexFunc(node, func(i int32) bool { return held(r, int(i)) })])}, why
+}
+
+func direction(o *Op) string {
+	if o.Kind == Wait {
+		return "waits for a signal"
+	}
+	if o.sends() {
+		return "waits for a receive"
+	}
+	return "waits for a send"
+}
+
+func other(o *Op) string {
+	switch o.Kind {
+	case Signal:
+		return "wait"
+	case Wait:
+		return "signal"
+	case Send:
+		return "receive"
+	default:
+		return "send"
+	}
+}
