@@ -135,6 +135,9 @@ measured on this machine or a file cannot be written.`,
 			}
 			fmt.Fprintf(s.Out, "%s: %s, %d simulated and %d measured now; %s in %s\n",
 				m.Title, english.Count(len(rows), "row", "rows"), made.Simulated, made.Measured, english.Count(len(files), "file", "files"), dir)
+			if devices := study.Devices(rows); len(devices) > 1 {
+				s.Tell("warning: the rows were measured on %s: remove the directory to measure all of them on one machine", strings.Join(devices, " and on "))
+			}
 			for _, c := range m.Compare(rows) {
 				fmt.Fprintln(s.Out, c.String())
 			}

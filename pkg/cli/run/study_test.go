@@ -188,7 +188,7 @@ func TestCasesOfAModelAreMeasuredWithIt(t *testing.T) {
 	for _, c := range []*study.Case{predicted, &other} {
 		times, err := m.Case(t.Context(), c, sizes)
 		require.NoError(t, err)
-		require.Len(t, times, 2)
+		require.Len(t, times.At, 2)
 		require.Len(t, m.cases[c].runs, 3)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/cli/bench"
 	"github.com/collectivex/collectivex/pkg/english"
+	"github.com/collectivex/collectivex/pkg/foreign"
 	"github.com/collectivex/collectivex/pkg/measure"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/planner"
@@ -53,13 +54,13 @@ type noMeasurer struct{}
 var errNotMeasured = errors.New("not measured yet: run without --fast and --check")
 
 // Case implements study.Measurer.
-func (noMeasurer) Case(context.Context, *study.Case, []int64) ([]simulate.Picoseconds, error) {
-	return nil, errNotMeasured
+func (noMeasurer) Case(context.Context, *study.Case, []int64) (study.Times, error) {
+	return study.Times{}, errNotMeasured
 }
 
 // Overlap implements study.Measurer.
-func (noMeasurer) Overlap(context.Context, *study.Overlap, []int64) ([]map[string]simulate.Picoseconds, error) {
-	return nil, errNotMeasured
+func (noMeasurer) Overlap(context.Context, *study.Overlap, []int64) (study.Times, error) {
+	return study.Times{}, errNotMeasured
 }
 
 // Model implements modelMeasurer.
@@ -109,35 +110,35 @@ func (m *studyMeasurer) run(ctx context.Context, c *study.Case) {
 
 // Case implements study.Measurer: in place, each time from a common start of all ranks to the
 // end of the last, the median of the runs, some of which Model may have made.
-func (m *studyMeasurer) Case(ctx context.Context, c *study.Case, sizes []int64) ([]simulate.Picoseconds, error) {
+func (m *studyMeasurer) Case(ctx context.Context, c *study.Case, sizes []int64) (study.Times, error) {
 	at := m.cases[c]
 	for at.err == nil && len(at.runs) < bench.Runs(c.Backend) {
 		m.run(ctx, c)
 	}
 	if at.err != nil {
-		return nil, at.err
+		return study.Times{}, at.err
 	}
 	m.warn(c.Backend, c.Ranks)
-	var times []simulate.Picoseconds
+	out := study.Times{Device: foreign.Line(at.runs[0].Topology.DeviceProduct)}
 	for i := range sizes {
 		var us []float64
 		for _, d := range at.runs {
 			if n := len(d.Measurement.Rows); n != len(sizes) {
-				return nil, fmt.Errorf("%d of %d sizes were measured: choose sizes that fit into memory", n, len(sizes))
+				return study.Times{}, fmt.Errorf("%d of %d sizes were measured: choose sizes that fit into memory", n, len(sizes))
 			}
 			r := &d.Measurement.Rows[i]
 			if r.Bytes != r.Requested {
-				return nil, fmt.Errorf("%d bytes are measured as %d: choose sizes that divide into 16 bytes for each of %d ranks", r.Requested, r.Bytes, c.Ranks)
+				return study.Times{}, fmt.Errorf("%d bytes are measured as %d: choose sizes that divide into 16 bytes for each of %d ranks", r.Requested, r.Bytes, c.Ranks)
 			}
 			us = append(us, r.Blocking.Percentiles.P50)
 		}
-		times = append(times, simulate.FromNanoseconds(1000*measure.LowerMedian(us)))
+		out.At = append(out.At, map[string]simulate.Picoseconds{"": simulate.FromNanoseconds(1000 * measure.LowerMedian(us))})
 	}
-	return times, nil
+	return out, nil
 }
 
 // Overlap implements study.Measurer.
-func (m *studyMeasurer) Overlap(ctx context.Context, o *study.Overlap, sizes []int64) ([]map[string]simulate.Picoseconds, error) {
+func (m *studyMeasurer) Overlap(ctx context.Context, o *study.Overlap, sizes []int64) (study.Times, error) {
 	op := planner.OverlapOps(o.Form, []string{o.Collective})[0]
 	c := plan.Case{
 		Family: plan.FamilyOverlap, Precision: o.DType, Sampling: bench.Name, Contract: vocab.ContractOverlap, World: o.Ranks, Block: &plan.Overlap{
@@ -146,32 +147,32 @@ func (m *studyMeasurer) Overlap(ctx context.Context, o *study.Overlap, sizes []i
 		},
 	}
 	if why := planner.OverlapRemainder(&c); why != "" {
-		return nil, errors.New(why)
+		return study.Times{}, errors.New(why)
 	}
 	measured, err := measureCases(ctx, m.streams, o.Backend, o.Ranks, func(d result.Document) (*result.OverlapDocument, bool) {
 		v, ok := d.(*result.OverlapDocument)
 		return v, ok
 	}, []plan.Case{c})
 	if err != nil {
-		return nil, err
+		return study.Times{}, err
 	}
 	m.warn(o.Backend, o.Ranks)
 	if measured[0].Measurement.SharedProcessor && !m.shared {
 		m.shared = true
 		m.streams.Tell("warning: %s: %s", o.Name, bench.SharedProcessor)
 	}
-	var times []map[string]simulate.Picoseconds
+	out := study.Times{Device: foreign.Line(measured[0].Topology.DeviceProduct)}
 	for i := range measured[0].Measurement.Rows {
 		at := map[string]simulate.Picoseconds{}
 		for name, burst := range measured[0].Measurement.Rows[i].Times() {
 			at[name] = simulate.FromNanoseconds(1000 * burst.P50)
 		}
-		times = append(times, at)
+		out.At = append(out.At, at)
 	}
-	if len(times) != len(sizes) {
-		return nil, fmt.Errorf("%d of %d sizes were measured: choose sizes that fit into memory", len(times), len(sizes))
+	if len(out.At) != len(sizes) {
+		return study.Times{}, fmt.Errorf("%d of %d sizes were measured: choose sizes that fit into memory", len(out.At), len(sizes))
 	}
-	return times, nil
+	return out, nil
 }
 
 // Model implements modelMeasurer. The cases that the model is to predict are measured in turns with it:

@@ -10,6 +10,10 @@ import (
 	"github.com/collectivex/collectivex/pkg/schedule"
 )
 
+// Version is of the figures that Run finds: it is raised when those of some program and machine change,
+// so that studies do not take over the figures of an earlier version.
+const Version = 1
+
 // Result is what a simulation found.
 type Result struct {
 	Makespan Picoseconds   // from the common start to the end of the last rank

@@ -1,6 +1,8 @@
 package simulate
 
 import (
+	"fmt"
+	"hash/fnv"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -334,4 +336,30 @@ func TestTimesThatAreTooLong(t *testing.T) {
 		_, err = Run(t.Context(), p, m, 1000, 1) // 10,000 times 1,000 s
 		require.ErrorContains(t, err, "more than 106 days", sharing)
 	}
+}
+
+// TestVersion fails where figures have changed: raise Version, and put the new digest here.
+func TestVersion(t *testing.T) {
+	require.Equal(t, 1, Version)
+	h := fnv.New64a()
+	costs := Machine{Latency: 700, PerByte: 3.7, Network: Link{1900, 11.3}, NetworkEngines: 1, Issue: 110, Overhead: 230, ReduceByte: 1.3, CopyByte: 0.9, Memory: Memory{50, 0.7}}
+	for _, a := range schedule.Algorithms() {
+		p, err := a.Generate(schedule.Shape{Ranks: 8, Width: 4, Segments: 3})
+		require.NoError(t, err)
+		for _, topology := range []Topology{Full(8), Switch(8), Ring(8), Mesh(4, 2), Torus(4, 2), Hosts(4, 2)} {
+			for _, sharing := range []Sharing{Unloaded, FIFO, Fair} {
+				for engines := range 3 {
+					m := costs
+					m.Topology, m.Sharing, m.Engines = topology, sharing, engines
+					fmt.Fprintln(h, run(t, p, m, 100003).Makespan/Nanosecond) // processors round rates differently
+				}
+			}
+		}
+		if measuredBy := readMachine(t, measured); a.Allows(schedule.Shape{Ranks: 2, Width: 2, Segments: 3}) == nil {
+			p, err := a.Generate(schedule.Shape{Ranks: 2, Width: 2, Segments: 3})
+			require.NoError(t, err)
+			fmt.Fprintln(h, run(t, p, measuredBy, 10007).Makespan/Nanosecond)
+		}
+	}
+	require.Equal(t, uint64(0xec4b46beeb71ef1f), h.Sum64())
 }

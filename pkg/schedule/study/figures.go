@@ -7,9 +7,12 @@ import (
 	"slices"
 
 	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/font"
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/plotutil"
 	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+	"gonum.org/v1/plot/vg/vgsvg"
 
 	"github.com/collectivex/collectivex/pkg/schedule/simulate"
 )
@@ -74,7 +77,7 @@ const legendLine = 0.06
 // draw draws the figure from rows. What was measured is a line, what was simulated a dashed one;
 // what others published is points without one. A series without rows stands in the legend alone.
 func (f *Figure) draw(rows []Row) ([]byte, error) {
-	p := plot.New()
+	p := newPlot()
 	p.Title.Text = f.Title
 	p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, powers{}
 	p.Y.Scale, p.Y.Tick.Marker = plot.LogScale{}, decades{}
@@ -128,4 +131,35 @@ func (f *Figure) draw(rows []Row) ([]byte, error) {
 	p.Y.Max *= math.Pow(p.Y.Max/p.Y.Min, legendLine*float64(len(f.Series))) // and for the legend
 	p.X.Label.Text = fmt.Sprintf("bytes of the vector; rows %s", key(drawn)[:12])
 	return svg(p)
+}
+
+// typeface is that of all figures.
+var typeface = font.Font{Typeface: "Liberation", Variant: "Sans"}
+
+// newPlot returns an empty plot whose texts are in the typeface.
+func newPlot() *plot.Plot {
+	p := plot.New()
+	for _, text := range []*font.Font{
+		&p.Title.TextStyle.Font, &p.X.Label.TextStyle.Font, &p.Y.Label.TextStyle.Font,
+		&p.X.Tick.Label.Font, &p.Y.Tick.Label.Font, &p.Legend.TextStyle.Font,
+	} {
+		size := text.Size
+		*text = typeface
+		text.Size = size
+	}
+	p.Legend.Padding = vg.Points(2)
+	return p
+}
+
+// margin is around a plot.
+const margin = 2 * vg.Millimeter
+
+// svg draws a plot in the size of all figures.
+func svg(p *plot.Plot) ([]byte, error) {
+	c := vgsvg.New(18*vg.Centimeter, 12*vg.Centimeter)
+	p.Draw(draw.Crop(draw.New(c), margin, -margin, margin, -margin))
+	var b bytes.Buffer
+	_, err := c.WriteTo(&b)
+	// Fonts of the same width stand in for the one that the plot was laid out with.
+	return bytes.ReplaceAll(b.Bytes(), []byte("Liberation Sans"), []byte("Liberation Sans,Arial,Helvetica,sans-serif")), err
 }

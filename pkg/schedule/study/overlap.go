@@ -1,14 +1,12 @@
 package study
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"image/color"
 	"slices"
 	"strings"
 
-	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/plotutil"
 	"gonum.org/v1/plot/vg"
@@ -105,7 +103,7 @@ func (m *Manifest) drawOverlap(f *Figure, rows []Row) ([]byte, error) {
 			bars[i] = bar{}
 		}
 	}
-	p := plot.New()
+	p := newPlot()
 	p.Title.Text = f.Title
 	p.Y.Min = 0
 	p.Y.Label.Text = "time in µs"
@@ -157,14 +155,3 @@ func (m *Manifest) drawOverlap(f *Figure, rows []Row) ([]byte, error) {
 
 // barWidth is that of one bar.
 const barWidth = vg.Length(10)
-
-// svg draws a plot in the size of all figures.
-func svg(p *plot.Plot) ([]byte, error) {
-	w, err := p.WriterTo(18*vg.Centimeter, 12*vg.Centimeter, "svg")
-	if err != nil {
-		return nil, err
-	}
-	var b bytes.Buffer
-	_, err = w.WriteTo(&b)
-	return b.Bytes(), err
-}

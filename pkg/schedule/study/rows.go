@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 
@@ -41,6 +42,7 @@ type Row struct {
 	Topology    string `json:"topology,omitempty"`
 	Model       string `json:"model,omitempty"`
 	Backend     string `json:"backend,omitempty"`
+	Device      string `json:"device,omitempty"` // that a measured row is of, as documents name it
 	Source      string `json:"source,omitempty"`
 	Date        string `json:"date,omitempty"`
 
@@ -67,14 +69,19 @@ type planned struct {
 	contender string
 }
 
-// Measurer measures on this machine. Sizes are bytes, ascending; results are in their order.
+// Measurer measures on this machine. Sizes are bytes, ascending; times are in their order.
 type Measurer interface {
 	// Case returns the median times of a case at sizes of the whole vector, of elements of four
-	// bytes.
-	Case(ctx context.Context, c *Case, sizes []int64) ([]simulate.Picoseconds, error)
-	// Overlap returns the median times of an overlap by contender, at sizes of its
-	// communication.
-	Overlap(ctx context.Context, o *Overlap, sizes []int64) ([]map[string]simulate.Picoseconds, error)
+	// bytes. They have no contender.
+	Case(ctx context.Context, c *Case, sizes []int64) (Times, error)
+	// Overlap returns the median times of an overlap, at sizes of its communication.
+	Overlap(ctx context.Context, o *Overlap, sizes []int64) (Times, error)
+}
+
+// Times are what was measured on a device: by size and contender.
+type Times struct {
+	Device string
+	At     []map[string]simulate.Picoseconds
 }
 
 // Made counts rows that were not taken over.
@@ -109,7 +116,7 @@ func (m *Manifest) plan() ([]planned, error) {
 			}
 			for _, n := range m.Elements {
 				out = append(out, planned{Row: Row{
-					Key:    key(text.String(), machine.Topology.Name, m.Models[name].Model, n, m.ElementBytes),
+					Key:    key(simulate.Version, text.String(), machine.Topology.Name, m.Models[name].Model, n, m.ElementBytes),
 					Origin: Simulated, Series: c.Name + " " + name, Bytes: n * m.ElementBytes,
 					Collective: c.Collective, Algorithm: c.Algorithm, Ranks: c.Ranks, Topology: machine.Topology.Name, Model: name,
 				}, program: p, machine: machine, count: n, of: c})
@@ -152,7 +159,7 @@ func (m *Manifest) Rows(ctx context.Context, known map[string]Row, measurer Meas
 	for _, p := range all {
 		row := p.Row
 		if have, ok := known[p.Key]; ok && p.Origin != External {
-			row.Picoseconds = have.Picoseconds
+			row.Picoseconds, row.Device = have.Picoseconds, have.Device
 		} else if p.Origin == Measured {
 			unmeasured[p.of] = append(unmeasured[p.of], unmeasuredRow{len(rows), p.contender})
 		} else if p.Origin == Simulated {
@@ -178,7 +185,7 @@ func (m *Manifest) Rows(ctx context.Context, known map[string]Row, measurer Meas
 		}
 		rows = append(rows, row)
 	}
-	measure := func(of any, times func(sizes []int64) ([]map[string]simulate.Picoseconds, error)) {
+	measure := func(of any, times func(sizes []int64) (Times, error)) {
 		at := unmeasured[of]
 		if len(at) == 0 || ctx.Err() != nil {
 			return
@@ -196,23 +203,17 @@ func (m *Manifest) Rows(ctx context.Context, known map[string]Row, measurer Meas
 		}
 		for _, u := range at {
 			i, _ := slices.BinarySearch(sizes, rows[u.row].Bytes)
-			rows[u.row].Picoseconds = int64(measured[i][u.contender])
+			rows[u.row].Picoseconds, rows[u.row].Device = int64(measured.At[i][u.contender]), measured.Device
 		}
 		made.Measured += len(at)
 	}
 	for i := range m.Cases {
 		c := &m.Cases[i]
-		measure(c, func(sizes []int64) (out []map[string]simulate.Picoseconds, err error) {
-			times, err := measurer.Case(ctx, c, sizes)
-			for _, ps := range times {
-				out = append(out, map[string]simulate.Picoseconds{"": ps})
-			}
-			return out, err
-		})
+		measure(c, func(sizes []int64) (Times, error) { return measurer.Case(ctx, c, sizes) })
 	}
 	for i := range m.Overlaps {
 		o := &m.Overlaps[i]
-		measure(o, func(sizes []int64) ([]map[string]simulate.Picoseconds, error) { return measurer.Overlap(ctx, o, sizes) })
+		measure(o, func(sizes []int64) (Times, error) { return measurer.Overlap(ctx, o, sizes) })
 	}
 	rows = slices.DeleteFunc(rows, func(r Row) bool { return r.Picoseconds == 0 && r.Origin == Measured })
 	return rows, made, errors.Join(err, ctx.Err())
@@ -232,6 +233,17 @@ func (m *Manifest) Unmeasured(known map[string]Row) (map[*Case][]int64, error) {
 		}
 	}
 	return out, nil
+}
+
+// Devices lists what the measured rows were measured on, ascending.
+func Devices(rows []Row) []string {
+	found := map[string]bool{}
+	for _, r := range rows {
+		if r.Device != "" {
+			found[r.Device] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(found))
 }
 
 // Missing lists the rows of the manifest that are neither known nor published, as "SERIES at N
@@ -266,7 +278,7 @@ func (m *Manifest) CheckKnown(known map[string]Row) error {
 		}
 		// The names of cases and models can have changed.
 		want := p.Row
-		want.Series, want.Model, want.Picoseconds, want.line = have.Series, have.Model, have.Picoseconds, have.line
+		want.Series, want.Model, want.Picoseconds, want.Device, want.line = have.Series, have.Model, have.Picoseconds, have.Device, have.line
 		if have != want {
 			first = have.line
 			damaged = fmt.Errorf("line %d: %s: the row differs from %s at %d bytes (%s), which has its key: remove the line",
@@ -331,14 +343,14 @@ func ndjson(rows []Row) ([]byte, error) {
 func table(rows []Row) ([]byte, error) {
 	var b bytes.Buffer
 	w := csv.NewWriter(&b)
-	lines := [][]string{{"origin", "series", "collective", "algorithm", "ranks", "topology", "model", "backend", "bytes", "latency_ns", "source", "date", "key"}}
+	lines := [][]string{{"origin", "series", "collective", "algorithm", "ranks", "topology", "model", "backend", "device", "bytes", "latency_ns", "source", "date", "key"}}
 	for _, r := range rows {
 		ranks := ""
 		if r.Ranks > 0 {
 			ranks = strconv.Itoa(r.Ranks)
 		}
 		lines = append(lines, []string{
-			r.Origin, r.Series, r.Collective, r.Algorithm, ranks, r.Topology, r.Model, r.Backend,
+			r.Origin, r.Series, r.Collective, r.Algorithm, ranks, r.Topology, r.Model, r.Backend, r.Device,
 			strconv.FormatInt(r.Bytes, 10), nanoseconds(r.Picoseconds), r.Source, r.Date, r.Key,
 		})
 	}

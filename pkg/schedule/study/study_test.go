@@ -42,16 +42,23 @@ func rowsOf(t *testing.T, m *Manifest, known map[string]Row) ([]Row, int) {
 type standIn struct {
 	cases    func(ctx context.Context, c *Case, sizes []int64) ([]simulate.Picoseconds, error)
 	overlaps func(o *Overlap, sizes []int64) ([]map[string]simulate.Picoseconds, error)
+	device   string
 }
 
 // Case implements Measurer.
-func (s standIn) Case(ctx context.Context, c *Case, sizes []int64) ([]simulate.Picoseconds, error) {
-	return s.cases(ctx, c, sizes)
+func (s standIn) Case(ctx context.Context, c *Case, sizes []int64) (Times, error) {
+	out := Times{Device: s.device}
+	times, err := s.cases(ctx, c, sizes)
+	for _, ps := range times {
+		out.At = append(out.At, map[string]simulate.Picoseconds{"": ps})
+	}
+	return out, err
 }
 
 // Overlap implements Measurer.
-func (s standIn) Overlap(_ context.Context, o *Overlap, sizes []int64) ([]map[string]simulate.Picoseconds, error) {
-	return s.overlaps(o, sizes)
+func (s standIn) Overlap(_ context.Context, o *Overlap, sizes []int64) (Times, error) {
+	times, err := s.overlaps(o, sizes)
+	return Times{s.device, times}, err
 }
 
 // byKey is rows as a later run knows them.
@@ -340,7 +347,7 @@ func TestOverlaps(t *testing.T) {
 		sizes []int64
 	}
 	var calls []call
-	at := standIn{overlaps: func(o *Overlap, sizes []int64) (out []map[string]simulate.Picoseconds, err error) {
+	at := standIn{device: "a processor", overlaps: func(o *Overlap, sizes []int64) (out []map[string]simulate.Picoseconds, err error) {
 		calls = append(calls, call{o.Name, sizes})
 		for _, n := range sizes {
 			times := map[string]simulate.Picoseconds{}
@@ -363,7 +370,7 @@ func TestOverlaps(t *testing.T) {
 	first, err := m.Render(rows)
 	require.NoError(t, err)
 	require.Contains(t, string(first["library.svg"]), "together − compute: exposed")
-	require.Contains(t, string(first["rows.csv"]), "measured,schedule together on host,all_gather,rotation,2,,,host,65536,3065.536,,,")
+	require.Contains(t, string(first["rows.csv"]), "measured,schedule together on host,all_gather,rotation,2,,,host,a processor,65536,3065.536,,,")
 
 	known := byKey(t, rows)
 	maps.DeleteFunc(known, func(_ string, r Row) bool { return r.Series == "rotation serial on host" && r.Bytes == 65536 })
@@ -375,6 +382,13 @@ func TestOverlaps(t *testing.T) {
 	second, err := m.Render(again)
 	require.NoError(t, err)
 	require.Equal(t, first, second)
+	require.Equal(t, []string{"a processor"}, Devices(again))
+
+	// Rows say what they were measured on, also those that are taken over on another machine.
+	at.device = "another processor"
+	mixed, _, err := m.Rows(t.Context(), known, at)
+	require.NoError(t, err)
+	require.Equal(t, []string{"a processor", "another processor"}, Devices(mixed))
 
 	// The bars of a size need all of its contenders.
 	figure := func(rows []Row) string {
