@@ -3,6 +3,7 @@ package simulate
 import (
 	"fmt"
 	"hash/fnv"
+	"math"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -130,6 +131,45 @@ func TestSteps(t *testing.T) {
 			require.Equal(t, wantSteps(string(a.Collective)+"/"+a.Name, s), steps, "%s %s of %+v", a.Name, a.Collective, s)
 		}
 	}
+}
+
+// TestBounds compares with what no schedule can beat: with a latency alone, the diameter of the topology,
+// and ⌈log₂n⌉ where ranks send one message at a time that each takes long; with bytes alone, what each rank
+// has to send over its one engine, and what has to cross the middle of a ring.
+func TestBounds(t *testing.T) {
+	const share = 1 << 10 // bytes of a rank
+	programs := 0
+	for _, a := range schedule.Algorithms() {
+		for _, n := range []int{2, 3, 4, 6, 8, 12, 16, 32, 64} {
+			w := 2 - n%2
+			p, err := a.Generate(schedule.Shape{Ranks: n, Width: w, Segments: 2})
+			if err != nil {
+				continue
+			}
+			programs++
+			in := func(m Machine) float64 { return float64(run(t, p, m, share*int64(n)).Makespan) }
+			latency := func(topology Topology) float64 {
+				return in(Machine{Topology: topology, Sharing: Unloaded, Latency: Nanosecond}) / float64(Nanosecond)
+			}
+			require.GreaterOrEqual(t, latency(Ring(n)), float64(n/2), "%s %s of %d", a.Name, a.Collective, n)
+			require.GreaterOrEqual(t, latency(Torus(w, n/w)), float64(w/2+n/w/2), "%s %s of %d", a.Name, a.Collective, n)
+			require.GreaterOrEqual(t, latency(Mesh(w, n/w)), float64(w+n/w-2), "%s %s of %d", a.Name, a.Collective, n)
+			one := Machine{Topology: Full(n), Sharing: Unloaded, Overhead: Nanosecond, Engines: 1}
+			require.GreaterOrEqual(t, in(one)/float64(Nanosecond), math.Ceil(math.Log2(float64(n))), "%s %s of %d", a.Name, a.Collective, n)
+
+			sent, cross := float64(n-1)*share, float64(n/2)*share
+			if a.Collective == schedule.AllReduce {
+				sent, cross = 2*sent, float64(n)*share
+			}
+			full := Machine{Topology: Full(n), Sharing: Unloaded, PerByte: 10, Engines: 1}
+			require.GreaterOrEqual(t, in(full), 10*sent, "%s %s of %d", a.Name, a.Collective, n)
+			if n > 2 { // two links each way
+				ring := Machine{Topology: Ring(n), Sharing: FIFO, PerByte: 10}
+				require.GreaterOrEqual(t, in(ring), 10*cross/2, "%s %s of %d", a.Name, a.Collective, n)
+			}
+		}
+	}
+	require.Greater(t, programs, 200)
 }
 
 func wantSteps(name string, s schedule.Shape) int {
