@@ -132,7 +132,16 @@ func Find(name string, c Collective) (*Algorithm, error) {
 	if names == nil {
 		return nil, fmt.Errorf("no schedules of collective %q: choose %s, %s or %s", c, AllGather, AllReduce, ReduceScatter)
 	}
+	if here := elsewhere[name]; slices.Contains(names, here) {
+		return nil, fmt.Errorf("no schedule %q for %s: it is called %s here", name, c, here)
+	}
 	return nil, fmt.Errorf("no schedule %q for %s: choose one of %s", name, c, strings.Join(names, ", "))
+}
+
+// elsewhere has names that other systems give to schedules, and those that they have here.
+var elsewhere = map[string]string{
+	"cyclic": "ring", "ring_1d": "ring", "collective_permute": "rotation", "swizzle1d": "rotation",
+	"pipe_band": "hierarchical_banded", "mesh_2d_no_wrap": "mesh_chain",
 }
 
 // Algorithms returns all algorithms, by collective and name.

@@ -601,3 +601,21 @@ func verified(t testing.TB, p *Program) *Report {
 	require.NoError(t, err)
 	return report
 }
+
+// A name from elsewhere leads to the one that a schedule has here.
+func TestNamesFromElsewhere(t *testing.T) {
+	for name, here := range elsewhere {
+		found := false
+		for _, c := range []Collective{AllGather, AllReduce, ReduceScatter} {
+			_, err := Find(name, c)
+			require.Error(t, err)
+			if _, known := Find(here, c); known == nil {
+				found = true
+				require.EqualError(t, err, fmt.Sprintf("no schedule %q for %s: it is called %s here", name, c, here))
+			}
+		}
+		require.True(t, found, here)
+	}
+	_, err := Find("pipe_band", AllReduce)
+	require.ErrorContains(t, err, "choose one of bidirectional, ")
+}

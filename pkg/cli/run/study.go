@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -217,6 +218,9 @@ func earlierRows(dir string) (map[string]study.Row, error) {
 	data, err := regular.Read(path, studyLimit)
 	if errors.Is(err, fs.ErrNotExist) {
 		return map[string]study.Row{}, nil
+	}
+	if errors.Is(err, syscall.ENOTDIR) {
+		return nil, cli.UsageError("-o %s: is not a directory: name another one", dir)
 	}
 	if err != nil {
 		return nil, cli.EnvironmentError("%w", err)

@@ -65,6 +65,9 @@ func TestStudy(t *testing.T) {
 	code, _, stderr := cxrun(t, nil, "study", manifest)
 	require.Equal(t, cli.ExitUsage, code)
 	require.Contains(t, stderr, "study needs a directory for its files: add -o DIR")
+	code, _, stderr = cxrun(t, nil, "study", manifest, "-o", manifest)
+	require.Equal(t, cli.ExitUsage, code)
+	require.Equal(t, "cxrun: -o "+manifest+": is not a directory: name another one\n", stderr)
 }
 
 // The overlap study in a reduced form: it is measured once, and a second run takes it over.

@@ -252,7 +252,7 @@ func (m *Manifest) check() error {
 		}
 		if cases[c.Name] = true; c.Backend != "" {
 			if m.ElementBytes != measuredBytes {
-				return fmt.Errorf("case %q: is measured with elements of %d bytes, and element_bytes is %d", c.Name, measuredBytes, m.ElementBytes)
+				return fmt.Errorf("case %q: is measured with elements of %d bytes, and element_bytes is %d: change it, or leave the backend out", c.Name, measuredBytes, m.ElementBytes)
 			}
 			if err := add(c.Name + " on " + c.Backend); err != nil {
 				return err
@@ -310,7 +310,7 @@ func (m *Manifest) check() error {
 	names := map[string]bool{}
 	for _, f := range m.Figures {
 		if err := fileName("figure", f.Name); err != nil || names[f.Name] {
-			return cmp.Or(err, fmt.Errorf("figure %q: is there twice", f.Name))
+			return cmp.Or(err, fmt.Errorf("figure %q: duplicate name", f.Name))
 		}
 		drawn := 0
 		for _, what := range []bool{len(f.Series) > 0, f.Topology != "", f.Overlap != ""} {

@@ -200,7 +200,7 @@ func TestMistakes(t *testing.T) {
 		{"source: kernbench2", `source: "a\nb" #`, `study.yaml: reference "kernbench torus tcm": source "a\nb": name it in one line`},
 		{"series: [ring tcm", "series: [rings", `study.yaml: figure "topologies": unknown series "rings", must be one of `},
 		{"name: topologies", "name: ../a", `study.yaml: figure "../a": needs a name without dots and slashes`},
-		{"name: memory", "name: topologies", `study.yaml: figure "topologies": is there twice`},
+		{"name: memory", "name: topologies", `study.yaml: figure "topologies": duplicate name`},
 		{"series: [ring tcm, torus tcm, mesh tcm]", "topology: star", `study.yaml: figure "topologies": unknown case "star", must be one of mesh, ring, torus`},
 		{"series: [ring tcm, torus tcm, mesh tcm]", "series: []", `study.yaml: figure "topologies": needs one of series, the topology of a case, and an overlap`},
 		{"topology: ring, models: [tcm]", "topology: ring, models: []", `study.yaml: case "ring": name at least one model or a backend`},
