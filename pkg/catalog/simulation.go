@@ -63,6 +63,12 @@ type SimulationModel struct {
 	ReduceByte float64    `yaml:"reduce_ns_per_byte,optional"`
 	Start      float64    `yaml:"start_ns,optional"`
 
+	NetworkLatency float64 `yaml:"network_latency_ns,optional"`
+	NetworkByte    float64 `yaml:"network_ns_per_byte,optional"`
+	NetworkEngines int     `yaml:"network_engines,optional" min:"0"`
+
+	Issue float64 `yaml:"issue_ns,optional"`
+
 	MemorySetup float64 `yaml:"memory_setup_ns,optional"`
 	MemoryByte  float64 `yaml:"memory_ns_per_byte,optional"`
 }
@@ -75,6 +81,7 @@ func (m *SimulationModel) Costs() simulate.Model {
 	return simulate.Model{
 		Origin: m.Origin, Sharing: m.Sharing, Engines: m.Engines,
 		Latency: m.Latency, PerByte: m.PerByte, Overhead: m.Overhead, ReduceByte: m.ReduceByte, Start: m.Start,
+		NetworkLatency: m.NetworkLatency, NetworkByte: m.NetworkByte, NetworkEngines: m.NetworkEngines, Issue: m.Issue,
 		MemorySetup: m.MemorySetup, MemoryByte: m.MemoryByte,
 	}
 }
@@ -160,6 +167,10 @@ func (b *SimulationBlock) check(c *Checker) {
 			c.Diagnose(m, "model %q: %v", m.Name, err)
 		case len(model.Pairs) > 0 && !slices.Equal(b.Topologies, []string{"full"}):
 			c.Diagnose(m, "model %q has measured times between ranks, which need the topology full alone", m.Name)
+		case slices.Contains(b.Topologies, "hosts"):
+			if _, err := model.Machine(simulate.Hosts(1, 2)); err != nil {
+				c.Diagnose(m, "model %q in topology hosts: %v", m.Name, err)
+			}
 		}
 	}
 }

@@ -38,7 +38,7 @@ const (
     worlds: [4]
     topologies: [full]
     models:
-      links: {origin: a datasheet, sharing: fifo, engines: 2, latency_ns: 500, ns_per_byte: 0.5, overhead_ns: 3, reduce_ns_per_byte: 0.25}
+      links: {origin: a datasheet, sharing: fifo, engines: 2, latency_ns: 500, ns_per_byte: 0.5, overhead_ns: 3, reduce_ns_per_byte: 0.25, network_latency_ns: 7, network_ns_per_byte: 0.75, network_engines: 3, issue_ns: 11}
       host: {file: models/host.yaml}
     sizes: {from: 4KiB, to: 4KiB, factor: 2}
 `
@@ -61,6 +61,7 @@ func TestModelsOfSimulations(t *testing.T) {
 	require.Equal(t, "links", models[0].Name)
 	require.Equal(t, simulate.Model{
 		Origin: "a datasheet", Sharing: "fifo", Engines: 2, Latency: 500, PerByte: 0.5, Overhead: 3, ReduceByte: 0.25,
+		NetworkLatency: 7, NetworkByte: 0.75, NetworkEngines: 3, Issue: 11,
 	}, models[0].Costs())
 	require.Equal(t, "host", models[1].Name)
 	require.Equal(t, simulate.Model{
@@ -110,6 +111,10 @@ func TestDiagnosticsOfSimulations(t *testing.T) {
 		{"outside", "models/host.yaml", "../host.yaml", measuredModel, `suites/mine.yaml:11:20: "../host.yaml" is not a path inside the definitions`},
 		{"both", "{file: ", "{engines: 1, file: ", measuredModel, `suites/mine.yaml:11:7: model "host" has costs beside its file: give one of them`},
 		{"measured on links", "[full]", "[full, ring]", measuredModel, `suites/mine.yaml:11:7: model "host" has measured times between ranks, which need the topology full alone`},
+		{
+			"no network", "[full]\n    models:\n      links: {", "[hosts]\n    models:\n      inside: {sharing: fifo, latency_ns: 5}\n      links: {", measuredModel,
+			`suites/mine.yaml:10:7: model "inside" in topology hosts: messages between hosts take no time: give network_latency_ns or network_ns_per_byte`,
+		},
 		{"damaged", "", "", strings.Replace(measuredModel, "1000.5", "-1", 1), `suites/mine.yaml:11:20: models/host.yaml: pair 0 to 1: -1 ns for 4096 bytes`},
 		{"private", "", "", strings.Replace(measuredModel, "two ranks of a host", "/home/me/times", 1), `suites/mine.yaml:11:20: "/home/me/times" is copied into documents, which could then not be published`},
 	} {

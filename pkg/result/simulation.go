@@ -45,6 +45,7 @@ type SimulationRow struct {
 type CriticalPath struct {
 	Ops        int   `json:"ops"`
 	Start      int64 `json:"start_ps"`            // from the common start to the first ops
+	Issue      int64 `json:"issue_ps,omitempty"`  // issuing ops
 	Overhead   int64 `json:"overhead_ps"`         // of senders and receivers
 	Memory     int64 `json:"memory_ps,omitempty"` // reading and writing the memory of ranks
 	Latency    int64 `json:"latency_ps"`          // of links
@@ -64,6 +65,7 @@ type Part struct {
 func (p *CriticalPath) Parts() []Part {
 	return []Part{
 		{"start", p.Start},
+		{"issue", p.Issue},
 		{"overhead", p.Overhead},
 		{"memory", p.Memory},
 		{"latency", p.Latency},

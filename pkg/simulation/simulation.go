@@ -52,7 +52,7 @@ func Compute(ctx context.Context, doc result.Document) error {
 		s.Rows = append(s.Rows, result.SimulationRow{
 			Bytes: size, Makespan: int64(r.Makespan), Messages: r.Messages,
 			Path: result.CriticalPath{
-				Ops: len(path.Steps), Start: int64(path.Start), Overhead: int64(path.Overhead), Memory: int64(path.Memory), Latency: int64(path.Latency), Bytes: int64(path.Bytes),
+				Ops: len(path.Steps), Start: int64(path.Start), Issue: int64(path.Issue), Overhead: int64(path.Overhead), Memory: int64(path.Memory), Latency: int64(path.Latency), Bytes: int64(path.Bytes),
 				Reduce: int64(path.Reduce), EngineWait: int64(path.EngineWait), LinkWait: int64(path.LinkWait),
 			},
 		})

@@ -53,6 +53,23 @@ func TestClosedFormulas(t *testing.T) {
 	require.Empty(t, want, "cases or sizes that the suite lacks")
 }
 
+// All costs that a named schedule can have are parts of the critical path, whose sum is the makespan.
+func TestEveryCostHasAPart(t *testing.T) {
+	d := compute(t, plantest.Simulation(func(c *plan.Case) {
+		b := c.Simulation()
+		b.Algorithm, b.Width, b.Topology = "direct_one_phase", 0, "full"
+		b.Op, b.Model.Model = "all_reduce", simulate.Model{
+			Sharing: "fifo", Engines: 1, Latency: 100, PerByte: 0.5, Overhead: 7, ReduceByte: 0.25, Start: 11,
+			MemorySetup: 3, MemoryByte: 0.125, Issue: 13,
+		}
+	}))
+	for _, part := range d.Simulation.Rows[0].Path.Parts() {
+		if part.Name != "link wait" && part.Name != "engine wait" {
+			require.Positive(t, part.Picoseconds, part.Name)
+		}
+	}
+}
+
 // A model of measured messages gives their times: three messages one after the other.
 func TestMeasuredModel(t *testing.T) {
 	var pairs []simulate.Pair
