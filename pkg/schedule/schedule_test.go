@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -618,4 +619,35 @@ func TestNamesFromElsewhere(t *testing.T) {
 	}
 	_, err := Find("pipe_band", AllReduce)
 	require.ErrorContains(t, err, "choose one of bidirectional, ")
+}
+
+// Sums name every rank once, and stand apart exactly where verification says that orders differ.
+func TestSums(t *testing.T) {
+	eachProgram(t, []int{1, 2, 3, 4, 6, 8, 13, 16}, func(t *testing.T, a *Algorithm, s Shape, p *Program) {
+		sums, err := Sums(t.Context(), p)
+		if a.Collective == AllGather {
+			require.EqualError(t, err, "all_gather adds nothing")
+			return
+		}
+		require.NoError(t, err)
+		require.Len(t, sums, p.Chunks)
+		alike := true
+		for _, line := range sums {
+			_, rest, _ := strings.Cut(line, ", ")
+			for _, of := range strings.Split(rest, "; ") {
+				_, sum, ok := strings.Cut(of, ": ")
+				require.True(t, ok, line)
+				names := strings.FieldsFunc(sum, func(c rune) bool { return c < '0' || c > '9' })
+				slices.Sort(names)
+				require.Len(t, slices.Compact(names), s.Ranks, line)
+				require.Equal(t, s.Ranks-1, strings.Count(sum, "+"), line)
+			}
+			alike = alike && !strings.Contains(line, "; ")
+		}
+		require.Equal(t, verified(t, p).Uniform, alike, "%+v", s)
+	})
+	ring, err := Generate("ring", AllReduce, Shape{Ranks: 65, Width: 65, Segments: 1})
+	require.NoError(t, err)
+	_, err = Sums(t.Context(), ring)
+	require.EqualError(t, err, "65 ranks: sums are written out for at most 64")
 }

@@ -174,6 +174,7 @@ type verifier struct {
 	ctx     context.Context
 	started int // nodes
 	report  *Report
+	trees   trees // nil: not kept
 }
 
 func newVerifier(p *Program) (*verifier, error) {
@@ -196,7 +197,7 @@ func newVerifier(p *Program) (*verifier, error) {
 			if p.Input > 0 {
 				slot = p.Chunks + j
 			}
-			v.memory[r].held[slot] = held{mix(uint64(k+1)<<32 | uint64(r+1)), int32(k)}
+			v.memory[r].held[slot] = held{contribution(r, k), int32(k)}
 			v.memory[r].ranks[slot*words+r/64] = 1 << (r % 64)
 		}
 	}
@@ -391,7 +392,11 @@ func (v *verifier) put(r, op, q, slot int, x value, add bool) {
 		}
 		to.ranks[i] |= w
 	}
-	v.memory[q].held[slot].order = added(to.order, x.order)
+	sum := added(to.order, x.order)
+	if v.trees != nil {
+		v.trees[sum] = [2]uint64{to.order, x.order}
+	}
+	v.memory[q].held[slot].order = sum
 }
 
 // results checks what the ranks end with.

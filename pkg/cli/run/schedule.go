@@ -269,6 +269,7 @@ chunk took one unit of time on its way, and nothing else took time.`,
 
 func newScheduleVerify(s cli.Streams) *cobra.Command {
 	var f shapeFlags
+	var sums bool
 	cmd := &cobra.Command{
 		Use:   "verify " + ofFileOrName,
 		Short: "Check that a schedule computes what it should",
@@ -276,11 +277,15 @@ func newScheduleVerify(s cli.Streams) *cobra.Command {
 its steps and look for wrong results, reads of undefined memory, data that is added
 twice, ranks that wait for each other, and unordered accesses to the same memory.
 
+--sums writes out in which order each rank adds: ((0+1)+2) is the data of rank 0 plus that of
+rank 1, and then that of rank 2. Sums of one order are equal bit by bit.
+
 A finding in the plan of a file begins with file, line and column of the op, or with the file
 alone where it is about the result of a rank. At most 20 are listed. The exit code is 1 if there
 is a finding.`,
 		Example: `  cxrun schedule verify all_reduce ring --ranks 8
   cxrun schedule verify all_gather hierarchical_sliced --ranks 16 --width 8
+  cxrun schedule verify all_reduce ring_full --ranks 3 --sums
   cxrun schedule verify ring.xml`,
 		Args: ofSchedule,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -291,6 +296,12 @@ is a finding.`,
 			uniform, err := verified(c.Context(), p, plan)
 			if err != nil {
 				return err
+			}
+			var orders []string
+			if sums {
+				if orders, err = schedule.Sums(c.Context(), p); err != nil {
+					return cli.UsageError("--sums: %w", err)
+				}
 			}
 			_, messages := p.SentBytes(0, 1)
 			total := 0
@@ -307,10 +318,14 @@ is a finding.`,
 			} else if p.Collective == schedule.AllReduce {
 				fmt.Fprintln(s.Out, "ranks add in different orders: their sums of floating-point numbers can differ")
 			}
+			for _, line := range orders {
+				fmt.Fprintln(s.Out, line)
+			}
 			return nil
 		},
 	}
 	f.add(cmd.Flags())
+	cmd.Flags().BoolVar(&sums, "sums", false, "write out in which order each rank adds")
 	return cmd
 }
 

@@ -43,6 +43,13 @@ func TestSchedule(t *testing.T) {
 			cli.ExitOK,
 			"ring_full all_reduce of 3 ranks is correct: 6 messages\nranks add in different orders: their sums of floating-point numbers can differ\n", "",
 		},
+		{ // a ring of whole vectors adds what came to what is there
+			[]string{"verify", "all_reduce", "ring_full", "--ranks", "3", "--sums"},
+			cli.ExitOK,
+			"ring_full all_reduce of 3 ranks is correct: 6 messages\nranks add in different orders: their sums of floating-point numbers can differ\n" +
+				"chunk 0, rank 0: ((0+2)+1); rank 1: ((1+0)+2); rank 2: ((2+1)+0)\n", "",
+		},
+		{[]string{"verify", "all_gather", "ring", "--sums"}, cli.ExitUsage, "", "cxrun: --sums: all_gather adds nothing\n"},
 		{
 			[]string{"simulate", "all_reduce", "ring", "--bytes", "1M", "--reduce-bandwidth", "1000"},
 			cli.ExitOK,
