@@ -21,13 +21,7 @@ const variable = "CX_TEST_NETWORK"
 func Own(t *testing.T) bool {
 	t.Helper()
 	if os.Getenv(variable) != "" {
-		fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
-		require.NoError(t, err)
-		defer unix.Close(fd)
-		lo, err := unix.NewIfreq("lo")
-		require.NoError(t, err)
-		lo.SetUint16(unix.IFF_UP)
-		require.NoError(t, unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, lo))
+		Loopback(t, true)
 		return true
 	}
 	env := []string{variable + "=1", "CX_E2E=" + os.Getenv("CX_E2E")}
@@ -45,4 +39,18 @@ func Own(t *testing.T) bool {
 	require.NoError(t, err)
 	require.Contains(t, string(out), "--- PASS: "+t.Name()+" ")
 	return false
+}
+
+// Loopback brings the loopback device of this process's network up or down.
+func Loopback(t *testing.T, up bool) {
+	t.Helper()
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	require.NoError(t, err)
+	defer unix.Close(fd)
+	lo, err := unix.NewIfreq("lo")
+	require.NoError(t, err)
+	if up {
+		lo.SetUint16(unix.IFF_UP)
+	}
+	require.NoError(t, unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, lo))
 }

@@ -5,6 +5,10 @@ import (
 	"encoding/hex"
 	"errors"
 	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 )
 
 // identity is what the file of a library contains about its identity.
@@ -42,6 +46,33 @@ func readIdentity(path string) (identity, error) {
 		}
 	}
 	return id, nil
+}
+
+// Imports returns the sonames of the libraries that the file at path needs, without those in the
+// directories that it names itself (DT_RPATH and DT_RUNPATH). Nothing is loaded.
+func Imports(path string) ([]string, error) {
+	f, err := elf.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	var dirs []string
+	for _, tag := range []elf.DynTag{elf.DT_RPATH, elf.DT_RUNPATH} {
+		lists, err := f.DynString(tag)
+		if err != nil {
+			return nil, err
+		}
+		for _, list := range lists {
+			dirs = append(dirs, strings.Split(strings.ReplaceAll(list, "$ORIGIN", filepath.Dir(path)), ":")...)
+		}
+	}
+	names, err := f.ImportedLibraries()
+	return slices.DeleteFunc(names, func(name string) bool {
+		return slices.ContainsFunc(dirs, func(dir string) bool {
+			_, err := os.Stat(filepath.Join(dir, name))
+			return err == nil
+		})
+	}), err
 }
 
 // isOther reports whether path exists and is not an ELF object.

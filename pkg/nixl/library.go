@@ -11,14 +11,17 @@ static bool cx_nixl_stub(const cx_nixl_library *f) { return f->is_stub(); }
 import "C"
 
 import (
-	"debug/elf"
+	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"unsafe"
 
+	"github.com/collectivex/collectivex/pkg/command"
 	"github.com/collectivex/collectivex/pkg/dl"
+	"github.com/collectivex/collectivex/pkg/pyhost"
 )
 
 // wheelLibrary is the library as the wheels of NIXL have it, beside the Python package.
@@ -28,7 +31,7 @@ var search = dl.Search{What: "NIXL", Env: "CX_NIXL_LIB", Names: []string{
 	"libnixl_capi.so",
 	"/usr/local/lib/python3*/dist-packages/" + wheelLibrary, "/usr/local/lib/python3*/site-packages/" + wheelLibrary,
 	"/usr/lib/python3*/dist-packages/" + wheelLibrary, "/opt/venv/lib/python3*/site-packages/" + wheelLibrary,
-}, Missing: "libnixl_capi.so is neither on the loader's path nor in the wheels of /usr and /opt/venv; run pip install --no-deps nixl-cu13==1.5.1"}
+}, Missing: "libnixl_capi.so is neither on the loader's path nor in a wheel of /usr, /opt/venv or python3 on PATH; run pip install --no-deps nixl-cu13==1.5.1"}
 
 // ErrUnfit is wrapped by the error for a library that has all functions and cannot be used.
 var ErrUnfit = errors.New("NIXL cannot be used")
@@ -42,10 +45,14 @@ type Library struct {
 	table *C.cx_nixl_library
 }
 
-// Open opens the library, at the path in CX_NIXL_LIB or where a wheel puts it. Its error wraps
+// Open opens the library, at the path in CX_NIXL_LIB or where a wheel puts it. Python3 on PATH is
+// asked where its packages are only if the library is nowhere else. The error wraps
 // dl.ErrNoLibrary, dl.ErrNoSymbol or ErrUnfit. UCX reads its UCX_ variables meanwhile.
-func Open() (*Library, error) {
+func Open(ctx context.Context) (*Library, error) {
 	lib, err := search.Open()
+	if err != nil && os.Getenv(search.Env) == "" {
+		lib, err = openFor(ctx, err)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -55,6 +62,25 @@ func Open() (*Library, error) {
 		return nil, search.Unusable(err)
 	}
 	return l, nil
+}
+
+// openFor opens the library among the packages of python3 on PATH. Without any there, its error is
+// that of the other places.
+func openFor(ctx context.Context, elsewhere error) (*dl.Library, error) {
+	python, err := pyhost.Find(ctx, command.Host{}, nil)
+	if err != nil {
+		return nil, elsewhere
+	}
+	ofPython := search
+	ofPython.Names = nil
+	for _, dir := range python.Path {
+		found, _ := filepath.Glob(filepath.Join(dir, wheelLibrary))
+		ofPython.Names = append(ofPython.Names, found...)
+	}
+	if len(ofPython.Names) == 0 {
+		return nil, elsewhere
+	}
+	return ofPython.Open()
 }
 
 func (l *Library) fill() error {
@@ -99,7 +125,7 @@ func (l *Library) DeviceError() error {
 	wheel, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(libs), "."), ".")
 	modules, _ := filepath.Glob(filepath.Join(filepath.Dir(libs), wheel+".libs", "ucx", "libuc[mt]_cuda.so*"))
 	for _, module := range modules {
-		needs, err := importsOf(module)
+		needs, err := dl.Imports(module)
 		if err != nil {
 			return fmt.Errorf("%s: %w", filepath.Base(module), err)
 		}
@@ -117,16 +143,6 @@ func (l *Library) DeviceError() error {
 		}
 	}
 	return nil
-}
-
-// importsOf returns the sonames of the libraries that a file needs.
-func importsOf(path string) ([]string, error) {
-	f, err := elf.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return f.ImportedLibraries()
 }
 
 // SOName returns the soname of the loaded file.

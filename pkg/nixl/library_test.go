@@ -42,7 +42,7 @@ func TestUnfitLibraries(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv(search.Env, tc.path)
-			_, err := Open()
+			_, err := Open(t.Context())
 			require.ErrorIs(t, err, tc.is)
 			require.ErrorContains(t, err, "NIXL from CX_NIXL_LIB="+tc.path+": ")
 			require.ErrorContains(t, err, tc.text)
@@ -55,12 +55,39 @@ func TestUnfitLibraries(t *testing.T) {
 func TestVersion(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv(search.Env, build(t, dir))
-	l, err := Open()
+	l, err := Open(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, "unknown", l.Version())
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "nixl_cu13-1.5.1.dist-info"), 0o755))
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "nixl_cu12-1.4.0.dist-info"), 0o755))
 	require.Equal(t, "1.5.1", l.Version())
+}
+
+// The wheel is found among the packages of python3 on PATH, and a broken one is named.
+func TestAmongThePackagesOfPython(t *testing.T) {
+	t.Setenv(search.Env, "")
+	if l, err := search.Open(); err == nil {
+		t.Fatalf("NIXL is installed in %s, which hides that of this test", l.Path())
+	}
+	dir := t.TempDir()
+	t.Setenv("PYTHONPATH", dir)
+	file := build(t, dir)
+	l, err := Open(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, file, l.Path())
+
+	broken := t.TempDir()
+	t.Setenv("PYTHONPATH", broken)
+	file = filepath.Join(broken, filepath.Base(filepath.Dir(file)), filepath.Base(file))
+	require.NoError(t, os.Mkdir(filepath.Dir(file), 0o700))
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	_, err = Open(t.Context())
+	require.ErrorIs(t, err, dl.ErrNoLibrary)
+	require.ErrorContains(t, err, file)
+
+	t.Setenv("PATH", "/nowhere")
+	_, err = Open(t.Context())
+	require.ErrorContains(t, err, "NIXL: no such library: libnixl_capi.so is neither on the loader's path nor in a wheel")
 }
 
 // Who has no library reads one line that says how to get it.
@@ -69,7 +96,7 @@ func TestAMissingLibraryNamesItsWheel(t *testing.T) {
 	missing := search
 	missing.Names = []string{"libcx-nowhere.so"}
 	_, err := missing.Open()
-	require.EqualError(t, err, "NIXL: no such library: libnixl_capi.so is neither on the loader's path nor in the wheels of /usr and /opt/venv; "+
+	require.EqualError(t, err, "NIXL: no such library: libnixl_capi.so is neither on the loader's path nor in a wheel of /usr, /opt/venv or python3 on PATH; "+
 		"run pip install --no-deps nixl-cu13==1.5.1 or set CX_NIXL_LIB to its path")
 }
 

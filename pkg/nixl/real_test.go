@@ -23,7 +23,7 @@ func TestWhatTheLibraryRefuses(t *testing.T) {
 	t.Setenv(search.Env, filepath.Join(dir, ".nixl_cu13.mesonpy.libs", "libnixl_capi.so"))
 	t.Setenv("UCX_TLS", "tcp")
 	t.Setenv("UCX_NET_DEVICES", "lo")
-	l, err := Open()
+	l, err := Open(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, wheels.NIXL.Version, l.Version())
 	require.ErrorContains(t, l.DeviceError(), "_cuda.so.0.0.0 of UCX needs libcuda", "no driver is here")

@@ -21,6 +21,9 @@ const (
 	Note    = "note"    // it can, with less than it could have
 )
 
+// MooncakeListens says who can reach the ranks of Mooncake.
+const MooncakeListens = "engines of Mooncake listen on all network interfaces while its ranks run: use a machine or network namespace that nobody else reaches"
+
 // Finding is one line about one backend, or about one tool that starts ranks.
 type Finding struct {
 	Backend string `json:"backend,omitempty"`
@@ -31,8 +34,8 @@ type Finding struct {
 	Text string `json:"text"`
 	// Variable of the environment that names a library which cannot be used.
 	Variable string `json:"variable,omitempty"`
-	// Preset is the variable of the environment that keeps a library which is here from running.
-	Preset string `json:"preset,omitempty"`
+	// Held reports that the backend's library is here, and that what Text says keeps it from running.
+	Held bool `json:"held,omitempty"`
 }
 
 // Examiner knows the machine it examines.
@@ -76,6 +79,9 @@ func (e *Examiner) Examine(backends []catalog.Backend) []Finding {
 			}
 			by, without := e.multiplies(b, vendor)
 			text, notes = text+by, append(notes, without...)
+			if b.Name == Mooncake {
+				notes = append(notes, Finding{State: Note, Text: MooncakeListens})
+			}
 			found = slices.Insert(append(found, notes...), 0, Finding{State: Ready, Text: text})
 		}
 		for _, f := range found {

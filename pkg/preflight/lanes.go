@@ -2,6 +2,7 @@ package preflight
 
 import (
 	"fmt"
+	"net"
 	"os"
 	"slices"
 	"strconv"
@@ -89,6 +90,21 @@ func (e *Examiner) peers(b *catalog.Backend) (vendor, why string) {
 		}
 	}
 	return "", why
+}
+
+// loopback reports that no loopback interface is up, through which the libraries of transfers connect
+// the ranks of a host. In a new network namespace it is down.
+func loopback() []Finding {
+	interfaces, err := net.Interfaces()
+	if err != nil {
+		return []Finding{{State: Missing, Text: err.Error(), Held: true}}
+	}
+	for _, i := range interfaces {
+		if i.Flags&net.FlagLoopback != 0 && i.Flags&net.FlagUp != 0 {
+			return nil
+		}
+	}
+	return []Finding{{State: Missing, Text: "the loopback interface is down, over which the ranks of a host connect: run ip link set lo up", Held: true}}
 }
 
 // capSysPtrace is the bit of CAP_SYS_PTRACE.

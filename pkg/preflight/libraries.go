@@ -3,6 +3,7 @@
 package preflight
 
 import (
+	"context"
 	"fmt"
 	"strings"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/nccl"
 	"github.com/collectivex/collectivex/pkg/nccl/eplib"
 	"github.com/collectivex/collectivex/pkg/nixl"
+	"github.com/collectivex/collectivex/pkg/preset"
 )
 
 // Kinds of libraries.
@@ -47,6 +49,8 @@ type Library struct {
 	BuildID string `json:"build_id,omitempty"`
 	Path    string `json:"-"` // file that was loaded
 	Err     error  `json:"-"` // nil when it can be used
+	// Held reports that the library is here, and that Err can be mended without installing it.
+	Held bool `json:"-"`
 	// Devices are those that a driver lets this process see, in its order.
 	Devices []Device `json:"-"`
 	// OnDevices is what keeps a library that was found from the memory of devices; nil for
@@ -172,14 +176,14 @@ func expertParallel() Library {
 	return Library{Version: l.FullVersion(), SOName: l.SOName(), BuildID: l.BuildID(), Path: l.Path(), Drives: inventory.NVIDIA}
 }
 
-// transferLibrary finds NIXL, whose transports the environment must leave to the
-// ranks. UCX_NET_DEVICES does not reach them.
+// transferLibrary finds NIXL, whose transports the environment must leave to the ranks.
 func transferLibrary() Library {
-	n, err := nixl.Open()
+	n, err := nixl.Open(context.Background())
 	if err != nil {
 		return Library{Err: err}
 	}
-	return Library{Version: n.Version(), SOName: n.SOName(), BuildID: n.BuildID(), Path: n.Path(), Err: nixl.Preset("UCX_TLS"), OnDevices: n.DeviceError()}
+	err = preset.UCX.Check()
+	return Library{Version: n.Version(), SOName: n.SOName(), BuildID: n.BuildID(), Path: n.Path(), Err: err, Held: err != nil, OnDevices: n.DeviceError()}
 }
 
 // copyEngines finds the HSA runtime, which has to start.

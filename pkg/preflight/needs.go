@@ -9,7 +9,6 @@ import (
 
 	"github.com/collectivex/collectivex/pkg/dl"
 	"github.com/collectivex/collectivex/pkg/inventory"
-	"github.com/collectivex/collectivex/pkg/nixl"
 )
 
 // libraryNeeds are the kinds of libraries that a backend cannot do without, and
@@ -61,10 +60,7 @@ func (e *Examiner) missingLibraries(backend, vendor string) []Finding {
 	for _, kind := range n.required {
 		switch l := e.libraries[kind]; {
 		case !l.Found():
-			f := Finding{State: Missing, Text: l.Err.Error(), Variable: variable(l.Err)}
-			if preset, ok := errors.AsType[*nixl.PresetError](l.Err); ok {
-				f.Preset = preset.Variable
-			}
+			f := Finding{State: Missing, Text: l.Err.Error(), Variable: variable(l.Err), Held: l.Held}
 			if !slices.Contains(found, f) { // without Python no package is found either
 				found = append(found, f)
 			}
@@ -72,6 +68,9 @@ func (e *Examiner) missingLibraries(backend, vendor string) []Finding {
 			found = append(found, Finding{State: Missing, Text: fmt.Sprintf("%s %s drives %s GPUs: set CX_%s_LIB to one that was built for %s",
 				labels[kind], l.Version, vendorNames[l.Drives], strings.ToUpper(kind), vendorNames[vendor])})
 		}
+	}
+	if len(found) == 0 && (backend == NIXL || backend == Mooncake) {
+		found = loopback()
 	}
 	for _, u := range n.useful {
 		if l := e.libraries[u.kind]; !l.Found() {

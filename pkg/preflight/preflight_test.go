@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -14,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/collectivex/collectivex/internal/fakes"
+	"github.com/collectivex/collectivex/internal/netns"
 	"github.com/collectivex/collectivex/internal/pystandin"
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/dl"
@@ -316,7 +319,77 @@ func TestPresetTransports(t *testing.T) {
 	require.EqualError(t, libraries[preflight.NIXL].Err, "UCX_TLS=tcp: the lane of the case decides what UCX uses: unset it")
 	nixl := catalog.Backend{Name: "nixl", Vendors: []string{vocab.Host}}
 	e := preflight.NewExaminer(inventory.Machine{}, libraries, shm(1<<20), has)
-	require.Equal(t, []preflight.Finding{{Backend: "nixl", State: preflight.Missing, Text: libraries[preflight.NIXL].Err.Error(), Preset: "UCX_TLS"}}, e.Examine([]catalog.Backend{nixl}))
+	require.Equal(t, []preflight.Finding{{Backend: "nixl", State: preflight.Missing, Text: libraries[preflight.NIXL].Err.Error(), Held: true}}, e.Examine([]catalog.Backend{nixl}))
+}
+
+// Mooncake cannot run while the environment decides what it uses, nor without a library that its
+// module needs. Neither is found by importing it.
+func TestMooncakeThatIsHeld(t *testing.T) {
+	pystandin.Use(t, "nothing")
+	site := t.TempDir()
+	t.Setenv("PYTHONPATH", site)
+	require.NoError(t, os.Mkdir(filepath.Join(site, "mooncake"), 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(site, "mooncake", "__init__.py"), []byte("raise SystemExit\n"), 0o644))
+	engine := filepath.Join(site, "mooncake", "engine.so")
+	mooncake := catalog.Backend{Name: "mooncake", Vendors: []string{vocab.Host}}
+	examine := func() []preflight.Finding {
+		return preflight.NewExaminer(inventory.Machine{}, preflight.Libraries(), shm(1<<20), has).Examine([]catalog.Backend{mooncake})
+	}
+	linked(t, engine, "libm.so.6")
+	found := examine()
+	require.Equal(t, preflight.Ready, found[0].State, found[0].Text)
+	require.Equal(t, preflight.Finding{Backend: "mooncake", State: preflight.Note, Text: preflight.MooncakeListens}, found[1])
+
+	for _, name := range []string{"MC_FORCE_HCA", "MC_FORCE_MNNVL", "MC_INTRANODE_NVLINK"} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv(name, "1")
+			require.Equal(t, []preflight.Finding{{
+				Backend: "mooncake", State: preflight.Missing, Held: true, Text: name + "=1: the lane of the case decides what Mooncake uses: unset it",
+			}}, examine())
+		})
+	}
+
+	linked(t, engine, "libcx-nowhere.so.1")
+	require.Equal(t, []preflight.Finding{{
+		Backend: "mooncake", State: preflight.Missing, Held: true,
+		Text: "mooncake/engine.so needs libcx-nowhere.so.1: libcx-nowhere.so.1: cannot open shared object file: No such file or directory: install libcx-nowhere.so.1, or name its directory in LD_LIBRARY_PATH",
+	}}, examine())
+}
+
+// linked makes a shared library that needs another one.
+func linked(t *testing.T, file, needs string) {
+	t.Helper()
+	other := filepath.Join(t.TempDir(), "other.so")
+	for _, args := range [][]string{
+		{"-o", other, "-Wl,-soname," + needs, "-x", "c", "/dev/null"},
+		{"-o", file, "-x", "c", "/dev/null", "-x", "none", "-Wl,--no-as-needed", other},
+	} {
+		out, err := exec.Command(fakes.Compiler(t), append([]string{"-shared", "-fPIC"}, args...)...).CombinedOutput()
+		require.NoError(t, err, "%s", out)
+	}
+}
+
+// Without a loopback interface, ranks of NIXL and Mooncake cannot connect.
+func TestWithoutLoopback(t *testing.T) {
+	if !netns.Own(t) {
+		return
+	}
+	libraries := map[string]preflight.Library{preflight.NIXL: {Version: "1.5.1"}, preflight.Mooncake: {}, preflight.Python: {}, preflight.CUDA: all()[preflight.CUDA]}
+	examine := func(backend string) preflight.Survey {
+		b := catalog.Backend{Name: backend, Vendors: []string{"nvidia", vocab.Host}}
+		return preflight.NewExaminer(gpus("nvidia", "NVIDIA H200", 8), libraries, shm(1<<20), has).Survey([]catalog.Backend{b})
+	}
+	for _, backend := range []string{"nixl", "mooncake"} {
+		require.Equal(t, []string{backend}, examine(backend).Host)
+	}
+	netns.Loopback(t, false)
+	for _, backend := range []string{"nixl", "mooncake"} {
+		s := examine(backend)
+		require.Equal(t, []preflight.Finding{{
+			Backend: backend, State: preflight.Missing, Held: true, Text: "the loopback interface is down, over which the ranks of a host connect: run ip link set lo up",
+		}}, s.Findings)
+		require.Empty(t, s.GPUs)
+	}
 }
 
 // A backend of overlap says which library would multiply, and where it is, or what is missing. Only

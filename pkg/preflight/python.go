@@ -1,12 +1,14 @@
 package preflight
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
 	"time"
 
 	"github.com/collectivex/collectivex/pkg/command"
+	"github.com/collectivex/collectivex/pkg/preset"
 	"github.com/collectivex/collectivex/pkg/pyhost"
 )
 
@@ -75,6 +77,9 @@ var mooncakes = []string{
 	"mooncake-transfer-engine-efa", "mooncake-transfer-engine-efa-cuda13", "mooncake-transfer-engine-efa-non-cuda",
 }
 
+// mooncakeEngine is the extension module of Mooncake that ranks import.
+const mooncakeEngine = "mooncake/engine.so"
+
 // pythonTimeout is how long python3 may take to say what it is.
 const pythonTimeout = time.Minute
 
@@ -124,6 +129,10 @@ func (p pythonPackage) in(e *pyhost.Environment) Library {
 		if kind := deepEPKind(e.Classes[deepEP]); kind != p.kind {
 			return Library{Err: fmt.Errorf("module deep_ep of Python %s of %s is %s: install %s, in an environment of its own", e.Version, e.Executable, deepEPs[kind], p.what)}
 		}
+	}
+	if p.kind == Mooncake {
+		err := cmp.Or(preset.Mooncake.Check(), e.Unlinked(mooncakeEngine))
+		return Library{Version: version, Err: err, Held: err != nil}
 	}
 	return Library{Version: version}
 }

@@ -36,6 +36,8 @@ type Environment struct {
 	Executable string  `json:"executable"`
 	Version    Version `json:"version"`
 	Prefix     string  `json:"prefix"` // of the virtual environment, or of the interpreter
+	// Path are the directories in which it looks for modules, in this order.
+	Path []string `json:"path"`
 	// Libraries are where its shared library can be, in the order in which they are tried.
 	Libraries []string `json:"libraries"`
 	// Packages are the modules that were asked for and are there, with the versions of

@@ -77,6 +77,7 @@ print(json.dumps({
     "executable": sys.executable,
     "version": list(sys.version_info[:3]),
     "prefix": sys.prefix,
+    "path": sys.path,
     "libraries": list(dict.fromkeys(libraries())),
     "packages": {m: version(d) for m, d in wanted.items() if found(m)},
     "classes": {m: classes(m) for m in read if found(m)},

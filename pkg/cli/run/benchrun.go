@@ -80,6 +80,7 @@ func newBenchRun(ctx context.Context, s cli.Streams, o bench.Output, family plan
 	if err := checkFaults(s, m); err != nil {
 		return nil, err
 	}
+	tellListeners(s, m)
 	b := &benchRun{place: p, world: world, out: o.Out, keep: o.Out != "", toOut: o.JSON, shown: &cli.Whole{Out: s.Out}}
 	if o.File != "" {
 		if b.json, err = regular.CreateAtomic(o.File); err != nil {

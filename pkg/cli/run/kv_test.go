@@ -208,6 +208,19 @@ func TestSweepWithPresetTransports(t *testing.T) {
 	}
 }
 
+// The same of Mooncake, whose library is here and cannot be used.
+func TestSweepWithHeldMooncake(t *testing.T) {
+	pystandin.Use(t, "nothing")
+	site := t.TempDir()
+	require.NoError(t, os.Mkdir(filepath.Join(site, "mooncake"), 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(site, "mooncake", "__init__.py"), nil, 0o644))
+	env := map[string]string{"PYTHONPATH": site, "MC_FORCE_HCA": "1"}
+	code, _, stderr := cxrun(t, env, "sweep", "--suite", "kv-transfer", "--backend", "mooncake", "--sku", "local", "--out", filepath.Join(t.TempDir(), "out"))
+	require.Equal(t, cli.ExitOK, code, stderr)
+	require.Contains(t, stderr, "cxrun: warning: MC_FORCE_HCA=1: the lane of the case decides what Mooncake uses: unset it; 3 cases of mooncake are left out\n")
+	require.NotContains(t, stderr, "listen on all network interfaces", "no rank of Mooncake runs")
+}
+
 // sweepsOver shows that a sweep of the suite has the backend, whose library is here, over TCP.
 func sweepsOver(t *testing.T, env map[string]string, suite, backend string) {
 	t.Helper()
@@ -242,6 +255,9 @@ func TestBenchKVOverMooncake(t *testing.T) {
 	require.Equal(t, cli.ExitEnvironment, code, stderr)
 	require.Regexp(t, `^cxrun: backend mooncake does not run on lane peer: cxrun runs Mooncake between two processes of one host; nvlink_intra .*\n$`, stderr)
 	sweepsOver(t, env, "kv-transfer", "mooncake")
+	code, _, stderr = cxrun(t, env, args...)
+	require.Equal(t, cli.ExitOK, code, stderr)
+	require.Contains(t, stderr, "cxrun: warning: engines of Mooncake listen on all network interfaces while its ranks run: ")
 
 	env["PYTHONPATH"] = ""
 	code, _, stderr = cxrun(t, env, args...)

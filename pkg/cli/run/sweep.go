@@ -93,7 +93,7 @@ directory, runs the cases that have no document yet, and folds again.`,
 			if err != nil {
 				return err
 			}
-			if err := tellPreset(s, cat, filters, machine, m, this.Findings); err != nil {
+			if err := tellHeld(s, cat, filters, machine, m, this.Findings); err != nil {
 				return err
 			}
 			if err := admit(m.Include, this.Present); err != nil {
@@ -200,6 +200,7 @@ func resumeSweep(c *cobra.Command, s cli.Streams, dir string) error {
 // runs a second one, so that what the machine does meanwhile falls on all cases alike. Cells
 // that could not go on are part of the error whatever comes after them.
 func sweep(ctx context.Context, s cli.Streams, r cellRun, out string) error {
+	tellListeners(s, r.matrix)
 	failed := map[string]error{}
 	resume := r.resume
 	for r.repeat = 1; r.repeat <= repeats(r.matrix); r.repeat++ {
@@ -251,11 +252,11 @@ func gpuBackends(cat *catalog.Catalog, f planner.Filters) []string {
 	return names
 }
 
-// tellPreset warns of cases that m lacks only because a variable of the environment keeps a library
-// that is here from running.
-func tellPreset(s cli.Streams, cat *catalog.Catalog, f planner.Filters, machine planner.Machine, m *plan.Matrix, findings []preflight.Finding) error {
+// tellHeld warns of cases that m lacks although their library is here, because something else keeps
+// it from running.
+func tellHeld(s cli.Streams, cat *catalog.Catalog, f planner.Filters, machine planner.Machine, m *plan.Matrix, findings []preflight.Finding) error {
 	for _, finding := range findings {
-		if finding.Preset == "" || slices.Contains(machine.Backends, finding.Backend) {
+		if !finding.Held || slices.Contains(machine.Backends, finding.Backend) {
 			continue
 		}
 		machine.Backends = append(slices.Clone(machine.Backends), finding.Backend)
@@ -273,6 +274,13 @@ func tellPreset(s cli.Streams, cat *catalog.Catalog, f planner.Filters, machine 
 		}
 	}
 	return nil
+}
+
+// tellListeners warns of a library that takes connections from other machines.
+func tellListeners(s cli.Streams, m *plan.Matrix) {
+	if slices.ContainsFunc(m.Include, func(c plan.Cell) bool { return c.Backend == preflight.Mooncake }) {
+		warn(s, preflight.MooncakeListens)
+	}
 }
 
 // requested is how many cases a plan has.

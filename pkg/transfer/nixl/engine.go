@@ -33,7 +33,7 @@ func Open(ctx context.Context, s *rank.Session, c plan.Case) (rank.Runner, error
 		return nil, err
 	}
 	e := &engine{log: log, rank: s.Rank}
-	library, err := nixl.Open()
+	library, err := nixl.Open(ctx)
 	if err != nil {
 		return nil, errors.Join(rank.Coded(reasonOf(err), err), e.Close())
 	}

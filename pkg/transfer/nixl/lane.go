@@ -4,10 +4,11 @@ import (
 	"errors"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/collectivex/collectivex/pkg/memlog"
-	"github.com/collectivex/collectivex/pkg/nixl"
+	"github.com/collectivex/collectivex/pkg/preset"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/transfer"
 	"github.com/collectivex/collectivex/pkg/vocab"
@@ -26,7 +27,9 @@ var lanesOf = map[string]string{
 // configure has UCX, which is not loaded yet, use one lane between processes of this host,
 // and write down which transports it uses. UCX handles no signals.
 func configure(lane string) (*memlog.Log, error) {
-	if err := nixl.Preset("UCX_TLS", "UCX_NET_DEVICES"); err != nil {
+	decisive := preset.UCX
+	decisive.Names = append(slices.Clone(decisive.Names), "UCX_NET_DEVICES")
+	if err := decisive.Check(); err != nil {
 		return nil, rank.Refused("%v", err)
 	}
 	l, err := memlog.New("cxrun-ucx-log")

@@ -66,7 +66,7 @@ func TestLanesFromUCX(t *testing.T) {
 // which is none for the memory of GPUs.
 func TestEveryLaneHasABackendBesideGPUs(t *testing.T) {
 	fakes.Build(t).Use(t)
-	library, err := nixl.Open()
+	library, err := nixl.Open(t.Context())
 	require.NoError(t, err)
 	for lane, tls := range transports {
 		t.Setenv("UCX_TLS", tls)

@@ -4,6 +4,7 @@ import (
 	"os"
 
 	"github.com/collectivex/collectivex/pkg/gpurank"
+	"github.com/collectivex/collectivex/pkg/preset"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/transfer"
 	"github.com/collectivex/collectivex/pkg/vocab"
@@ -21,7 +22,7 @@ type backend struct {
 	// environment is what the library, which is not loaded yet, reads; a value that is set
 	// stays if it is not fixed.
 	environment []variable
-	forced      []string // variables with which the library takes another lane
+	forced      preset.Variables // with which the library takes another lane
 	// localOffsets and remoteOffsets say that the library takes places in a pool for places of
 	// blocks, and not addresses.
 	localOffsets, remoteOffsets bool
@@ -44,7 +45,7 @@ var backends = map[string]backend{
 		title: "Mooncake", adapter: "mooncake", install: "mooncake-transfer-engine-non-cuda",
 		lane:        vocab.LaneTCP,
 		environment: []variable{{"MC_LOG_LEVEL", "WARNING", false}, {"MC_FORCE_TCP", "1", true}}, // else it writes down every batch
-		forced:      []string{"MC_FORCE_HCA", "MC_FORCE_MNNVL", "MC_INTRANODE_NVLINK"},
+		forced:      preset.Mooncake,
 		// Mooncake refuses what exceeds its queue to a peer, of some 2,048 blocks, after it has
 		// moved some of it.
 		batchBlocks: 512, flyingBlocks: 1024,
@@ -64,10 +65,8 @@ var backends = map[string]backend{
 
 // configure sets the environment of the library.
 func (b *backend) configure() error {
-	for _, name := range b.forced {
-		if value, ok := os.LookupEnv(name); ok {
-			return rank.Refused("%s=%s: the lane of the case decides what %s uses: unset it", name, value, b.title)
-		}
+	if err := b.forced.Check(); err != nil {
+		return rank.Refused("%v", err)
 	}
 	for _, v := range b.environment {
 		if _, ok := os.LookupEnv(v.name); ok && !v.fixed {

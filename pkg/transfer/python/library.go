@@ -107,7 +107,11 @@ func (l *library) coded(err error) error {
 	case !ok:
 		return err
 	case e.Type == "ModuleNotFoundError" || e.Type == "ImportError":
-		return &rank.Error{Reason: result.ReasonNoLibrary.With("%s", e.Type), Err: fmt.Errorf("%w: install %s in the environment of python3 on PATH; cxrun doctor shows which that is", err, l.install)}
+		remedy := pyhost.Remedy(e.Message)
+		if remedy == "" {
+			remedy = fmt.Sprintf("install %s in the environment of python3 on PATH; cxrun doctor shows which that is", l.install)
+		}
+		return &rank.Error{Reason: result.ReasonNoLibrary.With("%s", e.Type), Err: fmt.Errorf("%s: %s", e.Message, remedy)} // the reason has the type
 	default:
 		return &rank.Error{Reason: result.ReasonLibrary.With("%s %s", l.name, e.Type), Err: err}
 	}

@@ -1,0 +1,31 @@
+// Package preset finds variables of the environment with which a library of transfers would take
+// another lane than that of a case. Ranks refuse to run with them.
+package preset
+
+import (
+	"fmt"
+	"os"
+)
+
+// Variables are those of a library.
+type Variables struct {
+	Library string // for messages
+	Names   []string
+}
+
+// UCX is the library by which NIXL moves data. UCX_NET_DEVICES, which launchers keep from the
+// ranks of one host, is not listed.
+var UCX = Variables{"UCX", []string{"UCX_TLS", "UCX_MODULES", "UCX_SHM_DEVICES", "UCX_ACC_DEVICES", "UCX_PROTO_ENABLE"}}
+
+// Mooncake is the transfer engine of Mooncake.
+var Mooncake = Variables{"Mooncake", []string{"MC_FORCE_HCA", "MC_FORCE_MNNVL", "MC_INTRANODE_NVLINK"}}
+
+// Check returns an error that names the first of the variables that is set; nil if none is.
+func (v Variables) Check() error {
+	for _, name := range v.Names {
+		if value, ok := os.LookupEnv(name); ok {
+			return fmt.Errorf("%s=%s: the lane of the case decides what %s uses: unset it", name, value, v.Library)
+		}
+	}
+	return nil
+}

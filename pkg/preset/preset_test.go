@@ -1,0 +1,20 @@
+package preset
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Any of the variables is refused by its name, even if it is empty.
+func TestCheck(t *testing.T) {
+	for _, v := range []Variables{UCX, Mooncake} {
+		require.NoError(t, v.Check())
+		for _, name := range v.Names {
+			t.Run(name, func(t *testing.T) {
+				t.Setenv(name, "")
+				require.EqualError(t, v.Check(), name+"=: the lane of the case decides what "+v.Library+" uses: unset it")
+			})
+		}
+	}
+}
