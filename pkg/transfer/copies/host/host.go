@@ -33,7 +33,7 @@ func Open(ctx context.Context, s *rank.Session, c plan.Case) (rank.Runner, error
 		}
 		m.peer = m.group.Peers[1-s.Rank]
 	}
-	return copies.NewRunner(copies.Parts{Device: device, Memory: m, Facts: hostrank.Facts(device)}), nil
+	return copies.NewRunner(copies.Parts{Device: copier{device}, Memory: m, Facts: hostrank.Facts(device)}), nil
 }
 
 // memory implements copies.Memory.
