@@ -28,7 +28,8 @@ type CopyFlags struct {
 	streams           []int
 	sampling          string
 	victim            bool
-	minGBps           float64
+	minGBps, maxTime  []string
+	limits            Limits
 	maxSlowdown       float64
 	set               func(name string) bool // whether a flag was given
 }
@@ -52,7 +53,8 @@ func NewCopyFlags(fs *pflag.FlagSet) (*CopyFlags, []Group) {
 	g = how.Flags
 	g.StringVar(&f.Backend, "backend", Auto, "use backend `NAME`: ce, copies by the driver of GPUs, sm, by a kernel, sdma, by copy engines of AMD GPUs that it names, or host; auto uses the GPUs here, otherwise host")
 	g.StringVar(&f.sampling, "sampling", "fixed-v1", "take the numbers of samples from `PROFILE`; fixed-v1 has nvbandwidth's")
-	g.Float64Var(&f.minGBps, "min-gbps", 0, "exit 1 if the median rate of a row is below `GBPS` by the device's clock, or by the host's where it has no other")
+	g.StringSliceVar(&f.minGBps, "min-gbps", nil, "exit 1 if the median rate of a row is below `GBPS`, or SIZE=GBPS for copies of that size, by the device's clock, or by the host's where it has no other; comma-separated list")
+	g.StringSliceVar(&f.maxTime, "max-time", nil, "exit 1 if the median time of a copy, by the same clock, is above `SIZE=US`; comma-separated list")
 	g.Float64Var(&f.maxSlowdown, "max-slowdown", 0, "exit 1 if copies slow the victim down by a `FACTOR` above this, such as 1.02, or if that could not be measured; with --victim")
 	f.timeLimit(how)
 	f.Output.flags(how)
@@ -88,9 +90,6 @@ func CopyRanks(tests []string) (int, error) {
 func (f *CopyFlags) Plan(tests []string) func(*catalog.Catalog, *catalog.Backend, int) (planner.Direct, error) {
 	return func(cat *catalog.Catalog, be *catalog.Backend, world int) (planner.Direct, error) {
 		d := planner.Direct{Suite: Name, Backend: be.Name, World: world, Repeats: 1, Budget: f.Timeout}
-		if err := refuseRate(f.minGBps); err != nil {
-			return d, err
-		}
 		switch {
 		case f.set("max-slowdown") && !f.victim:
 			return d, cli.UsageError("--max-slowdown is of a victim: add --victim, or leave it out")
@@ -109,6 +108,9 @@ func (f *CopyFlags) Plan(tests []string) func(*catalog.Catalog, *catalog.Backend
 		}
 		sizes, err := ladder(parsed[0], parsed[1], parsed[2], f.factor)
 		if err != nil {
+			return d, err
+		}
+		if f.limits, err = parseTwo(minGBps, f.minGBps, f.maxTime, sizes); err != nil {
 			return d, err
 		}
 		if !ascending(f.streams) {
@@ -192,7 +194,8 @@ type CopyReport struct {
 	Violations []string `json:"violations"`
 	Passed     bool     `json:"passed"`
 
-	minGBps, maxSlowdown float64
+	limits      Limits
+	maxSlowdown float64
 }
 
 // CopyCase is the part of a document that a report has.
@@ -212,7 +215,7 @@ type CopyCase struct {
 // NewCopyReport returns a report without documents.
 func NewCopyReport(head Head, f *CopyFlags) *CopyReport {
 	head.Op = "copy"
-	return &CopyReport{Head: head, Cases: []CopyCase{}, Violations: []string{}, minGBps: f.minGBps, maxSlowdown: f.maxSlowdown}
+	return &CopyReport{Head: head, Cases: []CopyCase{}, Violations: []string{}, limits: f.limits, maxSlowdown: f.maxSlowdown}
 }
 
 // Add takes a document.
@@ -222,19 +225,19 @@ func (p *CopyReport) Add(d *result.CopyDocument) {
 	p.Cases = append(p.Cases, CopyCase{
 		d.Identity.CaseID, d.ComparisonKey, environment(&d.Envelope), b.Test, b.HostMemory, b.Submission, b.PageBytes, b.Victim, &d.Measurement, d.Outcome,
 	})
+	var rows []figure
 	for i := range d.Measurement.Rows {
 		r := &d.Measurement.Rows[i]
 		clock := r.Device
 		if clock == nil {
 			clock = r.Host
 		}
-		if clock.GBps < p.minGBps {
-			p.Violations = append(p.Violations, fmt.Sprintf("%s, %s: %.2f GB/s, and --min-gbps is %v", b.Test, r.Name(), clock.GBps, p.minGBps))
-		}
+		rows = append(rows, figure{r.Name(), r.Bytes, clock.GBps, clock.Micros.P50})
 		if why := p.slowdown(r); why != "" {
 			p.Violations = append(p.Violations, fmt.Sprintf("%s, %s: %s", b.Test, r.Name(), why))
 		}
 	}
+	p.Violations = append(p.Violations, p.limits.broken(b.Test, rows)...)
 	p.verdict.broken = len(p.Violations)
 	p.Passed = p.Err() == nil
 }

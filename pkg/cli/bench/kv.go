@@ -25,7 +25,8 @@ type KVFlags struct {
 	ops                              []string
 	sampling                         string
 	ranks                            int
-	minGBps                          float64
+	minGBps, maxTime                 []string
+	limits                           Limits
 }
 
 // NewKVFlags adds the flags to fs and returns them, with the groups in which help shows
@@ -47,7 +48,8 @@ func NewKVFlags(fs *pflag.FlagSet) (*KVFlags, []Group) {
 	g.StringVar(&f.handle, "handle", Auto, "have rank 1 open the pool of rank 0 by `HANDLE`: ipc, the driver's handle of a plain allocation, or vmm, a descriptor of memory of virtual memory management; auto is the first that the backend has")
 	g.IntVarP(&f.ranks, "ngpus", "g", plan.TransferRanks, "start `N` ranks: a transfer has two")
 	g.StringVar(&f.sampling, "sampling", "quick-v1", "take the numbers of samples from `PROFILE`")
-	g.Float64Var(&f.minGBps, "min-gbps", 0, "exit 1 if the median rate of a row is below `GBPS`")
+	g.StringSliceVar(&f.minGBps, "min-gbps", nil, "exit 1 if the median rate of a row is below `GBPS`, or SIZE=GBPS for bursts of so many bytes; comma-separated list")
+	g.StringSliceVar(&f.maxTime, "max-time", nil, "exit 1 if the median time of bursts of so many bytes is above `SIZE=US`; comma-separated list")
 	f.timeLimit(how)
 	f.Output.flags(how)
 	f.Definitions.AddFlag(g)
@@ -61,7 +63,8 @@ func NewKVFlags(fs *pflag.FlagSet) (*KVFlags, []Group) {
 // Plan is the measurement with a backend on a world of ranks.
 func (f *KVFlags) Plan(cat *catalog.Catalog, be *catalog.Backend, world int) (planner.Direct, error) {
 	d := planner.Direct{Suite: Name, Backend: be.Name, World: world, Repeats: 1, Budget: f.Timeout}
-	if err := refuseRate(f.minGBps); err != nil {
+	var err error
+	if f.limits, err = parseTwo(minGBps, f.minGBps, f.maxTime, nil); err != nil {
 		return d, err
 	}
 	lane := f.lane
@@ -166,13 +169,13 @@ type KVReport struct {
 	Violations []string `json:"violations"`
 	Passed     bool     `json:"passed"`
 
-	minGBps float64
+	limits Limits
 }
 
 // NewKVReport returns a report without the document.
 func NewKVReport(head Head, f *KVFlags) *KVReport {
 	head.Op = "kv"
-	return &KVReport{Head: head, Violations: []string{}, minGBps: f.minGBps}
+	return &KVReport{Head: head, Violations: []string{}, limits: f.limits}
 }
 
 // Add takes the document.
@@ -180,14 +183,17 @@ func (p *KVReport) Add(d *result.TransferDocument) {
 	p.add(&d.Envelope)
 	p.CaseID, p.ComparisonKey, p.Environment = d.Identity.CaseID, d.ComparisonKey, environment(&d.Envelope)
 	p.Workload, p.Measurement, p.Outcome = &d.Workload, &d.Measurement, d.Outcome
+	var rows []figure
 	for i := range d.Measurement.Rows {
-		if r := &d.Measurement.Rows[i]; r.GBps < p.minGBps {
-			p.Violations = append(p.Violations, fmt.Sprintf("%s: %.2f GB/s, and --min-gbps is %v", r.Name(), r.GBps, p.minGBps))
-		}
+		r := &d.Measurement.Rows[i]
+		rows = append(rows, figure{r.Name(), r.ReqBytes * int64(r.Batch), r.GBps, 1e3 * r.Latency.P50})
 	}
-	for _, x := range d.Workload.Dropped {
-		if p.minGBps > 0 {
-			p.Violations = append(p.Violations, fmt.Sprintf("%s was not measured, and --min-gbps is %v", droppedPoint(x), p.minGBps))
+	p.Violations = append(p.Violations, p.limits.broken("", rows)...)
+	for _, l := range p.limits {
+		for _, x := range d.Workload.Dropped {
+			if l.bytes == everySize {
+				p.Violations = append(p.Violations, fmt.Sprintf("%s was not measured, and %s is %s", droppedPoint(x), l.flag, shortest(l.value)))
+			}
 		}
 	}
 	p.verdict.broken = len(p.Violations)

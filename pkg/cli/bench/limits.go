@@ -15,52 +15,106 @@ import (
 type Limits []limit
 
 type limit struct {
-	flag  string // --min-busbw or --max-time
-	bytes int64
+	flag  string
+	bytes int64 // everySize for all sizes
 	value float64
 }
 
+const everySize = -1
+
 const (
 	minBusBW = "--min-busbw"
+	minGBps  = "--min-gbps"
 	maxTime  = "--max-time"
 )
 
-// refuseRate refuses a threshold of --min-gbps that no rate can be compared with.
-func refuseRate(gbps float64) error {
-	if !(gbps >= 0) || math.IsInf(gbps, 0) {
-		return cli.UsageError("--min-gbps %v: want GB/s, 0 or more, such as 40", gbps)
+// examples are values of the flags, with their units.
+var examples = map[string]struct{ unit, value string }{minBusBW: {"GBPS", "40"}, minGBps: {"GBPS", "40"}, maxTime: {"US", "35.5"}}
+
+// parseLimits reads SIZE=VALUE pairs; a size has to be one of sizes, if these are not nil. A value
+// without a size is for all sizes, of --min-gbps only.
+func parseLimits(flag string, pairs []string, sizes []int64) (Limits, error) {
+	var out Limits
+	for _, pair := range pairs {
+		bytes := int64(everySize)
+		size, value, sized := strings.Cut(pair, "=")
+		if !sized && flag == minGBps {
+			value = pair
+		}
+		v, err := strconv.ParseFloat(value, 64)
+		if err != nil || !(v > 0) || math.IsInf(v, 0) {
+			x, plain := examples[flag], ""
+			if flag == minGBps {
+				plain = x.unit + " or "
+			}
+			return nil, cli.UsageError("%s %q: write %sSIZE=%s, such as 1M=%s", flag, pair, plain, x.unit, x.value)
+		}
+		if sized {
+			if bytes, err = ParseSize(size); err != nil {
+				return nil, cli.UsageError("%s: %w", flag, err)
+			}
+			if sizes != nil && !slices.Contains(sizes, bytes) {
+				return nil, cli.UsageError("%s %q: %d bytes is not one of the measured sizes; see -b, -e, -f and -i", flag, pair, bytes)
+			}
+		}
+		if slices.ContainsFunc(out, func(l limit) bool { return l.bytes == bytes }) {
+			return nil, cli.UsageError("%s %q: duplicate threshold for %s", flag, pair, limit{bytes: bytes}.size())
+		}
+		out = append(out, limit{flag, bytes, v})
 	}
-	return nil
+	return out, nil
 }
 
-// parseLimits reads SIZE=VALUE pairs; a size has to be one that is measured.
-func parseLimits(busbw, time []string, sizes []int64) (Limits, error) {
-	var out Limits
-	add := func(flag, unit string, pairs []string) error {
-		for _, pair := range pairs {
-			size, value, found := strings.Cut(pair, "=")
-			v, err := strconv.ParseFloat(value, 64)
-			if !found || err != nil || !(v > 0) || math.IsInf(v, 0) {
-				return cli.UsageError("%s %q: write SIZE=%s, such as 1M=%s", flag, pair, unit, map[string]string{minBusBW: "40", maxTime: "35.5"}[flag])
-			}
-			bytes, err := ParseSize(size)
-			if err != nil {
-				return cli.UsageError("%s: %w", flag, err)
-			}
-			if !slices.Contains(sizes, bytes) {
-				return cli.UsageError("%s %q: %d bytes is not one of the measured sizes; see -b, -e, -f and -i", flag, pair, bytes)
-			}
-			if slices.ContainsFunc(out, func(l limit) bool { return l.flag == flag && l.bytes == bytes }) {
-				return cli.UsageError("%s %q: duplicate threshold for %d bytes", flag, pair, bytes)
-			}
-			out = append(out, limit{flag, bytes, v})
-		}
-		return nil
-	}
-	if err := add(minBusBW, "GBPS", busbw); err != nil {
+// parseTwo reads the pairs of two flags.
+func parseTwo(rateFlag string, rates, times []string, sizes []int64) (Limits, error) {
+	out, err := parseLimits(rateFlag, rates, sizes)
+	if err != nil {
 		return nil, err
 	}
-	return out, add(maxTime, "US", time)
+	more, err := parseLimits(maxTime, times, sizes)
+	return append(out, more...), err
+}
+
+func (x limit) size() string {
+	if x.bytes == everySize {
+		return "all sizes"
+	}
+	return fmt.Sprintf("%d bytes", x.bytes)
+}
+
+// figure is a row of a transfer or copy, as thresholds compare it.
+type figure struct {
+	name         string
+	bytes        int64
+	gbps, micros float64
+}
+
+// broken returns a line for each threshold of a case that its rows break; a size without a row breaks
+// its own.
+func (l Limits) broken(name string, rows []figure) []string {
+	if name != "" {
+		name += ", "
+	}
+	var out []string
+	for _, x := range l {
+		measured := x.bytes == everySize
+		for _, r := range rows {
+			if x.bytes != everySize && x.bytes != r.bytes {
+				continue
+			}
+			measured = true
+			switch {
+			case x.flag == minGBps && r.gbps < x.value:
+				out = append(out, fmt.Sprintf("%s%s: %.2f GB/s, and --min-gbps is %s", name, r.name, r.gbps, shortest(x.value)))
+			case x.flag == maxTime && r.micros > x.value:
+				out = append(out, fmt.Sprintf("%s%s: %s us, and --max-time is %s", name, r.name, shortest(r.micros), shortest(x.value)))
+			}
+		}
+		if !measured {
+			out = append(out, fmt.Sprintf("%sno row of %s was measured, and %s is %s", name, x.size(), x.flag, shortest(x.value)))
+		}
+	}
+	return out
 }
 
 // Violations returns a line for each threshold that a document breaks; a size

@@ -125,7 +125,7 @@ func (f *Flags) Request(op string) (Request, error) {
 			return r, cli.UsageError("--model: a size of %d bytes: choose -b, -e and -f so that all sizes are multiples of %d", n, partBytes)
 		}
 	}
-	r.Limits, err = parseLimits(f.minBusBW, f.maxTime, r.shape.Sizes)
+	r.Limits, err = parseTwo(minBusBW, f.minBusBW, f.maxTime, r.shape.Sizes)
 	return r, err
 }
 

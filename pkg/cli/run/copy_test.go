@@ -167,8 +167,15 @@ func TestBenchCopy(t *testing.T) {
 	require.Equal(t, cli.ExitFailed, code, stderr)
 	require.Contains(t, stderr, "device_local_copy, 4096 bytes on 1 stream: ")
 
+	code, _, stderr = cxrun(t, nil, append(args, "device_local_copy", "--min-gbps", "64K=1e9", "--max-time", "4K=1e9,64K=0.001")...)
+	require.Equal(t, cli.ExitFailed, code, stderr)
+	require.NotContains(t, stderr, "4096 bytes on 1 stream: ")
+	require.Regexp(t, `(?m)^cxrun: device_local_copy, 65536 bytes on 1 stream: [0-9.]+ GB/s, and --min-gbps is 1e\+09$`, stderr)
+	require.Regexp(t, `(?m)^cxrun: device_local_copy, 65536 bytes on 1 stream: [0-9.]+ us, and --max-time is 0.001$`, stderr)
+
 	for _, wrong := range [][]string{
 		{"host_to_device"},
+		{"--min-gbps", "1M=1"},
 		{"device_local_copy", "device_local_copy"},
 		{"device_local_copy", "device_to_device_memcpy_read_ce"},
 		{"--streams", "2,1"},
