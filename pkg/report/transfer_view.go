@@ -16,7 +16,7 @@ const (
 )
 
 var transferViews = []View{{
-	Name: "transfers", Title: "Transfers", Shape: Lines, X: Axis{Title: "context"},
+	Name: "transfers", Title: "Transfers", Shape: Lines, X: Axis{Title: "context", Unit: "tokens"},
 	Note: "Bursts of requests that move a KV cache, over the tokens of a request (context) or the requests of a burst (batch). The clock with " +
 		"preparation includes making descriptor lists and handles. Without it, the latency is the sum of the medians of posting and waiting.",
 	Facets: []Facet{

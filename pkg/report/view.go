@@ -41,7 +41,8 @@ type View struct {
 // Axis is the X of a view. Its scale is logarithmic.
 type Axis struct {
 	Title string `json:"title"`
-	Bytes bool   `json:"bytes"` // labels have binary prefixes
+	Unit  string `json:"unit,omitempty"` // of a number that is not bytes, such as tokens
+	Bytes bool   `json:"bytes"`          // labels have binary prefixes
 }
 
 // Facet is something that tells series apart. What is measured in unlike ways, such as

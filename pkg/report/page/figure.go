@@ -179,18 +179,18 @@ func (d *drawing) lines(v *View, shown []*Series, of func(report.Point) float64,
 	atX := x.scale(figureLeft, figureWidth-figureRight)
 	atY := y.scale(figureHeight-figureBottom, figureTop)
 	for _, n := range x.ticks(2, 12) {
-		name := significant(n)
+		name := strconv.FormatFloat(n, 'f', -1, 64)
 		if v.X.Bytes {
 			name = size(n)
 		}
 		d.add(`<path d="M%.1f %dV%d" stroke="%s"/>`, atX(n), figureTop, figureHeight-figureBottom, t.Grid)
 		d.text(atX(n), figureHeight-figureBottom+16, fmt.Sprintf(`fill="%s" text-anchor="middle"`, t.Muted), name)
 	}
-	for _, n := range y.ticks(y.base(), 8) {
+	for _, n := range y.even(y.ticks(y.base(), 8)) {
 		d.add(`<path d="M%d %.1fH%d" stroke="%s"/>`, figureLeft, atY(n), figureWidth-figureRight, t.Grid)
 		d.text(figureLeft-8, atY(n)+4, fmt.Sprintf(`fill="%s" text-anchor="end"`, t.Muted), significant(n))
 	}
-	d.text((figureLeft+figureWidth-figureRight)/2, figureHeight-10, fmt.Sprintf(`fill="%s" text-anchor="middle"`, t.Muted), v.X.Title)
+	d.text((figureLeft+figureWidth-figureRight)/2, figureHeight-10, fmt.Sprintf(`fill="%s" text-anchor="middle"`, t.Muted), axisLabel(v.X))
 	for _, s := range shown {
 		look := lookOf(s, t)
 		var line, good, bad strings.Builder
@@ -217,6 +217,14 @@ func (d *drawing) lines(v *View, shown []*Series, of func(report.Point) float64,
 			d.add(`<path class="bad" d="%s" fill="%s" stroke="%s"/>`, bad.String(), t.Ground, t.Muted)
 		}
 	}
+}
+
+// axisLabel is the title of an axis with its unit.
+func axisLabel(x report.Axis) string {
+	if x.Unit == "" {
+		return x.Title
+	}
+	return x.Title + " in " + x.Unit
 }
 
 // span is the range of positive values on a logarithmic axis.
@@ -258,6 +266,27 @@ func (s *span) ticks(base float64, most int) []float64 {
 	}
 	if len(out) == 0 {
 		return []float64{s.low}
+	}
+	return out
+}
+
+// even returns ticks at even distances, each 1, 2 or 5 times a power of ten, if the given powers are
+// not at least two.
+func (s *span) even(powers []float64) []float64 {
+	if len(powers) > 1 || s.low == s.high {
+		return powers
+	}
+	raw := (s.high - s.low) / 6
+	unit := math.Pow(10, math.Floor(math.Log10(raw)))
+	step := 10 * unit
+	for _, k := range []float64{5, 2, 1} {
+		if k*unit >= raw {
+			step = k * unit
+		}
+	}
+	var out []float64
+	for i := math.Ceil(s.low / step); i*step <= s.high; i++ {
+		out = append(out, i*step)
 	}
 	return out
 }

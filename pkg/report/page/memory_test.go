@@ -21,6 +21,7 @@ import (
 func transfer(lane, run string) *result.TransferDocument {
 	d := resulttest.Transfer(plantest.Transfer(func(c *plan.Case) {
 		t := c.Transfer()
+		c.TopologyClass = "host-kv-" + lane
 		t.Mode, t.ISLLadder, t.PageTokens, t.BatchSizes = lane, plan.Ladder{128, 256}, plan.Ladder{16}, plan.Ladder{1, 4}
 	}), attempt(run))
 	for i := range d.Measurement.Rows {
@@ -99,6 +100,9 @@ func TestTransfersOverContextAndBatch(t *testing.T) {
 		"vm bulk batch 1", "vm pages of 16 batch 1", "vm pages of 16 batch 4",
 	}, b.lines("transfers"))
 	require.Equal(t, "Transfers: p50 rate in GB/s", b.texts("#view-transfers .plot svg > text")[0])
+	require.Empty(t, b.banner("transfers"), "lanes are compared side by side")
+	require.NotContains(t, string(html), "mixes different values of topology: ")
+	require.Contains(t, b.texts("#view-transfers .plot svg > text"), "context in tokens")
 	require.Equal(t, []string{"p50", "p95"}, b.texts("#view-transfers .controls label:nth-child(2) option"), "no percentile that no burst has")
 	n := transfer(vocab.LaneSharedMemory, "1").Measurement.Rows[0].Latency.N
 	require.Regexp(t, fmt.Sprintf(`(?s)pull with preparation .*context: 128\n.*p50 1000, p95 2000 µs\nrate at p50 .*\n%d samples\n.*comparison key [0-9a-f]{32}`, n), b.tip("transfers"))
@@ -140,6 +144,21 @@ func TestTransfersOverContextAndBatch(t *testing.T) {
 	wellFormed(t, b.download("collectivex-transfers.svg", func() { b.press("view-transfers", "save SVG") }))
 	b.choose("transfers", "over", "context")
 	require.Equal(t, "context: 128", strings.Split(b.tip("transfers"), "\n")[1])
+}
+
+// Contexts are whole numbers, of which no digit is rounded away.
+func TestContextsHaveAllDigits(t *testing.T) {
+	r := newRuns(t)
+	r.add(resulttest.Transfer(plantest.Transfer(func(c *plan.Case) {
+		b := c.Transfer()
+		b.Mode, b.ISLLadder, b.PageTokens, b.BatchSizes = vocab.LaneSharedMemory, plan.Ladder{16384, 65536}, plan.Ladder{16}, plan.Ladder{1}
+	}), attempt("1")))
+	html := r.html()
+	b := show(t, html, "")
+	for _, want := range []string{"16384", "32768", "65536"} {
+		require.Contains(t, b.texts(`#view-transfers .plot svg > text[text-anchor="middle"]`), want)
+		require.Contains(t, string(html), ">"+want+"</text>", "without scripts")
+	}
 }
 
 // A case whose data took another lane has only rows that passed, and none of them counts.

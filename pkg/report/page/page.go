@@ -353,7 +353,11 @@ func factsOf(e *result.Envelope) []Fact {
 	for _, l := range p.Libraries {
 		libraries = append(libraries, strings.TrimSpace(strings.Join([]string{l.Kind, l.Version, l.SOName, l.BuildID}, " ")))
 	}
-	topology := strings.TrimSpace(t.TopologyClass + " " + transport)
+	class := t.TopologyClass
+	if b := c.Transfer(); b != nil { // the lane has a facet of its own
+		class = strings.TrimSuffix(class, "-"+b.Mode)
+	}
+	topology := strings.TrimSpace(class + " " + transport)
 	if t.Nodes > 1 {
 		topology += fmt.Sprintf(", %d nodes", t.Nodes)
 	}

@@ -262,14 +262,14 @@
     for (const v of ticks(X, state.logX, state.logX)) {
       const x = round(X.of(v));
       root.append(svg("path", { d: `M${x} ${M.top}V${H - M.bottom}`, stroke: t.grid }),
-        svg("text", { x, y: H - M.bottom + 16, fill: t.muted, "text-anchor": "middle" }, view.x.bytes ? bytes(v) : significant(v)));
+        svg("text", { x, y: H - M.bottom + 16, fill: t.muted, "text-anchor": "middle" }, view.x.bytes ? bytes(v) : String(v)));
     }
     for (const v of ticks(Y, logY, false)) {
       const y = round(Y.of(v));
       root.append(svg("path", { d: `M${M.left} ${y}H${W - M.right}`, stroke: v === 0 && Y.low < 0 ? t.muted : t.grid }),
         svg("text", { x: M.left - 8, y: y + 4, fill: t.muted, "text-anchor": "end" }, significant(v)));
     }
-    root.append(svg("text", { x: (M.left + W - M.right) / 2, y: H - 10, fill: t.muted, "text-anchor": "middle" }, view.x.title));
+    root.append(svg("text", { x: (M.left + W - M.right) / 2, y: H - 10, fill: t.muted, "text-anchor": "middle" }, view.x.unit ? `${view.x.title} in ${view.x.unit}` : view.x.title));
     for (const p of points) { p.px = X.of(p.x); p.py = Y.of(p.y); }
     for (const { s, points: all } of series) {
       const look = lookOf(view, s), good = all.filter(p => !s.bad.has(p.i)), bad = all.filter(p => s.bad.has(p.i));
