@@ -2,6 +2,8 @@ package catalog
 
 import (
 	"cmp"
+	"fmt"
+	"math"
 	"slices"
 
 	"github.com/collectivex/collectivex/pkg/vocab"
@@ -60,13 +62,41 @@ func (k *Cache) check(c *Checker) {
 	}
 }
 
-// PageFits reports whether blocks of pages with so many tokens hold whole entries, and
-// whole words of 8 bytes, each of which is checked.
-func (k *Cache) PageFits(page int) bool {
-	return !slices.ContainsFunc(k.Entries, func(e CacheEntry) bool {
-		entries := max(1, page/e.Tokens)
-		return page > e.Tokens && page%e.Tokens != 0 || int64(entries)*int64(e.Bytes)%8 != 0
-	})
+// RefusePage says why the cache has no pages of so many tokens, and which come closest; empty if it
+// has. Blocks hold whole entries, and whole words of 8 bytes, each of which is checked.
+func (k *Cache) RefusePage(page int) string {
+	why := k.unfit(page)
+	if why == "" {
+		return ""
+	}
+	for larger := page + 1; larger <= mostPageTokens; larger++ {
+		if k.unfit(larger) == "" {
+			return fmt.Sprintf("%s; use pages of %d tokens", why, larger)
+		}
+	}
+	return why
+}
+
+// mostPageTokens is the largest page of a suite.
+const mostPageTokens = 1 << 20
+
+// unfit says why pages of so many tokens do not fit the entries; empty if they do.
+func (k *Cache) unfit(page int) string {
+	least := math.MaxInt
+	for _, e := range k.Entries {
+		least = min(least, e.Tokens)
+		size := int64(max(1, page/e.Tokens)) * int64(e.Bytes)
+		switch {
+		case page > e.Tokens && page%e.Tokens != 0:
+			return fmt.Sprintf("pages of %d tokens do not hold whole entries, of %d tokens", page, e.Tokens)
+		case size%8 != 0:
+			return fmt.Sprintf("a block of %d bytes is not a multiple of 8", size)
+		}
+	}
+	if page < least {
+		return fmt.Sprintf("every block holds at least %d tokens", least)
+	}
+	return ""
 }
 
 // TransferSuite is what a suite asks of the transfer family.
@@ -196,8 +226,8 @@ func (b *TransferBlock) check(c *Checker, s *Suite) {
 	}
 	for _, name := range b.Caches {
 		for i, page := range b.PageTokens {
-			if !c.Cache(name).PageFits(page) {
-				c.Diagnose(&b.PageTokens[i], "pages of %d tokens do not hold whole entries of cache %q, in blocks of whole 8-byte words", page, name)
+			if why := c.Cache(name).RefusePage(page); why != "" {
+				c.Diagnose(&b.PageTokens[i], "cache %q has no pages of %d tokens: %s", name, page, why)
 			}
 		}
 	}

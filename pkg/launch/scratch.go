@@ -102,15 +102,23 @@ func newScratch(ctx context.Context, base string, end func(ctx context.Context, 
 	return c, nil
 }
 
-// Cleanup cancels the jobs and removes the scratch directories that dead shards of this host
-// and this user left in the directories in stages (storage.stage of the platforms). It returns how many directories it removed. Shards that run are not affected.
+// Cleanup cancels the jobs and removes the scratch directories that dead shards and measurements of
+// this host and this user left in the directories in stages (storage.stage of the platforms), in memory
+// and among temporary files. It returns how many directories it removed. Shards that run are not affected.
 func Cleanup(ctx context.Context, s command.Starter, stages []string) (removed int, err error) {
 	end := func(ctx context.Context, dir string) error { return cancelOf(ctx, s, dir) }
+	bases := []string{memory()}
+	if temporary := os.TempDir(); temporary != bases[0] {
+		bases = append(bases, temporary)
+	}
 	for _, stage := range stages {
 		base, unknown := stageOf(stage)
 		if unknown != nil {
 			return removed, errors.Join(err, unknown)
 		}
+		bases = append(bases, base)
+	}
+	for _, base := range bases {
 		n, failed := cleanup(ctx, base, end)
 		removed += n
 		if failed != nil && !errors.Is(failed, os.ErrNotExist) { // no cell has run there yet

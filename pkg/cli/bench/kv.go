@@ -126,8 +126,8 @@ func (f *KVFlags) Plan(cat *catalog.Catalog, be *catalog.Backend, world int) (pl
 		return d, cli.UsageError("--sampling %s: the profile has no sample counts of transfers", f.sampling)
 	}
 	for _, page := range f.pages {
-		if !cache.PageFits(page) {
-			return d, cli.UsageError("--page %d: pages do not hold whole entries of cache %s, in blocks of whole 8-byte words", page, f.cache)
+		if why := cache.RefusePage(page); why != "" {
+			return d, cli.UsageError("--page %d: cache %s: %s", page, f.cache, why)
 		}
 	}
 	t := planner.Transfer(cache, *profile)
@@ -205,6 +205,14 @@ func droppedPoint(x result.DroppedPoint) string {
 	return fmt.Sprintf("%d tokens, pages of %d, batch %d", x.ISL, x.PageTokens, x.Batch)
 }
 
+// millis prints milliseconds; below one, it prints nanoseconds, too.
+func millis(ms float64) string {
+	if ms < 1 {
+		return fmt.Sprintf("%.6f", ms)
+	}
+	return fmt.Sprintf("%.3f", ms)
+}
+
 // PrintKV prints a document, one line a row.
 func PrintKV(w io.Writer, d *result.TransferDocument) {
 	c, m := &d.Identity.Case, &d.Measurement
@@ -225,8 +233,8 @@ func PrintKV(w io.Writer, d *result.TransferDocument) {
 		if r.PageTokens != nil {
 			page = fmt.Sprint(*r.PageTokens)
 		}
-		fmt.Fprintf(w, "  %-5s %-5s %8d %5s %5d %9d %12d  %10.3f %10.3f %10.3f %9.2f  %s\n", r.Op, r.Kind, r.ISL, page, r.Batch, r.Descs*r.Batch, r.ReqBytes*int64(r.Batch),
-			r.Latency.P50, r.Latency.P95, r.Parts.Post, r.GBps, checkOf(r.Verify.Passed, r.Complete))
+		fmt.Fprintf(w, "  %-5s %-5s %8d %5s %5d %9d %12d  %10s %10s %10s %9.2f  %s\n", r.Op, r.Kind, r.ISL, page, r.Batch, r.Descs*r.Batch, r.ReqBytes*int64(r.Batch),
+			millis(r.Latency.P50), millis(r.Latency.P95), millis(r.Parts.Post), r.GBps, checkOf(r.Verify.Passed, r.Complete))
 	}
 	for i := range m.Rows {
 		if r := &m.Rows[i]; !r.Verify.Passed {

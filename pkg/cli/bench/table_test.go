@@ -180,6 +180,12 @@ func TestLimitsByRow(t *testing.T) {
 	}
 }
 
+func TestMillis(t *testing.T) {
+	for ms, want := range map[float64]string{0.000418: "0.000418", 0.5: "0.500000", 1: "1.000", 12345.6789: "12345.679"} {
+		require.Equal(t, want, millis(ms))
+	}
+}
+
 func TestVerdict(t *testing.T) {
 	good := result.Outcome{Status: result.Success}
 	lacks := result.Outcome{Status: result.Failed, Reasons: resulttest.Reasons("refused: rank 0", "symbol-missing: rank 1")}

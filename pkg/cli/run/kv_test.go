@@ -312,6 +312,16 @@ func TestBenchKV(t *testing.T) {
 		require.Equal(t, cli.ExitUsage, code, "%s %s: %s", flag, value, stderr)
 	}
 
+	for page, want := range map[string]string{
+		"kv-dsv4-layers 4": "--page 4: cache kv-dsv4-layers: a block of 132 bytes is not a multiple of 8; use pages of 8 tokens\n",
+		"kv-dsv4 16":       "--page 16: cache kv-dsv4: every block holds at least 256 tokens; use pages of 256 tokens\n",
+	} {
+		cache, tokens, _ := strings.Cut(page, " ")
+		code, _, stderr = cxrun(t, nil, "bench", "kv", "--backend", "host", "--cache", cache, "--page", tokens)
+		require.Equal(t, cli.ExitUsage, code, stderr)
+		require.Contains(t, stderr, want)
+	}
+
 	code, _, stderr = cxrun(t, nil, append(args, "--lane", "tcp")...)
 	require.Equal(t, cli.ExitEnvironment, code, stderr)
 	require.Contains(t, stderr, "backend host has no lane tcp, only shm, vm; use --backend nixl or mooncake\n")

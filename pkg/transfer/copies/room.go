@@ -11,15 +11,17 @@ import (
 // memoryShare is the part of the host's available memory that the ranks may take.
 const memoryShare = 0.8
 
-// room returns an error if the ranks cannot take so many bytes of a host's memory each. A kernel
-// that runs out of memory kills processes.
-func room(root sysfs.Root, bytes int64, ranks int) error {
+// room returns an error if the ranks cannot take so many buffers each, for copies of so many bytes, of
+// a host's memory. A kernel that runs out of memory kills processes.
+func room(root sysfs.Root, buffers int, bytes int64, ranks int) error {
 	free, _, err := root.AvailableMemory()
 	if err != nil {
 		return rank.Coded(result.ReasonEnvironment, err)
 	}
-	if most := int64(memoryShare*float64(free)) / int64(ranks); bytes > most {
-		return rank.Coded(result.ReasonMemoryForSize, fmt.Errorf("buffers of %d bytes of host memory, of which a rank may take %d: choose smaller sizes", bytes, most))
+	most := int64(memoryShare*float64(free)) / int64(ranks)
+	if need := int64(buffers) * (leadBytes + bytes + tailBytes); need > most {
+		return rank.Coded(result.ReasonMemoryForSize, fmt.Errorf("copies of %d bytes take %d bytes of host memory, of which a rank may take %d: choose sizes of at most %d bytes",
+			bytes, need, most, max(0, most/int64(buffers)-leadBytes-tailBytes)))
 	}
 	return nil
 }

@@ -227,7 +227,7 @@ func (b *bench) room(ctx context.Context, bytes int64, ways int) error {
 	case shared, b.test.Memory:
 		buffers = ways
 	}
-	if err := room(sysfs.Here(), int64(buffers)*(leadBytes+bytes+tailBytes), b.session.World); err != nil {
+	if err := room(sysfs.Here(), buffers, bytes, b.session.World); err != nil {
 		return err
 	}
 	return b.meet.Wait(ctx)
