@@ -25,6 +25,9 @@ type KVFlags struct {
 	ops                              []string
 	sampling                         string
 	ranks                            int
+	blocks                           []string
+	total                            string
+	set                              func(name string) bool // whether a flag was given
 	minGBps, maxTime                 []string
 	limits                           Limits
 }
@@ -39,6 +42,8 @@ func NewKVFlags(fs *pflag.FlagSet) (*KVFlags, []Group) {
 	g.IntSliceVar(&f.isl, "isl", []int{128, 512}, "context of `N` tokens a request; a comma-separated list, ascending")
 	g.IntSliceVar(&f.pages, "page", []int{64}, "pages of `N` tokens; a comma-separated list, ascending")
 	g.IntSliceVar(&f.batches, "batch", []int{1, 4}, "bursts of `N` requests; a comma-separated list, ascending")
+	g.StringSliceVar(&f.blocks, "block", nil, "move no model's cache, but requests of --total bytes in blocks of `SIZE`; a comma-separated list, ascending; in place of --cache, --isl and --page")
+	g.StringVar(&f.total, "total", "64M", "have requests of `SIZE` with --block")
 	g.StringSliceVar(&f.ops, "ops", vocab.TransferOps(), "`OPS` of rank 1: pull reads the pool of rank 0, push writes it")
 	g.StringVar(&f.arrangement, "arrangement", vocab.Paged, "lay the blocks out in `ORDER`: contiguous, strided (with equal gaps) or paged (permuted)")
 	how := newGroup("How it is measured, and output")
@@ -57,8 +62,56 @@ func NewKVFlags(fs *pflag.FlagSet) (*KVFlags, []Group) {
 	for _, group := range groups {
 		fs.AddFlagSet(group.Flags)
 	}
+	f.set = fs.Changed
 	return f, groups
 }
+
+// blockWorkload is the name of the cache of --block in documents.
+const blockWorkload = "blocks"
+
+// ofBlocks returns the cache, contexts and pages of --block. A token of the cache is a block of the
+// smallest size. Without --block, they are those of their flags.
+func (f *KVFlags) ofBlocks(cat *catalog.Catalog) (cache *catalog.Cache, isl, pages []int, err error) {
+	if !f.set("block") {
+		if f.set("total") {
+			return nil, nil, nil, cli.UsageError("--total is of --block: add it, or leave --total out")
+		}
+		return cat.Cache(f.cache), f.isl, f.pages, nil
+	}
+	for _, other := range []string{"cache", "isl", "page"} {
+		if f.set(other) {
+			return nil, nil, nil, cli.UsageError("--block moves no model's cache: leave out --%s", other)
+		}
+	}
+	total, err := ParseSize(f.total)
+	if err != nil {
+		return nil, nil, nil, cli.UsageError("--total: %w", err)
+	}
+	var least int64
+	for _, text := range f.blocks {
+		size, err := ParseSize(text)
+		if err != nil {
+			return nil, nil, nil, cli.UsageError("--block: %w", err)
+		}
+		if least == 0 {
+			least = size
+		}
+		whole := size > 0 && size%8 == 0 && size%least == 0 && total > 0 && total%size == 0 && total/least <= mostTokens
+		if !whole || len(pages) > 0 && int(size/least) <= pages[len(pages)-1] {
+			return nil, nil, nil, cli.UsageError("--block %s, --total %s: want ascending multiples of 8 bytes and of the first block that divide the total, which has at most %d of the first", text, f.total, mostTokens)
+		}
+		pages = append(pages, int(size/least))
+	}
+	if len(pages) == 0 {
+		return nil, nil, nil, cli.UsageError("--block: want sizes such as 4K,64K,1M")
+	}
+	return &catalog.Cache{
+		Name: blockWorkload, Precision: "bf16", Layers: 1, Seed: blockSeed, Entries: []catalog.CacheEntry{{Regions: 1, Tokens: 1, Bytes: catalog.Bytes(least)}},
+	}, []int{int(total / least)}, pages, nil
+}
+
+// blockSeed is that of the other caches.
+const blockSeed = 67
 
 // Plan is the measurement with a backend on a world of ranks.
 func (f *KVFlags) Plan(cat *catalog.Catalog, be *catalog.Backend, world int) (planner.Direct, error) {
@@ -90,10 +143,14 @@ func (f *KVFlags) Plan(cat *catalog.Catalog, be *catalog.Backend, world int) (pl
 			return d, err
 		}
 	}
+	cache, isl, pages, err := f.ofBlocks(cat)
+	if err != nil {
+		return d, err
+	}
 	for _, x := range []struct {
 		flag string
 		of   []int
-	}{{"--isl", f.isl}, {"--page", f.pages}, {"--batch", f.batches}} {
+	}{{"--isl", isl}, {"--page", pages}, {"--batch", f.batches}} {
 		if n := x.of; !ascending(n) || n[len(n)-1] > mostTokens {
 			return d, cli.UsageError("%s %s: want numbers from 1 to %d in ascending order", x.flag, list(n), mostTokens)
 		}
@@ -118,20 +175,20 @@ func (f *KVFlags) Plan(cat *catalog.Catalog, be *catalog.Backend, world int) (pl
 	if f.ranks != plan.TransferRanks {
 		return d, cli.UsageError("-g %d: a transfer has %d ranks", f.ranks, plan.TransferRanks)
 	}
-	cache, profile := cat.Cache(f.cache), cat.SamplingProfile(f.sampling).Transfer()
+	profile := cat.SamplingProfile(f.sampling).Transfer()
 	if len(f.ops) == 0 || repeats(f.ops) {
 		return d, cli.UsageError("--ops %s: want pull, push or both", list(f.ops))
 	}
 	if profile == nil {
 		return d, cli.UsageError("--sampling %s: the profile has no sample counts of transfers", f.sampling)
 	}
-	for _, page := range f.pages {
+	for _, page := range pages {
 		if why := cache.RefusePage(page); why != "" {
 			return d, cli.UsageError("--page %d: cache %s: %s", page, f.cache, why)
 		}
 	}
 	t := planner.Transfer(cache, *profile)
-	t.Mode, t.Handle, t.Routing, t.ISLLadder, t.PageTokens, t.BatchSizes, t.Ops = lane, handle, f.arrangement, f.isl, f.pages, f.batches, f.ops
+	t.Mode, t.Handle, t.Routing, t.ISLLadder, t.PageTokens, t.BatchSizes, t.Ops = lane, handle, f.arrangement, isl, pages, f.batches, f.ops
 	d.Cases = []plan.Case{{
 		Family: plan.FamilyTransfer, Precision: cache.Precision, Sampling: f.sampling, Contract: vocab.ContractBurst, Block: t,
 	}}
@@ -217,7 +274,11 @@ func millis(ms float64) string {
 func PrintKV(w io.Writer, d *result.TransferDocument) {
 	c, m := &d.Identity.Case, &d.Measurement
 	t := c.Transfer()
-	fmt.Fprintf(w, "# %s %s, blocks %s, over %s on %s\n", t.Workload, c.Precision, t.Routing, t.Mode, foreign.Line(d.Topology.DeviceProduct))
+	shape := t.Workload + " " + c.Precision
+	if t.Workload == blockWorkload {
+		shape = fmt.Sprintf("no model's cache, a token of which is %d bytes", t.Entries[0].Bytes)
+	}
+	fmt.Fprintf(w, "# %s, blocks %s, over %s on %s\n", shape, t.Routing, t.Mode, foreign.Line(d.Topology.DeviceProduct))
 	fmt.Fprintf(w, "# sampling %s: %d bursts of each row, %d of them checked; a burst is timed from its first handle to its last completion\n",
 		c.Sampling, t.Timing.Reps*t.Timing.Trials, t.Timing.Trials*min(t.Timing.Reps, 3))
 	if s := m.Setup; s != nil {
@@ -232,6 +293,9 @@ func PrintKV(w io.Writer, d *result.TransferDocument) {
 		page := "-"
 		if r.PageTokens != nil {
 			page = fmt.Sprint(*r.PageTokens)
+			if t.Workload == blockWorkload {
+				page = spelled(*r.PageBytes)
+			}
 		}
 		fmt.Fprintf(w, "  %-5s %-5s %8d %5s %5d %9d %12d  %10s %10s %10s %9.2f  %s\n", r.Op, r.Kind, r.ISL, page, r.Batch, r.Descs*r.Batch, r.ReqBytes*int64(r.Batch),
 			millis(r.Latency.P50), millis(r.Latency.P95), millis(r.Parts.Post), r.GBps, checkOf(r.Verify.Passed, r.Complete))

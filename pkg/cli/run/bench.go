@@ -143,7 +143,8 @@ this machine cannot run it.`,
 		Example: `  cxrun bench kv
   cxrun bench kv --cache kv-gqa --isl 256,1024 --page 16 --batch 1,8 --lane vm
   cxrun bench kv --cache kv-dsv4 --isl 2048 --page 256 --ops push --min-gbps 1 --json
-  cxrun bench kv --backend nccl-kv -g 2 --isl 2048,8192 --batch 1,4`,
+  cxrun bench kv --backend nccl-kv -g 2 --isl 2048,8192 --batch 1,4
+  cxrun bench kv --ops push --block 4K,64K,1M --total 64M --batch 1`,
 		Args: cli.NoArgs,
 	}
 	flags, groups := bench.NewKVFlags(cmd.Flags())

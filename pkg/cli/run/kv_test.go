@@ -312,6 +312,28 @@ func TestBenchKV(t *testing.T) {
 		require.Equal(t, cli.ExitUsage, code, "%s %s: %s", flag, value, stderr)
 	}
 
+	code, stdout, stderr := cxrun(t, nil, "bench", "kv", "--backend", "host", "--block", "4K,64K", "--total", "128K", "--ops", "push", "--batch", "1", "--sampling", "smoke", "--min-gbps", "128K=0.000001")
+	require.Equal(t, cli.ExitOK, code, stderr)
+	require.Contains(t, stdout, "# no model's cache, a token of which is 4096 bytes, blocks paged, over shm on ")
+	require.Regexp(t, `(?m)^  push  paged +32 +4K +1 +32 +131072 .* OK$`, stdout)
+	require.Regexp(t, `(?m)^  push  paged +32 +64K +1 +2 +131072 .* OK$`, stdout)
+	for flags, want := range map[string]string{
+		"--block 4K --isl 128":    "leave out --isl\n",
+		"--total 4K":              "--total is of --block: add it",
+		"--block 4K,6K":           "--block 6K, --total 64M: want ascending multiples of 8 bytes and of the first block",
+		"--block 4K,4K":           "--block 4K, --total 64M: want ascending",
+		"--block 12 --total 24":   "--block 12, ",
+		"--block 0":               "--block 0, ",
+		"--block 64K --total 96K": "--block 64K, --total 96K: ",
+		"--block 8 --total 64M":   "at most 1048576 of the first\n",
+		"--block x":               "--block: invalid size \"x\"",
+		"--block 4K --total x":    "--total: invalid size \"x\"",
+		"--block=":                "--block: want sizes such as 4K,64K,1M\n",
+	} {
+		code, _, stderr := cxrun(t, nil, append([]string{"bench", "kv", "--backend", "host"}, strings.Fields(flags)...)...)
+		require.Equal(t, cli.ExitUsage, code, "%s: %s", flags, stderr)
+		require.Contains(t, stderr, want, flags)
+	}
 	for page, want := range map[string]string{
 		"kv-dsv4-layers 4": "--page 4: cache kv-dsv4-layers: a block of 132 bytes is not a multiple of 8; use pages of 8 tokens\n",
 		"kv-dsv4 16":       "--page 16: cache kv-dsv4: every block holds at least 256 tokens; use pages of 256 tokens\n",
@@ -341,7 +363,7 @@ func TestBenchKV(t *testing.T) {
 	}
 
 	env := map[string]string{rank.FaultVariable: "case=*,rank=1,kind=half-block"}
-	code, stdout, _ := cxrun(t, env, append(args, "--ops", "pull")...)
+	code, stdout, _ = cxrun(t, env, append(args, "--ops", "pull")...)
 	require.Equal(t, cli.ExitFailed, code)
 	require.Regexp(t, `(?m)^  pull  paged +64 .* FAILED$`, stdout)
 	require.Regexp(t, `(?m)^# pull paged 64 tokens, pages of 16, batch 1: torn: \d+ of \d+ words wrong, the first at byte \d+ of the pool of rank 1, trial 0, burst 0$`, stdout)
