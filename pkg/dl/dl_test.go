@@ -47,6 +47,21 @@ func TestOpenSaysWhatWasLoaded(t *testing.T) {
 	require.NoError(t, l.Close())
 }
 
+// What a library finds beside itself is not among its imports.
+func TestImports(t *testing.T) {
+	dir := t.TempDir()
+	beside := build(t, "answer.c", dir, "libbeside.so.1", "-DANSWER=1", "-Wl,-soname,libbeside.so.1")
+	path := build(t, "answer.c", dir, "libneeds.so", "-DANSWER=2", "-Wl,--no-as-needed", beside, "-Wl,-rpath,/nowhere:$ORIGIN")
+	names, err := Imports(path)
+	require.NoError(t, err)
+	require.NotContains(t, names, "libbeside.so.1")
+	require.Contains(t, names, "libc.so.6")
+	require.NoError(t, os.Remove(beside))
+	names, err = Imports(path)
+	require.NoError(t, err)
+	require.Contains(t, names, "libbeside.so.1")
+}
+
 func TestOpenWithoutNames(t *testing.T) {
 	path := build(t, "answer.c", t.TempDir(), "plain.so", "-DANSWER=1", "-Wl,--build-id=none")
 	l, err := Open(path)

@@ -51,7 +51,7 @@ type Library struct {
 func Open(ctx context.Context) (*Library, error) {
 	lib, err := search.Open()
 	if err != nil && os.Getenv(search.Env) == "" {
-		lib, err = openFor(ctx, err)
+		lib, err = openPackage(ctx, err)
 	}
 	if err != nil {
 		return nil, err
@@ -64,9 +64,9 @@ func Open(ctx context.Context) (*Library, error) {
 	return l, nil
 }
 
-// openFor opens the library among the packages of python3 on PATH. Without any there, its error is
+// openPackage opens the library among the packages of python3 on PATH. Without any there, its error is
 // that of the other places.
-func openFor(ctx context.Context, elsewhere error) (*dl.Library, error) {
+func openPackage(ctx context.Context, elsewhere error) (*dl.Library, error) {
 	python, err := pyhost.Find(ctx, command.Host{}, nil)
 	if err != nil {
 		return nil, elsewhere

@@ -96,13 +96,9 @@ func (e *Examiner) peers(b *catalog.Backend) (vendor, why string) {
 // the ranks of a host. In a new network namespace it is down.
 func loopback() []Finding {
 	interfaces, err := net.Interfaces()
-	if err != nil {
-		return []Finding{{State: Missing, Text: err.Error(), Held: true}}
-	}
-	for _, i := range interfaces {
-		if i.Flags&net.FlagLoopback != 0 && i.Flags&net.FlagUp != 0 {
-			return nil
-		}
+	up := func(i net.Interface) bool { return i.Flags&net.FlagLoopback != 0 && i.Flags&net.FlagUp != 0 }
+	if err != nil || slices.ContainsFunc(interfaces, up) { // a sandbox may hide them
+		return nil
 	}
 	return []Finding{{State: Missing, Text: "the loopback interface is down, over which the ranks of a host connect: run ip link set lo up", Held: true}}
 }

@@ -178,7 +178,9 @@ func expertParallel() Library {
 
 // transferLibrary finds NIXL, whose transports the environment must leave to the ranks.
 func transferLibrary() Library {
-	n, err := nixl.Open(context.Background())
+	ctx, cancel := context.WithTimeout(context.Background(), pythonTimeout)
+	defer cancel()
+	n, err := nixl.Open(ctx)
 	if err != nil {
 		return Library{Err: err}
 	}
