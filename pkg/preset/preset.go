@@ -15,7 +15,7 @@ type Variables struct {
 
 // UCX is the library by which NIXL moves data. UCX_NET_DEVICES, which launchers keep from the
 // ranks of one host, is not listed.
-var UCX = Variables{"UCX", []string{"UCX_TLS", "UCX_MODULES", "UCX_SHM_DEVICES", "UCX_ACC_DEVICES", "UCX_PROTO_ENABLE"}}
+var UCX = Variables{"UCX", []string{"UCX_TLS", "UCX_MODULES", "UCX_SHM_DEVICES", "UCX_ACC_DEVICES", "UCX_PROTOS", "UCX_PROTO_ENABLE"}}
 
 // Mooncake is the transfer engine of Mooncake.
 var Mooncake = Variables{"Mooncake", []string{"MC_FORCE_HCA", "MC_FORCE_MNNVL", "MC_INTRANODE_NVLINK"}}
