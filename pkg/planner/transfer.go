@@ -129,6 +129,10 @@ func transferKey(c *plan.Case) Key {
 // between them.
 const checkedReps = 3
 
+// otherChecks is how often the pools are checked for an operation besides: twice for each size of
+// small transfers, twice for sustained bursts, and after the release.
+const otherChecks = 7
+
 // transferSeconds takes a check to fill and read both pools at the pace of the fabric, and
 // a block to cost a microsecond.
 func transferSeconds(c *plan.Case, pace catalog.Pace) float64 {
@@ -140,10 +144,11 @@ func transferSeconds(c *plan.Case, pace catalog.Pace) float64 {
 	for _, p := range kept {
 		largest = max(largest, p.Bytes)
 	}
-	var micros float64
+	check := 4 * float64(t.PoolSlack) * float64(largest) / (pace.GBps * 1e3)
+	micros := otherChecks * check
 	for _, p := range kept {
 		micros += 2 * bursts * (pace.Micros + float64(p.Blocks) + float64(p.Bytes)/(pace.GBps*1e3)) // bulk rows, too
-		micros += 2 * checks * 4 * float64(t.PoolSlack) * float64(largest) / (pace.GBps * 1e3)
+		micros += 2 * checks * check
 	}
 	return float64(len(t.Ops)) * (micros/1e6 + float64(t.SustainMillis)/1e3)
 }

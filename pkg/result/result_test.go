@@ -414,6 +414,8 @@ func TestFieldsOfTransfersAgree(t *testing.T) {
 		"gbps_p50_incl_prep is":       func(d *result.TransferDocument) { d.Measurement.Rows[0].GBpsPrepared *= 2 },
 		"row_bytes is not page_bytes": func(d *result.TransferDocument) { d.Measurement.Rows[0].RowBytes = new(int64) },
 		"workload is not that":        func(d *result.TransferDocument) { d.Workload.RowBytes++ },
+		"8 bytes]: no verify":         func(d *result.TransferDocument) { d.Measurement.First[0].Verify = nil },
+		"but row pull of 8 bytes":     func(d *result.TransferDocument) { d.Measurement.First[0].Verify = &result.TransferVerify{} },
 	} {
 		d := resulttest.Transfer(resulttest.TransferCase(), resulttest.Attempt())
 		require.NoError(t, result.Validate(d))
@@ -421,6 +423,18 @@ func TestFieldsOfTransfersAgree(t *testing.T) {
 		damage(d)
 		require.ErrorContains(t, result.Validate(d), name)
 	}
+}
+
+// Older documents of transfers say nothing of what small transfers left, and are read.
+func TestSmallTransfersOfOlderDocuments(t *testing.T) {
+	d := resulttest.Transfer(resulttest.TransferCase(), resulttest.Attempt())
+	for i := range d.Measurement.First {
+		d.Measurement.First[i].Verify = nil
+	}
+	older, err := result.Encode(d)
+	require.NoError(t, err)
+	_, err = result.NewInspector(func(string) error { return nil }).Inspect(older)
+	require.NoError(t, err)
 }
 
 // A document of copies holds what its case asks for, and its rates follow from its times. Two

@@ -106,6 +106,9 @@ type TransferFirst struct {
 	Op     string `json:"op" in:"transfer op"`
 	Bytes  int64  `json:"bytes"`
 	Millis Burst  `json:"latency_ms"`
+	// Verify is the verdict on what the last transfer left, and on one more. Older documents lack
+	// it.
+	Verify *TransferVerify `json:"verify,omitempty"`
 }
 
 // TransferSustained is the rate of bursts of the last point, posted one after the other.
@@ -119,7 +122,8 @@ type TransferSustained struct {
 	// CPU is processor seconds per GB of both processes, and of the one that posts.
 	CPU       float64 `json:"cpu_s_per_gb"`
 	CPUPoster float64 `json:"cpu_s_per_gb_poster"`
-	// Verify is the verdict on what the last bursts left.
+	// Verify is the verdict on what the last bursts left and, since it has four checks, on a round
+	// of bursts after them.
 	Verify TransferVerify `json:"verify"`
 }
 

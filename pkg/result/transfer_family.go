@@ -2,6 +2,7 @@ package result
 
 import (
 	"embed"
+	"fmt"
 	"math"
 	"slices"
 
@@ -119,6 +120,17 @@ func checkTransfer(p *Problems, doc Document) {
 		p.transferRow(t, r)
 		if !r.Complete || !r.Verify.Passed {
 			bad = append(bad, r.Name()+": "+r.Verify.Detail)
+		}
+	}
+	for _, f := range m.First {
+		at := fmt.Sprintf("measurement.first[%s of %d bytes]", f.Op, f.Bytes)
+		if f.Verify == nil {
+			p.Check(!p.fresh, "%s: no verify", at)
+			continue
+		}
+		p.verdict(at, f.Verify)
+		if !f.Verify.Passed {
+			bad = append(bad, fmt.Sprintf("%s of %d bytes: %s", f.Op, f.Bytes, f.Verify.Detail))
 		}
 	}
 	for _, s := range m.Sustained {

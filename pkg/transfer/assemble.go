@@ -283,7 +283,9 @@ func (a assembly) rest() error {
 			continue
 		}
 		if len(f.Millis) > 0 {
-			m.First = append(m.First, result.TransferFirst{Op: f.Op, Bytes: f.Bytes, Millis: result.NewBurst(f.Millis)})
+			// Each operation has two sizes, in this order.
+			verify := a.verdict(rowFirst-i%firstSizes, f.Op, timedChecks*plan.TransferRanks)
+			m.First = append(m.First, result.TransferFirst{Op: f.Op, Bytes: f.Bytes, Millis: result.NewBurst(f.Millis), Verify: &verify})
 		}
 	}
 	for _, op := range a.block.Ops {
@@ -295,12 +297,15 @@ func (a assembly) rest() error {
 		}
 		serving, posting := of(a.tracks[0].sustained), of(a.tracks[1].sustained)
 		if serving != nil && posting != nil && posting.Seconds > 0 && posting.Bytes > 0 {
+			if a.tracks[1].setup.TwoSided && serving.Bursts != posting.Bursts {
+				return fmt.Errorf("%s: ranks 0 and 1 posted %d and %d sustained bursts", op, serving.Bursts, posting.Bursts)
+			}
 			gb := float64(posting.Bytes) / 1e9
 			seconds := max(serving.Seconds, posting.Seconds)
 			m.Sustained = append(m.Sustained, result.TransferSustained{
 				Op: op, InFlight: posting.InFlight, Bursts: posting.Bursts, Bytes: posting.Bytes, Seconds: seconds,
 				GBps: gb / seconds, CPU: (serving.CPU + posting.CPU) / gb, CPUPoster: posting.CPU / gb,
-				Verify: a.verdict(rowSustained, op, plan.TransferRanks),
+				Verify: a.verdict(rowSustained, op, timedChecks*plan.TransferRanks),
 			})
 		}
 		if v := a.verdict(rowReleased, op, plan.TransferRanks); v.Checks > 0 {
@@ -333,6 +338,9 @@ func (a assembly) judge(done bool) {
 	for _, r := range m.Released {
 		verdicts = append(verdicts, r.Verify)
 	}
+	for _, f := range m.First {
+		verdicts = append(verdicts, *f.Verify)
+	}
 	for _, v := range verdicts {
 		for _, c := range v.Wrong.Classes() {
 			if *c.Count > 0 {
@@ -348,7 +356,7 @@ func (a assembly) judge(done bool) {
 		a.Outcome = result.Outcome{Status: result.Invalid, Reasons: result.Reasons{result.ReasonCheck.With("lane %s instead of %s", m.Lane, a.block.Mode)}}
 	case a.block.Handle != "" && m.Transport != a.block.Handle:
 		a.Outcome = result.Outcome{Status: result.Invalid, Reasons: result.Reasons{result.ReasonCheck.With("handle %s instead of %s", m.Transport, a.block.Handle)}}
-	case !complete || len(m.Rows) != asked || len(m.Sustained) != ops || len(m.Released) != ops ||
+	case !complete || len(m.Rows) != asked || len(m.First) != firstSizes*ops || len(m.Sustained) != ops || len(m.Released) != ops ||
 		slices.ContainsFunc(verdicts, func(v result.TransferVerify) bool { return !v.Passed }):
 		a.Outcome = result.Outcome{Status: result.Invalid, Reasons: result.Reasons{{Code: result.ReasonUnchecked}}}
 	default:

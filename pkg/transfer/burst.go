@@ -12,28 +12,52 @@ import (
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-// first times transfers of 8 bytes and of a block of the first row.
+// first times transfers of 8 bytes and of a block of the first row. They write to one place, from
+// two places in turn, so that each has something to change. What the last of them left is checked,
+// and one more after the pools were painted anew.
 func (b *bench) first(ctx context.Context, op string) error {
-	if !b.posts() {
-		return nil
-	}
 	i := slices.IndexFunc(b.rows, func(x bursts) bool { return x.row.Op == op && x.row.Kind == vocab.KindPaged })
-	for _, bytes := range []int64{wordBytes, b.rows[i].sets[0][0][0].Bytes} {
+	// They are even in number, so that the last comes from another place than the first.
+	timed := b.block.Timing.Reps * b.block.Timing.Trials
+	warmup := b.block.Timing.Warmup
+	warmup += (warmup + timed) % 2
+	last := warmup + timed - 1
+	for size, bytes := range []int64{wordBytes, b.rows[i].sets[0][0][0].Bytes} {
+		request := func(n int) []Block { return moved(op, guardBytes+int64((n+size)%2)*bytes, bytes) }
+		requests := [][][]Block{{request(0)}, {request(1)}}
+		at := check{Row: rowFirst - size, Op: op}
 		f := first{Op: op, Bytes: bytes}
-		request := [][]Block{{{Local: guardBytes, Remote: guardBytes, Bytes: bytes}}}
-		for range b.block.Timing.Warmup + b.block.Timing.Reps*b.block.Timing.Trials {
-			var one trial
-			if err := b.burst(ctx, op, request, &one); err != nil {
+		if b.posts() {
+			for n := range warmup + timed {
+				var one trial
+				if err := b.burst(ctx, op, requests[n%2], &one); err != nil {
+					return err
+				}
+				f.Millis = append(f.Millis, one.Latency...)
+			}
+			f.Millis = f.Millis[warmup:]
+			if err := b.session.Emit(kindFirst, f); err != nil {
 				return err
 			}
-			f.Millis = append(f.Millis, one.Latency...)
 		}
-		f.Millis = f.Millis[b.block.Timing.Warmup:]
-		if err := b.session.Emit(kindFirst, f); err != nil {
+		if err := b.inspect(ctx, at, request(last)); err != nil {
+			return err
+		}
+		at.Rep = 1
+		if err := b.checked(ctx, at, request(last+1), func() error { return b.burst(ctx, op, requests[0], nil) }); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// moved is a request whose block comes from a place in the source, and goes to the beginning of the
+// destination.
+func moved(op string, from, bytes int64) []Block {
+	if op == vocab.Pull {
+		return []Block{{Local: guardBytes, Remote: from, Bytes: bytes}}
+	}
+	return []Block{{Local: from, Remote: guardBytes, Bytes: bytes}}
 }
 
 // trial measures one trial of a row. The bursts whose results are checked are among the
@@ -43,14 +67,14 @@ func (b *bench) trial(ctx context.Context, row, n int) error {
 	out := trial{Row: row, Trial: n}
 	if b.posts() {
 		for i := range timing.Warmup {
-			if err := b.burst(ctx, x.row.Op, x.sets[i%len(x.sets)], nil); err != nil {
+			if err := b.burst(ctx, x.row.Op, x.sets[x.set(i, x.tables)], nil); err != nil {
 				return err
 			}
 		}
 	}
 	checked := checkedReps(b.block, row, n)
 	for i := range timing.Reps {
-		set := i % len(x.sets)
+		set := x.set(i, x.tables)
 		if slices.Contains(checked, i) {
 			at := check{Row: row, Op: x.row.Op, Trial: n, Rep: i}
 			err := b.checked(ctx, at, x.blocks(set), func() error {
@@ -79,16 +103,14 @@ func (b *bench) trial(ctx context.Context, row, n int) error {
 const inFlight = 2
 
 // sustained posts bursts of a row one after the other, inFlight of them at a time, and
-// takes the processor time of both ranks meanwhile. The tables of its last bursts are
-// checked. Rank 0 waits in the store, where waiting costs next to nothing.
+// takes the processor time of both ranks meanwhile. Rank 0 waits in the store, where waiting costs
+// next to nothing. What the last bursts left is checked. Then the pools are painted anew, and as
+// many bursts as are in flight follow in the same way and are checked: a library that has stopped
+// moving data fails this.
 func (b *bench) sustained(ctx context.Context, op string, row int) error {
 	x := b.rows[row]
-	depth := min(inFlight, len(x.sets))
+	depth := min(inFlight, x.tables)
 	out := sustained{Op: op}
-	var blocks []Block
-	for set := range depth {
-		blocks = append(blocks, x.blocks(set)...)
-	}
 	enough, err := b.enough(ctx, op, row, depth)
 	if err != nil {
 		return err
@@ -101,11 +123,12 @@ func (b *bench) sustained(ctx context.Context, op string, row int) error {
 		return err
 	}
 	if b.posts() {
-		if err := b.follow(ctx, op, x, depth, enough, &out); err != nil {
+		if err := b.follow(ctx, x, 0, depth, enough, &out); err != nil {
 			return err
 		}
 	}
-	if err := b.session.Barrier(ctx, "sustained-"+op); err != nil {
+	bursts, err := rank.Gather(ctx, b.session, "sustained-"+op, out.Bursts)
+	if err != nil {
 		return err
 	}
 	after, err := cpuSeconds()
@@ -116,40 +139,48 @@ func (b *bench) sustained(ctx context.Context, op string, row int) error {
 	if err := b.session.Emit(kindSustained, out); err != nil {
 		return err
 	}
-	at := check{Row: rowSustained, Op: op}
-	pull := op == vocab.Pull
-	src, dst := b.origin(1-destinationOf(op)), b.origin(destinationOf(op))
-	if b.session.Rank == destinationOf(op) {
-		at.Finding, err = b.arrived(dst, src, blocks, pull)
-	} else {
-		at.Finding, err = Unchanged(src, b.pool, "source")
+	posted := bursts[postingRank]
+	latest := func(n int) (blocks []Block) {
+		for i := n - depth; i < n; i++ {
+			blocks = append(blocks, x.blocks(x.set(i, depth))...)
+		}
+		return blocks
 	}
-	if err != nil {
+	at := check{Row: rowSustained, Op: op}
+	if err := b.inspect(ctx, at, latest(posted)); err != nil {
 		return err
 	}
-	return b.session.Emit(kindCheck, at)
+	at.Rep = 1
+	return b.checked(ctx, at, latest(posted+depth), func() error {
+		once := func(n int, _ time.Time) bool { return n >= depth }
+		return b.follow(ctx, x, posted, depth, once, &sustained{})
+	})
 }
 
-// enough returns a function that reports whether the bursts posted since start are enough: at
-// least depth, so that each table has its turn, and for as long as the case sustains its rate.
+// enough returns a function that reports whether the bursts posted since start are enough: for as
+// long as the case sustains its rate, and until each of depth tables had its turn in both of its
+// sets. So the last bursts leave other data than the first ones did.
 // Where both ranks have to post equally many, that time is taken at the pace of rank 1's fastest
 // burst of the row.
 func (b *bench) enough(ctx context.Context, op string, row, depth int) (func(posted int, start time.Time) bool, error) {
 	limit := time.Duration(b.block.SustainMillis) * time.Millisecond
 	if !b.TwoSided {
-		return func(posted int, start time.Time) bool { return posted >= depth && time.Since(start) >= limit }, nil
+		return func(posted int, start time.Time) bool {
+			return posted > 0 && posted%(2*depth) == 0 && time.Since(start) >= limit
+		}, nil
 	}
 	fastest, err := rank.Gather(ctx, b.session, "fastest-"+op, b.fastest[row])
 	if err != nil {
 		return nil, err
 	}
 	const least = 1e-3 // no burst takes less than a microsecond
-	asked := max(depth, int(millis(limit)/max(least, fastest[postingRank])))
+	turns := 1 + int(millis(limit)/max(least, fastest[postingRank]))/(2*depth)
+	asked := 2 * depth * turns
 	return func(posted int, _ time.Time) bool { return posted >= asked }, nil
 }
 
-// follow posts bursts until they are enough.
-func (b *bench) follow(ctx context.Context, op string, x bursts, depth int, enough func(int, time.Time) bool, out *sustained) error {
+// follow posts bursts until they are enough. The first of them is burst number from of the row.
+func (b *bench) follow(ctx context.Context, x bursts, from, depth int, enough func(posted int, start time.Time) bool, out *sustained) error {
 	var flying [][]Request
 	finish := func() error {
 		for _, request := range flying[0] {
@@ -172,8 +203,8 @@ func (b *bench) follow(ctx context.Context, op string, x bursts, depth int, enou
 			}
 		}
 		var burst []Request
-		for _, blocks := range x.sets[posted%depth] {
-			request, err := b.Engine.Prepare(op, blocks)
+		for _, blocks := range x.sets[x.set(from+posted, depth)] {
+			request, err := b.Engine.Prepare(x.row.Op, blocks)
 			if err != nil {
 				return err
 			}

@@ -27,9 +27,7 @@ func checkedReps(t *plan.Transfer, row, trial int) []int {
 	return slices.Compact(reps)
 }
 
-// checked paints both pools anew, lets rank 1 do its work, and has each rank check its
-// pool. Rank 0 checks what was pushed to it when it is notified, which is when the ranks
-// meet, and again after they met once more.
+// checked paints both pools anew, has the ranks that post do their work, and inspects the pools.
 func (b *bench) checked(ctx context.Context, at check, blocks []Block, work func() error) error {
 	if err := b.repaint(ctx); err != nil {
 		return err
@@ -39,6 +37,13 @@ func (b *bench) checked(ctx context.Context, at check, blocks []Block, work func
 			return err
 		}
 	}
+	return b.inspect(ctx, at, blocks)
+}
+
+// inspect has each rank check its pool after the blocks were moved, once the ranks that post are
+// done. Rank 0 checks what was pushed to it when it is notified, which is when the ranks meet, and
+// again after they met once more.
+func (b *bench) inspect(ctx context.Context, at check, blocks []Block) error {
 	if err := b.meet.Wait(ctx); err != nil {
 		return err
 	}

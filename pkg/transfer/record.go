@@ -54,11 +54,18 @@ type trial struct {
 const (
 	rowSustained = -1
 	rowReleased  = -2
+	rowFirst     = -3 // and, of transfers of a block, the number before it
 )
+
+// Checks of the small transfers and of sustained bursts: of what was timed, and of one more round.
+const timedChecks = 2
+
+// firstSizes is how many sizes of small transfers are timed: 8 bytes, and a block.
+const firstSizes = 2
 
 // check is what a rank found in its pool after a burst.
 type check struct {
-	Row   int    `json:"row"` // or rowSustained, rowReleased
+	Row   int    `json:"row"` // or one of the places above
 	Op    string `json:"op"`
 	Trial int    `json:"trial"`
 	Rep   int    `json:"rep"`

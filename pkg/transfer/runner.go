@@ -119,7 +119,7 @@ func (b *bench) open(ctx context.Context, c plan.Case) error {
 		if err := x.check(own.Pool); err != nil {
 			return err
 		}
-		own.Merged, own.Sets = append(own.Merged, x.merged()), append(own.Sets, len(x.sets))
+		own.Merged, own.Sets = append(own.Merged, x.merged()), append(own.Sets, x.tables)
 	}
 	if err := b.sameLists(ctx, own.Pool); err != nil {
 		return err
@@ -198,8 +198,10 @@ func (b *bench) connect(ctx context.Context) (float64, error) {
 		if err := b.Engine.Connect(all[1-b.session.Rank]); err != nil {
 			return 0, err
 		}
-		request := [][]Block{{{Local: guardBytes, Remote: guardBytes, Bytes: wordBytes}}}
-		if err := b.burst(ctx, b.block.Ops[0], request, nil); err != nil {
+		op := b.block.Ops[0]
+		// No later transfer brings the same bytes there.
+		request := moved(op, guardBytes-wordBytes, wordBytes)
+		if err := b.burst(ctx, op, [][]Block{request}, nil); err != nil {
 			return 0, err
 		}
 		millis = since(start)

@@ -19,8 +19,11 @@ const maxSets = 4
 
 // bursts are the bursts of a row.
 type bursts struct {
-	row  result.TransferRow
-	sets [][][]Block // by table and request
+	row    result.TransferRow
+	tables int // disjoint places of a burst in each pool
+	// sets are by set and request. Sets i and tables+i write to table i of the destination: the
+	// first of them what table i of the source has, the other what the next table has.
+	sets [][][]Block
 }
 
 // poolBytes is the size of a pool that rows with bursts of at most so many bytes need.
@@ -33,9 +36,8 @@ func poolBytes(slack int, largest int64) int64 {
 // newBursts lays the blocks of a row out in pools of so many bytes. seed makes the tables
 // of the two ranks, the same ones on both.
 func newBursts(t *plan.Transfer, row result.TransferRow, pool int64) bursts {
-	b := bursts{row: row}
-	sets := int(min(maxSets, (pool-2*guardBytes)/(row.ReqBytes*int64(row.Batch))))
-	b.sets = make([][][]Block, sets)
+	tables := int(min(maxSets, (pool-2*guardBytes)/(row.ReqBytes*int64(row.Batch))))
+	b := bursts{row: row, tables: tables, sets: make([][][]Block, 2*tables)}
 	for k := range b.sets {
 		b.sets[k] = make([][]Block, row.Batch)
 	}
@@ -44,23 +46,34 @@ func newBursts(t *plan.Transfer, row result.TransferRow, pool int64) bursts {
 		n, size := e.Blocks(row.ISL, pageOf(row))
 		var slots [plan.TransferRanks][]int
 		for rank := range slots {
-			slots[rank] = slotsOf(t, i, rank, sets, row.Batch*n)
+			slots[rank] = slotsOf(t, i, rank, tables, row.Batch*n)
 		}
 		for range e.Regions {
-			for k := range sets {
+			for k := range b.sets {
+				local := k % tables
+				remote := (k + k/tables) % tables
+				if row.Op == vocab.Push {
+					local, remote = remote, local
+				}
 				for j := range row.Batch * n {
-					slot := k*row.Batch*n + j
 					request := &b.sets[k][j/n]
 					*request = append(*request, Block{
-						Local: at + int64(slots[1][slot])*size, Remote: at + int64(slots[0][slot])*size, Bytes: size,
+						Local:  at + int64(slots[1][local*row.Batch*n+j])*size,
+						Remote: at + int64(slots[0][remote*row.Batch*n+j])*size,
+						Bytes:  size,
 					})
 				}
 			}
-			at += int64(sets*row.Batch*n) * size
+			at += int64(tables*row.Batch*n) * size
 		}
 	}
 	return b
 }
+
+// set returns the set of burst n of those that take turns with the first so many tables. What
+// burst n writes to a table comes from elsewhere than what the burst before it wrote there: a
+// library that does nothing leaves wrong words.
+func (b bursts) set(n, tables int) int { return n%tables + n/tables%2*b.tables }
 
 // entries are the parts of the cache that a row moves: of a bulk row one, with one entry.
 func entries(t *plan.Transfer, row result.TransferRow) []plan.CacheEntry {
@@ -94,7 +107,7 @@ func slotsOf(t *plan.Transfer, entry, rank, sets, n int) []int {
 	return slots
 }
 
-// blocks returns the blocks of a table, of all requests.
+// blocks returns the blocks of a set, of all requests.
 func (b bursts) blocks(set int) []Block { return slices.Concat(b.sets[set]...) }
 
 // merged returns how many blocks a request has when those that follow each other on both

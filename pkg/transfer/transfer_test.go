@@ -97,11 +97,11 @@ func TestTablesAreDisjoint(t *testing.T) {
 		for _, row := range result.AskedRows(block, points) {
 			b := newBursts(block, row, pool)
 			require.NoError(t, b.check(pool), row.Name())
-			require.GreaterOrEqual(t, len(b.sets), block.PoolSlack)
+			require.GreaterOrEqual(t, b.tables, block.PoolSlack)
 			taken := map[int64]bool{}
 			var bytes int64
 			unlike := 0
-			for set := range b.sets {
+			for set := range b.tables {
 				require.Len(t, b.sets[set], row.Batch)
 				for _, x := range b.blocks(set) {
 					require.False(t, taken[x.Remote], "%s: two tables have the block at %d", row.Name(), x.Remote)
@@ -113,7 +113,7 @@ func TestTablesAreDisjoint(t *testing.T) {
 				}
 				require.Len(t, b.sets[set][0], row.Descs)
 			}
-			require.Equal(t, int64(len(b.sets)*row.Batch)*row.ReqBytes, bytes)
+			require.Equal(t, int64(b.tables*row.Batch)*row.ReqBytes, bytes)
 			if row.Kind == vocab.KindPaged {
 				require.Equal(t, arrangement == vocab.Paged, unlike > len(taken)/2, row.Name())
 			}
@@ -160,6 +160,25 @@ func TestTheSlowerRankCounts(t *testing.T) {
 		require.Equal(t, tc.counts, counts, name)
 		if tc.counts {
 			require.Equal(t, tc.latency, latency, name)
+		}
+	}
+}
+
+// Ranks of a two-sided library that posted unlike numbers of sustained bursts make no document.
+func TestRanksPostEquallyMany(t *testing.T) {
+	c := plantest.Transfer(func(c *plan.Case) { c.Transfer().Ops = plan.Words{vocab.Pull} })
+	of := func(bursts int, twoSided bool) track {
+		return track{
+			setup:     &setup{TwoSided: twoSided},
+			sustained: []sustained{{Op: vocab.Pull, Bursts: bursts, Bytes: 64, Seconds: 1}},
+		}
+	}
+	for _, twoSided := range []bool{false, true} {
+		a := assembly{&result.TransferDocument{}, c.Transfer(), []track{of(3, twoSided), of(4, twoSided)}}
+		if err := a.rest(); twoSided {
+			require.EqualError(t, err, "pull: ranks 0 and 1 posted 3 and 4 sustained bursts")
+		} else {
+			require.NoError(t, err)
 		}
 	}
 }
