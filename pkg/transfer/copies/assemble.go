@@ -43,7 +43,10 @@ func Assemble(doc result.Document, streams []rank.Stream) error {
 	}
 	copying := &tracks[test.Ranks-1]
 	if copying.setup == nil {
-		return nil // the outcome is the shard's
+		if done { // its records are lost; else the outcome is the shard's
+			d.Outcome = result.Outcome{Status: result.Invalid, Reasons: result.Reasons{{Code: result.ReasonUnchecked}}}
+		}
+		return nil
 	}
 	m := &d.Measurement
 	m.CheckedBy, m.Engines = copying.setup.Checked, copying.setup.Engines

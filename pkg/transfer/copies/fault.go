@@ -35,6 +35,9 @@ func Idle(f rank.Fault, c *plan.Case) string {
 		}
 		return ""
 	}
+	if f.Kind == transfer.FaultSwap && slices.Max(c.Copy().Sizes) == wordBytes {
+		return "a copy of 8 bytes has no two parts; choose a larger one"
+	}
 	source := f.Kind == transfer.FaultSource
 	if source {
 		side = "source"

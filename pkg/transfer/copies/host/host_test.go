@@ -54,11 +54,17 @@ func TestFaultsAreNamed(t *testing.T) {
 
 // A fault where nothing would change is refused.
 func TestAFaultWithoutEffectIsRefused(t *testing.T) {
-	for _, fault := range []string{"rank=1,kind=" + transfer.FaultStale, "rank=0,kind=" + transfer.FaultLate} {
-		d := run(t, fault, plantest.Copy("host", "device_to_device_memcpy_write_ce"))
+	for fault, sizes := range map[string][]int64{
+		"rank=1,kind=" + transfer.FaultStale: {4096},
+		"rank=0,kind=" + transfer.FaultLate:  {4096},
+		"rank=0,kind=" + transfer.FaultSwap:  {8},
+	} {
+		d := run(t, fault, plantest.Copy("host", "device_to_device_memcpy_write_ce", func(c *plan.Case) { c.Copy().Sizes = sizes }))
 		require.Equal(t, result.Failed, d.Outcome.Status)
 		require.Equal(t, result.ReasonRefused, d.Outcome.Code())
 	}
+	d := run(t, "rank=0,kind="+transfer.FaultSwap, plantest.Copy("host", "device_to_device_memcpy_write_ce", func(c *plan.Case) { c.Copy().Sizes = []int64{8, 16} }))
+	require.Equal(t, result.Invalid, d.Outcome.Status, "the halves of 16 bytes")
 }
 
 // Copies that the memory of the host cannot hold are refused before any of it is taken.
@@ -67,5 +73,15 @@ func TestTooLittleMemory(t *testing.T) {
 		d := run(t, "", plantest.Copy("host", test, func(c *plan.Case) { c.Copy().Sizes = []int64{1 << 45} }))
 		require.Equal(t, result.Failed, d.Outcome.Status)
 		require.Equal(t, result.ReasonMemoryForSize, d.Outcome.Code(), "%v", d.Outcome.Reasons)
+	}
+}
+
+// A case of which a rank says done, and whose records are lost, was not checked.
+func TestLostRecords(t *testing.T) {
+	for test, ranks := range map[string][]string{"device_local_copy": {"0"}, "device_to_device_memcpy_read_ce": {"0", "1"}} {
+		for _, rank := range ranks {
+			d := run(t, "rank="+rank+",kind=mute", plantest.Copy("host", test))
+			require.Equal(t, result.Outcome{Status: result.Invalid, Reasons: result.Reasons{{Code: result.ReasonUnchecked}}}, d.Outcome, "%s, rank %s", test, rank)
+		}
 	}
 }
