@@ -46,8 +46,12 @@ func Assemble(doc result.Document, streams []rank.Stream) error {
 		}
 	}
 	serving, posting := &tracks[0], &tracks[1]
+	done := len(streams) == plan.TransferRanks && !slices.ContainsFunc(streams, func(s rank.Stream) bool { return !s.Done })
 	if serving.setup == nil || posting.setup == nil {
-		return nil // the outcome is the shard's
+		if done { // its records are lost; else the outcome is the shard's
+			d.Outcome = result.Outcome{Status: result.Invalid, Reasons: result.Reasons{{Code: result.ReasonUnchecked}}}
+		}
+		return nil
 	}
 	if !agree(*serving.setup, *posting.setup) {
 		return fmt.Errorf("ranks 0 and 1 do not measure the same")
@@ -62,7 +66,6 @@ func Assemble(doc result.Document, streams []rank.Stream) error {
 		return err
 	}
 	d.Limits = plausible.Limits(d.Identity.Case, streams)
-	done := len(streams) == plan.TransferRanks && !slices.ContainsFunc(streams, func(s rank.Stream) bool { return !s.Done })
 	a.judge(done)
 	return nil
 }
@@ -98,10 +101,12 @@ func (a assembly) setup() {
 	lane := a.lane()
 	m.Lane, m.Transport = lane.Name, lane.Transport
 	m.TwoSided, m.CheckedBy, m.PoolBudget = posting.TwoSided, posting.Checked, posting.Budget
-	register := max(serving.Register, posting.Register)
-	m.Setup = &result.TransferSetup{
-		PoolBytes: posting.Pool, RegisterMillis: register, RegisterMillisPerGiB: register / (float64(posting.Pool) / (1 << 30)),
-		ConnectMillis: posting.Connect,
+	if posting.Pool > 0 {
+		register := max(serving.Register, posting.Register)
+		m.Setup = &result.TransferSetup{
+			PoolBytes: posting.Pool, RegisterMillis: register, RegisterMillisPerGiB: register / (float64(posting.Pool) / (1 << 30)),
+			ConnectMillis: posting.Connect,
+		}
 	}
 	for _, p := range posting.Dropped {
 		a.Drop(p, result.ReasonMemoryForSize.With("pool of %d bytes", poolBytes(a.block.PoolSlack, p.Bytes)))

@@ -1,6 +1,7 @@
 package transfer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -156,7 +157,8 @@ func (b *bench) open(ctx context.Context, c plan.Case) error {
 	return b.session.Emit(kindSetup, own)
 }
 
-// agree finds the points for which both ranks have memory.
+// agree finds the points for which both ranks have memory. If there are none, it emits what was
+// dropped.
 func (b *bench) agree(ctx context.Context) (own setup, err error) {
 	free, err := b.Free()
 	if err != nil {
@@ -175,10 +177,18 @@ func (b *bench) agree(ctx context.Context) (own setup, err error) {
 			own.Points = append(own.Points, point)
 		}
 	}
-	if len(own.Points) == 0 {
-		return own, rank.Coded(result.ReasonMemory, fmt.Errorf("no burst fits into a pool of %d bytes", own.Budget))
+	if len(own.Points) > 0 {
+		return own, nil
 	}
-	return own, nil
+	if err := b.session.Emit(kindSetup, own); err != nil {
+		return own, err
+	}
+	// The rank that fails first ends the other one, which must have said so too. The case fails in any
+	// event.
+	_ = b.session.Barrier(ctx, "dropped")
+	smallest := slices.MinFunc(own.Dropped, func(x, y plan.Point) int { return cmp.Compare(x.Bytes, y.Bytes) })
+	return own, rank.Coded(result.ReasonMemoryForSize, fmt.Errorf("the smallest burst needs a pool of %d bytes in each rank, and %d may be used: choose fewer tokens or requests",
+		poolBytes(b.block.PoolSlack, smallest.Bytes), own.Budget))
 }
 
 // connect exchanges metadata. A rank that posts connects and moves the first 8 bytes; connect

@@ -75,3 +75,12 @@ func TestAFaultWithoutEffectIsRefused(t *testing.T) {
 		require.Contains(t, d.Outcome.Reasons.String(), "has no effect")
 	}
 }
+
+// A case of which a rank says done, and whose records are lost, was not checked.
+func TestLostRecords(t *testing.T) {
+	for _, rank := range []string{"0", "1"} {
+		d := run(t, "rank="+rank+",kind=mute", transfertest.Small(transfertest.Few))[0]
+		require.Equal(t, result.Outcome{Status: result.Invalid, Reasons: result.Reasons{{Code: result.ReasonUnchecked}}}, d.Outcome)
+		require.Empty(t, d.Measurement.Rows)
+	}
+}
