@@ -2,6 +2,7 @@ package run
 
 import (
 	"encoding/json"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -142,15 +143,7 @@ func TestBenchKVThroughPython(t *testing.T) {
 // without a row. Libraries may notice nothing: what they have mapped stays.
 func TestAKilledPeerEndsTheCase(t *testing.T) {
 	short.Skip(t)
-	definitions := fewSamples(t)
-	profiles := filepath.Join(definitions, "sampling.yaml")
-	text, err := os.ReadFile(profiles)
-	require.NoError(t, err)
-	for _, replaced := range [][2]string{{"warmup: 0", "warmup: 10000"}, {"sustain_ms: 1\n", "sustain_ms: 600000\n"}} {
-		require.Contains(t, string(text), replaced[0])
-		text = []byte(strings.ReplaceAll(string(text), replaced[0], replaced[1]))
-	}
-	require.NoError(t, os.WriteFile(profiles, text, 0o644))
+	definitions := endless(t)
 	for name, of := range map[string]struct{ backend, library, handle string }{
 		"ipc": {"ipc", "uccl", "ipc"}, "ipc by vmm": {"ipc", "uccl", "vmm"}, "uccl-p2p": {"uccl-p2p", "uccl", "auto"}, "mori-io": {"mori-io", "mori", "auto"},
 	} {
@@ -162,16 +155,40 @@ func TestAKilledPeerEndsTheCase(t *testing.T) {
 				t.Setenv("CX_STANDIN_HIP", "1")
 				withoutNVIDIA(t)
 			}
-			code, stdout, stderr := cxrun(t, map[string]string{rank.FaultVariable: "rank=0,kind=kill,at=record-2"}, "bench", "kv", "--definitions", definitions, // its setup
-				"--backend", of.backend, "--handle", of.handle, "-g", "2", "--cache", "kv-tiny", "--isl", "64", "--page", "16", "--batch", "1", "--sampling", "smoke", "-T", "600", "--json")
-			require.Equal(t, cli.ExitFailed, code, stderr)
-			var r bench.KVReport
-			require.NoError(t, json.Unmarshal([]byte(stdout), &r))
-			require.Equal(t, "rank-died: rank 0 signal 9", r.Outcome.Reasons[0].String())
-			require.Empty(t, r.Measurement.Rows)
-			require.Empty(t, r.Measurement.Sustained)
+			requireKilled(t, nil, "--definitions", definitions, "--backend", of.backend, "--handle", of.handle, "-g", "2")
 		})
 	}
+}
+
+// endless returns definitions whose profile smoke has more bursts than there is time for.
+func endless(t *testing.T) string {
+	definitions := fewSamples(t)
+	profiles := filepath.Join(definitions, "sampling.yaml")
+	text, err := os.ReadFile(profiles)
+	require.NoError(t, err)
+	for _, replaced := range [][2]string{{"warmup: 0", "warmup: 10000"}, {"sustain_ms: 1\n", "sustain_ms: 600000\n"}} {
+		require.Contains(t, string(text), replaced[0])
+		text = []byte(strings.ReplaceAll(string(text), replaced[0], replaced[1]))
+	}
+	require.NoError(t, os.WriteFile(profiles, text, 0o644))
+	return definitions
+}
+
+// requireKilled kills rank 0 of a transfer after its setup, and returns the reasons. The first is its
+// death.
+func requireKilled(t *testing.T, env map[string]string, args ...string) result.Reasons {
+	t.Helper()
+	all := map[string]string{rank.FaultVariable: "rank=0,kind=kill,at=record-2"}
+	maps.Copy(all, env)
+	args = append(args, "--cache", "kv-tiny", "--isl", "64", "--page", "16", "--batch", "1", "--sampling", "smoke", "-T", "600", "--json")
+	code, stdout, stderr := cxrun(t, all, append([]string{"bench", "kv"}, args...)...)
+	require.Equal(t, cli.ExitFailed, code, stderr)
+	var r bench.KVReport
+	require.NoError(t, json.Unmarshal([]byte(stdout), &r))
+	require.Equal(t, "rank-died: rank 0 signal 9", r.Outcome.Reasons[0].String())
+	require.Empty(t, r.Measurement.Rows)
+	require.Empty(t, r.Measurement.Sustained)
+	return r.Outcome.Reasons
 }
 
 // Two processes move a cache over the lanes of the real NIXL, and UCX says that it used them.
@@ -186,10 +203,15 @@ func TestBenchKVOverNIXL(t *testing.T) {
 	require.Equal(t, cli.ExitOK, code, stderr)
 	require.Regexp(t, `(?m)^nixl +ready +processes of this host, NIXL 1\.5\.1; transfers over (vm, )?tcp$`, stdout)
 	require.Regexp(t, `(?m)^nixl +note +transfers cannot use lane peer: no NVIDIA GPU in this machine: `, stdout)
+	endless := endless(t)
 	for _, lane := range []string{vocab.LaneProcessVM, vocab.LaneTCP} {
 		r := passed(t, env, "bench", "kv", "--backend", "nixl", "--lane", lane, "--cache", "kv-tiny", "--isl", "64", "--page", "16", "--batch", "1",
 			"--sampling", "smoke", "-T", "600", "--json")
 		require.Equal(t, lane, r.Measurement.Lane)
+		t.Run("peer killed over "+lane, func(t *testing.T) {
+			reasons := requireKilled(t, env, "--definitions", endless, "--backend", "nixl", "--lane", lane)
+			require.Equal(t, "rank-died: rank 0 signal 9; library-error: nixl -2, rank 1", reasons.String())
+		})
 	}
 	sweepsOver(t, env, "smoke", "nixl")
 }
