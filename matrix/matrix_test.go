@@ -9,6 +9,7 @@ import (
 	"github.com/collectivex/collectivex/matrix"
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/collective"
+	"github.com/collectivex/collectivex/pkg/measure"
 	"github.com/collectivex/collectivex/pkg/numeric"
 	"github.com/collectivex/collectivex/pkg/planner"
 	"github.com/collectivex/collectivex/pkg/vocab"
@@ -109,5 +110,33 @@ func TestEveryPoolIsPlanned(t *testing.T) {
 	}
 	for _, s := range cat.Sampling {
 		require.True(t, slices.Contains(profiles, s.Name), s.Name)
+	}
+}
+
+// The rows of each transfer of kv-mla tell the cost of a block from that of a byte.
+func TestTransfersShowTheCostOfABlock(t *testing.T) {
+	m, err := planner.Resolve(load(t), planner.Filters{Only: planner.Only{"suite": {vocab.SuiteKV}}}, planner.Machine{Backends: []string{"nixl", "mooncake"}})
+	require.NoError(t, err)
+	backends := map[string]bool{}
+	for q := range m.Requested() {
+		b := q.Case.Transfer()
+		if b.Workload != "kv-mla" {
+			continue
+		}
+		var x [][]float64
+		var us []float64
+		points, dropped := b.Points()
+		require.Empty(t, dropped, q.Case.CaseID)
+		for _, p := range points {
+			x = append(x, []float64{1, float64(p.Blocks), float64(p.Bytes)})
+			us = append(us, 5+2*float64(p.Blocks)+1e-4*float64(p.Bytes))
+		}
+		fitted, ok := measure.NonNegativeFit(x, us)
+		require.True(t, ok, q.Case.CaseID)
+		require.InDelta(t, 2, fitted[1], 1e-3, q.Case.CaseID)
+		backends[q.Case.Backend] = true
+	}
+	for _, backend := range []string{"host", "nccl-kv", "rccl-kv", "ipc", "nixl", "mooncake", "mori-io"} {
+		require.True(t, backends[backend], backend)
 	}
 }
