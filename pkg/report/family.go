@@ -18,6 +18,9 @@ type Family struct {
 	// Rows counts the rows of a document that are complete and passed, and the rows that
 	// were requested.
 	Rows func(d result.Document) (measured, asked int)
+	// Dropped says what the case asks for and the document leaves out, and why; empty if
+	// nothing. Families whose tables say it may lack the function.
+	Dropped func(d result.Document) string
 	// Headline returns what a summary keeps of a document and writes in its JSON form,
 	// nil for nothing, and which of Lists it is in.
 	Headline func(d result.Document) (list string, headline any)

@@ -204,6 +204,25 @@ func TestCopiesInASummary(t *testing.T) {
 	require.Contains(t, b.String(), "| – | 52.4 |", "a dash is not bold")
 }
 
+// The headline of a transfer counts the points that were not measured, by why. What a block costs is
+// a dash if the fit misses a row by 10 %.
+func TestTransfersInASummary(t *testing.T) {
+	for percent, cost := range map[float64]string{9.9: "3.50", 10: "–"} {
+		r := newRun(t)
+		c := plantest.Transfer(func(c *plan.Case) { c.Transfer().Ops = plan.Words{vocab.Pull} })
+		r.ask(c, plan.Runnable, "")
+		d := resulttest.Transfer(c, attempt(1, "host"))
+		d.Measurement.Fit = []result.TransferFit{{Op: vocab.Pull, Beta: 3.5, Points: 4, MaxPercent: percent}}
+		for i, code := range []result.Code{result.ReasonRefused, result.ReasonMemoryForSize, result.ReasonRefused} {
+			d.Workload.Dropped = append(d.Workload.Dropped, result.DroppedPoint{ISL: i + 1, PageTokens: 1, Batch: 1, Reason: result.Reason{Code: code}})
+		}
+		r.answer(d)
+		var b strings.Builder
+		require.NoError(t, r.build().Markdown(&b, 1<<20))
+		require.Contains(t, b.String(), " | "+cost+" | 1024 | 1.00 | 1 point (memory-for-size), 2 points (refused) |\n")
+	}
+}
+
 // Copies beside a victim have a table of their own. A slowdown that does not count is a dash.
 func TestSlowdownsOfVictims(t *testing.T) {
 	r := newRun(t)

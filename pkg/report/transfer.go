@@ -2,7 +2,9 @@ package report
 
 import (
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/result"
@@ -19,6 +21,9 @@ var transferFamily = Family{
 			}
 		}
 		return measured, len(d.Asked())
+	},
+	Dropped: func(doc result.Document) string {
+		return droppedPoints(doc.(*result.TransferDocument).Workload.Dropped)
 	},
 	Headline: func(doc result.Document) (string, any) {
 		return transferList, transferOf(doc.(*result.TransferDocument))
@@ -46,16 +51,18 @@ type Transfer struct {
 	Register    float64      `json:"register_ms_per_gib"`
 	Connect     float64      `json:"connect_ms"`
 	Ops         []TransferOp `json:"ops"`
-	Key         string       `json:"comparison_key"`
+	// Dropped are the points that were asked for and not measured.
+	Dropped []result.DroppedPoint `json:"dropped,omitempty"`
+	Key     string                `json:"comparison_key"`
 }
 
 // TransferOp is the figures of an operation. Rates are GB/s, times milliseconds.
 type TransferOp struct {
 	Op        string          `json:"op"`
-	Bulk      float64         `json:"bulk_gbps"`  // of the largest request as one block
-	Paged     float64         `json:"paged_gbps"` // of the fastest paged burst
-	First     float64         `json:"first_ms"`   // 8 bytes, median
-	PerBlock  float64         `json:"us_per_block"`
+	Bulk      float64         `json:"bulk_gbps"`    // of the largest request as one block
+	Paged     float64         `json:"paged_gbps"`   // of the fastest paged burst
+	First     float64         `json:"first_ms"`     // 8 bytes, median
+	PerBlock  float64         `json:"us_per_block"` // 0 if no reliable fit tells it
 	Sustained float64         `json:"sustained_gbps"`
 	CPU       float64         `json:"cpu_s_per_gb"`
 	Bursts    []TransferBurst `json:"bursts"`
@@ -76,6 +83,7 @@ func transferOf(d *result.TransferDocument) *Transfer {
 	h := &Transfer{
 		CaseID: d.Identity.CaseID, SKU: d.Identity.CaseFactors.SKU, Backend: d.Implementation.Name,
 		Lane: t.Mode, Handle: t.Handle, Cache: t.Workload, Arrangement: t.Routing, Key: d.ComparisonKey,
+		Dropped: d.Workload.Dropped,
 	}
 	if m.Setup != nil {
 		h.Register, h.Connect = m.Setup.RegisterMillisPerGiB, m.Setup.ConnectMillis
@@ -100,7 +108,7 @@ func transferOf(d *result.TransferDocument) *Transfer {
 			}
 		}
 		for _, f := range m.Fit {
-			if f.Op == op {
+			if f.Op == op && f.Reliable() {
 				o.PerBlock = f.Beta
 			}
 		}
@@ -131,16 +139,17 @@ func (t *Transfer) keys(op string) []string {
 
 func transferSection(cases []*Transfer) Section {
 	s := &Table{Columns: slices.Concat(transferKeys, figure("bulk GB/s"), []Column{{Name: "paged GB/s", Right: true, Strong: true}},
-		figure("sustained GB/s", "CPU s/GB", "8 B µs", "µs/block", "register ms/GiB", "connect ms"))}
+		figure("sustained GB/s", "CPU s/GB", "8 B µs", "µs/block", "register ms/GiB", "connect ms"), text("not measured"))}
 	for _, c := range cases {
 		for _, o := range c.Ops {
 			s.Rows = append(s.Rows, append(c.keys(o.Op), orDash(o.Bulk), orDash(o.Paged), orDash(o.Sustained), orDash(o.CPU),
-				orDash(o.First*1e3), orDash(o.PerBlock), orDash(c.Register), orDash(c.Connect)))
+				orDash(o.First*1e3), orDash(o.PerBlock), orDash(c.Register), orDash(c.Connect), droppedPoints(c.Dropped)))
 		}
 	}
 	return Section{
 		Title: "Transfers", Table: s, Keys: len(transferKeys),
-		Note: "Rates at p50: one block of the largest request, the fastest burst of pages, and bursts that follow each other with the processor time of both ranks.",
+		Note: "Rates at p50: one block of the largest request, the fastest burst of pages, and bursts that follow each other with the processor time of both ranks. " +
+			"µs/block is missing where the fit is off by 10 % or more for a row.",
 	}
 }
 
@@ -154,4 +163,17 @@ func transferBursts(cases []*Transfer) Section {
 		}
 	}
 	return Section{Title: "Bursts of transfers", Table: s, Keys: len(transferKeys), Folded: true}
+}
+
+// droppedPoints counts points that were not measured by why.
+func droppedPoints(points []result.DroppedPoint) string {
+	counts := map[result.Code]int{}
+	for _, p := range points {
+		counts[p.Reason.Code]++
+	}
+	var texts []string
+	for _, code := range slices.Sorted(maps.Keys(counts)) {
+		texts = append(texts, fmt.Sprintf("%s (%s)", plural(counts[code], "point"), code))
+	}
+	return strings.Join(texts, ", ")
 }

@@ -144,6 +144,10 @@ type TransferFit struct {
 	MaxPercent float64 `json:"max_residual_percent"`
 }
 
+// Reliable reports whether the fit describes its rows: no median is 10 % or more off. Only then
+// does Beta say what a block costs.
+func (f TransferFit) Reliable() bool { return f.MaxPercent < 10 }
+
 // TransferRow is one point and operation.
 type TransferRow struct {
 	Kind   string `json:"kind" in:"row kind"`

@@ -11,6 +11,7 @@ import (
 	"github.com/collectivex/collectivex/internal/plantest"
 	"github.com/collectivex/collectivex/internal/resulttest"
 	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/report/page"
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
@@ -159,6 +160,25 @@ func TestContextsHaveAllDigits(t *testing.T) {
 		require.Contains(t, b.texts(`#view-transfers .plot svg > text[text-anchor="middle"]`), want)
 		require.Contains(t, string(html), ">"+want+"</text>", "without scripts")
 	}
+}
+
+// The coverage says which points of a case were not measured, and why.
+func TestPointsThatWereNotMeasured(t *testing.T) {
+	r := newRuns(t)
+	d := transfer(vocab.LaneSharedMemory, "1")
+	d.Workload.Dropped = []result.DroppedPoint{{ISL: 512, PageTokens: 16, Batch: 1, Reason: result.Reason{Code: result.ReasonMemoryForSize}}}
+	r.add(d)
+	r.add(transfer(vocab.LaneProcessVM, "1"))
+	p, _, err := page.Build([]string{r.dir}, nil)
+	require.NoError(t, err)
+	reasons := map[string]string{}
+	for _, c := range p.Coverage {
+		require.Equal(t, c.Asked, c.Measured)
+		reasons[c.ID] = c.Reason
+	}
+	require.Equal(t, map[string]string{
+		"local-host-kv-tiny-shm-xfer-ep2-paged-bf16": "not measured: 1 point (memory-for-size)", "local-host-kv-tiny-vm-xfer-ep2-paged-bf16": "",
+	}, reasons)
 }
 
 // A case whose data took another lane has only rows that passed, and none of them counts.

@@ -134,6 +134,7 @@ type standing struct {
 	simulated bool
 	measured  int
 	asked     int
+	dropped   string // what was not asked of the ranks, and why
 	series    []report.Series
 }
 
@@ -180,6 +181,9 @@ func read(rec fold.Record) *standing {
 	if f, ok := report.Find(s.envelope.Identity.Case.Family); ok {
 		s.simulated = f.Simulated
 		s.measured, s.asked = f.Rows(d)
+		if f.Dropped != nil {
+			s.dropped = f.Dropped(d)
+		}
 		if f.Series != nil {
 			s.series = f.Series(d)
 		}
@@ -276,8 +280,12 @@ func (b *builder) answer(a fold.Answer, s *standing) {
 			state = simulated
 		}
 	}
+	reason := c.Reason
+	if s.dropped != "" {
+		reason = strings.TrimPrefix(reason+"; not measured: "+s.dropped, "; ")
+	}
 	b.Coverage = append(b.Coverage, Coverage{
-		Run: b.Runs[c.Run].ID, ID: c.ID, SKU: c.SKU, Backend: c.Backend, State: state, Reason: c.Reason,
+		Run: b.Runs[c.Run].ID, ID: c.ID, SKU: c.SKU, Backend: c.Backend, State: state, Reason: reason,
 		Measured: c.Measured, Asked: c.Asked, Attempts: c.Attempts,
 	})
 	for _, series := range s.series {
