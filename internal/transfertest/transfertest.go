@@ -2,6 +2,7 @@
 package transfertest
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -75,6 +76,17 @@ func document(t *testing.T, c plan.Case, streams []rank.Stream) *result.Transfer
 	return eptest.Assembled(t, c, streams, transfer.Assemble).(*result.TransferDocument)
 }
 
+// Slice gives a case some regions of a model's cache, with bursts of one request, which wait for
+// it, and of several in flight.
+func Slice(cache string, regions, isl, page int) func(*plan.Case) {
+	return func(c *plan.Case) {
+		plantest.Cache(cache)(c)
+		t := c.Transfer()
+		t.Entries[0].Regions = regions
+		t.ISLLadder, t.PageTokens, t.BatchSizes = plan.Ladder{isl}, plan.Ladder{page}, plan.Ladder{1, 3}
+	}
+}
+
 // KilledPeer kills rank 0 while rank 1 posts one burst after the other, more of them than there is
 // time for. Rank 1 fails in time for the reason, and no row comes of it.
 func KilledPeer(t *testing.T, reason string, c plan.Case) {
@@ -119,9 +131,9 @@ func CallsAreRefused(t *testing.T, run Runner, change func(*plan.Case)) {
 	}
 }
 
-// FaultsAreNamed plants each class of wrong words into the pool of the rank that has them,
-// and requires that it is found and named.
-func FaultsAreNamed(t *testing.T, run Runner, change func(*plan.Case)) {
+// FaultsAreNamed plants each class of wrong words, or those of the kinds of faults, into the pool of the
+// rank that has them, and requires that it is found and named.
+func FaultsAreNamed(t *testing.T, run Runner, change func(*plan.Case), kinds ...string) {
 	only := func(op string) func(*plan.Case) {
 		return func(c *plan.Case) {
 			t := c.Transfer()
@@ -132,6 +144,9 @@ func FaultsAreNamed(t *testing.T, run Runner, change func(*plan.Case)) {
 		transfer.FaultFlip: "corrupted", transfer.FaultHalf: "torn", transfer.FaultNotWritten: "not written", transfer.FaultStale: "stale",
 		transfer.FaultSwap: "misplaced", transfer.FaultGuard: "guard", transfer.FaultSource: "source", transfer.FaultLate: "late",
 	} {
+		if len(kinds) > 0 && !slices.Contains(kinds, kind) {
+			continue
+		}
 		t.Run(kind, func(t *testing.T) {
 			for rank, op := range []string{vocab.Push, vocab.Pull} { // by destination
 				if kind == transfer.FaultSource {

@@ -8,7 +8,6 @@ import (
 
 	"github.com/collectivex/collectivex/internal/eptest"
 	"github.com/collectivex/collectivex/internal/netns"
-	"github.com/collectivex/collectivex/internal/plantest"
 	"github.com/collectivex/collectivex/internal/pystandin"
 	"github.com/collectivex/collectivex/internal/short"
 	"github.com/collectivex/collectivex/internal/transfertest"
@@ -42,17 +41,6 @@ func over(change ...func(*plan.Case)) plan.Case {
 
 func overTCP(c *plan.Case) { c.Backend, c.Transfer().Mode = "mooncake", vocab.LaneTCP }
 
-// slice gives a case some regions of a model's cache, with bursts of one request, which wait for
-// it, and of several in flight.
-func slice(cache string, regions, isl, page int) func(*plan.Case) {
-	return func(c *plan.Case) {
-		plantest.Cache(cache)(c)
-		t := c.Transfer()
-		t.Entries[0].Regions = regions
-		t.ISLLadder, t.PageTokens, t.BatchSizes = plan.Ladder{isl}, plan.Ladder{page}, plan.Ladder{1, 3}
-	}
-}
-
 // Two processes move every word over the real library, pulled and pushed, in bursts of one and of
 // several requests, of MLA and GQA caches and in all arrangements, one case after the other over
 // the same engines. The requests of GQA have more blocks than Mooncake queues. The kernel counted
@@ -61,7 +49,7 @@ func TestMooncakeArrivesWhole(t *testing.T) {
 	if !alone(t) {
 		return
 	}
-	cases := []plan.Case{over(transfertest.Parts), over(slice("kv-mla", 10, 128, 64)), over(slice("kv-gqa", 100, 128, 16))}
+	cases := []plan.Case{over(transfertest.Parts), over(transfertest.Slice("kv-mla", 10, 128, 64)), over(transfertest.Slice("kv-gqa", 100, 128, 16))}
 	for _, arrangement := range vocab.Arrangements() {
 		cases = append(cases, over(func(c *plan.Case) { c.Transfer().Routing = arrangement }))
 	}
