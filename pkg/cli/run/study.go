@@ -220,7 +220,7 @@ func earlierRows(dir string) (map[string]study.Row, error) {
 		return map[string]study.Row{}, nil
 	}
 	if errors.Is(err, syscall.ENOTDIR) {
-		return nil, cli.UsageError("-o %s: is not a directory: name another one", dir)
+		return nil, cli.EnvironmentError("-o %s: is not a directory: name another one", dir)
 	}
 	if err != nil {
 		return nil, cli.EnvironmentError("%w", err)

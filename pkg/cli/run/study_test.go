@@ -66,7 +66,7 @@ func TestStudy(t *testing.T) {
 	require.Equal(t, cli.ExitUsage, code)
 	require.Contains(t, stderr, "study needs a directory for its files: add -o DIR")
 	code, _, stderr = cxrun(t, nil, "study", manifest, "-o", manifest)
-	require.Equal(t, cli.ExitUsage, code)
+	require.Equal(t, cli.ExitEnvironment, code)
 	require.Equal(t, "cxrun: -o "+manifest+": is not a directory: name another one\n", stderr)
 }
 

@@ -86,7 +86,7 @@ cases: [{name: rotation, collective: all_gather, algorithm: rotation, ranks: 2, 
 			require.Equal(t, cli.ExitOK, code, stderr)
 			rows, err := os.ReadFile("out/rows.csv")
 			require.NoError(t, err)
-			require.Contains(t, string(rows), fmt.Sprintf("2,full mesh,here,,2048,%.3f,", answer.Makespan))
+			require.Contains(t, string(rows), fmt.Sprintf("2,full mesh,here,,,2048,%.3f,", answer.Makespan))
 		})
 	}
 }
