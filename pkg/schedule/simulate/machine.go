@@ -50,7 +50,8 @@ type Machine struct {
 	Sharing  Sharing
 	Latency  Picoseconds // of each link
 	PerByte  float64     // of each link
-	// Network is the links to and from the network between hosts, instead.
+	// Network is the cost of each link between a rank and the network that joins hosts, which
+	// Latency and PerByte are not for.
 	Network Link
 	// Issue is the time that a stream needs to issue an op, before which the op does not
 	// start.

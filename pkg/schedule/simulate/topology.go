@@ -13,7 +13,7 @@ type Topology struct {
 	Name    string
 	Ranks   int
 	links   int
-	network int32 // the first link of the network, which is the last kind of links; 0: none
+	network int32 // links from this number on are of the network between hosts; 0: there is none
 	wide    int   // ranks in a row of a torus or mesh; 0 of others
 	// next returns the link from node at that leads to rank to, and the node behind it.
 	next func(at, to int32) (link, node int32)
