@@ -634,7 +634,7 @@ func TestSums(t *testing.T) {
 		alike := true
 		for _, line := range sums {
 			_, rest, _ := strings.Cut(line, ", ")
-			for _, of := range strings.Split(rest, "; ") {
+			for of := range strings.SplitSeq(rest, "; ") {
 				_, sum, ok := strings.Cut(of, ": ")
 				require.True(t, ok, line)
 				names := strings.FieldsFunc(sum, func(c rune) bool { return c < '0' || c > '9' })
