@@ -41,7 +41,7 @@ exit 7
 	require.Len(t, exits, 2, "before srun ends")
 	_, err := stream.Write([]byte("srun: error: node1: task 0: Killed\n"))
 	require.NoError(t, err)
-	require.NoError(t, l.close(command.Status{Code: 137}))
+	require.NoError(t, l.close(command.Status{Code: 137}, false))
 	close(exits)
 	ended := map[int]Exit{}
 	for e := range exits {

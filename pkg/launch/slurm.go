@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -307,13 +308,13 @@ func (a *slurmAllocation) Start(ctx context.Context, spec Spec) (Group, error) {
 	var err error
 	g.srun, err = a.Starter.Start(command.Command{Args: a.srun(spec), Env: spec.Env, Stdout: logs.stream(), Stderr: logs.stream()})
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("start ranks: %w", err), logs.close(command.Status{}))
+		return nil, errors.Join(fmt.Errorf("start ranks: %w", err), logs.close(command.Status{}, false))
 	}
 	go func() {
 		defer close(g.ended)
 		defer close(g.exits)
-		status := g.srun.Wait() // its streams are complete now
-		_ = logs.close(status)  // a log that is cut short costs no result
+		status := g.srun.Wait()                 // its streams are complete now
+		_ = logs.close(status, g.killed.Load()) // a log that is cut short costs no result
 	}()
 	return g, nil
 }
@@ -379,6 +380,7 @@ type slurmGroup struct {
 	srun       command.Process
 	exits      chan Exit
 	ended      chan struct{}
+	killed     atomic.Bool
 }
 
 // Exits implements Group. Ranks that fail are told of when srun says so, the others when
@@ -403,6 +405,7 @@ func (g *slurmGroup) Dump() {
 
 // Kill implements Group. srun kills its ranks at once when it is told to end.
 func (g *slurmGroup) Kill() error {
+	g.killed.Store(true)
 	g.srun.Signal(syscall.SIGTERM)
 	select {
 	case <-g.ended:

@@ -34,7 +34,7 @@ srun: error: node2: task 99: Killed
 `))
 	require.NoError(t, err)
 	require.Len(t, c, 5, "before srun ends")
-	require.NoError(t, l.close(command.Status{Code: 143}))
+	require.NoError(t, l.close(command.Status{Code: 143}, false))
 	close(c)
 	var ended []Exit
 	for e := range c {
@@ -50,9 +50,19 @@ func TestAStepThatIsNotCreated(t *testing.T) {
 	l, c := logsOf(t, 2, 2, false)
 	_, err := l.stream().Write([]byte("srun: error: Slurm job 2 has expired\n"))
 	require.NoError(t, err)
-	require.NoError(t, l.close(command.Status{Code: 1}))
+	require.NoError(t, l.close(command.Status{Code: 1}, false))
 	require.Equal(t, Exit{Rank: 0, Code: 1}, <-c)
 	require.Equal(t, Exit{Rank: 1, Code: 1}, <-c)
+}
+
+// srun need not name all ranks of a step that was killed. None of them ended well.
+func TestAStepThatIsKilled(t *testing.T) {
+	l, c := logsOf(t, 2, 1, false)
+	_, err := l.stream().Write([]byte("srun: error: node1: task 0: Terminated\n"))
+	require.NoError(t, err)
+	require.NoError(t, l.close(command.Status{Code: 143}, true))
+	require.Equal(t, Exit{Rank: 0, Signal: 15}, <-c)
+	require.Equal(t, Exit{Rank: 1, Signal: 9}, <-c)
 }
 
 // Each rank's lines go to its log, however srun cuts them, and srun's own apart.
@@ -66,7 +76,7 @@ func TestLogsOfAStep(t *testing.T) {
 		_, err := w.to.Write([]byte(w.text))
 		require.NoError(t, err)
 	}
-	require.NoError(t, l.close(command.Status{}))
+	require.NoError(t, l.close(command.Status{}, false))
 	for file, want := range map[string]string{
 		LogFile(l.dir, 0): "first\na: b\n", LogFile(l.dir, 10): "tenth\n", filepath.Join(l.dir, "srun.log"): "srun: error: node2\n99: nobody\n",
 	} {

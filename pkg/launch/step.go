@@ -184,15 +184,20 @@ func (l *stepLogs) write(path string, line []byte) error {
 
 // close closes the logs and tells the end of all other ranks. If srun failed and named no
 // rank, as when the step could not be created or the job was cancelled, they have its
-// status. A status of 0 does not prove that a rank has done its work: its records do.
-func (l *stepLogs) close(status command.Status) (err error) {
+// status. Of a step that was killed, srun may name some ranks only: the others were killed
+// too. A status of 0 does not prove that a rank has done its work: its records do.
+func (l *stepLogs) close(status command.Status, killed bool) (err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, f := range l.files {
 		err = errors.Join(err, f.Close())
 	}
 	how := Exit{}
-	if !slices.Contains(l.told, true) {
+	switch {
+	case status.OK():
+	case killed:
+		how = Exit{Signal: int(syscall.SIGKILL)}
+	case !slices.Contains(l.told, true):
 		how = Exit{Code: status.Code, Signal: int(status.Signal)}
 	}
 	for how.Rank = range l.told {
