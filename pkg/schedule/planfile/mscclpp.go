@@ -15,6 +15,9 @@ const (
 	jsonChannels = 16 // of a thread block
 )
 
+// mostChannels are of each type between two ranks, since a program has 256 channels.
+const mostChannels = 128
+
 // The types of channels. Signals of memory channel j between two ranks are on channel 2j of
 // the program, those of port channel j on 2j+1.
 var channelTypes = []string{"memory", "port"}
@@ -27,17 +30,26 @@ type remote struct {
 	buffer string
 }
 
+// planReader reads a plan.
+type planReader struct {
+	*layout
+	parts   int   // of a chunk of the plan, each a chunk of the program
+	scratch []int // chunks of buffer s, by rank
+	gpus    []*gpuReader
+	packets *packets
+}
+
 // gpuReader reads the thread blocks of a rank.
 type gpuReader struct {
-	layout   *layout
+	*planReader
 	rank     int
-	chunks   map[string]int // of the buffers of the rank
-	scratch  []int          // chunks of buffer s, by rank
-	channels [2][]linked    // by type: the channels of the rank
+	channels [2][]linked // by type: the channels of the rank
+	switches []switched  // the channels of type switch
 	remotes  []remote
 	blocks   []block
 	barriers map[int][][]stepOf    // by id and occurrence: the ends of what comes before
 	acquired map[int]*semaphoreUse // by id
+	sums     int                   // slots of the rank for sums that are not stored
 }
 
 // linked is an end of a channel.
@@ -85,74 +97,148 @@ func readPlan(file string, top *node) *Plan {
 		gpus[0].get(whole).fail("%d chunks, must be a multiple of the %d gpus", chunks, ranks)
 		return nil
 	}
-	l := newLayout(c, ranks, chunks, inPlace)
-	scratch, count := make([]int, ranks), 0
+	parts := partsOf(gpus)
+	l := newLayout(c, ranks, chunks*parts, inPlace)
+	x := &planReader{layout: &l, parts: parts, scratch: make([]int, ranks), packets: &packets{written: map[int][]parcel{}, read: map[int][]parcel{}}}
+	count := 0
 	for r, g := range gpus {
 		g.get("id").number(r, r)
-		scratch[r] = g.get("scratch_chunks").number(0, mostSlots)
-		l.scratch = max(l.scratch, l.input+scratch[r])
+		x.scratch[r] = g.get("scratch_chunks").number(0, mostSlots) * parts
+		l.scratch = max(l.scratch, l.input+x.scratch[r])
 		count += len(g.get("threadblocks").items())
 	}
 	if count > mostBlocks {
 		top.get("gpus").fail("more than %d thread blocks in all", mostBlocks)
 	}
-	if ranks*(chunks+l.scratch) > mostSlots {
-		top.get("gpus").fail("%d chunks and %d of scratch memory on each of %d gpus, must be at most %d in all", chunks, l.scratch, ranks, mostSlots)
+	fits := func() {
+		if slots := l.chunks + l.scratch + l.spare; slots > mostSlots/ranks {
+			top.get("gpus").fail("%d chunks, with those of scratch memory and the parts of groups and pipelines, on each of %d gpus, must be at most %d in all",
+				slots, ranks, mostSlots)
+		}
 	}
-	plan := &Plan{file: file, ops: make([][]position, ranks), Program: &schedule.Program{
-		Name: name, Collective: c, Ranks: ranks, Chunks: chunks, Input: l.input, Scratch: l.scratch, Ops: make([][]schedule.Op, ranks),
-	}}
+	if fits(); top.text.err != nil {
+		return nil
+	}
+	plan := &Plan{file: file, ops: make([][]position, ranks)}
 	for r, g := range gpus {
-		if top.text.err != nil {
+		x.gpus = append(x.gpus, &gpuReader{planReader: x, rank: r, barriers: map[int][][]stepOf{}, acquired: map[int]*semaphoreUse{}})
+		if x.gpus[r].read(g); top.text.err != nil {
 			return nil
 		}
-		x := &gpuReader{layout: &l, rank: r, scratch: scratch, barriers: map[int][][]stepOf{}, acquired: map[int]*semaphoreUse{}}
-		x.read(g)
-		if top.text.err != nil {
-			return nil
-		}
-		for _, tb := range g.get("threadblocks").items() {
-			if n := len(tb.get("ops").items()); n > jsonOps {
-				plan.note(tb.text.at(tb.offset), "thread block of gpu %d has %d ops: MSCCL++ runs at most %d", r, n, jsonOps)
-			}
-			channels := 0
-			for _, c := range tb.optional("channels") {
-				channels += len(c.get("channel_ids").items())
-			}
-			if channels > jsonChannels {
-				plan.note(tb.text.at(tb.offset), "thread block of gpu %d has %d channels: MSCCL++ runs at most %d", r, channels, jsonChannels)
-			}
-		}
-		at, stuck := assemble(plan.Program, r, x.blocks)
+		l.spare = max(l.spare, x.gpus[r].sums)
+		plan.warn(r, g)
+	}
+	if fits(); top.text.err == nil {
+		x.meet(top)
+	}
+	if top.text.err != nil {
+		return nil
+	}
+	if x.packets.any() && (!top.has("use_double_scratch_buffer") || !top.get("use_double_scratch_buffer").bool()) {
+		plan.note(top.text.at(top.offset), "packets without use_double_scratch_buffer: a run can overwrite those that the run before has not read")
+	}
+	p := &schedule.Program{
+		Name: name, Collective: c, Ranks: ranks, Chunks: l.chunks, Input: l.input, Scratch: l.scratch + l.spare, Ops: make([][]schedule.Op, ranks),
+	}
+	plan.Program = p
+	for r := range gpus {
+		at, stuck := assemble(p, r, x.gpus[r].blocks)
 		if stuck != nil {
 			top.text.err = fmt.Errorf("%s: waits for ops of gpu %d that wait for it", stuck.in(file), r)
 		}
 		plan.ops[r] = at
 	}
+	l.place(p)
 	return plan
+}
+
+// Limits of what parts of chunks a plan can have.
+const (
+	mostGroup  = 256     // thread blocks of a group
+	mostParts  = 1 << 12 // of a chunk
+	iterations = 2       // of a pipeline, each of which moves its part of every chunk
+)
+
+// partsOf returns into how many parts the thread blocks of groups and the iterations of
+// pipelines split the chunks of a plan.
+func partsOf(gpus []*node) int {
+	parts, pipelines := 1, 1
+	var look func(ops []*node)
+	look = func(ops []*node) {
+		for _, o := range ops {
+			if o.has("tbg_info") {
+				size := o.get("tbg_info").get("tbg_size").number(1, mostGroup)
+				if parts = leastCommonMultiple(parts, size); parts > mostParts {
+					o.fail("groups of thread blocks whose sizes split chunks into %d parts, must be at most %d", parts, mostParts)
+					parts = 1
+				}
+			}
+			if o.has("iter_context") {
+				pipelines = iterations
+			}
+			look(o.optional("ops"))
+		}
+	}
+	for _, g := range gpus {
+		for _, tb := range g.optional("threadblocks") {
+			look(tb.optional("ops"))
+		}
+	}
+	return parts * pipelines
+}
+
+func leastCommonMultiple(a, b int) int {
+	x, y := a, b
+	for y != 0 {
+		x, y = y, x%y
+	}
+	return a / x * b
+}
+
+// warn notes what MSCCL++ does not run.
+func (p *Plan) warn(r int, g *node) {
+	for _, tb := range g.get("threadblocks").items() {
+		n := 0
+		for _, o := range tb.get("ops").items() {
+			n += 1 + len(o.optional("ops")) // of a pipeline
+		}
+		if n > jsonOps {
+			p.note(tb.text.at(tb.offset), "thread block of gpu %d has %d ops: MSCCL++ runs at most %d", r, n, jsonOps)
+		}
+		channels := 0
+		for _, c := range tb.optional("channels") {
+			channels += len(c.get("channel_ids").items())
+		}
+		if channels > jsonChannels {
+			p.note(tb.text.at(tb.offset), "thread block of gpu %d has %d channels: MSCCL++ runs at most %d", r, channels, jsonChannels)
+		}
+	}
 }
 
 func (x *gpuReader) read(g *node) {
 	for _, buffer := range []string{"i", "o"} {
 		f := g.get(map[string]string{"i": "input_chunks", "o": "output_chunks"}[buffer])
-		if n := f.number(0, mostSlots); n != x.layout.size(buffer) {
-			f.fail("%d chunks, must be %d in an %s of %d", n, x.layout.size(buffer), x.layout.collective, x.layout.chunks)
+		if n, want := f.number(0, mostSlots), x.size(buffer)/x.parts; n != want {
+			f.fail("%d chunks, must be %d in an %s of %d", n, want, x.collective, x.layout.chunks/x.parts)
 		}
 	}
-	x.chunks = map[string]int{"i": x.layout.size("i"), "o": x.layout.size("o"), "s": x.scratch[x.rank]}
 	for _, c := range g.optional("channels") {
+		if isSwitch(c) {
+			x.switches = append(x.switches, x.switchesOf(c)...)
+			continue
+		}
 		kind := channelType(c.get("channel_type"))
 		ends := map[int]int{}
 		for _, l := range x.channels[kind] {
 			ends[l.peer]++
 		}
 		for _, p := range c.get("connected_to").items() {
-			peer := p.number(0, x.layout.ranks-1)
+			peer := p.number(0, x.ranks-1)
 			if peer == x.rank {
 				p.fail("gpu %d is connected to itself", peer)
 			}
-			if ends[peer] == 128 {
-				p.fail("more than 128 channels to gpu %d", peer)
+			if ends[peer] == mostChannels {
+				p.fail("more than %d channels to gpu %d", mostChannels, peer)
 				return
 			}
 			x.channels[kind] = append(x.channels[kind], linked{peer, channelOf(kind, ends[peer])})
@@ -160,7 +246,7 @@ func (x *gpuReader) read(g *node) {
 		}
 	}
 	for _, b := range g.optional("remote_buffers") {
-		m := remote{b.get("rank").number(0, x.layout.ranks-1), b.get("type").string()}
+		m := remote{b.get("rank").number(0, x.ranks-1), b.get("type").string()}
 		if m.rank == x.rank || m.buffer != "i" && m.buffer != "o" && m.buffer != "s" {
 			b.fail("must be buffer i, o or s of another gpu")
 		}
@@ -224,231 +310,7 @@ func (x *gpuReader) wait(g *node) {
 func channelType(n *node) int {
 	kind := slices.Index(channelTypes, n.string())
 	if kind < 0 {
-		n.fail("channel type %q is not supported, must be memory or port", n.value)
+		n.fail("channel type %q is unknown, must be memory, port or switch", n.value)
 	}
 	return max(0, kind)
-}
-
-// blockReader reads the ops of a thread block.
-type blockReader struct {
-	*gpuReader
-	channels [2][]linked // by type, that ops name
-	remotes  [2][]remote // by type, the same
-	steps    *[]step
-	barriers map[int]int // by id: how many it has met
-}
-
-func (x *gpuReader) block(tb *node) {
-	b := &blockReader{gpuReader: x, steps: &x.blocks[len(x.blocks)-1].steps, barriers: map[int]int{}}
-	for _, c := range tb.optional("channels") {
-		kind := channelType(c.get("channel_type"))
-		for _, id := range c.get("channel_ids").items() {
-			if n, ok := id.index(len(x.channels[kind]), fmt.Sprintf("%s channels of gpu %d", channelTypes[kind], x.rank)); ok {
-				b.channels[kind] = append(b.channels[kind], x.channels[kind][n])
-			}
-		}
-	}
-	for _, c := range tb.optional("remote_buffer_refs") {
-		kind := channelType(c.get("access_channel_type"))
-		for _, id := range c.get("remote_buffer_ids").items() {
-			if n, ok := id.index(len(x.remotes), fmt.Sprintf("remote buffers of gpu %d", x.rank)); ok {
-				b.remotes[kind] = append(b.remotes[kind], x.remotes[n])
-			}
-		}
-	}
-	for _, o := range tb.get("ops").items() {
-		if tb.text.err != nil {
-			return
-		}
-		b.op(o)
-	}
-}
-
-// chunks is where an op reads or writes.
-type chunks struct {
-	slot  schedule.Slot
-	count int32
-	rank  int
-}
-
-// spans reads the chunks of a field, those of the rank and those of others.
-func (b *blockReader) spans(o *node, name string, kind int) (mine, theirs []chunks) {
-	for _, n := range o.get(name).items() {
-		size, index := n.get("size").number(1, mostSlots), n.get("index").number(0, mostSlots)
-		where, buffer := b.rank, ""
-		if n.has("buffer_id") {
-			id, ok := n.get("buffer_id").index(len(b.remotes[kind]), fmt.Sprintf("buffers of the thread block over %s channels", channelTypes[kind]))
-			if !ok {
-				return nil, nil
-			}
-			where, buffer = b.remotes[kind][id].rank, b.remotes[kind][id].buffer
-		} else if buffer = n.get("type").string(); buffer != "i" && buffer != "o" && buffer != "s" {
-			n.fail("type %q, must be i, o or s", buffer)
-		}
-		have := b.scratch[where]
-		if buffer != "s" {
-			have = b.layout.size(buffer)
-		}
-		if index+size > have {
-			n.fail("chunks %d to %d of buffer %s of gpu %d, which has %d", index, index+size-1, buffer, where, have)
-		}
-		c := chunks{b.layout.slot(where, buffer, index), int32(size), where}
-		if where == b.rank {
-			mine = append(mine, c)
-		} else {
-			theirs = append(theirs, c)
-		}
-	}
-	return mine, theirs
-}
-
-// op reads an op, which can be several of a program.
-func (b *blockReader) op(o *node) {
-	s := step{position: o.text.at(o.offset)}
-	here := stepOf{len(b.blocks) - 1, len(*b.steps)}
-	name, kind := o.get("name").string(), 0
-	if o.has("channel_type") {
-		kind = channelType(o.get("channel_type"))
-	}
-	if o.has("tbg_info") {
-		o.fail("op %q of a group of thread blocks (tbg_info) is not supported", name)
-	}
-	if o.has("reduce_op") && o.get("reduce_op").string() != "sum" {
-		o.get("reduce_op").fail("reduction %q is not supported, must be sum", o.get("reduce_op").value)
-	}
-	ends := func() (all []linked) {
-		for _, id := range o.get("channel_ids").items() {
-			if n, ok := id.index(len(b.channels[kind]), fmt.Sprintf("%s channels of the thread block", channelTypes[kind])); ok {
-				all = append(all, b.channels[kind][n])
-			}
-		}
-		return all
-	}
-	tell := func(k schedule.Kind) {
-		for _, l := range ends() {
-			s.ops = append(s.ops, schedule.Op{Kind: k, Peer: int32(l.peer), Channel: l.channel})
-		}
-	}
-	// move puts chunks of the gpu into those of others, or gets the reverse.
-	move := func(k schedule.Kind, from, to []chunks) {
-		far := to
-		if k != schedule.Put {
-			far = from
-		}
-		if len(from) != len(to) {
-			o.fail("%s of %d parts into %d", name, len(from), len(to))
-			return
-		}
-		via := []linked{}
-		if o.has("channel_ids") {
-			if via = ends(); len(via) != len(far) {
-				o.fail("%s of %d parts over %d channels", name, len(far), len(via))
-				return
-			}
-		}
-		for i := range far {
-			l := linked{far[i].rank, channelOf(kind, 0)}
-			if len(via) > 0 {
-				l = via[i]
-			}
-			if l.peer != far[i].rank {
-				o.fail("%s over a channel to gpu %d, must be to gpu %d as its buffer", name, l.peer, far[i].rank)
-				return
-			}
-			if from[i].count != to[i].count {
-				o.fail("%s of %d chunks into %d", name, from[i].count, to[i].count)
-				return
-			}
-			// The threads of a block wait for what they move themselves. What moves over a port
-			// channel, its proxy moves.
-			async := k == schedule.Put && channelTypes[kind] == "port"
-			s.ops = append(s.ops, schedule.Op{Kind: k, Src: from[i].slot, Dst: to[i].slot, Count: to[i].count, Peer: int32(l.peer), Channel: l.channel, Async: async})
-		}
-	}
-	local := func(k schedule.Kind, from, to chunks) {
-		if from.count != to.count {
-			o.fail("%s of %d chunks into %d", name, from.count, to.count)
-		}
-		s.ops = append(s.ops, schedule.Op{Kind: k, Src: from.slot, Dst: to.slot, Count: to.count})
-	}
-	memoryOnly := func() {
-		if channelTypes[kind] != "memory" {
-			o.fail("%s over a %s channel is not supported, must be a memory channel", name, channelTypes[kind])
-		}
-	}
-	switch name {
-	case "nop":
-	case "flush":
-		if channelTypes[kind] == "port" { // what memory channels move has ended with its op
-			tell(schedule.Flush)
-		}
-	case "signal", "rlxsignal":
-		tell(schedule.Signal)
-	case "wait", "rlxwait":
-		tell(schedule.Wait)
-	case "put", "pws", "pwsf":
-		from, remote := b.spans(o, "src_buff", kind)
-		mine, to := b.spans(o, "dst_buff", kind)
-		if len(remote) > 0 || len(mine) > 0 {
-			o.fail("%s reads from the gpu and writes to others", name)
-		}
-		move(schedule.Put, from, to)
-		if name != "put" {
-			tell(schedule.Signal)
-		}
-		if name == "pwsf" && channelTypes[kind] == "port" {
-			tell(schedule.Flush)
-		}
-	case "get":
-		memoryOnly()
-		mine, from := b.spans(o, "src_buff", kind)
-		to, others := b.spans(o, "dst_buff", kind)
-		if len(mine) > 0 || len(others) > 0 {
-			o.fail("get reads from other gpus and writes to its own")
-		}
-		move(schedule.Get, from, to)
-	case "copy", "re", "res", "rre", "rres":
-		from, remote := b.spans(o, "src_buff", kind)
-		to, others := b.spans(o, "dst_buff", kind)
-		reads, writes := name == "rre" || name == "rres", name == "res" || name == "rres"
-		if len(to) != 1 || len(from) == 0 || name == "copy" && len(from) != 1 || !reads && len(remote) > 0 || !writes && len(others) > 0 {
-			o.fail("%s with %d local and %d remote sources, %d local and %d remote destinations", name, len(from), len(remote), len(to), len(others))
-			return
-		}
-		if from[0] != to[0] {
-			local(schedule.Copy, from[0], to[0])
-		}
-		for _, more := range from[1:] {
-			local(schedule.Reduce, more, to[0])
-		}
-		if reads {
-			memoryOnly()
-			move(schedule.GetReduce, remote, slices.Repeat(to, len(remote)))
-		}
-		move(schedule.Put, slices.Repeat(to, len(others)), others)
-	case "sem_acquire", "sem_release":
-		for _, n := range o.get("semaphore_ids").items() {
-			use := b.acquired[n.number(0, math.MaxInt32)]
-			switch {
-			case use == nil:
-				n.fail("semaphore %v is missing", n.value)
-			case name == "sem_acquire":
-				use.acquires = append(use.acquires, here)
-			default:
-				use.release = append(use.release, here)
-			}
-		}
-	case "barrier":
-		id := o.get("barrier_id").number(0, math.MaxInt32)
-		meetings := b.gpuReader.barriers[id]
-		if b.barriers[id] == len(meetings) {
-			meetings = append(meetings, nil)
-		}
-		meetings[b.barriers[id]] = append(meetings[b.barriers[id]], here)
-		b.gpuReader.barriers[id] = meetings
-		b.barriers[id]++
-	default:
-		o.get("name").fail("op %q is not supported, must be put, pws, pwsf, get, signal, wait, rlxsignal, rlxwait, copy, re, res, rre, rres, sem_acquire, sem_release, barrier, flush or nop", name)
-	}
-	*b.steps = append(*b.steps, s)
 }

@@ -159,15 +159,14 @@ func TestMistakes(t *testing.T) {
 		{`"name": "double_tree",`, ``, `plan.json:1:1: has no field "name"`},
 		{`"input_chunks": 4`, `"input_chunks": 3`, `plan.json:10:23: 3 chunks, must be 4 in an all_reduce of 4`},
 		{`"id": 1`, `"id": 2`, `id 2 must be 1`},
-		{`"name": "signal"`, `"name": "ppkt"`, `op "ppkt" is not supported, must be put, pws, pwsf, get, signal, wait, rlxsignal, rlxwait, copy, re, res, rre, rres, sem_acquire, sem_release, barrier, flush or nop`},
-		{`"channel_type": "memory"`, `"channel_type": "switch"`, `channel type "switch" is not supported, must be memory or port`},
+		{`"name": "signal"`, `"name": "shout"`, `op "shout" is not supported, must be one of put, pws, pwsf, get, signal, wait, `},
+		{`"channel_type": "memory"`, `"channel_type": "radio"`, `channel type "radio" is unknown, must be memory, port or switch`},
 		{`"size": 1`, `"size": 9`, ` of buffer `},
 		{`"size": 1`, `"size": 1e9`, `size 1e9 must be a number from 1 to 16777216`},
 		{`"name": "sem_release"`, `"name": "nop"`, `acquires semaphore 0, which is not released so often`},
 		{`"reduce_op": "sum"`, `"reduce_op": "max"`, `reduction "max" is not supported, must be sum`},
 		{`"gpus": [`, `"gpus": [[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[`, `more than 32 objects and arrays inside each other`},
 		{`"protocol"`, `protocol`, `plan.json:4:3: invalid character 'p'`},
-		{`"name": "signal",`, `"name": "signal", "tbg_info": {"tb_id": 0, "tbg_size": 2},`, `op "signal" of a group of thread blocks (tbg_info) is not supported`},
 		{`"gpus": [`, `"gpus": {}, "g": [`, `gpus must be an array`},
 		{`"connected_to": [`, `"connected_to": [7,`, `connected_to 7 must be a number from 0 to 2`},
 	} {
@@ -587,6 +586,9 @@ func FuzzRead(f *testing.F) {
 	f.Add([]byte(pair))
 	f.Add(twoGPUs("memory", `{"name": "get", "channel_type": "KIND", "src_buff": [{"buffer_id": 1, "index": 0, "size": 1}], "dst_buff": [`+spanMine+`]}`))
 	f.Add(twoGPUs("port", strings.TrimSuffix(ready, ",\n")))
+	f.Add(packetPlan(3, oneShot))
+	f.Add(packetPlan(2, twoShot))
+	f.Add(switchPlan(split(reduced)))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		plan, err := Read("plan", data)
 		if err != nil {

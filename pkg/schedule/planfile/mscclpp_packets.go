@@ -1,0 +1,273 @@
+package planfile
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/collectivex/collectivex/pkg/schedule"
+)
+
+// Packets are data with flags, which MSCCL++'s LL protocol writes into buffer s of a gpu. Who
+// reads a packet waits for its flag alone. In a program, the ops that write packets tell those
+// that read them by signals of channels that nothing else uses.
+
+// form is what an op on packets reads and writes besides.
+type form struct {
+	payload bool // the first source is data, not packets
+	reads   bool // packets of the gpu, which are added to the payload if there is one
+	stores  bool // the result as data of the gpu
+	keeps   bool // the result as packets of the gpu
+	sends   bool // the result as packets to others
+}
+
+var forms = map[string]form{
+	"ppkt":    {payload: true, sends: true},
+	"rppkt":   {reads: true, sends: true},
+	"upkt":    {reads: true, stores: true},
+	"cpkt":    {payload: true, keeps: true},
+	"repkt":   {payload: true, reads: true, stores: true},
+	"respkt":  {payload: true, reads: true, stores: true, sends: true},
+	"recpkt":  {payload: true, reads: true, stores: true, keeps: true},
+	"recspkt": {payload: true, reads: true, stores: true, keeps: true, sends: true},
+}
+
+// end is a step of a rank.
+type end struct {
+	rank int
+	at   stepOf
+}
+
+// parcel is packets that a step writes or reads, in the slots from first on.
+type parcel struct {
+	first, count int
+	by           end
+}
+
+// packets is what becomes of the packets of a plan.
+type packets struct {
+	written, read map[int][]parcel // by the rank that has them
+	others        *node            // what uses buffer s for other data; nil if nothing does
+}
+
+func (p *packets) any() bool { return len(p.written)+len(p.read) > 0 }
+
+// packetOp returns the ops of an op on packets.
+func (b *blockReader) packetOp(o *node, name string, kind int, here end) (ops []schedule.Op) {
+	from, far := b.spans(o, "src_buff", kind)
+	to, others := b.spans(o, "dst_buff", kind)
+	is := forms[name]
+	payload, in := from, []chunks(nil)
+	switch {
+	case name == "ppkt": // sends several
+	case is.payload:
+		payload, in = from[:min(1, len(from))], from[min(1, len(from)):]
+	default:
+		payload, in = nil, from
+	}
+	stored, kept := []chunks(nil), to
+	if is.stores {
+		stored, kept = to[:min(1, len(to))], to[min(1, len(to)):]
+	}
+	has := form{len(payload) > 0, len(in) > 0, len(stored) > 0, len(kept) > 0, len(others) > 0}
+	if has != is || len(far) > 0 || len(kept) > 1 || !is.payload && len(in) > 1 || name == "ppkt" && len(from) != len(others) {
+		o.fail("%s with %d local and %d remote sources, %d local and %d remote destinations", name, len(from), len(far), len(to), len(others))
+		return nil
+	}
+	for _, c := range slices.Concat(from, to, others) {
+		if c.size != from[0].size && name != "ppkt" {
+			c.text.fail("%s of %d chunks, must have %d as its first source", name, c.size, from[0].size)
+		}
+	}
+	if is.reads && is.stores && is.sends && channelTypes[kind] != "memory" {
+		o.fail("%s over a %s channel is not supported, must be a memory channel", name, channelTypes[kind])
+	}
+	raw := name == "ppkt" && channelTypes[kind] == "port" // moves packets as they are, without a look at their flags
+	for _, c := range slices.Concat(payload, stored) {
+		switch {
+		case raw && c.buffer != "s":
+			c.text.fail("ppkt over a port channel from buffer %s, must be from buffer s: it moves packets that are there", c.buffer)
+		case !raw && c.buffer == "s":
+			c.text.fail("data of %s in buffer s, must be in buffer i or o: buffer s holds packets", name)
+		}
+	}
+	for i, c := range others {
+		if name == "ppkt" && c.size != from[i].size {
+			c.text.fail("ppkt of %d chunks into %d", from[i].size, c.size)
+		}
+	}
+	if b.hasPackets(o, name, in, slices.Concat(kept, others), here); o.text.err != nil {
+		return nil
+	}
+	if name == "ppkt" {
+		for i, c := range others {
+			ops = append(ops, put(from[i].slot, c))
+		}
+		return ops
+	}
+	count := from[0].count
+	local := func(k schedule.Kind, from, to schedule.Slot) schedule.Slot {
+		if from != to {
+			ops = append(ops, schedule.Op{Kind: k, Src: from, Dst: to, Count: count})
+		}
+		return to
+	}
+	result := from[0].slot
+	if is.stores {
+		result = local(schedule.Copy, result, stored[0].slot)
+	}
+	if is.payload && is.reads { // the kernel adds up the packets, and then the payload
+		total := in[0].slot
+		if len(in) > 1 {
+			total = local(schedule.Copy, total, b.sum(count))
+			for _, c := range in[1:] {
+				local(schedule.Reduce, c.slot, total)
+			}
+		}
+		local(schedule.Reduce, total, result)
+	}
+	for _, c := range kept {
+		local(schedule.Copy, result, c.slot)
+	}
+	for _, c := range others {
+		ops = append(ops, put(result, c))
+	}
+	return ops
+}
+
+// hasPackets notes the packets that an op reads and writes.
+func (b *blockReader) hasPackets(o *node, name string, read, written []chunks, here end) {
+	for _, c := range slices.Concat(read, written) {
+		if c.buffer != "s" {
+			c.text.fail("packets of %s in buffer %s, must be in buffer s", name, c.buffer)
+		}
+	}
+	if b.iterates {
+		o.fail("%s inside a pipeline is not supported: each iteration would move all of its packets", name)
+	}
+	if o.text.err != nil {
+		return
+	}
+	p := b.gpuReader.packets
+	for _, c := range read {
+		p.read[c.rank] = append(p.read[c.rank], c.parcel(here))
+	}
+	for _, c := range written {
+		p.written[c.rank] = append(p.written[c.rank], c.parcel(here))
+	}
+}
+
+func (c chunks) parcel(by end) parcel {
+	j, _ := c.slot.InScratch()
+	return parcel{j, int(c.count), by}
+}
+
+// put is an op that writes into another gpu. Its data has arrived when it ends, also where a
+// proxy carries it out later: packets tell when they are there, and what holds them is not
+// written again.
+func put(from schedule.Slot, to chunks) schedule.Op {
+	return schedule.Op{Kind: schedule.Put, Src: from, Dst: to.slot, Count: to.count, Peer: int32(to.rank)}
+}
+
+// sum returns slots for a sum that is not stored.
+func (x *gpuReader) sum(count int32) schedule.Slot {
+	s := schedule.Scratch(spared + x.sums)
+	if x.sums += int(count); x.sums > mostSlots {
+		x.sums = mostSlots // which fits nowhere
+	}
+	return s
+}
+
+// meet makes the steps that read packets wait for those that write them.
+func (x *planReader) meet(top *node) {
+	p := x.packets
+	if !p.any() {
+		return
+	}
+	if p.others != nil {
+		p.others.fail("buffer s, which holds packets in this plan, must not be used for other data: the two overlap")
+	}
+	if protocol := top.get("protocol"); protocol.string() != "LL" {
+		protocol.fail("protocol %q, must be LL in a plan with packets: MSCCL++ makes no room for them otherwise", protocol.value)
+	}
+	next := map[[2]int]int{} // by writer and reader: channels in use
+	for r := range x.gpus {
+		slices.SortStableFunc(p.written[r], func(a, b parcel) int { return cmp.Compare(a.first, b.first) })
+		for i, w := range p.written[r] {
+			if i > 0 && w.first < p.written[r][i-1].first+p.written[r][i-1].count {
+				x.fail(top, w.by, "writes packets to chunk %d of buffer s of gpu %d, as another op does: a reader cannot tell whose it has", x.chunk(w.first), r)
+				return
+			}
+		}
+	}
+	for r := range x.gpus {
+		for i, from := 0, 0; i < len(p.read[r]); i = from { // reads of a step follow each other
+			for from = i; from < len(p.read[r]) && p.read[r][from].by == p.read[r][i].by; from++ {
+			}
+			if !x.await(top, p.read[r][i:from], p.written[r], next) {
+				return
+			}
+		}
+	}
+}
+
+// await makes a step wait for those that write the packets that it reads.
+func (x *planReader) await(top *node, reads, written []parcel, next map[[2]int]int) bool {
+	reader := reads[0].by
+	var writers []end
+	for _, p := range reads {
+		i, _ := slices.BinarySearchFunc(written, p.first, func(w parcel, first int) int { return cmp.Compare(w.first+w.count, first+1) })
+		for at := p.first; at < p.first+p.count; i++ {
+			if i == len(written) || written[i].first > at {
+				x.fail(top, reader, "reads packets in chunk %d of buffer s of gpu %d, which no op writes", x.chunk(at), reader.rank)
+				return false
+			}
+			if !slices.Contains(writers, written[i].by) {
+				writers = append(writers, written[i].by)
+			}
+			at = written[i].first + written[i].count
+		}
+	}
+	step := x.step(reader)
+	var waits []schedule.Op
+	for _, w := range writers {
+		if w.rank == reader.rank {
+			if w.at.block != reader.at.block || w.at.step >= reader.at.step {
+				step.after = append(step.after, w.at)
+			}
+			continue
+		}
+		pair := [2]int{w.rank, reader.rank}
+		j := next[pair] + max(x.gpus[w.rank].ends(reader.rank), x.gpus[reader.rank].ends(w.rank))
+		if next[pair]++; j >= mostChannels {
+			x.fail(top, reader, "needs more than %d channels from gpu %d to gpu %d, with those for packets", mostChannels, w.rank, reader.rank)
+			return false
+		}
+		x.step(w).ops = append(x.step(w).ops, schedule.Op{Kind: schedule.Signal, Peer: int32(reader.rank), Channel: channelOf(0, j)})
+		waits = append(waits, schedule.Op{Kind: schedule.Wait, Peer: int32(w.rank), Channel: channelOf(0, j)})
+	}
+	step.ops = append(waits, step.ops...)
+	return true
+}
+
+func (x *planReader) step(e end) *step { return &x.gpus[e.rank].blocks[e.at.block].steps[e.at.step] }
+
+// chunk returns the chunk of buffer s, in those of the plan, that a slot is of.
+func (x *planReader) chunk(slot int) int { return (slot - x.input) / x.parts }
+
+// ends returns how many memory channels of a gpu lead to another.
+func (x *gpuReader) ends(peer int) (n int) {
+	for _, l := range x.channels[0] {
+		if l.peer == peer {
+			n++
+		}
+	}
+	return n
+}
+
+// fail fails with what a step does.
+func (x *planReader) fail(top *node, e end, format string, args ...any) {
+	if top.text.err == nil {
+		top.text.err = fmt.Errorf("%s: %s", x.step(e).in(top.text.file), fmt.Sprintf(format, args...))
+	}
+}
