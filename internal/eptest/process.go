@@ -20,7 +20,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/transfer/copies"
 )
 
-// rankVariable makes a test binary one rank: "rank/world/faults/store".
+// rankVariable makes a test binary one rank: "rank/world/ranks per node/faults/store".
 const rankVariable = "CX_TEST_EP_RANK"
 
 // Main is for TestMain: in a process that Processes has started it runs the rank and exits,
@@ -38,7 +38,7 @@ func Main(find func(plan.Case) (rank.Opener, error)) {
 }
 
 func runRank(text string, find func(plan.Case) (rank.Opener, error)) error {
-	fields := strings.SplitN(text, "/", 4)
+	fields := strings.SplitN(text, "/", 5)
 	var place rank.Place
 	if _, err := fmt.Sscan(fields[0], &place.Rank); err != nil {
 		return err
@@ -46,12 +46,16 @@ func runRank(text string, find func(plan.Case) (rank.Opener, error)) error {
 	if _, err := fmt.Sscan(fields[1], &place.World); err != nil {
 		return err
 	}
-	place.LocalRank = place.Rank
-	faults, err := rank.ParseFaults(fields[2], slices.Concat(ep.FaultKinds(), steps.FaultKinds(), transfer.FaultKinds(), copies.FaultKinds())...)
+	var perNode int
+	if _, err := fmt.Sscan(fields[2], &perNode); err != nil {
+		return err
+	}
+	place.Node, place.LocalRank = place.Rank/perNode, place.Rank%perNode
+	faults, err := rank.ParseFaults(fields[3], slices.Concat(ep.FaultKinds(), steps.FaultKinds(), transfer.FaultKinds(), copies.FaultKinds())...)
 	if err != nil {
 		return err
 	}
-	store, err := rendezvous.OpenFile(fields[3])
+	store, err := rendezvous.OpenFile(fields[4])
 	if err != nil {
 		return err
 	}
@@ -86,7 +90,7 @@ func Processes(t *testing.T, together bool, faults string, cases ...plan.Case) (
 	ends := make(chan struct{})
 	for r := range world {
 		cmd := exec.CommandContext(ctx, os.Args[0])
-		cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d/%d/%s/%s", rankVariable, r, world, faults, root))
+		cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d/%d/%d/%s/%s", rankVariable, r, world, max(1, cases[0].RanksPerNode), faults, root))
 		cmd.Stdout, cmd.Stderr = &outputs[r], &outputs[r]
 		require.NoError(t, cmd.Start())
 		go func() {

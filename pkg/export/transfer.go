@@ -32,7 +32,7 @@ func transferRows(doc result.Document, head Row) (rows []Row) {
 		}{
 			{"prepare", "p50", Microseconds, 1e3 * r.Parts.Prepare},
 			{"post", "p50", Microseconds, 1e3 * r.Parts.Post},
-			{"rate", "at_p50", GBPerSecond, r.GBps},
+			{"rate", "at_p50", GBPerSecond, r.Rate()},
 			{"wrong_words", "total", Dimensionless, float64(r.Verify.Wrong.Total())},
 		} {
 			row.Metric, row.Stat, row.Unit, row.Value = f.metric, f.stat, f.unit, f.value

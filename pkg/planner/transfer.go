@@ -111,7 +111,7 @@ func handleLacks(be *catalog.Backend, c *plan.Case, vendor string) string {
 // lanes are those of one host.
 func placeTransfer(p *catalog.Platform, c *plan.Case) {
 	lane := c.Transfer().Mode
-	if lane == vocab.LaneRDMA || lane == vocab.LaneMNNVL {
+	if vocab.BetweenNodes(lane) {
 		c.Nodes, c.GPUsPerNode, c.RanksPerNode = plan.TransferRanks, 1, 1
 		out := lane
 		c.Scope, c.ScaleOutTransport, c.Transport = vocab.ScopeOut, &out, lane

@@ -28,8 +28,14 @@ func (e *Examiner) lanes(b *catalog.Backend) (usable []string, notes []Finding) 
 		if lane == vocab.LaneProcessVM && why == "" {
 			why = processVM(e.root)
 		}
-		if lane == vocab.LanePeer && why == "" {
-			vendor, why = e.peers(b)
+		switch {
+		case why != "":
+		case lane == vocab.LanePeer:
+			vendor, why = e.peers(b, 2, "two GPUs")
+		case lane == vocab.LaneRDMA:
+			if vendor, why = e.peers(b, 1, "a GPU of each of two hosts"); why == "" && !e.activeRDMA() {
+				why = "no RDMA adapter of this machine is active"
+			}
 		}
 		if why != "" {
 			notes = append(notes, Finding{State: Note, Text: fmt.Sprintf("transfers cannot use lane %s: %s", lane, why)})
@@ -67,9 +73,9 @@ func (e *Examiner) handles(t *catalog.TransferBackend, vendor string) (usable []
 	return usable, notes
 }
 
-// peers returns the vendor of the GPUs here between which a backend can move data, or why there are
-// none.
-func (e *Examiner) peers(b *catalog.Backend) (vendor, why string) {
+// peers returns the vendor of the GPUs here from which a backend can move data, of which a lane that
+// joins what joined says needs so many, or why there are none.
+func (e *Examiner) peers(b *catalog.Backend, need int, joined string) (vendor, why string) {
 	why = e.withoutGPU(slices.DeleteFunc(slices.Clone(b.Vendors), func(vendor string) bool { return vendor == vocab.Host }))
 	for _, vendor := range b.Vendors {
 		d := e.devices[vendor]
@@ -83,8 +89,8 @@ func (e *Examiner) peers(b *catalog.Backend) (vendor, why string) {
 		switch {
 		case len(lacks) > 0:
 			why = strings.Join(lacks, "; ")
-		case len(d.usable) < 2:
-			why = fmt.Sprintf("it joins two GPUs, and ranks get %d", len(d.usable))
+		case len(d.usable) < need:
+			why = fmt.Sprintf("it joins %s, and ranks get %d", joined, len(d.usable))
 		default:
 			return vendor, ""
 		}

@@ -472,6 +472,37 @@ func TestNIXL(t *testing.T) {
 	require.Empty(t, s.Host)
 }
 
+// Over RDMA, NIXL joins a GPU of this machine with one of another, through an adapter.
+func TestNIXLBetweenNodes(t *testing.T) {
+	nixl := catalog.Backend{Name: "nixl", Vendors: []string{"nvidia", "host"}, Blocks: map[string]catalog.BackendBlock{
+		vocab.FamilyTransfer: &catalog.TransferBackend{Lanes: []string{vocab.LaneTCP, vocab.LaneRDMA}},
+	}}
+	libraries := all()
+	libraries[preflight.NIXL] = preflight.Library{Version: "1.5.1"}
+	with := gpus("nvidia", "NVIDIA H200", 1)
+	with.NICs = []inventory.NIC{{Adapter: "MT4129", Active: true}}
+	off := gpus("nvidia", "NVIDIA H200", 1)
+	off.NICs = []inventory.NIC{{Adapter: "MT4129"}}
+	for _, tt := range []struct {
+		machine inventory.Machine
+		usable  string
+		note    string
+	}{
+		{with, "tcp, rdma", ""},
+		{off, "tcp", "no RDMA adapter of this machine is active"},
+		{inventory.Machine{NICs: with.NICs}, "tcp", "no NVIDIA GPU in this machine: use a machine that has one"},
+	} {
+		if len(tt.machine.GPUs) == 0 {
+			libraries = map[string]preflight.Library{preflight.NIXL: {Version: "1.5.1"}, preflight.CUDA: missing("no cuda")}
+		}
+		found := preflight.NewExaminer(tt.machine, libraries, shm(1<<20), has).Examine([]catalog.Backend{nixl})
+		require.Equal(t, "processes of this host, NIXL 1.5.1; transfers over "+tt.usable, found[0].Text)
+		if tt.note != "" {
+			require.Equal(t, "transfers cannot use lane rdma: "+tt.note, found[1].Text)
+		}
+	}
+}
+
 // The stand-ins, which have no NVML: what the drivers say of their devices
 // stands in for the inventory.
 func TestLibraries(t *testing.T) {

@@ -96,11 +96,11 @@ func transferOf(d *result.TransferDocument) *Transfer {
 				continue
 			}
 			if r.Kind == vocab.KindBulk {
-				o.Bulk = r.GBps
+				o.Bulk = r.Rate()
 			} else {
-				o.Paged = max(o.Paged, r.GBps)
+				o.Paged = max(o.Paged, r.Rate())
 			}
-			o.Bursts = append(o.Bursts, TransferBurst{r.Name(), r.Descs, r.ReqBytes * int64(r.Batch), r.Latency.P50, r.Latency.P95, r.GBps})
+			o.Bursts = append(o.Bursts, TransferBurst{r.Name(), r.Descs, r.ReqBytes * int64(r.Batch), r.Latency.P50, r.Latency.P95, r.Rate()})
 		}
 		for _, f := range m.First {
 			if f.Op == op && f.Bytes == 8 {

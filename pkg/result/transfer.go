@@ -173,13 +173,21 @@ type TransferRow struct {
 	Request Burst `json:"request_ms"`
 	// Parts are medians of parts of a burst, each summed over its requests.
 	Parts TransferParts `json:"parts_ms"`
-	// GBps is req_bytes x batch at the median latency.
+	// GBps is Rate. Older documents round it to 0.01.
 	GBps float64 `json:"gbps_p50"`
 	// GBpsPrepared is the same with the time of making handles, which is part of the latency:
 	// it is GBps. Older documents lack it.
 	GBpsPrepared float64        `json:"gbps_p50_incl_prep,omitempty"`
 	Complete     bool           `json:"complete"` // false: the case ended before all samples were taken
 	Verify       TransferVerify `json:"verify"`
+}
+
+// Rate is req_bytes x batch at the median latency, in GB/s; 0 without one.
+func (r *TransferRow) Rate() float64 {
+	if r.Latency.P50 <= 0 {
+		return 0
+	}
+	return float64(r.ReqBytes) * float64(r.Batch) / r.Latency.P50 / 1e6
 }
 
 // TransferParts are parts of a burst.

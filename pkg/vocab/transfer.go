@@ -20,6 +20,9 @@ func OfHost(lane string) bool {
 	return lane == LaneSharedMemory || lane == LaneProcessVM || lane == LaneTCP
 }
 
+// BetweenNodes reports whether a lane joins two nodes, with a rank on each.
+func BetweenNodes(lane string) bool { return lane == LaneRDMA || lane == LaneMNNVL }
+
 // Handles by which rank 1 opens a pool of rank 0 that is in the memory of a device.
 const (
 	HandleIPC = "ipc" // the driver's handle of a plain allocation

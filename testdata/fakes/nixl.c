@@ -85,14 +85,22 @@ static bool allowed(const char *transport)
 
 static const char *transport(void)
 {
-	const char *name = getenv("CX_FAKE_UCX_TRANSPORT");
-	return name && *name ? name : allowed("cuda_ipc") ? "cuda_ipc/cuda" : "tcp/lo";
+	const char *name = getenv("CX_FAKE_UCX_TRANSPORT"), *device = getenv("UCX_NET_DEVICES");
+	static char rc[128];
+	if (name && *name)
+		return name;
+	if (allowed("cuda_ipc"))
+		return "cuda_ipc/cuda";
+	if (!allowed("rc"))
+		return "tcp/lo";
+	snprintf(rc, sizeof rc, "rc_mlx5/%s", device && *device ? device : "mlx5_0:1");
+	return rc;
 }
 
 static void show_table(FILE *f, const char *title, const char *description, const char *transport)
 {
 	const char *stamp = "[1795413532.026915] [host:32202:1]   ";
-	fprintf(f, "%s+---+---+---+\n%s| rank intra-node cfg#1 |\n%s| %s |\n", stamp, stamp, stamp, title);
+	fprintf(f, "%s+---+---+---+\n%s| rank %s-node cfg#1 |\n%s| %s |\n", stamp, stamp, allowed("rc") ? "inter" : "intra", stamp, title);
 	fprintf(f, "%s| Range | Description | Config |\n%s| 0..inf | %s | %s |\n%s+---+---+---+\n", stamp, stamp, description, transport, stamp);
 }
 

@@ -163,6 +163,9 @@ func (f *KVFlags) Plan(cat *catalog.Catalog, be *catalog.Backend, world int) (pl
 	if why := be.Transfer().Lacks(lane); why != "" {
 		return d, cli.EnvironmentError("backend %s does not run on lane %s: %s", be.Name, lane, why)
 	}
+	if vocab.BetweenNodes(lane) {
+		return d, cli.UsageError("--lane %s joins two nodes, and bench kv starts both ranks on this host: run a suite with this lane, such as kv-transfer, on a platform of several nodes", lane)
+	}
 	handle := ""
 	if f.handle != Auto {
 		if be.Transfer().Handle(f.handle) == nil {
@@ -243,7 +246,7 @@ func (p *KVReport) Add(d *result.TransferDocument) {
 	var rows []figure
 	for i := range d.Measurement.Rows {
 		r := &d.Measurement.Rows[i]
-		rows = append(rows, figure{r.Name(), r.ReqBytes * int64(r.Batch), r.GBps, 1e3 * r.Latency.P50})
+		rows = append(rows, figure{r.Name(), r.ReqBytes * int64(r.Batch), r.Rate(), 1e3 * r.Latency.P50})
 	}
 	p.Violations = append(p.Violations, p.limits.broken("", rows)...)
 	for _, l := range p.limits {

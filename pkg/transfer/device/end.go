@@ -25,15 +25,14 @@ type End struct {
 	events []accel.Event // that no request has
 }
 
-// NewEnd returns the end of a rank that drives g. It refuses a device that cannot access the
-// peer's. The caller closes g if there is an error, else End does.
-func NewEnd(ctx context.Context, s *rank.Session, g *gpurank.GPU) (*End, error) {
-	reaches, err := g.CanAccessPeer(PeerOf(s.LocalRank))
-	if err != nil {
-		return nil, rank.Coded(result.ReasonDevice, err)
-	}
-	if !reaches {
-		return nil, rank.Refused("device %d cannot access device %d directly, as lane %s has to", s.LocalRank, PeerOf(s.LocalRank), vocab.LanePeer)
+// NewEnd returns the end of a rank that drives g. For a lane between the devices of a host, it
+// refuses a device that cannot access the peer's. The caller closes g if there is an error, else
+// End does.
+func NewEnd(ctx context.Context, s *rank.Session, g *gpurank.GPU, lane string) (*End, error) {
+	if lane == vocab.LanePeer {
+		if err := reach(s, g); err != nil {
+			return nil, err
+		}
 	}
 	pools, err := NewPools(ctx, g)
 	if err != nil {
@@ -44,6 +43,18 @@ func NewEnd(ctx context.Context, s *rank.Session, g *gpurank.GPU) (*End, error) 
 		return nil, errors.Join(rank.Coded(result.ReasonDevice, err), pools.Close())
 	}
 	return &End{GPU: g, Pools: pools, Stream: stream, Rank: s.Rank}, nil
+}
+
+// reach refuses a device that cannot access the peer's.
+func reach(s *rank.Session, g *gpurank.GPU) error {
+	reaches, err := g.CanAccessPeer(PeerOf(s.LocalRank))
+	if err != nil {
+		return rank.Coded(result.ReasonDevice, err)
+	}
+	if !reaches {
+		return rank.Refused("device %d cannot access device %d directly, as lane %s has to", s.LocalRank, PeerOf(s.LocalRank), vocab.LanePeer)
+	}
+	return nil
 }
 
 // PeerOf is the other one of two ranks, or of their devices.

@@ -26,7 +26,7 @@ func Open(ctx context.Context, s *rank.Session, _ plan.Case) (rank.Runner, error
 	if err != nil {
 		return nil, err
 	}
-	end, err := device.NewEnd(ctx, s, g)
+	end, err := device.NewEnd(ctx, s, g, vocab.LanePeer)
 	if err != nil {
 		return nil, errors.Join(err, g.Close())
 	}

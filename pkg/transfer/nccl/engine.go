@@ -41,7 +41,7 @@ func Open(kind nccl.Kind) rank.Opener {
 		if os.Getenv(disableP2P) == "1" {
 			return nil, errors.Join(rank.Refused("%s=1 keeps the library from lane %s: unset it", disableP2P, vocab.LanePeer), gpu.Close())
 		}
-		end, err := device.NewEnd(ctx, s, gpu)
+		end, err := device.NewEnd(ctx, s, gpu, vocab.LanePeer)
 		if err != nil {
 			return nil, errors.Join(err, gpu.Close())
 		}

@@ -1,5 +1,5 @@
-// Package nixl is the transfer family's backend over NIXL with its UCX backend, between two
-// processes of a host: between their memory, or between the memory of the GPUs they drive.
+// Package nixl is the transfer family's backend over NIXL with its UCX backend: between the
+// memory of two processes of a host, or of the GPUs that two ranks drive, on one host or two.
 package nixl
 
 import (
@@ -28,11 +28,15 @@ func Open(ctx context.Context, s *rank.Session, c plan.Case) (rank.Runner, error
 	if transports[lane] == "" {
 		return nil, rank.Refused("backend nixl has no lane %s", lane)
 	}
+	locked := int64(noLimit)
+	if lane == vocab.LaneRDMA {
+		locked = raiseLocked()
+	}
 	log, err := configure(lane)
 	if err != nil {
 		return nil, err
 	}
-	e := &engine{log: log, rank: s.Rank}
+	e := &engine{log: log, rank: s.Rank, locked: locked}
 	library, err := nixl.Open(ctx)
 	if err != nil {
 		return nil, errors.Join(rank.Coded(reasonOf(err), err), e.Close())
@@ -45,9 +49,9 @@ func Open(ctx context.Context, s *rank.Session, c plan.Case) (rank.Runner, error
 
 // open makes the agent, and opens the memory of the lane.
 func (e *engine) open(ctx context.Context, s *rank.Session, c plan.Case, library *nixl.Library) (err error) {
-	e.onDevices = c.Transfer().Mode == vocab.LanePeer
+	e.onDevices = slices.Contains(ofDevices, c.Transfer().Mode)
 	if e.onDevices {
-		if e.memory, err = openDevice(ctx, s); err != nil {
+		if e.memory, err = openDevice(ctx, s, c); err != nil {
 			return err
 		}
 		if err := library.DeviceError(); err != nil {
@@ -89,6 +93,7 @@ type engine struct {
 	memory memory
 	// The memory of both ends is that of GPUs, and not of the host.
 	onDevices bool
+	locked    int64 // bytes of memory that the process may lock
 
 	// Of a case:
 	pool       uintptr
@@ -129,6 +134,9 @@ func (e *engine) Register(_ context.Context, bytes int64, _ string) (transfer.Me
 	e.pool, e.bytes = pool, bytes
 	registered, err := e.agent.Register(e.memory.kind(e.rank), pool, bytes, e.memory.piece())
 	if err != nil {
+		if e.locked != noLimit {
+			err = fmt.Errorf("%w (this process can lock at most %d bytes: raise its hard limit with ulimit -H -l)", err, e.locked)
+		}
 		return nil, e.failed(err)
 	}
 	e.registered, e.flying, e.ops = registered, map[*nixl.Request]bool{}, nil

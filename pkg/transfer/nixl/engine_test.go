@@ -151,7 +151,7 @@ func TestRefusals(t *testing.T) {
 		"another library":       {libraryVariable, "libm.so.6", vocab.LaneTCP, result.ReasonNoSymbol},
 		"transports are chosen": {"UCX_TLS", "tcp", vocab.LaneTCP, result.ReasonRefused},
 		"devices are chosen":    {"UCX_NET_DEVICES", "eth0", vocab.LaneTCP, result.ReasonRefused},
-		"a lane between nodes":  {libraryVariable, "", vocab.LaneRDMA, result.ReasonRefused},
+		"a lane between racks":  {libraryVariable, "", vocab.LaneMNNVL, result.ReasonRefused},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv(tc.variable, tc.value)
@@ -201,6 +201,57 @@ func TestTransfersBetweenDevicesArriveWhole(t *testing.T) {
 					require.Equal(t, 2*2*3, r.Verify.Checks, r.Name())
 				}
 			}
+		})
+	}
+}
+
+// rdma is a case between the memory of a device of each of two nodes.
+func rdma(c *plan.Case) {
+	c.Backend, c.Transfer().Mode = "nixl", vocab.LaneRDMA
+	c.Nodes, c.GPUsPerNode, c.RanksPerNode = 2, 1, 1
+}
+
+// Between two nodes, each rank drives the first device of its node. Every word arrives, over the
+// adapters that the operator chose.
+func TestTransfersBetweenNodesArriveWhole(t *testing.T) {
+	fakes.Build(t).Use(t)
+	t.Setenv("UCX_NET_DEVICES", "mlx5_3:1")
+	cases := []plan.Case{transfertest.Small(rdma, transfertest.Parts)}
+	for _, arrangement := range vocab.Arrangements() {
+		cases = append(cases, transfertest.Small(rdma, func(c *plan.Case) { c.Transfer().Routing = arrangement }))
+	}
+	for _, d := range transfertest.Processes(t, "", cases...) {
+		require.Equal(t, result.Success, d.Outcome.Status, "%v", d.Outcome.Reasons)
+		require.Equal(t, vocab.LaneRDMA, d.Measurement.Lane)
+		require.Equal(t, "rc", d.Measurement.Transport)
+		require.Equal(t, 2, d.Topology.Nodes)
+		for _, r := range d.Measurement.Rows {
+			require.Equal(t, 2*2*3, r.Verify.Checks, r.Name())
+		}
+	}
+}
+
+func TestFaultsBetweenNodesAreNamed(t *testing.T) {
+	short.Skip(t)
+	fakes.Build(t).Use(t)
+	transfertest.FaultsAreNamed(t, transfertest.Processes, rdma)
+}
+
+// What goes wrong between nodes is found.
+func TestFailuresBetweenNodes(t *testing.T) {
+	for name, tc := range map[string]struct{ variable, value, status, reason string }{
+		"UCX falls back":         {"CX_FAKE_UCX_TRANSPORT", "tcp/eth0", result.Invalid, "check-failed: lane tcp instead of rdma"},
+		"both ranks on a host":   {"CX_FAKE_UCX_TRANSPORT", "cuda_ipc/cuda", result.Invalid, "check-failed: lane peer instead of rdma"},
+		"transports are chosen":  {"UCX_TLS", "tcp", result.Failed, "refused"},
+		"UCX without its module": {"CX_FAKE_UCX_NO_CUDA", "1", result.Failed, "library-error: nixl -2"},
+		"a bit is flipped":       {"CX_FAKE_NIXL_FLIP", "5", result.Invalid, "check-failed: corrupted, 1 words"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			fakes.Build(t).Use(t)
+			t.Setenv(tc.variable, tc.value)
+			d := transfertest.Processes(t, "", transfertest.Small(rdma, transfertest.Few))[0]
+			require.Equal(t, tc.status, d.Outcome.Status)
+			require.Contains(t, d.Outcome.Reasons.String(), tc.reason)
 		})
 	}
 }

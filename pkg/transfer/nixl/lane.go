@@ -2,10 +2,14 @@ package nixl
 
 import (
 	"errors"
+	"maps"
+	"math"
 	"os"
 	"regexp"
 	"slices"
 	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/collectivex/collectivex/pkg/memlog"
 	"github.com/collectivex/collectivex/pkg/preset"
@@ -14,9 +18,16 @@ import (
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
-// transports are what UCX may use on a lane. Its cma and cuda_ipc need tcp to connect. Memory of GPUs
-// needs cuda_copy, without which NIXL makes no backend on a machine that has GPUs.
-var transports = map[string]string{vocab.LaneProcessVM: "cma,cuda_copy,tcp", vocab.LaneTCP: "cuda_copy,tcp", vocab.LanePeer: "cuda_ipc,cuda_copy,tcp"}
+// transports are what UCX may use on a lane. Its cma and cuda_ipc need tcp to connect; rc connects
+// by itself, and dc is what adapters of Mellanox have besides. Memory of GPUs needs cuda_copy, without
+// which NIXL makes no backend on a machine that has GPUs.
+var transports = map[string]string{
+	vocab.LaneProcessVM: "cma,cuda_copy,tcp", vocab.LaneTCP: "cuda_copy,tcp", vocab.LanePeer: "cuda_ipc,cuda_copy,tcp",
+	vocab.LaneRDMA: "rc,dc,cuda_copy",
+}
+
+// ofDevices are the lanes between the memory of GPUs.
+var ofDevices = []string{vocab.LanePeer, vocab.LaneRDMA}
 
 // lanesOf are the lanes of transports of UCX.
 var lanesOf = map[string]string{
@@ -24,11 +35,18 @@ var lanesOf = map[string]string{
 	"posix": vocab.LaneSharedMemory, "sysv": vocab.LaneSharedMemory, "xpmem": vocab.LaneSharedMemory,
 }
 
-// configure has UCX, which is not loaded yet, use one lane between processes of this host,
-// and write down which transports it uses. UCX handles no signals.
+// netDevices are the network devices that UCX may use. Between nodes the operator chooses them.
+const netDevices = "UCX_NET_DEVICES"
+
+// configure has UCX, which is not loaded yet, use one lane, and write down which transports it
+// uses. UCX handles no signals.
 func configure(lane string) (*memlog.Log, error) {
 	decisive := preset.UCX
-	decisive.Names = append(slices.Clone(decisive.Names), "UCX_NET_DEVICES")
+	settings := map[string]string{}
+	if lane != vocab.LaneRDMA {
+		decisive.Names = append(slices.Clone(decisive.Names), netDevices)
+		settings[netDevices] = "lo"
+	}
 	if err := decisive.Check(); err != nil {
 		return nil, rank.Refused("%v", err)
 	}
@@ -36,15 +54,32 @@ func configure(lane string) (*memlog.Log, error) {
 	if err != nil {
 		return nil, err
 	}
-	for name, value := range map[string]string{
-		"UCX_TLS": transports[lane], "UCX_NET_DEVICES": "lo", "UCX_PROTO_INFO": "y", "UCX_LOG_FILE": l.Path(),
-		"UCX_DEBUG_SIGNO": "0", "UCX_HANDLE_ERRORS": "none",
-	} {
+	maps.Copy(settings, map[string]string{
+		"UCX_TLS": transports[lane], "UCX_PROTO_INFO": "y", "UCX_LOG_FILE": l.Path(), "UCX_DEBUG_SIGNO": "0", "UCX_HANDLE_ERRORS": "none",
+	})
+	for name, value := range settings {
 		if err := os.Setenv(name, value); err != nil {
 			return nil, errors.Join(err, l.Close())
 		}
 	}
 	return l, nil
+}
+
+// noLimit is the limit of memory that may be locked where there is none.
+const noLimit = math.MaxInt64
+
+// raiseLocked lets this process lock as much memory as it may, since adapters need the memory that
+// they reach to stay where it is. It returns the limit in bytes.
+func raiseLocked() int64 {
+	var limit unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_MEMLOCK, &limit) != nil {
+		return noLimit // unknown
+	}
+	limit.Cur = limit.Max
+	if unix.Setrlimit(unix.RLIMIT_MEMLOCK, &limit) != nil || limit.Max == unix.RLIM_INFINITY {
+		return noLimit
+	}
+	return int64(limit.Max)
 }
 
 // lastError returns the last error that UCX wrote down, or "".

@@ -7,6 +7,7 @@ import (
 
 	"github.com/collectivex/collectivex/pkg/gpurank"
 	"github.com/collectivex/collectivex/pkg/nixl"
+	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/transfer"
 	"github.com/collectivex/collectivex/pkg/transfer/device"
@@ -47,27 +48,30 @@ func (m hostMemory) runner(engine transfer.Engine, library rank.Library) rank.Ru
 }
 
 // deviceMemory is memory of the GPU that the rank drives.
-type deviceMemory struct{ end *device.End }
+type deviceMemory struct {
+	end     *device.End
+	perNode int // ranks of a node
+}
 
 // maxPiece is the most bytes of a GPU's memory that are registered as one: some adapters did
 // not take more than 7 GiB, and UCX did not report it.
 var maxPiece int64 = 4 << 30
 
 // openDevice opens the GPU of a rank.
-func openDevice(ctx context.Context, s *rank.Session) (memory, error) {
+func openDevice(ctx context.Context, s *rank.Session, c plan.Case) (memory, error) {
 	gpu, err := gpurank.Open("cuda", s)
 	if err != nil {
 		return nil, err
 	}
-	end, err := device.NewEnd(ctx, s, gpu)
+	end, err := device.NewEnd(ctx, s, gpu, c.Transfer().Mode)
 	if err != nil {
 		return nil, errors.Join(err, gpu.Close())
 	}
-	return &deviceMemory{end}, nil
+	return &deviceMemory{end, c.RanksPerNode}, nil
 }
 
-// kind implements memory: a rank drives the device with its number.
-func (*deviceMemory) kind(rank int) nixl.Memory { return nixl.Device(rank) }
+// kind implements memory: a rank drives the device with its number among those of its node.
+func (m *deviceMemory) kind(rank int) nixl.Memory { return nixl.Device(rank % m.perNode) }
 
 func (*deviceMemory) piece() int64 { return maxPiece }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/transfer"
 	"github.com/collectivex/collectivex/pkg/transfer/device"
 	"github.com/collectivex/collectivex/pkg/transfer/host"
+	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 // memory is where a rank has its pool, one at a time.
@@ -40,7 +41,7 @@ func openDevice(ctx context.Context, s *rank.Session, open func(*rank.Session) (
 	if err != nil {
 		return nil, err
 	}
-	end, err := device.NewEnd(ctx, s, gpu)
+	end, err := device.NewEnd(ctx, s, gpu, vocab.LanePeer)
 	if err != nil {
 		return nil, errors.Join(err, gpu.Close())
 	}
