@@ -2,6 +2,7 @@ package fdpass
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -94,10 +95,13 @@ func TestOfferWithoutDescriptors(t *testing.T) {
 	require.NoError(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &limit))
 	require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 0, Max: limit.Max}))
 	defer func() { require.NoError(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &limit)) }()
-	require.NoError(t, unix.Connect(taker, &unix.SockaddrUnix{Name: o.Address()}))
-	n, err := unix.Read(taker, make([]byte, 1))
-	require.NotErrorIs(t, err, unix.EAGAIN, "it still waits")
-	require.LessOrEqual(t, n, 0)
+	// An accept that begins now fails before anybody connects, and one that waits fails after it.
+	if err := unix.Connect(taker, &unix.SockaddrUnix{Name: o.Address()}); !errors.Is(err, unix.ECONNREFUSED) {
+		require.NoError(t, err)
+		n, err := unix.Read(taker, make([]byte, 1))
+		require.NotErrorIs(t, err, unix.EAGAIN, "it still waits")
+		require.LessOrEqual(t, n, 0)
+	}
 	err = o.Close()
 	require.ErrorIs(t, err, unix.EMFILE)
 	require.Regexp(t, `^offer a file to other processes: accept unix @cx-\w+: .*too many open files: raise the limit of open files \(ulimit -n\) or free memory$`, err.Error())

@@ -121,9 +121,10 @@ func (l *Library) Version() string {
 // loader does not find. UCX ignores such a module, and moves the memory of devices another way
 // or not at all. Only the modules in the wheel of the library are checked.
 func (l *Library) DeviceError() error {
-	libs := filepath.Dir(l.lib.Path())
-	wheel, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(libs), "."), ".")
-	modules, _ := filepath.Glob(filepath.Join(filepath.Dir(libs), wheel+".libs", "ucx", "libuc[mt]_cuda.so*"))
+	if err := l.ModuleError("cuda"); err != nil {
+		return err
+	}
+	modules, _ := filepath.Glob(filepath.Join(l.modules(), "libuc[mt]_cuda.so*"))
 	for _, module := range modules {
 		needs, err := dl.Imports(module)
 		if err != nil {
@@ -143,6 +144,27 @@ func (l *Library) DeviceError() error {
 		}
 	}
 	return nil
+}
+
+// ModuleError returns an error if the UCX in the wheel of the library lacks one of its modules for
+// transports, such as cma. UCX then moves data another way, and does not say so.
+func (l *Library) ModuleError(name string) error {
+	dir := l.modules()
+	if _, err := os.Stat(dir); err != nil {
+		return nil // not a wheel: its UCX may be anywhere
+	}
+	file := "libuct_" + name + ".so"
+	if found, _ := filepath.Glob(filepath.Join(dir, file+"*")); len(found) == 0 {
+		return fmt.Errorf("UCX in the wheel of NIXL has no %s: install the wheel again", file)
+	}
+	return nil
+}
+
+// modules is where a wheel has the modules of its UCX.
+func (l *Library) modules() string {
+	libs := filepath.Dir(l.lib.Path())
+	wheel, _, _ := strings.Cut(strings.TrimPrefix(filepath.Base(libs), "."), ".")
+	return filepath.Join(filepath.Dir(libs), wheel+".libs", "ucx")
 }
 
 // SOName returns the soname of the loaded file.

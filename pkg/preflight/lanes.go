@@ -25,15 +25,18 @@ func (e *Examiner) lanes(b *catalog.Backend) (usable []string, notes []Finding) 
 	}
 	for _, lane := range t.Lanes {
 		why, vendor := t.Lacks(lane), ""
-		if lane == vocab.LaneProcessVM && why == "" {
-			why = processVM(e.root)
-		}
 		switch {
 		case why != "":
+		case lane == vocab.LaneProcessVM:
+			if err := e.libraries[b.Name].Lanes[lane]; err != nil {
+				why = err.Error()
+			} else {
+				why = processVM(e.root)
+			}
 		case lane == vocab.LanePeer:
-			vendor, why = e.peers(b, 2, "two GPUs")
+			vendor, why = e.peers(b, lane, 2, "two GPUs")
 		case lane == vocab.LaneRDMA:
-			if vendor, why = e.peers(b, 1, "a GPU of each of two hosts"); why == "" && !e.activeRDMA() {
+			if vendor, why = e.peers(b, lane, 1, "a GPU of each of two hosts"); why == "" && !e.activeRDMA() {
 				why = "no RDMA adapter of this machine is active"
 			}
 		}
@@ -73,9 +76,9 @@ func (e *Examiner) handles(t *catalog.TransferBackend, vendor string) (usable []
 	return usable, notes
 }
 
-// peers returns the vendor of the GPUs here from which a backend can move data, of which a lane that
-// joins what joined says needs so many, or why there are none.
-func (e *Examiner) peers(b *catalog.Backend, need int, joined string) (vendor, why string) {
+// peers returns the vendor of the GPUs here between which a backend can move data over a lane, or why
+// there are none. The lane joins what joined says, and needs at least so many GPUs here.
+func (e *Examiner) peers(b *catalog.Backend, lane string, need int, joined string) (vendor, why string) {
 	why = e.withoutGPU(slices.DeleteFunc(slices.Clone(b.Vendors), func(vendor string) bool { return vendor == vocab.Host }))
 	for _, vendor := range b.Vendors {
 		d := e.devices[vendor]
@@ -83,8 +86,8 @@ func (e *Examiner) peers(b *catalog.Backend, need int, joined string) (vendor, w
 			continue
 		}
 		lacks := lacking(e.on(b, vendor))
-		if l := e.libraries[b.Name]; l.OnDevices != nil {
-			lacks = append(lacks, l.OnDevices.Error())
+		if err := e.libraries[b.Name].Lanes[lane]; err != nil {
+			lacks = append(lacks, err.Error())
 		}
 		switch {
 		case len(lacks) > 0:

@@ -3,6 +3,7 @@
 package preflight
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -18,6 +19,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/nccl/eplib"
 	"github.com/collectivex/collectivex/pkg/nixl"
 	"github.com/collectivex/collectivex/pkg/preset"
+	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 // Kinds of libraries.
@@ -53,9 +55,9 @@ type Library struct {
 	Held bool `json:"-"`
 	// Devices are those that a driver lets this process see, in its order.
 	Devices []Device `json:"-"`
-	// OnDevices is what keeps a library that was found from the memory of devices; nil for
+	// Lanes is what keeps a library that was found from lanes of transfers, by lane; nil for
 	// nothing.
-	OnDevices error `json:"-"`
+	Lanes map[string]error `json:"-"`
 	// Drives is the vendor whose devices a communication library drives.
 	Drives string `json:"-"`
 }
@@ -185,7 +187,12 @@ func transferLibrary() Library {
 		return Library{Err: err}
 	}
 	err = preset.UCX.Check()
-	return Library{Version: n.Version(), SOName: n.SOName(), BuildID: n.BuildID(), Path: n.Path(), Err: err, Held: err != nil, OnDevices: n.DeviceError()}
+	return Library{
+		Version: n.Version(), SOName: n.SOName(), BuildID: n.BuildID(), Path: n.Path(), Err: err, Held: err != nil,
+		Lanes: map[string]error{
+			vocab.LaneProcessVM: n.ModuleError("cma"), vocab.LanePeer: n.DeviceError(), vocab.LaneRDMA: cmp.Or(n.DeviceError(), n.ModuleError("ib")),
+		},
+	}
 }
 
 // copyEngines finds the HSA runtime, which has to start.

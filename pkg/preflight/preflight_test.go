@@ -455,7 +455,7 @@ func TestNIXL(t *testing.T) {
 		"no NVIDIA GPU in this machine: use a machine that has one": {inventory.Machine{}, map[string]preflight.Library{preflight.CUDA: missing("no cuda")}},
 		"no cuda":                            {gpus("nvidia", "NVIDIA H200", 8), map[string]preflight.Library{preflight.CUDA: missing("no cuda")}},
 		"it joins two GPUs, and ranks get 1": {gpus("nvidia", "NVIDIA H200", 1), map[string]preflight.Library{preflight.CUDA: {Version: "CUDA 13.0", Devices: one}}},
-		"no libcudart":                       {gpus("nvidia", "NVIDIA H200", 8), map[string]preflight.Library{preflight.NIXL: {Version: "1.5.1", OnDevices: errors.New("no libcudart")}}},
+		"no libcudart":                       {gpus("nvidia", "NVIDIA H200", 8), map[string]preflight.Library{preflight.NIXL: {Version: "1.5.1", Lanes: map[string]error{vocab.LanePeer: errors.New("no libcudart")}}}},
 	} {
 		e := preflight.NewExaminer(tc.machine, with(tc.more), shm(1<<20), has)
 		require.Equal(t, []preflight.Finding{
@@ -464,6 +464,17 @@ func TestNIXL(t *testing.T) {
 			rdma,
 		}, e.Examine([]catalog.Backend{nixl}))
 	}
+
+	vm := catalog.Backend{Name: "nixl", Vendors: []string{"host"}, Blocks: map[string]catalog.BackendBlock{
+		vocab.FamilyTransfer: &catalog.TransferBackend{Lanes: []string{vocab.LaneProcessVM, vocab.LaneTCP}},
+	}}
+	e = preflight.NewExaminer(inventory.Machine{}, with(map[string]preflight.Library{
+		preflight.NIXL: {Version: "1.5.1", Lanes: map[string]error{vocab.LaneProcessVM: errors.New("no cma")}},
+	}), shm(1<<20), has)
+	require.Equal(t, []preflight.Finding{
+		{Backend: "nixl", State: preflight.Ready, Text: "processes of this host, NIXL 1.5.1; transfers over tcp"},
+		{Backend: "nixl", State: preflight.Note, Text: "transfers cannot use lane vm: no cma"},
+	}, e.Examine([]catalog.Backend{vm}))
 
 	e = preflight.NewExaminer(gpus("nvidia", "NVIDIA H200", 8), with(map[string]preflight.Library{preflight.NIXL: missing("no NIXL")}), shm(1<<20), has)
 	require.Equal(t, []preflight.Finding{{Backend: "nixl", State: preflight.Missing, Text: "no NIXL"}}, e.Examine([]catalog.Backend{nixl}))

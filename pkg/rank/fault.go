@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -36,13 +37,33 @@ func processFaults() []string {
 	return []string{FaultExit, FaultSegv, FaultKill, FaultHang, FaultSlow, FaultPanic, FaultMute, FaultLie}
 }
 
-// Points at which a fault of a process can strike; a record number is written
-// "record-3".
+// Points at which a fault can end or stop a process. The default, "start", is also that of
+// faults that last for the whole case.
 const (
 	FaultAtOpen  = "open"  // before the group's runner opens
-	FaultAtStart = "start" // before the case runs: the default
+	FaultAtStart = "start" // before the case runs
 	FaultAtEnd   = "end"   // after the case ran, before the rank says done
 )
+
+// atRecord is the point before the n-th record of a case is written.
+func atRecord(n int) string { return fmt.Sprintf("record-%d", n) }
+
+var recordPoint = regexp.MustCompile(`^record-[1-9]\d{0,8}$`)
+
+// checkPoint returns an error unless a fault of a process of this kind can strike at this point.
+func checkPoint(kind, at string) error {
+	switch kind {
+	case FaultSlow, FaultMute, FaultLie:
+		if at != FaultAtStart {
+			return fmt.Errorf("kind %s lasts for the whole case and has no point %q; leave at= out", kind, at)
+		}
+	default:
+		if at != FaultAtOpen && at != FaultAtStart && at != FaultAtEnd && !recordPoint.MatchString(at) {
+			return fmt.Errorf("unknown point %q of kind %s; known are open, start, end and record-N with N from 1", at, kind)
+		}
+	}
+	return nil
+}
 
 // Fault is one injected fault.
 type Fault struct {
@@ -90,6 +111,11 @@ func ParseFaults(text string, data ...string) ([]Fault, error) {
 		}
 		if !slices.Contains(kinds, f.Kind) {
 			return nil, fmt.Errorf("%s %q: unknown kind %q; known are %s", FaultVariable, part, f.Kind, strings.Join(kinds, ", "))
+		}
+		if slices.Contains(processFaults(), f.Kind) {
+			if err := checkPoint(f.Kind, f.At); err != nil {
+				return nil, fmt.Errorf("%s %q: %w", FaultVariable, part, err)
+			}
 		}
 		faults = append(faults, f)
 	}
@@ -179,6 +205,16 @@ func (s *Session) RefuseIdle(c *plan.Case, idle Idle) error {
 	return nil
 }
 
+// missedRecord refuses a fault at a record that the case has not reached with so many.
+func (s *Session) missedRecord(records int) error {
+	for _, f := range s.faults {
+		if n, is := strings.CutPrefix(f.At, "record-"); is && slices.Contains(processFaults(), f.Kind) {
+			return RefusedFault(f.Kind, "record %s was not reached: rank %d wrote %d records", n, s.Rank, records)
+		}
+	}
+	return nil
+}
+
 // strike does the process faults of this point.
 func (s *Session) strike(point string) {
 	for _, f := range s.faults {
@@ -207,7 +243,7 @@ func (s *Session) strike(point string) {
 // strikeRecord does the faults of the n-th record and reports whether the
 // record is lost.
 func (s *Session) strikeRecord(n int) (lost bool) {
-	s.strike(fmt.Sprintf("record-%d", n))
+	s.strike(atRecord(n))
 	if _, slow := s.Fault(FaultSlow); slow {
 		time.Sleep(20 * time.Millisecond)
 	}

@@ -24,12 +24,15 @@ func TestParseFaults(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, none)
 	for text, want := range map[string]string{
-		"kind=exit":              "rank and kind are needed",
-		"rank=1":                 "rank and kind are needed",
-		"rank=one,kind=exit":     `invalid rank "one"`,
-		"rank=1,kind=exit,to=2":  `unknown key "to"`,
-		"case=[,rank=1,kind=abc": "syntax error in pattern",
-		"rank=1,kind=flipbit":    `unknown kind "flipbit"; known are exit, segv`,
+		"kind=exit":                    "rank and kind are needed",
+		"rank=1":                       "rank and kind are needed",
+		"rank=one,kind=exit":           `invalid rank "one"`,
+		"rank=1,kind=exit,to=2":        `unknown key "to"`,
+		"case=[,rank=1,kind=abc":       "syntax error in pattern",
+		"rank=0,kind=kill,at=half":     `unknown point "half" of kind kill; known are open, start, end and record-N with N from 1`,
+		"rank=0,kind=exit,at=record-0": `unknown point "record-0" of kind exit`,
+		"rank=0,kind=slow,at=record-2": `kind slow lasts for the whole case and has no point "record-2"; leave at= out`,
+		"rank=1,kind=flipbit":          `unknown kind "flipbit"; known are exit, segv`,
 	} {
 		_, err := ParseFaults(text)
 		require.ErrorContains(t, err, want, text)

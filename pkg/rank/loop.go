@@ -125,7 +125,9 @@ func doCase(ctx context.Context, place Place, store rendezvous.Store, order Orde
 			return nil
 		}
 		s.strike(FaultAtStart)
-		err = runner.Run(ctx, s, order.Case)
+		if err = runner.Run(ctx, s, order.Case); err == nil {
+			err = s.missedRecord(records)
+		}
 		s.strike(FaultAtEnd)
 		return err
 	})

@@ -407,6 +407,28 @@ func TestNewSaysWhoAndWhen(t *testing.T) {
 	require.Equal(t, "1", *h.Identity.AllocationFactors.RunAttempt)
 }
 
+// Figures of a transfer beside its rows follow from each other, too.
+func TestFiguresOfTransfers(t *testing.T) {
+	for name, damage := range map[string]func(*result.TransferMeasurement){
+		"measurement.first[pull of 8 bytes].latency_ms: min, p50": func(m *result.TransferMeasurement) { m.First[0].Millis.P50 = -1 },
+		"measurement.first[swap of 8 bytes] was not asked for":    func(m *result.TransferMeasurement) { m.First[0].Op = "swap" },
+		"measurement.sustained[pull]: gbps is 999":                func(m *result.TransferMeasurement) { m.Sustained[0].GBps = 999 },
+		"measurement.sustained[pull] took 1e-06 s, and the case":  func(m *result.TransferMeasurement) { m.Sustained[0].Seconds = 1e-6 },
+		"measurement.sustained[pull]: both processes took":        func(m *result.TransferMeasurement) { m.Sustained[0].CPU = -5 },
+		"measurement.fit[pull] was not asked for, or has": func(m *result.TransferMeasurement) {
+			m.Fit = append(m.Fit, result.TransferFit{Op: "pull", Beta: -1, Points: 3})
+		},
+		"measurement.setup has no pool, or a time below 0": func(m *result.TransferMeasurement) { m.Setup.ConnectMillis = -1 },
+		"measurement.setup.register_ms_per_gib is":         func(m *result.TransferMeasurement) { m.Setup.RegisterMillisPerGiB++ },
+		"gbps_p50 is": func(m *result.TransferMeasurement) { m.Rows[0].GBps *= 1.01 },
+	} {
+		d := resulttest.Transfer(resulttest.TransferCase(), resulttest.Attempt())
+		require.NoError(t, result.Validate(d))
+		damage(&d.Measurement)
+		require.ErrorContains(t, result.Validate(d), name)
+	}
+}
+
 // The names under which newer readers look for a figure of a transfer say what the older
 // names say.
 func TestFieldsOfTransfersAgree(t *testing.T) {

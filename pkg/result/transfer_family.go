@@ -124,6 +124,8 @@ func checkTransfer(p *Problems, doc Document) {
 	}
 	for _, f := range m.First {
 		at := fmt.Sprintf("measurement.first[%s of %d bytes]", f.Op, f.Bytes)
+		p.Check(slices.Contains(t.Ops, f.Op) && f.Bytes > 0, "%s was not asked for", at)
+		p.burst(at+".latency_ms", f.Millis, f.Millis.N, true)
 		if f.Verify == nil {
 			p.Check(!p.fresh, "%s: no verify", at)
 			continue
@@ -136,6 +138,10 @@ func checkTransfer(p *Problems, doc Document) {
 	for _, s := range m.Sustained {
 		at := "measurement.sustained[" + s.Op + "]"
 		p.Check(slices.Contains(t.Ops, s.Op) && s.Bursts > 0 && s.InFlight > 0 && s.Seconds > 0 && s.Bytes > 0, "%s has no bursts, or was not asked for", at)
+		p.Check(m.TwoSided || 1e3*s.Seconds >= float64(t.SustainMillis), "%s took %v s, and the case asks for %d ms", at, s.Seconds, t.SustainMillis)
+		rate := float64(s.Bytes) / 1e9 / s.Seconds
+		p.Check(math.Abs(s.GBps-rate) <= 1e-6*rate, "%s: gbps is %v, bytes and seconds make %v", at, s.GBps, rate)
+		p.Check(s.CPUPoster >= 0 && s.CPU >= s.CPUPoster, "%s: both processes took %v processor seconds for a GB, and one of them %v", at, s.CPU, s.CPUPoster)
 		p.verdict(at, &s.Verify)
 		if !s.Verify.Passed {
 			bad = append(bad, s.Op+" sustained: "+s.Verify.Detail)
@@ -146,6 +152,15 @@ func checkTransfer(p *Problems, doc Document) {
 		if !r.Verify.Passed {
 			bad = append(bad, r.Op+" after release: "+r.Verify.Detail)
 		}
+	}
+	for _, f := range m.Fit {
+		p.Check(slices.Contains(t.Ops, f.Op) && f.Alpha >= 0 && f.Beta >= 0 && f.GBps >= 0 && f.Points > 0 && f.MaxPercent >= 0,
+			"measurement.fit[%s] was not asked for, or has a figure below 0: %+v", f.Op, f)
+	}
+	if s := m.Setup; s != nil {
+		p.Check(s.PoolBytes > 0 && s.RegisterMillis >= 0 && s.ConnectMillis >= 0, "measurement.setup has no pool, or a time below 0: %+v", *s)
+		each := s.RegisterMillis / (float64(s.PoolBytes) / (1 << 30))
+		p.Check(s.PoolBytes <= 0 || math.Abs(s.RegisterMillisPerGiB-each) <= 1e-6*each, "measurement.setup.register_ms_per_gib is %v, time and pool make %v", s.RegisterMillisPerGiB, each)
 	}
 	p.good(d.Outcome.Status, len(m.Rows), bad)
 	if d.Outcome.Status != Success {

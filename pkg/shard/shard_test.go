@@ -574,15 +574,22 @@ func TestRanksThatDoNotDie(t *testing.T) {
 func TestWatch(t *testing.T) {
 	t.Parallel()
 	var seen []int
-	s := withVariable(fakeShard(t.TempDir(), t.TempDir(), fakeCase(1, 2, 20)), rank.FaultVariable, "rank=1,kind=slow")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	// The case stands still until somebody has seen a row of it.
+	s := withVariable(fakeShard(t.TempDir(), t.TempDir(), fakeCase(1, 2, 20)), rank.FaultVariable, "rank=1,kind=hang,at=record-12")
+	s.Cases[0].BudgetSeconds = 600
 	s.Watch = func(d result.Document) {
 		require.NoError(t, result.Validate(d))
 		require.Equal(t, result.Outcome{Status: result.Failed, Reasons: resulttest.Reasons("skipped: still running")}, d.Head().Outcome)
-		seen = append(seen, len(d.(*result.CollectiveDocument).Measurement.Rows))
+		if seen = append(seen, len(d.(*result.CollectiveDocument).Measurement.Rows)); seen[len(seen)-1] > 0 {
+			cancel()
+		}
 	}
-	_, docs, _ := do(t, s)
-	require.Len(t, docs["fake-case-01-fake-all-reduce-float-sum-w2-warm"].Measurement.Rows, 20)
+	_, err := s.Do(ctx)
+	require.NoError(t, err)
 	require.NotEmpty(t, seen)
 	require.True(t, slices.IsSorted(seen), "%v", seen)
 	require.Positive(t, seen[len(seen)-1])
+	require.NotEmpty(t, byCase(t, s.Results)["fake-case-01-fake-all-reduce-float-sum-w2-warm"].Measurement.Rows, "nothing measured is lost")
 }

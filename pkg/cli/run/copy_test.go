@@ -229,6 +229,7 @@ func TestBenchCopy(t *testing.T) {
 		"kind=skip-step":          "has no effect: cases of family copy have flip-bit, half-block, ",
 		"kind=no-send":            "has no effect: cases of family copy have ",
 		"kind=late":               "has no effect: cases of family copy have ",
+		"kind=kill,at=half":       `unknown point "half" of kind kill; known are open, start, end and record-N`,
 		"kind=half-victim":        "has no effect: the copies run beside no victim",
 		"kind=flip-bit,at=record": `has no effect: data faults of family copy have no point "record"; leave at= out`,
 	} {

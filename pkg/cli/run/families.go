@@ -137,7 +137,7 @@ func idle(f rank.Fault, c *plan.Case) string {
 		f.At = rank.FaultAtStart
 		return rank.IdleUnless(f, c.Family, ep.FaultKinds())
 	case plan.FamilySchedule:
-		return rank.IdleUnless(f, c.Family, slices.Concat(collective.FaultKinds(), steps.FaultKinds()))
+		return steps.Idle(f, c)
 	default:
 		return rank.IdleUnless(f, c.Family, collective.FaultKinds())
 	}

@@ -1,7 +1,10 @@
 package steps
 
 import (
+	"slices"
+
 	"github.com/collectivex/collectivex/pkg/collective"
+	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/schedule"
 )
@@ -17,6 +20,17 @@ const (
 
 // FaultKinds lists them.
 func FaultKinds() []string { return []string{FaultSkip, FaultChunk, FaultDouble} }
+
+// Idle is the rank.Idle of schedules.
+func Idle(f rank.Fault, c *plan.Case) string {
+	if why := rank.IdleUnless(f, c.Family, slices.Concat(collective.FaultKinds(), FaultKinds())); why != "" {
+		return why
+	}
+	if f.Kind == FaultDouble && c.Schedule().Op == string(schedule.AllGather) {
+		return "an all_gather adds nothing; inject it into an all_reduce or a reduce_scatter"
+	}
+	return ""
+}
 
 // damage is a kind of fault, or none.
 type damage string
