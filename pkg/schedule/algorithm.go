@@ -52,8 +52,11 @@ func (a *Algorithm) Allows(s Shape) error {
 	if s.Ranks < 1 || s.Ranks > mostRanks {
 		return fmt.Errorf("%s %s: %d ranks, must be from 1 to %d", a.Name, a.Collective, s.Ranks, mostRanks)
 	}
-	if s.Width < 0 || s.Segments < 0 {
-		return fmt.Errorf("%s %s: width %d and segments %d, must not be negative", a.Name, a.Collective, s.Width, s.Segments)
+	if s.Width < 0 {
+		return fmt.Errorf("%s %s: width %d, must not be negative", a.Name, a.Collective, s.Width)
+	}
+	if s.Segments < 0 {
+		return fmt.Errorf("%s %s: segments %d, must not be negative", a.Name, a.Collective, s.Segments)
 	}
 	if a.refuse != nil {
 		if why := a.refuse(s); why != "" {

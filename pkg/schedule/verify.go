@@ -351,7 +351,7 @@ func (v *verifier) Meet(r, send, q, receive int) {
 	}
 	v.access(q, receive)
 	if s.Count != d.Count {
-		v.find(Mismatch, q, receive, noSlot, "receives %d chunks, of which rank %d sends %d in op %d", d.Count, r, s.Count, send)
+		v.find(Mismatch, q, receive, noSlot, "receives %s, and rank %d sends %d in op %d", english.Count(int(d.Count), "chunk", "chunks"), r, s.Count, send)
 	}
 	for k := range int(min(s.Count, d.Count)) {
 		from := v.slot(s.Src) + k

@@ -108,7 +108,7 @@ func TestSchedule(t *testing.T) {
 		{[]string{"verify"}, cli.ExitUsage, "", "cxrun: schedule verify needs the file of a plan, or a collective and the name of a schedule; see 'cxrun schedule list'\n"},
 		{[]string{"verify", "alltoall", "ring"}, cli.ExitUsage, "", "cxrun: no schedules of collective \"alltoall\": choose all_gather, all_reduce or reduce_scatter\n"},
 		{[]string{"verify", "all_reduce", "swing", "--ranks", "6"}, cli.ExitUsage, "", "cxrun: swing all_reduce: 6 ranks, must be a power of two\n"},
-		{[]string{"verify", "all_reduce", "ring", "--segments", "-1"}, cli.ExitUsage, "", "cxrun: ring all_reduce: width 8 and segments -1, must not be negative\n"},
+		{[]string{"verify", "all_reduce", "ring", "--segments", "-1"}, cli.ExitUsage, "", "cxrun: ring all_reduce: segments -1, must not be negative\n"},
 		{[]string{"verify", "all_gather", "ring", "--width", "4"}, cli.ExitUsage, "", "cxrun: width 4 is not used by all_gather ring: leave it out\n"},
 		{[]string{"show", "all_reduce", "torus_2d", "--segments", "4"}, cli.ExitUsage, "", "cxrun: segments 4 is not used by all_reduce torus_2d: leave it out\n"},
 		{[]string{"simulate", "all_reduce", "ring", "--width", "4"}, cli.ExitUsage, "", "cxrun: width 4 is not used by all_reduce ring: leave it out\n"},

@@ -307,10 +307,12 @@ func (x *reader) algo(a *attributes) error {
 	ranks := a.number("ngpus", 1, mostRanks)
 	chunks := a.number("nchunksperloop", 1, mostSlots)
 	x.channels = a.number("nchannels", 1, 256)
-	for _, name := range []string{"minBytes", "maxBytes"} {
-		if a.has(name) {
-			a.number(name, 0, math.MaxInt64)
-		}
+	least := 0
+	if a.has("minBytes") {
+		least = a.number("minBytes", 0, math.MaxInt64)
+	}
+	if a.has("maxBytes") && a.number("maxBytes", 0, math.MaxInt64) < least {
+		a.fail("<algo> minBytes=%q is above maxBytes=%q: it would never be used", a.text("minBytes"), a.text("maxBytes"))
 	}
 	in := a.number("inplace", 0, 1) == 1
 	out := !in

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/collectivex/collectivex/pkg/schedule"
 )
@@ -14,6 +15,9 @@ const (
 	jsonOps      = 64 // of a thread block
 	jsonChannels = 16 // of a thread block
 )
+
+// jsonProtocols are those of MSCCL++'s plans.
+var jsonProtocols = []string{"Simple", "LL"}
 
 // mostChannels are of each type between two ranks, since a program has 256 channels.
 const mostChannels = 128
@@ -81,6 +85,22 @@ func readPlan(file string, top *node) *Plan {
 		coll.fail("collective %q, must be allgather, allreduce or reducescatter", coll.value)
 	}
 	inPlace := top.get("inplace").bool()
+	if top.has("protocol") && !slices.Contains(jsonProtocols, top.get("protocol").string()) {
+		top.get("protocol").wants("one of " + strings.Join(jsonProtocols, ", "))
+	}
+	if top.has("buffer_alignment") {
+		top.get("buffer_alignment").number(1, math.MaxInt32)
+	}
+	least, most := uint64(0), uint64(math.MaxUint64)
+	if top.has("min_message_size") {
+		least = top.get("min_message_size").bytes()
+	}
+	if top.has("max_message_size") {
+		most = top.get("max_message_size").bytes()
+	}
+	if least > most {
+		top.get("min_message_size").wants(fmt.Sprintf("at most max_message_size, which is %d: the plan would never be used", most))
+	}
 	gpus := top.get("gpus").items()
 	if len(gpus) < 1 || len(gpus) > mostRanks {
 		top.get("gpus").fail("%d gpus, must be from 1 to %d", len(gpus), mostRanks)

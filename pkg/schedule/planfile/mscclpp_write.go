@@ -17,7 +17,7 @@ import (
 // receive adds is put into scratch memory and added from there.
 func ForMSCCLPP(p *schedule.Program) (*schedule.Program, error) {
 	if p.Buffer > 0 {
-		return nil, fmt.Errorf("program %s buffers sends, which MSCCL++ does not", p.Name)
+		return nil, fmt.Errorf("program %s buffers sends, as plans of MSCCL do, and MSCCL++ does not: convert the schedule by its name, or another plan", p.Name)
 	}
 	if err := p.Check(); err != nil {
 		return nil, err

@@ -116,6 +116,7 @@ func TestMistakes(t *testing.T) {
 		{`coll="allreduce"`, ``, `plan.xml:1:1: <algo> has no attribute coll`},
 		{`ngpus="3"`, `ngpus="4"`, `plan.xml:1:1: ngpus="4", but there are 3 elements <gpu>`},
 		{`ngpus="3"`, `ngpus="3000000"`, `plan.xml:1:1: <algo> ngpus="3000000", must be a number from 1 to 2048`},
+		{`minBytes="0" maxBytes="`, `minBytes="100" maxBytes="10" nothing="`, `plan.xml:1:1: <algo> minBytes="100" is above maxBytes="10": it would never be used`},
 		{`inplace="1" outofplace="0"`, `inplace="0" outofplace="0"`, `plan.xml:1:1: <algo> has inplace="0" and outofplace="0": it would never be used`},
 		{`coll="allreduce"`, `coll="allgather" coll="allreduce"`, `plan.xml:1:1: <algo> has a duplicate attribute coll`},
 		{`proto="Simple" `, ``, `plan.xml:1:1: <algo> has no attribute proto`},
@@ -167,6 +168,10 @@ func TestMistakes(t *testing.T) {
 		{`"reduce_op": "sum"`, `"reduce_op": "max"`, `reduction "max" is not supported, must be sum`},
 		{`"gpus": [`, `"gpus": [[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[`, `more than 32 objects and arrays inside each other`},
 		{`"protocol"`, `protocol`, `plan.json:4:3: invalid character 'p'`},
+		{`"protocol": "Simple"`, `"protocol": "LL129"`, `protocol "LL129" must be one of Simple, LL`},
+		{`"min_message_size": 0`, `"min_message_size": -4`, `min_message_size -4 must be a number from 0 to 18446744073709551615`},
+		{"\"min_message_size\": 0,\n  \"max_message_size\": 18446744073709551615", `"max_message_size": 10, "min_message_size": 100`, `min_message_size 100 must be at most max_message_size, which is 10: the plan would never be used`},
+		{`"buffer_alignment": 16`, `"buffer_alignment": 0`, `buffer_alignment 0 must be a number from 1 to 2147483647`},
 		{`"gpus": [`, `"gpus": {}, "g": [`, `gpus must be an array`},
 		{`"connected_to": [`, `"connected_to": [7,`, `connected_to 7 must be a number from 0 to 2`},
 	} {

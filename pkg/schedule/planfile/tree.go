@@ -193,6 +193,16 @@ func (n *node) number(least, most int) int {
 	return i
 }
 
+// bytes returns a number of bytes, which MSCCL++ counts up to 2⁶⁴−1; 0 if it is anything else.
+func (n *node) bytes() uint64 {
+	text, _ := n.value.(json.Number)
+	size, err := strconv.ParseUint(text.String(), 10, 64)
+	if err != nil {
+		n.wants("a number from 0 to 18446744073709551615")
+	}
+	return size
+}
+
 // index returns the index of one of count things, such as "port channels of gpu 0"; ok is false
 // if it is that of none.
 func (n *node) index(count int, of string) (i int, ok bool) {
