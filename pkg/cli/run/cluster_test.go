@@ -61,14 +61,7 @@ type slurmCell struct {
 // newSlurmCell plans the pair. Its all_reduce has this budget in seconds; 0 leaves it as planned.
 func newSlurmCell(t *testing.T, taskPer string, budget int) slurmCell {
 	t.Helper()
-	defs := fewSamples(t)
-	for file, text := range map[string]string{"platforms/pair.yaml": fmt.Sprintf(pairPlatform, runtime.GOARCH, "task_per: "+taskPer), "suites/pair.yaml": pairSuite} {
-		require.NoError(t, os.WriteFile(filepath.Join(defs, file), []byte(text), 0o600))
-	}
-	cat, err := catalog.Load(os.DirFS(defs))
-	require.NoError(t, err)
-	m, err := planHere(cat, planner.Filters{Only: planner.Only{planner.FilterSuite: {"pair"}, planner.FilterSKU: {"pair"}}}, planner.Machine{CPU: runtime.GOARCH})
-	require.NoError(t, err)
+	m := planPair(t, fmt.Sprintf(pairPlatform, runtime.GOARCH, "task_per: "+taskPer), pairSuite)
 	if budget > 0 {
 		for i, q := range m.RequestedOther {
 			if strings.Contains(q.Case.CaseID, "all-reduce") {
@@ -76,6 +69,26 @@ func newSlurmCell(t *testing.T, taskPer string, budget int) slurmCell {
 			}
 		}
 	}
+	return slurmCellOf(t, m)
+}
+
+// planPair plans a suite on a platform, both of the name pair.
+func planPair(t *testing.T, platform, suite string) *plan.Matrix {
+	t.Helper()
+	defs := fewSamples(t)
+	for file, text := range map[string]string{"platforms/pair.yaml": platform, "suites/pair.yaml": suite} {
+		require.NoError(t, os.WriteFile(filepath.Join(defs, file), []byte(text), 0o600))
+	}
+	cat, err := catalog.Load(os.DirFS(defs))
+	require.NoError(t, err)
+	m, err := planHere(cat, planner.Filters{Only: planner.Only{planner.FilterSuite: {"pair"}, planner.FilterSKU: {"pair"}}}, planner.Machine{CPU: runtime.GOARCH})
+	require.NoError(t, err)
+	return m
+}
+
+// slurmCellOf runs cells of a matrix.
+func slurmCellOf(t *testing.T, m *plan.Matrix) slurmCell {
+	t.Helper()
 	dir := t.TempDir()
 	c := slurmCell{filepath.Join(dir, matrixFile), "", filepath.Join(dir, "results")}
 	require.NoError(t, m.WriteFile(c.matrix))

@@ -1,0 +1,73 @@
+package run
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/internal/fakes"
+	"github.com/collectivex/collectivex/internal/short"
+	"github.com/collectivex/collectivex/internal/slurmtest"
+	"github.com/collectivex/collectivex/pkg/cli"
+	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/vocab"
+)
+
+// A pool of nodes with a GPU each, and a transfer from one to another.
+const (
+	transferPlatform = `
+vendor: nvidia
+product: h200
+arch: sm90
+cpu: %s
+gpus_per_node: 1
+scale_up: {domain: 1, transport: nvlink, pace: {us: 1000, gbps: 0.5}}
+scale_out: {pace: {us: 1000, gbps: 0.5}}
+runner: slurm
+launch: {launcher: slurm, container: none, requires: [slurm.partition, storage.stage]}
+backends:
+  nixl: {transfer: [rdma]}
+`
+	transferSuite = `
+platforms: [pair]
+sampling: smoke
+transfer:
+  - {caches: [kv-tiny], backends: [nixl], lanes: [rdma], isl: [256], page_tokens: [16], batches: [1, 4]}
+`
+)
+
+// NIXL moves a cache between the GPUs of two nodes that Slurm allocates. The library and the GPUs are
+// stand-ins, and the nodes are this host.
+func TestSlurmTransferBetweenNodes(t *testing.T) {
+	short.Skip(t)
+	if !slurmtest.Start(t, 2) {
+		return
+	}
+	fakes.Build(t).Use(t)
+	t.Setenv("CX_FAKE_NAME", "NVIDIA H200")
+	m := planPair(t, fmt.Sprintf(transferPlatform, runtime.GOARCH), transferSuite)
+	require.Len(t, m.Include, 1)
+	for fault, want := range map[string]string{"": result.Success, "rank=1,kind=half-block": result.Invalid} {
+		c := slurmCellOf(t, m)
+		code, stderr := c.run(t, m.Include[0].ID, fault)
+		require.Equal(t, map[bool]int{true: cli.ExitOK, false: cli.ExitFailed}[want == result.Success], code, stderr)
+		files, err := filepath.Glob(filepath.Join(c.results, "*.json"))
+		require.NoError(t, err)
+		require.Len(t, files, 1)
+		raw, err := os.ReadFile(files[0])
+		require.NoError(t, err)
+		var d result.TransferDocument
+		require.NoError(t, json.Unmarshal(raw, &d))
+		require.Equal(t, want, d.Outcome.Status, "%v", d.Outcome.Reasons)
+		require.Equal(t, 2, d.Topology.Nodes)
+		require.Equal(t, 1, d.Topology.RanksPerNode)
+		require.Equal(t, vocab.LaneRDMA, d.Measurement.Lane)
+		require.Equal(t, "device", d.Measurement.CheckedBy)
+	}
+	gone(t)
+}
