@@ -190,7 +190,7 @@ func transferLibrary() Library {
 	return Library{
 		Version: n.Version(), SOName: n.SOName(), BuildID: n.BuildID(), Path: n.Path(), Err: err, Held: err != nil,
 		Lanes: map[string]error{
-			vocab.LaneProcessVM: n.ModuleError("cma"), vocab.LanePeer: n.DeviceError(), vocab.LaneRDMA: cmp.Or(n.DeviceError(), n.ModuleError("ib")),
+			vocab.LaneProcessVM: n.ModuleError("cma"), vocab.LanePeer: n.DeviceError(), vocab.LaneMNNVL: n.DeviceError(), vocab.LaneRDMA: cmp.Or(n.DeviceError(), n.ModuleError("ib")),
 		},
 	}
 }

@@ -41,6 +41,7 @@ static const struct { int code; const char *name; } names[] = {
 	{ALREADY_REGISTERED, FN("CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED", "hipErrorHostMemoryAlreadyRegistered")},
 	{NOT_REGISTERED, FN("CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED", "hipErrorHostMemoryNotRegistered")},
 	{LAUNCH_FAILED, FN("CUDA_ERROR_LAUNCH_FAILED", "hipErrorLaunchFailure")},
+	{NOT_PERMITTED, FN("CUDA_ERROR_NOT_PERMITTED", "hipErrorNotPermitted")},
 	{NOT_SUPPORTED, FN("CUDA_ERROR_NOT_SUPPORTED", "hipErrorNotSupported")},
 	{SYSTEM_NOT_READY, FN("CUDA_ERROR_SYSTEM_NOT_READY", NULL)},
 	{SYSTEM_DRIVER_MISMATCH, FN("CUDA_ERROR_SYSTEM_DRIVER_MISMATCH", NULL)},
@@ -121,6 +122,7 @@ enum {
 	ATTR_L2_BYTES = FN(38, 19),
 	ATTR_VMM = FN(102, 89),
 	ATTR_VMM_FD = 103, /* CUDA's alone */
+	ATTR_VMM_FABRIC = 128,
 	ATTR_MAJOR = 75, /* CUDA's alone */
 	ATTR_MINOR = 76,
 };
@@ -142,6 +144,7 @@ EXPORT int FN(cuDeviceGetAttribute, hipDeviceGetAttribute)(int *value, int attri
 		*value = !set || strcmp(set, "0") != 0;
 		return OK;
 	}
+	case ATTR_VMM_FABRIC: *value = getenv("CX_FAKE_FABRIC") != NULL; return OK;
 #endif
 	case ATTR_MAJOR: *value = compute / 10; return OK;
 	case ATTR_MINOR: *value = compute % 10; return OK;

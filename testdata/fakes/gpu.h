@@ -20,6 +20,8 @@
  *   CX_FAKE_VERSION  driver version code (13000; 60443483)
  *   CUDA_VISIBLE_DEVICES, HIP_VISIBLE_DEVICES  which of them are seen, by number
  *   CX_FAKE_VMM_FD   0: devices cannot share virtual memory by file descriptors
+ *   CX_FAKE_FABRIC   1: devices can share virtual memory with other hosts; no-channel: this process
+ *                    has no IMEX channel for it
  *   CX_FAKE_GRAPH_DROP  name of a kernel whose launches are left out of graphs
  *   CX_FAKE_DISTURBED  kernel=n: beside the work of other streams, launches of this
  *                    kernel are delayed until n copies have ended, or that work
@@ -54,6 +56,7 @@ enum {
 	ALREADY_REGISTERED = 712,
 	NOT_REGISTERED = 713,
 	LAUNCH_FAILED = 719,
+	NOT_PERMITTED = 800,
 	NOT_SUPPORTED = 801,
 	SYSTEM_NOT_READY = 802, /* these two are CUDA's alone */
 	SYSTEM_DRIVER_MISMATCH = 803,
@@ -185,7 +188,7 @@ int fake_vmm_address_free(uint64_t p, size_t bytes);
 int fake_vmm_map(uint64_t p, size_t bytes, uint64_t handle);
 int fake_vmm_unmap(uint64_t p, size_t bytes);
 int fake_vmm_access(uint64_t p, size_t bytes, int device);
-enum { VMM_GRANULE = 2 << 20, VMM_FILE_DESCRIPTOR = 1 };
+enum { VMM_GRANULE = 2 << 20, VMM_FILE_DESCRIPTOR = 1, VMM_FABRIC = 8 };
 struct shared { char bytes[64]; };
 int fake_share(struct shared *handle, uint64_t p);
 int fake_open_shared(struct device *dev, uint64_t *p, const struct shared *handle);

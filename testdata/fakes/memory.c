@@ -429,8 +429,13 @@ int fake_vmm_create(struct device *d, size_t bytes, int handle_types, uint64_t *
 	char page[4096];
 	struct physical *m;
 	memset(page, POISON, sizeof page);
-	if (bytes == 0 || bytes % VMM_GRANULE || (handle_types != 0 && handle_types != VMM_FILE_DESCRIPTOR))
+	const char *fabric = getenv("CX_FAKE_FABRIC");
+	if (bytes == 0 || bytes % VMM_GRANULE || (handle_types != 0 && handle_types != VMM_FILE_DESCRIPTOR && handle_types != VMM_FABRIC))
 		return INVALID_VALUE;
+	if (handle_types == VMM_FABRIC && !fabric)
+		return NOT_SUPPORTED;
+	if (handle_types == VMM_FABRIC && strcmp(fabric, "no-channel") == 0)
+		return NOT_PERMITTED; /* the process has no IMEX channel */
 	pthread_mutex_lock(&d->mutex);
 	if (d->used + bytes > d->total) {
 		pthread_mutex_unlock(&d->mutex);
@@ -442,7 +447,7 @@ int fake_vmm_create(struct device *d, size_t bytes, int handle_types, uint64_t *
 	m->dev = d;
 	m->bytes = bytes;
 	m->shareable = handle_types == VMM_FILE_DESCRIPTOR;
-	if (snprintf(m->path, sizeof m->path, "%s/vmm-%d-%d-%d", settings.dir, __atomic_add_fetch(&made, 1, __ATOMIC_RELAXED), (int)getpid(), settings.visible[d->index]) >= (int)sizeof m->path)
+	if (snprintf(m->path, sizeof m->path, "%s/%s-%d-%d-%d", settings.dir, handle_types == VMM_FABRIC ? "fabric" : "vmm", __atomic_add_fetch(&made, 1, __ATOMIC_RELAXED), (int)getpid(), settings.visible[d->index]) >= (int)sizeof m->path)
 		return INVALID_VALUE;
 	m->file = open(m->path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	if (m->file < 0 || ftruncate(m->file, bytes) != 0 || pwrite(m->file, page, sizeof page, 0) < 0 || pwrite(m->file, page, sizeof page, bytes - sizeof page) < 0) {

@@ -83,14 +83,21 @@ static bool allowed(const char *transport)
 	return !tls || strstr(tls, transport);
 }
 
-static const char *transport(void)
+/* UCX reaches memory of another host over NVLink if it is told to, and the memory has handles for it. */
+static bool over_fabric(void)
+{
+	const char *on = getenv("UCX_CUDA_IPC_ENABLE_MNNVL");
+	return on && !strcmp(on, "y");
+}
+
+static const char *transport(const struct agent *a)
 {
 	const char *name = getenv("CX_FAKE_UCX_TRANSPORT"), *device = getenv("UCX_NET_DEVICES");
 	static char rc[128];
 	if (name && *name)
 		return name;
 	if (allowed("cuda_ipc"))
-		return "cuda_ipc/cuda";
+		return over_fabric() && !strstr(a->ranges[0].path, "/fabric-") ? "tcp/eth0" : "cuda_ipc/cuda";
 	if (!allowed("rc"))
 		return "tcp/lo";
 	snprintf(rc, sizeof rc, "rc_mlx5/%s", device && *device ? device : "mlx5_0:1");
@@ -100,18 +107,18 @@ static const char *transport(void)
 static void show_table(FILE *f, const char *title, const char *description, const char *transport)
 {
 	const char *stamp = "[1795413532.026915] [host:32202:1]   ";
-	fprintf(f, "%s+---+---+---+\n%s| rank %s-node cfg#1 |\n%s| %s |\n", stamp, stamp, allowed("rc") ? "inter" : "intra", stamp, title);
+	fprintf(f, "%s+---+---+---+\n%s| rank %s-node cfg#1 |\n%s| %s |\n", stamp, stamp, allowed("rc") || over_fabric() ? "inter" : "intra", stamp, title);
 	fprintf(f, "%s| Range | Description | Config |\n%s| 0..inf | %s | %s |\n%s+---+---+---+\n", stamp, stamp, description, transport, stamp);
 }
 
-static void show(const char *title)
+static void show(const struct agent *a, const char *title)
 {
 	const char *path = getenv("UCX_LOG_FILE");
 	FILE *f = path ? fopen(path, "a") : NULL;
 	if (!f)
 		return;
 	show_table(f, "remote memory write by ucp_put* from host memory to cuda/dev[3]", "software emulation", "tcp/lo"); // nobody asked for it
-	show_table(f, title, "zero-copy", transport());
+	show_table(f, title, "zero-copy", transport(a));
 	fclose(f);
 }
 
@@ -360,7 +367,7 @@ API int nixl_capi_post_xfer_req(void *agent, void *request, void *args)
 		return BACKEND;
 	q->state = POSTED;
 	if (!a->shown[q->op])
-		show(q->op == READ ? "remote memory read by ucp_get*(multi) into cuda/GPU1 from cuda/dev[2]" : "remote memory write by ucp_put*(multi) from cuda/GPU1 to cuda/dev[2]");
+		show(a, q->op == READ ? "remote memory read by ucp_get*(multi) into cuda/GPU1 from cuda/dev[2]" : "remote memory write by ucp_put*(multi) from cuda/GPU1 to cuda/dev[2]");
 	a->shown[q->op] = true;
 	return IN_PROGRESS;
 }

@@ -27,11 +27,13 @@ const (
 	attrMinor           = 76
 	attrVMM             = 102
 	attrVMMFile         = 103
+	attrVMMFabric       = 128
 )
 
-// hints says, by error code, what to do when cuInit fails.
+// hints says, by error code, what to do when cuInit fails, or memory for other hosts is refused.
 var hints = map[int]string{
 	100: "check CUDA_VISIBLE_DEVICES; in a container, start it with --gpus all",                                                     // NO_DEVICE
+	800: "give the process an IMEX channel, such as /dev/nvidia-caps-imex-channels/channel0, and start nvidia-imex",                 // NOT_PERMITTED
 	802: "start nvidia-fabricmanager, of the driver's version, and wait until nvidia-smi -q shows Fabric State: Completed",          // SYSTEM_NOT_READY
 	803: "libcuda and the kernel driver are of different releases: restart after an update; in a container, use the host's libcuda", // SYSTEM_DRIVER_MISMATCH
 	999: "load nvidia_uvm with nvidia-modprobe -u -c 0, or give /dev/nvidia-uvm to the container; dmesg has the driver's messages",  // UNKNOWN
@@ -43,7 +45,7 @@ func vendor() gpu.Vendor {
 		Driver:  driver,
 		Dialect: gpu.CUDA,
 		Hints:   hints,
-		Numbers: gpu.Numbers{Multiprocessors: attrMultiprocessors, L2Bytes: attrL2Bytes, VMM: attrVMM, VMMFile: attrVMMFile},
+		Numbers: gpu.Numbers{Multiprocessors: attrMultiprocessors, L2Bytes: attrL2Bytes, VMM: attrVMM, VMMFile: attrVMMFile, VMMFabric: attrVMMFabric},
 		Version: func(code int) string { return fmt.Sprintf("CUDA %d.%d", code/1000, code%1000/10) },
 		Arch: func(d *gpu.Driver, index int) (string, error) {
 			major, err := d.Attribute(attrMajor, index)

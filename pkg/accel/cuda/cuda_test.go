@@ -46,6 +46,23 @@ func open(t testing.TB, index int) *gpu.Device {
 	return d
 }
 
+// Memory that devices of other hosts can map needs a device with such handles, and a channel.
+func TestFabric(t *testing.T) {
+	setUpStandIn(t)
+	d := open(t, 0)
+	_, err := d.AllocFabric(1)
+	require.ErrorIs(t, err, accel.ErrUnsupported)
+	t.Setenv("CX_FAKE_FABRIC", "no-channel")
+	_, err = d.AllocFabric(1)
+	require.ErrorContains(t, err, "cuMemCreate: CUDA_ERROR_NOT_PERMITTED (800): give the process an IMEX channel")
+	t.Setenv("CX_FAKE_FABRIC", "1")
+	p, err := d.AllocFabric(1)
+	require.NoError(t, err)
+	_, _, err = d.ExportVirtual(p)
+	require.Error(t, err, "it has no handle that is a file")
+	require.NoError(t, d.Free(p))
+}
+
 func TestDevice(t *testing.T) {
 	setUp(t)
 	cache := t.TempDir()

@@ -50,6 +50,9 @@ type Numbers struct {
 	// VMMFile is whether the device shares such memory by file descriptors; 0 if package gpu does
 	// not know how the vendor does that.
 	VMMFile int
+	// VMMFabric is whether the device shares such memory with devices of other hosts; 0 if the
+	// vendor cannot.
+	VMMFabric int
 }
 
 // api is the functions of a loaded library.

@@ -19,12 +19,42 @@ const (
 	memOnDevice        = 1 // CU_MEM_LOCATION_TYPE_DEVICE
 	memReadWrite       = 3 // CU_MEM_ACCESS_FLAGS_PROT_READWRITE
 	memShareAsFileDesc = 1 // CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
+	memShareAsFabric   = 8 // CU_MEM_HANDLE_TYPE_FABRIC
 )
 
 // AllocVirtual implements accel.VirtualAllocator. The memory is readable and
 // writable by this device and by every peer that can address it, and can be
 // shared as a file descriptor, as libraries that map it elsewhere need.
-func (d *Device) AllocVirtual(size int64) (p accel.Ptr, err error) {
+func (d *Device) AllocVirtual(size int64) (accel.Ptr, error) {
+	return d.allocVirtual(size, memShareAsFileDesc)
+}
+
+// AllocFabric returns memory like AllocVirtual that devices of other hosts can map over NVLink, by
+// handles of the kind FABRIC, which libraries make of it. The error wraps accel.ErrUnsupported if the
+// device has no such handles. The driver refuses a process without an IMEX channel
+// (CUDA_ERROR_NOT_PERMITTED).
+func (d *Device) AllocFabric(size int64) (accel.Ptr, error) {
+	const what = "memory that devices of other hosts can map"
+	number := d.driver.vendor.Numbers.VMMFabric
+	if number == 0 {
+		return 0, fmt.Errorf("%s, on devices of %s: %w", what, d.driver.vendor.Name, accel.ErrUnsupported)
+	}
+	has, err := d.driver.Attribute(number, d.index)
+	if err != nil {
+		return 0, err
+	}
+	if has == 0 {
+		return 0, fmt.Errorf("%s, as attribute %d of device %d is 0: %w", what, number, d.index, accel.ErrUnsupported)
+	}
+	p, err := d.allocVirtual(size, memShareAsFabric)
+	if err != nil {
+		return 0, fmt.Errorf("%w%s", err, d.driver.vendor.hint(err))
+	}
+	return p, nil
+}
+
+// allocVirtual allocates memory that can be shared by some types of handles.
+func (d *Device) allocVirtual(size int64, handles C.int) (p accel.Ptr, err error) {
 	if size <= 0 {
 		return 0, fmt.Errorf("allocate %d bytes: a size must be positive", size)
 	}
@@ -41,8 +71,8 @@ func (d *Device) AllocVirtual(size int64) (p accel.Ptr, err error) {
 		}
 	}()
 	a := d.api
-	prop := d.virtual()
-	granule, err := d.granule()
+	prop := d.virtual(handles)
+	granule, err := d.granule(handles)
 	if err != nil {
 		return 0, err
 	}
@@ -106,7 +136,7 @@ func (d *Device) ImportVirtual(f *os.File, bytes int64) (accel.Ptr, error) {
 	if err := d.driver.SharesVirtual(d.index); err != nil {
 		return 0, err
 	}
-	granule, err := d.granule()
+	granule, err := d.granule(memShareAsFileDesc)
 	if err != nil {
 		return 0, err
 	}
@@ -125,14 +155,14 @@ func (d *Device) hasVMM() (bool, error) {
 	return has != 0, err
 }
 
-// virtual describes memory of this device that can be shared.
-func (d *Device) virtual() C.cx_mem_prop {
-	return C.cx_mem_prop{_type: memPinned, handle_types: memShareAsFileDesc, location: location(d.dev)}
+// virtual describes memory of this device that can be shared by some types of handles.
+func (d *Device) virtual(handles C.int) C.cx_mem_prop {
+	return C.cx_mem_prop{_type: memPinned, handle_types: handles, location: location(d.dev)}
 }
 
-// granule is the unit of virtual memory in bytes.
-func (d *Device) granule() (n C.size_t, err error) {
-	prop := d.virtual()
+// granule is the unit of such memory in bytes.
+func (d *Device) granule(handles C.int) (n C.size_t, err error) {
+	prop := d.virtual(handles)
 	err = d.api.err(C.cx_fn_vmm_granularity, C.cx_vmm_granularity(d.api.table, &n, &prop))
 	return n, err
 }

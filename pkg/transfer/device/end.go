@@ -97,6 +97,16 @@ func (e *End) ShareVirtualPool(bytes int64) (f *os.File, mapped int64, err error
 	return f, mapped, nil
 }
 
+// AllocFabricPool returns a pool that devices of other hosts can map over NVLink, by handles that a
+// library makes of it.
+func (e *End) AllocFabricPool(bytes int64) (*Pool, error) {
+	at, err := e.AllocFabric(bytes)
+	if err != nil {
+		return nil, coded(err, bytes)
+	}
+	return e.NewPool(at, bytes), nil
+}
+
 // coded gives the error of a pool of so many bytes its reason code.
 func coded(err error, bytes int64) error {
 	switch {

@@ -36,7 +36,7 @@ func Open(ctx context.Context, s *rank.Session, c plan.Case) (rank.Runner, error
 	if err != nil {
 		return nil, err
 	}
-	e := &engine{log: log, rank: s.Rank, locked: locked}
+	e := &engine{log: log, rank: s.Rank, nodes: c.Nodes, locked: locked}
 	library, err := nixl.Open(ctx)
 	if err != nil {
 		return nil, errors.Join(rank.Coded(reasonOf(err), err), e.Close())
@@ -89,6 +89,7 @@ func reasonOf(err error) result.Code {
 type engine struct {
 	log    *memlog.Log
 	rank   int
+	nodes  int
 	agent  *nixl.Agent
 	memory memory
 	// The memory of both ends is that of GPUs, and not of the host.
@@ -122,7 +123,11 @@ func (e *engine) failed(err error) error {
 // Lane implements transfer.Engine.
 func (e *engine) Lane() (transfer.Lane, error) {
 	text, err := e.log.Text()
-	return lanesIn(text, e.ops, e.onDevices), err
+	lane := lanesIn(text, e.ops, e.onDevices)
+	if lane.Name == vocab.LanePeer && e.nodes > 1 { // the memory of a device of another node
+		lane.Name = vocab.LaneMNNVL
+	}
+	return lane, err
 }
 
 // Register implements transfer.Engine.

@@ -151,7 +151,7 @@ func TestRefusals(t *testing.T) {
 		"another library":       {libraryVariable, "libm.so.6", vocab.LaneTCP, result.ReasonNoSymbol},
 		"transports are chosen": {"UCX_TLS", "tcp", vocab.LaneTCP, result.ReasonRefused},
 		"devices are chosen":    {"UCX_NET_DEVICES", "eth0", vocab.LaneTCP, result.ReasonRefused},
-		"a lane between racks":  {libraryVariable, "", vocab.LaneMNNVL, result.ReasonRefused},
+		"an unknown lane":       {libraryVariable, "", vocab.LaneSharedMemory, result.ReasonRefused},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv(tc.variable, tc.value)
@@ -211,23 +211,40 @@ func rdma(c *plan.Case) {
 	c.Nodes, c.GPUsPerNode, c.RanksPerNode = 2, 1, 1
 }
 
+// mnnvl is such a case over NVLink.
+func mnnvl(c *plan.Case) {
+	rdma(c)
+	c.Transfer().Mode = vocab.LaneMNNVL
+}
+
+// fabricVariable has the devices share memory with those of other hosts.
+const fabricVariable = "CX_FAKE_FABRIC"
+
 // Between two nodes, each rank drives the first device of its node. Every word arrives, over the
-// adapters that the operator chose.
+// adapters that the operator chose, or over NVLink.
 func TestTransfersBetweenNodesArriveWhole(t *testing.T) {
-	fakes.Build(t).Use(t)
-	t.Setenv("UCX_NET_DEVICES", "mlx5_3:1")
-	cases := []plan.Case{transfertest.Small(rdma, transfertest.Parts)}
-	for _, arrangement := range vocab.Arrangements() {
-		cases = append(cases, transfertest.Small(rdma, func(c *plan.Case) { c.Transfer().Routing = arrangement }))
-	}
-	for _, d := range transfertest.Processes(t, "", cases...) {
-		require.Equal(t, result.Success, d.Outcome.Status, "%v", d.Outcome.Reasons)
-		require.Equal(t, vocab.LaneRDMA, d.Measurement.Lane)
-		require.Equal(t, "rc", d.Measurement.Transport)
-		require.Equal(t, 2, d.Topology.Nodes)
-		for _, r := range d.Measurement.Rows {
-			require.Equal(t, 2*2*3, r.Verify.Checks, r.Name())
-		}
+	for lane, tc := range map[string]struct {
+		change    func(*plan.Case)
+		transport string
+	}{vocab.LaneRDMA: {rdma, "rc"}, vocab.LaneMNNVL: {mnnvl, "cuda_ipc"}} {
+		t.Run(lane, func(t *testing.T) {
+			fakes.Build(t).Use(t)
+			t.Setenv("UCX_NET_DEVICES", "mlx5_3:1")
+			t.Setenv(fabricVariable, "1")
+			cases := []plan.Case{transfertest.Small(tc.change, transfertest.Parts)}
+			for _, arrangement := range vocab.Arrangements() {
+				cases = append(cases, transfertest.Small(tc.change, func(c *plan.Case) { c.Transfer().Routing = arrangement }))
+			}
+			for _, d := range transfertest.Processes(t, "", cases...) {
+				require.Equal(t, result.Success, d.Outcome.Status, "%v", d.Outcome.Reasons)
+				require.Equal(t, lane, d.Measurement.Lane)
+				require.Equal(t, tc.transport, d.Measurement.Transport)
+				require.Equal(t, 2, d.Topology.Nodes)
+				for _, r := range d.Measurement.Rows {
+					require.Equal(t, 2*2*3, r.Verify.Checks, r.Name())
+				}
+			}
+		})
 	}
 }
 
@@ -239,17 +256,27 @@ func TestFaultsBetweenNodesAreNamed(t *testing.T) {
 
 // What goes wrong between nodes is found.
 func TestFailuresBetweenNodes(t *testing.T) {
-	for name, tc := range map[string]struct{ variable, value, status, reason string }{
-		"UCX falls back":         {"CX_FAKE_UCX_TRANSPORT", "tcp/eth0", result.Invalid, "check-failed: lane tcp instead of rdma"},
-		"both ranks on a host":   {"CX_FAKE_UCX_TRANSPORT", "cuda_ipc/cuda", result.Invalid, "check-failed: lane peer instead of rdma"},
-		"transports are chosen":  {"UCX_TLS", "tcp", result.Failed, "refused"},
-		"UCX without its module": {"CX_FAKE_UCX_NO_CUDA", "1", result.Failed, "library-error: nixl -2"},
-		"a bit is flipped":       {"CX_FAKE_NIXL_FLIP", "5", result.Invalid, "check-failed: corrupted, 1 words"},
+	for name, tc := range map[string]struct {
+		change                          func(*plan.Case)
+		variable, value, status, reason string
+	}{
+		"UCX falls back":           {rdma, "CX_FAKE_UCX_TRANSPORT", "tcp/eth0", result.Invalid, "check-failed: lane tcp instead of rdma"},
+		"NVLink instead":           {rdma, "CX_FAKE_UCX_TRANSPORT", "cuda_ipc/cuda", result.Invalid, "check-failed: lane mnnvl instead of rdma"},
+		"transports are chosen":    {rdma, "UCX_TLS", "tcp", result.Failed, "refused"},
+		"UCX without its module":   {rdma, "CX_FAKE_UCX_NO_CUDA", "1", result.Failed, "library-error: nixl -2"},
+		"a bit is flipped":         {rdma, "CX_FAKE_NIXL_FLIP", "5", result.Invalid, "check-failed: corrupted, 1 words"},
+		"NVLink falls back":        {mnnvl, "CX_FAKE_UCX_TRANSPORT", "tcp/eth0", result.Invalid, "check-failed: lane tcp instead of mnnvl"},
+		"no handles for NVLink":    {mnnvl, fabricVariable, "", result.Failed, "refused"},
+		"no IMEX channel":          {mnnvl, fabricVariable, "no-channel", result.Failed, "device-error"},
+		"too little of the fabric": {mnnvl, "CX_FAKE_FAIL", "cuMemCreate#1=2", result.Failed, "out-of-memory"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			fakes.Build(t).Use(t)
-			t.Setenv(tc.variable, tc.value)
-			d := transfertest.Processes(t, "", transfertest.Small(rdma, transfertest.Few))[0]
+			t.Setenv(fabricVariable, "1")
+			if t.Setenv(tc.variable, tc.value); tc.value == "" {
+				require.NoError(t, os.Unsetenv(tc.variable))
+			}
+			d := transfertest.Processes(t, "", transfertest.Small(tc.change, transfertest.Few))[0]
 			require.Equal(t, tc.status, d.Outcome.Status)
 			require.Contains(t, d.Outcome.Reasons.String(), tc.reason)
 		})

@@ -23,11 +23,11 @@ import (
 // which NIXL makes no backend on a machine that has GPUs.
 var transports = map[string]string{
 	vocab.LaneProcessVM: "cma,cuda_copy,tcp", vocab.LaneTCP: "cuda_copy,tcp", vocab.LanePeer: "cuda_ipc,cuda_copy,tcp",
-	vocab.LaneRDMA: "rc,dc,cuda_copy",
+	vocab.LaneRDMA: "rc,dc,cuda_copy", vocab.LaneMNNVL: "cuda_ipc,cuda_copy,tcp",
 }
 
 // ofDevices are the lanes between the memory of GPUs.
-var ofDevices = []string{vocab.LanePeer, vocab.LaneRDMA}
+var ofDevices = []string{vocab.LanePeer, vocab.LaneRDMA, vocab.LaneMNNVL}
 
 // lanesOf are the lanes of transports of UCX.
 var lanesOf = map[string]string{
@@ -43,9 +43,12 @@ const netDevices = "UCX_NET_DEVICES"
 func configure(lane string) (*memlog.Log, error) {
 	decisive := preset.UCX
 	settings := map[string]string{}
-	if lane != vocab.LaneRDMA {
+	if !vocab.BetweenNodes(lane) {
 		decisive.Names = append(slices.Clone(decisive.Names), netDevices)
 		settings[netDevices] = "lo"
+	}
+	if lane == vocab.LaneMNNVL {
+		settings["UCX_CUDA_IPC_ENABLE_MNNVL"] = "y"
 	}
 	if err := decisive.Check(); err != nil {
 		return nil, rank.Refused("%v", err)
@@ -167,7 +170,8 @@ func lanesIn(text string, ops []string, onDevices bool) (lanes transfer.Lane) {
 	return lanes
 }
 
-// laneOf is the lane of a transport of UCX. A transport without one is not named.
+// laneOf is the lane of a transport of UCX between processes of a host. A transport without one is
+// not named.
 func laneOf(transport string) transfer.Lane {
 	if lane, ok := lanesOf[transport]; ok {
 		return transfer.Lane{Name: lane, Transport: transport}

@@ -12,6 +12,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/transfer"
 	"github.com/collectivex/collectivex/pkg/transfer/device"
 	"github.com/collectivex/collectivex/pkg/transfer/host"
+	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 // memory is where a rank has its pool, one at a time.
@@ -50,7 +51,8 @@ func (m hostMemory) runner(engine transfer.Engine, library rank.Library) rank.Ru
 // deviceMemory is memory of the GPU that the rank drives.
 type deviceMemory struct {
 	end     *device.End
-	perNode int // ranks of a node
+	perNode int  // ranks of a node
+	fabric  bool // pools can be mapped by devices of other hosts
 }
 
 // maxPiece is the most bytes of a GPU's memory that are registered as one: some adapters did
@@ -67,7 +69,7 @@ func openDevice(ctx context.Context, s *rank.Session, c plan.Case) (memory, erro
 	if err != nil {
 		return nil, errors.Join(err, gpu.Close())
 	}
-	return &deviceMemory{end, c.RanksPerNode}, nil
+	return &deviceMemory{end, c.RanksPerNode, c.Transfer().Mode == vocab.LaneMNNVL}, nil
 }
 
 // kind implements memory: a rank drives the device with its number among those of its node.
@@ -76,7 +78,11 @@ func (m *deviceMemory) kind(rank int) nixl.Memory { return nixl.Device(rank % m.
 func (*deviceMemory) piece() int64 { return maxPiece }
 
 func (m *deviceMemory) alloc(bytes int64) (transfer.Memory, uintptr, error) {
-	pool, err := m.end.AllocPool(bytes)
+	alloc := m.end.AllocPool
+	if m.fabric {
+		alloc = m.end.AllocFabricPool
+	}
+	pool, err := alloc(bytes)
 	if err != nil {
 		return nil, 0, err
 	}
