@@ -99,8 +99,10 @@ measured on this machine or a file cannot be written.`,
 			if err := m.CheckKnown(known); err != nil {
 				return cli.UsageError("%s: %w", filepath.Join(dir, study.RowsFile), err)
 			}
+			takenOver := known
 			if check {
-				maps.DeleteFunc(known, func(_ string, r study.Row) bool { return r.Origin == study.Simulated })
+				takenOver = maps.Clone(known)
+				maps.DeleteFunc(takenOver, func(_ string, r study.Row) bool { return r.Origin == study.Simulated })
 			}
 			if fast {
 				missing, err := m.Missing(known)
@@ -112,7 +114,7 @@ measured on this machine or a file cannot be written.`,
 						english.Count(len(missing), "row", "rows"), firstOf(missing))
 				}
 			}
-			rows, made, failed := m.Rows(c.Context(), known, measurer)
+			rows, made, failed := m.Rows(c.Context(), takenOver, measurer)
 			failed = interrupted(c.Context(), failed)
 			if rows == nil && c.Context().Err() == nil {
 				return cli.UsageError("%s: %w", args[0], failed)
@@ -125,6 +127,9 @@ measured on this machine or a file cannot be written.`,
 				return err
 			}
 			if check {
+				if err := study.CheckTimes(known, rows); err != nil {
+					return fmt.Errorf("%s: %w", filepath.Join(dir, study.RowsFile), err)
+				}
 				var models []string
 				for name := range m.Measured() {
 					models = append(models, study.ModelFile(name))

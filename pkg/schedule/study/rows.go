@@ -156,11 +156,15 @@ func (m *Manifest) Rows(ctx context.Context, known map[string]Row, measurer Meas
 	}
 	verified := map[*schedule.Program]bool{}
 	unmeasured := map[any][]unmeasuredRow{}
+	first, same := map[string]int{}, map[int]int{} // rows to be measured by key, and by later rows with that key
 	for _, p := range all {
 		row := p.Row
 		if have, ok := known[p.Key]; ok && p.Origin != External {
 			row.Picoseconds, row.Device = have.Picoseconds, have.Device
+		} else if earlier, ok := first[p.Key]; ok {
+			same[len(rows)] = earlier
 		} else if p.Origin == Measured {
+			first[p.Key] = len(rows)
 			unmeasured[p.of] = append(unmeasured[p.of], unmeasuredRow{len(rows), p.contender})
 		} else if p.Origin == Simulated {
 			if !verified[p.program] {
@@ -215,6 +219,9 @@ func (m *Manifest) Rows(ctx context.Context, known map[string]Row, measurer Meas
 		o := &m.Overlaps[i]
 		measure(o, func(sizes []int64) (Times, error) { return measurer.Overlap(ctx, o, sizes) })
 	}
+	for later, earlier := range same {
+		rows[later].Picoseconds, rows[later].Device = rows[earlier].Picoseconds, rows[earlier].Device
+	}
 	rows = slices.DeleteFunc(rows, func(r Row) bool { return r.Picoseconds == 0 && r.Origin == Measured })
 	return rows, made, errors.Join(err, ctx.Err())
 }
@@ -225,10 +232,11 @@ func (m *Manifest) Unmeasured(known map[string]Row) (map[*Case][]int64, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := map[*Case][]int64{}
+	out, listed := map[*Case][]int64{}, map[string]bool{}
 	for _, p := range all {
 		c, ok := p.of.(*Case)
-		if _, have := known[p.Key]; ok && p.Origin == Measured && !have {
+		if _, have := known[p.Key]; ok && p.Origin == Measured && !have && !listed[p.Key] {
+			listed[p.Key] = true
 			out[c] = append(out[c], p.Bytes)
 		}
 	}
@@ -288,6 +296,23 @@ func (m *Manifest) CheckKnown(known map[string]Row) error {
 	return damaged
 }
 
+// CheckTimes returns an error with the line of the first known row whose time is not the one that
+// was simulated for a row with its key.
+func CheckTimes(known map[string]Row, simulated []Row) error {
+	var damaged error
+	first := 0
+	for _, r := range simulated {
+		have, ok := known[r.Key]
+		if !ok || r.Origin != Simulated || have.Picoseconds == r.Picoseconds || first > 0 && have.line > first {
+			continue
+		}
+		first = have.line
+		damaged = fmt.Errorf("line %d: %s at %d bytes: the row has %s ns, and the simulator gives %s ns: remove the line",
+			have.line, have.Series, have.Bytes, nanoseconds(have.Picoseconds), nanoseconds(r.Picoseconds))
+	}
+	return damaged
+}
+
 // check returns an error if no run wrote the row.
 func (r *Row) check() error {
 	switch {
@@ -301,7 +326,8 @@ func (r *Row) check() error {
 	return nil
 }
 
-// Known reads the rows of an earlier run, by key. An error names the line.
+// Known reads the rows of an earlier run, by key. An error names the line. Two rows with one key
+// are an error if they are of one series or differ in time.
 func Known(data []byte) (map[string]Row, error) {
 	known := map[string]Row{}
 	n := 0
@@ -318,9 +344,14 @@ func Known(data []byte) (map[string]Row, error) {
 		if err != nil {
 			return nil, fmt.Errorf("line %d: %w: remove the line", n, err)
 		}
-		if r.Origin != External {
-			known[r.Key] = r
+		if r.Origin == External {
+			continue
 		}
+		// Rows of cases that differ in their names alone have the same key, and the same time.
+		if first, ok := known[r.Key]; ok && (first.Series == r.Series || first.Picoseconds != r.Picoseconds) {
+			return nil, fmt.Errorf("line %d: %s at %d bytes: the row has the key of line %d: remove one of the two lines", n, r.Series, r.Bytes, first.line)
+		}
+		known[r.Key] = r
 	}
 	return known, nil
 }

@@ -484,6 +484,7 @@ func TestDamagedRows(t *testing.T) {
 		{`"simulated"`, `"guessed"`, `mesh tcm: origin "guessed", must be simulated, measured or external`},
 		{`"ranks":6`, `"ranks":7`, "mesh tcm: the row differs from mesh tcm at 16 bytes"},
 		{`"series":"mesh tcm"`, `"series":"grid tcm"`, ""},
+		{lines[at], lines[at] + strings.Replace(lines[at], `"series":"mesh tcm"`, `"series":"grid tcm"`, 1), ""},
 	} {
 		require.Contains(t, lines[at], tt.old)
 		damaged := slices.Clone(lines)
@@ -498,6 +499,73 @@ func TestDamagedRows(t *testing.T) {
 		}
 		require.ErrorContains(t, err, fmt.Sprintf("line %d: %s", at+1, tt.want))
 	}
+}
+
+// A key has one row. Only a case of another name can have the same row again.
+func TestRepeatedRows(t *testing.T) {
+	row := func(series string, ps int64) Row {
+		return Row{Key: "k", Origin: Measured, Series: series, Bytes: 64, Picoseconds: ps}
+	}
+	for _, tt := range []struct {
+		second Row
+		want   string
+	}{
+		{row("ring on host", 7), "line 2: ring on host at 64 bytes: the row has the key of line 1: remove one of the two lines"},
+		{row("ring on host", 8), "line 2: ring on host at 64 bytes: the row has the key of line 1: remove one of the two lines"},
+		{row("tree on host", 8), "line 2: tree on host at 64 bytes: the row has the key of line 1: remove one of the two lines"},
+		{row("tree on host", 7), ""},
+	} {
+		data, err := ndjson([]Row{row("ring on host", 7), tt.second})
+		require.NoError(t, err)
+		_, err = Known(data)
+		if tt.want == "" {
+			require.NoError(t, err)
+			continue
+		}
+		require.EqualError(t, err, tt.want)
+	}
+}
+
+// Cases that differ in their names or topologies are one case to measure: they share its rows, so that a
+// later run can take these over.
+func TestEqualCasesAreMeasuredOnce(t *testing.T) {
+	m := &Manifest{ElementBytes: 4, Elements: []int64{64, 128}}
+	for _, name := range []string{"a", "b"} {
+		m.Cases = append(m.Cases, Case{Name: name, Collective: "all_gather", Algorithm: "ring", Ranks: 2, Backend: "host", Buffers: "fresh"})
+	}
+	unmeasured, err := m.Unmeasured(nil)
+	require.NoError(t, err)
+	require.Equal(t, map[*Case][]int64{&m.Cases[0]: {256, 512}}, unmeasured)
+	now := simulate.Picoseconds(0)
+	rows, made, err := m.Rows(t.Context(), nil, standIn{cases: func(_ context.Context, _ *Case, sizes []int64) (out []simulate.Picoseconds, err error) {
+		for range sizes {
+			now++
+			out = append(out, now)
+		}
+		return out, nil
+	}})
+	require.NoError(t, err)
+	require.Equal(t, Made{Measured: 2}, made)
+	require.Len(t, rows, 4)
+	again, _ := rowsOf(t, m, byKey(t, rows))
+	require.Equal(t, rows, again)
+}
+
+// A known row whose time is not the simulated one is named with its line and both times.
+func TestTimesOfKnownRows(t *testing.T) {
+	m, err := manifest(t, "", "")
+	require.NoError(t, err)
+	rows, _ := rowsOf(t, m, nil)
+	known := byKey(t, rows)
+	require.NoError(t, CheckTimes(known, rows))
+	for _, n := range []int{40, 20} { // the first line counts
+		r := known[rows[n].Key]
+		require.Equal(t, Simulated, r.Origin)
+		r.Picoseconds = 1
+		known[rows[n].Key] = r
+	}
+	require.EqualError(t, CheckTimes(known, rows), fmt.Sprintf("line 21: %s at %d bytes: the row has 0.001 ns, and the simulator gives %s ns: remove the line",
+		rows[20].Series, rows[20].Bytes, nanoseconds(rows[20].Picoseconds)))
 }
 
 // A time that rounds to 0 has no place on a logarithmic axis: the row is named.
