@@ -19,9 +19,7 @@ func (decades) Ticks(least, most float64) []plot.Tick {
 	var ticks, all, tens []plot.Tick
 	for e := int(math.Floor(math.Log10(least))); e <= int(math.Ceil(math.Log10(most))); e++ {
 		for digit := 1; digit < 10; digit++ {
-			// Parsed, since powers of ten below 1 have no exact quotients.
-			text := strconv.Itoa(digit) + "e" + strconv.Itoa(e)
-			value, _ := strconv.ParseFloat(text, 64)
+			value := decimal(digit, e)
 			if value < least || value > most {
 				continue
 			}
@@ -39,18 +37,49 @@ func (decades) Ticks(least, most float64) []plot.Tick {
 	return append(ticks, labelled(least, most, all, tens)...)
 }
 
-// labelled returns the first list that has two to mostLabels ticks, or else the ends of the axis.
+// labelled returns the first list that has two to mostLabels ticks. If there is none, an axis of less
+// than a decade has evenly spaced ticks, and a longer one its ends.
 func labelled(least, most float64, lists ...[]plot.Tick) []plot.Tick {
 	for _, ticks := range lists {
 		if len(ticks) > 1 && len(ticks) <= mostLabels {
 			return ticks
 		}
 	}
+	if most < 10*least {
+		return evenly(least, most)
+	}
 	var ends []plot.Tick
 	for _, v := range []float64{least, most} {
 		ends = append(ends, plot.Tick{Value: v, Label: strconv.FormatFloat(v, 'g', 4, 64)})
 	}
 	return ends
+}
+
+// evenly returns ticks at the multiples of a round number: 1, 2 or 5 times a power of ten. It is the
+// smallest one that gives at most mostLabels ticks, and so gives at least four.
+func evenly(least, most float64) []plot.Tick {
+	for e := int(math.Floor(math.Log10(most-least))) - 1; ; e++ {
+		for _, digit := range []int{1, 2, 5} {
+			step := decimal(digit, e)
+			first, last := int(math.Ceil(least/step)), int(math.Floor(most/step))
+			var ticks []plot.Tick
+			for n := first; n <= last && len(ticks) <= mostLabels; n++ {
+				value := decimal(n*digit, e)
+				if value >= least && value <= most { // the quotients are rounded
+					ticks = append(ticks, plot.Tick{Value: value, Label: strconv.FormatFloat(value, 'f', -1, 64)})
+				}
+			}
+			if len(ticks) <= mostLabels {
+				return ticks
+			}
+		}
+	}
+}
+
+// decimal is n·10^e. It is parsed, since powers of ten below 1 have no exact quotients.
+func decimal(n, e int) float64 {
+	value, _ := strconv.ParseFloat(strconv.Itoa(n)+"e"+strconv.Itoa(e), 64)
+	return value
 }
 
 // powers marks a logarithmic axis of bytes at the powers of two. At most mostLabels of them have a
