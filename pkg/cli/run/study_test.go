@@ -168,6 +168,11 @@ func TestAllGatherStudy(t *testing.T) {
 	_, stderr = study(cli.ExitUsage)
 	require.Contains(t, stderr, "cxrun: out/messages.model.yaml: messages take no time: give latency_ns, ")
 	require.Contains(t, stderr, ", or measured pairs: remove the file to measure again\n")
+	start, _, ok := strings.Cut(string(model), "reduce:\n")
+	require.True(t, ok)
+	require.NoError(t, os.WriteFile("out/messages.model.yaml", []byte(start), 0o600))
+	_, stderr = study(cli.ExitUsage)
+	require.Contains(t, stderr, "cxrun: out/messages.model.yaml: points: the file has ")
 	require.NoError(t, os.WriteFile("out/messages.model.yaml", model, 0o600))
 
 	// Cases that fail have no rows.

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 
 	"gopkg.in/yaml.v3"
 
@@ -77,23 +78,51 @@ type Point struct {
 	Nanoseconds float64 `yaml:"ns" json:"ns"`
 }
 
+// modelFile is the file of a model.
+type modelFile struct {
+	// Points is how many points the model has. It comes first, so that a file that was cut between two
+	// lines, which is YAML all the same, has fewer. A model that was written by hand can lack it.
+	Points int `yaml:"points,omitempty"`
+	Model  `yaml:",inline"`
+}
+
 // ReadModel reads the file of a model. An error begins with the name of the file.
 func ReadModel(name string, data []byte) (Model, error) {
-	var m Model
-	err := strictyaml.Decode(data, &m)
+	var f modelFile
+	err := strictyaml.Decode(data, &f)
 	if err == nil {
-		err = m.Check()
+		err = f.Check()
+	}
+	if n := f.points(); err == nil && f.Points != 0 && f.Points != n {
+		err = fmt.Errorf("points: the file has %d of %d, as if it was cut: measure again, or correct the number if you removed points", n, f.Points)
 	}
 	if err != nil {
 		return Model{}, fmt.Errorf("%s: %w", name, err)
 	}
-	return m, nil
+	return f.Model, nil
 }
 
 // Write writes the file of a model.
 func (m *Model) Write(w io.Writer) error {
 	e := yaml.NewEncoder(w)
-	return errors.Join(e.Encode(m), e.Close())
+	return errors.Join(e.Encode(modelFile{m.points(), *m}), e.Close())
+}
+
+// points returns how many measured times the model has.
+func (m *Model) points() int {
+	n := 0
+	add := func(classes []Class) {
+		for _, c := range classes {
+			n += len(c.Points)
+		}
+	}
+	for _, p := range slices.Concat(m.Pairs, m.Both) {
+		add(p.Classes)
+	}
+	for _, classes := range [][]Class{m.All, m.Cached, m.Reduce, m.Copy} {
+		add(classes)
+	}
+	return n
 }
 
 // Constants returns the model without its measured times.

@@ -41,6 +41,25 @@ func readMachine(t *testing.T, text string) Machine {
 	return m
 }
 
+// A measured model whose file was cut between any two lines is refused. A file that was written by hand
+// need not say how many points it has.
+func TestCutModel(t *testing.T) {
+	model := together()
+	model.Cached = []Class{{[]Point{{1 << 20, 3000}}}}
+	var b strings.Builder
+	require.NoError(t, model.Write(&b))
+	lines := strings.SplitAfter(strings.TrimSuffix(b.String(), "\n"), "\n")
+	require.Equal(t, "points: 22\n", lines[0])
+	for n := range lines {
+		_, err := ReadModel("cut.yaml", []byte(strings.Join(lines[:n], "")))
+		require.Error(t, err, "%d of %d lines", n, len(lines))
+	}
+	_, err := ReadModel("cut.yaml", []byte(strings.Join(lines[:len(lines)-2], "")))
+	require.EqualError(t, err, "cut.yaml: points: the file has 21 of 22, as if it was cut: measure again, or correct the number if you removed points")
+	_, err = ReadModel("hand.yaml", []byte(strings.Join(lines[1:len(lines)-2], "")))
+	require.NoError(t, err)
+}
+
 // A time is on the line between two sizes of a class, never on one between classes.
 func TestTable(t *testing.T) {
 	pair := readMachine(t, measured).Table.alone(0, 1)
