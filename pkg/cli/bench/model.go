@@ -122,9 +122,13 @@ func MachineModel(backend string, measured []*result.CollectiveDocument) (*simul
 			return nil, err
 		}
 	}
+	situations := "alone and both ways between 2 ranks"
+	if b.world > 2 {
+		situations = fmt.Sprintf("alone, both ways and on all of %d ranks at once", b.world)
+	}
 	out := &simulate.Model{
-		Origin: fmt.Sprintf("measured: messages of %s alone, both ways and on all of %d ranks at once, sums and copies, %s buffers, backend %s, %s",
-			last.Measurement.DType, b.world, b.buffers, backend, foreign.Line(last.Topology.DeviceProduct)),
+		Origin: fmt.Sprintf("measured: messages of %s %s, sums and copies, %s buffers, backend %s, %s",
+			last.Measurement.DType, situations, b.buffers, backend, foreign.Line(last.Topology.DeviceProduct)),
 		Sharing: string(simulate.Unloaded), Engines: 1,
 	}
 	start := b.start(b.buffers)

@@ -142,6 +142,7 @@ func TestMachineModel(t *testing.T) {
 	pair, err := MachineModel("host", measuredBy(2))
 	require.NoError(t, err)
 	require.Empty(t, pair.All, "two ranks at once are both ways")
+	require.Equal(t, "measured: messages of float alone and both ways between 2 ranks, sums and copies, fresh-cold buffers, backend host, two cores", pair.Origin)
 	require.InDelta(t, 1000*startUs, pair.Start, 0.001, "as the same messages back to back say")
 
 	wrong := measuredBy(4)

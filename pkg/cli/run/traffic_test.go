@@ -57,7 +57,7 @@ func TestBenchModel(t *testing.T) {
 			require.NoError(t, err)
 			model, err := simulate.ReadModel("model.yaml", data)
 			require.NoError(t, err)
-			require.Contains(t, model.Origin, "measured: messages of float alone, both ways and on all of 2 ranks at once, sums and copies, fresh buffers, backend "+backend+", ")
+			require.Contains(t, model.Origin, "measured: messages of float alone and both ways between 2 ranks, sums and copies, fresh buffers, backend "+backend+", ")
 			require.Len(t, model.Pairs, 2)
 			require.Len(t, model.Both, 1)
 			require.NotEmpty(t, model.Reduce)
