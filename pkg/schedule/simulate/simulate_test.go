@@ -73,6 +73,28 @@ func TestClosedForms(t *testing.T) {
 	}
 }
 
+// TestBesideClosedForms compares where a program does not do what its formula counts: the steps of swing
+// and of the pat reduce_scatter are several messages, of which one is added while the next one is under
+// way, and the last step of a bidirectional all_gather of an even number of ranks goes one way.
+func TestBesideClosedForms(t *testing.T) {
+	for _, tt := range []struct {
+		name        string
+		collective  schedule.Collective
+		engines     int
+		ns, formula float64
+	}{
+		{"swing", schedule.AllReduce, 1, 43224.448, 2*3*1000 + 2*7*131072*.02 + 7*131072*.001},
+		{"pat", schedule.ReduceScatter, 1, 21743.296, 3*1000 + 7*131072*.02 + 7*131072*.001},
+		{"bidirectional", schedule.AllGather, 2, 14485.76, 7. / 2 * (1000 + 131072*.02)},
+	} {
+		m := reference(Full(8))
+		m.Engines = tt.engines
+		took := run(t, program(t, tt.name, tt.collective, schedule.Shape{Ranks: 8}), m, 1<<20).Makespan.Nanoseconds()
+		require.InDelta(t, tt.ns, took, 1e-9, tt.name)
+		require.Greater(t, math.Abs(took-tt.formula), 300., tt.name)
+	}
+}
+
 // TestHosts compares with the formulas of hierarchical all_gathers of N hosts with G ranks each: sliced
 // (N−1)(α+cβ) + N·g and staged g + (N−1)(α+G·cβ), where α and β are of the network, of which a message
 // takes two links, and g is what a rank needs to send a slice to the others of its host.
