@@ -75,8 +75,11 @@ const (
 )
 
 func (p *Pairs) check() error {
-	if p.Backend == "" || p.Ranks < 2 || p.Ranks > mostRanks || p.First < 1 || p.Last < p.First || p.Last > mostBytes {
+	if p.Backend == "" || p.Ranks < 2 || p.Ranks > mostRanks || min(p.First, p.Last) < 1 || max(p.First, p.Last) > mostBytes {
 		return fmt.Errorf("measure: needs a backend, from 2 to %d ranks, and first_bytes and last_bytes from 1 to 2⁴⁰", mostRanks)
+	}
+	if p.First > p.Last {
+		return fmt.Errorf("measure: first_bytes %d is above last_bytes %d: give the smaller size first", p.First, p.Last)
 	}
 	return checkBuffers(p.Buffers)
 }
@@ -262,6 +265,9 @@ func (m *Manifest) check() error {
 			model, ok := m.Models[name]
 			if !ok {
 				return fmt.Errorf("case %q: unknown model %q, must be one of %s", c.Name, name, strings.Join(slices.Sorted(maps.Keys(m.Models)), ", "))
+			}
+			if p := model.Measure; p != nil && p.Ranks != c.Ranks {
+				return fmt.Errorf("case %q: has %d ranks, and its model %q is measured with %d: give both the same", c.Name, c.Ranks, name, p.Ranks)
 			}
 			if p := model.Measure; p != nil && c.Backend != "" && p.Buffers != c.Buffers {
 				return fmt.Errorf("case %q: is measured with %s buffers, and its model %q with %s ones: give both the same", c.Name, c.Buffers, name, p.Buffers)

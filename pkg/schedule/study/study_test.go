@@ -208,7 +208,8 @@ func TestMistakes(t *testing.T) {
 		{"topology: ring,", "topology: ring, buffers: warm,", `study.yaml: case "ring": buffers "warm", must be fresh or fresh-cold`},
 		{"models:\n", "models:\n  here: {measure: {backend: host, ranks: 2, first_bytes: 4, last_bytes: 8, buffers: cold}}\n", `study.yaml: model "here": buffers "cold", must be fresh or fresh-cold`},
 		{"tcm:\n", "tcm:\n    measure: {backend: host}\n", `study.yaml: model "tcm": give one of a file, a measurement and constants`},
-		{"models:\n", "models:\n  here: {measure: {backend: host, ranks: 2, first_bytes: 4, last_bytes: 2}}\n", `study.yaml: model "here": measure: needs a backend, from 2 to 1024 ranks`},
+		{"models:\n", "models:\n  here: {measure: {backend: host, ranks: 2, first_bytes: 4, last_bytes: 2}}\n", `study.yaml: model "here": measure: first_bytes 4 is above last_bytes 2: give the smaller size first`},
+		{"models:\n", "models:\n  here: {measure: {backend: host, ranks: 2, last_bytes: 2}}\n", `study.yaml: model "here": measure: needs a backend, from 2 to 1024 ranks, and first_bytes and last_bytes from 1 to 2⁴⁰`},
 		{"models:\n", "models:\n  here: {sharing: fifo, engines: 1}\n", `study.yaml: model "here": messages take no time: give latency_ns`},
 		{"models:\n", "models:\n  here: {sharing: fifo, latency_ns: -1}\n", `study.yaml: model "here": latency_ns: -1: want a number`},
 		{"sharing: fifo", "sharing: none", `study.yaml: model "tcm": sharing "none", must be unloaded, fifo or fair`},
@@ -253,6 +254,15 @@ func TestStatesOfBuffersAgree(t *testing.T) {
 	require.NoError(t, err)
 	_, err = Read("study.yaml", []byte(strings.Replace(string(data), "16777216, buffers: fresh-cold", "16777216", 1)), os.ReadFile)
 	require.EqualError(t, err, `study.yaml: case "ring of four": is measured with fresh-cold buffers, and its model "four" with fresh ones: give both the same`)
+}
+
+// A measured model is of the ranks of its cases: messages of other ranks take other times.
+func TestRanksAgree(t *testing.T) {
+	data, err := os.ReadFile("../../../studies/prediction-gpu.yaml")
+	require.NoError(t, err)
+	_, err = Read("study.yaml", []byte(strings.Replace(string(data), "backend: nccl, ranks: 2", "backend: nccl, ranks: 3", 1)), os.ReadFile)
+	require.ErrorContains(t, err, `: has 2 ranks, and its model "`)
+	require.ErrorContains(t, err, `" is measured with 3: give both the same`)
 }
 
 // A study of measured and simulated series measures each case once, and takes its rows over.
