@@ -86,32 +86,51 @@ measured on this machine or a file cannot be written.`,
 			}
 			defer whileRead(c)()
 			var measurer modelMeasurer = noMeasurer{}
-			if !fast && !check {
+			without := "" // the flag that keeps the study from measuring
+			if fast {
+				without = "--fast"
+			} else if check {
+				without = "--check"
+			} else {
 				unmeasured, err := m.Unmeasured(known)
 				if err != nil {
 					return cli.UsageError("%s: %w", args[0], err)
 				}
 				measurer = newStudyMeasurer(s, unmeasured)
 			}
-			if err := measuredModels(c.Context(), s, m, dir, measurer); err != nil {
-				return interrupted(c.Context(), err)
+			remeasured, err := measuredModels(c.Context(), s, m, args[0], dir, without, measurer)
+			if err != nil {
+				return err
 			}
 			if err := m.CheckKnown(known); err != nil {
 				return cli.UsageError("%s: %w", filepath.Join(dir, study.RowsFile), err)
+			}
+			for _, name := range remeasured {
+				n, err := m.Predicted(name, known)
+				if err != nil {
+					return err
+				}
+				if n > 0 {
+					s.Tell("warning: %s measured with another model %q: remove %s to measure them with this one", english.Count(n, "row was", "rows were"), name, dir)
+				}
 			}
 			takenOver := known
 			if check {
 				takenOver = maps.Clone(known)
 				maps.DeleteFunc(takenOver, func(_ string, r study.Row) bool { return r.Origin == study.Simulated })
 			}
-			if fast {
-				missing, err := m.Missing(known)
+			if without != "" {
+				origins := []string{study.Measured}
+				if fast {
+					origins = append(origins, study.Simulated)
+				}
+				missing, err := m.Missing(known, origins...)
 				if err != nil {
 					return err
 				}
 				if len(missing) > 0 {
-					return fmt.Errorf("%s lacks %s: %s; run without --fast", filepath.Join(dir, study.RowsFile),
-						english.Count(len(missing), "row", "rows"), firstOf(missing))
+					return fmt.Errorf("%s lacks %s: %s; run without %s", filepath.Join(dir, study.RowsFile),
+						english.Count(len(missing), "row", "rows"), firstOf(missing), without)
 				}
 			}
 			rows, made, failed := m.Rows(c.Context(), takenOver, measurer)
@@ -176,8 +195,9 @@ func firstOf(names []string) string {
 
 // measuredModels takes the models that are measured from the files of an earlier run, or measures
 // and keeps them. It measures a model again whose file does not say that it was measured as the
-// manifest wants.
-func measuredModels(ctx context.Context, s cli.Streams, m *study.Manifest, dir string, measurer modelMeasurer) error {
+// manifest wants, and returns the names of those that it measured. without is the flag that keeps it from
+// measuring, if there is one.
+func measuredModels(ctx context.Context, s cli.Streams, m *study.Manifest, manifest, dir, without string, measurer modelMeasurer) (now []string, err error) {
 	all := m.Measured()
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		pairs := all[name]
@@ -186,35 +206,42 @@ func measuredModels(ctx context.Context, s cli.Streams, m *study.Manifest, dir s
 		if err == nil && bytes.HasPrefix(data, []byte(head)) {
 			model, err := simulate.ReadModel(path, data)
 			if err != nil {
-				return cli.UsageError("%w: remove the file to measure again", err)
+				return nil, cli.UsageError("%w: remove the file to measure again", err)
 			}
 			m.SetModel(name, model)
 			continue
 		}
 		stale := err == nil
 		if !stale && !errors.Is(err, fs.ErrNotExist) {
-			return cli.EnvironmentError("%w", err)
+			return nil, cli.EnvironmentError("%w", err)
+		}
+		if stale && without != "" {
+			return nil, fmt.Errorf("%s does not begin with %q, as the manifest measures model %q: run without %s to measure it again", path, strings.TrimSpace(head), name, without)
+		}
+		if without != "" {
+			return nil, fmt.Errorf("model %q of %s: not measured yet: run without %s", name, path, without)
 		}
 		model, err := measurer.Model(ctx, pairs)
 		switch {
-		case stale && errors.Is(err, errNotMeasured):
-			return fmt.Errorf("%s does not begin with %q, as the manifest measures model %q: run without --fast and --check to measure it again", path, strings.TrimSpace(head), name)
+		case err != nil && ctx.Err() != nil:
+			return nil, fmt.Errorf("%w: model %q and the cases that were measured with it are lost; the next run measures them again", errInterrupted, name)
 		case err != nil:
-			return fmt.Errorf("model %q of %s: %w", name, path, err)
+			return nil, fmt.Errorf("%s: model %q: %w", manifest, name, err)
 		}
 		if stale {
 			s.Tell("model %q was measured again: %s was of other buffers, ranks or sizes", name, path)
 		}
+		now = append(now, name)
 		m.SetModel(name, model)
 		content, err := m.MeasuredModel(name)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if err := writeStudy(dir, map[string][]byte{study.ModelFile(name): content}); err != nil {
-			return cli.EnvironmentError("%w", err)
+			return nil, cli.EnvironmentError("%w", err)
 		}
 	}
-	return nil
+	return now, nil
 }
 
 // earlierRows reads the rows of an earlier run; there are none if the file is missing.

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"context"
 	"io"
 	"os"
 	"path/filepath"
@@ -15,6 +16,7 @@ import (
 	"github.com/collectivex/collectivex/internal/short"
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/rank"
+	"github.com/collectivex/collectivex/pkg/schedule/simulate"
 	"github.com/collectivex/collectivex/pkg/schedule/study"
 )
 
@@ -122,7 +124,7 @@ func TestAllGatherStudy(t *testing.T) {
 		return stdout, stderr
 	}
 	_, stderr := study(cli.ExitFailed, "--fast")
-	require.Contains(t, stderr, `model "messages" of out/messages.model.yaml: not measured yet: run without --fast and --check`)
+	require.Contains(t, stderr, `model "messages" of out/messages.model.yaml: not measured yet: run without --fast`+"\n")
 	stdout, stderr := study(cli.ExitOK)
 	warnings := 0
 	if runtime.NumCPU() < 4 {
@@ -144,7 +146,7 @@ func TestAllGatherStudy(t *testing.T) {
 	at := slices.IndexFunc(lines, func(line string) bool { return strings.Contains(line, `"origin":"measured"`) })
 	require.NoError(t, os.WriteFile("out/rows.ndjson", []byte(strings.Join(slices.Delete(lines, at, at+1), "")), 0o600))
 	_, stderr = study(cli.ExitFailed, "--check")
-	require.Contains(t, stderr, "broadcast on host: not measured yet: run without --fast and --check")
+	require.Equal(t, "cxrun: out/rows.ndjson lacks 1 row: broadcast on host at 16384 bytes; run without --check\n", stderr)
 	stdout, _ = study(cli.ExitOK)
 	require.Contains(t, stdout, "12 rows, 0 simulated and 1 measured now")
 
@@ -153,9 +155,10 @@ func TestAllGatherStudy(t *testing.T) {
 	require.NoError(t, os.WriteFile("study.yaml", []byte(wider), 0o600))
 	_, stderr = study(cli.ExitFailed, "--fast")
 	require.Equal(t, `cxrun: out/messages.model.yaml does not begin with "# measured: {backend: host, ranks: 4, first_bytes: 4096, last_bytes: 65536, buffers: fresh}", `+
-		`as the manifest measures model "messages": run without --fast and --check to measure it again`+"\n", stderr)
+		`as the manifest measures model "messages": run without --fast to measure it again`+"\n", stderr)
 	stdout, stderr = study(cli.ExitOK)
 	require.Contains(t, stderr, `model "messages" was measured again: out/messages.model.yaml was of other buffers, ranks or sizes`)
+	require.Contains(t, stderr, `warning: 6 rows were measured with another model "messages": remove out to measure them with this one`+"\n")
 	require.Contains(t, stdout, "12 rows, 6 simulated and 0 measured now")
 	_, stderr = study(cli.ExitOK, "--check")
 	require.NotContains(t, stderr, "again")
@@ -175,13 +178,42 @@ func TestAllGatherStudy(t *testing.T) {
 	require.Contains(t, stderr, "cxrun: out/messages.model.yaml: points: the file has ")
 	require.NoError(t, os.WriteFile("out/messages.model.yaml", model, 0o600))
 
+	// A measurement that the machine refuses is one of the manifest.
+	unknown := strings.Replace(wider, "backend: host, ranks", "backend: hots, ranks", 1)
+	require.NoError(t, os.WriteFile("unknown.yaml", []byte(unknown), 0o600))
+	code, _, stderr := cxrun(t, nil, "study", "unknown.yaml", "-o", "new")
+	require.Equal(t, cli.ExitUsage, code)
+	require.Equal(t, `cxrun: unknown.yaml: model "messages": unknown backend "hots"; did you mean "host"?`+"\n", stderr)
+
 	// Cases that fail have no rows.
 	require.NoError(t, os.Remove("out/rows.ndjson"))
 	env := map[string]string{rank.FaultVariable: "rank=1,kind=skip-step"}
-	code, stdout, stderr := cxrun(t, env, "study", "study.yaml", "-o", "out")
+	code, stdout, stderr = cxrun(t, env, "study", "study.yaml", "-o", "out")
 	require.Equal(t, cli.ExitFailed, code, stderr)
 	require.Contains(t, stdout, "6 rows, 6 simulated and 0 measured now")
-	require.Contains(t, stderr, "rotation on host: was not measured\n")
+	require.Contains(t, stderr, "hierarchical on host: was not measured; rotation on host: was not measured; broadcast on host: was not measured\n")
+}
+
+// interruptedMeasurer is interrupted while it measures a model.
+type interruptedMeasurer struct {
+	noMeasurer
+	cancel func()
+}
+
+func (m interruptedMeasurer) Model(ctx context.Context, _ study.Pairs) (simulate.Model, error) {
+	m.cancel()
+	return simulate.Model{}, ctx.Err()
+}
+
+// An interrupted study says what it loses.
+func TestInterruptedModel(t *testing.T) {
+	data, err := os.ReadFile("../../../studies/all-gather.yaml")
+	require.NoError(t, err)
+	m, err := study.Read("study.yaml", data, os.ReadFile)
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	_, err = measuredModels(ctx, cli.Streams{}, m, "study.yaml", t.TempDir(), "", interruptedMeasurer{cancel: cancel})
+	require.EqualError(t, err, `interrupted: model "messages" and the cases that were measured with it are lost; the next run measures them again`)
 }
 
 // A model and the cases that it is to predict are measured in turns; other cases by themselves.

@@ -48,10 +48,10 @@ type modelMeasurer interface {
 	Model(ctx context.Context, p study.Pairs) (simulate.Model, error)
 }
 
-// noMeasurer refuses to measure.
+// noMeasurer refuses to measure. A study that must not measure says what it lacks before it asks.
 type noMeasurer struct{}
 
-var errNotMeasured = errors.New("not measured yet: run without --fast and --check")
+var errNotMeasured = errors.New("not measured yet")
 
 // Case implements study.Measurer.
 func (noMeasurer) Case(context.Context, *study.Case, []int64) (study.Times, error) {
@@ -113,6 +113,9 @@ func (m *studyMeasurer) run(ctx context.Context, c *study.Case) {
 func (m *studyMeasurer) Case(ctx context.Context, c *study.Case, sizes []int64) (study.Times, error) {
 	at := m.cases[c]
 	for at.err == nil && len(at.runs) < bench.Runs(c.Backend) {
+		if err := ctx.Err(); err != nil {
+			return study.Times{}, err
+		}
 		m.run(ctx, c)
 	}
 	if at.err != nil {
@@ -148,6 +151,9 @@ func (m *studyMeasurer) Overlap(ctx context.Context, o *study.Overlap, sizes []i
 	}
 	if why := planner.OverlapRemainder(&c); why != "" {
 		return study.Times{}, errors.New(why)
+	}
+	if err := ctx.Err(); err != nil {
+		return study.Times{}, err
 	}
 	measured, err := measureCases(ctx, m.streams, o.Backend, o.Ranks, func(d result.Document) (*result.OverlapDocument, bool) {
 		v, ok := d.(*result.OverlapDocument)

@@ -69,7 +69,8 @@ type planned struct {
 	contender string
 }
 
-// Measurer measures on this machine. Sizes are bytes, ascending; times are in their order.
+// Measurer measures on this machine. Sizes are bytes, ascending; times are in their order. Once ctx has
+// ended, it measures nothing more, but still returns what it has measured before.
 type Measurer interface {
 	// Case returns the median times of a case at sizes of the whole vector, of elements of four
 	// bytes. They have no contender.
@@ -191,7 +192,7 @@ func (m *Manifest) Rows(ctx context.Context, known map[string]Row, measurer Meas
 	}
 	measure := func(of any, times func(sizes []int64) (Times, error)) {
 		at := unmeasured[of]
-		if len(at) == 0 || ctx.Err() != nil {
+		if len(at) == 0 {
 			return
 		}
 		var sizes []int64
@@ -202,7 +203,11 @@ func (m *Manifest) Rows(ctx context.Context, known map[string]Row, measurer Meas
 		sizes = slices.Compact(sizes)
 		measured, failed := times(sizes)
 		if failed != nil {
-			err = errors.Join(err, fmt.Errorf("%s: %w", rows[at[0].row].Series, failed))
+			failed = fmt.Errorf("%s: %w", rows[at[0].row].Series, failed)
+			if err != nil {
+				failed = fmt.Errorf("%w; %w", err, failed)
+			}
+			err = failed
 			return
 		}
 		for _, u := range at {
@@ -223,7 +228,7 @@ func (m *Manifest) Rows(ctx context.Context, known map[string]Row, measurer Meas
 		rows[later].Picoseconds, rows[later].Device = rows[earlier].Picoseconds, rows[earlier].Device
 	}
 	rows = slices.DeleteFunc(rows, func(r Row) bool { return r.Picoseconds == 0 && r.Origin == Measured })
-	return rows, made, errors.Join(err, ctx.Err())
+	return rows, made, cmp.Or(err, ctx.Err())
 }
 
 // Unmeasured returns the sizes, in bytes, at which rows of measured cases are not known.
@@ -254,16 +259,32 @@ func Devices(rows []Row) []string {
 	return slices.Sorted(maps.Keys(found))
 }
 
-// Missing lists the rows of the manifest that are neither known nor published, as "SERIES at N
-// bytes".
-func (m *Manifest) Missing(known map[string]Row) ([]string, error) {
+// Predicted returns how many rows are known of the measured cases that have a model.
+func (m *Manifest) Predicted(model string, known map[string]Row) (int, error) {
+	all, err := m.plan()
+	if err != nil {
+		return 0, err
+	}
+	n := 0
+	for _, p := range all {
+		c, ok := p.of.(*Case)
+		if _, have := known[p.Key]; ok && have && p.Origin == Measured && slices.Contains(c.Models, model) {
+			n++
+		}
+	}
+	return n, nil
+}
+
+// Missing lists the rows of the manifest that have one of the origins and are not known, as "SERIES at
+// N bytes".
+func (m *Manifest) Missing(known map[string]Row, origins ...string) ([]string, error) {
 	all, err := m.plan()
 	if err != nil {
 		return nil, err
 	}
 	var out []string
 	for _, p := range all {
-		if _, ok := known[p.Key]; !ok && p.Origin != External {
+		if _, ok := known[p.Key]; !ok && slices.Contains(origins, p.Origin) {
 			out = append(out, fmt.Sprintf("%s at %d bytes", p.Series, p.Bytes))
 		}
 	}

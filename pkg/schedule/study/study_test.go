@@ -137,7 +137,7 @@ func TestOneConstantChanged(t *testing.T) {
 	known := byKey(t, rows)
 	m, err = manifest(t, "memory_setup_ns: 9.6", "memory_setup_ns: 9.7")
 	require.NoError(t, err)
-	missing, err := m.Missing(known)
+	missing, err := m.Missing(known, Simulated, Measured)
 	require.NoError(t, err)
 	require.Len(t, missing, 12)
 	require.Equal(t, "torus hbm at 16 bytes", missing[0])
@@ -316,9 +316,15 @@ func TestMeasuredStudy(t *testing.T) {
 	// One of the measured rows is missing: its case is measured at that size alone.
 	known := byKey(t, rows)
 	maps.DeleteFunc(known, func(_ string, r Row) bool { return r.Series == "rotation on host" && r.Bytes == 1<<20 })
-	missing, err := m.Missing(known)
+	missing, err := m.Missing(known, Simulated, Measured)
 	require.NoError(t, err)
 	require.Equal(t, []string{"rotation on host at 1048576 bytes"}, missing)
+	missing, err = m.Missing(known, Simulated)
+	require.NoError(t, err)
+	require.Empty(t, missing)
+	predicted, err := m.Predicted("messages", known)
+	require.NoError(t, err)
+	require.Equal(t, 20, predicted)
 	measured = nil
 	again, made, err := m.Rows(t.Context(), known, standIn{cases: measure})
 	require.NoError(t, err)
@@ -338,6 +344,23 @@ func TestMeasuredStudy(t *testing.T) {
 	require.EqualError(t, err, "hierarchical on host: a rank died")
 	require.Equal(t, Made{Simulated: 21, Measured: 14}, made)
 	require.Len(t, broken, 35)
+	_, _, err = m.Rows(t.Context(), nil, standIn{cases: func(context.Context, *Case, []int64) ([]simulate.Picoseconds, error) {
+		return nil, errors.New("a rank died")
+	}})
+	require.EqualError(t, err, "hierarchical on host: a rank died; rotation on host: a rank died; broadcast on host: a rank died")
+
+	// What a measurer has when the study is interrupted has rows.
+	ctx, cancel := context.WithCancel(t.Context())
+	kept, made, err := m.Rows(ctx, nil, standIn{cases: func(ctx context.Context, c *Case, sizes []int64) ([]simulate.Picoseconds, error) {
+		cancel()
+		if c.Name == "rotation" {
+			return nil, ctx.Err()
+		}
+		return measure(ctx, c, sizes)
+	}})
+	require.ErrorIs(t, err, context.Canceled)
+	require.Equal(t, Made{Simulated: 21, Measured: 14}, made)
+	require.Len(t, kept, 35)
 	for _, f := range []Figure{{Series: []string{"hierarchical on host", "hierarchical messages"}}, {Series: []string{"hierarchical on host"}}} {
 		figure, err := f.draw(broken)
 		require.NoError(t, err)
