@@ -87,11 +87,12 @@ measured on this machine or a file cannot be written.`,
 			defer whileRead(c)()
 			var measurer modelMeasurer = noMeasurer{}
 			without := "" // the flag that keeps the study from measuring
-			if fast {
+			switch {
+			case fast:
 				without = "--fast"
-			} else if check {
+			case check:
 				without = "--check"
-			} else {
+			default:
 				unmeasured, err := m.Unmeasured(known)
 				if err != nil {
 					return cli.UsageError("%s: %w", args[0], err)

@@ -129,6 +129,9 @@ func TestHosts(t *testing.T) {
 		require.InDelta(t, ns, run(t, direct, m, hosts*slice).Makespan.Nanoseconds(), .002, sharing)
 	}
 
+	require.Equal(t, "network of 1 host with 8 ranks each", Hosts(8, 1).Name)
+	require.Equal(t, "network of 8 hosts with 1 rank each", Hosts(1, 8).Name)
+
 	// Engines for the network are not those for the host.
 	m.Topology, m.Sharing, m.NetworkEngines = Hosts(2, 2), Unloaded, 1
 	all := program(t, "direct", schedule.AllGather, schedule.Shape{Ranks: 4})
