@@ -213,10 +213,10 @@ func (f *shapeFlags) generate(c *cobra.Command, args []string) (*schedule.Progra
 	return p, nil
 }
 
-// drawn draws a timeline in a file.
-func drawn(file string, t *simulate.Timeline, title, unit string, each simulate.Picoseconds) error {
+// drawn draws a timeline in a file; the arguments are those of WriteSVG.
+func drawn(file string, t *simulate.Timeline, title, note, unit string, each simulate.Picoseconds) error {
 	var b bytes.Buffer
-	if err := t.WriteSVG(&b, title, unit, each); err != nil {
+	if err := t.WriteSVG(&b, title, note, unit, each); err != nil {
 		return cli.UsageError("--svg: %w", err)
 	}
 	if err := writeFile(file, b.Bytes()); err != nil {
@@ -253,7 +253,7 @@ chunk took one unit of time on its way, and nothing else took time.`,
 				if err != nil {
 					return cli.UsageError("%w", err)
 				}
-				if err := drawn(svg, t, fmt.Sprintf("%s %s: each chunk takes one unit of time", p.Name, p.Collective), "time in chunks", unit); err != nil {
+				if err := drawn(svg, t, fmt.Sprintf("%s %s of %s", p.Name, p.Collective, english.Count(p.Ranks, "rank", "ranks")), "each chunk takes one unit of time", "time in chunks", unit); err != nil {
 					return err
 				}
 			}

@@ -152,12 +152,18 @@ both:
 
 func TestScheduleDraws(t *testing.T) {
 	t.Chdir(t.TempDir())
-	for _, command := range []string{"show", "simulate"} {
+	for command, titles := range map[string][]string{
+		"show":     {">ring all_reduce of 3 ranks<", ">each chunk takes one unit of time<"},
+		"simulate": {">simulated: ring all_reduce of 1048576 bytes, 3 ranks on a full mesh (unloaded): 31.962 µs<", ">model: sharing unloaded, engines 1, latency_ns 1000, ns_per_byte 0.02<"},
+	} {
 		code, _, stderr := cxrun(t, nil, "schedule", command, "all_reduce", "ring", "--ranks", "3", "--svg", "ring.svg")
 		require.Equal(t, cli.ExitOK, code, stderr)
 		drawing, err := os.ReadFile("ring.svg")
 		require.NoError(t, err)
 		require.Equal(t, 24, strings.Count(string(drawing), "<title>"), command)
+		for _, title := range titles {
+			require.Contains(t, string(drawing), title)
+		}
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -198,22 +199,25 @@ The exit code is 1 if the schedule is wrong, and 2 if a flag, a plan or a model 
 			if simulate.HasRows(topology) {
 				out.Width = f.WithDefaults().Width
 			}
+			summary := fmt.Sprintf("simulated: %s %s of %d bytes, %s%s on a %s (%s): %.3f µs",
+				p.Name, p.Collective, vector, english.Count(p.Ranks, "rank", "ranks"), out.shape(), t.Name, m.Sharing, out.Makespan/1000)
+			text, err := out.machine()
+			if err != nil {
+				return err
+			}
 			if svg != "" {
-				title := fmt.Sprintf("simulated: %s %s of %d bytes on a %s (%s)", p.Name, p.Collective, vector, t.Name, m.Sharing)
-				if err := drawn(svg, r, title, "time in µs", simulate.Microsecond); err != nil {
+				note := text
+				if model != "" { // whose origin can be longer than a line of a drawing
+					note = fmt.Sprintf("model: %s, SHA-256 of its figures %.12s…", filepath.Base(model), out.Digest)
+				}
+				if err := drawn(svg, r, summary, note, "time in µs", simulate.Microsecond); err != nil {
 					return err
 				}
 			}
 			if asJSON {
 				return json.NewEncoder(s.Out).Encode(out)
 			}
-			fmt.Fprintf(s.Out, "simulated: %s %s of %d bytes, %s%s on a %s (%s): %.3f µs, %s\n",
-				p.Name, p.Collective, vector, english.Count(p.Ranks, "rank", "ranks"), out.shape(), t.Name, m.Sharing, out.Makespan/1000, english.Count(r.Messages, "message", "messages"))
-			text, err := out.machine()
-			if err != nil {
-				return err
-			}
-			fmt.Fprintln(s.Out, text)
+			fmt.Fprintf(s.Out, "%s, %s\n%s\n", summary, english.Count(r.Messages, "message", "messages"), text)
 			if out.Path.Ops > 0 {
 				fmt.Fprintln(s.Out, out.Path)
 			}

@@ -8,6 +8,8 @@ import (
 	"io"
 	"math"
 	"slices"
+	"strings"
+	"unicode/utf8"
 )
 
 // The layout of a diagram, in pixels.
@@ -15,13 +17,15 @@ const (
 	diagramTop  = 40
 	diagramStep = 90 // from a rank to its neighbour in a grid, and on a circle
 	diagramNode = 16 // radius
+	diagramHub  = 28 // radius of a switch or network, which has a word in it
+	diagramChar = 8  // about the width of a letter of the title
 )
 
 // diagramRanks bounds a diagram, which nobody can read beyond it.
 const diagramRanks = 128
 
 // WriteSVG draws the ranks and the links between them: a torus, a mesh and hosts as rows, any other
-// on a circle. A line is a link each way. In rows, links between ranks that are not neighbours are arcs.
+// on a circle. The name of the topology follows the title, unless that has it. A line is a link each way. In rows, links between ranks that are not neighbours are arcs.
 func (t Topology) WriteSVG(out io.Writer, title string) error {
 	if t.Ranks > diagramRanks {
 		return fmt.Errorf("%d ranks, a diagram has at most %d", t.Ranks, diagramRanks)
@@ -37,9 +41,13 @@ func (t Topology) WriteSVG(out io.Writer, title string) error {
 	case slices.ContainsFunc(lines, func(l [2]int32) bool { return int(l[1]) == t.Ranks }):
 		at = append(at, [2]float64{width / 2, (diagramTop + height) / 2})
 	}
+	if !strings.Contains(strings.ToLower(title), t.Name) {
+		title += ": " + t.Name
+	}
+	width = max(width, diagramChar*float64(2+utf8.RuneCountInString(title)))
 	w := bufio.NewWriter(out)
 	fmt.Fprintf(w, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%.0f\" font-family=\"sans-serif\" font-size=\"12\">\n", width, height)
-	fmt.Fprintf(w, "<rect width=\"100%%\" height=\"100%%\" fill=\"#ffffff\"/>\n<text x=\"8\" y=\"20\" font-size=\"14\">%s: %s</text>\n", html.EscapeString(title), t.Name)
+	fmt.Fprintf(w, "<rect width=\"100%%\" height=\"100%%\" fill=\"#ffffff\"/>\n<text x=\"8\" y=\"20\" font-size=\"14\">%s</text>\n", html.EscapeString(title))
 	for _, l := range lines {
 		a, b := at[l[0]], at[l[1]]
 		bend := 0.0
@@ -55,12 +63,12 @@ func (t Topology) WriteSVG(out io.Writer, title string) error {
 		fmt.Fprintf(w, "<path d=\"M%.1f %.1fQ%.1f %.1f %.1f %.1f\" fill=\"none\" stroke=\"#888888\"/>\n", a[0], a[1], mx, my, b[0], b[1])
 	}
 	for node, p := range at {
-		label := fmt.Sprint(node)
+		label, radius := fmt.Sprint(node), diagramNode
 		if node == t.Ranks {
-			label = hub
+			label, radius = hub, diagramHub
 		}
 		fmt.Fprintf(w, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"%d\" fill=\"#dce6f2\" stroke=\"#3b6fb6\"/><text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">%s</text>\n",
-			p[0], p[1], diagramNode, p[0], p[1]+4, label)
+			p[0], p[1], radius, p[0], p[1]+4, label)
 	}
 	fmt.Fprintln(w, "</svg>")
 	return w.Flush()

@@ -23,5 +23,11 @@ func TestDiagram(t *testing.T) {
 		require.Equal(t, tt.lines, strings.Count(b.String(), "<path "), tt.topology.Name)
 		require.NoError(t, xml.Unmarshal([]byte(b.String()), new(struct{ XMLName xml.Name })))
 	}
+	for title, want := range map[string]string{"six ranks of a switch": ">six ranks of a switch<", "six ranks": ">six ranks: switch<"} {
+		var b strings.Builder
+		require.NoError(t, Switch(6).WriteSVG(&b, title))
+		require.Contains(t, b.String(), want)
+		require.Contains(t, b.String(), `r="28"`, "the word fits into the circle")
+	}
 	require.EqualError(t, Ring(200).WriteSVG(io.Discard, ""), "200 ranks, a diagram has at most 128")
 }

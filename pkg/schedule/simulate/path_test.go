@@ -6,6 +6,8 @@ import (
 	"io"
 	"math"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -134,8 +136,8 @@ func TestSVG(t *testing.T) {
 		r, err := Trace(t.Context(), p, reference(Full(4)), 1<<20, 1)
 		require.NoError(t, err)
 		var b, again strings.Builder
-		require.NoError(t, r.WriteSVG(&b, "a < b", "µs", Microsecond))
-		require.NoError(t, r.WriteSVG(&again, "a < b", "µs", Microsecond))
+		require.NoError(t, r.WriteSVG(&b, "a < b", "c & d", "µs", Microsecond))
+		require.NoError(t, r.WriteSVG(&again, "a < b", "c & d", "µs", Microsecond))
 		require.Equal(t, b.String(), again.String())
 		ops := 0
 		for _, list := range p.Ops {
@@ -145,7 +147,20 @@ func TestSVG(t *testing.T) {
 		above := b.String()[strings.LastIndex(b.String(), "<title>"):]
 		require.Equal(t, len(r.CriticalPath().Steps), strings.Count(above, ` fill="none" stroke="#000000"/>`))
 		require.NoError(t, xml.Unmarshal([]byte(b.String()), new(struct{ XMLName xml.Name })))
+		require.Contains(t, b.String(), ">receive and add</text>")
+		require.NotContains(t, b.String(), "recv")
 		if name == "ring" { // 38.2 µs
+			// The lanes of a rank are closer to each other than to those of the next one.
+			var lanes []int
+			for _, y := range regexp.MustCompile(`y="(\d+)" width="[0-9.]+" height="7" fill="#`).FindAllStringSubmatch(b.String(), -1) {
+				at, err := strconv.Atoi(y[1])
+				require.NoError(t, err)
+				lanes = append(lanes, at)
+			}
+			slices.Sort(lanes)
+			lanes = slices.Compact(lanes)
+			require.Len(t, lanes, 8)
+			require.Greater(t, lanes[2]-lanes[1], lanes[1]-lanes[0])
 			ticks := regexp.MustCompile(`"middle">([^<]*)<`).FindAllString(b.String(), -1)
 			require.Equal(t, `"middle">0< "middle">5< "middle">10< "middle">15< "middle">20< "middle">25< "middle">30< "middle">35<`, strings.Join(ticks, " "))
 		}
@@ -156,5 +171,5 @@ func TestSVG(t *testing.T) {
 	p := program(t, "ring", schedule.AllReduce, schedule.Shape{Ranks: 128})
 	r, err := Trace(t.Context(), p, reference(Full(128)), 1<<20, 1)
 	require.NoError(t, err)
-	require.EqualError(t, r.WriteSVG(io.Discard, "", "", 1), "65024 ops, a drawing has at most 20000: take fewer ranks")
+	require.EqualError(t, r.WriteSVG(io.Discard, "", "", "", 1), "65024 ops, a drawing has at most 20000: take fewer ranks")
 }
