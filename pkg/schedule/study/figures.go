@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/font"
@@ -74,16 +75,24 @@ func (m *Manifest) drawTopology(f *Figure) ([]byte, error) {
 // legendLine is a line of the legend, as a part of the height of the lines of a figure.
 const legendLine = 0.06
 
+// publishedMark is the radius of a mark of what others published. It is larger than other marks, which are
+// drawn above it, so that both can be seen where they meet.
+const publishedMark = vg.Length(4.5)
+
+// publishedShapes are filled.
+var publishedShapes = [...]draw.GlyphDrawer{draw.CircleGlyph{}, draw.BoxGlyph{}, draw.PyramidGlyph{}}
+
 // draw draws the figure from rows. What was measured is a line, what was simulated a dashed one;
-// what others published is points without one. A series without rows stands in the legend alone.
+// what others published is filled marks without one. A series without rows stands in the legend alone.
 func (f *Figure) draw(rows []Row) ([]byte, error) {
 	p := newPlot()
-	p.Title.Text = f.Title
+	setTitle(p, f.Title)
 	p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, powers{}
 	p.Y.Scale, p.Y.Tick.Marker = plot.LogScale{}, decades{}
 	p.Y.Label.Text = "time in µs"
 	p.Legend.Top, p.Legend.Left = true, true
 	var drawn []Row
+	var above []plot.Plotter
 	for i, name := range f.Series {
 		var points plotter.XYs
 		origin := ""
@@ -101,13 +110,15 @@ func (f *Figure) draw(rows []Row) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		marks.Color, marks.Shape = plotutil.Color(i), plotutil.Shape(i)
-		p.Add(marks)
 		label := fmt.Sprintf("%s (%s)", name, origin)
 		if origin == External {
+			marks.Color, marks.Radius = plotutil.DarkColors[i%len(plotutil.DarkColors)], publishedMark
+			marks.Shape = publishedShapes[i%len(publishedShapes)]
+			p.Add(marks)
 			p.Legend.Add(label, marks)
 			continue
 		}
+		marks.Color, marks.Shape = plotutil.Color(i), plotutil.Shape(i)
 		line, err := plotter.NewLine(points)
 		if err != nil {
 			return nil, err
@@ -116,9 +127,10 @@ func (f *Figure) draw(rows []Row) ([]byte, error) {
 		if origin == Simulated {
 			line.Dashes = []vg.Length{vg.Points(6), vg.Points(3)}
 		}
-		p.Add(line)
+		above = append(above, line, marks)
 		p.Legend.Add(label, line, marks)
 	}
+	p.Add(above...)
 	if len(drawn) == 0 {
 		p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = 1, 10, 1, 10
 	}
@@ -151,12 +163,30 @@ func newPlot() *plot.Plot {
 	return p
 }
 
-// margin is around a plot.
-const margin = 2 * vg.Millimeter
+// wide is the width of all figures, and margin is around a plot.
+const (
+	wide   = 18 * vg.Centimeter
+	margin = 2 * vg.Millimeter
+)
+
+// setTitle sets the title of a plot, in as many lines as it needs.
+func setTitle(p *plot.Plot, title string) {
+	line := ""
+	var lines []string
+	for word := range strings.FieldsSeq(title) {
+		longer := strings.TrimSpace(line + " " + word)
+		if line != "" && p.Title.TextStyle.Width(longer) > wide-2*margin {
+			lines = append(lines, line)
+			longer = word
+		}
+		line = longer
+	}
+	p.Title.Text = strings.Join(append(lines, line), "\n")
+}
 
 // svg draws a plot in the size of all figures.
 func svg(p *plot.Plot) ([]byte, error) {
-	c := vgsvg.New(18*vg.Centimeter, 12*vg.Centimeter)
+	c := vgsvg.New(wide, 12*vg.Centimeter)
 	p.Draw(draw.Crop(draw.New(c), margin, -margin, margin, -margin))
 	var b bytes.Buffer
 	_, err := c.WriteTo(&b)

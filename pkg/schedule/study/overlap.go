@@ -90,7 +90,7 @@ func (m *Manifest) drawOverlap(f *Figure, rows []Row) ([]byte, error) {
 	bars := make([]bar, len(o.Bytes))
 	labels := make([]string, len(o.Bytes))
 	for i, n := range o.Bytes {
-		bars[i], labels[i] = bar{}, fmt.Sprint(n)
+		bars[i], labels[i] = bar{}, binarySize(n)
 		for _, r := range rows {
 			for _, contender := range contenders {
 				if r.Series == o.series(contender) && r.Bytes == n {
@@ -104,7 +104,7 @@ func (m *Manifest) drawOverlap(f *Figure, rows []Row) ([]byte, error) {
 		}
 	}
 	p := newPlot()
-	p.Title.Text = f.Title
+	setTitle(p, f.Title)
 	p.Y.Min = 0
 	p.Y.Label.Text = "time in µs"
 	p.Legend.Top, p.Legend.Left = true, true

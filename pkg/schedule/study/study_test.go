@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"gonum.org/v1/plot/plotutil"
 
 	"github.com/collectivex/collectivex/pkg/schedule"
 	"github.com/collectivex/collectivex/pkg/schedule/simulate"
@@ -403,6 +404,7 @@ func TestOverlaps(t *testing.T) {
 	first, err := m.Render(rows)
 	require.NoError(t, err)
 	require.Contains(t, string(first["library.svg"]), "together − compute: exposed")
+	require.Contains(t, string(first["library.svg"]), ">512K</text>")
 	require.Contains(t, string(first["rows.csv"]), "measured,schedule together on host,all_gather,rotation,2,,,host,a processor,65536,3065.536,,,")
 
 	known := byKey(t, rows)
@@ -614,4 +616,31 @@ func TestFigureOfOnePoint(t *testing.T) {
 	f := Figure{Series: []string{"a"}}
 	_, err := f.draw([]Row{{Series: "a", Origin: Measured, Bytes: 1, Picoseconds: 1000}})
 	require.NoError(t, err)
+}
+
+// A long title has several lines.
+func TestLongTitle(t *testing.T) {
+	p := newPlot()
+	setTitle(p, "a short title")
+	require.Equal(t, "a short title", p.Title.Text)
+	title := strings.TrimSpace(strings.Repeat("all_reduce of six ranks ", 9))
+	setTitle(p, title)
+	lines := strings.Split(p.Title.Text, "\n")
+	require.Greater(t, len(lines), 1)
+	require.Equal(t, title, strings.Join(lines, " "))
+	for _, line := range lines {
+		require.Less(t, p.Title.TextStyle.Width(line), wide)
+	}
+}
+
+// What others published has larger marks than a model, which is drawn above them.
+func TestPublishedMarks(t *testing.T) {
+	f := Figure{Series: []string{"a", "b"}}
+	drawing, err := f.draw([]Row{{Series: "a", Origin: Simulated, Bytes: 64, Picoseconds: 1000}, {Series: "b", Origin: External, Bytes: 64, Picoseconds: 1000}})
+	require.NoError(t, err)
+	r, g, b, _ := plotutil.DarkColors[1].RGBA()
+	filled := strings.Index(string(drawing), fmt.Sprintf("fill:#%02X%02X%02X", r>>8, g>>8, b>>8))
+	dashed := strings.Index(string(drawing), "stroke-dasharray")
+	require.Positive(t, filled)
+	require.Less(t, filled, dashed)
 }

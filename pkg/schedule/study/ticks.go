@@ -102,8 +102,20 @@ func (powers) Ticks(least, most float64) []plot.Tick {
 	return append(ticks, labelled(least, most, all)...)
 }
 
+// units are those of the sizes of flags.
+var units = []string{"", "K", "M", "G", "T"}
+
 // binary is 2^e as the sizes of flags are written.
 func binary(e int) string {
-	unit := min(max(0, e)/10, 4)
-	return strconv.FormatFloat(math.Ldexp(1, e-10*unit), 'f', -1, 64) + []string{"", "K", "M", "G", "T"}[unit]
+	unit := min(max(0, e)/10, len(units)-1)
+	return strconv.FormatFloat(math.Ldexp(1, e-10*unit), 'f', -1, 64) + units[unit]
+}
+
+// binarySize is n bytes as the sizes of flags are written, with all digits.
+func binarySize(n int64) string {
+	unit := 0
+	for ; n > 0 && n%1024 == 0 && unit < len(units)-1; unit++ {
+		n /= 1024
+	}
+	return strconv.FormatInt(n, 10) + units[unit]
 }

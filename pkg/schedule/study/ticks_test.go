@@ -47,3 +47,10 @@ func TestTicks(t *testing.T) {
 		}
 	}
 }
+
+// A size has the largest unit in which it is a whole number.
+func TestBinarySize(t *testing.T) {
+	for n, want := range map[int64]string{1: "1", 1000: "1000", 65536: "64K", 98304: "96K", 100_000: "100000", 4 << 20: "4M", 3 << 50: "3072T"} {
+		require.Equal(t, want, binarySize(n))
+	}
+}
