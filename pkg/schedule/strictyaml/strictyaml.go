@@ -34,6 +34,39 @@ func Decode(data []byte, v any) error {
 	return errors.New("the file has more than one YAML document: keep one")
 }
 
+// Line returns the line of a part of the document in data, 0 if there is no such part. The path to it has keys,
+// which are strings, and the numbers of items of lists, from 0 on.
+func Line(data []byte, path ...any) int {
+	var document yaml.Node
+	if err := yaml.Unmarshal(data, &document); err != nil || len(document.Content) == 0 {
+		return 0
+	}
+	at, line := document.Content[0], 0
+	for _, part := range path {
+		if at, line = child(at, part); at == nil {
+			return 0
+		}
+	}
+	return line
+}
+
+// child is the part of a list or of keys with values, and the line where it or its key begins; nil if there
+// is none.
+func child(n *yaml.Node, part any) (*yaml.Node, int) {
+	i, numbered := part.(int)
+	switch {
+	case n.Kind == yaml.SequenceNode && numbered && i < len(n.Content):
+		return n.Content[i], n.Content[i].Line
+	case n.Kind == yaml.MappingNode:
+		for at := 0; at+1 < len(n.Content); at += 2 {
+			if n.Content[at].Value == part {
+				return n.Content[at+1], n.Content[at].Line
+			}
+		}
+	}
+	return nil, 0
+}
+
 // wordings replace what package yaml says, with Go types, of the first mistake.
 var wordings = []struct {
 	from *regexp.Regexp

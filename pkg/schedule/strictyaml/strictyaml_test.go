@@ -46,3 +46,28 @@ func TestDecode(t *testing.T) {
 		require.EqualError(t, err, tt.want, tt.data)
 	}
 }
+
+// The parts of a document have lines.
+func TestLine(t *testing.T) {
+	const data = "title: cases\nmodels:\n  a:\n    cost: 1\n  b: {cost: 2}\ncases:\n  - {name: a}\n  - name: b\n"
+	for _, tt := range []struct {
+		line int
+		path []any
+	}{
+		{1, []any{"title"}},
+		{3, []any{"models", "a"}},
+		{5, []any{"models", "b"}},
+		{7, []any{"cases", 0}},
+		{8, []any{"cases", 1}},
+		{8, []any{"cases", 1, "name"}},
+		{0, nil},
+		{0, []any{"cases", 2}},
+		{0, []any{"cases", "a"}},
+		{0, []any{"models", 0}},
+		{0, []any{"models", "c"}},
+	} {
+		require.Equal(t, tt.line, Line([]byte(data), tt.path...), "%v", tt.path)
+	}
+	require.Zero(t, Line([]byte("a: ["), "a"))
+	require.Zero(t, Line(nil, "a"))
+}

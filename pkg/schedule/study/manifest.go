@@ -128,22 +128,29 @@ type Figure struct {
 }
 
 // Read reads a manifest. read returns the content of a file that it names. An error begins
-// with the name of the manifest.
+// with the name of the manifest and, unless it is of the whole of it, the line.
 func Read(name string, data []byte, read func(file string) ([]byte, error)) (*Manifest, error) {
 	var m Manifest
-	err := strictyaml.Decode(data, &m)
-	if err == nil {
-		m.setDefaults()
-		err = m.readModels(read)
+	if err := strictyaml.Decode(data, &m); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
 	}
+	m.setDefaults()
+	var at place
+	err := m.readModels(read, &at)
 	if err == nil {
-		err = m.check()
+		err = m.check(&at)
 	}
 	if err != nil {
+		if line := strictyaml.Line(data, at...); line > 0 {
+			err = fmt.Errorf("line %d: %w", line, err)
+		}
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	return &m, nil
 }
+
+// place is the path to the part of a manifest that is being checked, as strictyaml.Line takes it.
+type place []any
 
 func (m *Manifest) setDefaults() {
 	for _, model := range m.Models {
@@ -156,9 +163,10 @@ func (m *Manifest) setDefaults() {
 	}
 }
 
-// readModels reads the models that are in files.
-func (m *Manifest) readModels(read func(file string) ([]byte, error)) error {
+// readModels reads the models that are in files. An error is of the part at.
+func (m *Manifest) readModels(read func(file string) ([]byte, error), at *place) error {
 	for _, name := range slices.Sorted(maps.Keys(m.Models)) {
+		*at = place{"models", name}
 		model := m.Models[name]
 		if model.File == "" && model.Measure == nil {
 			if err := model.Check(); err != nil {
@@ -216,8 +224,9 @@ func (m *Manifest) MeasuredModel(name string) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// check returns the first thing that is wrong with the manifest.
-func (m *Manifest) check() error {
+// check returns the first thing that is wrong with the manifest, in the part at.
+func (m *Manifest) check(at *place) error {
+	*at = nil
 	if m.Title == "" || len(m.Cases)+len(m.Overlaps) == 0 {
 		return errors.New("needs a title, and cases or overlaps")
 	}
@@ -225,11 +234,13 @@ func (m *Manifest) check() error {
 		return errors.New("cases need element_bytes and elements")
 	}
 	for i, n := range m.Elements {
+		*at = place{"elements", i}
 		if n < 1 || i > 0 && n <= m.Elements[i-1] {
 			return fmt.Errorf("elements: %d: list numbers from 1 on, in ascending order", n)
 		}
 	}
-	for name := range m.Models {
+	for _, name := range slices.Sorted(maps.Keys(m.Models)) {
+		*at = place{"models", name}
 		if err := fileName("model", name); err != nil {
 			return err
 		}
@@ -244,6 +255,7 @@ func (m *Manifest) check() error {
 	}
 	for i := range m.Cases {
 		c := &m.Cases[i]
+		*at = place{"cases", i}
 		if _, err := c.program(); err != nil {
 			return fmt.Errorf("case %q: %w", c.Name, err)
 		}
@@ -283,6 +295,7 @@ func (m *Manifest) check() error {
 	overlaps := map[string]bool{}
 	for i := range m.Overlaps {
 		o := &m.Overlaps[i]
+		*at = place{"overlaps", i}
 		if err := o.check(); err != nil {
 			return fmt.Errorf("overlap %q: %w", o.Name, err)
 		}
@@ -295,6 +308,7 @@ func (m *Manifest) check() error {
 	}
 	for i := range m.References {
 		r := &m.References[i]
+		*at = place{"references", i}
 		if strings.TrimSpace(r.Source) == "" || r.Date == "" || len(r.Points) == 0 {
 			return fmt.Errorf("reference %q: needs a source, a date and points", r.Name)
 		}
@@ -314,7 +328,8 @@ func (m *Manifest) check() error {
 		}
 	}
 	names := map[string]bool{}
-	for _, f := range m.Figures {
+	for i, f := range m.Figures {
+		*at = place{"figures", i}
 		if err := fileName("figure", f.Name); err != nil || names[f.Name] {
 			return cmp.Or(err, fmt.Errorf("figure %q: duplicate name", f.Name))
 		}

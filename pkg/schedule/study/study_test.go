@@ -179,7 +179,29 @@ func TestModelInAFile(t *testing.T) {
 	_, simulations := rowsOf(t, m, byKey(t, rows))
 	require.Zero(t, simulations)
 	_, err = read("engines: x\n")
-	require.ErrorContains(t, err, `study.yaml: model "tcm": tcm.yaml: line 1: invalid value "x": want an integer`)
+	require.ErrorContains(t, err, `study.yaml: line 12: model "tcm": tcm.yaml: line 1: invalid value "x": want an integer`)
+}
+
+var lineOfMistake = regexp.MustCompile(`line \d+: `)
+
+// What is wrong with a part of a manifest is said with its line.
+func TestLinesOfMistakes(t *testing.T) {
+	data, err := os.ReadFile(shipped)
+	require.NoError(t, err)
+	lines := strings.Split(string(data), "\n")
+	for _, tt := range []struct{ old, changed, at string }{
+		{"tcm:\n", "tcm:\n    file: a.yaml\n", "  tcm:"},
+		{"topology: ring", "topology: star", "  - {name: ring,"},
+		{"date: 2026-03", "date: March", "  - name: kernbench torus tcm"},
+		{"name: memory", "name: topologies", "  - name: memory"},
+	} {
+		at := slices.IndexFunc(lines, func(line string) bool { return strings.HasPrefix(line, tt.at) })
+		require.GreaterOrEqual(t, at, 0, tt.at)
+		_, err := manifest(t, tt.old, tt.changed)
+		require.ErrorContains(t, err, fmt.Sprintf("study.yaml: line %d: ", at+1))
+	}
+	_, err = manifest(t, "title: ", "title: '' #")
+	require.EqualError(t, err, "study.yaml: needs a title, and cases or overlaps")
 }
 
 // What is wrong with a manifest is said in a line with its file.
@@ -218,8 +240,13 @@ func TestMistakes(t *testing.T) {
 		{"models:\n", "models:\n  a/b: {sharing: fifo, latency_ns: 1}\n", `study.yaml: model "a/b": needs a name without dots and slashes`},
 	} {
 		_, err := manifest(t, tt.old, tt.changed)
-		require.ErrorContains(t, err, tt.want)
-		require.NotContains(t, err.Error(), "\n")
+		require.Error(t, err)
+		message := err.Error()
+		if !strings.HasPrefix(tt.want, "study.yaml: line ") {
+			message = lineOfMistake.ReplaceAllString(message, "")
+		}
+		require.Contains(t, message, tt.want)
+		require.NotContains(t, message, "\n")
 	}
 	_, err := manifest(t, "algorithm: torus_full", "algorithm: ring")
 	require.NoError(t, err, "the topology has the width")
@@ -254,7 +281,7 @@ func TestStatesOfBuffersAgree(t *testing.T) {
 	_, err = Read("study.yaml", data, os.ReadFile)
 	require.NoError(t, err)
 	_, err = Read("study.yaml", []byte(strings.Replace(string(data), "16777216, buffers: fresh-cold", "16777216", 1)), os.ReadFile)
-	require.EqualError(t, err, `study.yaml: case "ring of four": is measured with fresh-cold buffers, and its model "four" with fresh ones: give both the same`)
+	require.EqualError(t, err, `study.yaml: line 16: case "ring of four": is measured with fresh-cold buffers, and its model "four" with fresh ones: give both the same`)
 }
 
 // A measured model is of the ranks of its cases: messages of other ranks take other times.
@@ -449,7 +476,8 @@ func TestOverlaps(t *testing.T) {
 	} {
 		require.Contains(t, string(data), tt.old)
 		_, err := Read("study.yaml", []byte(strings.Replace(string(data), tt.old, tt.changed, 1)), os.ReadFile)
-		require.ErrorContains(t, err, "study.yaml: "+tt.want)
+		require.Error(t, err)
+		require.Contains(t, lineOfMistake.ReplaceAllString(err.Error(), ""), "study.yaml: "+tt.want)
 	}
 }
 
