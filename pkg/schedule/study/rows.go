@@ -305,9 +305,9 @@ func (m *Manifest) CheckKnown(known map[string]Row) error {
 		if !ok || p.Origin == External || first > 0 && have.line > first {
 			continue
 		}
-		// The names of cases and models can have changed.
+		// The names of cases and models can have changed, and two algorithms can give one program.
 		want := p.Row
-		want.Series, want.Model, want.Picoseconds, want.Device, want.line = have.Series, have.Model, have.Picoseconds, have.Device, have.line
+		want.Series, want.Algorithm, want.Model, want.Picoseconds, want.Device, want.line = have.Series, have.Algorithm, have.Model, have.Picoseconds, have.Device, have.line
 		if have != want {
 			first = have.line
 			damaged = fmt.Errorf("line %d: %s: the row differs from %s at %d bytes (%s), which has its key: remove the line",
@@ -368,7 +368,7 @@ func Known(data []byte) (map[string]Row, error) {
 		if r.Origin == External {
 			continue
 		}
-		// Rows of cases that differ in their names alone have the same key, and the same time.
+		// Cases whose programs are equal have rows with one key, and one time.
 		if first, ok := known[r.Key]; ok && (first.Series == r.Series || first.Picoseconds != r.Picoseconds) {
 			return nil, fmt.Errorf("line %d: %s at %d bytes: the row has the key of line %d: remove one of the two lines", n, r.Series, r.Bytes, first.line)
 		}

@@ -589,16 +589,16 @@ func TestRepeatedRows(t *testing.T) {
 	}
 }
 
-// Cases that differ in their names or topologies are one case to measure: they share its rows, so that a
-// later run can take these over.
+// Cases whose programs are equal, such as a ring and a direct all_gather of two ranks, are one case to
+// measure: they share its times, so that a later run can take these over.
 func TestEqualCasesAreMeasuredOnce(t *testing.T) {
 	m := &Manifest{ElementBytes: 4, Elements: []int64{64, 128}}
-	for _, name := range []string{"a", "b"} {
-		m.Cases = append(m.Cases, Case{Name: name, Collective: "all_gather", Algorithm: "ring", Ranks: 2, Backend: "host", Buffers: "fresh"})
+	for _, name := range []string{"ring", "direct"} {
+		m.Cases = append(m.Cases, Case{Name: name, Collective: "all_gather", Algorithm: name, Ranks: 2, Backend: "host", Buffers: "fresh"})
 	}
 	unmeasured, err := m.Unmeasured(nil)
 	require.NoError(t, err)
-	require.Equal(t, map[*Case][]int64{&m.Cases[0]: {256, 512}}, unmeasured)
+	require.Equal(t, map[*Case][]int64{&m.Cases[1]: {256, 512}}, unmeasured)
 	now := simulate.Picoseconds(0)
 	rows, made, err := m.Rows(t.Context(), nil, standIn{cases: func(_ context.Context, _ *Case, sizes []int64) (out []simulate.Picoseconds, err error) {
 		for range sizes {
@@ -610,7 +610,9 @@ func TestEqualCasesAreMeasuredOnce(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, Made{Measured: 2}, made)
 	require.Len(t, rows, 4)
-	again, _ := rowsOf(t, m, byKey(t, rows))
+	known := byKey(t, rows)
+	require.NoError(t, m.CheckKnown(known))
+	again, _ := rowsOf(t, m, known)
 	require.Equal(t, rows, again)
 }
 
