@@ -84,6 +84,20 @@ func spelled(bytes int64) string {
 	return strconv.FormatInt(bytes, 10) + []string{"", "K", "M", "G"}[unit]
 }
 
+// rate prints a rate with two decimals or, below one, with at least three digits.
+func rate(v float64) string {
+	switch {
+	case v == 0:
+		return "0"
+	case v >= 1:
+		return strconv.FormatFloat(v, 'f', 2, 64)
+	case v < 1e-5:
+		return strconv.FormatFloat(v, 'e', 2, 64)
+	default:
+		return strconv.FormatFloat(v, 'f', 2-int(math.Floor(math.Log10(v))), 64)
+	}
+}
+
 // list is values as flags take them.
 func list[T any](values []T) string {
 	words := make([]string, len(values))

@@ -278,9 +278,9 @@ func PrintCopy(w io.Writer, d *result.CopyDocument) {
 		}
 		opposite := "-"
 		if c.OppositeGBps > 0 {
-			opposite = fmt.Sprintf("%.2f", c.OppositeGBps)
+			opposite = rate(c.OppositeGBps)
 		}
-		return fmt.Sprintf("%12.2f %10.2f %10s", c.Micros.P50, c.GBps, opposite)
+		return fmt.Sprintf("%12.2f %10s %10s", c.Micros.P50, rate(c.GBps), opposite)
 	}
 	for i := range m.Rows {
 		r := &m.Rows[i]

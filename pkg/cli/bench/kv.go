@@ -300,8 +300,8 @@ func PrintKV(w io.Writer, d *result.TransferDocument) {
 				page = spelled(*r.PageBytes)
 			}
 		}
-		fmt.Fprintf(w, "  %-5s %-5s %8d %5s %5d %9d %12d  %10s %10s %10s %9.2f  %s\n", r.Op, r.Kind, r.ISL, page, r.Batch, r.Descs*r.Batch, r.ReqBytes*int64(r.Batch),
-			millis(r.Latency.P50), millis(r.Latency.P95), millis(r.Parts.Post), r.GBps, checkOf(r.Verify.Passed, r.Complete))
+		fmt.Fprintf(w, "  %-5s %-5s %8d %5s %5d %9d %12d  %10s %10s %10s %9s  %s\n", r.Op, r.Kind, r.ISL, page, r.Batch, r.Descs*r.Batch, r.ReqBytes*int64(r.Batch),
+			millis(r.Latency.P50), millis(r.Latency.P95), millis(r.Parts.Post), rate(r.Rate()), checkOf(r.Verify.Passed, r.Complete))
 	}
 	for i := range m.Rows {
 		if r := &m.Rows[i]; !r.Verify.Passed {
@@ -312,7 +312,7 @@ func PrintKV(w io.Writer, d *result.TransferDocument) {
 		fmt.Fprintf(w, "# %s of %d bytes: %.2f us\n", f.Op, f.Bytes, 1e3*f.Millis.P50)
 	}
 	for _, s := range m.Sustained {
-		fmt.Fprintf(w, "# %s sustained for %.2f s: %.2f GB/s, %.3f processor seconds per GB\n", s.Op, s.Seconds, s.GBps, s.CPU)
+		fmt.Fprintf(w, "# %s sustained for %.2f s: %s GB/s, %s processor seconds per GB\n", s.Op, s.Seconds, rate(s.GBps), rate(s.CPU))
 	}
 	for _, f := range m.Fit {
 		cost := "no time that grows with the number of blocks"

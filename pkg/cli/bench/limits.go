@@ -105,7 +105,7 @@ func (l Limits) broken(name string, rows []figure) []string {
 			measured = true
 			switch {
 			case x.flag == minGBps && r.gbps < x.value:
-				out = append(out, fmt.Sprintf("%s%s: %.2f GB/s, and --min-gbps is %s", name, r.name, r.gbps, shortest(x.value)))
+				out = append(out, fmt.Sprintf("%s%s: %s GB/s, and --min-gbps is %s", name, r.name, rate(r.gbps), shortest(x.value)))
 			case x.flag == maxTime && r.micros > x.value:
 				out = append(out, fmt.Sprintf("%s%s: %s us, and --max-time is %s", name, r.name, shortest(r.micros), shortest(x.value)))
 			}
