@@ -192,10 +192,27 @@ func (f *KVFlags) Plan(cat *catalog.Catalog, be *catalog.Backend, world int) (pl
 	}
 	t := planner.Transfer(cache, *profile)
 	t.Mode, t.Handle, t.Routing, t.ISLLadder, t.PageTokens, t.BatchSizes, t.Ops = lane, handle, f.arrangement, isl, pages, f.batches, f.ops
+	if sizes := burstSizes(t); len(sizes) > 0 {
+		if err := f.limits.within(sizes); err != nil {
+			return d, err
+		}
+	}
 	d.Cases = []plan.Case{{
 		Family: plan.FamilyTransfer, Precision: cache.Precision, Sampling: f.sampling, Contract: vocab.ContractBurst, Block: t,
 	}}
 	return d, nil
+}
+
+// burstSizes returns the bytes of the bursts of a case, ascending. Memory may be too small for
+// some of them.
+func burstSizes(t *plan.Transfer) []int64 {
+	kept, _ := t.Points()
+	var sizes []int64
+	for _, row := range result.AskedRows(t, kept) {
+		sizes = append(sizes, row.ReqBytes*int64(row.Batch))
+	}
+	slices.Sort(sizes)
+	return slices.Compact(sizes)
 }
 
 // without is the error of what a backend lacks. It names the backends that have it.

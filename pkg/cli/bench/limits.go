@@ -42,7 +42,10 @@ func parseLimits(flag string, pairs []string, sizes []int64) (Limits, error) {
 			value = pair
 		}
 		v, err := strconv.ParseFloat(value, 64)
-		if err != nil || !(v > 0) || math.IsInf(v, 0) {
+		if v <= 0 && err == nil {
+			return nil, cli.UsageError("%s %s: want a value above 0", flag, pair)
+		}
+		if err != nil || math.IsNaN(v) || math.IsInf(v, 0) {
 			x, plain := examples[flag], ""
 			if flag == minGBps {
 				plain = x.unit + " or "
@@ -73,6 +76,16 @@ func parseTwo(rateFlag string, rates, times []string, sizes []int64) (Limits, er
 	}
 	more, err := parseLimits(maxTime, times, sizes)
 	return append(out, more...), err
+}
+
+// within refuses a threshold for a size that no burst has.
+func (l Limits) within(sizes []int64) error {
+	for _, x := range l {
+		if x.bytes != everySize && !slices.Contains(sizes, x.bytes) {
+			return cli.UsageError("%s %d=%s: no burst has %d bytes; bursts have %s bytes", x.flag, x.bytes, shortest(x.value), x.bytes, strings.ReplaceAll(list(sizes), ",", " or "))
+		}
+	}
+	return nil
 }
 
 func (x limit) size() string {

@@ -178,7 +178,7 @@ func TestRefusals(t *testing.T) {
 		{"all_reduce -K 1", "raise -w"},
 		{"all_reduce --min-busbw 32M", `--min-busbw "32M": write SIZE=GBPS, such as 1M=40`},
 		{"all_reduce --min-busbw 32M=fast", `write SIZE=GBPS`},
-		{"all_reduce --max-time 32M=0", `write SIZE=US`},
+		{"all_reduce --max-time 32M=0", `want a value above 0`},
 		{"all_reduce --max-time 32M=NaN", `write SIZE=US`},
 		{"all_reduce --max-time x=1", `--max-time: invalid size "x"`},
 		{"all_reduce --max-time 16M=1", "16777216 bytes is not one of the measured sizes"},

@@ -169,7 +169,11 @@ func TestLimitsByRow(t *testing.T) {
 	}
 	for want, tt := range map[string]struct{ rates, times []string }{
 		`--min-gbps "fast": write GBPS or SIZE=GBPS, such as 1M=40`:                                                        {[]string{"fast"}, nil},
-		`--min-gbps "1M=0": write GBPS or SIZE=GBPS, such as 1M=40`:                                                        {[]string{"1M=0"}, nil},
+		`--min-gbps 1M=0: want a value above 0`:                                                                            {[]string{"1M=0"}, nil},
+		`--min-gbps -1: want a value above 0`:                                                                              {[]string{"-1"}, nil},
+		`--max-time 1M=-Inf: want a value above 0`:                                                                         {nil, []string{"1M=-Inf"}},
+		`--min-gbps "nan": write GBPS or SIZE=GBPS, such as 1M=40`:                                                         {[]string{"nan"}, nil},
+		`--min-gbps "inf": write GBPS or SIZE=GBPS, such as 1M=40`:                                                         {[]string{"inf"}, nil},
 		`--min-gbps "4": duplicate threshold for all sizes`:                                                                {[]string{"3", "4"}, nil},
 		`--max-time "35": write SIZE=US, such as 1M=35.5`:                                                                  {nil, []string{"35"}},
 		`--max-time "1024=2": duplicate threshold for 1024 bytes`:                                                          {nil, []string{"1K=1", "1024=2"}},
