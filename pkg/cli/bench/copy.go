@@ -86,8 +86,9 @@ func CopyRanks(tests []string) (int, error) {
 	return ranks, nil
 }
 
-// Plan is the measurement of tests with a backend: by default all that it has on one device.
-func (f *CopyFlags) Plan(tests []string) func(*catalog.Catalog, *catalog.Backend, int) (planner.Direct, error) {
+// Plan is the measurement of tests with a backend: by default all that it has on one device. free is
+// the available memory of the host in bytes.
+func (f *CopyFlags) Plan(tests []string, free int64) func(*catalog.Catalog, *catalog.Backend, int) (planner.Direct, error) {
 	return func(cat *catalog.Catalog, be *catalog.Backend, world int) (planner.Direct, error) {
 		d := planner.Direct{Suite: Name, Backend: be.Name, World: world, Repeats: 1, Budget: f.Timeout}
 		switch {
@@ -161,8 +162,51 @@ func (f *CopyFlags) Plan(tests []string) func(*catalog.Catalog, *catalog.Backend
 				d.Cases = append(d.Cases, plan.Case{Family: plan.FamilyCopy, Sampling: f.sampling, Contract: vocab.ContractCopy, Block: b})
 			}
 		}
+		if why := tooLarge(d.Cases, be.Name == HostBackend, free); why != "" {
+			return d, cli.EnvironmentError("-e %s: %s", f.last, why)
+		}
 		return d, nil
 	}
+}
+
+// The ranks take at most hostShare of the host's available memory, and aroundData more bytes than a
+// buffer has data. They refuse a size themselves (pkg/transfer/copies), but only once its turn comes.
+const (
+	hostShare  = 0.8
+	aroundData = 2<<20 + 4096
+)
+
+// tooLarge says which cases have a size whose buffers do not fit into the host's memory, and which
+// sizes fit, or is empty. Where the host stands for devices, their buffers are in its memory too.
+func tooLarge(cases []plan.Case, host bool, free int64) (why string) {
+	usable := int64(hostShare * float64(free))
+	least := int64(math.MaxInt64)
+	for i := range cases {
+		b := cases[i].Copy()
+		test := vocab.Copy(b.Test)
+		buffers := int64(0) // of all ranks
+		switch {
+		case host:
+			buffers = 2
+		case test.Memory:
+			buffers = 1
+		default:
+			continue
+		}
+		if test.Both {
+			buffers *= 2
+		}
+		fits := max(0, usable/buffers-aroundData)
+		if largest := b.Sizes[len(b.Sizes)-1]; largest > fits && fits < least {
+			least = fits
+			if fits > 1<<20 {
+				fits -= fits % (1 << 20)
+			}
+			why = fmt.Sprintf("copies of %s by %s need %d bytes of the host's memory, of which %d may be used: choose sizes of at most %s",
+				spelled(largest), b.Test, buffers*(largest+aroundData), usable, spelled(fits))
+		}
+	}
+	return why
 }
 
 // copiers are the other backends that have a test: those on devices that be runs on, too, or all if

@@ -20,6 +20,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/regular"
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/schedule"
+	"github.com/collectivex/collectivex/pkg/sysfs"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
@@ -387,7 +388,11 @@ func benchCopy(c *cobra.Command, s cli.Streams, flags *bench.CopyFlags, tests []
 	if err != nil {
 		return err
 	}
-	b, err := newBenchRun(c.Context(), s, flags.Output, plan.FamilyCopy, ranks, flags.Plan(tests))
+	free, _, err := sysfs.Here().AvailableMemory()
+	if err != nil {
+		return cli.EnvironmentError("%w", err)
+	}
+	b, err := newBenchRun(c.Context(), s, flags.Output, plan.FamilyCopy, ranks, flags.Plan(tests, free))
 	if err != nil {
 		return err
 	}

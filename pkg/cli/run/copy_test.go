@@ -213,6 +213,12 @@ func TestBenchCopy(t *testing.T) {
 		require.Equal(t, cli.ExitEnvironment, code, "%v: %s", lacking, stderr)
 		require.Contains(t, stderr, want+"\n")
 	}
+	for _, sizes := range [][]string{{"-b", "1000G", "-e", "1000G"}, {"-b", "1M", "-e", "1000G", "-f", "4"}} {
+		code, stdout, stderr = cxrun(t, nil, append([]string{"bench", "copy", "--backend", "host"}, sizes...)...)
+		require.Equal(t, cli.ExitEnvironment, code, stderr)
+		require.Empty(t, stdout, "nothing is measured")
+		require.Regexp(t, `^cxrun: -e 1000G: copies of \d+G by [a-z_]+ need \d+ bytes of the host's memory, of which \d+ may be used: choose sizes of at most \d+[MG]\n$`, stderr, "one reason for all tests")
+	}
 	_, stdout, _ = cxrun(t, nil, "bench", "copy", "--help")
 	require.Contains(t, stdout, "(default 1)")
 	require.NotContains(t, stdout, "(default [")
