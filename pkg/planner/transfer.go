@@ -88,7 +88,7 @@ func transferLacks(be *catalog.Backend, c *plan.Case) string {
 	case !slices.Contains(has.Lanes, t.Mode):
 		return fmt.Sprintf("backend %s has no lane %s", be.Name, t.Mode)
 	case t.Handle != "" && has.Handle(t.Handle) == nil:
-		return fmt.Sprintf("backend %s opens no pools by handle %s", be.Name, t.Handle)
+		return fmt.Sprintf("backend %s does not support handle %s", be.Name, t.Handle)
 	case len(ordered(has.Ops, t.Ops)) < len(t.Ops):
 		return fmt.Sprintf("backend %s has only the operations %v", be.Name, has.Ops)
 	case len(kept) == 0:

@@ -53,8 +53,8 @@ func NewKVFlags(fs *pflag.FlagSet) (*KVFlags, []Group) {
 	g.StringVar(&f.handle, "handle", Auto, "have rank 1 open the pool of rank 0 by `HANDLE`: ipc, the driver's handle of a plain allocation, or vmm, a descriptor of memory of virtual memory management; auto is the first that the backend has")
 	g.IntVarP(&f.ranks, "ngpus", "g", plan.TransferRanks, "start `N` ranks: a transfer has two")
 	g.StringVar(&f.sampling, "sampling", "quick-v1", "take the numbers of samples from `PROFILE`")
-	g.StringSliceVar(&f.minGBps, "min-gbps", nil, "exit 1 if the median rate of a row is below `GBPS`, or SIZE=GBPS for bursts of so many bytes; comma-separated list")
-	g.StringSliceVar(&f.maxTime, "max-time", nil, "exit 1 if the median time of bursts of so many bytes is above `SIZE=US`; comma-separated list")
+	g.StringSliceVar(&f.minGBps, "min-gbps", nil, "exit 1 if the median rate of a row is below `GBPS`, or SIZE=GBPS for bursts of that size in bytes; comma-separated list")
+	g.StringSliceVar(&f.maxTime, "max-time", nil, "exit 1 if the median time of bursts of SIZE bytes is above `SIZE=US`; comma-separated list")
 	f.timeLimit(how)
 	f.Output.flags(how)
 	f.Definitions.AddFlag(g)
@@ -69,12 +69,15 @@ func NewKVFlags(fs *pflag.FlagSet) (*KVFlags, []Group) {
 // blockWorkload is the name of the cache of --block in documents.
 const blockWorkload = "blocks"
 
+// ofBytes reports whether requests are of --total bytes, and no model's cache.
+func (f *KVFlags) ofBytes() bool { return f.set("block") }
+
 // ofBlocks returns the cache, contexts and pages of --block. A token of the cache is a block of the
 // smallest size. Without --block, they are those of their flags.
 func (f *KVFlags) ofBlocks(cat *catalog.Catalog) (cache *catalog.Cache, isl, pages []int, err error) {
-	if !f.set("block") {
+	if !f.ofBytes() {
 		if f.set("total") {
-			return nil, nil, nil, cli.UsageError("--total is of --block: add it, or leave --total out")
+			return nil, nil, nil, cli.UsageError("--total needs --block")
 		}
 		return cat.Cache(f.cache), f.isl, f.pages, nil
 	}
@@ -87,20 +90,35 @@ func (f *KVFlags) ofBlocks(cat *catalog.Catalog) (cache *catalog.Cache, isl, pag
 	if err != nil {
 		return nil, nil, nil, cli.UsageError("--total: %w", err)
 	}
-	var least int64
-	for _, text := range f.blocks {
+	if total == 0 {
+		return nil, nil, nil, cli.UsageError("--total %s: want at least one block", f.total)
+	}
+	var least, last int64
+	for i, text := range f.blocks {
 		size, err := ParseSize(text)
 		if err != nil {
 			return nil, nil, nil, cli.UsageError("--block: %w", err)
 		}
-		if least == 0 {
+		if i == 0 {
 			least = size
 		}
-		whole := size > 0 && size%8 == 0 && size%least == 0 && total > 0 && total%size == 0 && total/least <= mostTokens
-		if !whole || len(pages) > 0 && int(size/least) <= pages[len(pages)-1] {
-			return nil, nil, nil, cli.UsageError("--block %s, --total %s: want ascending multiples of 8 bytes and of the first block that divide the total, which has at most %d of the first", text, f.total, mostTokens)
+		why := ""
+		switch {
+		case size == 0 || size%8 != 0:
+			why = "want a multiple of 8 bytes"
+		case size <= last:
+			why = "want ascending sizes, each once"
+		case size%least != 0:
+			why = "want a multiple of the first block, " + f.blocks[0]
+		case total%size != 0:
+			why = "does not divide --total " + f.total
+		case total/least > mostTokens:
+			why = fmt.Sprintf("--total %s has more than %d blocks of this size: choose a larger block or a smaller total", f.total, mostTokens)
 		}
-		pages = append(pages, int(size/least))
+		if why != "" {
+			return nil, nil, nil, cli.UsageError("--block %s: %s", text, why)
+		}
+		pages, last = append(pages, int(size/least)), size
 	}
 	if len(pages) == 0 {
 		return nil, nil, nil, cli.UsageError("--block: want sizes such as 4K,64K,1M")
@@ -155,23 +173,27 @@ func (f *KVFlags) Plan(cat *catalog.Catalog, be *catalog.Backend, world int) (pl
 			return d, cli.UsageError("%s %s: want numbers from 1 to %d in ascending order", x.flag, list(n), mostTokens)
 		}
 	}
-	if !slices.Contains(be.Transfer().Lanes, lane) {
-		return d, without(cat, fmt.Sprintf("backend %s has no lane %s, only %s", be.Name, lane, strings.Join(be.Transfer().Lanes, ", ")), func(other *catalog.TransferBackend) bool {
-			return slices.Contains(other.Lanes, lane) && other.Lacks(lane) == ""
-		})
-	}
-	if why := be.Transfer().Lacks(lane); why != "" {
+	has := slices.Contains(be.Transfer().Lanes, lane)
+	if why := be.Transfer().Lacks(lane); has && why != "" {
 		return d, cli.EnvironmentError("backend %s does not run on lane %s: %s", be.Name, lane, why)
 	}
-	if vocab.BetweenNodes(lane) {
-		return d, cli.UsageError("--lane %s joins two nodes, and bench kv starts both ranks on this host: run a suite with this lane, such as kv-transfer, on a platform of several nodes", lane)
+	runs := backendsWith(cat, func(other *catalog.TransferBackend) bool {
+		return slices.Contains(other.Lanes, lane) && other.Lacks(lane) == ""
+	})
+	switch {
+	case vocab.BetweenNodes(lane) && len(runs) == 0:
+		return d, cli.UsageError("--lane %s joins two nodes, and bench kv starts both ranks on this host: no backend runs this lane", lane)
+	case vocab.BetweenNodes(lane):
+		return d, cli.UsageError("--lane %s joins two nodes, and bench kv starts both ranks on this host: backend %s runs it in suites, such as kv-transfer, on platforms of several nodes",
+			lane, strings.Join(runs, " or "))
+	case !has:
+		return d, without(runs, fmt.Sprintf("backend %s has no lane %s, only %s", be.Name, lane, strings.Join(be.Transfer().Lanes, ", ")))
 	}
 	handle := ""
 	if f.handle != Auto {
 		if be.Transfer().Handle(f.handle) == nil {
-			return d, without(cat, fmt.Sprintf("backend %s opens no pools by handle %s", be.Name, f.handle), func(other *catalog.TransferBackend) bool {
-				return other.Handle(f.handle) != nil
-			})
+			open := backendsWith(cat, func(other *catalog.TransferBackend) bool { return other.Handle(f.handle) != nil })
+			return d, without(open, fmt.Sprintf("backend %s does not support --handle %s", be.Name, f.handle))
 		}
 		handle = be.Transfer().CaseHandle(f.handle)
 	}
@@ -192,10 +214,19 @@ func (f *KVFlags) Plan(cat *catalog.Catalog, be *catalog.Backend, world int) (pl
 	}
 	t := planner.Transfer(cache, *profile)
 	t.Mode, t.Handle, t.Routing, t.ISLLadder, t.PageTokens, t.BatchSizes, t.Ops = lane, handle, f.arrangement, isl, pages, f.batches, f.ops
-	if sizes := burstSizes(t); len(sizes) > 0 {
-		if err := f.limits.within(sizes); err != nil {
+	kept, dropped := t.Points()
+	switch {
+	case len(kept) > 0:
+		if err := f.limits.within(burstSizes(t, kept)); err != nil {
 			return d, err
 		}
+	case f.ofBytes():
+		remedy := ""
+		if dropped[0].Bytes <= t.PoolBudget/int64(t.PoolSlack) {
+			remedy = ", or larger blocks"
+		}
+		return d, cli.EnvironmentError("--total %s: every burst exceeds a limit, the smallest with %s: choose a smaller --total or --batch%s",
+			f.total, strings.Replace(t.Exceeds(dropped[0]), "tokens", "blocks", 1), remedy)
 	}
 	d.Cases = []plan.Case{{
 		Family: plan.FamilyTransfer, Precision: cache.Precision, Sampling: f.sampling, Contract: vocab.ContractBurst, Block: t,
@@ -203,10 +234,9 @@ func (f *KVFlags) Plan(cat *catalog.Catalog, be *catalog.Backend, world int) (pl
 	return d, nil
 }
 
-// burstSizes returns the bytes of the bursts of a case, ascending. Memory may be too small for
+// burstSizes returns the bytes of the bursts of points, ascending. Memory may be too small for
 // some of them.
-func burstSizes(t *plan.Transfer) []int64 {
-	kept, _ := t.Points()
+func burstSizes(t *plan.Transfer, kept []plan.Point) []int64 {
 	var sizes []int64
 	for _, row := range result.AskedRows(t, kept) {
 		sizes = append(sizes, row.ReqBytes*int64(row.Batch))
@@ -215,14 +245,18 @@ func burstSizes(t *plan.Transfer) []int64 {
 	return slices.Compact(sizes)
 }
 
-// without is the error of what a backend lacks. It names the backends that have it.
-func without(cat *catalog.Catalog, lack string, has func(*catalog.TransferBackend) bool) error {
-	var names []string
+// backendsWith are the names of the backends of transfers that have something.
+func backendsWith(cat *catalog.Catalog, has func(*catalog.TransferBackend) bool) (names []string) {
 	for i := range cat.Backends {
 		if other := cat.Backends[i].Transfer(); other != nil && has(other) {
 			names = append(names, cat.Backends[i].Name)
 		}
 	}
+	return names
+}
+
+// without is the error of what a backend lacks. It names the backends that have it.
+func without(names []string, lack string) error {
 	if len(names) > 0 {
 		lack += "; use --backend " + strings.Join(names, " or ")
 	}
@@ -231,6 +265,15 @@ func without(cat *catalog.Catalog, lack string, has func(*catalog.TransferBacken
 
 // mostTokens bounds contexts, pages and bursts, as in definitions.
 const mostTokens = 1 << 20
+
+// Explain adds to the error of requests of --block that do not fit into memory by which flags they
+// do.
+func (f *KVFlags) Explain(err error, o result.Outcome) error {
+	if err == nil || !f.ofBytes() || o.Status != result.Failed || !o.Reasons.Only(result.ReasonMemoryForSize) {
+		return err
+	}
+	return fmt.Errorf("%w, that is, a smaller --total or --batch", err)
+}
 
 // KVReport is a transfer as JSON: a head and the document's own rows.
 type KVReport struct {
@@ -263,13 +306,13 @@ func (p *KVReport) Add(d *result.TransferDocument) {
 	var rows []figure
 	for i := range d.Measurement.Rows {
 		r := &d.Measurement.Rows[i]
-		rows = append(rows, figure{r.Name(), r.ReqBytes * int64(r.Batch), r.Rate(), 1e3 * r.Latency.P50})
+		rows = append(rows, figure{rowName(d, r), r.ReqBytes * int64(r.Batch), r.Rate(), 1e3 * r.Latency.P50})
 	}
 	p.Violations = append(p.Violations, p.limits.broken("", rows)...)
 	for _, l := range p.limits {
 		for _, x := range d.Workload.Dropped {
 			if l.bytes == everySize {
-				p.Violations = append(p.Violations, fmt.Sprintf("%s was not measured, and %s is %s", droppedPoint(x), l.flag, shortest(l.value)))
+				p.Violations = append(p.Violations, fmt.Sprintf("%s was not measured, and %s is %s", droppedPoint(d, x), l.flag, shortest(l.value)))
 			}
 		}
 	}
@@ -277,9 +320,27 @@ func (p *KVReport) Add(d *result.TransferDocument) {
 	p.Passed = p.Err() == nil
 }
 
+// rowName says which row it is. Requests of --block have bytes in place of tokens.
+func rowName(d *result.TransferDocument, r *result.TransferRow) string {
+	t := d.Identity.Case.Transfer()
+	if t.Workload != blockWorkload {
+		return r.Name()
+	}
+	blocks := ""
+	if r.PageBytes != nil {
+		blocks = " in blocks of " + spelled(*r.PageBytes)
+	}
+	return fmt.Sprintf("%s %s %d bytes%s, batch %d", r.Op, r.Kind, r.ReqBytes, blocks, r.Batch)
+}
+
 // droppedPoint names the bursts of a point that was not measured.
-func droppedPoint(x result.DroppedPoint) string {
-	return fmt.Sprintf("%d tokens, pages of %d, batch %d", x.ISL, x.PageTokens, x.Batch)
+func droppedPoint(d *result.TransferDocument, x result.DroppedPoint) string {
+	t := d.Identity.Case.Transfer()
+	if t.Workload != blockWorkload {
+		return fmt.Sprintf("%d tokens, pages of %d, batch %d", x.ISL, x.PageTokens, x.Batch)
+	}
+	token := t.Entries[0].Bytes
+	return fmt.Sprintf("%d bytes in blocks of %s, batch %d", int64(x.ISL)*token, spelled(int64(x.PageTokens)*token), x.Batch)
 }
 
 // millis prints milliseconds; below one, it prints nanoseconds, too.
@@ -322,10 +383,14 @@ func PrintKV(w io.Writer, d *result.TransferDocument) {
 	}
 	for i := range m.Rows {
 		if r := &m.Rows[i]; !r.Verify.Passed {
-			fmt.Fprintf(w, "# %s: %s\n", r.Name(), foreign.Line(r.Verify.Detail))
+			fmt.Fprintf(w, "# %s: %s\n", rowName(d, r), foreign.Line(r.Verify.Detail))
 		}
 	}
-	for _, f := range m.First {
+	for i, f := range m.First {
+		same := func(other result.TransferFirst) bool { return other.Op == f.Op && other.Bytes == f.Bytes }
+		if slices.ContainsFunc(m.First[:i], same) {
+			continue // a block of 8 bytes
+		}
 		fmt.Fprintf(w, "# %s of %d bytes: %.2f us\n", f.Op, f.Bytes, 1e3*f.Millis.P50)
 	}
 	for _, s := range m.Sustained {
@@ -342,7 +407,7 @@ func PrintKV(w io.Writer, d *result.TransferDocument) {
 		fmt.Fprintf(w, "# %s: %s (fit of %d rows, largest residual %.0f %%)\n", f.Op, cost, f.Points, f.MaxPercent)
 	}
 	for _, x := range d.Workload.Dropped {
-		fmt.Fprintf(w, "# not measured: %s: %s\n", droppedPoint(x), x.Reason)
+		fmt.Fprintf(w, "# not measured: %s: %s\n", droppedPoint(d, x), x.Reason)
 	}
 	if d.Outcome.Status != result.Success {
 		fmt.Fprintf(w, "# %s: %s\n", strings.ToUpper(d.Outcome.Status), foreign.Line(d.Outcome.Reasons.String()))

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/vocab"
@@ -50,4 +51,21 @@ func TestRatesOfSlowLanes(t *testing.T) {
 	require.Equal(t, strings.Index(head, "GB/s")+4, strings.Index(row, "  OK"), "the column is aligned")
 
 	require.Equal(t, []string{"t: 0.000391 GB/s, and --min-gbps is 1"}, Limits{{minGBps, everySize, 1}}.broken("", []figure{{"t", 8, 0.000390625, 1}}))
+}
+
+// Rows and points of --block are named by their bytes, as in the table. A dropped point is too.
+func TestNamesOfBlocks(t *testing.T) {
+	d := kvDocument(blockWorkload, 1<<20, 1)
+	require.Equal(t, "push paged 1048576 bytes in blocks of 8, batch 1", rowName(d, &d.Measurement.Rows[0]))
+	require.Equal(t, "1048576 bytes in blocks of 64K, batch 4", droppedPoint(d, result.DroppedPoint{ISL: 1 << 17, PageTokens: 1 << 13, Batch: 4}))
+	d = kvDocument("kv-tiny", 64, 1)
+	require.Equal(t, "push paged 8 tokens, pages of 1, batch 1", rowName(d, &d.Measurement.Rows[0]))
+
+	lacks, code := cli.EnvironmentError("choose fewer tokens or requests"), result.ReasonMemoryForSize
+	memory := result.Outcome{Status: result.Failed, Reasons: result.Reasons{{Code: code}}}
+	blocks := &KVFlags{set: func(flag string) bool { return flag == "block" }}
+	require.EqualError(t, blocks.Explain(lacks, memory), "choose fewer tokens or requests, that is, a smaller --total or --batch")
+	require.Equal(t, lacks, (&KVFlags{set: func(string) bool { return false }}).Explain(lacks, memory))
+	require.Equal(t, lacks, blocks.Explain(lacks, result.Outcome{Status: result.Failed, Reasons: result.Reasons{{Code: result.ReasonTimeout}}}))
+	require.NoError(t, blocks.Explain(nil, memory))
 }

@@ -378,7 +378,7 @@ func benchKV(c *cobra.Command, s cli.Streams, flags *bench.KVFlags) error {
 	if err != nil {
 		return err
 	}
-	return b.end(s, report, report.Violations, report.Err())
+	return flags.Explain(b.end(s, report, report.Violations, report.Err()), report.Outcome)
 }
 
 func benchCopy(c *cobra.Command, s cli.Streams, flags *bench.CopyFlags, tests []string) error {

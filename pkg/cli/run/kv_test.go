@@ -60,6 +60,9 @@ func TestBenchKVBetweenDevices(t *testing.T) {
 	require.Contains(t, stdout, "# INVALID: check-failed: lane shm instead of peer\n")
 	code, _, stderr := cxrun(t, nil, append(args, "-g", "4")...)
 	require.Equal(t, cli.ExitUsage, code, stderr)
+	code, _, stderr = cxrun(t, nil, append(args, "--backend", "nixl", "--lane", vocab.LaneRDMA)...)
+	require.Equal(t, cli.ExitUsage, code, stderr)
+	require.Equal(t, "cxrun: --lane rdma joins two nodes, and bench kv starts both ranks on this host: backend nixl runs it in suites, such as kv-transfer, on platforms of several nodes\n", stderr)
 	code, _, stderr = cxrun(t, nil, append(args, "--backend", "nixl", "--lane", vocab.LanePeer)...)
 	require.Equal(t, cli.ExitEnvironment, code, stderr)
 	require.Contains(t, stderr, "lane peer of backend nixl joins the memory of GPUs, and no GPU here runs it")
@@ -87,7 +90,7 @@ func TestBenchKVByHandle(t *testing.T) {
 	require.Equal(t, strings.Replace(ids[vocab.HandleIPC], "-peer-", "-peer-vmm-", 1), ids[vocab.HandleVMM], "cases that name no handle keep their id")
 	code, _, stderr := cxrun(t, nil, append(args, "nccl-kv", "--handle", "vmm")...)
 	require.Equal(t, cli.ExitEnvironment, code, stderr)
-	require.Contains(t, stderr, "backend nccl-kv opens no pools by handle vmm; use --backend ipc\n")
+	require.Contains(t, stderr, "backend nccl-kv does not support --handle vmm; use --backend ipc\n")
 	code, _, stderr = cxrun(t, nil, append(args, "ipc", "--handle", "fabric")...)
 	require.Equal(t, cli.ExitUsage, code, stderr)
 
@@ -351,22 +354,39 @@ func TestBenchKV(t *testing.T) {
 	require.Regexp(t, `(?m)^  push  paged +32 +4K +1 +32 +131072 .* OK$`, stdout)
 	require.Regexp(t, `(?m)^  push  paged +32 +64K +1 +2 +131072 .* OK$`, stdout)
 	for flags, want := range map[string]string{
-		"--block 4K --isl 128":    "leave out --isl\n",
-		"--total 4K":              "--total is of --block: add it",
-		"--block 4K,6K":           "--block 6K, --total 64M: want ascending multiples of 8 bytes and of the first block",
-		"--block 4K,4K":           "--block 4K, --total 64M: want ascending",
-		"--block 12 --total 24":   "--block 12, ",
-		"--block 0":               "--block 0, ",
-		"--block 64K --total 96K": "--block 64K, --total 96K: ",
-		"--block 8 --total 64M":   "at most 1048576 of the first\n",
-		"--block x":               "--block: invalid size \"x\"",
-		"--block 4K --total x":    "--total: invalid size \"x\"",
-		"--block=":                "--block: want sizes such as 4K,64K,1M\n",
+		"--block 4K --isl 128":      "leave out --isl\n",
+		"--total 4K":                "cxrun: --total needs --block\n",
+		"--block 4K,6K":             "cxrun: --block 6K: want a multiple of the first block, 4K\n",
+		"--block 4K,4K":             "cxrun: --block 4K: want ascending sizes, each once\n",
+		"--block 4K,2K":             "cxrun: --block 2K: want ascending sizes, each once\n",
+		"--block 4K,16K,8K":         "cxrun: --block 8K: want ascending sizes, each once\n",
+		"--block 12 --total 24":     "cxrun: --block 12: want a multiple of 8 bytes\n",
+		"--block 0":                 "cxrun: --block 0: want a multiple of 8 bytes\n",
+		"--block 64K --total 96K":   "cxrun: --block 64K: does not divide --total 96K\n",
+		"--block 4K --total 0":      "cxrun: --total 0: want at least one block\n",
+		"--block 8,64K --total 64M": "cxrun: --block 8: --total 64M has more than 1048576 blocks of this size: choose a larger block or a smaller total\n",
+		"--lane rdma":               "cxrun: --lane rdma joins two nodes, and bench kv starts both ranks on this host: backend nixl runs it in suites, such as kv-transfer, on platforms of several nodes\n",
+		"--lane mnnvl":              "cxrun: --lane mnnvl joins two nodes, and bench kv starts both ranks on this host: no backend runs this lane\n",
+		"--block x":                 "--block: invalid size \"x\"",
+		"--block 4K --total x":      "--total: invalid size \"x\"",
+		"--block=":                  "--block: want sizes such as 4K,64K,1M\n",
 	} {
 		code, _, stderr := cxrun(t, nil, append([]string{"bench", "kv", "--backend", "host"}, strings.Fields(flags)...)...)
 		require.Equal(t, cli.ExitUsage, code, "%s: %s", flags, stderr)
 		require.Contains(t, stderr, want, flags)
 	}
+	code, stdout, stderr = cxrun(t, nil, "bench", "kv", "--backend", "host", "--block", "8", "--total", "64", "--ops", "push", "--batch", "1", "--sampling", "smoke", "--min-gbps", "1e9")
+	require.Equal(t, cli.ExitFailed, code, stderr)
+	require.Equal(t, 1, strings.Count(stdout, "# push of 8 bytes: "))
+	require.Contains(t, stderr, "cxrun: push paged 64 bytes in blocks of 8, batch 1: ")
+	require.Contains(t, stderr, "cxrun: push bulk 64 bytes, batch 1: ")
+	code, _, stderr = cxrun(t, nil, "bench", "kv", "--backend", "host", "--block", "1G", "--total", "500G", "--batch", "1")
+	require.Equal(t, cli.ExitEnvironment, code, stderr)
+	require.Equal(t, "cxrun: --total 500G: every burst exceeds a limit, the smallest with 536870912000 bytes, more than 34359738368: choose a smaller --total or --batch\n", stderr)
+	code, _, stderr = cxrun(t, nil, "bench", "kv", "--backend", "host", "--block", "16", "--total", "16M", "--batch", "4")
+	require.Equal(t, cli.ExitEnvironment, code, stderr)
+	require.Equal(t, "cxrun: --total 16M: every burst exceeds a limit, the smallest with 4194304 blocks in 4 requests, more than 131072: choose a smaller --total or --batch, or larger blocks\n", stderr)
+
 	for page, want := range map[string]string{
 		"kv-dsv4-layers 4": "--page 4: cache kv-dsv4-layers: a block of 132 bytes is not a multiple of 8; use pages of 8 tokens\n",
 		"kv-dsv4 16":       "--page 16: cache kv-dsv4: every block holds at least 256 tokens; use pages of 256 tokens\n",
