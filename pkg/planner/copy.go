@@ -105,11 +105,11 @@ func copyLacks(be *catalog.Backend, c *plan.Case) string {
 			return fmt.Sprintf("backend %s copies on at most %s", be.Name, english.Count(has.Streams, "stream", "streams"))
 		}
 	}
-	return CopyRemainder(b)
+	return copyRemainder(b)
 }
 
-// CopyRemainder says which size of the copies does not divide into equal pieces, or is empty.
-func CopyRemainder(b *plan.Copy) string {
+// copyRemainder says which size of the copies does not divide into equal pieces, or is empty.
+func copyRemainder(b *plan.Copy) string {
 	pages := ""
 	if b.PageBytes > 0 {
 		pages = fmt.Sprintf(", with pages of %d bytes", b.PageBytes)

@@ -93,7 +93,7 @@ func (f *CopyFlags) Plan(tests []string, free int64) func(*catalog.Catalog, *cat
 		d := planner.Direct{Suite: Name, Backend: be.Name, World: world, Repeats: 1, Budget: f.Timeout}
 		switch {
 		case f.set("max-slowdown") && !f.victim:
-			return d, cli.UsageError("--max-slowdown is of a victim: add --victim, or leave it out")
+			return d, cli.UsageError("--max-slowdown needs --victim")
 		case f.set("max-slowdown") && !(f.maxSlowdown >= 1 && f.maxSlowdown <= math.MaxFloat64):
 			return d, cli.UsageError("--max-slowdown %v: want a factor of at least 1, such as 1.02", f.maxSlowdown)
 		}
@@ -156,7 +156,7 @@ func (f *CopyFlags) Plan(tests []string, free int64) func(*catalog.Catalog, *cat
 				if both := vocab.Copy(name).Both && kind == vocab.Pageable; !both && !slices.Contains(be.Copy().Tests, name) {
 					return d, cli.EnvironmentError("backend %s has no test %s: give --backend %s", be.Name, name, strings.Join(copiers(cat, be, name), " or "))
 				}
-				if why := planner.CopyRemainder(b); why != "" {
+				if why := f.indivisible(b); why != "" {
 					return d, cli.UsageError("%s", why)
 				}
 				d.Cases = append(d.Cases, plan.Case{Family: plan.FamilyCopy, Sampling: f.sampling, Contract: vocab.ContractCopy, Block: b})
@@ -167,6 +167,32 @@ func (f *CopyFlags) Plan(tests []string, free int64) func(*catalog.Catalog, *cat
 		}
 		return d, nil
 	}
+}
+
+// indivisible says which flag keeps a copy from being cut into equal pieces, or is empty.
+func (f *CopyFlags) indivisible(b *plan.Copy) string {
+	for i, size := range b.Sizes {
+		switch {
+		case size%8 != 0 && i == 0:
+			return fmt.Sprintf("-b %s: want a multiple of 8 bytes", f.first)
+		case size%8 != 0:
+			return fmt.Sprintf("-i %s: want a multiple of 8 bytes", f.step)
+		case b.PageBytes%8 != 0:
+			return fmt.Sprintf("--page %s: want a multiple of 8 bytes", f.page)
+		case b.PageBytes > 0 && size%b.PageBytes != 0:
+			return fmt.Sprintf("--page %s: %d bytes are not whole pages of this size", f.page, size)
+		}
+		for _, streams := range b.Streams {
+			switch {
+			case b.Pieces(size, streams) > 0:
+			case b.PageBytes > 0:
+				return fmt.Sprintf("--streams %d: %d bytes are fewer pages than streams", streams, size)
+			default:
+				return fmt.Sprintf("--streams %d: %d bytes do not divide into %d equal pieces of a multiple of 8 bytes", streams, size, streams)
+			}
+		}
+	}
+	return ""
 }
 
 // The ranks take at most hostShare of the host's available memory, and aroundData more bytes than a

@@ -202,6 +202,19 @@ func TestBenchCopy(t *testing.T) {
 		require.Equal(t, cli.ExitUsage, code, "%v: %s", wrong, stderr)
 		require.NotContains(t, stderr, "pages of 0 bytes")
 	}
+	for want, odd := range map[string][]string{
+		"-b 1: want a multiple of 8 bytes":                                                   {"-b", "1", "-e", "1"},
+		"-i 100: want a multiple of 8 bytes":                                                 {"-b", "1K", "-e", "2K", "-f", "1", "-i", "100"},
+		"--page 12: want a multiple of 8 bytes":                                              {"--page", "12"},
+		"--page 128K: 4096 bytes are not whole pages of this size":                           {"--page", "128K"},
+		"--streams 3: 4096 bytes do not divide into 3 equal pieces of a multiple of 8 bytes": {"--streams", "3"},
+		"--max-slowdown needs --victim":                                                      {"--max-slowdown", "1.1"},
+		"--min-gbps -1: want a value above 0":                                                {"--min-gbps", "-1"},
+	} {
+		code, _, stderr = cxrun(t, nil, append(args, odd...)...)
+		require.Equal(t, cli.ExitUsage, code, "%v: %s", odd, stderr)
+		require.Equal(t, "cxrun: "+want+"\n", stderr)
+	}
 	for want, lacking := range map[string][]string{
 		"two directions would take turns":                                  {"host_to_device_bidirectional_memcpy_ce"},
 		"backend host copies on at most 1 stream":                          {"--streams", "1,2"},
