@@ -53,11 +53,11 @@ func (e Errors) sorted() Errors {
 // leastPrefix is how much of a name says which one is meant.
 const leastPrefix = 3
 
-// nearest returns the name in names that got was probably meant to be: of those
+// Nearest returns the name in names that got was probably meant to be: of those
 // that begin with got, or else of all that are near, the one with the fewest edits
 // between them, or else one that got begins with; or "". Near are two edits, but never more
 // than half of the letters of got, or a third of them.
-func nearest(got string, names []string) string {
+func Nearest(got string, names []string) string {
 	got = strings.ToLower(got)
 	begins := func(long, short string) bool { return len(short) >= leastPrefix && strings.HasPrefix(long, short) }
 	for _, means := range []func(name string, edits int) bool{
@@ -82,7 +82,7 @@ func nearest(got string, names []string) string {
 // Hint says what was probably meant: "; did you mean …?", or else what there
 // is to choose from.
 func Hint(got string, names []string) string {
-	switch n := nearest(got, names); {
+	switch n := Nearest(got, names); {
 	case n != "":
 		return fmt.Sprintf("; did you mean %q?", n)
 	case len(names) == 0:

@@ -32,6 +32,6 @@ func TestNearest(t *testing.T) {
 		{"bacth", []string{"loop", "batch"}, "batch"},
 		{"h100", nil, ""},
 	} {
-		require.Equal(t, tt.want, nearest(tt.got, tt.names), tt.got)
+		require.Equal(t, tt.want, Nearest(tt.got, tt.names), tt.got)
 	}
 }

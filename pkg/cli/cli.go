@@ -76,6 +76,9 @@ func Execute(ctx context.Context, s Streams, newRoot func(Streams) *cobra.Comman
 	root.SilenceErrors = true
 	root.SilenceUsage = true
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		if name := nearestFlag(c, err); name != "" {
+			return UsageError("%w; did you mean --%s?", err, name)
+		}
 		return UsageError("%w; see '%s --help'", inWords(err), c.CommandPath())
 	})
 	completeStandard(root)
@@ -131,6 +134,21 @@ func inWords(err error) error {
 		kind = "number"
 	}
 	return fmt.Errorf("%s: invalid value %q: want a %s", name, invalid.GetValue(), kind)
+}
+
+// nearestFlag returns the flag of c that was probably meant by one that it does not have, or "".
+func nearestFlag(c *cobra.Command, err error) string {
+	unknown, ok := errors.AsType[*pflag.NotExistError](err)
+	if !ok || unknown.GetSpecifiedShortnames() != "" {
+		return ""
+	}
+	var names []string
+	c.Flags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden {
+			names = append(names, f.Name)
+		}
+	})
+	return catalog.Nearest(unknown.GetSpecifiedName(), names)
 }
 
 // noteStart sets started when c or a command below it begins to run: an error
