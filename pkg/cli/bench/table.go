@@ -95,8 +95,38 @@ func (t *Table) Document(d *result.CollectiveDocument) {
 		t.skipped = append(t.skipped, d.Outcome.Reasons.String())
 	case t.r.lenient() || !Lacking(d.Outcome): // what was named and is lacking ends the program, in a line
 		fmt.Fprintf(t.w, "# %s %s: %s\n", strings.ToUpper(d.Outcome.Status), where(d, nil), foreign.Line(d.Outcome.Reasons.String()))
+		if text := wrongElements(d.Measurement.Rows); text != "" {
+			fmt.Fprintf(t.w, "# %s\n", text)
+		}
 	}
 	t.rows = 0
+}
+
+// wrongElements says how many elements of a case are wrong and where, which the reasons of a
+// document do not, or is empty.
+func wrongElements(rows []result.CollectiveRow) string {
+	var wrong, checked int64
+	var in int
+	first := ""
+	for i := range rows {
+		r := &rows[i]
+		checked += r.Check.Checked
+		if r.Check.Wrong == 0 {
+			continue
+		}
+		wrong += r.Check.Wrong
+		if in++; in > 1 {
+			continue
+		}
+		first = fmt.Sprintf("%d bytes %s", r.Bytes, strings.ReplaceAll(r.Placement, "_", " "))
+		if r.Src != nil && r.Dst != nil {
+			first += fmt.Sprintf(" from rank %d to %d", *r.Src, *r.Dst)
+		}
+	}
+	if in == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d of %s wrong, in %d of %s, the first with %s", wrong, english.Count(int(checked), "element", "elements"), in, english.Count(len(rows), "row", "rows"), first)
 }
 
 // next returns the rows of the next size: one, or one for each placement. Each
