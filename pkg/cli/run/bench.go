@@ -27,15 +27,15 @@ import (
 func newBench(s cli.Streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bench OP",
-		Short: "Measure one collective operation, with nccl-tests' flags",
+		Short: "Measure collectives (nccl-tests), KV caches (NIXL), copies (nvbandwidth), expert parallelism, overlap",
 		Long: `Measure one collective operation on this machine, without a plan and without MPI.
 Flags and columns have the names and the meaning of nccl-tests'; docs/bench.md lists
 the differences flag by flag.
 
 'cxrun bench ep' measures expert-parallel dispatch and combine, 'cxrun bench schedule' a
-collective by the steps of a schedule, 'cxrun bench kv' transfers of KV caches,
-'cxrun bench copy' what the copy engines of a GPU move, and 'cxrun bench overlap' matrix
-products beside communication.
+collective by the steps of a schedule, 'cxrun bench kv' transfers of KV caches by NIXL and
+other libraries, 'cxrun bench copy' copies of memory as nvbandwidth does, and
+'cxrun bench overlap' matrix products beside communication.
 
 Operations: ` + strings.Join(vocab.Ops(), ", ") + `.
 

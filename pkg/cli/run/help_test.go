@@ -43,6 +43,13 @@ func TestEveryCommandHasAnExample(t *testing.T) {
 	require.Greater(t, lines, 10)
 }
 
+// People who know another program find its measurement from cxrun --help.
+func TestHelpNamesOtherPrograms(t *testing.T) {
+	code, stdout, stderr := cxrun(t, nil, "--help")
+	require.Equal(t, cli.ExitOK, code, stderr)
+	require.Regexp(t, `(?m)^  bench .*\(nccl-tests\).*\(NIXL\).*\(nvbandwidth\)`, stdout)
+}
+
 // The examples of export and prune do what they say.
 func TestExamplesOfExportAndPrune(t *testing.T) {
 	t.Chdir(t.TempDir())
