@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/collectivex/collectivex/pkg/cli"
+	"github.com/collectivex/collectivex/pkg/english"
 	"github.com/collectivex/collectivex/pkg/result"
 )
 
@@ -57,7 +58,7 @@ func parseLimits(flag string, pairs []string, sizes []int64) (Limits, error) {
 				return nil, cli.UsageError("%s: %w", flag, err)
 			}
 			if sizes != nil && !slices.Contains(sizes, bytes) {
-				return nil, cli.UsageError("%s %q: %d bytes is not one of the measured sizes; see -b, -e, -f and -i", flag, pair, bytes)
+				return nil, cli.UsageError("%s %q: %s is not one of the measured sizes; see -b, -e, -f and -i", flag, pair, limit{bytes: bytes}.size())
 			}
 		}
 		if slices.ContainsFunc(out, func(l limit) bool { return l.bytes == bytes }) {
@@ -82,7 +83,7 @@ func parseTwo(rateFlag string, rates, times []string, sizes []int64) (Limits, er
 func (l Limits) within(sizes []int64) error {
 	for _, x := range l {
 		if x.bytes != everySize && !slices.Contains(sizes, x.bytes) {
-			return cli.UsageError("%s %d=%s: no burst has %d bytes; bursts have %s bytes", x.flag, x.bytes, shortest(x.value), x.bytes, strings.ReplaceAll(list(sizes), ",", " or "))
+			return cli.UsageError("%s %d=%s: no burst has %s; bursts have %s bytes", x.flag, x.bytes, shortest(x.value), x.size(), strings.ReplaceAll(list(sizes), ",", " or "))
 		}
 	}
 	return nil
@@ -92,7 +93,7 @@ func (x limit) size() string {
 	if x.bytes == everySize {
 		return "all sizes"
 	}
-	return fmt.Sprintf("%d bytes", x.bytes)
+	return english.Count(int(x.bytes), "byte", "bytes")
 }
 
 // figure is a row of a transfer or copy, as thresholds compare it.
@@ -157,7 +158,7 @@ func (l Limits) Violations(v View, d *result.CollectiveDocument) []string {
 	return out
 }
 
-func (x limit) String() string { return fmt.Sprintf("%s %d bytes", x.flag, x.bytes) }
+func (x limit) String() string { return x.flag + " " + x.size() }
 
 // where names the case and, where there is one, its row.
 func where(d *result.CollectiveDocument, row *result.CollectiveRow) string {

@@ -160,6 +160,7 @@ func TestLimitsByRow(t *testing.T) {
 		{[]string{"4"}, nil, []string{"t, a: 3.00 GB/s, and --min-gbps is 4"}},
 		{[]string{"64M=6"}, nil, []string{"t, b: 5.00 GB/s, and --min-gbps is 6"}},
 		{[]string{"4", "64M=6"}, nil, []string{"t, a: 3.00 GB/s, and --min-gbps is 4", "t, b: 5.00 GB/s, and --min-gbps is 6"}},
+		{[]string{"1=2"}, nil, []string{"t, no row of 1 byte was measured, and --min-gbps is 2"}},
 		{nil, []string{"1M=300"}, []string{"t, a: 350 us, and --max-time is 300"}},
 		{[]string{"2M=1"}, nil, []string{"t, no row of 2097152 bytes was measured, and --min-gbps is 1"}},
 	} {
