@@ -15,6 +15,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/planner"
 	"github.com/collectivex/collectivex/pkg/result"
+	"github.com/collectivex/collectivex/pkg/transfer/copies"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
@@ -195,22 +196,15 @@ func (f *CopyFlags) indivisible(b *plan.Copy) string {
 	return ""
 }
 
-// The ranks take at most hostShare of the host's available memory, and aroundData more bytes than a
-// buffer has data. They refuse a size themselves (pkg/transfer/copies), but only once its turn comes.
-const (
-	hostShare  = 0.8
-	aroundData = 2<<20 + 4096
-)
-
 // tooLarge says which cases have a size whose buffers do not fit into the host's memory, and which
-// sizes fit, or is empty. Where the host stands for devices, their buffers are in its memory too.
+// sizes fit, or is empty. Ranks refuse such a size themselves, but only once its turn comes. Where the
+// host stands for devices, their buffers are in its memory too.
 func tooLarge(cases []plan.Case, host bool, free int64) (why string) {
-	usable := int64(hostShare * float64(free))
 	least := int64(math.MaxInt64)
 	for i := range cases {
 		b := cases[i].Copy()
 		test := vocab.Copy(b.Test)
-		buffers := int64(0) // of all ranks
+		buffers := 0 // of all ranks
 		switch {
 		case host:
 			buffers = 2
@@ -222,14 +216,13 @@ func tooLarge(cases []plan.Case, host bool, free int64) (why string) {
 		if test.Both {
 			buffers *= 2
 		}
-		fits := max(0, usable/buffers-aroundData)
+		fits := copies.Largest(free, buffers)
 		if largest := b.Sizes[len(b.Sizes)-1]; largest > fits && fits < least {
 			least = fits
 			if fits > 1<<20 {
 				fits -= fits % (1 << 20)
 			}
-			why = fmt.Sprintf("copies of %s by %s need %d bytes of the host's memory, of which %d may be used: choose sizes of at most %s",
-				spelled(largest), b.Test, buffers*(largest+aroundData), usable, spelled(fits))
+			why = fmt.Sprintf("copies of %s by %s do not fit into the host's memory: choose sizes of at most %s", spelled(largest), b.Test, spelled(fits))
 		}
 	}
 	return why

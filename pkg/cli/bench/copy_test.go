@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/transfer/copies"
 )
 
 // The reason is that of the case with the most buffers in the host's memory.
@@ -21,14 +22,14 @@ func TestCopiesThatDoNotFit(t *testing.T) {
 	for _, fits := range []string{
 		tooLarge(cases(100*gib, "device_local_copy", "device_to_device_memcpy_read_ce"), false, free),
 		tooLarge(cases(7*gib, "host_to_device_memcpy_ce"), false, free),
-		tooLarge(cases(4*gib-aroundData, "device_local_copy"), true, free),
-		tooLarge(cases(2*gib-aroundData, "device_to_device_bidirectional_memcpy_read_ce"), true, free),
+		tooLarge(cases(copies.Largest(free, 2), "device_local_copy"), true, free),
+		tooLarge(cases(copies.Largest(free, 4), "device_to_device_bidirectional_memcpy_read_ce"), true, free),
 	} {
 		require.Empty(t, fits)
 	}
-	require.Equal(t, "copies of 8G by host_to_device_memcpy_ce need 8592035840 bytes of the host's memory, of which 8589934592 may be used: choose sizes of at most 8189M",
+	require.Equal(t, "copies of 8G by host_to_device_memcpy_ce do not fit into the host's memory: choose sizes of at most 8189M",
 		tooLarge(cases(8*gib, "device_local_copy", "host_to_device_memcpy_ce"), false, free))
-	require.Equal(t, "copies of 8G by host_to_device_bidirectional_memcpy_ce need 17184071680 bytes of the host's memory, of which 8589934592 may be used: choose sizes of at most 4093M",
+	require.Equal(t, "copies of 8G by host_to_device_bidirectional_memcpy_ce do not fit into the host's memory: choose sizes of at most 4093M",
 		tooLarge(cases(8*gib, "host_to_device_memcpy_ce", "host_to_device_bidirectional_memcpy_ce", "device_to_host_memcpy_ce"), false, free))
 	require.Contains(t, tooLarge(cases(8*gib, "device_local_copy"), true, 1<<20), "choose sizes of at most 0")
 }

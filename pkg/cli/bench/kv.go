@@ -181,8 +181,6 @@ func (f *KVFlags) Plan(cat *catalog.Catalog, be *catalog.Backend, world int) (pl
 		return slices.Contains(other.Lanes, lane) && other.Lacks(lane) == ""
 	})
 	switch {
-	case vocab.BetweenNodes(lane) && len(runs) == 0:
-		return d, cli.UsageError("--lane %s joins two nodes, and bench kv starts both ranks on this host: no backend runs this lane", lane)
 	case vocab.BetweenNodes(lane):
 		return d, cli.UsageError("--lane %s joins two nodes, and bench kv starts both ranks on this host: backend %s runs it in suites, such as kv-transfer, on platforms of several nodes",
 			lane, strings.Join(runs, " or "))

@@ -230,7 +230,7 @@ func TestBenchCopy(t *testing.T) {
 		code, stdout, stderr = cxrun(t, nil, append([]string{"bench", "copy", "--backend", "host"}, sizes...)...)
 		require.Equal(t, cli.ExitEnvironment, code, stderr)
 		require.Empty(t, stdout, "nothing is measured")
-		require.Regexp(t, `^cxrun: -e 1000G: copies of \d+G by [a-z_]+ need \d+ bytes of the host's memory, of which \d+ may be used: choose sizes of at most \d+[MG]\n$`, stderr, "one reason for all tests")
+		require.Regexp(t, `^cxrun: -e 1000G: copies of \d+G by [a-z_]+ do not fit into the host's memory: choose sizes of at most \d+[MG]\n$`, stderr, "one reason for all tests")
 	}
 	_, stdout, _ = cxrun(t, nil, "bench", "copy", "--help")
 	require.Contains(t, stdout, "(default 1)")

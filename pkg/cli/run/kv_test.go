@@ -366,7 +366,7 @@ func TestBenchKV(t *testing.T) {
 		"--block 4K --total 0":      "cxrun: --total 0: want at least one block\n",
 		"--block 8,64K --total 64M": "cxrun: --block 8: --total 64M has more than 1048576 blocks of this size: choose a larger block or a smaller total\n",
 		"--lane rdma":               "cxrun: --lane rdma joins two nodes, and bench kv starts both ranks on this host: backend nixl runs it in suites, such as kv-transfer, on platforms of several nodes\n",
-		"--lane mnnvl":              "cxrun: --lane mnnvl joins two nodes, and bench kv starts both ranks on this host: no backend runs this lane\n",
+		"--lane mnnvl":              "cxrun: --lane mnnvl joins two nodes, and bench kv starts both ranks on this host: backend nixl runs it in suites, such as kv-transfer, on platforms of several nodes\n",
 		"--block x":                 "--block: invalid size \"x\"",
 		"--block 4K --total x":      "--total: invalid size \"x\"",
 		"--block=":                  "--block: want sizes such as 4K,64K,1M\n",
