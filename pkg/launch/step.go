@@ -184,8 +184,8 @@ func (l *stepLogs) write(path string, line []byte) error {
 
 // close closes the logs and tells the end of all other ranks. If srun failed and named no
 // rank, as when the step could not be created or the job was cancelled, they have its
-// status. Of a step that was killed, srun may name some ranks only: the others were killed
-// too. A status of 0 does not prove that a rank has done its work: its records do.
+// status. Of a step that was killed, srun may name some ranks only: the others had ended or were
+// killed, and count as killed. A status of 0 does not prove that a rank has done its work: its records do.
 func (l *stepLogs) close(status command.Status, killed bool) (err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

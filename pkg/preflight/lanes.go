@@ -36,7 +36,7 @@ func (e *Examiner) lanes(b *catalog.Backend) (usable []string, notes []Finding) 
 		case lane == vocab.LanePeer:
 			vendor, why = e.peers(b, lane, 2, "two GPUs")
 		case lane == vocab.LaneMNNVL:
-			if vendor, why = e.peers(b, lane, 1, "a GPU of each of two hosts"); why == "" && !e.root.Exists("dev/nvidia-caps-imex-channels/channel0") {
+			if vendor, why = e.peers(b, lane, 1, "a GPU of each of two hosts"); why == "" && len(e.root.List("dev/nvidia-caps-imex-channels")) == 0 {
 				why = "this process has no IMEX channel: give it /dev/nvidia-caps-imex-channels, and start nvidia-imex where NVLink joins hosts"
 			}
 		case lane == vocab.LaneRDMA:

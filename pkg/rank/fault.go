@@ -205,9 +205,13 @@ func (s *Session) RefuseIdle(c *plan.Case, idle Idle) error {
 	return nil
 }
 
-// missedRecord refuses a fault at a record that the case has not reached with so many.
-func (s *Session) missedRecord(records int) error {
+// missed refuses a fault at a point that a case has not reached: the opening of a runner that an
+// earlier case has opened, or a record beyond those that it has written.
+func (s *Session) missed(warm bool, records int) error {
 	for _, f := range s.faults {
+		if warm && f.At == FaultAtOpen {
+			return RefusedFault(f.Kind, "the runner was open already: rank %d opens it with the first case of a group", s.Rank)
+		}
 		if n, is := strings.CutPrefix(f.At, "record-"); is && slices.Contains(processFaults(), f.Kind) {
 			return RefusedFault(f.Kind, "record %s was not reached: rank %d wrote %d records", n, s.Rank, records)
 		}

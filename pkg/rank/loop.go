@@ -110,6 +110,7 @@ func doCase(ctx context.Context, place Place, store rendezvous.Store, order Orde
 	}
 
 	fmt.Fprintf(log, "=== rank %d: %s: %s\n", place.Rank, order.Scope, order.Case.CaseID)
+	warm := runner != nil
 	err := guard(func() (err error) {
 		if runner == nil {
 			s.strike(FaultAtOpen)
@@ -126,7 +127,7 @@ func doCase(ctx context.Context, place Place, store rendezvous.Store, order Orde
 		}
 		s.strike(FaultAtStart)
 		if err = runner.Run(ctx, s, order.Case); err == nil {
-			err = s.missedRecord(records)
+			err = s.missed(warm, records)
 		}
 		s.strike(FaultAtEnd)
 		return err

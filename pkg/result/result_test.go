@@ -413,8 +413,8 @@ func TestFiguresOfTransfers(t *testing.T) {
 		"measurement.first[pull of 8 bytes].latency_ms: min, p50": func(m *result.TransferMeasurement) { m.First[0].Millis.P50 = -1 },
 		"measurement.first[swap of 8 bytes] was not asked for":    func(m *result.TransferMeasurement) { m.First[0].Op = "swap" },
 		"measurement.sustained[pull]: gbps is 999":                func(m *result.TransferMeasurement) { m.Sustained[0].GBps = 999 },
-		"measurement.sustained[pull] took 1e-06 s, and the case":  func(m *result.TransferMeasurement) { m.Sustained[0].Seconds = 1e-6 },
-		"measurement.sustained[pull]: both processes took":        func(m *result.TransferMeasurement) { m.Sustained[0].CPU = -5 },
+		"measurement.sustained[pull] lasted 1e-06 s, must be":     func(m *result.TransferMeasurement) { m.Sustained[0].Seconds = 1e-6 },
+		"measurement.sustained[pull]: cpu_s_per_gb is -5":         func(m *result.TransferMeasurement) { m.Sustained[0].CPU = -5 },
 		"measurement.fit[pull] was not asked for, or has": func(m *result.TransferMeasurement) {
 			m.Fit = append(m.Fit, result.TransferFit{Op: "pull", Beta: -1, Points: 3})
 		},

@@ -173,7 +173,7 @@ type TransferRow struct {
 	Request Burst `json:"request_ms"`
 	// Parts are medians of parts of a burst, each summed over its requests.
 	Parts TransferParts `json:"parts_ms"`
-	// GBps is Rate. Older documents round it to 0.01.
+	// GBps is req_bytes x batch at the median latency. Older documents round it to 0.01.
 	GBps float64 `json:"gbps_p50"`
 	// GBpsPrepared is the same with the time of making handles, which is part of the latency:
 	// it is GBps. Older documents lack it.

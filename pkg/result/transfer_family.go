@@ -138,10 +138,10 @@ func checkTransfer(p *Problems, doc Document) {
 	for _, s := range m.Sustained {
 		at := "measurement.sustained[" + s.Op + "]"
 		p.Check(slices.Contains(t.Ops, s.Op) && s.Bursts > 0 && s.InFlight > 0 && s.Seconds > 0 && s.Bytes > 0, "%s has no bursts, or was not asked for", at)
-		p.Check(m.TwoSided || 1e3*s.Seconds >= float64(t.SustainMillis), "%s took %v s, and the case asks for %d ms", at, s.Seconds, t.SustainMillis)
+		p.Check(m.TwoSided || 1e3*s.Seconds >= float64(t.SustainMillis), "%s lasted %v s, must be at least %d ms", at, s.Seconds, t.SustainMillis)
 		rate := float64(s.Bytes) / 1e9 / s.Seconds
 		p.Check(math.Abs(s.GBps-rate) <= 1e-6*rate, "%s: gbps is %v, bytes and seconds make %v", at, s.GBps, rate)
-		p.Check(s.CPUPoster >= 0 && s.CPU >= s.CPUPoster, "%s: both processes took %v processor seconds for a GB, and one of them %v", at, s.CPU, s.CPUPoster)
+		p.Check(s.CPUPoster >= 0 && s.CPU >= s.CPUPoster, "%s: cpu_s_per_gb is %v, must be at least cpu_s_per_gb_poster, which is %v", at, s.CPU, s.CPUPoster)
 		p.verdict(at, &s.Verify)
 		if !s.Verify.Passed {
 			bad = append(bad, s.Op+" sustained: "+s.Verify.Detail)

@@ -180,7 +180,7 @@ func (a assembly) rows() error {
 		median := func(v []float64) float64 { return rounded(result.NewBurst(v)).P50 }
 		row.Parts = result.TransferParts{Prepare: median(all.Prepare), Post: median(all.Post), Wait: max(0, median(waits)), Release: median(all.Release)}
 		if row.Latency.P50 > 0 {
-			row.GBps = row.Rate() // in full: CollectiveX rounds to 0.01, which slow lanes do not reach
+			row.GBps = row.Rate() // in full: CollectiveX rounds to 0.01, which is 0 on slow lanes
 			row.GBpsPrepared = row.GBps
 		}
 		expected := 0

@@ -161,8 +161,11 @@ API int nixl_capi_destroy_params(void *params) { free(params); return OK; }
 /* On a machine with GPUs, NIXL 1.5.1 refuses transports without any for their memory. */
 API int nixl_capi_create_backend(void *agent, const char *plugin, void *params, void **backend)
 {
+	const char *devices = getenv("UCX_NET_DEVICES");
 	if (getenv("CX_CUDA_LIB") && !allowed("cuda"))
 		return BACKEND;
+	if (devices && !strncmp(devices, "mlx", 3) && !allowed("rc"))
+		return BACKEND; /* adapters have no tcp */
 	void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
 	if (driver && !getenv("CX_FAKE_UCX_NO_CUDA"))
 		*(void **)&locate = dlsym(driver, "cx_fake_locate");

@@ -30,10 +30,9 @@ const (
 	attrVMMFabric       = 128
 )
 
-// hints says, by error code, what to do when cuInit fails, or memory for other hosts is refused.
+// hints says, by error code, what to do when cuInit fails.
 var hints = map[int]string{
 	100: "check CUDA_VISIBLE_DEVICES; in a container, start it with --gpus all",                                                     // NO_DEVICE
-	800: "give the process an IMEX channel, such as /dev/nvidia-caps-imex-channels/channel0, and start nvidia-imex",                 // NOT_PERMITTED
 	802: "start nvidia-fabricmanager, of the driver's version, and wait until nvidia-smi -q shows Fabric State: Completed",          // SYSTEM_NOT_READY
 	803: "libcuda and the kernel driver are of different releases: restart after an update; in a container, use the host's libcuda", // SYSTEM_DRIVER_MISMATCH
 	999: "load nvidia_uvm with nvidia-modprobe -u -c 0, or give /dev/nvidia-uvm to the container; dmesg has the driver's messages",  // UNKNOWN

@@ -16,9 +16,11 @@ type Error struct {
 }
 
 const (
-	codeOutOfMemory = 2
-	codeNotReady    = 600
-	codeUnsupported = 801
+	codeOutOfMemory  = 2
+	codeInvalid      = 1
+	codeNotReady     = 600
+	codeNotPermitted = 800
+	codeUnsupported  = 801
 )
 
 func (e *Error) Error() string { return fmt.Sprintf("%s: %s (%d)", e.Call, e.Name, e.Code) }

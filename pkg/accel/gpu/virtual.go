@@ -40,6 +40,9 @@ func (d *Device) AllocFabric(size int64) (accel.Ptr, error) {
 		return 0, fmt.Errorf("%s, on devices of %s: %w", what, d.driver.vendor.Name, accel.ErrUnsupported)
 	}
 	has, err := d.driver.Attribute(number, d.index)
+	if code, ok := errors.AsType[*Error](err); ok && code.Code == codeInvalid { // an older driver does not know it
+		has, err = 0, nil
+	}
 	if err != nil {
 		return 0, err
 	}
@@ -47,10 +50,10 @@ func (d *Device) AllocFabric(size int64) (accel.Ptr, error) {
 		return 0, fmt.Errorf("%s, as attribute %d of device %d is 0: %w", what, number, d.index, accel.ErrUnsupported)
 	}
 	p, err := d.allocVirtual(size, memShareAsFabric)
-	if err != nil {
-		return 0, fmt.Errorf("%w%s", err, d.driver.vendor.hint(err))
+	if code, ok := errors.AsType[*Error](err); ok && code.Code == codeNotPermitted {
+		return 0, fmt.Errorf("%w: give the process an IMEX channel, such as /dev/nvidia-caps-imex-channels/channel0, and start nvidia-imex", err)
 	}
-	return p, nil
+	return p, err
 }
 
 // allocVirtual allocates memory that can be shared by some types of handles.

@@ -41,6 +41,8 @@ type planReader struct {
 	scratch []int // chunks of buffer s, by rank
 	gpus    []*gpuReader
 	packets *packets
+	loop    *loop // of the pipelines; nil without any
+	ops     int   // read so far
 }
 
 // gpuReader reads the thread blocks of a rank.
@@ -54,6 +56,13 @@ type gpuReader struct {
 	barriers map[int][][]stepOf    // by id and occurrence: the ends of what comes before
 	acquired map[int]*semaphoreUse // by id
 	sums     int                   // slots of the rank for sums that are not stored
+	meets    []expected            // barriers, with how many thread blocks meet there
+}
+
+// expected is how many thread blocks meet at a barrier, as an op says.
+type expected struct {
+	barrier, occurrence int
+	blocks              *node
 }
 
 // linked is an end of a channel.
@@ -66,6 +75,8 @@ type linked struct {
 type semaphoreUse struct {
 	initial           int
 	acquires, release []stepOf
+	balance           int   // releases less acquisitions of an iteration of all pipelines
+	at                *node // the last of these
 }
 
 func readJSON(file string, data []byte) (*Plan, error) {
@@ -140,6 +151,9 @@ func readPlan(file string, top *node) *Plan {
 		return nil
 	}
 	plan := &Plan{file: file, ops: make([][]position, ranks)}
+	if top.has("reuse_resources") && top.get("reuse_resources").bool() && l.scratch > l.input {
+		plan.note(top.text.at(top.get("reuse_resources").offset), "reuse_resources: chunks larger than their part of 64 MiB share scratch memory, which is not verified")
+	}
 	for r, g := range gpus {
 		x.gpus = append(x.gpus, &gpuReader{planReader: x, rank: r, barriers: map[int][][]stepOf{}, acquired: map[int]*semaphoreUse{}})
 		if x.gpus[r].read(g); top.text.err != nil {
@@ -148,7 +162,9 @@ func readPlan(file string, top *node) *Plan {
 		l.spare = max(l.spare, x.gpus[r].sums)
 		plan.warn(r, g)
 	}
-	if fits(); top.text.err == nil {
+	fits()
+	x.sameSwitches()
+	if top.text.err == nil {
 		x.meet(top)
 	}
 	if top.text.err != nil {
@@ -176,6 +192,7 @@ func readPlan(file string, top *node) *Plan {
 const (
 	mostGroup  = 256     // thread blocks of a group
 	mostParts  = 1 << 12 // of a chunk
+	mostOps    = 1 << 22 // of all ranks together; an op through a switch becomes one for each gpu
 	iterations = 2       // of a pipeline, each of which moves its part of every chunk
 )
 
@@ -291,8 +308,17 @@ func (x *gpuReader) read(g *node) {
 // wait makes the acquisitions of a semaphore wait for its releases, and barriers for what
 // comes before them in the other thread blocks.
 func (x *gpuReader) wait(g *node) {
+	for _, m := range x.meets {
+		if have := len(x.barriers[m.barrier][m.occurrence]); m.blocks.number(1, 256) != have {
+			m.blocks.wants(fmt.Sprintf("%d, the thread blocks that meet at barrier %d", have, m.barrier))
+		}
+	}
 	for _, id := range slices.Sorted(maps.Keys(x.acquired)) {
 		s := x.acquired[id]
+		if s.balance != 0 {
+			s.at.fail("semaphore %d must be acquired as often as it is released in an iteration of the pipelines", id)
+			return
+		}
 		one := func(steps []stepOf) bool {
 			return !slices.ContainsFunc(steps, func(a stepOf) bool { return a.block != steps[0].block })
 		}

@@ -20,14 +20,15 @@ var jsonNames = []string{
 // blockReader reads the ops of a thread block.
 type blockReader struct {
 	*gpuReader
-	channels [2][]linked // by type, that ops name
-	remotes  [2][]remote // by type, the same
-	switches []switched  // the same
-	steps    *[]step
-	barriers map[int]int // by id: how many it has met
-	shares   []share     // of every chunk that an op moves, each of the one before
-	// onPackets is while an op on packets is read, and iterates while those of a pipeline are.
-	onPackets, iterates bool
+	channels  [2][]linked // by type, that ops name
+	remotes   [2][]remote // by type, the same
+	switches  []switched  // the same
+	steps     *[]step
+	barriers  map[int]int // by id: how many it has met
+	shares    []share     // of every chunk that an op moves, each of the one before
+	onPackets bool        // an op on packets is being read
+	iterates  int         // the chunks that each op of the pipeline being read moves; 0 outside of one
+	iteration int         // of it
 }
 
 // share is one of the equal parts of what several thread blocks, or iterations, move.
@@ -77,7 +78,8 @@ type chunks struct {
 	text   *node
 }
 
-// spans reads the chunks of a field, those of the rank and those of others.
+// spans reads the chunks of a field, those of the rank and then those of others: MSCCL++ takes them by
+// their position.
 func (b *blockReader) spans(o *node, name string, kind int) (mine, theirs []chunks) {
 	for _, n := range o.get(name).items() {
 		size, index := n.get("size").number(1, mostSlots), n.get("index").number(0, mostSlots)
@@ -92,6 +94,9 @@ func (b *blockReader) spans(o *node, name string, kind int) (mine, theirs []chun
 			n.fail("type %q, must be i, o or s", buffer)
 		}
 		c := b.chunksOf(n, where, buffer, index, size)
+		if where == b.rank && len(theirs) > 0 {
+			n.fail("buffer %s of the gpu follows one of another gpu, must come before it", buffer)
+		}
 		if where == b.rank {
 			mine = append(mine, c)
 		} else {
@@ -111,6 +116,9 @@ func (b *blockReader) chunksOf(n *node, where int, buffer string, index, size in
 		n.fail("chunks %d to %d of buffer %s of gpu %d, which has %d", index, index+size-1, buffer, where, have/b.parts)
 		return chunks{size: size, rank: where, buffer: buffer, text: n}
 	}
+	if b.iterates > 0 && size != b.iterates {
+		n.fail("size %d, must be num_chunks of the pipeline, which is %d", size, b.iterates)
+	}
 	if buffer == "s" && !b.onPackets {
 		b.packets.others = cmp.Or(b.packets.others, n)
 	}
@@ -122,24 +130,47 @@ func (b *blockReader) chunksOf(n *node, where int, buffer string, index, size in
 	return chunks{b.slot(where, buffer, first), int32(count), size, where, buffer, n}
 }
 
+// loop is how often a pipeline iterates: over chunks of a size that depends on the vector, by units
+// of so many bytes.
+type loop struct{ unit, chunks int }
+
 // pipeline reads the ops of a pipeline, each iteration of which moves its share of every chunk.
-// How many iterations there are depends on the size of the vector; two have all that the next
-// one needs of the one before.
+// How many iterations there are depends on the size of the vector. Two stand for all, since
+// iterations are alike: those of all pipelines are as many, and acquire every semaphore as often as they
+// release it.
 func (b *blockReader) pipeline(o *node) {
-	if b.iterates {
+	if b.iterates > 0 {
 		o.fail("pipeline inside a pipeline is not supported")
 		return
 	}
-	o.get("iter_context").get("unit_size").number(1, math.MaxUint32)
+	context := o.get("iter_context")
+	this := loop{context.get("unit_size").number(1, math.MaxInt32), context.get("num_chunks").number(1, mostSlots)}
+	if b.planReader.loop == nil {
+		b.planReader.loop = &this
+	}
+	if first := *b.planReader.loop; this != first {
+		context.fail("unit_size %d and num_chunks %d, must be %d and %d as in the first pipeline: others iterate another number of times",
+			this.unit, this.chunks, first.unit, first.chunks)
+	}
 	outer := b.shares
-	b.iterates = true
-	for i := range iterations {
-		b.shares = []share{{i, iterations}}
+	b.iterates = this.chunks
+	for b.iteration = range iterations {
+		b.shares = []share{{b.iteration, iterations}}
 		for _, inner := range o.get("ops").items() {
 			b.op(inner)
 		}
 	}
-	b.shares, b.iterates = outer, false
+	b.shares, b.iterates, b.iteration = outer, 0, 0
+}
+
+// via returns the channels of an op.
+func (b *blockReader) via(o *node, kind int) (all []linked) {
+	for _, id := range o.get("channel_ids").items() {
+		if n, ok := id.index(len(b.channels[kind]), fmt.Sprintf("%s channels of the thread block", channelTypes[kind])); ok {
+			all = append(all, b.channels[kind][n])
+		}
+	}
+	return all
 }
 
 // op reads an op, which can be several of a program.
@@ -156,6 +187,9 @@ func (b *blockReader) op(o *node) {
 		kind = channelType(o.get("channel_type"))
 	}
 	b.onPackets = forms[name] != (form{}) || name == "gstorepkt"
+	if o.has("tbg_info") && b.iterates > 0 {
+		o.fail("%s of a group of thread blocks inside a pipeline is not supported: the pipeline counts iterations of whole chunks", name)
+	}
 	if o.has("tbg_info") {
 		group := o.get("tbg_info")
 		size := group.get("tbg_size").number(1, mostGroup)
@@ -166,14 +200,7 @@ func (b *blockReader) op(o *node) {
 	if o.has("reduce_op") && o.get("reduce_op").string() != "sum" {
 		o.get("reduce_op").fail("reduction %q is not supported, must be sum", o.get("reduce_op").value)
 	}
-	ends := func() (all []linked) {
-		for _, id := range o.get("channel_ids").items() {
-			if n, ok := id.index(len(b.channels[kind]), fmt.Sprintf("%s channels of the thread block", channelTypes[kind])); ok {
-				all = append(all, b.channels[kind][n])
-			}
-		}
-		return all
-	}
+	ends := func() []linked { return b.via(o, kind) }
 	tell := func(k schedule.Kind) {
 		for _, l := range ends() {
 			s.ops = append(s.ops, schedule.Op{Kind: k, Peer: int32(l.peer), Channel: l.channel})
@@ -242,6 +269,7 @@ func (b *blockReader) op(o *node) {
 		if len(remote) > 0 || len(mine) > 0 {
 			o.fail("%s reads from the gpu and writes to others", name)
 		}
+		b.oneBuffer(from, kind)
 		move(schedule.Put, from, to)
 		if name != "put" {
 			tell(schedule.Signal)
@@ -261,15 +289,23 @@ func (b *blockReader) op(o *node) {
 		from, remote := b.spans(o, "src_buff", kind)
 		to, others := b.spans(o, "dst_buff", kind)
 		reads, writes := name == "rre" || name == "rres", name == "res" || name == "rres"
-		if len(to) != 1 || len(from) == 0 || name == "copy" && len(from) != 1 || !reads && len(remote) > 0 || !writes && len(others) > 0 {
+		if len(to) != 1 || len(from) == 0 || (name == "copy" || reads) && len(from) != 1 || !reads && len(remote) > 0 || !writes && len(others) > 0 {
 			o.fail("%s with %d local and %d remote sources, %d local and %d remote destinations", name, len(from), len(remote), len(to), len(others))
 			return
 		}
-		if from[0].slot != to[0].slot {
-			local(schedule.Copy, from[0], to[0])
+		into := to[0]
+		again := slices.ContainsFunc(from[1:], func(c chunks) bool { return c.slot == into.slot })
+		if again { // a copy would overwrite a source
+			into.slot = b.sum(into.count)
+		}
+		if from[0].slot != into.slot {
+			local(schedule.Copy, from[0], into)
 		}
 		for _, more := range from[1:] {
-			local(schedule.Reduce, more, to[0])
+			local(schedule.Reduce, more, into)
+		}
+		if again {
+			local(schedule.Copy, into, to[0])
 		}
 		if reads || writes {
 			memoryOnly()
@@ -296,6 +332,10 @@ func (b *blockReader) op(o *node) {
 			default:
 				use.release = append(use.release, here.at)
 			}
+			if use != nil && b.iterates > 0 && b.iteration == 0 {
+				use.balance += map[bool]int{true: -1, false: 1}[name == "sem_acquire"]
+				use.at = n
+			}
 		}
 	case "barrier":
 		id := o.get("barrier_id").number(0, math.MaxInt32)
@@ -306,8 +346,27 @@ func (b *blockReader) op(o *node) {
 		meetings[b.barriers[id]] = append(meetings[b.barriers[id]], here.at)
 		b.gpuReader.barriers[id] = meetings
 		b.barriers[id]++
+		if o.has("num_threadblocks") {
+			b.meets = append(b.meets, expected{id, b.barriers[id] - 1, o.get("num_threadblocks")})
+		}
 	default:
 		o.get("name").fail("op %q is not supported, must be one of %s", name, strings.Join(jsonNames, ", "))
 	}
 	*b.steps = append(*b.steps, s)
+	if b.ops += len(s.ops); b.ops > mostOps {
+		o.fail("more than %d steps in all", mostOps)
+	}
+	if b.sums > mostSlots/b.ranks {
+		o.fail("more than %d chunks of sums that are not stored", mostSlots/b.ranks)
+	}
+}
+
+// oneBuffer refuses sources in different buffers: over a memory channel, MSCCL++ takes that of the
+// first for all.
+func (b *blockReader) oneBuffer(from []chunks, kind int) {
+	for _, c := range from {
+		if channelTypes[kind] == "memory" && c.buffer != from[0].buffer {
+			c.text.fail("source in buffer %s, must be in buffer %s as the first: MSCCL++ reads all from that buffer", c.buffer, from[0].buffer)
+		}
+	}
 }

@@ -8,9 +8,9 @@ import (
 	"github.com/collectivex/collectivex/pkg/schedule"
 )
 
-// Packets are data with flags, which MSCCL++'s LL protocol writes into buffer s of a gpu. Who
-// reads a packet waits for its flag alone. In a program, the ops that write packets tell those
-// that read them by signals of channels that nothing else uses.
+// Packets are data with flags, which MSCCL++'s LL protocol writes into buffer s of a gpu. The
+// reader of a packet waits only for its flag. In a program, the op that writes packets signals the op
+// that reads them, over a channel that nothing else uses.
 
 // form is what an op on packets reads and writes besides.
 type form struct {
@@ -82,6 +82,17 @@ func (b *blockReader) packetOp(o *node, name string, kind int, here end) (ops []
 	if is.reads && is.stores && is.sends && channelTypes[kind] != "memory" {
 		o.fail("%s over a %s channel is not supported, must be a memory channel", name, channelTypes[kind])
 	}
+	if is.sends && channelTypes[kind] == "port" {
+		via := b.via(o, kind)
+		for i, c := range others {
+			if len(via) != len(others) || via[i].peer != c.rank {
+				o.fail("%s needs a port channel to the gpu of each destination, in their order, in channel_ids", name)
+				break
+			}
+		}
+	} else if name == "ppkt" {
+		b.oneBuffer(from, kind)
+	}
 	raw := name == "ppkt" && channelTypes[kind] == "port" // moves packets as they are, without a look at their flags
 	for _, c := range slices.Concat(payload, stored) {
 		switch {
@@ -142,7 +153,7 @@ func (b *blockReader) hasPackets(o *node, name string, read, written []chunks, h
 			c.text.fail("packets of %s in buffer %s, must be in buffer s", name, c.buffer)
 		}
 	}
-	if b.iterates {
+	if b.iterates > 0 {
 		o.fail("%s inside a pipeline is not supported: each iteration would move all of its packets", name)
 	}
 	if o.text.err != nil {
@@ -190,12 +201,12 @@ func (x *planReader) meet(top *node) {
 	if protocol := top.get("protocol"); protocol.string() != "LL" {
 		protocol.fail("protocol %q, must be LL in a plan with packets: MSCCL++ makes no room for them otherwise", protocol.value)
 	}
-	next := map[[2]int]int{} // by writer and reader: channels in use
+	links := links{next: map[[2]int]int{}, open: map[[2]end]link{}}
 	for r := range x.gpus {
 		slices.SortStableFunc(p.written[r], func(a, b parcel) int { return cmp.Compare(a.first, b.first) })
 		for i, w := range p.written[r] {
 			if i > 0 && w.first < p.written[r][i-1].first+p.written[r][i-1].count {
-				x.fail(top, w.by, "writes packets to chunk %d of buffer s of gpu %d, as another op does: a reader cannot tell whose it has", x.chunk(w.first), r)
+				x.fail(top, w.by, "writes packets to chunk %d of buffer s of gpu %d, as another op does: a reader takes whichever comes first", x.chunk(w.first), r)
 				return
 			}
 		}
@@ -204,15 +215,27 @@ func (x *planReader) meet(top *node) {
 		for i, from := 0, 0; i < len(p.read[r]); i = from { // reads of a step follow each other
 			for from = i; from < len(p.read[r]) && p.read[r][from].by == p.read[r][i].by; from++ {
 			}
-			if !x.await(top, p.read[r][i:from], p.written[r], next) {
+			if !x.await(top, p.read[r][i:from], p.written[r], &links) {
 				return
 			}
 		}
 	}
 }
 
+// links are the channels by which ops that write packets signal those that read them. Two thread
+// blocks use one for as long as signals and waits come in the same order.
+type links struct {
+	next map[[2]int]int  // by writing and reading gpu: the channels in use
+	open map[[2]end]link // by thread block that writes, and that reads
+}
+
+type link struct {
+	channel uint8
+	writer  int // the last step that signals
+}
+
 // await makes a step wait for those that write the packets that it reads.
-func (x *planReader) await(top *node, reads, written []parcel, next map[[2]int]int) bool {
+func (x *planReader) await(top *node, reads, written []parcel, links *links) bool {
 	reader := reads[0].by
 	var writers []end
 	for _, p := range reads {
@@ -228,6 +251,9 @@ func (x *planReader) await(top *node, reads, written []parcel, next map[[2]int]i
 			at = written[i].first + written[i].count
 		}
 	}
+	slices.SortFunc(writers, func(a, b end) int {
+		return cmp.Or(a.rank-b.rank, a.at.block-b.at.block, a.at.step-b.at.step)
+	})
 	step := x.step(reader)
 	var waits []schedule.Op
 	for _, w := range writers {
@@ -237,14 +263,21 @@ func (x *planReader) await(top *node, reads, written []parcel, next map[[2]int]i
 			}
 			continue
 		}
-		pair := [2]int{w.rank, reader.rank}
-		j := next[pair] + max(x.gpus[w.rank].ends(reader.rank), x.gpus[reader.rank].ends(w.rank))
-		if next[pair]++; j >= mostChannels {
-			x.fail(top, reader, "needs more than %d channels from gpu %d to gpu %d, with those for packets", mostChannels, w.rank, reader.rank)
-			return false
+		blocks := [2]end{{w.rank, stepOf{block: w.at.block}}, {reader.rank, stepOf{block: reader.at.block}}}
+		l, same := links.open[blocks]
+		if !same || l.writer > w.at.step {
+			pair := [2]int{w.rank, reader.rank}
+			j := links.next[pair] + max(x.gpus[w.rank].ends(reader.rank), x.gpus[reader.rank].ends(w.rank))
+			if links.next[pair]++; j >= mostChannels {
+				x.fail(top, reader, "needs more than %d channels from gpu %d to gpu %d, with those for packets", mostChannels, w.rank, reader.rank)
+				return false
+			}
+			l.channel = channelOf(0, j)
 		}
-		x.step(w).ops = append(x.step(w).ops, schedule.Op{Kind: schedule.Signal, Peer: int32(reader.rank), Channel: channelOf(0, j)})
-		waits = append(waits, schedule.Op{Kind: schedule.Wait, Peer: int32(w.rank), Channel: channelOf(0, j)})
+		l.writer = w.at.step
+		links.open[blocks] = l
+		x.step(w).ops = append(x.step(w).ops, schedule.Op{Kind: schedule.Signal, Peer: int32(reader.rank), Channel: l.channel})
+		waits = append(waits, schedule.Op{Kind: schedule.Wait, Peer: int32(w.rank), Channel: l.channel})
 	}
 	step.ops = append(waits, step.ops...)
 	return true

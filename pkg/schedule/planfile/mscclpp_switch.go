@@ -12,6 +12,7 @@ type switched struct {
 	buffer string
 	chunks int // of the buffer, which it reaches
 	ranks  []int
+	text   *node
 }
 
 // switchNames are the ops over such channels.
@@ -26,7 +27,7 @@ func (x *gpuReader) switchesOf(n *node) (all []switched) {
 		n.fail("buffer_type %q, must be i, o or s", buffer)
 	}
 	for _, g := range n.get("rank_groups").items() {
-		w := switched{buffer: buffer, chunks: g.get("size").number(1, mostSlots)}
+		w := switched{buffer: buffer, chunks: g.get("size").number(1, mostSlots), text: g}
 		for _, r := range g.get("ranks").items() {
 			w.ranks = append(w.ranks, r.number(0, x.ranks-1))
 		}
@@ -36,6 +37,30 @@ func (x *gpuReader) switchesOf(n *node) (all []switched) {
 		all = append(all, w)
 	}
 	return all
+}
+
+// sameSwitches requires that all gpus of a switch channel have it: the k-th of the same ranks, of the
+// same buffer and size.
+func (x *planReader) sameSwitches() {
+	of := func(r int, ranks []int) (all []switched) {
+		for _, w := range x.gpus[r].switches {
+			if slices.Equal(w.ranks, ranks) {
+				all = append(all, w)
+			}
+		}
+		return all
+	}
+	for r := range x.gpus {
+		for _, w := range x.gpus[r].switches {
+			mine := of(r, w.ranks)
+			for _, peer := range w.ranks {
+				same := func(a, b switched) bool { return a.buffer == b.buffer && a.chunks == b.chunks }
+				if !slices.EqualFunc(mine, of(peer, w.ranks), same) {
+					w.text.fail("switch channels of gpus %v differ between gpu %d and gpu %d, must be of the same buffers and sizes in the same order", w.ranks, r, peer)
+				}
+			}
+		}
+	}
 }
 
 // through reads what an op reads or writes through a switch: the same chunks of several gpus,
@@ -56,7 +81,7 @@ func (b *blockReader) through(o *node, field string) (all []chunks) {
 		n.fail("chunks %d to %d of a switch channel of %d", index, index+size-1, w.chunks)
 	}
 	if !slices.Contains(w.ranks, b.rank) {
-		n.fail("switch channel of gpus %v, must be one of gpu %d too", w.ranks, b.rank)
+		n.fail("switch channel of gpus %v, must include gpu %d", w.ranks, b.rank)
 		return nil
 	}
 	all = append(all, b.chunksOf(n, b.rank, w.buffer, index, size))

@@ -42,13 +42,14 @@ func packetPlan(ranks int, blocks func(ranks, r int) []string) []byte {
 	for i := range ids {
 		ids[i] = fmt.Sprint(i)
 	}
-	refs := `"channels": [], "remote_buffer_refs": [{"access_channel_type": "memory", "remote_buffer_ids": [` + strings.Join(ids, ", ") + `]}]`
+	refs := `"channels": [{"channel_type": "memory", "channel_ids": [` + strings.Join(ids, ", ") + `]}], "remote_buffer_refs": [{"access_channel_type": "memory", "remote_buffer_ids": [` + strings.Join(ids, ", ") + `]}]`
 	return jsonPlan(ranks, ranks, ranks*ranks, "LL", func(r int) string {
-		var remotes []string
+		var ends, remotes []string
 		for _, q := range peers(ranks, r) {
+			ends = append(ends, fmt.Sprint(q))
 			remotes = append(remotes, fmt.Sprintf(`{"rank": %d, "type": "s"}`, q))
 		}
-		return `"channels": [], "remote_buffers": [` + strings.Join(remotes, ", ") + `]`
+		return `"channels": [{"channel_type": "memory", "connected_to": [` + strings.Join(ends, ", ") + `]}], "remote_buffers": [` + strings.Join(remotes, ", ") + `]`
 	}, refs, func(r int) []string { return blocks(ranks, r) })
 }
 
@@ -123,24 +124,29 @@ func TestPackets(t *testing.T) {
 	}
 	// A port channel moves packets as they are.
 	port := strings.NewReplacer(`"access_channel_type": "memory"`, `"access_channel_type": "port"`, `"channel_type": "memory"`, `"channel_type": "port"`)
-	kept := func(name string) []byte {
+	kept := func(name, via string) []byte {
 		return packetPlan(2, func(ranks, r int) []string {
 			yours := local("i", 1-r, 1)
+			sends := func(from, to int) string {
+				return strings.Replace(moves(name, []string{local("s", from, 1)}, []string{remoteChunk(0, to, 1)}), `"channel_type"`, via+`"channel_type"`, 1)
+			}
 			return []string{
-				moves("cpkt", []string{yours}, []string{local("s", 3, 1)}) + ",\n" + moves(name, []string{local("s", 3, 1)}, []string{remoteChunk(0, 0, 1)}),
+				moves("cpkt", []string{yours}, []string{local("s", 3, 1)}) + ",\n" + sends(3, 0),
 				moves("repkt", []string{local("i", r, 1), local("s", 0, 1)}, []string{local("i", r, 1)}) + ",\n" +
-					moves("cpkt", []string{local("i", r, 1)}, []string{local("s", 2, 1)}) + ",\n" + moves(name, []string{local("s", 2, 1)}, []string{remoteChunk(0, 1, 1)}),
+					moves("cpkt", []string{local("i", r, 1)}, []string{local("s", 2, 1)}) + ",\n" + sends(2, 1),
 				moves("upkt", []string{local("s", 1, 1)}, []string{yours}),
 			}
 		})
 	}
 	for _, name := range []string{"ppkt", "rppkt"} {
-		_, err := readable(t, []byte(port.Replace(string(kept(name))))).Verify(t.Context())
+		_, err := readable(t, []byte(port.Replace(string(kept(name, `"channel_ids": [0], `))))).Verify(t.Context())
 		require.NoError(t, err)
+		_, err = Read("plan.json", []byte(port.Replace(string(kept(name, `"channel_ids": [], `)))))
+		require.ErrorContains(t, err, name+" needs a port channel to the gpu of each destination")
 	}
-	_, err := Read("plan.json", kept("ppkt"))
+	_, err := Read("plan.json", kept("ppkt", ""))
 	require.ErrorContains(t, err, "data of ppkt in buffer s, must be in buffer i or o: buffer s holds packets")
-	_, err = Read("plan.json", []byte(port.Replace(string(packetPlan(2, twoShot)))))
+	_, err = Read("plan.json", []byte(strings.ReplaceAll(port.Replace(string(packetPlan(2, twoShot))), `"ppkt", `, `"ppkt", "channel_ids": [0], `)))
 	require.ErrorContains(t, err, "ppkt over a port channel from buffer i, must be from buffer s: it moves packets that are there")
 	plan := readable(t, packetPlan(3, oneShot))
 	uniform, err := plan.Verify(t.Context())
@@ -162,7 +168,7 @@ func TestPacketMistakes(t *testing.T) {
 			moves("upkt", []string{local("s", 1, 1)}, []string{local("i", 1, 1)}), moves("upkt", []string{local("s", 2, 1)}, []string{local("i", 1, 1)}),
 			`: reads packets in chunk 2 of buffer s of gpu 0, which no op writes`,
 		},
-		{remoteChunk(0, 1, 1), remoteChunk(0, 0, 1), `: writes packets to chunk 0 of buffer s of gpu 1, as another op does: a reader cannot tell whose it has`},
+		{remoteChunk(0, 1, 1), remoteChunk(0, 0, 1), `: writes packets to chunk 0 of buffer s of gpu 1, as another op does: a reader takes whichever comes first`},
 		{`"name": "upkt"`, `"name": "copy"`, `buffer s, which holds packets in this plan, must not be used for other data`},
 		{`"name": "upkt"`, `"name": "cpkt"`, `data of cpkt in buffer s, must be in buffer i or o: buffer s holds packets`},
 		{`"name": "respkt"`, `"name": "repkt"`, `repkt with 2 local and 0 remote sources, 1 local and 1 remote destinations`},
@@ -309,7 +315,7 @@ func TestSwitches(t *testing.T) {
 	for _, tt := range []struct{ old, new, want string }{
 		{`"buffer_type": "i", `, ``, `has no field "buffer_type"`},
 		{`"ranks": [0, 1]`, `"ranks": [0, 0]`, `ranks [0 0], must be different ones`},
-		{`"ranks": [0, 1]`, `"ranks": [1]`, `switch channel of gpus [1], must be one of gpu 0 too`},
+		{`"ranks": [0, 1]`, `"ranks": [1]`, `switch channel of gpus [1], must include gpu 0`},
 		{`"size": 2, "ranks"`, `"size": 1, "ranks"`, `chunks 1 to 1 of a switch channel of 1`},
 		{`"switch_channel_id": 0`, `"switch_channel_id": 1`, `switch_channel_id 1 must be 0`},
 		{`"name": "glres"`, `"name": "copy"`, `copy over a switch channel is not supported, must be one of glres, gstore, gstorepkt`},
@@ -322,4 +328,91 @@ func TestSwitches(t *testing.T) {
 		require.ErrorContains(t, err, tt.want)
 		require.Regexp(t, `^plan.json:\d+:\d+: `, err.Error())
 	}
+}
+
+// TestPipelineMistakes: what makes the iterations of a pipeline wrong is refused.
+func TestPipelineMistakes(t *testing.T) {
+	piped := split(reduced)
+	for name, tt := range map[string]struct{ ops, want string }{
+		"fewer chunks than its ops": {strings.Replace(piped, `"num_chunks": 1`, `"num_chunks": 2`, 1), "size 1, must be num_chunks of the pipeline, which is 2"},
+		"no chunks":                 {strings.Replace(piped, `"num_chunks": 1`, `"num_chunks": 0`, 1), "num_chunks 0 must be a number from 1 to"},
+		"no number of chunks":       {strings.Replace(piped, `, "num_chunks": 1`, ``, 1), `has no field "num_chunks"`},
+		"another unit":              {piped + ", " + strings.Replace(piped, "1048576", "4096", 1), "unit_size 4096 and num_chunks 1, must be 1048576 and 1 as in the first pipeline"},
+		"a group": {
+			split(strings.Replace(reduced, `"channel_type"`, `"tbg_info": {"tb_id": 0, "tbg_size": 2}, "channel_type"`, 1)),
+			"glres of a group of thread blocks inside a pipeline is not supported",
+		},
+		"a semaphore that runs out": {
+			split(`{"name": "sem_acquire", "semaphore_ids": [0]}, ` + reduced), "semaphore 0 must be acquired as often as it is released in an iteration of the pipelines",
+		},
+	} {
+		_, err := Read("plan.json", []byte(strings.ReplaceAll(string(switchPlan(tt.ops)), `"scratch_chunks": 0,`, `"scratch_chunks": 0, "semaphores": [{"init_value": 2}],`)))
+		require.ErrorContains(t, err, tt.want, name)
+		require.Regexp(t, `^plan.json:\d+:\d+: `, err.Error())
+	}
+	plan, err := Read("plan.json", []byte(strings.ReplaceAll(string(switchPlan(
+		split(`{"name": "sem_acquire", "semaphore_ids": [0]}, `+reduced+`, {"name": "sem_release", "semaphore_ids": [0]}`))),
+		`"scratch_chunks": 0,`, `"scratch_chunks": 0, "semaphores": [{"init_value": 2}],`)))
+	require.NoError(t, err)
+	_, err = plan.Verify(t.Context())
+	require.NoError(t, err)
+}
+
+// TestWhatTheExecutorDoes: MSCCL++ takes sources and destinations by their position, all sources of a
+// put from the buffer of the first, and as many thread blocks at a barrier as an op says.
+func TestWhatTheExecutorDoes(t *testing.T) {
+	last := strings.TrimSuffix(ready, ",\n")
+	far := `{"buffer_id": 0, "index": MINE, "size": 1}`
+	put := func(from string) string {
+		return ready + `{"name": "put", "channel_type": "KIND", "channel_ids": [0, 0], "src_buff": [` + spanMine + `, ` + from + `], "dst_buff": [` + far + `, {"buffer_id": 1, "index": 0, "size": 1}]},
+` + last
+	}
+	for name, tt := range map[string]struct{ ops, want string }{
+		"order of sources":         {ready + `{"name": "rre", "channel_type": "KIND", "src_buff": [` + far + `, ` + spanMine + `], "dst_buff": [` + spanMine + `]}`, "buffer o of the gpu follows one of another gpu"},
+		"a second local source":    {ready + `{"name": "rre", "channel_type": "KIND", "src_buff": [` + spanMine + `, ` + spanMine + `, ` + far + `], "dst_buff": [` + spanMine + `]}`, "rre with 2 local and 1 remote sources"},
+		"sources in two buffers":   {put(`{"type": "s", "index": 0, "size": 1}`), "source in buffer s, must be in buffer o as the first"},
+		"thread blocks that lack":  {`{"name": "barrier", "barrier_id": 0, "num_threadblocks": 7}`, "num_threadblocks 7 must be 1, the thread blocks that meet at barrier 0"},
+		"a port channel that adds": {ready + `{"name": "res", "channel_type": "port", "src_buff": [` + spanMine + `, ` + spanMine + `], "dst_buff": [` + spanMine + `]}`, "res over a port channel is not supported"},
+	} {
+		_, err := Read("two.json", twoGPUs("memory", tt.ops))
+		require.ErrorContains(t, err, tt.want, name)
+		require.Regexp(t, `^two.json:\d+:\d+: `, err.Error())
+	}
+	_, err := Read("two.json", twoGPUs("memory", put(spanYours)))
+	require.NoError(t, err)
+
+	// A sum into one of its later sources is right: the kernel reads all before it writes.
+	back := `{"name": "put", "channel_type": "KIND", "channel_ids": [0], "src_buff": [` + spanYours + `], "dst_buff": [{"buffer_id": 1, "index": 0, "size": 1}]},
+` + ready + `{"name": "re", "src_buff": [{"type": "s", "index": 0, "size": 1}, ` + spanMine + `], "dst_buff": [` + spanMine + `]},
+{"name": "put", "channel_type": "KIND", "channel_ids": [0], "src_buff": [` + spanMine + `], "dst_buff": [` + far + `]},
+` + last
+	plan, err := Read("two.json", twoGPUs("memory", back))
+	require.NoError(t, err)
+	_, err = plan.Verify(t.Context())
+	require.NoError(t, err)
+}
+
+// TestSwitchesDiffer: a switch channel that a gpu lacks would never be set up.
+func TestSwitchesDiffer(t *testing.T) {
+	text := string(switchPlan(reduced))
+	at := strings.LastIndex(text, `"buffer_type": "i"`)
+	_, err := Read("plan.json", []byte(text[:at]+`"buffer_type": "o"`+text[at+len(`"buffer_type": "i"`):]))
+	require.ErrorContains(t, err, "switch channels of gpus [0 1] differ between gpu 0 and gpu 1, must be of the same buffers and sizes in the same order")
+}
+
+// TestManyPackets: thread blocks that exchange packets in order need one channel, however many there are.
+func TestManyPackets(t *testing.T) {
+	const rounds = 200
+	plan, err := Read("plan.json", jsonPlan(2, rounds, rounds, "LL", func(r int) string {
+		return fmt.Sprintf(`"channels": [], "remote_buffers": [{"rank": %d, "type": "s"}]`, 1-r)
+	}, `"channels": [], "remote_buffer_refs": [{"access_channel_type": "memory", "remote_buffer_ids": [0]}]`, func(int) []string {
+		var ops []string
+		for k := range rounds {
+			ops = append(ops, moves("ppkt", []string{local("i", k, 1)}, []string{remoteChunk(0, k, 1)}), moves("repkt", []string{local("i", k, 1), local("s", k, 1)}, []string{local("i", k, 1)}))
+		}
+		return []string{strings.Join(ops, ",\n")}
+	}))
+	require.NoError(t, err)
+	_, err = plan.Verify(t.Context())
+	require.NoError(t, err)
 }

@@ -60,7 +60,7 @@ func (e *engine) open(ctx context.Context, s *rank.Session, c plan.Case, library
 	}
 	// Before this thread is pinned to a processor: the agent's threads may run on all.
 	if e.agent, err = library.NewAgent(fmt.Sprintf("rank-%d", s.Rank), s.Rank == 0); err != nil {
-		return e.failed(err)
+		return e.failed(e.limited(err))
 	}
 	if e.onDevices {
 		return nil
@@ -120,6 +120,14 @@ func (e *engine) failed(err error) error {
 	return &rank.Error{Reason: result.ReasonLibrary.With("nixl %d", status.Status), Err: err}
 }
 
+// limited adds how much memory an adapter can have, if there is a limit.
+func (e *engine) limited(err error) error {
+	if e.locked == noLimit {
+		return err
+	}
+	return fmt.Errorf("%w (this process can lock at most %d bytes: raise its hard limit with ulimit -H -l)", err, e.locked)
+}
+
 // Lane implements transfer.Engine.
 func (e *engine) Lane() (transfer.Lane, error) {
 	text, err := e.log.Text()
@@ -139,10 +147,7 @@ func (e *engine) Register(_ context.Context, bytes int64, _ string) (transfer.Me
 	e.pool, e.bytes = pool, bytes
 	registered, err := e.agent.Register(e.memory.kind(e.rank), pool, bytes, e.memory.piece())
 	if err != nil {
-		if e.locked != noLimit {
-			err = fmt.Errorf("%w (this process can lock at most %d bytes: raise its hard limit with ulimit -H -l)", err, e.locked)
-		}
-		return nil, e.failed(err)
+		return nil, e.failed(e.limited(err))
 	}
 	e.registered, e.flying, e.ops = registered, map[*nixl.Request]bool{}, nil
 	return words, nil

@@ -49,6 +49,10 @@ func configure(lane string) (*memlog.Log, error) {
 	}
 	if lane == vocab.LaneMNNVL {
 		settings["UCX_CUDA_IPC_ENABLE_MNNVL"] = "y"
+		// The operator's RDMA adapters have no tcp, over which UCX connects.
+		if err := os.Unsetenv(netDevices); err != nil {
+			return nil, err
+		}
 	}
 	if err := decisive.Check(); err != nil {
 		return nil, rank.Refused("%v", err)
@@ -78,11 +82,15 @@ func raiseLocked() int64 {
 	if unix.Getrlimit(unix.RLIMIT_MEMLOCK, &limit) != nil {
 		return noLimit // unknown
 	}
-	limit.Cur = limit.Max
-	if unix.Setrlimit(unix.RLIMIT_MEMLOCK, &limit) != nil || limit.Max == unix.RLIM_INFINITY {
+	raised := limit
+	raised.Cur = limit.Max
+	if unix.Setrlimit(unix.RLIMIT_MEMLOCK, &raised) != nil {
+		raised = limit
+	}
+	if raised.Cur > noLimit { // none
 		return noLimit
 	}
-	return int64(limit.Max)
+	return int64(raised.Cur)
 }
 
 // lastError returns the last error that UCX wrote down, or "".
