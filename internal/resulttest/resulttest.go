@@ -223,6 +223,7 @@ func Copy(c plan.Case, a result.Attempt) *result.CopyDocument {
 		clock := result.CopyClock{Micros: result.Burst{P50: us, P95: us, Min: us, Max: us, N: b.Timing.Trials}, GBps: float64(r.Bytes) / us / 1e3}
 		if t := vocab.Copy(b.Test); t.Both && t.Ranks > 1 {
 			clock.OppositeGBps = clock.GBps
+			r.Both = &result.CopyBoth{Overlap: 1, GBps: 2 * clock.GBps}
 		}
 		r.Device, r.Host, r.Complete = &clock, &clock, true
 		if b.Victim {

@@ -27,9 +27,23 @@ func copyRows(doc result.Document, head Row) (rows []Row) {
 			row.Timing = clock.name
 			rows = append(rows, clocked(row, clock.of)...)
 		}
+		if r.Both != nil {
+			rows = append(rows, bothWays(row, r.Both)...)
+		}
 		if r.Victim != nil {
 			rows = append(rows, victims(row, r.Victim)...)
 		}
+	}
+	return rows
+}
+
+// bothWays returns the figures of two directions at the same time.
+func bothWays(row Row, b *result.CopyBoth) []Row {
+	row.Timing, row.Metric, row.Stat, row.Unit, row.SampleCount, row.Value = "host", "overlap", "at_p50", Dimensionless, nil, b.Overlap
+	rows := []Row{row}
+	if b.GBps > 0 {
+		row.Metric, row.Unit, row.Value = "total_rate", GBPerSecond, b.GBps
+		rows = append(rows, row)
 	}
 	return rows
 }

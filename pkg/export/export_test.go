@@ -148,7 +148,7 @@ func TestTheTableHasOneFigurePerRow(t *testing.T) {
 	}
 }
 
-// The clocks of a copy have rows of their own, and so has the opposite direction.
+// The clocks of a copy have rows of their own, and so have the opposite direction and both together.
 func TestCopiesInTheTable(t *testing.T) {
 	d := resulttest.Copy(plantest.Copy("ce", "device_to_device_bidirectional_memcpy_read_ce"), resulttest.Attempt())
 	d.Measurement.Rows[0].Device = nil // as with more pieces than a device queues
@@ -156,7 +156,8 @@ func TestCopiesInTheTable(t *testing.T) {
 	rates := func(x, timing string) []map[string]string {
 		return pick(rows, map[string]string{"op_or_phase": "device_to_device_bidirectional_memcpy_read_ce", "x_name": "bytes", "x": x, "timing": timing, "unit": "GB/s"})
 	}
-	require.Len(t, rates("4096", "host"), 2)
+	require.Len(t, rates("4096", "host"), 3)
+	require.Len(t, pick(rows, map[string]string{"x": "4096", "timing": "host", "metric": "overlap"}), 1)
 	require.Empty(t, rates("4096", "device"))
 	require.Len(t, rates("1048576", "device"), 2)
 	got := pick(rows, map[string]string{"x": "1048576", "timing": "device", "metric": "latency", "stat": "p50"})

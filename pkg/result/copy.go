@@ -39,6 +39,8 @@ type CopyRow struct {
 	Device *CopyClock `json:"device,omitempty"`
 	// Host is by the clock of the host, from the first call to the end of the last copy.
 	Host *CopyClock `json:"host,omitempty"`
+	// Both is both directions together, of a test between two devices.
+	Both *CopyBoth `json:"both,omitempty"`
 	// Victim is beside a kernel that computes, of a case that asks for it.
 	Victim   *CopyVictim    `json:"victim,omitempty"`
 	Complete bool           `json:"complete"` // false: the case ended before all samples were taken
@@ -55,6 +57,16 @@ type CopyClock struct {
 	// OppositeGBps is the other direction, of a test between two devices in both directions. On
 	// one device the other direction is a disturbance that outlasts the window.
 	OppositeGBps float64 `json:"opposite_gbps,omitempty"`
+}
+
+// CopyBoth is two ranks that copy at the same time, by the clock of their host.
+type CopyBoth struct {
+	// Overlap is the part of the time from the first call of either rank to the end of the last copy in
+	// which both copied: the median of the windows.
+	Overlap float64 `json:"overlap"`
+	// GBps is the bytes of both directions by that time, the median of the windows. It is missing if
+	// the overlap is below 0.95, since one direction was then alone for a part of the time.
+	GBps float64 `json:"gbps,omitempty"`
 }
 
 // CopyVictim is what copies and a kernel that computes take from each other, by events of the

@@ -89,6 +89,12 @@ func checkCopy(p *Problems, doc Document) {
 				p.copyClock(at+"."+name, clock, b, r)
 			}
 		}
+		if both := r.Both; both != nil {
+			p.Check(both.Overlap >= 0 && both.Overlap <= 1 && (both.GBps > 0) == (both.Overlap >= MinCoverage),
+				"%s.both: overlap is %v and gbps %v, which is there from an overlap of %v on", at, both.Overlap, both.GBps, MinCoverage)
+		}
+		test := vocab.Copy(b.Test)
+		p.Check(!p.fresh || !r.Complete || (r.Both != nil) == (test.Both && test.Ranks > 1), "%s: both is there: %v, in test %s", at, r.Both != nil, b.Test)
 		p.Check(b.Victim == (r.Victim != nil) || !r.Complete, "%s: victim is there: %v, and the case asks for one: %v", at, r.Victim != nil, b.Victim)
 		if r.Victim != nil {
 			p.copyVictim(at+".victim", r.Victim, b, r)

@@ -469,6 +469,8 @@ func TestFieldsOfCopiesAgree(t *testing.T) {
 		"no time by the host":        func(d *result.CopyDocument) { d.Measurement.Rows[0].Host = nil },
 		"with 1 rows of 2":           func(d *result.CopyDocument) { d.Measurement.Rows = d.Measurement.Rows[:1] },
 		"opposite_gbps is 0 in test": func(d *result.CopyDocument) { d.Measurement.Rows[0].Host.OppositeGBps = 0 },
+		"overlap is 0.5 and gbps":    func(d *result.CopyDocument) { d.Measurement.Rows[0].Both.Overlap = 0.5 },
+		"both is there: false":       func(d *result.CopyDocument) { d.Measurement.Rows[0].Both = nil },
 		"but row 4096 bytes":         func(d *result.CopyDocument) { d.Measurement.Rows[0].Verify.Passed = false },
 		"is not the timing":          func(d *result.CopyDocument) { d.Measurement.Sampling.Copies++ },
 	} {

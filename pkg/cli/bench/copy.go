@@ -353,6 +353,11 @@ func PrintCopy(w io.Writer, d *result.CopyDocument) {
 		printVictims(w, m.Rows)
 	}
 	for i := range m.Rows {
+		if r := &m.Rows[i]; r.Both != nil {
+			fmt.Fprintf(w, "# %s, both directions: %s\n", r.Name(), bothWays(r.Both))
+		}
+	}
+	for i := range m.Rows {
 		if r := &m.Rows[i]; !r.Verify.Passed {
 			fmt.Fprintf(w, "# %s: %s\n", r.Name(), foreign.Line(r.Verify.Detail))
 		}
@@ -360,6 +365,14 @@ func PrintCopy(w io.Writer, d *result.CopyDocument) {
 	if d.Outcome.Status != result.Success {
 		fmt.Fprintf(w, "# %s: %s\n", strings.ToUpper(d.Outcome.Status), foreign.Line(d.Outcome.Reasons.String()))
 	}
+}
+
+// bothWays says how much two ranks copied at the same time.
+func bothWays(b *result.CopyBoth) string {
+	if b.GBps == 0 {
+		return fmt.Sprintf("no total, since both copied for %.0f %% of the time only, which is less than %.0f %%", 100*b.Overlap, 100*result.MinCoverage)
+	}
+	return fmt.Sprintf("%s GB/s by the host's clock; both copied for %.0f %% of the time", rate(b.GBps), 100*b.Overlap)
 }
 
 // printVictims prints what copies and the victim take from each other, one line a row.

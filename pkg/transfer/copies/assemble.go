@@ -70,6 +70,7 @@ func Assemble(doc result.Document, streams []rank.Stream) error {
 		if r.Host == nil {
 			continue
 		}
+		r.Both = together(&r, d.Measurement.Sampling.Copies, measured.Spans, opposite.Spans)
 		both := !test.Both || test.Ranks == 1 || len(opposite.Host) == block.Timing.Trials
 		r.Complete = len(measured.Host) == block.Timing.Trials && both && (r.Device != nil || len(measured.Device) == 0)
 		r.Verify = verdict(tracks, i, test)
@@ -117,6 +118,26 @@ func clock(name string, r *result.CopyRow, us, opposite []float64) (*result.Copy
 		c.OppositeGBps = rate(result.NewBurst(opposite))
 	}
 	return c, nil
+}
+
+// together is what the windows of both ranks say of a row, whose windows have so many copies; nil
+// unless both copied at the same time.
+func together(r *result.CopyRow, copies int, one, other []span) *result.CopyBoth {
+	if len(one) == 0 || len(one) != len(other) {
+		return nil
+	}
+	var overlaps, rates []float64
+	for i, a := range one {
+		b := other[i]
+		whole := float64(max(1, max(a.End, b.End)-min(a.Begin, b.Begin)))
+		overlaps = append(overlaps, max(0, float64(min(a.End, b.End)-max(a.Begin, b.Begin)))/whole)
+		rates = append(rates, 2*float64(copies)*float64(r.Bytes)/whole)
+	}
+	out := &result.CopyBoth{Overlap: result.NewBurst(overlaps).P50}
+	if out.Overlap >= result.MinCoverage {
+		out.GBps = result.NewBurst(rates).P50
+	}
+	return out
 }
 
 // verdict sums the checks of a row: of both sides of each way, in each pass.

@@ -20,7 +20,15 @@ type row struct {
 	Row    int       `json:"row"`
 	Device []float64 `json:"device_us,omitempty"`
 	Host   []float64 `json:"host_us"`
-	Victim *beside   `json:"victim,omitempty"`
+	// Spans are the windows of Host, where the other rank copies at the same time.
+	Spans  []span  `json:"spans,omitempty"`
+	Victim *beside `json:"victim,omitempty"`
+}
+
+// span is a window by the monotonic clock, which all processes of a host share.
+type span struct {
+	Begin int64 `json:"begin_ns"`
+	End   int64 `json:"end_ns"`
 }
 
 // beside is what the victim and the copies of a row took in turns, in microseconds by window.

@@ -5,7 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
-	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/collectivex/collectivex/pkg/accel"
 	"github.com/collectivex/collectivex/pkg/plan"
@@ -381,11 +382,14 @@ func (b *bench) windows(ctx context.Context, pass int, gated bool, work []*submi
 			}
 			out.Device = append(out.Device, us)
 		}
-		us, err := b.hostWindow(ctx, work, t.Reps)
+		window, err := b.hostWindow(ctx, work, t.Reps)
 		if err != nil {
 			return err
 		}
-		out.Host = append(out.Host, us)
+		out.Host = append(out.Host, float64(window.End-window.Begin)/1e3/float64(t.Reps))
+		if b.test.Both && b.session.World > 1 {
+			out.Spans = append(out.Spans, window)
+		}
 		if b.bystander != nil {
 			if err := b.beside(ctx, work, t.Reps, out.Victim); err != nil {
 				return err
@@ -403,31 +407,44 @@ func (b *bench) together(ctx context.Context) error {
 	return b.meet.Wait(ctx)
 }
 
-// hostWindow makes n copies of the first way, among those of the other one, and returns the
-// microseconds of a copy: from the first call of the way until its streams are done.
-func (b *bench) hostWindow(ctx context.Context, work []*submission, n int) (float64, error) {
+// hostWindow makes n copies of the first way, among those of the other one, and returns when: from
+// the first call of the way until its streams are done.
+func (b *bench) hostWindow(ctx context.Context, work []*submission, n int) (window span, err error) {
 	if err := b.together(ctx); err != nil {
-		return 0, err
+		return window, err
 	}
 	for _, other := range work[1:] {
 		if err := other.enqueue(disturbance * n); err != nil {
-			return 0, err
+			return window, err
 		}
 	}
-	start := time.Now()
+	if window.Begin, err = monotonic(); err != nil {
+		return window, err
+	}
 	if err := work[0].enqueue(n); err != nil {
-		return 0, err
+		return window, err
 	}
 	if err := work[0].synchronize(); err != nil {
-		return 0, err
+		return window, err
 	}
-	us := float64(time.Since(start).Nanoseconds()) / 1e3 / float64(n)
+	if window.End, err = monotonic(); err != nil {
+		return window, err
+	}
 	for _, other := range work[1:] {
 		if err := other.synchronize(); err != nil {
-			return 0, err
+			return window, err
 		}
 	}
-	return us, b.together(ctx)
+	return window, b.together(ctx)
+}
+
+// monotonic is the time of the clock that all processes of a host share, in nanoseconds.
+func monotonic() (int64, error) {
+	var t unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &t); err != nil {
+		return 0, fmt.Errorf("read the monotonic clock: %w", err)
+	}
+	return t.Nano(), nil
 }
 
 // deviceWindow makes the same copies behind the gate, between two events.

@@ -37,6 +37,7 @@ func TestCopiesArriveWhole(t *testing.T) {
 					require.Nil(t, r.Device)
 					require.Equal(t, 2, r.Host.Micros.N)
 					require.Equal(t, vocab.Copy(test).Both, r.Host.OppositeGBps > 0)
+					require.Equal(t, vocab.Copy(test).Both, r.Both != nil)
 					if page > 0 {
 						require.Equal(t, int(r.Bytes/page), r.Pieces)
 					}
