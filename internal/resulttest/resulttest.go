@@ -204,9 +204,10 @@ func Transfer(c plan.Case, a result.Attempt) *result.TransferDocument {
 	}
 	m.Lane, m.Transport, m.CheckedBy = t.Mode, t.Handle, "host"
 	m.Setup = &result.TransferSetup{PoolBytes: 1 << 20, RegisterMillis: 1, RegisterMillisPerGiB: 1024, ConnectMillis: 1}
+	seconds := max(1, float64(t.SustainMillis)/1e3)
 	for _, op := range t.Ops {
 		m.First = append(m.First, result.TransferFirst{Op: op, Bytes: 8, Millis: samples(0.01, n), Verify: &verify})
-		m.Sustained = append(m.Sustained, result.TransferSustained{Op: op, InFlight: 1, Bursts: 4, Bytes: 4e9, Seconds: 1, GBps: 4, CPU: 0.5, CPUPoster: 0.25, Verify: verify})
+		m.Sustained = append(m.Sustained, result.TransferSustained{Op: op, InFlight: 1, Bursts: 4, Bytes: int64(4e9 * seconds), Seconds: seconds, GBps: 4, CPU: 0.5, CPUPoster: 0.25, Verify: verify})
 		m.Released = append(m.Released, result.TransferReleased{Op: op, Verify: verify})
 	}
 	succeed(&d.Envelope)

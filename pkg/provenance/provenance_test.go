@@ -165,8 +165,9 @@ func TestScreenOfKeys(t *testing.T) {
 			open(typ.Elem(), name)
 		case reflect.Struct:
 			for f := range typ.Fields() {
-				name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-				open(f.Type, name)
+				if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name != "-" {
+					open(f.Type, name)
+				}
 			}
 		default: // holds no keys
 		}
