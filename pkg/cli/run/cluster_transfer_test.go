@@ -52,22 +52,27 @@ func TestSlurmTransferBetweenNodes(t *testing.T) {
 	t.Setenv("CX_FAKE_NAME", "NVIDIA H200")
 	m := planPair(t, fmt.Sprintf(transferPlatform, runtime.GOARCH), transferSuite)
 	require.Len(t, m.Include, 1)
-	for fault, want := range map[string]string{"": result.Success, "rank=1,kind=half-block": result.Invalid} {
-		c := slurmCellOf(t, m)
-		code, stderr := c.run(t, m.Include[0].ID, fault)
-		require.Equal(t, map[bool]int{true: cli.ExitOK, false: cli.ExitFailed}[want == result.Success], code, stderr)
-		files, err := filepath.Glob(filepath.Join(c.results, "*.json"))
-		require.NoError(t, err)
-		require.Len(t, files, 1)
-		raw, err := os.ReadFile(files[0])
-		require.NoError(t, err)
-		var d result.TransferDocument
-		require.NoError(t, json.Unmarshal(raw, &d))
-		require.Equal(t, want, d.Outcome.Status, "%v", d.Outcome.Reasons)
-		require.Equal(t, 2, d.Topology.Nodes)
-		require.Equal(t, 1, d.Topology.RanksPerNode)
-		require.Equal(t, vocab.LaneRDMA, d.Measurement.Lane)
-		require.Equal(t, "device", d.Measurement.CheckedBy)
+	for name, of := range map[string]struct{ fault, want string }{
+		"right words": {"", result.Success},
+		"torn words":  {"rank=1,kind=half-block", result.Invalid},
+	} {
+		t.Run(name, func(t *testing.T) { // with an environment of its own
+			c := slurmCellOf(t, m)
+			code, stderr := c.run(t, m.Include[0].ID, of.fault)
+			require.Equal(t, map[bool]int{true: cli.ExitOK, false: cli.ExitFailed}[of.want == result.Success], code, stderr)
+			files, err := filepath.Glob(filepath.Join(c.results, "*.json"))
+			require.NoError(t, err)
+			require.Len(t, files, 1)
+			raw, err := os.ReadFile(files[0])
+			require.NoError(t, err)
+			var d result.TransferDocument
+			require.NoError(t, json.Unmarshal(raw, &d))
+			require.Equal(t, of.want, d.Outcome.Status, "%v", d.Outcome.Reasons)
+			require.Equal(t, 2, d.Topology.Nodes)
+			require.Equal(t, 1, d.Topology.RanksPerNode)
+			require.Equal(t, vocab.LaneRDMA, d.Measurement.Lane)
+			require.Equal(t, "device", d.Measurement.CheckedBy)
+		})
 	}
 	gone(t)
 }
