@@ -370,7 +370,7 @@ func PrintCopy(w io.Writer, d *result.CopyDocument) {
 // bothWays says how much two ranks copied at the same time.
 func bothWays(b *result.CopyBoth) string {
 	if b.GBps == 0 {
-		return fmt.Sprintf("no total, since both copied for %.0f %% of the time only, which is less than %.0f %%", 100*b.Overlap, 100*result.MinCoverage)
+		return fmt.Sprintf("no total: both copied for only %.0f %% of the time, and a total needs %.0f %%", 100*b.Overlap, 100*result.MinCoverage)
 	}
 	return fmt.Sprintf("%s GB/s by the host's clock; both copied for %.0f %% of the time", rate(b.GBps), 100*b.Overlap)
 }
