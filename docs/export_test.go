@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/collectivex/collectivex/internal/need"
 	"github.com/collectivex/collectivex/internal/resulttest"
 	"github.com/collectivex/collectivex/internal/wheels"
 	"github.com/collectivex/collectivex/pkg/export"
@@ -45,7 +46,7 @@ func TestExportExamples(t *testing.T) {
 	}
 
 	run := func(script, input string) []byte {
-		cmd := exec.Command("python3", "-c", script)
+		cmd := exec.Command(need.Tool(t, "python3"), "-c", script)
 		cmd.Dir, cmd.Stdin = dir, strings.NewReader(input)
 		cmd.Env = append(os.Environ(), "PYTHONPATH="+packages)
 		var stderr strings.Builder

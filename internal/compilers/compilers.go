@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/collectivex/collectivex/internal/need"
 	"github.com/collectivex/collectivex/internal/wheels"
 	"github.com/collectivex/collectivex/pkg/accel/cuda"
 	"github.com/collectivex/collectivex/pkg/accel/gpu"
@@ -44,9 +45,7 @@ func NVRTC(t *testing.T, name, source string) {
 // at hand knows.
 func HIPRTC(t *testing.T, name, source string) {
 	t.Helper()
-	if os.Getenv("CX_E2E") != "1" {
-		t.Skip("CX_E2E=1 needs a real HIPRTC")
-	}
+	need.EndToEnd(t, "to compile with the real HIPRTC")
 	if !alone(t) {
 		return
 	}

@@ -9,6 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
+
+	"github.com/collectivex/collectivex/internal/need"
 )
 
 // variable is set in the process of a test that has a network of its own.
@@ -24,7 +26,8 @@ func Own(t *testing.T) bool {
 		Loopback(t, true)
 		return true
 	}
-	env := []string{variable + "=1", "CX_E2E=" + os.Getenv("CX_E2E")}
+	need.Namespace(t, "net")
+	env := append(need.Environ(), variable+"=1")
 	args := []string{os.Args[0], "-test.v", "-test.run=^" + t.Name() + "$"}
 	if os.Getuid() != 0 {
 		args = append(append(append([]string{"sudo", "-n", "env"}, env...), "unshare", "--net"), args...)

@@ -14,10 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/collectivex/collectivex/internal/fakes"
+	"github.com/collectivex/collectivex/internal/need"
 )
-
-// systemPython is the interpreter whose shared library .ci/run installs.
-const systemPython = "/usr/bin/python3"
 
 // Source is the directory of the stand-ins.
 func Source(t testing.TB) string {
@@ -25,11 +23,11 @@ func Source(t testing.TB) string {
 	return filepath.Join(fakes.Source(t), "..", "python")
 }
 
-// Path is PATH with the distribution's interpreter as python3.
+// Path is PATH with the distribution's interpreter as python3; see need.Python.
 func Path(t testing.TB) string {
 	t.Helper()
 	bin := t.TempDir()
-	require.NoError(t, os.Symlink(systemPython, filepath.Join(bin, "python3")))
+	require.NoError(t, os.Symlink(need.Python(t), filepath.Join(bin, "python3")))
 	return bin + ":" + os.Getenv("PATH")
 }
 
@@ -38,10 +36,10 @@ func Path(t testing.TB) string {
 // fakes, with memory in dir.
 func Environ(t testing.TB, library, dir string) []string {
 	t.Helper()
-	source := Source(t)
+	source, path := Source(t), Path(t)
 	return append(
 		fakes.Build(t).Environ(dir),
-		"PATH="+Path(t),
+		"PATH="+path,
 		"PYTHONPATH="+source+":"+filepath.Join(source, library),
 		"PYTHONDONTWRITEBYTECODE=1",
 		"CX_PYTHON_LIB=",

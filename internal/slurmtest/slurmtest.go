@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/internal/need"
 )
 
 // hostName is this host's name in a cluster: one that is at a loopback address everywhere.
@@ -34,9 +36,11 @@ func Start(t *testing.T, nodes int) bool {
 // take them before Slurm does: then it asks for others.
 func start(t *testing.T, nodes int, ports func() int) bool {
 	t.Helper()
-	if os.Getenv("CX_E2E") != "1" {
-		t.Skip("CX_E2E=1 needs root and Debian's slurmctld, slurmd, slurm-client and munge")
+	need.EndToEnd(t, "to start a Slurm cluster")
+	for _, program := range []string{"munged", "slurmctld", "slurmd", "srun"} {
+		need.Tool(t, program)
 	}
+	need.Namespace(t, "uts")
 	if name, err := os.Hostname(); err != nil || name != hostName || os.Geteuid() != 0 {
 		inside(t)
 		return false

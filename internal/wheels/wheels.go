@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/internal/need"
 )
 
 // Wheel is one release of a package.
@@ -87,7 +89,8 @@ func Mooncake(t testing.TB) string {
 // packages returns a directory with the packages of requirements for python3.
 func packages(t testing.TB, name string, requirements []byte) string {
 	t.Helper()
-	version, err := exec.Command("python3", "-c", "import sys; print('py%d%d' % sys.version_info[:2])").Output()
+	need.EndToEnd(t, "to fetch "+name)
+	version, err := exec.Command(need.Tool(t, "python3"), "-c", "import sys; print('py%d%d' % sys.version_info[:2])").Output()
 	require.NoError(t, err)
 	sum := sha256.Sum256(requirements)
 	return once(t, name+"-"+hex.EncodeToString(sum[:4])+"-"+strings.TrimSpace(string(version)), func(dir string) {
@@ -98,9 +101,7 @@ func packages(t testing.TB, name string, requirements []byte) string {
 // once returns the directory of that name in .tools, which fill fills if it is missing.
 func once(t testing.TB, name string, fill func(dir string)) string {
 	t.Helper()
-	if os.Getenv("CX_E2E") != "1" {
-		t.Skipf("CX_E2E=1 fetches %s", name)
-	}
+	need.EndToEnd(t, "to fetch "+name)
 	_, here, _, ok := runtime.Caller(0)
 	require.True(t, ok)
 	tools := filepath.Join(filepath.Dir(here), "..", "..", ".tools")
@@ -139,6 +140,7 @@ func (w Wheel) download(t testing.TB) string {
 // pip runs a command of pip on exactly the wheels of requirements.
 func pip(t testing.TB, requirements []byte, command ...string) {
 	t.Helper()
+	python := need.Tool(t, "python3")
 	file := filepath.Join(t.TempDir(), "requirements.txt")
 	require.NoError(t, os.WriteFile(file, requirements, 0o600))
 	args := append(append([]string{"-m", "pip"}, command...), "--quiet", "--disable-pip-version-check", "--no-cache-dir",
@@ -147,7 +149,7 @@ func pip(t testing.TB, requirements []byte, command ...string) {
 	var err error
 	for try := range 5 { // pip gives up at once where a download breaks off
 		time.Sleep(time.Duration(try) * 10 * time.Second)
-		if out, err = exec.Command("python3", args...).CombinedOutput(); err == nil {
+		if out, err = exec.Command(python, args...).CombinedOutput(); err == nil {
 			return
 		}
 	}

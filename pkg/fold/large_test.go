@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/collectivex/collectivex/internal/need"
 	"github.com/collectivex/collectivex/internal/resulttest"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/result"
@@ -88,11 +89,12 @@ func BenchmarkFold(b *testing.B) {
 		}
 	})
 	b.Run("jq", func(b *testing.B) {
+		jq := need.Tool(b, "jq")
 		b.SetBytes(size)
 		for b.Loop() {
 			out, err := os.Create(filepath.Join(dir, "jq.ndjson"))
 			require.NoError(b, err)
-			cmd := exec.Command("jq", append([]string{"-c", "."}, paths...)...)
+			cmd := exec.Command(jq, append([]string{"-c", "."}, paths...)...)
 			cmd.Stdout = out
 			require.NoError(b, cmd.Run())
 			require.NoError(b, out.Close())

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/collectivex/collectivex/internal/need"
 	"github.com/collectivex/collectivex/pkg/dl"
 )
 
@@ -65,6 +66,7 @@ func TestVersion(t *testing.T) {
 
 // The wheel is found among the packages of python3 on PATH, and a broken one is named.
 func TestAmongThePackagesOfPython(t *testing.T) {
+	need.Tool(t, "python3")
 	t.Setenv(search.Env, "")
 	if l, err := search.Open(); err == nil {
 		t.Fatalf("NIXL is installed in %s, which hides that of this test", l.Path())

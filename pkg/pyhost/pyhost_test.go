@@ -17,6 +17,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/collectivex/collectivex/internal/need"
 	"github.com/collectivex/collectivex/pkg/command"
 )
 
@@ -36,16 +37,13 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// systemPython is where the distribution has the interpreter whose library .ci/run installs.
-const systemPython = "/usr/bin/python3"
-
 // environment is a virtual environment of its own, without pip, in which modules by these
 // names are installed. PATH begins with it.
 func environment(t *testing.T, modules map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
 	require.NoError(t, os.MkdirAll(filepath.Join(dir, "bin"), 0o700))
-	require.NoError(t, os.Symlink(systemPython, filepath.Join(dir, "bin", "python3")))
+	require.NoError(t, os.Symlink(need.Python(t), filepath.Join(dir, "bin", "python3")))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "pyvenv.cfg"), []byte("home = /usr/bin\ninclude-system-site-packages = false\n"), 0o600))
 	t.Setenv("PATH", filepath.Join(dir, "bin")+":"+os.Getenv("PATH"))
 	t.Setenv("PYTHONPATH", "")
@@ -366,7 +364,7 @@ func TestFind(t *testing.T) {
 }
 
 func TestBrokenEnvironments(t *testing.T) {
-	dir := environment(t, nil)
+	t.Setenv(LibraryVariable, "")
 	for _, broken := range []struct {
 		name, python, want string
 		variable           [2]string
@@ -379,23 +377,26 @@ func TestBrokenEnvironments(t *testing.T) {
 			want: "error: python3 is Python 3.8.1 of /opt/py/bin/python3, whose shared library is missing: install libpython3.8, or build that Python with --enable-shared: libpython: no such library: ",
 		},
 		{
-			name: "library of another version", python: fmt.Sprintf("%s/bin/python3 \"$@\" | sed 's/\"version\": \\[3, [0-9]*, [0-9]*\\]/\"version\": [3, 8, 1]/'", dir),
+			name: "library of another version", python: `ENVIRONMENT/bin/python3 "$@" | sed 's/"version": \[3, [0-9]*, [0-9]*\]/"version": [3, 8, 1]/'`,
 			want: "error: libpython: libpython is of Python 3.",
 		},
 		{
-			name: "library named wrongly", python: fmt.Sprintf("exec %s/bin/python3 \"$@\"", dir), variable: [2]string{LibraryVariable, "/nowhere/libpython.so"},
+			name: "library named wrongly", python: `exec ENVIRONMENT/bin/python3 "$@"`, variable: [2]string{LibraryVariable, "/nowhere/libpython.so"},
 			want: "error: libpython from CX_PYTHON_LIB=/nowhere/libpython.so: ",
 		},
 		{
-			name: "something else is named", python: fmt.Sprintf("exec %s/bin/python3 \"$@\"", dir), variable: [2]string{LibraryVariable, "libc.so.6"},
+			name: "something else is named", python: `exec ENVIRONMENT/bin/python3 "$@"`, variable: [2]string{LibraryVariable, "libc.so.6"},
 			want: "error: libpython from CX_PYTHON_LIB=libc.so.6: no such symbol: Py_GetVersion in libc.so.6; ",
 		},
 		{
-			name: "another environment", python: fmt.Sprintf("%s/bin/python3 \"$@\" | sed 's/\"prefix\": \"[^\"]*\"/\"prefix\": \"\\/elsewhere\"/'", dir),
+			name: "another environment", python: `ENVIRONMENT/bin/python3 "$@" | sed 's/"prefix": "[^"]*"/"prefix": "\/elsewhere"/'`,
 			want: ", not Python 3.",
 		},
 	} {
 		t.Run(broken.name, func(t *testing.T) {
+			if strings.Contains(broken.python, "ENVIRONMENT") {
+				broken.python = strings.ReplaceAll(broken.python, "ENVIRONMENT", environment(t, nil))
+			}
 			bin := t.TempDir()
 			path := bin
 			if broken.python != "" {

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"github.com/collectivex/collectivex/internal/short"
+	"github.com/collectivex/collectivex/internal/need"
 	"github.com/collectivex/collectivex/pkg/claim"
 	"github.com/collectivex/collectivex/pkg/launch"
 	"github.com/collectivex/collectivex/pkg/result"
@@ -30,7 +30,7 @@ func shardCommand(results, scratch string, cases int, more ...string) *exec.Cmd 
 // stopped, until it ends: what was finished stays as it is, byte for byte, the
 // running case is done again, nothing twice, and nothing is left lying about.
 func TestResumeAfterKill(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	t.Parallel()
 	const cases, kills = 12, 50
 	killed := 0
@@ -130,14 +130,11 @@ func TestFullDisk(t *testing.T) {
 // mounting lets a command mount file systems that nobody else sees.
 func mounting(t *testing.T, cmd *exec.Cmd) *exec.Cmd {
 	t.Helper()
-	switch {
-	case os.Getuid() == 0:
-		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNS}
-	case exec.Command("sudo", "-n", "true").Run() == nil:
-		cmd = exec.Command("sudo", append([]string{"-n", "unshare", "--mount"}, cmd.Args...)...)
-	default:
-		t.Skip("a file system of its own needs root, or sudo without a password")
+	need.Namespace(t, "mount")
+	if os.Getuid() != 0 {
+		return exec.Command("sudo", append([]string{"-n", "unshare", "--mount"}, cmd.Args...)...)
 	}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNS}
 	return cmd
 }
 

@@ -18,6 +18,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/collectivex/collectivex/internal/need"
 	"github.com/collectivex/collectivex/pkg/workflow"
 )
 
@@ -36,11 +37,8 @@ const repository = "acme/benchmarks"
 // newStage needs act, which .ci/run installs.
 func newStage(t *testing.T) *stage {
 	t.Helper()
-	if os.Getenv("CX_E2E") == "" {
-		t.Skip("runs the workflow under act: .ci/run does, or set CX_E2E=1 with act on PATH")
-	}
-	act, err := exec.LookPath("act")
-	require.NoError(t, err)
+	need.EndToEnd(t, "to run the workflow under act")
+	act := need.Tool(t, "act")
 	dir := t.TempDir()
 	s := &stage{act: act, dir: dir, repositories: filepath.Join(dir, "repositories"), artifacts: filepath.Join(dir, "artifacts")}
 	require.NoError(t, os.MkdirAll(filepath.Join(dir, "home"), 0o755))

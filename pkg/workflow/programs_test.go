@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"gopkg.in/yaml.v3"
 
+	"github.com/collectivex/collectivex/internal/need"
 	"github.com/collectivex/collectivex/pkg/workflow"
 )
 
@@ -52,6 +53,7 @@ func build(t *testing.T, s *stage, script string) (dir, output string, err error
 func TestPrograms(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
+	need.Tool(t, "aarch64-linux-gnu-gcc")
 	commit := s.commit(t, repository, nil)
 	script := runOf(t, "setup", "Build cxrun")
 	dir, out, err := build(t, s, script)
@@ -71,10 +73,10 @@ func TestPrograms(t *testing.T) {
 			require.NoError(t, err)
 			versions := 0
 			for _, n := range needs {
-				for _, need := range n.Needs {
-					if v, ok := strings.CutPrefix(need.Dep, "GLIBC_"); ok {
+				for _, symbol := range n.Needs {
+					if v, ok := strings.CutPrefix(symbol.Dep, "GLIBC_"); ok {
 						versions++
-						require.LessOrEqual(t, number(t, v), number(t, workflow.GlibcFloor), "%s of %s", need.Dep, n.Name)
+						require.LessOrEqual(t, number(t, v), number(t, workflow.GlibcFloor), "%s of %s", symbol.Dep, n.Name)
 					}
 				}
 			}
@@ -82,7 +84,7 @@ func TestPrograms(t *testing.T) {
 
 			start := []string{program, "--version"}
 			if arch == "arm64" {
-				start = append([]string{"qemu-aarch64", "-L", "/usr/aarch64-linux-gnu"}, start...)
+				start = append([]string{need.Tool(t, "qemu-aarch64"), "-L", "/usr/aarch64-linux-gnu"}, start...)
 			}
 			out, err := exec.Command(start[0], start[1:]...).CombinedOutput()
 			require.NoError(t, err, "%s", out)

@@ -145,7 +145,7 @@ func TestEnvironment(t *testing.T) {
 	cat.Platform("h200-dgxc").Environment = "gpu-fleet"
 	text, err := workflow.Emit(cat, workflow.Options{})
 	require.NoError(t, err)
-	require.Empty(t, lint(t, text))
+	require.Empty(t, lint(t, text, ""))
 	for name, job := range parse(t, text).Jobs {
 		want := ""
 		if strings.HasPrefix(name, "sweep_") {

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/collectivex/collectivex/internal/golden"
+	"github.com/collectivex/collectivex/internal/need"
 	"github.com/collectivex/collectivex/matrix"
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/workflow"
@@ -56,10 +57,10 @@ func TestSource(t *testing.T) {
 		"          persist-credentials: false\n          repository: collectivex/collectivex\n          ref: "+commit+"\n", 1))
 }
 
-// lint returns what actionlint, with shellcheck where there is one, has to say.
-func lint(t *testing.T, text []byte) []string {
+// lint returns what actionlint has to say; of the scripts too, if shellcheck is its path.
+func lint(t *testing.T, text []byte, shellcheck string) []string {
 	t.Helper()
-	l, err := actionlint.NewLinter(io.Discard, &actionlint.LinterOptions{Shellcheck: "shellcheck"})
+	l, err := actionlint.NewLinter(io.Discard, &actionlint.LinterOptions{Shellcheck: shellcheck})
 	require.NoError(t, err)
 	faults, err := l.Lint("collectivex-sweep.yml", text, nil)
 	require.NoError(t, err)
@@ -86,14 +87,23 @@ func tagged(text []byte) []byte {
 	})
 }
 
-// TestLint lints both forms as they are and with tags for commits.
+// requireClean lints a workflow as it is and with tags for commits, and its scripts.
+func requireClean(t *testing.T, text []byte) {
+	t.Helper()
+	require.NotRegexp(t, `uses: .*@[0-9a-f]{40}`, string(tagged(text)), "a pinned commit without its tag")
+	t.Run("workflow", func(t *testing.T) {
+		require.Empty(t, lint(t, text, ""))
+		require.Empty(t, lint(t, tagged(text), ""))
+	})
+	t.Run("scripts", func(t *testing.T) {
+		require.Empty(t, lint(t, text, need.Tool(t, "shellcheck")))
+	})
+}
+
+// TestLint lints all forms.
 func TestLint(t *testing.T) {
 	for name, text := range forms(t) {
-		t.Run(name, func(t *testing.T) {
-			require.Empty(t, lint(t, text))
-			require.NotRegexp(t, `uses: .*@[0-9a-f]{40}`, string(tagged(text)), "a pinned commit without its tag")
-			require.Empty(t, lint(t, tagged(text)))
-		})
+		t.Run(name, func(t *testing.T) { requireClean(t, text) })
 	}
 }
 
@@ -101,9 +111,7 @@ func TestLint(t *testing.T) {
 func TestLintOwn(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("..", "..", ".github", "workflows", "ci.yml"))
 	require.NoError(t, err)
-	require.Empty(t, lint(t, text))
-	require.NotRegexp(t, `uses: .*@[0-9a-f]{40}`, string(tagged(text)))
-	require.Empty(t, lint(t, tagged(text)))
+	requireClean(t, text)
 }
 
 // TestLintFinds shows that the linter sees what it is there for.
@@ -114,7 +122,13 @@ func TestLintFinds(t *testing.T) {
 		`input "patern" is not defined`:     strings.Replace(string(tagged([]byte(text))), "pattern:", "patern:", 1),
 		`SC2086`:                            strings.Replace(text, `--id "$CX_CELL"`, `--id $CX_CELL`, 1),
 	} {
-		require.Contains(t, strings.Join(lint(t, []byte(broken)), "\n"), want)
+		t.Run(want, func(t *testing.T) {
+			shellcheck := ""
+			if strings.HasPrefix(want, "SC") {
+				shellcheck = need.Tool(t, "shellcheck")
+			}
+			require.Contains(t, strings.Join(lint(t, []byte(broken), shellcheck), "\n"), want)
+		})
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/collectivex/collectivex/internal/fakes"
+	"github.com/collectivex/collectivex/internal/need"
 	"github.com/collectivex/collectivex/pkg/accel"
 	"github.com/collectivex/collectivex/pkg/accel/cuda"
 	"github.com/collectivex/collectivex/pkg/accel/gpu"
@@ -337,7 +338,7 @@ func TestRulesOfVirtualMemory(t *testing.T) {
 	if !onGPU() {
 		library, kind, used = os.Getenv("CX_CUDA_LIB"), "stand-in", "used without access: refused\n"
 	}
-	out, err := exec.CommandContext(t.Context(), "python3", "-c", rules, library, kind).CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), need.Tool(t, "python3"), "-c", rules, library, kind).CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	require.Equal(t, `less than the unit: refused
 export of memory without handles: refused

@@ -19,10 +19,15 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/internal/need"
 )
 
 // patience bounds every wait for the browser. Only a hang exceeds it.
 const patience = 10 * time.Minute
+
+// program is the browser, of Debian.
+const program = "chromium-headless-shell"
 
 // chromium is one browser for all tests of the package, started by the first that asks.
 var chromium struct {
@@ -54,7 +59,7 @@ func startChromium() {
 		return
 	}
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.ExecPath("chromium-headless-shell"), chromedp.UserDataDir(profile), chromedp.WSURLReadTimeout(patience),
+		chromedp.ExecPath(program), chromedp.UserDataDir(profile), chromedp.WSURLReadTimeout(patience),
 		chromedp.NoSandbox, chromedp.DisableGPU, chromedp.Flag("disable-dev-shm-usage", true), chromedp.WindowSize(1240, 1600))
 	allocator, end := chromedp.NewExecAllocator(context.Background(), options...)
 	ctx, leave := chromedp.NewContext(allocator)
@@ -66,7 +71,7 @@ func startChromium() {
 		os.RemoveAll(profile)
 	}
 	if err := chromedp.Run(ctx); err != nil {
-		chromium.err = fmt.Errorf("start Debian's chromium-headless-shell: %w", err)
+		chromium.err = fmt.Errorf("start "+program+": %w", err)
 	}
 }
 
@@ -83,9 +88,8 @@ type tab struct {
 // open shows an HTML file, with the given fragment and before that actions done.
 func open(t testing.TB, html []byte, fragment string, first ...chromedp.Action) *tab {
 	t.Helper()
-	if os.Getenv("CX_E2E") != "1" {
-		t.Skip("CX_E2E=1 needs a Chromium")
-	}
+	need.EndToEnd(t, "to show the page in a browser")
+	need.Tool(t, program)
 	if chromium.once.Do(startChromium); chromium.err != nil {
 		t.Fatal(chromium.err)
 	}

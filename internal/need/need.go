@@ -1,0 +1,147 @@
+// Package need says what a test cannot do without: a program, a right, or the full lane.
+//
+// go test ./... without variables is the fast lane. It skips, by name, what this machine lacks
+// and what takes long. CX_E2E=1 is the full lane: nothing is skipped, and what is missing fails
+// the test. Only this package reads the variable.
+package need
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// variable is 1 in the full lane.
+const variable = "CX_E2E"
+
+// packages are the programs that tests start beside go, git, the C compiler and what every Debian
+// has, and the Debian packages that have them.
+var packages = map[string]string{
+	"aarch64-linux-gnu-gcc":   "gcc-aarch64-linux-gnu and libc6-dev-arm64-cross",
+	"chromium-headless-shell": "chromium-headless-shell",
+	"g++":                     "g++",
+	"jq":                      "jq",
+	"munged":                  "munge",
+	"python3":                 "python3",
+	"qemu-aarch64":            "qemu-user",
+	"shellcheck":              "shellcheck",
+	"slurmctld":               "slurmctld",
+	"slurmd":                  "slurmd",
+	"srun":                    "slurm-client",
+	"sudo":                    "sudo",
+
+	"act": "", // in no Debian package
+}
+
+// E2E reports whether tests run in the full lane.
+func E2E() bool { return os.Getenv(variable) == "1" }
+
+// Environ returns the variables that keep a process of a test in the lane of this one.
+func Environ() []string { return []string{variable + "=" + os.Getenv(variable)} }
+
+// EndToEnd skips t outside of the full lane. The reason completes "set CX_E2E=1".
+func EndToEnd(t testing.TB, reason string) {
+	t.Helper()
+	if !E2E() {
+		t.Skipf("full lane: set %s=1 %s", variable, reason)
+	}
+}
+
+// Full skips t outside of the full lane and, there, under -short, which is how the race detector's
+// lane leaves out tests that take seconds and are about neither goroutines nor pointers in C.
+func Full(t testing.TB) {
+	t.Helper()
+	EndToEnd(t, "for tests that take long")
+	if testing.Short() {
+		t.Skip("full lane: run without -short")
+	}
+}
+
+// Tool returns the path of a program. Where it is missing, the fast lane skips t and the full lane
+// fails it. The text names the program and how to install it.
+func Tool(t testing.TB, name string) string {
+	t.Helper()
+	install, known := packages[name]
+	if !known {
+		t.Fatalf("no package is known for %s: add it to internal/need", name)
+	}
+	path, err := exec.LookPath(name)
+	if err != nil {
+		how := "install Debian's " + install
+		if install == "" {
+			how = ".ci/run puts it into .tools/bin; put that on PATH"
+		}
+		missing(t, name, how)
+	}
+	return path
+}
+
+// CXX returns the C++ compiler with which the stand-ins for NVRTC and HIPRTC compile kernels for
+// the host.
+func CXX(t testing.TB) string {
+	t.Helper()
+	if cxx := os.Getenv("CX_FAKE_CXX"); cxx != "" {
+		return cxx
+	}
+	return Tool(t, "g++")
+}
+
+// systemPython is the interpreter of the distribution, for which libpython3-dev has the library.
+const systemPython = "/usr/bin/python3"
+
+var findSystemPython = sync.OnceValue(func() error { return findPython(systemPython) })
+
+// findPython returns an error that names the interpreter, or its shared library, if it is missing.
+func findPython(path string) error {
+	if _, err := exec.LookPath(path); err != nil {
+		return errors.New(path)
+	}
+	const load = "import ctypes, sysconfig; ctypes.CDLL(sysconfig.get_config_var('INSTSONAME'))"
+	out, err := exec.CommandContext(context.Background(), path, "-c", load).CombinedOutput()
+	if err != nil {
+		lines := strings.Split(strings.TrimSpace(string(out)), "\n")
+		return fmt.Errorf("the shared library of %s (%s)", path, lines[len(lines)-1])
+	}
+	return nil
+}
+
+// Python returns the distribution's interpreter, whose shared library is here too.
+func Python(t testing.TB) string {
+	t.Helper()
+	if err := findSystemPython(); err != nil {
+		missing(t, err.Error(), "install Debian's python3 and libpython3-dev")
+	}
+	return systemPython
+}
+
+// Namespace needs the right to start processes in a namespace of this kind: net, mount or uts.
+// Root has it, also through sudo without a password, except in most containers.
+func Namespace(t testing.TB, kind string) {
+	t.Helper()
+	args := []string{"unshare", "--" + kind, "true"}
+	if os.Geteuid() != 0 {
+		args = append([]string{"sudo", "-n"}, args...)
+	}
+	if out, err := exec.CommandContext(context.Background(), args[0], args[1:]...).CombinedOutput(); err != nil {
+		why := strings.TrimSpace(string(out))
+		if why == "" {
+			why = err.Error()
+		}
+		missing(t, fmt.Sprintf("the right to make a %s namespace (%s)", kind, why),
+			"run the tests as root, or install Debian's sudo and allow it without a password; start a container with --privileged")
+	}
+}
+
+// missing skips t or, in the full lane, fails it.
+func missing(t testing.TB, what, how string) {
+	t.Helper()
+	if E2E() {
+		t.Fatalf("%s is missing: %s", what, how)
+	}
+	t.Skipf("%s is missing: %s", what, how)
+}
