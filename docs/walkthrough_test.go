@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/collectivex/collectivex/internal/short"
+	"github.com/collectivex/collectivex/internal/need"
 )
 
 var (
@@ -22,7 +22,7 @@ var (
 // The commands of the pages for newcomers run, one page after the other, and print what the
 // pages show. A … stands for any text, and alone in a line for any lines.
 func TestWalkthrough(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	root, err := filepath.Abs("..")
 	require.NoError(t, err)
 	dir := t.TempDir()

@@ -9,13 +9,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/collectivex/collectivex/internal/fakes"
-	"github.com/collectivex/collectivex/internal/short"
+	"github.com/collectivex/collectivex/internal/need"
 )
 
 // Four ranks make communicators in every way. A library that skips an operation of one of them, or
 // lacks a call, is found, and no rank is left waiting.
 func TestCommunicators(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	program := filepath.Join(t.TempDir(), "communicators")
 	output, err := exec.Command("go", "build", "-o", program, ".").CombinedOutput()
 	require.NoError(t, err, "%s", output)

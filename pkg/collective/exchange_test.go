@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/collectivex/collectivex/internal/short"
+	"github.com/collectivex/collectivex/internal/need"
 	"github.com/collectivex/collectivex/pkg/accel"
 	hostdev "github.com/collectivex/collectivex/pkg/accel/host"
 	"github.com/collectivex/collectivex/pkg/collective"
@@ -27,7 +27,7 @@ func exchangeOf(c collective.Call, world int) []int64 {
 // What a library could do wrong with parts of unequal sizes, each caught by the
 // check of the timed buffers.
 func TestWrongExchanges(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	const world = 2
 	for name, harm := range map[string]func(rank int, words []int64){
 		"forgets one pair": func(rank int, words []int64) {
@@ -80,7 +80,7 @@ func TestWrongExchanges(t *testing.T) {
 // Each ordered pair of three ranks has its row; its times are of the two, and the
 // third enqueues none of its operations.
 func TestPairs(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	for op, pairs := range map[string][][2]int{
 		"p2p":       {{0, 1}, {0, 2}, {1, 0}, {1, 2}, {2, 0}, {2, 1}},
 		"p2p_bidir": {{0, 1}, {0, 2}, {1, 2}},
@@ -131,7 +131,7 @@ func TestPairs(t *testing.T) {
 // A library that forgets one pair, or gives what was meant for another, is found
 // in the row of that pair and in no other.
 func TestWrongPairs(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	const world = 3
 	d, _, err := run(t, aCase(func(c *plan.Case) {
 		c.Collective().Op, c.Collective().RedOp, c.World, c.RanksPerNode = "p2p", "", world, world

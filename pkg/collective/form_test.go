@@ -5,7 +5,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/collectivex/collectivex/internal/short"
+	"github.com/collectivex/collectivex/internal/need"
 	"github.com/collectivex/collectivex/pkg/numeric"
 	"github.com/collectivex/collectivex/pkg/workload"
 )
@@ -68,7 +68,7 @@ func skewed() [][]int64 {
 
 // Every element of every output is some rank's input, and that rank has it.
 func TestOutputsComeFromInputs(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	for _, op := range Ops() {
 		f := aForm(op)
 		e := f.Extent(1 << 10)

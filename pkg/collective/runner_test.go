@@ -15,8 +15,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/collectivex/collectivex/internal/need"
 	"github.com/collectivex/collectivex/internal/plantest"
-	"github.com/collectivex/collectivex/internal/short"
 	"github.com/collectivex/collectivex/pkg/accel"
 	hostdev "github.com/collectivex/collectivex/pkg/accel/host"
 	"github.com/collectivex/collectivex/pkg/collective"
@@ -474,7 +474,7 @@ func TestRunRefusesWhatDoesNotFit(t *testing.T) {
 
 // What a wrong library could do, each caught by the check of the timed buffers.
 func TestWrongLibraries(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	bytesAt := func(c collective.Call) []byte {
 		return hostdev.Bytes(c.Recv, c.Count*int64(c.Type.Size()))
 	}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/collectivex/collectivex/internal/short"
+	"github.com/collectivex/collectivex/internal/need"
 	"github.com/collectivex/collectivex/pkg/accel"
 	hostdev "github.com/collectivex/collectivex/pkg/accel/host"
 	"github.com/collectivex/collectivex/pkg/collective"
@@ -19,7 +19,7 @@ import (
 // A library that skips operations is found at every size, also where a window has
 // fewer buffers than operations.
 func TestLibrariesThatSkip(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	const every = 23 // fewer than the operations of a timed window and an untimed one
 	lies := []struct {
 		name  string

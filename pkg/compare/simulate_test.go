@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/collectivex/collectivex/internal/short"
+	"github.com/collectivex/collectivex/internal/need"
 )
 
 // world is what runs on a machine are like. All are relative: 0.03 is 3 %.
@@ -239,7 +239,7 @@ func BenchmarkFalseDiscoveries(b *testing.B) {
 // Of many series, those that a few are always beyond are not called slower, and those that
 // are slower are.
 func TestManySeries(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	noisy := world{name: "σ_b 3 %", run: 0.03}
 	suspects, remain, _ := discoveries(noisy, 5, 400, 0)
 	require.Greater(t, suspects.wrong, 4, "3 % of series are suspect")
@@ -261,7 +261,7 @@ func TestFewRunsDecideNothing(t *testing.T) {
 // A cheap part of BenchmarkSimulation: no false alarm is confirmed, a shift of 5 % is found
 // where five runs are enough, and it is never called the same.
 func TestWorlds(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	for _, w := range worlds {
 		none, up := simulate(w, 5, true, 0, 40), simulate(w, 5, true, math.Log(1.05), 40)
 		require.LessOrEqual(t, none.confirmed, 5.0, w.name)

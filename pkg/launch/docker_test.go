@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/collectivex/collectivex/internal/fakes"
-	"github.com/collectivex/collectivex/internal/short"
+	"github.com/collectivex/collectivex/internal/need"
 	"github.com/collectivex/collectivex/pkg/claim"
 	"github.com/collectivex/collectivex/pkg/command"
 	"github.com/collectivex/collectivex/pkg/container"
@@ -138,7 +138,7 @@ func TestTheContainerOfADeadShard(t *testing.T) {
 }
 
 func TestContainersThatAreNotReady(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	for name, c := range map[string]struct {
 		env          string
 		change       func(*Docker)

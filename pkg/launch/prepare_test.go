@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/collectivex/collectivex/internal/fakes"
-	"github.com/collectivex/collectivex/internal/short"
+	"github.com/collectivex/collectivex/internal/need"
 	"github.com/collectivex/collectivex/pkg/command"
 	"github.com/collectivex/collectivex/pkg/container"
 )
@@ -125,7 +125,7 @@ func TestVariablesOfAnImage(t *testing.T) {
 }
 
 func TestNodesThatAreNotReady(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	for name, c := range map[string]struct {
 		env          string // NAME=VALUE
 		change       func(*Job)

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/collectivex/collectivex/internal/fakes"
-	"github.com/collectivex/collectivex/internal/short"
+	"github.com/collectivex/collectivex/internal/need"
 	"github.com/collectivex/collectivex/internal/wheels"
 	"github.com/collectivex/collectivex/pkg/dl"
 )
@@ -42,7 +42,7 @@ var later = map[string]Version{
 // A real NCCL opens and answers without a driver too, which it looks for when it
 // makes a communicator.
 func TestRealLibrary(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	t.Setenv("CX_NCCL_LIB", filepath.Join(wheels.NCCL.Libraries(t), "libnccl.so.2"))
 	l, err := Open(NCCL)
 	require.NoError(t, err)

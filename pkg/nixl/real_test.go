@@ -9,8 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/collectivex/collectivex/internal/need"
 	"github.com/collectivex/collectivex/internal/netns"
-	"github.com/collectivex/collectivex/internal/short"
 	"github.com/collectivex/collectivex/internal/wheels"
 )
 
@@ -18,7 +18,7 @@ import (
 // memory that is registered on both sides from its begin to its end. Not under the race detector: it
 // runs the library's destructors when the process ends, and they have crashed.
 func TestWhatTheLibraryRefuses(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	dir := wheels.NIXL.Libraries(t)
 	if !netns.Own(t) {
 		return

@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/collectivex/collectivex/internal/short"
+	"github.com/collectivex/collectivex/internal/need"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/planner"
 	"github.com/collectivex/collectivex/pkg/vocab"
@@ -76,7 +76,7 @@ func TestDirectTakesEnvironmentAndBudget(t *testing.T) {
 }
 
 func TestDirectRefuses(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	for _, tt := range []struct {
 		name   string
 		change func(*planner.Direct)

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"github.com/collectivex/collectivex/internal/short"
+	"github.com/collectivex/collectivex/internal/need"
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/planner"
@@ -91,7 +91,7 @@ func sized() []string {
 
 // TestLaws checks what must hold of any plan.
 func TestLaws(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	rapid.Check(t, func(t *rapid.T) {
 		cat := drawCatalog(t)
 		f := planner.Filters{MaxCases: rapid.IntRange(1, 40).Draw(t, "max cases")}
@@ -226,7 +226,7 @@ func synthetic(platforms int) *catalog.Catalog {
 // TestWaves: a plan of more cells than one matrix of jobs may have is split, and
 // one of more than the workflow has waves for is refused.
 func TestWaves(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	m := resolve(t, synthetic(6), planner.Filters{})
 	require.Len(t, m.RequestedOther, 6*4*1728)
 	require.Greater(t, len(m.Include), plan.WaveCells)
@@ -249,7 +249,7 @@ func TestWaves(t *testing.T) {
 
 // TestHundredThousandCases: the largest plan that the workflow can run.
 func TestHundredThousandCases(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	m := resolve(t, synthetic(15), planner.Filters{})
 	require.Equal(t, 103680, countRunnable(m))
 	require.LessOrEqual(t, len(m.Include), plan.Waves*plan.WaveCells)
@@ -263,7 +263,7 @@ func TestHundredThousandCases(t *testing.T) {
 }
 
 func TestOutputsTooLarge(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	m := resolve(t, synthetic(1), planner.Filters{})
 	for i := range m.Include {
 		m.Include[i].Runner = string(make([]byte, 1<<16))
@@ -283,7 +283,7 @@ func TestTooLong(t *testing.T) {
 
 // TestTooMany: a plan that no workflow could run is refused before it is built.
 func TestTooMany(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	f := planner.Filters{MaxCases: planner.DefaultMaxCases}
 	cat := synthetic(1)
 	cat.Suites[0].Repeats = 25
@@ -293,7 +293,7 @@ func TestTooMany(t *testing.T) {
 
 // TestConflict: two suites may ask for the same case, not for two cases of one id.
 func TestConflict(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	cat := synthetic(1)
 	other := cat.Suites[0]
 	other.Name = "other"

@@ -11,8 +11,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/collectivex/collectivex/internal/need"
 	"github.com/collectivex/collectivex/internal/resulttest"
-	"github.com/collectivex/collectivex/internal/short"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
@@ -40,7 +40,7 @@ func TestAShardNearItsLimitEndsOrderly(t *testing.T) {
 }
 
 func TestTheLimitEndsTheRunningCase(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	t.Parallel()
 	s := withVariable(fakeShard(t.TempDir(), t.TempDir(), fakeCase(0, 2, 1), fakeCase(1, 2, 1)), rank.FaultVariable, "case=fake-case-00-*,rank=0,kind=hang")
 	s.Limit = endReserve + leastBudget + 500*time.Millisecond

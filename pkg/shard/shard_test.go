@@ -19,8 +19,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/collectivex/collectivex/internal/need"
 	"github.com/collectivex/collectivex/internal/resulttest"
-	"github.com/collectivex/collectivex/internal/short"
 	"github.com/collectivex/collectivex/pkg/claim"
 	"github.com/collectivex/collectivex/pkg/command"
 	"github.com/collectivex/collectivex/pkg/launch"
@@ -98,7 +98,7 @@ func readSamples(t *testing.T, results, caseID string) []line {
 }
 
 func TestEveryCaseHasADocument(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	s := fakeShard(t.TempDir(), t.TempDir(), fakeCase(0, 2, 3), fakeCase(1, 2, 3), fakeCase(2, 3, 2))
 	counts, docs, seen := do(t, s)
 	require.Equal(t, Counts{Passed: 3}, counts)
@@ -149,7 +149,7 @@ func TestTheCaseOfADocumentIsThePlannedOne(t *testing.T) {
 // Faults that cost their case alone, with the reason that names them. The
 // table in docs/reliability.md names the subtests.
 func TestFaultCostsItsCaseOnly(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	t.Parallel()
 	const hit = "fake-case-01-fake-all-reduce-float-sum-w2-warm"
 	tests := []struct {
@@ -347,7 +347,7 @@ func TestRetriesKeepEveryAttempt(t *testing.T) {
 }
 
 func TestResultsAreNotMixed(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	s := fakeShard(t.TempDir(), t.TempDir(), fakeCase(0, 2, 1))
 	do(t, s)
 	_, err := s.Do(t.Context())
@@ -469,7 +469,7 @@ func TestABackendThatThisProgramLacks(t *testing.T) {
 // A document that is refused costs its case alone, whether the ranks' records or
 // the case itself are at fault.
 func TestARefusedDocumentIsAnInternalError(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	row := func(change func(*result.CollectiveRow)) func(*Shard) {
 		return func(s *Shard) {
 			family, id := s.Families[plan.FamilyCollective], s.Cases[1].Case.CaseID

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"github.com/collectivex/collectivex/internal/short"
+	"github.com/collectivex/collectivex/internal/need"
 	"github.com/collectivex/collectivex/pkg/launch"
 	"github.com/collectivex/collectivex/pkg/plan"
 )
@@ -53,7 +53,7 @@ func ends(t *testing.T, s *Shard) []string {
 // While the shard ends its group it costs none: the shard gives it time to close what
 // it opened, then kills it. The shards mostly wait, so all of them run at once.
 func TestAStoppedRankCostsOneCase(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	t.Parallel()
 	lost := []string{"success", "failed " + stopReason, "success", "success"}
 	type run struct {

@@ -14,7 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/collectivex/collectivex/internal/short"
+	"github.com/collectivex/collectivex/internal/need"
 	"github.com/collectivex/collectivex/internal/slurmtest"
 	"github.com/collectivex/collectivex/pkg/result"
 )
@@ -49,7 +49,7 @@ collective:
 // first a case fails, in the second cxrun is killed, in the third the runner is, and the
 // fourth passes. Only the killed runner leaves a job, and the next cell there cancels it.
 func TestSweepOnSlurm(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	if !slurmtest.Start(t, 2) {
 		return
 	}

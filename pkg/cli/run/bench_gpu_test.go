@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/collectivex/collectivex/internal/fakes"
+	"github.com/collectivex/collectivex/internal/need"
 	"github.com/collectivex/collectivex/internal/resulttest"
-	"github.com/collectivex/collectivex/internal/short"
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/cli/bench"
 	"github.com/collectivex/collectivex/pkg/collective"
@@ -79,7 +79,7 @@ func TestBenchFindsTheGPUs(t *testing.T) {
 // Of a window in place too, whose operations overwrite their input: each has a
 // buffer of its own where there is room.
 func TestBenchChecksEveryOperation(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	standIns(t)
 	const settled = 7 + 64 // operations before the window: of warm-up, of those out of place, and one of its own
 	for n := 1; n <= 4; n++ {
@@ -98,7 +98,7 @@ func TestBenchChecksEveryOperation(t *testing.T) {
 // A library that skips operations, or does them by half or elsewhere, and says
 // nothing, is found at every size.
 func TestBenchFindsALibraryThatLies(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	standIns(t)
 	t.Setenv("TMPDIR", t.TempDir())
 	t.Setenv("CX_NCCL_LIB", fakes.Liar(t, os.Getenv("CX_NCCL_LIB")))
@@ -116,7 +116,7 @@ func TestBenchFindsALibraryThatLies(t *testing.T) {
 }
 
 func TestBenchFlagsReachTheLibrary(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	standIns(t)
 	t.Run("-R 2 -x 2", func(t *testing.T) {
 		r, _ := benched(t, cli.ExitOK, "all_reduce", "-b", "1K", "-e", "1K", "-R", "2", "-x", "2")
@@ -163,7 +163,7 @@ func setEnv(t *testing.T, env map[string]string) {
 
 // The devices that the driver shows are those of the ranks, whatever else is here.
 func TestBenchDevicesThatArePicked(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	standIns(t)
 	setEnv(t, noAMD(unlike))
 	t.Setenv("CUDA_VISIBLE_DEVICES", "2,0")
@@ -176,7 +176,7 @@ func TestBenchDevicesThatArePicked(t *testing.T) {
 
 // With both vendors' libraries, a backend that is named gets its vendor's devices.
 func TestBenchOfEitherVendor(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	standIns(t)
 	r, _ := benched(t, cli.ExitOK, "all_reduce", "--backend", "rccl", "-b", "8", "-e", "8")
 	require.Equal(t, "rccl", r.Library.Kind)
@@ -184,7 +184,7 @@ func TestBenchOfEitherVendor(t *testing.T) {
 }
 
 func TestADeviceThatIsLostIsTold(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	standIns(t)
 	setEnv(t, noAMD(map[string]string{"CX_FAKE_NVML_LOST": "1"}))
 	const note = "ranks get 1 of 2 NVIDIA GPUs: NVML cannot open device 1: see nvidia-smi"
@@ -204,7 +204,7 @@ func TestADeviceThatIsLostIsTold(t *testing.T) {
 // A sweep goes on with the host where GPUs cannot be used, but not past a library
 // that was named and cannot be.
 func TestSweepOfGPUsThatCannotBeUsed(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	standIns(t)
 	setEnv(t, noAMD(map[string]string{"CX_FAKE_FAIL": "cuInit=803"}))
 	out := filepath.Join(t.TempDir(), "out")
@@ -225,7 +225,7 @@ func TestSweepOfGPUsThatCannotBeUsed(t *testing.T) {
 }
 
 func TestDoctorOfALibraryThatIsNotWhole(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	standIns(t)
 	t.Setenv("CX_NCCL_LIB", fakes.Variant{Hide: []string{"ncclAllReduce"}}.Build(t))
 	code, stdout, _ := cxrun(t, nil, "doctor", "--backend", "nccl")
@@ -236,7 +236,7 @@ func TestDoctorOfALibraryThatIsNotWhole(t *testing.T) {
 // doctor names the libraries that would multiply beside communication, of both vendors, and env has
 // their versions. Measurements that do not multiply run without them.
 func TestDoctorOfMultipliers(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	standIns(t)
 	code, stdout, _ := cxrun(t, nil, "env")
 	require.Equal(t, cli.ExitOK, code)
@@ -260,7 +260,7 @@ func TestDoctorOfMultipliers(t *testing.T) {
 }
 
 func TestBenchWhatIsNotHere(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	standIns(t)
 	for _, tt := range []struct {
 		name string
@@ -356,7 +356,7 @@ func TestBenchWhatIsNotHere(t *testing.T) {
 // A type that the library lacks is refused where it was named, and left out
 // where all were asked for.
 func TestBenchTypeTheLibraryLacks(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	standIns(t)
 	t.Setenv("TMPDIR", t.TempDir())
 	for _, backend := range []string{"nccl", "rccl"} {
@@ -379,7 +379,7 @@ func TestBenchTypeTheLibraryLacks(t *testing.T) {
 
 // MI300's fp8 has another exponent bias than the data that are checked.
 func TestBenchTypeTheDeviceLacks(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	standIns(t)
 	withoutNVIDIA(t)
 	t.Setenv("TMPDIR", t.TempDir())
@@ -390,7 +390,7 @@ func TestBenchTypeTheDeviceLacks(t *testing.T) {
 
 // A registration that the library took without a handle is told of.
 func TestBenchWithoutARegistrationHandle(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	standIns(t)
 	t.Setenv("CX_FAKE_NCCL_NO_HANDLE", "1")
 	r, stderr := benched(t, cli.ExitOK, "all_reduce", "-b", "1K", "-e", "1K", "-R", "2", "-N", "2")
@@ -400,7 +400,7 @@ func TestBenchWithoutARegistrationHandle(t *testing.T) {
 
 // The check on the device finds what the one on the host finds.
 func TestBenchFindsAWrongResultOnADevice(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	standIns(t)
 	t.Setenv("TMPDIR", t.TempDir())
 	env := map[string]string{rank.FaultVariable: "case=*,rank=0,kind=" + collective.FaultFlip}
@@ -418,7 +418,7 @@ func TestBenchFindsAWrongResultOnADevice(t *testing.T) {
 // an operation is a timed window here, 64 are an untimed one, and a size has two of
 // each.
 func TestBenchWhereALibraryFails(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	standIns(t)
 	t.Setenv("CX_FAKE_DEVICES", "3")
 	t.Setenv("TMPDIR", t.TempDir())
@@ -455,7 +455,7 @@ func TestBenchWhereALibraryFails(t *testing.T) {
 // what was finished stays. MSCCL++ can neither tell of an error of its own accord nor
 // abort: its ranks wait as long. All of them wait at the same time.
 func TestBenchWhereALibraryHangs(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	standIns(t)
 	t.Setenv("TMPDIR", t.TempDir())
 	type hung struct {
@@ -506,7 +506,7 @@ func completeRows(t *testing.T, r bench.Report) (rows []string) {
 // A library that rounds, flushes or loses what exact data do not show: the timed
 // buffers are right bit for bit, and the case is invalid.
 func TestBenchFindsAnotherArithmetic(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	standIns(t)
 	t.Setenv("CX_FAKE_DEVICES", "3")
 	t.Setenv("TMPDIR", t.TempDir())

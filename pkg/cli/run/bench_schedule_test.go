@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/collectivex/collectivex/internal/fakes"
-	"github.com/collectivex/collectivex/internal/short"
+	"github.com/collectivex/collectivex/internal/need"
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/cli/bench"
 	"github.com/collectivex/collectivex/pkg/plan"
@@ -72,7 +72,7 @@ func TestBenchScheduleFindsTheGPUs(t *testing.T) {
 // stands still, in the middle of a program end the case, and streams that wait for its flags
 // keep no process.
 func TestBenchScheduleByCopies(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	standIns(t)
 	t.Setenv("TMPDIR", t.TempDir())
 	args := strings.Fields("bench schedule all_reduce ring --backend ipc -g 2 -b 1K -e 4K -f 4 -n 2 -w 1 --json")

@@ -18,8 +18,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/collectivex/collectivex/internal/golden"
+	"github.com/collectivex/collectivex/internal/need"
 	"github.com/collectivex/collectivex/internal/resulttest"
-	"github.com/collectivex/collectivex/internal/short"
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/cli/bench"
 	"github.com/collectivex/collectivex/pkg/collective"
@@ -59,7 +59,7 @@ func onHost(t *testing.T, args ...string) (stdout, stderr string) {
 }
 
 func TestBenchPrintsNCCLTestsColumns(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	for _, tt := range []struct {
 		name string
 		args []string
@@ -105,7 +105,7 @@ func shape(at string, v any) []string {
 }
 
 func TestBenchJSONIsTheTable(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	out := filepath.Join(t.TempDir(), "out")
 	file := filepath.Join(t.TempDir(), "bench.json")
 	stdout, stderr := onHost(t, "all_reduce", "-b", "8", "-e", "64K", "-f", "8", "--trials", "3", "--out", out, "-J", file)
@@ -164,7 +164,7 @@ func TestBenchFindsAWrongResult(t *testing.T) {
 
 // A rank that dies costs the case, not what was finished, and is named.
 func TestBenchWithADeadRank(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	t.Setenv("TMPDIR", t.TempDir())
 	env := map[string]string{rank.FaultVariable: "case=*-sum-*,rank=1,kind=kill,at=record-6"}
 	code, stdout, stderr := cxrun(t, env, "bench", "--backend", "host", "all_reduce", "-b", "8", "-e", "1K", "-f", "2", "-o", "all", "--json")
@@ -183,7 +183,7 @@ func TestBenchWithADeadRank(t *testing.T) {
 }
 
 func TestBenchThresholds(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	onHost(t, "all_reduce", "-b", "8", "-e", "1K", "-f", "128", "--min-busbw", "1K=0.000001", "--max-time", "8=1e9,1K=1e9")
 
 	t.Setenv("TMPDIR", t.TempDir())
@@ -215,7 +215,7 @@ func TestHelpToAFullDisk(t *testing.T) {
 
 // A table or JSON that does not arrive is a failure, and what was measured is kept.
 func TestBenchToAFullDisk(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	require.NoError(t, err)
 	defer full.Close()
@@ -274,7 +274,7 @@ func TestBenchWithoutRoomForItsPlan(t *testing.T) {
 // What cannot be measured is refused in one line that says what to do, and leaves
 // nothing.
 func TestBenchOfWhatCannotBe(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	for _, tt := range []struct{ args, want string }{
 		{"all_reduce -b 3 -e 3", "size-too-small: no size can be measured; the last one, 3 bytes: 2 ranks of float take at least 4 bytes\n"},
 		{"all_gather -b 8 -e 8 -g 1 -N 2", "size-too-small: no size can be measured; the last one, 8 bytes: 1 ranks of float take at least 16 bytes\n"},
@@ -298,7 +298,7 @@ func TestBenchOfWhatCannotBe(t *testing.T) {
 
 // What --out keeps is a run like any other.
 func TestBenchOutIsARun(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	out := filepath.Join(t.TempDir(), "out")
 	stdout, _ := onHost(t, "reduce", "-b", "8", "-e", "8", "-r", "-1", "-N", "2", "--out", out)
 	require.Len(t, regexp.MustCompile(`(?m)^ +8 `).FindAllString(stdout, -1), 4, "two roots, twice")
@@ -311,7 +311,7 @@ func TestBenchOutIsARun(t *testing.T) {
 }
 
 func TestBenchRefuses(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	for _, tt := range []struct {
 		args string
 		code int
@@ -371,7 +371,7 @@ func TestBenchRefuses(t *testing.T) {
 }
 
 func TestBenchEP(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	args := []string{"ep", "--tokens", "1,8", "--hidden", "512", "--topk", "4", "--experts", "32", "--sampling", "smoke", "--ranks", "2", "-T", "600"}
 	stdout, stderr := onHost(t, args...)
 	require.Empty(t, stderr)
@@ -402,7 +402,7 @@ func TestBenchEP(t *testing.T) {
 
 // -T limits the cases of every family, and a negative limit is refused.
 func TestBenchTimeLimit(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	t.Setenv("TMPDIR", t.TempDir())
 	for _, args := range [][]string{
 		{"all_reduce", "-b", "8", "-e", "8"},
@@ -425,7 +425,7 @@ func TestBenchTimeLimit(t *testing.T) {
 
 // A routing from a file is measured as it is written, and is another one in each file.
 func TestBenchEPWithARecordedRouting(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	dir := t.TempDir()
 	seen := map[string]bool{}
 	for name, text := range map[string]string{
@@ -480,7 +480,7 @@ func TestBenchCompletes(t *testing.T) {
 
 // Rows that are printed while the case runs are printed once, in their order.
 func TestBenchPrintsRowsAsTheyCome(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	t.Setenv("TMPDIR", t.TempDir())
 	env := map[string]string{rank.FaultVariable: "rank=1,kind=slow"} // 20 ms a row: it takes more than one look
 	code, stdout, stderr := cxrun(t, env, "bench", "--backend", "host", "all_reduce", "-b", "8", "-e", "256", "-i", "8")

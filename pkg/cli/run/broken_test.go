@@ -16,8 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/collectivex/collectivex/internal/need"
 	"github.com/collectivex/collectivex/internal/resulttest"
-	"github.com/collectivex/collectivex/internal/short"
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/result"
@@ -51,7 +51,7 @@ func TestASweepWhoseReaderLeaves(t *testing.T) {
 }
 
 func TestAggregateToAFullDevice(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	out := filepath.Join(t.TempDir(), "out")
 	code, _, stderr := cxrun(t, nil, "sweep", "--definitions", fewSamples(t), "--out", out, "--ep", "2")
 	require.Equal(t, cli.ExitOK, code, stderr)

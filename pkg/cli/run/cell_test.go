@@ -14,8 +14,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/collectivex/collectivex/internal/need"
 	"github.com/collectivex/collectivex/internal/plantest"
-	"github.com/collectivex/collectivex/internal/short"
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/fold"
@@ -229,7 +229,7 @@ func TestSweep(t *testing.T) {
 }
 
 func TestSweepWithADeadRank(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	out := filepath.Join(t.TempDir(), "out")
 	code, stdout, stderr := cxrun(t, map[string]string{rank.FaultVariable: "case=*-ep2-*,rank=1,kind=kill,at=record-9"},
 		"sweep", "--definitions", fewSamples(t), "--out", out, "--ep", "2,4")
@@ -252,7 +252,7 @@ func TestSweepWithADeadRank(t *testing.T) {
 // invalid, and costs those of four ranks nothing. The names stand in the table
 // of docs/reliability.md.
 func TestWrongDataIsInvalid(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	tests := []struct{ name, fault, filter string }{
 		{"a bit of a token flipped", "kind=flip-bit", "--ep=2,4"},
 		{"two tokens swapped", "kind=swap-tokens", "--ep=2"},

@@ -16,7 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/collectivex/collectivex/internal/short"
+	"github.com/collectivex/collectivex/internal/need"
 	"github.com/collectivex/collectivex/internal/slurmtest"
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/cli"
@@ -215,7 +215,7 @@ func runningJob(t *testing.T) (id string) {
 // Cells of two nodes with two ranks each run through a real Slurm. Each of the faults costs
 // what docs/reliability.md says, and no job is left.
 func TestSlurm(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	if !slurmtest.Start(t, 2) {
 		return
 	}
@@ -350,7 +350,7 @@ func TestSlurm(t *testing.T) {
 // A rank that hangs costs the budget of its case, which this test waits for, and the next
 // case runs.
 func TestSlurmRankThatHangs(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	if !slurmtest.Start(t, 2) {
 		return
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/collectivex/collectivex/internal/fakes"
-	"github.com/collectivex/collectivex/internal/short"
+	"github.com/collectivex/collectivex/internal/need"
 	"github.com/collectivex/collectivex/internal/slurmtest"
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/result"
@@ -44,7 +44,7 @@ transfer:
 // NIXL moves a cache between the GPUs of two nodes that Slurm allocates. The library and the GPUs are
 // stand-ins, and the nodes are this host.
 func TestSlurmTransferBetweenNodes(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	if !slurmtest.Start(t, 2) {
 		return
 	}

@@ -13,8 +13,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/collectivex/collectivex/internal/need"
 	"github.com/collectivex/collectivex/internal/resulttest"
-	"github.com/collectivex/collectivex/internal/short"
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/compare"
 	"github.com/collectivex/collectivex/pkg/result"
@@ -171,7 +171,7 @@ cp -r %[2]s/prepared/%[1]s/%[1]s$(basename "$2") "$2"
 }
 
 func TestConfirmMeasuresInTurn(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	always := func(by float64) func(int) float64 { return func(int) float64 { return by } }
 	for _, tc := range []struct {
 		name   string

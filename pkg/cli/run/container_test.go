@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/collectivex/collectivex/internal/fakes"
-	"github.com/collectivex/collectivex/internal/short"
+	"github.com/collectivex/collectivex/internal/need"
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/result"
@@ -35,7 +35,7 @@ func inContainers(t *testing.T) string {
 // The documents of a cell whose ranks run in a container name the image by its content; if
 // it is not to be had, they say why.
 func TestCellInAContainer(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	tools := fakes.NewContainers(t)
 	t.Setenv("FAKE_IMAGE_ENV", "NCCL_PROTO=LL")
 	matrix := inContainers(t)

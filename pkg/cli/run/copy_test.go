@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/collectivex/collectivex/internal/short"
+	"github.com/collectivex/collectivex/internal/need"
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/cli/bench"
 	"github.com/collectivex/collectivex/pkg/rank"
@@ -17,7 +17,7 @@ import (
 // The copy engines of both vendors' devices make the copies of one device and of two, by
 // both clocks; kernels check them.
 func TestBenchCopyOnDevices(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	standIns(t)
 	t.Setenv("TMPDIR", t.TempDir())
 	args := []string{"bench", "copy", "-b", "4K", "-e", "64K", "-f", "16", "--streams", "1,2", "--sampling", "smoke", "--json"}
@@ -52,7 +52,7 @@ func TestBenchCopyOnDevices(t *testing.T) {
 // Copies in one direction run beside a victim, whose figures have columns of their own. Its
 // slowdown is held against a threshold, which a slowdown that was not measured misses, too.
 func TestBenchCopyVictim(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	standIns(t)
 	t.Setenv("TMPDIR", t.TempDir())
 	args := []string{"bench", "copy", "-b", "4K", "-e", "4K", "--sampling", "smoke", "--victim"}
@@ -87,7 +87,7 @@ func TestBenchCopyVictim(t *testing.T) {
 
 // A kernel makes the copies of the tests that end with _sm, and copy engines make no others.
 func TestBenchCopyByKernel(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	standIns(t)
 	t.Setenv("TMPDIR", t.TempDir())
 	args := []string{"bench", "copy", "-b", "4K", "-e", "4K", "--sampling", "smoke", "--json"}
@@ -111,7 +111,7 @@ func TestBenchCopyByKernel(t *testing.T) {
 // Engines that are named make the copies of one AMD device and of two. They read no memory of
 // another device, which is left to that one's engines.
 func TestBenchCopyOnEngines(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	standIns(t)
 	withoutNVIDIA(t)
 	t.Setenv("TMPDIR", t.TempDir())
@@ -140,7 +140,7 @@ func TestBenchCopyOnEngines(t *testing.T) {
 
 // doctor names the HSA runtime, without which sdma lacks its engines.
 func TestDoctorOfCopyEngines(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	standIns(t)
 	code, stdout, stderr := cxrun(t, nil, "doctor", "--backend", "sdma")
 	require.Equal(t, cli.ExitOK, code, stderr)
@@ -155,7 +155,7 @@ func TestDoctorOfCopyEngines(t *testing.T) {
 // A rank copies between memories of the host. What nobody can ask for ends the command with
 // 2, what the backend does not have with 3, and a wrong word or a slow row with 1.
 func TestBenchCopy(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	t.Setenv("TMPDIR", t.TempDir())
 	args := []string{"bench", "copy", "--backend", "host", "-b", "4K", "-e", "64K", "-f", "16", "--sampling", "smoke"}
 	code, stdout, stderr := cxrun(t, nil, append(args, "host_to_device_memcpy_ce")...)

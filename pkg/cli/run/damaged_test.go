@@ -8,8 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/collectivex/collectivex/internal/need"
 	"github.com/collectivex/collectivex/internal/resulttest"
-	"github.com/collectivex/collectivex/internal/short"
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/result"
@@ -20,7 +20,7 @@ import (
 // same file and the same reason, and nothing but the file differs from the sound
 // run, which passes.
 func TestDamagedDocumentsPassNoGate(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	c, e := resulttest.CollectiveCase(), resulttest.EPCase()
 	for _, tc := range []struct{ name, family, old, new, reason string }{
 		{"a figure", "ep", `"p50":11,`, `"p50":10.5,`, ""}, // a digest alone finds it

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/collectivex/collectivex/internal/fakes"
-	"github.com/collectivex/collectivex/internal/short"
+	"github.com/collectivex/collectivex/internal/need"
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/result"
 )
@@ -34,7 +34,7 @@ func sweepGPUs(t *testing.T, env map[string]string) (document *result.Envelope, 
 }
 
 func TestDocumentsTellTheStateOfDevices(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	d, summary := sweepGPUs(t, nil)
 	require.Len(t, d.Devices.Ranks, 2)
 	for rank, r := range d.Devices.Ranks {
@@ -49,7 +49,7 @@ func TestDocumentsTellTheStateOfDevices(t *testing.T) {
 }
 
 func TestSummaryWarnsOfThrottledDevices(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	// The power limit, and heat.
 	d, summary := sweepGPUs(t, map[string]string{"CX_FAKE_REASONS": "68", "CX_FAKE_SM_CLOCKS": "1980,900"})
 	require.Equal(t, []result.Throttle{
@@ -61,14 +61,14 @@ func TestSummaryWarnsOfThrottledDevices(t *testing.T) {
 }
 
 func TestSummaryWarnsOfDevicesThatNobodySaw(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	d, summary := sweepGPUs(t, map[string]string{"CX_NVML_LIB": "/nowhere/libnvidia-ml.so.1"})
 	require.Nil(t, d.Devices.Ranks[1].Before)
 	require.Contains(t, summary, "state of the device not read before and after: ranks 0, 1")
 }
 
 func TestBenchWarnsOfThrottledDevices(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	fakes.Build(t).Use(t)
 	code, stdout, stderr := cxrun(t, map[string]string{"CX_FAKE_REASONS": "64"},
 		"bench", "all_reduce", "--backend", "nccl", "-b", "8", "-e", "8", "-n", "2", "-w", "1", "--json")
@@ -78,7 +78,7 @@ func TestBenchWarnsOfThrottledDevices(t *testing.T) {
 }
 
 func TestDocumentsOfHostsHaveNoDevices(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	out := filepath.Join(t.TempDir(), "out")
 	code, _, stderr := cxrun(t, nil, "sweep", "--definitions", fewSamples(t), "--sku", "local", "--out", out, "--ep", "2")
 	require.Equal(t, cli.ExitOK, code, stderr)

@@ -13,7 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/collectivex/collectivex/internal/short"
+	"github.com/collectivex/collectivex/internal/need"
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/planner"
@@ -75,7 +75,7 @@ func statuses(t *testing.T, results string) map[string]int {
 // Ranks that mpirun started meet in a directory. One that dies costs its case, and the next
 // case has new ranks in the same processes.
 func TestRanksOfMPIRun(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	matrix, dir := pairOfRanks(t), t.TempDir()
 	results, store := filepath.Join(dir, "results"), filepath.Join(dir, "store")
 	codes, said := joinedRanks(t, matrix, results, []string{"CX_STORE=" + store, "CX_FAULT=case=*all-reduce*,rank=1,kind=exit,at=record-2"}, func(r int) []string {
@@ -95,7 +95,7 @@ func TestRanksOfMPIRun(t *testing.T) {
 
 // Ranks of a Kubernetes job meet at the port of rank 0.
 func TestRanksOfKubernetes(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	matrix, results := pairOfRanks(t), filepath.Join(t.TempDir(), "results")
 	var codes [2]int
 	var said [2]string

@@ -11,9 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/collectivex/collectivex/internal/fakes"
+	"github.com/collectivex/collectivex/internal/need"
 	"github.com/collectivex/collectivex/internal/netns"
 	"github.com/collectivex/collectivex/internal/pystandin"
-	"github.com/collectivex/collectivex/internal/short"
 	"github.com/collectivex/collectivex/internal/wheels"
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/cli/bench"
@@ -36,7 +36,7 @@ func passed(t *testing.T, env map[string]string, args ...string) (r bench.KVRepo
 // chosen where devices are, over copies of the driver, and over NIXL if it is asked for its lane
 // of devices. Kernels check it.
 func TestBenchKVBetweenDevices(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	standIns(t)
 	t.Setenv("TMPDIR", t.TempDir())
 	args := []string{"bench", "kv", "--cache", "kv-tiny", "--isl", "64", "--page", "16", "--batch", "1,2", "--sampling", "smoke", "--json"}
@@ -76,7 +76,7 @@ func TestBenchKVBetweenDevices(t *testing.T) {
 // cxrun doctor says which they have. A rank that dies with the memory mapped ends the case with one
 // reason.
 func TestBenchKVByHandle(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	standIns(t)
 	t.Setenv("TMPDIR", t.TempDir())
 	args := []string{"bench", "kv", "-g", "2", "--cache", "kv-tiny", "--isl", "64", "--page", "16", "--batch", "1,2", "--sampling", "smoke", "--backend"}
@@ -117,7 +117,7 @@ func TestBenchKVByHandle(t *testing.T) {
 // Two processes, each with a device, move a cache over UCCL and MoRI-IO, for which stand-ins stand;
 // cxrun doctor says over which lane, and what is missing without them.
 func TestBenchKVThroughPython(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	for backend, library := range map[string]string{"uccl-p2p": "uccl", "mori-io": "mori"} {
 		t.Run(backend, func(t *testing.T) {
 			pystandin.Use(t, library)
@@ -145,7 +145,7 @@ func TestBenchKVThroughPython(t *testing.T) {
 // is time for, ends the case with its death as the first reason, whatever the other rank notices, and
 // without a row. Libraries may notice nothing: what they have mapped stays.
 func TestAKilledPeerEndsTheCase(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	definitions := endless(t)
 	for name, of := range map[string]struct{ backend, library, handle string }{
 		"ipc": {"ipc", "uccl", "ipc"}, "ipc by vmm": {"ipc", "uccl", "vmm"}, "uccl-p2p": {"uccl-p2p", "uccl", "auto"}, "mori-io": {"mori-io", "mori", "auto"},
@@ -196,7 +196,7 @@ func requireKilled(t *testing.T, env map[string]string, args ...string) result.R
 
 // Two processes move a cache over the lanes of the real NIXL, and UCX says that it used them.
 func TestBenchKVOverNIXL(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	dir := wheels.NIXL.Libraries(t)
 	if !netns.Own(t) {
 		return
@@ -262,7 +262,7 @@ func sweepsOver(t *testing.T, env map[string]string, suite, backend string) {
 
 // Two processes move a cache over the real Mooncake, and the kernel says that it used TCP.
 func TestBenchKVOverMooncake(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	t.Setenv("PATH", pystandin.Path(t))
 	packages := wheels.Mooncake(t)
 	if !netns.Own(t) {
@@ -298,7 +298,7 @@ func TestBenchKVOverMooncake(t *testing.T) {
 // Two processes move a cache over each lane of the host. A planted fault and a threshold
 // that is missed end the command with 1, and what nobody can ask for with 2.
 func TestBenchKV(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	t.Setenv("TMPDIR", t.TempDir())
 	args := []string{"bench", "kv", "--backend", "host", "--cache", "kv-tiny", "--isl", "64", "--page", "16", "--batch", "1,2", "--sampling", "smoke", "-T", "600"}
 	for _, lane := range []string{vocab.LaneSharedMemory, vocab.LaneProcessVM} {

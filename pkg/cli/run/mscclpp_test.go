@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/collectivex/collectivex/internal/fakes"
-	"github.com/collectivex/collectivex/internal/short"
+	"github.com/collectivex/collectivex/internal/need"
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/provenance"
 	"github.com/collectivex/collectivex/pkg/result"
@@ -17,7 +17,7 @@ import (
 // MSCCL++ is measured on either vendor's devices; a fallback that was set
 // for it shows in the document.
 func TestBenchMSCCLPP(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	standIns(t)
 	t.Setenv("MSCCLPP_NCCL_LIB_PATH", fakes.Build(t).NCCL)
 	t.Setenv("MSCCLPP_FORCE_NCCL_FALLBACK_OPERATION", "allgather")
@@ -37,7 +37,7 @@ func TestBenchMSCCLPP(t *testing.T) {
 // What MSCCL++ does not have is refused before it is called, which would end the
 // ranks: a refused case is no death.
 func TestBenchMSCCLPPRefuses(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	standIns(t)
 	t.Setenv("TMPDIR", t.TempDir())
 	for args, want := range map[string]string{
@@ -59,7 +59,7 @@ func TestBenchMSCCLPPRefuses(t *testing.T) {
 
 // A bare sweep measures what is here, the backends of expert parallelism with it.
 func TestSweepA2A(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	standIns(t)
 	out := filepath.Join(t.TempDir(), "out")
 	code, stdout, stderr := cxrun(t, nil, "sweep", "--definitions", fewSamples(t), "--out", out, "--sku", "local-cx-fake-nvidia-gpu", "--ep", "2")
@@ -76,7 +76,7 @@ func TestSweepA2A(t *testing.T) {
 
 // A bare sweep measures what is here, MSCCL++ with it.
 func TestSweepMSCCLPP(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	standIns(t)
 	out := filepath.Join(t.TempDir(), "out")
 	code, stdout, stderr := cxrun(t, nil, "sweep", "--definitions", fewSamples(t), "--out", out, "--sku", "local-cx-fake-nvidia-gpu", "--backend", "mscclpp")

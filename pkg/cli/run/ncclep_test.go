@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/collectivex/collectivex/internal/short"
+	"github.com/collectivex/collectivex/internal/need"
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/cli/bench"
 )
@@ -15,7 +15,7 @@ import (
 // NCCL EP, with the NCCL that it works on, is found by doctor and env, and measured by ranks
 // that are processes.
 func TestNCCLEP(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	standIns(t)
 	code, stdout, _ := cxrun(t, nil, "doctor", "--backend", "nccl-ep")
 	require.Equal(t, cli.ExitEnvironment, code)

@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/collectivex/collectivex/internal/short"
+	"github.com/collectivex/collectivex/internal/need"
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/result"
 )
@@ -17,7 +17,7 @@ import (
 // What earlier versions wrote folds to the same bytes, from files and from NDJSON,
 // and is in the summary. Package result tests the documents themselves.
 func TestOlderDocumentsAreRead(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	samples, err := filepath.Glob("../../../testdata/documents/*.ndjson")
 	require.NoError(t, err)
 	require.NotEmpty(t, samples)

@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/collectivex/collectivex/internal/short"
+	"github.com/collectivex/collectivex/internal/need"
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/cli/bench"
 	"github.com/collectivex/collectivex/pkg/rank"
@@ -18,7 +18,7 @@ import (
 // table, the JSON and the summary. What cannot be measured is refused in one line, and a fault
 // is named by its side, rank and contender.
 func TestBenchOverlapOnAHost(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	t.Setenv("TMPDIR", t.TempDir())
 	args := []string{"bench", "overlap", "--backend", "host", "--hidden", "32", "-b", "4K", "-e", "32K", "-f", "8", "--sampling", "smoke"}
 	code, stdout, stderr := cxrun(t, nil, args...)
@@ -85,7 +85,7 @@ func TestBenchOverlapOnAHost(t *testing.T) {
 // On the GPUs of both vendors, all forms run over the library that is here, and the vendor's library
 // multiplies. One that is asked for and missing is named, and fails the case.
 func TestBenchOverlapOnDevices(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	standIns(t)
 	t.Setenv("TMPDIR", t.TempDir())
 	args := []string{"bench", "overlap", "-g", "2", "--hidden", "32", "-b", "2K", "--sampling", "smoke", "--json"}

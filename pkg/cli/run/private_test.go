@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/collectivex/collectivex/internal/short"
+	"github.com/collectivex/collectivex/internal/need"
 	"github.com/collectivex/collectivex/pkg/cli"
 )
 
@@ -20,7 +20,7 @@ import (
 // in a document, in the samples, in the fold, on the job's page or in its log.
 // Only the private logs may have them.
 func TestSweepPublishesNothingPrivate(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	env := map[string]string{
 		"NCCL_TOPO_FILE":     "/home/casimir/topo.xml",
 		"NCCL_SOCKET_IFNAME": "gpuhost17",
@@ -87,7 +87,7 @@ func TestSweepPublishesNothingPrivate(t *testing.T) {
 
 // Documents and samples have words that a user or a runner may be called.
 func TestBenchAsAWordOfDocuments(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	t.Setenv("USER", "measurement")
 	t.Setenv("RUNNER_NAME", "sample")
 	t.Setenv("SLURM_CLUSTER_NAME", "collective")
@@ -99,7 +99,7 @@ func TestBenchAsAWordOfDocuments(t *testing.T) {
 // So have documents of machines and people that are called like an architecture or
 // an element type.
 func TestBenchAsAWordOfClosedLists(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	t.Setenv("USER", runtime.GOARCH)
 	t.Setenv("LOGNAME", "bf16")
 	t.Setenv("RUNNER_NAME", "float")

@@ -7,13 +7,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/collectivex/collectivex/internal/short"
+	"github.com/collectivex/collectivex/internal/need"
 	"github.com/collectivex/collectivex/pkg/cli"
 )
 
 // All cells run their first repeats before any runs a second one.
 func TestRepeatsAreInterleaved(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	out := filepath.Join(t.TempDir(), "out")
 	code, _, stderr := cxrun(t, nil, "sweep", "--definitions", fewSamples(t), "--out", out, "--world", "2", "--repeat", "3")
 	require.Equal(t, cli.ExitOK, code, stderr)

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
-	"github.com/collectivex/collectivex/internal/short"
+	"github.com/collectivex/collectivex/internal/need"
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/rank"
 )
@@ -54,7 +54,7 @@ func documentsBelow(t *testing.T, out string) []string {
 }
 
 func TestAKilledSweepIsCompleted(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	out := filepath.Join(t.TempDir(), "out")
 	killed := program("sweep", "--definitions", fewSamples(t), "--out", out)
 	killed.Env = append(killed.Env, rank.FaultVariable+"=case=*-alltoallv-*,rank=0,kind=hang") // it never ends by itself
@@ -84,7 +84,7 @@ func TestAKilledSweepIsCompleted(t *testing.T) {
 // What is no file among a cell's results is named, and holds up neither the cell nor
 // the fold.
 func TestASweepIsCompletedBesideWhatIsNoFile(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	out := filepath.Join(t.TempDir(), "out")
 	code, _, stderr := cxrun(t, nil, "sweep", "--definitions", fewSamples(t), "--out", out, "--op", "all_reduce", "--world", "2")
 	require.Equal(t, cli.ExitOK, code, stderr)
@@ -105,7 +105,7 @@ func TestASweepIsCompletedBesideWhatIsNoFile(t *testing.T) {
 }
 
 func TestResumingAShardWithAnotherMatrixIsRefused(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	matrix, results := planned(t), t.TempDir()
 	args := []string{"shard", "--id", "local-host-bf16-n1", "--results", results, "--matrix"}
 	code, _, stderr := cxrun(t, nil, append(args, matrix)...)
@@ -135,7 +135,7 @@ func TestResumingASweepRefuses(t *testing.T) {
 }
 
 func TestOneOfTwoSweepsOnOneDirectoryWins(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	out := filepath.Join(t.TempDir(), "out")
 	definitions := fewSamples(t)
 	var sweeps [2]*exec.Cmd
@@ -165,7 +165,7 @@ func TestOneOfTwoSweepsOnOneDirectoryWins(t *testing.T) {
 }
 
 func TestAResumedShardFailsWithTheCasesThatFailedBefore(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	matrix, results := planned(t), t.TempDir()
 	args := []string{"shard", "--matrix", matrix, "--id", "local-host-bf16-n1", "--results", results}
 	code, _, stderr := cxrun(t, map[string]string{rank.FaultVariable: "case=*-ep2-*,rank=1,kind=exit"}, args...)
@@ -177,7 +177,7 @@ func TestAResumedShardFailsWithTheCasesThatFailedBefore(t *testing.T) {
 }
 
 func TestCellsRunByHandAreOneRun(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	matrix, out := planned(t), t.TempDir()
 	shard := func(cell string, more ...string) (int, string) {
 		code, _, stderr := cxrun(t, nil, append([]string{"shard", "--matrix", matrix, "--id", cell, "--results", filepath.Join(out, cell)}, more...)...)

@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/collectivex/collectivex/internal/short"
+	"github.com/collectivex/collectivex/internal/need"
 	"github.com/collectivex/collectivex/internal/slurmtest"
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/cli"
@@ -31,7 +31,7 @@ collective:
 
 // A cell of two nodes runs with each kind of store.
 func TestStoresOfTwoNodes(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	if !slurmtest.Start(t, 2) {
 		return
 	}

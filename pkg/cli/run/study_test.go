@@ -13,7 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/collectivex/collectivex/internal/short"
+	"github.com/collectivex/collectivex/internal/need"
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/schedule/simulate"
@@ -78,7 +78,7 @@ func TestStudy(t *testing.T) {
 
 // The overlap study in a reduced form: it is measured once, and a second run takes it over.
 func TestOverlapStudy(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	data, err := os.ReadFile("../../../studies/overlap.yaml")
 	require.NoError(t, err)
 	t.Chdir(t.TempDir())
@@ -110,7 +110,7 @@ func TestOverlapStudy(t *testing.T) {
 // The all-gather study in a reduced form: its model and cases are measured once. A second run
 // takes them over, and gives the same files.
 func TestAllGatherStudy(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	data, err := os.ReadFile("../../../studies/all-gather.yaml")
 	require.NoError(t, err)
 	t.Chdir(t.TempDir())
@@ -218,7 +218,7 @@ func TestInterruptedModel(t *testing.T) {
 
 // A model and the cases that it is to predict are measured in turns; other cases by themselves.
 func TestCasesOfAModelAreMeasuredWithIt(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	t.Setenv("TMPDIR", t.TempDir())
 	predicted := &study.Case{Name: "a", Collective: "all_gather", Algorithm: "ring", Ranks: 2, Backend: "host", Buffers: "fresh"}
 	other := *predicted
@@ -240,7 +240,7 @@ func TestCasesOfAModelAreMeasuredWithIt(t *testing.T) {
 // The prediction studies of GPUs in a reduced form, on stand-ins: the model has a time for every message of
 // the schedules, and every case is measured and simulated.
 func TestPredictionOnGPUs(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	standIns(t)
 	for name, tt := range map[string]struct{ devices, want string }{
 		"prediction-gpu":      {"2", "8 rows, 4 simulated and 2 measured now; 8 files in out"}, // three of the programs are equal

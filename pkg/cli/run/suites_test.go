@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"gopkg.in/yaml.v3"
 
-	"github.com/collectivex/collectivex/internal/short"
+	"github.com/collectivex/collectivex/internal/need"
 	"github.com/collectivex/collectivex/matrix"
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/cli"
@@ -27,7 +27,7 @@ import (
 // cases, as the planner makes them, as few as show every value of every field, with few
 // samples at their smallest sizes.
 func TestEverySuiteRunsHere(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	const sku = "local"
 	cat, err := catalog.Load(os.DirFS(fewSamples(t)))
 	require.NoError(t, err)

@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/collectivex/collectivex/internal/short"
+	"github.com/collectivex/collectivex/internal/need"
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/cli/bench"
 	"github.com/collectivex/collectivex/pkg/schedule/simulate"
@@ -18,7 +18,7 @@ import (
 
 // An alltoallv has the size and the ranks of its file.
 func TestBenchTraffic(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	file := filepath.Join(t.TempDir(), "pair.txt")
 	require.NoError(t, os.WriteFile(file, []byte("0 4096\n1024 12\n"), 0o600))
 	stdout, _ := onHost(t, "alltoallv", "--traffic", file, "-n", "3")
@@ -43,7 +43,7 @@ func TestBenchTraffic(t *testing.T) {
 
 // A p2p writes a model of the machine, which simulations and studies take.
 func TestBenchModel(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	for _, backend := range []string{"host", "nccl"} {
 		t.Run(backend, func(t *testing.T) {
 			if backend != bench.HostBackend {
@@ -114,7 +114,7 @@ func TestBenchModelRefuses(t *testing.T) {
 
 // Each pair of ranks has a line, with a comment before it that names them.
 func TestBenchPairs(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	stdout, _ := onHost(t, "p2p", "-t", "2", "-b", "8", "-e", "8", "-n", "3")
 	require.Regexp(t, `(?m)^# +size .* src   dst\n# +\(B\).*\n +8 +2 +float .* 0 +N/A.* N/A     0     1\n +8 +2 +float .* 0 +N/A.* N/A     1     0\n`, stdout)
 }

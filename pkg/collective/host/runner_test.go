@@ -14,8 +14,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/collectivex/collectivex/internal/need"
 	"github.com/collectivex/collectivex/internal/plantest"
-	"github.com/collectivex/collectivex/internal/short"
 	hostdev "github.com/collectivex/collectivex/pkg/accel/host"
 	"github.com/collectivex/collectivex/pkg/collective"
 	"github.com/collectivex/collectivex/pkg/collective/steps"
@@ -177,7 +177,7 @@ func requireSuccess(t *testing.T, d *result.CollectiveDocument) {
 
 // One warm group of processes does case after case.
 func TestCasesInProcesses(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	for _, world := range []int{1, 2, 4} {
 		t.Run(strconv.Itoa(world), func(t *testing.T) {
 			g := start(t, world)
@@ -203,7 +203,7 @@ func TestCasesInProcesses(t *testing.T) {
 }
 
 func TestEveryOperationInProcesses(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	g := start(t, 2)
 	for _, op := range collective.Ops() {
 		d := g.run(testCase(2, func(c *plan.Case) {
@@ -231,7 +231,7 @@ func TestEveryOperationInProcesses(t *testing.T) {
 // What this library makes of sums that are not exact, and of what is no ordinary
 // number, is as declared in every type and reduction.
 func TestArithmeticAsDeclared(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	g := start(t, 3)
 	for _, typ := range []numeric.Type{numeric.Half, numeric.Float, numeric.Double, numeric.BFloat16, numeric.F8E4M3, numeric.F8E5M2} {
 		for _, redop := range workload.RedOps() {
@@ -256,7 +256,7 @@ func TestArithmeticAsDeclared(t *testing.T) {
 
 // Every data fault is caught by the check, in every operation it can happen in.
 func TestDataFaultsAreCaught(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	for _, kind := range []string{collective.FaultFlip, collective.FaultStale, collective.FaultSwap} {
 		t.Run(kind, func(t *testing.T) {
 			for _, op := range collective.Ops() {

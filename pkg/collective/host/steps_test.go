@@ -10,8 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/collectivex/collectivex/internal/need"
 	"github.com/collectivex/collectivex/internal/plantest"
-	"github.com/collectivex/collectivex/internal/short"
 	"github.com/collectivex/collectivex/pkg/collective/steps"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
@@ -57,7 +57,7 @@ func TestEverySchedule(t *testing.T) {
 	for _, tt := range []struct{ world, width, schedules int }{{2, 2, 30}, {3, 3, 27}, {4, 2, 31}, {8, 4, 31}} {
 		t.Run(strconv.Itoa(tt.world), func(t *testing.T) {
 			if tt.world > 3 {
-				short.Skip(t)
+				need.Full(t)
 			}
 			cases := plantest.Schedules(tt.world, tt.width, plantest.Few)
 			require.Len(t, cases, tt.schedules)
@@ -76,7 +76,7 @@ func TestEveryPlan(t *testing.T) {
 	for _, tt := range []struct{ world, width, plans int }{{3, 3, 53}, {4, 2, 61}} {
 		t.Run(strconv.Itoa(tt.world), func(t *testing.T) {
 			if tt.world > 3 {
-				short.Skip(t)
+				need.Full(t)
 			}
 			g, plans := start(t, tt.world), 0
 			for _, c := range plantest.Schedules(tt.world, tt.width, plantest.Few) {
@@ -154,7 +154,7 @@ func TestPlansOutOfPlace(t *testing.T) {
 
 // Sums in other types are as exact, and what is not exact is as declared.
 func TestScheduleTypes(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	g := start(t, 3)
 	for _, typ := range []string{"int8", "uint64", "half", "bfloat16", "double", "f8e4m3"} {
 		for _, c := range plantest.Schedules(3, 3, plantest.Few, func(c *plan.Case) { c.Precision = typ }) {
@@ -169,7 +169,7 @@ func TestScheduleTypes(t *testing.T) {
 // Each fault of a rank's steps is found in the results of every schedule that has such
 // steps.
 func TestStepFaults(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	const world, struck = 3, 1
 	for _, tt := range []struct {
 		kind      string

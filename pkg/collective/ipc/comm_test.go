@@ -10,8 +10,8 @@ import (
 
 	"github.com/collectivex/collectivex/internal/eptest"
 	"github.com/collectivex/collectivex/internal/fakes"
+	"github.com/collectivex/collectivex/internal/need"
 	"github.com/collectivex/collectivex/internal/plantest"
-	"github.com/collectivex/collectivex/internal/short"
 	"github.com/collectivex/collectivex/pkg/collective/steps"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
@@ -87,7 +87,7 @@ func TestEverySchedule(t *testing.T) {
 		schedules int
 	}{{"cuda", two, 30}, {"hip", schedules(3, 3), 27}, {"cuda", four, 8}} {
 		t.Run(strconv.Itoa(tt.cases[0].World), func(t *testing.T) {
-			short.Skip(t)
+			need.Full(t)
 			withDriver(t, tt.vendor)
 			require.Len(t, tt.cases, tt.schedules)
 			for _, d := range run(t, "", tt.cases...) {
@@ -99,7 +99,7 @@ func TestEverySchedule(t *testing.T) {
 
 // Each fault of a rank's steps is found in the results.
 func TestStepFaults(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	for kind, of := range map[string][]string{
 		steps.FaultSkip:   {"all_gather", "all_reduce", "reduce_scatter"},
 		steps.FaultDouble: {"all_reduce", "reduce_scatter"},

@@ -6,8 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/collectivex/collectivex/internal/eptest"
+	"github.com/collectivex/collectivex/internal/need"
 	"github.com/collectivex/collectivex/internal/plantest"
-	"github.com/collectivex/collectivex/internal/short"
 	"github.com/collectivex/collectivex/pkg/collective"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/result"
@@ -41,7 +41,7 @@ func measured(t *testing.T, cases ...plan.Case) (all []*result.CollectiveDocumen
 // Messages of single pairs, of all ranks at once and in the steps of a hypercube arrive whole, in one
 // group of ranks.
 func TestMessages(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	for vendor, world := range map[string]int{"cuda": 4, "hip": 3} {
 		t.Run(vendor, func(t *testing.T) {
 			withDriver(t, vendor)
@@ -68,7 +68,7 @@ func TestMessages(t *testing.T) {
 // Operations that are no messages, and groups of operations, are refused. A call of the driver that
 // fails ends the case on every rank, whatever they wait for.
 func TestMessagesThatFail(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	for name, of := range map[string]struct {
 		c        plan.Case
 		variable string

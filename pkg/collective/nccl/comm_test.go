@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/collectivex/collectivex/internal/fakes"
-	"github.com/collectivex/collectivex/internal/short"
+	"github.com/collectivex/collectivex/internal/need"
 	"github.com/collectivex/collectivex/pkg/collective"
 	"github.com/collectivex/collectivex/pkg/nccl"
 	"github.com/collectivex/collectivex/pkg/numeric"
@@ -140,7 +140,7 @@ func TestOperations(t *testing.T) {
 // What a library lacks is done by grouped sends and receives, or by its older
 // name, and the document can say so.
 func TestStandIns(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	setUp(t)
 	ops := []collective.Op{collective.AllToAll, collective.Gather, collective.Scatter, collective.SendRecv, collective.AllToAllV, collective.P2P, collective.P2PBidir, collective.Hypercube}
 	for _, c := range []struct {

@@ -6,8 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/collectivex/collectivex/internal/eptest"
+	"github.com/collectivex/collectivex/internal/need"
 	"github.com/collectivex/collectivex/internal/plantest"
-	"github.com/collectivex/collectivex/internal/short"
 	"github.com/collectivex/collectivex/pkg/collective"
 	"github.com/collectivex/collectivex/pkg/collective/overlap"
 	"github.com/collectivex/collectivex/pkg/nccl"
@@ -29,7 +29,7 @@ func overlapped(t *testing.T, kind nccl.Kind, faults string, c plan.Case) *resul
 // Each form computes by our kernel or the library of the vendor, and communicates over the library on two streams that one
 // gate holds, in all element types; kernels compare every element.
 func TestOverlap(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	setUp(t)
 	for _, tt := range []struct {
 		kind    nccl.Kind
@@ -121,7 +121,7 @@ func TestOverlapOfSchedules(t *testing.T) {
 // Each fault is found by the check of the side that it strikes; so is a library that damages a
 // message.
 func TestOverlapFaults(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	setUp(t)
 	small := func(form string) plan.Case {
 		return plantest.Overlap("nccl", form, 2, func(c *plan.Case) { c.Overlap().Hidden, c.Overlap().Sizes = 32, []int64{2048} })

@@ -8,8 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/collectivex/collectivex/internal/need"
 	"github.com/collectivex/collectivex/internal/plantest"
-	"github.com/collectivex/collectivex/internal/short"
 	"github.com/collectivex/collectivex/pkg/collective"
 	"github.com/collectivex/collectivex/pkg/nccl"
 	"github.com/collectivex/collectivex/pkg/numeric"
@@ -68,7 +68,7 @@ func caseOf(kind nccl.Kind, op collective.Op, world int) plan.Case {
 
 // Operations of which ranks have unequal parts, or none, in every timing mode.
 func TestExchangesInEveryMode(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	setUp(t)
 	for _, op := range []collective.Op{collective.P2P, collective.AllToAllV} {
 		for _, v := range vendors {

@@ -9,8 +9,8 @@ import (
 
 	"github.com/collectivex/collectivex/internal/eptest"
 	"github.com/collectivex/collectivex/internal/fakes"
+	"github.com/collectivex/collectivex/internal/need"
 	"github.com/collectivex/collectivex/internal/plantest"
-	"github.com/collectivex/collectivex/internal/short"
 	"github.com/collectivex/collectivex/pkg/collective/steps"
 	"github.com/collectivex/collectivex/pkg/nccl"
 	"github.com/collectivex/collectivex/pkg/plan"
@@ -56,7 +56,7 @@ func requireRan(t *testing.T, c *plan.Case, d *result.ScheduleDocument) {
 // Every schedule that a world allows gives the right bits, in and out of place, with
 // messages of the library and additions of our kernels.
 func TestEverySchedule(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	setUp(t)
 	three := schedules(nccl.RCCL, 3, 3)
 	needsFour := func(c plan.Case) bool { // grids of several rows, and powers of two
@@ -82,7 +82,7 @@ func TestEverySchedule(t *testing.T) {
 
 // Sums in every type are exact where they can be, and elsewhere as declared.
 func TestScheduleTypes(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	setUp(t)
 	var cases []plan.Case
 	for _, typ := range []string{"int8", "uint8", "int32", "uint32", "int64", "uint64", "half", "double", "bfloat16", "f8e4m3", "f8e5m2"} {
@@ -102,7 +102,7 @@ func TestScheduleTypes(t *testing.T) {
 
 // Each fault of a rank's steps is found in the results.
 func TestStepFaults(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	setUp(t)
 	for kind, of := range map[string][]string{
 		steps.FaultSkip:   {"all_gather", "all_reduce", "reduce_scatter"},

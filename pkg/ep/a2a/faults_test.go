@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/collectivex/collectivex/internal/eptest"
-	"github.com/collectivex/collectivex/internal/short"
+	"github.com/collectivex/collectivex/internal/need"
 	"github.com/collectivex/collectivex/pkg/ep"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
@@ -36,7 +36,7 @@ func brief(world int, mode, precision string) plan.Case {
 // modes and precisions: from the second operation after a bind on, when the buffers still
 // hold what the first one left.
 func TestFaults(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	setUp(t)
 	var cases []plan.Case
 	for _, mode := range []string{vocab.ModeNormal, vocab.ModeLowLatency} {
@@ -100,7 +100,7 @@ func spoilt(t *testing.T, from, to string) rank.Opener {
 // A combine whose kernels add in another type or order than declared is reported, and
 // changes no outcome.
 func TestAnotherArithmeticIsReported(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	setUp(t)
 	for _, f := range []struct{ name, mode, from, to string }{
 		{"bf16 sum", vocab.ModeNormal, "inside[j] += cx_lane(v, j)", "inside[j] = cx_from_bf16(cx_to_bf16(inside[j] + cx_lane(v, j)))"},
@@ -130,7 +130,7 @@ func TestAnotherArithmeticIsReported(t *testing.T) {
 // Scales that arrive at another block than theirs are found, at the latest with the other
 // activations: those of the contract have the same scale in many blocks.
 func TestScalesOfOtherBlocksAreFound(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	setUp(t)
 	for mode, at := range map[string]string{
 		vocab.ModeNormal:     "((float *)beside[k])[i / 16] = scale",

@@ -8,7 +8,7 @@ import (
 
 	"github.com/collectivex/collectivex/internal/eptest"
 	"github.com/collectivex/collectivex/internal/fakes"
-	"github.com/collectivex/collectivex/internal/short"
+	"github.com/collectivex/collectivex/internal/need"
 	"github.com/collectivex/collectivex/pkg/ep"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/result"
@@ -19,7 +19,7 @@ import (
 // replayed graphs, by the check of what it left out, exchanged or cut off. It begins after
 // the first oracle, which finds nothing.
 func TestALibraryThatLies(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	setUp(t)
 	t.Setenv("CX_NCCL_LIB", fakes.Liar(t, os.Getenv("CX_NCCL_LIB")))
 	normal := []plan.Case{brief(2, vocab.ModeNormal, "bf16")}

@@ -6,8 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/collectivex/collectivex/internal/eptest"
+	"github.com/collectivex/collectivex/internal/need"
 	"github.com/collectivex/collectivex/internal/resulttest"
-	"github.com/collectivex/collectivex/internal/short"
 	"github.com/collectivex/collectivex/pkg/ep"
 	"github.com/collectivex/collectivex/pkg/ep/host"
 	"github.com/collectivex/collectivex/pkg/plan"
@@ -16,7 +16,7 @@ import (
 
 // The host backend adds as it declares, to the last bit.
 func TestArithmeticAsDeclared(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	for _, c := range []struct {
 		name    string
 		variant host.Variant
@@ -41,7 +41,7 @@ func TestArithmeticAsDeclared(t *testing.T) {
 
 // A combine in another type or order passes the contract's gate and is reported.
 func TestAnotherArithmeticIsReported(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	each := [][]func(*plan.Case){nil, {lowLatency}}
 	for kind, changes := range map[string][][]func(*plan.Case){
 		ep.FaultBF16Sum:      append(each, []func(*plan.Case){cached, fp8}, []func(*plan.Case){lowLatency, cached, fp8}),
@@ -68,7 +68,7 @@ func TestAnotherArithmeticIsReported(t *testing.T) {
 // apart: 257 tokens on they repeat, and most neighbouring blocks have one scale.
 // Only the other activations show them.
 func TestScalesOfOtherBlocksAreFound(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	seed := func(c *plan.Case) { c.EP().Seed = 5 } // of equal scales throughout the first tokens
 	for _, c := range []struct {
 		kind   string

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/collectivex/collectivex/internal/eptest"
-	"github.com/collectivex/collectivex/internal/short"
+	"github.com/collectivex/collectivex/internal/need"
 	"github.com/collectivex/collectivex/matrix"
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/ep"
@@ -61,7 +61,7 @@ func planned(t *testing.T, timing plan.EPTiming, precisions []string) (cases []p
 // its buffers still hold what an earlier call left: by the oracle after the
 // conditioning, after the windows or after the chains, whichever comes first.
 func TestFaultsFromTheNthCall(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	for _, f := range []struct {
 		kind, call string
 		all        bool // ranks
@@ -130,7 +130,7 @@ func TestFaultsFromTheNthCall(t *testing.T) {
 // it fails up to the number of calls in a pass, and wherever the calls that the
 // other checks judge lie between its failures.
 func TestFaultsInTurn(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	bf16 := bothPrecisions[:1]
 	skipped := map[int][]string{2: bf16, 3: bothPrecisions, 5: bf16, 7: bf16, 64: bothPrecisions}
 	stale := map[int][]string{3: bf16}

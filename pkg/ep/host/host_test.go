@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/collectivex/collectivex/internal/eptest"
-	"github.com/collectivex/collectivex/internal/short"
+	"github.com/collectivex/collectivex/internal/need"
 	"github.com/collectivex/collectivex/pkg/ep"
 	"github.com/collectivex/collectivex/pkg/ep/host"
 	"github.com/collectivex/collectivex/pkg/plan"
@@ -69,7 +69,7 @@ func TestRecordsSayWhenTheyBegan(t *testing.T) {
 }
 
 func TestEveryForm(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	for _, c := range []struct {
 		name    string
 		variant host.Variant
@@ -134,7 +134,7 @@ func TestReceiveCounts(t *testing.T) {
 }
 
 func TestEveryRouting(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	for _, name := range []string{
 		"zipf-mild", "zipf", "zipf-heavy", "balanced", "balanced-rank-local", "hotspot-single",
 		"hotspot-moving-step5", "alternating-groups", "alternating-groups-step1",
@@ -163,7 +163,7 @@ func TestTwoDomains(t *testing.T) {
 }
 
 func TestLadderCap(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	d := run(t, host.Variant{}, eptest.Case(2, lowLatency, ladder("1 256 257 512")))
 	require.Equal(t, []int{1, 256}, d.Workload.LadderMeasured)
 	require.Equal(t, []int{257, 512}, d.Workload.LadderDropped)
@@ -262,7 +262,7 @@ func few(c *plan.Case) { c.EP().Timing.TrialsPerPoint, c.EP().Timing.ChainTrials
 // Each injected data fault fails the case, by the check that should see it, in both
 // modes and contracts.
 func TestInjectedFaults(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	type forms struct{ normal, lowLatency string }
 	for _, c := range []struct {
 		kind, at string

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/collectivex/collectivex/internal/eptest"
-	"github.com/collectivex/collectivex/internal/short"
+	"github.com/collectivex/collectivex/internal/need"
 	"github.com/collectivex/collectivex/pkg/ep"
 	"github.com/collectivex/collectivex/pkg/ep/host"
 	"github.com/collectivex/collectivex/pkg/plan"
@@ -28,7 +28,7 @@ func processes(t *testing.T, faults string, cases ...plan.Case) [][]rank.Stream 
 }
 
 func TestProcesses(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	cases := []plan.Case{eptest.Case(4), eptest.Case(4, lowLatency, fp8)}
 	for i, streams := range processes(t, "", cases...) {
 		requireSuccess(t, eptest.Document(t, cases[i], streams))
@@ -63,7 +63,7 @@ func TestDeadRank(t *testing.T) {
 }
 
 func TestInjectedFaultInAProcess(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	c := eptest.Case(2)
 	d := eptest.Document(t, c, processes(t, "rank=0,kind="+ep.FaultDropToken, c)[0])
 	require.Equal(t, result.Invalid, d.Outcome.Status)

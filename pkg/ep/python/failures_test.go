@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/collectivex/collectivex/internal/eptest"
-	"github.com/collectivex/collectivex/internal/short"
+	"github.com/collectivex/collectivex/internal/need"
 	"github.com/collectivex/collectivex/pkg/accel"
 	"github.com/collectivex/collectivex/pkg/ep"
 	"github.com/collectivex/collectivex/pkg/plan"
@@ -67,7 +67,7 @@ func corrupted(t *testing.T, kinds []string, cases ...plan.Case) {
 }
 
 func TestDeepEPLegacyFaults(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	setUp(t, "legacy")
 	corrupted(t, nil,
 		caseOf("deepep-legacy", vocab.ModeNormal, "bf16"), caseOf("deepep-legacy", vocab.ModeNormal, "fp8"),
@@ -76,20 +76,20 @@ func TestDeepEPLegacyFaults(t *testing.T) {
 }
 
 func TestDeepEPV2Faults(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	setUp(t, "v2")
 	corrupted(t, []string{ep.FaultFlipBit, ep.FaultStale}, caseOf("deepep-v2", vocab.ModeNormal, "bf16"), caseOf("deepep-v2", vocab.ModeNormal, "fp8"),
 		caseOf("deepep-v2", vocab.ModeLowLatency, "bf16"), caseOf("deepep-v2", vocab.ModeLowLatency, "fp8"))
 }
 
 func TestUCCLFaults(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	setUp(t, "uccl")
 	corrupted(t, []string{ep.FaultFlipBit, ep.FaultStale}, caseOf("uccl-ep", vocab.ModeNormal, "fp8"), caseOf("uccl-ep", vocab.ModeLowLatency, "bf16"))
 }
 
 func TestMoRIFaults(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	setUp(t, "mori")
 	t.Setenv("CX_STANDIN_HIP", "1")
 	corrupted(t, []string{ep.FaultFlipBit, ep.FaultStale}, caseOf("mori", vocab.ModeNormal, "fp8"), caseOf("mori", vocab.ModeLowLatency, "bf16"),
@@ -97,7 +97,7 @@ func TestMoRIFaults(t *testing.T) {
 }
 
 func TestFlashInferFaults(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	setUp(t, "flashinfer")
 	corrupted(t, []string{ep.FaultFlipBit, ep.FaultStale}, caseOf("flashinfer-ep", vocab.ModeNormal, "bf16", mnnvl), caseOf("flashinfer-ep", vocab.ModeNormal, "fp8", mnnvl))
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/collectivex/collectivex/internal/eptest"
+	"github.com/collectivex/collectivex/internal/need"
 	"github.com/collectivex/collectivex/internal/pystandin"
-	"github.com/collectivex/collectivex/internal/short"
 	"github.com/collectivex/collectivex/pkg/accel"
 	"github.com/collectivex/collectivex/pkg/ep"
 	"github.com/collectivex/collectivex/pkg/plan"
@@ -116,7 +116,7 @@ func TestDeepEPLegacy(t *testing.T) {
 
 // Both interfaces of one library, in one warm group.
 func TestDeepEPV2(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	setUp(t, "v2")
 	const name = "deepep-v2"
 	documents := pass(t,
@@ -134,7 +134,7 @@ func TestDeepEPV2(t *testing.T) {
 
 // Two ranks of UCCL, which make a group of torch.distributed for it.
 func TestUCCL(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	setUp(t, "uccl")
 	const name = "uccl-ep"
 	documents := pass(t,
@@ -151,7 +151,7 @@ func TestUCCL(t *testing.T) {
 // Three libraries have a module deep_ep with a Buffer. Each is measured under its own name
 // alone: a build without a version in its metadata does not say what it is.
 func TestEveryDeepEPHasItsName(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	t.Setenv("EP_JIT_CACHE_DIR", t.TempDir()) // which V2 asserts
 	for _, of := range []struct{ library, backend, mode string }{
 		{"legacy", "uccl-ep", vocab.ModeNormal},
@@ -171,7 +171,7 @@ func TestEveryDeepEPHasItsName(t *testing.T) {
 // Both generations of combine, in one warm group each. Its exit handlers abort: a rank that
 // runs them has no status 0.
 func TestMoRI(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	setUp(t, "mori")
 	t.Setenv("CX_STANDIN_HIP", "1")
 	const name = "mori"
@@ -192,7 +192,7 @@ func TestMoRI(t *testing.T) {
 
 // Rows arrive in slots of which some stay empty, and are staged in memory of the library.
 func TestFlashInfer(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	setUp(t, "flashinfer")
 	const name = "flashinfer-ep"
 	documents := pass(t,

@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/collectivex/collectivex/internal/short"
+	"github.com/collectivex/collectivex/internal/need"
 	"github.com/collectivex/collectivex/pkg/command"
 	"github.com/collectivex/collectivex/pkg/ep"
 	"github.com/collectivex/collectivex/pkg/launch"
@@ -61,7 +61,7 @@ func (ends) Warn(string)                    {}
 // A library that raises, dies or hangs with Python's lock costs its case, with the code
 // of that; the cases before and after it pass.
 func TestAFailingLibraryCostsItsCaseOnly(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	setUp(t, "legacy")
 	const name, hangs = "deepep-legacy", "1:20:gil"
 	var requested []plan.Requested

@@ -6,7 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/encoding/protowire"
 
-	"github.com/collectivex/collectivex/internal/short"
+	"github.com/collectivex/collectivex/internal/need"
 	"github.com/collectivex/collectivex/pkg/schedule"
 )
 
@@ -76,7 +76,7 @@ func readTrace(t *testing.T, b []byte) (nodes []traced) {
 // TestChakra reads traces back: every send has its receive of the same size, nodes wait for
 // nodes before them, and the bytes are those of the program.
 func TestChakra(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	eachProgram(t, func(t *testing.T, p *schedule.Program) {
 		type end struct{ from, to, tag uint64 }
 		sizes := map[end][2][]uint64{}

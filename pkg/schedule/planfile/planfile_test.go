@@ -10,7 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/collectivex/collectivex/internal/short"
+	"github.com/collectivex/collectivex/internal/need"
 	"github.com/collectivex/collectivex/pkg/schedule"
 )
 
@@ -43,7 +43,7 @@ func written(t testing.TB, p *schedule.Program, format string) []byte {
 // TestRoundTripMSCCL writes every schedule as a plan of MSCCL, which verifies under MSCCL's
 // rules and is the same when it is written again.
 func TestRoundTripMSCCL(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	eachProgram(t, func(t *testing.T, p *schedule.Program) {
 		text := written(t, p, "msccl")
 		plan, err := Read("plan.xml", text)
@@ -95,7 +95,7 @@ func program(t testing.TB, name string, c schedule.Collective, ranks int) *sched
 
 // TestCut reads every beginning of a plan: each is an error with a place in the file.
 func TestCut(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	for _, format := range formats {
 		text := written(t, program(t, "ring", schedule.AllReduce, 2), format)
 		whole := len(bytes.TrimSpace(text))

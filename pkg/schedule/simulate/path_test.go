@@ -13,7 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/collectivex/collectivex/internal/short"
+	"github.com/collectivex/collectivex/internal/need"
 	"github.com/collectivex/collectivex/pkg/schedule"
 	"github.com/collectivex/collectivex/pkg/schedule/planfile"
 )
@@ -22,7 +22,7 @@ import (
 // on machines with every cost, sum up to the makespan, and none is negative. A trace has the
 // makespan of a run without.
 func TestCriticalPathAddsUp(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	const ranks, width = 8, 4
 	costs := Machine{Latency: 700, PerByte: 3.7, Network: Link{1900, 11.3}, NetworkEngines: 1, Issue: 110, Overhead: 230, ReduceByte: 1.3, CopyByte: 0.9, Memory: Memory{50, 0.7}}
 	free := Machine{Latency: 700, PerByte: 3.7}

@@ -14,8 +14,8 @@ import (
 
 	"github.com/collectivex/collectivex/internal/eptest"
 	"github.com/collectivex/collectivex/internal/fakes"
+	"github.com/collectivex/collectivex/internal/need"
 	"github.com/collectivex/collectivex/internal/netns"
-	"github.com/collectivex/collectivex/internal/short"
 	"github.com/collectivex/collectivex/internal/transfertest"
 	"github.com/collectivex/collectivex/internal/wheels"
 	"github.com/collectivex/collectivex/pkg/plan"
@@ -57,7 +57,7 @@ func over(lane string, change ...func(*plan.Case)) plan.Case {
 // lane. A block of a megabyte moves at more than 0.1 GB/s over vm. Over tcp it does not on a busy
 // machine, where both processes wait for a processor.
 func TestTransfersArriveWhole(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	dir := wheels.NIXL.Libraries(t)
 	if !netns.Own(t) {
 		return
@@ -89,7 +89,7 @@ func TestTransfersArriveWhole(t *testing.T) {
 // UCX without its module for cma falls back to tcp and says nothing. The data are right, and
 // the case is invalid, since its lane was another.
 func TestALaneThatVanishesIsNoticed(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	from := wheels.NIXL.Libraries(t)
 	if !netns.Own(t) {
 		return
@@ -119,7 +119,7 @@ func TestALaneThatVanishesIsNoticed(t *testing.T) {
 
 // Wrong words are found and named in what NIXL moved.
 func TestWrongWordsAreFound(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	dir := wheels.NIXL.Libraries(t)
 	if !netns.Own(t) {
 		return
@@ -131,7 +131,7 @@ func TestWrongWordsAreFound(t *testing.T) {
 
 // NIXL itself registers memory twice, and moves the data of a pool that its owner gave up.
 func TestCallsAreRefused(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	dir := wheels.NIXL.Libraries(t)
 	if !netns.Own(t) {
 		return
@@ -163,7 +163,7 @@ func TestRefusals(t *testing.T) {
 }
 
 func TestAPeerThatIsKilled(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	dir := wheels.NIXL.Libraries(t)
 	if !netns.Own(t) {
 		return
@@ -249,7 +249,7 @@ func TestTransfersBetweenNodesArriveWhole(t *testing.T) {
 }
 
 func TestFaultsBetweenNodesAreNamed(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	fakes.Build(t).Use(t)
 	transfertest.FaultsAreNamed(t, transfertest.Processes, rdma)
 }
@@ -298,7 +298,7 @@ func TestThePeerLetsGoFirst(t *testing.T) {
 }
 
 func TestFaultsBetweenDevicesAreNamed(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	fakes.Build(t).Use(t)
 	transfertest.FaultsAreNamed(t, transfertest.Processes, peer)
 }

@@ -7,9 +7,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/collectivex/collectivex/internal/eptest"
+	"github.com/collectivex/collectivex/internal/need"
 	"github.com/collectivex/collectivex/internal/netns"
 	"github.com/collectivex/collectivex/internal/pystandin"
-	"github.com/collectivex/collectivex/internal/short"
 	"github.com/collectivex/collectivex/internal/transfertest"
 	"github.com/collectivex/collectivex/internal/wheels"
 	"github.com/collectivex/collectivex/pkg/plan"
@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 // their own. It reports whether there is something left to do; see netns.Own.
 func alone(t *testing.T) bool {
 	t.Helper()
-	short.Skip(t)
+	need.Full(t)
 	t.Setenv("PATH", pystandin.Path(t))
 	t.Setenv("PYTHONPATH", wheels.Mooncake(t))
 	return netns.Own(t)

@@ -8,8 +8,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/collectivex/collectivex/internal/need"
 	"github.com/collectivex/collectivex/internal/pystandin"
-	"github.com/collectivex/collectivex/internal/short"
 	"github.com/collectivex/collectivex/internal/transfertest"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/result"
@@ -57,7 +57,7 @@ func (s standIn) change(c *plan.Case) { c.Backend, c.Transfer().Mode = s.backend
 // Every arrangement and operation moves every word to its place, as kernels on the devices
 // find, in bursts of one and of several requests, one case after the other over the same engines.
 func TestTransfersArriveWhole(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	each(t, true, func(t *testing.T, s standIn) {
 		cases := []plan.Case{transfertest.Small(s.change, transfertest.Parts)}
 		for _, arrangement := range vocab.Arrangements() {
@@ -82,7 +82,7 @@ func TestAWrongWordIsFound(t *testing.T) {
 }
 
 func TestCallsAreRefused(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	each(t, false, func(t *testing.T, s standIn) { transfertest.CallsAreRefused(t, transfertest.Processes, s.change) })
 }
 

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/collectivex/collectivex/internal/fakes"
-	"github.com/collectivex/collectivex/internal/short"
+	"github.com/collectivex/collectivex/internal/need"
 	"github.com/collectivex/collectivex/pkg/accel/host"
 )
 
@@ -20,7 +20,7 @@ import (
 // both, which run in turns, are compared. Other work on the machine slows some turns down, so that
 // the test goes on until the two agree; Go's copy never agrees where it is faster by half.
 func TestLargeCopiesAreMemcpy(t *testing.T) {
-	short.Skip(t)
+	need.Full(t)
 	program := filepath.Join(t.TempDir(), "memcpy")
 	out, err := exec.Command(fakes.Compiler(t), "-O2", "-o", program, "testdata/memcpy.c").CombinedOutput()
 	require.NoError(t, err, "%s", out)
