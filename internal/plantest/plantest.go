@@ -141,7 +141,7 @@ func Simulation(change ...func(*plan.Case)) plan.Case { return Simulations(chang
 // larger one.
 func Few(c *plan.Case) {
 	c.Schedule().Sizes = []int64{1004, 20_000}
-	c.Schedule().Measure = plan.CollectiveTiming{Warmup: 1, Iterations: 2, Trials: 1, Aggregate: 1, Launches: 1}
+	c.Schedule().Measure = plan.CollectiveTiming{Warmup: 1, Iterations: 2, Trials: 1, Aggregate: 1, Launches: 1, Checks: 4}
 }
 
 const (

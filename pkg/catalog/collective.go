@@ -92,6 +92,7 @@ type CollectiveSampling struct {
 	Warmup     int `yaml:"warmup" min:"0" max:"1000000"`
 	Iterations int `yaml:"iterations" min:"1" max:"1000000"`
 	Trials     int `yaml:"trials" min:"1" max:"1000000"`
+	Checks     int `yaml:"checks,optional" min:"2" max:"1000000"` // 0: plan.DefaultChecks
 }
 
 // Check implements SamplingBlock: any counts go together.

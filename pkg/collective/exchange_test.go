@@ -91,7 +91,7 @@ func TestPairs(t *testing.T) {
 				c.Collective().Sizes = []int64{8, 1 << 16}
 				c.Collective().Placements = []string{vocab.OutOfPlace}
 				c.Collective().Modes = append(c.Collective().Modes, vocab.Blocking)
-				c.Collective().Measure = plan.CollectiveTiming{Iterations: 3, Trials: 2, Aggregate: 1, Launches: 1}
+				c.Collective().Measure = plan.CollectiveTiming{Iterations: 3, Trials: 2, Aggregate: 1, Launches: 1, Checks: 4}
 			}), false, nil)
 			require.NoError(t, err)
 			require.Equal(t, result.Success, d.Outcome.Status, "%v", d.Outcome.Reasons)

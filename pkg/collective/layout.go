@@ -40,8 +40,9 @@ type rung struct {
 	Placement  string
 	Pair       Pair // none but for pairwise operations
 	Slots      int
-	rounds     int // operations of a window that share a slot; in place 1
-	untimed    int // operations of the untimed window
+	rounds     int  // operations of a window that share a slot; in place 1
+	untimed    int  // operations of the untimed window
+	repeats    bool // the untimed window begins with the operations of a timed one
 	stride     int64
 	recvAt     int64
 	recvStride int64
@@ -110,7 +111,7 @@ func (s spec) layOut(l limits) ladder {
 				fits = false
 				break
 			}
-			r.untimed = s.untimed(r.Bytes, l.Untimed)
+			r.untimed, r.repeats = s.untimed(r, l.Untimed)
 			for _, r.Pair = range s.op.Pairs(s.World) {
 				r.Extent = s.form(r.Pair).Extent(size)
 				rungs = append(rungs, r)

@@ -66,6 +66,20 @@ func TestLibrariesThatSkip(t *testing.T) {
 	}
 }
 
+// A library that skips one operation late in its life passes the few checks of a quick profile,
+// and not the default number of them.
+func TestChecksOfACase(t *testing.T) {
+	for checks, want := range map[int]string{4: result.Success, 0: result.Invalid} {
+		d, comms, err := runOn(t, aCase(func(p *plan.Case) {
+			p.Collective().Modes, p.Collective().Placements, p.Collective().Sizes = []string{vocab.Pipelined}, []string{vocab.OutOfPlace}, []int64{4096}
+			p.Collective().Measure = plan.CollectiveTiming{Iterations: 4, Trials: 1, Aggregate: 1, Launches: 1, Checks: checks}
+		}), true, func(k *comm) { k.skips = func(n, _, _ int) bool { return n == 60 } })
+		require.NoError(t, err)
+		require.Equal(t, want, d.Outcome.Status, "%d checks", checks)
+		require.Equal(t, checks == 0, comms[0].done > 60)
+	}
+}
+
 // A library that moves half of each operation, except of the last of a window.
 func TestHalfOfAnOperation(t *testing.T) {
 	d, _, err := run(t, aCase(func(c *plan.Case) {

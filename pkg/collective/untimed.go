@@ -1,10 +1,12 @@
 package collective
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
 
+	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/vocab"
@@ -17,25 +19,26 @@ import (
 const (
 	untimedShare  = 32       // a device's limit is 1/untimedShare of the memory that buffers may take
 	untimedOnHost = 16 << 20 // bytes
-	untimedMost   = 64       // operations
-	untimedLeast  = 2
 	// batchBytes is the memory that buffers get for the untimed window even where
 	// the timed ones take less.
 	batchBytes = 16 << 20
 )
 
-// untimed returns the number of operations that the untimed window of a rung checks.
-// bytes is the size of one operation, most the limit for all of them in bytes. The
-// pairs of a pairwise operation share untimedMost.
-func (s spec) untimed(bytes, most int64) int {
-	count := max(untimedLeast, untimedMost/len(s.op.Pairs(s.World)))
-	return int(min(max(most/max(1, bytes), untimedLeast), int64(count)))
-}
+// checks returns the number of operations that the case asks the untimed window of
+// a size to check.
+func (s spec) checks() int { return cmp.Or(s.block.Measure.Checks, plan.DefaultChecks) }
 
-// repeats reports whether the untimed window begins with the operations of a timed
-// one. It does where it has fewer than untimedMost operations of its own and each
-// operation of a timed window leaves a mark.
-func (r rung) repeats() bool { return r.Placement == vocab.OutOfPlace && r.untimed < untimedMost }
+// untimed returns the number of operations that the untimed window of r checks;
+// limit is the maximum of all of them in bytes. The pairs of a pairwise operation
+// share the number that the case asks for.
+//
+// The window begins with the operations of a timed one if it has fewer operations of
+// its own than the case asks for, and each operation of a timed window leaves a mark.
+func (s spec) untimed(r rung, limit int64) (operations int, repeats bool) {
+	count := max(plan.MinChecks, s.checks()/len(s.op.Pairs(s.World)))
+	operations = int(min(max(limit/max(1, r.Bytes), plan.MinChecks), int64(count)))
+	return operations, r.Placement == vocab.OutOfPlace && operations < s.checks()
+}
 
 // apart is r with a slot for each operation that the untimed window enqueues at
 // a time, whole groups where they fit into bytes.
@@ -100,7 +103,7 @@ func (b *bench) checkAll(ctx context.Context, mode string) error {
 	}
 	timed := b.rung
 	defer func() { b.rung = timed }()
-	if timed.repeats() {
+	if timed.repeats {
 		operate := func() error { return b.backend.Comm.Enqueue(b.stream, b.calls, b.spec.block.Measure.Aggregate) }
 		if mode == vocab.Graph {
 			operate = b.launch
@@ -143,7 +146,7 @@ func (b *bench) comparedUntimed(r rung) int64 {
 	n := r.untimed
 	one := b.spec.apart(r, 0)
 	total := int64(n) * b.compared(one, each(1))
-	if r.repeats() {
+	if r.repeats {
 		total += b.compared(r, b.spec.marks(r))
 	}
 	return total

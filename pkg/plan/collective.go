@@ -54,7 +54,24 @@ type CollectiveTiming struct {
 	Aggregate int `json:"aggregate"`
 	// Launches is how often a graph window launches its graph (nccl-tests' -G).
 	Launches int `json:"launches"`
+	// Checks is the maximum number of operations, beyond the timed ones, that run and are
+	// checked in full for each size, placement and mode; 0 is DefaultChecks. Memory may
+	// allow fewer.
+	Checks int `json:"checks,omitempty"`
 }
+
+// Timed returns the counts on which the times of a case depend: all but Checks, whose
+// operations follow the last timed window.
+func (t CollectiveTiming) Timed() CollectiveTiming {
+	t.Checks = 0
+	return t
+}
+
+// Counts of CollectiveTiming.Checks.
+const (
+	MinChecks     = 2
+	DefaultChecks = 64
+)
 
 // Collective returns the block of a collective case, nil of any other.
 func (c *Case) Collective() *Collective {

@@ -52,9 +52,7 @@ func collectiveBackend(r *Resolver, b *catalog.CollectiveBlock, be *catalog.Back
 	r.Place(&c, be, world)
 	sampling := r.SamplingProfile(c.Sampling).Collective()
 	shape.Modes = ordered(be.Collective().Modes, b.Modes)
-	shape.Measure = plan.CollectiveTiming{
-		Warmup: sampling.Warmup, Iterations: sampling.Iterations, Trials: sampling.Trials, Aggregate: 1, Launches: 1,
-	}
+	shape.Measure = collectiveTiming(sampling)
 	for _, op := range r.Pick("op", vocab.Ops(), b.Ops) {
 		shape.Op, shape.Placements = op, placements(op, b.Placements)
 		none := []string{""}
@@ -67,6 +65,14 @@ func collectiveBackend(r *Resolver, b *catalog.CollectiveBlock, be *catalog.Back
 				collectiveVariants(r, b, be, &c, shape)
 			}
 		}
+	}
+}
+
+// collectiveTiming returns the counts of a profile: groups have one operation, and a
+// graph is launched once a window.
+func collectiveTiming(s *catalog.CollectiveSampling) plan.CollectiveTiming {
+	return plan.CollectiveTiming{
+		Warmup: s.Warmup, Iterations: s.Iterations, Trials: s.Trials, Aggregate: 1, Launches: 1, Checks: s.Checks,
 	}
 }
 

@@ -42,9 +42,7 @@ func scheduleBackend(r *Resolver, b *catalog.ScheduleBlock, be *catalog.Backend,
 				c.Block = &plan.Schedule{
 					Op: b.Op, Algorithm: name, Width: b.Width, Segments: b.Segments, RedOp: ScheduleRedOp(b.Op), Sizes: b.Sizes.List(),
 					Placements: b.Placements, Modes: ordered(be.Schedule().Modes, b.Modes), Buffers: buffers,
-					Measure: plan.CollectiveTiming{
-						Warmup: sampling.Warmup, Iterations: sampling.Iterations, Trials: sampling.Trials, Aggregate: 1, Launches: 1,
-					},
+					Measure: collectiveTiming(sampling),
 				}
 				if lack := scheduleFit(be, &c); lack != "" {
 					r.Unsupported(&c, lack)

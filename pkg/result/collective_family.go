@@ -60,7 +60,7 @@ func collectiveComparisonOf(c *plan.Case) any {
 	b := c.Collective()
 	return collectiveComparison{
 		Op: b.Op, RedOp: b.RedOp, Root: b.Root, Buffers: b.Buffers,
-		Registration: b.Registration, Unalign: b.Unalign, Traffic: b.Traffic, Measure: b.Measure,
+		Registration: b.Registration, Unalign: b.Unalign, Traffic: b.Traffic, Measure: b.Measure.Timed(),
 	}
 }
 

@@ -44,7 +44,7 @@ type scheduleComparison struct {
 
 func scheduleComparisonOf(c *plan.Case) any {
 	b := c.Schedule()
-	return scheduleComparison{b.Op, b.Algorithm, b.PlanSHA256, b.Width, b.Segments, b.RedOp, b.Buffers, b.Measure}
+	return scheduleComparison{b.Op, b.Algorithm, b.PlanSHA256, b.Width, b.Segments, b.RedOp, b.Buffers, b.Measure.Timed()}
 }
 
 func checkSchedule(p *Problems, doc Document) {

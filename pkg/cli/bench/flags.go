@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/collectivex/collectivex/pkg/cli"
+	"github.com/collectivex/collectivex/pkg/plan"
 )
 
 // Group is flags that help shows together.
@@ -134,7 +135,7 @@ func NewFlags(fs *pflag.FlagSet) (*Flags, []Group) {
 	g.IntVarP(&f.cpuTime, "report_cputime", "C", 0, "with `1`, print the host's time to enqueue an operation")
 	g.IntVarP(&f.average, "average", "a", 3, "combine the ranks' times by `MODE`: 0 rank 0, 1 mean, 2 min, 3 max")
 	g.IntVarP(&f.perIter, "per_iter_timing", "I", 0, "with `1`, also time each iteration with events, and add columns")
-	g.IntVarP(&f.check, "check", "c", 1, "accepted without effect, whatever `N` is: every window is checked")
+	g.IntVarP(&f.check, "check", "c", plan.DefaultChecks, "beside what each timed window leaves, check at most `N` more operations of each size in full, and at least 2")
 	f.timeLimit(timing)
 
 	ours := newGroup("Beyond nccl-tests")

@@ -34,6 +34,7 @@ func (f *Flags) refuse() error {
 		{f.iterations < 1, "-n: want at least 1"},
 		{f.warmup < 0, "-w: want 0 or more"},
 		{f.aggregate < 1, "-m: want at least 1"},
+		{f.check < 0, "-c: want at least 0"},
 		{f.trials < 1, "--trials: want at least 1"},
 		{float64(f.iterations)*float64(f.aggregate) > mostOperations, fmt.Sprintf("-n times -m: want at most %d operations in a window; use --trials for more windows", mostOperations)},
 		{f.warmup > mostOperations || f.launches > mostOperations || f.trials > mostOperations, fmt.Sprintf("-w, -G and --trials: want at most %d", mostOperations)},

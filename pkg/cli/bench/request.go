@@ -101,6 +101,9 @@ func (f *Flags) Request(op string) (Request, error) {
 	r.shape.Measure = plan.CollectiveTiming{
 		Warmup: f.warmup, Iterations: f.iterations, Trials: f.trials, Aggregate: f.aggregate, Launches: max(1, f.launches),
 	}
+	if f.check != plan.DefaultChecks {
+		r.shape.Measure.Checks = max(f.check, plan.MinChecks)
+	}
 	if f.policy >= 0 {
 		r.env = map[string]string{"NCCL_CTA_POLICY": strconv.Itoa(f.policy)}
 	}

@@ -209,7 +209,7 @@ func TestEveryOperationInProcesses(t *testing.T) {
 		d := g.run(testCase(2, func(c *plan.Case) {
 			c.Precision = "bfloat16"
 			ask(c, op, 4, 1<<16)
-			c.Collective().Measure = plan.CollectiveTiming{Warmup: 1, Iterations: 4, Trials: 2, Aggregate: 1, Launches: 1}
+			c.Collective().Measure = plan.CollectiveTiming{Warmup: 1, Iterations: 4, Trials: 2, Aggregate: 1, Launches: 1, Checks: 4}
 			if c.Collective().RedOp = ""; op.Reduces() {
 				c.Collective().RedOp = "avg"
 			}
@@ -238,7 +238,7 @@ func TestArithmeticAsDeclared(t *testing.T) {
 			d := g.run(testCase(3, func(c *plan.Case) {
 				c.Precision, c.Collective().RedOp, c.Collective().Sizes = typ.String(), redop.String(), []int64{64, 1 << 16}
 				c.Collective().Modes, c.Collective().Placements = []string{vocab.Pipelined}, []string{vocab.OutOfPlace}
-				c.Collective().Measure = plan.CollectiveTiming{Iterations: 1, Trials: 1, Aggregate: 1, Launches: 1}
+				c.Collective().Measure = plan.CollectiveTiming{Iterations: 1, Trials: 1, Aggregate: 1, Launches: 1, Checks: 4}
 			}))
 			requireSuccess(t, d)
 			a := d.Measurement.Arithmetic
@@ -266,7 +266,7 @@ func TestDataFaultsAreCaught(t *testing.T) {
 					if c.Collective().RedOp = ""; op.Reduces() {
 						c.Collective().RedOp = "sum"
 					}
-					c.Collective().Measure = plan.CollectiveTiming{Iterations: 2, Trials: 1, Aggregate: 1, Launches: 1}
+					c.Collective().Measure = plan.CollectiveTiming{Iterations: 2, Trials: 1, Aggregate: 1, Launches: 1, Checks: 4}
 				}))
 				require.Equal(t, result.Invalid, d.Outcome.Status, op)
 				require.Equal(t, result.Reasons{{Code: result.ReasonSemantics}}, d.Outcome.Reasons)

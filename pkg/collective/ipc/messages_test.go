@@ -24,7 +24,7 @@ func messagesOf(op collective.Op, world int, change ...func(*plan.Case)) plan.Ca
 			b.Placements = append(b.Placements, vocab.InPlace)
 		}
 		b.Modes, b.Buffers = []string{vocab.Pipelined, vocab.Blocking, vocab.PerIteration}, vocab.Shifted
-		b.Measure = plan.CollectiveTiming{Warmup: 1, Iterations: 3, Trials: 2, Aggregate: 1, Launches: 1}
+		b.Measure = plan.CollectiveTiming{Warmup: 1, Iterations: 3, Trials: 2, Aggregate: 1, Launches: 1, Checks: 4}
 	}}, change...)...)
 }
 

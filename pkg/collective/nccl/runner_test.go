@@ -62,7 +62,7 @@ func caseOf(kind nccl.Kind, op collective.Op, world int) plan.Case {
 		b := c.Collective()
 		b.Op, b.RedOp, b.Sizes, b.Placements = op.String(), "", []int64{8, 1 << 16}, []string{vocab.OutOfPlace}
 		b.Modes, b.Buffers = []string{vocab.Pipelined, vocab.Blocking, vocab.PerIteration, vocab.Graph}, vocab.Shifted
-		b.Measure = plan.CollectiveTiming{Warmup: 1, Iterations: 3, Trials: 2, Aggregate: 1, Launches: 2}
+		b.Measure = plan.CollectiveTiming{Warmup: 1, Iterations: 3, Trials: 2, Aggregate: 1, Launches: 2, Checks: 4}
 	})
 }
 
