@@ -57,6 +57,7 @@ func EndToEnd(t testing.TB, reason string) {
 func Full(t testing.TB) {
 	t.Helper()
 	EndToEnd(t, "for tests that take long")
+	t.Attr("lane", "full") // .ci/run counts the time of the others alone
 	if testing.Short() {
 		t.Skip("full lane: run without -short")
 	}
