@@ -95,7 +95,7 @@ func (s *Server) cells(r *Run, m *plan.Matrix, cells []plan.Cell, fails func(str
 		}
 		files := map[string]string{}
 		for k, q := range must(m.Cases(*c)) {
-			d := document(q.Case, attempt)
+			d := resulttest.Successful(q.Case, attempt)
 			if fails(q.Case.CaseID) {
 				resulttest.Fail(d, "rank-died: rank 1 exit 1")
 				j.Conclusion, j.Errors = "failure", append(j.Errors, q.Case.CaseID+"\x00failed: rank-died: rank 1 exit 1")
@@ -119,23 +119,6 @@ func (s *Server) cells(r *Run, m *plan.Matrix, cells []plan.Cell, fails func(str
 	fold := NewArtifact("cxsweep-aggregate-"+id, Zip(map[string]string{"collectivex-" + id + ".ndjson": ndjson.String()}))
 	fold.After = end + last.Run
 	r.Jobs, r.Artifacts = append(r.Jobs, last), append(r.Artifacts, fold)
-}
-
-func document(c plan.Case, a result.Attempt) result.Document {
-	switch c.Family {
-	case plan.FamilyEP:
-		return resulttest.EP(c, a)
-	case plan.FamilyTransfer:
-		return resulttest.Transfer(c, a)
-	case plan.FamilyCopy:
-		return resulttest.Copy(c, a)
-	case plan.FamilyOverlap:
-		return resulttest.Overlap(c, a)
-	case plan.FamilySimulation:
-		return resulttest.Simulation(c, a)
-	default:
-		return resulttest.Collective(c, a)
-	}
 }
 
 func must[T any](v T, err error) T {

@@ -50,6 +50,54 @@ func New(c plan.Case, a result.Attempt) result.Document {
 	return d
 }
 
+// Successful returns a successful document of a case of any family.
+func Successful(c plan.Case, a result.Attempt) result.Document {
+	switch c.Family {
+	case plan.FamilyEP:
+		return EP(c, a)
+	case plan.FamilyTransfer:
+		return Transfer(c, a)
+	case plan.FamilySchedule:
+		return Schedule(c, a)
+	case plan.FamilyCopy:
+		return Copy(c, a)
+	case plan.FamilyOverlap:
+		return Overlap(c, a)
+	case plan.FamilySimulation:
+		return Simulation(c, a)
+	default:
+		return Collective(c, a)
+	}
+}
+
+// Partial leaves of the rows of d the first, which is incomplete unless d is of a simulation,
+// and gives d a failed outcome like Fail.
+func Partial(d result.Document, reasons ...string) result.Document {
+	switch d := d.(type) {
+	case *result.EPDocument:
+		first(&d.Measurement.Rows).Complete = false
+	case *result.CollectiveDocument:
+		first(&d.Measurement.Rows).Complete = false
+	case *result.TransferDocument:
+		first(&d.Measurement.Rows).Complete = false
+	case *result.ScheduleDocument:
+		first(&d.Measurement.Rows).Complete = false
+	case *result.CopyDocument:
+		first(&d.Measurement.Rows).Complete = false
+	case *result.OverlapDocument:
+		first(&d.Measurement.Rows).Complete = false
+	case *result.SimulationDocument:
+		first(&d.Simulation.Rows)
+	}
+	return Fail(d, reasons...)
+}
+
+// first cuts rows behind the first and returns it.
+func first[Row any](rows *[]Row) *Row {
+	*rows = (*rows)[:1]
+	return &(*rows)[0]
+}
+
 // EP returns a successful document of c, one row per rung of its ladder up to its
 // cap, with figures that grow with the rung.
 func EP(c plan.Case, a result.Attempt) *result.EPDocument {
