@@ -1,59 +1,146 @@
 package collectivex
 
 import (
+	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"testing/fstest"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/internal/need"
 )
 
-// Every package of this module that a program is built from is embedded, and
-// with it all its files but those that the go command ignores too.
-func TestEveryPackageOfTheProgramsIsEmbedded(t *testing.T) {
-	root, err := os.Getwd()
-	require.NoError(t, err)
-	list := exec.CommandContext(t.Context(), "go", "list", "-deps", "-f", "{{with .Module}}{{if .Main}}{{$.Dir}}{{end}}{{end}}", "./cmd/...")
-	out, err := list.Output()
-	require.NoError(t, err)
-	packages := strings.Fields(string(out))
-	require.Greater(t, len(packages), 2)
-	for _, dir := range packages {
-		rel, err := filepath.Rel(root, dir)
-		require.NoError(t, err)
-		if rel != "." { // this package: go:embed names its files
-			_, err = files.ReadDir(filepath.ToSlash(rel))
-			require.NoError(t, err, "add %s to go:embed in source.go", rel)
+// A build with cgo and one without embed the same files: those that either is built from, on any
+// architecture.
+func TestEmbeddedAreTheFilesOfThePrograms(t *testing.T) {
+	built := map[string]bool{"go.mod": true, "go.sum": true}
+	for _, cgo := range []string{"0", "1"} {
+		for _, name := range filesOfPrograms(t, "CGO_ENABLED="+cgo) {
+			built[name] = true
+		}
+	}
+	embedded := embeddedFiles(t)
+	for name := range built {
+		if _, ok := embedded[name]; !ok {
+			t.Errorf("the programs are built from %s: add a pattern that matches it to go:embed in source.go", name)
+		}
+	}
+	for name := range embedded {
+		if !built[name] {
+			t.Errorf("the programs are not built from %s: remove it, or change the pattern in source.go that matches it", name)
 		}
 	}
 }
 
-// Two programs of one tree have the same version, built in any directory and
-// without version control. One byte more in any package changes it.
-func TestProgramsOfOneTreeMatch(t *testing.T) {
-	tree := filepath.Join(t.TempDir(), "tree")
-	require.NoError(t, os.CopyFS(tree, files))
-	version := func(program string) string {
-		cmd := exec.CommandContext(t.Context(), "go", "run", "-trimpath", "./cmd/"+program, "--version")
-		cmd.Dir = tree
-		out, err := cmd.CombinedOutput()
-		require.NoError(t, err, "%s", out)
-		_, source, found := strings.Cut(strings.TrimSpace(string(out)), "(source ")
-		require.True(t, found, "%s", out)
-		return strings.TrimSuffix(source, ")")
-	}
-	require.Equal(t, SourceVersion(), version("cxgen"))
-	require.Equal(t, SourceVersion(), version("cxrun"))
+// filesOfPrograms returns the files of this module that the go command builds the programs from.
+func filesOfPrograms(t *testing.T, setting string) []string {
+	root, err := os.Getwd()
+	require.NoError(t, err)
+	list := exec.CommandContext(t.Context(), "go", "list", "-deps", "-json", "./cmd/...")
+	list.Env = append(os.Environ(), setting)
+	out, err := list.Output()
+	require.NoError(t, err)
+	var names []string
+	for d := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var p struct {
+			Dir    string
+			Module *struct{ Main bool }
 
-	changed := filepath.Join(tree, "pkg", "collective", "op.go") // cxgen is not built from it
-	f, err := os.OpenFile(changed, os.O_APPEND|os.O_WRONLY|os.O_CREATE, 0o644)
-	require.NoError(t, err)
-	_, err = f.WriteString("\n")
-	require.NoError(t, err)
-	require.NoError(t, f.Close())
-	other := version("cxgen")
-	require.NotEqual(t, SourceVersion(), other)
-	require.Len(t, other, len(SourceVersion()))
+			GoFiles, CgoFiles, CFiles, CXXFiles, HFiles, SFiles, SysoFiles []string
+			EmbedFiles, IgnoredGoFiles, IgnoredOtherFiles                  []string
+		}
+		err := d.Decode(&p)
+		if errors.Is(err, io.EOF) {
+			require.NotEmpty(t, names)
+			return names
+		}
+		require.NoError(t, err)
+		if p.Module == nil || !p.Module.Main {
+			continue
+		}
+		if p.Dir == root {
+			p.EmbedFiles = nil // they are what is tested
+		}
+		_, err = os.ReadDir(p.Dir) // so that the go command forgets the result when a file comes or goes
+		require.NoError(t, err)
+		dir, err := filepath.Rel(root, p.Dir)
+		require.NoError(t, err)
+		for _, name := range slices.Concat(p.GoFiles, p.CgoFiles, p.CFiles, p.CXXFiles, p.HFiles, p.SFiles, p.SysoFiles, p.EmbedFiles, p.IgnoredGoFiles, p.IgnoredOtherFiles) {
+			if !strings.HasSuffix(name, "_test.go") {
+				names = append(names, path.Join(filepath.ToSlash(dir), name))
+			}
+		}
+	}
+}
+
+// embeddedFiles returns a copy of what is embedded.
+func embeddedFiles(t *testing.T) fstest.MapFS {
+	tree := fstest.MapFS{}
+	require.NoError(t, fs.WalkDir(files, ".", func(name string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		data, err := files.ReadFile(name)
+		tree[name] = &fstest.MapFile{Data: data}
+		return err
+	}))
+	return tree
+}
+
+// Copies of a tree have its version. A tree with one byte more in a file, with a file of another
+// name or without a file has another.
+func TestOneTreeHasOneVersion(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "tree")
+	require.NoError(t, os.CopyFS(dir, files))
+	require.Equal(t, SourceVersion(), version(os.DirFS(dir)))
+	tree := embeddedFiles(t)
+	require.Equal(t, SourceVersion(), version(tree))
+
+	seen := map[string]string{SourceVersion(): "the tree"}
+	differs := func(change, name string, edit func(fstest.MapFS)) {
+		edited := maps.Clone(tree)
+		edit(edited)
+		v := version(edited)
+		require.Empty(t, seen[v], "%s %s", change, name)
+		seen[v] = change + " " + name
+	}
+	kinds := map[string]bool{}
+	for _, name := range slices.Sorted(maps.Keys(tree)) {
+		if kinds[path.Ext(name)] && !need.E2E() {
+			continue // each file takes as long as the rest of this test
+		}
+		kinds[path.Ext(name)] = true
+		file := tree[name]
+		differs("one byte more in", name, func(m fstest.MapFS) {
+			m[name] = &fstest.MapFile{Data: slices.Concat(file.Data, []byte("\n"))}
+		})
+		differs("another name of", name, func(m fstest.MapFS) {
+			delete(m, name)
+			m[name+"x"] = file
+		})
+		differs("no", name, func(m fstest.MapFS) { delete(m, name) })
+	}
+}
+
+// Both programs print the version of this tree.
+func TestProgramsPrintTheSourceVersion(t *testing.T) {
+	need.Full(t)
+	dir := t.TempDir()
+	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", dir, "./cmd/...").CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	for _, program := range []string{"cxgen", "cxrun"} {
+		out, err := exec.CommandContext(t.Context(), filepath.Join(dir, program), "--version").CombinedOutput()
+		require.NoError(t, err, "%s", out)
+		require.Contains(t, string(out), "(source "+SourceVersion()+")")
+	}
 }
