@@ -20,13 +20,25 @@ import (
 // TestEveryCaseCanBeDocumented is the law between planner and validator: every
 // runnable case of every suite, on every platform and on machines with GPUs, has
 // an empty, a partial and a successful document that is valid and of its schema.
-// The fast lane documents the cases in which a field has a value that it has in no earlier case
-// of their family and backend.
 func TestEveryCaseCanBeDocumented(t *testing.T) {
+	need.Full(t)
+	document(t, func(plan.Case) bool { return true })
+}
+
+// The same, of the cases in which a field has a value that it has in no earlier case of their
+// family and backend.
+func TestEveryValueOfAFieldCanBeDocumented(t *testing.T) {
+	seen := map[string]bool{}
+	document(t, func(c plan.Case) bool { return novel(t, seen, c) })
+}
+
+// document plans every suite and writes the documents of the runnable cases that take returns
+// true of.
+func document(t *testing.T, take func(plan.Case) bool) {
+	t.Helper()
 	cat := load(t)
 	backends := cat.Words("backend")
 	schemas := compile(t)
-	seen := map[string]bool{}
 	for _, machine := range []planner.Machine{
 		{},
 		{GPUs: &planner.GPUs{Vendor: "nvidia", Product: "h200", Arch: "sm90", Transport: "nvlink", Count: 8, Backends: backends}},
@@ -45,7 +57,7 @@ func TestEveryCaseCanBeDocumented(t *testing.T) {
 			_, err = plan.Parse(matrix.Bytes(), "dev")
 			require.NoError(t, err, "the matrix of suite %s", suite.Name)
 			for q := range m.Requested() {
-				if q.Disposition == plan.Runnable && (novel(t, seen, q.Case) || need.E2E()) {
+				if q.Disposition == plan.Runnable && take(q.Case) {
 					documented(t, schemas, q.Case)
 				}
 			}
