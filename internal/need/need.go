@@ -50,6 +50,7 @@ func EndToEnd(t testing.TB, reason string) {
 	if !E2E() {
 		t.Skipf("full lane: set %s=1 %s", variable, reason)
 	}
+	t.Attr("lane", "full") // .ci/run counts the time of the others alone
 }
 
 // Full skips t outside of the full lane and, there, under -short, which is how the race detector's
@@ -57,7 +58,6 @@ func EndToEnd(t testing.TB, reason string) {
 func Full(t testing.TB) {
 	t.Helper()
 	EndToEnd(t, "for tests that take long")
-	t.Attr("lane", "full") // .ci/run counts the time of the others alone
 	if testing.Short() {
 		t.Skip("full lane: run without -short")
 	}
