@@ -2,6 +2,7 @@ package bench
 
 import (
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -196,6 +197,8 @@ func TestRefusals(t *testing.T) {
 
 func TestRefusalsOfAPlan(t *testing.T) {
 	host := shipped(t).Backend("host")
+	traffic := filepath.Join(t.TempDir(), "pair.txt")
+	require.NoError(t, os.WriteFile(traffic, []byte("0 4096\n1024 12\n"), 0o600))
 	for _, tt := range []struct {
 		line  string
 		world int
@@ -205,6 +208,8 @@ func TestRefusalsOfAPlan(t *testing.T) {
 		{"broadcast -r -2", 2, "-r -2: ranks are 0 to 1"},
 		{"all_reduce -x 0", 2, "backend host has none"},
 		{"all_reduce", 0, "0 ranks"},
+		{"all_reduce --min-busbw 32M=1", 1, "--min-busbw: the busbw of all_reduce on 1 rank is 0 by its formula: use --max-time, or more ranks"},
+		{"alltoallv --traffic " + traffic, 4, traffic + " is of 2 ranks, and there are 4: -t times -g has to be as many"},
 	} {
 		r, err := ask(t, tt.line)
 		require.NoError(t, err)

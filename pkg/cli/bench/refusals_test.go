@@ -1,0 +1,226 @@
+package bench
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/pkg/catalog"
+	"github.com/collectivex/collectivex/pkg/cli"
+	"github.com/collectivex/collectivex/pkg/planner"
+	"github.com/collectivex/collectivex/pkg/schedule"
+)
+
+// refusal is a command line that is refused, and the whole of what its user reads. The
+// tests of the command assert exit codes and names alone.
+type refusal struct {
+	line string
+	code int
+	want string
+}
+
+// refuses plans each line on the backend "host" on two ranks.
+func refuses(t *testing.T, plan func(*pflag.FlagSet) func(args []string, cat *catalog.Catalog, be *catalog.Backend, world int) (planner.Direct, error), tests []refusal) {
+	t.Helper()
+	cat := shipped(t)
+	for _, tt := range tests {
+		t.Run(tt.line, func(t *testing.T) {
+			fs := pflag.NewFlagSet("bench", pflag.ContinueOnError)
+			p := plan(fs)
+			require.NoError(t, fs.Parse(strings.Fields(tt.line)))
+			_, err := p(fs.Args(), cat, cat.Backend(HostBackend), 2)
+			require.EqualError(t, err, tt.want)
+			var exit *cli.ExitError
+			require.ErrorAs(t, err, &exit)
+			require.Equal(t, tt.code, exit.Code)
+		})
+	}
+}
+
+func TestRefusalsOfKV(t *testing.T) {
+	refuses(t, func(fs *pflag.FlagSet) func([]string, *catalog.Catalog, *catalog.Backend, int) (planner.Direct, error) {
+		f, _ := NewKVFlags(fs)
+		return func(_ []string, cat *catalog.Catalog, be *catalog.Backend, world int) (planner.Direct, error) {
+			return f.Plan(cat, be, world)
+		}
+	}, []refusal{
+		{"--isl 64,64", cli.ExitUsage, "--isl 64,64: want numbers from 1 to 1048576 in ascending order"},
+		{"--page 0", cli.ExitUsage, "--page 0: want numbers from 1 to 1048576 in ascending order"},
+		{"--ops pull,pull", cli.ExitUsage, "--ops pull,pull: want pull, push or both"},
+		{"-g 3", cli.ExitUsage, "-g 3: a transfer has 2 ranks"},
+		{"--min-gbps 0", cli.ExitUsage, "--min-gbps 0: want a value above 0"},
+		{"--max-time 294912=0", cli.ExitUsage, "--max-time 294912=0: want a value above 0"},
+		{
+			"--cache kv-tiny --isl 64 --page 16 --batch 1,2 --min-gbps 294912=1,123=1", cli.ExitUsage,
+			"--min-gbps 123=1: no burst has 123 bytes; bursts have 294912 or 589824 bytes",
+		},
+		{"--block 4K --isl 128", cli.ExitUsage, "--block moves no model's cache: leave out --isl"},
+		{"--total 4K", cli.ExitUsage, "--total needs --block"},
+		{"--block 4K,6K", cli.ExitUsage, "--block 6K: want a multiple of the first block, 4K"},
+		{"--block 4K,2K", cli.ExitUsage, "--block 2K: want ascending sizes, each once"},
+		{"--block 12 --total 24", cli.ExitUsage, "--block 12: want a multiple of 8 bytes"},
+		{"--block 64K --total 96K", cli.ExitUsage, "--block 64K: does not divide --total 96K"},
+		{"--block 4K --total 0", cli.ExitUsage, "--total 0: want at least one block"},
+		{"--block 8,64K --total 64M", cli.ExitUsage, "--block 8: --total 64M has more than 1048576 blocks of this size: choose a larger block or a smaller total"},
+		{"--block=", cli.ExitUsage, "--block: want sizes such as 4K,64K,1M"},
+		{
+			"--block 1G --total 500G --batch 1", cli.ExitEnvironment,
+			"--total 500G: every burst exceeds a limit, the smallest with 536870912000 bytes, more than 34359738368: choose a smaller --total or --batch",
+		},
+		{
+			"--block 16 --total 16M --batch 4", cli.ExitEnvironment,
+			"--total 16M: every burst exceeds a limit, the smallest with 4194304 blocks in 4 requests, more than 131072: choose a smaller --total or --batch, or larger blocks",
+		},
+		{
+			"--lane rdma", cli.ExitUsage,
+			"--lane rdma joins two nodes, and bench kv starts both ranks on this host: backend nixl runs it in suites, such as kv-transfer, on platforms of several nodes",
+		},
+		{"--lane tcp", cli.ExitEnvironment, "backend host has no lane tcp, only shm, vm; use --backend nixl or mooncake"},
+		{"--cache kv-dsv4 --page 16", cli.ExitUsage, "--page 16: cache kv-dsv4: every block holds at least 256 tokens; use pages of 256 tokens"},
+	})
+}
+
+func TestRefusalsOfEP(t *testing.T) {
+	refuses(t, func(fs *pflag.FlagSet) func([]string, *catalog.Catalog, *catalog.Backend, int) (planner.Direct, error) {
+		f, _ := NewEPFlags(fs)
+		return func(_ []string, cat *catalog.Catalog, be *catalog.Backend, world int) (planner.Direct, error) {
+			if f.Ranks() != 0 {
+				world = f.Ranks()
+			}
+			return f.Plan(cat, be, world)
+		}
+	}, []refusal{
+		{"--tokens 8,4", cli.ExitUsage, "--tokens [8 4]: want positive numbers in ascending order"},
+		{
+			"--tokens 1000000000", cli.ExitUsage,
+			"--tokens 1000000000: want at most 4194304 with --topk 8 on 2 ranks, since every rank holds the routing of all tokens",
+		},
+		{"--ranks 3", cli.ExitUsage, "--experts 256: want a multiple of the number of ranks, 3"},
+		{"--ranks -1", cli.ExitUsage, "--ranks -1: want at least 1"},
+		{"--topk 300", cli.ExitUsage, "--topk 300: want at most the number of experts, 256"},
+		{"--hidden 0", cli.ExitUsage, "--hidden, --topk and --experts: want at least 1"},
+		{"--experts 4294967296", cli.ExitUsage, "--hidden and --experts: want at most 1048576"},
+		{"--routing unifrom", cli.ExitUsage, `unknown routing "unifrom"; did you mean "uniform"?`},
+	})
+}
+
+func TestRefusalsOfCopies(t *testing.T) {
+	refuses(t, func(fs *pflag.FlagSet) func([]string, *catalog.Catalog, *catalog.Backend, int) (planner.Direct, error) {
+		f, _ := NewCopyFlags(fs)
+		return func(tests []string, cat *catalog.Catalog, be *catalog.Backend, _ int) (planner.Direct, error) {
+			ranks, err := CopyRanks(tests)
+			if err != nil {
+				return planner.Direct{}, err
+			}
+			return f.Plan(tests, 1<<40)(cat, be, ranks)
+		}
+	}, []refusal{
+		{"-b 1 -e 1", cli.ExitUsage, "-b 1: want a multiple of 8 bytes"},
+		{"-b 1K -e 2K -i 100", cli.ExitUsage, "-i 100: want a multiple of 8 bytes"},
+		{"-b 4K -e 4K --page 12", cli.ExitUsage, "--page 12: want a multiple of 8 bytes"},
+		{"-b 4K -e 4K --page 128K", cli.ExitUsage, "--page 128K: 4096 bytes are not whole pages of this size"},
+		{"-b 4K -e 4K --page 1K --streams 8", cli.ExitUsage, "--streams 8: 4096 bytes are fewer pages than streams"},
+		{"-b 4K -e 4K --streams 3", cli.ExitUsage, "--streams 3: 4096 bytes do not divide into 3 equal pieces of a multiple of 8 bytes"},
+		{"--max-slowdown 1.1", cli.ExitUsage, "--max-slowdown needs --victim"},
+		{"--victim --max-slowdown 0.9", cli.ExitUsage, "--max-slowdown 0.9: want a factor of at least 1, such as 1.02"},
+		{"--streams 2,1", cli.ExitUsage, "--streams 2,1: want numbers from 1 on in ascending order"},
+		{"device_local_copy device_local_copy", cli.ExitUsage, "test device_local_copy is named twice"},
+		{
+			"device_local_copy device_to_device_memcpy_read_ce", cli.ExitUsage,
+			"device_local_copy runs on 1 devices and device_to_device_memcpy_read_ce on 2: run them one after the other",
+		},
+		{"--host-memory pageable device_local_copy", cli.ExitUsage, "--host-memory: device_local_copy has no memory of the host; leave it out"},
+		{"host_to_device_memcpy_sm", cli.ExitEnvironment, "backend host has no test host_to_device_memcpy_sm: give --backend sm"},
+	})
+}
+
+func TestRefusalsOfOverlap(t *testing.T) {
+	refuses(t, func(fs *pflag.FlagSet) func([]string, *catalog.Catalog, *catalog.Backend, int) (planner.Direct, error) {
+		f, _ := NewOverlapFlags(fs)
+		return func(forms []string, cat *catalog.Catalog, be *catalog.Backend, world int) (planner.Direct, error) {
+			if f.Ranks != 0 {
+				world = f.Ranks
+			}
+			return f.Plan(forms)(cat, be, world)
+		}
+	}, []refusal{
+		{"beside beside", cli.ExitUsage, "a form is named twice: beside, beside"},
+		{
+			"linear-rotation linear-broadcast --products 2", cli.ExitUsage,
+			"--products is of form beside, and linear-rotation, linear-broadcast does not take it: leave it out, or name that form too",
+		},
+		{"linear-rotation --schedule rotation", cli.ExitUsage, "--schedule rotation is of form beside alone: name that form"},
+		{"beside --op all_reduce --schedule swing -g 3", cli.ExitUsage, "--schedule: swing all_reduce: 3 ranks, must be a power of two"},
+		{"beside --products 0", cli.ExitUsage, "--products 0: want 1 to 256"},
+	})
+}
+
+func TestRefusalsOfSchedules(t *testing.T) {
+	three, err := schedule.Generate("ring", schedule.AllReduce, schedule.Shape{Ranks: 3})
+	require.NoError(t, err)
+	refuses(t, func(fs *pflag.FlagSet) func([]string, *catalog.Catalog, *catalog.Backend, int) (planner.Direct, error) {
+		f, _ := NewScheduleFlags(fs)
+		return func(args []string, _ *catalog.Catalog, be *catalog.Backend, world int) (planner.Direct, error) {
+			r, err := f.Request("all_reduce", "ring")
+			if len(args) > 0 {
+				r, err = f.PlanRequest(args[0], []byte("content"), three)
+			}
+			if err != nil {
+				return planner.Direct{}, err
+			}
+			if r.World != 0 {
+				world = r.World
+			}
+			return r.Plan(be, world)
+		}
+	}, []refusal{
+		{"-o max", cli.ExitUsage, "-o: a schedule adds: want sum"},
+		{"-m 2", cli.ExitUsage, "-m: a schedule has no group calls of several operations: want 1"},
+		{"-G 1", cli.ExitUsage, "-G: a schedule is not captured in graphs: want 0"},
+		{"-R 1", cli.ExitUsage, "-R: a schedule registers no buffers: want 0"},
+		{"-u 1", cli.ExitUsage, "-u: a schedule runs on aligned buffers: want 0"},
+		{"ring.xml --width 2", cli.ExitUsage, "--width and --segments are for schedules that are known by name; the plan in ring.xml has its own shape"},
+		{"ring.xml -t 4", cli.ExitUsage, "ring.xml is a plan of 3 ranks, and -t times -g is 4: leave them out, or make it as many"},
+		{
+			"ring.xml -b 1M -e 1M", cli.ExitUsage,
+			"ring.xml: 1048576 bytes do not divide into its 3 chunks of whole elements of float: choose multiples of 12 bytes with -b, -e and -i or -f",
+		},
+		{
+			strings.Repeat("x", 80), cli.ExitUsage,
+			"the name of plan " + strings.Repeat("x", 80) + " stands in documents: take one of at most 64 printable characters",
+		},
+	})
+}
+
+// Of the flags of a collective; request_test.go has the others.
+func TestRefusalsOfSizesAndModels(t *testing.T) {
+	for line, want := range map[string]string{
+		"all_reduce --model m.yaml":            "--model: want one p2p: no other operation, and no -d all, -N or -G",
+		"p2p -m 4 --model m.yaml":              "--model: -m 4, -n 20 and -w 1: want the times of single messages after an untimed one: -m 1, and at least -n 2 and -w 1",
+		"p2p -b 4 -e 64 -f 2 --model m.yaml":   "--model: a size of 4 bytes: choose -b, -e and -f so that all sizes are multiples of 16",
+		"p2p -b 1K -e 2K -f 2 --model m.yaml":  "--model: 2 sizes, want at least 4 with -b, -e and -f",
+		"alltoallv":                            "alltoallv needs --traffic FILE, and no other operation takes it",
+		"alltoallv --traffic pair.txt -e 1M":   "--maxbytes: the size is that of the traffic",
+		"all_reduce -T -1":                     "-T: want 0 or more seconds",
+		"all_reduce --out=":                    "--out is empty: give a name, or leave the flag out",
+		"all_reduce -t 4294967296":             "-t and -g: want at most 1048576",
+		"all_reduce -n 2000000000":             "-n times -m: want at most 1000000 operations in a window; use --trials for more windows",
+		"all_reduce --trials 2000000000":       "-w, -G and --trials: want at most 1000000",
+		"all_reduce --max-time 32M=1,32768K=2": `--max-time "32768K=2": duplicate threshold for 33554432 bytes`,
+		"all_reduce --max-time 16M=1":          `--max-time "16M=1": 16777216 bytes is not one of the measured sizes; see -b, -e, -f and -i`,
+		"all_reduce --min-busbw 32M=0":         "--min-busbw 32M=0: want a value above 0",
+	} {
+		t.Run(line, func(t *testing.T) {
+			fs := pflag.NewFlagSet("bench", pflag.ContinueOnError)
+			f, _ := NewFlags(fs)
+			require.NoError(t, fs.Parse(strings.Fields(line)))
+			err := f.Refuse()
+			if err == nil {
+				_, err = f.Request(fs.Arg(0))
+			}
+			require.EqualError(t, err, want)
+		})
+	}
+}
