@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/collectivex/collectivex/internal/fakes"
 	"github.com/collectivex/collectivex/pkg/accel"
 	"github.com/collectivex/collectivex/pkg/accel/kernels"
 	"github.com/collectivex/collectivex/pkg/numeric"
@@ -23,6 +24,7 @@ func Kernels() string { return kernels.Complete(source) }
 
 func smoke(t *testing.T, d accel.Device) accel.Module {
 	t.Helper()
+	fakes.NeedKernels(t)
 	m, err := d.Compile(t.Context(), "smoke.cu", Kernels())
 	require.NoError(t, err)
 	return m
@@ -180,6 +182,7 @@ func testSmallFloats(t *testing.T, d accel.Device) {
 func testKernelErrors(t *testing.T, d accel.Device) {
 	s := stream(t, d)
 	defer s.Close()
+	fakes.NeedKernels(t)
 	_, err := d.Compile(t.Context(), "broken.cu", "extern \"C\" __global__ void k() { no_such_name(); }\n")
 	oneLine(t, err, "compile broken.cu for "+d.Info().Arch, "no_such_name")
 

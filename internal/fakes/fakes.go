@@ -15,6 +15,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/internal/need"
 )
 
 // Set is the built libraries.
@@ -194,10 +196,25 @@ func (s Set) Environ(dir string) []string {
 }
 
 // Use makes this process find the libraries, with device memory in a directory
-// of this test.
+// of this test, which needs what compiles kernels.
 func (s Set) Use(t testing.TB) {
 	t.Helper()
+	need.CXX(t)
+	s.UseWithoutKernels(t)
+}
+
+// UseWithoutKernels is Use for a test that compiles no kernels, or calls NeedKernels where it does.
+func (s Set) UseWithoutKernels(t testing.TB) {
+	t.Helper()
 	setenv(t, s.Environ(MemoryDir(t)))
+}
+
+// NeedKernels needs what compiles kernels, if this process finds the stand-ins.
+func NeedKernels(t testing.TB) {
+	t.Helper()
+	if os.Getenv("CX_FAKE_DIR") != "" {
+		need.CXX(t)
+	}
 }
 
 // kept is the directory of Keep; empty before its first call.
@@ -205,9 +222,10 @@ var kept string
 
 // Keep makes this process find the libraries, with device memory that all tests share, for
 // devices that stay open as long as the process. It also sets the given variables. A package
-// whose tests call it has Main as its TestMain.
+// whose tests call it has Main as its TestMain. The tests need what compiles kernels.
 func (s Set) Keep(t testing.TB, variables ...string) {
 	t.Helper()
+	need.CXX(t)
 	if kept == "" {
 		dir, err := os.MkdirTemp("/dev/shm", "cx-fake-")
 		require.NoError(t, err)

@@ -65,7 +65,7 @@ func machine(t *testing.T, cpus []int, numa string) string {
 }
 
 func TestRankRunsBesideItsDevice(t *testing.T) {
-	fakes.Build(t).Use(t)
+	fakes.Build(t).UseWithoutKernels(t)
 	cpus, err := affinity.Allowed()
 	require.NoError(t, err)
 	require.Greater(t, len(cpus), 1, "one processor has no node of its own")
@@ -126,7 +126,7 @@ func watchedOn(t *testing.T, root fs.FS, p rank.Place, at string, run func() err
 }
 
 func TestStateBeforeAndAfter(t *testing.T) {
-	fakes.Build(t).Use(t)
+	fakes.Build(t).UseWithoutKernels(t)
 	t.Setenv("CX_FAKE_USED", "4096")
 	s, err := watched(t, address, func() error {
 		t.Setenv("CX_FAKE_REASONS", "64")
@@ -153,7 +153,7 @@ func TestStateBeforeAndAfter(t *testing.T) {
 }
 
 func TestAFailedCaseTellsItsDeviceToo(t *testing.T) {
-	fakes.Build(t).Use(t)
+	fakes.Build(t).UseWithoutKernels(t)
 	s, err := watched(t, address, func() error { return rank.Coded(result.ReasonDevice, errors.New("private")) })
 	coded, ok := errors.AsType[*rank.Error](err)
 	require.True(t, ok)
@@ -163,7 +163,7 @@ func TestAFailedCaseTellsItsDeviceToo(t *testing.T) {
 
 // Nothing that cannot be read fails a case.
 func TestNothingToSee(t *testing.T) {
-	fakes.Build(t).Use(t)
+	fakes.Build(t).UseWithoutKernels(t)
 	for _, tt := range []struct{ name, variable, value, address string }{
 		{"no NVML", "CX_NVML_LIB", "/nowhere/libnvidia-ml.so.1", address},
 		{"NVML does not start", "CX_FAKE_NVML_FAIL", "9", address},
@@ -188,7 +188,7 @@ func TestNothingToSee(t *testing.T) {
 
 // What RDMA ports count belongs to the node: its first rank tells it.
 func TestFirstRankOfANodeTellsOfTheFabric(t *testing.T) {
-	fakes.Build(t).Use(t)
+	fakes.Build(t).UseWithoutKernels(t)
 	for _, tt := range []struct {
 		place rank.Place
 		want  *result.Fabric

@@ -19,7 +19,7 @@ func TestOpenRefuses(t *testing.T) {
 	require.ErrorIs(t, err, dl.ErrNoLibrary)
 	require.ErrorContains(t, err, "CX_HSA_LIB")
 	fake := fakes.Build(t)
-	fake.Use(t)
+	fake.UseWithoutKernels(t)
 	t.Setenv("CX_HSA_LIB", fake.HIP)
 	_, err = Open()
 	require.ErrorIs(t, err, dl.ErrNoSymbol)
@@ -29,7 +29,7 @@ func TestOpenRefuses(t *testing.T) {
 // The stand-in refuses what the runtime documents as mistakes, so that a backend that makes them
 // is found out.
 func TestStandInRefusesMisuse(t *testing.T) {
-	fakes.Build(t).Use(t)
+	fakes.Build(t).UseWithoutKernels(t)
 	goruntime(t)
 	driver, err := hip.Load()
 	require.NoError(t, err)

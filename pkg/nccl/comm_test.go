@@ -55,7 +55,7 @@ func ranks(t *testing.T, world int, body func(l *Library, id ID, rank int, d acc
 }
 
 func TestConfigSuitsEveryRelease(t *testing.T) {
-	fakes.Build(t).Use(t)
+	fakes.Build(t).UseWithoutKernels(t)
 	for _, version := range []string{"21403", "21602", "21703", "21901", "22403", "22703", "22809", "22907", "23007"} {
 		t.Setenv("CX_FAKE_NCCL_VERSION", version)
 		for _, err := range ranks(t, 2, func(l *Library, id ID, rank int, _ accel.Device) error {
@@ -71,7 +71,7 @@ func TestConfigSuitsEveryRelease(t *testing.T) {
 }
 
 func TestInitWithoutConfig(t *testing.T) {
-	fakes.Build(t).Use(t)
+	fakes.Build(t).UseWithoutKernels(t)
 	t.Setenv("CX_NCCL_LIB", fakes.Variant{Hide: []string{"ncclCommInitRankConfig", "ncclCommFinalize"}}.Build(t))
 	for _, err := range ranks(t, 2, func(l *Library, id ID, rank int, _ accel.Device) error {
 		c, err := l.Init([]ID{id}, rank, 2, Config{NVLinkCentric: true})
@@ -86,7 +86,7 @@ func TestInitWithoutConfig(t *testing.T) {
 
 // Ranks that do not hold the same ids do not make a group.
 func TestInitWithSeveralIDs(t *testing.T) {
-	fakes.Build(t).Use(t)
+	fakes.Build(t).UseWithoutKernels(t)
 	t.Setenv("CX_FAKE_DEVICES", "3")
 	two := func(mine func(rank int, ids []ID)) []error {
 		l, err := Open(NCCL)
@@ -126,7 +126,7 @@ func TestInitWithSeveralIDs(t *testing.T) {
 func fourDevices(t *testing.T) {
 	t.Helper()
 	if os.Getenv("CX_TEST_CUDA") != "real" {
-		fakes.Build(t).Use(t)
+		fakes.Build(t).UseWithoutKernels(t)
 		t.Setenv("CX_FAKE_DEVICES", "4")
 	}
 }
@@ -202,7 +202,7 @@ func TestShrink(t *testing.T) {
 }
 
 func TestShrinkRefuses(t *testing.T) {
-	fakes.Build(t).Use(t)
+	fakes.Build(t).UseWithoutKernels(t)
 	t.Setenv("CX_FAKE_DEVICES", "4")
 	for _, c := range []struct {
 		exclude []int
@@ -230,7 +230,7 @@ func TestShrinkRefuses(t *testing.T) {
 }
 
 func TestErrorsNameCallResultAndRank(t *testing.T) {
-	fakes.Build(t).Use(t)
+	fakes.Build(t).UseWithoutKernels(t)
 	errs := ranks(t, 1, func(l *Library, id ID, _ int, _ accel.Device) error {
 		_, err := l.Init([]ID{id}, 3, 2, Config{})
 		return err
@@ -243,7 +243,7 @@ func TestErrorsNameCallResultAndRank(t *testing.T) {
 }
 
 func TestUseAfterTheEnd(t *testing.T) {
-	fakes.Build(t).Use(t)
+	fakes.Build(t).UseWithoutKernels(t)
 	errs := ranks(t, 1, func(l *Library, id ID, _ int, _ accel.Device) error {
 		c, err := l.Init([]ID{id}, 0, 1, Config{})
 		if err != nil {
@@ -258,7 +258,7 @@ func TestUseAfterTheEnd(t *testing.T) {
 }
 
 func TestRegister(t *testing.T) {
-	fakes.Build(t).Use(t)
+	fakes.Build(t).UseWithoutKernels(t)
 	const n = 1 << 20
 	register := func(window bool) []error {
 		return ranks(t, 2, func(l *Library, id ID, rank int, _ accel.Device) error {
@@ -300,7 +300,7 @@ func TestRegister(t *testing.T) {
 }
 
 func TestPreMulSum(t *testing.T) {
-	fakes.Build(t).Use(t)
+	fakes.Build(t).UseWithoutKernels(t)
 	errs := ranks(t, 1, func(l *Library, id ID, _ int, _ accel.Device) error {
 		c, err := l.Init([]ID{id}, 0, 1, Config{})
 		if err != nil {

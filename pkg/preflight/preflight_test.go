@@ -311,7 +311,7 @@ func TestMisnamedDriver(t *testing.T) {
 
 // NIXL cannot run while the environment decides what UCX uses: its ranks refuse that.
 func TestPresetTransports(t *testing.T) {
-	fakes.Build(t).Use(t)
+	fakes.Build(t).UseWithoutKernels(t)
 	require.NoError(t, preflight.Libraries()[preflight.NIXL].Err)
 	t.Setenv("UCX_NET_DEVICES", "eth0")
 	require.NoError(t, preflight.Libraries()[preflight.NIXL].Err, "launchers keep it from the ranks of a host")
@@ -518,7 +518,7 @@ func TestNIXLBetweenNodes(t *testing.T) {
 // The stand-ins, which have no NVML: what the drivers say of their devices
 // stands in for the inventory.
 func TestLibraries(t *testing.T) {
-	fakes.Build(t).Use(t)
+	fakes.Build(t).UseWithoutKernels(t)
 	t.Setenv("CX_FAKE_DEVICES", "4")
 	libraries := preflight.Libraries()
 	for kind, want := range map[string]string{
@@ -570,7 +570,7 @@ func TestLibrariesThatAreNotThere(t *testing.T) {
 }
 
 func TestDriverWithoutDevice(t *testing.T) {
-	fakes.Build(t).Use(t)
+	fakes.Build(t).UseWithoutKernels(t)
 	t.Setenv("CX_FAKE_FAIL", "cuDeviceGetCount=100,hipInit=100")
 	libraries := preflight.Libraries()
 	require.EqualError(t, libraries[preflight.CUDA].Err,
@@ -580,7 +580,7 @@ func TestDriverWithoutDevice(t *testing.T) {
 }
 
 func TestDriverThatDoesNotStartSaysWhatToDo(t *testing.T) {
-	fakes.Build(t).Use(t)
+	fakes.Build(t).UseWithoutKernels(t)
 	for code, want := range map[int]string{
 		100: "CUDA_ERROR_NO_DEVICE (100): check CUDA_VISIBLE_DEVICES",
 		802: "CUDA_ERROR_SYSTEM_NOT_READY (802): start nvidia-fabricmanager",

@@ -11,6 +11,7 @@ import (
 
 	"github.com/collectivex/collectivex/internal/acceltest"
 	"github.com/collectivex/collectivex/internal/fakes"
+	"github.com/collectivex/collectivex/internal/need"
 	"github.com/collectivex/collectivex/pkg/accel"
 	"github.com/collectivex/collectivex/pkg/accel/cuda"
 	"github.com/collectivex/collectivex/pkg/accel/gpu"
@@ -22,7 +23,7 @@ func onGPU() bool { return os.Getenv("CX_TEST_CUDA") == "real" }
 
 func setUp(t testing.TB) {
 	if !onGPU() {
-		fakes.Build(t).Use(t)
+		fakes.Build(t).UseWithoutKernels(t)
 	}
 }
 
@@ -31,7 +32,7 @@ func setUpStandIn(t testing.TB) {
 	if onGPU() {
 		t.Skip("CX_TEST_CUDA=real: this needs the stand-in driver")
 	}
-	fakes.Build(t).Use(t)
+	fakes.Build(t).UseWithoutKernels(t)
 }
 
 // open opens a device on the test's OS thread, until the test ends.
@@ -187,6 +188,7 @@ func TestWithoutCompiler(t *testing.T) {
 // driver's word for it, and does not stop the process.
 func TestEveryFailureIsNamed(t *testing.T) {
 	setUpStandIn(t)
+	need.CXX(t)
 	source := acceltest.Kernels()
 
 	for _, call := range []string{"cuInit", "cuDriverGetVersion"} {

@@ -16,7 +16,7 @@ import (
 // machine's GPU.
 func setUp(t *testing.T) {
 	if os.Getenv("CX_TEST_HIP") != "real" {
-		fakes.Build(t).Use(t)
+		fakes.Build(t).UseWithoutKernels(t)
 	}
 }
 

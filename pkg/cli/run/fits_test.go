@@ -86,7 +86,7 @@ func TestAdmit(t *testing.T) {
 // otherPool is this machine with GPUs that no platform but the local has.
 func otherPool(t *testing.T) {
 	t.Helper()
-	fakes.Build(t).Use(t)
+	fakes.Build(t).UseWithoutKernels(t)
 	t.Setenv("CX_FAKE_NAME", "NVIDIA H20")
 	t.Setenv("PATH", t.TempDir()) // without salloc, which would find the pool's machines
 }

@@ -17,7 +17,7 @@ import (
 )
 
 func TestProbe(t *testing.T) {
-	fakes.Build(t).Use(t)
+	fakes.Build(t).UseWithoutKernels(t)
 	t.Setenv("CX_FAKE_DEVICES", "3")
 	d, err := probe(t.Context(), command.Host{}, cli.Definitions{})
 	require.NoError(t, err)

@@ -203,7 +203,7 @@ func TestWithoutCompiler(t *testing.T) {
 	if devicetest.Real() {
 		t.Skip("a real machine keeps its compiler")
 	}
-	fakes.Build(t).Use(t)
+	fakes.Build(t).UseWithoutKernels(t)
 	t.Setenv("CX_NVRTC_LIB", "/nowhere/libnvrtc.so")
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

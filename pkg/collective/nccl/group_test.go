@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/collectivex/collectivex/internal/fakes"
+	"github.com/collectivex/collectivex/internal/need"
 	"github.com/collectivex/collectivex/pkg/accel"
 	"github.com/collectivex/collectivex/pkg/collective"
 	"github.com/collectivex/collectivex/pkg/gpurank"
@@ -85,6 +86,7 @@ func TestMain(m *testing.M) {
 // setUp makes this process find the stand-ins, with four devices.
 func setUp(t *testing.T) {
 	t.Helper()
+	need.CXX(t)
 	if shared == "" {
 		dir, err := os.MkdirTemp("/dev/shm", "collectivex-nccl-")
 		require.NoError(t, err)

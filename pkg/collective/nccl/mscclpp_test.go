@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/collectivex/collectivex/internal/fakes"
+	"github.com/collectivex/collectivex/internal/need"
 	"github.com/collectivex/collectivex/pkg/collective"
 	"github.com/collectivex/collectivex/pkg/nccl"
 	"github.com/collectivex/collectivex/pkg/numeric"
@@ -121,6 +122,7 @@ func TestMSCCLPPRefuses(t *testing.T) {
 
 // Without a refusal the process ends: the tests above can fail.
 func TestMSCCLPPEndsTheProcess(t *testing.T) {
+	need.CXX(t)
 	const unrefused = "CX_TEST_UNREFUSED" // names the directory that outlives the process
 	if os.Getenv(unrefused) == "" {
 		self := exec.Command(os.Args[0], "-test.run=^TestMSCCLPPEndsTheProcess$")

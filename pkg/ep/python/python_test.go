@@ -49,9 +49,13 @@ func processes(t *testing.T, faults string, cases ...plan.Case) (streams [][]ran
 	return e.Streams, e.Logs, e.Errs
 }
 
-// setUp makes this process find the stand-ins of a library and two devices.
+// setUp makes this process find the stand-ins of a library and two devices. Its ranks compile
+// kernels, unless there is nothing to find.
 func setUp(t *testing.T, library string) {
 	t.Helper()
+	if library != "nothing" {
+		need.CXX(t)
+	}
 	pystandin.Use(t, library)
 	t.Setenv("CX_FAKE_DEVICES", "2")
 }

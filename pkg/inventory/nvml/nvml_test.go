@@ -11,7 +11,7 @@ import (
 )
 
 func TestAnswers(t *testing.T) {
-	fakes.Build(t).Use(t)
+	fakes.Build(t).UseWithoutKernels(t)
 	t.Setenv("CX_FAKE_DEVICES", "4")
 	t.Setenv("CX_FAKE_NAME", "NVIDIA H200")
 	t.Setenv("CX_FAKE_USED", "1048576")
@@ -110,7 +110,7 @@ func TestWithout(t *testing.T) {
 }
 
 func TestDoesNotStart(t *testing.T) {
-	fakes.Build(t).Use(t)
+	fakes.Build(t).UseWithoutKernels(t)
 	t.Setenv("CX_FAKE_NVML_FAIL", "9")
 	require.EqualValues(t, 9, nvml.New().Init())
 }

@@ -25,7 +25,7 @@ type one struct {
 
 func alone(t *testing.T) one {
 	t.Helper()
-	fakes.Build(t).Use(t)
+	fakes.Build(t).UseWithoutKernels(t)
 	t.Setenv("CX_FAKE_NCCL_VERSION", newEnough)
 	runtime.LockOSThread() // for good: the device is current on it
 	driver, err := cuda.Load()
@@ -223,7 +223,7 @@ func TestAfterAnAbort(t *testing.T) {
 }
 
 func TestRCCLIsNoNCCL(t *testing.T) {
-	fakes.Build(t).Use(t)
+	fakes.Build(t).UseWithoutKernels(t)
 	n, err := nccl.Open(nccl.RCCL)
 	require.NoError(t, err)
 	_, err = Open(n)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/collectivex/collectivex/internal/compilers"
 	"github.com/collectivex/collectivex/internal/fakes"
+	"github.com/collectivex/collectivex/internal/need"
 	"github.com/collectivex/collectivex/pkg/accel"
 	"github.com/collectivex/collectivex/pkg/accel/cuda"
 	"github.com/collectivex/collectivex/pkg/accel/gpu"
@@ -28,10 +29,13 @@ func (uncompiled) Compile(context.Context, string, string) (accel.Module, error)
 
 // withPools runs body with pools of a device of each vendor, with kernels and without.
 func withPools(t *testing.T, body func(t *testing.T, p *Pools)) {
-	fakes.Build(t).Use(t)
+	fakes.Build(t).UseWithoutKernels(t)
 	for name, load := range map[string]func() (*gpu.Driver, error){"cuda": cuda.Load, "hip": hip.Load} {
 		for _, by := range []string{"device", "host"} {
 			t.Run(name+" by "+by, func(t *testing.T) {
+				if by == "device" {
+					need.CXX(t)
+				}
 				runtime.LockOSThread() // a device is current on a thread
 				t.Cleanup(runtime.UnlockOSThread)
 				driver, err := load()

@@ -78,7 +78,10 @@ func TestTransfersArriveWhole(t *testing.T) {
 
 // A wrong word is found in what the libraries moved.
 func TestAWrongWordIsFound(t *testing.T) {
-	each(t, false, func(t *testing.T, s standIn) { transfertest.TornBlock(t, transfertest.Small(s.change)) })
+	each(t, false, func(t *testing.T, s standIn) {
+		need.CXX(t)
+		transfertest.TornBlock(t, transfertest.Small(s.change))
+	})
 }
 
 func TestCallsAreRefused(t *testing.T) {
@@ -101,6 +104,9 @@ func TestFailures(t *testing.T) {
 	} {
 		for backend, reason := range map[string]string{"uccl-p2p on HIP": tc.uccl, "mori-io": cmp.Or(tc.mori, tc.uccl)} {
 			t.Run(backend+"/"+tc.name, func(t *testing.T) {
+				if tc.name != "no driver" {
+					need.CXX(t)
+				}
 				s := standIns[backend]
 				s.use(t)
 				t.Setenv(tc.variable, tc.value)

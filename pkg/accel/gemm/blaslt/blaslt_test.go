@@ -206,7 +206,7 @@ func TestAnotherDeviceIsRefused(t *testing.T) {
 // A file that is missing, or is another library, is named with the variable.
 func TestOpenNamesWhatIsMissing(t *testing.T) {
 	set := fakes.Build(t)
-	set.Use(t)
+	set.UseWithoutKernels(t)
 	t.Setenv("CX_CUBLASLT_LIB", "/nowhere/libcublasLt.so.13")
 	_, err := Open(CUBLASLt, nil)
 	require.ErrorIs(t, err, dl.ErrNoLibrary)

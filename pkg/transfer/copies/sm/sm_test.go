@@ -93,7 +93,7 @@ func TestFaultsAreNamed(t *testing.T) {
 
 // Without a compiler there is no kernel that copies.
 func TestNothingCompiles(t *testing.T) {
-	fakes.Build(t).Use(t)
+	fakes.Build(t).UseWithoutKernels(t)
 	t.Setenv("CX_NVRTC_LIB", "/nowhere/libnvrtc.so.13")
 	d := copytest.Processes(t, "", plantest.Copy("sm", "device_to_host_memcpy_sm"))
 	require.Equal(t, result.Failed, d.Outcome.Status)
