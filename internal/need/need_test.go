@@ -13,10 +13,13 @@ import (
 // recorder is a test that keeps how it ended.
 type recorder struct {
 	testing.TB
-	end string
+	end  string
+	attr string
 }
 
 func (r *recorder) Helper() {}
+
+func (r *recorder) Attr(key, value string) { r.attr = key + "=" + value }
 
 func (r *recorder) Skip(args ...any) { r.stop("skip: " + fmt.Sprint(args...)) }
 
@@ -32,7 +35,10 @@ func (r *recorder) stop(end string) {
 }
 
 // ends returns how a test with this body ends: "" if it goes on to its last line.
-func ends(body func(t testing.TB)) string {
+func ends(body func(t testing.TB)) string { return recorded(body).end }
+
+// recorded runs the body as a test.
+func recorded(body func(t testing.TB)) *recorder {
 	r := &recorder{}
 	done := make(chan struct{})
 	go func() {
@@ -40,7 +46,7 @@ func ends(body func(t testing.TB)) string {
 		body(r)
 	}()
 	<-done
-	return r.end
+	return r
 }
 
 // lane puts the rest of the test into a lane.
@@ -94,7 +100,7 @@ func TestFull(t *testing.T) {
 	require.Equal(t, "skip: full lane: set CX_E2E=1 for tests that take long", ends(Full))
 	require.Equal(t, "skip: full lane: set CX_E2E=1 to see", ends(func(t testing.TB) { EndToEnd(t, "to see") }))
 	lane(t, true)
-	require.Empty(t, ends(func(t testing.TB) { EndToEnd(t, "to see") }))
+	require.Equal(t, &recorder{attr: "lane=full"}, recorded(func(t testing.TB) { EndToEnd(t, "to see") }))
 	if testing.Short() {
 		require.Equal(t, "skip: full lane: run without -short", ends(Full))
 	} else {
