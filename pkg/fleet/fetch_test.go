@@ -459,6 +459,26 @@ func TestParseRun(t *testing.T) {
 	}
 	for _, text := range []string{"", "0", "-1", "x", "https://github.com/acme/fleet", "https://github.com/acme/../actions/runs/x"} {
 		_, err := fleet.ParseRun(text)
-		require.ErrorContains(t, err, "want its number or its URL")
+		require.EqualError(t, err, fmt.Sprintf("run %q: want its number or its URL, such as https://github.com/acme/fleet/actions/runs/1001", text))
 	}
+}
+
+func TestCheckRepoAndHost(t *testing.T) {
+	require.NoError(t, fleet.CheckRepo("acme/fleet"))
+	require.EqualError(t, fleet.CheckRepo("x"), `repository "x": want OWNER/NAME, such as acme/fleet`)
+	require.NoError(t, fleet.CheckHost("https://api.github.com", "github.com"))
+	require.EqualError(t, fleet.CheckHost("http://127.0.0.1:8080", "git.acme.example"),
+		"the run is on git.acme.example, and GITHUB_API_URL is that of 127.0.0.1:8080: set it to the API of git.acme.example, such as https://git.acme.example/api/v3")
+}
+
+// A dataset that is missing or damaged answers nothing.
+func TestUnansweredOfWhatIsNoDataset(t *testing.T) {
+	none := filepath.Join(t.TempDir(), "none.ndjson")
+	_, _, err := fleet.Unanswered(none, nil, 0)
+	require.EqualError(t, err, none+": no such file; name the dataset of the run: 'cxgen fetch RUN -o DIR' brings it as DIR/aggregate/*.ndjson")
+	torn := filepath.Join(t.TempDir(), "torn.ndjson")
+	require.NoError(t, os.WriteFile(torn, []byte("{"), 0o600))
+	_, _, err = fleet.Unanswered(torn, nil, 0)
+	require.ErrorContains(t, err, torn+":1: ")
+	require.ErrorContains(t, err, "; it may have been the success of a case: fetch the dataset again")
 }

@@ -187,7 +187,8 @@ func TestFoldLeavesTheOldFileWhereItCannotRead(t *testing.T) {
 	require.Equal(t, "old\n", string(data))
 }
 
-// A link that is named is followed: results/latest is as good as what it points at.
+// A link that is named is followed: results/latest is as good as what it points at. One that is
+// found is not.
 func TestALinkToADirectoryIsFollowed(t *testing.T) {
 	in := t.TempDir()
 	write1(t, in, resulttest.Collective(resulttest.CollectiveCase(), attemptOf("1", 1, 0)), 0)
@@ -196,6 +197,13 @@ func TestALinkToADirectoryIsFollowed(t *testing.T) {
 	v, err := Fold([]string{link}, nil, Expected{}, filepath.Join(t.TempDir(), "x.ndjson"))
 	require.NoError(t, err)
 	require.Equal(t, 1, v.Documents)
+
+	found := false
+	for _, err := range Read([]string{filepath.Dir(link)}, false) {
+		found = true
+		require.EqualError(t, err, link+": not a regular file: links to directories are not followed; name it with --in")
+	}
+	require.True(t, found)
 }
 
 // Documents of another run, commit or matrix are left out and named.

@@ -55,7 +55,7 @@ func TestReadRefuses(t *testing.T) {
 	for _, tc := range []struct {
 		name, old, new, want string
 	}{
-		{"another program version", `"version":"v1"`, `"version":"v2"`, "made by cxgen v2, this program is v1"},
+		{"another program version", `"version":"v1"`, `"version":"v2"`, "made by cxgen v2, this program is v1; use one version for all jobs of a run"},
 		{"another format", `"format":1`, `"format":9`, "format 9, this program reads 1"},
 		{"another matrix version", `{"version":1,`, `{"version":2,`, "version 2, want 1"},
 		{"an unknown field", `{"version":1,`, `{"version":1,"x":0,`, `unknown member "x"`},
@@ -97,7 +97,7 @@ func TestArchivedMatrices(t *testing.T) {
 	const id = "local-host-all-reduce-float-sum-w2-warm"
 	other := strings.NewReplacer(`"version":"v1"`, `"version":"v9","colour":"red"`, id, "older-name", `"world":2,`, `"world":2,"colour":"red",`).Replace(buf.String())
 	_, err := plan.Parse([]byte(other), "v1")
-	require.ErrorContains(t, err, "made by cxgen v9, this program is v1")
+	require.ErrorContains(t, err, "cxgen v9")
 	m, err := plan.ParseArchived([]byte(other), "v1")
 	require.NoError(t, err)
 	require.True(t, m.Archived)
@@ -108,7 +108,7 @@ func TestArchivedMatrices(t *testing.T) {
 	for old, says := range map[string]string{
 		`"case_ids":["older-name",`: "is in no cell",
 		`{"version":1,`:             "version 2, want 1",
-		`"format":1`:                "format 9, this program reads 1",
+		`"format":1`:                "format 9",
 	} {
 		bad := strings.Replace(other, old, map[string]string{
 			`"case_ids":["older-name",`: `"case_ids":[`, `{"version":1,`: `{"version":2,`, `"format":1`: `"format":9`,
@@ -141,4 +141,9 @@ func FuzzRead(f *testing.F) {
 		require.NoError(t, err)
 		require.Equal(t, m, again)
 	})
+}
+
+func TestAnUnknownCell(t *testing.T) {
+	_, err := smoke(t).Cell("local-host-n9")
+	require.EqualError(t, err, `the matrix has no cell "local-host-n9"`)
 }

@@ -82,3 +82,10 @@ func TestCheckFaults(t *testing.T) {
 		}
 	}
 }
+
+func TestIdleUnless(t *testing.T) {
+	kinds := []string{"flip", "swap"}
+	require.Empty(t, IdleUnless(Fault{Kind: "flip", At: FaultAtStart}, plan.FamilyCopy, kinds))
+	require.Equal(t, "cases of family copy have flip, swap", IdleUnless(Fault{Kind: "late", At: FaultAtStart}, plan.FamilyCopy, kinds))
+	require.Equal(t, `data faults of family copy have no point "record"; leave at= out`, IdleUnless(Fault{Kind: "flip", At: "record"}, plan.FamilyCopy, kinds))
+}

@@ -47,3 +47,10 @@ func TestEndPartial(t *testing.T) {
 	require.ElementsMatch(t, []string{foreign, link, filepath.Join(dir, "whole.json"), filepath.Join(dir, "living.json")}, left)
 	require.FileExists(t, thesis)
 }
+
+// Nothing makes the directory of a file.
+func TestAtomicFilesNeedTheirDirectory(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "none")
+	_, err := regular.CreateAtomic(filepath.Join(dir, "x"))
+	require.EqualError(t, err, "create "+dir+"/x: no such file or directory; make the directory "+dir+" first")
+}

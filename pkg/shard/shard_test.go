@@ -352,6 +352,7 @@ func TestResultsAreNotMixed(t *testing.T) {
 	do(t, s)
 	_, err := s.Do(t.Context())
 	require.ErrorIs(t, err, ErrExists)
+	require.ErrorContains(t, err, "the directory already has documents of this cell; resume, or use another directory")
 
 	other, err := takeResults(t.Context(), s.Results)
 	require.NoError(t, err)
@@ -418,6 +419,7 @@ func TestResumeRefusesAnotherPlan(t *testing.T) {
 	other.Resume = true
 	_, err := other.Do(t.Context())
 	require.ErrorIs(t, err, ErrOther)
+	require.ErrorContains(t, err, "the directory has results of another plan; use another directory")
 	require.ErrorContains(t, err, "fake-case-00-fake-all-reduce-float-sum-w2-warm")
 }
 

@@ -45,6 +45,7 @@ func TestScanAgreesWithEncodingJSON(t *testing.T) {
 	for i := range data { // truncated at every byte
 		_, err := scan(data[:i], nil, nil)
 		require.ErrorIs(t, err, ErrTruncated, "%d bytes", i)
+		require.ErrorContains(t, err, "ends in the middle of a JSON value")
 	}
 	rng := rand.New(rand.NewSource(1))
 	alphabet := []byte("{}[]\":,\\ntru0123456789.eE+- \t\n\x00\xc3\xa9\xff")

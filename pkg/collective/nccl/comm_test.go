@@ -281,6 +281,10 @@ func TestSupportsOfAnOldDevice(t *testing.T) {
 	}) {
 		require.EqualError(t, err, "refused: sm_80 does not reduce f8e5m2")
 	}
+	t.Setenv("CX_FAKE_RCCL_VERSION", "22809")
+	for _, err := range together(t, nccl.RCCL, 1, func(e *end) error { return e.comm.Supports(collective.Call{Type: numeric.F8E4M3}) }) {
+		require.ErrorContains(t, err, "refused: f8e4m3 is of another format on gfx942")
+	}
 }
 
 func TestRegistrationIsWhatTheLibrarySays(t *testing.T) {

@@ -122,3 +122,23 @@ func TestProgramOfSteps(t *testing.T) {
 	err := Assemble(resulttest.New(c, resulttest.Attempt()), left)
 	require.EqualError(t, err, "rank 1 does not run the program of the others")
 }
+
+// A computation that waits for nothing cannot be too early.
+func TestIdle(t *testing.T) {
+	early := func(form string) string {
+		return Idle(rank.Fault{Kind: FaultEarly, At: rank.FaultAtStart}, &plan.Case{Family: plan.FamilyOverlap, Block: &plan.Overlap{Form: form}})
+	}
+	require.Equal(t, "products of form beside do not depend on the communication; inject it into a linear layer", early(vocab.Beside))
+	require.Empty(t, early(vocab.LinearRotation))
+}
+
+func TestWrongElements(t *testing.T) {
+	var a assembly
+	var v result.OverlapVerify
+	var checked, wrong int64
+	a.sum(&v, &workload.Verdict{Checked: 8, Wrong: 3, First: 5}, 8, "elements of products", &checked, &wrong)
+	require.Equal(t, "3 of 8 elements of products are wrong, the first is number 5", a.wrong)
+	a.wrong = ""
+	a.sum(&v, nil, 8, "elements of products", &checked, &wrong)
+	require.Equal(t, "not all of the 8 elements of products were compared", a.wrong)
+}

@@ -311,6 +311,10 @@ func TestRefused(t *testing.T) {
 	m.Sharing = "even"
 	_, err = Run(t.Context(), p, m, 8, 1)
 	require.EqualError(t, err, `sharing "even", must be unloaded, fifo or fair`)
+	m = reference(Full(4))
+	m.PerByte = 1e16
+	_, err = Run(t.Context(), p, m, 8, 1)
+	require.EqualError(t, err, "a step can take more than 1,000 s: take fewer bytes, a higher bandwidth or a lower latency")
 	p.Ops[3] = p.Ops[3][:2]
 	_, err = Run(t.Context(), p, reference(Full(4)), 8, 1)
 	require.EqualError(t, err, "the program waits for ever: verify it")
