@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 
 // withDriver sets up the stand-in of a vendor's driver with four devices.
 func withDriver(t *testing.T, vendor string) {
-	fakes.Build(t).Use(t)
+	fakes.Build(t).UseWithoutKernels(t)
 	t.Setenv("CX_FAKE_DEVICES", "4")
 	if vendor == "hip" {
 		t.Setenv("CX_CUDA_LIB", "/nowhere/libcuda.so.1")
@@ -46,6 +46,7 @@ func schedules(world, width int, change ...func(*plan.Case)) []plan.Case {
 // are as in rank.ParseFaults.
 func run(t *testing.T, faults string, cases ...plan.Case) (all []*result.ScheduleDocument) {
 	t.Helper()
+	need.CXX(t)
 	e := eptest.Processes(t, true, faults, cases...)
 	for r, log := range e.Logs {
 		if e.Errs[r] != nil {

@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/collectivex/collectivex/internal/eptest"
+	"github.com/collectivex/collectivex/internal/need"
 	"github.com/collectivex/collectivex/internal/plantest"
 	"github.com/collectivex/collectivex/pkg/collective"
 	"github.com/collectivex/collectivex/pkg/collective/overlap"
@@ -20,6 +21,7 @@ func TestOverlap(t *testing.T) {
 	for vendor, library := range map[string]string{"cuda": vocab.ComputeCUBLASLt, "hip": vocab.ComputeHIPBLASLt} {
 		for _, faults := range []string{"", "rank=1,kind=" + collective.FaultFlip} {
 			t.Run(vendor+faults, func(t *testing.T) {
+				need.CXX(t)
 				withDriver(t, vendor)
 				c := plantest.Overlap("ipc", vocab.Beside, 2, func(c *plan.Case) {
 					b := c.Overlap()
