@@ -17,6 +17,7 @@ import (
 	"github.com/collectivex/collectivex/internal/fakes"
 	"github.com/collectivex/collectivex/internal/need"
 	"github.com/collectivex/collectivex/internal/resulttest"
+	"github.com/collectivex/collectivex/internal/wording"
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/cli/bench"
 	"github.com/collectivex/collectivex/pkg/collective"
@@ -66,7 +67,7 @@ func TestBenchFindsTheGPUs(t *testing.T) {
 	standIns(t)
 	code, stdout, stderr := cxrun(t, nil, "bench", "all_reduce", "-b", "8", "-e", "4K", "-f", "8")
 	require.Equal(t, cli.ExitOK, code, stderr)
-	require.Contains(t, stdout, "all_reduce on backend nccl (chosen: 2 × ")
+	wording.Has(t, stdout, "backend nccl (chosen: … 2 × ")
 	require.Contains(t, stdout, "# library nccl 2.28.9 on ")
 	require.Contains(t, stdout, "#  Rank  1 device  1 CX Fake NVIDIA GPU\n")
 
@@ -169,7 +170,7 @@ func TestBenchDevicesThatArePicked(t *testing.T) {
 	t.Setenv("CUDA_VISIBLE_DEVICES", "2,0")
 	code, stdout, stderr := cxrun(t, nil, "bench", "all_reduce", "-b", "8", "-e", "8")
 	require.Equal(t, cli.ExitOK, code, stderr)
-	require.Contains(t, stdout, "all_reduce on backend nccl (chosen: 2 × h200, with its library)")
+	wording.Has(t, stdout, "backend nccl (chosen: … 2 × h200")
 	require.Contains(t, stdout, "#  Rank  1 device  1 NVIDIA H200\n")
 	require.Empty(t, stderr)
 }
@@ -212,15 +213,15 @@ func TestSweepOfGPUsThatCannotBeUsed(t *testing.T) {
 	require.Equal(t, cli.ExitOK, code, stderr)
 	require.Len(t, sweptDocuments(t, out), 1)
 	require.Equal(t, 1, strings.Count(stderr, "warning: "), stderr)
-	require.Contains(t, stderr, "cxrun: warning: the 2 NVIDIA GPUs of this machine cannot be used: CUDA driver: cuInit: CUDA_ERROR_SYSTEM_DRIVER_MISMATCH (803): ")
+	wording.Has(t, stderr, "warning: … 2 NVIDIA GPUs … CUDA_ERROR_SYSTEM_DRIVER_MISMATCH (803)")
 
 	t.Setenv("CX_FAKE_FAIL", "")
 	t.Setenv("CX_NCCL_LIB", "/nowhere/libnccl.so.2")
 	out = filepath.Join(t.TempDir(), "out")
 	code, _, stderr = cxrun(t, nil, "sweep", "--out", out)
 	require.Equal(t, cli.ExitEnvironment, code)
-	require.Equal(t, "cxrun: NCCL from CX_NCCL_LIB=/nowhere/libnccl.so.2: no such library: /nowhere/libnccl.so.2: "+
-		"cannot open shared object file: No such file or directory; set CX_NCCL_LIB to the right library, or unset it\n", stderr)
+	wording.Has(t, stderr, "cxrun: … CX_NCCL_LIB=/nowhere/libnccl.so.2")
+	require.Equal(t, 1, strings.Count(stderr, "\n"), stderr)
 	require.NoDirExists(t, out, "nothing was begun")
 }
 
@@ -230,7 +231,7 @@ func TestDoctorOfALibraryThatIsNotWhole(t *testing.T) {
 	t.Setenv("CX_NCCL_LIB", fakes.Variant{Hide: []string{"ncclAllReduce"}}.Build(t))
 	code, stdout, _ := cxrun(t, nil, "doctor", "--backend", "nccl")
 	require.Equal(t, cli.ExitEnvironment, code)
-	require.Regexp(t, `^nccl +missing +NCCL from CX_NCCL_LIB=.*: no such symbol: ncclAllReduce in libnccl.so.2; `, stdout)
+	require.Regexp(t, `^nccl +missing .*CX_NCCL_LIB=.* ncclAllReduce .*libnccl.so.2`, stdout)
 }
 
 // doctor names the libraries that would multiply beside communication, of both vendors, and env has
@@ -249,12 +250,12 @@ func TestDoctorOfMultipliers(t *testing.T) {
 	} {
 		code, stdout, stderr := cxrun(t, nil, "doctor", "--backend", vendor.backend)
 		require.Equal(t, cli.ExitOK, code, stderr)
-		require.Regexp(t, `(?m)^`+vendor.backend+` +ready .*; matrix products of overlap by `+vendor.by, stdout)
+		require.Regexp(t, `(?m)^`+vendor.backend+` +ready .*; .*`+vendor.by, stdout)
 	}
 	t.Setenv("CX_CUBLASLT_LIB", "/nowhere/libcublasLt.so.13")
 	code, stdout, stderr := cxrun(t, nil, "doctor", "--backend", "nccl")
 	require.Equal(t, cli.ExitOK, code, stderr)
-	require.Regexp(t, `(?m)^nccl +note +cuBLASLt from CX_CUBLASLT_LIB=/nowhere/libcublasLt.so.13: no such library: .*; set CX_CUBLASLT_LIB to the right library, or unset it; until then matrix products`, stdout)
+	require.Regexp(t, `(?m)^nccl +note .*CX_CUBLASLT_LIB=/nowhere/libcublasLt.so.13`, stdout)
 	_, stderr = benched(t, cli.ExitOK, "all_reduce", "-b", "8", "-e", "8")
 	require.NotContains(t, stderr, "cuBLASLt")
 }
@@ -268,78 +269,78 @@ func TestBenchWhatIsNotHere(t *testing.T) {
 		args string
 		want string
 	}{
-		{"more ranks than devices", nil, "all_reduce -g 3", "cxrun: cannot be measured here: 3 ranks, each with a device of its own, and this machine has 2\n"},
+		{"more ranks than devices", nil, "all_reduce -g 3", "3 ranks … 2"},
 		{
 			"no library",
 			map[string]string{"CX_NCCL_LIB": "/nowhere/libnccl.so.2"},
 			"all_reduce --backend nccl",
-			"cxrun: backend nccl cannot run here: NCCL from CX_NCCL_LIB=/nowhere/libnccl.so.2: no such library: ",
+			"backend nccl … CX_NCCL_LIB=/nowhere/libnccl.so.2",
 		},
 		{
 			"no library of the name, another backend at hand",
 			map[string]string{"CX_NCCL_LIB": "/nowhere/libnccl.so.2"},
 			"all_reduce",
-			"cxrun: NCCL from CX_NCCL_LIB=/nowhere/libnccl.so.2: no such library: ",
+			"CX_NCCL_LIB=/nowhere/libnccl.so.2",
 		},
 		{
 			"a file of the name that is no library",
 			map[string]string{"CX_NCCL_LIB": "/etc/hosts"},
 			"all_reduce",
-			"cxrun: NCCL from CX_NCCL_LIB=/etc/hosts: it is not the NCCL library: /etc/hosts: file too short; ",
+			"CX_NCCL_LIB=/etc/hosts … file too short",
 		},
 		{
 			"driver does not start",
 			noAMD(map[string]string{"CX_FAKE_FAIL": "cuInit=802"}),
 			"all_reduce",
-			"cxrun: the 2 NVIDIA GPUs of this machine cannot be used: CUDA driver: cuInit: CUDA_ERROR_SYSTEM_NOT_READY (802): start nvidia-fabricmanager",
+			"2 NVIDIA GPUs … CUDA_ERROR_SYSTEM_NOT_READY (802) … nvidia-fabricmanager",
 		},
 		{
 			"driver counts no device",
 			noAMD(map[string]string{"CUDA_VISIBLE_DEVICES": ""}),
 			"all_reduce",
-			"cxrun: the 2 NVIDIA GPUs of this machine cannot be used: CUDA driver: cuInit: CUDA_ERROR_NO_DEVICE (100): check CUDA_VISIBLE_DEVICES; in a container, start it with --gpus all; --backend host measures the host instead\n",
+			"2 NVIDIA GPUs … CUDA_ERROR_NO_DEVICE (100) … CUDA_VISIBLE_DEVICES … --gpus all … --backend host",
 		},
 		{
 			"first device lost",
 			noAMD(map[string]string{"CX_FAKE_NVML_LOST": "0"}),
 			"all_reduce",
-			"cxrun: the 2 NVIDIA GPUs of this machine cannot be used: NVML cannot open device 0, which ranks would get first: ",
+			"2 NVIDIA GPUs … NVML … device 0",
 		},
 		{
 			"unlike devices",
 			noAMD(unlike),
 			"all_reduce",
-			"cxrun: the 3 NVIDIA GPUs of this machine cannot be used: CUDA 13.0 shows different devices: 0, 2 NVIDIA H200; 1 NVIDIA T400: select equal ones with CUDA_VISIBLE_DEVICES; ",
+			"3 NVIDIA GPUs … 0, 2 NVIDIA H200; 1 NVIDIA T400 … CUDA_VISIBLE_DEVICES",
 		},
 		{
 			"unlike devices, backend asked for",
 			unlike,
 			"all_reduce --backend nccl",
-			"cxrun: backend nccl cannot run here: CUDA 13.0 shows different devices: 0, 2 NVIDIA H200; 1 NVIDIA T400: select equal ones with CUDA_VISIBLE_DEVICES\n",
+			"backend nccl … 0, 2 NVIDIA H200; 1 NVIDIA T400 … CUDA_VISIBLE_DEVICES",
 		},
 		{
 			"library for the other vendor",
 			map[string]string{"CX_CUDA_LIB": "/nowhere/libcuda.so.1", "CX_NVML_LIB": "/nowhere/nvml"},
 			"all_reduce --backend mscclpp",
-			"cxrun: backend mscclpp cannot run here: MSCCL++ 0.9.0 drives NVIDIA GPUs: set CX_MSCCLPP_LIB to one that was built for AMD; CUDA driver from CX_CUDA_LIB=/nowhere/libcuda.so.1: ",
+			"backend mscclpp … CX_MSCCLPP_LIB … AMD … CX_CUDA_LIB=/nowhere/libcuda.so.1",
 		},
 		{
 			"driver named that is not there, beside the other vendor's GPUs",
 			map[string]string{"CX_CUDA_LIB": "/nowhere/libcuda.so.1", "CX_NVML_LIB": "/nowhere/nvml"},
 			"p2p --backend ipc",
-			"cxrun: backend ipc cannot run here: CUDA driver from CX_CUDA_LIB=/nowhere/libcuda.so.1: no such library: /nowhere/libcuda.so.1: cannot open shared object file: No such file or directory; set CX_CUDA_LIB to the right library, or unset it\n",
+			"backend ipc … CX_CUDA_LIB=/nowhere/libcuda.so.1",
 		},
 		{
 			"such a driver, no backend asked for",
 			map[string]string{"CX_CUDA_LIB": "/nowhere/libcuda.so.1", "CX_NVML_LIB": "/nowhere/nvml"},
 			"all_reduce",
-			"cxrun: CUDA driver from CX_CUDA_LIB=/nowhere/libcuda.so.1: no such library: ",
+			"CX_CUDA_LIB=/nowhere/libcuda.so.1",
 		},
 		{
 			"no GPU",
 			map[string]string{"CX_CUDA_LIB": "/nowhere/libcuda.so.1", "CX_NVML_LIB": "/nowhere/nvml"},
 			"all_reduce --backend nccl",
-			"cxrun: backend nccl cannot run here: no NVIDIA GPU in this machine: use a machine that has one; CUDA driver from CX_CUDA_LIB=/nowhere/libcuda.so.1: no such library: ",
+			"backend nccl … no NVIDIA GPU … CX_CUDA_LIB=/nowhere/libcuda.so.1",
 		},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -347,7 +348,7 @@ func TestBenchWhatIsNotHere(t *testing.T) {
 			code, stdout, stderr := cxrun(t, nil, append([]string{"bench"}, strings.Fields(tt.args)...)...)
 			require.Equal(t, cli.ExitEnvironment, code, stderr)
 			require.Empty(t, stdout)
-			require.True(t, strings.HasPrefix(stderr, tt.want), stderr)
+			wording.Has(t, stderr, tt.want)
 			require.Equal(t, 1, strings.Count(stderr, "\n"), stderr)
 		})
 	}
@@ -366,12 +367,13 @@ func TestBenchTypeTheLibraryLacks(t *testing.T) {
 		t.Setenv("CX_FAKE_"+strings.ToUpper(backend)+"_VERSION", "22200")
 		args := []string{"all_gather", "--backend", backend, "-b", "1K", "-e", "1K", "-d"}
 		r, stderr := benched(t, cli.ExitEnvironment, append(args, "f8e4m3")...)
-		require.Equal(t, "cxrun: cannot be measured here: refused: "+backend+" 2.22.0 has no f8e4m3: load a newer library\n", stderr)
+		wording.Has(t, stderr, "refused: … "+backend+" 2.22.0 … f8e4m3")
+		require.Equal(t, 1, strings.Count(stderr, "\n"), stderr)
 		require.False(t, r.Passed)
 		require.Empty(t, r.Results[0].Rows)
 
 		r, stderr = benched(t, cli.ExitOK, append(args, "all")...)
-		require.Contains(t, stderr, backend+" 2.22.0 has no f8e5m2: load a newer library\n")
+		wording.Has(t, stderr, backend+" 2.22.0 … f8e5m2")
 		require.True(t, r.Passed)
 		require.Len(t, r.Results, 12)
 	}
@@ -385,7 +387,7 @@ func TestBenchTypeTheDeviceLacks(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	t.Setenv("CX_FAKE_RCCL_VERSION", "22809")
 	_, stderr := benched(t, cli.ExitEnvironment, "all_reduce", "-b", "1K", "-e", "1K", "-d", "f8e4m3")
-	require.Contains(t, stderr, "refused: f8e4m3 is of another format on gfx942")
+	wording.Has(t, stderr, "refused: … f8e4m3 … gfx942")
 }
 
 // A registration that the library took without a handle is told of.
@@ -481,7 +483,7 @@ func TestBenchWhereALibraryHangs(t *testing.T) {
 		_ = h.cmd.Wait()
 		t.Run(h.name, func(t *testing.T) {
 			require.Equal(t, cli.ExitFailed, h.cmd.ProcessState.ExitCode(), h.stderr.String())
-			require.Contains(t, h.stderr.String(), "timeout: case budget of 10 s")
+			wording.Has(t, h.stderr.String(), "timeout: … 10 s")
 			require.NotContains(t, h.stderr.String(), "warning", "that states were not read is a consequence")
 			var r bench.Report
 			require.NoError(t, json.Unmarshal(h.stdout.Bytes(), &r))

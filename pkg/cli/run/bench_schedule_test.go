@@ -17,6 +17,7 @@ import (
 
 	"github.com/collectivex/collectivex/internal/fakes"
 	"github.com/collectivex/collectivex/internal/need"
+	"github.com/collectivex/collectivex/internal/wording"
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/cli/bench"
 	"github.com/collectivex/collectivex/pkg/plan"
@@ -88,7 +89,7 @@ func TestBenchScheduleByCopies(t *testing.T) {
 	}
 	for _, tt := range []struct{ kind, budget, reason string }{
 		{"kill", "60", "rank-died: rank 1 signal 9"},
-		{"hang", "3", "timeout: case budget of 3 s"},
+		{"hang", "3", "timeout: "},
 	} {
 		memory := fakes.MemoryDir(t)
 		env := map[string]string{rank.FaultVariable: "rank=1,kind=" + tt.kind + ",at=record-5", "CX_FAKE_DIR": memory}
@@ -149,7 +150,7 @@ func TestBenchPlan(t *testing.T) {
 	args := strings.Fields("bench schedule ring.xml --backend host -b 1K -e 4M -f 4096 -n 2")
 	code, stdout, stderr := cxrun(t, nil, args...)
 	require.Equal(t, cli.ExitOK, code, stderr)
-	require.Regexp(t, `(?m)^# ring\.xml +: SHA-256 [0-9a-f]{64}; every rank ran it, with 4 messages$`, stdout)
+	require.Regexp(t, `(?m)^# ring\.xml +: SHA-256 [0-9a-f]{64}; .*\b4 messages$`, stdout)
 	env := map[string]string{rank.FaultVariable: "rank=1,kind=skip-step"}
 	code, stdout, _ = cxrun(t, env, args...)
 	require.Equal(t, cli.ExitFailed, code)
@@ -186,29 +187,29 @@ func TestBenchPlanRefuses(t *testing.T) {
 		code int
 		want string
 	}{
-		{"cut.xml", cli.ExitUsage, "the file ends before the plan does"},
-		{"lost.xml", cli.ExitFailed, "must hold that of 3: correct the plan; 'cxrun schedule verify lost.xml' lists all findings"},
-		{"both.xml", cli.ExitFailed, "both.xml:13:7: out of place: undefined: rank 1, op 0, chunk 0: sends uninitialized memory: correct the plan"},
+		{"cut.xml", cli.ExitUsage, "cut.xml:"},
+		{"lost.xml", cli.ExitFailed, "cxrun schedule verify lost.xml"},
+		{"both.xml", cli.ExitFailed, "both.xml:13:7: out of place: … rank 1, op 0, chunk 0"},
 		{"missing.xml", cli.ExitUsage, "missing.xml"},
-		{"ring.xml --backend host -t 4", cli.ExitUsage, "ring.xml is a plan of 3 ranks, and -t times -g is 4"},
-		{"ring.xml --backend host -b 1M", cli.ExitUsage, "ring.xml: 1048576 bytes do not divide into its 3 chunks of whole elements of float: choose multiples of 12 bytes"},
-		{"thirds.xml --backend host -b 96 -e 128 -i 32", cli.ExitUsage, "thirds.xml: 128 bytes do not divide"},
-		{"thirds.xml --backend host -b 64 -e 64", cli.ExitUsage, "choose multiples of 96 bytes"},
-		{"ring.xml --width 2", cli.ExitUsage, "the plan in ring.xml has its own shape"},
-		{"ring.xml -G 1", cli.ExitUsage, "-G: a schedule is not captured in graphs"},
-		{strings.Repeat("x", 80) + ".xml", cli.ExitUsage, "take one of at most 64 printable characters"},
+		{"ring.xml --backend host -t 4", cli.ExitUsage, "ring.xml … 3 ranks … -t … -g … 4"},
+		{"ring.xml --backend host -b 1M", cli.ExitUsage, "ring.xml: 1048576 bytes … 3 chunks … 12 bytes"},
+		{"thirds.xml --backend host -b 96 -e 128 -i 32", cli.ExitUsage, "thirds.xml: 128 bytes"},
+		{"thirds.xml --backend host -b 64 -e 64", cli.ExitUsage, "96 bytes"},
+		{"ring.xml --width 2", cli.ExitUsage, "--width … ring.xml"},
+		{"ring.xml -G 1", cli.ExitUsage, "-G: "},
+		{strings.Repeat("x", 80) + ".xml", cli.ExitUsage, strings.Repeat("x", 80) + ".xml … 64"},
 	} {
 		code, stdout, stderr := cxrun(t, nil, append([]string{"bench", "schedule"}, strings.Fields(tt.args)...)...)
 		require.Equal(t, tt.code, code, "%s: %s", tt.args, stderr)
 		require.Empty(t, stdout)
-		require.Contains(t, stderr, tt.want)
+		wording.Has(t, stderr, tt.want)
 		require.Equal(t, 1, strings.Count(stderr, "\n"), tt.args)
 	}
 	// MSCCL would not use this plan and not say so; here it is run, and that is said.
 	code, stdout, stderr := cxrun(t, nil, strings.Fields("bench schedule old.xml --backend host -b 12K -e 12K -n 2")...)
 	require.Equal(t, cli.ExitOK, code, stderr)
-	require.Contains(t, stderr, "old.xml:1:1: <algo> has no attribute minBytes: newer versions of MSCCL do not use the plan")
-	require.Contains(t, stdout, "every rank ran it, with 12 messages")
+	wording.Has(t, stderr, "old.xml:1:1: … minBytes")
+	require.Contains(t, stdout, " 12 messages")
 }
 
 // The help names the backends of schedules and no others, and no flag of other operations.
@@ -230,22 +231,22 @@ func TestBenchScheduleRefuses(t *testing.T) {
 		code int
 		want string
 	}{
-		{"all_reduce", cli.ExitUsage, "needs the name of a schedule after all_reduce"},
-		{"all_reduce rin", cli.ExitUsage, `no schedule "rin" for all_reduce`},
-		{"all_reduce ring -G 1", cli.ExitUsage, "-G: a schedule is not captured in graphs"},
-		{"all_reduce ring -o max", cli.ExitUsage, "-o: a schedule adds"},
-		{"all_reduce ring -m 2", cli.ExitUsage, "-m: a schedule has no group calls"},
-		{"all_reduce ring -u 1", cli.ExitUsage, "-u: a schedule runs on aligned buffers"},
-		{"all_reduce ring -R 1", cli.ExitUsage, "-R: a schedule registers no buffers"},
-		{"all_reduce swing --backend host -t 3", cli.ExitUsage, "swing all_reduce: 3 ranks, must be a power of two"},
-		{"all_gather hierarchical_sliced --backend host -t 4 --width 3", cli.ExitUsage, "4 ranks in rows of 3, must fill each row"},
-		{"all_reduce double_tree --backend host --segments 2000", cli.ExitUsage, "2000 segments, must be from 1 to 1024"},
-		{"all_reduce ring --backend host --width -1", cli.ExitUsage, "width -1, must not be negative"},
+		{"all_reduce", cli.ExitUsage, "after all_reduce … cxrun schedule list"},
+		{"all_reduce rin", cli.ExitUsage, `"rin" … all_reduce`},
+		{"all_reduce ring -G 1", cli.ExitUsage, "-G: "},
+		{"all_reduce ring -o max", cli.ExitUsage, "-o: … sum"},
+		{"all_reduce ring -m 2", cli.ExitUsage, "-m: "},
+		{"all_reduce ring -u 1", cli.ExitUsage, "-u: "},
+		{"all_reduce ring -R 1", cli.ExitUsage, "-R: "},
+		{"all_reduce swing --backend host -t 3", cli.ExitUsage, "swing all_reduce: 3 ranks"},
+		{"all_gather hierarchical_sliced --backend host -t 4 --width 3", cli.ExitUsage, "4 ranks … rows of 3"},
+		{"all_reduce double_tree --backend host --segments 2000", cli.ExitUsage, "2000 segments … 1024"},
+		{"all_reduce ring --backend host --width -1", cli.ExitUsage, "width -1"},
 	} {
 		code, stdout, stderr := cxrun(t, nil, append([]string{"bench", "schedule"}, strings.Fields(tt.args)...)...)
 		require.Equal(t, tt.code, code, tt.args)
 		require.Empty(t, stdout)
-		require.Contains(t, stderr, tt.want)
+		wording.Has(t, stderr, tt.want)
 		require.Equal(t, 1, strings.Count(stderr, "\n"), tt.args)
 	}
 }

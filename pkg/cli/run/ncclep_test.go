@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/collectivex/collectivex/internal/need"
+	"github.com/collectivex/collectivex/internal/wording"
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/cli/bench"
 )
@@ -19,7 +20,7 @@ func TestNCCLEP(t *testing.T) {
 	standIns(t)
 	code, stdout, _ := cxrun(t, nil, "doctor", "--backend", "nccl-ep")
 	require.Equal(t, cli.ExitEnvironment, code)
-	require.Regexp(t, `^nccl-ep +missing +NCCL is too old for NCCL EP: it needs NCCL 2\.29 or newer, this is nccl 2\.28\.9: set CX_NCCL_LIB to a newer one\n`, stdout)
+	require.Regexp(t, `^nccl-ep +missing .* NCCL 2\.29 .* nccl 2\.28\.9.* CX_NCCL_LIB`, stdout)
 
 	t.Setenv("CX_FAKE_NCCL_VERSION", "23007")
 	code, stdout, _ = cxrun(t, nil, "doctor", "--backend", "nccl-ep")
@@ -54,14 +55,14 @@ func TestNCCLEP(t *testing.T) {
 	}
 
 	for want, of := range map[string][]string{
-		"backend nccl-ep has no precision fp8 in normal mode":     {"--precision", "fp8"},
-		"backend nccl-ep has no layout rank-major in mode normal": {"--layout", "rank-major"},
+		"precision fp8 … normal":     {"--precision", "fp8"},
+		"layout rank-major … normal": {"--layout", "rank-major"},
 	} {
 		code, _, stderr := cxrun(t, nil, append([]string{"bench", "ep", "--backend", "nccl-ep", "--ranks", "2", "--tokens", "8"}, of...)...)
 		require.Equal(t, cli.ExitEnvironment, code, stderr)
-		require.Equal(t, "cxrun: cannot be measured here: "+want+"\n", stderr)
+		wording.Has(t, stderr, "cxrun: … backend nccl-ep … "+want)
 	}
 	code, _, stderr := cxrun(t, nil, "bench", "ep", "--backend", "nccl-ep", "--mode", "low-latency", "--layout", "rankmajor")
 	require.Equal(t, cli.ExitUsage, code)
-	require.Contains(t, stderr, `unknown layout "rankmajor"; did you mean "rank-major"?`)
+	wording.Has(t, stderr, `"rankmajor" … "rank-major"`)
 }

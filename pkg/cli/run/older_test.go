@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/collectivex/collectivex/internal/need"
+	"github.com/collectivex/collectivex/internal/wording"
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/result"
 )
@@ -37,7 +38,7 @@ func TestOlderDocumentsAreRead(t *testing.T) {
 			fromFiles, fromNDJSON := filepath.Join(t.TempDir(), "files.ndjson"), filepath.Join(t.TempDir(), "again.ndjson")
 			for in, out := range map[string]string{dir: fromFiles, sample: fromNDJSON} {
 				_, stdout, _ := cxrun(nil, "aggregate", "--in", in, "-o", out)
-				require.Contains(t, stdout, "0 duplicates and 0 files left out")
+				wording.Has(t, stdout, "0 duplicates … 0 files")
 				folded, err := os.ReadFile(out)
 				require.NoError(t, err)
 				require.Equal(t, string(written), string(folded), in)
@@ -70,7 +71,7 @@ func TestOlderMatricesAreRead(t *testing.T) {
 	in := []string{"--in", "../../../testdata/documents/6d8324a.ndjson", "--matrix", matrix}
 	code, stdout, stderr := cxrun(nil, append([]string{"aggregate", "-o", filepath.Join(t.TempDir(), "run.ndjson")}, in...)...)
 	require.Equal(t, cli.ExitFailed, code)
-	require.Contains(t, stdout, "6 documents of 6 cases, 0 duplicates and 0 files left out")
+	wording.Has(t, stdout, "6 documents … 6 cases … 0 duplicates … 0 files")
 	require.Contains(t, stderr, "no document: local-host-p2p-float-w4-warm\n")
 	require.Contains(t, stderr, "not requested: local-cx-fake-nvidia-gpu-nccl-all-reduce-float-sum-w2-shifted\n")
 	code, stdout, stderr = cxrun(nil, append([]string{"summarize", "--format", "json"}, in...)...)
@@ -82,5 +83,5 @@ func TestOlderMatricesAreRead(t *testing.T) {
 
 	code, _, stderr = cxrun(nil, "shard", "--matrix", matrix, "--id", "local-host-bf16-n1", "--results", t.TempDir())
 	require.Equal(t, cli.ExitUsage, code)
-	require.Contains(t, stderr, "made by cxgen 6d8324a, this program is dev; use one version for all jobs of a run")
+	wording.Has(t, stderr, "6d8324a … dev")
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/collectivex/collectivex/internal/need"
+	"github.com/collectivex/collectivex/internal/wording"
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/cli/bench"
 	"github.com/collectivex/collectivex/pkg/rank"
@@ -45,40 +46,40 @@ func TestBenchOverlapOnAHost(t *testing.T) {
 	require.Regexp(t, `(?m)^# 1 × product beside 1 × all_gather-rotation of float, by loop and shared-memory-steps, on `, stdout)
 
 	for want, wrong := range map[string][]string{
-		`unknown form "besides"; did you mean "beside"?`:                                       {"besides"},
-		"a form is named twice":                                                                {"beside", "beside"},
-		"--op is of form beside, and linear-rotation does not take it":                         {"linear-rotation", "--op", "all_reduce"},
-		"--products is of form beside, and linear-rotation, linear-broadcast does not take it": {"linear-rotation", "linear-broadcast", "--products", "2"},
-		"is of form beside alone":                                                              {"linear-rotation", "--schedule", "rotation"},
-		"--schedule: ":                                                                         {"beside", "--schedule", "rotating"},
-		"--schedule: swing all_reduce: 3 ranks, must be a power of two":                        {"beside", "--op", "all_reduce", "--schedule", "swing", "-g", "3"},
-		"as many for each of 2 ranks":                                                          {"linear-rotation", "-b", "1000"},
-		"--products 0: want 1 to 256":                                                          {"beside", "--products", "0"},
-		`unknown operation "gather_all"`:                                                       {"beside", "--op", "gather_all"},
-		"-b 32K is above -e 1K":                                                                {"beside", "-e", "1K", "-b", "32K"},
+		`"besides" … "beside"`:                           {"besides"},
+		"beside, beside":                                 {"beside", "beside"},
+		"--op … linear-rotation":                         {"linear-rotation", "--op", "all_reduce"},
+		"--products … linear-rotation, linear-broadcast": {"linear-rotation", "linear-broadcast", "--products", "2"},
+		"--schedule rotation … beside":                   {"linear-rotation", "--schedule", "rotation"},
+		"--schedule: ":                                   {"beside", "--schedule", "rotating"},
+		"--schedule: swing all_reduce: 3 ranks":          {"beside", "--op", "all_reduce", "--schedule", "swing", "-g", "3"},
+		"1000 bytes … --hidden":                          {"linear-rotation", "-b", "1000"},
+		"--products 0: … 256":                            {"beside", "--products", "0"},
+		`"gather_all"`:                                   {"beside", "--op", "gather_all"},
+		"-b 32K … -e 1K":                                 {"beside", "-e", "1K", "-b", "32K"},
 	} {
 		code, _, stderr = cxrun(t, nil, append(args, wrong...)...)
 		require.Equal(t, cli.ExitUsage, code, "%v: %s", wrong, stderr)
-		require.Contains(t, stderr, want)
+		wording.Has(t, stderr, want)
 	}
 	for want, lacking := range map[string][]string{
-		"backend host has no broadcast beside matrix products; it has all_reduce, ": {"beside", "--op", "broadcast"},
-		"multiplies no matrices of half; it has float":                              {"beside", "-d", "half"},
-		"has no compute kernel; it has loop":                                        {"beside", "--compute", "kernel"},
-		"one rank has nobody to communicate with":                                   {"beside", "-g", "1"},
+		"backend host … broadcast … all_reduce, ": {"beside", "--op", "broadcast"},
+		"half … float":  {"beside", "-d", "half"},
+		"kernel … loop": {"beside", "--compute", "kernel"},
+		"at least 2":    {"beside", "-g", "1"},
 	} {
 		code, _, stderr = cxrun(t, nil, append(args, lacking...)...)
 		require.Equal(t, cli.ExitEnvironment, code, "%v: %s", lacking, stderr)
-		require.Contains(t, stderr, want)
+		wording.Has(t, stderr, want)
 	}
 
 	fault := map[string]string{rank.FaultVariable: "rank=1,kind=early"}
 	code, _, stderr = cxrun(t, fault, append(args, "beside")...)
 	require.Equal(t, cli.ExitUsage, code)
-	require.Contains(t, stderr, "products of form beside do not depend on the communication")
+	require.Contains(t, stderr, "form beside")
 	code, stdout, _ = cxrun(t, fault, append(args, "linear-rotation")...)
 	require.Equal(t, cli.ExitFailed, code)
-	require.Regexp(t, `(?m)^# 4096 bytes: \d+ of 2048 elements of products of rank 1 in together, iteration 0 are wrong, the first is number \d+$`, stdout)
+	require.Regexp(t, `(?m)^# 4096 bytes: \d+ of 2048 elements of products of rank 1 in together, iteration 0 .*\d+$`, stdout)
 	require.Regexp(t, `(?m)^# INVALID: check-failed: \d+ elements of products, 0 communicated$`, stdout)
 }
 
@@ -116,5 +117,5 @@ func TestBenchOverlapOnDevices(t *testing.T) {
 	missing := map[string]string{"CX_CUBLASLT_LIB": "/nowhere/libcublasLt.so.13"}
 	code, _, stderr = cxrun(t, missing, append(args, "--compute", vocab.ComputeCUBLASLt)...)
 	require.Equal(t, cli.ExitEnvironment, code, stderr)
-	require.Contains(t, stderr, "library-missing: cuBLASLt from CX_CUBLASLT_LIB=/nowhere/libcublasLt.so.13: no such library")
+	wording.Has(t, stderr, "library-missing: … CX_CUBLASLT_LIB=/nowhere/libcublasLt.so.13")
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/collectivex/collectivex/internal/need"
 	"github.com/collectivex/collectivex/internal/slurmtest"
+	"github.com/collectivex/collectivex/internal/wording"
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/planner"
@@ -60,7 +61,7 @@ func TestStoresOfTwoNodes(t *testing.T) {
 	require.NoError(t, os.WriteFile(operator, []byte(values), 0o600))
 	code, stderr, _ := shard(operator, "over-tcp-host-collective-n2")
 	require.Equal(t, cli.ExitEnvironment, code)
-	require.Contains(t, stderr, "platform over-tcp needs operator values that nobody has given: network.store_address")
+	wording.Has(t, stderr, "platform over-tcp … network.store_address")
 
 	require.NoError(t, os.WriteFile(operator, []byte(values+"    network: {store_address: 127.0.0.1}\n"), 0o600))
 	for _, cell := range m.Include {
