@@ -11,6 +11,7 @@ import (
 
 	"github.com/collectivex/collectivex/internal/fakes"
 	"github.com/collectivex/collectivex/internal/golden"
+	"github.com/collectivex/collectivex/internal/wording"
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/inventory"
 	"github.com/collectivex/collectivex/pkg/preflight"
@@ -89,32 +90,33 @@ func TestDoctor(t *testing.T) {
 	for _, name := range []string{"CX_CUDA_LIB", "CX_HIP_LIB", "CX_NCCL_LIB", "CX_RCCL_LIB", "CX_MSCCLPP_LIB", "CX_NCCL_EP_LIB", "CX_NVRTC_LIB", "CX_HIPRTC_LIB"} {
 		t.Setenv(name, "/nowhere/lib.so")
 	}
-	lanes := regexp.MustCompile(`transfers over shm(, vm)?`)
+	lanes := regexp.MustCompile(`shm(, vm)?\b`)
 	for _, tc := range []struct {
 		name           string
 		args           []string
 		code           int
 		stdout, stderr string
 	}{
-		{"host", []string{"--backend", "host"}, cli.ExitOK, "host  ready  processes over shared memory; transfers over LANES\n", ""},
+		{"host", []string{"--backend", "host"}, cli.ExitOK, "host  ready … LANES\n", ""},
 		{"host as JSON", []string{"--backend", "host", "--json"}, cli.ExitOK, `[
   {
     "backend": "host",
     "state": "ready",
-    "text": "processes over shared memory; transfers over LANES"
+    "text": " … LANES"
   }
 ]
 `, ""},
 		{"one that cannot", []string{"--backend", "host,flashinfer-ep"}, cli.ExitEnvironment, "", "cxrun: this machine cannot run flashinfer-ep\n"},
-		{"nobody knows it", []string{"--backend", "ncll"}, cli.ExitUsage, "", "cxrun: unknown backend \"ncll\"; did you mean \"nccl\"?\n"},
+		{"nobody knows it", []string{"--backend", "ncll"}, cli.ExitUsage, "", "cxrun: … \"ncll\" … \"nccl\""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			code, stdout, stderr := cxrun(t, nil, append([]string{"doctor"}, tc.args...)...)
 			require.Equal(t, tc.code, code)
-			require.Equal(t, tc.stderr, stderr)
-			stdout = lanes.ReplaceAllString(stdout, "transfers over LANES")
+			wording.Has(t, stderr, tc.stderr)
+			require.Equal(t, tc.stderr == "", stderr == "", stderr)
+			stdout = lanes.ReplaceAllString(stdout, "LANES")
 			if tc.stdout != "" && !strings.Contains(stdout, "cannot use lane vm") { // which the machine decides
-				require.Equal(t, tc.stdout, stdout)
+				wording.Has(t, stdout, tc.stdout)
 			}
 		})
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/collectivex/collectivex/internal/wording"
 	"github.com/collectivex/collectivex/pkg/cli"
 )
 
@@ -68,7 +69,7 @@ func TestSchedule(t *testing.T) {
 				"critical path of 3 ops: latency 7.000 µs, bytes 6.554 µs\n", "",
 		},
 		{[]string{"simulate", "all_gather", "ring", "--network-latency", "5"}, cli.ExitUsage, "", "cxrun: --network-latency is for --topology hosts: no other has a network\n"},
-		{[]string{"simulate", "all_gather", "ring", "--topology", "hosts", "--width", "4", "--model", "links.yaml"}, cli.ExitUsage, "", "cxrun: --model links.yaml: messages between hosts take no time: give network_latency_ns or network_ns_per_byte\n"},
+		{[]string{"simulate", "all_gather", "ring", "--topology", "hosts", "--width", "4", "--model", "links.yaml"}, cli.ExitUsage, "", "cxrun: --model links.yaml: … network_latency_ns … network_ns_per_byte"},
 		{[]string{"convert", "all_reduce", "ring", "--ranks", "4", "-o", "ring.xml"}, cli.ExitOK, "ring.xml: ring all_reduce of 4 ranks\n", ""},
 		{
 			[]string{"verify", "ring.xml"},
@@ -85,7 +86,7 @@ func TestSchedule(t *testing.T) {
 			cli.ExitOK,
 			"rank 0\n     0  send chunk 0 to rank 1, receive chunk 1 from rank 1\nrank 1\n     0  send chunk 1 to rank 0, receive chunk 0 from rank 0\n", "",
 		},
-		{[]string{"show", "all_reduce", "ring", "--ranks", "128", "--svg", "show.svg"}, cli.ExitUsage, "", "cxrun: --svg: 65024 ops, a drawing has at most 20000: take fewer ranks\n"},
+		{[]string{"show", "all_reduce", "ring", "--ranks", "128", "--svg", "show.svg"}, cli.ExitUsage, "", "cxrun: --svg: 65024 ops … 20000"},
 		{[]string{"convert", "all_gather", "ring", "--ranks", "2", "-o", "trace.et"}, cli.ExitOK, "trace.*.et: ring all_gather of 2 ranks\n", ""},
 		{[]string{"convert", "all_reduce", "doubling", "--ranks", "4", "-o", "doubling.json"}, cli.ExitOK, "doubling.json: doubling all_reduce of 4 ranks\n", ""},
 		{
@@ -93,11 +94,11 @@ func TestSchedule(t *testing.T) {
 			cli.ExitOK,
 			"doubling all_reduce of 4 ranks is correct: 8 messages\nall ranks add in the same order: their sums are equal bit by bit\n", "",
 		},
-		{[]string{"verify", "cut.xml"}, cli.ExitUsage, "", "cxrun: cut.xml:1:18: the file ends before the plan does\n"},
+		{[]string{"verify", "cut.xml"}, cli.ExitUsage, "", "cxrun: cut.xml:1:18: "},
 		{[]string{"verify", "ring.xml", "--ranks", "4"}, cli.ExitUsage, "", "cxrun: --ranks is for schedules that are known by name; the plan in ring.xml has its own\n"},
-		{[]string{"verify", "ring.xml", "--width", "2"}, cli.ExitUsage, "", "cxrun: --width is for schedules that are known by name; the plan in ring.xml has its own\n"},
-		{[]string{"convert", "all_reduce", "ring", "-o", "missing/ring.xml"}, cli.ExitEnvironment, "", "cxrun: -o: create missing/ring.xml: no such file or directory; make the directory missing first\n"},
-		{[]string{"convert", "all_reduce", "ring", "-o", "missing/ring.et"}, cli.ExitEnvironment, "", "cxrun: -o: create missing/ring.0.et: no such file or directory; make the directory missing first\n"},
+		{[]string{"verify", "ring.xml", "--width", "2"}, cli.ExitUsage, "", "cxrun: --width … ring.xml"},
+		{[]string{"convert", "all_reduce", "ring", "-o", "missing/ring.xml"}, cli.ExitEnvironment, "", "cxrun: -o: … missing/ring.xml: … directory missing"},
+		{[]string{"convert", "all_reduce", "ring", "-o", "missing/ring.et"}, cli.ExitEnvironment, "", "cxrun: -o: … missing/ring.0.et: … directory missing"},
 		{[]string{"convert", "all_reduce", "ring", "-o", "ring.yaml"}, cli.ExitUsage, "", "cxrun: -o \"ring.yaml\": name a file that ends in .xml, .json or .et\n"},
 		{[]string{"convert", "all_reduce", "ring"}, cli.ExitUsage, "", "cxrun: convert needs a file to write: add -o FILE, which ends in .xml, .json or .et\n"},
 		{[]string{"convert", "all_reduce", "ring", "-o", "ring.et", "--bytes", "0"}, cli.ExitUsage, "", "cxrun: --bytes: 0: want a size above 0\n"},
@@ -106,28 +107,30 @@ func TestSchedule(t *testing.T) {
 		{[]string{"verify", "all_reduce", "ring", "8"}, cli.ExitUsage, "", "cxrun: unexpected argument \"8\"; see 'cxrun schedule verify --help'\n"},
 		{[]string{"verify", "all_reduce"}, cli.ExitUsage, "", "cxrun: schedule verify needs the name of a schedule after all_reduce; see 'cxrun schedule list'\n"},
 		{[]string{"verify"}, cli.ExitUsage, "", "cxrun: schedule verify needs the file of a plan, or a collective and the name of a schedule; see 'cxrun schedule list'\n"},
-		{[]string{"verify", "alltoall", "ring"}, cli.ExitUsage, "", "cxrun: no schedules of collective \"alltoall\": choose all_gather, all_reduce or reduce_scatter\n"},
-		{[]string{"verify", "all_reduce", "swing", "--ranks", "6"}, cli.ExitUsage, "", "cxrun: swing all_reduce: 6 ranks, must be a power of two\n"},
-		{[]string{"verify", "all_reduce", "ring", "--segments", "-1"}, cli.ExitUsage, "", "cxrun: ring all_reduce: segments -1, must not be negative\n"},
-		{[]string{"verify", "all_gather", "ring", "--width", "4"}, cli.ExitUsage, "", "cxrun: width 4 is not used by all_gather ring: leave it out\n"},
-		{[]string{"show", "all_reduce", "torus_2d", "--segments", "4"}, cli.ExitUsage, "", "cxrun: segments 4 is not used by all_reduce torus_2d: leave it out\n"},
-		{[]string{"simulate", "all_reduce", "ring", "--width", "4"}, cli.ExitUsage, "", "cxrun: width 4 is not used by all_reduce ring: leave it out\n"},
-		{[]string{"simulate", "ring.xml", "--width", "2"}, cli.ExitUsage, "", "cxrun: --width is for schedules that are known by name; the plan in ring.xml has its own\n"},
-		{[]string{"simulate", "all_reduce", "ring", "--topology", "torus", "--width", "3"}, cli.ExitUsage, "", "cxrun: --topology torus: 8 ranks in rows of 3, must fill each row\n"},
-		{[]string{"simulate", "all_reduce", "ring", "--sharing", "even"}, cli.ExitUsage, "", "cxrun: sharing \"even\", must be unloaded, fifo or fair\n"},
-		{[]string{"simulate", "all_reduce", "ring", "--bandwidth", "1e-6"}, cli.ExitUsage, "", "cxrun: a step can take more than 1,000 s: take fewer bytes, a higher bandwidth or a lower latency\n"},
+		{[]string{"verify", "alltoall", "ring"}, cli.ExitUsage, "", "cxrun: … \"alltoall\": … all_gather, all_reduce or reduce_scatter\n"},
+		{[]string{"verify", "all_reduce", "swing", "--ranks", "6"}, cli.ExitUsage, "", "cxrun: swing all_reduce: 6 ranks"},
+		{[]string{"verify", "all_reduce", "ring", "--segments", "-1"}, cli.ExitUsage, "", "cxrun: ring all_reduce: segments -1"},
+		{[]string{"verify", "all_gather", "ring", "--width", "4"}, cli.ExitUsage, "", "cxrun: width 4 … all_gather ring"},
+		{[]string{"show", "all_reduce", "torus_2d", "--segments", "4"}, cli.ExitUsage, "", "cxrun: segments 4 … all_reduce torus_2d"},
+		{[]string{"simulate", "all_reduce", "ring", "--width", "4"}, cli.ExitUsage, "", "cxrun: width 4 … all_reduce ring"},
+		{[]string{"simulate", "ring.xml", "--width", "2"}, cli.ExitUsage, "", "cxrun: --width … ring.xml"},
+		{[]string{"simulate", "all_reduce", "ring", "--topology", "torus", "--width", "3"}, cli.ExitUsage, "", "cxrun: --topology torus: 8 ranks … rows of 3"},
+		{[]string{"simulate", "all_reduce", "ring", "--sharing", "even"}, cli.ExitUsage, "", "cxrun: sharing \"even\" … unloaded, fifo or fair\n"},
+		{[]string{"simulate", "all_reduce", "ring", "--bandwidth", "1e-6"}, cli.ExitUsage, "", "cxrun: … bandwidth … latency"},
 		{[]string{"simulate", "all_reduce", "ring", "--bandwidth", "0"}, cli.ExitUsage, "", "cxrun: --bandwidth 0: want a finite number above 0\n"},
 		{[]string{"simulate", "all_reduce", "ring", "--bandwidth", "inf"}, cli.ExitUsage, "", "cxrun: --bandwidth +Inf: want a finite number above 0\n"},
 		{[]string{"simulate", "all_reduce", "ring", "--reduce-bandwidth", "inf"}, cli.ExitUsage, "", "cxrun: --reduce-bandwidth +Inf: want a finite number of at least 0\n"},
 		{[]string{"simulate", "all_reduce", "ring", "--latency", "1e300"}, cli.ExitUsage, "", "cxrun: --latency 1e+300: want a number from 0 to 1e12\n"},
 		{[]string{"simulate", "all_reduce", "ring", "--engines", "-1"}, cli.ExitUsage, "", "cxrun: --engines -1: want a number of at least 0\n"},
 		{[]string{"simulate", "all_reduce", "ring", "--bytes", "0"}, cli.ExitUsage, "", "cxrun: --bytes 0: want a size above 0\n"},
-		{[]string{"simulate", "all_reduce", "ring", "--svg", "missing/x.svg"}, cli.ExitEnvironment, "", "cxrun: --svg: create missing/x.svg: no such file or directory; make the directory missing first\n"},
+		{[]string{"simulate", "all_reduce", "ring", "--svg", "missing/x.svg"}, cli.ExitEnvironment, "", "cxrun: --svg: … missing/x.svg: … directory missing"},
 	} {
 		code, stdout, stderr := cxrun(t, nil, append([]string{"schedule"}, tt.args...)...)
 		require.Equal(t, tt.code, code, "%v: %s", tt.args, stderr)
 		require.Equal(t, tt.stdout, stdout, "%v", tt.args)
-		require.Equal(t, tt.stderr, stderr, "%v", tt.args)
+		wording.Has(t, stderr, tt.stderr)
+		require.Equal(t, tt.stderr == "", stderr == "", stderr)
+		require.LessOrEqual(t, strings.Count(stderr, "\n"), 1, stderr)
 	}
 }
 
@@ -154,7 +157,7 @@ func TestScheduleDraws(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for command, titles := range map[string][]string{
 		"show":     {">ring all_reduce of 3 ranks<", ">each chunk takes one unit of time<"},
-		"simulate": {">simulated: ring all_reduce of 1048576 bytes, 3 ranks on a full mesh (unloaded): 31.962 µs<", ">model: sharing unloaded, engines 1, latency_ns 1000, ns_per_byte 0.02<"},
+		"simulate": {">simulated: ring all_reduce of 1048576 bytes, 3 ranks … 31.962 µs<", ">model: … latency_ns 1000, ns_per_byte 0.02<"},
 	} {
 		code, _, stderr := cxrun(t, nil, "schedule", command, "all_reduce", "ring", "--ranks", "3", "--svg", "ring.svg")
 		require.Equal(t, cli.ExitOK, code, stderr)
@@ -162,7 +165,7 @@ func TestScheduleDraws(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, 24, strings.Count(string(drawing), "<title>"), command)
 		for _, title := range titles {
-			require.Contains(t, string(drawing), title)
+			wording.Has(t, string(drawing), title)
 		}
 	}
 }
