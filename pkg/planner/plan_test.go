@@ -2,6 +2,7 @@ package planner_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -11,6 +12,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/planner"
+	"github.com/collectivex/collectivex/pkg/schedule"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
@@ -360,7 +362,15 @@ func TestSimulations(t *testing.T) {
 		require.True(t, q.Case.Placed())
 		require.Equal(t, []any{1, "simulated", "simulated", "scale-up"}, []any{q.Case.Nodes, q.Case.TopologyClass, q.Case.Transport, q.Case.Scope})
 	}
-	const many, odd, rows = "programs of at most 1024 ranks are simulated here", "swing all_reduce: 6 ranks, must be a power of two", "2000 ranks in rows of 3, must fill each row"
+	why := func(name string, s schedule.Shape) string { // in the words of package schedule
+		a, err := schedule.Find(name, schedule.AllReduce)
+		require.NoError(t, err)
+		require.Error(t, a.Allows(s))
+		return a.Allows(s).Error()
+	}
+	const many = "programs of at most 1024 ranks are simulated here"
+	odd, far := why("swing", schedule.Shape{Ranks: 6}), why("swing", schedule.Shape{Ranks: 2000})
+	rows := why("torus_2d", schedule.Shape{Ranks: 2000, Width: 3})
 	require.Equal(t, map[string]string{
 		"local-simulator-all-reduce-ring-ring-links-w6":            "",
 		"local-simulator-all-reduce-ring-torus-x3-links-w6":        "",
@@ -369,11 +379,11 @@ func TestSimulations(t *testing.T) {
 		"local-simulator-all-reduce-swing-ring-links-w6":           odd,
 		"local-simulator-all-reduce-swing-torus-x3-links-w6":       odd,
 		"local-simulator-all-reduce-ring-ring-links-w2000":         many,
-		"local-simulator-all-reduce-ring-torus-x3-links-w2000":     "topology torus: " + rows,
-		"local-simulator-all-reduce-swing-ring-links-w2000":        "swing all_reduce: 2000 ranks, must be a power of two",
-		"local-simulator-all-reduce-swing-torus-x3-links-w2000":    "swing all_reduce: 2000 ranks, must be a power of two",
-		"local-simulator-all-reduce-torus-2d-x3-ring-links-w2000":  "torus_2d all_reduce: " + rows,
-		"local-simulator-all-reduce-torus-2d-torus-x3-links-w2000": "torus_2d all_reduce: " + rows,
+		"local-simulator-all-reduce-ring-torus-x3-links-w2000":     strings.Replace(rows, "torus_2d all_reduce", "topology torus", 1),
+		"local-simulator-all-reduce-swing-ring-links-w2000":        far,
+		"local-simulator-all-reduce-swing-torus-x3-links-w2000":    far,
+		"local-simulator-all-reduce-torus-2d-x3-ring-links-w2000":  rows,
+		"local-simulator-all-reduce-torus-2d-torus-x3-links-w2000": rows,
 	}, got)
 	require.Len(t, m.Include, 1)
 	require.Equal(t, "local-simulator-simulation-n1", m.Include[0].ID)

