@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/collectivex/collectivex/internal/need"
 )
 
 // shapes lists the shapes of n ranks that an algorithm is tried with.
@@ -45,15 +47,24 @@ func eachProgram(t *testing.T, ranks []int, f func(t *testing.T, a *Algorithm, s
 	}
 }
 
-// ranks are the numbers of ranks up to 64.
-var ranks = func() (all []int) {
-	for n := range 64 {
-		all = append(all, n+1)
+// upTo returns the numbers of ranks up to n.
+func upTo(n int) (all []int) {
+	for i := range n {
+		all = append(all, i+1)
 	}
 	return all
-}()
+}
 
 func TestEveryScheduleVerifies(t *testing.T) {
+	everyScheduleVerifies(t, append(upTo(20), 32, 64))
+}
+
+func TestEveryScheduleOfMoreRanksVerifies(t *testing.T) {
+	need.Full(t)
+	everyScheduleVerifies(t, upTo(64)[20:])
+}
+
+func everyScheduleVerifies(t *testing.T, ranks []int) {
 	eachProgram(t, ranks, func(t *testing.T, a *Algorithm, s Shape, p *Program) {
 		report := verified(t, p)
 		require.NoError(t, report.Err(), "%+v", s)
@@ -88,7 +99,7 @@ func TestBytes(t *testing.T) {
 		"all_reduce/ring_full":        func(s Shape) int { return (s.Ranks - 1) * s.Ranks },
 		"all_reduce/torus_full":       func(s Shape) int { return (s.Width + s.height() - 2) * s.Ranks },
 	}
-	eachProgram(t, ranks, func(t *testing.T, a *Algorithm, s Shape, p *Program) {
+	eachProgram(t, upTo(64), func(t *testing.T, a *Algorithm, s Shape, p *Program) {
 		const each = 12 // elements of a rank's share
 		elements := int64(2 * each * s.Ranks)
 		bytes, _ := p.SentBytes(elements, 1)

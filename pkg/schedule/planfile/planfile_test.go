@@ -14,12 +14,15 @@ import (
 	"github.com/collectivex/collectivex/pkg/schedule"
 )
 
+// few and many are numbers of ranks, those of the fast lane and those that the full lane adds.
+var few, many = []int{1, 2, 3, 4}, []int{6, 8, 12, 16}
+
 // eachProgram calls f with programs of every schedule.
-func eachProgram(t *testing.T, f func(t *testing.T, p *schedule.Program)) {
+func eachProgram(t *testing.T, ranks []int, f func(t *testing.T, p *schedule.Program)) {
 	for _, a := range schedule.Algorithms() {
 		t.Run(string(a.Collective)+"/"+a.Name, func(t *testing.T) {
 			tried := 0
-			for _, n := range []int{1, 2, 3, 4, 6, 8, 12, 16} {
+			for _, n := range ranks {
 				for _, width := range []int{2, n} {
 					p, err := a.Generate(schedule.Shape{Ranks: n, Width: width, Segments: 2})
 					if err == nil {
@@ -42,9 +45,15 @@ func written(t testing.TB, p *schedule.Program, format string) []byte {
 
 // TestRoundTripMSCCL writes every schedule as a plan of MSCCL, which verifies under MSCCL's
 // rules and is the same when it is written again.
-func TestRoundTripMSCCL(t *testing.T) {
+func TestRoundTripMSCCL(t *testing.T) { roundTripMSCCL(t, few) }
+
+func TestRoundTripMSCCLOfManyRanks(t *testing.T) {
 	need.Full(t)
-	eachProgram(t, func(t *testing.T, p *schedule.Program) {
+	roundTripMSCCL(t, many)
+}
+
+func roundTripMSCCL(t *testing.T, ranks []int) {
+	eachProgram(t, ranks, func(t *testing.T, p *schedule.Program) {
 		text := written(t, p, "msccl")
 		plan, err := Read("plan.xml", text)
 		require.NoError(t, err)
@@ -64,10 +73,7 @@ func TestRoundTripMSCCL(t *testing.T) {
 
 // TestRoundTripMSCCLPP does the same with MSCCL++, which allows fewer ops.
 func TestRoundTripMSCCLPP(t *testing.T) {
-	eachProgram(t, func(t *testing.T, p *schedule.Program) {
-		if p.Ranks > 4 {
-			return
-		}
+	eachProgram(t, few, func(t *testing.T, p *schedule.Program) {
 		text := written(t, p, MSCCLPP)
 		plan, err := Read("plan.json", text)
 		require.NoError(t, err)
@@ -400,10 +406,7 @@ func TestOneSided(t *testing.T) {
 func TestMissingDependencies(t *testing.T) {
 	planted, by := 0, map[schedule.Collective]int{}
 	received := func(o *schedule.Op) bool { return o.Kind == schedule.Recv || o.Kind == schedule.RecvReduce }
-	eachProgram(t, func(t *testing.T, p *schedule.Program) {
-		if p.Ranks > 8 {
-			return
-		}
+	eachProgram(t, []int{1, 2, 3, 4, 6, 8}, func(t *testing.T, p *schedule.Program) {
 		p, err := ForMSCCL(p)
 		require.NoError(t, err)
 		for r, ops := range p.Ops {
