@@ -6,7 +6,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/collectivex/collectivex/internal/need"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/planner"
 	"github.com/collectivex/collectivex/pkg/vocab"
@@ -76,7 +75,6 @@ func TestDirectTakesEnvironmentAndBudget(t *testing.T) {
 }
 
 func TestDirectRefuses(t *testing.T) {
-	need.Full(t)
 	for _, tt := range []struct {
 		name   string
 		change func(*planner.Direct)
