@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/collectivex/collectivex/internal/fakes"
+	"github.com/collectivex/collectivex/internal/wording"
 	"github.com/collectivex/collectivex/pkg/dl"
 )
 
@@ -114,12 +115,12 @@ func TestOpenRefuses(t *testing.T) {
 		t.Setenv("CX_NCCL_LIB", path)
 		_, err = Open(NCCL)
 		require.ErrorIs(t, err, dl.ErrNoSymbol)
-		require.EqualError(t, err, "NCCL from CX_NCCL_LIB="+path+": no such symbol: "+want+" in libnccl.so.2; set CX_NCCL_LIB to the right library, or unset it")
+		wording.Has(t, err.Error(), "CX_NCCL_LIB="+path+": … "+want+" in libnccl.so.2")
 	}
 
 	t.Setenv("CX_NCCL_LIB", "libc.so.6")
 	_, err = Open(NCCL)
-	require.EqualError(t, err, "NCCL from CX_NCCL_LIB=libc.so.6: no such symbol: ncclGetVersion in libc.so.6: it is not the NCCL library; set CX_NCCL_LIB to the right library, or unset it")
+	wording.Has(t, err.Error(), "CX_NCCL_LIB=libc.so.6: … ncclGetVersion in libc.so.6: it is not the NCCL library; ")
 
 	_, err = Open("gloo")
 	require.Error(t, err)

@@ -139,7 +139,7 @@ func TestValidateFindsWhatIsWrong(t *testing.T) {
 			block.RoutingSHA256 = strings.Repeat("0", 64)
 			d.Identity.Case.Block = &block
 			return d
-		}, "identity.case: routing, routing_sha256 and routing_experts are not of each other"},
+		}, "identity.case: routing, routing_sha256 and routing_experts "},
 		{"a row without the oracle's verdicts", func() result.Document {
 			d := ep()
 			d.Measurement.Rows[1].Correctness.OracleFailed = nil
