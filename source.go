@@ -11,9 +11,11 @@ import (
 )
 
 // The patterns match what the programs are built from and no tests, so that a changed test
-// relinks neither program. A pattern cannot exclude *_test.go. Four together match every other
-// Go file of a directory: those that do not end in t.go, in st.go, in est.go and in test.go. A
-// pattern that matches nothing fails the build. A test names the files that are missing.
+// relinks neither program. A pattern cannot exclude *_test.go. Four together match the other Go
+// files of a directory: those that do not end in t.go, and those that end in t.go but not st.go,
+// in st.go but not est.go, and in est.go but not test.go. A contest.go needs a fifth,
+// [a-z]*[^_]test.go. A pattern that matches nothing fails the build. A test names the files that
+// are missing.
 
 //go:embed go.mod go.sum source.go cmd/*/main.go matrix/matrix.go matrix/*.yaml matrix/*/*.yaml matrix/*/*.txt
 //go:embed pkg/*/[a-z]*[^t].go pkg/*/[a-z]*[^s]t.go pkg/*/[a-z]*[^e]st.go pkg/*/[a-z]*[^t]est.go
