@@ -367,9 +367,9 @@ func TestCheckHost(t *testing.T) {
 		{"https://api.acme.ghe.com", "acme.ghe.com", ""},
 		{own, "git.acme.example:8443", ""},
 		{own, "", ""},
-		{"", "git.acme.example", "set it to the API of git.acme.example, such as https://git.acme.example/api/v3"},
+		{"", "git.acme.example", "https://git.acme.example/api/v3"},
 		{own, "github.com", "such as https://api.github.com"},
-		{own, "git.acme.example", "GITHUB_API_URL is that of git.acme.example:8443"},
+		{own, "git.acme.example", "git.acme.example:8443"},
 		{"nonsense", "github.com", "GITHUB_API_URL: want a URL"},
 	} {
 		err := fleet.CheckHost(test.api, test.host)

@@ -398,7 +398,9 @@ func TestWithoutLoopback(t *testing.T) {
 // its cases need the library: it keeps nothing from running, and measurements do not look for it.
 func TestMultipliers(t *testing.T) {
 	overlaps := catalog.Backend{Name: "nccl", Vendors: []string{"nvidia"}, Blocks: map[string]catalog.BackendBlock{vocab.FamilyOverlap: &catalog.OverlapBackend{}}}
-	const ready = "8 NVIDIA GPUs, CUDA 13.0, NCCL 2.28.9"
+	plain := overlaps
+	plain.Blocks = nil
+	ready := preflight.NewExaminer(gpus("nvidia", "NVIDIA H200", 8), all(), shm(64<<20), has).Examine([]catalog.Backend{plain})[0].Text
 	for _, tt := range []struct {
 		cublaslt preflight.Library
 		texts    []string
