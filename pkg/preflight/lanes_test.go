@@ -1,12 +1,15 @@
 package preflight
 
 import (
+	"errors"
 	"testing"
 	"testing/fstest"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/collectivex/collectivex/pkg/catalog"
 	"github.com/collectivex/collectivex/pkg/sysfs"
+	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 // Yama at 2 lets only those with CAP_SYS_PTRACE read other processes, and at 3 nobody.
@@ -29,4 +32,27 @@ func TestProcessVM(t *testing.T) {
 		why := processVM(root)
 		require.Equal(t, tc.refused, len(why) > len(refused) && why[:len(refused)] == refused, "%+v: %s", tc, why)
 	}
+}
+
+// A handle for other devices, or that a device cannot share, has a note.
+func TestHandles(t *testing.T) {
+	backend := &catalog.TransferBackend{Handles: []catalog.BackendHandle{
+		{Name: vocab.HandleIPC, Vendors: []string{"amd", "nvidia"}}, {Name: vocab.HandleVMM, Vendors: []string{"nvidia"}},
+	}}
+	of := func(vendor string, d Device) (usable []string, note string) {
+		e := &Examiner{libraries: map[string]Library{driverOf[vendor]: {Devices: []Device{d}}}}
+		usable, notes := e.handles(backend, vendor)
+		for _, n := range notes {
+			note += n.Text
+		}
+		return usable, note
+	}
+	usable, note := of("nvidia", Device{})
+	require.Equal(t, []string{vocab.HandleIPC, vocab.HandleVMM}, usable)
+	require.Empty(t, note)
+	usable, note = of("amd", Device{})
+	require.Equal(t, []string{vocab.HandleIPC}, usable)
+	require.Equal(t, "transfers cannot open memory by handle vmm: it is for GPUs of nvidia only", note)
+	_, note = of("nvidia", Device{Unshared: errors.New("no files")})
+	require.Equal(t, "transfers cannot open memory by handle vmm: no files", note)
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/collectivex/collectivex/pkg/plan"
+	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/transfer/copies"
 )
 
@@ -32,4 +33,14 @@ func TestCopiesThatDoNotFit(t *testing.T) {
 	require.Equal(t, "copies of 8G by host_to_device_bidirectional_memcpy_ce do not fit into the host's memory: choose sizes of at most 4093M",
 		tooLarge(cases(8*gib, "host_to_device_memcpy_ce", "host_to_device_bidirectional_memcpy_ce", "device_to_host_memcpy_ce"), false, free))
 	require.Contains(t, tooLarge(cases(8*gib, "device_local_copy"), true, 1<<20), "choose sizes of at most 0")
+}
+
+// A slowdown that was not measured misses its limit, too.
+func TestSlowdownLimit(t *testing.T) {
+	p := &CopyReport{maxSlowdown: 1.02}
+	slow, fine := 1.5, 1.01
+	require.Equal(t, "the slowdown of the victim could not be measured, and --max-slowdown asks for it", p.slowdown(&result.CopyRow{}))
+	require.Equal(t, "the victim is slowed down 1.5000 times, and --max-slowdown is 1.02", p.slowdown(&result.CopyRow{Victim: &result.CopyVictim{CopyVictimFigures: result.CopyVictimFigures{Slowdown: &slow}}}))
+	require.Empty(t, p.slowdown(&result.CopyRow{Victim: &result.CopyVictim{CopyVictimFigures: result.CopyVictimFigures{Slowdown: &fine}}}))
+	require.Empty(t, (&CopyReport{}).slowdown(&result.CopyRow{}))
 }

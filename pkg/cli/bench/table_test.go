@@ -13,6 +13,7 @@ import (
 	"github.com/collectivex/collectivex/internal/plantest"
 	"github.com/collectivex/collectivex/internal/resulttest"
 	"github.com/collectivex/collectivex/pkg/cli"
+	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/vocab"
 )
@@ -329,4 +330,14 @@ func TestTheFootIsNotGoodWithoutRows(t *testing.T) {
 	var out bytes.Buffer
 	NewTable(&out, &r).Foot(NewReport(&r, Head{}))
 	require.Contains(t, out.String(), "# Out of bounds values : N/A FAILED\n")
+}
+
+// The foot of a plan in a file names it, with what identifies it.
+func TestTheFootOfAPlan(t *testing.T) {
+	r := Request{schedule: &plan.Schedule{PlanFile: "ring.xml"}}
+	p := NewReport(&r, Head{})
+	p.Results = append(p.Results, CaseRows{PlanSHA256: "0123", Program: &result.ScheduleProgram{Messages: 4}})
+	var out bytes.Buffer
+	NewTable(&out, &r).Foot(p)
+	require.Contains(t, out.String(), "# ring.xml             : SHA-256 0123; every rank ran it, with 4 messages\n")
 }

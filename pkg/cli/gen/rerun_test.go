@@ -165,7 +165,7 @@ func TestRerunRefuses(t *testing.T) {
 		"cxgen watch -":                                             "run",
 		"cxgen watch x":                                             "\"x\" … number … URL",
 		"cxgen watch https://elsewhere.example/acme/fleet/actions/runs/1001":           "elsewhere.example … GITHUB_API_URL … 127.0.0.1:",
-		"cxgen rerun run.ndjson --run https://github.com/acme/fleet/actions/runs/1001": "GITHUB_API_URL … https://api.github.com\n",
+		"cxgen rerun run.ndjson --run https://github.com/acme/fleet/actions/runs/1001": "GITHUB_API_URL … https://api.github.com",
 		"cxgen watch 1001 --deadline=-1s":                                              "--deadline",
 		"cxgen fetch 1001":                                                             "needs -o DIR",
 	} {

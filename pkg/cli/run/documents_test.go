@@ -216,7 +216,7 @@ func TestExport(t *testing.T) {
 
 	code, _, stderr = cxrun(nil, "export", "--in", dir, "-o", "run.xlsx")
 	require.Equal(t, cli.ExitUsage, code)
-	wording.Has(t, stderr, "cxrun: -o run.xlsx: … .csv, .parquet, .prom, .json\n")
+	wording.Has(t, stderr, "cxrun: -o run.xlsx: … .csv, .parquet, .prom, .json")
 }
 
 // What shows documents ends alike where there are none, and where some were left out: what

@@ -97,7 +97,7 @@ func TestDoctor(t *testing.T) {
 		code           int
 		stdout, stderr string
 	}{
-		{"host", []string{"--backend", "host"}, cli.ExitOK, "host  ready … LANES\n", ""},
+		{"host", []string{"--backend", "host"}, cli.ExitOK, "host  ready … LANES", ""},
 		{"host as JSON", []string{"--backend", "host", "--json"}, cli.ExitOK, `[
   {
     "backend": "host",

@@ -13,6 +13,7 @@ import (
 	"github.com/collectivex/collectivex/pkg/rank"
 	"github.com/collectivex/collectivex/pkg/result"
 	"github.com/collectivex/collectivex/pkg/transfer"
+	"github.com/collectivex/collectivex/pkg/vocab"
 )
 
 // withVictim returns the document of a case with a victim whose rank measured a row. edit may
@@ -110,4 +111,12 @@ func TestShare(t *testing.T) {
 	require.InDelta(t, 1, share(5, 4), 0)
 	require.Zero(t, share(-1, 4), "they did not meet")
 	require.Zero(t, share(1, 0))
+}
+
+// What was found wrong is said with its side and its first byte.
+func TestVerdictOfWrongWords(t *testing.T) {
+	found := transfer.Finding{Checked: 512, Wrong: result.TransferWrong{Torn: 4}, Class: "torn", At: 64}
+	v := verdict([]track{{checks: []check{{Destination: true, Finding: found}}}}, 0, vocab.Copy("device_local_copy"))
+	require.False(t, v.Passed)
+	require.Equal(t, "torn: 4 of 512 words wrong, the first at byte 64 of the destination", v.Detail)
 }
