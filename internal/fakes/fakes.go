@@ -6,12 +6,14 @@ package fakes
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -40,7 +42,7 @@ var driverSources = []string{"driver.c", "device.c", "memory.c", "stream.c", "gr
 type library struct {
 	file    string // relative path that ends in the soname
 	sources []string
-	args    []string
+	args    []string // those that are files of libraries are of ones that stand before it
 }
 
 // libraries of a Set, in its order.
@@ -75,15 +77,14 @@ func mscclpp(inner, driver string) []string {
 // beside are files that the libraries read where they lie.
 var beside = []string{"shim.h", "kernel.h"}
 
-// Build compiles the libraries with the compiler that cgo uses, once for each
-// state of their sources.
+// Build compiles the libraries with the compiler that cgo uses, once for each state of their
+// sources.
 func Build(t testing.TB) Set {
 	t.Helper()
-	source := Source(t)
-	dir := filepath.Join(os.TempDir(), fmt.Sprintf("cx-fakes-%d-%s", os.Getuid(), fingerprint(t, source)))
-	if _, err := os.Stat(dir); err != nil {
-		build(t, source, dir)
-	}
+	state, err := fingerprint()
+	require.NoError(t, err)
+	dir := SharedPath("fakes", state)
+	require.NoError(t, Shared(dir, func(create string) error { return build(Compiler(t), create) }))
 	path := func(i int) string { return filepath.Join(dir, libraries[i].file) }
 	return Set{
 		CUDA: path(0), NVRTC: path(1), HIP: path(2), HIPRTC: path(3), NCCL: path(4), RCCL: path(5), NVML: path(6),
@@ -92,50 +93,78 @@ func Build(t testing.TB) Set {
 	}
 }
 
-// Source is the directory of the libraries' sources.
-func Source(t testing.TB) string {
-	t.Helper()
-	_, here, _, ok := runtime.Caller(0)
-	require.True(t, ok)
+// sources is the directory of the libraries' sources.
+func sources() string {
+	_, here, _, _ := runtime.Caller(0)
 	return filepath.Join(filepath.Dir(here), "..", "..", "testdata", "fakes")
 }
 
-// build fills a directory and moves it into place, so that tests that run at the
-// same time never see half of it.
-func build(t testing.TB, source, dir string) {
+// Source is the directory of the libraries' sources.
+func Source(t testing.TB) string {
 	t.Helper()
-	work, err := os.MkdirTemp(filepath.Dir(dir), "cx-fakes-new-")
-	require.NoError(t, err)
-	defer os.RemoveAll(work)
-	for _, lib := range libraries {
-		compile(t, source, lib, filepath.Join(work, lib.file))
-	}
-	for _, name := range beside {
-		data, err := os.ReadFile(filepath.Join(source, name))
-		require.NoError(t, err)
-		require.NoError(t, os.WriteFile(filepath.Join(work, name), data, 0o600))
-	}
-	if err := os.Rename(work, dir); err != nil {
-		_, err = os.Stat(dir) // another test was first
-		require.NoError(t, err)
-	}
+	return sources()
 }
 
-func compile(t testing.TB, source string, lib library, out string) {
-	t.Helper()
+// build compiles the libraries into dir, several at a time, each after those that it is linked
+// with.
+func build(cc, dir string) error {
+	for _, lib := range libraries {
+		if err := os.MkdirAll(filepath.Join(dir, filepath.Dir(lib.file)), 0o700); err != nil {
+			return err
+		}
+	}
+	for _, name := range beside {
+		data, err := os.ReadFile(filepath.Join(sources(), name))
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, name), data, 0o600)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	var compiling sync.WaitGroup
+	processors := make(chan struct{}, runtime.NumCPU())
+	ended := map[string]chan struct{}{} // by file of a library
+	errs := make([]error, len(libraries))
+	for i, lib := range libraries {
+		var before []chan struct{}
+		for _, arg := range lib.args {
+			if other, ok := ended[filepath.Join(filepath.Dir(lib.file), arg)]; ok {
+				before = append(before, other)
+			}
+		}
+		end := make(chan struct{})
+		ended[lib.file] = end
+		compiling.Go(func() {
+			defer close(end)
+			for _, other := range before {
+				<-other
+			}
+			processors <- struct{}{}
+			errs[i] = compile(cc, lib, filepath.Join(dir, lib.file))
+			<-processors
+		})
+	}
+	compiling.Wait()
+	return errors.Join(errs...)
+}
+
+// compile runs in the directory of out, which exists.
+func compile(cc string, lib library, out string) error {
 	args := []string{
 		"-O2", "-g", "-Wall", "-shared", "-fPIC", "-fvisibility=hidden", "-pthread",
 		"-Wl,-soname," + filepath.Base(lib.file), "-o", out,
 	}
 	for _, s := range lib.sources {
-		args = append(args, filepath.Join(source, s))
+		args = append(args, filepath.Join(sources(), s))
 	}
 	args = append(args, lib.args...)
-	cc := exec.Command(Compiler(t), append(args, "-ldl", "-lm")...)
-	cc.Dir = filepath.Dir(out)
-	require.NoError(t, os.MkdirAll(cc.Dir, 0o700))
-	output, err := cc.CombinedOutput()
-	require.NoError(t, err, "%s: %s", lib.file, output)
+	cmd := exec.Command(cc, append(args, "-ldl", "-lm")...)
+	cmd.Dir = filepath.Dir(out)
+	if output, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w: %s", lib.file, err, output)
+	}
+	return nil
 }
 
 // OldCUDA is a libcuda.so.1 that lacks symbols.
@@ -148,29 +177,40 @@ func OldCUDA(t testing.TB, symbols ...string) string {
 	lib := libraries[0]
 	lib.args = []string{"-Wl,--version-script=" + script}
 	out := filepath.Join(dir, lib.file)
-	compile(t, Source(t), lib, out)
+	require.NoError(t, compile(Compiler(t), lib, out))
 	return out
 }
 
-func fingerprint(t testing.TB, source string) string {
-	t.Helper()
+// fingerprint names the state of the sources, and how they are compiled.
+var fingerprint = sync.OnceValues(func() (string, error) {
+	cc, err := compiler()
+	if err != nil {
+		return "", err
+	}
 	h := sha256.New()
 	names := append(append([]string{"rtc.c", "gpu.h", "nccl.c", "nccl_ep.c", "nixl.c", "blaslt.c", "hsa.c", "nvml.c", "mscclpp.c", "mscclpp_core.c"}, driverSources...), beside...)
 	for _, name := range names {
-		data, err := os.ReadFile(filepath.Join(source, name))
-		require.NoError(t, err)
+		data, err := os.ReadFile(filepath.Join(sources(), name))
+		if err != nil {
+			return "", err
+		}
 		fmt.Fprintf(h, "%s %d\n%s", name, len(data), data)
 	}
-	fmt.Fprint(h, Compiler(t), libraries)
-	return hex.EncodeToString(h.Sum(nil))[:16]
-}
+	fmt.Fprint(h, cc, libraries)
+	return hex.EncodeToString(h.Sum(nil))[:16], nil
+})
+
+var compiler = sync.OnceValues(func() (string, error) {
+	out, err := exec.Command("go", "env", "CC").Output()
+	return strings.TrimSpace(string(out)), err
+})
 
 // Compiler is the C compiler that cgo uses.
 func Compiler(t testing.TB) string {
 	t.Helper()
-	out, err := exec.Command("go", "env", "CC").Output()
+	cc, err := compiler()
 	require.NoError(t, err)
-	return strings.TrimSpace(string(out))
+	return cc
 }
 
 // Environ is the environment in which a program finds the libraries, with device

@@ -73,22 +73,15 @@ func build(t testing.TB, source string) string {
 	}
 	compiler := fakes.Compiler(t)
 	fmt.Fprint(h, compiler)
-	library := filepath.Join(os.TempDir(), fmt.Sprintf("cx-standin-%d-%x.so", os.Getuid(), h.Sum(nil)[:8]))
-	if _, err := os.Stat(library); err == nil {
-		return library
-	}
-	work := filepath.Join(t.TempDir(), "standin.so")
-	out, err := exec.Command(compiler, "-O2", "-Wall", "-shared", "-fPIC", "-std=gnu11", "-I", rows, "-I", numeric, "-o", work,
-		filepath.Join(source, "standin.c"), filepath.Join(rows, "rows.c"), "-lm").CombinedOutput()
-	require.NoError(t, err, "%s", out)
-	data, err := os.ReadFile(work)
+	library := fakes.SharedPath("standin", fmt.Sprintf("%x.so", h.Sum(nil)[:8]))
+	err := fakes.Shared(library, func(create string) error {
+		out, err := exec.Command(compiler, "-O2", "-Wall", "-shared", "-fPIC", "-std=gnu11", "-I", rows, "-I", numeric, "-o", create,
+			filepath.Join(source, "standin.c"), filepath.Join(rows, "rows.c"), "-lm").CombinedOutput()
+		if err != nil {
+			err = fmt.Errorf("%w: %s", err, out)
+		}
+		return err
+	})
 	require.NoError(t, err)
-	// Tests that run at the same time never see half of it.
-	part, err := os.CreateTemp(filepath.Dir(library), "cx-standin-new-")
-	require.NoError(t, err)
-	_, err = part.Write(data)
-	require.NoError(t, err)
-	require.NoError(t, part.Close())
-	require.NoError(t, os.Rename(part.Name(), library))
 	return library
 }

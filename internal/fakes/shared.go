@@ -1,0 +1,52 @@
+package fakes
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+// temporary is that of the process: a test may have another one.
+var temporary = os.TempDir()
+
+// SharedPath is where all processes of this account find a thing in this state.
+func SharedPath(thing, state string) string {
+	return filepath.Join(temporary, fmt.Sprintf("cx-%s-%d-%s", thing, os.Getuid(), state))
+}
+
+// Shared calls build once for all processes that need the file or directory path: one of them
+// builds, and the others wait for it. build creates what it is told to create, which Shared
+// then renames to path. If a builder fails or is killed, the next process builds.
+func Shared(path string, build func(create string) error) error {
+	if _, err := os.Stat(path); err == nil {
+		return nil
+	}
+	// The lock file stays: two processes could otherwise lock two files of one name.
+	lock, err := os.OpenFile(path+".lock", os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	for err = unix.EINTR; errors.Is(err, unix.EINTR); {
+		err = unix.Flock(int(lock.Fd()), unix.LOCK_EX)
+	}
+	if err != nil {
+		return &os.PathError{Op: "lock", Path: lock.Name(), Err: err}
+	}
+	if _, err := os.Stat(path); err == nil {
+		return nil
+	}
+	work, err := os.MkdirTemp(filepath.Dir(path), filepath.Base(path)+"-new-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(work)
+	created := filepath.Join(work, "created")
+	if err := build(created); err != nil {
+		return err
+	}
+	return os.Rename(created, path)
+}
