@@ -5,33 +5,100 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/collectivex/collectivex/pkg/regular"
 )
 
 // Cached is Compile with a cache of images in dir (default: collectivex/kernels in the
 // user's cache directory). The key of an image is its architecture, source, options and
-// compiler version. Concurrent callers may compile twice, but none reads a partial image:
-// files appear whole and contain their own hash.
+// compiler version. Of concurrent callers one compiles and the others wait for its image: the
+// ranks of a host would otherwise compile each kernel as often as there are ranks. A caller
+// whose compiler fails, or that is killed, leaves the work to the next one. None reads a
+// partial image: files appear whole and contain their own hash.
 func (c *Compiler) Cached(ctx context.Context, dir, name, source, arch string) ([]byte, error) {
 	path := filepath.Join(cacheDir(dir), c.cacheKey(source, arch)+".image")
 	if image, ok := readImage(path); ok {
 		return image, nil
 	}
-	if err := ctx.Err(); err != nil {
-		return nil, err
+	giveUp := time.Now().Add(patience)
+	for pause := firstLook; ; pause = min(2*pause, lastLook) {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		lock, busy := lockImage(path)
+		image, ok := readImage(path)
+		var err error
+		if !ok && (!busy || time.Now().After(giveUp)) {
+			image, err = c.compileInto(path, name, source, arch)
+			ok = true
+		}
+		if lock != nil {
+			os.Remove(lock.Name()) // before another caller can lock it
+			lock.Close()
+		}
+		if ok {
+			return image, err
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+		}
 	}
+}
+
+// How often a caller looks for the image that another one compiles, and how long before it
+// compiles it too: the other one may be stopped, or on a host that is gone.
+const (
+	firstLook = 5 * time.Millisecond
+	lastLook  = 100 * time.Millisecond
+	patience  = time.Minute
+)
+
+// compileInto compiles an image and keeps it at path. Failing to keep it is not an error.
+func (c *Compiler) compileInto(path, name, source, arch string) ([]byte, error) {
 	image, err := c.Compile(name, source, arch)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		_ = writeImage(path, image)
 	}
-	// Failing to cache an image is not an error.
-	_ = writeImage(path, image)
-	return image, nil
+	return image, err
+}
+
+// lockImage locks the file beside the image at path whose owner compiles it. It returns nil if
+// another caller owns it, which is busy, or if it cannot be locked.
+func lockImage(path string) (lock *os.File, busy bool) {
+	if os.MkdirAll(filepath.Dir(path), 0o755) != nil {
+		return nil, false
+	}
+	f, err := os.OpenFile(path+".lock", os.O_RDWR|os.O_CREATE, 0o644)
+	if err != nil {
+		return nil, false
+	}
+	if err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err == nil {
+		if stands(f) {
+			return f, false
+		}
+		err = unix.EWOULDBLOCK // its owner has just removed it
+	}
+	f.Close()
+	return nil, errors.Is(err, unix.EWOULDBLOCK)
+}
+
+// stands reports whether an open file still has its name.
+func stands(f *os.File) bool {
+	opened, err := f.Stat()
+	if err != nil {
+		return false
+	}
+	named, err := os.Lstat(f.Name())
+	return err == nil && os.SameFile(opened, named)
 }
 
 func cacheDir(dir string) string {

@@ -2,13 +2,18 @@ package gpu_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/collectivex/collectivex/internal/fakes"
 	"github.com/collectivex/collectivex/pkg/accel/cuda"
@@ -88,8 +93,9 @@ func TestCacheMistrustsDamagedFiles(t *testing.T) {
 	}
 }
 
+// Ranks that start together compile a kernel once.
 func TestCacheOfManyRanks(t *testing.T) {
-	c, _ := counted(t)
+	c, compiled := counted(t)
 	dir := t.TempDir()
 	var wg sync.WaitGroup
 	for range 8 {
@@ -103,6 +109,80 @@ func TestCacheOfManyRanks(t *testing.T) {
 		})
 	}
 	wg.Wait()
+	require.Equal(t, 1, compiled())
+	files, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Len(t, files, 1, "nothing but the image is left")
+}
+
+// A rank whose compiler fails leaves the work to the next one, which does not wait for it.
+func TestCacheAfterAFailure(t *testing.T) {
+	c, compiled := counted(t)
+	dir := t.TempDir()
+	_, err := c.Cached(t.Context(), dir, "k.cu", "not a kernel", "sm_90")
+	require.ErrorContains(t, err, "NVRTC_ERROR_COMPILATION")
+	_, err = c.Cached(t.Context(), dir, "k.cu", "not a kernel", "sm_90")
+	require.ErrorContains(t, err, "NVRTC_ERROR_COMPILATION")
+	require.Equal(t, 2, compiled())
+	files, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Empty(t, files)
+}
+
+// compileVariable makes the test binary a rank that compiles into the directory that it names.
+const compileVariable = "CX_TEST_COMPILE"
+
+func TestMain(m *testing.M) {
+	if dir, ok := os.LookupEnv(compileVariable); ok {
+		c, err := cuda.OpenCompiler()
+		if err == nil {
+			_, err = c.Cached(context.Background(), dir, "k.cu", empty, "sm_90")
+		}
+		fmt.Println(err)
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// hanging starts a rank whose compiler never ends, and returns when that compiles.
+func hanging(t *testing.T, dir string) *exec.Cmd {
+	t.Helper()
+	rank := exec.CommandContext(t.Context(), os.Args[0])
+	rank.Env = append(os.Environ(), compileVariable+"="+dir)
+	dir = t.TempDir()
+	begun, end, script := filepath.Join(dir, "begun"), filepath.Join(dir, "end"), filepath.Join(dir, "cxx")
+	require.NoError(t, errors.Join(unix.Mkfifo(begun, 0o600), unix.Mkfifo(end, 0o600)))
+	require.NoError(t, os.WriteFile(script, []byte("#!/bin/sh\necho >"+begun+"\nread x <"+end+"\n"), 0o755))
+	holds, err := os.OpenFile(end, os.O_RDWR, 0) // which ends the script when it is closed
+	require.NoError(t, err)
+	t.Cleanup(func() { holds.Close() })
+	rank.Env = append(rank.Env, "CX_FAKE_CXX="+script)
+	require.NoError(t, rank.Start())
+	_, err = os.ReadFile(begun)
+	require.NoError(t, err)
+	return rank
+}
+
+// A rank waits for another one that compiles, as long as its context allows.
+func TestCacheWaitsForTheCompilerOfAnother(t *testing.T) {
+	c, compiled := counted(t)
+	dir := t.TempDir()
+	other := hanging(t, dir)
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	_, err := c.Cached(ctx, dir, "k.cu", empty, "sm_90")
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.Zero(t, compiled())
+
+	// Whoever is killed holds nobody up, although its compiler lives on.
+	require.NoError(t, other.Process.Kill())
+	require.Error(t, other.Wait())
+	_, err = c.Cached(t.Context(), dir, "k.cu", empty, "sm_90")
+	require.NoError(t, err)
+	require.Equal(t, 1, compiled())
+	files, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Len(t, files, 1)
 }
 
 // No place to keep an image is no reason not to have one.
