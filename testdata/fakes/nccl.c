@@ -25,9 +25,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/futex.h>
 #include <math.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdint.h>
@@ -36,6 +36,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -241,17 +242,22 @@ static int fail(int result, const char *format, ...) {
 
 struct place { char path[512]; uint64_t offset; };
 
-// One collective as one rank calls it. All but the places and the scalar have to
-// be equal on all ranks.
+// One collective as one rank calls it. All but the places, what is read there and the scalar have
+// to be equal on all ranks.
 struct post {
 	int32_t kind, type, op, root, premul;
 	uint64_t count, scalar;
 	struct place send;
+	uint64_t read; // bytes at send
 };
 
 struct mail { int32_t type; uint64_t count; struct place send; };
 
+// A bell is rung after a change of what ranks wait for. A rank sleeps until it hears it.
+struct bell { _Atomic uint32_t rings, sleepers; };
+
 struct pair {
+	struct bell bell;
 	_Atomic uint64_t posted, taken;
 	struct mail box[MAIL];
 };
@@ -259,6 +265,7 @@ struct pair {
 struct shared {
 	_Atomic int joined, nranks;
 	_Atomic int claimed[MAX_RANKS];
+	struct bell host_bell, stream_bell;
 	_Atomic uint64_t host_phase[MAX_RANKS], stream_phase[MAX_RANKS];
 	int64_t host_value[MAX_RANKS][2];
 	uint64_t ids[MAX_RANKS]; // of all unique ids that a rank was given
@@ -273,7 +280,8 @@ struct comm {
 	int rank, nranks;
 	char path[128];
 	struct shared *shared;
-	_Atomic int async, aborted;
+	_Atomic int async;
+	_Atomic uint32_t aborted;
 	uint64_t ops; // operations called
 	uint64_t splits, shrinks, host_phase, stream_phase;
 	struct redop redops[MAX_REDOPS];
@@ -282,30 +290,58 @@ struct comm {
 
 enum { LIVING = 0x11fe11fe, GONE = 0xdeadc033 };
 
-static void pause_a_little(int *spins) {
-	if (++*spins < 200) { sched_yield(); return; }
-	struct timespec t = {0, 50000};
-	nanosleep(&t, NULL);
+static void ring(struct bell *b) {
+	atomic_fetch_add(&b->rings, 1);
+	if (atomic_load(&b->sleepers) > 0) syscall(SYS_futex, &b->rings, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
-// await_phase waits until all ranks have come as far as this one. It gives up
-// when this rank's communicator is aborted.
-static int await_phase(struct comm *c, _Atomic uint64_t *phases, uint64_t mine) {
-	atomic_store(&phases[c->rank], mine);
-	for (int r = 0, spins = 0; r < c->nranks;) {
-		if (atomic_load(&phases[r]) >= mine) { r++; continue; }
-		if (atomic_load(&c->aborted)) return 0;
-		pause_a_little(&spins);
-	}
+// sleep_until_rung returns after the bell was rung since it had rung so often, or for no reason.
+static void sleep_until_rung(struct bell *b, uint32_t rings) {
+	atomic_fetch_add(&b->sleepers, 1);
+	syscall(SYS_futex, &b->rings, FUTEX_WAIT, rings, NULL, NULL, 0);
+	atomic_fetch_sub(&b->sleepers, 1);
+}
+
+// UNTIL sleeps until the condition holds. It gives up, and is 0, when this rank's communicator is
+// aborted.
+#define UNTIL(c, b, condition) ({ \
+	int holds_; \
+	for (;;) { \
+		uint32_t rings_ = atomic_load(&(b)->rings); \
+		if ((holds_ = (condition)) || atomic_load(&(c)->aborted)) break; \
+		sleep_until_rung(b, rings_); \
+	} \
+	holds_; \
+})
+
+static int all_came(struct comm *c, _Atomic uint64_t *phases, uint64_t so_far) {
+	for (int r = 0; r < c->nranks; r++)
+		if (atomic_load(&phases[r]) < so_far) return 0;
 	return 1;
 }
 
-static int stream_barrier(struct comm *c) { return await_phase(c, c->shared->stream_phase, ++c->stream_phase); }
-static int host_barrier(struct comm *c) { return await_phase(c, c->shared->host_phase, ++c->host_phase); }
+// await_phase waits until all ranks have come as far as this one. The last one rings.
+static int await_phase(struct comm *c, struct bell *b, _Atomic uint64_t *phases, uint64_t mine) {
+	atomic_store(&phases[c->rank], mine);
+	if (all_came(c, phases, mine)) { ring(b); return 1; }
+	return UNTIL(c, b, all_came(c, phases, mine));
+}
+
+static int stream_barrier(struct comm *c) { return await_phase(c, &c->shared->stream_bell, c->shared->stream_phase, ++c->stream_phase); }
+static int host_barrier(struct comm *c) { return await_phase(c, &c->shared->host_bell, c->shared->host_phase, ++c->host_phase); }
 
 // hang_until_abort is how an operation that cannot end behaves on a device.
-static void hang_until_abort(struct comm *c) {
-	for (int spins = 0; !atomic_load(&c->aborted);) pause_a_little(&spins);
+static void hang_until_abort(struct comm *c) { UNTIL(c, &c->shared->stream_bell, 0); }
+
+// abort_waits ends all waits of this rank.
+static void abort_waits(struct comm *c) {
+	atomic_store(&c->aborted, 1);
+	ring(&c->shared->host_bell);
+	ring(&c->shared->stream_bell);
+	for (int r = 0; r < c->nranks; r++) {
+		ring(&c->shared->pairs[c->rank][r].bell);
+		ring(&c->shared->pairs[r][c->rank].bell);
+	}
 }
 
 static void broken(struct comm *c, int result) {
@@ -467,6 +503,15 @@ static uint64_t output(const struct comm *c, const struct op *o) {
 	}
 }
 
+// overlaps reports whether n bytes of a result lie where a rank's input is.
+static int overlaps(const struct comm *c, const struct place *result, uint64_t n) {
+	for (int r = 0; r < c->nranks; r++) {
+		const struct post *p = &c->shared->posts[r];
+		if (strcmp(p->send.path, result->path) == 0 && p->send.offset < result->offset + n && result->offset < p->send.offset + p->read) return 1;
+	}
+	return 0;
+}
+
 static void run_collective(const struct op *o) {
 	struct comm *c = o->comm;
 	struct shared *s = c->shared;
@@ -475,7 +520,7 @@ static void run_collective(const struct op *o) {
 	struct place target;
 	int size = formats[o->type].size;
 	memset(mine, 0, sizeof *mine);
-	*mine = (struct post){o->kind, o->type, o->op, o->root, o->premul, o->count, o->scalar, {{0}, 0}};
+	*mine = (struct post){o->kind, o->type, o->op, o->root, o->premul, o->count, o->scalar, {{0}, 0}, input(c, o) * size};
 	char *recv = NULL;
 	int known = place_of(o->send, input(c, o) * size, &mine->send) && place_of(o->recv, output(c, o) * size, &target);
 	if (known && output(c, o) > 0) known = (recv = at(&target, output(c, o) * size)) != NULL;
@@ -490,18 +535,19 @@ static void run_collective(const struct op *o) {
 	}
 	int n = layout(c, o, blocks);
 	uint64_t most = o->count; // every block has count elements, on all ranks alike
-	// No larger than needed: a large block comes from the kernel page by page each time.
+	// What others still read, a result may not replace. No larger than needed: a large block comes
+	// from the kernel page by page each time.
+	int aside = output(c, o) > 0 && overlaps(c, &target, output(c, o) * size);
 	size_t span = (size_t)(most < CHUNK ? most : CHUNK) * size;
-	char *part = malloc(n * span + 1);
+	char *part = aside ? malloc(n * span + 1) : NULL;
 	for (uint64_t first = 0; first == 0 || first < most; first += CHUNK) {
 		uint64_t count = most - first < CHUNK ? most - first : CHUNK;
 		int ok = 1;
 		for (int b = 0; b < n && ok; b++)
-			ok = produce(c, o, part + b * span, blocks[b].source, blocks[b].first + first, count);
-		// In place, this rank writes what others still read.
+			ok = produce(c, o, aside ? part + b * span : recv + (blocks[b].to + first) * size, blocks[b].source, blocks[b].first + first, count);
 		if (!stream_barrier(c)) break;
 		if (!ok) { broken(c, UnhandledCudaError); break; }
-		for (int b = 0; b < n && count > 0; b++)
+		for (int b = 0; b < n && aside && count > 0; b++)
 			memcpy(recv + (blocks[b].to + first) * size, part + b * span, count * size);
 	}
 	if (o->flip && output(c, o) > 0) recv[output(c, o) / 2 * size] ^= 1;
@@ -512,15 +558,13 @@ static int post_mail(const struct op *o) {
 	struct comm *c = o->comm;
 	struct pair *p = &c->shared->pairs[c->rank][o->root];
 	uint64_t n = atomic_load(&p->posted);
-	for (int spins = 0; n - atomic_load(&p->taken) >= MAIL;) {
-		if (atomic_load(&c->aborted)) return 0;
-		pause_a_little(&spins);
-	}
+	if (!UNTIL(c, &p->bell, n - atomic_load(&p->taken) < MAIL)) return 0;
 	struct mail *m = &p->box[n % MAIL];
 	m->type = o->type;
 	m->count = o->count;
 	if (!place_of(o->send, o->count * formats[o->type].size, &m->send)) { broken(c, UnhandledCudaError); return 0; }
 	atomic_store(&p->posted, n + 1);
+	ring(&p->bell);
 	return 1;
 }
 
@@ -528,10 +572,7 @@ static int take_mail(const struct op *o) {
 	struct comm *c = o->comm;
 	struct pair *p = &c->shared->pairs[o->root][c->rank];
 	uint64_t n = atomic_load(&p->taken), bytes = o->count * formats[o->type].size;
-	for (int spins = 0; atomic_load(&p->posted) <= n;) {
-		if (atomic_load(&c->aborted)) return 0;
-		pause_a_little(&spins);
-	}
+	if (!UNTIL(c, &p->bell, atomic_load(&p->posted) > n)) return 0;
 	struct mail *m = &p->box[n % MAIL];
 	if (m->type != o->type || m->count != o->count) { broken(c, InvalidUsage); return 0; }
 	if (bytes > 0) {
@@ -542,6 +583,7 @@ static int take_mail(const struct op *o) {
 		if (o->flip) to[o->count / 2 * formats[o->type].size] ^= 1;
 	}
 	atomic_store(&p->taken, n + 1);
+	ring(&p->bell);
 	return 1;
 }
 
@@ -564,8 +606,7 @@ static void run(void *arg) {
 		struct op *o = &w->ops[i];
 		if (o->kind != Send) continue;
 		struct pair *p = &o->comm->shared->pairs[o->comm->rank][o->root];
-		for (int spins = 0; atomic_load(&p->taken) < atomic_load(&p->posted) && !atomic_load(&o->comm->aborted);)
-			pause_a_little(&spins);
+		UNTIL(o->comm, &p->bell, atomic_load(&p->taken) >= atomic_load(&p->posted));
 	}
 }
 
@@ -883,7 +924,7 @@ int ncclCommShrink(ncclComm_t c, int *exclude, int n, ncclComm_t *to, ncclConfig
 	}
 	for (int r = 0; r < c->nranks; r++) hash = (hash ^ (uint64_t)gone[r]) * 1099511628211u;
 	if (flags == 0 && atomic_load(&c->async) != Success) return fail(InvalidUsage, "the communicator has failed");
-	if (flags == 1) atomic_store(&c->aborted, 1);
+	if (flags == 1) abort_waits(c);
 	char path[200];
 	snprintf(path, sizeof path, "%s-shrunk-%llu", c->path, (unsigned long long)c->shrinks++);
 	if (strlen(path) >= sizeof c->path) return fail(InternalError, "shrunk too often");
@@ -899,7 +940,7 @@ int ncclCommDestroy(ncclComm_t c) { TRY(check_comm(c)); c->alive = GONE; return 
 
 int ncclCommAbort(ncclComm_t c) {
 	TRY(check_comm(c));
-	atomic_store(&c->aborted, 1);
+	abort_waits(c);
 	c->alive = GONE;
 	return Success;
 }

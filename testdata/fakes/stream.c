@@ -2,9 +2,13 @@
 #define _GNU_SOURCE
 #include "gpu.h"
 
+#include <limits.h>
+#include <linux/futex.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 static struct node *new_node(work_fn fn, const void *arg, size_t bytes)
 {
@@ -196,12 +200,28 @@ int fake_stream_sync(struct stream *s)
 	return rc ? rc : drain(s);
 }
 
+/* Who asks asks again. Each answer that is not the last one takes a moment, in which the work may
+ * have the processor of the one that asks. */
+static void doze(pthread_cond_t *change, pthread_mutex_t *mutex)
+{
+	struct timespec end;
+	clock_gettime(CLOCK_MONOTONIC, &end);
+	end.tv_nsec += 50000;
+	if (end.tv_nsec >= 1000000000) {
+		end.tv_sec++;
+		end.tv_nsec -= 1000000000;
+	}
+	pthread_cond_clockwait(change, mutex, CLOCK_MONOTONIC, &end);
+}
+
 int fake_stream_query(struct stream *s)
 {
 	int rc = spoiled(s), pending;
 	if (rc)
 		return rc;
 	pthread_mutex_lock(&s->mutex);
+	if (s->pending)
+		doze(&s->idle, &s->mutex);
 	pending = s->pending;
 	pthread_mutex_unlock(&s->mutex);
 	return pending ? NOT_READY : s->dev->sticky;
@@ -404,19 +424,26 @@ struct flag {
 	uint32_t value;
 };
 
+/* Hosts write flags too, and wake nobody: a wait looks from time to time, less and less often. */
 static int await_flag(void *arg)
 {
+	enum { FIRST = 20000, LAST = 500000 };
 	struct flag *f = arg;
-	struct timespec pause = {0, 20000};
-	while ((int32_t)(__atomic_load_n(f->at, __ATOMIC_ACQUIRE) - f->value) < 0)
-		nanosleep(&pause, NULL);
-	return OK;
+	struct timespec pause = {0, FIRST};
+	for (;;) {
+		uint32_t now = __atomic_load_n(f->at, __ATOMIC_ACQUIRE);
+		if ((int32_t)(now - f->value) >= 0)
+			return OK;
+		syscall(SYS_futex, f->at, FUTEX_WAIT, now, &pause, NULL, 0);
+		pause.tv_nsec = pause.tv_nsec < LAST ? 2 * pause.tv_nsec : LAST;
+	}
 }
 
 static int set_flag(void *arg)
 {
 	struct flag *f = arg;
 	__atomic_store_n(f->at, f->value, __ATOMIC_RELEASE);
+	syscall(SYS_futex, f->at, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 	return OK;
 }
 
@@ -440,6 +467,8 @@ int fake_event_query(void *handle)
 	if (!e || e->kind != EVENT)
 		return INVALID_HANDLE;
 	pthread_mutex_lock(&e->mutex);
+	if (e->reached < e->recorded)
+		doze(&e->moved, &e->mutex);
 	pending = e->reached < e->recorded;
 	pthread_mutex_unlock(&e->mutex);
 	return pending ? NOT_READY : OK;
