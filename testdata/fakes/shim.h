@@ -7,7 +7,6 @@
 #ifndef CX_FAKE_SHIM_H
 #define CX_FAKE_SHIM_H
 
-#include <setjmp.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,37 +31,68 @@ struct dim3 {
 	unsigned x, y, z;
 };
 
+/* Of __builtin_setjmp, which is faster than setjmp: many kernels do little but change fibers. */
+typedef void *place[5];
+
 struct fiber {
-	jmp_buf at;
-	ucontext_t start;
-	dim3 thread;
+	place at;
 	int waiting; /* at a barrier */
 	int started;
+	dim3 thread;
 };
 
-enum { MAX_FIBERS = 1024, STACK = 64 << 10 };
+/* Stacks are apart by no power of two: what is at the top of each would otherwise share a few
+ * lines of the caches. */
+enum { MAX_FIBERS = 1024, STACK = (64 << 10) + 5 * 64 };
 
 struct machine {
 	dim3 grid_dim, block_dim, block;
 	unsigned threads, next; /* of the block, and the first that has not begun */
+	int used;               /* fibers of the block */
 	fiber *self;
 	fiber fibers[MAX_FIBERS];
 	char *stacks;
-	jmp_buf scheduler;
-	ucontext_t first;
+	place scheduler;
+	ucontext_t start;
 	void (*body)(const char *packed);
 	const char *packed;
 };
 
 static thread_local machine *current;
 
-inline void yield(int waiting)
+/* The fiber that goes on after f: one for the threads that have not begun, until there are
+ * none, and then the next one that waits. All begin before one of them passes a barrier, and
+ * each round takes those that wait to the next barrier. NULL: the scheduler has to start a
+ * fiber, or the block has ended. */
+inline fiber *after(machine *m, fiber *f)
+{
+	fiber *end = m->fibers + m->used;
+	if (m->next < m->threads)
+		return end->started ? m->used++, end : nullptr;
+	for (fiber *other = f + 1; other < end; other++)
+		if (other->waiting)
+			return other;
+	for (fiber *other = m->fibers; other <= f; other++)
+		if (other->waiting)
+			return other;
+	return nullptr;
+}
+
+/* The compiler drops a __builtin_setjmp whose function jumps too. */
+[[noreturn]] __attribute__((noinline)) inline void jump(machine *m, fiber *to)
+{
+	m->self = to;
+	__builtin_longjmp(to ? to->at : m->scheduler, 1);
+}
+
+__attribute__((noinline)) inline void yield(int waiting)
 {
 	machine *m = current;
 	fiber *f = m->self;
 	f->waiting = waiting;
-	if (_setjmp(f->at) == 0)
-		_longjmp(m->scheduler, 1);
+	fiber *to = after(m, f);
+	if (to != f && __builtin_setjmp(f->at) == 0)
+		jump(m, to);
 }
 
 /* A fiber lives on from block to block, so that its stack is made once. */
@@ -80,20 +110,21 @@ inline void live()
 	}
 }
 
-inline void resume(machine *m, fiber *f, int index)
+/* Returns when no fiber can go on to another one. */
+__attribute__((noinline)) inline void resume(machine *m, fiber *f)
 {
-	m->self = f;
-	if (_setjmp(m->scheduler) != 0)
+	if (__builtin_setjmp(m->scheduler) != 0)
 		return;
 	if (f->started)
-		_longjmp(f->at, 1);
+		jump(m, f);
+	m->self = f;
 	f->started = 1;
-	getcontext(&f->start);
-	f->start.uc_stack.ss_sp = m->stacks + (size_t)index * STACK;
-	f->start.uc_stack.ss_size = STACK;
-	f->start.uc_link = nullptr;
-	makecontext(&f->start, live, 0);
-	setcontext(&f->start);
+	getcontext(&m->start);
+	m->start.uc_stack.ss_sp = m->stacks + (size_t)(f - m->fibers) * STACK;
+	m->start.uc_stack.ss_size = STACK;
+	m->start.uc_link = nullptr;
+	makecontext(&m->start, live, 0);
+	setcontext(&m->start);
 }
 
 inline void run(const unsigned grid[3], const unsigned block[3], const char *packed, void (*body)(const char *))
@@ -113,22 +144,9 @@ inline void run(const unsigned grid[3], const unsigned block[3], const char *pac
 		for (unsigned y = 0; y < grid[1]; y++)
 			for (unsigned x = 0; x < grid[0]; x++) {
 				m->block = {x, y, z};
-				m->next = 0;
-				/* All begin before one of them passes a barrier. */
-				int fibers = 0;
-				while (m->next < m->threads) {
-					resume(m, &m->fibers[fibers], fibers);
-					fibers++;
-				}
-				/* Each round takes those that wait to the next barrier. */
-				for (int waiting = 1; waiting;) {
-					waiting = 0;
-					for (int i = 0; i < fibers; i++)
-						if (m->fibers[i].waiting) {
-							resume(m, &m->fibers[i], i);
-							waiting += m->fibers[i].waiting;
-						}
-				}
+				m->next = m->used = 0;
+				while (m->next < m->threads)
+					resume(m, &m->fibers[m->used++]);
 			}
 }
 
