@@ -21,6 +21,13 @@ static pthread_mutex_t map_mutex = PTHREAD_MUTEX_INITIALIZER;
 static int open_streams;             /* whose kernels may read device addresses */
 static __thread int holds_open; /* this thread's stream is one of them */
 
+/* The addresses of all devices, one behind the other, so that one call changes what can be done
+ * with them. A device has none before it is used. */
+static char *addresses;
+static int mapped; /* devices */
+
+static size_t addresses_bytes(size_t span) { return settings.devices * span + VMM_GRANULE; }
+
 int fake_map_device(struct device *d)
 {
 	int fd;
@@ -35,28 +42,34 @@ int fake_map_device(struct device *d)
 		perror(d->path);
 		return UNKNOWN;
 	}
+	if (mapped == 0)
+		addresses = mmap(NULL, addresses_bytes(d->span), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	d->host = mmap(NULL, d->span, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
-	/* Leave room to start at a multiple of the largest alignment asked for. */
-	d->base = mmap(NULL, d->span + VMM_GRANULE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (d->host == MAP_FAILED || d->base == MAP_FAILED)
+	if (d->host == MAP_FAILED || addresses == MAP_FAILED)
 		return OUT_OF_MEMORY;
-	d->base = (char *)round_up((size_t)d->base, VMM_GRANULE);
+	/* The first starts at a multiple of the largest alignment asked for, and so do the others. */
+	char *base = (char *)round_up((size_t)addresses, VMM_GRANULE) + d->index * d->span;
 	pthread_mutex_lock(&map_mutex);
-	void *at = mmap(d->base, d->span, open_streams ? PROT_READ | PROT_WRITE : PROT_NONE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, fd, 0);
+	if (mmap(base, d->span, open_streams ? PROT_READ | PROT_WRITE : PROT_NONE, MAP_SHARED | MAP_FIXED | MAP_NORESERVE, fd, 0) != MAP_FAILED) {
+		d->base = base;
+		mapped++;
+	}
 	pthread_mutex_unlock(&map_mutex);
-	if (at == MAP_FAILED)
+	if (!d->base)
 		return OUT_OF_MEMORY;
 	d->file = fd;
 	return OK;
 }
 
+/* No device is in use. */
 void fake_unmap_device(struct device *d)
 {
 	if (!d->base)
 		return;
 	munmap(d->host, d->span);
-	munmap(d->base, d->span);
 	close(d->file);
+	if (--mapped == 0)
+		munmap(addresses, addresses_bytes(d->span));
 }
 
 /* Puts a file behind the addresses of a range: that of the device, or one of other memory. */
@@ -84,15 +97,16 @@ void fake_drop_memory(struct device *d)
 	pthread_mutex_unlock(&d->mutex);
 }
 
-static void each_device(void (*fn)(struct device *))
+static void protect_devices(int protection)
 {
-	for (int i = 0; i < settings.devices; i++)
-		if (fake_device(i)->base)
-			fn(fake_device(i));
+	for (int i = 0, n; i < settings.devices; i += n + 1) {
+		struct device *d = fake_device(i);
+		for (n = 0; i + n < settings.devices && fake_device(i + n)->base; n++)
+			;
+		if (n > 0)
+			mprotect(d->base, n * d->span, protection);
+	}
 }
-
-static void readable(struct device *d) { mprotect(d->base, d->span, PROT_READ | PROT_WRITE); }
-static void unreadable(struct device *d) { mprotect(d->base, d->span, PROT_NONE); }
 
 /* An allocation of another process, and the device that opened it. */
 struct opened {
@@ -125,7 +139,7 @@ void fake_open_memory(void)
 	holds_open = 1;
 	pthread_mutex_lock(&map_mutex);
 	if (open_streams++ == 0) {
-		each_device(readable);
+		protect_devices(PROT_READ | PROT_WRITE);
 		each_opened(PROT_READ | PROT_WRITE);
 	}
 	pthread_mutex_unlock(&map_mutex);
@@ -138,7 +152,7 @@ void fake_close_memory(void)
 	holds_open = 0;
 	pthread_mutex_lock(&map_mutex);
 	if (--open_streams == 0) {
-		each_device(unreadable);
+		protect_devices(PROT_NONE);
 		each_opened(PROT_NONE);
 	}
 	pthread_mutex_unlock(&map_mutex);
