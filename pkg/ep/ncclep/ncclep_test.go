@@ -8,6 +8,7 @@ import (
 	"github.com/collectivex/collectivex/internal/compilers"
 	"github.com/collectivex/collectivex/internal/eptest"
 	"github.com/collectivex/collectivex/internal/fakes"
+	"github.com/collectivex/collectivex/internal/need"
 	source "github.com/collectivex/collectivex/pkg/accel/kernels"
 	"github.com/collectivex/collectivex/pkg/plan"
 	"github.com/collectivex/collectivex/pkg/result"
@@ -46,25 +47,39 @@ func caseOf(f form, change func(*plan.Case)) plan.Case {
 	})
 }
 
+func with(contract, routing string) func(*plan.Case) {
+	return func(c *plan.Case) { c.Contract, c.EP().Routing = contract, routing }
+}
+
+func fp8(c *plan.Case) { c.Precision, c.EP().Hidden = "fp8", 512 }
+
 // Every form delivers and sums what the oracle demands, in the arithmetic that it declares,
-// with every contract that it has, and one after the other in one group of ranks.
+// one after the other in one group of ranks.
 func TestPairs(t *testing.T) {
+	pass(t,
+		caseOf(normal, with(vocab.ContractCachedLayout, "uneven-empty-rank")),
+		caseOf(expertMajor, with(vocab.ContractLayout, "uniform")),
+		caseOf(rankMajor, with(vocab.ContractLayout, "uneven-empty-rank")),
+		caseOf(inWindows, with(vocab.ContractLayout, "uniform")),
+		caseOf(expertMajor, fp8),
+	)
+}
+
+// So it does with every contract and precision that it has, and with other routings.
+func TestMorePairs(t *testing.T) {
+	need.Full(t)
+	pass(t,
+		caseOf(normal, with(vocab.ContractLayout, "uniform")),
+		caseOf(expertMajor, with(vocab.ContractLayout, "uneven-empty-rank")),
+		caseOf(rankMajor, with(vocab.ContractLayout, "uniform")),
+		caseOf(inWindows, with(vocab.ContractLayout, "uneven-empty-rank")),
+		caseOf(rankMajor, fp8),
+	)
+}
+
+func pass(t *testing.T, cases ...plan.Case) {
+	t.Helper()
 	setUp(t)
-	contract := func(contract, routing string) func(*plan.Case) {
-		return func(c *plan.Case) { c.Contract, c.EP().Routing = contract, routing }
-	}
-	cases := []plan.Case{
-		caseOf(normal, contract(vocab.ContractLayout, "uniform")),
-		caseOf(expertMajor, contract(vocab.ContractLayout, "uniform")),
-		caseOf(normal, contract(vocab.ContractCachedLayout, "uneven-empty-rank")),
-		caseOf(expertMajor, contract(vocab.ContractLayout, "uneven-empty-rank")),
-		caseOf(expertMajor, func(c *plan.Case) { c.Precision, c.EP().Hidden = "fp8", 512 }),
-		caseOf(rankMajor, contract(vocab.ContractLayout, "uniform")),
-		caseOf(rankMajor, contract(vocab.ContractLayout, "uneven-empty-rank")),
-		caseOf(inWindows, contract(vocab.ContractLayout, "uniform")),
-		caseOf(inWindows, contract(vocab.ContractLayout, "uneven-empty-rank")),
-		caseOf(rankMajor, func(c *plan.Case) { c.Precision, c.EP().Hidden = "fp8", 512 }),
-	}
 	for i, streams := range eptest.Run(t, Open, "", cases...) {
 		d := eptest.Document(t, cases[i], streams)
 		require.Equal(t, result.Success, d.Outcome.Status, "%s: %v", cases[i].CaseID, d.Outcome.Reasons)
