@@ -1,7 +1,6 @@
 package docs_test
 
 import (
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -61,7 +60,7 @@ func TestReadme(t *testing.T) {
 		"GITHUB_API_URL="+github.URL, "GH_ENTERPRISE_TOKEN="+githubtest.Token,
 	)
 	out, err := cmd.CombinedOutput()
-	require.NoError(t, err, fmt.Sprintf("%s", out))
+	require.NoError(t, err, "%s", out)
 	for _, file := range []string{"results", "run.ndjson", "report.html", ".github/workflows/collectivex-sweep.yml"} {
 		_, err := os.Stat(filepath.Join(dir, file))
 		require.NoError(t, err)

@@ -58,7 +58,7 @@ func TestStudy(t *testing.T) {
 	edited := regexp.MustCompile(`("mesh tcm","bytes":16,"picoseconds":)\d+`).ReplaceAllString(string(rows), "${1}5000")
 	require.NoError(t, os.WriteFile(path, []byte(edited), 0o600))
 	_, stderr = study(cli.ExitFailed, "--check")
-	require.Regexp(t, "^cxrun: "+path+`: line 13: mesh tcm at 16 bytes: .* 5\.000 ns.* [0-9.]+ ns.*\n$`, stderr)
+	require.Regexp(t, "^cxrun: "+regexp.QuoteMeta(path)+`: line 13: mesh tcm at 16 bytes: .* 5\.000 ns.* [0-9.]+ ns.*\n$`, stderr)
 	require.NoError(t, os.WriteFile(path, []byte(strings.Replace(string(rows), `"bytes":16,`, `"bytes":17,`, 1)), 0o600))
 	for _, flag := range []string{"--fast=false", "--fast", "--check"} {
 		_, stderr = study(cli.ExitUsage, flag)

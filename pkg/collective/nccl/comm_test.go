@@ -281,6 +281,12 @@ func TestSupportsOfAnOldDevice(t *testing.T) {
 	}) {
 		require.EqualError(t, err, "refused: sm_80 does not reduce f8e5m2")
 	}
+}
+
+// RCCL's fp8 is of the format of the device.
+func TestSupportsOfAnotherFormat(t *testing.T) {
+	setUp(t)
+	t.Setenv("CX_FAKE_ARCH", "gfx942")
 	t.Setenv("CX_FAKE_RCCL_VERSION", "22809")
 	for _, err := range together(t, nccl.RCCL, 1, func(e *end) error { return e.comm.Supports(collective.Call{Type: numeric.F8E4M3}) }) {
 		require.ErrorContains(t, err, "refused: f8e4m3 is of another format on gfx942")
