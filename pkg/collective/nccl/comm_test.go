@@ -12,6 +12,7 @@ import (
 
 	"github.com/collectivex/collectivex/internal/fakes"
 	"github.com/collectivex/collectivex/internal/need"
+	"github.com/collectivex/collectivex/pkg/accel"
 	"github.com/collectivex/collectivex/pkg/collective"
 	"github.com/collectivex/collectivex/pkg/nccl"
 	"github.com/collectivex/collectivex/pkg/numeric"
@@ -283,13 +284,24 @@ func TestSupportsOfAnOldDevice(t *testing.T) {
 	}
 }
 
+// onGFX942 is a device that says it is of that architecture.
+type onGFX942 struct{ accel.Device }
+
+func (d onGFX942) Info() accel.Info {
+	info := d.Device.Info()
+	info.Arch = "gfx942"
+	return info
+}
+
 // RCCL's fp8 is of the format of the device.
 func TestSupportsOfAnotherFormat(t *testing.T) {
 	setUp(t)
-	t.Setenv("CX_FAKE_ARCH", "gfx942")
 	t.Setenv("CX_FAKE_RCCL_VERSION", "22809")
-	for _, err := range together(t, nccl.RCCL, 1, func(e *end) error { return e.comm.Supports(collective.Call{Type: numeric.F8E4M3}) }) {
-		require.ErrorContains(t, err, "refused: f8e4m3 is of another format on gfx942")
+	for _, err := range together(t, nccl.RCCL, 1, func(e *end) error {
+		e.comm.device = onGFX942{e.comm.device}
+		return e.comm.Supports(collective.Call{Type: numeric.F8E4M3})
+	}) {
+		require.EqualError(t, err, "refused: f8e4m3 is of another format on gfx942")
 	}
 }
 
