@@ -122,7 +122,7 @@ func TestPairs(t *testing.T) {
 				for _, g := range c.graphs {
 					settled += len(g.calls)
 				}
-				require.Equal(t, 2*(3+64/len(pairs))*want[r], settled, "captured for the pairs of rank %d alone", r)
+				require.Equal(t, 2*(3+max(plan.MinChecks, 4/len(pairs)))*want[r], settled, "captured for the pairs of rank %d alone", r)
 			}
 		})
 	}
