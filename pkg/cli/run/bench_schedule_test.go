@@ -103,6 +103,7 @@ func TestBenchScheduleByCopies(t *testing.T) {
 // A plan in a file has the columns and the JSON of a schedule on every backend, its rows are
 // checked, and documents name the file and its digest.
 func TestBenchPlan(t *testing.T) {
+	need.Full(t)
 	standIns(t)
 	t.Chdir(t.TempDir())
 	for _, name := range []string{"ring.xml", "ring.json"} {
