@@ -42,35 +42,44 @@ var driverSources = []string{"driver.c", "device.c", "memory.c", "stream.c", "gr
 type library struct {
 	file    string // relative path that ends in the soname
 	sources []string
-	args    []string // those that are files of libraries are of ones that stand before it
+	options []string // of the compiler
+	link    []string // of the linker; the libraries among them stand before it
 }
 
 // libraries of a Set, in its order.
 var libraries = []library{
-	{"libcuda.so.1", driverSources, nil},
-	{"libnvrtc.so.13", []string{"rtc.c"}, nil},
-	{"libamdhip64.so.6", driverSources, []string{"-DHIP"}},
-	{"libhiprtc.so.6", []string{"rtc.c"}, []string{"-DHIP"}},
-	{"libnccl.so.2", []string{"nccl.c"}, []string{"-fvisibility=default"}},
-	{"librccl.so.1", []string{"nccl.c"}, []string{"-fvisibility=default", "-DCX_FAKE_RCCL"}},
-	{"libnvidia-ml.so.1", []string{"nvml.c"}, nil},
-	{"mscclpp/libmscclpp.so.0", []string{"mscclpp_core.c"}, nil},
-	{"mscclpp/libmscclpp_nccl.so.0", []string{"mscclpp.c"}, mscclpp("libnccl.so.2", "libcuda.so.1")},
-	{"mscclpp-hip/libmscclpp.so.0", []string{"mscclpp_core.c"}, nil},
-	{"mscclpp-hip/libmscclpp_nccl.so.0", []string{"mscclpp.c"}, mscclpp("librccl.so.1", "libamdhip64.so.6")},
-	{"libnccl_ep.so.0", []string{"nccl_ep.c"}, []string{"-fvisibility=default", "libnccl.so.2"}},
-	{"libnixl_capi.so", []string{"nixl.c"}, nil},
-	{"libcublasLt.so.13", []string{"blaslt.c"}, nil},
-	{"libhipblaslt.so.1", []string{"blaslt.c"}, []string{"-DHIP"}},
-	{"libhsa-runtime64.so.1", []string{"hsa.c"}, nil},
+	{file: "libcuda.so.1", sources: driverSources},
+	{file: "libnvrtc.so.13", sources: []string{"rtc.c"}},
+	{file: "libamdhip64.so.6", sources: driverSources, options: []string{"-DHIP"}},
+	{file: "libhiprtc.so.6", sources: []string{"rtc.c"}, options: []string{"-DHIP"}},
+	{file: "libnccl.so.2", sources: []string{"nccl.c"}, options: []string{"-fvisibility=default"}},
+	{file: "librccl.so.1", sources: []string{"nccl.c"}, options: []string{"-fvisibility=default", "-DCX_FAKE_RCCL"}},
+	{file: "libnvidia-ml.so.1", sources: []string{"nvml.c"}},
+	{file: "mscclpp/libmscclpp.so.0", sources: []string{"mscclpp_core.c"}},
+	mscclpp("mscclpp", "libnccl.so.2", "libcuda.so.1"),
+	{file: "mscclpp-hip/libmscclpp.so.0", sources: []string{"mscclpp_core.c"}},
+	mscclpp("mscclpp-hip", "librccl.so.1", "libamdhip64.so.6"),
+	{file: "libnccl_ep.so.0", sources: []string{"nccl_ep.c"}, options: []string{"-fvisibility=default"}, link: []string{"libnccl.so.2"}},
+	{file: "libnixl_capi.so", sources: []string{"nixl.c"}},
+	{file: "libcublasLt.so.13", sources: []string{"blaslt.c"}},
+	{file: "libhipblaslt.so.1", sources: []string{"blaslt.c"}, options: []string{"-DHIP"}},
+	{file: "libhsa-runtime64.so.1", sources: []string{"hsa.c"}},
 }
+
+// Indices of libraries that tests link in other ways.
+const (
+	cudaLibrary = 0
+	ncclLibrary = 4
+	rcclLibrary = 5
+)
 
 // mscclpp links MSCCL++ with a driver, and with a library beside it whose place it
 // does not say.
-func mscclpp(inner, driver string) []string {
-	return []string{
-		`-DCX_FAKE_INNER="../` + inner + `"`, "-Wl,--no-as-needed", "-Wl,-rpath,$ORIGIN/..",
-		"../" + driver, "libmscclpp.so.0",
+func mscclpp(dir, inner, driver string) library {
+	return library{
+		file: dir + "/libmscclpp_nccl.so.0", sources: []string{"mscclpp.c"},
+		options: []string{`-DCX_FAKE_INNER="../` + inner + `"`},
+		link:    []string{"-Wl,--no-as-needed", "-Wl,-rpath,$ORIGIN/..", "../" + driver, "libmscclpp.so.0"},
 	}
 }
 
@@ -81,16 +90,23 @@ var beside = []string{"shim.h", "kernel.h"}
 // sources.
 func Build(t testing.TB) Set {
 	t.Helper()
-	state, err := fingerprint()
-	require.NoError(t, err)
-	dir := SharedPath("fakes", state)
-	require.NoError(t, Shared(dir, func(create string) error { return build(Compiler(t), create) }))
+	dir := directory(t)
 	path := func(i int) string { return filepath.Join(dir, libraries[i].file) }
 	return Set{
 		CUDA: path(0), NVRTC: path(1), HIP: path(2), HIPRTC: path(3), NCCL: path(4), RCCL: path(5), NVML: path(6),
 		MSCCLPP: path(8), MSCCLPPHIP: path(10), NCCLEP: path(11), NIXL: path(12),
 		CUBLASLt: path(13), HIPBLASLt: path(14), HSA: path(15), cache: filepath.Join(dir, "cache"),
 	}
+}
+
+// directory has the built libraries, and the objects that they are linked of.
+func directory(t testing.TB) string {
+	t.Helper()
+	state, err := fingerprint()
+	require.NoError(t, err)
+	dir := SharedPath("fakes", state)
+	require.NoError(t, Shared(dir, func(create string) error { return build(Compiler(t), create) }))
+	return dir
 }
 
 // sources is the directory of the libraries' sources.
@@ -108,8 +124,12 @@ func Source(t testing.TB) string {
 // build compiles the libraries into dir, several at a time, each after those that it is linked
 // with.
 func build(cc, dir string) error {
-	for _, lib := range libraries {
-		if err := os.MkdirAll(filepath.Join(dir, filepath.Dir(lib.file)), 0o700); err != nil {
+	for i, lib := range libraries {
+		err := os.MkdirAll(filepath.Join(dir, filepath.Dir(lib.file)), 0o700)
+		if err == nil {
+			err = os.MkdirAll(filepath.Dir(object(dir, i)), 0o700)
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -128,7 +148,7 @@ func build(cc, dir string) error {
 	errs := make([]error, len(libraries))
 	for i, lib := range libraries {
 		var before []chan struct{}
-		for _, arg := range lib.args {
+		for _, arg := range lib.link {
 			if other, ok := ended[filepath.Join(filepath.Dir(lib.file), arg)]; ok {
 				before = append(before, other)
 			}
@@ -137,48 +157,70 @@ func build(cc, dir string) error {
 		ended[lib.file] = end
 		compiling.Go(func() {
 			defer close(end)
+			processors <- struct{}{}
+			errs[i] = compile(cc, lib, object(dir, i))
+			<-processors
 			for _, other := range before {
 				<-other
 			}
-			processors <- struct{}{}
-			errs[i] = compile(cc, lib, filepath.Join(dir, lib.file))
-			<-processors
+			if errs[i] == nil {
+				errs[i] = link(cc, object(dir, i), filepath.Join(dir, lib.file), lib.link...)
+			}
 		})
 	}
 	compiling.Wait()
 	return errors.Join(errs...)
 }
 
-// compile runs in the directory of out, which exists.
+// object is the file with all that is compiled of library i.
+func object(dir string, i int) string {
+	return filepath.Join(dir, "objects", strings.ReplaceAll(libraries[i].file, "/", "-")+".o")
+}
+
+var compileOptions = []string{"-r", "-O2", "-g", "-Wall", "-fPIC", "-fvisibility=hidden", "-pthread"}
+
 func compile(cc string, lib library, out string) error {
-	args := []string{
-		"-O2", "-g", "-Wall", "-shared", "-fPIC", "-fvisibility=hidden", "-pthread",
-		"-Wl,-soname," + filepath.Base(lib.file), "-o", out,
-	}
+	args := append(append([]string{"-o", out}, compileOptions...), lib.options...)
 	for _, s := range lib.sources {
 		args = append(args, filepath.Join(sources(), s))
 	}
-	args = append(args, lib.args...)
-	cmd := exec.Command(cc, append(args, "-ldl", "-lm")...)
-	cmd.Dir = filepath.Dir(out)
-	if output, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("%s: %w: %s", lib.file, err, output)
+	return run(exec.Command(cc, args...))
+}
+
+// link makes the library at path, whose name is its soname. It runs in its directory.
+func link(cc, object, path string, args ...string) error {
+	all := append([]string{"-shared", "-pthread", "-Wl,-soname," + filepath.Base(path), "-o", path, object}, args...)
+	cmd := exec.Command(cc, append(all, "-ldl", "-lm")...)
+	cmd.Dir = filepath.Dir(path)
+	return run(cmd)
+}
+
+func run(cmd *exec.Cmd) error {
+	output, err := cmd.CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("%s: %w: %s", strings.Join(cmd.Args, " "), err, output)
 	}
 	return nil
+}
+
+// lacking links library i for this test, without symbols and with a soname.
+func lacking(t testing.TB, i int, soname string, symbols []string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), soname)
+	var args []string
+	if len(symbols) > 0 {
+		script := path + ".map"
+		require.NoError(t, os.WriteFile(script, fmt.Appendf(nil, "{ local: %s; };\n", strings.Join(symbols, "; ")), 0o600))
+		args = []string{"-Wl,--version-script=" + script}
+	}
+	require.NoError(t, link(Compiler(t), object(directory(t), i), path, args...))
+	return path
 }
 
 // OldCUDA is a libcuda.so.1 that lacks symbols.
 func OldCUDA(t testing.TB, symbols ...string) string {
 	t.Helper()
-	dir := t.TempDir()
-	script := filepath.Join(dir, "hide.map")
-	hide := fmt.Sprintf("{ local: %s; };\n", strings.Join(symbols, "; "))
-	require.NoError(t, os.WriteFile(script, []byte(hide), 0o600))
-	lib := libraries[0]
-	lib.args = []string{"-Wl,--version-script=" + script}
-	out := filepath.Join(dir, lib.file)
-	require.NoError(t, compile(Compiler(t), lib, out))
-	return out
+	return lacking(t, cudaLibrary, "libcuda.so.1", symbols)
 }
 
 // fingerprint names the state of the sources, and how they are compiled.
@@ -196,7 +238,7 @@ var fingerprint = sync.OnceValues(func() (string, error) {
 		}
 		fmt.Fprintf(h, "%s %d\n%s", name, len(data), data)
 	}
-	fmt.Fprint(h, cc, libraries)
+	fmt.Fprint(h, cc, compileOptions, libraries)
 	return hex.EncodeToString(h.Sum(nil))[:16], nil
 })
 
